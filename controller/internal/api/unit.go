@@ -1,0 +1,45 @@
+package api
+
+import (
+	"context"
+	"io"
+
+	"tandem.internal/controller/internal/view"
+)
+
+// Unit is what the API serves: the controller's core. All methods are safe for concurrent use.
+// Errors that a caller can act on are *wire.Error: CodeNotFound, CodeWrongState,
+// CodeInvalidArgument, CodeUnavailable (not ready), CodeStorage.
+type Unit interface {
+	// Submit judges a unit configuration and, unless DryRun, journals and issues it. A refusal is
+	// a Result, not an error.
+	Submit(ctx context.Context, s view.Submission) (view.Result, error)
+	// Confirm keeps the unit configuration on trial.
+	Confirm(ctx context.Context, who string) (view.Result, error)
+	// Restore rewrites the readable copy from the journal and ends the failed state.
+	Restore(ctx context.Context, who string) (view.ConfigStatus, error)
+	// Rollback submits the content of an earlier version again, under a new version.
+	Rollback(ctx context.Context, version, as, who string) (view.Result, error)
+
+	ConfigStatus(ctx context.Context) (view.ConfigStatus, error)
+	// Config returns the document of a version ("" means the installed one) as submitted.
+	Config(ctx context.Context, version string) ([]byte, error)
+	History(ctx context.Context) ([]view.Version, error)
+	// Resolved returns what a node gets; nodeType "" takes the type that the node reported.
+	Resolved(ctx context.Context, node, nodeType string) (view.Resolved, error)
+	Explain(ctx context.Context, node, pointer string) (view.Explanation, error)
+
+	Nodes(ctx context.Context) ([]view.Node, error)
+	Node(ctx context.Context, node string) (view.Node, error)
+	Status(ctx context.Context) (view.UnitStatus, error)
+
+	// Entries returns journal entries in order; Changed is closed at the next append, for
+	// callers that follow.
+	Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, error)
+	Changed() <-chan struct{}
+	// Verify checks the journal and says in words what it found; ok false means damage.
+	Verify(ctx context.Context) (ok bool, report string, err error)
+	// Export writes the journal as JSON lines; Backup writes a consistent copy of its file.
+	Export(ctx context.Context, w io.Writer) error
+	Backup(ctx context.Context, w io.Writer) error
+}

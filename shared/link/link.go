@@ -1,0 +1,71 @@
+// Package link is the road: sessions with a broker, for the controller and for node agents. It
+// is the only importer of the MQTT client.
+//
+// A link connects, subscribes, and tells its Handler; when the session ends it tells the Handler
+// again and, after a jittered and capped pause, starts another one with a fresh client. Sessions
+// are clean: what must survive a lost session is carried by retained messages and by the
+// receiver asking again, never by a queue of the link's. A completed Publish proves nothing about
+// the other end.
+//
+// Two implementations: Dial, over MQTT 3.1.1, and NewLocal, inside the process of an embedded
+// broker, whose intake no slow-consumer queue can drop from.
+package link
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrDown is returned by Publish while no session is up, and when the session ends before the
+// message could be handed to the broker.
+var ErrDown = errors.New("no session with the broker")
+
+// Message is one received publish. Payload belongs to the receiver.
+type Message struct {
+	Topic    string
+	Payload  []byte
+	Retained bool // sent by the broker because of a subscription, not because it was just published
+}
+
+// Handler is told what happens on a link. Up and Down come in turn, from one goroutine. Message
+// comes from many goroutines at once, in no order that means anything; the message is
+// acknowledged to the broker when the call returns, so a receiver that must not lose it makes it
+// durable first. No method may call Run or wait for a Publish of its own link to be acknowledged.
+type Handler interface {
+	// Up begins a session: connected, and every filter granted. session counts from 1 within
+	// this Run.
+	Up(session uint64)
+	// Down ends the session that Up began, or reports a connection attempt that failed (session
+	// 0). err says why in words a person can act on.
+	Down(session uint64, err error)
+	// Message hands over one received message.
+	Message(Message)
+}
+
+// Link is a road to the broker, open while Run runs.
+type Link interface {
+	// Run keeps sessions going until ctx ends, then publishes the Goodbye messages of its
+	// configuration, disconnects, and returns after every Handler call has returned. It is
+	// called once.
+	Run(ctx context.Context) error
+	// Publish hands a QoS 1 message to the current session. It waits while the window of
+	// unacknowledged messages is full, and returns when the message is on its way: ErrDown or
+	// ctx's error if it is not. The payload must not be changed afterwards. Safe for concurrent
+	// use.
+	Publish(ctx context.Context, topic string, payload []byte, retain bool) error
+}
+
+// Retainer is a Link that can look up what the broker retains, at no cost: the local one.
+type Retainer interface {
+	// Retained returns the retained payload of a topic.
+	Retained(topic string) (payload []byte, ok bool)
+}
+
+// Subscriber is a Link whose subscriptions can change during a session: the dialled one.
+type Subscriber interface {
+	// Subscribe asks for more filters in the current session only and returns when the broker
+	// has granted them.
+	Subscribe(ctx context.Context, filters ...string) error
+	// Unsubscribe ends them.
+	Unsubscribe(ctx context.Context, filters ...string) error
+}

@@ -1,0 +1,134 @@
+package wire
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Code is a machine-readable reason. The list only grows; meanings never change.
+type Code string
+
+// The error codes. Meanings has one sentence for each.
+const (
+	CodeMalformed       Code = "malformed"
+	CodeUnknownField    Code = "unknown-field"
+	CodeDuplicate       Code = "duplicate"
+	CodeMissing         Code = "missing"
+	CodeBadValue        Code = "bad-value"
+	CodeTooLarge        Code = "too-large"
+	CodeWrongVersion    Code = "wrong-version"
+	CodeWrongTarget     Code = "wrong-target"
+	CodeUnsigned        Code = "unsigned"
+	CodeBadSignature    Code = "bad-signature"
+	CodeUnknownKey      Code = "unknown-key"
+	CodeHashMismatch    Code = "hash-mismatch"
+	CodeFork            Code = "fork"
+	CodeStale           Code = "stale"
+	CodeExpired         Code = "expired"
+	CodeAlreadyExists   Code = "already-exists"
+	CodeWrongState      Code = "wrong-state"
+	CodeInvalidArgument Code = "invalid-argument"
+	CodeNotFound        Code = "not-found"
+	CodeNotAllowed      Code = "not-allowed"
+	CodeNotSupported    Code = "not-supported"
+	CodeUnconfirmed     Code = "unconfirmed"
+	CodeApplyFailed     Code = "apply-failed"
+	CodeTimeout         Code = "timeout"
+	CodeInterrupted     Code = "interrupted"
+	CodeStorage         Code = "storage"
+	CodeNoAnswer        Code = "no-answer"
+	CodeUnavailable     Code = "unavailable"
+	CodeInternal        Code = "internal"
+)
+
+// Meanings explains every code in one sentence.
+var Meanings = map[Code]string{
+	CodeMalformed:       "The input is not well-formed.",
+	CodeUnknownField:    "The input has a field that its format does not name.",
+	CodeDuplicate:       "Something that must be unique appears twice.",
+	CodeMissing:         "A required field is absent.",
+	CodeBadValue:        "A value is outside what its format or the node's own rules allow.",
+	CodeTooLarge:        "The input is larger than the limit.",
+	CodeWrongVersion:    "The format or wire version is not one that the receiver speaks.",
+	CodeWrongTarget:     "The message is for another unit, node or kind.",
+	CodeUnsigned:        "The message carries no signature.",
+	CodeBadSignature:    "The signature does not match the message.",
+	CodeUnknownKey:      "The message is signed with a key that the receiver does not trust.",
+	CodeHashMismatch:    "The body's hash is not the one that the envelope names.",
+	CodeFork:            "Two different documents carry the same epoch and rev.",
+	CodeStale:           "A newer document is already known.",
+	CodeExpired:         "The request came after the time it was valid for.",
+	CodeAlreadyExists:   "The same version is already installed.",
+	CodeWrongState:      "A higher version is already installed.",
+	CodeInvalidArgument: "A version or an argument cannot be understood.",
+	CodeNotFound:        "What was asked for does not exist.",
+	CodeNotAllowed:      "The caller or the node's own rules do not permit this.",
+	CodeNotSupported:    "The receiver does not know how to do this.",
+	CodeUnconfirmed:     "The tried document was not confirmed in time and was rolled back.",
+	CodeApplyFailed:     "The node's apply command failed.",
+	CodeTimeout:         "The work did not end within its time limit.",
+	CodeInterrupted:     "The agent stopped before the document was confirmed, so it was rolled back.",
+	CodeStorage:         "The disk refused a write, so nothing was accepted.",
+	CodeNoAnswer:        "An online node did not answer in time.",
+	CodeUnavailable:     "The service is not ready or cannot be reached.",
+	CodeInternal:        "Something went wrong that is not the caller's fault.",
+}
+
+// Error is a refusal or a failure as it travels: a code for programs, a JSON pointer to the
+// place, a bounded message for people. Line and Column (from 1) are set when the input was text
+// in the caller's hands; Node when one node said it.
+type Error struct {
+	Code    Code   `json:"code"`
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message"`
+	Node    string `json:"node,omitempty"`
+	Line    int    `json:"line,omitzero"`
+	Column  int    `json:"column,omitzero"`
+}
+
+// Error renders code, message and place on one line.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(string(e.Code))
+	b.WriteString(": ")
+	b.WriteString(e.Message)
+	if e.Path != "" {
+		b.WriteString(" (at ")
+		b.WriteString(e.Path)
+		b.WriteString(")")
+	}
+	if e.Node != "" {
+		b.WriteString(" [node ")
+		b.WriteString(e.Node)
+		b.WriteString("]")
+	}
+	return b.String()
+}
+
+// Is matches on the code alone, so errors.Is(err, &wire.Error{Code: wire.CodeStale}) works.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// New makes an Error whose path and message fit the contract's bounds.
+func New(code Code, path, message string) *Error {
+	return &Error{Code: code, Path: clip(path, MaxPath), Message: clip(message, MaxMessage)}
+}
+
+// clip shortens s to at most n bytes without cutting a character, and replaces what is not UTF-8.
+func clip(s string, n int) string {
+	s = strings.ToValidUTF8(s, "�")
+	if len(s) <= n {
+		return s
+	}
+	const mark = "…"
+	s = s[:n-len(mark)]
+	for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	if r, size := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && size == 1 {
+		s = s[:len(s)-1]
+	}
+	return s + mark
+}
