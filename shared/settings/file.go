@@ -1,0 +1,167 @@
+package settings
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// readFile reads a YAML file into the settings that it names. An empty file is a valid one.
+func readFile(path string, fields []*field) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		var pe *os.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		return &Error{Where: path, Message: "the settings file cannot be read: " + err.Error()}
+	}
+	return decodeFile(path, data, fields)
+}
+
+func decodeFile(path string, data []byte, fields []*field) error {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	if err := dec.Decode(&doc); err == io.EOF {
+		return nil
+	} else if err != nil {
+		return syntax(path, err)
+	}
+	if err := dec.Decode(&more); err == nil {
+		return &Error{Where: place(path, more.Line), Message: "a second YAML document; one is allowed"}
+	} else if err != io.EOF {
+		return syntax(path, err)
+	}
+	top := doc.Content[0]
+	if top.ShortTag() == "!!null" {
+		return nil
+	}
+	if top.Kind != yaml.MappingNode {
+		return &Error{Where: place(path, top.Line), Message: "want lines of the form key: value"}
+	}
+	seen := map[string]int{}
+	for i := 0; i < len(top.Content); i += 2 {
+		key, value := top.Content[i], top.Content[i+1]
+		bad := func(line int, message string) error {
+			return &Error{Where: place(path, line), Key: key.Value, Message: message}
+		}
+		if first := seen[key.Value]; first != 0 {
+			return bad(key.Line, "already set in line "+strconv.Itoa(first))
+		}
+		seen[key.Value] = key.Line
+		f := find(fields, key.Value)
+		if f == nil {
+			return bad(key.Line, "no such setting"+suggest("", key.Value, fields, "--help lists them"))
+		}
+		if line, why := setNode(f.ptr, value); why != "" {
+			return bad(line, why)
+		}
+		f.source = "file " + place(path, key.Line)
+	}
+	return nil
+}
+
+// setNode sets ptr from a YAML value and says in which line what is wrong, or "".
+func setNode(ptr any, n *yaml.Node) (line int, why string) {
+	line, n = n.Line, deref(n)
+	var texts []string
+	switch ptr.(type) {
+	case *[]string:
+		if n.Kind != yaml.SequenceNode {
+			return line, "want a list of strings, not " + describe(n)
+		}
+		for _, item := range n.Content {
+			at := item.Line
+			if item = deref(item); item.ShortTag() != "!!str" {
+				return at, "want a string, not " + describe(item) + quoteIt(item)
+			}
+			texts = append(texts, item.Value)
+		}
+	case *map[string]string:
+		if n.Kind != yaml.MappingNode {
+			return line, "want a map of strings, not " + describe(n)
+		}
+		for i := 0; i < len(n.Content); i += 2 {
+			k, v := deref(n.Content[i]), deref(n.Content[i+1])
+			if k.ShortTag() != "!!str" || strings.Contains(k.Value, "=") {
+				return n.Content[i].Line, "want a string without = as a key"
+			}
+			if v.ShortTag() != "!!str" {
+				return n.Content[i+1].Line, k.Value + ": want a string, not " + describe(v) + quoteIt(v)
+			}
+			texts = append(texts, k.Value+"="+v.Value)
+		}
+	default:
+		tag, want := n.ShortTag(), ""
+		switch ptr.(type) {
+		case *bool:
+			want = "!!bool"
+		case *int, *uint64:
+			want = "!!int"
+		case *float64:
+			if want = "!!float"; tag == "!!int" {
+				tag = want
+			}
+		default:
+			want = "!!str"
+		}
+		if n.Kind != yaml.ScalarNode || tag != want {
+			why = "want " + nouns[want] + ", not " + describe(n)
+			if want == "!!str" {
+				why += quoteIt(n)
+			}
+			return line, why
+		}
+		texts = []string{n.Value}
+		if want == "!!bool" {
+			texts[0] = strings.ToLower(n.Value)
+		}
+	}
+	return line, set(ptr, texts)
+}
+
+var nouns = map[string]string{"!!str": "a string", "!!bool": "true or false", "!!int": "a whole number", "!!float": "a number",
+	"!!seq": "a list", "!!map": "a map", "!!null": "nothing", "!!timestamp": "a date"}
+
+func deref(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+func describe(n *yaml.Node) string {
+	noun := nouns[n.ShortTag()]
+	if noun == "" {
+		noun = n.ShortTag()
+	}
+	if n.Kind == yaml.ScalarNode && n.Value != "" {
+		noun += " (" + n.Value + ")"
+	}
+	return noun
+}
+
+func quoteIt(n *yaml.Node) string {
+	if n.Kind == yaml.ScalarNode && n.Value != "" {
+		return "; quote it"
+	}
+	return ""
+}
+
+func place(path string, line int) string { return path + ":" + strconv.Itoa(line) }
+
+// syntax takes the line out of the YAML library's message: "yaml: line 3: what is wrong".
+func syntax(path string, err error) error {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	if numbered, ok := strings.CutPrefix(message, "line "); ok {
+		if line, what, ok := strings.Cut(numbered, ": "); ok {
+			path, message = path+":"+line, what
+		}
+	}
+	return &Error{Where: path, Message: "not YAML: " + message}
+}

@@ -1,0 +1,89 @@
+package settings
+
+import "strings"
+
+// help is the whole answer to --help.
+func help(program string, cfg any, fields []*field) string {
+	var b strings.Builder
+	if u, ok := cfg.(Usager); ok {
+		b.WriteString(strings.TrimRight(u.Usage(), "\n"))
+		b.WriteString("\n\n")
+	} else {
+		example := " --config /etc/tandem/" + strings.TrimPrefix(program, "tandem-") + ".yaml"
+		for _, f := range fields {
+			if d := strings.Trim(f.def, `"`); typeName(f.ptr) == "string" && d != "" && !f.secret {
+				example += " --" + f.name + " " + d
+				break
+			}
+		}
+		b.WriteString("Usage: " + program + " [flags]\n\nExample:\n  " + program + example + "\n\n")
+	}
+	b.WriteString("Flags win over variables, variables over the file, the file over the defaults.\n" +
+		"The file is YAML and names the settings as the flags do, without the dashes.\n\n")
+	for _, f := range fields {
+		head, def := "  --"+f.name, f.def
+		if kind := typeName(f.ptr); kind != "bool" {
+			head += " <" + kind + ">"
+		}
+		if f.secret && def != `""` {
+			def = "***"
+		}
+		b.WriteString(head + "\n")
+		wrap(&b, f.help)
+		wrap(&b, "Default "+def+"; variable "+f.env+".")
+	}
+	for _, l := range [][2]string{
+		{"--config <file>", "Read settings from this YAML file; variable " + configEnv + "."},
+		{"--print-config", "Print the effective settings as YAML, with where each came from, and exit."},
+		{"--help, -h", "Print this and exit."},
+		{"--version", "Print the version and exit."},
+	} {
+		b.WriteString("  " + l[0] + "\n")
+		wrap(&b, l[1])
+	}
+	return b.String()
+}
+
+// wrap writes text in lines of at most 80 columns, indented under a flag.
+func wrap(b *strings.Builder, text string) {
+	const indent, width = "        ", 80
+	column := 0
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case column == 0:
+			b.WriteString(indent)
+			column = len(indent)
+		case column+1+len(word) > width:
+			b.WriteString("\n" + indent)
+			column = len(indent)
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	if column > 0 {
+		b.WriteByte('\n')
+	}
+}
+
+// effective is the whole answer to --print-config: a file that says the same again, but for
+// secrets, which stay out of it.
+func effective(program, file string, fields []*field) string {
+	var b strings.Builder
+	b.WriteString("# " + program + " " + Version)
+	if file != "" {
+		b.WriteString(", file " + file)
+	}
+	b.WriteByte('\n')
+	for _, f := range fields {
+		value := render(f.ptr)
+		if f.secret && value != `""` && value != "[]" && value != "{}" {
+			b.WriteString("# " + f.name + ": ***  # " + f.source + "\n")
+			continue
+		}
+		b.WriteString(f.name + ": " + value + "  # " + f.source + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,264 @@
+// Package settings reads a program's configuration: flags win over TANDEM_* variables, these over
+// a YAML file, and that over the defaults. The program's config struct is the reference; its
+// fields carry tags:
+//
+//	Listen string `name:"listen" default:"127.0.0.1:1883" help:"address of the embedded broker"`
+//	Token  string `name:"token" secret:"true" help:"what HTTP callers must present"`
+//
+// Field types: string, bool, int, uint64, float64, time.Duration (Go syntax: 1m30s), []string and
+// map[string]string. Embedded structs contribute their fields. The variable of listen-http is
+// TANDEM_LISTEN_HTTP; lists and maps in variables and defaults are separated by commas, flags of
+// that type are repeated. A higher source replaces the whole list or map of a lower one. A field
+// without a default tag keeps, as its default, the value that the struct was given with.
+//
+// It guarantees that nothing is misread in silence: unknown flags, unknown or duplicate keys and
+// wrong types are errors that name their place. Unknown variables are left alone, they may belong
+// to another program. It keeps no state and must not grow a feature that only one program needs.
+package settings
+
+import (
+	"errors"
+	"io"
+	"reflect"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// Version is what --version prints, stamped with
+// -ldflags "-X tandem.internal/shared/settings.Version=…".
+var Version = "devel"
+
+// ErrPrinted is returned after --help, --version or --print-config has been answered on out: the
+// program exits with status 0.
+var ErrPrinted = errors.New("answered")
+
+// Error is a mistake in flags, variables or the file: a usage error, exit status 2.
+type Error struct {
+	Where   string // "--listen", "TANDEM_LISTEN" or "FILE:LINE"
+	Key     string // the setting's name, when the place is in a file
+	Message string
+}
+
+// Error renders place, key and message on one line.
+func (e *Error) Error() string {
+	if e.Key != "" {
+		return e.Where + ": " + e.Key + ": " + e.Message
+	}
+	return e.Where + ": " + e.Message
+}
+
+// Usager is implemented by a config that has its own opening for --help: usage line, what the
+// program does, an example. Without it, usage line and example are made up from the fields.
+type Usager interface{ Usage() string }
+
+// field is one setting. ptr points into the config; its dynamic type is one of those that set
+// knows.
+type field struct {
+	name, env, help string
+	secret          bool
+	ptr             any
+	def, source     string // rendered default; where the value came from
+}
+
+const (
+	configFlag = "config"
+	configEnv  = "TANDEM_CONFIG"
+)
+
+// Load fills cfg, a pointer to a struct, and returns the arguments that are not flags. Flags may
+// stand before, between and after them; "--" ends the flags. A variable that is set but empty
+// counts as not set. The error is a *Error, or ErrPrinted when out already has the answer. Load
+// panics on a struct that it cannot serve.
+func Load(program string, cfg any, args []string, lookupEnv func(string) (string, bool), out io.Writer) (rest []string, err error) {
+	fields := collect(reflect.ValueOf(cfg).Elem(), nil)
+	flags, rest, builtin, err := scan(fields, args)
+	if err != nil {
+		return nil, err
+	}
+	if builtin["help"] != "" {
+		return nil, printed(out, help(program, cfg, fields))
+	}
+	if builtin["version"] != "" {
+		return nil, printed(out, program+" "+Version+" ("+runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH+")\n")
+	}
+	file, given := builtin[configFlag]
+	if !given {
+		file, _ = lookupEnv(configEnv)
+	}
+	if file != "" {
+		if err := readFile(file, fields); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range fields {
+		text, ok := lookupEnv(f.env)
+		if !ok || text == "" {
+			continue
+		}
+		if why := set(f.ptr, split(f.ptr, text)); why != "" {
+			return nil, &Error{Where: f.env, Message: why}
+		}
+		f.source = "env " + f.env
+	}
+	for _, f := range fields {
+		texts, ok := flags[f]
+		if !ok {
+			continue
+		}
+		if why := set(f.ptr, texts); why != "" {
+			return nil, &Error{Where: "--" + f.name, Message: why}
+		}
+		f.source = "flag --" + f.name
+	}
+	if builtin["print-config"] != "" {
+		return nil, printed(out, effective(program, file, fields))
+	}
+	return rest, nil
+}
+
+func printed(out io.Writer, text string) error {
+	if _, err := io.WriteString(out, text); err != nil {
+		return &Error{Where: "output", Message: err.Error()}
+	}
+	return ErrPrinted
+}
+
+// collect lists the settings of a struct and gives each its default.
+func collect(v reflect.Value, fields []*field) []*field {
+	t := v.Type()
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		if sf.Anonymous && sf.Type.Kind() == reflect.Struct {
+			fields = collect(v.Field(i), fields)
+			continue
+		}
+		name := sf.Tag.Get("name")
+		if name == "" {
+			continue
+		}
+		f := &field{name: name, help: sf.Tag.Get("help"), secret: sf.Tag.Get("secret") == "true",
+			env: "TANDEM_" + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(name)),
+			ptr: v.Field(i).Addr().Interface(), source: "default"}
+		if find(fields, name) != nil || builtins[name] != "" {
+			panic("settings: two settings are called " + name)
+		}
+		def, ok := sf.Tag.Lookup("default")
+		if isList(f.ptr) && def == "" {
+			ok = false
+		}
+		if ok {
+			if why := set(f.ptr, split(f.ptr, def)); why != "" {
+				panic("settings: default of " + name + ": " + why)
+			}
+		} else if typeName(f.ptr) == "" {
+			panic("settings: " + name + " has a type that settings cannot have")
+		}
+		f.def = render(f.ptr)
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+// builtins are the flags that every program has, and the type of their value.
+var builtins = map[string]string{configFlag: "file", "print-config": "bool", "help": "bool", "version": "bool"}
+
+// scan sorts args into the values of settings, of built-in flags, and the rest.
+func scan(fields []*field, args []string) (flags map[*field][]string, rest []string, builtin map[string]string, err error) {
+	flags, builtin = map[*field][]string{}, map[string]string{}
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			return flags, append(rest, args[i+1:]...), builtin, nil
+		}
+		if arg == "-h" {
+			arg = "--help"
+		}
+		if len(arg) < 2 || arg[0] != '-' {
+			rest = append(rest, arg)
+			continue
+		}
+		name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		shown := strings.TrimSuffix(arg, "="+value)
+		f, kind := find(fields, name), builtins[name]
+		if f != nil {
+			kind = typeName(f.ptr)
+		}
+		if kind == "" || !strings.HasPrefix(arg, "--") || strings.HasPrefix(arg, "---") {
+			return nil, nil, nil, &Error{Where: shown, Message: "no such flag" + suggest("--", name, fields, "--help lists them")}
+		}
+		if !has {
+			if value = "true"; kind != "bool" {
+				if i++; i == len(args) {
+					return nil, nil, nil, &Error{Where: shown, Message: "needs a value: " + kind}
+				}
+				value = args[i]
+			}
+		}
+		switch {
+		case f == nil && kind == "bool" && has:
+			return nil, nil, nil, &Error{Where: shown, Message: "takes no value"}
+		case f == nil && value == "":
+			return nil, nil, nil, &Error{Where: shown, Message: "needs a value: " + kind}
+		case f == nil:
+			builtin[name] = value
+		case isList(f.ptr):
+			flags[f] = append(flags[f], value)
+		default:
+			flags[f] = []string{value}
+		}
+	}
+	return flags, rest, builtin, nil
+}
+
+func find(fields []*field, name string) *field {
+	for _, f := range fields {
+		if f.name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+func isList(ptr any) bool {
+	switch ptr.(type) {
+	case *[]string, *map[string]string:
+		return true
+	}
+	return false
+}
+
+// split takes a variable's or a default's text apart, where the type has more than one value.
+func split(ptr any, text string) []string {
+	if !isList(ptr) {
+		return []string{text}
+	}
+	parts := strings.Split(text, ",")
+	for i, p := range parts {
+		parts[i] = strings.TrimSpace(p)
+	}
+	return parts
+}
+
+// typeName is how help calls the type of a setting; "" if settings cannot have it.
+func typeName(ptr any) string {
+	switch ptr.(type) {
+	case *string:
+		return "string"
+	case *bool:
+		return "bool"
+	case *int:
+		return "int"
+	case *uint64:
+		return "uint"
+	case *float64:
+		return "number"
+	case *time.Duration:
+		return "duration"
+	case *[]string:
+		return "string, repeatable"
+	case *map[string]string:
+		return "key=value, repeatable"
+	}
+	return ""
+}
