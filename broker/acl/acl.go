@@ -1,0 +1,176 @@
+// Package acl owns the question who may write and who may read which topic. It restates the
+// writer column of the wire contract (shared/docs/wire.md, Topics) as pure functions over a unit
+// name, an identity and a topic.
+//
+// It guarantees that every topic has at most one writing role, that a node reaches nothing but
+// its own branch and the beacon, that nobody reaches another unit, $SYS or a shared
+// subscription, and that what is not named is refused. It must not authenticate anybody: the
+// identity is given.
+package acl
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+)
+
+// MaxFilter is the longest topic or filter worth a look, in bytes: no topic of the wire is
+// longer, so no longer filter can match one.
+const MaxFilter = 256
+
+// Rules are the access rules of one unit.
+type Rules struct{ Unit string }
+
+// MayPublish reports whether id may write topic name, as a message or as a last will.
+func (r Rules) MayPublish(id Identity, name string) bool {
+	_, ok := r.For(id).Publish(name)
+	return ok
+}
+
+// MaySubscribe reports whether id may read everything that filter can match. A topic is a
+// filter too, so it also answers whether a message on it may be delivered.
+func (r Rules) MaySubscribe(id Identity, filter string) bool {
+	return r.For(id).Subscribe(filter)
+}
+
+// Grants are the rules of one unit for one identity, made once per connection so that a check
+// costs comparisons and no hashing. The zero value permits nothing.
+type Grants struct {
+	role   Role
+	unit   string // the unit's name
+	prefix string // everything of the unit: "tandem/1/u1/"
+	node   string // everything of the node: "tandem/1/u1/node/ab/n1/"; only for Node
+}
+
+// For returns what id may do. An invalid unit or node name may do nothing.
+func (r Rules) For(id Identity) Grants {
+	if !topic.ValidName(r.Unit) {
+		return Grants{}
+	}
+	g := Grants{role: id.Role, unit: r.Unit, prefix: topic.Root + r.Unit + "/"}
+	if id.Role == Node {
+		if !topic.ValidName(id.Name) {
+			return Grants{}
+		}
+		g.node = strings.TrimSuffix(topic.ForNode(r.Unit, id.Name).Live(), string(topic.Live))
+	}
+	return g
+}
+
+// Publish reports whether the topic may be written, and if so what it is about.
+func (g Grants) Publish(name string) (topic.Leaf, bool) {
+	if len(name) > MaxFilter {
+		return "", false
+	}
+	switch g.role {
+	case Node:
+		return g.nodePublish(name)
+	case Controller, Cloud:
+		t, err := topic.Parse(name)
+		if err != nil || t.Unit != g.unit || writer(t.Leaf) != g.role {
+			return "", false
+		}
+		return t.Leaf, true
+	}
+	return "", false
+}
+
+func (g Grants) nodePublish(name string) (topic.Leaf, bool) {
+	rest, ok := strings.CutPrefix(name, g.node)
+	if !ok {
+		return "", false
+	}
+	if kind, ok := strings.CutPrefix(rest, string(topic.Reported)+"/"); ok {
+		return topic.Reported, topic.ValidName(kind)
+	}
+	switch leaf := topic.Leaf(rest); leaf {
+	case topic.Live, topic.Reply, topic.Event:
+		return leaf, true
+	}
+	return "", false
+}
+
+// writer is the contract's writer column.
+func writer(leaf topic.Leaf) Role {
+	switch leaf {
+	case topic.Beacon, topic.Desired, topic.Request, topic.Outbox:
+		return Controller
+	case topic.Reported, topic.Live, topic.Event, topic.Reply:
+		return Node
+	case topic.Inbox:
+		return Cloud
+	}
+	return Anonymous
+}
+
+// Retained reports whether the contract lets messages on topics of this leaf be retained.
+func Retained(leaf topic.Leaf) bool {
+	switch leaf {
+	case topic.Beacon, topic.Desired, topic.Reported, topic.Live, topic.Outbox:
+		return true
+	}
+	return false
+}
+
+// Known reports whether the contract names the kind that a reported or desired topic ends in.
+func Known(kind wire.Kind) bool {
+	switch kind {
+	case wire.KindConfig, wire.KindPolicies, wire.KindComponents, wire.KindWorkloads, wire.KindInfo, wire.KindHealth:
+		return true
+	}
+	return false
+}
+
+// Subscribe reports whether everything that the filter can match may be read.
+func (g Grants) Subscribe(filter string) bool {
+	if len(filter) > MaxFilter {
+		return false
+	}
+	rest, ok := strings.CutPrefix(filter, g.prefix)
+	if !ok || g.prefix == "" {
+		return false
+	}
+	switch g.role {
+	case Controller, Operator:
+		return validFilter(rest)
+	case Cloud:
+		what, ok := strings.CutPrefix(rest, string(topic.Outbox)+"/")
+		return ok && oneName(what) || rest == string(topic.Beacon)
+	case Node:
+		if rest == string(topic.Beacon) {
+			return true
+		}
+		rest, ok := strings.CutPrefix(filter, g.node)
+		if !ok {
+			return false
+		}
+		kind, ok := strings.CutPrefix(rest, string(topic.Desired)+"/")
+		return ok && oneName(kind) || rest == string(topic.Request)
+	}
+	return false
+}
+
+// oneName reports whether s is one name, or the wildcard that stands for any one.
+func oneName(s string) bool { return s == "+" || topic.ValidName(s) }
+
+// validFilter reports whether s is a topic filter by MQTT 3.1.1, 4.7: no NUL, "+" alone in its
+// level, "#" alone in the last. No level of the wire is empty, so an empty one is refused.
+func validFilter(s string) bool {
+	if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
+		return false
+	}
+	for more := true; more; {
+		var level string
+		level, s, more = strings.Cut(s, "/")
+		switch {
+		case level == "", level == "#" && more:
+			return false
+		case level == "+", level == "#":
+		case strings.ContainsAny(level, "+#"):
+			return false
+		}
+	}
+	return true
+}
