@@ -128,6 +128,9 @@ func (t Trust) verify(preimage []byte, sig *wire.Signature, check func(ed25519.P
 	if !ok {
 		return wire.New(wire.CodeUnknownKey, "/sig/kid", fmt.Sprintf("key %.64q is not one of this unit's", sig.KeyID))
 	}
+	if len(pub) != ed25519.PublicKeySize { // ed25519 panics on it
+		return wire.New(wire.CodeUnknownKey, "/sig/kid", "the key is malformed")
+	}
 	if len(sig.Ed25519) != ed25519.SignatureSize || len(sig.Path)%sha256.Size != 0 || len(sig.Path) > 64*sha256.Size {
 		return wire.New(wire.CodeBadSignature, "/sig", "malformed")
 	}
@@ -168,8 +171,8 @@ func rootPreimage(root hash) []byte {
 }
 
 // DesiredPreimage is what a desired document's signature covers: one line each for the message
-// type, unit, node, kind, epoch, rev, version, hash, mode and confirmWithin. No field can hold a
-// line feed: names and hashes by their grammar, version by the check made here.
+// type, unit, node, kind, epoch, rev, version, hash, mode and confirmWithin. No field of a message
+// that wire.Decode accepts holds a control character, so that no two share a preimage.
 func DesiredPreimage(d *wire.Desired) []byte {
 	b := make([]byte, 0, 256)
 	b = append(b, "tandem/1/desired\n"...)
@@ -212,8 +215,8 @@ func BeaconPreimage(m *wire.Beacon) []byte {
 	return line(b, m.Jitter)
 }
 
-// line adds s and a line feed. A line feed within s is written as a NUL, which no valid field
-// holds, so that two different messages never share a preimage.
+// line adds s and a line feed. A line feed within s, which no valid field holds, is written as a
+// NUL: a message that Decode refuses cannot be made to look like one that it accepts.
 func line(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		c := s[i]

@@ -18,21 +18,7 @@ const Root = "tandem/1/"
 const MaxName = 63
 
 // ValidName reports whether s may name a unit or a node: [A-Za-z0-9][A-Za-z0-9._-]{0,62}.
-func ValidName(s string) bool {
-	if len(s) == 0 || len(s) > MaxName {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case i > 0 && (c == '.' || c == '_' || c == '-'):
-		default:
-			return false
-		}
-	}
-	return true
-}
+func ValidName(s string) bool { return wire.ValidName(s) }
 
 // Shard returns the first two hex digits of SHA-256(node), "00" to "ff".
 func Shard(node string) string {

@@ -3,23 +3,72 @@ package wire
 import (
 	"encoding/base64"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Encode writes any message but a Desired, deterministically. It panics on a value that cannot
-// be written, which only a bug in our own code makes. Raw fields keep their bytes.
+// Encode writes any message, deterministically. Raw fields (Body, Params, Result, Detail,
+// Document) keep their bytes; they are the last member of their message. A string that is not
+// UTF-8 is repaired with U+FFFD. Encode panics on a value that cannot be written, such as a raw
+// field that is not JSON, which only a bug in our own code makes; the body of a Desired, whose
+// hash its maker has just taken, is not looked at.
 func Encode[M Message](m *M) []byte {
-	if d, ok := any(m).(*Desired); ok {
-		return d.Append(nil)
+	switch m := any(m).(type) {
+	case *Desired:
+		return m.Append(nil)
+	case *Reported:
+		bare := *m
+		bare.Detail = nil
+		return splice(marshal(&bare), "detail", m.Detail)
+	case *Event:
+		bare := *m
+		bare.Detail = nil
+		return splice(marshal(&bare), "detail", m.Detail)
+	case *Request:
+		bare := *m
+		bare.Params = nil
+		return splice(marshal(&bare), "params", m.Params)
+	case *Reply:
+		bare := *m
+		bare.Result = nil
+		return splice(marshal(&bare), "result", m.Result)
+	case *Submission:
+		bare := *m
+		bare.Document = nil
+		return splice(marshal(&bare), "document", m.Document)
+	case *CheckParams:
+		bare := *m
+		bare.Body = nil
+		return splice(marshal(&bare), "body", m.Body)
 	}
-	b, err := json.Marshal(m, json.Deterministic(true), jsontext.PreserveRawStrings(true))
+	return marshal(m)
+}
+
+func marshal(m any) []byte {
+	b, err := json.Marshal(m, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		panic("wire: cannot encode: " + err.Error())
 	}
 	return b
+}
+
+// splice adds a raw member at the end of object, untouched: the JSON library would take the white
+// space out of it, and with it the hash that was signed.
+func splice(object []byte, name string, raw jsontext.Value) []byte {
+	if len(raw) == 0 {
+		return object
+	}
+	if !raw.IsValid() {
+		panic("wire: cannot encode: " + name + " is not JSON")
+	}
+	object = append(object[:len(object)-1], `,"`...)
+	object = append(object, name...)
+	object = append(object, `":`...)
+	object = append(object, raw...)
+	return append(object, '}')
 }
 
 // Append adds the envelope's JSON to b and returns it. It is written by hand because a unit's
@@ -89,11 +138,11 @@ func member(b []byte, name, value string) []byte {
 func quoted(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			out, err := jsontext.AppendQuote(b, s)
-			if err != nil { // invalid UTF-8: AppendQuote has replaced it
-				return out
+			b, err := jsontext.AppendQuote(b, strings.ToValidUTF8(s, "\uFFFD"))
+			if err != nil {
+				panic("wire: cannot quote: " + err.Error())
 			}
-			return out
+			return b
 		}
 	}
 	b = append(b, '"')

@@ -90,7 +90,7 @@ type Desired struct {
 	Issued        time.Time      `json:"issued"`
 	Mode          Mode           `json:"mode"`
 	ConfirmWithin string         `json:"confirmWithin,omitempty"` // ISO 8601 duration, with ModeTry only
-	Body          jsontext.Value `json:"body,omitempty"`
+	Body          jsontext.Value `json:"body,omitzero"`
 	Ref           *Ref           `json:"ref,omitempty"`
 	Sig           *Signature     `json:"sig,omitempty"`
 }
@@ -167,7 +167,7 @@ type Reported struct {
 	Seq     uint64         `json:"seq"`  // from 1, per boot and kind
 	Running *DocRef        `json:"running,omitempty"`
 	Last    *Attempt       `json:"last,omitempty"`
-	Detail  jsontext.Value `json:"detail,omitempty"`
+	Detail  jsontext.Value `json:"detail,omitzero"`
 }
 
 // Live says that a node is there, and what the newest of each of its messages is, so that the
@@ -193,7 +193,7 @@ type Event struct {
 	Type   string         `json:"type"`
 	Lost   uint64         `json:"lost,omitempty"` // events just before this one that the node had no room to keep
 	Error  *Error         `json:"error,omitempty"`
-	Detail jsontext.Value `json:"detail,omitempty"`
+	Detail jsontext.Value `json:"detail,omitzero"`
 }
 
 // Method names what a request asks for.
@@ -214,7 +214,7 @@ type Request struct {
 	Node     string         `json:"node"`
 	ID       string         `json:"id"` // the reply carries it back
 	Method   Method         `json:"method"`
-	Params   jsontext.Value `json:"params,omitempty"`
+	Params   jsontext.Value `json:"params,omitzero"`
 	NotAfter time.Time      `json:"notAfter"`
 	Sig      *Signature     `json:"sig,omitempty"`
 }
@@ -223,7 +223,7 @@ type Request struct {
 type CheckParams struct {
 	Kind    Kind           `json:"kind"`
 	Version string         `json:"version"`
-	Body    jsontext.Value `json:"body"`
+	Body    jsontext.Value `json:"body,omitzero"`
 }
 
 // CheckResult says whether the node would take the document, and why not.
@@ -250,7 +250,7 @@ type Reply struct {
 	V      int            `json:"v"`
 	Node   string         `json:"node"`
 	ID     string         `json:"id"`
-	Result jsontext.Value `json:"result,omitempty"`
+	Result jsontext.Value `json:"result,omitzero"`
 	Error  *Error         `json:"error,omitempty"`
 }
 
@@ -279,7 +279,7 @@ type Submission struct {
 	From          string         `json:"from"` // who submits, for the journal
 	Mode          Mode           `json:"mode,omitempty"`
 	ConfirmWithin string         `json:"confirmWithin,omitempty"`
-	Document      jsontext.Value `json:"document"`
+	Document      jsontext.Value `json:"document,omitzero"`
 }
 
 // Answer is what the controller says to a Submission, on outbox/{what}.

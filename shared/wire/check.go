@@ -1,0 +1,361 @@
+package wire
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Limits on what a message may list, and on its strings. They bound what a hostile sender can
+// make the receiver keep.
+const (
+	maxName  = 63  // unit, node, kind, method and key names
+	maxText  = 256 // versions, boots, ids and the like
+	maxKinds = 64  // kinds in live.seqs
+	maxList  = 256 // keys, errors, partitions, attributes
+)
+
+// check holds what the contract demands beyond names and types. Strings that a signature covers
+// hold no control characters, so that no two messages share a preimage (package seal).
+func check(m any) error {
+	switch m := m.(type) {
+	case *Desired:
+		return m.check()
+	case *Reported:
+		return m.check()
+	case *Live:
+		if err := first(version(m.V), name("/node", m.Node), text("/boot", m.Boot), positive("/session", m.Session)); err != nil {
+			return err
+		}
+		return m.checkSeqs()
+	case *Event:
+		return first(version(m.V), name("/node", m.Node), text("/boot", m.Boot), positive("/seq", m.Seq), instant("/at", m.At),
+			text("/type", m.Type), bounded("/error", m.Error))
+	case *Request:
+		return first(version(m.V), name("/unit", m.Unit), name("/node", m.Node), text("/id", m.ID), name("/method", string(m.Method)),
+			instant("/notAfter", m.NotAfter), key(m.Sig))
+	case *Reply:
+		if m.Error != nil && some("/result", m.Result) == nil {
+			return New(CodeBadValue, "/result", "goes without an error")
+		}
+		return first(version(m.V), name("/node", m.Node), text("/id", m.ID), bounded("/error", m.Error))
+	case *Beacon:
+		return m.check()
+	case *Submission:
+		return m.check()
+	case *Answer:
+		return first(version(m.V), text("/id", m.ID), plain("/version", m.Version), text("/state", m.State), bounded("/error", m.Error))
+	case *CheckParams:
+		return first(name("/kind", string(m.Kind)), text("/version", m.Version), some("/body", m.Body))
+	case *CheckResult:
+		return m.check()
+	case *ConfirmParams:
+		return first(name("/kind", string(m.Kind)), positive("/epoch", m.Epoch), positive("/rev", m.Rev))
+	case *NodeInfo:
+		return m.check()
+	}
+	return nil
+}
+
+func (d *Desired) check() error {
+	if err := first(version(d.V), name("/unit", d.Unit), name("/node", d.Node), name("/kind", string(d.Kind)),
+		positive("/epoch", d.Epoch), positive("/rev", d.Rev), text("/version", d.Version), hash("/hash", d.Hash),
+		instant("/issued", d.Issued), key(d.Sig)); err != nil {
+		return err
+	}
+	switch {
+	case d.Mode != ModeApply && d.Mode != ModeTry:
+		return New(CodeBadValue, "/mode", "neither apply nor try")
+	case (some("/body", d.Body) == nil) == (d.Ref != nil):
+		return New(CodeMissing, "/body", "exactly one of body and ref is needed")
+	case len(d.Body) > MaxBody:
+		return New(CodeTooLarge, "/body", fmt.Sprintf("%d bytes; a body has at most %d", len(d.Body), MaxBody))
+	}
+	if err := confirmWithin(d.Mode, d.ConfirmWithin); err != nil {
+		return err
+	}
+	if r := d.Ref; r != nil {
+		switch {
+		case r.Hash != d.Hash: // the signature covers the envelope's hash only
+			return New(CodeHashMismatch, "/ref/hash", "not the hash of the envelope")
+		case r.Size < 0:
+			return New(CodeBadValue, "/ref/size", "below 0")
+		case len(r.URL) > 2048:
+			return New(CodeTooLarge, "/ref/url", "longer than 2048 bytes")
+		}
+		return first(present("/ref/url", r.URL))
+	}
+	return nil
+}
+
+func (r *Reported) check() error {
+	if err := first(version(r.V), name("/node", r.Node), name("/kind", string(r.Kind)), text("/boot", r.Boot), positive("/seq", r.Seq)); err != nil {
+		return err
+	}
+	if d := r.Running; d != nil {
+		if err := first(positive("/running/epoch", d.Epoch), positive("/running/rev", d.Rev), plain("/running/version", d.Version), hash("/running/hash", d.Hash)); err != nil {
+			return err
+		}
+	}
+	if l := r.Last; l != nil {
+		if !l.State.Known() {
+			return New(CodeBadValue, "/last/state", "no such state")
+		}
+		if l.Attempt < 0 {
+			return New(CodeBadValue, "/last/attempt", "below 0")
+		}
+		return first(positive("/last/epoch", l.Epoch), positive("/last/rev", l.Rev), plain("/last/version", l.Version), hash("/last/hash", l.Hash),
+			instant("/last/at", l.At), bounded("/last/error", l.Error))
+	}
+	return nil
+}
+
+func (l *Live) checkSeqs() error {
+	if len(l.Seqs) > maxKinds {
+		return New(CodeTooLarge, "/seqs", "more than "+strconv.Itoa(maxKinds)+" kinds")
+	}
+	for k := range l.Seqs {
+		if !ValidName(string(k)) {
+			return New(CodeBadValue, "/seqs", "a kind that is no name")
+		}
+	}
+	return nil
+}
+
+func (b *Beacon) check() error {
+	if err := first(version(b.V), name("/unit", b.Unit), positive("/epoch", b.Epoch), instant("/time", b.Time), key(b.Sig)); err != nil {
+		return err
+	}
+	if b.Jitter != "" && !isoDuration(b.Jitter) {
+		return New(CodeBadValue, "/jitter", "not an ISO 8601 duration")
+	}
+	if len(b.Keys) > maxList {
+		return New(CodeTooLarge, "/keys", "more than "+strconv.Itoa(maxList))
+	}
+	for i, k := range b.Keys {
+		at := "/keys/" + strconv.Itoa(i)
+		if err := name(at+"/kid", k.ID); err != nil {
+			return err
+		}
+		if len(k.Ed25519) != ed25519.PublicKeySize {
+			return New(CodeBadValue, at+"/ed25519", "not 32 bytes")
+		}
+	}
+	return nil
+}
+
+func (s *Submission) check() error {
+	if s.Mode != "" && s.Mode != ModeApply && s.Mode != ModeTry {
+		return New(CodeBadValue, "/mode", "neither apply nor try")
+	}
+	if err := first(version(s.V), text("/id", s.ID), text("/from", s.From), some("/document", s.Document)); err != nil {
+		return err
+	}
+	return confirmWithin(s.Mode, s.ConfirmWithin)
+}
+
+func (r *CheckResult) check() error {
+	if len(r.Errors) > maxList {
+		return New(CodeTooLarge, "/errors", "more than "+strconv.Itoa(maxList))
+	}
+	for i, e := range r.Errors {
+		at := "/errors/" + strconv.Itoa(i)
+		if e == nil {
+			return New(CodeBadValue, at, "an error is an object")
+		}
+		if err := bounded(at, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *NodeInfo) check() error {
+	if err := first(plain("/type", n.Type), plain("/os", n.OS), plain("/arch", n.Arch), plain("/agentVersion", n.AgentVersion), bounded("/error", n.Error)); err != nil {
+		return err
+	}
+	if len(n.Partitions) > maxList {
+		return New(CodeTooLarge, "/partitions", "more than "+strconv.Itoa(maxList))
+	}
+	if len(n.Attributes) > maxList {
+		return New(CodeTooLarge, "/attributes", "more than "+strconv.Itoa(maxList))
+	}
+	return nil
+}
+
+// ValidName reports whether s may name a unit, a node, a kind, a method or a key, and stand in a
+// topic: [A-Za-z0-9][A-Za-z0-9._-]{0,62}.
+func ValidName(s string) bool {
+	if len(s) == 0 || len(s) > maxName {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case i > 0 && (c == '.' || c == '_' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func first(errs ...*Error) error {
+	for _, e := range errs {
+		if e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+func version(v int) *Error {
+	switch v {
+	case Version:
+		return nil
+	case 0:
+		return New(CodeMissing, "/v", "required")
+	}
+	return New(CodeWrongVersion, "/v", fmt.Sprintf("wire version %d; this side speaks %d", v, Version))
+}
+
+func present(path, s string) *Error {
+	if s == "" {
+		return New(CodeMissing, path, "required")
+	}
+	return nil
+}
+
+// some is present for a raw field: a null is nothing.
+func some(path string, raw []byte) *Error {
+	if len(raw) == 0 || string(raw) == "null" {
+		return New(CodeMissing, path, "required")
+	}
+	return nil
+}
+
+// name demands a ValidName.
+func name(path, s string) *Error {
+	if ValidName(s) {
+		return nil
+	}
+	if s == "" {
+		return New(CodeMissing, path, "required")
+	}
+	return New(CodeBadValue, path, "not a name: letters, digits and ._- after the first, at most 63")
+}
+
+// text demands a string that is there and plain.
+func text(path, s string) *Error {
+	if s == "" {
+		return New(CodeMissing, path, "required")
+	}
+	return plain(path, s)
+}
+
+// plain bounds the strings that are kept for every node, shown in every table or signed.
+func plain(path, s string) *Error {
+	if len(s) > maxText {
+		return New(CodeTooLarge, path, "longer than 256 bytes")
+	}
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		return New(CodeBadValue, path, "holds a control character")
+	}
+	return nil
+}
+
+func positive(path string, n uint64) *Error {
+	if n == 0 {
+		return New(CodeMissing, path, "required, from 1")
+	}
+	return nil
+}
+
+// instant demands a time that RFC 3339 can say in UTC.
+func instant(path string, t time.Time) *Error {
+	if t.IsZero() {
+		return New(CodeMissing, path, "required")
+	}
+	if y := t.UTC().Year(); y < 0 || y > 9999 {
+		return New(CodeBadValue, path, "not within the years 0 to 9999 of UTC")
+	}
+	return nil
+}
+
+func hash(path, h string) *Error {
+	if len(h) == len(HashPrefix)+2*sha256.Size && h[:len(HashPrefix)] == HashPrefix {
+		for i := len(HashPrefix); i < len(h); i++ {
+			if c := h[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+				return New(CodeBadValue, path, "not sha256: and 64 lower-case hex digits")
+			}
+		}
+		return nil
+	}
+	if h == "" {
+		return New(CodeMissing, path, "required")
+	}
+	return New(CodeBadValue, path, "not sha256: and 64 lower-case hex digits")
+}
+
+// key looks at the name of the signing key only; package seal judges the signature.
+func key(s *Signature) *Error {
+	if s == nil {
+		return nil
+	}
+	return plain("/sig/kid", s.KeyID)
+}
+
+func bounded(path string, e *Error) *Error {
+	switch {
+	case e == nil:
+		return nil
+	case e.Code == "":
+		return New(CodeMissing, path+"/code", "required")
+	case len(e.Message) > MaxMessage || len(e.Path) > MaxPath || len(e.Code) > 64 || len(e.Node) > maxName:
+		return New(CodeTooLarge, path, fmt.Sprintf("a message has at most %d bytes, a path %d", MaxMessage, MaxPath))
+	}
+	return nil
+}
+
+func confirmWithin(m Mode, d string) error {
+	if (m == ModeTry) != (d != "") {
+		return New(CodeBadValue, "/confirmWithin", "goes with mode try, and only with it")
+	}
+	if d != "" && !isoDuration(d) {
+		return New(CodeBadValue, "/confirmWithin", "not an ISO 8601 duration")
+	}
+	return nil
+}
+
+// isoDuration reports whether s has the form of an ISO 8601 duration: P, then numbers with the
+// designators Y M W D, then T and numbers with H M S, each at most once and in this order.
+func isoDuration(s string) bool {
+	rest, ok := strings.CutPrefix(s, "P")
+	if !ok || len(s) > 64 {
+		return false
+	}
+	units, date, any := "YMWD", true, false
+	for rest != "" {
+		if date && rest[0] == 'T' {
+			units, date, any, rest = "HMS", false, false, rest[1:]
+			continue
+		}
+		number := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789.,"))]
+		rest = rest[len(number):]
+		whole, fraction, split := strings.Cut(strings.Replace(number, ",", ".", 1), ".")
+		if whole == "" || split && fraction == "" || strings.ContainsAny(fraction, ".,") || rest == "" {
+			return false
+		}
+		i := strings.IndexByte(units, rest[0])
+		if i < 0 {
+			return false
+		}
+		units, any, rest = units[i+1:], true, rest[1:]
+	}
+	return any
+}
