@@ -28,15 +28,18 @@ type Message struct {
 }
 
 // Handler is told what happens on a link. Up and Down come in turn, from one goroutine. Message
-// comes from many goroutines at once, in no order that means anything; the message is
-// acknowledged to the broker when the call returns, so a receiver that must not lose it makes it
-// durable first. No method may call Run or wait for a Publish of its own link to be acknowledged.
+// comes from many goroutines at once, in no order that means anything, from the moment that a
+// filter is granted: before Up, too. The message is acknowledged to the broker when the call
+// returns, so a receiver that must not lose it makes it durable first. A call may outlast its
+// session. Every method may Publish, but Up and Down must not wait for what only another Handler
+// call brings about.
 type Handler interface {
-	// Up begins a session: connected, and every filter granted. session counts from 1 within
-	// this Run.
+	// Up begins a session: connected, and every filter granted. session counts the attempts of
+	// this Run from 1, so it rises but may skip: a last will of an attempt that failed halfway
+	// must not look like one of the session that followed.
 	Up(session uint64)
-	// Down ends the session that Up began, or reports a connection attempt that failed (session
-	// 0). err says why in words a person can act on.
+	// Down ends the session that Up began, also when Run's ctx ends, or reports a connection
+	// attempt that failed (session 0). err says why in words a person can act on.
 	Down(session uint64, err error)
 	// Message hands over one received message.
 	Message(Message)
@@ -46,12 +49,12 @@ type Handler interface {
 type Link interface {
 	// Run keeps sessions going until ctx ends, then publishes the Goodbye messages of its
 	// configuration, disconnects, and returns after every Handler call has returned. It is
-	// called once.
+	// called once; ending with ctx is no error.
 	Run(ctx context.Context) error
 	// Publish hands a QoS 1 message to the current session. It waits while the window of
 	// unacknowledged messages is full, and returns when the message is on its way: ErrDown or
-	// ctx's error if it is not. The payload must not be changed afterwards. Safe for concurrent
-	// use.
+	// ctx's error if it is not. A topic with a wildcard, or a packet larger than the link's limit,
+	// is an error of its own. The payload must not be changed afterwards. Safe for concurrent use.
 	Publish(ctx context.Context, topic string, payload []byte, retain bool) error
 }
 

@@ -1,0 +1,183 @@
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Publication is a message that the link itself sends: a last will or a goodbye.
+type Publication struct {
+	Topic   string
+	Payload []byte
+	Retain  bool
+}
+
+// QoS is how a dialled link subscribes. Publishes are always QoS 1.
+type QoS int8
+
+const (
+	// AtLeastOnce is MQTT's QoS 1: the broker keeps a message until the Handler has returned.
+	AtLeastOnce QoS = 1
+	// AtMostOnce is MQTT's QoS 0. It is for brokers where each QoS 1 subscription is dear, such
+	// as NATS, where it is a stream consumer; retained state and asking again make up for it.
+	AtMostOnce QoS = -1
+)
+
+// Backoff spaces the attempts to connect, with full jitter: before attempt n after the last good
+// session, the link pauses a random time between 0 and min(Max, Min·2ⁿ). A session that lasted
+// at least as long as the pause it would earn starts the count anew, so that two clients that
+// take the same ID from each other slow down.
+type Backoff struct {
+	Min time.Duration // zero means 250 ms
+	Max time.Duration // zero means 30 s, or Min if that is longer
+}
+
+// ceiling returns the longest pause before attempt n, counted from 0.
+func (b Backoff) ceiling(n int) time.Duration {
+	c := b.Min
+	for ; n > 0 && c < b.Max; n-- {
+		c *= 2
+	}
+	return min(c, b.Max)
+}
+
+// Config describes a dialled link. Only ClientID and one of Broker and OpenConn must be set.
+type Config struct {
+	// Broker is a URL: tcp:// or mqtt:// (port 1883 unless given), tls://, mqtts:// or ssl://
+	// (port 8883), or unix:///path. It may be empty if OpenConn is set. It carries no
+	// credentials.
+	Broker string
+	// ClientID names this client to the broker, uniquely. It must not be empty: an ID of the
+	// broker's choosing would differ from session to session.
+	ClientID string
+	// Username and Password are the credentials. Empty means none; a password needs a user name.
+	Username string
+	Password string
+	// TLS is used for the schemes with TLS. Nil means the system's roots; an empty ServerName
+	// means Broker's host.
+	TLS *tls.Config
+	// OpenConn opens the connection below MQTT (and below TLS, if Broker's scheme has it). Nil
+	// means to dial Broker. It must honour ctx.
+	OpenConn func(ctx context.Context) (net.Conn, error)
+
+	// Filters are subscribed to in each session before Up, at most 256 a packet. Nil means none.
+	Filters []string
+	// SubscribeQoS is the QoS of every subscription. Zero means AtLeastOnce.
+	SubscribeQoS QoS
+	// Will makes the last will of one session; it is asked before each attempt to connect, on
+	// Run's goroutine. Nil, or a nil result, means no will.
+	Will func(session uint64) *Publication
+	// Goodbye makes what is published when Run's ctx ends while a session is up. If it is not
+	// acknowledged within a second, the link leaves without a DISCONNECT, so that the will speaks.
+	// Nil means nothing.
+	Goodbye func(session uint64) []Publication
+
+	// Window is the number of publishes that may be unacknowledged. Zero means 64.
+	Window int
+	// BufferSize is the size in bytes of the read buffer and of what may wait to be written
+	// before Publish waits too. Zero means 4096, which suits a node; a controller takes 64 KiB.
+	BufferSize int
+	// MaxPacket is the largest MQTT packet in bytes, in both directions: a larger Publish is
+	// refused, a larger packet from the broker ends the session. Zero means 256 KiB (wire.md,
+	// Desired envelope).
+	MaxPacket int
+
+	// Backoff spaces the attempts to connect.
+	Backoff Backoff
+	// Rand is the chance in Backoff; only Run's goroutine uses it. Nil means math/rand/v2's
+	// own source.
+	Rand *rand.Rand
+	// KeepAlive is how long the connection may be silent before a ping; whole seconds, at least
+	// 1. Twice this time without a byte from the broker ends the session. Zero means 30 s.
+	KeepAlive time.Duration
+	// ConnectTimeout bounds opening the connection, TLS and MQTT's CONNECT. Zero means 10 s.
+	ConnectTimeout time.Duration
+	// WriteTimeout bounds one write to the network; past it the session ends. Zero means 5 s.
+	WriteTimeout time.Duration
+	// AckTimeout bounds the wait for a PUBACK, SUBACK or UNSUBACK; past it the session ends.
+	// Zero means 30 s.
+	AckTimeout time.Duration
+
+	// Log hears what no Handler call says. Nil means silence.
+	Log *zap.Logger
+}
+
+// maxFilters is the number of filters in one SUBSCRIBE or UNSUBSCRIBE packet.
+const maxFilters = 256
+
+// withDefaults returns c with its zeros replaced, or says which field is wrong.
+func (c Config) withDefaults() (Config, error) {
+	bad := func(format string, a ...any) (Config, error) {
+		return Config{}, fmt.Errorf("link configuration: "+format, a...)
+	}
+	if c.ClientID == "" {
+		return bad("the client ID is empty")
+	}
+	if c.Broker == "" && c.OpenConn == nil {
+		return bad("no broker is given")
+	}
+	if c.Username == "" && c.Password != "" {
+		return bad("a password needs a user name")
+	}
+	if c.Window < 0 || c.BufferSize < 0 || c.MaxPacket < 0 || c.Backoff.Min < 0 || c.Backoff.Max < 0 ||
+		c.KeepAlive < 0 || c.ConnectTimeout < 0 || c.WriteTimeout < 0 || c.AckTimeout < 0 {
+		return bad("a size or time is negative")
+	}
+	switch c.SubscribeQoS {
+	case 0:
+		c.SubscribeQoS = AtLeastOnce
+	case AtLeastOnce, AtMostOnce:
+	default:
+		return bad("subscriptions have QoS AtLeastOnce or AtMostOnce, not %d", c.SubscribeQoS)
+	}
+	for _, f := range c.Filters {
+		if err := CheckFilter(f); err != nil {
+			return bad("%w", err)
+		}
+	}
+	setDefault(&c.Window, 64)
+	if c.Window > 60_000 { // packet IDs are 16 bits, and subscriptions need some
+		return bad("the window of %d exceeds 60000", c.Window)
+	}
+	setDefault(&c.BufferSize, 4096)
+	setDefault(&c.MaxPacket, 256<<10)
+	setDefault(&c.Backoff.Min, 250*time.Millisecond)
+	setDefault(&c.Backoff.Max, max(30*time.Second, c.Backoff.Min))
+	if c.Backoff.Min > c.Backoff.Max {
+		return bad("the shortest back-off %v exceeds the longest %v", c.Backoff.Min, c.Backoff.Max)
+	}
+	setDefault(&c.KeepAlive, 30*time.Second)
+	if c.KeepAlive%time.Second != 0 || c.KeepAlive > 65535*time.Second {
+		return bad("the keep-alive %v is not a number of whole seconds up to 65535", c.KeepAlive)
+	}
+	setDefault(&c.ConnectTimeout, 10*time.Second)
+	setDefault(&c.WriteTimeout, 5*time.Second)
+	setDefault(&c.AckTimeout, 30*time.Second)
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	return c, nil
+}
+
+func setDefault[T int | time.Duration](p *T, v T) {
+	if *p == 0 {
+		*p = v
+	}
+}
+
+// pause draws the pause before attempt n.
+func (c *Config) pause(n int) time.Duration {
+	if c.Rand == nil {
+		return rand.N(c.Backoff.ceiling(n) + 1)
+	}
+	return time.Duration(c.Rand.Int64N(int64(c.Backoff.ceiling(n)) + 1))
+}
+
+var errTwice = errors.New("link: Run was called twice")

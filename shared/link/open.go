@@ -1,0 +1,158 @@
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"syscall"
+
+	mqtt "github.com/eclipse/paho.mqtt.golang"
+	"github.com/eclipse/paho.mqtt.golang/packets"
+)
+
+// address is where a broker listens, as its URL says.
+type address struct {
+	network string // tcp or unix
+	at      string // host:port or path
+	host    string // for TLS
+	tls     bool
+}
+
+func parseBroker(s string) (address, error) {
+	u, err := url.Parse(s)
+	if err != nil {
+		return address{}, fmt.Errorf("broker URL: %w", err)
+	}
+	bad := func(format string, a ...any) (address, error) {
+		return address{}, fmt.Errorf("broker URL %q: "+format, append([]any{u.Redacted()}, a...)...)
+	}
+	if u.User != nil {
+		return bad("carries credentials; they have their own settings")
+	}
+	a := address{network: "tcp"}
+	port := "1883"
+	switch u.Scheme {
+	case "tcp", "mqtt":
+	case "tls", "mqtts", "ssl":
+		port, a.tls = "8883", true
+	case "unix":
+		if u.Host != "" || u.Path == "" {
+			return bad("a unix socket is written unix:///path")
+		}
+		return address{network: "unix", at: u.Path}, nil
+	default:
+		return bad("scheme %q is none of tcp, mqtt, tls, mqtts, ssl, unix", u.Scheme)
+	}
+	if a.host = u.Hostname(); a.host == "" {
+		return bad("has no host")
+	}
+	if u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
+		return bad("has something after the host and port")
+	}
+	if u.Port() != "" {
+		port = u.Port()
+	}
+	a.at = net.JoinHostPort(a.host, port)
+	return a, nil
+}
+
+// open opens the connection below MQTT. Its errors are fit for people.
+func (d *Dialled) open(ctx context.Context) (net.Conn, error) {
+	nc, err := d.openPlain(ctx)
+	if err != nil {
+		return nil, explainOpen(d.where(), err)
+	}
+	if !d.addr.tls {
+		return nc, nil
+	}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if d.cfg.TLS != nil {
+		conf = d.cfg.TLS.Clone()
+	}
+	if conf.ServerName == "" {
+		conf.ServerName = d.addr.host
+	}
+	tc := tls.Client(nc, conf)
+	if err := tc.HandshakeContext(ctx); err != nil {
+		if cerr := nc.Close(); cerr != nil && !errors.Is(cerr, net.ErrClosed) {
+			err = errors.Join(err, cerr)
+		}
+		return nil, explainOpen(d.where(), fmt.Errorf("TLS: %w", err))
+	}
+	return tc, nil
+}
+
+func (d *Dialled) openPlain(ctx context.Context) (net.Conn, error) {
+	if d.cfg.OpenConn != nil {
+		return d.cfg.OpenConn(ctx)
+	}
+	var nd net.Dialer
+	return nd.DialContext(ctx, d.addr.network, d.addr.at)
+}
+
+// where names the broker in errors.
+func (d *Dialled) where() string {
+	if d.cfg.Broker == "" {
+		return "the broker"
+	}
+	return "the broker at " + d.cfg.Broker
+}
+
+// explainOpen says in words a person can act on why no connection was opened.
+func explainOpen(where string, err error) error {
+	var dns *net.DNSError
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var alert tls.AlertError
+	var record tls.RecordHeaderError
+	why := ""
+	switch {
+	case errors.As(err, &dns):
+		why = "its host name cannot be looked up"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		why = "nothing listens there (connection refused)"
+	case errors.Is(err, os.ErrNotExist):
+		why = "its socket does not exist"
+	case errors.Is(err, os.ErrPermission):
+		why = "permission denied"
+	case errors.As(err, &unknown):
+		why = "its certificate is not signed by a trusted authority"
+	case errors.As(err, &host):
+		why = "its certificate is for another host"
+	case errors.As(err, &invalid):
+		why = "its certificate is not valid"
+	case errors.As(err, &alert):
+		why = "it refuses the TLS handshake"
+	case errors.As(err, &record):
+		why = "it does not speak TLS on this port"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		why = "no answer in time"
+	default:
+		return fmt.Errorf("cannot reach %s: %w", where, err)
+	}
+	return fmt.Errorf("cannot reach %s: %s: %w", where, why, err)
+}
+
+// explainConnect says why the broker refused the MQTT CONNECT.
+func (d *Dialled) explainConnect(tok *mqtt.ConnectToken) error {
+	why := "no MQTT session could be opened"
+	switch tok.ReturnCode() {
+	case packets.ErrRefusedBadProtocolVersion:
+		why = "it does not speak MQTT 3.1.1"
+	case packets.ErrRefusedIDRejected:
+		why = fmt.Sprintf("it refuses the client ID %q", d.cfg.ClientID)
+	case packets.ErrRefusedServerUnavailable:
+		why = "it says that it is not available"
+	case packets.ErrRefusedBadUsernameOrPassword:
+		why = fmt.Sprintf("it refuses the user name or password (user %q)", d.cfg.Username)
+	case packets.ErrRefusedNotAuthorised:
+		why = fmt.Sprintf("it does not authorise client %q (user %q)", d.cfg.ClientID, d.cfg.Username)
+	}
+	return fmt.Errorf("refused by %s: %s: %w", d.where(), why, tok.Error())
+}
