@@ -1,0 +1,351 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"go.uber.org/goleak"
+
+	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const token = "a-token-of-good-length"
+
+// call makes a request with a token, without a network.
+func call(h http.Handler, method, target, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+token)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func sample() (*apitest.Unit, *api.API) {
+	u := apitest.New(apitest.Sample())
+	return u, api.New(u, api.Config{Tokens: []string{token}, MaxBody: 64 << 10})
+}
+
+func code(t *testing.T, body []byte) wire.Code {
+	t.Helper()
+	var p struct {
+		Error *wire.Error `json:"error"`
+	}
+	if err := json.Unmarshal(body, &p); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	if p.Error == nil {
+		return ""
+	}
+	if p.Error.Message == "" {
+		t.Errorf("error without a message: %s", body)
+	}
+	return p.Error.Code
+}
+
+func TestAnswers(t *testing.T) {
+	good := string(apitest.Document("2.1.0"))
+	for _, c := range []struct {
+		method, target, body string
+		status               int
+		code                 wire.Code
+		has                  string
+	}{
+		{"GET", "/healthz", "", 200, "", `"status":"ok"`},
+		{"GET", "/readyz", "", 200, "", `"status":"ok"`},
+		{"POST", "/v1/config", good, 200, "", `"state":"accepted"`},
+		{"POST", "/v1/config?dryRun=1", good, 200, "", `"state":"acceptable"`},
+		{"POST", "/v1/config?offline=1", good, 200, "", `"asked":0`},
+		{"POST", "/v1/config?mode=try&confirmWithin=PT2M", good, 200, "", `"deadline":"2026-11-20T10:02:00Z"`},
+		{"POST", "/v1/config?mode=apply", string(apitest.Document("2.0.0")), 409, wire.CodeAlreadyExists, `"state":"refused"`},
+		{"POST", "/v1/config", string(apitest.Document("1.0.0")), 409, wire.CodeWrongState, `"checks"`},
+		{"POST", "/v1/config", `{"formatVersion":"7"`, 400, wire.CodeMalformed, `"line":1`},
+		{"POST", "/v1/config", `{"formatVersion":"7","version":"3.0.0","nodes":[],"x":1}`, 400, wire.CodeUnknownField, `"path":"/x"`},
+		{"POST", "/v1/config", "", 400, wire.CodeMissing, ""},
+		{"POST", "/v1/config", strings.Repeat(" ", 64<<10+1), 413, wire.CodeTooLarge, ""},
+		{"POST", "/v1/config?mode=try", good, 400, wire.CodeInvalidArgument, "confirmWithin"},
+		{"POST", "/v1/config?confirmWithin=PT2M", good, 400, wire.CodeInvalidArgument, ""},
+		{"POST", "/v1/config?mode=try&confirmWithin=2m", good, 400, wire.CodeInvalidArgument, "ISO 8601"},
+		{"POST", "/v1/config?mode=try&confirmWithin=PT0S", good, 400, wire.CodeInvalidArgument, "above zero"},
+		{"POST", "/v1/config?mode=now", good, 400, wire.CodeInvalidArgument, "apply or try"},
+		{"POST", "/v1/config?dryrun=1", good, 400, wire.CodeInvalidArgument, "dryRun"},
+		{"POST", "/v1/config?dryRun=yes", good, 400, wire.CodeInvalidArgument, ""},
+		{"POST", "/v1/config?dryRun=", good, 400, wire.CodeInvalidArgument, ""},
+		{"POST", "/v1/config?dryRun=1&dryRun=0", good, 400, wire.CodeInvalidArgument, "twice"},
+		{"POST", "/v1/config?%zz", good, 400, wire.CodeInvalidArgument, ""},
+		{"POST", "/v1/config?id=" + strings.Repeat("a", 300), good, 400, wire.CodeInvalidArgument, ""},
+		{"POST", "/v1/config/confirm", "", 409, wire.CodeWrongState, ""},
+		{"POST", "/v1/config/confirm", "{}", 409, wire.CodeWrongState, ""},
+		{"POST", "/v1/config/confirm", `{"version":"2.0.0"}`, 400, wire.CodeInvalidArgument, "no body"},
+		{"POST", "/v1/config/confirm?x=1", "", 400, wire.CodeInvalidArgument, "none"},
+		{"POST", "/v1/config/restore", "", 200, "", `"state":"installed"`},
+		{"POST", "/v1/config/restore", "x", 400, wire.CodeInvalidArgument, ""},
+		{"POST", "/v1/config/rollback", `{"version":"1.9.0","as":"2.0.1"}`, 200, "", `"version":"2.0.1"`},
+		{"POST", "/v1/config/rollback", `{"version":"1.9.0","as":"1.9.5"}`, 409, wire.CodeWrongState, ""},
+		{"POST", "/v1/config/rollback", `{"version":"1.9.0","as":"two"}`, 400, wire.CodeInvalidArgument, ""},
+		{"POST", "/v1/config/rollback", `{"version":"0.0.1","as":"2.0.1"}`, 404, wire.CodeNotFound, ""},
+		{"POST", "/v1/config/rollback", `{"version":"1.9.0"}`, 400, wire.CodeMissing, `"/as"`},
+		{"POST", "/v1/config/rollback", `{"as":"1.9.0"}`, 400, wire.CodeMissing, `"/version"`},
+		{"POST", "/v1/config/rollback", `{"version":"1.9.0","as":"2.0.1","a":1}`, 400, wire.CodeUnknownField, ""},
+		{"POST", "/v1/config/rollback", `{"version":"1.9.0","version":"2.0.1"}`, 400, wire.CodeDuplicate, ""},
+		{"POST", "/v1/config/rollback", `{"version":"` + strings.Repeat("1", 300) + `","as":"2.0.1"}`, 413, wire.CodeTooLarge, ""},
+		{"POST", "/v1/config/rollback", ``, 400, wire.CodeMalformed, ""},
+		{"GET", "/v1/config", "", 200, "", `"version": "2.0.0"`},
+		{"GET", "/v1/config?version=1.9.0", "", 200, "", `"version": "1.9.0"`},
+		{"GET", "/v1/config?version=9.9.9", "", 404, wire.CodeNotFound, ""},
+		{"GET", "/v1/config/status", "", 200, "", `"onlineMissing":1`},
+		{"GET", "/v1/config/history", "", 200, "", `"versions":[{`},
+		{"GET", "/v1/config/resolved?node=node-1", "", 200, "", `"rule":"node"`},
+		{"GET", "/v1/config/resolved?node=new&type=mainType", "", 200, "", `"entry":"/nodes/1"`},
+		{"GET", "/v1/config/resolved?node=new", "", 404, wire.CodeNotFound, ""},
+		{"GET", "/v1/config/resolved", "", 400, wire.CodeInvalidArgument, "node"},
+		{"GET", "/v1/config/resolved?node=a%20b", "", 400, wire.CodeInvalidArgument, ""},
+		{"GET", "/v1/config/explain?node=node-1&pointer=/alertRules/ram/maxThreshold", "", 200, "", `"source":"/nodes/0/alertRules/ram/maxThreshold"`},
+		{"GET", "/v1/config/explain?node=node-1&pointer=/nope", "", 404, wire.CodeNotFound, ""},
+		{"GET", "/v1/config/explain?node=node-1&pointer=nope", "", 400, wire.CodeInvalidArgument, "JSON pointer"},
+		{"GET", "/v1/nodes", "", 200, "", `{"nodes":[{"node":"node-1"`},
+		{"GET", "/v1/nodes/node-2", "", 200, "", `"rejected"`},
+		{"GET", "/v1/nodes/nobody", "", 404, wire.CodeNotFound, ""},
+		{"GET", "/v1/nodes/a%2Fb", "", 400, wire.CodeInvalidArgument, ""},
+		{"GET", "/v1/nodes/node-2?x=1", "", 400, wire.CodeInvalidArgument, ""},
+		{"GET", "/v1/events?limit=2", "", 200, "", `"opened"`},
+		{"GET", "/v1/events?limit=0", "", 400, wire.CodeInvalidArgument, ""},
+		{"GET", "/v1/events?after=-1", "", 400, wire.CodeInvalidArgument, ""},
+		{"GET", "/v1/events?after=18446744073709551615", "", 400, wire.CodeInvalidArgument, ""},
+		{"GET", "/v1/events?newest=1&follow=1", "", 400, wire.CodeInvalidArgument, "exclude"},
+		{"GET", "/v1/events?type=", "", 400, wire.CodeInvalidArgument, ""},
+		{"GET", "/v1/events?node=", "", 400, wire.CodeInvalidArgument, ""},
+		{"GET", "/v1/events?" + strings.Repeat("type=a&", 33), "", 400, wire.CodeInvalidArgument, ""},
+		{"GET", "/v1/events?follow=1&limit=3", "", 200, "", `"accepted"`},
+		{"HEAD", "/v1/events?follow=1", "", 200, "", ""},
+		{"HEAD", "/v1/nodes?watch=1", "", 200, "", ""},
+		{"HEAD", "/v1/journal/backup", "", 200, "", ""},
+		{"GET", "/v1/journal/verify", "", 200, "", `"ok":true`},
+		{"GET", "/v1/journal/export", "", 200, "", `"opened"`},
+		{"GET", "/v1/journal/backup", "", 200, "", "\x07"},
+		{"GET", "/v1/journal/backup", "x", 400, wire.CodeInvalidArgument, "no body"},
+		{"GET", "/v1/unit/status", "", 200, "", `"unit":"u1"`},
+		{"GET", "/v1/unit/status?x", "", 400, wire.CodeInvalidArgument, ""},
+		{"DELETE", "/v1/config", "", 405, wire.CodeNotSupported, "GET, HEAD, POST"},
+		{"GET", "/v1/nothing", "", 404, wire.CodeNotFound, ""},
+		{"GET", "/", "", 404, wire.CodeNotFound, ""},
+		{"GET", "/v1//config", "", 404, wire.CodeNotFound, ""},
+		{"GET", "/v1/config/../config", "", 404, wire.CodeNotFound, ""},
+	} {
+		t.Run(c.method+" "+c.target[:min(len(c.target), 60)], func(t *testing.T) {
+			_, h := sample()
+			w := call(h, c.method, c.target, c.body)
+			body := w.Body.Bytes()
+			if w.Code != c.status {
+				t.Fatalf("status %d, want %d: %s", w.Code, c.status, body)
+			}
+			if c.status >= 300 || c.code != "" {
+				if got := code(t, body); got != c.code {
+					t.Errorf("code %q, want %q: %s", got, c.code, body)
+				}
+				if ct := w.Header().Get("Content-Type"); ct != "application/json" {
+					t.Errorf("an error of type %q", ct)
+				}
+			}
+			if !strings.Contains(string(body), c.has) {
+				t.Errorf("no %q in %s", c.has, body)
+			}
+		})
+	}
+}
+
+func TestSubmissionArrivesWhole(t *testing.T) {
+	u, h := sample()
+	doc := apitest.Document("3.0.0")
+	w := call(h, "POST", "/v1/config?mode=try&confirmWithin=PT90S&offline=1&id=mine", string(doc))
+	if w.Code != 200 {
+		t.Fatal(w.Body)
+	}
+	u.Do(func(s *apitest.State) {
+		got := s.Submissions[0]
+		if !bytes.Equal(got.Document, doc) || got.ID != "mine" || got.Mode != wire.ModeTry || got.ConfirmWithin != 90*time.Second || !got.Offline || got.DryRun || got.Via != "http" {
+			t.Errorf("%+v", got)
+		}
+		if !strings.HasPrefix(got.Who, "token:") || strings.Contains(got.Who, token) {
+			t.Errorf("who is %q", got.Who)
+		}
+	})
+}
+
+func TestFailuresOfTheUnit(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		status int
+		code   wire.Code
+	}{
+		{wire.New(wire.CodeUnavailable, "", "starting"), 503, wire.CodeUnavailable},
+		{wire.New(wire.CodeStorage, "", "the disk is full"), 503, wire.CodeStorage},
+		{fmt.Errorf("wrapped: %w", wire.New(wire.CodeNotFound, "", "gone")), 404, wire.CodeNotFound},
+		{wire.New(wire.CodeNotAllowed, "", "no"), 403, wire.CodeNotAllowed},
+		{wire.New(wire.CodeNoAnswer, "", "no"), 504, wire.CodeNoAnswer},
+		{context.DeadlineExceeded, 504, wire.CodeTimeout},
+		{errors.New("secret detail"), 500, wire.CodeInternal},
+		{wire.New(wire.CodeInternal, "", "broken"), 500, wire.CodeInternal},
+	} {
+		for method, request := range map[string]string{
+			"Submit": "POST /v1/config", "Confirm": "POST /v1/config/confirm", "Restore": "POST /v1/config/restore",
+			"Rollback": "POST /v1/config/rollback", "ConfigStatus": "GET /v1/config/status", "Config": "GET /v1/config",
+			"History": "GET /v1/config/history", "Resolved": "GET /v1/config/resolved?node=n", "Explain": "GET /v1/config/explain?node=n",
+			"Nodes": "GET /v1/nodes", "Node": "GET /v1/nodes/n", "Status": "GET /v1/unit/status", "Entries": "GET /v1/events?follow=1",
+			"Verify": "GET /v1/journal/verify",
+		} {
+			u := apitest.New(apitest.State{Fail: map[string]error{method: c.err}})
+			h := api.New(u, api.Config{Tokens: []string{token}})
+			verb, target, _ := strings.Cut(request, " ")
+			body := ""
+			switch method {
+			case "Submit":
+				body = "x"
+			case "Rollback":
+				body = `{"version":"1.0.0","as":"2.0.0"}`
+			}
+			w := call(h, verb, target, body)
+			if got := code(t, w.Body.Bytes()); w.Code != c.status || got != c.code {
+				t.Errorf("%s, %v: status %d, code %s", method, c.err, w.Code, got)
+			}
+			if strings.Contains(w.Body.String(), "secret") {
+				t.Errorf("%s tells what it must not: %s", method, w.Body)
+			}
+		}
+	}
+	u, h := sample()
+	u.Do(func(s *apitest.State) { s.Status.Broker.Up = false })
+	if w := call(h, "GET", "/readyz", ""); w.Code != 503 {
+		t.Errorf("ready without a broker: %s", w.Body)
+	}
+	if w := call(h, "GET", "/healthz", ""); w.Code != 200 {
+		t.Errorf("not healthy without a broker: %s", w.Body)
+	}
+}
+
+func TestPanicIsAnswered(t *testing.T) {
+	u, h := sample()
+	u.Do(func(s *apitest.State) { s.Panic = "Nodes" })
+	if w := call(h, "GET", "/v1/nodes", ""); w.Code != 500 || code(t, w.Body.Bytes()) != wire.CodeInternal {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestRefusalWithoutAReasonGetsOne(t *testing.T) {
+	u, h := sample()
+	u.Do(func(s *apitest.State) {
+		s.Refuse = map[string]*wire.Error{"node-1": wire.New(wire.CodeBadValue, "/priority", "too high")}
+	})
+	w := call(h, "POST", "/v1/config", string(apitest.Document("3.0.0")))
+	var res view.Result
+	if err := json.Unmarshal(w.Body.Bytes(), &res); err != nil {
+		t.Fatal(err)
+	}
+	if w.Code != 409 || res.Error == nil || res.Error.Node != "node-1" || res.Checks.Agreed != 2 || len(res.Checks.Refused) != 1 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	u := apitest.New(apitest.Sample())
+	for _, c := range []struct {
+		tokens []string
+		header string
+		status int
+	}{
+		{nil, "", 401},
+		{nil, "Bearer ", 401},
+		{nil, "Bearer " + token, 401},
+		{[]string{token}, "", 401},
+		{[]string{token}, "Bearer", 401},
+		{[]string{token}, "Basic " + token, 401},
+		{[]string{token}, "Bearer " + token + "x", 401},
+		{[]string{token}, "Bearer " + token, 200},
+		{[]string{token}, "bearer " + token, 200},
+		{[]string{"another-token-of-good-length", token}, "Bearer " + token, 200},
+	} {
+		h := api.New(u, api.Config{Tokens: c.tokens})
+		r := httptest.NewRequest("GET", "/v1/nodes", nil)
+		r.Header.Set("Authorization", c.header)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.status {
+			t.Errorf("%v %q: %d", c.tokens, c.header, w.Code)
+		}
+		if w.Code == 401 && (w.Header().Get("WWW-Authenticate") == "" || code(t, w.Body.Bytes()) != wire.CodeNotAllowed) {
+			t.Errorf("%v %s", w.Header(), w.Body)
+		}
+		w = httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/healthz", nil))
+		if w.Code != 200 {
+			t.Errorf("health needs a token: %d", w.Code)
+		}
+	}
+}
+
+func TestEntriesThatAreNotJSON(t *testing.T) {
+	u, h := sample()
+	u.Do(func(s *apitest.State) {
+		s.Entries = []view.Entry{{Seq: 1, At: apitest.Now, Type: "report", Node: "n", Data: []byte("\xff{garbage")}}
+	})
+	w := call(h, "GET", "/v1/events", "")
+	var e view.Entry
+	if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || e.Data.Kind() != '"' {
+		t.Errorf("%v: %s", err, w.Body)
+	}
+}
+
+// FuzzAPI: no request panics, none is answered with 500, all answers but 2xx are errors in JSON.
+func FuzzAPI(f *testing.F) {
+	for _, s := range [][3]string{
+		{"GET", "/v1/nodes", ""}, {"POST", "/v1/config?mode=try&confirmWithin=PT2M", string(apitest.Document("3.0.0"))},
+		{"POST", "/v1/config/rollback", `{"version":"1.9.0","as":"2.0.1"}`}, {"GET", "/v1/events?after=1&limit=2&type=a&type=b&node=n", ""},
+		{"GET", "/v1/config/explain?node=node-1&pointer=/alertRules/ram", ""}, {"GET", "/v1/nodes/%2e%2e", ""}, {"CONNECT", "*", ""},
+		{"OPTIONS", "*", ""}, {"GET", "//v1/config", ""}, {"PUT", "/v1/config", "x"}, {"GET", "/v1/config/resolved?node=n&type=\xff", ""},
+	} {
+		f.Add(s[0], s[1], s[2])
+	}
+	f.Fuzz(func(t *testing.T, method, target, body string) {
+		r, err := http.NewRequest(method, "http://tandem", io.NopCloser(strings.NewReader(body)))
+		if err != nil {
+			return
+		}
+		u, err := r.URL.Parse(target)
+		if err != nil {
+			return
+		}
+		r.URL, r.RequestURI, r.ContentLength = u, target, int64(len(body))
+		r.Header.Set("Authorization", "Bearer "+token)
+		if q := u.Query(); q.Has("watch") || q.Has("follow") {
+			ctx, cancel := context.WithCancel(r.Context())
+			cancel()
+			r = r.WithContext(ctx)
+		}
+		_, h := sample()
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		switch {
+		case w.Code == 500:
+			t.Fatalf("%s %q: %s", method, target, w.Body)
+		case w.Code >= 300 || w.Code < 200:
+			if code(t, w.Body.Bytes()) == "" {
+				t.Fatalf("%d without an error: %s", w.Code, w.Body)
+			}
+		}
+	})
+}
+
+var _ api.Unit = (*apitest.Unit)(nil)

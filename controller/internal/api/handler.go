@@ -1,0 +1,250 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"go.uber.org/zap"
+
+	"tandem.internal/shared/wire"
+)
+
+// ServeHTTP answers one request: permission, route, and whatever went wrong.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	rec := &recorder{ResponseWriter: w}
+	if !a.begin() {
+		a.fail(rec, r, wire.New(wire.CodeUnavailable, "", "the controller is stopping"))
+		return
+	}
+	defer a.end()
+	defer func() {
+		p := recover()
+		if p != nil && p != http.ErrAbortHandler {
+			a.log.Error("request handler panicked", zap.String("method", r.Method), zap.String("path", r.URL.Path),
+				zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			if rec.status == 0 {
+				a.fail(rec, r, wire.New(wire.CodeInternal, "", "the controller failed to answer; its log says why"))
+				p = nil
+			} else {
+				p = http.ErrAbortHandler // a cut answer must not look whole
+			}
+		}
+		a.log.Debug("request", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Int("status", rec.status),
+			zap.Int64("bytes", rec.bytes), zap.Duration("took", time.Since(began)), zap.String("from", r.RemoteAddr))
+		if p != nil {
+			panic(p)
+		}
+	}()
+	if r.ContentLength == 0 {
+		// From here on the read deadline would only cut off answers that take their time.
+		if err := readDeadline(rec, time.Time{}); err != nil {
+			a.fail(rec, r, err)
+			return
+		}
+	}
+	public := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
+	who, err := a.caller(r)
+	if err != nil && !public {
+		rec.Header().Set("WWW-Authenticate", `Bearer realm="tandem"`)
+		a.write(rec, http.StatusUnauthorized, Problem{wire.New(wire.CodeNotAllowed, "", err.Error())})
+		return
+	}
+	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, who))
+	handler, pattern := a.mux.Handler(r)
+	if unclean := path.Clean(r.URL.Path) != r.URL.Path; unclean || pattern == "" { // no redirects: the path is wrong
+		a.noRoute(rec, r, handler)
+		return
+	}
+	a.mux.ServeHTTP(rec, r)
+}
+
+// noRoute turns the plain text of the standard library's 404 and 405 into our errors.
+func (a *API) noRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	probe := &headerOnly{header: http.Header{}}
+	h.ServeHTTP(probe, r)
+	if probe.status == http.StatusMethodNotAllowed {
+		allow := probe.header.Get("Allow")
+		w.Header().Set("Allow", allow)
+		a.write(w, probe.status, Problem{wire.New(wire.CodeNotSupported, "", fmt.Sprintf("%.16q is not possible here; %s is", r.Method, allow))})
+		return
+	}
+	a.write(w, http.StatusNotFound, Problem{wire.New(wire.CodeNotFound, "", fmt.Sprintf("there is nothing at %.128q", r.URL.Path))})
+}
+
+// headerOnly sees what a handler would answer.
+type headerOnly struct {
+	header http.Header
+	status int
+}
+
+func (h *headerOnly) Header() http.Header { return h.header }
+func (h *headerOnly) WriteHeader(status int) {
+	if h.status == 0 {
+		h.status = status
+	}
+}
+func (h *headerOnly) Write(b []byte) (int, error) {
+	h.WriteHeader(http.StatusOK)
+	return len(b), nil
+}
+
+// recorder remembers what was answered.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+// Unwrap is for http.ResponseController.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	n, err := r.ResponseWriter.Write(b)
+	r.bytes += int64(n)
+	return n, err
+}
+
+// statuses maps what went wrong to HTTP; what is not listed is 500.
+var statuses = map[wire.Code]int{
+	wire.CodeMalformed:       http.StatusBadRequest,
+	wire.CodeUnknownField:    http.StatusBadRequest,
+	wire.CodeDuplicate:       http.StatusBadRequest,
+	wire.CodeMissing:         http.StatusBadRequest,
+	wire.CodeBadValue:        http.StatusBadRequest,
+	wire.CodeWrongVersion:    http.StatusBadRequest,
+	wire.CodeInvalidArgument: http.StatusBadRequest,
+	wire.CodeNotSupported:    http.StatusBadRequest,
+	wire.CodeTooLarge:        http.StatusRequestEntityTooLarge,
+	wire.CodeNotFound:        http.StatusNotFound,
+	wire.CodeAlreadyExists:   http.StatusConflict,
+	wire.CodeWrongState:      http.StatusConflict,
+	wire.CodeStale:           http.StatusConflict,
+	wire.CodeFork:            http.StatusConflict,
+	wire.CodeExpired:         http.StatusConflict,
+	wire.CodeUnconfirmed:     http.StatusConflict,
+	wire.CodeNotAllowed:      http.StatusForbidden,
+	wire.CodeStorage:         http.StatusServiceUnavailable,
+	wire.CodeUnavailable:     http.StatusServiceUnavailable,
+	wire.CodeInterrupted:     http.StatusServiceUnavailable,
+	wire.CodeNoAnswer:        http.StatusGatewayTimeout,
+	wire.CodeTimeout:         http.StatusGatewayTimeout,
+}
+
+// asWire makes any error one that callers may see; unexpected says that it was not meant for them.
+func asWire(err error) (e *wire.Error, unexpected bool) {
+	if e, ok := errors.AsType[*wire.Error](err); ok {
+		return e, false
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return wire.New(wire.CodeTimeout, "", "the controller gave up before the answer was there"), false
+	}
+	return wire.New(wire.CodeInternal, "", "the controller failed to answer; its log says why"), true
+}
+
+// fail answers with an error.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	e, unexpected := asWire(err)
+	if unexpected && r.Context().Err() == nil {
+		a.log.Error("request failed", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err))
+	}
+	status, ok := statuses[e.Code]
+	if !ok {
+		status = http.StatusInternalServerError
+	}
+	a.write(w, status, Problem{e})
+}
+
+// write answers with v as JSON on one line.
+func (a *API) write(w http.ResponseWriter, status int, v any) {
+	body, err := marshal(v)
+	if err != nil {
+		a.log.Error("answer cannot be written as JSON", zap.Error(err))
+		status, body = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","message":"the answer cannot be written as JSON; the controller's log says why"}}`+"\n")
+	}
+	a.raw(w, status, "application/json", body)
+}
+
+// raw answers with a whole body.
+func (a *API) raw(w http.ResponseWriter, status int, contentType string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", fmt.Sprint(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if err := writeDeadline(w, time.Now().Add(a.cfg.WriteTimeout)); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(status)
+	if _, err := w.Write(body); err != nil {
+		a.log.Debug("caller left before the answer", zap.Error(err))
+	}
+}
+
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	if err := json.MarshalWrite(&b, v, json.Deterministic(true)); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+func readDeadline(w http.ResponseWriter, t time.Time) error {
+	return ifSupported(http.NewResponseController(w).SetReadDeadline(t))
+}
+
+func writeDeadline(w http.ResponseWriter, t time.Time) error {
+	return ifSupported(http.NewResponseController(w).SetWriteDeadline(t))
+}
+
+// ifSupported lets writers without a connection, such as those of tests, have no deadlines.
+func ifSupported(err error) error {
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
+}
+
+// body reads the whole request body within its limit.
+func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.cfg.MaxBody))
+	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, wire.New(wire.CodeTooLarge, "", fmt.Sprintf("the request body is larger than %d bytes", e.Limit))
+	}
+	if err != nil {
+		return nil, wire.New(wire.CodeMalformed, "", "the request body could not be read to its end")
+	}
+	return b, readDeadline(w, time.Time{})
+}
+
+// noBody refuses a body where one would be ignored.
+func (a *API) noBody(w http.ResponseWriter, r *http.Request) error {
+	b, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	if s := strings.TrimSpace(string(b)); s != "" && s != "{}" {
+		return wire.New(wire.CodeInvalidArgument, "", "this request takes no body")
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/view"
+)
+
+// Verification is the answer to GET /v1/journal/verify.
+type Verification struct {
+	OK     bool   `json:"ok"`
+	Report string `json:"report"`
+}
+
+const (
+	page      = 1000   // entries read at once
+	maxTypes  = 32     // type parameters of one request
+	unlimited = 0      // of a follower
+	maxLimit  = 100000 // entries of one answer
+)
+
+// events sends journal entries, in order or newest first, and the ones to come if asked to.
+func (a *API) events(w http.ResponseWriter, r *http.Request) error {
+	q := newQuery(r, "node", "type*", "after", "limit", "newest", "follow")
+	f := view.EntryFilter{Node: q.node("node", false), Types: q.values["type"], Reverse: q.flag("newest")}
+	follow := q.flag("follow")
+	f.From = 1 + q.number("after", 0, math.MaxUint64-1, 0)
+	left := page
+	if follow {
+		left = unlimited
+	}
+	left = int(q.number("limit", 1, maxLimit, uint64(left)))
+	if follow && f.Reverse {
+		q.fail("newest and follow exclude each other")
+	}
+	if len(f.Types) > maxTypes {
+		q.fail(fmt.Sprintf("at most %d types", maxTypes))
+	}
+	for _, t := range f.Types {
+		if t == "" || len(t) > 64 {
+			q.fail("a type has 1 to 64 characters")
+		}
+	}
+	if err := q.done(); err != nil {
+		return err
+	}
+	if follow {
+		return a.follow(w, r, f, left)
+	}
+	release, err := a.admit(w, r)
+	if err != nil {
+		return err
+	}
+	defer release()
+	f.Limit = left
+	entries, err := a.entries(r.Context(), f)
+	if err != nil {
+		return err
+	}
+	s := a.start(w, streamType)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	for i := 0; i < len(entries) && err == nil; i += page {
+		err = lines(s, entries[i:min(i+page, len(entries))]...)
+	}
+	s.finish(r.Context(), err)
+	return nil
+}
+
+// follow sends what there is and then what comes, until left entries are sent if that is not
+// unlimited.
+func (a *API) follow(w http.ResponseWriter, r *http.Request, f view.EntryFilter, left int) error {
+	release, err := a.admit(w, r)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, bounded := r.Context(), left != unlimited
+	var s *stream
+	for {
+		changed := a.unit.Changed() // before reading, so that nothing falls between
+		head, err := a.head(ctx)
+		if err != nil {
+			return a.endStream(s, ctx, err)
+		}
+		f.Limit = page
+		if bounded {
+			f.Limit = min(page, left)
+		}
+		entries, err := a.entries(ctx, f)
+		if err != nil {
+			return a.endStream(s, ctx, err)
+		}
+		if s == nil {
+			s = a.start(w, streamType)
+			if r.Method == http.MethodHead {
+				return nil
+			}
+			if err := ifSupported(s.c.Flush()); err != nil {
+				return nil
+			}
+		}
+		if len(entries) > 0 {
+			if err := lines(s, entries...); err != nil {
+				return a.endStream(s, ctx, err)
+			}
+			f.From = entries[len(entries)-1].Seq + 1
+			if left -= len(entries); bounded && left == 0 {
+				return nil
+			}
+		}
+		if len(entries) == f.Limit {
+			select {
+			case <-a.stop:
+				return a.endStream(s, ctx, nil)
+			default:
+				continue
+			}
+		}
+		f.From = max(f.From, head+1) // what does not match is not looked at again
+		if !s.wait(ctx, changed, 0) {
+			return a.endStream(s, ctx, nil)
+		}
+	}
+}
+
+// endStream ends a stream if it has begun; otherwise err is the answer.
+func (a *API) endStream(s *stream, ctx context.Context, err error) error {
+	if s == nil {
+		return err
+	}
+	s.finish(ctx, err)
+	return nil
+}
+
+// head returns the newest sequence number.
+func (a *API) head(ctx context.Context) (uint64, error) {
+	newest, err := a.unit.Entries(ctx, view.EntryFilter{Reverse: true, Limit: 1})
+	if err != nil || len(newest) == 0 {
+		return 0, err
+	}
+	return newest[0].Seq, nil
+}
+
+// entries reads entries whose data is JSON: what was not, as received from a node, becomes a string.
+func (a *API) entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, error) {
+	list, err := a.unit.Entries(ctx, f)
+	for i := range list {
+		if d := list[i].Data; len(d) > 0 && !d.IsValid() {
+			text, err := jsontext.AppendQuote(nil, d)
+			if err != nil && len(text) == 0 {
+				text = []byte(`"unreadable"`)
+			}
+			list[i].Data = text
+		}
+	}
+	return list, err
+}
+
+func (a *API) verify(w http.ResponseWriter, r *http.Request) error {
+	if err := newQuery(r).done(); err != nil {
+		return err
+	}
+	release, err := a.admit(w, r)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ok, report, err := a.unit.Verify(r.Context())
+	if err != nil {
+		return err
+	}
+	a.write(w, http.StatusOK, Verification{ok, report})
+	return nil
+}
+
+func (a *API) export(w http.ResponseWriter, r *http.Request) error {
+	if err := newQuery(r).done(); err != nil {
+		return err
+	}
+	return a.download(w, r, streamType, a.unit.Export)
+}
+
+func (a *API) backup(w http.ResponseWriter, r *http.Request) error {
+	if err := newQuery(r).done(); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Disposition", `attachment; filename="journal.db"`)
+	return a.download(w, r, "application/octet-stream", a.unit.Backup)
+}
