@@ -1,0 +1,209 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"time"
+
+	mqtt "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/packets"
+	"go.uber.org/zap"
+)
+
+// The accept loop waits this long after an error, doubling from the first to the last.
+const (
+	acceptBackoff    = 5 * time.Millisecond
+	acceptBackoffMax = time.Second
+)
+
+// accept serves a listener until it is closed. Errors, like running out of file descriptors,
+// are waited out.
+func (s *Server) accept(l net.Listener) {
+	wait := acceptBackoff
+	for {
+		c, err := l.Accept()
+		if err == nil {
+			wait = acceptBackoff
+			s.admit(c)
+			continue
+		}
+		if s.closing.Load() {
+			return
+		}
+		ev := Event{Kind: AcceptFailed, Remote: l.Addr().String(), Detail: err.Error()}
+		if errors.Is(err, net.ErrClosed) {
+			ev.Detail = "the listener was closed by somebody else: it ended"
+			s.emit(ev)
+			return
+		}
+		s.emit(ev)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-s.stop:
+			timer.Stop()
+			return
+		}
+		wait = min(2*wait, acceptBackoffMax)
+	}
+}
+
+// admit starts to serve a connection, or closes it if there are too many.
+func (s *Server) admit(nc net.Conn) {
+	c := newConn(nc, &s.limits, &s.wg)
+	err := c.Conn.SetReadDeadline(time.Now().Add(s.limits.FirstReadTimeout))
+	s.mu.Lock()
+	switch {
+	case err != nil:
+	case s.closing.Load(): // Close may have looked at conns already
+		err = ErrClosed
+	case len(s.conns) >= s.limits.MaxClients:
+		err = fmt.Errorf("%d connections are enough", len(s.conns))
+	default:
+		s.conns[c] = struct{}{}
+		s.wg.Add(1) // not from zero: the accept loop is counted
+	}
+	s.mu.Unlock()
+	if err != nil {
+		c.hangUp()
+		s.refused("", c, err)
+		return
+	}
+	go s.serve(c)
+}
+
+// serve owns a connection from its first byte until nothing of it is left.
+func (s *Server) serve(c *conn) {
+	defer s.wg.Done()
+	err := s.establish(c)
+	c.hangUp()
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+	if c.sess == nil {
+		s.refused("", c, err)
+		return
+	}
+	s.forget(c.sess)
+	s.ended(c.sess, err)
+	s.sessions.release(c.sess)
+}
+
+// establish runs mochi on the connection and turns a panic into an error.
+func (s *Server) establish(c *conn) (err error) {
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		err = fmt.Errorf("%w: %s", errPanic, panicDetail(r))
+		s.log.Error("broker: a connection's goroutine panicked", zap.String("panic", panicDetail(r)), zap.ByteString("stack", debug.Stack()))
+		ev := Event{Kind: Panicked, Remote: c.remote, Detail: err.Error()}
+		if c.sess != nil {
+			ev.ClientID = c.sess.id
+			s.mend(c.sess)
+		}
+		s.emit(ev)
+	}()
+	return s.mq.EstablishConnection("tandem", c)
+}
+
+// forget takes a client and its subscriptions away where mochi has not: after a panic, or a
+// CONNACK that could not be written.
+func (s *Server) forget(sess *session) {
+	cl := sess.client
+	if now, ok := s.mq.Clients.Get(cl.ID); !ok || now != cl {
+		return
+	}
+	cl.ClearInflights()
+	s.mq.UnsubscribeClient(cl)
+	s.mq.Clients.Delete(cl.ID)
+}
+
+// mend does what mochi leaves undone when it panics in a client's goroutine: it lets locks go
+// and says the client's last will.
+func (s *Server) mend(sess *session) {
+	if sess.scanning {
+		sess.scanning = false
+		s.retain.RUnlock()
+	}
+	if sess.retaining {
+		sess.retaining = false
+		s.retain.Unlock()
+	}
+	s.forget(sess)
+	will := sess.client.Properties.Will
+	if h := (&hook{Server: s}); will.Flag == 0 || !h.admitWill(sess, &will) {
+		return
+	}
+	if err := s.mq.Publish(will.TopicName, will.Payload, will.Retain, will.Qos); err != nil {
+		s.log.Warn("broker: last will", zap.String("client", sess.id), zap.Error(err))
+	}
+}
+
+// refused tells of a connection that never became a session.
+func (s *Server) refused(clientID string, c *conn, err error) {
+	if s.closing.Load() {
+		return
+	}
+	s.count.refused.Add(1)
+	s.emit(Event{Kind: Refused, ClientID: clientID, Remote: c.remote, Detail: explain(err)})
+}
+
+// ended tells of a session's end, after what was held back about it.
+func (s *Server) ended(sess *session, err error) {
+	for _, t := range []*throttle{&sess.denied, &sess.unsubscribed, &sess.dropped} {
+		if ev, ok := t.rest(); ok {
+			s.emit(ev)
+		}
+	}
+	if !sess.established {
+		s.refused(sess.id, sess.conn, err)
+		return
+	}
+	why := sess.reason()
+	if failed := sess.conn.writeFailure(); why == "" && (errors.Is(failed, errStalled) || errors.Is(failed, errBacklog)) {
+		why = failed.Error()
+		s.count.stalled.Add(1)
+		s.emit(Event{Kind: Stalled, ClientID: sess.id, Remote: sess.conn.remote, Detail: why})
+	}
+	switch {
+	case s.closing.Load():
+		why = "the broker is closing"
+	case why == "":
+		why = explain(err)
+	}
+	s.emit(Event{Kind: Disconnected, ClientID: sess.id, Remote: sess.conn.remote, Detail: why})
+}
+
+// explain says in plain words why a connection ended.
+func explain(err error) string {
+	switch {
+	case err == nil:
+		return "it said goodbye"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed):
+		return "the connection broke off"
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "it was silent for too long"
+	case errors.Is(err, packets.ErrPacketTooLarge):
+		return "it sent a packet above the limit"
+	case errors.Is(err, mqtt.ErrConnectionClosed):
+		return "the connection broke off"
+	}
+	return err.Error()
+}
+
+// tlsState returns nil unless the connection is TLS.
+func tlsState(c net.Conn) *tls.ConnectionState {
+	t, ok := c.(interface{ ConnectionState() tls.ConnectionState })
+	if !ok {
+		return nil
+	}
+	state := t.ConnectionState()
+	return &state
+}

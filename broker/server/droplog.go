@@ -1,0 +1,37 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+)
+
+// dropLog is the logger that mochi gets. Nothing of mochi's is logged: what matters is told as
+// events, and its own lines carry whole packets, payload and password. But a message dropped
+// because too many are unacknowledged shows nowhere except in this one line, so it is heard here.
+type dropLog struct{ s *Server }
+
+const quotaLine = "client store quota reached" // mochi 2.7.9, Server.publishToClient
+
+func newDropLog(s *Server) *slog.Logger { return slog.New(dropLog{s}) }
+
+func (d dropLog) Enabled(_ context.Context, l slog.Level) bool { return l == slog.LevelWarn }
+
+func (d dropLog) Handle(_ context.Context, r slog.Record) error {
+	if r.Message != quotaLine {
+		return nil
+	}
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key != "client" {
+			return true
+		}
+		if c := d.s.sessions.get(a.Value.String()); c != nil {
+			d.s.emitThrough(&c.dropped, Event{Kind: Dropped, ClientID: c.id, Remote: c.conn.remote,
+				Detail: "too many messages were unacknowledged"})
+		}
+		return false
+	})
+	return nil
+}
+
+func (d dropLog) WithAttrs([]slog.Attr) slog.Handler { return d }
+func (d dropLog) WithGroup(string) slog.Handler      { return d }

@@ -1,0 +1,266 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	mqtt "github.com/mochi-mqtt/server/v2"
+	"go.uber.org/zap"
+
+	"tandem.internal/broker/acl"
+	"tandem.internal/shared/wire"
+)
+
+// ErrClosed is returned by what comes after Close.
+var ErrClosed = errors.New("the broker is closed")
+
+// Message is one publish that a node or the cloud side made.
+type Message struct {
+	Topic    string
+	Payload  []byte // the receiver may keep it, but not change it
+	ClientID string
+	Retain   bool // the sender asked for it to be retained
+	Will     bool // it is the last will of a client that left without a word
+}
+
+// Server is one MQTT broker. Its methods are safe for concurrent use.
+type Server struct {
+	unit     string
+	limits   Limits
+	auth     func(ConnectInfo) (acl.Identity, error)
+	log      *zap.Logger
+	mq       *mqtt.Server
+	events   *events
+	sessions registry
+	intake   func(Message) error // set before Start
+	count    counters
+
+	// retain keeps mochi's writing of retain marks and its unguarded reading of them apart; see
+	// hook.OnSubscribed. Nothing that waits for a client or calls back happens under it.
+	retain sync.RWMutex
+
+	stop    chan struct{}  // closed by Close
+	wg      sync.WaitGroup // accept loops, connections, flushers
+	closing atomic.Bool
+	closed  chan struct{} // closed when Close is done
+
+	mu        sync.Mutex
+	started   bool
+	listeners []net.Listener
+	conns     map[*conn]struct{}
+}
+
+type counters struct {
+	deniedPublishes, deniedSubscribes, refused, stalled, taken, intakeFailures atomic.Int64
+}
+
+// New makes a broker that does not serve yet, but can be published to.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("broker configuration: %w", err)
+	}
+	limits, err := cfg.Limits.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("broker configuration: %w", err)
+	}
+	s := &Server{
+		unit: cfg.Unit, limits: limits, auth: cfg.Auth, log: cfg.Log,
+		stop: make(chan struct{}), closed: make(chan struct{}),
+		sessions:  registry{byID: map[string]*session{}},
+		listeners: cfg.Listeners, conns: map[*conn]struct{}{},
+	}
+	if s.log == nil {
+		s.log = zap.NewNop()
+	}
+	if s.auth == nil {
+		s.auth = defaultAuth(cfg.Passwords)
+	}
+	s.events = newEvents(s.log, cfg.OnEvent)
+	s.mq = mqtt.New(&mqtt.Options{Capabilities: capabilities(limits), InlineClient: true, Logger: newDropLog(s)})
+	if err := s.mq.AddHook(&hook{Server: s}, nil); err != nil {
+		return nil, fmt.Errorf("attach to the MQTT server: %w", err)
+	}
+	go s.events.run()
+	return s, nil
+}
+
+// capabilities turns the limits into mochi's terms.
+func capabilities(l Limits) *mqtt.Capabilities {
+	c := mqtt.NewDefaultServerCapabilities()
+	c.MaximumMessageExpiryInterval = 0 // nothing ages out; the default takes retained messages away after a day
+	c.MaximumPacketSize = uint32(l.MaxPacket)
+	c.MaximumClientWritesPending = int32(l.PendingPerClient)
+	c.MaximumInflight = uint16(l.Inflight)
+	c.ReceiveMaximum = uint16(l.ReceiveMaximum)
+	c.SharedSubAvailable = 0
+	c.TopicAliasMaximum = 0
+	// MaximumClients stays unlimited: the accept loop counts, before anything is read.
+	return c
+}
+
+// Intake names who takes every message that a node or the cloud side publishes (reported, live,
+// event, reply, inbox; wills too). fn runs before the message is retained, acknowledged or
+// delivered, concurrently for different clients and in order for each, and may block: PUBACK
+// waits for it, so what fn writes to disk is durable when the client hears of it. If fn panics
+// the message is not acknowledged. It must be called before Start.
+func (s *Server) Intake(fn func(Message)) {
+	s.IntakeErr(func(m Message) error { fn(m); return nil })
+}
+
+// IntakeErr is Intake for a taker that can fail: on an error nothing is retained or
+// acknowledged, and the client is disconnected, so that it will send the message again.
+func (s *Server) IntakeErr(fn func(Message) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started {
+		panic("broker: Intake after Start")
+	}
+	s.intake = fn
+}
+
+// Start begins to serve the listeners.
+func (s *Server) Start() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closing.Load():
+		return ErrClosed
+	case s.started:
+		return errors.New("the broker was started before")
+	}
+	s.started = true
+	// mochi's own Serve is left out: besides its listeners it runs a loop that every second
+	// copies all clients and retained messages to find expired ones, of which there are none here.
+	for _, l := range s.listeners {
+		s.wg.Go(func() { s.accept(l) })
+	}
+	return nil
+}
+
+// Close closes the listeners and all connections and returns when nothing of the broker runs any
+// more. Last wills are not published: it is the broker that goes, not its clients.
+func (s *Server) Close() error {
+	if s.closing.Swap(true) {
+		<-s.closed
+		return nil
+	}
+	defer close(s.closed)
+	close(s.stop)
+	s.mu.Lock()
+	conns := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	s.mu.Unlock()
+	var errs []error
+	for _, l := range s.listeners {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, fmt.Errorf("close %s: %w", l.Addr(), err))
+		}
+	}
+	for _, c := range conns {
+		c.hangUp()
+	}
+	s.wg.Wait()
+	if err := s.mq.Close(); err != nil {
+		errs = append(errs, fmt.Errorf("close the MQTT server: %w", err))
+	}
+	s.events.close()
+	return errors.Join(errs...)
+}
+
+// Addr returns the address of the first listener, nil without one.
+func (s *Server) Addr() net.Addr {
+	if len(s.listeners) == 0 {
+		return nil
+	}
+	return s.listeners[0].Addr()
+}
+
+// Publish publishes as the broker's own client, past the access rules and the intake, to QoS 1
+// subscribers as QoS 1. With retain, an empty payload removes what is retained. It returns when
+// the message is retained and in every subscriber's queue, and waits for no subscriber; one whose
+// queue is full loses the message, which is told as an event. The payload must not be changed
+// afterwards.
+func (s *Server) Publish(name string, payload []byte, retain bool) error {
+	switch {
+	case s.closing.Load():
+		return ErrClosed
+	case name == "", len(name) > acl.MaxFilter, strings.ContainsAny(name, "+#\x00"), !utf8.ValidString(name):
+		return wire.New(wire.CodeInvalidArgument, "", fmt.Sprintf("%.80q cannot be a topic", name))
+	case len(payload)+len(name)+16 > s.limits.MaxPacket:
+		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("%d bytes on %s do not fit a packet of %d", len(payload), name, s.limits.MaxPacket))
+	}
+	if err := s.mq.Publish(name, payload, retain, 1); err != nil {
+		return fmt.Errorf("publish on %s: %w", name, err)
+	}
+	return nil
+}
+
+// Retained returns the payload that is retained on a topic. It must not be changed.
+func (s *Server) Retained(name string) ([]byte, bool) {
+	pk, ok := s.mq.Topics.Retained.Get(name)
+	return pk.Payload, ok
+}
+
+// Disconnect cuts a client, if it is there, for a reason that its Disconnected event tells. Its
+// last will is published.
+func (s *Server) Disconnect(clientID, why string) {
+	if c := s.sessions.get(clientID); c != nil {
+		c.end(why)
+	}
+}
+
+// Stats are counts since New, except for the first four, which are of now.
+type Stats struct {
+	Clients       int // authenticated and connected
+	Connections   int // with those that are not authenticated yet
+	Retained      int
+	Subscriptions int
+
+	Received         int64 // messages
+	Sent             int64 // messages
+	BytesReceived    int64
+	BytesSent        int64
+	Taken            int64 // messages that the intake took
+	IntakeFailures   int64
+	Dropped          int64 // messages to clients, for want of room
+	DeniedPublishes  int64
+	DeniedSubscribes int64
+	Refused          int64 // connections
+	Stalled          int64 // clients cut because they did not read
+	Takeovers        int64
+	EventsLost       int64 // events that OnEvent was too slow for
+}
+
+// Stats returns the counts of now.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	conns := len(s.conns)
+	s.mu.Unlock()
+	i := s.mq.Info
+	return Stats{
+		Clients: s.sessions.len(), Connections: conns, Retained: s.mq.Topics.Retained.Len(),
+		Subscriptions: int(atomic.LoadInt64(&i.Subscriptions)),
+		Received:      atomic.LoadInt64(&i.MessagesReceived), Sent: atomic.LoadInt64(&i.MessagesSent),
+		BytesReceived: atomic.LoadInt64(&i.BytesReceived), BytesSent: atomic.LoadInt64(&i.BytesSent),
+		Taken: s.count.taken.Load(), IntakeFailures: s.count.intakeFailures.Load(),
+		Dropped:         atomic.LoadInt64(&i.MessagesDropped) + atomic.LoadInt64(&i.InflightDropped),
+		DeniedPublishes: s.count.deniedPublishes.Load(), DeniedSubscribes: s.count.deniedSubscribes.Load(),
+		Refused: s.count.refused.Load(), Stalled: s.count.stalled.Load(), Takeovers: s.sessions.count.Load(),
+		EventsLost: s.events.lost.Load(),
+	}
+}
+
+func (s *Server) emit(ev Event) { s.events.emit(ev) }
+
+func (s *Server) emitThrough(t *throttle, ev Event) {
+	if ev, ok := t.pass(ev); ok {
+		s.emit(ev)
+	}
+}
