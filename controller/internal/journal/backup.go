@@ -1,0 +1,136 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// Backup writes a consistent copy of the journal, a file that Open takes, while records go on
+// being appended. Whoever opens the copy for writing gets a higher epoch, because the original
+// may have used the following sequence numbers meanwhile. A slow w only costs file size. A
+// read-only journal has no way to mark its copy: ErrReadOnly, use BackupFile.
+func (j *Journal) Backup(w io.Writer) (err error) {
+	// The mark is in the file only while the copy's transaction begins. Crash in between: the
+	// next Open raises the epoch without need, which only costs the nodes a look.
+	mark := func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyCopy, []byte{1}) }
+	if err := j.update(mark, nil); err != nil {
+		return err
+	}
+	tx, err := j.db.Begin(false)
+	unmark := func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Delete(keyCopy) }
+	if err := errors.Join(err, j.update(unmark, nil)); err != nil {
+		if tx != nil {
+			err = errors.Join(err, tx.Rollback())
+		}
+		return err
+	}
+	_, err = tx.WriteTo(w)
+	if err = errors.Join(err, tx.Rollback()); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	return nil
+}
+
+// BackupFile is Backup into a file (mode 0600) that appears under its name whole and durable, or
+// not at all; a file that is there already is replaced. It writes nothing to the journal, so it
+// also works on one that is read-only or broken.
+func (j *Journal) BackupFile(path string) error { return j.backupFile(path, true) }
+
+func (j *Journal) backupFile(path string, marked bool) (err error) {
+	if j.closed.Load() {
+		return errClosed()
+	}
+	return replaceFile(path, ".new-*", func(f *os.File) error {
+		// Begun here and not as view: a backup is long, and its size must not move with the log.
+		tx, err := j.db.Begin(false)
+		if err != nil {
+			return err
+		}
+		_, err = tx.WriteTo(f)
+		if err = errors.Join(err, tx.Rollback()); err != nil || !marked {
+			return err
+		}
+		db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType})
+		if err != nil {
+			return err
+		}
+		err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyCopy, []byte{1}) })
+		return errors.Join(err, db.Close())
+	})
+}
+
+// CompactFile makes the file as small as its contents, while nobody else has it open, and
+// returns the sizes in bytes. It needs as much free space as the contents. Crash at any point: the old file or the new one is in place, both with everything.
+func CompactFile(path string, opts Options) (before, after int64, err error) {
+	if _, err := os.Stat(path); err != nil { // Open would make a new one
+		return 0, 0, explainOpen(path, err)
+	}
+	j, err := Open(path, opts)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, j.Close()) }() // keeps the lock until the new file is in place
+	if err := j.writable(); err != nil {
+		return 0, 0, err
+	}
+	err = replaceFile(path, ".compact-*", func(f *os.File) error {
+		dst, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{
+			Timeout: time.Second, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
+			NoSync: true, // replaceFile syncs the whole file once
+		})
+		if err != nil {
+			return err
+		}
+		return errors.Join(bbolt.Compact(dst, j.db, 4<<20), dst.Close())
+	}, &before, &after)
+	return before, after, err
+}
+
+// replaceFile lets write fill a temporary file beside path (mode 0600), makes it durable and
+// renames it to path. sizes, if given, receive the sizes of the old and of the new file.
+func replaceFile(path, pattern string, write func(*os.File) error, sizes ...*int64) (err error) {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, filepath.Base(path)+pattern)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := f.Close(); cerr != nil && !errors.Is(cerr, fs.ErrClosed) {
+			err = errors.Join(err, cerr)
+		}
+		if err != nil {
+			if rerr := os.Remove(f.Name()); !errors.Is(rerr, fs.ErrNotExist) { // renamed already
+				err = errors.Join(err, rerr)
+			}
+		}
+	}()
+	if err := write(f); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if len(sizes) == 2 {
+		for i, name := range [...]string{path, f.Name()} {
+			info, err := os.Stat(name)
+			if err != nil {
+				return err
+			}
+			*sizes[i] = info.Size()
+		}
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}

@@ -1,0 +1,395 @@
+package journal
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"tandem.internal/shared/wire"
+)
+
+func TestAppendAndReadBack(t *testing.T) {
+	j := mustOpen(t, tempPath(t), Options{})
+	if j.Last() != 0 || j.NextSeq() != 1 {
+		t.Fatalf("a new journal starts at %d", j.NextSeq())
+	}
+	big := bytes.Repeat([]byte("x"), 150_000)
+	batch := Batch{Records: recs(0, 40), Bodies: [][]byte{big, []byte("{}"), big}, First: 1}
+	batch.Records[3].Data = big
+	batch.Records[4].Data = nil
+	if first := mustAppend(t, j, batch); first != 1 || j.Last() != 40 {
+		t.Fatalf("first %d, last %d", first, j.Last())
+	}
+	if batch.Records[7].Seq != 8 {
+		t.Errorf("Append did not fill in Seq: %d", batch.Records[7].Seq)
+	}
+	if first := mustAppend(t, j, Batch{Bodies: [][]byte{[]byte("only a body")}}); first != 41 {
+		t.Errorf("a batch without records returned %d", first)
+	}
+	mustAppend(t, j, Batch{Records: recs(40, 1)})
+	j = reopen(t, j, Options{})
+	want := append(batch.Records, numbered(41, recs(40, 1))...)
+	if got := all(t, j); show(got) != show(want) {
+		t.Errorf("got %s", show(got))
+	}
+	r, ok, err := j.Record(8)
+	if err != nil || !ok || show([]Record{r}) != show(want[7:8]) {
+		t.Errorf("Record(8) = %v %v %v", r, ok, err)
+	}
+	if _, ok, err := j.Record(99); ok || err != nil {
+		t.Errorf("Record(99): %v %v", ok, err)
+	}
+	for _, body := range []string{string(big), "{}", "only a body"} {
+		got, ok, err := j.Body(sha256.Sum256([]byte(body)))
+		if err != nil || !ok || string(got) != body {
+			t.Errorf("body of %d bytes: %v %v", len(body), ok, err)
+		}
+	}
+	if _, ok, err := j.Body(Hash{}); ok || err != nil {
+		t.Errorf("unknown body: %v %v", ok, err)
+	}
+	if p := mustVerify(t, j); !p.OK() || p.Records != 41 || p.Bodies != 3 || p.Last != 41 {
+		t.Errorf("%+v", p)
+	}
+	info, err := os.Stat(j.Path())
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v %v", info.Mode(), err)
+	}
+}
+
+func TestInvalidBatchesLeaveNothing(t *testing.T) {
+	j := mustOpen(t, tempPath(t), Options{})
+	mustAppend(t, j, Batch{Records: recs(0, 3), Checkpoint: &Checkpoint{Seq: 2}})
+	with := func(change func(*Record)) Batch {
+		b := Batch{Records: recs(0, 2)}
+		change(&b.Records[1])
+		return b
+	}
+	for name, b := range map[string]Batch{
+		"no type":          with(func(r *Record) { r.Type = 0 }),
+		"unknown type":     with(func(r *Record) { r.Type = typeEnd }),
+		"large data":       with(func(r *Record) { r.Data = make([]byte, MaxData+1) }),
+		"long name":        with(func(r *Record) { r.Who = strings.Repeat("x", MaxName+1) }),
+		"not UTF-8":        with(func(r *Record) { r.Node = "\xff" }),
+		"year 10000":       with(func(r *Record) { r.At = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }),
+		"large body":       {Records: recs(0, 1), Bodies: [][]byte{make([]byte, MaxData+1)}},
+		"other first":      {Records: recs(0, 1), Bodies: [][]byte{[]byte("b")}, First: 5},
+		"early checkpoint": {Records: recs(0, 1), Bodies: [][]byte{[]byte("b")}, Checkpoint: &Checkpoint{Seq: 1}},
+		"late checkpoint":  {Records: recs(0, 1), Bodies: [][]byte{[]byte("b")}, Checkpoint: &Checkpoint{Seq: 5}},
+	} {
+		_, err := j.Append(&b)
+		if !errors.Is(err, ErrInvalid) || !errors.Is(err, &wire.Error{Code: wire.CodeInvalidArgument}) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := all(t, j); show(got) != show(numbered(1, recs(0, 3))) {
+		t.Error(show(got))
+	}
+	if _, ok, err := j.Body(sha256.Sum256([]byte("b"))); ok || err != nil {
+		t.Errorf("a refused batch left its body: %v", err)
+	}
+	if first := mustAppend(t, j, Batch{Records: recs(3, 1)}); first != 4 {
+		t.Errorf("after refusals the next record is %d", first)
+	}
+}
+
+func TestQuery(t *testing.T) {
+	j := mustOpen(t, tempPath(t), Options{})
+	const n = 20_000 // more than one chunk
+	mustAppend(t, j, Batch{Records: recs(0, n)})
+	whole := numbered(1, recs(0, n))
+	pick := func(keep func(Record) bool) (out []Record) {
+		for _, r := range whole {
+			if keep(r) {
+				out = append(out, r)
+			}
+		}
+		return out
+	}
+	reverse := func(rs []Record, limit int) (out []Record) {
+		for i := len(rs) - 1; i >= 0 && len(out) < limit; i-- {
+			out = append(out, rs[i])
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		f    Filter
+		want []Record
+	}{
+		"all":           {Filter{}, whole},
+		"from":          {Filter{From: 19_990}, whole[19_989:]},
+		"beyond":        {Filter{From: n + 1}, nil},
+		"range":         {Filter{From: 5, To: 9}, whole[4:9]},
+		"limit":         {Filter{From: 5, Limit: 2}, whole[4:6]},
+		"node":          {Filter{Node: "node-3"}, pick(func(r Record) bool { return r.Node == "node-3" })},
+		"types":         {Filter{Types: []Type{Note, Live}}, pick(func(r Record) bool { return r.Type == Note || r.Type == Live })},
+		"kind":          {Filter{Kind: "info", To: 100}, pick(func(r Record) bool { return r.Kind == "info" && r.Seq <= 100 })},
+		"since":         {Filter{Since: whole[19_000].At}, whole[19_000:]},
+		"newest first":  {Filter{Reverse: true}, reverse(whole, n)},
+		"newest of one": {Filter{Reverse: true, Node: "node-0", Limit: 3}, reverse(pick(func(r Record) bool { return r.Node == "node-0" }), 3)},
+		"down a range":  {Filter{Reverse: true, From: 10, To: 12}, reverse(whole[9:12], 9)},
+		"down from far": {Filter{Reverse: true, To: 10 * n, Limit: 1}, reverse(whole, 1)},
+		"nothing found": {Filter{Node: "nobody"}, nil},
+	} {
+		got, err := j.Query(c.f)
+		if err != nil || show(got) != show(c.want) {
+			t.Errorf("%s: %d records, want %d (%v)", name, len(got), len(c.want), err)
+		}
+	}
+	var seen []uint64
+	err := j.Replay(3, func(r Record) error {
+		if seen = append(seen, r.Seq); len(seen) == 2 {
+			return ErrStop
+		}
+		return nil
+	})
+	if err != nil || fmt.Sprint(seen) != "[3 4]" {
+		t.Errorf("%v %v", seen, err)
+	}
+	boom := errors.New("boom")
+	if err := j.Replay(1, func(Record) error { return boom }); !errors.Is(err, boom) {
+		t.Errorf("a callback's error came back as %v", err)
+	}
+}
+
+func TestCallbacksMayAppend(t *testing.T) {
+	j := mustOpen(t, tempPath(t), Options{})
+	mustAppend(t, j, Batch{Records: recs(0, 3)})
+	err := j.Replay(1, func(r Record) error {
+		if r.Seq > 3 {
+			return ErrStop
+		}
+		_, err := j.Append(&Batch{Records: recs(9, 1)})
+		return err
+	})
+	if err != nil || j.Last() != 6 {
+		t.Errorf("last %d, %v", j.Last(), err)
+	}
+}
+
+func TestEpoch(t *testing.T) {
+	path := tempPath(t)
+	j := mustOpen(t, path, Options{})
+	made := uint64(testTime.Unix())
+	if j.Epoch() != made {
+		t.Fatalf("epoch %d", j.Epoch())
+	}
+	later := func() time.Time { return testTime.Add(time.Hour) }
+	if j = reopen(t, j, Options{Now: later}); j.Epoch() != made {
+		t.Errorf("opening changed the epoch to %d", j.Epoch())
+	}
+	earlier := func() time.Time { return time.Unix(-5, 0) }
+	if j = reopen(t, j, Options{Now: earlier, NewEpoch: true}); j.Epoch() != made+1 {
+		t.Errorf("with a clock gone back the new epoch is %d", j.Epoch())
+	}
+	if j = reopen(t, j, Options{Now: later, NewEpoch: true}); j.Epoch() != made+3600 {
+		t.Errorf("the new epoch is %d", j.Epoch())
+	}
+	for _, c := range []struct{ atLeast, want uint64 }{{0, made + 3601}, {made + 9000, made + 9000}, {5, made + 9001}} {
+		if got, err := j.BumpEpoch(c.atLeast); err != nil || got != c.want || j.Epoch() != c.want {
+			t.Errorf("BumpEpoch(%d) = %d %v", c.atLeast, got, err)
+		}
+	}
+	if j = reopen(t, j, Options{}); j.Epoch() != made+9001 {
+		t.Errorf("after reopening %d", j.Epoch())
+	}
+	other := mustOpen(t, tempPath(t), Options{Now: earlier})
+	if other.Epoch() != 1 {
+		t.Errorf("a clock before 1970 makes epoch %d", other.Epoch())
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	made := func(name string, change func(tx *bbolt.Tx) error) string {
+		path := filepath.Join(dir, name)
+		j := mustOpen(t, path, Options{})
+		mustAppend(t, j, Batch{Records: recs(0, 200)})
+		raw(t, j, change)
+		mustClose(t, j)
+		return path
+	}
+	setMeta := func(k, v string) func(tx *bbolt.Tx) error {
+		return func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put([]byte(k), []byte(v)) }
+	}
+	cut := made("cut.db", func(*bbolt.Tx) error { return nil })
+	if err := os.Truncate(cut, 3*int64(os.Getpagesize())); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		path string
+		kind error
+		code wire.Code
+		says string
+	}{
+		"text":       {write("text.db", []byte("unit: u1\n")), ErrNotJournal, wire.CodeMalformed, "not a Tandem journal"},
+		"long text":  {write("long.db", bytes.Repeat([]byte("unit: u1\n"), 9000)), ErrNotJournal, wire.CodeMalformed, "not a Tandem journal"},
+		"empty":      {write("empty.db", nil), ErrNotJournal, wire.CodeMalformed, "empty"},
+		"directory":  {dir, ErrNotJournal, wire.CodeMalformed, "not a regular file"},
+		"another db": {made("other.db", func(tx *bbolt.Tx) error { return tx.DeleteBucket(bucketMeta) }), ErrNotJournal, wire.CodeMalformed, "not a Tandem journal"},
+		"newer":      {made("newer.db", setMeta("version", fmt.Sprint(Version+1))), ErrNewer, wire.CodeWrongVersion, "written by a newer Tandem"},
+		"version?":   {made("version.db", setMeta("version", "one")), ErrNotJournal, wire.CodeMalformed, ""},
+		"no epoch":   {made("epoch.db", setMeta("epoch", "")), ErrDamaged, wire.CodeStorage, "epoch"},
+		"no head":    {made("head.db", setMeta("head", "")), ErrDamaged, wire.CodeStorage, "head"},
+		"no log":     {made("bodies.db", func(tx *bbolt.Tx) error { return tx.DeleteBucket(bucketBodies) }), ErrDamaged, wire.CodeStorage, "bodies"},
+		"last gone":  {made("gone.db", func(tx *bbolt.Tx) error { return tx.Bucket(bucketLog).Delete(beSeq(200)) }), ErrDamaged, wire.CodeStorage, "newest record is 199 but should be 200"},
+		"last other": {made("swap.db", func(tx *bbolt.Tx) error {
+			return tx.Bucket(bucketLog).Put(beSeq(200), bytes.Clone(tx.Bucket(bucketLog).Get(beSeq(1))))
+		}), ErrDamaged, wire.CodeStorage, "not the one"},
+		"one too old": {made("more.db", func(tx *bbolt.Tx) error {
+			return tx.Bucket(bucketLog).Put(beSeq(201), bytes.Clone(tx.Bucket(bucketLog).Get(beSeq(1))))
+		}), ErrDamaged, wire.CodeStorage, "newest record is 201"},
+		"cut off": {cut, ErrDamaged, wire.CodeStorage, "cut off"},
+		"no dir":  {filepath.Join(dir, "no", "journal.db"), fs.ErrNotExist, wire.CodeNotFound, "directory"},
+	} {
+		j, err := Open(c.path, Options{Now: testClock})
+		if err == nil {
+			mustClose(t, j)
+		}
+		if !errors.Is(err, c.kind) || !errors.Is(err, &wire.Error{Code: c.code}) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.path) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Open(filepath.Join(dir, "none.db"), Options{ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("read-only opening of nothing: %v", err)
+	}
+	err := explainOpen("j.db", &fs.PathError{Op: "open", Path: "j.db", Err: fs.ErrPermission})
+	if !errors.Is(err, fs.ErrPermission) || !errors.Is(err, &wire.Error{Code: wire.CodeNotAllowed}) {
+		t.Error(err)
+	}
+}
+
+func TestLockSaysWho(t *testing.T) {
+	path := tempPath(t)
+	j := mustOpen(t, path, Options{})
+	for _, readOnly := range []bool{false, true} {
+		_, err := Open(path, Options{ReadOnly: readOnly, LockTimeout: time.Millisecond})
+		if !errors.Is(err, ErrLocked) || !errors.Is(err, &wire.Error{Code: wire.CodeUnavailable}) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("(PID %d)", os.Getpid())) {
+			t.Errorf("read-only %v: %v", readOnly, err)
+		}
+	}
+	mustClose(t, j)
+
+	// Another process: the child below holds the lock until its input ends.
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "JOURNAL_TEST_CHILD="+path, "JOURNAL_TEST_HOLD=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(path, Options{LockTimeout: time.Millisecond})
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("journal.test (PID %d)", cmd.Process.Pid)) {
+		t.Error(err)
+	}
+	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	mustOpen(t, path, Options{})
+}
+
+func TestReadOnly(t *testing.T) {
+	path := tempPath(t)
+	j := mustOpen(t, path, Options{})
+	mustAppend(t, j, Batch{Records: recs(0, 9)})
+	mustClose(t, j)
+	a := mustOpen(t, path, Options{ReadOnly: true})
+	b := mustOpen(t, path, Options{ReadOnly: true}) // readers share
+	if len(all(t, a)) != 9 || len(all(t, b)) != 9 || a.NextSeq() != 10 || a.Epoch() != uint64(testTime.Unix()) {
+		t.Error("a read-only journal reads otherwise")
+	}
+	if p := mustVerify(t, a); !p.OK() || !p.Pages {
+		t.Errorf("%+v", p)
+	}
+	_, err := a.Append(&Batch{Records: recs(0, 1)})
+	_, err2 := a.BumpEpoch(0)
+	_, err3 := a.Compact(t.Context(), Policy{})
+	for _, err := range []error{err, err2, err3, a.Backup(&bytes.Buffer{})} {
+		if !errors.Is(err, ErrReadOnly) {
+			t.Error(err)
+		}
+	}
+	if a.Err() != nil {
+		t.Error(a.Err())
+	}
+}
+
+func TestClosed(t *testing.T) {
+	j := mustOpen(t, tempPath(t), Options{})
+	mustClose(t, j)
+	mustClose(t, j)
+	_, err := j.Append(&Batch{Records: recs(0, 1)})
+	_, err2 := j.Query(Filter{})
+	_, _, err3 := j.Checkpoint()
+	for _, err := range []error{err, err2, err3, j.BackupFile(j.Path() + ".bak")} {
+		if !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	}
+}
+
+func TestOpenTidiesUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a [b]*.db")
+	j := mustOpen(t, path, Options{})
+	mustClose(t, j)
+	for _, left := range []string{".new-1", ".compact-2", ".v0.bak.new-3"} {
+		if err := os.WriteFile(path+left, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mustOpen(t, path, Options{})
+	list, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(list) != 1 {
+		t.Errorf("%v %v", list, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+}
+
+func TestTypes(t *testing.T) {
+	for _, typ := range Types() {
+		if got, ok := ParseType(typ.String()); !ok || got != typ || typ.String() == "" {
+			t.Errorf("%d: %q", typ, typ)
+		}
+	}
+	for _, name := range []string{"", "type-0", "Opened"} {
+		if _, ok := ParseType(name); ok {
+			t.Errorf("%q is a type", name)
+		}
+	}
+	// The numbers are on disks: this list only grows.
+	if Opened != 1 || Issued != 5 || Report != 7 || Note != 17 || len(Types()) != 17 {
+		t.Error("a type's number changed, or a new one is missing here")
+	}
+}

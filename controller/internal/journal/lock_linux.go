@@ -1,0 +1,65 @@
+package journal
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// lockHolder names the process that holds path's lock as /proc tells it: "NAME (PID N)", or
+// "another process" where it cannot be told (another PID namespace, no /proc).
+func lockHolder(path string) string {
+	const unknown = "another process"
+	info, err := os.Stat(path)
+	if err != nil {
+		return unknown
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return unknown
+	}
+	locks, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return unknown
+	}
+	// 1: FLOCK  ADVISORY  WRITE 4711 fe:00:131 0 EOF
+	inode := ":" + strconv.FormatUint(st.Ino, 10)
+	for line := range strings.Lines(string(locks)) {
+		f := strings.Fields(line)
+		if len(f) < 6 || f[1] != "FLOCK" || !strings.HasSuffix(f[5], inode) {
+			continue
+		}
+		// The device in /proc/locks differs from stat's on some file systems: ask the process.
+		pid, err := strconv.Atoi(f[4])
+		if err != nil || pid <= 0 || !hasOpen(pid, info) {
+			continue
+		}
+		if pid == os.Getpid() {
+			return fmt.Sprintf("this very process (PID %d)", pid)
+		}
+		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		if err != nil {
+			return fmt.Sprintf("PID %d", pid)
+		}
+		return fmt.Sprintf("%s (PID %d)", bytes.TrimSpace(name), pid)
+	}
+	return unknown
+}
+
+// hasOpen reports whether the process has the file open, as far as we may see.
+func hasOpen(pid int, info os.FileInfo) bool {
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil || len(fds) == 0 {
+		return os.Geteuid() != 0 // another user's process: the inode has to do
+	}
+	for _, fd := range fds {
+		if other, err := os.Stat(fd); err == nil && os.SameFile(other, info) {
+			return true
+		}
+	}
+	return false
+}

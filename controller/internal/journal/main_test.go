@@ -1,0 +1,134 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv("JOURNAL_TEST_CHILD"); path != "" {
+		os.Exit(child(path))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+var testTime = time.Date(2026, 11, 20, 10, 0, 0, 123456789, time.UTC)
+
+func testClock() time.Time { return testTime }
+
+func tempPath(t testing.TB) string { return filepath.Join(t.TempDir(), "journal.db") }
+
+// mustOpen opens a journal and closes it when the test ends.
+func mustOpen(t testing.TB, path string, opts Options) *Journal {
+	t.Helper()
+	if opts.Now == nil {
+		opts.Now = testClock
+	}
+	j, err := Open(path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+func mustClose(t testing.TB, j *Journal) {
+	t.Helper()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func reopen(t testing.TB, j *Journal, opts Options) *Journal {
+	t.Helper()
+	mustClose(t, j)
+	return mustOpen(t, j.Path(), opts)
+}
+
+// rec is the i-th test record; all fields depend on i.
+func rec(i int) Record {
+	return Record{
+		At: testTime.Add(time.Duration(i) * time.Nanosecond), Type: Types()[i%len(Types())],
+		Node: fmt.Sprintf("node-%d", i%7), Who: []string{"", "operator"}[i%2], Kind: []string{"config", "info", ""}[i%3],
+		Data: fmt.Appendf(nil, `{"i": %d}`, i),
+	}
+}
+
+func recs(from, n int) []Record {
+	out := make([]Record, n)
+	for i := range out {
+		out[i] = rec(from + i)
+	}
+	return out
+}
+
+func mustAppend(t testing.TB, j *Journal, b Batch) uint64 {
+	t.Helper()
+	first, err := j.Append(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return first
+}
+
+func all(t testing.TB, j *Journal) []Record {
+	t.Helper()
+	out, err := j.Query(Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// show renders records for comparison; no data and empty data are the same.
+func show(rs []Record) string {
+	rs = append([]Record{}, rs...)
+	for i := range rs {
+		rs[i].Data = append([]byte{}, rs[i].Data...)
+	}
+	b, err := json.MarshalIndent(rs, "", " ")
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func numbered(from uint64, rs []Record) []Record {
+	for i := range rs {
+		rs[i].Seq = from + uint64(i)
+	}
+	return rs
+}
+
+func mustVerify(t testing.TB, j *Journal) Proof {
+	t.Helper()
+	p, err := j.Verify(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// raw changes the file behind the journal's back, without waiting for the disk.
+func raw(t testing.TB, j *Journal, fn func(tx *bbolt.Tx) error) {
+	t.Helper()
+	j.db.NoSync = true
+	defer func() { j.db.NoSync = false }()
+	if err := j.db.Update(fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (j *Journal) testContext() context.Context { return context.Background() }

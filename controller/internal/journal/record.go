@@ -1,0 +1,210 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// Type says what a record is about. The list only grows, numbers are never reused, and adding
+// one raises Version, so that an older program refuses a file whose records it cannot name.
+type Type uint16
+
+// The record types.
+const (
+	Opened     Type = iota + 1 // the controller started on this journal
+	Submission                 // somebody submitted a document; raw as received
+	Accepted                   // a submission was accepted, and why
+	Refused                    // a submission was refused, and why
+	Issued                     // a desired document for one node; its seq is the document's rev
+	Withdrawn                  // a node's desired document was taken back
+	Report                     // a reported envelope from a node
+	Live                       // presence of a node
+	Info                       // a node's description of itself
+	Event                      // an event from a node
+	Request                    // the controller asked a node something
+	Reply                      // a node's reply to a request
+	Confirm                    // a tried document was confirmed
+	RolledBack                 // a tried document was rolled back
+	State                      // the unit configuration changed its state
+	Trouble                    // something went wrong that nobody submitted
+	Note                       // a remark by an operator or the controller
+	typeEnd
+)
+
+var typeNames = [typeEnd]string{
+	Opened: "opened", Submission: "submission", Accepted: "accepted", Refused: "refused",
+	Issued: "issued", Withdrawn: "withdrawn", Report: "report", Live: "live", Info: "info",
+	Event: "event", Request: "request", Reply: "reply", Confirm: "confirm",
+	RolledBack: "rolledback", State: "state", Trouble: "trouble", Note: "note",
+}
+
+// String returns the type's name, as in exports and filters.
+func (t Type) String() string {
+	if t.Known() {
+		return typeNames[t]
+	}
+	return fmt.Sprintf("type-%d", uint16(t))
+}
+
+// Known reports whether t is in this program's list.
+func (t Type) Known() bool { return t > 0 && t < typeEnd }
+
+// ParseType is the inverse of String for known types.
+func ParseType(name string) (Type, bool) {
+	i := slices.Index(typeNames[:], name)
+	return Type(max(i, 0)), i > 0
+}
+
+// Types lists every known type in order.
+func Types() []Type {
+	all := make([]Type, 0, typeEnd-1)
+	for t := Type(1); t < typeEnd; t++ {
+		all = append(all, t)
+	}
+	return all
+}
+
+// Limits of one record and one body, in bytes.
+const (
+	MaxData = 16 << 20 // Data of a record, and a body
+	MaxName = 1 << 10  // Node, Who and Kind, each
+)
+
+// Record is one thing that happened.
+type Record struct {
+	Seq  uint64    // given by Append; from 1, never reused
+	At   time.Time // given by the caller; kept to the nanosecond, returned in UTC
+	Type Type
+	Node string // "" for the unit itself
+	Who  string // who caused it; "" for the node or the controller itself
+	Kind string // document kind, "" if none
+	Data []byte // JSON, verbatim; what came over the wire is raw, so it may be anything
+}
+
+// check says what is wrong with a record that a caller wants to append.
+func (r *Record) check() error {
+	switch {
+	case !r.Type.Known():
+		return fmt.Errorf("unknown record type %d", uint16(r.Type))
+	case len(r.Data) > MaxData:
+		return fmt.Errorf("data of %d bytes, above the limit of %d", len(r.Data), MaxData)
+	}
+	if y := r.At.UTC().Year(); y < 1 || y > 9999 {
+		return fmt.Errorf("time in year %d", y)
+	}
+	for _, s := range [...]string{r.Node, r.Who, r.Kind} {
+		if len(s) > MaxName || !utf8.ValidString(s) {
+			return errors.New("node, who or kind is too long or not UTF-8")
+		}
+	}
+	return nil
+}
+
+// headerMax bounds the encoded header of r.
+func headerMax(r *Record) int {
+	return 3 + 10 + 5 + 3*3 + len(r.Node) + len(r.Who) + len(r.Kind)
+}
+
+// appendPayload appends header and data.
+func appendPayload(b []byte, r *Record) []byte {
+	b = binary.AppendUvarint(b, uint64(r.Type))
+	b = binary.AppendVarint(b, r.At.Unix())
+	b = binary.AppendUvarint(b, uint64(r.At.Nanosecond()))
+	for _, s := range [...]string{r.Node, r.Who, r.Kind} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	return append(b, r.Data...)
+}
+
+var errShort = errors.New("record ends early or has a malformed number")
+
+// decodePayload is the inverse of appendPayload and accepts nothing that appendPayload would not
+// write. Data aliases b. names may be nil.
+func decodePayload(b []byte, names *interner) (r Record, err error) {
+	d := decoder{b: b}
+	t := d.uvarint()
+	z := d.uvarint()
+	sec := int64(z>>1) ^ -int64(z&1)
+	nsec := d.uvarint()
+	node, who, kind := d.name(), d.name(), d.name()
+	if d.bad {
+		return Record{}, errShort
+	}
+	if t >= uint64(typeEnd) || nsec >= 1e9 {
+		return Record{}, fmt.Errorf("record of unknown type %d or with a bad time", t)
+	}
+	r = Record{
+		At: time.Unix(sec, int64(nsec)).UTC(), Type: Type(t),
+		Node: names.get(node), Who: names.get(who), Kind: names.get(kind), Data: d.b,
+	}
+	if err := r.check(); err != nil {
+		return Record{}, err
+	}
+	return r, nil
+}
+
+// decoder reads from the front of b and remembers that something was wrong.
+type decoder struct {
+	b   []byte
+	bad bool
+}
+
+func (d *decoder) uvarint() uint64 {
+	x, n := binary.Uvarint(d.b)
+	if n <= 0 || n != max(1, (bits.Len64(x)+6)/7) { // only the shortest form
+		d.bad, d.b = true, nil
+		return 0
+	}
+	d.b = d.b[n:]
+	return x
+}
+
+func (d *decoder) name() []byte {
+	n := d.uvarint()
+	if n > MaxName || n > uint64(len(d.b)) {
+		d.bad, d.b = true, nil
+		return nil
+	}
+	s := d.b[:n]
+	d.b = d.b[n:]
+	return s
+}
+
+// interner gives equal names one string, so that reading many records allocates little.
+type interner struct{ seen map[string]string }
+
+func (in *interner) get(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	if in == nil {
+		return string(b)
+	}
+	if s, ok := in.seen[string(b)]; ok {
+		return s
+	}
+	if in.seen == nil || len(in.seen) >= 1<<16 {
+		in.seen = make(map[string]string)
+	}
+	s := string(b)
+	in.seen[s] = s
+	return s
+}
+
+// typeSet is a set of known types.
+type typeSet uint64
+
+func setOf(types []Type) (s typeSet) {
+	for _, t := range types {
+		s |= 1 << t
+	}
+	return s
+}
+
+func (s typeSet) has(t Type) bool { return s&(1<<t) != 0 }

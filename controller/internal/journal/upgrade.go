@@ -1,0 +1,102 @@
+package journal
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"tandem.internal/shared/wire"
+)
+
+// Version is the format that this program writes. History:
+//
+//	0  log of header ++ data without a chain; before the first release
+//	1  the chain, gaps, checkpoint; record types up to Note
+const Version = 1
+
+// upgrades has at index v the step from format v to v+1. All steps of one opening run in one
+// transaction: the file is of the old format or of the new one, never between.
+var upgrades = [Version]func(j *Journal, tx *bbolt.Tx) error{
+	0: upgradeChain,
+}
+
+// upgrade brings the file to Version, after a copy of it was put beside it as PATH.v0.bak and
+// the like. An interrupted upgrade starts over at the next opening.
+func (j *Journal) upgrade() error {
+	version := 0
+	err := j.db.View(func(tx *bbolt.Tx) (err error) {
+		meta := tx.Bucket(bucketMeta)
+		if meta == nil || tx.Bucket(bucketLog) == nil {
+			return errNoMeta
+		}
+		text := meta.Get(keyVersion)
+		if version, err = strconv.Atoi(string(text)); err != nil || version < 0 {
+			return errNoMeta
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return explainOpen(j.path, err)
+	case version == Version:
+		return nil
+	case version > Version:
+		return fail(ErrNewer, wire.CodeWrongVersion, nil, fmt.Sprintf(
+			"the journal %s was written by a newer Tandem (format %d, this program knows up to %d); upgrade this program, or restore the backup made before the upgrade",
+			j.path, version, Version))
+	case j.readOnly:
+		return fail(ErrOlder, wire.CodeWrongVersion, nil, fmt.Sprintf(
+			"the journal %s has the older format %d; start the controller once to upgrade it to %d", j.path, version, Version))
+	}
+	backup := fmt.Sprintf("%s.v%d.bak", j.path, version)
+	if err := j.backupFile(backup, false); err != nil {
+		return fmt.Errorf("backup before upgrade: %w", err)
+	}
+	return j.update(func(tx *bbolt.Tx) error {
+		for _, step := range upgrades[version:] {
+			if err := step(j, tx); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(bucketMeta).Put(keyVersion, []byte(strconv.Itoa(Version)))
+	}, nil)
+}
+
+// upgradeChain gives every record of format 0 its chain hash. Seqs and epoch stay.
+func upgradeChain(j *Journal, tx *bbolt.Tx) error {
+	for _, name := range [][]byte{bucketGaps, bucketBodies, bucketCheckpoint} {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			return err
+		}
+	}
+	meta := tx.Bucket(bucketMeta)
+	created := []byte(j.now().UTC().Format(time.RFC3339Nano))
+	if err := meta.Put(keyCreated, created); err != nil {
+		return err
+	}
+	head := mark{hash: genesis(created)}
+	log := tx.Bucket(bucketLog)
+	log.FillPercent = 1
+	newest := uint64(0)
+	if k, _ := log.Cursor().Last(); len(k) == 8 {
+		newest = binary.BigEndian.Uint64(k)
+	}
+	for seq := uint64(1); seq <= newest; seq++ {
+		payload := log.Get(beSeq(seq))
+		if payload == nil {
+			return j.damaged("record %d is missing, so it cannot be upgraded", seq)
+		}
+		if _, err := decodePayload(payload, nil); err != nil {
+			return j.damaged("record %d cannot be read (%v), so it cannot be upgraded", seq, err)
+		}
+		head = mark{seq: seq, hash: link(head.hash, seq, payload)}
+		if err := log.Put(beSeq(seq), slices.Concat(head.hash[:], payload)); err != nil {
+			return err
+		}
+	}
+	return meta.Put(keyHead, head.bytes())
+}
