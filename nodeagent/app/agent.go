@@ -1,0 +1,355 @@
+package app
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/nodeagent/internal/configfile"
+	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/report"
+	"tandem.internal/nodeagent/internal/store"
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/link"
+	"tandem.internal/shared/seal"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+)
+
+// ConfigFile and StateFile are the names of the files in the state directory.
+const (
+	ConfigFile = "config.json"
+	StateFile  = "state.db"
+)
+
+// Agent is one node's agent. Make it with New, run it once.
+type Agent struct {
+	cfg    Config
+	deps   Deps
+	log    *zap.Logger
+	id     inbox.Identity
+	topics topic.Node
+	boot   string
+	began  time.Time
+	store  *store.Store
+	link   link.Link
+	sender *report.Sender
+
+	in      chan any      // from the link: up, down, message
+	closed  chan struct{} // the owner no longer reads in
+	results chan result   // from appliers
+	workers sync.WaitGroup
+	work    context.Context // ends the appliers' work
+
+	// The rest belongs to Run's goroutine.
+	kinds    map[wire.Kind]*kind
+	info     *kind // reported/info
+	trust    inbox.Trust
+	held     map[wire.Kind]message
+	throttle map[string]inbox.Throttle
+	backlog  []wire.Event // events that could not be saved yet
+	unsaved  bool         // the trust could not be saved yet
+	saveAt   time.Duration
+	session  uint64 // 0: down
+	lastDown string
+	beatAt   time.Duration
+	againAt  time.Duration // report everything again; 0: not due
+	sent     uint64        // newest event handed to the sender
+	answers  answers
+	fatal    error
+}
+
+// kind is one kind of document, as the agent keeps it.
+type kind struct {
+	name    wire.Kind
+	state   inbox.State
+	applier Applier // nil: not supported
+	unsaved bool    // the store does not have state yet
+
+	seq     uint64        // of the newest report
+	current wire.Reported // the newest report
+	payload []byte
+}
+
+// result is an applier's answer.
+type result struct {
+	kind *kind
+	ev   inbox.Event
+}
+
+// New opens the state directory and makes an agent that is ready to run. The error is a
+// *UsageError for a mistake in cfg.
+func New(cfg Config, deps Deps) (*Agent, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	provisioned, err := cfg.unitKey()
+	if err != nil {
+		return nil, err
+	}
+	deps = deps.withDefaults()
+	dir, err := filepath.Abs(cfg.StateDir)
+	if err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	st, err := store.Open(store.Config{Path: filepath.Join(dir, StateFile), Unit: cfg.Unit, Node: cfg.Node,
+		EventLimit: cfg.EventLimit, Faults: deps.StoreFaults})
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{cfg: cfg, deps: deps, log: deps.Log, id: cfg.identity(), topics: topic.ForNode(cfg.Unit, cfg.Node),
+		store: st, in: make(chan any, 16), closed: make(chan struct{}), results: make(chan result),
+		kinds: map[wire.Kind]*kind{}, info: &kind{name: wire.KindInfo}, held: map[wire.Kind]message{},
+		throttle: map[string]inbox.Throttle{}, answers: newAnswers(), sent: st.NewestEvent()}
+	if err := a.load(dir); err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	if provisioned != nil && !sameKeys(a.trust, provisioned) {
+		a.trust.Keys = provisioned
+		a.unsaved = true
+	}
+	a.sender = report.New(a.log, a.sent)
+	a.link, err = deps.NewLink(a.linkConfig(), ears{a})
+	if err != nil {
+		return nil, errors.Join(&UsageError{"broker", err.Error()}, st.Close())
+	}
+	return a, nil
+}
+
+// sameKeys reports whether the pinned keys descend from the provisioned ones.
+func sameKeys(t inbox.Trust, provisioned seal.Trust) bool {
+	for kid := range provisioned {
+		if _, ok := t.Keys[kid]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// load reads what the store has and makes the kinds with their appliers.
+func (a *Agent) load(dir string) error {
+	saved, err := a.store.Kinds()
+	if err != nil {
+		return err
+	}
+	if a.trust, err = a.store.Trust(); err != nil {
+		return err
+	}
+	file := filepath.Join(dir, ConfigFile)
+	if err := durable.Clean(file); err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	a.add(wire.KindConfig, saved[wire.KindConfig], &configfile.Applier{
+		Path: file, ID: a.id, Rules: a.cfg.rules(), Command: strings.Fields(a.cfg.OnApply),
+		Timeout: a.cfg.OnApplyTimeout, Steps: a.deps.Steps, Run: a.deps.RunCommand,
+	})
+	var random [8]byte
+	for i := range random {
+		random[i] = byte(a.deps.Rand.Uint32())
+	}
+	a.boot = strconv.FormatUint(a.store.Boots(), 10) + "-" + hex.EncodeToString(random[:])
+	return nil
+}
+
+// add plugs a kind in. A nil applier means that it is not supported.
+func (a *Agent) add(name wire.Kind, saved inbox.Durable, ap Applier) *kind {
+	k := &kind{name: name, state: inbox.New(saved, ap != nil), applier: ap}
+	a.kinds[name] = k
+	return k
+}
+
+func (a *Agent) linkConfig() link.Config {
+	me := "node/" + a.id.Node
+	live := func(session uint64) link.Publication {
+		l := wire.Live{V: wire.Version, Node: a.id.Node, Boot: a.boot, Session: session}
+		return link.Publication{Topic: a.topics.Live(), Payload: wire.Encode(&l), Retain: true}
+	}
+	return link.Config{
+		Broker: a.cfg.Broker, ClientID: me, Username: me, Password: a.cfg.Password, OpenConn: a.deps.OpenConn,
+		Filters:      []string{topic.ForController(a.id.Unit), a.topics.DesiredFilter(), a.topics.Request()},
+		SubscribeQoS: a.cfg.qos(),
+		Will:         func(session uint64) *link.Publication { p := live(session); return &p },
+		Goodbye:      func(session uint64) []link.Publication { return []link.Publication{live(session)} },
+		Log:          a.log,
+	}
+}
+
+// Run runs the agent until ctx ends and everything that it started has stopped. The error is nil
+// then, or says why the agent cannot go on.
+func (a *Agent) Run(ctx context.Context) error {
+	a.began = time.Now()
+	roadCtx, leave := context.WithCancel(context.WithoutCancel(ctx))
+	workCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	sendCtx, hush := context.WithCancel(context.WithoutCancel(ctx))
+	a.work = workCtx
+
+	var sending sync.WaitGroup
+	sending.Go(func() { a.sender.Run(sendCtx, a.link) })
+	road := make(chan error, 1)
+	a.begin()
+	go func() { road <- a.link.Run(roadCtx) }()
+
+	left, linkErr := a.loop(ctx, road)
+	a.stopping()
+	close(a.closed)
+	stop()
+	a.workers.Wait()
+	hush()
+	sending.Wait()
+	leave()
+	if !left {
+		linkErr = <-road
+	}
+	if left && linkErr == nil && ctx.Err() == nil {
+		linkErr = errors.New("it ended by itself")
+	}
+	if linkErr != nil {
+		linkErr = fmt.Errorf("link: %w", linkErr)
+	}
+	return errors.Join(a.fatal, linkErr, a.store.Close())
+}
+
+// begin takes up what the last run left.
+func (a *Agent) begin() {
+	a.log.Info("node agent started", zap.String("unit", a.id.Unit), zap.String("node", a.id.Node),
+		zap.String("type", a.cfg.Type), zap.String("boot", a.boot), zap.String("broker", a.cfg.Broker))
+	if a.unsaved {
+		a.commit(store.Batch{Trust: &a.trust})
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.kinds)) {
+		a.step(a.kinds[name], inbox.Started{})
+	}
+}
+
+// loop is the life of the goroutine that owns the state. left says that the link has ended.
+func (a *Agent) loop(ctx context.Context, road <-chan error) (left bool, err error) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for a.fatal == nil {
+		timer.Reset(a.untilDeadline())
+		select {
+		case <-ctx.Done():
+			return false, nil
+		case err := <-road:
+			return true, err
+		case m := <-a.in:
+			a.hear(m)
+		case r := <-a.results:
+			a.step(r.kind, r.ev)
+		case <-a.sender.Drained():
+			a.sendEvents()
+		case <-timer.C:
+			a.tick()
+		}
+	}
+	return false, nil
+}
+
+// stopping saves what a coarser save may have left out.
+func (a *Agent) stopping() {
+	for _, name := range slices.Sorted(maps.Keys(a.kinds)) {
+		a.step(a.kinds[name], inbox.Stopping{})
+	}
+	a.log.Info("node agent stopping")
+}
+
+// now is the present on both clocks.
+func (a *Agent) now() inbox.Now {
+	return inbox.Now{Mono: time.Since(a.began), Wall: a.deps.Now()}
+}
+
+// far is a deadline that never comes.
+const far = 24 * 365 * time.Hour
+
+func (a *Agent) untilDeadline() time.Duration {
+	now := time.Since(a.began)
+	at := now + far
+	if a.session != 0 {
+		at = min(at, a.beatAt)
+		if a.againAt != 0 {
+			at = min(at, a.againAt)
+		}
+	}
+	if a.dirty() {
+		at = min(at, a.saveAt)
+	}
+	for _, k := range a.kinds {
+		if t, ok := k.state.NextDeadline(); ok {
+			at = min(at, t)
+		}
+	}
+	return max(0, at-now)
+}
+
+func (a *Agent) tick() {
+	now := time.Since(a.began)
+	for _, name := range slices.Sorted(maps.Keys(a.kinds)) {
+		k := a.kinds[name]
+		if t, ok := k.state.NextDeadline(); ok && t <= now {
+			a.step(k, inbox.Tick{})
+		}
+	}
+	if a.dirty() && now >= a.saveAt {
+		a.saveAgain()
+	}
+	if a.session == 0 {
+		return
+	}
+	if a.againAt != 0 && now >= a.againAt {
+		a.againAt = 0
+		a.sayEverything()
+	} else if now >= a.beatAt {
+		a.sayLive()
+	}
+}
+
+// ears is the agent as the link's handler.
+type ears struct{ a *Agent }
+
+type up struct{ session uint64 }
+
+type down struct {
+	session uint64
+	err     error
+}
+
+type message struct {
+	topic    string
+	payload  []byte
+	size     int // of the payload, which is dropped if it is too large
+	retained bool
+}
+
+func (e ears) Up(session uint64)              { e.tell(up{session}) }
+func (e ears) Down(session uint64, err error) { e.tell(down{session, err}) }
+
+func (e ears) Message(m link.Message) {
+	size := len(m.Payload)
+	if size > wire.MaxPacket {
+		m.Payload = nil
+	}
+	e.tell(message{m.Topic, m.Payload, size, m.Retained})
+}
+
+// tell waits for the owner, which holds nobody up for longer than a save takes.
+func (e ears) tell(what any) {
+	select {
+	case e.a.in <- what:
+	case <-e.a.closed:
+	}
+}

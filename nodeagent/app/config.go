@@ -1,0 +1,191 @@
+// Package app is the node agent: it wires the inbox, the store, the reports and the appliers of
+// one node together and runs them.
+//
+// One goroutine owns all state: what comes in on the link, what appliers answer, and time passing
+// are events to it; each is stepped, saved, and only then acted upon. Appliers, the sender and the
+// link have a goroutine each, which Run starts and waits for.
+package app
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/shared/link"
+	"tandem.internal/shared/seal"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/unitconfig"
+)
+
+// Config is the agent's configuration, as package settings reads it. New completes a Config that
+// was not read by it: zero times and limits mean their defaults.
+type Config struct {
+	Unit     string `name:"unit" help:"unit that this node belongs to (required)"`
+	Node     string `name:"node" help:"ID of this node; empty: the host name"`
+	Type     string `name:"type" help:"node type, nodeGroupSubject.codename in unit configurations (required)"`
+	Broker   string `name:"broker" default:"tcp://127.0.0.1:1883" help:"MQTT broker: tcp://, tls:// or unix:// URL"`
+	Password string `name:"password" secret:"true" help:"password at the broker; the user name is node/ID"`
+	StateDir string `name:"state-dir" default:"/var/lib/tandem-node" help:"directory for config.json and the agent's own state; made if missing"`
+
+	OnApply        string        `name:"on-apply" help:"command to run when config.json has changed: words separated by white space, no shell and no quoting. It finds TANDEM_MODE (apply, try, rollback, repair), TANDEM_CONFIG_FILE, TANDEM_VERSION and TANDEM_PREVIOUS_VERSION in its environment, and succeeds with exit status 0"`
+	OnApplyTimeout time.Duration `name:"on-apply-timeout" default:"30s" help:"time limit of the on-apply command; past it the command's process group is killed"`
+
+	MaxPriority   int               `name:"max-priority" default:"-1" help:"highest priority that this node takes; -1: any"`
+	AllowedLabels []string          `name:"allowed-label" help:"label that this node takes; none: any"`
+	Partitions    map[string]string `name:"partition" help:"partition that alert rules may name, as name=path; none: not checked"`
+	Attributes    map[string]string `name:"attribute" help:"attribute to report with the node's information"`
+
+	UnitKey      string        `name:"unit-key" help:"the unit's public key (Ed25519, base64), or a file that holds it; empty: trust the first controller heard"`
+	Beat         time.Duration `name:"beat" default:"60s" help:"how often to say that the node is alive, within a fifth at random"`
+	EventLimit   int           `name:"event-limit" default:"1000" help:"events kept until the controller has them; the oldest go first"`
+	SubscribeQoS int           `name:"subscribe-qos" default:"1" help:"MQTT QoS of subscriptions, 0 or 1; 0 suits NATS"`
+	LogLevel     string        `name:"log-level" default:"info" help:"debug, info, warn or error"`
+}
+
+// NewConfig returns a Config with the defaults, for callers that do not read settings.
+func NewConfig(unit, node, nodeType, stateDir string) Config {
+	return Config{Unit: unit, Node: node, Type: nodeType, StateDir: stateDir, MaxPriority: -1, SubscribeQoS: 1}
+}
+
+// Usage opens the help of tandem-node.
+func (*Config) Usage() string {
+	return `Usage: tandem-node --unit UNIT --type TYPE [flags]
+       tandem-node version
+
+Keeps this node on the configuration that the unit's controller wants: receives it over MQTT,
+checks it, writes it to config.json, runs the on-apply command, and reports what runs. Works on
+with the last good configuration for as long as no controller can be reached.
+
+Example:
+  tandem-node --unit u1 --node n1 --type mainType --state-dir /var/lib/tandem-node \
+      --partition services=/var/services --on-apply "/usr/bin/systemctl reload services"
+`
+}
+
+// UsageError is a mistake in the configuration: exit status 2.
+type UsageError struct{ Setting, Message string }
+
+func (e *UsageError) Error() string { return "--" + e.Setting + ": " + e.Message }
+
+// complete fills in defaults and checks what can be checked without touching the disk.
+func (c Config) complete() (Config, error) {
+	bad := func(setting, format string, a ...any) (Config, error) {
+		return Config{}, &UsageError{setting, fmt.Sprintf(format, a...)}
+	}
+	const names = "letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
+	if c.Unit == "" {
+		return bad("unit", "required: the unit that this node belongs to")
+	}
+	if !topic.ValidName(c.Unit) {
+		return bad("unit", "%.80q is not a unit name: %s", c.Unit, names)
+	}
+	if c.Type == "" {
+		return bad("type", "required: the node type, nodeGroupSubject.codename in unit configurations")
+	}
+	if c.Node == "" {
+		host, err := os.Hostname()
+		if err != nil || !topic.ValidName(host) {
+			return bad("node", "required, because the host name %.80q cannot be a node ID: %s", host, names)
+		}
+		c.Node = host
+	}
+	if !topic.ValidName(c.Node) {
+		return bad("node", "%.80q is not a node ID: %s", c.Node, names)
+	}
+	if c.StateDir == "" {
+		return bad("state-dir", "required")
+	}
+	if c.MaxPriority < -1 || c.MaxPriority > math.MaxUint32 {
+		return bad("max-priority", "%d is neither -1 nor a priority", c.MaxPriority)
+	}
+	for name, path := range c.Partitions {
+		if !filepath.IsAbs(path) {
+			return bad("partition", "the path of %s=%s is not absolute", name, path)
+		}
+	}
+	if c.SubscribeQoS != 0 && c.SubscribeQoS != 1 {
+		return bad("subscribe-qos", "%d is neither 0 nor 1", c.SubscribeQoS)
+	}
+	if c.OnApplyTimeout == 0 {
+		c.OnApplyTimeout = 30 * time.Second
+	}
+	if c.Beat == 0 {
+		c.Beat = time.Minute
+	}
+	if c.EventLimit == 0 {
+		c.EventLimit = 1000
+	}
+	if c.OnApplyTimeout < 0 {
+		return bad("on-apply-timeout", "negative")
+	}
+	if c.Beat < time.Second {
+		return bad("beat", "below one second")
+	}
+	if c.EventLimit < 1 {
+		return bad("event-limit", "below 1")
+	}
+	return c, nil
+}
+
+// unitKey reads the provisioned key, if there is one.
+func (c Config) unitKey() (seal.Trust, error) {
+	if c.UnitKey == "" {
+		return nil, nil
+	}
+	text := c.UnitKey
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(key) != ed25519.PublicKeySize {
+		data, ferr := os.ReadFile(c.UnitKey)
+		if ferr != nil {
+			return nil, &UsageError{"unit-key", fmt.Sprintf("neither 32 bytes in base64 nor a file: %v", ferr)}
+		}
+		text = strings.TrimSpace(string(data))
+		if key, err = base64.StdEncoding.DecodeString(text); err != nil || len(key) != ed25519.PublicKeySize {
+			return nil, &UsageError{"unit-key", fmt.Sprintf("file %s does not hold 32 bytes in base64", c.UnitKey)}
+		}
+	}
+	pub := ed25519.PublicKey(key)
+	return seal.Trust{seal.KeyID(pub): pub}, nil
+}
+
+// rules are the node's own limits on config documents.
+func (c Config) rules() unitconfig.LocalRules {
+	var r unitconfig.LocalRules
+	if c.MaxPriority >= 0 {
+		p := uint32(c.MaxPriority)
+		r.MaxPriority = &p
+	}
+	if len(c.AllowedLabels) > 0 {
+		r.AllowedLabels = slices.Clone(c.AllowedLabels)
+	}
+	if len(c.Partitions) > 0 {
+		r.Partitions = c.partitionNames()
+	}
+	return r
+}
+
+func (c Config) partitionNames() []string {
+	names := make([]string, 0, len(c.Partitions))
+	for name := range c.Partitions {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// qos is how the link subscribes.
+func (c Config) qos() link.QoS {
+	if c.SubscribeQoS == 0 {
+		return link.AtMostOnce
+	}
+	return link.AtLeastOnce
+}
+
+func (c Config) identity() inbox.Identity { return inbox.Identity{Unit: c.Unit, Node: c.Node} }

@@ -1,0 +1,80 @@
+package app
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/nodeagent/internal/configfile"
+	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/store"
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/link"
+	"tandem.internal/shared/wire"
+)
+
+// Point is a moment around a commit of the agent's store: "before" or "after".
+type Point = store.Point
+
+// Deps is what the agent takes from the world. Production sets Log; tests set what they want to
+// hold in their hands.
+type Deps struct {
+	// Now is the wall clock; nil means time.Now. It may jump. Timers do not use it.
+	Now func() time.Time
+	// Rand is the chance in back-off and jitter; only the agent uses it. Nil means a random seed.
+	Rand *rand.Rand
+	// Log is where the agent logs; nil means nowhere.
+	Log *zap.Logger
+	// NewLink makes the link to the broker; nil means link.Dial.
+	NewLink func(cfg link.Config, h link.Handler) (link.Link, error)
+	// OpenConn opens the connection below MQTT; nil means to dial the broker.
+	OpenConn func(ctx context.Context) (net.Conn, error)
+	// Steps is a fault seam around each step of writing config.json; nil means none.
+	Steps durable.Steps
+	// StoreFaults is a fault seam around each commit of the store; nil means none.
+	StoreFaults func(Point) error
+	// RunCommand runs the on-apply command with these variables added to the environment; nil
+	// means to execute it and to kill its process group when ctx ends.
+	RunCommand func(ctx context.Context, env, argv []string) error
+	// Capacity fills in CPUs, RAM and the partitions' sizes of the node; nil means to ask the
+	// operating system.
+	Capacity func(*wire.NodeInfo) error
+	// OnState is told what is reported about each kind whenever it changes, on the agent's
+	// goroutine; nil means nobody. It must not block.
+	OnState func(kind wire.Kind, running *wire.DocRef, last *wire.Attempt)
+}
+
+func (d Deps) withDefaults() Deps {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Rand == nil {
+		d.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	if d.Log == nil {
+		d.Log = zap.NewNop()
+	}
+	if d.NewLink == nil {
+		d.NewLink = func(cfg link.Config, h link.Handler) (link.Link, error) { return link.Dial(cfg, h) }
+	}
+	if d.RunCommand == nil {
+		d.RunCommand = configfile.Exec
+	}
+	if d.Capacity == nil {
+		d.Capacity = capacity
+	}
+	return d
+}
+
+// Applier puts documents of one kind in place. Its methods answer the inbox's effects of the same
+// names. Check is called by the goroutine that owns the state and returns at once; the others run
+// one at a time on a goroutine of their own, and give up soon after ctx ends.
+type Applier interface {
+	Check(doc inbox.Doc) []*wire.Error
+	Apply(ctx context.Context, job inbox.Apply) inbox.Applied
+	Restore(ctx context.Context, job inbox.Restore) inbox.Restored
+	Verify(ctx context.Context, job inbox.Verify) inbox.Verified
+}

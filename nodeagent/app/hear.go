@@ -1,0 +1,164 @@
+package app
+
+import (
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/store"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+)
+
+// maxUnsupported bounds the kinds without an applier that the agent remembers refusing.
+const maxUnsupported = 16
+
+// maxHeld bounds the kinds whose newest document waits for the first beacon.
+const maxHeld = 4
+
+// hear takes in what the link said.
+func (a *Agent) hear(what any) {
+	switch m := what.(type) {
+	case up:
+		a.session, a.lastDown = m.session, ""
+		a.log.Info("connected", zap.String("broker", a.cfg.Broker), zap.Uint64("session", m.session))
+		a.sender.Up(m.session)
+		a.sayEverything()
+		a.sendEvents()
+	case down:
+		a.session = 0
+		a.sender.Down()
+		a.sent = min(a.sent, a.sender.LastEvent())
+		if why := fmt.Sprint(m.err); why != a.lastDown { // once for each change, not for each attempt
+			a.lastDown = why
+			a.log.Warn("no session with the broker; the node works on, and keeps trying", zap.Error(m.err))
+		}
+	case message:
+		a.receive(m)
+	}
+}
+
+// receive sorts a message by its topic.
+func (a *Agent) receive(m message) {
+	t, err := topic.Parse(m.topic)
+	if err != nil || t.Unit != a.id.Unit || (t.Leaf != topic.Beacon && t.Node != a.id.Node) {
+		a.refuse(m, wire.New(wire.CodeWrongTarget, "", "a topic that this node did not ask for"))
+		return
+	}
+	if m.size > wire.MaxPacket {
+		a.refuse(m, wire.New(wire.CodeTooLarge, "", fmt.Sprintf("%d bytes; a message has at most %d", m.size, wire.MaxPacket)))
+		return
+	}
+	if len(m.payload) == 0 {
+		return // a retained message was cleared: that takes nothing back
+	}
+	switch t.Leaf {
+	case topic.Beacon:
+		a.beacon(m)
+	case topic.Desired:
+		a.document(t.Kind, m)
+	case topic.Request:
+		a.request(m)
+	default:
+		a.refuse(m, wire.New(wire.CodeWrongTarget, "", "a topic that this node did not ask for"))
+	}
+}
+
+// refuse drops a message and says so.
+func (a *Agent) refuse(m message, err *wire.Error) {
+	topic := m.topic
+	if len(topic) > 256 {
+		topic = topic[:256]
+	}
+	a.emit(inbox.EventRefusedMessage, err, refusal{Topic: topic})
+}
+
+func (a *Agent) document(name wire.Kind, m message) {
+	if len(a.trust.Keys) == 0 {
+		a.hold(name, m)
+		return
+	}
+	doc, err := a.id.Document(a.trust.Keys, name, m.payload)
+	if err != nil {
+		a.refuse(m, err)
+		return
+	}
+	k := a.kinds[name]
+	if k == nil {
+		if len(a.kinds) > maxUnsupported {
+			a.refuse(m, wire.New(wire.CodeNotSupported, "/kind", "one unknown kind too many"))
+			return
+		}
+		k = a.add(name, inbox.Durable{}, nil)
+	}
+	a.step(k, inbox.Desired{Doc: doc, At: a.deps.Now()})
+}
+
+// hold keeps the newest document of a kind until the first beacon says whom to believe.
+func (a *Agent) hold(name wire.Kind, m message) {
+	d, err := wire.Decode[wire.Desired](m.payload)
+	if err != nil {
+		a.refuse(m, wire.AsError(err))
+		return
+	}
+	old, ok := a.held[name]
+	if !ok && len(a.held) >= maxHeld {
+		a.refuse(m, wire.New(wire.CodeUnavailable, "", "no beacon has been heard yet, and enough documents wait for it"))
+		return
+	}
+	if ok {
+		if o, err := wire.Decode[wire.Desired](old.payload); err == nil && o.Stamp().Compare(d.Stamp()) > 0 {
+			return
+		}
+	}
+	a.held[name] = m
+}
+
+func (a *Agent) beacon(m message) {
+	trust, h := a.trust.Beacon(a.id.Unit, a.deps.Now(), m.payload, m.retained)
+	if h.Refused != nil {
+		if h.KnownKey {
+			a.refuse(m, h.Refused)
+		} else {
+			a.emit(inbox.EventKeyRefused, h.Refused, refusal{Topic: m.topic})
+		}
+		return
+	}
+	a.trust = trust
+	var events []wire.Event
+	if h.Pinned {
+		if ev, ok := a.event(inbox.EventKeyPinned, nil, keysDetail(trust)); ok {
+			events = append(events, ev)
+		}
+	}
+	if h.Skew != 0 {
+		ahead := h.Skew.Round(time.Millisecond)
+		if ev, ok := a.event(inbox.EventClockSkew, wire.New(wire.CodeBadValue, "", fmt.Sprintf("the controller's clock is %v from this node's", ahead)), nil); ok {
+			events = append(events, ev)
+		}
+	}
+	if h.Changed || len(events) > 0 {
+		b := store.Batch{Events: events}
+		if h.Changed {
+			b.Trust = &a.trust
+		}
+		if a.commit(b) != nil {
+			a.remember(events)
+		}
+	}
+	if h.Again {
+		a.againAt = max(1, time.Since(a.began)+time.Duration(a.deps.Rand.Float64()*float64(h.Jitter)))
+	}
+	held := a.held
+	a.held = map[wire.Kind]message{}
+	for name, m := range held {
+		a.document(name, m)
+	}
+}
+
+// pinned is what the event about pinned keys tells.
+type pinned struct {
+	Keys []string `json:"keys"`
+}

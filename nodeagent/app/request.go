@@ -1,0 +1,128 @@
+package app
+
+import (
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/shared/wire"
+)
+
+// request answers one request, once; a repeated one gets the same answer and has no second effect.
+func (a *Agent) request(m message) {
+	r, err := a.id.Request(a.trust.Keys, a.trust.Corrected(a.deps.Now()), m.payload)
+	if r == nil {
+		a.refuse(m, err)
+		return
+	}
+	if payload, ok := a.answers.find(r.ID); ok {
+		a.sender.Once(a.topics.Reply(), payload, 0)
+		return
+	}
+	if err != nil {
+		a.reply(r.ID, nil, err)
+		return
+	}
+	switch r.Method {
+	case wire.MethodCheck:
+		result, err := a.check(r)
+		a.reply(r.ID, result, err)
+	case wire.MethodReport:
+		a.reply(r.ID, []byte("null"), nil)
+		a.againAt = 0
+		a.sayEverything()
+	case wire.MethodEvents:
+		a.reply(r.ID, []byte("null"), a.replay(r))
+		a.sendEvents()
+	case wire.MethodConfirm:
+		a.confirm(r)
+	default:
+		a.reply(r.ID, nil, wire.New(wire.CodeNotSupported, "/method", fmt.Sprintf("this agent does not know the method %.64q", r.Method)))
+	}
+}
+
+// maxErrors bounds the errors of one check.
+const maxErrors = 8
+
+// check says whether the node would take a document.
+func (a *Agent) check(r *wire.Request) ([]byte, *wire.Error) {
+	p, err := wire.Decode[wire.CheckParams](r.Params)
+	if err != nil {
+		return nil, within("/params", err)
+	}
+	k := a.kinds[p.Kind]
+	if k == nil || k.applier == nil {
+		return nil, wire.New(wire.CodeNotSupported, "/params/kind", fmt.Sprintf("this agent does not know documents of kind %.64q", p.Kind))
+	}
+	if len(p.Body) > wire.MaxBody {
+		return nil, wire.New(wire.CodeTooLarge, "/params/body", fmt.Sprintf("%d bytes; a body has at most %d", len(p.Body), wire.MaxBody))
+	}
+	errs := k.applier.Check(inbox.Doc{Version: p.Version, Hash: wire.Hash(p.Body), Body: p.Body})
+	result := wire.CheckResult{OK: len(errs) == 0, Errors: errs[:min(len(errs), maxErrors)]}
+	return wire.Encode(&result), nil
+}
+
+// replay forgets the events that the controller has, and sends the others again.
+func (a *Agent) replay(r *wire.Request) *wire.Error {
+	p, err := wire.Decode[wire.EventsParams](r.Params)
+	if err != nil {
+		return within("/params", err)
+	}
+	if p.After > a.store.NewestEvent() {
+		a.sent = 0 // the controller speaks of another life of this node: it has none of these
+		return nil
+	}
+	if err := a.store.Acked(p.After); err != nil {
+		a.log.Warn("events stay in the queue", zap.Error(err)) // they are bounded, and dropped next time
+	}
+	a.sent = p.After
+	return nil
+}
+
+func (a *Agent) confirm(r *wire.Request) {
+	p, err := wire.Decode[wire.ConfirmParams](r.Params)
+	if err != nil {
+		a.reply(r.ID, nil, within("/params", err))
+		return
+	}
+	k := a.kinds[p.Kind]
+	if k == nil || k.applier == nil {
+		a.reply(r.ID, nil, wire.New(wire.CodeNotFound, "/params/kind", fmt.Sprintf("this agent has no documents of kind %.64q", p.Kind)))
+		return
+	}
+	a.step(k, inbox.Confirm{ID: r.ID, Stamp: wire.Stamp{Epoch: p.Epoch, Rev: p.Rev}})
+}
+
+// within puts an error about params in its place in the request.
+func within(path string, err error) *wire.Error {
+	e := wire.AsError(err)
+	return wire.New(e.Code, path+e.Path, e.Message)
+}
+
+// answers are the newest replies, by request ID.
+type answers struct {
+	byID map[string][]byte
+	ids  []string // oldest first
+}
+
+// maxAnswers bounds them; a controller has few requests to one node under way.
+const maxAnswers = 64
+
+func newAnswers() answers { return answers{byID: map[string][]byte{}} }
+
+func (s *answers) find(id string) ([]byte, bool) {
+	payload, ok := s.byID[id]
+	return payload, ok
+}
+
+func (s *answers) add(id string, payload []byte) {
+	if _, ok := s.byID[id]; !ok {
+		s.ids = append(s.ids, id)
+	}
+	s.byID[id] = payload
+	if len(s.ids) > maxAnswers {
+		delete(s.byID, s.ids[0])
+		s.ids = append(s.ids[:0], s.ids[1:]...)
+	}
+}

@@ -1,0 +1,79 @@
+// Command tandem-node is the node agent; see tandem-node --help.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/nodeagent/app"
+	"tandem.internal/shared/settings"
+)
+
+// Exit statuses.
+const (
+	exitOK    = 0
+	exitError = 1 // the agent cannot run or go on
+	exitUsage = 2
+)
+
+func main() {
+	settings.Main(run)
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	fail := func(status int, err error) int {
+		if _, werr := fmt.Fprintf(stderr, "tandem-node: %v\n", err); werr != nil {
+			return exitError
+		}
+		return status
+	}
+	if len(args) == 1 && args[0] == "version" {
+		args = []string{"--version"}
+	}
+	var cfg app.Config
+	rest, err := settings.Load("tandem-node", &cfg, args, os.LookupEnv, stdout)
+	if errors.Is(err, settings.ErrPrinted) {
+		return exitOK
+	}
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("unexpected argument %q; --help shows the usage", rest[0])
+	}
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	log, err := settings.Logger(cfg.LogLevel, false)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	limitMemory()
+	agent, err := app.New(cfg, app.Deps{Log: log})
+	if err != nil {
+		var usage *app.UsageError
+		if errors.As(err, &usage) {
+			return fail(exitUsage, err)
+		}
+		return fail(exitError, err)
+	}
+	if err := agent.Run(ctx); err != nil {
+		log.Error("node agent failed", zap.Error(err))
+		return exitError
+	}
+	return exitOK
+}
+
+// limitMemory trades a little processor time, of which the agent needs next to none, for a small
+// heap. GOGC and GOMEMLIMIT, if set, win.
+func limitMemory() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(25)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(8 << 20)
+	}
+}

@@ -1,0 +1,85 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"tandem.internal/shared/wire"
+)
+
+// append adds one event and drops the oldest ones that there is no more room for.
+func (s *Store) append(tx *bolt.Tx, ev *wire.Event, newest, oldest uint64) (uint64, uint64, error) {
+	b := tx.Bucket(bEvent)
+	b.FillPercent = 1
+	seq, err := b.NextSequence()
+	if err != nil {
+		return 0, 0, err
+	}
+	ev.Seq = seq
+	if err := b.Put(key(seq), wire.Encode(ev)); err != nil {
+		return 0, 0, err
+	}
+	for ; oldest <= seq && seq-oldest+1 > uint64(s.cfg.EventLimit); oldest++ {
+		if err := b.Delete(key(oldest)); err != nil {
+			return 0, 0, err
+		}
+	}
+	return seq, oldest, nil
+}
+
+// NewestEvent returns the sequence number of the newest event, kept or not; 0 before the first.
+func (s *Store) NewestEvent() uint64 { return s.newest }
+
+// Events returns up to limit kept events after the given sequence number, oldest first. If
+// events in between were dropped for want of room, the first one says in Lost how many.
+func (s *Store) Events(after uint64, limit int) ([]wire.Event, error) {
+	var out []wire.Event
+	err := s.db.View(func(tx *bolt.Tx) error {
+		if after == ^uint64(0) {
+			return nil
+		}
+		c := tx.Bucket(bEvent).Cursor()
+		for k, v := c.Seek(key(after + 1)); k != nil && len(out) < limit; k, v = c.Next() {
+			ev, err := wire.Decode[wire.Event](v)
+			if err != nil {
+				return fmt.Errorf("saved event %d: %w", binary.BigEndian.Uint64(k), err)
+			}
+			out = append(out, *ev)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("state file %s: %w", s.cfg.Path, err)
+	}
+	if known := max(after, s.acked); len(out) > 0 && out[0].Seq > known+1 {
+		out[0].Lost = out[0].Seq - known - 1
+	}
+	return out, nil
+}
+
+// Acked drops the events that the controller has, up to the given sequence number.
+func (s *Store) Acked(seq uint64) error {
+	seq = min(seq, s.newest)
+	if seq <= s.acked {
+		return nil
+	}
+	oldest := s.oldest
+	err := s.update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bEvent)
+		for oldest = s.oldest; oldest <= seq; oldest++ {
+			if err := b.Delete(key(oldest)); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(bMeta).Put(kAcked, decimal(seq))
+	})
+	if err != nil {
+		return fmt.Errorf("forget events: %w", err)
+	}
+	s.oldest, s.acked = oldest, seq
+	return nil
+}
+
+func key(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }

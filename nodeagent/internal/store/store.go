@@ -1,0 +1,360 @@
+// Package store keeps what a node must not forget, in one bbolt file:
+//
+//	meta/
+//	  version    "1"
+//	  unit, node whose state this is
+//	  boots      how often the agent has started, decimal
+//	  acked      the newest event that the controller is known to have, decimal
+//	  trust      the pinned keys and the newest epoch, JSON
+//	kind/
+//	  {kind}/
+//	    state    inbox.Durable without bodies, JSON
+//	    running  the body of the last good document
+//	    flight   the body of the provisional document
+//	    next     the body of the document that waits for it
+//	event/
+//	  {seq}      8 bytes, big-endian: a wire.Event, JSON
+//
+// Everything that one Commit is given is saved together or not at all, and is on the disk when it
+// returns. After an error, either may be the case: the caller must be right in both, and a later
+// Commit of the same state puts an end to the doubt. The store holds no other state than its file
+// and is used by one goroutine.
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/shared/seal"
+	"tandem.internal/shared/wire"
+)
+
+// version is the schema's. History:
+//
+//	1  as above
+const version = "1"
+
+var (
+	bMeta, bKind, bEvent                = []byte("meta"), []byte("kind"), []byte("event")
+	kVersion, kUnit, kNode              = []byte("version"), []byte("unit"), []byte("node")
+	kBoots, kAcked, kTrust              = []byte("boots"), []byte("acked"), []byte("trust")
+	kState, kRunning, kFlight, kWaiting = []byte("state"), []byte("running"), []byte("flight"), []byte("next")
+)
+
+// Point is a moment around a commit.
+type Point string
+
+// The moments of a Faults call.
+const (
+	Before Point = "before" // nothing is on the disk yet
+	After  Point = "after"  // everything is on the disk; the caller does not know it yet
+)
+
+// Faults is a seam for tests: it is called around each commit, and the commit reports the error
+// that it returns. Nil is what production uses.
+type Faults func(Point) error
+
+func (f Faults) at(p Point) error {
+	if f == nil {
+		return nil
+	}
+	return f(p)
+}
+
+// Config says what to open.
+type Config struct {
+	Path       string // of the file; made with permissions 0600
+	Unit, Node string // whose state it is; another's is refused
+	EventLimit int    // events kept at most; the oldest go first
+	Faults     Faults // nil: none
+}
+
+// Store is an open state file.
+type Store struct {
+	cfg    Config
+	db     *bolt.DB
+	boots  uint64
+	acked  uint64
+	newest uint64 // sequence number of the newest event ever
+	oldest uint64 // of the oldest kept one; newest+1 if there is none
+}
+
+// lockWait is how long Open waits for another process to let go of the file.
+const lockWait = 2 * time.Second
+
+// Open opens the state file, makes it if it is not there, and counts one more start.
+func Open(cfg Config) (*Store, error) {
+	db, err := bolt.Open(cfg.Path, 0o600, &bolt.Options{
+		Timeout: lockWait, NoFreelistSync: true, FreelistType: bolt.FreelistMapType, NoStatistics: true,
+	})
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, fmt.Errorf("state file %s is in use: another tandem-node runs with this state directory", cfg.Path)
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
+		return nil, fmt.Errorf("state file %s is damaged (%w); move it away to start anew: the controller sends the documents again", cfg.Path, err)
+	case err != nil:
+		return nil, fmt.Errorf("open state file: %w", err)
+	}
+	s := &Store{cfg: cfg, db: db}
+	if err := s.begin(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// begin checks whose file it is and counts the start.
+func (s *Store) begin() error {
+	if err := os.Chmod(s.cfg.Path, 0o600); err != nil {
+		return fmt.Errorf("state file: %w", err)
+	}
+	return s.update(func(tx *bolt.Tx) error {
+		for _, name := range [][]byte{bMeta, bKind, bEvent} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		meta := tx.Bucket(bMeta)
+		switch v := meta.Get(kVersion); {
+		case v == nil:
+			if err := errors.Join(meta.Put(kVersion, []byte(version)), meta.Put(kUnit, []byte(s.cfg.Unit)), meta.Put(kNode, []byte(s.cfg.Node))); err != nil {
+				return err
+			}
+		case string(v) != version:
+			return fmt.Errorf("state file %s has version %.20q; this agent knows version %s", s.cfg.Path, v, version)
+		}
+		if u, n := string(meta.Get(kUnit)), string(meta.Get(kNode)); u != s.cfg.Unit || n != s.cfg.Node {
+			return fmt.Errorf("state file %s belongs to node %q of unit %q, not to node %q of unit %q", s.cfg.Path, n, u, s.cfg.Node, s.cfg.Unit)
+		}
+		var err error
+		if s.boots, err = number(meta.Get(kBoots)); err != nil {
+			return err
+		}
+		s.boots++
+		if s.acked, err = number(meta.Get(kAcked)); err != nil {
+			return err
+		}
+		events := tx.Bucket(bEvent)
+		s.newest = events.Sequence()
+		s.oldest = s.newest + 1
+		if k, _ := events.Cursor().First(); k != nil {
+			s.oldest = binary.BigEndian.Uint64(k)
+		}
+		return meta.Put(kBoots, decimal(s.boots))
+	})
+}
+
+// Close lets go of the file.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Boots returns how often the agent has started with this file, this start included.
+func (s *Store) Boots() uint64 { return s.boots }
+
+// update is the only way in which the file changes.
+func (s *Store) update(f func(*bolt.Tx) error) error {
+	if err := s.cfg.Faults.at(Before); err != nil {
+		return err
+	}
+	if err := s.db.Update(f); err != nil {
+		return err
+	}
+	return s.cfg.Faults.at(After)
+}
+
+// Batch is what one Commit saves.
+type Batch struct {
+	Kind   *Kind        // one kind's state
+	Trust  *inbox.Trust // whom the node believes
+	Events []wire.Event // appended; Seq is given by the store
+}
+
+// Kind is the saved state of one kind of document.
+type Kind struct {
+	Name  wire.Kind
+	State inbox.Durable
+}
+
+// Commit saves a batch durably and returns the events with their sequence numbers.
+func (s *Store) Commit(b Batch) ([]wire.Event, error) {
+	events := append([]wire.Event(nil), b.Events...)
+	newest, oldest := s.newest, s.oldest
+	err := s.update(func(tx *bolt.Tx) error {
+		newest, oldest = s.newest, s.oldest
+		if b.Kind != nil {
+			if err := putKind(tx, b.Kind); err != nil {
+				return fmt.Errorf("save the state of %s: %w", b.Kind.Name, err)
+			}
+		}
+		if b.Trust != nil {
+			if err := putTrust(tx, b.Trust); err != nil {
+				return fmt.Errorf("save the pinned keys: %w", err)
+			}
+		}
+		var err error
+		for i := range events {
+			if newest, oldest, err = s.append(tx, &events[i], newest, oldest); err != nil {
+				return fmt.Errorf("save an event: %w", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		// The events may be in the file nevertheless: their numbers are not used again.
+		return nil, errors.Join(err, s.reload())
+	}
+	s.newest, s.oldest = newest, oldest
+	return events, nil
+}
+
+// reload learns which events the file has.
+func (s *Store) reload() error {
+	return s.db.View(func(tx *bolt.Tx) error {
+		events := tx.Bucket(bEvent)
+		s.newest = events.Sequence()
+		s.oldest = s.newest + 1
+		if k, _ := events.Cursor().First(); k != nil {
+			s.oldest = binary.BigEndian.Uint64(k)
+		}
+		return nil
+	})
+}
+
+func putKind(tx *bolt.Tx, k *Kind) error {
+	b, err := tx.Bucket(bKind).CreateBucketIfNotExists([]byte(k.Name))
+	if err != nil {
+		return err
+	}
+	old, err := readState(b)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(&k.State, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	if err := b.Put(kState, data); err != nil {
+		return err
+	}
+	for _, body := range []struct {
+		key      []byte
+		old, new inbox.Doc
+	}{
+		{kRunning, old.Running, k.State.Running},
+		{kFlight, old.Flight.Doc, k.State.Flight.Doc},
+		{kWaiting, old.Next, k.State.Next},
+	} {
+		switch {
+		case body.new.Stamp == body.old.Stamp && body.new.Hash == body.old.Hash:
+		case len(body.new.Body) == 0:
+			err = b.Delete(body.key)
+		default:
+			err = b.Put(body.key, body.new.Body)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readState(b *bolt.Bucket) (inbox.Durable, error) {
+	var d inbox.Durable
+	data := b.Get(kState)
+	if data == nil {
+		return d, nil
+	}
+	if err := json.Unmarshal(data, &d, json.RejectUnknownMembers(true)); err != nil {
+		return d, fmt.Errorf("saved state: %w", err)
+	}
+	return d, nil
+}
+
+// Kinds returns the saved state of every kind, bodies included.
+func (s *Store) Kinds() (map[wire.Kind]inbox.Durable, error) {
+	kinds := map[wire.Kind]inbox.Durable{}
+	err := s.db.View(func(tx *bolt.Tx) error {
+		return tx.Bucket(bKind).ForEachBucket(func(name []byte) error {
+			b := tx.Bucket(bKind).Bucket(name)
+			d, err := readState(b)
+			if err != nil {
+				return fmt.Errorf("kind %s: %w", name, err)
+			}
+			d.Running.Body = clone(b.Get(kRunning))
+			d.Flight.Doc.Body = clone(b.Get(kFlight))
+			d.Next.Body = clone(b.Get(kWaiting))
+			for _, doc := range []inbox.Doc{d.Running, d.Flight.Doc, d.Next} {
+				if len(doc.Body) > 0 && wire.Hash(doc.Body) != doc.Hash {
+					return fmt.Errorf("kind %s: the saved body of epoch %d rev %d does not have its hash", name, doc.Stamp.Epoch, doc.Stamp.Rev)
+				}
+			}
+			kinds[wire.Kind(name)] = d
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("state file %s: %w", s.cfg.Path, err)
+	}
+	return kinds, nil
+}
+
+// trust is how inbox.Trust is kept.
+type trust struct {
+	Keys  map[string][]byte `json:"keys"`
+	Epoch uint64            `json:"epoch"`
+}
+
+func putTrust(tx *bolt.Tx, t *inbox.Trust) error {
+	saved := trust{Keys: map[string][]byte{}, Epoch: t.Epoch}
+	for kid, pub := range t.Keys {
+		saved.Keys[kid] = pub
+	}
+	data, err := json.Marshal(&saved, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(bMeta).Put(kTrust, data)
+}
+
+// Trust returns whom the node believes; the zero Trust before anything was pinned.
+func (s *Store) Trust() (inbox.Trust, error) {
+	var t inbox.Trust
+	err := s.db.View(func(tx *bolt.Tx) error {
+		data := tx.Bucket(bMeta).Get(kTrust)
+		if data == nil {
+			return nil
+		}
+		var saved trust
+		if err := json.Unmarshal(data, &saved, json.RejectUnknownMembers(true)); err != nil {
+			return fmt.Errorf("state file %s: pinned keys: %w", s.cfg.Path, err)
+		}
+		t.Epoch, t.Keys = saved.Epoch, seal.Trust{}
+		for kid, pub := range saved.Keys {
+			t.Keys[kid] = pub
+		}
+		return nil
+	})
+	return t, err
+}
+
+func clone(b []byte) []byte { return append([]byte(nil), b...) }
+
+func decimal(n uint64) []byte { return strconv.AppendUint(nil, n, 10) }
+
+func number(b []byte) (uint64, error) {
+	if b == nil {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(string(b), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("state file: bad number %.40q", b)
+	}
+	return n, nil
+}
