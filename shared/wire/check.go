@@ -48,6 +48,9 @@ func check(m any) error {
 	case *Submission:
 		return m.check()
 	case *Answer:
+		if m.State != "" && m.State != "accepted" && m.State != "refused" {
+			return New(CodeBadValue, "/state", "neither accepted nor refused")
+		}
 		return first(version(m.V), text("/id", m.ID), plain("/version", m.Version), text("/state", m.State), bounded("/error", m.Error))
 	case *CheckParams:
 		return first(name("/kind", string(m.Kind)), text("/version", m.Version), some("/body", m.Body))
@@ -67,10 +70,13 @@ func (d *Desired) check() error {
 		instant("/issued", d.Issued), key(d.Sig)); err != nil {
 		return err
 	}
+	if string(d.Body) == "null" { // as for every field, null means absent
+		d.Body = nil
+	}
 	switch {
 	case d.Mode != ModeApply && d.Mode != ModeTry:
 		return New(CodeBadValue, "/mode", "neither apply nor try")
-	case (some("/body", d.Body) == nil) == (d.Ref != nil):
+	case (len(d.Body) == 0) == (d.Ref == nil):
 		return New(CodeMissing, "/body", "exactly one of body and ref is needed")
 	case len(d.Body) > MaxBody:
 		return New(CodeTooLarge, "/body", fmt.Sprintf("%d bytes; a body has at most %d", len(d.Body), MaxBody))

@@ -172,6 +172,7 @@ func TestEveryRule(t *testing.T) {
 		{"submit", `"mode":"try",`, ``, "bad-value", "/confirmWithin"},
 		{"submit", `"document":{"version":"1"}`, `"document":null`, "missing", "/document"},
 		{"answer", `"state":"refused",`, ``, "missing", "/state"},
+		{"answer", `"refused"`, `"maybe"`, "bad-value", "/state"},
 		{"check", `"kind":"config",`, ``, "missing", "/kind"},
 		{"check", `"version":"1",`, ``, "missing", "/version"},
 		{"check", `,"body":{}`, ``, "missing", "/body"},
@@ -226,6 +227,7 @@ func TestToTheLimit(t *testing.T) {
 		{"reported", `"code":"bad-value"`, `"code":"of-tomorrow"`},
 		{"reported", `"running":{`, `"running":null,"detail":{`},
 		{"live", `"config":7`, manyKinds(64)},
+		{"byref", `"ref":{`, `"body":null,"ref":{`},
 		{"reply", `{"ok":true}`, `null,"error":{"code":"x","message":""}`},
 	} {
 		sample := strings.Replace(samples[test.message], test.old, test.new, 1)
