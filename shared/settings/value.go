@@ -121,7 +121,7 @@ func suggest(prefix, name string, fields []*field, otherwise string) string {
 		if len(name) > 2 && strings.HasPrefix(n, name) {
 			d = 1
 		}
-		if d < best {
+		if d < best && d < len(name) {
 			best, nearest = d, n
 		}
 	}
