@@ -28,7 +28,7 @@ type Batch struct {
 // the package comment. The batch's bytes are only read until Append returns.
 func (j *Journal) Append(b *Batch) (first uint64, err error) {
 	for i := range b.Records {
-		if err := b.Records[i].check(); err != nil {
+		if err := checkRecord(&b.Records[i]); err != nil {
 			return 0, invalid(fmt.Errorf("record %d of the batch: %w", i, err))
 		}
 	}

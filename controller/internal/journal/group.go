@@ -41,7 +41,7 @@ func NewGroup(j *Journal, maxBatch int) *Group {
 // Append returns r's sequence number when r is durable, or what Journal.Append says. An invalid
 // record is refused alone.
 func (g *Group) Append(r Record) (uint64, error) {
-	if err := r.check(); err != nil {
+	if err := checkRecord(&r); err != nil {
 		return 0, invalid(err)
 	}
 	g.mu.Lock()

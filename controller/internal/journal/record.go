@@ -4,70 +4,19 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
-	"slices"
 	"time"
 	"unicode/utf8"
+
+	"tandem.internal/controller/internal/record"
 )
 
-// Type says what a record is about. The list only grows, numbers are never reused, and adding
-// one raises Version, so that an older program refuses a file whose records it cannot name.
-type Type uint16
-
-// The record types.
-const (
-	Opened     Type = iota + 1 // the controller started on this journal
-	Submission                 // somebody submitted a document; raw as received
-	Accepted                   // a submission was accepted, and why
-	Refused                    // a submission was refused, and why
-	Issued                     // a desired document for one node; its seq is the document's rev
-	Withdrawn                  // a node's desired document was taken back
-	Report                     // a reported envelope from a node
-	Live                       // presence of a node
-	Info                       // a node's description of itself
-	Event                      // an event from a node
-	Request                    // the controller asked a node something
-	Reply                      // a node's reply to a request
-	Confirm                    // a tried document was confirmed
-	RolledBack                 // a tried document was rolled back
-	State                      // the unit configuration changed its state
-	Trouble                    // something went wrong that nobody submitted
-	Note                       // a remark by an operator or the controller
-	typeEnd
+// Type and Record are what package record owns.
+type (
+	Type   = record.Type
+	Record = record.Record
 )
-
-var typeNames = [typeEnd]string{
-	Opened: "opened", Submission: "submission", Accepted: "accepted", Refused: "refused",
-	Issued: "issued", Withdrawn: "withdrawn", Report: "report", Live: "live", Info: "info",
-	Event: "event", Request: "request", Reply: "reply", Confirm: "confirm",
-	RolledBack: "rolledback", State: "state", Trouble: "trouble", Note: "note",
-}
-
-// String returns the type's name, as in exports and filters.
-func (t Type) String() string {
-	if t.Known() {
-		return typeNames[t]
-	}
-	return fmt.Sprintf("type-%d", uint16(t))
-}
-
-// Known reports whether t is in this program's list.
-func (t Type) Known() bool { return t > 0 && t < typeEnd }
-
-// ParseType is the inverse of String for known types.
-func ParseType(name string) (Type, bool) {
-	i := slices.Index(typeNames[:], name)
-	return Type(max(i, 0)), i > 0
-}
-
-// Types lists every known type in order.
-func Types() []Type {
-	all := make([]Type, 0, typeEnd-1)
-	for t := Type(1); t < typeEnd; t++ {
-		all = append(all, t)
-	}
-	return all
-}
 
 // Limits of one record and one body, in bytes.
 const (
@@ -75,19 +24,8 @@ const (
 	MaxName = 1 << 10  // Node, Who and Kind, each
 )
 
-// Record is one thing that happened.
-type Record struct {
-	Seq  uint64    // given by Append; from 1, never reused
-	At   time.Time // given by the caller; kept to the nanosecond, returned in UTC
-	Type Type
-	Node string // "" for the unit itself
-	Who  string // who caused it; "" for the node or the controller itself
-	Kind string // document kind, "" if none
-	Data []byte // JSON, verbatim; what came over the wire is raw, so it may be anything
-}
-
 // check says what is wrong with a record that a caller wants to append.
-func (r *Record) check() error {
+func checkRecord(r *Record) error {
 	switch {
 	case !r.Type.Known():
 		return fmt.Errorf("unknown record type %d", uint16(r.Type))
@@ -136,14 +74,14 @@ func decodePayload(b []byte, names *interner) (r Record, err error) {
 	if d.bad {
 		return Record{}, errShort
 	}
-	if t >= uint64(typeEnd) || nsec >= 1e9 {
+	if t > math.MaxUint16 || !Type(t).Known() || nsec >= 1e9 {
 		return Record{}, fmt.Errorf("record of unknown type %d or with a bad time", t)
 	}
 	r = Record{
 		At: time.Unix(sec, int64(nsec)).UTC(), Type: Type(t),
 		Node: names.get(node), Who: names.get(who), Kind: names.get(kind), Data: d.b,
 	}
-	if err := r.check(); err != nil {
+	if err := checkRecord(&r); err != nil {
 		return Record{}, err
 	}
 	return r, nil

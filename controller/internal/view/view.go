@@ -159,6 +159,7 @@ type Explanation struct {
 	Value   jsontext.Value `json:"value"`
 	Rule    string         `json:"rule"`
 	Source  string         `json:"source,omitempty"`  // JSON pointer into the unit configuration; empty: a default
+	Why     string         `json:"why"`               // one phrase for people
 	Version string         `json:"version"`           // of the unit configuration
 	Running string         `json:"running,omitempty"` // version that the node runs
 	InForce bool           `json:"inForce"`           // the node reports running exactly this document

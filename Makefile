@@ -1,0 +1,67 @@
+# Tandem. `make up` shows it, `make test` proves it, `make help` lists the rest.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+MODULES := shared broker controller nodeagent testenv
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X tandem.internal/shared/settings.Version=$(VERSION)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME ?= 5s
+export GOPRIVATE := tandem.internal
+export GOFLAGS := -buildvcs=false
+# The agent's floor: pure Go, so that one binary runs on any Linux of its architecture.
+export CGO_ENABLED ?= 1
+
+.PHONY: help up test check build fmt-check vet staticcheck tidy tidy-check standalone race fuzz brokers bench soak clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+up: build ## build and run a unit of three nodes on this machine until Ctrl-C
+	@deploy/demo/up
+
+build: ## the four binaries, in bin/
+	@mkdir -p bin
+	@for b in controller/cmd/tandem-controller controller/cmd/tandem nodeagent/cmd/tandem-node broker/cmd/tandem-broker; do \
+		CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/$$(basename $$b) ./$$b; done
+
+test: brokers ## every test, also those against real brokers
+	go test work
+
+brokers: ## install mosquitto for the tests if it is missing and this is root on Debian
+	@deploy/demo/brokers
+
+check: fmt-check vet staticcheck tidy-check standalone race fuzz ## what must pass before a change lands
+	$(MAKE) test
+
+fmt-check:
+	@out=$$(gofmt -l $(MODULES)); if [ -n "$$out" ]; then echo "not formatted:"; echo "$$out"; exit 1; fi
+
+vet:
+	go vet work
+
+staticcheck:
+	go run $(STATICCHECK) work
+
+tidy: ## go mod tidy in every module
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy); done
+
+tidy-check:
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || { echo "$$m: run make tidy"; exit 1; }; done
+
+standalone: ## every module builds without the workspace
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
+
+race: brokers ## every test under the race detector
+	go test -race work
+
+fuzz: ## every fuzz target for FUZZTIME
+	@deploy/demo/fuzz $(FUZZTIME)
+
+bench: ## speed and size, against a floor measured in the same run
+	go run ./testenv/cmd/tandem-bench
+
+soak: ## random faults, many more schedules than in the tests
+	go test ./testenv/env -run 'TestSchedules' -schedules 50000 -timeout 4h
+
+clean:
+	rm -rf bin run

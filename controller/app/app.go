@@ -1,0 +1,325 @@
+package app
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/broker/server"
+	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/distribute"
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/link"
+	"tandem.internal/shared/seal"
+	"tandem.internal/shared/settings"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+)
+
+// Deps are what a test or another program gives the controller instead of the real world. The zero
+// value is production.
+type Deps struct {
+	Log *zap.Logger      // nil: silent
+	Now func() time.Time // nil: time.Now
+
+	Listeners    []net.Listener                              // of the embedded broker; nil: Config.Listen
+	BrokerLimits server.Limits                               // of the embedded broker
+	NoAPI        bool                                        // no socket is opened; use App.Unit
+	OpenConn     func(ctx context.Context) (net.Conn, error) // to an external broker; nil: Config.Broker is dialled
+	External     bool                                        // use an external broker though Config.Broker is empty (with OpenConn)
+	Backoff      link.Backoff                                // of the link to an external broker
+	Rand         *rand.Rand                                  // of that link; nil: its own
+
+	JournalFaults journal.Faults // fault seams
+	Steps         durable.Steps
+	Fleet         fleet.Options
+	Tune          func(*distribute.Config) // last word on the core's timing
+}
+
+// App is a controller.
+type App struct {
+	cfg    Config
+	log    *zap.Logger
+	core   *distribute.Core
+	link   link.Link
+	broker *server.Server // nil with an external broker
+	up     chan struct{}  // closed when a local link's intake stands
+	api    *api.API
+	doors  []net.Listener
+}
+
+// New opens the journal, the broker and the doors. What it opened is closed again when it fails.
+func New(cfg Config, deps Deps) (a *App, err error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if deps.Log == nil {
+		deps.Log = zap.NewNop()
+	}
+	var undo []func() error
+	defer func() {
+		if err != nil {
+			for i := len(undo) - 1; i >= 0; i-- {
+				if uerr := undo[i](); uerr != nil {
+					deps.Log.Debug("undoing a failed start", zap.Error(uerr))
+				}
+			}
+		}
+	}()
+	if err := stateDir(cfg.StateDir); err != nil {
+		return nil, err
+	}
+	journalPath := filepath.Join(cfg.StateDir, "journal.db")
+	key, err := signingKey(filepath.Join(cfg.StateDir, "unit-key.pem"), journalPath)
+	if err != nil {
+		return nil, err
+	}
+	a = &App{cfg: cfg, log: deps.Log, up: make(chan struct{})}
+	external := cfg.Broker != "" || deps.External
+
+	a.core, err = distribute.New(a.coreConfig(deps, journalPath, key, external))
+	if err != nil {
+		return nil, err
+	}
+	undo = append(undo, a.core.Close)
+
+	if external {
+		a.link, err = a.dial(deps)
+	} else {
+		a.link, err = a.embed(deps)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a.broker != nil {
+		undo = append(undo, a.broker.Close)
+	}
+	a.core.Attach(a.link)
+
+	if !deps.NoAPI {
+		if err := a.openDoors(&undo); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+func (a *App) coreConfig(deps Deps, journalPath string, key ed25519.PrivateKey, external bool) distribute.Config {
+	c := distribute.Config{
+		Unit: a.cfg.Unit, Version: settings.Version, Copy: a.cfg.copyPath(), Steps: deps.Steps,
+		Signer: seal.NewSigner(key), Now: deps.Now, Log: deps.Log, Fleet: deps.Fleet,
+		Jitter: a.cfg.ReportJitter, KeepRecords: a.cfg.KeepRecords,
+		Broker: view.Broker{Embedded: !external, Address: a.cfg.Broker},
+		Open: func() (*journal.Journal, error) {
+			return journal.Open(journalPath, journal.Options{Now: deps.Now, Log: deps.Log, Faults: deps.JournalFaults})
+		},
+	}
+	if !external {
+		c.Broker.Address = a.cfg.Listen
+	}
+	if c.Fleet.CheckTimeout == 0 {
+		c.Fleet.CheckTimeout = a.cfg.CheckTimeout
+	}
+	if c.Fleet.ReportGrace == 0 {
+		c.Fleet.ReportGrace = a.cfg.ReportGrace
+	}
+	if deps.Tune != nil {
+		deps.Tune(&c)
+	}
+	return c
+}
+
+// embed makes the broker inside this process, and a link that nothing can be dropped from.
+func (a *App) embed(deps Deps) (link.Link, error) {
+	listeners := deps.Listeners
+	if listeners == nil {
+		l, err := listen("--listen", a.cfg.Listen)
+		if err != nil {
+			return nil, err
+		}
+		listeners = []net.Listener{l}
+	}
+	b, err := server.New(server.Config{
+		Unit: a.cfg.Unit, Listeners: listeners, Log: deps.Log, Limits: deps.BrokerLimits, OnEvent: a.brokerEvent,
+	})
+	if err != nil {
+		for _, l := range listeners {
+			err = errors.Join(err, l.Close())
+		}
+		return nil, err
+	}
+	a.broker = b
+	return link.NewLocal(embedded{b}, upHandler{a.core.Handler(), a.up}, link.LocalOptions{Goodbye: a.core.Goodbye}), nil
+}
+
+// dial makes the link to an external broker.
+func (a *App) dial(deps Deps) (link.Link, error) {
+	filters := []string{topic.ForController(a.cfg.Unit), topic.ForInbox(a.cfg.Unit, "+")}
+	for _, shard := range topic.Shards() {
+		filters = append(filters, topic.ShardFilters(a.cfg.Unit, shard)...)
+	}
+	qos := link.AtLeastOnce
+	if a.cfg.SubscribeQoS == 0 {
+		qos = link.AtMostOnce
+	}
+	backoff := deps.Backoff
+	if backoff == (link.Backoff{}) {
+		backoff.Max = 5 * time.Second // one controller: a quick return matters more than a storm of one
+	}
+	return link.Dial(link.Config{
+		Broker: a.cfg.Broker, OpenConn: deps.OpenConn, ClientID: "controller", Username: a.cfg.BrokerUser, Password: a.cfg.BrokerSecret,
+		Filters: filters, SubscribeQoS: qos, Will: a.core.Will, Goodbye: a.core.Goodbye,
+		Window: 1024, BufferSize: 64 << 10, Backoff: backoff, Rand: deps.Rand, Log: deps.Log,
+	}, a.core.Handler())
+}
+
+func (a *App) openDoors(undo *[]func() error) error {
+	var tokens []string
+	if a.cfg.HTTPTokens != "" {
+		var err error
+		if tokens, err = readTokens(a.cfg.HTTPTokens); err != nil {
+			return err
+		}
+	}
+	if a.cfg.Socket != "" {
+		if err := os.MkdirAll(filepath.Dir(a.cfg.Socket), 0o755); err != nil {
+			return fmt.Errorf("--socket: %w", err)
+		}
+		l, err := api.ListenUnix(a.cfg.Socket, 0o660)
+		if err != nil {
+			return fmt.Errorf("--socket: %w", err)
+		}
+		a.doors = append(a.doors, l)
+		*undo = append(*undo, l.Close)
+	}
+	if a.cfg.HTTP != "" {
+		l, err := api.ListenTCP(a.cfg.HTTP, tokens, a.cfg.Insecure)
+		if err != nil {
+			return fmt.Errorf("--http: %w", err)
+		}
+		a.doors = append(a.doors, l)
+		*undo = append(*undo, l.Close)
+	}
+	a.api = api.New(a.core, api.Config{Tokens: tokens, Log: a.log})
+	return nil
+}
+
+// readTokens reads a file of tokens that nobody else may read.
+func readTokens(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("--http-token-file: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("--http-token-file: %s is open to others (mode %v); chmod 600 it", path, info.Mode().Perm())
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--http-token-file: %w", err)
+	}
+	tokens := strings.Fields(string(data))
+	for _, t := range tokens {
+		if len(t) < 16 {
+			return nil, fmt.Errorf("--http-token-file: %s: a token has at least 16 characters", path)
+		}
+	}
+	if len(tokens) == 0 {
+		return nil, fmt.Errorf("--http-token-file: %s holds no token", path)
+	}
+	return tokens, nil
+}
+
+// Unit is the running core, as the API sees it.
+func (a *App) Unit() api.Unit { return a.core }
+
+// Addr is where the embedded broker listens, nil with an external one.
+func (a *App) Addr() net.Addr {
+	if a.broker == nil {
+		return nil
+	}
+	return a.broker.Addr()
+}
+
+// Run is the controller's life: it returns when ctx ends or a part has failed, and everything has
+// stopped. The order of stopping: doors, link (with a goodbye to the nodes), broker, core.
+func (a *App) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	part := func(name string, run func(context.Context) error) (stop func() error) {
+		own, end := context.WithCancel(context.WithoutCancel(ctx))
+		done := make(chan error, 1)
+		go func() {
+			err := run(own)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", name, err)
+				cancel(err)
+			}
+			done <- err
+		}()
+		return func() error {
+			end()
+			return <-done
+		}
+	}
+	stopCore := part("core", a.core.Run)
+	stopLink := part("link", a.link.Run)
+	stopBroker := func() error { return nil }
+	var err error
+	if a.broker != nil {
+		select {
+		case <-a.up: // from now on the intake hears everything
+			err = a.broker.Start()
+			stopBroker = a.broker.Close
+		case <-ctx.Done():
+		}
+	}
+	stopAPI := func() error { return nil }
+	if a.api != nil && err == nil {
+		stopAPI = part("API", func(ctx context.Context) error { return a.api.Serve(ctx, a.doors...) })
+	}
+	if err == nil {
+		a.log.Info("controller is running", zap.String("unit", a.cfg.Unit), zap.String("version", settings.Version))
+		<-ctx.Done()
+	}
+	return errors.Join(err, stopAPI(), stopLink(), stopBroker(), stopCore())
+}
+
+// embedded shows the broker server as package link wants it.
+type embedded struct{ *server.Server }
+
+func (e embedded) Intake(f func(topic string, payload []byte)) {
+	e.Server.Intake(func(m server.Message) { f(m.Topic, m.Payload) })
+}
+
+// upHandler tells when a local link is ready for the broker to start.
+type upHandler struct {
+	link.Handler
+	up chan struct{}
+}
+
+func (u upHandler) Up(session uint64) {
+	u.Handler.Up(session)
+	close(u.up)
+}
+
+// brokerEvent journals what a client did that it had no business doing.
+func (a *App) brokerEvent(ev server.Event) {
+	switch ev.Kind {
+	case server.DeniedPublish, server.DeniedSubscribe:
+		a.core.Misbehaved(strings.TrimPrefix(ev.ClientID, "node/"), ev.Topic, wire.New(wire.CodeNotAllowed, "", string(ev.Kind)+" at the broker: "+ev.Detail))
+	case server.Fight, server.Stalled, server.IntakeFailed, server.Dropped:
+		a.core.Misbehaved(strings.TrimPrefix(ev.ClientID, "node/"), ev.Topic, wire.New(wire.CodeUnavailable, "", string(ev.Kind)+" at the broker: "+ev.Detail))
+	}
+}

@@ -1,0 +1,107 @@
+// Package app wires the controller: New builds everything, Run runs it until its context ends.
+// There is nothing clever here; what the parts do is said in their own packages.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"tandem.internal/shared/topic"
+)
+
+// Config is the controller's configuration; the tags are its reference (--help prints them).
+type Config struct {
+	Unit     string `name:"unit" default:"unit" help:"name of the unit: letters, digits, and . _ - after the first, at most 63"`
+	StateDir string `name:"state-dir" default:"/var/lib/tandem/controller" help:"directory of the journal, the unit's signing key and the readable copy of the unit configuration; made with mode 0700 if it is missing"`
+	Listen   string `name:"listen" default:"127.0.0.1:1883" help:"address on which the embedded broker serves the nodes; not used with --broker"`
+	Insecure bool   `name:"insecure-listen" help:"let --listen and --http be addresses that other machines reach although the traffic is not encrypted; whoever is on that network can then pose as a node"`
+
+	Broker       string `name:"broker" help:"URL of a broker to use instead of the embedded one, such as tcp://10.0.0.5:1883"`
+	BrokerUser   string `name:"broker-user" default:"controller" help:"user name at --broker; the client ID is controller/UNIT"`
+	BrokerSecret string `name:"broker-password" secret:"true" help:"password at --broker; better given as TANDEM_BROKER_PASSWORD than on the command line"`
+	SubscribeQoS int    `name:"subscribe-qos" default:"1" help:"QoS of subscriptions at --broker: 1, or 0 for NATS, where a QoS 1 subscription is dear"`
+
+	Socket     string `name:"socket" default:"/run/tandem/control.sock" help:"unix socket of the HTTP API; whoever may open it may do everything (mode 0660)"`
+	HTTP       string `name:"http" help:"TCP address of the HTTP API, in addition to the socket; needs --http-token-file"`
+	HTTPTokens string `name:"http-token-file" help:"file with the tokens that callers of --http must present, one a line; mode 0600"`
+
+	ConfigFile   string        `name:"config-copy" help:"readable copy of the unit configuration (default: unit-config.json in --state-dir)"`
+	CheckTimeout time.Duration `name:"check-timeout" default:"5s" help:"how long the online nodes have to judge a submission; silence is no refusal"`
+	ReportGrace  time.Duration `name:"report-grace" default:"5s" help:"how long a node's report may take before the controller asks for it"`
+	ReportJitter time.Duration `name:"report-jitter" default:"5s" help:"nodes spread the reports that a new epoch makes them repeat over this long"`
+	KeepRecords  int           `name:"keep-records" default:"1000000" help:"newest journal records that are kept whatever they say; older reports and presence go, the history of the unit configuration stays"`
+	LogLevel     string        `name:"log-level" default:"info" help:"debug, info, warn or error"`
+}
+
+// Usage opens --help.
+func (*Config) Usage() string {
+	return `Usage: tandem-controller [flags]
+
+Keeps every node of one unit on the configuration it should have. Runs on the gateway node; by
+default with a broker of its own inside. Operate it with the command tandem.
+
+Example:
+  tandem-controller --unit line4 --state-dir ./state --socket ./state/control.sock
+
+`
+}
+
+// check refuses what cannot work, with words about the setting.
+func (c *Config) check() error {
+	switch {
+	case !topic.ValidName(c.Unit):
+		return fmt.Errorf("--unit: %q is no unit name: letters, digits, and . _ - after the first, at most 63", c.Unit)
+	case c.StateDir == "":
+		return errors.New("--state-dir: a directory is needed")
+	case c.SubscribeQoS != 0 && c.SubscribeQoS != 1:
+		return errors.New("--subscribe-qos: 0 or 1")
+	case c.HTTP != "" && c.HTTPTokens == "":
+		return errors.New("--http: callers over TCP must show a token: give --http-token-file too")
+	}
+	if c.Broker == "" && !c.Insecure {
+		if err := loopback(c.Listen); err != nil {
+			return fmt.Errorf("--listen: %w", err)
+		}
+	}
+	return nil
+}
+
+// loopback refuses an address that other machines could reach.
+func loopback(addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("%s can be reached from other machines and the traffic is not encrypted; use a loopback address, or --insecure-listen if the network is trusted", addr)
+}
+
+func (c *Config) copyPath() string {
+	if c.ConfigFile != "" {
+		return c.ConfigFile
+	}
+	return filepath.Join(c.StateDir, "unit-config.json")
+}
+
+// listen opens a TCP listener and says what to do if it cannot.
+func listen(flag, addr string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; another controller or broker may be running: see `ss -ltnp`, or choose another address", flag, err)
+	}
+	return l, nil
+}
+
+func stateDir(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return fmt.Errorf("--state-dir: %w", err)
+	}
+	return nil
+}

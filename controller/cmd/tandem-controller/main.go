@@ -1,0 +1,46 @@
+// Command tandem-controller keeps every node of one unit on the configuration it should have.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"tandem.internal/controller/app"
+	"tandem.internal/shared/settings"
+)
+
+func main() { settings.Main(run) }
+
+// run returns the exit status: 0 stopped in order, 1 failed, 2 wrong usage.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var cfg app.Config
+	rest, err := settings.Load("tandem-controller", &cfg, args, os.LookupEnv, stdout)
+	if errors.Is(err, settings.ErrPrinted) {
+		return 0
+	}
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%q: there are no arguments besides flags; see --help", rest[0])
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "tandem-controller:", err)
+		return 2
+	}
+	log, err := settings.Logger(cfg.LogLevel, false)
+	if err != nil {
+		fmt.Fprintln(stderr, "tandem-controller: --log-level:", err)
+		return 2
+	}
+	defer log.Sync() //nolint:errcheck // standard error cannot always be synced, and nothing is left to say
+	a, err := app.New(cfg, app.Deps{Log: log})
+	if err == nil {
+		err = a.Run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "tandem-controller:", err)
+		return 1
+	}
+	return 0
+}

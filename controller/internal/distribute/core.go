@@ -1,0 +1,489 @@
+// Package distribute runs the controller's mind: it feeds events to a fleet.Fleet, makes the
+// records durable, and only then runs the effects: journal first, then MQTT.
+//
+// One goroutine, the loop, owns the Fleet and is the only appender to the journal. It takes all
+// events that have gathered while the last batch was on its way to the disk, steps through them,
+// and writes what follows as one batch: the loop is the group commit. Whoever brought an event
+// that must not be lost waits for its batch; for messages that is before their acknowledgement.
+// A second goroutine, the outbox, signs and publishes; it always sends the newest document of a
+// node, so a slow broker skips versions rather than falling behind.
+//
+// When the journal cannot be written the loop acknowledges nothing, refuses submissions with code
+// storage, and keeps trying to open the journal again; it then begins from what is durable, just
+// as after a restart.
+package distribute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/seal"
+	"tandem.internal/shared/wire"
+)
+
+// Config is what a Core needs. Zero durations and counts mean their default.
+type Config struct {
+	Unit    string
+	Version string // of the program
+	Open    func() (*journal.Journal, error)
+	Copy    string        // path of the readable copy of the unit configuration
+	Steps   durable.Steps // fault seam of the readable copy; nil in production
+	Signer  *seal.Signer
+	Now     func() time.Time // nil: time.Now
+	Log     *zap.Logger
+	Fleet   fleet.Options // Unit and Epoch are filled in
+
+	Beacon          time.Duration // how often the beacon is sent again; 1 min
+	Jitter          time.Duration // nodes spread repeated reports over this; 0: they do not
+	ReopenEvery     time.Duration // how often a broken journal is tried again; 2 s
+	CheckpointEvery uint64        // records between two checkpoints; 100,000
+	KeepRecords     int           // newest records that compaction keeps whatever they are; 1,000,000
+	MaxBatch        int           // events in one commit; 4096
+	Broker          view.Broker   // how Status describes the road; Up, Since and Error are filled in
+}
+
+func (c Config) withDefaults() Config {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	setDefault(&c.Beacon, time.Minute)
+	setDefault(&c.ReopenEvery, 2*time.Second)
+	setDefault(&c.CheckpointEvery, 100_000)
+	setDefault(&c.KeepRecords, 1_000_000)
+	setDefault(&c.MaxBatch, 4096)
+	return c
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// Core is the running controller without its doors. Make it with New, attach the link with Attach,
+// then Run it.
+type Core struct {
+	cfg     Config
+	started time.Time
+	queue   queue
+	outbox  *outbox
+
+	// The loop's own.
+	journal    *journal.Journal
+	fleet      *fleet.Fleet
+	broken     error // why the journal is not writable; nil: it is
+	out        fleet.Out
+	batch      journal.Batch
+	checkpoint uint64     // Seq of the newest checkpoint
+	copyDue    bool       // the readable copy could not be written yet
+	copyErr    error      // why
+	status     statusSeen // what was last published on outbox/status
+
+	tickets   atomic.Uint64
+	waitingMu sync.Mutex
+	waiting   map[uint64]chan fleet.Answer
+
+	changedMu sync.Mutex
+	changed   chan struct{} // closed and replaced after every commit
+
+	inbox inbox
+
+	roadMu sync.Mutex
+	road   view.Broker
+}
+
+// New opens the journal and brings the state up to what it says. The error is one that a person
+// can act on.
+func New(cfg Config) (*Core, error) {
+	cfg = cfg.withDefaults()
+	c := &Core{
+		cfg: cfg, started: cfg.Now(), waiting: map[uint64]chan fleet.Answer{}, changed: make(chan struct{}), road: cfg.Broker,
+	}
+	c.queue.init()
+	c.inbox.init()
+	if err := c.load(); err != nil {
+		return nil, err
+	}
+	c.outbox = newOutbox(c)
+	return c, nil
+}
+
+// Close closes the journal of a Core that does not run.
+func (c *Core) Close() error {
+	if c.journal == nil {
+		return nil
+	}
+	return c.journal.Close()
+}
+
+// Run is the life of a Core: it returns when ctx ends, after a last checkpoint. The link's Run
+// must have returned before ctx ends.
+func (c *Core) Run(ctx context.Context) error {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { c.outbox.run(work) })
+	wg.Go(func() { c.maintain(work) })
+	c.loop(ctx)
+	stop()
+	c.inbox.close()
+	wg.Wait()
+	return c.finish()
+}
+
+// finish leaves a checkpoint, so that the next start has nothing to replay.
+func (c *Core) finish() error {
+	if c.broken != nil {
+		return errors.Join(c.broken, c.journal.Close())
+	}
+	return errors.Join(c.writeCheckpoint(), c.journal.Close())
+}
+
+func (c *Core) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	opened := false
+	for {
+		if !opened && c.broken == nil {
+			opened = true
+			c.step(fleet.Opened{Version: c.cfg.Version})
+			c.lookAtCopy()
+			c.commit()
+		}
+		if next, ok := c.deadline(); ok {
+			timer.Reset(max(0, next.Sub(c.cfg.Now())))
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-ctx.Done():
+			c.queue.close()
+			c.refuseAll(errStopped)
+			return
+		case <-timer.C:
+			if c.broken != nil {
+				opened = !c.reopen()
+				continue
+			}
+			c.step(fleet.Tick{})
+			c.retryCopy()
+			c.commit()
+		case <-c.queue.wake:
+			c.drain()
+		}
+	}
+}
+
+// drain takes events in batches until there are none.
+func (c *Core) drain() {
+	for {
+		items, done := c.queue.take(c.cfg.MaxBatch)
+		if len(items) == 0 {
+			return
+		}
+		for i := range items {
+			switch it := &items[i]; {
+			case it.view != nil:
+				it.view(c.fleet, c.broken)
+			case c.broken == nil:
+				c.step(it.event)
+			default:
+				c.refuseEvent(it.event)
+			}
+		}
+		if next, ok := c.fleet.NextDeadline(); ok && c.broken == nil && !c.cfg.Now().Before(next) {
+			c.step(fleet.Tick{})
+		}
+		c.commit()
+		close(done)
+		c.queue.recycle(items)
+	}
+}
+
+func (c *Core) step(ev fleet.Event) { c.fleet.Step(c.cfg.Now(), ev, &c.out) }
+
+// deadline is when the loop must wake without an event.
+func (c *Core) deadline() (time.Time, bool) {
+	if c.broken != nil {
+		return c.cfg.Now().Add(c.cfg.ReopenEvery), true
+	}
+	next, ok := c.fleet.NextDeadline()
+	if c.copyDue {
+		if retry := c.cfg.Now().Add(copyRetry); !ok || retry.Before(next) {
+			return retry, true
+		}
+	}
+	return next, ok
+}
+
+// commit makes the step's records durable and then runs its effects. If we crash before the
+// append returns, nothing has left this process and nobody was told anything; after it, the
+// effects are repeated from the state: documents by the refill of the next session, requests by
+// the next deadline, the readable copy by the look at start.
+func (c *Core) commit() {
+	for range maxRounds {
+		if len(c.out.Records)+len(c.out.Bodies) == 0 && len(c.out.Effects) == 0 {
+			return
+		}
+		if len(c.out.Records) > 0 {
+			c.batch = journal.Batch{Records: c.out.Records, Bodies: c.out.Bodies, First: c.out.Records[0].Seq}
+			if c.fleet.Seq()-c.checkpoint >= c.cfg.CheckpointEvery {
+				c.batch.Checkpoint = c.snapshot()
+			}
+			if _, err := c.journal.Append(&c.batch); err != nil {
+				c.fail(err)
+				return
+			}
+			if c.batch.Checkpoint != nil {
+				c.checkpoint = c.batch.Checkpoint.Seq
+			}
+		}
+		effects := append([]fleet.Effect(nil), c.out.Effects...)
+		wrote := len(c.out.Records) > 0
+		c.out.Reset()
+		for _, e := range effects {
+			c.run(e)
+		}
+		if wrote {
+			c.announce()
+		}
+	}
+}
+
+// maxRounds bounds the effects that make records of their own (a raised epoch).
+const maxRounds = 4
+
+func (c *Core) run(e fleet.Effect) {
+	switch e := e.(type) {
+	case fleet.Publish:
+		c.outbox.publish(e)
+	case fleet.Ask:
+		c.outbox.ask(e)
+	case fleet.WriteCopy:
+		c.writeCopy(e.Document)
+	case fleet.Answer:
+		c.answer(e)
+	case fleet.RaiseEpoch:
+		epoch, err := c.journal.BumpEpoch(e.Above + 1)
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		c.cfg.Log.Warn("a node knows newer documents than this journal; the epoch is raised and everything issued again", zap.Uint64("epoch", epoch))
+		c.step(fleet.EpochRaised{Epoch: epoch})
+		c.outbox.setEpoch(epoch)
+	default:
+		panic(fmt.Sprintf("distribute: unknown effect %T", e))
+	}
+}
+
+// announce wakes those who follow the journal.
+func (c *Core) announce() {
+	c.changedMu.Lock()
+	close(c.changed)
+	c.changed = make(chan struct{})
+	c.changedMu.Unlock()
+	c.noteStatus()
+}
+
+// Changed is closed when the journal has grown.
+func (c *Core) Changed() <-chan struct{} {
+	c.changedMu.Lock()
+	defer c.changedMu.Unlock()
+	return c.changed
+}
+
+var errStopped = wire.New(wire.CodeUnavailable, "", "the controller is stopping")
+
+// fail stops acceptance after a failed write. What the Fleet holds may be ahead of the disk, so it
+// is not shown or built upon any more.
+func (c *Core) fail(err error) {
+	c.broken = wire.New(wire.CodeStorage, "", err.Error())
+	c.cfg.Log.Error("the journal cannot be written; nothing is accepted until it can", zap.Error(err))
+	for _, e := range c.out.Effects {
+		if a, ok := e.(fleet.Answer); ok {
+			c.answer(fleet.Answer{Ticket: a.Ticket, Err: c.broken})
+		}
+	}
+	c.out.Reset()
+	c.refuseAll(c.broken)
+}
+
+// reopen tries to go on from what is durable.
+func (c *Core) reopen() bool {
+	if err := c.journal.Close(); err != nil {
+		c.cfg.Log.Debug("closing the broken journal", zap.Error(err))
+	}
+	if err := c.load(); err != nil {
+		c.broken = wire.New(wire.CodeStorage, "", err.Error())
+		return false
+	}
+	c.broken = nil
+	c.cfg.Log.Info("the journal can be written again", zap.Uint64("records", c.fleet.Seq()))
+	c.outbox.reset(c.desired())
+	return true
+}
+
+func (c *Core) refuseEvent(ev fleet.Event) {
+	var ticket uint64
+	switch ev := ev.(type) {
+	case fleet.Submit:
+		ticket = ev.Ticket
+	case fleet.Confirm:
+		ticket = ev.Ticket
+	case fleet.Restore:
+		ticket = ev.Ticket
+	default:
+		return // a message: the node is asked for it when the journal is back
+	}
+	c.answer(fleet.Answer{Ticket: ticket, Err: c.broken})
+}
+
+// tickets: callers that wait for an Answer.
+
+func (c *Core) ticket() (uint64, chan fleet.Answer) {
+	t, ch := c.tickets.Add(1), make(chan fleet.Answer, 1)
+	c.waitingMu.Lock()
+	c.waiting[t] = ch
+	c.waitingMu.Unlock()
+	return t, ch
+}
+
+func (c *Core) takeTicket(t uint64) chan fleet.Answer {
+	c.waitingMu.Lock()
+	defer c.waitingMu.Unlock()
+	ch := c.waiting[t]
+	delete(c.waiting, t)
+	return ch
+}
+
+func (c *Core) answer(a fleet.Answer) {
+	if ch := c.takeTicket(a.Ticket); ch != nil {
+		ch <- a
+	}
+}
+
+func (c *Core) refuseAll(err error) {
+	c.waitingMu.Lock()
+	all := c.waiting
+	c.waiting = map[uint64]chan fleet.Answer{}
+	c.waitingMu.Unlock()
+	for t, ch := range all {
+		ch <- fleet.Answer{Ticket: t, Err: err}
+	}
+}
+
+// order brings an event that is answered under a ticket to the loop and waits for the answer.
+func (c *Core) order(ctx context.Context, make func(ticket uint64) fleet.Event) (view.Result, error) {
+	t, ch := c.ticket()
+	if !c.queue.put(item{event: make(t)}, nil) {
+		c.takeTicket(t)
+		return view.Result{}, errStopped
+	}
+	select {
+	case a := <-ch:
+		return a.Result, a.Err
+	case <-ctx.Done():
+		c.takeTicket(t)
+		return view.Result{}, ctx.Err()
+	}
+}
+
+// look runs fn on the loop's goroutine, where the Fleet may be read.
+func (c *Core) look(ctx context.Context, fn func(*fleet.Fleet)) error {
+	var err error
+	done := make(chan struct{})
+	if !c.queue.put(item{view: func(f *fleet.Fleet, broken error) {
+		defer close(done)
+		if err = broken; err == nil {
+			fn(f)
+		}
+	}}, nil) {
+		return errStopped
+	}
+	select {
+	case <-done:
+		return err
+	case <-c.queue.closed:
+		return errStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Files: the readable copy of the unit configuration.
+
+const copyRetry = 5 * time.Second
+
+// writeCopy replaces the readable copy. Should it fail, the journal still is the truth: the write
+// is tried again, and a crash before it worked is mended by the look at the next start.
+func (c *Core) writeCopy(document []byte) {
+	var err error
+	if document == nil {
+		document, err = c.body(c.fleet.ConfigState().Hash)
+	}
+	if err == nil && c.cfg.Copy != "" {
+		err = durable.WriteFile(c.cfg.Copy, document, 0o600, c.cfg.Steps)
+	}
+	c.copyDue = err != nil
+	if err != nil && (c.copyErr == nil || c.copyErr.Error() != err.Error()) {
+		c.cfg.Log.Error("cannot write the readable copy of the unit configuration; trying again", zap.String("file", c.cfg.Copy), zap.Error(err))
+	}
+	c.copyErr = err
+}
+
+func (c *Core) retryCopy() {
+	if c.copyDue {
+		c.writeCopy(nil)
+	}
+}
+
+// lookAtCopy compares the readable copy with the journal (seed 000, Startup).
+func (c *Core) lookAtCopy() {
+	if c.cfg.Copy == "" || c.copyDue {
+		return
+	}
+	ev, doc := c.readCopy()
+	c.step(ev)
+	if doc != nil && c.fleet.ConfigState().Version == "" && c.fleet.ConfigState().Trial == nil && ev.Error == nil {
+		c.cfg.Log.Info("importing the unit configuration", zap.String("file", c.cfg.Copy))
+		c.step(c.parse(view.Submission{Document: doc, Who: "file", Via: "file", ID: "import", Offline: true}, 0))
+	}
+}
+
+func (c *Core) readCopy() (fleet.Copy, []byte) {
+	doc, err := os.ReadFile(c.cfg.Copy)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fleet.Copy{Missing: true}, nil
+	case err != nil:
+		return fleet.Copy{Error: wire.New(wire.CodeStorage, "", err.Error())}, nil
+	}
+	ev := fleet.Copy{Hash: wire.Hash(doc)}
+	if _, ok, err := c.bodyOf(ev.Hash); ok && err == nil {
+		ev.Known = true
+		return ev, doc
+	}
+	if s := c.parse(view.Submission{Document: doc}, 0); len(s.Problems) > 0 {
+		ev.Error = s.Problems[0]
+	}
+	return ev, doc
+}
+
+// recordTypes of the unit's history, kept for ever.
+var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused, record.Confirm, record.RolledBack, record.State}

@@ -1,0 +1,159 @@
+package distribute
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/link"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// inbox takes submissions that come over MQTT from the cloud side. They take the same way as those
+// over HTTP and are answered on the outbox topic. A submission that is delivered again is answered
+// again and not judged again.
+type inbox struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu       sync.Mutex
+	over     bool
+	busy     int
+	answered []wire.Answer // the newest answers, oldest first
+	open     map[string]bool
+}
+
+// Bounds of what the cloud side may have under way and is remembered.
+const (
+	maxBusy     = 16
+	maxAnswered = 64
+	inboxWait   = time.Minute
+)
+
+func (b *inbox) init() {
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.open = map[string]bool{}
+}
+
+// close ends what is under way and waits.
+func (b *inbox) close() {
+	b.mu.Lock()
+	b.over = true
+	b.mu.Unlock()
+	b.cancel()
+	b.wg.Wait()
+}
+
+// take answers a submission, later unless it is malformed.
+func (b *inbox) take(c *Core, what string, payload []byte) {
+	m, err := wire.Decode[wire.Submission](payload)
+	if err != nil {
+		c.reply(what, wire.Answer{V: wire.Version, ID: idOf(payload), State: "refused", Error: wire.AsError(err)})
+		return
+	}
+	if what != string(wire.KindConfig) {
+		c.reply(what, wire.Answer{V: wire.Version, ID: m.ID, State: "refused", Error: wire.New(wire.CodeNotSupported, "", "this controller takes submissions on inbox/config")})
+		return
+	}
+	if again, ok := b.begin(m.ID); !ok {
+		if again != nil {
+			c.reply(what, *again)
+		}
+		return
+	}
+	go func() {
+		defer b.wg.Done()
+		a := c.submitFrom(b.ctx, m)
+		b.end(a)
+		c.reply(what, a)
+	}()
+}
+
+// begin reports whether a submission is new and there is room; if not, again is the answer to
+// give, if there is one already.
+func (b *inbox) begin(id string) (again *wire.Answer, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.answered {
+		if b.answered[i].ID == id {
+			a := b.answered[i]
+			return &a, false
+		}
+	}
+	switch {
+	case b.over || b.open[id]:
+		return nil, false
+	case b.busy >= maxBusy:
+		return &wire.Answer{V: wire.Version, ID: id, State: "refused", Error: wire.New(wire.CodeUnavailable, "", "too many submissions are under way; send it again later")}, false
+	}
+	b.busy++
+	b.open[id] = true
+	b.wg.Add(1) // before close can wait
+	return nil, true
+}
+
+func (b *inbox) end(a wire.Answer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.busy--
+	delete(b.open, a.ID)
+	if a.Error != nil && (a.Error.Code == wire.CodeUnavailable || a.Error.Code == wire.CodeStorage) {
+		return // not judged: it may be sent again
+	}
+	b.answered = append(b.answered, a)
+	if len(b.answered) > maxAnswered {
+		b.answered = b.answered[1:]
+	}
+}
+
+func (c *Core) submitFrom(ctx context.Context, m *wire.Submission) wire.Answer {
+	a := wire.Answer{V: wire.Version, ID: m.ID, State: "refused"}
+	s := view.Submission{Document: m.Document, Who: m.From, Via: "inbox", ID: m.ID, Mode: m.Mode}
+	if m.ConfirmWithin != "" {
+		d, err := unitconfig.ParseDuration(m.ConfirmWithin)
+		if err != nil {
+			a.Error = wire.New(wire.CodeInvalidArgument, "/confirmWithin", err.Error())
+			return a
+		}
+		s.ConfirmWithin = d
+	}
+	ctx, cancel := context.WithTimeout(ctx, inboxWait)
+	defer cancel()
+	r, err := c.Submit(ctx, s)
+	if err != nil {
+		a.Error = asError(err)
+		return a
+	}
+	a.Version, a.State, a.Error = r.Version, r.State, r.Error
+	return a
+}
+
+// asError keeps an error's code; an error without one is the controller's own trouble.
+func asError(err error) *wire.Error {
+	if w := wire.AsError(err); w.Code != wire.CodeMalformed {
+		return w
+	}
+	return wire.New(wire.CodeUnavailable, "", err.Error())
+}
+
+// idOf finds the ID of a submission that is otherwise malformed, so that its sender can tell which
+// one is meant.
+func idOf(payload []byte) string {
+	var m struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(payload, &m); err != nil || len(m.ID) > 256 || m.ID == "" {
+		return "unknown"
+	}
+	return m.ID
+}
+
+func (c *Core) reply(what string, a wire.Answer) {
+	c.outbox.send(link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, what), Payload: wire.Encode(&a), Retain: true})
+}

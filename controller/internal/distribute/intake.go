@@ -1,0 +1,110 @@
+package distribute
+
+import (
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/shared/link"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+)
+
+// Handler returns what the controller's link tells: messages come here.
+func (c *Core) Handler() link.Handler { return handler{c} }
+
+type handler struct{ c *Core }
+
+func (h handler) Up(session uint64)              { h.c.up(session) }
+func (h handler) Down(session uint64, err error) { h.c.down(session, err) }
+func (h handler) Message(m link.Message)         { h.c.message(m) }
+
+// message takes one message from the broker. It runs on many goroutines at once, does what can be
+// done without the state, and returns when what the message says is durable: only then does the
+// broker acknowledge it to its sender.
+func (c *Core) message(m link.Message) {
+	if len(m.Payload) == 0 {
+		return // a retained message was taken away
+	}
+	t, err := topic.Parse(m.Topic)
+	if err != nil || t.Unit != c.cfg.Unit {
+		return // not a topic of this unit; nobody of this unit can have written it
+	}
+	switch t.Leaf {
+	case topic.Desired:
+		c.outbox.found(t.Node, t.Kind, m.Payload)
+	case topic.Beacon:
+		c.outbox.echo(m.Payload)
+	case topic.Inbox:
+		c.inbox.take(c, t.What, m.Payload)
+	case topic.Reported, topic.Live, topic.Event, topic.Reply:
+		c.hear(&t, m)
+	}
+}
+
+func (c *Core) hear(t *topic.Topic, m link.Message) {
+	ev, err := decode(t, m.Payload)
+	if err != nil {
+		c.queue.put(item{event: fleet.Bad{Node: t.Node, Topic: m.Topic, Err: err}}, nil)
+		return
+	}
+	if t.Leaf == topic.Reply {
+		c.queue.put(item{event: ev}, nil)
+		return
+	}
+	var done <-chan struct{}
+	if c.queue.put(item{event: ev}, &done) {
+		<-done
+	}
+}
+
+// reportable are the kinds a node may report.
+func reportable(k wire.Kind) bool {
+	switch k {
+	case wire.KindConfig, wire.KindPolicies, wire.KindComponents, wire.KindWorkloads, wire.KindInfo, wire.KindHealth:
+		return true
+	}
+	return false
+}
+
+func decode(t *topic.Topic, payload []byte) (fleet.Heard, *wire.Error) {
+	h := fleet.Heard{Node: t.Node, Raw: payload}
+	var node string
+	var err error
+	switch t.Leaf {
+	case topic.Reported:
+		if !reportable(t.Kind) {
+			return h, wire.New(wire.CodeNotSupported, "", "reports of this kind are not known here")
+		}
+		if h.Reported, err = wire.Decode[wire.Reported](payload); err == nil {
+			node = h.Reported.Node
+			if h.Reported.Kind != t.Kind {
+				return h, wire.New(wire.CodeWrongTarget, "/kind", "the envelope and its topic name different kinds")
+			}
+			if t.Kind == wire.KindInfo {
+				h.Info, err = wire.Decode[wire.NodeInfo](h.Reported.Detail)
+			}
+		}
+	case topic.Live:
+		if h.Live, err = wire.Decode[wire.Live](payload); err == nil {
+			node = h.Live.Node
+		}
+	case topic.Event:
+		if h.Event, err = wire.Decode[wire.Event](payload); err == nil {
+			node = h.Event.Node
+		}
+	case topic.Reply:
+		if h.Reply, err = wire.Decode[wire.Reply](payload); err == nil {
+			node = h.Reply.Node
+		}
+	}
+	if err != nil {
+		return h, wire.AsError(err)
+	}
+	if node != t.Node {
+		return h, wire.New(wire.CodeWrongTarget, "/node", "the envelope and its topic name different nodes")
+	}
+	return h, nil
+}
+
+// Misbehaved journals what the broker saw a client do.
+func (c *Core) Misbehaved(node, topic string, err *wire.Error) {
+	c.queue.put(item{event: fleet.Bad{Node: node, Topic: topic, Err: err}}, nil)
+}

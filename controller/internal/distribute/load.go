@@ -1,0 +1,194 @@
+package distribute
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// load opens the journal and replays it. It is the start, and the way back after a failed write.
+func (c *Core) load() error {
+	j, err := c.cfg.Open()
+	if err != nil {
+		return err
+	}
+	f, checkpoint, err := replay(j, c.options(j))
+	if err == nil {
+		c.journal, c.fleet, c.checkpoint = j, f, checkpoint
+		err = c.loadResolvers()
+	}
+	if err != nil {
+		if cerr := j.Close(); cerr != nil {
+			c.cfg.Log.Debug("closing the journal", zap.Error(cerr))
+		}
+		return err
+	}
+	return nil
+}
+
+func (c *Core) options(j *journal.Journal) fleet.Options {
+	opt := c.cfg.Fleet
+	opt.Unit, opt.Epoch = c.cfg.Unit, j.Epoch()
+	return opt
+}
+
+func replay(j *journal.Journal, opt fleet.Options) (*fleet.Fleet, uint64, error) {
+	f := fleet.New(opt)
+	cp, ok, err := j.Checkpoint()
+	if err != nil {
+		return nil, 0, err
+	}
+	if ok {
+		var data []byte
+		for _, chunk := range cp.Chunks {
+			data = append(data, chunk...)
+		}
+		if f, err = fleet.Restored(opt, data); err != nil {
+			return nil, 0, err
+		}
+		if f.Seq() != cp.Seq {
+			return nil, 0, fmt.Errorf("journal: the checkpoint of record %d holds the state of record %d", cp.Seq, f.Seq())
+		}
+	}
+	if err := j.Replay(f.Seq()+1, func(r record.Record) error { return f.Replay(&r) }); err != nil {
+		return nil, 0, err
+	}
+	return f, cp.Seq, nil
+}
+
+// loadResolvers parses the configurations that the replayed state names.
+func (c *Core) loadResolvers() error {
+	cfg := c.fleet.ConfigState()
+	installed, err := c.resolver(cfg.Hash)
+	if err != nil {
+		return err
+	}
+	var trial *unitconfig.Resolver
+	if cfg.Trial != nil {
+		if trial, err = c.resolver(cfg.Trial.Hash); err != nil {
+			return err
+		}
+	}
+	c.fleet.SetResolvers(installed, trial)
+	return nil
+}
+
+func (c *Core) resolver(hash string) (*unitconfig.Resolver, error) {
+	if hash == "" {
+		return nil, nil
+	}
+	doc, err := c.body(hash)
+	if err != nil {
+		return nil, err
+	}
+	uc, problems := unitconfig.Parse(doc)
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("journal: the accepted unit configuration %s is not readable: %w", hash, problems)
+	}
+	return unitconfig.NewResolver(uc), nil
+}
+
+// body returns bytes that the journal must have.
+func (c *Core) body(hash string) ([]byte, error) {
+	b, ok, err := c.bodyOf(hash)
+	if err == nil && !ok {
+		err = fmt.Errorf("journal: the body %s is missing", hash)
+	}
+	return b, err
+}
+
+func (c *Core) bodyOf(hash string) ([]byte, bool, error) {
+	var h journal.Hash
+	raw, err := hex.DecodeString(strings.TrimPrefix(hash, wire.HashPrefix))
+	if err != nil || len(raw) != len(h) {
+		return nil, false, fmt.Errorf("journal: %q is not a hash", hash)
+	}
+	copy(h[:], raw)
+	return c.journal.Body(h)
+}
+
+// chunk is the size in which a checkpoint is stored, bytes.
+const chunk = 64 << 10
+
+func (c *Core) snapshot() *journal.Checkpoint {
+	data := c.fleet.Checkpoint()
+	cp := &journal.Checkpoint{Seq: c.fleet.Seq()}
+	for len(data) > 0 {
+		n := min(chunk, len(data))
+		cp.Chunks = append(cp.Chunks, data[:n])
+		data = data[n:]
+	}
+	return cp
+}
+
+func (c *Core) writeCheckpoint() error {
+	if c.fleet.Seq() == c.checkpoint {
+		return nil
+	}
+	cp := c.snapshot()
+	if _, err := c.journal.Append(&journal.Batch{Checkpoint: cp}); err != nil {
+		return err
+	}
+	c.checkpoint = cp.Seq
+	return nil
+}
+
+// maintenance is how often the journal is looked at for compaction.
+const maintenance = 10 * time.Minute
+
+// maintain keeps the journal's size bounded: what reports and presence said long ago goes, the
+// unit's history stays.
+func (c *Core) maintain(ctx context.Context) {
+	t := time.NewTicker(maintenance)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if err := c.compact(ctx); err != nil && ctx.Err() == nil {
+				c.cfg.Log.Warn("compacting the journal", zap.Error(err))
+			}
+		}
+	}
+}
+
+func (c *Core) compact(ctx context.Context) error {
+	var used map[string]bool
+	var j *journal.Journal
+	var err error
+	if lerr := c.look(ctx, func(f *fleet.Fleet) {
+		used, j = f.BodyInUse(), c.journal
+		err = c.writeCheckpoint()
+	}); lerr != nil {
+		return lerr
+	}
+	if err != nil {
+		return err
+	}
+	if err := j.Scan(journal.Filter{Types: []record.Type{record.Accepted}}, func(r record.Record) error {
+		v, err := fleet.ParseVerdict(r.Data)
+		used[v.Hash] = true
+		return err
+	}); err != nil {
+		return err
+	}
+	done, err := j.Compact(ctx, journal.Policy{
+		KeepRecords: c.cfg.KeepRecords, KeepTypes: historyTypes,
+		KeepBody: func(h journal.Hash) bool { return used[wire.HashPrefix+hex.EncodeToString(h[:])] },
+	})
+	if done.Records+done.Bodies > 0 {
+		c.cfg.Log.Info("journal compacted", zap.Int("records", done.Records), zap.Int("bodies", done.Bodies), zap.Int64("bytes", done.Bytes))
+	}
+	return err
+}

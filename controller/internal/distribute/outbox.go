@@ -1,0 +1,473 @@
+package distribute
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
+
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/shared/link"
+	"tandem.internal/shared/seal"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// outbox publishes. It holds what every node should find retained at the broker, and a list of
+// those that may differ from it; its goroutine works the list off, always with the newest.
+type outbox struct {
+	c    *Core
+	wake chan struct{}
+
+	mu      sync.Mutex
+	link    link.Link
+	slots   map[slotKey]*slot
+	dirty   []*slot
+	asks    []fleet.Ask
+	plain   []link.Publication // small messages of the controller's own: answers, status
+	epoch   uint64
+	session uint64             // 0: down
+	refill  bool               // the session is new: look at what the broker retains
+	over    context.CancelFunc // ends the work of the session
+	ctx     context.Context
+	echoed  chan struct{} // closed when the broker has sent the beacon back
+}
+
+type slotKey struct {
+	node string
+	kind wire.Kind
+}
+
+// slot is one desired topic.
+type slot struct {
+	slotKey
+	topic string
+	doc   *fleet.Doc // nil: nothing is to be retained
+	body  []byte     // nil: the journal has it
+	dirty bool
+	same  bool // found retained in this session as it should be
+}
+
+func newOutbox(c *Core) *outbox {
+	o := &outbox{c: c, wake: make(chan struct{}, 1), epoch: c.journal.Epoch(), slots: map[slotKey]*slot{}}
+	o.reset(c.desired())
+	return o
+}
+
+// desired lists what the Fleet wants retained.
+func (c *Core) desired() []fleet.Publish {
+	byDoc := map[*fleet.Doc]*fleet.Publish{}
+	var all []*fleet.Publish
+	c.fleet.Each(func(n *fleet.Node) {
+		for kind, k := range n.Kinds {
+			if k.Desired == nil {
+				continue
+			}
+			p := byDoc[k.Desired]
+			if p == nil {
+				p = &fleet.Publish{Kind: kind, Doc: k.Desired}
+				byDoc[k.Desired] = p
+				all = append(all, p)
+			}
+			p.Nodes = append(p.Nodes, n.Name)
+		}
+	})
+	out := make([]fleet.Publish, len(all))
+	for i, p := range all {
+		out[i] = *p
+	}
+	return out
+}
+
+// reset replaces everything by what the Fleet wants and looks at the broker again.
+func (o *outbox) reset(all []fleet.Publish) {
+	o.mu.Lock()
+	clear(o.slots)
+	o.dirty, o.asks = nil, nil
+	o.refill = o.session != 0
+	o.epoch = o.c.journal.Epoch()
+	o.mu.Unlock()
+	for _, p := range all {
+		o.set(p, false)
+	}
+	o.kick()
+}
+
+func (o *outbox) kick() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// publish takes new documents over.
+func (o *outbox) publish(p fleet.Publish) {
+	o.set(p, true)
+	o.kick()
+}
+
+func (o *outbox) set(p fleet.Publish, dirty bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, node := range p.Nodes {
+		key := slotKey{node, p.Kind}
+		s := o.slots[key]
+		if s == nil {
+			s = &slot{slotKey: key, topic: topic.ForNode(o.c.cfg.Unit, node).Desired(p.Kind)}
+			o.slots[key] = s
+		}
+		s.doc, s.body, s.same = p.Doc, p.Body, false
+		if dirty && !s.dirty {
+			s.dirty = true
+			o.dirty = append(o.dirty, s)
+		}
+	}
+}
+
+func (o *outbox) ask(a fleet.Ask) {
+	o.mu.Lock()
+	if o.session != 0 {
+		o.asks = append(o.asks, a)
+	}
+	o.mu.Unlock()
+	o.kick()
+}
+
+func (o *outbox) send(p link.Publication) {
+	o.mu.Lock()
+	o.plain = append(o.plain, p)
+	o.mu.Unlock()
+	o.kick()
+}
+
+func (o *outbox) setEpoch(epoch uint64) {
+	o.mu.Lock()
+	o.epoch = epoch
+	o.mu.Unlock()
+	o.send(o.beacon(true))
+}
+
+// Attach gives the Core its link, before Run.
+func (c *Core) Attach(l link.Link) { c.outbox.link = l }
+
+func (c *Core) up(session uint64) {
+	o := c.outbox
+	o.mu.Lock()
+	o.session, o.refill = session, true
+	o.ctx, o.over = context.WithCancel(context.Background())
+	for _, s := range o.slots {
+		s.same = false
+	}
+	o.mu.Unlock()
+	c.setRoad(true, "")
+	o.kick()
+}
+
+func (c *Core) down(session uint64, err error) {
+	o := c.outbox
+	o.mu.Lock()
+	was := o.session
+	if session != 0 {
+		o.session, o.refill, o.asks = 0, false, nil
+		if o.over != nil {
+			o.over()
+		}
+	}
+	o.mu.Unlock()
+	c.setRoad(false, err.Error())
+	if was != 0 && session != 0 {
+		c.queue.put(item{event: fleet.Opened{Version: c.cfg.Version}}, nil)
+	}
+}
+
+// run is the outbox's goroutine.
+func (o *outbox) run(ctx context.Context) {
+	beat := time.NewTicker(o.c.cfg.Beacon)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+			o.send(o.beacon(true))
+		case <-o.wake:
+			o.work(ctx)
+		}
+	}
+}
+
+// work publishes until there is nothing left or the session ends.
+func (o *outbox) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		o.mu.Lock()
+		if o.session == 0 {
+			o.mu.Unlock()
+			return
+		}
+		session, refill, asks, plain := o.ctx, o.refill, o.asks, o.plain
+		o.refill, o.asks, o.plain = false, nil, nil
+		var docs []document
+		if !refill {
+			docs = o.takeDirty()
+		}
+		o.mu.Unlock()
+		var err error
+		switch {
+		case refill:
+			if err = o.sendPlain(session, append(plain, o.beacon(true))); err == nil {
+				err = o.compare(session)
+			}
+			o.putAsks(asks)
+		case len(asks)+len(docs)+len(plain) == 0:
+			return
+		default:
+			if err = o.sendPlain(session, plain); err == nil {
+				if err = o.sendDocs(session, docs); err == nil {
+					err = o.sendAsks(session, asks)
+				}
+			}
+		}
+		if err != nil && session.Err() == nil {
+			// The session lives but does not take messages: what was taken from the list is
+			// found missing by looking at the broker again.
+			o.c.cfg.Log.Warn("publishing to the broker", zap.Error(err))
+			o.mu.Lock()
+			o.refill = o.session != 0
+			o.mu.Unlock()
+			select {
+			case <-session.Done():
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+	}
+}
+
+func (o *outbox) putAsks(asks []fleet.Ask) {
+	o.mu.Lock()
+	o.asks = append(asks, o.asks...)
+	o.mu.Unlock()
+}
+
+// document is a slot's content at one moment.
+type document struct {
+	*slot
+	doc  *fleet.Doc
+	body []byte
+}
+
+// takeDirty takes at most one signature's worth off the list.
+func (o *outbox) takeDirty() []document {
+	n := min(len(o.dirty), seal.Batch)
+	docs := make([]document, n)
+	for i, s := range o.dirty[:n] {
+		s.dirty = false
+		docs[i] = document{s, s.doc, s.body}
+	}
+	o.dirty = o.dirty[n:]
+	if len(o.dirty) == 0 {
+		o.dirty = nil
+	}
+	return docs
+}
+
+func (o *outbox) sendDocs(ctx context.Context, docs []document) error {
+	envelopes := make([]wire.Desired, 0, len(docs))
+	preimages := make([][]byte, 0, len(docs))
+	bodies := map[string][]byte{}
+	for _, d := range docs {
+		if d.doc == nil {
+			if err := o.link.Publish(ctx, d.topic, nil, true); err != nil {
+				return err
+			}
+			continue
+		}
+		body := d.body
+		if body == nil {
+			var err error
+			if body = bodies[d.doc.Hash]; body == nil {
+				if body, err = o.c.body(d.doc.Hash); err != nil {
+					o.c.cfg.Log.Error("a document cannot be published", zap.String("node", d.node), zap.Error(err))
+					continue
+				}
+				bodies[d.doc.Hash] = body
+			}
+		}
+		e := wire.Desired{
+			V: wire.Version, Unit: o.c.cfg.Unit, Node: d.node, Kind: d.kind, Epoch: d.doc.Epoch, Rev: d.doc.Rev,
+			Version: d.doc.Version, Hash: d.doc.Hash, Issued: d.doc.Issued, Mode: d.doc.Mode, Body: jsontext.Value(body),
+		}
+		if e.Mode == wire.ModeTry {
+			e.ConfirmWithin = unitconfig.FormatDuration(d.doc.Within)
+		}
+		envelopes = append(envelopes, e)
+		preimages = append(preimages, seal.DesiredPreimage(&e))
+	}
+	sigs := o.c.cfg.Signer.SignAll(preimages)
+	for i := range envelopes {
+		e := &envelopes[i]
+		e.Sig = sigs[i]
+		payload := e.Append(make([]byte, 0, len(e.Body)+1024))
+		if err := o.link.Publish(ctx, topic.ForNode(e.Unit, e.Node).Desired(e.Kind), payload, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *outbox) sendAsks(ctx context.Context, asks []fleet.Ask) error {
+	for _, a := range asks {
+		for nodes := a.Nodes; len(nodes) > 0; {
+			n := min(len(nodes), seal.Batch)
+			if err := o.sendRequests(ctx, &a, nodes[:n]); err != nil {
+				return err
+			}
+			nodes = nodes[n:]
+		}
+	}
+	return nil
+}
+
+func (o *outbox) sendRequests(ctx context.Context, a *fleet.Ask, nodes []string) error {
+	requests := make([]wire.Request, len(nodes))
+	preimages := make([][]byte, len(nodes))
+	for i, node := range nodes {
+		r := wire.Request{V: wire.Version, Unit: o.c.cfg.Unit, Node: node, ID: a.ID + node, Method: a.Method, NotAfter: a.NotAfter.UTC()}
+		if a.Params != nil {
+			r.Params = a.Params(node)
+		}
+		requests[i], preimages[i] = r, seal.RequestPreimage(&r)
+	}
+	sigs := o.c.cfg.Signer.SignAll(preimages)
+	for i := range requests {
+		r := &requests[i]
+		r.Sig = sigs[i]
+		if err := o.link.Publish(ctx, topic.ForNode(r.Unit, r.Node).Request(), wire.Encode(r), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *outbox) sendPlain(ctx context.Context, all []link.Publication) error {
+	for _, p := range all {
+		if err := o.link.Publish(ctx, p.Topic, p.Payload, p.Retain); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beacon makes the message that every node hears first.
+func (o *outbox) beacon(up bool) link.Publication {
+	o.mu.Lock()
+	epoch := o.epoch
+	o.mu.Unlock()
+	b := wire.Beacon{
+		V: wire.Version, Unit: o.c.cfg.Unit, Epoch: epoch, Up: up, Time: o.c.cfg.Now().UTC(),
+		Keys: []wire.Key{o.c.cfg.Signer.Key()}, Jitter: unitconfig.FormatDuration(o.c.cfg.Jitter),
+	}
+	b.Sig = o.c.cfg.Signer.Sign(seal.BeaconPreimage(&b))
+	return link.Publication{Topic: topic.ForController(b.Unit), Payload: wire.Encode(&b), Retain: true}
+}
+
+// Will is what the broker says of the controller when its session breaks.
+func (c *Core) Will(uint64) *link.Publication {
+	p := c.outbox.beacon(false)
+	return &p
+}
+
+// Goodbye is what the controller says when it stops in order.
+func (c *Core) Goodbye(uint64) []link.Publication {
+	return []link.Publication{c.outbox.beacon(false)}
+}
+
+// compare finds out what the broker retains and puts on the list what is missing or different. A
+// broker in this process is asked directly; another one sends what it has when it is subscribed
+// to, shard by shard, and the beacon after it tells that all has come.
+func (o *outbox) compare(ctx context.Context) error {
+	switch l := o.link.(type) {
+	case link.Retainer:
+		o.mu.Lock()
+		all := make([]*slot, 0, len(o.slots))
+		for _, s := range o.slots {
+			all = append(all, s)
+		}
+		o.mu.Unlock()
+		for _, s := range all {
+			if payload, ok := l.Retained(s.topic); ok {
+				o.found(s.node, s.kind, payload)
+			}
+		}
+	case link.Subscriber:
+		if err := o.collect(ctx, l); err != nil {
+			return err
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.slots {
+		if !s.dirty && !s.same && s.doc != nil {
+			s.dirty = true
+			o.dirty = append(o.dirty, s)
+		}
+	}
+	return nil
+}
+
+// echoWait bounds the wait for the beacon to come back. What the broker sends later is at worst
+// published once more.
+const echoWait = 2 * time.Second
+
+func (o *outbox) collect(ctx context.Context, l link.Subscriber) error {
+	for _, shard := range topic.Shards() {
+		if err := l.Subscribe(ctx, topic.ShardDesired(o.c.cfg.Unit, shard)); err != nil {
+			return err
+		}
+	}
+	echo := make(chan struct{})
+	o.mu.Lock()
+	o.echoed = echo
+	o.mu.Unlock()
+	if err := o.sendPlain(ctx, []link.Publication{o.beacon(true)}); err != nil {
+		return err
+	}
+	select {
+	case <-echo:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(echoWait):
+	}
+	var filters []string
+	for _, shard := range topic.Shards() {
+		filters = append(filters, topic.ShardDesired(o.c.cfg.Unit, shard))
+	}
+	return l.Unsubscribe(ctx, filters...)
+}
+
+// found compares a retained document with what should be there.
+func (o *outbox) found(node string, kind wire.Kind, payload []byte) {
+	d, err := wire.Decode[wire.Desired](payload)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s := o.slots[slotKey{node, kind}]; s != nil {
+		s.same = err == nil && s.doc != nil && s.doc.Same(d)
+	}
+}
+
+// echo hears the controller's own beacon.
+func (o *outbox) echo(payload []byte) {
+	b, err := wire.Decode[wire.Beacon](payload)
+	if err != nil || !b.Up {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.echoed != nil {
+		close(o.echoed)
+		o.echoed = nil
+	}
+}

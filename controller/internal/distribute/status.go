@@ -1,0 +1,49 @@
+package distribute
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/link"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+)
+
+// unitStatus is what outbox/status carries: the unit configuration's state for the cloud side
+// (seed 000, Status Reporting).
+type unitStatus struct {
+	V       int         `json:"v"`
+	State   string      `json:"state"`
+	Version string      `json:"version"`
+	Error   *wire.Error `json:"error,omitempty"`
+	Trial   *view.Trial `json:"trial,omitempty"`
+	At      time.Time   `json:"at"` // since when
+}
+
+// statusSeen is what was published last.
+type statusSeen struct {
+	state, version, trial string
+	since                 time.Time
+}
+
+// noteStatus publishes the unit configuration's state when it has changed.
+func (c *Core) noteStatus() {
+	cfg := c.fleet.ConfigState()
+	now := statusSeen{state: cfg.State, version: cfg.Version, since: cfg.Since}
+	s := unitStatus{V: wire.Version, State: cfg.State, Version: cfg.Version, Error: cfg.Error, At: cfg.Since}
+	if t := cfg.Trial; t != nil {
+		now.trial = t.Version
+		s.Trial = &view.Trial{Version: t.Version, Rev: t.Rev, Deadline: t.Deadline}
+	}
+	if now == c.status {
+		return
+	}
+	c.status = now
+	payload, err := json.Marshal(&s)
+	if err != nil {
+		panic("distribute: cannot encode the unit's status: " + err.Error())
+	}
+	c.outbox.send(link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, "status"), Payload: payload, Retain: true})
+}

@@ -1,0 +1,360 @@
+package distribute
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// parse does the part of a submission that needs no state.
+func (c *Core) parse(s view.Submission, ticket uint64) fleet.Submit {
+	ev := fleet.Submit{Ticket: ticket, Sub: s, Hash: wire.Hash(s.Document)}
+	uc, problems := unitconfig.Parse(s.Document)
+	if len(problems) > 0 {
+		ev.Problems = problems
+		return ev
+	}
+	ev.Parsed, ev.Resolver = uc, unitconfig.NewResolver(uc)
+	if err := tooLarge(uc, ev.Resolver); err != nil {
+		ev.Problems = []*wire.Error{err}
+	}
+	return ev
+}
+
+// tooLarge refuses a configuration with an entry that no envelope could carry.
+func tooLarge(uc *unitconfig.UnitConfig, r *unitconfig.Resolver) *wire.Error {
+	for i, e := range uc.Nodes {
+		node := ""
+		if e.Node != nil {
+			node = e.Node.Codename
+		}
+		body, _, src := r.Body(node, e.NodeGroupSubject.Codename)
+		if src.Entry == i && len(body) > wire.MaxBody {
+			return wire.New(wire.CodeTooLarge, src.Pointer(), fmt.Sprintf("this entry resolves to %d bytes; a node's configuration has at most %d", len(body), wire.MaxBody))
+		}
+	}
+	return nil
+}
+
+// Submit judges a unit configuration and, unless it is a dry run, journals and issues it.
+func (c *Core) Submit(ctx context.Context, s view.Submission) (view.Result, error) {
+	if err := c.checkCopy(ctx); err != nil {
+		return view.Result{}, err
+	}
+	if s.ID == "" {
+		s.ID = fmt.Sprintf("s-%x", c.cfg.Now().UnixNano())
+	}
+	ev := c.parse(s, 0)
+	return c.order(ctx, func(ticket uint64) fleet.Event {
+		ev.Ticket = ticket
+		return ev
+	})
+}
+
+// checkCopy looks at the readable copy before a submission is judged by it.
+func (c *Core) checkCopy(ctx context.Context) error {
+	if c.cfg.Copy == "" {
+		return nil
+	}
+	ev, _ := c.readCopy()
+	return c.look(ctx, func(*fleet.Fleet) {
+		if !c.copyDue {
+			c.step(ev)
+		}
+	})
+}
+
+// Confirm keeps the configuration on trial.
+func (c *Core) Confirm(ctx context.Context, who string) (view.Result, error) {
+	return c.order(ctx, func(t uint64) fleet.Event { return fleet.Confirm{Ticket: t, Who: who} })
+}
+
+// Restore writes the journal's configuration over a damaged copy.
+func (c *Core) Restore(ctx context.Context, who string) (view.ConfigStatus, error) {
+	if err := c.checkCopy(ctx); err != nil {
+		return view.ConfigStatus{}, err
+	}
+	if _, err := c.order(ctx, func(t uint64) fleet.Event { return fleet.Restore{Ticket: t, Who: who} }); err != nil {
+		return view.ConfigStatus{}, err
+	}
+	return c.ConfigStatus(ctx)
+}
+
+// Rollback submits the content of an earlier version under a new one.
+func (c *Core) Rollback(ctx context.Context, version, as, who string) (view.Result, error) {
+	doc, err := c.Config(ctx, version)
+	if err != nil {
+		return view.Result{}, err
+	}
+	uc, problems := unitconfig.Parse(doc)
+	if len(problems) > 0 {
+		return view.Result{}, problems[0]
+	}
+	again, err := unitconfig.WithVersion(uc, as)
+	if err != nil {
+		return view.Result{}, err
+	}
+	return c.Submit(ctx, view.Submission{Document: unitconfig.Encode(again), Who: who, Via: "rollback"})
+}
+
+// ConfigStatus returns the unit configuration's state.
+func (c *Core) ConfigStatus(ctx context.Context) (s view.ConfigStatus, err error) {
+	if ev, _ := c.readCopy(); c.cfg.Copy != "" && ev.Error != nil {
+		if err := c.checkCopy(ctx); err != nil {
+			return s, err
+		}
+	}
+	err = c.look(ctx, func(f *fleet.Fleet) { s = f.Status() })
+	return s, err
+}
+
+// Config returns a version's document as it was submitted; "" is the installed one.
+func (c *Core) Config(ctx context.Context, version string) ([]byte, error) {
+	if version == "" {
+		var cfg fleet.Config
+		if err := c.look(ctx, func(f *fleet.Fleet) { cfg = f.ConfigState() }); err != nil {
+			return nil, err
+		}
+		if cfg.Hash == "" {
+			return nil, wire.New(wire.CodeNotFound, "", "no unit configuration is installed")
+		}
+		return c.body(cfg.Hash)
+	}
+	history, err := c.History(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range slices.Backward(history) {
+		if v.Version == version && v.State == "accepted" {
+			return c.body(v.Hash)
+		}
+	}
+	return nil, wire.New(wire.CodeNotFound, "", fmt.Sprintf("version %.100q was never accepted; see the history", version))
+}
+
+// History returns what happened to the unit configuration, in order.
+func (c *Core) History(ctx context.Context) ([]view.Version, error) {
+	j, err := c.reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := []view.Version{}
+	err = j.Scan(journal.Filter{Kind: string(wire.KindConfig), Types: historyTypes}, func(r record.Record) error {
+		v, err := fleet.HistoryEntry(&r)
+		if err == nil {
+			all = append(all, v)
+		}
+		return err
+	})
+	return all, err
+}
+
+// reader returns the journal for reading beside the loop.
+func (c *Core) reader(ctx context.Context) (j *journal.Journal, err error) {
+	err = c.look(ctx, func(*fleet.Fleet) { j = c.journal })
+	return j, err
+}
+
+// Resolved returns what a node gets from the installed configuration: the provider that other
+// parts ask (seed 000, NodeConfigProviderItf).
+func (c *Core) Resolved(ctx context.Context, node, nodeType string) (view.Resolved, error) {
+	doc, err := c.Config(ctx, "")
+	if err != nil {
+		return view.Resolved{}, err
+	}
+	uc, problems := unitconfig.Parse(doc)
+	if len(problems) > 0 {
+		return view.Resolved{}, problems[0]
+	}
+	if nodeType == "" {
+		if err := c.look(ctx, func(f *fleet.Fleet) {
+			if n := f.Lookup(node); n != nil {
+				nodeType = n.Type()
+			}
+		}); err != nil {
+			return view.Resolved{}, err
+		}
+	}
+	body, hash, src := unitconfig.NewResolver(uc).Body(node, nodeType)
+	return view.Resolved{Node: node, Type: nodeType, Rule: string(src.Rule), Entry: src.Pointer(), Hash: hash, Document: jsontext.Value(body)}, nil
+}
+
+// Explain says which entry set a value of a node's configuration and whether the node runs it.
+func (c *Core) Explain(ctx context.Context, node, pointer string) (view.Explanation, error) {
+	doc, err := c.Config(ctx, "")
+	if err != nil {
+		return view.Explanation{}, err
+	}
+	uc, problems := unitconfig.Parse(doc)
+	if len(problems) > 0 {
+		return view.Explanation{}, problems[0]
+	}
+	x := view.Explanation{Node: node, Pointer: pointer, Version: uc.Version}
+	found, nodeType := false, ""
+	var k fleet.KindState
+	if err := c.look(ctx, func(f *fleet.Fleet) {
+		if n := f.Lookup(node); n != nil {
+			found, nodeType = true, n.Type()
+			if s := n.Kinds[wire.KindConfig]; s != nil {
+				k = *s
+			}
+		}
+	}); err != nil {
+		return x, err
+	}
+	if !found {
+		return x, wire.New(wire.CodeNotFound, "", fmt.Sprintf("node %.100q has never been heard of", node))
+	}
+	e, err := unitconfig.Explain(uc, node, nodeType, pointer)
+	if err != nil {
+		return x, err
+	}
+	x.Value, x.Rule, x.Source, x.Why = e.Value, string(e.Source.Rule), e.From, e.Why
+	_, hash, _ := unitconfig.NewResolver(uc).Body(node, nodeType)
+	if k.Running != nil {
+		x.Running, x.InForce = k.Running.Version, k.Running.Hash == hash
+	}
+	if k.Last != nil {
+		x.State, x.Error = k.Last.State, k.Last.Error
+	}
+	return x, nil
+}
+
+// Nodes returns every node.
+func (c *Core) Nodes(ctx context.Context) (all []view.Node, err error) {
+	err = c.look(ctx, func(f *fleet.Fleet) { all = f.Views() })
+	return all, err
+}
+
+// Node returns one node.
+func (c *Core) Node(ctx context.Context, node string) (v view.Node, err error) {
+	found := false
+	err = c.look(ctx, func(f *fleet.Fleet) {
+		if n := f.Lookup(node); n != nil {
+			v, found = n.View(), true
+		}
+	})
+	if err == nil && !found {
+		err = wire.New(wire.CodeNotFound, "", fmt.Sprintf("node %.100q has never been heard of", node))
+	}
+	return v, err
+}
+
+// Status returns the unit at a glance.
+func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
+	s := view.UnitStatus{Unit: c.cfg.Unit, Version: c.cfg.Version, Started: c.started, Broker: c.roadNow()}
+	err := c.look(ctx, func(f *fleet.Fleet) {
+		s.Epoch, s.Rev, s.Config = c.journal.Epoch(), f.Seq(), f.Status()
+		if c.copyErr != nil {
+			s.Trouble = append(s.Trouble, "the readable copy of the unit configuration cannot be written: "+c.copyErr.Error())
+		}
+	})
+	if e := s.Config.Error; e != nil {
+		s.Trouble = append(s.Trouble, "the unit configuration is failed: "+e.Error())
+	}
+	if !s.Broker.Up {
+		s.Trouble = append(s.Trouble, "no session with the broker: "+s.Broker.Error)
+	}
+	if n := s.Config.Progress.Failed; n > 0 {
+		s.Trouble = append(s.Trouble, fmt.Sprintf("%d nodes did not take their newest configuration", n))
+	}
+	return s, err
+}
+
+// Entries returns journal entries. A type that is no record type is an event's own.
+func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, error) {
+	j, err := c.reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if f.Limit <= 0 {
+		f.Limit = 1000
+	}
+	filter := journal.Filter{From: f.From, Node: f.Node, Reverse: f.Reverse}
+	events := map[string]bool{}
+	for _, name := range f.Types {
+		if t, ok := record.ParseType(name); ok {
+			filter.Types = append(filter.Types, t)
+			if t == record.Event {
+				events[""] = true
+			}
+		} else {
+			events[name] = true
+		}
+	}
+	if len(events) > 0 && !events[""] {
+		filter.Types = append(filter.Types, record.Event)
+	}
+	all := []view.Entry{}
+	err = j.Scan(filter, func(r record.Record) error {
+		if r.Type == record.Event && len(events) > 0 && !events[""] && !events[r.Kind] {
+			return nil
+		}
+		e := view.Entry{Seq: r.Seq, At: r.At, Type: r.Type.String(), Node: r.Node, Who: r.Who, Kind: r.Kind}
+		if v := jsontext.Value(slices.Clone(r.Data)); v.IsValid() {
+			e.Data = v
+		}
+		all = append(all, e)
+		if len(all) >= f.Limit {
+			return journal.ErrStop
+		}
+		return ctx.Err()
+	})
+	return all, err
+}
+
+// Verify checks the journal's chain and bodies.
+func (c *Core) Verify(ctx context.Context) (bool, string, error) {
+	j, err := c.reader(ctx)
+	if err != nil {
+		return false, "", err
+	}
+	r, err := j.Verify(ctx)
+	if err != nil {
+		return false, "", err
+	}
+	return r.OK(), r.String(), nil
+}
+
+// Export writes the journal as JSON lines.
+func (c *Core) Export(ctx context.Context, w io.Writer) error {
+	j, err := c.reader(ctx)
+	if err != nil {
+		return err
+	}
+	return j.Export(w, journal.Filter{})
+}
+
+// Backup writes a consistent copy of the journal's file.
+func (c *Core) Backup(ctx context.Context, w io.Writer) error {
+	j, err := c.reader(ctx)
+	if err != nil {
+		return err
+	}
+	return j.Backup(w)
+}
+
+func (c *Core) setRoad(up bool, why string) {
+	c.roadMu.Lock()
+	defer c.roadMu.Unlock()
+	if c.road.Up != up || c.road.Since.IsZero() {
+		c.road.Since = c.cfg.Now()
+	}
+	c.road.Up, c.road.Error = up, why
+}
+
+func (c *Core) roadNow() view.Broker {
+	c.roadMu.Lock()
+	defer c.roadMu.Unlock()
+	return c.road
+}

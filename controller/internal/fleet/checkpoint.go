@@ -1,0 +1,96 @@
+package fleet
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/shared/wire"
+)
+
+// snapshot is the whole state as it is kept. Documents that nodes share are written once.
+type snapshot struct {
+	Seq    uint64      `json:"seq"`
+	Config Config      `json:"config"`
+	Docs   []*Doc      `json:"docs"`
+	Nodes  []*nodeSnap `json:"nodes"`
+}
+
+type nodeSnap struct {
+	Node
+	Desired map[wire.Kind]int `json:"desired,omitempty"` // index into docs
+}
+
+// Checkpoint returns the state as of Seq, so that Replay may begin there.
+func (f *Fleet) Checkpoint() []byte {
+	snap := snapshot{Seq: f.seq, Config: f.config}
+	index := map[*Doc]int{}
+	for _, n := range f.sorted() {
+		ns := &nodeSnap{Node: *n}
+		ns.Kinds = make(map[wire.Kind]*KindState, len(n.Kinds))
+		for kind, k := range n.Kinds {
+			c := *k
+			if d := k.Desired; d != nil {
+				i, ok := index[d]
+				if !ok {
+					i = len(snap.Docs)
+					index[d] = i
+					snap.Docs = append(snap.Docs, d)
+				}
+				if ns.Desired == nil {
+					ns.Desired = map[wire.Kind]int{}
+				}
+				ns.Desired[kind] = i
+				c.Desired = nil
+			}
+			ns.Kinds[kind] = &c
+		}
+		snap.Nodes = append(snap.Nodes, ns)
+	}
+	b, err := json.Marshal(&snap, json.Deterministic(true))
+	if err != nil {
+		panic("fleet: cannot encode a checkpoint: " + err.Error())
+	}
+	return b
+}
+
+// Restored returns the state that Checkpoint wrote.
+func Restored(opt Options, data []byte) (*Fleet, error) {
+	f := New(opt)
+	var snap snapshot
+	if err := json.Unmarshal(data, &snap); err != nil {
+		return nil, fmt.Errorf("fleet checkpoint: %w", err)
+	}
+	f.seq, f.config = snap.Seq, snap.Config
+	for _, ns := range snap.Nodes {
+		n := &ns.Node
+		n.slot = -1
+		if n.Kinds == nil {
+			n.Kinds = map[wire.Kind]*KindState{}
+		}
+		for kind, i := range ns.Desired {
+			if i < 0 || i >= len(snap.Docs) {
+				return nil, fmt.Errorf("fleet checkpoint: node %s names document %d of %d", n.Name, i, len(snap.Docs))
+			}
+			n.kind(kind).Desired = snap.Docs[i]
+		}
+		f.nodes[n.Name] = n
+	}
+	return f, nil
+}
+
+// BodyInUse tells which bodies the state still names: compaction keeps them.
+func (f *Fleet) BodyInUse() map[string]bool {
+	used := map[string]bool{f.config.Hash: true}
+	if f.config.Trial != nil {
+		used[f.config.Trial.Hash] = true
+	}
+	for _, n := range f.nodes {
+		for _, k := range n.Kinds {
+			if k.Desired != nil {
+				used[k.Desired.Hash] = true
+			}
+		}
+	}
+	return used
+}

@@ -1,0 +1,344 @@
+// Package fleet is the controller's mind: what every node of the unit should be, what it says it
+// is, and what is due next. It is pure: events go in, journal records and effects come out.
+//
+// The one rule that makes a crash harmless: the state changes only by records. Step decides on
+// records and applies them; the shell makes them durable and only then runs the effects; after a
+// restart Replay applies the same records to an empty Fleet and arrives at the same state.
+//
+// Messages from nodes that are late, repeated or out of order change nothing. What a node should
+// have said but did not is asked for, with growing pauses (shared/docs/wire.md, Staying in step).
+package fleet
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// Options are what a Fleet needs to know beyond its records. A zero duration means its default.
+type Options struct {
+	Unit         string
+	Epoch        uint64
+	CheckTimeout time.Duration // how long the online nodes have to judge a submission; 5 s
+	ReportGrace  time.Duration // how long a report may take before it is asked for; 5 s
+	ReportMax    time.Duration // the longest pause between two such questions; 5 min
+	WorkGrace    time.Duration // how long a node may be busy with a document before it is asked; 1 min
+}
+
+func (o Options) withDefaults() Options {
+	or := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	or(&o.CheckTimeout, 5*time.Second)
+	or(&o.ReportGrace, 5*time.Second)
+	or(&o.ReportMax, 5*time.Minute)
+	or(&o.WorkGrace, time.Minute)
+	return o
+}
+
+// Fleet is the state of one unit. It belongs to one goroutine.
+type Fleet struct {
+	opt    Options
+	seq    uint64 // newest record applied
+	config Config
+	nodes  map[string]*Node
+	agenda agenda
+
+	// What the configuration in force says for each node. Not part of the state: derived from
+	// the submitted documents, which the shell has.
+	resolver *unitconfig.Resolver // of the installed configuration, nil when there is none
+	trying   *unitconfig.Resolver // of the configuration on trial
+
+	pending *pending // the submission that the nodes are judging
+	waiting []Submit // those behind it
+
+	troubled map[string]*trouble
+}
+
+// Config is the unit configuration's state (seed 000, Configuration Lifecycle).
+type Config struct {
+	State     string          `json:"state"` // absent, installed or failed
+	Version   string          `json:"version,omitempty"`
+	Hash      string          `json:"hash,omitempty"` // of the submitted document
+	Rev       uint64          `json:"rev,omitempty"`  // of the newest issue to the whole unit
+	Since     time.Time       `json:"since,omitzero"`
+	Error     *wire.Error     `json:"error,omitempty"`
+	Trial     *Trial          `json:"trial,omitempty"`
+	Attempted *view.Attempted `json:"attempted,omitempty"`
+}
+
+// The states of the unit configuration.
+const (
+	Absent    = "absent"
+	Installed = "installed"
+	Failed    = "failed"
+)
+
+// Trial is a unit configuration that its nodes try until the deadline.
+type Trial struct {
+	Version  string        `json:"version"`
+	Hash     string        `json:"hash"`
+	Rev      uint64        `json:"rev"`
+	Deadline time.Time     `json:"deadline"`
+	Within   time.Duration `json:"within,format:nano"`
+}
+
+// Node is what is known of one node.
+type Node struct {
+	Name      string                   `json:"name"`
+	FirstSeen time.Time                `json:"firstSeen"`
+	Up        bool                     `json:"up"`
+	Since     time.Time                `json:"since"` // of Up
+	Boot      string                   `json:"boot,omitempty"`
+	Session   uint64                   `json:"session,omitempty"`
+	EventSeq  uint64                   `json:"eventSeq,omitempty"` // newest event journaled
+	Info      *wire.NodeInfo           `json:"info,omitempty"`
+	Kinds     map[wire.Kind]*KindState `json:"kinds,omitempty"`
+
+	// Known only while the controller runs.
+	liveEvents uint64 // newest event the node says it has
+	forgotten  uint64 // the node was told that events up to here are safe
+	gapAsked   uint64 // events were asked for after this one plus 1; 0: not asked
+	retries    int    // questions asked since the node was last in step
+	slot       int    // place in the agenda, -1 if none
+	due        time.Time
+	pushedBoot string // an erroneous node was issued its document again in this boot
+}
+
+// KindState is one document kind on one node.
+type KindState struct {
+	Desired *Doc          `json:"desired,omitempty"`
+	Running *wire.DocRef  `json:"running,omitempty"`
+	Last    *wire.Attempt `json:"last,omitempty"`
+	Boot    string        `json:"boot,omitempty"` // of the newest report
+	Seq     uint64        `json:"seq,omitempty"`  // of the newest report
+	At      time.Time     `json:"at,omitzero"`    // when it came
+
+	liveSeq uint64 // newest report the node says it has sent in its current boot
+}
+
+// Doc is one issued document; nodes that got the same body in the same issue share it.
+type Doc struct {
+	wire.DocRef
+	Mode   wire.Mode     `json:"mode"`
+	Within time.Duration `json:"within,omitempty,format:nano"` // with wire.ModeTry
+	Issued time.Time     `json:"issued"`
+}
+
+// Same reports whether a document that was found somewhere is this one.
+func (d *Doc) Same(o *wire.Desired) bool {
+	return d.Stamp() == o.Stamp() && d.Hash == o.Hash && d.Version == o.Version && d.Mode == o.Mode
+}
+
+// New returns the state of a unit of which nothing is known.
+func New(opt Options) *Fleet {
+	return &Fleet{opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{}, config: Config{State: Absent}}
+}
+
+// Out collects what steps decide, in order. Records and Bodies become durable first, then the
+// effects run.
+type Out struct {
+	Records []record.Record
+	Bodies  [][]byte
+	Effects []Effect
+}
+
+// Reset empties o for reuse.
+func (o *Out) Reset() {
+	clear(o.Records)
+	clear(o.Bodies)
+	clear(o.Effects)
+	o.Records, o.Bodies, o.Effects = o.Records[:0], o.Bodies[:0], o.Effects[:0]
+}
+
+// Effect is something the shell does once the records are durable.
+type Effect interface{ effect() }
+
+// Publish hands documents to the nodes, as retained desired envelopes.
+type Publish struct {
+	Kind  wire.Kind
+	Doc   *Doc // nil: withdraw what is retained
+	Body  []byte
+	Nodes []string
+}
+
+// Ask sends one request to each of the nodes.
+type Ask struct {
+	ID       string // the request's ID is this and the node's name
+	Nodes    []string
+	Method   wire.Method
+	Params   func(node string) []byte // nil: none
+	NotAfter time.Time
+}
+
+// Answer ends a Submit, Confirm or Restore. Err is set when it could not be judged at all.
+type Answer struct {
+	Ticket uint64
+	Result view.Result
+	Err    error
+}
+
+// WriteCopy replaces the readable copy of the unit configuration by Document; nil: by the installed
+// configuration as the journal has it.
+type WriteCopy struct{ Document []byte }
+
+// RaiseEpoch says that a node knows documents newer than this journal: the shell raises the epoch
+// above Above and answers with EpochRaised.
+type RaiseEpoch struct{ Above uint64 }
+
+// EpochRaised makes every document anew under a higher epoch.
+type EpochRaised struct{ Epoch uint64 }
+
+func (EpochRaised) event() {}
+
+func (RaiseEpoch) effect() {}
+func (Publish) effect()    {}
+func (Ask) effect()        {}
+func (Answer) effect()     {}
+func (WriteCopy) effect()  {}
+
+// Event is something that happened. Time passing is the event Tick.
+type Event interface{ event() }
+
+// Tick says that the time of NextDeadline has come.
+type Tick struct{}
+
+// Opened says that the controller has started, or lost the session with its broker: nobody is
+// known to be online.
+type Opened struct{ Version string }
+
+// Copy says what the readable copy of the unit configuration looks like.
+type Copy struct {
+	Missing bool
+	Hash    string      // of its bytes
+	Known   bool        // it is a configuration that was accepted once
+	Error   *wire.Error // unreadable or not a unit configuration
+}
+
+// Confirm and Restore are orders of an operator, answered under Ticket.
+type Confirm struct {
+	Ticket uint64
+	Who    string
+}
+
+// Restore ends the failed state: the journal's configuration is written again.
+type Restore struct {
+	Ticket uint64
+	Who    string
+}
+
+func (Tick) event()    {}
+func (Opened) event()  {}
+func (Copy) event()    {}
+func (Confirm) event() {}
+func (Restore) event() {}
+
+// Step takes one event and adds what follows from it to out. An event of an unknown type is a
+// bug in the caller and panics.
+func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
+	s := step{Fleet: f, now: now, out: out}
+	switch ev := ev.(type) {
+	case Tick:
+		s.tick()
+	case Heard:
+		s.heard(&ev)
+	case Bad:
+		s.bad(ev)
+	case Opened:
+		s.emit(record.Record{Type: record.Opened}, openedData{Version: ev.Version, Epoch: f.opt.Epoch})
+	case Copy:
+		s.copySeen(ev)
+	case EpochRaised:
+		s.epochRaised(ev)
+	case Submit:
+		s.submit(ev)
+	case Confirm:
+		s.confirm(ev)
+	case Restore:
+		s.restore(ev)
+	default:
+		panic("fleet: unknown event")
+	}
+}
+
+// step is one Step under way.
+type step struct {
+	*Fleet
+	now time.Time
+	out *Out
+}
+
+func (s *step) effect(e Effect) { s.out.Effects = append(s.out.Effects, e) }
+
+// Seq returns the sequence number of the newest record applied.
+func (f *Fleet) Seq() uint64 { return f.seq }
+
+// ConfigState returns the unit configuration's state.
+func (f *Fleet) ConfigState() Config { return f.config }
+
+// SetResolvers gives a replayed Fleet the configurations that its records name; nil where Config
+// names none.
+func (f *Fleet) SetResolvers(installed, trial *unitconfig.Resolver) {
+	f.resolver, f.trying = installed, trial
+}
+
+// Each calls fn for every node in the order of names.
+func (f *Fleet) Each(fn func(*Node)) {
+	for _, n := range f.sorted() {
+		fn(n)
+	}
+}
+
+func (f *Fleet) sorted() []*Node {
+	all := make([]*Node, 0, len(f.nodes))
+	for _, n := range f.nodes {
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b *Node) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Lookup returns a node, nil if it was never heard of.
+func (f *Fleet) Lookup(name string) *Node { return f.nodes[name] }
+
+// Type returns the node's type, "" while it has not told.
+func (n *Node) Type() string {
+	if n.Info == nil {
+		return ""
+	}
+	return n.Info.Type
+}
+
+func (n *Node) kind(k wire.Kind) *KindState {
+	s := n.Kinds[k]
+	if s == nil {
+		s = &KindState{}
+		n.Kinds[k] = s
+	}
+	return s
+}
+
+// InStep reports whether the node runs what it should of this kind.
+func (k *KindState) InStep() bool {
+	d := k.Desired
+	if d == nil {
+		return true
+	}
+	if k.Last != nil && k.Last.Stamp() == d.Stamp() && k.Last.State == wire.StateTrying {
+		return true
+	}
+	return k.Running != nil && k.Running.Stamp() == d.Stamp() && k.Running.Hash == d.Hash
+}
+
+// Settled reports whether the node has done with its newest document, well or not.
+func (k *KindState) Settled() bool {
+	d := k.Desired
+	return d == nil || k.InStep() || k.Last != nil && k.Last.Stamp() == d.Stamp() && k.Last.State.Settled()
+}

@@ -1,0 +1,292 @@
+package fleet
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/shared/wire"
+)
+
+// Heard is one message from a node, already decoded and known to come from that node. Exactly one
+// of the pointers is set.
+type Heard struct {
+	Node     string
+	Raw      []byte // as it came; kept in the journal
+	Reported *wire.Reported
+	Info     *wire.NodeInfo // the decoded detail, with a Reported of kind info
+	Live     *wire.Live
+	Event    *wire.Event
+	Reply    *wire.Reply
+}
+
+func (Heard) event() {}
+
+// Bad is a message that could not be taken: garbage, or something its sender has no business
+// saying.
+type Bad struct {
+	Node  string
+	Topic string
+	Err   *wire.Error
+}
+
+func (Bad) event() {}
+
+// troubleData is the data of Trouble records.
+type troubleData struct {
+	Topic   string      `json:"topic"`
+	Error   *wire.Error `json:"error"`
+	Skipped int         `json:"skipped,omitzero"` // others like it since the last record
+}
+
+// trouble remembers when a sender's bad messages were last journaled.
+type trouble struct {
+	at      time.Time
+	skipped int
+}
+
+// One record in troubleEvery for each sender, and at most maxTroubled senders at a time, so that
+// garbage cannot fill the journal.
+const (
+	troubleEvery = 10 * time.Second
+	maxTroubled  = 1000
+)
+
+func (s *step) bad(b Bad) {
+	t := s.troubled[b.Node]
+	if t == nil {
+		if len(s.troubled) >= maxTroubled {
+			for name, old := range s.troubled {
+				if s.now.Sub(old.at) >= troubleEvery {
+					delete(s.troubled, name)
+				}
+			}
+			if len(s.troubled) >= maxTroubled {
+				return
+			}
+		}
+		t = &trouble{}
+		s.troubled[b.Node] = t
+	} else if s.now.Sub(t.at) < troubleEvery {
+		t.skipped++
+		return
+	}
+	data := troubleData{Topic: b.Topic, Error: b.Err, Skipped: t.skipped}
+	t.at, t.skipped = s.now, 0
+	s.emit(record.Record{Type: record.Trouble, Node: b.Node}, data)
+}
+
+func (s *step) heard(h *Heard) {
+	switch {
+	case h.Reported != nil:
+		s.heardReport(h)
+	case h.Live != nil:
+		s.heardLive(h)
+	case h.Event != nil:
+		s.heardEvent(h)
+	case h.Reply != nil:
+		s.heardReply(h)
+	}
+}
+
+// heardReport journals a report that is new. A report from another boot than the one that is live
+// is late, or early; if it is early then the node's live message will say so and it is asked for.
+func (s *step) heardReport(h *Heard) {
+	r := h.Reported
+	n := s.nodes[h.Node]
+	if n != nil {
+		k := n.Kinds[r.Kind]
+		if n.Boot != "" && n.Boot != r.Boot && k != nil && k.Boot == n.Boot {
+			return
+		}
+		if k != nil && k.Boot == r.Boot && r.Seq <= k.Seq {
+			if r.Seq == k.Seq {
+				s.resend(n, r.Kind)
+			}
+			return
+		}
+	}
+	s.emit(record.Record{Type: record.Report, Node: h.Node, Kind: string(r.Kind), Data: h.Raw}, r)
+	n = s.nodes[h.Node]
+	switch r.Kind {
+	case wire.KindInfo:
+		s.distribute(n)
+	case wire.KindConfig:
+		s.checkEpoch(r)
+		s.settleTrial(n)
+		s.resend(n, r.Kind)
+	}
+}
+
+func (f *Fleet) applyReport(at time.Time, r *wire.Reported) {
+	n := f.node(r.Node, at)
+	k := n.kind(r.Kind)
+	k.Running, k.Last, k.Boot, k.Seq, k.At = r.Running, r.Last, r.Boot, r.Seq, at
+	if r.Kind == wire.KindInfo {
+		if info, err := wire.Decode[wire.NodeInfo](r.Detail); err == nil {
+			n.Info = info
+		}
+	}
+	f.review(n, at)
+}
+
+// settleTrial tells a node that tries what was confirmed in the meantime to keep it.
+func (s *step) settleTrial(n *Node) {
+	if k := n.Kinds[wire.KindConfig]; s.confirmedMeanwhile(k) {
+		s.askConfirm([]string{n.Name}, k.Desired.Stamp())
+	}
+}
+
+func (f *Fleet) confirmedMeanwhile(k *KindState) bool {
+	return f.config.Trial == nil && k != nil && k.Desired != nil && k.Last != nil &&
+		k.Last.State == wire.StateTrying && k.Last.Stamp() == k.Desired.Stamp()
+}
+
+func (s *step) heardLive(h *Heard) {
+	l, n := h.Live, s.nodes[h.Node]
+	if n != nil && n.Boot == l.Boot {
+		switch {
+		case l.Session < n.Session: // an older connection, its last will perhaps
+			return
+		case !l.Up && l.Session != n.Session:
+			return
+		case l.Session == n.Session && l.Up == n.Up:
+			n.noteSeqs(l) // the slow beat: nothing to journal
+			s.review(n, s.now)
+			return
+		}
+	} else if n != nil && n.Boot != "" && !l.Up {
+		return // the last will of a boot that was followed by another one
+	}
+	s.emit(record.Record{Type: record.Live, Node: h.Node, Data: h.Raw}, l)
+	if n = s.nodes[h.Node]; n.Up {
+		s.distribute(n)
+	}
+}
+
+func (f *Fleet) applyLive(at time.Time, l *wire.Live) {
+	n := f.node(l.Node, at)
+	if n.Up != l.Up {
+		n.Up, n.Since = l.Up, at
+	}
+	if n.Boot != l.Boot {
+		n.gapAsked = 0
+	}
+	n.Boot, n.Session, n.retries = l.Boot, l.Session, 0
+	n.noteSeqs(l)
+	f.review(n, at)
+}
+
+func (n *Node) noteSeqs(l *wire.Live) {
+	for kind, seq := range l.Seqs {
+		n.kind(kind).liveSeq = seq
+	}
+	n.liveEvents = l.Events
+}
+
+// heardEvent journals events in order, each once. A gap is asked for; if the node cannot fill it,
+// what it then sends stands.
+func (s *step) heardEvent(h *Heard) {
+	e := h.Event
+	n := s.node(h.Node, s.now)
+	switch {
+	case e.Seq <= n.EventSeq:
+		return
+	case e.Seq > n.EventSeq+1+e.Lost && n.gapAsked != n.EventSeq+1:
+		n.liveEvents = max(n.liveEvents, e.Seq)
+		s.askEvents(n)
+		return
+	}
+	s.emit(record.Record{Type: record.Event, Node: h.Node, Kind: e.Type, Data: h.Raw}, e)
+	n.liveEvents = max(n.liveEvents, e.Seq)
+	if n.EventSeq >= n.forgotten+forgetEvery {
+		s.askEvents(n)
+	}
+	s.review(n, s.now)
+}
+
+// forgetEvery is how many events a node keeps before it is told that they are safe here.
+const forgetEvery = 100
+
+// askEvents asks for what comes after the newest event here, which tells the node to forget the
+// rest.
+func (s *step) askEvents(n *Node) {
+	n.gapAsked, n.forgotten = n.EventSeq+1, n.EventSeq
+	params := wire.Encode(&wire.EventsParams{After: n.EventSeq})
+	s.ask(wire.MethodEvents, []string{n.Name}, func(string) []byte { return params })
+}
+
+func (s *step) askConfirm(nodes []string, stamp wire.Stamp) {
+	params := wire.Encode(&wire.ConfirmParams{Kind: wire.KindConfig, Epoch: stamp.Epoch, Rev: stamp.Rev})
+	s.ask(wire.MethodConfirm, nodes, func(string) []byte { return params })
+}
+
+// requestLife is how long a request may be acted upon: long enough for a slow link, short enough
+// that a recorded one is of no use later.
+const requestLife = 2 * time.Minute
+
+func (s *step) ask(m wire.Method, nodes []string, params func(string) []byte) {
+	s.effect(Ask{
+		ID: requestID(m, s.now), Nodes: nodes, Method: m, Params: params, NotAfter: s.now.Add(requestLife),
+	})
+}
+
+var agreed = []byte(`{"ok":true}`)
+
+// heardReply counts an answer to the check under way. Other replies need no action: what the
+// request asked for comes on its own topic.
+func (s *step) heardReply(h *Heard) {
+	p := s.pending
+	if p == nil || h.Reply.ID != p.id+h.Node || !p.open[h.Node] {
+		return
+	}
+	delete(p.open, h.Node)
+	switch r := h.Reply; {
+	case r.Error != nil && noVerdict(r.Error.Code):
+		p.silent = append(p.silent, h.Node)
+	case r.Error != nil:
+		p.refuse(h.Node, r.Error)
+	case bytes.Equal(r.Result, agreed):
+		p.agreed++
+	default:
+		res, err := wire.Decode[wire.CheckResult](r.Result)
+		switch {
+		case err != nil:
+			p.refuse(h.Node, wire.AsError(err))
+		case res.OK:
+			p.agreed++
+		case len(res.Errors) == 0:
+			p.refuse(h.Node, wire.New(wire.CodeBadValue, "", "the node refuses without a reason"))
+		default:
+			p.refuse(h.Node, res.Errors...)
+		}
+	}
+	if len(p.open) == 0 {
+		s.judge()
+	}
+}
+
+// noVerdict tells the errors that say nothing about the document: the node could not judge it. It
+// counts as silent and judges the document when it is issued.
+func noVerdict(c wire.Code) bool {
+	switch c {
+	case wire.CodeExpired, wire.CodeNotSupported, wire.CodeUnsigned, wire.CodeBadSignature, wire.CodeUnknownKey, wire.CodeInternal, wire.CodeUnavailable:
+		return true
+	}
+	return false
+}
+
+func (p *pending) refuse(node string, errs ...*wire.Error) {
+	if len(errs) > maxNodeErrors {
+		errs = errs[:maxNodeErrors]
+	}
+	e := *errs[0]
+	e.Node = node
+	errs = slices.Clone(errs)
+	errs[0] = &e
+	p.refused = append(p.refused, refusal{Node: node, Errors: errs})
+}
+
+// maxNodeErrors bounds what one node may add to a verdict.
+const maxNodeErrors = 8

@@ -1,0 +1,179 @@
+package fleet
+
+import (
+	"container/heap"
+	"strconv"
+	"time"
+
+	"tandem.internal/shared/wire"
+)
+
+// requestID is unique among the requests that a node may still remember.
+func requestID(m wire.Method, now time.Time) string {
+	return string(m) + "-" + strconv.FormatInt(now.UnixNano(), 36) + "-"
+}
+
+// needs is what a node owes the controller, or the other way round.
+type needs struct {
+	report  bool // it sent a report that did not arrive, or has not reported a document
+	events  bool // it has events that did not arrive
+	confirm bool // it tries what was confirmed
+	grace   time.Duration
+}
+
+func (d needs) any() bool { return d.report || d.events || d.confirm }
+
+func (f *Fleet) needs(n *Node) needs {
+	d := needs{grace: f.opt.ReportGrace}
+	if !n.Up {
+		return d
+	}
+	patient := true
+	for _, k := range n.Kinds {
+		if k.liveSeq > 0 && (k.Boot != n.Boot || k.Seq < k.liveSeq) {
+			d.report, patient = true, false
+		}
+		if k.Desired == nil || k.Settled() {
+			continue
+		}
+		d.report = true
+		if k.Last == nil || k.Last.Stamp().Compare(k.Desired.Stamp()) < 0 {
+			patient = false
+		}
+	}
+	if n.EventSeq < n.liveEvents {
+		d.events, patient = true, false
+	}
+	if f.confirmedMeanwhile(n.Kinds[wire.KindConfig]) {
+		d.confirm, patient = true, false
+	}
+	if patient {
+		d.grace = f.opt.WorkGrace // it knows its newest document and is busy with it
+	}
+	return d
+}
+
+// review puts a node on the agenda if anything is owed, and takes it off if not.
+func (f *Fleet) review(n *Node, now time.Time) {
+	d := f.needs(n)
+	if !d.any() {
+		n.retries = 0
+		f.agenda.remove(n)
+		return
+	}
+	if due := now.Add(f.pause(d.grace, n.retries)); n.slot < 0 || due.Before(n.due) {
+		f.agenda.set(n, due)
+	}
+}
+
+// pause grows from the grace to ReportMax with each question that brought nothing.
+func (f *Fleet) pause(grace time.Duration, retries int) time.Duration {
+	p := grace << min(retries, 16)
+	return max(grace, min(p, f.opt.ReportMax))
+}
+
+// tick does what is due: the end of a check, the end of a trial, questions to nodes.
+func (s *step) tick() {
+	if p := s.pending; p != nil && !s.now.Before(p.deadline) {
+		s.judge()
+	}
+	if t := s.config.Trial; t != nil && !s.now.Before(t.Deadline) {
+		s.endTrial()
+	}
+	var report []string
+	for len(s.agenda) > 0 && !s.agenda[0].due.After(s.now) {
+		n := s.agenda[0]
+		d := s.needs(n)
+		if !d.any() {
+			s.agenda.remove(n)
+			continue
+		}
+		n.retries++
+		s.agenda.set(n, s.now.Add(s.pause(d.grace, n.retries)))
+		if d.report {
+			report = append(report, n.Name)
+		}
+		if d.events {
+			s.askEvents(n)
+		}
+		if d.confirm {
+			s.askConfirm([]string{n.Name}, n.Kinds[wire.KindConfig].Desired.Stamp())
+		}
+	}
+	if len(report) > 0 {
+		s.ask(wire.MethodReport, report, nil)
+	}
+}
+
+// resend publishes a document again to a node that, asked for its report, does not know it.
+func (s *step) resend(n *Node, kind wire.Kind) {
+	k := n.Kinds[kind]
+	if n.retries > 0 && k.Desired != nil && !k.Settled() && (k.Last == nil || k.Last.Stamp().Compare(k.Desired.Stamp()) < 0) {
+		s.effect(Publish{Kind: kind, Doc: k.Desired, Nodes: []string{n.Name}})
+	}
+}
+
+// NextDeadline returns when the next Tick is due; false: nothing is.
+func (f *Fleet) NextDeadline() (time.Time, bool) {
+	var next time.Time
+	earlier := func(t time.Time) {
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+	}
+	if f.pending != nil {
+		earlier(f.pending.deadline)
+	}
+	if f.config.Trial != nil {
+		earlier(f.config.Trial.Deadline)
+	}
+	if len(f.agenda) > 0 {
+		earlier(f.agenda[0].due)
+	}
+	return next, !next.IsZero()
+}
+
+// agenda is a heap of the nodes that something is due for, soonest first.
+type agenda []*Node
+
+func (a agenda) Len() int { return len(a) }
+func (a agenda) Less(i, j int) bool {
+	if a[i].due.Equal(a[j].due) {
+		return a[i].Name < a[j].Name // the order of equal times is not left to chance
+	}
+	return a[i].due.Before(a[j].due)
+}
+func (a agenda) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].slot, a[j].slot = i, j
+}
+
+// Push and Pop are for package heap.
+func (a *agenda) Push(x any) {
+	n := x.(*Node)
+	n.slot = len(*a)
+	*a = append(*a, n)
+}
+func (a *agenda) Pop() any {
+	old := *a
+	n := old[len(old)-1]
+	old[len(old)-1] = nil
+	*a = old[:len(old)-1]
+	n.slot = -1
+	return n
+}
+
+func (a *agenda) set(n *Node, due time.Time) {
+	n.due = due
+	if n.slot >= 0 {
+		heap.Fix(a, n.slot)
+	} else {
+		heap.Push(a, n)
+	}
+}
+
+func (a *agenda) remove(n *Node) {
+	if n.slot >= 0 {
+		heap.Remove(a, n.slot)
+	}
+}

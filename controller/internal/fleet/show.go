@@ -1,0 +1,97 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// View returns a node as operators see it.
+func (n *Node) View() view.Node {
+	v := view.Node{
+		Node: n.Name, Type: n.Type(), Online: n.Up, Since: n.Since, FirstSeen: n.FirstSeen, InSync: true,
+		Info: n.Info, Boot: n.Boot, Session: n.Session, Events: n.EventSeq,
+	}
+	for kind, k := range n.Kinds {
+		if kind == wire.KindInfo {
+			continue
+		}
+		d := view.Document{Running: k.Running, Last: k.Last, InSync: k.InStep(), ReportedAt: k.At}
+		if k.Desired != nil {
+			d.Desired = &view.Desired{DocRef: k.Desired.DocRef, Mode: k.Desired.Mode, Issued: k.Desired.Issued}
+		}
+		if v.Documents == nil {
+			v.Documents = map[wire.Kind]view.Document{}
+		}
+		v.Documents[kind] = d
+		v.InSync = v.InSync && d.InSync
+	}
+	return v
+}
+
+// Views returns every node in the order of names.
+func (f *Fleet) Views() []view.Node {
+	all := make([]view.Node, 0, len(f.nodes))
+	for _, n := range f.sorted() {
+		all = append(all, n.View())
+	}
+	return all
+}
+
+// maxLaggards bounds the laggards that are named in a Progress.
+const maxLaggards = 100
+
+// Status returns the unit configuration's state and how far the nodes have come with it.
+func (f *Fleet) Status() view.ConfigStatus {
+	c := f.config
+	s := view.ConfigStatus{
+		State: c.State, Version: c.Version, Rev: c.Rev, Since: c.Since, Error: c.Error, Attempted: c.Attempted,
+		Progress: f.progress(),
+	}
+	if t := c.Trial; t != nil {
+		s.Trial = &view.Trial{Version: t.Version, Rev: t.Rev, Deadline: t.Deadline}
+	}
+	return s
+}
+
+func (f *Fleet) progress() view.Progress {
+	p := view.Progress{Nodes: len(f.nodes)}
+	var late []view.Laggard
+	for _, n := range f.nodes {
+		if n.Up {
+			p.Online++
+		}
+		k := n.Kinds[wire.KindConfig]
+		if k == nil || k.Desired == nil {
+			continue
+		}
+		if k.InStep() {
+			p.Installed++
+			continue
+		}
+		if k.Settled() {
+			p.Failed++
+		} else if n.Up {
+			p.OnlineMissing++
+		}
+		l := view.Laggard{Node: n.Name, Online: n.Up}
+		if k.Last != nil && k.Last.Stamp() == k.Desired.Stamp() {
+			l.State, l.Error = k.Last.State, k.Last.Error
+		}
+		late = append(late, l)
+	}
+	slices.SortFunc(late, func(a, b view.Laggard) int {
+		if a.Online != b.Online {
+			if a.Online {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.Node, b.Node)
+	})
+	p.Omitted = max(0, len(late)-maxLaggards)
+	p.Missing = late[:len(late)-p.Omitted]
+	return p
+}

@@ -1,0 +1,237 @@
+package fleet
+
+import (
+	"time"
+
+	"tandem.internal/controller/internal/accept"
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// Submit is a unit configuration on its way in, parsed by the shell; answered under Ticket.
+type Submit struct {
+	Ticket   uint64
+	Sub      view.Submission
+	Hash     string                 // of Sub.Document
+	Parsed   *unitconfig.UnitConfig // nil when there are problems
+	Resolver *unitconfig.Resolver   // of Parsed
+	Problems []*wire.Error
+}
+
+func (Submit) event() {}
+
+// maxWaiting bounds the submissions behind the one under way.
+const maxWaiting = 16
+
+// pending is a submission that the online nodes are judging.
+type pending struct {
+	Submit
+	id       string // prefix of the requests' IDs
+	deadline time.Time
+	open     map[string]bool // asked, not answered
+	asked    int
+	agreed   int
+	refused  []refusal
+	silent   []string
+	offline  []string
+}
+
+type refusal = view.NodeError
+
+// submit judges what can be judged here, then asks the online nodes (seed 000, Check).
+func (s *step) submit(ev Submit) {
+	if s.pending != nil {
+		if len(s.waiting) >= maxWaiting {
+			s.effect(Answer{Ticket: ev.Ticket, Err: wire.New(wire.CodeUnavailable, "", "too many submissions are waiting; try again in a few seconds")})
+			return
+		}
+		s.waiting = append(s.waiting, ev)
+		return
+	}
+	if ev.Sub.Mode == "" {
+		ev.Sub.Mode = wire.ModeApply
+	}
+	p := &pending{Submit: ev, open: map[string]bool{}}
+	if err := s.rule(&ev); err != nil {
+		s.refuse(p, err, ev.Problems)
+		return
+	}
+	s.pending = p
+	p.id = requestID(wire.MethodCheck, s.now)
+	p.deadline = s.now.Add(s.opt.CheckTimeout)
+	var online []string
+	for _, n := range s.sorted() {
+		switch {
+		case !n.Up || n.Info == nil:
+			p.offline = append(p.offline, n.Name)
+		case !ev.Sub.Offline:
+			online = append(online, n.Name)
+			p.open[n.Name] = true
+		}
+	}
+	p.asked = len(online)
+	if len(online) == 0 {
+		s.judge()
+		return
+	}
+	s.effect(Ask{ID: p.id, Nodes: online, Method: wire.MethodCheck, NotAfter: p.deadline.Add(requestLife), Params: s.checkParams(&ev)})
+}
+
+// checkParams encodes the request's params once for each body.
+func (s *step) checkParams(ev *Submit) func(string) []byte {
+	types := make(map[string]string, len(s.nodes))
+	for name, n := range s.nodes {
+		types[name] = n.Type()
+	}
+	encoded := map[*byte][]byte{}
+	resolver, version := ev.Resolver, ev.Parsed.Version
+	return func(node string) []byte {
+		body, _, _ := resolver.Body(node, types[node])
+		p, ok := encoded[&body[0]]
+		if !ok {
+			p = wire.Encode(&wire.CheckParams{Kind: wire.KindConfig, Version: version, Body: body})
+			encoded[&body[0]] = p
+		}
+		return p
+	}
+}
+
+// rule is what the controller alone can say.
+func (s *step) rule(ev *Submit) *wire.Error {
+	if len(ev.Problems) > 0 {
+		return ev.Problems[0]
+	}
+	if err := accept.Trial(ev.Sub.Mode, ev.Sub.ConfirmWithin); err != nil {
+		return err
+	}
+	c := accept.Current{Installed: s.config.State == Installed, Version: s.config.Version}
+	if s.config.Trial != nil {
+		c.Trial = s.config.Trial.Version
+	}
+	return accept.Version(c, ev.Parsed.Version)
+}
+
+// judge ends the check under way: any node's refusal refuses; silence does not.
+func (s *step) judge() {
+	p := s.pending
+	s.pending = nil
+	if len(p.refused) > 0 {
+		s.refuse(p, p.refused[0].Errors[0], nil)
+	} else {
+		s.accept(p)
+	}
+	for s.pending == nil && len(s.waiting) > 0 {
+		next := s.waiting[0]
+		s.waiting = s.waiting[1:]
+		s.submit(next)
+	}
+}
+
+func (p *pending) checks() view.Checks {
+	c := view.Checks{Asked: p.asked, Agreed: p.agreed, Refused: p.refused, Silent: p.silent, Unchecked: p.offline}
+	for name := range p.open {
+		c.Silent = append(c.Silent, name)
+	}
+	sortNames(c.Silent)
+	return c
+}
+
+func (p *pending) verdict() Verdict {
+	v := Verdict{ID: p.Sub.ID, Via: p.Sub.Via, Hash: p.Hash, Mode: p.Sub.Mode, Checks: p.checks()}
+	if p.Parsed != nil {
+		v.Version = p.Parsed.Version
+	}
+	if v.Mode == wire.ModeTry {
+		v.Within = p.Sub.ConfirmWithin
+	}
+	return v
+}
+
+func (s *step) refuse(p *pending, err *wire.Error, problems []*wire.Error) {
+	v := p.verdict()
+	v.Error, v.Problems = err, problems
+	if !p.Sub.DryRun {
+		s.emit(record.Record{Type: record.Refused, Who: p.Sub.Who, Kind: string(wire.KindConfig)}, v)
+	}
+	s.answer(p.Ticket, "refused", &v, 0)
+}
+
+func (s *step) accept(p *pending) {
+	v := p.verdict()
+	if p.Sub.DryRun {
+		s.answer(p.Ticket, "acceptable", &v, 0)
+		return
+	}
+	s.out.Bodies = append(s.out.Bodies, p.Sub.Document)
+	s.emit(record.Record{Type: record.Accepted, Who: p.Sub.Who, Kind: string(wire.KindConfig)}, v)
+	if v.Mode == wire.ModeTry {
+		s.trying = p.Resolver
+	} else {
+		s.resolver, s.trying = p.Resolver, nil
+		s.effect(WriteCopy{Document: p.Sub.Document})
+	}
+	issued := s.issueAll("accepted " + v.Version)
+	s.answer(p.Ticket, "accepted", &v, issued)
+}
+
+func (s *step) answer(ticket uint64, state string, v *Verdict, issued int) {
+	r := view.Result{
+		ID: v.ID, State: state, Version: v.Version, Epoch: s.opt.Epoch, Mode: v.Mode,
+		Error: v.Error, Problems: v.Problems, Checks: v.Checks, Issued: issued,
+	}
+	if state == "accepted" {
+		r.Rev = s.seq
+		if v.Mode == wire.ModeTry {
+			r.Deadline = s.config.Trial.Deadline
+		}
+	}
+	s.effect(Answer{Ticket: ticket, Result: r})
+}
+
+// confirm keeps the configuration on trial.
+func (s *step) confirm(ev Confirm) {
+	t := s.config.Trial
+	if t == nil {
+		s.effect(Answer{Ticket: ev.Ticket, Err: wire.New(wire.CodeNotFound, "", "no configuration is on trial")})
+		return
+	}
+	s.resolver, s.trying = s.trying, nil
+	s.emit(record.Record{Type: record.Confirm, Who: ev.Who, Kind: string(wire.KindConfig)}, TrialOver{Version: t.Version, Rev: t.Rev})
+	s.effect(WriteCopy{})
+	byStamp := map[wire.Stamp][]string{}
+	for _, n := range s.sorted() {
+		if k := n.Kinds[wire.KindConfig]; n.Up && s.confirmedMeanwhile(k) {
+			byStamp[k.Desired.Stamp()] = append(byStamp[k.Desired.Stamp()], n.Name)
+		}
+	}
+	for stamp, nodes := range byStamp {
+		s.askConfirm(nodes, stamp)
+	}
+	s.effect(Answer{Ticket: ev.Ticket, Result: view.Result{
+		State: "accepted", Version: t.Version, Rev: t.Rev, Epoch: s.opt.Epoch, Mode: wire.ModeTry,
+	}})
+}
+
+// endTrial takes back what nobody confirmed. The nodes roll back by themselves; what they hear is
+// the configuration before the trial, under a new rev.
+func (s *step) endTrial() {
+	t := s.config.Trial
+	s.trying = nil
+	s.emit(record.Record{Type: record.RolledBack, Kind: string(wire.KindConfig)}, TrialOver{Version: t.Version, Rev: t.Rev})
+	if s.resolver != nil && s.config.State == Installed {
+		s.issueAll("trial of " + t.Version + " was not confirmed")
+		return
+	}
+	var nodes []string
+	for _, n := range s.sorted() {
+		if k := n.Kinds[wire.KindConfig]; k != nil && k.Desired != nil {
+			nodes = append(nodes, n.Name)
+		}
+	}
+	if len(nodes) > 0 {
+		s.emit(record.Record{Type: record.Withdrawn, Kind: string(wire.KindConfig)}, withdrawnData{Nodes: nodes})
+		s.effect(Publish{Kind: wire.KindConfig, Nodes: nodes})
+	}
+}

@@ -1,0 +1,80 @@
+// Package record owns what the journal's entries are: their types and their shape, without the
+// storage. It is pure, so that the state machines can speak of records without touching a disk.
+package record
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Type says what a record is about. The list only grows, numbers are never reused, and adding
+// one raises the journal's version, so that an older program refuses a file whose records it
+// cannot name.
+type Type uint16
+
+// The record types.
+const (
+	Opened     Type = iota + 1 // the controller started on this journal
+	Submission                 // somebody submitted a document; raw as received
+	Accepted                   // a submission was accepted, and why
+	Refused                    // a submission was refused, and why
+	Issued                     // desired documents for one or more nodes; its seq is their rev
+	Withdrawn                  // nodes' desired documents were taken back
+	Report                     // a reported envelope from a node
+	Live                       // presence of a node
+	Info                       // a node's description of itself
+	Event                      // an event from a node
+	Request                    // the controller asked a node something
+	Reply                      // a node's reply to a request
+	Confirm                    // a tried document was confirmed
+	RolledBack                 // a tried document was rolled back
+	State                      // the unit configuration changed its state
+	Trouble                    // something went wrong that nobody submitted
+	Note                       // a remark by an operator or the controller
+	typeEnd
+)
+
+var typeNames = [typeEnd]string{
+	Opened: "opened", Submission: "submission", Accepted: "accepted", Refused: "refused",
+	Issued: "issued", Withdrawn: "withdrawn", Report: "report", Live: "live", Info: "info",
+	Event: "event", Request: "request", Reply: "reply", Confirm: "confirm",
+	RolledBack: "rolledback", State: "state", Trouble: "trouble", Note: "note",
+}
+
+// String returns the type's name, as in exports and filters.
+func (t Type) String() string {
+	if t.Known() {
+		return typeNames[t]
+	}
+	return fmt.Sprintf("type-%d", uint16(t))
+}
+
+// Known reports whether t is in this program's list.
+func (t Type) Known() bool { return t > 0 && t < typeEnd }
+
+// ParseType is the inverse of String for known types.
+func ParseType(name string) (Type, bool) {
+	i := slices.Index(typeNames[:], name)
+	return Type(max(i, 0)), i > 0
+}
+
+// Types lists every known type in order.
+func Types() []Type {
+	all := make([]Type, 0, typeEnd-1)
+	for t := Type(1); t < typeEnd; t++ {
+		all = append(all, t)
+	}
+	return all
+}
+
+// Record is one thing that happened.
+type Record struct {
+	Seq  uint64    // given by the journal; from 1, never reused
+	At   time.Time // given by the caller; kept to the nanosecond, returned in UTC
+	Type Type
+	Node string // "" for the unit itself
+	Who  string // who caused it; "" for the node or the controller itself
+	Kind string // document kind, "" if none
+	Data []byte // JSON, verbatim; what came over the wire is raw, so it may be anything
+}

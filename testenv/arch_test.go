@@ -1,0 +1,184 @@
+// Package testenv_test holds the tests of the house itself: who may import whom, and that the
+// documents tell the truth.
+package testenv_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "tandem.internal/"
+
+type pkg struct {
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+	GoFiles      []string
+}
+
+// packages lists the workspace as the go command sees it.
+func packages(t *testing.T) map[string]pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,GoFiles", "work").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	all := map[string]pkg{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[p.ImportPath] = p
+	}
+	return all
+}
+
+func module(path string) string {
+	m, _, _ := strings.Cut(strings.TrimPrefix(path, root), "/")
+	return m
+}
+
+// mayImport says which modules of the workspace each module's programs may use.
+var mayImport = map[string][]string{
+	"shared":     {"shared"},
+	"broker":     {"broker", "shared"},
+	"nodeagent":  {"nodeagent", "shared"},
+	"controller": {"controller", "shared", "broker"},
+	"testenv":    {"testenv", "shared", "broker", "controller", "nodeagent"},
+}
+
+func TestModulesKeepToTheirNeighbours(t *testing.T) {
+	for path, p := range packages(t) {
+		m := module(path)
+		for _, imp := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if !strings.HasPrefix(imp, root) {
+				continue
+			}
+			if !slices.Contains(mayImport[m], module(imp)) {
+				t.Errorf("%s imports %s: module %s may use only %v", path, imp, m, mayImport[m])
+			}
+			if m == "controller" && module(imp) == "broker" && imp != root+"broker/server" {
+				t.Errorf("%s imports %s: the controller embeds broker/server and nothing else of the broker", path, imp)
+			}
+		}
+	}
+}
+
+// The layers inside a module: cmd, then app, then internal.
+func TestLayersPointDownwards(t *testing.T) {
+	layer := func(path string) int {
+		rest := strings.TrimPrefix(strings.TrimPrefix(path, root), module(path)+"/")
+		switch {
+		case strings.HasPrefix(rest, "internal/"):
+			return 0
+		case rest == "app":
+			return 1
+		case strings.HasPrefix(rest, "cmd/"):
+			return 2
+		}
+		return 0
+	}
+	for path, p := range packages(t) {
+		if m := module(path); m != "controller" && m != "nodeagent" {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if module(imp) == module(path) && strings.HasPrefix(imp, root) && layer(imp) > layer(path) {
+				t.Errorf("%s imports %s, which stands above it", path, imp)
+			}
+		}
+	}
+}
+
+func TestOnlyLinkSpeaksMQTT(t *testing.T) {
+	for path, p := range packages(t) {
+		for _, imp := range p.Imports {
+			if strings.HasPrefix(imp, "github.com/eclipse/paho.mqtt.golang") && path != root+"shared/link" {
+				t.Errorf("%s imports the MQTT client; only shared/link may", path)
+			}
+		}
+	}
+}
+
+// pure packages decide and never act: no clock, disk, network or goroutine of their own.
+var pure = []string{
+	"shared/wire", "shared/topic", "shared/seal", "shared/unitconfig",
+	"broker/acl",
+	"controller/internal/accept", "controller/internal/fleet", "controller/internal/record", "controller/internal/view",
+	"nodeagent/internal/inbox",
+}
+
+func TestPurePackagesAreThereAndPure(t *testing.T) {
+	all := packages(t)
+	forbidden := []string{"os", "os/exec", "os/signal", "net", "net/http", "sync", "context", "time.Now", "go.etcd.io/bbolt", "syscall"}
+	for _, name := range pure {
+		p, ok := all[root+name]
+		if !ok {
+			t.Errorf("%s is named pure but does not exist", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if slices.Contains(forbidden, imp) {
+				t.Errorf("%s imports %s and is to be pure", name, imp)
+			}
+			if strings.HasPrefix(imp, root) && !slices.Contains(pure, strings.TrimPrefix(imp, root)) {
+				t.Errorf("%s imports %s, which is not pure", name, imp)
+			}
+		}
+	}
+}
+
+// What imports cannot show: a goroutine, a timer or the clock.
+func TestPurePackagesNeitherWaitNorLookAtTheClock(t *testing.T) {
+	for _, name := range pure {
+		files, err := filepath.Glob(filepath.Join("..", name, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(tree, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.GoStmt:
+					t.Errorf("%s starts a goroutine", file)
+				case *ast.SelectorExpr:
+					if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" &&
+						slices.Contains([]string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}, n.Sel.Name) {
+						t.Errorf("%s uses time.%s", file, n.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+func TestNothingImportsTestenv(t *testing.T) {
+	for path, p := range packages(t) {
+		for _, imp := range p.Imports {
+			if module(imp) == "testenv" && strings.HasPrefix(imp, root) && module(path) != "testenv" {
+				t.Errorf("%s imports %s", path, imp)
+			}
+		}
+	}
+}
