@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"tandem.internal/broker/server"
+	"tandem.internal/shared/topic"
+)
+
+// config is the broker's configuration; the tags are its reference (--help prints them).
+type config struct {
+	Unit       string            `name:"unit" default:"unit" help:"name of the unit: letters, digits, and . _ - after the first, at most 63"`
+	Listen     []string          `name:"listen" default:"127.0.0.1:1883" help:"address to serve on"`
+	Insecure   bool              `name:"insecure-listen" help:"let --listen be addresses that other machines reach although the traffic is not encrypted; whoever is on that network can then pose as a node"`
+	Passwords  map[string]string `name:"passwords" secret:"true" help:"passwords by user name: controller, cloud/NAME and operator/NAME need one, node/ID may have one; better given in the file, or as TANDEM_PASSWORDS, than on the command line"`
+	MaxClients int               `name:"max-clients" default:"50000" help:"connections that may be open at a time; each needs a file descriptor"`
+	LogLevel   string            `name:"log-level" default:"info" help:"debug, info, warn or error; debug tells of every client that comes and goes"`
+}
+
+// Usage opens --help.
+func (*config) Usage() string {
+	return `Usage: tandem-broker [flags]
+
+The MQTT 3.1.1 broker of one unit, with its access rules, in memory only: after a restart the
+controller fills it again. tandem-controller has the same broker inside; this one is for sites
+where the two shall restart apart.
+
+Example:
+  TANDEM_PASSWORDS=controller=secret tandem-broker --unit line4 --listen 127.0.0.1:1883
+`
+}
+
+// check refuses what cannot work, with words about the setting.
+func (c *config) check() error {
+	switch {
+	case !topic.ValidName(c.Unit):
+		return fmt.Errorf("--unit: %q is no unit name: letters, digits, and . _ - after the first, at most 63", c.Unit)
+	case len(c.Listen) == 0:
+		return errors.New("--listen: an address is needed")
+	case c.MaxClients < 1:
+		return errors.New("--max-clients: at least 1")
+	}
+	for _, addr := range c.Listen {
+		if err := allowed(addr, c.Insecure); err != nil {
+			return fmt.Errorf("--listen: %w", err)
+		}
+	}
+	return nil
+}
+
+// allowed refuses an address that other machines could reach, unless that is wanted.
+func allowed(addr string, insecure bool) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); insecure || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("%s can be reached from other machines and the traffic is not encrypted; use a loopback address, or --insecure-listen if the network is trusted", addr)
+}
+
+// limits are those for a controller that collects over a socket.
+func (c *config) limits() server.Limits {
+	l := server.Collectors()
+	l.MaxClients = c.MaxClients
+	return l
+}
+
+// explain says who may hold a port, and what to do.
+func explain(addr string, err error) error {
+	_, port, splitErr := net.SplitHostPort(addr)
+	if splitErr != nil {
+		port = addr
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("--listen: %s is taken: by another tandem-broker, a tandem-controller (it has a broker of its own), or mosquitto. "+
+			"`ss -ltnp 'sport = :%s'` shows which; stop it, or choose another address: %w", addr, port, err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("--listen: %s needs more rights than this user has (ports below 1024 do); choose another port: %w", addr, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("--listen: %s is not an address of this machine (`ip addr` lists them): %w", addr, err)
+	}
+	return fmt.Errorf("--listen: %w", err)
+}

@@ -1,0 +1,102 @@
+// Command tandem-broker is the unit's MQTT broker as a process of its own, for sites where the
+// controller shall be able to restart without its nodes noticing; see tandem-broker --help.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/broker/server"
+	"tandem.internal/shared/settings"
+)
+
+// Exit statuses.
+const (
+	exitOK    = 0
+	exitError = 1 // it cannot run or go on
+	exitUsage = 2
+)
+
+func main() { settings.Main(run) }
+
+// run serves until ctx ends and returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	fail := func(status int, err error) int {
+		if _, werr := fmt.Fprintf(stderr, "tandem-broker: %v\n", err); werr != nil {
+			return exitError
+		}
+		return status
+	}
+	var cfg config
+	rest, err := settings.Load("tandem-broker", &cfg, args, os.LookupEnv, stdout)
+	if errors.Is(err, settings.ErrPrinted) {
+		return exitOK
+	}
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("unexpected argument %q; --help shows the usage", rest[0])
+	}
+	if err == nil {
+		err = cfg.check()
+	}
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	log, err := settings.Logger(cfg.LogLevel, false)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	if err := serve(ctx, &cfg, log); err != nil {
+		return fail(exitError, err)
+	}
+	return exitOK
+}
+
+// serve runs the broker until ctx ends.
+func serve(ctx context.Context, cfg *config, log *zap.Logger) error {
+	listeners, err := listen(ctx, cfg.Listen)
+	if err != nil {
+		return err
+	}
+	s, err := server.New(server.Config{Unit: cfg.Unit, Listeners: listeners, Passwords: cfg.Passwords, Limits: cfg.limits(), Log: log})
+	if err != nil {
+		return errors.Join(err, closeAll(listeners))
+	}
+	if err := s.Start(); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	for _, l := range listeners {
+		log.Info("serving", zap.String("unit", cfg.Unit), zap.Stringer("address", l.Addr()))
+	}
+	if cfg.Passwords["controller"] == "" {
+		log.Warn("no controller can connect: give --passwords controller=… or TANDEM_PASSWORDS")
+	}
+	<-ctx.Done()
+	st := s.Stats()
+	log.Info("stopping", zap.Int("clients", st.Clients), zap.Int("retained", st.Retained), zap.Int64("received", st.Received), zap.Int64("sent", st.Sent))
+	return s.Close()
+}
+
+// listen opens every address, or none.
+func listen(ctx context.Context, addrs []string) (open []net.Listener, err error) {
+	for _, addr := range addrs {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+		if err != nil {
+			return nil, errors.Join(explain(addr, err), closeAll(open))
+		}
+		open = append(open, l)
+	}
+	return open, nil
+}
+
+func closeAll(listeners []net.Listener) (err error) {
+	for _, l := range listeners {
+		err = errors.Join(err, l.Close())
+	}
+	return err
+}
