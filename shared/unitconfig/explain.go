@@ -1,0 +1,125 @@
+package unitconfig
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/shared/wire"
+)
+
+// Explanation says where one value of a node's configuration comes from.
+type Explanation struct {
+	Pointer string         `json:"pointer"`       // into the resolved node document
+	Value   jsontext.Value `json:"value"`         // what stands there, compact JSON
+	Source  Source         `json:"source"`        // the entry that serves the node
+	From    string         `json:"from,omitzero"` // JSON pointer into the unit configuration; "" when a default gave the value
+	Why     string         `json:"why"`           // one phrase for people
+}
+
+// Explain says which place in uc, or which default, set the value at pointer (RFC 6901) of the
+// document that the node gets; pointer "" is the whole document. The error is a *wire.Error:
+// invalid-argument for a malformed pointer, not-found, with the nearest existing pointer, for one
+// that points at nothing. From points into the canonical form (Encode), where array indexes and
+// names are those of the original.
+func Explain(uc *UnitConfig, nodeID, nodeType, pointer string) (Explanation, error) {
+	if !jsontext.Pointer(pointer).IsValid() {
+		return Explanation{}, wire.New(wire.CodeInvalidArgument, pointer,
+			"not a JSON pointer: want a path such as /alertRules/ram/maxThreshold")
+	}
+	config, src := Resolve(uc, nodeID, nodeType)
+	doc := valuesOf(EncodeNode(config))
+	value, ok := doc.at[pointer]
+	if !ok {
+		return Explanation{}, notThere(doc, pointer, nodeID, src)
+	}
+	x := Explanation{Pointer: pointer, Value: value, Source: src}
+	x.From, x.Why = origin(uc, src, nodeID, nodeType, pointer, value)
+	return x, nil
+}
+
+// origin returns the place that set the value at a pointer that exists, and a phrase.
+func origin(uc *UnitConfig, src Source, nodeID, nodeType, pointer string, value jsontext.Value) (from, why string) {
+	if pointer == "/version" || pointer == "/formatVersion" {
+		return pointer, "the unit configuration's own " + pointer[1:]
+	}
+	if src.Rule == Default {
+		return "", fmt.Sprintf("the default: no entry names node %s or node type %s", show(nodeID), show(nodeType))
+	}
+	entry := uc.Nodes[src.Entry]
+	by := "the entry for node type " + show(entry.NodeGroupSubject.Codename)
+	if src.Rule == ByNode {
+		by = "the entry for node " + show(nodeID)
+	}
+	_, inEntry := valuesOf(encode(entry)).at[pointer]
+	parent, last, _ := cutLast(pointer)
+	switch {
+	case last == "minTimeout" && string(value) == `"PT0S"`:
+		return src.Pointer() + parent, by + ", whose rule has a minTimeout of zero or none"
+	case inEntry || pointer == "":
+		return src.Pointer() + pointer, by
+	case parent == "/resourceRatios":
+		return "", fmt.Sprintf("the default: %s has resourceRatios without %s, which is then %d", by, last, defaultRatio)
+	default: // priority is the only other field that is always written
+		return "", "the default: " + by + " has no " + last + " or 0"
+	}
+}
+
+// notThere is the refusal of a pointer that points at nothing.
+func notThere(doc values, pointer, nodeID string, src Source) *wire.Error {
+	of := "no entry matches it, so it gets the default"
+	if src.Entry >= 0 {
+		of = "it comes from " + src.Pointer()
+	}
+	message := fmt.Sprintf("node %s has nothing there (%s)", show(nodeID), of)
+	if near := nearest(pointer, doc.order); near != "" {
+		return wire.New(wire.CodeNotFound, pointer, message+"; did you mean "+near+"?")
+	}
+	// Nothing is spelled like it: name what the nearest existing parent has.
+	for parent := pointer; parent != ""; {
+		parent, _, _ = cutLast(parent)
+		if have := doc.below(parent); have != nil {
+			where := parent
+			if where == "" {
+				where = "the document"
+			}
+			return wire.New(wire.CodeNotFound, pointer, message+"; "+where+" has "+among(have))
+		}
+	}
+	return wire.New(wire.CodeNotFound, pointer, message)
+}
+
+// values are all values of a document by pointer.
+type values struct {
+	at    map[string]jsontext.Value
+	order []string
+}
+
+func valuesOf(doc jsontext.Value) values {
+	v := values{at: make(map[string]jsontext.Value)}
+	walk("", doc, func(ptr string, value jsontext.Value) {
+		v.at[ptr] = value
+		v.order = append(v.order, ptr)
+	})
+	return v
+}
+
+// below lists the last tokens of the pointers right below parent.
+func (v values) below(parent string) (tokens []string) {
+	for _, ptr := range v.order {
+		if p, last, ok := cutLast(ptr); ok && p == parent {
+			tokens = append(tokens, last)
+		}
+	}
+	return tokens
+}
+
+// cutLast cuts a pointer before its last token; ok is false for the root.
+func cutLast(ptr string) (parent, last string, ok bool) {
+	i := strings.LastIndexByte(ptr, '/')
+	if i < 0 {
+		return "", "", false
+	}
+	return ptr[:i], ptr[i+1:], true
+}

@@ -1,0 +1,91 @@
+package unitconfig
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"tandem.internal/shared/wire"
+)
+
+// MaxProblems bounds how many problems one reading reports; it stops there.
+const MaxProblems = 50
+
+// Problems are the reasons why a document is refused, in the order of their places. It is nil when
+// there is none. As an error, pass on p.Err(), never p itself: an empty Problems in an error
+// variable is not nil.
+type Problems []*wire.Error
+
+// Error lists every problem on a line of its own, with its place.
+func (p Problems) Error() string {
+	var b strings.Builder
+	for i, e := range p {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		if e.Line > 0 {
+			fmt.Fprintf(&b, "line %d, column %d: ", e.Line, e.Column)
+		}
+		b.WriteString(e.Error())
+	}
+	if len(p) >= MaxProblems {
+		b.WriteString("\nthere may be more")
+	}
+	return b.String()
+}
+
+// Unwrap lets errors.Is and errors.As look at each problem.
+func (p Problems) Unwrap() []error {
+	errs := make([]error, len(p))
+	for i, e := range p {
+		errs[i] = e
+	}
+	return errs
+}
+
+// Err returns p as an error: nil when there is no problem.
+func (p Problems) Err() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return p
+}
+
+// First returns the problem nearest the document's beginning, for where only one fits, or nil.
+func (p Problems) First() *wire.Error {
+	if len(p) == 0 {
+		return nil
+	}
+	return p[0]
+}
+
+// found is a problem whose place is still a byte offset.
+type found struct {
+	err *wire.Error
+	off int
+}
+
+// place sorts what was found by place and turns offsets into lines and columns, both from 1.
+// Columns count characters.
+func place(data []byte, list []found) Problems {
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(list, func(a, b found) int { return a.off - b.off })
+	ps := make(Problems, 0, len(list))
+	line, start, done := 1, 0, 0
+	for _, f := range list {
+		off := min(max(f.off, 0), len(data))
+		passed := data[done:off]
+		if n := bytes.Count(passed, []byte{'\n'}); n > 0 {
+			line += n
+			start = done + bytes.LastIndexByte(passed, '\n') + 1
+		}
+		done = off
+		f.err.Line, f.err.Column = line, utf8.RuneCount(data[start:off])+1
+		ps = append(ps, f.err)
+	}
+	return ps
+}

@@ -1,0 +1,47 @@
+package unitconfig
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// walk visits v, which stands at ptr, and everything in it, parents first, in document order. v is
+// this package's own output; anything else panics.
+func walk(ptr string, v jsontext.Value, visit func(ptr string, v jsontext.Value)) {
+	visit(ptr, v)
+	kind := v.Kind()
+	if kind != '{' && kind != '[' {
+		return
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(v))
+	must(dec.ReadToken())
+	for i := 0; ; i++ {
+		child := ptr + "/" + strconv.Itoa(i)
+		switch dec.PeekKind() {
+		case '}', ']':
+			return
+		}
+		if kind == '{' {
+			child = member(ptr, must(dec.ReadToken()).String())
+		}
+		walk(child, must(dec.ReadValue()).Clone(), visit)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic("unitconfig: own output cannot be read: " + err.Error())
+	}
+	return v
+}
+
+// leaf reports whether v has nothing in it: a scalar, or an empty object or array.
+func leaf(v jsontext.Value) bool {
+	k := v.Kind()
+	return k != '{' && k != '[' || len(bytes.TrimSpace(v[1:len(v)-1])) == 0
+}
+
+// index reads an array index of a pointer that walk made.
+func index(token string) int { return must(strconv.Atoi(token)) }
