@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -131,6 +132,8 @@ func explainOpen(where string, err error) error {
 		why = "it refuses the TLS handshake"
 	case errors.As(err, &record):
 		why = "it does not speak TLS on this port"
+	case errors.Is(err, io.EOF):
+		why = "it closed the connection (does it speak TLS on this port?)"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		why = "no answer in time"
 	default:

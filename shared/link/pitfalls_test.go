@@ -1,0 +1,407 @@
+package link_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eclipse/paho.mqtt.golang/packets"
+
+	"tandem.internal/shared/link"
+	"tandem.internal/shared/link/linktest"
+)
+
+// published records the payloads of the PUBLISH packets that reach the server.
+type published struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (p *published) see(_ *peer, cp packets.ControlPacket) {
+	if m, ok := cp.(*packets.PublishPacket); ok {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		s := string(m.Payload)
+		if m.Dup {
+			s += " (again)"
+		}
+		p.list = append(p.list, s)
+	}
+}
+
+func (p *published) all() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.list)
+}
+
+// Pitfalls 1 and 2: nothing that was not acknowledged is sent again in another session, in map
+// order or otherwise, and what is sent arrives in the order of the Publish calls.
+func TestNothingReplayed(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		var seen published
+		s.onPacket = seen.see
+		s.mute[packets.Publish] = true
+		d := dial(t, s, link.Config{Window: 200}, nil)
+		synctest.Wait()
+		var want []string
+		for i := range 100 {
+			want = append(want, fmt.Sprintf("a%d", i))
+			d.publish("t", want[i])
+		}
+		synctest.Wait()
+		s.Cut("x")
+		pass(time.Minute)
+		if n := len(d.Ups()); n != 2 {
+			t.Fatalf("%d sessions, want 2", n)
+		}
+		s.set(func() { s.mute[packets.Publish] = false })
+		for i := range 100 {
+			want = append(want, fmt.Sprintf("b%d", i))
+			d.publish("t", want[100+i])
+		}
+		synctest.Wait()
+		if got := seen.all(); !slices.Equal(got, want) {
+			t.Errorf("the server saw %d publishes: %v", len(got), got)
+		}
+		d.stop()
+	})
+}
+
+// Pitfall 1, seen from the other side: a publish that is never acknowledged does not pass for one
+// that is; the session ends.
+func TestAckTimeout(t *testing.T) {
+	for _, mute := range []byte{packets.Publish, packets.Subscribe, packets.Unsubscribe} {
+		t.Run(packets.PacketNames[mute], func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				d := dial(t, s, link.Config{AckTimeout: 7 * time.Second}, nil)
+				synctest.Wait()
+				s.set(func() { s.mute[mute] = true })
+				begin := time.Now()
+				var err error
+				switch mute {
+				case packets.Publish:
+					d.publish("t", "1")
+				case packets.Subscribe:
+					err = d.Subscribe(context.Background(), "f")
+				case packets.Unsubscribe:
+					err = d.Unsubscribe(context.Background(), "f")
+				}
+				if mute != packets.Publish && (!errors.Is(err, link.ErrDown) || time.Since(begin) != 7*time.Second) {
+					t.Errorf("%v after %v", err, time.Since(begin))
+				}
+				pass(time.Until(begin.Add(7*time.Second - time.Nanosecond)))
+				if mute == packets.Publish && len(d.Downs()) != 0 {
+					t.Error("ended too early")
+				}
+				pass(time.Until(begin.Add(8 * time.Second)))
+				d.firstDown(1, "did not acknowledge", "7s")
+				d.stop()
+			})
+		})
+	}
+}
+
+// Pitfall 3: a Message call that waits for another message, and for an acknowledgement, stops
+// nothing.
+func TestMessageMayWait(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		second := make(chan struct{})
+		var d *dialled
+		r := &linktest.Recorder{}
+		r.OnMessage = func(m link.Message) {
+			if string(m.Payload) == "2" {
+				close(second)
+				return
+			}
+			for range 10 { // a window of one: each Publish waits for the acknowledgement before
+				d.publish("out", "x")
+			}
+			<-second
+		}
+		d = dial(t, s, link.Config{Filters: []string{"in"}, Window: 1}, r)
+		synctest.Wait()
+		s.route("in", []byte("1"), false)
+		pass(time.Hour)
+		if p := s.peer("x"); p == nil || p.acks != 0 {
+			t.Fatal("the session ended, or the message was acknowledged before the call returned")
+		}
+		s.route("in", []byte("2"), false)
+		synctest.Wait()
+		if n := s.peer("x").acks; n != 2 || len(d.Downs()) != 0 {
+			t.Errorf("%d acknowledgements, want 2; Down %v", n, d.Downs())
+		}
+		d.stop()
+	})
+}
+
+// The acknowledgement follows the call, and a call that outlasts its session acknowledges nothing
+// in the next one.
+func TestAckAfterReturn(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		leave := make(chan struct{})
+		d := dial(t, s, link.Config{Filters: []string{"in"}}, &linktest.Recorder{OnMessage: func(link.Message) { <-leave }})
+		synctest.Wait()
+		s.route("in", []byte("1"), false)
+		synctest.Wait()
+		first := s.peer("x")
+		s.Cut("x")
+		pass(time.Minute)
+		s.route("in", []byte("2"), false)
+		synctest.Wait()
+		second := s.peer("x")
+		if first.acks != 0 || second.acks != 0 || len(d.Messages()) != 2 {
+			t.Fatalf("acknowledged %d and %d of %d", first.acks, second.acks, len(d.Messages()))
+		}
+		leave <- struct{}{}
+		leave <- struct{}{}
+		synctest.Wait()
+		if first.acks != 0 || second.acks != 1 {
+			t.Errorf("acknowledged %d and %d, want 0 and 1", first.acks, second.acks)
+		}
+		d.stop()
+	})
+}
+
+// Pitfall 4: a refused filter is an error that names it, in whatever packet it stands; and the
+// packets hold at most 256 filters, one at a time.
+func TestSubscribePackets(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		var mu sync.Mutex
+		var sizes []int
+		s.onPacket = func(_ *peer, cp packets.ControlPacket) {
+			if m, ok := cp.(*packets.SubscribePacket); ok {
+				mu.Lock()
+				sizes = append(sizes, len(m.Topics))
+				mu.Unlock()
+			}
+		}
+		var filters []string
+		for i := range 600 {
+			filters = append(filters, fmt.Sprintf("f/%d", i))
+		}
+		s.Refuse("f/300")
+		d := dial(t, s, link.Config{Filters: filters, Backoff: link.Backoff{Min: time.Hour, Max: time.Hour}}, nil)
+		synctest.Wait()
+		d.firstDown(0, `"f/300"`, "refuses")
+		if len(d.Ups()) != 0 || !slices.Equal(sizes, []int{256, 256}) {
+			t.Errorf("Up %v; filters in packets: %v", d.Ups(), sizes)
+		}
+		d.stop()
+
+		sizes = nil
+		s.set(func() { clear(s.refused); s.mute[packets.Subscribe] = true })
+		d = dial(t, s, link.Config{Filters: filters}, nil)
+		synctest.Wait()
+		if !slices.Equal(sizes, []int{256}) {
+			t.Errorf("before the first SUBACK: %v", sizes)
+		}
+		d.stop()
+		s.set(func() { s.mute[packets.Subscribe] = false })
+		sizes = nil
+		d = dial(t, s, link.Config{Filters: filters, SubscribeQoS: link.AtMostOnce}, nil)
+		synctest.Wait()
+		if !slices.Equal(sizes, []int{256, 256, 88}) || len(d.Ups()) != 1 {
+			t.Errorf("Up %v; filters in packets: %v", d.Ups(), sizes)
+		}
+		if q := s.peer("x").filters["f/599"]; q != 0 {
+			t.Errorf("subscribed with QoS %d, want 0", q)
+		}
+		d.stop()
+	})
+}
+
+// Pitfall 6: a refused CONNECT is explained, and not tried again as MQTT 3.1.
+func TestRefusedConnect(t *testing.T) {
+	for code, want := range map[byte]string{
+		packets.ErrRefusedBadProtocolVersion:    "does not speak MQTT 3.1.1",
+		packets.ErrRefusedIDRejected:            `client ID "x"`,
+		packets.ErrRefusedServerUnavailable:     "not available",
+		packets.ErrRefusedBadUsernameOrPassword: `password (user "me")`,
+		packets.ErrRefusedNotAuthorised:         `does not authorise client "x"`,
+		0x87:                                    "CONNACK code 135",
+	} {
+		bubble(t, func(t *testing.T, s *server) {
+			s.connack = code
+			var connects []*packets.ConnectPacket
+			s.onPacket = func(_ *peer, cp packets.ControlPacket) { connects = append(connects, cp.(*packets.ConnectPacket)) }
+			d := dial(t, s, link.Config{
+				Username: "me", Password: "secret", Backoff: link.Backoff{Min: time.Hour, Max: time.Hour},
+			}, nil)
+			synctest.Wait()
+			d.firstDown(0, want)
+			if len(connects) != 1 {
+				t.Fatalf("code %d: %d CONNECT packets", code, len(connects))
+			}
+			c := connects[0]
+			if c.ProtocolVersion != 4 || !c.CleanSession || c.Username != "me" || string(c.Password) != "secret" || c.Keepalive != 30 {
+				t.Errorf("CONNECT %v", c)
+			}
+			if strings.Contains(d.Downs()[0].Err.Error(), "secret") {
+				t.Error("the error shows the password")
+			}
+			d.stop()
+		})
+	}
+}
+
+// Pitfall 6: WriteTimeout holds for every packet: a broker that stops reading ends the session,
+// and until then whoever publishes can be called off.
+func TestStalledBroker(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		d := dial(t, s, link.Config{WriteTimeout: 3 * time.Second, AckTimeout: time.Hour}, nil)
+		synctest.Wait()
+		s.Freeze("x") // reads into its buffer of 16 KiB and then no more
+		big := make([]byte, 10_000)
+		begin := time.Now()
+		var err error
+		called := false
+		for range 10 {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			err = d.Publish(ctx, "t", big, false)
+			cancel()
+			if err != nil {
+				called = true
+				break
+			}
+		}
+		if !called || !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Second {
+			t.Errorf("Publish: %v after %v", err, time.Since(begin))
+		}
+		err = d.Publish(context.Background(), "t", big, false)
+		if !errors.Is(err, link.ErrDown) || time.Since(begin) > 3*time.Second {
+			t.Errorf("Publish: %v after %v", err, time.Since(begin))
+		}
+		synctest.Wait()
+		d.firstDown(1, "cannot write")
+		if took := d.stop(); took > 2*time.Second {
+			t.Errorf("Run took %v to end", took)
+		}
+		s.Thaw("x")
+	})
+}
+
+// A broker that no longer answers is noticed; one that does is not left, however long nothing
+// else happens.
+func TestSilence(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		d := dial(t, s, link.Config{KeepAlive: 20 * time.Second}, nil)
+		pass(time.Hour)
+		if len(d.Downs()) != 0 {
+			t.Fatalf("an idle session ended: %v", d.Downs())
+		}
+		s.set(func() { s.mute[packets.Pingreq] = true })
+		pass(41 * time.Second)
+		d.firstDown(1, "nothing heard", "40s")
+		d.stop()
+	})
+}
+
+// What paho would panic or choke on, or allocate without bound for, ends the session with a reason.
+func TestBrokenPackets(t *testing.T) {
+	for _, c := range []struct{ name, raw, want string }{
+		{"publish of 256 MiB", "\x30\xff\xff\xff\x7f", "more than the limit"},
+		{"length of five bytes", "\x30\xff\xff\xff\xff\x01", "four bytes"},
+		{"SUBACK for nothing", "\x90\x04\x00\x01\x00\x00", "0 filters"},
+		{"short SUBACK", "\x90\x01\x00", "SUBACK"},
+		{"PUBREC", "\x50\x02\x00\x01", "type 5"},
+		{"long PUBACK", "\x40\x03\x00\x01\x00", "PUBACK"},
+		{"QoS 3", "\x36\x05\x00\x01t\x00\x01", "malformed PUBLISH"},
+		{"topic past the end", "\x30\x03\x00\x05t", "malformed PUBLISH"},
+		{"no packet ID", "\x32\x03\x00\x01t", "malformed PUBLISH"},
+		{"empty topic", "\x30\x02\x00\x00", "malformed PUBLISH"},
+		{"type 0", "\x00\x00", "type 0"},
+		{"CONNECT", "\x10\x00", "type 1"},
+		{"cut short", "\x30\x05\x00", "closed the connection"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				d := dial(t, s, link.Config{Filters: []string{"t"}}, nil)
+				synctest.Wait()
+				s.peer("x").push(rawPacket(c.raw))
+				synctest.Wait()
+				if c.name == "cut short" {
+					s.Cut("x")
+					synctest.Wait()
+				}
+				d.firstDown(1, c.want)
+				if len(d.Messages()) != 0 {
+					t.Errorf("received %v", d.Messages())
+				}
+				d.stop()
+			})
+		})
+	}
+	t.Run("SUBACK with a code too many", func(t *testing.T) {
+		bubble(t, func(t *testing.T, s *server) {
+			s.mute[packets.Subscribe] = true
+			s.onPacket = func(p *peer, cp packets.ControlPacket) {
+				if m, ok := cp.(*packets.SubscribePacket); ok {
+					ack := packets.NewControlPacket(packets.Suback).(*packets.SubackPacket)
+					ack.MessageID, ack.ReturnCodes = m.MessageID, []byte{1, 1}
+					p.push(ack)
+				}
+			}
+			d := dial(t, s, link.Config{Filters: []string{"t"}}, nil)
+			synctest.Wait()
+			d.firstDown(0, "2 codes for 1 filters")
+			d.stop()
+		})
+	})
+}
+
+// 20,000 retained messages meet handlers that publish an answer each: all arrive, all are
+// acknowledged, all are answered.
+func TestRetainedFlood(t *testing.T) {
+	const n = 20_000
+	bubble(t, func(t *testing.T, s *server) {
+		for i := range n {
+			s.route(fmt.Sprintf("r/%d", i), []byte("0123456789"), true)
+		}
+		var answered atomic.Int64
+		s.onPacket = func(_ *peer, cp packets.ControlPacket) {
+			if _, ok := cp.(*packets.PublishPacket); ok {
+				answered.Add(1)
+			}
+		}
+		var d *dialled
+		up, ready := make(chan struct{}), make(chan struct{})
+		r := &linktest.Recorder{OnUp: func(uint64) { close(up) }}
+		r.OnMessage = func(m link.Message) { <-up; <-ready; d.publish("a", m.Topic) }
+		d = dial(t, s, link.Config{Filters: []string{"r/+"}}, r)
+		close(ready)
+		synctest.Wait()
+		topics := map[string]bool{}
+		for _, m := range d.Messages() {
+			topics[m.Topic] = m.Retained
+		}
+		if p := s.peer("x"); len(topics) != n || p == nil || p.acks != n || answered.Load() != n {
+			t.Errorf("%d topics received, %d answered, Down %v", len(topics), answered.Load(), d.Downs())
+		}
+		d.stop()
+	})
+}
+
+// What is too large is refused before it is sent; the session goes on.
+func TestLargePublish(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		d := dial(t, s, link.Config{MaxPacket: 1000, Filters: []string{"t"}}, nil)
+		synctest.Wait()
+		if err := d.Publish(context.Background(), "t", make([]byte, 1000), false); err == nil || errors.Is(err, link.ErrDown) {
+			t.Errorf("Publish: %v", err)
+		}
+		d.publish("t", strings.Repeat("x", 900))
+		synctest.Wait()
+		if len(d.Messages()) != 1 || len(d.Downs()) != 0 {
+			t.Errorf("received %d, Down %v", len(d.Messages()), d.Downs())
+		}
+		d.stop()
+	})
+}
