@@ -16,7 +16,7 @@ import (
 
 // Config is the controller's configuration; the tags are its reference (--help prints them).
 type Config struct {
-	Unit     string `name:"unit" default:"unit" help:"name of the unit: letters, digits, and . _ - after the first, at most 63"`
+	Unit     string `name:"unit" help:"name of the unit (required): letters, digits, and . _ - after the first, at most 63"`
 	StateDir string `name:"state-dir" default:"/var/lib/tandem/controller" help:"directory of the journal, the unit's signing key and the readable copy of the unit configuration; made with mode 0700 if it is missing"`
 	Listen   string `name:"listen" default:"127.0.0.1:1883" help:"address on which the embedded broker serves the nodes; not used with --broker"`
 	Insecure bool   `name:"insecure-listen" help:"let --listen and --http be addresses that other machines reach although the traffic is not encrypted; whoever is on that network can then pose as a node"`
@@ -54,6 +54,8 @@ Example:
 // check refuses what cannot work, with words about the setting.
 func (c *Config) check() error {
 	switch {
+	case c.Unit == "":
+		return errors.New("--unit: required: the name of the unit that this controller keeps")
 	case !topic.ValidName(c.Unit):
 		return fmt.Errorf("--unit: %q is no unit name: letters, digits, and . _ - after the first, at most 63", c.Unit)
 	case c.StateDir == "":

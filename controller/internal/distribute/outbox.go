@@ -301,7 +301,7 @@ func (o *outbox) sendDocs(ctx context.Context, docs []document) error {
 			Version: d.doc.Version, Hash: d.doc.Hash, Issued: d.doc.Issued, Mode: d.doc.Mode, Body: jsontext.Value(body),
 		}
 		if e.Mode == wire.ModeTry {
-			e.ConfirmWithin = unitconfig.FormatDuration(d.doc.Within)
+			e.ConfirmWithin = d.doc.Within.String()
 		}
 		envelopes = append(envelopes, e)
 		preimages = append(preimages, seal.DesiredPreimage(&e))

@@ -8,6 +8,7 @@ import (
 
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -23,25 +24,25 @@ type openedData struct {
 
 // Verdict is the data of Accepted and Refused records.
 type Verdict struct {
-	ID       string        `json:"id"`
-	Via      string        `json:"via,omitempty"`
-	Version  string        `json:"version,omitempty"`
-	Hash     string        `json:"hash,omitempty"` // of the submitted document
-	Mode     wire.Mode     `json:"mode,omitempty"`
-	Within   time.Duration `json:"within,omitempty,format:nano"` // with wire.ModeTry
-	Error    *wire.Error   `json:"error,omitempty"`
-	Problems []*wire.Error `json:"problems,omitempty"`
-	Checks   view.Checks   `json:"checks"`
+	ID       string              `json:"id"`
+	Via      string              `json:"via,omitempty"`
+	Version  string              `json:"version,omitempty"`
+	Hash     string              `json:"hash,omitempty"` // of the submitted document
+	Mode     wire.Mode           `json:"mode,omitempty"`
+	Within   unitconfig.Duration `json:"within,omitzero"` // with wire.ModeTry
+	Error    *wire.Error         `json:"error,omitempty"`
+	Problems []*wire.Error       `json:"problems,omitempty"`
+	Checks   view.Checks         `json:"checks"`
 }
 
 type issuedData struct {
-	Epoch   uint64        `json:"epoch"`
-	Version string        `json:"version"`
-	Mode    wire.Mode     `json:"mode"`
-	Within  time.Duration `json:"within,omitempty,format:nano"`
-	Whole   bool          `json:"whole,omitempty"` // to every node, because of an accepted configuration
-	Reason  string        `json:"reason"`
-	Docs    []issuedDoc   `json:"docs"`
+	Epoch   uint64              `json:"epoch"`
+	Version string              `json:"version"`
+	Mode    wire.Mode           `json:"mode"`
+	Within  unitconfig.Duration `json:"within,omitzero"`
+	Whole   bool                `json:"whole,omitempty"` // to every node, because of an accepted configuration
+	Reason  string              `json:"reason"`
+	Docs    []issuedDoc         `json:"docs"`
 }
 
 type issuedDoc struct {
@@ -169,7 +170,7 @@ func (f *Fleet) applyVerdict(r *record.Record, d *Verdict) {
 	c := &f.config
 	c.Attempted = nil
 	if d.Mode == wire.ModeTry {
-		c.Trial = &Trial{Version: d.Version, Hash: d.Hash, Deadline: r.At.Add(d.Within), Within: d.Within}
+		c.Trial = &Trial{Version: d.Version, Hash: d.Hash, Deadline: r.At.Add(d.Within.Std()), Within: d.Within}
 		return
 	}
 	c.State, c.Version, c.Hash, c.Since, c.Error, c.Trial = Installed, d.Version, d.Hash, r.At, nil, nil

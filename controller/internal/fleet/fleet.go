@@ -83,11 +83,11 @@ const (
 
 // Trial is a unit configuration that its nodes try until the deadline.
 type Trial struct {
-	Version  string        `json:"version"`
-	Hash     string        `json:"hash"`
-	Rev      uint64        `json:"rev"`
-	Deadline time.Time     `json:"deadline"`
-	Within   time.Duration `json:"within,format:nano"`
+	Version  string              `json:"version"`
+	Hash     string              `json:"hash"`
+	Rev      uint64              `json:"rev"`
+	Deadline time.Time           `json:"deadline"`
+	Within   unitconfig.Duration `json:"within"`
 }
 
 // Node is what is known of one node.
@@ -127,9 +127,9 @@ type KindState struct {
 // Doc is one issued document; nodes that got the same body in the same issue share it.
 type Doc struct {
 	wire.DocRef
-	Mode   wire.Mode     `json:"mode"`
-	Within time.Duration `json:"within,omitempty,format:nano"` // with wire.ModeTry
-	Issued time.Time     `json:"issued"`
+	Mode   wire.Mode           `json:"mode"`
+	Within unitconfig.Duration `json:"within,omitzero"` // with wire.ModeTry
+	Issued time.Time           `json:"issued"`
 }
 
 // Same reports whether a document that was found somewhere is this one.

@@ -61,7 +61,7 @@ func (n *Node) inError(k *KindState) bool {
 
 func (s *step) issue(nodes []*Node, whole bool, reason string) int {
 	r, version, mode, within := s.inForce()
-	data := issuedData{Epoch: s.opt.Epoch, Version: version, Mode: mode, Within: within, Whole: whole, Reason: reason, Docs: []issuedDoc{}}
+	data := issuedData{Epoch: s.opt.Epoch, Version: version, Mode: mode, Within: unitconfig.Duration(within), Whole: whole, Reason: reason, Docs: []issuedDoc{}}
 	at := map[string]int{}
 	var bodies [][]byte
 	count := 0

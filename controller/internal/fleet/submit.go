@@ -144,7 +144,7 @@ func (p *pending) verdict() Verdict {
 		v.Version = p.Parsed.Version
 	}
 	if v.Mode == wire.ModeTry {
-		v.Within = p.Sub.ConfirmWithin
+		v.Within = unitconfig.Duration(p.Sub.ConfirmWithin)
 	}
 	return v
 }
