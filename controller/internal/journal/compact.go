@@ -165,10 +165,8 @@ func removeRecords(tx *bbolt.Tx, doomed []mark) error {
 // gapBefore finds the last gap that begins before seq.
 func gapBefore(gaps *bbolt.Bucket, seq uint64) (from uint64, to mark, ok bool) {
 	c := gaps.Cursor()
-	k, v := c.Seek(beSeq(seq))
-	if k == nil {
-		k, v = c.Last()
-	} else {
+	k, v := c.Last()
+	if at, _ := c.Seek(beSeq(seq)); at != nil {
 		k, v = c.Prev()
 	}
 	if len(k) != 8 {

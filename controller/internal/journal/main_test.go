@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -94,13 +93,9 @@ func all(t testing.TB, j *Journal) []Record {
 
 // show renders records for comparison; no data and empty data are the same.
 func show(rs []Record) string {
-	rs = append([]Record{}, rs...)
-	for i := range rs {
-		rs[i].Data = append([]byte{}, rs[i].Data...)
-	}
-	b, err := json.MarshalIndent(rs, "", " ")
-	if err != nil {
-		panic(err)
+	var b []byte
+	for _, r := range rs {
+		b = fmt.Appendf(b, "%d %s %d %q %q %q %q\n", r.Seq, r.At.Format(time.RFC3339Nano), r.Type, r.Node, r.Who, r.Kind, r.Data)
 	}
 	return string(b)
 }

@@ -80,17 +80,31 @@ func openDB(path string, opts Options) (*bbolt.DB, error) {
 		return nil, err
 	}
 	var file *os.File
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
-		Timeout: opts.LockTimeout, ReadOnly: opts.ReadOnly,
+	bopts := bbolt.Options{
+		Timeout: opts.LockTimeout, ReadOnly: true,
 		NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
 		InitialMmapSize: opts.MapSize,
 		OpenFile: func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
 			file, err = os.OpenFile(name, flag&^os.O_CREATE, mode)
 			return file, err
 		},
-	})
+	}
+	// Read-only first: it touches no page but the first two, and its lock keeps writers out.
+	db, err := bbolt.Open(path, 0o600, &bopts)
 	if err != nil {
 		return nil, err
+	}
+	if err := checkPages(path, file); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	if !opts.ReadOnly {
+		if err := db.Close(); err != nil {
+			return nil, err
+		}
+		bopts.ReadOnly = false
+		if db, err = bbolt.Open(path, 0o600, &bopts); err != nil {
+			return nil, err
+		}
 	}
 	locked, err := file.Stat()
 	if err == nil {

@@ -23,7 +23,7 @@ func genRecord() *rapid.Generator[Record] {
 			At:   time.Unix(rapid.Int64Range(-62135596800, 253402300799).Draw(t, "sec"), rapid.Int64Range(0, 999_999_999).Draw(t, "nsec")).UTC(),
 			Type: rapid.SampledFrom(Types()).Draw(t, "type"),
 			Node: name.Draw(t, "node"), Who: name.Draw(t, "who"), Kind: name.Draw(t, "kind"),
-			Data: append([]byte{}, rapid.SliceOfN(rapid.Byte(), 0, 2000).Draw(t, "data")...),
+			Data: append([]byte{}, rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "data")...),
 		}
 	})
 }
@@ -107,7 +107,7 @@ func TestReplayIsWhatWasAppended(t *testing.T) {
 			}
 		}
 		draw := func(t *rapid.T) Batch {
-			b := Batch{Records: rapid.SliceOfN(genRecord(), 0, 12).Draw(t, "records")}
+			b := Batch{Records: rapid.SliceOfN(genRecord(), 0, 8).Draw(t, "records")}
 			if rapid.Bool().Draw(t, "body") {
 				b.Bodies = [][]byte{rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "body")}
 			}
