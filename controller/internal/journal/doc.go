@@ -45,7 +45,7 @@
 // a caller's function inside a transaction.
 //
 // Open walks bbolt's page tree before bbolt uses it (pageWalk), so a file with broken pages is
-// refused with a message, and reads the whole file once for it: about a second per GiB.
+// refused with a message; it reads every page once for that: about a second per cached GiB.
 //
 // bbolt extends its file in steps of 16 MiB by truncation, which reserves no blocks: a full disk
 // shows as a failed write inside a commit (ErrBroken, code storage), never as a fault on the
