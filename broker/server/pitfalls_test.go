@@ -408,6 +408,9 @@ func TestNotTakenIsNotAcknowledged(t *testing.T) {
 			c.publish(of("n1").Reported("config"), []byte("two"), true)
 			for {
 				pk, err := c.read()
+				if ne, ok := err.(net.Error); ok && ne.Timeout() {
+					t.Error("the client is still connected: it will not send the message again")
+				}
 				if err != nil {
 					break
 				}
