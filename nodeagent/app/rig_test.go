@@ -16,7 +16,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
-	"tandem.internal/shared/durable"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/link/linktest"
 	"tandem.internal/shared/seal"
@@ -215,7 +214,7 @@ func (r *rig) request(method wire.Method, params []byte) *wire.Reply {
 
 func (r *rig) ask(q *wire.Request) *wire.Reply {
 	r.Helper()
-	q.Sig = r.signer.Sign(seal.RequestPreimage(q))
+	r.sign(q)
 	r.mu.Lock()
 	before := len(r.replies)
 	r.mu.Unlock()
@@ -231,6 +230,8 @@ func (r *rig) ask(q *wire.Request) *wire.Reply {
 	r.Fatalf("reply to %s, want to %s", r.replies[before].ID, q.ID)
 	return nil
 }
+
+func (r *rig) sign(q *wire.Request) { q.Sig = r.signer.Sign(seal.RequestPreimage(q)) }
 
 func (r *rig) confirm(epoch, rev uint64) *wire.Reply {
 	r.Helper()
@@ -314,5 +315,3 @@ func (r *rig) pass(d time.Duration) {
 	time.Sleep(d) // virtual: inside a bubble
 	synctest.Wait()
 }
-
-var _ durable.Steps

@@ -19,7 +19,8 @@ func (a *Agent) sayEverything() {
 	a.sayInfo()
 	names := slices.Sorted(maps.Keys(a.kinds))
 	for _, name := range names {
-		a.refresh(a.kinds[name])
+		running, last := a.kinds[name].state.Report()
+		a.refresh(a.kinds[name], running, last)
 	}
 	a.sayLive()
 	a.send(a.info)
@@ -40,16 +41,15 @@ func (a *Agent) sayLive() {
 }
 
 // sayKind publishes what is new about a kind, or the same again.
-func (a *Agent) sayKind(k *kind) {
-	a.refresh(k)
+func (a *Agent) sayKind(k *kind, running *wire.DocRef, last *wire.Attempt) {
+	a.refresh(k, running, last)
 	a.send(k)
 }
 
 func (a *Agent) send(k *kind) { a.sender.Latest(a.topics.Reported(k.name), k.payload) }
 
 // refresh makes the report of a kind anew if something has changed.
-func (a *Agent) refresh(k *kind) {
-	running, last := k.state.Report()
+func (a *Agent) refresh(k *kind, running *wire.DocRef, last *wire.Attempt) {
 	next := wire.Reported{V: wire.Version, Node: a.id.Node, Kind: k.name, Boot: a.boot, Running: running, Last: last}
 	if a.replace(k, next) {
 		if last != nil {

@@ -136,7 +136,7 @@ func (a *Agent) effect(k *kind, e inbox.Effect) {
 	case inbox.Verify:
 		a.employ(k, func() inbox.Event { return k.applier.Verify(a.work, e) })
 	case inbox.Report:
-		a.sayKind(k)
+		a.sayKind(k, e.Running, e.Last)
 	case inbox.Again:
 		for _, ev := range e.Events {
 			a.step(k, ev)

@@ -97,8 +97,11 @@ type Restore struct {
 // Verify asks to see that Want is in place, to put it there if not, and for Verified.
 type Verify struct{ Want Doc }
 
-// Report asks to publish what State.Report says.
-type Report struct{}
+// Report asks to publish what State.Report said at that moment, whether it is new or not.
+type Report struct {
+	Running *wire.DocRef
+	Last    *wire.Attempt
+}
 
 // Again asks for another Step with each event, in order, as if it had just come.
 type Again struct{ Events []Event }

@@ -73,9 +73,6 @@ func (s State) Step(now Now, chance float64, ev Event) (State, []Effect) {
 			t.Flight.WallUntil = wallAfter(now, left)
 		}
 	}
-	if t.must {
-		t.stalls, t.trouble = 0, nil
-	}
 	if !t.supported {
 		return t.State, t.effects
 	}
@@ -106,7 +103,8 @@ func (s State) Failed(now Now, chance float64, ev Event, err *wire.Error) (State
 	s.stalls++
 	s.stalledAt = now.Mono + backoff(s.stalls, chance)
 	s.trouble = err
-	return s, []Effect{Report{}}
+	running, last := s.Report()
+	return s, []Effect{Report{Running: running, Last: last}}
 }
 
 func (t *step) answered(o op, stamp wire.Stamp) {
@@ -141,6 +139,7 @@ func (t *step) started() {
 	default:
 		t.verify(t.Running)
 	}
+	t.next()
 }
 
 func (t *step) verify(want Doc) {
@@ -176,7 +175,7 @@ func (t *step) verified(ev Verified) {
 func (t *step) desired(doc Doc) {
 	if !t.supported {
 		t.Last = attempt(doc, wire.StateRejected, wire.New(wire.CodeNotSupported, "", "this agent does not know documents of this kind"), 1, t.now.Wall)
-		t.do(Report{})
+		t.report()
 		return
 	}
 	switch c := doc.Stamp.Compare(t.High); {
@@ -184,7 +183,8 @@ func (t *step) desired(doc Doc) {
 		t.do(Emit{Type: EventStale, Doc: doc.Ref(), Err: wire.New(wire.CodeStale, "",
 			fmt.Sprintf("epoch %d rev %d came after epoch %d rev %d", doc.Stamp.Epoch, doc.Stamp.Rev, t.High.Epoch, t.High.Rev))})
 	case c > 0:
-		t.High, t.HighHash, t.fork, t.must = doc.Stamp, doc.Hash, nil, true
+		t.High, t.HighHash, t.fork = doc.Stamp, doc.Hash, nil
+		t.mustSave()
 		t.stalled = slices.DeleteFunc(slices.Clone(t.stalled), func(ev Event) bool {
 			d, ok := ev.(Desired)
 			return ok && d.Doc.Stamp.Compare(doc.Stamp) <= 0
@@ -196,14 +196,14 @@ func (t *step) desired(doc Doc) {
 		t.supersede(doc)
 	case doc.Hash == t.HighHash:
 		t.fork = nil
-		t.do(Report{})
+		t.report()
 	default:
 		err := wire.New(wire.CodeFork, "/hash", "another document with this epoch and rev was accepted before: "+t.HighHash)
 		if t.fork == nil || t.fork.Hash != doc.Hash {
 			t.fork = attempt(doc, wire.StateRejected, err, 1, t.now.Wall)
 			t.do(Emit{Type: EventFork, Doc: doc.Ref(), Err: err})
 		}
-		t.do(Report{})
+		t.report()
 	}
 }
 
@@ -215,16 +215,14 @@ func (t *step) supersede(doc Doc) {
 		t.attempt(wire.StateSuperseded, nil)
 	}
 	t.unsure = false
-	t.Flight = Flight{Doc: doc, Attempt: 1}
+	t.Flight, t.Next = Flight{Doc: doc, Attempt: 1}, Doc{}
 	t.begin()
 }
 
 // next begins the document that came while the shell was busy.
 func (t *step) next() {
 	if t.Next.Exists() && t.busy == opNone {
-		doc := t.Next
-		t.Next = Doc{}
-		t.supersede(doc)
+		t.supersede(t.Next)
 	}
 }
 
@@ -255,7 +253,8 @@ func (t *step) checked(ev Checked) {
 		t.settle(Verdict{State: wire.StateRejected, Err: err})
 		return
 	}
-	t.Flight.Phase, t.Touched, t.must = Applying, true, true
+	t.mustSave()
+	t.Flight.Phase, t.Touched = Applying, true
 	t.attempt(wire.StateApplying, nil)
 	t.busy = opApply
 	t.do(Apply{Doc: t.Flight.Doc, Previous: t.Running})
@@ -300,8 +299,10 @@ func (t *step) commit() {
 	if doc.Stamp.Compare(t.Running.Stamp) <= 0 {
 		panic(fmt.Sprintf("inbox: commit of %v over %v", doc.Stamp, t.Running.Stamp))
 	}
+	t.mustSave()
+	t.Running, t.Touched = doc, false
 	t.attempt(wire.StateInstalled, nil)
-	t.Running, t.Flight, t.Touched, t.must = doc, Flight{}, false, true
+	t.Flight = Flight{}
 }
 
 func (t *step) confirm(ev Confirm) {
@@ -310,6 +311,8 @@ func (t *step) confirm(ev Confirm) {
 	case ev.Stamp == t.Running.Stamp && t.Running.Exists():
 	case f.Phase == Trying && ev.Stamp == f.Doc.Stamp && !t.Next.Exists() && t.now.Mono < t.until:
 		t.commit()
+	case f.Phase == Trying && ev.Stamp == f.Doc.Stamp:
+		err = wire.New(wire.CodeWrongState, "", "the document's trial is over")
 	case f.Phase != Idle && ev.Stamp == f.Doc.Stamp:
 		err = wire.New(wire.CodeWrongState, "", fmt.Sprintf("the document is %s, not being tried", f.Phase))
 	case t.Last != nil && ev.Stamp == t.Last.Stamp():
@@ -404,8 +407,16 @@ func (t *step) tick() {
 
 func (t *step) do(e Effect) { t.effects = append(t.effects, e) }
 
+func (t *step) report() {
+	running, last := t.State.Report()
+	t.do(Report{Running: running, Last: last})
+}
+
+// mustSave says that the rest of this step is only true once it has been saved.
+func (t *step) mustSave() { t.must, t.stalls, t.trouble = true, 0, nil }
+
 // attempt records how far the flight has come, and reports it.
 func (t *step) attempt(state wire.State, err *wire.Error) {
 	t.Last = attempt(t.Flight.Doc, state, err, t.Flight.Attempt, t.now.Wall)
-	t.do(Report{})
+	t.report()
 }
