@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/sha256"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,6 +113,9 @@ func (a *API) route(pattern string, e endpoint) {
 type Problem struct {
 	Error *wire.Error `json:"error"`
 }
+
+// Routes lists what is answered, as "METHOD /path".
+func (a *API) Routes() []string { return slices.Clone(a.routes) }
 
 // begin counts a request in, unless the API has stopped.
 func (a *API) begin() bool {

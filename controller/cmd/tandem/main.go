@@ -1,0 +1,23 @@
+// Command tandem is the operator's side of a Tandem controller.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+
+	"tandem.internal/controller/internal/cli"
+	"tandem.internal/shared/settings"
+)
+
+func main() {
+	settings.Main(func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+		out, width := cli.Terminal(os.Stdout)
+		errs, errWidth := cli.Terminal(os.Stderr)
+		return cli.Run(ctx, args, cli.IO{
+			In: os.Stdin, Out: stdout, Err: stderr, Env: os.LookupEnv, Now: time.Now, Zone: time.Local,
+			User: cli.User(os.LookupEnv), OutTerminal: out, ErrTerminal: errs, Width: max(width, errWidth),
+		})
+	})
+}

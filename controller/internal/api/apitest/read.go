@@ -1,0 +1,227 @@
+package apitest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// ConfigStatus returns State.Config.
+func (u *Unit) ConfigStatus(ctx context.Context) (view.ConfigStatus, error) {
+	s, leave, err := u.enter(ctx, "ConfigStatus")
+	if err != nil {
+		return view.ConfigStatus{}, err
+	}
+	defer leave()
+	return s.Config, nil
+}
+
+// Config returns one of State.Documents.
+func (u *Unit) Config(ctx context.Context, version string) ([]byte, error) {
+	s, leave, err := u.enter(ctx, "Config")
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return s.document(version)
+}
+
+func (s *State) document(version string) ([]byte, error) {
+	version = cmp.Or(version, s.Config.Version)
+	doc, ok := s.Documents[version]
+	if !ok && version == "" {
+		return nil, wire.New(wire.CodeNotFound, "", "no unit configuration is installed")
+	}
+	if !ok {
+		return nil, wire.New(wire.CodeNotFound, "", "version "+version+" was never accepted here")
+	}
+	return doc, nil
+}
+
+// History returns State.Versions.
+func (u *Unit) History(ctx context.Context) ([]view.Version, error) {
+	s, leave, err := u.enter(ctx, "History")
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return slices.Clone(s.Versions), nil
+}
+
+// parsed returns the installed configuration and what is known of a node.
+func (s *State) parsed(node, nodeType string) (*unitconfig.UnitConfig, view.Node, error) {
+	doc, err := s.document("")
+	if err != nil {
+		return nil, view.Node{}, err
+	}
+	i := slices.IndexFunc(s.Nodes, func(n view.Node) bool { return n.Node == node })
+	if i < 0 && nodeType == "" {
+		return nil, view.Node{}, wire.New(wire.CodeNotFound, "", "no node "+node+" is known; give its type")
+	}
+	n := view.Node{Node: node}
+	if i >= 0 {
+		n = s.Nodes[i]
+	}
+	n.Type = cmp.Or(nodeType, n.Type)
+	uc, problems := unitconfig.Parse(doc)
+	return uc, n, problems.Err()
+}
+
+// Resolved resolves the installed document.
+func (u *Unit) Resolved(ctx context.Context, node, nodeType string) (view.Resolved, error) {
+	s, leave, err := u.enter(ctx, "Resolved")
+	if err != nil {
+		return view.Resolved{}, err
+	}
+	defer leave()
+	uc, n, err := s.parsed(node, nodeType)
+	if err != nil {
+		return view.Resolved{}, err
+	}
+	c, src := unitconfig.Resolve(uc, node, n.Type)
+	body := unitconfig.EncodeNode(c)
+	return view.Resolved{Node: node, Type: n.Type, Rule: string(src.Rule), Entry: src.Pointer(), Hash: wire.Hash(body), Document: body}, nil
+}
+
+// Explain explains from the installed document.
+func (u *Unit) Explain(ctx context.Context, node, pointer string) (view.Explanation, error) {
+	s, leave, err := u.enter(ctx, "Explain")
+	if err != nil {
+		return view.Explanation{}, err
+	}
+	defer leave()
+	uc, n, err := s.parsed(node, "")
+	if err != nil {
+		return view.Explanation{}, err
+	}
+	x, err := unitconfig.Explain(uc, node, n.Type, pointer)
+	if err != nil {
+		return view.Explanation{}, err
+	}
+	out := view.Explanation{Node: node, Pointer: pointer, Value: x.Value, Rule: string(x.Source.Rule), Source: x.From, Why: x.Why, Version: uc.Version}
+	if d, ok := n.Documents[wire.KindConfig]; ok {
+		if out.InForce = d.InSync; d.Running != nil {
+			out.Running = d.Running.Version
+		}
+		if d.Last != nil {
+			out.State, out.Error = d.Last.State, d.Last.Error
+		}
+	}
+	return out, nil
+}
+
+// Nodes is State.Nodes.
+func (u *Unit) Nodes(ctx context.Context) ([]view.Node, error) {
+	s, leave, err := u.enter(ctx, "Nodes")
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return slices.Clone(s.Nodes), nil
+}
+
+// Node is one of State.Nodes.
+func (u *Unit) Node(ctx context.Context, node string) (view.Node, error) {
+	s, leave, err := u.enter(ctx, "Node")
+	if err != nil {
+		return view.Node{}, err
+	}
+	defer leave()
+	for _, n := range s.Nodes {
+		if n.Node == node {
+			return n, nil
+		}
+	}
+	return view.Node{}, wire.New(wire.CodeNotFound, "", "no node "+node+" is known")
+}
+
+// Status returns State.Status with State.Config in it.
+func (u *Unit) Status(ctx context.Context) (view.UnitStatus, error) {
+	s, leave, err := u.enter(ctx, "Status")
+	if err != nil {
+		return view.UnitStatus{}, err
+	}
+	defer leave()
+	st := s.Status
+	st.Config = s.Config
+	return st, nil
+}
+
+// Entries filters State.Entries.
+func (u *Unit) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, error) {
+	s, leave, err := u.enter(ctx, "Entries")
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	limit := cmp.Or(f.Limit, 1000)
+	var out []view.Entry
+	for i := range s.Entries {
+		e := s.Entries[i]
+		if f.Reverse {
+			e = s.Entries[len(s.Entries)-1-i]
+		}
+		if e.Seq >= f.From && (f.Node == "" || f.Node == e.Node) && (len(f.Types) == 0 || slices.Contains(f.Types, e.Type)) && len(out) < limit {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// Verify reports State.Damage.
+func (u *Unit) Verify(ctx context.Context) (bool, string, error) {
+	s, leave, err := u.enter(ctx, "Verify")
+	if err != nil {
+		return false, "", err
+	}
+	defer leave()
+	if s.Damage != "" {
+		return false, s.Damage, nil
+	}
+	return true, fmt.Sprintf("%d records, all as they were written", len(s.Entries)), nil
+}
+
+// Export writes State.Entries; if told to fail it does so after the first.
+func (u *Unit) Export(ctx context.Context, w io.Writer) error {
+	u.mu.Lock()
+	entries, fail := slices.Clone(u.state.Entries), u.state.Fail["Export"]
+	u.mu.Unlock()
+	for _, e := range entries {
+		line, err := json.Marshal(e, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return err
+		}
+		if fail != nil {
+			return fail
+		}
+	}
+	return fail
+}
+
+// Backup writes some bytes; if told to fail it does so after half of them.
+func (u *Unit) Backup(ctx context.Context, w io.Writer) error {
+	u.mu.Lock()
+	fail := u.state.Fail["Backup"]
+	u.mu.Unlock()
+	for i := range 8 {
+		if fail != nil && i == 4 {
+			return fail
+		}
+		if _, err := w.Write(slices.Repeat([]byte{byte(i)}, 4096)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package api_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/view"
+)
+
+// shapes are the types that examples of the document are read by.
+var shapes = map[string]func() any{
+	"Rollback":     func() any { return new(api.Rollback) },
+	"Result":       func() any { return new(view.Result) },
+	"ConfigStatus": func() any { return new(view.ConfigStatus) },
+	"History":      func() any { return new(api.History) },
+	"Resolved":     func() any { return new(view.Resolved) },
+	"Explanation":  func() any { return new(view.Explanation) },
+	"Nodes":        func() any { return new(api.Nodes) },
+	"Verification": func() any { return new(api.Verification) },
+	"UnitStatus":   func() any { return new(view.UnitStatus) },
+	"Problem":      func() any { return new(api.Problem) },
+	"Entry":        func() any { return new(view.Entry) },
+	"NodeChange":   func() any { return new(api.NodeChange) },
+}
+
+// TestDocument: shared/docs/http.md names every route and no other, and its examples are what the
+// types read.
+func TestDocument(t *testing.T) {
+	text, err := os.ReadFile("../../../shared/docs/http.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented, shown []string
+	var block []string
+	kind := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "```") && kind == "":
+			kind, block = strings.TrimPrefix(line, "```"), nil
+		case line == "```":
+			format, shape, _ := strings.Cut(kind, " ")
+			kind = ""
+			shown = append(shown, shape)
+			if shapes[shape] == nil {
+				t.Errorf("an example of %q, which is no shape of the API", shape)
+				continue
+			}
+			if format == "json" {
+				block = []string{strings.Join(block, "\n")}
+			}
+			for _, example := range block {
+				if example == "" {
+					continue // a keep-alive
+				}
+				v := shapes[shape]()
+				if err := json.Unmarshal([]byte(example), v, json.RejectUnknownMembers(true)); err != nil {
+					t.Errorf("%s: %v\n%s", shape, err, example)
+				}
+			}
+		case kind != "":
+			block = append(block, line)
+		case strings.HasPrefix(line, "| `"):
+			documented = append(documented, strings.Split(line, "`")[1])
+		}
+	}
+	for shape := range shapes {
+		if !slices.Contains(shown, shape) {
+			t.Errorf("there is no example of %s", shape)
+		}
+	}
+	routes := api.New(apitest.New(apitest.State{}), api.Config{}).Routes()
+	for _, r := range routes {
+		if !slices.Contains(documented, r) {
+			t.Errorf("%s is not documented", r)
+		}
+	}
+	for _, r := range documented {
+		if !slices.Contains(routes, r) {
+			t.Errorf("%s is documented, but does not exist", r)
+		}
+	}
+}

@@ -1,0 +1,297 @@
+// Package cli owns the operator's program, tandem: its commands, what they print and how they
+// exit. The commands and exit statuses are those of the product's command reference.
+//
+// It guarantees that
+//   - standard output has results only, errors and progress go to standard error, and with --json
+//     both are JSON of a stable shape (those of package view and of the HTTP API);
+//   - a file that is malformed is refused with every place in it before a controller is asked;
+//   - nothing that a node or a document says can move the cursor or change the colours of a terminal.
+//
+// It must not decide anything about a unit: that is the controller's part. Everything that it takes
+// from its surroundings comes in by IO, so that tests run the program as people do.
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/client"
+	"tandem.internal/shared/settings"
+	"tandem.internal/shared/wire"
+)
+
+// IO is the program's surroundings.
+type IO struct {
+	In          io.Reader
+	Out, Err    io.Writer
+	Env         func(string) (string, bool)
+	Now         func() time.Time
+	Zone        *time.Location // of the times shown
+	User        string         // who is at the keyboard; a claim that the journal notes
+	OutTerminal bool           // Out is somebody's terminal
+	ErrTerminal bool           // Err is
+	Width       int            // columns of the terminal; 0: unknown
+}
+
+// The exit statuses.
+const (
+	exitOK          = 0
+	exitRefused     = 1
+	exitUsage       = 2
+	exitUnreachable = 3
+	exitIncomplete  = 4
+)
+
+// app is one run of the program.
+type app struct {
+	IO
+	out     *bufio.Writer
+	colours bool // Out takes colours
+
+	json      bool
+	socket    string
+	url       string
+	tokenFile string
+	timeout   duration
+}
+
+// Run runs the program and returns its exit status. When ctx ends, so does whatever it waits for.
+func Run(ctx context.Context, args []string, surroundings IO) int {
+	a := &app{IO: surroundings, out: bufio.NewWriter(surroundings.Out), timeout: duration(30 * time.Second)}
+	noColor, _ := a.Env("NO_COLOR")
+	term, _ := a.Env("TERM")
+	a.colours = a.OutTerminal && noColor == "" && term != "dumb"
+	end := slices.Index(args, "--")
+	if end < 0 {
+		end = len(args)
+	}
+	asked := slices.Contains(args[:end], "--json") // also if the flags turn out to be unreadable
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	a.json = a.json || asked
+	if flushed := a.out.Flush(); flushed != nil && err == nil {
+		err = fmt.Errorf("writing the output: %w", flushed)
+	}
+	if err == nil {
+		return exitOK
+	}
+	f := asFailure(err)
+	a.report(f)
+	return f.exit
+}
+
+func (a *app) root() *cobra.Command {
+	root := a.group("tandem", "Keep every node of a unit on the configuration it should have",
+		"  tandem config apply unit.json --wait\n  tandem nodes\n  tandem config explain --node node-1 /alertRules/ram/maxThreshold",
+		a.config(), a.nodes(), a.node(), a.events(), a.journal(), a.unit(), a.version())
+	root.Long = `tandem is the operator's side of a Tandem controller.
+
+It talks to the controller on a unix socket, whose file mode says who may, or over
+HTTP with a token. Exit status: 0 done; 1 refused by a rule; 2 usage or malformed
+input; 3 the controller cannot be reached; 4 accepted, but not every node got there.`
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetIn(a.In)
+	root.SetOut(a.out)
+	root.SetErr(a.Err)
+	root.SetFlagErrorFunc(flagError)
+	root.CompletionOptions.HiddenDefaultCmd = false
+	flags := root.PersistentFlags()
+	flags.BoolVar(&a.json, "json", false, "print JSON, errors too")
+	flags.StringVar(&a.socket, "socket", "", "the controller's unix `socket` (variable TANDEM_SOCKET, default "+api.DefaultSocket+")")
+	flags.StringVar(&a.url, "url", "", "the controller's `address`, such as http://127.0.0.1:8080, instead of a socket (variable TANDEM_URL)")
+	flags.StringVar(&a.tokenFile, "token-file", "", "`file` with the token for --url (variable TANDEM_TOKEN has the token itself)")
+	flags.Var(&a.timeout, "timeout", "longest wait for an answer")
+	return root
+}
+
+// group is a command that only has commands.
+func (a *app) group(use, short, example string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Example: example, Args: cobra.ArbitraryArgs, SuggestionsMinimumDistance: 2}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage("%s needs a command: %s; %s --help explains them", c.CommandPath(), strings.Join(names(c), ", "), c.CommandPath())
+		}
+		return usage("%q is no command of %s%s", args[0], c.CommandPath(), suggestion(args[0], names(c), "it has "+strings.Join(names(c), ", ")))
+	}
+	c.AddCommand(commands...)
+	return c
+}
+
+// names lists a command's commands.
+func names(c *cobra.Command) []string {
+	var list []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			list = append(list, sub.Name())
+		}
+	}
+	return list
+}
+
+// suggestion ends a message about a name that does not exist.
+func suggestion(name string, known []string, otherwise string) string {
+	c := &cobra.Command{SuggestionsMinimumDistance: max(1, min(2, len(name)/3))}
+	for _, k := range known {
+		c.AddCommand(&cobra.Command{Use: k, Run: func(*cobra.Command, []string) {}})
+	}
+	near := c.SuggestionsFor(name)
+	switch {
+	case len(near) == 1:
+		return "; did you mean " + near[0] + "?"
+	case len(near) > 1 && len(near) <= 4:
+		return "; did you mean one of " + strings.Join(near, ", ") + "?"
+	case otherwise != "":
+		return "; " + otherwise
+	}
+	return ""
+}
+
+// flagError says what is wrong with a flag in our words.
+func flagError(c *cobra.Command, err error) error {
+	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		var known []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
+		name := e.GetSpecifiedName()
+		if len(name) == 1 {
+			return usage("%s has no flag -%s; %s --help lists its flags", c.CommandPath(), name, c.CommandPath())
+		}
+		return usage("%s has no flag --%s%s", c.CommandPath(), name, suggestion("--"+name, known, c.CommandPath()+" --help lists its flags"))
+	}
+	if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return usage("%s: --%s needs a value", c.CommandPath(), e.GetFlag().Name)
+	}
+	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		why := e.Unwrap().Error()
+		if _, ok := errors.AsType[*strconv.NumError](err); ok {
+			why = fmt.Sprintf("%.80q is not a whole number", e.GetValue())
+		}
+		return usage("%s: --%s: %s", c.CommandPath(), e.GetFlag().Name, why)
+	}
+	return usage("%s: %s", c.CommandPath(), err)
+}
+
+// want checks the number of arguments; the last may be optional, in brackets.
+func want(placeholders ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) < len(placeholders) {
+			return usage("%s needs %s; for example:\n%s", c.CommandPath(), strings.Join(placeholders[len(args):], " and "), c.Example)
+		}
+		if len(args) == len(placeholders) {
+			return nil
+		}
+		if c.Flags().Lookup("wait") != nil {
+			for _, arg := range args {
+				if _, err := parseDuration(arg); err == nil {
+					return usage("%s: %q is one argument too many; a time to wait is written --wait=%s", c.CommandPath(), arg, arg)
+				}
+			}
+		}
+		takes := strings.Join(placeholders, " and ")
+		return usage("%s takes %s; %q is one argument too many", c.CommandPath(), cmp.Or(takes, "no argument"), args[len(placeholders)])
+	}
+}
+
+// client connects to the controller that flags and variables name. The caller closes it.
+func (a *app) client() (*client.Client, error) {
+	o := client.Options{Socket: a.socket, URL: a.url, User: a.User, Timeout: time.Duration(a.timeout)}
+	if o.Socket != "" && o.URL != "" {
+		return nil, usage("--socket and --url exclude each other")
+	}
+	if o.Socket == "" && o.URL == "" {
+		o.Socket, _ = a.Env("TANDEM_SOCKET")
+		o.URL, _ = a.Env("TANDEM_URL")
+		if o.Socket != "" && o.URL != "" {
+			return nil, usage("TANDEM_SOCKET and TANDEM_URL are both set; unset one, or choose with --socket or --url")
+		}
+	}
+	if o.URL == "" {
+		if a.tokenFile != "" {
+			return nil, usage("--token-file goes with --url: a socket needs no token")
+		}
+		o.Socket = cmp.Or(o.Socket, api.DefaultSocket)
+		return client.New(o)
+	}
+	if a.tokenFile != "" {
+		text, err := os.ReadFile(a.tokenFile)
+		if err != nil {
+			return nil, unreadable(a.tokenFile, err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' && o.Token == "" {
+				o.Token = line
+			}
+		}
+		if o.Token == "" {
+			return nil, usage("there is no token in %s", a.tokenFile)
+		}
+	} else {
+		o.Token, _ = a.Env("TANDEM_TOKEN")
+	}
+	return client.New(o)
+}
+
+// with runs f with a connection.
+func (a *app) with(f func(*client.Client) error) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return f(c)
+}
+
+// print writes to standard output. The buffer keeps an error and returns it from Flush.
+func (a *app) print(format string, args ...any) {
+	fmt.Fprintf(a.out, format, args...)
+}
+
+// printJSON writes v on one line.
+func (a *app) printJSON(v any) error {
+	if err := json.MarshalWrite(a.out, v, json.Deterministic(true)); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	a.print("\n")
+	return nil
+}
+
+// printDocument writes JSON for people: indented.
+func (a *app) printDocument(doc jsontext.Value) error {
+	doc = slices.Clone(doc)
+	if err := doc.Indent(jsontext.WithIndent("  ")); err != nil {
+		return fmt.Errorf("reading the document: %w", err)
+	}
+	a.print("%s\n", doc)
+	return nil
+}
+
+func (a *app) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print this program's version", Example: "  tandem version", Args: want(),
+		RunE: func(*cobra.Command, []string) error {
+			if a.json {
+				return a.printJSON(struct {
+					Version string `json:"version"`
+					Wire    int    `json:"wire"`
+				}{settings.Version, wire.Version})
+			}
+			a.print("tandem %s, wire version %d\n", settings.Version, wire.Version)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tandem.internal/controller/internal/api/apitest"
+)
+
+// TestMistakes: what people mistype, and what they are told.
+func TestMistakes(t *testing.T) {
+	b := newBench(t, apitest.Sample())
+	good := b.write("good.json", string(apitest.Document("2.1.0")))
+	b.write("empty.json", "")
+	b.write("cut.json", `{"formatVersion": "7", "version": "2.1.0", "nodes": [{"node": `)
+	b.write("long.json", `{"formatVersion":"7","version":"2.1.0",`+strings.Repeat(" ", 300)+`"nodes":{},`+strings.Repeat(" ", 300)+`"x":1}`)
+	var many strings.Builder
+	many.WriteString(`{"formatVersion":"7","version":"2.1.0","nodes":[]`)
+	for i := range 30 {
+		many.WriteString(",\n\"unknown" + string(rune('a'+i%26)) + strings.Repeat("x", i) + "\": 1")
+	}
+	b.write("many.json", many.String()+"}")
+	var all strings.Builder
+	for _, args := range []string{
+		"", "confg", "config", "config aply x", "config x", "nods", "node", "node a/b", "node node-1 node-2", "nodes --wacth", "nodes -x",
+		"config apply", "config apply DIR/none.json", "config apply DIR", "config apply DIR/empty.json", "config apply DIR/cut.json",
+		"config apply DIR/long.json", "config check --offline DIR/many.json", "config apply DIR/good.json --wait 10s", "config apply DIR/good.json DIR/good.json",
+		"config apply DIR/good.json --try soon", "config apply DIR/good.json --try -2m", "config apply DIR/good.json --try P1M", "config apply DIR/good.json --wait=0s", "config apply DIR/good.json --try",
+		"config show --node", "config show --node x/y", "config show --node node-1 --version 2.0.0", "config show --version not-a-version",
+		"config resolve DIR/good.json", "config resolve --node node-1", "config explain /version", "config explain --node node-1", "config explain --node node-1 version",
+		"config diff 1.9.0", "config diff - -", "config diff v1.9.0 2.0.0", "config history --limit -1", "config history --limit many",
+		"config rollback 1.9.0 --as two", "events --limit 0", "events --node x/y", "events --after x", "unit", "unit stat", "journal", "journal verfy",
+		"journal backup", "journal backup DIR/good.json", "journal backup DIR/none/x.db", "journal export -o DIR/good.json",
+		"journal verify --file DIR/none.db", "journal verify --file DIR/good.json", "journal backup DIR/x.db --file DIR/good.json",
+		"--socket DIR/control.sock --url TCP nodes", "--socket DIR/none.sock nodes", "--socket DIR/good.json nodes",
+		"--url ftp://x nodes", "--url http://127.0.0.1:1 nodes", "--url TCP nodes", "--token-file DIR/good.json nodes", "--url TCP --token-file DIR/none nodes",
+		"--url TCP --token-file DIR/empty.json nodes", "--url TCP --token-file DIR/good.json nodes", "version x", "--timeout 0s nodes",
+		"--socket " + strings.Repeat("long", 40) + " nodes",
+	} {
+		run := strings.Fields(strings.NewReplacer("DIR", b.dir, "TCP", b.tcp).Replace(args))
+		all.WriteString(b.transcript("", run...) + "\n")
+	}
+	golden(t, "mistakes", all.String())
+	if _, err := os.Stat(good); err != nil {
+		t.Error(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(b.dir, ".*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+func TestStandardInput(t *testing.T) {
+	b := newBench(t, apitest.Sample())
+	golden(t, "stdin", b.transcript(string(apitest.Document("2.1.0")), "config", "apply", "-")+
+		b.transcript(malformed, "config", "apply", "-")+
+		b.transcript(string(apitest.Document("3.0.0")), "config", "diff", "2.0.0", "-"))
+}
+
+func TestDoors(t *testing.T) {
+	b := newBench(t, apitest.Sample())
+	file := b.write("token", "# mine\n\n"+token+"\n")
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		args []string
+		exit int
+	}{
+		{"url and token file", map[string]string{}, []string{"--url", b.tcp + "/", "--token-file", file}, 0},
+		{"url and token from the environment", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": token}, nil, 0},
+		{"wrong token", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": "wrong"}, nil, exitRefused},
+		{"flag above environment", map[string]string{"TANDEM_URL": "http://127.0.0.1:1"}, []string{"--socket", b.socket}, 0},
+		{"two doors in the environment", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_SOCKET": b.socket}, nil, exitUsage},
+	} {
+		b.env = c.env
+		stdout, stderr, exit := b.run("", append([]string{"nodes"}, c.args...)...)
+		if exit != c.exit || (exit == 0) != strings.Contains(stdout, "node-1") {
+			t.Errorf("%s: status %d\n%s%s", c.name, exit, stdout, stderr)
+		}
+		if strings.Contains(stdout+stderr, token) {
+			t.Errorf("%s shows the token", c.name)
+		}
+	}
+	b.env = map[string]string{"TANDEM_SOCKET": b.socket}
+	b.unit.Do(func(s *apitest.State) { s.Documents["2.0.0"] = apitest.Document("2.0.0") })
+	if _, stderr, exit := b.run("", "config", "rollback", "1.9.0", "--as", "2.0.1"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	b.unit.Do(func(s *apitest.State) {
+		if !strings.HasPrefix(s.Who, "uid:") || !strings.Contains(s.Who, " for alice") {
+			t.Errorf("the journal would have %q", s.Who)
+		}
+	})
+}
+
+func TestNobodyListens(t *testing.T) {
+	b := newBench(t, apitest.Sample())
+	b.stop()
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: b.socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "nobody-listens", b.transcript("", "nodes"))
+}
+
+// TestStuckController: a controller that takes the connection and says nothing costs --timeout.
+func TestStuckController(t *testing.T) {
+	b := newBench(t, apitest.Sample())
+	b.stop()
+	l, err := net.Listen("unix", b.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	golden(t, "stuck", b.transcript("", "nodes", "--timeout", "20ms")+b.transcript("", "nodes", "--watch", "--timeout", "20ms"))
+	ctx, cancel := context.WithCancel(context.Background())
+	b.ctx = ctx
+	cancel()
+	golden(t, "interrupted", b.transcript("", "nodes"))
+}
+
+// TestStrangers: what answers is not a controller.
+func TestStrangers(t *testing.T) {
+	b := newBench(t, apitest.Sample())
+	b.stop()
+	for name, answer := range map[string]string{
+		"html":     "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
+		"404":      "HTTP/1.1 404 Not Found\r\nContent-Length: 6\r\n\r\n<html>",
+		"redirect": "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+		"cut":      "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
+		"smtp":     "220 mail ready\r\n",
+	} {
+		for _, args := range [][]string{{"nodes"}, {"events"}, {"config", "confirm"}, {"journal", "export"}} {
+			if name == "html" && args[0] == "journal" {
+				continue // an export is passed on as it is
+			}
+			l, err := net.Listen("unix", b.socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() {
+				c, err := l.Accept()
+				if err != nil {
+					ended <- err
+					return
+				}
+				_, err = c.Read(make([]byte, 4096))
+				if err == nil {
+					_, err = c.Write([]byte(answer))
+				}
+				ended <- errors.Join(err, c.Close())
+			}()
+			_, stderr, exit := b.run("", args...)
+			if exit != exitUnreachable || !strings.HasPrefix(stderr, "tandem: unavailable: ") {
+				t.Errorf("%s, %v: status %d, %s", name, args, exit, stderr)
+			}
+			if err := errors.Join(<-ended, l.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestOutputThatCannotBeWritten is an error, not a success.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	b := newBench(t, apitest.Sample())
+	var errs bytes.Buffer
+	io := b.io
+	io.In, io.Out, io.Err = strings.NewReader(""), full{}, &errs
+	io.Env = func(k string) (string, bool) { v, ok := b.env[k]; return v, ok }
+	for _, args := range [][]string{{"nodes"}, {"config", "show"}, {"journal", "export"}, {"version"}, {"events", "--json"}, {"nodes", "--watch"}} {
+		errs.Reset()
+		if exit := Run(context.Background(), args, io); exit != exitRefused || !strings.Contains(errs.String(), "no space") {
+			t.Errorf("%v: status %d, %s", args, exit, errs.String())
+		}
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+// TestDownloadsThatFail leave no file.
+func TestDownloadsThatFail(t *testing.T) {
+	s := apitest.Sample()
+	s.Fail = map[string]error{"Backup": errors.New("disk"), "Export": errors.New("disk")}
+	b := newBench(t, s)
+	for _, args := range [][]string{{"journal", "backup", b.dir + "/b.db"}, {"journal", "export", "-o", b.dir + "/b.db"}} {
+		if _, stderr, exit := b.run("", args...); exit != exitUnreachable || !strings.Contains(stderr, "cut off") {
+			t.Errorf("%v: status %d, %s", args, exit, stderr)
+		}
+		if left, err := filepath.Glob(b.dir + "/*b.db*"); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v %v", left, err)
+		}
+	}
+}
+
+func TestDurations(t *testing.T) {
+	for text, want := range map[string]time.Duration{"2m": 2 * time.Minute, "PT2M": 2 * time.Minute, "90s": 90 * time.Second, "P1D": 24 * time.Hour} {
+		if got, err := parseDuration(text); err != nil || got != want {
+			t.Errorf("%s: %v %v", text, got, err)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/api/apitest"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bench is a controller's API on a real socket, and a program run against it.
+type bench struct {
+	t      *testing.T
+	unit   *apitest.Unit
+	dir    string
+	socket string
+	tcp    string // address, if asked for
+	env    map[string]string
+	stop   func()
+	io     IO
+	ctx    context.Context
+}
+
+const token = "a-token-of-good-length"
+
+func newBench(t *testing.T, s apitest.State) *bench {
+	t.Helper()
+	b := &bench{t: t, unit: apitest.New(s), dir: t.TempDir(), env: map[string]string{}, ctx: context.Background()}
+	b.socket = filepath.Join(b.dir, "control.sock")
+	l, err := api.ListenUnix(b.socket, 0o660)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tcp, err := api.ListenTCP("127.0.0.1:0", []string{token}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.tcp = "http://" + tcp.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	a := api.New(b.unit, api.Config{Tokens: []string{token}, WatchEvery: time.Millisecond})
+	go func() { served <- a.Serve(ctx, []net.Listener{l, tcp}...) }()
+	b.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(b.stop)
+	b.env["TANDEM_SOCKET"] = b.socket
+	now := apitest.Now
+	b.io = IO{Now: func() time.Time { return now }, Zone: time.UTC, User: "alice"}
+	return b
+}
+
+// run runs the program once.
+func (b *bench) run(stdin string, args ...string) (stdout, stderr string, exit int) {
+	b.t.Helper()
+	var out, errs bytes.Buffer
+	io := b.io
+	io.In, io.Out, io.Err = strings.NewReader(stdin), &out, &errs
+	io.Env = func(k string) (string, bool) { v, ok := b.env[k]; return v, ok }
+	exit = Run(b.ctx, args, io)
+	return out.String(), errs.String(), exit
+}
+
+// transcript runs the program and writes down what a person would see.
+func (b *bench) transcript(stdin string, args ...string) string {
+	b.t.Helper()
+	stdout, stderr, exit := b.run(stdin, args...)
+	var t strings.Builder
+	fmt.Fprintf(&t, "$ tandem %s\n", strings.Join(args, " "))
+	if stdin != "" {
+		fmt.Fprintf(&t, "(standard input: %d bytes)\n", len(stdin))
+	}
+	t.WriteString(stdout)
+	if stderr != "" {
+		t.WriteString("--- standard error\n" + stderr)
+	}
+	fmt.Fprintf(&t, "--- exit status %d\n", exit)
+	return strings.NewReplacer(b.dir, "DIR", b.tcp, "TCP").Replace(t.String())
+}
+
+// golden compares with testdata/name.golden.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("%s does not exist; run with -update\n%s", path, got)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; run with -update if it is right\n--- got\n%s--- want\n%s", path, got, want)
+	}
+}
+
+// write puts a file into the bench's directory.
+func (b *bench) write(name, text string) string {
+	b.t.Helper()
+	path := filepath.Join(b.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// followed runs a command that does not end by itself. Each time what it has written ends in one of
+// the marks, the step of that mark is taken; after the last it is interrupted.
+func followed(t *testing.T, terminal bool, marks []string, step func(int, *apitest.State), args ...string) (out string, exit int) {
+	t.Helper()
+	b := newBench(t, apitest.Sample())
+	ctx, interrupt := context.WithCancel(context.Background())
+	defer interrupt()
+	seen := make(chan string, 100)
+	var buf, errs bytes.Buffer
+	io := b.io
+	io.Out, io.Err, io.OutTerminal, io.Width = writer(func(text []byte) (int, error) {
+		n, err := buf.Write(text)
+		seen <- buf.String()
+		return n, err
+	}), &errs, terminal, 100
+	io.Env = func(k string) (string, bool) { v, ok := b.env[k]; return v, ok }
+	ended := make(chan int, 1)
+	go func() { ended <- Run(ctx, args, io) }()
+	for i, mark := range marks {
+		for text := ""; strings.Count(text, mark) == 0; {
+			select {
+			case text = <-seen:
+			case exit = <-ended:
+				t.Fatalf("ended with %d before %q: %s%s", exit, mark, buf.String(), errs.String())
+			case <-time.After(10 * time.Second):
+				t.Fatalf("no %q in %s", mark, buf.String())
+			}
+		}
+		b.unit.Do(func(s *apitest.State) { step(i, s) })
+	}
+	interrupt()
+	exit = <-ended
+	return buf.String() + errs.String(), exit
+}
+
+func TestNodesAreWatched(t *testing.T) {
+	back := func(i int, s *apitest.State) {
+		if i == 0 {
+			s.Nodes[3].Online, s.Nodes[3].Since = true, apitest.Now
+		}
+		if i == 1 {
+			s.Nodes = s.Nodes[1:]
+		}
+	}
+	for name, c := range map[string]struct {
+		terminal bool
+		marks    []string
+		args     []string
+	}{
+		"watch":      {false, []string{"in step\n", "node-4 online", "node-1 is not known"}, []string{"nodes", "--watch"}},
+		"watch-tty":  {true, []string{"4 nodes, 3 online", "4 nodes, 4 online", "3 nodes, 3 online"}, []string{"nodes", "--watch"}},
+		"watch-json": {false, []string{`{"complete":true}`, `"node":"node-4","type":"secondaryType","online":true`, `"gone":"node-1"`}, []string{"nodes", "--watch", "--json"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, exit := followed(t, c.terminal, c.marks, back, c.args...)
+			if exit != 0 {
+				t.Errorf("status %d, %s", exit, out)
+			}
+			if !c.terminal && strings.Contains(out, "\x1b") {
+				t.Errorf("terminal codes in %q", out)
+			}
+			if name == "watch" {
+				golden(t, "nodes-watch", out)
+			}
+			if name == "watch-tty" && (!strings.HasPrefix(out, "\x1b[H\x1b[2J\x1b[1mNODE") || !strings.Contains(out, "\x1b[32minstalled\x1b[0m")) {
+				t.Errorf("%q", out)
+			}
+		})
+	}
+}
+
+func TestEventsAreFollowed(t *testing.T) {
+	add := func(i int, s *apitest.State) {
+		s.Entries = append(s.Entries, view.Entry{Seq: uint64(15 + i), At: apitest.Now, Type: "event", Node: "a-node-with-a-long-name", Data: []byte(`"\u001b[2J"`)})
+	}
+	out, exit := followed(t, false, []string{`{"up":false}`, "15  ", "16  "}, add, "events", "--follow", "--limit", "2")
+	if exit != 0 {
+		t.Errorf("status %d", exit)
+	}
+	golden(t, "events-follow", out)
+	out, exit = followed(t, false, []string{`{"up":false}`, `"seq":15`}, add, "events", "--follow", "--after", "12", "--json")
+	if exit != 0 || strings.Count(out, "\n") < 3 || strings.Contains(out, `"seq":12,`) {
+		t.Errorf("status %d: %s", exit, out)
+	}
+}
+
+// TestFollowersLearnOfTheEnd: when the controller stops, they do not end as if all was well.
+func TestFollowersLearnOfTheEnd(t *testing.T) {
+	for _, args := range [][]string{{"events", "--follow"}, {"nodes", "--watch"}} {
+		b := newBench(t, apitest.Sample())
+		var errs bytes.Buffer
+		wrote := make(chan struct{}, 100)
+		io := b.io
+		io.Out = writer(func(text []byte) (int, error) { wrote <- struct{}{}; return len(text), nil })
+		io.Err = &errs
+		io.Env = func(k string) (string, bool) { v, ok := b.env[k]; return v, ok }
+		ended := make(chan int, 1)
+		go func() { ended <- Run(context.Background(), args, io) }()
+		<-wrote
+		b.stop()
+		if exit := <-ended; exit != exitUnreachable {
+			t.Errorf("%v: status %d, %s", args, exit, errs.String())
+		}
+	}
+}
+
+// TestJournalFiles: verify, export and backup of a real journal, without a controller.
+func TestJournalFiles(t *testing.T) {
+	b := newBench(t, apitest.Sample())
+	b.stop()
+	path := filepath.Join(b.dir, "journal.db")
+	j, err := journal.Open(path, journal.Options{Now: func() time.Time { return apitest.Now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Append(&journal.Batch{Records: []record.Record{
+		{At: apitest.Now, Type: record.Opened, Data: []byte(`{}`)},
+		{At: apitest.Now, Type: record.Note, Who: "uid:0(root)", Data: []byte(`{"text":"hello"}`)},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	locked := b.transcript("", "journal", "verify", "--file", path)
+	if !strings.Contains(locked, "--- exit status 3") || !strings.Contains(locked, "in use") {
+		t.Errorf("a journal in use: %s", locked)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"journal", "verify", "--file", path}, {"journal", "verify", "--file", path, "--json"},
+		{"journal", "backup", filepath.Join(b.dir, "copy.db"), "--file", path},
+		{"journal", "verify", "--file", filepath.Join(b.dir, "copy.db")},
+		{"journal", "export", "--file", path}, {"journal", "export", "--file", path, "-o", filepath.Join(b.dir, "out.jsonl")},
+	} {
+		stdout, stderr, exit := b.run("", args...)
+		if exit != 0 {
+			t.Errorf("%v: status %d, %s", args, exit, stderr)
+		}
+		if args[1] == "export" && len(args) == 4 && (strings.Count(stdout, "\n") != 2 || !strings.Contains(stdout, "hello")) {
+			t.Errorf("%v: %s", args, stdout)
+		}
+		if args[1] == "verify" && !strings.Contains(stdout, "2 records") {
+			t.Errorf("%v: %s", args, stdout)
+		}
+	}
+}
+
+// TestColours: none without a terminal, with NO_COLOR, or on a dumb one.
+func TestColours(t *testing.T) {
+	b := newBench(t, apitest.Sample())
+	for _, c := range []struct {
+		terminal bool
+		env      map[string]string
+		want     bool
+	}{
+		{true, nil, true}, {false, nil, false}, {true, map[string]string{"NO_COLOR": "1"}, false}, {true, map[string]string{"TERM": "dumb"}, false},
+	} {
+		b.io.OutTerminal, b.io.Width = c.terminal, 110
+		b.env = map[string]string{"TANDEM_SOCKET": b.socket}
+		for k, v := range c.env {
+			b.env[k] = v
+		}
+		stdout, _, _ := b.run("", "nodes")
+		if strings.Contains(stdout, "\x1b[") != c.want {
+			t.Errorf("%+v: %q", c, stdout)
+		}
+		for line := range strings.Lines(stdout) {
+			if c.terminal && !c.want && len([]rune(line)) > 111 {
+				t.Errorf("wider than the terminal: %q", line)
+			}
+		}
+	}
+}
+
+func TestFailuresHaveAnExitStatus(t *testing.T) {
+	for code := range wire.Meanings {
+		f := asFailure(wire.New(code, "", "x"))
+		if f.exit < exitRefused || f.exit > exitUnreachable {
+			t.Errorf("%s: %d", code, f.exit)
+		}
+	}
+	if f := asFailure(errors.New("x")); f.exit != exitRefused || f.err.Code != wire.CodeInternal {
+		t.Errorf("%+v", f)
+	}
+}

@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// outcome is what waiting for the nodes came to.
+type outcome struct {
+	Settled  bool          `json:"settled"` // every online node has dealt with the newest document
+	Replaced string        `json:"replaced,omitempty"`
+	Progress view.Progress `json:"progress"`
+	lost     error         // why nothing was heard at the end
+	stopped  bool          // the person did not want to wait any longer
+}
+
+const retry = 300 * time.Millisecond // between attempts to follow a controller that went away
+
+// wait follows the unit until every online node has settled on the documents of res, another
+// configuration took their place, the limit is over or ctx ends. A controller that goes away
+// meanwhile is waited for, too.
+func (a *app) wait(ctx context.Context, c *client.Client, res view.Result, limit time.Duration) *outcome {
+	person := ctx
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	o, show := &outcome{}, a.progress()
+	defer show.end()
+	for {
+		o.lost = c.WatchConfig(ctx, func(st view.ConfigStatus) error {
+			if st.Rev < res.Rev {
+				return nil // not there yet
+			}
+			o.Progress = st.Progress
+			if !on(st, res.Version) {
+				if o.Replaced = st.Version; st.Trial != nil {
+					o.Replaced = st.Trial.Version
+				}
+				return client.ErrStop
+			}
+			show.update(st.Progress)
+			if o.Settled = st.Progress.OnlineMissing == 0; o.Settled {
+				return client.ErrStop
+			}
+			return nil
+		})
+		if o.Settled || o.Replaced != "" || ctx.Err() != nil {
+			break
+		}
+		pause := time.NewTimer(retry)
+		select {
+		case <-pause.C:
+			continue
+		case <-ctx.Done():
+			pause.Stop()
+		}
+		break
+	}
+	o.stopped = person.Err() != nil && !o.Settled
+	return o
+}
+
+// on says whether the unit is on that version, for good or on trial.
+func on(st view.ConfigStatus, version string) bool {
+	return st.Version == version || st.Trial != nil && st.Trial.Version == version
+}
+
+// failure is exit status 4, or nil when every online node got there.
+func (o *outcome) failure() error {
+	p := o.Progress
+	incomplete := func(code wire.Code, message string) error {
+		return &failure{exit: exitIncomplete, err: wire.New(code, "", message)}
+	}
+	switch {
+	case o.Replaced != "":
+		return incomplete(wire.CodeStale, "accepted, but "+clean(o.Replaced)+" took its place before every node had it")
+	case o.Settled && p.Failed == 0:
+		return nil
+	case o.Settled:
+		return incomplete(wire.CodeApplyFailed, fmt.Sprintf("accepted, but %s did not take it:\n%s", plural(p.Failed, "node"), lines(p, settled)))
+	case p.Nodes == 0:
+		why := "nothing was heard of the nodes " + o.when()
+		if u, ok := errors.AsType[*client.Unreachable](o.lost); ok {
+			why = "the controller went away: " + u.Hint
+		}
+		return incomplete(wire.CodeTimeout, "accepted, but "+why)
+	}
+	return incomplete(wire.CodeTimeout, fmt.Sprintf("accepted, but only %d of %s had it %s:\n%s", p.Installed, plural(p.Nodes, "node"), o.when(), lines(p, anyone)))
+}
+
+func (o *outcome) when() string {
+	if o.stopped {
+		return "when the waiting was interrupted"
+	}
+	return "in time"
+}
+
+// words says that it went well.
+func (o *outcome) words() string {
+	p := o.Progress
+	switch {
+	case p.Nodes == 0:
+		return "no node is known yet; each gets it when it connects"
+	case len(p.Missing) > 0:
+		return fmt.Sprintf("%d of %s have it; offline, and get it when back: %s", p.Installed, plural(p.Nodes, "node"), listing(p, anyone, false))
+	}
+	return "every node has it (" + plural(p.Nodes, "node") + ")"
+}
+
+// Which laggards to speak of.
+func anyone(view.Laggard) bool      { return true }
+func settled(l view.Laggard) bool   { return l.State.Settled() }
+func unsettled(l view.Laggard) bool { return !l.State.Settled() }
+
+// listing names laggards on one line, with their states if wanted; "" if there are none.
+func listing(p view.Progress, which func(view.Laggard) bool, states bool) string {
+	var all []string
+	for _, l := range p.Missing {
+		switch {
+		case !which(l):
+		case states:
+			all = append(all, l.Node+" ("+laggardState(l)+")")
+		default:
+			all = append(all, l.Node)
+		}
+	}
+	return listed(all)
+}
+
+// lines lists laggards and why, each on a line.
+func lines(p view.Progress, which func(view.Laggard) bool) string {
+	var b strings.Builder
+	n := 0
+	for _, l := range p.Missing {
+		if !which(l) {
+			continue
+		}
+		if n++; n > 1 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "  %s: %s", l.Node, describe(l))
+	}
+	if p.Omitted > 0 {
+		fmt.Fprintf(&b, "\n  and perhaps %d more", p.Omitted)
+	}
+	return clipLines(b.String(), wire.MaxMessage-128)
+}
+
+func describe(l view.Laggard) string {
+	s := laggardState(l)
+	if !l.Online && l.State != "" {
+		s += ", offline"
+	}
+	if l.Error != nil {
+		s += ": " + brief(l.Error)
+	}
+	return s
+}
+
+// clipLines keeps whole lines within n bytes.
+func clipLines(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	cut := strings.LastIndexByte(s[:n], '\n')
+	if cut < 0 {
+		return s
+	}
+	return s[:cut] + fmt.Sprintf("\n  and %d more", strings.Count(s[cut+1:], "\n")+1)
+}
+
+// progress shows how far the nodes are: one line that is rewritten on a terminal, else a line for
+// each change, at most one a second. With --json only a terminal gets any.
+type progress struct {
+	a    *app
+	last string
+	at   time.Time
+	open bool // a rewritten line is on the screen
+}
+
+func (a *app) progress() *progress { return &progress{a: a} }
+
+func (p *progress) update(st view.Progress) {
+	text := fmt.Sprintf("%d/%d nodes", st.Installed, st.Nodes)
+	if late := listing(st, unsettled, true); late != "" {
+		text += ", waiting for " + late
+	}
+	if bad := listing(st, settled, true); bad != "" {
+		text += "; not taken by " + bad
+	}
+	if text == p.last {
+		return
+	}
+	if p.a.ErrTerminal {
+		const width = 20
+		full := 0
+		if st.Nodes > 0 {
+			full = width * st.Installed / st.Nodes
+		}
+		bar := "[" + strings.Repeat("#", full) + strings.Repeat("-", width-full) + "] "
+		room := max(p.a.Width, 40) - utf8.RuneCountInString(bar) - 1
+		p.write("\r" + bar + shorten(text, room) + "\x1b[K")
+		p.open, p.last = true, text
+		return
+	}
+	if now := p.a.Now(); !p.a.json && (p.last == "" || now.Sub(p.at) >= time.Second) {
+		p.write(text + "\n")
+		p.last, p.at = text, now
+	}
+}
+
+// end leaves the line to what follows.
+func (p *progress) end() {
+	if p.open {
+		p.write("\r\x1b[K")
+	}
+}
+
+func (p *progress) write(s string) {
+	if _, err := p.a.Err.Write([]byte(s)); err != nil {
+		p.open = false // progress is for whoever looks; nobody does
+	}
+}

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// steps is what the nodes do after an apply, one step for each line of progress that was seen. A
+// nil step is a person who interrupts.
+type steps []func(*view.Progress)
+
+// paced is a writer that makes the next step happen whenever progress is written.
+type paced struct {
+	mu    sync.Mutex
+	buf   bytes.Buffer
+	steps steps
+	unit  *apitest.Unit
+	doing sync.WaitGroup
+	stop  func()
+}
+
+func (p *paced) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if bytes.Contains(b, []byte("/4 nodes")) && len(p.steps) > 0 {
+		step := p.steps[0]
+		p.steps = p.steps[1:]
+		p.doing.Go(func() {
+			if step == nil {
+				p.stop()
+				return
+			}
+			p.unit.Do(func(s *apitest.State) {
+				pr := s.Config.Progress
+				pr.Missing = append([]view.Laggard(nil), pr.Missing...)
+				step(&pr)
+				s.Config.Progress = pr
+			})
+		})
+	}
+	return p.buf.Write(b)
+}
+
+// settle moves a node on; an installed one is no longer missing.
+func settle(node string, state wire.State, why *wire.Error) func(*view.Progress) {
+	return func(p *view.Progress) {
+		for i := range p.Missing {
+			if p.Missing[i].Node != node {
+				continue
+			}
+			p.Missing[i].State, p.Missing[i].Error = state, why
+			switch state {
+			case wire.StateInstalled, wire.StateTrying:
+				p.Installed++
+				p.OnlineMissing--
+				p.Missing = append(p.Missing[:i], p.Missing[i+1:]...)
+			case wire.StateRejected, wire.StateFailed:
+				p.Failed++
+				p.OnlineMissing--
+			}
+			return
+		}
+	}
+}
+
+// waited runs apply --wait while the nodes take their steps.
+func waited(t *testing.T, s steps, terminal bool, args ...string) string {
+	t.Helper()
+	b := newBench(t, apitest.Sample())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	w := &paced{steps: s, unit: b.unit, stop: cancel}
+	var out bytes.Buffer
+	io, ticks := b.io, 0
+	io.Out, io.Err = &out, w
+	io.Env = func(k string) (string, bool) { v, ok := b.env[k]; return v, ok }
+	io.ErrTerminal, io.Width = terminal, 60
+	io.Now = func() time.Time { ticks++; return apitest.Now.Add(time.Duration(ticks) * time.Second) }
+	args = append([]string{"config", "apply", b.write("good.json", string(apitest.Document("2.1.0")))}, args...)
+	exit := Run(ctx, args, io)
+	w.doing.Wait()
+	text := "--- standard output\n" + out.String() + "--- standard error\n" + w.buf.String() + "--- exit status " + string(rune('0'+exit)) + "\n"
+	return strings.ReplaceAll(strings.NewReplacer("\r", "<return>", "\x1b[K", "<clear>\n").Replace(text), b.dir, "DIR")
+}
+
+func TestApplyWaits(t *testing.T) {
+	bad := wire.New(wire.CodeBadValue, "/priority", "at most 10 here")
+	all := steps{settle("node-1", wire.StateInstalled, nil), settle("node-2", wire.StateApplying, nil), settle("node-2", wire.StateInstalled, nil), settle("node-3", wire.StateInstalled, nil)}
+	refused := steps{settle("node-1", wire.StateInstalled, nil), settle("node-2", wire.StateRejected, bad), settle("node-3", wire.StateInstalled, nil)}
+	stuck := steps{settle("node-1", wire.StateInstalled, nil), settle("node-2", wire.StateApplying, nil), nil}
+	for _, c := range []struct {
+		name     string
+		s        steps
+		terminal bool
+		args     []string
+	}{
+		{"wait", all, false, []string{"--wait"}},
+		{"wait-refused", refused, false, []string{"--wait"}},
+		{"wait-stuck", stuck, false, []string{"--wait=1m"}},
+		{"wait-try", all, false, []string{"--try", "2m", "--wait"}},
+		{"wait-terminal", all, true, []string{"--wait"}},
+		{"wait-terminal-json", all, true, []string{"--wait", "--json"}},
+		{"wait-stuck-json", stuck, true, []string{"--wait", "--json"}},
+	} {
+		t.Run(c.name, func(t *testing.T) { golden(t, c.name, waited(t, c.s, c.terminal, c.args...)) })
+	}
+}
+
+// TestWaitIsOvertaken: another configuration takes the place of the one that is waited for.
+func TestWaitIsOvertaken(t *testing.T) {
+	b := newBench(t, apitest.Sample())
+	var errs bytes.Buffer
+	var out bytes.Buffer
+	io := b.io
+	io.Out, io.Err = &out, writer(func(text []byte) (int, error) {
+		if bytes.Contains(text, []byte("/4 nodes")) {
+			b.unit.Do(func(s *apitest.State) { s.Config.Version, s.Config.Rev = "3.0.0", s.Config.Rev+1 })
+		}
+		return errs.Write(text)
+	})
+	io.Env = func(k string) (string, bool) { v, ok := b.env[k]; return v, ok }
+	exit := Run(context.Background(), []string{"config", "apply", b.write("good.json", string(apitest.Document("2.1.0"))), "--wait"}, io)
+	if exit != exitIncomplete || !strings.Contains(errs.String(), "tandem: stale: accepted, but 3.0.0 took its place") {
+		t.Errorf("status %d, %s", exit, errs.String())
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
+
+// TestWaitOutlivesTheController: it restarts in the middle, and the wait goes on.
+func TestWaitOutlivesTheController(t *testing.T) {
+	b := newBench(t, apitest.Sample())
+	var errs bytes.Buffer
+	restarted := make(chan func(), 1)
+	var once sync.Once
+	var restarts sync.WaitGroup
+	io := b.io
+	io.Out = &bytes.Buffer{}
+	io.Err = writer(func(text []byte) (int, error) {
+		if bytes.Contains(text, []byte("/4 nodes")) {
+			once.Do(func() {
+				restarts.Go(func() {
+					b.stop()
+					b.unit.Do(func(s *apitest.State) {
+						s.Config.Progress = view.Progress{Nodes: 4, Online: 4, Installed: 4}
+					})
+					l, err := api.ListenUnix(b.socket, 0o660)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					ctx, cancel := context.WithCancel(context.Background())
+					served := make(chan error, 1)
+					a := api.New(b.unit, api.Config{})
+					go func() { served <- a.Serve(ctx, []net.Listener{l}...) }()
+					restarted <- func() {
+						cancel()
+						if err := <-served; err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			})
+		}
+		return errs.Write(text)
+	})
+	io.Env = func(k string) (string, bool) { v, ok := b.env[k]; return v, ok }
+	if exit := Run(context.Background(), []string{"config", "apply", b.write("good.json", string(apitest.Document("2.1.0"))), "--wait"}, io); exit != 0 {
+		t.Errorf("status %d, %s", exit, errs.String())
+	}
+	restarts.Wait()
+	(<-restarted)()
+}
+
+// TestWaitLosesTheController: it never comes back.
+func TestWaitLosesTheController(t *testing.T) {
+	s := apitest.Sample()
+	s.Fail = map[string]error{"ConfigStatus": wire.New(wire.CodeUnavailable, "", "restarting")}
+	b := newBench(t, s)
+	_, stderr, exit := b.run("", "config", "apply", b.write("good.json", string(apitest.Document("2.1.0"))), "--wait=20ms")
+	if exit != exitIncomplete || !strings.Contains(stderr, "timeout: accepted, but nothing was heard") {
+		t.Errorf("status %d, %s", exit, stderr)
+	}
+}

@@ -1,0 +1,213 @@
+// Package client owns the other end of the controller's HTTP API: one method for each request,
+// answers in the shapes of package view.
+//
+// It guarantees that an error is either what the controller said (*wire.Error), or *Unreachable
+// with what to do about it, or the context's. It keeps no state but idle connections, tries nothing
+// twice (a submission must not be made twice by accident) and prints nothing.
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/controller/internal/api"
+	"tandem.internal/shared/wire"
+)
+
+// Options say where the controller is.
+type Options struct {
+	Socket  string        // path of its unix socket; used when URL is empty
+	URL     string        // http://host:port or https://host:port
+	Token   string        // goes with URL
+	User    string        // who is at the keyboard, for the journal; advisory
+	Timeout time.Duration // for each request that is not a stream; 0: none
+}
+
+// Client talks to one controller. It may be used by several goroutines.
+type Client struct {
+	opt  Options
+	base string
+	http *http.Client
+}
+
+// Unreachable is why no controller answered, and what to do about it.
+type Unreachable struct {
+	Where string // socket or URL
+	Hint  string
+	Err   error
+}
+
+// Error is one line for people.
+func (u *Unreachable) Error() string {
+	return fmt.Sprintf("no controller answers on %s: %s", u.Where, u.Hint)
+}
+
+// Unwrap gives the cause.
+func (u *Unreachable) Unwrap() error { return u.Err }
+
+// New checks the options; it does not connect.
+func New(opt Options) (*Client, error) {
+	t := &http.Transport{
+		ResponseHeaderTimeout: opt.Timeout, // for the beginning of a stream, which itself has no end
+		MaxIdleConns:          2,
+		IdleConnTimeout:       30 * time.Second,
+	}
+	c := &Client{opt: opt, base: "http://tandem", http: &http.Client{Transport: t, CheckRedirect: noRedirect}}
+	if opt.URL == "" {
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", opt.Socket)
+		}
+		return c, nil
+	}
+	u, err := url.Parse(opt.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.User != nil {
+		return nil, wire.New(wire.CodeInvalidArgument, "", fmt.Sprintf("%.200q is not an address such as http://127.0.0.1:8080", opt.URL))
+	}
+	c.base = strings.TrimRight(u.String(), "/")
+	return c, nil
+}
+
+// noRedirect keeps tokens where they were meant to go.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// Where says which door is used, for people.
+func (c *Client) Where() string {
+	if c.opt.URL != "" {
+		return c.opt.URL
+	}
+	return c.opt.Socket
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// send makes one request and returns an answer that is a 2xx, or accepted says otherwise.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, body []byte, accepted ...int) (*http.Response, error) {
+	target := c.base + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, wire.New(wire.CodeInvalidArgument, "", err.Error())
+	}
+	if c.opt.User != "" {
+		req.Header.Set(api.UserHeader, c.opt.User)
+	}
+	if c.opt.URL != "" && c.opt.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.opt.Token)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	if res.StatusCode/100 == 2 {
+		return res, nil
+	}
+	for _, s := range accepted {
+		if res.StatusCode == s {
+			return res, nil
+		}
+	}
+	return nil, errors.Join(c.refusal(res), res.Body.Close())
+}
+
+// refusal reads the error that an answer carries.
+func (c *Client) refusal(res *http.Response) error {
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	var p api.Problem
+	if err == nil {
+		err = json.Unmarshal(body, &p)
+	}
+	if err != nil || p.Error == nil || p.Error.Code == "" {
+		return &Unreachable{c.Where(), fmt.Sprintf("what answers there is not a Tandem controller (HTTP status %d)", res.StatusCode), err}
+	}
+	return p.Error
+}
+
+// unreachable explains why there is no answer.
+func (c *Client) unreachable(ctx context.Context, err error) error {
+	u := &Unreachable{Where: c.Where(), Err: err}
+	var dns *net.DNSError
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err):
+		u.Hint = "it did not answer in time; it may be busy, or stuck: try again with a longer --timeout"
+	case errors.Is(err, fs.ErrNotExist):
+		u.Hint = "there is no such socket; is tandem-controller running, and does --socket (TANDEM_SOCKET) name its socket?"
+	case errors.Is(err, fs.ErrPermission):
+		u.Hint = "you may not use that socket; become a member of the group that owns it, or use sudo"
+	case errors.Is(err, syscall.ECONNREFUSED) && c.opt.URL == "" && !isSocket(c.opt.Socket):
+		u.Hint = "that file is not a socket"
+	case errors.Is(err, syscall.ECONNREFUSED) && c.opt.URL == "":
+		u.Hint = "the socket is there but nobody listens; tandem-controller has stopped: start it again"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		u.Hint = "nobody listens there; is tandem-controller running with its HTTP address set?"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		u.Hint = "the answer was cut off; the controller's log may say why"
+	case errors.Is(err, syscall.EINVAL) && c.opt.URL == "":
+		u.Hint = "that path is too long for a socket"
+	case errors.As(err, &dns):
+		u.Hint = "the host name cannot be resolved"
+	default:
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err
+		}
+		u.Hint = err.Error()
+	}
+	return u
+}
+
+func isSocket(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Type() == fs.ModeSocket
+}
+
+// timed gives a request its time limit.
+func (c *Client) timed(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.opt.Timeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, c.opt.Timeout)
+}
+
+// bytes makes a request and reads its whole answer.
+func (c *Client) bytes(ctx context.Context, method, path string, query url.Values, body []byte, accepted ...int) ([]byte, error) {
+	ctx, cancel := c.timed(ctx)
+	defer cancel()
+	res, err := c.send(ctx, method, path, query, body, accepted...)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, errors.Join(c.unreachable(ctx, fmt.Errorf("the answer was cut off: %w", err)), res.Body.Close())
+	}
+	return answer, res.Body.Close()
+}
+
+// call makes a request and decodes its answer. Fields that a newer controller added are passed over.
+func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, body []byte, accepted ...int) (v T, err error) {
+	answer, err := c.bytes(ctx, method, path, query, body, accepted...)
+	if err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal(answer, &v); err != nil {
+		return v, &Unreachable{c.Where(), "its answer cannot be understood; is it another version of Tandem?", err}
+	}
+	return v, nil
+}
