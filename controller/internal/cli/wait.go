@@ -34,8 +34,10 @@ func (a *app) wait(ctx context.Context, c *client.Client, res view.Result, limit
 	o, show := &outcome{}, a.progress()
 	defer show.end()
 	for {
-		o.lost = c.WatchConfig(ctx, func(st view.ConfigStatus) error {
-			if st.Rev < res.Rev {
+		heard := false
+		err := c.WatchConfig(ctx, func(st view.ConfigStatus) error {
+			heard = true
+			if newest(st) < res.Rev {
 				return nil // not there yet
 			}
 			o.Progress = st.Progress
@@ -51,6 +53,11 @@ func (a *app) wait(ctx context.Context, c *client.Client, res view.Result, limit
 			}
 			return nil
 		})
+		if ctx.Err() == nil {
+			o.lost = err
+		} else if heard {
+			o.lost = nil
+		}
 		if o.Settled || o.Replaced != "" || ctx.Err() != nil {
 			break
 		}
@@ -65,6 +72,14 @@ func (a *app) wait(ctx context.Context, c *client.Client, res view.Result, limit
 	}
 	o.stopped = person.Err() != nil && !o.Settled
 	return o
+}
+
+// newest is the rev of what the nodes have to deal with.
+func newest(st view.ConfigStatus) uint64 {
+	if st.Trial != nil {
+		return max(st.Rev, st.Trial.Rev)
+	}
+	return st.Rev
 }
 
 // on says whether the unit is on that version, for good or on trial.

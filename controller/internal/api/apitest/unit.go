@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
@@ -140,12 +139,12 @@ func (s *State) submit(sub view.Submission) view.Result {
 
 func (s *State) accept(uc *unitconfig.UnitConfig, sub view.Submission, res *view.Result) {
 	res.State, res.Epoch, res.Rev, res.Issued = "accepted", max(1, s.Status.Epoch), s.Config.Rev+1, len(s.Nodes)
-	s.Config.Rev = res.Rev
 	if sub.Mode == wire.ModeTry {
 		res.Deadline = s.Now.Add(sub.ConfirmWithin)
 		s.Config.Trial = &view.Trial{Version: uc.Version, Rev: res.Rev, Deadline: res.Deadline}
 	} else {
 		s.Config.State, s.Config.Version, s.Config.Since, s.Config.Error = "installed", uc.Version, s.Now, nil
+		s.Config.Rev = res.Rev // a trial does not raise it until it is confirmed
 	}
 	s.Documents[uc.Version] = sub.Document
 	s.Versions = append(s.Versions, view.Version{Seq: res.Rev, At: s.Now, Version: uc.Version, State: "accepted",
@@ -173,7 +172,7 @@ func (u *Unit) Confirm(ctx context.Context, who string) (view.Result, error) {
 	if t == nil {
 		return view.Result{}, wire.New(wire.CodeWrongState, "", "no unit configuration is on trial")
 	}
-	s.Config.State, s.Config.Version, s.Config.Trial = "installed", t.Version, nil
+	s.Config.State, s.Config.Version, s.Config.Rev, s.Config.Trial = "installed", t.Version, t.Rev, nil
 	return view.Result{ID: "c1", State: "accepted", Version: t.Version, Rev: t.Rev, Epoch: 1}, nil
 }
 
