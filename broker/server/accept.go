@@ -69,12 +69,15 @@ func (s *Server) admit(nc net.Conn) {
 		s.wg.Add(1) // not from zero: the accept loop is counted
 	}
 	s.mu.Unlock()
-	if err != nil {
-		c.hangUp()
-		s.refused("", c, err)
+	if err == nil {
+		go s.serve(c)
 		return
 	}
-	go s.serve(c)
+	c.hangUp()
+	if !s.closing.Load() { // a flood of connections must not become a flood of log lines
+		s.count.refused.Add(1)
+		s.emitThrough(&s.full, Event{Kind: Refused, Remote: c.remote, Detail: explain(err)})
+	}
 }
 
 // serve owns a connection from its first byte until nothing of it is left.

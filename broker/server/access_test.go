@@ -178,7 +178,15 @@ func TestMaxClients(t *testing.T) {
 	s := serve(t, Config{Limits: Limits{MaxClients: 2}}, nil)
 	s.dial(t).mustConnect("node/n1")
 	second := s.dial(t).mustConnect("node/n2")
-	s.dial(t).gone()
+	for range 20 {
+		s.dial(t).gone()
+	}
+	if n := s.Stats().Refused; n != 20 {
+		t.Errorf("%d were counted as refused, want 20", n)
+	}
+	if n := len(s.events.of(Refused)); n > 5 { // one a second
+		t.Errorf("%d events", n)
+	}
 	if ev := s.events.wait(t, Refused); !strings.Contains(ev.Detail, "2 connections are enough") {
 		t.Errorf("%+v", ev)
 	}

@@ -36,6 +36,7 @@ func TestPahoThroughBrokerRestart(t *testing.T) {
 		taken := make(chan Message, 16)
 		s := startPiped(t, p, Config{}, func(m Message) { taken <- m })
 		docs := make(chan string, 16)
+		settled := make(chan struct{}, 16) // subscribed and acknowledged, once a connection
 		o := paho.NewClientOptions().AddBroker("pipe://pipe").SetClientID("node/n1").SetUsername("node/n1").
 			SetProtocolVersion(4).SetOrderMatters(false).SetMaxReconnectInterval(2*time.Second).
 			SetBinaryWill(of("n1").Live(), []byte("down"), 1, true).
@@ -44,10 +45,12 @@ func TestPahoThroughBrokerRestart(t *testing.T) {
 			go func() {
 				done(t, "subscribe", c.Subscribe(of("n1").DesiredFilter(), 1, func(_ paho.Client, m paho.Message) { docs <- string(m.Payload()) }))
 				done(t, "publish", c.Publish(of("n1").Live(), 1, true, "up"))
+				settled <- struct{}{}
 			}()
 		})
 		c := paho.NewClient(o)
 		done(t, "connect", c.Connect())
+		<-settled
 		if m := <-taken; string(m.Payload) != "up" {
 			t.Errorf("%+v", m)
 		}
@@ -76,6 +79,7 @@ func TestPahoThroughBrokerRestart(t *testing.T) {
 		if d, m := <-docs, <-taken; d != "one" || string(m.Payload) != "up" {
 			t.Errorf("after the restart: %q, %+v", d, m)
 		}
+		<-settled
 		c.Disconnect(100)
 		s.Close()
 		if len(taken) != 0 {

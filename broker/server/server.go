@@ -39,6 +39,7 @@ type Server struct {
 	sessions registry
 	intake   func(Message) error // set before Start
 	count    counters
+	full     throttle // of connections refused as they come
 
 	// retain keeps mochi's writing of retain marks and its unguarded reading of them apart; see
 	// hook.OnSubscribed. Nothing that waits for a client or calls back happens under it.

@@ -99,7 +99,7 @@ func TestTakeoverStorm(t *testing.T) {
 		}
 		eventually(t, "all have come and one is left", func() bool {
 			st := s.Stats()
-			return st.Takeovers == int64((round+1)*(clients-1)) && st.Clients == 1 && st.Subscriptions == 1
+			return st.Takeovers == int64((round+1)*(clients-1)) && st.Connections == 1 && st.Clients == 1 && st.Subscriptions == 1
 		})
 		if err := s.Publish(of("n1").Desired("config"), []byte("doc"), false); err != nil {
 			t.Fatal(err)
@@ -212,13 +212,14 @@ func TestWills(t *testing.T) {
 	if got, ok := s.Retained(of("n1").Live()); ok {
 		t.Errorf("a forged will is retained: %q", got)
 	}
-	found := false
-	for _, ev := range s.events.of(Disconnected) {
-		found = found || ev.ClientID == "node/n3" && ev.Detail == "for a reason"
-	}
-	if !found {
-		t.Error("the reason of Disconnect was not told")
-	}
+	eventually(t, "the reason of Disconnect is told", func() bool {
+		for _, ev := range s.events.of(Disconnected) {
+			if ev.ClientID == "node/n3" && ev.Detail == "for a reason" {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 func TestInlinePayload(t *testing.T) {
