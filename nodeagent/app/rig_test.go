@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/ed25519"
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -315,3 +316,5 @@ func (r *rig) pass(d time.Duration) {
 	time.Sleep(d) // virtual: inside a bubble
 	synctest.Wait()
 }
+
+func b64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }

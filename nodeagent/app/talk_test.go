@@ -1,0 +1,374 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"tandem.internal/shared/seal"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestTrustOnFirstUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.listen()
+		r.start()
+		r.desire(doc(1, 1)) // before any beacon: held
+		r.desire(doc(1, 2))
+		r.want("-", "")
+		r.beacon(1, r.signer)
+		r.want("2/2 installed", "2.0.0")
+		other := seal.NewSigner(key(2))
+		r.beacon(5, other)
+		d := doc(5, 3)
+		d.Sig = other.Sign(seal.DesiredPreimage(d))
+		r.publish(r.topics.Desired(d.Kind), d.Append(nil), true)
+		r.restart() // still pinned
+		r.want("2/2 installed", "2.0.0")
+		if got := r.eventTypes(); got != "key-pinned key-refused refused-message key-refused refused-message" {
+			t.Errorf("events %q", got)
+		}
+		r.beacon(1, r.signer, other) // announced by the pinned key
+		r.desire(doc(1, 4))
+		r.publish(r.topics.Desired(d.Kind), d.Append(nil), true)
+		r.want("3/3 installed", "3.0.0")
+	})
+}
+
+func TestProvisionedKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.listen()
+		file := filepath.Join(t.TempDir(), "key")
+		if err := os.WriteFile(file, []byte(b64(r.signer.Key().Ed25519)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.cfg.UnitKey = file
+		r.beacon(1, seal.NewSigner(key(2))) // comes first, and is refused
+		r.start()
+		r.desire(doc(1, 1)) // needs no beacon
+		r.want("1/1 installed", "1.0.0")
+		r.stop()
+		r.cfg.UnitKey = b64(seal.NewSigner(key(3)).Key().Ed25519) // another key replaces what was pinned
+		r.start()
+		r.desire(doc(1, 2))
+		r.want("1/1 installed", "1.0.0")
+		r.stop()
+		r.cfg.UnitKey = "nonsense"
+		var usage *UsageError
+		if err := r.tryStart(); !errors.As(err, &usage) {
+			t.Errorf("a key that is none: %v", err)
+		}
+	})
+}
+
+func TestRequests(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.start()
+		check := func(kind wire.Kind, body string) (*wire.CheckResult, *wire.Error) {
+			p := wire.CheckParams{Kind: kind, Version: "1.0.0", Body: []byte(body)}
+			reply := r.request(wire.MethodCheck, wire.Encode(&p))
+			if reply.Error != nil {
+				return nil, reply.Error
+			}
+			return decode[wire.CheckResult](r, reply.Result), nil
+		}
+		if res, err := check("config", string(body("1.0.0"))); err != nil || !res.OK || len(res.Errors) > 0 {
+			t.Errorf("a good document: %+v %v", res, err)
+		}
+		if res, err := check("config", `{"formatVersion":"7","version":"1.0.0","priority":-1}`); err != nil || res.OK || res.Errors[0].Path != "/priority" {
+			t.Errorf("a bad document: %+v %v", res, err)
+		}
+		if _, err := check("workloads", `{}`); err == nil || err.Code != wire.CodeNotSupported {
+			t.Errorf("an unknown kind: %v", err)
+		}
+		r.want("-", "") // checking does nothing
+		if e := r.request("dance", nil).Error; e == nil || e.Code != wire.CodeNotSupported {
+			t.Errorf("an unknown method: %v", e)
+		}
+		if e := r.request(wire.MethodCheck, []byte(`{"x":1}`)).Error; e == nil || e.Path != "/params/x" {
+			t.Errorf("bad params: %v", e)
+		}
+		late := &wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "late", Method: wire.MethodReport, NotAfter: time.Now().Add(-time.Second)}
+		if e := r.ask(late).Error; e == nil || e.Code != wire.CodeExpired {
+			t.Errorf("a late request: %v", e)
+		}
+		r.mu.Lock()
+		lives, reports := len(r.lives), len(r.reports["config"])
+		r.mu.Unlock()
+		again := &wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "again", Method: wire.MethodReport, NotAfter: time.Now().Add(time.Minute)}
+		for range 3 { // a repeated request has one effect, and the same answer
+			if e := r.ask(again).Error; e != nil {
+				t.Error(e)
+			}
+		}
+		if l, p := len(r.lives)-lives, len(r.reports["config"])-reports; l != 1 || p != 1 {
+			t.Errorf("report: %d lives, %d reports", l, p)
+		}
+		foreign := &wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "foreign", Method: wire.MethodReport, NotAfter: time.Now().Add(time.Minute)}
+		foreign.Sig = seal.NewSigner(key(2)).Sign(seal.RequestPreimage(foreign))
+		before := len(r.replies)
+		r.publish(r.topics.Request(), wire.Encode(foreign), false)
+		if len(r.replies) != before {
+			t.Error("a request with a foreign signature was answered")
+		}
+	})
+}
+
+// A clock that is ahead by a day is corrected by a live beacon.
+func TestClockCorrected(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.deps.Now = func() time.Time { return time.Now().Add(24 * time.Hour) }
+		r.start()
+		if e := r.request(wire.MethodReport, nil).Error; e == nil || e.Code != wire.CodeExpired {
+			t.Errorf("before a live beacon: %v", e)
+		}
+		r.pass(time.Second)
+		r.beacon(1, r.signer)
+		if e := r.request(wire.MethodReport, nil).Error; e != nil {
+			t.Errorf("after a live beacon: %v", e)
+		}
+		if got := r.eventTypes(); got != "key-pinned clock-skew" {
+			t.Errorf("events %q", got)
+		}
+	})
+}
+
+func TestSession(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.start()
+		r.desire(doc(1, 1))
+		r.hub.Cut("node/n1")
+		synctest.Wait()
+		r.pass(150 * time.Second)
+		r.beacon(2, r.signer) // a new epoch: everything again, within the jitter of 10 s
+		r.mu.Lock()
+		lives, seqs := len(r.lives), []uint64{}
+		for _, p := range r.reports["config"] {
+			seqs = append(seqs, p.Seq)
+		}
+		r.mu.Unlock()
+		r.pass(10 * time.Second)
+		r.mu.Lock()
+		if len(r.lives) == lives || len(r.reports["config"]) == len(seqs) {
+			t.Error("nothing was said again for a new epoch")
+		}
+		r.mu.Unlock()
+		if got := fmt.Sprint(seqs); got != "[1 2 3 4 4 4]" { // the last two: a new session, and the retained document again
+			t.Errorf("sequence numbers %s", got)
+		}
+		boot := r.lives[0].Boot
+		r.restart()
+		r.stop()
+		got := ""
+		for _, l := range r.lives {
+			got += fmt.Sprintf("%d%v%v ", l.Session, map[bool]string{true: "+", false: "-"}[l.Up], map[bool]string{true: "", false: "'"}[l.Boot == boot])
+		}
+		// first session, its will, second one with beats, the new epoch, goodbye; another boot
+		if !strings.HasPrefix(got, "1+ 1- 2+ 2+ 2+ ") || !strings.HasSuffix(got, "2+ 2- 1+' 1-' ") {
+			t.Errorf("lives %s", got)
+		}
+		if l := r.lives[len(r.lives)-2]; l.Seqs["config"] != 1 || l.Seqs["info"] != 1 || l.Events != 1 {
+			t.Errorf("%+v", l)
+		}
+		info := r.reports["info"][0]
+		if want := `{"type":"mainType","os":"linux"`; !strings.HasPrefix(string(info.Detail), want) || info.Last != nil {
+			t.Errorf("info %+v", info)
+		}
+	})
+}
+
+func TestEventsAreKept(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.cfg.EventLimit = 3
+		r.start()
+		r.hub.Partition("node/n1")
+		r.hub.Heal("node/n1")
+		synctest.Wait()
+		r.desire(doc(1, 5))
+		r.hub.SetHook(nil)
+		for i := range 4 {
+			r.desire(doc(1, uint64(i+1))) // stale
+		}
+		if got := r.eventTypes(); got != "key-pinned stale stale stale stale" {
+			t.Errorf("events %q", got)
+		}
+		r.restart()
+		r.mu.Lock()
+		r.events = nil
+		r.mu.Unlock()
+		p := wire.EventsParams{After: 1}
+		if e := r.request(wire.MethodEvents, wire.Encode(&p)).Error; e != nil {
+			t.Error(e)
+		}
+		got := ""
+		for _, e := range r.events {
+			got += fmt.Sprintf("%d-%d ", e.Seq, e.Lost)
+		}
+		if !strings.HasPrefix(got, "4-2 5-0 6-0 ") { // 6: stale again at the restart
+			t.Errorf("asked for what came after 1: %s", got)
+		}
+	})
+}
+
+// A flood of bad messages changes nothing, and is told in a few events.
+func TestBadMessages(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.start()
+		r.desire(doc(1, 1))
+		desired := r.topics.Desired("config")
+		begun := time.Now()
+		for _, bad := range [][]byte{[]byte("garbage"), bytes.Repeat([]byte("x"), 10<<20), []byte(strings.Repeat("[", 100_000)), []byte(`{"v":1}`), {0xff, 0}} {
+			for range 20 {
+				r.publish(desired, bad, false)
+				r.publish(r.topics.Request(), bad, false)
+				r.publish(topic.ForController("u1"), bad, false)
+			}
+		}
+		foreign := doc(1, 9)
+		foreign.Node = "n2"
+		foreign.Sig = r.signer.Sign(seal.DesiredPreimage(foreign))
+		r.publish(desired, foreign.Append(nil), false)
+		deep := with(doc(1, 9), strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000))
+		r.desire(deep)
+		r.want("1/1 installed", "1.0.0")
+		if n := strings.Count(r.eventTypes(), "refused-message"); n == 0 || n > 20 {
+			t.Errorf("%d events", n)
+		}
+		if !time.Now().Equal(begun) {
+			t.Error("virtual time passed")
+		}
+		r.pass(time.Hour)
+		r.publish(desired, []byte("garbage"), false)
+		if e := r.events[len(r.events)-1]; !strings.Contains(string(e.Detail), `"suppressed":`) {
+			t.Errorf("what was swallowed is not told: %s", e.Detail)
+		}
+		r.desire(doc(1, 2))
+		r.want("2/2 installed", "2.0.0")
+	})
+}
+
+// The disk is full for an hour: nothing new runs, nothing wrong is said, and all is well after it.
+func TestFullDisk(t *testing.T) {
+	bubble(t, func(r *rig) {
+		full := false
+		r.deps.StoreFaults = func(Point) error {
+			if full {
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+		r.start()
+		r.desire(doc(1, 1))
+		full = true
+		r.desire(doc(1, 2))
+		r.want("1/2 failed storage", "1.0.0")
+		r.pass(time.Hour)
+		r.desire(doc(1, 3))
+		r.want("1/3 failed storage", "1.0.0")
+		p := wire.CheckParams{Kind: "config", Version: "1.0.0", Body: body("1.0.0")}
+		if e := r.request(wire.MethodCheck, wire.Encode(&p)).Error; e != nil {
+			t.Error(e)
+		}
+		full = false
+		r.pass(11 * time.Minute)
+		r.want("3/3 installed", "3.0.0")
+	})
+}
+
+// A trial is rolled back in time although the disk has become full, and stays rolled back.
+func TestFullDiskDuringTrial(t *testing.T) {
+	bubble(t, func(r *rig) {
+		full := false
+		r.deps.StoreFaults = func(Point) error {
+			if full {
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+		r.start()
+		r.desire(doc(1, 1))
+		r.desire(try(doc(1, 2), "PT1M"))
+		full = true
+		if e := r.confirm(1, 2).Error; e == nil || e.Code != wire.CodeStorage {
+			t.Errorf("a confirmation that cannot be saved: %v", e)
+		}
+		r.want("1/2 trying", "2.0.0")
+		r.pass(61 * time.Second)
+		r.want("1/2 rolledback unconfirmed", "1.0.0")
+		full = false
+		r.pass(time.Minute)
+		r.restart()
+		r.pass(time.Hour)
+		r.want("1/2 rolledback unconfirmed", "1.0.0")
+	})
+}
+
+// A year without a broker changes nothing.
+func TestOfflineForAYear(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.start()
+		r.desire(doc(1, 1))
+		r.hub.Partition("node/n1")
+		r.pass(200 * 24 * time.Hour)
+		r.restart()
+		r.pass(165 * 24 * time.Hour)
+		r.wantFile("1.0.0")
+		r.hub.Heal("node/n1")
+		synctest.Wait()
+		r.want("1/1 installed", "1.0.0")
+		r.desire(doc(1, 2))
+		r.want("2/2 installed", "2.0.0")
+	})
+}
+
+func TestConfig(t *testing.T) {
+	good := NewConfig("u1", "n1", "t", t.TempDir())
+	for _, c := range []struct {
+		setting string
+		change  func(*Config)
+	}{
+		{"unit", func(c *Config) { c.Unit = "" }},
+		{"unit", func(c *Config) { c.Unit = "a b" }},
+		{"type", func(c *Config) { c.Type = "" }},
+		{"node", func(c *Config) { c.Node = "a/b" }},
+		{"state-dir", func(c *Config) { c.StateDir = "" }},
+		{"max-priority", func(c *Config) { c.MaxPriority = -2 }},
+		{"partition", func(c *Config) { c.Partitions = map[string]string{"a": "b"} }},
+		{"subscribe-qos", func(c *Config) { c.SubscribeQoS = 2 }},
+		{"beat", func(c *Config) { c.Beat = time.Millisecond }},
+		{"event-limit", func(c *Config) { c.EventLimit = -1 }},
+		{"on-apply-timeout", func(c *Config) { c.OnApplyTimeout = -1 }},
+		{"broker", func(c *Config) { c.Broker = "http://x" }},
+	} {
+		cfg := good
+		c.change(&cfg)
+		_, err := New(cfg, Deps{})
+		var usage *UsageError
+		if !errors.As(err, &usage) || usage.Setting != c.setting {
+			t.Errorf("%s: %v", c.setting, err)
+		}
+	}
+	// A New that failed has let go of everything.
+	good.Broker = "tcp://127.0.0.1:1"
+	a, err := New(good, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

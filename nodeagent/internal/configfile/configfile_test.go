@@ -1,0 +1,168 @@
+package configfile
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+func applier(t *testing.T) *Applier {
+	return &Applier{Path: filepath.Join(t.TempDir(), "config.json"), ID: inbox.Identity{Unit: "u1", Node: "n1"}, Timeout: 10 * time.Second,
+		Run: func(context.Context, []string, []string) error { return nil }, Command: []string{"x"}}
+}
+
+func doc(version, body string) inbox.Doc {
+	return inbox.Doc{Stamp: wire.Stamp{Epoch: 1, Rev: 1}, Version: version, Hash: wire.Hash([]byte(body)), Mode: wire.ModeApply, Body: []byte(body)}
+}
+
+func TestCheck(t *testing.T) {
+	a := applier(t)
+	highest := uint32(3)
+	a.Rules = unitconfig.LocalRules{MaxPriority: &highest, AllowedLabels: []string{"main"}, Partitions: []string{"data"}}
+	for _, c := range []struct {
+		name, body string
+		want       string // codes and paths
+	}{
+		{"good", `{"formatVersion":"7","version":"1.0.0","priority":3,"labels":["main"]}`, ""},
+		{"not JSON", `{`, "malformed"},
+		{"format", `{"formatVersion":"6","version":"1.0.0"}`, "wrong-version /formatVersion"},
+		{"unknown field", `{"formatVersion":"7","version":"1.0.0","x":1}`, "unknown-field /x"},
+		{"envelope's version", `{"formatVersion":"7","version":"1.0.1"}`, "bad-value /version"},
+		{"another node's", `{"formatVersion":"7","version":"1.0.0","node":{"codename":"n2"}}`, "wrong-target /node/codename"},
+		{"priority and label", `{"formatVersion":"7","version":"1.0.0","priority":4,"labels":["x"]}`, "not-allowed /labels/0, not-allowed /priority"},
+		{"partition", `{"formatVersion":"7","version":"1.0.0","alertRules":{"partitions":[{"name":"x","minThreshold":0.1,"maxThreshold":0.2}]}}`, "not-found /alertRules/partitions/0/name"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, e := range a.Check(doc("1.0.0", c.body)) {
+				got = append(got, strings.TrimSpace(string(e.Code)+" "+e.Path))
+			}
+			if s := strings.Join(got, ", "); s != c.want {
+				t.Errorf("%q, want %q", s, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatTheCommandSays(t *testing.T) {
+	ctx := t.Context()
+	for _, c := range []struct {
+		name      string
+		err       error
+		code      wire.Code
+		transient bool
+	}{
+		{"success", nil, "", false},
+		{"failure", errors.New("exit status 1"), wire.CodeApplyFailed, false},
+		{"no such command", os.ErrNotExist, wire.CodeApplyFailed, false},
+		{"no process to be had", syscall.EAGAIN, wire.CodeUnavailable, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := applier(t)
+			a.Run = func(context.Context, []string, []string) error { return c.err }
+			out := a.Apply(ctx, inbox.Apply{Doc: doc("1", "{}")})
+			if (out.Err == nil) != (c.code == "") || out.Err != nil && out.Err.Code != c.code || out.Transient != c.transient || !out.Ran {
+				t.Errorf("%+v", out)
+			}
+		})
+	}
+}
+
+func TestRestore(t *testing.T) {
+	a := applier(t)
+	one, two := doc("1", "one"), doc("2", "two")
+	for _, d := range []inbox.Doc{one, two} {
+		if out := a.Apply(t.Context(), inbox.Apply{Doc: d}); out.Err != nil {
+			t.Fatal(out.Err)
+		}
+	}
+	if out := a.Restore(t.Context(), inbox.Restore{From: two, Good: one}); out.Err != nil || read(t, a) != "one" {
+		t.Errorf("%+v, %q", out, read(t, a))
+	}
+	if out := a.Restore(t.Context(), inbox.Restore{From: two}); out.Err != nil || read(t, a) != "(none)" {
+		t.Errorf("%+v, %q", out, read(t, a))
+	}
+	if out := a.Restore(t.Context(), inbox.Restore{From: two}); out.Err != nil {
+		t.Errorf("nothing to restore and nothing there: %+v", out)
+	}
+	if out := a.Verify(t.Context(), inbox.Verify{Want: one}); out.Err != nil || !out.Drifted || read(t, a) != "one" {
+		t.Errorf("%+v", out)
+	}
+	if out := a.Verify(t.Context(), inbox.Verify{Want: one}); out.Err != nil || out.Drifted {
+		t.Errorf("%+v", out)
+	}
+	if err := errors.Join(os.Remove(a.Path), os.MkdirAll(filepath.Join(a.Path, "x"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if out := a.Restore(t.Context(), inbox.Restore{From: two, Good: one}); out.Err == nil || out.Err.Code != wire.CodeStorage {
+		t.Errorf("a directory in the way: %+v", out)
+	}
+	if out := a.Apply(t.Context(), inbox.Apply{Doc: two}); out.Err == nil || !out.Transient || out.Ran {
+		t.Errorf("a directory in the way: %+v", out)
+	}
+}
+
+func read(t *testing.T, a *Applier) string {
+	data, err := os.ReadFile(a.Path)
+	if os.IsNotExist(err) {
+		return "(none)"
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestExec(t *testing.T) {
+	sh := func(script string) []string { return []string{"/bin/sh", "-c", script} }
+	if err := Exec(t.Context(), []string{"TANDEM_MODE=apply"}, sh(`test "$TANDEM_MODE" = apply && test -n "$PATH"`)); err != nil {
+		t.Error(err)
+	}
+	err := Exec(t.Context(), nil, sh(`i=0; while [ $i -lt 500 ]; do echo "line $i"; i=$((i+1)); done; echo last words >&2; exit 3`))
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.HasSuffix(err.Error(), "last words") || len(err.Error()) > tailSize+100 {
+		t.Errorf("%v", err)
+	}
+	if err := Exec(t.Context(), nil, []string{"/no/such/command"}); err == nil {
+		t.Error("a command that is not there ran")
+	}
+	// What it leaves running keeps its output open: that is no failure, and holds nobody up for long.
+	if err := Exec(t.Context(), nil, sh(`sleep 5 & exit 0`)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A command that does not end is killed with its children.
+func TestExecKillsTheGroup(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1) // the child holds the other end open for as long as it lives
+	go func() {
+		_, err := os.ReadFile(fifo)
+		gone <- err
+	}()
+	a := applier(t)
+	a.Run, a.Timeout = Exec, 300*time.Millisecond
+	a.Command = []string{"/bin/sh", "-c", `sleep 100 > ` + fifo + ` & wait`}
+	out := a.Apply(t.Context(), inbox.Apply{Doc: doc("1", "{}")})
+	if out.Err == nil || out.Err.Code != wire.CodeTimeout || out.Transient {
+		t.Errorf("%+v", out.Err)
+	}
+	select {
+	case err := <-gone:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the child still runs")
+	}
+}
