@@ -1,0 +1,378 @@
+package distribute_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/controller/internal/distribute"
+	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/link"
+	"tandem.internal/shared/link/linktest"
+	"tandem.internal/shared/seal"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+)
+
+// seedUnit is a controller's core on a broker in memory, over a directory that outlives it, with nodes
+// played by the test. Everything happens in a synctest bubble.
+type seedUnit struct {
+	*testing.T
+	dir  string
+	hub  *linktest.Hub
+	core *distribute.Core
+	stop func() // ends the controller in order
+
+	nodes []*seedNode
+}
+
+const seedName = "u1"
+
+// inSeedUnit runs f with a unit whose controller has not started yet.
+func inSeedUnit(t *testing.T, f func(t *testing.T, u *seedUnit)) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		u := &seedUnit{T: t, dir: dir, hub: linktest.New(), stop: func() {}}
+		defer func() {
+			for _, n := range u.nodes {
+				n.stop()
+			}
+			u.stop()
+		}()
+		f(t, u)
+	})
+}
+
+func (u *seedUnit) copyPath() string { return filepath.Join(u.dir, "unit-config.json") }
+
+// start brings the controller up on what the directory holds.
+func (u *seedUnit) start() {
+	u.Helper()
+	core, err := distribute.New(distribute.Config{
+		Unit: seedName, Copy: u.copyPath(), Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
+		Open: func() (*journal.Journal, error) {
+			return journal.Open(filepath.Join(u.dir, "journal.db"), journal.Options{MapSize: 1 << 24})
+		},
+	})
+	if err != nil {
+		u.Fatal(err)
+	}
+	filters := []string{topic.ForController(seedName), topic.ForInbox(seedName, "+")}
+	for _, shard := range topic.Shards() {
+		filters = append(filters, topic.ShardFilters(seedName, shard)...)
+	}
+	l := u.hub.Link(linktest.Options{ID: "controller", Filters: filters, Will: core.Will, Goodbye: core.Goodbye, Window: 1024}, core.Handler())
+	core.Attach(l)
+	endLink, endCore := u.run(l.Run), u.run(core.Run)
+	u.core = core
+	u.stop = func() {
+		endLink()
+		endCore()
+		u.stop = func() {}
+	}
+	synctest.Wait()
+}
+
+// run runs a part until the returned function is called.
+func (u *seedUnit) run(part func(context.Context) error) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- part(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			u.Error(err)
+		}
+	}
+}
+
+func (u *seedUnit) restart() {
+	u.stop()
+	u.start()
+}
+
+// submit gives a document to the controller as an operator does.
+func (u *seedUnit) submit(doc string) view.Result {
+	return u.submission(view.Submission{Document: []byte(doc)})
+}
+
+func (u *seedUnit) submission(s view.Submission) view.Result {
+	u.Helper()
+	s.Who, s.Via = "tester", "http"
+	r, err := u.core.Submit(u.Context(), s)
+	if err != nil {
+		u.Fatal(err)
+	}
+	synctest.Wait()
+	return r
+}
+
+// install submits a document that must be accepted.
+func (u *seedUnit) install(doc string) {
+	u.Helper()
+	if r := u.submit(doc); r.State != "accepted" {
+		u.Fatalf("refused: %v", r.Error)
+	}
+}
+
+func (u *seedUnit) status() view.ConfigStatus {
+	u.Helper()
+	s, err := u.core.ConfigStatus(u.Context())
+	if err != nil {
+		u.Fatal(err)
+	}
+	return s
+}
+
+// wantState checks the state of the unit configuration, told as "state version error-code".
+func (u *seedUnit) wantState(want string) {
+	u.Helper()
+	s := u.status()
+	got := strings.TrimRight(s.State+" "+s.Version, " ")
+	if s.Error != nil {
+		got += " " + string(s.Error.Code)
+	}
+	if got != want {
+		u.Errorf("the unit configuration is %q, want %q", got, want)
+	}
+}
+
+// cloud returns what is retained on outbox/status, as "state version error-code".
+func (u *seedUnit) cloud() string {
+	u.Helper()
+	payload, ok := u.hub.Retained(topic.ForOutbox(seedName, "status"))
+	if !ok {
+		return "nothing"
+	}
+	var s struct {
+		State   string      `json:"state"`
+		Version string      `json:"version"`
+		Error   *wire.Error `json:"error"`
+	}
+	if err := json.Unmarshal(payload, &s); err != nil {
+		u.Fatalf("%v in %s", err, payload)
+	}
+	got := strings.TrimRight(s.State+" "+s.Version, " ")
+	if s.Error != nil {
+		got += " " + string(s.Error.Code)
+	}
+	return got
+}
+
+func (u *seedUnit) write(doc string) {
+	u.Helper()
+	if err := os.WriteFile(u.copyPath(), []byte(doc), 0o600); err != nil {
+		u.Fatal(err)
+	}
+}
+
+func (u *seedUnit) file() string {
+	u.Helper()
+	data, err := os.ReadFile(u.copyPath())
+	if err != nil {
+		u.Fatal(err)
+	}
+	return string(data)
+}
+
+// entries counts the journal's records of a type.
+func (u *seedUnit) entries(typ string) int {
+	u.Helper()
+	all, err := u.core.Entries(u.Context(), view.EntryFilter{Types: []string{typ}})
+	if err != nil {
+		u.Fatal(err)
+	}
+	return len(all)
+}
+
+// seedNode is a node agent as the wire sees it: it says what the contract wants of it, in the order
+// in which the real one does, and takes every document that refuse does not refuse.
+type seedNode struct {
+	u          *seedUnit
+	name, kind string // kind: the node type
+	refuse     func(version string) *wire.Error
+	mute       bool // does not answer requests
+	topics     topic.Node
+	link       link.Link
+	stop       func()
+
+	mu      sync.Mutex
+	boot    int
+	seqs    map[wire.Kind]uint64
+	running *wire.DocRef
+	last    *wire.Attempt
+	got     []*wire.Desired // that were newer than what it had
+	checks  []wire.CheckParams
+}
+
+// node brings a node up.
+func (u *seedUnit) node(name, kind string) *seedNode {
+	n := &seedNode{u: u, name: name, kind: kind, topics: topic.ForNode(seedName, name)}
+	n.start()
+	u.nodes = append(u.nodes, n)
+	return n
+}
+
+// start is a boot. The document that the node runs outlives it.
+func (n *seedNode) start() {
+	n.boot++
+	n.seqs = map[wire.Kind]uint64{}
+	n.link = n.u.hub.Link(linktest.Options{
+		ID: "node/" + n.name, Filters: []string{n.topics.DesiredFilter(), n.topics.Request()},
+		Will: func(session uint64) *link.Publication {
+			return &link.Publication{Topic: n.topics.Live(), Payload: n.live(session, false), Retain: true}
+		},
+		Goodbye: func(session uint64) []link.Publication {
+			return []link.Publication{{Topic: n.topics.Live(), Payload: n.live(session, false), Retain: true}}
+		},
+	}, n)
+	end := n.u.run(n.link.Run)
+	n.stop = func() {
+		end()
+		n.stop = func() {}
+		synctest.Wait()
+	}
+	synctest.Wait()
+}
+
+func (n *seedNode) reboot() {
+	n.stop()
+	n.start()
+}
+
+func (n *seedNode) live(session uint64, up bool) []byte {
+	return wire.Encode(&wire.Live{V: wire.Version, Node: n.name, Boot: n.bootID(), Session: session, Up: up})
+}
+
+func (n *seedNode) bootID() string { return fmt.Sprint("boot-", n.boot) }
+
+// Up implements link.Handler: live, then info, then what runs.
+func (n *seedNode) Up(session uint64) {
+	n.publish(n.topics.Live(), n.live(session, true), true)
+	n.info()
+	n.report()
+}
+
+// info tells what the node is.
+func (n *seedNode) info() {
+	n.say(wire.KindInfo, &wire.Reported{Detail: wire.Encode(&wire.NodeInfo{Type: n.kind, OS: "linux", Arch: "arm64", AgentVersion: "1"})})
+}
+
+func (n *seedNode) report() {
+	n.mu.Lock()
+	r := wire.Reported{Running: n.running, Last: n.last}
+	n.mu.Unlock()
+	n.say(wire.KindConfig, &r)
+}
+
+func (n *seedNode) say(kind wire.Kind, r *wire.Reported) {
+	n.mu.Lock()
+	n.seqs[kind]++
+	r.V, r.Node, r.Kind, r.Boot, r.Seq = wire.Version, n.name, kind, n.bootID(), n.seqs[kind]
+	n.mu.Unlock()
+	n.publish(n.topics.Reported(kind), wire.Encode(r), true)
+}
+
+func (n *seedNode) publish(to string, payload []byte, retain bool) {
+	if err := n.link.Publish(context.Background(), to, payload, retain); err != nil {
+		n.u.Errorf("node %s: %v", n.name, err)
+	}
+}
+
+// Down implements link.Handler.
+func (n *seedNode) Down(uint64, error) {}
+
+// Message implements link.Handler.
+func (n *seedNode) Message(m link.Message) {
+	if len(m.Payload) == 0 {
+		return
+	}
+	if m.Topic == n.topics.Request() {
+		n.request(m.Payload)
+		return
+	}
+	d, err := wire.Decode[wire.Desired](m.Payload)
+	if err != nil {
+		n.u.Errorf("node %s: %v", n.name, err)
+		return
+	}
+	n.mu.Lock()
+	if n.last != nil && d.Stamp().Compare(n.last.Stamp()) <= 0 {
+		n.mu.Unlock()
+		return
+	}
+	n.got = append(n.got, d)
+	n.last = &wire.Attempt{Epoch: d.Epoch, Rev: d.Rev, Version: d.Version, Hash: d.Hash, State: wire.StateInstalled, Attempt: 1, At: time.Now()}
+	if n.refuse != nil && n.refuse(d.Version) != nil {
+		n.last.State, n.last.Error = wire.StateRejected, n.refuse(d.Version)
+	} else {
+		n.running = &wire.DocRef{Epoch: d.Epoch, Rev: d.Rev, Version: d.Version, Hash: d.Hash}
+	}
+	n.mu.Unlock()
+	n.report()
+}
+
+func (n *seedNode) request(payload []byte) {
+	r, err := wire.Decode[wire.Request](payload)
+	if err != nil {
+		n.u.Errorf("node %s: %v", n.name, err)
+		return
+	}
+	if n.mute || r.Method != wire.MethodCheck {
+		return
+	}
+	p, err := wire.Decode[wire.CheckParams](r.Params)
+	if err != nil {
+		n.u.Errorf("node %s: %v", n.name, err)
+		return
+	}
+	n.mu.Lock()
+	n.checks = append(n.checks, *p)
+	n.mu.Unlock()
+	result := wire.CheckResult{OK: true}
+	if n.refuse != nil {
+		if e := n.refuse(p.Version); e != nil {
+			result = wire.CheckResult{Errors: []*wire.Error{e}}
+		}
+	}
+	n.publish(n.topics.Reply(), wire.Encode(&wire.Reply{V: wire.Version, Node: n.name, ID: r.ID, Result: wire.Encode(&result)}), false)
+}
+
+// received lists the versions of the documents that reached the node, oldest first, and forgets
+// them.
+func (n *seedNode) received() string {
+	synctest.Wait()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var all []string
+	for _, d := range n.got {
+		all = append(all, d.Version)
+	}
+	n.got = nil
+	return strings.Join(all, " ")
+}
+
+// body is the document that the node has dealt with last, as it came.
+func (n *seedNode) body() []byte {
+	payload, ok := n.u.hub.Retained(n.topics.Desired(wire.KindConfig))
+	if !ok {
+		return nil
+	}
+	d, err := wire.Decode[wire.Desired](payload)
+	if err != nil {
+		n.u.Fatal(err)
+	}
+	return bytes.Clone(d.Body)
+}
