@@ -200,6 +200,7 @@ func (s story) tell(t *testing.T, n int, die bool) (operations int) {
 			f.mu.Unlock()
 			r.start()
 			r.wantOneOf(where, s.mid)
+			r.recovered(where)
 		}
 		r.pass(time.Hour)
 		if got := r.last(); !strings.Contains(" or "+s.end+" or ", " or "+got+" or ") {
@@ -250,6 +251,18 @@ func (r *rig) wantOneOf(where, versions string) {
 		}
 	}
 	r.Errorf("%s: config.json is %q, want one of %q", where, got, versions)
+}
+
+// recovered checks that right after a restart, before anything is tried again, the node runs what it
+// says it runs, unless a trial goes on.
+func (r *rig) recovered(where string) {
+	r.Helper()
+	said := r.last()
+	running, last, _ := strings.Cut(said, "/")
+	file, _, _ := strings.Cut(r.fileVersion(), ".")
+	if strings.Contains(last, string(wire.StateApplying)) || !strings.Contains(last, string(wire.StateTrying)) && strings.TrimPrefix(running, "-") != file {
+		r.Errorf("%s: after the restart %q was reported, config.json is of %q", where, said, file)
+	}
 }
 
 // consistent checks what all reports together must not do.

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestRun(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		args   string
+		status int
+		out    string // part of stdout
+		err    string // part of stderr
+	}{
+		{"version", 0, "tandem-node ", ""},
+		{"--help", 0, "Example:", ""},
+		{"--unit u1 --type t --node n1 --print-config", 0, "state-dir:", ""},
+		{"--unit u1", 2, "", "--type: required"},
+		{"--type t", 2, "", "--unit: required"},
+		{"--nonsense", 2, "", "no such flag"},
+		{"--unit u1 --type t extra", 2, "", `unexpected argument "extra"`},
+		{"--unit u1 --type t --log-level loud", 2, "", "loud"},
+		{"--unit u1 --type t --node n1 --broker ftp://x --state-dir " + dir, 2, "", "--broker: "},
+		{"--unit u1 --type t --node n1 --state-dir " + file, 1, "", "state directory: "},
+		{"--unit u1 --type t --node n1 --log-level error --broker tcp://127.0.0.1:1 --state-dir " + dir, 0, "", ""},
+		{"--unit u1 --type t --node n2 --state-dir " + dir, 1, "", `belongs to node "n1"`},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			status := run(ended, strings.Fields(c.args), &stdout, &stderr)
+			if status != c.status || !strings.Contains(stdout.String(), c.out) || !strings.Contains(stderr.String(), c.err) {
+				t.Errorf("status %d, stdout %q, stderr %q", status, stdout.String(), stderr.String())
+			}
+			if status != 0 && (!strings.HasPrefix(stderr.String(), "tandem-node: ") || strings.Count(stderr.String(), "\n") != 1) {
+				t.Errorf("stderr %q is not one line", stderr.String())
+			}
+		})
+	}
+}
