@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/journal"
@@ -330,7 +331,15 @@ func (n *seedNode) request(payload []byte) {
 		n.u.Errorf("node %s: %v", n.name, err)
 		return
 	}
-	if n.mute || r.Method != wire.MethodCheck {
+	if n.mute {
+		return
+	}
+	if r.Method == wire.MethodReport {
+		n.publish(n.topics.Reply(), wire.Encode(&wire.Reply{V: wire.Version, Node: n.name, ID: r.ID, Result: jsontext.Value("null")}), false)
+		n.info()
+		n.report()
+	}
+	if r.Method != wire.MethodCheck {
 		return
 	}
 	p, err := wire.Decode[wire.CheckParams](r.Params)

@@ -1,0 +1,259 @@
+package testenv_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// docsDir holds seed-*.md, each of which lists the statements of one seed as table rows:
+//
+//	| 000-1 | what the seed says | what Tandem does | `shared/unitconfig TestParseSeed`, [ADR 009](adr/009-format-strictness.md) |
+//
+// The tests here make sure that every statement has a test or a decision behind it, and that what
+// is named exists.
+const docsDir = "../shared/docs"
+
+var (
+	rowStart = regexp.MustCompile(`^\|\s*(\d{3})-(\d+)\s*\|`)
+	evidence = regexp.MustCompile("`([^`]*)`" + `|\[([^\]]*)\]\(([^)]*)\)`)
+	testName = regexp.MustCompile(`^([a-z0-9/]+) ((?:Test|Fuzz)\w+)(?:/(.+))?$`)
+	adrName  = regexp.MustCompile(`^ADR (\d{3})$`)
+	adrFile  = regexp.MustCompile(`^adr/(\d{3})-[a-z0-9-]+\.md$`)
+	number   = regexp.MustCompile(`\d{3}-\d+`)
+)
+
+// tests finds test functions in package directories, relative to the root of the workspace.
+type tests struct {
+	root string
+	seen map[string]*testPackage
+}
+
+type testPackage struct {
+	funcs map[string]bool
+	text  string
+	err   error
+}
+
+func (ts *tests) look(dir string) *testPackage {
+	if p := ts.seen[dir]; p != nil {
+		return p
+	}
+	p := &testPackage{funcs: map[string]bool{}}
+	ts.seen[dir] = p
+	files, err := filepath.Glob(filepath.Join(ts.root, dir, "*_test.go"))
+	if err != nil || len(files) == 0 {
+		p.err = fmt.Errorf("%s has no test files (%v)", dir, err)
+		return p
+	}
+	for _, file := range files {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			p.err = err
+			return p
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), file, src, 0)
+		if err != nil {
+			p.err = err
+			return p
+		}
+		p.text += string(src)
+		for _, d := range tree.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && len(f.Type.Params.List) == 1 {
+				p.funcs[f.Name.Name] = true
+			}
+		}
+	}
+	return p
+}
+
+// check says what is wrong with a test's name, or "".
+func (ts *tests) check(dir, name, sub string) string {
+	p := ts.look(dir)
+	switch {
+	case p.err != nil:
+		return p.err.Error()
+	case !p.funcs[name]:
+		return fmt.Sprintf("%s has no test %s", dir, name)
+	case !strings.Contains(p.text, sub):
+		return fmt.Sprintf("%s %s: no test file there mentions %q", dir, name, sub)
+	}
+	return ""
+}
+
+// checkSeed lists what is wrong with the document of one seed. exists tells whether a file is there,
+// named relative to the document.
+func checkSeed(seed, text string, ts *tests, exists func(string) bool) (problems []string) {
+	bad := func(format string, a ...any) { problems = append(problems, fmt.Sprintf(format, a...)) }
+	count, open, listed, summary := 0, []string{}, []string{}, false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "#") {
+			summary = strings.TrimSpace(strings.TrimLeft(line, "#")) == "Open"
+		}
+		if summary {
+			listed = append(listed, number.FindAllString(line, -1)...)
+		}
+		m := rowStart.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		id := m[1] + "-" + m[2]
+		count++
+		if m[1] != seed || m[2] != strconv.Itoa(count) {
+			bad("%s stands where %s-%d should", id, seed, count)
+			count, _ = strconv.Atoi(m[2])
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 4 {
+			bad("%s has %d cells, want number, statement, what Tandem does, and what shows it", id, len(cells))
+			continue
+		}
+		for i, name := range []string{"", "statement", "description of what Tandem does"} {
+			if i > 0 && strings.TrimSpace(cells[i]) == "" {
+				bad("%s has no %s", id, name)
+			}
+		}
+		if strings.Contains(cells[2], "**Open**") {
+			open = append(open, id)
+		}
+		found := 0
+		for _, e := range evidence.FindAllStringSubmatch(cells[3], -1) {
+			found++
+			if e[1] != "" {
+				t := testName.FindStringSubmatch(e[1])
+				if t == nil {
+					bad("%s: %q names no test: package path, space, TestName or TestName/sub", id, e[1])
+				} else if why := ts.check(t[1], t[2], t[3]); why != "" {
+					bad("%s: %s", id, why)
+				}
+				continue
+			}
+			n, f := adrName.FindStringSubmatch(e[2]), adrFile.FindStringSubmatch(e[3])
+			switch {
+			case n == nil || f == nil || n[1] != f[1]:
+				bad("%s: [%s](%s) names no decision", id, e[2], e[3])
+			case !exists(e[3]):
+				bad("%s: %s does not exist", id, e[3])
+			}
+		}
+		if found == 0 {
+			bad("%s has neither a test nor a decision", id)
+		}
+		if rest := strings.Trim(evidence.ReplaceAllString(cells[3], ""), " ,;"); rest != "" {
+			bad("%s: %q is neither a test nor a decision", id, rest)
+		}
+	}
+	if count == 0 {
+		bad("no statement found")
+	}
+	slices.Sort(listed)
+	slices.Sort(open)
+	if listed = slices.Compact(listed); !slices.Equal(open, listed) {
+		bad("marked as open: %v; listed under Open: %v", open, listed)
+	}
+	return problems
+}
+
+func TestSeedsAreCovered(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(docsDir, "seed-*.md"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no seed documents in %s: %v", docsDir, err)
+	}
+	ts := &tests{"..", map[string]*testPackage{}}
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(docsDir, name))
+		return err == nil
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seed := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "seed-"), ".md")
+		for _, p := range checkSeed(seed, string(text), ts, exists) {
+			t.Errorf("%s: %s", filepath.Base(file), p)
+		}
+	}
+}
+
+// The check finds what it is there to find.
+func TestSeedCheckFinds(t *testing.T) {
+	const good = "| 007-1 | says | does | `testenv TestSeedCheckFinds/a hole` |\n" +
+		"| 007-2 | says | does | `testenv TestSeedCheckFinds`, [ADR 001](adr/001-a.md) |\n"
+	ts := &tests{"..", map[string]*testPackage{}}
+	exists := func(name string) bool { return name == "adr/001-a.md" }
+	absent := "absent" + strconv.Itoa(1) // does not stand in this file
+	for _, c := range []struct{ name, text, want string }{
+		{"nothing wrong", good, ""},
+		{"nothing at all", "# Seed\n", "no statement found"},
+		{"a hole", good + "| 007-4 | s | d | [ADR 001](adr/001-a.md) |\n", "007-4 stands where 007-3 should"},
+		{"another seed", good + "| 008-3 | s | d | [ADR 001](adr/001-a.md) |\n", "008-3 stands where 007-3 should"},
+		{"no evidence", good + "| 007-3 | s | d | |\n", "neither a test nor a decision"},
+		{"evidence in words", good + "| 007-3 | s | d | trust us |\n", "007-3 has neither a test nor a decision\n007-3: \"trust us\""},
+		{"no words", good + "| 007-3 |  | d | [ADR 001](adr/001-a.md) |\n", "007-3 has no statement"},
+		{"a cell too many", good + "| 007-3 | s | d | e | [ADR 001](adr/001-a.md) |\n", "has 5 cells"},
+		{"no such package", good + "| 007-3 | s | d | `shared/nothing TestX` |\n", "shared/nothing has no test files"},
+		{"no such test", good + "| 007-3 | s | d | `testenv TestNowhere` |\n", "testenv has no test TestNowhere"},
+		{"a function that is no test", good + "| 007-3 | s | d | `testenv packages` |\n", "names no test"},
+		{"no such sub-test", good + "| 007-3 | s | d | `testenv TestSeedCheckFinds/" + absent + "` |\n", "mentions"},
+		{"no such decision", good + "| 007-3 | s | d | [ADR 002](adr/002-b.md) |\n", "does not exist"},
+		{"a decision misnamed", good + "| 007-3 | s | d | [ADR 002](adr/001-a.md) |\n", "names no decision"},
+		{"open, not listed", good + "| 007-3 | s | **Open**: d | [ADR 001](adr/001-a.md) |\n## Open\n", "marked as open: [007-3]"},
+		{"open and listed", good + "| 007-3 | s | **Open**: d | [ADR 001](adr/001-a.md) |\n## Open\n- 007-3\n", ""},
+		{"listed, not open", good + "## Open\n- 007-2\n", "listed under Open: [007-2]"},
+	} {
+		got := strings.Join(checkSeed("007", c.text, ts, exists), "\n")
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// Every decision stands in the index of decisions, under its own title, and nothing else does.
+func TestDecisionsAreIndexed(t *testing.T) {
+	dir := filepath.Join(docsDir, "adr")
+	index, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "[0-9]*.md"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no decisions: %v", err)
+	}
+	linked := map[string]string{}
+	for _, m := range regexp.MustCompile(`\[([^\]]*)\]\((\d[^)]*)\)`).FindAllStringSubmatch(string(index), -1) {
+		if _, twice := linked[m[2]]; twice {
+			t.Errorf("%s stands in the index twice", m[2])
+		}
+		linked[m[2]] = m[1]
+	}
+	for i, file := range files {
+		name := filepath.Base(file)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(string(text), "\n")
+		if want := fmt.Sprintf("%03d-", i+1); !strings.HasPrefix(name, want) || !strings.HasPrefix(first, "# "+want[:3]+" ") {
+			t.Errorf("%s (%q) stands where %s should", name, first, want)
+		}
+		title, ok := linked[name]
+		if !ok {
+			t.Errorf("%s is missing from the index", name)
+		} else if "# "+title != first {
+			t.Errorf("the index calls %s %q, its heading is %q", name, title, first)
+		}
+		delete(linked, name)
+	}
+	for name := range linked {
+		t.Errorf("the index names %s, which does not exist", name)
+	}
+}
