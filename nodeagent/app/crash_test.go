@@ -289,6 +289,7 @@ func (r *rig) consistent(where string) {
 func TestCrashEverywhere(t *testing.T) {
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
 			n := s.tell(t, 0, false)
 			if n < 6 {
 				t.Fatalf("only %d operations", n)
@@ -305,6 +306,7 @@ func TestCrashEverywhere(t *testing.T) {
 func TestErrorEverywhere(t *testing.T) {
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
 			n := s.tell(t, 0, false)
 			for i := 1; i <= n && !t.Failed(); i++ {
 				s.tell(t, i, false)

@@ -93,10 +93,7 @@ func (r *rig) link(cfg link.Config, h link.Handler) (link.Link, error) {
 // listen plays the controller's ears until the bubble ends.
 func (r *rig) listen() {
 	ctx, cancel := context.WithCancel(context.Background())
-	var filters []string
-	for _, s := range topic.ShardFilters("u1", topic.Shard("n1")) {
-		filters = append(filters, s)
-	}
+	filters := topic.ShardFilters("u1", topic.Shard("n1"))
 	l := r.hub.Link(linktest.Options{ID: "controller", Filters: filters}, &linktest.Recorder{OnMessage: r.heard})
 	done := make(chan struct{})
 	go func() { defer close(done); _ = l.Run(ctx) }()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -264,16 +265,16 @@ func TestBadMessages(t *testing.T) {
 // The disk is full for an hour: nothing new runs, nothing wrong is said, and all is well after it.
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(r *rig) {
-		full := false
+		var full atomic.Bool
 		r.deps.StoreFaults = func(Point) error {
-			if full {
+			if full.Load() {
 				return syscall.ENOSPC
 			}
 			return nil
 		}
 		r.start()
 		r.desire(doc(1, 1))
-		full = true
+		full.Store(true)
 		r.desire(doc(1, 2))
 		r.want("1/2 failed storage", "1.0.0")
 		r.pass(time.Hour)
@@ -283,7 +284,7 @@ func TestFullDisk(t *testing.T) {
 		if e := r.request(wire.MethodCheck, wire.Encode(&p)).Error; e != nil {
 			t.Error(e)
 		}
-		full = false
+		full.Store(false)
 		r.pass(11 * time.Minute)
 		r.want("3/3 installed", "3.0.0")
 	})
@@ -292,9 +293,9 @@ func TestFullDisk(t *testing.T) {
 // A trial is rolled back in time although the disk has become full, and stays rolled back.
 func TestFullDiskDuringTrial(t *testing.T) {
 	bubble(t, func(r *rig) {
-		full := false
+		var full atomic.Bool
 		r.deps.StoreFaults = func(Point) error {
-			if full {
+			if full.Load() {
 				return syscall.ENOSPC
 			}
 			return nil
@@ -302,14 +303,14 @@ func TestFullDiskDuringTrial(t *testing.T) {
 		r.start()
 		r.desire(doc(1, 1))
 		r.desire(try(doc(1, 2), "PT1M"))
-		full = true
+		full.Store(true)
 		if e := r.confirm(1, 2).Error; e == nil || e.Code != wire.CodeStorage {
 			t.Errorf("a confirmation that cannot be saved: %v", e)
 		}
 		r.want("1/2 trying", "2.0.0")
 		r.pass(61 * time.Second)
 		r.want("1/2 rolledback unconfirmed", "1.0.0")
-		full = false
+		full.Store(false)
 		r.pass(time.Minute)
 		r.restart()
 		r.pass(time.Hour)

@@ -23,7 +23,6 @@ type world struct {
 	issued  map[wire.Stamp]Doc
 	newest  Doc // the newest that was ever delivered
 	running wire.Stamp
-	told    wire.Stamp // of the newest report that said installed
 	depth   int
 }
 
