@@ -2,22 +2,23 @@ module tandem.internal/broker
 
 go 1.26.0
 
-require tandem.internal/shared v0.0.0
+require (
+	github.com/eclipse/paho.mqtt.golang v1.5.1
+	github.com/mochi-mqtt/server/v2 v2.7.9
+	go.uber.org/goleak v1.3.0
+	go.uber.org/zap v1.28.0
+	pgregory.net/rapid v1.3.0
+	tandem.internal/shared v0.0.0
+)
 
 require (
-	github.com/eclipse/paho.mqtt.golang v1.5.1 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
-	github.com/google/renameio/v2 v2.0.2 // indirect
 	github.com/gorilla/websocket v1.5.3 // indirect
-	github.com/mochi-mqtt/server/v2 v2.7.9 // indirect
 	github.com/rs/xid v1.4.0 // indirect
-	go.uber.org/goleak v1.3.0 // indirect
 	go.uber.org/multierr v1.10.0 // indirect
-	go.uber.org/zap v1.28.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/net v0.44.0 // indirect
 	golang.org/x/sync v0.17.0 // indirect
-	pgregory.net/rapid v1.3.0 // indirect
 )
 
 replace tandem.internal/shared => ../shared
