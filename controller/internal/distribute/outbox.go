@@ -2,6 +2,7 @@ package distribute
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type outbox struct {
 	dirty   []*slot
 	asks    []fleet.Ask
 	plain   []link.Publication // small messages of the controller's own: answers, status
+	status  []link.Publication // the newest status, for a broker that has lost it; at most one
 	epoch   uint64
 	session uint64             // 0: down
 	refill  bool               // the session is new: look at what the broker retains
@@ -143,6 +145,20 @@ func (o *outbox) send(p link.Publication) {
 	o.kick()
 }
 
+// setStatus publishes the unit's status, now and in every session to come.
+func (o *outbox) setStatus(p link.Publication) {
+	o.mu.Lock()
+	o.status = []link.Publication{p}
+	o.mu.Unlock()
+	o.send(p)
+}
+
+func (o *outbox) isUp() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.session != 0
+}
+
 func (o *outbox) setEpoch(epoch uint64) {
 	o.mu.Lock()
 	o.epoch = epoch
@@ -192,7 +208,9 @@ func (o *outbox) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-beat.C:
-			o.send(o.beacon(true))
+			if b := o.beacon(true); o.isUp() {
+				o.send(b)
+			}
 		case <-o.wake:
 			o.work(ctx)
 		}
@@ -207,7 +225,7 @@ func (o *outbox) work(ctx context.Context) {
 			o.mu.Unlock()
 			return
 		}
-		session, refill, asks, plain := o.ctx, o.refill, o.asks, o.plain
+		session, refill, asks, plain, status := o.ctx, o.refill, o.asks, o.plain, o.status
 		o.refill, o.asks, o.plain = false, nil, nil
 		var docs []document
 		if !refill {
@@ -217,7 +235,7 @@ func (o *outbox) work(ctx context.Context) {
 		var err error
 		switch {
 		case refill:
-			if err = o.sendPlain(session, append(plain, o.beacon(true))); err == nil {
+			if err = o.sendPlain(session, slices.Concat(plain, status, []link.Publication{o.beacon(true)})); err == nil {
 				err = o.compare(session)
 			}
 			o.putAsks(asks)
@@ -236,6 +254,7 @@ func (o *outbox) work(ctx context.Context) {
 			o.c.cfg.Log.Warn("publishing to the broker", zap.Error(err))
 			o.mu.Lock()
 			o.refill = o.session != 0
+			o.plain = append(plain, o.plain...)
 			o.mu.Unlock()
 			select {
 			case <-session.Done():

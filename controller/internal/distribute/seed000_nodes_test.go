@@ -106,6 +106,10 @@ func TestSeed000NodeInError(t *testing.T) {
 		if got := back(); got != "1.0.0" {
 			t.Errorf("node-1 came back in error and got %q", got)
 		}
+		one.reboot()
+		if got := one.received(); got != "1.0.0" {
+			t.Errorf("the node's first report in a boot brought %q", got)
+		}
 		one.refuse = nil
 		if got := back(); got != "1.0.0" {
 			t.Errorf("node-1 can take it after another boot and got %q", got)
@@ -175,5 +179,18 @@ func TestSeed000Status(t *testing.T) {
 		want("installed 1.0.0")
 		u.install(seedDoc("1.0.1"))
 		want("installed 1.0.1")
+	})
+}
+
+// The status is on the broker also after the broker has lost everything.
+func TestSeed000StatusAfterWipe(t *testing.T) {
+	inSeedUnit(t, func(t *testing.T, u *seedUnit) {
+		u.start()
+		u.install(seedDoc("1.0.0"))
+		u.hub.Wipe()
+		synctest.Wait()
+		if got := u.cloud(); got != "installed 1.0.0" {
+			t.Errorf("the cloud side sees %q", got)
+		}
 	})
 }

@@ -45,5 +45,5 @@ func (c *Core) noteStatus() {
 	if err != nil {
 		panic("distribute: cannot encode the unit's status: " + err.Error())
 	}
-	c.outbox.send(link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, "status"), Payload: payload, Retain: true})
+	c.outbox.setStatus(link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, "status"), Payload: payload, Retain: true})
 }
