@@ -51,8 +51,23 @@ Example:
 `
 }
 
-// check refuses what cannot work, with words about the setting.
+// UsageError is a mistake in the configuration: exit status 2.
+type UsageError struct{ err error }
+
+func (e *UsageError) Error() string { return e.err.Error() }
+
+// Unwrap gives the cause.
+func (e *UsageError) Unwrap() error { return e.err }
+
+// check refuses what cannot work, with words about the setting; the error is a *UsageError.
 func (c *Config) check() error {
+	if err := c.mistake(); err != nil {
+		return &UsageError{err}
+	}
+	return nil
+}
+
+func (c *Config) mistake() error {
 	switch {
 	case c.Unit == "":
 		return errors.New("--unit: required: the name of the unit that this controller keeps")

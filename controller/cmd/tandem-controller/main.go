@@ -40,6 +40,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "tandem-controller:", err)
+		if _, usage := errors.AsType[*app.UsageError](err); usage {
+			return 2
+		}
 		return 1
 	}
 	return 0
