@@ -278,10 +278,10 @@ func (a *App) Run(ctx context.Context) error {
 	stopBroker := func() error { return nil }
 	var err error
 	if a.broker != nil {
+		stopBroker = a.broker.Close // also of one that was never started: it has the listeners
 		select {
 		case <-a.up: // from now on the intake hears everything
 			err = a.broker.Start()
-			stopBroker = a.broker.Close
 		case <-ctx.Done():
 		}
 	}
