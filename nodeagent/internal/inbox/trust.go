@@ -27,6 +27,7 @@ type Trust struct {
 
 	offset time.Duration // the controller's clock minus the node's
 	newest time.Time     // of the beacons that offset was learned from
+	back   time.Time     // of a beacon that was older than that; zero: none since
 	skewed bool
 }
 
@@ -89,8 +90,15 @@ func (t Trust) Beacon(unit string, now time.Time, payload []byte, retained bool)
 	if j, err := unitconfig.ParseDuration(b.Jitter); err == nil {
 		h.Jitter = min(j, maxJitter)
 	}
-	if b.Up && !retained && b.Time.After(t.newest) {
-		t.newest, t.offset = b.Time, b.Time.Sub(now)
+	// A beacon that is played again does not move the clock. But two that are older than the newest
+	// and follow each other do: the controller's clock was set back, and as long as the node does
+	// not know, all its requests look as if they came too late.
+	fresh := b.Up && !retained && (b.Time.After(t.newest) || !t.back.IsZero() && b.Time.After(t.back))
+	if b.Up && !retained && !fresh {
+		t.back = b.Time
+	}
+	if fresh {
+		t.newest, t.back, t.offset = b.Time, time.Time{}, b.Time.Sub(now)
 		skewed := t.offset.Abs() > MaxSkew
 		if skewed && !t.skewed {
 			h.Skew = t.offset
