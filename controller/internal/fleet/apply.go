@@ -132,6 +132,9 @@ func (f *Fleet) apply(r *record.Record, data any) {
 	f.seq = r.Seq
 	switch d := data.(type) {
 	case openedData:
+		if t := f.config.Trial; t != nil && t.Deadline.Sub(r.At) > t.Within.Std() {
+			t.Deadline = r.At.Add(t.Within.Std()) // the clock was set back: no trial lasts longer than it was to
+		}
 		for _, n := range f.nodes {
 			if n.Up && !d.Online {
 				n.Up, n.Since = false, r.At

@@ -60,6 +60,7 @@ type Fleet struct {
 	waiting []Submit // those behind it
 
 	troubled map[string]*trouble
+	asked    uint64 // requests since the start
 }
 
 // Config is the unit configuration's state (seed 000, Configuration Lifecycle).

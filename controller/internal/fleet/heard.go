@@ -94,9 +94,10 @@ func (s *step) heard(h *Heard) {
 // is late, or early; if it is early then the node's live message will say so and it is asked for.
 func (s *step) heardReport(h *Heard) {
 	r := h.Reported
-	n := s.nodes[h.Node]
+	n, anew := s.nodes[h.Node], true
 	if n != nil {
 		k := n.Kinds[r.Kind]
+		anew = k == nil || k.Boot != r.Boot
 		if n.Boot != "" && n.Boot != r.Boot && k != nil && k.Boot == n.Boot {
 			return
 		}
@@ -115,6 +116,9 @@ func (s *step) heardReport(h *Heard) {
 	case wire.KindConfig:
 		s.checkEpoch(r)
 		s.settleTrial(n)
+		if anew {
+			s.distribute(n) // it may be back with an error
+		}
 		s.resend(n, r.Kind)
 	}
 }
@@ -131,11 +135,29 @@ func (f *Fleet) applyReport(at time.Time, r *wire.Reported) {
 	f.review(n, at)
 }
 
-// settleTrial tells a node that tries what was confirmed in the meantime to keep it.
+// settleTrial tells a node that tries what was confirmed in the meantime to keep it, and issues
+// it anew to a node that the confirmation did not reach in time.
 func (s *step) settleTrial(n *Node) {
-	if k := n.Kinds[wire.KindConfig]; s.confirmedMeanwhile(k) {
+	k := n.Kinds[wire.KindConfig]
+	if s.confirmedMeanwhile(k) {
 		s.askConfirm([]string{n.Name}, k.Desired.Stamp())
+		return
 	}
+	if s.rolledBackTrial(n) {
+		s.issue([]*Node{n}, false, rolledBackEarly)
+	}
+}
+
+const rolledBackEarly = "rolled back before it heard of the confirmation"
+
+// rolledBackTrial reports whether a node has rolled back what was confirmed.
+func (s *step) rolledBackTrial(n *Node) bool {
+	r, _, mode, _ := s.inForce()
+	k := n.Kinds[wire.KindConfig]
+	if r == nil || mode == wire.ModeTry || n.Info == nil || k == nil || k.Desired == nil || k.Last == nil {
+		return false
+	}
+	return k.Desired.Mode == wire.ModeTry && k.Last.Stamp() == k.Desired.Stamp() && k.Last.State == wire.StateRolledBack
 }
 
 func (f *Fleet) confirmedMeanwhile(k *KindState) bool {
@@ -228,7 +250,7 @@ const requestLife = 2 * time.Minute
 
 func (s *step) ask(m wire.Method, nodes []string, params func(string) []byte) {
 	s.effect(Ask{
-		ID: requestID(m, s.now), Nodes: nodes, Method: m, Params: params, NotAfter: s.now.Add(requestLife),
+		ID: s.requestID(m), Nodes: nodes, Method: m, Params: params, NotAfter: s.now.Add(requestLife),
 	})
 }
 

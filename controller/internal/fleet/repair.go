@@ -8,9 +8,10 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// requestID is unique among the requests that a node may still remember.
-func requestID(m wire.Method, now time.Time) string {
-	return string(m) + "-" + strconv.FormatInt(now.UnixNano(), 36) + "-"
+// requestID is unique among the requests that a node may still remember, however coarse the clock.
+func (s *step) requestID(m wire.Method) string {
+	s.asked++
+	return string(m) + "-" + strconv.FormatInt(s.now.UnixNano(), 36) + "-" + strconv.FormatUint(s.asked, 36) + "-"
 }
 
 // needs is what a node owes the controller, or the other way round.

@@ -59,7 +59,7 @@ func (s *step) submit(ev Submit) {
 		return
 	}
 	s.pending = p
-	p.id = requestID(wire.MethodCheck, s.now)
+	p.id = s.requestID(wire.MethodCheck)
 	p.deadline = s.now.Add(s.opt.CheckTimeout)
 	var online []string
 	for _, n := range s.sorted() {
@@ -200,18 +200,37 @@ func (s *step) confirm(ev Confirm) {
 	s.resolver, s.trying = s.trying, nil
 	s.emit(record.Record{Type: record.Confirm, Who: ev.Who, Kind: string(wire.KindConfig)}, TrialOver{Version: t.Version, Rev: t.Rev})
 	s.effect(WriteCopy{})
-	byStamp := map[wire.Stamp][]string{}
-	for _, n := range s.sorted() {
-		if k := n.Kinds[wire.KindConfig]; n.Up && s.confirmedMeanwhile(k) {
-			byStamp[k.Desired.Stamp()] = append(byStamp[k.Desired.Stamp()], n.Name)
-		}
-	}
-	for stamp, nodes := range byStamp {
-		s.askConfirm(nodes, stamp)
-	}
+	s.spreadConfirmation()
 	s.effect(Answer{Ticket: ev.Ticket, Result: view.Result{
 		State: "accepted", Version: t.Version, Rev: t.Rev, Epoch: s.opt.Epoch, Mode: wire.ModeTry,
 	}})
+}
+
+// spreadConfirmation tells the nodes that try what was confirmed to keep it, and issues it anew to
+// those that have rolled back already.
+func (s *step) spreadConfirmation() {
+	var stamps []wire.Stamp // in order, so that equal input gives equal output
+	trying := map[wire.Stamp][]string{}
+	var late []*Node
+	for _, n := range s.sorted() {
+		k := n.Kinds[wire.KindConfig]
+		switch {
+		case s.rolledBackTrial(n):
+			late = append(late, n)
+		case n.Up && s.confirmedMeanwhile(k):
+			stamp := k.Desired.Stamp()
+			if trying[stamp] == nil {
+				stamps = append(stamps, stamp)
+			}
+			trying[stamp] = append(trying[stamp], n.Name)
+		}
+	}
+	for _, stamp := range stamps {
+		s.askConfirm(trying[stamp], stamp)
+	}
+	if len(late) > 0 {
+		s.issue(late, false, rolledBackEarly)
+	}
 }
 
 // endTrial takes back what nobody confirmed. The nodes roll back by themselves; what they hear is
