@@ -199,6 +199,7 @@ func (c *Core) drain() {
 		for i := range items {
 			switch it := &items[i]; {
 			case it.view != nil:
+				c.commit() // nobody is shown what is not durable
 				it.view(c.fleet, c.broken)
 			case c.broken == nil:
 				c.step(it.event)

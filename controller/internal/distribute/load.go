@@ -158,8 +158,21 @@ func (c *Core) maintain(ctx context.Context) {
 		case <-t.C:
 			if err := c.compact(ctx); err != nil && ctx.Err() == nil {
 				c.cfg.Log.Warn("compacting the journal", zap.Error(err))
+				c.noticeBroken(ctx)
 			}
 		}
+	}
+}
+
+// noticeBroken lets the loop open the journal again if a write beside the loop has broken it, so
+// that not the next submission is what finds out.
+func (c *Core) noticeBroken(ctx context.Context) {
+	if err := c.look(ctx, func(*fleet.Fleet) {
+		if err := c.journal.Err(); err != nil {
+			c.fail(err)
+		}
+	}); err != nil {
+		c.cfg.Log.Debug("looking at the journal", zap.Error(err)) // it is known to be broken, or nobody needs it any more
 	}
 }
 

@@ -1,0 +1,51 @@
+package distribute
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/record"
+)
+
+// Audit makes sure that the state is what the journal says: it replays every record, and those
+// after the newest checkpoint, and compares both outcomes with the live state. It holds up the
+// loop for as long as that takes, and wants a journal from which nothing was compacted.
+func (c *Core) Audit(ctx context.Context) error {
+	var failure error
+	if err := c.look(ctx, func(live *fleet.Fleet) { failure = c.audit(live) }); err != nil {
+		return err
+	}
+	return failure
+}
+
+func (c *Core) audit(live *fleet.Fleet) error {
+	want := live.Checkpoint()
+	opt := c.options(c.journal)
+	whole := fleet.New(opt)
+	if err := c.journal.Replay(1, func(r record.Record) error { return whole.Replay(&r) }); err != nil {
+		return err
+	}
+	if err := differ("all records", whole.Checkpoint(), want); err != nil {
+		return err
+	}
+	recent, _, err := replay(c.journal, opt)
+	if err != nil {
+		return err
+	}
+	return differ("the newest checkpoint and what came after it", recent.Checkpoint(), want)
+}
+
+// differ shows where two states part.
+func differ(from string, got, want []byte) error {
+	if bytes.Equal(got, want) {
+		return nil
+	}
+	at := 0
+	for at < min(len(got), len(want)) && got[at] == want[at] {
+		at++
+	}
+	around := func(b []byte) []byte { return b[max(0, min(at, len(b))-200):min(len(b), at+200)] }
+	return fmt.Errorf("replaying %s leads elsewhere than the live state:\nreplayed: …%s…\nlive:     …%s…", from, around(got), around(want))
+}
