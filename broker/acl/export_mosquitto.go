@@ -1,0 +1,58 @@
+package acl
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Mosquitto returns the rules of the identities as an ACL file of mosquitto 2 (mosquitto.conf(5),
+// acl_file). Users are called as everywhere, "node/n1"; with certificates mosquitto takes the name
+// from the common name, so that must be the whole of it, role and all: a common name of "n1" could
+// not tell the node n1 from the operator n1.
+//
+// mosquitto grants every SUBSCRIBE and applies the rules to each delivery. It cannot be told which
+// topics may be retained.
+func (r Rules) Mosquitto(who []Identity) ([]byte, error) {
+	who, err := r.everyone(who)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	comment(&b, fmt.Sprintf(mosquittoHead, r.Unit))
+	for _, id := range who {
+		p := r.exported(id)
+		b.WriteString("\nuser " + id.String() + "\n")
+		for _, f := range p.read {
+			b.WriteString("topic read " + f + "\n")
+		}
+		for _, f := range p.write {
+			b.WriteString("topic write " + f + "\n")
+		}
+	}
+	return []byte(b.String()), nil
+}
+
+const mosquittoHead = `Who may write and read what in unit %s: an ACL file for mosquitto 2.
+Made by tandem. Make it anew when a node joins or is revoked, and send mosquitto a SIGHUP.
+
+mosquitto.conf must say at least:
+
+  per_listener_settings false
+  allow_anonymous false
+  acl_file THIS FILE
+  max_queued_messages 0
+  max_inflight_messages 2000
+  listener 8883
+  cafile ca.pem
+  certfile broker.pem
+  keyfile broker-key.pem
+  tls_version tlsv1.3
+  require_certificate true
+  use_identity_as_username true
+  use_username_as_clientid true
+
+use_identity_as_username takes the user from the certificate's common name, which is the whole
+identity, role/name. use_username_as_clientid keeps one node from taking another one's session.
+Revoked certificates are refused only with a crlfile; leaving a node out of this file takes
+every right from it as well.
+`
