@@ -1,0 +1,202 @@
+package fleet
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"time"
+
+	"tandem.internal/shared/seal"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// document judges a desired document and returns the report on it; false: there is nothing to
+// report yet.
+func (n *node) document(payload []byte) (message, bool) {
+	n.f.count.documents.Add(1)
+	if n.f.cfg.Echo > 0 {
+		return message{n.topics.Reported(wire.KindConfig), n.f.echo, true}, true
+	}
+	if !n.f.trust.pinned() {
+		n.mu.Lock()
+		n.early = bytes.Clone(payload)
+		n.mu.Unlock()
+		return message{}, false
+	}
+	d, err := n.accept(payload)
+	if err != nil && d == nil {
+		n.f.refused(n.name, err)
+		return message{}, false // not a document that a report could name
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ref := wire.DocRef{Epoch: d.Epoch, Rev: d.Rev, Version: n.f.intern(d.Version), Hash: d.Hash}
+	switch order := d.Stamp().Compare(n.last.Stamp()); {
+	case err == nil && order < 0:
+		err = wire.New(wire.CodeStale, "", "older than what this node knows")
+	case err == nil && order == 0 && d.Hash != n.last.Hash:
+		err = wire.New(wire.CodeFork, "", "another document under the same epoch and rev")
+	case err == nil && order == 0: // known: report it again
+		return message{n.topics.Reported(wire.KindConfig), n.configLocked(), true}, true
+	}
+	if err != nil {
+		n.f.refused(n.name, err)
+		if d.Stamp().Compare(n.last.Stamp()) <= 0 {
+			return message{n.topics.Reported(wire.KindConfig), n.configLocked(), true}, true
+		}
+		n.attempt(ref, wire.StateRejected, wire.AsError(err))
+	} else if d.Mode == wire.ModeTry {
+		n.attempt(ref, wire.StateTrying, nil)
+	} else {
+		n.running = ref
+		n.attempt(ref, wire.StateInstalled, nil)
+		n.f.count.installed.Add(1)
+	}
+	return message{n.topics.Reported(wire.KindConfig), n.configLocked(), true}, true
+}
+
+// accept checks a document in the contract's order. With an error the document is nil unless it
+// was signed for this node.
+func (n *node) accept(payload []byte) (*wire.Desired, error) {
+	d, err := wire.Decode[wire.Desired](payload)
+	if err != nil {
+		return nil, err
+	}
+	if d.Unit != n.f.cfg.Unit || d.Node != n.name || d.Kind != wire.KindConfig {
+		return nil, wire.New(wire.CodeWrongTarget, "", "for another unit, node or kind")
+	}
+	if err := n.f.trust.verify(seal.DesiredPreimage(d), d.Sig); err != nil {
+		return nil, err
+	}
+	if d.Body == nil {
+		return d, wire.New(wire.CodeNotSupported, "/ref", "this node fetches nothing")
+	}
+	if wire.Hash(d.Body) != d.Hash {
+		return d, wire.New(wire.CodeHashMismatch, "/hash", "not the body's")
+	}
+	return d, nil
+}
+
+// attempt notes what came of a document, under mu.
+func (n *node) attempt(ref wire.DocRef, state wire.State, err *wire.Error) {
+	n.last = wire.Attempt{
+		Epoch: ref.Epoch, Rev: ref.Rev, Version: ref.Version, Hash: ref.Hash, State: state, Error: err, Attempt: 1, At: time.Now().UTC(),
+	}
+	n.seqs[seqConfig]++
+}
+
+// heard takes the beacon in: it pins the unit's keys, and a changed epoch makes the node report
+// again within the beacon's jitter.
+func (n *node) heard(payload []byte) (out []message, status bool) {
+	if n.f.cfg.Echo > 0 {
+		return nil, false
+	}
+	b, err := n.f.decodeBeacon(payload)
+	if err != nil {
+		n.f.refused(n.name, err)
+		return nil, false
+	}
+	n.mu.Lock()
+	again := n.epoch != 0 && n.epoch != b.Epoch && b.Up
+	early := n.early
+	n.epoch, n.early = b.Epoch, nil
+	c := n.c
+	n.mu.Unlock()
+	if again {
+		n.f.later(spread(b.Jitter), func() {
+			n.mu.Lock()
+			all := n.everything()
+			now := n.c
+			n.mu.Unlock()
+			if now == c {
+				if _, err := c.send(0, all...); err != nil {
+					n.f.note(n.name, err)
+				}
+			}
+		})
+	}
+	if early != nil {
+		if m, ok := n.document(early); ok {
+			return []message{m}, true
+		}
+	}
+	return nil, false
+}
+
+// spread draws a time within an ISO 8601 duration.
+func spread(jitter string) time.Duration {
+	d, err := unitconfig.ParseDuration(jitter)
+	if err != nil || d <= 0 {
+		return 0
+	}
+	return rand.N(d)
+}
+
+// request answers a question of the controller's.
+func (n *node) request(payload []byte) []message {
+	n.f.count.requests.Add(1)
+	if n.f.cfg.Echo > 0 {
+		return []message{{n.topics.Reply(), n.f.echo, false}}
+	}
+	q, err := wire.Decode[wire.Request](payload)
+	if err != nil {
+		n.f.refused(n.name, err)
+		return nil
+	}
+	reply := wire.Reply{V: wire.Version, Node: n.name, ID: q.ID}
+	var more []message
+	switch {
+	case q.Unit != n.f.cfg.Unit || q.Node != n.name:
+		reply.Error = wire.New(wire.CodeWrongTarget, "", "for another unit or node")
+	case !n.f.trust.pinned():
+		reply.Error = wire.New(wire.CodeUnknownKey, "", "no beacon was heard yet")
+	default:
+		if err := n.f.trust.verify(seal.RequestPreimage(q), q.Sig); err != nil {
+			reply.Error = wire.AsError(err)
+		} else if time.Now().After(q.NotAfter) {
+			reply.Error = wire.New(wire.CodeExpired, "/notAfter", "too late")
+		} else {
+			reply.Result, reply.Error, more = n.do(q)
+		}
+	}
+	if reply.Error != nil {
+		n.f.refused(n.name, reply.Error)
+	}
+	return append(more, message{n.topics.Reply(), wire.Encode(&reply), false})
+}
+
+var (
+	yes     = []byte(`{"ok":true}`)
+	nothing = []byte(`null`)
+)
+
+func (n *node) do(q *wire.Request) (result []byte, failure *wire.Error, more []message) {
+	switch q.Method {
+	case wire.MethodCheck:
+		if _, err := wire.Decode[wire.CheckParams](q.Params); err != nil {
+			return nil, wire.AsError(err), nil
+		}
+		n.f.count.checks.Add(1)
+		return yes, nil, nil
+	case wire.MethodReport:
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return nothing, nil, n.everything()
+	case wire.MethodEvents: // it never has any
+		return nothing, nil, nil
+	case wire.MethodConfirm:
+		p, err := wire.Decode[wire.ConfirmParams](q.Params)
+		if err != nil {
+			return nil, wire.AsError(err), nil
+		}
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if l := &n.last; l.State == wire.StateTrying && l.Epoch == p.Epoch && l.Rev == p.Rev {
+			n.running = wire.DocRef{Epoch: l.Epoch, Rev: l.Rev, Version: l.Version, Hash: l.Hash}
+			n.attempt(n.running, wire.StateInstalled, nil)
+			return nothing, nil, []message{{n.topics.Reported(wire.KindConfig), n.configLocked(), true}}
+		}
+		return nil, wire.New(wire.CodeStale, "", "not what is tried here"), nil
+	}
+	return nil, wire.New(wire.CodeNotSupported, "/method", "no such method here"), nil
+}
