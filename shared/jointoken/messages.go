@@ -1,0 +1,220 @@
+package jointoken
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/shared/wire"
+)
+
+// Paths of the join door, an HTTPS server of the controller.
+const (
+	JoinPath  = "/join"  // POST a JoinRequest; answered with an Admission
+	RenewPath = "/renew" // POST a RenewRequest with the node's certificate; answered with an Admission
+)
+
+// ServerName is a name in every certificate of a unit's controller: a node asks for it rather
+// than for an address, because addresses change and the unit's CA signs nobody else's.
+const ServerName = "controller.tandem.internal"
+
+// Identities are URIs in certificates: tandem://UNIT/node/NODE, tandem://UNIT/cloud/NAME,
+// tandem://UNIT/operator/NAME and tandem://UNIT/controller.
+const Scheme = "tandem"
+
+// IdentityURI is the URI of one identity: of subject "node/n1" in unit u1 it is
+// tandem://u1/node/n1.
+func IdentityURI(unit, subject string) string { return Scheme + "://" + unit + "/" + subject }
+
+// ParseIdentity is the inverse of IdentityURI. It takes nothing but that form.
+func ParseIdentity(uri string) (unit, subject string, err error) {
+	rest, ok := strings.CutPrefix(uri, Scheme+"://")
+	unit, subject, more := strings.Cut(rest, "/")
+	if !ok || !more || !wire.ValidName(unit) || !ValidSubject(subject) {
+		return "", "", fmt.Errorf("%.200q is not an identity of a unit", uri)
+	}
+	return unit, subject, nil
+}
+
+// ValidSubject reports whether s is "controller", or a role and a name: "node/n1", "cloud/eu",
+// "operator/ann". It is the client ID and user name at the broker.
+func ValidSubject(s string) bool {
+	if s == "controller" {
+		return true
+	}
+	role, name, _ := strings.Cut(s, "/")
+	switch role {
+	case "node", "cloud", "operator":
+		return wire.ValidName(name)
+	}
+	return false
+}
+
+// Limits of the messages, in bytes.
+const (
+	MaxRequest = 16 << 10
+	MaxAnswer  = 64 << 10
+	maxKeys    = 16
+	maxBrokers = 8
+	maxURL     = 512
+)
+
+// JoinRequest asks for the first certificate of a node.
+type JoinRequest struct {
+	Node   string `json:"node"`
+	Secret string `json:"secret"` // hexadecimal
+	CSR    []byte `json:"csr"`    // PKCS #10 in DER, base64 in JSON
+}
+
+// SecretBytes returns the secret.
+func (r *JoinRequest) SecretBytes() (Secret, error) {
+	var s Secret
+	if hex.DecodedLen(len(r.Secret)) != len(s) {
+		return s, wire.New(wire.CodeBadValue, "/secret", "not 32 hexadecimal digits")
+	}
+	if _, err := hex.Decode(s[:], []byte(r.Secret)); err != nil {
+		return s, wire.New(wire.CodeBadValue, "/secret", "not 32 hexadecimal digits")
+	}
+	return s, nil
+}
+
+// NewJoinRequest is the request that goes with a token.
+func NewJoinRequest(t Token, csr []byte) JoinRequest {
+	return JoinRequest{Node: t.Node, Secret: hex.EncodeToString(t.Secret[:]), CSR: csr}
+}
+
+// RenewRequest asks for the next certificate. Who asks is in the certificate of the connection.
+type RenewRequest struct {
+	CSR []byte `json:"csr"`
+}
+
+// Admission is what makes a node part of its unit.
+type Admission struct {
+	Unit        string     `json:"unit"`
+	Node        string     `json:"node"`
+	Certificate []byte     `json:"certificate"` // DER, of the key in the request
+	CA          []byte     `json:"ca"`          // DER of the unit's CA, the only one to trust
+	UnitKeys    []wire.Key `json:"unitKeys"`    // that sign what the controller says
+	Brokers     []Broker   `json:"brokers"`     // in order of preference
+}
+
+// Broker is where nodes find their broker.
+type Broker struct {
+	URL  string `json:"url"`
+	Name string `json:"name,omitempty"` // that its certificate must bear; "": the URL's host
+}
+
+// Refusal is the body of every answer that is not an Admission.
+type Refusal struct {
+	Error *wire.Error `json:"error"`
+}
+
+var strict = json.JoinOptions(json.RejectUnknownMembers(true))
+
+func decode(data []byte, limit int, m any) error {
+	if len(data) > limit {
+		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("more than %d bytes", limit))
+	}
+	if err := json.Unmarshal(data, m, strict); err != nil {
+		return quiet(err)
+	}
+	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
+		return wire.New(wire.CodeBadValue, "", "an object is expected")
+	}
+	return nil
+}
+
+// quiet turns an error of the JSON library into one that repeats nothing of the input, which may
+// be a secret.
+func quiet(err error) error {
+	e := wire.AsError(err)
+	if e.Code != wire.CodeBadValue { // then the path is made of our own names
+		e.Path = ""
+	}
+	return wire.New(e.Code, e.Path, wire.Meanings[e.Code])
+}
+
+// DecodeJoin reads a JoinRequest strictly. The error is a *wire.Error that repeats no secret.
+func DecodeJoin(data []byte) (*JoinRequest, error) {
+	var r JoinRequest
+	if err := decode(data, MaxRequest, &r); err != nil {
+		return nil, err
+	}
+	if !wire.ValidName(r.Node) {
+		return nil, wire.New(wire.CodeBadValue, "/node", "not a node ID")
+	}
+	if _, err := r.SecretBytes(); err != nil {
+		return nil, err
+	}
+	if len(r.CSR) == 0 {
+		return nil, wire.New(wire.CodeMissing, "/csr", "no certificate request")
+	}
+	return &r, nil
+}
+
+// DecodeRenew reads a RenewRequest strictly. The error is a *wire.Error.
+func DecodeRenew(data []byte) (*RenewRequest, error) {
+	var r RenewRequest
+	if err := decode(data, MaxRequest, &r); err != nil {
+		return nil, err
+	}
+	if len(r.CSR) == 0 {
+		return nil, wire.New(wire.CodeMissing, "/csr", "no certificate request")
+	}
+	return &r, nil
+}
+
+// DecodeAdmission reads an Admission strictly. The error is a *wire.Error. Certificates are for
+// the caller to check.
+func DecodeAdmission(data []byte) (*Admission, error) {
+	var a Admission
+	if err := decode(data, MaxAnswer, &a); err != nil {
+		return nil, err
+	}
+	switch {
+	case !wire.ValidName(a.Unit):
+		return nil, wire.New(wire.CodeBadValue, "/unit", "not a unit name")
+	case !wire.ValidName(a.Node):
+		return nil, wire.New(wire.CodeBadValue, "/node", "not a node ID")
+	case len(a.Certificate) == 0:
+		return nil, wire.New(wire.CodeMissing, "/certificate", "no certificate")
+	case len(a.CA) == 0:
+		return nil, wire.New(wire.CodeMissing, "/ca", "no CA certificate")
+	case len(a.UnitKeys) == 0 || len(a.UnitKeys) > maxKeys:
+		return nil, wire.New(wire.CodeBadValue, "/unitKeys", fmt.Sprintf("not 1 to %d keys", maxKeys))
+	case len(a.Brokers) == 0 || len(a.Brokers) > maxBrokers:
+		return nil, wire.New(wire.CodeBadValue, "/brokers", fmt.Sprintf("not 1 to %d brokers", maxBrokers))
+	}
+	for i, k := range a.UnitKeys {
+		if len(k.Ed25519) != 32 || !wire.ValidName(k.ID) {
+			return nil, wire.New(wire.CodeBadValue, fmt.Sprintf("/unitKeys/%d", i), "not an Ed25519 key with an ID")
+		}
+	}
+	for i, b := range a.Brokers {
+		if b.URL == "" || len(b.URL) > maxURL || len(b.Name) > maxURL {
+			return nil, wire.New(wire.CodeBadValue, fmt.Sprintf("/brokers/%d", i), "not the URL of a broker")
+		}
+	}
+	return &a, nil
+}
+
+// DecodeRefusal finds the reason in the body of a refusal; nil if there is none to be found.
+func DecodeRefusal(data []byte) *wire.Error {
+	var r Refusal
+	if len(data) > MaxAnswer || json.Unmarshal(data, &r) != nil || r.Error == nil || r.Error.Code == "" {
+		return nil
+	}
+	return wire.New(r.Error.Code, r.Error.Path, r.Error.Message)
+}
+
+// Encode renders one of the messages.
+func Encode[M JoinRequest | RenewRequest | Admission | Refusal](m *M) ([]byte, error) {
+	b, err := json.Marshal(m, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	return b, nil
+}

@@ -1,0 +1,150 @@
+// Package jointoken owns what lets a node become part of a unit: the one-time token that an
+// operator carries to it, and the messages with which the node then has its key certified.
+//
+// A token names the node, holds a secret, and holds the fingerprint of the unit's CA: who has it
+// need trust nobody on the way to the controller. It is one word that survives copying: a token
+// that was cut short or has a wrong character is told from one that the controller does not know
+// before anything leaves the node.
+//
+// The package is pure. It does not know which tokens are valid, and it must not let a secret out
+// by printing: only Text shows it.
+package jointoken
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strings"
+
+	"tandem.internal/shared/wire"
+)
+
+// Prefix begins every token, so that people and secret scanners know one when they see it.
+const Prefix = "tdm1."
+
+// MaxText is the longest token's length in bytes.
+const MaxText = len(Prefix) + (maxRaw*8+5)/6
+
+const (
+	format    = 1
+	maxName   = 63
+	secretLen = 16
+	minRaw    = 1 + 1 + 1 + secretLen + sha256.Size + crc32.Size
+	maxRaw    = minRaw - 1 + maxName
+)
+
+// Secret is 128 bits that only the issuer of a token and its bearer know.
+type Secret [secretLen]byte
+
+// Hash is how a secret is kept: SHA-256, in hexadecimal. A secret is random as a whole, so there
+// is nothing that a slower hash would protect.
+func (s Secret) Hash() string {
+	sum := sha256.Sum256(s[:])
+	return hex.EncodeToString(sum[:])
+}
+
+// String does not show the secret, whatever prints it.
+func (Secret) String() string { return "(secret)" }
+
+// Format does not show the secret, whatever the verb.
+func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(secret)") }
+
+// MarshalText does not show the secret in JSON either; JoinRequest carries it.
+func (Secret) MarshalText() ([]byte, error) { return []byte("(secret)"), nil }
+
+// Fingerprint is SHA-256 of a CA certificate's DER.
+type Fingerprint [sha256.Size]byte
+
+// FingerprintOf returns the fingerprint of a certificate in DER.
+func FingerprintOf(der []byte) Fingerprint { return sha256.Sum256(der) }
+
+// String is how people compare fingerprints: "sha256:" and hexadecimal.
+func (f Fingerprint) String() string { return wire.HashPrefix + hex.EncodeToString(f[:]) }
+
+// Token is what a node needs to join.
+type Token struct {
+	Node   string
+	Secret Secret
+	CA     Fingerprint
+}
+
+// New makes a token for a node with a secret from random.
+func New(node string, ca Fingerprint, random io.Reader) (Token, error) {
+	t := Token{Node: node, CA: ca}
+	if !wire.ValidName(node) {
+		return Token{}, fmt.Errorf("%.80q is not a node ID", node)
+	}
+	if _, err := io.ReadFull(random, t.Secret[:]); err != nil {
+		return Token{}, fmt.Errorf("make a secret: %w", err)
+	}
+	return t, nil
+}
+
+// Text is the token as people copy it, secret and all. It panics unless the node's name is valid.
+func (t Token) Text() string {
+	if !wire.ValidName(t.Node) {
+		panic("jointoken: a token for no node")
+	}
+	b := make([]byte, 0, maxRaw)
+	b = append(b, format, byte(len(t.Node)))
+	b = append(b, t.Node...)
+	b = append(b, t.Secret[:]...)
+	b = append(b, t.CA[:]...)
+	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+	return Prefix + base64.RawURLEncoding.EncodeToString(b)
+}
+
+// String does not show the secret.
+func (t Token) String() string { return fmt.Sprintf("token for node %q of %s", t.Node, t.CA) }
+
+// GoString does not show the secret.
+func (t Token) GoString() string { return t.String() }
+
+// ErrFormat is what every error of Parse is about: the text is not a whole token. The text itself
+// is never in an error.
+var ErrFormat = errors.New("this is not a whole join token")
+
+// Parse reads a token. White space around it, which copying adds, is left out.
+func Parse(text string) (Token, error) {
+	bad := func(why string) (Token, error) { return Token{}, fmt.Errorf("%w: %s", ErrFormat, why) }
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return bad("it is empty")
+	}
+	rest, ok := strings.CutPrefix(text, Prefix)
+	switch {
+	case !ok:
+		return bad("it does not begin with " + Prefix)
+	case len(text) > MaxText:
+		return bad("it is too long; was it pasted twice?")
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(rest)
+	if err != nil || strings.ContainsAny(rest, "\r\n") { // the decoder skips line ends
+		return bad("it has a character that tokens do not have, or lacks one")
+	}
+	if len(b) > 0 && b[0] != format {
+		return bad(fmt.Sprintf("format %d is newer than this program", b[0]))
+	}
+	if len(b) < minRaw || len(b) != minRaw-1+int(b[1]) {
+		return bad("a part of it is missing, or too much is there")
+	}
+	body, sum := b[:len(b)-crc32.Size], b[len(b)-crc32.Size:]
+	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(sum) {
+		return bad("a character is wrong")
+	}
+	var t Token
+	rest2 := body[2:]
+	t.Node = string(rest2[:b[1]])
+	rest2 = rest2[b[1]:]
+	copy(t.Secret[:], rest2)
+	copy(t.CA[:], rest2[secretLen:])
+	if !wire.ValidName(t.Node) {
+		return bad("it names no node")
+	}
+	return t, nil
+}
