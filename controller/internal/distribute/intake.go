@@ -55,22 +55,13 @@ func (c *Core) hear(t *topic.Topic, m link.Message) {
 	}
 }
 
-// reportable are the kinds a node may report.
-func reportable(k wire.Kind) bool {
-	switch k {
-	case wire.KindConfig, wire.KindPolicies, wire.KindComponents, wire.KindWorkloads, wire.KindInfo, wire.KindHealth:
-		return true
-	}
-	return false
-}
-
 func decode(t *topic.Topic, payload []byte) (fleet.Heard, *wire.Error) {
 	h := fleet.Heard{Node: t.Node, Raw: payload}
 	var node string
 	var err error
 	switch t.Leaf {
 	case topic.Reported:
-		if !reportable(t.Kind) {
+		if !fleet.Reportable(t.Kind) {
 			return h, wire.New(wire.CodeNotSupported, "", "reports of this kind are not known here")
 		}
 		if h.Reported, err = wire.Decode[wire.Reported](payload); err == nil {

@@ -70,7 +70,7 @@ type ConfigChange struct {
 
 // emit makes a record, applies it and hands it out.
 func (s *step) emit(r record.Record, data any) *record.Record {
-	r.At = s.now
+	r.At = s.now.UTC() // as it is read back
 	r.Seq = s.seq + 1
 	if r.Data == nil {
 		b, err := json.Marshal(data, json.Deterministic(true))

@@ -29,6 +29,9 @@ func (f *Fleet) Checkpoint() []byte {
 		ns := &nodeSnap{Node: *n}
 		ns.Kinds = make(map[wire.Kind]*KindState, len(n.Kinds))
 		for kind, k := range n.Kinds {
+			if k.Desired == nil && k.Boot == "" {
+				continue // only heard of in a beat, which is not journaled
+			}
 			c := *k
 			if d := k.Desired; d != nil {
 				i, ok := index[d]

@@ -60,7 +60,8 @@ type Fleet struct {
 	waiting []Submit // those behind it
 
 	troubled map[string]*trouble
-	asked    uint64 // requests since the start
+	asked    uint64    // requests since the start
+	raised   time.Time // when the epoch was last raised
 }
 
 // Config is the unit configuration's state (seed 000, Configuration Lifecycle).
@@ -104,11 +105,13 @@ type Node struct {
 	Kinds     map[wire.Kind]*KindState `json:"kinds,omitempty"`
 
 	// Known only while the controller runs.
-	liveEvents uint64 // newest event the node says it has
-	forgotten  uint64 // the node was told that events up to here are safe
-	gapAsked   uint64 // events were asked for after this one plus 1; 0: not asked
-	retries    int    // questions asked since the node was last in step
-	slot       int    // place in the agenda, -1 if none
+	liveEvents uint64    // newest event the node says it has
+	forgotten  uint64    // the node was told that events up to here are safe
+	gap        gap       // events that came before their turn
+	gone       ended     // the newest session that has said its goodbye
+	reissued   time.Time // when it last knew more than was issued to it
+	retries    int       // questions asked since the node was last in step
+	slot       int       // place in the agenda, -1 if none
 	due        time.Time
 	pushedBoot string // an erroneous node was issued its document again in this boot
 }
@@ -213,7 +216,10 @@ type Tick struct{}
 
 // Opened says that the controller has started, or lost the session with its broker: nobody is
 // known to be online.
-type Opened struct{ Version string }
+type Opened struct {
+	Version   string
+	Recovered bool // the journal failed and is back: those who were online still are, and are asked
+}
 
 // Copy says what the readable copy of the unit configuration looks like.
 type Copy struct {
@@ -253,7 +259,7 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 	case Bad:
 		s.bad(ev)
 	case Opened:
-		s.emit(record.Record{Type: record.Opened}, openedData{Version: ev.Version, Epoch: f.opt.Epoch})
+		s.opened(ev)
 	case Copy:
 		s.copySeen(ev)
 	case EpochRaised:
@@ -277,6 +283,23 @@ type step struct {
 }
 
 func (s *step) effect(e Effect) { s.out.Effects = append(s.out.Effects, e) }
+
+// opened begins with nobody known to be online. After a failure of the journal those who were
+// online are asked to say so again; they have not noticed anything.
+func (s *step) opened(ev Opened) {
+	var ask []string
+	if ev.Recovered {
+		for _, n := range s.sorted() {
+			if n.Up {
+				ask = append(ask, n.Name)
+			}
+		}
+	}
+	s.emit(record.Record{Type: record.Opened}, openedData{Version: ev.Version, Epoch: s.opt.Epoch})
+	if len(ask) > 0 {
+		s.ask(wire.MethodReport, ask, nil)
+	}
+}
 
 // Seq returns the sequence number of the newest record applied.
 func (f *Fleet) Seq() uint64 { return f.seq }

@@ -114,9 +114,9 @@ func (s *step) heardReport(h *Heard) {
 	case wire.KindInfo:
 		s.distribute(n)
 	case wire.KindConfig:
-		s.checkEpoch(r)
+		s.checkEpoch(n)
 		s.settleTrial(n)
-		if anew {
+		if anew || s.ahead(n.kind(r.Kind)) {
 			s.distribute(n) // it may be back with an error
 		}
 		s.resend(n, r.Kind)
@@ -171,7 +171,7 @@ func (s *step) heardLive(h *Heard) {
 		switch {
 		case l.Session < n.Session: // an older connection, its last will perhaps
 			return
-		case !l.Up && l.Session != n.Session:
+		case l.Up && n.gone == ended{l.Boot, l.Session}: // a beat that the goodbye overtook
 			return
 		case l.Session == n.Session && l.Up == n.Up:
 			n.noteSeqs(l) // the slow beat: nothing to journal
@@ -184,7 +184,28 @@ func (s *step) heardLive(h *Heard) {
 	s.emit(record.Record{Type: record.Live, Node: h.Node, Data: h.Raw}, l)
 	if n = s.nodes[h.Node]; n.Up {
 		s.distribute(n)
+	} else {
+		s.leftCheck(n.Name)
 	}
+}
+
+// leftCheck does not wait for the verdict of a node that went away.
+func (s *step) leftCheck(node string) {
+	p := s.pending
+	if p == nil || !p.open[node] {
+		return
+	}
+	delete(p.open, node)
+	p.offline = append(p.offline, node)
+	if len(p.open) == 0 {
+		s.judge()
+	}
+}
+
+// ended names a session that is over.
+type ended struct {
+	boot    string
+	session uint64
 }
 
 func (f *Fleet) applyLive(at time.Time, l *wire.Live) {
@@ -193,50 +214,38 @@ func (f *Fleet) applyLive(at time.Time, l *wire.Live) {
 		n.Up, n.Since = l.Up, at
 	}
 	if n.Boot != l.Boot {
-		n.gapAsked = 0
+		for _, k := range n.Kinds {
+			k.liveSeq = 0 // the new boot counts anew
+		}
+		n.gap = gap{}
+		if l.Up && l.Events < n.EventSeq {
+			n.EventSeq, n.forgotten = 0, 0 // its disk was wiped, and its events begin at 1 again
+		}
+	}
+	if !l.Up {
+		n.gone = ended{l.Boot, l.Session}
 	}
 	n.Boot, n.Session, n.retries = l.Boot, l.Session, 0
 	n.noteSeqs(l)
 	f.review(n, at)
 }
 
+// Reportable tells the kinds that a node may report.
+func Reportable(k wire.Kind) bool {
+	switch k {
+	case wire.KindConfig, wire.KindPolicies, wire.KindComponents, wire.KindWorkloads, wire.KindInfo, wire.KindHealth:
+		return true
+	}
+	return false
+}
+
 func (n *Node) noteSeqs(l *wire.Live) {
 	for kind, seq := range l.Seqs {
-		n.kind(kind).liveSeq = seq
+		if Reportable(kind) {
+			n.kind(kind).liveSeq = seq
+		}
 	}
 	n.liveEvents = l.Events
-}
-
-// heardEvent journals events in order, each once. A gap is asked for; if the node cannot fill it,
-// what it then sends stands.
-func (s *step) heardEvent(h *Heard) {
-	e := h.Event
-	n := s.node(h.Node, s.now)
-	switch {
-	case e.Seq <= n.EventSeq:
-		return
-	case e.Seq > n.EventSeq+1+e.Lost && n.gapAsked != n.EventSeq+1:
-		n.liveEvents = max(n.liveEvents, e.Seq)
-		s.askEvents(n)
-		return
-	}
-	s.emit(record.Record{Type: record.Event, Node: h.Node, Kind: e.Type, Data: h.Raw}, e)
-	n.liveEvents = max(n.liveEvents, e.Seq)
-	if n.EventSeq >= n.forgotten+forgetEvery {
-		s.askEvents(n)
-	}
-	s.review(n, s.now)
-}
-
-// forgetEvery is how many events a node keeps before it is told that they are safe here.
-const forgetEvery = 100
-
-// askEvents asks for what comes after the newest event here, which tells the node to forget the
-// rest.
-func (s *step) askEvents(n *Node) {
-	n.gapAsked, n.forgotten = n.EventSeq+1, n.EventSeq
-	params := wire.Encode(&wire.EventsParams{After: n.EventSeq})
-	s.ask(wire.MethodEvents, []string{n.Name}, func(string) []byte { return params })
 }
 
 func (s *step) askConfirm(nodes []string, stamp wire.Stamp) {

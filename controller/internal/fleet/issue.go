@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -42,8 +43,12 @@ func (s *step) distribute(n *Node) {
 	switch d := k.Desired; {
 	case d == nil:
 		reason = "new node"
+	case d.Epoch != s.opt.Epoch:
+		reason = "the epoch was raised"
 	case d.Hash != hash || d.Version != version || mode == wire.ModeTry && d.Mode != mode:
 		reason = "node info changed"
+	case s.ahead(k):
+		reason = "the node knows a newer document than was issued to it"
 	case n.inError(k) && n.pushedBoot != n.Boot && k.Boot == n.Boot:
 		reason = "node is back with an error"
 	default:
@@ -51,6 +56,25 @@ func (s *step) distribute(n *Node) {
 	}
 	n.pushedBoot = n.Boot
 	s.issue([]*Node{n}, false, reason)
+}
+
+// ahead reports whether a node has heard of a document that is newer than the one it should have,
+// and that a document issued now would be newer than: this journal is an old copy, in a new epoch.
+func (s *step) ahead(k *KindState) bool {
+	newest := k.newest()
+	return k.Desired != nil && newest.Compare(k.Desired.Stamp()) > 0 && newest.Compare(wire.Stamp{Epoch: s.opt.Epoch, Rev: s.seq}) <= 0
+}
+
+// newest is the newest stamp that the node has reported anything of.
+func (k *KindState) newest() wire.Stamp {
+	newest := wire.Stamp{}
+	if k.Running != nil {
+		newest = k.Running.Stamp()
+	}
+	if k.Last != nil && k.Last.Stamp().Compare(newest) > 0 {
+		newest = k.Last.Stamp()
+	}
+	return newest
 }
 
 // inError reports whether the node's newest attempt at the newest document went wrong.
@@ -165,19 +189,37 @@ func (s *step) epochRaised(ev EpochRaised) {
 // epochSlack is how far a believable epoch may lie in the future: epochs are Unix seconds.
 const epochSlack = 366 * 24 * 3600
 
-// checkEpoch notices a node that has heard of documents newer than this journal can have issued: the
-// journal was lost or is an old copy. An epoch far in the future is a lie or a broken clock and
-// must not carry the unit's epoch along.
-func (s *step) checkEpoch(r *wire.Reported) {
-	newest := wire.Stamp{}
-	if r.Running != nil {
-		newest = r.Running.Stamp()
+// Bounds of what a node's word about newer documents may set in motion.
+const (
+	raiseEvery   = 10 * time.Minute
+	reissueEvery = time.Minute
+)
+
+// checkEpoch notices a node that knows documents newer than this journal issued to it: the journal was
+// lost, or is an old copy. If the next rev is above what the node knows, its document is issued
+// again; if not, the epoch is raised. An epoch far in the future is a lie or a broken clock and must
+// not carry the unit's epoch along; nor may one node set the whole unit in motion over and over.
+func (s *step) checkEpoch(n *Node) {
+	k := n.Kinds[wire.KindConfig]
+	knows := wire.Stamp{}
+	if k.Running != nil {
+		knows = k.Running.Stamp()
 	}
-	if r.Last != nil && r.Last.Stamp().Compare(newest) > 0 {
-		newest = r.Last.Stamp()
+	if k.Last != nil && k.Last.Stamp().Compare(knows) > 0 {
+		knows = k.Last.Stamp()
 	}
-	ours := wire.Stamp{Epoch: s.opt.Epoch, Rev: s.seq}
-	if newest.Compare(ours) > 0 && newest.Epoch <= uint64(max(0, s.now.Unix()))+epochSlack {
-		s.effect(RaiseEpoch{Above: newest.Epoch})
+	next := wire.Stamp{Epoch: s.opt.Epoch, Rev: s.seq + 1}
+	switch {
+	case k.Desired != nil && knows.Compare(k.Desired.Stamp()) <= 0:
+	case knows.Compare(next) < 0:
+		if r, _, _, _ := s.inForce(); k.Desired != nil && r != nil && n.Info != nil && s.now.Sub(n.reissued) >= reissueEvery {
+			n.reissued = s.now
+			s.issue([]*Node{n}, false, "the node knows a newer document than was issued to it here")
+		}
+	case knows.Epoch > uint64(max(0, s.now.Unix()))+epochSlack, s.now.Sub(s.raised) < raiseEvery:
+		s.bad(Bad{Node: n.Name, Topic: "reported/config", Err: wire.New(wire.CodeStale, "", fmt.Sprintf("the node claims to know document (%d, %d), which this unit never issued", knows.Epoch, knows.Rev))})
+	default:
+		s.raised = s.now
+		s.effect(RaiseEpoch{Above: knows.Epoch})
 	}
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"container/heap"
+	"hash/crc32"
 	"strconv"
 	"time"
 
@@ -29,7 +30,8 @@ func (f *Fleet) needs(n *Node) needs {
 	if !n.Up {
 		return d
 	}
-	patient := true
+	patient := n.Info != nil
+	d.report = n.Info == nil // without its type it gets no document
 	for _, k := range n.Kinds {
 		if k.liveSeq > 0 && (k.Boot != n.Boot || k.Seq < k.liveSeq) {
 			d.report, patient = true, false
@@ -62,15 +64,18 @@ func (f *Fleet) review(n *Node, now time.Time) {
 		f.agenda.remove(n)
 		return
 	}
-	if due := now.Add(f.pause(d.grace, n.retries)); n.slot < 0 || due.Before(n.due) {
+	due := now.Add(f.pause(n, d.grace))
+	busy := d.grace == f.opt.WorkGrace && n.retries == 0 // a word from it is progress
+	if n.slot < 0 || busy || due.Before(n.due) {
 		f.agenda.set(n, due)
 	}
 }
 
-// pause grows from the grace to ReportMax with each question that brought nothing.
-func (f *Fleet) pause(grace time.Duration, retries int) time.Duration {
-	p := grace << min(retries, 16)
-	return max(grace, min(p, f.opt.ReportMax))
+// pause grows from the grace to ReportMax with each question that brought nothing. It is up to
+// half as long again, by the node's name, so that a whole unit's questions do not come at once.
+func (f *Fleet) pause(n *Node, grace time.Duration) time.Duration {
+	p := max(grace, min(grace<<min(n.retries, 16), f.opt.ReportMax))
+	return p + p/512*time.Duration(crc32.ChecksumIEEE([]byte(n.Name))%256)
 }
 
 // tick does what is due: the end of a check, the end of a trial, questions to nodes.
@@ -78,9 +83,7 @@ func (s *step) tick() {
 	if p := s.pending; p != nil && !s.now.Before(p.deadline) {
 		s.judge()
 	}
-	if t := s.config.Trial; t != nil && !s.now.Before(t.Deadline) {
-		s.endTrial()
-	}
+	s.expireTrial()
 	var report []string
 	for len(s.agenda) > 0 && !s.agenda[0].due.After(s.now) {
 		n := s.agenda[0]
@@ -90,12 +93,12 @@ func (s *step) tick() {
 			continue
 		}
 		n.retries++
-		s.agenda.set(n, s.now.Add(s.pause(d.grace, n.retries)))
+		s.agenda.set(n, s.now.Add(s.pause(n, d.grace)))
 		if d.report {
 			report = append(report, n.Name)
 		}
 		if d.events {
-			s.askEvents(n)
+			s.chaseEvents(n)
 		}
 		if d.confirm {
 			s.askConfirm([]string{n.Name}, n.Kinds[wire.KindConfig].Desired.Stamp())

@@ -50,6 +50,7 @@ func (s *step) submit(ev Submit) {
 		s.waiting = append(s.waiting, ev)
 		return
 	}
+	s.expireTrial()
 	if ev.Sub.Mode == "" {
 		ev.Sub.Mode = wire.ModeApply
 	}
@@ -117,8 +118,11 @@ func (s *step) rule(ev *Submit) *wire.Error {
 func (s *step) judge() {
 	p := s.pending
 	s.pending = nil
+	s.expireTrial()
 	if len(p.refused) > 0 {
 		s.refuse(p, p.refused[0].Errors[0], nil)
+	} else if err := s.rule(&p.Submit); err != nil { // the unit may have changed since it was asked
+		s.refuse(p, err, nil)
 	} else {
 		s.accept(p)
 	}
@@ -135,7 +139,18 @@ func (p *pending) checks() view.Checks {
 		c.Silent = append(c.Silent, name)
 	}
 	sortNames(c.Silent)
+	sortNames(c.Unchecked)
+	c.Omitted = clip(&c.Refused, maxNamed) + clip(&c.Silent, maxNamed) + clip(&c.Unchecked, maxNamed)
 	return c
+}
+
+// maxNamed bounds the nodes that one verdict names in each list: verdicts are kept for ever.
+const maxNamed = 200
+
+func clip[T any](list *[]T, n int) int {
+	over := max(0, len(*list)-n)
+	*list = (*list)[:len(*list)-over]
+	return over
 }
 
 func (p *pending) verdict() Verdict {
@@ -192,6 +207,7 @@ func (s *step) answer(ticket uint64, state string, v *Verdict, issued int) {
 
 // confirm keeps the configuration on trial.
 func (s *step) confirm(ev Confirm) {
+	s.expireTrial()
 	t := s.config.Trial
 	if t == nil {
 		s.effect(Answer{Ticket: ev.Ticket, Err: wire.New(wire.CodeNotFound, "", "no configuration is on trial")})
@@ -230,6 +246,13 @@ func (s *step) spreadConfirmation() {
 	}
 	if len(late) > 0 {
 		s.issue(late, false, rolledBackEarly)
+	}
+}
+
+// expireTrial ends a trial whose time is over, whoever notices it first.
+func (s *step) expireTrial() {
+	if t := s.config.Trial; t != nil && !s.now.Before(t.Deadline) {
+		s.endTrial()
 	}
 }
 

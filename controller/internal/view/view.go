@@ -44,6 +44,7 @@ type Checks struct {
 	Refused   []NodeError `json:"refused,omitempty"`
 	Silent    []string    `json:"silent,omitempty"`    // online, but no answer within the deadline
 	Unchecked []string    `json:"unchecked,omitempty"` // offline: they judge it when they are back
+	Omitted   int         `json:"omitted,omitzero"`    // nodes beyond those that the lists name
 }
 
 // NodeError is one node's refusal.
