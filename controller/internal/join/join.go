@@ -1,0 +1,271 @@
+// Package join is the door through which nodes become part of the unit and renew their
+// certificates: a small HTTPS server of its own, beside the operators' API, because it faces
+// whoever can reach the gateway.
+//
+// It guarantees that a certificate is signed only for a key whose bearer asked, and only after the
+// core has made the decision durable; that strangers cost little (bounds on connections, bytes,
+// time and attempts); and that what it answers a stranger tells nothing. It decides nothing itself
+// and keeps nothing. Secrets and requests appear in no log and no error.
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/controller/internal/ca"
+	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/shared/jointoken"
+	"tandem.internal/shared/wire"
+)
+
+// Core decides. Enrolment returns when the decision is durable: nil, or a *wire.Error. It is
+// called by many goroutines.
+type Core interface {
+	Enrolment(ctx context.Context, ev enrol.Event) error
+}
+
+// Config is what a Door needs. Zero limits mean their default.
+type Config struct {
+	Unit    string
+	CA      *ca.CA
+	Core    Core
+	Hosts   []string           // under which the door is reached, for its certificate
+	Brokers []jointoken.Broker // where nodes find their broker
+	Keys    func() []wire.Key  // that sign what the controller says
+	Life    time.Duration      // of certificates; ca.NodeLife
+	Log     *zap.Logger        // nil: silent
+
+	Timeout       time.Duration // for the handshake, for a request to arrive, and for the answer; 10 s
+	MaxConns      int           // at once; 256
+	MaxPerAddress int           // at once from one address; 16
+}
+
+// Door answers join and renew requests.
+type Door struct {
+	cfg    Config
+	log    *zap.Logger
+	server *ca.Server
+	mux    *http.ServeMux
+
+	mu      sync.Mutex
+	limiter enrol.Limiter
+}
+
+// New makes a door; Serve opens it.
+func New(cfg Config) (*Door, error) {
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	if cfg.Life == 0 {
+		cfg.Life = ca.NodeLife
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 10 * time.Second
+	}
+	if cfg.MaxConns == 0 {
+		cfg.MaxConns = 256
+	}
+	if cfg.MaxPerAddress == 0 {
+		cfg.MaxPerAddress = 16
+	}
+	s, err := cfg.CA.Server(cfg.Hosts)
+	if err != nil {
+		return nil, fmt.Errorf("join door: %w", err)
+	}
+	d := &Door{cfg: cfg, log: cfg.Log, server: s, mux: http.NewServeMux()}
+	d.mux.HandleFunc("POST "+jointoken.JoinPath, d.guarded(d.join))
+	d.mux.HandleFunc("POST "+jointoken.RenewPath, d.guarded(d.renew))
+	return d, nil
+}
+
+// ServeHTTP answers one request.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.ServeHTTP(w, r) }
+
+// errBusy is what a caller hears who has tried too often.
+var errBusy = wire.New(wire.CodeUnavailable, "", "too many attempts; try again later")
+
+// guarded bounds attempts, reads the body, and answers.
+func (d *Door) guarded(answer func(r *http.Request, body []byte, from string) (*jointoken.Admission, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				d.log.Error("join door panicked", zap.String("path", r.URL.Path), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+				panic(http.ErrAbortHandler)
+			}
+		}()
+		from := address(r.RemoteAddr)
+		d.mu.Lock()
+		wait, ok := d.limiter.Take(d.cfg.CA.Now(), from)
+		d.mu.Unlock()
+		if !ok {
+			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			d.write(w, http.StatusTooManyRequests, refusal(errBusy))
+			return
+		}
+		a, err := d.read(w, r, from.String(), answer)
+		if err != nil {
+			d.refuse(w, r, err)
+			return
+		}
+		d.mu.Lock()
+		d.limiter.Return(from)
+		d.mu.Unlock()
+		body, err := jointoken.Encode(a)
+		if err != nil {
+			d.refuse(w, r, err)
+			return
+		}
+		d.write(w, http.StatusOK, body)
+	}
+}
+
+func (d *Door) read(w http.ResponseWriter, r *http.Request, from string, answer func(*http.Request, []byte, string) (*jointoken.Admission, error)) (*jointoken.Admission, error) {
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
+		return nil, wire.New(wire.CodeNotSupported, "", "the body has to be application/json")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, jointoken.MaxRequest))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, wire.New(wire.CodeTooLarge, "", fmt.Sprintf("a request has at most %d bytes", jointoken.MaxRequest))
+	}
+	if err != nil {
+		return nil, wire.New(wire.CodeMalformed, "", "the request did not arrive whole")
+	}
+	return answer(r, body, from)
+}
+
+// join trades a token's secret for a certificate.
+func (d *Door) join(r *http.Request, body []byte, from string) (*jointoken.Admission, error) {
+	req, err := jointoken.DecodeJoin(body)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := req.SecretBytes()
+	if err != nil {
+		return nil, err
+	}
+	return d.certify(r.Context(), "node/"+req.Node, req.CSR, func(key, serial string, until time.Time) enrol.Event {
+		return enrol.Join{Subject: "node/" + req.Node, Hash: secret.Hash(), Key: key, Serial: serial, Expires: until,
+			CA: d.cfg.CA.Fingerprint().String(), From: from}
+	})
+}
+
+// renew trades a certificate for the next one.
+func (d *Door) renew(r *http.Request, body []byte, from string) (*jointoken.Admission, error) {
+	peer, err := d.cfg.CA.PeerOf(r.TLS)
+	if err != nil {
+		return nil, wire.New(wire.CodeNotAllowed, "", "a certificate is renewed on a connection that shows it")
+	}
+	req, err := jointoken.DecodeRenew(body)
+	if err != nil {
+		return nil, err
+	}
+	return d.certify(r.Context(), peer.Subject, req.CSR, func(key, serial string, until time.Time) enrol.Event {
+		return enrol.Renew{Subject: peer.Subject, Serial: peer.Serial, Key: key, Next: serial, Expires: until,
+			CA: d.cfg.CA.Fingerprint().String(), From: from}
+	})
+}
+
+// certify checks the request, has the core decide, and only then signs. If we crash before the
+// decision is durable nothing has happened; if after it, a serial counts that no certificate
+// bears, and the node asks again with the same token and key, or with its old certificate.
+func (d *Door) certify(ctx context.Context, subject string, csr []byte, event func(key, serial string, until time.Time) enrol.Event) (*jointoken.Admission, error) {
+	req, err := ca.ParseRequest(csr)
+	if err != nil {
+		return nil, err
+	}
+	name := path.Base(subject)
+	if req.Name != "" && req.Name != name {
+		return nil, wire.New(wire.CodeWrongTarget, "/csr", "the certificate request is for another node")
+	}
+	serial, err := ca.NewSerial()
+	if err != nil {
+		return nil, err
+	}
+	from, until := d.cfg.CA.Validity(d.cfg.Life)
+	if err := d.cfg.Core.Enrolment(ctx, event(req.Hash, serial, until)); err != nil {
+		return nil, err
+	}
+	der, err := d.cfg.CA.Issue(req.Key, subject, serial, from, until)
+	if err != nil {
+		return nil, err
+	}
+	return &jointoken.Admission{Unit: d.cfg.Unit, Node: name, Certificate: der, CA: d.cfg.CA.Certificate(),
+		UnitKeys: d.cfg.Keys(), Brokers: d.cfg.Brokers}, nil
+}
+
+// statuses maps refusals to HTTP; what is not listed is 500.
+var statuses = map[wire.Code]int{
+	wire.CodeMalformed:    http.StatusBadRequest,
+	wire.CodeUnknownField: http.StatusBadRequest,
+	wire.CodeDuplicate:    http.StatusBadRequest,
+	wire.CodeMissing:      http.StatusBadRequest,
+	wire.CodeBadValue:     http.StatusBadRequest,
+	wire.CodeBadSignature: http.StatusBadRequest,
+	wire.CodeNotSupported: http.StatusUnsupportedMediaType,
+	wire.CodeTooLarge:     http.StatusRequestEntityTooLarge,
+	wire.CodeNotAllowed:   http.StatusForbidden,
+	wire.CodeWrongTarget:  http.StatusForbidden,
+	wire.CodeWrongState:   http.StatusConflict,
+	wire.CodeExpired:      http.StatusGone,
+	wire.CodeStorage:      http.StatusServiceUnavailable,
+	wire.CodeUnavailable:  http.StatusServiceUnavailable,
+}
+
+func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	e, ok := errors.AsType[*wire.Error](err)
+	if !ok {
+		d.log.Error("join door", zap.String("path", r.URL.Path), zap.Error(err))
+		e = wire.New(wire.CodeInternal, "", "the controller failed to answer; its log says why")
+	}
+	status, ok := statuses[e.Code]
+	if !ok {
+		status = http.StatusInternalServerError
+	}
+	d.log.Debug("join door refuses", zap.String("path", r.URL.Path), zap.String("from", r.RemoteAddr), zap.String("code", string(e.Code)))
+	d.write(w, status, refusal(e))
+}
+
+func refusal(e *wire.Error) []byte {
+	b, err := jointoken.Encode(&jointoken.Refusal{Error: e})
+	if err != nil {
+		return []byte(`{"error":{"code":"internal","message":"the refusal cannot be written"}}`)
+	}
+	return b
+}
+
+func (d *Door) write(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	if _, err := w.Write(body); err != nil {
+		d.log.Debug("join door: the caller left before the answer", zap.Error(err))
+	}
+}
+
+func address(remote string) netip.Addr {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return netip.Addr{}
+	}
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a
+}
