@@ -40,7 +40,7 @@ mosquitto.conf must say at least:
   per_listener_settings false
   allow_anonymous false
   acl_file THIS FILE
-  max_queued_messages 0
+  max_queued_messages 1000000
   max_inflight_messages 2000
   listener 8883
   cafile ca.pem
@@ -51,8 +51,9 @@ mosquitto.conf must say at least:
   use_identity_as_username true
   use_username_as_clientid true
 
-use_identity_as_username takes the user from the certificate's common name, which is the whole
-identity, role/name. use_username_as_clientid keeps one node from taking another one's session.
-Revoked certificates are refused only with a crlfile; leaving a node out of this file takes
-every right from it as well.
+max_queued_messages must not be 0, "no limit": mosquitto 2.0 then disconnects whoever is denied a
+publish. use_identity_as_username takes the user from the certificate's common name, which is to
+be the whole identity, role/name. use_username_as_clientid keeps one node from taking another
+one's session. Revoked certificates are refused only with a crlfile; leaving a node out of this
+file takes every right from it as well.
 `

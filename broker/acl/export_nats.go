@@ -22,7 +22,8 @@ type NATSUsers struct {
 //
 // Nobody needs rights below $MQTT: the server keeps its own subjects, for QoS 1 and for what is
 // retained, to itself as long as users may connect by MQTT alone. NATS does not bind the client ID
-// to the user: a node can end another one's session, though it cannot speak in its name.
+// to the user: a node can end another one's session, though it cannot speak in its name. It
+// refuses client IDs with dots, so a name with a dot is an error here; a unit's name may have one.
 func (r Rules) NATS(who []Identity, users NATSUsers) ([]byte, error) {
 	who, err := r.everyone(who)
 	if err != nil {
@@ -32,6 +33,9 @@ func (r Rules) NATS(who []Identity, users NATSUsers) ([]byte, error) {
 	comment(&b, fmt.Sprintf(natsHead, r.Unit))
 	b.WriteString("\nauthorization {\n  users = [\n")
 	for _, id := range who {
+		if strings.Contains(id.Name, ".") {
+			return nil, fmt.Errorf("export: %s cannot connect to NATS, which refuses client IDs with dots; give it another name or use another broker", id)
+		}
 		name, password := "tandem://"+r.Unit+"/"+id.String(), ""
 		if users.Passwords != nil {
 			p := users.Passwords[id]
