@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -161,7 +162,7 @@ func (a *App) embed(deps Deps) (link.Link, error) {
 		return nil, err
 	}
 	a.broker = b
-	return link.NewLocal(embedded{b}, upHandler{a.core.Handler(), a.up}, link.LocalOptions{Goodbye: a.core.Goodbye}), nil
+	return link.NewLocal(embedded{b, a.core.Refusing}, upHandler{a.core.Handler(), a.up}, link.LocalOptions{Goodbye: a.core.Goodbye}), nil
 }
 
 // dial makes the link to an external broker.
@@ -179,7 +180,7 @@ func (a *App) dial(deps Deps) (link.Link, error) {
 		backoff.Max = 5 * time.Second // one controller: a quick return matters more than a storm of one
 	}
 	return link.Dial(link.Config{
-		Broker: a.cfg.Broker, OpenConn: deps.OpenConn, ClientID: "controller", Username: a.cfg.BrokerUser, Password: a.cfg.BrokerSecret,
+		Broker: a.cfg.Broker, OpenConn: deps.OpenConn, ClientID: cmp.Or(a.cfg.BrokerClient, "controller"), Username: a.cfg.BrokerUser, Password: a.cfg.BrokerSecret,
 		Filters: filters, SubscribeQoS: qos, Will: a.core.Will, Goodbye: a.core.Goodbye,
 		Window: 1024, BufferSize: 64 << 10, Backoff: backoff, Rand: deps.Rand, Log: deps.Log,
 	}, a.core.Handler())
@@ -189,8 +190,8 @@ func (a *App) openDoors(undo *[]func() error) error {
 	var tokens []string
 	if a.cfg.HTTPTokens != "" {
 		var err error
-		if tokens, err = readTokens(a.cfg.HTTPTokens); err != nil {
-			return err
+		if tokens, err = api.ReadTokens(a.cfg.HTTPTokens); err != nil {
+			return fmt.Errorf("--http-token-file: %w", err)
 		}
 	}
 	if a.cfg.Socket != "" {
@@ -214,31 +215,6 @@ func (a *App) openDoors(undo *[]func() error) error {
 	}
 	a.api = api.New(a.core, api.Config{Tokens: tokens, Log: a.log})
 	return nil
-}
-
-// readTokens reads a file of tokens that nobody else may read.
-func readTokens(path string) ([]string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("--http-token-file: %w", err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("--http-token-file: %s is open to others (mode %v); chmod 600 it", path, info.Mode().Perm())
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("--http-token-file: %w", err)
-	}
-	tokens := strings.Fields(string(data))
-	for _, t := range tokens {
-		if len(t) < 16 {
-			return nil, fmt.Errorf("--http-token-file: %s: a token has at least 16 characters", path)
-		}
-	}
-	if len(tokens) == 0 {
-		return nil, fmt.Errorf("--http-token-file: %s holds no token", path)
-	}
-	return tokens, nil
 }
 
 // Unit is the running core, as the API sees it.
@@ -293,14 +269,27 @@ func (a *App) Run(ctx context.Context) error {
 		a.log.Info("controller is running", zap.String("unit", a.cfg.Unit), zap.String("version", settings.Version))
 		<-ctx.Done()
 	}
-	return errors.Join(err, stopAPI(), stopLink(), stopBroker(), stopCore())
+	err = errors.Join(err, stopAPI())
+	a.core.Refuse() // what comes between the goodbye and the end of the broker is not acknowledged
+	return errors.Join(err, stopLink(), stopBroker(), stopCore())
 }
 
 // embedded shows the broker server as package link wants it.
-type embedded struct{ *server.Server }
+type embedded struct {
+	*server.Server
+	refusing func() error
+}
 
+// Intake refuses what the core does not take, before or because of the message: it is then neither
+// retained nor acknowledged, and its sender, cut off, sends it again when it is back.
 func (e embedded) Intake(f func(topic string, payload []byte)) {
-	e.Server.Intake(func(m server.Message) { f(m.Topic, m.Payload) })
+	e.Server.IntakeErr(func(m server.Message) error {
+		if err := e.refusing(); err != nil {
+			return err
+		}
+		f(m.Topic, m.Payload)
+		return e.refusing()
+	})
 }
 
 // upHandler tells when a local link is ready for the broker to start.

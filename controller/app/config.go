@@ -22,7 +22,8 @@ type Config struct {
 	Insecure bool   `name:"insecure-listen" help:"let --listen and --http be addresses that other machines reach although the traffic is not encrypted; whoever is on that network can then pose as a node"`
 
 	Broker       string `name:"broker" help:"URL of a broker to use instead of the embedded one, such as tcp://10.0.0.5:1883"`
-	BrokerUser   string `name:"broker-user" default:"controller" help:"user name at --broker; the client ID is controller/UNIT"`
+	BrokerUser   string `name:"broker-user" default:"controller" help:"user name at --broker"`
+	BrokerClient string `name:"broker-client-id" default:"controller" help:"client ID at --broker; units that share a broker need one each"`
 	BrokerSecret string `name:"broker-password" secret:"true" help:"password at --broker; better given as TANDEM_BROKER_PASSWORD than on the command line"`
 	SubscribeQoS int    `name:"subscribe-qos" default:"1" help:"QoS of subscriptions at --broker: 1, or 0 for NATS, where a QoS 1 subscription is dear"`
 

@@ -22,15 +22,15 @@ func (c *Core) Audit(ctx context.Context) error {
 
 func (c *Core) audit(live *fleet.Fleet) error {
 	want := live.Checkpoint()
-	opt := c.options(c.journal)
+	opt := c.options(c.journal.Load())
 	whole := fleet.New(opt)
-	if err := c.journal.Replay(1, func(r record.Record) error { return whole.Replay(&r) }); err != nil {
+	if err := c.journal.Load().Replay(1, func(r record.Record) error { return whole.Replay(&r) }); err != nil {
 		return err
 	}
 	if err := differ("all records", whole.Checkpoint(), want); err != nil {
 		return err
 	}
-	recent, _, err := replay(c.journal, opt)
+	recent, _, err := replay(c.journal.Load(), opt)
 	if err != nil {
 		return err
 	}

@@ -85,15 +85,20 @@ type Core struct {
 	outbox  *outbox
 
 	// The loop's own.
-	journal    *journal.Journal
-	fleet      *fleet.Fleet
-	broken     error // why the journal is not writable; nil: it is
-	out        fleet.Out
-	batch      journal.Batch
-	checkpoint uint64     // Seq of the newest checkpoint
-	copyDue    bool       // the readable copy could not be written yet
-	copyErr    error      // why
-	status     statusSeen // what was last published on outbox/status
+	fleet       *fleet.Fleet
+	broken      error // why the journal is not writable; nil: it is
+	reopenAt    time.Time
+	reopenPause time.Duration
+	out         fleet.Out
+	batch       journal.Batch
+	checkpoint  uint64     // Seq of the newest checkpoint
+	copyDue     bool       // the readable copy could not be written yet
+	copyErr     error      // why
+	copyAt      time.Time  // when it is tried again
+	status      statusSeen // what was last published on outbox/status
+
+	journal  atomic.Pointer[journal.Journal] // changed by the loop, read by all
+	refusing atomic.Pointer[error]           // nil: messages are taken
 
 	tickets   atomic.Uint64
 	waitingMu sync.Mutex
@@ -117,6 +122,11 @@ func New(cfg Config) (*Core, error) {
 	}
 	c.queue.init()
 	c.inbox.init()
+	if cfg.Copy != "" {
+		if err := durable.Clean(cfg.Copy); err != nil {
+			return nil, fmt.Errorf("readable copy: %w", err)
+		}
+	}
 	if err := c.load(); err != nil {
 		return nil, err
 	}
@@ -126,10 +136,10 @@ func New(cfg Config) (*Core, error) {
 
 // Close closes the journal of a Core that does not run.
 func (c *Core) Close() error {
-	if c.journal == nil {
-		return nil
+	if j := c.journal.Load(); j != nil {
+		return j.Close()
 	}
-	return c.journal.Close()
+	return nil
 }
 
 // Run is the life of a Core: it returns when ctx ends, after a last checkpoint. The link's Run
@@ -140,8 +150,8 @@ func (c *Core) Run(ctx context.Context) error {
 	wg.Go(func() { c.outbox.run(work) })
 	wg.Go(func() { c.maintain(work) })
 	c.loop(ctx)
-	stop()
 	c.inbox.close()
+	stop()
 	wg.Wait()
 	return c.finish()
 }
@@ -149,22 +159,17 @@ func (c *Core) Run(ctx context.Context) error {
 // finish leaves a checkpoint, so that the next start has nothing to replay.
 func (c *Core) finish() error {
 	if c.broken != nil {
-		return errors.Join(c.broken, c.journal.Close())
+		return errors.Join(c.broken, c.journal.Load().Close())
 	}
-	return errors.Join(c.writeCheckpoint(), c.journal.Close())
+	return errors.Join(c.writeCheckpoint(), c.journal.Load().Close())
 }
 
 func (c *Core) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	opened := false
+	c.open(false)
 	for {
-		if !opened && c.broken == nil {
-			opened = true
-			c.step(fleet.Opened{Version: c.cfg.Version})
-			c.lookAtCopy()
-			c.commit()
-		}
+		c.overdue()
 		if next, ok := c.deadline(); ok {
 			timer.Reset(max(0, next.Sub(c.cfg.Now())))
 		} else {
@@ -176,44 +181,61 @@ func (c *Core) loop(ctx context.Context) {
 			c.refuseAll(errStopped)
 			return
 		case <-timer.C:
-			if c.broken != nil {
-				opened = !c.reopen()
-				continue
-			}
-			c.step(fleet.Tick{})
-			c.retryCopy()
-			c.commit()
 		case <-c.queue.wake:
-			c.drain()
+			for c.drain() {
+				c.overdue()
+			}
 		}
 	}
 }
 
-// drain takes events in batches until there are none.
-func (c *Core) drain() {
-	for {
-		items, done := c.queue.take(c.cfg.MaxBatch)
-		if len(items) == 0 {
-			return
-		}
-		for i := range items {
-			switch it := &items[i]; {
-			case it.view != nil:
-				c.commit() // nobody is shown what is not durable
-				it.view(c.fleet, c.broken)
-			case c.broken == nil:
-				c.step(it.event)
-			default:
-				c.refuseEvent(it.event)
-			}
-		}
-		if next, ok := c.fleet.NextDeadline(); ok && c.broken == nil && !c.cfg.Now().Before(next) {
-			c.step(fleet.Tick{})
-		}
-		c.commit()
-		close(done)
-		c.queue.recycle(items)
+// open is the beginning of a life: the first record, and a look at the readable copy. After a
+// failure of the journal it is also the proof that it takes records again.
+func (c *Core) open(recovered bool) {
+	c.step(fleet.Opened{Version: c.cfg.Version, Recovered: recovered})
+	c.lookAtCopy()
+	c.commit()
+}
+
+// drain takes one batch of events; false: there was none.
+func (c *Core) drain() bool {
+	items, b := c.queue.take(c.cfg.MaxBatch)
+	if len(items) == 0 {
+		return false
 	}
+	for i := range items {
+		switch it := &items[i]; {
+		case it.view != nil:
+			c.commit() // nobody is shown what is not durable
+			it.view(c.fleet, c.broken)
+		case c.broken == nil:
+			c.step(it.event)
+		default:
+			c.refuseEvent(it.event)
+		}
+	}
+	c.commit()
+	close(b)
+	c.queue.recycle(items)
+	return true
+}
+
+// overdue does what time has brought, also while events come without a pause.
+func (c *Core) overdue() {
+	now := c.cfg.Now()
+	if c.broken != nil {
+		if !now.Before(c.reopenAt) {
+			c.reopen()
+		}
+		return
+	}
+	if next, ok := c.fleet.NextDeadline(); ok && !now.Before(next) {
+		c.step(fleet.Tick{})
+	}
+	if c.copyDue && !now.Before(c.copyAt) {
+		c.writeCopy(nil)
+	}
+	c.commit()
 }
 
 func (c *Core) step(ev fleet.Event) { c.fleet.Step(c.cfg.Now(), ev, &c.out) }
@@ -221,13 +243,11 @@ func (c *Core) step(ev fleet.Event) { c.fleet.Step(c.cfg.Now(), ev, &c.out) }
 // deadline is when the loop must wake without an event.
 func (c *Core) deadline() (time.Time, bool) {
 	if c.broken != nil {
-		return c.cfg.Now().Add(c.cfg.ReopenEvery), true
+		return c.reopenAt, true
 	}
 	next, ok := c.fleet.NextDeadline()
-	if c.copyDue {
-		if retry := c.cfg.Now().Add(copyRetry); !ok || retry.Before(next) {
-			return retry, true
-		}
+	if c.copyDue && (!ok || c.copyAt.Before(next)) {
+		return c.copyAt, true
 	}
 	return next, ok
 }
@@ -246,7 +266,7 @@ func (c *Core) commit() {
 			if c.fleet.Seq()-c.checkpoint >= c.cfg.CheckpointEvery {
 				c.batch.Checkpoint = c.snapshot()
 			}
-			if _, err := c.journal.Append(&c.batch); err != nil {
+			if _, err := c.journal.Load().Append(&c.batch); err != nil {
 				c.fail(err)
 				return
 			}
@@ -280,7 +300,10 @@ func (c *Core) run(e fleet.Effect) {
 	case fleet.Answer:
 		c.answer(e)
 	case fleet.RaiseEpoch:
-		epoch, err := c.journal.BumpEpoch(e.Above + 1)
+		if c.journal.Load().Epoch() > e.Above {
+			return // another node of the same batch said so already
+		}
+		epoch, err := c.journal.Load().BumpEpoch(e.Above + 1)
 		if err != nil {
 			c.fail(err)
 			return
@@ -314,8 +337,15 @@ var errStopped = wire.New(wire.CodeUnavailable, "", "the controller is stopping"
 // fail stops acceptance after a failed write. What the Fleet holds may be ahead of the disk, so it
 // is not shown or built upon any more.
 func (c *Core) fail(err error) {
-	c.broken = wire.New(wire.CodeStorage, "", err.Error())
-	c.cfg.Log.Error("the journal cannot be written; nothing is accepted until it can", zap.Error(err))
+	first := c.broken == nil
+	c.broken = storageError(err)
+	broken := c.broken
+	c.refusing.Store(&broken)
+	c.reopenPause = max(c.cfg.ReopenEvery, min(2*c.reopenPause, maxReopenPause))
+	c.reopenAt = c.cfg.Now().Add(c.reopenPause)
+	if first {
+		c.cfg.Log.Error("the journal cannot be written; nothing is accepted until it can", zap.Error(err))
+	}
 	for _, e := range c.out.Effects {
 		if a, ok := e.(fleet.Answer); ok {
 			c.answer(fleet.Answer{Ticket: a.Ticket, Err: c.broken})
@@ -325,19 +355,51 @@ func (c *Core) fail(err error) {
 	c.refuseAll(c.broken)
 }
 
-// reopen tries to go on from what is durable.
-func (c *Core) reopen() bool {
-	if err := c.journal.Close(); err != nil {
+// storageError keeps a *wire.Error that the journal gives.
+func storageError(err error) error {
+	if w, ok := errors.AsType[*wire.Error](err); ok {
+		return w
+	}
+	return wire.New(wire.CodeStorage, "", err.Error())
+}
+
+// maxReopenPause bounds the growing pause between two attempts to use a broken journal.
+const maxReopenPause = time.Minute
+
+// reopen tries to go on from what is durable. Until a first record has been written nothing is
+// shown or published: after a failed write the disk may have less than the file shows.
+func (c *Core) reopen() {
+	if err := c.journal.Load().Close(); err != nil {
 		c.cfg.Log.Debug("closing the broken journal", zap.Error(err))
 	}
 	if err := c.load(); err != nil {
-		c.broken = wire.New(wire.CodeStorage, "", err.Error())
-		return false
+		c.fail(err)
+		return
 	}
 	c.broken = nil
+	c.open(true)
+	if c.broken != nil {
+		return
+	}
+	c.reopenPause = 0
+	c.refusing.Store(nil)
 	c.cfg.Log.Info("the journal can be written again", zap.Uint64("records", c.fleet.Seq()))
 	c.outbox.reset(c.desired())
-	return true
+}
+
+// Refusing is why messages are not taken at the moment, nil if they are. A broker that asks before
+// it acknowledges a message keeps its sender trying.
+func (c *Core) Refusing() error {
+	if e := c.refusing.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// Refuse ends the taking of messages, before the link is taken down.
+func (c *Core) Refuse() {
+	err := error(errStopped)
+	c.refusing.Store(&err)
 }
 
 func (c *Core) refuseEvent(ev fleet.Event) {
@@ -405,11 +467,16 @@ func (c *Core) order(ctx context.Context, make func(ticket uint64) fleet.Event) 
 	}
 }
 
-// look runs fn on the loop's goroutine, where the Fleet may be read.
+// look runs fn on the loop's goroutine, where the Fleet may be read. When look returns an error fn
+// has not run and will not.
 func (c *Core) look(ctx context.Context, fn func(*fleet.Fleet)) error {
 	var err error
+	var taken atomic.Bool // by fn, or by the caller who left
 	done := make(chan struct{})
 	if !c.queue.put(item{view: func(f *fleet.Fleet, broken error) {
+		if !taken.CompareAndSwap(false, true) {
+			return
+		}
 		defer close(done)
 		if err = broken; err == nil {
 			fn(f)
@@ -417,14 +484,19 @@ func (c *Core) look(ctx context.Context, fn func(*fleet.Fleet)) error {
 	}}, nil) {
 		return errStopped
 	}
+	gone := errStopped
 	select {
 	case <-done:
 		return err
 	case <-c.queue.closed:
-		return errStopped
 	case <-ctx.Done():
-		return ctx.Err()
+		gone = wire.New(wire.CodeTimeout, "", "the controller did not answer in time: "+ctx.Err().Error())
 	}
+	if taken.CompareAndSwap(false, true) {
+		return gone
+	}
+	<-done
+	return err
 }
 
 // Files: the readable copy of the unit configuration.
@@ -441,17 +513,11 @@ func (c *Core) writeCopy(document []byte) {
 	if err == nil && c.cfg.Copy != "" {
 		err = durable.WriteFile(c.cfg.Copy, document, 0o600, c.cfg.Steps)
 	}
-	c.copyDue = err != nil
+	c.copyDue, c.copyAt = err != nil, c.cfg.Now().Add(copyRetry)
 	if err != nil && (c.copyErr == nil || c.copyErr.Error() != err.Error()) {
 		c.cfg.Log.Error("cannot write the readable copy of the unit configuration; trying again", zap.String("file", c.cfg.Copy), zap.Error(err))
 	}
 	c.copyErr = err
-}
-
-func (c *Core) retryCopy() {
-	if c.copyDue {
-		c.writeCopy(nil)
-	}
 }
 
 // lookAtCopy compares the readable copy with the journal (seed 000, Startup).

@@ -7,6 +7,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
@@ -33,13 +36,29 @@ type inbox struct {
 const (
 	maxBusy     = 16
 	maxAnswered = 64
-	inboxWait   = time.Minute
+	inboxWait   = 5 * time.Minute
 )
 
 func (b *inbox) init() {
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.open = map[string]bool{}
 }
+
+// remember finds the newest answers in the journal, so that a submission which is delivered again
+// after a restart is not judged again.
+func (b *inbox) remember(j *journal.Journal) error {
+	return j.Scan(journal.Filter{Types: []record.Type{record.Accepted, record.Refused}}, func(r record.Record) error {
+		v, err := fleet.ParseVerdict(r.Data)
+		if err == nil && v.Via == viaInbox {
+			a := wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: r.Type.String(), Error: v.Error}
+			b.answered = append(b.answered, a)
+			b.answered = b.answered[max(0, len(b.answered)-maxAnswered):]
+		}
+		return err
+	})
+}
+
+const viaInbox = "inbox"
 
 // close ends what is under way and waits.
 func (b *inbox) close() {
@@ -114,7 +133,7 @@ func (b *inbox) end(a wire.Answer) {
 
 func (c *Core) submitFrom(ctx context.Context, m *wire.Submission) wire.Answer {
 	a := wire.Answer{V: wire.Version, ID: m.ID, State: "refused"}
-	s := view.Submission{Document: m.Document, Who: m.From, Via: "inbox", ID: m.ID, Mode: m.Mode}
+	s := view.Submission{Document: m.Document, Who: m.From, Via: viaInbox, ID: m.ID, Mode: m.Mode}
 	if m.ConfirmWithin != "" {
 		d, err := unitconfig.ParseDuration(m.ConfirmWithin)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,7 +25,8 @@ func (c *Core) load() error {
 	}
 	f, checkpoint, err := replay(j, c.options(j))
 	if err == nil {
-		c.journal, c.fleet, c.checkpoint = j, f, checkpoint
+		c.fleet, c.checkpoint = f, checkpoint
+		c.journal.Store(j)
 		err = c.loadResolvers()
 	}
 	if err != nil {
@@ -114,7 +116,7 @@ func (c *Core) bodyOf(hash string) ([]byte, bool, error) {
 		return nil, false, fmt.Errorf("journal: %q is not a hash", hash)
 	}
 	copy(h[:], raw)
-	return c.journal.Body(h)
+	return c.journal.Load().Body(h)
 }
 
 // chunk is the size in which a checkpoint is stored, bytes.
@@ -136,7 +138,7 @@ func (c *Core) writeCheckpoint() error {
 		return nil
 	}
 	cp := c.snapshot()
-	if _, err := c.journal.Append(&journal.Batch{Checkpoint: cp}); err != nil {
+	if _, err := c.journal.Load().Append(&journal.Batch{Checkpoint: cp}); err != nil {
 		return err
 	}
 	c.checkpoint = cp.Seq
@@ -168,7 +170,7 @@ func (c *Core) maintain(ctx context.Context) {
 // that not the next submission is what finds out.
 func (c *Core) noticeBroken(ctx context.Context) {
 	if err := c.look(ctx, func(*fleet.Fleet) {
-		if err := c.journal.Err(); err != nil {
+		if err := c.journal.Load().Err(); err != nil {
 			c.fail(err)
 		}
 	}); err != nil {
@@ -177,31 +179,39 @@ func (c *Core) noticeBroken(ctx context.Context) {
 }
 
 func (c *Core) compact(ctx context.Context) error {
-	var used map[string]bool
-	var j *journal.Journal
 	var err error
-	if lerr := c.look(ctx, func(f *fleet.Fleet) {
-		used, j = f.BodyInUse(), c.journal
-		err = c.writeCheckpoint()
-	}); lerr != nil {
+	if lerr := c.look(ctx, func(*fleet.Fleet) { err = c.writeCheckpoint() }); lerr != nil {
 		return lerr
 	}
 	if err != nil {
 		return err
 	}
-	if err := j.Scan(journal.Filter{Types: []record.Type{record.Accepted}}, func(r record.Record) error {
-		v, err := fleet.ParseVerdict(r.Data)
-		used[v.Hash] = true
-		return err
-	}); err != nil {
-		return err
-	}
+	j := c.journal.Load()
+	// Which bodies are in use is asked when the journal begins to go through them: from then on it
+	// keeps new ones by itself, and what was accepted before is in the answer.
+	used := sync.OnceValues(func() (map[string]bool, error) { return c.bodiesInUse(ctx, j) })
 	done, err := j.Compact(ctx, journal.Policy{
 		KeepRecords: c.cfg.KeepRecords, KeepTypes: historyTypes,
-		KeepBody: func(h journal.Hash) bool { return used[wire.HashPrefix+hex.EncodeToString(h[:])] },
+		KeepBody: func(h journal.Hash) bool {
+			keep, err := used()
+			return err != nil || keep[wire.HashPrefix+hex.EncodeToString(h[:])]
+		},
 	})
 	if done.Records+done.Bodies > 0 {
 		c.cfg.Log.Info("journal compacted", zap.Int("records", done.Records), zap.Int("bodies", done.Bodies), zap.Int64("bytes", done.Bytes))
 	}
 	return err
+}
+
+// bodiesInUse names what nodes should have and every configuration that was ever accepted.
+func (c *Core) bodiesInUse(ctx context.Context, j *journal.Journal) (used map[string]bool, err error) {
+	if err := c.look(ctx, func(f *fleet.Fleet) { used = f.BodyInUse() }); err != nil {
+		return nil, err
+	}
+	err = j.Scan(journal.Filter{Types: []record.Type{record.Accepted}}, func(r record.Record) error {
+		v, err := fleet.ParseVerdict(r.Data)
+		used[v.Hash] = true
+		return err
+	})
+	return used, err
 }

@@ -54,7 +54,7 @@ type slot struct {
 }
 
 func newOutbox(c *Core) *outbox {
-	o := &outbox{c: c, wake: make(chan struct{}, 1), epoch: c.journal.Epoch(), slots: map[slotKey]*slot{}}
+	o := &outbox{c: c, wake: make(chan struct{}, 1), epoch: c.journal.Load().Epoch(), slots: map[slotKey]*slot{}}
 	o.reset(c.desired())
 	return o
 }
@@ -90,7 +90,7 @@ func (o *outbox) reset(all []fleet.Publish) {
 	clear(o.slots)
 	o.dirty, o.asks = nil, nil
 	o.refill = o.session != 0
-	o.epoch = o.c.journal.Epoch()
+	o.epoch = o.c.journal.Load().Epoch()
 	o.mu.Unlock()
 	for _, p := range all {
 		o.set(p, false)
@@ -140,9 +140,19 @@ func (o *outbox) ask(a fleet.Ask) {
 
 func (o *outbox) send(p link.Publication) {
 	o.mu.Lock()
-	o.plain = append(o.plain, p)
+	if i := slices.IndexFunc(o.plain, func(old link.Publication) bool { return p.Retain && old.Topic == p.Topic }); i >= 0 && !isAnswer(p.Topic) {
+		o.plain[i] = p // what nobody has heard yet is replaced
+	} else {
+		o.plain = append(o.plain, p)
+	}
 	o.mu.Unlock()
 	o.kick()
+}
+
+// isAnswer tells the topics whose every message has a reader of its own.
+func isAnswer(name string) bool {
+	t, err := topic.Parse(name)
+	return err == nil && t.Leaf == topic.Outbox && t.What != statusTopic
 }
 
 // setStatus publishes the unit's status, now and in every session to come.
@@ -248,13 +258,17 @@ func (o *outbox) work(ctx context.Context) {
 				}
 			}
 		}
+		if err != nil {
+			o.mu.Lock()
+			o.plain = append(plain, o.plain...)
+			o.mu.Unlock()
+		}
 		if err != nil && session.Err() == nil {
 			// The session lives but does not take messages: what was taken from the list is
 			// found missing by looking at the broker again.
 			o.c.cfg.Log.Warn("publishing to the broker", zap.Error(err))
 			o.mu.Lock()
 			o.refill = o.session != 0
-			o.plain = append(plain, o.plain...)
 			o.mu.Unlock()
 			select {
 			case <-session.Done():
@@ -441,9 +455,17 @@ func (o *outbox) compare(ctx context.Context) error {
 // published once more.
 const echoWait = 2 * time.Second
 
+// shardsAtOnce is how many shards are subscribed to together: few enough that what they retain does
+// not burst a broker's queue, enough that a slow link is not crossed 256 times.
+const shardsAtOnce = 16
+
 func (o *outbox) collect(ctx context.Context, l link.Subscriber) error {
+	var filters []string
 	for _, shard := range topic.Shards() {
-		if err := l.Subscribe(ctx, topic.ShardDesired(o.c.cfg.Unit, shard)); err != nil {
+		filters = append(filters, topic.ShardDesired(o.c.cfg.Unit, shard))
+	}
+	for some := range slices.Chunk(filters, shardsAtOnce) {
+		if err := l.Subscribe(ctx, some...); err != nil {
 			return err
 		}
 	}
@@ -460,10 +482,6 @@ func (o *outbox) collect(ctx context.Context, l link.Subscriber) error {
 		return ctx.Err()
 	case <-time.After(echoWait):
 	}
-	var filters []string
-	for _, shard := range topic.Shards() {
-		filters = append(filters, topic.ShardDesired(o.c.cfg.Unit, shard))
-	}
 	return l.Unsubscribe(ctx, filters...)
 }
 
@@ -472,8 +490,21 @@ func (o *outbox) found(node string, kind wire.Kind, payload []byte) {
 	d, err := wire.Decode[wire.Desired](payload)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if s := o.slots[slotKey{node, kind}]; s != nil {
-		s.same = err == nil && s.doc != nil && s.doc.Same(d)
+	s := o.slots[slotKey{node, kind}]
+	switch {
+	case s != nil && s.doc != nil:
+		s.same = err == nil && s.doc.Same(d)
+	case err == nil && d.Mode == wire.ModeTry:
+		// A trial that was withdrawn, perhaps just before a crash: nobody is to begin it now.
+		if s == nil {
+			s = &slot{slotKey: slotKey{node, kind}, topic: topic.ForNode(o.c.cfg.Unit, node).Desired(kind)}
+			o.slots[s.slotKey] = s
+		}
+		if !s.dirty {
+			s.dirty = true
+			o.dirty = append(o.dirty, s)
+			o.kick()
+		}
 	}
 }
 

@@ -22,6 +22,9 @@ type unitStatus struct {
 	At      time.Time   `json:"at"` // since when
 }
 
+// statusTopic is the name of the unit's status below outbox.
+const statusTopic = "status"
+
 // statusSeen is what was published last.
 type statusSeen struct {
 	state, version, trial string
@@ -45,5 +48,5 @@ func (c *Core) noteStatus() {
 	if err != nil {
 		panic("distribute: cannot encode the unit's status: " + err.Error())
 	}
-	c.outbox.setStatus(link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, "status"), Payload: payload, Retain: true})
+	c.outbox.setStatus(link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, statusTopic), Payload: payload, Retain: true})
 }

@@ -66,10 +66,11 @@ func (c *Core) checkCopy(ctx context.Context) error {
 	if c.cfg.Copy == "" {
 		return nil
 	}
-	ev, _ := c.readCopy()
 	return c.look(ctx, func(*fleet.Fleet) {
 		if !c.copyDue {
+			ev, _ := c.readCopy() // here, so that nothing happens between the look and the verdict
 			c.step(ev)
+			c.commit()
 		}
 	})
 }
@@ -107,14 +108,20 @@ func (c *Core) Rollback(ctx context.Context, version, as, who string) (view.Resu
 	return c.Submit(ctx, view.Submission{Document: unitconfig.Encode(again), Who: who, Via: "rollback"})
 }
 
-// ConfigStatus returns the unit configuration's state.
+// ConfigStatus returns the unit configuration's state. The readable copy is looked at first, beside the
+// loop; only if it does not agree with the state is it judged.
 func (c *Core) ConfigStatus(ctx context.Context) (s view.ConfigStatus, err error) {
-	if ev, _ := c.readCopy(); c.cfg.Copy != "" && ev.Error != nil {
+	see := func() error { return c.look(ctx, func(f *fleet.Fleet) { s = f.Status() }) }
+	if err := see(); err != nil || c.cfg.Copy == "" {
+		return s, err
+	}
+	ev, _ := c.readCopy()
+	if whole := ev.Missing || ev.Known && ev.Error == nil; whole == (s.State == fleet.Failed) {
 		if err := c.checkCopy(ctx); err != nil {
 			return s, err
 		}
+		err = see()
 	}
-	err = c.look(ctx, func(f *fleet.Fleet) { s = f.Status() })
 	return s, err
 }
 
@@ -161,7 +168,7 @@ func (c *Core) History(ctx context.Context) ([]view.Version, error) {
 
 // reader returns the journal for reading beside the loop.
 func (c *Core) reader(ctx context.Context) (j *journal.Journal, err error) {
-	err = c.look(ctx, func(*fleet.Fleet) { j = c.journal })
+	err = c.look(ctx, func(*fleet.Fleet) { j = c.journal.Load() })
 	return j, err
 }
 
@@ -254,7 +261,7 @@ func (c *Core) Node(ctx context.Context, node string) (v view.Node, err error) {
 func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 	s := view.UnitStatus{Unit: c.cfg.Unit, Version: c.cfg.Version, Started: c.started, Broker: c.roadNow()}
 	err := c.look(ctx, func(f *fleet.Fleet) {
-		s.Epoch, s.Rev, s.Config = c.journal.Epoch(), f.Seq(), f.Status()
+		s.Epoch, s.Rev, s.Config = c.journal.Load().Epoch(), f.Seq(), f.Status()
 		if c.copyErr != nil {
 			s.Trouble = append(s.Trouble, "the readable copy of the unit configuration cannot be written: "+c.copyErr.Error())
 		}

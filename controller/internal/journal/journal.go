@@ -175,7 +175,7 @@ func (j *Journal) breakOff(cause error) error {
 	f := &failure{
 		kind: ErrBroken, cause: cause,
 		wire: wire.New(wire.CodeStorage, "", fmt.Sprintf(
-			"the journal %s cannot be written: %s; nothing more is accepted until the cause is removed and the controller is restarted",
+			"the journal %s cannot be written: %s; nothing more is accepted until the cause is removed and the journal opened again",
 			j.path, reason(cause))),
 	}
 	j.broken.CompareAndSwap(nil, f)
