@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -88,6 +89,9 @@ func (s *step) emit(r record.Record, data any) *record.Record {
 // that this program cannot have written.
 func (f *Fleet) Replay(r *record.Record) error {
 	data, err := decode(r)
+	if d, ok := data.(issuedData); ok && d.Whole && d.Mode == wire.ModeTry && f.config.Trial == nil {
+		err = errors.New("documents to be tried by the whole unit, which tries nothing")
+	}
 	if err != nil {
 		return fmt.Errorf("journal record %d (%s): %w", r.Seq, r.Type, err)
 	}

@@ -1,0 +1,196 @@
+package fleet
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata say now")
+
+// origin is the time 0s of every script and property.
+var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// TestScripts plays testdata/*.txt. A line that is neither indented nor a comment is an event: how
+// long after the beginning, what, and its arguments; see (*script).event. The indented lines below
+// it are what follows: records, then effects. After each event the records are replayed.
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) < 8 {
+		t.Fatalf("%d scripts (%v)", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(want))
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+			for i := range max(len(g), len(w)) {
+				if i >= len(g) || i >= len(w) || g[i] != w[i] {
+					t.Fatalf("line %d:\n got %s\nwant %s", i+1, at(g, i), at(w, i))
+				}
+			}
+		})
+	}
+}
+
+func at(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return "(the end)"
+}
+
+// world is a Fleet and the journal that it writes; also for the properties.
+type world struct {
+	t       testing.TB
+	opt     Options
+	live    *Fleet
+	journal []record.Record
+	bodies  map[string][]byte
+	tickets uint64
+	out     Out
+}
+
+func newWorld(t testing.TB) *world {
+	opt := Options{Unit: "u1", Epoch: 5}
+	return &world{t: t, opt: opt, live: New(opt), bodies: map[string][]byte{}}
+}
+
+// step takes the Fleet over one event and keeps what it writes.
+func (w *world) step(now time.Time, ev Event) ([]record.Record, []Effect) {
+	w.out.Reset()
+	w.live.Step(now, ev, &w.out)
+	for _, b := range w.out.Bodies {
+		w.bodies[wire.Hash(b)] = b
+	}
+	first := len(w.journal)
+	for _, r := range w.out.Records {
+		if want := uint64(len(w.journal) + 1); r.Seq != want {
+			w.t.Fatalf("record %d comes after %d", r.Seq, want-1)
+		}
+		w.journal = append(w.journal, r)
+	}
+	return w.journal[first:], append([]Effect(nil), w.out.Effects...)
+}
+
+// replayed is the state that the journal leads to.
+func (w *world) replayed(from int, f *Fleet) *Fleet {
+	for i := range w.journal[from:] {
+		r := w.journal[from+i]
+		r.At = r.At.UTC().Round(0) // as it is read back
+		if err := f.Replay(&r); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return f
+}
+
+// check makes sure that replay equals live, from the beginning and from a checkpoint.
+func (w *world) check() {
+	want := w.live.Checkpoint()
+	if got := w.replayed(0, New(w.opt)).Checkpoint(); !bytes.Equal(got, want) {
+		w.t.Fatalf("replay leads elsewhere:\nreplayed %s\nlive     %s", got, want)
+	}
+	restored, err := Restored(w.opt, want)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if got := restored.Checkpoint(); !bytes.Equal(got, want) {
+		w.t.Fatalf("a restored checkpoint is another:\nrestored %s\nlive     %s", got, want)
+	}
+	for hash := range w.live.BodyInUse() {
+		if _, ok := w.bodies[hash]; !ok && hash != "" {
+			w.t.Fatalf("the body %s is in use and was never stored", hash)
+		}
+	}
+}
+
+// submit makes a submission of a configuration for mainType and sideType.
+func (w *world) submit(id, version string, labels ...string) Submit {
+	w.tickets++
+	if len(labels) == 0 {
+		labels = []string{"x"}
+	}
+	uc := &unitconfig.UnitConfig{FormatVersion: unitconfig.FormatVersion, Version: version}
+	for _, t := range []string{"mainType", "sideType"} {
+		uc.Nodes = append(uc.Nodes, unitconfig.NodeEntry{NodeGroupSubject: unitconfig.Identity{Codename: t}, Labels: append([]string{t}, labels...)})
+	}
+	doc := unitconfig.Encode(uc)
+	s := Submit{Ticket: w.tickets, Hash: wire.Hash(doc), Sub: view.Submission{Document: doc, Who: "ann", Via: "http", ID: id}}
+	if parsed, problems := unitconfig.Parse(doc); len(problems) > 0 {
+		s.Problems = problems
+	} else {
+		s.Parsed, s.Resolver = parsed, unitconfig.NewResolver(parsed)
+	}
+	return s
+}
+
+// ref is a document that a node names: as it was issued to it, or as it stands there.
+func (w *world) ref(node, stamp, version string) *wire.DocRef {
+	var e, r uint64
+	if _, err := fmt.Sscanf(stamp, "%d.%d", &e, &r); err != nil {
+		w.t.Fatalf("stamp %q: %v", stamp, err)
+	}
+	d := &wire.DocRef{Epoch: e, Rev: r, Version: version, Hash: wire.Hash([]byte(version))}
+	if n := w.live.Lookup(node); n != nil && n.Kinds[wire.KindConfig] != nil {
+		if k := n.Kinds[wire.KindConfig].Desired; k != nil && k.Stamp() == d.Stamp() {
+			d.Hash = k.Hash
+		}
+	}
+	return d
+}
+
+func (w *world) heard(node string, m any) Heard {
+	h := Heard{Node: node}
+	switch m := m.(type) {
+	case *wire.Live:
+		h.Raw, h.Live = wire.Encode(m), m
+	case *wire.Reported:
+		h.Raw, h.Reported = wire.Encode(m), m
+		if m.Kind == wire.KindInfo {
+			info, err := wire.Decode[wire.NodeInfo](m.Detail)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			h.Info = info
+		}
+	case *wire.Event:
+		h.Raw, h.Event = wire.Encode(m), m
+	case *wire.Reply:
+		h.Raw, h.Reply = wire.Encode(m), m
+	}
+	return h
+}
+
+func (w *world) info(node, boot string, seq uint64, kind string) Heard {
+	info := wire.NodeInfo{Type: kind, OS: "linux", Arch: "arm64", CPUs: 2, RAM: 1 << 30, AgentVersion: "1.0.0"}
+	return w.heard(node, &wire.Reported{V: wire.Version, Node: node, Kind: wire.KindInfo, Boot: boot, Seq: seq, Detail: wire.Encode(&info)})
+}
+
+func number(t testing.TB, s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,221 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"tandem.internal/shared/wire"
+)
+
+// play returns the script with what follows from each event.
+func play(t *testing.T, text string) string {
+	s := &script{world: newWorld(t)}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case line == "" || line[0] == '#':
+			fmt.Fprintln(&b, line)
+			continue
+		case line[0] == ' ':
+			continue // what followed
+		}
+		fmt.Fprintln(&b, line)
+		words := strings.Fields(line)
+		after, err := time.ParseDuration(words[0])
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		ev := s.event(words[1], words[2:])
+		if ev == nil {
+			continue
+		}
+		records, effects := s.step(origin.Add(after), ev)
+		for _, r := range records {
+			fmt.Fprintf(&b, "    %d %s", r.Seq, r.Type)
+			for _, w := range []string{r.Node, r.Kind, r.Who} {
+				if w != "" {
+					fmt.Fprintf(&b, " %s", w)
+				}
+			}
+			fmt.Fprintf(&b, " %s\n", shortHashes(r.Data))
+		}
+		for _, e := range effects {
+			fmt.Fprintf(&b, "    => %s\n", s.effect(e))
+		}
+		if next, ok := s.live.NextDeadline(); ok {
+			fmt.Fprintf(&b, "    due at %v\n", next.Sub(origin))
+		}
+		s.check()
+	}
+	return b.String()
+}
+
+// script is a world that is told what happens in words.
+type script struct {
+	*world
+	newest string // ID of the newest check
+}
+
+// event reads an event:
+//
+//	opened [EPOCH] | tick | confirm | restore | epoch E
+//	live NODE BOOT SESSION up|down [KIND=SEQ]… [events=N]
+//	info NODE BOOT SEQ TYPE
+//	report NODE BOOT SEQ [running=E.R:VERSION] [last=E.R:VERSION:STATE[:CODE]]
+//	event NODE BOOT SEQ TYPE [lost=N]
+//	submit ID VERSION [try=DURATION] [dry] [offline] [LABEL]…
+//	agree NODE | refuse NODE CODE    (answers the newest check)
+//	copy missing | same | older | altered | unreadable
+//	bad NODE CODE
+func (s *script) event(what string, args []string) Event {
+	options := map[string]string{}
+	var flags []string
+	for _, a := range args {
+		if k, v, ok := strings.Cut(a, "="); ok {
+			options[k] = v
+		} else {
+			flags = append(flags, a)
+		}
+	}
+	has := func(flag string) bool {
+		for i, f := range flags {
+			if f == flag {
+				flags = append(flags[:i:i], flags[i+1:]...)
+				return true
+			}
+		}
+		return false
+	}
+	switch what {
+	case "opened":
+		if len(flags) > 0 {
+			s.opt.Epoch = number(s.t, flags[0])
+			s.live.opt.Epoch = s.opt.Epoch // another run, on a journal whose epoch has risen
+		}
+		return Opened{Version: "1.0.0"}
+	case "tick":
+		return Tick{}
+	case "confirm":
+		s.tickets++
+		return Confirm{Ticket: s.tickets, Who: "ann"}
+	case "restore":
+		s.tickets++
+		return Restore{Ticket: s.tickets, Who: "ann"}
+	case "epoch":
+		s.opt.Epoch = number(s.t, flags[0])
+		return EpochRaised{Epoch: s.opt.Epoch}
+	case "live":
+		l := &wire.Live{V: wire.Version, Node: flags[0], Boot: flags[1], Session: number(s.t, flags[2]), Up: flags[3] == "up"}
+		for k, v := range options {
+			if k == "events" {
+				l.Events = number(s.t, v)
+				continue
+			}
+			if l.Seqs == nil {
+				l.Seqs = map[wire.Kind]uint64{}
+			}
+			l.Seqs[wire.Kind(k)] = number(s.t, v)
+		}
+		return s.heard(flags[0], l)
+	case "info":
+		return s.info(flags[0], flags[1], number(s.t, flags[2]), flags[3])
+	case "report":
+		r := &wire.Reported{V: wire.Version, Node: flags[0], Kind: wire.KindConfig, Boot: flags[1], Seq: number(s.t, flags[2])}
+		if doc := strings.Split(options["running"], ":"); len(doc) == 2 {
+			r.Running = s.ref(flags[0], doc[0], doc[1])
+		}
+		if doc := strings.Split(options["last"], ":"); len(doc) >= 3 {
+			d := s.ref(flags[0], doc[0], doc[1])
+			r.Last = &wire.Attempt{Epoch: d.Epoch, Rev: d.Rev, Version: d.Version, Hash: d.Hash, State: wire.State(doc[2]), Attempt: 1, At: origin}
+			if len(doc) == 4 {
+				r.Last.Error = wire.New(wire.Code(doc[3]), "", "for a reason")
+			}
+		}
+		return s.heard(flags[0], r)
+	case "event":
+		e := &wire.Event{V: wire.Version, Node: flags[0], Boot: flags[1], Seq: number(s.t, flags[2]), At: origin, Type: flags[3]}
+		if lost := options["lost"]; lost != "" {
+			e.Lost = number(s.t, lost)
+		}
+		return s.heard(flags[0], e)
+	case "submit":
+		dry, offline := has("dry"), has("offline")
+		sub := s.submit(flags[0], flags[1], flags[2:]...)
+		sub.Sub.DryRun, sub.Sub.Offline = dry, offline
+		if within := options["try"]; within != "" {
+			d, err := time.ParseDuration(within)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			sub.Sub.Mode, sub.Sub.ConfirmWithin = wire.ModeTry, d
+		}
+		return sub
+	case "agree":
+		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.newest + flags[0], Result: []byte(`{"ok":true}`)})
+	case "refuse":
+		result := wire.CheckResult{Errors: []*wire.Error{wire.New(wire.Code(flags[1]), "/labels/0", "not here")}}
+		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.newest + flags[0], Result: wire.Encode(&result)})
+	case "copy":
+		switch flags[0] {
+		case "missing":
+			return Copy{Missing: true}
+		case "same":
+			return Copy{Hash: s.live.ConfigState().Hash, Known: true}
+		case "older":
+			return Copy{Hash: "sha256:older", Known: true}
+		case "altered":
+			return Copy{Hash: "sha256:altered"}
+		case "unreadable":
+			return Copy{Hash: "sha256:bad", Error: wire.New(wire.CodeMalformed, "", "no JSON")}
+		}
+	case "bad":
+		return Bad{Node: flags[0], Topic: "odd", Err: wire.New(wire.Code(flags[1]), "", "garbage")}
+	}
+	s.t.Fatalf("no such event: %s %v", what, args)
+	return nil
+}
+
+// effect says an effect in one line.
+func (s *script) effect(e Effect) string {
+	switch e := e.(type) {
+	case Publish:
+		if e.Doc == nil {
+			return fmt.Sprintf("withdraw %s from %v", e.Kind, e.Nodes)
+		}
+		return fmt.Sprintf("publish %s %d.%d %s %s to %v", e.Kind, e.Doc.Epoch, e.Doc.Rev, e.Doc.Version, e.Doc.Mode, e.Nodes)
+	case Ask:
+		if e.Method == wire.MethodCheck {
+			s.newest = e.ID
+		}
+		params := ""
+		if e.Params != nil {
+			params = " " + string(shortHashes(e.Params(e.Nodes[0])))
+		}
+		return fmt.Sprintf("ask %v to %s%s", e.Nodes, e.Method, params)
+	case Answer:
+		if e.Err != nil {
+			return fmt.Sprintf("answer %d: %v", e.Ticket, e.Err)
+		}
+		r := e.Result
+		return fmt.Sprintf("answer %d: %s %s %s rev %d, issued %d, checks %+v, error %v", e.Ticket, r.State, r.Version, r.Mode, r.Rev, r.Issued, r.Checks, r.Error)
+	case WriteCopy:
+		return fmt.Sprintf("write the copy (given: %v)", e.Document != nil)
+	case RaiseEpoch:
+		return fmt.Sprintf("raise the epoch above %d", e.Above)
+	}
+	return fmt.Sprintf("%#v", e)
+}
+
+// shortHashes leaves 6 digits of every hash.
+func shortHashes(data []byte) []byte {
+	parts := strings.Split(string(data), wire.HashPrefix)
+	for i := 1; i < len(parts); i++ {
+		if len(parts[i]) >= 64 {
+			parts[i] = parts[i][:6] + parts[i][64:]
+		}
+	}
+	return []byte(strings.Join(parts, wire.HashPrefix))
+}
