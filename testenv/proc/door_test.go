@@ -21,7 +21,7 @@ func TestTokens(t *testing.T) {
 	}
 	addr := "127.0.0.1:" + strconv.Itoa(Port(t))
 	flags := []string{"--http", addr, "--http-token-file", tokens}
-	has(t, Run(t, u.Dir, nil, u.ControllerArgs(flags...)...), 1, "", "chmod 600")
+	has(t, Run(t, u.Dir, nil, u.ControllerArgs(flags...)...), 1, "", "chmod")
 	if err := os.Chmod(tokens, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,169 @@
+package testenv_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// documents are the Markdown files of the project, by path from here.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && slices.Contains([]string{".git", "run", "bin", "testdata"}, d.Name()) {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".md" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		found[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, must := range []string{"../README.md", "../shared/docs/architecture.md", "../shared/docs/operating.md", "../shared/docs/wire.md"} {
+		if found[must] == "" {
+			t.Errorf("%s is missing", must)
+		}
+	}
+	return found
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	noWord  = regexp.MustCompile(`[^\p{L}\p{N}\- ]`)
+)
+
+// anchors are the names under which a document's headings can be linked to.
+func anchors(text string) (all []string) {
+	for _, h := range heading.FindAllStringSubmatch(text, -1) {
+		name := noWord.ReplaceAllString(strings.ToLower(h[1]), "")
+		all = append(all, strings.ReplaceAll(name, " ", "-"))
+	}
+	return all
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	for path, text := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			file := path
+			if target != "" {
+				file = filepath.Join(filepath.Dir(path), target)
+			}
+			info, err := os.Stat(file)
+			if err != nil {
+				t.Errorf("%s links to %s, which does not exist", path, m[1])
+				continue
+			}
+			if anchor == "" || info.IsDir() {
+				continue
+			}
+			body, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Contains(anchors(string(body)), anchor) {
+				t.Errorf("%s links to %s, which has no such heading", path, m[1])
+			}
+		}
+	}
+}
+
+// commandLines finds commands of tandem: at the beginning of a line of a block, after a $ or bin/,
+// and in `code`.
+var commandLines = regexp.MustCompile("(?m)(?:^ *|`|\\$ |bin/)tandem ((?:[a-z][a-z-]*)(?: [a-z][a-z-]*)?)")
+
+// Every command that a document names exists.
+func TestCommandsInDocumentsExist(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "tandem")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./cmd/tandem")
+	build.Dir = "../controller"
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	known := map[string]bool{}
+	exists := func(words string) bool {
+		if found, ok := known[words]; ok {
+			return found
+		}
+		out, err := exec.Command(program, append(strings.Fields(words), "--help")...).CombinedOutput()
+		known[words] = err == nil && bytes.Contains(out, []byte("Usage:\n  tandem "+words))
+		return known[words]
+	}
+	seen := 0
+	for path, text := range documents(t) {
+		for _, m := range commandLines.FindAllStringSubmatch(text, -1) {
+			words := m[1]
+			first, _, _ := strings.Cut(words, " ")
+			if !exists(words) && !(exists(first) && takesArguments(t, program, first)) {
+				t.Errorf("%s names the command \"tandem %s\", which does not exist", path, words)
+			}
+			seen++
+		}
+	}
+	if seen < 20 {
+		t.Errorf("only %d commands were found in the documents", seen)
+	}
+}
+
+// takesArguments reports whether a command has no commands below it, so that words that follow it
+// are not commands.
+func takesArguments(t *testing.T, program, command string) bool {
+	t.Helper()
+	out, err := exec.Command(program, command, "--help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !bytes.Contains(out, []byte("Available Commands:"))
+}
+
+var flagInCode = regexp.MustCompile("`(--[a-z][a-z-]+)")
+
+// Every flag that a document names belongs to one of the programs.
+func TestFlagsInDocumentsExist(t *testing.T) {
+	dir := t.TempDir()
+	var help bytes.Buffer
+	for _, module := range []string{"controller", "nodeagent", "broker"} {
+		build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "./cmd/...")
+		build.Dir = "../" + module
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	for _, args := range [][]string{{"tandem-controller"}, {"tandem-node"}, {"tandem-broker"}, {"tandem"}, {"tandem", "config", "apply"},
+		{"tandem", "config", "rollback"}, {"tandem", "config", "check"}, {"tandem", "config", "resolve"}, {"tandem", "events"}, {"tandem", "nodes"}, {"tandem", "journal", "verify"}} {
+		out, err := exec.Command(filepath.Join(dir, args[0]), append(args[1:], "--help")...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		help.Write(out)
+	}
+	for _, path := range []string{"../README.md", "../shared/docs/operating.md", "../shared/docs/architecture.md"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range flagInCode.FindAllStringSubmatch(string(text), -1) {
+			if !regexp.MustCompile(regexp.QuoteMeta(m[1]) + `\b`).Match(help.Bytes()) {
+				t.Errorf("%s names the flag %s, which no program has", path, m[1])
+			}
+		}
+	}
+}
