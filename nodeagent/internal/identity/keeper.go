@@ -1,0 +1,261 @@
+package identity
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/jointoken"
+	"tandem.internal/shared/wire"
+)
+
+// EventType says what became of a certificate.
+type EventType string
+
+// The events.
+const (
+	Renewed    EventType = "certificate-renewed"
+	NotRenewed EventType = "certificate-not-renewed" // told when it begins, when the reason changes, and once a day
+	Expired    EventType = "certificate-expired"     // and could not be renewed: the node has to join again
+)
+
+// Event is something that an operator should know.
+type Event struct {
+	Type    EventType
+	Expires time.Time   // of the certificate in use
+	Error   *wire.Error // why; nil with Renewed
+}
+
+// Pauses of the renewal.
+const (
+	lookAgain = time.Hour      // a clock may be set, a machine sleep: the wall clock is looked at this often
+	backoff   = time.Minute    // after the first failure
+	maxPause  = 6 * time.Hour  // after many
+	tellAgain = 24 * time.Hour // the same failure is told again
+)
+
+// KeeperConfig is what a Keeper needs.
+type KeeperConfig struct {
+	Dir        string
+	Controller string // URL of the join door, if it is elsewhere than at the join; "": where it was
+
+	Now     func() time.Time // wall clock, may jump; nil: time.Now
+	Rand    *rand.Rand       // chance in jitter, used by Run only; nil: its own
+	Log     *zap.Logger      // nil: silent
+	Dial    DialFunc         // nil: the network
+	Steps   durable.Steps    // fault seam; nil in production
+	OnEvent func(Event)      // called on Run's goroutine; nil: nobody
+}
+
+// Keeper holds the identity in use and renews it. All methods but Run may be called by many
+// goroutines.
+type Keeper struct {
+	cfg KeeperConfig
+
+	mu     sync.Mutex
+	id     *Identity
+	heard  time.Time // newest time that somebody trusted has told
+	told   EventType // what was last told, until a renewal succeeds
+	reason wire.Code
+	toldAt time.Time
+}
+
+// NewKeeper loads the identity; the error is Load's.
+func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	if cfg.Rand == nil {
+		cfg.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	if cfg.Controller != "" {
+		door, err := Controller(cfg.Controller)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Controller = door
+	}
+	id, err := Load(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepare(cfg.Dir); err != nil {
+		return nil, err
+	}
+	return &Keeper{cfg: cfg, id: id}, nil
+}
+
+// Current is the identity in use.
+func (k *Keeper) Current() *Identity {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.id
+}
+
+// Heard takes in a time that the controller has signed: a node whose clock stands in 1970 learns
+// from it that its certificate is to be renewed.
+func (k *Keeper) Heard(t time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if t.After(k.heard) {
+		k.heard = t
+	}
+}
+
+// Now is the wall clock, but never a time that is known to have passed.
+func (k *Keeper) Now() time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.cfg.Now()
+	for _, t := range []time.Time{k.heard, k.id.known()} {
+		if t.After(now) {
+			now = t
+		}
+	}
+	return now
+}
+
+// TLS is the configuration for connections to a broker: TLS 1.3, nobody trusted but the unit's
+// CA, and on each connection the certificate that is newest then. name is what the broker's
+// certificate must bear; "": the host that is dialled.
+func (k *Keeper) TLS(name string) *tls.Config {
+	roots := x509.NewCertPool()
+	roots.AddCert(k.Current().ca) // a renewal does not change it
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		RootCAs:    roots,
+		ServerName: name,
+		Time:       k.Now,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &k.Current().cert, nil
+		},
+	}
+}
+
+// Run renews the certificate when two thirds of its life are over, until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	early := k.cfg.Rand.Float64()
+	failures := 0
+	for ctx.Err() == nil {
+		now, id := k.Now(), k.Current()
+		if wait := due(id, early).Sub(now); wait > 0 {
+			sleep(ctx, min(wait, lookAgain))
+			continue
+		}
+		if err := k.renew(ctx, id); err == nil {
+			failures, early = 0, k.cfg.Rand.Float64()
+			continue
+		} else if ctx.Err() == nil {
+			k.failed(id, err)
+		}
+		failures++
+		sleep(ctx, k.pause(id, failures))
+	}
+	return nil
+}
+
+// due is when to renew: after two thirds of the life, and up to a twentieth earlier by chance, so
+// that nodes that joined together do not come together.
+func due(id *Identity, early float64) time.Time {
+	leaf := id.cert.Leaf
+	life := leaf.NotAfter.Sub(leaf.NotBefore)
+	return leaf.NotBefore.Add(life*2/3 - time.Duration(early*float64(life)/20))
+}
+
+// pause grows from a minute to some hours, or to a fiftieth of a certificate that lives less, and is
+// drawn from its upper half.
+func (k *Keeper) pause(id *Identity, failures int) time.Duration {
+	leaf := id.cert.Leaf
+	most := max(backoff, min(maxPause, leaf.NotAfter.Sub(leaf.NotBefore)/50))
+	p := min(backoff<<min(failures-1, 16), most)
+	return p/2 + time.Duration(k.cfg.Rand.Int64N(int64(p/2)+1))
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// renew trades the certificate for the next one, with a new key. Until the new identity is whole
+// on the disk the old one is in use, and it counts until the one after next was issued: a crash
+// or a lost answer costs a repetition.
+func (k *Keeper) renew(ctx context.Context, id *Identity) error {
+	key, err := newKey()
+	if err != nil {
+		return err
+	}
+	csr, err := request(id.Node, key)
+	if err != nil {
+		return err
+	}
+	body, err := jointoken.Encode(&jointoken.RenewRequest{CSR: csr})
+	if err != nil {
+		return err
+	}
+	door := id.Controller
+	if k.cfg.Controller != "" {
+		door = k.cfg.Controller
+	}
+	a, err := post(ctx, k.cfg.Dial, k.TLS(jointoken.ServerName), door+jointoken.RenewPath, body)
+	if err != nil {
+		return err
+	}
+	if a.Unit != id.Unit || a.Node != id.Node {
+		return fmt.Errorf("the controller renewed node %q of unit %q; this is %q of %q", a.Node, a.Unit, id.Node, id.Unit)
+	}
+	next, err := admitted(a, key, id.CA())
+	if err != nil {
+		return fmt.Errorf("the controller's answer: %w", err)
+	}
+	next.Controller = door
+	if err := next.save(k.cfg.Dir, k.cfg.Steps); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	k.id, k.told, k.reason = next, "", ""
+	k.mu.Unlock()
+	k.cfg.Log.Info("certificate renewed", zap.Time("until", next.Expires()))
+	k.tell(Event{Type: Renewed, Expires: next.Expires()})
+	return nil
+}
+
+// failed tells of a failure, unless the same was told today.
+func (k *Keeper) failed(id *Identity, err error) {
+	now := k.Now()
+	ev := Event{Type: NotRenewed, Expires: id.Expires(), Error: refused(err)}
+	if now.After(ev.Expires) {
+		ev.Type = Expired
+	}
+	k.mu.Lock()
+	again := ev.Type == k.told && ev.Error.Code == k.reason && now.Sub(k.toldAt).Abs() < tellAgain
+	if !again {
+		k.told, k.reason, k.toldAt = ev.Type, ev.Error.Code, now
+	}
+	k.mu.Unlock()
+	if again {
+		k.cfg.Log.Debug("certificate still not renewed", zap.Error(err))
+		return
+	}
+	k.cfg.Log.Warn("certificate not renewed", zap.Time("expires", ev.Expires), zap.Error(err))
+	k.tell(ev)
+}
+
+func (k *Keeper) tell(ev Event) {
+	if k.cfg.OnEvent != nil {
+		k.cfg.OnEvent(ev)
+	}
+}
