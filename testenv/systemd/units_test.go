@@ -1,0 +1,215 @@
+package systemd
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"tandem.internal/testenv/proc"
+)
+
+func TestMain(m *testing.M) { os.Exit(proc.Main(m)) }
+
+var programs = []string{"tandem-controller", "tandem-node", "tandem-broker"}
+
+// exposure is the highest grade of `systemd-analyze security` that passes, in tenths: 1.5 of 10.
+const exposure = "15"
+
+// known are the settings that these units may use, by section; another one is a typing error or
+// asks for a word here.
+var known = map[string][]string{
+	"Unit":    {"Description", "After", "Before", "StartLimitIntervalSec"},
+	"Install": {"WantedBy"},
+	"Service": {
+		"User", "Group", "DynamicUser", "LoadCredential", "ExecStart", "StateDirectory", "StateDirectoryMode", "RuntimeDirectory", "RuntimeDirectoryMode",
+		"Type", "Restart", "RestartSec", "TimeoutStopSec", "KillMode", "LimitNOFILE", "LimitCORE", "TasksMax", "OOMScoreAdjust",
+		"CapabilityBoundingSet", "AmbientCapabilities", "NoNewPrivileges", "RestrictSUIDSGID", "RestrictNamespaces", "ProtectSystem", "ProtectHome",
+		"PrivateTmp", "PrivateDevices", "UMask", "ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectControlGroups",
+		"ProtectClock", "ProtectHostname", "LockPersonality", "RestrictRealtime", "ProtectProc", "RemoveIPC", "KeyringMode", "ProcSubset", "PrivateUsers",
+		"MemoryDenyWriteExecute", "RestrictAddressFamilies", "SystemCallArchitectures", "SystemCallFilter", "SystemCallErrorNumber",
+	},
+}
+
+// demanded are settings that every unit must have, with these values.
+var demanded = map[string]string{
+	"StartLimitIntervalSec": "0", "Restart": "always", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes",
+	"CapabilityBoundingSet": "", "MemoryDenyWriteExecute": "yes", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
+	"SystemCallArchitectures": "native", "SystemCallErrorNumber": "EPERM", "RestrictNamespaces": "yes", "PrivateDevices": "yes",
+	"LockPersonality": "yes", "UMask": "0077", "LimitCORE": "0", "PrivateTmp": "yes",
+}
+
+func source(t *testing.T, name string) (path, text string) {
+	t.Helper()
+	path = filepath.Join(proc.Root(t), "deploy", "systemd", name)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, string(data)
+}
+
+// settings are those of a unit, each with its values in order.
+func settings(t *testing.T, text string) map[string][]string {
+	t.Helper()
+	all, section, explained := map[string][]string{}, "", false
+	for i, line := range strings.Split(text, "\n") {
+		switch {
+		case line == "":
+			explained = false
+		case strings.HasPrefix(line, "#"):
+			explained = true
+		case strings.HasPrefix(line, "["):
+			section = strings.Trim(line, "[]")
+			if known[section] == nil {
+				t.Errorf("line %d: section %q is not known", i+1, section)
+			}
+		default:
+			key, value, ok := strings.Cut(line, "=")
+			if !ok || !slices.Contains(known[section], key) {
+				t.Errorf("line %d: %q is no setting of section %q", i+1, line, section)
+			}
+			if section == "Service" && !explained {
+				t.Errorf("line %d: no comment explains %s", i+1, key)
+			}
+			if all[key] != nil && key != "SystemCallFilter" && key != "LoadCredential" {
+				t.Errorf("line %d: %s is set twice", i+1, key)
+			}
+			all[key] = append(all[key], value)
+		}
+	}
+	return all
+}
+
+func TestUnits(t *testing.T) {
+	for _, name := range programs {
+		t.Run(name, func(t *testing.T) {
+			_, text := source(t, name+".service")
+			s := settings(t, text)
+			for key, want := range demanded {
+				if got := s[key]; len(got) != 1 || got[0] != want {
+					t.Errorf("%s is %q, want %q", key, got, want)
+				}
+			}
+			if at, section := strings.Index(text, "StartLimitIntervalSec="), strings.Index(text, "[Service]"); at > section {
+				t.Error("StartLimitIntervalSec counts in [Unit] only")
+			}
+			if (s["User"] == nil) == (s["DynamicUser"] == nil) || slices.Contains(s["User"], "root") {
+				t.Errorf("User %q, DynamicUser %q: a user of its own is needed", s["User"], s["DynamicUser"])
+			}
+			_, users := source(t, "tandem.sysusers")
+			for _, u := range s["User"] {
+				if !strings.Contains(users, "\nu "+u+" ") {
+					t.Errorf("user %s is not in tandem.sysusers", u)
+				}
+			}
+			for _, g := range s["Group"] {
+				if !strings.Contains(users, "\ng "+g+" ") && !strings.Contains(users, "\nu "+g+" ") {
+					t.Errorf("group %s is not in tandem.sysusers", g)
+				}
+			}
+			if filter := strings.Join(s["SystemCallFilter"], "; "); filter != "@system-service; ~@privileged @resources @obsolete" {
+				t.Errorf("SystemCallFilter: %s", filter)
+			}
+		})
+	}
+}
+
+// TestPrograms: each program takes the command line of its unit together with the example
+// configuration, and then keeps its files where the unit lets it write.
+func TestPrograms(t *testing.T) {
+	for _, name := range programs {
+		t.Run(name, func(t *testing.T) {
+			_, text := source(t, name+".service")
+			s := settings(t, text)
+			argv := strings.Fields(s["ExecStart"][0])
+			if argv[0] != "/usr/bin/"+name {
+				t.Fatalf("ExecStart runs %s", argv[0])
+			}
+			credentials := t.TempDir()
+			for _, c := range s["LoadCredential"] {
+				id, from, _ := strings.Cut(c, ":")
+				if from != "/etc/tandem/"+id {
+					t.Errorf("LoadCredential=%s", c)
+				}
+				_, example := source(t, id)
+				if err := os.WriteFile(filepath.Join(credentials, id), []byte(example), 0o400); err != nil {
+					t.Fatal(err)
+				}
+			}
+			argv[0] = proc.Binary(t, name)
+			for i := range argv {
+				argv[i] = strings.ReplaceAll(argv[i], "%d", credentials)
+			}
+			o := proc.Run(t, credentials, nil, append(argv, "--print-config")...)
+			if o.Status != 0 {
+				t.Fatalf("status %d: %s", o.Status, o.Errors)
+			}
+			if strings.Contains(o.Out, "change-me") {
+				t.Error("--print-config shows a secret")
+			}
+			for setting, under := range map[string][]string{
+				"state-dir": prefixed("/var/lib/", s["StateDirectory"]), "socket": prefixed("/run/", s["RuntimeDirectory"]),
+			} {
+				if value, ok := effective(o.Out, setting); ok && !slices.ContainsFunc(under, func(dir string) bool { return value == dir || strings.HasPrefix(value, dir+"/") }) {
+					t.Errorf("%s is %s; the unit lets it write only in %q", setting, value, under)
+				}
+			}
+		})
+	}
+}
+
+func prefixed(prefix string, names []string) []string {
+	out := make([]string, 0, len(names))
+	for _, n := range names {
+		out = append(out, prefix+n)
+	}
+	return out
+}
+
+// effective finds a setting in what --print-config says.
+func effective(out, setting string) (string, bool) {
+	for line := range strings.Lines(out) {
+		if rest, ok := strings.CutPrefix(line, setting+": "); ok {
+			value, _, _ := strings.Cut(strings.TrimPrefix(rest, `"`), `"`)
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// TestAnalyze lets systemd judge.
+func TestAnalyze(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("SKIPPED: systemd-analyze is not installed, so systemd's own view of the units was NOT tested")
+	}
+	dir := t.TempDir()
+	for _, name := range programs {
+		path, text := source(t, name+".service")
+		installed := filepath.Join(dir, name+".service")
+		text = strings.ReplaceAll(text, "/usr/bin/"+name, proc.Binary(t, name)) // where it is on this machine
+		if err := os.WriteFile(installed, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(analyze, "verify", "--man=no", installed).CombinedOutput()
+		if err != nil || len(bytes.TrimSpace(out)) > 0 {
+			t.Errorf("verify %s: %v\n%s", name, err, out)
+		}
+		out, err = exec.Command(analyze, "security", "--offline=true", "--no-pager", "--threshold="+exposure, path).CombinedOutput()
+		if err != nil {
+			t.Errorf("security %s: %v\n%s", name, err, out)
+		}
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		t.Log(strings.TrimSpace(lines[len(lines)-1]))
+	}
+	if sysusers, err := exec.LookPath("systemd-sysusers"); err == nil {
+		path, _ := source(t, "tandem.sysusers")
+		if out, err := exec.Command(sysusers, "--dry-run", "--root="+dir, path).CombinedOutput(); err != nil {
+			t.Errorf("systemd-sysusers: %v\n%s", err, out)
+		}
+	}
+}
