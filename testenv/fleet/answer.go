@@ -10,23 +10,23 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// document judges a desired document and returns the report on it; false: there is nothing to
-// report yet.
-func (n *node) document(payload []byte) (message, bool) {
+// document judges a desired document and returns the report on it. news: it was not known before.
+// ok false: there is nothing to report yet.
+func (n *node) document(payload []byte) (report message, news, ok bool) {
 	n.f.count.documents.Add(1)
 	if n.f.cfg.Echo > 0 {
-		return message{n.topics.Reported(wire.KindConfig), n.f.echo, true}, true
+		return message{n.topics.Reported(wire.KindConfig), n.f.echo, true}, true, true
 	}
 	if !n.f.trust.pinned() {
 		n.mu.Lock()
 		n.early = bytes.Clone(payload)
 		n.mu.Unlock()
-		return message{}, false
+		return message{}, false, false
 	}
 	d, err := n.accept(payload)
 	if err != nil && d == nil {
 		n.f.refused(n.name, err)
-		return message{}, false // not a document that a report could name
+		return message{}, false, false // not a document that a report could name
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -37,12 +37,12 @@ func (n *node) document(payload []byte) (message, bool) {
 	case err == nil && order == 0 && d.Hash != n.last.Hash:
 		err = wire.New(wire.CodeFork, "", "another document under the same epoch and rev")
 	case err == nil && order == 0: // known: report it again
-		return message{n.topics.Reported(wire.KindConfig), n.configLocked(), true}, true
+		return message{n.topics.Reported(wire.KindConfig), n.configLocked(), true}, false, true
 	}
 	if err != nil {
 		n.f.refused(n.name, err)
 		if d.Stamp().Compare(n.last.Stamp()) <= 0 {
-			return message{n.topics.Reported(wire.KindConfig), n.configLocked(), true}, true
+			return message{n.topics.Reported(wire.KindConfig), n.configLocked(), true}, false, true
 		}
 		n.attempt(ref, wire.StateRejected, wire.AsError(err))
 	} else if d.Mode == wire.ModeTry {
@@ -52,7 +52,7 @@ func (n *node) document(payload []byte) (message, bool) {
 		n.attempt(ref, wire.StateInstalled, nil)
 		n.f.count.installed.Add(1)
 	}
-	return message{n.topics.Reported(wire.KindConfig), n.configLocked(), true}, true
+	return message{n.topics.Reported(wire.KindConfig), n.configLocked(), true}, true, true
 }
 
 // accept checks a document in the contract's order. With an error the document is nil unless it
@@ -86,15 +86,15 @@ func (n *node) attempt(ref wire.DocRef, state wire.State, err *wire.Error) {
 }
 
 // heard takes the beacon in: it pins the unit's keys, and a changed epoch makes the node report
-// again within the beacon's jitter.
-func (n *node) heard(payload []byte) (out []message, status bool) {
+// again within the beacon's jitter. It returns the report on a document that waited for the keys.
+func (n *node) heard(payload []byte) []message {
 	if n.f.cfg.Echo > 0 {
-		return nil, false
+		return nil
 	}
 	b, err := n.f.decodeBeacon(payload)
 	if err != nil {
 		n.f.refused(n.name, err)
-		return nil, false
+		return nil
 	}
 	n.mu.Lock()
 	again := n.epoch != 0 && n.epoch != b.Epoch && b.Up
@@ -116,11 +116,11 @@ func (n *node) heard(payload []byte) (out []message, status bool) {
 		})
 	}
 	if early != nil {
-		if m, ok := n.document(early); ok {
-			return []message{m}, true
+		if m, _, ok := n.document(early); ok {
+			return []message{m}
 		}
 	}
-	return nil, false
+	return nil
 }
 
 // spread draws a time within an ISO 8601 duration.

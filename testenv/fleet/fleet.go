@@ -49,7 +49,7 @@ type Fleet struct {
 	once sync.Once // starting
 
 	count  counters
-	target atomic.Int64  // of count.statuses, for Expect
+	target atomic.Int64  // of count.news, for Expect
 	woken  chan struct{} // one token: look at the counters again
 
 	mu      sync.Mutex
@@ -62,7 +62,7 @@ type Fleet struct {
 }
 
 type counters struct {
-	connected, disconnects, arrived, documents, installed, refused, requests, checks, pubacks, statuses atomic.Int64
+	connected, disconnects, arrived, documents, installed, refused, requests, checks, pubacks, statuses, news atomic.Int64
 }
 
 // Stats are counts since New, except for Online, which is of now.
@@ -162,19 +162,20 @@ func (f *Fleet) AwaitOnline(ctx context.Context, n int) error {
 	return nil
 }
 
-// Expect returns a channel that is closed when n more reports on documents (or, from bare
-// clients, statuses) have been acknowledged. There is one expectation at a time.
+// Expect returns a channel that is closed when n more reports on documents that were new to their
+// node (or, from bare clients, statuses) have been acknowledged. There is one expectation at a
+// time.
 func (f *Fleet) Expect(n int) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reached = make(chan struct{})
-	f.target.Store(f.count.statuses.Load() + int64(n))
+	f.target.Store(f.count.news.Load() + int64(n))
 	return f.reached
 }
 
-// statusAcked counts an acknowledged report.
-func (f *Fleet) statusAcked() {
-	if f.count.statuses.Add(1) != f.target.Load() {
+// newsAcked counts an acknowledged report on a new document.
+func (f *Fleet) newsAcked() {
+	if f.count.news.Add(1) != f.target.Load() {
 		return
 	}
 	f.mu.Lock()

@@ -270,7 +270,7 @@ func TestAcceptance(t *testing.T) {
 	n := f.nodes[0]
 	beacon := wire.Beacon{V: 1, Unit: "u1", Epoch: 2, Up: true, Time: time.Unix(1, 0), Keys: []wire.Key{signer.Key()}, Jitter: "PT0S"}
 	beacon.Sig = signer.Sign(seal.BeaconPreimage(&beacon))
-	if out, _ := n.heard(wire.Encode(&beacon)); out != nil || !f.trust.pinned() {
+	if out := n.heard(wire.Encode(&beacon)); out != nil || !f.trust.pinned() {
 		t.Fatalf("%v %+v", out, f.Stats())
 	}
 	forged := beacon
@@ -301,7 +301,7 @@ func TestAcceptance(t *testing.T) {
 		{"newer epoch", sealed(signer, func(d *wire.Desired) { d.Epoch, d.Rev = 3, 1 }), "", wire.StateInstalled, 1},
 	} {
 		f.errs = nil
-		m, ok := n.document(c.payload)
+		m, news, ok := n.document(c.payload)
 		if (len(f.errs) == 0) != (c.code == "") || c.code != "" && !errors.Is(f.errs[0], &wire.Error{Code: c.code}) {
 			t.Errorf("%s: %v, want %q", c.name, f.errs, c.code)
 		}
@@ -313,6 +313,9 @@ func TestAcceptance(t *testing.T) {
 			if err != nil || r.Last.State != c.state || !m.retain {
 				t.Errorf("%s: %+v %v", c.name, r, err)
 			}
+		}
+		if want := ok && (c.code == "" && c.name != "again" || c.state == wire.StateRejected); news != want {
+			t.Errorf("%s: news %v", c.name, news)
 		}
 		if n.running.Rev != c.running {
 			t.Errorf("%s: runs %+v", c.name, n.running)

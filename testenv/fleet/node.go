@@ -36,6 +36,7 @@ type node struct {
 
 	// The reader's own, for the connection that it reads.
 	status  uint16 // packet ID of the status that is not acknowledged yet
+	news    bool   // it says something that was not said before
 	greet   uint16 // packet ID of the last message of the greeting
 	arrived bool   // the greeting was acknowledged
 }
@@ -191,7 +192,10 @@ func (n *node) packet(c *conn, pk *packets.Packet) error {
 		case n.status:
 			n.status = 0
 			n.ackedAt.Store(time.Now().UnixNano())
-			n.f.statusAcked()
+			n.f.count.statuses.Add(1)
+			if n.news {
+				n.f.newsAcked()
+			}
 		case n.greet:
 			n.greet = 0
 			n.mu.Lock()
@@ -209,21 +213,23 @@ func (n *node) packet(c *conn, pk *packets.Packet) error {
 // publish answers a message and acknowledges it with the same write.
 func (n *node) publish(c *conn, pk *packets.Packet) error {
 	var out []message
-	status := false
+	status, news := false, n.f.cfg.Echo > 0
 	switch leaf := pk.TopicName; {
 	case len(pk.Payload) == 0: // a retained message was taken away
 	case leaf == n.topics.Desired(wire.KindConfig):
-		if m, ok := n.document(pk.Payload); ok {
-			out, status = []message{m}, true
+		if m, fresh, ok := n.document(pk.Payload); ok {
+			out, status, news = []message{m}, true, fresh
 		}
 	case leaf == n.topics.Request():
 		out = n.request(pk.Payload)
 	case leaf == n.f.beacon:
-		out, status = n.heard(pk.Payload)
+		if out = n.heard(pk.Payload); len(out) > 0 {
+			status, news = true, true
+		}
 	}
 	id, err := c.send(pk.PacketID, out...)
 	if status || n.f.cfg.Echo > 0 {
-		n.status = id
+		n.status, n.news = id, news
 	}
 	return err
 }
