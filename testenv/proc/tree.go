@@ -3,6 +3,7 @@ package proc
 import (
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,11 +62,13 @@ type Demo struct {
 func StartDemo(t testing.TB, dir, run string, env []string, argv ...string) *Demo {
 	t.Helper()
 	d := &Demo{Process: Start(t, "make up", append(goEnv(), env...), append([]string{"env", "-C", dir}, argv...)...), dir: dir, run: run, t: t}
+	sweep := sweeper(t, run)
 	t.Cleanup(func() { // before Start's own, which only reaches one process group
 		if d.Alive() {
 			d.Interrupt()
 			d.Wait(Patience)
 		}
+		sweep()
 	})
 	Until(t, "the unit is up", func() string {
 		if !d.Alive() {
@@ -77,6 +80,31 @@ func StartDemo(t testing.TB, dir, run string, env []string, argv ...string) *Dem
 		return ""
 	})
 	return d
+}
+
+// sweeper starts a process that waits for the end of this program, or for sweep, and then kills
+// what a demo has left behind: its programs lead process groups of their own.
+func sweeper(t testing.TB, run string) (sweep func()) {
+	t.Helper()
+	const script = `read _; for f in "$0"/*.pid; do [ ! -e "$f" ] || kill -KILL "$(cat "$f")"; done`
+	cmd := exec.Command("sh", "-c", script, run)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it outlives us, by a moment
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := stdin.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("sweeping %s: %v", run, err)
+		}
+	}
 }
 
 // Interrupt is Ctrl-C: every process in the terminal's foreground gets it.
