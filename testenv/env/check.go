@@ -3,8 +3,11 @@ package env
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	controller "tandem.internal/controller/app"
 	"tandem.internal/shared/topic"
@@ -220,6 +223,9 @@ func (e *Env) Check() {
 			e.Wrong("%s was acknowledged and is forgotten", version)
 		}
 	}
+	if !e.Controller.forgetful {
+		e.checkIssued()
+	}
 	s, err := u.Status(ctx)
 	if err != nil {
 		e.Wrong("status: %v", err)
@@ -227,6 +233,42 @@ func (e *Env) Check() {
 		e.Wrong("the epoch went back from %d to %d", e.Controller.highest, s.Epoch)
 	} else {
 		e.Controller.highest = s.Epoch
+	}
+}
+
+// checkIssued makes sure that whatever reached a node had been journaled: journal, then publish.
+func (e *Env) checkIssued() {
+	type issue struct {
+		stamp wire.Stamp
+		node  string
+	}
+	issued := map[issue]string{}
+	for _, r := range e.Entries("issued") {
+		var d struct {
+			Epoch uint64 `json:"epoch"`
+			Docs  []struct {
+				Hash  string   `json:"hash"`
+				Nodes []string `json:"nodes"`
+			} `json:"docs"`
+		}
+		if err := json.Unmarshal(r.Data, &d); err != nil {
+			e.Wrong("record %d: %v", r.Seq, err)
+		}
+		for _, doc := range d.Docs {
+			for _, n := range doc.Nodes {
+				issued[issue{wire.Stamp{Epoch: d.Epoch, Rev: r.Seq}, n}] = doc.Hash
+			}
+		}
+	}
+	for _, n := range e.nodes {
+		n.mu.Lock()
+		heard := maps.Clone(n.heard)
+		n.mu.Unlock()
+		for stamp, hash := range heard {
+			if issued[issue{stamp, n.Name}] != hash {
+				e.Wrong("%s was sent document %v (%s), which is not in the journal", n.Name, stamp, hash)
+			}
+		}
 	}
 }
 

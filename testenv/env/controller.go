@@ -37,6 +37,7 @@ type Controller struct {
 
 	acknowledged []string // versions that were accepted
 	highest      uint64   // epoch
+	forgetful    bool     // its journal was lost or replaced: it does not know all that it has issued
 }
 
 func newController(e *Env) *Controller {
@@ -198,7 +199,7 @@ func (c *Controller) LoseJournal() {
 	if err := os.Remove(c.Journal()); err != nil {
 		c.e.Fatal(err)
 	}
-	c.acknowledged = nil
+	c.acknowledged, c.forgetful = nil, true
 }
 
 // Road is the way to an external broker.
@@ -239,5 +240,5 @@ func (c *Controller) PutJournal(data []byte) {
 	if err := os.WriteFile(c.Journal(), data, 0o600); err != nil {
 		c.e.Fatal(err)
 	}
-	c.acknowledged = nil
+	c.acknowledged, c.forgetful = nil, true
 }

@@ -173,7 +173,12 @@ func everywhere(t *testing.T, setup env.Setup, which string) {
 // TestControllerCrashesEverywhere: at every commit, before it and after it, every step of writing
 // the readable copy and every message that leaves, with the embedded broker and with another.
 func TestControllerCrashesEverywhere(t *testing.T) {
-	both(t, func(t *testing.T, s env.Setup) { everywhere(t, s, "controller") })
+	both(t, func(t *testing.T, s env.Setup) {
+		if underRace && s.External {
+			t.Skip("takes minutes under the race detector; the schedules have external brokers, too")
+		}
+		everywhere(t, s, "controller")
+	})
 }
 
 // TestNodeCrashesEverywhere: at every commit, before it and after it, every step of writing

@@ -45,13 +45,14 @@ type Node struct {
 	mu      sync.Mutex
 	running wire.Stamp            // the newest that was ever committed
 	hashes  map[wire.Stamp]string // of what was committed
+	heard   map[wire.Stamp]string // hashes of all that ever came
 	last    *wire.Attempt         // the newest reported
 	told    string                // version that the software was last told of
 	tellers int                   // runs of the on-apply command
 }
 
 func newNode(e *Env, spec NodeSpec) *Node {
-	n := &Node{Name: spec.Name, e: e, spec: spec, hashes: map[wire.Stamp]string{}}
+	n := &Node{Name: spec.Name, e: e, spec: spec, hashes: map[wire.Stamp]string{}, heard: map[wire.Stamp]string{}}
 	n.Machine, n.Dir = e.machine(spec.Name)
 	n.road = fault.NewRoad(e.dial, e.rand())
 	n.road.Toll(func(fromBroker bool, _ string) error {
@@ -203,6 +204,9 @@ func (n *Node) watch(kind wire.Kind, running *wire.DocRef, last *wire.Attempt) {
 	defer n.mu.Unlock()
 	n.last = last
 	if last != nil {
+		if last.Error == nil || last.Error.Code != wire.CodeFork {
+			n.heard[last.Stamp()] = last.Hash
+		}
 		n.e.Note("%s: %s of %s is %s (%d.%d) %v", n.Name, kind, last.Version, last.State, last.Epoch, last.Rev, last.Error)
 	}
 	switch {
