@@ -58,7 +58,7 @@ func (f *Fleet) Status() view.ConfigStatus {
 
 func (f *Fleet) progress() view.Progress {
 	p := view.Progress{Nodes: len(f.nodes)}
-	var late []view.Laggard
+	var late laggards
 	for _, n := range f.nodes {
 		if n.Up {
 			p.Online++
@@ -76,22 +76,43 @@ func (f *Fleet) progress() view.Progress {
 		} else if n.Up {
 			p.OnlineMissing++
 		}
-		l := view.Laggard{Node: n.Name, Online: n.Up}
-		if k.Last != nil && k.Last.Stamp() == k.Desired.Stamp() {
-			l.State, l.Error = k.Last.State, k.Last.Error
-		}
-		late = append(late, l)
+		late.add(n, k)
 	}
-	slices.SortFunc(late, func(a, b view.Laggard) int {
-		if a.Online != b.Online {
-			if a.Online {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(a.Node, b.Node)
-	})
-	p.Omitted = max(0, len(late)-maxLaggards)
-	p.Missing = late[:len(late)-p.Omitted]
+	p.Missing, p.Omitted = late.first, late.omitted
 	return p
+}
+
+// laggards keeps the first maxLaggards of any number, in order: asking costs a pass over the nodes,
+// not a sort of them.
+type laggards struct {
+	first   []view.Laggard
+	omitted int
+}
+
+func (l *laggards) add(n *Node, k *KindState) {
+	g := view.Laggard{Node: n.Name, Online: n.Up}
+	if k.Last != nil && k.Last.Stamp() == k.Desired.Stamp() {
+		g.State, g.Error = k.Last.State, k.Last.Error
+	}
+	full := len(l.first) == maxLaggards
+	if full {
+		l.omitted++
+		if byPresence(l.first[maxLaggards-1], g) <= 0 {
+			return
+		}
+		l.first = l.first[:maxLaggards-1]
+	}
+	at, _ := slices.BinarySearchFunc(l.first, g, byPresence)
+	l.first = slices.Insert(l.first, at, g)
+}
+
+// byPresence puts online nodes first, then goes by name.
+func byPresence(a, b view.Laggard) int {
+	if a.Online != b.Online {
+		if a.Online {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(a.Node, b.Node)
 }
