@@ -61,6 +61,18 @@ type field struct {
 	def, source     string // rendered default; where the value came from
 }
 
+// discreet is what may be said about a value that is wrong: errors end in logs, so a secret is not
+// repeated in one.
+func (f *field) discreet(why string) string {
+	if !f.secret {
+		return why
+	}
+	if isList(f.ptr) {
+		return "want " + typeName(f.ptr) + "; what was given is not shown"
+	}
+	return "want a " + typeName(f.ptr) + ", in quotes if it is in a file; what was given is not shown"
+}
+
 const (
 	configFlag = "config"
 	configEnv  = "TANDEM_CONFIG"
@@ -97,7 +109,7 @@ func Load(program string, cfg any, args []string, lookupEnv func(string) (string
 			continue
 		}
 		if why := set(f.ptr, split(f.ptr, text)); why != "" {
-			return nil, &Error{Where: f.env, Message: why}
+			return nil, &Error{Where: f.env, Message: f.discreet(why)}
 		}
 		f.source = "env " + f.env
 	}
@@ -107,7 +119,7 @@ func Load(program string, cfg any, args []string, lookupEnv func(string) (string
 			continue
 		}
 		if why := set(f.ptr, texts); why != "" {
-			return nil, &Error{Where: "--" + f.name, Message: why}
+			return nil, &Error{Where: "--" + f.name, Message: f.discreet(why)}
 		}
 		f.source = "flag --" + f.name
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,10 +18,11 @@ const tailSize = 600
 
 // Exec is the Run of production. When ctx ends, the command and everything it has started in its
 // process group are killed. What the command leaves running when it exits by itself is left
-// alone.
+// alone. Of our own environment it gets all but our settings, TANDEM_*: a password may be among them,
+// and the end of what a command prints is reported when it fails.
 func Exec(ctx context.Context, env, argv []string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TANDEM_") }), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second

@@ -126,6 +126,11 @@ func TestExec(t *testing.T) {
 	if err := Exec(t.Context(), []string{"TANDEM_MODE=apply"}, sh(`test "$TANDEM_MODE" = apply && test -n "$PATH"`)); err != nil {
 		t.Error(err)
 	}
+	t.Setenv("TANDEM_PASSWORD", "sesame")
+	t.Setenv("OTHER", "kept")
+	if err := Exec(t.Context(), []string{"TANDEM_MODE=apply"}, sh(`test -z "$TANDEM_PASSWORD" && test "$OTHER" = kept && test "$TANDEM_MODE" = apply`)); err != nil {
+		t.Errorf("the command's environment: %v", err)
+	}
 	err := Exec(t.Context(), nil, sh(`i=0; while [ $i -lt 500 ]; do echo "line $i"; i=$((i+1)); done; echo last words >&2; exit 3`))
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.HasSuffix(err.Error(), "last words") || len(err.Error()) > tailSize+100 {
 		t.Errorf("%v", err)
