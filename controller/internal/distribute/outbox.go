@@ -88,7 +88,7 @@ func (c *Core) desired() []fleet.Publish {
 func (o *outbox) reset(all []fleet.Publish) {
 	o.mu.Lock()
 	clear(o.slots)
-	o.dirty, o.asks = nil, nil
+	o.dirty = nil
 	o.refill = o.session != 0
 	o.epoch = o.c.journal.Load().Epoch()
 	o.mu.Unlock()
