@@ -31,6 +31,9 @@ func (e *Env) Calm() {
 	}
 	if e.Controller.road != nil {
 		e.Controller.road.Clear()
+		if e.Controller.road.Mixed() {
+			e.Controller.road.Cut() // the next session finds out what the broker retains
+		}
 	}
 	for _, n := range e.nodes {
 		n.Machine.Disarm()

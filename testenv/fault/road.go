@@ -26,6 +26,7 @@ type Road struct {
 	mu      sync.Mutex
 	chance  *rand.Rand
 	weather Weather
+	mixed   bool // messages may have come out of order
 	refuse  bool // new connections are refused
 	lostUp  bool // what the client sends vanishes
 	lostDn  bool // what the broker sends vanishes
@@ -107,6 +108,15 @@ func (r *Road) SetWeather(w Weather) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.weather = w
+	r.mixed = r.mixed || w.Shuffle > 0 || w.Repeat > 0
+}
+
+// Mixed reports whether messages may have come out of order or late, so that the broker may retain
+// an older one than the client sent last.
+func (r *Road) Mixed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mixed
 }
 
 // Clear ends every fault but the toll. A connection that has lost something breaks.
