@@ -122,7 +122,7 @@ type throttle struct {
 	mu      sync.Mutex
 	last    time.Time
 	held    int
-	pending Event
+	pending *Event // nil while nothing is held: most clients never need it
 }
 
 const throttleEvery = time.Second
@@ -134,11 +134,11 @@ func (t *throttle) pass(ev Event) (Event, bool) {
 	defer t.mu.Unlock()
 	if !t.last.IsZero() && now.Sub(t.last) < throttleEvery {
 		t.held++
-		t.pending = ev
+		t.pending = &ev
 		return Event{}, false
 	}
 	ev.Count = t.held + 1
-	t.last, t.held = now, 0
+	t.last, t.held, t.pending = now, 0, nil
 	return ev, true
 }
 
@@ -146,9 +146,12 @@ func (t *throttle) pass(ev Event) (Event, bool) {
 func (t *throttle) rest() (Event, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ev := t.pending
-	ev.Count, t.held = t.held, 0
-	return ev, ev.Count > 0
+	if t.held == 0 {
+		return Event{}, false
+	}
+	ev := *t.pending
+	ev.Count, t.held, t.pending = t.held, 0, nil
+	return ev, true
 }
 
 func panicDetail(r any) string { return fmt.Sprintf("%.500v", r) }

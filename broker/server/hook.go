@@ -181,7 +181,8 @@ func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, er
 		return pk, packets.ErrRejectPacket
 	}
 	if pk.FixedHeader.Retain {
-		h.retain.Lock() // OnRetainMessage unlocks
+		pk.TopicName = strings.Clone(pk.TopicName) // or what is retained would keep the packet it came in
+		h.retain.Lock()                            // OnRetainMessage unlocks
 		s.retaining = true
 	}
 	return pk, nil

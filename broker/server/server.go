@@ -82,13 +82,18 @@ func New(cfg Config) (*Server, error) {
 		s.auth = defaultAuth(cfg.Passwords)
 	}
 	s.events = newEvents(s.log, cfg.OnEvent)
-	s.mq = mqtt.New(&mqtt.Options{Capabilities: capabilities(limits), InlineClient: true, Logger: newDropLog(s)})
+	s.mq = mqtt.New(&mqtt.Options{
+		Capabilities: capabilities(limits), InlineClient: true, Logger: newDropLog(s), ClientNetReadBufferSize: readBuffer,
+	})
 	if err := s.mq.AddHook(&hook{Server: s}, nil); err != nil {
 		return nil, fmt.Errorf("attach to the MQTT server: %w", err)
 	}
 	go s.events.run()
 	return s, nil
 }
+
+// readBuffer is each client's, bytes: a node's report fits, and thousands of idle nodes hold little.
+const readBuffer = 1 << 10
 
 // capabilities turns the limits into mochi's terms.
 func capabilities(l Limits) *mqtt.Capabilities {
