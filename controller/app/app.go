@@ -217,6 +217,10 @@ func (a *App) openDoors(undo *[]func() error) error {
 	return nil
 }
 
+// Handler is where the link brings what it hears. A program with messages from elsewhere may bring
+// them here, too; the call returns when they are durable.
+func (a *App) Handler() link.Handler { return a.core.Handler() }
+
 // Unit is the running core, as the API sees it.
 func (a *App) Unit() api.Unit { return a.core }
 
