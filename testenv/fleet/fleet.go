@@ -29,6 +29,9 @@ type Config struct {
 	// Backoff spaces a node's attempts after its connection broke, as in package link. Zeros mean
 	// the agent's own: 250 ms and 30 s.
 	Backoff link.Backoff
+	// Beat is how often each node says live again. Zero means the agent's own, a minute; the nodes
+	// take turns within it.
+	Beat time.Duration
 	// Echo, if not 0, makes the nodes bare clients, and is the size of their status in bytes.
 	Echo int
 }
@@ -88,6 +91,9 @@ func New(cfg Config) *Fleet {
 	if cfg.Dials == 0 {
 		cfg.Dials = 256
 	}
+	if cfg.Beat == 0 {
+		cfg.Beat = time.Minute
+	}
 	if cfg.Backoff == (link.Backoff{}) {
 		cfg.Backoff = link.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}
 	}
@@ -118,10 +124,28 @@ func (f *Fleet) Start() {
 	}
 	f.mu.Unlock()
 	f.once.Do(func() {
+		if f.cfg.Echo == 0 && len(f.nodes) > 0 {
+			f.wg.Go(f.beat)
+		}
 		for _, n := range f.nodes {
 			f.wg.Go(func() { n.live(f.ctx) })
 		}
 	})
+}
+
+// beat lets one node after the other say live.
+func (f *Fleet) beat() {
+	every := max(f.cfg.Beat/time.Duration(len(f.nodes)), time.Millisecond)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for i := 0; ; i = (i + 1) % len(f.nodes) {
+		select {
+		case <-f.ctx.Done():
+			return
+		case <-tick.C:
+			f.nodes[i].beat()
+		}
+	}
 }
 
 // Drop breaks every connection; the nodes stay away until Start.

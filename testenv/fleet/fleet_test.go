@@ -225,6 +225,20 @@ func TestNodesComeBackByThemselves(t *testing.T) {
 	}
 }
 
+func TestNodesSayLiveAgain(t *testing.T) {
+	s, pipe := bare(t)
+	taken := s.Stats().Taken
+	f := start(t, Config{Nodes: 3, Dial: pipe.Dial, Beat: 3 * time.Millisecond})
+	for deadline := patience(t); f.Stats().Pubacks < 3*3+6; {
+		if deadline.Err() != nil {
+			t.Fatalf("%+v; the broker took %d", f.Stats(), s.Stats().Taken-taken)
+		}
+		if err := f.AwaitOnline(deadline, 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestStalledNodeDoesNotRead(t *testing.T) {
 	s, pipe := bare(t)
 	f := start(t, Config{Nodes: 2, Dial: pipe.Dial, Echo: 10})

@@ -33,12 +33,12 @@ type node struct {
 	last    wire.Attempt
 	epoch   uint64 // of the newest beacon
 	early   []byte // the newest document that came before the first beacon
+	arrived bool   // the greeting of this connection was acknowledged
 
 	// The reader's own, for the connection that it reads.
-	status  uint16 // packet ID of the status that is not acknowledged yet
-	news    bool   // it says something that was not said before
-	greet   uint16 // packet ID of the last message of the greeting
-	arrived bool   // the greeting was acknowledged
+	status uint16 // packet ID of the status that is not acknowledged yet
+	news   bool   // it says something that was not said before
+	greet  uint16 // packet ID of the last message of the greeting
 }
 
 // Index into node.seqs.
@@ -94,7 +94,7 @@ func (n *node) attend(ctx context.Context) error {
 		return err
 	}
 	defer n.close(c)
-	n.status, n.greet, n.arrived = 0, 0, false
+	n.status, n.greet = 0, 0
 	if err := c.subscribe(topic.ForController(n.f.cfg.Unit), n.topics.DesiredFilter(), n.topics.Request()); err != nil {
 		return err
 	}
@@ -138,6 +138,7 @@ func (n *node) open(ctx context.Context) (*conn, error) {
 	n.mu.Lock()
 	n.c = c
 	n.session++
+	n.arrived = false
 	n.mu.Unlock()
 	if ctx.Err() != nil { // Close may have looked before n.c was set
 		n.close(c)
@@ -250,6 +251,20 @@ func (n *node) everything() []message {
 		{n.topics.Live(), n.liveLocked(true), true},
 		{n.topics.Reported(wire.KindInfo), n.infoLocked(), true},
 		{n.topics.Reported(wire.KindConfig), n.configLocked(), true},
+	}
+}
+
+// beat says live again, if the node is online and takes part.
+func (n *node) beat() {
+	n.mu.Lock()
+	c, here := n.c, n.arrived && n.hold.Load() == nil
+	live := message{n.topics.Live(), n.liveLocked(true), true}
+	n.mu.Unlock()
+	if !here {
+		return
+	}
+	if _, err := c.send(0, live); err != nil && n.f.ctx.Err() == nil {
+		n.f.note(n.name, err)
 	}
 }
 
