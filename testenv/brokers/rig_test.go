@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -63,7 +64,7 @@ func (r *rig) startController() {
 	r.Helper()
 	cfg := controller.Config{
 		Unit: unit, StateDir: filepath.Join(r.dir, "controller"), SubscribeQoS: r.is.qos, BrokerUser: "controller",
-		BrokerSecret: password, ReportJitter: 100 * time.Millisecond, CheckTimeout: 5 * time.Second, ReportGrace: 500 * time.Millisecond,
+		BrokerSecret: password, ReportJitter: 100 * time.Millisecond, CheckTimeout: 2 * time.Second, ReportGrace: 500 * time.Millisecond,
 	}
 	if r.is.embedded {
 		cfg.Listen = r.b.address()
@@ -276,6 +277,7 @@ type probe struct {
 	mu     sync.Mutex
 	up     bool
 	newest map[string][]byte
+	all    map[string][][]byte
 	downs  chan error // nil: nobody asks
 }
 
@@ -296,6 +298,7 @@ func (p *probe) Down(_ uint64, err error) {
 func (p *probe) Message(m link.Message) {
 	p.mu.Lock()
 	p.newest[m.Topic] = m.Payload
+	p.all[m.Topic] = append(p.all[m.Topic], m.Payload)
 	p.mu.Unlock()
 }
 
@@ -305,10 +308,17 @@ func (p *probe) get(topic string) []byte {
 	return p.newest[topic]
 }
 
+// heard is all that was heard on a topic.
+func (p *probe) heard(topic string) [][]byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.all[topic])
+}
+
 // newProbe connects a client; it knows what the broker retains now, and hears what comes.
 func (r *rig) newProbe(id string, filters ...string) *probe {
 	r.Helper()
-	p := &probe{newest: map[string][]byte{}}
+	p := &probe{newest: map[string][]byte{}, all: map[string][][]byte{}}
 	qos := link.AtLeastOnce
 	if r.is.qos == 0 {
 		qos = link.AtMostOnce

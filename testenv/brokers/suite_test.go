@@ -167,15 +167,18 @@ func inbox(r *rig) {
 	}
 	answered := func(id, state string) {
 		r.Helper()
-		r.until("the answer to "+id, func() string {
-			a, err := wire.Decode[wire.Answer](cloud.get(topic.ForOutbox(unit, "config")))
-			if err != nil {
-				return err.Error()
+		r.until("the answer to "+id, func() string { // answers to different IDs come in any order
+			all := cloud.heard(topic.ForOutbox(unit, "config"))
+			for _, payload := range all {
+				a, err := wire.Decode[wire.Answer](payload)
+				if err != nil {
+					return err.Error()
+				}
+				if a.ID == id && a.State == state {
+					return ""
+				}
 			}
-			if a.ID != id || a.State != state {
-				return fmt.Sprintf("%+v", a)
-			}
-			return ""
+			return fmt.Sprintf("heard %q", all)
 		})
 	}
 	send(submission)
@@ -375,7 +378,7 @@ func dots(r *rig) {
 	if !r.is.noDots {
 		return
 	}
-	p := &probe{newest: map[string][]byte{}, downs: make(chan error, 1)}
+	p := &probe{newest: map[string][]byte{}, all: map[string][][]byte{}, downs: make(chan error, 1)}
 	l, err := link.Dial(link.Config{Broker: "tcp://" + r.b.address(), ClientID: "node/ecu-3.b_x", SubscribeQoS: link.AtMostOnce, Backoff: backoff}, p)
 	if err != nil {
 		r.Fatal(err)
