@@ -28,6 +28,8 @@ func (s *step) heardEvent(h *Heard) {
 	switch {
 	case e.Seq <= newest:
 		return
+	case !s.hears(h, n):
+		return
 	case e.Seq <= newest+1+e.Lost:
 		s.takeEvent(h)
 		s.takeHeld(s.nodes[h.Node])
@@ -55,6 +57,7 @@ func (s *step) takeEvent(h *Heard) {
 	n := s.nodes[h.Node]
 	n.liveEvents = max(n.liveEvents, h.Event.Seq)
 	n.gap.asked = 0
+	s.limiter.charge(s.now, h)
 	if n.EventSeq >= n.forgotten+forgetEvery {
 		s.forgetEvents(n)
 	}

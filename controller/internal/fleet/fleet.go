@@ -28,6 +28,7 @@ type Options struct {
 	ReportGrace  time.Duration // how long a report may take before it is asked for; 5 s
 	ReportMax    time.Duration // the longest pause between two such questions; 5 min
 	WorkGrace    time.Duration // how long a node may be busy with a document before it is asked; 1 min
+	Limits       Limits        // how much one node may add to the journal
 }
 
 func (o Options) withDefaults() Options {
@@ -60,6 +61,7 @@ type Fleet struct {
 	waiting []Submit // those behind it
 
 	troubled map[string]*trouble
+	limiter  limiter
 	asked    uint64    // requests since the start
 	raised   time.Time // when the epoch was last raised
 }
@@ -143,7 +145,7 @@ func (d *Doc) Same(o *wire.Desired) bool {
 
 // New returns the state of a unit of which nothing is known.
 func New(opt Options) *Fleet {
-	return &Fleet{opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{}, config: Config{State: Absent}}
+	return &Fleet{opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{}, limiter: newLimiter(opt.Limits), config: Config{State: Absent}}
 }
 
 // Out collects what steps decide, in order. Records and Bodies become durable first, then the

@@ -108,6 +108,9 @@ func (s *step) heardReport(h *Heard) {
 			return
 		}
 	}
+	if !s.admit(h) {
+		return
+	}
 	s.emit(record.Record{Type: record.Report, Node: h.Node, Kind: string(r.Kind), Data: h.Raw}, r)
 	n = s.nodes[h.Node]
 	switch r.Kind {
@@ -180,6 +183,9 @@ func (s *step) heardLive(h *Heard) {
 		}
 	} else if n != nil && n.Boot != "" && !l.Up {
 		return // the last will of a boot that was followed by another one
+	}
+	if !s.admit(h) {
+		return
 	}
 	s.emit(record.Record{Type: record.Live, Node: h.Node, Data: h.Raw}, l)
 	if n = s.nodes[h.Node]; n.Up {

@@ -44,12 +44,13 @@ func (f *Fleet) needs(n *Node) needs {
 			patient = false
 		}
 	}
-	if n.EventSeq < n.liveEvents {
+	if n.EventSeq < n.liveEvents && !f.limiter.isQuiet(n.Name) {
 		d.events, patient = true, false
 	}
 	if f.confirmedMeanwhile(n.Kinds[wire.KindConfig]) {
 		d.confirm, patient = true, false
 	}
+	d.report = d.report && !f.limiter.holds(n.Name)
 	if patient {
 		d.grace = f.opt.WorkGrace // it knows its newest document and is busy with it
 	}
@@ -84,6 +85,7 @@ func (s *step) tick() {
 		s.judge()
 	}
 	s.expireTrial()
+	s.releaseHeld()
 	var report []string
 	for len(s.agenda) > 0 && !s.agenda[0].due.After(s.now) {
 		n := s.agenda[0]
@@ -133,6 +135,9 @@ func (f *Fleet) NextDeadline() (time.Time, bool) {
 	}
 	if len(f.agenda) > 0 {
 		earlier(f.agenda[0].due)
+	}
+	if due, ok := f.limiter.deadline(); ok {
+		earlier(due)
 	}
 	return next, !next.IsZero()
 }
