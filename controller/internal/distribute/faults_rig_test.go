@@ -1,0 +1,389 @@
+package distribute
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/link"
+	"tandem.internal/shared/seal"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errDisk = errors.New("no space left on device")
+
+// disk is the journal's: its commits fail or stand still as told, those of every journal opened on it.
+type disk struct {
+	mu      sync.Mutex
+	good    int           // so many commits work
+	before  int           // then so many fail and are not on the disk
+	after   int           // then so many fail and are on the disk all the same
+	late    bool          // the commit under way is one of these
+	gate    chan struct{} // commits wait until it is closed; nil: they do not
+	commits int           // tried
+}
+
+func (d *disk) faults() journal.Faults {
+	return journal.Faults{
+		BeforeCommit: func() error {
+			d.mu.Lock()
+			gate := d.gate
+			d.mu.Unlock()
+			if gate != nil {
+				<-gate
+			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.commits++
+			d.late = false
+			switch {
+			case d.good > 0:
+				d.good--
+			case d.before > 0:
+				d.before--
+				return errDisk
+			case d.after > 0:
+				d.after--
+				d.late = true
+			}
+			return nil
+		},
+		AfterCommit: func() error {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if d.late {
+				return errDisk
+			}
+			return nil
+		},
+	}
+}
+
+// fail makes the next commits fail: before of them are not on the disk, after of them are.
+func (d *disk) fail(before, after int) { d.failAfter(0, before, after) }
+
+// failAfter does so after some that work.
+func (d *disk) failAfter(good, before, after int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.good, d.before, d.after = good, before, after
+}
+
+func (d *disk) tried() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.commits
+}
+
+// hold lets no commit through until release.
+func (d *disk) hold() (release func()) {
+	gate := make(chan struct{})
+	d.set(gate)
+	return func() {
+		d.set(nil)
+		close(gate)
+	}
+}
+
+func (d *disk) set(gate chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gate = gate
+}
+
+// memory is a link to a broker in this process, without any nodes: it keeps what is retained and
+// counts what was published.
+type memory struct {
+	mu       sync.Mutex
+	retained map[string][]byte
+	sent     map[string]int
+	refuse   map[string]int // so many publishes to a topic fail
+}
+
+func (m *memory) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+func (m *memory) Publish(_ context.Context, to string, payload []byte, retain bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refuse[to] > 0 {
+		m.refuse[to]--
+		return errors.New("the window is full")
+	}
+	m.sent[to]++
+	if retain {
+		m.retained[to] = payload
+	}
+	return nil
+}
+
+func (m *memory) Retained(of string) ([]byte, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, ok := m.retained[of]
+	return p, ok
+}
+
+func (m *memory) refuseNext(to string, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refuse[to] = n
+}
+
+// published counts publishes to one topic.
+func (m *memory) published(to string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sent[to]
+}
+
+// total counts all publishes.
+func (m *memory) total() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.sent {
+		n += k
+	}
+	return n
+}
+
+// faulty is a Core on a disk that fails as told, in a synctest bubble.
+type faulty struct {
+	*testing.T
+	dir    string
+	tune   func(*Config)
+	disk   disk
+	broker *memory
+	core   *Core
+	stop   func() error
+}
+
+const faultyUnit = "u1"
+
+// withFaults runs f with a running Core. tune, which may be nil, changes its configuration.
+func withFaults(t *testing.T, tune func(*Config), f func(t *testing.T, r *faulty)) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		r := &faulty{T: t, dir: dir, tune: tune}
+		r.start()
+		defer func() {
+			if err := r.stop(); err != nil {
+				t.Error("stop:", err)
+			}
+		}()
+		f(t, r)
+	})
+}
+
+// start runs a Core on what the directory holds, and on a broker that is empty.
+func (r *faulty) start() {
+	r.Helper()
+	cfg := Config{
+		Unit: faultyUnit, Version: "1", Copy: filepath.Join(r.dir, "unit-config.json"),
+		Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
+		Open: func() (*journal.Journal, error) {
+			return journal.Open(filepath.Join(r.dir, "journal.db"), journal.Options{MapSize: 1 << 24, Faults: r.disk.faults()})
+		},
+	}
+	if r.tune != nil {
+		r.tune(&cfg)
+	}
+	core, err := New(cfg)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.core = core
+	r.broker = &memory{retained: map[string][]byte{}, sent: map[string]int{}, refuse: map[string]int{}}
+	core.Attach(r.broker)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- core.Run(ctx) }()
+	r.stop = func() error {
+		r.stop = func() error { return nil }
+		cancel()
+		return <-done
+	}
+	core.Handler().Up(1)
+	synctest.Wait()
+}
+
+func faultyDoc(version string) []byte {
+	return fmt.Appendf(nil, `{"formatVersion":"7","version":%q,"nodes":[{"nodeGroupSubject":{"codename":"m"},"priority":2}]}`, version)
+}
+
+// hear brings a message as the embedded broker does, and returns why its sender is not told that
+// it arrived; nil: it is.
+func (r *faulty) hear(to string, payload []byte) error {
+	if err := r.core.Refusing(); err != nil {
+		return err
+	}
+	r.core.Handler().Message(link.Message{Topic: to, Payload: payload})
+	return r.core.Refusing()
+}
+
+// deliver brings a message as an external broker does, which cannot be told to wait.
+func (r *faulty) deliver(to string, payload []byte) {
+	r.core.Handler().Message(link.Message{Topic: to, Payload: payload})
+}
+
+// busy keeps the loop's queue from ever being empty, 100 ms (virtual) for each event, until idle.
+func (r *faulty) busy() (idle func()) {
+	var over atomic.Bool
+	var next func(*fleet.Fleet, error)
+	next = func(*fleet.Fleet, error) {
+		time.Sleep(100 * time.Millisecond)
+		if !over.Load() {
+			r.core.queue.put(item{view: next}, nil)
+		}
+	}
+	r.core.queue.put(item{view: next}, nil)
+	return func() {
+		over.Store(true)
+		synctest.Wait()
+	}
+}
+
+func live(node string, session uint64) (to string, payload []byte) {
+	return topic.ForNode(faultyUnit, node).Live(), wire.Encode(&wire.Live{V: wire.Version, Node: node, Boot: "b", Session: session, Up: true})
+}
+
+func info(node string, seq uint64) (to string, payload []byte) {
+	detail := wire.Encode(&wire.NodeInfo{Type: "m", OS: "linux", Arch: "arm64", AgentVersion: "1"})
+	return topic.ForNode(faultyUnit, node).Reported(wire.KindInfo),
+		wire.Encode(&wire.Reported{V: wire.Version, Node: node, Kind: wire.KindInfo, Boot: "b", Seq: seq, Detail: detail})
+}
+
+// join brings a node up; it must be heard.
+func (r *faulty) join(node string) {
+	r.Helper()
+	for _, say := range []func(string, uint64) (string, []byte){live, info} {
+		if err := r.hear(say(node, 1)); err != nil {
+			r.Fatal(err)
+		}
+	}
+}
+
+// submit gives a configuration as an operator does, without asking the nodes.
+func (r *faulty) submit(version string) (view.Result, error) {
+	return r.core.Submit(r.Context(), view.Submission{Document: faultyDoc(version), Who: "tester", Via: "http", Offline: true})
+}
+
+// install submits a configuration that must be accepted.
+func (r *faulty) install(version string) {
+	r.Helper()
+	if got, err := r.submit(version); err != nil || got.State != "accepted" {
+		r.Fatalf("%s: %+v %v", version, got, err)
+	}
+	synctest.Wait()
+}
+
+// mustBe checks an error's code; "" is none.
+func (r *faulty) mustBe(what string, err error, code wire.Code) {
+	r.Helper()
+	switch {
+	case err == nil && code != "":
+		r.Errorf("%s: no error, want %s", what, code)
+	case err != nil && (code == "" || wire.AsError(err).Code != code):
+		r.Errorf("%s: %v, want code %q", what, err, code)
+	}
+}
+
+// status returns the unit configuration's state, which must be there to be seen.
+func (r *faulty) status() view.ConfigStatus {
+	r.Helper()
+	s, err := r.core.ConfigStatus(r.Context())
+	if err != nil {
+		r.Fatal(err)
+	}
+	return s
+}
+
+// recover waits until a broken journal is back.
+func (r *faulty) recover() {
+	r.Helper()
+	for began := time.Now(); r.core.Refusing() != nil; time.Sleep(time.Second) {
+		if time.Since(began) > 2*maxReopenPause {
+			r.Fatalf("still refusing after %v: %v", time.Since(began), r.core.Refusing())
+		}
+	}
+	synctest.Wait()
+}
+
+// records reads the journal's records of some types.
+func (r *faulty) records(types ...record.Type) (all []record.Record) {
+	r.Helper()
+	err := r.core.journal.Load().Scan(journal.Filter{Types: types}, func(rec record.Record) error {
+		all = append(all, rec)
+		return nil
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return all
+}
+
+// whole checks that what the journal holds is the live state and that no document is missing.
+func (r *faulty) whole() {
+	r.Helper()
+	if err := r.core.Audit(r.Context()); err != nil {
+		r.Error(err)
+	}
+	r.bodies()
+}
+
+// bodies checks that every document which nodes should have, or which was ever accepted, is there.
+func (r *faulty) bodies() {
+	r.Helper()
+	used, err := r.core.bodiesInUse(r.Context(), r.core.journal.Load())
+	if err != nil {
+		r.Fatal(err)
+	}
+	for hash := range used {
+		if _, err := r.core.body(hash); err != nil && hash != "" {
+			r.Error(err)
+		}
+	}
+}
+
+func (r *faulty) look(f func(*fleet.Fleet)) {
+	r.Helper()
+	if err := r.core.look(r.Context(), f); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *faulty) file() string {
+	r.Helper()
+	data, err := os.ReadFile(r.core.cfg.Copy)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return string(data)
+}
+
+func (r *faulty) write(data []byte) {
+	r.Helper()
+	if err := os.WriteFile(r.core.cfg.Copy, data, 0o600); err != nil {
+		r.Fatal(err)
+	}
+}
