@@ -305,42 +305,6 @@ func TestCopyIsRetriedUnderTraffic(t *testing.T) {
 	})
 }
 
-// A look at the copy that is out of date does no lasting harm: whoever asks for the state sees the
-// file as it is.
-func TestConfigStatusHealsWhenTheFileIsWhole(t *testing.T) {
-	withFaults(t, nil, func(t *testing.T, r *faulty) {
-		r.join("n")
-		r.install("1.0.0")
-		wants := func(what, state string) {
-			t.Helper()
-			if s := r.status(); s.State != state {
-				t.Errorf("%s: %s %v, want %s", what, s.State, s.Error, state)
-			}
-		}
-		r.write([]byte("{"))
-		wants("a damaged file", fleet.Failed)
-		r.write(faultyDoc("1.0.0"))
-		wants("written again by hand", fleet.Installed)
-
-		r.write([]byte("{"))
-		wants("a damaged file", fleet.Failed)
-		stale, _ := r.core.readCopy()
-		if s, err := r.core.Restore(t.Context(), "tester"); err != nil || s.State != fleet.Installed {
-			t.Errorf("%+v %v", s, err)
-		}
-		r.look(func(*fleet.Fleet) { // what was read before the restoring comes after it
-			r.core.step(stale)
-			r.core.commit()
-		})
-		wants("after a stale look", fleet.Installed)
-		if r.file() != string(faultyDoc("1.0.0")) {
-			t.Errorf("the copy is %s", r.file())
-		}
-		r.install("1.0.1") // and the unit distributes again
-		r.whole()
-	})
-}
-
 // An answer that the broker did not take, or that found no session, is sent when that is over.
 func TestUnsentAnswersSurviveASession(t *testing.T) {
 	to := topic.ForOutbox(faultyUnit, "config")
