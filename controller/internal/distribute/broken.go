@@ -1,0 +1,93 @@
+package distribute
+
+import (
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/shared/wire"
+)
+
+// fail stops acceptance after a failed write. What the Fleet holds may be ahead of the disk, so it
+// is not shown or built upon any more.
+func (c *Core) fail(err error) {
+	first := c.broken == nil
+	c.broken = storageError(err)
+	broken := c.broken
+	c.refusing.Store(&broken)
+	c.reopenPause = max(c.cfg.ReopenEvery, min(2*c.reopenPause, maxReopenPause))
+	c.reopenAt = c.cfg.Now().Add(c.reopenPause)
+	if first {
+		c.cfg.Log.Error("the journal cannot be written; nothing is accepted until it can", zap.Error(err))
+	}
+	for _, e := range c.out.Effects {
+		if a, ok := e.(fleet.Answer); ok {
+			c.answer(fleet.Answer{Ticket: a.Ticket, Err: c.broken})
+		}
+	}
+	c.out.Reset()
+	c.refuseAll(c.broken)
+}
+
+// storageError keeps a *wire.Error that the journal gives.
+func storageError(err error) error {
+	if w, ok := errors.AsType[*wire.Error](err); ok {
+		return w
+	}
+	return wire.New(wire.CodeStorage, "", err.Error())
+}
+
+// maxReopenPause bounds the growing pause between two attempts to use a broken journal.
+const maxReopenPause = time.Minute
+
+// reopen tries to go on from what is durable. Until a first record has been written nothing is
+// shown or published: after a failed write the disk may have less than the file shows.
+func (c *Core) reopen() {
+	if err := c.journal.Load().Close(); err != nil {
+		c.cfg.Log.Debug("closing the broken journal", zap.Error(err))
+	}
+	if err := c.load(); err != nil {
+		c.fail(err)
+		return
+	}
+	c.broken = nil
+	c.open(true)
+	if c.broken != nil {
+		return
+	}
+	c.reopenPause = 0
+	c.refusing.Store(nil)
+	c.cfg.Log.Info("the journal can be written again", zap.Uint64("records", c.fleet.Seq()))
+	c.outbox.reset(c.desired())
+}
+
+// Refusing is why messages are not taken at the moment, nil if they are. A broker that asks before
+// it acknowledges a message keeps its sender trying.
+func (c *Core) Refusing() error {
+	if e := c.refusing.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// Refuse ends the taking of messages, before the link is taken down.
+func (c *Core) Refuse() {
+	err := error(errStopped)
+	c.refusing.Store(&err)
+}
+
+func (c *Core) refuseEvent(ev fleet.Event) {
+	var ticket uint64
+	switch ev := ev.(type) {
+	case fleet.Submit:
+		ticket = ev.Ticket
+	case fleet.Confirm:
+		ticket = ev.Ticket
+	case fleet.Restore:
+		ticket = ev.Ticket
+	default:
+		return // a message: the node is asked for it when the journal is back
+	}
+	c.answer(fleet.Answer{Ticket: ticket, Err: c.broken})
+}

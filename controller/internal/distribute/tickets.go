@@ -1,0 +1,92 @@
+package distribute
+
+import (
+	"context"
+	"sync/atomic"
+
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// tickets: callers that wait for an Answer.
+
+func (c *Core) ticket() (uint64, chan fleet.Answer) {
+	t, ch := c.tickets.Add(1), make(chan fleet.Answer, 1)
+	c.waitingMu.Lock()
+	c.waiting[t] = ch
+	c.waitingMu.Unlock()
+	return t, ch
+}
+
+func (c *Core) takeTicket(t uint64) chan fleet.Answer {
+	c.waitingMu.Lock()
+	defer c.waitingMu.Unlock()
+	ch := c.waiting[t]
+	delete(c.waiting, t)
+	return ch
+}
+
+func (c *Core) answer(a fleet.Answer) {
+	if ch := c.takeTicket(a.Ticket); ch != nil {
+		ch <- a
+	}
+}
+
+func (c *Core) refuseAll(err error) {
+	c.waitingMu.Lock()
+	all := c.waiting
+	c.waiting = map[uint64]chan fleet.Answer{}
+	c.waitingMu.Unlock()
+	for t, ch := range all {
+		ch <- fleet.Answer{Ticket: t, Err: err}
+	}
+}
+
+// order brings an event that is answered under a ticket to the loop and waits for the answer.
+func (c *Core) order(ctx context.Context, make func(ticket uint64) fleet.Event) (view.Result, error) {
+	t, ch := c.ticket()
+	if !c.queue.put(item{event: make(t)}, nil) {
+		c.takeTicket(t)
+		return view.Result{}, errStopped
+	}
+	select {
+	case a := <-ch:
+		return a.Result, a.Err
+	case <-ctx.Done():
+		c.takeTicket(t)
+		return view.Result{}, ctx.Err()
+	}
+}
+
+// look runs fn on the loop's goroutine, where the Fleet may be read. When look returns an error fn
+// has not run and will not.
+func (c *Core) look(ctx context.Context, fn func(*fleet.Fleet)) error {
+	var err error
+	var taken atomic.Bool // by fn, or by the caller who left
+	done := make(chan struct{})
+	if !c.queue.put(item{view: func(f *fleet.Fleet, broken error) {
+		if !taken.CompareAndSwap(false, true) {
+			return
+		}
+		defer close(done)
+		if err = broken; err == nil {
+			fn(f)
+		}
+	}}, nil) {
+		return errStopped
+	}
+	gone := errStopped
+	select {
+	case <-done:
+		return err
+	case <-c.queue.closed:
+	case <-ctx.Done():
+		gone = wire.New(wire.CodeTimeout, "", "the controller did not answer in time: "+ctx.Err().Error())
+	}
+	if taken.CompareAndSwap(false, true) {
+		return gone
+	}
+	<-done
+	return err
+}
