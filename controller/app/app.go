@@ -162,7 +162,7 @@ func (a *App) embed(deps Deps) (link.Link, error) {
 		return nil, err
 	}
 	a.broker = b
-	return link.NewLocal(embedded{b, a.core.Refusing}, upHandler{a.core.Handler(), a.up}, link.LocalOptions{Goodbye: a.core.Goodbye}), nil
+	return link.NewLocal(embedded{b, a.core.Take}, upHandler{a.core.Handler(), a.up}, link.LocalOptions{Goodbye: a.core.Goodbye}), nil
 }
 
 // dial makes the link to an external broker.
@@ -281,18 +281,14 @@ func (a *App) Run(ctx context.Context) error {
 // embedded shows the broker server as package link wants it.
 type embedded struct {
 	*server.Server
-	refusing func() error
+	take func(bring func()) error
 }
 
 // Intake refuses what the core does not take, before or because of the message: it is then neither
 // retained nor acknowledged, and its sender, cut off, sends it again when it is back.
 func (e embedded) Intake(f func(topic string, payload []byte)) {
 	e.Server.IntakeErr(func(m server.Message) error {
-		if err := e.refusing(); err != nil {
-			return err
-		}
-		f(m.Topic, m.Payload)
-		return e.refusing()
+		return e.take(func() { f(m.Topic, m.Payload) })
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 func (c *Core) fail(err error) {
 	first := c.broken == nil
 	c.broken = storageError(err)
+	c.failures.Add(1)
 	broken := c.broken
 	c.refusing.Store(&broken)
 	c.reopenPause = max(c.cfg.ReopenEvery, min(2*c.reopenPause, maxReopenPause))
@@ -62,9 +63,11 @@ func (c *Core) reopen() {
 	c.outbox.reset(c.desired())
 }
 
-// Refusing is why messages are not taken at the moment, nil if they are. A broker that asks before
-// it acknowledges a message keeps its sender trying.
+// Refusing is why messages are not taken at the moment, nil if they are.
 func (c *Core) Refusing() error {
+	if c.stopping.Load() {
+		return errStopped
+	}
 	if e := c.refusing.Load(); e != nil {
 		return *e
 	}
@@ -72,10 +75,26 @@ func (c *Core) Refusing() error {
 }
 
 // Refuse ends the taking of messages, before the link is taken down.
-func (c *Core) Refuse() {
-	err := error(errStopped)
-	c.refusing.Store(&err)
+func (c *Core) Refuse() { c.stopping.Store(true) }
+
+// Take lets bring hand messages to the Handler and tells whether they were taken: an error means that
+// they may not be durable, so that a broker must not acknowledge them and their sender tries again.
+func (c *Core) Take(bring func()) error {
+	failures := c.failures.Load()
+	if err := c.Refusing(); err != nil {
+		return err
+	}
+	bring()
+	if err := c.Refusing(); err != nil {
+		return err
+	}
+	if c.failures.Load() != failures {
+		return errInterrupted
+	}
+	return nil
 }
+
+var errInterrupted = wire.New(wire.CodeStorage, "", "the journal failed meanwhile")
 
 func (c *Core) refuseEvent(ev fleet.Event) {
 	var ticket uint64

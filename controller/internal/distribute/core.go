@@ -98,6 +98,8 @@ type Core struct {
 
 	journal  atomic.Pointer[journal.Journal] // changed by the loop, read by all
 	refusing atomic.Pointer[error]           // nil: messages are taken
+	failures atomic.Uint64                   // of the journal
+	stopping atomic.Bool                     // messages are not taken any more
 
 	tickets   atomic.Uint64
 	waitingMu sync.Mutex

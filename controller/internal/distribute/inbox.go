@@ -47,15 +47,19 @@ func (b *inbox) init() {
 // remember finds the newest answers in the journal, so that a submission which is delivered again
 // after a restart is not judged again.
 func (b *inbox) remember(j *journal.Journal) error {
-	return j.Scan(journal.Filter{Types: []record.Type{record.Accepted, record.Refused}}, func(r record.Record) error {
+	var answered []wire.Answer
+	err := j.Scan(journal.Filter{Types: []record.Type{record.Accepted, record.Refused}}, func(r record.Record) error {
 		v, err := fleet.ParseVerdict(r.Data)
 		if err == nil && v.Via == viaInbox {
-			a := wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: r.Type.String(), Error: v.Error}
-			b.answered = append(b.answered, a)
-			b.answered = b.answered[max(0, len(b.answered)-maxAnswered):]
+			answered = append(answered, wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: r.Type.String(), Error: v.Error})
+			answered = answered[max(0, len(answered)-maxAnswered):]
 		}
 		return err
 	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answered = answered
+	return err
 }
 
 const viaInbox = "inbox"

@@ -27,7 +27,9 @@ func (c *Core) load() error {
 	if err == nil {
 		c.fleet, c.checkpoint = f, checkpoint
 		c.journal.Store(j)
-		err = c.loadResolvers()
+		if err = c.loadResolvers(); err == nil {
+			err = c.inbox.remember(j)
+		}
 	}
 	if err != nil {
 		if cerr := j.Close(); cerr != nil {
