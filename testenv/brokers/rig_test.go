@@ -270,15 +270,15 @@ func (r *rig) apply() string {
 	return v
 }
 
-// probe is a client that is neither controller nor node, and remembers the newest of every topic.
+// probe is a client that is neither controller nor node, and remembers all that it hears.
+// Messages come in no order that means anything.
 type probe struct {
 	link.Link
-	life   *life
-	mu     sync.Mutex
-	up     bool
-	newest map[string][]byte
-	all    map[string][][]byte
-	downs  chan error // nil: nobody asks
+	life  *life
+	mu    sync.Mutex
+	up    bool
+	all   map[string][][]byte
+	downs chan error // nil: nobody asks
 }
 
 func (p *probe) Up(uint64) {
@@ -297,15 +297,8 @@ func (p *probe) Down(_ uint64, err error) {
 }
 func (p *probe) Message(m link.Message) {
 	p.mu.Lock()
-	p.newest[m.Topic] = m.Payload
 	p.all[m.Topic] = append(p.all[m.Topic], m.Payload)
 	p.mu.Unlock()
-}
-
-func (p *probe) get(topic string) []byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.newest[topic]
 }
 
 // heard is all that was heard on a topic.
@@ -318,7 +311,7 @@ func (p *probe) heard(topic string) [][]byte {
 // newProbe connects a client; it knows what the broker retains now, and hears what comes.
 func (r *rig) newProbe(id string, filters ...string) *probe {
 	r.Helper()
-	p := &probe{newest: map[string][]byte{}, all: map[string][][]byte{}}
+	p := &probe{all: map[string][][]byte{}}
 	qos := link.AtLeastOnce
 	if r.is.qos == 0 {
 		qos = link.AtMostOnce

@@ -201,10 +201,12 @@ func inbox(r *rig) {
 		r.Errorf("%s is %d times in the history", v, times)
 	}
 	r.until("the unit's status on the outbox", func() string {
-		if status := cloud.get(topic.ForOutbox(unit, "status")); !bytes.Contains(status, []byte(v)) {
-			return string(status)
+		for _, status := range cloud.heard(topic.ForOutbox(unit, "status")) {
+			if bytes.Contains(status, []byte(v)) {
+				return ""
+			}
 		}
-		return ""
+		return "not there"
 	})
 }
 
@@ -238,27 +240,42 @@ func (r *rig) refilled(names ...string) {
 	for _, name := range names {
 		filters = append(filters, topic.ForNode(unit, name).Desired(wire.KindConfig))
 	}
-	p := r.newProbe("operator/o1", filters...)
-	defer func() {
-		if err := p.life.stop(); err != nil {
-			r.Error(err)
-		}
-	}()
 	for _, name := range names {
+		// A subscription may just miss a document: one broker is not done retaining it when it has
+		// passed it on. So look again now and then.
+		var p *probe
+		var since time.Time
+		leave := func() {
+			if p == nil {
+				return
+			}
+			if err := p.life.stop(); err != nil {
+				r.Error(err)
+			}
+		}
 		r.until("the broker has the document of "+name, func() string {
+			if p == nil || time.Since(since) > time.Second {
+				leave()
+				p, since = r.newProbe("operator/o1", filters...), time.Now()
+			}
 			n, err := r.node(name)
 			if err != nil {
 				return err.Error()
 			}
-			d, err := wire.Decode[wire.Desired](p.get(topic.ForNode(unit, name).Desired(wire.KindConfig)))
-			if err != nil {
-				return err.Error()
+			want := n.Documents[wire.KindConfig].Desired
+			all := p.heard(topic.ForNode(unit, name).Desired(wire.KindConfig)) // in any order
+			for _, payload := range all {
+				d, err := wire.Decode[wire.Desired](payload)
+				if err != nil {
+					return err.Error()
+				}
+				if want != nil && d.Stamp() == want.Stamp() {
+					return ""
+				}
 			}
-			if want := n.Documents[wire.KindConfig].Desired; want == nil || d.Stamp() != want.Stamp() {
-				return fmt.Sprintf("it has %v", d.Stamp())
-			}
-			return ""
+			return fmt.Sprintf("heard %q", all)
 		})
+		leave()
 	}
 }
 
@@ -305,21 +322,23 @@ func lostReport(r *rig) {
 		}
 	}()
 	r.until("n1 has reported "+v, func() string {
-		if got := thief.get(reported); !bytes.Contains(got, []byte(`"installed"`)) || !bytes.Contains(got, []byte(v)) {
-			return string(got)
+		for _, got := range thief.heard(reported) {
+			if bytes.Contains(got, []byte(`"installed"`)) && bytes.Contains(got, []byte(v)) {
+				return ""
+			}
 		}
-		return ""
+		return "not yet"
 	})
 	if err := thief.Publish(r.Context(), reported, nil, true); err != nil {
 		r.Fatal(err)
 	}
 	r.until("the report is gone", func() string {
 		p := r.newProbe("looker", reported)
-		left := p.get(reported)
+		left := p.heard(reported)
 		if err := p.life.stop(); err != nil {
 			r.Error(err)
 		}
-		return string(left)
+		return string(bytes.Join(left, nil))
 	})
 	r.startController()
 	r.awaitVersion(v, append(slices.Clone(r.first), "late")...)
@@ -378,7 +397,7 @@ func dots(r *rig) {
 	if !r.is.noDots {
 		return
 	}
-	p := &probe{newest: map[string][]byte{}, all: map[string][][]byte{}, downs: make(chan error, 1)}
+	p := &probe{all: map[string][][]byte{}, downs: make(chan error, 1)}
 	l, err := link.Dial(link.Config{Broker: "tcp://" + r.b.address(), ClientID: "node/ecu-3.b_x", SubscribeQoS: link.AtMostOnce, Backoff: backoff}, p)
 	if err != nil {
 		r.Fatal(err)

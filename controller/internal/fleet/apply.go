@@ -165,7 +165,8 @@ func (f *Fleet) apply(r *record.Record, data any) {
 	case *wire.Live:
 		f.applyLive(r.At, d)
 	case *wire.Event:
-		f.node(d.Node, r.At).EventSeq = d.Seq
+		n := f.node(d.Node, r.At)
+		n.EventSeq, n.EventBoot = d.Seq, d.Boot
 	}
 }
 

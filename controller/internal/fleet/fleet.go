@@ -102,7 +102,8 @@ type Node struct {
 	Since     time.Time                `json:"since"` // of Up
 	Boot      string                   `json:"boot,omitempty"`
 	Session   uint64                   `json:"session,omitempty"`
-	EventSeq  uint64                   `json:"eventSeq,omitempty"` // newest event journaled
+	EventSeq  uint64                   `json:"eventSeq,omitempty"`  // newest event journaled
+	EventBoot string                   `json:"eventBoot,omitempty"` // that told it
 	Info      *wire.NodeInfo           `json:"info,omitempty"`
 	Kinds     map[wire.Kind]*KindState `json:"kinds,omitempty"`
 

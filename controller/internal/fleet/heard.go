@@ -224,7 +224,7 @@ func (f *Fleet) applyLive(at time.Time, l *wire.Live) {
 			k.liveSeq = 0 // the new boot counts anew
 		}
 		n.gap = gap{}
-		if l.Up && l.Events < n.EventSeq {
+		if l.Up && l.Events < n.EventSeq && l.Boot != n.EventBoot { // an event of this boot may have overtaken it
 			n.EventSeq, n.forgotten = 0, 0 // its disk was wiped, and its events begin at 1 again
 		}
 	}
