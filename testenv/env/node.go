@@ -264,3 +264,11 @@ func (n *Node) Holds(version string) bool {
 	file := n.File()
 	return file == nil && version == "" || version != "" && bytes.Contains(file, []byte(`"version":`+strconv.Quote(version)))
 }
+
+// Spoil puts something else into config.json.
+func (n *Node) Spoil(data []byte) {
+	n.e.Note("%s: config.json is spoilt", n.Name)
+	if err := os.WriteFile(filepath.Join(n.Dir, node.ConfigFile), data, 0o600); err != nil {
+		n.e.Fatal(err)
+	}
+}

@@ -332,3 +332,29 @@ func TestThreeDaysOffline(t *testing.T) {
 		e.Calm()
 	})
 }
+
+// An event that never arrives, and the last one at that, is noticed because live tells its number.
+func TestLostEventIsAskedFor(t *testing.T) {
+	env.Run(t, env.Setup{External: true}, func(e *env.Env) {
+		e.Apply(env.Doc("1.0.0"))
+		e.Reached("1.0.0")
+		lost := 0
+		topic := topic.ForNode(env.Unit, "n2").Event()
+		e.Controller.Road().Drop(func(fromBroker bool, name string) bool {
+			if fromBroker && name == topic && lost < 3 {
+				lost++
+				return true
+			}
+			return false
+		})
+		n2 := e.Node("n2")
+		n2.Stop()
+		n2.Spoil([]byte("{}"))
+		n2.Start()
+		e.Until(10*time.Minute, "the repair is in the journal", func() bool { return events(e, "n2", "drift-repaired") == 1 })
+		if lost != 3 {
+			t.Errorf("%d events were lost, want 3", lost)
+		}
+		e.Calm()
+	})
+}
