@@ -28,9 +28,10 @@ func Encode[M Message](m *M) []byte {
 		bare.Detail = nil
 		return splice(marshal(&bare), "detail", m.Detail)
 	case *Request:
-		bare := *m
-		bare.Params = nil
-		return splice(marshal(&bare), "params", m.Params)
+		if len(m.Params) > 0 && !m.Params.IsValid() {
+			panic("wire: cannot encode: params is not JSON")
+		}
+		return m.Append(nil)
 	case *Reply:
 		bare := *m
 		bare.Result = nil
@@ -110,6 +111,29 @@ func (d *Desired) Append(b []byte) []byte {
 	if d.Sig != nil {
 		b = append(b, `,"sig":`...)
 		b = d.Sig.append(b)
+	}
+	return append(b, '}')
+}
+
+// Append adds the request's JSON to b and returns it. Params must be JSON: it is not looked at,
+// for a check asks thousands of nodes about the same document.
+func (r *Request) Append(b []byte) []byte {
+	b = append(b, `{"v":`...)
+	b = strconv.AppendInt(b, int64(r.V), 10)
+	b = member(b, "unit", r.Unit)
+	b = member(b, "node", r.Node)
+	b = member(b, "id", r.ID)
+	b = member(b, "method", string(r.Method))
+	b = append(b, `,"notAfter":"`...)
+	b = r.NotAfter.AppendFormat(b, time.RFC3339Nano)
+	b = append(b, '"')
+	if r.Sig != nil {
+		b = append(b, `,"sig":`...)
+		b = r.Sig.append(b)
+	}
+	if len(r.Params) > 0 {
+		b = append(b, `,"params":`...)
+		b = append(b, r.Params...)
 	}
 	return append(b, '}')
 }

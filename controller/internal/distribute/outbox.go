@@ -309,6 +309,7 @@ func (o *outbox) takeDirty() []document {
 
 func (o *outbox) sendDocs(ctx context.Context, docs []document) error {
 	envelopes := make([]wire.Desired, 0, len(docs))
+	topics := make([]string, 0, len(docs))
 	preimages := make([][]byte, 0, len(docs))
 	bodies := map[string][]byte{}
 	for _, d := range docs {
@@ -336,7 +337,7 @@ func (o *outbox) sendDocs(ctx context.Context, docs []document) error {
 		if e.Mode == wire.ModeTry {
 			e.ConfirmWithin = d.doc.Within.String()
 		}
-		envelopes = append(envelopes, e)
+		envelopes, topics = append(envelopes, e), append(topics, d.topic)
 		preimages = append(preimages, seal.DesiredPreimage(&e))
 	}
 	sigs := o.c.cfg.Signer.SignAll(preimages)
@@ -344,7 +345,7 @@ func (o *outbox) sendDocs(ctx context.Context, docs []document) error {
 		e := &envelopes[i]
 		e.Sig = sigs[i]
 		payload := e.Append(make([]byte, 0, len(e.Body)+1024))
-		if err := o.link.Publish(ctx, topic.ForNode(e.Unit, e.Node).Desired(e.Kind), payload, true); err != nil {
+		if err := o.link.Publish(ctx, topics[i], payload, true); err != nil {
 			return err
 		}
 	}
@@ -378,7 +379,8 @@ func (o *outbox) sendRequests(ctx context.Context, a *fleet.Ask, nodes []string)
 	for i := range requests {
 		r := &requests[i]
 		r.Sig = sigs[i]
-		if err := o.link.Publish(ctx, topic.ForNode(r.Unit, r.Node).Request(), wire.Encode(r), false); err != nil {
+		payload := r.Append(make([]byte, 0, len(r.Params)+768))
+		if err := o.link.Publish(ctx, topic.ForNode(r.Unit, r.Node).Request(), payload, false); err != nil {
 			return err
 		}
 	}
