@@ -58,7 +58,7 @@ func (n *node) document(payload []byte) (report message, news, ok bool) {
 // accept checks a document in the contract's order. With an error the document is nil unless it
 // was signed for this node.
 func (n *node) accept(payload []byte) (*wire.Desired, error) {
-	d, err := wire.Decode[wire.Desired](payload)
+	d, err := n.desired(payload)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (n *node) request(payload []byte) []message {
 	if n.f.cfg.Echo > 0 {
 		return []message{{n.topics.Reply(), n.f.echo, false}}
 	}
-	q, err := wire.Decode[wire.Request](payload)
+	q, err := n.question(payload)
 	if err != nil {
 		n.f.refused(n.name, err)
 		return nil
@@ -173,8 +173,11 @@ var (
 func (n *node) do(q *wire.Request) (result []byte, failure *wire.Error, more []message) {
 	switch q.Method {
 	case wire.MethodCheck:
-		if _, err := wire.Decode[wire.CheckParams](q.Params); err != nil {
-			return nil, wire.AsError(err), nil
+		if !n.f.params.has(q.Params) {
+			if _, err := wire.Decode[wire.CheckParams](q.Params); err != nil {
+				return nil, wire.AsError(err), nil
+			}
+			n.f.params.add(q.Params)
 		}
 		n.f.count.checks.Add(1)
 		return yes, nil, nil

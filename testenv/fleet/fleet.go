@@ -44,6 +44,8 @@ type Fleet struct {
 	echo   []byte
 	nodes  []*node
 	trust  trust
+	bodies seen // of documents
+	params seen // of checks
 	dials  chan struct{}
 
 	ctx  context.Context
@@ -55,10 +57,11 @@ type Fleet struct {
 	target atomic.Int64  // of count.news, for Expect
 	woken  chan struct{} // one token: look at the counters again
 
+	version atomic.Pointer[string] // the newest, shared by all nodes
+
 	mu      sync.Mutex
 	open    chan struct{} // closed while the nodes may be connected
 	reached chan struct{} // closed when target is reached
-	version string        // the newest version string, shared by all nodes
 	said    []byte        // the newest beacon
 	known   *wire.Beacon  // it, decoded and verified
 	errs    []error       // the first few
@@ -278,12 +281,12 @@ func (f *Fleet) errors() []error {
 
 // intern returns a version as one string for all nodes.
 func (f *Fleet) intern(version string) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.version != version {
-		f.version = strings.Clone(version)
+	if v := f.version.Load(); v != nil && *v == version {
+		return *v
 	}
-	return f.version
+	version = strings.Clone(version)
+	f.version.Store(&version)
+	return version
 }
 
 // decodeBeacon decodes and verifies a beacon, each only once.

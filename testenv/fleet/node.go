@@ -300,7 +300,20 @@ func (n *node) configLocked() []byte {
 	if n.last.Rev != 0 {
 		r.Last = &n.last
 	}
-	return wire.Encode(&r)
+	if n.last.Error != nil || !plain(n.last.Version) {
+		return wire.Encode(&r)
+	}
+	return appendReport(make([]byte, 0, 512), &r)
+}
+
+// plain reports whether a string needs no escape.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // pause is how long a node waits after so many failures: full jitter, as in package link.
