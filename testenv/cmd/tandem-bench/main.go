@@ -1,0 +1,146 @@
+// Command tandem-bench measures the product against its floor: the same broker, bare clients, one
+// durable commit per status and nothing else, in the same run on the same machine. It prints a
+// table, and with --json writes a file. It must not tune what it measures.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	if len(args) == 2 && args[0] == childFlag {
+		if err := child(args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, "tandem-bench: host:", err)
+			return 1
+		}
+		return 0
+	}
+	if err := bench(args); err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "tandem-bench:", err)
+		}
+		return 1
+	}
+	return 0
+}
+
+// options are what the sections are told.
+type options struct {
+	sizes     []int
+	large     int // nodes in the sections with one size
+	pairs     int
+	transport []string
+	dir       string
+	profile   string
+	root      string // of the source tree, for what is built or tested
+}
+
+// sections in the order of the table.
+var sections = []struct {
+	name, about string
+	run         func(*session) error
+}{
+	{"apply", "a unit configuration to every node, and every status journaled", applySection},
+	{"etcd", "the same with etcd's watch and put", etcdSection},
+	{"stall", "one node that does not read, and the others", stallSection},
+	{"storm", "all nodes come back with new documents waiting", stormSection},
+	{"restart", "the controller is killed and starts again", restartSection},
+	{"refill", "a broker outside is killed and an empty one starts", refillSection},
+	{"memory", "the controller's memory per idle node", memorySection},
+	{"journal", "records made durable per second", journalSection},
+	{"agent", "the node agent's size", agentSection},
+}
+
+// session is one run of the program.
+type session struct {
+	options
+	report report
+}
+
+func bench(args []string) error {
+	flags := flag.NewFlagSet("tandem-bench", flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprintf(flags.Output(), "Usage: tandem-bench [flags] [section…]\n\nMeasures the product against its floor and prints a table. Sections (default: all):\n")
+		for _, s := range sections {
+			fmt.Fprintf(flags.Output(), "  %-8s %s\n", s.name, s.about)
+		}
+		fmt.Fprintf(flags.Output(), "\nFlags:\n")
+		flags.PrintDefaults()
+	}
+	sizes := flags.String("sizes", "1000,10000", "numbers of nodes in apply and etcd")
+	transport := flags.String("transport", "tcp,pipe", "how the nodes reach the broker in apply: tcp (the broker in a process of its own), pipe (all in one process)")
+	b := &session{}
+	flags.IntVar(&b.large, "large", 10_000, "nodes in storm, restart, refill and memory")
+	flags.IntVar(&b.pairs, "pairs", 5, "times that floor and product are measured in turn")
+	flags.StringVar(&b.profile, "profile", "", "directory for CPU and allocation profiles of the product in apply")
+	flags.StringVar(&b.root, "root", ".", "the source tree")
+	path := flags.String("json", "", "file to write the figures to")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	for s := range strings.SplitSeq(*sizes, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 2 {
+			return fmt.Errorf("--sizes: %q is not a number of nodes", s)
+		}
+		b.sizes = append(b.sizes, n)
+	}
+	for t := range strings.SplitSeq(*transport, ",") {
+		if t != "tcp" && t != "pipe" {
+			return fmt.Errorf("--transport: %q is neither tcp nor pipe", t)
+		}
+		b.transport = append(b.transport, t)
+	}
+	wanted := flags.Args()
+	for _, w := range wanted {
+		if !slices.ContainsFunc(sections, func(s struct {
+			name, about string
+			run         func(*session) error
+		}) bool {
+			return s.name == w
+		}) {
+			return fmt.Errorf("no section %q; see --help", w)
+		}
+	}
+	var err error
+	if b.dir, err = os.MkdirTemp("", "tandem-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	b.report = report{Started: time.Now().UTC(), Go: runtime.Version(), CPUs: runtime.NumCPU(), Arch: runtime.GOARCH}
+	var failures []error
+	for _, s := range sections {
+		if len(wanted) > 0 && !slices.Contains(wanted, s.name) {
+			continue
+		}
+		fmt.Printf("\n%s: %s\n", s.name, s.about)
+		if err := s.run(b); err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", s.name, err))
+			fmt.Println("  failed:", err)
+		}
+		runtime.GC()
+	}
+	b.report.summary(os.Stdout)
+	if *path != "" {
+		raw, err := json.MarshalIndent(&b.report, "", "  ")
+		if err == nil {
+			err = os.WriteFile(*path, append(raw, '\n'), 0o644)
+		}
+		failures = append(failures, err)
+	}
+	return errors.Join(failures...)
+}
+
+// folder makes a directory for one host's files.
+func (b *session) folder() (string, error) { return os.MkdirTemp(b.dir, "host-") }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		os.Exit(run(os.Args[1:]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// Every section runs with a handful of nodes and leaves figures of all it is asked for; what the
+// figures are is no matter here.
+func TestSections(t *testing.T) {
+	names := []string{"apply", "stall", "storm", "restart", "refill", "memory"}
+	if !testing.Short() {
+		names = append(names, "agent", "etcd")
+	}
+	path := filepath.Join(t.TempDir(), "bench.json")
+	args := []string{"-sizes", "12", "-large", "12", "-pairs", "1", "-root", "../../..", "-json", path}
+	if err := bench(append(args, names...)); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r report
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatal(err)
+	}
+	targets := map[string]int{}
+	for _, f := range r.Figures {
+		if f.Met != nil {
+			targets[f.Section]++
+		}
+		if f.Value < 0 || f.Name == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, name := range names {
+		if targets[name] == 0 && name != "etcd" { // there may be no etcd here
+			t.Errorf("%s says nothing of what is asked for", name)
+		}
+	}
+}
+
+func TestBadFlags(t *testing.T) {
+	for _, args := range [][]string{{"-sizes", "x"}, {"-sizes", "1"}, {"-transport", "udp"}, {"nosuchsection"}, {"-nosuchflag"}} {
+		if bench(args) == nil {
+			t.Errorf("%v is accepted", args)
+		}
+	}
+}
+
+func TestFigures(t *testing.T) {
+	if m := median([]float64{3, 1, 2}); m != 2 {
+		t.Error(m)
+	}
+	if m := median([]float64{4, 1, 2, 3}); m != 2.5 {
+		t.Error(m)
+	}
+	v := make([]float64, 100)
+	for i := range v {
+		v[i] = float64(100 - i)
+	}
+	if p := percentile(v, 0.99); p != 99 {
+		t.Error(p)
+	}
+	if r := ratios([]float64{3, 1}, []float64{2, 4}); !slices.Equal(r, []float64{1.5, 0.25}) {
+		t.Error(r)
+	}
+	if f := (figure{Samples: []float64{1, 1.2, 9}}).most(1.3); !*f.Met {
+		t.Error("the median decides")
+	}
+	if f := (figure{Value: 1.4}).least(1.5); *f.Met {
+		t.Error("1.4 is not at least 1.5")
+	}
+}

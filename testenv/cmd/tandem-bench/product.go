@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"tandem.internal/broker/server"
+	"tandem.internal/controller/app"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+	"tandem.internal/testenv/fleet"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// product is the controller as it is shipped, but for its HTTP API.
+type product struct {
+	app  *app.App
+	at   net.Addr
+	stop func() error
+}
+
+func newProduct(cfg hostConfig, l net.Listener) (role, error) {
+	// Nodes are asked to be patient with: a check of 10,000 nodes on a busy machine is no silence.
+	c := app.Config{
+		Unit: unitName, StateDir: filepath.Join(cfg.Dir, "state"), Listen: "127.0.0.1:0", KeepRecords: 1_000_000,
+		CheckTimeout: time.Minute, ReportGrace: 5 * time.Second,
+	}
+	deps := app.Deps{NoAPI: true}
+	p := &product{}
+	if cfg.Broker != "" {
+		c.Broker, c.BrokerUser, c.BrokerSecret, c.SubscribeQoS = "tcp://"+cfg.Broker, "controller", brokerPassword, 1
+	} else {
+		deps.Listeners = []net.Listener{}
+		if l != nil {
+			deps.Listeners, p.at = append(deps.Listeners, l), l.Addr()
+		}
+	}
+	var err error
+	if p.app, err = app.New(c, deps); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.app.Run(ctx) }()
+	p.stop = func() error {
+		cancel()
+		return <-done
+	}
+	return p, nil
+}
+
+func (p *product) addr() net.Addr { return p.at }
+func (p *product) close() error   { return p.stop() }
+
+// submission asks for the unit configuration of a version to be applied.
+type submission struct {
+	Version string
+	Offline bool
+}
+
+// fleetView is what the controller knows.
+type fleetView struct {
+	Nodes, Online, Installed int
+	Version                  string
+	Records                  uint64
+	Up                       bool // there is a road to the broker
+}
+
+func (p *product) do(op string, args json.RawMessage) (any, error) {
+	ctx, cancel := patient()
+	defer cancel()
+	switch op {
+	case "submit":
+		var s submission
+		if err := json.Unmarshal(args, &s); err != nil {
+			return nil, err
+		}
+		r, err := p.app.Unit().Submit(ctx, app.Submission{Document: document(s.Version), Who: "bench", Via: "cli", Offline: s.Offline})
+		if err == nil && r.State != "accepted" {
+			err = fmt.Errorf("version %s is %s: %w", s.Version, r.State, r.Error)
+		}
+		if err == nil && !s.Offline && r.Checks.Agreed != r.Issued {
+			err = fmt.Errorf("%d of %d nodes agreed", r.Checks.Agreed, r.Issued)
+		}
+		return r.Issued, err
+	case "view":
+		s, err := p.app.Unit().Status(ctx)
+		g := s.Config.Progress
+		return fleetView{Nodes: g.Nodes, Online: g.Online, Installed: g.Installed, Version: s.Config.Version, Records: s.Rev, Up: s.Broker.Up}, err
+	case "verify":
+		ok, report, err := p.app.Unit().Verify(ctx)
+		if err == nil && !ok {
+			err = errors.New(report)
+		}
+		return nil, err
+	}
+	return nil, fmt.Errorf("the product does not know %q", op)
+}
+
+// nodeTypes are the types of the unit's nodes.
+var nodeTypes = []string{"gateway", "camera", "door"}
+
+// document is a unit configuration with an entry for each type that resolves to about 1 KiB.
+func document(version string) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"formatVersion":"7","version":%q,"nodes":[`, version)
+	for i, t := range nodeTypes {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"nodeGroupSubject":{"codename":%q},"alertRules":{"ram":{"minTimeout":"PT1S","minThreshold":0.1,"maxThreshold":0.9},"cpu":{"minTimeout":"PT2S","minThreshold":0.3,"maxThreshold":0.8},"partitions":[`, t)
+		for k := range 7 {
+			if k > 0 {
+				b.WriteByte(',')
+			}
+			fmt.Fprintf(&b, `{"name":"part-%s-%d","minTimeout":"PT3S","minThreshold":0.5,"maxThreshold":0.9}`, t, k)
+		}
+		b.WriteString(`],"download":{"minTimeout":"PT5S","minThreshold":100,"maxThreshold":200},"upload":{"minTimeout":"PT6S","minThreshold":300,"maxThreshold":400}},` +
+			`"resourceRatios":{"cpu":50,"ram":51,"storage":52,"state":53},"labels":["mainNode"],"priority":1}`)
+	}
+	b.WriteString("]}")
+	return []byte(b.String())
+}
+
+// brokerPassword is what a controller shows to a broker outside.
+const brokerPassword = "bench-controller"
+
+// broker is a broker outside of the controller's process.
+type broker struct{ s *server.Server }
+
+func newBroker(l net.Listener) (role, error) {
+	s, err := server.New(server.Config{
+		Unit: unitName, Listeners: []net.Listener{l}, Limits: server.Collectors(), Passwords: map[string]string{"controller": brokerPassword},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &broker{s}, s.Start()
+}
+
+func (b *broker) addr() net.Addr { return b.s.Addr() }
+func (b *broker) close() error   { return b.s.Close() }
+
+func (b *broker) do(op string, args json.RawMessage) (any, error) {
+	if op != "retained" {
+		return nil, fmt.Errorf("the broker does not know %q", op)
+	}
+	var nodes int
+	if err := json.Unmarshal(args, &nodes); err != nil {
+		return nil, err
+	}
+	found := 0
+	for i := range nodes {
+		if _, ok := b.s.Retained(topic.ForNode(unitName, fleet.Name(i)).Desired(wire.KindConfig)); ok {
+			found++
+		}
+	}
+	return found, nil
+}
