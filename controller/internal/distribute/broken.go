@@ -105,6 +105,8 @@ func (c *Core) refuseEvent(ev fleet.Event) {
 		ticket = ev.Ticket
 	case fleet.Restore:
 		ticket = ev.Ticket
+	case fleet.Enrolment:
+		ticket = ev.Ticket
 	default:
 		return // a message: the node is asked for it when the journal is back
 	}

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,13 @@ type Config struct {
 	CheckpointEvery uint64        // records between two checkpoints; 100,000
 	KeepRecords     int           // newest records that compaction keeps whatever they are; 1,000,000
 	MaxBatch        int           // events in one commit; 4096
-	Broker          view.Broker   // how Status describes the road; Up, Since and Error are filled in
+	// Cut ends the session of a subject ("node/n1") at the broker. It must not wait for the core.
+	// Nil: there is none that could be ended.
+	Cut func(subject, why string)
+	// Trouble is what Status has to tell besides; nil: nothing.
+	Trouble func() []string
+
+	Broker view.Broker // how Status describes the road; Up, Since and Error are filled in
 }
 
 func (c Config) withDefaults() Config {
@@ -109,6 +116,9 @@ type Core struct {
 	changed   chan struct{} // closed and replaced after every commit
 
 	inbox inbox
+
+	admitted admissions
+	door     *Door // set before Run; nil: none
 
 	roadMu sync.Mutex
 	road   view.Broker
@@ -300,6 +310,11 @@ func (c *Core) run(e fleet.Effect) {
 		c.writeCopy(e.Document)
 	case fleet.Answer:
 		c.answer(e)
+	case fleet.Admission:
+		c.admitted.set(e)
+		if e.Cut != "" && c.cfg.Cut != nil {
+			c.cfg.Cut(e.Subject, e.Cut)
+		}
 	case fleet.RaiseEpoch:
 		if c.journal.Load().Epoch() > e.Above {
 			return // another node of the same batch said so already
@@ -335,5 +350,8 @@ func (c *Core) Changed() <-chan struct{} {
 
 var errStopped = wire.New(wire.CodeUnavailable, "", "the controller is stopping")
 
-// historyTypes are the records that compaction never removes.
+// historyTypes are what became of the unit configuration.
 var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused, record.Confirm, record.RolledBack, record.State}
+
+// keptTypes are the records that compaction leaves: that history, and who belonged to the unit.
+var keptTypes = append(slices.Clone(historyTypes), record.Enrol, record.Joined, record.Revoked)

@@ -26,6 +26,7 @@ func (c *Core) load() error {
 	f, checkpoint, err := replay(j, c.options(j))
 	if err == nil {
 		c.fleet, c.checkpoint = f, checkpoint
+		c.admitted.reset(f.Admissions())
 		c.journal.Store(j)
 		if err = c.loadResolvers(); err == nil {
 			err = c.inbox.remember(j)
@@ -193,7 +194,7 @@ func (c *Core) compact(ctx context.Context) error {
 	// keeps new ones by itself, and what was accepted before is in the answer.
 	used := sync.OnceValues(func() (map[string]bool, error) { return c.bodiesInUse(ctx, j) })
 	done, err := j.Compact(ctx, journal.Policy{
-		KeepRecords: c.cfg.KeepRecords, KeepTypes: historyTypes,
+		KeepRecords: c.cfg.KeepRecords, KeepTypes: keptTypes,
 		KeepBody: func(h journal.Hash) bool {
 			keep, err := used()
 			return err != nil || keep[wire.HashPrefix+hex.EncodeToString(h[:])]

@@ -239,7 +239,13 @@ func (c *Core) Explain(ctx context.Context, node, pointer string) (view.Explanat
 
 // Nodes returns every node.
 func (c *Core) Nodes(ctx context.Context) (all []view.Node, err error) {
-	err = c.look(ctx, func(f *fleet.Fleet) { all = f.Views() })
+	now := c.cfg.Now()
+	err = c.look(ctx, func(f *fleet.Fleet) {
+		all = f.Views()
+		for i := range all {
+			all[i].Identity = f.Identity(all[i].Node, now)
+		}
+	})
 	return all, err
 }
 
@@ -249,6 +255,9 @@ func (c *Core) Node(ctx context.Context, node string) (v view.Node, err error) {
 	err = c.look(ctx, func(f *fleet.Fleet) {
 		if n := f.Lookup(node); n != nil {
 			v, found = n.View(), true
+		}
+		if v.Identity = f.Identity(node, c.cfg.Now()); v.Identity != nil {
+			v.Node, found = node, true // it may not have connected yet
 		}
 	})
 	if err == nil && !found {
@@ -271,6 +280,9 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 	}
 	if !s.Broker.Up {
 		s.Trouble = append(s.Trouble, "no session with the broker: "+s.Broker.Error)
+	}
+	if c.cfg.Trouble != nil {
+		s.Trouble = append(s.Trouble, c.cfg.Trouble()...)
 	}
 	if n := s.Config.Progress.Failed; n > 0 {
 		s.Trouble = append(s.Trouble, fmt.Sprintf("%d nodes did not take their newest configuration", n))

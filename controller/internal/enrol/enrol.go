@@ -293,12 +293,18 @@ func (s *State) revoke(now time.Time, ev Revoke) Decision {
 // is not on the list is refused, so a certificate that the journal does not know is worth nothing.
 func (s *State) Counts(subject, serial string) *wire.Error {
 	sub := s.subjects[subject]
+	return Counts(sub != nil, sub != nil && !sub.Revoked.IsZero(), sub.serials(), serial)
+}
+
+// Counts is the rule of State.Counts: of a subject that is known or not, and revoked or not, these
+// serials count.
+func Counts(known, revoked bool, serials []string, serial string) *wire.Error {
 	switch {
-	case sub == nil:
+	case !known:
 		return wire.New(wire.CodeNotAllowed, "", "nobody of this name has joined")
-	case !sub.Revoked.IsZero():
+	case revoked:
 		return wire.New(wire.CodeNotAllowed, "", "it was revoked; it needs a new token to join again")
-	case !slices.ContainsFunc(sub.Certificates, func(c Certificate) bool { return c.Serial == serial }):
+	case !slices.Contains(serials, serial):
 		return wire.New(wire.CodeNotAllowed, "", "the certificate does not count any more: a newer one was issued, or another machine has joined under this name")
 	}
 	return nil

@@ -193,8 +193,11 @@ type snapshot struct {
 	Subjects []*Subject `json:"subjects,omitempty"`
 }
 
-// Checkpoint returns the state, so that a replay may begin here.
+// Checkpoint returns the state, so that a replay may begin here; nil if there is none yet.
 func (s *State) Checkpoint() []byte {
+	if len(s.subjects) == 0 {
+		return nil
+	}
 	snap := snapshot{CA: s.ca}
 	s.Each(func(sub *Subject) { snap.Subjects = append(snap.Subjects, sub) })
 	b, err := json.Marshal(&snap, json.Deterministic(true))
@@ -207,6 +210,9 @@ func (s *State) Checkpoint() []byte {
 // Restored returns the state that Checkpoint wrote.
 func Restored(data []byte) (*State, error) {
 	var snap snapshot
+	if len(data) == 0 {
+		return New(), nil
+	}
 	if err := json.Unmarshal(data, &snap); err != nil {
 		return nil, fmt.Errorf("enrolment checkpoint: %w", err)
 	}

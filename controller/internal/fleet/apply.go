@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
@@ -119,6 +120,9 @@ func decode(r *record.Record) (any, error) {
 		return wire.Decode[wire.Live](r.Data)
 	case record.Event:
 		return wire.Decode[wire.Event](r.Data)
+	case record.Enrol, record.Joined, record.Renewed, record.Revoked, record.JoinRefused:
+		d, _, err := enrol.Parse(r.Type.String(), r.Data)
+		return d, err
 	}
 	return nil, nil
 }
@@ -145,6 +149,8 @@ func (f *Fleet) apply(r *record.Record, data any) {
 			}
 			f.review(n, r.At)
 		}
+	case enrol.Data:
+		f.enrolled.Apply(r.At, r.Who, d)
 	case Verdict:
 		f.applyVerdict(r, &d)
 	case issuedData:

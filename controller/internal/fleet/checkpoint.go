@@ -4,16 +4,19 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/shared/wire"
 )
 
 // snapshot is the whole state as it is kept. Documents that nodes share are written once.
 type snapshot struct {
-	Seq    uint64      `json:"seq"`
-	Config Config      `json:"config"`
-	Docs   []*Doc      `json:"docs"`
-	Nodes  []*nodeSnap `json:"nodes"`
+	Seq      uint64         `json:"seq"`
+	Config   Config         `json:"config"`
+	Docs     []*Doc         `json:"docs"`
+	Nodes    []*nodeSnap    `json:"nodes"`
+	Enrolled jsontext.Value `json:"enrolled,omitzero"` // of package enrol
 }
 
 type nodeSnap struct {
@@ -23,7 +26,7 @@ type nodeSnap struct {
 
 // Checkpoint returns the state as of Seq, so that Replay may begin there.
 func (f *Fleet) Checkpoint() []byte {
-	snap := snapshot{Seq: f.seq, Config: f.config}
+	snap := snapshot{Seq: f.seq, Config: f.config, Enrolled: f.enrolled.Checkpoint()}
 	index := map[*Doc]int{}
 	for _, n := range f.sorted() {
 		ns := &nodeSnap{Node: *n}
@@ -65,6 +68,13 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 		return nil, fmt.Errorf("fleet checkpoint: %w", err)
 	}
 	f.seq, f.config = snap.Seq, snap.Config
+	if len(snap.Enrolled) > 0 {
+		enrolled, err := enrol.Restored(snap.Enrolled)
+		if err != nil {
+			return nil, err
+		}
+		f.enrolled = enrolled
+	}
 	for _, ns := range snap.Nodes {
 		n := &ns.Node
 		n.slot = -1

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
@@ -56,6 +57,8 @@ type Fleet struct {
 	// the submitted documents, which the shell has.
 	resolver *unitconfig.Resolver // of the installed configuration, nil when there is none
 	trying   *unitconfig.Resolver // of the configuration on trial
+
+	enrolled *enrol.State // who belongs to the unit
 
 	pending *pending // the submission that the nodes are judging
 	waiting []Submit // those behind it
@@ -146,7 +149,7 @@ func (d *Doc) Same(o *wire.Desired) bool {
 
 // New returns the state of a unit of which nothing is known.
 func New(opt Options) *Fleet {
-	return &Fleet{opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{}, limiter: newLimiter(opt.Limits), config: Config{State: Absent}}
+	return &Fleet{opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{}, limiter: newLimiter(opt.Limits), config: Config{State: Absent}, enrolled: enrol.New()}
 }
 
 // Out collects what steps decide, in order. Records and Bodies become durable first, then the
@@ -273,6 +276,8 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.confirm(ev)
 	case Restore:
 		s.restore(ev)
+	case Enrolment:
+		s.enrolment(ev)
 	default:
 		panic("fleet: unknown event")
 	}

@@ -15,6 +15,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/wire"
 )
 
@@ -389,7 +390,7 @@ func TestTypes(t *testing.T) {
 		}
 	}
 	// The numbers are on disks: this list only grows.
-	if Opened != 1 || Issued != 5 || Report != 7 || Note != 17 || len(Types()) != 17 {
+	if Opened != 1 || Issued != 5 || Report != 7 || Note != 17 || record.JoinRefused != 22 || len(Types()) != 22 {
 		t.Error("a type's number changed, or a new one is missing here")
 	}
 }

@@ -15,7 +15,7 @@ const (
 	Event      = record.Event
 	Trouble    = record.Trouble
 	Note       = record.Note
-	typeEnd    = record.Note + 1
+	typeEnd    = record.JoinRefused + 1
 )
 
 var (

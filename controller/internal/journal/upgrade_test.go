@@ -103,6 +103,29 @@ func TestUpgradeFromV0(t *testing.T) {
 	}
 }
 
+// Format 2 has record types that format 1 cannot name, and nothing else.
+func TestUpgradeFromV1(t *testing.T) {
+	j := mustOpen(t, tempPath(t), Options{})
+	mustAppend(t, j, Batch{Records: recs(0, 40)})
+	path, want := j.Path(), show(all(t, j))
+	mustClose(t, j)
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyVersion, []byte("1")) })
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	j = mustOpen(t, path, Options{})
+	if p := mustVerify(t, j); show(all(t, j)) != want || !p.OK() || p.Records != 40 {
+		t.Errorf("%+v\n%s", p, show(all(t, j)))
+	}
+	if _, err := os.Stat(path + ".v1.bak"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestUpgradeFails(t *testing.T) {
 	boom := errors.New("boom")
 	path := copyOld(t, "v0.db")

@@ -15,23 +15,28 @@ type Type uint16
 
 // The record types.
 const (
-	Opened     Type = iota + 1 // the controller started on this journal
-	Submission                 // somebody submitted a document; raw as received
-	Accepted                   // a submission was accepted, and why
-	Refused                    // a submission was refused, and why
-	Issued                     // desired documents for one or more nodes; its seq is their rev
-	Withdrawn                  // nodes' desired documents were taken back
-	Report                     // a reported envelope from a node
-	Live                       // presence of a node
-	Info                       // a node's description of itself
-	Event                      // an event from a node
-	Request                    // the controller asked a node something
-	Reply                      // a node's reply to a request
-	Confirm                    // a tried document was confirmed
-	RolledBack                 // a tried document was rolled back
-	State                      // the unit configuration changed its state
-	Trouble                    // something went wrong that nobody submitted
-	Note                       // a remark by an operator or the controller
+	Opened      Type = iota + 1 // the controller started on this journal
+	Submission                  // somebody submitted a document; raw as received
+	Accepted                    // a submission was accepted, and why
+	Refused                     // a submission was refused, and why
+	Issued                      // desired documents for one or more nodes; its seq is their rev
+	Withdrawn                   // nodes' desired documents were taken back
+	Report                      // a reported envelope from a node
+	Live                        // presence of a node
+	Info                        // a node's description of itself
+	Event                       // an event from a node
+	Request                     // the controller asked a node something
+	Reply                       // a node's reply to a request
+	Confirm                     // a tried document was confirmed
+	RolledBack                  // a tried document was rolled back
+	State                       // the unit configuration changed its state
+	Trouble                     // something went wrong that nobody submitted
+	Note                        // a remark by an operator or the controller
+	Enrol                       // a token was made, with which a node may join
+	Joined                      // a node or another identity got its first certificate
+	Renewed                     // and the next one
+	Revoked                     // nothing of it counts any more
+	JoinRefused                 // somebody was not let in, and why
 	typeEnd
 )
 
@@ -40,6 +45,7 @@ var typeNames = [typeEnd]string{
 	Issued: "issued", Withdrawn: "withdrawn", Report: "report", Live: "live", Info: "info",
 	Event: "event", Request: "request", Reply: "reply", Confirm: "confirm",
 	RolledBack: "rolledback", State: "state", Trouble: "trouble", Note: "note",
+	Enrol: "enrol", Joined: "joined", Renewed: "renewed", Revoked: "revoked", JoinRefused: "join-refused",
 }
 
 // String returns the type's name, as in exports and filters.

@@ -10,6 +10,24 @@ import (
 	"tandem.internal/shared/wire"
 )
 
+// Identity is how a node stands with the unit's CA.
+type Identity struct {
+	State     string    `json:"state"` // "enrolled" (a token is open), "joined" or "revoked"
+	Joined    time.Time `json:"joined,omitzero"`
+	Expires   time.Time `json:"expires,omitzero"` // of its newest certificate
+	Revoked   time.Time `json:"revoked,omitzero"`
+	RevokedBy string    `json:"revokedBy,omitempty"`
+}
+
+// Enrolment is a token for a node, shown once.
+type Enrolment struct {
+	Node       string    `json:"node"`
+	Token      string    `json:"token"`
+	Expires    time.Time `json:"expires"`
+	Controller string    `json:"controller"` // URL of the join door
+	CA         string    `json:"ca"`         // fingerprint of the unit's CA
+}
+
 // Submission is one unit configuration on its way in, from any door.
 type Submission struct {
 	Document      []byte        // exact bytes as given
@@ -112,6 +130,7 @@ type Node struct {
 	Boot      string                 `json:"boot,omitempty"`
 	Session   uint64                 `json:"session,omitempty"`
 	Events    uint64                 `json:"events,omitempty"` // newest event journaled
+	Identity  *Identity              `json:"identity,omitempty"`
 }
 
 // Document is one document kind on one node: what it should run, what it runs, what it last tried.

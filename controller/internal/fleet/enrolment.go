@@ -1,0 +1,108 @@
+package fleet
+
+import (
+	"strings"
+	"time"
+
+	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
+)
+
+// Enrolment is somebody's wish to belong to the unit, or that somebody else does not any more;
+// answered under Ticket.
+type Enrolment struct {
+	Ticket uint64
+	Event  enrol.Event
+	Who    string // the operator; "" when the node itself asks
+}
+
+func (Enrolment) event() {}
+
+// Admission says which certificates of a subject count from now on.
+type Admission struct {
+	Subject string // "node/n1"
+	Serials []string
+	Revoked bool
+	Cut     string // its session has to end, for this reason; "": it may stay
+}
+
+func (Admission) effect() {}
+
+// nodePrefix begins the subjects that are nodes.
+const nodePrefix = "node/"
+
+// enrolment has package enrol decide, and makes the decision a record.
+func (s *step) enrolment(ev Enrolment) {
+	if r, ok := ev.Event.(enrol.Revoke); ok {
+		name, isNode := strings.CutPrefix(r.Subject, nodePrefix)
+		r.Known = isNode && s.nodes[name] != nil
+		ev.Event = r
+	}
+	d := s.enrolled.Decide(s.now, ev.Event)
+	if d.Record != nil {
+		typ, ok := record.ParseType(d.Record.Name())
+		if !ok {
+			panic("fleet: no record type for " + d.Record.Name())
+		}
+		subject, cut := consequence(d.Record)
+		node, _ := strings.CutPrefix(subject, nodePrefix)
+		if node == subject {
+			node = ""
+		}
+		s.emit(record.Record{Type: typ, Node: node, Who: ev.Who}, d.Record)
+		if sub := s.enrolled.Lookup(subject); sub != nil && typ != record.Enrol && typ != record.JoinRefused {
+			s.effect(admission(sub, cut))
+		}
+	}
+	a := Answer{Ticket: ev.Ticket}
+	if d.Err != nil {
+		a.Err = d.Err
+	}
+	s.effect(a)
+}
+
+// consequence says whom a record is about, and why that one's session has to end, if it has to.
+func consequence(d enrol.Data) (subject, cut string) {
+	switch d := d.(type) {
+	case enrol.Issued:
+		return d.Subject, ""
+	case enrol.Joined:
+		return d.Subject, "it has joined anew" // whoever is there was somebody else, or has proved nothing
+	case enrol.Renewed:
+		return d.Subject, ""
+	case enrol.Revoked:
+		return d.Subject, "it was revoked"
+	case enrol.Refused:
+		return d.Subject, ""
+	}
+	panic("fleet: unknown enrolment record")
+}
+
+func admission(sub *enrol.Subject, cut string) Admission {
+	return Admission{Subject: sub.Name, Serials: sub.Serials(), Revoked: !sub.Revoked.IsZero(), Cut: cut}
+}
+
+// Admissions returns what counts of everybody.
+func (f *Fleet) Admissions() []Admission {
+	var all []Admission
+	f.enrolled.Each(func(sub *enrol.Subject) { all = append(all, admission(sub, "")) })
+	return all
+}
+
+// CA is the fingerprint of the CA that the unit's nodes trust; "" while none has joined.
+func (f *Fleet) CA() string { return f.enrolled.CA() }
+
+// Identity returns how a node stands with the unit's CA, nil if it was never enrolled.
+func (f *Fleet) Identity(node string, now time.Time) *view.Identity {
+	sub := f.enrolled.Lookup(nodePrefix + node)
+	state := sub.Standing(now)
+	if state == "" {
+		return nil
+	}
+	id := &view.Identity{State: state, Joined: sub.Joined, Revoked: sub.Revoked, RevokedBy: sub.RevokedBy}
+	if n := len(sub.Certificates); n > 0 {
+		id.Expires = sub.Certificates[n-1].Expires
+	}
+	return id
+}
