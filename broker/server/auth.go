@@ -4,9 +4,34 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 
 	"tandem.internal/broker/acl"
 )
+
+// proved makes of an Auth one for clients of which some prove who they are.
+func proved(verify func(ConnectInfo) (string, error), auth func(ConnectInfo) (acl.Identity, error)) func(ConnectInfo) (acl.Identity, error) {
+	if verify == nil {
+		return auth
+	}
+	return func(c ConnectInfo) (acl.Identity, error) {
+		who, err := verify(c)
+		if err != nil {
+			return acl.Identity{}, err
+		}
+		if who == "" {
+			return auth(c)
+		}
+		id, err := acl.IdentityOf(c.ClientID, c.Username)
+		if err != nil {
+			return acl.Identity{}, err
+		}
+		if id.String() != who {
+			return acl.Identity{}, fmt.Errorf("it calls itself %q, and its certificate is of %q", id, who)
+		}
+		return id, nil
+	}
+}
 
 // defaultAuth believes a node's claim, unless it has a password, and everybody else's only with one.
 func defaultAuth(passwords map[string]string) func(ConnectInfo) (acl.Identity, error) {

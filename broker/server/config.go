@@ -31,6 +31,12 @@ type Config struct {
 	// in front. The other roles are let in only with a password from Passwords.
 	Auth func(ConnectInfo) (acl.Identity, error)
 
+	// Verify looks at a client before Auth does: it returns who the client has proved to be by its
+	// certificate, "node/n1", "" if it has proved nothing, or an error to refuse it. Client ID and
+	// user name must both be what was proved, and Auth is not asked then. It runs like Auth. Nil:
+	// nobody proves anything.
+	Verify func(ConnectInfo) (proved string, err error)
+
 	// Passwords by user name, for the default Auth: needed for "controller", "cloud/x" and
 	// "operator/x", asked of "node/x" where there is an entry. Nil: nodes only.
 	Passwords map[string]string

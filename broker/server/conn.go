@@ -217,8 +217,17 @@ func (c *conn) hangUp() {
 	}
 	c.mu.Unlock()
 	if !flushing {
-		_ = c.Conn.Close() // there is nobody left to tell
+		_ = bare(c.Conn).Close() // there is nobody left to tell
 	}
+}
+
+// bare is the connection below TLS: closing TLS itself takes as long as the client lets its last
+// word wait, and whoever cuts a client must not wait for it.
+func bare(c net.Conn) net.Conn {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		return t.NetConn()
+	}
+	return c
 }
 
 // Close ends the connection, in the background if something is still to be written.

@@ -81,6 +81,7 @@ func New(cfg Config) (*Server, error) {
 	if s.auth == nil {
 		s.auth = defaultAuth(cfg.Passwords)
 	}
+	s.auth = proved(cfg.Verify, s.auth)
 	s.events = newEvents(s.log, cfg.OnEvent)
 	s.mq = mqtt.New(&mqtt.Options{
 		Capabilities: capabilities(limits), InlineClient: true, Logger: newDropLog(s), ClientNetReadBufferSize: readBuffer,

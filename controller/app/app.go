@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,8 @@ type Deps struct {
 	Now func() time.Time // nil: time.Now
 
 	Listeners    []net.Listener                              // of the embedded broker; nil: Config.Listen
+	TLSListener  net.Listener                                // below its TLS; nil: Config.ListenTLS
+	JoinListener net.Listener                                // below the join door's TLS; nil: Config.JoinListen
 	BrokerLimits server.Limits                               // of the embedded broker
 	NoAPI        bool                                        // no socket is opened; use App.Unit
 	OpenConn     func(ctx context.Context) (net.Conn, error) // to an external broker; nil: Config.Broker is dialled
@@ -59,6 +62,7 @@ type App struct {
 	up     chan struct{}  // closed when a local link's intake stands
 	api    *api.API
 	doors  []net.Listener
+	trust  trust
 }
 
 // New opens the journal, the broker and the doors. What it opened is closed again when it fails.
@@ -95,6 +99,9 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 		return nil, err
 	}
 	undo = append(undo, a.core.Close)
+	if err := a.openTrust(deps, &undo); err != nil {
+		return nil, err
+	}
 
 	if external {
 		a.link, err = a.dial(deps)
@@ -128,8 +135,14 @@ func (a *App) coreConfig(deps Deps, journalPath string, key ed25519.PrivateKey, 
 		},
 	}
 	if !external {
-		c.Broker.Address = a.cfg.Listen
+		c.Broker.Address = cmp.Or(a.cfg.ListenTLS, a.cfg.plainListen())
+		c.Cut = func(subject, why string) {
+			if a.broker != nil {
+				a.broker.Disconnect(subject, why)
+			}
+		}
 	}
+	c.Trouble = a.trouble
 	if c.Fleet.CheckTimeout == 0 {
 		c.Fleet.CheckTimeout = a.cfg.CheckTimeout
 	}
@@ -145,15 +158,18 @@ func (a *App) coreConfig(deps Deps, journalPath string, key ed25519.PrivateKey, 
 // embed makes the broker inside this process, and a link that nothing can be dropped from.
 func (a *App) embed(deps Deps) (link.Link, error) {
 	listeners := deps.Listeners
-	if listeners == nil {
-		l, err := listen("--listen", a.cfg.Listen)
+	if at := a.cfg.plainListen(); listeners == nil && at != "" && deps.TLSListener == nil {
+		l, err := listen("--listen", at)
 		if err != nil {
 			return nil, err
 		}
 		listeners = []net.Listener{l}
 	}
+	if l := a.trust.listener; l != nil {
+		listeners = append(slices.Clip(listeners), l)
+	}
 	b, err := server.New(server.Config{
-		Unit: a.cfg.Unit, Listeners: listeners, Log: deps.Log, Limits: deps.BrokerLimits, OnEvent: a.brokerEvent,
+		Unit: a.cfg.Unit, Listeners: listeners, Log: deps.Log, Limits: deps.BrokerLimits, OnEvent: a.brokerEvent, Verify: a.trust.access.verify,
 	})
 	if err != nil {
 		for _, l := range listeners {
@@ -265,15 +281,25 @@ func (a *App) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
+	stopGuard, stopDoor := func() error { return nil }, a.trust.close
+	if a.trust.listener != nil && err == nil {
+		stopGuard = part("guard", a.guard)
+	}
+	if a.trust.door != nil && err == nil {
+		stopDoor = part("join door", func(ctx context.Context) error { return a.trust.door.Serve(ctx, a.trust.doorstep) })
+	}
 	stopAPI := func() error { return nil }
 	if a.api != nil && err == nil {
 		stopAPI = part("API", func(ctx context.Context) error { return a.api.Serve(ctx, a.doors...) })
 	}
 	if err == nil {
+		for _, what := range a.cfg.exposed() {
+			a.log.Warn("INSECURE: " + what)
+		}
 		a.log.Info("controller is running", zap.String("unit", a.cfg.Unit), zap.String("version", settings.Version))
 		<-ctx.Done()
 	}
-	err = errors.Join(err, stopAPI())
+	err = errors.Join(err, stopAPI(), stopDoor(), stopGuard())
 	a.core.Refuse() // what comes between the goodbye and the end of the broker is not acknowledged
 	return errors.Join(err, stopLink(), stopBroker(), stopCore())
 }
@@ -306,6 +332,10 @@ func (u upHandler) Up(session uint64) {
 // brokerEvent journals what a client did that it had no business doing.
 func (a *App) brokerEvent(ev server.Event) {
 	switch ev.Kind {
+	case server.Connected:
+		if why := a.trust.access.recheck(ev.ClientID); why != "" {
+			a.broker.Disconnect(ev.ClientID, why)
+		}
 	case server.DeniedPublish, server.DeniedSubscribe:
 		a.core.Misbehaved(strings.TrimPrefix(ev.ClientID, "node/"), ev.Topic, wire.New(wire.CodeNotAllowed, "", string(ev.Kind)+" at the broker: "+ev.Detail))
 	case server.Fight, server.Stalled, server.IntakeFailed, server.Dropped:

@@ -18,8 +18,15 @@ import (
 type Config struct {
 	Unit     string `name:"unit" help:"name of the unit (required): letters, digits, and . _ - after the first, at most 63"`
 	StateDir string `name:"state-dir" default:"/var/lib/tandem/controller" help:"directory of the journal, the unit's signing key and the readable copy of the unit configuration; made with mode 0700 if it is missing"`
-	Listen   string `name:"listen" default:"127.0.0.1:1883" help:"address on which the embedded broker serves the nodes; not used with --broker"`
-	Insecure bool   `name:"insecure-listen" help:"let --listen and --http be addresses that other machines reach although the traffic is not encrypted; whoever is on that network can then pose as a node"`
+
+	ListenTLS  string   `name:"listen-tls" help:"address on which the embedded broker serves nodes that have joined, over mutual TLS, such as :8883; not used with --broker"`
+	JoinListen string   `name:"join-listen" help:"address of the door by which nodes join and renew their certificates, over TLS (default: with --listen-tls, the port after its port)"`
+	Advertise  []string `name:"advertise" help:"host name or address under which nodes reach this machine; the first one is what tokens say (default: the host of --listen-tls, or this machine's name)"`
+	Listen     string   `name:"listen" help:"address on which the embedded broker serves without TLS, for nodes on this machine (default: 127.0.0.1:1883, or none with --listen-tls)"`
+	Insecure   bool     `name:"insecure-listen" help:"let --listen and --http be addresses that other machines reach although the traffic is not encrypted; whoever is on that network can then pose as a node"`
+
+	CertificateLife time.Duration `name:"certificate-life" default:"2160h" help:"how long the certificate of a node counts; it is renewed after two thirds of that, so a node may be away for a third of it at least"`
+	NewCA           bool          `name:"new-ca" help:"make a new CA although the unit's is lost, or take over another; every node has to join again"`
 
 	Broker       string `name:"broker" help:"URL of a broker to use instead of the embedded one, such as tcp://10.0.0.5:1883"`
 	BrokerUser   string `name:"broker-user" default:"controller" help:"user name at --broker"`
@@ -47,7 +54,9 @@ Keeps every node of one unit on the configuration it should have. Runs on the ga
 default with a broker of its own inside. Operate it with the command tandem.
 
 Example:
-  tandem-controller --unit line4 --state-dir ./state --socket ./state/control.sock
+  tandem-controller --unit line4 --state-dir ./state --socket ./state/control.sock --listen-tls :8883
+
+Then, for each node: tandem node enroll NODE
 
 `
 }
@@ -59,6 +68,9 @@ func (e *UsageError) Error() string { return e.err.Error() }
 
 // Unwrap gives the cause.
 func (e *UsageError) Unwrap() error { return e.err }
+
+// defaultListen is where the embedded broker serves when nothing is said.
+const defaultListen = "127.0.0.1:1883"
 
 // check refuses what cannot work, with words about the setting; the error is a *UsageError.
 func (c *Config) check() error {
@@ -81,12 +93,19 @@ func (c *Config) mistake() error {
 	case c.HTTP != "" && c.HTTPTokens == "":
 		return errors.New("--http: callers over TCP must show a token: give --http-token-file too")
 	}
-	if c.Broker == "" && !c.Insecure {
-		if err := loopback(c.Listen); err != nil {
+	if at := c.plainListen(); c.Broker == "" && !c.Insecure && at != "" {
+		if err := loopback(at); err != nil {
 			return fmt.Errorf("--listen: %w", err)
 		}
 	}
-	return nil
+	if c.ListenTLS != "" && c.Broker != "" {
+		return errors.New("--listen-tls: the embedded broker is not used with --broker")
+	}
+	if c.CertificateLife != 0 && c.CertificateLife < time.Minute {
+		return errors.New("--certificate-life: at least a minute")
+	}
+	_, err := c.joinAt()
+	return err
 }
 
 // loopback refuses an address that other machines could reach.
@@ -98,7 +117,7 @@ func loopback(addr string) error {
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("%s can be reached from other machines and the traffic is not encrypted; use a loopback address, or --insecure-listen if the network is trusted", addr)
+	return fmt.Errorf("%s can be reached from other machines and the traffic is not encrypted; use --listen-tls, a loopback address, or --insecure-listen if the network is trusted", addr)
 }
 
 func (c *Config) copyPath() string {

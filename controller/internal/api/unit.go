@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"io"
+	"time"
 
 	"tandem.internal/controller/internal/view"
 )
@@ -32,6 +33,11 @@ type Unit interface {
 	Nodes(ctx context.Context) ([]view.Node, error)
 	Node(ctx context.Context, node string) (view.Node, error)
 	Status(ctx context.Context) (view.UnitStatus, error)
+
+	// Enroll makes a token with which a node joins, once; life 0 means a day.
+	Enroll(ctx context.Context, node string, life time.Duration, who string) (view.Enrolment, error)
+	// Revoke ends a node's session, certificates and open tokens. To revoke again is no error.
+	Revoke(ctx context.Context, node, reason, who string) (view.Node, error)
 
 	// Entries returns journal entries in order; Changed is closed at the next append, for
 	// callers that follow.

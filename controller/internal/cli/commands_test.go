@@ -52,6 +52,20 @@ func hostile(s *apitest.State) {
 
 func empty(s *apitest.State) { *s = apitest.State{Config: view.ConfigStatus{State: "absent"}} }
 
+// identified gives node-1 an identity.
+func identified(state string) change {
+	return func(s *apitest.State) {
+		id := &view.Identity{State: state, Joined: apitest.Now.Add(-time10), Expires: apitest.Now.AddDate(0, 3, 0)}
+		switch state {
+		case "revoked":
+			id.Revoked, id.RevokedBy = apitest.Now.Add(-time10), "uid:1000(alice)"
+		case "expired":
+			id.State, id.Expires = "joined", apitest.Now.Add(-time10)
+		}
+		s.Nodes[0].Identity = id
+	}
+}
+
 // TestCommands runs every command as a person does, for people and as JSON.
 func TestCommands(t *testing.T) {
 	good, next := "GOOD", "NEXT" // stand for files
@@ -115,6 +129,20 @@ func TestCommands(t *testing.T) {
 		{"nodes-empty", "nodes", empty},
 		{"node", "node node-2", nil},
 		{"node-misspelt", "node node2", nil},
+		{"node-joined", "node node-1", identified("joined")},
+		{"node-revoked", "node node-1", identified("revoked")},
+		{"node-expired", "node node-1", identified("expired")},
+		{"node-enrolled", "node node-9", func(s *apitest.State) {
+			s.Nodes = append(s.Nodes, view.Node{Node: "node-9", Identity: &view.Identity{State: "enrolled"}})
+		}},
+		{"node-enroll", "node enroll node-1", nil},
+		{"node-enroll-ttl", "node enroll node-1 --ttl 1h", nil},
+		{"node-enroll-no-door", "node enroll node-1", func(s *apitest.State) {
+			s.Fail = map[string]error{"Enroll": wire.New(wire.CodeNotSupported, "", "this controller has no door to join by; start it with --listen-tls")}
+		}},
+		{"node-enroll-nobody", "node enroll no/de", nil},
+		{"node-revoke", "node revoke node-1 --reason stolen", nil},
+		{"node-revoke-unknown", "node revoke node1", nil},
 		{"events", "events --limit 3", nil},
 		{"events-filtered", "events --node node-4 --type live", nil},
 		{"events-after", "events --after 9 --limit 2", nil},

@@ -160,8 +160,8 @@ func (a *app) printNodes(nodes []view.Node) {
 }
 
 func (a *app) node() *cobra.Command {
-	return &cobra.Command{
-		Use: "node ID", Short: "Show everything that is known of one node", Example: "  tandem node node-1", Args: want("ID"),
+	cmd := &cobra.Command{
+		Use: "node ID", Short: "Show everything that is known of one node, or let it in and cut it off", Example: "  tandem node node-1\n  tandem node enroll node-1", Args: want("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkNode(cmd, args[0]); err != nil {
 				return err
@@ -179,18 +179,27 @@ func (a *app) node() *cobra.Command {
 			})
 		},
 	}
+	cmd.AddCommand(a.enroll(), a.revoke())
+	return cmd
 }
 
 func (a *app) printNode(n view.Node) {
 	t := &table{}
 	t.add("Node", n.Node)
 	t.add("Type", cmp.Or(n.Type, "not reported yet"))
+	if n.FirstSeen.IsZero() {
+		a.identityRow(t, n.Identity)
+		t.add("Presence", "has not connected yet")
+		a.printTable(t)
+		return
+	}
 	up := cell{"online for " + a.age(n.Since), green}
 	if !n.Online {
 		up = cell{"offline for " + a.age(n.Since), yellow}
 	}
 	t.rows = append(t.rows, []cell{{text: "Presence"}, up})
 	t.add("First seen", a.ago(n.FirstSeen))
+	a.identityRow(t, n.Identity)
 	if i := n.Info; i != nil {
 		t.add("System", fmt.Sprintf("%s on %s, %d CPUs, %s RAM", i.OS, i.Arch, i.CPUs, size(i.RAM)))
 		for _, p := range i.Partitions {

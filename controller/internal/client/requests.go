@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -110,6 +111,28 @@ func (c *Client) Nodes(ctx context.Context) (api.Nodes, error) {
 // Node returns one node.
 func (c *Client) Node(ctx context.Context, node string) (view.Node, error) {
 	return call[view.Node](ctx, c, http.MethodGet, "/v1/nodes/"+url.PathEscape(node), nil, nil)
+}
+
+// Enroll makes a token for a node; ttl 0 leaves its life to the controller.
+func (c *Client) Enroll(ctx context.Context, node string, ttl time.Duration) (view.Enrolment, error) {
+	in := api.Enroll{}
+	if ttl > 0 {
+		in.TTL = unitconfig.FormatDuration(ttl)
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return view.Enrolment{}, fmt.Errorf("writing the request: %w", err)
+	}
+	return call[view.Enrolment](ctx, c, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/enroll", nil, body)
+}
+
+// Revoke ends all that a node has.
+func (c *Client) Revoke(ctx context.Context, node, reason string) (view.Node, error) {
+	body, err := json.Marshal(api.Revoke{Reason: reason})
+	if err != nil {
+		return view.Node{}, fmt.Errorf("writing the request: %w", err)
+	}
+	return call[view.Node](ctx, c, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/revoke", nil, body)
 }
 
 // Status returns the unit at a glance.

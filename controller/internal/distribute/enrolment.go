@@ -75,6 +75,9 @@ func (c *Core) Claimable(subject string) error {
 	return nil
 }
 
+// Keys are the keys that sign what the controller says.
+func (c *Core) Keys() []wire.Key { return []wire.Key{c.cfg.Signer.Key()} }
+
 // KnownCA is the fingerprint of the CA that the unit's nodes trust; "" while none has joined.
 // It is for the time before Run.
 func (c *Core) KnownCA() string { return c.fleet.CA() }
@@ -123,4 +126,12 @@ func (c *Core) Revoke(ctx context.Context, node, reason, who string) (view.Node,
 		return view.Node{}, err
 	}
 	return c.Node(ctx, node)
+}
+
+// JoinURL is where nodes join, "" if they cannot.
+func (c *Core) JoinURL() string {
+	if c.door == nil {
+		return ""
+	}
+	return c.door.URL
 }

@@ -282,7 +282,7 @@ func (s *State) revoke(now time.Time, ev Revoke) Decision {
 	sub := s.subjects[ev.Subject]
 	switch {
 	case sub == nil && !ev.Known:
-		return no(wire.CodeNotFound, "%s is not known", ev.Subject)
+		return no(wire.CodeNotFound, "%s is not known", strings.Replace(ev.Subject, "/", " ", 1))
 	case sub != nil && !sub.Revoked.IsZero() && !sub.pending(now):
 		return Decision{} // it is already
 	}

@@ -1,0 +1,319 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/broker/server"
+	"tandem.internal/controller/internal/ca"
+	"tandem.internal/controller/internal/distribute"
+	"tandem.internal/controller/internal/join"
+	"tandem.internal/shared/jointoken"
+	"tandem.internal/shared/wire"
+)
+
+// trust is the unit's CA and what stands behind it: the TLS listener of the broker and the door by
+// which nodes join. The zero value is a controller without TLS.
+type trust struct {
+	ca       *ca.CA
+	listener net.Listener // of the broker, with TLS; nil: none
+	door     *join.Door   // nil: none
+	doorstep net.Listener // of the door
+	access   *access
+}
+
+// openTrust makes the unit's CA, if anything is to be served with it, and listens.
+func (a *App) openTrust(deps Deps, undo *[]func() error) error {
+	a.trust.access = &access{core: a.core, shown: map[string]ca.Peer{}}
+	joinAt, err := a.cfg.joinAt()
+	if err != nil {
+		return err
+	}
+	if a.cfg.ListenTLS == "" && joinAt == "" && deps.TLSListener == nil && deps.JoinListener == nil {
+		return nil
+	}
+	c := ca.Config{Unit: a.cfg.Unit, Dir: a.cfg.StateDir, Now: deps.Now, Renew: a.cfg.NewCA, Steps: deps.Steps}
+	if c.Floor, err = a.core.Newest(); err != nil {
+		return err
+	}
+	if known := a.core.KnownCA(); known != "" {
+		if c.Known, err = fingerprint(known); err != nil {
+			return err
+		}
+	}
+	if a.trust.ca, err = ca.Open(c); err != nil {
+		return err
+	}
+	a.trust.access.ca = a.trust.ca
+	open := func(l net.Listener, flag, addr string) (net.Listener, error) {
+		if l == nil && addr != "" {
+			var err error
+			if l, err = listen(flag, addr); err != nil {
+				return nil, err
+			}
+		}
+		if l != nil {
+			*undo = append(*undo, func() error { return closed(l) })
+		}
+		return l, nil
+	}
+	raw, err := open(deps.TLSListener, "--listen-tls", a.cfg.ListenTLS)
+	if err != nil {
+		return err
+	}
+	hosts := a.cfg.hosts()
+	if raw != nil {
+		s, err := a.trust.ca.Server(hosts)
+		if err != nil {
+			return fmt.Errorf("--listen-tls: %w", err)
+		}
+		a.trust.listener = tls.NewListener(raw, s.Mutual())
+	}
+	if a.trust.doorstep, err = open(deps.JoinListener, "--join-listen", joinAt); err != nil || a.trust.doorstep == nil {
+		return err
+	}
+	broker := jointoken.Broker{URL: a.cfg.Broker}
+	if raw != nil {
+		broker = jointoken.Broker{URL: "tls://" + reached(hosts[0], raw), Name: jointoken.ServerName}
+	}
+	if !strings.HasPrefix(broker.URL, "tls://") {
+		return errors.New("--join-listen: nodes that join need a broker that they reach over TLS: --listen-tls, or a tls:// URL as --broker")
+	}
+	a.trust.door, err = join.New(join.Config{Unit: a.cfg.Unit, CA: a.trust.ca, Core: a.core, Hosts: hosts, Brokers: []jointoken.Broker{broker},
+		Keys: a.core.Keys, Life: a.cfg.CertificateLife, Log: deps.Log})
+	if err == nil {
+		a.core.SetDoor(distribute.Door{URL: "https://" + reached(hosts[0], a.trust.doorstep), CA: a.trust.ca.Fingerprint()})
+	}
+	return err
+}
+
+// close closes the door of a controller that never opened it.
+func (t *trust) close() error {
+	if t.doorstep == nil {
+		return nil
+	}
+	return closed(t.doorstep)
+}
+
+// closed closes a listener that may be closed already.
+func closed(l net.Listener) error {
+	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// reached is where others reach a listener: under the host, at the port that it really has.
+func reached(host string, l net.Listener) string {
+	if _, port, err := net.SplitHostPort(l.Addr().String()); err == nil {
+		return net.JoinHostPort(host, port)
+	}
+	return host
+}
+
+func fingerprint(text string) (*jointoken.Fingerprint, error) {
+	var fp jointoken.Fingerprint
+	b, err := hex.DecodeString(strings.TrimPrefix(text, wire.HashPrefix))
+	if err != nil || len(b) != len(fp) {
+		return nil, fmt.Errorf("journal: %.80q is not the fingerprint of a CA", text)
+	}
+	copy(fp[:], b)
+	return &fp, nil
+}
+
+// joinAt is the address of the join door: the one given, or the port after that of --listen-tls.
+func (c *Config) joinAt() (string, error) {
+	if c.JoinListen != "" || c.ListenTLS == "" {
+		return c.JoinListen, nil
+	}
+	host, port, err := net.SplitHostPort(c.ListenTLS)
+	if err != nil {
+		return "", fmt.Errorf("--listen-tls: %w", err)
+	}
+	n, err := net.LookupPort("tcp", port)
+	if err != nil || n == 65535 {
+		return "", fmt.Errorf("--listen-tls: there is no port after %q for the join door; give --join-listen", port)
+	}
+	if n > 0 {
+		n++
+	}
+	return net.JoinHostPort(host, fmt.Sprint(n)), nil
+}
+
+// hosts are the names and addresses under which nodes reach this machine, the preferred one first.
+func (c *Config) hosts() []string {
+	all := slices.Clone(c.Advertise)
+	for _, addr := range []string{c.ListenTLS, c.JoinListen} {
+		if host, _, err := net.SplitHostPort(addr); err == nil && host != "" {
+			if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
+				all = append(all, host)
+			}
+		}
+	}
+	if name, err := os.Hostname(); err == nil {
+		all = append(all, name)
+	}
+	all = append(all, "localhost", "127.0.0.1", "::1")
+	var good []string
+	for _, h := range all {
+		plain := !strings.ContainsFunc(h, func(r rune) bool { return r <= ' ' || r > '~' })
+		if plain && h != "" && !slices.Contains(good, h) {
+			good = append(good, h)
+		}
+	}
+	return good
+}
+
+// plainListen is where the broker serves without TLS; "": nowhere.
+func (c *Config) plainListen() string {
+	if c.Listen == "" && c.ListenTLS == "" {
+		return defaultListen
+	}
+	return c.Listen
+}
+
+// exposed says in words which doors other machines reach without TLS.
+func (c *Config) exposed() []string {
+	var all []string
+	if at := c.plainListen(); c.Broker == "" && at != "" && loopback(at) != nil {
+		all = append(all, "the broker serves "+at+" WITHOUT TLS (--insecure-listen): anybody on that network can read everything and pose as any node that has not joined; use --listen-tls")
+	}
+	if c.HTTP != "" && loopback(c.HTTP) != nil {
+		all = append(all, "the HTTP API serves "+c.HTTP+" WITHOUT TLS (--insecure-listen): tokens can be read on that network")
+	}
+	if at, ok := strings.CutPrefix(c.Broker, "tcp://"); ok && loopback(at) != nil {
+		all = append(all, "the broker at "+c.Broker+" is reached WITHOUT TLS: anybody on that network can read everything and pose as any node")
+	}
+	return all
+}
+
+// lastYear is when the end of the CA is told.
+const lastYear = 365 * 24 * time.Hour
+
+// trouble is what an operator should know about the doors.
+func (a *App) trouble() []string {
+	all := a.cfg.exposed()
+	if c := a.trust.ca; c != nil {
+		if left := c.Expires().Sub(c.Now()); left < lastYear {
+			all = append(all, fmt.Sprintf("the unit's CA ends on %s; every node has to join a new one before then", c.Expires().Format(time.DateOnly)))
+		}
+	}
+	return all
+}
+
+// access decides whom the embedded broker takes a client for.
+type access struct {
+	core *distribute.Core
+	ca   *ca.CA // nil without TLS
+
+	mu    sync.Mutex
+	shown map[string]ca.Peer // the certificate of each one's newest connection, by client ID
+}
+
+// verify returns whom a client's certificate proves it to be.
+func (x *access) verify(c server.ConnectInfo) (string, error) {
+	if c.TLS == nil {
+		return "", x.core.Claimable(c.Username)
+	}
+	p, err := x.ca.PeerOf(c.TLS)
+	if err != nil {
+		return "", err
+	}
+	if err := x.core.Certified(p.Subject, p.Serial); err != nil {
+		if node, ok := strings.CutPrefix(p.Subject, "node/"); ok {
+			x.core.Misbehaved(node, "", wire.New(wire.CodeNotAllowed, "", fmt.Sprintf("refused at the broker, from %v: %v", c.Remote, err)))
+		}
+		return "", err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.shown[p.Subject] = p
+	return p.Subject, nil
+}
+
+// overdue says why a client's session has to end; "": it may stay.
+func (x *access) overdue(p ca.Peer) string {
+	if err := x.core.Certified(p.Subject, p.Serial); err != nil {
+		return err.Error()
+	}
+	if x.ca.Now().After(p.Expires) {
+		return "its certificate has expired"
+	}
+	return ""
+}
+
+// recheck looks again at a client that has just connected: between its authentication and its
+// session it may have been revoked.
+func (x *access) recheck(id string) (why string) {
+	x.mu.Lock()
+	p, ok := x.shown[id]
+	x.mu.Unlock()
+	if !ok {
+		return ""
+	}
+	return x.overdue(p)
+}
+
+// sweep returns those whose certificate does not count any more, and why.
+func (x *access) sweep() map[string]string {
+	x.mu.Lock()
+	all := make([]ca.Peer, 0, len(x.shown))
+	for _, p := range x.shown {
+		all = append(all, p)
+	}
+	x.mu.Unlock()
+	late := map[string]string{}
+	for _, p := range all {
+		if why := x.overdue(p); why != "" {
+			late[p.Subject] = why
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for id := range late {
+		delete(x.shown, id)
+	}
+	return late
+}
+
+// sweepEvery is how soon a session ends after its certificate has.
+const sweepEvery = time.Minute
+
+// guard ends sessions whose certificate has expired meanwhile, and those that a revocation missed.
+func (a *App) guard(ctx context.Context) error {
+	t := time.NewTicker(sweepEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+			for id, why := range a.trust.access.sweep() {
+				a.log.Info("ending a session", zap.String("client", id), zap.String("why", why))
+				a.broker.Disconnect(id, why)
+			}
+		}
+	}
+}
+
+// TLSAddr is where the embedded broker serves with TLS, nil if it does not.
+func (a *App) TLSAddr() net.Addr {
+	if a.trust.listener == nil {
+		return nil
+	}
+	return a.trust.listener.Addr()
+}
+
+// JoinURL is where nodes join, "" if they cannot.
+func (a *App) JoinURL() string { return a.core.JoinURL() }

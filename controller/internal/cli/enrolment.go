@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/view"
+)
+
+func (a *app) enroll() *cobra.Command {
+	var ttl duration
+	cmd := &cobra.Command{
+		Use: "enroll NODE", Short: "Make a token with which a node joins the unit, once",
+		Example: "  tandem node enroll node-1\n  tandem node enroll node-1 --ttl 1h --json", Args: want("NODE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkNode(cmd, args[0]); err != nil {
+				return err
+			}
+			return a.with(func(c *client.Client) error {
+				e, err := c.Enroll(cmd.Context(), args[0], time.Duration(ttl))
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(e)
+				}
+				a.print("%s may join %s, once; whoever has the token is %s. On the node:\n\n", e.Node, a.until(e.Expires), e.Node)
+				a.print("  tandem-node join --controller %s --token %s\n", clean(e.Controller), clean(e.Token))
+				return nil
+			})
+		},
+	}
+	cmd.Flags().Var(&ttl, "ttl", "how long the token counts, up to 30 days (default 24h)")
+	return cmd
+}
+
+func (a *app) revoke() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "revoke NODE", Short: "Cut a node off: its session, its certificates and its open tokens end at once",
+		Example: "  tandem node revoke node-1 --reason \"stolen\"", Args: want("NODE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkNode(cmd, args[0]); err != nil {
+				return err
+			}
+			return a.with(func(c *client.Client) error {
+				n, err := c.Revoke(cmd.Context(), args[0], reason)
+				if err != nil {
+					return a.didYouMean(cmd.Context(), c, args[0], err)
+				}
+				if a.json {
+					return a.printJSON(n)
+				}
+				a.print("%s is revoked: nothing that it has counts any more. To let it in again: tandem node enroll %s\n", clean(n.Node), clean(n.Node))
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the journal")
+	return cmd
+}
+
+// identityRow says how a node stands with the unit's CA.
+func (a *app) identityRow(t *table, id *view.Identity) {
+	if id == nil {
+		return
+	}
+	c := cell{text: id.State}
+	switch id.State {
+	case "joined":
+		c.text = "joined " + a.ago(id.Joined) + ", certificate until " + a.clock(id.Expires)
+		c.colour = green
+		if id.Expires.Before(a.Now()) {
+			c.text, c.colour = "certificate expired "+a.ago(id.Expires)+"; it has to join again", red
+		}
+	case "revoked":
+		c.text, c.colour = "revoked "+a.ago(id.Revoked), red
+		if id.RevokedBy != "" {
+			c.text += " by " + id.RevokedBy
+		}
+	case "enrolled":
+		c.text, c.colour = "enrolled, has not joined yet", yellow
+	}
+	t.rows = append(t.rows, []cell{{text: "Identity"}, c})
+}
