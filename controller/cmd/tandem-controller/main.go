@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 
 	"tandem.internal/controller/app"
 	"tandem.internal/shared/settings"
@@ -34,6 +35,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	defer log.Sync() //nolint:errcheck // standard error cannot always be synced, and nothing is left to say
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(app.GCPercent)
+	}
 	a, err := app.New(cfg, app.Deps{Log: log})
 	if err == nil {
 		err = a.Run(ctx)

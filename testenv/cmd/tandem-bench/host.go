@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"tandem.internal/broker/server"
+	"tandem.internal/controller/app"
 )
 
 // unitName is the unit of every host here.
@@ -227,6 +228,9 @@ func child(raw string) error {
 			return err
 		}
 		return out.Encode(r)
+	}
+	if cfg.Role == "product" && os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(app.GCPercent) // as tandem-controller does
 	}
 	r, err := newRole(cfg, nil)
 	if err != nil {
