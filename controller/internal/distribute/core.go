@@ -288,8 +288,15 @@ func (c *Core) commit() {
 		effects := append([]fleet.Effect(nil), c.out.Effects...)
 		wrote := len(c.out.Records) > 0
 		c.out.Reset()
+		for _, e := range effects { // documents need not wait for the readable copy's way to the disk
+			if _, ok := e.(fleet.Publish); ok {
+				c.run(e)
+			}
+		}
 		for _, e := range effects {
-			c.run(e)
+			if _, ok := e.(fleet.Publish); !ok {
+				c.run(e)
+			}
 		}
 		if wrote {
 			c.announce()
