@@ -175,7 +175,7 @@ func (a *App) embed(deps Deps) (link.Link, error) {
 		listeners = append(slices.Clip(listeners), l)
 	}
 	b, err := server.New(server.Config{
-		Unit: a.cfg.Unit, Listeners: listeners, Log: deps.Log, Limits: deps.BrokerLimits, OnEvent: a.brokerEvent, Verify: a.trust.access.verify,
+		Unit: a.cfg.Unit, Listeners: listeners, Log: deps.Log, Limits: deps.BrokerLimits, OnEvent: a.brokerEvent, Passwords: a.cfg.Passwords, Verify: a.trust.access.verify,
 	})
 	if err != nil {
 		for _, l := range listeners {

@@ -28,6 +28,8 @@ type Config struct {
 	CertificateLife time.Duration `name:"certificate-life" default:"2160h" help:"how long the certificate of a node counts; it is renewed after two thirds of that, so a node may be away for a third of it at least"`
 	NewCA           bool          `name:"new-ca" help:"make a new CA although the unit's is lost, or take over another; every node has to join again"`
 
+	Passwords map[string]string `name:"passwords" secret:"true" help:"passwords at the embedded broker by user name: cloud/NAME and operator/NAME need one (the cloud side submits on inbox/config), node/ID may have one; better given in the file, or as TANDEM_PASSWORDS, than on the command line"`
+
 	Broker       string `name:"broker" help:"URL of a broker to use instead of the embedded one, such as tcp://10.0.0.5:1883"`
 	BrokerUser   string `name:"broker-user" default:"controller" help:"user name at --broker"`
 	BrokerClient string `name:"broker-client-id" default:"controller" help:"client ID at --broker; units that share a broker need one each"`

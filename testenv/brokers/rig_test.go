@@ -67,7 +67,7 @@ func (r *rig) startController() {
 		BrokerSecret: password, ReportJitter: 100 * time.Millisecond, CheckTimeout: 2 * time.Second, ReportGrace: 500 * time.Millisecond,
 	}
 	if r.is.embedded {
-		cfg.Listen = r.b.address()
+		cfg.Listen, cfg.Passwords = r.b.address(), map[string]string{"cloud/c1": password}
 	} else {
 		cfg.Broker = "tcp://" + r.b.address()
 	}

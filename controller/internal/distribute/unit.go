@@ -2,6 +2,7 @@ package distribute
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -275,6 +276,10 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 			s.Trouble = append(s.Trouble, "the readable copy of the unit configuration cannot be written: "+c.copyErr.Error())
 		}
 	})
+	if w, ok := errors.AsType[*wire.Error](err); ok && w.Code == wire.CodeStorage {
+		// This is when somebody looks: what is known without the journal is shown.
+		s.Trouble, err = append(s.Trouble, w.Message), nil
+	}
 	if e := s.Config.Error; e != nil {
 		s.Trouble = append(s.Trouble, "the unit configuration is failed: "+e.Error())
 	}
