@@ -230,7 +230,8 @@ func (n *node) publish(c *conn, pk *packets.Packet) error {
 	}
 	id, err := c.send(pk.PacketID, out...)
 	if status || n.f.cfg.Echo > 0 {
-		n.status, n.news = id, news
+		n.news = news || n.status != 0 && n.news // a report that says the same again takes its place
+		n.status = id
 	}
 	return err
 }
