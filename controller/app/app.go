@@ -199,7 +199,7 @@ func (a *App) dial(deps Deps) (link.Link, error) {
 	}
 	backoff := deps.Backoff
 	if backoff == (link.Backoff{}) {
-		backoff.Max = 5 * time.Second // one controller: a quick return matters more than a storm of one
+		backoff.Max = time.Second // one controller: a quick return matters more than a storm of one
 	}
 	return link.Dial(link.Config{
 		Broker: a.cfg.Broker, OpenConn: deps.OpenConn, ClientID: cmp.Or(a.cfg.BrokerClient, "controller"), Username: a.cfg.BrokerUser, Password: a.cfg.BrokerSecret,
