@@ -41,6 +41,7 @@ func (c *Core) message(m link.Message) {
 
 func (c *Core) hear(t *topic.Topic, m link.Message) {
 	ev, err := decode(t, m.Payload)
+	ev.Retained = m.Retained
 	if err != nil {
 		c.queue.put(item{event: fleet.Bad{Node: t.Node, Topic: m.Topic, Err: err}}, nil)
 		return

@@ -36,6 +36,7 @@ type outbox struct {
 	over    context.CancelFunc // ends the work of the session
 	ctx     context.Context
 	echoed  chan struct{} // closed when the broker has sent the beacon back
+	finds   int           // retained documents that came
 }
 
 type slotKey struct {

@@ -47,6 +47,10 @@ func (o *outbox) compare(ctx context.Context) error {
 // published once more.
 const echoWait = 2 * time.Second
 
+// quietWait is after how long without a retained document no more are expected: behind ten thousand
+// nodes that come back at once the beacon may be late, or lost with what the broker had no room for.
+const quietWait = 300 * time.Millisecond
+
 // shardsAtOnce is how many shards are subscribed to together: few enough that what they retain does
 // not burst a broker's queue, enough that a slow link is not crossed 256 times.
 const shardsAtOnce = 16
@@ -68,13 +72,33 @@ func (o *outbox) collect(ctx context.Context, l link.Subscriber) error {
 	if err := o.sendPlain(ctx, []link.Publication{o.beacon(true)}); err != nil {
 		return err
 	}
-	select {
-	case <-echo:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(echoWait):
+	if err := o.settle(ctx, echo); err != nil {
+		return err
 	}
 	return l.Unsubscribe(ctx, filters...)
+}
+
+// settle waits until what the broker retains has come.
+func (o *outbox) settle(ctx context.Context, echo <-chan struct{}) error {
+	over := time.After(echoWait)
+	for before := -1; ; {
+		o.mu.Lock()
+		now := o.finds
+		o.mu.Unlock()
+		if now == before {
+			return nil
+		}
+		before = now
+		select {
+		case <-echo:
+			return nil
+		case <-over:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(quietWait):
+		}
+	}
 }
 
 // found compares a retained document with what should be there.
@@ -82,6 +106,7 @@ func (o *outbox) found(node string, kind wire.Kind, payload []byte) {
 	d, err := wire.Decode[wire.Desired](payload)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.finds++
 	s := o.slots[slotKey{node, kind}]
 	switch {
 	case s != nil && s.doc != nil:

@@ -147,6 +147,7 @@ func (f *Fleet) apply(r *record.Record, data any) {
 			if n.Up && !d.Online {
 				n.Up, n.Since = false, r.At
 			}
+			n.spoke = n.spoke && d.Online
 			f.review(n, r.At)
 		}
 	case enrol.Data:

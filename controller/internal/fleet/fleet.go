@@ -116,6 +116,7 @@ type Node struct {
 	gap        gap       // events that came before their turn
 	gone       ended     // the newest session that has said its goodbye
 	reissued   time.Time // when it last knew more than was issued to it
+	spoke      bool      // it was heard, though it is not known to be online: its live message may be lost
 	retries    int       // questions asked since the node was last in step
 	slot       int       // place in the agenda, -1 if none
 	due        time.Time

@@ -14,6 +14,7 @@ import (
 type Heard struct {
 	Node     string
 	Raw      []byte // as it came; kept in the journal
+	Retained bool   // the broker had kept it: it may be old
 	Reported *wire.Reported
 	Info     *wire.NodeInfo // the decoded detail, with a Reported of kind info
 	Live     *wire.Live
@@ -81,6 +82,7 @@ func (s *step) heard(h *Heard) {
 	switch {
 	case h.Reported != nil:
 		s.heardReport(h)
+		s.noticed(h)
 	case h.Live != nil:
 		s.heardLive(h)
 	case h.Event != nil:
@@ -216,6 +218,7 @@ type ended struct {
 
 func (f *Fleet) applyLive(at time.Time, l *wire.Live) {
 	n := f.node(l.Node, at)
+	n.spoke = false
 	if n.Up != l.Up {
 		n.Up, n.Since = l.Up, at
 	}

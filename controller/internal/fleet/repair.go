@@ -28,6 +28,8 @@ func (d needs) any() bool { return d.report || d.events || d.confirm }
 func (f *Fleet) needs(n *Node) needs {
 	d := needs{grace: f.opt.ReportGrace}
 	if !n.Up {
+		d.report = n.spoke && !f.limiter.holds(n.Name)
+		d.grace /= 4 // nodes say live first: it is late already
 		return d
 	}
 	patient := n.Info != nil
@@ -79,6 +81,18 @@ func (f *Fleet) pause(n *Node, grace time.Duration) time.Duration {
 	return p + p/512*time.Duration(crc32.ChecksumIEEE([]byte(n.Name))%256)
 }
 
+// maxCalls is how often a node that was heard, but is not known to be online, is asked whether it is.
+const maxCalls = 3
+
+// noticed remembers that a node said something just now, although it is not known to be online: a
+// broker that is overrun drops live messages like any other, and the next beat is a minute away.
+func (s *step) noticed(h *Heard) {
+	if n := s.nodes[h.Node]; n != nil && !n.Up && !h.Retained && !n.spoke {
+		n.spoke = true
+		s.review(n, s.now)
+	}
+}
+
 // tick does what is due: the end of a check, the end of a trial, questions to nodes.
 func (s *step) tick() {
 	if p := s.pending; p != nil && !s.now.Before(p.deadline) {
@@ -95,6 +109,7 @@ func (s *step) tick() {
 			continue
 		}
 		n.retries++
+		n.spoke = n.spoke && n.retries < maxCalls
 		s.agenda.set(n, s.now.Add(s.pause(n, d.grace)))
 		if d.report {
 			report = append(report, n.Name)
