@@ -141,7 +141,10 @@ func (a *App) coreConfig(deps Deps, journalPath string, key ed25519.PrivateKey, 
 		},
 	}
 	if !external {
-		c.Broker.Address = cmp.Or(a.cfg.ListenTLS, a.cfg.plainListen())
+		c.Broker.Address = a.cfg.plainListen()
+		if a.cfg.ListenTLS != "" {
+			c.Broker.Address = "tls://" + a.cfg.ListenTLS
+		}
 		c.Cut = func(subject, why string) {
 			if a.broker != nil {
 				a.broker.Disconnect(subject, why)

@@ -103,8 +103,8 @@ func (c *Config) mistake() error {
 	if c.ListenTLS != "" && c.Broker != "" {
 		return errors.New("--listen-tls: the embedded broker is not used with --broker")
 	}
-	if c.CertificateLife != 0 && c.CertificateLife < time.Minute {
-		return errors.New("--certificate-life: at least a minute")
+	if c.CertificateLife != 0 && c.CertificateLife < 10*time.Minute {
+		return errors.New("--certificate-life: at least ten minutes")
 	}
 	_, err := c.joinAt()
 	return err

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/configfile"
+	"tandem.internal/nodeagent/internal/identity"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/report"
 	"tandem.internal/nodeagent/internal/store"
@@ -43,6 +45,7 @@ type Agent struct {
 	boot   string
 	began  time.Time
 	store  *store.Store
+	keeper *identity.Keeper // nil: this node has not joined
 	link   link.Link
 	sender *report.Sender
 
@@ -91,42 +94,50 @@ type result struct {
 // New opens the state directory and makes an agent that is ready to run. The error is a
 // *UsageError for a mistake in cfg.
 func New(cfg Config, deps Deps) (*Agent, error) {
-	cfg, err := cfg.complete()
-	if err != nil {
-		return nil, err
+	if cfg.StateDir == "" {
+		return nil, &UsageError{"state-dir", "required"}
 	}
-	provisioned, err := cfg.unitKey()
-	if err != nil {
-		return nil, err
-	}
-	deps = deps.withDefaults()
 	dir, err := filepath.Abs(cfg.StateDir)
 	if err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("state directory: %w", err)
+	deps = deps.withDefaults()
+	a := &Agent{cfg: cfg, deps: deps, log: deps.Log, in: make(chan any, 16), closed: make(chan struct{}), results: make(chan result),
+		kinds: map[wire.Kind]*kind{}, info: &kind{name: wire.KindInfo}, held: map[wire.Kind]message{},
+		throttle: map[string]inbox.Throttle{}, answers: newAnswers()}
+	if err := a.identify(dir); err != nil {
+		return nil, err
 	}
-	st, err := store.Open(store.Config{Path: filepath.Join(dir, StateFile), Unit: cfg.Unit, Node: cfg.Node,
-		EventLimit: cfg.EventLimit, Faults: deps.StoreFaults})
+	if a.cfg, err = a.cfg.complete(); err != nil {
+		return nil, err
+	}
+	provisioned, err := a.cfg.unitKey()
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, deps: deps, log: deps.Log, id: cfg.identity(), topics: topic.ForNode(cfg.Unit, cfg.Node),
-		store: st, in: make(chan any, 16), closed: make(chan struct{}), results: make(chan result),
-		kinds: map[wire.Kind]*kind{}, info: &kind{name: wire.KindInfo}, held: map[wire.Kind]message{},
-		throttle: map[string]inbox.Throttle{}, answers: newAnswers(), sent: st.NewestEvent()}
-	if err := a.load(dir); err != nil {
-		return nil, errors.Join(err, st.Close())
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	if provisioned != nil && !sameKeys(a.trust, provisioned) {
+	a.id, a.topics = a.cfg.identity(), topic.ForNode(a.cfg.Unit, a.cfg.Node)
+	a.store, err = store.Open(store.Config{Path: filepath.Join(dir, StateFile), Unit: a.id.Unit, Node: a.id.Node,
+		EventLimit: a.cfg.EventLimit, Faults: deps.StoreFaults})
+	if err != nil {
+		return nil, err
+	}
+	a.sent = a.store.NewestEvent()
+	if err := a.load(dir); err != nil {
+		return nil, errors.Join(err, a.store.Close())
+	}
+	if provisioned == nil {
+		a.learnKeys()
+	} else if !sameKeys(a.trust, provisioned) {
 		a.trust.Keys = provisioned
 		a.unsaved = true
 	}
 	a.sender = report.New(a.log, a.sent)
 	a.link, err = deps.NewLink(a.linkConfig(), ears{a})
 	if err != nil {
-		return nil, errors.Join(&UsageError{"broker", err.Error()}, st.Close())
+		return nil, errors.Join(&UsageError{"broker", err.Error()}, a.store.Close())
 	}
 	return a, nil
 }
@@ -179,8 +190,12 @@ func (a *Agent) linkConfig() link.Config {
 		l := wire.Live{V: wire.Version, Node: a.id.Node, Boot: a.boot, Session: session}
 		return link.Publication{Topic: a.topics.Live(), Payload: wire.Encode(&l), Retain: true}
 	}
+	var conf *tls.Config // the system's authorities
+	if a.keeper != nil {
+		conf = a.keeper.TLS(a.keeper.Current().Brokers[0].Name)
+	}
 	return link.Config{
-		Broker: a.cfg.Broker, ClientID: me, Username: me, Password: a.cfg.Password, OpenConn: a.deps.OpenConn,
+		TLS: conf, Broker: a.cfg.Broker, ClientID: me, Username: me, Password: a.cfg.Password, OpenConn: a.deps.OpenConn,
 		Filters:      []string{topic.ForController(a.id.Unit), a.topics.DesiredFilter(), a.topics.Request()},
 		SubscribeQoS: a.cfg.qos(),
 		Will:         func(session uint64) *link.Publication { p := live(session); return &p },
@@ -198,8 +213,12 @@ func (a *Agent) Run(ctx context.Context) error {
 	sendCtx, hush := context.WithCancel(context.WithoutCancel(ctx))
 	a.work = workCtx
 
-	var sending sync.WaitGroup
+	var sending, keeping sync.WaitGroup
 	sending.Go(func() { a.sender.Run(sendCtx, a.link) })
+	keepCtx, forget := context.WithCancel(context.WithoutCancel(ctx))
+	if a.keeper != nil {
+		keeping.Go(func() { a.keeper.Run(keepCtx) })
+	}
 	road := make(chan error, 1)
 	a.begin()
 	go func() { road <- a.link.Run(roadCtx) }()
@@ -207,6 +226,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	left, linkErr := a.loop(ctx, road)
 	a.stopping()
 	close(a.closed)
+	forget()
+	keeping.Wait()
 	stop()
 	a.workers.Wait()
 	hush()
@@ -228,9 +249,13 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) begin() {
 	a.log.Info("node agent started", zap.String("unit", a.id.Unit), zap.String("node", a.id.Node),
 		zap.String("type", a.cfg.Type), zap.String("boot", a.boot), zap.String("broker", a.cfg.Broker))
+	if a.exposed() {
+		a.log.Warn("INSECURE: the broker is reached over a network WITHOUT TLS; whoever is on it can read everything and pose as this node. Join the unit: tandem-node join", zap.String("broker", a.cfg.Broker))
+	}
 	if a.unsaved {
 		a.commit(store.Batch{Trust: &a.trust})
 	}
+	a.keysLearned()
 	for _, name := range slices.Sorted(maps.Keys(a.kinds)) {
 		a.step(a.kinds[name], inbox.Started{})
 	}

@@ -27,12 +27,13 @@ import (
 // Config is the agent's configuration, as package settings reads it. New completes a Config that
 // was not read by it: zero times and limits mean their defaults.
 type Config struct {
-	Unit     string `name:"unit" help:"unit that this node belongs to (required)"`
-	Node     string `name:"node" help:"ID of this node; empty: the host name"`
-	Type     string `name:"type" help:"node type, nodeGroupSubject.codename in unit configurations (required)"`
-	Broker   string `name:"broker" default:"tcp://127.0.0.1:1883" help:"MQTT broker: tcp://, tls:// or unix:// URL"`
-	Password string `name:"password" secret:"true" help:"password at the broker; the user name is node/ID"`
-	StateDir string `name:"state-dir" default:"/var/lib/tandem-node" help:"directory for config.json and the agent's own state; made if missing"`
+	Unit       string `name:"unit" help:"unit that this node belongs to (required, unless it has joined one)"`
+	Node       string `name:"node" help:"ID of this node; empty: the one that it has joined as, or the host name"`
+	Type       string `name:"type" help:"node type, nodeGroupSubject.codename in unit configurations (required)"`
+	Broker     string `name:"broker" help:"MQTT broker: tcp://, tls:// or unix:// URL; empty: the one that the controller named when this node joined, else tcp://127.0.0.1:1883"`
+	Password   string `name:"password" secret:"true" help:"password at the broker; the user name is node/ID"`
+	Controller string `name:"controller" help:"the controller's join door, https://HOST:PORT, if it is not where this node has joined any more: certificates are renewed there"`
+	StateDir   string `name:"state-dir" default:"/var/lib/tandem-node" help:"directory for config.json and the agent's own state; made if missing"`
 
 	OnApply        string        `name:"on-apply" help:"command to run when config.json has changed: words separated by white space, no shell and no quoting. It finds TANDEM_MODE (apply, try, rollback, repair), TANDEM_CONFIG_FILE, TANDEM_VERSION and TANDEM_PREVIOUS_VERSION in its environment, and succeeds with exit status 0"`
 	OnApplyTimeout time.Duration `name:"on-apply-timeout" default:"30s" help:"time limit of the on-apply command; past it the command's process group is killed"`
@@ -56,15 +57,20 @@ func NewConfig(unit, node, nodeType, stateDir string) Config {
 
 // Usage opens the help of tandem-node.
 func (*Config) Usage() string {
-	return `Usage: tandem-node --unit UNIT --type TYPE [flags]
+	return `Usage: tandem-node join --controller URL --token TOKEN
+       tandem-node --type TYPE [flags]
        tandem-node version
 
 Keeps this node on the configuration that the unit's controller wants: receives it over MQTT,
 checks it, writes it to config.json, runs the on-apply command, and reports what runs. Works on
 with the last good configuration for as long as no controller can be reached.
 
+A node that has joined its unit ("tandem-node join --help") knows by that what the unit is, who
+the node is and where the broker is; what it hears and says goes over TLS. Without, --unit says
+which one, and the broker has to be on this machine, or its network trusted.
+
 Example:
-  tandem-node --unit u1 --node n1 --type mainType --state-dir /var/lib/tandem-node \
+  tandem-node --type mainType --state-dir /var/lib/tandem-node \
       --partition services=/var/services --on-apply "/usr/bin/systemctl reload services"
 `
 }
@@ -81,7 +87,7 @@ func (c Config) complete() (Config, error) {
 	}
 	const names = "letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
 	if c.Unit == "" {
-		return bad("unit", "required: the unit that this node belongs to")
+		return bad("unit", "required: the unit that this node belongs to; or join one: tandem-node join")
 	}
 	if !topic.ValidName(c.Unit) {
 		return bad("unit", "%.80q is not a unit name: %s", c.Unit, names)
@@ -133,6 +139,9 @@ func (c Config) complete() (Config, error) {
 	}
 	return c, nil
 }
+
+// defaultBroker is on this machine.
+const defaultBroker = "tcp://127.0.0.1:1883"
 
 // unitKey reads the provisioned key, if there is one.
 func (c Config) unitKey() (seal.Trust, error) {

@@ -32,7 +32,9 @@ type Deps struct {
 	NewLink func(cfg link.Config, h link.Handler) (link.Link, error)
 	// OpenConn opens the connection below MQTT; nil means to dial the broker.
 	OpenConn func(ctx context.Context) (net.Conn, error)
-	// Steps is a fault seam around each step of writing config.json; nil means none.
+	// Dial opens connections to the controller's join door; nil means the network.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Steps is a fault seam around each step of writing config.json and the identity; nil means none.
 	Steps durable.Steps
 	// StoreFaults is a fault seam around each commit of the store; nil means none.
 	StoreFaults func(Point) error

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/identity"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/shared/topic"
@@ -37,6 +38,8 @@ func (a *Agent) hear(what any) {
 		}
 	case message:
 		a.receive(m)
+	case identity.Event:
+		a.certificate(m)
 	}
 }
 
@@ -127,6 +130,7 @@ func (a *Agent) beacon(m message) {
 		return
 	}
 	a.trust = trust
+	a.signedTime(m.payload)
 	var events []wire.Event
 	if h.Pinned {
 		if ev, ok := a.event(inbox.EventKeyPinned, nil, keysDetail(trust)); ok {

@@ -62,8 +62,9 @@ var ports struct {
 	given map[int]bool
 }
 
-// Port is a free TCP port on loopback, outside the range from which the system takes ports for
-// outgoing connections, and given to nobody else in this program.
+// Port is a free TCP port on loopback, and the one after it is free as well. They lie outside the
+// range from which the system takes ports for outgoing connections, and are given to nobody else in
+// this program.
 func Port(t testing.TB) int {
 	t.Helper()
 	ports.Lock()
@@ -72,22 +73,29 @@ func Port(t testing.TB) int {
 		ports.given = map[int]bool{}
 	}
 	for range 1000 {
-		port := 18000 + rand.IntN(14000)
+		port := 18000 + 2*rand.IntN(7000)
 		if ports.given[port] {
 			continue
 		}
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-		if err != nil {
-			continue
+		if free(t, port) && free(t, port+1) {
+			ports.given[port] = true
+			return port
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		ports.given[port] = true
-		return port
 	}
 	t.Fatal("no free port")
 	return 0
+}
+
+func free(t testing.TB, port int) bool {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+	if err != nil {
+		return false
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return true
 }
 
 // Unit is a unit of real processes: one controller and nodes, each started by the test.

@@ -42,7 +42,7 @@ const (
 	Life       = 3652 * 24 * time.Hour // of the CA: ten years
 	NodeLife   = 90 * 24 * time.Hour   // of what Issue makes, unless the caller says otherwise
 	serverLife = 30 * 24 * time.Hour   // of the controller's own, which live in memory only
-	skew       = time.Hour             // certificates begin this much early, for clocks that are late
+	skew       = time.Hour             // certificates begin this much early at most, for clocks that are late
 )
 
 // written is when this program was written: a clock that says less is wrong.

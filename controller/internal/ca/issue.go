@@ -81,7 +81,7 @@ func newSerial() (*big.Int, error) {
 // outlast the CA.
 func (c *CA) Validity(life time.Duration) (from, until time.Time) {
 	now := c.now().Truncate(time.Second).UTC()
-	from, until = now.Add(-skew), now.Add(life)
+	from, until = now.Add(-min(skew, life/20)), now.Add(life)
 	if from.Before(c.cert.NotBefore) {
 		from = c.cert.NotBefore
 	}

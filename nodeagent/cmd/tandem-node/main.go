@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -36,6 +37,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && args[0] == "version" {
 		args = []string{"--version"}
 	}
+	if len(args) > 0 && args[0] == "join" {
+		return join(ctx, args[1:], stdout, fail)
+	}
 	var cfg app.Config
 	rest, err := settings.Load("tandem-node", &cfg, args, os.LookupEnv, stdout)
 	if errors.Is(err, settings.ErrPrinted) {
@@ -63,6 +67,33 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err := agent.Run(ctx); err != nil {
 		log.Error("node agent failed", zap.Error(err))
 		return exitError
+	}
+	return exitOK
+}
+
+// join makes the node part of a unit.
+func join(ctx context.Context, args []string, stdout io.Writer, fail func(int, error) int) int {
+	var cfg app.JoinConfig
+	rest, err := settings.Load("tandem-node join", &cfg, args, os.LookupEnv, stdout)
+	if errors.Is(err, settings.ErrPrinted) {
+		return exitOK
+	}
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("join takes no argument besides flags, and one is given; --help shows the usage")
+	}
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	j, err := app.Join(ctx, cfg, app.JoinDeps{In: os.Stdin})
+	if usage := (*app.UsageError)(nil); errors.As(err, &usage) {
+		return fail(exitUsage, err)
+	}
+	if err != nil {
+		return fail(exitError, err)
+	}
+	if _, err := fmt.Fprintf(stdout, "this is now node %s of unit %s; its certificate counts until %s and renews itself (kept in %s)\n",
+		j.Node, j.Unit, j.Expires.Format(time.DateOnly), j.Dir); err != nil {
+		return fail(exitError, err)
 	}
 	return exitOK
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 )
 
+// token is one for node n1; its secret is all zeros.
+const token = "tdm1.AQJuMQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAKcDcGs"
+
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -34,6 +37,14 @@ func TestRun(t *testing.T) {
 		{"--unit u1 --type t --node n1 --broker ftp://x --state-dir " + dir, 2, "", "--broker: "},
 		{"--unit u1 --type t --node n1 --state-dir " + file, 1, "", "state directory: "},
 		{"--unit u1 --type t --node n1 --log-level error --broker tcp://127.0.0.1:1 --state-dir " + dir, 0, "", ""},
+		{"join", 2, "", "--controller: required"},
+		{"join --help", 0, "--token", ""},
+		{"join --controller http://gateway --token " + token, 2, "", "https://HOST:PORT"},
+		{"join --controller gateway:1 --token secret", 2, "", "not a whole join token"},
+		{"join --controller gateway:1 --token " + token[:30], 2, "", "not a whole join token"},
+		{"join --controller gateway:1 " + token, 2, "", "no argument"},
+		{"join --controller 127.0.0.1:1 --state-dir " + file + " --token " + token, 1, "", "identity: "},
+		{"join --controller 127.0.0.1:1 --state-dir " + dir + " --token " + token, 1, "", "cannot reach the controller"},
 		{"--unit u1 --type t --node n2 --state-dir " + dir, 1, "", `belongs to node "n1"`},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -41,6 +52,9 @@ func TestRun(t *testing.T) {
 			status := run(ended, strings.Fields(c.args), &stdout, &stderr)
 			if status != c.status || !strings.Contains(stdout.String(), c.out) || !strings.Contains(stderr.String(), c.err) {
 				t.Errorf("status %d, stdout %q, stderr %q", status, stdout.String(), stderr.String())
+			}
+			if strings.Contains(stderr.String(), token[10:25]) {
+				t.Errorf("stderr %q repeats the token", stderr.String())
 			}
 			if status != 0 && (!strings.HasPrefix(stderr.String(), "tandem-node: ") || strings.Count(stderr.String(), "\n") != 1) {
 				t.Errorf("stderr %q is not one line", stderr.String())

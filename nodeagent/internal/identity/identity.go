@@ -23,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -37,6 +38,7 @@ import (
 const (
 	File        = "identity.json"
 	pendingFile = "pending.json" // the key of a join that has not ended
+	takenFile   = "taken"        // names the join whose signing keys the agent has pinned
 )
 
 // Identity is what a join brought. It does not change; a renewal makes another one.
@@ -47,6 +49,7 @@ type Identity struct {
 	Brokers    []jointoken.Broker // in order of preference
 	UnitKeys   []wire.Key         // that sign what the controller says
 
+	join string          // names the join that brought it: its first certificate's fingerprint
 	cert tls.Certificate // with Leaf
 	ca   *x509.Certificate
 }
@@ -80,6 +83,7 @@ type saved struct {
 	Unit        string             `json:"unit"`
 	Node        string             `json:"node"`
 	Controller  string             `json:"controller"`
+	Join        string             `json:"join"`
 	Key         []byte             `json:"key"`         // PKCS #8
 	Certificate []byte             `json:"certificate"` // DER
 	CA          []byte             `json:"ca"`          // DER
@@ -97,7 +101,7 @@ var ErrNone = errors.New("this node has not joined a unit")
 func Load(dir string) (*Identity, error) {
 	path := filepath.Join(dir, File)
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, ErrNone
 	} else if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
@@ -121,7 +125,7 @@ func Load(dir string) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("identity: %s: %w; join again with a new token", path, err)
 	}
-	id.Controller = s.Controller
+	id.Controller, id.join = s.Controller, s.Join
 	return id, nil
 }
 
@@ -131,7 +135,7 @@ func (id *Identity) save(dir string, steps durable.Steps) error {
 	if err != nil {
 		return fmt.Errorf("identity: %w", err)
 	}
-	data, err := json.Marshal(&saved{V: version, Unit: id.Unit, Node: id.Node, Controller: id.Controller, Key: key,
+	data, err := json.Marshal(&saved{V: version, Unit: id.Unit, Node: id.Node, Controller: id.Controller, Join: id.join, Key: key,
 		Certificate: id.cert.Leaf.Raw, CA: id.ca.Raw, UnitKeys: id.UnitKeys, Brokers: id.Brokers}, json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("identity: %w", err)
@@ -254,7 +258,7 @@ func prepare(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("identity: %w", err)
 	}
-	for _, name := range []string{File, pendingFile} {
+	for _, name := range []string{File, pendingFile, takenFile} {
 		if err := durable.Clean(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("identity: %w", err)
 		}

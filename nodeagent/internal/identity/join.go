@@ -79,7 +79,7 @@ func Join(ctx context.Context, cfg JoinConfig) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the controller's answer: %w", err)
 	}
-	id.Controller = door
+	id.Controller, id.join = door, jointoken.FingerprintOf(id.cert.Leaf.Raw).String()
 	if err := id.save(cfg.Dir, cfg.Steps); err != nil {
 		return nil, err
 	}

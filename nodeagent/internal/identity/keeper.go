@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -102,6 +104,21 @@ func (k *Keeper) Current() *Identity {
 	return k.id
 }
 
+// Fresh reports whether the agent has not pinned the signing keys of the newest join yet. Those that
+// a renewal brings do not count: keys change by the announcements that the old ones sign.
+func (k *Keeper) Fresh() bool {
+	data, err := os.ReadFile(filepath.Join(k.cfg.Dir, takenFile))
+	return err != nil || string(data) != k.Current().join
+}
+
+// Taken notes that they are pinned, durably.
+func (k *Keeper) Taken() error {
+	if err := durable.WriteFile(filepath.Join(k.cfg.Dir, takenFile), []byte(k.Current().join), 0o600, k.cfg.Steps); err != nil {
+		return fmt.Errorf("identity: %w", err)
+	}
+	return nil
+}
+
 // Heard takes in a time that the controller has signed: a node whose clock stands in 1970 learns
 // from it that its certificate is to be renewed.
 func (k *Keeper) Heard(t time.Time) {
@@ -143,7 +160,7 @@ func (k *Keeper) TLS(name string) *tls.Config {
 }
 
 // Run renews the certificate when two thirds of its life are over, until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
+func (k *Keeper) Run(ctx context.Context) {
 	early := k.cfg.Rand.Float64()
 	failures := 0
 	for ctx.Err() == nil {
@@ -154,6 +171,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		}
 		if err := k.renew(ctx, id); err == nil {
 			failures, early = 0, k.cfg.Rand.Float64()
+			sleep(ctx, backoff) // however short the new one's life is
 			continue
 		} else if ctx.Err() == nil {
 			k.failed(id, err)
@@ -161,7 +179,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 		failures++
 		sleep(ctx, k.pause(id, failures))
 	}
-	return nil
 }
 
 // due is when to renew: after two thirds of the life, and up to a twentieth earlier by chance, so
@@ -221,7 +238,7 @@ func (k *Keeper) renew(ctx context.Context, id *Identity) error {
 	if err != nil {
 		return fmt.Errorf("the controller's answer: %w", err)
 	}
-	next.Controller = door
+	next.Controller, next.join = door, id.join
 	if err := next.save(k.cfg.Dir, k.cfg.Steps); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,13 +49,11 @@ func keep(t *testing.T) *kept {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- b.k.Run(ctx) }()
+	var running sync.WaitGroup
+	running.Go(func() { b.k.Run(ctx) })
 	b.stop = func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		running.Wait()
 		closeDoor()
 	}
 	return b

@@ -1,0 +1,185 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/nodeagent/internal/identity"
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/jointoken"
+	"tandem.internal/shared/wire"
+)
+
+// IdentityDir is the directory of the node's key and certificate in the state directory.
+const IdentityDir = "identity"
+
+// JoinConfig is the configuration of tandem-node join, as package settings reads it.
+type JoinConfig struct {
+	Controller string `name:"controller" help:"the controller's join door, https://HOST:PORT, as tandem node enroll prints it (required)"`
+	Token      string `name:"token" secret:"true" help:"token that tandem node enroll has made (required); - reads it from standard input, so that no process list shows it"`
+	Unit       string `name:"unit" help:"unit that the controller has to be of; empty: any"`
+	StateDir   string `name:"state-dir" default:"/var/lib/tandem-node" help:"state directory of the agent; made if missing"`
+}
+
+// Usage opens the help of tandem-node join.
+func (*JoinConfig) Usage() string {
+	return `Usage: tandem-node join --controller URL --token TOKEN [flags]
+
+Makes this node part of a unit: makes a key, which never leaves the node, has it certified by the
+controller of the token and by nobody else, and keeps key, certificate and the unit's keys in
+identity/ in the state directory. May be repeated with the same token if it fails or is
+interrupted. An agent that runs has to be restarted afterwards.
+
+Example:
+  tandem-node join --controller https://gateway:8884 --token tdm1.AQZub2RlLT…
+`
+}
+
+// JoinDeps is what a join takes from the world; the zero value is production, without an input.
+type JoinDeps struct {
+	In    io.Reader        // for a token of "-"
+	Now   func() time.Time // nil: time.Now
+	Dial  func(ctx context.Context, network, addr string) (net.Conn, error)
+	Steps durable.Steps
+}
+
+// Joined is what a join has brought.
+type Joined struct {
+	Unit, Node string
+	Expires    time.Time // of the certificate
+	Dir        string    // where it is kept
+}
+
+// Join makes this node part of a unit. The error is a *UsageError for a mistake in cfg, and a
+// *wire.Error when the controller refuses.
+func Join(ctx context.Context, cfg JoinConfig, deps JoinDeps) (Joined, error) {
+	if cfg.Controller == "" {
+		return Joined{}, &UsageError{"controller", "required: the URL that tandem node enroll prints"}
+	}
+	if _, err := identity.Controller(cfg.Controller); err != nil {
+		return Joined{}, &UsageError{"controller", err.Error()}
+	}
+	text := cfg.Token
+	if text == "-" && deps.In != nil {
+		line, err := bufio.NewReader(io.LimitReader(deps.In, 4096)).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return Joined{}, &UsageError{"token", "standard input: " + err.Error()}
+		}
+		text = line
+	}
+	token, err := jointoken.Parse(text)
+	if err != nil {
+		return Joined{}, &UsageError{"token", err.Error()}
+	}
+	dir, err := filepath.Abs(cfg.StateDir)
+	if err != nil {
+		return Joined{}, &UsageError{"state-dir", err.Error()}
+	}
+	dir = filepath.Join(dir, IdentityDir)
+	id, err := identity.Join(ctx, identity.JoinConfig{Dir: dir, Controller: cfg.Controller, Token: token, Unit: cfg.Unit,
+		Now: deps.Now, Dial: deps.Dial, Steps: deps.Steps})
+	if err != nil {
+		return Joined{}, err
+	}
+	return Joined{Unit: id.Unit, Node: id.Node, Expires: id.Expires(), Dir: dir}, nil
+}
+
+// identify takes over who this node is, if it has joined a unit: its names, whom it trusts, and
+// where the broker is. What the configuration says otherwise is a mistake, but for the broker.
+func (a *Agent) identify(dir string) error {
+	k, err := identity.NewKeeper(identity.KeeperConfig{Dir: filepath.Join(dir, IdentityDir), Controller: a.cfg.Controller,
+		Now: a.deps.Now, Log: a.deps.Log, Dial: a.deps.Dial, Steps: a.deps.Steps, OnEvent: func(ev identity.Event) { ears{a}.tell(ev) }})
+	if errors.Is(err, identity.ErrNone) {
+		if a.cfg.Broker == "" {
+			a.cfg.Broker = defaultBroker
+		}
+		return nil
+	} else if err != nil {
+		return err
+	}
+	id := k.Current()
+	for _, c := range []struct {
+		name, is string
+		set      *string
+	}{{"unit", id.Unit, &a.cfg.Unit}, {"node", id.Node, &a.cfg.Node}} {
+		if *c.set == "" {
+			*c.set = c.is
+		}
+		if *c.set != c.is {
+			return &UsageError{c.name, fmt.Sprintf("%q, but this node has joined as node %q of unit %q (%s)", *c.set, id.Node, id.Unit, filepath.Join(dir, IdentityDir))}
+		}
+	}
+	a.keeper = k
+	if a.cfg.Broker == "" {
+		a.cfg.Broker = id.Brokers[0].URL
+	}
+	return nil
+}
+
+// exposed says that the way to the broker is open to whoever is on the network.
+func (a *Agent) exposed() bool {
+	rest, plain := strings.CutPrefix(a.cfg.Broker, "tcp://")
+	if !plain {
+		rest, plain = strings.CutPrefix(a.cfg.Broker, "mqtt://")
+	}
+	if !plain {
+		return false
+	}
+	host, _, err := net.SplitHostPort(rest)
+	if err != nil {
+		host = rest
+	}
+	ip := net.ParseIP(host)
+	return host != "localhost" && (ip == nil || !ip.IsLoopback())
+}
+
+// learnKeys pins the unit's keys that the newest join has brought, in the place of any that were
+// pinned before: a join takes hands on the node, and may be the way out after a key was lost.
+func (a *Agent) learnKeys() {
+	if a.keeper == nil || !a.keeper.Fresh() {
+		return
+	}
+	if trust := a.keeper.Current().Trust(); !sameKeys(a.trust, trust) {
+		a.trust.Keys, a.unsaved = trust, true
+	}
+}
+
+// keysLearned notes that those keys are saved.
+func (a *Agent) keysLearned() {
+	if a.keeper == nil || a.unsaved || !a.keeper.Fresh() {
+		return
+	}
+	if err := a.keeper.Taken(); err != nil {
+		a.log.Warn("identity", zap.Error(err)) // the next start pins the same keys once more
+	}
+}
+
+// expiry is what an event about the certificate tells.
+type expiry struct {
+	Expires time.Time `json:"expires"`
+}
+
+// certificate tells the controller what became of the certificate.
+func (a *Agent) certificate(ev identity.Event) {
+	a.emit(string(ev.Type), ev.Error, expiry{ev.Expires.UTC()})
+}
+
+// signedTime takes the time of a beacon in whose signature has been verified. It has passed, also if
+// the beacon is an old one.
+func (a *Agent) signedTime(beacon []byte) {
+	if a.keeper == nil {
+		return
+	}
+	if b, err := wire.Decode[wire.Beacon](beacon); err == nil {
+		a.keeper.Heard(b.Time)
+	}
+}
