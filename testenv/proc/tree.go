@@ -26,6 +26,9 @@ func Tree(t testing.TB) string {
 		}
 		switch {
 		case slices.Contains([]string{".git", "bin", "run"}, rel):
+			if !d.IsDir() { // of a worktree
+				return nil
+			}
 			return filepath.SkipDir
 		case d.IsDir():
 			return os.MkdirAll(filepath.Join(dir, rel), 0o755)
