@@ -83,7 +83,7 @@ func bench(args []string) error {
 	b := &session{}
 	flags.IntVar(&b.large, "large", 10_000, "nodes in storm, restart, refill and memory")
 	flags.IntVar(&b.pairs, "pairs", 5, "times that floor and product are measured in turn")
-	flags.StringVar(&b.profile, "profile", "", "directory for CPU and allocation profiles of the product in apply")
+	flags.StringVar(&b.profile, "profile", "", "directory for profiles of the product in apply, storm and memory")
 	flags.StringVar(&b.root, "root", ".", "the source tree")
 	path := flags.String("json", "", "file to write the figures to")
 	if err := flags.Parse(args); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 )
 
@@ -14,32 +15,40 @@ const (
 
 // stormSection lets every node leave, publishes a new document for each, and lets all come back
 // at once. Bare is the embedded broker with bare clients that send the same messages: their will,
-// live, info, config report and the report on the document; nothing is durable there.
+// live, info, config report and the report on the document; nothing is durable there. For
+// reference the same with a group commit before each PUBACK, which the product cannot do without.
 func stormSection(b *session) (err error) {
 	bare, err := b.side(hostConfig{Role: "floor", Listen: "127.0.0.1:0"}, b.large, reportSize)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, bare.close()) }()
+	durable, err := b.side(hostConfig{Role: "floor", Durable: true, Listen: "127.0.0.1:0"}, b.large, reportSize)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, durable.close()) }()
 	product, err := b.side(hostConfig{Role: "product", Listen: "127.0.0.1:0"}, b.large, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, product.close()) }()
-	var bares, products []float64
+	var bares, durables, products []float64
 	lost := 0
 	for range max(3, b.pairs/2) {
-		if err := bare.away(false); err != nil {
-			return err
+		for s, times := range map[*side]*[]float64{bare: &bares, durable: &durables} {
+			if err := s.away(false); err != nil {
+				return err
+			}
+			if err := s.host.do("publish", burst{Nodes: b.large, Size: envelopeSize}, nil); err != nil {
+				return err
+			}
+			t, err := s.comeBack()
+			if err != nil {
+				return err
+			}
+			*times = append(*times, t)
 		}
-		if err := bare.host.do("publish", burst{Nodes: b.large, Size: envelopeSize}, nil); err != nil {
-			return err
-		}
-		t, err := bare.comeBack()
-		if err != nil {
-			return err
-		}
-		bares = append(bares, t)
 
 		if err := product.away(true); err != nil {
 			return err
@@ -48,8 +57,19 @@ func stormSection(b *session) (err error) {
 		if err := product.host.do("submit", submission{fmt.Sprintf("1.0.%d", product.next), true}, nil); err != nil {
 			return err
 		}
-		if t, err = product.comeBack(); err != nil {
+		if b.profile != "" && len(products) == 0 {
+			if err := product.host.do("profile", filepath.Join(b.profile, "storm.cpu"), nil); err != nil {
+				return err
+			}
+		}
+		t, err := product.comeBack()
+		if err != nil {
 			return err
+		}
+		if b.profile != "" && len(products) == 0 {
+			if err := product.host.do("profile", "", nil); err != nil {
+				return err
+			}
 		}
 		products = append(products, t)
 		var v fleetView
@@ -60,8 +80,10 @@ func stormSection(b *session) (err error) {
 	}
 	at := fmt.Sprintf("%d nodes", b.large)
 	b.add(figure{Section: "storm", Name: "bare: reconnect, every status in, " + at, Unit: "s", Samples: bares})
+	b.add(figure{Section: "storm", Name: "the same with a group commit before each PUBACK, " + at, Unit: "s", Samples: durables})
 	b.add(figure{Section: "storm", Name: "product: reconnect, every status journaled, " + at, Unit: "s", Samples: products})
 	b.add(figure{Section: "storm", Name: "reconnect storm over bare, " + at, Unit: "×", Samples: ratios(products, bares)}.most(1.3))
+	b.add(figure{Section: "storm", Name: "reconnect storm over the same with group commits, " + at, Unit: "×", Samples: ratios(products, durables)})
 	b.add(figure{Section: "storm", Name: "statuses lost, " + at, Unit: "", Value: float64(lost)}.most(0))
 	return nil
 }
