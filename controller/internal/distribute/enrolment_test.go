@@ -1,0 +1,162 @@
+package distribute
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/shared/jointoken"
+	"tandem.internal/shared/wire"
+)
+
+// gate is what a door and a broker would be to the core.
+type gate struct {
+	cut []string
+}
+
+// withGate runs f with a Core that nodes can join.
+func withGate(t *testing.T, f func(t *testing.T, r *faulty, g *gate)) {
+	t.Helper()
+	g := &gate{}
+	withFaults(t, func(c *Config) {
+		c.Cut = func(subject, why string) { g.cut = append(g.cut, subject+": "+why) } // on the loop's goroutine
+		c.ReopenEvery = time.Second
+	}, func(t *testing.T, r *faulty) {
+		r.core.SetDoor(Door{URL: "https://gateway:8884"})
+		f(t, r, g)
+	})
+}
+
+// hash makes a token for n1 and returns what a join shows of it.
+func (r *faulty) hash() string {
+	r.Helper()
+	e, err := r.core.Enroll(r.Context(), "n1", 0, "ann")
+	if err != nil {
+		r.Fatal(err)
+	}
+	tok, err := jointoken.Parse(e.Token)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return tok.Secret.Hash()
+}
+
+func joinOf(hash, key, serial string) enrol.Join {
+	return enrol.Join{Subject: "node/n1", Hash: hash, Key: key, Serial: serial, Expires: time.Now().Add(24 * time.Hour), CA: "sha256:ca"}
+}
+
+func (r *faulty) certified(serial string, want bool) {
+	r.Helper()
+	if err := r.core.Certified("node/n1", serial); (err == nil) != want {
+		r.Errorf("%s counts: %v, want %v", serial, err, want)
+	}
+}
+
+func storageTrouble(err error) bool { return errors.Is(err, &wire.Error{Code: wire.CodeStorage}) }
+
+// A join and a revocation happen when they are durable, and not before.
+func TestEnrolmentOnABadDisk(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		fail := func(r *faulty) {
+			if late {
+				r.disk.fail(0, 1)
+			} else {
+				r.disk.fail(1, 0)
+			}
+		}
+		back := func(r *faulty) {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if err := r.core.Refusing(); err != nil {
+				r.Fatal(err)
+			}
+		}
+		withGate(t, func(t *testing.T, r *faulty, g *gate) {
+			hash := r.hash()
+			fail(r)
+			if err := r.core.Enrolment(t.Context(), joinOf(hash, "k1", "s1")); !storageTrouble(err) {
+				t.Errorf("join on a bad disk: %v", err)
+			}
+			r.certified("s1", false)
+			back(r)
+			r.certified("s1", late) // it is on the disk, though nobody was told
+			if err := r.core.Enrolment(t.Context(), joinOf(hash, "k1", "s2")); err != nil {
+				t.Errorf("the same join again: %v", err)
+			}
+			r.certified("s2", true)
+			r.certified("s1", false)
+			if err := r.core.Claimable("node/n1"); err == nil {
+				t.Error("who has a certificate is believed without it")
+			}
+
+			g.cut = nil
+			fail(r)
+			if _, err := r.core.Revoke(t.Context(), "n1", "", "ann"); !storageTrouble(err) {
+				t.Errorf("revoke on a bad disk: %v", err)
+			}
+			if len(g.cut) != 0 {
+				t.Errorf("cut although nobody knows whether it is revoked: %q", g.cut)
+			}
+			back(r)
+			r.certified("s2", !late)
+			if n, err := r.core.Revoke(t.Context(), "n1", "", "ann"); err != nil || n.Identity == nil || n.Identity.State != "revoked" {
+				t.Errorf("%+v %v", n, err)
+			}
+			if !late && !slices.Equal(g.cut, []string{"node/n1: it was revoked"}) {
+				t.Errorf("cut: %q", g.cut)
+			}
+			r.certified("s2", false)
+
+			for range 2 { // the second start has a checkpoint and nothing after it
+				if err := r.stop(); err != nil {
+					t.Fatal(err)
+				}
+				r.start()
+				r.certified("s2", false)
+				if r.core.Claimable("node/n1") == nil || r.core.KnownCA() != "sha256:ca" {
+					t.Error("a restart forgets")
+				}
+				if err := r.core.Audit(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestEnrollNeedsADoor(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		if _, err := r.core.Enroll(t.Context(), "n1", 0, "ann"); !errors.Is(err, &wire.Error{Code: wire.CodeNotSupported}) {
+			t.Error(err)
+		}
+		if _, err := r.core.Revoke(t.Context(), "n1", "", "ann"); !errors.Is(err, &wire.Error{Code: wire.CodeNotFound}) {
+			t.Error(err)
+		}
+		r.join("n1") // it is known, and was never enrolled
+		if n, err := r.core.Revoke(t.Context(), "n1", "", "ann"); err != nil || n.Identity == nil || n.Identity.State != "revoked" {
+			t.Errorf("%+v %v", n, err)
+		}
+		if r.core.Claimable("node/n1") == nil {
+			t.Error("it may still come in")
+		}
+	})
+}
+
+func TestEnrollArguments(t *testing.T) {
+	withGate(t, func(t *testing.T, r *faulty, _ *gate) {
+		for _, name := range []string{"", "a/b", "+"} {
+			if _, err := r.core.Enroll(t.Context(), name, 0, "ann"); !errors.Is(err, &wire.Error{Code: wire.CodeInvalidArgument}) {
+				t.Errorf("%q: %v", name, err)
+			}
+			if _, err := r.core.Revoke(t.Context(), name, "", "ann"); !errors.Is(err, &wire.Error{Code: wire.CodeInvalidArgument}) {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+		if _, err := r.core.Enroll(t.Context(), "n1", 365*24*time.Hour, "ann"); !errors.Is(err, &wire.Error{Code: wire.CodeInvalidArgument}) {
+			t.Error(err)
+		}
+	})
+}
