@@ -57,8 +57,9 @@ race: brokers ## every test under the race detector
 fuzz: ## every fuzz target for FUZZTIME
 	@deploy/demo/fuzz $(FUZZTIME)
 
-bench: ## speed and size, against a floor measured in the same run
-	go run ./testenv/cmd/tandem-bench
+bench: ## speed and size, against a floor measured in the same run; figures also in bench.json
+	@deploy/demo/brokers etcd etcd-server
+	go run ./testenv/cmd/tandem-bench -json bench.json
 
 soak: ## random faults, many more schedules than in the tests
 	go test ./testenv/env -run 'TestSchedules' -schedules 50000 -timeout 4h
