@@ -204,8 +204,12 @@ func (a *App) dial(deps Deps) (link.Link, error) {
 	if backoff == (link.Backoff{}) {
 		backoff.Max = time.Second // one controller: a quick return matters more than a storm of one
 	}
+	conf, err := a.brokerTLS()
+	if err != nil {
+		return nil, err
+	}
 	return link.Dial(link.Config{
-		Broker: a.cfg.Broker, OpenConn: deps.OpenConn, ClientID: cmp.Or(a.cfg.BrokerClient, "controller"), Username: a.cfg.BrokerUser, Password: a.cfg.BrokerSecret,
+		TLS: conf, Broker: a.cfg.Broker, OpenConn: deps.OpenConn, ClientID: cmp.Or(a.cfg.BrokerClient, "controller"), Username: a.cfg.BrokerUser, Password: a.cfg.BrokerSecret,
 		Filters: filters, SubscribeQoS: qos, Will: a.core.Will, Goodbye: a.core.Goodbye,
 		Window: 1024, BufferSize: 64 << 10, Backoff: backoff, Rand: deps.Rand, Log: deps.Log,
 	}, a.core.Handler())

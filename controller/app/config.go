@@ -30,7 +30,8 @@ type Config struct {
 
 	Passwords map[string]string `name:"passwords" secret:"true" help:"passwords at the embedded broker by user name: cloud/NAME and operator/NAME need one (the cloud side submits on inbox/config), node/ID may have one; better given in the file, or as TANDEM_PASSWORDS, than on the command line"`
 
-	Broker       string `name:"broker" help:"URL of a broker to use instead of the embedded one, such as tcp://10.0.0.5:1883"`
+	Broker       string `name:"broker" help:"URL of a broker to use instead of the embedded one, such as tls://10.0.0.5:8883; there the controller shows a certificate of the unit's CA, if it has one (--join-listen)"`
+	BrokerCA     string `name:"broker-ca" help:"file with the certificates of the authorities that may vouch for a tls:// --broker, in PEM (default: the system's and the unit's own CA)"`
 	BrokerUser   string `name:"broker-user" default:"controller" help:"user name at --broker"`
 	BrokerClient string `name:"broker-client-id" default:"controller" help:"client ID at --broker; units that share a broker need one each"`
 	BrokerSecret string `name:"broker-password" secret:"true" help:"password at --broker; better given as TANDEM_BROKER_PASSWORD than on the command line"`

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -56,6 +58,8 @@ func (a *App) openTrust(deps Deps, undo *[]func() error) error {
 		return err
 	}
 	a.trust.access.ca = a.trust.ca
+	authority := distribute.Authority{CA: a.trust.ca, Life: cmp.Or(a.cfg.CertificateLife, ca.NodeLife)}
+	defer func() { a.core.SetAuthority(authority) }()
 	open := func(l net.Listener, flag, addr string) (net.Listener, error) {
 		if l == nil && addr != "" {
 			var err error
@@ -91,9 +95,9 @@ func (a *App) openTrust(deps Deps, undo *[]func() error) error {
 		return errors.New("--join-listen: nodes that join need a broker that they reach over TLS: --listen-tls, or a tls:// URL as --broker")
 	}
 	a.trust.door, err = join.New(join.Config{Unit: a.cfg.Unit, CA: a.trust.ca, Core: a.core, Hosts: hosts, Brokers: []jointoken.Broker{broker},
-		Keys: a.core.Keys, Life: a.cfg.CertificateLife, Log: deps.Log})
+		Keys: a.core.Keys, Life: authority.Life, Log: deps.Log})
 	if err == nil {
-		a.core.SetDoor(distribute.Door{URL: "https://" + reached(hosts[0], a.trust.doorstep), CA: a.trust.ca.Fingerprint()})
+		authority.URL = "https://" + reached(hosts[0], a.trust.doorstep)
 	}
 	return err
 }
@@ -317,3 +321,27 @@ func (a *App) TLSAddr() net.Addr {
 
 // JoinURL is where nodes join, "" if they cannot.
 func (a *App) JoinURL() string { return a.core.JoinURL() }
+
+// brokerTLS is how the controller meets a broker of the site over TLS.
+func (a *App) brokerTLS() (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS13}
+	var err error
+	if a.cfg.BrokerCA != "" {
+		text, err := os.ReadFile(a.cfg.BrokerCA)
+		if err != nil {
+			return nil, fmt.Errorf("--broker-ca: %w", err)
+		}
+		if conf.RootCAs = x509.NewCertPool(); !conf.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("--broker-ca: there is no certificate in %s", a.cfg.BrokerCA)
+		}
+	} else if conf.RootCAs, err = x509.SystemCertPool(); err != nil {
+		conf.RootCAs = x509.NewCertPool() // a system without any
+	}
+	if c := a.trust.ca; c != nil {
+		if a.cfg.BrokerCA == "" {
+			c.Trust(conf.RootCAs)
+		}
+		conf.Time, conf.GetClientCertificate = c.Now, c.Client().Certificate
+	}
+	return conf, nil
+}

@@ -13,6 +13,7 @@ import (
 type (
 	Unit         = api.Unit
 	Submission   = view.Submission
+	Request      = view.Certification
 	Result       = view.Result
 	Node         = view.Node
 	Document     = view.Document

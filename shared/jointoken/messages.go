@@ -39,15 +39,18 @@ func ParseIdentity(uri string) (unit, subject string, err error) {
 	return unit, subject, nil
 }
 
+// BrokerRole is the role of a broker apart from the controller: a server, and never a client of one.
+const BrokerRole = "broker"
+
 // ValidSubject reports whether s is "controller", or a role and a name: "node/n1", "cloud/eu",
-// "operator/ann". It is the client ID and user name at the broker.
+// "operator/ann", "broker/b1". But for a broker's, it is the client ID and user name at the broker.
 func ValidSubject(s string) bool {
 	if s == "controller" {
 		return true
 	}
 	role, name, _ := strings.Cut(s, "/")
 	switch role {
-	case "node", "cloud", "operator":
+	case "node", "cloud", "operator", BrokerRole:
 		return wire.ValidName(name)
 	}
 	return false

@@ -82,6 +82,8 @@ func New(unit Unit, cfg Config) *API {
 	a.route("GET /v1/nodes/{node}", a.node)
 	a.route("POST /v1/nodes/{node}/enroll", a.enroll)
 	a.route("POST /v1/nodes/{node}/revoke", a.revoke)
+	a.route("POST /v1/identities/certify", a.certify)
+	a.route("POST /v1/identities/revoke", a.disown)
 	a.route("GET /v1/events", a.events)
 	a.route("GET /v1/journal/verify", a.verify)
 	a.route("GET /v1/journal/export", a.export)

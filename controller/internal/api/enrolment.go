@@ -2,11 +2,14 @@ package api
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
@@ -73,5 +76,70 @@ func (a *API) revoke(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	a.write(w, http.StatusOK, n)
+	return nil
+}
+
+// Disown is the body of POST /v1/identities/revoke.
+type Disown struct {
+	Identity string `json:"identity"` // "cloud/eu", "operator/ann" or "broker/b1"
+	Reason   string `json:"reason,omitempty"`
+}
+
+// required reads a body that must be there.
+func required[T any](a *API, w http.ResponseWriter, r *http.Request) (in T, err error) {
+	if err := newQuery(r).done(); err != nil {
+		return in, err
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return in, err
+	}
+	if err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true)); err != nil {
+		return in, wire.AsError(err)
+	}
+	return in, nil
+}
+
+// Bounds of a Certification.
+const (
+	maxCSR   = 16 << 10
+	maxHosts = 32
+)
+
+func (a *API) certify(w http.ResponseWriter, r *http.Request) error {
+	in, err := required[view.Certification](a, w, r)
+	if err != nil {
+		return err
+	}
+	if len(in.CSR) > maxCSR || len(in.Hosts) > maxHosts {
+		return wire.New(wire.CodeTooLarge, "", "a request of at most 16 KiB, and at most 32 hosts, are expected")
+	}
+	for i, h := range in.Hosts {
+		if strings.ContainsFunc(h, func(r rune) bool { return r <= ' ' || r > '~' }) || h == "" || len(h) > 253 {
+			return wire.New(wire.CodeInvalidArgument, fmt.Sprintf("/hosts/%d", i), "a host name or an address is expected")
+		}
+	}
+	who, _ := whoAndVia(r)
+	c, err := a.unit.Certify(r.Context(), in, who)
+	if err != nil {
+		return err
+	}
+	a.write(w, http.StatusOK, c)
+	return nil
+}
+
+func (a *API) disown(w http.ResponseWriter, r *http.Request) error {
+	in, err := required[Disown](a, w, r)
+	if err != nil {
+		return err
+	}
+	if len(in.Reason) > 256 || len(in.Identity) > 256 {
+		return wire.New(wire.CodeTooLarge, "", "longer than 256 bytes")
+	}
+	who, _ := whoAndVia(r)
+	if err := a.unit.Disown(r.Context(), in.Identity, in.Reason, who); err != nil {
+		return err
+	}
+	a.write(w, http.StatusOK, in)
 	return nil
 }

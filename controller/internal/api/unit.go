@@ -38,6 +38,10 @@ type Unit interface {
 	Enroll(ctx context.Context, node string, life time.Duration, who string) (view.Enrolment, error)
 	// Revoke ends a node's session, certificates and open tokens. To revoke again is no error.
 	Revoke(ctx context.Context, node, reason, who string) (view.Node, error)
+	// Certify certifies a key for somebody who is not a node, in the place of what it had.
+	Certify(ctx context.Context, q view.Certification, who string) (view.Certificate, error)
+	// Disown ends everything that somebody has who is not a node.
+	Disown(ctx context.Context, identity, reason, who string) error
 
 	// Entries returns journal entries in order; Changed is closed at the next append, for
 	// callers that follow.

@@ -14,8 +14,9 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net"
 	"net/url"
-	"path"
+	"strings"
 	"time"
 
 	"tandem.internal/shared/jointoken"
@@ -91,23 +92,48 @@ func (c *CA) Validity(life time.Duration) (from, until time.Time) {
 	return from, until
 }
 
-// Issue certifies the key of a request for a client: subject is "node/n1", "cloud/eu",
-// "operator/ann" or "controller". It returns the certificate in DER.
-func (c *CA) Issue(key crypto.PublicKey, subject, serial string, from, until time.Time) ([]byte, error) {
-	n, ok := new(big.Int).SetString(serial, 16)
+// Grant is what a certificate says.
+type Grant struct {
+	Subject     string // "node/n1", "cloud/eu", "operator/ann", "controller" or "broker/b1"
+	Serial      string // as NewSerial draws it
+	From, Until time.Time
+	Hosts       []string // names and addresses of a broker
+}
+
+// Issue certifies a key and returns the certificate in DER. It is a client's, but for a broker,
+// which is a server under its hosts. The common name is the subject, as mosquitto takes it for the
+// user name: a bare "controller" would be one name for two.
+func (c *CA) Issue(key crypto.PublicKey, g Grant) ([]byte, error) {
+	n, ok := new(big.Int).SetString(g.Serial, 16)
 	if !ok || n.Sign() <= 0 {
-		return nil, fmt.Errorf("issue a certificate: %q is not a serial number", serial)
+		return nil, fmt.Errorf("issue a certificate: %q is not a serial number", g.Serial)
 	}
-	if !jointoken.ValidSubject(subject) {
-		return nil, fmt.Errorf("issue a certificate: %.80q is not an identity", subject)
+	if !jointoken.ValidSubject(g.Subject) {
+		return nil, fmt.Errorf("issue a certificate: %.80q is not an identity", g.Subject)
 	}
-	return c.sign(&x509.Certificate{
-		SerialNumber: n, Subject: pkix.Name{CommonName: path.Base(subject)},
-		URIs:      []*url.URL{{Scheme: jointoken.Scheme, Host: c.unit, Path: "/" + subject}},
-		NotBefore: from, NotAfter: until,
+	t := &x509.Certificate{
+		SerialNumber: n, Subject: pkix.Name{CommonName: g.Subject},
+		URIs:      []*url.URL{{Scheme: jointoken.Scheme, Host: c.unit, Path: "/" + g.Subject}},
+		NotBefore: g.From, NotAfter: g.Until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		BasicConstraintsValid: true,
-	}, key)
+	}
+	if strings.HasPrefix(g.Subject, jointoken.BrokerRole+"/") {
+		t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		named(t, g.Hosts)
+	}
+	return c.sign(t, key)
+}
+
+// named puts hosts into a server's certificate.
+func named(t *x509.Certificate, hosts []string) {
+	for _, h := range hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			t.IPAddresses = append(t.IPAddresses, ip)
+		} else {
+			t.DNSNames = append(t.DNSNames, h)
+		}
+	}
 }
 
 func (c *CA) sign(template *x509.Certificate, key crypto.PublicKey) ([]byte, error) {

@@ -111,7 +111,7 @@ func bearer(t testing.TB, c *CA, subject string, from, until time.Time) tls.Cert
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := c.Issue(key.Public(), subject, serial, from, until)
+	der, err := c.Issue(key.Public(), Grant{Subject: subject, Serial: serial, From: from, Until: until})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestIssuedCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	from, until := c.Validity(NodeLife)
-	der, err := c.Issue(r.Key, "node/n1", "abc", from, until)
+	der, err := c.Issue(r.Key, Grant{Subject: "node/n1", Serial: "abc", From: from, Until: until})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,15 +146,15 @@ func TestIssuedCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if leaf.Subject.String() != "CN=n1" || len(leaf.DNSNames) != 0 || len(leaf.URIs) != 1 || leaf.URIs[0].String() != "tandem://u1/node/n1" ||
+	if leaf.Subject.String() != "CN=node/n1" || len(leaf.DNSNames) != 0 || len(leaf.URIs) != 1 || leaf.URIs[0].String() != "tandem://u1/node/n1" ||
 		leaf.IsCA || len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth || leaf.KeyUsage != x509.KeyUsageDigitalSignature {
 		t.Errorf("the request got its wishes: %v %v %v", leaf.Subject, leaf.DNSNames, leaf.URIs)
 	}
 	if !leaf.NotAfter.Equal(day.Add(NodeLife)) || !leaf.NotBefore.Before(day) {
 		t.Errorf("valid from %v until %v", leaf.NotBefore, leaf.NotAfter)
 	}
-	for _, bad := range []struct{ subject, serial string }{{"node/n1", ""}, {"node/n1", "xyz"}, {"node/n1", "-1"}, {"node/n1", "0"}, {"node/", "1"}, {"root", "1"}, {"node/a/b", "1"}} {
-		if _, err := c.Issue(r.Key, bad.subject, bad.serial, from, until); err == nil {
+	for _, bad := range []struct{ subject, serial string }{{"node/n1", ""}, {"node/n1", "xyz"}, {"node/n1", "-1"}, {"node/n1", "0"}, {"node/", "1"}, {"root", "1"}, {"node/a/b", "1"}, {"broker/", "1"}, {"broker", "1"}} {
+		if _, err := c.Issue(r.Key, Grant{Subject: bad.subject, Serial: bad.serial, From: from, Until: until}); err == nil {
 			t.Errorf("%q was issued under serial %q", bad.subject, bad.serial)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"net"
 	"net/url"
 	"slices"
 	"sync"
@@ -63,13 +62,7 @@ func (s *Server) certificate() (*tls.Certificate, error) {
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 	}
-	for _, h := range s.hosts {
-		if ip := net.ParseIP(h); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else {
-			template.DNSNames = append(template.DNSNames, h)
-		}
-	}
+	named(template, s.hosts)
 	der, err := s.ca.sign(template, key.Public())
 	if err != nil {
 		return nil, err
@@ -114,3 +107,49 @@ func (s *Server) config() *tls.Config {
 		SessionTicketsDisabled: true,
 	}
 }
+
+// Client is the controller's side of TLS where it is a client: at a broker of the site. Its key and
+// certificate live in memory only, like those of a Server.
+type Client struct {
+	ca *CA
+
+	mu    sync.Mutex
+	cert  *tls.Certificate
+	renew time.Time
+}
+
+// Client makes the controller's own identity, "controller".
+func (c *CA) Client() *Client { return &Client{ca: c} }
+
+// Certificate is for tls.Config.GetClientCertificate.
+func (c *Client) Certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.ca.now()
+	if c.cert != nil && now.Before(c.renew) && !now.Before(c.cert.Leaf.NotBefore) {
+		return c.cert, nil
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	g := Grant{Subject: "controller"}
+	if g.Serial, err = NewSerial(); err != nil {
+		return nil, err
+	}
+	g.From, g.Until = c.ca.Validity(serverLife)
+	der, err := c.ca.Issue(key.Public(), g)
+	if err != nil {
+		return nil, err
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	c.cert = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+	c.renew = now.Add(g.Until.Sub(now) * 2 / 3)
+	return c.cert, nil
+}
+
+// Trust adds the unit's CA to those that are trusted.
+func (c *CA) Trust(pool *x509.CertPool) { pool.AddCert(c.cert) }

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/view"
 )
@@ -84,4 +86,78 @@ func (a *app) identityRow(t *table, id *view.Identity) {
 		c.text, c.colour = "enrolled, has not joined yet", yellow
 	}
 	t.rows = append(t.rows, []cell{{text: "Identity"}, c})
+}
+
+func (a *app) identity() *cobra.Command {
+	return a.group("identity", "Certify and revoke whoever is not a node: the cloud side, operators, brokers of the site",
+		"  tandem identity certify cloud/eu --csr eu.csr --out eu.pem\n  tandem identity revoke cloud/eu", a.certify(), a.disown())
+}
+
+func (a *app) certify() *cobra.Command {
+	var csr, out string
+	var hosts []string
+	cmd := &cobra.Command{
+		Use: "certify IDENTITY", Short: "Certify the key of a request: cloud/NAME, operator/NAME or broker/NAME",
+		Example: "  tandem identity certify cloud/eu --csr eu.csr --out eu.pem\n  tandem identity certify broker/b1 --csr b1.csr --host broker.local --host 10.0.0.5 --out b1.pem",
+		Args:    want("IDENTITY"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if csr == "" {
+				return usage("%s needs --csr, a PKCS #10 certificate request in PEM; for example:\n%s", cmd.CommandPath(), "  openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout eu.key -subj /CN=eu -out eu.csr")
+			}
+			text, err := readFile(csr)
+			if err != nil {
+				return unreadable(csr, err)
+			}
+			if out != "" {
+				if err := vacant(out, false); err != nil {
+					return err
+				}
+			}
+			return a.with(func(c *client.Client) error {
+				cert, err := c.Certify(cmd.Context(), view.Certification{Identity: args[0], CSR: string(text), Hosts: hosts})
+				if err != nil {
+					return err
+				}
+				switch {
+				case out != "":
+					return a.save(out, false, func(w io.Writer) error {
+						_, err := io.WriteString(w, cert.Certificate+cert.CA)
+						return err
+					})
+				case a.json:
+					return a.printJSON(cert)
+				}
+				a.print("%s%s", cert.Certificate, cert.CA)
+				return nil
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&csr, "csr", "", "`file` with the certificate request (required)")
+	f.StringVar(&out, "out", "", "`file` for the certificate and the CA's (default: print them)")
+	f.StringArrayVar(&hosts, "host", nil, "name or address that a broker is reached under; repeatable")
+	return cmd
+}
+
+func (a *app) disown() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "revoke IDENTITY", Short: "End the session and the certificates of one that is not a node",
+		Example: "  tandem identity revoke cloud/eu --reason \"contract ended\"", Args: want("IDENTITY"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(func(c *client.Client) error {
+				in := api.Disown{Identity: args[0], Reason: reason}
+				if err := c.Disown(cmd.Context(), in); err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(in)
+				}
+				a.print("%s is revoked: nothing that it has counts any more\n", clean(args[0]))
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the journal")
+	return cmd
 }

@@ -135,6 +135,25 @@ func (c *Client) Revoke(ctx context.Context, node, reason string) (view.Node, er
 	return call[view.Node](ctx, c, http.MethodPost, "/v1/nodes/"+url.PathEscape(node)+"/revoke", nil, body)
 }
 
+// Certify certifies the key of a request.
+func (c *Client) Certify(ctx context.Context, q view.Certification) (view.Certificate, error) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return view.Certificate{}, fmt.Errorf("writing the request: %w", err)
+	}
+	return call[view.Certificate](ctx, c, http.MethodPost, "/v1/identities/certify", nil, body)
+}
+
+// Disown ends all that somebody has who is not a node.
+func (c *Client) Disown(ctx context.Context, in api.Disown) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("writing the request: %w", err)
+	}
+	_, err = call[api.Disown](ctx, c, http.MethodPost, "/v1/identities/revoke", nil, body)
+	return err
+}
+
 // Status returns the unit at a glance.
 func (c *Client) Status(ctx context.Context) (view.UnitStatus, error) {
 	return call[view.UnitStatus](ctx, c, http.MethodGet, "/v1/unit/status", nil, nil)

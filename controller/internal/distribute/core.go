@@ -117,8 +117,8 @@ type Core struct {
 
 	inbox inbox
 
-	admitted admissions
-	door     *Door // set before Run; nil: none
+	admitted  admissions
+	authority *Authority // set before Run; nil: none
 
 	roadMu sync.Mutex
 	road   view.Broker

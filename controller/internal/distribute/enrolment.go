@@ -1,12 +1,17 @@
 package distribute
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/pem"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
@@ -16,14 +21,15 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Door is where nodes join: what a token has to say.
-type Door struct {
-	URL string                // https://HOST:PORT
-	CA  jointoken.Fingerprint // who vouches for it
+// Authority is who certifies the members of the unit, and where.
+type Authority struct {
+	CA   *ca.CA
+	Life time.Duration // of certificates
+	URL  string        // of the join door, https://HOST:PORT; "": there is none
 }
 
-// SetDoor names the join door. It is called before Run, if there is a door.
-func (c *Core) SetDoor(d Door) { c.door = &d }
+// SetAuthority names the authority. It is called before Run, if there is one.
+func (c *Core) SetAuthority(a Authority) { c.authority = &a }
 
 // admissions are the certificates that count, for those who ask while a client waits. It is what
 // the Fleet says, as of the newest durable record.
@@ -101,10 +107,10 @@ func (c *Core) enrolment(ctx context.Context, ev enrol.Event, who string) error 
 
 // Enroll makes a token with which a node may join. life 0 means a day.
 func (c *Core) Enroll(ctx context.Context, node string, life time.Duration, who string) (view.Enrolment, error) {
-	if c.door == nil {
+	if c.JoinURL() == "" {
 		return view.Enrolment{}, wire.New(wire.CodeNotSupported, "", "this controller has no door to join by; start it with --listen-tls (or with --join-listen, if it uses another broker)")
 	}
-	t, err := jointoken.New(node, c.door.CA, rand.Reader)
+	t, err := jointoken.New(node, c.authority.CA.Fingerprint(), rand.Reader)
 	if err != nil {
 		return view.Enrolment{}, wire.New(wire.CodeInvalidArgument, "", err.Error())
 	}
@@ -114,7 +120,7 @@ func (c *Core) Enroll(ctx context.Context, node string, life time.Duration, who 
 	if err := c.enrolment(ctx, enrol.Enrol{Subject: "node/" + node, Hash: t.Secret.Hash(), Life: life}, who); err != nil {
 		return view.Enrolment{}, err
 	}
-	return view.Enrolment{Node: node, Token: t.Text(), Expires: c.cfg.Now().Add(life).UTC().Truncate(time.Second), Controller: c.door.URL, CA: c.door.CA.String()}, nil
+	return view.Enrolment{Node: node, Token: t.Text(), Expires: c.cfg.Now().Add(life).UTC().Truncate(time.Second), Controller: c.authority.URL, CA: t.CA.String()}, nil
 }
 
 // Revoke ends everything that a node has: its session, its certificates, its open tokens.
@@ -130,8 +136,56 @@ func (c *Core) Revoke(ctx context.Context, node, reason, who string) (view.Node,
 
 // JoinURL is where nodes join, "" if they cannot.
 func (c *Core) JoinURL() string {
-	if c.door == nil {
+	if c.authority == nil {
 		return ""
 	}
-	return c.door.URL
+	return c.authority.URL
+}
+
+// Certify certifies the key of a request for somebody who is not a node: the cloud side, an operator,
+// or a broker of the site, under its hosts. What it had before does not count any more.
+func (c *Core) Certify(ctx context.Context, q view.Certification, who string) (view.Certificate, error) {
+	role, _, _ := strings.Cut(q.Identity, "/")
+	switch {
+	case c.authority == nil:
+		return view.Certificate{}, wire.New(wire.CodeNotSupported, "", "this controller has no CA; start it with --listen-tls or --join-listen")
+	case !jointoken.ValidSubject(q.Identity) || role != "cloud" && role != "operator" && role != jointoken.BrokerRole:
+		return view.Certificate{}, wire.New(wire.CodeInvalidArgument, "/identity", "cloud/NAME, operator/NAME or broker/NAME is expected; nodes join with a token")
+	case slices.Contains(q.Hosts, jointoken.ServerName):
+		return view.Certificate{}, wire.New(wire.CodeInvalidArgument, "/hosts", "this name is the controller's own")
+	case (role == jointoken.BrokerRole) != (len(q.Hosts) > 0):
+		return view.Certificate{}, wire.New(wire.CodeInvalidArgument, "/hosts", "a broker has the hosts that nodes reach it under, and nobody else has")
+	}
+	block, rest := pem.Decode([]byte(q.CSR))
+	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(bytes.TrimSpace(rest)) > 0 {
+		return view.Certificate{}, wire.New(wire.CodeMalformed, "/csr", "one PKCS #10 certificate request in PEM is expected")
+	}
+	req, err := ca.ParseRequest(block.Bytes)
+	if err != nil {
+		return view.Certificate{}, err
+	}
+	g := ca.Grant{Subject: q.Identity, Hosts: q.Hosts}
+	if g.Serial, err = ca.NewSerial(); err != nil {
+		return view.Certificate{}, err
+	}
+	a := c.authority
+	g.From, g.Until = a.CA.Validity(a.Life)
+	err = c.enrolment(ctx, enrol.Certify{Subject: g.Subject, Key: req.Hash, Serial: g.Serial, Expires: g.Until, CA: a.CA.Fingerprint().String()}, who)
+	if err != nil {
+		return view.Certificate{}, err
+	}
+	der, err := a.CA.Issue(req.Key, g)
+	if err != nil {
+		return view.Certificate{}, err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return view.Certificate{Identity: q.Identity, Certificate: string(text), CA: string(a.CA.PEM()), Expires: g.Until}, nil
+}
+
+// Disown ends everything that somebody has who is not a node.
+func (c *Core) Disown(ctx context.Context, identity, reason, who string) error {
+	if strings.HasPrefix(identity, "node/") {
+		return wire.New(wire.CodeInvalidArgument, "/identity", "a node is revoked with: tandem node revoke NODE")
+	}
+	return c.enrolment(ctx, enrol.Revoke{Subject: identity, Reason: reason}, who)
 }

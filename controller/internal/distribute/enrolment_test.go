@@ -1,13 +1,20 @@
 package distribute
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/wire"
 )
@@ -25,7 +32,11 @@ func withGate(t *testing.T, f func(t *testing.T, r *faulty, g *gate)) {
 		c.Cut = func(subject, why string) { g.cut = append(g.cut, subject+": "+why) } // on the loop's goroutine
 		c.ReopenEvery = time.Second
 	}, func(t *testing.T, r *faulty) {
-		r.core.SetDoor(Door{URL: "https://gateway:8884"})
+		authority, err := ca.Open(ca.Config{Unit: faultyUnit, Dir: r.dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.core.SetAuthority(Authority{CA: authority, Life: ca.NodeLife, URL: "https://gateway:8884"})
 		f(t, r, g)
 	})
 }
@@ -157,6 +168,70 @@ func TestEnrollArguments(t *testing.T) {
 		}
 		if _, err := r.core.Enroll(t.Context(), "n1", 365*24*time.Hour, "ann"); !errors.Is(err, &wire.Error{Code: wire.CodeInvalidArgument}) {
 			t.Error(err)
+		}
+	})
+}
+
+func TestCertify(t *testing.T) {
+	withGate(t, func(t *testing.T, r *faulty, g *gate) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{"elsewhere"}}, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		csr := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+		read := func(c view.Certificate) *x509.Certificate {
+			t.Helper()
+			block, _ := pem.Decode([]byte(c.Certificate))
+			if block == nil {
+				t.Fatalf("%+v", c)
+			}
+			leaf, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return leaf
+		}
+		c, err := r.core.Certify(t.Context(), view.Certification{Identity: "cloud/eu", CSR: csr}, "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf := read(c)
+		if err := r.core.Certified("cloud/eu", leaf.SerialNumber.Text(16)); err != nil || len(leaf.DNSNames) != 0 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth {
+			t.Errorf("%v %v", leaf.DNSNames, err)
+		}
+		if err := r.core.Disown(t.Context(), "cloud/eu", "", "ann"); err != nil {
+			t.Error(err)
+		}
+		if err := r.core.Certified("cloud/eu", leaf.SerialNumber.Text(16)); err == nil || !slices.Contains(g.cut, "cloud/eu: it was revoked") {
+			t.Errorf("%v %q", err, g.cut)
+		}
+		for _, bad := range []view.Certification{
+			{Identity: "cloud/eu", CSR: csr}, // the key was revoked
+			{Identity: "node/n1", CSR: csr}, {Identity: "controller", CSR: csr}, {Identity: "cloud/", CSR: csr}, {Identity: "root", CSR: csr},
+			{Identity: "broker/b1", CSR: csr}, {Identity: "broker/b1", CSR: csr, Hosts: []string{jointoken.ServerName}}, {Identity: "operator/ann", CSR: csr, Hosts: []string{"x"}},
+			{Identity: "operator/ann", CSR: "x"}, {Identity: "operator/ann", CSR: csr + csr}, {Identity: "operator/ann", CSR: c.Certificate},
+		} {
+			if _, err := r.core.Certify(t.Context(), bad, "ann"); err == nil {
+				t.Errorf("%s %v was certified", bad.Identity, bad.Hosts)
+			}
+		}
+		c, err = r.core.Certify(t.Context(), view.Certification{Identity: "broker/b1", CSR: csr, Hosts: []string{"broker.local", "10.0.0.5"}}, "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf = read(c)
+		if leaf.VerifyHostname("broker.local") != nil || leaf.VerifyHostname("10.0.0.5") != nil || leaf.VerifyHostname("elsewhere") == nil ||
+			leaf.VerifyHostname(jointoken.ServerName) == nil || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageServerAuth {
+			t.Errorf("%v %v", leaf.DNSNames, leaf.IPAddresses)
+		}
+		for _, who := range []string{"node/n1", "", "nobody/x"} {
+			if err := r.core.Disown(t.Context(), who, "", "ann"); err == nil {
+				t.Errorf("%q was revoked", who)
+			}
 		}
 	})
 }

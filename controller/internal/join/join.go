@@ -187,7 +187,7 @@ func (d *Door) certify(ctx context.Context, subject string, csr []byte, event fu
 		return nil, err
 	}
 	name := path.Base(subject)
-	if req.Name != "" && req.Name != name {
+	if req.Name != "" && req.Name != name && req.Name != subject {
 		return nil, wire.New(wire.CodeWrongTarget, "/csr", "the certificate request is for another node")
 	}
 	serial, err := ca.NewSerial()
@@ -198,7 +198,7 @@ func (d *Door) certify(ctx context.Context, subject string, csr []byte, event fu
 	if err := d.cfg.Core.Enrolment(ctx, event(req.Hash, serial, until)); err != nil {
 		return nil, err
 	}
-	der, err := d.cfg.CA.Issue(req.Key, subject, serial, from, until)
+	der, err := d.cfg.CA.Issue(req.Key, ca.Grant{Subject: subject, Serial: serial, From: from, Until: until})
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,21 @@ type Enrolment struct {
 	CA         string    `json:"ca"`         // fingerprint of the unit's CA
 }
 
+// Certification asks for the certificate of somebody who is not a node.
+type Certification struct {
+	Identity string   `json:"identity"`        // "cloud/eu", "operator/ann" or "broker/b1"
+	CSR      string   `json:"csr"`             // PKCS #10 in PEM
+	Hosts    []string `json:"hosts,omitempty"` // of a broker
+}
+
+// Certificate is what a Certification brings.
+type Certificate struct {
+	Identity    string    `json:"identity"`
+	Certificate string    `json:"certificate"` // PEM
+	CA          string    `json:"ca"`          // PEM
+	Expires     time.Time `json:"expires"`
+}
+
 // Submission is one unit configuration on its way in, from any door.
 type Submission struct {
 	Document      []byte        // exact bytes as given

@@ -41,3 +41,26 @@ func (u *Unit) Revoke(ctx context.Context, node, _, who string) (view.Node, erro
 	s.Nodes[i].Identity = &view.Identity{State: "revoked", Revoked: s.Now, RevokedBy: who}
 	return s.Nodes[i], nil
 }
+
+// Certify answers with a certificate that is none.
+func (u *Unit) Certify(ctx context.Context, q view.Certification, who string) (view.Certificate, error) {
+	s, leave, err := u.enter(ctx, "Certify")
+	if err != nil {
+		return view.Certificate{}, err
+	}
+	defer leave()
+	s.Who = who
+	const text = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+	return view.Certificate{Identity: q.Identity, Certificate: text, CA: text, Expires: s.Now.AddDate(0, 3, 0)}, nil
+}
+
+// Disown agrees.
+func (u *Unit) Disown(ctx context.Context, _, _, who string) error {
+	s, leave, err := u.enter(ctx, "Disown")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	s.Who = who
+	return nil
+}

@@ -1,0 +1,74 @@
+package trust
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"net"
+	"path"
+	"testing"
+
+	"tandem.internal/broker/server"
+	controller "tandem.internal/controller/app"
+	node "tandem.internal/nodeagent/app"
+	"tandem.internal/shared/wire"
+)
+
+// A broker of the site, certified by the unit's CA: the controller and its nodes meet there, all three with
+// certificates.
+func TestBrokerOfTheSite(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.start(func(c *controller.Config) {
+		c.ListenTLS, c.JoinListen, c.Broker, c.BrokerUser = "", "127.0.0.1:0", "tls://"+l.Addr().String(), "controller"
+	})
+	key := newKey(t)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+	c, err := r.app.Unit().Certify(t.Context(), controller.Request{Identity: "broker/b1", CSR: csr, Hosts: []string{"127.0.0.1"}}, "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode([]byte(c.Certificate))
+	pool := x509.NewCertPool()
+	if block == nil || !pool.AppendCertsFromPEM([]byte(c.CA)) {
+		t.Fatalf("%+v", c)
+	}
+	b, err := server.New(server.Config{Unit: "u1", Limits: server.Collectors(),
+		Listeners: []net.Listener{tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+			Certificates: []tls.Certificate{{Certificate: [][]byte{block.Bytes}, PrivateKey: key}}})},
+		Verify: func(c server.ConnectInfo) (string, error) { // as brokers do that know no list: by the name
+			leaf := c.TLS.PeerCertificates[0]
+			if len(leaf.URIs) != 1 || path.Clean(leaf.URIs[0].Path)[1:] != leaf.Subject.CommonName {
+				return "", errors.New("the name is not the one in the URI")
+			}
+			return leaf.Subject.CommonName, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Start(); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := r.join("n1", r.enroll("n1")); err != nil {
+		t.Fatal(err)
+	}
+	cfg := node.NewConfig("", "", "mainType", r.dir+"/n1")
+	a, err := node.New(cfg, node.Deps{Log: r.log, Now: r.now, Capacity: func(*wire.NodeInfo) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.run("n1", a.Run)()
+	r.online("n1", true)
+}
