@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/wire"
 )
 
@@ -92,7 +93,31 @@ func Parse(name string, data []byte) (d Data, ok bool, err error) {
 	default:
 		return nil, false, nil
 	}
+	if err == nil {
+		err = checkData(d)
+	}
 	return d, true, err
+}
+
+// checkData refuses what this package cannot have written.
+func checkData(d Data) error {
+	subject, named := "", true
+	switch d := d.(type) {
+	case Issued:
+		subject, named = d.Subject, d.Hash != ""
+	case Joined:
+		subject, named = d.Subject, d.Serial != "" && d.Key != ""
+	case Renewed:
+		subject, named = d.Subject, d.Serial != "" && d.Key != ""
+	case Revoked:
+		subject = d.Subject
+	default: // Refused: as claimed by whoever was refused
+		return nil
+	}
+	if !jointoken.ValidSubject(subject) || !named {
+		return fmt.Errorf("enrolment record of %.80q: a name, hash, serial number or key is missing", subject)
+	}
+	return nil
 }
 
 func parse[T Data](data []byte) (Data, error) {

@@ -96,7 +96,34 @@ func (f *Fleet) Replay(r *record.Record) error {
 	if err != nil {
 		return fmt.Errorf("journal record %d (%s): %w", r.Seq, r.Type, err)
 	}
+	if err := targets(r, data); err != nil {
+		return fmt.Errorf("journal record %d (%s): %w", r.Seq, r.Type, err)
+	}
 	f.apply(r, data)
+	return nil
+}
+
+// targets refuses documents for nodes and of kinds that cannot be.
+func targets(r *record.Record, data any) error {
+	var nodes []string
+	switch d := data.(type) {
+	case issuedData:
+		for _, doc := range d.Docs {
+			nodes = append(nodes, doc.Nodes...)
+		}
+	case withdrawnData:
+		nodes = d.Nodes
+	default:
+		return nil
+	}
+	if !Reportable(wire.Kind(r.Kind)) {
+		return fmt.Errorf("no document is of kind %.80q", r.Kind)
+	}
+	for _, name := range nodes {
+		if !wire.ValidName(name) {
+			return fmt.Errorf("%.80q is no name of a node", name)
+		}
+	}
 	return nil
 }
 
