@@ -73,11 +73,11 @@ func (s *Server) admit(nc net.Conn) {
 		go s.serve(c)
 		return
 	}
-	c.hangUp()
-	if !s.closing.Load() { // a flood of connections must not become a flood of log lines
+	if !s.closing.Load() { // told before the other side can know; a flood of connections must not become a flood of log lines
 		s.count.refused.Add(1)
 		s.emitThrough(&s.full, Event{Kind: Refused, Remote: c.remote, Detail: explain(err)})
 	}
+	c.hangUp()
 }
 
 // serve owns a connection from its first byte until nothing of it is left.
