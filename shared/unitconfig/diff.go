@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/shared/strictjson"
 )
 
 // Change is one leaf that differs between two unit configurations. Before or After is nil where
@@ -100,11 +102,11 @@ func (e *NodeEntry) identity() string {
 // alignedKey replaces the array indexes of a pointer into the entry by partition name and label.
 func (e *NodeEntry) alignedKey(ptr string) string {
 	if rest, ok := strings.CutPrefix(ptr, "/labels/"); ok {
-		return member("/labels", e.Labels[index(rest)])
+		return strictjson.Member("/labels", e.Labels[index(rest)])
 	}
 	if rest, ok := strings.CutPrefix(ptr, "/alertRules/partitions/"); ok {
 		i, field, _ := strings.Cut(rest, "/")
-		return member("/alertRules/partitions", e.AlertRules.Partitions[index(i)].Name) + "/" + field
+		return strictjson.Member("/alertRules/partitions", e.AlertRules.Partitions[index(i)].Name) + "/" + field
 	}
 	return ptr
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 )
 
@@ -45,12 +46,12 @@ func origin(uc *UnitConfig, src Source, nodeID, nodeType, pointer string, value 
 		return pointer, "the unit configuration's own " + pointer[1:]
 	}
 	if src.Rule == Default {
-		return "", fmt.Sprintf("the default: no entry names node %s or node type %s", show(nodeID), show(nodeType))
+		return "", fmt.Sprintf("the default: no entry names node %s or node type %s", strictjson.Show(nodeID), strictjson.Show(nodeType))
 	}
 	entry := uc.Nodes[src.Entry]
-	by := "the entry for node type " + show(entry.NodeGroupSubject.Codename)
+	by := "the entry for node type " + strictjson.Show(entry.NodeGroupSubject.Codename)
 	if src.Rule == ByNode {
-		by = "the entry for node " + show(nodeID)
+		by = "the entry for node " + strictjson.Show(nodeID)
 	}
 	_, inEntry := valuesOf(encode(entry)).at[pointer]
 	parent, last, _ := cutLast(pointer)
@@ -72,8 +73,8 @@ func notThere(doc values, pointer, nodeID string, src Source) *wire.Error {
 	if src.Entry >= 0 {
 		of = "it comes from " + src.Pointer()
 	}
-	message := fmt.Sprintf("node %s has nothing there (%s)", show(nodeID), of)
-	if near := nearest(pointer, doc.order); near != "" {
+	message := fmt.Sprintf("node %s has nothing there (%s)", strictjson.Show(nodeID), of)
+	if near := strictjson.Nearest(pointer, doc.order); near != "" {
 		return wire.New(wire.CodeNotFound, pointer, message+"; did you mean "+near+"?")
 	}
 	// Nothing is spelled like it: name what the nearest existing parent has.
@@ -84,7 +85,7 @@ func notThere(doc values, pointer, nodeID string, src Source) *wire.Error {
 			if where == "" {
 				where = "the document"
 			}
-			return wire.New(wire.CodeNotFound, pointer, message+"; "+where+" has "+among(have))
+			return wire.New(wire.CodeNotFound, pointer, message+"; "+where+" has "+strictjson.Among(have))
 		}
 	}
 	return wire.New(wire.CodeNotFound, pointer, message)

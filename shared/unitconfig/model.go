@@ -5,6 +5,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/shared/strictjson"
 )
 
 // FormatVersion is the one schema version that this package reads and writes (seed 000, Top-Level
@@ -21,6 +23,14 @@ const (
 	MaxPartitions = 256     // partition rules of one entry
 	maxDepth      = 32      // nesting; the format itself needs six levels
 )
+
+var limits = strictjson.Limits{Size: MaxDocument, Depth: maxDepth}
+
+// MaxProblems bounds how many problems one reading reports.
+const MaxProblems = strictjson.MaxProblems
+
+// Problems are the reasons why a document is refused.
+type Problems = strictjson.Problems
 
 // defaultRatio is a resource ratio that a present resourceRatios object leaves out, in percent.
 const defaultRatio = 50

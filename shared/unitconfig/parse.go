@@ -3,6 +3,7 @@ package unitconfig
 import (
 	"fmt"
 
+	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
@@ -13,7 +14,7 @@ import (
 // that is another string than "7" (wrong-version), and a document too large or too deep.
 func Parse(data []byte) (*UnitConfig, Problems) {
 	uc := &UnitConfig{}
-	ps := read(data, func(r *reader) { unitOf(r, uc) })
+	ps := strictjson.Read(data, limits, func(r *strictjson.Reader) { unitOf(r, uc) })
 	if ps != nil {
 		return nil, onlyVersion(ps)
 	}
@@ -25,15 +26,18 @@ func Parse(data []byte) (*UnitConfig, Problems) {
 // its envelope says so.
 func ParseNode(data []byte) (*NodeConfig, Problems) {
 	c := &NodeConfig{}
-	ps := read(data, func(r *reader) {
+	ps := strictjson.Read(data, limits, func(r *strictjson.Reader) {
 		body := &entryFields{alertRules: &c.AlertRules, labels: &c.Labels, priority: &c.Priority}
-		fields := append([]field{
-			{"formatVersion", true, func(a at) { c.FormatVersion = formatOf(r, a) }},
-			{"version", true, func(a at) { c.Version = versionOf(r, a) }},
-			{"node", false, func(a at) { c.Node = new(Identity); identityOf(r, a, c.Node, nodeName) }},
-			{"nodeGroupSubject", false, func(a at) { c.NodeGroupSubject = new(Identity); identityOf(r, a, c.NodeGroupSubject, shortText) }},
+		fields := append([]strictjson.Field{
+			strictjson.Required("formatVersion", func(a strictjson.At) { c.FormatVersion = formatOf(r, a) }),
+			strictjson.Required("version", func(a strictjson.At) { c.Version = versionOf(r, a) }),
+			strictjson.Optional("node", func(a strictjson.At) { c.Node = new(Identity); identityOf(r, a, c.Node, nodeName) }),
+			strictjson.Optional("nodeGroupSubject", func(a strictjson.At) {
+				c.NodeGroupSubject = new(Identity)
+				identityOf(r, a, c.NodeGroupSubject, shortText)
+			}),
 		}, body.fields(r)...)
-		r.object(at{"", r.next()}, fields...)
+		r.Object(r.Here(), fields...)
 		if body.ratios != nil {
 			resolved := body.ratios.Resolved()
 			c.ResourceRatios = &resolved
@@ -55,14 +59,14 @@ func onlyVersion(ps Problems) Problems {
 	return ps
 }
 
-func unitOf(r *reader, uc *UnitConfig) {
+func unitOf(r *strictjson.Reader, uc *UnitConfig) {
 	type owner struct{ entry int }
 	nodes, types := make(map[string]owner), make(map[string]owner)
-	r.object(at{"", r.next()},
-		field{"formatVersion", true, func(a at) { uc.FormatVersion = formatOf(r, a) }},
-		field{"version", true, func(a at) { uc.Version = versionOf(r, a) }},
-		field{"nodes", true, func(a at) {
-			r.array(a, MaxDocument, func(i int, e at) {
+	r.Object(r.Here(),
+		strictjson.Required("formatVersion", func(a strictjson.At) { uc.FormatVersion = formatOf(r, a) }),
+		strictjson.Required("version", func(a strictjson.At) { uc.Version = versionOf(r, a) }),
+		strictjson.Required("nodes", func(a strictjson.At) {
+			r.Array(a, MaxDocument, func(i int, e strictjson.At) {
 				var n NodeEntry
 				ident := entryOf(r, e, &n)
 				uc.Nodes = append(uc.Nodes, n)
@@ -74,30 +78,30 @@ func unitOf(r *reader, uc *UnitConfig) {
 					claimed, what = nodes, "the node "
 				}
 				if first, taken := claimed[ident.name]; taken {
-					r.add(ident.at, wire.CodeDuplicate, fmt.Sprintf("%s%s already has an entry, /nodes/%d", what, show(ident.name), first.entry))
+					r.Add(ident.at, wire.CodeDuplicate, fmt.Sprintf("%s%s already has an entry, /nodes/%d", what, strictjson.Show(ident.name), first.entry))
 					return
 				}
 				claimed[ident.name] = owner{i}
 			})
-		}},
+		}),
 	)
 }
 
 // identAt is the name that an entry goes by, and where it stands; "" if it has none that is valid.
 type identAt struct {
 	name string
-	at   at
+	at   strictjson.At
 }
 
-func entryOf(r *reader, a at, n *NodeEntry) identAt {
+func entryOf(r *strictjson.Reader, a strictjson.At, n *NodeEntry) identAt {
 	var node, group identAt
 	body := &entryFields{alertRules: &n.AlertRules, labels: &n.Labels, priority: &n.Priority}
-	fields := append([]field{
-		{"version", false, func(a at) { n.Version = versionOf(r, a) }},
-		{"node", false, func(a at) { n.Node = new(Identity); node = identityOf(r, a, n.Node, nodeName) }},
-		{"nodeGroupSubject", true, func(a at) { group = identityOf(r, a, &n.NodeGroupSubject, shortText) }},
+	fields := append([]strictjson.Field{
+		strictjson.Optional("version", func(a strictjson.At) { n.Version = versionOf(r, a) }),
+		strictjson.Optional("node", func(a strictjson.At) { n.Node = new(Identity); node = identityOf(r, a, n.Node, nodeName) }),
+		strictjson.Required("nodeGroupSubject", func(a strictjson.At) { group = identityOf(r, a, &n.NodeGroupSubject, shortText) }),
 	}, body.fields(r)...)
-	r.object(a, fields...)
+	r.Object(a, fields...)
 	n.ResourceRatios = body.ratios
 	if n.Node != nil {
 		return node
@@ -113,70 +117,70 @@ type entryFields struct {
 	priority   *uint32
 }
 
-func (f *entryFields) fields(r *reader) []field {
-	return []field{
-		{"alertRules", false, func(a at) { rulesOf(r, a, f.alertRules) }},
-		{"resourceRatios", false, func(a at) { f.ratios = ratiosOf(r, a) }},
-		{"labels", false, func(a at) { *f.labels = labelsOf(r, a) }},
-		{"priority", false, func(a at) {
+func (f *entryFields) fields(r *strictjson.Reader) []strictjson.Field {
+	return []strictjson.Field{
+		strictjson.Optional("alertRules", func(a strictjson.At) { rulesOf(r, a, f.alertRules) }),
+		strictjson.Optional("resourceRatios", func(a strictjson.At) { f.ratios = ratiosOf(r, a) }),
+		strictjson.Optional("labels", func(a strictjson.At) { *f.labels = labelsOf(r, a) }),
+		strictjson.Optional("priority", func(a strictjson.At) {
 			n, _ := wholeOf(r, a, 0, 1<<32-1, "a priority is a whole number from 0 to 4294967295")
 			*f.priority = uint32(n)
-		}},
+		}),
 	}
 }
 
-func formatOf(r *reader, a at) string {
-	if !r.over && r.dec.PeekKind() == '0' {
-		r.bad(a, `formatVersion must be the string "7", not a number`)
-		r.skip()
+func formatOf(r *strictjson.Reader, a strictjson.At) string {
+	if r.Peek() == '0' {
+		r.Bad(a, `formatVersion must be the string "7", not a number`)
+		r.Skip()
 		return ""
 	}
-	s, ok := r.str(a)
+	s, ok := r.Str(a)
 	if ok && s != FormatVersion {
-		r.add(a, wire.CodeWrongVersion, fmt.Sprintf(`formatVersion is %s; this program reads "7" only`, show(s)))
+		r.Add(a, wire.CodeWrongVersion, fmt.Sprintf(`formatVersion is %s; this program reads "7" only`, strictjson.Show(s)))
 	}
 	return s
 }
 
-func versionOf(r *reader, a at) string {
-	s, ok := r.str(a)
+func versionOf(r *strictjson.Reader, a strictjson.At) string {
+	s, ok := r.Str(a)
 	if !ok {
 		return ""
 	}
 	if _, err := parseVersion(s); err != nil {
-		r.add(a, wire.CodeInvalidArgument, err.Error())
+		r.Add(a, wire.CodeInvalidArgument, err.Error())
 	}
 	return s
 }
 
-func identityOf(r *reader, a at, id *Identity, codename func(string) string) identAt {
+func identityOf(r *strictjson.Reader, a strictjson.At, id *Identity, codename func(string) string) identAt {
 	var named identAt
-	optional := func(dst *string, most int) func(at) {
-		return func(a at) {
-			if s, ok := r.str(a); ok {
+	optional := func(dst *string, most int) func(strictjson.At) {
+		return func(a strictjson.At) {
+			if s, ok := r.Str(a); ok {
 				*dst = s
 				if why := text(s, most); s != "" && why != "" {
-					r.bad(a, why)
+					r.Bad(a, why)
 				}
 			}
 		}
 	}
-	r.object(a,
-		field{"id", false, optional(&id.ID, MaxName)},
-		field{"codename", true, func(a at) {
-			s, ok := r.str(a)
+	r.Object(a,
+		strictjson.Optional("id", optional(&id.ID, MaxName)),
+		strictjson.Required("codename", func(a strictjson.At) {
+			s, ok := r.Str(a)
 			if !ok {
 				return
 			}
 			id.Codename = s
 			if why := codename(s); why != "" {
-				r.bad(a, why)
+				r.Bad(a, why)
 				return
 			}
 			named = identAt{s, a}
-		}},
-		field{"type", false, optional(&id.Type, MaxName)},
-		field{"title", false, optional(&id.Title, MaxTitle)},
+		}),
+		strictjson.Optional("type", optional(&id.Type, MaxName)),
+		strictjson.Optional("title", optional(&id.Title, MaxTitle)),
 	)
 	return named
 }
@@ -186,22 +190,22 @@ func nodeName(s string) string {
 	if topic.ValidName(s) {
 		return ""
 	}
-	return fmt.Sprintf("no node can have the ID %s: letters, digits, '.', '_' and '-' only, a letter or digit first, 1 to %d characters", show(s), topic.MaxName)
+	return fmt.Sprintf("no node can have the ID %s: letters, digits, '.', '_' and '-' only, a letter or digit first, 1 to %d characters", strictjson.Show(s), topic.MaxName)
 }
 
-func labelsOf(r *reader, a at) []string {
+func labelsOf(r *strictjson.Reader, a strictjson.At) []string {
 	var labels []string
 	first := make(map[string]int)
-	r.array(a, MaxLabels, func(i int, e at) {
-		s, ok := r.str(e)
+	r.Array(a, MaxLabels, func(i int, e strictjson.At) {
+		s, ok := r.Str(e)
 		if !ok {
 			return
 		}
 		labels = append(labels, s)
 		if why := shortText(s); why != "" {
-			r.bad(e, why)
+			r.Bad(e, why)
 		} else if j, dup := first[s]; dup {
-			r.add(e, wire.CodeDuplicate, fmt.Sprintf("the label %s is already there, at index %d", show(s), j))
+			r.Add(e, wire.CodeDuplicate, fmt.Sprintf("the label %s is already there, at index %d", strictjson.Show(s), j))
 		} else {
 			first[s] = i
 		}
@@ -209,21 +213,21 @@ func labelsOf(r *reader, a at) []string {
 	return labels
 }
 
-func ratiosOf(r *reader, a at) *EntryRatios {
+func ratiosOf(r *strictjson.Reader, a strictjson.At) *EntryRatios {
 	ratios := new(EntryRatios)
-	percent := func(dst **int) func(at) {
-		return func(a at) {
+	percent := func(dst **int) func(strictjson.At) {
+		return func(a strictjson.At) {
 			if n, ok := wholeOf(r, a, 0, 100, "a ratio is a whole number of percent from 0 to 100"); ok {
 				v := int(n)
 				*dst = &v
 			}
 		}
 	}
-	r.object(a,
-		field{"cpu", false, percent(&ratios.CPU)},
-		field{"ram", false, percent(&ratios.RAM)},
-		field{"storage", false, percent(&ratios.Storage)},
-		field{"state", false, percent(&ratios.State)},
+	r.Object(a,
+		strictjson.Optional("cpu", percent(&ratios.CPU)),
+		strictjson.Optional("ram", percent(&ratios.RAM)),
+		strictjson.Optional("storage", percent(&ratios.Storage)),
+		strictjson.Optional("state", percent(&ratios.State)),
 	)
 	return ratios
 }

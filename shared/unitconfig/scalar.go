@@ -5,21 +5,23 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"tandem.internal/shared/strictjson"
 )
 
 // fractionOf reads a number from 0.0 to 1.0.
-func fractionOf(r *reader, a at) (float64, bool) {
-	lit, ok := r.number(a)
+func fractionOf(r *strictjson.Reader, a strictjson.At) (float64, bool) {
+	lit, ok := r.Number(a)
 	if !ok {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(lit, 64)
 	switch {
 	case err != nil || f > 1: // the only possible error is a number beyond float64
-		r.bad(a, clipped(lit)+" is too large: a fraction from 0.0 to 1.0, not a percentage")
+		r.Bad(a, clipped(lit)+" is too large: a fraction from 0.0 to 1.0, not a percentage")
 		return 0, false
 	case f < 0:
-		r.bad(a, clipped(lit)+" is negative: a fraction from 0.0 to 1.0")
+		r.Bad(a, clipped(lit)+" is negative: a fraction from 0.0 to 1.0")
 		return 0, false
 	}
 	return f + 0, true // + 0 makes a negative zero positive, so that it is written as 0
@@ -27,14 +29,14 @@ func fractionOf(r *reader, a at) (float64, bool) {
 
 // wholeOf reads a whole number from low to high. Any JSON spelling of a whole number will do (1e3,
 // 50.0); its value is exact. rule is the message of a refusal.
-func wholeOf(r *reader, a at, low, high uint64, rule string) (uint64, bool) {
-	lit, ok := r.number(a)
+func wholeOf(r *strictjson.Reader, a strictjson.At, low, high uint64, rule string) (uint64, bool) {
+	lit, ok := r.Number(a)
 	if !ok {
 		return 0, false
 	}
 	n, ok := whole(lit)
 	if !ok || n < low || n > high {
-		r.bad(a, rule+", not "+clipped(lit))
+		r.Bad(a, rule+", not "+clipped(lit))
 		return 0, false
 	}
 	return n, true
@@ -82,11 +84,11 @@ func shortText(s string) string {
 // text says what is wrong with s as printable text of at most most bytes, or "".
 func text(s string, most int) string {
 	if len(s) > most {
-		return fmt.Sprintf("%s has %d bytes; at most %d are allowed", show(s), len(s), most)
+		return fmt.Sprintf("%s has %d bytes; at most %d are allowed", strictjson.Show(s), len(s), most)
 	}
 	for _, c := range s {
 		if !unicode.IsPrint(c) {
-			return show(s) + " has a character that cannot be printed"
+			return strictjson.Show(s) + " has a character that cannot be printed"
 		}
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 
+	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 )
 
@@ -19,12 +20,12 @@ func parseVersion(s string) (*semver.Version, error) {
 		if errors.Is(err, strconv.ErrRange) {
 			err = errors.New("a number is too large")
 		}
-		return nil, fmt.Errorf("%s is not a semantic version such as 2.0.0 or 2.1.0-rc.1: %s", show(s), lowerFirst(err.Error()))
+		return nil, fmt.Errorf("%s is not a semantic version such as 2.0.0 or 2.1.0-rc.1: %s", strictjson.Show(s), lowerFirst(err.Error()))
 	}
 	for part := range strings.SplitSeq(v.Prerelease(), ".") {
 		if part != "" && strings.Trim(part, "0123456789") == "" {
 			if _, err := strconv.ParseUint(part, 10, 64); err != nil {
-				return nil, fmt.Errorf("%s is not a usable version: a number in its pre-release is too large", show(s))
+				return nil, fmt.Errorf("%s is not a usable version: a number in its pre-release is too large", strictjson.Show(s))
 			}
 		}
 	}

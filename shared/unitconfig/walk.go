@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/shared/strictjson"
 )
 
 // walk visits v, which stands at ptr, and everything in it, parents first, in document order. v is
@@ -24,7 +26,7 @@ func walk(ptr string, v jsontext.Value, visit func(ptr string, v jsontext.Value)
 			return
 		}
 		if kind == '{' {
-			child = member(ptr, must(dec.ReadToken()).String())
+			child = strictjson.Member(ptr, must(dec.ReadToken()).String())
 		}
 		walk(child, must(dec.ReadValue()).Clone(), visit)
 	}

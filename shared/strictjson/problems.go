@@ -1,4 +1,4 @@
-package unitconfig
+package strictjson
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package unitconfig
+package strictjson
 
 import (
 	"slices"
@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// didYouMean returns `; did you mean "x"?` for the candidate nearest to name, or nothing when none
+// DidYouMean returns `; did you mean "x"?` for the candidate nearest to name, or nothing when none
 // is near.
-func didYouMean(name string, candidates []string) string {
-	if c := nearest(name, candidates); c != "" {
+func DidYouMean(name string, candidates []string) string {
+	if c := Nearest(name, candidates); c != "" {
 		return `; did you mean "` + c + `"?`
 	}
 	return ""
 }
 
-// nearest returns the candidate with the fewest edits from name, case aside, if that is at most a
+// Nearest returns the candidate with the fewest edits from name, case aside, if that is at most a
 // third of the name's length; otherwise "". The first of equals wins.
-func nearest(name string, candidates []string) string {
+func Nearest(name string, candidates []string) string {
 	const longest = 256 // a longer name is no typing mistake, and comparing is quadratic
 	if len(name) > longest {
 		return ""
@@ -59,8 +59,8 @@ func edits(a, b string) int {
 	return last[len(b)]
 }
 
-// show quotes s for a message, shortened if it is long.
-func show(s string) string {
+// Show quotes s for a message, shortened if it is long.
+func Show(s string) string {
 	const most = 64
 	if len(s) > most {
 		return strconv.Quote(strings.ToValidUTF8(s[:most], "")) + "…"
@@ -68,8 +68,8 @@ func show(s string) string {
 	return strconv.Quote(s)
 }
 
-// among lists a few values for a message.
-func among(values []string) string {
+// Among lists a few values for a message.
+func Among(values []string) string {
 	const most = 8
 	if len(values) == 0 {
 		return "none"

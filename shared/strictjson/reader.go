@@ -1,0 +1,396 @@
+// Package strictjson reads JSON documents by their format's description: every field is named, its
+// kind is known, and whatever else is there is refused. It reports all the problems that one pass
+// can find, each with its JSON pointer, line and column, and never keeps more of a document than it
+// is told to. It is pure.
+package strictjson
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/shared/wire"
+)
+
+// Reader walks a JSON document as a format's description tells it to, and collects problems with
+// their places instead of stopping at the first. It needs no memory in proportion to the input but
+// for what it keeps. After a syntax error, or MaxProblems problems, it is over: every method
+// returns at once, ok false.
+type Reader struct {
+	data     []byte
+	dec      *jsontext.Decoder
+	problems []found
+	over     bool
+}
+
+// At is where a value stands: JSON pointer and byte offset.
+type At struct {
+	Ptr string
+	Off int
+}
+
+// Limits bound a document.
+type Limits struct {
+	Size  int // bytes
+	Depth int // levels of nesting
+}
+
+// Read runs the format's root over data, and returns the problems.
+func Read(data []byte, most Limits, root func(*Reader)) Problems {
+	r := &Reader{data: data}
+	switch {
+	case len(data) > most.Size:
+		r.Add(At{}, wire.CodeTooLarge, fmt.Sprintf("the document has %d bytes; at most %d are allowed", len(data), most.Size))
+	case len(bytes.TrimSpace(data)) == 0:
+		r.Add(At{}, wire.CodeMalformed, "the document is empty")
+	case bytes.HasPrefix(data, []byte("\ufeff")):
+		r.Add(At{}, wire.CodeMalformed, "the document begins with a byte order mark, which JSON does not allow")
+	default:
+		if off, deep := tooDeep(data, most.Depth); deep {
+			r.Add(At{"", off}, wire.CodeMalformed, fmt.Sprintf("nested more than %d levels deep", most.Depth))
+			break
+		}
+		// Duplicate names are allowed here so that the reader can report every one of them.
+		r.dec = jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))
+		root(r)
+		r.end()
+	}
+	return place(data, r.problems)
+}
+
+// tooDeep finds the first bracket that nests deeper than most, in one pass over the bytes.
+func tooDeep(data []byte, most int) (int, bool) {
+	depth, quoted := 0, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > most {
+				return i, true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return 0, false
+}
+
+// Add records a problem.
+func (r *Reader) Add(a At, code wire.Code, message string) {
+	if r.over {
+		return
+	}
+	r.problems = append(r.problems, found{wire.New(code, a.Ptr, message), a.Off})
+	r.over = len(r.problems) >= MaxProblems
+}
+
+// Bad records a value outside its range.
+func (r *Reader) Bad(a At, message string) { r.Add(a, wire.CodeBadValue, message) }
+
+// fail records a syntax error and ends the reading.
+func (r *Reader) fail(err error) {
+	a, message := At{"", len(r.data)}, "the document ends too early"
+	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		a.Ptr = string(s.JSONPointer)
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			a.Off, message = int(s.ByteOffset), s.Err.Error()
+			if trailingComma(r.data, a.Off) {
+				message = "a comma stands before a closing bracket"
+			}
+		}
+	} else if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		message = err.Error()
+	}
+	r.Add(a, wire.CodeMalformed, message)
+	r.over = true
+}
+
+// trailingComma reports whether a comma stands at off with nothing but a closing bracket after it.
+func trailingComma(data []byte, off int) bool {
+	if off >= len(data) || data[off] != ',' {
+		return false
+	}
+	rest := bytes.TrimLeft(data[off+1:], " \t\r\n")
+	return len(rest) > 0 && (rest[0] == '}' || rest[0] == ']')
+}
+
+// end checks that nothing follows the document.
+func (r *Reader) end() {
+	if r.over {
+		return
+	}
+	off := r.Next()
+	if _, err := r.dec.ReadToken(); err == nil {
+		r.Add(At{"", off}, wire.CodeMalformed, "something follows the end of the document")
+	} else if !errors.Is(err, io.EOF) {
+		r.fail(err)
+	}
+}
+
+// Next returns the byte offset of the next token.
+func (r *Reader) Next() int {
+	off := int(r.dec.InputOffset())
+	for off < len(r.data) && strings.IndexByte(" \t\r\n,:", r.data[off]) >= 0 {
+		off++
+	}
+	return off
+}
+
+// Here is the place of the document's root, before anything is read.
+func (r *Reader) Here() At { return At{"", r.Next()} }
+
+// token reads one token; ok is false when the reading is over.
+func (r *Reader) token() (t jsontext.Token, ok bool) {
+	if r.over {
+		return t, false
+	}
+	t, err := r.dec.ReadToken()
+	if err != nil {
+		r.fail(err)
+		return t, false
+	}
+	return t, true
+}
+
+// Skip passes over one value of any shape, checking its syntax.
+func (r *Reader) Skip() {
+	if r.over {
+		return
+	}
+	if err := r.dec.SkipValue(); err != nil {
+		r.fail(err)
+	}
+}
+
+// Over reports whether the reading has ended early.
+func (r *Reader) Over() bool { return r.over }
+
+// Peek returns the kind of the next token without reading it: 0 when the reading is over.
+func (r *Reader) Peek() jsontext.Kind {
+	if r.over {
+		return 0
+	}
+	return r.dec.PeekKind()
+}
+
+// Is reports whether the next value has the kind wanted. If not, it records that and skips it.
+func (r *Reader) Is(a At, want jsontext.Kind) bool {
+	if r.over {
+		return false
+	}
+	got := r.dec.PeekKind()
+	if got == want {
+		return true
+	}
+	if got != 0 && got != '}' && got != ']' { // otherwise it is a syntax error, which skip reports
+		r.Bad(a, fmt.Sprintf("must be %s, not %s", kindName(want), kindName(got)))
+	}
+	r.Skip()
+	return false
+}
+
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case 'n':
+		return "null"
+	}
+	return "true or false"
+}
+
+// Field describes a member of an object. read gets the value's place and must consume the value.
+type Field struct {
+	Name     string
+	Required bool
+	Read     func(At)
+}
+
+// Required describes a member that must be there.
+func Required(name string, read func(At)) Field { return Field{name, true, read} }
+
+// Optional describes a member that may be absent or null.
+func Optional(name string, read func(At)) Field { return Field{name, false, read} }
+
+// Object reads an object with these fields, at most 16, and no others. A null is the same as an absent field.
+// ok says that it was read to its end, whatever its problems.
+func (r *Reader) Object(a At, fields ...Field) (ok bool) {
+	if !r.Is(a, '{') {
+		return false
+	}
+	r.token()
+	var seen, given uint16 // bits by field
+	var null [16]int       // where a field is null
+	for !r.over && r.dec.PeekKind() != '}' {
+		off := r.Next()
+		t, ok := r.token()
+		if !ok {
+			return false
+		}
+		name := t.String()
+		here := At{Member(a.Ptr, name), r.Next()}
+		i := fieldAt(fields, name)
+		switch {
+		case i < 0:
+			r.Add(At{here.Ptr, off}, wire.CodeUnknownField, "unknown field "+Show(name)+DidYouMean(name, names(fields)))
+			r.Skip()
+		case seen&(1<<i) != 0:
+			r.Add(At{here.Ptr, off}, wire.CodeDuplicate, "the field "+Show(name)+" appears twice")
+			r.Skip()
+		case r.dec.PeekKind() == 'n':
+			seen |= 1 << i
+			null[i] = here.Off
+			r.Skip()
+		default:
+			seen |= 1 << i
+			given |= 1 << i
+			fields[i].Read(here)
+		}
+	}
+	if _, ok := r.token(); !ok {
+		return false
+	}
+	for i, f := range fields {
+		if f.Required && given&(1<<i) == 0 {
+			off, why := a.Off, "is missing"
+			if seen&(1<<i) != 0 {
+				off, why = null[i], "is null, which is the same as missing"
+			}
+			r.Add(At{Member(a.Ptr, f.Name), off}, wire.CodeMissing, "the required field "+Show(f.Name)+" "+why)
+		}
+	}
+	return true
+}
+
+func fieldAt(fields []Field, name string) int {
+	for i, f := range fields {
+		if f.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+func names(fields []Field) []string {
+	list := make([]string, len(fields))
+	for i, f := range fields {
+		list[i] = f.Name
+	}
+	return list
+}
+
+// Members reads an object whose names are not the format's, at most most of them. each gets a
+// name and its value's place, and must consume the value. A null is the same as an absent member.
+func (r *Reader) Members(a At, most int, each func(name string, e At)) {
+	if !r.Is(a, '{') {
+		return
+	}
+	r.token()
+	seen := map[string]bool{}
+	for !r.over && r.dec.PeekKind() != '}' {
+		off := r.Next()
+		t, ok := r.token()
+		if !ok {
+			return
+		}
+		name := t.String()
+		e := At{Member(a.Ptr, name), r.Next()}
+		switch {
+		case seen[name]:
+			r.Add(At{e.Ptr, off}, wire.CodeDuplicate, "the field "+Show(name)+" appears twice")
+			r.Skip()
+		case len(seen) == most:
+			r.Add(At{e.Ptr, off}, wire.CodeTooLarge, fmt.Sprintf("more than %d fields", most))
+			r.over = true
+		case r.dec.PeekKind() == 'n':
+			seen[name] = true
+			r.Skip()
+		default:
+			seen[name] = true
+			each(name, e)
+		}
+	}
+	r.token()
+}
+
+// Array reads an array of at most most elements. A null element is refused.
+func (r *Reader) Array(a At, most int, each func(i int, e At)) {
+	if !r.Is(a, '[') {
+		return
+	}
+	r.token()
+	for i := 0; !r.over && r.dec.PeekKind() != ']'; i++ {
+		e := At{a.Ptr + "/" + strconv.Itoa(i), r.Next()}
+		switch {
+		case i == most:
+			r.Add(e, wire.CodeTooLarge, fmt.Sprintf("more than %d elements", most))
+			r.Skip()
+		case i > most:
+			r.Skip()
+		case r.dec.PeekKind() == 'n':
+			r.Bad(e, "an element must not be null")
+			r.Skip()
+		default:
+			each(i, e)
+		}
+	}
+	r.token()
+}
+
+// Str reads a string.
+func (r *Reader) Str(a At) (string, bool) {
+	if !r.Is(a, '"') {
+		return "", false
+	}
+	t, ok := r.token()
+	if !ok {
+		return "", false
+	}
+	return t.String(), true
+}
+
+// Bool reads true or false.
+func (r *Reader) Bool(a At) (v, ok bool) {
+	k := r.Peek()
+	if k != 't' && k != 'f' {
+		r.Is(a, 't') // records what it is instead
+		return false, false
+	}
+	_, ok = r.token()
+	return k == 't', ok
+}
+
+// Number reads a number as its literal text.
+func (r *Reader) Number(a At) (string, bool) {
+	if !r.Is(a, '0') {
+		return "", false
+	}
+	t, ok := r.token()
+	if !ok {
+		return "", false
+	}
+	return t.String(), true
+}
+
+// Member appends an object's member to a JSON pointer (RFC 6901).
+func Member(ptr, name string) string {
+	if len(name) > wire.MaxPath {
+		name = name[:wire.MaxPath]
+	}
+	return string(jsontext.Pointer(ptr).AppendToken(name))
+}
