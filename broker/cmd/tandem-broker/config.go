@@ -23,10 +23,12 @@ type config struct {
 // Usage opens --help.
 func (*config) Usage() string {
 	return `Usage: tandem-broker [flags]
+       tandem-broker acl mosquitto|nats --unit UNIT [flags]
 
 The MQTT 3.1.1 broker of one unit, with its access rules, in memory only: after a restart the
 controller fills it again. tandem-controller has the same broker inside; this one is for sites
-where the two shall restart apart.
+where the two shall restart apart. tandem-broker acl prints the access rules for mosquitto or NATS
+(see tandem-broker acl --help).
 
 Example:
   TANDEM_PASSWORDS=controller=secret tandem-broker --unit line4 --listen 127.0.0.1:1883

@@ -33,6 +33,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return status
 	}
+	if len(args) > 0 && args[0] == "acl" {
+		var usage usageError
+		var setting *settings.Error
+		err := printACL(args[1:], os.Stdin, stdout)
+		switch {
+		case err == nil, errors.Is(err, settings.ErrPrinted):
+			return exitOK
+		case errors.As(err, &usage), errors.As(err, &setting):
+			return fail(exitUsage, err)
+		}
+		return fail(exitError, err)
+	}
 	var cfg config
 	rest, err := settings.Load("tandem-broker", &cfg, args, os.LookupEnv, stdout)
 	if errors.Is(err, settings.ErrPrinted) {

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"tandem.internal/broker/acl"
+	"tandem.internal/shared/settings"
+	"tandem.internal/shared/topic"
+)
+
+// aclConfig says for whom the rules are; the tags are the reference (--help prints them).
+type aclConfig struct {
+	Unit      string            `name:"unit" help:"name of the unit (required)"`
+	Node      []string          `name:"node" help:"a node of the unit, press-1; repeat it for each"`
+	Nodes     string            `name:"nodes" help:"file with the nodes: one name a line, or what tandem nodes --json prints, of which revoked nodes are left out; - reads standard input"`
+	Cloud     []string          `name:"cloud" help:"name of a cloud side, which submits and reads the answers; repeat it for each"`
+	Operator  []string          `name:"operator" help:"name of an operator who may read the whole unit; repeat it for each"`
+	Passwords map[string]string `name:"passwords" secret:"true" help:"nats only: users have these passwords, by user name, instead of certificates; better given in a file, or as TANDEM_PASSWORDS, than on the command line"`
+}
+
+// Usage opens --help.
+func (*aclConfig) Usage() string {
+	return `Usage: tandem-broker acl mosquitto|nats --unit UNIT [flags]
+
+Prints who may write and read what in a unit, for a broker that the site already has: an ACL file
+for mosquitto 2, or an authorization block for NATS server 2.10. How to use it stands at its head.
+The controller is always in it. Make it anew when a node joins or is revoked.
+
+Examples:
+  tandem-broker acl mosquitto --unit line4 --node press-1 --node press-2 --cloud eu > tandem.acl
+  tandem nodes --json | tandem-broker acl nats --unit line4 --nodes - --operator ann > tandem-users.conf
+`
+}
+
+// formats are the brokers that rules can be printed for.
+var formats = []string{"mosquitto", "nats"}
+
+// printACL is the command "acl": it writes the rules to stdout.
+func printACL(args []string, stdin io.Reader, stdout io.Writer) error {
+	var cfg aclConfig
+	rest, err := settings.Load("tandem-broker acl", &cfg, args, os.LookupEnv, stdout)
+	switch {
+	case err != nil:
+		return err
+	case len(rest) == 0:
+		return usageError{errors.New("acl: for which broker? tandem-broker acl mosquitto, or tandem-broker acl nats")}
+	case len(rest) > 1:
+		return usageError{fmt.Errorf("acl: unexpected argument %q; nodes are named with --node", rest[1])}
+	case !slices.Contains(formats, rest[0]):
+		return usageError{fmt.Errorf("acl: there are no rules for a broker called %q; mosquitto and nats are known", rest[0])}
+	case !topic.ValidName(cfg.Unit):
+		return usageError{fmt.Errorf("--unit: %q is no unit name: letters, digits, and . _ - after the first, at most 63", cfg.Unit)}
+	}
+	who, err := cfg.identities(stdin)
+	if err != nil {
+		return err
+	}
+	file, err := cfg.render(rest[0], who)
+	if err != nil {
+		return err
+	}
+	_, err = stdout.Write(file)
+	return err
+}
+
+// usageError is a mistake on the command line: exit status 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// identities are those whom the flags name, and the controller.
+func (c *aclConfig) identities(stdin io.Reader) ([]acl.Identity, error) {
+	nodes := c.Node
+	if c.Nodes != "" {
+		data, err := c.read(stdin)
+		if err != nil {
+			return nil, fmt.Errorf("--nodes: %w", err)
+		}
+		more, err := nodeNames(data)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--nodes: %w", err)}
+		}
+		nodes = append(slices.Clip(nodes), more...)
+	}
+	if len(nodes) == 0 {
+		return nil, usageError{errors.New("nobody but the controller would be let in: name the nodes with --node, or with --nodes FILE")}
+	}
+	who := []acl.Identity{{Role: acl.Controller}}
+	for _, group := range []struct {
+		flag  string
+		role  acl.Role
+		names []string
+	}{{"--node", acl.Node, nodes}, {"--cloud", acl.Cloud, c.Cloud}, {"--operator", acl.Operator, c.Operator}} {
+		for _, name := range group.names {
+			id := acl.Identity{Role: group.role, Name: name}
+			if !topic.ValidName(name) {
+				return nil, usageError{fmt.Errorf("%s: %.80q is no name: letters, digits, and . _ - after the first, at most 63; without the role in front", group.flag, name)}
+			}
+			if !slices.Contains(who, id) {
+				who = append(who, id)
+			}
+		}
+	}
+	return who, nil
+}
+
+// maxNodes bounds what is read: a hundred thousand nodes fit.
+const maxNodes = 256 << 20
+
+func (c *aclConfig) read(stdin io.Reader) ([]byte, error) {
+	if c.Nodes != "-" {
+		f, err := os.Open(c.Nodes)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		stdin = f
+	}
+	data, err := io.ReadAll(io.LimitReader(stdin, maxNodes+1))
+	if err == nil && len(data) > maxNodes {
+		err = fmt.Errorf("more than %d bytes", maxNodes)
+	}
+	return data, err
+}
+
+// nodeNames reads names, one a line with # before a comment, or the JSON of "tandem nodes --json".
+func nodeNames(data []byte) (names []string, err error) {
+	if strings.HasPrefix(strings.TrimSpace(string(data)), "{") {
+		var list struct {
+			Nodes []struct {
+				Node     string
+				Identity struct{ State string }
+			}
+		}
+		if err := json.Unmarshal(data, &list); err != nil {
+			return nil, fmt.Errorf("this looks like JSON, but not like what tandem nodes --json prints: %w", err)
+		}
+		for _, n := range list.Nodes {
+			if n.Identity.State != "revoked" {
+				names = append(names, n.Node)
+			}
+		}
+		return names, nil
+	}
+	for line := range strings.Lines(string(data)) {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line != "" {
+			names = append(names, line)
+		}
+	}
+	return names, nil
+}
+
+func (c *aclConfig) render(format string, who []acl.Identity) ([]byte, error) {
+	rules := acl.Rules{Unit: c.Unit}
+	if format == "mosquitto" {
+		if len(c.Passwords) > 0 {
+			return nil, usageError{errors.New("--passwords: mosquitto has passwords in a file of its own, made by mosquitto_passwd; its ACL file has none")}
+		}
+		return rules.Mosquitto(who)
+	}
+	var users acl.NATSUsers
+	if len(c.Passwords) > 0 {
+		users.Passwords = map[acl.Identity]string{}
+		for name, password := range c.Passwords {
+			id, err := acl.IdentityOf(name, name)
+			if err != nil {
+				return nil, usageError{fmt.Errorf("--passwords: %w", err)}
+			}
+			if !slices.Contains(who, id) {
+				return nil, usageError{fmt.Errorf("--passwords: %s has one, but is not named as --node, --cloud or --operator", id)}
+			}
+			users.Passwords[id] = password
+		}
+	}
+	return rules.NATS(who, users)
+}
