@@ -89,3 +89,9 @@ func place(data []byte, list []found) Problems {
 	}
 	return ps
 }
+
+// Place returns the line and column, both from 1, of what stands at a. Columns count characters.
+func (r *Reader) Place(a At) (line, column int) {
+	before := r.data[:min(max(a.Off, 0), len(r.data))]
+	return bytes.Count(before, []byte{'\n'}) + 1, utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
+}

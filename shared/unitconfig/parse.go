@@ -123,7 +123,7 @@ func (f *entryFields) fields(r *strictjson.Reader) []strictjson.Field {
 		strictjson.Optional("resourceRatios", func(a strictjson.At) { f.ratios = ratiosOf(r, a) }),
 		strictjson.Optional("labels", func(a strictjson.At) { *f.labels = labelsOf(r, a) }),
 		strictjson.Optional("priority", func(a strictjson.At) {
-			n, _ := wholeOf(r, a, 0, 1<<32-1, "a priority is a whole number from 0 to 4294967295")
+			n, _ := r.Whole(a, 0, 1<<32-1, "a priority is a whole number from 0 to 4294967295")
 			*f.priority = uint32(n)
 		}),
 	}
@@ -217,7 +217,7 @@ func ratiosOf(r *strictjson.Reader, a strictjson.At) *EntryRatios {
 	ratios := new(EntryRatios)
 	percent := func(dst **int) func(strictjson.At) {
 		return func(a strictjson.At) {
-			if n, ok := wholeOf(r, a, 0, 100, "a ratio is a whole number of percent from 0 to 100"); ok {
+			if n, ok := r.Whole(a, 0, 100, "a ratio is a whole number of percent from 0 to 100"); ok {
 				v := int(n)
 				*dst = &v
 			}
