@@ -11,10 +11,17 @@ import (
 
 	"tandem.internal/broker/acl"
 	"tandem.internal/shared/topic"
+	"tandem.internal/testenv/proc"
+	"tandem.internal/testenv/rawmqtt"
 )
 
+// programs runs the tests with the programs at hand.
+type programs struct{ *testing.M }
+
+func (p programs) Run() int { return proc.Main(p.M) }
+
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) { os.Exit(status) }),
+	goleak.VerifyTestMain(programs{m}, goleak.Cleanup(func(status int) { os.Exit(status) }),
 		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.init.0.func1"))
 }
 
@@ -22,40 +29,40 @@ func of(id acl.Identity) topic.Node { return topic.ForNode(unit, id.Name) }
 
 // TestOwnThings: a node of any name does all that the wire asks of it.
 func TestOwnThings(t *testing.T) {
-	sites(t, func(t *testing.T, s *site) {
+	sites(t, func(t *testing.T, s *unitAt) {
 		boss := s.dial(t, controller, nil)
 		mustSubscribe(t, boss, "tandem/1/"+unit+"/#")
 		for _, id := range s.nodes {
 			t.Run(fmt.Sprintf("%.16s", id.Name), func(t *testing.T) {
 				n := of(id)
-				must(t, boss.publish(n.Desired("config"), "retained", true))
-				node := s.dial(t, id, &will{n.Live(), "gone", true})
+				must(t, boss.Publish(n.Desired("config"), "retained", true))
+				node := s.dial(t, id, &rawmqtt.Will{Topic: n.Live(), Payload: "gone", Retain: true})
 				mustSubscribe(t, node, topic.ForController(unit), n.DesiredFilter())
-				if ok, err := node.subscribe(1, n.Request()); err != nil || !ok { // QoS 1 needs no rights of its own
-					t.Fatalf("QoS 1: %v %v", ok, err)
+				if code, err := node.Subscribe(1, n.Request()); err != nil || code == rawmqtt.Failure { // QoS 1 needs no rights of its own
+					t.Fatalf("QoS 1: %v %v", code, err)
 				}
-				must(t, node.hears(n.Desired("config"), "retained"))
-				must(t, boss.publish(topic.ForController(unit), "beacon "+id.Name, true))
-				must(t, node.hears(topic.ForController(unit), "beacon "+id.Name))
-				must(t, boss.publish(n.Request(), "request", false))
-				must(t, node.hears(n.Request(), "request"))
+				must(t, node.Hears(n.Desired("config"), "retained"))
+				must(t, boss.Publish(topic.ForController(unit), "beacon "+id.Name, true))
+				must(t, node.Hears(topic.ForController(unit), "beacon "+id.Name))
+				must(t, boss.Publish(n.Request(), "request", false))
+				must(t, node.Hears(n.Request(), "request"))
 				for _, name := range []string{n.Live(), n.Reply(), n.Event(), n.Reported("config"), n.Reported("info"), n.Reported("health")} {
-					must(t, node.publish(name, "own", name != n.Reply() && name != n.Event()))
-					must(t, boss.hears(name, "own"))
+					must(t, node.Publish(name, "own", name != n.Reply() && name != n.Event()))
+					must(t, boss.Hears(name, "own"))
 				}
-				node.drop()
-				must(t, boss.hears(n.Live(), "gone"))
+				node.Drop()
+				must(t, boss.Hears(n.Live(), "gone"))
 			})
 		}
 		outside := s.dial(t, cloud, nil)
 		mustSubscribe(t, outside, topic.ForOutbox(unit, "+"))
-		must(t, outside.publish(topic.ForInbox(unit, "config"), "submission", false))
-		must(t, boss.hears(topic.ForInbox(unit, "config"), "submission"))
-		must(t, boss.publish(topic.ForOutbox(unit, "status"), "answer", true))
-		must(t, outside.hears(topic.ForOutbox(unit, "status"), "answer"))
+		must(t, outside.Publish(topic.ForInbox(unit, "config"), "submission", false))
+		must(t, boss.Hears(topic.ForInbox(unit, "config"), "submission"))
+		must(t, boss.Publish(topic.ForOutbox(unit, "status"), "answer", true))
+		must(t, outside.Hears(topic.ForOutbox(unit, "status"), "answer"))
 		person := s.dial(t, operator, nil)
 		mustSubscribe(t, person, "tandem/1/"+unit+"/#")
-		must(t, person.hears(topic.ForOutbox(unit, "status"), "answer"))
+		must(t, person.Hears(topic.ForOutbox(unit, "status"), "answer"))
 	})
 }
 
@@ -68,9 +75,9 @@ func must(t testing.TB, err error) {
 
 // bystanders is the rest of the unit at work: the controller writes to the victim and the victim
 // answers, over and over. It returns a function that ends it and fails the test if anything was lost.
-func bystanders(t *testing.T, s *site) (stop func()) {
+func bystanders(t *testing.T, s *unitAt) (stop func()) {
 	t.Helper()
-	boss, node, n := s.dial(t, controller, nil), s.dial(t, victim, &will{of(victim).Live(), "gone", true}), of(victim)
+	boss, node, n := s.dial(t, controller, nil), s.dial(t, victim, &rawmqtt.Will{Topic: of(victim).Live(), Payload: "gone", Retain: true}), of(victim)
 	mustSubscribe(t, boss, n.Reported("config"))
 	mustSubscribe(t, node, n.DesiredFilter(), n.Request())
 	done, failed, rounds := make(chan struct{}), make(chan error, 1), 0
@@ -83,11 +90,11 @@ func bystanders(t *testing.T, s *site) (stop func()) {
 			default:
 			}
 			text := fmt.Sprintf("round %d", rounds)
-			err := boss.publish(n.Desired("config"), text, true)
+			err := boss.Publish(n.Desired("config"), text, true)
 			for _, next := range []func() error{
-				func() error { return node.hears(n.Desired("config"), text) },
-				func() error { return node.publish(n.Reported("config"), text, true) },
-				func() error { return boss.hears(n.Reported("config"), text) },
+				func() error { return node.Hears(n.Desired("config"), text) },
+				func() error { return node.Publish(n.Reported("config"), text, true) },
+				func() error { return boss.Hears(n.Reported("config"), text) },
 			} {
 				if err == nil {
 					err = next()
@@ -135,28 +142,28 @@ func forbidden() []string {
 // TestForbiddenWrites: whatever a node writes where it may not, plain, to be kept, or as its last
 // will, nobody hears it, now or later, nothing kept is lost, and the unit works on.
 func TestForbiddenWrites(t *testing.T) {
-	sites(t, func(t *testing.T, s *site) {
+	sites(t, func(t *testing.T, s *unitAt) {
 		stop := bystanders(t, s)
 		witness := s.observe(t, 0)
 		kept := topic.ForOutbox(unit, "kept")
-		must(t, witness.publish(kept, "kept", true))
-		must(t, witness.publish(of(dotted).Desired("config"), "kept", true))
+		must(t, witness.Publish(kept, "kept", true))
+		must(t, witness.Publish(of(dotted).Desired("config"), "kept", true))
 		own := of(mallory)
 		marks := 0
 		// mark shows that everything before it has been dealt with.
-		mark := func(c *client) error {
+		mark := func(c *rawmqtt.Client) error {
 			marks++
 			text := fmt.Sprintf("mark %d", marks)
-			return errors.Join(c.publish(own.Event(), text, false), witness.hears(own.Event(), text))
+			return errors.Join(c.Publish(own.Event(), text, false), witness.Hears(own.Event(), text))
 		}
 		c := s.dial(t, mallory, nil)
 		for _, name := range append(forbidden(), kept, of(dotted).Desired("config")) {
 			for _, retain := range []bool{false, true} {
 				payload := poison
-				if retain && has(witness.heard(), name, "kept") {
+				if retain && rawmqtt.Has(witness.Heard(), name, "kept") {
 					payload = "" // what is kept would be removed
 				}
-				if err := c.publish(name, payload, retain); err != nil {
+				if err := c.Publish(name, payload, retain); err != nil {
 					c = s.dial(t, mallory, nil) // the server has ended the connection: fair enough for what is no topic
 					if canonical(name) {
 						t.Errorf("publishing on %s: %v; it should be acknowledged and discarded", name, err)
@@ -166,26 +173,26 @@ func TestForbiddenWrites(t *testing.T) {
 		}
 		must(t, mark(c))
 		for _, name := range forbidden() {
-			w, err := dial(s.address, s.ca.config(t, mallory.String()), mallory.String(), mallory.String(), &will{name, poison, true})
+			w, err := dial(s.address, s.ca.config(t, mallory.String()), mallory.String(), mallory.String(), &rawmqtt.Will{Topic: name, Payload: poison, Retain: true})
 			if err != nil {
 				continue // refused at once
 			}
-			w.drop()
+			w.Drop()
 		}
 		// The last will after these is a good one: when it is heard, the others would have been.
-		w := s.dial(t, mallory, &will{own.Live(), "gone at last", true})
-		w.drop()
-		must(t, witness.hears(own.Live(), "gone at last"))
+		w := s.dial(t, mallory, &rawmqtt.Will{Topic: own.Live(), Payload: "gone at last", Retain: true})
+		w.Drop()
+		must(t, witness.Hears(own.Live(), "gone at last"))
 		must(t, mark(s.dial(t, mallory, nil)))
 		stop()
 
 		late := s.observe(t, 1)
-		must(t, late.hears(kept, "kept"))
-		must(t, late.hears(of(dotted).Desired("config"), "kept"))
-		must(t, late.hears(own.Live(), "gone at last"))
-		for _, m := range append(witness.heard(), late.heard()...) {
-			if strings.Contains(m.payload, poison) {
-				t.Errorf("%s was written, retained %v", m.topic, m.retained)
+		must(t, late.Hears(kept, "kept"))
+		must(t, late.Hears(of(dotted).Desired("config"), "kept"))
+		must(t, late.Hears(own.Live(), "gone at last"))
+		for _, m := range append(witness.Heard(), late.Heard()...) {
+			if strings.Contains(m.Payload, poison) {
+				t.Errorf("%s was written, retained %v", m.Topic, m.Retained)
 			}
 		}
 	})
@@ -211,7 +218,7 @@ func overreaching() []string {
 // TestForbiddenReads: whatever filters a node subscribes to, it hears its own documents, its own
 // requests and the beacon, and nothing else.
 func TestForbiddenReads(t *testing.T) {
-	sites(t, func(t *testing.T, s *site) {
+	sites(t, func(t *testing.T, s *unitAt) {
 		stop := bystanders(t, s)
 		boss := s.observe(t, 0)
 		own, other := of(mallory), of(victim)
@@ -221,27 +228,27 @@ func TestForbiddenReads(t *testing.T) {
 			"tandem/1/u2/controller", own.Live(), own.Reported("config"), own.Event(), own.Reply(),
 		}
 		for _, name := range secrets {
-			must(t, boss.publish(name, "kept secret", true))
+			must(t, boss.Publish(name, "kept secret", true))
 		}
 		allowed := func(name string) bool { return rules.MaySubscribe(mallory, name) }
 		for i, filter := range overreaching() {
 			c := s.dial(t, mallory, nil)
 			mustSubscribe(t, c, own.DesiredFilter())
-			if _, err := c.subscribe(byte(i%2), filter); err != nil {
+			if _, err := c.Subscribe(byte(i%2), filter); err != nil {
 				c = s.dial(t, mallory, nil) // the server has ended the connection: fair enough
 				mustSubscribe(t, c, own.DesiredFilter())
 			}
 			for _, name := range secrets {
-				must(t, boss.send(name, "secret"))
+				must(t, boss.Send(name, "secret"))
 			}
-			must(t, boss.send(own.Desired("config"), fmt.Sprintf("mark %d", i)))
-			must(t, c.hears(own.Desired("config"), fmt.Sprintf("mark %d", i)))
-			for _, m := range c.heard() {
-				if !allowed(m.topic) {
-					t.Errorf("subscribed to %s, the node hears %s: %q", filter, m.topic, m.payload)
+			must(t, boss.Send(own.Desired("config"), fmt.Sprintf("mark %d", i)))
+			must(t, c.Hears(own.Desired("config"), fmt.Sprintf("mark %d", i)))
+			for _, m := range c.Heard() {
+				if !allowed(m.Topic) {
+					t.Errorf("subscribed to %s, the node hears %s: %q", filter, m.Topic, m.Payload)
 				}
 			}
-			c.leave()
+			c.Leave()
 		}
 		stop()
 	})

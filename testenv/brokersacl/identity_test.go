@@ -12,10 +12,10 @@ import (
 // TestImpostors: who has no certificate of this unit's CA, or one of somebody whom the file does
 // not name, writes and reads nothing.
 func TestImpostors(t *testing.T) {
-	sites(t, func(t *testing.T, s *site) {
+	sites(t, func(t *testing.T, s *unitAt) {
 		stop := bystanders(t, s)
 		witness := s.observe(t, 0)
-		must(t, witness.publish(of(mallory).Desired("config"), "kept secret", true))
+		must(t, witness.Publish(of(mallory).Desired("config"), "kept secret", true))
 		none, foreign, expired := s.ca.config(t, "x"), s.ca.config(t, "x"), s.ca.config(t, "x")
 		none.Certificates = nil
 		foreign.Certificates = []tls.Certificate{newAuthority(t).issue(t, mallory.String(), time.Hour)}
@@ -45,27 +45,27 @@ func TestImpostors(t *testing.T) {
 			if a.out {
 				t.Errorf("%s: a session began", a.name)
 			}
-			if _, err = c.subscribe(0, "#"); err == nil {
-				_, err = c.subscribe(0, of(mallory).DesiredFilter())
+			if _, err = c.Subscribe(0, "#"); err == nil {
+				_, err = c.Subscribe(0, of(mallory).DesiredFilter())
 			}
 			if err == nil {
-				err = c.publish(of(mallory).Live(), poison, true)
+				err = c.Publish(of(mallory).Live(), poison, true)
 			}
 			if err == nil {
-				err = c.publish(topic.ForController(unit), poison, true)
+				err = c.Publish(topic.ForController(unit), poison, true)
 			}
 			t.Logf("%s: let in without rights (%v)", a.name, err)
-			must(t, witness.publish(of(mallory).Desired("config"), "secret", false))
-			must(t, witness.hears(of(mallory).Desired("config"), "secret"))
-			for _, m := range c.heard() {
-				t.Errorf("%s hears %s", a.name, m.topic)
+			must(t, witness.Publish(of(mallory).Desired("config"), "secret", false))
+			must(t, witness.Hears(of(mallory).Desired("config"), "secret"))
+			for _, m := range c.Heard() {
+				t.Errorf("%s hears %s", a.name, m.Topic)
 			}
-			c.leave()
+			c.Leave()
 		}
 		stop()
-		for _, m := range append(witness.heard(), s.observe(t, 1).heard()...) {
-			if m.payload == poison {
-				t.Errorf("%s was written", m.topic)
+		for _, m := range append(witness.Heard(), s.observe(t, 1).Heard()...) {
+			if m.Payload == poison {
+				t.Errorf("%s was written", m.Topic)
 			}
 		}
 	})
@@ -74,7 +74,7 @@ func TestImpostors(t *testing.T) {
 // TestBorrowedNames: a node with a certificate of its own that gives another name in CONNECT stays
 // who it is.
 func TestBorrowedNames(t *testing.T) {
-	sites(t, func(t *testing.T, s *site) {
+	sites(t, func(t *testing.T, s *unitAt) {
 		witness := s.observe(t, 0)
 		boss := s.dial(t, controller, nil)
 		mustSubscribe(t, boss, of(mallory).Event())
@@ -86,27 +86,27 @@ func TestBorrowedNames(t *testing.T) {
 					continue
 				}
 				for _, name := range []string{topic.ForController(unit), own.Desired("config"), of(victim).Live(), topic.ForInbox(unit, "config")} {
-					must(t, c.publish(name, poison, true))
+					must(t, c.Publish(name, poison, true))
 				}
-				if _, err := c.subscribe(0, of(victim).DesiredFilter()); err != nil {
+				if _, err := c.Subscribe(0, of(victim).DesiredFilter()); err != nil {
 					t.Error(err)
 				}
-				must(t, witness.publish(of(victim).Desired("config"), "secret of "+as.String()+" "+clientID, false))
-				must(t, c.publish(own.Event(), "as "+as.String()+" "+clientID, false)) // it still is itself
-				must(t, witness.hears(own.Event(), "as "+as.String()+" "+clientID))
-				for _, m := range c.heard() {
-					t.Errorf("as %s it hears %s", as, m.topic)
+				must(t, witness.Publish(of(victim).Desired("config"), "secret of "+as.String()+" "+clientID, false))
+				must(t, c.Publish(own.Event(), "as "+as.String()+" "+clientID, false)) // it still is itself
+				must(t, witness.Hears(own.Event(), "as "+as.String()+" "+clientID))
+				for _, m := range c.Heard() {
+					t.Errorf("as %s it hears %s", as, m.Topic)
 				}
-				c.leave()
+				c.Leave()
 			}
 		}
-		for _, m := range append(witness.heard(), s.observe(t, 1).heard()...) {
-			if m.payload == poison {
-				t.Errorf("%s was written", m.topic)
+		for _, m := range append(witness.Heard(), s.observe(t, 1).Heard()...) {
+			if m.Payload == poison {
+				t.Errorf("%s was written", m.Topic)
 			}
 		}
 		// Whoever takes the controller's client ID must not get rid of the controller.
-		err := boss.hears(own.Event(), "as "+controller.String()+" "+controller.String())
+		err := boss.Hears(own.Event(), "as "+controller.String()+" "+controller.String())
 		if s.anyClientID {
 			t.Logf("NATS lets any user take any client ID; the controller's session: %v", err)
 		} else if err != nil {

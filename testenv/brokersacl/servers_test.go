@@ -7,24 +7,18 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
-	"fmt"
 	"math/big"
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-
 	"tandem.internal/broker/acl"
+	"tandem.internal/testenv/rawmqtt"
+	"tandem.internal/testenv/site"
 )
 
 // unit has a dot, which NATS subjects cannot carry as it is.
@@ -44,7 +38,6 @@ var (
 	dotted     = acl.Identity{Role: acl.Node, Name: "n1.x"}
 	long       = acl.Identity{Role: acl.Node, Name: strings.Repeat("n", 63)}
 	decoy      = acl.Identity{Role: acl.Node, Name: "controller"}
-	everybody  = []acl.Identity{controller, cloud, operator, mallory, victim, dotted, long, decoy}
 )
 
 // observers are no identities of ours: they may do everything, and see everything that gets through.
@@ -122,8 +115,8 @@ func (a *authority) config(t testing.TB, subject string) *tls.Config {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{a.issue(t, subject, time.Hour)}}
 }
 
-// site is a running server.
-type site struct {
+// unitAt is a unit at a running server.
+type unitAt struct {
 	address string
 	ca      *authority
 	nodes   []acl.Identity // those that the server can serve
@@ -132,183 +125,96 @@ type site struct {
 }
 
 // dial connects as an identity in the way of the wire: client ID and user name are the same.
-func (s *site) dial(t testing.TB, id acl.Identity, w *will) *client {
+func (s *unitAt) dial(t testing.TB, id acl.Identity, w *rawmqtt.Will) *rawmqtt.Client {
 	t.Helper()
 	c, err := dial(s.address, s.ca.config(t, id.String()), id.String(), id.String(), w)
 	if err != nil {
 		t.Fatalf("%s: %v", id, err)
 	}
-	t.Cleanup(c.leave)
+	t.Cleanup(c.Leave)
 	return c
 }
 
 // observe connects an observer and subscribes it to everything.
-func (s *site) observe(t testing.TB, i int) *client {
+func (s *unitAt) observe(t testing.TB, i int) *rawmqtt.Client {
 	t.Helper()
 	c, err := dial(s.address, s.ca.config(t, observers[i]), observers[i], observers[i], nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.leave)
+	t.Cleanup(c.Leave)
 	mustSubscribe(t, c, "#")
 	return c
 }
 
-// startMosquitto runs mosquitto in the way that the head of the exported file asks for.
-func startMosquitto(t testing.TB) *site {
+// start runs a server with what "tandem-broker acl" prints for it.
+func start(t testing.TB, format string, run func(testing.TB, site.Config) *site.Broker, nodes ...acl.Identity) *unitAt {
 	t.Helper()
-	path, err := exec.LookPath("mosquitto")
-	if err != nil {
-		path = "/usr/sbin/mosquitto"
-		if _, err = os.Stat(path); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Fatal("mosquitto is not installed, and CI=true says that it must be")
-			}
-			t.Skip("SKIPPED: mosquitto is not installed, so the exported ACL file was NOT tested (apt-get install mosquitto)")
-		}
+	s := &unitAt{ca: newAuthority(t), nodes: nodes}
+	args := []string{"--unit", unit, "--cloud", cloud.Name, "--operator", operator.Name, "--node", victim.Name}
+	for _, id := range nodes {
+		args = append(args, "--node", id.Name)
 	}
-	s := &site{ca: newAuthority(t), nodes: []acl.Identity{mallory, dotted, long, decoy}}
-	rulesFile, err := rules.Mosquitto(everybody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := string(rulesFile)
-	for _, name := range observers {
-		all += "\nuser " + name + "\ntopic readwrite #\n"
-	}
-	write(t, filepath.Join(s.ca.dir, "tandem.acl"), all)
-	port := freePort(t)
-	s.address = "127.0.0.1:" + strconv.Itoa(port)
-	conf := settingsIn(t, string(rulesFile), "  ")
-	conf = strings.NewReplacer("THIS FILE", "tandem.acl", "listener 8883", "listener "+strconv.Itoa(port)+" 127.0.0.1").Replace(conf)
-	log, err := os.Create(filepath.Join(s.ca.dir, "mosquitto.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	user := ""
-	if os.Getuid() == 0 {
-		user = "user root\n" // else it takes one that may not read the directory
-	}
-	write(t, filepath.Join(s.ca.dir, "mosquitto.conf"), user+"log_dest stdout\nlog_type all\n"+conf)
-	cmd := exec.Command(path, "-c", "mosquitto.conf")
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.ca.dir, log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := errors.Join(cmd.Start(), log.Close()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Errorf("mosquitto has ended by itself: %v", err)
-		}
-		_ = cmd.Wait() // it was killed
-		if t.Failed() {
-			if out, err := os.ReadFile(log.Name()); err == nil {
-				t.Logf("--- the end of mosquitto's log:\n%s", out[max(0, len(out)-3000):])
-			}
-		}
-	})
-	awaitPort(t, s.address)
+	rules := site.Rules(t, format, args...)
+	b := run(t, site.Config{Unit: unit, Dir: s.ca.dir, Rules: rules, Hands: observers})
+	s.address, s.anyClientID = b.Address, b.AnyClientID
 	return s
 }
 
-// settingsIn takes the settings out of the head of an exported file: what is indented there.
-func settingsIn(t testing.TB, text, indent string) string {
+func startMosquitto(t testing.TB) *unitAt {
 	t.Helper()
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, "# "+indent); ok {
-			b.WriteString(rest)
-		}
-	}
-	if b.Len() == 0 {
-		t.Fatal("no settings in the head of the file")
-	}
-	return b.String()
+	site.FindMosquitto(t)
+	return start(t, "mosquitto", site.Mosquitto, mallory, dotted, long, decoy)
 }
 
-// startNATS runs a nats-server inside this process, with the settings that the head of the exported
-// file asks for.
-func startNATS(t testing.TB) *site {
+func startNATS(t testing.TB) *unitAt {
 	t.Helper()
-	s := &site{ca: newAuthority(t), nodes: []acl.Identity{mallory, long, decoy}, anyClientID: true}
-	rulesFile, err := rules.NATS(slices.DeleteFunc(slices.Clone(everybody), func(id acl.Identity) bool { return id == dotted }), acl.NATSUsers{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := "users = [\n"
-	for _, name := range observers {
-		all += fmt.Sprintf("    { user: \"tandem://%s/%s\", allowed_connection_types: [\"MQTT\"] }\n", unit, name)
-	}
-	write(t, filepath.Join(s.ca.dir, "users.conf"), strings.Replace(string(rulesFile), "users = [\n", all, 1))
-	port := freePort(t)
-	s.address = "127.0.0.1:" + strconv.Itoa(port)
-	conf := settingsIn(t, string(rulesFile), "  ")
-	conf = strings.NewReplacer("NAME", "test", "DIR", "'"+t.TempDir()+"'", "always", "2m", "0.0.0.0:8883", s.address,
-		"ca.pem", "'"+s.ca.dir+"/ca.pem'", "broker.pem", "'"+s.ca.dir+"/broker.pem'", "broker-key.pem", "'"+s.ca.dir+"/broker-key.pem'").Replace(conf)
-	write(t, filepath.Join(s.ca.dir, "nats.conf"), conf+"listen: 127.0.0.1:-1\ninclude users.conf\n")
-	opts, err := server.ProcessConfigFile(filepath.Join(s.ca.dir, "nats.conf"))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, conf)
-	}
-	opts.NoSigs = true
-	n, err := server.NewServer(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.Start()
-	t.Cleanup(func() {
-		n.Shutdown()
-		n.WaitForShutdown()
-	})
-	if !n.ReadyForConnections(patience) {
-		t.Fatal("nats-server is not ready")
-	}
-	return s
+	return start(t, "nats", site.NATS, mallory, long, decoy)
 }
 
-func write(t testing.TB, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+func dial(address string, config *tls.Config, clientID, user string, w *rawmqtt.Will) (*rawmqtt.Client, error) {
+	return rawmqtt.Dial(address, config, rawmqtt.Hello{ClientID: clientID, User: user, Will: w})
 }
 
-func freePort(t testing.TB) int {
+func mustSubscribe(t testing.TB, c *rawmqtt.Client, filters ...string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().(*net.TCPAddr).Port
-}
-
-func awaitPort(t testing.TB, address string) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatal(err)
+	for _, f := range filters {
+		if code, err := c.Subscribe(0, f); err != nil || code == rawmqtt.Failure {
+			t.Fatalf("subscription to %s: %v %v", f, code, err)
 		}
 	}
 }
 
 // sites runs a test on each server.
-func sites(t *testing.T, test func(*testing.T, *site)) {
+func sites(t *testing.T, test func(*testing.T, *unitAt)) {
 	t.Run("mosquitto", func(t *testing.T) { test(t, startMosquitto(t)) })
 	t.Run("nats", func(t *testing.T) { test(t, startNATS(t)) })
+}
+
+// TestShippedConfiguration: the configurations that are shipped and the settings at the heads of the
+// exported files agree where they speak of the same thing.
+func TestShippedConfiguration(t *testing.T) {
+	shipped, err := os.ReadFile("../../deploy/brokers/mosquitto.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := site.Settings(t, site.Rules(t, "mosquitto", "--unit", unit, "--node", "n1"))
+	both := 0
+	for line := range strings.Lines(string(shipped)) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok || key == "#" || key == "listener" || key == "allow_anonymous" {
+			continue
+		}
+		for other := range strings.Lines(asked) {
+			if rest, same := strings.CutPrefix(strings.TrimSpace(other), key+" "); same {
+				both++
+				if rest != value {
+					t.Errorf("%s is %s as shipped, and %s where the rules are used", key, value, rest)
+				}
+			}
+		}
+	}
+	if both < 2 {
+		t.Errorf("only %d settings are in both", both)
+	}
 }

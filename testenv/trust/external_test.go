@@ -19,13 +19,13 @@ import (
 // A broker of the site, certified by the unit's CA: the controller and its nodes meet there, all three with
 // certificates.
 func TestBrokerOfTheSite(t *testing.T) {
-	r := newRig(t)
-	r.stop()
+	r := NewRig(t)
+	r.Stop()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.start(func(c *controller.Config) {
+	r.Start(func(c *controller.Config) {
 		c.ListenTLS, c.JoinListen, c.Broker, c.BrokerUser = "", "127.0.0.1:0", "tls://"+l.Addr().String(), "controller"
 	})
 	key := newKey(t)
@@ -34,7 +34,7 @@ func TestBrokerOfTheSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	csr := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-	c, err := r.app.Unit().Certify(t.Context(), controller.Request{Identity: "broker/b1", CSR: csr, Hosts: []string{"127.0.0.1"}}, "ann")
+	c, err := r.App.Unit().Certify(t.Context(), controller.Request{Identity: "broker/b1", CSR: csr, Hosts: []string{"127.0.0.1"}}, "ann")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,14 +61,14 @@ func TestBrokerOfTheSite(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if err := r.join("n1", r.enroll("n1")); err != nil {
+	if err := r.Join("n1", r.Enroll("n1")); err != nil {
 		t.Fatal(err)
 	}
-	cfg := node.NewConfig("", "", "mainType", r.dir+"/n1")
-	a, err := node.New(cfg, node.Deps{Log: r.log, Now: r.now, Capacity: func(*wire.NodeInfo) error { return nil }})
+	cfg := node.NewConfig("", "", "mainType", r.Dir+"/n1")
+	a, err := node.New(cfg, node.Deps{Log: r.Log, Now: r.Now, Capacity: func(*wire.NodeInfo) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.run("n1", a.Run)()
-	r.online("n1", true)
+	defer r.Run("n1", a.Run)()
+	r.Online("n1", true)
 }

@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/json"
 	"errors"
 	"math/big"
 	"net/url"
@@ -18,12 +17,15 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	controller "tandem.internal/controller/app"
-	node "tandem.internal/nodeagent/app"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/wire"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func wantCode(t *testing.T, what string, err error, code wire.Code) {
 	t.Helper()
@@ -34,169 +36,145 @@ func wantCode(t *testing.T, what string, err error, code wire.Code) {
 
 // The road that every node takes: enrolled, joined, at work, revoked, enrolled again.
 func TestLifeOfANode(t *testing.T) {
-	r := newRig(t)
-	token := r.enroll("n1")
-	if id := r.view("n1").Identity; id == nil || id.State != "enrolled" {
+	r := NewRig(t)
+	token := r.Enroll("n1")
+	if id := r.View("n1").Identity; id == nil || id.State != "enrolled" {
 		t.Errorf("%+v", id)
 	}
-	if err := r.join("n1", token); err != nil {
+	if err := r.Join("n1", token); err != nil {
 		t.Fatal(err)
 	}
-	stop := r.agent("n1")
-	r.online("n1", true)
-	if id := r.view("n1").Identity; id == nil || id.State != "joined" || id.Expires.Sub(r.now()) > 90*24*time.Hour {
+	stop := r.Agent("n1")
+	r.Online("n1", true)
+	if id := r.View("n1").Identity; id == nil || id.State != "joined" || id.Expires.Sub(r.Now()) > 90*24*time.Hour {
 		t.Errorf("%+v", id)
 	}
-	wantCode(t, "the token again, on another machine", r.join("thief", token), wire.CodeWrongState)
+	wantCode(t, "the token again, on another machine", r.Join("thief", token), wire.CodeWrongState)
 
 	// Cut at once, and kept out, also by a controller that has been killed and started again.
-	if _, err := r.app.Unit().Revoke(t.Context(), "n1", "stolen", "ann"); err != nil {
+	if _, err := r.App.Unit().Revoke(t.Context(), "n1", "stolen", "ann"); err != nil {
 		t.Fatal(err)
 	}
-	r.online("n1", false)
-	r.stop()
+	r.Online("n1", false)
+	r.Stop()
 	stop()
-	r.start(nil)
-	stop = r.agent("n1")
-	r.until("it is refused", func() string {
-		for _, e := range r.entries("trouble") {
+	r.Start(nil)
+	stop = r.Agent("n1")
+	r.Until("it is refused", func() string {
+		for _, e := range r.Entries("trouble") {
 			if strings.Contains(string(e.Data), "revoked") {
 				return ""
 			}
 		}
 		return "nothing is in the journal"
 	})
-	if n := r.view("n1"); n.Online || n.Identity == nil || n.Identity.State != "revoked" || n.Identity.RevokedBy != "ann" {
+	if n := r.View("n1"); n.Online || n.Identity == nil || n.Identity.State != "revoked" || n.Identity.RevokedBy != "ann" {
 		t.Errorf("%+v", n)
 	}
 	stop()
 
-	again := r.enroll("n1")
-	if err := r.join("n1", again); err != nil {
+	again := r.Enroll("n1")
+	if err := r.Join("n1", again); err != nil {
 		t.Fatal(err)
 	}
-	r.agent("n1")
-	r.online("n1", true)
+	r.Agent("n1")
+	r.Online("n1", true)
 	for typ, want := range map[string]int{"enrol": 2, "joined": 2, "revoked": 1, "join-refused": 1} {
-		if got := len(r.entries(typ)); got != want {
+		if got := len(r.Entries(typ)); got != want {
 			t.Errorf("%d entries of type %s, want %d", got, typ, want)
 		}
 	}
-	r.secretFree(token, again)
-	if err := r.app.Audit(t.Context()); err != nil {
+	r.SecretFree(token, again)
+	if err := r.App.Audit(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestTokensThatDoNotHelp(t *testing.T) {
-	r := newRig(t)
-	token := r.enroll("n1")
+	r := NewRig(t)
+	token := r.Enroll("n1")
 	parsed, err := jointoken.Parse(token)
 	if err != nil {
 		t.Fatal(err)
 	}
 	guess := parsed
 	guess.Secret[7] ^= 1
-	wantCode(t, "guessed", r.join("n1", guess.Text()), wire.CodeNotAllowed)
+	wantCode(t, "guessed", r.Join("n1", guess.Text()), wire.CodeNotAllowed)
 	other := parsed
 	other.Node = "n2"
-	wantCode(t, "for another node", r.join("n2", other.Text()), wire.CodeWrongTarget)
+	wantCode(t, "for another node", r.Join("n2", other.Text()), wire.CodeWrongTarget)
 	foreign := parsed
 	foreign.CA[0] ^= 1
-	if err := r.join("n1", foreign.Text()); err == nil || !strings.Contains(err.Error(), "not the controller") {
+	if err := r.Join("n1", foreign.Text()); err == nil || !strings.Contains(err.Error(), "not the controller") {
 		t.Errorf("of another unit's controller: %v", err)
 	}
-	r.pass(25 * time.Hour)
-	wantCode(t, "expired", r.join("n1", token), wire.CodeExpired)
-	second := r.enroll("n1")
-	third := r.enroll("n1")
-	wantCode(t, "withdrawn by a newer one", r.join("n1", second), wire.CodeNotAllowed)
-	if err := r.join("n1", third); err != nil {
+	r.Pass(25 * time.Hour)
+	wantCode(t, "expired", r.Join("n1", token), wire.CodeExpired)
+	second := r.Enroll("n1")
+	third := r.Enroll("n1")
+	wantCode(t, "withdrawn by a newer one", r.Join("n1", second), wire.CodeNotAllowed)
+	if err := r.Join("n1", third); err != nil {
 		t.Error(err)
 	}
 	for range 30 {
-		err = r.join("n1", guess.Text())
+		err = r.Join("n1", guess.Text())
 	}
 	wantCode(t, "guessed too often", err, wire.CodeUnavailable)
-	if n := len(r.entries("join-refused")); n == 0 || n > 32 {
+	if n := len(r.Entries("join-refused")); n == 0 || n > 32 {
 		t.Errorf("%d refusals are in the journal", n)
 	}
 }
 
 // The agent renews by itself, and the old certificate still counts until the one after next.
 func TestRenewal(t *testing.T) {
-	r := newRig(t)
-	r.joined("n1")
-	first := r.view("n1").Identity.Expires
-	stop := r.agent("n1")
-	r.online("n1", true)
+	r := NewRig(t)
+	r.Joined("n1")
+	first := r.View("n1").Identity.Expires
+	stop := r.Agent("n1")
+	r.Online("n1", true)
 	stop()
 	for i := range 3 {
-		before := r.view("n1").Identity.Expires
-		r.pass(61 * 24 * time.Hour)
-		stop = r.agent("n1")
-		r.until("renewed", func() string {
-			if id := r.view("n1").Identity; !id.Expires.After(before) {
+		before := r.View("n1").Identity.Expires
+		r.Pass(61 * 24 * time.Hour)
+		stop = r.Agent("n1")
+		r.Until("renewed", func() string {
+			if id := r.View("n1").Identity; !id.Expires.After(before) {
 				return "until " + id.Expires.String()
 			}
-			if r.logs.FilterMessage("certificate renewed").Len() == i { // a node that is stopped now has the old one
+			if r.Logs.FilterMessage("certificate renewed").Len() == i { // a node that is stopped now has the old one
 				return "the node does not have it yet"
 			}
 			return ""
 		})
-		r.online("n1", true)
+		r.Online("n1", true)
 		stop()
 	}
-	if got := r.view("n1").Identity.Expires; got.Sub(first) < 180*24*time.Hour {
+	if got := r.View("n1").Identity.Expires; got.Sub(first) < 180*24*time.Hour {
 		t.Errorf("from %v to %v", first, got)
 	}
 	// Away for longer than its certificate counts: it says so, and needs hands.
-	r.pass(100 * 24 * time.Hour)
-	r.agent("n1")
-	r.until("it is told", func() string {
-		for _, e := range r.logs.FilterMessage("event").All() {
+	r.Pass(100 * 24 * time.Hour)
+	r.Agent("n1")
+	r.Until("it is told", func() string {
+		for _, e := range r.Logs.FilterMessage("event").All() {
 			if e.ContextMap()["type"] == "certificate-expired" {
 				return ""
 			}
 		}
 		return "no event"
 	})
-	if r.view("n1").Online {
+	if r.View("n1").Online {
 		t.Error("an expired certificate lets it in")
 	}
 }
 
-// credentials reads what a machine has; a thief would.
-func (r *rig) credentials(machine string) (tls.Certificate, *x509.CertPool) {
-	r.t.Helper()
-	data, err := os.ReadFile(filepath.Join(r.dir, machine, node.IdentityDir, "identity.json"))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var f struct{ Key, Certificate, CA []byte }
-	if err := json.Unmarshal(data, &f); err != nil {
-		r.t.Fatal(err)
-	}
-	key, err := x509.ParsePKCS8PrivateKey(f.Key)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	ca, err := x509.ParseCertificate(f.CA)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(ca)
-	return tls.Certificate{Certificate: [][]byte{f.Certificate}, PrivateKey: key}, pool
-}
-
 // session tries to get a session at the broker, and says why there was none.
-func (r *rig) session(user, clientID, scheme string, conf *tls.Config) error {
+func (r *Rig) session(user, clientID, scheme string, conf *tls.Config) error {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	var result error = context.DeadlineExceeded
-	l, err := link.Dial(link.Config{Broker: scheme + "://" + r.app.TLSAddr().String(), Username: user, ClientID: clientID, TLS: conf,
+	l, err := link.Dial(link.Config{Broker: scheme + "://" + r.App.TLSAddr().String(), Username: user, ClientID: clientID, TLS: conf,
 		Backoff: link.Backoff{Min: time.Hour, Max: time.Hour}}, verdict(func(err error) { result = err; cancel() }))
 	if err != nil {
 		r.t.Fatal(err)
@@ -220,17 +198,17 @@ func (v verdict) Down(s uint64, e error) {
 
 // Whoever is not the bearer of a certificate of this unit, or says to be another, gets no session.
 func TestNobodyElseGetsASession(t *testing.T) {
-	r := newRig(t)
+	r := NewRig(t)
 	for _, name := range []string{"n1", "n2", "n3"} {
-		r.joined(name)
+		r.Joined(name)
 	}
-	mine, ca := r.credentials("n1")
-	if _, err := r.app.Unit().Revoke(t.Context(), "n3", "", "ann"); err != nil {
+	mine, ca := r.Credentials("n1")
+	if _, err := r.App.Unit().Revoke(t.Context(), "n3", "", "ann"); err != nil {
 		t.Fatal(err)
 	}
-	revoked, _ := r.credentials("n3")
-	old, _ := r.credentials("n2")
-	r.joined("n2") // on new hardware: what it had does not count any more
+	revoked, _ := r.Credentials("n3")
+	old, _ := r.Credentials("n2")
+	r.Joined("n2") // on new hardware: what it had does not count any more
 	forged := mine
 	forged.PrivateKey = newKey(t)
 	with := func(change func(*tls.Config), certs ...tls.Certificate) *tls.Config {
@@ -269,7 +247,7 @@ func TestNobodyElseGetsASession(t *testing.T) {
 			t.Errorf("%s: %v, want success %v", c.name, err, c.ok)
 		}
 	}
-	r.pass(91 * 24 * time.Hour)
+	r.Pass(91 * 24 * time.Hour)
 	if err := r.session("node/n1", "node/n1", "tls", with(nil, mine)); err == nil {
 		t.Error("an expired certificate gets a session")
 	}
@@ -303,15 +281,15 @@ func selfMade(t *testing.T) tls.Certificate {
 
 // On a plain port beside it, who has a certificate has to show it.
 func TestPlainPortBesideTLS(t *testing.T) {
-	r := newRig(t)
-	r.joined("n1")
-	r.stop()
-	r.start(func(c *controller.Config) { c.Listen = "127.0.0.1:0" })
+	r := NewRig(t)
+	r.Joined("n1")
+	r.Stop()
+	r.Start(func(c *controller.Config) { c.Listen = "127.0.0.1:0" })
 	plain := func(name string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		var result error = context.DeadlineExceeded
-		l, err := link.Dial(link.Config{Broker: "tcp://" + r.app.Addr().String(), Username: name, ClientID: name,
+		l, err := link.Dial(link.Config{Broker: "tcp://" + r.App.Addr().String(), Username: name, ClientID: name,
 			Backoff: link.Backoff{Min: time.Hour, Max: time.Hour}}, verdict(func(err error) { result = err; cancel() }))
 		if err != nil {
 			t.Fatal(err)
@@ -327,7 +305,7 @@ func TestPlainPortBesideTLS(t *testing.T) {
 	if err := plain("node/n2"); err != nil {
 		t.Errorf("a node that has not joined, on this machine: %v", err)
 	}
-	if _, err := r.app.Unit().Revoke(t.Context(), "n1", "", "ann"); err != nil {
+	if _, err := r.App.Unit().Revoke(t.Context(), "n1", "", "ann"); err != nil {
 		t.Fatal(err)
 	}
 	if err := plain("node/n1"); err == nil {
@@ -337,37 +315,37 @@ func TestPlainPortBesideTLS(t *testing.T) {
 
 // A CA that is lost or replaced does not go unnoticed.
 func TestLostCA(t *testing.T) {
-	r := newRig(t)
-	r.joined("n1")
-	r.stop()
-	key := filepath.Join(r.dir, "controller", "ca-key.pem")
+	r := NewRig(t)
+	r.Joined("n1")
+	r.Stop()
+	key := filepath.Join(r.Dir, "controller", "ca-key.pem")
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := controller.New(r.config(), controller.Deps{NoAPI: true, Now: r.now}); err == nil || !strings.Contains(err.Error(), "--new-ca") {
+	if _, err := controller.New(r.Config(), controller.Deps{NoAPI: true, Now: r.Now}); err == nil || !strings.Contains(err.Error(), "--new-ca") {
 		t.Errorf("%v", err)
 	}
-	r.start(func(c *controller.Config) { c.NewCA = true })
-	mine, ca := r.credentials("n1")
+	r.Start(func(c *controller.Config) { c.NewCA = true })
+	mine, ca := r.Credentials("n1")
 	if err := r.session("node/n1", "node/n1", "tls", &tls.Config{RootCAs: ca, ServerName: jointoken.ServerName, Certificates: []tls.Certificate{mine}}); err == nil {
 		t.Error("the old CA's certificate counts")
 	}
-	r.joined("n1")
-	r.stop()
-	r.start(nil) // from now on the new one is the known one
-	r.agent("n1")
-	r.online("n1", true)
+	r.Joined("n1")
+	r.Stop()
+	r.Start(nil) // from now on the new one is the known one
+	r.Agent("n1")
+	r.Online("n1", true)
 }
 
 // A gateway and a node that both wake in 1970 find each other.
 func TestDeadClocks(t *testing.T) {
-	r := newRig(t)
-	r.joined("n1")
-	r.stop()
-	r.pass(-time.Since(time.Unix(0, 0)))
-	r.start(nil)
-	r.agent("n1")
-	r.online("n1", true)
+	r := NewRig(t)
+	r.Joined("n1")
+	r.Stop()
+	r.Pass(-time.Since(time.Unix(0, 0)))
+	r.Start(nil)
+	r.Agent("n1")
+	r.Online("n1", true)
 }
 
 func TestConfiguration(t *testing.T) {
@@ -393,23 +371,23 @@ func TestConfiguration(t *testing.T) {
 
 // A controller without TLS that others can reach says so, in the log and in the unit's status.
 func TestExposureIsTold(t *testing.T) {
-	r := newRig(t)
-	if s, err := r.app.Unit().Status(t.Context()); err != nil || strings.Contains(strings.Join(s.Trouble, "\n"), "TLS") {
+	r := NewRig(t)
+	if s, err := r.App.Unit().Status(t.Context()); err != nil || strings.Contains(strings.Join(s.Trouble, "\n"), "TLS") {
 		t.Errorf("%v %v", s.Trouble, err)
 	}
-	r.stop()
-	r.start(func(c *controller.Config) { c.ListenTLS, c.Listen, c.Insecure = "", "0.0.0.0:0", true })
-	r.until("told", func() string {
-		s, err := r.app.Unit().Status(t.Context())
+	r.Stop()
+	r.Start(func(c *controller.Config) { c.ListenTLS, c.Listen, c.Insecure = "", "0.0.0.0:0", true })
+	r.Until("told", func() string {
+		s, err := r.App.Unit().Status(t.Context())
 		if err != nil || !strings.Contains(strings.Join(s.Trouble, "\n"), "WITHOUT TLS") {
 			return strings.Join(s.Trouble, "\n")
 		}
-		if r.logs.FilterMessageSnippet("INSECURE").Len() == 0 {
+		if r.Logs.FilterMessageSnippet("INSECURE").Len() == 0 {
 			return "nothing in the log"
 		}
 		return ""
 	})
-	if _, err := r.app.Unit().Enroll(t.Context(), "n1", 0, "ann"); err == nil || !strings.Contains(err.Error(), "--listen-tls") {
+	if _, err := r.App.Unit().Enroll(t.Context(), "n1", 0, "ann"); err == nil || !strings.Contains(err.Error(), "--listen-tls") {
 		t.Errorf("enrolled without a door: %v", err)
 	}
 }
