@@ -119,7 +119,7 @@ var pure = []string{
 	"shared/wire", "shared/topic", "shared/seal", "shared/strictjson", "shared/lenientjson", "shared/unitconfig", "shared/jointoken",
 	"broker/acl",
 	"controller/internal/accept", "controller/internal/enrol", "controller/internal/fleet", "controller/internal/record", "controller/internal/view",
-	"nodeagent/internal/inbox",
+	"nodeagent/internal/alert", "nodeagent/internal/inbox",
 }
 
 func TestPurePackagesAreThereAndPure(t *testing.T) {

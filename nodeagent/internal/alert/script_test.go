@@ -1,0 +1,163 @@
+package alert
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tandem.internal/shared/unitconfig"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what happens into testdata/*.txt")
+
+var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+
+// script plays one file of testdata: lines go in, what comes out stands below them, indented.
+//
+//	TIME rules PARAMETER MINTIMEOUT MIN MAX [; …]   a configuration is applied; "none": without rules
+//	TIME PARAMETER=VALUE …                          a sample; ? is unknown
+//	TIME every PERIOD until TIME PARAMETER=V/V/…    samples in a row, each value in turn
+//	TIME restart                                    from what was saved, on a new monotonic clock
+//	TIME clock DURATION                             the wall clock jumps
+//
+// Lines that begin with # are prose.
+type script struct {
+	state  State
+	limits Limits
+	saved  Durable
+	skew   time.Duration
+	began  time.Duration
+	out    strings.Builder
+}
+
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts (%v)", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &script{state: New("ecu-1", Durable{}, Limits{})}
+			lines := bufio.NewScanner(strings.NewReader(string(want)))
+			for lines.Scan() {
+				line := lines.Text()
+				if strings.HasPrefix(line, " ") {
+					continue
+				}
+				s.out.WriteString(line + "\n")
+				if line != "" && line[0] != '#' {
+					s.line(t, line)
+				}
+			}
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(s.out.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got := s.out.String(); got != string(want) {
+				t.Errorf("%s does not go as written; run with -rewrite and look at the difference\n%s", file, got)
+			}
+		})
+	}
+}
+
+func (s *script) now(at time.Duration) Now {
+	return Now{Mono: at - s.began, Wall: epoch.Add(at + s.skew)}
+}
+
+func (s *script) line(t *testing.T, line string) {
+	words := strings.Fields(line)
+	at := duration(t, words[0])
+	switch words[1] {
+	case "rules":
+		var rules []Rule
+		if words[2] != "none" {
+			for part := range strings.SplitSeq(strings.Join(words[2:], " "), ";") {
+				f := strings.Fields(part)
+				rules = append(rules, Rule{Parameter(f[0]), unitconfig.Duration(duration(t, f[1])), number(t, f[2]), number(t, f[3])})
+			}
+		}
+		s.step(at, Configured{Now: s.now(at), Rules: rules})
+	case "restart":
+		s.began = at
+		s.state = New("ecu-1", s.saved, s.limits)
+	case "clock":
+		s.skew += duration(t, words[2])
+	case "every":
+		period, until := duration(t, words[2]), duration(t, words[4])
+		for i := 0; at <= until; i++ {
+			fields := strings.Fields(strings.Join(words[5:], " "))
+			for k, f := range fields {
+				name, values, _ := strings.Cut(f, "=")
+				turn := strings.Split(values, "/")
+				fields[k] = name + "=" + turn[i%len(turn)]
+			}
+			s.step(at, s.sample(t, at, fields))
+			at += period
+		}
+	default:
+		s.step(at, s.sample(t, at, words[1:]))
+	}
+}
+
+func (s *script) sample(t *testing.T, at time.Duration, fields []string) Sample {
+	sample := Sample{Now: s.now(at)}
+	for _, f := range fields {
+		name, v, _ := strings.Cut(f, "=")
+		r := Reading{Parameter: Parameter(name)}
+		if v == "?" {
+			r.Err = fmt.Errorf("cannot be measured")
+		} else {
+			r.Value = number(t, v)
+		}
+		sample.Readings = append(sample.Readings, r)
+	}
+	return sample
+}
+
+func (s *script) step(at time.Duration, ev Event) {
+	next, effects := s.state.Step(ev)
+	s.state = next
+	for _, e := range effects {
+		switch e := e.(type) {
+		case Save:
+			s.saved = e.Durable
+			fmt.Fprintf(&s.out, "  %v save, %d up\n", at, len(e.Durable.Raised))
+		case Emit:
+			a := e.Alert
+			more := ""
+			if a.Reason != "" {
+				more += ", " + a.Reason
+			}
+			if a.Suppressed > 0 {
+				more += fmt.Sprintf(", %d came and went untold", a.Suppressed)
+			}
+			fmt.Fprintf(&s.out, "  %v %s %s at %v, up since %s%s\n", at, a.State, a.Parameter, a.Value, a.Since.Format("15:04:05"), more)
+		}
+	}
+}
+
+func duration(t *testing.T, text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func number(t *testing.T, text string) float64 {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
