@@ -212,7 +212,11 @@ func BeaconPreimage(m *wire.Beacon) []byte {
 		b = line(b, k.ID)
 		b = line(b, hex.EncodeToString(k.Ed25519))
 	}
-	return line(b, m.Jitter)
+	b = line(b, m.Jitter)
+	if !m.Maintenance.IsZero() { // told from a jitter, a duration or nothing, by its word
+		b = line(b, "maintenance "+m.Maintenance.UTC().Format(time.RFC3339Nano))
+	}
+	return b
 }
 
 // line adds s and a line feed. A line feed within s, which no valid field holds, is written as a

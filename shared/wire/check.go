@@ -60,6 +60,16 @@ func check(m any) error {
 		return first(name("/kind", string(m.Kind)), positive("/epoch", m.Epoch), positive("/rev", m.Rev))
 	case *NodeInfo:
 		return m.check()
+	case *Health:
+		return m.check()
+	case *HealthSettings:
+		return m.check()
+	case *RebootParams:
+		return first(text("/reason", m.Reason))
+	case *TryParams:
+		return first(plain("/version", m.Version))
+	case *ApproveParams:
+		return first(text("/version", m.Version))
 	}
 	return nil
 }
@@ -133,7 +143,7 @@ func (l *Live) checkSeqs() error {
 }
 
 func (b *Beacon) check() error {
-	if err := first(version(b.V), name("/unit", b.Unit), positive("/epoch", b.Epoch), instant("/time", b.Time), key(b.Sig)); err != nil {
+	if err := first(version(b.V), name("/unit", b.Unit), positive("/epoch", b.Epoch), instant("/time", b.Time), optional("/maintenance", b.Maintenance), key(b.Sig)); err != nil {
 		return err
 	}
 	if b.Jitter != "" && !isoDuration(b.Jitter) {

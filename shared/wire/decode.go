@@ -19,7 +19,8 @@ var strict = json.JoinOptions(json.RejectUnknownMembers(true))
 // Message is any message of the wire.
 type Message interface {
 	Desired | Reported | Live | Event | Request | Reply | Beacon | Submission | Answer |
-		CheckParams | CheckResult | EventsParams | ConfirmParams | NodeInfo
+		CheckParams | CheckResult | EventsParams | ConfirmParams | NodeInfo |
+		Health | HealthSettings | RebootParams | TryParams | ApproveParams
 }
 
 // Decode reads one message strictly. The error is always a *Error whose path points into the

@@ -40,6 +40,8 @@ func TestContractExamples(t *testing.T) {
 		"Request": decode[wire.Request], "Reply": decode[wire.Reply], "Beacon": decode[wire.Beacon], "Submission": decode[wire.Submission],
 		"Answer": decode[wire.Answer], "CheckParams": decode[wire.CheckParams], "CheckResult": decode[wire.CheckResult],
 		"EventsParams": decode[wire.EventsParams], "ConfirmParams": decode[wire.ConfirmParams], "NodeInfo": decode[wire.NodeInfo],
+		"Health": decode[wire.Health], "HealthSettings": decode[wire.HealthSettings], "RebootParams": decode[wire.RebootParams],
+		"TryParams": decode[wire.TryParams], "ApproveParams": decode[wire.ApproveParams],
 	}
 	doc := contract(t)
 	trust := seal.Trust{}
@@ -163,8 +165,9 @@ func TestContractTables(t *testing.T) {
 	for _, m := range rows(t, doc, "| method | params | what the node does | result |") {
 		methods[wire.Method(strings.Trim(m[0], "`"))] = true
 	}
-	for _, m := range []wire.Method{wire.MethodCheck, wire.MethodReport, wire.MethodEvents, wire.MethodConfirm} {
-		if !methods[m] || len(methods) != 4 {
+	for _, m := range []wire.Method{wire.MethodCheck, wire.MethodReport, wire.MethodEvents, wire.MethodConfirm,
+		wire.MethodReboot, wire.MethodTry, wire.MethodApprove} {
+		if !methods[m] || len(methods) != 7 {
 			t.Errorf("methods %v", methods)
 		}
 	}

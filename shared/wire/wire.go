@@ -29,7 +29,7 @@ const (
 // Kind names what a document is about.
 type Kind string
 
-// The document kinds. Info and Health are only ever reported.
+// The document kinds. Info is only ever reported; Health has settings one way and status the other.
 const (
 	KindConfig     Kind = "config"
 	KindPolicies   Kind = "policies"
@@ -205,6 +205,9 @@ const (
 	MethodReport  Method = "report"  // no params: publish live and every report again. Result: null
 	MethodEvents  Method = "events"  // EventsParams: publish the events after this one again. Result: null
 	MethodConfirm Method = "confirm" // ConfirmParams: keep the tried document. Result: null
+	MethodReboot  Method = "reboot"  // RebootParams: reboot, once no trial is under way. Result: null, before it happens
+	MethodTry     Method = "try"     // TryParams: start the staged slot on trial. Result: null, before it happens
+	MethodApprove Method = "approve" // ApproveParams: the tried slot may be kept. Result: null
 )
 
 // Request is one question to one node.
@@ -270,6 +273,10 @@ type Beacon struct {
 	Keys   []Key      `json:"keys"`
 	Jitter string     `json:"jitter"` // ISO 8601: nodes spread repeated reports over this long
 	Sig    *Signature `json:"sig,omitempty"`
+
+	// Maintenance announces, by the controller's clock, until when the controller or the road to it may be
+	// away on purpose: nodes stop the clocks that a loss of contact runs on. See MaxMaintenance.
+	Maintenance time.Time `json:"maintenance,omitzero"`
 }
 
 // Submission is what the cloud side puts into inbox/{what}.

@@ -1,0 +1,165 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// HealthFormat is the format version of a desired document of kind health.
+const HealthFormat = "1"
+
+// MaxMaintenance is how long, in all, a node lets a maintenance that beacons announce stop its
+// clocks. It begins to count anew after a beacon that announces none.
+const MaxMaintenance = 24 * time.Hour
+
+// HealthSettings is the body of a desired document of kind health (seed 002, EVE Node Health
+// Monitor Function). Every field but the format version is optional; Complete says what then holds.
+type HealthSettings struct {
+	FormatVersion string        `json:"formatVersion"`
+	Reset         Span          `json:"reset,omitzero"`     // normal operation: without contact for so long, reboot
+	Fallback      Span          `json:"fallback,omitzero"`  // trial: without contact for so long, roll back
+	Test          Span          `json:"test,omitzero"`      // trial: good health for so long, ending now, before a commit
+	Deadline      Span          `json:"deadline,omitzero"`  // trial: running time after which it is rolled back
+	Contact       Span          `json:"contact,omitzero"`   // how long a word from the controller counts as contact
+	Watchdog      Span          `json:"watchdog,omitzero"`  // a loop that stands still for so long ends the agent
+	Approval      *bool         `json:"approval,omitempty"` // a commit needs the controller's or the operator's approval
+	Reboot        *bool         `json:"reboot,omitempty"`   // the agent may reboot the machine
+	Checks        *HealthLimits `json:"checks,omitempty"`   // what is too much
+}
+
+// HealthLimits are the limits of the checks that go by a measured value. CPU, RAM and disk are
+// fractions of the whole, network is bytes per second.
+type HealthLimits struct {
+	CPU     *HealthLimit `json:"cpu,omitempty"`
+	RAM     *HealthLimit `json:"ram,omitempty"`
+	Disk    *HealthLimit `json:"disk,omitempty"`
+	Network *HealthLimit `json:"network,omitempty"`
+}
+
+// HealthLimit says that a check fails when its value stays above Max for the time For. A Max of
+// 1 switches a check of a fraction off.
+type HealthLimit struct {
+	Max float64 `json:"max"`
+	For Span    `json:"for,omitzero"` // absent: at once
+}
+
+// The defaults and bounds of the times, in seconds: seed 002 and EVE.
+const (
+	second = Span(time.Second)
+
+	DefaultReset, MinReset, MaxReset          = 604800 * second, 120 * second, MaxSpan
+	DefaultFallback, MinFallback, MaxFallback = 300 * second, 60 * second, MaxSpan
+	DefaultTest, MinTest, MaxTest             = 600 * second, 30 * second, 3600 * second
+	DefaultContact, MinContact, MaxContact    = 150 * second, 10 * second, 3600 * second
+	DefaultWatchdog, MinWatchdog, MaxWatchdog = 60 * second, 10 * second, 3600 * second
+
+	ApprovalDeadline = 86400 * second // the least default deadline where an approval is needed
+)
+
+// Complete returns h with everything that it leaves open: the defaults above; a deadline of twice
+// test and fallback time, and at least a day where an approval is needed; reboots allowed, no
+// approval needed; CPU above 98 % for five minutes, RAM or disk above 98 % for one.
+func (h HealthSettings) Complete() HealthSettings {
+	h.FormatVersion = HealthFormat
+	fill(&h.Reset, DefaultReset)
+	fill(&h.Fallback, DefaultFallback)
+	fill(&h.Test, DefaultTest)
+	fill(&h.Contact, DefaultContact)
+	fill(&h.Watchdog, DefaultWatchdog)
+	if h.Approval == nil {
+		h.Approval = new(bool)
+	}
+	if h.Reboot == nil {
+		h.Reboot = new(true)
+	}
+	deadline := MaxSpan
+	if h.Test < MaxSpan/4 && h.Fallback < MaxSpan/4 {
+		deadline = 2 * (h.Test + h.Fallback)
+	}
+	if *h.Approval {
+		deadline = max(deadline, ApprovalDeadline)
+	}
+	fill(&h.Deadline, deadline)
+	limits := HealthLimits{}
+	if h.Checks != nil {
+		limits = *h.Checks
+	}
+	fill(&limits.CPU, &HealthLimit{Max: 0.98, For: 300 * second})
+	fill(&limits.RAM, &HealthLimit{Max: 0.98, For: 60 * second})
+	fill(&limits.Disk, &HealthLimit{Max: 0.98, For: 60 * second})
+	h.Checks = &limits
+	return h
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Check returns what is wrong with h, completed, or nil: each time within its bounds, and the
+// rules between them. The error's path points into h.
+//
+//	contact  <= fallback   or a trial would be rolled back while the controller still counts as heard
+//	fallback <= reset      or a node would be rebooted in normal operation sooner than in a trial
+//	watchdog <  test       or a version whose loops stand still could pass its test
+//	deadline >= test + fallback, or the longest there is:
+//	                       or contact that comes just in time would come in vain
+func (h HealthSettings) Check() *Error {
+	if err := h.check(); err != nil {
+		return AsError(err)
+	}
+	return nil
+}
+
+func (h *HealthSettings) check() error {
+	switch h.FormatVersion {
+	case HealthFormat:
+	case "":
+		return New(CodeMissing, "/formatVersion", "required")
+	default:
+		return New(CodeWrongVersion, "/formatVersion", fmt.Sprintf("format %.16q; this side knows %q", h.FormatVersion, HealthFormat))
+	}
+	c := h.Complete()
+	if err := first(
+		bound("/reset", c.Reset, MinReset, MaxReset),
+		bound("/fallback", c.Fallback, MinFallback, MaxFallback),
+		bound("/test", c.Test, MinTest, MaxTest),
+		bound("/contact", c.Contact, MinContact, MaxContact),
+		bound("/watchdog", c.Watchdog, MinWatchdog, MaxWatchdog)); err != nil {
+		return err
+	}
+	switch {
+	case c.Contact > c.Fallback:
+		return New(CodeBadValue, "/fallback", fmt.Sprintf("%v is below the contact time of %v: a trial would be rolled back while the controller still counts as heard", c.Fallback, c.Contact))
+	case c.Fallback > c.Reset:
+		return New(CodeBadValue, "/reset", fmt.Sprintf("%v is below the fallback time of %v: normal operation must be at least as patient as a trial", c.Reset, c.Fallback))
+	case c.Watchdog >= c.Test:
+		return New(CodeBadValue, "/test", fmt.Sprintf("%v is not above the watchdog time of %v: a version that stands still could pass its test", c.Test, c.Watchdog))
+	case c.Deadline < min(c.Test+c.Fallback, MaxSpan):
+		return New(CodeBadValue, "/deadline", fmt.Sprintf("%v is below test time and fallback time together, %v and %v: contact that comes just in time would come in vain", c.Deadline, c.Test, c.Fallback))
+	}
+	return first(c.Checks.CPU.check("/checks/cpu", 1), c.Checks.RAM.check("/checks/ram", 1),
+		c.Checks.Disk.check("/checks/disk", 1), c.Checks.Network.check("/checks/network", math.MaxFloat64))
+}
+
+func bound(path string, s, least, most Span) *Error {
+	if s < least || s > most {
+		return New(CodeBadValue, path, fmt.Sprintf("%v is not within %v and %v", s, least, most))
+	}
+	return nil
+}
+
+func (l *HealthLimit) check(path string, most float64) *Error {
+	switch {
+	case l == nil:
+		return nil
+	case !(l.Max > 0):
+		return New(CodeBadValue, path+"/max", "not above 0")
+	case l.Max > most:
+		return New(CodeBadValue, path+"/max", "above 1: a fraction of the whole is wanted, not percent")
+	}
+	return nil
+}
