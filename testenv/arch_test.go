@@ -116,7 +116,7 @@ func TestOnlyLinkSpeaksMQTT(t *testing.T) {
 
 // pure packages decide and never act: no clock, disk, network or goroutine of their own.
 var pure = []string{
-	"shared/wire", "shared/topic", "shared/seal", "shared/strictjson", "shared/lenientjson", "shared/unitconfig", "shared/jointoken",
+	"shared/wire", "shared/topic", "shared/seal", "shared/strictjson", "shared/lenientjson", "shared/unitconfig", "shared/workload", "shared/jointoken",
 	"broker/acl",
 	"controller/internal/accept", "controller/internal/enrol", "controller/internal/fleet", "controller/internal/record", "controller/internal/view",
 	"nodeagent/internal/alert", "nodeagent/internal/inbox",

@@ -1,0 +1,152 @@
+package workload
+
+import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"tandem.internal/shared/strictjson"
+	"tandem.internal/shared/wire"
+)
+
+// resources reads the resources of a configuration or filler (seed 004, resources).
+func (p *parser) resources(a strictjson.At, templates bool) map[string]Artifact {
+	all := map[string]Artifact{}
+	p.Members(a, MaxMembers, func(n string, e strictjson.At) {
+		if why := fileName(n); why != "" {
+			p.Bad(e, why)
+		}
+		all[n] = p.artifact(e, templates)
+	})
+	return all
+}
+
+func (p *parser) artifact(e strictjson.At, templates bool) Artifact {
+	var r Artifact
+	class := &raw{}
+	var sized, summed, periodic, verified bool
+	var verifyAt strictjson.At
+	if !p.Object(e,
+		strictjson.Required("@class", func(a strictjson.At) {
+			class.classAt = a
+			if s, ok := p.Str(a); ok {
+				class.class = s
+				r.Class, _ = p.class(class, []string{"Resource", "DynamicResource"})
+			}
+		}),
+		strictjson.Optional("uuid", func(a strictjson.At) {
+			r.UUID = p.str(a, templates)
+			if r.UUID == "" {
+				p.Bad(a, "a uuid must not be empty")
+			}
+		}),
+		strictjson.Required("urls", func(a strictjson.At) { r.URLs = p.urls(a, templates) }),
+		strictjson.Optional("cached", func(a strictjson.At) { r.Cached, _ = p.Bool(a) }),
+		strictjson.Optional("size", func(a strictjson.At) {
+			sized = true
+			if n, ok := p.Whole(a, 0, 1<<53, "a size is a whole number of bytes, 0 for none"); ok {
+				r.Size = int64(n)
+			}
+		}),
+		strictjson.Required("verification", func(a strictjson.At) {
+			verifyAt, verified = a, true
+			p.Object(a,
+				strictjson.Optional("checksum", func(a strictjson.At) { summed = true; r.Verification.Checksum = p.checksum(a, templates) }),
+				strictjson.Optional("checkPeriod", func(a strictjson.At) {
+					periodic = true
+					s, ok := p.Str(a)
+					if !ok {
+						return
+					}
+					var err error
+					if r.Verification.CheckPeriod, err = ParseCheckPeriod(s); err != nil {
+						p.Bad(a, err.Error())
+					}
+				}),
+			)
+		}),
+	) {
+		return r
+	}
+	if !sized {
+		p.slip(strictjson.At{Ptr: strictjson.Member(e.Ptr, "size"), Off: e.Off}, wire.CodeMissing, `the required field "size" is missing`, "; read as 0, which reserves nothing")
+	}
+	if !verified || r.UUID != "" {
+		return r
+	}
+	if !summed {
+		p.Add(strictjson.At{Ptr: strictjson.Member(verifyAt.Ptr, "checksum"), Off: verifyAt.Off}, wire.CodeMissing, "a resource needs a checksum or a uuid")
+	}
+	if !periodic {
+		p.slip(strictjson.At{Ptr: strictjson.Member(verifyAt.Ptr, "checkPeriod"), Off: verifyAt.Off}, wire.CodeMissing,
+			`"checkPeriod" is required where there is no uuid`, "; read as 0d0h0m, which is never again")
+	}
+	return r
+}
+
+func (p *parser) urls(a strictjson.At, templates bool) []string {
+	var list []string
+	p.Array(a, MaxURLs, func(i int, e strictjson.At) {
+		s := p.str(e, templates)
+		list = append(list, s)
+		if templates && isTemplate(s) {
+			return
+		}
+		if err := checkURL(s); err != nil {
+			p.Bad(e, err.Error())
+		} else if slices.Index(list, s) < i {
+			p.Add(e, wire.CodeDuplicate, "this URL is there already")
+		}
+	})
+	if len(list) == 0 && !p.Over() {
+		p.Add(a, wire.CodeMissing, "at least one URL is needed")
+	}
+	return list
+}
+
+func (p *parser) checksum(a strictjson.At, templates bool) string {
+	s := p.str(a, templates)
+	if templates && isTemplate(s) {
+		return s
+	}
+	if sum, err := hex.DecodeString(s); err == nil && len(sum) == sumBytes[MD5] {
+		p.slip(a, wire.CodeBadValue, "a checksum begins with its algorithm: MD5:"+s, "; read so")
+		s = MD5 + ":" + s
+	}
+	if _, _, err := ParseChecksum(s); err != nil {
+		p.Bad(a, err.Error())
+		return ""
+	}
+	return s
+}
+
+// lack is why a configuration cannot be run. limit names the time limit that it is about.
+type lack struct {
+	code    wire.Code
+	limit   string
+	message string
+}
+
+// lacks says what is missing in a configuration that is to be run.
+func lacks(resources map[string]Artifact, limits map[string]Limit) []lack {
+	var all []lack
+	if _, ok := resources[HookStart]; !ok {
+		all = append(all, lack{wire.CodeMissing, "", "a resource called " + HookStart + " is needed: the program to run"})
+	}
+	if _, ok := resources[HookNotify]; !ok {
+		for _, n := range slices.Sorted(maps.Keys(resources)) {
+			if resources[n].Class == DynamicResource {
+				all = append(all, lack{wire.CodeMissing, "", fmt.Sprintf("%s is dynamic: a resource called %s is needed, which tells the running program of another one", strictjson.Show(n), HookNotify)})
+				break
+			}
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(limits)) {
+		if _, ok := resources[n]; !ok || !strings.HasPrefix(n, hookPrefix) {
+			all = append(all, lack{wire.CodeBadValue, n, fmt.Sprintf("time limits are for hooks that are among the resources; %s is none%s", strictjson.Show(n), strictjson.DidYouMean(n, slices.Collect(maps.Keys(resources))))})
+		}
+	}
+	return all
+}

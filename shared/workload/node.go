@@ -1,0 +1,92 @@
+package workload
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/shared/strictjson"
+	"tandem.internal/shared/wire"
+)
+
+// ForNode returns what one node is to run, by service. Resources of one uuid are the same
+// wherever they stand on a node, so each gets the addresses of all (seed 004, urls): those of the
+// first slot first.
+func ForNode(configs []Config, node string) []Config {
+	var mine []Config
+	urls := map[string][]string{}
+	for _, c := range configs {
+		if c.Slot.Node != node {
+			continue
+		}
+		mine = append(mine, c)
+		for _, n := range slices.Sorted(maps.Keys(c.Resources)) {
+			r := c.Resources[n]
+			for _, u := range r.URLs {
+				if r.UUID != "" && !slices.Contains(urls[r.UUID], u) {
+					urls[r.UUID] = append(urls[r.UUID], u)
+				}
+			}
+		}
+	}
+	for i := range mine {
+		mine[i].Resources = maps.Clone(mine[i].Resources)
+		for n, r := range mine[i].Resources {
+			if r.UUID != "" {
+				r.URLs = urls[r.UUID]
+				mine[i].Resources[n] = r
+			}
+		}
+	}
+	return mine
+}
+
+// agree refuses two resources of one uuid on one node that cannot be the same.
+func (f *filling) agree(configs []Config) {
+	type key struct{ node, uuid string }
+	type known struct {
+		slot Slot
+		sum  string
+	}
+	first := map[key]known{}
+	for _, c := range configs {
+		for _, n := range slices.Sorted(maps.Keys(c.Resources)) {
+			r := c.Resources[n]
+			algorithm, _, err := ParseChecksum(r.Verification.Checksum)
+			if r.UUID == "" || err != nil || algorithm == Empty {
+				continue
+			}
+			k := key{c.Slot.Node, r.UUID}
+			if other, seen := first[k]; seen && other.sum != r.Verification.Checksum {
+				f.add(wire.CodeDuplicate, strictjson.Member(atResources, n), "slot %s: the uuid %s has another checksum in slot %s; one uuid is one content", c.Slot, strictjson.Show(r.UUID), other.slot)
+				continue
+			}
+			first[k] = known{c.Slot, r.Verification.Checksum}
+		}
+	}
+}
+
+// Encode writes configurations as Parse reads them, always in the same bytes for the same content.
+func Encode(configs []Config) []byte {
+	if configs == nil {
+		configs = []Config{}
+	}
+	data, err := json.Marshal(configs, json.Deterministic(true))
+	if err != nil {
+		panic("workload: configurations cannot be written: " + err.Error()) // texts and numbers only
+	}
+	return data
+}
+
+// Identified returns c with a configurationId: its own, or one made of its content, so that it
+// changes when anything in the configuration does (seed 004, configurationId).
+func (c Config) Identified() Config {
+	if c.ConfigurationID == "" {
+		sum := sha256.Sum256(Encode([]Config{c}))
+		c.ConfigurationID = "auto-" + hex.EncodeToString(sum[:8])
+	}
+	return c
+}

@@ -1,0 +1,334 @@
+package workload
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tandem.internal/shared/lenientjson"
+	"tandem.internal/shared/strictjson"
+	"tandem.internal/shared/wire"
+)
+
+// Warning tells what a lenient reading let pass, and where.
+type Warning = lenientjson.Warning
+
+// Parse reads one file: an array of configurations, topologies and fillers, in any mixture. It is
+// strict, as the tables of seed 004 say; every problem has its line, column and JSON pointer.
+func Parse(data []byte) (*Set, Problems) {
+	set, _, ps := parse(data, false)
+	return set, ps
+}
+
+// ParseLenient reads what Parse reads, and the slips that the seed's own examples have: punctuation
+// (see package lenientjson), a checksum without its algorithm, a size, checkPeriod, or filler's
+// properties or resources that are not given. It tells of each.
+func ParseLenient(data []byte) (*Set, []Warning, Problems) {
+	if len(data) > MaxDocument {
+		return parse(data, true) // which refuses it
+	}
+	mended, ws := lenientjson.Mend(data)
+	set, more, ps := parse(mended, true)
+	return set, append(ws, more...), ps
+}
+
+// parser reads one file.
+type parser struct {
+	*strictjson.Reader
+	lenient  bool
+	warnings []Warning
+	set      Set
+}
+
+func parse(data []byte, lenient bool) (*Set, []Warning, Problems) {
+	p := &parser{lenient: lenient}
+	ps := strictjson.Read(data, limits, func(r *strictjson.Reader) {
+		p.Reader = r
+		slots, names := map[Slot]int{}, map[string]int{}
+		r.Array(r.Here(), MaxEntries, func(i int, e strictjson.At) { p.entry(i, e, slots, names) })
+	})
+	if ps != nil {
+		return nil, p.warnings, ps
+	}
+	return &p.set, p.warnings, nil
+}
+
+// slip is a mistake that a lenient reading lets pass.
+func (p *parser) slip(a strictjson.At, code wire.Code, message, instead string) {
+	if !p.lenient {
+		p.Add(a, code, message)
+		return
+	}
+	line, column := p.Place(a)
+	p.warnings = append(p.warnings, Warning{Line: line, Column: column, Message: message + instead})
+}
+
+// raw is one entry before its class is known: the class may stand anywhere in it.
+type raw struct {
+	class, slot, name, filter               string
+	classAt, slotAt, nameAt, filterAt, inAt strictjson.At
+	id                                      string
+	idAt, propsAt, resAt                    strictjson.At
+	container                               *Container
+	properties                              map[string]string
+	resources                               map[string]Artifact
+	limits                                  map[string]Limit
+	limitsAt                                map[string]strictjson.At
+	parents                                 []string
+	inner                                   *raw
+	given                                   map[string]strictjson.At
+}
+
+var shortClasses = []string{"Instance", "Job", "TopologicalInstance", "InstanceFiller"}
+
+// entry reads one element of the file. Which members it may have depends on its class, which is
+// looked up first.
+func (p *parser) entry(i int, e strictjson.At, slots map[Slot]int, names map[string]int) {
+	x := p.members(e, true)
+	if p.Over() || x == nil {
+		return
+	}
+	if _, ok := x.given["@class"]; !ok {
+		p.Add(strictjson.At{Ptr: strictjson.Member(e.Ptr, "@class"), Off: e.Off}, wire.CodeMissing, `the required field "@class" is missing`)
+		return
+	}
+	class, ok := p.class(x, shortClasses)
+	if !ok {
+		return
+	}
+	rule := rules[class]
+	for _, f := range slices.Sorted(maps.Keys(x.given)) {
+		if _, known := rule[f]; !known {
+			p.Add(x.given[f], wire.CodeUnknownField, fmt.Sprintf("%s has no field %s", class.Short(), strictjson.Show(f)))
+		}
+	}
+	for _, f := range slices.Sorted(maps.Keys(rule)) {
+		if _, given := x.given[f]; rule[f] && !given {
+			p.Add(strictjson.At{Ptr: strictjson.Member(e.Ptr, f), Off: e.Off}, wire.CodeMissing, fmt.Sprintf("the required field %s is missing", strictjson.Show(f)))
+		}
+	}
+	switch class {
+	case InstanceFiller:
+		p.filler(i, x, names)
+	default:
+		slot, ok := p.slot(x)
+		if ok {
+			if first, taken := slots[slot]; taken {
+				p.Add(x.slotAt, wire.CodeDuplicate, fmt.Sprintf("the slot %s has an entry already, /%d", slot, first))
+			}
+			slots[slot] = i
+		}
+		if class == TopologicalInstance {
+			p.set.Topologies = append(p.set.Topologies, Topology{slot, x.properties})
+			return
+		}
+		p.set.Configs = append(p.set.Configs, Config{Class: class, ConfigurationID: x.id, Slot: slot, Container: x.container,
+			Properties: x.properties, Resources: x.resources, TimeLimits: x.limits})
+		p.runnable(x)
+	}
+}
+
+// rules names the members of each class; true: required.
+var rules = map[Class]map[string]bool{
+	Instance:            {"@class": true, "configurationId": false, "slot": true, "container": false, "properties": false, "resources": true, "timeLimits": false},
+	Job:                 {"@class": true, "configurationId": false, "slot": true, "container": false, "properties": false, "resources": true, "timeLimits": false},
+	TopologicalInstance: {"@class": true, "slot": true, "properties": true},
+	InstanceFiller:      {"@class": true, "name": true, "filter": false, "parentFillers": false, "instance": true},
+}
+
+// members reads all that an entry of any class may have, or a filler's instance.
+func (p *parser) members(e strictjson.At, outer bool) *raw {
+	x := &raw{given: map[string]strictjson.At{}, limitsAt: map[string]strictjson.At{}}
+	field := func(name string, read func(strictjson.At)) strictjson.Field {
+		return strictjson.Optional(name, func(a strictjson.At) {
+			x.given[name] = a
+			read(a)
+		})
+	}
+	templates := !outer
+	fields := []strictjson.Field{
+		field("@class", func(a strictjson.At) { x.classAt = a; x.class, _ = p.Str(a) }),
+		field("configurationId", func(a strictjson.At) { x.idAt = a; x.id = p.str(a, templates) }),
+		field("container", func(a strictjson.At) { x.container = p.container(a, templates) }),
+		field("properties", func(a strictjson.At) { x.propsAt = a; x.properties = p.texts(a, "property", templates) }),
+		field("resources", func(a strictjson.At) { x.resAt = a; x.resources = p.resources(a, templates) }),
+		field("timeLimits", func(a strictjson.At) { x.limits = p.timeLimits(a, x.limitsAt) }),
+	}
+	if outer {
+		fields = append(fields,
+			field("slot", func(a strictjson.At) { x.slotAt = a; x.slot, _ = p.Str(a) }),
+			field("name", func(a strictjson.At) { x.nameAt = a; x.name, _ = p.Str(a) }),
+			field("filter", func(a strictjson.At) { x.filterAt = a; x.filter, _ = p.Str(a) }),
+			field("parentFillers", func(a strictjson.At) { x.parents = p.parents(a) }),
+			field("instance", func(a strictjson.At) { x.inAt = a; x.inner = p.members(a, false) }),
+		)
+	}
+	if !p.Object(e, fields...) {
+		return nil
+	}
+	return x
+}
+
+// class reads a class by its long or short name.
+func (p *parser) class(x *raw, known []string) (Class, bool) {
+	short := strings.TrimPrefix(x.class, classPrefix)
+	if !slices.Contains(known, short) {
+		p.Bad(x.classAt, fmt.Sprintf("the class %s is none of %s%s", strictjson.Show(x.class), strings.Join(known, ", "), strictjson.DidYouMean(short, known)))
+		return "", false
+	}
+	return Class(classPrefix + short), true
+}
+
+func (p *parser) slot(x *raw) (Slot, bool) {
+	if _, given := x.given["slot"]; !given {
+		return Slot{}, false
+	}
+	slot, err := ParseSlot(x.slot)
+	if err != nil {
+		p.Bad(x.slotAt, err.Error())
+	}
+	return slot, err == nil
+}
+
+// runnable says what an applicable configuration lacks (seed 004, resources and timeLimits).
+func (p *parser) runnable(x *raw) {
+	if _, given := x.given["resources"]; !given {
+		return
+	}
+	for _, w := range lacks(x.resources, x.limits) {
+		at := x.resAt
+		if w.limit != "" {
+			at = x.limitsAt[w.limit]
+		}
+		p.Add(at, w.code, w.message)
+	}
+}
+
+func (p *parser) filler(i int, x *raw, names map[string]int) {
+	if why := name(x.name); why != "" {
+		p.Bad(x.nameAt, why)
+	} else if first, taken := names[x.name]; taken {
+		p.Add(x.nameAt, wire.CodeDuplicate, fmt.Sprintf("a filler is called %s already, /%d", strictjson.Show(x.name), first))
+	} else {
+		names[x.name] = i
+	}
+	f := Filler{Name: x.name, Parents: x.parents}
+	if _, given := x.given["filter"]; given {
+		var err *wire.Error
+		if f.Filter, err = ParseFilter(x.filter); err != nil {
+			p.Bad(x.filterAt, err.Message)
+		}
+	}
+	if in := x.inner; in != nil {
+		f.Fill = Template{ConfigurationID: in.id, Container: in.container, Properties: in.properties, Resources: in.resources, TimeLimits: in.limits}
+		if _, given := in.given["@class"]; given {
+			f.Fill.Class, _ = p.class(in, shortClasses[:2])
+		}
+		for _, must := range []string{"properties", "resources"} {
+			if _, given := in.given[must]; !given {
+				p.slip(strictjson.At{Ptr: strictjson.Member(x.inAt.Ptr, must), Off: x.inAt.Off}, wire.CodeMissing,
+					fmt.Sprintf("the required field %s is missing", strictjson.Show(must)), "; read as empty")
+			}
+		}
+		if _, given := in.given["timeLimits"]; f.Fill.Class == Job && !given {
+			p.Add(strictjson.At{Ptr: strictjson.Member(x.inAt.Ptr, "timeLimits"), Off: x.inAt.Off}, wire.CodeMissing, `the filler of a job needs "timeLimits"`)
+		}
+	}
+	p.set.Fillers = append(p.set.Fillers, f)
+}
+
+// parents reads one name, or an array of them.
+func (p *parser) parents(a strictjson.At) []string {
+	var list []string
+	one := func(a strictjson.At) {
+		s, ok := p.Str(a)
+		if !ok {
+			return
+		}
+		if why := name(s); why != "" {
+			p.Bad(a, why)
+		} else if slices.Contains(list, s) {
+			p.Add(a, wire.CodeDuplicate, "the parent "+strictjson.Show(s)+" is named twice")
+		} else {
+			list = append(list, s)
+		}
+	}
+	if p.Peek() == '[' {
+		p.Array(a, MaxParents, func(_ int, e strictjson.At) { one(e) })
+		return list
+	}
+	one(a)
+	return list
+}
+
+// str reads a text that may have templates in it, if the place allows that.
+func (p *parser) str(a strictjson.At, templates bool) string {
+	s, ok := p.Str(a)
+	if !ok {
+		return ""
+	}
+	if why := text(s, MaxText); why != "" {
+		p.Bad(a, why)
+	} else if templates {
+		if err := checkTemplate(s); err != nil {
+			p.Bad(a, err.Error())
+		}
+	}
+	return s
+}
+
+// texts reads an object of texts with free names.
+func (p *parser) texts(a strictjson.At, what string, templates bool) map[string]string {
+	all := map[string]string{}
+	p.Members(a, MaxMembers, func(n string, e strictjson.At) {
+		if why := name(n); why != "" {
+			p.Bad(e, what+": "+why)
+		}
+		all[n] = p.str(e, templates)
+	})
+	return all
+}
+
+func (p *parser) container(a strictjson.At, templates bool) *Container {
+	c := &Container{}
+	p.Object(a, strictjson.Optional("constraints", func(a strictjson.At) { c.Constraints = p.texts(a, "constraint", templates) }))
+	return c
+}
+
+func (p *parser) timeLimits(a strictjson.At, places map[string]strictjson.At) map[string]Limit {
+	all := map[string]Limit{}
+	p.Members(a, MaxMembers, func(n string, e strictjson.At) {
+		var l Limit
+		ms := func(dst **int64) func(strictjson.At) {
+			return func(a strictjson.At) {
+				if v, ok := p.Whole(a, 0, 1<<53, "a time is a whole number of milliseconds, 0 or more"); ok {
+					n := int64(v)
+					*dst = &n
+				}
+			}
+		}
+		p.Object(e,
+			strictjson.Optional("minRestartPeriodMs", ms(&l.MinRestartPeriodMs)),
+			strictjson.Optional("maxRestartPeriodMs", ms(&l.MaxRestartPeriodMs)),
+			strictjson.Optional("restartPeriodScaleMs", ms(&l.RestartPeriodScaleMs)),
+			strictjson.Optional("restartPeriodBackoff", func(a strictjson.At) {
+				lit, ok := p.Number(a)
+				if !ok {
+					return
+				}
+				v, err := strconv.ParseFloat(lit, 64)
+				if err != nil || v < 0 {
+					p.Bad(a, "a backoff is a number, 0 or more, not "+strictjson.Clipped(lit))
+					return
+				}
+				v += 0 // a negative zero is a zero
+				l.RestartPeriodBackoff = &v
+			}),
+			strictjson.Optional("maxExecutionTimeMs", ms(&l.MaxExecutionTimeMs)),
+		)
+		all[n], places[n] = l, e
+	})
+	return all
+}

@@ -1,0 +1,48 @@
+package workload
+
+import (
+	"math"
+	"time"
+)
+
+// RestartPause is how long to wait before a hook is run again (seed 004, timeLimits):
+//
+//	min(maxRestartPeriodMs, minRestartPeriodMs + restartPeriodScaleMs × restartPeriodBackoff^step)
+//
+// step counts the restarts in a row that ended with the same exit code; the first is 0. What is
+// not given counts as 0, a maximum that is not given as infinite. 0^0 is 1. The result is never
+// negative and at most the longest time.Duration.
+func (l Limit) RestartPause(step int) time.Duration {
+	pause := float64(value(l.MinRestartPeriodMs)) + grown(float64(value(l.RestartPeriodScaleMs)), value(l.RestartPeriodBackoff), step)
+	if l.MaxRestartPeriodMs != nil {
+		pause = min(pause, float64(*l.MaxRestartPeriodMs))
+	}
+	const most = float64(math.MaxInt64 / int64(time.Millisecond))
+	if pause >= most {
+		return math.MaxInt64
+	}
+	return time.Duration(pause * float64(time.Millisecond))
+}
+
+// grown is scale × backoff^step; nothing times infinity is nothing.
+func grown(scale, backoff float64, step int) float64 {
+	if scale == 0 {
+		return 0
+	}
+	return scale * math.Pow(backoff, float64(step))
+}
+
+// MaxExecution is how long a hook may run; ok is false if that is not limited.
+func (l Limit) MaxExecution() (d time.Duration, ok bool) {
+	if l.MaxExecutionTimeMs == nil || *l.MaxExecutionTimeMs > math.MaxInt64/int64(time.Millisecond) {
+		return 0, false
+	}
+	return time.Duration(*l.MaxExecutionTimeMs) * time.Millisecond, true
+}
+
+func value[T any](p *T) T {
+	if p == nil {
+		return *new(T)
+	}
+	return *p
+}
