@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,6 +67,7 @@ type App struct {
 	up     chan struct{}  // closed when a local link's intake stands
 	api    *api.API
 	doors  []net.Listener
+	url    string // of the HTTP API over TCP; "": none
 	trust  trust
 }
 
@@ -123,7 +123,7 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 	a.core.Attach(a.link)
 
 	if !deps.NoAPI {
-		if err := a.openDoors(&undo); err != nil {
+		if err := a.openDoors(deps, &undo); err != nil {
 			return nil, err
 		}
 	}
@@ -152,6 +152,9 @@ func (a *App) coreConfig(deps Deps, journalPath string, key ed25519.PrivateKey, 
 		}
 	}
 	c.Trouble = a.trouble
+	if c.Fleet.Limits == (fleet.Limits{}) {
+		c.Fleet.Limits = fleet.Limits{StateRate: a.cfg.NodeReportRate, StateBurst: a.cfg.NodeReportBurst, EventRate: a.cfg.NodeEventRate, EventBurst: a.cfg.NodeEventBurst}
+	}
 	if c.Fleet.CheckTimeout == 0 {
 		c.Fleet.CheckTimeout = a.cfg.CheckTimeout
 	}
@@ -213,37 +216,6 @@ func (a *App) dial(deps Deps) (link.Link, error) {
 		Filters: filters, SubscribeQoS: qos, Will: a.core.Will, Goodbye: a.core.Goodbye,
 		Window: 1024, BufferSize: 64 << 10, Backoff: backoff, Rand: deps.Rand, Log: deps.Log,
 	}, a.core.Handler())
-}
-
-func (a *App) openDoors(undo *[]func() error) error {
-	var tokens []string
-	if a.cfg.HTTPTokens != "" {
-		var err error
-		if tokens, err = api.ReadTokens(a.cfg.HTTPTokens); err != nil {
-			return fmt.Errorf("--http-token-file: %w", err)
-		}
-	}
-	if a.cfg.Socket != "" {
-		if err := os.MkdirAll(filepath.Dir(a.cfg.Socket), 0o755); err != nil {
-			return fmt.Errorf("--socket: %w", err)
-		}
-		l, err := api.ListenUnix(a.cfg.Socket, 0o660)
-		if err != nil {
-			return fmt.Errorf("--socket: %w", err)
-		}
-		a.doors = append(a.doors, l)
-		*undo = append(*undo, l.Close)
-	}
-	if a.cfg.HTTP != "" {
-		l, err := api.ListenTCP(a.cfg.HTTP, tokens, a.cfg.Insecure)
-		if err != nil {
-			return fmt.Errorf("--http: %w", err)
-		}
-		a.doors = append(a.doors, l)
-		*undo = append(*undo, l.Close)
-	}
-	a.api = api.New(a.core, api.Config{Tokens: tokens, Log: a.log})
-	return nil
 }
 
 // Handler is where the link brings what it hears. A program with messages from elsewhere may bring

@@ -23,7 +23,7 @@ type Config struct {
 	JoinListen string   `name:"join-listen" help:"address of the door by which nodes join and renew their certificates, over TLS (default: with --listen-tls, the port after its port)"`
 	Advertise  []string `name:"advertise" help:"host name or address under which nodes reach this machine; the first one is what tokens say (default: the host of --listen-tls, or this machine's name)"`
 	Listen     string   `name:"listen" help:"address on which the embedded broker serves without TLS, for nodes on this machine (default: 127.0.0.1:1883, or none with --listen-tls)"`
-	Insecure   bool     `name:"insecure-listen" help:"let --listen and --http be addresses that other machines reach although the traffic is not encrypted; whoever is on that network can then pose as a node"`
+	Insecure   bool     `name:"insecure-listen" help:"let --listen and --http be addresses that other machines reach although the traffic is not encrypted (--http: unless it begins with https://); whoever is on that network can then pose as a node, and read tokens"`
 
 	CertificateLife time.Duration `name:"certificate-life" default:"2160h" help:"how long the certificate of a node counts; it is renewed after two thirds of that, so a node may be away for a third of it at least"`
 	NewCA           bool          `name:"new-ca" help:"make a new CA although the unit's is lost, or take over another; every node has to join again"`
@@ -37,16 +37,23 @@ type Config struct {
 	BrokerSecret string `name:"broker-password" secret:"true" help:"password at --broker; better given as TANDEM_BROKER_PASSWORD than on the command line"`
 	SubscribeQoS int    `name:"subscribe-qos" default:"1" help:"QoS of subscriptions at --broker: 1, or 0 for NATS, where a QoS 1 subscription is dear"`
 
-	Socket     string `name:"socket" default:"/run/tandem/control.sock" help:"unix socket of the HTTP API; whoever may open it may do everything (mode 0660)"`
-	HTTP       string `name:"http" help:"TCP address of the HTTP API, in addition to the socket; needs --http-token-file"`
-	HTTPTokens string `name:"http-token-file" help:"file with the tokens that callers of --http must present, one a line; mode 0600"`
+	Socket   string `name:"socket" default:"/run/tandem/control.sock" help:"unix socket of the HTTP API; whoever may open it may do everything (mode 0660)"`
+	HTTP     string `name:"http" help:"TCP address of the HTTP API and the dashboard, in addition to the socket, such as :8885; over TLS, but on loopback plain unless it begins with https://; callers need a token: tandem token create"`
+	HTTPCert string `name:"http-cert" help:"file with the certificate of --http and those up to its CA, in PEM; read again when it changes (default: one of the unit's CA, for the names of --advertise)"`
+	HTTPKey  string `name:"http-key" help:"file with the key of --http-cert, in PEM; mode 0600 or 0640"`
 
 	ConfigFile   string        `name:"config-copy" help:"readable copy of the unit configuration (default: unit-config.json in --state-dir)"`
 	CheckTimeout time.Duration `name:"check-timeout" default:"5s" help:"how long the online nodes have to judge a submission; silence is no refusal"`
 	ReportGrace  time.Duration `name:"report-grace" default:"5s" help:"how long a node's report may take before the controller asks for it"`
 	ReportJitter time.Duration `name:"report-jitter" default:"5s" help:"nodes spread the reports that a new epoch makes them repeat over this long"`
-	KeepRecords  int           `name:"keep-records" default:"1000000" help:"newest journal records that are kept whatever they say; older reports and presence go, the history of the unit configuration stays"`
-	LogLevel     string        `name:"log-level" default:"info" help:"debug, info, warn or error"`
+
+	NodeReportRate  float64 `name:"node-report-rate" default:"2" help:"reports and presence messages a second of one node that the journal takes, each KiB counting as one; beyond that the newest of each waits, and nothing is lost"`
+	NodeReportBurst float64 `name:"node-report-burst" default:"200" help:"how many of those it takes at once from a node that was quiet"`
+	NodeEventRate   float64 `name:"node-event-rate" default:"1" help:"events a second of one node that the journal takes, each KiB counting as one; beyond that they wait in the node's own queue"`
+	NodeEventBurst  float64 `name:"node-event-burst" default:"1000" help:"how many events it takes at once from a node that was quiet; a node keeps 1000 while it is cut off"`
+
+	KeepRecords int    `name:"keep-records" default:"1000000" help:"newest journal records that are kept whatever they say; older reports and presence go, the history of the unit configuration stays"`
+	LogLevel    string `name:"log-level" default:"info" help:"debug, info, warn or error"`
 }
 
 // Usage opens --help.
@@ -93,8 +100,16 @@ func (c *Config) mistake() error {
 		return errors.New("--state-dir: a directory is needed")
 	case c.SubscribeQoS != 0 && c.SubscribeQoS != 1:
 		return errors.New("--subscribe-qos: 0 or 1")
-	case c.HTTP != "" && c.HTTPTokens == "":
-		return errors.New("--http: callers over TCP must show a token: give --http-token-file too")
+	case (c.HTTPCert == "") != (c.HTTPKey == ""):
+		return errors.New("--http-cert and --http-key go together")
+	case c.HTTPCert != "" && c.HTTP == "":
+		return errors.New("--http-cert: there is no --http to use it at")
+	}
+	if _, _, err := c.httpDoor(); err != nil {
+		return err
+	}
+	if err := c.limits(); err != nil {
+		return err
 	}
 	if at := c.plainListen(); c.Broker == "" && !c.Insecure && at != "" {
 		if err := loopback(at); err != nil {
@@ -109,6 +124,22 @@ func (c *Config) mistake() error {
 	}
 	_, err := c.joinAt()
 	return err
+}
+
+// limits refuses limits that would let nothing of a node through. Zero is the default.
+func (c *Config) limits() error {
+	for _, l := range []struct {
+		name         string
+		value, least float64
+	}{
+		{"node-report-rate", c.NodeReportRate, 0.001}, {"node-report-burst", c.NodeReportBurst, 1},
+		{"node-event-rate", c.NodeEventRate, 0.001}, {"node-event-burst", c.NodeEventBurst, 2},
+	} {
+		if l.value != 0 && l.value < l.least {
+			return fmt.Errorf("--%s: %v would let nothing of a node through; at least %v", l.name, l.value, l.least)
+		}
+	}
+	return nil
 }
 
 // loopback refuses an address that other machines could reach.

@@ -42,7 +42,7 @@ func (a *App) openTrust(deps Deps, undo *[]func() error) error {
 	if err != nil {
 		return err
 	}
-	if a.cfg.ListenTLS == "" && joinAt == "" && deps.TLSListener == nil && deps.JoinListener == nil {
+	if a.cfg.ListenTLS == "" && joinAt == "" && deps.TLSListener == nil && deps.JoinListener == nil && (deps.NoAPI || !a.cfg.httpOfCA()) {
 		return nil
 	}
 	c := ca.Config{Unit: a.cfg.Unit, Dir: a.cfg.StateDir, Now: deps.Now, Renew: a.cfg.NewCA, Steps: deps.Steps}
@@ -158,7 +158,8 @@ func (c *Config) joinAt() (string, error) {
 // hosts are the names and addresses under which nodes reach this machine, the preferred one first.
 func (c *Config) hosts() []string {
 	all := slices.Clone(c.Advertise)
-	for _, addr := range []string{c.ListenTLS, c.JoinListen} {
+	httpAt, _, _ := c.httpDoor()
+	for _, addr := range []string{c.ListenTLS, c.JoinListen, httpAt} {
 		if host, _, err := net.SplitHostPort(addr); err == nil && host != "" {
 			if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
 				all = append(all, host)
@@ -193,8 +194,8 @@ func (c *Config) exposed() []string {
 	if at := c.plainListen(); c.Broker == "" && at != "" && loopback(at) != nil {
 		all = append(all, "the broker serves "+at+" WITHOUT TLS (--insecure-listen): anybody on that network can read everything and pose as any node that has not joined; use --listen-tls")
 	}
-	if c.HTTP != "" && loopback(c.HTTP) != nil {
-		all = append(all, "the HTTP API serves "+c.HTTP+" WITHOUT TLS (--insecure-listen): tokens can be read on that network")
+	if at, secure, err := c.httpDoor(); err == nil && at != "" && !secure && loopback(at) != nil {
+		all = append(all, "the HTTP API serves "+at+" WITHOUT TLS (--insecure-listen): tokens can be read on that network; give --http https://"+at)
 	}
 	if at, ok := strings.CutPrefix(c.Broker, "tcp://"); ok && loopback(at) != nil {
 		all = append(all, "the broker at "+c.Broker+" is reached WITHOUT TLS: anybody on that network can read everything and pose as any node")

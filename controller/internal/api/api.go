@@ -1,14 +1,14 @@
 package api
 
 import (
-	"crypto/sha256"
 	"net/http"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
@@ -22,10 +22,15 @@ const UserHeader = "Tandem-User"
 
 // Config says how to serve. The zero value serves unix sockets.
 type Config struct {
-	Tokens       []string      // what callers over TCP present, any one of them; none: every TCP caller is refused
+	Tokens *tokens.Store // what callers over TCP present; nil: every TCP caller is refused
+	URL    string        // under which callers reach the API over TCP, for whoever gets a new token; "": not at all
+	CA     string        // fingerprint of the CA that vouches for URL, likewise
+
 	Log          *zap.Logger   // nil: no log; each request at debug, what the API itself broke at error
 	MaxBody      int64         // bytes of a request body; 0: a unit configuration and 4 KiB
-	MaxStreams   int           // streams, exports and backups at once; 0: 64
+	MaxStreams   int           // streams, exports and backups at once, of TCP callers and of others; 0: 64
+	MaxRequests  int           // being answered at once over TCP; 0: 256
+	MaxPerPeer   int           // of them, from one address; 0: 32
 	WatchEvery   time.Duration // least time between two looks at the unit for one watcher; 0: 250 ms
 	KeepAlive    time.Duration // an idle stream gets a blank line this often; 0: 15 s
 	WriteTimeout time.Duration // for an answer, and for each piece of a stream, to leave; 0: 30 s
@@ -38,9 +43,10 @@ type API struct {
 	cfg     Config
 	log     *zap.Logger
 	mux     *http.ServeMux
-	routes  []string
-	tokens  [][sha256.Size]byte
-	streams chan struct{} // holds one value for each open stream
+	roles   map[string]tokens.Role // by pattern
+	guard   guard
+	streams chan struct{} // holds one value for each open stream of a local caller
+	remote  chan struct{} // and of one over TCP: they cannot take what local ones need
 	stop    chan struct{} // closed when streams have to end
 
 	mu      sync.Mutex
@@ -53,6 +59,8 @@ type API struct {
 func New(unit Unit, cfg Config) *API {
 	setDefault(&cfg.MaxBody, unitconfig.MaxDocument+4<<10)
 	setDefault(&cfg.MaxStreams, 64)
+	setDefault(&cfg.MaxRequests, 256)
+	setDefault(&cfg.MaxPerPeer, 32)
 	setDefault(&cfg.WatchEvery, 250*time.Millisecond)
 	setDefault(&cfg.KeepAlive, 15*time.Second)
 	setDefault(&cfg.WriteTimeout, 30*time.Second)
@@ -61,34 +69,19 @@ func New(unit Unit, cfg Config) *API {
 		cfg.Log = zap.NewNop()
 	}
 	a := &API{
-		unit: unit, cfg: cfg, log: cfg.Log, mux: http.NewServeMux(),
-		streams: make(chan struct{}, cfg.MaxStreams), stop: make(chan struct{}), idle: make(chan struct{}),
+		unit: unit, cfg: cfg, log: cfg.Log, mux: http.NewServeMux(), roles: map[string]tokens.Role{},
+		guard:   guard{flight: crowd{max: cfg.MaxRequests, each: cfg.MaxPerPeer}},
+		streams: make(chan struct{}, cfg.MaxStreams), remote: make(chan struct{}, cfg.MaxStreams),
+		stop: make(chan struct{}), idle: make(chan struct{}),
 	}
-	for _, t := range cfg.Tokens {
-		a.tokens = append(a.tokens, sha256.Sum256([]byte(t)))
+	for _, rt := range a.table() {
+		a.roles[rt.pattern] = rt.role
+		a.mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := rt.do(w, r); err != nil {
+				a.fail(w, r, err)
+			}
+		})
 	}
-	a.route("GET /healthz", a.health)
-	a.route("GET /readyz", a.ready)
-	a.route("POST /v1/config", a.submit)
-	a.route("POST /v1/config/confirm", a.confirm)
-	a.route("POST /v1/config/restore", a.restore)
-	a.route("POST /v1/config/rollback", a.rollback)
-	a.route("GET /v1/config", a.config)
-	a.route("GET /v1/config/status", a.configStatus)
-	a.route("GET /v1/config/history", a.history)
-	a.route("GET /v1/config/resolved", a.resolved)
-	a.route("GET /v1/config/explain", a.explain)
-	a.route("GET /v1/nodes", a.nodes)
-	a.route("GET /v1/nodes/{node}", a.node)
-	a.route("POST /v1/nodes/{node}/enroll", a.enroll)
-	a.route("POST /v1/nodes/{node}/revoke", a.revoke)
-	a.route("POST /v1/identities/certify", a.certify)
-	a.route("POST /v1/identities/revoke", a.disown)
-	a.route("GET /v1/events", a.events)
-	a.route("GET /v1/journal/verify", a.verify)
-	a.route("GET /v1/journal/export", a.export)
-	a.route("GET /v1/journal/backup", a.backup)
-	a.route("GET /v1/unit/status", a.unitStatus)
 	return a
 }
 
@@ -103,23 +96,21 @@ func setDefault[T comparable](p *T, def T) {
 // it returns nil.
 type endpoint func(w http.ResponseWriter, r *http.Request) error
 
-func (a *API) route(pattern string, e endpoint) {
-	a.routes = append(a.routes, pattern)
-	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		if err := e(w, r); err != nil {
-			a.fail(w, r, err)
-		}
-	})
-}
-
 // Problem is the body of every answer that is not a 2xx. A refused submission has more fields: those
 // of view.Result.
 type Problem struct {
 	Error *wire.Error `json:"error"`
 }
 
-// Routes lists what is answered, as "METHOD /path".
-func (a *API) Routes() []string { return slices.Clone(a.routes) }
+// Routes is the least role that a token needs for each request that is answered, "METHOD /path";
+// "" is none.
+func (a *API) Routes() map[string]string {
+	all := map[string]string{}
+	for pattern, role := range a.roles {
+		all[strings.TrimSuffix(pattern, "{$}")] = string(role)
+	}
+	return all
+}
 
 // begin counts a request in, unless the API has stopped.
 func (a *API) begin() bool {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,13 +18,45 @@ import (
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "tandem-api-")
+	if err == nil {
+		keys, bearers, err = apitest.Keys(dir, nil)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	token = bearers[tokens.Admin]
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
+		if err := os.RemoveAll(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(status)
+	}))
+}
 
-const token = "a-token-of-good-length"
+// The tokens of tests that do not change them: one of each role, and the one of the role admin.
+var (
+	keys    *tokens.Store
+	bearers map[tokens.Role]string
+	token   string
+)
+
+// ownKeys are tokens that a test may change.
+func ownKeys(t *testing.T, now func() time.Time) (*tokens.Store, map[tokens.Role]string) {
+	t.Helper()
+	s, byRole, err := apitest.Keys(t.TempDir(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, byRole
+}
 
 // call makes a request with a token, without a network.
 func call(h http.Handler, method, target, body string) *httptest.ResponseRecorder {
@@ -36,7 +69,7 @@ func call(h http.Handler, method, target, body string) *httptest.ResponseRecorde
 
 func sample() (*apitest.Unit, *api.API) {
 	u := apitest.New(apitest.Sample())
-	return u, api.New(u, api.Config{Tokens: []string{token}, MaxBody: 64 << 10})
+	return u, api.New(u, api.Config{Tokens: keys, MaxBody: 64 << 10})
 }
 
 func code(t *testing.T, body []byte) wire.Code {
@@ -97,7 +130,7 @@ func TestAnswers(t *testing.T) {
 		{"POST", "/v1/nodes/no%2fde/enroll", "", 400, wire.CodeInvalidArgument, ""},
 		{"GET", "/v1/nodes/node-1/enroll", "", 405, wire.CodeNotSupported, ""},
 		{"POST", "/v1/nodes/node-1/revoke", "", 200, "", `"state":"revoked"`},
-		{"POST", "/v1/nodes/node-1/revoke", `{"reason":"stolen"}`, 200, "", `"revokedBy":"token:`},
+		{"POST", "/v1/nodes/node-1/revoke", `{"reason":"stolen"}`, 200, "", `"revokedBy":"token/admin`},
 		{"POST", "/v1/nodes/node-1/revoke", `{"reason":"` + strings.Repeat("x", 257) + `"}`, 413, wire.CodeTooLarge, "/reason"},
 		{"POST", "/v1/nodes/nobody/revoke", "", 404, wire.CodeNotFound, ""},
 		{"POST", "/v1/identities/certify", `{"identity":"cloud/eu","csr":"x"}`, 200, "", `"certificate":"-----BEGIN`},
@@ -162,7 +195,25 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/v1/unit/status?x", "", 400, wire.CodeInvalidArgument, ""},
 		{"DELETE", "/v1/config", "", 405, wire.CodeNotSupported, "GET, HEAD, POST"},
 		{"GET", "/v1/nothing", "", 404, wire.CodeNotFound, ""},
-		{"GET", "/", "", 404, wire.CodeNotFound, ""},
+		{"GET", "/", "", 200, "", "<!doctype html>"},
+		{"GET", "/?x=1", "", 400, wire.CodeInvalidArgument, ""},
+		{"POST", "/", "", 405, wire.CodeNotSupported, ""},
+		{"GET", "/index.html", "", 404, wire.CodeNotFound, ""},
+		{"GET", "/static/index.html", "", 404, wire.CodeNotFound, ""},
+		{"GET", "/../dashboard.js", "", 404, wire.CodeNotFound, ""},
+		{"GET", "/v1/tokens", "", 200, "", `"name":"operate","role":"operate"`},
+		{"GET", "/v1/tokens?x=1", "", 400, wire.CodeInvalidArgument, ""},
+		{"POST", "/v1/tokens", `{"name":"view","role":"view"}`, 409, wire.CodeAlreadyExists, `"/name"`},
+		{"POST", "/v1/tokens", `{"name":"a b","role":"view"}`, 400, wire.CodeBadValue, `"/name"`},
+		{"POST", "/v1/tokens", `{"name":"` + strings.Repeat("x", 64) + `","role":"view"}`, 400, wire.CodeBadValue, `"/name"`},
+		{"POST", "/v1/tokens", `{"name":"ann","role":"root"}`, 400, wire.CodeBadValue, `"/role"`},
+		{"POST", "/v1/tokens", `{"name":"ann"}`, 400, wire.CodeBadValue, `"/role"`},
+		{"POST", "/v1/tokens", `{"name":"ann","role":"view","ttl":"1h"}`, 400, wire.CodeInvalidArgument, "/ttl"},
+		{"POST", "/v1/tokens", `{"name":"ann","role":"view","ttl":"PT1S"}`, 400, wire.CodeBadValue, "/ttl"},
+		{"POST", "/v1/tokens", `{"name":"ann","role":"view","hash":"sha256:00"}`, 400, wire.CodeUnknownField, ""},
+		{"POST", "/v1/tokens", "", 400, wire.CodeMalformed, ""},
+		{"POST", "/v1/tokens/nobody/revoke", "", 404, wire.CodeNotFound, ""},
+		{"POST", "/v1/tokens/view/revoke", "x", 400, wire.CodeInvalidArgument, "no body"},
 		{"GET", "/v1//config", "", 404, wire.CodeNotFound, ""},
 		{"GET", "/v1/config/../config", "", 404, wire.CodeNotFound, ""},
 	} {
@@ -200,7 +251,7 @@ func TestSubmissionArrivesWhole(t *testing.T) {
 		if !bytes.Equal(got.Document, doc) || got.ID != "mine" || got.Mode != wire.ModeTry || got.ConfirmWithin != 90*time.Second || !got.Offline || got.DryRun || got.Via != "http" {
 			t.Errorf("%+v", got)
 		}
-		if !strings.HasPrefix(got.Who, "token:") || strings.Contains(got.Who, token) {
+		if got.Who != "token/admin" {
 			t.Errorf("who is %q", got.Who)
 		}
 	})
@@ -226,10 +277,10 @@ func TestFailuresOfTheUnit(t *testing.T) {
 			"Rollback": "POST /v1/config/rollback", "ConfigStatus": "GET /v1/config/status", "Config": "GET /v1/config",
 			"History": "GET /v1/config/history", "Resolved": "GET /v1/config/resolved?node=n", "Explain": "GET /v1/config/explain?node=n",
 			"Nodes": "GET /v1/nodes", "Node": "GET /v1/nodes/n", "Status": "GET /v1/unit/status", "Entries": "GET /v1/events?follow=1",
-			"Verify": "GET /v1/journal/verify",
+			"Verify": "GET /v1/journal/verify", "Remark": "POST /v1/tokens",
 		} {
 			u := apitest.New(apitest.State{Fail: map[string]error{method: c.err}})
-			h := api.New(u, api.Config{Tokens: []string{token}})
+			h := api.New(u, api.Config{Tokens: keys})
 			verb, target, _ := strings.Cut(request, " ")
 			body := ""
 			switch method {
@@ -237,6 +288,8 @@ func TestFailuresOfTheUnit(t *testing.T) {
 				body = "x"
 			case "Rollback":
 				body = `{"version":"1.0.0","as":"2.0.0"}`
+			case "Remark":
+				body = `{"name":"new","role":"view"}`
 			}
 			w := call(h, verb, target, body)
 			if got := code(t, w.Body.Bytes()); w.Code != c.status || got != c.code {
@@ -280,34 +333,45 @@ func TestRefusalWithoutAReasonGetsOne(t *testing.T) {
 	}
 }
 
-func TestTokens(t *testing.T) {
+func TestCredentials(t *testing.T) {
 	u := apitest.New(apitest.Sample())
+	wrong := tokens.NewSecret().Text()
 	for _, c := range []struct {
-		tokens []string
-		header string
-		status int
+		keys    *tokens.Store
+		headers []string
+		status  int
 	}{
-		{nil, "", 401},
-		{nil, "Bearer ", 401},
-		{nil, "Bearer " + token, 401},
-		{[]string{token}, "", 401},
-		{[]string{token}, "Bearer", 401},
-		{[]string{token}, "Basic " + token, 401},
-		{[]string{token}, "Bearer " + token + "x", 401},
-		{[]string{token}, "Bearer " + token, 200},
-		{[]string{token}, "bearer " + token, 200},
-		{[]string{"another-token-of-good-length", token}, "Bearer " + token, 200},
+		{nil, nil, 401},
+		{nil, []string{"Bearer "}, 401},
+		{nil, []string{"Bearer " + token}, 401},
+		{keys, nil, 401},
+		{keys, []string{"Bearer"}, 401},
+		{keys, []string{"Bearer "}, 401},
+		{keys, []string{token}, 401},
+		{keys, []string{"Basic " + token}, 401},
+		{keys, []string{"Bearer " + wrong}, 401},
+		{keys, []string{"Bearer " + token[:len(token)-1]}, 401},
+		{keys, []string{"Bearer " + token + "A"}, 401},
+		{keys, []string{"Bearer " + strings.ToUpper(token)}, 401},
+		{keys, []string{"Bearer " + token + "," + token}, 401},
+		{keys, []string{"Bearer " + token, "Bearer " + token}, 401},
+		{keys, []string{"Bearer " + wrong, "Bearer " + token}, 401},
+		{keys, []string{"Bearer " + token}, 200},
+		{keys, []string{"bearer  " + token}, 200},
 	} {
-		h := api.New(u, api.Config{Tokens: c.tokens})
+		h := api.New(u, api.Config{Tokens: c.keys})
 		r := httptest.NewRequest("GET", "/v1/nodes", nil)
-		r.Header.Set("Authorization", c.header)
+		r.Header["Authorization"] = c.headers
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != c.status {
-			t.Errorf("%v %q: %d", c.tokens, c.header, w.Code)
+			t.Errorf("%v: %d", len(c.headers), w.Code)
 		}
 		if w.Code == 401 && (w.Header().Get("WWW-Authenticate") == "" || code(t, w.Body.Bytes()) != wire.CodeNotAllowed) {
 			t.Errorf("%v %s", w.Header(), w.Body)
+		}
+		if text := fmt.Sprint(w.Header(), w.Body); strings.Contains(text, token) || strings.Contains(text, wrong) {
+			t.Error("the answer repeats a token")
 		}
 		w = httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/healthz", nil))

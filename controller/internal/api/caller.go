@@ -2,52 +2,15 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/hex"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"os/user"
 	"strconv"
 	"strings"
+
+	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/shared/wire"
 )
-
-// MinToken is the least length of a token, in bytes.
-const MinToken = 20
-
-// ReadTokens reads a token file: one token a line; blank lines and lines that begin with # do not
-// count. The file must not be readable by others.
-func ReadTokens(path string) ([]string, error) {
-	stat, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("token file: %w", err)
-	}
-	if stat.Mode().Perm()&0o007 != 0 {
-		return nil, fmt.Errorf("token file %s: everybody may use it (mode %04o); chmod it to 0600 or 0640", path, stat.Mode().Perm())
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("token file: %w", err)
-	}
-	var tokens []string
-	for line := range strings.Lines(string(data)) {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		if len(line) < MinToken || strings.ContainsAny(line, " \t") {
-			return nil, fmt.Errorf("token file %s: a token has at least %d characters and no spaces", path, MinToken)
-		}
-		tokens = append(tokens, line)
-	}
-	if len(tokens) == 0 {
-		return nil, fmt.Errorf("token file %s: no token in it", path)
-	}
-	return tokens, nil
-}
 
 type (
 	callerKey struct{} // context key of a caller
@@ -68,16 +31,26 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// caller is who makes a request.
-type caller struct {
-	peer  peer
-	token string // "token:" and eight hex digits that tell one token from another
-	user  string // what the CLI claims
+// isLocal reports whether a request came by a unix socket.
+func isLocal(r *http.Request) bool {
+	_, ok := r.Context().Value(peerKey{}).(peer)
+	return ok
 }
 
-var errNoToken = errors.New("this door needs a token: send \"Authorization: Bearer TOKEN\" (tandem: --token-file or TANDEM_TOKEN)")
+// caller is who makes a request.
+type caller struct {
+	peer   peer
+	bearer *tokens.Bearer // nil: by the unix socket
+	user   string         // what the CLI claims
+}
 
-// caller says who makes the request, or why it must not be answered.
+var (
+	errNoToken = wire.New(wire.CodeNotAllowed, "", "this door needs a token: send \"Authorization: Bearer TOKEN\" (tandem: --token-file or TANDEM_TOKEN); "+
+		"\"tandem token create\" on the controller's machine makes one")
+	errNoTokens = wire.New(wire.CodeNotAllowed, "", "this controller keeps no tokens, so it answers on its unix socket only")
+)
+
+// caller says who makes the request, or why it must not be answered; the error is a *wire.Error.
 func (a *API) caller(r *http.Request) (caller, error) {
 	c := caller{user: r.Header.Get(UserHeader)}
 	if !plainName(c.user) {
@@ -87,24 +60,36 @@ func (a *API) caller(r *http.Request) (caller, error) {
 		c.peer = p
 		return c, nil
 	}
-	if len(a.tokens) == 0 {
-		return c, errors.New("this controller has no token, so it answers on its unix socket only")
+	if a.cfg.Tokens == nil {
+		return c, errNoTokens
 	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "bearer") || token == "" {
+	text, ok := credential(r.Header)
+	if !ok {
 		return c, errNoToken
 	}
-	given := sha256.Sum256([]byte(token))
-	match := 0
-	for i := range a.tokens {
-		match |= subtle.ConstantTimeCompare(given[:], a.tokens[i][:])
+	var err error
+	c.bearer, err = a.cfg.Tokens.Who(text)
+	return c, err
+}
+
+// credential returns the token of the Authorization header (RFC 6750, section 2.1). Two of them
+// are none: others on the way might have looked at the other one.
+func credential(h http.Header) (string, bool) {
+	all := h.Values("Authorization")
+	if len(all) != 1 {
+		return "", false
 	}
-	if match == 0 {
-		return c, errors.New("the token is not one that this controller knows")
+	scheme, text, ok := strings.Cut(all[0], " ")
+	text = strings.Trim(text, " ")
+	return text, ok && strings.EqualFold(scheme, "bearer") && text != ""
+}
+
+// may says whether the caller may do what needs a role; the error is a *wire.Error.
+func (c caller) may(need tokens.Role) error {
+	if c.bearer == nil || need == anybody || c.bearer.Role.May(need) {
+		return nil
 	}
-	id := sha256.Sum256(append([]byte("tandem token id\n"), token...))
-	c.token = "token:" + hex.EncodeToString(id[:4])
-	return c, nil
+	return wire.New(wire.CodeNotAllowed, "", "the token "+c.bearer.Name+" may "+string(c.bearer.Role)+"; this needs one that may "+string(need))
 }
 
 // plainName says whether a claimed name is fit for a journal and a terminal.
@@ -117,11 +102,12 @@ func plainName(s string) bool {
 	return len(s) <= 64
 }
 
-// String is what the journal gets: "uid:1000(alice)", "token:0a1b2c3d for bob".
+// String is what the journal gets: "uid:1000(alice)", "token/press for bob".
 func (c caller) String() string {
-	base, name := c.token, ""
+	base, name := "", ""
 	switch {
-	case base != "":
+	case c.bearer != nil:
+		base = "token/" + c.bearer.Name
 	case !c.peer.known:
 		base = "local"
 	default:

@@ -52,18 +52,45 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	public := r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
-	who, err := a.caller(r)
-	if err != nil && !public {
-		rec.Header().Set("WWW-Authenticate", `Bearer realm="tandem"`)
-		a.write(rec, http.StatusUnauthorized, Problem{wire.New(wire.CodeNotAllowed, "", err.Error())})
+	secured(rec, r)
+	if !isLocal(r) {
+		leave, ok := a.guard.flight.enter(address(r.RemoteAddr))
+		if !ok {
+			a.later(rec, time.Second, "too many requests at once; try again later")
+			return
+		}
+		defer leave()
+	}
+	if status, err := wellFormed(r); err != nil {
+		rec.Header().Set("Connection", "close") // whatever follows may be part of the attack
+		e, _ := asWire(err)
+		a.write(rec, status, Problem{e})
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, who))
 	handler, pattern := a.mux.Handler(r)
-	if unclean := path.Clean(r.URL.Path) != r.URL.Path; unclean || pattern == "" { // no redirects: the path is wrong
-		a.noRoute(rec, r, handler)
-		return
+	role, known := a.roles[pattern]
+	known = known && path.Clean(r.URL.Path) == r.URL.Path // no redirects: the path is wrong
+	if !known || role != anybody {
+		who, err := a.caller(r)
+		if err != nil {
+			a.refuse(rec, r, err)
+			return
+		}
+		ctx := r.Context()
+		if who.bearer != nil {
+			var release func()
+			ctx, release = who.bearer.Context(ctx)
+			defer release()
+		}
+		r = r.WithContext(context.WithValue(ctx, callerKey{}, who))
+		if !known {
+			a.noRoute(rec, r, handler)
+			return
+		}
+		if err := who.may(role); err != nil {
+			a.fail(rec, r, err)
+			return
+		}
 	}
 	a.mux.ServeHTTP(rec, r)
 }
@@ -161,8 +188,17 @@ func asWire(err error) (e *wire.Error, unexpected bool) {
 	return wire.New(wire.CodeInternal, "", "the controller failed to answer; its log says why"), true
 }
 
+// over is why a caller's time has come: its token was revoked, or has expired. nil: it has not.
+func over(ctx context.Context) *wire.Error {
+	e, _ := errors.AsType[*wire.Error](context.Cause(ctx))
+	return e
+}
+
 // fail answers with an error.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if over := over(r.Context()); over != nil {
+		err = over
+	}
 	e, unexpected := asWire(err)
 	if unexpected && r.Context().Err() == nil {
 		a.log.Error("request failed", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err))
@@ -189,8 +225,6 @@ func (a *API) raw(w http.ResponseWriter, status int, contentType string, body []
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", fmt.Sprint(len(body)))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
 	if err := writeDeadline(w, time.Now().Add(a.cfg.WriteTimeout)); err != nil {
 		panic(http.ErrAbortHandler)
 	}

@@ -62,7 +62,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s := a.start(w, streamType)
+	s := a.start(w, r, streamType)
 	if r.Method == http.MethodHead {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, f view.EntryFilter,
 			return a.endStream(s, ctx, err)
 		}
 		if s == nil {
-			s = a.start(w, streamType)
+			s = a.start(w, r, streamType)
 			if r.Method == http.MethodHead {
 				return nil
 			}

@@ -1,7 +1,7 @@
 package api_test
 
 import (
-	"errors"
+	"crypto/tls"
 	"net"
 	"os"
 	"path/filepath"
@@ -84,53 +84,26 @@ func TestListenUnix(t *testing.T) {
 }
 
 func TestListenTCP(t *testing.T) {
-	tokens := []string{token}
 	for _, c := range []struct {
 		addr     string
-		tokens   []string
+		tls      *tls.Config
 		insecure bool
 		want     string // "": listens
 	}{
-		{"127.0.0.1:0", tokens, false, ""},
-		{"localhost:0", tokens, false, ""},
-		{"127.0.0.1:0", nil, true, "a token is needed"},
-		{"127.0.0.1:0", []string{"short"}, true, "at least"},
-		{"0.0.0.0:0", tokens, false, "not loopback"},
-		{":0", tokens, false, "not loopback"},
-		{"0.0.0.0:0", tokens, true, ""},
-		{"nonsense", tokens, true, "missing port"},
+		{"127.0.0.1:0", nil, false, ""},
+		{"localhost:0", nil, false, ""},
+		{"0.0.0.0:0", nil, false, "not loopback"},
+		{":0", nil, false, "not loopback"},
+		{"0.0.0.0:0", nil, true, ""},
+		{":0", &tls.Config{}, false, ""},
+		{"nonsense", nil, true, "missing port"},
 	} {
-		l, err := api.ListenTCP(c.addr, c.tokens, c.insecure)
+		l, err := api.ListenTCP(c.addr, c.tls, c.insecure)
 		if err == nil {
 			err = l.Close()
 		}
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.addr, err)
 		}
-	}
-}
-
-func TestReadTokens(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "tokens")
-	for _, c := range []struct {
-		text string
-		mode os.FileMode
-		want string
-	}{
-		{"# for the dashboard\n\n  " + token + "\nanother-token-of-good-length\n", 0o600, ""},
-		{token, 0o604, "everybody"},
-		{"short\n", 0o600, "at least"},
-		{"# none\n", 0o600, "no token"},
-	} {
-		if err := errors.Join(os.WriteFile(path, []byte(c.text), c.mode), os.Chmod(path, c.mode)); err != nil {
-			t.Fatal(err)
-		}
-		got, err := api.ReadTokens(path)
-		if c.want == "" && (err != nil || len(got) != 2 || got[0] != token) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%q: %v %v", c.text, got, err)
-		}
-	}
-	if _, err := api.ReadTokens(path + "x"); err == nil {
-		t.Error("read a file that is not there")
 	}
 }

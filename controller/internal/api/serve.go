@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -156,26 +156,35 @@ func (s *socket) Close() error {
 	return s.err
 }
 
-// ListenTCP listens on address, host:port. Without TLS, tokens cross the network in the clear, so
-// an address that is not loopback is refused unless insecure says otherwise; without any token TCP
-// is refused altogether.
-func ListenTCP(address string, tokens []string, insecure bool) (net.Listener, error) {
+// How many connections a TCP listener has at once, of all addresses and of one.
+const (
+	maxConns        = 512
+	maxConnsPerPeer = 64
+)
+
+// ListenTCP listens on address, host:port, with TLS if conf is there. Without it tokens cross the
+// network in the clear, so an address that is not loopback is refused unless insecure says
+// otherwise.
+func ListenTCP(address string, conf *tls.Config, insecure bool) (net.Listener, error) {
 	fail := func(why string) (net.Listener, error) { return nil, fmt.Errorf("HTTP on %s: %s", address, why) }
-	if len(tokens) == 0 {
-		return fail("a token is needed to serve TCP")
-	}
-	for _, t := range tokens {
-		if len(t) < MinToken || strings.ContainsAny(t, " \t\r\n") {
-			return fail(fmt.Sprintf("a token has at least %d characters and no spaces", MinToken))
-		}
-	}
 	addr, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return fail(err.Error())
 	}
-	if !addr.IP.IsLoopback() && !insecure {
-		return fail("the address is not loopback, and without TLS tokens could be read on the network; " +
-			"serve 127.0.0.1 behind a TLS proxy, or allow it explicitly")
+	if conf == nil && !addr.IP.IsLoopback() && !insecure {
+		return fail("the address is not loopback, and without TLS tokens could be read on the network")
 	}
-	return net.ListenTCP("tcp", addr)
+	l, err := net.ListenTCP("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	b := &bounded{Listener: l, crowd: crowd{max: maxConns, each: maxConnsPerPeer}}
+	if conf == nil {
+		return b, nil
+	}
+	conf = conf.Clone()
+	conf.MinVersion = tls.VersionTLS13
+	conf.NextProtos = []string{"http/1.1"} // one request at a time on a connection, so that counting connections counts
+	conf.ClientAuth = tls.NoClientCert     // tokens say who comes, and browsers would ask for a certificate
+	return tls.NewListener(b, conf), nil
 }

@@ -364,11 +364,11 @@ func TestStopEndsWhatDoesNot(t *testing.T) {
 }
 
 func TestServeOverTCPNeedsTheToken(t *testing.T) {
-	l, err := api.ListenTCP("127.0.0.1:0", []string{token}, false)
+	l, err := api.ListenTCP("127.0.0.1:0", nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := api.New(apitest.New(apitest.Sample()), api.Config{Tokens: []string{token}})
+	a := api.New(apitest.New(apitest.Sample()), api.Config{Tokens: keys})
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- a.Serve(ctx, l) }()

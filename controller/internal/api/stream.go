@@ -28,9 +28,10 @@ const streamType = "application/x-ndjson"
 
 // stream writes lines to a caller who may be slow or gone.
 type stream struct {
-	a *API
-	w http.ResponseWriter
-	c *http.ResponseController
+	a   *API
+	w   http.ResponseWriter
+	c   *http.ResponseController
+	ctx context.Context // of the request
 }
 
 // admit takes one of the places for streams; the caller gives it back with release.
@@ -38,9 +39,13 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) (release func(), err
 	if r.ContentLength != 0 {
 		return nil, wire.New(wire.CodeInvalidArgument, "", "this request takes no body")
 	}
+	places := a.streams
+	if !isLocal(r) {
+		places = a.remote
+	}
 	select {
-	case a.streams <- struct{}{}:
-		return func() { <-a.streams }, nil
+	case places <- struct{}{}:
+		return func() { <-places }, nil
 	default:
 		w.Header().Set("Retry-After", "5")
 		return nil, wire.New(wire.CodeUnavailable, "", "too many streams are open; try again later")
@@ -48,17 +53,21 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) (release func(), err
 }
 
 // start sends the header of a stream.
-func (a *API) start(w http.ResponseWriter, contentType string) *stream {
-	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+func (a *API) start(w http.ResponseWriter, r *http.Request, contentType string) *stream {
+	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(http.StatusOK)
-	return &stream{a, w, http.NewResponseController(w)}
+	return &stream{a, w, http.NewResponseController(w), r.Context()}
 }
 
-// Write sends bytes, with a deadline of their own.
+// Write sends bytes, with a deadline of their own. Nothing more leaves for a token that was revoked.
 func (s *stream) Write(b []byte) (int, error) {
+	if err := over(s.ctx); err != nil {
+		return 0, err
+	}
+	return s.send(b)
+}
+
+func (s *stream) send(b []byte) (int, error) {
 	if err := writeDeadline(s.w, time.Now().Add(s.a.cfg.WriteTimeout)); err != nil {
 		return 0, err
 	}
@@ -118,7 +127,9 @@ func (s *stream) wait(ctx context.Context, changed <-chan struct{}, pause time.D
 
 // finish ends a stream: with a reason if there is one and somebody to read it.
 func (s *stream) finish(ctx context.Context, err error) {
-	if ctx.Err() != nil {
+	if over := over(ctx); over != nil {
+		err = over
+	} else if ctx.Err() != nil {
 		return
 	}
 	if err == nil {
@@ -133,7 +144,11 @@ func (s *stream) finish(ctx context.Context, err error) {
 	if unexpected {
 		s.a.log.Warn("stream ended early", zap.Error(err))
 	}
-	if err := lines(s, Problem{e}); err != nil {
+	line, err := marshal(Problem{e})
+	if err == nil {
+		_, err = s.send(line)
+	}
+	if err != nil {
 		s.a.log.Debug("caller left before the end of its stream", zap.Error(err))
 	}
 }
@@ -152,7 +167,7 @@ func watch[T any](a *API, w http.ResponseWriter, r *http.Request, look func(cont
 	if err != nil {
 		return err
 	}
-	s := a.start(w, streamType)
+	s := a.start(w, r, streamType)
 	for r.Method != http.MethodHead {
 		if len(out) > 0 {
 			if err = lines(s, out...); err != nil {
@@ -235,10 +250,10 @@ func (a *API) download(w http.ResponseWriter, r *http.Request, contentType strin
 	}
 	defer release()
 	if r.Method == http.MethodHead {
-		a.start(w, contentType)
+		a.start(w, r, contentType)
 		return nil
 	}
-	d := &lazy{begin: func() *stream { return a.start(w, contentType) }}
+	d := &lazy{begin: func() *stream { return a.start(w, r, contentType) }}
 	if err := fill(r.Context(), d); err != nil {
 		if d.s == nil {
 			return err

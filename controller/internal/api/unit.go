@@ -43,6 +43,9 @@ type Unit interface {
 	// Disown ends everything that somebody has who is not a node.
 	Disown(ctx context.Context, identity, reason, who string) error
 
+	// Remark writes a note into the journal and returns when it is durable.
+	Remark(ctx context.Context, r view.Remark, who string) error
+
 	// Entries returns journal entries in order; Changed is closed at the next append, for
 	// callers that follow.
 	Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, error)

@@ -18,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +30,7 @@ import (
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
@@ -66,6 +66,7 @@ type app struct {
 	json      bool
 	socket    string
 	url       string
+	ca        string
 	tokenFile string
 	timeout   duration
 }
@@ -99,12 +100,13 @@ func Run(ctx context.Context, args []string, surroundings IO) int {
 func (a *app) root() *cobra.Command {
 	root := a.group("tandem", "Keep every node of a unit on the configuration it should have",
 		"  tandem config apply unit.json --wait\n  tandem nodes\n  tandem config explain --node node-1 /alertRules/ram/maxThreshold",
-		a.config(), a.nodes(), a.node(), a.identity(), a.events(), a.journal(), a.unit(), a.version())
+		a.config(), a.nodes(), a.node(), a.identity(), a.events(), a.journal(), a.unit(), a.token(), a.version())
 	root.Long = `tandem is the operator's side of a Tandem controller.
 
 It talks to the controller on a unix socket, whose file mode says who may, or over
-HTTP with a token. Exit status: 0 done; 1 refused by a rule; 2 usage or malformed
-input; 3 the controller cannot be reached; 4 accepted, but not every node got there.`
+HTTPS with a token (tandem token create). Exit status: 0 done; 1 refused by a rule;
+2 usage or malformed input; 3 the controller cannot be reached; 4 accepted, but not
+every node got there.`
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.In)
 	root.SetOut(a.out)
@@ -114,7 +116,8 @@ input; 3 the controller cannot be reached; 4 accepted, but not every node got th
 	flags := root.PersistentFlags()
 	flags.BoolVar(&a.json, "json", false, "print JSON, errors too")
 	flags.StringVar(&a.socket, "socket", "", "the controller's unix `socket` (variable TANDEM_SOCKET, default "+api.DefaultSocket+")")
-	flags.StringVar(&a.url, "url", "", "the controller's `address`, such as http://127.0.0.1:8080, instead of a socket (variable TANDEM_URL)")
+	flags.StringVar(&a.url, "url", "", "the controller's `address`, such as https://gateway:8885, instead of a socket (variable TANDEM_URL)")
+	flags.StringVar(&a.ca, "ca", "", "`CA` that vouches for --url: a file in PEM, or its fingerprint, sha256:… (variable TANDEM_CA, default: the system's)")
 	flags.StringVar(&a.tokenFile, "token-file", "", "`file` with the token for --url (variable TANDEM_TOKEN has the token itself)")
 	flags.Var(&a.timeout, "timeout", "longest wait for an answer")
 	return root
@@ -224,26 +227,78 @@ func (a *app) client() (*client.Client, error) {
 		if a.tokenFile != "" {
 			return nil, usage("--token-file goes with --url: a socket needs no token")
 		}
+		if a.ca != "" {
+			return nil, usage("--ca goes with --url: a socket needs no certificate")
+		}
 		o.Socket = cmp.Or(o.Socket, api.DefaultSocket)
 		return client.New(o)
 	}
-	if a.tokenFile != "" {
-		text, err := os.ReadFile(a.tokenFile)
-		if err != nil {
-			return nil, unreadable(a.tokenFile, err)
-		}
-		for line := range strings.Lines(string(text)) {
-			if line = strings.TrimSpace(line); line != "" && line[0] != '#' && o.Token == "" {
-				o.Token = line
-			}
-		}
-		if o.Token == "" {
-			return nil, usage("there is no token in %s", a.tokenFile)
-		}
-	} else {
-		o.Token, _ = a.Env("TANDEM_TOKEN")
+	var err error
+	if o.Trust, err = a.trust(); err != nil {
+		return nil, err
+	}
+	if o.Token, err = a.credential(); err != nil {
+		return nil, err
 	}
 	return client.New(o)
+}
+
+// trust is who may vouch for the controller, nil for whom the system trusts.
+func (a *app) trust() (*client.Trust, error) {
+	from, text := "--ca", a.ca
+	if text == "" {
+		from = "TANDEM_CA"
+		text, _ = a.Env("TANDEM_CA")
+	}
+	if text == "" {
+		return nil, nil
+	}
+	if strings.HasPrefix(strings.TrimSpace(text), wire.HashPrefix) {
+		t, err := client.ParsePin(text)
+		if err != nil {
+			return nil, usage("%s: %s", from, err)
+		}
+		return t, nil
+	}
+	pem, err := readFile(text)
+	if err != nil {
+		return nil, unreadable(text, err)
+	}
+	t, err := client.ParseCA(pem)
+	if err != nil {
+		return nil, usage("%s: %s: %s", from, text, err)
+	}
+	return t, nil
+}
+
+// credential is the token for --url, "" if none is given. What is wrong with one is said here, before
+// it leaves the machine; the token itself is in no error.
+func (a *app) credential() (string, error) {
+	from, text := "TANDEM_TOKEN", ""
+	if a.tokenFile != "" {
+		from = a.tokenFile
+		data, err := readFile(a.tokenFile)
+		if err != nil {
+			return "", unreadable(a.tokenFile, err)
+		}
+		for line := range strings.Lines(string(data)) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' && text == "" {
+				text = line
+			}
+		}
+		if text == "" {
+			return "", usage("there is no token in %s", a.tokenFile)
+		}
+	} else {
+		text, _ = a.Env("TANDEM_TOKEN")
+	}
+	if text = strings.TrimSpace(text); text == "" {
+		return "", nil
+	}
+	if _, err := tokens.Parse(text); err != nil {
+		return "", usage("%s: %s", from, err)
+	}
+	return text, nil
 }
 
 // with runs f with a connection.

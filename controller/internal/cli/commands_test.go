@@ -148,6 +148,17 @@ func TestCommands(t *testing.T) {
 		{"identity-certify-in-the-way", "identity certify cloud/eu --csr GOOD --out BAD", nil},
 		{"identity-certify-no-csr", "identity certify cloud/eu", nil},
 		{"identity-revoke", "identity revoke cloud/eu", nil},
+		{"token-list", "token list", nil},
+		{"token-create", "token create ann --role operate", nil},
+		{"token-create-expires", "token create dashboard --role view --expires 90d", nil},
+		{"token-create-journal-broken", "token create ann --role view", func(s *apitest.State) {
+			s.Fail = map[string]error{"Remark": wire.New(wire.CodeStorage, "", "the disk is full")}
+		}},
+		{"token-revoke", "token revoke operate", nil},
+		{"token-revoke-misspelt", "token revoke oprate", nil},
+		{"token-revoke-journal-broken", "token revoke operate", func(s *apitest.State) {
+			s.Fail = map[string]error{"Remark": wire.New(wire.CodeStorage, "", "the disk is full")}
+		}},
 		{"events", "events --limit 3", nil},
 		{"events-filtered", "events --node node-4 --type live", nil},
 		{"events-after", "events --after 9 --limit 2", nil},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/tokens"
 )
 
 // TestMistakes: what people mistype, and what they are told.
@@ -42,6 +43,11 @@ func TestMistakes(t *testing.T) {
 		"--socket DIR/control.sock --url TCP nodes", "--socket DIR/none.sock nodes", "--socket DIR/good.json nodes",
 		"--url ftp://x nodes", "--url http://127.0.0.1:1 nodes", "--url TCP nodes", "--token-file DIR/good.json nodes", "--url TCP --token-file DIR/none nodes",
 		"--url TCP --token-file DIR/empty.json nodes", "--url TCP --token-file DIR/good.json nodes", "version x", "--timeout 0s nodes",
+		"--ca DIR/good.json nodes", "--url https://127.0.0.1:1 --ca sha256:12 nodes", "--url https://127.0.0.1:1 --ca DIR/none.pem nodes",
+		"--url https://127.0.0.1:1 --ca DIR/good.json nodes", "--url TCP --ca sha256:" + strings.Repeat("0", 64) + " nodes",
+		"token", "token creat ann", "token create", "token create ann", "token create ann --role viewer", "token create ann --role x", "token create a/b --role view",
+		"token create ann --role view --expires soon", "token create ann --role view --expires 1s", "token create view --role view", "token list all", "token revoke",
+		"token revoke veiw", "token revoke nobody", "token revoke " + tokens.Secret{}.Text(), "token revoke a/b",
 		"--socket " + strings.Repeat("long", 40) + " nodes",
 	} {
 		run := strings.Fields(strings.NewReplacer("DIR", b.dir, "TCP", b.tcp).Replace(args))
@@ -65,6 +71,7 @@ func TestStandardInput(t *testing.T) {
 
 func TestDoors(t *testing.T) {
 	b := newBench(t, apitest.Sample())
+	token := b.tokens[tokens.View]
 	file := b.write("token", "# mine\n\n"+token+"\n")
 	for _, c := range []struct {
 		name string
@@ -74,7 +81,9 @@ func TestDoors(t *testing.T) {
 	}{
 		{"url and token file", map[string]string{}, []string{"--url", b.tcp + "/", "--token-file", file}, 0},
 		{"url and token from the environment", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": token}, nil, 0},
-		{"wrong token", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": "wrong"}, nil, exitRefused},
+		{"wrong token", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": tokens.NewSecret().Text()}, nil, exitRefused},
+		{"half a token", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": token[:30]}, nil, exitUsage},
+		{"a mistyped token", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": swapped(token)}, nil, exitUsage},
 		{"flag above environment", map[string]string{"TANDEM_URL": "http://127.0.0.1:1"}, []string{"--socket", b.socket}, 0},
 		{"two doors in the environment", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_SOCKET": b.socket}, nil, exitUsage},
 	} {
@@ -97,6 +106,15 @@ func TestDoors(t *testing.T) {
 			t.Errorf("the journal would have %q", s.Who)
 		}
 	})
+}
+
+// swapped is a token with one character that is another one.
+func swapped(token string) string {
+	c := "A"
+	if token[30] == 'A' {
+		c = "B"
+	}
+	return token[:30] + c + token[31:]
 }
 
 func TestNobodyListens(t *testing.T) {

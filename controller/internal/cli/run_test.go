@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +20,7 @@ import (
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/tokens"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -30,14 +33,13 @@ type bench struct {
 	unit   *apitest.Unit
 	dir    string
 	socket string
-	tcp    string // address, if asked for
+	tcp    string // address
+	tokens map[tokens.Role]string
 	env    map[string]string
 	stop   func()
 	io     IO
 	ctx    context.Context
 }
-
-const token = "a-token-of-good-length"
 
 func newBench(t *testing.T, s apitest.State) *bench {
 	t.Helper()
@@ -47,14 +49,19 @@ func newBench(t *testing.T, s apitest.State) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tcp, err := api.ListenTCP("127.0.0.1:0", []string{token}, false)
+	tcp, err := api.ListenTCP("127.0.0.1:0", nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
+	keys, byRole, err := apitest.Keys(b.dir, func() time.Time { return apitest.Now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.tokens = byRole
 	b.tcp = "http://" + tcp.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	a := api.New(b.unit, api.Config{Tokens: []string{token}, WatchEvery: time.Millisecond})
+	a := api.New(b.unit, api.Config{Tokens: keys, URL: "https://gateway:8885", CA: "sha256:" + strings.Repeat("ab", 32), WatchEvery: time.Millisecond})
 	go func() { served <- a.Serve(ctx, []net.Listener{l, tcp}...) }()
 	b.stop = sync.OnceFunc(func() {
 		cancel()
@@ -94,8 +101,21 @@ func (b *bench) transcript(stdin string, args ...string) string {
 		t.WriteString("--- standard error\n" + stderr)
 	}
 	fmt.Fprintf(&t, "--- exit status %d\n", exit)
-	return strings.NewReplacer(b.dir, "DIR", b.tcp, "TCP").Replace(t.String())
+	return secret.ReplaceAllString(strings.NewReplacer(b.dir, "DIR", b.tcp, "TCP", whoRuns(b.t), "uid:0(root)").Replace(t.String()), "tdo1.SECRET")
 }
+
+// whoRuns is how the journal names whoever runs this test.
+func whoRuns(t *testing.T) string {
+	t.Helper()
+	u, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "uid:" + u.Uid + "(" + u.Username + ")"
+}
+
+// secret is what a token looks like; each run has others.
+var secret = regexp.MustCompile(`tdo1\.[A-Za-z0-9_-]{48}`)
 
 // golden compares with testdata/name.golden.
 func golden(t *testing.T, name, got string) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -143,10 +144,15 @@ func listed(names []string) string {
 	return clean(strings.Join(names, ", "))
 }
 
-// parseDuration reads Go's form (2m, 1h30m) and ISO 8601 (PT2M).
+// parseDuration reads Go's form (2m, 1h30m), days (90d) and ISO 8601 (PT2M).
 func parseDuration(s string) (time.Duration, error) {
 	if strings.HasPrefix(s, "P") {
 		return unitconfig.ParseDuration(s)
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {

@@ -9,6 +9,8 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +34,7 @@ type Options struct {
 	Socket  string        // path of its unix socket; used when URL is empty
 	URL     string        // http://host:port or https://host:port
 	Token   string        // goes with URL
+	Trust   *Trust        // goes with an https:// URL; nil: the system's authorities decide who vouches for it
 	User    string        // who is at the keyboard, for the journal; advisory
 	Timeout time.Duration // for each request that is not a stream; 0: none
 }
@@ -74,7 +77,12 @@ func New(opt Options) (*Client, error) {
 	}
 	u, err := url.Parse(opt.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.User != nil {
-		return nil, wire.New(wire.CodeInvalidArgument, "", fmt.Sprintf("%.200q is not an address such as http://127.0.0.1:8080", opt.URL))
+		return nil, wire.New(wire.CodeInvalidArgument, "", fmt.Sprintf("%.200q is not an address such as https://gateway:8885", opt.URL))
+	}
+	if u.Scheme == "https" {
+		t.TLSClientConfig = opt.Trust.config(u)
+	} else if opt.Trust != nil {
+		return nil, wire.New(wire.CodeInvalidArgument, "", "a CA is trusted (--ca, TANDEM_CA), but the address begins with http://, which is without TLS; write https://")
 	}
 	c.base = strings.TrimRight(u.String(), "/")
 	return c, nil
@@ -132,6 +140,9 @@ func (c *Client) refusal(res *http.Response) error {
 	if err == nil {
 		err = json.Unmarshal(body, &p)
 	}
+	if strings.HasPrefix(string(body), "Client sent an HTTP request to an HTTPS server") {
+		return &Unreachable{c.Where(), "it speaks TLS; write https:// instead of http://", nil}
+	}
 	if err != nil || p.Error == nil || p.Error.Code == "" {
 		return &Unreachable{c.Where(), fmt.Sprintf("what answers there is not a Tandem controller (HTTP status %d)", res.StatusCode), err}
 	}
@@ -142,6 +153,10 @@ func (c *Client) refusal(res *http.Response) error {
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	u := &Unreachable{Where: c.Where(), Err: err}
 	var dns *net.DNSError
+	var alert tls.AlertError
+	var record tls.RecordHeaderError
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
@@ -161,15 +176,31 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 		u.Hint = "the answer was cut off; the controller's log may say why"
 	case errors.Is(err, syscall.EINVAL) && c.opt.URL == "":
 		u.Hint = "that path is too long for a socket"
+	case errors.Is(err, errForeign):
+		u.Hint = errForeign.Error() + " (--ca, TANDEM_CA); nothing was sent to it. " + strings.TrimPrefix(cause(err).Error(), errForeign.Error()+": ")
+	case errors.As(err, &unknown), errors.As(err, &host):
+		u.Hint = "its certificate is not one that this machine trusts (" + cause(err).Error() + "); give the unit's CA: --ca with its ca.pem or its fingerprint, or TANDEM_CA as \"tandem token create\" prints it"
+	case errors.As(err, &record):
+		u.Hint = "what answers there does not speak TLS; does the address begin with http:// rather than https://?"
+	case errors.As(err, &alert):
+		u.Hint = "it refused the TLS connection: " + alert.Error()
 	case errors.As(err, &dns):
 		u.Hint = "the host name cannot be resolved"
 	default:
-		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err
-		}
-		u.Hint = err.Error()
+		u.Hint = cause(err).Error()
 	}
 	return u
+}
+
+// cause is what went wrong, without the request that it went wrong with.
+func cause(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		err = e.Err
+	}
+	return err
 }
 
 func isSocket(path string) bool {

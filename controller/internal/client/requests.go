@@ -196,3 +196,26 @@ func (e Entries) query() url.Values {
 	}
 	return q
 }
+
+// CreateToken makes a token; ttl 0 means until it is revoked.
+func (c *Client) CreateToken(ctx context.Context, name, role string, ttl time.Duration) (view.Grant, error) {
+	in := api.NewToken{Name: name, Role: role}
+	if ttl > 0 {
+		in.TTL = unitconfig.FormatDuration(ttl)
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return view.Grant{}, fmt.Errorf("writing the request: %w", err)
+	}
+	return call[view.Grant](ctx, c, http.MethodPost, "/v1/tokens", nil, body)
+}
+
+// Tokens returns every token, sorted by name.
+func (c *Client) Tokens(ctx context.Context) (api.Tokens, error) {
+	return call[api.Tokens](ctx, c, http.MethodGet, "/v1/tokens", nil, nil)
+}
+
+// RevokeToken ends a token.
+func (c *Client) RevokeToken(ctx context.Context, name string) (view.Token, error) {
+	return call[view.Token](ctx, c, http.MethodPost, "/v1/tokens/"+url.PathEscape(name)+"/revoke", nil, nil)
+}

@@ -81,6 +81,12 @@ func (c *Core) Confirm(ctx context.Context, who string) (view.Result, error) {
 	return c.order(ctx, func(t uint64) fleet.Event { return fleet.Confirm{Ticket: t, Who: who} })
 }
 
+// Remark writes a note into the journal and returns when it is durable.
+func (c *Core) Remark(ctx context.Context, r view.Remark, who string) error {
+	_, err := c.order(ctx, func(t uint64) fleet.Event { return fleet.Remark{Ticket: t, Who: who, Data: r} })
+	return err
+}
+
 // Restore writes the journal's configuration over a damaged copy.
 func (c *Core) Restore(ctx context.Context, who string) (view.ConfigStatus, error) {
 	if err := c.checkCopy(ctx); err != nil {

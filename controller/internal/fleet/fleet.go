@@ -279,6 +279,8 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.restore(ev)
 	case Enrolment:
 		s.enrolment(ev)
+	case Remark:
+		s.remark(ev)
 	default:
 		panic("fleet: unknown event")
 	}

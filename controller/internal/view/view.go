@@ -43,6 +43,31 @@ type Certificate struct {
 	Expires     time.Time `json:"expires"`
 }
 
+// Remark is the data of a note in the journal: what happened beside the unit's state.
+type Remark struct {
+	Text  string `json:"text"`
+	Token string `json:"token,omitempty"` // name of the operator's token that it is about
+	Role  string `json:"role,omitempty"`
+}
+
+// Token is an operator's token as it is listed; what it is itself is shown once, in a Grant.
+type Token struct {
+	Name    string    `json:"name"`
+	Role    string    `json:"role"` // "view", "operate" or "admin"
+	Created time.Time `json:"created"`
+	By      string    `json:"by,omitempty"` // who made it
+	Expires time.Time `json:"expires,omitzero"`
+	Expired bool      `json:"expired,omitzero"`
+}
+
+// Grant is a new token, shown once, with what its bearer needs besides.
+type Grant struct {
+	Token
+	Secret string `json:"token"`         // what goes after "Authorization: Bearer"
+	URL    string `json:"url,omitempty"` // of the controller; empty: it serves its unix socket only
+	CA     string `json:"ca,omitempty"`  // fingerprint of the unit's CA, which vouches for URL
+}
+
 // Submission is one unit configuration on its way in, from any door.
 type Submission struct {
 	Document      []byte        // exact bytes as given

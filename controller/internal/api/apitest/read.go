@@ -190,6 +190,26 @@ func (u *Unit) Verify(ctx context.Context) (bool, string, error) {
 	return true, fmt.Sprintf("%d records, all as they were written", len(s.Entries)), nil
 }
 
+// Remark adds an entry.
+func (u *Unit) Remark(ctx context.Context, r view.Remark, who string) error {
+	s, leave, err := u.enter(ctx, "Remark")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	s.Who = who
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	seq := uint64(1)
+	if n := len(s.Entries); n > 0 {
+		seq = s.Entries[n-1].Seq + 1
+	}
+	s.Entries = append(s.Entries, view.Entry{Seq: seq, At: s.Now, Type: "note", Who: who, Data: data})
+	return nil
+}
+
 // Export writes State.Entries; if told to fail it does so after the first.
 func (u *Unit) Export(ctx context.Context, w io.Writer) error {
 	u.mu.Lock()

@@ -1,0 +1,96 @@
+package api_test
+
+import (
+	"context"
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/shared/wire"
+)
+
+// roles is who may do what, written down a second time: a route that is added, or moved to another
+// role, has to be thought about here as well.
+var roles = map[tokens.Role][]string{
+	"": {"GET /healthz", "GET /readyz", "GET /", "GET /dashboard.css", "GET /dashboard.js"},
+	tokens.View: {
+		"GET /v1/config", "GET /v1/config/status", "GET /v1/config/history", "GET /v1/config/resolved", "GET /v1/config/explain",
+		"GET /v1/nodes", "GET /v1/nodes/{node}", "GET /v1/events", "GET /v1/journal/verify", "GET /v1/unit/status",
+	},
+	tokens.Operate: {"POST /v1/config", "POST /v1/config/confirm", "POST /v1/config/restore", "POST /v1/config/rollback"},
+	tokens.Admin: {
+		"POST /v1/nodes/{node}/enroll", "POST /v1/nodes/{node}/revoke", "POST /v1/identities/certify", "POST /v1/identities/revoke",
+		"GET /v1/journal/export", "GET /v1/journal/backup", "GET /v1/tokens", "POST /v1/tokens", "POST /v1/tokens/{token}/revoke",
+	},
+}
+
+// TestRoles asks for every route as everybody: nothing is open to a role that is not meant to have
+// it, and nothing shut to one that is.
+func TestRoles(t *testing.T) {
+	u := apitest.New(apitest.Sample())
+	h := api.New(u, api.Config{Tokens: keys})
+	want := map[string]string{}
+	for role, patterns := range roles {
+		for _, p := range patterns {
+			want[p] = string(role)
+		}
+	}
+	if got := h.Routes(); !maps.Equal(got, want) {
+		for r, role := range got {
+			if w, ok := want[r]; !ok || w != role {
+				t.Errorf("%s needs the role %q; this test knows it with %q (%v)", r, role, w, ok)
+			}
+		}
+		t.Fatalf("%d routes, want %d", len(got), len(want))
+	}
+	for pattern, need := range want {
+		method, path, _ := strings.Cut(pattern, " ")
+		path = strings.NewReplacer("{node}", "nobody", "{token}", "nobody").Replace(path)
+		if need == string(tokens.View) && method != "GET" {
+			t.Errorf("%s changes something, and may be done with the role view", pattern)
+		}
+		for _, role := range append([]tokens.Role{""}, tokens.Roles...) {
+			r := httptest.NewRequest(method, path, nil)
+			ctx, cancel := context.WithCancel(r.Context())
+			if role != "" {
+				r.Header.Set("Authorization", "Bearer "+bearers[role])
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r.WithContext(ctx))
+			cancel()
+			allowed := need == "" || slices.Index(tokens.Roles, role) >= slices.Index(tokens.Roles, tokens.Role(need))
+			switch {
+			case allowed && (w.Code == 401 || w.Code == 403):
+				t.Errorf("%s as %q: %d %s", pattern, role, w.Code, w.Body)
+			case !allowed && role == "" && w.Code != 401:
+				t.Errorf("%s without a token: %d", pattern, w.Code)
+			case !allowed && role != "" && (w.Code != 403 || code(t, w.Body.Bytes()) != wire.CodeNotAllowed || !strings.Contains(w.Body.String(), need)):
+				t.Errorf("%s as %q: %d %s", pattern, role, w.Code, w.Body)
+			}
+		}
+	}
+	u.Do(func(s *apitest.State) {
+		if s.Panic != "" || len(s.Submissions) != 0 {
+			t.Errorf("%+v", s.Submissions)
+		}
+	})
+}
+
+// TestRolesRise: each role may do what the ones before it may, and what is no role may do nothing.
+func TestRolesRise(t *testing.T) {
+	for i, a := range tokens.Roles {
+		for j, b := range tokens.Roles {
+			if a.May(b) != (i >= j) {
+				t.Errorf("%s may what needs %s: %v", a, b, a.May(b))
+			}
+		}
+		if a.May("") || a.May("root") || tokens.Role("").May(a) || tokens.Role("root").May(a) {
+			t.Errorf("%s and no role", a)
+		}
+	}
+}

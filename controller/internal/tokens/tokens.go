@@ -1,0 +1,242 @@
+// Package tokens owns what lets an operator or a program in over TCP: tokens with a name, a role
+// and perhaps an end, of which only hashes are kept.
+//
+// It guarantees that a token shows itself once, when it is made; that a comparison tells nothing
+// by the time it takes; that a token counts only after it is on the disk, and not any more from
+// the moment at which it is revoked, in requests under way as well; and that the file is whole
+// after any crash. It must not know HTTP, or the unit.
+//
+// Secret, Set and the file's format are pure; Store adds the file. ADR 014 says why there is a file
+// beside the journal.
+package tokens
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/shared/wire"
+)
+
+// Role is what a token may do. Each role may do what the ones before it may.
+type Role string
+
+// The roles.
+const (
+	View    Role = "view"    // read
+	Operate Role = "operate" // and submit, confirm, roll back, restore
+	Admin   Role = "admin"   // and tokens, nodes' and others' certificates, keys, copies of the journal
+)
+
+// Roles lists them, the least first.
+var Roles = []Role{View, Operate, Admin}
+
+// Valid reports whether r is a role.
+func (r Role) Valid() bool { return slices.Contains(Roles, r) }
+
+// May reports whether r may do what needs at least that role. Who has no role may do nothing.
+func (r Role) May(need Role) bool {
+	return r.Valid() && need.Valid() && slices.Index(Roles, r) >= slices.Index(Roles, need)
+}
+
+const (
+	// Prefix begins every token, so that people and secret scanners know one when they see it.
+	Prefix    = "tdo1."
+	secretLen = 32
+	rawLen    = secretLen + crc32.Size
+	textLen   = len(Prefix) + rawLen*8/6
+)
+
+// Secret is the token itself: 256 bits of chance.
+type Secret [secretLen]byte
+
+// NewSecret makes a secret from the system's source of chance, which does not fail.
+func NewSecret() Secret {
+	var s Secret
+	_, _ = rand.Read(s[:]) // documented never to fail
+	return s
+}
+
+// Text is the token as people copy it. The sum at its end tells a token that was cut short or
+// mistyped from one that the controller does not know.
+func (s Secret) Text() string {
+	b := binary.BigEndian.AppendUint32(s[:], crc32.ChecksumIEEE(s[:]))
+	return Prefix + base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Hash is what is kept of a secret. A slow hash, as for passwords, would make each request slow and
+// protect nothing: a secret is not chosen by a person but random as a whole, so whoever has the
+// hash would have to try 2^255 of them, at whatever speed.
+func (s Secret) Hash() [sha256.Size]byte { return sha256.Sum256(s[:]) }
+
+// String does not show the secret, whatever prints it.
+func (Secret) String() string { return "(secret)" }
+
+// Format does not show the secret, whatever the verb.
+func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(secret)") }
+
+// MarshalText does not show the secret in JSON or a log either.
+func (Secret) MarshalText() ([]byte, error) { return []byte("(secret)"), nil }
+
+// ErrFormat is what every error of Parse is about. The text itself is never in an error.
+var ErrFormat = errors.New("this is not a whole token")
+
+// Parse reads a token. White space around it, which copying adds, is left out.
+func Parse(text string) (s Secret, err error) {
+	bad := func(why string) (Secret, error) { return Secret{}, fmt.Errorf("%w: %s", ErrFormat, why) }
+	text = strings.TrimSpace(text)
+	rest, ok := strings.CutPrefix(text, Prefix)
+	switch {
+	case text == "":
+		return bad("it is empty")
+	case strings.HasPrefix(text, "tdm"):
+		return bad("it is one with which a node joins; an operator's begins with " + Prefix)
+	case !ok:
+		return bad("it does not begin with " + Prefix)
+	case len(text) < textLen:
+		return bad("a part of it is missing")
+	case len(text) > textLen:
+		return bad("it is too long; was it pasted twice?")
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(rest)
+	if err != nil || len(b) != rawLen { // the decoder skips line ends
+		return bad("it has a character that tokens do not have")
+	}
+	if crc32.ChecksumIEEE(b[:secretLen]) != binary.BigEndian.Uint32(b[secretLen:]) {
+		return bad("a character is wrong")
+	}
+	copy(s[:], b)
+	return s, nil
+}
+
+// Token is what is known of a token.
+type Token struct {
+	Name    string    `json:"name"`
+	Role    Role      `json:"role"`
+	Hash    Hash      `json:"hash"` // of the secret
+	Created time.Time `json:"created"`
+	By      string    `json:"by,omitempty"` // who made it
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// Expired reports whether its end has come.
+func (t *Token) Expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
+
+// Hash is SHA-256 of a secret; in JSON "sha256:" and hexadecimal.
+type Hash [sha256.Size]byte
+
+// MarshalText writes the hash.
+func (h Hash) MarshalText() ([]byte, error) {
+	return []byte(wire.HashPrefix + hex.EncodeToString(h[:])), nil
+}
+
+// UnmarshalText reads a hash.
+func (h *Hash) UnmarshalText(text []byte) error {
+	digits, ok := strings.CutPrefix(string(text), wire.HashPrefix)
+	b, err := hex.DecodeString(digits)
+	if !ok || err != nil || len(b) != len(h) {
+		return errors.New("a hash is sha256: and 64 hexadecimal digits")
+	}
+	copy(h[:], b)
+	return nil
+}
+
+// Max is how many tokens there may be.
+const Max = 256
+
+// Set is all tokens, sorted by name. It is a value: what changes it makes a new one.
+type Set []Token
+
+// Check says what is wrong with a new token beside the others; the error is a *wire.Error.
+func (s Set) Check(t Token) error {
+	switch {
+	case !wire.ValidName(t.Name):
+		return wire.New(wire.CodeBadValue, "/name", fmt.Sprintf("%.80q cannot name a token: letters, digits, and . _ - after the first, at most 63", t.Name))
+	case !t.Role.Valid():
+		return wire.New(wire.CodeBadValue, "/role", fmt.Sprintf("%.80q is no role: view, operate or admin", string(t.Role)))
+	case s.index(t.Name) >= 0:
+		return wire.New(wire.CodeAlreadyExists, "/name", "there is a token "+t.Name+" already; revoke it first, or choose another name")
+	case len(s) >= Max:
+		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("there are %d tokens already; revoke some that are not needed any more", Max))
+	}
+	return nil
+}
+
+func (s Set) index(name string) int {
+	return slices.IndexFunc(s, func(t Token) bool { return t.Name == name })
+}
+
+// With is the set with one more token, which Check has nothing against.
+func (s Set) With(t Token) Set {
+	all := append(slices.Clone(s), t)
+	slices.SortFunc(all, func(a, b Token) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Without is the set without a token.
+func (s Set) Without(name string) Set {
+	return slices.DeleteFunc(slices.Clone(s), func(t Token) bool { return t.Name == name })
+}
+
+// Find returns the index of the token with that hash, -1 if there is none. It takes the same time
+// whichever it is.
+func (s Set) Find(h Hash) int {
+	found := -1
+	for i := range s {
+		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(h[:], s[i].Hash[:]), i, found)
+	}
+	return found
+}
+
+// format is the file's version. A newer one is refused rather than half understood.
+const format = 1
+
+type file struct {
+	Format int `json:"format"`
+	Tokens Set `json:"tokens"`
+}
+
+// Encode writes the set as its file.
+func (s Set) Encode() []byte {
+	b, err := json.Marshal(file{Format: format, Tokens: s}, json.Deterministic(true), jsontext.WithIndent(" "))
+	if err != nil {
+		panic("tokens: cannot encode: " + err.Error())
+	}
+	return append(b, '\n')
+}
+
+// Decode reads the file. It takes nothing that Encode has not written: a set that is half right
+// could let somebody in who was shut out.
+func Decode(data []byte) (Set, error) {
+	var f file
+	if err := json.Unmarshal(data, &f, json.RejectUnknownMembers(true)); err != nil {
+		return nil, wire.AsError(err)
+	}
+	if f.Format != format {
+		return nil, fmt.Errorf("format %d; this program knows %d", f.Format, format)
+	}
+	var s Set
+	for _, t := range f.Tokens {
+		if err := s.Check(t); err != nil {
+			return nil, err
+		}
+		if s.Find(t.Hash) >= 0 {
+			return nil, fmt.Errorf("two tokens have one hash, that of %s", t.Name)
+		}
+		s = s.With(t)
+	}
+	return s, nil
+}
