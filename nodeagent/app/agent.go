@@ -24,7 +24,6 @@ import (
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/link"
-	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
@@ -56,21 +55,22 @@ type Agent struct {
 	work    context.Context // ends the appliers' work
 
 	// The rest belongs to Run's goroutine.
-	kinds    map[wire.Kind]*kind
-	info     *kind // reported/info
-	trust    inbox.Trust
-	held     map[wire.Kind]message
-	throttle map[string]inbox.Throttle
-	backlog  []wire.Event // events that could not be saved yet
-	unsaved  bool         // the trust could not be saved yet
-	saveAt   time.Duration
-	session  uint64 // 0: down
-	lastDown string
-	beatAt   time.Duration
-	againAt  time.Duration // report everything again; 0: not due
-	sent     uint64        // newest event handed to the sender
-	answers  answers
-	fatal    error
+	kinds     map[wire.Kind]*kind
+	info      *kind // reported/info
+	trust     inbox.Trust
+	savedTime time.Time // trust.Newest as the disk has it
+	held      map[wire.Kind]message
+	throttle  map[string]inbox.Throttle
+	backlog   []wire.Event // events that could not be saved yet
+	unsaved   bool         // the trust could not be saved yet
+	saveAt    time.Duration
+	session   uint64 // 0: down
+	lastDown  string
+	beatAt    time.Duration
+	againAt   time.Duration // report everything again; 0: not due
+	sent      uint64        // newest event handed to the sender
+	answers   answers
+	fatal     error
 }
 
 // kind is one kind of document, as the agent keeps it.
@@ -128,28 +128,13 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	if err := a.load(dir); err != nil {
 		return nil, errors.Join(err, a.store.Close())
 	}
-	if provisioned == nil {
-		a.learnKeys()
-	} else if !sameKeys(a.trust, provisioned) {
-		a.trust.Keys = provisioned
-		a.unsaved = true
-	}
+	a.learnKeys(provisioned)
 	a.sender = report.New(a.log, a.sent)
 	a.link, err = deps.NewLink(a.linkConfig(), ears{a})
 	if err != nil {
 		return nil, errors.Join(&UsageError{"broker", err.Error()}, a.store.Close())
 	}
 	return a, nil
-}
-
-// sameKeys reports whether the pinned keys descend from the provisioned ones.
-func sameKeys(t inbox.Trust, provisioned seal.Trust) bool {
-	for kid := range provisioned {
-		if _, ok := t.Keys[kid]; !ok {
-			return false
-		}
-	}
-	return true
 }
 
 // load reads what the store has and makes the kinds with their appliers.
@@ -161,6 +146,7 @@ func (a *Agent) load(dir string) error {
 	if a.trust, err = a.store.Trust(); err != nil {
 		return err
 	}
+	a.savedTime = a.trust.Newest
 	file := filepath.Join(dir, ConfigFile)
 	if err := durable.Clean(file); err != nil {
 		return fmt.Errorf("state directory: %w", err)
@@ -218,6 +204,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	keepCtx, forget := context.WithCancel(context.WithoutCancel(ctx))
 	if a.keeper != nil {
 		keeping.Go(func() { a.keeper.Run(keepCtx) })
+		keeping.Go(func() { a.keeper.RunKeys(keepCtx) })
 	}
 	road := make(chan error, 1)
 	a.begin()
@@ -289,6 +276,9 @@ func (a *Agent) loop(ctx context.Context, road <-chan error) (left bool, err err
 func (a *Agent) stopping() {
 	for _, name := range slices.Sorted(maps.Keys(a.kinds)) {
 		a.step(a.kinds[name], inbox.Stopping{})
+	}
+	if a.fatal == nil && !a.trust.Newest.Equal(a.savedTime) {
+		_ = a.commit(store.Batch{Trust: &a.trust}) // logged there; what is lost is at most what a crash would lose
 	}
 	a.log.Info("node agent stopping")
 }

@@ -59,6 +59,7 @@ func NewConfig(unit, node, nodeType, stateDir string) Config {
 func (*Config) Usage() string {
 	return `Usage: tandem-node join --controller URL --token TOKEN
        tandem-node --type TYPE [flags]
+       tandem-node trust [--reset]
        tandem-node version
 
 Keeps this node on the configuration that the unit's controller wants: receives it over MQTT,

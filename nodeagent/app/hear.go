@@ -2,13 +2,11 @@ package app
 
 import (
 	"fmt"
-	"time"
 
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/identity"
 	"tandem.internal/nodeagent/internal/inbox"
-	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
@@ -40,6 +38,8 @@ func (a *Agent) hear(what any) {
 		a.receive(m)
 	case identity.Event:
 		a.certificate(m)
+	case identity.Keys:
+		a.vouched(m)
 	}
 }
 
@@ -88,6 +88,10 @@ func (a *Agent) document(name wire.Kind, m message) {
 		a.refuse(m, err)
 		return
 	}
+	if err := a.trust.Floor.Check(name, doc.Stamp); err != nil {
+		a.emit(inbox.EventStale, err, docDetail{Kind: name, DocRef: doc.Ref()})
+		return
+	}
 	k := a.kinds[name]
 	if k == nil {
 		if len(a.kinds) > maxUnsupported {
@@ -117,52 +121,4 @@ func (a *Agent) hold(name wire.Kind, m message) {
 		}
 	}
 	a.held[name] = m
-}
-
-func (a *Agent) beacon(m message) {
-	trust, h := a.trust.Beacon(a.id.Unit, a.deps.Now(), m.payload, m.retained)
-	if h.Refused != nil {
-		if h.KnownKey {
-			a.refuse(m, h.Refused)
-		} else {
-			a.emit(inbox.EventKeyRefused, h.Refused, refusal{Topic: m.topic})
-		}
-		return
-	}
-	a.trust = trust
-	a.signedTime(m.payload)
-	var events []wire.Event
-	if h.Pinned {
-		if ev, ok := a.event(inbox.EventKeyPinned, nil, keysDetail(trust)); ok {
-			events = append(events, ev)
-		}
-	}
-	if h.Skew != 0 {
-		ahead := h.Skew.Round(time.Millisecond)
-		if ev, ok := a.event(inbox.EventClockSkew, wire.New(wire.CodeBadValue, "", fmt.Sprintf("the controller's clock is %v from this node's", ahead)), nil); ok {
-			events = append(events, ev)
-		}
-	}
-	if h.Changed || len(events) > 0 {
-		b := store.Batch{Events: events}
-		if h.Changed {
-			b.Trust = &a.trust
-		}
-		if a.commit(b) != nil {
-			a.remember(events)
-		}
-	}
-	if h.Again {
-		a.againAt = max(1, time.Since(a.began)+time.Duration(a.deps.Rand.Float64()*float64(h.Jitter)))
-	}
-	held := a.held
-	a.held = map[wire.Kind]message{}
-	for name, m := range held {
-		a.document(name, m)
-	}
-}
-
-// pinned is what the event about pinned keys tells.
-type pinned struct {
-	Keys []string `json:"keys"`
 }

@@ -11,12 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
-
 	"tandem.internal/nodeagent/internal/identity"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/jointoken"
-	"tandem.internal/shared/wire"
 )
 
 // IdentityDir is the directory of the node's key and certificate in the state directory.
@@ -97,7 +94,8 @@ func Join(ctx context.Context, cfg JoinConfig, deps JoinDeps) (Joined, error) {
 // where the broker is. What the configuration says otherwise is a mistake, but for the broker.
 func (a *Agent) identify(dir string) error {
 	k, err := identity.NewKeeper(identity.KeeperConfig{Dir: filepath.Join(dir, IdentityDir), Controller: a.cfg.Controller,
-		Now: a.deps.Now, Log: a.deps.Log, Dial: a.deps.Dial, Steps: a.deps.Steps, OnEvent: func(ev identity.Event) { ears{a}.tell(ev) }})
+		Now: a.deps.Now, Log: a.deps.Log, Dial: a.deps.Dial, Steps: a.deps.Steps, OnEvent: func(ev identity.Event) { ears{a}.tell(ev) },
+		OnKeys: func(k identity.Keys) { ears{a}.tell(k) }})
 	if errors.Is(err, identity.ErrNone) {
 		if a.cfg.Broker == "" {
 			a.cfg.Broker = defaultBroker
@@ -142,27 +140,6 @@ func (a *Agent) exposed() bool {
 	return host != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
-// learnKeys pins the unit's keys that the newest join has brought, in the place of any that were
-// pinned before: a join takes hands on the node, and may be the way out after a key was lost.
-func (a *Agent) learnKeys() {
-	if a.keeper == nil || !a.keeper.Fresh() {
-		return
-	}
-	if trust := a.keeper.Current().Trust(); !sameKeys(a.trust, trust) {
-		a.trust.Keys, a.unsaved = trust, true
-	}
-}
-
-// keysLearned notes that those keys are saved.
-func (a *Agent) keysLearned() {
-	if a.keeper == nil || a.unsaved || !a.keeper.Fresh() {
-		return
-	}
-	if err := a.keeper.Taken(); err != nil {
-		a.log.Warn("identity", zap.Error(err)) // the next start pins the same keys once more
-	}
-}
-
 // expiry is what an event about the certificate tells.
 type expiry struct {
 	Expires time.Time `json:"expires"`
@@ -171,15 +148,4 @@ type expiry struct {
 // certificate tells the controller what became of the certificate.
 func (a *Agent) certificate(ev identity.Event) {
 	a.emit(string(ev.Type), ev.Error, expiry{ev.Expires.UTC()})
-}
-
-// signedTime takes the time of a beacon in whose signature has been verified. It has passed, also if
-// the beacon is an old one.
-func (a *Agent) signedTime(beacon []byte) {
-	if a.keeper == nil {
-		return
-	}
-	if b, err := wire.Decode[wire.Beacon](beacon); err == nil {
-		a.keeper.Heard(b.Time)
-	}
 }

@@ -165,6 +165,7 @@ func (r *rig) beacon(epoch uint64, s *seal.Signer, more ...*seal.Signer) {
 	for _, m := range more {
 		b.Keys = append(b.Keys, m.Key())
 	}
+	b.KeysRev = uint64(len(more))
 	b.Sig = s.Sign(seal.BeaconPreimage(&b))
 	r.publish(topic.ForController("u1"), wire.Encode(&b), true)
 }

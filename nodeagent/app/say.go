@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
@@ -80,7 +79,7 @@ func (a *Agent) replace(k *kind, next wire.Reported) bool {
 
 // sayInfo looks at the node and makes the report of it.
 func (a *Agent) sayInfo() {
-	info := wire.NodeInfo{Type: a.cfg.Type, OS: runtime.GOOS, Arch: runtime.GOARCH, Attributes: a.cfg.Attributes, AgentVersion: settings.Version}
+	info := wire.NodeInfo{Type: a.cfg.Type, OS: runtime.GOOS, Arch: runtime.GOARCH, Attributes: a.cfg.Attributes, AgentVersion: settings.Version, Keys: a.trust.Order}
 	for _, name := range a.cfg.partitionNames() {
 		info.Partitions = append(info.Partitions, wire.Partition{Name: name, Path: a.cfg.Partitions[name]})
 	}
@@ -112,8 +111,6 @@ func (a *Agent) sendEvents() {
 		a.sent = a.store.NewestEvent()
 	}
 }
-
-func keysDetail(t inbox.Trust) pinned { return pinned{slices.Sorted(maps.Keys(t.Keys))} }
 
 // reply answers a request, and remembers the answer for as long as the request may be repeated.
 func (a *Agent) reply(id string, result []byte, err *wire.Error) {

@@ -66,7 +66,7 @@ func (a *Agent) commit(b store.Batch) error {
 		return a.fatal
 	}
 	b.Events = append(a.backlog[:len(a.backlog):len(a.backlog)], b.Events...)
-	if a.unsaved {
+	if a.unsaved || a.trust.Newest.Sub(a.savedTime).Abs() >= timeAlong {
 		b.Trust = &a.trust
 	}
 	_, err := a.store.Commit(b)
@@ -80,6 +80,9 @@ func (a *Agent) commit(b store.Batch) error {
 		return err
 	}
 	a.backlog, a.unsaved = nil, false
+	if b.Trust != nil {
+		a.savedTime = a.trust.Newest
+	}
 	if len(b.Events) > 0 {
 		a.sendEvents()
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -15,6 +16,7 @@ import (
 const (
 	JoinPath  = "/join"  // POST a JoinRequest; answered with an Admission
 	RenewPath = "/renew" // POST a RenewRequest with the node's certificate; answered with an Admission
+	KeysPath  = "/keys"  // POST an empty object with the node's certificate; answered with a KeyList
 )
 
 // ServerName is a name in every certificate of a unit's controller: a node asks for it rather
@@ -62,6 +64,7 @@ const (
 	MaxAnswer  = 64 << 10
 	maxKeys    = 16
 	maxBrokers = 8
+	maxKinds   = 64
 	maxURL     = 512
 )
 
@@ -100,8 +103,25 @@ type Admission struct {
 	Node        string     `json:"node"`
 	Certificate []byte     `json:"certificate"` // DER, of the key in the request
 	CA          []byte     `json:"ca"`          // DER of the unit's CA, the only one to trust
-	UnitKeys    []wire.Key `json:"unitKeys"`    // that sign what the controller says
-	Brokers     []Broker   `json:"brokers"`     // in order of preference
+	UnitKeys    []wire.Key `json:"unitKeys"`    // that sign what the controller says, the oldest first
+	KeysRev     uint64     `json:"keysRev,omitzero"`
+	Floor       Floor      `json:"floor,omitzero"`
+	Brokers     []Broker   `json:"brokers"` // in order of preference
+}
+
+// Floor tells a node that has lost its state, or never had one, what is old.
+type Floor struct {
+	Epoch uint64                   `json:"epoch,omitzero"` // of the unit
+	Rev   uint64                   `json:"rev,omitzero"`   // newest of the unit: documents of kinds that are not named here are newer
+	Kinds map[wire.Kind]wire.Stamp `json:"kinds,omitzero"` // the node's documents at this moment
+	Time  time.Time                `json:"time,omitzero"`  // the controller's clock
+}
+
+// KeyList is the signing keys of the unit, as its beacon lists them.
+type KeyList struct {
+	Unit     string     `json:"unit"`
+	UnitKeys []wire.Key `json:"unitKeys"`
+	KeysRev  uint64     `json:"keysRev,omitzero"`
 }
 
 // Broker is where nodes find their broker.
@@ -186,14 +206,17 @@ func DecodeAdmission(data []byte) (*Admission, error) {
 		return nil, wire.New(wire.CodeMissing, "/certificate", "no certificate")
 	case len(a.CA) == 0:
 		return nil, wire.New(wire.CodeMissing, "/ca", "no CA certificate")
-	case len(a.UnitKeys) == 0 || len(a.UnitKeys) > maxKeys:
-		return nil, wire.New(wire.CodeBadValue, "/unitKeys", fmt.Sprintf("not 1 to %d keys", maxKeys))
+	case len(a.Floor.Kinds) > maxKinds:
+		return nil, wire.New(wire.CodeTooLarge, "/floor/kinds", fmt.Sprintf("more than %d", maxKinds))
 	case len(a.Brokers) == 0 || len(a.Brokers) > maxBrokers:
 		return nil, wire.New(wire.CodeBadValue, "/brokers", fmt.Sprintf("not 1 to %d brokers", maxBrokers))
 	}
-	for i, k := range a.UnitKeys {
-		if len(k.Ed25519) != 32 || !wire.ValidName(k.ID) {
-			return nil, wire.New(wire.CodeBadValue, fmt.Sprintf("/unitKeys/%d", i), "not an Ed25519 key with an ID")
+	if err := checkKeys(a.UnitKeys); err != nil {
+		return nil, err
+	}
+	for kind, s := range a.Floor.Kinds {
+		if !wire.ValidName(string(kind)) || s.Epoch == 0 || s.Rev == 0 {
+			return nil, wire.New(wire.CodeBadValue, "/floor/kinds", "not the place of a kind's document")
 		}
 	}
 	for i, b := range a.Brokers {
@@ -202,6 +225,33 @@ func DecodeAdmission(data []byte) (*Admission, error) {
 		}
 	}
 	return &a, nil
+}
+
+func checkKeys(keys []wire.Key) error {
+	if len(keys) == 0 || len(keys) > maxKeys {
+		return wire.New(wire.CodeBadValue, "/unitKeys", fmt.Sprintf("not 1 to %d keys", maxKeys))
+	}
+	for i, k := range keys {
+		if len(k.Ed25519) != 32 || !wire.ValidName(k.ID) {
+			return wire.New(wire.CodeBadValue, fmt.Sprintf("/unitKeys/%d", i), "not an Ed25519 key with an ID")
+		}
+	}
+	return nil
+}
+
+// DecodeKeys reads a KeyList strictly. The error is a *wire.Error.
+func DecodeKeys(data []byte) (*KeyList, error) {
+	var l KeyList
+	if err := decode(data, MaxAnswer, &l); err != nil {
+		return nil, err
+	}
+	if !wire.ValidName(l.Unit) {
+		return nil, wire.New(wire.CodeBadValue, "/unit", "not a unit name")
+	}
+	if err := checkKeys(l.UnitKeys); err != nil {
+		return nil, err
+	}
+	return &l, nil
 }
 
 // DecodeRefusal finds the reason in the body of a refusal; nil if there is none to be found.
@@ -214,7 +264,7 @@ func DecodeRefusal(data []byte) *wire.Error {
 }
 
 // Encode renders one of the messages.
-func Encode[M JoinRequest | RenewRequest | Admission | Refusal](m *M) ([]byte, error) {
+func Encode[M JoinRequest | RenewRequest | Admission | KeyList | Refusal](m *M) ([]byte, error) {
 	b, err := json.Marshal(m, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)

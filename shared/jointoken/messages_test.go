@@ -82,6 +82,11 @@ func TestDecodeAdmission(t *testing.T) {
 		{"no keys", func(a *Admission) { a.UnitKeys = nil }, wire.CodeBadValue},
 		{"many keys", func(a *Admission) { a.UnitKeys = make([]wire.Key, 17) }, wire.CodeBadValue},
 		{"short key", func(a *Admission) { a.UnitKeys[0].Ed25519 = []byte{1} }, wire.CodeBadValue},
+		{"a floor", func(a *Admission) {
+			a.Floor = Floor{Epoch: 3, Rev: 9, Kinds: map[wire.Kind]wire.Stamp{"config": {Epoch: 3, Rev: 2}}}
+		}, ""},
+		{"a floor of no kind", func(a *Admission) { a.Floor.Kinds = map[wire.Kind]wire.Stamp{"a/b": {Epoch: 3, Rev: 2}} }, wire.CodeBadValue},
+		{"a floor of no stamp", func(a *Admission) { a.Floor.Kinds = map[wire.Kind]wire.Stamp{"config": {}} }, wire.CodeBadValue},
 		{"nameless key", func(a *Admission) { a.UnitKeys[0].ID = "" }, wire.CodeBadValue},
 		{"no broker", func(a *Admission) { a.Brokers = nil }, wire.CodeBadValue},
 		{"empty broker", func(a *Admission) { a.Brokers[0].URL = "" }, wire.CodeBadValue},
@@ -96,6 +101,27 @@ func TestDecodeAdmission(t *testing.T) {
 		}
 		if _, err := DecodeAdmission(b); code(err) != c.want {
 			t.Errorf("%s: %v, want code %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestDecodeKeys(t *testing.T) {
+	const key = `{"kid":"k","ed25519":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}`
+	for body, want := range map[string]wire.Code{
+		`{"unit":"u1","unitKeys":[` + key + `],"keysRev":7}`:                       "",
+		`{"unit":"u1","unitKeys":[` + key + `]}`:                                   "",
+		`{"unit":"u1","unitKeys":[]}`:                                              wire.CodeBadValue,
+		`{"unit":"u1"}`:                                                            wire.CodeBadValue,
+		`{"unit":"","unitKeys":[` + key + `]}`:                                     wire.CodeBadValue,
+		`{"unit":"u1","unitKeys":[` + key + `],"keysRev":-1}`:                      wire.CodeBadValue,
+		`{"unit":"u1","unitKeys":[` + key + `],"more":1}`:                          wire.CodeUnknownField,
+		`{"unit":"u1","unitKeys":[` + strings.Repeat(key+",", 16) + key + `]}`:     wire.CodeBadValue,
+		`{"unit":"u1","unitKeys":[` + strings.Replace(key, `"AAAA`, `"`, 1) + `]}`: wire.CodeBadValue,
+		`[]`: wire.CodeBadValue,
+		``:   wire.CodeMalformed,
+	} {
+		if _, err := DecodeKeys([]byte(body)); code(err) != want {
+			t.Errorf("%.100s: %v, want code %q", body, err, want)
 		}
 	}
 }

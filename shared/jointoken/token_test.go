@@ -149,6 +149,8 @@ func FuzzMessages(f *testing.F) {
 	f.Add(b)
 	f.Add([]byte(`{"csr":"AAAA"}`))
 	f.Add([]byte(`{"unit":"u","node":"n","certificate":"AA==","ca":"AA==","unitKeys":[{"kid":"k","ed25519":"` + strings.Repeat("A", 43) + `="}],"brokers":[{"url":"tls://h:1"}]}`))
+	f.Add([]byte(`{"unit":"u","unitKeys":[{"kid":"k","ed25519":"` + strings.Repeat("A", 43) + `="}],"keysRev":7}`))
+	f.Add([]byte(`{"unit":"u","node":"n","certificate":"AA==","ca":"AA==","keysRev":3,"floor":{"epoch":3,"rev":9,"kinds":{"config":{"epoch":3,"rev":2}},"time":"2026-11-20T10:00:00Z"},"unitKeys":[{"kid":"k","ed25519":"` + strings.Repeat("A", 43) + `="}],"brokers":[{"url":"tls://h:1"}]}`))
 	f.Add([]byte(`{"error":{"code":"expired","message":"m"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if r, err := DecodeJoin(data); err == nil {
@@ -163,6 +165,15 @@ func FuzzMessages(f *testing.F) {
 		}
 		if _, err := DecodeRenew(data); err != nil && err.Error() == "" {
 			t.Fatal("an empty error")
+		}
+		if l, err := DecodeKeys(data); err == nil {
+			again, err := Encode(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if back, err := DecodeKeys(again); err != nil || back.KeysRev != l.KeysRev || len(back.UnitKeys) != len(l.UnitKeys) {
+				t.Fatalf("%s came back as %v, %v", again, back, err)
+			}
 		}
 		if a, err := DecodeAdmission(data); err == nil {
 			again, err := Encode(a)

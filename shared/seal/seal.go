@@ -200,7 +200,8 @@ func RequestPreimage(r *wire.Request) []byte {
 	return line(b, wire.Hash(r.Params))
 }
 
-// BeaconPreimage is what a beacon's signature covers: all of it.
+// BeaconPreimage is what a beacon's signature covers: all of it. The lines that may be missing begin
+// with a word and a space, which no other line of it holds.
 func BeaconPreimage(m *wire.Beacon) []byte {
 	b := make([]byte, 0, 256)
 	b = append(b, "tandem/1/beacon\n"...)
@@ -213,6 +214,9 @@ func BeaconPreimage(m *wire.Beacon) []byte {
 		b = line(b, hex.EncodeToString(k.Ed25519))
 	}
 	b = line(b, m.Jitter)
+	if m.KeysRev != 0 {
+		b = line(b, "keys "+strconv.FormatUint(m.KeysRev, 10))
+	}
 	if !m.Maintenance.IsZero() { // told from a jitter, a duration or nothing, by its word
 		b = line(b, "maintenance "+m.Maintenance.UTC().Format(time.RFC3339Nano))
 	}

@@ -178,6 +178,8 @@ func TestPreimagesAreAsWritten(t *testing.T) {
 			"tandem/1/request\nu1\nn1\ni\nreport\n2026-11-20T10:00:00.5Z\nsha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n"},
 		{string(BeaconPreimage(&wire.Beacon{Unit: "u1", Epoch: 3, Up: true, Time: at, Keys: []wire.Key{{ID: "k", Ed25519: []byte{0xab, 1}}}, Jitter: "PT30S"})),
 			"tandem/1/beacon\nu1\n3\ntrue\n2026-11-20T10:00:00.5Z\nk\nab01\nPT30S\n"},
+		{string(BeaconPreimage(&wire.Beacon{Unit: "u1", Epoch: 3, Time: at, Keys: []wire.Key{{ID: "k", Ed25519: []byte{0xab, 1}}}, KeysRev: 7})),
+			"tandem/1/beacon\nu1\n3\nfalse\n2026-11-20T10:00:00.5Z\nk\nab01\n\nkeys 7\n"},
 	} {
 		if test.got != test.want {
 			t.Errorf("got  %q\nwant %q", test.got, test.want)
@@ -262,9 +264,10 @@ func TestOtherPreimagesAreInjective(t *testing.T) {
 			}
 		}
 		beacon := func(label string) *wire.Beacon {
-			m := &wire.Beacon{V: 1, Unit: "u", Epoch: 1, Time: time.Unix(1, 0), Jitter: rapid.SampledFrom([]string{"", "PT1S"}).Draw(t, label+"jitter")}
+			m := &wire.Beacon{V: 1, Unit: "u", Epoch: 1, Time: time.Unix(1, 0), KeysRev: rapid.SampledFrom([]uint64{0, 1, 11}).Draw(t, label+"rev"),
+				Jitter: rapid.SampledFrom([]string{"", "PT1S"}).Draw(t, label+"jitter")}
 			for range rapid.IntRange(0, 2).Draw(t, label+"keys") {
-				m.Keys = append(m.Keys, wire.Key{ID: rapid.SampledFrom([]string{"a", "b", "PT1S"}).Draw(t, label+"kid"), Ed25519: bytes.Repeat([]byte{byte(rapid.IntRange(0, 1).Draw(t, label+"key"))}, 32)})
+				m.Keys = append(m.Keys, wire.Key{ID: rapid.SampledFrom([]string{"a", "b", "1", "PT1S"}).Draw(t, label+"kid"), Ed25519: bytes.Repeat([]byte{byte(rapid.IntRange(0, 1).Draw(t, label+"key"))}, 32)})
 			}
 			out, err := wire.Decode[wire.Beacon](wire.Encode(m))
 			if err != nil {
@@ -273,7 +276,7 @@ func TestOtherPreimagesAreInjective(t *testing.T) {
 			return out
 		}
 		c, d := beacon("c "), beacon("d ")
-		same := c.Jitter == d.Jitter && slices.EqualFunc(c.Keys, d.Keys, func(a, b wire.Key) bool { return a.ID == b.ID && bytes.Equal(a.Ed25519, b.Ed25519) })
+		same := c.Jitter == d.Jitter && c.KeysRev == d.KeysRev && slices.EqualFunc(c.Keys, d.Keys, func(a, b wire.Key) bool { return a.ID == b.ID && bytes.Equal(a.Ed25519, b.Ed25519) })
 		if bytes.Equal(BeaconPreimage(c), BeaconPreimage(d)) != same {
 			t.Fatalf("%+v\n%+v", c, d)
 		}

@@ -16,7 +16,8 @@ const (
 	maxName  = 63  // unit, node, kind, method and key names
 	maxText  = 256 // versions, boots, ids and the like
 	maxKinds = 64  // kinds in live.seqs
-	maxList  = 256 // keys, errors, partitions, attributes
+	maxList  = 256 // keys of a beacon, errors, partitions, attributes
+	maxKeys  = 16  // that a node believes
 )
 
 // check holds what the contract demands beyond names and types. Strings that a signature covers
@@ -199,6 +200,14 @@ func (n *NodeInfo) check() error {
 	}
 	if len(n.Attributes) > maxList {
 		return New(CodeTooLarge, "/attributes", "more than "+strconv.Itoa(maxList))
+	}
+	if len(n.Keys) > maxKeys {
+		return New(CodeTooLarge, "/keys", "more than "+strconv.Itoa(maxKeys))
+	}
+	for i, kid := range n.Keys {
+		if err := name("/keys/"+strconv.Itoa(i), kid); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -164,6 +164,7 @@ func TestEveryRule(t *testing.T) {
 		{"beacon", `"time":"2026-11-20T10:00:00Z",`, ``, "missing", "/time"},
 		{"beacon", `"PT30S"`, `"30s"`, "bad-value", "/jitter"},
 		{"beacon", `"ed25519":"AAAAAAAA`, `"ed25519":"AAAA`, "bad-value", "/keys/0/ed25519"},
+		{"beacon", `"jitter"`, `"keysRev":-1,"jitter"`, "bad-value", "/keysRev"},
 		{"beacon", `[{"kid":"k"`, `[{"kid":"k\n"`, "bad-value", "/keys/0/kid"},
 		{"beacon", `"sig":{"kid":"k"`, `"sig":{"kid":"` + long + `"`, "too-large", "/sig/kid"},
 		{"submit", `"from":"cloud",`, ``, "missing", "/from"},

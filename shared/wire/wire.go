@@ -265,14 +265,15 @@ type Key struct {
 
 // Beacon is what every node of a unit hears first. As the controller's last will it has Up false.
 type Beacon struct {
-	V      int        `json:"v"`
-	Unit   string     `json:"unit"`
-	Epoch  uint64     `json:"epoch"`
-	Up     bool       `json:"up"`
-	Time   time.Time  `json:"time"`
-	Keys   []Key      `json:"keys"`
-	Jitter string     `json:"jitter"` // ISO 8601: nodes spread repeated reports over this long
-	Sig    *Signature `json:"sig,omitempty"`
+	V       int        `json:"v"`
+	Unit    string     `json:"unit"`
+	Epoch   uint64     `json:"epoch"`
+	Up      bool       `json:"up"`
+	Time    time.Time  `json:"time"`
+	Keys    []Key      `json:"keys"`             // those that count, the oldest first
+	KeysRev uint64     `json:"keysRev,omitzero"` // orders the lists of keys; 0: the unit's first
+	Jitter  string     `json:"jitter"`           // ISO 8601: nodes spread repeated reports over this long
+	Sig     *Signature `json:"sig,omitempty"`
 
 	// Maintenance announces, by the controller's clock, until when the controller or the road to it may be
 	// away on purpose: nodes stop the clocks that a loss of contact runs on. See MaxMaintenance.
@@ -308,6 +309,7 @@ type NodeInfo struct {
 	Partitions   []Partition       `json:"partitions,omitempty"`
 	Attributes   map[string]string `json:"attributes,omitempty"`
 	AgentVersion string            `json:"agentVersion"`
+	Keys         []string          `json:"keys,omitempty"`  // IDs of the signing keys that the node believes
 	Error        *Error            `json:"error,omitempty"` // the node's own trouble, when it has any
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -39,6 +40,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if len(args) > 0 && args[0] == "join" {
 		return join(ctx, args[1:], stdout, fail)
+	}
+	if len(args) > 0 && args[0] == "trust" {
+		return trust(args[1:], stdout, fail)
 	}
 	var cfg app.Config
 	rest, err := settings.Load("tandem-node", &cfg, args, os.LookupEnv, stdout)
@@ -93,6 +97,42 @@ func join(ctx context.Context, args []string, stdout io.Writer, fail func(int, e
 	}
 	if _, err := fmt.Fprintf(stdout, "this is now node %s of unit %s; its certificate counts until %s and renews itself (kept in %s)\n",
 		j.Node, j.Unit, j.Expires.Format(time.DateOnly), j.Dir); err != nil {
+		return fail(exitError, err)
+	}
+	return exitOK
+}
+
+// trust shows whom the node believes, or makes it forget.
+func trust(args []string, stdout io.Writer, fail func(int, error) int) int {
+	var cfg app.TrustConfig
+	rest, err := settings.Load("tandem-node trust", &cfg, args, os.LookupEnv, stdout)
+	if errors.Is(err, settings.ErrPrinted) {
+		return exitOK
+	}
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("unexpected argument %q; --help shows the usage", rest[0])
+	}
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	b, err := app.Trusted(cfg)
+	if usage := (*app.UsageError)(nil); errors.As(err, &usage) {
+		return fail(exitUsage, err)
+	}
+	if err != nil {
+		return fail(exitError, err)
+	}
+	text := fmt.Sprintf("node %s of unit %s believes no key yet: the first controller that it hears, unless it has joined or is given --unit-key\n", b.Node, b.Unit)
+	if len(b.Keys) > 0 {
+		text = fmt.Sprintf("node %s of unit %s believes, as of list %d: %s\n", b.Node, b.Unit, b.Rev, strings.Join(b.Keys, ", "))
+	}
+	if b.Provided != "" {
+		text += fmt.Sprintf("the list descends from the key %s, which was given by --unit-key\n", b.Provided)
+	}
+	if cfg.Reset {
+		text += "these keys are forgotten\n"
+	}
+	if _, err := io.WriteString(stdout, text); err != nil {
 		return fail(exitError, err)
 	}
 	return exitOK

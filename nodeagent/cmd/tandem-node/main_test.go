@@ -45,6 +45,11 @@ func TestRun(t *testing.T) {
 		{"join --controller gateway:1 " + token, 2, "", "no argument"},
 		{"join --controller 127.0.0.1:1 --state-dir " + file + " --token " + token, 1, "", "identity: "},
 		{"join --controller 127.0.0.1:1 --state-dir " + dir + " --token " + token, 1, "", "cannot reach the controller"},
+		{"trust --help", 0, "--reset", ""},
+		{"trust extra", 2, "", `unexpected argument "extra"`},
+		{"trust --state-dir " + file, 1, "", "state file: "},
+		{"trust --state-dir " + dir, 0, "believes no key yet", ""},
+		{"trust --reset --state-dir " + dir, 0, "forgotten", ""},
 		{"--unit u1 --type t --node n2 --state-dir " + dir, 1, "", `belongs to node "n1"`},
 	} {
 		t.Run(c.args, func(t *testing.T) {

@@ -89,6 +89,7 @@ type controller struct {
 	lose    bool                       // do the work, but cut the connection before the answer
 	raw     http.HandlerFunc           // instead of everything
 	unitKey ed25519.PublicKey
+	keysRev uint64
 }
 
 func newController(t testing.TB, now func() time.Time) *controller {
@@ -124,6 +125,10 @@ func (c *controller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.raw(w, r)
 		return
 	}
+	if r.URL.Path == jointoken.KeysPath {
+		c.keyList(w, r)
+		return
+	}
 	a, err := c.answer(r)
 	if err != nil {
 		e := refused(err)
@@ -142,6 +147,20 @@ func (c *controller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.spoil(a)
 	}
 	b, err := jointoken.Encode(a)
+	if err != nil {
+		c.t.Error(err)
+	}
+	_, _ = w.Write(b)
+}
+
+// keyList answers a node that asks for the keys.
+func (c *controller) keyList(w http.ResponseWriter, r *http.Request) {
+	c.asked = append(c.asked, c.now())
+	if len(r.TLS.PeerCertificates) == 0 || c.refuse != nil {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	b, err := jointoken.Encode(&jointoken.KeyList{Unit: "u1", KeysRev: c.keysRev, UnitKeys: []wire.Key{{ID: seal.KeyID(c.unitKey), Ed25519: c.unitKey}}})
 	if err != nil {
 		c.t.Error(err)
 	}

@@ -48,6 +48,8 @@ type Identity struct {
 	Controller string             // URL of the controller's join door
 	Brokers    []jointoken.Broker // in order of preference
 	UnitKeys   []wire.Key         // that sign what the controller says
+	KeysRev    uint64             // number of that list
+	Floor      jointoken.Floor    // what was old when the node joined
 
 	join string          // names the join that brought it: its first certificate's fingerprint
 	cert tls.Certificate // with Leaf
@@ -59,15 +61,6 @@ func (id *Identity) Expires() time.Time { return id.cert.Leaf.NotAfter }
 
 // CA is the fingerprint of the CA that the node trusts.
 func (id *Identity) CA() jointoken.Fingerprint { return jointoken.FingerprintOf(id.ca.Raw) }
-
-// Trust is the unit's signing keys as package seal takes them.
-func (id *Identity) Trust() seal.Trust {
-	t := seal.Trust{}
-	for _, k := range id.UnitKeys {
-		t[k.ID] = k.Ed25519
-	}
-	return t
-}
 
 // known is a time that has passed for certain: nobody signs what begins later.
 func (id *Identity) known() time.Time {
@@ -88,10 +81,13 @@ type saved struct {
 	Certificate []byte             `json:"certificate"` // DER
 	CA          []byte             `json:"ca"`          // DER
 	UnitKeys    []wire.Key         `json:"unitKeys"`
+	KeysRev     uint64             `json:"keysRev,omitzero"`
+	Floor       jointoken.Floor    `json:"floor,omitzero"`
 	Brokers     []jointoken.Broker `json:"brokers"`
 }
 
-const version = 1
+// version of the file. History: 2 has keysRev and floor.
+const version = 2
 
 // ErrNone says that the node has not joined.
 var ErrNone = errors.New("this node has not joined a unit")
@@ -113,14 +109,14 @@ func Load(dir string) (*Identity, error) {
 	if err := json.Unmarshal(data, &s, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("identity: %s cannot be read (%s); join again with a new token", path, wire.AsError(err).Code)
 	}
-	if s.V != version {
+	if s.V != version && s.V != 1 {
 		return nil, fmt.Errorf("identity: %s has format %d, this program knows %d", path, s.V, version)
 	}
 	key, err := parseKey(s.Key)
 	if err != nil {
 		return nil, fmt.Errorf("identity: %s: %w; join again with a new token", path, err)
 	}
-	a := jointoken.Admission{Unit: s.Unit, Node: s.Node, Certificate: s.Certificate, CA: s.CA, UnitKeys: s.UnitKeys, Brokers: s.Brokers}
+	a := jointoken.Admission{Unit: s.Unit, Node: s.Node, Certificate: s.Certificate, CA: s.CA, UnitKeys: s.UnitKeys, KeysRev: s.KeysRev, Floor: s.Floor, Brokers: s.Brokers}
 	id, err := admitted(&a, key, jointoken.FingerprintOf(s.CA))
 	if err != nil {
 		return nil, fmt.Errorf("identity: %s: %w; join again with a new token", path, err)
@@ -136,7 +132,7 @@ func (id *Identity) save(dir string, steps durable.Steps) error {
 		return fmt.Errorf("identity: %w", err)
 	}
 	data, err := json.Marshal(&saved{V: version, Unit: id.Unit, Node: id.Node, Controller: id.Controller, Join: id.join, Key: key,
-		Certificate: id.cert.Leaf.Raw, CA: id.ca.Raw, UnitKeys: id.UnitKeys, Brokers: id.Brokers}, json.Deterministic(true))
+		Certificate: id.cert.Leaf.Raw, CA: id.ca.Raw, UnitKeys: id.UnitKeys, KeysRev: id.KeysRev, Floor: id.Floor, Brokers: id.Brokers}, json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("identity: %w", err)
 	}
@@ -180,7 +176,7 @@ func admitted(a *jointoken.Admission, key crypto.Signer, fp jointoken.Fingerprin
 			return nil, fmt.Errorf("the broker %.200q is not reached over TLS", b.URL)
 		}
 	}
-	return &Identity{Unit: a.Unit, Node: a.Node, Brokers: a.Brokers, UnitKeys: a.UnitKeys, ca: ca,
+	return &Identity{Unit: a.Unit, Node: a.Node, Brokers: a.Brokers, UnitKeys: a.UnitKeys, KeysRev: a.KeysRev, Floor: a.Floor, ca: ca,
 		cert: tls.Certificate{Certificate: [][]byte{a.Certificate}, PrivateKey: key, Leaf: leaf}}, nil
 }
 

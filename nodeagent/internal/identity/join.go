@@ -65,7 +65,7 @@ func Join(ctx context.Context, cfg JoinConfig) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := post(ctx, cfg.Dial, joinTLS(cfg.Token.CA, cfg.Now), door+jointoken.JoinPath, body)
+	a, err := post(ctx, cfg.Dial, joinTLS(cfg.Token.CA, cfg.Now), door+jointoken.JoinPath, body, jointoken.DecodeAdmission)
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +140,9 @@ func pinned(cs tls.ConnectionState, fp jointoken.Fingerprint, now time.Time) err
 	return fmt.Errorf("%w: the token is of the CA %s, which does not vouch for it", ErrForeign, fp)
 }
 
-// post sends one request to the join door. The error is a *wire.Error when the controller refused.
-func post(ctx context.Context, dial DialFunc, conf *tls.Config, where string, body []byte) (*jointoken.Admission, error) {
+// post sends one request to the join door and reads the answer. The error is a *wire.Error when the
+// controller refused.
+func post[A any](ctx context.Context, dial DialFunc, conf *tls.Config, where string, body []byte, decode func([]byte) (*A, error)) (*A, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	// Nothing of the environment counts here: no proxy, no redirect, no second protocol.
@@ -171,7 +172,7 @@ func post(ctx context.Context, dial DialFunc, conf *tls.Config, where string, bo
 		}
 		return nil, fmt.Errorf("what is at %s is not the join door of a controller (HTTP status %d)", where, res.StatusCode)
 	}
-	a, err := jointoken.DecodeAdmission(answer)
+	a, err := decode(answer)
 	if err != nil {
 		return nil, fmt.Errorf("the controller's answer: %w", err)
 	}

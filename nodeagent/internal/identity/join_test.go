@@ -51,7 +51,7 @@ func TestJoin(t *testing.T) {
 	}
 	for _, id := range []*Identity{id, again} {
 		if id.Unit != "u1" || id.Node != "n1" || id.Controller != "https://gateway:8843" || id.CA() != c.tok.CA || !id.Expires().Equal(day.Add(life)) ||
-			len(id.Brokers) != 1 || len(id.Trust()) != 1 || id.cert.Leaf == nil {
+			len(id.Brokers) != 1 || len(id.UnitKeys) != 1 || id.cert.Leaf == nil {
 			t.Errorf("%+v", id)
 		}
 	}
@@ -343,11 +343,12 @@ func TestLoadRefuses(t *testing.T) {
 		want       string
 	}{
 		{"good", text, 0o600, ""},
+		{"of before keys had numbers", strings.Replace(text, `"v":2`, `"v":1`, 1), 0o600, ""},
 		{"open to others", text, 0o644, "chmod 600"},
 		{"cut", text[:len(text)/2], 0o600, "join again"},
 		{"empty", "", 0o600, "join again"},
-		{"newer", strings.Replace(text, `"v":1`, `"v":2`, 1), 0o600, "format 2"},
-		{"unknown field", strings.Replace(text, `"v":1`, `"v":1,"x":1`, 1), 0o600, "join again"},
+		{"newer", strings.Replace(text, `"v":2`, `"v":3`, 1), 0o600, "format 3"},
+		{"unknown field", strings.Replace(text, `"v":2`, `"v":2,"x":1`, 1), 0o600, "join again"},
 		{"no key", strings.Replace(text, `"key":"`, `"key":"AAAA`, 1), 0o600, "the key cannot be read"},
 		{"another node", strings.Replace(text, `"node":"n1"`, `"node":"n2"`, 1), 0o600, "not for node"},
 	} {

@@ -54,12 +54,14 @@ type KeeperConfig struct {
 	Dial    DialFunc         // nil: the network
 	Steps   durable.Steps    // fault seam; nil in production
 	OnEvent func(Event)      // called on Run's goroutine; nil: nobody
+	OnKeys  func(Keys)       // called on RunKeys' goroutine; nil: nobody
 }
 
 // Keeper holds the identity in use and renews it. All methods but Run may be called by many
 // goroutines.
 type Keeper struct {
-	cfg KeeperConfig
+	cfg   KeeperConfig
+	asked chan struct{} // holds one token while somebody wants the keys
 
 	mu     sync.Mutex
 	id     *Identity
@@ -94,7 +96,7 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	if err := prepare(cfg.Dir); err != nil {
 		return nil, err
 	}
-	return &Keeper{cfg: cfg, id: id}, nil
+	return &Keeper{cfg: cfg, id: id, asked: make(chan struct{}, 1)}, nil
 }
 
 // Current is the identity in use.
@@ -105,7 +107,7 @@ func (k *Keeper) Current() *Identity {
 }
 
 // Fresh reports whether the agent has not pinned the signing keys of the newest join yet. Those that
-// a renewal brings do not count: keys change by the announcements that the old ones sign.
+// a renewal brings do not count: an agent that missed a change of the keys asks for them (Keys).
 func (k *Keeper) Fresh() bool {
 	data, err := os.ReadFile(filepath.Join(k.cfg.Dir, takenFile))
 	return err != nil || string(data) != k.Current().join
@@ -223,11 +225,8 @@ func (k *Keeper) renew(ctx context.Context, id *Identity) error {
 	if err != nil {
 		return err
 	}
-	door := id.Controller
-	if k.cfg.Controller != "" {
-		door = k.cfg.Controller
-	}
-	a, err := post(ctx, k.cfg.Dial, k.TLS(jointoken.ServerName), door+jointoken.RenewPath, body)
+	door := k.door(id)
+	a, err := post(ctx, k.cfg.Dial, k.TLS(jointoken.ServerName), door+jointoken.RenewPath, body, jointoken.DecodeAdmission)
 	if err != nil {
 		return err
 	}
@@ -238,7 +237,7 @@ func (k *Keeper) renew(ctx context.Context, id *Identity) error {
 	if err != nil {
 		return fmt.Errorf("the controller's answer: %w", err)
 	}
-	next.Controller, next.join = door, id.join
+	next.Controller, next.join, next.Floor = door, id.join, id.Floor
 	if err := next.save(k.cfg.Dir, k.cfg.Steps); err != nil {
 		return err
 	}
@@ -248,6 +247,14 @@ func (k *Keeper) renew(ctx context.Context, id *Identity) error {
 	k.cfg.Log.Info("certificate renewed", zap.Time("until", next.Expires()))
 	k.tell(Event{Type: Renewed, Expires: next.Expires()})
 	return nil
+}
+
+// door is where the controller is asked.
+func (k *Keeper) door(id *Identity) string {
+	if k.cfg.Controller != "" {
+		return k.cfg.Controller
+	}
+	return id.Controller
 }
 
 // failed tells of a failure, unless the same was told today.

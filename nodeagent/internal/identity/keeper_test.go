@@ -28,6 +28,7 @@ type kept struct {
 	dir    string
 	dial   DialFunc
 	events []Event
+	lists  []Keys
 	steps  durable.Steps
 	stop   func()
 }
@@ -44,13 +45,15 @@ func keep(t *testing.T) *kept {
 	var err error
 	b.k, err = NewKeeper(KeeperConfig{Dir: b.dir, Now: bubble, Dial: dial, Rand: rand.New(rand.NewPCG(1, 2)),
 		Steps:   func(s durable.Step) error { return b.step(s) },
-		OnEvent: func(ev Event) { b.mu.Lock(); b.events = append(b.events, ev); b.mu.Unlock() }})
+		OnEvent: func(ev Event) { b.mu.Lock(); b.events = append(b.events, ev); b.mu.Unlock() },
+		OnKeys:  func(k Keys) { b.mu.Lock(); b.lists = append(b.lists, k); b.mu.Unlock() }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { b.k.Run(ctx) })
+	running.Go(func() { b.k.RunKeys(ctx) })
 	b.stop = func() {
 		cancel()
 		running.Wait()

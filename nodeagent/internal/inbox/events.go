@@ -136,7 +136,8 @@ const (
 	EventStale          = "stale"           // an older document was refused
 	EventRefusedMessage = "refused-message" // a message was malformed, foreign or not signed as it should be
 	EventKeyPinned      = "key-pinned"      // the unit's keys were learned or added to
-	EventKeyRefused     = "key-refused"     // a beacon by a key that is not pinned was refused
+	EventKeyDropped     = "key-dropped"     // a retired key is not believed any more
+	EventKeyRefused     = "key-refused"     // a beacon by a key that is not pinned, or that another has followed, was refused
 	EventClockSkew      = "clock-skew"      // the node's clock and the controller's differ by more than MaxSkew
 	EventRestoreTrouble = "restore-trouble" // the last good document is back, but the on-apply command failed for it
 )

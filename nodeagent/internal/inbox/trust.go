@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"tandem.internal/shared/seal"
@@ -20,21 +21,46 @@ const maxKeys = 16
 // maxJitter bounds how long a node waits before it reports again for a new epoch.
 const maxJitter = 10 * time.Minute
 
-// Trust is whom a node believes, and what it knows from beacons. It is a value.
+// Trust is whom a node believes, and what it knows from beacons. It is a value: maps and slices in
+// it are replaced, never changed.
 type Trust struct {
-	Keys  seal.Trust // pinned; nil until the first beacon
-	Epoch uint64     // highest of any beacon
+	Keys    seal.Trust // pinned; nil until the first beacon
+	Order   []string   // their IDs, the oldest first
+	KeysRev uint64     // number of the list that they are from
+	Signer  string     // the youngest key that has signed a beacon: those before it sign none any more
+	Anchor  string     // ID of the provisioned key that the list descends from; "": none
+	Epoch   uint64     // highest of any beacon
+	Newest  time.Time  // that a beacon of that epoch has told: it has passed
+	Floor   Floor      // what the join has said is old
 
 	offset time.Duration // the controller's clock minus the node's
-	newest time.Time     // of the beacons that offset was learned from
-	back   time.Time     // of a beacon that was older than that; zero: none since
 	skewed bool
+}
+
+// Floor is where the documents of a node stood when it joined: a node that has lost its state tells
+// by it what is old.
+type Floor struct {
+	All   wire.Stamp               `json:"all,omitzero"`   // of the unit: documents of other kinds are newer
+	Kinds map[wire.Kind]wire.Stamp `json:"kinds,omitzero"` // of the node's own documents: these, or newer
+}
+
+// Check refuses a document that is older than the join; nil: it is not.
+func (f Floor) Check(kind wire.Kind, s wire.Stamp) *wire.Error {
+	least, own := f.Kinds[kind]
+	if own && s.Compare(least) >= 0 || !own && (f.All.IsZero() || s.Compare(f.All) > 0) {
+		return nil
+	}
+	if !own {
+		least = f.All
+	}
+	return wire.New(wire.CodeStale, "", fmt.Sprintf("epoch %d rev %d was old when this node joined: the unit was at epoch %d rev %d", s.Epoch, s.Rev, least.Epoch, least.Rev))
 }
 
 // Heard is what a beacon meant.
 type Heard struct {
-	Changed  bool          // Keys or Epoch is new: save it
+	Changed  bool          // keys or epoch are new: save it
 	Pinned   bool          // keys were learned or added
+	Dropped  []string      // IDs of keys that are not believed any more
 	Again    bool          // the epoch is new: report everything again, within Jitter
 	Jitter   time.Duration // at most ten minutes
 	Skew     time.Duration // set when the clocks have begun to differ by more than MaxSkew
@@ -43,11 +69,12 @@ type Heard struct {
 }
 
 // Beacon takes a beacon in. The first valid one of the unit pins its keys, unless keys are
-// provisioned; later ones must be signed by a pinned key, and may announce more keys. retained
-// says that the beacon's time is not the present.
+// provisioned. Later ones must be signed by a pinned key, not an older one than has signed before,
+// and replace the list of keys if their number is higher. retained says that the beacon's time is not
+// the present.
 func (t Trust) Beacon(unit string, now time.Time, payload []byte, retained bool) (Trust, Heard) {
 	refuse := func(err *wire.Error) (Trust, Heard) {
-		return t, Heard{Refused: err, KnownKey: err.Code != wire.CodeUnknownKey}
+		return t, Heard{Refused: err, KnownKey: err.Code != wire.CodeUnknownKey && err.Code != wire.CodeStale}
 	}
 	b, err := wire.Decode[wire.Beacon](payload)
 	if err != nil {
@@ -56,57 +83,139 @@ func (t Trust) Beacon(unit string, now time.Time, payload []byte, retained bool)
 	if b.Unit != unit {
 		return refuse(wire.New(wire.CodeWrongTarget, "/unit", fmt.Sprintf("for unit %.64q; this is unit %q", b.Unit, unit)))
 	}
-	announced := seal.Trust{}
-	for i, k := range b.Keys {
-		pub := ed25519.PublicKey(k.Ed25519)
-		if len(pub) != ed25519.PublicKeySize || k.ID != seal.KeyID(pub) || i >= maxKeys {
-			return refuse(wire.New(wire.CodeBadValue, fmt.Sprintf("/keys/%d", i), "not an Ed25519 key under its own ID, or one too many"))
-		}
-		announced[k.ID] = pub
+	listed, order, werr := list(b.Keys)
+	if werr != nil {
+		return refuse(werr)
 	}
 	believe := t.Keys
 	if len(believe) == 0 {
-		believe = announced
+		believe = listed
 	}
 	if err := believe.Verify(seal.BeaconPreimage(b), b.Sig); err != nil {
 		return refuse(wire.AsError(err))
 	}
+	if listed[b.Sig.KeyID] == nil {
+		return refuse(wire.New(wire.CodeBadValue, "/keys", "the key that signs is not listed"))
+	}
+	if slices.Index(t.Order, b.Sig.KeyID) < slices.Index(t.Order, t.Signer) {
+		return refuse(wire.New(wire.CodeStale, "/sig/kid", fmt.Sprintf("key %s signs no beacons any more: %s does", b.Sig.KeyID, t.Signer)))
+	}
 	h := Heard{}
-	keys := maps.Clone(t.Keys)
-	if keys == nil {
-		keys = seal.Trust{}
+	if len(t.Keys) == 0 || b.KeysRev > t.KeysRev {
+		t, h = t.take(listed, order, b.KeysRev)
 	}
-	for kid, pub := range announced {
-		if _, ok := keys[kid]; !ok && len(keys) < maxKeys {
-			keys[kid] = pub
-			h.Pinned, h.Changed = true, true
-		}
+	if t.Signer != b.Sig.KeyID {
+		t.Signer, h.Changed = b.Sig.KeyID, true
 	}
-	t.Keys = keys
-	if b.Epoch > t.Epoch {
+	newEpoch := b.Epoch > t.Epoch
+	if newEpoch {
 		h.Again, h.Changed = t.Epoch != 0, true
 		t.Epoch = b.Epoch
 	}
 	if j, err := unitconfig.ParseDuration(b.Jitter); err == nil {
 		h.Jitter = min(j, maxJitter)
 	}
-	// A beacon that is played again does not move the clock. But two that are older than the newest
-	// and follow each other do: the controller's clock was set back, and as long as the node does
-	// not know, all its requests look as if they came too late.
-	fresh := b.Up && !retained && (b.Time.After(t.newest) || !t.back.IsZero() && b.Time.After(t.back))
-	if b.Up && !retained && !fresh {
-		t.back = b.Time
-	}
-	if fresh {
-		t.newest, t.back, t.offset = b.Time, time.Time{}, b.Time.Sub(now)
-		skewed := t.offset.Abs() > MaxSkew
-		if skewed && !t.skewed {
-			h.Skew = t.offset
-		}
-		t.skewed = skewed
+	if b.Epoch == t.Epoch {
+		t.clock(b, now, retained, newEpoch, &h)
 	}
 	return t, h
 }
 
-// Corrected is the controller's clock, as far as the node knows it.
-func (t Trust) Corrected(now time.Time) time.Time { return now.Add(t.offset) }
+// list reads the keys of a beacon.
+func list(all []wire.Key) (seal.Trust, []string, *wire.Error) {
+	keys, order := seal.Trust{}, []string{}
+	for i, k := range all {
+		pub := ed25519.PublicKey(k.Ed25519)
+		if len(pub) != ed25519.PublicKeySize || k.ID != seal.KeyID(pub) || keys[k.ID] != nil || i >= maxKeys {
+			return nil, nil, wire.New(wire.CodeBadValue, fmt.Sprintf("/keys/%d", i), "not an Ed25519 key under its own ID, there twice, or one too many")
+		}
+		keys[k.ID] = pub
+		order = append(order, k.ID)
+	}
+	return keys, order, nil
+}
+
+// take replaces the list of keys.
+func (t Trust) take(keys seal.Trust, order []string, rev uint64) (Trust, Heard) {
+	h := Heard{Changed: true}
+	for kid := range keys {
+		h.Pinned = h.Pinned || t.Keys[kid] == nil
+	}
+	for _, kid := range slices.Sorted(maps.Keys(t.Keys)) {
+		if keys[kid] == nil {
+			h.Dropped = append(h.Dropped, kid)
+		}
+	}
+	t.Keys, t.Order, t.KeysRev = keys, order, rev
+	if keys[t.Signer] == nil {
+		t.Signer = ""
+	}
+	return t, h
+}
+
+// Vouched takes a list of keys that the unit's CA vouches for, not a beacon: what a join brought, or
+// the controller's door says when asked. A lower number is only held against it if the key that signs
+// today is in it: then it is an answer that a beacon has overtaken.
+func (t Trust) Vouched(keys []wire.Key, rev uint64) (Trust, Heard) {
+	pinned, order, err := list(keys)
+	if err == nil && len(keys) == 0 {
+		err = wire.New(wire.CodeMissing, "/keys", "no key")
+	}
+	if err != nil {
+		return t, Heard{Refused: err, KnownKey: true}
+	}
+	if rev < t.KeysRev && pinned[t.Signer] != nil || t.KeysRev == rev && slices.Equal(t.Order, order) && len(t.Keys) > 0 {
+		return t, Heard{}
+	}
+	t, h := t.take(pinned, order, rev)
+	t.Signer = "" // the next beacon tells
+	return t, h
+}
+
+// Provisioned takes the one key that was given to this node by hand. A list that descends from it
+// stays: it may have been rotated out since.
+func (t Trust) Provisioned(key seal.Trust) (Trust, bool) {
+	for kid := range key {
+		switch {
+		case t.Anchor == kid && len(t.Keys) > 0:
+			return t, false
+		case t.Anchor == "" && t.Keys[kid] != nil: // pinned by itself, before it was given
+			t.Anchor = kid
+			return t, true
+		}
+		return Trust{Keys: key, Order: []string{kid}, Anchor: kid, Epoch: t.Epoch, Newest: t.Newest, Floor: t.Floor}, true
+	}
+	return t, false
+}
+
+// clock learns the controller's time. A beacon that is played again does not move it: one that is
+// older than the newest counts only if it comes with a higher epoch, or if the node's own clock agrees
+// with it, for then it was the controller's clock that was ahead and has been set right.
+func (t *Trust) clock(b *wire.Beacon, now time.Time, retained, newEpoch bool, h *Heard) {
+	offset := b.Time.Sub(now)
+	later := newEpoch || b.Time.After(t.Newest)
+	if !b.Up || retained {
+		if later {
+			t.Newest = b.Time
+		}
+		return
+	}
+	if !later && offset.Abs() > MaxSkew {
+		return
+	}
+	t.Newest, t.offset = b.Time, offset
+	skewed := offset.Abs() > MaxSkew
+	if skewed && !t.skewed {
+		h.Skew = offset
+	}
+	t.skewed = skewed
+}
+
+// Corrected is the controller's clock, as far as the node knows it, and never a time that is known to
+// have passed.
+func (t Trust) Corrected(now time.Time) time.Time {
+	if at := now.Add(t.offset); at.After(t.Newest) {
+		return at
+	}
+	return t.Newest
+}

@@ -1,11 +1,11 @@
 // Package store keeps what a node must not forget, in one bbolt file:
 //
 //	meta/
-//	  version    "1"
+//	  version    "2"
 //	  unit, node whose state this is
 //	  boots      how often the agent has started, decimal
 //	  acked      the newest event that the controller is known to have, decimal
-//	  trust      the pinned keys and the newest epoch, JSON
+//	  trust      the pinned keys, the newest epoch and time of a beacon, and the floor, JSON
 //	kind/
 //	  {kind}/
 //	    state    inbox.Durable without bodies, JSON
@@ -34,14 +34,14 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"tandem.internal/nodeagent/internal/inbox"
-	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )
 
 // version is the schema's. History:
 //
-//	1  as above
-const version = "1"
+//	1  trust is keys and epoch
+//	2  as above
+const version = "2"
 
 var (
 	bMeta, bKind, bEvent                = []byte("meta"), []byte("kind"), []byte("event")
@@ -93,22 +93,30 @@ const lockWait = 2 * time.Second
 
 // Open opens the state file, makes it if it is not there, and counts one more start.
 func Open(cfg Config) (*Store, error) {
-	db, err := bolt.Open(cfg.Path, 0o600, &bolt.Options{
-		Timeout: lockWait, NoFreelistSync: true, FreelistType: bolt.FreelistMapType, NoStatistics: true,
-	})
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, fmt.Errorf("state file %s is in use: another tandem-node runs with this state directory", cfg.Path)
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
-		return nil, fmt.Errorf("state file %s is damaged (%w); move it away to start anew: the controller sends the documents again", cfg.Path, err)
-	case err != nil:
-		return nil, fmt.Errorf("open state file: %w", err)
+	db, err := openFile(cfg.Path)
+	if err != nil {
+		return nil, err
 	}
 	s := &Store{cfg: cfg, db: db}
 	if err := s.begin(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
+}
+
+func openFile(path string) (*bolt.DB, error) {
+	db, err := bolt.Open(path, 0o600, &bolt.Options{
+		Timeout: lockWait, NoFreelistSync: true, FreelistType: bolt.FreelistMapType, NoStatistics: true,
+	})
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, fmt.Errorf("state file %s is in use: another tandem-node runs with this state directory", path)
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
+		return nil, fmt.Errorf("state file %s is damaged (%w); move it away to start anew: the controller sends the documents again", path, err)
+	case err != nil:
+		return nil, fmt.Errorf("open state file: %w", err)
+	}
+	return db, nil
 }
 
 // begin checks whose file it is and counts the start.
@@ -126,6 +134,10 @@ func (s *Store) begin() error {
 		switch v := meta.Get(kVersion); {
 		case v == nil:
 			if err := errors.Join(meta.Put(kVersion, []byte(version)), meta.Put(kUnit, []byte(s.cfg.Unit)), meta.Put(kNode, []byte(s.cfg.Node))); err != nil {
+				return err
+			}
+		case string(v) == "1":
+			if err := meta.Put(kVersion, []byte(version)); err != nil {
 				return err
 			}
 		case string(v) != version:
@@ -303,45 +315,6 @@ func (s *Store) Kinds() (map[wire.Kind]inbox.Durable, error) {
 		return nil, fmt.Errorf("state file %s: %w", s.cfg.Path, err)
 	}
 	return kinds, nil
-}
-
-// trust is how inbox.Trust is kept.
-type trust struct {
-	Keys  map[string][]byte `json:"keys"`
-	Epoch uint64            `json:"epoch"`
-}
-
-func putTrust(tx *bolt.Tx, t *inbox.Trust) error {
-	saved := trust{Keys: map[string][]byte{}, Epoch: t.Epoch}
-	for kid, pub := range t.Keys {
-		saved.Keys[kid] = pub
-	}
-	data, err := json.Marshal(&saved, json.Deterministic(true))
-	if err != nil {
-		return err
-	}
-	return tx.Bucket(bMeta).Put(kTrust, data)
-}
-
-// Trust returns whom the node believes; the zero Trust before anything was pinned.
-func (s *Store) Trust() (inbox.Trust, error) {
-	var t inbox.Trust
-	err := s.db.View(func(tx *bolt.Tx) error {
-		data := tx.Bucket(bMeta).Get(kTrust)
-		if data == nil {
-			return nil
-		}
-		var saved trust
-		if err := json.Unmarshal(data, &saved, json.RejectUnknownMembers(true)); err != nil {
-			return fmt.Errorf("state file %s: pinned keys: %w", s.cfg.Path, err)
-		}
-		t.Epoch, t.Keys = saved.Epoch, seal.Trust{}
-		for kid, pub := range saved.Keys {
-			t.Keys[kid] = pub
-		}
-		return nil
-	})
-	return t, err
 }
 
 func clone(b []byte) []byte { return append([]byte(nil), b...) }

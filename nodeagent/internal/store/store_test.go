@@ -65,7 +65,8 @@ func TestKeepsEverything(t *testing.T) {
 		}
 	}
 	set(reflect.ValueOf(want), "Durable")
-	trust := inbox.Trust{Epoch: 7, Keys: seal.Trust{"k": make([]byte, 32)}}
+	trust := inbox.Trust{Epoch: 7, Keys: seal.Trust{"k": make([]byte, 32)}, Order: []string{"k"}, KeysRev: 9, Signer: "k", Anchor: "a",
+		Newest: time.Date(2026, 11, 20, 10, 0, 0, 5, time.UTC), Floor: inbox.Floor{All: wire.Stamp{Epoch: 7, Rev: 4}, Kinds: map[wire.Kind]wire.Stamp{"config": {Epoch: 7, Rev: 2}}}}
 	if _, err := s.Commit(Batch{Kind: &Kind{"config", want}, Trust: &trust}); err != nil {
 		t.Fatal(err)
 	}
@@ -116,8 +117,8 @@ func TestRefusesToOpen(t *testing.T) {
 	}{
 		{"another node's", `belongs to node "n1"`, func(t *testing.T, cfg *Config) { cfg.Node = "n2" }},
 		{"another unit's", `of unit "u1"`, func(t *testing.T, cfg *Config) { cfg.Unit = "u2" }},
-		{"a newer version", "this agent knows version 1", func(t *testing.T, cfg *Config) {
-			change(t, *cfg, func(tx *bolt.Tx) error { return tx.Bucket(bMeta).Put(kVersion, []byte("2")) })
+		{"a newer version", "this agent knows version 2", func(t *testing.T, cfg *Config) {
+			change(t, *cfg, func(tx *bolt.Tx) error { return tx.Bucket(bMeta).Put(kVersion, []byte("3")) })
 		}},
 		{"garbage", "is damaged", func(t *testing.T, cfg *Config) {
 			if err := os.WriteFile(cfg.Path, []byte(strings.Repeat("garbage", 10_000)), 0o600); err != nil {

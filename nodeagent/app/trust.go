@@ -1,0 +1,213 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/nodeagent/internal/identity"
+	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/store"
+	"tandem.internal/shared/seal"
+	"tandem.internal/shared/wire"
+)
+
+// Whom this node believes: the keys that the unit signs with, and the newest time that they have told.
+
+// timeEvery is how far the newest time may run ahead of the one on the disk before it is saved for its
+// own sake: 144 small writes a day. It goes along with any other save once it is timeAlong ahead, and
+// is saved when the agent stops.
+const (
+	timeEvery = 10 * time.Minute
+	timeAlong = time.Minute
+)
+
+func (a *Agent) beacon(m message) {
+	trust, h := a.trust.Beacon(a.id.Unit, a.deps.Now(), m.payload, m.retained)
+	if h.Refused != nil {
+		if h.KnownKey {
+			a.refuse(m, h.Refused)
+			return
+		}
+		a.emit(inbox.EventKeyRefused, h.Refused, refusal{Topic: m.topic})
+		if a.keeper != nil {
+			a.keeper.AskKeys() // the keys may have changed while this node was away
+		}
+		return
+	}
+	if !a.believe(trust, h) {
+		return // the next beacon says it again
+	}
+	a.signedTime(m.payload)
+	if h.Again {
+		a.againAt = max(1, time.Since(a.began)+time.Duration(a.deps.Rand.Float64()*float64(h.Jitter)))
+	}
+	held := a.held
+	a.held = map[wire.Kind]message{}
+	for name, m := range held {
+		a.document(name, m)
+	}
+}
+
+// believe takes over a changed trust and tells of it; false: it could not be saved. Keys are on the
+// disk before anything is believed because of them.
+func (a *Agent) believe(trust inbox.Trust, h inbox.Heard) bool {
+	var events []wire.Event
+	add := func(kind string, err *wire.Error, detail any) {
+		if ev, ok := a.event(kind, err, detail); ok {
+			events = append(events, ev)
+		}
+	}
+	switch detail := (keyChange{Keys: trust.Order, Dropped: h.Dropped, Rev: trust.KeysRev}); {
+	case h.Pinned:
+		add(inbox.EventKeyPinned, nil, detail)
+	case len(h.Dropped) > 0:
+		add(inbox.EventKeyDropped, nil, detail)
+	}
+	if h.Skew != 0 {
+		add(inbox.EventClockSkew, wire.New(wire.CodeBadValue, "", fmt.Sprintf("the controller's clock is %v from this node's", h.Skew.Round(time.Millisecond))), nil)
+	}
+	before, keys := a.trust, h.Pinned || len(h.Dropped) > 0
+	a.trust = trust
+	save := h.Changed || trust.Newest.Sub(a.savedTime).Abs() >= timeEvery
+	if save || len(events) > 0 {
+		b := store.Batch{Events: events}
+		if save {
+			b.Trust = &a.trust
+		}
+		if err := a.commit(b); err != nil && keys {
+			a.trust = before
+			return false
+		} else if err != nil {
+			a.remember(events)
+		}
+	}
+	if keys && a.session != 0 {
+		a.sayInfo() // which names the keys
+		a.send(a.info)
+	}
+	return true
+}
+
+// vouched takes the keys that the controller named at its join door.
+func (a *Agent) vouched(k identity.Keys) {
+	trust, h := a.trust.Vouched(k.List, k.Rev)
+	if h.Refused != nil {
+		a.emit(inbox.EventKeyRefused, h.Refused, nil)
+		return
+	}
+	if !h.Changed {
+		return
+	}
+	if !a.believe(trust, h) {
+		a.keeper.AskKeys()
+		return
+	}
+	a.log.Info("the keys that sign were learned at the controller's door", zap.Strings("keys", trust.Order), zap.Uint64("rev", trust.KeysRev))
+	if a.session != 0 {
+		a.sayEverything() // so that the controller finds out what this node has refused meanwhile
+	}
+}
+
+// learnKeys begins with the keys that were given by hand, or with those that the newest join has
+// brought, in the place of any that were pinned before: a join takes hands on the node, and is the way
+// out after a key was lost. It also brings what is old from then on.
+func (a *Agent) learnKeys(provisioned seal.Trust) {
+	if provisioned != nil {
+		var changed bool
+		a.trust, changed = a.trust.Provisioned(provisioned)
+		a.unsaved = a.unsaved || changed
+		return
+	}
+	if a.keeper == nil || !a.keeper.Fresh() && len(a.trust.Keys) > 0 {
+		return
+	}
+	id := a.keeper.Current()
+	f := id.Floor
+	begin := inbox.Trust{Newest: f.Time, Floor: inbox.Floor{All: wire.Stamp{Epoch: f.Epoch, Rev: f.Rev}, Kinds: f.Kinds}}
+	trust, h := begin.Vouched(id.UnitKeys, id.KeysRev)
+	if h.Refused != nil {
+		a.log.Error("identity: the unit's keys", zap.Error(h.Refused)) // they were checked when they came
+		return
+	}
+	a.trust, a.unsaved = trust, true
+}
+
+// keysLearned notes that those keys are saved.
+func (a *Agent) keysLearned() {
+	if a.keeper == nil || a.unsaved || !a.keeper.Fresh() {
+		return
+	}
+	if err := a.keeper.Taken(); err != nil {
+		a.log.Warn("identity", zap.Error(err)) // the next start pins the same keys once more
+	}
+}
+
+// keyChange is what an event about the pinned keys tells.
+type keyChange struct {
+	Keys    []string `json:"keys"` // that are believed, the oldest first
+	Dropped []string `json:"dropped,omitempty"`
+	Rev     uint64   `json:"rev,omitzero"`
+}
+
+// signedTime takes the time of a beacon in whose signature has been verified. It has passed, also if
+// the beacon is an old one.
+func (a *Agent) signedTime(beacon []byte) {
+	if a.keeper == nil {
+		return
+	}
+	if b, err := wire.Decode[wire.Beacon](beacon); err == nil {
+		a.keeper.Heard(b.Time)
+	}
+}
+
+// TrustConfig is the configuration of tandem-node trust, as package settings reads it.
+type TrustConfig struct {
+	StateDir string `name:"state-dir" default:"/var/lib/tandem-node" help:"state directory of the agent"`
+	Reset    bool   `name:"reset" help:"forget the keys: at its next start the agent takes those of its newest join or renewal, or --unit-key, or else trusts the first controller that it hears"`
+}
+
+// Usage opens the help of tandem-node trust.
+func (*TrustConfig) Usage() string {
+	return `Usage: tandem-node trust [--reset] [flags]
+
+Shows which signing keys this node believes, or makes it forget them: the way out after the unit's
+key was lost, for a node that has not joined. The agent must not run. What the node runs, and which
+documents it takes for old, stays.
+
+Example:
+  tandem-node trust --state-dir /var/lib/tandem-node --reset
+`
+}
+
+// Believed is whom a node believes.
+type Believed struct {
+	Unit, Node string
+	Keys       []string // IDs, the oldest first
+	Rev        uint64   // number of the list
+	Provided   string   // ID of the key that was given by --unit-key; "": none
+	Newest     time.Time
+}
+
+// Trusted shows whom the node of a state directory believed when its agent stopped, and with Reset
+// makes it forget them.
+func Trusted(cfg TrustConfig) (Believed, error) {
+	if cfg.StateDir == "" {
+		return Believed{}, &UsageError{"state-dir", "required"}
+	}
+	dir, err := filepath.Abs(cfg.StateDir)
+	if err != nil {
+		return Believed{}, &UsageError{"state-dir", err.Error()}
+	}
+	b, err := store.ReadTrust(filepath.Join(dir, StateFile), cfg.Reset)
+	if err != nil {
+		return Believed{}, err
+	}
+	if b.Unit == "" {
+		return Believed{}, errors.New("the state file names no unit")
+	}
+	return Believed{Unit: b.Unit, Node: b.Node, Keys: b.Trust.Order, Rev: b.Trust.KeysRev, Provided: b.Trust.Anchor, Newest: b.Trust.Newest}, nil
+}
