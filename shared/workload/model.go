@@ -98,7 +98,7 @@ type Artifact struct {
 	Class        Class        `json:"@class"`
 	UUID         string       `json:"uuid,omitempty"`
 	URLs         []string     `json:"urls"`
-	Cached       bool         `json:"cached,omitempty"` // kept when it is no longer used, until space runs short
+	Cached       bool         `json:"cached,omitzero"` // kept when it is no longer used, until space runs short
 	Size         int64        `json:"size"`             // bytes to reserve before fetching; 0: none
 	Verification Verification `json:"verification"`
 }

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/shared/workload"
+)
+
+const samples = "../../../deploy/samples/workloads/"
+
+// sloppy lacks a comma and a size, and has a comma too many.
+const sloppy = `[
+  {
+    "@class": "Instance"
+    "slot": "web@node-1",
+    "resources": {
+      "iss_hook_start": {"@class": "Resource", "uuid": "w", "urls": ["http://127.0.0.1/w"], "verification": {}},
+    }
+  }
+]
+`
+
+// TestWorkloadFill runs the command as a person does, for people and as JSON.
+func TestWorkloadFill(t *testing.T) {
+	for _, c := range []struct{ name, args string }{
+		{"workload-fill", "TOPOLOGY FILLERS"},
+		{"workload-fill-explain", "TOPOLOGY FILLERS --explain"},
+		{"workload-fill-slot", "TOPOLOGY FILLERS --explain --slot camera@node-2"},
+		{"workload-fill-slot-misspelt", "TOPOLOGY FILLERS --slot camra@node-2"},
+		{"workload-fill-slot-malformed", "TOPOLOGY FILLERS --slot camera"},
+		{"workload-fill-no-filler", "TOPOLOGY"},
+		{"workload-fill-fillers-alone", "FILLERS"},
+		{"workload-fill-sloppy", "SLOPPY"},
+		{"workload-fill-lenient", "SLOPPY --lenient"},
+		{"workload-fill-twice", "TOPOLOGY TOPOLOGY FILLERS"},
+		{"workload-fill-no-file", "DIR/none.json"},
+		{"workload-fill-nothing", ""},
+	} {
+		for _, suffix := range []string{"", "-json"} {
+			t.Run(c.name+suffix, func(t *testing.T) {
+				b := newBench(t, apitest.Sample())
+				b.env["TANDEM_SOCKET"] = b.dir + "/none" // no controller is asked
+				copied := func(name string) string {
+					data, err := os.ReadFile(samples + name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return b.write(name, string(data))
+				}
+				files := strings.NewReplacer("TOPOLOGY", copied("topology.json"), "FILLERS", copied("fillers.json"), "SLOPPY", b.write("sloppy.json", sloppy), "DIR", b.dir)
+				args := append([]string{"workload", "fill"}, strings.Fields(files.Replace(c.args))...)
+				if suffix != "" {
+					args = append(args, "--json")
+				}
+				golden(t, c.name+suffix, b.transcript("", args...))
+			})
+		}
+	}
+}
+
+// TestWorkloadFillOutputIsInput: what --json prints can be read and filled again, to the same.
+func TestWorkloadFillOutputIsInput(t *testing.T) {
+	b := newBench(t, apitest.Sample())
+	first, stderr, exit := b.run("", "workload", "fill", samples+"topology.json", samples+"fillers.json", "--json")
+	if exit != 0 || stderr != "" {
+		t.Fatalf("%d %s", exit, stderr)
+	}
+	if set, ps := workload.Parse([]byte(first)); ps != nil || len(set.Configs) != 3 {
+		t.Fatalf("%v", ps)
+	}
+	again, stderr, exit := b.run(first, "workload", "fill", "-", "--json")
+	if exit != 0 || again != first {
+		t.Errorf("%d %s\n%s\n%s", exit, stderr, first, again)
+	}
+}
