@@ -23,17 +23,15 @@ func TestSecretsStaySecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	const password, nodePassword = "sesame-of-the-controller", "sesame-of-node-one"
-	tokens := filepath.Join(u.Dir, "tokens")
-	if err := os.WriteFile(tokens, []byte(token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	listen := "127.0.0.1:" + strconv.Itoa(u.Port)
 	passwords := []string{"TANDEM_PASSWORDS=controller=" + password + ",node/n1=" + nodePassword}
 	broker := Start(t, "broker", passwords, Binary(t, "tandem-broker"), "--unit", "u1", "--listen", listen, "--log-level", "debug")
 	own := []string{"TANDEM_BROKER_PASSWORD=" + password}
-	args := u.ControllerArgs("--broker", "tcp://"+listen, "--log-level", "debug", "--http", "127.0.0.1:"+strconv.Itoa(Port(t)), "--http-token-file", tokens)
+	args := u.ControllerArgs("--broker", "tcp://"+listen, "--log-level", "debug", "--http", "127.0.0.1:"+strconv.Itoa(Port(t)))
 	u.Controller = Start(t, "controller", own, args...)
 	u.AwaitReady()
+	ann := newToken(t, u, "ann", "admin")
+	has(t, Run(t, u.Dir, ann.env()[:2], Binary(t, "tandem"), "token", "list"), 0, "ann", "")
 	node := []string{"TANDEM_PASSWORD=" + nodePassword}
 	u.Nodes["n1"] = Start(t, "n1", node, u.NodeArgs("n1", "main", "--log-level", "debug")...)
 	wrong := Start(t, "n2", []string{"TANDEM_PASSWORD=" + nodePassword + "-wrong"}, u.NodeArgs("n1", "main", "--log-level", "debug", "--state-dir", u.StateDir("n2"))...)
@@ -56,7 +54,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	secrets := map[string][]byte{
 		"the key's bytes": seed, "the key in hex": []byte(hex.EncodeToString(seed)), "the key's PEM": bytes.Split(data, []byte("\n"))[1],
 		"the key in base64": []byte(base64.StdEncoding.EncodeToString(seed)[:40]),
-		"the password":      []byte(password), "the node's password": []byte(nodePassword), "the token": []byte(token),
+		"the password":      []byte(password), "the node's password": []byte(nodePassword), "the token": []byte(ann.Token[5:40]),
 	}
 	look := func(where string, data []byte) {
 		t.Helper()
@@ -79,7 +77,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		has(t, o, 0, "***", "")
 		look(name+" --print-config", []byte(o.Out+o.Errors))
 	}
-	for _, args := range [][]string{{"journal", "export"}, {"events", "--limit", "1000"}, {"unit", "status", "--json"}, {"node", "n1", "--json"}} {
+	for _, args := range [][]string{{"journal", "export"}, {"events", "--limit", "1000"}, {"unit", "status", "--json"}, {"node", "n1", "--json"}, {"token", "list", "--json"}} {
 		o := u.Tandem(args...)
 		has(t, o, 0, "", "")
 		look("tandem "+args[0], []byte(o.Out+o.Errors))
@@ -96,7 +94,7 @@ func TestSecretsStaySecret(t *testing.T) {
 			t.Errorf("%s is open to others: %v", path, info.Mode())
 		}
 		data, err := os.ReadFile(path)
-		if filepath.Base(path) != "unit-key.pem" && path != tokens {
+		if filepath.Base(path) != "unit-key.pem" {
 			look(path, data)
 		}
 		return err

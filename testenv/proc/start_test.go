@@ -118,7 +118,7 @@ func TestNoDoorToOtherMachines(t *testing.T) {
 	t.Parallel()
 	u := NewUnit(t)
 	has(t, Run(t, u.Dir, nil, append(u.ControllerArgs(), "--listen", "0.0.0.0:"+strconv.Itoa(u.Port))...), 2, "", "--insecure-listen")
-	has(t, Run(t, u.Dir, nil, append(u.ControllerArgs(), "--http", "127.0.0.1:0")...), 2, "", "--http-token-file")
+	has(t, Run(t, u.Dir, nil, append(u.ControllerArgs(), "--http", "http://0.0.0.0:"+strconv.Itoa(u.Port))...), 2, "", "--insecure-listen")
 	has(t, Run(t, u.Dir, nil, Binary(t, "tandem-broker"), "--listen", "0.0.0.0:"+strconv.Itoa(u.Port)), 2, "", "--insecure-listen")
 }
 

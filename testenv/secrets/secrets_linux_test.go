@@ -28,7 +28,7 @@ const (
 	controllerPassword = "planted-password-of-the-controller"
 	nodePassword       = "planted-password-of-node-one"
 	wrongPassword      = "planted-password-that-is-wrong"
-	token              = "planted-token-of-an-operator-0001"
+	token              = "tdo1.planted-token-of-an-operator-0001"
 	pin                = "31415926535897932"
 	wrongToken         = "planted-token-that-is-wrong-0002"
 )
@@ -171,18 +171,30 @@ func get(t *testing.T, port int, method, path, bearer, body string) string {
 	return fmt.Sprint(res.StatusCode, res.Header, string(data))
 }
 
+// operator makes a token that may do everything.
+func operator(t *testing.T, u *proc.Unit) string {
+	t.Helper()
+	o := u.Tandem("token", "create", "ann", "--role", "admin", "--json")
+	var g struct{ Token string }
+	if err := json.Unmarshal([]byte(o.Out), &g); err != nil || g.Token == "" {
+		t.Fatalf("%v in %s%s", err, o.Out, o.Errors)
+	}
+	return g.Token
+}
+
 // TestNoSecretGetsOut runs a unit with a broker of its own, a node whose on-apply command fails and
 // prints all that it knows, a client with a wrong password and callers with wrong tokens.
 func TestNoSecretGetsOut(t *testing.T) {
 	t.Parallel()
 	u, s := proc.NewUnit(t), newSearch(t)
-	tokens := writeFile(t, filepath.Join(u.Dir, "tokens"), token+"\n", 0o600)
 	listen, httpPort := "127.0.0.1:"+strconv.Itoa(u.Port), proc.Port(t)
 	broker := proc.Start(t, "broker", []string{"TANDEM_PASSWORDS=controller=" + controllerPassword + ",node/n1=" + nodePassword},
 		proc.Binary(t, "tandem-broker"), "--unit", "u1", "--listen", listen, "--log-level", "debug")
 	u.Controller = proc.Start(t, "controller", []string{"TANDEM_BROKER_PASSWORD=" + controllerPassword}, u.ControllerArgs("--broker", "tcp://"+listen,
-		"--log-level", "debug", "--http", "127.0.0.1:"+strconv.Itoa(httpPort), "--http-token-file", tokens)...)
+		"--log-level", "debug", "--http", "127.0.0.1:"+strconv.Itoa(httpPort))...)
 	u.AwaitReady()
+	ann := operator(t, u)
+	s.plant("the operator's token", []byte(ann[len("tdo1."):]))
 	key := signingKey(t, filepath.Join(u.StateDir("controller"), "unit-key.pem"))
 	s.plant("the signing key", key.Seed())
 
@@ -209,14 +221,14 @@ func TestNoSecretGetsOut(t *testing.T) {
 	})
 
 	for _, path := range []string{"/v1/config", "/v1/config/status", "/v1/config/history", "/v1/config/resolved?node=n1", "/v1/config/explain?node=n1&pointer=/priority",
-		"/v1/nodes", "/v1/nodes/n1", "/v1/events", "/v1/journal/verify", "/v1/journal/export", "/v1/journal/backup", "/v1/unit/status", "/healthz", "/readyz",
+		"/v1/nodes", "/v1/nodes/n1", "/v1/events", "/v1/journal/verify", "/v1/journal/export", "/v1/journal/backup", "/v1/unit/status", "/v1/tokens", "/", "/dashboard.js", "/healthz", "/readyz",
 		"/metrics", "/debug/pprof/", "/debug/vars"} {
-		for _, bearer := range []string{"Bearer " + token, "Bearer " + wrongToken, "Basic " + token, token, "Bearer " + token + "x", ""} {
+		for _, bearer := range []string{"Bearer " + ann, "Bearer " + token, "Bearer " + wrongToken, "Basic " + ann, ann, "Bearer " + ann + "x", ""} {
 			s.look("the answer to "+path, []byte(get(t, httpPort, http.MethodGet, path, bearer, "")))
 		}
 	}
 	for _, body := range []string{"{", `{"formatVersion":"7","version":"0.1.0","nodes":[]}`, strings.Repeat("[", 10_000)} {
-		s.look("the answer to a bad submission", []byte(get(t, httpPort, http.MethodPost, "/v1/config", "Bearer "+token, body)))
+		s.look("the answer to a bad submission", []byte(get(t, httpPort, http.MethodPost, "/v1/config", "Bearer "+ann, body)))
 	}
 	for _, args := range [][]string{{"journal", "export"}, {"events", "--limit", "1000"}, {"unit", "status", "--json"}, {"nodes"}, {"node", "n1"}, {"config", "status"}, {"config", "history"}} {
 		o := u.Tandem(args...)
@@ -231,7 +243,7 @@ func TestNoSecretGetsOut(t *testing.T) {
 	for _, p := range []*proc.Process{broker, u.Controller, n1, n2} {
 		s.process(p)
 	}
-	s.files(u.Dir, "tokens", "unit-key.pem")
+	s.files(u.Dir, "unit-key.pem")
 	if s.looked < 100 {
 		t.Errorf("only %d places were looked at", s.looked)
 	}
@@ -270,9 +282,11 @@ func TestMistakesDoNotEchoSecrets(t *testing.T) {
 		{"a file that is only a password", nil, with(node, "--config", file("e.yaml", nodePassword, 0o600))},
 		{"a password in the broker's URL", nil, with(node, "--broker", "tcp://node:"+nodePassword+"@127.0.0.1:1883")},
 		{"a password in the broker's URL, to the controller", nil, with(controller, "--broker", "tcp://controller:"+controllerPassword+"@127.0.0.1:1")},
-		{"a token file that everybody may read", nil, with(controller, "--http", "127.0.0.1:0", "--http-token-file", file("open", token+"\n", 0o644))},
-		{"a token with a space", nil, with(controller, "--http", "127.0.0.1:0", "--http-token-file", file("space", token+" "+wrongToken+"\n", 0o600))},
-		{"a token instead of a token file", nil, with(controller, "--http", "127.0.0.1:0", "--http-token-file", filepath.Join(dir, "nothing"))},
+		{"half a token in a file", nil, []string{"tandem", "--url", "http://127.0.0.1:1", "--token-file", file("half", token+"\n", 0o600), "nodes"}},
+		{"two tokens in a line", nil, []string{"tandem", "--url", "http://127.0.0.1:1", "--token-file", file("space", token+" "+wrongToken+"\n", 0o600), "nodes"}},
+		{"a token instead of its name", nil, []string{"tandem", "--socket", filepath.Join(dir, "none"), "token", "revoke", token}},
+		{"a private key where the CA belongs", nil, []string{"tandem", "--url", "https://127.0.0.1:1", "--ca", file("ca", "-----BEGIN PRIVATE KEY-----\n"+string(quote)+"\n", 0o600), "nodes"}},
+		{"a certificate with a key that is none", nil, with(controller, "--http", "127.0.0.1:0", "--http-cert", file("cert", nodePassword, 0o600), "--http-key", file("ckey", nodePassword, 0o600))},
 		{"a private key where the public one belongs", nil, with(node, "--unit-key", file("key", "-----BEGIN PRIVATE KEY-----\n"+string(quote)+"\n", 0o600))},
 		{"the operator's token to nobody", []string{"TANDEM_TOKEN=" + token}, []string{"tandem", "--url", "http://127.0.0.1:1", "nodes"}},
 		{"print-config of the node", []string{"TANDEM_PASSWORD=" + nodePassword}, with(node, "--print-config")},
