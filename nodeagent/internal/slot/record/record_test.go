@@ -1,0 +1,428 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+var errIO = errors.New("input/output error")
+
+func hash(c string) string { return "sha256:" + strings.Repeat(c, 64) }
+
+func fine(ID) error { return nil }
+
+func broken(ids ...ID) func(ID) error {
+	return func(id ID) error {
+		for _, x := range ids {
+			if x == id {
+				return fmt.Errorf("%w: altered", ErrBroken)
+			}
+		}
+		return nil
+	}
+}
+
+// staged writes version v to the free slot.
+func staged(t testing.TB, r Record, v string) Record {
+	t.Helper()
+	id, err := r.Target()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = r.Begin(id)
+	if r.State(id) != Updating {
+		t.Fatalf("slot %s is %s while it is written", id, r.State(id))
+	}
+	r.Seq++
+	if r, err = r.Staged(r.WriteSeq, Slot{Version: v, Hash: hash("a"), Size: 1}); err != nil {
+		t.Fatal(err)
+	}
+	r.Seq++
+	return r
+}
+
+func armed(t testing.TB, r Record, id ID, tries int) Record {
+	t.Helper()
+	r, err := r.Arm(id, tries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// committed is a node on which slot a has been committed over the factory slot.
+func committed(t testing.TB) Record {
+	r := armed(t, staged(t, New().Start(Evidence{Kernel: "k"}, fine), "1"), A, 1).Start(Evidence{Kernel: "k"}, fine)
+	r, err := r.Commit(A)
+	if err != nil || r.Good != A || r.Previous != Factory || r.State(A) != Active || r.State(Factory) != Unused {
+		t.Fatalf("%+v %v", r, err)
+	}
+	return r
+}
+
+func TestStatesOfAnUpdate(t *testing.T) {
+	r := committed(t)
+	want := func(a, b, factory State) {
+		t.Helper()
+		if r.State(A) != a || r.State(B) != b || r.State(Factory) != factory {
+			t.Fatalf("%s %s %s, want %s %s %s", r.State(A), r.State(B), r.State(Factory), a, b, factory)
+		}
+		if err := r.Validate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(Active, Unused, Unused)
+	r = staged(t, r, "2")
+	want(Active, Updating, Unused)
+	r = armed(t, r, B, 2)
+	want(Active, Updating, Unused)
+	r = r.Start(Evidence{Kernel: "k"}, fine)
+	want(Active, InProgress, Unused)
+	r, err := r.Commit(B)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(Unused, Active, Unused)
+	if r.Previous != A || !r.Last.Committed || r.Last.Version != "2" {
+		t.Errorf("%+v", r)
+	}
+	if again, err := r.Commit(B); err != nil || again.Last != r.Last {
+		t.Errorf("again: %v", err)
+	}
+	// The previous slot is named, not flipped to: a second roll back does not come back.
+	if r, err = r.RollBack(B, ReasonFallback, "by hand"); err != nil {
+		t.Fatal(err)
+	}
+	want(Active, Unused, Unused)
+	if again, err := r.RollBack(B, ReasonFallback, "by hand"); err != nil || again.Good != A {
+		t.Errorf("again: %v", err)
+	}
+	if r, err = r.RollBack(A, ReasonFallback, "by hand"); err != nil {
+		t.Fatal(err)
+	}
+	want(Unused, Unused, Active)
+	if _, err := r.RollBack(Factory, ReasonFallback, ""); !errors.Is(err, ErrNoPrevious) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTries(t *testing.T) {
+	ev := Evidence{Kernel: "k"}
+	r := armed(t, staged(t, committed(t), "2"), B, 2)
+	r = r.Start(ev, fine)
+	if !r.Boot.Trial || r.Tries != 1 || r.Boot.Reason != ReasonUpdate {
+		t.Fatalf("%+v", r)
+	}
+	// Planned restarts are free, but not for ever.
+	for i := range MaxSpared + 1 {
+		r, _ = r.Mark(Mark{Reason: ReasonReboot, Planned: true})
+		r = r.Start(ev, fine)
+		if want := 1 - i/MaxSpared; !r.Boot.Trial || r.Tries != want || r.Boot.Reason != ReasonReboot {
+			t.Fatalf("restart %d: %+v", i, r)
+		}
+	}
+	r, _ = r.Mark(Mark{Reason: ReasonWatchdogHung, Detail: "the sender"})
+	if _, stands := r.Mark(Mark{Reason: ReasonFatal, Planned: true}); stands.Reason != ReasonWatchdogHung || stands.Planned {
+		t.Errorf("the first does not stand: %+v", stands)
+	}
+	r = r.Start(ev, fine)
+	if r.Boot.Trial || r.Boot.Slot != A || r.Boot.Reason != ReasonWatchdogHung || r.Boot.Note == "" || r.Slot(B).Verdict != Failed || r.Last.Committed || r.Last.Slot != B || r.Last.Reason != ReasonFallback {
+		t.Errorf("%+v", r)
+	}
+	if _, err := r.Commit(B); !errors.Is(err, ErrNoTrial) {
+		t.Errorf("a slot that failed is committed: %v", err)
+	}
+}
+
+func TestWhatStandsIn(t *testing.T) {
+	two, err := armed(t, staged(t, committed(t), "2"), B, 1).Start(Evidence{}, fine).Commit(B)
+	if err != nil {
+		t.Fatal(err)
+	}
+	onTrial := armed(t, staged(t, committed(t), "2"), B, 3)
+	for _, c := range []struct {
+		name  string
+		r     Record
+		sound func(ID) error
+		slot  ID // that starts
+		good  ID // afterwards
+	}{
+		{"all is well", two, fine, B, B},
+		{"good is broken", two, broken(B), A, A},
+		{"both are broken", two, broken(A, B), Factory, Factory},
+		{"the previous is broken", two, broken(A), B, B},
+		{"good cannot be read now", two, func(id ID) error {
+			if id == B {
+				return errIO
+			}
+			return nil
+		}, A, B},
+		{"the trial is broken", onTrial, broken(B), A, A},
+		{"trial and good are broken", onTrial, broken(A, B), Factory, Factory},
+		{"good is broken while a trial starts", onTrial, broken(A), B, A},
+		{"what never was in force comes last", staged(t, committed(t), "2"), broken(A, Factory), B, Factory},
+		{"nothing is left", two, broken(A, B, Factory), None, Factory},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := c.r.Start(Evidence{Kernel: "k"}, c.sound)
+			if r.Boot.Slot != c.slot || r.Good != c.good {
+				t.Errorf("slot %q starts, %q is good, note %q", r.Boot.Slot, r.Good, r.Boot.Note)
+			}
+			if err := r.Validate(); err != nil {
+				t.Error(err)
+			}
+			if (c.slot != c.r.Good) && !r.Boot.Trial && r.Boot.Note == "" {
+				t.Error("it does not say why")
+			}
+		})
+	}
+}
+
+func TestInstead(t *testing.T) {
+	r := armed(t, staged(t, committed(t), "2"), B, 3).Start(Evidence{Kernel: "k"}, fine)
+	bad := map[ID]error{B: errIO}
+	sound := func(id ID) error { return bad[id] }
+	r = r.Instead("exec format error", sound)
+	if r.Boot.Slot != A || r.Boot.Trial || r.Trying != None || r.Boot.Reason != ReasonFallback || !strings.Contains(r.Boot.Note, "exec format error") {
+		t.Fatalf("%+v", r.Boot)
+	}
+	bad[A] = errIO
+	if r = r.Instead("permission denied", sound); r.Boot.Slot != Factory || r.Good != A {
+		t.Fatalf("%+v", r)
+	}
+	bad[Factory] = errIO
+	if r = r.Instead("gone", sound); r.Boot.Slot != None || r.Good != A || len(r.Unreported) != 3 {
+		t.Fatalf("%+v", r)
+	}
+}
+
+func TestReasons(t *testing.T) {
+	first := New().Start(Evidence{Kernel: "k1", OOMKills: 2, Panic: "old"}, fine)
+	marked, _ := first.Mark(Mark{Reason: ReasonDisconnect, Detail: "a week", Planned: true})
+	for _, c := range []struct {
+		name    string
+		r       Record
+		ev      Evidence
+		want    Reason
+		reboots uint64
+		crashes uint64
+	}{
+		{"no start before", New(), Evidence{Kernel: "k1"}, ReasonFirst, 1, 0},
+		{"somebody said why", marked, Evidence{Kernel: "k1"}, ReasonDisconnect, 1, 0},
+		{"also over a reboot", marked, Evidence{Kernel: "k2"}, ReasonDisconnect, 2, 0},
+		{"a crash", first, Evidence{Kernel: "k1", OOMKills: 2, Panic: "old"}, ReasonFatal, 1, 1},
+		{"out of memory", first, Evidence{Kernel: "k1", OOMKills: 3}, ReasonOOM, 1, 1},
+		{"the counter starts anew", first, Evidence{Kernel: "k2", OOMKills: 9}, ReasonPowerFail, 2, 1},
+		{"power", first, Evidence{Kernel: "k2", Panic: "old"}, ReasonPowerFail, 2, 1},
+		{"kernel", first, Evidence{Kernel: "k2", Panic: "new"}, ReasonKernel, 2, 1},
+		{"nothing is known", first, Evidence{}, ReasonUnknown, 1, 1},
+		{"the record was lost", Rebuild(nil), Evidence{Kernel: "k1"}, ReasonUnknown, 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := c.r.Start(c.ev, fine).Boot
+			if b.Reason != c.want || b.Reboots != c.reboots || b.Crashes != c.crashes || b.Number != c.r.Boot.Number+1 {
+				t.Errorf("%+v", b)
+			}
+		})
+	}
+	r := first.Start(Evidence{Kernel: "k1"}, fine).Start(Evidence{Kernel: "k1"}, fine)
+	if r.Boot.Crashes != 2 || len(r.Unreported) != 3 {
+		t.Errorf("%+v", r)
+	}
+	if r = r.Reported(2); len(r.Unreported) != 1 || r.Unreported[0].Number != 3 {
+		t.Errorf("%+v", r.Unreported)
+	}
+	for range 2 * maxUnreported {
+		r = r.Start(Evidence{Kernel: "k1"}, fine)
+	}
+	if len(r.Unreported) != maxUnreported || r.Dropped != maxUnreported+1 || r.Unreported[maxUnreported-1] != r.Boot {
+		t.Errorf("%d unreported, %d dropped", len(r.Unreported), r.Dropped)
+	}
+	if d := r.Direct(Evidence{Kernel: "k1"}); d.Boot.Slot != Factory || d.Boot.Number != r.Boot.Number+1 {
+		t.Errorf("%+v", d.Boot)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	r := staged(t, committed(t), "2")
+	for _, c := range []struct {
+		name string
+		do   func() error
+		want string
+	}{
+		{"no tries", func() error { _, err := r.Arm(B, 0); return err }, "1 to 10"},
+		{"too many", func() error { _, err := r.Arm(B, 11); return err }, "1 to 10"},
+		{"the good one", func() error { _, err := r.Arm(A, 1); return err }, "in force already"},
+		{"the factory one", func() error { _, err := r.Arm(Factory, 1); return err }, "no slot that can be tried"},
+		{"an empty one", func() error { _, err := committed(t).Arm(B, 1); return err }, "holds nothing"},
+		{"staging in a trial", func() error { _, err := armed(t, r, B, 1).Target(); return err }, "a trial is in progress"},
+		{"a commit before the start", func() error { _, err := armed(t, r, B, 1).Commit(B); return err }, "not been started"},
+		{"a commit of another", func() error { _, err := armed(t, r, B, 1).Start(Evidence{}, fine).Commit(A); return err }, "not been started"},
+		{"the good one in a trial", func() error { _, err := armed(t, r, B, 1).RollBack(A, ReasonFallback, ""); return err }, "a trial is in progress"},
+		{"another one", func() error { _, err := r.RollBack(B, ReasonFallback, ""); return err }, "neither on trial nor in force"},
+		{"a staging of before", func() error { _, err := r.Begin(B).Staged(r.Seq, Slot{}); return err }, "another staging"},
+	} {
+		if err := c.do(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// What a newer version has added survives an older launcher.
+func TestUnknownMembersStay(t *testing.T) {
+	r := committed(t)
+	r.Rest = []byte(`{"later":{"x":1}}`)
+	back, err := Decode(r.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	back = back.Start(Evidence{Kernel: "k"}, fine)
+	if !strings.Contains(string(back.Encode()), `"later"`) {
+		t.Errorf("%s", back.Encode())
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	good := string(committed(t).Encode())
+	bad := func(change func(*Record)) string {
+		r := committed(t)
+		change(&r)
+		return string(r.Encode())
+	}
+	for name, c := range map[string]struct{ data, want string }{
+		"empty":          {"", "empty"},
+		"long":           {strings.Repeat("x", MaxSize+1), "longer"},
+		"another format": {strings.Replace(good, "slots 1", "slots 2", 1), "does not begin"},
+		"cut":            {good[:40], "cut short"},
+		"cut later":      {good[:len(good)-9], "checksum"},
+		"altered":        {strings.Replace(good, `"good": "a"`, `"good": "b"`, 1), "checksum"},
+		"no such slot":   {bad(func(r *Record) { r.Good = "c" }), "contradicts"},
+		"two roles":      {bad(func(r *Record) { r.Trying = A }), "contradicts"},
+		"tries":          {bad(func(r *Record) { r.Tries = -1 }), "contradicts"},
+		"empty trial":    {bad(func(r *Record) { r.Trying = B }), "contradicts"},
+		"no hash":        {bad(func(r *Record) { r.A.Hash = "sha256:x" }), "contradicts"},
+		"previous":       {bad(func(r *Record) { r.Previous = B }), "contradicts"},
+	} {
+		if _, err := Decode([]byte(c.data)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Details of any length and content leave a record that can be read again.
+func TestLongTexts(t *testing.T) {
+	r := committed(t)
+	for range 2 * maxUnreported {
+		r, _ = r.Mark(Mark{Reason: ReasonFatal, Detail: strings.Repeat("\x01\"\\\xff", 1000)})
+		r = r.Start(Evidence{Kernel: "k"}, func(id ID) error { return errors.New(strings.Repeat("\x02\"", 1000)) })
+	}
+	if data := r.Encode(); len(data) > MaxSize/2 {
+		t.Errorf("%d bytes", len(data))
+	} else if _, err := Decode(data); err != nil {
+		t.Error(err)
+	}
+}
+
+// Any order of transitions leaves a record that is valid, has one active slot and at most one on its
+// way, and whose trial never has more tries than it was armed with.
+func TestTransitions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := New()
+		tries := 0
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			id := rapid.SampledFrom([]ID{A, B, Factory}).Draw(t, "slot")
+			before, next, err := r, r, error(nil)
+			what := rapid.IntRange(0, 8).Draw(t, "what")
+			switch what {
+			case 0:
+				if id, err = r.Target(); err == nil {
+					next = r.Begin(id)
+				}
+			case 1:
+				next, err = r.Staged(r.WriteSeq, Slot{Version: "v", Hash: hash("b")})
+			case 2:
+				next, err = r.Arm(id, rapid.IntRange(1, MaxTries).Draw(t, "tries"))
+			case 3:
+				next, err = r.Commit(id)
+			case 4:
+				next, err = r.RollBack(id, ReasonFallback, "x")
+			case 5:
+				next, _ = r.Mark(Mark{Reason: ReasonReboot, Planned: rapid.Bool().Draw(t, "planned")})
+			default:
+				bad := map[ID]error{}
+				for _, id := range []ID{A, B, Factory} {
+					if rapid.IntRange(0, 9).Draw(t, "bad") == 0 {
+						bad[id] = rapid.SampledFrom([]error{errIO, ErrBroken}).Draw(t, "how")
+					}
+				}
+				next = r.Start(Evidence{Kernel: rapid.SampledFrom([]string{"k1", "k2"}).Draw(t, "kernel")}, func(id ID) error { return bad[id] })
+			}
+			if err != nil {
+				continue
+			}
+			r = next
+			r.Seq++
+			if err := r.Validate(); err != nil {
+				t.Fatalf("%d: %v\n%+v\n%+v", what, err, before, r)
+			}
+			count := map[State]int{}
+			for _, id := range []ID{A, B, Factory} {
+				count[r.State(id)]++
+			}
+			if count[Active] != 1 || count[Updating]+count[InProgress] > 1 {
+				t.Fatalf("%d: %v\n%+v", what, count, r)
+			}
+			if what == 2 {
+				tries = r.Tries
+			} else if r.Tries > tries || r.Trying == before.Trying && r.Tries > before.Tries {
+				t.Fatalf("%d: the tries rose: %+v, %+v", what, before, r)
+			}
+			if back, err := Decode(r.Encode()); err != nil || string(back.Encode()) != string(r.Encode()) {
+				t.Fatalf("%v", err)
+			}
+		}
+	})
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add(New().Encode())
+	f.Add(committed(f).Encode())
+	f.Add(armed(f, staged(f, committed(f), "2"), B, 3).Start(Evidence{Kernel: "k"}, fine).Encode())
+	f.Add([]byte(`{"seq":1,"good":"factory","previous":"factory"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		// The body as it is, and with the checksum that it would need.
+		for _, d := range [][]byte{data, encodeBody(recordHead, data)} {
+			r, err := Decode(d)
+			if err != nil {
+				continue
+			}
+			again, err := Decode(r.Encode())
+			if err != nil || string(again.Encode()) != string(r.Encode()) {
+				t.Fatalf("%v: %s", err, r.Encode())
+			}
+			if next := r.Start(Evidence{Kernel: "k"}, broken(A)); next.Boot.Slot == None || next.Validate() != nil {
+				t.Fatalf("%v: %+v", next.Validate(), next)
+			}
+		}
+	})
+}
+
+func FuzzManifest(f *testing.F) {
+	f.Add(Manifest{Version: "1", Hash: hash("0"), Size: 3, Committed: 4}.Encode())
+	f.Add([]byte(`{"version":"1","hash":"x","size":-1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, d := range [][]byte{data, encodeBody(manifestHead, data)} {
+			m, err := DecodeManifest(d)
+			if err != nil {
+				continue
+			}
+			if again, err := DecodeManifest(m.Encode()); err != nil || again.Hash != m.Hash {
+				t.Fatalf("%v: %s", err, m.Encode())
+			}
+		}
+	})
+}

@@ -1,0 +1,243 @@
+// Package slot keeps the agent's A/B slots on disk: the record of which one boots, the slots' files,
+// and the road of an update from staging to commit or roll back. What is to happen, package record
+// decides.
+//
+// It guarantees that after a crash or a power cut at any moment the next start finds a slot that was
+// verified, and says why it is that one; that a step that was reported as done is still done after a
+// power cut; and that a trial's tries are written down before it starts. Every step reads the record
+// from the disk under a lock, so the agent, the launcher and commands by hand may work at the same
+// time. It restarts nothing and knows nothing of the controller.
+//
+// The directory:
+//
+//	record.0 record.1   the record, twice
+//	record.0.bad-1 …    copies that were no good any more, kept for whoever wants to know
+//	a/ b/               a slot each: tandem-node, and manifest, which says what it is
+//	lock stage.lock     held for one step; held for a whole staging
+package slot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/durable"
+)
+
+// Names in the slot directory.
+const (
+	binaryFile   = "tandem-node"
+	manifestFile = "manifest"
+	stepLock     = "lock"
+	stageLock    = "stage.lock"
+)
+
+// Slots, for callers outside.
+type (
+	ID      = record.ID
+	State   = record.State
+	Reason  = record.Reason
+	Boot    = record.Boot
+	Outcome = record.Outcome
+)
+
+// DefaultTries is how many starts a trial has unless somebody says otherwise.
+const DefaultTries = 3
+
+// Config is what a Store works with.
+type Config struct {
+	Dir string // the slot directory; absolute
+	// Disk is the directory's content; nil: the real one.
+	Disk Disk
+	// Steps is a fault seam around the writing of small files on the real disk; nil: none.
+	Steps durable.Steps
+	// Lock is how long a step waits for another one; 0: 20 seconds, far more than a step takes.
+	Lock time.Duration
+	// SelfTest starts a staged binary and returns the version that it says it is; nil: Version.
+	SelfTest func(ctx context.Context, path string) (version string, err error)
+	// Machine shows what is to be known of the machine at a start; nil: Machine.
+	Machine func() record.Evidence
+}
+
+// Store is the slots of one node. Its methods may be called at the same time, by several processes.
+type Store struct {
+	cfg  Config
+	disk Disk
+}
+
+// Open takes a slot directory. Nothing is read or made yet: a launcher has to go on whatever is wrong
+// with it.
+func Open(cfg Config) *Store {
+	if cfg.Disk == nil {
+		cfg.Disk = osDisk{cfg.Dir, cfg.Steps}
+	}
+	if cfg.Lock == 0 {
+		cfg.Lock = 20 * time.Second
+	}
+	if cfg.SelfTest == nil {
+		cfg.SelfTest = Version
+	}
+	if cfg.Machine == nil {
+		cfg.Machine = Machine
+	}
+	return &Store{cfg: cfg, disk: cfg.Disk}
+}
+
+// Status is what is to be known of the slots.
+type Status struct {
+	Slots      []SlotStatus `json:"slots"` // a, b, factory
+	Running    ID           `json:"running"`
+	Trial      bool         `json:"trial"`               // what runs is on trial
+	Previous   ID           `json:"previous"`            // what a roll back of the active slot goes to
+	Why        string       `json:"why,omitzero"`        // why the active slot is active
+	TriesLeft  int          `json:"triesLeft,omitzero"`  // of the slot that is armed or on trial
+	Next       *record.Mark `json:"next,omitzero"`       // why the agent is about to end
+	Boot       Boot         `json:"boot"`                // the newest start
+	Last       Outcome      `json:"last,omitzero"`       // how the newest trial, or active slot, ended
+	Unreported []Boot       `json:"unreported,omitzero"` // starts that nobody has been told of
+	Dropped    uint64       `json:"dropped,omitzero"`
+	Notes      []string     `json:"notes,omitzero"` // what was wrong with the record, and what became of it
+	Seq        uint64       `json:"seq"`
+}
+
+// SlotStatus is one slot.
+type SlotStatus struct {
+	Slot    ID             `json:"slot"`
+	State   State          `json:"state"`
+	Version string         `json:"version,omitzero"`
+	Hash    string         `json:"hash,omitzero"`
+	Verdict record.Verdict `json:"verdict,omitzero"`
+}
+
+// Status reads the record. It changes nothing but a copy that is no good.
+func (s *Store) Status() (Status, error) {
+	var st Status
+	err := s.locked(func() error {
+		r, notes, err := s.load()
+		if err != nil {
+			return err
+		}
+		st = status(r, notes)
+		return nil
+	})
+	return st, err
+}
+
+func status(r record.Record, notes []string) Status {
+	st := Status{Running: r.Boot.Slot, Trial: r.Boot.Trial && r.Trying == r.Boot.Slot, Previous: r.Previous, Why: r.Why, TriesLeft: r.Tries, Next: r.Next,
+		Boot: r.Boot, Last: r.Last, Unreported: r.Unreported, Dropped: r.Dropped, Notes: notes, Seq: r.Seq}
+	for _, id := range []ID{record.A, record.B, record.Factory} {
+		x := r.Slot(id)
+		st.Slots = append(st.Slots, SlotStatus{Slot: id, State: r.State(id), Version: x.Version, Hash: x.Hash, Verdict: x.Verdict})
+	}
+	return st
+}
+
+// Arm lets the next start be a trial of a slot, with so many starts in all.
+func (s *Store) Arm(id ID, tries int) error {
+	return s.update(func(r record.Record) (record.Record, error) {
+		next, err := r.Arm(id, tries)
+		if err != nil {
+			return r, err
+		}
+		return next, s.sound(next, id)
+	})
+}
+
+// Commit makes the slot on trial the active one; running is the slot that runs. To do it again does no
+// harm.
+func (s *Store) Commit(running ID) error {
+	return s.update(func(r record.Record) (record.Record, error) { return r.Commit(running) }, s.mirror)
+}
+
+// Rollback leaves a slot: the one on trial, for the active one; or the active one, for the one before.
+// It takes effect with the next start, and returns what will be the active slot then. To do it again
+// does no harm.
+func (s *Store) Rollback(from ID, reason Reason, detail string) (to ID, err error) {
+	err = s.update(func(r record.Record) (record.Record, error) {
+		r, err := r.RollBack(from, reason, detail)
+		to = r.Good
+		return r, err
+	}, s.mirror)
+	return to, err
+}
+
+// Planned writes down that the agent is whole and ends on purpose: a trial keeps its try. The reason
+// that was written first stands, and is returned.
+func (s *Store) Planned(reason Reason, detail string) (Reason, error) {
+	return s.mark(record.Mark{Reason: reason, Detail: detail, Planned: true})
+}
+
+// Failing writes down why the agent is about to end although it should not: a trial loses a try. The
+// reason that was written first stands, and is returned.
+func (s *Store) Failing(reason Reason, detail string) (Reason, error) {
+	return s.mark(record.Mark{Reason: reason, Detail: detail})
+}
+
+func (s *Store) mark(m record.Mark) (stands Reason, err error) {
+	if !m.Reason.Known() {
+		panic("slot: no such reason: " + string(m.Reason))
+	}
+	err = s.update(func(r record.Record) (record.Record, error) {
+		r, m := r.Mark(m)
+		stands = m.Reason
+		return r, nil
+	})
+	return stands, err
+}
+
+// BootReason returns the starts that the controller has not been told of, oldest first; the newest is
+// the current one. They stay until Reported.
+func (s *Store) BootReason() (boots []Boot, dropped uint64, err error) {
+	st, err := s.Status()
+	return st.Unreported, st.Dropped, err
+}
+
+// Reported says that the controller knows the starts up to this number.
+func (s *Store) Reported(number uint64) error {
+	return s.update(func(r record.Record) (record.Record, error) { return r.Reported(number), nil })
+}
+
+// locked runs one step.
+func (s *Store) locked(step func() error) (err error) {
+	if err := s.disk.Mkdir("."); err != nil {
+		return fmt.Errorf("slots: %w", err)
+	}
+	unlock, err := s.disk.Lock(stepLock, s.cfg.Lock)
+	if err != nil {
+		return fmt.Errorf("slots: %w", err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	return step()
+}
+
+// update takes the record over one transition. If it has no effect, nothing is written. What is to
+// follow is told the new record.
+func (s *Store) update(f func(record.Record) (record.Record, error), follow ...func(record.Record) error) error {
+	return s.locked(func() error {
+		r, _, err := s.load()
+		if err != nil {
+			return err
+		}
+		next, err := f(r)
+		if err != nil {
+			return err
+		}
+		if next, err = s.save(r, next); err != nil {
+			return err
+		}
+		for _, f := range follow {
+			if err := f(next); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *Store) binary(id ID) string { return filepath.Join(string(id), binaryFile) }
+
+func (s *Store) manifest(id ID) string { return filepath.Join(string(id), manifestFile) }

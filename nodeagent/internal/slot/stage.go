@@ -1,0 +1,223 @@
+package slot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/wire"
+)
+
+// ErrRefused says that what was to be staged is not what it should be, or does not run here: it
+// will not be better the next time.
+var ErrRefused = errors.New("refused")
+
+// maxBinary bounds a binary, in bytes.
+const maxBinary = 512 << 20
+
+// Source is what is to be staged.
+type Source struct {
+	File    string // path of the binary
+	Version string // that it has to say it is; empty: any
+	Hash    string // that it has to have, sha256:…; empty: any
+}
+
+// Staged is what a slot holds now.
+type Staged struct {
+	Slot    ID     `json:"slot"`
+	Version string `json:"version"`
+	Hash    string `json:"hash"`
+	Size    int64  `json:"size"` // bytes
+}
+
+// Stage writes a binary to the slot that is free, verifies it and lets it say its version. The slot
+// counts as empty from before the first byte until all of that is done. The error is ErrRefused if the
+// source is to blame, ErrLocked if another staging is under way, and record.ErrTrial during a trial.
+func (s *Store) Stage(ctx context.Context, src Source) (out Staged, err error) {
+	f, err := os.Open(src.File)
+	if err != nil {
+		return Staged{}, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if info, err := f.Stat(); err != nil {
+		return Staged{}, fmt.Errorf("stage: %w", err)
+	} else if !info.Mode().IsRegular() {
+		return Staged{}, fmt.Errorf("%w: %s is not a file", ErrRefused, src.File)
+	}
+	return s.StageFrom(ctx, f, src)
+}
+
+// StageFrom is Stage with the binary from a reader.
+func (s *Store) StageFrom(ctx context.Context, from io.Reader, src Source) (out Staged, err error) {
+	if err := s.disk.Mkdir("."); err != nil {
+		return Staged{}, fmt.Errorf("slots: %w", err)
+	}
+	unlock, err := s.disk.Lock(stageLock, 0)
+	if err != nil {
+		return Staged{}, fmt.Errorf("stage: %w", err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	id, seq, err := s.begin()
+	if err != nil {
+		return Staged{}, err
+	}
+	if out, err = s.fill(ctx, id, from, src); err != nil {
+		// The slot stays empty. The room is given back, and who looks is told that nobody writes any more.
+		return Staged{}, errors.Join(err, s.disk.Remove(s.binary(id)),
+			s.update(func(r record.Record) (record.Record, error) { return r.Abandon(seq), nil }))
+	}
+	err = s.update(func(r record.Record) (record.Record, error) {
+		return r.Staged(seq, record.Slot{Version: out.Version, Hash: out.Hash, Size: out.Size})
+	})
+	if err != nil {
+		return Staged{}, err
+	}
+	return out, nil
+}
+
+// begin marks a slot as empty, in the record.
+func (s *Store) begin() (id ID, seq uint64, err error) {
+	err = s.update(func(r record.Record) (record.Record, error) {
+		if id, err = r.Target(); err != nil {
+			return r, err
+		}
+		r = r.Begin(id)
+		seq = r.WriteSeq
+		return r, nil
+	})
+	return id, seq, err
+}
+
+// fill writes, verifies and tests what an empty slot is to hold, and says so in the manifest.
+func (s *Store) fill(ctx context.Context, id ID, from io.Reader, src Source) (Staged, error) {
+	out := Staged{Slot: id}
+	err := s.disk.Mkdir(string(id))
+	if err == nil {
+		err = errors.Join(s.disk.Clean(s.manifest(id)), s.disk.Remove(s.manifest(id)))
+	}
+	if err != nil {
+		return Staged{}, fmt.Errorf("stage: %w", err)
+	}
+	if out.Size, out.Hash, err = s.write(ctx, id, from); err != nil {
+		return Staged{}, fmt.Errorf("stage: %w", err)
+	}
+	if src.Hash != "" && src.Hash != out.Hash {
+		return Staged{}, fmt.Errorf("%w: its hash is %s, and it should be %s", ErrRefused, out.Hash, src.Hash)
+	}
+	size, hash, err := s.measure(id)
+	if err != nil {
+		return Staged{}, fmt.Errorf("stage: %w", err)
+	}
+	if size != out.Size || hash != out.Hash {
+		return Staged{}, fmt.Errorf("stage: the disk does not give back what was written to slot %s", id)
+	}
+	if out.Version, err = s.cfg.SelfTest(ctx, filepath.Join(s.cfg.Dir, s.binary(id))); err != nil {
+		if ctx.Err() != nil {
+			return Staged{}, fmt.Errorf("stage: %w", ctx.Err())
+		}
+		return Staged{}, fmt.Errorf("%w: it fails its self-test: %w", ErrRefused, err)
+	}
+	if src.Version != "" && src.Version != out.Version {
+		return Staged{}, fmt.Errorf("%w: it says that it is version %s, and it should be %s", ErrRefused, out.Version, src.Version)
+	}
+	m := record.Manifest{Version: out.Version, Hash: out.Hash, Size: out.Size}
+	if err := s.disk.Replace(s.manifest(id), m.Encode()); err != nil {
+		return Staged{}, fmt.Errorf("stage: %w", err)
+	}
+	return out, nil
+}
+
+// write copies a binary to a slot, for good, and measures it on the way.
+func (s *Store) write(ctx context.Context, id ID, from io.Reader) (size int64, hash string, err error) {
+	f, err := s.disk.Create(s.binary(id))
+	if err != nil {
+		return 0, "", err
+	}
+	sum := sha256.New()
+	size, err = io.Copy(io.MultiWriter(f, sum), &stopper{ctx, io.LimitReader(from, maxBinary+1)})
+	if err == nil && size > maxBinary {
+		err = fmt.Errorf("%w: it is larger than %d bytes", ErrRefused, maxBinary)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = s.disk.SyncDir(string(id))
+	}
+	return size, wire.HashPrefix + hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// stopper ends reading when ctx ends.
+type stopper struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (s *stopper) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.r.Read(p)
+}
+
+// measure reads what a slot holds.
+func (s *Store) measure(id ID) (size int64, hash string, err error) {
+	f, err := s.disk.Open(s.binary(id))
+	if err != nil {
+		return 0, "", err
+	}
+	sum := sha256.New()
+	size, err = io.Copy(sum, f)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return size, wire.HashPrefix + hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// sound says whether a slot holds what the record says: record.ErrBroken if it does not.
+func (s *Store) sound(r record.Record, id ID) error {
+	if id == record.Factory {
+		return nil
+	}
+	x := r.Slot(id)
+	if !x.Exists() {
+		return fmt.Errorf("%w: it holds nothing", record.ErrBroken)
+	}
+	size, hash, err := s.measure(id)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: its file is missing", record.ErrBroken)
+	case err != nil:
+		return err
+	case size != x.Size:
+		return fmt.Errorf("%w: its file has %d bytes and should have %d", record.ErrBroken, size, x.Size)
+	case hash != x.Hash:
+		return fmt.Errorf("%w: its file has been altered", record.ErrBroken)
+	}
+	return nil
+}
+
+// abandoned ends, in the record, a staging that nobody is at any more.
+func (s *Store) abandoned(r record.Record) record.Record {
+	if r.Writing == record.None {
+		return r
+	}
+	unlock, err := s.disk.Lock(stageLock, 0)
+	if err != nil {
+		return r
+	}
+	if err := unlock(); err != nil {
+		return r
+	}
+	return r.Abandon(r.WriteSeq)
+}
