@@ -33,7 +33,11 @@ func (c *Config) httpDoor() (at string, secure bool, err error) {
 		return "", false, err
 	}
 	at = strings.TrimSuffix(at, "/")
-	if _, _, err := net.SplitHostPort(at); err != nil {
+	_, port, err := net.SplitHostPort(at)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
 		return "", false, fmt.Errorf("--http: %w; for example :8885", err)
 	}
 	open := loopback(at) != nil

@@ -153,8 +153,6 @@ func (c *Client) refusal(res *http.Response) error {
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	u := &Unreachable{Where: c.Where(), Err: err}
 	var dns *net.DNSError
-	var alert tls.AlertError
-	var record tls.RecordHeaderError
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError
 	switch {
@@ -180,10 +178,8 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 		u.Hint = errForeign.Error() + " (--ca, TANDEM_CA); nothing was sent to it. " + strings.TrimPrefix(cause(err).Error(), errForeign.Error()+": ")
 	case errors.As(err, &unknown), errors.As(err, &host):
 		u.Hint = "its certificate is not one that this machine trusts (" + cause(err).Error() + "); give the unit's CA: --ca with its ca.pem or its fingerprint, or TANDEM_CA as \"tandem token create\" prints it"
-	case errors.As(err, &record):
+	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"): // net/http has no type for it
 		u.Hint = "what answers there does not speak TLS; does the address begin with http:// rather than https://?"
-	case errors.As(err, &alert):
-		u.Hint = "it refused the TLS connection: " + alert.Error()
 	case errors.As(err, &dns):
 		u.Hint = "the host name cannot be resolved"
 	default:

@@ -233,8 +233,8 @@ func Decode(data []byte) (Set, error) {
 		if err := s.Check(t); err != nil {
 			return nil, err
 		}
-		if s.Find(t.Hash) >= 0 {
-			return nil, fmt.Errorf("two tokens have one hash, that of %s", t.Name)
+		if s.Find(t.Hash) >= 0 || t.Hash == (Hash{}) {
+			return nil, fmt.Errorf("token %s has no hash of its own", t.Name)
 		}
 		s = s.With(t)
 	}

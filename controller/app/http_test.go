@@ -1,0 +1,209 @@
+package app
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// TestHTTPDoor: which addresses are served, with TLS or without, and what is told about it.
+func TestHTTPDoor(t *testing.T) {
+	for _, c := range []struct {
+		http     string
+		cert     bool
+		insecure bool
+		at       string
+		secure   bool
+		told     bool   // in the log, unit status and the dashboard
+		want     string // in the error; "": none
+	}{
+		{"", false, false, "", false, false, ""},
+		{"127.0.0.1:8885", false, false, "127.0.0.1:8885", false, false, ""},
+		{"localhost:8885", false, false, "localhost:8885", false, false, ""},
+		{"[::1]:8885", false, true, "[::1]:8885", false, false, ""},
+		{"127.0.0.1:8885", true, false, "127.0.0.1:8885", true, false, ""},
+		{"https://127.0.0.1:8885", false, false, "127.0.0.1:8885", true, false, ""},
+		{"https://127.0.0.1:8885/", false, true, "127.0.0.1:8885", true, false, ""},
+		{"http://127.0.0.1:8885", false, false, "127.0.0.1:8885", false, false, ""},
+		{":8885", false, false, ":8885", true, false, ""},
+		{"0.0.0.0:8885", true, false, "0.0.0.0:8885", true, false, ""},
+		{"gateway:8885", false, false, "gateway:8885", true, false, ""},
+		{"https://:8885", false, true, ":8885", true, false, ""},
+		{":8885", true, true, ":8885", true, false, ""},
+		{":8885", false, true, ":8885", false, true, ""},
+		{"http://10.0.0.1:8885", false, true, "10.0.0.1:8885", false, true, ""},
+		{"http://:8885", false, false, "", false, false, "--insecure-listen"},
+		{"http://127.0.0.1:8885", true, false, "", false, false, "without TLS"},
+		{"8885", false, false, "", false, false, "missing port"},
+		{"https://", false, false, "", false, false, "names no address"},
+		{"ftp://:8885", false, false, "", false, false, "neither"},
+		{"https://gateway", false, false, "", false, false, "missing port"},
+		{"https://:8885/v1", false, false, "", false, false, "port"},
+	} {
+		cfg := Config{Unit: "u1", StateDir: "x", ListenTLS: "127.0.0.1:8883", HTTP: c.http, Insecure: c.insecure, SubscribeQoS: 1}
+		if c.cert {
+			cfg.HTTPCert, cfg.HTTPKey = "cert.pem", "key.pem"
+		}
+		at, secure, err := cfg.httpDoor()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		if (cfg.check() == nil) != (err == nil) {
+			t.Errorf("%+v: check says %v", c, cfg.check())
+		}
+		if err != nil {
+			continue
+		}
+		if at != c.at || secure != c.secure || cfg.httpOfCA() != (secure && !c.cert) {
+			t.Errorf("%+v: %s, TLS %v, of the CA %v", c, at, secure, cfg.httpOfCA())
+		}
+		if told := strings.Contains(strings.Join(cfg.exposed(), "\n"), "HTTP API serves "+at+" WITHOUT TLS"); told != c.told {
+			t.Errorf("%+v: told %v", c, cfg.exposed())
+		}
+	}
+}
+
+func TestSettingsThatCannotBe(t *testing.T) {
+	good := Config{Unit: "u1", StateDir: "x", SubscribeQoS: 1}
+	for want, change := range map[string]func(*Config){
+		"":                           func(*Config) {},
+		"--http-cert and --http-key": func(c *Config) { c.HTTP, c.HTTPCert = ":1", "x" },
+		"--http-key":                 func(c *Config) { c.HTTP, c.HTTPKey = ":1", "x" },
+		"there is no --http":         func(c *Config) { c.HTTPCert, c.HTTPKey = "x", "y" },
+		"--node-report-rate":         func(c *Config) { c.NodeReportRate = -1 },
+		"--node-report-burst":        func(c *Config) { c.NodeReportBurst = 0.5 },
+		"--node-event-rate":          func(c *Config) { c.NodeEventRate = 0.0001 },
+		"--node-event-burst":         func(c *Config) { c.NodeEventBurst = 1 },
+	} {
+		cfg := good
+		change(&cfg)
+		err := cfg.check()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+		if _, usage := errors.AsType[*UsageError](err); err != nil && !usage {
+			t.Errorf("%q is no mistake of usage: %T", want, err)
+		}
+	}
+}
+
+// certified writes a certificate of that serial number and its key.
+func certified(t *testing.T, dir string, serial int64) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "x"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Public(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	write(t, cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), serial)
+	write(t, key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), serial)
+	return cert, key
+}
+
+// write writes a file with a time of its own, for clocks of file systems are coarse.
+func write(t *testing.T, path string, data []byte, age int64) {
+	t.Helper()
+	at := time.Unix(1_700_000_000+age, 0)
+	if err := errors.Join(os.WriteFile(path, data, 0o600), os.Chtimes(path, at, at)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCertificateIsReadAgain: when it has changed and is whole, and not before.
+func TestCertificateIsReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	core, logs := observer.New(zap.WarnLevel)
+	cert, key := certified(t, dir, 1)
+	k := &keyPair{cert: cert, key: key, log: zap.New(core), turn: make(chan struct{}, 1)}
+	p, err := k.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.now.Store(p)
+	later := func() { // the next handshake looks at the files
+		p := *k.now.Load()
+		p.looked = time.Time{}
+		k.now.Store(&p)
+	}
+	serial := func() int64 {
+		c, err := k.get(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := x509.ParseCertificate(c.Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return leaf.SerialNumber.Int64()
+	}
+	if got := serial(); got != 1 {
+		t.Errorf("%d", got)
+	}
+	certified(t, dir, 2)
+	if got := serial(); got != 1 {
+		t.Errorf("looked again at once: %d", got)
+	}
+	later()
+	if got := serial(); got != 2 {
+		t.Errorf("not read again: %d", got)
+	}
+	old, err := os.ReadFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certified(t, dir, 3)
+	write(t, key, old, 4) // half of the new pair
+	later()
+	if got := serial(); got != 2 || logs.Len() != 1 {
+		t.Errorf("half a pair: %d, %v", got, logs.All())
+	}
+	if err := os.Remove(cert); err != nil {
+		t.Fatal(err)
+	}
+	later()
+	if got := serial(); got != 2 {
+		t.Errorf("no file: %d", got)
+	}
+	certified(t, dir, 5)
+	later()
+	if got := serial(); got != 5 {
+		t.Errorf("whole again: %d", got)
+	}
+	if err := os.Chmod(key, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.read(); err == nil || !strings.Contains(err.Error(), "chmod") {
+		t.Errorf("a key that everybody may use: %v", err)
+	}
+	if err := os.Chmod(key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write(t, key, bytes.Repeat([]byte("planted"), 9), 6)
+	if _, err := k.read(); err == nil || strings.Contains(err.Error(), "planted") || !strings.Contains(err.Error(), key) {
+		t.Errorf("a key that is none: %v", err)
+	}
+}
