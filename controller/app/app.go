@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -23,7 +22,6 @@ import (
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/link"
-	"tandem.internal/shared/seal"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -93,14 +91,14 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 		return nil, err
 	}
 	journalPath := filepath.Join(cfg.StateDir, "journal.db")
-	key, err := signingKey(filepath.Join(cfg.StateDir, "unit-key.pem"), journalPath)
+	keys, err := openKeyring(cfg.StateDir, journalPath, deps.Steps)
 	if err != nil {
 		return nil, err
 	}
 	a = &App{cfg: cfg, log: deps.Log, up: make(chan struct{})}
 	external := cfg.Broker != "" || deps.External
 
-	a.core, err = distribute.New(a.coreConfig(deps, journalPath, key, external))
+	a.core, err = distribute.New(a.coreConfig(deps, journalPath, keys, external))
 	if err != nil {
 		return nil, err
 	}
@@ -130,10 +128,10 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 	return a, nil
 }
 
-func (a *App) coreConfig(deps Deps, journalPath string, key ed25519.PrivateKey, external bool) distribute.Config {
+func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external bool) distribute.Config {
 	c := distribute.Config{
 		Unit: a.cfg.Unit, Version: settings.Version, Copy: a.cfg.copyPath(), Steps: deps.Steps,
-		Signer: seal.NewSigner(key), Now: deps.Now, Log: deps.Log, Fleet: deps.Fleet,
+		Signer: keys.first, Keyring: keys, NewKey: a.cfg.NewKey, Now: deps.Now, Log: deps.Log, Fleet: deps.Fleet,
 		Jitter: a.cfg.ReportJitter, KeepRecords: a.cfg.KeepRecords,
 		Broker: view.Broker{Embedded: !external, Address: a.cfg.Broker},
 		Open: func() (*journal.Journal, error) {

@@ -26,6 +26,7 @@ type Config struct {
 	Insecure   bool     `name:"insecure-listen" help:"let --listen and --http be addresses that other machines reach although the traffic is not encrypted (--http: unless it begins with https://); whoever is on that network can then pose as a node, and read tokens"`
 
 	CertificateLife time.Duration `name:"certificate-life" default:"2160h" help:"how long the certificate of a node counts; it is renewed after two thirds of that, so a node may be away for a third of it at least"`
+	NewKey          bool          `name:"new-key" help:"go on with another signing key although the one that signs is lost: one that is left in the state directory, or else a new one. Nodes that have joined learn it at the join door, the others need hands"`
 	NewCA           bool          `name:"new-ca" help:"make a new CA although the unit's is lost, or take over another; every node has to join again"`
 
 	Passwords map[string]string `name:"passwords" secret:"true" help:"passwords at the embedded broker by user name: cloud/NAME and operator/NAME need one (the cloud side submits on inbox/config), node/ID may have one; better given in the file, or as TANDEM_PASSWORDS, than on the command line"`

@@ -8,24 +8,136 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/seal"
 )
 
-// signingKey reads the unit's Ed25519 key, PKCS #8 in PEM, and makes it at the first start. Nodes pin
-// its public half: without it no document of this unit is believed any more.
+// The files of the unit's Ed25519 keys in the state directory, PKCS #8 in PEM, mode 0600: that of the
+// first key, and those that rotations have made, which are named by their ID. Which one signs is in the
+// journal.
+const (
+	firstKeyFile = "unit-key.pem"
+	keyFiles     = "unit-key-*.pem"
+)
+
+func keyFile(kid string) string { return "unit-key-" + kid + ".pem" }
+
+// keyring is the private halves of the unit's signing keys.
+type keyring struct {
+	dir   string
+	steps durable.Steps // fault seam; nil in production
+	first *seal.Signer  // of the first key; nil: it is gone
+
+	mu   sync.Mutex
+	keys map[string]*seal.Signer // by ID
+	path map[string]string       // by ID
+}
+
+// openKeyring reads the keys, and makes the first one at the first start.
 //
-// A key that is missing beside a journal is not made anew in silence: it was lost, and every node
-// would refuse what a new one signs.
-func signingKey(path, journal string) (ed25519.PrivateKey, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(journal); err == nil {
-			return nil, fmt.Errorf("signing key: %s is gone but the journal %s is there; restore the key from a backup. Nodes refuse documents signed with any other key until their pinned key is removed by hand", path, journal)
-		}
-		return makeKey(path)
+// One that is missing beside a journal is not made anew in silence: it was lost, or retired, and every
+// node would refuse what a new one signs.
+func openKeyring(dir, journal string, steps durable.Steps) (*keyring, error) {
+	r := &keyring{dir: dir, steps: steps, keys: map[string]*seal.Signer{}, path: map[string]string{}}
+	path := filepath.Join(dir, firstKeyFile)
+	left, lerr := filepath.Glob(filepath.Join(dir, "."+keyFiles+".tmp*"))
+	paths, err := filepath.Glob(filepath.Join(dir, keyFiles))
+	if err = errors.Join(lerr, err, durable.Clean(path)); err != nil {
+		return nil, fmt.Errorf("signing keys: %w", err)
 	}
+	for _, tmp := range left { // a crash in Make
+		name, _, _ := strings.Cut(filepath.Base(tmp)[1:], ".tmp")
+		if err := durable.Clean(filepath.Join(dir, name)); err != nil {
+			return nil, fmt.Errorf("signing keys: %w", err)
+		}
+	}
+	for _, path := range paths {
+		key, err := readKey(path)
+		if err != nil {
+			return nil, err
+		}
+		s := r.add(key, path)
+		if want := keyFile(s.Key().ID); filepath.Base(path) != want {
+			return nil, fmt.Errorf("signing key: %s holds another key than its name says; it belongs into %s", path, want)
+		}
+	}
+	key, err := readKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, jerr := os.Stat(journal); jerr == nil || len(paths) > 0 {
+			return r, nil
+		}
+		if key, err = makeKey(); err == nil {
+			err = writeKey(path, key, nil)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.first = r.add(key, path)
+	return r, nil
+}
+
+func (r *keyring) add(key ed25519.PrivateKey, path string) *seal.Signer {
+	s := seal.NewSigner(key)
+	r.keys[s.Key().ID], r.path[s.Key().ID] = s, path
+	return s
+}
+
+// Signer returns the signer of a key, nil if its file is not there.
+func (r *keyring) Signer(kid string) *seal.Signer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.keys[kid]
+}
+
+// IDs names the keys, in order.
+func (r *keyring) IDs() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.keys))
+}
+
+// Make makes a key, durably.
+func (r *keyring) Make() (*seal.Signer, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key, err := makeKey()
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(r.dir, keyFile(seal.KeyID(key.Public().(ed25519.PublicKey))))
+	if err := writeKey(path, key, r.steps); err != nil {
+		return nil, err
+	}
+	return r.add(key, path), nil
+}
+
+// Forget removes a key's file for good.
+func (r *keyring) Forget(kid string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	path, ok := r.path[kid]
+	if !ok {
+		return nil
+	}
+	if err := durable.Remove(path); err != nil {
+		return fmt.Errorf("signing key: %w", err)
+	}
+	delete(r.keys, kid)
+	delete(r.path, kid)
+	return nil
+}
+
+// readKey reads one key; the error is fs.ErrNotExist if there is no such file.
+func readKey(path string) (ed25519.PrivateKey, error) {
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("signing key: %w", err)
 	}
@@ -47,17 +159,21 @@ func signingKey(path, journal string) (ed25519.PrivateKey, error) {
 	return ed, nil
 }
 
-func makeKey(path string) (ed25519.PrivateKey, error) {
+func makeKey() (ed25519.PrivateKey, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("signing key: %w", err)
 	}
+	return key, nil
+}
+
+func writeKey(path string, key ed25519.PrivateKey, steps durable.Steps) error {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, fmt.Errorf("signing key: %w", err)
+		return fmt.Errorf("signing key: %w", err)
 	}
-	if err := durable.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600, nil); err != nil {
-		return nil, fmt.Errorf("signing key: %w", err)
+	if err := durable.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600, steps); err != nil {
+		return fmt.Errorf("signing key: %w", err)
 	}
-	return key, nil
+	return nil
 }

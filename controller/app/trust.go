@@ -95,7 +95,7 @@ func (a *App) openTrust(deps Deps, undo *[]func() error) error {
 		return errors.New("--join-listen: nodes that join need a broker that they reach over TLS: --listen-tls, or a tls:// URL as --broker")
 	}
 	a.trust.door, err = join.New(join.Config{Unit: a.cfg.Unit, CA: a.trust.ca, Core: a.core, Hosts: hosts, Brokers: []jointoken.Broker{broker},
-		Keys: a.core.Keys, Life: authority.Life, Log: deps.Log})
+		Life: authority.Life, Log: deps.Log})
 	if err == nil {
 		authority.URL = "https://" + reached(hosts[0], a.trust.doorstep)
 	}

@@ -32,6 +32,7 @@ func (a *API) table() []route {
 		{"GET /v1/events", tokens.View, a.events},
 		{"GET /v1/journal/verify", tokens.View, a.verify},
 		{"GET /v1/unit/status", tokens.View, a.unitStatus},
+		{"GET /v1/keys", tokens.View, a.keys},
 
 		{"POST /v1/config", tokens.Operate, a.submit},
 		{"POST /v1/config/confirm", tokens.Operate, a.confirm},
@@ -42,6 +43,8 @@ func (a *API) table() []route {
 		{"POST /v1/nodes/{node}/revoke", tokens.Admin, a.revoke},
 		{"POST /v1/identities/certify", tokens.Admin, a.certify},
 		{"POST /v1/identities/revoke", tokens.Admin, a.disown},
+		{"POST /v1/keys/rotate", tokens.Admin, a.rotateKey},
+		{"POST /v1/keys/retire", tokens.Admin, a.retireKey},
 		{"GET /v1/journal/export", tokens.Admin, a.export},
 		{"GET /v1/journal/backup", tokens.Admin, a.backup},
 		{"GET /v1/tokens", tokens.Admin, a.listTokens},

@@ -20,12 +20,13 @@ var roles = map[tokens.Role][]string{
 	"": {"GET /healthz", "GET /readyz", "GET /", "GET /dashboard.css", "GET /dashboard.js"},
 	tokens.View: {
 		"GET /v1/config", "GET /v1/config/status", "GET /v1/config/history", "GET /v1/config/resolved", "GET /v1/config/explain",
-		"GET /v1/nodes", "GET /v1/nodes/{node}", "GET /v1/events", "GET /v1/journal/verify", "GET /v1/unit/status",
+		"GET /v1/nodes", "GET /v1/nodes/{node}", "GET /v1/events", "GET /v1/journal/verify", "GET /v1/unit/status", "GET /v1/keys",
 	},
 	tokens.Operate: {"POST /v1/config", "POST /v1/config/confirm", "POST /v1/config/restore", "POST /v1/config/rollback"},
 	tokens.Admin: {
 		"POST /v1/nodes/{node}/enroll", "POST /v1/nodes/{node}/revoke", "POST /v1/identities/certify", "POST /v1/identities/revoke",
 		"GET /v1/journal/export", "GET /v1/journal/backup", "GET /v1/tokens", "POST /v1/tokens", "POST /v1/tokens/{token}/revoke",
+		"POST /v1/keys/rotate", "POST /v1/keys/retire",
 	},
 }
 

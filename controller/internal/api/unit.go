@@ -46,6 +46,12 @@ type Unit interface {
 	// Remark writes a note into the journal and returns when it is durable.
 	Remark(ctx context.Context, r view.Remark, who string) error
 
+	// SigningKeys shows the unit's signing keys. RotateKey announces a new one, or has the announced
+	// one sign; RetireKey takes one off the list. Force goes on although nodes would be left behind.
+	SigningKeys(ctx context.Context) (view.Keys, error)
+	RotateKey(ctx context.Context, force bool, who string) (view.Keys, error)
+	RetireKey(ctx context.Context, kid string, force bool, who string) (view.Keys, error)
+
 	// Entries returns journal entries in order; Changed is closed at the next append, for
 	// callers that follow.
 	Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, error)

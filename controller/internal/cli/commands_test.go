@@ -159,6 +159,12 @@ func TestCommands(t *testing.T) {
 		{"token-revoke-journal-broken", "token revoke operate", func(s *apitest.State) {
 			s.Fail = map[string]error{"Remark": wire.New(wire.CodeStorage, "", "the disk is full")}
 		}},
+		{"key-show", "key show", nil},
+		{"key-rotate-too-early", "key rotate", nil},
+		{"key-rotate-force", "key rotate --force", nil},
+		{"key-retire", "key retire 9f2c5a7d11e04b36", nil},
+		{"key-retire-signing", "key retire 34750f98bd59fcfc", nil},
+		{"key-retire-unknown", "key retire nokey", nil},
 		{"events", "events --limit 3", nil},
 		{"events-filtered", "events --node node-4 --type live", nil},
 		{"events-after", "events --after 9 --limit 2", nil},

@@ -107,6 +107,8 @@ func (c *Core) refuseEvent(ev fleet.Event) {
 		ticket = ev.Ticket
 	case fleet.Enrolment:
 		ticket = ev.Ticket
+	case fleet.KeyOrder:
+		ticket = ev.Ticket
 	default:
 		return // a message: the node is asked for it when the journal is back
 	}

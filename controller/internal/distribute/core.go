@@ -40,10 +40,13 @@ type Config struct {
 	Open    func() (*journal.Journal, error)
 	Copy    string        // path of the readable copy of the unit configuration
 	Steps   durable.Steps // fault seam of the readable copy; nil in production
-	Signer  *seal.Signer
-	Now     func() time.Time // nil: time.Now
-	Log     *zap.Logger
-	Fleet   fleet.Options // Unit and Epoch are filled in
+	Signer  *seal.Signer  // of the unit's first key; nil: that was retired, or lost
+	Keyring Keyring       // of all keys; nil: there is only Signer
+	NewKey  bool          // if the key that signs is lost, go on with another
+
+	Now   func() time.Time // nil: time.Now
+	Log   *zap.Logger
+	Fleet fleet.Options // Unit and Epoch are filled in
 
 	Beacon          time.Duration // how often the beacon is sent again; 1 min
 	Jitter          time.Duration // nodes spread repeated reports over this; 0: they do not
@@ -117,6 +120,10 @@ type Core struct {
 
 	inbox inbox
 
+	keys     atomic.Pointer[keyset] // changed by the loop, read by all
+	rotating sync.Mutex             // one change of the keys at a time
+	lost     bool                   // the key that signed is: New replaces it
+
 	admitted  admissions
 	authority *Authority // set before Run; nil: none
 
@@ -141,7 +148,14 @@ func New(cfg Config) (*Core, error) {
 	if err := c.load(); err != nil {
 		return nil, err
 	}
+	lost := c.lost
+	c.lost = false
 	c.outbox = newOutbox(c)
+	if lost {
+		if err := c.replaceKey(c.signer()); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
 	return c, nil
 }
 
@@ -317,6 +331,8 @@ func (c *Core) run(e fleet.Effect) {
 		c.writeCopy(e.Document)
 	case fleet.Answer:
 		c.answer(e)
+	case fleet.KeysChanged:
+		c.keysChanged()
 	case fleet.Admission:
 		c.admitted.set(e)
 		if e.Cut != "" && c.cfg.Cut != nil {
@@ -360,5 +376,6 @@ var errStopped = wire.New(wire.CodeUnavailable, "", "the controller is stopping"
 // historyTypes are what became of the unit configuration.
 var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused, record.Confirm, record.RolledBack, record.State}
 
-// keptTypes are the records that compaction leaves: that history, and who belonged to the unit.
-var keptTypes = append(slices.Clone(historyTypes), record.Enrol, record.Joined, record.Revoked)
+// keptTypes are the records that compaction leaves: that history, who belonged to the unit, and which
+// keys signed.
+var keptTypes = append(slices.Clone(historyTypes), record.Enrol, record.Joined, record.Revoked, record.Keys)

@@ -81,9 +81,6 @@ func (c *Core) Claimable(subject string) error {
 	return nil
 }
 
-// Keys are the keys that sign what the controller says.
-func (c *Core) Keys() []wire.Key { return []wire.Key{c.cfg.Signer.Key()} }
-
 // KnownCA is the fingerprint of the CA that the unit's nodes trust; "" while none has joined.
 // It is for the time before Run.
 func (c *Core) KnownCA() string { return c.fleet.CA() }

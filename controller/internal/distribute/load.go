@@ -25,6 +25,9 @@ func (c *Core) load() error {
 	}
 	f, checkpoint, err := replay(j, c.options(j))
 	if err == nil {
+		err = c.loadKeys(f)
+	}
+	if err == nil {
 		c.fleet, c.checkpoint = f, checkpoint
 		c.admitted.reset(f.Admissions())
 		c.journal.Store(j)

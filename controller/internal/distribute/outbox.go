@@ -341,7 +341,7 @@ func (o *outbox) sendDocs(ctx context.Context, docs []document) error {
 		envelopes, topics = append(envelopes, e), append(topics, d.topic)
 		preimages = append(preimages, seal.DesiredPreimage(&e))
 	}
-	sigs := o.c.cfg.Signer.SignAll(preimages)
+	sigs := o.c.signer().SignAll(preimages)
 	for i := range envelopes {
 		e := &envelopes[i]
 		e.Sig = sigs[i]
@@ -376,7 +376,7 @@ func (o *outbox) sendRequests(ctx context.Context, a *fleet.Ask, nodes []string)
 		}
 		requests[i], preimages[i] = r, seal.RequestPreimage(&r)
 	}
-	sigs := o.c.cfg.Signer.SignAll(preimages)
+	sigs := o.c.signer().SignAll(preimages)
 	for i := range requests {
 		r := &requests[i]
 		r.Sig = sigs[i]
@@ -402,11 +402,12 @@ func (o *outbox) beacon(up bool) link.Publication {
 	o.mu.Lock()
 	epoch := o.epoch
 	o.mu.Unlock()
+	keys := o.c.keys.Load()
 	b := wire.Beacon{
 		V: wire.Version, Unit: o.c.cfg.Unit, Epoch: epoch, Up: up, Time: o.c.cfg.Now().UTC(),
-		Keys: []wire.Key{o.c.cfg.Signer.Key()}, Jitter: unitconfig.FormatDuration(o.c.cfg.Jitter),
+		Keys: keys.list, KeysRev: keys.rev, Jitter: unitconfig.FormatDuration(o.c.cfg.Jitter),
 	}
-	b.Sig = o.c.cfg.Signer.Sign(seal.BeaconPreimage(&b))
+	b.Sig = keys.signer.Sign(seal.BeaconPreimage(&b))
 	return link.Publication{Topic: topic.ForController(b.Unit), Payload: wire.Encode(&b), Retain: true}
 }
 

@@ -110,7 +110,7 @@ func (o *outbox) found(node string, kind wire.Kind, payload []byte) {
 	s := o.slots[slotKey{node, kind}]
 	switch {
 	case s != nil && s.doc != nil:
-		s.same = err == nil && s.doc.Same(d)
+		s.same = err == nil && s.doc.Same(d) && o.sealed(d)
 	case err == nil && d.Mode == wire.ModeTry:
 		// A trial that was withdrawn, perhaps just before a crash: nobody is to begin it now.
 		if s == nil {

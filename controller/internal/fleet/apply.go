@@ -113,6 +113,8 @@ func targets(r *record.Record, data any) error {
 		}
 	case withdrawnData:
 		nodes = d.Nodes
+	case keysData:
+		return d.Keys.check()
 	default:
 		return nil
 	}
@@ -150,6 +152,8 @@ func decode(r *record.Record) (any, error) {
 	case record.Enrol, record.Joined, record.Renewed, record.Revoked, record.JoinRefused:
 		d, _, err := enrol.Parse(r.Type.String(), r.Data)
 		return d, err
+	case record.Keys:
+		return parse[keysData](r.Data)
 	}
 	return nil, nil
 }
@@ -177,6 +181,8 @@ func (f *Fleet) apply(r *record.Record, data any) {
 			n.spoke = n.spoke && d.Online
 			f.review(n, r.At)
 		}
+	case keysData:
+		f.keys = d.Keys
 	case enrol.Data:
 		f.enrolled.Apply(r.At, r.Who, d)
 	case Verdict:

@@ -17,6 +17,7 @@ type snapshot struct {
 	Docs     []*Doc         `json:"docs"`
 	Nodes    []*nodeSnap    `json:"nodes"`
 	Enrolled jsontext.Value `json:"enrolled,omitzero"` // of package enrol
+	Keys     Keys           `json:"keys,omitzero"`
 }
 
 type nodeSnap struct {
@@ -26,7 +27,7 @@ type nodeSnap struct {
 
 // Checkpoint returns the state as of Seq, so that Replay may begin there.
 func (f *Fleet) Checkpoint() []byte {
-	snap := snapshot{Seq: f.seq, Config: f.config, Enrolled: f.enrolled.Checkpoint()}
+	snap := snapshot{Seq: f.seq, Config: f.config, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys}
 	index := map[*Doc]int{}
 	for _, n := range f.sorted() {
 		ns := &nodeSnap{Node: *n}
@@ -67,7 +68,12 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 	if err := json.Unmarshal(data, &snap); err != nil {
 		return nil, fmt.Errorf("fleet checkpoint: %w", err)
 	}
-	f.seq, f.config = snap.Seq, snap.Config
+	f.seq, f.config, f.keys = snap.Seq, snap.Config, snap.Keys
+	if len(f.keys.List) > 0 {
+		if err := f.keys.check(); err != nil {
+			return nil, fmt.Errorf("fleet checkpoint: %w", err)
+		}
+	}
 	if len(snap.Enrolled) > 0 {
 		enrolled, err := enrol.Restored(snap.Enrolled)
 		if err != nil {

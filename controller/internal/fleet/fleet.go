@@ -59,6 +59,7 @@ type Fleet struct {
 	trying   *unitconfig.Resolver // of the configuration on trial
 
 	enrolled *enrol.State // who belongs to the unit
+	keys     Keys         // that sign what the controller says
 
 	pending *pending // the submission that the nodes are judging
 	waiting []Submit // those behind it
@@ -279,6 +280,8 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.restore(ev)
 	case Enrolment:
 		s.enrolment(ev)
+	case KeyOrder:
+		s.keyOrder(ev)
 	case Remark:
 		s.remark(ev)
 	default:

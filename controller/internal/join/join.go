@@ -9,6 +9,7 @@
 package join
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,12 @@ import (
 // called by many goroutines.
 type Core interface {
 	Enrolment(ctx context.Context, ev enrol.Event) error
+	// Certified reports whether a certificate that TLS has verified still counts; nil: it does.
+	Certified(subject, serial string) error
+	// Keys are the keys that sign what the controller says, the oldest first, and the number of their list.
+	Keys() (list []wire.Key, rev uint64)
+	// Floor is what a node that joins now has to take for old.
+	Floor(ctx context.Context, node string) (jointoken.Floor, error)
 }
 
 // Config is what a Door needs. Zero limits mean their default.
@@ -44,7 +51,6 @@ type Config struct {
 	Core    Core
 	Hosts   []string           // under which the door is reached, for its certificate
 	Brokers []jointoken.Broker // where nodes find their broker
-	Keys    func() []wire.Key  // that sign what the controller says
 	Life    time.Duration      // of certificates; ca.NodeLife
 	Log     *zap.Logger        // nil: silent
 
@@ -53,7 +59,7 @@ type Config struct {
 	MaxPerAddress int           // at once from one address; 16
 }
 
-// Door answers join and renew requests.
+// Door answers those who join, renew, or ask for the keys.
 type Door struct {
 	cfg    Config
 	log    *zap.Logger
@@ -86,8 +92,9 @@ func New(cfg Config) (*Door, error) {
 		return nil, fmt.Errorf("join door: %w", err)
 	}
 	d := &Door{cfg: cfg, log: cfg.Log, server: s, mux: http.NewServeMux()}
-	d.mux.HandleFunc("POST "+jointoken.JoinPath, d.guarded(d.join))
-	d.mux.HandleFunc("POST "+jointoken.RenewPath, d.guarded(d.renew))
+	d.mux.HandleFunc("POST "+jointoken.JoinPath, d.guarded(encoded(d.join)))
+	d.mux.HandleFunc("POST "+jointoken.RenewPath, d.guarded(encoded(d.renew)))
+	d.mux.HandleFunc("POST "+jointoken.KeysPath, d.guarded(encoded(d.keys)))
 	return d, nil
 }
 
@@ -97,8 +104,21 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.ServeHT
 // errBusy is what a caller hears who has tried too often.
 var errBusy = wire.New(wire.CodeUnavailable, "", "too many attempts; try again later")
 
+// answerer makes the body of an answer.
+type answerer func(r *http.Request, body []byte, from string) ([]byte, error)
+
+func encoded[M jointoken.Admission | jointoken.KeyList](answer func(r *http.Request, body []byte, from string) (*M, error)) answerer {
+	return func(r *http.Request, body []byte, from string) ([]byte, error) {
+		m, err := answer(r, body, from)
+		if err != nil {
+			return nil, err
+		}
+		return jointoken.Encode(m)
+	}
+}
+
 // guarded bounds attempts, reads the body, and answers.
-func (d *Door) guarded(answer func(r *http.Request, body []byte, from string) (*jointoken.Admission, error)) http.HandlerFunc {
+func (d *Door) guarded(answer answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil {
@@ -115,7 +135,7 @@ func (d *Door) guarded(answer func(r *http.Request, body []byte, from string) (*
 			d.write(w, http.StatusTooManyRequests, refusal(errBusy))
 			return
 		}
-		a, err := d.read(w, r, from.String(), answer)
+		body, err := d.read(w, r, from.String(), answer)
 		if err != nil {
 			d.refuse(w, r, err)
 			return
@@ -123,16 +143,11 @@ func (d *Door) guarded(answer func(r *http.Request, body []byte, from string) (*
 		d.mu.Lock()
 		d.limiter.Return(from)
 		d.mu.Unlock()
-		body, err := jointoken.Encode(a)
-		if err != nil {
-			d.refuse(w, r, err)
-			return
-		}
 		d.write(w, http.StatusOK, body)
 	}
 }
 
-func (d *Door) read(w http.ResponseWriter, r *http.Request, from string, answer func(*http.Request, []byte, string) (*jointoken.Admission, error)) (*jointoken.Admission, error) {
+func (d *Door) read(w http.ResponseWriter, r *http.Request, from string, answer answerer) ([]byte, error) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return nil, wire.New(wire.CodeNotSupported, "", "the body has to be application/json")
 	}
@@ -156,10 +171,14 @@ func (d *Door) join(r *http.Request, body []byte, from string) (*jointoken.Admis
 	if err != nil {
 		return nil, err
 	}
-	return d.certify(r.Context(), "node/"+req.Node, req.CSR, func(key, serial string, until time.Time) enrol.Event {
+	a, err := d.certify(r.Context(), "node/"+req.Node, req.CSR, func(key, serial string, until time.Time) enrol.Event {
 		return enrol.Join{Subject: "node/" + req.Node, Hash: secret.Hash(), Key: key, Serial: serial, Expires: until,
 			CA: d.cfg.CA.Fingerprint().String(), From: from}
 	})
+	if err == nil {
+		a.Floor, err = d.cfg.Core.Floor(r.Context(), req.Node) // after the join is durable: a repetition brings it, too
+	}
+	return a, err
 }
 
 // renew trades a certificate for the next one.
@@ -176,6 +195,23 @@ func (d *Door) renew(r *http.Request, body []byte, from string) (*jointoken.Admi
 		return enrol.Renew{Subject: peer.Subject, Serial: peer.Serial, Key: key, Next: serial, Expires: until,
 			CA: d.cfg.CA.Fingerprint().String(), From: from}
 	})
+}
+
+// keys tells a node that missed a change of the keys which ones sign now: of all that it hears, only
+// this connection is vouched for without them.
+func (d *Door) keys(r *http.Request, body []byte, _ string) (*jointoken.KeyList, error) {
+	peer, err := d.cfg.CA.PeerOf(r.TLS)
+	if err != nil {
+		return nil, wire.New(wire.CodeNotAllowed, "", "the keys are told on a connection that shows a certificate")
+	}
+	if err := d.cfg.Core.Certified(peer.Subject, peer.Serial); err != nil {
+		return nil, err
+	}
+	if string(bytes.TrimSpace(body)) != "{}" {
+		return nil, wire.New(wire.CodeMalformed, "", "an empty object is expected")
+	}
+	list, rev := d.cfg.Core.Keys()
+	return &jointoken.KeyList{Unit: d.cfg.Unit, UnitKeys: list, KeysRev: rev}, nil
 }
 
 // certify checks the request, has the core decide, and only then signs. If we crash before the
@@ -202,8 +238,9 @@ func (d *Door) certify(ctx context.Context, subject string, csr []byte, event fu
 	if err != nil {
 		return nil, err
 	}
+	list, rev := d.cfg.Core.Keys()
 	return &jointoken.Admission{Unit: d.cfg.Unit, Node: name, Certificate: der, CA: d.cfg.CA.Certificate(),
-		UnitKeys: d.cfg.Keys(), Brokers: d.cfg.Brokers}, nil
+		UnitKeys: list, KeysRev: rev, Brokers: d.cfg.Brokers}, nil
 }
 
 // statuses maps refusals to HTTP; what is not listed is 500.

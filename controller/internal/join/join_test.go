@@ -60,6 +60,23 @@ func (c *core) Enrolment(_ context.Context, ev enrol.Event) error {
 	return nil
 }
 
+func (c *core) Certified(subject, serial string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.state.Counts(subject, serial); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (c *core) Keys() ([]wire.Key, uint64) {
+	return []wire.Key{{ID: "k1", Ed25519: make([]byte, 32)}}, 7
+}
+
+func (c *core) Floor(_ context.Context, node string) (jointoken.Floor, error) {
+	return jointoken.Floor{Epoch: 3, Rev: 9, Kinds: map[wire.Kind]wire.Stamp{"config": {Epoch: 3, Rev: uint64(len(node))}}}, nil
+}
+
 func (c *core) clock() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,8 +107,7 @@ func newRig(t *testing.T, tune func(*Config)) *rig {
 	}
 	zc, logs := observer.New(zap.DebugLevel)
 	r.logs = logs
-	cfg := Config{Unit: "u1", CA: r.ca, Core: r.core, Log: zap.New(zc), Brokers: []jointoken.Broker{{URL: "tls://127.0.0.1:8883", Name: jointoken.ServerName}},
-		Keys: func() []wire.Key { return []wire.Key{{ID: "k1", Ed25519: make([]byte, 32)}} }}
+	cfg := Config{Unit: "u1", CA: r.ca, Core: r.core, Log: zap.New(zc), Brokers: []jointoken.Broker{{URL: "tls://127.0.0.1:8883", Name: jointoken.ServerName}}}
 	if tune != nil {
 		tune(&cfg)
 	}

@@ -15,7 +15,7 @@ const (
 	Event      = record.Event
 	Trouble    = record.Trouble
 	Note       = record.Note
-	typeEnd    = record.JoinRefused + 1
+	typeEnd    = record.Keys + 1
 )
 
 var (

@@ -37,6 +37,7 @@ const (
 	Renewed                     // and the next one
 	Revoked                     // nothing of it counts any more
 	JoinRefused                 // somebody was not let in, and why
+	Keys                        // the unit's signing keys changed
 	typeEnd
 )
 
@@ -46,6 +47,7 @@ var typeNames = [typeEnd]string{
 	Event: "event", Request: "request", Reply: "reply", Confirm: "confirm",
 	RolledBack: "rolledback", State: "state", Trouble: "trouble", Note: "note",
 	Enrol: "enrol", Joined: "joined", Renewed: "renewed", Revoked: "revoked", JoinRefused: "join-refused",
+	Keys: "keys",
 }
 
 // String returns the type's name, as in exports and filters.

@@ -1,0 +1,38 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// The routes about signing keys: what they take, and what they answer.
+func TestSigningKeys(t *testing.T) {
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"GET", "/v1/keys", "", 200, `"state":"announced"`},
+		{"GET", "/v1/keys?rev=1", "", 400, `invalid-argument`},
+		{"POST", "/v1/keys/rotate", "", 409, `wrong-state`},
+		{"POST", "/v1/keys/rotate", `{}`, 409, `node-3`},
+		{"POST", "/v1/keys/rotate", `{"force":true}`, 200, `"state":"leaving"`},
+		{"POST", "/v1/keys/rotate", `{"force":1}`, 400, `/force`},
+		{"POST", "/v1/keys/rotate", `{"all":true}`, 400, `unknown-field`},
+		{"POST", "/v1/keys/rotate", `[]`, 400, `bad-value`},
+		{"POST", "/v1/keys/rotate?force=1", ``, 400, `invalid-argument`},
+		{"POST", "/v1/keys/retire", ``, 400, `malformed`},
+		{"POST", "/v1/keys/retire", `{}`, 400, `/kid`},
+		{"POST", "/v1/keys/retire", `{"kid":"a/b"}`, 400, `/kid`},
+		{"POST", "/v1/keys/retire", `{"kid":"nokey"}`, 404, `not-found`},
+		{"POST", "/v1/keys/retire", `{"kid":"34750f98bd59fcfc"}`, 409, `wrong-state`},
+		{"POST", "/v1/keys/retire", `{"kid":"9f2c5a7d11e04b36","force":true}`, 200, `"keys":[{`},
+		{"GET", "/v1/keys/retire", "", 405, `POST`},
+	} {
+		_, h := sample()
+		w := call(h, c.method, c.path, c.body)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s %s %s: %d %s, want %d with %s", c.method, c.path, c.body, w.Code, w.Body, c.status, c.want)
+		}
+	}
+}
