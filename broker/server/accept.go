@@ -7,12 +7,10 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime/debug"
 	"time"
 
 	mqtt "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
-	"go.uber.org/zap"
 )
 
 // The accept loop waits this long after an error, doubling from the first to the last.
@@ -78,75 +76,6 @@ func (s *Server) admit(nc net.Conn) {
 		s.emitThrough(&s.full, Event{Kind: Refused, Remote: c.remote, Detail: explain(err)})
 	}
 	c.hangUp()
-}
-
-// serve owns a connection from its first byte until nothing of it is left.
-func (s *Server) serve(c *conn) {
-	defer s.wg.Done()
-	err := s.establish(c)
-	c.hangUp()
-	s.mu.Lock()
-	delete(s.conns, c)
-	s.mu.Unlock()
-	if c.sess == nil {
-		s.refused("", c, err)
-		return
-	}
-	s.forget(c.sess)
-	s.ended(c.sess, err)
-	s.sessions.release(c.sess)
-}
-
-// establish runs mochi on the connection and turns a panic into an error.
-func (s *Server) establish(c *conn) (err error) {
-	defer func() {
-		r := recover()
-		if r == nil {
-			return
-		}
-		err = fmt.Errorf("%w: %s", errPanic, panicDetail(r))
-		s.log.Error("broker: a connection's goroutine panicked", zap.String("panic", panicDetail(r)), zap.ByteString("stack", debug.Stack()))
-		ev := Event{Kind: Panicked, Remote: c.remote, Detail: err.Error()}
-		if c.sess != nil {
-			ev.ClientID = c.sess.id
-			s.mend(c.sess)
-		}
-		s.emit(ev)
-	}()
-	return s.mq.EstablishConnection("tandem", c)
-}
-
-// forget takes a client and its subscriptions away where mochi has not: after a panic, or a
-// CONNACK that could not be written.
-func (s *Server) forget(sess *session) {
-	cl := sess.client
-	if now, ok := s.mq.Clients.Get(cl.ID); !ok || now != cl {
-		return
-	}
-	cl.ClearInflights()
-	s.mq.UnsubscribeClient(cl)
-	s.mq.Clients.Delete(cl.ID)
-}
-
-// mend does what mochi leaves undone when it panics in a client's goroutine: it lets locks go
-// and says the client's last will.
-func (s *Server) mend(sess *session) {
-	if sess.scanning {
-		sess.scanning = false
-		s.retain.RUnlock()
-	}
-	if sess.retaining {
-		sess.retaining = false
-		s.retain.Unlock()
-	}
-	s.forget(sess)
-	will := sess.client.Properties.Will
-	if h := (&hook{Server: s}); will.Flag == 0 || !h.admitWill(sess, &will) {
-		return
-	}
-	if err := s.mq.Publish(will.TopicName, will.Payload, will.Retain, will.Qos); err != nil {
-		s.log.Warn("broker: last will", zap.String("client", sess.id), zap.Error(err))
-	}
 }
 
 // refused tells of a connection that never became a session.

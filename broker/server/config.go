@@ -81,7 +81,8 @@ type Limits struct {
 	PendingPerClient int
 
 	// PendingBytes is how much may wait for a client that reads slower than it is written to;
-	// beyond it the client is cut. Default 4 MiB, 16 of the largest packets.
+	// beyond it the client is cut. What one SUBSCRIBE finds retained beyond it is dropped and
+	// reported. Default 4 MiB, 16 of the largest packets.
 	PendingBytes int
 
 	// Inflight is how many QoS 1 messages a client may leave unacknowledged; the next is dropped

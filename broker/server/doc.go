@@ -12,7 +12,7 @@
 // unless another file is named):
 //
 //	pitfall                                          defence                                        test
-//	retained messages vanish after 24 h              expiry 0, and no expiry loop at all            TestRetainedOutliveADay
+//	retained messages vanish after 24 h              a store of our own, which forgets nothing      TestRetainedOutliveADay
 //	a stalled subscriber freezes every publisher     conn.Write never waits; stalled clients cut    TestStalledSubscriberDelaysNobody
 //	wildcard collectors lose messages silently       Intake in OnPublish                            TestIntakeLosesNothing
 //	drops for unacknowledged messages show nowhere   the log line is heard (droplog.go)             TestDropsAreTold
@@ -34,6 +34,9 @@
 //	payloads given to Publish are shared             Publish's contract; nothing changes them       TestInlinePayload
 //	persistent sessions replay out of order          every session ends with its connection         TestSessionsEndWithTheConnection
 //	a client called "inline" takes the broker's own  refused                                        TestOwnClientIDIsRefused
-//	SUBSCRIBE refused for another message's packet ID its ID is set aside while mochi works        TestPacketIDsAreTwoWorlds
-//	retain marks are read unguarded                  Server.retain                                  TestRetainWhileSubscribing (-race)
+//	SUBSCRIBE refused for another message's packet ID answered here (subscribe.go)                  TestPacketIDsAreTwoWorlds
+//	retain marks are read unguarded                  mochi retains nothing (retained.go)            TestRetainWhileSubscribing (-race)
+//	a retained message takes 1.5 KiB besides itself  mochi retains nothing (retained.go)            TestRetainedIsSmall
+//	news for a session that is gone reaches the next who has not subscribed reads nothing           TestNewsComesAfterWhatIsRetained
+//	an idle client's goroutine keeps 16 KiB of stack it is not mochi's (attend.go)                  TestIdleClientIsShallow
 package server

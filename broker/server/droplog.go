@@ -12,6 +12,9 @@ type dropLog struct{ s *Server }
 
 const quotaLine = "client store quota reached" // mochi 2.7.9, Server.publishToClient
 
+// unacknowledged is why such a message is dropped.
+const unacknowledged = "too many messages were unacknowledged"
+
 func newDropLog(s *Server) *slog.Logger { return slog.New(dropLog{s}) }
 
 func (d dropLog) Enabled(_ context.Context, l slog.Level) bool { return l == slog.LevelWarn }
@@ -25,8 +28,7 @@ func (d dropLog) Handle(_ context.Context, r slog.Record) error {
 			return true
 		}
 		if c := d.s.sessions.get(a.Value.String()); c != nil {
-			d.s.emitThrough(&c.dropped, Event{Kind: Dropped, ClientID: c.id, Remote: c.conn.remote,
-				Detail: "too many messages were unacknowledged"})
+			d.s.dropped(c, "", unacknowledged)
 		}
 		return false
 	})

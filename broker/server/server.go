@@ -37,13 +37,10 @@ type Server struct {
 	mq       *mqtt.Server
 	events   *events
 	sessions registry
+	retained retained
 	intake   func(Message) error // set before Start
 	count    counters
 	full     throttle // of connections refused as they come
-
-	// retain keeps mochi's writing of retain marks and its unguarded reading of them apart; see
-	// hook.OnSubscribed. Nothing that waits for a client or calls back happens under it.
-	retain sync.RWMutex
 
 	stop    chan struct{}  // closed by Close
 	wg      sync.WaitGroup // accept loops, connections, flushers
@@ -57,7 +54,7 @@ type Server struct {
 }
 
 type counters struct {
-	deniedPublishes, deniedSubscribes, refused, stalled, taken, intakeFailures atomic.Int64
+	received, deniedPublishes, deniedSubscribes, refused, stalled, taken, intakeFailures atomic.Int64
 }
 
 // New makes a broker that does not serve yet, but can be published to.
@@ -203,6 +200,7 @@ func (s *Server) Publish(name string, payload []byte, retain bool) error {
 	case len(payload)+len(name)+16 > s.limits.MaxPacket:
 		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("%d bytes on %s do not fit a packet of %d", len(payload), name, s.limits.MaxPacket))
 	}
+	s.count.received.Add(1)
 	if err := s.mq.Publish(name, payload, retain, 1); err != nil {
 		return fmt.Errorf("publish on %s: %w", name, err)
 	}
@@ -211,8 +209,7 @@ func (s *Server) Publish(name string, payload []byte, retain bool) error {
 
 // Retained returns the payload that is retained on a topic. It must not be changed.
 func (s *Server) Retained(name string) ([]byte, bool) {
-	pk, ok := s.mq.Topics.Retained.Get(name)
-	return pk.Payload, ok
+	return s.retained.get(name)
 }
 
 // Disconnect cuts a client, if it is there, for a reason that its Disconnected event tells. Its
@@ -252,9 +249,9 @@ func (s *Server) Stats() Stats {
 	s.mu.Unlock()
 	i := s.mq.Info
 	return Stats{
-		Clients: s.sessions.len(), Connections: conns, Retained: s.mq.Topics.Retained.Len(),
+		Clients: s.sessions.len(), Connections: conns, Retained: s.retained.len(),
 		Subscriptions: int(atomic.LoadInt64(&i.Subscriptions)),
-		Received:      atomic.LoadInt64(&i.MessagesReceived), Sent: atomic.LoadInt64(&i.MessagesSent),
+		Received:      s.count.received.Load(), Sent: atomic.LoadInt64(&i.MessagesSent),
 		BytesReceived: atomic.LoadInt64(&i.BytesReceived), BytesSent: atomic.LoadInt64(&i.BytesSent),
 		Taken: s.count.taken.Load(), IntakeFailures: s.count.intakeFailures.Load(),
 		Dropped:         atomic.LoadInt64(&i.MessagesDropped) + atomic.LoadInt64(&i.InflightDropped),

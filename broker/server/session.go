@@ -29,15 +29,14 @@ type session struct {
 	done   chan struct{} // closed when nothing of the session is left in the broker
 
 	takenOver atomic.Bool // set before its connection is closed for a newer one
+	listens   atomic.Bool // set before its first subscription
 
 	denied, unsubscribed, dropped throttle
 
-	// Held locks, by the goroutine that reads this client's packets, over a few steps of mochi's.
-	retaining bool // retain is locked
-	scanning  bool // retain is read-locked
-
-	established bool   // CONNACK was sent; the same goroutine's
-	packetID    uint16 // of the SUBSCRIBE or UNSUBSCRIBE that is being answered; the same goroutine's
+	// Owned by the goroutine that reads this client's packets.
+	established bool      // CONNACK was sent
+	will        mqtt.Will // the last will; without Flag there is none
+	filters     []string  // that it has subscribed to
 
 	mu        sync.Mutex
 	why       string      // why the broker ends the session; empty: it was not the broker
