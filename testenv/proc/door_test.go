@@ -96,7 +96,7 @@ func TestTokens(t *testing.T) {
 	if err := os.WriteFile(document, Document("1.0.0", 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	has(t, tandem(eve.env(), "config", "apply", document), 1, "", "eve may view")
+	has(t, tandem(eve.env(), "config", "apply", document), 1, "", "the role view")
 	has(t, tandem(ann.env(), "config", "apply", document), 0, "accepted", "")
 	has(t, u.Tandem("config", "history"), 0, "token/ann", "")
 

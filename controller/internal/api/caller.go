@@ -89,7 +89,7 @@ func (c caller) may(need tokens.Role) error {
 	if c.bearer == nil || need == anybody || c.bearer.Role.May(need) {
 		return nil
 	}
-	return wire.New(wire.CodeNotAllowed, "", "the token "+c.bearer.Name+" may "+string(c.bearer.Role)+"; this needs one that may "+string(need))
+	return wire.New(wire.CodeNotAllowed, "", "the token "+c.bearer.Name+" has the role "+string(c.bearer.Role)+"; this needs the role "+string(need))
 }
 
 // plainName says whether a claimed name is fit for a journal and a terminal.

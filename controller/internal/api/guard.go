@@ -47,7 +47,7 @@ func (g *guard) failed(now time.Time, from netip.Addr, log *zap.Logger) (wait ti
 	}
 	g.mu.Unlock()
 	if tell {
-		log.Warn("refused: a token that does not count", zap.Stringer("newest from", from), zap.Int("since the last such line", count))
+		log.Warn("refused: a token that does not count", zap.Stringer("from", from), zap.Int("count", count))
 	}
 	return wait
 }

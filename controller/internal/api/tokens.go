@@ -65,7 +65,7 @@ func (a *API) createToken(w http.ResponseWriter, r *http.Request) error {
 	}
 	who, _ := whoAndVia(r)
 	t, secret, err := a.cfg.Tokens.Create(r.Context(), in.Name, tokens.Role(in.Role), life, who, func(t tokens.Token) error {
-		text := fmt.Sprintf("token %s was made: it may %s", t.Name, t.Role)
+		text := fmt.Sprintf("token %s was made, with the role %s", t.Name, t.Role)
 		if !t.Expires.IsZero() {
 			text += " until " + t.Expires.Format(time.RFC3339)
 		}

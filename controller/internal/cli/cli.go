@@ -18,6 +18,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -240,7 +243,25 @@ func (a *app) client() (*client.Client, error) {
 	if o.Token, err = a.credential(); err != nil {
 		return nil, err
 	}
+	if o.Token != "" && !a.json && inClear(o.URL) {
+		fmt.Fprintf(a.Err, "tandem: WARNING: the token goes to %s without TLS: whoever is on the network in between can read it\n", clean(o.URL))
+	}
 	return client.New(o)
+}
+
+// inClear reports whether what is sent to an address crosses a network as it is.
+func inClear(address string) bool {
+	return strings.HasPrefix(address, "http://") && !loopback(address)
+}
+
+// loopback reports whether an address is of this machine alone.
+func loopback(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // trust is who may vouch for the controller, nil for whom the system trusts.
@@ -261,6 +282,9 @@ func (a *app) trust() (*client.Trust, error) {
 		return t, nil
 	}
 	pem, err := readFile(text)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usage("%s: there is no file %.100q; a fingerprint begins with %s", from, text, wire.HashPrefix)
+	}
 	if err != nil {
 		return nil, unreadable(text, err)
 	}

@@ -89,6 +89,9 @@ func TestDoors(t *testing.T) {
 	} {
 		b.env = c.env
 		stdout, stderr, exit := b.run("", append([]string{"nodes"}, c.args...)...)
+		if strings.Contains(stderr, "WARNING") {
+			t.Errorf("%s: %s", c.name, stderr)
+		}
 		if exit != c.exit || (exit == 0) != strings.Contains(stdout, "node-1") {
 			t.Errorf("%s: status %d\n%s%s", c.name, exit, stdout, stderr)
 		}
@@ -115,6 +118,25 @@ func swapped(token string) string {
 		c = "B"
 	}
 	return token[:30] + c + token[31:]
+}
+
+// TestWarnsOfClearText: a token that crosses a network as it is.
+func TestWarnsOfClearText(t *testing.T) {
+	for address, want := range map[string]bool{"http://gateway:8885": true, "http://10.0.0.1": true, "http://[2001:db8::1]:1": true, "http://localhost:1": false,
+		"http://127.0.0.1:1": false, "http://[::1]:1": false, "https://gateway:8885": false} {
+		if got := inClear(address); got != want {
+			t.Errorf("%s: %v", address, got)
+		}
+	}
+	b := newBench(t, apitest.Sample())
+	b.env = map[string]string{"TANDEM_TOKEN": b.tokens[tokens.View]}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // nobody is asked
+	b.ctx = ctx
+	_, stderr, _ := b.run("", "--url", "http://192.0.2.1:1", "nodes")
+	if !strings.Contains(stderr, "WARNING: the token goes to http://192.0.2.1:1 without TLS") {
+		t.Errorf("%s", stderr)
+	}
 }
 
 func TestNobodyListens(t *testing.T) {

@@ -82,7 +82,7 @@ func (a *app) printGrant(g view.Grant) {
 	if !g.Expires.IsZero() {
 		until = "until " + a.clock(g.Expires)
 	}
-	a.print("%s may %s %s. This is shown once; whoever has it is %s:\n\n", clean(g.Name), clean(g.Role), until, clean(g.Name))
+	a.print("%s has the role %s %s. This is shown once; whoever has it is %s:\n\n", clean(g.Name), clean(g.Role), until, clean(g.Name))
 	if g.URL == "" {
 		a.print("  %s\n\nThis controller serves its unix socket only; to use the token, start it with --http ADDRESS.\n", clean(g.Secret))
 		return
@@ -91,7 +91,11 @@ func (a *app) printGrant(g view.Grant) {
 	if g.CA != "" {
 		a.print(" TANDEM_CA=%s", clean(g.CA))
 	}
-	a.print("\n\nWith that line in a shell anywhere, tandem works there. The dashboard is at %s/\n", clean(g.URL))
+	where := "anywhere"
+	if loopback(g.URL) {
+		where = "on this machine" // the door is not open to others
+	}
+	a.print("\n\nWith that line in a shell %s, tandem works there. The dashboard is at %s/\n", where, clean(g.URL))
 }
 
 func (a *app) listTokens() *cobra.Command {
