@@ -44,6 +44,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "trust" {
 		return trust(args[1:], stdout, fail)
 	}
+	if len(args) > 0 && args[0] == "launch" {
+		return launch(ctx, args[1:], stdout, stderr, fail)
+	}
+	if len(args) > 0 && args[0] == "slot" {
+		return slotCommand(ctx, args[1:], stdout, fail)
+	}
 	var cfg app.Config
 	rest, err := settings.Load("tandem-node", &cfg, args, os.LookupEnv, stdout)
 	if errors.Is(err, settings.ErrPrinted) {

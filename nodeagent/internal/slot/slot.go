@@ -44,6 +44,9 @@ type (
 	Outcome = record.Outcome
 )
 
+// Dir is the name of the slot directory in the agent's state directory.
+const Dir = "slots"
+
 // DefaultTries is how many starts a trial has unless somebody says otherwise.
 const DefaultTries = 3
 
@@ -91,6 +94,7 @@ type Status struct {
 	Slots      []SlotStatus `json:"slots"` // a, b, factory
 	Running    ID           `json:"running"`
 	Trial      bool         `json:"trial"`               // what runs is on trial
+	Trying     ID           `json:"trying,omitzero"`     // armed or on trial
 	Previous   ID           `json:"previous"`            // what a roll back of the active slot goes to
 	Why        string       `json:"why,omitzero"`        // why the active slot is active
 	TriesLeft  int          `json:"triesLeft,omitzero"`  // of the slot that is armed or on trial
@@ -127,7 +131,7 @@ func (s *Store) Status() (Status, error) {
 }
 
 func status(r record.Record, notes []string) Status {
-	st := Status{Running: r.Boot.Slot, Trial: r.Boot.Trial && r.Trying == r.Boot.Slot, Previous: r.Previous, Why: r.Why, TriesLeft: r.Tries, Next: r.Next,
+	st := Status{Running: r.Boot.Slot, Trial: r.Boot.Trial && r.Trying == r.Boot.Slot, Trying: r.Trying, Previous: r.Previous, Why: r.Why, TriesLeft: r.Tries, Next: r.Next,
 		Boot: r.Boot, Last: r.Last, Unreported: r.Unreported, Dropped: r.Dropped, Notes: notes, Seq: r.Seq}
 	for _, id := range []ID{record.A, record.B, record.Factory} {
 		x := r.Slot(id)

@@ -1,0 +1,325 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/settings"
+)
+
+// slotConfig is the configuration of every tandem-node slot command.
+type slotConfig struct {
+	StateDir string `name:"state-dir" default:"/var/lib/tandem-node" help:"state directory of the agent"`
+	JSON     bool   `name:"json" help:"print JSON"`
+}
+
+type stageConfig struct {
+	slotConfig
+	Version string `name:"want-version" help:"version that the binary has to say it is; may be written --version; empty: any"`
+	Hash    string `name:"hash" help:"hash that the file has to have, sha256:… as sha256sum prints it; empty: any"`
+}
+
+type tryConfig struct {
+	slotConfig
+	Tries int `name:"tries" default:"3" help:"starts without a commit after which the good slot runs again, 1 to 10"`
+}
+
+type rollbackConfig struct {
+	slotConfig
+	Why string `name:"why" default:"by hand" help:"what to remember as the reason"`
+}
+
+const slotUsage = `Usage: tandem-node slot stage FILE [--version V] [--hash H]
+       tandem-node slot try [SLOT] [--tries N]
+       tandem-node slot status [--json]
+       tandem-node slot commit
+       tandem-node slot rollback [--why TEXT]
+
+Works on the A/B slots of this node by hand, also while the agent runs. stage writes a binary to the
+free slot, verifies it and lets it say its version. try lets the next start of the agent be a trial
+of it: unless it is committed, the good slot runs again after the tries are used up. commit keeps the
+slot on trial, rollback leaves it; without a trial, rollback goes back to the slot before. Nothing is
+restarted: systemctl restart tandem-node. Run it as root or as the user of the agent.
+
+Example:
+  tandem-node slot stage ./tandem-node --version 1.4.0 && tandem-node slot try && systemctl restart tandem-node
+`
+
+// Usage opens the help of tandem-node slot.
+func (*slotConfig) Usage() string { return slotUsage }
+
+// slotCommand runs one tandem-node slot command.
+func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func(int, error) int) int {
+	verb := "--help"
+	if len(args) > 0 {
+		verb, args = args[0], args[1:]
+	}
+	var (
+		cfg   any
+		base  *slotConfig
+		most  int // arguments
+		least int
+		stage stageConfig
+		try   tryConfig
+		back  rollbackConfig
+		plain slotConfig
+	)
+	switch verb {
+	case "stage":
+		cfg, base, least, most = &stage, &stage.slotConfig, 1, 1
+		for i, a := range args {
+			if a == "--version" || strings.HasPrefix(a, "--version=") {
+				args[i] = "--want-" + strings.TrimPrefix(a, "--")
+			}
+		}
+	case "try":
+		cfg, base, most = &try, &try.slotConfig, 1
+	case "rollback":
+		cfg, base = &back, &back.slotConfig
+	case "status", "commit":
+		cfg, base = &plain, &plain
+	case "--help", "-h":
+		cfg, base, args = &plain, &plain, []string{"--help"}
+	default:
+		return fail(exitUsage, fmt.Errorf("no such command: slot %.40s; there are stage, try, status, commit and rollback", verb))
+	}
+	rest, err := settings.Load("tandem-node slot "+verb, cfg, args, stateDirOnly, stdout)
+	if errors.Is(err, settings.ErrPrinted) {
+		return exitOK
+	}
+	if err == nil && len(rest) < least {
+		err = fmt.Errorf("slot %s needs the name of a file; --help shows the usage", verb)
+	}
+	if err == nil && len(rest) > most {
+		err = fmt.Errorf("unexpected argument %q; --help shows the usage", rest[most])
+	}
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	s, err := openSlots(base.StateDir)
+	if err != nil {
+		return fail(exitError, err)
+	}
+	out := printer{stdout, base.JSON}
+	switch verb {
+	case "stage":
+		err = slotStage(ctx, s, rest[0], stage, out)
+	case "try":
+		err = slotTry(s, rest, try, out)
+	case "rollback":
+		err = slotRollback(s, back.Why, out)
+	case "commit":
+		err = slotCommit(s, out)
+	default:
+		err = slotStatus(s, out)
+	}
+	if err != nil {
+		return fail(exitError, advise(err))
+	}
+	return exitOK
+}
+
+func openSlots(stateDir string) (*slot.Store, error) {
+	dir, err := filepath.Abs(stateDir)
+	if err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		return nil, advise(fmt.Errorf("state directory: %w; --state-dir names the agent's", err))
+	}
+	return slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir)}), nil
+}
+
+// advise adds to an error what to do about it.
+func advise(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w; run this as root or as the user of the agent", err)
+	case errors.Is(err, slot.ErrLocked):
+		return fmt.Errorf("%w; wait for it and try again", err)
+	}
+	return err
+}
+
+// printer prints an answer for people or for programs.
+type printer struct {
+	w    io.Writer
+	json bool
+}
+
+func (p printer) say(v any, format string, args ...any) error {
+	if !p.json {
+		_, err := fmt.Fprintf(p.w, format+"\n", args...)
+		return err
+	}
+	data, err := json.Marshal(v, jsontext.WithIndent("  "))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.w, "%s\n", data)
+	return err
+}
+
+func slotStage(ctx context.Context, s *slot.Store, file string, cfg stageConfig, out printer) error {
+	hash := cfg.Hash
+	if hash != "" && !strings.HasPrefix(hash, "sha256:") {
+		hash = "sha256:" + strings.ToLower(hash)
+	}
+	got, err := s.Stage(ctx, slot.Source{File: file, Version: cfg.Version, Hash: hash})
+	if err != nil {
+		return err
+	}
+	return out.say(got, "slot %s holds version %s (%s); try it: tandem-node slot try", got.Slot, got.Version, got.Hash)
+}
+
+func slotTry(s *slot.Store, rest []string, cfg tryConfig, out printer) error {
+	st, err := s.Status()
+	if err != nil {
+		return err
+	}
+	id := record.None
+	if len(rest) == 1 {
+		id = slot.ID(rest[0])
+	}
+	for _, x := range st.Slots {
+		if len(rest) == 0 && x.State == record.Updating && x.Hash != "" {
+			id = x.Slot
+		}
+	}
+	if id == record.None {
+		if st.Trying != record.None {
+			return record.ErrTrial
+		}
+		return errors.New("nothing is staged that was not tried yet: stage something first, or say which slot to try again")
+	}
+	if err := s.Arm(id, cfg.Tries); err != nil {
+		return err
+	}
+	if st, err = s.Status(); err != nil {
+		return err
+	}
+	return out.say(st, "slot %s runs on trial with the next start of the agent, at most %d times; then, without a commit, slot %s again: systemctl restart tandem-node", id, cfg.Tries, active(st))
+}
+
+func active(st slot.Status) slot.ID {
+	for _, x := range st.Slots {
+		if x.State == record.Active {
+			return x.Slot
+		}
+	}
+	return record.None
+}
+
+func slotRollback(s *slot.Store, why string, out printer) error {
+	st, err := s.Status()
+	if err != nil {
+		return err
+	}
+	from := st.Trying
+	if from == record.None {
+		from = active(st)
+	}
+	to, err := s.Rollback(from, record.ReasonFallback, why)
+	if err != nil {
+		return err
+	}
+	if st, err = s.Status(); err != nil {
+		return err
+	}
+	if st.Running == to {
+		return out.say(st, "slot %s is given up; slot %s goes on running", from, to)
+	}
+	return out.say(st, "slot %s is given up; slot %s runs with the next start of the agent: systemctl restart tandem-node", from, to)
+}
+
+func slotCommit(s *slot.Store, out printer) error {
+	st, err := s.Status()
+	if err != nil {
+		return err
+	}
+	if err := s.Commit(st.Running); err != nil {
+		return err
+	}
+	if st, err = s.Status(); err != nil {
+		return err
+	}
+	return out.say(st, "slot %s is in force; the one before is slot %s", st.Running, st.Previous)
+}
+
+func slotStatus(s *slot.Store, out printer) error {
+	st, err := s.Status()
+	if err != nil {
+		return err
+	}
+	if out.json {
+		return out.say(st, "")
+	}
+	w := tabwriter.NewWriter(out.w, 0, 0, 2, ' ', 0)
+	line := func(format string, args ...any) {
+		if err == nil {
+			_, err = fmt.Fprintf(w, format+"\n", args...)
+		}
+	}
+	line("SLOT\tSTATE\tVERSION\tVERDICT\t")
+	for _, x := range st.Slots {
+		version, verdict := x.Version, string(x.Verdict)
+		if x.Slot == record.Factory {
+			version = "(as installed)"
+		} else if version == "" {
+			version = "-"
+		} else if verdict == "" {
+			verdict = "untried"
+		}
+		line("%s\t%s\t%s\t%s\t", x.Slot, x.State, version, verdict)
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	say := func(format string, args ...any) {
+		if err == nil {
+			_, err = fmt.Fprintf(out.w, format+"\n", args...)
+		}
+	}
+	b := st.Boot
+	if b.Number == 0 {
+		say("the agent has not been started through the slots yet")
+	} else {
+		say("start %d: slot %s, because of %s%s", b.Number, b.Slot, b.Reason, colon(b.Detail))
+		if b.Note != "" && b.Note != b.Detail {
+			say("  %s", b.Note)
+		}
+	}
+	if st.Trying != record.None {
+		say("slot %s is to be tried: %d starts left", st.Trying, st.TriesLeft)
+	}
+	say("slot %s is active: %s; before it: %s", active(st), st.Why, st.Previous)
+	if l := st.Last; l.Seq != 0 && !l.Committed {
+		say("the last trial, version %s in slot %s, failed: %s%s", l.Version, l.Slot, l.Reason, colon(l.Detail))
+	}
+	if st.Next != nil {
+		say("the next start will be because of %s%s", st.Next.Reason, colon(st.Next.Detail))
+	}
+	for _, n := range st.Notes {
+		say("note: %s", n)
+	}
+	return err
+}
+
+func colon(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
