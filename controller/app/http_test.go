@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +20,10 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/distribute"
+	"tandem.internal/controller/internal/view"
 )
 
 // TestHTTPDoor: which addresses are served, with TLS or without, and what is told about it.
@@ -206,4 +212,95 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	if _, err := k.read(); err == nil || strings.Contains(err.Error(), "planted") || !strings.Contains(err.Error(), key) {
 		t.Errorf("a key that is none: %v", err)
 	}
+}
+
+// TestHTTPOverTLS is a whole controller: a token is made by the socket, used over TLS by its printed
+// line alone, named in the journal, and expired on a gateway that wakes in 1970.
+func TestHTTPOverTLS(t *testing.T) {
+	dir := t.TempDir()
+	cfg := Config{Unit: "u1", StateDir: filepath.Join(dir, "state"), Listen: "127.0.0.1:0", Socket: filepath.Join(dir, "s"), HTTP: "https://127.0.0.1:0", SubscribeQoS: 1}
+	now := time.Now()
+	run := func(clock func() time.Time, during func(local *client.Client, url string)) {
+		t.Helper()
+		a, err := New(cfg, Deps{Now: clock, Tune: func(c *distribute.Config) { c.Beacon = time.Hour }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- a.Run(ctx) }()
+		local, err := client.New(client.Options{Socket: cfg.Socket})
+		if err != nil {
+			t.Fatal(err)
+		}
+		during(local, a.HTTPURL())
+		local.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	over := func(url string, g view.Grant) error {
+		t.Helper()
+		trust, err := client.ParsePin(g.CA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.New(client.Options{URL: url, Token: g.Secret, Trust: trust})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, err = c.Submit(t.Context(), view.Submission{Document: []byte(`{"formatVersion":"7","version":"1.0.0","nodes":[]}`), DryRun: true})
+		return err
+	}
+	var short, long view.Grant
+	run(func() time.Time { return now }, func(local *client.Client, url string) {
+		var err error
+		if short, err = local.CreateToken(t.Context(), "short", "operate", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if long, err = local.CreateToken(t.Context(), "long", "operate", 0); err != nil {
+			t.Fatal(err)
+		}
+		if short.URL != url || !strings.HasPrefix(url, "https://127.0.0.1:") {
+			t.Errorf("%s, not %s", short.URL, url)
+		}
+		for _, g := range []view.Grant{short, long} {
+			if err := over(g.URL, g); err != nil {
+				t.Error(err)
+			}
+		}
+		s, err := local.Status(t.Context())
+		if err != nil || strings.Contains(strings.Join(s.Trouble, "\n"), "TLS") {
+			t.Errorf("%v %v", s.Trouble, err)
+		}
+	})
+	now = now.Add(2 * time.Hour)
+	run(func() time.Time { return now }, func(_ *client.Client, url string) {
+		if err := over(url, short); err == nil || !strings.Contains(err.Error(), "expired") {
+			t.Errorf("two hours later: %v", err)
+		}
+	})
+	cfg.HTTP, cfg.Insecure = "https://:0", true // still TLS, though something else may be open
+	run(func() time.Time { return time.Unix(0, 0) }, func(local *client.Client, url string) {
+		_, port, err := net.SplitHostPort(strings.TrimPrefix(url, "https://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		url = "https://127.0.0.1:" + port
+		if err := over(url, short); err == nil || !strings.Contains(err.Error(), "expired") {
+			t.Errorf("in 1970: %v", err)
+		}
+		if err := over(url, long); err != nil {
+			t.Errorf("in 1970, without an end: %v", err)
+		}
+	})
+	cfg.HTTP = "0.0.0.0:0"
+	run(nil, func(local *client.Client, url string) {
+		s, err := local.Status(t.Context())
+		if err != nil || !strings.Contains(strings.Join(s.Trouble, "\n"), "HTTP API serves 0.0.0.0:0 WITHOUT TLS") || !strings.HasPrefix(url, "http://") {
+			t.Errorf("%s: %v %v", url, s.Trouble, err)
+		}
+	})
 }
