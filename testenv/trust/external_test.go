@@ -16,18 +16,19 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// A broker of the site, certified by the unit's CA: the controller and its nodes meet there, all three with
-// certificates.
-func TestBrokerOfTheSite(t *testing.T) {
-	r := NewRig(t)
+// site starts the controller anew at a broker of the site, which the unit's CA has certified. It returns how
+// to start it once more there.
+func site(t *testing.T, r *Rig) (b *server.Server, again func(*controller.Config)) {
+	t.Helper()
 	r.Stop()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Start(func(c *controller.Config) {
+	again = func(c *controller.Config) {
 		c.ListenTLS, c.JoinListen, c.Broker, c.BrokerUser = "", "127.0.0.1:0", "tls://"+l.Addr().String(), "controller"
-	})
+	}
+	r.Start(again)
 	key := newKey(t)
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
 	if err != nil {
@@ -43,7 +44,7 @@ func TestBrokerOfTheSite(t *testing.T) {
 	if block == nil || !pool.AppendCertsFromPEM([]byte(c.CA)) {
 		t.Fatalf("%+v", c)
 	}
-	b, err := server.New(server.Config{Unit: "u1", Limits: server.Collectors(),
+	b, err = server.New(server.Config{Unit: "u1", Limits: server.Collectors(),
 		Listeners: []net.Listener{tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
 			Certificates: []tls.Certificate{{Certificate: [][]byte{block.Bytes}, PrivateKey: key}}})},
 		Verify: func(c server.ConnectInfo) (string, error) { // as brokers do that know no list: by the name
@@ -56,11 +57,22 @@ func TestBrokerOfTheSite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close()
+	t.Cleanup(func() {
+		r.Stop()
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := b.Start(); err != nil {
 		t.Fatal(err)
 	}
+	return b, again
+}
 
+// The controller and a node meet at a broker of the site, all three with certificates.
+func TestBrokerOfTheSite(t *testing.T) {
+	r := NewRig(t)
+	site(t, r)
 	if err := r.Join("n1", r.Enroll("n1")); err != nil {
 		t.Fatal(err)
 	}

@@ -11,13 +11,13 @@ import (
 
 // RotateKey is the body of POST /v1/keys/rotate; it may be left out.
 type RotateKey struct {
-	Force bool `json:"force,omitempty"` // switch although some nodes are not known to believe the new key
+	Force bool `json:"force,omitzero"` // switch although some nodes are not known to believe the new key
 }
 
 // RetireKey is the body of POST /v1/keys/retire.
 type RetireKey struct {
 	ID    string `json:"kid"`
-	Force bool   `json:"force,omitempty"` // although some nodes are not known to believe the key that signs
+	Force bool   `json:"force,omitzero"` // although some nodes are not known to believe the key that signs
 }
 
 func (a *API) keys(w http.ResponseWriter, r *http.Request) error {

@@ -24,9 +24,10 @@ const (
 // Key is one signing key of the unit.
 type Key struct {
 	wire.Key
-	State string    `json:"state"`
-	Since time.Time `json:"since"` // of the state
-	Who   string    `json:"who,omitempty"`
+	State     string    `json:"state"`
+	Announced time.Time `json:"announced,omitzero"` // zero: it is the unit's first
+	Since     time.Time `json:"since"`              // of the state
+	Who       string    `json:"who,omitempty"`
 }
 
 // Keys are the unit's signing keys. The zero Keys is a unit whose first key was never rotated: the
@@ -125,7 +126,7 @@ func (KeysChanged) effect() {}
 type keysData struct {
 	Did     KeyStep  `json:"did"`
 	Key     string   `json:"key"`
-	Forced  bool     `json:"forced,omitempty"`
+	Forced  bool     `json:"forced,omitzero"`
 	Missing []string `json:"missing,omitempty"` // with Forced: nodes that did not believe it, at most maxLaggards
 	Keys    Keys     `json:"keys"`
 }
@@ -169,7 +170,7 @@ func (s *step) changeKeys(ev KeyOrder) (keysData, error) {
 		case len(next.List) >= maxSigningKeys:
 			return no("there are %d keys already; retire one: tandem key retire %s", len(next.List), next.List[0].ID)
 		}
-		next.List = append(next.List, Key{Key: ev.Key, State: Announced, Since: now, Who: ev.Who})
+		next.List = append(next.List, Key{Key: ev.Key, State: Announced, Announced: now, Since: now, Who: ev.Who})
 	case Sign:
 		if key == nil || key.State != Announced {
 			return no("key %.80q is not announced", ev.Key.ID)
@@ -202,7 +203,7 @@ func (s *step) changeKeys(ev KeyOrder) (keysData, error) {
 				next.retire(k.ID)
 			}
 		}
-		next.List = []Key{{Key: ev.Key, State: Signing, Since: now, Who: ev.Who}}
+		next.List = []Key{{Key: ev.Key, State: Signing, Announced: now, Since: now, Who: ev.Who}}
 	default:
 		panic("fleet: unknown order about keys")
 	}
@@ -220,7 +221,7 @@ func (k *Keys) retire(kid string) {
 }
 
 // unaware names the nodes that are not known to believe a key, in order. Those that were revoked do
-// not count; those that have joined since it came into its state have been given it.
+// not count; those that have joined since it was announced have been given it.
 func (f *Fleet) unaware(k Key) []string {
 	var names []string
 	for name, n := range f.nodes {
@@ -235,7 +236,7 @@ func (f *Fleet) unaware(k Key) []string {
 	})
 	names = slices.DeleteFunc(names, func(name string) bool {
 		sub := f.enrolled.Lookup(nodePrefix + name)
-		return sub != nil && (!sub.Revoked.IsZero() || sub.Joined.After(k.Since))
+		return sub != nil && (!sub.Revoked.IsZero() || sub.Joined.After(k.Announced))
 	})
 	slices.Sort(names)
 	return names

@@ -237,6 +237,7 @@ func FuzzReplay(f *testing.F) {
 	for _, ev := range []Event{
 		Opened{Version: "1"}, seed.heard("n1", &wire.Live{V: wire.Version, Node: "n1", Boot: "b", Session: 1, Up: true}),
 		seed.info("n1", "b", 1, "mainType"), seed.submit("s1", "1.0.0"), Tick{}, Copy{Missing: true}, Bad{Node: "n1", Err: wire.New(wire.CodeMalformed, "", "x")},
+		KeyOrder{Do: Announce, Key: testKey(2), First: testKey(1)},
 	} {
 		seed.step(origin.Add(time.Hour), ev)
 	}

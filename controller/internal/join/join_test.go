@@ -503,3 +503,38 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// The keys are told to whoever shows a certificate that counts, and to nobody else; a join brings what is
+// old.
+func TestKeys(t *testing.T) {
+	r := newRig(t, nil)
+	key := newKey(t)
+	cert, a := r.admitted(r.client(), jointoken.JoinPath, key, joinBody(t, r.token("n1"), csr(t, key, "n1")))
+	if a.KeysRev != 7 || len(a.UnitKeys) != 1 || a.Floor.Rev != 9 || a.Floor.Kinds["config"] != (wire.Stamp{Epoch: 3, Rev: 2}) {
+		t.Errorf("%+v", a)
+	}
+	ask := func(body string, certs ...tls.Certificate) (int, []byte) {
+		t.Helper()
+		status, _, answer, err := r.post(r.client(certs...), jointoken.KeysPath, "application/json", []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status, answer
+	}
+	status, answer := ask("{}", cert)
+	if l, err := jointoken.DecodeKeys(answer); status != http.StatusOK || err != nil || l.Unit != "u1" || l.KeysRev != 7 || len(l.UnitKeys) != 1 {
+		t.Errorf("%d %s", status, answer)
+	}
+	if status, answer := ask("{}"); status != http.StatusForbidden {
+		t.Errorf("without a certificate: %d %s", status, answer)
+	}
+	if status, answer := ask(`{"node":"n2"}`, cert); status != http.StatusBadRequest {
+		t.Errorf("with a body: %d %s", status, answer)
+	}
+	if err := r.core.Enrolment(t.Context(), enrol.Revoke{Subject: "node/n1"}); err != nil {
+		t.Fatal(err)
+	}
+	if status, answer := ask("{}", cert); status != http.StatusForbidden || !strings.Contains(string(answer), "revoked") {
+		t.Errorf("after it was revoked: %d %s", status, answer)
+	}
+}
