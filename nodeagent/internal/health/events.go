@@ -1,0 +1,228 @@
+package health
+
+import (
+	"time"
+
+	"tandem.internal/shared/wire"
+)
+
+// Event is something that happened to the node. Together these types, and the channel of the one
+// goroutine that owns the State, are the bus over which the agent's modules talk.
+type Event interface{ event() }
+
+// Started is the first event of every run.
+type Started struct {
+	Settings wire.HealthSettings // from Resolve
+	Boot     wire.HealthBoot     // the reason as its first writer wrote it; empty or unknown if nobody did
+	Rebooted bool                // the machine has started anew, or may have: false only if it is known that it has not
+	Checks   []string            // the functional checks that this version will be told of
+}
+
+// Settings replaces the settings, also in the middle of a trial.
+type Settings struct{ Settings wire.HealthSettings } // from Resolve
+
+// Link says how far the connection has come (seed 002, "ledBlinker config").
+type Link struct {
+	Address bool           // the node has a network address
+	Broker  bool           // a session is up
+	Error   wire.Indicator // 0, or why there is no contact: IndicatorRefused, Certificate, Key or Clock
+	Text    string         // about Error, for people
+}
+
+// Contact says that the controller was heard, or was not (seed 002, "zedagent status"). What counts as a success is
+// made now and signed by the controller: a beacon that is fresh, a request, a document as it is accepted.
+type Contact struct {
+	Result   wire.ContactResult
+	Document bool // a good document was accepted
+}
+
+// Maintenance says what a sound beacon announces: for how long, from now, the controller or the
+// road to it may be away. Not above zero: nothing is announced.
+type Maintenance struct{ Left time.Duration }
+
+// Slots is the state of the slots, as it is read back after each change (seed 002, "zboot status").
+type Slots struct {
+	Used    bool // false: nothing but the running version is there, and a restart starts it
+	List    []wire.HealthSlot
+	Current string      // the slot that runs, by ID
+	Good    string      // the slot that a restart starts if there is no trial, or the trial is over
+	Trial   string      // not empty: Current is on trial; a name that no other trial has
+	Err     *wire.Error // the state cannot be read: nothing is decided about slots until it can
+}
+
+// Check is the heartbeat and verdict of one functional check: a module of the agent, the watchdog,
+// the network.
+type Check struct {
+	Name    string
+	OK      bool
+	Message string
+	TTL     time.Duration // how long it counts; 0: a minute
+}
+
+// Sample is a measured value that is judged by the settings' limits. Name is one of SampleCPU and
+// its like.
+type Sample struct {
+	Name  string
+	Value float64
+	TTL   time.Duration // how long it counts; 0: a minute
+}
+
+// The names of samples, and of the watchdog's check.
+const (
+	SampleCPU     = "cpu"
+	SampleRAM     = "ram"
+	SampleDisk    = "disk" // the fullest partition
+	SampleNetwork = "network"
+	CheckWatchdog = "watchdog"
+)
+
+// Gone says that a check will not be told of any more, and that this is as it should be.
+type Gone struct{ Name string }
+
+// What an Order asks for.
+type What string
+
+// The orders.
+const (
+	OrderReboot   What = "reboot"
+	OrderTry      What = "try"
+	OrderApprove  What = "approve"
+	OrderRollBack What = "rollback"
+)
+
+// Order is what the controller or someone at the node asks for. It is answered with an Answer.
+type Order struct {
+	ID      string // the request's
+	What    What
+	By      string // who
+	ByHand  bool   // at the node, not through the controller
+	Detail  string // reboot, rollback: why
+	Version string // try: what must be staged, or empty; approve: what must be on trial
+}
+
+// Committed answers Commit.
+type Committed struct {
+	Trial string
+	Err   *wire.Error // it could not be written, or something else is on trial
+}
+
+// Restarting answers Reboot, RollBack and Try. Without an error the process is about to end.
+type Restarting struct{ Err *wire.Error }
+
+// Tick says that time has passed. All that time decides is decided in a Tick.
+type Tick struct{}
+
+// Stopping says that the agent is about to stop in good order.
+type Stopping struct{}
+
+func (Started) event()     {}
+func (Settings) event()    {}
+func (Link) event()        {}
+func (Contact) event()     {}
+func (Maintenance) event() {}
+func (Slots) event()       {}
+func (Check) event()       {}
+func (Sample) event()      {}
+func (Gone) event()        {}
+func (Order) event()       {}
+func (Committed) event()   {}
+func (Restarting) event()  {}
+func (Tick) event()        {}
+func (Stopping) event()    {}
+
+// Effect is something that the shell must do, in the order given.
+type Effect interface{ effect() }
+
+// Save is always first: the State's Durable part must be saved before the other effects run. If
+// it cannot be saved and Must is set, the shell drops the new State and the effects and calls
+// Failed on the old one. Without Must the shell goes on, and saves as soon as it can. Whether a
+// failed save reached the disk does not matter in either case.
+type Save struct{ Must bool }
+
+// Report asks to publish what State.Health says at that moment as reported/health.
+type Report struct{ Health wire.Health }
+
+// Indicate asks to show the link indicator: to run the local command that drives a light.
+type Indicate struct {
+	Indicator wire.Indicator
+	Text      string
+}
+
+// Commit asks to make the slot good, in one write, if it is still this trial, and for Committed
+// ("zboot config": test complete).
+type Commit struct{ Slot, Trial string }
+
+// RollBack asks to end the trial, write the boot reason, restart into Slot, and for Restarting.
+type RollBack struct {
+	Slot   string
+	Trial  string
+	Reason wire.BootReason
+	Detail string
+}
+
+// Try asks to arm the staged Slot, write the boot reason, restart into it, and for Restarting.
+type Try struct {
+	Slot   string
+	Reason wire.BootReason
+	Detail string
+}
+
+// Reboot asks to write the boot reason, run the reboot command, and for Restarting.
+type Reboot struct {
+	Reason wire.BootReason
+	Detail string
+}
+
+// KeepTry says that this stop is planned: the trial must not lose a try for it.
+type KeepTry struct{ Slot, Trial string }
+
+// Emit asks for an event to be kept and sent to the controller.
+type Emit struct {
+	Type   string
+	Err    *wire.Error
+	Detail Detail
+}
+
+// Answer asks for the reply to the order ID: done, or accepted, if Err is nil.
+type Answer struct {
+	ID  string
+	Err *wire.Error
+}
+
+func (Save) effect()     {}
+func (Report) effect()   {}
+func (Indicate) effect() {}
+func (Commit) effect()   {}
+func (RollBack) effect() {}
+func (Try) effect()      {}
+func (Reboot) effect()   {}
+func (KeepTry) effect()  {}
+func (Emit) effect()     {}
+func (Answer) effect()   {}
+
+// Detail is what an event about health tells.
+type Detail struct {
+	Slot     string          `json:"slot,omitempty"`
+	Version  string          `json:"version,omitempty"`
+	Check    string          `json:"check,omitempty"`
+	Reason   wire.BootReason `json:"reason,omitempty"`
+	Text     string          `json:"text,omitempty"`
+	Restarts uint64          `json:"restarts,omitzero"`
+}
+
+// The types of the events about health.
+const (
+	EventBoot            = "boot"              // the agent has started, and why
+	EventContactLost     = "contact-lost"      // the newest word from the controller is too old
+	EventContactBack     = "contact-back"      // the controller is heard again
+	EventCheckFailed     = "check-failed"      // a functional check fails, or is silent
+	EventCheckRecovered  = "check-recovered"   // it is good again
+	EventMaintenance     = "maintenance"       // the clocks stand still, or run again
+	EventTrialStarted    = "trial-started"     // a slot runs on trial
+	EventTrialCommitted  = "trial-committed"   // it is the good one now
+	EventTrialRolledBack = "trial-rolled-back" // the slot from before runs again
+	EventCommitFailed    = "commit-failed"     // the commit could not be written; it is tried again
+	EventRestartPlanned  = "restart-planned"   // a restart was decided, and why
+	EventRestartRefused  = "restart-refused"   // one is due, and is not made, and why
+	EventRestartFailed   = "restart-failed"    // one was asked for and did not happen
+)

@@ -1,0 +1,346 @@
+package health
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// slotted takes in the state of the slots, and with it that a trial has begun or ended.
+func (t *step) slotted(ev Slots) {
+	if ev.Err != nil {
+		t.known, t.slots.Err = false, ev.Err
+		return
+	}
+	switch {
+	case !ev.Used:
+		ev.Trial = ""
+	case ev.Trial != "" && ev.Trial == t.over: // it was read before the commit
+		ev.Trial, ev.Good = "", ev.Current
+	}
+	t.slots, t.known = ev, true
+	switch {
+	case ev.Trial == "" && t.Trial.ID != "":
+		t.ended(ev.Used && ev.Current == t.Trial.Slot)
+	case ev.Trial != t.Trial.ID:
+		if t.Trial.ID != "" {
+			t.ended(false)
+		}
+		t.Trial = Trial{ID: ev.Trial, Slot: ev.Current, Version: plain(slotOf(ev.List, ev.Current).Version), Baseline: t.Baseline, Since: wall(t.now)}
+		t.run()
+		t.emit(EventTrialStarted, nil, Detail{Slot: t.Trial.Slot, Version: t.Trial.Version, Text: offlineText(t.Trial.Baseline)})
+	case ev.Trial != "" && !t.trying:
+		t.run()
+	}
+}
+
+func offlineText(b Baseline) string {
+	if b.Offline {
+		return "the site had no contact before"
+	}
+	return ""
+}
+
+// slotOf returns the slot of this ID, or the zero slot.
+func slotOf(list []wire.HealthSlot, id string) wire.HealthSlot {
+	for _, slot := range list {
+		if slot.ID == id && id != "" {
+			return slot
+		}
+	}
+	return wire.HealthSlot{}
+}
+
+// run begins the trial's part in this run of the agent: what must be seen is seen from here.
+func (t *step) run() {
+	t.trying, t.met, t.from, t.window = true, false, t.clock(), t.clock()
+	t.spentBase, t.spentFrom, t.recheck = t.Trial.Spent.Std(), t.clock(), 0
+	t.commit, t.commitAt, t.refused = false, 0, ""
+	t.keepAt, t.sayAt = t.now.Mono, t.now.Mono
+	t.keep()
+}
+
+// ended ends the trial: its slot is good now, or another one runs.
+func (t *step) ended(well bool) {
+	old := t.Trial
+	d := Detail{Slot: old.Slot, Version: old.Version}
+	if well {
+		t.emit(EventTrialCommitted, nil, d)
+	} else {
+		d.Reason, d.Text = old.Verdict.Reason, old.Verdict.Detail
+		if d.Reason == "" {
+			d.Reason, d.Text = t.boot.Reason, t.boot.Detail
+		}
+		if d.Reason == wire.BootUpdate { // of the next trial: nobody has said why this one ended
+			d.Reason, d.Text = wire.BootUnknown, ""
+		}
+		t.emit(EventTrialRolledBack, nil, d)
+	}
+	t.Trial, t.trying, t.commit, t.refused = Trial{}, false, false, ""
+	if t.Restart.Do == DoRollBack {
+		t.Restart = Restart{}
+	}
+}
+
+// spent is the running time of the trial, maintenance not counted.
+func (s State) spent() time.Duration { return s.spentBase + s.clock() - s.spentFrom }
+
+// meet notes that the controller was heard while the trial runs. Where there was no contact before
+// the trial, the deadline counts from the first.
+func (t *step) meet() {
+	if !t.trying {
+		return
+	}
+	t.met = true
+	if t.Trial.Met {
+		return
+	}
+	t.Trial.Met = true
+	if t.Trial.Baseline.Offline {
+		t.spentBase, t.spentFrom, t.recheck = 0, t.clock(), 0
+		t.keepAt = t.now.Mono
+		t.keep()
+	}
+}
+
+// proven reports whether the version on trial has shown that it can reach the controller; where
+// there was no contact before, once is enough, and an approval by hand stands in for it.
+func (s State) proven() bool {
+	if s.Trial.Baseline.Offline {
+		return s.met || s.Trial.Met || s.Trial.Approved != "" && s.Trial.ByHand
+	}
+	return s.met && s.contacted()
+}
+
+// judge begins the healthy span anew while something is worse than before the trial.
+func (t *step) judge() {
+	if !t.trying {
+		return
+	}
+	if len(t.worse(t.Trial.Baseline)) > 0 || !t.Trial.Baseline.Offline && !(t.met && t.fresh()) {
+		t.window = t.clock()
+	}
+}
+
+// lacks lists what a commit needs and does not have, but for the test time.
+func (s State) lacks() (out []wire.HealthWait) {
+	add := func(code wire.WaitCode, name, text string) {
+		out = append(out, wire.HealthWait{Code: code, Name: name, Text: plain(text)})
+	}
+	if !s.known {
+		add(wire.WaitSlots, "", "the state of the slots, which cannot be read")
+	}
+	if s.resting {
+		add(wire.WaitMaintenance, "", "the end of the maintenance that the controller announced")
+	}
+	for _, c := range s.worse(s.Trial.Baseline) {
+		text := c.message
+		switch {
+		case c.awaited && !c.silent:
+			text = "no word yet"
+		case text == "":
+			text = "not good"
+		}
+		add(wire.WaitCheck, c.name, text)
+	}
+	if !s.proven() {
+		switch {
+		case s.Trial.Baseline.Offline:
+			add(wire.WaitContact, "", "a word from the controller since the start, or an approval at the node")
+		case !s.met:
+			add(wire.WaitContact, "", "a word from the controller since the start")
+		default:
+			add(wire.WaitContact, "", "the controller, which is not heard any more")
+		}
+	}
+	if *s.settings.Approval && s.Trial.Approved == "" {
+		add(wire.WaitApproval, "", "the controller's or an operator's approval")
+	}
+	return out
+}
+
+// left is the test time still to pass.
+func (s State) left() time.Duration {
+	return max(0, s.window+s.settings.Test.Std()-s.clock())
+}
+
+// overdue reports whether the deadline has passed and is not excused for now.
+func (s State) overdue() bool {
+	return s.clock() >= max(s.spentFrom+s.settings.Deadline.Std()-s.spentBase, s.recheck)
+}
+
+// excused reports whether nothing but contact is missing, and there was none before either.
+func (s State) excused() bool {
+	return s.Trial.Baseline.Offline && !s.proven() && len(s.worse(s.Trial.Baseline)) == 0
+}
+
+// verdict says whether the trial is to be rolled back. Fallback comes before the deadline.
+func (s State) verdict() Restart {
+	roll := Restart{Do: DoRollBack, Slot: s.slots.Good}
+	switch {
+	case s.Trial.Verdict.Do != "":
+		roll.Reason, roll.Detail = s.Trial.Verdict.Reason, s.Trial.Verdict.Detail
+	case s.resting:
+		return Restart{}
+	case !s.Trial.Baseline.Offline && s.clock() >= s.silentFrom(s.settings.Fallback.Std())+s.settings.Fallback.Std():
+		roll.Reason = wire.BootFallback
+		roll.Detail = fmt.Sprintf("version %s: no contact with the controller for %v", s.Trial.Version, s.settings.Fallback)
+	case s.overdue() && !s.excused():
+		var waits []string
+		for _, w := range s.lacks() {
+			waits = append(waits, strings.TrimSpace(string(w.Code)+" "+w.Name))
+		}
+		if s.left() > 0 || len(waits) == 0 {
+			waits = append(waits, string(wire.WaitTestTime))
+		}
+		roll.Reason = wire.BootTestFailed
+		roll.Detail = plain(fmt.Sprintf("version %s: not committed within %v, for want of %s", s.Trial.Version, s.settings.Deadline, strings.Join(waits, ", ")))
+	default:
+		return Restart{}
+	}
+	return roll
+}
+
+// noWayBack says why the trial cannot be rolled back, or "".
+func (s State) noWayBack() string {
+	if !s.known {
+		return "the state of the slots is not known"
+	}
+	if s.slots.Good == s.Trial.Slot || !slotOf(s.slots.List, s.slots.Good).Verified {
+		return "there is no verified slot to go back to"
+	}
+	return ""
+}
+
+// tryOn decides about the trial. A trial that must end and has nothing to go back to goes on, and may
+// still pass: nothing better is there.
+func (t *step) tryOn() {
+	if t.commit {
+		return
+	}
+	if t.overdue() && t.excused() {
+		t.recheck = t.clock() + t.settings.Test.Std()
+	}
+	if r := t.verdict(); r.Do == "" {
+		t.refused = ""
+	} else if why := t.noWayBack(); why == "" {
+		t.Trial.Verdict = r
+		t.decide(r)
+		return
+	} else {
+		t.refuse(r, why)
+	}
+	if t.Trial.Verdict.Do == "" && len(t.lacks()) == 0 && t.left() == 0 && t.now.Mono >= t.commitAt {
+		t.commit = true
+		t.do(Commit{Slot: t.Trial.Slot, Trial: t.Trial.ID})
+	}
+}
+
+// trialDeadline is when tryOn must decide, on the monotonic clock.
+func (s State) trialDeadline() (time.Duration, bool) {
+	at, ok := time.Duration(0), false
+	sooner := func(t time.Duration) {
+		if !ok || t < at {
+			at, ok = t, true
+		}
+	}
+	if s.refused == "" || s.refused != s.noWayBack() {
+		if s.Trial.Verdict.Do != "" {
+			sooner(s.now.Mono)
+		}
+		if !s.resting {
+			if !s.Trial.Baseline.Offline {
+				sooner(s.silentFrom(s.settings.Fallback.Std()) + s.settings.Fallback.Std() + s.paused)
+			}
+			sooner(max(s.spentFrom+s.settings.Deadline.Std()-s.spentBase, s.recheck) + s.paused)
+		}
+	}
+	if s.Trial.Verdict.Do == "" && len(s.lacks()) == 0 {
+		sooner(max(s.window+s.settings.Test.Std()+s.paused, s.commitAt))
+	}
+	return at, ok
+}
+
+func (t *step) committed(ev Committed) {
+	if !t.commit || ev.Trial != t.Trial.ID {
+		return
+	}
+	t.commit = false
+	if ev.Err != nil {
+		t.commitAt = t.now.Mono + commitRetry
+		t.emit(EventCommitFailed, ev.Err, Detail{Slot: t.Trial.Slot, Version: t.Trial.Version})
+		return
+	}
+	t.over = t.Trial.ID
+	t.slots.Trial, t.slots.Good = "", t.Trial.Slot
+	t.ended(true)
+}
+
+// approve notes that the trial may be kept.
+func (t *step) approve(ev Order) *wire.Error {
+	switch {
+	case !t.trying:
+		return wire.New(wire.CodeNotFound, "", "no slot is on trial")
+	case ev.Version != t.Trial.Version:
+		return wire.New(wire.CodeWrongState, "/version", fmt.Sprintf("version %s is on trial", t.Trial.Version))
+	case t.Restart.Do != "" || t.Trial.Verdict.Do != "":
+		return wire.New(wire.CodeWrongState, "", "the trial is over: it is being rolled back")
+	}
+	if by := plain(ev.By); t.Trial.Approved == "" {
+		if by == "" || by == wire.ApprovalNeeded {
+			by = "somebody"
+		}
+		t.Trial.Approved = by
+	}
+	t.Trial.ByHand = t.Trial.ByHand || ev.ByHand
+	t.must = true
+	return nil
+}
+
+// rollBack ends the trial by order.
+func (t *step) rollBack(ev Order) *wire.Error {
+	switch {
+	case !t.trying:
+		return wire.New(wire.CodeNotFound, "", "no slot is on trial")
+	case t.commit:
+		return wire.New(wire.CodeWrongState, "", "the trial is over: it is being committed")
+	case t.noWayBack() != "":
+		return wire.New(wire.CodeWrongState, "", t.noWayBack())
+	}
+	if t.Trial.Verdict.Do == "" {
+		t.Trial.Verdict = Restart{Do: DoRollBack, Slot: t.slots.Good, Reason: wire.BootRollBack, Detail: told(ev)}
+		t.must = true
+	}
+	return nil
+}
+
+// try plans the start of the staged slot, with the baseline as it is now.
+func (t *step) try(ev Order) *wire.Error {
+	if !t.known || !t.slots.Used {
+		return wire.New(wire.CodeNotSupported, "", "this node has no slots, or their state cannot be read")
+	}
+	if t.trying || t.Restart.Do != "" {
+		return wire.New(wire.CodeWrongState, "", "a trial or a restart is under way")
+	}
+	if !slotOf(t.slots.List, t.slots.Good).Verified {
+		return wire.New(wire.CodeWrongState, "", "there is no verified slot to come back to")
+	}
+	for _, slot := range t.slots.List {
+		if slot.State != wire.SlotUpdating || !slot.Verified || slot.ID == t.slots.Current || ev.Version != "" && ev.Version != slot.Version {
+			continue
+		}
+		t.Baseline, t.baseAt = t.baseline(), t.now.Mono+baselineBeat
+		t.decide(Restart{Do: DoTry, Slot: slot.ID, Reason: wire.BootUpdate, Detail: plain("version " + slot.Version + ", " + told(ev))})
+		t.must = true
+		return nil
+	}
+	return wire.New(wire.CodeNotFound, "/version", "no verified slot with this version is staged")
+}
+
+// keepSpent is what is saved of the deadline: as it will be after every.
+func (t *step) keepSpent(every time.Duration) {
+	t.Trial.Spent = unitconfig.Duration(t.spent() + every)
+}
