@@ -50,6 +50,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "slot" {
 		return slotCommand(ctx, args[1:], stdout, fail)
 	}
+	if len(args) > 0 && args[0] == "alerts" {
+		return alerts(ctx, args[1:], stdout, stderr, fail)
+	}
 	var cfg app.Config
 	rest, err := settings.Load("tandem-node", &cfg, args, os.LookupEnv, stdout)
 	if errors.Is(err, settings.ErrPrinted) {

@@ -13,7 +13,6 @@
 package alert
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -95,7 +94,7 @@ type Rule struct {
 	Max        float64             `json:"maxThreshold"`
 }
 
-// Rules lists the rules of a configuration: CPU, RAM, partitions by name, download, upload.
+// Rules lists the rules of a configuration: CPU, RAM, partitions as they are there, download, upload.
 func Rules(r unitconfig.AlertRules) []Rule {
 	var rules []Rule
 	fraction := func(p Parameter, f *unitconfig.FractionRule) {
@@ -110,7 +109,7 @@ func Rules(r unitconfig.AlertRules) []Rule {
 	}
 	fraction(CPU, r.CPU)
 	fraction(RAM, r.RAM)
-	for _, p := range slices.SortedFunc(slices.Values(r.Partitions), func(a, b unitconfig.PartitionRule) int { return strings.Compare(a.Name, b.Name) }) {
+	for _, p := range r.Partitions {
 		f := p.Rule()
 		fraction(Partition(p.Name), &f)
 	}

@@ -135,7 +135,7 @@ func TestRules(t *testing.T) {
 			{Name: "services", MinThreshold: 0.5, MaxThreshold: 0.9}, {Name: "data", MinThreshold: 0.6, MaxThreshold: 0.7}},
 		Upload: &unitconfig.TrafficRule{MinThreshold: 300, MaxThreshold: 400},
 	})
-	want := []Rule{{CPU, unitconfig.Duration(time.Second), 0.3, 0.8}, {RAM, 0, 0.1, 0.9}, {"partition:data", 0, 0.6, 0.7}, {"partition:services", 0, 0.5, 0.9}, {Upload, 0, 300, 400}}
+	want := []Rule{{CPU, unitconfig.Duration(time.Second), 0.3, 0.8}, {RAM, 0, 0.1, 0.9}, {"partition:services", 0, 0.5, 0.9}, {"partition:data", 0, 0.6, 0.7}, {Upload, 0, 300, 400}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"tandem.internal/shared/durable"
@@ -14,8 +15,6 @@ import (
 
 // maxStacks bounds a file of stacks: enough for some thousand goroutines.
 const maxStacks = 1 << 20
-
-const stacksPattern = "stacks-*.txt"
 
 // keepStacks writes the stacks of all goroutines to a file of its own in dir, named by the time, and
 // removes the oldest of such files beyond keep.
@@ -30,25 +29,22 @@ func keepStacks(dir, detail string, keep int, now time.Time) error {
 	if err := durable.WriteFile(path, text, 0o600, nil); err != nil {
 		return fmt.Errorf("stacks: %w", err)
 	}
-	files, err := filepath.Glob(filepath.Join(dir, stacksPattern))
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("stacks: %w", err)
 	}
 	// By age of the file, not by name: a clock that was wrong must not cost the newest. Ours stays.
-	type aged struct {
-		path string
-		at   time.Time
-	}
-	var others []aged
-	for _, f := range files {
-		if info, err := os.Stat(f); err == nil && f != path {
-			others = append(others, aged{f, info.ModTime()})
+	var others []string // age and name
+	for _, e := range entries {
+		spared := e.Name() == filepath.Base(path) || !strings.HasPrefix(e.Name(), "stacks-") || filepath.Ext(e.Name()) != ".txt"
+		if info, err := e.Info(); err == nil && !spared {
+			others = append(others, fmt.Sprintf("%020d %s", info.ModTime().UnixNano(), e.Name()))
 		}
 	}
-	slices.SortFunc(others, func(a, b aged) int { return b.at.Compare(a.at) })
+	slices.Sort(others)
 	var errs []error
-	for _, o := range others[min(len(others), max(0, keep-1)):] {
-		errs = append(errs, os.Remove(o.path))
+	for _, o := range others[:max(0, len(others)-max(0, keep-1))] {
+		errs = append(errs, os.Remove(filepath.Join(dir, o[21:])))
 	}
 	return errors.Join(errs...)
 }
