@@ -1,0 +1,216 @@
+// Package component drives a part of the node that is updated in two sides by a program of its own:
+// a base OS, an application. It owns the contract with that program: verbs, environment, exit status,
+// status line, time limits (shared/docs/slots.md).
+//
+// It guarantees that a verb ends within its time limit, with everything in its process group killed
+// otherwise, and that "done" is believed only if the status says so, too. It runs one verb when it is
+// told to and remembers nothing: which verb is due, and that a verb is repeated after a crash, is the
+// caller's.
+package component
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Verb is what a component is told to do. Every verb may be repeated: what is done already is done.
+type Verb string
+
+// The verbs.
+const (
+	Install  Verb = "install"  // write a version to the side that is not in force, and leave it at that
+	Activate Verb = "activate" // let the installed version run on trial, perhaps with the next reboot
+	Verify   Verb = "verify"   // say whether the version runs and is well
+	Commit   Verb = "commit"   // keep the version on trial
+	Rollback Verb = "rollback" // give up what is installed or on trial; what was in force runs again
+	State    Verb = "status"   // only say what there is
+)
+
+// Limits are the time limits of the verbs, unless a Component has others.
+var Limits = map[Verb]time.Duration{
+	Install: 30 * time.Minute, Activate: 5 * time.Minute, Verify: time.Minute, Commit: time.Minute, Rollback: 5 * time.Minute, State: 20 * time.Second,
+}
+
+// ExitLater is the exit status of a verb that cannot be done now, but may be later (EX_TEMPFAIL).
+const ExitLater = 75
+
+// Errors of Run.
+var (
+	// ErrLater says that the same verb is worth another attempt later.
+	ErrLater = errors.New("not now")
+	// ErrTimeout says that the verb did not end in time and was killed.
+	ErrTimeout = errors.New("killed")
+	// ErrFailed says that the verb failed, or said something that contradicts its success.
+	ErrFailed = errors.New("failed")
+)
+
+// Component is one part of the node. Its fields are set once.
+type Component struct {
+	Name    string
+	Command []string // the verb is added as the last argument
+	Dir     string   // where the program may keep its own state; it exists
+	Limits  map[Verb]time.Duration
+}
+
+// Job is what a verb is about. Fields that a verb does not need are empty.
+type Job struct {
+	Version  string
+	File     string // to install; its hash was verified
+	Hash     string // of File, sha256:…
+	Previous string // version that was in force when the update began
+}
+
+// Status is the last line that a verb prints: what there is now.
+type Status struct {
+	Active  string `json:"active"`           // version in force; empty: none
+	Trying  string `json:"trying,omitzero"`  // version on trial
+	Staged  string `json:"staged,omitzero"`  // version that is installed and was not activated
+	Running string `json:"running,omitzero"` // version that runs; empty: unknown
+	Reboot  bool   `json:"reboot,omitzero"`  // it takes a reboot of the node to go on
+	Message string `json:"message,omitzero"` // for people
+}
+
+// maxLine bounds the status line, and maxTail what an error shows of the program's output, in bytes.
+const (
+	maxLine = 4096
+	maxTail = 600
+)
+
+// Run runs one verb and returns what the program says there is now. The error is ErrLater, ErrTimeout,
+// ErrFailed, or the context's when ctx ended before the verb did.
+func (c Component) Run(ctx context.Context, verb Verb, job Job) (Status, error) {
+	limit := c.Limits[verb]
+	if limit == 0 {
+		limit = Limits[verb]
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	out, errs := &tail{limit: maxLine}, &tail{limit: maxTail}
+	err := c.execute(limited, verb, job, limit, out, errs)
+	exit := (*exec.ExitError)(nil)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return Status{}, fmt.Errorf("component %s: %s: %w", c.Name, verb, ctx.Err())
+	case limited.Err() != nil:
+		return Status{}, fmt.Errorf("component %s: %s: it did not end within %v: %w%s", c.Name, verb, limit, ErrTimeout, errs.said())
+	case errors.As(err, &exit) && exit.ExitCode() == ExitLater:
+		return Status{}, fmt.Errorf("component %s: %s: %w%s", c.Name, verb, ErrLater, errs.said())
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return Status{}, fmt.Errorf("component %s: %s: %w: it cannot be started: %w", c.Name, verb, ErrLater, err)
+	default:
+		return Status{}, fmt.Errorf("component %s: %s: %w: %w%s", c.Name, verb, ErrFailed, err, errs.said())
+	}
+	st, err := parse(out.bytes())
+	if err == nil {
+		err = st.contradicts(verb, job.Version)
+	}
+	if err != nil {
+		return Status{}, fmt.Errorf("component %s: %s: %w: %w%s", c.Name, verb, ErrFailed, err, errs.said())
+	}
+	return st, nil
+}
+
+func (c Component) execute(ctx context.Context, verb Verb, job Job, limit time.Duration, out, errs *tail) error {
+	if len(c.Command) == 0 {
+		return errors.New("no command")
+	}
+	cmd := exec.CommandContext(ctx, c.Command[0], append(slices.Clone(c.Command[1:]), string(verb))...)
+	// Of our own environment it gets all but our settings: a password may be among them.
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TANDEM_") || strings.HasPrefix(v, "NOTIFY_SOCKET=") }),
+		"TANDEM_VERB="+string(verb), "TANDEM_COMPONENT="+c.Name, "TANDEM_COMPONENT_DIR="+c.Dir, "TANDEM_VERSION="+job.Version, "TANDEM_FILE="+job.File,
+		"TANDEM_HASH="+job.Hash, "TANDEM_PREVIOUS_VERSION="+job.Previous, "TANDEM_TIMEOUT="+strconv.Itoa(int(limit.Seconds())))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	cmd.Stdout, cmd.Stderr = out, errs
+	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
+		return nil // it ended well; something that it left running holds its output open
+	}
+	return err
+}
+
+// parse reads the last line that is not empty.
+func parse(out []byte) (Status, error) {
+	out = bytes.TrimSpace(out)
+	line := out[bytes.LastIndexByte(out, '\n')+1:]
+	if len(line) == 0 {
+		return Status{}, errors.New("it succeeds and prints no status")
+	}
+	var st Status
+	if err := json.Unmarshal(line, &st, json.RejectUnknownMembers(true)); err != nil {
+		return Status{}, fmt.Errorf("its last line is no status: %w", err)
+	}
+	return st, nil
+}
+
+// contradicts says why a status is not that of a verb that succeeded.
+func (s Status) contradicts(verb Verb, version string) error {
+	bad := false
+	switch verb {
+	case Install:
+		bad = s.Staged != version && s.Trying != version && s.Active != version
+	case Activate, Verify:
+		bad = s.Trying != version && s.Active != version
+	case Commit:
+		bad = s.Active != version || s.Trying != ""
+	case Rollback:
+		bad = s.Trying != "" || s.Staged != ""
+	}
+	if bad {
+		return fmt.Errorf("it succeeds, but its status says otherwise: version %q, status %+v", version, s)
+	}
+	return nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	limit int
+
+	mu  sync.Mutex // a program that was left running may write after the end
+	buf []byte
+	cut bool
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - t.limit; over > 0 {
+		t.cut = true
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) bytes() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return bytes.Clone(t.buf)
+}
+
+func (t *tail) said() string {
+	text := string(bytes.TrimSpace(t.bytes()))
+	if text == "" {
+		return ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cut {
+		text = "…" + text
+	}
+	return ": " + text
+}
