@@ -42,6 +42,7 @@ mosquitto.conf must say at least:
   acl_file THIS FILE
   max_queued_messages 1000000
   max_inflight_messages 2000
+  max_packet_size 263168
   listener 8883
   cafile ca.pem
   certfile broker.pem
@@ -52,7 +53,8 @@ mosquitto.conf must say at least:
   use_username_as_clientid true
 
 max_queued_messages must not be 0, "no limit": mosquitto 2.0 then disconnects whoever is denied a
-publish. use_identity_as_username takes the user from the certificate's common name, which is to
+publish. max_packet_size is what the embedded broker allows; without it a node may announce 256 MiB
+and mosquitto makes room for it. use_identity_as_username takes the user from the certificate's common name, which is to
 be the whole identity, role/name. use_username_as_clientid keeps one node from taking another
 one's session. Revoked certificates are refused only with a crlfile; leaving a node out of this
 file takes every right from it as well.

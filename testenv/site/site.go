@@ -92,7 +92,7 @@ func Mosquitto(t testing.TB, c Config) *Broker {
 	}
 	log, err := os.Create(filepath.Join(c.Dir, "mosquitto.log"))
 	if err == nil {
-		err = errors.Join(rules(c.Rules), os.WriteFile(filepath.Join(c.Dir, "mosquitto.conf"), []byte(user+"log_dest stdout\nlog_type all\n"+conf), 0o600))
+		err = errors.Join(rules(c.Rules), os.WriteFile(filepath.Join(c.Dir, "mosquitto.conf"), []byte(user+"log_dest stderr\nlog_type all\n"+conf), 0o600))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -34,6 +34,9 @@ type Rig struct {
 	mu    sync.Mutex
 	shift time.Duration // of the clock
 
+	// Deps has the last word on what the next controller is given; nil: nothing to say.
+	Deps func(*controller.Deps)
+
 	App  *controller.App
 	Stop func() // ends the controller
 }
@@ -81,7 +84,11 @@ func (r *Rig) Start(change func(*controller.Config)) {
 	if change != nil {
 		change(&cfg)
 	}
-	app, err := controller.New(cfg, controller.Deps{Log: r.Log, Now: r.Now, NoAPI: cfg.Socket == "" && cfg.HTTP == ""})
+	deps := controller.Deps{Log: r.Log, Now: r.Now, NoAPI: cfg.Socket == "" && cfg.HTTP == ""}
+	if r.Deps != nil {
+		r.Deps(&deps)
+	}
+	app, err := controller.New(cfg, deps)
 	if err != nil {
 		r.t.Fatal(err)
 	}
