@@ -37,16 +37,16 @@ func (s *Server) leaves(c *conn, cl *mqtt.Client, err error) {
 	}
 	cl.Stop(err)
 	c.hangUp()
-	s.mu.Lock()
-	delete(s.conns, c)
-	s.mu.Unlock()
 	if sess == nil {
 		s.refused("", c, err)
-		return
+	} else {
+		s.forget(sess)
+		s.ended(sess, err)
+		s.sessions.release(sess)
 	}
-	s.forget(sess)
-	s.ended(sess, err)
-	s.sessions.release(sess)
+	s.mu.Lock() // last: whoever finds the connection gone finds nothing of it
+	delete(s.conns, c)
+	s.mu.Unlock()
 }
 
 var errPanic = errors.New("panic")
