@@ -41,23 +41,6 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// The tokens of tests that do not change them: one of each role, and the one of the role admin.
-var (
-	keys    *tokens.Store
-	bearers map[tokens.Role]string
-	token   string
-)
-
-// ownKeys are tokens that a test may change.
-func ownKeys(t *testing.T, now func() time.Time) (*tokens.Store, map[tokens.Role]string) {
-	t.Helper()
-	s, byRole, err := apitest.Keys(t.TempDir(), now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, byRole
-}
-
 // call makes a request with a token, without a network.
 func call(h http.Handler, method, target, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
@@ -330,54 +313,6 @@ func TestRefusalWithoutAReasonGetsOne(t *testing.T) {
 	}
 	if w.Code != 409 || res.Error == nil || res.Error.Node != "node-1" || res.Checks.Agreed != 2 || len(res.Checks.Refused) != 1 {
 		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}
-
-func TestCredentials(t *testing.T) {
-	u := apitest.New(apitest.Sample())
-	wrong := tokens.NewSecret().Text()
-	for _, c := range []struct {
-		keys    *tokens.Store
-		headers []string
-		status  int
-	}{
-		{nil, nil, 401},
-		{nil, []string{"Bearer "}, 401},
-		{nil, []string{"Bearer " + token}, 401},
-		{keys, nil, 401},
-		{keys, []string{"Bearer"}, 401},
-		{keys, []string{"Bearer "}, 401},
-		{keys, []string{token}, 401},
-		{keys, []string{"Basic " + token}, 401},
-		{keys, []string{"Bearer " + wrong}, 401},
-		{keys, []string{"Bearer " + token[:len(token)-1]}, 401},
-		{keys, []string{"Bearer " + token + "A"}, 401},
-		{keys, []string{"Bearer " + strings.ToUpper(token)}, 401},
-		{keys, []string{"Bearer " + token + "," + token}, 401},
-		{keys, []string{"Bearer " + token, "Bearer " + token}, 401},
-		{keys, []string{"Bearer " + wrong, "Bearer " + token}, 401},
-		{keys, []string{"Bearer " + token}, 200},
-		{keys, []string{"bearer  " + token}, 200},
-	} {
-		h := api.New(u, api.Config{Tokens: c.keys})
-		r := httptest.NewRequest("GET", "/v1/nodes", nil)
-		r.Header["Authorization"] = c.headers
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code != c.status {
-			t.Errorf("%v: %d", len(c.headers), w.Code)
-		}
-		if w.Code == 401 && (w.Header().Get("WWW-Authenticate") == "" || code(t, w.Body.Bytes()) != wire.CodeNotAllowed) {
-			t.Errorf("%v %s", w.Header(), w.Body)
-		}
-		if text := fmt.Sprint(w.Header(), w.Body); strings.Contains(text, token) || strings.Contains(text, wrong) {
-			t.Error("the answer repeats a token")
-		}
-		w = httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "/healthz", nil))
-		if w.Code != 200 {
-			t.Errorf("health needs a token: %d", w.Code)
-		}
 	}
 }
 

@@ -90,7 +90,7 @@ func TestDashboardShowsText(t *testing.T) {
 func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	program := static(t, "dashboard.js")
 	paths := regexp.MustCompile("[\"`](/v1/[^\"`]*)[\"`]").FindAllStringSubmatch(program, -1)
-	if len(paths) != 4 || strings.Count(program, "/v1/") != len(paths) || strings.Count(program, "fetch(") != 1 || regexp.MustCompile("method\\s*:").MatchString(program) {
+	if len(paths) != 4 || strings.Count(program, "/v1/") != len(paths) || strings.Count(program, "fetch(") != 1 || regexp.MustCompile(`method\s*:`).MatchString(program) {
 		t.Fatalf("%v", paths)
 	}
 	for _, m := range paths {

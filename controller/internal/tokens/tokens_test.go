@@ -75,7 +75,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 	}
-	if NewSecret() == NewSecret() {
+	if other := NewSecret(); other == s {
 		t.Error("two secrets are one")
 	}
 }

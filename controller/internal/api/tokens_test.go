@@ -1,0 +1,156 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// The tokens of tests that do not change them: one of each role, and the one of the role admin.
+var (
+	keys    *tokens.Store
+	bearers map[tokens.Role]string
+	token   string
+)
+
+// ownKeys are tokens that a test may change.
+func ownKeys(t *testing.T, now func() time.Time) (*tokens.Store, map[tokens.Role]string) {
+	t.Helper()
+	s, byRole, err := apitest.Keys(t.TempDir(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, byRole
+}
+
+func TestCredentials(t *testing.T) {
+	u := apitest.New(apitest.Sample())
+	wrong := tokens.NewSecret().Text()
+	for _, c := range []struct {
+		keys    *tokens.Store
+		headers []string
+		status  int
+	}{
+		{nil, nil, 401},
+		{nil, []string{"Bearer "}, 401},
+		{nil, []string{"Bearer " + token}, 401},
+		{keys, nil, 401},
+		{keys, []string{"Bearer"}, 401},
+		{keys, []string{"Bearer "}, 401},
+		{keys, []string{token}, 401},
+		{keys, []string{"Basic " + token}, 401},
+		{keys, []string{"Bearer " + wrong}, 401},
+		{keys, []string{"Bearer " + token[:len(token)-1]}, 401},
+		{keys, []string{"Bearer " + token + "A"}, 401},
+		{keys, []string{"Bearer " + strings.ToUpper(token)}, 401},
+		{keys, []string{"Bearer " + token + "," + token}, 401},
+		{keys, []string{"Bearer " + token, "Bearer " + token}, 401},
+		{keys, []string{"Bearer " + wrong, "Bearer " + token}, 401},
+		{keys, []string{"Bearer " + token}, 200},
+		{keys, []string{"bearer  " + token}, 200},
+	} {
+		h := api.New(u, api.Config{Tokens: c.keys})
+		r := httptest.NewRequest("GET", "/v1/nodes", nil)
+		r.Header["Authorization"] = c.headers
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.status {
+			t.Errorf("%v: %d", len(c.headers), w.Code)
+		}
+		if w.Code == 401 && (w.Header().Get("WWW-Authenticate") == "" || code(t, w.Body.Bytes()) != wire.CodeNotAllowed) {
+			t.Errorf("%v %s", w.Header(), w.Body)
+		}
+		if text := fmt.Sprint(w.Header(), w.Body); strings.Contains(text, token) || strings.Contains(text, wrong) {
+			t.Error("the answer repeats a token")
+		}
+		w = httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/healthz", nil))
+		if w.Code != 200 {
+			t.Errorf("health needs a token: %d", w.Code)
+		}
+	}
+}
+
+// TestTokensAreMade: one with the role admin makes another, which counts at once; the journal knows
+// both, and nobody can ask for a token a second time.
+func TestTokensAreMade(t *testing.T) {
+	u := apitest.New(apitest.Sample())
+	own, by := ownKeys(t, nil)
+	h := api.New(u, api.Config{Tokens: own, URL: "https://gateway:8885", CA: "sha256:00"})
+	ask := func(bearer, method, target, body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, target, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+bearer)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	var g view.Grant
+	w := ask(by[tokens.Admin], "POST", "/v1/tokens", `{"name":"ann","role":"operate","ttl":"PT1H"}`)
+	if err := json.Unmarshal(w.Body.Bytes(), &g); err != nil || w.Code != 200 {
+		t.Fatalf("%d %s %v", w.Code, w.Body, err)
+	}
+	if g.Name != "ann" || g.Role != "operate" || g.By != "token/admin" || g.URL != "https://gateway:8885" || g.CA != "sha256:00" || g.Expires.Sub(g.Created) != time.Hour || g.Expired {
+		t.Errorf("%+v", g.Token)
+	}
+	if w := ask(g.Secret, "POST", "/v1/config/restore", ""); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	u.Do(func(s *apitest.State) {
+		if s.Who != "token/ann" {
+			t.Errorf("who is %q", s.Who)
+		}
+	})
+	if w := ask(g.Secret, "POST", "/v1/tokens", `{"name":"bob","role":"view"}`); w.Code != 403 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	list := ask(by[tokens.Admin], "GET", "/v1/tokens", "").Body.String()
+	if !strings.Contains(list, `"name":"ann"`) || strings.Contains(list, g.Secret) || strings.Contains(list, "hash") {
+		t.Errorf("%s", list)
+	}
+	if w := ask(by[tokens.Admin], "POST", "/v1/tokens/ann/revoke", ""); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := ask(g.Secret, "GET", "/v1/nodes", ""); w.Code != 401 {
+		t.Errorf("revoked: %d %s", w.Code, w.Body)
+	}
+	u.Do(func(s *apitest.State) {
+		var notes []string
+		for _, e := range s.Entries {
+			if e.Type == "note" {
+				notes = append(notes, e.Who+" "+string(e.Data))
+			}
+			if strings.Contains(string(e.Data), g.Secret[5:20]) {
+				t.Error("the token is in the journal")
+			}
+		}
+		if len(notes) != 2 || !strings.HasPrefix(notes[0], "token/admin ") || !strings.Contains(notes[0], `"token":"ann"`) || !strings.Contains(notes[1], "revoked") {
+			t.Errorf("%q", notes)
+		}
+	})
+	// With the journal broken no token is made, but one is revoked.
+	u.Do(func(s *apitest.State) {
+		s.Fail = map[string]error{"Remark": wire.New(wire.CodeStorage, "", "the disk is full")}
+	})
+	if w := ask(by[tokens.Admin], "POST", "/v1/tokens", `{"name":"bob","role":"view"}`); w.Code != 503 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := ask(by[tokens.Admin], "POST", "/v1/tokens/view/revoke", ""); w.Code != 503 || !strings.Contains(w.Body.String(), "was revoked") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := ask(by[tokens.View], "GET", "/v1/nodes", ""); w.Code != 401 {
+		t.Errorf("revoked with a broken journal: %d", w.Code)
+	}
+	if l := own.List(); len(l) != 2 {
+		t.Errorf("%v", l)
+	}
+}
