@@ -16,7 +16,7 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Config describes a fleet. Unit, Nodes and Dial must be set.
+// Config describes a fleet. Unit, Nodes and one of Dial and DialAs must be set.
 type Config struct {
 	Unit  string
 	Nodes int
@@ -24,6 +24,8 @@ type Config struct {
 
 	// Dial opens a connection to the broker, without TLS.
 	Dial func(context.Context) (net.Conn, error)
+	// DialAs, if not nil, opens a node's connection in the place of Dial, with a certificate of its own.
+	DialAs func(ctx context.Context, node string) (net.Conn, error)
 	// Dials is how many nodes may be between dialling and CONNACK at a time. Zero means 256.
 	Dials int
 	// Backoff spaces a node's attempts after its connection broke, as in package link. Zeros mean
@@ -90,6 +92,9 @@ type Stats struct {
 func New(cfg Config) *Fleet {
 	if len(cfg.Types) == 0 {
 		cfg.Types = []string{"light"}
+	}
+	if cfg.DialAs == nil {
+		cfg.DialAs = func(ctx context.Context, _ string) (net.Conn, error) { return cfg.Dial(ctx) }
 	}
 	if cfg.Dials == 0 {
 		cfg.Dials = 256

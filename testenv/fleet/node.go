@@ -130,7 +130,7 @@ func (n *node) open(ctx context.Context) (*conn, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	nc, err := n.f.cfg.Dial(ctx)
+	nc, err := n.f.cfg.DialAs(ctx, n.name)
 	if err != nil {
 		return nil, err
 	}

@@ -38,11 +38,13 @@ type hostConfig struct {
 
 	// Product.
 	Broker string // address of an external broker; "": embedded
+	TLS    bool   // the embedded broker serves with TLS, to nodes that have joined
 
 	// Nodes.
 	Nodes   int
 	Echo    int
 	Connect string // where they connect
+	Certs   string // file with their certificates; "": without TLS
 }
 
 // role is a host's inside: it answers one operation at a time.
@@ -54,7 +56,7 @@ type role interface {
 
 func newRole(cfg hostConfig, pipe *server.Pipe) (role, error) {
 	if cfg.Role == "nodes" {
-		return newNodes(cfg, pipe), nil
+		return newNodes(cfg, pipe)
 	}
 	var l net.Listener
 	var err error

@@ -53,6 +53,7 @@ var sections = []struct {
 }{
 	{"apply", "a unit configuration to every node, and every status journaled", applySection},
 	{"etcd", "the same with etcd's watch and put", etcdSection},
+	{"tls", "the same apply, and connecting, with mutual TLS beside plain", tlsSection},
 	{"stall", "one node that does not read, and the others", stallSection},
 	{"storm", "all nodes come back with new documents waiting", stormSection},
 	{"restart", "the controller is killed and starts again", restartSection},
@@ -78,7 +79,7 @@ func bench(args []string) error {
 		fmt.Fprintf(flags.Output(), "\nFlags:\n")
 		flags.PrintDefaults()
 	}
-	sizes := flags.String("sizes", "1000,10000", "numbers of nodes in apply and etcd")
+	sizes := flags.String("sizes", "1000,10000", "numbers of nodes in apply, etcd and tls")
 	transport := flags.String("transport", "tcp,pipe", "how the nodes reach the broker in apply: tcp (the broker in a process of its own), pipe (all in one process)")
 	b := &session{}
 	flags.IntVar(&b.large, "large", 10_000, "nodes in storm, restart, refill and memory")

@@ -21,7 +21,7 @@ type nodes struct {
 	resume  func()
 }
 
-func newNodes(cfg hostConfig, pipe *server.Pipe) *nodes {
+func newNodes(cfg hostConfig, pipe *server.Pipe) (role, error) {
 	if pipe == nil {
 		debug.SetGCPercent(400) // a process of nodes is scenery: it shall take little from what is measured
 	}
@@ -33,7 +33,13 @@ func newNodes(cfg hostConfig, pipe *server.Pipe) *nodes {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", cfg.Connect)
 	}
-	return &nodes{f: fleet.New(c)}
+	if cfg.Certs != "" {
+		var err error
+		if c.DialAs, err = mutual(cfg); err != nil {
+			return nil, err
+		}
+	}
+	return &nodes{f: fleet.New(c)}, nil
 }
 
 // nodeStats is fleet.Stats as it travels.

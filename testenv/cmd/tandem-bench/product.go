@@ -39,7 +39,10 @@ func newProduct(cfg hostConfig, l net.Listener) (role, error) {
 		c.Broker, c.BrokerUser, c.BrokerSecret, c.SubscribeQoS = "tcp://"+cfg.Broker, "controller", brokerPassword, 1
 	} else {
 		deps.Listeners = []net.Listener{}
-		if l != nil {
+		if cfg.TLS {
+			c.Listen, c.ListenTLS, c.Advertise = "", "127.0.0.1:0", []string{"127.0.0.1"}
+			deps.TLSListener, p.at = l, l.Addr()
+		} else if l != nil {
 			deps.Listeners, p.at = append(deps.Listeners, l), l.Addr()
 		}
 	}
@@ -95,6 +98,12 @@ func (p *product) do(op string, args json.RawMessage) (any, error) {
 		s, err := p.app.Unit().Status(ctx)
 		g := s.Config.Progress
 		return fleetView{Nodes: g.Nodes, Online: g.Online, Installed: g.Installed, Version: s.Config.Version, Records: s.Rev, Up: s.Broker.Up}, err
+	case "enrol":
+		var e enrolment
+		if err := json.Unmarshal(args, &e); err != nil {
+			return nil, err
+		}
+		return nil, p.enrol(ctx, e)
 	case "verify":
 		ok, report, err := p.app.Unit().Verify(ctx)
 		if err == nil && !ok {

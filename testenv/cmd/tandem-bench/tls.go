@@ -1,0 +1,269 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"tandem.internal/shared/jointoken"
+	"tandem.internal/testenv/fleet"
+)
+
+// enrolment asks the product to have nodes join; their certificates go into a file.
+type enrolment struct {
+	Nodes int
+	Path  string
+}
+
+// bearer is a node's certificate and key, DER.
+type bearer struct{ Certificate, Key []byte }
+
+// bearers is what is in the file.
+type bearers struct {
+	CA    []byte // DER
+	Nodes map[string]bearer
+}
+
+// joins is how many nodes join at a time; the door takes sixteen from one address.
+const joins = 8
+
+// enrol has every node join by the door that real ones use.
+func (p *product) enrol(ctx context.Context, e enrolment) error {
+	all := bearers{Nodes: map[string]bearer{}}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	names, failed := make(chan string), make(chan error, joins)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for range joins {
+		wg.Go(func() {
+			for name := range names {
+				b, ca, err := p.join(ctx, name)
+				if err != nil {
+					cancel()
+					failed <- fmt.Errorf("%s joins: %w", name, err)
+					return
+				}
+				mu.Lock()
+				all.CA, all.Nodes[name] = ca, b
+				mu.Unlock()
+			}
+		})
+	}
+	for i := 0; i < e.Nodes && ctx.Err() == nil; i++ {
+		select {
+		case names <- fleet.Name(i):
+		case <-ctx.Done():
+		}
+	}
+	close(names)
+	wg.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	return errors.Join(ctx.Err(), os.WriteFile(e.Path, raw, 0o600))
+}
+
+// join trades a token for a certificate.
+func (p *product) join(ctx context.Context, name string) (b bearer, ca []byte, err error) {
+	e, err := p.app.Unit().Enroll(ctx, name, 0, "bench")
+	if err != nil {
+		return b, nil, err
+	}
+	token, err := jointoken.Parse(e.Token)
+	if err != nil {
+		return b, nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return b, nil, err
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		return b, nil, err
+	}
+	req := jointoken.NewJoinRequest(token, csr)
+	body, err := jointoken.Encode(&req)
+	if err != nil {
+		return b, nil, err
+	}
+	if b.Key, err = x509.MarshalPKCS8PrivateKey(key); err != nil {
+		return b, nil, err
+	}
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+		MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, // it is the next line that decides
+		VerifyConnection: func(s tls.ConnectionState) error {
+			last := s.PeerCertificates[len(s.PeerCertificates)-1]
+			if jointoken.FingerprintOf(last.Raw) != token.CA {
+				return errors.New("another CA than the token's")
+			}
+			return nil
+		}}}}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.app.JoinURL()+jointoken.JoinPath, bytes.NewReader(body))
+	if err != nil {
+		return b, nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	res, err := client.Do(r)
+	if err != nil {
+		return b, nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", res.Status, answer)
+	}
+	if err != nil {
+		return b, nil, err
+	}
+	a, err := jointoken.DecodeAdmission(answer)
+	if err != nil {
+		return b, nil, err
+	}
+	b.Certificate = a.Certificate
+	return b, a.CA, nil
+}
+
+// mutual dials with the certificates in a file.
+func mutual(cfg hostConfig) (func(context.Context, string) (net.Conn, error), error) {
+	raw, err := os.ReadFile(cfg.Certs)
+	if err != nil {
+		return nil, err
+	}
+	var all bearers
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, err
+	}
+	ca, err := x509.ParseCertificate(all.CA)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(ca)
+	confs := make(map[string]*tls.Config, len(all.Nodes))
+	for name, b := range all.Nodes {
+		key, err := x509.ParsePKCS8PrivateKey(b.Key)
+		if err != nil {
+			return nil, err
+		}
+		confs[name] = &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: jointoken.ServerName,
+			Certificates: []tls.Certificate{{Certificate: [][]byte{b.Certificate}, PrivateKey: key}}}
+	}
+	return func(ctx context.Context, name string) (net.Conn, error) {
+		d := tls.Dialer{Config: confs[name]}
+		return d.DialContext(ctx, "tcp", cfg.Connect)
+	}, nil
+}
+
+// secure starts the product with TLS and n nodes that have joined, and connects them.
+func (b *session) secure(n int) (*side, error) {
+	dir, err := b.folder()
+	if err != nil {
+		return nil, err
+	}
+	h, err := start(hostConfig{Role: "product", Dir: dir, Listen: "127.0.0.1:0", TLS: true})
+	if err != nil {
+		return nil, err
+	}
+	certs := filepath.Join(dir, "certificates.json")
+	if err := h.do("enrol", enrolment{n, certs}, nil); err != nil {
+		return nil, errors.Join(err, h.close())
+	}
+	s := &side{host: h, n: n}
+	if s.nodes, err = start(hostConfig{Role: "nodes", Nodes: n, Connect: h.at, Certs: certs}); err != nil {
+		return nil, errors.Join(err, h.close())
+	}
+	if err := s.online(); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func tlsSection(b *session) error {
+	for _, n := range b.sizes {
+		if err := b.tlsSize(n); err != nil {
+			return fmt.Errorf("%d nodes: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// tlsSize measures one number of nodes, plain and with TLS in turn.
+func (b *session) tlsSize(n int) (err error) {
+	plain, err := b.side(hostConfig{Role: "product", Listen: "127.0.0.1:0"}, n, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, plain.close()) }()
+	secure, err := b.secure(n)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, secure.close()) }()
+	var applies, connects [2][]float64
+	for i := range b.pairs + 1 { // the first round is not counted: it fills caches and files
+		for k, s := range []*side{plain, secure} {
+			t, err := s.apply(true)
+			if err != nil {
+				return err
+			}
+			c, err := s.reconnect()
+			if err != nil {
+				return err
+			}
+			if i > 0 {
+				applies[k], connects[k] = append(applies[k], t), append(connects[k], float64(n)/c)
+			}
+		}
+	}
+	for _, s := range []*side{plain, secure} {
+		if err := s.host.do("verify", nil, nil); err != nil {
+			return err
+		}
+	}
+	at := fmt.Sprintf("%d nodes", n)
+	b.add(figure{Section: "tls", Name: "apply, nodes not asked first, plain TCP, " + at, Unit: "s", Samples: applies[0]})
+	b.add(figure{Section: "tls", Name: "apply, nodes not asked first, mutual TLS 1.3, " + at, Unit: "s", Samples: applies[1]})
+	b.add(figure{Section: "tls", Name: "apply with mutual TLS over apply without, " + at, Unit: "×", Samples: ratios(applies[1], applies[0])})
+	b.add(figure{Section: "tls", Name: "nodes that connect, plain TCP, " + at, Unit: "/s", Samples: connects[0]})
+	b.add(figure{Section: "tls", Name: "nodes that connect, mutual TLS 1.3, " + at, Unit: "/s", Samples: connects[1]})
+	b.add(figure{Section: "tls", Name: "time to connect with mutual TLS over that without, " + at, Unit: "×", Samples: ratios(connects[0], connects[1])})
+	return nil
+}
+
+// reconnect breaks every connection, connects all nodes again and returns the seconds until each has
+// its greeting acknowledged.
+func (s *side) reconnect() (float64, error) {
+	if err := s.away(true); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := s.nodes.do("start", 0, nil); err != nil {
+		return 0, err
+	}
+	if err := s.nodes.do("online", s.n, nil); err != nil {
+		return 0, err
+	}
+	t := time.Since(began).Seconds()
+	return t, s.wait(func(v *fleetView) bool { return v.Online == s.n })
+}
