@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,9 +34,16 @@ func newNode(t *testing.T) node {
 	return node{t, filepath.Join(dir, "state"), filepath.Join(dir, "log")}
 }
 
-// tandem runs tandem-node and returns its process ID, exit status and output.
+// tandem runs tandem-node and returns its process ID, exit status and output. What does not become
+// another program needs no process of its own.
 func (n node) tandem(args ...string) (pid, status int, stdout, stderr string) {
 	n.t.Helper()
+	if args[0] == "slot" {
+		var out, errs bytes.Buffer
+		args = slices.Insert(slices.Clone(args), 2, "--state-dir", n.dir)
+		status := run(n.t.Context(), args, &out, &errs)
+		return os.Getpid(), status, out.String(), errs.String()
+	}
 	self, err := os.Executable()
 	if err != nil {
 		n.t.Fatal(err)

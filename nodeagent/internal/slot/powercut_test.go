@@ -44,20 +44,16 @@ func TestCrashAtEveryStep(t *testing.T) {
 			tries[is.trying] = max(tries[is.trying], is.tries)
 		}
 		seen, again := map[[32]byte]bool{}, map[[32]byte]bool{}
-		for at := 1; ; at++ {
-			w := &world{disk: before.killed(), kernel: kernel}
-			w.disk.at = at
-			dead, err := w.run(o)
-			if !dead {
-				if err != nil {
-					t.Fatal(err)
-				}
-				break
-			}
+		w = &world{disk: before.killed(), kernel: kernel}
+		w.disk.watch = func() {
 			deaths++
+			at := w.disk.count
 			w.disk.aftermath(seen, func(how string, rebooted bool, after *simDisk) {
 				starts += checkAfter(t, fmt.Sprintf("op %d, %s, step %d, %s", i, o.name, at, how), after, kernel, rebooted, allowed, tries, again)
 			})
+		}
+		if _, err := w.run(o); err != nil {
+			t.Fatal(err)
 		}
 	})
 	t.Logf("%d deaths, %d starts after them", deaths, starts)
@@ -87,17 +83,10 @@ func checkAfter(t *testing.T, where string, after *simDisk, kernel int, rebooted
 	if err := alive(w); err != nil {
 		t.Fatalf("%s: afterwards: %v\n%s", where, err, w.disk.dump())
 	}
-	for at := 1; ; at++ {
-		w := &world{disk: after.killed(), kernel: kernel}
-		w.disk.at = at
-		dead, err := w.run(opBoot(""))
-		if !dead {
-			if err != nil {
-				t.Fatalf("%s: %v", where, err)
-			}
-			return starts
-		}
-		w.disk.aftermath(again, func(how string, rebooted bool, last *simDisk) {
+	first := &world{disk: after.killed(), kernel: kernel}
+	first.disk.watch = func() {
+		at := first.disk.count
+		first.disk.aftermath(again, func(how string, rebooted bool, last *simDisk) {
 			k := kernel
 			if rebooted {
 				k++
@@ -117,6 +106,10 @@ func checkAfter(t *testing.T, where string, after *simDisk, kernel int, rebooted
 			starts++
 		})
 	}
+	if _, err := first.run(opBoot("")); err != nil {
+		t.Fatalf("%s: %v", where, err)
+	}
+	return starts
 }
 
 // alive lets a node that has just started go through a whole update.

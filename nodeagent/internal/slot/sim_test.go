@@ -25,7 +25,8 @@ type simDisk struct {
 	at    int // the step before which the process dies; 0: none
 	full  bool
 
-	failAt int // the step that fails once; 0: none
+	failAt int    // the step that fails once; 0: none
+	watch  func() // is called before every step, to see what a crash there would leave; nil: nobody
 }
 
 type simNode struct {
@@ -68,6 +69,9 @@ func newSimDir() *simNode {
 func (d *simDisk) step() error {
 	if d.count++; d.count == d.at {
 		panic(died{})
+	}
+	if d.watch != nil {
+		d.watch()
 	}
 	if d.count == d.failAt {
 		return errors.New("a simulated input/output error")
