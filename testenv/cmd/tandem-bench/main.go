@@ -61,6 +61,7 @@ var sections = []struct {
 	{"memory", "the controller's memory per idle node", memorySection},
 	{"journal", "records made durable per second", journalSection},
 	{"agent", "the node agent's size", agentSection},
+	{"sampling", "what measuring the node costs", samplingSection},
 }
 
 // session is one run of the program.
