@@ -316,3 +316,35 @@ func FuzzVersionOutput(f *testing.F) {
 		}
 	})
 }
+
+// The copy with the higher number counts, whichever it is, and the next step brings them together.
+func TestNewerCopyCounts(t *testing.T) {
+	for _, newer := range []int{0, 1} {
+		d := newSim()
+		r := record.New()
+		for i, name := range copies {
+			r.Seq, r.Why = 5, "older"
+			if i == newer {
+				r.Seq, r.Why = 6, "newer"
+			}
+			if err := d.Replace(name, r.Encode()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := Open(Config{Dir: "/slots", Disk: d})
+		if st, err := s.Status(); err != nil || st.Seq != 6 || st.Why != "newer" || len(st.Notes) != 0 {
+			t.Errorf("%d: %+v %v", newer, st, err)
+		}
+		if _, err := s.Planned(record.ReasonStop, ""); err != nil {
+			t.Fatal(err)
+		}
+		one, err := d.Read(copies[0], record.MaxSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := d.Read(copies[1], record.MaxSize)
+		if back, derr := record.Decode(one); err != nil || derr != nil || back.Seq != 7 || string(one) != string(two) {
+			t.Errorf("%d: %v %v %+v", newer, err, derr, back)
+		}
+	}
+}
