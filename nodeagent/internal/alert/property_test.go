@@ -182,11 +182,11 @@ func TestStormIsBounded(t *testing.T) {
 	s, _ := New("n", Durable{}, Limits{}).Step(Configured{Rules: rules})
 	told, parameters := 0, map[Parameter]bool{}
 	sample := Sample{Readings: make([]Reading, len(rules))}
-	for i := range 24 * 360 {
+	for i := range 24 * 120 {
 		for k, r := range rules {
 			sample.Readings[k] = Reading{Parameter: r.Parameter, Value: []float64{1, 1, 0, 0}[(i+k)%4]}
 		}
-		sample.Mono = time.Duration(i) * 10 * time.Second
+		sample.Mono = time.Duration(i) * 30 * time.Second
 		var effects []Effect
 		s, effects = s.Step(sample)
 		for _, e := range effects {
