@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -17,6 +18,7 @@ import (
 
 // ring is a Keyring on a disk that fails as told. It outlives the Core, as files do.
 type ring struct {
+	mu     sync.Mutex
 	keys   map[string]*seal.Signer
 	made   byte
 	before bool // Make and Forget fail, and do nothing
@@ -28,10 +30,28 @@ func newRing() *ring {
 	return &ring{keys: map[string]*seal.Signer{first.Key().ID: first}}
 }
 
-func (g *ring) Signer(kid string) *seal.Signer { return g.keys[kid] }
-func (g *ring) IDs() []string                  { return slices.Sorted(maps.Keys(g.keys)) }
+func (g *ring) Signer(kid string) *seal.Signer {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.keys[kid]
+}
+
+func (g *ring) IDs() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Sorted(maps.Keys(g.keys))
+}
+
+// fail sets how Make and Forget fail from now on.
+func (g *ring) fail(before, after bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.before, g.after = before, after
+}
 
 func (g *ring) Make() (*seal.Signer, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.before {
 		return nil, errDisk
 	}
@@ -47,6 +67,8 @@ func (g *ring) Make() (*seal.Signer, error) {
 }
 
 func (g *ring) Forget(kid string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.before {
 		return errDisk
 	}
@@ -137,8 +159,8 @@ func TestRotationOnABadDisk(t *testing.T) {
 		{"nothing", func(*faulty, *ring) {}, true},
 		{"the record is not on the disk", func(r *faulty, _ *ring) { r.disk.fail(1, 0) }, false},
 		{"the record is on the disk all the same", func(r *faulty, _ *ring) { r.disk.fail(0, 1) }, true},
-		{"the key's file is not on the disk", func(_ *faulty, g *ring) { g.before = true }, false},
-		{"the key's file is on the disk all the same", func(_ *faulty, g *ring) { g.after = true }, false},
+		{"the key's file is not on the disk", func(_ *faulty, g *ring) { g.fail(true, false) }, false},
+		{"the key's file is on the disk all the same", func(_ *faulty, g *ring) { g.fail(false, true) }, false},
 	}
 	for at := range steps {
 		for _, f := range faults {
@@ -160,7 +182,7 @@ func TestRotationOnABadDisk(t *testing.T) {
 						}
 						f.set(r, g)
 						k, err := steps[at].do(r, first)
-						g.before, g.after = false, false
+						g.fail(false, false)
 						if err == nil && !steps[at].done(k) {
 							t.Errorf("%+v", k)
 						}
@@ -194,7 +216,7 @@ func TestRotationOnABadDisk(t *testing.T) {
 						}
 						r.start() // what a crash left is gone, and there is nothing more to do
 						b.hear("in the end")
-						if g.Signer(first) != nil || len(g.keys) != 1 {
+						if g.Signer(first) != nil || len(g.IDs()) != 1 {
 							t.Errorf("the keys %v are left", g.IDs())
 						}
 						if err := r.core.Audit(t.Context()); err != nil {
