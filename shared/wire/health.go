@@ -148,21 +148,20 @@ type BootReason string
 
 // The reasons of a start.
 const (
-	BootFirst         BootReason = "first"            // the first start ever
-	BootRestart       BootReason = "restart"          // a planned stop of the agent
-	BootReboot        BootReason = "reboot-command"   // ordered by the controller or an operator
-	BootUpdate        BootReason = "update"           // to try a slot
-	BootFallback      BootReason = "fallback"         // rolled back: no contact during a trial
-	BootTestFailed    BootReason = "test-failed"      // rolled back: the trial did not pass before its deadline
-	BootRollBack      BootReason = "rollback-command" // rolled back: someone asked for it
-	BootDisconnect    BootReason = "disconnect"       // no contact for the reset time
-	BootFatal         BootReason = "fatal"            // the agent ended with an error
-	BootOOM           BootReason = "oom"              // out of memory
-	BootWatchdogHung  BootReason = "watchdog-hung"    // a loop of the agent stood still
-	BootWatchdogTouch BootReason = "watchdog-touch"   // an external program did not touch its file
-	BootKernel        BootReason = "kernel"           // the kernel panicked
-	BootPowerFail     BootReason = "power-fail"       // the power went
-	BootUnknown       BootReason = "unknown"          // nobody has written a reason
+	BootNone         BootReason = "none"           // there is no earlier run
+	BootFirst        BootReason = "first"          // the first start on this node
+	BootReboot       BootReason = "reboot-command" // ordered by the controller or an operator
+	BootStop         BootReason = "stop"           // stopped in good order
+	BootUpdate       BootReason = "update"         // to try a slot
+	BootFallback     BootReason = "fallback"       // a trial was rolled back; the detail says why
+	BootDisconnect   BootReason = "disconnect"     // no contact for the reset time
+	BootFatal        BootReason = "fatal"          // the agent crashed or was killed
+	BootOOM          BootReason = "oom"            // out of memory
+	BootWatchdogHung BootReason = "watchdog-hung"  // a loop of the agent stood still
+	BootWatchdogPID  BootReason = "watchdog-pid"   // a program that the agent watches did
+	BootKernel       BootReason = "kernel"         // the kernel crashed
+	BootPowerFail    BootReason = "power-fail"     // the machine went down without a word
+	BootUnknown      BootReason = "unknown"        // nobody has written a reason
 )
 
 // HealthRestart is a restart that has been decided: of the machine, or into another slot.

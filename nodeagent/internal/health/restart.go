@@ -97,7 +97,7 @@ func (t *step) restart() {
 	}
 	r := t.Restart
 	if why := t.inTheWay(r); why != "" { // it was not when this was decided
-		t.Restart = Restart{}
+		t.Restart, t.Trial.Verdict = Restart{}, Restart{}
 		if r.Reason == wire.BootReboot {
 			t.Order = Restart{}
 		}

@@ -48,7 +48,20 @@ type beat struct {
 
 var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
+// stories are the scripts that there must be: what the seed says, each weakness of the real system,
+// and what else could go wrong.
+var stories = []string{
+	"reset", "fallback", "commit", "link", "samples", "unregistered", "approval", "orders", "orders-lost",
+	"never-met", "controller-down", "temporary", "dead-publisher", "two-writes", "two-writes-not", "slots-missing", "storm", "maintenance",
+	"flapping", "clock", "week", "offline", "offline-hand", "offline-sick", "offline-met", "sick", "no-slot", "no-reboot", "settings", "ties", "crash", "disk",
+}
+
 func TestScripts(t *testing.T) {
+	for _, name := range stories {
+		if _, err := os.Stat(filepath.Join("testdata", name+".txt")); err != nil {
+			t.Error(err)
+		}
+	}
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts (%v)", err)

@@ -120,9 +120,11 @@ func (t *step) elapse() {
 // in normal operation the reset, then an ordered reboot. A restart that was decided before
 // suppresses all of it.
 func (t *step) tick() {
+	if t.Restart.Do != "" {
+		t.restart()
+	}
 	switch {
 	case t.Restart.Do != "":
-		t.restart()
 	case t.trying:
 		t.tryOn()
 	default:

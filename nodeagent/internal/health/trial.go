@@ -179,14 +179,13 @@ func (s State) excused() bool {
 
 // verdict says whether the trial is to be rolled back. Fallback comes before the deadline.
 func (s State) verdict() Restart {
-	roll := Restart{Do: DoRollBack, Slot: s.slots.Good}
+	roll := Restart{Do: DoRollBack, Slot: s.slots.Good, Reason: wire.BootFallback}
 	switch {
 	case s.Trial.Verdict.Do != "":
-		roll.Reason, roll.Detail = s.Trial.Verdict.Reason, s.Trial.Verdict.Detail
+		roll.Detail = s.Trial.Verdict.Detail
 	case s.resting:
 		return Restart{}
 	case !s.Trial.Baseline.Offline && s.clock() >= s.silentFrom(s.settings.Fallback.Std())+s.settings.Fallback.Std():
-		roll.Reason = wire.BootFallback
 		roll.Detail = fmt.Sprintf("version %s: no contact with the controller for %v", s.Trial.Version, s.settings.Fallback)
 	case s.overdue() && !s.excused():
 		var waits []string
@@ -196,7 +195,6 @@ func (s State) verdict() Restart {
 		if s.left() > 0 || len(waits) == 0 {
 			waits = append(waits, string(wire.WaitTestTime))
 		}
-		roll.Reason = wire.BootTestFailed
 		roll.Detail = plain(fmt.Sprintf("version %s: not committed within %v, for want of %s", s.Trial.Version, s.settings.Deadline, strings.Join(waits, ", ")))
 	default:
 		return Restart{}
@@ -231,6 +229,7 @@ func (t *step) tryOn() {
 		t.decide(r)
 		return
 	} else {
+		t.Trial.Verdict = Restart{}
 		t.refuse(r, why)
 	}
 	if t.Trial.Verdict.Do == "" && len(t.lacks()) == 0 && t.left() == 0 && t.now.Mono >= t.commitAt {
@@ -311,7 +310,7 @@ func (t *step) rollBack(ev Order) *wire.Error {
 		return wire.New(wire.CodeWrongState, "", t.noWayBack())
 	}
 	if t.Trial.Verdict.Do == "" {
-		t.Trial.Verdict = Restart{Do: DoRollBack, Slot: t.slots.Good, Reason: wire.BootRollBack, Detail: told(ev)}
+		t.Trial.Verdict = Restart{Do: DoRollBack, Slot: t.slots.Good, Reason: wire.BootFallback, Detail: plain("version " + t.Trial.Version + ": " + told(ev))}
 		t.must = true
 	}
 	return nil

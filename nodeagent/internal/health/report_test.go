@@ -1,0 +1,158 @@
+package health
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/shared/wire"
+)
+
+// What a report says in the middle of a trial with a reboot ordered: every field of "NodeAgent
+// status", to the letter.
+func TestReport(t *testing.T) {
+	s := New(Durable{})
+	at := func(d time.Duration) Now { return Now{Mono: d, Wall: epoch.Add(d)} }
+	for _, step := range []struct {
+		at time.Duration
+		ev Event
+	}{
+		{0, Started{Boot: wire.HealthBoot{Reason: wire.BootUpdate, Detail: "version 2", Restarts: 7, At: epoch}, Checks: []string{"disk"}}},
+		{0, Slots{Used: true, Current: "b", Good: "a", Trial: "b-7", List: []wire.HealthSlot{{ID: "a", State: wire.SlotActive, Version: "1", Verified: true}, {ID: "b", State: wire.SlotInProgress, Version: "2", Verified: true}}}},
+		{0, Link{Address: true, Broker: true}},
+		{time.Second, Contact{Result: wire.ContactSuccess, Document: true}},
+		{time.Second, Check{Name: "disk", OK: true, TTL: time.Hour}},
+		{time.Minute, Contact{Result: wire.ContactSuccess}},
+		{time.Minute, Check{Name: "ble", Message: "un\nplugged", TTL: time.Hour}},
+		{2 * time.Minute, Order{ID: "q", What: OrderReboot, By: "anna", Detail: "kernel"}},
+		{2 * time.Minute, Maintenance{Left: time.Hour}},
+	} {
+		s, _ = s.Step(at(step.at), step.ev)
+	}
+	h := s.Health()
+	h.Settings = wire.HealthSettings{FormatVersion: "1"} // TestHealthDefaults has them
+	got, err := json.Marshal(h, json.Deterministic(true), jsontext.WithIndent("\t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{
+	"indicator": 15,
+	"text": "a functional check fails: ble",
+	"contact": {
+		"in": true,
+		"since": "2026-11-20T10:00:01Z",
+		"result": "success",
+		"last": "2026-11-20T10:01:00Z",
+		"document": "2026-11-20T10:00:01Z"
+	},
+	"slots": [
+		{
+			"id": "a",
+			"state": "active",
+			"version": "1",
+			"verified": true
+		},
+		{
+			"id": "b",
+			"state": "inprogress",
+			"version": "2",
+			"verified": true
+		}
+	],
+	"current": "b",
+	"trial": {
+		"slot": "b",
+		"version": "2",
+		"since": "2026-11-20T10:00:00Z",
+		"remaining": "PT10M",
+		"deadline": "PT28M",
+		"waitsFor": [
+			{
+				"code": "maintenance",
+				"text": "the end of the maintenance that the controller announced"
+			},
+			{
+				"code": "check",
+				"name": "ble",
+				"text": "un plugged"
+			},
+			{
+				"code": "test-time",
+				"text": "PT10M in good health"
+			}
+		]
+	},
+	"restart": {
+		"reason": "reboot-command",
+		"detail": "by anna: kernel",
+		"at": "2026-11-20T10:02:00Z"
+	},
+	"boot": {
+		"reason": "update",
+		"detail": "version 2",
+		"restarts": 7,
+		"at": "2026-11-20T10:00:00Z"
+	},
+	"checks": [
+		{
+			"name": "ble",
+			"ok": false,
+			"message": "un plugged",
+			"since": "2026-11-20T10:01:00Z"
+		},
+		{
+			"name": "disk",
+			"ok": true,
+			"since": "2026-11-20T10:00:01Z"
+		}
+	],
+	"maintenance": "2026-11-20T11:02:00Z",
+	"settings": {
+		"formatVersion": "1"
+	}
+}`
+	if string(got) != want {
+		t.Errorf("%s", got)
+	}
+}
+
+// The remaining test time is reported once in a while, and every change at once; a word from the
+// controller that changes nothing makes no report.
+func TestReportsComeWhenSomethingChanges(t *testing.T) {
+	s := New(Durable{})
+	now := Now{Wall: epoch}
+	reports := func(ev Event) (n int, last wire.Health) {
+		next, effects := s.Step(now, ev)
+		s = next
+		for _, e := range effects {
+			if r, ok := e.(Report); ok {
+				n, last = n+1, r.Health
+			}
+		}
+		return n, last
+	}
+	reports(Started{})
+	reports(Slots{Used: true, Current: "b", Good: "a", Trial: "b-7", List: []wire.HealthSlot{{ID: "a", Verified: true, State: wire.SlotActive}, {ID: "b", Verified: true, State: wire.SlotInProgress, Version: "2"}}})
+	reports(Link{Address: true, Broker: true})
+	if n, h := reports(Contact{Result: wire.ContactSuccess}); n != 1 || h.Trial.Remaining != 600*second {
+		t.Errorf("%d reports of contact, %+v", n, h.Trial)
+	}
+	told, words := 0, 0
+	for range 300 {
+		now.Mono += time.Second
+		now.Wall = now.Wall.Add(time.Second)
+		if n, h := reports(Tick{}); n > 0 {
+			told += n
+			if want := wire.SpanOf(10*time.Minute - now.Mono); h.Trial.Remaining != want {
+				t.Fatalf("remaining %v after %v", h.Trial.Remaining, now.Mono)
+			}
+		}
+		n, _ := reports(Contact{Result: wire.ContactSuccess})
+		words += n
+	}
+	if told != 10 || words != 0 {
+		t.Errorf("%d reports in five minutes, and %d for words that changed nothing", told, words)
+	}
+}
