@@ -21,8 +21,13 @@ var roles = map[tokens.Role][]string{
 	tokens.View: {
 		"GET /v1/config", "GET /v1/config/status", "GET /v1/config/history", "GET /v1/config/resolved", "GET /v1/config/explain",
 		"GET /v1/nodes", "GET /v1/nodes/{node}", "GET /v1/events", "GET /v1/journal/verify", "GET /v1/unit/status", "GET /v1/keys",
+		"GET /v1/nodes/{node}/health", "GET /v1/health/settings",
 	},
-	tokens.Operate: {"POST /v1/config", "POST /v1/config/confirm", "POST /v1/config/restore", "POST /v1/config/rollback"},
+	tokens.Operate: {
+		"POST /v1/config", "POST /v1/config/confirm", "POST /v1/config/restore", "POST /v1/config/rollback",
+		"POST /v1/health/settings", "POST /v1/health/settings/unset", "POST /v1/unit/maintenance", "POST /v1/unit/maintenance/end",
+		"POST /v1/nodes/{node}/reboot", "POST /v1/nodes/{node}/try", "POST /v1/nodes/{node}/approve",
+	},
 	tokens.Admin: {
 		"POST /v1/nodes/{node}/enroll", "POST /v1/nodes/{node}/revoke", "POST /v1/identities/certify", "POST /v1/identities/revoke",
 		"GET /v1/journal/export", "GET /v1/journal/backup", "GET /v1/tokens", "POST /v1/tokens", "POST /v1/tokens/{token}/revoke",

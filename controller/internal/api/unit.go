@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
 )
 
 // Unit is what the API serves: the controller's core. All methods are safe for concurrent use.
@@ -51,6 +52,22 @@ type Unit interface {
 	SigningKeys(ctx context.Context) (view.Keys, error)
 	RotateKey(ctx context.Context, force bool, who string) (view.Keys, error)
 	RetireKey(ctx context.Context, kid string, force bool, who string) (view.Keys, error)
+
+	// NodeHealth is what a node has told of its health. SetHealth sets what is wanted of the health of
+	// some nodes (nil: unsets it) and issues the documents that follow; HealthSettings and
+	// NodeSettings show what is set.
+	NodeHealth(ctx context.Context, node string) (view.NodeHealth, error)
+	SetHealth(ctx context.Context, scope view.Scope, settings *wire.HealthSettings, who string) (view.SettingsChange, error)
+	HealthSettings(ctx context.Context) (view.HealthSettings, error)
+	NodeSettings(ctx context.Context, node string) (view.NodeSettings, error)
+	// Reboot, Try and Approve order one node to do something and return when it has answered; its
+	// refusal is an error that names it. Nothing is kept for a node that is offline.
+	Reboot(ctx context.Context, node, reason, who string) (view.Ordered, error)
+	Try(ctx context.Context, node, version, who string) (view.Ordered, error)
+	Approve(ctx context.Context, node, version, who string) (view.Ordered, error)
+	// SetMaintenance announces one to the nodes for so long from now; 0 ends it. The answer is what
+	// is announced now, nil: nothing.
+	SetMaintenance(ctx context.Context, within time.Duration, reason, who string) (*view.Maintenance, error)
 
 	// Entries returns journal entries in order; Changed is closed at the next append, for
 	// callers that follow.

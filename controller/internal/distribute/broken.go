@@ -109,6 +109,14 @@ func (c *Core) refuseEvent(ev fleet.Event) {
 		ticket = ev.Ticket
 	case fleet.KeyOrder:
 		ticket = ev.Ticket
+	case fleet.Remark:
+		ticket = ev.Ticket
+	case fleet.SetHealth:
+		ticket = ev.Ticket
+	case fleet.Maintain:
+		ticket = ev.Ticket
+	case fleet.Order:
+		ticket = ev.Ticket
 	default:
 		return // a message: the node is asked for it when the journal is back
 	}

@@ -48,6 +48,7 @@ type Config struct {
 	Log   *zap.Logger
 	Fleet fleet.Options // Unit and Epoch are filled in
 
+	StopMaintenance time.Duration // a stop in good order announces a maintenance of so long; 0: none
 	Beacon          time.Duration // how often the beacon is sent again; 1 min
 	Jitter          time.Duration // nodes spread repeated reports over this; 0: they do not
 	ReopenEvery     time.Duration // how often a broken journal is tried again; 2 s
@@ -123,6 +124,8 @@ type Core struct {
 	keys     atomic.Pointer[keyset] // changed by the loop, read by all
 	rotating sync.Mutex             // one change of the keys at a time
 	lost     bool                   // the key that signed is: New replaces it
+
+	away atomic.Pointer[time.Time] // until when a maintenance is announced, zero: none; changed by the loop, read by all
 
 	admitted  admissions
 	authority *Authority // set before Run; nil: none
@@ -333,6 +336,8 @@ func (c *Core) run(e fleet.Effect) {
 		c.answer(e)
 	case fleet.KeysChanged:
 		c.keysChanged()
+	case fleet.MaintenanceChanged:
+		c.maintained()
 	case fleet.Admission:
 		c.admitted.set(e)
 		if e.Cut != "" && c.cfg.Cut != nil {
@@ -376,6 +381,7 @@ var errStopped = wire.New(wire.CodeUnavailable, "", "the controller is stopping"
 // historyTypes are what became of the unit configuration.
 var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused, record.Confirm, record.RolledBack, record.State}
 
-// keptTypes are the records that compaction leaves: that history, who belonged to the unit, and which
-// keys signed.
-var keptTypes = append(slices.Clone(historyTypes), record.Enrol, record.Joined, record.Revoked, record.Keys)
+// keptTypes are the records that compaction leaves: that history, who belonged to the unit, which
+// keys signed, and what operators ordered.
+var keptTypes = append(slices.Clone(historyTypes), record.Enrol, record.Joined, record.Revoked, record.Keys,
+	record.Settings, record.Maintenance, record.Request, record.Reply)

@@ -70,8 +70,11 @@ func decode(t *topic.Topic, payload []byte) (fleet.Heard, *wire.Error) {
 			if h.Reported.Kind != t.Kind {
 				return h, wire.New(wire.CodeWrongTarget, "/kind", "the envelope and its topic name different kinds")
 			}
-			if t.Kind == wire.KindInfo {
+			switch {
+			case t.Kind == wire.KindInfo:
 				h.Info, err = wire.Decode[wire.NodeInfo](h.Reported.Detail)
+			case t.Kind == wire.KindHealth && len(h.Reported.Detail) > 0: // an agent that only refuses settings has none
+				h.Health, err = wire.Decode[wire.Health](h.Reported.Detail)
 			}
 		}
 	case topic.Live:

@@ -30,6 +30,7 @@ func (c *Core) load() error {
 	if err == nil {
 		c.fleet, c.checkpoint = f, checkpoint
 		c.admitted.reset(f.Admissions())
+		c.announceMaintenance(f)
 		c.journal.Store(j)
 		if err = c.loadResolvers(); err == nil {
 			err = c.inbox.remember(j)

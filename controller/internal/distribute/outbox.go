@@ -13,7 +13,6 @@ import (
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -395,29 +394,4 @@ func (o *outbox) sendPlain(ctx context.Context, all []link.Publication) error {
 		}
 	}
 	return nil
-}
-
-// beacon makes the message that every node hears first.
-func (o *outbox) beacon(up bool) link.Publication {
-	o.mu.Lock()
-	epoch := o.epoch
-	o.mu.Unlock()
-	keys := o.c.keys.Load()
-	b := wire.Beacon{
-		V: wire.Version, Unit: o.c.cfg.Unit, Epoch: epoch, Up: up, Time: o.c.cfg.Now().UTC(),
-		Keys: keys.list, KeysRev: keys.rev, Jitter: unitconfig.FormatDuration(o.c.cfg.Jitter),
-	}
-	b.Sig = keys.signer.Sign(seal.BeaconPreimage(&b))
-	return link.Publication{Topic: topic.ForController(b.Unit), Payload: wire.Encode(&b), Retain: true}
-}
-
-// Will is what the broker says of the controller when its session breaks.
-func (c *Core) Will(uint64) *link.Publication {
-	p := c.outbox.beacon(false)
-	return &p
-}
-
-// Goodbye is what the controller says when it stops in order.
-func (c *Core) Goodbye(uint64) []link.Publication {
-	return []link.Publication{c.outbox.beacon(false)}
 }

@@ -277,7 +277,8 @@ func (c *Core) Node(ctx context.Context, node string) (v view.Node, err error) {
 func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 	s := view.UnitStatus{Unit: c.cfg.Unit, Version: c.cfg.Version, Started: c.started, Broker: c.roadNow()}
 	err := c.look(ctx, func(f *fleet.Fleet) {
-		s.Epoch, s.Rev, s.Config = c.journal.Load().Epoch(), f.Seq(), f.Status()
+		s.Epoch, s.Rev, s.Config, s.Maintenance = c.journal.Load().Epoch(), f.Seq(), f.Status(), f.MaintenanceView()
+		s.Trouble = f.HealthTrouble()
 		if c.copyErr != nil {
 			s.Trouble = append(s.Trouble, "the readable copy of the unit configuration cannot be written: "+c.copyErr.Error())
 		}

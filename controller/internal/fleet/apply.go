@@ -113,6 +113,11 @@ func targets(r *record.Record, data any) error {
 		}
 	case withdrawnData:
 		nodes = d.Nodes
+	case settingsData:
+		if err := checkScope(&d.Scope); err != nil {
+			return err
+		}
+		return nil
 	case keysData:
 		return d.Keys.check()
 	default:
@@ -154,6 +159,14 @@ func decode(r *record.Record) (any, error) {
 		return d, err
 	case record.Keys:
 		return parse[keysData](r.Data)
+	case record.Settings:
+		return parse[settingsData](r.Data)
+	case record.Maintenance:
+		return parse[maintenanceData](r.Data)
+	case record.Request:
+		return parse[requestData](r.Data)
+	case record.Reply:
+		return parse[replyData](r.Data)
 	}
 	return nil, nil
 }
@@ -183,6 +196,14 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		}
 	case keysData:
 		f.keys = d.Keys
+	case settingsData:
+		f.applySettings(r, &d)
+	case maintenanceData:
+		f.applyMaintenance(r, &d)
+	case requestData:
+		f.applyRequest(r, &d)
+	case replyData:
+		delete(f.orders, d.ID)
 	case enrol.Data:
 		f.enrolled.Apply(r.At, r.Who, d)
 	case Verdict:
@@ -207,6 +228,7 @@ func (f *Fleet) apply(r *record.Record, data any) {
 	case *wire.Event:
 		n := f.node(d.Node, r.At)
 		n.EventSeq, n.EventBoot = d.Seq, d.Boot
+		n.noteAlert(r.At, d)
 	}
 }
 

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,6 +19,10 @@ type snapshot struct {
 	Nodes    []*nodeSnap    `json:"nodes"`
 	Enrolled jsontext.Value `json:"enrolled,omitzero"` // of package enrol
 	Keys     Keys           `json:"keys,omitzero"`
+
+	Settings    Settings          `json:"settings,omitzero"`
+	Maintenance Maintenance       `json:"maintenance,omitzero"`
+	Orders      map[string]*Asked `json:"orders,omitempty"`
 }
 
 type nodeSnap struct {
@@ -27,7 +32,8 @@ type nodeSnap struct {
 
 // Checkpoint returns the state as of Seq, so that Replay may begin there.
 func (f *Fleet) Checkpoint() []byte {
-	snap := snapshot{Seq: f.seq, Config: f.config, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys}
+	snap := snapshot{Seq: f.seq, Config: f.config, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys,
+		Settings: f.settings, Maintenance: f.maintenance, Orders: f.orders}
 	index := map[*Doc]int{}
 	for _, n := range f.sorted() {
 		ns := &nodeSnap{Node: *n}
@@ -74,6 +80,9 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 			return nil, fmt.Errorf("fleet checkpoint: %w", err)
 		}
 	}
+	f.settings, f.maintenance = snap.Settings, snap.Maintenance
+	f.settings.each(func(t *Setting) { t.seal() })
+	maps.Copy(f.orders, snap.Orders)
 	if len(snap.Enrolled) > 0 {
 		enrolled, err := enrol.Restored(snap.Enrolled)
 		if err != nil {

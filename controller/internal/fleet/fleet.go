@@ -58,8 +58,12 @@ type Fleet struct {
 	resolver *unitconfig.Resolver // of the installed configuration, nil when there is none
 	trying   *unitconfig.Resolver // of the configuration on trial
 
-	enrolled *enrol.State // who belongs to the unit
-	keys     Keys         // that sign what the controller says
+	enrolled    *enrol.State      // who belongs to the unit
+	keys        Keys              // that sign what the controller says
+	settings    Settings          // of the nodes' health
+	maintenance Maintenance       // that is announced
+	orders      map[string]*Asked // requests of operators that are not answered yet, by ID
+	tickets     map[string]uint64 // of those who wait for them; no part of the state
 
 	pending *pending // the submission that the nodes are judging
 	waiting []Submit // those behind it
@@ -109,19 +113,19 @@ type Node struct {
 	EventSeq  uint64                   `json:"eventSeq,omitempty"`  // newest event journaled
 	EventBoot string                   `json:"eventBoot,omitempty"` // that told it
 	Info      *wire.NodeInfo           `json:"info,omitempty"`
+	Health    *wire.Health             `json:"health,omitempty"`
+	Alerts    []view.Alert             `json:"alerts,omitempty"` // raised, the oldest first
 	Kinds     map[wire.Kind]*KindState `json:"kinds,omitempty"`
 
 	// Known only while the controller runs.
-	liveEvents uint64    // newest event the node says it has
-	forgotten  uint64    // the node was told that events up to here are safe
-	gap        gap       // events that came before their turn
-	gone       ended     // the newest session that has said its goodbye
-	reissued   time.Time // when it last knew more than was issued to it
-	spoke      bool      // it was heard, though it is not known to be online: its live message may be lost
-	retries    int       // questions asked since the node was last in step
-	slot       int       // place in the agenda, -1 if none
+	liveEvents uint64 // newest event the node says it has
+	forgotten  uint64 // the node was told that events up to here are safe
+	gap        gap    // events that came before their turn
+	gone       ended  // the newest session that has said its goodbye
+	spoke      bool   // it was heard, though it is not known to be online: its live message may be lost
+	retries    int    // questions asked since the node was last in step
+	slot       int    // place in the agenda, -1 if none
 	due        time.Time
-	pushedBoot string // an erroneous node was issued its document again in this boot
 }
 
 // KindState is one document kind on one node.
@@ -133,7 +137,10 @@ type KindState struct {
 	Seq     uint64        `json:"seq,omitempty"`  // of the newest report
 	At      time.Time     `json:"at,omitzero"`    // when it came
 
-	liveSeq uint64 // newest report the node says it has sent in its current boot
+	// Known only while the controller runs.
+	liveSeq    uint64    // newest report the node says it has sent in its current boot
+	pushedBoot string    // a node in error was issued its document again in this boot
+	reissued   time.Time // when the node last knew more than was issued to it
 }
 
 // Doc is one issued document; nodes that got the same body in the same issue share it.
@@ -151,7 +158,8 @@ func (d *Doc) Same(o *wire.Desired) bool {
 
 // New returns the state of a unit of which nothing is known.
 func New(opt Options) *Fleet {
-	return &Fleet{opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{}, limiter: newLimiter(opt.Limits), config: Config{State: Absent}, enrolled: enrol.New()}
+	return &Fleet{opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{}, limiter: newLimiter(opt.Limits), config: Config{State: Absent}, enrolled: enrol.New(),
+		orders: map[string]*Asked{}, tickets: map[string]uint64{}}
 }
 
 // Out collects what steps decide, in order. Records and Bodies become durable first, then the
@@ -190,7 +198,7 @@ type Ask struct {
 	NotAfter time.Time
 }
 
-// Answer ends a Submit, Confirm or Restore. Err is set when it could not be judged at all.
+// Answer ends an event that has a ticket. Err is set when it could not be judged at all.
 type Answer struct {
 	Ticket uint64
 	Result view.Result
@@ -282,6 +290,12 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.enrolment(ev)
 	case KeyOrder:
 		s.keyOrder(ev)
+	case SetHealth:
+		s.setHealth(ev)
+	case Maintain:
+		s.maintain(ev)
+	case Order:
+		s.order(ev)
 	case Remark:
 		s.remark(ev)
 	default:

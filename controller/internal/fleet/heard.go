@@ -17,6 +17,7 @@ type Heard struct {
 	Retained bool   // the broker had kept it: it may be old
 	Reported *wire.Reported
 	Info     *wire.NodeInfo // the decoded detail, with a Reported of kind info
+	Health   *wire.Health   // likewise of kind health; nil: it has none
 	Live     *wire.Live
 	Event    *wire.Event
 	Reply    *wire.Reply
@@ -118,11 +119,13 @@ func (s *step) heardReport(h *Heard) {
 	switch r.Kind {
 	case wire.KindInfo:
 		s.distribute(n)
-	case wire.KindConfig:
-		s.checkEpoch(n)
-		s.settleTrial(n)
+	case wire.KindConfig, wire.KindHealth:
+		s.checkEpoch(n, r.Kind)
+		if r.Kind == wire.KindConfig {
+			s.settleTrial(n)
+		}
 		if anew || s.ahead(n.kind(r.Kind)) {
-			s.distribute(n) // it may be back with an error
+			s.supply(n, r.Kind) // it may be back with an error
 		}
 		s.resend(n, r.Kind)
 	}
@@ -132,9 +135,14 @@ func (f *Fleet) applyReport(at time.Time, r *wire.Reported) {
 	n := f.node(r.Node, at)
 	k := n.kind(r.Kind)
 	k.Running, k.Last, k.Boot, k.Seq, k.At = r.Running, r.Last, r.Boot, r.Seq, at
-	if r.Kind == wire.KindInfo {
+	switch r.Kind {
+	case wire.KindInfo:
 		if info, err := wire.Decode[wire.NodeInfo](r.Detail); err == nil {
 			n.Info = info
+		}
+	case wire.KindHealth:
+		if h, err := wire.Decode[wire.Health](r.Detail); err == nil {
+			n.Health = h
 		}
 	}
 	f.review(n, at)
@@ -149,7 +157,7 @@ func (s *step) settleTrial(n *Node) {
 		return
 	}
 	if s.rolledBackTrial(n) {
-		s.issue([]*Node{n}, false, rolledBackEarly)
+		s.issue(wire.KindConfig, []*Node{n}, false, rolledBackEarly)
 	}
 }
 
@@ -157,9 +165,9 @@ const rolledBackEarly = "rolled back before it heard of the confirmation"
 
 // rolledBackTrial reports whether a node has rolled back what was confirmed.
 func (s *step) rolledBackTrial(n *Node) bool {
-	r, _, mode, _ := s.inForce()
+	o, ok := s.configuration()
 	k := n.Kinds[wire.KindConfig]
-	if r == nil || mode == wire.ModeTry || n.Info == nil || k == nil || k.Desired == nil || k.Last == nil {
+	if !ok || o.mode == wire.ModeTry || n.Info == nil || k == nil || k.Desired == nil || k.Last == nil {
 		return false
 	}
 	return k.Desired.Mode == wire.ModeTry && k.Last.Stamp() == k.Desired.Stamp() && k.Last.State == wire.StateRolledBack
@@ -229,6 +237,7 @@ func (f *Fleet) applyLive(at time.Time, l *wire.Live) {
 		n.gap = gap{}
 		if l.Up && l.Events < n.EventSeq && l.Boot != n.EventBoot { // an event of this boot may have overtaken it
 			n.EventSeq, n.forgotten = 0, 0 // its disk was wiped, and its events begin at 1 again
+			n.Alerts = nil
 		}
 	}
 	if !l.Up {
@@ -274,9 +283,13 @@ func (s *step) ask(m wire.Method, nodes []string, params func(string) []byte) {
 
 var agreed = []byte(`{"ok":true}`)
 
-// heardReply counts an answer to the check under way. Other replies need no action: what the
-// request asked for comes on its own topic.
+// heardReply ends an operator's order, or counts an answer to the check under way. Other replies
+// need no action: what the request asked for comes on its own topic.
 func (s *step) heardReply(h *Heard) {
+	if o := s.orders[h.Reply.ID]; o != nil && o.Node == h.Node {
+		s.answered(h.Reply.ID, h.Reply.Error)
+		return
+	}
 	p := s.pending
 	if p == nil || h.Reply.ID != p.id+h.Node || !p.open[h.Node] {
 		return

@@ -12,50 +12,93 @@ import (
 
 func sortNames(names []string) { slices.Sort(names) }
 
-// inForce returns the configuration that nodes get now, its mode and, for a trial, the time that
-// is left of it. A nil resolver: nothing is distributed, because there is no configuration or
-// because its readable copy was tampered with (seed 000, Startup).
-func (s *step) inForce() (r *unitconfig.Resolver, version string, mode wire.Mode, within time.Duration) {
+// offer is what nodes get of one kind of document now. How it comes about differs from kind to kind;
+// how it reaches the nodes does not.
+type offer struct {
+	version string
+	mode    wire.Mode
+	within  time.Duration                            // of a trial, what is left of it
+	body    func(n *Node) (body []byte, hash string) // of a node whose type is known; a nil body: it gets none
+}
+
+// desirable lists the kinds that nodes are given, in the order in which they get them.
+var desirable = []wire.Kind{wire.KindConfig, wire.KindHealth}
+
+// offered returns what nodes get of a kind; false: nothing is distributed.
+func (s *step) offered(kind wire.Kind) (offer, bool) {
+	switch kind {
+	case wire.KindConfig:
+		return s.configuration()
+	case wire.KindHealth:
+		return s.healthSettings()
+	}
+	return offer{}, false
+}
+
+// configuration returns the unit configuration that nodes get now. There is none if none was
+// accepted or its readable copy was tampered with (seed 000, Startup).
+func (s *step) configuration() (offer, bool) {
+	o := offer{version: s.config.Version, mode: wire.ModeApply}
+	r := s.resolver
 	if t := s.config.Trial; t != nil {
-		return s.trying, t.Version, wire.ModeTry, max(time.Second, t.Deadline.Sub(s.now).Round(time.Second))
+		r = s.trying
+		o.version, o.mode, o.within = t.Version, wire.ModeTry, max(time.Second, t.Deadline.Sub(s.now).Round(time.Second))
+	} else if s.config.State != Installed {
+		return offer{}, false
 	}
-	if s.config.State != Installed {
-		return nil, "", "", 0
+	o.body = func(n *Node) ([]byte, string) {
+		body, hash, _ := r.Body(n.Name, n.Type())
+		return body, hash
 	}
-	return s.resolver, s.config.Version, wire.ModeApply, 0
+	return o, r != nil
 }
 
 // issueAll makes a document for every node whose type is known and returns how many.
-func (s *step) issueAll(reason string) int {
-	return s.issue(s.sorted(), true, reason)
+func (s *step) issueAll(kind wire.Kind, reason string) int {
+	return s.issue(kind, s.sorted(), true, reason)
 }
 
-// distribute gives one node its document when what it should have is not what was last issued to
-// it, or when it came back in error (seed 000, Node Info Change).
+// distribute gives one node its documents, as far as they are due.
 func (s *step) distribute(n *Node) {
-	r, version, mode, _ := s.inForce()
-	if r == nil || n.Info == nil {
-		return
+	for _, kind := range desirable {
+		s.supply(n, kind)
 	}
-	k := n.kind(wire.KindConfig)
-	_, hash, _ := r.Body(n.Name, n.Type())
-	reason := ""
+}
+
+// supply gives one node its document of a kind if it is due.
+func (s *step) supply(n *Node, kind wire.Kind) {
+	if o, ok := s.offered(kind); ok {
+		if reason := s.due(n, kind, o); reason != "" {
+			n.kind(kind).pushedBoot = n.Boot
+			s.issue(kind, []*Node{n}, false, reason)
+		}
+	}
+}
+
+// due says why a node is to get a document: what it should have is not what was last issued to it,
+// or it came back in error (seed 000, Node Info Change). "": it is not.
+func (s *step) due(n *Node, kind wire.Kind, o offer) string {
+	if n.Info == nil {
+		return ""
+	}
+	body, hash := o.body(n)
+	if body == nil {
+		return ""
+	}
+	k := n.kind(kind)
 	switch d := k.Desired; {
 	case d == nil:
-		reason = "new node"
+		return "new node"
 	case d.Epoch != s.opt.Epoch:
-		reason = "the epoch was raised"
-	case d.Hash != hash || d.Version != version || mode == wire.ModeTry && d.Mode != mode:
-		reason = "node info changed"
+		return "the epoch was raised"
+	case d.Hash != hash || o.mode == wire.ModeTry && d.Mode != o.mode:
+		return "node info changed"
 	case s.ahead(k):
-		reason = "the node knows a newer document than was issued to it"
-	case n.inError(k) && n.pushedBoot != n.Boot && k.Boot == n.Boot:
-		reason = "node is back with an error"
-	default:
-		return
+		return "the node knows a newer document than was issued to it"
+	case n.inError(k) && k.pushedBoot != n.Boot && k.Boot == n.Boot:
+		return "node is back with an error"
 	}
-	n.pushedBoot = n.Boot
-	s.issue([]*Node{n}, false, reason)
+	return ""
 }
 
 // ahead reports whether a node has heard of a document that is newer than the one it should have,
@@ -83,9 +126,10 @@ func (n *Node) inError(k *KindState) bool {
 		k.Last.State.Settled() && k.Last.State != wire.StateInstalled
 }
 
-func (s *step) issue(nodes []*Node, whole bool, reason string) int {
-	r, version, mode, within := s.inForce()
-	data := issuedData{Epoch: s.opt.Epoch, Version: version, Mode: mode, Within: unitconfig.Duration(within), Whole: whole, Reason: reason, Docs: []issuedDoc{}}
+// issue makes documents of a kind for nodes and returns how many.
+func (s *step) issue(kind wire.Kind, nodes []*Node, whole bool, reason string) int {
+	o, _ := s.offered(kind)
+	data := issuedData{Epoch: s.opt.Epoch, Version: o.version, Mode: o.mode, Within: unitconfig.Duration(o.within), Whole: whole, Reason: reason, Docs: []issuedDoc{}}
 	at := map[string]int{}
 	var bodies [][]byte
 	count := 0
@@ -93,7 +137,10 @@ func (s *step) issue(nodes []*Node, whole bool, reason string) int {
 		if n.Info == nil {
 			continue // its type is not known yet; it gets its document when it tells
 		}
-		body, hash, _ := r.Body(n.Name, n.Type())
+		body, hash := o.body(n)
+		if body == nil {
+			continue
+		}
 		i, ok := at[hash]
 		if !ok {
 			i = len(data.Docs)
@@ -105,10 +152,10 @@ func (s *step) issue(nodes []*Node, whole bool, reason string) int {
 		count++
 	}
 	s.out.Bodies = append(s.out.Bodies, bodies...)
-	s.emit(record.Record{Type: record.Issued, Kind: string(wire.KindConfig)}, data)
+	s.emit(record.Record{Type: record.Issued, Kind: string(kind)}, data)
 	for i, g := range data.Docs {
-		doc := s.nodes[g.Nodes[0]].kind(wire.KindConfig).Desired
-		s.effect(Publish{Kind: wire.KindConfig, Doc: doc, Body: bodies[i], Nodes: g.Nodes})
+		doc := s.nodes[g.Nodes[0]].kind(kind).Desired
+		s.effect(Publish{Kind: kind, Doc: doc, Body: bodies[i], Nodes: g.Nodes})
 	}
 	return count
 }
@@ -181,8 +228,10 @@ func (s *step) restore(ev Restore) {
 func (s *step) epochRaised(ev EpochRaised) {
 	s.opt.Epoch = ev.Epoch
 	s.emit(record.Record{Type: record.Opened}, openedData{Epoch: ev.Epoch, Reason: "a node knew newer documents than this journal", Online: true})
-	if r, _, _, _ := s.inForce(); r != nil {
-		s.issueAll("epoch raised")
+	for _, kind := range desirable {
+		if _, ok := s.offered(kind); ok {
+			s.issueAll(kind, "epoch raised")
+		}
 	}
 }
 
@@ -199,25 +248,19 @@ const (
 // lost, or is an old copy. If the next rev is above what the node knows, its document is issued
 // again; if not, the epoch is raised. An epoch far in the future is a lie or a broken clock and must
 // not carry the unit's epoch along; nor may one node set the whole unit in motion over and over.
-func (s *step) checkEpoch(n *Node) {
-	k := n.Kinds[wire.KindConfig]
-	knows := wire.Stamp{}
-	if k.Running != nil {
-		knows = k.Running.Stamp()
-	}
-	if k.Last != nil && k.Last.Stamp().Compare(knows) > 0 {
-		knows = k.Last.Stamp()
-	}
+func (s *step) checkEpoch(n *Node, kind wire.Kind) {
+	k := n.Kinds[kind]
+	knows := k.newest()
 	next := wire.Stamp{Epoch: s.opt.Epoch, Rev: s.seq + 1}
 	switch {
 	case k.Desired != nil && knows.Compare(k.Desired.Stamp()) <= 0:
 	case knows.Compare(next) < 0:
-		if r, _, _, _ := s.inForce(); k.Desired != nil && r != nil && n.Info != nil && s.now.Sub(n.reissued) >= reissueEvery {
-			n.reissued = s.now
-			s.issue([]*Node{n}, false, "the node knows a newer document than was issued to it here")
+		if _, ok := s.offered(kind); k.Desired != nil && ok && n.Info != nil && s.now.Sub(k.reissued) >= reissueEvery {
+			k.reissued = s.now
+			s.issue(kind, []*Node{n}, false, "the node knows a newer document than was issued to it here")
 		}
 	case knows.Epoch > uint64(max(0, s.now.Unix()))+epochSlack, s.now.Sub(s.raised) < raiseEvery:
-		s.bad(Bad{Node: n.Name, Topic: "reported/config", Err: wire.New(wire.CodeStale, "", fmt.Sprintf("the node claims to know document (%d, %d), which this unit never issued", knows.Epoch, knows.Rev))})
+		s.bad(Bad{Node: n.Name, Topic: "reported/" + string(kind), Err: wire.New(wire.CodeStale, "", fmt.Sprintf("the node claims to know document (%d, %d), which this unit never issued", knows.Epoch, knows.Rev))})
 	default:
 		s.raised = s.now
 		s.effect(RaiseEpoch{Above: knows.Epoch})

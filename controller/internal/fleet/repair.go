@@ -99,6 +99,8 @@ func (s *step) tick() {
 		s.judge()
 	}
 	s.expireTrial()
+	s.endMaintenance()
+	s.giveUp()
 	s.releaseHeld()
 	var report []string
 	for len(s.agenda) > 0 && !s.agenda[0].due.After(s.now) {
@@ -147,6 +149,12 @@ func (f *Fleet) NextDeadline() (time.Time, bool) {
 	}
 	if f.config.Trial != nil {
 		earlier(f.config.Trial.Deadline)
+	}
+	if !f.maintenance.Until.IsZero() {
+		earlier(f.maintenance.Until)
+	}
+	for _, o := range f.orders {
+		earlier(o.Until)
 	}
 	if len(f.agenda) > 0 {
 		earlier(f.agenda[0].due)

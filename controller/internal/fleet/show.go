@@ -12,16 +12,13 @@ import (
 func (n *Node) View() view.Node {
 	v := view.Node{
 		Node: n.Name, Type: n.Type(), Online: n.Up, Since: n.Since, FirstSeen: n.FirstSeen, InSync: true,
-		Info: n.Info, Boot: n.Boot, Session: n.Session, Events: n.EventSeq,
+		Info: n.Info, Boot: n.Boot, Session: n.Session, Events: n.EventSeq, Health: n.health(),
 	}
 	for kind, k := range n.Kinds {
-		if kind == wire.KindInfo {
+		if kind == wire.KindInfo || kind == wire.KindHealth && k.Desired == nil && k.Running == nil && k.Last == nil {
 			continue
 		}
-		d := view.Document{Running: k.Running, Last: k.Last, InSync: k.InStep(), ReportedAt: k.At}
-		if k.Desired != nil {
-			d.Desired = &view.Desired{DocRef: k.Desired.DocRef, Mode: k.Desired.Mode, Issued: k.Desired.Issued}
-		}
+		d := k.view()
 		if v.Documents == nil {
 			v.Documents = map[wire.Kind]view.Document{}
 		}
@@ -29,6 +26,14 @@ func (n *Node) View() view.Node {
 		v.InSync = v.InSync && d.InSync
 	}
 	return v
+}
+
+func (k *KindState) view() view.Document {
+	d := view.Document{Running: k.Running, Last: k.Last, InSync: k.InStep(), ReportedAt: k.At}
+	if k.Desired != nil {
+		d.Desired = &view.Desired{DocRef: k.Desired.DocRef, Mode: k.Desired.Mode, Issued: k.Desired.Issued}
+	}
+	return d
 }
 
 // Views returns every node in the order of names.

@@ -187,7 +187,7 @@ func (s *step) accept(p *pending) {
 		s.resolver, s.trying = p.Resolver, nil
 		s.effect(WriteCopy{Document: p.Sub.Document})
 	}
-	issued := s.issueAll("accepted " + v.Version)
+	issued := s.issueAll(wire.KindConfig, "accepted "+v.Version)
 	s.answer(p.Ticket, "accepted", &v, issued)
 }
 
@@ -245,7 +245,7 @@ func (s *step) spreadConfirmation() {
 		s.askConfirm(trying[stamp], stamp)
 	}
 	if len(late) > 0 {
-		s.issue(late, false, rolledBackEarly)
+		s.issue(wire.KindConfig, late, false, rolledBackEarly)
 	}
 }
 
@@ -263,7 +263,7 @@ func (s *step) endTrial() {
 	s.trying = nil
 	s.emit(record.Record{Type: record.RolledBack, Kind: string(wire.KindConfig)}, TrialOver{Version: t.Version, Rev: t.Rev})
 	if s.resolver != nil && s.config.State == Installed {
-		s.issueAll("trial of " + t.Version + " was not confirmed")
+		s.issueAll(wire.KindConfig, "trial of "+t.Version+" was not confirmed")
 		return
 	}
 	var nodes []string

@@ -15,7 +15,7 @@ const (
 	Event      = record.Event
 	Trouble    = record.Trouble
 	Note       = record.Note
-	typeEnd    = record.Keys + 1
+	typeEnd    = record.Maintenance + 1
 )
 
 var (

@@ -18,7 +18,8 @@ import (
 //	1  the chain, gaps, checkpoint; record types up to Note
 //	2  record types up to JoinRefused
 //	3  record types up to Keys
-const Version = 3
+//	4  record types up to Maintenance
+const Version = 4
 
 // upgrades has at index v the step from format v to v+1. All steps of one opening run in one
 // transaction: the file is of the old format or of the new one, never between.
@@ -26,6 +27,7 @@ var upgrades = [Version]func(j *Journal, tx *bbolt.Tx) error{
 	0: upgradeChain,
 	1: func(*Journal, *bbolt.Tx) error { return nil }, // older programs cannot name the new types
 	2: func(*Journal, *bbolt.Tx) error { return nil }, // nor these
+	3: func(*Journal, *bbolt.Tx) error { return nil },
 }
 
 // upgrade brings the file to Version, after a copy of it was put beside it as PATH.v0.bak and

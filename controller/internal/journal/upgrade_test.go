@@ -103,8 +103,14 @@ func TestUpgradeFromV0(t *testing.T) {
 	}
 }
 
-// Format 2 has record types that format 1 cannot name, and nothing else.
-func TestUpgradeFromV1(t *testing.T) {
+// Formats 2, 3 and 4 have record types that the one before cannot name, and nothing else.
+func TestUpgradeOfTypes(t *testing.T) {
+	for _, version := range []string{"1", "2", "3"} {
+		t.Run(version, func(t *testing.T) { upgradeOfTypes(t, version) })
+	}
+}
+
+func upgradeOfTypes(t *testing.T, version string) {
 	j := mustOpen(t, tempPath(t), Options{})
 	mustAppend(t, j, Batch{Records: recs(0, 40)})
 	path, want := j.Path(), show(all(t, j))
@@ -113,7 +119,7 @@ func TestUpgradeFromV1(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyVersion, []byte("1")) })
+	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyVersion, []byte(version)) })
 	if err = errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +127,7 @@ func TestUpgradeFromV1(t *testing.T) {
 	if p := mustVerify(t, j); show(all(t, j)) != want || !p.OK() || p.Records != 40 {
 		t.Errorf("%+v\n%s", p, show(all(t, j)))
 	}
-	if _, err := os.Stat(path + ".v1.bak"); err != nil {
+	if _, err := os.Stat(path + ".v" + version + ".bak"); err != nil {
 		t.Error(err)
 	}
 }

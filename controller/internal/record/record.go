@@ -25,8 +25,8 @@ const (
 	Live                        // presence of a node
 	Info                        // a node's description of itself
 	Event                       // an event from a node
-	Request                     // the controller asked a node something
-	Reply                       // a node's reply to a request
+	Request                     // an operator ordered a node to do something
+	Reply                       // what the node answered, or that it did not
 	Confirm                     // a tried document was confirmed
 	RolledBack                  // a tried document was rolled back
 	State                       // the unit configuration changed its state
@@ -38,6 +38,8 @@ const (
 	Revoked                     // nothing of it counts any more
 	JoinRefused                 // somebody was not let in, and why
 	Keys                        // the unit's signing keys changed
+	Settings                    // what operators want of a kind of document changed
+	Maintenance                 // the controller, or the road to it, may be away on purpose; or not any more
 	typeEnd
 )
 
@@ -47,7 +49,7 @@ var typeNames = [typeEnd]string{
 	Event: "event", Request: "request", Reply: "reply", Confirm: "confirm",
 	RolledBack: "rolledback", State: "state", Trouble: "trouble", Note: "note",
 	Enrol: "enrol", Joined: "joined", Renewed: "renewed", Revoked: "revoked", JoinRefused: "join-refused",
-	Keys: "keys",
+	Keys: "keys", Settings: "settings", Maintenance: "maintenance",
 }
 
 // String returns the type's name, as in exports and filters.

@@ -171,6 +171,7 @@ type Node struct {
 	Session   uint64                 `json:"session,omitempty"`
 	Events    uint64                 `json:"events,omitempty"` // newest event journaled
 	Identity  *Identity              `json:"identity,omitempty"`
+	Health    *Health                `json:"health,omitempty"`
 }
 
 // Document is one document kind on one node: what it should run, what it runs, what it last tried.
@@ -249,14 +250,15 @@ type EntryFilter struct {
 
 // UnitStatus is the unit at a glance.
 type UnitStatus struct {
-	Unit    string       `json:"unit"`
-	Epoch   uint64       `json:"epoch"`
-	Rev     uint64       `json:"rev"`     // newest journal record
-	Version string       `json:"version"` // of the controller's program
-	Started time.Time    `json:"started"`
-	Broker  Broker       `json:"broker"`
-	Config  ConfigStatus `json:"config"`
-	Trouble []string     `json:"trouble,omitempty"` // what an operator should look at, in words
+	Unit        string       `json:"unit"`
+	Epoch       uint64       `json:"epoch"`
+	Rev         uint64       `json:"rev"`     // newest journal record
+	Version     string       `json:"version"` // of the controller's program
+	Started     time.Time    `json:"started"`
+	Broker      Broker       `json:"broker"`
+	Config      ConfigStatus `json:"config"`
+	Maintenance *Maintenance `json:"maintenance,omitempty"` // that is announced to the nodes
+	Trouble     []string     `json:"trouble,omitempty"`     // what an operator should look at, in words
 }
 
 // Broker is the controller's road to its nodes.

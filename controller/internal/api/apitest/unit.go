@@ -24,6 +24,7 @@ type State struct {
 	Nodes     []view.Node
 	Entries   []view.Entry // in order
 	Status    view.UnitStatus
+	Settings  view.HealthSettings
 	Damage    string // what Verify finds; "": nothing
 
 	Refuse map[string]*wire.Error // what online nodes have against any document, by node

@@ -1,0 +1,61 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// eventAlert is the type of the events that tell of alerts.
+const eventAlert = "alert"
+
+// alertDetail is what is read of such an event's detail. A node tells more (shared/docs/alerts.md).
+type alertDetail struct {
+	Tag       string    `json:"tag"`
+	Parameter string    `json:"parameter"`
+	Value     float64   `json:"value"`
+	State     string    `json:"state"` // "raise", "continue" or "fall"
+	Since     time.Time `json:"since"`
+	Min       float64   `json:"minThreshold"`
+	Max       float64   `json:"maxThreshold"`
+}
+
+// maxAlerts bounds the raised alerts that are kept of one node, the oldest go first; a node has a
+// rule for each of its parameters, and at most 256 partitions.
+const (
+	maxAlerts    = 300
+	maxAlertName = 256 // bytes of a tag and a parameter, each
+)
+
+// noteAlert keeps the node's raised alerts by its events: a raise without a fall yet.
+func (n *Node) noteAlert(at time.Time, e *wire.Event) {
+	var d alertDetail
+	if e.Type != eventAlert || json.Unmarshal(e.Detail, &d) != nil {
+		return
+	}
+	d.Since = d.Since.UTC()
+	if d.Parameter == "" || len(d.Parameter) > maxAlertName || len(d.Tag) > maxAlertName || d.Since.Year() < 0 || d.Since.Year() > 9999 {
+		return
+	}
+	same := func(a view.Alert) bool { return a.Tag == d.Tag && a.Parameter == d.Parameter }
+	i := slices.IndexFunc(n.Alerts, same)
+	switch d.State {
+	case "raise", "continue":
+		a := view.Alert{Tag: d.Tag, Parameter: d.Parameter, Value: d.Value, Since: d.Since, At: at, Min: d.Min, Max: d.Max}
+		list := slices.Clone(n.Alerts) // views may still have the old one
+		if i >= 0 {
+			list[i] = a
+		} else {
+			list = append(list, a)
+		}
+		n.Alerts = list[max(0, len(list)-maxAlerts):]
+	case "fall":
+		if i >= 0 {
+			n.Alerts = slices.Delete(slices.Clone(n.Alerts), i, i+1)
+		}
+	}
+}

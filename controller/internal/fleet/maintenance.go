@@ -1,0 +1,100 @@
+package fleet
+
+import (
+	"fmt"
+	"time"
+
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// Maintenance says until when the controller, or the road to it, may be away on purpose: nodes stop the
+// clocks that a loss of contact runs on. The zero Maintenance is none.
+type Maintenance struct {
+	Since  time.Time `json:"since,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
+	Who    string    `json:"who,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// Maintain announces a maintenance in the place of the one there is, or with For 0 ends it; answered
+// under Ticket.
+type Maintain struct {
+	Ticket uint64
+	For    time.Duration
+	Reason string
+	Who    string
+}
+
+func (Maintain) event() {}
+
+// MaintenanceChanged says that Maintenance is new: the beacon tells it.
+type MaintenanceChanged struct{}
+
+func (MaintenanceChanged) effect() {}
+
+// maintenanceData is the data of Maintenance records.
+type maintenanceData struct {
+	Until  time.Time `json:"until,omitzero"` // zero: it is over
+	Reason string    `json:"reason,omitempty"`
+}
+
+// Maintenance returns what is announced. It may have ended a moment ago.
+func (f *Fleet) Maintenance() Maintenance { return f.maintenance }
+
+func (s *step) maintain(ev Maintain) {
+	if err := s.judgeMaintenance(&ev); err != nil {
+		s.effect(Answer{Ticket: ev.Ticket, Err: err})
+		return
+	}
+	data := maintenanceData{Reason: ev.Reason}
+	if ev.For > 0 {
+		data.Until = s.now.Add(ev.For).UTC().Truncate(time.Second)
+	}
+	s.changeMaintenance(data, ev.Who)
+	s.effect(Answer{Ticket: ev.Ticket})
+}
+
+func (s *step) judgeMaintenance(ev *Maintain) *wire.Error {
+	switch {
+	case ev.For == 0 && s.maintenance.Until.IsZero():
+		return wire.New(wire.CodeWrongState, "", "no maintenance is announced")
+	case ev.For == 0:
+		return nil
+	case ev.For < time.Second || ev.For > wire.MaxMaintenance:
+		return wire.New(wire.CodeBadValue, "/for", fmt.Sprintf("a maintenance lasts from a second to %v: nodes believe no more than that in all", wire.SpanOf(wire.MaxMaintenance)))
+	case ev.Reason == "":
+		return wire.New(wire.CodeMissing, "/reason", "say why, for the journal")
+	}
+	return nil
+}
+
+func (s *step) changeMaintenance(data maintenanceData, who string) {
+	s.emit(record.Record{Type: record.Maintenance, Who: who}, data)
+	s.effect(MaintenanceChanged{})
+}
+
+// endMaintenance ends one whose time is over.
+func (s *step) endMaintenance() {
+	if m := s.maintenance; !m.Until.IsZero() && !s.now.Before(m.Until) {
+		s.changeMaintenance(maintenanceData{Reason: "its time is over"}, "")
+	}
+}
+
+func (f *Fleet) applyMaintenance(r *record.Record, d *maintenanceData) {
+	if d.Until.IsZero() {
+		f.maintenance = Maintenance{}
+		return
+	}
+	f.maintenance = Maintenance{Since: r.At, Until: d.Until, Who: r.Who, Reason: d.Reason}
+}
+
+// MaintenanceView returns what is announced as operators see it, nil if there is nothing.
+func (f *Fleet) MaintenanceView() *view.Maintenance {
+	m := f.maintenance
+	if m.Until.IsZero() {
+		return nil
+	}
+	return &view.Maintenance{Since: m.Since, Until: m.Until, Who: m.Who, Reason: m.Reason}
+}

@@ -1,0 +1,142 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// health is the node's health in a few words, nil if it has told nothing of it.
+func (n *Node) health() *view.Health {
+	if n.Health == nil && len(n.Alerts) == 0 {
+		return nil
+	}
+	v := &view.Health{State: view.HealthUnknown, Text: "not reported", Alerts: len(n.Alerts)}
+	if n.Health != nil {
+		v.State, v.Text = inWords(n.Health)
+		if k := n.Kinds[wire.KindHealth]; k != nil {
+			v.ReportedAt = k.At
+		}
+	}
+	return v
+}
+
+// HealthView returns all that is known of the node's health.
+func (n *Node) HealthView() view.NodeHealth {
+	v := view.NodeHealth{Node: n.Name, Online: n.Up, Since: n.Since, Report: n.Health, Raised: n.Alerts}
+	if h := n.health(); h != nil {
+		v.Health = *h
+	} else {
+		v.Health = view.Health{State: view.HealthUnknown, Text: "not reported"}
+	}
+	return v
+}
+
+// inWords says what matters most about a node's health.
+func inWords(h *wire.Health) (view.HealthState, string) {
+	switch {
+	case h.Restart != nil && h.Restart.Reason == wire.BootFallback:
+		return view.HealthRestart, "rollback wanted"
+	case h.Restart != nil && h.Restart.Reason == wire.BootUpdate:
+		return view.HealthRestart, "trial wanted"
+	case h.Restart != nil:
+		return view.HealthRestart, "reboot wanted"
+	case h.Trial != nil:
+		return view.HealthTrial, "trial " + h.Trial.Version + trialWaits(h.Trial)
+	case h.Indicator == wire.IndicatorCheck:
+		return view.HealthCheck, "check " + failing(h.Checks)
+	case h.Indicator >= wire.IndicatorRefused:
+		text := wire.IndicatorTexts[h.Indicator]
+		if text == "" {
+			text = h.Text // a newer node's
+		}
+		return view.HealthError, text
+	case !h.Contact.In:
+		return view.HealthContact, "no contact"
+	}
+	return view.HealthOK, "ok"
+}
+
+// failing names the checks that fail.
+func failing(checks []wire.HealthCheck) string {
+	var names []string
+	for _, c := range checks {
+		if !c.OK {
+			names = append(names, c.Name)
+		}
+	}
+	const most = 2
+	if n := len(names) - most; n > 0 {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(names, ", ")
+}
+
+// trialWaits says what a trial waits for: what time alone does not bring goes first.
+func trialWaits(t *wire.HealthTrial) string {
+	texts := map[wire.WaitCode]string{
+		wire.WaitWayBack: " has no way back", wire.WaitApproval: " needs approval", wire.WaitContact: " no contact", wire.WaitMaintenance: " paused",
+	}
+	for _, w := range t.WaitsFor {
+		if w.Code == wire.WaitCheck {
+			return " check " + w.Name
+		}
+	}
+	for _, code := range []wire.WaitCode{wire.WaitWayBack, wire.WaitContact, wire.WaitMaintenance} {
+		for _, w := range t.WaitsFor {
+			if w.Code == code {
+				return texts[code]
+			}
+		}
+	}
+	if t.Remaining > 0 {
+		return " " + short(t.Remaining) + " left"
+	}
+	if t.Approval == wire.ApprovalNeeded {
+		return texts[wire.WaitApproval]
+	}
+	return ""
+}
+
+// short renders a length of time with one unit, rounded up.
+func short(s wire.Span) string {
+	const second = wire.Span(1e9)
+	for _, u := range []struct {
+		size wire.Span
+		mark string
+	}{{24 * 60 * 60 * second, "d"}, {60 * 60 * second, "h"}, {60 * second, "m"}} {
+		if s >= u.size {
+			return fmt.Sprintf("%d%s", (s+u.size-1)/u.size, u.mark)
+		}
+	}
+	return fmt.Sprintf("%ds", s/second)
+}
+
+// HealthTrouble says in words what operators should look at.
+func (f *Fleet) HealthTrouble() []string {
+	var refused, alerts, alarmed, waits int
+	for _, n := range f.nodes {
+		if k := n.Kinds[wire.KindHealth]; k != nil && k.Desired != nil && k.Settled() && !k.InStep() {
+			refused++
+		}
+		if len(n.Alerts) > 0 {
+			alerts, alarmed = alerts+len(n.Alerts), alarmed+1
+		}
+		if n.Health != nil && n.Health.Trial != nil && n.Health.Trial.Approval == wire.ApprovalNeeded {
+			waits++
+		}
+	}
+	var all []string
+	if refused > 0 {
+		all = append(all, fmt.Sprintf("%d nodes did not take their newest health settings", refused))
+	}
+	if alerts > 0 {
+		all = append(all, fmt.Sprintf("%d alerts are raised on %d nodes", alerts, alarmed))
+	}
+	if waits > 0 {
+		all = append(all, fmt.Sprintf("%d nodes try a version that needs approval", waits))
+	}
+	return all
+}
