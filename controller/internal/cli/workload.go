@@ -112,7 +112,7 @@ func (a *app) warn(file string, w workload.Warning) error {
 
 // filledJSON is what fill prints with --json --explain.
 type filledJSON struct {
-	Configurations jsontext.Value       `json:"configurations"`
+	Configurations jsontext.Value      `json:"configurations"`
 	Slots          map[string]slotJSON `json:"slots"`
 }
 

@@ -195,6 +195,7 @@ func (c *Core) finish() error {
 func (c *Core) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	c.clockWentBack()
 	c.open(false)
 	for {
 		c.overdue()
@@ -344,19 +345,42 @@ func (c *Core) run(e fleet.Effect) {
 			c.cfg.Cut(e.Subject, e.Cut)
 		}
 	case fleet.RaiseEpoch:
-		if c.journal.Load().Epoch() > e.Above {
-			return // another node of the same batch said so already
-		}
-		epoch, err := c.journal.Load().BumpEpoch(e.Above + 1)
-		if err != nil {
-			c.fail(err)
-			return
-		}
-		c.cfg.Log.Warn("a node knows newer documents than this journal; the epoch is raised and everything issued again", zap.Uint64("epoch", epoch))
-		c.step(fleet.EpochRaised{Epoch: epoch})
-		c.outbox.setEpoch(epoch)
+		c.raiseEpoch(e.Above, "a node knew newer documents than this journal")
 	default:
 		panic(fmt.Sprintf("distribute: unknown effect %T", e))
+	}
+}
+
+// raiseEpoch issues everything again under an epoch above that, unless it has come to that already.
+func (c *Core) raiseEpoch(above uint64, why string) {
+	if c.journal.Load().Epoch() > above {
+		return // another node of the same batch said so already
+	}
+	epoch, err := c.journal.Load().BumpEpoch(above + 1)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.cfg.Log.Warn("the epoch is raised and everything issued again", zap.String("why", why), zap.Uint64("epoch", epoch))
+	c.step(fleet.EpochRaised{Epoch: epoch, Why: why})
+	c.outbox.setEpoch(epoch)
+}
+
+// maxClockBack is how far the clock may have been set back without telling the nodes.
+const maxClockBack = 30 * time.Second
+
+// clockWentBack notices that the journal is of a later time than now. Nodes take a beacon of an
+// earlier time for a recorded one, and the requests of this controller for expired ones, unless the
+// epoch is higher than any that they have heard.
+func (c *Core) clockWentBack() {
+	at, err := c.Newest()
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	if back := at.Sub(c.started); back > maxClockBack {
+		c.raiseEpoch(c.journal.Load().Epoch(), fmt.Sprintf("the clock stands %v before the newest record", back.Round(time.Second)))
+		c.commit()
 	}
 }
 

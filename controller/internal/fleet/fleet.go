@@ -214,7 +214,10 @@ type WriteCopy struct{ Document []byte }
 type RaiseEpoch struct{ Above uint64 }
 
 // EpochRaised makes every document anew under a higher epoch.
-type EpochRaised struct{ Epoch uint64 }
+type EpochRaised struct {
+	Epoch uint64
+	Why   string
+}
 
 func (EpochRaised) event() {}
 

@@ -106,7 +106,7 @@ func (s *script) event(what string, args []string) Event {
 		return Restore{Ticket: s.tickets, Who: "ann"}
 	case "epoch":
 		s.opt.Epoch = number(s.t, flags[0])
-		return EpochRaised{Epoch: s.opt.Epoch}
+		return EpochRaised{Epoch: s.opt.Epoch, Why: "a node knew newer documents than this journal"}
 	case "live":
 		l := &wire.Live{V: wire.Version, Node: flags[0], Boot: flags[1], Session: number(s.t, flags[2]), Up: flags[3] == "up"}
 		for k, v := range options {
