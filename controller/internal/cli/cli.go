@@ -103,7 +103,7 @@ func Run(ctx context.Context, args []string, surroundings IO) int {
 func (a *app) root() *cobra.Command {
 	root := a.group("tandem", "Keep every node of a unit on the configuration it should have",
 		"  tandem config apply unit.json --wait\n  tandem nodes\n  tandem config explain --node node-1 /alertRules/ram/maxThreshold",
-		a.config(), a.nodes(), a.node(), a.identity(), a.events(), a.journal(), a.unit(), a.token(), a.key(), a.workload(), a.version())
+		a.config(), a.nodes(), a.node(), a.health(), a.identity(), a.events(), a.journal(), a.unit(), a.token(), a.key(), a.workload(), a.version())
 	root.Long = `tandem is the operator's side of a Tandem controller.
 
 It talks to the controller on a unix socket, whose file mode says who may, or over

@@ -18,7 +18,7 @@ func (a *app) events() *cobra.Command {
 	e := client.Entries{Limit: 50}
 	cmd := &cobra.Command{
 		Use: "events", Short: "Show what happened, from the journal; JSON is one entry a line",
-		Example: "  tandem events --limit 20\n  tandem events --follow --node node-1\n  tandem events --type accepted --type refused", Args: want(),
+		Example: "  tandem events --limit 20\n  tandem events --follow --node node-1\n  tandem events --type accepted --type refused\n  tandem events --type alert --node node-1", Args: want(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("node") {
 				if err := checkNode(cmd, e.Node); err != nil {
@@ -84,6 +84,14 @@ func (a *app) listEvents(ctx context.Context, c *client.Client, e client.Entries
 	return err
 }
 
+// typeOf is the type of an entry; of a node's event, the event's own, by which --type finds it, too.
+func typeOf(e view.Entry) string {
+	if e.Type == "event" && e.Kind != "" {
+		return e.Kind
+	}
+	return e.Type
+}
+
 // eventPrinter writes entries in columns that only ever get wider, since what comes is not known.
 type eventPrinter struct {
 	a      *app
@@ -96,8 +104,8 @@ func (p *eventPrinter) print(e view.Entry) error {
 	if a.json {
 		return a.printJSON(e)
 	}
-	row := []cell{{text: fmt.Sprint(e.Seq)}, {text: e.At.In(a.Zone).Format("2006-01-02 15:04:05")}, {text: e.Type},
-		{text: cmp.Or(e.Node, "-")}, {text: cmp.Or(e.Who, "-")}, {text: shorten(string(e.Data), 400)}}
+	row := []cell{{text: fmt.Sprint(e.Seq)}, {text: e.At.In(a.Zone).Format("2006-01-02 15:04:05")}, {text: typeOf(e)},
+		{text: cmp.Or(e.Node, "-")}, {text: cmp.Or(e.Who, "-")}, {text: shorten(a.what(e), 400)}}
 	if !p.begun {
 		p.begun = true
 		p.widths = [5]int{6, 19, 10, 12, 16}

@@ -139,7 +139,7 @@ func (a *app) printNodes(nodes []view.Node) {
 		return
 	}
 	nodes = slices.SortedFunc(slices.Values(nodes), func(x, y view.Node) int { return cmp.Compare(x.Node, y.Node) })
-	t := &table{head: []string{"NODE", "TYPE", "ONLINE", "RUNNING", "DESIRED", "STATE", "AGE", "WHY"}}
+	t := &table{head: []string{"NODE", "TYPE", "ONLINE", "RUNNING", "DESIRED", "STATE", "AGE", "HEALTH", "WHY"}}
 	online, inStep := 0, 0
 	for _, n := range nodes {
 		s := summarize(n)
@@ -153,7 +153,7 @@ func (a *app) printNodes(nodes []view.Node) {
 			inStep++
 		}
 		t.rows = append(t.rows, []cell{{text: n.Node}, {text: cmp.Or(n.Type, "-")}, up, {text: cmp.Or(s.running, "-")},
-			{text: cmp.Or(s.desired, "-")}, {s.state, s.colour}, {text: a.age(s.since)}, {text: s.why}})
+			{text: cmp.Or(s.desired, "-")}, {s.state, s.colour}, {text: a.age(s.since)}, healthCell(n), {text: s.why}})
 	}
 	a.printTable(t)
 	a.print("\n%s, %d online, %d in step\n", plural(len(nodes), "node"), online, inStep)
@@ -161,7 +161,7 @@ func (a *app) printNodes(nodes []view.Node) {
 
 func (a *app) node() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "node ID", Short: "Show everything that is known of one node, or let it in and cut it off", Example: "  tandem node node-1\n  tandem node enroll node-1", Args: want("ID"),
+		Use: "node ID", Short: "Show everything that is known of one node, let it in and cut it off, or order it about", Example: "  tandem node node-1\n  tandem node enroll node-1", Args: want("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkNode(cmd, args[0]); err != nil {
 				return err
@@ -179,7 +179,7 @@ func (a *app) node() *cobra.Command {
 			})
 		},
 	}
-	cmd.AddCommand(a.enroll(), a.revoke())
+	cmd.AddCommand(a.enroll(), a.revoke(), a.reboot(), a.try(), a.approve())
 	return cmd
 }
 
@@ -216,11 +216,15 @@ func (a *app) printNode(n view.Node) {
 	if n.Boot != "" {
 		t.add("Boot", fmt.Sprintf("%s, session %d, %d events", n.Boot, n.Session, n.Events))
 	}
+	if n.Health != nil {
+		t.rows = append(t.rows, []cell{{text: "Health"}, healthCell(n)})
+	}
 	a.printTable(t)
 	for _, kind := range slices.Sorted(maps.Keys(n.Documents)) {
 		a.print("\n")
 		a.printDocumentState(string(kind), n.Documents[kind])
 	}
+	a.printAlerts(n.Raised)
 }
 
 // printDocumentState shows one kind of document: what should be, what is, what was last tried.

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/view"
 )
@@ -26,7 +28,54 @@ func (a *app) unit() *cobra.Command {
 			})
 		},
 	}
-	return a.group("unit", "Look at the whole unit", "  tandem unit status", status)
+	return a.group("unit", "Look at the whole unit, and announce a maintenance to it", "  tandem unit status\n  tandem unit maintenance --for 2h --reason \"a new switch\"", status, a.maintenance())
+}
+
+func (a *app) maintenance() *cobra.Command {
+	var within duration
+	var reason string
+	var end bool
+	cmd := &cobra.Command{
+		Use: "maintenance (--for DURATION --reason WHY | --end)", Short: "Tell every node that the controller or its road may be away on purpose",
+		Long: `Tell every node that the controller, or the road to it, may be away on purpose.
+
+Until then nodes stop the clocks by which they reboot or roll back for want of
+contact. It ends by itself. Nodes believe one day in all, and anew after a time
+without.`,
+		Example: "  tandem unit maintenance --for 2h --reason \"a new switch\"\n  tandem unit maintenance --end", Args: want(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f := cmd.Flags()
+			if end == f.Changed("for") || end && f.Changed("reason") {
+				return usage("%s needs --for and --reason, or --end; for example:\n%s", cmd.CommandPath(), cmd.Example)
+			}
+			if !end && reason == "" {
+				return usage("%s needs --reason, for the journal", cmd.CommandPath())
+			}
+			return a.with(func(c *client.Client) error {
+				m, err := api.Maintenance{}, error(nil)
+				if end {
+					m, err = c.EndMaintenance(cmd.Context())
+				} else {
+					m, err = c.Maintain(cmd.Context(), time.Duration(within), reason)
+				}
+				switch {
+				case err != nil:
+					return err
+				case a.json:
+					return a.printJSON(m)
+				case m.Maintenance == nil:
+					a.print("no maintenance is announced any more: the nodes' clocks run again\n")
+				default:
+					a.print("maintenance until %s: every node that hears of it stops the clocks that a loss of contact runs on\n", a.clock(m.Maintenance.Until))
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().Var(&within, "for", "how long from now, at most 24h")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the journal")
+	cmd.Flags().BoolVar(&end, "end", false, "end it now")
+	return cmd
 }
 
 func (a *app) printUnit(st view.UnitStatus) {
@@ -47,6 +96,13 @@ func (a *app) printUnit(st view.UnitStatus) {
 	broker.text = st.Broker.Address + " (" + kind + "), " + broker.text
 	t.rows = append(t.rows, []cell{{text: "Broker"}, broker})
 	t.add("Journal", fmt.Sprintf("newest record %d, epoch %d", st.Rev, st.Epoch))
+	if m := st.Maintenance; m != nil {
+		text := fmt.Sprintf("until %s (%s left): %s", a.clock(m.Until), span(m.Until.Sub(a.Now())), m.Reason)
+		if m.Who != "" {
+			text += ", by " + m.Who
+		}
+		t.rows = append(t.rows, []cell{{text: "Maintenance"}, {text, yellow}})
+	}
 	a.statusRows(t, st.Config)
 	a.printTable(t)
 	if len(st.Trouble) > 0 {

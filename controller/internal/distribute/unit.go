@@ -262,6 +262,7 @@ func (c *Core) Node(ctx context.Context, node string) (v view.Node, err error) {
 	err = c.look(ctx, func(f *fleet.Fleet) {
 		if n := f.Lookup(node); n != nil {
 			v, found = n.View(), true
+			v.Raised = n.Alerts
 		}
 		if v.Identity = f.Identity(node, c.cfg.Now()); v.Identity != nil {
 			v.Node, found = node, true // it may not have connected yet

@@ -49,7 +49,7 @@ var typeNames = [typeEnd]string{
 	Event: "event", Request: "request", Reply: "reply", Confirm: "confirm",
 	RolledBack: "rolledback", State: "state", Trouble: "trouble", Note: "note",
 	Enrol: "enrol", Joined: "joined", Renewed: "renewed", Revoked: "revoked", JoinRefused: "join-refused",
-	Keys: "keys", Settings: "settings", Maintenance: "maintenance",
+	Keys: "keys", Settings: "settings", Maintenance: "unit-maintenance",
 }
 
 // String returns the type's name, as in exports and filters.

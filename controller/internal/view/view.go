@@ -172,6 +172,7 @@ type Node struct {
 	Events    uint64                 `json:"events,omitempty"` // newest event journaled
 	Identity  *Identity              `json:"identity,omitempty"`
 	Health    *Health                `json:"health,omitempty"`
+	Raised    []Alert                `json:"raised,omitempty"` // alerts, the oldest first; only where one node is asked for
 }
 
 // Document is one document kind on one node: what it should run, what it runs, what it last tried.

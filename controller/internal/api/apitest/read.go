@@ -170,7 +170,7 @@ func (u *Unit) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 		if f.Reverse {
 			e = s.Entries[len(s.Entries)-1-i]
 		}
-		if e.Seq >= f.From && (f.Node == "" || f.Node == e.Node) && (len(f.Types) == 0 || slices.Contains(f.Types, e.Type)) && len(out) < limit {
+		if e.Seq >= f.From && (f.Node == "" || f.Node == e.Node) && (len(f.Types) == 0 || slices.Contains(f.Types, e.Type) || e.Type == "event" && slices.Contains(f.Types, e.Kind)) && len(out) < limit {
 			out = append(out, e)
 		}
 	}
