@@ -195,7 +195,6 @@ func (c *Core) finish() error {
 func (c *Core) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	c.clockWentBack()
 	c.open(false)
 	for {
 		c.overdue()
@@ -221,6 +220,7 @@ func (c *Core) loop(ctx context.Context) {
 // open is the beginning of a life: the first record, and a look at the readable copy. After a
 // failure of the journal it is also the proof that it takes records again.
 func (c *Core) open(recovered bool) {
+	c.clockWentBack()
 	c.step(fleet.Opened{Version: c.cfg.Version, Recovered: recovered})
 	c.lookAtCopy()
 	c.commit()
@@ -378,7 +378,7 @@ func (c *Core) clockWentBack() {
 		c.fail(err)
 		return
 	}
-	if back := at.Sub(c.started); back > maxClockBack {
+	if back := at.Sub(c.cfg.Now()); back > maxClockBack {
 		c.raiseEpoch(c.journal.Load().Epoch(), fmt.Sprintf("the clock stands %v before the newest record", back.Round(time.Second)))
 		c.commit()
 	}
