@@ -50,7 +50,7 @@ type Agent struct {
 
 	in      chan any      // from the link: up, down, message
 	closed  chan struct{} // the owner no longer reads in
-	results chan result   // from appliers
+	results chan func()   // what workers leave to the owner
 	workers sync.WaitGroup
 	work    context.Context // ends the appliers' work
 
@@ -70,6 +70,7 @@ type Agent struct {
 	againAt   time.Duration // report everything again; 0: not due
 	sent      uint64        // newest event handed to the sender
 	answers   answers
+	care      care
 	fatal     error
 }
 
@@ -85,12 +86,6 @@ type kind struct {
 	payload []byte
 }
 
-// result is an applier's answer.
-type result struct {
-	kind *kind
-	ev   inbox.Event
-}
-
 // New opens the state directory and makes an agent that is ready to run. The error is a
 // *UsageError for a mistake in cfg.
 func New(cfg Config, deps Deps) (*Agent, error) {
@@ -102,7 +97,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	deps = deps.withDefaults()
-	a := &Agent{cfg: cfg, deps: deps, log: deps.Log, in: make(chan any, 16), closed: make(chan struct{}), results: make(chan result),
+	a := &Agent{cfg: cfg, deps: deps, log: deps.Log, in: make(chan any, 16), closed: make(chan struct{}), results: make(chan func()),
 		kinds: map[wire.Kind]*kind{}, info: &kind{name: wire.KindInfo}, held: map[wire.Kind]message{},
 		throttle: map[string]inbox.Throttle{}, answers: newAnswers()}
 	if err := a.identify(dir); err != nil {
@@ -129,6 +124,9 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		return nil, errors.Join(err, a.store.Close())
 	}
 	a.learnKeys(provisioned)
+	if err := a.openCare(dir); err != nil {
+		return nil, errors.Join(err, a.store.Close())
+	}
 	a.sender = report.New(a.log, a.sent)
 	a.link, err = deps.NewLink(a.linkConfig(), ears{a})
 	if err != nil {
@@ -155,6 +153,7 @@ func (a *Agent) load(dir string) error {
 		Path: file, ID: a.id, Rules: a.cfg.rules(), Command: strings.Fields(a.cfg.OnApply),
 		Timeout: a.cfg.OnApplyTimeout, Steps: a.deps.Steps, Run: a.deps.RunCommand,
 	})
+	a.add(wire.KindHealth, saved[wire.KindHealth], settingsApplier{a.cfg.health()})
 	var random [8]byte
 	for i := range random {
 		random[i] = byte(a.deps.Rand.Uint32())
@@ -199,13 +198,20 @@ func (a *Agent) Run(ctx context.Context) error {
 	sendCtx, hush := context.WithCancel(context.WithoutCancel(ctx))
 	a.work = workCtx
 
-	var sending, keeping sync.WaitGroup
+	var sending, keeping, watching sync.WaitGroup
+	watchCtx, unwatch := context.WithCancel(context.WithoutCancel(ctx))
+	watching.Go(func() { a.care.watch.Run(watchCtx) })
 	sending.Go(func() { a.sender.Run(sendCtx, a.link) })
 	keepCtx, forget := context.WithCancel(context.WithoutCancel(ctx))
 	if a.keeper != nil {
 		keeping.Go(func() { a.keeper.Run(keepCtx) })
 		keeping.Go(func() { a.keeper.RunKeys(keepCtx) })
 	}
+	keeping.Go(func() {
+		if err := a.care.monitor.Run(keepCtx); err != nil {
+			a.log.Warn("the monitor has stopped", zap.Error(err))
+		}
+	})
 	road := make(chan error, 1)
 	a.begin()
 	go func() { road <- a.link.Run(roadCtx) }()
@@ -223,6 +229,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	if !left {
 		linkErr = <-road
 	}
+	unwatch()
+	watching.Wait()
 	if left && linkErr == nil && ctx.Err() == nil {
 		linkErr = errors.New("it ended by itself")
 	}
@@ -246,13 +254,16 @@ func (a *Agent) begin() {
 	for _, name := range slices.Sorted(maps.Keys(a.kinds)) {
 		a.step(a.kinds[name], inbox.Started{})
 	}
+	a.careFor()
 }
 
 // loop is the life of the goroutine that owns the state. left says that the link has ended.
 func (a *Agent) loop(ctx context.Context, road <-chan error) (left bool, err error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for a.fatal == nil {
+	a.care.beat = a.care.watch.Register("owner", beatEvery)
+	defer a.care.beat.End()
+	for a.fatal == nil && !a.care.leaving {
 		timer.Reset(a.untilDeadline())
 		select {
 		case <-ctx.Done():
@@ -261,8 +272,12 @@ func (a *Agent) loop(ctx context.Context, road <-chan error) (left bool, err err
 			return true, err
 		case m := <-a.in:
 			a.hear(m)
-		case r := <-a.results:
-			a.step(r.kind, r.ev)
+		case then := <-a.results:
+			then()
+		case s := <-a.care.monitor.Samples():
+			a.sampled(s)
+		case r := <-a.care.watch.Reports():
+			a.watched(r)
 		case <-a.sender.Drained():
 			a.sendEvents()
 		case <-timer.C:
@@ -280,6 +295,7 @@ func (a *Agent) stopping() {
 	if a.fatal == nil && !a.trust.Newest.Equal(a.savedTime) {
 		_ = a.commit(store.Batch{Trust: &a.trust}) // logged there; what is lost is at most what a crash would lose
 	}
+	a.stoppingCare()
 	a.log.Info("node agent stopping")
 }
 
@@ -308,7 +324,7 @@ func (a *Agent) untilDeadline() time.Duration {
 			at = min(at, t)
 		}
 	}
-	return max(0, at-now)
+	return max(0, min(at, a.nextCare())-now)
 }
 
 func (a *Agent) tick() {
@@ -319,6 +335,7 @@ func (a *Agent) tick() {
 			a.step(k, inbox.Tick{})
 		}
 	}
+	a.tickCare(now)
 	if a.dirty() && now >= a.saveAt {
 		a.saveAgain()
 	}

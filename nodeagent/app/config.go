@@ -18,10 +18,12 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
 )
 
 // Config is the agent's configuration, as package settings reads it. New completes a Config that
@@ -42,6 +44,17 @@ type Config struct {
 	AllowedLabels []string          `name:"allowed-label" help:"label that this node takes; none: any"`
 	Partitions    map[string]string `name:"partition" help:"partition that alert rules may name, as name=path; none: not checked"`
 	Attributes    map[string]string `name:"attribute" help:"attribute to report with the node's information"`
+
+	SamplePeriod  time.Duration `name:"sample-period" default:"10s" help:"how often CPU, RAM, partitions and traffic are measured, for alerts and for the node's health"`
+	Interfaces    []string      `name:"interface" help:"network interface whose traffic counts, or a pattern such as eth*; none: all but the loopback"`
+	OnIndicator   string        `name:"on-indicator" help:"command that shows the link indicator, to drive a light: words separated by white space. It finds TANDEM_INDICATOR (1 no address, 2 no broker, 3 no controller, 4 in contact, from 10 errors) and TANDEM_INDICATOR_TEXT in its environment"`
+	RebootCommand string        `name:"reboot-command" help:"command that restarts the machine, such as systemctl reboot; it finds TANDEM_REASON and TANDEM_DETAIL in its environment. None: the agent never does"`
+	WatchDir      string        `name:"watch-dir" help:"directory in which other programs ask to be watched: NAME.touch, a file that they touch every 25 seconds, and NAME.pid, the number of a process that is to live"`
+	ResetTime     time.Duration `name:"reset-time" help:"without a word from the controller for so long, restart the machine (default 168h; the controller's setting comes first)"`
+	FallbackTime  time.Duration `name:"fallback-time" help:"on trial: without a word from the controller for so long, go back to the slot before (default 5m; likewise)"`
+	TestTime      time.Duration `name:"test-time" help:"on trial: keep the slot after so long in good health (default 10m; likewise)"`
+	WatchdogTime  time.Duration `name:"watchdog-time" help:"a loop of the agent, or a watched program, that stands still for so long hangs (default 1m; likewise, from the next start on)"`
+	NeedApproval  bool          `name:"need-approval" help:"a slot on trial is kept only after somebody has approved of it, whatever the controller's settings say"`
 
 	UnitKey      string        `name:"unit-key" help:"the unit's public key (Ed25519, base64), or a file that holds it; empty: trust the first controller heard"`
 	Beat         time.Duration `name:"beat" default:"60s" help:"how often to say that the node is alive, within a fifth at random"`
@@ -126,6 +139,20 @@ func (c Config) complete() (Config, error) {
 	if c.Beat == 0 {
 		c.Beat = time.Minute
 	}
+	if c.SamplePeriod == 0 {
+		c.SamplePeriod = monitor.DefaultPeriod
+	}
+	for _, t := range []struct {
+		name  string
+		value time.Duration
+	}{{"reset-time", c.ResetTime}, {"fallback-time", c.FallbackTime}, {"test-time", c.TestTime}, {"watchdog-time", c.WatchdogTime}} {
+		if t.value < 0 || t.value%time.Second != 0 {
+			return bad(t.name, "%v is no time in whole seconds", t.value)
+		}
+	}
+	if err := c.health().Check(); err != nil {
+		return bad(strings.TrimPrefix(err.Path, "/")+"-time", "%s", err.Message)
+	}
 	if c.EventLimit == 0 {
 		c.EventLimit = 1000
 	}
@@ -196,6 +223,19 @@ func (c Config) qos() link.QoS {
 		return link.AtMostOnce
 	}
 	return link.AtLeastOnce
+}
+
+// health are the node's own settings of health.
+func (c Config) health() wire.HealthSettings {
+	s := wire.HealthSettings{FormatVersion: wire.HealthFormat, Reset: wire.Span(c.ResetTime), Fallback: wire.Span(c.FallbackTime),
+		Test: wire.Span(c.TestTime), Watchdog: wire.Span(c.WatchdogTime)}
+	if c.NeedApproval {
+		s.Approval = &c.NeedApproval
+	}
+	if c.RebootCommand == "" {
+		s.Reboot = new(bool)
+	}
+	return s
 }
 
 func (c Config) identity() inbox.Identity { return inbox.Identity{Unit: c.Unit, Node: c.Node} }

@@ -10,6 +10,9 @@ import (
 
 	"tandem.internal/nodeagent/internal/configfile"
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/monitor"
+	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/link"
@@ -18,6 +21,15 @@ import (
 
 // Point is a moment around a commit of the agent's store: "before" or "after".
 type Point = store.Point
+
+// What tests of the node's health hold in their hands.
+type (
+	Sources  = monitor.Sources
+	Times    = monitor.Times
+	Counters = monitor.Counters
+	Usage    = monitor.Usage
+	Evidence = record.Evidence
+)
 
 // Deps is what the agent takes from the world. Production sets Log; tests set what they want to
 // hold in their hands.
@@ -44,6 +56,18 @@ type Deps struct {
 	// Capacity fills in CPUs, RAM and the partitions' sizes of the node; nil means to ask the
 	// operating system.
 	Capacity func(*wire.NodeInfo) error
+	// Sources are where the monitor's figures come from; what is nil asks the operating system.
+	Sources Sources
+	// Machine shows what is to be known of the machine at a start; nil means to ask Linux.
+	Machine func() Evidence
+	// Address says whether the node has a network address by which the broker may be reached; nil
+	// means to ask the operating system.
+	Address func(broker string) bool
+	// LookupEnv and PID are for the service manager's watchdog; nil and 0 mean that there is none.
+	LookupEnv func(string) (string, bool)
+	PID       int
+	// Die ends the process at once when the watchdog finds that the agent hangs; nil means to exit.
+	Die func()
 	// OnState is told what is reported about each kind whenever it changes, on the agent's
 	// goroutine; nil means nobody. It must not block.
 	OnState func(kind wire.Kind, running *wire.DocRef, last *wire.Attempt)
@@ -64,6 +88,15 @@ func (d Deps) withDefaults() Deps {
 	}
 	if d.RunCommand == nil {
 		d.RunCommand = configfile.Exec
+	}
+	if d.Machine == nil {
+		d.Machine = slot.Machine
+	}
+	if d.Address == nil {
+		d.Address = address
+	}
+	if d.LookupEnv == nil {
+		d.LookupEnv = func(string) (string, bool) { return "", false }
 	}
 	if d.Capacity == nil {
 		d.Capacity = capacity

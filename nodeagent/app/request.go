@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/shared/wire"
 )
@@ -24,6 +25,7 @@ func (a *Agent) request(m message) {
 		a.reply(r.ID, nil, err)
 		return
 	}
+	a.well(health.Contact{Result: wire.ContactSuccess})
 	switch r.Method {
 	case wire.MethodCheck:
 		result, err := a.check(r)
@@ -37,6 +39,8 @@ func (a *Agent) request(m message) {
 		a.sendEvents()
 	case wire.MethodConfirm:
 		a.confirm(r)
+	case wire.MethodReboot, wire.MethodTry, wire.MethodApprove:
+		a.order(r)
 	default:
 		a.reply(r.ID, nil, wire.New(wire.CodeNotSupported, "/method", fmt.Sprintf("this agent does not know the method %.64q", r.Method)))
 	}

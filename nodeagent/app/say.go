@@ -50,6 +50,9 @@ func (a *Agent) send(k *kind) { a.sender.Latest(a.topics.Reported(k.name), k.pay
 // refresh makes the report of a kind anew if something has changed.
 func (a *Agent) refresh(k *kind, running *wire.DocRef, last *wire.Attempt) {
 	next := wire.Reported{V: wire.Version, Node: a.id.Node, Kind: k.name, Boot: a.boot, Running: running, Last: last}
+	if k.name == wire.KindHealth && a.care.report.Indicator != 0 {
+		next.Detail = wire.Encode(&a.care.report)
+	}
 	if a.replace(k, next) {
 		if last != nil {
 			fields := []zap.Field{zap.String("kind", string(k.name)), zap.String("state", string(last.State)), zap.String("version", last.Version),

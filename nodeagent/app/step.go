@@ -54,6 +54,7 @@ func (a *Agent) step(k *kind, ev inbox.Event) {
 	for _, e := range effects {
 		a.effect(k, e)
 	}
+	a.followed(k)
 }
 
 func storageError(err error) *wire.Error {
@@ -69,6 +70,9 @@ func (a *Agent) commit(b store.Batch) error {
 	if a.unsaved || a.trust.Newest.Sub(a.savedTime).Abs() >= timeAlong {
 		b.Trust = &a.trust
 	}
+	if a.care.unsaved {
+		b.Care = a.care.durable()
+	}
 	_, err := a.store.Commit(b)
 	if err != nil {
 		a.saveAt = time.Since(a.began) + saveRetry
@@ -79,7 +83,7 @@ func (a *Agent) commit(b store.Batch) error {
 		}
 		return err
 	}
-	a.backlog, a.unsaved = nil, false
+	a.backlog, a.unsaved, a.care.unsaved = nil, false, false
 	if b.Trust != nil {
 		a.savedTime = a.trust.Newest
 	}
@@ -102,7 +106,7 @@ func (a *Agent) remember(events []wire.Event) {
 
 // dirty says that something waits to be saved.
 func (a *Agent) dirty() bool {
-	if a.unsaved || len(a.backlog) > 0 {
+	if a.unsaved || a.care.unsaved || len(a.backlog) > 0 {
 		return true
 	}
 	for _, k := range a.kinds {
@@ -122,7 +126,7 @@ func (a *Agent) saveAgain() {
 			k.unsaved = false
 		}
 	}
-	if a.unsaved || len(a.backlog) > 0 {
+	if a.unsaved || a.care.unsaved || len(a.backlog) > 0 {
 		_ = a.commit(store.Batch{}) // logged there, and tried again at saveAt
 	}
 }
@@ -151,12 +155,9 @@ func (a *Agent) effect(k *kind, e inbox.Effect) {
 
 // employ runs an applier's work beside the owner. The inbox asks each kind for one thing at a time.
 func (a *Agent) employ(k *kind, f func() inbox.Event) {
-	a.workers.Go(func() {
+	a.aside(func() func() {
 		ev := f()
-		select {
-		case a.results <- result{k, ev}:
-		case <-a.work.Done():
-		}
+		return func() { a.step(k, ev) }
 	})
 }
 
@@ -189,7 +190,12 @@ func (a *Agent) event(kind string, err *wire.Error, detail any) (wire.Event, boo
 		d.Suppressed = swallowed
 		detail = d
 	}
-	ev := wire.Event{V: wire.Version, Node: a.id.Node, Boot: a.boot, At: now.Wall.UTC().Round(0), Type: kind, Error: err}
+	return a.made(kind, err, detail), true
+}
+
+// made makes an event.
+func (a *Agent) made(kind string, err *wire.Error, detail any) wire.Event {
+	ev := wire.Event{V: wire.Version, Node: a.id.Node, Boot: a.boot, At: a.deps.Now().UTC().Round(0), Type: kind, Error: err}
 	if detail != nil {
 		data, merr := json.Marshal(detail, json.Deterministic(true))
 		if merr != nil {
@@ -202,14 +208,19 @@ func (a *Agent) event(kind string, err *wire.Error, detail any) (wire.Event, boo
 		fields = append(fields, zap.Error(err))
 	}
 	a.log.Warn("event", fields...)
-	return ev, true
+	return ev
 }
 
 // emit keeps an event that no document's state goes with.
 func (a *Agent) emit(kind string, err *wire.Error, detail any) {
 	if ev, ok := a.event(kind, err, detail); ok {
-		if a.commit(store.Batch{Events: []wire.Event{ev}}) != nil {
-			a.remember([]wire.Event{ev})
-		}
+		a.keep(ev)
+	}
+}
+
+// keep saves events, or remembers them.
+func (a *Agent) keep(events ...wire.Event) {
+	if a.commit(store.Batch{Events: events}) != nil {
+		a.remember(events)
 	}
 }

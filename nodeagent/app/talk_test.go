@@ -182,7 +182,7 @@ func TestSession(t *testing.T) {
 		if !strings.HasPrefix(got, "1+ 1- 2+ 2+ 2+ ") || !strings.HasSuffix(got, "2+ 2- 1+' 1-' ") {
 			t.Errorf("lives %s", got)
 		}
-		if l := r.lives[len(r.lives)-2]; l.Seqs["config"] != 1 || l.Seqs["info"] != 1 || l.Events != 1 {
+		if l := r.lives[len(r.lives)-2]; l.Seqs["config"] != 1 || l.Seqs["info"] != 1 || l.Events != 3 { // two starts, and the key
 			t.Errorf("%+v", l)
 		}
 		info := r.reports["info"][0]
@@ -217,9 +217,9 @@ func TestEventsAreKept(t *testing.T) {
 		}
 		got := ""
 		for _, e := range r.events {
-			got += fmt.Sprintf("%d-%d ", e.Seq, e.Lost)
+			got += fmt.Sprintf("%d-%d-%s ", e.Seq, e.Lost, e.Type)
 		}
-		if !strings.HasPrefix(got, "4-2 5-0 6-0 ") { // 6: stale again at the restart
+		if !strings.HasPrefix(got, "6-4-stale 7-0-boot 8-0-stale ") { // stale again at the restart
 			t.Errorf("asked for what came after 1: %s", got)
 		}
 	})

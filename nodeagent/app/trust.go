@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/identity"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/store"
@@ -33,15 +34,18 @@ func (a *Agent) beacon(m message) {
 			return
 		}
 		a.emit(inbox.EventKeyRefused, h.Refused, refusal{Topic: m.topic})
+		a.well(health.Link{Address: true, Broker: a.session != 0, Error: wire.IndicatorKey, Text: h.Refused.Message})
 		if a.keeper != nil {
 			a.keeper.AskKeys() // the keys may have changed while this node was away
 		}
 		return
 	}
+	newest := a.trust.Newest
 	if !a.believe(trust, h) {
 		return // the next beacon says it again
 	}
 	a.signedTime(m.payload)
+	a.heardController(m.payload, !m.retained && a.trust.Newest != newest)
 	if h.Again {
 		a.againAt = max(1, time.Since(a.began)+time.Duration(a.deps.Rand.Float64()*float64(h.Jitter)))
 	}

@@ -20,6 +20,9 @@ import (
 // message could be handed to the broker.
 var ErrDown = errors.New("no session with the broker")
 
+// ErrRefused is in the error of Down when the broker is there and does not let this client in.
+var ErrRefused = errors.New("refused")
+
 // Message is one received publish. Payload belongs to the receiver.
 type Message struct {
 	Topic    string

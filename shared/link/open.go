@@ -157,5 +157,5 @@ func (d *Dialled) explainConnect(tok *mqtt.ConnectToken) error {
 	case packets.ErrRefusedNotAuthorised:
 		why = fmt.Sprintf("it does not authorise client %q (user %q)", d.cfg.ClientID, d.cfg.Username)
 	}
-	return fmt.Errorf("refused by %s: %s: %w", d.where(), why, tok.Error())
+	return fmt.Errorf("%w by %s: %s: %w", ErrRefused, d.where(), why, tok.Error())
 }

@@ -71,6 +71,14 @@ func newNode(e *Env, spec NodeSpec) *Node {
 	return n
 }
 
+// idle are the figures of a node with nothing to do.
+var idle = node.Sources{
+	CPU:        func() (node.Times, error) { return node.Times{Busy: 1, Idle: 99}, nil },
+	RAM:        func() (float64, error) { return 0.25, nil },
+	Interfaces: func() ([]node.Counters, error) { return nil, nil },
+	Partition:  func(string) (node.Usage, error) { return node.Usage{Bytes: 0.5}, nil },
+}
+
 // Road is the way to the broker.
 func (n *Node) Road() *fault.Road { return n.road }
 
@@ -107,6 +115,7 @@ func (n *Node) TryStart() error {
 	}
 	cfg := node.NewConfig(Unit, n.Name, n.spec.Type, n.Dir)
 	cfg.OnApply = "software"
+	cfg.SamplePeriod = 10 * time.Minute
 	if n.spec.MaxPriority > 0 {
 		cfg.MaxPriority = n.spec.MaxPriority
 	}
@@ -120,6 +129,8 @@ func (n *Node) TryStart() error {
 		OpenConn: n.road.Open, Steps: n.Machine.Step, RunCommand: n.software, OnState: n.watch,
 		StoreFaults: func(p node.Point) error { return n.Machine.Commit(p == "after") },
 		Capacity:    func(i *wire.NodeInfo) error { i.CPUs, i.RAM = 2, 1<<30; return nil },
+		Sources:     idle, Address: func(string) bool { return true },
+		Machine:     func() node.Evidence { return node.Evidence{Kernel: "the only boot"} },
 	})
 	if err != nil {
 		return err

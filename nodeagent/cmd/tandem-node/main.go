@@ -69,7 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return fail(exitUsage, err)
 	}
 	limitMemory()
-	agent, err := app.New(cfg, app.Deps{Log: log})
+	agent, err := app.New(cfg, app.Deps{Log: log, LookupEnv: os.LookupEnv, PID: os.Getpid()})
 	if err != nil {
 		var usage *app.UsageError
 		if errors.As(err, &usage) {

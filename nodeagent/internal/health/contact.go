@@ -46,17 +46,20 @@ func (t *step) contact(ev Contact) {
 	}
 }
 
-// listen notices that contact is lost, or back.
+// listen notices that contact is lost, or back. It is told in an event only when the newest word
+// has become too old: a session that breaks and comes back before is no news, or a site that
+// reconnects would tell of it by the thousand.
 func (t *step) listen() {
-	in := t.contacted()
-	if in == t.in {
-		return
+	if in := t.contacted(); in != t.in {
+		t.in, t.since = in, wall(t.now)
 	}
-	t.in, t.since = in, wall(t.now)
-	if in {
-		t.emit(EventContactBack, nil, Detail{})
-	} else {
+	switch fresh := t.fresh(); {
+	case t.heard && !fresh && !t.lapsed:
+		t.lapsed = true
 		t.emit(EventContactLost, nil, Detail{Text: t.connection().Text})
+	case fresh && t.lapsed:
+		t.lapsed = false
+		t.emit(EventContactBack, nil, Detail{})
 	}
 }
 

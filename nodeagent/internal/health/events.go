@@ -16,6 +16,7 @@ type Started struct {
 	Boot     wire.HealthBoot     // the reason as its first writer wrote it; empty or unknown if nobody did
 	Rebooted bool                // the machine has started anew, or may have: false only if it is known that it has not
 	Checks   []string            // the functional checks that this version will be told of
+	Await    time.Duration       // for how long the first word of each may take; 0: a minute
 }
 
 // Settings replaces the settings, also in the middle of a trial.

@@ -121,6 +121,7 @@ type State struct {
 	reached time.Duration // the newest success or temporary failure
 	last    time.Time     // the newest success
 	in      bool
+	lapsed  bool      // the newest success is too old, and that was told
 	since   time.Time // of in
 
 	// Maintenance: now it is on, since when and until when; and how long it was before that.

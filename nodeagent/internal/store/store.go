@@ -5,6 +5,7 @@
 //	  unit, node whose state this is
 //	  boots      how often the agent has started, decimal
 //	  acked      the newest event that the controller is known to have, decimal
+//	  care       the node's health, alerts and starts as Care has them, JSON
 //	  trust      the pinned keys, the newest epoch and time of a beacon, and the floor, JSON
 //	kind/
 //	  {kind}/
@@ -46,7 +47,7 @@ const version = "2"
 var (
 	bMeta, bKind, bEvent                = []byte("meta"), []byte("kind"), []byte("event")
 	kVersion, kUnit, kNode              = []byte("version"), []byte("unit"), []byte("node")
-	kBoots, kAcked, kTrust              = []byte("boots"), []byte("acked"), []byte("trust")
+	kBoots, kAcked, kTrust, kCare       = []byte("boots"), []byte("acked"), []byte("trust"), []byte("care")
 	kState, kRunning, kFlight, kWaiting = []byte("state"), []byte("running"), []byte("flight"), []byte("next")
 )
 
@@ -185,6 +186,7 @@ func (s *Store) update(f func(*bolt.Tx) error) error {
 type Batch struct {
 	Kind   *Kind        // one kind's state
 	Trust  *inbox.Trust // whom the node believes
+	Care   *Care        // of the node itself
 	Events []wire.Event // appended; Seq is given by the store
 }
 
@@ -208,6 +210,11 @@ func (s *Store) Commit(b Batch) ([]wire.Event, error) {
 		if b.Trust != nil {
 			if err := putTrust(tx, b.Trust); err != nil {
 				return fmt.Errorf("save the pinned keys: %w", err)
+			}
+		}
+		if b.Care != nil {
+			if err := putCare(tx, b.Care); err != nil {
+				return fmt.Errorf("save the node's health: %w", err)
 			}
 		}
 		var err error

@@ -1,0 +1,302 @@
+package app
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"math"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/nodeagent/internal/alert"
+	"tandem.internal/nodeagent/internal/health"
+	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/monitor"
+	"tandem.internal/nodeagent/internal/watch/judge"
+	"tandem.internal/shared/link"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// EventAlert is the type of the events that carry an alert (seed 000, Alert Rules).
+const EventAlert = "alert"
+
+// sampled takes in what was measured: for the alerts, and for the checks that go by a value.
+func (a *Agent) sampled(s monitor.Sample) {
+	a.alert(s.Sample)
+	ttl := a.checkTTL()
+	disk, network := math.Inf(-1), math.Inf(-1)
+	for _, r := range s.Readings {
+		if r.Err != nil {
+			a.log.Debug("cannot be measured", zap.String("parameter", string(r.Parameter)), zap.Error(r.Err))
+			continue
+		}
+		switch {
+		case r.Parameter == alert.CPU || r.Parameter == alert.RAM:
+			a.well(health.Sample{Name: string(r.Parameter), Value: r.Value, TTL: ttl})
+		case r.Parameter == alert.Download || r.Parameter == alert.Upload:
+			network = max(network, r.Value)
+		default:
+			disk = max(disk, r.Value)
+		}
+	}
+	if !math.IsInf(disk, 0) {
+		a.well(health.Sample{Name: health.SampleDisk, Value: disk, TTL: ttl})
+	}
+	if !math.IsInf(network, 0) {
+		a.well(health.Sample{Name: health.SampleNetwork, Value: network, TTL: ttl})
+	}
+	a.checkModules()
+}
+
+// alert takes the alerts over one event: step, save with what is told, or both later.
+func (a *Agent) alert(ev alert.Event) {
+	next, effects := a.care.alerts.Step(ev)
+	a.care.alerts = next
+	var events []wire.Event
+	for _, e := range effects {
+		switch e := e.(type) {
+		case alert.Save:
+			a.care.unsaved = true
+		case alert.Emit: // alerts have bounds of their own
+			events = append(events, a.made(EventAlert, nil, e.Alert))
+		}
+	}
+	if len(effects) > 0 {
+		a.keep(events...)
+	}
+}
+
+// inForce is the document whose content the node goes by now: a tried one, too.
+func inForce(k *kind) inbox.Doc {
+	if k == nil {
+		return inbox.Doc{}
+	}
+	if k.state.Flight.Phase == inbox.Trying {
+		return k.state.Flight.Doc
+	}
+	return k.state.Running
+}
+
+// followed notices that another document of a kind is in force.
+func (a *Agent) followed(k *kind) {
+	now := inForce(k).Stamp
+	if !a.care.begun || a.care.applied[k.name] == now {
+		return
+	}
+	a.care.applied[k.name] = now
+	switch k.name {
+	case wire.KindConfig:
+		a.configured(k)
+	case wire.KindHealth:
+		set, err := a.settings()
+		if err != nil { // checked before it was taken; the node's own settings are another release's
+			a.log.Warn("the settings of health do not go together; the stricter ones are in force", zap.Error(err))
+		}
+		a.well(health.Settings{Settings: set})
+	}
+}
+
+// configured tells the alerts which rules are in force.
+func (a *Agent) configured(k *kind) {
+	doc := inForce(k)
+	a.care.applied[wire.KindConfig] = doc.Stamp
+	var rules []alert.Rule
+	if len(doc.Body) > 0 {
+		c, problems := unitconfig.ParseNode(doc.Body)
+		if problems != nil { // checked before it was taken
+			a.log.Error("the alert rules in force cannot be read", zap.Error(problems.Err()))
+			return
+		}
+		rules = alert.Rules(c.AlertRules)
+	}
+	a.alert(alert.Configured{Now: alert.Now(a.now()), Rules: rules})
+}
+
+// checkModules says how the agent's own modules and the watched programs are.
+func (a *Agent) checkModules() {
+	ok, message := true, ""
+	if k := a.kinds[wire.KindConfig]; k != nil {
+		if _, last := k.state.Report(); last != nil && last.State == wire.StateFailed {
+			ok, message = false, "version "+last.Version+" failed"
+			if last.Error != nil {
+				message += ": " + last.Error.Message
+			}
+		}
+	}
+	ttl := a.checkTTL()
+	a.well(health.Check{Name: checkConfig, OK: ok, Message: message, TTL: ttl})
+	storage := ""
+	if a.dirty() {
+		storage = "the state cannot be saved"
+	}
+	a.well(health.Check{Name: checkStorage, OK: storage == "", Message: storage, TTL: ttl})
+	hung := ""
+	for name, verdict := range a.care.programs {
+		if verdict != "" && !strings.HasPrefix(name, programCheck) {
+			hung = "the loop " + name + " is late"
+		}
+	}
+	a.well(health.Check{Name: health.CheckWatchdog, OK: hung == "", Message: hung, TTL: ttl})
+}
+
+// watched takes in what the watchdog says.
+func (a *Agent) watched(r judge.Report) {
+	name := r.Name
+	if r.Program {
+		name = programCheck + r.Name
+	}
+	trouble := r.Verdict
+	if r.Verdict == judge.Back || r.Verdict == judge.Gone {
+		trouble = ""
+	}
+	a.care.programs[name] = trouble
+	detail := watchdogDetail{Name: r.Name, Program: r.Program, Verdict: r.Verdict, For: unitconfig.Duration(r.For.Truncate(time.Second)), Text: r.Trouble}
+	a.emit("watchdog", nil, detail)
+	switch {
+	case !r.Program:
+		a.checkModules()
+	case r.Verdict == judge.Gone:
+		delete(a.care.programs, name)
+		a.well(health.Gone{Name: name})
+	default:
+		a.program(name)
+	}
+}
+
+// watchdogDetail is what an event of the watchdog tells.
+type watchdogDetail struct {
+	Name    string              `json:"name"`
+	Program bool                `json:"program,omitzero"` // beside the agent; else one of its loops
+	Verdict judge.Verdict       `json:"verdict"`
+	For     unitconfig.Duration `json:"for,omitzero"`
+	Text    string              `json:"text,omitempty"`
+}
+
+// program says how a watched program is; it does not go stale, the watchdog says what changes.
+func (a *Agent) program(name string) {
+	verdict := a.care.programs[name]
+	a.well(health.Check{Name: name, OK: verdict == "", Message: string(verdict), TTL: far})
+}
+
+// linked tells health how far the connection has come.
+func (a *Agent) linked(up bool, err error) {
+	l := health.Link{Address: up || a.deps.Address(a.cfg.Broker), Broker: up}
+	if err != nil {
+		l.Error, l.Text = indicatorOf(err), err.Error()
+		if l.Error == 0 {
+			l.Text = ""
+		}
+	}
+	a.well(l)
+}
+
+// indicatorOf says what kind of trouble keeps the node from its broker, 0 if it is just not there.
+func indicatorOf(err error) wire.Indicator {
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &authority), errors.As(err, &host), errors.As(err, &invalid):
+		return wire.IndicatorCertificate
+	case errors.Is(err, link.ErrRefused):
+		return wire.IndicatorRefused
+	}
+	return 0
+}
+
+// address says whether there is a way out: an address that is not only this machine's, unless the
+// broker is on it.
+func address(broker string) bool {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return true // nobody knows; a session that is not there says enough
+	}
+	local := strings.Contains(broker, "127.0.0.1") || strings.Contains(broker, "localhost") || strings.Contains(broker, "[::1]") || strings.HasPrefix(broker, "unix:")
+	return local || slices.ContainsFunc(addrs, func(addr net.Addr) bool {
+		n, ok := addr.(*net.IPNet)
+		return ok && n.IP.IsGlobalUnicast()
+	})
+}
+
+// heardController takes in that a sound beacon came.
+func (a *Agent) heardController(payload []byte, newer bool) {
+	b, err := wire.Decode[wire.Beacon](payload)
+	if err != nil {
+		return // it was decoded before
+	}
+	if !b.Up {
+		a.well(health.Contact{Result: wire.ContactFailure})
+		return
+	}
+	if !newer {
+		return // retained, or played again: it says nothing about now
+	}
+	a.well(health.Contact{Result: wire.ContactSuccess})
+	left := time.Duration(0)
+	if !b.Maintenance.IsZero() {
+		left = b.Maintenance.Sub(b.Time)
+	}
+	a.well(health.Maintenance{Left: left})
+}
+
+// order passes an order of the controller on to health, which answers it.
+func (a *Agent) order(r *wire.Request) {
+	o := health.Order{ID: r.ID, By: "the controller"}
+	var err error
+	switch r.Method {
+	case wire.MethodReboot:
+		var p *wire.RebootParams
+		if p, err = wire.Decode[wire.RebootParams](r.Params); err == nil {
+			o.What, o.Detail = health.OrderReboot, p.Reason
+		}
+	case wire.MethodTry:
+		var p *wire.TryParams
+		if p, err = wire.Decode[wire.TryParams](r.Params); err == nil {
+			o.What, o.Version = health.OrderTry, p.Version
+		}
+	case wire.MethodApprove:
+		var p *wire.ApproveParams
+		if p, err = wire.Decode[wire.ApproveParams](r.Params); err == nil {
+			o.What, o.Version = health.OrderApprove, p.Version
+		}
+	}
+	if err != nil {
+		a.reply(r.ID, nil, within("/params", err))
+		return
+	}
+	a.lookAtSlots() // what was staged by hand a moment ago counts
+	a.well(o)
+}
+
+// settingsApplier takes documents of kind health: they are in force as soon as they are saved.
+type settingsApplier struct{ local wire.HealthSettings }
+
+// Check says whether the settings are sound, also with the node's own.
+func (s settingsApplier) Check(doc inbox.Doc) []*wire.Error {
+	set, err := wire.Decode[wire.HealthSettings](doc.Body)
+	if err != nil {
+		return []*wire.Error{wire.AsError(err)}
+	}
+	if _, err := health.Resolve(s.local, set); err != nil {
+		return []*wire.Error{err}
+	}
+	return nil
+}
+
+// Apply has nothing to do.
+func (settingsApplier) Apply(_ context.Context, job inbox.Apply) inbox.Applied {
+	return inbox.Applied{Stamp: job.Doc.Stamp}
+}
+
+// Restore has nothing to undo.
+func (settingsApplier) Restore(context.Context, inbox.Restore) inbox.Restored {
+	return inbox.Restored{}
+}
+
+// Verify has nothing to look at.
+func (settingsApplier) Verify(context.Context, inbox.Verify) inbox.Verified { return inbox.Verified{} }

@@ -1,0 +1,392 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/nodeagent/internal/alert"
+	"tandem.internal/nodeagent/internal/health"
+	"tandem.internal/nodeagent/internal/monitor"
+	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/nodeagent/internal/store"
+	"tandem.internal/nodeagent/internal/watch"
+	"tandem.internal/nodeagent/internal/watch/judge"
+	"tandem.internal/shared/settings"
+	"tandem.internal/shared/wire"
+)
+
+// care is the agent's care for the node itself: its health, its alerts, its slots and the watchdog.
+// All fields but the parts with goroutines of their own belong to Run's goroutine.
+type care struct {
+	health  health.State
+	report  wire.Health
+	alerts  alert.State
+	reboots uint64 // starts of the machine, as of this start
+	unsaved bool   // the store does not have all of this yet
+	begun   bool   // health has been told of the start
+
+	slots    *slot.Store
+	told     uint64 // the newest start that an event tells of and the record does not know to be told
+	monitor  *monitor.Monitor
+	watch    *watch.Watch
+	notifier *watch.Notifier
+	beat     *watch.Beat // of the owner's loop
+	beatAt   time.Duration
+	lookAt   time.Duration            // the slots are read again
+	programs map[string]judge.Verdict // what the watchdog said of loops and programs; "" once they are well
+	applied  map[wire.Kind]wire.Stamp // the document whose content health or alerts go by
+	leaving  bool                     // a restart was arranged: Run is to end
+	commands sync.Mutex               // one indicator command at a time
+}
+
+const (
+	beatEvery = 20 * time.Second // of the owner's loop
+	lookEvery = time.Minute      // between two looks at the slots, which people may change by hand
+)
+
+// checkTTL is how long a check counts that is told of with each sample.
+func (a *Agent) checkTTL() time.Duration { return 3*a.cfg.SamplePeriod + time.Minute }
+
+// The checks of the agent's own modules. The others are samples, and the watched programs.
+const (
+	checkConfig  = "config" // the newest configuration did not fail
+	checkStorage = "storage"
+	programCheck = "program:" // and its name
+)
+
+// openCare makes what cares for the node. dir is the state directory.
+func (a *Agent) openCare(dir string) error {
+	saved, err := a.store.Care()
+	if err != nil {
+		return err
+	}
+	c := &a.care
+	c.reboots = saved.Reboots
+	c.health, c.alerts = health.New(saved.Health), alert.New(a.id.Node, saved.Alerts, alert.Limits{})
+	c.applied, c.programs = map[wire.Kind]wire.Stamp{}, map[string]judge.Verdict{}
+	c.slots = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Machine: a.deps.Machine})
+	if err := c.slots.Direct(); err != nil {
+		a.log.Error("this start cannot be written down", zap.Error(err))
+	}
+	if c.notifier, err = watch.NewNotifier(a.deps.LookupEnv, a.deps.PID); err != nil {
+		a.log.Warn("the service manager cannot be told how the agent is", zap.Error(err))
+	}
+	set, _ := a.settings()
+	c.watch = watch.New(watch.Config{Time: set.Watchdog.Std(), Supervisor: c.notifier.Watchdog(), Ping: c.notifier.Ping, Dir: a.cfg.WatchDir,
+		Stacks: filepath.Join(dir, "stacks"), Reason: a.failing, Die: a.deps.Die, Log: a.log})
+	c.monitor, err = monitor.New(monitor.Config{Period: a.cfg.SamplePeriod, Partitions: a.cfg.Partitions, Interfaces: a.cfg.Interfaces,
+		Now: a.deps.Now, Sources: a.deps.Sources, Beat: nil})
+	if err != nil {
+		return &UsageError{"sample-period", err.Error()}
+	}
+	return nil
+}
+
+// durable is what must be saved.
+func (c *care) durable() *store.Care {
+	return &store.Care{Health: c.health.Durable, Alerts: c.alerts.Durable(), Reboots: c.reboots}
+}
+
+// nextCare is when tickCare wants to be called.
+func (a *Agent) nextCare() time.Duration {
+	at := min(a.care.beatAt, a.care.lookAt)
+	if t, ok := a.care.health.NextDeadline(); ok {
+		at = min(at, t)
+	}
+	return at
+}
+
+func (a *Agent) tickCare(now time.Duration) {
+	c := &a.care
+	c.beat.Beat()
+	c.beatAt = now + beatEvery
+	if now >= c.lookAt {
+		a.lookAtSlots()
+		a.acknowledge()
+	}
+	if t, ok := c.health.NextDeadline(); ok && t <= now {
+		a.well(health.Tick{})
+	}
+}
+
+// stoppingCare writes down that this end is planned, unless it is not.
+func (a *Agent) stoppingCare() {
+	c := &a.care
+	if a.fatal != nil {
+		if err := a.failing(string(record.ReasonFatal), a.fatal.Error()); err != nil {
+			a.log.Error("the reason of this end cannot be kept", zap.Error(err))
+		}
+		return
+	}
+	a.well(health.Stopping{})
+	if _, err := c.slots.Planned(record.ReasonStop, ""); err != nil {
+		a.log.Error("the reason of this end cannot be kept", zap.Error(err))
+	}
+	a.notify(c.notifier.Stopping())
+}
+
+// acknowledge tells the record that the newest start is told of: the event is on the disk.
+func (a *Agent) acknowledge() {
+	if a.care.told == 0 || a.dirty() {
+		return
+	}
+	if err := a.care.slots.Reported(a.care.told); err != nil {
+		a.log.Warn("this start will be told of once more", zap.Error(err))
+		return
+	}
+	a.care.told = 0
+}
+
+// failing keeps the reason of an end that nobody has planned.
+func (a *Agent) failing(reason, detail string) error {
+	_, err := a.care.slots.Failing(slot.Reason(reason), detail)
+	return err
+}
+
+// settings joins the node's own settings of health with the controller's. The error says what is
+// wrong with them together.
+func (a *Agent) settings() (wire.HealthSettings, *wire.Error) {
+	var desired *wire.HealthSettings
+	if k := a.kinds[wire.KindHealth]; k != nil {
+		if body := inForce(k).Body; len(body) > 0 {
+			if s, err := wire.Decode[wire.HealthSettings](body); err == nil { // checked before it was taken
+				desired = s
+			}
+		}
+	}
+	return health.Resolve(a.cfg.health(), desired)
+}
+
+// careFor begins: the health of the node from this start on.
+func (a *Agent) careFor() {
+	c := &a.care
+	boot, rebooted := a.startedWhy()
+	set, err := a.settings()
+	if err != nil {
+		a.log.Warn("the settings of health do not go together; the stricter ones are in force", zap.Error(err))
+	}
+	checks := []string{health.SampleCPU, health.SampleRAM, checkConfig, checkStorage, health.CheckWatchdog}
+	if len(a.cfg.Partitions) > 0 {
+		checks = append(checks, health.SampleDisk)
+	}
+	c.begun = true
+	a.well(health.Started{Settings: set, Boot: boot, Rebooted: rebooted, Checks: checks, Await: a.checkTTL()})
+	a.lookAtSlots()
+	if len(inForce(a.kinds[wire.KindConfig]).Body) > 0 {
+		a.well(health.Contact{Result: wire.ContactSaved})
+	}
+	a.configured(a.kinds[wire.KindConfig])
+	c.applied[wire.KindHealth] = inForce(a.kinds[wire.KindHealth]).Stamp
+	a.checkModules()
+	a.acknowledge()
+	a.notify(c.notifier.Ready(c.report.Text))
+}
+
+// startedWhy tells why the agent has started, and says so of earlier starts that nobody was told of.
+func (a *Agent) startedWhy() (boot wire.HealthBoot, rebooted bool) {
+	c := &a.care
+	boot, rebooted = wire.HealthBoot{Reason: wire.BootUnknown, At: a.deps.Now()}, true
+	boots, dropped, err := c.slots.BootReason()
+	if err != nil || len(boots) == 0 {
+		a.log.Warn("nobody knows why the agent has started", zap.Error(err))
+		return boot, rebooted
+	}
+	now := boots[len(boots)-1]
+	for _, b := range boots[:len(boots)-1] {
+		a.keep(a.made(health.EventBoot, nil, health.Detail{Reason: wire.BootReason(b.Reason), Text: bootText(b), Restarts: b.Number}))
+	}
+	if dropped > 0 {
+		a.log.Warn("earlier starts are not known any more", zap.Uint64("number", dropped))
+	}
+	rebooted = now.Reboots != c.reboots
+	c.reboots, c.told = now.Reboots, now.Number
+	boot.Reason, boot.Detail, boot.Restarts = wire.BootReason(now.Reason), bootText(now), now.Number
+	return boot, rebooted
+}
+
+func bootText(b slot.Boot) string {
+	return strings.Join(slices.DeleteFunc([]string{b.Detail, b.Note}, func(s string) bool { return s == "" }), "; ")
+}
+
+// well takes the node's health over one event: step, save, then act.
+func (a *Agent) well(ev health.Event) {
+	c := &a.care
+	now := health.Now(a.now())
+	next, effects := c.health.Step(now, ev)
+	save, must := false, false
+	var events []wire.Event
+	for _, e := range effects {
+		switch e := e.(type) {
+		case health.Save:
+			save, must = true, e.Must
+		case health.Emit:
+			if event, ok := a.event(e.Type, e.Err, e.Detail); ok {
+				events = append(events, event)
+			}
+		}
+	}
+	old := c.health
+	c.health = next // so that it is what is saved
+	if save || len(events) > 0 {
+		c.unsaved = c.unsaved || save
+		if err := a.commit(store.Batch{Events: events}); err != nil && must {
+			c.health, effects = old.Failed(now, ev, storageError(err))
+		} else if err != nil {
+			a.remember(events)
+		}
+	}
+	for _, e := range effects {
+		a.heal(e)
+	}
+}
+
+// heal does what health asks for.
+func (a *Agent) heal(e health.Effect) {
+	c := &a.care
+	switch e := e.(type) {
+	case health.Report:
+		c.report = e.Health
+		k := a.kinds[wire.KindHealth]
+		running, last := k.state.Report()
+		a.sayKind(k, running, last)
+	case health.Indicate:
+		a.log.Info("indicator", zap.Int("indicator", int(e.Indicator)), zap.String("text", e.Text))
+		a.notify(c.notifier.Status(e.Text))
+		a.indicate(e)
+	case health.Commit:
+		a.aside(func() func() {
+			err := c.slots.Commit(record.ID(e.Slot))
+			return func() {
+				a.well(health.Committed{Trial: e.Trial, Err: failed(err)})
+				a.lookAtSlots()
+			}
+		})
+	case health.RollBack:
+		a.restart(func() error {
+			_, err := c.slots.Rollback(record.ID(a.care.report.Current), slot.Reason(e.Reason), e.Detail)
+			return err
+		})
+	case health.Try:
+		a.restart(func() error {
+			return c.slots.Arm(record.ID(e.Slot), slot.DefaultTries)
+		})
+	case health.Reboot:
+		a.aside(func() func() {
+			_, err := c.slots.Planned(slot.Reason(e.Reason), e.Detail)
+			if err == nil {
+				err = a.deps.RunCommand(a.work, []string{"TANDEM_REASON=" + string(e.Reason), "TANDEM_DETAIL=" + e.Detail}, strings.Fields(a.cfg.RebootCommand))
+			}
+			return func() { a.well(health.Restarting{Err: failed(err)}) }
+		})
+	case health.KeepTry:
+		// stopping writes it down for every end that is planned
+	case health.Answer:
+		a.reply(e.ID, []byte("null"), e.Err)
+	}
+}
+
+// restart ends the agent after f, so that the service manager starts it anew.
+func (a *Agent) restart(f func() error) {
+	a.aside(func() func() {
+		err := f()
+		return func() {
+			a.care.leaving = err == nil
+			a.well(health.Restarting{Err: failed(err)})
+		}
+	})
+}
+
+// indicate runs the local command that shows the indicator.
+func (a *Agent) indicate(e health.Indicate) {
+	argv := strings.Fields(a.cfg.OnIndicator)
+	if len(argv) == 0 {
+		return
+	}
+	env := []string{"TANDEM_INDICATOR=" + strconv.Itoa(int(e.Indicator)), "TANDEM_INDICATOR_TEXT=" + e.Text}
+	a.aside(func() func() {
+		a.care.commands.Lock()
+		defer a.care.commands.Unlock()
+		ctx, cancel := context.WithTimeout(a.work, a.cfg.OnApplyTimeout)
+		defer cancel()
+		if err := a.deps.RunCommand(ctx, env, argv); err != nil {
+			a.log.Warn("the indicator command failed", zap.Error(err))
+		}
+		return func() {}
+	})
+}
+
+// aside runs work beside the owner; what it returns is the owner's again.
+func (a *Agent) aside(work func() func()) {
+	a.workers.Go(func() {
+		then := work()
+		select {
+		case a.results <- then:
+		case <-a.work.Done():
+		}
+	})
+}
+
+// failed is an error of this node's own doing, as it is reported.
+func failed(err error) *wire.Error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*wire.Error](err); ok {
+		return e
+	}
+	return wire.New(wire.CodeStorage, "", err.Error())
+}
+
+func (a *Agent) notify(err error) {
+	if err != nil {
+		a.log.Warn("the service manager cannot be told", zap.Error(err))
+	}
+}
+
+// lookAtSlots reads the state of the slots, which may have been changed by hand.
+func (a *Agent) lookAtSlots() {
+	c := &a.care
+	c.lookAt = time.Since(a.began) + lookEvery
+	st, err := c.slots.Status()
+	if err != nil {
+		a.well(health.Slots{Err: failed(err)})
+		return
+	}
+	for _, note := range st.Notes {
+		a.log.Warn("slots", zap.String("note", note))
+	}
+	a.well(slotsOf(st))
+}
+
+// slotsOf is what health wants to know of the slots. An agent that no launcher started has none: a
+// restart starts the same again.
+func slotsOf(st slot.Status) health.Slots {
+	out := health.Slots{Current: string(st.Running), Used: st.Running != record.None}
+	if !out.Used {
+		return health.Slots{}
+	}
+	for _, s := range st.Slots {
+		h := wire.HealthSlot{ID: string(s.Slot), State: wire.SlotState(s.State), Version: s.Version, Verified: s.Hash != "" || s.Slot == record.Factory}
+		if s.Slot == record.Factory && s.Slot == st.Running {
+			h.Version = settings.Version
+		}
+		out.List = append(out.List, h)
+		if s.State == record.Active {
+			out.Good = h.ID
+		}
+	}
+	if st.Trial { // the number of the record that ended the one before tells it from every other trial
+		out.Trial = fmt.Sprintf("%s-%d", st.Running, st.Last.Seq)
+	}
+	return out
+}
