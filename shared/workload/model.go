@@ -99,7 +99,7 @@ type Artifact struct {
 	UUID         string       `json:"uuid,omitempty"`
 	URLs         []string     `json:"urls"`
 	Cached       bool         `json:"cached,omitzero"` // kept when it is no longer used, until space runs short
-	Size         int64        `json:"size"`             // bytes to reserve before fetching; 0: none
+	Size         int64        `json:"size"`            // bytes to reserve before fetching; 0: none
 	Verification Verification `json:"verification"`
 }
 

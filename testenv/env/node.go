@@ -130,7 +130,7 @@ func (n *Node) TryStart() error {
 		StoreFaults: func(p node.Point) error { return n.Machine.Commit(p == "after") },
 		Capacity:    func(i *wire.NodeInfo) error { i.CPUs, i.RAM = 2, 1<<30; return nil },
 		Sources:     idle, Address: func(string) bool { return true },
-		Machine:     func() node.Evidence { return node.Evidence{Kernel: "the only boot"} },
+		Machine: func() node.Evidence { return node.Evidence{Kernel: "the only boot"} },
 	})
 	if err != nil {
 		return err
