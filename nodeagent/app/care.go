@@ -272,8 +272,9 @@ func (a *Agent) heal(e health.Effect) {
 			}
 		})
 	case health.RollBack:
+		current := record.ID(c.report.Current)
 		a.restart(func() error {
-			_, err := c.slots.Rollback(record.ID(a.care.report.Current), slot.Reason(e.Reason), e.Detail)
+			_, err := c.slots.Rollback(current, slot.Reason(e.Reason), e.Detail)
 			return err
 		})
 	case health.Try:
