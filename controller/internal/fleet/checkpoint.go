@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -38,7 +39,8 @@ func (f *Fleet) Checkpoint() []byte {
 	for _, n := range f.sorted() {
 		ns := &nodeSnap{Node: *n}
 		ns.Kinds = make(map[wire.Kind]*KindState, len(n.Kinds))
-		for kind, k := range n.Kinds {
+		for _, kind := range slices.Sorted(maps.Keys(n.Kinds)) { // equal states are equal bytes
+			k := n.Kinds[kind]
 			if k.Desired == nil && k.Boot == "" {
 				continue // only heard of in a beat, which is not journaled
 			}

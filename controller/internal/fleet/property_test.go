@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
 
@@ -20,6 +21,7 @@ type drawn struct {
 	now     time.Time
 	version int
 	checks  []string
+	orders  []string // requests of operators, whole IDs
 }
 
 func (d *drawn) node() string {
@@ -28,10 +30,10 @@ func (d *drawn) node() string {
 
 func (d *drawn) small(what string) uint64 { return rapid.Uint64Range(1, 6).Draw(d.T, what) }
 
-// document names one that was issued to the node, or one that nobody issued.
-func (d *drawn) document(node string) *wire.DocRef {
+// document names one of a kind that was issued to the node, or one that nobody issued.
+func (d *drawn) document(node string, kind wire.Kind) *wire.DocRef {
 	if n := d.w.live.Lookup(node); n != nil && rapid.IntRange(0, 9).Draw(d.T, "issued") > 0 {
-		k := n.Kinds[wire.KindConfig]
+		k := n.Kinds[kind]
 		switch {
 		case k == nil:
 		case k.Desired != nil && rapid.Bool().Draw(d.T, "desired"):
@@ -46,7 +48,7 @@ func (d *drawn) document(node string) *wire.DocRef {
 }
 
 func (d *drawn) event() Event {
-	switch rapid.IntRange(0, 15).Draw(d.T, "event") {
+	switch rapid.IntRange(0, 21).Draw(d.T, "event") {
 	case 0:
 		return Opened{Version: "1.0.0"}
 	case 1, 2, 3:
@@ -61,12 +63,15 @@ func (d *drawn) event() Event {
 		return d.w.info(d.node(), d.boot(), d.small("seq"), rapid.SampledFrom([]string{"mainType", "sideType", "odd"}).Draw(d.T, "type"))
 	case 6, 7, 8:
 		node := d.node()
-		r := &wire.Reported{V: wire.Version, Node: node, Kind: wire.KindConfig, Boot: d.boot(), Seq: d.small("seq")}
+		r := &wire.Reported{V: wire.Version, Node: node, Kind: rapid.SampledFrom(desirable).Draw(d.T, "kind"), Boot: d.boot(), Seq: d.small("seq")}
+		if r.Kind == wire.KindHealth && rapid.Bool().Draw(d.T, "detail") {
+			r.Detail = wire.Encode(told(d.w, nil, map[string]string{"trial": "1.5.0"}))
+		}
 		if rapid.Bool().Draw(d.T, "running") {
-			r.Running = d.document(node)
+			r.Running = d.document(node, r.Kind)
 		}
 		if rapid.Bool().Draw(d.T, "last") {
-			ref := d.document(node)
+			ref := d.document(node, r.Kind)
 			state := rapid.SampledFrom([]wire.State{wire.StateReceived, wire.StateRejected, wire.StateApplying, wire.StateTrying, wire.StateInstalled,
 				wire.StateFailed, wire.StateRolledBack, wire.StateSuperseded}).Draw(d.T, "state")
 			r.Last = &wire.Attempt{Epoch: ref.Epoch, Rev: ref.Rev, Version: ref.Version, Hash: ref.Hash, State: state, Attempt: 1, At: d.now}
@@ -113,8 +118,43 @@ func (d *drawn) event() Event {
 			return Copy{Hash: "sha256:older", Known: true}
 		}
 		return Copy{Hash: d.w.live.ConfigState().Hash, Known: true}
+	case 16, 17, 18:
+		return d.ofHealth()
 	}
 	return Tick{}
+}
+
+// ofHealth is an order of an operator about health, an answer to one, or an alert.
+func (d *drawn) ofHealth() Event {
+	switch rapid.IntRange(0, 6).Draw(d.T, "health") {
+	case 0, 1:
+		ev := SetHealth{Ticket: 1, Who: "ann"}
+		switch rapid.IntRange(0, 3).Draw(d.T, "scope") {
+		case 0:
+			ev.Scope.All = true
+		case 1:
+			ev.Scope.Types = []string{rapid.SampledFrom([]string{"mainType", "sideType"}).Draw(d.T, "type")}
+		case 2:
+			ev.Scope.Nodes = []string{d.node(), "n9"}
+		}
+		if rapid.IntRange(0, 2).Draw(d.T, "set") > 0 {
+			ev.Settings = &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Duration(d.small("reset")) * time.Minute)}
+		}
+		return ev
+	case 2:
+		return Order{Ticket: 1, Node: d.node(), Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`), Who: "ann"}
+	case 3:
+		if len(d.orders) == 0 {
+			return Tick{}
+		}
+		return d.w.heard("n1", &wire.Reply{V: wire.Version, Node: "n1", ID: rapid.SampledFrom(d.orders).Draw(d.T, "order")})
+	case 4:
+		return Maintain{Ticket: 1, For: time.Duration(d.small("for")-1) * time.Hour, Reason: "x", Who: "ann"}
+	}
+	node := d.node()
+	detail := fmt.Sprintf(`{"tag":"t","parameter":"p%d","value":0.5,"state":%q,"since":"2026-01-01T00:00:00+01:00"}`, d.small("parameter"),
+		rapid.SampledFrom([]string{"raise", "continue", "fall", "odd"}).Draw(d.T, "phase"))
+	return d.w.heard(node, &wire.Event{V: wire.Version, Node: node, Boot: d.boot(), Seq: rapid.Uint64Range(1, 12).Draw(d.T, "seq"), At: d.now, Type: "alert", Detail: []byte(detail)})
 }
 
 func (d *drawn) boot() string { return rapid.SampledFrom([]string{"b1", "b1", "b2"}).Draw(d.T, "boot") }
@@ -156,6 +196,7 @@ func TestProperties(t *testing.T) {
 					rt.Fatalf("published a body of another hash")
 				}
 				for _, n := range p.Nodes {
+					n += "/" + string(p.Kind)
 					if p.Doc.Stamp().Compare(newest[n]) < 0 {
 						rt.Fatalf("%s: published %v after %v", n, p.Doc.Stamp(), newest[n])
 					}
@@ -169,8 +210,14 @@ func TestProperties(t *testing.T) {
 			for _, e := range feed(d.event()) {
 				switch e := e.(type) {
 				case Ask:
-					if e.Method == wire.MethodCheck {
+					switch e.Method {
+					case wire.MethodCheck:
 						d.checks = append(d.checks, e.ID)
+					case wire.MethodReboot:
+						if n := len(w.journal); w.journal[n-1].Type != record.Request {
+							rt.Fatalf("asked to %s before it was in the journal", e.Method)
+						}
+						d.orders = append(d.orders, e.ID+e.Nodes[0])
 					}
 				case RaiseEpoch:
 					w.opt.Epoch = max(w.opt.Epoch, e.Above) + 1
@@ -238,6 +285,11 @@ func FuzzReplay(f *testing.F) {
 		Opened{Version: "1"}, seed.heard("n1", &wire.Live{V: wire.Version, Node: "n1", Boot: "b", Session: 1, Up: true}),
 		seed.info("n1", "b", 1, "mainType"), seed.submit("s1", "1.0.0"), Tick{}, Copy{Missing: true}, Bad{Node: "n1", Err: wire.New(wire.CodeMalformed, "", "x")},
 		KeyOrder{Do: Announce, Key: testKey(2), First: testKey(1)},
+		SetHealth{Scope: view.Scope{All: true}, Settings: &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}},
+		SetHealth{Scope: view.Scope{Nodes: []string{"n1", "n2"}}, Settings: &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}},
+		Order{Node: "n1", Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`)}, Maintain{For: time.Hour, Reason: "x"},
+		seed.heard("n1", &wire.Reported{V: wire.Version, Node: "n1", Kind: wire.KindHealth, Boot: "b", Seq: 1, Detail: wire.Encode(told(seed, nil, nil))}),
+		seed.heard("n1", &wire.Event{V: wire.Version, Node: "n1", Boot: "b", Seq: 1, At: origin, Type: "alert", Detail: []byte(`{"tag":"t","parameter":"p","value":0.5,"state":"raise","since":"2026-01-01T00:00:00Z"}`)}),
 	} {
 		seed.step(origin.Add(time.Hour), ev)
 	}
@@ -275,6 +327,8 @@ func FuzzReplay(f *testing.F) {
 		}
 		fleet.Status()
 		fleet.Views()
+		fleet.HealthSettings()
+		fleet.HealthTrouble()
 		fleet.NextDeadline()
 	})
 }

@@ -146,14 +146,14 @@ func (w *world) submit(id, version string, labels ...string) Submit {
 }
 
 // ref is a document that a node names: as it was issued to it, or as it stands there.
-func (w *world) ref(node, stamp, version string) *wire.DocRef {
+func (w *world) ref(node string, kind wire.Kind, stamp, version string) *wire.DocRef {
 	var e, r uint64
 	if _, err := fmt.Sscanf(stamp, "%d.%d", &e, &r); err != nil {
 		w.t.Fatalf("stamp %q: %v", stamp, err)
 	}
 	d := &wire.DocRef{Epoch: e, Rev: r, Version: version, Hash: wire.Hash([]byte(version))}
-	if n := w.live.Lookup(node); n != nil && n.Kinds[wire.KindConfig] != nil {
-		if k := n.Kinds[wire.KindConfig].Desired; k != nil && k.Stamp() == d.Stamp() {
+	if n := w.live.Lookup(node); n != nil && n.Kinds[kind] != nil {
+		if k := n.Kinds[kind].Desired; k != nil && k.Stamp() == d.Stamp() {
 			d.Hash = k.Hash
 		}
 	}
@@ -173,6 +173,13 @@ func (w *world) heard(node string, m any) Heard {
 				w.t.Fatal(err)
 			}
 			h.Info = info
+		}
+		if m.Kind == wire.KindHealth && len(m.Detail) > 0 {
+			health, err := wire.Decode[wire.Health](m.Detail)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			h.Health = health
 		}
 	case *wire.Event:
 		h.Raw, h.Event = wire.Encode(m), m

@@ -28,6 +28,16 @@ func play(t *testing.T, text string) string {
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
+		if words[1] == "show" {
+			for _, line := range s.seen() {
+				fmt.Fprintf(&b, "    %s\n", line)
+			}
+			continue
+		}
+		if words[1] == "restart" {
+			s.restart()
+			continue
+		}
 		ev := s.event(words[1], words[2:])
 		if ev == nil {
 			continue
@@ -57,6 +67,7 @@ func play(t *testing.T, text string) string {
 type script struct {
 	*world
 	newest string // ID of the newest check
+	order  string // of the newest order, with the node's name
 }
 
 // event reads an event:
@@ -70,6 +81,14 @@ type script struct {
 //	agree NODE | refuse NODE CODE    (answers the newest check)
 //	copy missing | same | older | altered | unreadable
 //	bad NODE CODE
+//	set|unset all|type:T|node:N [reset=DURATION]
+//	health NODE BOOT SEQ [running=…] [last=…] [contact] [trial=VERSION] [left=DURATION] [waits=CODE] [check=NAME] [restart=REASON] [silent]
+//	order NODE reboot|try|approve WORD
+//	done NODE [CODE]    (answers the newest order)
+//	maintain DURATION | end
+//	alert NODE BOOT SEQ PARAMETER raise|continue|fall VALUE
+//	restart (of the controller, on what its journal holds)
+//	show    (what operators see of health)
 func (s *script) event(what string, args []string) Event {
 	options := map[string]string{}
 	var flags []string
@@ -122,19 +141,10 @@ func (s *script) event(what string, args []string) Event {
 		return s.heard(flags[0], l)
 	case "info":
 		return s.info(flags[0], flags[1], number(s.t, flags[2]), flags[3])
+	case "set", "unset", "health", "order", "done", "maintain", "alert":
+		return s.healthEvent(what, flags, options)
 	case "report":
-		r := &wire.Reported{V: wire.Version, Node: flags[0], Kind: wire.KindConfig, Boot: flags[1], Seq: number(s.t, flags[2])}
-		if doc := strings.Split(options["running"], ":"); len(doc) == 2 {
-			r.Running = s.ref(flags[0], doc[0], doc[1])
-		}
-		if doc := strings.Split(options["last"], ":"); len(doc) >= 3 {
-			d := s.ref(flags[0], doc[0], doc[1])
-			r.Last = &wire.Attempt{Epoch: d.Epoch, Rev: d.Rev, Version: d.Version, Hash: d.Hash, State: wire.State(doc[2]), Attempt: 1, At: origin}
-			if len(doc) == 4 {
-				r.Last.Error = wire.New(wire.Code(doc[3]), "", "for a reason")
-			}
-		}
-		return s.heard(flags[0], r)
+		return s.report(wire.KindConfig, flags, options)
 	case "event":
 		e := &wire.Event{V: wire.Version, Node: flags[0], Boot: flags[1], Seq: number(s.t, flags[2]), At: origin, Type: flags[3]}
 		if lost := options["lost"]; lost != "" {
@@ -187,8 +197,11 @@ func (s *script) effect(e Effect) string {
 		}
 		return fmt.Sprintf("publish %s %d.%d %s %s to %v", e.Kind, e.Doc.Epoch, e.Doc.Rev, e.Doc.Version, e.Doc.Mode, e.Nodes)
 	case Ask:
-		if e.Method == wire.MethodCheck {
+		switch e.Method {
+		case wire.MethodCheck:
 			s.newest = e.ID
+		case wire.MethodReboot, wire.MethodTry, wire.MethodApprove:
+			s.order = e.ID + e.Nodes[0]
 		}
 		params := ""
 		if e.Params != nil {

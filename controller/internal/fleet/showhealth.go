@@ -130,13 +130,21 @@ func (f *Fleet) HealthTrouble() []string {
 	}
 	var all []string
 	if refused > 0 {
-		all = append(all, fmt.Sprintf("%d nodes did not take their newest health settings", refused))
+		all = append(all, many(refused, "node")+" did not take the newest health settings")
 	}
 	if alerts > 0 {
-		all = append(all, fmt.Sprintf("%d alerts are raised on %d nodes", alerts, alarmed))
+		all = append(all, "raised: "+many(alerts, "alert")+" on "+many(alarmed, "node"))
 	}
 	if waits > 0 {
-		all = append(all, fmt.Sprintf("%d nodes try a version that needs approval", waits))
+		all = append(all, "a version on trial needs approval on "+many(waits, "node"))
 	}
 	return all
+}
+
+// many is "1 node", "2 nodes".
+func many(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
