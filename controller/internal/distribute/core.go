@@ -119,7 +119,8 @@ type Core struct {
 	changedMu sync.Mutex
 	changed   chan struct{} // closed and replaced after every commit
 
-	inbox inbox
+	inbox   inbox
+	repeats repeats
 
 	keys     atomic.Pointer[keyset] // changed by the loop, read by all
 	rotating sync.Mutex             // one change of the keys at a time
@@ -143,6 +144,7 @@ func New(cfg Config) (*Core, error) {
 	}
 	c.queue.init()
 	c.inbox.init()
+	c.repeats.init()
 	if cfg.Copy != "" {
 		if err := durable.Clean(cfg.Copy); err != nil {
 			return nil, fmt.Errorf("readable copy: %w", err)

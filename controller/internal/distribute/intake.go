@@ -31,7 +31,7 @@ func (c *Core) message(m link.Message) {
 	case topic.Desired:
 		c.outbox.found(t.Node, t.Kind, m.Payload)
 	case topic.Beacon:
-		c.outbox.echo(m.Payload)
+		c.outbox.echo(m.Payload, m.Retained)
 	case topic.Inbox:
 		c.inbox.take(c, t.What, m.Payload)
 	case topic.Reported, topic.Live, topic.Event, topic.Reply:
@@ -40,19 +40,28 @@ func (c *Core) message(m link.Message) {
 }
 
 func (c *Core) hear(t *topic.Topic, m link.Message) {
-	ev, err := decode(t, m.Payload)
+	failures := c.failures.Load()
+	ev, known := c.repeats.find(m.Topic, m.Payload)
+	var err *wire.Error
+	if !known {
+		ev, err = decode(t, m.Payload)
+	}
 	ev.Retained = m.Retained
 	if err != nil {
 		c.queue.put(item{event: fleet.Bad{Node: t.Node, Topic: m.Topic, Err: err}}, nil)
 		return
 	}
-	if t.Leaf == topic.Reply {
+	if t.Leaf == topic.Reply || known && c.queue.roomy() { // what is durable already is not waited for
 		c.queue.put(item{event: ev}, nil)
 		return
 	}
 	var done <-chan struct{}
-	if c.queue.put(item{event: ev}, &done) {
-		<-done
+	if !c.queue.put(item{event: ev}, &done) {
+		return
+	}
+	<-done
+	if !known && t.Leaf == topic.Reported && c.Refusing() == nil && c.failures.Load() == failures {
+		c.repeats.keep(m.Topic, ev)
 	}
 }
 

@@ -2,6 +2,7 @@ package distribute
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -22,20 +23,24 @@ type outbox struct {
 	c    *Core
 	wake chan struct{}
 
-	mu      sync.Mutex
-	link    link.Link
-	slots   map[slotKey]*slot
-	dirty   []*slot
-	asks    []fleet.Ask
-	plain   []link.Publication // small messages of the controller's own: answers, status
-	status  []link.Publication // the newest status, for a broker that has lost it; at most one
-	epoch   uint64
-	session uint64             // 0: down
-	refill  bool               // the session is new: look at what the broker retains
-	over    context.CancelFunc // ends the work of the session
-	ctx     context.Context
-	echoed  chan struct{} // closed when the broker has sent the beacon back
-	finds   int           // retained documents that came
+	mu       sync.Mutex
+	link     link.Link
+	slots    map[slotKey]*slot
+	dirty    []*slot
+	asks     []fleet.Ask
+	plain    []link.Publication // small messages of the controller's own: answers, status
+	status   []link.Publication // the newest status, for a broker that has lost it; at most one
+	epoch    uint64
+	session  uint64             // 0: down
+	refill   bool               // the session is new: look at what the broker retains
+	over     context.CancelFunc // ends the work of the session
+	ctx      context.Context
+	echoed   chan struct{}   // closed when the broker has sent the beacon back
+	beaconed bool            // the broker retained a beacon when this session began
+	filled   bool            // an earlier session has published everything
+	relive   bool            // when everything is published, nodes are to be heard again
+	finds    int             // retained documents that came
+	flushed  []chan struct{} // of those who wait until nothing is to be sent
 }
 
 type slotKey struct {
@@ -196,6 +201,7 @@ func (c *Core) down(session uint64, err error) {
 	o := c.outbox
 	o.mu.Lock()
 	was := o.session
+	o.beaconed = false // not in up: the next session's messages may come before that
 	if session != 0 {
 		o.session, o.refill, o.asks = 0, false, nil
 		if o.over != nil {
@@ -235,7 +241,7 @@ func (o *outbox) work(ctx context.Context) {
 			o.mu.Unlock()
 			return
 		}
-		session, refill, asks, plain, status := o.ctx, o.refill, o.asks, o.plain, o.status
+		session, refill, asks, plain, status, relive := o.ctx, o.refill, o.asks, o.plain, o.status, o.relive
 		o.refill, o.asks, o.plain = false, nil, nil
 		var docs []document
 		if !refill {
@@ -245,11 +251,15 @@ func (o *outbox) work(ctx context.Context) {
 		var err error
 		switch {
 		case refill:
-			if err = o.sendPlain(session, slices.Concat(plain, status, []link.Publication{o.beacon(true)})); err == nil {
-				err = o.compare(session)
-			}
+			err = o.fill(session, slices.Concat(plain, status))
 			o.putAsks(asks)
+		case len(asks)+len(docs)+len(plain) == 0 && relive:
+			o.mu.Lock()
+			o.relive = false
+			o.mu.Unlock()
+			err = o.hearAgain(session)
 		case len(asks)+len(docs)+len(plain) == 0:
+			o.empty()
 			return
 		default:
 			if err = o.sendPlain(session, plain); err == nil {
@@ -276,6 +286,32 @@ func (o *outbox) work(ctx context.Context) {
 			case <-time.After(time.Second):
 			}
 		}
+	}
+}
+
+// empty lets those go who wait until nothing is to be sent.
+func (o *outbox) empty() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, ch := range o.flushed {
+		close(ch)
+	}
+	o.flushed = nil
+}
+
+// Flushed returns when everything that was to be published at the time of the call, documents above
+// all, is on its way to the broker: at once in quiet times, in the next session when there is none.
+func (c *Core) Flushed(ctx context.Context) error {
+	o, ch := c.outbox, make(chan struct{})
+	o.mu.Lock()
+	o.flushed = append(o.flushed, ch)
+	o.mu.Unlock()
+	o.kick()
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("documents are still to be published: %w", ctx.Err())
 	}
 }
 

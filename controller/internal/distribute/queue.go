@@ -1,6 +1,7 @@
 package distribute
 
 import (
+	"runtime"
 	"sync"
 
 	"tandem.internal/controller/internal/fleet"
@@ -54,8 +55,29 @@ func (q *queue) put(it item, durable *<-chan struct{}) bool {
 	return true
 }
 
-// take returns what has gathered, at most n items, and the channel to close when it is durable.
+// roomy reports whether so few items wait that one may be added by somebody who does not wait for it.
+func (q *queue) roomy() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items) < maxRoomy
+}
+
+// maxRoomy bounds the queue where nobody waits: a client that repeats itself without pause waits, too.
+const maxRoomy = 1024
+
+// take returns what has gathered, at most n items, and the channel to close when it is durable. While
+// more gathers, those who bring it are let run first, so that they share one commit, but not for long.
 func (q *queue) take(n int) ([]item, chan struct{}) {
+	for before, turns := 0, 0; turns < maxTurns; turns++ {
+		q.mu.Lock()
+		now := len(q.items)
+		q.mu.Unlock()
+		if now == before || now >= n {
+			break
+		}
+		before = now
+		runtime.Gosched()
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.items) == 0 {
@@ -71,6 +93,9 @@ func (q *queue) take(n int) ([]item, chan struct{}) {
 	q.items = append([]item(nil), items[n:]...)
 	return items[:n:n], make(chan struct{})
 }
+
+// maxTurns bounds how often others are let run before a batch is taken.
+const maxTurns = 4
 
 // recycle gives an emptied slice back.
 func (q *queue) recycle(items []item) {

@@ -10,9 +10,114 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// compare finds out what the broker retains and puts on the list what is missing or different. A
-// broker in this process is asked directly; another one sends what it has when it is subscribed
-// to, shard by shard, and the beacon after it tells that all has come.
+// fill begins a session: it says what every session says first, and puts on the list the documents
+// that the broker may not retain.
+func (o *outbox) fill(ctx context.Context, plain []link.Publication) error {
+	o.mu.Lock()
+	filled := o.filled
+	o.mu.Unlock()
+	dialled, ok := o.link.(link.Subscriber)
+	wiped := false
+	var err error
+	if first := append([]link.Publication{o.beacon(true)}, plain...); ok && filled {
+		wiped, err = o.wiped(ctx, dialled, first)
+	} else {
+		err = o.sendPlain(ctx, first)
+	}
+	if err == nil && !wiped {
+		err = o.compare(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.filled, o.relive = true, wiped
+	for _, s := range o.slots {
+		if !s.dirty && !s.same && s.doc != nil {
+			s.dirty = true
+			o.dirty = append(o.dirty, s)
+		}
+	}
+	return nil
+}
+
+// wiped publishes the beacon, and what comes with it, and reports whether the broker has come back empty: it had no beacon
+// retained, although earlier sessions of this process left one. Then everything is to be published,
+// and looking for what is there would only put it off, while thousands of nodes come back. A broker
+// answers the question before it sends the beacon back; one that does not send it in time is looked at.
+// Should an answer be lost all the same, then what nodes have already is published once more.
+func (o *outbox) wiped(ctx context.Context, l link.Subscriber, first []link.Publication) (bool, error) {
+	if err := l.Subscribe(ctx, topic.ForController(o.c.cfg.Unit)); err != nil { // again: it sends what it retains
+		return false, err
+	}
+	echo := o.expectEcho()
+	if err := o.sendPlain(ctx, first); err != nil {
+		return false, err
+	}
+	select {
+	case <-echo:
+	case <-time.After(echoWait):
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	if o.hasBeacon() {
+		return false, nil
+	}
+	select {
+	case <-time.After(handling):
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	return !o.hasBeacon(), nil
+}
+
+// hasBeacon reports whether the broker retained a beacon when this session began.
+func (o *outbox) hasBeacon() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.beaconed
+}
+
+// hearAgain asks a broker that came back empty for what it now retains of who is there. Documents are
+// published while thousands of nodes return, and what a broker has no room for on the way to the
+// controller it drops; a node whose every word is lost would be missed until its next beat, a minute
+// away.
+func (o *outbox) hearAgain(ctx context.Context) error {
+	l, ok := o.link.(link.Subscriber)
+	if !ok {
+		return nil
+	}
+	for shards := range slices.Chunk(topic.Shards(), shardsAtOnce) {
+		var filters []string
+		for _, shard := range shards {
+			filters = append(filters, topic.ShardFilters(o.c.cfg.Unit, shard)[0]) // live
+		}
+		if err := l.Subscribe(ctx, filters...); err != nil { // they are subscribed to, and stay so
+			return err
+		}
+	}
+	return nil
+}
+
+// handling is how long a message may take through this process: the retained beacon, which came
+// first, is handled beside the one that was sent back.
+const handling = 20 * time.Millisecond
+
+// expectEcho returns a channel that is closed when the broker sends back a beacon that is published
+// from now on.
+func (o *outbox) expectEcho() <-chan struct{} {
+	echo := make(chan struct{})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.echoed = echo
+	return echo
+}
+
+// compare finds out what the broker retains. A broker in this process is asked directly; another one
+// sends what it has when it is subscribed to, shard by shard, and the beacon after it tells that all
+// has come.
 func (o *outbox) compare(ctx context.Context) error {
 	switch l := o.link.(type) {
 	case link.Retainer:
@@ -28,17 +133,7 @@ func (o *outbox) compare(ctx context.Context) error {
 			}
 		}
 	case link.Subscriber:
-		if err := o.collect(ctx, l); err != nil {
-			return err
-		}
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, s := range o.slots {
-		if !s.dirty && !s.same && s.doc != nil {
-			s.dirty = true
-			o.dirty = append(o.dirty, s)
-		}
+		return o.collect(ctx, l)
 	}
 	return nil
 }
@@ -65,10 +160,7 @@ func (o *outbox) collect(ctx context.Context, l link.Subscriber) error {
 			return err
 		}
 	}
-	echo := make(chan struct{})
-	o.mu.Lock()
-	o.echoed = echo
-	o.mu.Unlock()
+	echo := o.expectEcho()
 	if err := o.sendPlain(ctx, []link.Publication{o.beacon(true)}); err != nil {
 		return err
 	}
@@ -125,15 +217,16 @@ func (o *outbox) found(node string, kind wire.Kind, payload []byte) {
 	}
 }
 
-// echo hears the controller's own beacon.
-func (o *outbox) echo(payload []byte) {
-	b, err := wire.Decode[wire.Beacon](payload)
-	if err != nil || !b.Up {
-		return
-	}
+// echo hears the controller's own beacon, or the last will in its place.
+func (o *outbox) echo(payload []byte, retained bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.echoed != nil {
+	if retained {
+		o.beaconed = true
+		return
+	}
+	b, err := wire.Decode[wire.Beacon](payload)
+	if err == nil && b.Up && o.echoed != nil {
 		close(o.echoed)
 		o.echoed = nil
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,10 +51,10 @@ func newFloor(cfg hostConfig, l net.Listener) (role, error) {
 	return f, s.Start()
 }
 
-// take makes a status durable. What is not acknowledged twice in the contract is not here either:
-// replies pass.
+// take makes a status durable: what a bare client echoes to a document. Nothing else is: not what
+// it says when it connects, which is JSON, and not replies.
 func (f *floor) take(name string, payload []byte) error {
-	if f.commit == nil || name[len(name)-5:] == "reply" {
+	if f.commit == nil || strings.HasSuffix(name, "/reply") || len(payload) == 0 || payload[0] == '{' {
 		return nil
 	}
 	return f.commit.add(payload)

@@ -94,6 +94,8 @@ func (p *product) do(op string, args json.RawMessage) (any, error) {
 			err = fmt.Errorf("%d of %d nodes agreed", r.Checks.Agreed, r.Issued)
 		}
 		return r.Issued, err
+	case "flush": // the outcome is there when every document has been published
+		return nil, p.app.Unit().(interface{ Flushed(context.Context) error }).Flushed(ctx)
 	case "view":
 		s, err := p.app.Unit().Status(ctx)
 		g := s.Config.Progress
@@ -143,7 +145,10 @@ func document(version string) []byte {
 const brokerPassword = "bench-controller"
 
 // broker is a broker outside of the controller's process.
-type broker struct{ s *server.Server }
+type broker struct {
+	s     *server.Server
+	found int // documents, of the first nodes, that were seen retained: asking must cost little
+}
 
 func newBroker(l net.Listener) (role, error) {
 	s, err := server.New(server.Config{
@@ -152,25 +157,29 @@ func newBroker(l net.Listener) (role, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &broker{s}, s.Start()
+	return &broker{s: s}, s.Start()
 }
 
 func (b *broker) addr() net.Addr { return b.s.Addr() }
 func (b *broker) close() error   { return b.s.Close() }
 
 func (b *broker) do(op string, args json.RawMessage) (any, error) {
-	if op != "retained" {
+	switch op {
+	case "retained":
+	case "dropped": // the outcome is how many messages found no room on their way to a client
+		return b.s.Stats().Dropped, nil
+	default:
 		return nil, fmt.Errorf("the broker does not know %q", op)
 	}
 	var nodes int
 	if err := json.Unmarshal(args, &nodes); err != nil {
 		return nil, err
 	}
-	found := 0
-	for i := range nodes {
-		if _, ok := b.s.Retained(topic.ForNode(unitName, fleet.Name(i)).Desired(wire.KindConfig)); ok {
-			found++
+	for b.found < nodes {
+		if _, ok := b.s.Retained(topic.ForNode(unitName, fleet.Name(b.found)).Desired(wire.KindConfig)); !ok {
+			break
 		}
+		b.found++
 	}
-	return found, nil
+	return b.found, nil
 }
