@@ -132,7 +132,7 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 	c := distribute.Config{
 		Unit: a.cfg.Unit, Version: settings.Version, Copy: a.cfg.copyPath(), Steps: deps.Steps,
 		Signer: keys.first, Keyring: keys, NewKey: a.cfg.NewKey, Now: deps.Now, Log: deps.Log, Fleet: deps.Fleet,
-		Jitter: a.cfg.ReportJitter, KeepRecords: a.cfg.KeepRecords,
+		Jitter: a.cfg.ReportJitter, StopMaintenance: a.cfg.StopMaintenance, KeepRecords: a.cfg.KeepRecords,
 		Broker: view.Broker{Embedded: !external, Address: a.cfg.Broker},
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(journalPath, journal.Options{Now: deps.Now, Log: deps.Log, Faults: deps.JournalFaults})

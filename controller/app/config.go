@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
 )
 
 // Config is the controller's configuration; the tags are its reference (--help prints them).
@@ -52,6 +53,8 @@ type Config struct {
 	NodeReportBurst float64 `name:"node-report-burst" default:"200" help:"how many of those it takes at once from a node that was quiet"`
 	NodeEventRate   float64 `name:"node-event-rate" default:"1" help:"events a second of one node that the journal takes, each KiB counting as one; beyond that they wait in the node's own queue"`
 	NodeEventBurst  float64 `name:"node-event-burst" default:"1000" help:"how many events it takes at once from a node that was quiet; a node keeps 1000 while it is cut off"`
+
+	StopMaintenance time.Duration `name:"stop-maintenance" default:"0s" help:"a stop in good order tells the nodes that the controller is away on purpose for this long, at most 24h: they do not reboot or roll back for want of contact meanwhile"`
 
 	KeepRecords int    `name:"keep-records" default:"1000000" help:"newest journal records that are kept whatever they say; older reports and presence go, the history of the unit configuration stays"`
 	LogLevel    string `name:"log-level" default:"info" help:"debug, info, warn or error"`
@@ -99,6 +102,8 @@ func (c *Config) mistake() error {
 		return fmt.Errorf("--unit: %q is no unit name: letters, digits, and . _ - after the first, at most 63", c.Unit)
 	case c.StateDir == "":
 		return errors.New("--state-dir: a directory is needed")
+	case c.StopMaintenance < 0 || c.StopMaintenance > wire.MaxMaintenance:
+		return fmt.Errorf("--stop-maintenance: from 0 to %v", wire.MaxMaintenance)
 	case c.SubscribeQoS != 0 && c.SubscribeQoS != 1:
 		return errors.New("--subscribe-qos: 0 or 1")
 	case (c.HTTPCert == "") != (c.HTTPKey == ""):

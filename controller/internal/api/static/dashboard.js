@@ -74,6 +74,8 @@ function showStatus(s) {
     ["Nodes", `${p.nodes} known, ${p.online} online, ${p.installed} up to date, ${p.failed} failed`, p.failed ? "bad" : p.installed < p.nodes ? "wait" : "good"],
     ["Journal", `newest record ${s.rev}, epoch ${s.epoch}`],
   ];
+  const m = s.maintenance;
+  if (m) rows.push(["Maintenance", `until ${when(m.until)}: ${m.reason ?? ""}, by ${m.who ?? ""}`, "wait"]);
   if (c.trial) rows.push(["On trial", `${c.trial.version} until ${when(c.trial.deadline)}`, "wait"]);
   if (c.attempted) rows.push(["Refused", `${c.attempted.version ?? ""} ${why(c.attempted.error)}`, "bad"]);
   at("status").replaceChildren(...rows.flatMap(([k, v, look]) => [make("dt", k), make("dd", v, look)]));
@@ -101,6 +103,16 @@ async function askStatus(signal) {
 }
 
 const looks = { installed: "good", rejected: "bad", failed: "bad", rolledback: "bad" };
+const healthLooks = { ok: "good", check: "bad", error: "bad" };
+
+// health says what a node told of its health; of one that is away, what it was.
+function health(n) {
+  const h = n.health;
+  if (!h) return make("td", "");
+  const text = h.alerts ? `${h.text}, ${h.alerts} alert${h.alerts === 1 ? "" : "s"}` : h.text;
+  if (!n.online && h.state !== "unknown") return make("td", `was ${text}`);
+  return make("td", text, h.state === "ok" && h.alerts ? "wait" : healthLooks[h.state] ?? "wait");
+}
 
 function showNodes() {
   const sorted = [...nodes.values()].sort((a, b) => (a.node < b.node ? -1 : 1));
@@ -111,7 +123,7 @@ function showNodes() {
     name.scope = "row";
     return row(name, n.type, make("td", `${n.online ? "yes" : "no"}, since ${when(n.since)}`, n.online ? "good" : "wait"),
       make("td", n.inSync ? state : `${state} (not as it should be)`, looks[state] ?? "wait"),
-      d.running?.version, d.desired?.version, n.info?.agentVersion, make("td", why(d.last?.error), "bad"));
+      d.running?.version, d.desired?.version, health(n), n.info?.agentVersion, make("td", why(d.last?.error), "bad"));
   }));
 }
 

@@ -1,0 +1,407 @@
+package distribute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/seal"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+)
+
+// resets is what settings with this reset time are to a node.
+func resets(d time.Duration) *wire.HealthSettings {
+	return &wire.HealthSettings{FormatVersion: wire.HealthFormat, Reset: wire.SpanOf(d)}
+}
+
+func (r *faulty) set(d time.Duration) error {
+	_, err := r.core.SetHealth(r.Context(), view.Scope{All: true}, resets(d), "ann")
+	return err
+}
+
+func (r *faulty) maintain(d time.Duration) error {
+	_, err := r.core.SetMaintenance(r.Context(), d, "a switch", "ann")
+	return err
+}
+
+// beacon is what the broker keeps of the controller.
+func (r *faulty) beacon() *wire.Beacon {
+	r.Helper()
+	payload, _ := r.broker.Retained(topic.ForController(faultyUnit))
+	b, err := wire.Decode[wire.Beacon](payload)
+	if err != nil {
+		r.Fatalf("%v in %s", err, payload)
+	}
+	key := r.core.signer().Key()
+	if err := (seal.Trust{key.ID: key.Ed25519}).Verify(seal.BeaconPreimage(b), b.Sig); err != nil {
+		r.Errorf("the beacon: %v", err)
+	}
+	return b
+}
+
+// healthInside tells the state of what is ordered about health in one line, healthOutside what the world
+// sees of it.
+func (r *faulty) healthInside() (s string) {
+	r.Helper()
+	synctest.Wait()
+	r.look(func(f *fleet.Fleet) {
+		set := "-"
+		if a := f.HealthSettings().All; a != nil {
+			set = a.Settings.Reset.String()
+		}
+		doc := "-"
+		if k := f.Lookup("n").Kinds[wire.KindHealth]; k != nil && k.Desired != nil {
+			body, err := r.core.body(k.Desired.Hash)
+			if err != nil {
+				r.Error(err)
+			}
+			doc = resetOf(body)
+		}
+		away := "-"
+		if m := f.Maintenance(); !m.Until.IsZero() {
+			away = m.Until.Sub(m.Since).String()
+		}
+		s = fmt.Sprintf("set=%s node=%s away=%s", set, doc, away)
+	})
+	return s
+}
+
+func resetOf(body []byte) string {
+	h, err := wire.Decode[wire.HealthSettings](body)
+	if err != nil {
+		return err.Error()
+	}
+	if h.Reset == 0 {
+		return "own"
+	}
+	return h.Reset.String()
+}
+
+func (r *faulty) healthOutside() string {
+	r.Helper()
+	synctest.Wait()
+	doc := "-"
+	if payload, ok := r.broker.Retained(topic.ForNode(faultyUnit, "n").Desired(wire.KindHealth)); ok {
+		d, err := wire.Decode[wire.Desired](payload)
+		if err != nil {
+			r.Fatalf("%v in %s", err, payload)
+		}
+		doc = resetOf(d.Body)
+	}
+	away := "no"
+	if b := r.beacon(); !b.Maintenance.IsZero() {
+		away = "yes"
+	}
+	return fmt.Sprintf("broker=%s beacon=%s", doc, away)
+}
+
+// Fault table of what operators set about health, as for the unit configuration: a commit that failed and is
+// not on the disk × one that failed and is × the journal opened again by the running controller, by
+// another one. Nothing is told outside before it is durable.
+func TestHealthOrderWhoseCommitFails(t *testing.T) {
+	const (
+		bare    = "set=- node=- away=- broker=- beacon=no"
+		hour    = "set=PT1H node=PT1H away=- broker=PT1H beacon=no"
+		day     = "set=P1D node=P1D away=- broker=P1D beacon=no"
+		unset   = "set=- node=own away=- broker=own beacon=no"
+		resting = "set=- node=- away=2h0m0s broker=- beacon=yes"
+	)
+	for _, c := range []struct {
+		name     string
+		prepare  func(*faulty) error
+		order    func(*faulty) error
+		old, new string
+	}{
+		{"set", nil, func(r *faulty) error { return r.set(time.Hour) }, bare, hour},
+		{"set again", func(r *faulty) error { return r.set(time.Hour) }, func(r *faulty) error { return r.set(24 * time.Hour) }, hour, day},
+		{"unset", func(r *faulty) error { return r.set(time.Hour) }, func(r *faulty) error {
+			_, err := r.core.SetHealth(r.Context(), view.Scope{All: true}, nil, "ann")
+			return err
+		}, hour, unset},
+		{"maintain", nil, func(r *faulty) error { return r.maintain(2 * time.Hour) }, bare, resting},
+		{"end", func(r *faulty) error { return r.maintain(2 * time.Hour) }, func(r *faulty) error { return r.maintain(0) }, resting, bare},
+	} {
+		for _, persisted := range []bool{false, true} {
+			for _, restart := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/persisted=%v/restart=%v", c.name, persisted, restart), func(t *testing.T) {
+					withFaults(t, nil, func(t *testing.T, r *faulty) {
+						r.join("n")
+						if c.prepare != nil {
+							if err := c.prepare(r); err != nil {
+								t.Fatal(err)
+							}
+						}
+						if got := r.healthInside() + " " + r.healthOutside(); got != c.old {
+							t.Fatalf("before\n got %s\nwant %s", got, c.old)
+						}
+						if persisted {
+							r.disk.fail(0, 1)
+						} else {
+							r.disk.fail(1, 0)
+						}
+						r.mustBe("the caller", c.order(r), wire.CodeStorage)
+						if got := r.healthOutside(); !strings.HasSuffix(c.old, got) {
+							t.Errorf("told outside before it was durable: %s", got)
+						}
+						if restart {
+							r.mustBe("stopping", r.stop(), wire.CodeStorage)
+							r.disk.fail(0, 0)
+							r.start()
+						} else {
+							r.recover()
+							time.Sleep(2 * time.Minute) // the next beacon
+						}
+						want := c.old
+						if persisted {
+							want = c.new
+						}
+						if got := r.healthInside() + " " + r.healthOutside(); got != want {
+							t.Errorf("afterwards\n got %s\nwant %s", got, want)
+						}
+						r.whole()
+					})
+				})
+			}
+		}
+	}
+}
+
+// requested counts the requests that were sent to the node n.
+func (r *faulty) requested() int {
+	return r.broker.published(topic.ForNode(faultyUnit, "n").Request())
+}
+
+// told is what the journal says became of orders: "reboot", "reboot: no-answer".
+func (r *faulty) told() (all []string) {
+	r.Helper()
+	for _, rec := range r.records(record.Request, record.Reply) {
+		var d struct {
+			Method string      `json:"method"`
+			Error  *wire.Error `json:"error"`
+		}
+		if err := json.Unmarshal(rec.Data, &d); err != nil {
+			r.Fatal(err)
+		}
+		s := rec.Type.String() + " " + d.Method + " " + rec.Who
+		if d.Error != nil {
+			s += string(d.Error.Code)
+		}
+		all = append(all, strings.TrimSpace(s))
+	}
+	return all
+}
+
+// Fault table of an order to a node: if its record cannot be written it is not sent, and the journal never
+// leaves open what became of one that it has.
+func TestOrderToANodeWhoseCommitFails(t *testing.T) {
+	for _, persisted := range []bool{false, true} {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprintf("persisted=%v/restart=%v", persisted, restart), func(t *testing.T) {
+				withFaults(t, nil, func(t *testing.T, r *faulty) {
+					r.join("n")
+					synctest.Wait()
+					before := r.requested()
+					if persisted {
+						r.disk.fail(0, 1)
+					} else {
+						r.disk.fail(1, 0)
+					}
+					_, err := r.core.Reboot(t.Context(), "n", "kernel", "ann")
+					r.mustBe("the operator", err, wire.CodeStorage)
+					if n := r.requested() - before; n != 0 {
+						t.Errorf("%d requests were sent", n)
+					}
+					want := ""
+					if persisted {
+						want = "[request reboot ann reply reboot no-answer]"
+					} else {
+						want = "[]"
+					}
+					if restart {
+						r.mustBe("stopping", r.stop(), wire.CodeStorage)
+						r.disk.fail(0, 0)
+						r.start()
+					} else {
+						r.recover()
+					}
+					time.Sleep(2 * time.Minute)
+					synctest.Wait()
+					if got := fmt.Sprint(r.told()); got != want {
+						t.Errorf("the journal has %s, want %s", got, want)
+					}
+					r.whole()
+				})
+			})
+		}
+	}
+}
+
+// An order waits for its answer, passes a refusal on, and is given up in the end.
+func TestOrdersToANode(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		_, err := r.core.Reboot(t.Context(), "n", "kernel", "ann")
+		r.mustBe("nobody knows it", err, wire.CodeNotFound)
+		r.join("n")
+		_, err = r.core.Reboot(t.Context(), "n", "", "ann")
+		r.mustBe("no reason", err, wire.CodeMissing)
+		_, err = r.core.Approve(t.Context(), "n", "a\nb", "ann")
+		r.mustBe("a version that is none", err, wire.CodeBadValue)
+
+		type outcome struct {
+			view.Ordered
+			err error
+		}
+		order := func(answer *wire.Error, given bool) outcome {
+			t.Helper()
+			done := make(chan outcome, 1)
+			go func() {
+				o, err := r.core.Try(t.Context(), "n", "1.5.0", "ann")
+				done <- outcome{o, err}
+			}()
+			synctest.Wait()
+			if given {
+				rec := r.records(record.Request)
+				var d struct {
+					ID string `json:"id"`
+				}
+				if err := json.Unmarshal(rec[len(rec)-1].Data, &d); err != nil {
+					t.Fatal(err)
+				}
+				r.deliver(topic.ForNode(faultyUnit, "n").Reply(), wire.Encode(&wire.Reply{V: wire.Version, Node: "n", ID: d.ID, Error: answer}))
+			}
+			return <-done
+		}
+		if o := order(nil, true); o.err != nil || o.Node != "n" || o.Method != wire.MethodTry || o.ID == "" || o.Rev == 0 {
+			t.Errorf("%+v", o)
+		}
+		o := order(wire.New(wire.CodeWrongState, "", "nothing is staged"), true)
+		if e, ok := errors.AsType[*wire.Error](o.err); !ok || e.Code != wire.CodeWrongState || e.Node != "n" || e.Message != "nothing is staged" {
+			t.Errorf("%+v", o)
+		}
+		began := time.Now()
+		if o := order(nil, false); wire.AsError(o.err).Code != wire.CodeNoAnswer || time.Since(began) > 30*time.Second {
+			t.Errorf("%+v after %v", o, time.Since(began))
+		}
+		if got, want := fmt.Sprint(r.told()), "[request try ann reply try request try ann reply try wrong-state request try ann reply try no-answer]"; got != want {
+			t.Errorf("the journal has %s, want %s", got, want)
+		}
+
+		// Whoever gives up waiting leaves nothing behind; the answer is journaled all the same.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.core.Try(ctx, "n", "", "ann"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := r.told(); got[len(got)-1] != "reply try no-answer" {
+			t.Errorf("the journal has %v", got)
+		}
+		r.whole()
+	})
+}
+
+// A maintenance is in every beacon until it is over, survives a restart, and is in the goodbye; never in the will,
+// which may be heard days later. A stop in good order may announce one by itself.
+func TestMaintenanceIsAnnounced(t *testing.T) {
+	withFaults(t, func(c *Config) { c.StopMaintenance = 10 * time.Minute }, func(t *testing.T, r *faulty) {
+		began := time.Now()
+		r.mustBe("maintain", r.maintain(2*time.Hour), "")
+		synctest.Wait()
+		until := r.beacon().Maintenance
+		if d := until.Sub(began); d <= 2*time.Hour-2*time.Second || d > 2*time.Hour {
+			t.Errorf("announced for %v", d)
+		}
+		if s, err := r.core.Status(t.Context()); err != nil || s.Maintenance == nil || !s.Maintenance.Until.Equal(until) || s.Maintenance.Who != "ann" {
+			t.Errorf("%+v %v", s.Maintenance, err)
+		}
+		payload := func(all []byte) *wire.Beacon {
+			b, err := wire.Decode[wire.Beacon](all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		if b := payload(r.core.Will(1).Payload); b.Up || !b.Maintenance.IsZero() {
+			t.Errorf("the will: %+v", b)
+		}
+		if b := payload(r.core.Goodbye(1)[0].Payload); b.Up || !b.Maintenance.Equal(until) {
+			t.Errorf("the goodbye: %+v", b)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if b := r.beacon(); !b.Maintenance.Equal(until) || b.Maintenance.Sub(b.Time) > time.Hour {
+			t.Errorf("an hour later: %+v", b)
+		}
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		if b := r.beacon(); !b.Maintenance.Equal(until) {
+			t.Errorf("after a restart: %+v", b)
+		}
+		time.Sleep(time.Until(until) + time.Second)
+		synctest.Wait()
+		if b := r.beacon(); !b.Maintenance.IsZero() {
+			t.Errorf("over: %+v", b)
+		}
+		if got := r.records(record.Maintenance); len(got) != 2 || got[0].Who != "ann" || got[1].Who != "" {
+			t.Errorf("%+v", got)
+		}
+		b := payload(r.core.Goodbye(1)[0].Payload)
+		if d := b.Maintenance.Sub(b.Time); d != 10*time.Minute {
+			t.Errorf("a planned stop announces %v", d)
+		}
+		r.whole()
+	})
+}
+
+// What a node reports of its health is shown, and bounded like all its reports.
+func TestHealthIsReported(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		r.join("n")
+		to := topic.ForNode(faultyUnit, "n").Reported(wire.KindHealth)
+		report := func(seq uint64, detail []byte) []byte {
+			return wire.Encode(&wire.Reported{V: wire.Version, Node: "n", Kind: wire.KindHealth, Boot: "b", Seq: seq, Detail: detail})
+		}
+		health := &wire.Health{Indicator: wire.IndicatorContact, Text: "x", Contact: wire.HealthContact{In: true}, Boot: wire.HealthBoot{Reason: wire.BootStop, At: time.Now().UTC()},
+			Settings: wire.HealthSettings{FormatVersion: "1"}}
+		r.mustBe("a report", r.hear(to, report(1, wire.Encode(health))), "")
+		v, err := r.core.NodeHealth(t.Context(), "n")
+		if err != nil || v.Health.State != view.HealthOK || v.Report == nil || v.Report.Boot.Reason != wire.BootStop || v.Health.ReportedAt.IsZero() {
+			t.Errorf("%+v %v", v, err)
+		}
+		r.mustBe("garbage", r.hear(to, report(2, []byte(`{"indicator":4}`))), "")
+		synctest.Wait()
+		if got := r.records(record.Trouble); len(got) != 1 {
+			t.Errorf("%d troubles", len(got))
+		}
+		_, err = r.core.NodeHealth(t.Context(), "m")
+		r.mustBe("nobody", err, wire.CodeNotFound)
+		before := len(r.records(record.Report))
+		for i := range uint64(1000) { // ten seconds of a node that has gone mad
+			health.Boot.Restarts = i
+			r.mustBe("a report", r.hear(to, report(3+i, wire.Encode(health))), "")
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := len(r.records(record.Report)) - before; n > 240 {
+			t.Errorf("%d records", n)
+		}
+		if v, err := r.core.NodeHealth(t.Context(), "n"); err != nil || v.Report.Boot.Restarts != 999 {
+			t.Errorf("the newest is not shown: %+v %v", v.Report, err)
+		}
+		r.whole()
+	})
+}
