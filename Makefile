@@ -8,10 +8,12 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 3s
 export GOPRIVATE := tandem.internal
 export GOFLAGS := -buildvcs=false
-# The agent's floor: pure Go, so that one binary runs on any Linux of its architecture.
 export CGO_ENABLED ?= 1
+# Programs are pure Go, so that one binary runs on any Linux of its architecture.
+BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
+AGENT ?= bin/tandem-node
 
-.PHONY: help up test check build fmt-check vet staticcheck tidy tidy-check standalone race fuzz brokers bench soak clean
+.PHONY: help up test check build agent fmt-check vet staticcheck tidy tidy-check standalone race fuzz brokers bench soak clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,10 +21,15 @@ help: ## this list
 up: build ## build and run a unit of three nodes on this machine until Ctrl-C
 	@deploy/demo/up
 
-build: ## the four binaries, in bin/
-	@mkdir -p bin
-	@for b in controller/cmd/tandem-controller controller/cmd/tandem nodeagent/cmd/tandem-node broker/cmd/tandem-broker; do \
-		CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/$$(basename $$b) ./$$b; done
+build: agent ## the four binaries, in bin/
+	@for b in controller/cmd/tandem-controller controller/cmd/tandem broker/cmd/tandem-broker; do \
+		$(BUILD) -o bin/$$(basename $$b) ./$$b; done
+
+# Without inlining (-l) the agent takes less of the node's disk and memory, and no time that anybody
+# notices: shared/docs/adr/019-an-agent-without-inlining.md. tandem-bench measures what this builds.
+agent: ## the node agent alone; AGENT=FILE says where
+	@mkdir -p "$$(dirname "$(AGENT)")"
+	@$(BUILD) -gcflags=all=-l -o "$(AGENT)" ./nodeagent/cmd/tandem-node
 
 test: brokers ## every test, also those against real brokers
 	go test work

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"time"
 )
@@ -19,20 +18,13 @@ const (
 // samplingSection measures what a look at the node costs: the processor time of the agent's binary that
 // takes many samples, less that of one which takes one, over the default period.
 func samplingSection(b *session) error {
-	dir, err := b.folder()
+	binary, err := b.agentBinary()
 	if err != nil {
 		return err
 	}
-	binary := filepath.Join(dir, "tandem-node")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./nodeagent/cmd/tandem-node")
-	build.Dir, build.Stderr = b.root, os.Stderr
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("building the agent: %w", err)
-	}
 	spent := func(count int) (time.Duration, error) {
 		cmd := exec.Command(binary, "alerts", "sample", "--period", samplingPeriod.String(), "--count", strconv.Itoa(count),
-			"--partition", "root=/", "--partition", "tmp="+os.TempDir(), "--partition", "bench="+dir)
+			"--partition", "root=/", "--partition", "tmp="+os.TempDir(), "--partition", "bench="+b.dir)
 		cmd.Stderr = os.Stderr
 		if err := cmd.Run(); err != nil {
 			return 0, fmt.Errorf("sampling: %w", err)
