@@ -74,9 +74,11 @@ func (a *Agent) openCare(dir string) error {
 	c.reboots = saved.Reboots
 	c.health, c.alerts = health.New(saved.Health), alert.New(a.id.Node, saved.Alerts, alert.Limits{})
 	c.applied, c.programs = map[wire.Kind]wire.Stamp{}, map[string]judge.Verdict{}
-	c.slots = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Machine: a.deps.Machine})
-	if err := c.slots.Direct(); err != nil {
-		a.log.Error("this start cannot be written down", zap.Error(err))
+	c.slots = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Machine: a.deps.Machine, Steps: a.deps.SlotSteps})
+	if launched, _ := a.deps.LookupEnv(slot.EnvSlot); launched == "" {
+		if err := c.slots.Direct(); err != nil {
+			a.log.Error("this start cannot be written down", zap.Error(err))
+		}
 	}
 	if c.notifier, err = watch.NewNotifier(a.deps.LookupEnv, a.deps.PID); err != nil {
 		a.log.Warn("the service manager cannot be told how the agent is", zap.Error(err))

@@ -48,6 +48,8 @@ type Deps struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Steps is a fault seam around each step of writing config.json and the identity; nil means none.
 	Steps durable.Steps
+	// SlotSteps is one around each step of writing the record of the slots; nil means none.
+	SlotSteps durable.Steps
 	// StoreFaults is a fault seam around each commit of the store; nil means none.
 	StoreFaults func(Point) error
 	// RunCommand runs the on-apply command with these variables added to the environment; nil
@@ -63,7 +65,8 @@ type Deps struct {
 	// Address says whether the node has a network address by which the broker may be reached; nil
 	// means to ask the operating system.
 	Address func(broker string) bool
-	// LookupEnv and PID are for the service manager's watchdog; nil and 0 mean that there is none.
+	// LookupEnv and PID are for the service manager's watchdog, and LookupEnv tells whether the
+	// launcher has started this; nil and 0 mean that there is none.
 	LookupEnv func(string) (string, bool)
 	PID       int
 	// Die ends the process at once when the watchdog finds that the agent hangs; nil means to exit.
