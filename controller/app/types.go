@@ -21,6 +21,8 @@ type (
 	Version      = view.Version
 	Entry        = view.Entry
 	EntryFilter  = view.EntryFilter
+	Scope        = view.Scope
+	NodeHealth   = view.NodeHealth
 	Tuning       = distribute.Config // what Deps.Tune is given
 	Faults       = journal.Faults
 )

@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +25,6 @@ import (
 
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
-	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/seal"
@@ -403,11 +401,3 @@ func (c *Core) Changed() <-chan struct{} {
 }
 
 var errStopped = wire.New(wire.CodeUnavailable, "", "the controller is stopping")
-
-// historyTypes are what became of the unit configuration.
-var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused, record.Confirm, record.RolledBack, record.State}
-
-// keptTypes are the records that compaction leaves: that history, who belonged to the unit, which
-// keys signed, and what operators ordered.
-var keptTypes = append(slices.Clone(historyTypes), record.Enrol, record.Joined, record.Revoked, record.Keys,
-	record.Settings, record.Maintenance, record.Request, record.Reply)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -222,3 +223,11 @@ func (c *Core) bodiesInUse(ctx context.Context, j *journal.Journal) (used map[st
 	})
 	return used, err
 }
+
+// historyTypes are what became of the unit configuration.
+var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused, record.Confirm, record.RolledBack, record.State}
+
+// keptTypes are the records that compaction leaves: that history, who belonged to the unit, which
+// keys signed, and what operators ordered.
+var keptTypes = append(slices.Clone(historyTypes), record.Enrol, record.Joined, record.Revoked, record.Keys,
+	record.Settings, record.Maintenance, record.Request, record.Reply)
