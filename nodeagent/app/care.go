@@ -51,7 +51,8 @@ type care struct {
 
 const (
 	beatEvery = 20 * time.Second // of the owner's loop
-	lookEvery = time.Minute      // between two looks at the slots, which people may change by hand
+	lookEvery = 10 * time.Minute // between two looks at the slots, which people may change by hand
+	lookTrial = time.Minute      // the same during a trial: somebody may commit it
 )
 
 // checkTTL is how long a check counts that is told of with each sample.
@@ -360,6 +361,9 @@ func (a *Agent) notify(err error) {
 func (a *Agent) lookAtSlots() {
 	c := &a.care
 	c.lookAt = time.Since(a.began) + lookEvery
+	if c.health.Trial.ID != "" {
+		c.lookAt = time.Since(a.began) + lookTrial
+	}
 	st, err := c.slots.Status()
 	if err != nil {
 		a.well(health.Slots{Err: failed(err)})
