@@ -58,6 +58,7 @@ func told(w *world, flags []string, options map[string]string) *wire.Health {
 	return h
 }
 
+// healthEvent reads the events of the stories about settings, orders, maintenance and alerts.
 func (s *script) healthEvent(what string, flags []string, options map[string]string) Event {
 	s.tickets++
 	switch what {
