@@ -135,6 +135,9 @@ func TestCommands(t *testing.T) {
 		{"node-enrolled", "node node-9", func(s *apitest.State) {
 			s.Nodes = append(s.Nodes, view.Node{Node: "node-9", Identity: &view.Identity{State: "enrolled"}})
 		}},
+		{"nodes-awaited", "nodes", func(s *apitest.State) {
+			s.Nodes = append(s.Nodes, view.Node{Node: "node-8", Identity: &view.Identity{State: "joined"}}, view.Node{Node: "node-9", Identity: &view.Identity{State: "enrolled"}})
+		}},
 		{"node-enroll", "node enroll node-1", nil},
 		{"node-enroll-ttl", "node enroll node-1 --ttl 1h", nil},
 		{"node-enroll-no-door", "node enroll node-1", func(s *apitest.State) {

@@ -106,6 +106,9 @@ type summary struct {
 
 func summarize(n view.Node) summary {
 	d, ok := n.Documents[wire.KindConfig]
+	if !ok && n.FirstSeen.IsZero() && n.Identity != nil {
+		return summary{state: n.Identity.State} // enrolled or joined, and not heard of yet
+	}
 	if !ok {
 		return summary{state: "unconfigured"}
 	}
@@ -144,9 +147,12 @@ func (a *app) printNodes(nodes []view.Node) {
 	for _, n := range nodes {
 		s := summarize(n)
 		up := cell{"yes", green}
-		if n.Online {
+		switch {
+		case n.Online:
 			online++
-		} else {
+		case n.FirstSeen.IsZero():
+			up = cell{"not yet", yellow}
+		default:
 			up = cell{"no, " + a.age(n.Since), yellow}
 		}
 		if n.InSync {

@@ -156,7 +156,7 @@ func parseDuration(s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a duration such as 90s, 2m or PT2M", s)
+		return 0, fmt.Errorf("%q is not a duration such as 90s, 2m, 7d or PT2M", s)
 	}
 	return d, nil
 }

@@ -68,6 +68,39 @@ func (r *faulty) certified(serial string, want bool) {
 
 func storageTrouble(err error) bool { return errors.Is(err, &wire.Error{Code: wire.CodeStorage}) }
 
+// A node that has joined is listed before it has connected: rules for a broker of the site are made
+// from the list, and without them it never could.
+func TestNodesThatHaveNotConnectedAreListed(t *testing.T) {
+	withGate(t, func(t *testing.T, r *faulty, _ *gate) {
+		states := func() (all []string) {
+			nodes, err := r.core.Nodes(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range nodes {
+				all = append(all, n.Node+" "+n.Identity.State)
+			}
+			return all
+		}
+		hash := r.hash()
+		if got := states(); !slices.Equal(got, []string{"n1 enrolled"}) {
+			t.Errorf("with a token: %q", got)
+		}
+		if err := r.core.Enrolment(t.Context(), joinOf(hash, "k1", "s1")); err != nil {
+			t.Fatal(err)
+		}
+		if got := states(); !slices.Equal(got, []string{"n1 joined"}) {
+			t.Errorf("joined: %q", got)
+		}
+		if _, err := r.core.Revoke(t.Context(), "n1", "", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if got := states(); len(got) != 0 {
+			t.Errorf("revoked: %q", got)
+		}
+	})
+}
+
 // A join and a revocation happen when they are durable, and not before.
 func TestEnrolmentOnABadDisk(t *testing.T) {
 	for _, late := range []bool{false, true} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -244,13 +245,17 @@ func (c *Core) Explain(ctx context.Context, node, pointer string) (view.Explanat
 	return x, nil
 }
 
-// Nodes returns every node.
+// Nodes returns every node in the order of names, those that have not connected yet among them.
 func (c *Core) Nodes(ctx context.Context) (all []view.Node, err error) {
 	now := c.cfg.Now()
 	err = c.look(ctx, func(f *fleet.Fleet) {
 		all = f.Views()
 		for i := range all {
 			all[i].Identity = f.Identity(all[i].Node, now)
+		}
+		if awaited := f.Awaited(now); len(awaited) > 0 {
+			all = append(all, awaited...)
+			slices.SortFunc(all, func(a, b view.Node) int { return strings.Compare(a.Node, b.Node) })
 		}
 	})
 	return all, err

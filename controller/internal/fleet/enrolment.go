@@ -93,6 +93,21 @@ func (f *Fleet) Admissions() []Admission {
 // CA is the fingerprint of the CA that the unit's nodes trust; "" while none has joined.
 func (f *Fleet) CA() string { return f.enrolled.CA() }
 
+// Awaited returns the nodes that may come in and have never been heard of, in the order of names. A
+// broker of the site has to know them beforehand.
+func (f *Fleet) Awaited(now time.Time) (all []view.Node) {
+	f.enrolled.Each(func(sub *enrol.Subject) {
+		name, isNode := strings.CutPrefix(sub.Name, nodePrefix)
+		if !isNode || f.nodes[name] != nil || sub.Standing(now) == "revoked" {
+			return
+		}
+		if id := f.Identity(name, now); id != nil {
+			all = append(all, view.Node{Node: name, Identity: id})
+		}
+	})
+	return all
+}
+
 // Identity returns how a node stands with the unit's CA, nil if it was never enrolled.
 func (f *Fleet) Identity(node string, now time.Time) *view.Identity {
 	sub := f.enrolled.Lookup(nodePrefix + node)

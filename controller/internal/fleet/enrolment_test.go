@@ -94,6 +94,21 @@ func TestEnrolments(t *testing.T) {
 	if id := live.Identity("n1", now); id == nil || id.State != "revoked" || live.Identity("n2", now) != nil || live.CA() != "ca" {
 		t.Errorf("%+v", id)
 	}
+	if got := live.Awaited(now); len(got) != 0 {
+		t.Errorf("nobody is awaited, and yet %+v", got)
+	}
+	for _, name := range []string{"n4", "n3", "n5"} {
+		step(enrol.Enrol{Subject: "node/" + name, Hash: "h" + name})
+	}
+	step(enrol.Join{Subject: "node/n3", Hash: "hn3", Key: "k3", Serial: "s3", Expires: now.Add(time.Hour), CA: "ca"})
+	step(enrol.Revoke{Subject: "node/n5"})
+	step(enrol.Certify{Subject: "cloud/eu", Key: "k4", Serial: "s4", Expires: now.Add(time.Hour), CA: "ca"})
+	if got := live.Awaited(now); len(got) != 2 || got[0].Node != "n3" || got[0].Identity.State != "joined" || got[1].Node != "n4" || got[1].Identity.State != "enrolled" {
+		t.Errorf("awaited are %+v", got)
+	}
+	if got := live.Awaited(now.Add(enrol.TokenLife)); len(got) != 1 || got[0].Node != "n3" {
+		t.Errorf("when the token has ended, %+v are awaited", got)
+	}
 	if err := live.Replay(&record.Record{Seq: 99, Type: record.Joined, Data: []byte("[]")}); err == nil {
 		t.Error("a broken record was taken")
 	}

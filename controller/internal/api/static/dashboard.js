@@ -118,11 +118,11 @@ function showNodes() {
   const sorted = [...nodes.values()].sort((a, b) => (a.node < b.node ? -1 : 1));
   at("nodes").replaceChildren(...sorted.map((n) => {
     const d = n.documents?.config ?? {};
-    const state = d.last?.state ?? "";
+    const state = d.last?.state ?? (n.firstSeen ? "" : n.identity?.state) ?? "";
     const name = make("th", n.node);
     name.scope = "row";
-    return row(name, n.type, make("td", `${n.online ? "yes" : "no"}, since ${when(n.since)}`, n.online ? "good" : "wait"),
-      make("td", n.inSync ? state : `${state} (not as it should be)`, looks[state] ?? "wait"),
+    return row(name, n.type, make("td", n.since ? `${n.online ? "yes" : "no"}, since ${when(n.since)}` : "not yet", n.online ? "good" : "wait"),
+      make("td", n.inSync || !n.firstSeen ? state : `${state} (not as it should be)`, looks[state] ?? "wait"),
       d.running?.version, d.desired?.version, health(n), n.info?.agentVersion, make("td", why(d.last?.error), "bad"));
   }));
 }
