@@ -34,6 +34,7 @@ const (
 const (
 	maxTokens = 4  // the newest
 	maxBurned = 16 // keys that no longer count
+	maxAgain  = 16 // answers that were lost: each is a record, and whoever has token and key could fill the journal
 )
 
 // renewPause is the least time between two certificates of one subject: a faulty one cannot fill
@@ -57,7 +58,8 @@ type Token struct {
 	Issued  time.Time  `json:"issued"`
 	Expires time.Time  `json:"expires"`
 	Who     string     `json:"who,omitempty"`
-	Key     string     `json:"key,omitempty"` // that it was used for
+	Key     string     `json:"key,omitempty"`   // that it was used for
+	Again   int        `json:"again,omitempty"` // how often after the first time
 }
 
 // Certificate is one that counts.
@@ -213,6 +215,8 @@ func (s *State) join(now time.Time, ev Join) Decision {
 		return no(wire.CodeNotAllowed, "the token was withdrawn; make a new one with: tandem node enroll %s", nodeName(ev.Subject))
 	case t.State == Used && !again:
 		return no(wire.CodeWrongState, "the token was used before; if that was not this node, revoke it. A new token: tandem node enroll %s", nodeName(ev.Subject))
+	case again && t.Again >= maxAgain:
+		return no(wire.CodeWrongState, "the token was used %d times; make a new one with: tandem node enroll %s", 1+t.Again, nodeName(ev.Subject))
 	case !now.Before(t.Expires):
 		return no(wire.CodeExpired, "the token was valid until %s; make a new one with: tandem node enroll %s", t.Expires.UTC().Format(time.RFC3339), nodeName(ev.Subject))
 	}

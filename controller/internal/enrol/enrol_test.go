@@ -94,6 +94,29 @@ func (r *rig) counts(subject string, serials ...string) {
 	}
 }
 
+// A lost answer costs a repetition, and repetitions are bounded: each is a record of the journal.
+func TestRepeatedJoinsAreBounded(t *testing.T) {
+	r := newRig(t)
+	r.do("ann", Enrol{Subject: "node/n1", Hash: "h1"})
+	r.want("join", r.do("", join("n1", "h1", "k1", "s")), "")
+	for i := range maxAgain {
+		r.want("again", r.do("", join("n1", "h1", "k1", fmt.Sprint("s", i))), "")
+	}
+	last := fmt.Sprint("s", maxAgain-1)
+	restored, err := Restored(r.Checkpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, s := range map[string]*State{"at once": r.State, "after a replay": r.replayed(), "from a checkpoint": restored} {
+		r.want(what, s.Decide(r.now, join("n1", "h1", "k1", "t")), wire.CodeWrongState)
+	}
+	r.counts("node/n1", last)
+	r.do("ann", Enrol{Subject: "node/n1", Hash: "h2"})
+	r.want("with a new token", r.do("", join("n1", "h2", "k1", "u")), "")
+	r.want("and again", r.do("", join("n1", "h2", "k1", "v")), "")
+	r.counts("node/n1", "v")
+}
+
 // The life of a node, with everything that may go wrong at each point of it.
 func TestLifeOfANode(t *testing.T) {
 	r := newRig(t)

@@ -145,6 +145,9 @@ func (s *State) Apply(at time.Time, who string, d Data) {
 		sub := s.subject(d.Subject)
 		for i := range sub.Tokens {
 			if t := &sub.Tokens[i]; t.Hash == d.Token {
+				if t.State == Used && d.Again {
+					t.Again++
+				}
 				t.State, t.Key = Used, d.Key
 			}
 		}
