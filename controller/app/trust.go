@@ -286,8 +286,10 @@ func (x *access) sweep() map[string]string {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for id := range late {
-		delete(x.shown, id)
+	for _, p := range all {
+		if _, ok := late[p.Subject]; ok && x.shown[p.Subject] == p { // it may have come back with a newer one
+			delete(x.shown, p.Subject)
+		}
 	}
 	return late
 }
