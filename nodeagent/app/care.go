@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,7 +20,6 @@ import (
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/nodeagent/internal/watch"
 	"tandem.internal/nodeagent/internal/watch/judge"
-	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
 
@@ -36,6 +34,7 @@ type care struct {
 	begun   bool   // health has been told of the start
 
 	slots    *slot.Store
+	launched bool   // by the launcher: a restart starts what the slots say
 	told     uint64 // the newest start that an event tells of and the record does not know to be told
 	monitor  *monitor.Monitor
 	watch    *watch.Watch
@@ -76,7 +75,8 @@ func (a *Agent) openCare(dir string) error {
 	c.health, c.alerts = health.New(saved.Health), alert.New(a.id.Node, saved.Alerts, alert.Limits{})
 	c.applied, c.programs = map[wire.Kind]wire.Stamp{}, map[string]judge.Verdict{}
 	c.slots = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Machine: a.deps.Machine, Steps: a.deps.SlotSteps})
-	if launched, _ := a.deps.LookupEnv(slot.EnvSlot); launched == "" {
+	launched, _ := a.deps.LookupEnv(slot.EnvSlot)
+	if c.launched = launched != ""; !c.launched {
 		if err := c.slots.Direct(); err != nil {
 			a.log.Error("this start cannot be written down", zap.Error(err))
 		}
@@ -184,6 +184,7 @@ func (a *Agent) careFor() {
 	}
 	c.begun = true
 	a.well(health.Started{Settings: set, Boot: boot, Rebooted: rebooted, Checks: checks, Await: a.checkTTL()})
+	a.linked(false, nil)
 	a.lookAtSlots()
 	if len(inForce(a.kinds[wire.KindConfig]).Body) > 0 {
 		a.well(health.Contact{Result: wire.ContactSaved})
@@ -290,6 +291,9 @@ func (a *Agent) heal(e health.Effect) {
 			if err == nil {
 				err = a.deps.RunCommand(a.work, []string{"TANDEM_REASON=" + string(e.Reason), "TANDEM_DETAIL=" + e.Detail}, strings.Fields(a.cfg.RebootCommand))
 			}
+			if err != nil && a.work.Err() == nil { // it explains no later end
+				err = errors.Join(err, c.slots.Stays(slot.Reason(e.Reason)))
+			}
 			return func() { a.well(health.Restarting{Err: failed(err)}) }
 		})
 	case health.KeepTry:
@@ -372,28 +376,9 @@ func (a *Agent) lookAtSlots() {
 	for _, note := range st.Notes {
 		a.log.Warn("slots", zap.String("note", note))
 	}
-	a.well(slotsOf(st))
-}
-
-// slotsOf is what health wants to know of the slots. An agent that no launcher started has none: a
-// restart starts the same again.
-func slotsOf(st slot.Status) health.Slots {
-	out := health.Slots{Current: string(st.Running), Used: st.Running != record.None}
-	if !out.Used {
-		return health.Slots{}
+	if c.launched {
+		a.well(slotsOf(st))
+	} else {
+		a.well(health.Slots{}) // a restart starts the same again
 	}
-	for _, s := range st.Slots {
-		h := wire.HealthSlot{ID: string(s.Slot), State: wire.SlotState(s.State), Version: s.Version, Verified: s.Hash != "" || s.Slot == record.Factory}
-		if s.Slot == record.Factory && s.Slot == st.Running {
-			h.Version = settings.Version
-		}
-		out.List = append(out.List, h)
-		if s.State == record.Active {
-			out.Good = h.ID
-		}
-	}
-	if st.Trial { // the number of the record that ended the one before tells it from every other trial
-		out.Trial = fmt.Sprintf("%s-%d", st.Running, st.Last.Seq)
-	}
-	return out
 }

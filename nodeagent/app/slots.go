@@ -2,10 +2,15 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 
+	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/settings"
+	"tandem.internal/shared/wire"
 )
 
 // Slots are the slots of a node, for whoever starts agents without the launcher: the tests of the pair.
@@ -28,4 +33,23 @@ func (s Slots) Start() (path string, env []string, err error) {
 func (s Slots) Stage(ctx context.Context, file string) error {
 	_, err := s.store.Stage(ctx, slot.Source{File: file})
 	return err
+}
+
+// slotsOf is what health wants to know of the slots.
+func slotsOf(st slot.Status) health.Slots {
+	out := health.Slots{Current: string(st.Running), Used: true}
+	for _, s := range st.Slots {
+		h := wire.HealthSlot{ID: string(s.Slot), State: wire.SlotState(s.State), Version: s.Version, Verified: s.Hash != "" || s.Slot == record.Factory}
+		if s.Slot == record.Factory && s.Slot == st.Running {
+			h.Version = settings.Version
+		}
+		out.List = append(out.List, h)
+		if s.State == record.Active {
+			out.Good = h.ID
+		}
+	}
+	if st.Trial { // the number of the record that ended the one before tells it from every other trial
+		out.Trial = fmt.Sprintf("%s-%d", st.Running, st.Last.Seq)
+	}
+	return out
 }

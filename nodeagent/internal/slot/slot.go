@@ -181,6 +181,12 @@ func (s *Store) Failing(reason Reason, detail string) (Reason, error) {
 	return s.mark(record.Mark{Reason: reason, Detail: detail})
 }
 
+// Stays says that what was planned for this reason did not happen: the agent goes on, and the reason
+// explains no later end.
+func (s *Store) Stays(reason Reason) error {
+	return s.update(func(r record.Record) (record.Record, error) { return r.Unmark(reason), nil })
+}
+
 func (s *Store) mark(m record.Mark) (stands Reason, err error) {
 	if !m.Reason.Known() {
 		panic("slot: no such reason: " + string(m.Reason))

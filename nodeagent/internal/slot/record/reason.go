@@ -73,6 +73,14 @@ func (r Record) Mark(m Mark) (Record, Mark) {
 	return r, m
 }
 
+// Unmark takes back why the agent was about to end, if this was the reason.
+func (r Record) Unmark(reason Reason) Record {
+	if r.Next != nil && r.Next.Reason == reason {
+		r.Next = nil
+	}
+	return r
+}
+
 // Reported takes the starts up to number off the list of those to be reported.
 func (r Record) Reported(number uint64) Record {
 	var left []Boot

@@ -1,0 +1,426 @@
+package app
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tandem.internal/nodeagent/internal/health"
+	"tandem.internal/shared/wire"
+)
+
+func TestBootIsTold(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		p.start()
+		p.wantTold("boot first 1", health.EventBoot)
+		p.hub.Partition("node/n1")
+		p.pass(time.Minute)
+		p.hub.Heal("node/n1")
+		p.pass(time.Hour)
+		p.wantTold("", health.EventBoot)
+		p.restart()
+		p.wantTold("boot stop 2", health.EventBoot)
+		p.crash()
+		p.wantTold("boot fatal 3", health.EventBoot)
+		p.kernel.Add(1)
+		p.crash()
+		p.wantTold("boot power-fail 4", health.EventBoot)
+		if b := p.health().Boot; b.Reason != wire.BootPowerFail || b.Restarts != 4 {
+			t.Errorf("the report says %+v", b)
+		}
+		// A run whose events never reach the disk: the next one tells of it.
+		p.dead.Store(true)
+		p.stop()
+		p.dead.Store(false)
+		if err := p.tryStart(); err != nil {
+			t.Fatal(err)
+		}
+		p.dead.Store(true) // the agent has not begun: nothing that it says now is kept
+		synctest.Wait()
+		p.stop()
+		p.mu.Lock()
+		p.events = nil
+		p.mu.Unlock()
+		p.dead.Store(false)
+		p.start()
+		p.wantTold("boot fatal 5, boot fatal 6", health.EventBoot)
+	})
+}
+
+func TestHealthIsReported(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		p.cfg.OnIndicator = "led show"
+		p.start()
+		if h := p.health(); h.Contact.In || h.Indicator != wire.IndicatorNoContact || !h.Contact.Last.IsZero() {
+			t.Errorf("after a retained beacon: %+v", h)
+		}
+		p.pass(time.Second)
+		p.hearBeacon()
+		if h := p.health(); !h.Contact.In || h.Indicator != wire.IndicatorContact || h.Contact.Result != wire.ContactSuccess {
+			t.Errorf("in contact: %+v", h)
+		}
+		p.pass(20 * time.Second)
+		for _, name := range []string{"cpu", "ram", checkConfig, checkStorage, "watchdog"} {
+			if got := p.check(name); got != "ok" {
+				t.Errorf("check %s is %s", name, got)
+			}
+		}
+		if got := p.commands(); !strings.Contains(got, "TANDEM_INDICATOR=2 ") || !strings.Contains(got, "TANDEM_INDICATOR=3 ") ||
+			!strings.Contains(got, "TANDEM_INDICATOR=4 TANDEM_INDICATOR_TEXT="+wire.IndicatorTexts[4]) {
+			t.Errorf("the light was told %q", got)
+		}
+		p.hearBeacon()
+		if got := p.commands(); got != "" {
+			t.Errorf("nothing has changed, and the light was told %q", got)
+		}
+		// A session that breaks shows, and is no news.
+		p.hub.Partition("node/n1")
+		p.pass(30 * time.Second)
+		p.hub.Heal("node/n1")
+		p.pass(time.Second)
+		p.hearBeacon()
+		if got := p.commands(); strings.Count(got, "led show") != 2 || !strings.Contains(got, "TANDEM_INDICATOR=2 ") {
+			t.Errorf("a session that breaks: the light was told %q", got)
+		}
+		p.pass(2 * time.Minute)
+		p.wantTold("", health.EventContactLost, health.EventContactBack)
+		// Nothing heard for the contact time is.
+		p.pass(time.Minute)
+		p.wantTold("contact-lost", health.EventContactLost, health.EventContactBack)
+		if h := p.health(); h.Contact.In || h.Indicator != wire.IndicatorNoContact {
+			t.Errorf("without contact: %+v", h)
+		}
+		p.hearBeacon()
+		p.wantTold("contact-back", health.EventContactLost, health.EventContactBack)
+		// A failing check is shown, and told; and so is a bad configuration.
+		p.ram.Store(995)
+		p.pass(2 * time.Minute)
+		p.hearBeacon()
+		if h := p.health(); h.Indicator != wire.IndicatorCheck || !strings.Contains(p.check("ram"), "above 0.98") {
+			t.Errorf("without RAM: %+v", h)
+		}
+		p.ram.Store(250)
+		p.pass(20 * time.Second)
+		p.wantTold("check-failed ram, check-recovered ram", health.EventCheckFailed, health.EventCheckRecovered)
+	})
+}
+
+func TestAlerts(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		p.start()
+		p.ram.Store(850)
+		p.pass(time.Minute)
+		p.wantTold("", EventAlert) // no rule is in force
+		p.desire(ruled(1, above80))
+		p.pass(25 * time.Second)
+		p.wantTold("raise ram 0.85", EventAlert)
+		p.restart()
+		p.crash()
+		p.pass(30 * time.Second)
+		p.wantTold("", EventAlert)
+		p.ram.Store(250)
+		p.pass(30 * time.Second)
+		p.wantTold("fall ram 0.25 below-threshold", EventAlert)
+		// Another configuration: the same rule goes on, one that is gone falls.
+		p.ram.Store(900)
+		p.pass(10 * time.Second)
+		p.desire(ruled(2, above80))
+		p.pass(10 * time.Second)
+		p.wantTold("raise ram 0.9", EventAlert)
+		p.desire(ruled(3, ""))
+		p.wantTold("fall ram 0.9 rule-removed", EventAlert)
+		p.pass(time.Hour)
+		p.wantTold("", EventAlert)
+		// A rule on trial counts for as long as the trial.
+		p.desire(try(ruled(4, above80), "PT1M"))
+		p.pass(20 * time.Second)
+		p.wantTold("raise ram 0.9", EventAlert)
+		p.pass(time.Minute)
+		p.wantTold("fall ram 0.9 rule-removed", EventAlert)
+	})
+}
+
+func TestAlertsOutliveTheDisk(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		p.start()
+		p.desire(ruled(1, above80))
+		p.full.Store(true)
+		p.ram.Store(850)
+		p.pass(2 * time.Minute)
+		p.wantTold("", EventAlert)
+		if got := p.check(checkStorage); got != "bad: the state cannot be saved" {
+			t.Errorf("check %s is %s", checkStorage, got)
+		}
+		p.full.Store(false)
+		p.pass(30 * time.Second)
+		if got := p.told(EventAlert); !strings.HasPrefix(got, "raise ram 0.85") || strings.Contains(got, "fall") || strings.Count(got, "raise") != 1 {
+			t.Errorf("told %q", got)
+		}
+		if got := p.check(checkStorage); got != "ok" {
+			t.Errorf("check %s is %s", checkStorage, got)
+		}
+		p.ram.Store(250)
+		p.crash()
+		p.pass(30 * time.Second)
+		p.wantTold("fall ram 0.25 below-threshold", EventAlert)
+	})
+}
+
+func TestHealthSettings(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		p.cfg.FallbackTime = 200 * time.Second
+		p.start()
+		p.desire(healthDoc(1, `{"formatVersion":"1","contact":"PT60S","checks":{"ram":{"max":0.2,"for":"PT5S"}}}`))
+		set := p.health().Settings
+		if set.Contact.Std() != time.Minute || set.Fallback.Std() != 200*time.Second || *set.Reboot {
+			t.Errorf("in effect: %+v", set)
+		}
+		p.pass(30 * time.Second)
+		if got := p.check("ram"); !strings.HasPrefix(got, "bad: 0.25, above 0.2") {
+			t.Errorf("check ram is %s", got)
+		}
+		p.desire(healthDoc(2, `{"formatVersion":"1","contact":"PT250S"}`)) // more than the node's own fallback time
+		report := p.reports[wire.KindHealth][len(p.reports[wire.KindHealth])-1]
+		if l := report.Last; l == nil || l.State != wire.StateRejected || l.Error.Code != wire.CodeBadValue || !strings.Contains(l.Error.Path, "/fallback") {
+			t.Errorf("settings that do not go with the node's own: %+v", l)
+		}
+		p.crash()
+		if got := p.health().Settings; got.Contact != set.Contact || got.Checks.RAM.Max != 0.2 {
+			t.Errorf("after a restart: %+v", got)
+		}
+	})
+}
+
+func TestReboot(t *testing.T) {
+	reboot := wire.Encode(&wire.RebootParams{Reason: "a new kernel"})
+	types := []string{health.EventBoot, health.EventRestartPlanned, health.EventRestartFailed, health.EventRestartRefused}
+	careBubble(t, func(p *patient) {
+		p.start()
+		p.wantRefused(p.request(wire.MethodReboot, reboot), wire.CodeNotAllowed)
+		p.stop()
+		p.told(types...)
+		p.cfg.RebootCommand = "reboot now"
+		written := ""
+		p.at = func() {
+			if n := p.slots().Next; n != nil {
+				written = string(n.Reason) + ": " + n.Detail
+			}
+		}
+		p.start()
+		p.told(types...)
+		p.wantRefused(p.request(wire.MethodReboot, reboot), "")
+		p.pass(25 * time.Second)
+		if r := p.health().Restart; r == nil || r.Reason != wire.BootReboot || p.commands() != "" {
+			t.Errorf("before its time: %+v", r)
+		}
+		p.pass(10 * time.Second)
+		const why = "by the controller: a new kernel"
+		if got := p.commands(); got != "reboot now TANDEM_REASON=reboot-command TANDEM_DETAIL="+why {
+			t.Errorf("ran %q", got)
+		}
+		if written != "reboot-command: "+why {
+			t.Errorf("when the command ran the record said %q", written)
+		}
+		p.kernel.Add(1)
+		p.crash() // the machine goes down
+		p.wantTold("restart-planned reboot-command, boot reboot-command 3", types...)
+		p.pass(24 * time.Hour)
+		if got := p.commands(); got != "" {
+			t.Errorf("later it ran %q", got)
+		}
+		// A command that fails is reported, not repeated, and explains no later end.
+		p.fail = errors.New("exit status 1")
+		p.wantRefused(p.request(wire.MethodReboot, reboot), "")
+		p.pass(24 * time.Hour)
+		if got := p.commands(); strings.Count(got, "reboot now") != 1 {
+			t.Errorf("ran %q", got)
+		}
+		p.wantTold("restart-planned reboot-command, restart-failed reboot-command", types...)
+		if r := p.health().Restart; r != nil {
+			t.Errorf("still wanted: %+v", r)
+		}
+		p.crash()
+		p.wantTold("boot fatal 4", types...)
+	})
+}
+
+// A node that nobody hears reboots, ever more rarely; announced maintenance does not count.
+func TestResetsAndMaintenance(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		p.cfg.RebootCommand, p.cfg.ResetTime = "reboot now", 10*time.Minute
+		p.start()
+		p.pass(time.Second)
+		p.announce(time.Hour)
+		if h := p.health(); h.Maintenance.IsZero() {
+			t.Errorf("maintenance is not reported: %+v", h)
+		}
+		p.pass(69 * time.Minute)
+		if got := p.commands(); got != "" {
+			t.Errorf("in maintenance it ran %q", got)
+		}
+		p.pass(2 * time.Minute)
+		resets := 0
+		for range 24 * 60 { // a day
+			if p.commands() != "" {
+				resets++
+				p.kernel.Add(1)
+				p.crash()
+			}
+			p.pass(time.Minute)
+		}
+		// After 10, 20, 40 … minutes: the eighth would come after more than a day.
+		if resets < 6 || resets > 8 {
+			t.Errorf("%d resets in a day", resets)
+		}
+		if b := p.health().Boot; b.Reason != wire.BootDisconnect {
+			t.Errorf("the report says %+v", b)
+		}
+		p.hearBeacon()
+		p.pass(9 * time.Minute)
+		if got := p.commands(); got != "" {
+			t.Errorf("in contact it ran %q", got)
+		}
+	})
+}
+
+func TestOrdersWithoutSlots(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		p.start()
+		p.wantRefused(p.request(wire.MethodTry, wire.Encode(&wire.TryParams{})), wire.CodeNotSupported)
+		p.wantRefused(p.request(wire.MethodApprove, wire.Encode(&wire.ApproveParams{Version: "2.0.0"})), wire.CodeNotFound)
+		p.wantRefused(p.request(wire.MethodReboot, []byte(`{"reason":7}`)), wire.CodeBadValue)
+	})
+}
+
+func TestWatchedPrograms(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		p.cfg.WatchDir = t.TempDir()
+		file := filepath.Join(p.cfg.WatchDir, "pump.touch")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.start()
+		moved := time.Unix(1_700_000_000, 0)
+		touch := func() {
+			moved = moved.Add(time.Second)
+			if err := os.Chtimes(file, moved, moved); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 10 {
+			touch()
+			p.pass(25 * time.Second)
+		}
+		p.wantTold("", "watchdog")
+		p.pass(2 * time.Minute)
+		p.wantTold("watchdog pump hung", "watchdog")
+		if got := p.check("program:pump"); got != "bad: hung" {
+			t.Errorf("check program:pump is %s", got)
+		}
+		touch()
+		p.pass(20 * time.Second)
+		p.wantTold("watchdog pump back", "watchdog")
+		if got := p.check("program:pump"); got != "ok" {
+			t.Errorf("check program:pump is %s", got)
+		}
+		p.pass(3 * time.Minute)
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		p.pass(time.Minute)
+		p.wantTold("watchdog pump hung, watchdog pump gone", "watchdog")
+		if got := p.check("program:pump"); got != "absent" {
+			t.Errorf("check program:pump is %s", got)
+		}
+		p.wantTold("check-failed program:pump, check-recovered program:pump, check-failed program:pump", health.EventCheckFailed, health.EventCheckRecovered)
+	})
+}
+
+func TestOwnerHangs(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		died := make(chan time.Time, 1)
+		p.deps.Die = func() { died <- time.Now() }
+		p.start()
+		release := make(chan struct{})
+		p.hang.Store(&release)
+		at := time.Now()
+		d := <-died
+		if took := d.Sub(at); took > 3*time.Minute {
+			t.Errorf("it took %v", took)
+		}
+		p.hang.Store(nil)
+		close(release)
+		p.crash()
+		p.wantTold("boot first 1, boot watchdog-hung 2", health.EventBoot)
+		if b := p.health().Boot; !strings.Contains(b.Detail, "owner") {
+			t.Errorf("the report says %+v", b)
+		}
+		stacks, err := filepath.Glob(filepath.Join(p.dir, "stacks", "*"))
+		if err != nil || len(stacks) != 1 {
+			t.Fatalf("stacks: %v %v", stacks, err)
+		}
+		if data, err := os.ReadFile(stacks[0]); err != nil || !strings.Contains(string(data), "(*Agent).loop") {
+			t.Errorf("the stacks do not show the owner: %v", err)
+		}
+	})
+}
+
+// systemd hears when the agent is ready, what it does, that it lives, and that it stops.
+func TestServiceManager(t *testing.T) {
+	dir, err := os.MkdirTemp("", "tandem") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	socket := filepath.Join(dir, "notify")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}); err != nil {
+		t.Fatal(err)
+	}
+	heard := func() string {
+		var all []string
+		for buf := make([]byte, 4096); ; {
+			n, _, err := syscall.Recvfrom(fd, buf, 0)
+			if err != nil {
+				return strings.Join(all, "|")
+			}
+			all = append(all, strings.ReplaceAll(string(buf[:n]), "\n", " "))
+		}
+	}
+	careBubble(t, func(p *patient) {
+		p.deps.PID = 7
+		p.deps.LookupEnv = func(name string) (string, bool) {
+			v, ok := map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "7"}[name]
+			return v, ok
+		}
+		p.start()
+		if got := heard(); strings.Count(got, "READY=1") != 1 || !strings.Contains(got, "STATUS="+wire.IndicatorTexts[wire.IndicatorNoContact]) {
+			t.Errorf("at the start systemd heard %q", got)
+		}
+		p.pass(time.Second)
+		p.hearBeacon()
+		if got := heard(); !strings.Contains(got, "STATUS="+wire.IndicatorTexts[wire.IndicatorContact]) {
+			t.Errorf("in contact systemd heard %q", got)
+		}
+		for range 10 {
+			p.hearBeacon()
+			p.pass(30 * time.Second)
+			if got := heard(); !strings.Contains(got, "WATCHDOG=1") {
+				t.Errorf("in half a minute systemd heard %q", got)
+			}
+		}
+		p.stop()
+		if got := heard(); !strings.HasSuffix(got, "STOPPING=1") {
+			t.Errorf("at the end systemd heard %q", got)
+		}
+	})
+}
