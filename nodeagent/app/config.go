@@ -49,7 +49,7 @@ type Config struct {
 	Interfaces    []string      `name:"interface" help:"network interface whose traffic counts, or a pattern such as eth*; none: all but the loopback"`
 	OnIndicator   string        `name:"on-indicator" help:"command that shows the link indicator, to drive a light: words separated by white space. It finds TANDEM_INDICATOR (1 no address, 2 no broker, 3 no controller, 4 in contact, from 10 errors) and TANDEM_INDICATOR_TEXT in its environment"`
 	RebootCommand string        `name:"reboot-command" help:"command that restarts the machine, such as systemctl reboot; it finds TANDEM_REASON and TANDEM_DETAIL in its environment. None: the agent never does"`
-	WatchDir      string        `name:"watch-dir" help:"directory in which other programs ask to be watched: NAME.touch, a file that they touch every 25 seconds, and NAME.pid, the number of a process that is to live"`
+	WatchDir      string        `name:"watch-dir" help:"directory in which other programs ask to be watched: NAME.touch, a file that they touch every 25 seconds, and NAME.pid, the number of a process that is to live; none: nobody is"`
 	ResetTime     time.Duration `name:"reset-time" help:"without a word from the controller for so long, restart the machine (default 168h; the controller's setting comes first)"`
 	FallbackTime  time.Duration `name:"fallback-time" help:"on trial: without a word from the controller for so long, go back to the slot before (default 5m; likewise)"`
 	TestTime      time.Duration `name:"test-time" help:"on trial: keep the slot after so long in good health (default 10m; likewise)"`
@@ -72,12 +72,20 @@ func NewConfig(unit, node, nodeType, stateDir string) Config {
 func (*Config) Usage() string {
 	return `Usage: tandem-node join --controller URL --token TOKEN
        tandem-node --type TYPE [flags]
+       tandem-node launch [--state-dir DIR] -- [flags]
+       tandem-node slot stage|try|status|commit|rollback
+       tandem-node alerts replay|sample
        tandem-node trust [--reset]
        tandem-node version
 
 Keeps this node on the configuration that the unit's controller wants: receives it over MQTT,
 checks it, writes it to config.json, runs the on-apply command, and reports what runs. Works on
-with the last good configuration for as long as no controller can be reached.
+with the last good configuration for as long as no controller can be reached. Sends alerts, tells
+how the node is, and restarts it if nobody hears it.
+
+"launch" starts the agent from the slot that is to run, so that it can be updated ("slot");
+"alerts" tries alert rules on recorded samples; "trust" shows whom the node believes. Each has
+--help of its own.
 
 A node that has joined its unit ("tandem-node join --help") knows by that what the unit is, who
 the node is and where the broker is; what it hears and says goes over TLS. Without, --unit says

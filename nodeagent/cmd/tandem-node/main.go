@@ -148,12 +148,13 @@ func trust(args []string, stdout io.Writer, fail func(int, error) int) int {
 }
 
 // limitMemory trades a little processor time, of which the agent needs next to none, for a small
-// heap. GOGC and GOMEMLIMIT, if set, win.
+// heap. The limit is a goal: an agent that has more to keep goes beyond it and collects more often.
+// GOGC and GOMEMLIMIT, if set, win.
 func limitMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(25)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(8 << 20)
+		debug.SetMemoryLimit(7 << 20)
 	}
 }
