@@ -203,7 +203,7 @@ func (a *App) dial(deps Deps) (link.Link, error) {
 	}
 	backoff := deps.Backoff
 	if backoff == (link.Backoff{}) {
-		backoff.Max = time.Second // one controller: a quick return matters more than a storm of one
+		backoff.Max = 250 * time.Millisecond // one controller: a quick return matters more than a storm of one
 	}
 	conf, err := a.brokerTLS()
 	if err != nil {

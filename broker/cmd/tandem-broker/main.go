@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime/debug"
 
 	"go.uber.org/zap"
 
@@ -62,6 +63,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	log, err := settings.Logger(cfg.LogLevel, false)
 	if err != nil {
 		return fail(exitUsage, err)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(server.GCPercent)
 	}
 	if err := serve(ctx, &cfg, log); err != nil {
 		return fail(exitError, err)

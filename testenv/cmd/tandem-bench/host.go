@@ -231,6 +231,9 @@ func child(raw string) error {
 		}
 		return out.Encode(r)
 	}
+	if cfg.Role == "broker" && os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(server.GCPercent) // as tandem-broker does
+	}
 	if cfg.Role == "product" && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(app.GCPercent) // as tandem-controller does
 	}
