@@ -1,0 +1,103 @@
+package fleet
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+func wantCode(t *testing.T, what string, a Answer, code wire.Code) {
+	t.Helper()
+	if a.Err == nil && code == "" || a.Err != nil && wire.AsError(a.Err).Code == code {
+		return
+	}
+	t.Errorf("%s: %v, want code %q", what, a.Err, code)
+}
+
+// A checkpoint from before there were settings, maintenance, orders and alerts.
+func TestOldCheckpoint(t *testing.T) {
+	const old = `{"seq":3,"config":{"state":"absent"},"docs":[],"nodes":[{"name":"n1","firstSeen":"2026-01-01T00:00:00Z","up":true,"since":"2026-01-01T00:00:00Z",` +
+		`"boot":"b","session":1,"info":{"type":"mainType","os":"linux","arch":"arm64","cpus":2,"ram":1073741824,"agentVersion":"1.0.0"},"kinds":{"info":{"boot":"b","seq":1,"at":"2026-01-01T00:00:00Z"}}}]}`
+	w := newWorld(t)
+	f, err := Restored(w.opt, []byte(old))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out Out
+	for _, ev := range []Event{
+		SetHealth{Scope: view.Scope{Types: []string{"mainType"}}, Settings: &wire.HealthSettings{FormatVersion: "1"}},
+		SetHealth{Scope: view.Scope{Nodes: []string{"n1"}}, Settings: &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}},
+		Order{Node: "n1", Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`)}, Maintain{For: time.Hour, Reason: "x"},
+	} {
+		out.Reset()
+		f.Step(origin, ev, &out)
+		wantCode(t, fmt.Sprintf("%T", ev), answerOrNone(out.Effects), "")
+	}
+	if k := f.Lookup("n1").Kinds[wire.KindHealth]; k == nil || k.Desired == nil || len(f.orders) != 1 || f.MaintenanceView() == nil {
+		t.Errorf("%+v", k)
+	}
+}
+
+// answerOrNone is for orders, which are answered later.
+func answerOrNone(effects []Effect) (a Answer) {
+	for _, e := range effects {
+		if x, ok := e.(Answer); ok {
+			a = x
+		}
+	}
+	return a
+}
+
+// What operators and nodes can make the state grow by is bounded.
+func TestHealthIsBounded(t *testing.T) {
+	w := newWorld(t)
+	now := origin
+	do := func(ev Event) Answer {
+		_, effects := w.step(now, ev)
+		return answerOrNone(effects)
+	}
+	names := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprintf("x%d", i))
+		}
+		return all
+	}
+	settings := &wire.HealthSettings{FormatVersion: "1"}
+	wantCode(t, "too many at once", do(SetHealth{Scope: view.Scope{Nodes: names(view.MaxScope + 1)}, Settings: settings}), wire.CodeTooLarge)
+	for i := range maxSettings / view.MaxScope {
+		all := names(view.MaxScope)
+		for k := range all {
+			all[k] = fmt.Sprintf("%s-%d", all[k], i)
+		}
+		wantCode(t, "many", do(SetHealth{Scope: view.Scope{Nodes: all}, Settings: settings}), "")
+	}
+	wantCode(t, "one more", do(SetHealth{Scope: view.Scope{Nodes: []string{"y"}}, Settings: settings}), wire.CodeTooLarge)
+	wantCode(t, "nobody", do(SetHealth{Settings: settings}), wire.CodeMissing)
+	wantCode(t, "everybody twice", do(SetHealth{Scope: view.Scope{All: true, Types: []string{"t"}}, Settings: settings}), wire.CodeInvalidArgument)
+
+	do(w.heard("n1", &wire.Live{V: wire.Version, Node: "n1", Boot: "b", Session: 1, Up: true}))
+	order := Order{Node: "n1", Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`)}
+	for range maxOrders {
+		wantCode(t, "an order", do(order), "")
+	}
+	wantCode(t, "one order more", do(order), wire.CodeUnavailable)
+	now = now.Add(time.Minute)
+	do(Tick{})
+	wantCode(t, "when the others were given up", do(order), "")
+	if len(w.live.tickets) != 1 {
+		t.Errorf("%d tickets are kept", len(w.live.tickets))
+	}
+
+	for i := range uint64(maxAlerts + 10) {
+		now = now.Add(2 * time.Second)
+		detail := fmt.Sprintf(`{"tag":"t","parameter":"p%d","value":1,"state":"raise","since":"2026-01-01T00:00:00Z"}`, i)
+		do(w.heard("n1", &wire.Event{V: wire.Version, Node: "n1", Boot: "b", Seq: i + 1, At: origin, Type: "alert", Detail: []byte(detail)}))
+	}
+	if raised := w.live.Lookup("n1").Alerts; len(raised) != maxAlerts || raised[0].Parameter != "p10" {
+		t.Errorf("%d alerts are kept, the oldest is %s", len(raised), raised[0].Parameter)
+	}
+	w.check()
+}
