@@ -65,6 +65,16 @@ func allowed(addr string, insecure bool) error {
 	return fmt.Errorf("%s can be reached from other machines and the traffic is not encrypted; use a loopback address, or --insecure-listen if the network is trusted", addr)
 }
 
+// exposed says in words which addresses other machines reach without TLS.
+func (c *config) exposed() (all []string) {
+	for _, addr := range c.Listen {
+		if allowed(addr, false) != nil {
+			all = append(all, addr+" is served WITHOUT TLS (--insecure-listen): anybody on that network can read everything and pose as any node that has no password; nodes on other machines join a tandem-controller with --listen-tls")
+		}
+	}
+	return all
+}
+
 // limits are those for a controller that collects over a socket.
 func (c *config) limits() server.Limits {
 	l := server.Collectors()

@@ -89,6 +89,9 @@ func serve(ctx context.Context, cfg *config, log *zap.Logger) error {
 	for _, l := range listeners {
 		log.Info("serving", zap.String("unit", cfg.Unit), zap.Stringer("address", l.Addr()))
 	}
+	for _, what := range cfg.exposed() {
+		log.Warn("INSECURE: " + what)
+	}
 	if cfg.Passwords["controller"] == "" {
 		log.Warn("no controller can connect: give --passwords controller=… or TANDEM_PASSWORDS")
 	}

@@ -140,3 +140,15 @@ func TestHelp(t *testing.T) {
 		t.Errorf("status %d: %s", status, out.String())
 	}
 }
+
+// A door without TLS that other machines reach is shouted at, and no other.
+func TestExposure(t *testing.T) {
+	cfg := config{Unit: "u1", Listen: []string{"127.0.0.1:1883", ":1884", "localhost:1885", "192.0.2.1:1886", "[::1]:1887"}, Insecure: true, MaxClients: 1}
+	if err := cfg.check(); err != nil {
+		t.Fatal(err)
+	}
+	got := cfg.exposed()
+	if len(got) != 2 || !strings.HasPrefix(got[0], ":1884 is served WITHOUT TLS") || !strings.HasPrefix(got[1], "192.0.2.1:1886 ") {
+		t.Errorf("%q", got)
+	}
+}
