@@ -100,7 +100,9 @@ func (s *search) files(dir string, holds ...string) {
 		if err != nil {
 			return err
 		}
-		public := filepath.Base(path) == "ca.pem" // a certificate, for other programs; it is searched all the same
+		// For other programs, and searched all the same: a certificate, and what the launcher, another user
+		// perhaps, has to read.
+		public := filepath.Base(path) == "ca.pem" || strings.Contains(path+"/", "/slots/")
 		if path != dir && info.Mode().Perm()&0o007 != 0 && info.Mode().Type() != fs.ModeSymlink && !public {
 			s.t.Errorf("%s is open to everybody: %v", path, info.Mode())
 		}
