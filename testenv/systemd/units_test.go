@@ -24,9 +24,10 @@ const exposure = "15"
 var known = map[string][]string{
 	"Unit":    {"Description", "After", "Before", "StartLimitIntervalSec"},
 	"Install": {"WantedBy"},
+	"Path":    {"PathExists"},
 	"Service": {
 		"User", "Group", "DynamicUser", "LoadCredential", "ExecStart", "StateDirectory", "StateDirectoryMode", "RuntimeDirectory", "RuntimeDirectoryMode",
-		"Type", "Restart", "RestartSec", "TimeoutStopSec", "KillMode", "LimitNOFILE", "LimitCORE", "TasksMax", "OOMScoreAdjust",
+		"RuntimeDirectoryPreserve", "Environment", "Type", "NotifyAccess", "WatchdogSec", "Restart", "RestartSec", "TimeoutStopSec", "KillMode", "LimitNOFILE", "LimitCORE", "TasksMax", "OOMScoreAdjust",
 		"CapabilityBoundingSet", "AmbientCapabilities", "NoNewPrivileges", "RestrictSUIDSGID", "RestrictNamespaces", "ProtectSystem", "ProtectHome",
 		"PrivateTmp", "PrivateDevices", "UMask", "ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectControlGroups",
 		"ProtectClock", "ProtectHostname", "LockPersonality", "RestrictRealtime", "ProtectProc", "RemoveIPC", "KeyringMode", "ProcSubset", "PrivateUsers",
@@ -72,10 +73,10 @@ func settings(t *testing.T, text string) map[string][]string {
 			if !ok || !slices.Contains(known[section], key) {
 				t.Errorf("line %d: %q is no setting of section %q", i+1, line, section)
 			}
-			if section == "Service" && !explained {
+			if (section == "Service" || section == "Path") && !explained {
 				t.Errorf("line %d: no comment explains %s", i+1, key)
 			}
-			if all[key] != nil && key != "SystemCallFilter" && key != "LoadCredential" {
+			if all[key] != nil && key != "SystemCallFilter" && key != "LoadCredential" && (key != "ExecStart" || !slices.Contains(all["Type"], "oneshot")) {
 				t.Errorf("line %d: %s is set twice", i+1, key)
 			}
 			all[key] = append(all[key], value)
@@ -118,6 +119,46 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// TestAgent: what the agent's own care for the node needs of its unit.
+func TestAgent(t *testing.T) {
+	_, text := source(t, "tandem-node.service")
+	s := settings(t, text)
+	for key, want := range map[string]string{
+		"Type": "notify", "NotifyAccess": "main", "WatchdogSec": "60", // the launcher becomes the agent: one process
+		"Environment": "TANDEM_KERNEL_BOOT_ID=%b", "ProcSubset": "all", // why it was started
+		"RuntimeDirectoryPreserve": "restart", "RuntimeDirectoryMode": "0700", // the wish to reboot
+	} {
+		if got := s[key]; len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+	// The wish to reboot is left where the path unit looks, and where nobody else may.
+	_, example := source(t, "node.yaml")
+	command, ok := effective(example, "reboot-command")
+	command, _, _ = strings.Cut(command, " #")
+	argv := strings.Fields(command)
+	_, text = source(t, "tandem-reboot.path")
+	exists := settings(t, text)["PathExists"]
+	if !ok || len(argv) != 2 || len(exists) != 1 || argv[1] != exists[0] {
+		t.Errorf("the agent runs %q, and what is waited for is %q", argv, exists)
+	}
+	if dir := filepath.Dir(exists[0]); dir != "/run/"+s["RuntimeDirectory"][0] {
+		t.Errorf("%s is not the agent's own directory", dir)
+	}
+	// The wish is taken before it is fulfilled, or the machine reboots again and again.
+	_, text = source(t, "tandem-reboot.service")
+	if start := settings(t, text)["ExecStart"]; len(start) != 2 || start[0] != "/usr/bin/rm -f "+exists[0] || !strings.HasSuffix(start[1], " reboot") {
+		t.Errorf("ExecStart is %q", start)
+	}
+	// Programs to be watched have a directory that belongs to root.
+	watch, _ := effective(example, "watch-dir")
+	watch = strings.TrimSpace(watch)
+	_, tmpfiles := source(t, "tandem.tmpfiles")
+	if !strings.Contains(tmpfiles, "\nd "+watch+" 1775 root tandem-watch -\n") {
+		t.Errorf("watch-dir %s is not made:\n%s", watch, tmpfiles)
+	}
+}
+
 // TestPrograms: each program takes the command line of its unit together with the example
 // configuration, and then keeps its files where the unit lets it write.
 func TestPrograms(t *testing.T) {
@@ -129,7 +170,13 @@ func TestPrograms(t *testing.T) {
 			if argv[0] != "/usr/bin/"+name {
 				t.Fatalf("ExecStart runs %s", argv[0])
 			}
-			credentials := t.TempDir()
+			credentials, slots := t.TempDir(), ""
+			if name == "tandem-node" { // through the launcher, whose state directory is the agent's
+				if i := slices.Index(argv, "--state-dir"); len(argv) < 5 || argv[1] != "launch" || i != 2 || argv[4] != "--" {
+					t.Fatalf("ExecStart is %q", argv)
+				}
+				slots, argv[3] = argv[3], t.TempDir()
+			}
 			for _, c := range s["LoadCredential"] {
 				id, from, _ := strings.Cut(c, ":")
 				if from != "/etc/tandem/"+id {
@@ -147,6 +194,9 @@ func TestPrograms(t *testing.T) {
 			o := proc.Run(t, credentials, nil, append(argv, "--print-config")...)
 			if o.Status != 0 {
 				t.Fatalf("status %d: %s", o.Status, o.Errors)
+			}
+			if dir, _ := effective(o.Out, "state-dir"); slots != "" && (dir != slots || o.Errors != "") {
+				t.Errorf("the launcher's state directory is %s, the agent's %s; it says %q", slots, dir, o.Errors)
 			}
 			if strings.Contains(o.Out, "change-me") {
 				t.Error("--print-config shows a secret")
@@ -206,10 +256,50 @@ func TestAnalyze(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		t.Log(strings.TrimSpace(lines[len(lines)-1]))
 	}
-	if sysusers, err := exec.LookPath("systemd-sysusers"); err == nil {
-		path, _ := source(t, "tandem.sysusers")
+	for _, name := range []string{"tandem-reboot.path", "tandem-reboot.service"} {
+		_, text := source(t, name)
+		settings(t, text)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command(analyze, "verify", "--man=no", filepath.Join(dir, "tandem-reboot.path")).CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
+		t.Errorf("verify tandem-reboot.path: %v\n%s", err, out)
+	}
+	files(t, dir)
+}
+
+// files lets systemd make users and directories, below dir.
+func files(t *testing.T, dir string) {
+	t.Helper()
+	sysusers, err := exec.LookPath("systemd-sysusers")
+	tmpfiles, terr := exec.LookPath("systemd-tmpfiles")
+	if err != nil || terr != nil {
+		t.Log("SKIPPED: systemd-sysusers or systemd-tmpfiles is not installed")
+		return
+	}
+	path, _ := source(t, "tandem.sysusers")
+	if os.Getuid() != 0 { // only root may give files to others
 		if out, err := exec.Command(sysusers, "--dry-run", "--root="+dir, path).CombinedOutput(); err != nil {
 			t.Errorf("systemd-sysusers: %v\n%s", err, out)
 		}
+		return
+	}
+	if err := os.Mkdir(filepath.Join(dir, "etc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(sysusers, "--root="+dir, path).CombinedOutput(); err != nil {
+		t.Errorf("systemd-sysusers: %v\n%s", err, out)
+	}
+	path, _ = source(t, "tandem.tmpfiles")
+	if out, err := exec.Command(tmpfiles, "--create", "--root="+dir, path).CombinedOutput(); err != nil {
+		t.Errorf("systemd-tmpfiles: %v\n%s", err, out)
+	}
+	info, err := os.Stat(filepath.Join(dir, "run/tandem-watch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := os.ModeDir | os.ModeSticky | 0o775; info.Mode() != want {
+		t.Errorf("run/tandem-watch is %v, want %v", info.Mode(), want)
 	}
 }
