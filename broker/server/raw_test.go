@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds waits that only a failing test waits out.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // rawClient speaks MQTT packet by packet, so that a test can do what no library does.
 type rawClient struct {
