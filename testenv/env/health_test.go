@@ -1,10 +1,12 @@
 package env_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
 
+	controller "tandem.internal/controller/app"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 	"tandem.internal/testenv/env"
@@ -30,6 +32,40 @@ type probe struct {
 }
 
 const probeName, probeType = "p1", "probeType"
+
+// asked asks the controller with an operator's patience.
+func asked[T any](e *env.Env, f func(context.Context, controller.Unit) (T, error)) (T, error) {
+	u := e.Controller.Unit()
+	if u == nil {
+		var none T
+		return none, env.ErrDown
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	return f(ctx, u)
+}
+
+func setProbes(e *env.Env, h *wire.HealthSettings) error {
+	_, err := asked(e, func(ctx context.Context, u controller.Unit) (any, error) {
+		return u.SetHealth(ctx, controller.Scope{Types: []string{probeType}}, h, "ann")
+	})
+	return err
+}
+
+func rebootProbe(e *env.Env) error {
+	_, err := asked(e, func(ctx context.Context, u controller.Unit) (any, error) {
+		return u.Reboot(ctx, probeName, "a new kernel", "ann")
+	})
+	return err
+}
+
+// probeHealth is the probe's health as the controller sees it.
+func probeHealth(e *env.Env) (controller.NodeHealth, bool) {
+	h, err := asked(e, func(ctx context.Context, u controller.Unit) (controller.NodeHealth, error) {
+		return u.NodeHealth(ctx, probeName)
+	})
+	return h, err == nil
+}
 
 func newProbe(e *env.Env) *probe {
 	own := topic.ForNode(env.Unit, probeName)
@@ -148,7 +184,7 @@ func (p *probe) has(reset time.Duration) func() bool {
 
 func (p *probe) set(reset time.Duration) {
 	p.e.Helper()
-	if err := p.e.SetHealth(probeType, &wire.HealthSettings{FormatVersion: wire.HealthFormat, Reset: wire.SpanOf(reset)}); err != nil {
+	if err := setProbes(p.e, &wire.HealthSettings{FormatVersion: wire.HealthFormat, Reset: wire.SpanOf(reset)}); err != nil {
 		p.e.Fatal(err)
 	}
 }
@@ -156,7 +192,7 @@ func (p *probe) set(reset time.Duration) {
 // reboot orders a reboot and returns what came of it.
 func (p *probe) reboot() error {
 	done := make(chan error, 1)
-	go func() { done <- p.e.Reboot(probeName) }()
+	go func() { done <- rebootProbe(p.e) }()
 	for {
 		select {
 		case err := <-done:
@@ -177,10 +213,13 @@ func TestHealthOfANode(t *testing.T) {
 			p.set(24 * time.Hour)
 			p.until("the settings are there", p.has(24*time.Hour))
 			p.tell(&wire.HealthTrial{Slot: "b", Version: "1.5.0", Since: time.Now().UTC(), Remaining: wire.SpanOf(4 * time.Minute)})
-			p.until("its health is shown", func() bool { h, ok := e.Health(probeName); return ok && h.Health.Text == "trial 1.5.0 4m left" })
+			p.until("its health is shown", func() bool { h, ok := probeHealth(e); return ok && h.Health.Text == "trial 1.5.0 4m left" })
 			p.event("alert", `{"tag":"systemQuotaAlert","parameter":"cpu","value":0.97,"state":"raise","since":"2026-01-01T00:00:00Z","minThreshold":0.5,"maxThreshold":0.9}`)
-			p.until("the alert is shown", func() bool { h, _ := e.Health(probeName); return len(h.Raised) == 1 && h.Raised[0].Value == 0.97 })
-			if err := e.Maintain(2 * time.Hour); err != nil {
+			p.until("the alert is shown", func() bool { h, _ := probeHealth(e); return len(h.Raised) == 1 && h.Raised[0].Value == 0.97 })
+			_, err := asked(e, func(ctx context.Context, u controller.Unit) (any, error) {
+				return u.SetMaintenance(ctx, 2*time.Hour, "a switch", "ann")
+			})
+			if err != nil {
 				t.Fatal(err)
 			}
 			p.until("the maintenance is announced", func() bool { return p.away.After(time.Now().Add(time.Hour)) })
@@ -203,18 +242,18 @@ func TestHealthOfANode(t *testing.T) {
 			e.Controller.Restart()
 			p.until("the controller knows the probe again", func() bool { v, ok := e.View(probeName); return ok && v.Online })
 			p.until("the settings are still there", p.has(24*time.Hour))
-			if h, ok := e.Health(probeName); !ok || len(h.Raised) != 1 {
+			if h, ok := probeHealth(e); !ok || len(h.Raised) != 1 {
 				t.Errorf("after a restart: %+v", h)
 			}
 			p.until("the maintenance is still announced", func() bool { return p.away.After(time.Now().Add(time.Hour)) })
 			p.event("alert", `{"tag":"systemQuotaAlert","parameter":"cpu","value":0.1,"state":"fall","since":"2026-01-01T00:00:00Z"}`)
-			p.until("the alert has fallen", func() bool { h, ok := e.Health(probeName); return ok && len(h.Raised) == 0 })
+			p.until("the alert has fallen", func() bool { h, ok := probeHealth(e); return ok && len(h.Raised) == 0 })
 			if e.Broker != nil {
 				e.Broker.Wipe()
 			}
 			p.set(48 * time.Hour)
 			p.until("newer settings are there", p.has(48*time.Hour))
-			if err := e.SetHealth(probeType, nil); err != nil {
+			if err := setProbes(e, nil); err != nil {
 				t.Fatal(err)
 			}
 			p.until("its own settings count", p.has(0))
@@ -227,7 +266,7 @@ func TestHealthOfANode(t *testing.T) {
 			p.live(false)
 			p.link.Close()
 			e.Until(5*time.Minute, "the probe is known to be away", func() bool { v, ok := e.View(probeName); return ok && !v.Online })
-			if err := wire.AsError(e.Reboot(probeName)); err.Code != wire.CodeWrongState {
+			if err := wire.AsError(rebootProbe(e)); err.Code != wire.CodeWrongState {
 				t.Errorf("an order to nobody: %v", err)
 			}
 			e.Check()

@@ -150,38 +150,6 @@ func (e *Env) View(name string) (controller.Node, bool) {
 	return n, err == nil
 }
 
-// Health is a node's health as the controller sees it.
-func (e *Env) Health(name string) (controller.NodeHealth, bool) {
-	h, err := ask(e, func(ctx context.Context, u controller.Unit) (controller.NodeHealth, error) {
-		return u.NodeHealth(ctx, name)
-	})
-	return h, err == nil
-}
-
-// SetHealth sets what is wanted of the health of the nodes of a type, nil unsets it.
-func (e *Env) SetHealth(nodeType string, h *wire.HealthSettings) error {
-	_, err := ask(e, func(ctx context.Context, u controller.Unit) (any, error) {
-		return u.SetHealth(ctx, controller.Scope{Types: []string{nodeType}}, h, "ann")
-	})
-	return err
-}
-
-// Maintain announces a maintenance; 0 ends it.
-func (e *Env) Maintain(within time.Duration) error {
-	_, err := ask(e, func(ctx context.Context, u controller.Unit) (any, error) {
-		return u.SetMaintenance(ctx, within, "a switch", "ann")
-	})
-	return err
-}
-
-// Reboot orders a node to reboot and returns when it has answered.
-func (e *Env) Reboot(name string) error {
-	_, err := ask(e, func(ctx context.Context, u controller.Unit) (any, error) {
-		return u.Reboot(ctx, name, "a new kernel", "ann")
-	})
-	return err
-}
-
 // Entries returns the journal's entries of these types, oldest first.
 func (e *Env) Entries(types ...string) []controller.Entry {
 	e.Helper()
