@@ -402,7 +402,7 @@ func (s *server) Close() {
 	go func() { s.wg.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		s.mu.Lock()
 		ids := slices.Collect(maps.Keys(s.peers))
 		s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 
 // Patience is how long a test waits for what must happen; on a machine that is busy with other
 // tests everything takes its time.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // starter runs what starts processes on one thread that lives as long as this program: a child with
 // a parent-death signal dies with the thread that started it.

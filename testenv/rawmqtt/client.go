@@ -18,7 +18,7 @@ import (
 )
 
 // Patience is how long a client waits for what must happen.
-const Patience = 20 * time.Second
+const Patience = time.Minute
 
 // Message is one that the client has received.
 type Message struct {

@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // remote is an API on TCP, with TLS by a CA or plain.
 type remote struct {

@@ -40,7 +40,7 @@ func followed(t *testing.T, terminal bool, marks []string, step func(int, *apite
 			case text = <-seen:
 			case exit = <-ended:
 				t.Fatalf("ended with %d before %q: %s%s", exit, mark, buf.String(), errs.String())
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatalf("no %q in %s", mark, buf.String())
 			}
 		}

@@ -3,6 +3,7 @@ package configfile
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -150,9 +151,18 @@ func TestExecKillsTheGroup(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	gone := make(chan error, 1) // the child holds the other end open for as long as it lives
-	go func() {
-		_, err := os.ReadFile(fifo)
+	w, err := os.OpenFile(fifo, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := os.Open(fifo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	gone := make(chan error, 1)
+	go func() { // sees the end when no writer is left: neither the child, for as long as it lives, nor w
+		_, err := io.Copy(io.Discard, r)
 		gone <- err
 	}()
 	a := applier(t)
@@ -162,12 +172,15 @@ func TestExecKillsTheGroup(t *testing.T) {
 	if out.Err == nil || out.Err.Code != wire.CodeTimeout || out.Transient {
 		t.Errorf("%+v", out.Err)
 	}
+	if err := w.Close(); err != nil { // only now: there may have been no time to start a child
+		t.Fatal(err)
+	}
 	select {
 	case err := <-gone:
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the child still runs")
 	}
 }
