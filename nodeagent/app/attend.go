@@ -16,6 +16,7 @@ import (
 	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/monitor"
+	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/watch/judge"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/unitconfig"
@@ -183,6 +184,21 @@ func (a *Agent) program(name string) {
 	a.well(health.Check{Name: name, OK: verdict == "", Message: string(verdict), TTL: far})
 }
 
+// speechless tells of a version on trial that never came so far as to tell anything itself, not even
+// that it was tried: the launcher went back to the slot before.
+func (a *Agent) speechless() {
+	st, err := a.care.slots.Status()
+	if err != nil {
+		return // which is said when health asks for the slots
+	}
+	now, last := st.Boot, st.Last
+	tried := slices.ContainsFunc(st.Unreported, func(b slot.Boot) bool { return b.Trial && b.Slot == last.Slot && b.Number < now.Number })
+	if !tried || now.Trial || last.Committed || a.care.health.Trial.ID != "" {
+		return
+	}
+	a.keep(a.made(health.EventTrialRolledBack, nil, health.Detail{Slot: string(last.Slot), Version: last.Version, Reason: wire.BootReason(last.Reason), Text: last.Detail}))
+}
+
 // linked tells health how far the connection has come.
 func (a *Agent) linked(up bool, err error) {
 	l := health.Link{Address: up || a.deps.Address(a.cfg.Broker), Broker: up}
@@ -267,6 +283,10 @@ func (a *Agent) order(r *wire.Request) {
 	}
 	if err != nil {
 		a.reply(r.ID, nil, within("/params", err))
+		return
+	}
+	if err := a.obeys(r); err != nil {
+		a.reply(r.ID, nil, err)
 		return
 	}
 	a.lookAtSlots() // what was staged by hand a moment ago counts

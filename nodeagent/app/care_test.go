@@ -249,6 +249,49 @@ func TestReboot(t *testing.T) {
 	})
 }
 
+// An order is obeyed once, also by a node that has restarted because of it and does not know how late it
+// is: a broker that has recorded it cannot have the node reboot for ever.
+func TestOrdersAreObeyedOnce(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		p.cfg.RebootCommand = "reboot now"
+		order := func(id string, life time.Duration) *wire.Request {
+			return &wire.Request{V: wire.Version, Unit: "u1", Node: "n1", ID: id, Method: wire.MethodReboot, Params: []byte(`{"reason":"why not"}`), NotAfter: time.Now().Add(life)}
+		}
+		p.start()
+		older, q := order("older", time.Hour), order("q", time.Hour+time.Second)
+		p.wantRefused(p.ask(q), "")
+		p.wantRefused(p.ask(q), "") // the answer of before
+		p.pass(40 * time.Second)
+		if got := p.commands(); strings.Count(got, "reboot now") != 1 {
+			t.Errorf("ran %q", got)
+		}
+		for range 2 {
+			p.kernel.Add(1)
+			p.crash()
+			p.wantRefused(p.ask(q), wire.CodeStale)
+			p.wantRefused(p.ask(older), wire.CodeStale)
+			p.pass(time.Minute)
+		}
+		var full error
+		p.deps.StoreFaults = func(Point) error { return full }
+		p.crash()
+		full = errors.New("the disk is full")
+		newer := order("newer", 2*time.Hour)
+		p.wantRefused(p.ask(newer), wire.CodeStorage)
+		p.pass(time.Minute)
+		if got := p.commands(); got != "" {
+			t.Errorf("ran %q", got)
+		}
+		full = nil
+		p.crash()
+		p.wantRefused(p.ask(newer), "")
+		p.pass(time.Minute)
+		if got := p.commands(); strings.Count(got, "reboot now") != 1 {
+			t.Errorf("ran %q", got)
+		}
+	})
+}
+
 // A node that nobody hears reboots, ever more rarely; announced maintenance does not count.
 func TestResetsAndMaintenance(t *testing.T) {
 	careBubble(t, func(p *patient) {

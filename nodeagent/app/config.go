@@ -57,6 +57,7 @@ type Config struct {
 	NeedApproval  bool          `name:"need-approval" help:"a slot on trial is kept only after somebody has approved of it, whatever the controller's settings say"`
 
 	UnitKey      string        `name:"unit-key" help:"the unit's public key (Ed25519, base64), or a file that holds it; empty: trust the first controller heard"`
+	PinKeys      bool          `name:"pin-keys" help:"learn another signing key only from a key that is believed already, or by hand, and never by asking the controller at its join door: a node that missed a rotation, and every node when the key is lost, then needs hands"`
 	Beat         time.Duration `name:"beat" default:"60s" help:"how often to say that the node is alive, within a fifth at random"`
 	EventLimit   int           `name:"event-limit" default:"1000" help:"events kept until the controller has them; the oldest go first"`
 	SubscribeQoS int           `name:"subscribe-qos" default:"1" help:"MQTT QoS of subscriptions, 0 or 1; 0 suits NATS"`

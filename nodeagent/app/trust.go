@@ -35,7 +35,7 @@ func (a *Agent) beacon(m message) {
 		}
 		a.emit(inbox.EventKeyRefused, h.Refused, refusal{Topic: m.topic})
 		a.well(health.Link{Address: true, Broker: a.session != 0, Error: wire.IndicatorKey, Text: h.Refused.Message})
-		if a.keeper != nil {
+		if a.keeper != nil && !a.cfg.PinKeys {
 			a.keeper.AskKeys() // the keys may have changed while this node was away
 		}
 		return
@@ -94,6 +94,22 @@ func (a *Agent) believe(trust inbox.Trust, h inbox.Heard) bool {
 		a.send(a.info)
 	}
 	return true
+}
+
+// obeys says whether an order counts; nil: it does, and its mark is on the disk. After a restart, which
+// may be what it asks for, nothing else knows that it was obeyed.
+func (a *Agent) obeys(r *wire.Request) *wire.Error {
+	before := a.trust
+	trust, err := before.Obey(r.ID, r.NotAfter)
+	if err != nil {
+		return err
+	}
+	a.trust = trust
+	if err := a.commit(store.Batch{Trust: &a.trust}); err != nil {
+		a.trust = before
+		return wire.New(wire.CodeStorage, "", "the order cannot be noted, so it is not obeyed: "+err.Error())
+	}
+	return nil
 }
 
 // vouched takes the keys that the controller named at its join door.

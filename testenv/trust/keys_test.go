@@ -17,6 +17,7 @@ import (
 
 	"tandem.internal/broker/server"
 	controller "tandem.internal/controller/app"
+	node "tandem.internal/nodeagent/app"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -291,16 +292,21 @@ func TestKeyRotation(t *testing.T) {
 }
 
 // The signing key is lost. Nothing happens in silence; then nodes that have joined find the new one at the
-// door.
+// door, but for n2, which wants hands.
 func TestSigningKeyIsLost(t *testing.T) {
 	r := NewRig(t)
+	pinned := func(c *node.Config) { c.PinKeys = true }
 	r.Joined("n1")
-	stop := r.Agent("n1")
+	r.Joined("n2")
+	stop, stop2 := r.Agent("n1"), r.Agent("n2", pinned)
 	r.Online("n1", true)
+	r.Online("n2", true)
 	r.apply("1.0.0")
-	r.runs("1.0.0", "n1")
+	r.runs("1.0.0", "n1", "n2")
+	old := r.View("n2").Info.Keys
 	r.Stop()
 	stop()
+	stop2()
 	if err := os.Remove(filepath.Join(r.Dir, "controller", "unit-key.pem")); err != nil {
 		t.Fatal(err)
 	}
@@ -312,9 +318,24 @@ func TestSigningKeyIsLost(t *testing.T) {
 		r.Stop()
 	}
 	r.Start(nil)
+	before := r.said("key-refused", "")
+	stop2 = r.Agent("n2", pinned)
+	r.Until("n2 refuses the key", func() string {
+		if r.said("key-refused", "") == before {
+			return "it has not"
+		}
+		return ""
+	})
 	r.Agent("n1")
 	r.apply("2.0.0")
 	r.runs("2.0.0", "n1")
+	if n := r.View("n2"); n.Documents[wire.KindConfig].Running.Version != "1.0.0" || !slices.Equal(n.Info.Keys, old) {
+		t.Errorf("n2 believes %v without hands, and runs %+v", n.Info.Keys, n.Documents[wire.KindConfig].Running)
+	}
+	stop2()
+	r.Joined("n2")
+	r.Agent("n2", pinned)
+	r.runs("2.0.0", "n2")
 	if got := r.Entries("keys"); len(got) != 1 || !strings.Contains(string(got[0].Data), `"replaced"`) {
 		t.Errorf("%+v", got)
 	}

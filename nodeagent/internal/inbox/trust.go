@@ -32,6 +32,7 @@ type Trust struct {
 	Epoch   uint64     // highest of any beacon
 	Newest  time.Time  // that a beacon of that epoch has told: it has passed
 	Floor   Floor      // what the join has said is old
+	Obeyed  Obeyed     // the newest order that was taken
 
 	offset time.Duration // the controller's clock minus the node's
 	skewed bool
@@ -54,6 +55,23 @@ func (f Floor) Check(kind wire.Kind, s wire.Stamp) *wire.Error {
 		least = f.All
 	}
 	return wire.New(wire.CodeStale, "", fmt.Sprintf("epoch %d rev %d was old when this node joined: the unit was at epoch %d rev %d", s.Epoch, s.Rev, least.Epoch, least.Rev))
+}
+
+// Obeyed is the mark of the newest order, a request after which the node is not what it was before: it
+// may have restarted and forgotten what it has answered.
+type Obeyed struct {
+	ID    string    `json:"id,omitempty"`
+	Until time.Time `json:"until,omitzero"` // its notAfter
+}
+
+// Obey takes an order, once: one that was made before, or taken before, is refused however young the
+// node thinks that it is. The mark has to be saved before the order is obeyed.
+func (t Trust) Obey(id string, notAfter time.Time) (Trust, *wire.Error) {
+	if notAfter.Before(t.Obeyed.Until) || notAfter.Equal(t.Obeyed.Until) && id == t.Obeyed.ID {
+		return t, wire.New(wire.CodeStale, "/notAfter", "this order or a newer one was taken before")
+	}
+	t.Obeyed = Obeyed{ID: id, Until: notAfter}
+	return t, nil
 }
 
 // Heard is what a beacon meant.
@@ -183,7 +201,7 @@ func (t Trust) Provisioned(key seal.Trust) (Trust, bool) {
 			t.Anchor = kid
 			return t, true
 		}
-		return Trust{Keys: key, Order: []string{kid}, Anchor: kid, Epoch: t.Epoch, Newest: t.Newest, Floor: t.Floor}, true
+		return Trust{Keys: key, Order: []string{kid}, Anchor: kid, Epoch: t.Epoch, Newest: t.Newest, Floor: t.Floor, Obeyed: t.Obeyed}, true
 	}
 	return t, false
 }

@@ -175,6 +175,32 @@ func TestFloor(t *testing.T) {
 	}
 }
 
+func TestObey(t *testing.T) {
+	at := func(s int) time.Time { return time.Date(2026, 11, 20, 10, 0, s, 0, time.UTC) }
+	tr := Trust{Epoch: 3}
+	for i, c := range []struct {
+		id   string
+		at   time.Time
+		code wire.Code
+	}{
+		{"b", at(20), ""},
+		{"b", at(20), wire.CodeStale}, // again
+		{"a", at(19), wire.CodeStale}, // made before
+		{"c", at(20), ""},             // made at the same moment
+		{"d", at(30), ""},
+		{"c", at(20), wire.CodeStale},
+	} {
+		next, err := tr.Obey(c.id, c.at)
+		if got := err; (got == nil) != (c.code == "") || got != nil && got.Code != c.code {
+			t.Errorf("%d: %v, want %q", i, err, c.code)
+		}
+		if err != nil && next.Obeyed != tr.Obeyed || next.Epoch != 3 {
+			t.Errorf("%d: %+v", i, next)
+		}
+		tr = next
+	}
+}
+
 func TestClock(t *testing.T) {
 	one := signer(1)
 	at := func(d time.Duration) []byte { return beacon(one, func(b *wire.Beacon) { b.Time = epoch.Add(d) }) }

@@ -66,7 +66,8 @@ func TestKeepsEverything(t *testing.T) {
 	}
 	set(reflect.ValueOf(want), "Durable")
 	trust := inbox.Trust{Epoch: 7, Keys: seal.Trust{"k": make([]byte, 32)}, Order: []string{"k"}, KeysRev: 9, Signer: "k", Anchor: "a",
-		Newest: time.Date(2026, 11, 20, 10, 0, 0, 5, time.UTC), Floor: inbox.Floor{All: wire.Stamp{Epoch: 7, Rev: 4}, Kinds: map[wire.Kind]wire.Stamp{"config": {Epoch: 7, Rev: 2}}}}
+		Newest: time.Date(2026, 11, 20, 10, 0, 0, 5, time.UTC), Floor: inbox.Floor{All: wire.Stamp{Epoch: 7, Rev: 4}, Kinds: map[wire.Kind]wire.Stamp{"config": {Epoch: 7, Rev: 2}}},
+		Obeyed: inbox.Obeyed{ID: "q", Until: time.Date(2026, 11, 20, 10, 0, 20, 7, time.UTC)}}
 	if _, err := s.Commit(Batch{Kind: &Kind{"config", want}, Trust: &trust}); err != nil {
 		t.Fatal(err)
 	}

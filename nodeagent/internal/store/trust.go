@@ -25,11 +25,12 @@ type trust struct {
 	Epoch   uint64            `json:"epoch"`
 	Newest  time.Time         `json:"newest,omitzero"`
 	Floor   inbox.Floor       `json:"floor,omitzero"`
+	Obeyed  inbox.Obeyed      `json:"obeyed,omitzero"`
 }
 
 func putTrust(tx *bolt.Tx, t *inbox.Trust) error {
 	saved := trust{Keys: map[string][]byte{}, Order: t.Order, KeysRev: t.KeysRev, Signer: t.Signer, Anchor: t.Anchor,
-		Epoch: t.Epoch, Newest: t.Newest.UTC().Round(0), Floor: t.Floor}
+		Epoch: t.Epoch, Newest: t.Newest.UTC().Round(0), Floor: t.Floor, Obeyed: t.Obeyed}
 	for kid, pub := range t.Keys {
 		saved.Keys[kid] = pub
 	}
@@ -62,7 +63,7 @@ func readTrust(tx *bolt.Tx) (inbox.Trust, error) {
 		return inbox.Trust{}, fmt.Errorf("pinned keys: %w", err)
 	}
 	t := inbox.Trust{Order: saved.Order, KeysRev: saved.KeysRev, Signer: saved.Signer, Anchor: saved.Anchor,
-		Epoch: saved.Epoch, Newest: saved.Newest, Floor: saved.Floor}
+		Epoch: saved.Epoch, Newest: saved.Newest, Floor: saved.Floor, Obeyed: saved.Obeyed}
 	if len(saved.Keys) > 0 {
 		t.Keys = seal.Trust{}
 	}
