@@ -112,7 +112,11 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 		for _, m := range commandLines.FindAllStringSubmatch(text, -1) {
 			words := m[1]
 			first, _, _ := strings.Cut(words, " ")
-			if !exists(words) && !(exists(first) && takesArguments(t, program, first)) {
+			if strings.HasSuffix(words, "-") { // an argument, such as node-1
+				words = first
+			}
+			id := strings.HasSuffix(words, "-") // of node-1
+			if !exists(words) && !(exists(first) && takesArguments(t, program, first, id)) {
 				t.Errorf("%s names the command \"tandem %s\", which does not exist", path, words)
 			}
 			seen++
@@ -123,15 +127,16 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 	}
 }
 
-// takesArguments reports whether a command has no commands below it, so that words that follow it
-// are not commands.
-func takesArguments(t *testing.T, program, command string) bool {
+// takesArguments reports whether words that follow a command are not commands: it has no commands
+// below it; or the word is an ID, and it also takes one.
+func takesArguments(t *testing.T, program, command string, id bool) bool {
 	t.Helper()
 	out, err := exec.Command(program, command, "--help").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return !bytes.Contains(out, []byte("Available Commands:"))
+	return !bytes.Contains(out, []byte("Available Commands:")) ||
+		id && regexp.MustCompile(`Usage:\n  tandem `+command+` (NODE|ID) `).Match(out)
 }
 
 var flagInCode = regexp.MustCompile("`(--[a-z][a-z-]+)")
