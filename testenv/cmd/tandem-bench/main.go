@@ -60,7 +60,7 @@ var sections = []struct {
 	{"refill", "a broker outside is killed and an empty one starts", refillSection},
 	{"memory", "the controller's memory per idle node", memorySection},
 	{"journal", "records made durable per second", journalSection},
-	{"agent", "the node agent's size", agentSection},
+	{"agent", "the node agent's size, memory and time", agentSection},
 	{"sampling", "what measuring the node costs", samplingSection},
 }
 
