@@ -245,7 +245,6 @@ func TestKeyRotation(t *testing.T) {
 	})
 	stop["n3"]()
 	r.Start(again)
-	unit = r.App.Unit()
 	stop["n3"] = r.Agent("n3")
 	r.runs("2.0.0", "n1", "n2", "n3")
 	r.unaware(two)

@@ -76,7 +76,6 @@ type patient struct {
 	*proc.Unit
 	t       *testing.T
 	node    *proc.Service
-	env     []string
 	seen    uint64 // newest event that a test has waited for
 	config  string // config.json
 	desired wire.DocRef
