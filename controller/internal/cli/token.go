@@ -44,8 +44,9 @@ func (a *app) createToken() *cobra.Command {
 		Use: "create NAME", Short: "Make a token for a person or a program, and show it once",
 		Long: `Make a token for a person or a program, and show it once.
 
-Roles: view reads; operate also submits, confirms, rolls back and restores; admin also
-makes and revokes tokens, lets nodes join, certifies, and copies the journal. The
+Roles: view reads; operate also submits, confirms, rolls back and restores, sets timers
+of health and orders nodes to reboot; admin also makes and revokes tokens, lets nodes
+join, certifies, changes signing keys, and copies the journal. The
 journal names the token beside everything that is done with it.`,
 		Example: "  tandem token create ann --role operate\n  tandem token create dashboard --role view --expires 90d", Args: want("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {

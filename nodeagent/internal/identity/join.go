@@ -156,6 +156,9 @@ func post[A any](ctx context.Context, dial DialFunc, conf *tls.Config, where str
 	}
 	req.Header.Set("Content-Type", "application/json")
 	res, err := c.Do(req)
+	if wantsCertificate(err) {
+		return nil, fmt.Errorf("what is at %s lets in only who has joined, as a broker does; the join door is most often at the port after it", where)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the controller: %w", err)
 	}
@@ -167,6 +170,9 @@ func post[A any](ctx context.Context, dial DialFunc, conf *tls.Config, where str
 		return nil, fmt.Errorf("the controller's answer: %w", err)
 	}
 	if res.StatusCode != http.StatusOK {
+		if res.StatusCode == http.StatusUnauthorized { // which a join door never says
+			return nil, fmt.Errorf("what is at %s is a door for operators, not the join door", where)
+		}
 		if e := jointoken.DecodeRefusal(answer); e != nil {
 			return nil, e
 		}
@@ -177,6 +183,13 @@ func post[A any](ctx context.Context, dial DialFunc, conf *tls.Config, where str
 		return nil, fmt.Errorf("the controller's answer: %w", err)
 	}
 	return a, nil
+}
+
+// wantsCertificate recognizes the alert of RFC 8446, section 6.2, by which a server refuses who shows no
+// certificate. crypto/tls has no type for it.
+func wantsCertificate(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error" && strings.HasSuffix(op.Err.Error(), "certificate required")
 }
 
 // refused finds the controller's refusal in an error; other failures become "unavailable".

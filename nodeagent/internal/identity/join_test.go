@@ -190,6 +190,37 @@ func TestJoinIsRefused(t *testing.T) {
 	}
 }
 
+// Who knocks at another of the controller's doors is told so.
+func TestJoinAtAnotherDoor(t *testing.T) {
+	c := newController(t, atDay)
+	c.raw = func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"error":{"code":"not-allowed","message":"this door needs a token"}}`))
+	}
+	dial, stop := c.serve(t, c.serverTLS())
+	defer stop()
+	if _, err := Join(t.Context(), JoinConfig{Dir: t.TempDir(), Controller: "gateway:1", Token: c.tok, Now: atDay, Dial: dial}); err == nil || !strings.Contains(err.Error(), "not the join door") {
+		t.Errorf("at the door of operators: %v", err)
+	}
+	// The alert of a broker may come after the connection has broken: what is asked of is the error.
+	server, client := net.Pipe()
+	conf := c.serverTLS()
+	conf.ClientAuth = tls.RequireAndVerifyClientCert
+	ended := make(chan error, 1)
+	go func() { ended <- tls.Server(server, conf).Handshake() }()
+	conn := tls.Client(client, joinTLS(c.tok.CA, atDay))
+	_, err := conn.Read(make([]byte, 1)) // the handshake succeeds on this side
+	if !wantsCertificate(err) || wantsCertificate(errors.New("x")) || wantsCertificate(nil) {
+		t.Errorf("the alert is not known: %v", err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the server let in who showed no certificate")
+	}
+	if err := errors.Join(client.Close(), server.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestControllerURL(t *testing.T) {
 	for in, want := range map[string]string{
 		"https://gateway:8843": "https://gateway:8843", "https://gateway:8843/": "https://gateway:8843", "gateway:8843": "https://gateway:8843",
