@@ -10,6 +10,8 @@ import (
 type gap struct {
 	held  map[uint64]*Heard // by sequence number; nil: none
 	asked int               // how often the missing ones were asked for
+
+	answered int // how often the node has agreed to send them
 }
 
 // maxHeld bounds the events that wait for their turn; what does not fit is asked for again.
@@ -56,7 +58,7 @@ func (s *step) takeEvent(h *Heard) {
 	s.emit(record.Record{Type: record.Event, Node: h.Node, Kind: h.Event.Type, Data: h.Raw}, h.Event)
 	n := s.nodes[h.Node]
 	n.liveEvents = max(n.liveEvents, h.Event.Seq)
-	n.gap.asked = 0
+	n.gap.asked, n.gap.answered = 0, 0
 	s.limiter.charge(s.now, h)
 	if n.EventSeq >= n.forgotten+forgetEvery {
 		s.forgetEvents(n)
@@ -91,10 +93,11 @@ func (g *gap) next() *Heard {
 	return lowest
 }
 
-// chaseEvents asks for what is missing. A node that was asked twice and had nothing lower to send
-// does not have it any more: what it sent then stands.
+// chaseEvents asks for what is missing. A node that has agreed twice to send it and had nothing lower
+// does not have it any more: what it sent then stands. A question that is lost, or refused by a node
+// whose clock is wrong, proves nothing.
 func (s *step) chaseEvents(n *Node) {
-	if h := n.gap.next(); h != nil && n.gap.asked >= 2 {
+	if h := n.gap.next(); h != nil && n.gap.answered >= 2 {
 		delete(n.gap.held, h.Event.Seq)
 		s.takeEvent(h)
 		s.takeHeld(n)

@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"time"
 
 	"tandem.internal/controller/internal/record"
@@ -288,6 +289,12 @@ var agreed = []byte(`{"ok":true}`)
 func (s *step) heardReply(h *Heard) {
 	if o := s.orders[h.Reply.ID]; o != nil && o.Node == h.Node {
 		s.answered(h.Reply.ID, h.Reply.Error)
+		return
+	}
+	if n := s.nodes[h.Node]; n != nil && strings.HasPrefix(h.Reply.ID, string(wire.MethodEvents)+"-") {
+		if h.Reply.Error == nil {
+			n.gap.answered++
+		}
 		return
 	}
 	p := s.pending

@@ -151,6 +151,10 @@ func (s *script) event(what string, args []string) Event {
 			e.Lost = number(s.t, lost)
 		}
 		return s.heard(flags[0], e)
+	case "sends": // the node's answer to a question for events
+		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: string(wire.MethodEvents) + "-1-1-" + flags[0], Result: []byte("null")})
+	case "expired": // likewise, from one whose clock is wrong
+		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: string(wire.MethodEvents) + "-1-1-" + flags[0], Error: wire.New(wire.CodeExpired, "/notAfter", "too late")})
 	case "submit":
 		dry, offline := has("dry"), has("offline")
 		sub := s.submit(flags[0], flags[1], flags[2:]...)
