@@ -22,6 +22,7 @@ import (
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/join"
 	"tandem.internal/shared/jointoken"
+	"tandem.internal/shared/link"
 	"tandem.internal/shared/wire"
 )
 
@@ -197,7 +198,7 @@ func (c *Config) exposed() []string {
 	if at, secure, err := c.httpDoor(); err == nil && at != "" && !secure && loopback(at) != nil {
 		all = append(all, "the HTTP API serves "+at+" WITHOUT TLS (--insecure-listen): tokens can be read on that network; give --http https://"+at)
 	}
-	if at, ok := strings.CutPrefix(c.Broker, "tcp://"); ok && loopback(at) != nil {
+	if link.Exposed(c.Broker) {
 		all = append(all, "the broker at "+c.Broker+" is reached WITHOUT TLS: anybody on that network can read everything and pose as any node")
 	}
 	return all

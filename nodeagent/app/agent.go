@@ -244,7 +244,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) begin() {
 	a.log.Info("node agent started", zap.String("unit", a.id.Unit), zap.String("node", a.id.Node),
 		zap.String("type", a.cfg.Type), zap.String("boot", a.boot), zap.String("broker", a.cfg.Broker))
-	if a.exposed() {
+	if link.Exposed(a.cfg.Broker) {
 		a.log.Warn("INSECURE: the broker is reached over a network WITHOUT TLS; whoever is on it can read everything and pose as this node. Join the unit: tandem-node join", zap.String("broker", a.cfg.Broker))
 	}
 	if a.unsaved {

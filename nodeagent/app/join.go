@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"tandem.internal/nodeagent/internal/identity"
@@ -121,23 +120,6 @@ func (a *Agent) identify(dir string) error {
 		a.cfg.Broker = id.Brokers[0].URL
 	}
 	return nil
-}
-
-// exposed says that the way to the broker is open to whoever is on the network.
-func (a *Agent) exposed() bool {
-	rest, plain := strings.CutPrefix(a.cfg.Broker, "tcp://")
-	if !plain {
-		rest, plain = strings.CutPrefix(a.cfg.Broker, "mqtt://")
-	}
-	if !plain {
-		return false
-	}
-	host, _, err := net.SplitHostPort(rest)
-	if err != nil {
-		host = rest
-	}
-	ip := net.ParseIP(host)
-	return host != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
 // expiry is what an event about the certificate tells.

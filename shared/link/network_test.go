@@ -153,6 +153,18 @@ func TestSchemes(t *testing.T) {
 	}
 }
 
+func TestExposed(t *testing.T) {
+	for broker, want := range map[string]bool{
+		"tcp://10.0.0.5:1883": true, "mqtt://10.0.0.5": true, "TCP://gateway:1883": true, "mqtt://[2001:db8::1]:1883": true, "tcp://0.0.0.0:1883": true,
+		"tcp://127.0.0.1:1883": false, "mqtt://localhost": false, "tcp://[::1]:1883": false, "tls://10.0.0.5:8883": false, "mqtts://10.0.0.5": false,
+		"unix:///run/b": false, "": false, "http://10.0.0.5": false,
+	} {
+		if link.Exposed(broker) != want {
+			t.Errorf("%q: exposed %v, want %v", broker, !want, want)
+		}
+	}
+}
+
 func TestUnreachable(t *testing.T) {
 	cert, _ := certificate(t, net.IPv4(127, 0, 0, 1))
 	secure, plain, closed := listenTCP(t), listenTCP(t), listenTCP(t)

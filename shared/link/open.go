@@ -62,6 +62,14 @@ func parseBroker(s string) (address, error) {
 	return a, nil
 }
 
+// Exposed reports whether the way to a broker, given as a URL, is open to other machines: a network,
+// without TLS. What is no such URL is not.
+func Exposed(broker string) bool {
+	a, err := parseBroker(broker)
+	ip := net.ParseIP(a.host)
+	return err == nil && a.network == "tcp" && !a.tls && a.host != "localhost" && (ip == nil || !ip.IsLoopback())
+}
+
 // open opens the connection below MQTT. Its errors are fit for people.
 func (d *Dialled) open(ctx context.Context) (net.Conn, error) {
 	nc, err := d.openPlain(ctx)
@@ -71,7 +79,7 @@ func (d *Dialled) open(ctx context.Context) (net.Conn, error) {
 	if !d.addr.tls {
 		return nc, nil
 	}
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	conf := &tls.Config{MinVersion: tls.VersionTLS13}
 	if d.cfg.TLS != nil {
 		conf = d.cfg.TLS.Clone()
 	}
