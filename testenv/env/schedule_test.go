@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	controller "tandem.internal/controller/app"
@@ -179,7 +180,10 @@ var actions = []action{
 	}},
 	{3, "check", func(s *schedule) {
 		if s.Controller.Running() && !s.Controller.Machine.Full() && s.Within(0, s.answers) {
-			s.Check()
+			synctest.Wait() // a machine that is to die soon may do so over what the answer set in motion
+			if s.Controller.Running() {
+				s.Check()
+			}
 		}
 	}},
 }
