@@ -10,6 +10,7 @@ type Entry struct {
 	Type     string // "": mainType
 	Priority uint32
 	Labels   []string
+	Rules    unitconfig.AlertRules
 }
 
 // Boom is a label that makes a node's software refuse its configuration: the on-apply command
@@ -29,7 +30,7 @@ func Doc(version string, entries ...Entry) []byte {
 		if e.Type == "" {
 			e.Type = Main
 		}
-		n := unitconfig.NodeEntry{NodeGroupSubject: unitconfig.Identity{Codename: e.Type}, Labels: e.Labels, Priority: e.Priority}
+		n := unitconfig.NodeEntry{NodeGroupSubject: unitconfig.Identity{Codename: e.Type}, Labels: e.Labels, Priority: e.Priority, AlertRules: e.Rules}
 		if e.Node != "" {
 			n.Node = &unitconfig.Identity{Codename: e.Node}
 		}

@@ -22,9 +22,11 @@ import (
 // NodeSpec describes a node.
 type NodeSpec struct {
 	Name        string
-	Type        string // "": mainType
-	MaxPriority int    // the highest that it takes; 0: any
-	Late        bool   // it is there only when the test starts it
+	Type        string             // "": mainType
+	MaxPriority int                // the highest that it takes; 0: any
+	Late        bool               // it is there only when the test starts it
+	Tended      bool               // it has a body, see Body, and whoever starts it again when it ends
+	Config      func(*node.Config) // has the last word on the agent's configuration. Nil: none
 }
 
 // Node is a node's machine, and the agent and the node's software on it.
@@ -37,6 +39,7 @@ type Node struct {
 	spec   NodeSpec
 	road   *fault.Road
 	offset atomic.Int64 // of its clock, nanoseconds
+	body   *Body        // nil unless NodeSpec.Tended
 
 	agent  *node.Agent // nil: it does not run
 	cancel context.CancelFunc
@@ -54,6 +57,9 @@ type Node struct {
 func newNode(e *Env, spec NodeSpec) *Node {
 	n := &Node{Name: spec.Name, e: e, spec: spec, hashes: map[wire.Stamp]string{}, heard: map[wire.Stamp]string{}}
 	n.Machine, n.Dir = e.machine(spec.Name)
+	if spec.Tended {
+		n.body = newBody(n)
+	}
 	n.road = fault.NewRoad(e.dial, e.rand())
 	n.road.Toll(func(fromBroker bool, _ string) error {
 		switch {
@@ -120,7 +126,7 @@ func (n *Node) TryStart() error {
 		cfg.MaxPriority = n.spec.MaxPriority
 	}
 	chance := n.e.rand()
-	a, err := node.New(cfg, node.Deps{
+	deps := node.Deps{
 		Now: func() time.Time { return time.Now().Add(time.Duration(n.offset.Load())) }, Rand: n.e.rand(), Log: n.e.log(n.Name),
 		NewLink: func(cfg link.Config, h link.Handler) (link.Link, error) {
 			cfg.Rand = chance
@@ -131,7 +137,16 @@ func (n *Node) TryStart() error {
 		Capacity:    func(i *wire.NodeInfo) error { i.CPUs, i.RAM = 2, 1<<30; return nil },
 		Sources:     idle, Address: func(string) bool { return true },
 		Machine: func() node.Evidence { return node.Evidence{Kernel: "the only boot"} },
-	})
+	}
+	if n.body != nil {
+		if err := n.body.start(&cfg, &deps); err != nil {
+			return err
+		}
+	}
+	if n.spec.Config != nil {
+		n.spec.Config(&cfg)
+	}
+	a, err := node.New(cfg, deps)
 	if err != nil {
 		return err
 	}
