@@ -184,6 +184,7 @@ func (a *Agent) careFor() {
 	}
 	c.begun = true
 	a.well(health.Started{Settings: set, Boot: boot, Rebooted: rebooted, Checks: checks, Await: a.checkTTL()})
+	a.speechless()
 	a.linked(false, nil)
 	a.lookAtSlots()
 	if len(inForce(a.kinds[wire.KindConfig]).Body) > 0 {
@@ -219,7 +220,8 @@ func (a *Agent) startedWhy() (boot wire.HealthBoot, rebooted bool) {
 }
 
 func bootText(b slot.Boot) string {
-	return strings.Join(slices.DeleteFunc([]string{b.Detail, b.Note}, func(s string) bool { return s == "" }), "; ")
+	texts := slices.Compact([]string{b.Detail, b.Note}) // the same where the launcher has ended a trial
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "; ")
 }
 
 // well takes the node's health over one event: step, save, then act.
