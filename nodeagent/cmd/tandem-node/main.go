@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -77,6 +76,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return fail(exitError, err)
 	}
+	defer unmapUnused()()
 	if err := agent.Run(ctx); err != nil {
 		log.Error("node agent failed", zap.Error(err))
 		return exitError
@@ -145,16 +145,4 @@ func trust(args []string, stdout io.Writer, fail func(int, error) int) int {
 		return fail(exitError, err)
 	}
 	return exitOK
-}
-
-// limitMemory trades a little processor time, of which the agent needs next to none, for a small
-// heap. The limit is a goal: an agent that has more to keep goes beyond it and collects more often.
-// GOGC and GOMEMLIMIT, if set, win.
-func limitMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(25)
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(7 << 20)
-	}
 }

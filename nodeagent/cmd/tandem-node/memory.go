@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// limitMemory trades a little processor time, of which the agent needs next to none, for a small
+// heap. The limit is a goal: an agent that has more to keep goes beyond it and collects more often.
+// GOGC and GOMEMLIMIT, if set, win.
+func limitMemory() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(25)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(7 << 20)
+	}
+}
+
+// Most of what is resident is the binary, and much of that is of use only while the agent starts.
+const (
+	firstUnmap = 30 * time.Second
+	nextUnmaps = time.Hour
+)
+
+// unmapUnused has the kernel forget now and then which pages of the binary were used. Those that are in
+// use come back from its cache within microseconds, the rest it may give to others. The function that
+// it returns ends that.
+func unmapUnused() (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for wait := firstUnmap; ; wait = nextUnmaps {
+			select {
+			case <-quit:
+				return
+			case <-time.After(wait):
+			}
+			if smaps, err := os.ReadFile("/proc/self/smaps"); err == nil { // else the pages stay, which harms nobody
+				for _, m := range binaryMappings(smaps) {
+					_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED) // the same
+				}
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-done
+	}
+}
+
+type mapping struct{ start, end uintptr }
+
+// binaryMappings finds in /proc/PID/smaps (proc(5)) the mappings of files that are not writable and of
+// which this process has changed nothing: all that is in them is in the file.
+func binaryMappings(smaps []byte) (list []mapping) {
+	var m mapping
+	found := false
+	for line := range bytes.Lines(smaps) {
+		fields := strings.Fields(string(line))
+		switch {
+		case len(fields) >= 5 && !strings.HasSuffix(fields[0], ":"):
+			_, err := fmt.Sscanf(fields[0], "%x-%x", &m.start, &m.end)
+			found = err == nil && len(fields) == 6 && strings.HasPrefix(fields[5], "/") && (fields[1] == "r-xp" || fields[1] == "r--p")
+		case found && len(fields) == 3 && (fields[0] == "Private_Dirty:" || fields[0] == "Anonymous:") && fields[1] != "0":
+			found = false
+		case found && len(fields) > 0 && fields[0] == "VmFlags:": // the last line of a mapping
+			list = append(list, m)
+			found = false
+		}
+	}
+	return list
+}
