@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"syscall"
 	"time"
 
 	mqtt "github.com/mochi-mqtt/server/v2"
@@ -40,6 +41,14 @@ func (s *Server) accept(l net.Listener) {
 			return
 		}
 		s.emit(ev)
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			s.mu.Lock()
+			c := s.stranger()
+			s.mu.Unlock()
+			if c != nil {
+				c.hangUp()
+			}
+		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -51,22 +60,34 @@ func (s *Server) accept(l net.Listener) {
 	}
 }
 
-// admit starts to serve a connection, or closes it if there are too many.
+// maxLeaving bounds the connections that have lost their place to others and are not gone yet.
+const maxLeaving = 1024
+
+// admit starts to serve a connection. If there are too many, it takes the place of one that has not
+// said who it is, whichever; so a stranger who opens as many as there may be keeps nobody out. If
+// all have said so, it is closed.
 func (s *Server) admit(nc net.Conn) {
 	c := newConn(nc, &s.limits, &s.wg)
 	err := c.Conn.SetReadDeadline(time.Now().Add(s.limits.FirstReadTimeout))
+	var other *conn
 	s.mu.Lock()
+	if err == nil && len(s.conns) >= s.limits.MaxClients {
+		if other = s.stranger(); other == nil || len(s.conns) >= s.limits.MaxClients+maxLeaving {
+			err = fmt.Errorf("%d connections are enough", len(s.conns))
+		}
+	}
 	switch {
 	case err != nil:
 	case s.closing.Load(): // Close may have looked at conns already
 		err = ErrClosed
-	case len(s.conns) >= s.limits.MaxClients:
-		err = fmt.Errorf("%d connections are enough", len(s.conns))
 	default:
-		s.conns[c] = struct{}{}
+		s.conns[c], s.strangers[c] = struct{}{}, struct{}{}
 		s.wg.Add(1) // not from zero: the accept loop is counted
 	}
 	s.mu.Unlock()
+	if other != nil {
+		other.hangUp()
+	}
 	if err == nil {
 		go s.serve(c)
 		return
@@ -78,13 +99,32 @@ func (s *Server) admit(nc net.Conn) {
 	c.hangUp()
 }
 
-// refused tells of a connection that never became a session.
+// stranger takes out one of the connections that have not said who they are, nil if there is none. The
+// caller holds mu, and hangs it up when it does not any more.
+func (s *Server) stranger() *conn {
+	for c := range s.strangers {
+		delete(s.strangers, c)
+		return c
+	}
+	return nil
+}
+
+// known notes that a connection is a stranger's no more.
+func (s *Server) known(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.strangers, c)
+}
+
+// refused tells of a connection that never became a session. Anybody can make any number of those.
 func (s *Server) refused(clientID string, c *conn, err error) {
 	if s.closing.Load() {
 		return
 	}
 	s.count.refused.Add(1)
-	s.emit(Event{Kind: Refused, ClientID: clientID, Remote: c.remote, Detail: explain(err)})
+	if ev, ok := s.refusals.pass(Event{Kind: Refused, ClientID: clientID, Remote: c.remote, Detail: explain(err)}); ok {
+		s.emit(ev)
+	}
 }
 
 // ended tells of a session's end, after what was held back about it.

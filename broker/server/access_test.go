@@ -195,6 +195,57 @@ func TestMaxClients(t *testing.T) {
 	s.dial(t).mustConnect("node/n3").ping()
 }
 
+// TestStrangersMakeRoom: connections that do not say who they are keep nobody out, and end nobody's
+// session.
+func TestStrangersMakeRoom(t *testing.T) {
+	s := serve(t, Config{Limits: Limits{MaxClients: 3}}, nil)
+	first := s.dial(t).mustConnect("node/n1")
+	for range 10 {
+		s.dial(t)
+	}
+	second := s.dial(t).mustConnect("node/n2")
+	for range 10 {
+		s.dial(t)
+	}
+	third := s.dial(t).mustConnect("node/n3")
+	first.ping()
+	second.ping()
+	eventually(t, "no stranger is left", func() bool { return s.Stats().Connections == 3 })
+	s.dial(t).gone() // there is no stranger in whose place it could come
+	third.ping()
+	if n := s.Stats().Refused; n != 21 {
+		t.Errorf("%d were counted as refused, want 21", n)
+	}
+}
+
+// TestRefusalsAreBounded: whoever knocks without end does not fill the log.
+func TestRefusalsAreBounded(t *testing.T) {
+	s := serve(t, Config{}, nil)
+	const knocks = 200
+	began := time.Now()
+	for range knocks {
+		c := s.dial(t)
+		c.write([]byte("GET / HTTP/1.1\r\n\r\n"))
+		c.gone()
+	}
+	eventually(t, "all are counted", func() bool { return s.Stats().Refused == knocks })
+	eventually(t, "the first are told one by one", func() bool { return len(s.events.of(Refused)) >= floodBurst })
+	told, took := len(s.events.of(Refused)), int(time.Since(began)/throttleEvery)+1
+	if told > floodBurst+took {
+		t.Errorf("%d events in %d s", told, took)
+	}
+	eventually(t, "the others are told with a later one", func() bool {
+		c := s.dial(t)
+		c.write([]byte("x"))
+		c.gone()
+		sum := 0
+		for _, ev := range s.events.of(Refused) {
+			sum += ev.Count
+		}
+		return sum >= knocks
+	})
+}
+
 // TestKeepAlive: a client that falls silent is cut after 1.5 times its keep-alive, one that
 // asked for no keep-alive after MaxSilence.
 func TestKeepAlive(t *testing.T) {

@@ -46,6 +46,7 @@ func (s *Server) leaves(c *conn, cl *mqtt.Client, err error) {
 	}
 	s.mu.Lock() // last: whoever finds the connection gone finds nothing of it
 	delete(s.conns, c)
+	delete(s.strangers, c)
 	s.mu.Unlock()
 }
 
@@ -148,6 +149,7 @@ func (s *Server) join(c *conn, cl *mqtt.Client, head *packets.FixedHeader) error
 		return err
 	}
 	c.sess = sess
+	s.known(c)
 	// Sessions end with their connection: a resumed one is replayed out of order and, when full,
 	// keeps the oldest. Retained state carries what a client missed. CONNACK says "no session".
 	cl.Properties.Clean = true

@@ -154,6 +154,36 @@ func (t *throttle) rest() (Event, bool) {
 	return ev, true
 }
 
+// flood lets events of strangers through: floodBurst at once, then one a second, and counts the others
+// into the next.
+type flood struct {
+	mu    sync.Mutex
+	at    time.Time // when spare was right
+	spare int
+	held  int
+}
+
+const floodBurst = 32
+
+// pass returns the event to tell now, if any.
+func (f *flood) pass(ev Event) (Event, bool) {
+	now := time.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := now.Sub(f.at) / throttleEvery; f.at.IsZero() || n >= floodBurst {
+		f.at, f.spare = now, floodBurst
+	} else if n > 0 {
+		f.at, f.spare = f.at.Add(n*throttleEvery), min(floodBurst, f.spare+int(n))
+	}
+	if f.spare == 0 {
+		f.held++
+		return Event{}, false
+	}
+	f.spare--
+	ev.Count, f.held = f.held+1, 0
+	return ev, true
+}
+
 func panicDetail(r any) string { return fmt.Sprintf("%.500v", r) }
 
 // close delivers what is queued and ends the goroutine. What is emitted afterwards is

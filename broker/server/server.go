@@ -41,6 +41,7 @@ type Server struct {
 	intake   func(Message) error // set before Start
 	count    counters
 	full     throttle // of connections refused as they come
+	refusals flood    // of those that were not let in
 
 	stop    chan struct{}  // closed by Close
 	wg      sync.WaitGroup // accept loops, connections, flushers
@@ -51,6 +52,7 @@ type Server struct {
 	started   bool
 	listeners []net.Listener
 	conns     map[*conn]struct{}
+	strangers map[*conn]struct{} // those of conns that have not said who they are
 }
 
 type counters struct {
@@ -70,7 +72,7 @@ func New(cfg Config) (*Server, error) {
 		unit: cfg.Unit, limits: limits, auth: cfg.Auth, log: cfg.Log,
 		stop: make(chan struct{}), closed: make(chan struct{}),
 		sessions:  registry{byID: map[string]*session{}},
-		listeners: cfg.Listeners, conns: map[*conn]struct{}{},
+		listeners: cfg.Listeners, conns: map[*conn]struct{}{}, strangers: map[*conn]struct{}{},
 	}
 	if s.log == nil {
 		s.log = zap.NewNop()
