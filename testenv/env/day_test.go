@@ -83,8 +83,7 @@ type day struct {
 	*schedule
 	hermit *env.Node      // it is cut off for most of the day, and nothing else happens to it
 	orders map[string]int // reboots that were ordered, by node
-	sent   map[string]int // what was done, by its name
-	starts int
+	sent   map[string]int // what was done and told, by its name
 }
 
 // trouble is an action on a day.

@@ -68,7 +68,7 @@ func (d *day) check() {
 // unwell says what is wrong with a node in calm that the node itself does not explain, or about which
 // the controller is mistaken.
 func (d *day) unwell(n *env.Node) string {
-	h, own := wire.Health{}, d.OwnWord(n.Name)
+	own := d.OwnWord(n.Name)
 	view, ok := d.Health(n.Name)
 	switch {
 	case own == nil:
@@ -77,10 +77,16 @@ func (d *day) unwell(n *env.Node) string {
 		return "the controller knows nothing of its health"
 	case !bytes.Equal(wire.Encode(own), wire.Encode(view.Report)):
 		return fmt.Sprintf("it says %s, and the controller believes %s", wire.Encode(own), wire.Encode(view.Report))
-	case len(view.Raised) > 0:
-		return fmt.Sprintf("nothing loads it, and %v is raised", view.Raised)
 	}
-	h = *own
+	body := n.Body()
+	hungry := body.Like() == env.Hungry // it was kept, because RAM was short before its trial, too
+	for _, a := range view.Raised {
+		if a.Parameter != "ram" || !hungry {
+			return fmt.Sprintf("nothing loads it, and %v is raised", a)
+		}
+	}
+	h := *own
+	starved := false
 	want := wire.IndicatorContact
 	last := n.Last()
 	for _, c := range h.Checks {
@@ -88,12 +94,13 @@ func (d *day) unwell(n *env.Node) string {
 		case c.OK:
 		case c.Name == "config" && last != nil && last.State == wire.StateFailed && c.Message != "":
 			want = wire.IndicatorCheck // and it says why
+		case c.Name == "ram" && hungry && c.Message != "":
+			want, starved = wire.IndicatorCheck, true // likewise
 		default:
 			return fmt.Sprintf("check %s fails: %s", c.Name, c.Message)
 		}
 	}
 	v, _ := d.View(n.Name)
-	body := n.Body()
 	doc := v.Documents[wire.KindHealth]
 	switch {
 	case !h.Contact.In:
@@ -122,7 +129,7 @@ func (d *day) unwell(n *env.Node) string {
 	if active != 1 || h.Current == "" || (h.Current == "factory") != (body.Version() == "") {
 		return fmt.Sprintf("it runs %q, and its slots are %+v, current %q", body.Version(), h.Slots, h.Current)
 	}
-	if body.Like() != env.Good {
+	if body.Like() != env.Good && !starved {
 		return "it runs a release that is " + body.Like()
 	}
 	if h.Trial != nil && !waits(h.Trial) {
@@ -167,7 +174,8 @@ func (d *day) checkReboots(n *env.Node) {
 	}
 }
 
-// checkAlerts makes sure that in the journal every raise is followed by one fall: nothing is raised now.
+// checkAlerts makes sure that in the journal every raise is followed by one fall, but for what is still
+// raised in the controller's view, of which unwell has said whether it may be.
 func (d *day) checkAlerts() {
 	raised := map[string]bool{}
 	for _, entry := range d.Entries("alert") {
@@ -187,6 +195,16 @@ func (d *day) checkAlerts() {
 		case "fall":
 			if !raised[key] {
 				d.Wrong("%s fell and was not raised", key)
+			}
+			delete(raised, key)
+		}
+	}
+	for _, n := range d.Nodes() {
+		view, _ := d.Health(n.Name)
+		for _, a := range view.Raised {
+			key := n.Name + " " + a.Parameter
+			if !raised[key] {
+				d.Wrong("the controller takes %s for raised, and the journal does not", key)
 			}
 			delete(raised, key)
 		}
