@@ -74,6 +74,9 @@ func freeze(log *zap.Logger) {
 	}
 }
 
+// devoured is never given back.
+var devoured [][]byte
+
 // devour takes memory until the kernel gives no more: 64 MiB above what the process has now.
 func devour() error {
 	data, err := os.ReadFile("/proc/self/statm")
@@ -88,12 +91,11 @@ func devour() error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
 		return err
 	}
-	var kept [][]byte
 	for {
 		b := make([]byte, 1<<20)
 		for i := 0; i < len(b); i += os.Getpagesize() {
 			b[i] = 1
 		}
-		kept = append(kept, b)
+		devoured = append(devoured, b)
 	}
 }
