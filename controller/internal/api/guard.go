@@ -122,7 +122,7 @@ type crowd struct {
 
 // enter counts one more, if there is room.
 func (c *crowd) enter(a netip.Addr) (leave func(), ok bool) {
-	n := network(a)
+	n := enrol.Network(a)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all >= c.max || c.from[n] >= c.each {
@@ -141,19 +141,6 @@ func (c *crowd) enter(a netip.Addr) (leave func(), ok bool) {
 			delete(c.from, n)
 		}
 	}), true
-}
-
-func network(a netip.Addr) netip.Prefix {
-	a = a.Unmap().WithZone("")
-	bits := 32
-	if a.Is6() {
-		bits = 64
-	}
-	p, err := a.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{} // no address: all of those are one
-	}
-	return p
 }
 
 func address(remote string) netip.Addr {

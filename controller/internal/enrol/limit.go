@@ -87,7 +87,7 @@ type Limiter struct {
 
 // Take asks to make an attempt. If it may not be made, wait is when to ask again.
 func (l *Limiter) Take(now time.Time, from netip.Addr) (wait time.Duration, ok bool) {
-	b := l.bucket(now, network(from))
+	b := l.bucket(now, Network(from))
 	if !b.take(now, addressBurst, addressEvery) {
 		return max(time.Second, b.at.Add(addressEvery).Sub(now)), false
 	}
@@ -100,7 +100,7 @@ func (l *Limiter) Take(now time.Time, from netip.Addr) (wait time.Duration, ok b
 
 // Return gives an attempt back that succeeded.
 func (l *Limiter) Return(from netip.Addr) {
-	if b, ok := l.from[network(from)]; ok && b.level < addressBurst {
+	if b, ok := l.from[Network(from)]; ok && b.level < addressBurst {
 		b.level++
 	}
 	if l.all.level < allBurst {
@@ -108,7 +108,9 @@ func (l *Limiter) Return(from netip.Addr) {
 	}
 }
 
-func network(a netip.Addr) netip.Prefix {
+// Network is what an address counts as where strangers are bounded: an IPv6 address as its network of 64
+// bits, since whoever has one has all of it; what is no address as the zero Prefix.
+func Network(a netip.Addr) netip.Prefix {
 	a = a.Unmap()
 	bits := 32
 	if a.Is6() {

@@ -86,11 +86,11 @@ func TestNetworks(t *testing.T) {
 		{"2001:db8::1", "2001:db8:0:1::1", false},
 		{"fe80::1%eth0", "fe80::1%eth1", true},
 	} {
-		if got := network(netip.MustParseAddr(c.a)) == network(netip.MustParseAddr(c.b)); got != c.same {
+		if got := Network(netip.MustParseAddr(c.a)) == Network(netip.MustParseAddr(c.b)); got != c.same {
 			t.Errorf("%s and %s: one network %v, want %v", c.a, c.b, got, c.same)
 		}
 	}
-	if network(netip.Addr{}) != (netip.Prefix{}) {
+	if Network(netip.Addr{}) != (netip.Prefix{}) {
 		t.Error("no address")
 	}
 }

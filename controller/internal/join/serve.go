@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"tandem.internal/controller/internal/enrol"
 )
 
 // grace is what requests being answered have when the door closes.
@@ -36,7 +38,7 @@ func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 	srv.SetKeepAlivesEnabled(false) // a node asks once
 	done := make(chan error, 1)
 	go func() {
-		done <- srv.Serve(tls.NewListener(&bounded{Listener: l, max: d.cfg.MaxConns, each: d.cfg.MaxPerAddress, from: map[netip.Addr]int{}}, d.server.Optional()))
+		done <- srv.Serve(tls.NewListener(&bounded{Listener: l, max: d.cfg.MaxConns, each: d.cfg.MaxPerAddress, from: map[netip.Prefix]int{}}, d.server.Optional()))
 	}()
 	select {
 	case err := <-done:
@@ -59,7 +61,7 @@ type bounded struct {
 
 	mu   sync.Mutex
 	all  int
-	from map[netip.Addr]int
+	from map[netip.Prefix]int
 }
 
 // Accept returns the next connection that there is room for.
@@ -69,9 +71,9 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		var a netip.Addr
+		a := netip.Prefix{}
 		if r := c.RemoteAddr(); r != nil {
-			a = address(r.String())
+			a = enrol.Network(address(r.String()))
 		}
 		b.mu.Lock()
 		ok := b.all < b.max && b.from[a] < b.each
@@ -87,7 +89,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 	}
 }
 
-func (b *bounded) release(a netip.Addr) {
+func (b *bounded) release(a netip.Prefix) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all--
