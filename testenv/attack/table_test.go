@@ -130,7 +130,7 @@ func TestAttacks(t *testing.T) {
 			u.besiege()
 			for i, a := range table() {
 				want := a.want.on(k)
-				if strings.HasPrefix(want, notHere) {
+				if strings.HasPrefix(want, notHere) || underRace && k == nats && a.by == aRevoked {
 					continue
 				}
 				t.Run(a.name, func(t *testing.T) { u.attempt(t, i, a, want) })
