@@ -229,14 +229,14 @@ func TestReboot(t *testing.T) {
 		p.kernel.Add(1)
 		p.crash() // the machine goes down
 		p.wantTold("restart-planned reboot-command, boot reboot-command 3", types...)
-		p.pass(24 * time.Hour)
+		p.pass(2 * time.Hour)
 		if got := p.commands(); got != "" {
 			t.Errorf("later it ran %q", got)
 		}
 		// A command that fails is reported, not repeated, and explains no later end.
 		p.fail = errors.New("exit status 1")
 		p.wantRefused(p.request(wire.MethodReboot, reboot), "")
-		p.pass(24 * time.Hour)
+		p.pass(2 * time.Hour)
 		if got := p.commands(); strings.Count(got, "reboot now") != 1 {
 			t.Errorf("ran %q", got)
 		}
@@ -296,6 +296,7 @@ func TestOrdersAreObeyedOnce(t *testing.T) {
 func TestResetsAndMaintenance(t *testing.T) {
 	careBubble(t, func(p *patient) {
 		p.cfg.RebootCommand, p.cfg.ResetTime = "reboot now", 10*time.Minute
+		p.cfg.SamplePeriod = 10 * time.Minute
 		p.start()
 		p.pass(time.Second)
 		p.announce(time.Hour)
