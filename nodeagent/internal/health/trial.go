@@ -24,10 +24,10 @@ func (t *step) slotted(ev Slots) {
 	t.slots, t.known = ev, true
 	switch {
 	case ev.Trial == "" && t.Trial.ID != "":
-		t.ended(ev.Used && ev.Current == t.Trial.Slot)
+		t.ended(ev.Used && ev.Good == t.Trial.Slot)
 	case ev.Trial != t.Trial.ID:
-		if t.Trial.ID != "" {
-			t.ended(false)
+		if t.Trial.ID != "" { // it was kept, or given up, by hand
+			t.ended(ev.Used && ev.Good == t.Trial.Slot)
 		}
 		t.Trial = Trial{ID: ev.Trial, Slot: ev.Current, Version: plain(slotOf(ev.List, ev.Current).Version), Baseline: t.Baseline, Since: wall(t.now)}
 		t.run()
