@@ -1,0 +1,141 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tandem.internal/nodeagent/internal/health"
+	"tandem.internal/shared/wire"
+)
+
+func TestWatchedPrograms(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		p.cfg.WatchDir = t.TempDir()
+		file := filepath.Join(p.cfg.WatchDir, "pump.touch")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.start()
+		moved := time.Unix(1_700_000_000, 0)
+		touch := func() {
+			moved = moved.Add(time.Second)
+			if err := os.Chtimes(file, moved, moved); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 10 {
+			touch()
+			p.pass(25 * time.Second)
+		}
+		p.wantTold("", "watchdog")
+		p.pass(2 * time.Minute)
+		p.wantTold("watchdog pump hung", "watchdog")
+		if got := p.check("program:pump"); got != "bad: hung" {
+			t.Errorf("check program:pump is %s", got)
+		}
+		touch()
+		p.pass(20 * time.Second)
+		p.wantTold("watchdog pump back", "watchdog")
+		if got := p.check("program:pump"); got != "ok" {
+			t.Errorf("check program:pump is %s", got)
+		}
+		p.pass(3 * time.Minute)
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		p.pass(time.Minute)
+		p.wantTold("watchdog pump hung, watchdog pump gone", "watchdog")
+		if got := p.check("program:pump"); got != "absent" {
+			t.Errorf("check program:pump is %s", got)
+		}
+		p.wantTold("check-failed program:pump, check-recovered program:pump, check-failed program:pump", health.EventCheckFailed, health.EventCheckRecovered)
+	})
+}
+
+func TestOwnerHangs(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		died := make(chan time.Time, 1)
+		p.deps.Die = func() { died <- time.Now() }
+		p.start()
+		release := make(chan struct{})
+		p.hang.Store(&release)
+		at := time.Now()
+		d := <-died
+		if took := d.Sub(at); took > 3*time.Minute {
+			t.Errorf("it took %v", took)
+		}
+		p.hang.Store(nil)
+		close(release)
+		p.crash()
+		p.wantTold("boot first 1, boot watchdog-hung 2", health.EventBoot)
+		if b := p.health().Boot; !strings.Contains(b.Detail, "owner") {
+			t.Errorf("the report says %+v", b)
+		}
+		stacks, err := filepath.Glob(filepath.Join(p.dir, "stacks", "*"))
+		if err != nil || len(stacks) != 1 {
+			t.Fatalf("stacks: %v %v", stacks, err)
+		}
+		if data, err := os.ReadFile(stacks[0]); err != nil || !strings.Contains(string(data), "(*Agent).loop") {
+			t.Errorf("the stacks do not show the owner: %v", err)
+		}
+	})
+}
+
+// systemd hears when the agent is ready, what it does, that it lives, and that it stops.
+func TestServiceManager(t *testing.T) {
+	dir, err := os.MkdirTemp("", "tandem") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	socket := filepath.Join(dir, "notify")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}); err != nil {
+		t.Fatal(err)
+	}
+	heard := func() string {
+		var all []string
+		for buf := make([]byte, 4096); ; {
+			n, _, err := syscall.Recvfrom(fd, buf, 0)
+			if err != nil {
+				return strings.Join(all, "|")
+			}
+			all = append(all, strings.ReplaceAll(string(buf[:n]), "\n", " "))
+		}
+	}
+	careBubble(t, func(p *patient) {
+		p.deps.PID = 7
+		p.deps.LookupEnv = func(name string) (string, bool) {
+			v, ok := map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "7"}[name]
+			return v, ok
+		}
+		p.start()
+		if got := heard(); strings.Count(got, "READY=1") != 1 || !strings.Contains(got, "STATUS="+wire.IndicatorTexts[wire.IndicatorNoContact]) {
+			t.Errorf("at the start systemd heard %q", got)
+		}
+		p.pass(time.Second)
+		p.hearBeacon()
+		if got := heard(); !strings.Contains(got, "STATUS="+wire.IndicatorTexts[wire.IndicatorContact]) {
+			t.Errorf("in contact systemd heard %q", got)
+		}
+		for range 10 {
+			p.hearBeacon()
+			p.pass(30 * time.Second)
+			if got := heard(); !strings.Contains(got, "WATCHDOG=1") {
+				t.Errorf("in half a minute systemd heard %q", got)
+			}
+		}
+		p.stop()
+		if got := heard(); !strings.HasSuffix(got, "STOPPING=1") {
+			t.Errorf("at the end systemd heard %q", got)
+		}
+	})
+}
