@@ -147,17 +147,21 @@ func oneOf(e *env.Env, n *env.Node, versions []string) bool {
 	return false
 }
 
-// everywhere lets each operation of a story go wrong in turn, in both flavours.
+// everywhere lets each operation of a story go wrong in turn, in both flavours; under the race
+// detector, which makes it six times as long, each fourth.
 func everywhere(t *testing.T, setup env.Setup, which string) {
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			count := 0
+			count, step := 0, 1
+			if underRace {
+				step = 4
+			}
 			for _, how := range []fault.Flavour{fault.Crash, fault.Fail} {
-				for at := 1; !t.Failed(); at++ {
+				for at := 1; !t.Failed(); at += step {
 					ops := s.run(t, setup, which, at, how)
 					if len(ops) < at {
-						if at < 5 {
+						if len(ops) < 4 {
 							t.Errorf("only %d operations: %v", len(ops), ops)
 						}
 						break

@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 0, "random schedules that TestSchedules runs; 0: 2000, or 600 under the race detector, or 400 with -short")
+	schedules = flag.Int("schedules", 0, "random schedules that TestSchedules runs; 0: 2000, or 150 under the race detector, or 400 with -short")
 	seed      = flag.Uint64("seed", 0, "the one schedule that TestSchedules runs, with everything logged; 0: all")
 )
 
@@ -36,8 +36,8 @@ func TestSchedules(t *testing.T) {
 	case n != 0:
 	case testing.Short():
 		n = 400
-	case underRace: // which makes each cost six times as much
-		n = 600
+	case underRace: // which makes each cost six times as much, and looks at the same code each time
+		n = 150
 	default:
 		n = 2000
 	}
