@@ -90,7 +90,8 @@ func TestSecretsStaySecret(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if info.Mode().Perm()&0o077 != 0 {
+		// What the launcher reads, who may be another user, is for others too; it is searched all the same.
+		if info.Mode().Perm()&0o077 != 0 && !strings.Contains(path, "/slots/") {
 			t.Errorf("%s is open to others: %v", path, info.Mode())
 		}
 		data, err := os.ReadFile(path)
