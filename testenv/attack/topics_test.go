@@ -116,9 +116,8 @@ var plantings = slices.Concat([]attempt{
 		}
 		out := a.verdict(c, "node/mallory", kept[0])
 		late := a.client(a.t, "operator/spy")
-		subscribe(a.t, late, root+"#")
 		for _, name := range kept {
-			if err := late.Until(name, retained(name)); err != nil {
+			if err := late.Finds(root+"#", name, retained(name)); err != nil {
 				return "CLEARED: " + name
 			}
 		}

@@ -25,13 +25,12 @@ func (u *unit) whole() {
 			if id == "cloud/hand" {
 				filter = "#"
 			}
-			subscribe(t, late, filter)
 			if u.kind != embedded { // on the embedded broker nobody could have put it there
-				if err := late.Hears(topic.ForOutbox(unitName, "kept"), "kept"); err != nil {
+				if err := late.FindsMessage(filter, topic.ForOutbox(unitName, "kept"), "kept"); err != nil {
 					t.Error(err)
 				}
 			}
-			if err := late.Until("the documents of all", func(all []rawmqtt.Message) bool {
+			if err := late.Finds(filter, "the documents of all", func(all []rawmqtt.Message) bool {
 				found := map[string]bool{}
 				for _, m := range all {
 					found[m.Topic] = found[m.Topic] || m.Retained

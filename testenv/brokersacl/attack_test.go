@@ -41,7 +41,7 @@ func TestOwnThings(t *testing.T) {
 				if code, err := node.Subscribe(1, n.Request()); err != nil || code == rawmqtt.Failure { // QoS 1 needs no rights of its own
 					t.Fatalf("QoS 1: %v %v", code, err)
 				}
-				must(t, node.Hears(n.Desired("config"), "retained"))
+				must(t, node.FindsMessage(n.DesiredFilter(), n.Desired("config"), "retained"))
 				must(t, boss.Publish(topic.ForController(unit), "beacon "+id.Name, true))
 				must(t, node.Hears(topic.ForController(unit), "beacon "+id.Name))
 				must(t, boss.Publish(n.Request(), "request", false))
@@ -62,7 +62,7 @@ func TestOwnThings(t *testing.T) {
 		must(t, outside.Hears(topic.ForOutbox(unit, "status"), "answer"))
 		person := s.dial(t, operator, nil)
 		mustSubscribe(t, person, "tandem/1/"+unit+"/#")
-		must(t, person.Hears(topic.ForOutbox(unit, "status"), "answer"))
+		must(t, person.FindsMessage("tandem/1/"+unit+"/#", topic.ForOutbox(unit, "status"), "answer"))
 	})
 }
 
@@ -187,9 +187,9 @@ func TestForbiddenWrites(t *testing.T) {
 		stop()
 
 		late := s.observe(t, 1)
-		must(t, late.Hears(kept, "kept"))
-		must(t, late.Hears(of(dotted).Desired("config"), "kept"))
-		must(t, late.Hears(own.Live(), "gone at last"))
+		must(t, late.FindsMessage("#", kept, "kept"))
+		must(t, late.FindsMessage("#", of(dotted).Desired("config"), "kept"))
+		must(t, late.FindsMessage("#", own.Live(), "gone at last"))
 		for _, m := range append(witness.Heard(), late.Heard()...) {
 			if strings.Contains(m.Payload, poison) {
 				t.Errorf("%s was written, retained %v", m.Topic, m.Retained)

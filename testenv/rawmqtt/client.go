@@ -220,7 +220,13 @@ func (c *Client) take(head byte, body []byte) error {
 
 // Until waits until ok, which is called with everything heard so far.
 func (c *Client) Until(what string, ok func([]Message) bool) error {
-	timer := time.NewTimer(Patience)
+	return c.within(Patience, what, ok)
+}
+
+var errLate = errors.New("in vain")
+
+func (c *Client) within(patience time.Duration, what string, ok func([]Message) bool) error {
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
 		c.mu.Lock()
@@ -235,7 +241,22 @@ func (c *Client) Until(what string, ok func([]Message) bool) error {
 		select {
 		case <-changed:
 		case <-timer.C:
-			return fmt.Errorf("waited %v for %s", Patience, what)
+			return fmt.Errorf("waited %v for %s, %w", patience, what, errLate)
+		}
+	}
+}
+
+// Finds waits for what the broker keeps, and subscribes to filter each second for it: nats-server
+// passes a message on, and acknowledges it, before all who subscribe are sure to get it.
+func (c *Client) Finds(filter, what string, ok func([]Message) bool) error {
+	for end := time.Now().Add(Patience); ; {
+		if code, err := c.Subscribe(0, filter); err != nil {
+			return err
+		} else if code == Failure {
+			return fmt.Errorf("subscription to %s is refused", filter)
+		}
+		if err := c.within(time.Second, what, ok); !errors.Is(err, errLate) || time.Now().After(end) {
+			return err
 		}
 	}
 }
@@ -243,6 +264,11 @@ func (c *Client) Until(what string, ok func([]Message) bool) error {
 // Hears waits for a message.
 func (c *Client) Hears(topic, payload string) error {
 	return c.Until(fmt.Sprintf("%q on %s", payload, topic), func(all []Message) bool { return Has(all, topic, payload) })
+}
+
+// FindsMessage is Finds for one message.
+func (c *Client) FindsMessage(filter, topic, payload string) error {
+	return c.Finds(filter, fmt.Sprintf("%q on %s", payload, topic), func(all []Message) bool { return Has(all, topic, payload) })
 }
 
 // Has reports whether a message is among others.
