@@ -314,8 +314,8 @@ func (settingsApplier) Apply(_ context.Context, job inbox.Apply) inbox.Applied {
 }
 
 // Restore has nothing to undo.
-func (settingsApplier) Restore(context.Context, inbox.Restore) inbox.Restored {
-	return inbox.Restored{}
+func (settingsApplier) Restore(_ context.Context, job inbox.Restore) inbox.Restored {
+	return inbox.Restored{Stamp: job.From.Stamp}
 }
 
 // Verify has nothing to look at.

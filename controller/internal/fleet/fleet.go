@@ -326,7 +326,11 @@ func (s *step) opened(ev Opened) {
 			}
 		}
 	}
+	until := s.maintenance.Until
 	s.emit(record.Record{Type: record.Opened}, openedData{Version: ev.Version, Epoch: s.opt.Epoch})
+	if !s.maintenance.Until.Equal(until) {
+		s.effect(MaintenanceChanged{}) // the clock was set back
+	}
 	if len(ask) > 0 {
 		s.ask(wire.MethodReport, ask, nil)
 	}
