@@ -71,6 +71,17 @@ func check(m any) error {
 		return first(plain("/version", m.Version))
 	case *ApproveParams:
 		return first(text("/version", m.Version))
+	case *Workloads:
+		return m.check()
+	case *LogsParams:
+		if m.Tail < 0 || m.Tail > MaxLogs {
+			return New(CodeBadValue, "/tail", fmt.Sprintf("from 0 to %d", MaxLogs))
+		}
+		return first(name("/service", m.Service), plain("/cursor", m.Cursor))
+	case *LogsResult:
+		return first(text("/cursor", m.Cursor))
+	case *RestartParams:
+		return first(name("/service", m.Service))
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ var strict = json.JoinOptions(json.RejectUnknownMembers(true))
 type Message interface {
 	Desired | Reported | Live | Event | Request | Reply | Beacon | Submission | Answer |
 		CheckParams | CheckResult | EventsParams | ConfirmParams | NodeInfo |
-		Health | HealthSettings | RebootParams | TryParams | ApproveParams
+		Health | HealthSettings | RebootParams | TryParams | ApproveParams |
+		Workloads | LogsParams | LogsResult | RestartParams
 }
 
 // Decode reads one message strictly. The error is always a *Error whose path points into the

@@ -42,6 +42,8 @@ func TestContractExamples(t *testing.T) {
 		"EventsParams": decode[wire.EventsParams], "ConfirmParams": decode[wire.ConfirmParams], "NodeInfo": decode[wire.NodeInfo],
 		"Health": decode[wire.Health], "HealthSettings": decode[wire.HealthSettings], "RebootParams": decode[wire.RebootParams],
 		"TryParams": decode[wire.TryParams], "ApproveParams": decode[wire.ApproveParams],
+		"Workloads": decode[wire.Workloads], "LogsParams": decode[wire.LogsParams], "LogsResult": decode[wire.LogsResult],
+		"RestartParams": decode[wire.RestartParams],
 	}
 	doc := contract(t)
 	trust := seal.Trust{}

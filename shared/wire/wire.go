@@ -208,6 +208,8 @@ const (
 	MethodReboot  Method = "reboot"  // RebootParams: reboot, once no trial is under way. Result: null, before it happens
 	MethodTry     Method = "try"     // TryParams: start the staged slot on trial. Result: null, before it happens
 	MethodApprove Method = "approve" // ApproveParams: the tried slot may be kept. Result: null
+	MethodRestart Method = "restart" // RestartParams: start a workload's process anew. Result: null, before it happens
+	MethodLogs    Method = "logs"    // LogsParams: what a workload has written. Result: LogsResult
 )
 
 // Request is one question to one node.

@@ -1,0 +1,124 @@
+package workload
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/shared/wire"
+)
+
+// DocumentFormat is the format version of a desired document of kind workloads.
+const DocumentFormat = "1"
+
+// document is the body of a desired document of kind workloads. Exactly one of the two is there.
+type document struct {
+	FormatVersion string         `json:"formatVersion"`
+	Workloads     jsontext.Value `json:"workloads,omitzero"`
+	Packed        []byte         `json:"packed,omitempty"` // Workloads, compressed (RFC 1952), for what is larger than wire.MaxBody
+}
+
+// EncodeDocument writes what ForNode returns as the body of a document, always in the same bytes for
+// the same content. It fails for more than fits.
+func EncodeDocument(configs []Config) ([]byte, *wire.Error) {
+	identified := make([]Config, len(configs))
+	for i, c := range configs {
+		identified[i] = c.Identified()
+	}
+	d := document{FormatVersion: DocumentFormat, Workloads: Encode(identified)}
+	body := marshal(&d)
+	if len(body) > wire.MaxBody {
+		d.Packed, d.Workloads = pack(d.Workloads), nil
+		body = marshal(&d)
+	}
+	if len(body) > wire.MaxBody {
+		return nil, wire.New(wire.CodeTooLarge, "", fmt.Sprintf("what this node is to run takes %d bytes even when compressed; a document has at most %d", len(body), wire.MaxBody))
+	}
+	return body, nil
+}
+
+func marshal(d *document) []byte {
+	body, err := json.Marshal(d)
+	if err != nil {
+		panic("workload: a document cannot be written: " + err.Error()) // valid JSON and bytes only
+	}
+	return body
+}
+
+func pack(data []byte) []byte {
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		panic("workload: a document cannot be packed: " + err.Error()) // into memory
+	}
+	return b.Bytes()
+}
+
+// ParseDocument reads the body of a document of kind workloads for one node. It is strict: every
+// configuration can be run, is for this node, and has its configurationId; no two are for one slot.
+func ParseDocument(body []byte, node string) ([]Config, []*wire.Error) {
+	var d document
+	if err := json.Unmarshal(body, &d, json.RejectUnknownMembers(true)); err != nil {
+		return nil, []*wire.Error{wire.AsError(err)}
+	}
+	at := "/workloads"
+	switch {
+	case d.FormatVersion != DocumentFormat:
+		return nil, []*wire.Error{wire.New(wire.CodeWrongVersion, "/formatVersion", fmt.Sprintf("format %.16q; this side knows %q", d.FormatVersion, DocumentFormat))}
+	case (len(d.Workloads) == 0) == (len(d.Packed) == 0):
+		return nil, []*wire.Error{wire.New(wire.CodeMissing, at, "exactly one of workloads and packed is needed")}
+	case len(d.Packed) > 0:
+		at = "/packed"
+		data, err := unpack(d.Packed)
+		if err != nil {
+			return nil, []*wire.Error{wire.New(wire.CodeBadValue, at, err.Error())}
+		}
+		d.Workloads = data
+	}
+	set, problems := Parse(d.Workloads)
+	if problems != nil {
+		var errs []*wire.Error
+		for _, p := range problems {
+			errs = append(errs, wire.New(p.Code, at+p.Path, p.Message))
+		}
+		return nil, errs
+	}
+	if len(set.Topologies)+len(set.Fillers) > 0 {
+		return nil, []*wire.Error{wire.New(wire.CodeBadValue, at, "a node is given instances and jobs only")}
+	}
+	for i, c := range set.Configs {
+		path := fmt.Sprintf("%s/%d", at, i)
+		switch {
+		case c.Slot.Node != node:
+			return nil, []*wire.Error{wire.New(wire.CodeWrongTarget, path+"/slot", fmt.Sprintf("slot %s is not on node %q", c.Slot, node))}
+		case c.ConfigurationID == "":
+			return nil, []*wire.Error{wire.New(wire.CodeMissing, path+"/configurationId", "required in what a node is given")}
+		}
+	}
+	return set.Configs, nil
+}
+
+func unpack(packed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("not compressed as RFC 1952 says: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(r, MaxDocument+1))
+	if err != nil {
+		return nil, fmt.Errorf("not compressed as RFC 1952 says: %w", err)
+	}
+	if len(data) > MaxDocument {
+		return nil, fmt.Errorf("more than %d bytes when unpacked", MaxDocument)
+	}
+	return data, nil
+}
