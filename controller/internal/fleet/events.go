@@ -11,7 +11,11 @@ type gap struct {
 	held  map[uint64]*Heard // by sequence number; nil: none
 	asked int               // how often the missing ones were asked for
 
-	answered int // how often the node has agreed to send them
+	question string // the ID of the newest question, without the node's name; "": it proves nothing any more
+	agreed   bool   // the node has agreed to answer it
+	first    uint64 // the lowest that the node has sent since; 0: none
+	proven   uint64 // what was first in answer to the last questions
+	proofs   int    // and to how many of them
 }
 
 // maxHeld bounds the events that wait for their turn; what does not fit is asked for again.
@@ -47,6 +51,9 @@ func (s *step) heardEvent(h *Heard) {
 			n.gap.held[e.Seq] = h
 		}
 		n.liveEvents = max(n.liveEvents, e.Seq)
+		if n.gap.first == 0 || e.Seq < n.gap.first {
+			n.gap.first = e.Seq
+		}
 		if n.gap.asked == 0 {
 			s.askEvents(n)
 		}
@@ -58,7 +65,7 @@ func (s *step) takeEvent(h *Heard) {
 	s.emit(record.Record{Type: record.Event, Node: h.Node, Kind: h.Event.Type, Data: h.Raw}, h.Event)
 	n := s.nodes[h.Node]
 	n.liveEvents = max(n.liveEvents, h.Event.Seq)
-	n.gap.asked, n.gap.answered = 0, 0
+	n.gap.anew()
 	s.limiter.charge(s.now, h)
 	if n.EventSeq >= n.forgotten+forgetEvery {
 		s.forgetEvents(n)
@@ -93,11 +100,36 @@ func (g *gap) next() *Heard {
 	return lowest
 }
 
-// chaseEvents asks for what is missing. A node that has agreed twice to send it and had nothing lower
-// does not have it any more: what it sent then stands. A question that is lost, or refused by a node
-// whose clock is wrong, proves nothing.
+// anew forgets what was asked and answered: another event is missing now, or what was sent in answer
+// was not listened to.
+func (g *gap) anew() {
+	g.asked = 0
+	g.broken()
+}
+
+// broken forgets what was answered: of what was sent in answer some may have been lost with a session.
+func (g *gap) broken() {
+	g.question, g.agreed, g.first, g.proven, g.proofs = "", false, 0, 0, 0
+}
+
+// weigh looks at what came of the newest question, and reports whether the node does not have any more
+// what is missing: asked twice in one session, it has agreed each time and then begun with what is held.
+// A question that is lost, or refused by a node whose clock is wrong, proves nothing, and an answer that
+// came twice is one.
+func (g *gap) weigh(held *Heard) bool {
+	if held == nil || !g.agreed || g.first != held.Event.Seq {
+		return false
+	}
+	if g.proven != g.first {
+		g.proven, g.proofs = g.first, 0
+	}
+	g.proofs++
+	return g.proofs >= 2
+}
+
+// chaseEvents asks for what is missing. If the node does not have it, what it sent then stands.
 func (s *step) chaseEvents(n *Node) {
-	if h := n.gap.next(); h != nil && n.gap.answered >= 2 {
+	if h := n.gap.next(); n.gap.weigh(h) {
 		delete(n.gap.held, h.Event.Seq)
 		s.takeEvent(h)
 		s.takeHeld(n)
@@ -111,14 +143,15 @@ const forgetEvery = 100
 
 // askEvents asks for what comes after the newest event here.
 func (s *step) askEvents(n *Node) {
-	n.gap.asked++
-	s.forgetEvents(n)
+	g := &n.gap
+	g.asked++
+	g.question, g.agreed, g.first = s.forgetEvents(n), false, 0
 }
 
 // forgetEvents asks for what comes after the newest event here, which tells the node to forget the
-// rest.
-func (s *step) forgetEvents(n *Node) {
+// rest. It returns the question's ID.
+func (s *step) forgetEvents(n *Node) string {
 	n.forgotten = n.EventSeq
 	params := wire.Encode(&wire.EventsParams{After: n.EventSeq})
-	s.ask(wire.MethodEvents, []string{n.Name}, func(string) []byte { return params })
+	return s.ask(wire.MethodEvents, []string{n.Name}, func(string) []byte { return params })
 }

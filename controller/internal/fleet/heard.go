@@ -241,6 +241,7 @@ func (f *Fleet) applyLive(at time.Time, l *wire.Live) {
 			n.Alerts = nil
 		}
 	}
+	n.gap.broken()
 	if !l.Up {
 		n.gone = ended{l.Boot, l.Session}
 	}
@@ -276,10 +277,11 @@ func (s *step) askConfirm(nodes []string, stamp wire.Stamp) {
 // that a recorded one is of no use later.
 const requestLife = 2 * time.Minute
 
-func (s *step) ask(m wire.Method, nodes []string, params func(string) []byte) {
-	s.effect(Ask{
-		ID: s.requestID(m), Nodes: nodes, Method: m, Params: params, NotAfter: s.now.Add(requestLife),
-	})
+// ask asks nodes for something, and returns the request's ID, to which each node's name is added.
+func (s *step) ask(m wire.Method, nodes []string, params func(string) []byte) string {
+	id := s.requestID(m)
+	s.effect(Ask{ID: id, Nodes: nodes, Method: m, Params: params, NotAfter: s.now.Add(requestLife)})
+	return id
 }
 
 var agreed = []byte(`{"ok":true}`)
@@ -292,8 +294,8 @@ func (s *step) heardReply(h *Heard) {
 		return
 	}
 	if n := s.nodes[h.Node]; n != nil && strings.HasPrefix(h.Reply.ID, string(wire.MethodEvents)+"-") {
-		if h.Reply.Error == nil {
-			n.gap.answered++
+		if h.Reply.Error == nil && h.Reply.ID == n.gap.question+n.Name {
+			n.gap.agreed = true
 		}
 		return
 	}

@@ -36,7 +36,7 @@ func (s *step) hears(h *Heard, n *Node) bool {
 	}
 	if n != nil {
 		n.liveEvents = max(n.liveEvents, h.Event.Seq)
-		n.gap.asked, n.gap.answered = 0, 0 // what it sends in answer is not listened to, so silence proves nothing
+		n.gap.anew() // what it sends in answer is not listened to, so silence proves nothing
 		s.review(n, s.now)
 	}
 	return false
@@ -59,7 +59,7 @@ func (s *step) releaseHeld() {
 			continue
 		}
 		if n.Up && n.EventSeq < n.liveEvents {
-			n.gap.asked, n.gap.answered = 0, 0
+			n.gap.anew()
 			s.askEvents(n)
 		}
 		s.review(n, s.now)

@@ -68,6 +68,7 @@ type script struct {
 	*world
 	newest string // ID of the newest check
 	order  string // of the newest order, with the node's name
+	events string // of the newest question for events
 }
 
 // event reads an event:
@@ -77,6 +78,7 @@ type script struct {
 //	info NODE BOOT SEQ TYPE
 //	report NODE BOOT SEQ [running=E.R:VERSION] [last=E.R:VERSION:STATE[:CODE]]
 //	event NODE BOOT SEQ TYPE [lost=N]
+//	sends|expired NODE    (agrees to, or refuses, the newest question for events)
 //	submit ID VERSION [try=DURATION] [dry] [offline] [LABEL]…
 //	agree NODE | refuse NODE CODE    (answers the newest check)
 //	copy missing | same | older | altered | unreadable
@@ -152,9 +154,9 @@ func (s *script) event(what string, args []string) Event {
 		}
 		return s.heard(flags[0], e)
 	case "sends": // the node's answer to a question for events
-		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: string(wire.MethodEvents) + "-1-1-" + flags[0], Result: []byte("null")})
+		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.events + flags[0], Result: []byte("null")})
 	case "expired": // likewise, from one whose clock is wrong
-		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: string(wire.MethodEvents) + "-1-1-" + flags[0], Error: wire.New(wire.CodeExpired, "/notAfter", "too late")})
+		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.events + flags[0], Error: wire.New(wire.CodeExpired, "/notAfter", "too late")})
 	case "submit":
 		dry, offline := has("dry"), has("offline")
 		sub := s.submit(flags[0], flags[1], flags[2:]...)
@@ -204,6 +206,8 @@ func (s *script) effect(e Effect) string {
 		switch e.Method {
 		case wire.MethodCheck:
 			s.newest = e.ID
+		case wire.MethodEvents:
+			s.events = e.ID
 		case wire.MethodReboot, wire.MethodTry, wire.MethodApprove:
 			s.order = e.ID + e.Nodes[0]
 		}
