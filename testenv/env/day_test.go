@@ -63,6 +63,9 @@ func TestDay(t *testing.T) {
 		began := time.Now()
 		for !t.Failed() && time.Since(began) < time.Duration(hours)*time.Hour {
 			if time.Since(began) > time.Hour { // and nobody hears of it for the rest of the day
+				if d.alone.IsZero() {
+					d.alone = time.Now()
+				}
 				d.hermit.Body().Alone.Store(true)
 				d.hermit.Road().Cut()
 			}
@@ -82,6 +85,7 @@ func TestDay(t *testing.T) {
 type day struct {
 	*schedule
 	hermit *env.Node      // it is cut off for most of the day, and nothing else happens to it
+	alone  time.Time      // since when it is
 	orders map[string]int // reboots that were ordered, by node
 	sent   map[string]int // what was done and told, by its name
 }
