@@ -289,8 +289,17 @@ func TestLockSaysWho(t *testing.T) {
 	}
 	mustClose(t, j)
 
-	// Another process: the child below holds the lock until its input ends.
-	cmd := exec.Command(os.Args[0])
+	// Another process, whose name is longer than what the kernel keeps of it: the child below holds the
+	// lock until its input ends.
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "tandem-controller")
+	if err := os.Symlink(self, name); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(name)
 	cmd.Env = append(os.Environ(), "JOURNAL_TEST_CHILD="+path, "JOURNAL_TEST_HOLD=1")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -307,7 +316,7 @@ func TestLockSaysWho(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(path, Options{LockTimeout: time.Millisecond})
-	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("journal.test (PID %d)", cmd.Process.Pid)) {
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("tandem-controller (PID %d)", cmd.Process.Pid)) {
 		t.Error(err)
 	}
 	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {

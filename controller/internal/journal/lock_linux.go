@@ -41,13 +41,32 @@ func lockHolder(path string) string {
 		if pid == os.Getpid() {
 			return fmt.Sprintf("this very process (PID %d)", pid)
 		}
-		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		if err != nil {
-			return fmt.Sprintf("PID %d", pid)
+		if name := program(pid); name != "" {
+			return fmt.Sprintf("%s (PID %d)", name, pid)
 		}
-		return fmt.Sprintf("%s (PID %d)", bytes.TrimSpace(name), pid)
+		return fmt.Sprintf("PID %d", pid)
 	}
 	return unknown
+}
+
+// program is the name of a process's program, "" if it cannot be told. The kernel keeps 15 bytes of it,
+// which tandem-controller does not fit into: the rest is in the command line.
+func program(pid int) string {
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return ""
+	}
+	const kept = 15
+	name := string(bytes.TrimSpace(comm))
+	args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil || len(name) < kept {
+		return name
+	}
+	first, _, _ := bytes.Cut(args, []byte{0})
+	if whole := filepath.Base(string(first)); strings.HasPrefix(whole, name) {
+		return whole
+	}
+	return name
 }
 
 // hasOpen reports whether the process has the file open, as far as we may see.
