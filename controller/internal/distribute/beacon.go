@@ -49,14 +49,11 @@ func (c *Core) Goodbye(uint64) []link.Publication {
 	return []link.Publication{c.outbox.beaconUntil(false, until)}
 }
 
-// announceMaintenance has beacons tell what a Fleet says from now on.
-func (c *Core) announceMaintenance(f *fleet.Fleet) {
-	until := f.Maintenance().Until
-	c.away.Store(&until)
-}
+// announceMaintenance has beacons tell of it from now on.
+func (c *Core) announceMaintenance(m fleet.Maintenance) { c.away.Store(&m.Until) }
 
 // maintained follows the journal: it is the effect of a Maintenance record.
 func (c *Core) maintained() {
-	c.announceMaintenance(c.fleet)
+	c.announceMaintenance(c.fleet.Maintenance())
 	c.outbox.send(c.outbox.beacon(true))
 }

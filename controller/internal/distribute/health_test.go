@@ -311,6 +311,47 @@ func TestOrdersToANode(t *testing.T) {
 	})
 }
 
+// Where the clock was set back, no beacon of the next start announces a maintenance for longer than it was
+// to last: neither the first, nor that of the new epoch, nor a later one.
+func TestMaintenanceWhoseClockIsSetBack(t *testing.T) {
+	var cfg Config
+	withFaults(t, func(c *Config) { cfg = *c }, func(t *testing.T, r *faulty) {
+		r.mustBe("maintain", r.maintain(2*time.Hour), "")
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		yesterday := func() time.Time { return time.Now().Add(-24 * time.Hour) }
+		cfg.Now = yesterday
+		early, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := wire.Decode[wire.Beacon](early.outbox.beacon(true).Payload)
+		if err = errors.Join(err, early.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if d := b.Maintenance.Sub(b.Time); d <= 0 || d > 2*time.Hour {
+			t.Errorf("before the start is in the journal: announced for %v", d)
+		}
+		r.tune = func(c *Config) { c.Now = yesterday }
+		r.start()
+		for range 3 {
+			b := r.beacon()
+			if d := b.Maintenance.Sub(b.Time); d <= 0 || d > 2*time.Hour {
+				t.Errorf("in epoch %d: announced for %v", b.Epoch, d)
+			}
+			time.Sleep(30 * time.Minute)
+			synctest.Wait()
+		}
+		time.Sleep(30 * time.Minute)
+		synctest.Wait()
+		if b := r.beacon(); !b.Maintenance.IsZero() {
+			t.Errorf("over: %+v", b)
+		}
+		r.whole()
+	})
+}
+
 // A maintenance is in every beacon until it is over, survives a restart, and is in the goodbye; never in the will,
 // which may be heard days later. A stop in good order may announce one by itself.
 func TestMaintenanceIsAnnounced(t *testing.T) {

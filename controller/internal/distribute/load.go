@@ -31,7 +31,7 @@ func (c *Core) load() error {
 	if err == nil {
 		c.fleet, c.checkpoint = f, checkpoint
 		c.admitted.reset(f.Admissions())
-		c.announceMaintenance(f)
+		c.announceMaintenance(f.Maintenance().At(c.cfg.Now())) // as the record of this start will have it
 		c.journal.Store(j)
 		if err = c.loadResolvers(); err == nil {
 			err = c.inbox.remember(j)

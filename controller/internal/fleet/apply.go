@@ -187,7 +187,7 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		if t := f.config.Trial; t != nil && t.Deadline.Sub(r.At) > t.Within.Std() {
 			t.Deadline = r.At.Add(t.Within.Std()) // the clock was set back: no trial lasts longer than it was to
 		}
-		f.maintenance.shorten(r.At)
+		f.maintenance = f.maintenance.At(r.At)
 		for _, n := range f.nodes {
 			if n.Up && !d.Online {
 				n.Up, n.Since = false, r.At

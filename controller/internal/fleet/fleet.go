@@ -326,13 +326,18 @@ func (s *step) opened(ev Opened) {
 			}
 		}
 	}
-	until := s.maintenance.Until
-	s.emit(record.Record{Type: record.Opened}, openedData{Version: ev.Version, Epoch: s.opt.Epoch})
-	if !s.maintenance.Until.Equal(until) {
-		s.effect(MaintenanceChanged{}) // the clock was set back
-	}
+	s.begin(openedData{Version: ev.Version, Epoch: s.opt.Epoch})
 	if len(ask) > 0 {
 		s.ask(wire.MethodReport, ask, nil)
+	}
+}
+
+// begin records a start, or a new epoch. Where the clock was set back, a maintenance is shorter from then on.
+func (s *step) begin(data openedData) {
+	until := s.maintenance.Until
+	s.emit(record.Record{Type: record.Opened}, data)
+	if !s.maintenance.Until.Equal(until) {
+		s.effect(MaintenanceChanged{})
 	}
 }
 

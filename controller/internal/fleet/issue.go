@@ -227,7 +227,7 @@ func (s *step) restore(ev Restore) {
 // epochRaised issues everything again, so that nodes which know a higher epoch listen.
 func (s *step) epochRaised(ev EpochRaised) {
 	s.opt.Epoch = ev.Epoch
-	s.emit(record.Record{Type: record.Opened}, openedData{Epoch: ev.Epoch, Reason: ev.Why, Online: true})
+	s.begin(openedData{Epoch: ev.Epoch, Reason: ev.Why, Online: true})
 	for _, kind := range desirable {
 		if _, ok := s.offered(kind); ok {
 			s.issueAll(kind, "epoch raised")

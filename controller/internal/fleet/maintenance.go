@@ -90,12 +90,13 @@ func (f *Fleet) applyMaintenance(r *record.Record, d *maintenanceData) {
 	f.maintenance = Maintenance{Since: r.At, Until: d.Until, Who: r.Who, Reason: d.Reason}
 }
 
-// shorten sees to it that a maintenance which is on at a start lasts no longer than it was to, also where
-// the clock was set back.
-func (m *Maintenance) shorten(now time.Time) {
+// At is what is left of a maintenance at a start: it lasts no longer than it was to, also where the clock
+// was set back.
+func (m Maintenance) At(now time.Time) Maintenance {
 	if whole := m.Until.Sub(m.Since); m.Until.Sub(now) > whole {
 		m.Since, m.Until = now, now.Add(whole).Truncate(time.Second)
 	}
+	return m
 }
 
 // MaintenanceView returns what is announced as operators see it, nil if there is nothing.
