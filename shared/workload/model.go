@@ -77,6 +77,12 @@ func (s Slot) String() string { return s.Service + "@" + s.Node }
 // MarshalText writes service@node.
 func (s Slot) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// UnmarshalText reads what MarshalText writes.
+func (s *Slot) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseSlot(string(text))
+	return err
+}
+
 // Config is an applicable configuration: one instance or job (seed 004, Applicable).
 type Config struct {
 	Class           Class               `json:"@class"`

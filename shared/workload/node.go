@@ -12,9 +12,9 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// ForNode returns what one node is to run, by service. Resources of one uuid are the same
-// wherever they stand on a node, so each gets the addresses of all (seed 004, urls): those of the
-// first slot first.
+// ForNode returns what one node is to run, by service, identified. Resources of one uuid are the
+// same wherever they stand on a node, so each gets the addresses of all (seed 004, urls): those of the
+// first slot first. An ID that is made of the content is made before: another slot's addresses do not change it.
 func ForNode(configs []Config, node string) []Config {
 	var mine []Config
 	urls := map[string][]string{}
@@ -22,7 +22,7 @@ func ForNode(configs []Config, node string) []Config {
 		if c.Slot.Node != node {
 			continue
 		}
-		mine = append(mine, c)
+		mine = append(mine, c.Identified())
 		for _, n := range slices.Sorted(maps.Keys(c.Resources)) {
 			r := c.Resources[n]
 			for _, u := range r.URLs {

@@ -86,6 +86,12 @@ func (p CheckPeriod) String() string {
 // MarshalText writes 1d2h30m.
 func (p CheckPeriod) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
+// UnmarshalText reads what MarshalText writes.
+func (p *CheckPeriod) UnmarshalText(text []byte) (err error) {
+	*p, err = ParseCheckPeriod(string(text))
+	return err
+}
+
 // The schemes of a resource's addresses.
 const (
 	SchemeHTTP      = "http"

@@ -1,0 +1,125 @@
+package supervise
+
+import (
+	"time"
+
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// Event is something that a slot is told.
+type Event interface{ event() }
+
+// Started is the first event of each run of the agent.
+type Started struct{}
+
+// Want says what the slot is to run; nil: nothing.
+type Want struct{ Config *workload.Config }
+
+// Fetched says that every resource of the configuration in a directory is on the node, verified.
+type Fetched struct{ Dir string }
+
+// Linked answers LinkUp.
+type Linked struct {
+	Dir string
+	Err *wire.Error
+}
+
+// Ended says that a run has ended, and everything that it started with it.
+type Ended struct {
+	Run  string
+	Exit wire.WorkloadExit
+}
+
+// Removed answers Delete.
+type Removed struct {
+	Dir string
+	Err *wire.Error
+}
+
+// Restart is the order to start the process anew. It also has tried again what was refused.
+type Restart struct{}
+
+// Tick says that the time of NextDeadline has come.
+type Tick struct{}
+
+func (Started) event() {}
+func (Want) event()    {}
+func (Fetched) event() {}
+func (Linked) event()  {}
+func (Ended) event()   {}
+func (Removed) event() {}
+func (Restart) event() {}
+func (Tick) event()    {}
+
+// Effect is something that the shell must do.
+type Effect interface{ effect() }
+
+// Save comes first: nothing else may be done before Durable is on the disk.
+type Save struct{}
+
+// LinkUp asks to make the directory of a configuration whose resources are all there, or to change its
+// links to those of the configuration, each at once; and for Linked.
+type LinkUp struct {
+	Dir    string
+	Config workload.Config
+}
+
+// Run asks to run a hook in a directory, once for its ID, and for Ended.
+type Run struct {
+	ID     string
+	Hook   string
+	Dir    string
+	Config workload.Config
+	Max    time.Duration // then it is killed; 0: never
+	Of     string        // the run of the process that a hook is about; "": none
+}
+
+// Stop asks to end a run: SIGTERM, and SIGKILL after Grace. Ended says when it has.
+type Stop struct {
+	ID    string
+	Grace time.Duration // 0: SIGKILL at once
+}
+
+// Forget says that nobody asks for a run again.
+type Forget struct{ ID string }
+
+// Delete asks to remove a directory, and for Removed.
+type Delete struct{ Dir string }
+
+// Emit asks for an event of the node.
+type Emit struct {
+	Type   string
+	Err    *wire.Error
+	Detail Detail
+}
+
+// Detail is what an event about a slot tells.
+type Detail struct {
+	Slot string             `json:"slot"`
+	ID   string             `json:"id"` // configurationId
+	Exit *wire.WorkloadExit `json:"exit,omitempty"`
+	Text string             `json:"text,omitempty"`
+}
+
+// The types of events.
+const (
+	EventExit      = "workload-exit"      // a process ended that was to stay, or a job failed
+	EventCompleted = "workload-completed" // a job has succeeded
+	EventStayed    = "workload-installed" // a new configuration is in force, and the one before is given up
+	EventBack      = "workload-back"      // a new configuration did not stay up, and the one before is back
+	EventRefused   = "workload-refused"   // a configuration cannot be taken into force
+	EventUndone    = "workload-undone"    // an uninstall hook failed and is given up
+)
+
+// Report says that what Report returns has changed.
+type Report struct{}
+
+func (Save) effect()   {}
+func (LinkUp) effect() {}
+func (Run) effect()    {}
+func (Stop) effect()   {}
+func (Forget) effect() {}
+func (Delete) effect() {}
+func (Emit) effect()   {}
+func (Report) effect() {}

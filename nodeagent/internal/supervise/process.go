@@ -1,0 +1,321 @@
+package supervise
+
+import (
+	"fmt"
+	"time"
+
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// turnMain takes care of the process of what is in force.
+func (t *step) turnMain() bool {
+	p := t.Main
+	switch {
+	case p == nil:
+		return false
+	case p.Stopping != "":
+		return t.turnStop(p)
+	case p.Done:
+		return false
+	case p.Run == "":
+		if t.now.Mono < t.at {
+			return false
+		}
+		if p.Exit != nil {
+			p.Restarts++
+		}
+		if p.Task != nil && p.Task.Run == "" {
+			p.Task = nil // about the process before
+		}
+		p.Run, p.Notify = t.run(workload.HookStart), false
+		return true
+	}
+	t.once("run "+p.Run, Run{ID: p.Run, Hook: workload.HookStart, Dir: p.Dir, Config: p.Config, Max: limit(p, workload.HookStart)})
+	if t.watched != p.Run {
+		t.watched, t.bad = p.Run, 0
+		t.passed, t.statusAt, t.reopenAt = t.now.Mono+t.rules.Window, t.now.Mono+firstStatus, t.now.Mono+t.rules.Reopen
+	}
+	if t.Before != nil && t.now.Mono >= t.passed && t.stays() {
+		t.Gone, t.Before = append(t.Gone, t.Before), nil
+		t.emit(EventStayed, p, nil, "")
+		return true
+	}
+	t.beside(p)
+	return false
+}
+
+// stays says at the end of the window whether the new process is well.
+func (t *step) stays() bool {
+	return !has(t.Main.Config, workload.HookStatus) || t.bad < 0
+}
+
+// beside runs the hooks beside a process that runs.
+func (t *step) beside(p *Place) {
+	name := ""
+	switch {
+	case p.Task != nil:
+		name = p.Task.Hook
+	case p.Notify:
+		name = workload.HookNotify
+	case has(p.Config, workload.HookStatus) && t.now.Mono >= t.statusAt:
+		name = workload.HookStatus
+	case has(p.Config, workload.HookReopenLogs) && t.now.Mono >= t.reopenAt:
+		name = workload.HookReopenLogs
+	default:
+		return
+	}
+	if t.hook(p, name, p.Run) {
+		p.Task, p.Notify = nil, false // the configuration has it no more
+	}
+}
+
+// turnStop ends the process of what is in force, by its stop hook first.
+func (t *step) turnStop(p *Place) bool {
+	task := p.Task
+	beside := task != nil && task.Run != "" && (task.Hook != workload.HookStop || p.Run == "")
+	switch {
+	case beside:
+		t.once("stop "+task.Run, Stop{task.Run, 0})
+	case p.Run == "":
+		p.Task = nil
+		t.stopped(p)
+		return true
+	case p.Told:
+		t.once("stop "+p.Run, Stop{p.Run, t.rules.Grace})
+	default:
+		if task != nil && task.Hook != workload.HookStop {
+			p.Task = nil
+		}
+		if t.hook(p, workload.HookStop, p.Run) {
+			p.Told = true
+			return true
+		}
+	}
+	return false
+}
+
+// stopped goes on where there is no process any more.
+func (t *step) stopped(p *Place) {
+	why := p.Stopping
+	p.Stopping, p.Told, t.at = "", false, t.now.Mono
+	switch {
+	case why == Remove:
+		t.Gone = append(t.Gone, p)
+		if t.Before != nil {
+			t.Gone = append(t.Gone, t.Before)
+		}
+		t.Main, t.Before = nil, nil
+	case why == Back && t.Before != nil:
+		t.Gone = append(t.Gone, p)
+		t.Main, t.Before = t.Before, nil
+	case t.Next != nil && t.Next.Phase == Ready:
+		t.Main, t.Next = t.Next, nil
+		if t.Before == nil && p.Config.Class == workload.Instance && t.Main.Config.Class == workload.Instance {
+			t.Before = p
+			return
+		}
+		t.Gone = append(t.Gone, p)
+		if t.Main.Config.Class != workload.Instance && t.Before != nil {
+			t.Gone, t.Before = append(t.Gone, t.Before), nil
+		}
+	}
+}
+
+// ended takes in the end of a run.
+func (t *step) ended(ev Ended) {
+	for _, p := range t.Places() {
+		switch {
+		case p.Run == ev.Run:
+			t.settle(ev.Run)
+			t.exited(p, ev.Exit)
+			return
+		case p.Task != nil && p.Task.Run == ev.Run:
+			t.settle(ev.Run)
+			t.hooked(p, ev.Exit)
+			return
+		}
+	}
+	t.do(Forget{ev.Run}) // told twice
+}
+
+func (t *step) settle(run string) {
+	t.over("run "+run, "stop "+run)
+	t.do(Forget{run})
+}
+
+// exited takes in the end of a process.
+func (t *step) exited(p *Place, exit wire.WorkloadExit) {
+	before := p.Exit
+	p.Run, p.Exit = "", &exit
+	if p != t.Main || p.Stopping != "" {
+		return
+	}
+	if p.Config.Class == workload.Job && good(exit) {
+		p.Done, p.Same = true, 0
+		t.emit(EventCompleted, p, nil, "")
+		return
+	}
+	t.emit(EventExit, p, nil, Ending(exit))
+	if t.Before != nil {
+		t.back("it did not stay up: " + Ending(exit))
+		return
+	}
+	if before != nil && before.Code == exit.Code {
+		p.Same++
+	} else {
+		p.Same = 0
+	}
+	t.wait(p)
+}
+
+// wait puts the next start off by its pause.
+func (t *step) wait(p *Place) {
+	pause := t.pause(p, workload.HookStart, p.Same)
+	t.at, t.next = t.now.Mono+pause, t.now.Wall.Add(pause).UTC().Truncate(time.Second)
+}
+
+// back gives up what is in force for what was there before.
+func (t *step) back(why string) {
+	p := t.Main
+	err := wire.New(wire.CodeApplyFailed, "", why)
+	t.Refused = &Refused{Key: key(p.Config), ID: p.Config.ConfigurationID, Error: err}
+	p.Stopping = Back
+	t.emit(EventBack, p, err, "")
+}
+
+// hooked takes in the end of a hook beside the process.
+func (t *step) hooked(p *Place, exit wire.WorkloadExit) {
+	task := p.Task
+	task.Run = ""
+	task.Ends++
+	failed := wire.New(wire.CodeApplyFailed, "/resources/"+task.Hook, task.Hook+": "+Ending(exit))
+	if good(exit) {
+		failed = nil
+	}
+	switch {
+	case p == t.Next && task.Hook == workload.HookInstall && failed == nil:
+		t.phase(p, Validate)
+	case p == t.Next && task.Hook == workload.HookValidate && failed == nil:
+		t.phase(p, Ready)
+	case p == t.Next && task.Hook == workload.HookValidate && !exit.Lost:
+		p.Task = nil
+		t.refuse(failed)
+	case p == t.Next:
+		p.Error = failed
+		t.later(p, exit)
+	case task.Hook == workload.HookUninstall:
+		if failed != nil && task.Ends < uninstalls {
+			p.Error = failed
+			t.later(p, exit)
+			return
+		}
+		if p.Undone, p.Task = true, nil; failed != nil {
+			t.emit(EventUndone, p, failed, "")
+		}
+	case p != t.Main:
+		p.Task = nil
+	case task.Hook == workload.HookStop:
+		p.Task, p.Told = nil, true
+	case p.Stopping != "":
+		p.Task = nil
+	case task.Hook == workload.HookNotify:
+		if p.Error = failed; failed != nil && task.Of == p.Run {
+			t.later(p, exit)
+			return
+		}
+		p.Notify, p.Task = false, nil
+	case task.Hook == workload.HookStatus:
+		p.Task = nil
+		if task.Of == p.Run {
+			t.status(p, failed)
+		}
+	default:
+		p.Task, t.reopenAt = nil, t.now.Mono+t.rules.Reopen
+	}
+}
+
+// status takes in what the status hook says of the process that runs.
+func (t *step) status(p *Place, failed *wire.Error) {
+	every := t.rules.Status
+	if t.now.Mono < t.passed {
+		every = min(every, max(t.rules.Window/statusFaster, firstStatus))
+	}
+	t.statusAt = t.now.Mono + every
+	p.Error = failed
+	if failed == nil {
+		t.bad = -1
+		return
+	}
+	t.bad = max(t.bad, 0) + 1
+	switch {
+	case t.Before != nil && t.now.Mono >= t.passed:
+		t.back(failed.Message)
+	case t.bad >= badStatus && t.Before == nil:
+		t.emit(EventExit, p, failed, "it is started anew")
+		p.Stopping = Again
+	}
+}
+
+// later has a hook run again after its pause.
+func (t *step) later(p *Place, exit wire.WorkloadExit) {
+	task := p.Task
+	if task.Ends > 1 && task.Code == exit.Code {
+		task.Same++
+	} else {
+		task.Same = 0
+	}
+	task.Code = exit.Code
+	task.at = t.now.Mono + t.pause(p, task.Hook, task.Same)
+}
+
+// pause is how long a hook waits before it is run again.
+func (t *step) pause(p *Place, hook string, same int) time.Duration {
+	l, ok := p.Config.TimeLimits[hook]
+	if !ok {
+		l = DefaultLimit
+	}
+	return min(max(l.RestartPause(same), leastPause), mostPause)
+}
+
+// DefaultLimit holds for a hook that has no time limits: 2 s, 3 s, 5 s, 9 s, … and then a minute.
+var DefaultLimit = workload.Limit{MinRestartPeriodMs: new(int64(1000)), MaxRestartPeriodMs: new(int64(60_000)),
+	RestartPeriodScaleMs: new(int64(1000)), RestartPeriodBackoff: new(2.0)}
+
+// limit is for how long a hook may run; 0: for ever.
+func limit(p *Place, hook string) time.Duration {
+	if d, ok := p.Config.TimeLimits[hook].MaxExecution(); ok {
+		return max(d, time.Millisecond)
+	}
+	switch hook {
+	case workload.HookStart:
+		return 0
+	case workload.HookStop, workload.HookStatus:
+		return stopMax
+	}
+	return hookMax
+}
+
+func has(c workload.Config, hook string) bool {
+	_, ok := c.Resources[hook]
+	return ok
+}
+
+func good(e wire.WorkloadExit) bool {
+	return e.Code == 0 && e.Signal == "" && !e.Late && !e.Lost
+}
+
+// Ending says in words how a process ended.
+func Ending(e wire.WorkloadExit) string {
+	switch {
+	case e.OOM:
+		return "killed: it has used up its memory"
+	case e.Late:
+		return "killed: its maxExecutionTimeMs was over"
+	case e.Lost:
+		return "it ended while nobody looked"
+	case e.Signal != "":
+		return "killed by " + e.Signal
+	}
+	return fmt.Sprintf("exit status %d", e.Code)
+}

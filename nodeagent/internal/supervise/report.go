@@ -1,0 +1,184 @@
+package supervise
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// NextDeadline returns when the next Tick is due; false: nothing is.
+func (s State) NextDeadline() (time.Duration, bool) {
+	at, ok := time.Duration(0), false
+	due := func(t time.Duration) {
+		if !ok || t < at {
+			at, ok = t, true
+		}
+	}
+	for _, p := range s.Places() {
+		if p.Task != nil && p.Task.Run == "" && p.Task.at > s.now.Mono {
+			due(p.Task.at)
+		}
+	}
+	p := s.Main
+	switch {
+	case p == nil || p.Stopping != "" || p.Done:
+	case p.Run == "":
+		due(s.at)
+	default:
+		if s.Before != nil && s.passed > s.now.Mono {
+			due(s.passed)
+		}
+		if p.Task == nil && has(p.Config, workload.HookStatus) {
+			due(s.statusAt)
+		}
+		if p.Task == nil && has(p.Config, workload.HookReopenLogs) {
+			due(s.reopenAt)
+		}
+	}
+	return at, ok
+}
+
+func (s State) state() wire.WorkloadState {
+	p := s.Main
+	switch {
+	case s.Wanted == nil:
+		return wire.WorkloadStopped
+	case p == nil && s.Next == nil && s.Refused != nil:
+		return wire.WorkloadFailed
+	case p == nil:
+		return wire.WorkloadPreparing
+	case p.Done:
+		return wire.WorkloadCompleted
+	case p.Run == "" || p.Stopping == Again || p.Stopping == Back:
+		return wire.WorkloadRestarting
+	}
+	return wire.WorkloadRunning
+}
+
+// Report is what the node tells of the slot, but for its resources.
+func (s State) Report() wire.WorkloadSlot {
+	r := wire.WorkloadSlot{Slot: s.Slot.String(), State: s.Durable.State, Since: s.Since}
+	of := s.Main
+	if of == nil {
+		of = s.Next
+	}
+	if of == nil && len(s.Gone) > 0 {
+		of = s.Gone[len(s.Gone)-1]
+	}
+	if of != nil {
+		r.ID, r.Job = of.Config.ConfigurationID, of.Config.Class == workload.Job
+		r.Restarts, r.Exit, r.Error = of.Restarts, of.Exit, of.Error
+	}
+	if p := s.Main; p != nil && p.Run == "" && p.Stopping == "" && !p.Done {
+		r.Next = s.next
+	}
+	if n := s.Next; n != nil {
+		r.Doing = string(n.Phase)
+		if n.Phase == Install || n.Phase == Validate {
+			r.Doing = "iss_hook_" + r.Doing
+		}
+		if n.Error != nil {
+			r.Error = n.Error
+		}
+		if s.Main != nil {
+			r.Wanted = n.Config.ConfigurationID
+		}
+	}
+	if s.Refused != nil {
+		if r.Error = s.Refused.Error; r.ID == "" {
+			r.ID = s.Refused.ID
+		} else if r.ID != s.Refused.ID {
+			r.Wanted = s.Refused.ID
+		}
+	}
+	return r
+}
+
+// How two configurations of a slot differ.
+const (
+	same    = iota
+	quiet   // in nothing that the process sees
+	dynamic // in dynamic resources only
+	other
+)
+
+// compare says what it takes to go from one configuration to another. A job is run again for
+// whatever changes, for its configurationId does; an instance goes on for what it does not see.
+func compare(from, to workload.Config) int {
+	switch {
+	case reflect.DeepEqual(from, to):
+		return same
+	case from.Class != to.Class, from.Class == workload.Job && from.ConfigurationID != to.ConfigurationID:
+		return other
+	case !maps.Equal(from.Properties, to.Properties), !maps.Equal(constraints(from), constraints(to)):
+		return other
+	}
+	change := quiet
+	for _, name := range slices.Sorted(maps.Keys(joined(from.Resources, to.Resources))) {
+		a, old := from.Resources[name]
+		b, now := to.Resources[name]
+		switch {
+		case old && now && alike(a, b):
+		case (!old || a.Class == workload.DynamicResource) && (!now || b.Class == workload.DynamicResource):
+			change = dynamic
+		default:
+			return other
+		}
+	}
+	return change
+}
+
+func constraints(c workload.Config) map[string]string {
+	if c.Container == nil {
+		return nil
+	}
+	return c.Container.Constraints
+}
+
+func joined(a, b map[string]workload.Artifact) map[string]workload.Artifact {
+	all := maps.Clone(a)
+	if all == nil {
+		return b
+	}
+	maps.Copy(all, b)
+	return all
+}
+
+// alike reports whether two artifacts are one (seed 004, uuid): the same checksum, or the same uuid and
+// no two checksums.
+func alike(a, b workload.Artifact) bool {
+	if a.Class != b.Class {
+		return false
+	}
+	x, y := sum(a), sum(b)
+	if x != "" && y != "" {
+		return x == y
+	}
+	return a.UUID != "" && a.UUID == b.UUID
+}
+
+func sum(a workload.Artifact) string {
+	algorithm, sum, err := workload.ParseChecksum(a.Verification.Checksum)
+	if err != nil || algorithm == workload.Empty {
+		return ""
+	}
+	return algorithm + hex.EncodeToString(sum)
+}
+
+// key is made of everything in a configuration that its author decides, but for where its resources come
+// from, which depends on the other slots of the node.
+func key(c workload.Config) string {
+	c.Resources = maps.Clone(c.Resources)
+	for name, a := range c.Resources {
+		a.URLs = nil
+		c.Resources[name] = a
+	}
+	sum := sha256.Sum256(workload.Encode([]workload.Config{c}))
+	return hex.EncodeToString(sum[:])
+}
