@@ -1,0 +1,214 @@
+// Package cgroup owns the control groups of workloads (seed 004, container): it finds out what this node's
+// can do, makes one group for each workload with the settings that package limits made of its constraints, and one
+// leaf in it for each process that is run.
+//
+//	v2:  own group ─┬─ agent                    the agent and its keeper: a group with processes cannot have limited children
+//	                └─ tandem ── SLOT ── LEAF   the limits are SLOT's, the processes LEAF's
+//	v1:  own group ─── tandem ── SLOT ── LEAF   in each controller's hierarchy
+//
+// It needs a group that belongs to it: Delegate=yes in a unit of systemd, or root. Without one, groups
+// are made of nothing: processes run without, and constraints are refused by limits.Map with the reason.
+//
+// It must not start processes. It keeps nothing: all state is in the kernel.
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tandem.internal/nodeagent/internal/cgroup/limits"
+)
+
+// Config says which part of the node's control groups may be used.
+type Config struct {
+	// Group is the group under which the tree is made, as /proc/PID/cgroup names groups; "": this process's own.
+	Group string
+	// Name is of the directory that has all groups of this agent; "": tandem.
+	Name string
+	// Proc is where /proc/self is; "": there.
+	Proc string
+}
+
+// agentGroup is where the agent goes to, so that its own group can have limited children. Units may
+// name it in DelegateSubgroup.
+const agentGroup = "agent"
+
+// Tree is the groups of this agent. Its methods are for any goroutine.
+type Tree struct {
+	dirs map[string]string // controller, or unified for none: its directory of this tree
+	caps limits.Capabilities
+}
+
+// unified stands for cgroup v2 where it has no controllers and is of use only to find processes.
+const unified = "unified"
+
+// Open finds out what there is. It always returns a Tree: Capabilities says what it can do. On a v2 node
+// it moves this process into a group beside the workloads', once.
+func Open(cfg Config) *Tree {
+	if cfg.Name == "" {
+		cfg.Name = "tandem"
+	}
+	if cfg.Proc == "" {
+		cfg.Proc = "/proc/self"
+	}
+	t := &Tree{dirs: map[string]string{}, caps: limits.Capabilities{Files: map[string][]string{}}}
+	var why []string
+	mounts, err := readMounts(cfg)
+	if err != nil {
+		why = append(why, err.Error())
+	}
+	for _, m := range mounts {
+		if err := t.open(m, cfg.Name); err != nil {
+			why = append(why, err.Error())
+		}
+	}
+	if len(mounts) == 0 && err == nil {
+		why = append(why, "no control groups are mounted")
+	}
+	t.caps.Why = strings.Join(why, "; ")
+	return t
+}
+
+// Capabilities are what a group of this tree can do.
+func (t *Tree) Capabilities() limits.Capabilities { return t.caps }
+
+// controllers are those that constraints are about.
+var controllers = []string{"memory", "cpu", "io", "blkio", "pids"}
+
+// open takes one hierarchy into use.
+func (t *Tree) open(m mount, name string) error {
+	if m.version == limits.V2 {
+		return t.openV2(m, name)
+	}
+	dir := filepath.Join(m.dir, name)
+	files, err := probe(dir)
+	if err != nil {
+		return fmt.Errorf("the control group %s is not this agent's: %w", m.dir, plain(err))
+	}
+	t.caps.Version = limits.V1
+	for _, c := range m.controllers {
+		t.dirs[c] = dir
+		t.caps.Files[c] = of(files, c)
+	}
+	return nil
+}
+
+// openV2 takes cgroup v2 into use: for limits, unless v1 has the controllers, and to find processes.
+func (t *Tree) openV2(m mount, name string) error {
+	base := m.dir
+	if filepath.Base(base) == agentGroup {
+		base = filepath.Dir(base)
+	}
+	dir := filepath.Join(base, name)
+	if _, err := probe(dir); err != nil {
+		if t.caps.Version == limits.V1 {
+			return nil // it would only have been of help
+		}
+		return fmt.Errorf("the control group %s is not this agent's: %w", base, plain(err))
+	}
+	if t.caps.Version == limits.V1 {
+		t.dirs[unified] = dir
+		return nil
+	}
+	t.caps.Version = limits.V2
+	t.dirs[unified] = dir
+	err := enable(base)
+	if err == nil {
+		err = enable(dir)
+	}
+	files, perr := probe(dir)
+	if perr != nil {
+		return plain(perr)
+	}
+	for _, c := range controllers {
+		if list := of(files, c); list != nil {
+			t.caps.Files[c] = list
+		}
+	}
+	return err
+}
+
+// enable lets the children of a group have limits. The agent itself leaves it for that.
+func enable(dir string) error {
+	has, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	if err != nil {
+		return plain(err)
+	}
+	on, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
+	if err != nil {
+		return plain(err)
+	}
+	var missing []string
+	for _, c := range strings.Fields(string(has)) {
+		if slices.Contains(controllers, c) && !slices.Contains(strings.Fields(string(on)), c) {
+			missing = append(missing, c)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if err := leave(dir); err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range missing {
+		if err := writeFile(filepath.Join(dir, "cgroup.subtree_control"), "+"+c); err != nil {
+			errs = append(errs, fmt.Errorf("the controller %s cannot be used in %s: %w", c, dir, plain(err)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// leave moves this process out of a group, unless that is the root of all, where processes may stay.
+func leave(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "cgroup.type")); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	in, err := procs(dir)
+	if err != nil || !slices.Contains(in, os.Getpid()) {
+		return err
+	}
+	own := filepath.Join(dir, agentGroup)
+	if err := os.Mkdir(own, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return plain(err)
+	}
+	if err := writeFile(filepath.Join(own, procsFile), "0"); err != nil {
+		return fmt.Errorf("move this agent to %s: %w", own, plain(err))
+	}
+	return nil
+}
+
+// probe makes a group and a child in it, and returns the control files of the child.
+func probe(dir string) (files []string, err error) {
+	child := filepath.Join(dir, ".probe")
+	if err := os.MkdirAll(child, 0o755); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(child)
+	for _, e := range entries {
+		files = append(files, e.Name())
+	}
+	return files, errors.Join(err, os.Remove(child))
+}
+
+// of are the files of one controller.
+func of(files []string, controller string) (list []string) {
+	for _, f := range files {
+		if strings.HasPrefix(f, controller+".") {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// plain takes the name of the system call from an error.
+func plain(err error) error {
+	if p := (*os.PathError)(nil); errors.As(err, &p) {
+		return fmt.Errorf("%s: %w", p.Path, p.Err)
+	}
+	return err
+}

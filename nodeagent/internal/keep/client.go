@@ -1,0 +1,456 @@
+package keep
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/shared/wire"
+)
+
+// Config says which keeper is meant and how it is started.
+type Config struct {
+	Dir     string      // the keeper's own directory; made if it is missing
+	Exe     string      // the program; "": this very one
+	Args    []string    // its arguments; nil: keep --dir Dir
+	Env     []string    // variables that it gets beside PATH, HOME, LANG and TZ
+	Version string      // of Exe: a keeper of another version that has no runs is replaced; "": none is
+	Log     *zap.Logger // nil: nowhere
+}
+
+// Client speaks with the keeper of a directory. It holds no connection and has no goroutine: each
+// call connects, asks and hangs up. Its methods are for any goroutine. Every error that the keeper
+// gives is a *wire.Error; ErrAbsent and others are of the way there.
+type Client struct {
+	cfg      Config
+	starts   bool       // what Ensure made starts the keeper when it is not there
+	children chan []int // processes that this client started and has not taken leave of
+}
+
+// Dial returns a client for a keeper that runs, ErrAbsent if none does. It never starts one.
+func Dial(ctx context.Context, dir string) (*Client, error) {
+	c, err := newClient(Config{Dir: dir}, false)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.Keeper(ctx)
+	return c, err
+}
+
+// Ensure starts the keeper if it does not run, and returns a client that does so again whenever it is
+// found missing. Several may do this at the same time: one keeper comes out.
+func Ensure(ctx context.Context, cfg Config) (*Client, error) {
+	c, err := newClient(cfg, true)
+	if err != nil {
+		return nil, err
+	}
+	k, err := c.Keeper(ctx)
+	if err == nil && cfg.Version != "" && k.Version != cfg.Version {
+		// A keeper that has runs stays what it is: they are its children. Only one that has none is replaced.
+		if err := c.Quit(ctx, false); err != nil && !errors.Is(err, &wire.Error{Code: wire.CodeWrongState}) {
+			return nil, err
+		}
+		_, err = c.Keeper(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func newClient(cfg Config, starts bool) (*Client, error) {
+	dir, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("keeper's directory: %w", err)
+	}
+	cfg.Dir = dir
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	if cfg.Args == nil {
+		cfg.Args = []string{"keep", "--dir", dir}
+	}
+	c := &Client{cfg: cfg, starts: starts, children: make(chan []int, 1)}
+	c.children <- nil
+	return c, nil
+}
+
+// Keeper says which keeper answers.
+func (c *Client) Keeper(ctx context.Context) (Keeper, error) {
+	a, err := c.ask(ctx, request{Op: opHello})
+	return a.Keeper, err
+}
+
+// Start starts a run. If its ID is known, nothing is started and the known run's status returned, so a
+// Start that was not answered can be repeated. A program that cannot be executed is no error of Start:
+// the run has Exited with Status.Error.
+func (c *Client) Start(ctx context.Context, run Run) (Status, error) {
+	if err := run.Check(); err != nil {
+		return Status{}, err
+	}
+	return c.one(ctx, request{Op: opStart, Run: &run})
+}
+
+// List returns every run that the keeper remembers, by ID.
+func (c *Client) List(ctx context.Context) (all []Status, err error) {
+	for after := ""; ; {
+		a, err := c.ask(ctx, request{Op: opList, After: after})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a.Status...)
+		if !a.More || len(a.Status) == 0 {
+			return all, nil
+		}
+		after = a.Status[len(a.Status)-1].ID
+	}
+}
+
+// Get returns one run; CodeNotFound if the keeper does not know it.
+func (c *Client) Get(ctx context.Context, id string) (Status, error) {
+	return c.one(ctx, request{Op: opGet, ID: id})
+}
+
+// Stop begins to end a run and does not wait for it: SIGTERM to its process group, after grace SIGKILL to
+// everything of it; at once if grace is 0. Of several Stops the earliest end counts. A run that has ended stays as it is.
+func (c *Client) Stop(ctx context.Context, id string, grace time.Duration) (Status, error) {
+	return c.one(ctx, request{Op: opStop, ID: id, Grace: grace})
+}
+
+// Signal sends a signal to the process group of a run; CodeWrongState if it has ended.
+func (c *Client) Signal(ctx context.Context, id string, sig syscall.Signal) error {
+	_, err := c.ask(ctx, request{Op: opSignal, ID: id, Signal: int(sig)})
+	return err
+}
+
+// Forget removes what is remembered of a run that has ended; CodeWrongState if it has not. That the run
+// is not known is no error. After it, the ID can be started anew.
+func (c *Client) Forget(ctx context.Context, id string) error {
+	_, err := c.ask(ctx, request{Op: opForget, ID: id})
+	return err
+}
+
+// Wait waits until a run has ended.
+func (c *Client) Wait(ctx context.Context, id string) (Status, error) {
+	s, err := c.Get(ctx, id)
+	if err != nil || s.State != Running {
+		return s, err
+	}
+	limited, found := context.WithCancel(ctx)
+	defer found()
+	err = c.Follow(limited, func(o Status) {
+		if o.ID == id && o.State != Running {
+			s = o
+			found()
+		}
+	})
+	if s.State != Running {
+		return s, nil
+	}
+	return s, err
+}
+
+// Quit ends the keeper and waits until it is gone: CodeWrongState if a run is left, unless force, which
+// stops every run within its StopGrace first. No keeper is no error, and none is started for this.
+func (c *Client) Quit(ctx context.Context, force bool) error {
+	err := c.exchange(ctx, request{Op: opQuit, Force: force}, func(a answer) error {
+		if a.Error != nil {
+			return a.Error
+		}
+		return nil // until it hangs up
+	})
+	if errors.Is(err, ErrAbsent) || errors.Is(err, errHungUp) {
+		return nil
+	}
+	return err
+}
+
+// Follow tells of every run as it is, and then of each change, from the caller's goroutine, until ctx
+// ends; the error is ctx's then. Of several changes of one run only the newest is told. When the
+// connection breaks, it begins anew with every run as it is: what was missed is told late, never lost; a
+// run that is not among them was forgotten. each may use the client.
+func (c *Client) Follow(ctx context.Context, each func(Status)) error {
+	for {
+		err := c.try(ctx, request{Op: opFollow}, func(a answer) error {
+			if a.Error != nil {
+				return a.Error
+			}
+			for _, s := range a.Status {
+				each(s)
+			}
+			return ctx.Err()
+		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !errors.Is(err, errHungUp) {
+			return err
+		}
+		c.cfg.Log.Warn("the connection to the keeper broke", zap.Error(err))
+		if !c.starts {
+			return ErrAbsent
+		}
+	}
+}
+
+// one asks for one status.
+func (c *Client) one(ctx context.Context, r request) (Status, error) {
+	a, err := c.ask(ctx, r)
+	if err != nil {
+		return Status{}, err
+	}
+	if len(a.Status) != 1 {
+		return Status{}, fmt.Errorf("the keeper answered %s with %d runs, not one", r.Op, len(a.Status))
+	}
+	return a.Status[0], nil
+}
+
+// ask sends a request and waits for its one answer. Every request can be repeated, and is when the
+// keeper went away before it had answered.
+func (c *Client) ask(ctx context.Context, r request) (a answer, err error) {
+	answered := errors.New("answered")
+	for tries := 3; ; tries-- {
+		err = c.try(ctx, r, func(got answer) error {
+			a = got
+			return answered
+		})
+		switch {
+		case errors.Is(err, answered) && a.Error != nil:
+			return a, a.Error
+		case errors.Is(err, answered):
+			return a, nil
+		case !c.starts || tries == 1 || !errors.Is(err, errHungUp):
+			return answer{}, err
+		}
+	}
+}
+
+// try does exchange, with a keeper started for it if need be.
+func (c *Client) try(ctx context.Context, r request, each func(answer) error) error {
+	err := c.exchange(ctx, r, each)
+	if !errors.Is(err, ErrAbsent) || !c.starts {
+		return err
+	}
+	if err := c.start(ctx); err != nil {
+		return err
+	}
+	err = c.exchange(ctx, r, each)
+	if errors.Is(err, ErrAbsent) {
+		return fmt.Errorf("%w: it was started and went away again", errHungUp)
+	}
+	return err
+}
+
+// errHungUp says that the keeper hung up.
+var errHungUp = errors.New("the keeper hung up")
+
+// exchange connects, sends r, and gives each answer to each until that returns an error, which exchange
+// returns, or the keeper hangs up: errHungUp.
+func (c *Client) exchange(ctx context.Context, r request, each func(answer) error) (err error) {
+	conn, err := dial(ctx, c.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // nothing is lost with it
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	fail := func(err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("%w: %w", errHungUp, err)
+	}
+	r.Protocol = Protocol
+	if err := writeMessage(conn, r); err != nil {
+		if errors.Is(err, errTooLong) {
+			return err
+		}
+		return fail(err)
+	}
+	for in := bufio.NewReader(conn); ; {
+		var a answer
+		if err := readMessage(in, &a); err != nil {
+			return fail(err)
+		}
+		if err := each(a); err != nil {
+			return err
+		}
+	}
+}
+
+// dial connects to the keeper of a directory.
+func dial(ctx context.Context, dir string) (net.Conn, error) {
+	path, release, err := socketPath(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w in %s", ErrAbsent, dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return nil, fmt.Errorf("%w in %s", ErrAbsent, dir)
+	case err != nil:
+		return nil, fmt.Errorf("connect to the keeper: %w", err)
+	}
+	return conn, nil
+}
+
+// socketName is the keeper's socket in its directory.
+const socketName = "socket"
+
+// longestSocket is how long the path of a socket may be (unix(7)), less a zero byte.
+const longestSocket = 107
+
+// socketPath is the path by which the socket can be reached, until release is called.
+func socketPath(dir string) (path string, release func(), err error) {
+	path = filepath.Join(dir, socketName)
+	if len(path) <= longestSocket {
+		return path, func() {}, nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return "", nil, fmt.Errorf("keeper's directory: %w", err)
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), socketName), func() { _ = d.Close() }, nil // only read
+}
+
+// waiting is the pause before the keeper is looked for again while another one starts or ends.
+const waiting = 20 * time.Millisecond
+
+// start starts the keeper. It returns when there is one, this one or another's.
+func (c *Client) start(ctx context.Context) error {
+	for {
+		said, err := c.spawn(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("start the keeper: %w", err)
+		case said == sayReady:
+			return nil
+		case said != sayBusy:
+			return fmt.Errorf("start the keeper: %s", said)
+		}
+		// Another keeper has the directory: one that is about to listen, or to end.
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(waiting):
+		}
+		conn, err := dial(ctx, c.cfg.Dir)
+		if err == nil {
+			return conn.Close()
+		}
+		if !errors.Is(err, ErrAbsent) {
+			return err
+		}
+	}
+}
+
+// What a keeper says to who started it, as the only line; anything else is why it could not start.
+const (
+	sayReady = "ready"
+	sayBusy  = "busy" // another one has the directory
+)
+
+// spawn starts the program and returns what it says.
+func (c *Client) spawn(ctx context.Context) (said string, err error) {
+	if err := makeDir(c.cfg.Dir); err != nil {
+		return "", err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, null.Close()) }()
+	// What the program says when it cannot go on; the rest is in the keeper's own log.
+	words, err := os.OpenFile(filepath.Join(c.cfg.Dir, "stderr"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, words.Close()) }()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	children := reap(<-c.children)
+	child, err := c.process(null, words, w)
+	if err == nil {
+		children = append(children, child.Pid)
+		err = child.Release()
+	}
+	c.children <- children
+	if cerr := w.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return "", err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	line, err := bufio.NewReader(io.LimitReader(r, 4096)).ReadString('\n')
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if err != nil {
+		return "", fmt.Errorf("it ended before it had said anything; see %s", words.Name())
+	}
+	return line[:len(line)-1], nil
+}
+
+// process starts the keeper's process: in a session of its own, with nothing of this one but what it
+// needs.
+func (c *Client) process(null, words, ready *os.File) (*os.Process, error) {
+	exe := c.cfg.Exe
+	if exe == "" {
+		exe = ownProgram
+	}
+	env := append([]string{}, c.cfg.Env...)
+	for _, name := range []string{"PATH", "HOME", "LANG", "TZ", "GOCOVERDIR"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return os.StartProcess(exe, append([]string{"tandem-node"}, c.cfg.Args...), &os.ProcAttr{
+		Dir: "/", Env: env, Files: []*os.File{null, words, words, ready},
+		Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+}
+
+// ownProgram is this program's file, also after another one has taken its place.
+const ownProgram = "/proc/self/exe"
+
+// reap takes leave of those processes that have ended, so that no zombies stay, and returns the others.
+func reap(pids []int) (left []int) {
+	for _, pid := range pids {
+		if done, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); done == 0 && err == nil {
+			left = append(left, pid)
+		}
+	}
+	return left
+}
+
+// makeDir makes the keeper's directory, for its user alone.
+func makeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("keeper's directory: %w", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return fmt.Errorf("keeper's directory: %w", err)
+	}
+	return nil
+}

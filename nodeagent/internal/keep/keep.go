@@ -1,0 +1,222 @@
+// Package keep owns the keeper: one small process beside the agent whose children are the processes
+// of workloads (seed 004, iss_hook_start and timeLimits), so that these outlive a restart, a crash and
+// an upgrade of the agent. The agent has a Client; the process is Serve. Why it is a process of its
+// own: shared/docs/adr/022-one-keeper.md.
+//
+// It guarantees
+//   - that a run with one ID is started at most once, whoever is killed in between;
+//   - that the end of a run is on the disk before anybody hears of it, and stays there until Forget;
+//   - that nothing of a run is left when the run is said to have ended: its process group, its cgroups
+//     and all that carries its mark are killed, also what made itself a daemon;
+//   - that output never makes a process wait and never takes more disk than was said;
+//   - that a keeper which was killed itself is followed by one that kills what is left of its runs and
+//     says that they are lost.
+//
+// It must not decide what is to run, or when again: that is the agent's.
+//
+// A reader's way: this file, protocol.go, client.go, then serve_linux.go, run_linux.go and proc_linux.go; for output
+// log.go and readlog.go.
+package keep
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"tandem.internal/shared/wire"
+)
+
+// Limits.
+const (
+	MaxRuns  = 4096      // that a keeper remembers, ended ones included
+	MaxID    = 200       // bytes of an ID
+	MaxArgs  = 128 << 10 // bytes of argv and environment together
+	MaxGrace = time.Hour // that a run may be given to end
+	maxWords = 4096      // arguments and variables
+	maxDirs  = 16        // control groups of one run
+)
+
+// Defaults of a log.
+const (
+	DefaultLogBytes = 1 << 20
+	DefaultLogFiles = 4
+	maxLogFiles     = 1000
+	minLogBytes     = 4 << 10
+)
+
+// Mark is the variable in the environment of every process of a run. Its value is the keeper's own ID, a
+// slash, and the run's ID.
+const Mark = "TANDEM_RUN"
+
+// Run is what is to be run: one process, and whatever it starts.
+type Run struct {
+	// ID is chosen by the caller and names the run for ever: letters, digits and ._@:+-, not beginning with a dot.
+	ID   string   `json:"id"`
+	Argv []string `json:"argv"` // the first one is an absolute path
+	Env  []string `json:"env"`  // all of it, NAME=value; Mark is added
+	Dir  string   `json:"dir"`  // absolute; it has to exist
+	// Cgroups are directories of control groups that the process is in from its first moment. They are
+	// this run's alone: whatever is in them when it ends is killed. The caller makes and removes them.
+	Cgroups []string `json:"cgroups,omitempty"`
+	// MaxExecution is how long the run may take; then everything of it is killed. 0: without end.
+	MaxExecution time.Duration `json:"maxExecution,omitzero,format:nano"`
+	// StopGrace is how long it has between SIGTERM and SIGKILL when the keeper itself is told to end.
+	StopGrace time.Duration `json:"stopGrace,omitzero,format:nano"`
+	Log       Log           `json:"log"`
+	User      *User         `json:"user,omitempty"` // nil: the keeper's own
+}
+
+// Log says where standard output and standard error go: to Path.1, Path.2 and so on, of which the
+// newest Files are kept. One path belongs to one run at a time; a later run goes on in it.
+type Log struct {
+	Path  string `json:"path"`           // absolute; "": nowhere
+	Bytes int64  `json:"bytes,omitzero"` // of one file; 0: DefaultLogBytes
+	Files int    `json:"files,omitzero"` // 0: DefaultLogFiles
+}
+
+// User is whom a process belongs to. Only a keeper of root can give one.
+type User struct {
+	UID uint32 `json:"uid"`
+	GID uint32 `json:"gid"`
+}
+
+// State is where a run is.
+type State string
+
+// The states.
+const (
+	Running State = "running"
+	Exited  State = "exited" // and nothing of it is left
+	// Lost says that the run ended with a keeper that was killed, or with the machine: how is not known, and
+	// nothing of it is left.
+	Lost State = "lost"
+)
+
+// Cause is why the keeper ended a run.
+type Cause string
+
+// The causes; "" is a run that ended by itself.
+const (
+	CauseStop    Cause = "stop"    // Stop was asked for
+	CauseTimeout Cause = "timeout" // MaxExecution was over
+	CauseQuit    Cause = "quit"    // the keeper was told to end
+)
+
+// Status is what is known of a run.
+type Status struct {
+	ID       string    `json:"id"`
+	State    State     `json:"state"`
+	PID      int       `json:"pid,omitzero"` // of the main process; it leads its session and process group
+	Started  time.Time `json:"started,omitzero"`
+	Ended    time.Time `json:"ended,omitzero"`    // when the main process ended; of a lost run, when that was found
+	ExitCode int       `json:"exitCode,omitzero"` // of an exited run without Signal and Error
+	Signal   int       `json:"signal,omitzero"`   // that ended the main process
+	Cause    Cause     `json:"cause,omitempty"`   // why the keeper ended it; while it runs: why it is being ended
+	// OOMKills counts the processes of the run that were killed because its control group had no memory
+	// left. 0 also where that cannot be told.
+	OOMKills uint64 `json:"oomKills,omitzero"`
+	Dropped  int64  `json:"dropped,omitzero"` // bytes of output that the disk did not take
+	Error    string `json:"error,omitempty"`  // why it could not be started; State is Exited then
+}
+
+// Success says that the run ended by itself and well.
+func (s Status) Success() bool {
+	return s.State == Exited && s.ExitCode == 0 && s.Signal == 0 && s.Error == ""
+}
+
+// Keeper is what a keeper says of itself.
+type Keeper struct {
+	Protocol int    `json:"protocol"` // the newest that it speaks, see protocol.go
+	Version  string `json:"version"`  // of its program
+	PID      int    `json:"pid"`
+}
+
+// ErrAbsent says that no keeper listens in the directory.
+var ErrAbsent = errors.New("no keeper runs")
+
+// Check says what is wrong with a run, nil if nothing is. The pointer of the error is into Run's JSON.
+func (r *Run) Check() *wire.Error {
+	bad := func(path, format string, args ...any) *wire.Error {
+		return wire.New(wire.CodeInvalidArgument, path, fmt.Sprintf(format, args...))
+	}
+	if !goodID(r.ID) {
+		return bad("/id", "an ID is made of 1 to %d letters, digits and ._@:+-, and does not begin with a dot", MaxID)
+	}
+	if len(r.Argv) == 0 || !filepath.IsAbs(r.Argv[0]) {
+		return bad("/argv", "the program has to be given by its absolute path")
+	}
+	if !filepath.IsAbs(r.Dir) {
+		return bad("/dir", "the directory has to be an absolute path")
+	}
+	size := 0
+	for _, words := range [][]string{r.Argv, r.Env, r.Cgroups, {r.Dir, r.Log.Path}} {
+		if len(words) > maxWords {
+			return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("there are more than %d arguments or variables", maxWords))
+		}
+		for _, w := range words {
+			if strings.IndexByte(w, 0) >= 0 {
+				return bad("", "a text has a zero byte in it")
+			}
+			size += len(w) + 1
+		}
+	}
+	if size > MaxArgs {
+		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("arguments and environment take %d bytes; %d are possible", size, MaxArgs))
+	}
+	for i, v := range r.Env {
+		if strings.IndexByte(v, '=') < 1 {
+			return bad(fmt.Sprintf("/env/%d", i), "a variable is written NAME=value")
+		}
+	}
+	if len(r.Cgroups) > maxDirs {
+		return bad("/cgroups", "there are more than %d control groups", maxDirs)
+	}
+	for i, d := range r.Cgroups {
+		if !filepath.IsAbs(d) || filepath.Clean(d) != d {
+			return bad(fmt.Sprintf("/cgroups/%d", i), "a control group has to be given by its absolute path")
+		}
+	}
+	if r.MaxExecution < 0 {
+		return bad("/maxExecution", "a time limit is not negative")
+	}
+	if r.StopGrace < 0 || r.StopGrace > MaxGrace {
+		return bad("/stopGrace", "a run has 0 to %v to end", MaxGrace)
+	}
+	switch l := r.Log; {
+	case l.Path == "" && (l.Bytes != 0 || l.Files != 0):
+		return bad("/log", "a log without a path has no limits")
+	case l.Path != "" && (!filepath.IsAbs(l.Path) || filepath.Clean(l.Path) != l.Path):
+		return bad("/log/path", "the log has to be given by its absolute path")
+	case l.Bytes != 0 && l.Bytes < minLogBytes:
+		return bad("/log/bytes", "a file of a log has at least %d bytes", minLogBytes)
+	case l.Files < 0 || l.Files > maxLogFiles:
+		return bad("/log/files", "a log has 1 to %d files", maxLogFiles)
+	}
+	return nil
+}
+
+// goodID says whether id can be an ID, and so part of a file's name.
+func goodID(id string) bool {
+	if id == "" || len(id) > MaxID || id[0] == '.' {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("._@:+-", c) >= 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// resolved is the log with its defaults.
+func (l Log) resolved() Log {
+	if l.Bytes == 0 {
+		l.Bytes = DefaultLogBytes
+	}
+	if l.Files == 0 {
+		l.Files = DefaultLogFiles
+	}
+	return l
+}

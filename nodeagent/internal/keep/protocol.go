@@ -1,0 +1,107 @@
+package keep
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/shared/wire"
+)
+
+// Protocol is the newest version of the protocol that this program speaks.
+//
+// An agent meets keepers of older versions of its own program, and after a rollback newer ones. So
+// versions only add: a field or an operation that one side does not know is passed over by it, an
+// operation is answered with CodeNotSupported. Whoever depends on something newer than 1 looks at
+// Keeper.Protocol first.
+//
+//	1: hello, start, list, get, stop, signal, forget, follow, quit
+const Protocol = 1
+
+// maxMessage is the size of one message, in either direction.
+const maxMessage = 256 << 10
+
+// pageSize is how many runs one answer lists at most.
+const pageSize = 100
+
+// The operations.
+const (
+	opHello  = "hello"
+	opStart  = "start"
+	opList   = "list"
+	opGet    = "get"
+	opStop   = "stop"
+	opSignal = "signal"
+	opForget = "forget"
+	opFollow = "follow"
+	opQuit   = "quit"
+)
+
+// request is one line from a client.
+type request struct {
+	Protocol int           `json:"protocol"` // of the client
+	Op       string        `json:"op"`
+	ID       string        `json:"id,omitempty"`
+	Run      *Run          `json:"run,omitempty"`
+	Grace    time.Duration `json:"grace,omitzero,format:nano"`
+	Signal   int           `json:"signal,omitzero"`
+	Force    bool          `json:"force,omitzero"`
+	After    string        `json:"after,omitempty"` // list: the IDs behind this one
+}
+
+// answer is one line from the keeper: one for a request, and any number for follow.
+type answer struct {
+	Keeper Keeper      `json:"keeper,omitzero"`
+	Error  *wire.Error `json:"error,omitempty"`
+	Status []Status    `json:"status,omitempty"`
+	More   bool        `json:"more,omitzero"` // list: there are runs behind these
+}
+
+// errTooLong says that a message is longer than maxMessage.
+var errTooLong = errors.New("the message is too long")
+
+// readMessage reads one line into v. The error is io.EOF if there is none.
+func readMessage(r *bufio.Reader, v any) error {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > maxMessage {
+			return errTooLong
+		}
+		if err == nil && line == nil {
+			line = part // all of it is in the reader's buffer
+			break
+		}
+		line = append(line, part...)
+		if errors.Is(err, io.EOF) && len(line) > 0 {
+			return io.ErrUnexpectedEOF
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+	}
+	if err := json.Unmarshal(line, v); err != nil {
+		return fmt.Errorf("the message is not JSON of its format: %w", err)
+	}
+	return nil
+}
+
+// writeMessage writes v as one line, in one piece.
+func writeMessage(w io.Writer, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode a message: %w", err)
+	}
+	if len(data) >= maxMessage {
+		return errTooLong
+	}
+	_, err = w.Write(append(data, '\n'))
+	return err
+}

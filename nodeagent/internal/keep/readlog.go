@@ -1,0 +1,165 @@
+package keep
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Cursor is a place in a log: the number of a file, from 1, and bytes in it. It stays valid while the log
+// is rotated. The zero Cursor is the beginning of what is kept.
+type Cursor struct {
+	File   uint64 `json:"file"`
+	Offset int64  `json:"offset"`
+}
+
+// ErrRotated says that what was at a cursor is gone.
+var ErrRotated = errors.New("this part of the log is not kept any more")
+
+// ReadLog returns up to max bytes of a log from a cursor on, and the cursor behind them. At the end of
+// the log it returns none, and no error: ask again later. With ErrRotated it returns none, and the
+// cursor of the oldest that is kept. It reads files and needs no keeper.
+func ReadLog(path string, at Cursor, max int) (data []byte, next Cursor, err error) {
+	for {
+		files, err := logFiles(path)
+		if err != nil {
+			return nil, at, err
+		}
+		if len(files) == 0 {
+			return nil, at, gone(at)
+		}
+		if at.File == 0 {
+			at = Cursor{File: files[0]}
+		}
+		i, found := slices.BinarySearch(files, at.File)
+		if !found {
+			return nil, Cursor{File: files[0]}, ErrRotated
+		}
+		data, err = readAt(logFile(path, at.File), at.Offset, max)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue // removed since the directory was read
+		case errors.Is(err, errShort): // of another log under the same name, or cut off by a power cut
+			return nil, Cursor{File: files[0]}, ErrRotated
+		case err != nil:
+			return nil, at, fmt.Errorf("read a log: %w", err)
+		case len(data) == 0 && i+1 < len(files): // no more will come: the next file was there before this one was read
+			at = Cursor{File: files[i+1]}
+			continue
+		}
+		return data, Cursor{at.File, at.Offset + int64(len(data))}, nil
+	}
+}
+
+// gone is the error of a cursor in a log that does not exist: none at its beginning, for it may come.
+func gone(at Cursor) error {
+	if at.File == 0 {
+		return nil
+	}
+	return ErrRotated
+}
+
+// Tail returns the cursor of the last lines of a log, at most max bytes. Of a line that is longer, it is the end.
+func Tail(path string, max int64) (Cursor, error) {
+	for again := true; ; again = false {
+		files, err := logFiles(path)
+		if err != nil || len(files) == 0 {
+			return Cursor{}, err
+		}
+		at, cut, err := back(path, files, max)
+		if errors.Is(err, fs.ErrNotExist) && again {
+			continue // the oldest was removed meanwhile
+		}
+		if err != nil {
+			return Cursor{}, fmt.Errorf("read a log: %w", err)
+		}
+		if !cut || max < 1 {
+			return at, nil
+		}
+		return lineStart(path, at)
+	}
+}
+
+// back goes max bytes back from the end. cut says that there is more before.
+func back(path string, files []uint64, max int64) (at Cursor, cut bool, err error) {
+	for i := len(files) - 1; i >= 0; i-- {
+		info, err := os.Stat(logFile(path, files[i]))
+		if err != nil {
+			return Cursor{}, false, err
+		}
+		if info.Size() > max {
+			return Cursor{files[i], info.Size() - max}, true, nil
+		}
+		max -= info.Size()
+		at = Cursor{File: files[i]}
+	}
+	return at, false, nil
+}
+
+// lineStart goes on to the next line, if one begins soon.
+func lineStart(path string, at Cursor) (Cursor, error) {
+	at.Offset-- // a line may begin right here
+	if at.Offset < 0 {
+		return Cursor{File: at.File}, nil
+	}
+	data, next, err := ReadLog(path, at, 4096)
+	if errors.Is(err, ErrRotated) {
+		return next, nil
+	}
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return Cursor{next.File, next.Offset - int64(len(data)) + int64(i) + 1}, err
+	}
+	return Cursor{at.File, at.Offset + 1}, err
+}
+
+var errShort = errors.New("the file is shorter than that")
+
+func readAt(path string, off int64, max int) (_ []byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if off < 0 || off > info.Size() {
+		return nil, errShort
+	}
+	buf := make([]byte, min(int64(max), info.Size()-off))
+	n, err := f.ReadAt(buf, off)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return buf[:n], err
+}
+
+func logFile(path string, n uint64) string { return path + "." + strconv.FormatUint(n, 10) }
+
+// logFiles are the numbers of a log's files in order.
+func logFiles(path string) (files []uint64, err error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for a log: %w", err)
+	}
+	for _, e := range entries {
+		text, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+".")
+		n, err := strconv.ParseUint(text, 10, 64)
+		if ok && err == nil && n > 0 && text[0] != '0' && text[0] != '+' && e.Type().IsRegular() {
+			files = append(files, n)
+		}
+	}
+	slices.Sort(files)
+	return files, nil
+}
