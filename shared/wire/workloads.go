@@ -56,6 +56,7 @@ type WorkloadExit struct {
 	OOM    bool      `json:"oom,omitzero"`     // it was killed because its memory ran out
 	Late   bool      `json:"late,omitzero"`    // it was killed because maxExecutionTimeMs was over
 	Lost   bool      `json:"lost,omitzero"`    // it ended while nobody looked
+	Text   string    `json:"text,omitempty"`   // why it could not be started
 	At     time.Time `json:"at"`
 }
 
@@ -116,7 +117,7 @@ func (s *WorkloadSlot) check() error {
 		return New(CodeBadValue, "/state", "no such state")
 	}
 	if e := s.Exit; e != nil {
-		if err := first(plain("/exit/signal", e.Signal), instant("/exit/at", e.At)); err != nil {
+		if err := first(plain("/exit/signal", e.Signal), plain("/exit/text", e.Text), instant("/exit/at", e.At)); err != nil {
 			return err
 		}
 	}

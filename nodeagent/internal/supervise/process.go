@@ -302,12 +302,14 @@ func has(c workload.Config, hook string) bool {
 }
 
 func good(e wire.WorkloadExit) bool {
-	return e.Code == 0 && e.Signal == "" && !e.Late && !e.Lost
+	return e.Code == 0 && e.Signal == "" && e.Text == "" && !e.Late && !e.Lost
 }
 
 // Ending says in words how a process ended.
 func Ending(e wire.WorkloadExit) string {
 	switch {
+	case e.Text != "":
+		return "it could not be started: " + e.Text
 	case e.OOM:
 		return "killed: it has used up its memory"
 	case e.Late:

@@ -248,7 +248,7 @@ func (t *step) hook(p *Place, name, of string) (none bool) {
 
 func (t *step) run(hook string) string {
 	t.Runs++
-	return fmt.Sprintf("%s.%s.%d", t.Slot.Service, strings.TrimPrefix(hook, "iss_hook_"), t.Runs)
+	return fmt.Sprintf("%s.%s.%s.%d", t.Slot.Service, t.Born, strings.TrimPrefix(hook, "iss_hook_"), t.Runs)
 }
 
 // turnGone uninstalls and removes what is given up.

@@ -100,6 +100,7 @@ type Refused struct {
 // are only ever added.
 type Durable struct {
 	Slot    workload.Slot      `json:"slot"`
+	Born    string             `json:"born"`             // told by the shell: makes run IDs differ from those of an earlier slot of this name
 	Wanted  *workload.Config   `json:"wanted,omitempty"` // nil: the slot is to be emptied
 	Main    *Place             `json:"main,omitempty"`   // in force
 	Next    *Place             `json:"next,omitempty"`   // to take Main's place
