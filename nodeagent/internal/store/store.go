@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -87,6 +88,8 @@ type Store struct {
 	acked  uint64
 	newest uint64 // sequence number of the newest event ever
 	oldest uint64 // of the oldest kept one; newest+1 if there is none
+
+	doubt []wire.Event // of the newest save that failed: in the file all the same
 }
 
 // lockWait is how long Open waits for another process to let go of the file.
@@ -187,7 +190,7 @@ type Batch struct {
 	Kind   *Kind        // one kind's state
 	Trust  *inbox.Trust // whom the node believes
 	Care   *Care        // of the node itself
-	Events []wire.Event // appended; Seq is given by the store
+	Events []wire.Event // appended; Seq is given by the store. After an error: those that wait, again, first
 }
 
 // Kind is the saved state of one kind of document.
@@ -196,12 +199,15 @@ type Kind struct {
 	State inbox.Durable
 }
 
-// Commit saves a batch durably and returns the events with their sequence numbers.
+// Commit saves a batch durably and returns the events with their sequence numbers. Events that a save
+// before it has left in the file, although it failed, and that are first in this batch as they were in
+// that one, are not appended again.
 func (s *Store) Commit(b Batch) ([]wire.Event, error) {
 	events := append([]wire.Event(nil), b.Events...)
 	newest, oldest := s.newest, s.oldest
 	err := s.update(func(tx *bolt.Tx) error {
 		newest, oldest = s.newest, s.oldest
+		known := s.known(events)
 		if b.Kind != nil {
 			if err := putKind(tx, b.Kind); err != nil {
 				return fmt.Errorf("save the state of %s: %w", b.Kind.Name, err)
@@ -218,7 +224,7 @@ func (s *Store) Commit(b Batch) ([]wire.Event, error) {
 			}
 		}
 		var err error
-		for i := range events {
+		for i := known; i < len(events); i++ {
 			if newest, oldest, err = s.append(tx, &events[i], newest, oldest); err != nil {
 				return fmt.Errorf("save an event: %w", err)
 			}
@@ -227,10 +233,29 @@ func (s *Store) Commit(b Batch) ([]wire.Event, error) {
 	})
 	if err != nil {
 		// The events may be in the file nevertheless: their numbers are not used again.
-		return nil, errors.Join(err, s.reload())
+		before := s.newest
+		err = errors.Join(err, s.reload())
+		if s.newest > before {
+			s.doubt = events
+		}
+		return nil, err
 	}
-	s.newest, s.oldest = newest, oldest
+	s.newest, s.oldest, s.doubt = newest, oldest, nil
 	return events, nil
+}
+
+// known numbers the first events of a batch that are in doubt, and counts them.
+func (s *Store) known(events []wire.Event) (n int) {
+	for n < min(len(events), len(s.doubt)) {
+		again := events[n]
+		again.Seq = s.doubt[n].Seq
+		if !reflect.DeepEqual(again, s.doubt[n]) {
+			break
+		}
+		events[n] = again
+		n++
+	}
+	return n
 }
 
 // reload learns which events the file has.

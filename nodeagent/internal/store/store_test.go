@@ -247,6 +247,91 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// Events that wait in memory after a failed save are given again, with newer ones behind them: each is in the
+// file once, whatever failed on the way.
+func TestEventsOfFailedSaves(t *testing.T) {
+	bad := errors.New("disk full")
+	for script := range 1 << 6 { // three saves, each failing in one of four ways
+		cfg := config(t)
+		cfg.EventLimit = 100
+		var fail Point
+		cfg.Faults = func(p Point) error {
+			if p == fail {
+				return bad
+			}
+			return nil
+		}
+		s := open(t, cfg)
+		var backlog []wire.Event
+		want, last := "", uint64(0)
+		for i := range 4 {
+			ev := wire.Event{V: 1, Node: "n1", Boot: "b", At: time.Unix(1, 0).UTC(), Type: fmt.Sprint("t", i)}
+			backlog = append(backlog, ev)
+			want += ev.Type + " "
+			fail = []Point{"", Before, After, After}[script>>(2*i)&3]
+			if i == 3 {
+				fail = ""
+			}
+			saved, err := s.Commit(Batch{Events: backlog, Trust: &inbox.Trust{Epoch: uint64(i + 1)}})
+			if (err != nil) != (fail != "") {
+				t.Fatal(err)
+			}
+			if err == nil {
+				if len(saved) != len(backlog) || saved[len(saved)-1].Seq != s.NewestEvent() {
+					t.Errorf("script %d: saved %+v", script, saved)
+				}
+				backlog = nil
+			}
+			if script>>(2*i)&3 == 3 { // and the agent starts anew in between
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				fail, backlog = "", nil // which were in the file
+				s = open(t, cfg)
+			}
+		}
+		events, err := s.Events(0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, ev := range events {
+			if got += ev.Type + " "; ev.Seq != last+1 {
+				t.Errorf("script %d: event %d comes after %d", script, ev.Seq, last)
+			}
+			last = ev.Seq
+		}
+		if got != want {
+			t.Errorf("script %d: the file has %s, want %s", script, got, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What was given up is not taken for another event.
+	cfg := config(t)
+	var fail Point
+	cfg.Faults = func(p Point) error {
+		if p == fail {
+			return bad
+		}
+		return nil
+	}
+	s := open(t, cfg)
+	fail = After
+	first := wire.Event{V: 1, Node: "n1", Boot: "b", At: time.Unix(1, 0).UTC(), Type: "first"}
+	if _, err := s.Commit(Batch{Events: []wire.Event{first}}); err == nil {
+		t.Fatal("it did not fail")
+	}
+	fail = ""
+	second := first
+	second.Type = "second"
+	saved, err := s.Commit(Batch{Events: []wire.Event{second, first}})
+	if err != nil || saved[0].Seq != 2 || saved[1].Seq != 3 {
+		t.Errorf("%+v %v", saved, err)
+	}
+}
+
 func TestEvents(t *testing.T) {
 	s := open(t, config(t))
 	for i := range 8 {
