@@ -8,6 +8,7 @@ require (
 	go.etcd.io/bbolt v1.5.0
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.28.0
+	golang.org/x/time v0.16.0
 	pgregory.net/rapid v1.3.0
 	tandem.internal/shared v0.0.0
 )

@@ -1,0 +1,254 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap/zaptest"
+
+	"tandem.internal/shared/workload"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// site is an HTTP server in memory. Requests for host.test/PATH get what pages says.
+type site struct {
+	t      testing.TB
+	server *http.Server
+	conns  chan net.Conn
+	closed chan struct{}
+
+	mu    sync.Mutex
+	pages map[string]http.HandlerFunc
+	seen  map[string]int // requests by path
+}
+
+func newSite(t testing.TB) *site {
+	w := &site{t: t, conns: make(chan net.Conn), closed: make(chan struct{}), pages: map[string]http.HandlerFunc{}, seen: map[string]int{}}
+	w.server = &http.Server{Handler: w}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := w.server.Serve(w); !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("the site: %v", err)
+		}
+	}()
+	t.Cleanup(func() {
+		if err := w.server.Close(); err != nil {
+			t.Error(err)
+		}
+		<-done
+	})
+	return w
+}
+
+func (w *site) Accept() (net.Conn, error) {
+	select {
+	case c := <-w.conns:
+		return c, nil
+	case <-w.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (w *site) Close() error   { close(w.closed); return nil }
+func (w *site) Addr() net.Addr { return &net.UnixAddr{Name: "site"} }
+
+// client is the client of production, but for how it dials.
+func (w *site) client() *http.Client {
+	c := NewClient()
+	tr := c.Transport.(*http.Transport)
+	tr.Proxy = nil
+	tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		mine, its := net.Pipe()
+		select {
+		case w.conns <- its:
+			return mine, nil
+		case <-w.closed:
+			return nil, net.ErrClosed
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return c
+}
+
+func (w *site) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	w.seen[r.URL.Path]++
+	h := w.pages[r.URL.Path]
+	w.mu.Unlock()
+	if h == nil {
+		http.NotFound(rw, r)
+		return
+	}
+	h(rw, r)
+}
+
+func (w *site) requests(path string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen[path]
+}
+
+func (w *site) put(path string, h http.HandlerFunc) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pages[path] = h
+	return "http://host.test" + path
+}
+
+// modified is when the files of a site were last changed: before every bubble begins.
+var modified = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// file serves data as a sound server does.
+func (w *site) file(path string, data []byte) string {
+	sum := sha256.Sum256(data)
+	return w.put(path, func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("ETag", `"`+hex.EncodeToString(sum[:8])+`"`)
+		http.ServeContent(rw, r, "x.bin", modified, bytes.NewReader(data))
+	})
+}
+
+// content is n bytes that look like nothing.
+func content(seed uint64, n int) []byte {
+	b := make([]byte, n)
+	r := rand.New(rand.NewPCG(seed, 1))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+func sha(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "SHA256:" + hex.EncodeToString(sum[:])
+}
+
+func md(data []byte) string {
+	sum := md5.Sum(data)
+	return "MD5:" + hex.EncodeToString(sum[:])
+}
+
+func artifact(sum string, size int, urls ...string) workload.Artifact {
+	return workload.Artifact{Class: workload.Resource, URLs: urls, Size: int64(size), Verification: workload.Verification{Checksum: sum}}
+}
+
+func named(uuid string, a workload.Artifact) workload.Artifact { a.UUID = uuid; return a }
+
+// node is a store that runs.
+type node struct {
+	*Store
+	t    testing.TB
+	stop func()
+}
+
+const plenty = 1 << 40
+
+// start opens a store and lets it run until the test ends or stop is called.
+func start(t testing.TB, c Config) *node {
+	t.Helper()
+	if c.Log == nil {
+		c.Log = zaptest.NewLogger(t)
+	}
+	if c.Space == nil {
+		c.Space = func(string) (uint64, error) { return plenty, nil }
+	}
+	if c.Chance == nil {
+		c.Chance = func() float64 { return 0 }
+	}
+	s, err := Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	n := &node{Store: s, t: t}
+	n.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(n.stop)
+	return n
+}
+
+// await waits until the status of a is as it should be.
+func (n *node) await(a workload.Artifact, what string, ok func(Status) bool) Status {
+	n.t.Helper()
+	late := time.After(100 * time.Hour)
+	for {
+		st := n.Status(a)
+		if ok(st) {
+			return st
+		}
+		select {
+		case <-n.Updates():
+		case <-late:
+			n.t.Fatalf("%s: never; now %+v", what, st)
+		}
+	}
+}
+
+func (n *node) ready(a workload.Artifact, want []byte) Status {
+	n.t.Helper()
+	st := n.await(a, "ready", func(st Status) bool { return st.State == Ready })
+	got, err := os.ReadFile(st.Path)
+	if err != nil || !bytes.Equal(got, want) {
+		n.t.Fatalf("the copy has %d bytes, want %d: %v", len(got), len(want), err)
+	}
+	info, err := os.Lstat(st.Path)
+	if err != nil || info.Mode() != 0o555 || !filepath.IsAbs(st.Path) {
+		n.t.Fatalf("%v %v %v", st.Path, info.Mode(), err)
+	}
+	if st.Size != int64(len(want)) || st.Done != st.Size || st.Err != nil {
+		n.t.Fatalf("%+v", st)
+	}
+	return st
+}
+
+// fails waits for an error that has text in it.
+func (n *node) fails(a workload.Artifact, text string) Status {
+	n.t.Helper()
+	st := n.await(a, "an error with "+text, func(st Status) bool { return st.Err != nil && strings.Contains(st.Err.Error(), text) })
+	if st.Path != "" {
+		n.t.Fatalf("it fails and can be used: %+v", st)
+	}
+	return st
+}
+
+// files lists what is in a store, without what differs between runs.
+func files(t testing.TB, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		fmt.Fprintln(&b, rel)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}

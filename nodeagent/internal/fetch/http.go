@@ -1,0 +1,319 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"tandem.internal/nodeagent/internal/fetch/plan"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// maxRedirects is how many redirects one request follows.
+const maxRedirects = 10
+
+// NewClient returns the HTTP client that a Store uses: every phase before the body is bounded in
+// time, TLS is 1.2 or newer, nothing is decompressed, and a redirect neither leaves https nor takes
+// along where it came from.
+func NewClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:    15 * time.Second,
+			ResponseHeaderTimeout:  30 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+			IdleConnTimeout:        30 * time.Second,
+			MaxIdleConnsPerHost:    1,
+			DisableCompression:     true,
+		},
+		CheckRedirect: redirect,
+	}
+}
+
+func redirect(req *http.Request, via []*http.Request) error {
+	last := via[len(via)-1]
+	switch {
+	case len(via) > maxRedirects:
+		return passing(wire.CodeUnavailable, fmt.Sprintf("the server redirects more than %d times", maxRedirects))
+	case req.URL.Scheme != workload.SchemeHTTP && req.URL.Scheme != workload.SchemeHTTPS:
+		return passing(wire.CodeNotAllowed, "the server redirects to the scheme "+strconv.Quote(req.URL.Scheme))
+	case last.URL.Scheme == workload.SchemeHTTPS && req.URL.Scheme != workload.SchemeHTTPS:
+		return passing(wire.CodeNotAllowed, "the server redirects from https to http")
+	case req.URL.User != nil:
+		return passing(wire.CodeNotAllowed, "the server redirects to a URL with a user name in it")
+	}
+	for _, h := range []string{"Referer", "Authorization", "Cookie"} {
+		req.Header.Del(h)
+	}
+	return nil
+}
+
+// download fetches the rest of f by HTTP. sum is the checksum of the body if all of it passed by and
+// e has one; page, that the server called it a web page.
+func (s *Store) download(ctx context.Context, e plan.Fetch, f *part) (resumed bool, sum string, page bool, err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	from, o, err := f.resumable(e.URL)
+	if err != nil {
+		return false, "", false, err
+	}
+	if o.Total > 0 && from == o.Total {
+		f.progress.done.Store(from)
+		return true, "", false, nil // all of it is there
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.URL, nil)
+	if err != nil {
+		return false, "", false, wrong(wire.CodeInvalidArgument, "this is no URL")
+	}
+	req.Header.Set("User-Agent", "tandem-node")
+	req.Header.Set("Accept-Encoding", "identity")
+	if from > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+		req.Header.Set("If-Range", o.validator())
+	}
+	resp, err := s.Client.Do(req)
+	if err != nil {
+		return false, "", false, reached(ctx, err)
+	}
+	defer resp.Body.Close()
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	page = kind == "text/html" || kind == "application/xhtml+xml"
+	total, err := s.answered(resp, e, from, page)
+	if err != nil {
+		return false, "", page, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		from = 0
+		if err := f.clear(); err != nil {
+			return false, "", page, err
+		}
+		s.ledger.reserve(e.Key, e.Reserve)
+	}
+	if total > e.Reserve {
+		if err := s.ledger.allow(e.Key, total-from); err != nil {
+			if full(err) {
+				return from > 0, "", page, &failure{kind: plan.Full, code: wire.CodeStorage, total: total, drop: true, why: fmt.Sprintf("it has %d bytes: %v", total, err)}
+			}
+			return from > 0, "", page, err
+		}
+		s.ledger.reserve(e.Key, total-from)
+	}
+	f.progress.total.Store(max(total, 0))
+	f.progress.done.Store(from)
+	if from == 0 {
+		if err := s.disk.remember(e, resp, total); err != nil {
+			return false, "", page, err
+		}
+	}
+	var h hash.Hash
+	var algorithm string
+	if from == 0 && e.Sum != "" {
+		h, algorithm = digest(e.Sum)
+	}
+	got, err := s.body(ctx, stop, resp.Body, f, from, h)
+	if err != nil {
+		return from > 0, "", page, err
+	}
+	if total < 0 && len(resp.TransferEncoding) == 0 && resp.ProtoMajor == 1 && e.Sum == "" && got < e.Reserve {
+		return false, "", page, passing(wire.CodeUnavailable, fmt.Sprintf("the connection ended after %d of %d bytes", got, e.Reserve))
+	}
+	if h != nil {
+		sum = algorithm + ":" + hex.EncodeToString(h.Sum(nil))
+	}
+	return from > 0, sum, page, nil
+}
+
+// answered judges a response before its body is read. total is how many bytes the whole has; -1:
+// the server does not say.
+func (s *Store) answered(resp *http.Response, e plan.Fetch, from int64, page bool) (total int64, err error) {
+	total = resp.ContentLength
+	switch {
+	case resp.StatusCode == http.StatusOK:
+	case resp.StatusCode == http.StatusPartialContent && from > 0:
+		var last int64
+		if total, last, err = contentRange(resp.Header.Get("Content-Range"), from); err != nil || last+1 != total || resp.ContentLength >= 0 && resp.ContentLength != total-from {
+			return 0, again("the server answers with another part than it was asked for")
+		}
+	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && from > 0:
+		return 0, again("the server says that it has less than has come already")
+	default:
+		return 0, status(resp)
+	}
+	path := strings.ToLower(resp.Request.URL.Path)
+	switch {
+	case total > s.most(e.Reserve):
+		return 0, wrong(wire.CodeTooLarge, fmt.Sprintf("it has %d bytes, and this resource may have %d; correct its size", total, s.most(e.Reserve)))
+	case e.Sum == "" && page && !strings.HasSuffix(path, ".html") && !strings.HasSuffix(path, ".htm") && !strings.HasSuffix(path, ".xhtml"):
+		return 0, wrong(wire.CodeBadValue, "the server answers with a web page; if that is the resource, give it a checksum")
+	}
+	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" && e.Sum == "" {
+		return 0, wrong(wire.CodeBadValue, "the server sends it encoded ("+enc+") without being asked to; give the resource a checksum")
+	}
+	return total, nil
+}
+
+// again is a failure after which the download begins at its start.
+func again(why string) error {
+	return &failure{kind: plan.Passing, code: wire.CodeUnavailable, why: why, drop: true}
+}
+
+func status(resp *http.Response) error {
+	code := wire.CodeUnavailable
+	switch resp.StatusCode {
+	case http.StatusNotFound, http.StatusGone:
+		code = wire.CodeNotFound
+	case http.StatusUnauthorized, http.StatusForbidden:
+		code = wire.CodeNotAllowed
+	}
+	return passing(code, "the server answers "+strconv.Itoa(resp.StatusCode)+" "+http.StatusText(resp.StatusCode))
+}
+
+// contentRange reads "bytes FROM-LAST/TOTAL" and refuses another from.
+func contentRange(s string, from int64) (total, last int64, err error) {
+	var first int64
+	rest, ok := strings.CutPrefix(s, "bytes ")
+	a, rest, ok2 := strings.Cut(rest, "-")
+	b, c, ok3 := strings.Cut(rest, "/")
+	if !ok || !ok2 || !ok3 {
+		return 0, 0, errors.New("this is no content range")
+	}
+	for _, v := range []struct {
+		text string
+		to   *int64
+	}{{a, &first}, {b, &last}, {c, &total}} {
+		n, err := strconv.ParseUint(v.text, 10, 62)
+		if err != nil {
+			return 0, 0, err
+		}
+		*v.to = int64(n)
+	}
+	if first != from || last < first || last >= total {
+		return 0, 0, errors.New("this is another range")
+	}
+	return total, last, nil
+}
+
+// reached says why there is no response, without the URL, which the caller shows.
+func reached(ctx context.Context, err error) error {
+	if f := (*failure)(nil); errors.As(err, &f) {
+		return f
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	if e := (*url.Error)(nil); errors.As(err, &e) {
+		err = e.Err
+	}
+	if e := net.Error(nil); errors.As(err, &e) && e.Timeout() {
+		return passing(wire.CodeTimeout, "no answer: "+err.Error())
+	}
+	return passing(wire.CodeUnavailable, "no answer: "+err.Error())
+}
+
+// body copies the body into the part. It gives up a server that is too slow: only the time spent
+// waiting for it counts, not that for the disk or the rate limit.
+func (s *Store) body(ctx context.Context, stop context.CancelCauseFunc, body io.Reader, f *part, at int64, h hash.Hash) (end int64, err error) {
+	slow := &failure{kind: plan.Passing, code: wire.CodeTimeout, why: fmt.Sprintf("the server sent less than %d bytes a second for %v", s.Slow, s.Patience)}
+	timer := time.AfterFunc(s.Patience, func() { stop(slow) })
+	defer timer.Stop()
+	buf := make([]byte, burst)
+	var waited time.Duration // in this span, which ends after s.Patience
+	var came int64
+	var told time.Time
+	for {
+		begun := time.Now() // time limits are real time, as those of the client
+		timer.Reset(s.Patience)
+		n, readErr := body.Read(buf)
+		timer.Stop()
+		waited, came = waited+time.Since(begun), came+int64(n)
+		if waited >= s.Patience {
+			if came < int64(s.Patience.Seconds()*float64(s.Slow)) {
+				return 0, slow
+			}
+			waited, came = 0, 0
+		}
+		if n > 0 {
+			if _, err := f.WriteAt(buf[:n], at); err != nil {
+				return 0, err
+			}
+			if h != nil {
+				h.Write(buf[:n])
+			}
+			at += int64(n)
+			f.progress.done.Store(at)
+			if now := time.Now(); now.Sub(told) >= time.Second {
+				told = now
+				notify(s.updates)
+			}
+		}
+		switch {
+		case errors.Is(readErr, io.EOF):
+			return at, nil
+		case ctx.Err() != nil:
+			if errors.As(context.Cause(ctx), &slow) {
+				return 0, slow
+			}
+			return 0, context.Cause(ctx)
+		case errors.Is(readErr, io.ErrUnexpectedEOF):
+			return 0, passing(wire.CodeUnavailable, fmt.Sprintf("the connection ended early, after %d bytes", at))
+		case readErr != nil:
+			return 0, passing(wire.CodeUnavailable, fmt.Sprintf("the connection broke after %d bytes: %v", at, readErr))
+		}
+		if err := s.limit.WaitN(ctx, n); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// resumable says from where the download of a part from url can go on.
+func (p *part) resumable(url string) (from int64, o origin, err error) {
+	info, err := p.Stat()
+	if err != nil {
+		return 0, o, err
+	}
+	o, err = readOrigin(p.store.disk.partPath(p.key)+asJSON, p.key.Name())
+	if errors.Is(err, os.ErrNotExist) || err == nil && (o.URL != url || o.validator() == "") {
+		return 0, origin{}, nil
+	} else if err != nil {
+		return 0, origin{}, p.clear()
+	}
+	return info.Size(), o, nil
+}
+
+// validator is what If-Range takes; "": nothing proves that the rest belongs to the part.
+func (o origin) validator() string {
+	if o.ETag != "" {
+		return o.ETag
+	}
+	return o.LastModified
+}
+
+// remember writes down where a part is from. A weak ETag proves nothing, nor does a time of which the
+// server cannot know that nothing has changed within its second (RFC 9110, 8.8.2.2).
+func (d *disk) remember(e plan.Fetch, resp *http.Response, total int64) error {
+	o := origin{Format: 1, Key: e.Key, URL: e.URL, Total: max(total, 0)}
+	if tag := resp.Header.Get("ETag"); strings.HasPrefix(tag, `"`) && len(tag) <= 1024 {
+		o.ETag = tag
+	}
+	modified, err := http.ParseTime(resp.Header.Get("Last-Modified"))
+	date, err2 := http.ParseTime(resp.Header.Get("Date"))
+	if err == nil && err2 == nil && date.Sub(modified) >= time.Second {
+		o.LastModified = resp.Header.Get("Last-Modified")
+	}
+	return d.write(d.partPath(e.Key)+asJSON, o)
+}
