@@ -139,6 +139,7 @@ type KindState struct {
 
 	// Known only while the controller runs.
 	liveSeq    uint64    // newest report the node says it has sent in its current boot
+	asked      bool      // its report was asked for, and the document was not published again since
 	pushedBoot string    // a node in error was issued its document again in this boot
 	reissued   time.Time // when the node last knew more than was issued to it
 }

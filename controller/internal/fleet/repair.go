@@ -115,6 +115,9 @@ func (s *step) tick() {
 		s.agenda.set(n, s.now.Add(s.pause(n, d.grace)))
 		if d.report {
 			report = append(report, n.Name)
+			for _, k := range n.Kinds {
+				k.asked = true
+			}
 		}
 		if d.events {
 			s.chaseEvents(n)
@@ -128,10 +131,12 @@ func (s *step) tick() {
 	}
 }
 
-// resend publishes a document again to a node that, asked for its report, does not know it.
+// resend publishes a document again to a node that, asked for its report, does not know it: once for each
+// question, for the node reports at once when it gets what it has, and both would go on without end.
 func (s *step) resend(n *Node, kind wire.Kind) {
 	k := n.Kinds[kind]
-	if n.retries > 0 && k.Desired != nil && !k.Settled() && (k.Last == nil || k.Last.Stamp().Compare(k.Desired.Stamp()) < 0) {
+	if n.retries > 0 && k.asked && k.Desired != nil && !k.Settled() && (k.Last == nil || k.Last.Stamp().Compare(k.Desired.Stamp()) < 0) {
+		k.asked = false
 		s.effect(Publish{Kind: kind, Doc: k.Desired, Nodes: []string{n.Name}})
 	}
 }
