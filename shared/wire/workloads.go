@@ -57,6 +57,7 @@ type WorkloadExit struct {
 	Late   bool      `json:"late,omitzero"`    // it was killed because maxExecutionTimeMs was over
 	Lost   bool      `json:"lost,omitzero"`    // it ended while nobody looked
 	Text   string    `json:"text,omitempty"`   // why it could not be started
+	Said   string    `json:"said,omitempty"`   // the end of what it wrote, if it failed
 	At     time.Time `json:"at"`
 }
 
@@ -117,7 +118,7 @@ func (s *WorkloadSlot) check() error {
 		return New(CodeBadValue, "/state", "no such state")
 	}
 	if e := s.Exit; e != nil {
-		if err := first(plain("/exit/signal", e.Signal), plain("/exit/text", e.Text), instant("/exit/at", e.At)); err != nil {
+		if err := first(plain("/exit/signal", e.Signal), plain("/exit/text", e.Text), plain("/exit/said", e.Said), instant("/exit/at", e.At)); err != nil {
 			return err
 		}
 	}

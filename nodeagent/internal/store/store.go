@@ -15,11 +15,13 @@
 //	    next     the body of the document that waits for it
 //	event/
 //	  {seq}      8 bytes, big-endian: a wire.Event, JSON
+//	workload/
+//	  {service}  supervise.Durable, JSON
 //
 // Everything that one Commit is given is saved together or not at all, and is on the disk when it
 // returns. After an error, either may be the case: the caller must be right in both, and a later
 // Commit of the same state puts an end to the doubt. The store holds no other state than its file
-// and is used by one goroutine.
+// and is used by one goroutine, but for SaveWorkloads.
 package store
 
 import (
@@ -46,7 +48,7 @@ import (
 const version = "2"
 
 var (
-	bMeta, bKind, bEvent                = []byte("meta"), []byte("kind"), []byte("event")
+	bMeta, bKind, bEvent, bWorkload     = []byte("meta"), []byte("kind"), []byte("event"), []byte("workload")
 	kVersion, kUnit, kNode              = []byte("version"), []byte("unit"), []byte("node")
 	kBoots, kAcked, kTrust, kCare       = []byte("boots"), []byte("acked"), []byte("trust"), []byte("care")
 	kState, kRunning, kFlight, kWaiting = []byte("state"), []byte("running"), []byte("flight"), []byte("next")
@@ -129,7 +131,7 @@ func (s *Store) begin() error {
 		return fmt.Errorf("state file: %w", err)
 	}
 	return s.update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bMeta, bKind, bEvent} {
+		for _, name := range [][]byte{bMeta, bKind, bEvent, bWorkload} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}

@@ -307,17 +307,23 @@ func good(e wire.WorkloadExit) bool {
 
 // Ending says in words how a process ended.
 func Ending(e wire.WorkloadExit) string {
+	text := ""
 	switch {
 	case e.Text != "":
 		return "it could not be started: " + e.Text
 	case e.OOM:
-		return "killed: it has used up its memory"
+		text = "killed: it has used up its memory"
 	case e.Late:
-		return "killed: its maxExecutionTimeMs was over"
+		text = "killed: its maxExecutionTimeMs was over"
 	case e.Lost:
-		return "it ended while nobody looked"
+		text = "it ended while nobody looked"
 	case e.Signal != "":
-		return "killed by " + e.Signal
+		text = "killed by " + e.Signal
+	default:
+		text = fmt.Sprintf("exit status %d", e.Code)
 	}
-	return fmt.Sprintf("exit status %d", e.Code)
+	if e.Said != "" {
+		text += ": " + e.Said
+	}
+	return text
 }
