@@ -112,7 +112,6 @@ type Manager struct {
 	changed  bool          // the report is to be made anew
 	progress bool          // the same, when it is time
 	reportAt time.Duration // for progress
-	said     bool          // there was a report
 	workers  sync.WaitGroup
 	needed   bool
 	need     chan struct{} // closed when the keeper is to be followed
