@@ -1,9 +1,12 @@
-// Package accept holds the rules by which a unit configuration is taken or refused (seed 000,
-// Check and Version Management). It is pure.
+// Package accept holds the rules by which a unit configuration, or a set of workloads, is taken or
+// refused (seed 000, Check and Version Management). It is pure.
 package accept
 
 import (
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	"tandem.internal/shared/unitconfig"
@@ -38,6 +41,32 @@ func Version(c Current, version string) *wire.Error {
 		return nil
 	}
 	return unitconfig.CheckVersion(c.Version, version)
+}
+
+// First is the version of a first set of workloads that came without one.
+const First = "1.0.0"
+
+// Next is the version that a submission without one gets: the lowest release above current, which is
+// a version that was accepted, or First if current is "".
+func Next(current string) string {
+	if current == "" {
+		return First
+	}
+	current, _, _ = strings.Cut(current, "+")
+	release, _, candidate := strings.Cut(current, "-")
+	if candidate {
+		return release
+	}
+	numbers := strings.Split(release, ".")
+	for i := len(numbers) - 1; i >= 0; i-- {
+		n, err := strconv.ParseUint(numbers[i], 10, 64)
+		if err == nil && n < math.MaxUint64 {
+			numbers[i] = strconv.FormatUint(n+1, 10)
+			break
+		}
+		numbers[i] = "0"
+	}
+	return strings.Join(numbers, ".")
 }
 
 // The shortest and the longest trial.

@@ -50,8 +50,13 @@ func call(h http.Handler, method, target, body string) *httptest.ResponseRecorde
 	return w
 }
 
+// instance is a set of one instance.
+const instance = `[{"@class":"Instance","slot":"web@node-1","resources":{"iss_hook_start":{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/w"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}]`
+
 func sample() (*apitest.Unit, *api.API) {
-	u := apitest.New(apitest.Sample())
+	s := apitest.Sample()
+	apitest.Working(&s)
+	u := apitest.New(s)
 	return u, api.New(u, api.Config{Tokens: keys, MaxBody: 64 << 10})
 }
 
@@ -81,6 +86,40 @@ func TestAnswers(t *testing.T) {
 		has                  string
 	}{
 		{"GET", "/healthz", "", 200, "", `"status":"ok"`},
+		{"POST", "/v1/workloads", instance, 200, "", `"placed":{"slots":1,"nodes":1`},
+		{"POST", "/v1/workloads?dryRun=1&version=1.2.3", instance, 200, "", `"version":"1.2.3"`},
+		{"POST", "/v1/workloads?version=1.0.0", instance, 409, wire.CodeWrongState, `"state":"refused"`},
+		{"POST", "/v1/workloads?version=", instance, 400, wire.CodeInvalidArgument, "derived"},
+		{"POST", "/v1/workloads?mode=try", instance, 400, wire.CodeInvalidArgument, "no such parameter"},
+		{"POST", "/v1/workloads", instance[:len(instance)-1], 400, wire.CodeMalformed, `"line":1`},
+		{"POST", "/v1/workloads?lenient=1", strings.Replace(instance, `,"size":0`, "", 1), 200, "", `"warnings":[{"line":1`},
+		{"POST", "/v1/workloads", strings.Replace(instance, `,"size":0`, "", 1), 400, wire.CodeMissing, "size"},
+		{"POST", "/v1/workloads", "", 400, wire.CodeMissing, "[]"},
+		{"POST", "/v1/workloads", strings.Repeat(" ", 64<<10+1), 413, wire.CodeTooLarge, ""},
+		{"GET", "/v1/workloads", "", 200, "", `"slot":"web@node-1"`},
+		{"GET", "/v1/workloads?version=9.9.9", "", 404, wire.CodeNotFound, ""},
+		{"GET", "/v1/workloads?filled=yes", "", 400, wire.CodeInvalidArgument, ""},
+		{"GET", "/v1/workloads/status", "", 200, "", `"onlineMissing":2`},
+		{"HEAD", "/v1/workloads/status?watch=1", "", 200, "", ""},
+		{"GET", "/v1/workloads/status?x=1", "", 400, wire.CodeInvalidArgument, ""},
+		{"GET", "/v1/workloads/history", "", 200, "", `"version":"1.0.1"`},
+		{"GET", "/v1/workloads/slots", "", 200, "", `"slot":"map@node-2"`},
+		{"GET", "/v1/workloads/slots?node=node-3", "", 200, "", `{"slots":[]}`},
+		{"GET", "/v1/workloads/slots?node=nobody", "", 404, wire.CodeNotFound, ""},
+		{"GET", "/v1/workloads/slots?node=a%2Fb", "", 400, wire.CodeInvalidArgument, ""},
+		{"POST", "/v1/nodes/node-1/slots/web/restart", "", 200, "", `"method":"restart"`},
+		{"POST", "/v1/nodes/node-1/slots/web/restart", "x", 400, wire.CodeInvalidArgument, "no body"},
+		{"POST", "/v1/nodes/node-1/slots/web/restart?x=1", "", 400, wire.CodeInvalidArgument, ""},
+		{"POST", "/v1/nodes/node-1/slots/none/restart", "", 404, wire.CodeNotFound, `"node":"node-1"`},
+		{"POST", "/v1/nodes/node-4/slots/web/restart", "", 409, wire.CodeWrongState, ""},
+		{"POST", "/v1/nodes/node-1/slots/a%2Fb/restart", "", 400, wire.CodeInvalidArgument, ""},
+		{"GET", "/v1/nodes/node-1/slots/web/logs", "", 200, "", `"cursor":"26"`},
+		{"GET", "/v1/nodes/node-1/slots/web/logs?tail=5", "", 200, "", `"data":"ODA4MAo="`},
+		{"GET", "/v1/nodes/node-1/slots/web/logs?cursor=26", "", 200, "", `"cursor":"26"`},
+		{"GET", "/v1/nodes/node-1/slots/web/logs?cursor=26&tail=5", "", 400, wire.CodeInvalidArgument, "exclude"},
+		{"GET", "/v1/nodes/node-1/slots/web/logs?tail=32769", "", 400, wire.CodeInvalidArgument, ""},
+		{"GET", "/v1/nodes/node-1/slots/web/logs?follow=1", "", 400, wire.CodeInvalidArgument, ""},
+		{"GET", "/v1/nodes/node-1/slots/none/logs", "", 404, wire.CodeNotFound, ""},
 		{"GET", "/readyz", "", 200, "", `"status":"ok"`},
 		{"POST", "/v1/config", good, 200, "", `"state":"accepted"`},
 		{"POST", "/v1/config?dryRun=1", good, 200, "", `"state":"acceptable"`},
@@ -260,7 +299,8 @@ func TestFailuresOfTheUnit(t *testing.T) {
 			"Rollback": "POST /v1/config/rollback", "ConfigStatus": "GET /v1/config/status", "Config": "GET /v1/config",
 			"History": "GET /v1/config/history", "Resolved": "GET /v1/config/resolved?node=n", "Explain": "GET /v1/config/explain?node=n",
 			"Nodes": "GET /v1/nodes", "Node": "GET /v1/nodes/n", "Status": "GET /v1/unit/status", "Entries": "GET /v1/events?follow=1",
-			"Verify": "GET /v1/journal/verify", "Remark": "POST /v1/tokens",
+			"Verify": "GET /v1/journal/verify", "Remark": "POST /v1/tokens", "WorkloadStatus": "GET /v1/workloads/status", "Workloads": "GET /v1/workloads",
+			"WorkloadHistory": "GET /v1/workloads/history", "Slots": "GET /v1/workloads/slots", "SlotLogs": "GET /v1/nodes/n/slots/s/logs",
 		} {
 			u := apitest.New(apitest.State{Fail: map[string]error{method: c.err}})
 			h := api.New(u, api.Config{Tokens: keys})
@@ -335,6 +375,7 @@ func FuzzAPI(f *testing.F) {
 		{"POST", "/v1/config/rollback", `{"version":"1.9.0","as":"2.0.1"}`}, {"GET", "/v1/events?after=1&limit=2&type=a&type=b&node=n", ""},
 		{"GET", "/v1/config/explain?node=node-1&pointer=/alertRules/ram", ""}, {"GET", "/v1/nodes/%2e%2e", ""}, {"CONNECT", "*", ""},
 		{"OPTIONS", "*", ""}, {"GET", "//v1/config", ""}, {"PUT", "/v1/config", "x"}, {"GET", "/v1/config/resolved?node=n&type=\xff", ""},
+		{"POST", "/v1/workloads?version=2.0.0&lenient=1", instance}, {"GET", "/v1/nodes/node-1/slots/web/logs?tail=5", ""}, {"POST", "/v1/nodes/node-1/slots/web/restart", ""},
 	} {
 		f.Add(s[0], s[1], s[2])
 	}

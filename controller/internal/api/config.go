@@ -47,6 +47,11 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) error {
 	if len(s.Document) == 0 {
 		return wire.New(wire.CodeMissing, "", "the request body is the unit configuration, and it is empty")
 	}
+	return a.submission(w, r, s)
+}
+
+// submission submits what a caller gave.
+func (a *API) submission(w http.ResponseWriter, r *http.Request, s view.Submission) error {
 	s.Who, s.Via = whoAndVia(r)
 	res, err := a.unit.Submit(r.Context(), s)
 	return a.verdict(w, res, err)
@@ -164,7 +169,7 @@ func (a *API) configStatus(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if follow {
-		return watch(a, w, r, a.statusWatch())
+		return watch(a, w, r, changes(a.unit.ConfigStatus))
 	}
 	st, err := a.unit.ConfigStatus(r.Context())
 	if err != nil {

@@ -35,6 +35,10 @@ func (a *API) table() []route {
 		{"GET /v1/keys", tokens.View, a.keys},
 		{"GET /v1/nodes/{node}/health", tokens.View, a.nodeHealth},
 		{"GET /v1/health/settings", tokens.View, a.healthSettings},
+		{"GET /v1/workloads", tokens.View, a.workloads},
+		{"GET /v1/workloads/status", tokens.View, a.workloadStatus},
+		{"GET /v1/workloads/slots", tokens.View, a.slots},
+		{"GET /v1/workloads/history", tokens.View, a.workloadHistory},
 
 		{"POST /v1/config", tokens.Operate, a.submit},
 		{"POST /v1/config/confirm", tokens.Operate, a.confirm},
@@ -47,6 +51,9 @@ func (a *API) table() []route {
 		{"POST /v1/nodes/{node}/approve", tokens.Operate, a.approve},
 		{"POST /v1/unit/maintenance", tokens.Operate, a.maintain},
 		{"POST /v1/unit/maintenance/end", tokens.Operate, a.endMaintenance},
+		{"POST /v1/workloads", tokens.Operate, a.submitWorkloads},
+		{"POST /v1/nodes/{node}/slots/{service}/restart", tokens.Operate, a.restartSlot},
+		{"GET /v1/nodes/{node}/slots/{service}/logs", tokens.Operate, a.slotLogs},
 
 		{"POST /v1/nodes/{node}/enroll", tokens.Admin, a.enroll},
 		{"POST /v1/nodes/{node}/revoke", tokens.Admin, a.revoke},

@@ -224,11 +224,11 @@ func (a *API) nodeWatch() func(context.Context) ([]NodeChange, error) {
 	}
 }
 
-// statusWatch returns a look at the unit configuration's state that says it when it changed.
-func (a *API) statusWatch() func(context.Context) ([]view.ConfigStatus, error) {
+// changes returns a look at something that says it when it changed.
+func changes[T any](see func(context.Context) (T, error)) func(context.Context) ([]T, error) {
 	var last []byte
-	return func(ctx context.Context) ([]view.ConfigStatus, error) {
-		st, err := a.unit.ConfigStatus(ctx)
+	return func(ctx context.Context) ([]T, error) {
+		st, err := see(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -237,7 +237,7 @@ func (a *API) statusWatch() func(context.Context) ([]view.ConfigStatus, error) {
 			return nil, err
 		}
 		last = text
-		return []view.ConfigStatus{st}, nil
+		return []T{st}, nil
 	}
 }
 

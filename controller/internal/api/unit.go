@@ -13,8 +13,8 @@ import (
 // Errors that a caller can act on are *wire.Error: CodeNotFound, CodeWrongState,
 // CodeInvalidArgument, CodeUnavailable (not ready), CodeStorage.
 type Unit interface {
-	// Submit judges a unit configuration and, unless DryRun, journals and issues it. A refusal is
-	// a Result, not an error.
+	// Submit judges a unit configuration, or a set of workloads, and, unless DryRun, journals and
+	// issues it. A refusal is a Result, not an error.
 	Submit(ctx context.Context, s view.Submission) (view.Result, error)
 	// Confirm keeps the unit configuration on trial.
 	Confirm(ctx context.Context, who string) (view.Result, error)
@@ -68,6 +68,18 @@ type Unit interface {
 	// SetMaintenance announces one to the nodes for so long from now; 0 ends it. The answer is what
 	// is announced now, nil: nothing.
 	SetMaintenance(ctx context.Context, within time.Duration, reason, who string) (*view.Maintenance, error)
+
+	// WorkloadStatus is the unit's set of workloads and how far nodes and slots have come with it; Slots
+	// lists those of a node, or of the unit if node is "". Workloads is the set of a version ("" means
+	// the newest) as submitted, or filled: the instances and jobs that it comes to.
+	WorkloadStatus(ctx context.Context) (view.WorkloadStatus, error)
+	Slots(ctx context.Context, node string) ([]view.Slot, error)
+	Workloads(ctx context.Context, version string, filled bool) ([]byte, error)
+	WorkloadHistory(ctx context.Context) ([]view.Version, error)
+	// RestartSlot has a node start a slot's process anew; as Reboot.
+	RestartSlot(ctx context.Context, node, service, who string) (view.Ordered, error)
+	// SlotLogs asks a node for a piece of what a slot's processes have written.
+	SlotLogs(ctx context.Context, node string, p wire.LogsParams, who string) (view.Logs, error)
 
 	// Entries returns journal entries in order; Changed is closed at the next append, for
 	// callers that follow.

@@ -85,7 +85,7 @@ func (a *app) apply() *cobra.Command {
 				s.Mode, s.ConfirmWithin = wire.ModeTry, time.Duration(try)
 			}
 			return a.with(func(c *client.Client) error {
-				return a.submitted(cmd.Context(), c, in, wait, func(ctx context.Context) (view.Result, error) { return c.Submit(ctx, s) })
+				return a.submitted(cmd.Context(), configStages(c), in, wait, func(ctx context.Context) (view.Result, error) { return c.Submit(ctx, s) })
 			})
 		},
 	}
@@ -106,7 +106,7 @@ func (a *app) rollback() *cobra.Command {
 				return usage("%s needs --as VERSION, the version that the old content gets; for example:\n%s", cmd.CommandPath(), cmd.Example)
 			}
 			return a.with(func(c *client.Client) error {
-				return a.submitted(cmd.Context(), c, nil, wait, func(ctx context.Context) (view.Result, error) { return c.Rollback(ctx, args[0], as) })
+				return a.submitted(cmd.Context(), configStages(c), nil, wait, func(ctx context.Context) (view.Result, error) { return c.Rollback(ctx, args[0], as) })
 			})
 		},
 	}
@@ -122,7 +122,7 @@ type submission struct {
 }
 
 // submitted submits, shows the verdict, and waits if asked to.
-func (a *app) submitted(ctx context.Context, c *client.Client, in *input, wait waiting, submit func(context.Context) (view.Result, error)) error {
+func (a *app) submitted(ctx context.Context, follow follower, in *input, wait waiting, submit func(context.Context) (view.Result, error)) error {
 	res, err := submit(ctx)
 	if err != nil {
 		return err
@@ -135,8 +135,8 @@ func (a *app) submitted(ctx context.Context, c *client.Client, in *input, wait w
 			return fmt.Errorf("writing the output: %w", err)
 		}
 	}
-	if failed == nil && wait.limit > 0 {
-		done.Wait = a.wait(ctx, c, res, time.Duration(wait.limit))
+	if failed == nil && wait.limit > 0 && res.State == "accepted" {
+		done.Wait = a.wait(ctx, follow, res, time.Duration(wait.limit))
 		failed = done.Wait.failure()
 		if !a.json && failed == nil {
 			a.print("%s\n", done.Wait.words())
@@ -202,6 +202,9 @@ func (a *app) printResult(res view.Result) {
 	}
 	if len(ch.Unchecked) > 0 {
 		t.add("unchecked", listed(ch.Unchecked)+" (offline; judged there when back)")
+	}
+	if p := res.Placed; p != nil {
+		placedRows(t, p)
 	}
 	a.printTable(t)
 }

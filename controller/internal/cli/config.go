@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -16,7 +17,7 @@ import (
 func (a *app) config() *cobra.Command {
 	return a.group("config", "Check, apply and look at the unit configuration",
 		"  tandem config check unit.json\n  tandem config apply unit.json --wait",
-		a.check(), a.apply(), a.confirm(), a.configStatus(), a.show(), a.history(), a.diff(), a.rollback(), a.resolve(), a.explain(), a.restore())
+		a.check(), a.apply(), a.confirm(), a.configStatus(), a.show(), a.history("config", (*client.Client).History), a.diff(), a.rollback(), a.resolve(), a.explain(), a.restore())
 }
 
 func (a *app) confirm() *cobra.Command {
@@ -153,16 +154,17 @@ func laggardState(l view.Laggard) string {
 	return "offline"
 }
 
-func (a *app) history() *cobra.Command {
+// history is the command of what was submitted of a kind.
+func (a *app) history(of string, get func(*client.Client, context.Context) (api.History, error)) *cobra.Command {
 	limit := 20
 	cmd := &cobra.Command{
-		Use: "history", Short: "List what was submitted and what became of it", Example: "  tandem config history --limit 5", Args: want(),
+		Use: "history", Short: "List what was submitted and what became of it", Example: "  tandem " + of + " history --limit 5", Args: want(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 0 {
 				return usage("--limit is 0 (everything) or more")
 			}
 			return a.with(func(c *client.Client) error {
-				h, err := c.History(cmd.Context())
+				h, err := get(c, cmd.Context())
 				if err != nil {
 					return err
 				}

@@ -230,6 +230,10 @@ func (a *app) printNode(n view.Node) {
 		a.print("\n")
 		a.printDocumentState(string(kind), n.Documents[kind])
 	}
+	if len(n.Slots) > 0 {
+		a.print("\nslots\n")
+		a.printSlots(n.Slots, "  ")
+	}
 	a.printAlerts(n.Raised)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,19 +16,43 @@ import (
 
 // outcome is what waiting for the nodes came to.
 type outcome struct {
-	Settled  bool          `json:"settled"` // every online node has dealt with the newest document
-	Replaced string        `json:"replaced,omitempty"`
-	Progress view.Progress `json:"progress"`
-	lost     error         // why nothing was heard at the end
-	stopped  bool          // the person did not want to wait any longer
+	Settled  bool               `json:"settled"` // every online node has dealt with the newest document
+	Replaced string             `json:"replaced,omitempty"`
+	Progress view.Progress      `json:"progress"`
+	Slots    *view.SlotProgress `json:"slots,omitempty"` // of workloads
+	lost     error              // why nothing was heard at the end
+	stopped  bool               // the person did not want to wait any longer
 }
 
 const retry = 300 * time.Millisecond // between attempts to follow a controller that went away
 
+// stage is how far a unit has come with what was submitted last.
+type stage struct {
+	rev      uint64   // of what the nodes have to deal with
+	versions []string // that count: installed, and on trial
+	progress view.Progress
+	slots    *view.SlotProgress // of workloads
+}
+
+// follower follows the stages of a unit until each returns client.ErrStop.
+type follower func(ctx context.Context, each func(stage) error) error
+
+func configStages(c *client.Client) follower {
+	return func(ctx context.Context, each func(stage) error) error {
+		return c.WatchConfig(ctx, func(st view.ConfigStatus) error {
+			s := stage{rev: newest(st), versions: []string{st.Version}, progress: st.Progress}
+			if st.Trial != nil {
+				s.versions = append(s.versions, st.Trial.Version)
+			}
+			return each(s)
+		})
+	}
+}
+
 // wait follows the unit until every online node has settled on the documents of res, another
 // configuration took their place, the limit is over or ctx ends. A controller that goes away
 // meanwhile is waited for, too.
-func (a *app) wait(ctx context.Context, c *client.Client, res view.Result, limit time.Duration) *outcome {
+func (a *app) wait(ctx context.Context, follow follower, res view.Result, limit time.Duration) *outcome {
 	person := ctx
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -35,20 +60,18 @@ func (a *app) wait(ctx context.Context, c *client.Client, res view.Result, limit
 	defer show.end()
 	for {
 		heard := false
-		err := c.WatchConfig(ctx, func(st view.ConfigStatus) error {
+		err := follow(ctx, func(st stage) error {
 			heard = true
-			if newest(st) < res.Rev {
+			if st.rev < res.Rev {
 				return nil // not there yet
 			}
-			o.Progress = st.Progress
-			if !on(st, res.Version) {
-				if o.Replaced = st.Version; st.Trial != nil {
-					o.Replaced = st.Trial.Version
-				}
+			o.Progress, o.Slots = st.progress, st.slots
+			if !slices.Contains(st.versions, res.Version) {
+				o.Replaced = st.versions[len(st.versions)-1]
 				return client.ErrStop
 			}
-			show.update(st.Progress)
-			if o.Settled = st.Progress.OnlineMissing == 0; o.Settled {
+			show.update(st)
+			if o.Settled = st.progress.OnlineMissing == 0 && (st.slots == nil || st.slots.OnlineMissing == 0); o.Settled {
 				return client.ErrStop
 			}
 			return nil
@@ -82,11 +105,6 @@ func newest(st view.ConfigStatus) uint64 {
 	return st.Rev
 }
 
-// on says whether the unit is on that version, for good or on trial.
-func on(st view.ConfigStatus, version string) bool {
-	return st.Version == version || st.Trial != nil && st.Trial.Version == version
-}
-
 // failure is exit status 4, or nil when every online node got there.
 func (o *outcome) failure() error {
 	p := o.Progress
@@ -96,6 +114,8 @@ func (o *outcome) failure() error {
 	switch {
 	case o.Replaced != "":
 		return incomplete(wire.CodeStale, "accepted, but "+clean(o.Replaced)+" took its place before every node had it")
+	case o.Slots != nil && (p.Nodes > 0 || o.Settled):
+		return o.slotFailure(incomplete)
 	case o.Settled && p.Failed == 0:
 		return nil
 	case o.Settled:
@@ -121,6 +141,8 @@ func (o *outcome) when() string {
 func (o *outcome) words() string {
 	p := o.Progress
 	switch {
+	case o.Slots != nil:
+		return o.slotWords()
 	case p.Nodes == 0:
 		return "no node is known yet; each gets it when it connects"
 	case len(p.Missing) > 0:
@@ -202,13 +224,21 @@ type progress struct {
 
 func (a *app) progress() *progress { return &progress{a: a} }
 
-func (p *progress) update(st view.Progress) {
-	text := fmt.Sprintf("%d/%d nodes", st.Installed, st.Nodes)
+func (p *progress) update(of stage) {
+	st := of.progress
+	text, done, total := fmt.Sprintf("%d/%d nodes", st.Installed, st.Nodes), st.Installed, st.Nodes
+	if s := of.slots; s != nil {
+		text += fmt.Sprintf(", %d/%d slots", s.Running+s.Completed, s.Slots)
+		done, total = s.Running+s.Completed, s.Slots
+	}
 	if late := listing(st, unsettled, true); late != "" {
 		text += ", waiting for " + late
 	}
 	if bad := listing(st, settled, true); bad != "" {
 		text += "; not taken by " + bad
+	}
+	if of.slots != nil {
+		text += slotsLate(of.slots)
 	}
 	if text == p.last {
 		return
@@ -216,8 +246,8 @@ func (p *progress) update(st view.Progress) {
 	if p.a.ErrTerminal {
 		const width = 20
 		full := 0
-		if st.Nodes > 0 {
-			full = width * st.Installed / st.Nodes
+		if total > 0 {
+			full = width * done / total
 		}
 		bar := "[" + strings.Repeat("#", full) + strings.Repeat("-", width-full) + "] "
 		room := max(p.a.Width, 40) - utf8.RuneCountInString(bar) - 1

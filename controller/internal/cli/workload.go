@@ -1,24 +1,25 @@
 package cli
 
 import (
-	"cmp"
+	"bytes"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"tandem.internal/controller/internal/client"
+	"tandem.internal/shared/lenientjson"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
 
 func (a *app) workload() *cobra.Command {
-	return a.group("workload", "Look at what topologies and fillers come to",
-		"  tandem workload fill topology.json fillers.json --explain", a.fill())
+	return a.group("workload", "Say what runs on which node, and see whether it does",
+		"  tandem workload apply topology.json fillers.json --wait\n  tandem workload list\n  tandem workload logs web@node-1 -f",
+		a.fill(), a.checkWorkloads(), a.applyWorkloads(), a.showWorkloads(), a.history("workload", (*client.Client).WorkloadHistory), a.slots(), a.restartSlot(), a.slotLogs())
 }
 
 func (a *app) fill() *cobra.Command {
@@ -33,32 +34,80 @@ With --json the output is a file that can be applied.`,
 		Example: "  tandem workload fill topology.json fillers.json --explain",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
-			if len(files) == 0 {
-				return usage("%s needs at least one FILE; for example:\n%s", cmd.CommandPath(), cmd.Example)
+			in, err := a.readSet(cmd, files, lenient)
+			if err != nil {
+				return err
 			}
-			set := &workload.Set{}
-			for _, f := range files {
-				one, err := a.readWorkloads(f, lenient)
-				if err != nil {
-					return err
-				}
-				set.Add(one)
-			}
-			filled, problems := workload.Fill(set)
-			if problems != nil {
-				return &failure{exit: exitRefused, err: problems[0], problems: problems}
-			}
-			return a.printFilled(filled, slot, explain)
+			return a.printFilled(in.filled, slot, explain)
 		},
 	}
-	cmd.Flags().BoolVar(&lenient, "lenient", false, "read files with missing or superfluous commas and brackets, comments, and what else people leave out; each is told")
+	lenientFlag(cmd, &lenient)
 	cmd.Flags().BoolVar(&explain, "explain", false, "say which filler gave each value, and why others did not apply")
 	cmd.Flags().StringVar(&slot, "slot", "", "print the one `slot` only, service@node")
 	return cmd
 }
 
+func lenientFlag(cmd *cobra.Command, lenient *bool) {
+	cmd.Flags().BoolVar(lenient, "lenient", false, "read files with missing or superfluous commas and brackets, comments, and what else people leave out; each is told")
+}
+
+// workloads is what some files say together.
+type workloads struct {
+	document []byte // as it is submitted: the file as it is, or the entries of all of them
+	lenient  bool
+	filled   *workload.Filled
+}
+
+// readSet reads files, joins them and fills what is in them.
+func (a *app) readSet(cmd *cobra.Command, files []string, lenient bool) (*workloads, error) {
+	if len(files) == 0 {
+		return nil, usage("%s needs at least one FILE; for example:\n%s", cmd.CommandPath(), cmd.Example)
+	}
+	in, set := &workloads{lenient: lenient}, &workload.Set{}
+	var entries [][]byte
+	for _, f := range files {
+		one, data, err := a.readWorkloads(f, lenient)
+		if err != nil {
+			return nil, err
+		}
+		set.Add(one)
+		in.document = data
+		if len(files) > 1 {
+			if entries, err = elements(entries, data, lenient); err != nil {
+				return nil, fmt.Errorf("joining %s: %w", f, err)
+			}
+		}
+	}
+	if len(files) > 1 {
+		in.document = slices.Concat([]byte("[\n"), bytes.Join(entries, []byte(",\n")), []byte("\n]\n"))
+	}
+	if len(in.document) > workload.MaxDocument {
+		return nil, &failure{exit: exitUsage, err: wire.New(wire.CodeTooLarge, "", fmt.Sprintf("the files have %d bytes together; a set has at most %d", len(in.document), workload.MaxDocument))}
+	}
+	var problems workload.Problems
+	if in.filled, problems = workload.Fill(set); problems != nil {
+		return nil, &failure{exit: exitRefused, err: problems[0], problems: problems}
+	}
+	return in, nil
+}
+
+// elements adds the elements of an array that was read already, each as it stands there.
+func elements(to [][]byte, data []byte, lenient bool) ([][]byte, error) {
+	if lenient {
+		data, _ = lenientjson.Mend(data)
+	}
+	var all []jsontext.Value
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, err
+	}
+	for _, e := range all {
+		to = append(to, e)
+	}
+	return to, nil
+}
+
 // readWorkloads reads a file, or standard input for "-". Warnings go to standard error.
-func (a *app) readWorkloads(file string, lenient bool) (*workload.Set, error) {
+func (a *app) readWorkloads(file string, lenient bool) (*workload.Set, []byte, error) {
 	name, data, err := file, []byte(nil), error(nil)
 	if file == "-" {
 		name = "standard input"
@@ -67,7 +116,7 @@ func (a *app) readWorkloads(file string, lenient bool) (*workload.Set, error) {
 		data, err = readFile(file)
 	}
 	if err != nil {
-		return nil, unreadable(name, err)
+		return nil, nil, unreadable(name, err)
 	}
 	var set *workload.Set
 	var warnings []workload.Warning
@@ -79,17 +128,17 @@ func (a *app) readWorkloads(file string, lenient bool) (*workload.Set, error) {
 	}
 	for _, w := range warnings {
 		if err := a.warn(name, w); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if problems == nil {
-		return set, nil
+		return set, data, nil
 	}
 	f := &failure{exit: exitUsage, err: problems[0], problems: problems, file: name, source: data}
 	if _, _, mended := workload.ParseLenient(data); !lenient && mended == nil {
 		f.problems = append(slices.Clone(f.problems), wire.New(wire.CodeInvalidArgument, "", "with --lenient this file can be read"))
 	}
-	return nil, f
+	return nil, nil, f
 }
 
 func (a *app) warn(file string, w workload.Warning) error {
@@ -108,137 +157,4 @@ func (a *app) warn(file string, w workload.Warning) error {
 		return fmt.Errorf("writing a warning: %w", err)
 	}
 	return nil
-}
-
-// filledJSON is what fill prints with --json --explain.
-type filledJSON struct {
-	Configurations jsontext.Value      `json:"configurations"`
-	Slots          map[string]slotJSON `json:"slots"`
-}
-
-type slotJSON struct {
-	Fillers []string          `json:"fillers"`
-	Origins map[string]string `json:"origins"` // JSON pointer: filler, or "" for the slot's own entry
-	Passed  map[string]string `json:"passed,omitempty"`
-}
-
-func (a *app) printFilled(filled *workload.Filled, slot string, explain bool) error {
-	configs := filled.Configs
-	if slot != "" {
-		s, err := workload.ParseSlot(slot)
-		if err != nil {
-			return usage("--slot: %s", err)
-		}
-		configs = slices.DeleteFunc(slices.Clone(configs), func(c workload.Config) bool { return c.Slot != s })
-		if len(configs) == 0 {
-			var known []string
-			for _, c := range filled.Configs {
-				known = append(known, c.Slot.String())
-			}
-			return &failure{exit: exitRefused, err: wire.New(wire.CodeNotFound, "", fmt.Sprintf("no file has the slot %.80s%s", slot, suggestion(slot, known, "")))}
-		}
-	}
-	if a.json {
-		encoded := jsontext.Value(workload.Encode(configs))
-		if !explain {
-			return a.printJSON(encoded)
-		}
-		out := filledJSON{encoded, map[string]slotJSON{}}
-		for _, c := range configs {
-			x := filled.Slots[c.Slot]
-			out.Slots[c.Slot.String()] = slotJSON{append([]string{}, x.Fillers...), x.Origins, x.Passed}
-		}
-		return a.printJSON(out)
-	}
-	if len(configs) == 0 {
-		return &failure{exit: exitRefused, err: wire.New(wire.CodeNotFound, "", "the files have no topology, instance or job, so nothing would run")}
-	}
-	for i, c := range configs {
-		if i > 0 {
-			a.print("\n")
-		}
-		a.printConfig(c, filled.Slots[c.Slot], explain)
-	}
-	return nil
-}
-
-func (a *app) printConfig(c workload.Config, x workload.Explanation, explain bool) {
-	by := strings.Join(x.Fillers, ", ")
-	a.print("%s  %s, filled by %s\n", clean(c.Slot.String()), c.Class.Short(), clean(cmp.Or(by, "nothing")))
-	t := &table{indent: "  "}
-	if explain {
-		t.head = []string{"WHERE", "FROM", "VALUE"}
-	} else {
-		t.head = []string{"WHERE", "VALUE"}
-	}
-	row := func(at, value string) {
-		if explain {
-			t.add(at, cmp.Or(x.Origins[at], "-"), value)
-		} else {
-			t.add(at, value)
-		}
-	}
-	if c.ConfigurationID != "" {
-		row("/configurationId", c.ConfigurationID)
-	}
-	if c.Container != nil {
-		each(c.Container.Constraints, "/container/constraints", func(at, v string) { row(at, v) })
-	}
-	each(c.Properties, "/properties", func(at, v string) { row(at, v) })
-	each(c.Resources, "/resources", func(at string, r workload.Artifact) { row(at, artifact(r)) })
-	each(c.TimeLimits, "/timeLimits", func(at string, l workload.Limit) { row(at, limit(l)) })
-	a.printTable(t)
-	if !explain {
-		return
-	}
-	for _, n := range slices.Sorted(maps.Keys(x.Passed)) {
-		a.print("  %s does not apply: %s\n", clean(n), clean(x.Passed[n]))
-	}
-}
-
-// each visits a map in the order of its names, with the JSON pointer of each.
-func each[V any](m map[string]V, under string, visit func(at string, v V)) {
-	for _, n := range slices.Sorted(maps.Keys(m)) {
-		visit(string(jsontext.Pointer(under).AppendToken(n)), m[n])
-	}
-}
-
-// artifact is a resource on one line.
-func artifact(r workload.Artifact) string {
-	parts := []string{strings.Join(r.URLs, " or ")}
-	for _, p := range []struct{ name, value string }{{"uuid", r.UUID}, {"", r.Verification.Checksum}} {
-		if p.value != "" {
-			parts = append(parts, strings.TrimSpace(p.name+" "+p.value))
-		}
-	}
-	if r.Size > 0 {
-		parts = append(parts, fmt.Sprintf("%d bytes", r.Size))
-	}
-	if r.Verification.CheckPeriod > 0 {
-		parts = append(parts, "checked every "+r.Verification.CheckPeriod.String())
-	}
-	if r.Cached {
-		parts = append(parts, "cached")
-	}
-	if r.Class == workload.DynamicResource {
-		parts = append(parts, "dynamic")
-	}
-	return strings.Join(parts, ", ")
-}
-
-// limit is a hook's time limits on one line.
-func limit(l workload.Limit) string {
-	var parts []string
-	for _, p := range []struct {
-		name  string
-		value *int64
-	}{{"restart after at least", l.MinRestartPeriodMs}, {"at most", l.MaxRestartPeriodMs}, {"growing by", l.RestartPeriodScaleMs}, {"killed after", l.MaxExecutionTimeMs}} {
-		if p.value != nil {
-			parts = append(parts, fmt.Sprintf("%s %d ms", p.name, *p.value))
-		}
-	}
-	if l.RestartPeriodBackoff != nil {
-		parts = append(parts, fmt.Sprintf("× %g each time", *l.RestartPeriodBackoff))
-	}
-	return cmp.Or(strings.Join(parts, ", "), "none")
 }

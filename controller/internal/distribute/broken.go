@@ -117,6 +117,8 @@ func (c *Core) refuseEvent(ev fleet.Event) {
 		ticket = ev.Ticket
 	case fleet.Order:
 		ticket = ev.Ticket
+	case fleet.Query:
+		ticket = ev.Ticket
 	default:
 		return // a message: the node is asked for it when the journal is back
 	}

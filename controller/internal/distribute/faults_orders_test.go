@@ -226,7 +226,7 @@ func TestInboxRemembersVerdicts(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range said {
-			got, anew := b.begin(want.ID)
+			got, anew := b.begin(submitted{"config", want.ID})
 			if anew || got == nil {
 				t.Errorf("%s would be judged again", want.ID)
 			} else if a, b := wire.Encode(got), wire.Encode(&want); string(a) != string(b) {
@@ -234,7 +234,7 @@ func TestInboxRemembersVerdicts(t *testing.T) {
 			}
 		}
 		for _, id := range []string{"operator", "old", "never"} {
-			if again, anew := b.begin(id); !anew || again != nil {
+			if again, anew := b.begin(submitted{"config", id}); !anew || again != nil {
 				t.Errorf("%s: remembered %+v", id, again)
 			} else {
 				b.wg.Done()

@@ -72,7 +72,7 @@ func (c *Core) Approve(ctx context.Context, node, version, who string) (view.Ord
 	return orderNode(ctx, c, node, wire.MethodApprove, &wire.ApproveParams{Version: version}, who)
 }
 
-func orderNode[P wire.RebootParams | wire.TryParams | wire.ApproveParams](ctx context.Context, c *Core, node string, m wire.Method, p *P, who string) (view.Ordered, error) {
+func orderNode[P wire.RebootParams | wire.TryParams | wire.ApproveParams | wire.RestartParams](ctx context.Context, c *Core, node string, m wire.Method, p *P, who string) (view.Ordered, error) {
 	params := wire.Encode(p)
 	if _, err := wire.Decode[P](params); err != nil { // the node would say the same
 		return view.Ordered{}, err

@@ -28,8 +28,16 @@ type inbox struct {
 	mu       sync.Mutex
 	over     bool
 	busy     int
-	answered []wire.Answer // the newest answers, oldest first
-	open     map[string]bool
+	answered []answer // the newest answers, oldest first
+	open     map[submitted]bool
+}
+
+// submitted names a submission: what is its topic's name, the kind of the documents to be made of it.
+type submitted struct{ what, id string }
+
+type answer struct {
+	submitted
+	wire.Answer
 }
 
 // Bounds of what the cloud side may have under way and is remembered.
@@ -41,17 +49,17 @@ const (
 
 func (b *inbox) init() {
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	b.open = map[string]bool{}
+	b.open = map[submitted]bool{}
 }
 
 // remember finds the newest answers in the journal, so that a submission which is delivered again
 // after a restart is not judged again.
 func (b *inbox) remember(j *journal.Journal) error {
-	var answered []wire.Answer
+	var answered []answer
 	err := j.Scan(journal.Filter{Types: []record.Type{record.Accepted, record.Refused}}, func(r record.Record) error {
 		v, err := fleet.ParseVerdict(r.Data)
 		if err == nil && v.Via == viaInbox {
-			answered = append(answered, wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: r.Type.String(), Error: v.Error})
+			answered = append(answered, answer{submitted{r.Kind, v.ID}, wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: r.Type.String(), Error: v.Error}})
 			answered = answered[max(0, len(answered)-maxAnswered):]
 		}
 		return err
@@ -80,11 +88,12 @@ func (b *inbox) take(c *Core, what string, payload []byte) {
 		c.reply(what, wire.Answer{V: wire.Version, ID: idOf(payload), State: "refused", Error: wire.AsError(err)})
 		return
 	}
-	if what != string(wire.KindConfig) {
-		c.reply(what, wire.Answer{V: wire.Version, ID: m.ID, State: "refused", Error: wire.New(wire.CodeNotSupported, "", "this controller takes submissions on inbox/config")})
+	kind := wire.Kind(what)
+	if kind != wire.KindConfig && kind != wire.KindWorkloads {
+		c.reply(what, wire.Answer{V: wire.Version, ID: m.ID, State: "refused", Error: wire.New(wire.CodeNotSupported, "", "this controller takes submissions on inbox/config and inbox/workloads")})
 		return
 	}
-	if again, ok := b.begin(m.ID); !ok {
+	if again, ok := b.begin(submitted{what, m.ID}); !ok {
 		if again != nil {
 			c.reply(what, *again)
 		}
@@ -92,40 +101,40 @@ func (b *inbox) take(c *Core, what string, payload []byte) {
 	}
 	go func() {
 		defer b.wg.Done()
-		a := c.submitFrom(b.ctx, m)
-		b.end(a)
+		a := c.submitFrom(b.ctx, kind, m)
+		b.end(answer{submitted{what, m.ID}, a})
 		c.reply(what, a)
 	}()
 }
 
 // begin reports whether a submission is new and there is room; if not, again is the answer to
 // give, if there is one already.
-func (b *inbox) begin(id string) (again *wire.Answer, ok bool) {
+func (b *inbox) begin(s submitted) (again *wire.Answer, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.answered {
-		if b.answered[i].ID == id {
-			a := b.answered[i]
+		if b.answered[i].submitted == s {
+			a := b.answered[i].Answer
 			return &a, false
 		}
 	}
 	switch {
-	case b.over || b.open[id]:
+	case b.over || b.open[s]:
 		return nil, false
 	case b.busy >= maxBusy:
-		return &wire.Answer{V: wire.Version, ID: id, State: "refused", Error: wire.New(wire.CodeUnavailable, "", "too many submissions are under way; send it again later")}, false
+		return &wire.Answer{V: wire.Version, ID: s.id, State: "refused", Error: wire.New(wire.CodeUnavailable, "", "too many submissions are under way; send it again later")}, false
 	}
 	b.busy++
-	b.open[id] = true
+	b.open[s] = true
 	b.wg.Add(1) // before close can wait
 	return nil, true
 }
 
-func (b *inbox) end(a wire.Answer) {
+func (b *inbox) end(a answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.busy--
-	delete(b.open, a.ID)
+	delete(b.open, a.submitted)
 	if a.Error != nil && (a.Error.Code == wire.CodeUnavailable || a.Error.Code == wire.CodeStorage) {
 		return // not judged: it may be sent again
 	}
@@ -135,9 +144,9 @@ func (b *inbox) end(a wire.Answer) {
 	}
 }
 
-func (c *Core) submitFrom(ctx context.Context, m *wire.Submission) wire.Answer {
+func (c *Core) submitFrom(ctx context.Context, kind wire.Kind, m *wire.Submission) wire.Answer {
 	a := wire.Answer{V: wire.Version, ID: m.ID, State: "refused"}
-	s := view.Submission{Document: m.Document, Who: m.From, Via: viaInbox, ID: m.ID, Mode: m.Mode}
+	s := view.Submission{Kind: kind, Document: m.Document, Who: m.From, Via: viaInbox, ID: m.ID, Mode: m.Mode}
 	if m.ConfirmWithin != "" {
 		d, err := unitconfig.ParseDuration(m.ConfirmWithin)
 		if err != nil {

@@ -84,6 +84,8 @@ func decode(t *topic.Topic, payload []byte) (fleet.Heard, *wire.Error) {
 				h.Info, err = wire.Decode[wire.NodeInfo](h.Reported.Detail)
 			case t.Kind == wire.KindHealth && len(h.Reported.Detail) > 0: // an agent that only refuses settings has none
 				h.Health, err = wire.Decode[wire.Health](h.Reported.Detail)
+			case t.Kind == wire.KindWorkloads && len(h.Reported.Detail) > 0: // likewise
+				h.Workloads, err = wire.Decode[wire.Workloads](h.Reported.Detail)
 			}
 		}
 	case topic.Live:

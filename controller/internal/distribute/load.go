@@ -76,7 +76,7 @@ func replay(j *journal.Journal, opt fleet.Options) (*fleet.Fleet, uint64, error)
 	return f, cp.Seq, nil
 }
 
-// loadResolvers parses the configurations that the replayed state names.
+// loadResolvers parses the configurations and the workloads that the replayed state names.
 func (c *Core) loadResolvers() error {
 	cfg := c.fleet.ConfigState()
 	installed, err := c.resolver(cfg.Hash)
@@ -90,7 +90,25 @@ func (c *Core) loadResolvers() error {
 		}
 	}
 	c.fleet.SetResolvers(installed, trial)
-	return nil
+	placement, err := c.placement(c.fleet.WorkloadsState())
+	c.fleet.SetPlacement(placement)
+	return err
+}
+
+// placement works out again what an accepted set of workloads comes to; nil for none.
+func (c *Core) placement(w fleet.Workloads) (*fleet.Placement, error) {
+	if w.Hash == "" {
+		return nil, nil
+	}
+	doc, err := c.body(w.Hash)
+	if err != nil {
+		return nil, err
+	}
+	p, _, problems := place(doc, w.Lenient)
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("journal: the accepted set of workloads %s is not readable: %w", w.Hash, problems[0])
+	}
+	return p, nil
 }
 
 func (c *Core) resolver(hash string) (*unitconfig.Resolver, error) {
@@ -211,7 +229,7 @@ func (c *Core) compact(ctx context.Context) error {
 	return err
 }
 
-// bodiesInUse names what nodes should have and every configuration that was ever accepted.
+// bodiesInUse names what nodes should have and everything that was ever accepted.
 func (c *Core) bodiesInUse(ctx context.Context, j *journal.Journal) (used map[string]bool, err error) {
 	if err := c.look(ctx, func(f *fleet.Fleet) { used = f.BodyInUse() }); err != nil {
 		return nil, err
@@ -224,7 +242,7 @@ func (c *Core) bodiesInUse(ctx context.Context, j *journal.Journal) (used map[st
 	return used, err
 }
 
-// historyTypes are what became of the unit configuration.
+// historyTypes are what became of the unit configuration, and of the workloads.
 var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused, record.Confirm, record.RolledBack, record.State}
 
 // keptTypes are the records that compaction leaves: that history, who belonged to the unit, which

@@ -45,17 +45,23 @@ func (c *Core) refuseAll(err error) {
 
 // order brings an event that is answered under a ticket to the loop and waits for the answer.
 func (c *Core) order(ctx context.Context, make func(ticket uint64) fleet.Event) (view.Result, error) {
+	a := c.ask(ctx, make)
+	return a.Result, a.Err
+}
+
+// ask is order with the whole answer.
+func (c *Core) ask(ctx context.Context, make func(ticket uint64) fleet.Event) fleet.Answer {
 	t, ch := c.ticket()
 	if !c.queue.put(item{event: make(t)}, nil) {
 		c.takeTicket(t)
-		return view.Result{}, errStopped
+		return fleet.Answer{Err: errStopped}
 	}
 	select {
 	case a := <-ch:
-		return a.Result, a.Err
+		return a
 	case <-ctx.Done():
 		c.takeTicket(t)
-		return view.Result{}, ctx.Err()
+		return fleet.Answer{Err: ctx.Err()}
 	}
 }
 

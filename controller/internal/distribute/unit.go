@@ -21,12 +21,17 @@ import (
 // parse does the part of a submission that needs no state.
 func (c *Core) parse(s view.Submission, ticket uint64) fleet.Submit {
 	ev := fleet.Submit{Ticket: ticket, Sub: s, Hash: wire.Hash(s.Document)}
+	if s.Kind == wire.KindWorkloads {
+		ev.Version = s.Version
+		ev.Placement, ev.Warnings, ev.Problems = place(s.Document, s.Lenient)
+		return ev
+	}
 	uc, problems := unitconfig.Parse(s.Document)
 	if len(problems) > 0 {
 		ev.Problems = problems
 		return ev
 	}
-	ev.Parsed, ev.Resolver = uc, unitconfig.NewResolver(uc)
+	ev.Version, ev.Resolver = uc.Version, unitconfig.NewResolver(uc)
 	if err := tooLarge(uc, ev.Resolver); err != nil {
 		ev.Problems = []*wire.Error{err}
 	}
@@ -48,10 +53,13 @@ func tooLarge(uc *unitconfig.UnitConfig, r *unitconfig.Resolver) *wire.Error {
 	return nil
 }
 
-// Submit judges a unit configuration and, unless it is a dry run, journals and issues it.
+// Submit judges a unit configuration or a set of workloads and, unless it is a dry run, journals and
+// issues it.
 func (c *Core) Submit(ctx context.Context, s view.Submission) (view.Result, error) {
-	if err := c.checkCopy(ctx); err != nil {
-		return view.Result{}, err
+	if s.Kind != wire.KindWorkloads {
+		if err := c.checkCopy(ctx); err != nil {
+			return view.Result{}, err
+		}
 	}
 	if s.ID == "" {
 		s.ID = fmt.Sprintf("s-%x", c.cfg.Now().UnixNano())
@@ -149,22 +157,35 @@ func (c *Core) Config(ctx context.Context, version string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	v, err := acceptedAs(history, version)
+	if err != nil {
+		return nil, err
+	}
+	return c.body(v.Hash)
+}
+
+// acceptedAs finds the newest acceptance of a version.
+func acceptedAs(history []view.Version, version string) (view.Version, error) {
 	for _, v := range slices.Backward(history) {
 		if v.Version == version && v.State == "accepted" {
-			return c.body(v.Hash)
+			return v, nil
 		}
 	}
-	return nil, wire.New(wire.CodeNotFound, "", fmt.Sprintf("version %.100q was never accepted; see the history", version))
+	return view.Version{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("version %.100q was never accepted; see the history", version))
 }
 
 // History returns what happened to the unit configuration, in order.
 func (c *Core) History(ctx context.Context) ([]view.Version, error) {
+	return c.historyOf(ctx, wire.KindConfig)
+}
+
+func (c *Core) historyOf(ctx context.Context, kind wire.Kind) ([]view.Version, error) {
 	j, err := c.reader(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all := []view.Version{}
-	err = j.Scan(journal.Filter{Kind: string(wire.KindConfig), Types: historyTypes}, func(r record.Record) error {
+	err = j.Scan(journal.Filter{Kind: string(kind), Types: historyTypes}, func(r record.Record) error {
 		v, err := fleet.HistoryEntry(&r)
 		if err == nil {
 			all = append(all, v)
@@ -268,6 +289,7 @@ func (c *Core) Node(ctx context.Context, node string) (v view.Node, err error) {
 		if n := f.Lookup(node); n != nil {
 			v, found = n.View(), true
 			v.Raised = n.Alerts
+			v.Slots = f.Slots(node)
 		}
 		if v.Identity = f.Identity(node, c.cfg.Now()); v.Identity != nil {
 			v.Node, found = node, true // it may not have connected yet
@@ -284,7 +306,7 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 	s := view.UnitStatus{Unit: c.cfg.Unit, Version: c.cfg.Version, Started: c.started, Broker: c.roadNow()}
 	err := c.look(ctx, func(f *fleet.Fleet) {
 		s.Epoch, s.Rev, s.Config, s.Maintenance = c.journal.Load().Epoch(), f.Seq(), f.Status(), f.MaintenanceView()
-		s.Trouble = f.HealthTrouble()
+		s.Trouble = append(f.HealthTrouble(), f.WorkloadTrouble()...)
 		if c.copyErr != nil {
 			s.Trouble = append(s.Trouble, "the readable copy of the unit configuration cannot be written: "+c.copyErr.Error())
 		}

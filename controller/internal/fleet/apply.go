@@ -29,7 +29,8 @@ type Verdict struct {
 	ID       string              `json:"id"`
 	Via      string              `json:"via,omitempty"`
 	Version  string              `json:"version,omitempty"`
-	Hash     string              `json:"hash,omitempty"` // of the submitted document
+	Hash     string              `json:"hash,omitempty"`   // of the submitted document
+	Lenient  bool                `json:"lenient,omitzero"` // workloads: it was read so
 	Mode     wire.Mode           `json:"mode,omitempty"`
 	Within   unitconfig.Duration `json:"within,omitzero"` // with wire.ModeTry
 	Error    *wire.Error         `json:"error,omitempty"`
@@ -90,7 +91,7 @@ func (s *step) emit(r record.Record, data any) *record.Record {
 // that this program cannot have written.
 func (f *Fleet) Replay(r *record.Record) error {
 	data, err := decode(r)
-	if d, ok := data.(issuedData); ok && d.Whole && d.Mode == wire.ModeTry && f.config.Trial == nil {
+	if d, ok := data.(issuedData); ok && d.Whole && d.Mode == wire.ModeTry && r.Kind == string(wire.KindConfig) && f.config.Trial == nil {
 		err = errors.New("documents to be tried by the whole unit, which tries nothing")
 	}
 	if err != nil {
@@ -234,6 +235,10 @@ func (f *Fleet) apply(r *record.Record, data any) {
 }
 
 func (f *Fleet) applyVerdict(r *record.Record, d *Verdict) {
+	if r.Kind == string(wire.KindWorkloads) {
+		f.applyWorkloadsVerdict(r, d)
+		return
+	}
 	if r.Type == record.Refused {
 		f.config.Attempted = &view.Attempted{Version: d.Version, At: r.At, Who: r.Who, Error: d.Error}
 		return
@@ -254,6 +259,9 @@ func (f *Fleet) applyIssued(r *record.Record, d *issuedData) {
 		} else {
 			f.config.Rev = r.Seq
 		}
+	}
+	if d.Whole && r.Kind == string(wire.KindWorkloads) {
+		f.workloads.Rev = r.Seq
 	}
 	for _, g := range d.Docs {
 		doc := &Doc{

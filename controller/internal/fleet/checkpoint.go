@@ -24,6 +24,7 @@ type snapshot struct {
 	Settings    Settings          `json:"settings,omitzero"`
 	Maintenance Maintenance       `json:"maintenance,omitzero"`
 	Orders      map[string]*Asked `json:"orders,omitempty"`
+	Workloads   Workloads         `json:"workloads,omitzero"`
 }
 
 type nodeSnap struct {
@@ -34,7 +35,7 @@ type nodeSnap struct {
 // Checkpoint returns the state as of Seq, so that Replay may begin there.
 func (f *Fleet) Checkpoint() []byte {
 	snap := snapshot{Seq: f.seq, Config: f.config, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys,
-		Settings: f.settings, Maintenance: f.maintenance, Orders: f.orders}
+		Settings: f.settings, Maintenance: f.maintenance, Orders: f.orders, Workloads: f.workloads}
 	index := map[*Doc]int{}
 	for _, n := range f.sorted() {
 		ns := &nodeSnap{Node: *n}
@@ -82,7 +83,7 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 			return nil, fmt.Errorf("fleet checkpoint: %w", err)
 		}
 	}
-	f.settings, f.maintenance = snap.Settings, snap.Maintenance
+	f.settings, f.maintenance, f.workloads = snap.Settings, snap.Maintenance, snap.Workloads
 	f.settings.each(func(t *Setting) { t.seal() })
 	maps.Copy(f.orders, snap.Orders)
 	if len(snap.Enrolled) > 0 {
@@ -111,7 +112,7 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 
 // BodyInUse tells which bodies the state still names: compaction keeps them.
 func (f *Fleet) BodyInUse() map[string]bool {
-	used := map[string]bool{f.config.Hash: true}
+	used := map[string]bool{f.config.Hash: true, f.workloads.Hash: true}
 	if f.config.Trial != nil {
 		used[f.config.Trial.Hash] = true
 	}

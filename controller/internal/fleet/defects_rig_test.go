@@ -53,7 +53,7 @@ func (h *rig) submission(version string, sub view.Submission) Submit {
 	if problems != nil {
 		h.t.Fatal(problems)
 	}
-	return Submit{Ticket: 1, Sub: sub, Hash: wire.Hash(sub.Document), Parsed: uc, Resolver: unitconfig.NewResolver(uc)}
+	return Submit{Ticket: 1, Sub: sub, Hash: wire.Hash(sub.Document), Version: uc.Version, Resolver: unitconfig.NewResolver(uc)}
 }
 
 // submit submits without asking the nodes.

@@ -58,12 +58,16 @@ type Fleet struct {
 	resolver *unitconfig.Resolver // of the installed configuration, nil when there is none
 	trying   *unitconfig.Resolver // of the configuration on trial
 
+	workloads Workloads
+	placement *Placement // of the set of workloads; derived in the same way, nil when there is none
+
 	enrolled    *enrol.State      // who belongs to the unit
 	keys        Keys              // that sign what the controller says
 	settings    Settings          // of the nodes' health
 	maintenance Maintenance       // that is announced
 	orders      map[string]*Asked // requests of operators that are not answered yet, by ID
 	tickets     map[string]uint64 // of those who wait for them; no part of the state
+	queries     queries
 
 	pending *pending // the submission that the nodes are judging
 	waiting []Submit // those behind it
@@ -115,16 +119,18 @@ type Node struct {
 	Info      *wire.NodeInfo           `json:"info,omitempty"`
 	Health    *wire.Health             `json:"health,omitempty"`
 	Alerts    []view.Alert             `json:"alerts,omitempty"` // raised, the oldest first
+	Workloads *wire.Workloads          `json:"workloads,omitempty"`
 	Kinds     map[wire.Kind]*KindState `json:"kinds,omitempty"`
 
 	// Known only while the controller runs.
-	liveEvents uint64 // newest event the node says it has
-	forgotten  uint64 // the node was told that events up to here are safe
-	gap        gap    // events that came before their turn
-	gone       ended  // the newest session that has said its goodbye
-	spoke      bool   // it was heard, though it is not known to be online: its live message may be lost
-	retries    int    // questions asked since the node was last in step
-	slot       int    // place in the agenda, -1 if none
+	progress   *wire.Workloads // newer than Workloads, and of no more weight
+	liveEvents uint64          // newest event the node says it has
+	forgotten  uint64          // the node was told that events up to here are safe
+	gap        gap             // events that came before their turn
+	gone       ended           // the newest session that has said its goodbye
+	spoke      bool            // it was heard, though it is not known to be online: its live message may be lost
+	retries    int             // questions asked since the node was last in step
+	slot       int             // place in the agenda, -1 if none
 	due        time.Time
 }
 
@@ -140,6 +146,8 @@ type KindState struct {
 	// Known only while the controller runs.
 	liveSeq    uint64    // newest report the node says it has sent in its current boot
 	asked      bool      // its report was asked for, and the document was not published again since
+	heardSeq   uint64    // newest report, of Boot, that was heard and is not journaled
+	heardAt    time.Time // when it came
 	pushedBoot string    // a node in error was issued its document again in this boot
 	reissued   time.Time // when the node last knew more than was issued to it
 }
@@ -160,7 +168,7 @@ func (d *Doc) Same(o *wire.Desired) bool {
 // New returns the state of a unit of which nothing is known.
 func New(opt Options) *Fleet {
 	return &Fleet{opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{}, limiter: newLimiter(opt.Limits), config: Config{State: Absent}, enrolled: enrol.New(),
-		orders: map[string]*Asked{}, tickets: map[string]uint64{}}
+		orders: map[string]*Asked{}, tickets: map[string]uint64{}, queries: newQueries()}
 }
 
 // Out collects what steps decide, in order. Records and Bodies become durable first, then the
@@ -203,6 +211,7 @@ type Ask struct {
 type Answer struct {
 	Ticket uint64
 	Result view.Result
+	Data   []byte // what a node said to a Query
 	Err    error
 }
 
@@ -300,6 +309,8 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.maintain(ev)
 	case Order:
 		s.order(ev)
+	case Query:
+		s.query(ev)
 	case Remark:
 		s.remark(ev)
 	default:

@@ -22,6 +22,8 @@ type Heard struct {
 	Live     *wire.Live
 	Event    *wire.Event
 	Reply    *wire.Reply
+
+	Workloads *wire.Workloads // the decoded detail, with a Reported of kind workloads; nil: it has none
 }
 
 func (Heard) event() {}
@@ -105,10 +107,13 @@ func (s *step) heardReport(h *Heard) {
 		if n.Boot != "" && n.Boot != r.Boot && k != nil && k.Boot == n.Boot {
 			return
 		}
-		if k != nil && k.Boot == r.Boot && r.Seq <= k.Seq {
-			if r.Seq == k.Seq {
+		if k != nil && k.Boot == r.Boot && r.Seq <= k.heard() {
+			if r.Seq == k.heard() {
 				s.resend(n, r.Kind)
 			}
+			return
+		}
+		if s.heardProgress(n, h) {
 			return
 		}
 	}
@@ -120,7 +125,7 @@ func (s *step) heardReport(h *Heard) {
 	switch r.Kind {
 	case wire.KindInfo:
 		s.distribute(n)
-	case wire.KindConfig, wire.KindHealth:
+	case wire.KindConfig, wire.KindHealth, wire.KindWorkloads:
 		s.checkEpoch(n, r.Kind)
 		if r.Kind == wire.KindConfig {
 			s.settleTrial(n)
@@ -136,6 +141,7 @@ func (f *Fleet) applyReport(at time.Time, r *wire.Reported) {
 	n := f.node(r.Node, at)
 	k := n.kind(r.Kind)
 	k.Running, k.Last, k.Boot, k.Seq, k.At = r.Running, r.Last, r.Boot, r.Seq, at
+	k.heardSeq = 0
 	switch r.Kind {
 	case wire.KindInfo:
 		if info, err := wire.Decode[wire.NodeInfo](r.Detail); err == nil {
@@ -144,6 +150,11 @@ func (f *Fleet) applyReport(at time.Time, r *wire.Reported) {
 	case wire.KindHealth:
 		if h, err := wire.Decode[wire.Health](r.Detail); err == nil {
 			n.Health = h
+		}
+	case wire.KindWorkloads:
+		n.progress = nil
+		if w, err := wire.Decode[wire.Workloads](r.Detail); err == nil {
+			n.Workloads = w
 		}
 	}
 	f.review(n, at)
@@ -293,6 +304,9 @@ func (s *step) heardReply(h *Heard) {
 		s.answered(h.Reply.ID, h.Reply.Error)
 		return
 	}
+	if s.queryAnswered(h) {
+		return
+	}
 	if n := s.nodes[h.Node]; n != nil && strings.HasPrefix(h.Reply.ID, string(wire.MethodEvents)+"-") {
 		if h.Reply.Error == nil && h.Reply.ID == n.gap.question+n.Name {
 			n.gap.agreed = true
@@ -305,6 +319,8 @@ func (s *step) heardReply(h *Heard) {
 	}
 	delete(p.open, h.Node)
 	switch r := h.Reply; {
+	case r.Error != nil && r.Error.Code == wire.CodeNotSupported && p.Sub.Kind == wire.KindWorkloads:
+		p.refuse(h.Node, s.tooOld(h.Node, r.Error))
 	case r.Error != nil && noVerdict(r.Error.Code):
 		p.silent = append(p.silent, h.Node)
 	case r.Error != nil:

@@ -14,7 +14,7 @@ func ParseVerdict(data []byte) (Verdict, error) {
 	return v, err
 }
 
-// HistoryEntry tells what a record about the unit configuration means to people.
+// HistoryEntry tells what a record about the unit configuration, or the workloads, means to people.
 func HistoryEntry(r *record.Record) (view.Version, error) {
 	v := view.Version{Seq: r.Seq, At: r.At, Who: r.Who}
 	data, err := decode(r)
@@ -23,7 +23,7 @@ func HistoryEntry(r *record.Record) (view.Version, error) {
 	}
 	switch d := data.(type) {
 	case Verdict:
-		v.Version, v.Via, v.Mode, v.Hash, v.Error = d.Version, d.Via, d.Mode, d.Hash, d.Error
+		v.Version, v.Via, v.Mode, v.Hash, v.Lenient, v.Error = d.Version, d.Via, d.Mode, d.Hash, d.Lenient, d.Error
 		v.State = map[record.Type]string{record.Accepted: "accepted", record.Refused: "refused"}[r.Type]
 	case TrialOver:
 		v.Version = d.Version

@@ -22,7 +22,7 @@ type offer struct {
 }
 
 // desirable lists the kinds that nodes are given, in the order in which they get them.
-var desirable = []wire.Kind{wire.KindConfig, wire.KindHealth}
+var desirable = []wire.Kind{wire.KindConfig, wire.KindHealth, wire.KindWorkloads}
 
 // offered returns what nodes get of a kind; false: nothing is distributed.
 func (s *step) offered(kind wire.Kind) (offer, bool) {
@@ -31,6 +31,8 @@ func (s *step) offered(kind wire.Kind) (offer, bool) {
 		return s.configuration()
 	case wire.KindHealth:
 		return s.healthSettings()
+	case wire.KindWorkloads:
+		return s.placedWorkloads()
 	}
 	return offer{}, false
 }

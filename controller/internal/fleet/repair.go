@@ -35,7 +35,7 @@ func (f *Fleet) needs(n *Node) needs {
 	patient := n.Info != nil
 	d.report = n.Info == nil // without its type it gets no document
 	for _, k := range n.Kinds {
-		if k.liveSeq > 0 && (k.Boot != n.Boot || k.Seq < k.liveSeq) {
+		if k.liveSeq > 0 && (k.Boot != n.Boot || k.heard() < k.liveSeq) {
 			d.report, patient = true, false
 		}
 		if k.Desired == nil || k.Settled() {
@@ -101,6 +101,7 @@ func (s *step) tick() {
 	s.expireTrial()
 	s.endMaintenance()
 	s.giveUp()
+	s.queriesOver()
 	s.releaseHeld()
 	var report []string
 	for len(s.agenda) > 0 && !s.agenda[0].due.After(s.now) {
@@ -160,6 +161,9 @@ func (f *Fleet) NextDeadline() (time.Time, bool) {
 	}
 	for _, o := range f.orders {
 		earlier(o.Until)
+	}
+	for _, q := range f.queries.open {
+		earlier(q.until)
 	}
 	if len(f.agenda) > 0 {
 		earlier(f.agenda[0].due)

@@ -140,7 +140,7 @@ func (w *world) submit(id, version string, labels ...string) Submit {
 	if parsed, problems := unitconfig.Parse(doc); len(problems) > 0 {
 		s.Problems = problems
 	} else {
-		s.Parsed, s.Resolver = parsed, unitconfig.NewResolver(parsed)
+		s.Version, s.Resolver = parsed.Version, unitconfig.NewResolver(parsed)
 	}
 	return s
 }

@@ -15,7 +15,7 @@ func (n *Node) View() view.Node {
 		Info: n.Info, Boot: n.Boot, Session: n.Session, Events: n.EventSeq, Health: n.health(),
 	}
 	for kind, k := range n.Kinds {
-		if kind == wire.KindInfo || kind == wire.KindHealth && k.Desired == nil && k.Running == nil && k.Last == nil {
+		if kind == wire.KindInfo || kind != wire.KindConfig && k.Desired == nil && k.Running == nil && k.Last == nil {
 			continue
 		}
 		d := k.view()
@@ -53,7 +53,7 @@ func (f *Fleet) Status() view.ConfigStatus {
 	c := f.config
 	s := view.ConfigStatus{
 		State: c.State, Version: c.Version, Rev: c.Rev, Since: c.Since, Error: c.Error, Attempted: c.Attempted,
-		Progress: f.progress(),
+		Progress: f.progress(wire.KindConfig),
 	}
 	if t := c.Trial; t != nil {
 		s.Trial = &view.Trial{Version: t.Version, Rev: t.Rev, Deadline: t.Deadline}
@@ -61,15 +61,21 @@ func (f *Fleet) Status() view.ConfigStatus {
 	return s
 }
 
-func (f *Fleet) progress() view.Progress {
-	p := view.Progress{Nodes: len(f.nodes)}
+// progress counts how far the nodes have come with their documents of a kind. Every node is to have a
+// unit configuration; of other kinds only those count that have a document.
+func (f *Fleet) progress(kind wire.Kind) view.Progress {
+	p := view.Progress{}
 	var late laggards
 	for _, n := range f.nodes {
-		if n.Up {
-			p.Online++
+		k := n.Kinds[kind]
+		there := k != nil && k.Desired != nil
+		if kind == wire.KindConfig || there {
+			p.Nodes++
+			if n.Up {
+				p.Online++
+			}
 		}
-		k := n.Kinds[wire.KindConfig]
-		if k == nil || k.Desired == nil {
+		if !there {
 			continue
 		}
 		if k.InStep() {

@@ -10,17 +10,25 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Submit is a unit configuration on its way in, parsed by the shell; answered under Ticket.
+// Submit is a unit configuration or a set of workloads on its way in, parsed by the shell; answered
+// under Ticket.
 type Submit struct {
-	Ticket   uint64
-	Sub      view.Submission
-	Hash     string                 // of Sub.Document
-	Parsed   *unitconfig.UnitConfig // nil when there are problems
-	Resolver *unitconfig.Resolver   // of Parsed
-	Problems []*wire.Error
+	Ticket    uint64
+	Sub       view.Submission
+	Hash      string               // of Sub.Document
+	Version   string               // "" when it cannot be read; of workloads also when it is to be derived
+	Resolver  *unitconfig.Resolver // of a unit configuration without problems
+	Placement *Placement           // of workloads without problems
+	Problems  []*wire.Error
+	Warnings  []view.Warning
 }
 
 func (Submit) event() {}
+
+// concerns reports whether a node is to judge the submission: whether it would get something of it.
+func (ev *Submit) concerns(node string) bool {
+	return ev.Sub.Kind != wire.KindWorkloads || ev.Placement.of(node) != nil
+}
 
 // maxWaiting bounds the submissions behind the one under way.
 const maxWaiting = 16
@@ -36,6 +44,7 @@ type pending struct {
 	refused  []refusal
 	silent   []string
 	offline  []string
+	placed   *view.Placed // what a set of workloads comes to
 }
 
 type refusal = view.NodeError
@@ -54,7 +63,15 @@ func (s *step) submit(ev Submit) {
 	if ev.Sub.Mode == "" {
 		ev.Sub.Mode = wire.ModeApply
 	}
+	if ev.Sub.Kind == wire.KindWorkloads {
+		s.name(&ev)
+	} else {
+		ev.Sub.Kind = wire.KindConfig
+	}
 	p := &pending{Submit: ev, open: map[string]bool{}}
+	if ev.Placement != nil {
+		p.placed = s.placedBy(ev.Placement)
+	}
 	if err := s.rule(&ev); err != nil {
 		s.refuse(p, err, ev.Problems)
 		return
@@ -65,6 +82,7 @@ func (s *step) submit(ev Submit) {
 	var online []string
 	for _, n := range s.sorted() {
 		switch {
+		case !ev.concerns(n.Name):
 		case !n.Up || n.Info == nil:
 			p.offline = append(p.offline, n.Name)
 		case !ev.Sub.Offline:
@@ -80,19 +98,25 @@ func (s *step) submit(ev Submit) {
 	s.effect(Ask{ID: p.id, Nodes: online, Method: wire.MethodCheck, NotAfter: p.deadline.Add(requestLife), Params: s.checkParams(&ev)})
 }
 
-// checkParams encodes the request's params once for each body.
+// checkParams encodes the request's params once for each body. What it returns is called elsewhere, so
+// it holds on to nothing that changes.
 func (s *step) checkParams(ev *Submit) func(string) []byte {
 	types := make(map[string]string, len(s.nodes))
 	for name, n := range s.nodes {
 		types[name] = n.Type()
 	}
 	encoded := map[*byte][]byte{}
-	resolver, version := ev.Resolver, ev.Parsed.Version
+	kind, version, resolver, placement := ev.Sub.Kind, ev.Version, ev.Resolver, ev.Placement
 	return func(node string) []byte {
-		body, _, _ := resolver.Body(node, types[node])
+		var body []byte
+		if kind == wire.KindWorkloads {
+			body = placement.of(node).body
+		} else {
+			body, _, _ = resolver.Body(node, types[node])
+		}
 		p, ok := encoded[&body[0]]
 		if !ok {
-			p = wire.Encode(&wire.CheckParams{Kind: wire.KindConfig, Version: version, Body: body})
+			p = wire.Encode(&wire.CheckParams{Kind: kind, Version: version, Body: body})
 			encoded[&body[0]] = p
 		}
 		return p
@@ -104,6 +128,9 @@ func (s *step) rule(ev *Submit) *wire.Error {
 	if len(ev.Problems) > 0 {
 		return ev.Problems[0]
 	}
+	if ev.Sub.Kind == wire.KindWorkloads {
+		return s.workloadsRule(ev)
+	}
 	if err := accept.Trial(ev.Sub.Mode, ev.Sub.ConfirmWithin); err != nil {
 		return err
 	}
@@ -111,7 +138,7 @@ func (s *step) rule(ev *Submit) *wire.Error {
 	if s.config.Trial != nil {
 		c.Trial = s.config.Trial.Version
 	}
-	return accept.Version(c, ev.Parsed.Version)
+	return accept.Version(c, ev.Version)
 }
 
 // judge ends the check under way: any node's refusal refuses; silence does not.
@@ -154,10 +181,7 @@ func clip[T any](list *[]T, n int) int {
 }
 
 func (p *pending) verdict() Verdict {
-	v := Verdict{ID: p.Sub.ID, Via: p.Sub.Via, Hash: p.Hash, Mode: p.Sub.Mode, Checks: p.checks()}
-	if p.Parsed != nil {
-		v.Version = p.Parsed.Version
-	}
+	v := Verdict{ID: p.Sub.ID, Via: p.Sub.Via, Version: p.Version, Hash: p.Hash, Lenient: p.Sub.Lenient, Mode: p.Sub.Mode, Checks: p.checks()}
 	if v.Mode == wire.ModeTry {
 		v.Within = unitconfig.Duration(p.Sub.ConfirmWithin)
 	}
@@ -168,19 +192,22 @@ func (s *step) refuse(p *pending, err *wire.Error, problems []*wire.Error) {
 	v := p.verdict()
 	v.Error, v.Problems = err, problems
 	if !p.Sub.DryRun {
-		s.emit(record.Record{Type: record.Refused, Who: p.Sub.Who, Kind: string(wire.KindConfig)}, v)
+		s.emit(record.Record{Type: record.Refused, Who: p.Sub.Who, Kind: string(p.Sub.Kind)}, v)
 	}
-	s.answer(p.Ticket, "refused", &v, 0)
+	s.answer(p, "refused", &v, 0)
 }
 
 func (s *step) accept(p *pending) {
 	v := p.verdict()
 	if p.Sub.DryRun {
-		s.answer(p.Ticket, "acceptable", &v, 0)
+		s.answer(p, "acceptable", &v, 0)
 		return
 	}
-	s.out.Bodies = append(s.out.Bodies, p.Sub.Document)
-	s.emit(record.Record{Type: record.Accepted, Who: p.Sub.Who, Kind: string(wire.KindConfig)}, v)
+	if p.Sub.Kind == wire.KindWorkloads {
+		s.acceptWorkloads(p, &v)
+		return
+	}
+	s.acceptance(p, &v)
 	if v.Mode == wire.ModeTry {
 		s.trying = p.Resolver
 	} else {
@@ -188,21 +215,30 @@ func (s *step) accept(p *pending) {
 		s.effect(WriteCopy{Document: p.Sub.Document})
 	}
 	issued := s.issueAll(wire.KindConfig, "accepted "+v.Version)
-	s.answer(p.Ticket, "accepted", &v, issued)
+	s.answer(p, "accepted", &v, issued)
 }
 
-func (s *step) answer(ticket uint64, state string, v *Verdict, issued int) {
+// acceptance makes an accepted submission a record.
+func (s *step) acceptance(p *pending, v *Verdict) {
+	s.out.Bodies = append(s.out.Bodies, p.Sub.Document)
+	s.emit(record.Record{Type: record.Accepted, Who: p.Sub.Who, Kind: string(p.Sub.Kind)}, *v)
+}
+
+func (s *step) answer(p *pending, state string, v *Verdict, issued int) {
 	r := view.Result{
 		ID: v.ID, State: state, Version: v.Version, Epoch: s.opt.Epoch, Mode: v.Mode,
-		Error: v.Error, Problems: v.Problems, Checks: v.Checks, Issued: issued,
+		Error: v.Error, Problems: v.Problems, Checks: v.Checks, Issued: issued, Placed: p.placed, Warnings: p.Warnings,
 	}
 	if state == "accepted" {
 		r.Rev = s.seq
+		if p.Sub.Kind == wire.KindWorkloads {
+			r.Rev = s.workloads.Rev
+		}
 		if v.Mode == wire.ModeTry {
 			r.Deadline = s.config.Trial.Deadline
 		}
 	}
-	s.effect(Answer{Ticket: ticket, Result: r})
+	s.effect(Answer{Ticket: p.Ticket, Result: r})
 }
 
 // confirm keeps the configuration on trial.

@@ -19,7 +19,8 @@ import (
 //	2  record types up to JoinRefused
 //	3  record types up to Keys
 //	4  record types up to Maintenance
-const Version = 4
+//	5  sets of workloads: Accepted and Refused of the kind workloads
+const Version = 5
 
 // upgrades has at index v the step from format v to v+1. All steps of one opening run in one
 // transaction: the file is of the old format or of the new one, never between.
@@ -28,6 +29,7 @@ var upgrades = [Version]func(j *Journal, tx *bbolt.Tx) error{
 	1: func(*Journal, *bbolt.Tx) error { return nil }, // older programs cannot name the new types
 	2: func(*Journal, *bbolt.Tx) error { return nil }, // nor these
 	3: func(*Journal, *bbolt.Tx) error { return nil },
+	4: func(*Journal, *bbolt.Tx) error { return nil }, // which they would take for unit configurations
 }
 
 // upgrade brings the file to Version, after a copy of it was put beside it as PATH.v0.bak and

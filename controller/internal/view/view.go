@@ -68,8 +68,11 @@ type Grant struct {
 	CA     string `json:"ca,omitempty"`  // fingerprint of the unit's CA, which vouches for URL
 }
 
-// Submission is one unit configuration on its way in, from any door.
+// Submission is one unit configuration, or set of workloads, on its way in, from any door.
 type Submission struct {
+	Kind          wire.Kind     // of the documents to be made of it; "" means config
+	Version       string        // of a set of workloads; "" derives one. A unit configuration has its own
+	Lenient       bool          // workloads only: read what people leave out as meant
 	Document      []byte        // exact bytes as given
 	Who           string        // lands in the journal beside the verdict
 	Via           string        // "http", "cli", "inbox" or "file"
@@ -92,7 +95,9 @@ type Result struct {
 	Error    *wire.Error   `json:"error,omitempty"`   // the first of Problems, or the rule that said no
 	Problems []*wire.Error `json:"problems,omitempty"`
 	Checks   Checks        `json:"checks"`
-	Issued   int           `json:"issued"` // documents made from it
+	Issued   int           `json:"issued"`             // documents made from it
+	Placed   *Placed       `json:"placed,omitempty"`   // of workloads
+	Warnings []Warning     `json:"warnings,omitempty"` // what a lenient reading let pass, at most 100
 }
 
 // Checks is what the nodes said to a Submission before it was accepted.
@@ -173,6 +178,7 @@ type Node struct {
 	Identity  *Identity              `json:"identity,omitempty"`
 	Health    *Health                `json:"health,omitempty"`
 	Raised    []Alert                `json:"raised,omitempty"` // alerts, the oldest first; only where one node is asked for
+	Slots     []Slot                 `json:"slots,omitempty"`  // of workloads; likewise
 }
 
 // Document is one document kind on one node: what it should run, what it runs, what it last tried.
@@ -191,7 +197,7 @@ type Desired struct {
 	Issued time.Time `json:"issued"`
 }
 
-// Version is one entry of the unit configuration's history.
+// Version is one entry of the history of the unit configuration, or of the workloads.
 type Version struct {
 	Seq     uint64      `json:"seq"`
 	At      time.Time   `json:"at"`
@@ -200,7 +206,8 @@ type Version struct {
 	Who     string      `json:"who,omitempty"`
 	Via     string      `json:"via,omitempty"`
 	Mode    wire.Mode   `json:"mode,omitempty"`
-	Hash    string      `json:"hash,omitempty"` // of the submitted document
+	Hash    string      `json:"hash,omitempty"`   // of the submitted document
+	Lenient bool        `json:"lenient,omitzero"` // workloads: it was read so
 	Error   *wire.Error `json:"error,omitempty"`
 }
 

@@ -138,6 +138,11 @@ func (u *Unit) Node(ctx context.Context, node string) (view.Node, error) {
 	defer leave()
 	for _, n := range s.Nodes {
 		if n.Node == node {
+			for _, slot := range s.Workloads.Slots {
+				if slot.Node == node {
+					n.Slots = append(n.Slots, slot)
+				}
+			}
 			return n, nil
 		}
 	}

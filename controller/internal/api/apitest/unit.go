@@ -25,6 +25,7 @@ type State struct {
 	Entries   []view.Entry // in order
 	Status    view.UnitStatus
 	Settings  view.HealthSettings
+	Workloads Workloads
 	Damage    string // what Verify finds; "": nothing
 
 	Refuse map[string]*wire.Error // what online nodes have against any document, by node
@@ -96,6 +97,9 @@ func (u *Unit) Submit(ctx context.Context, sub view.Submission) (view.Result, er
 
 func (s *State) submit(sub view.Submission) view.Result {
 	s.Submissions = append(s.Submissions, sub)
+	if sub.Kind == wire.KindWorkloads {
+		return s.submitWorkloads(sub)
+	}
 	res := view.Result{ID: cmp.Or(sub.ID, fmt.Sprintf("s%d", len(s.Submissions))), State: "refused", Mode: sub.Mode}
 	uc, problems := unitconfig.Parse(sub.Document)
 	if len(problems) > 0 {

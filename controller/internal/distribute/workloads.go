@@ -1,0 +1,119 @@
+package distribute
+
+import (
+	"context"
+	"fmt"
+
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// maxWarnings bounds what an answer tells of a lenient reading.
+const maxWarnings = 100
+
+// place reads a set of workloads and works out what each node gets.
+func place(doc []byte, lenient bool) (*fleet.Placement, []view.Warning, []*wire.Error) {
+	set, warnings, problems := read(doc, lenient)
+	if len(problems) > 0 {
+		return nil, warnings, problems
+	}
+	p, errs := fleet.Place(set)
+	return p, warnings[:min(len(warnings), maxWarnings)], errs
+}
+
+func read(doc []byte, lenient bool) (*workload.Set, []view.Warning, []*wire.Error) {
+	if lenient {
+		return workload.ParseLenient(doc)
+	}
+	set, problems := workload.Parse(doc)
+	return set, nil, problems
+}
+
+// WorkloadStatus returns the unit's set of workloads and how far nodes and slots have come with it.
+func (c *Core) WorkloadStatus(ctx context.Context) (v view.WorkloadStatus, err error) {
+	err = c.look(ctx, func(f *fleet.Fleet) { v = f.WorkloadStatus() })
+	return v, err
+}
+
+// Slots lists the slots of a node, or of the unit if node is "".
+func (c *Core) Slots(ctx context.Context, node string) (all []view.Slot, err error) {
+	found := node == ""
+	err = c.look(ctx, func(f *fleet.Fleet) {
+		all = f.Slots(node)
+		found = found || len(all) > 0 || f.Lookup(node) != nil
+	})
+	if err == nil && !found {
+		err = wire.New(wire.CodeNotFound, "", fmt.Sprintf("node %.100q has never been heard of", node))
+	}
+	return all, err
+}
+
+// Workloads returns the set of a version as it was submitted, "" for the newest; filled: the instances
+// and jobs that it comes to.
+func (c *Core) Workloads(ctx context.Context, version string, filled bool) ([]byte, error) {
+	var w fleet.Workloads
+	if err := c.look(ctx, func(f *fleet.Fleet) { w = f.WorkloadsState() }); err != nil {
+		return nil, err
+	}
+	hash, lenient := w.Hash, w.Lenient
+	if version == "" && hash == "" {
+		return nil, wire.New(wire.CodeNotFound, "", "no workloads were ever applied")
+	}
+	if version != "" {
+		history, err := c.WorkloadHistory(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v, err := acceptedAs(history, version)
+		if err != nil {
+			return nil, err
+		}
+		hash, lenient = v.Hash, v.Lenient
+	}
+	doc, err := c.body(hash)
+	if err != nil || !filled {
+		return doc, err
+	}
+	set, _, problems := read(doc, lenient)
+	if len(problems) > 0 {
+		return nil, problems[0]
+	}
+	f, problems := workload.Fill(set)
+	if len(problems) > 0 {
+		return nil, problems[0]
+	}
+	return workload.Encode(f.Configs), nil
+}
+
+// WorkloadHistory returns what happened to the sets of workloads, in order.
+func (c *Core) WorkloadHistory(ctx context.Context) ([]view.Version, error) {
+	return c.historyOf(ctx, wire.KindWorkloads)
+}
+
+// RestartSlot has a node start a slot's process anew, and returns when the node has answered.
+func (c *Core) RestartSlot(ctx context.Context, node, service, who string) (view.Ordered, error) {
+	return orderNode(ctx, c, node, wire.MethodRestart, &wire.RestartParams{Service: service}, who)
+}
+
+// SlotLogs asks a node for a piece of what a slot's processes have written. That somebody reads them is
+// journaled, once an hour.
+func (c *Core) SlotLogs(ctx context.Context, node string, p wire.LogsParams, who string) (view.Logs, error) {
+	slot := workload.Slot{Service: p.Service, Node: node}.String()
+	params := wire.Encode(&p)
+	if _, err := wire.Decode[wire.LogsParams](params); err != nil { // the node would say the same
+		return view.Logs{}, err
+	}
+	a := c.ask(ctx, func(t uint64) fleet.Event {
+		return fleet.Query{Ticket: t, Node: node, Method: wire.MethodLogs, Params: params, Who: who, What: "read the logs of " + slot}
+	})
+	if a.Err != nil {
+		return view.Logs{}, a.Err
+	}
+	r, err := wire.Decode[wire.LogsResult](a.Data)
+	if err != nil {
+		return view.Logs{}, &wire.Error{Code: wire.CodeInternal, Message: "the node's answer cannot be read: " + err.Error(), Node: node}
+	}
+	return view.Logs{Slot: slot, LogsResult: *r}, nil
+}

@@ -1,0 +1,102 @@
+package fleet
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// Placement is a set of workloads as it was filled: what each node is to run. It is never changed.
+type Placement struct {
+	nodes map[string]*placed
+	slots int
+}
+
+// placed is what one node is to run.
+type placed struct {
+	body  []byte // as the node gets it
+	hash  string
+	slots []wanted // by name
+}
+
+// wanted is one slot as it should be.
+type wanted struct {
+	slot string // service@node
+	id   string // configurationId
+	job  bool
+}
+
+// noWorkloads is what a node gets when it is no longer named: all of its slots are stopped.
+var noWorkloads = func() *placed {
+	body, err := workload.EncodeDocument(nil)
+	if err != nil {
+		panic("fleet: nothing cannot be encoded: " + err.Error())
+	}
+	return &placed{body: body, hash: wire.Hash(body)}
+}()
+
+// Place fills a set and works out what each node gets. The same set always gives the same bytes. A
+// set that has entries and comes to nothing is refused: it would stop all that runs in the unit, and
+// whoever means that submits an empty one.
+func Place(set *workload.Set) (*Placement, []*wire.Error) {
+	filled, problems := workload.Fill(set)
+	if problems != nil {
+		return nil, problems
+	}
+	if len(filled.Configs) == 0 && len(set.Fillers) > 0 {
+		return nil, []*wire.Error{wire.New(wire.CodeMissing, "", "there are fillers, but no topology, instance or job: everything that runs in the unit would be stopped; if that is meant, apply an empty set: []")}
+	}
+	byNode := map[string][]workload.Config{}
+	for _, c := range filled.Configs {
+		byNode[c.Slot.Node] = append(byNode[c.Slot.Node], c)
+	}
+	p := &Placement{nodes: make(map[string]*placed, len(byNode)), slots: len(filled.Configs)}
+	var errs []*wire.Error
+	for _, node := range slices.Sorted(maps.Keys(byNode)) {
+		mine := workload.ForNode(byNode[node], node)
+		body, err := workload.EncodeDocument(mine)
+		if err != nil {
+			e := *err
+			e.Node = node
+			errs = append(errs, &e)
+			continue
+		}
+		n := &placed{body: body, hash: wire.Hash(body)}
+		for _, c := range mine {
+			n.slots = append(n.slots, wanted{c.Slot.String(), c.Identified().ConfigurationID, c.Class == workload.Job})
+		}
+		slices.SortFunc(n.slots, func(a, b wanted) int { return strings.Compare(a.slot, b.slot) })
+		p.nodes[node] = n
+	}
+	if errs != nil {
+		return nil, errs
+	}
+	return p, nil
+}
+
+// of returns what a node is to run, nil if the set does not name it.
+func (p *Placement) of(node string) *placed {
+	if p == nil {
+		return nil
+	}
+	return p.nodes[node]
+}
+
+// names lists the nodes that have a slot.
+func (p *Placement) names() []string {
+	if p == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(p.nodes))
+}
+
+// all lists the slots, by node and name.
+func (p *Placement) all() (all []wanted) {
+	for _, n := range p.names() {
+		all = append(all, p.nodes[n].slots...)
+	}
+	return all
+}

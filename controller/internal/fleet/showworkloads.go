@@ -1,0 +1,250 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// Slots lists the slots of one node, or of the unit if node is "": what should run, what each node
+// told of it, and what is no longer wanted and not gone yet. In the order of nodes and services.
+func (f *Fleet) Slots(node string) []view.Slot {
+	all := []view.Slot{}
+	if node != "" {
+		return f.slotsOf(all, node)
+	}
+	names := f.placement.names()
+	for name := range f.nodes {
+		if f.placement.of(name) == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		all = f.slotsOf(all, name)
+	}
+	return all
+}
+
+func (f *Fleet) slotsOf(all []view.Slot, node string) []view.Slot {
+	n := f.nodes[node]
+	var want []wanted
+	if p := f.placement.of(node); p != nil {
+		want = p.slots
+	}
+	var told []wire.WorkloadSlot
+	base := view.Slot{Node: node}
+	more := false
+	if n != nil {
+		w, at := n.work()
+		base.Online, base.At = n.Up, at
+		if w != nil {
+			told, more = slices.Clone(w.Slots), w.More > 0
+			slices.SortFunc(told, func(a, b wire.WorkloadSlot) int { return strings.Compare(a.Slot, b.Slot) })
+		}
+	}
+	for i, j := 0, 0; i < len(want) || j < len(told); {
+		s := base
+		order := 0
+		switch {
+		case i == len(want):
+			order = 1
+		case j == len(told):
+			order = -1
+		default:
+			order = strings.Compare(want[i].slot, told[j].Slot)
+		}
+		if order <= 0 {
+			s.Slot, s.Desired, s.Job = want[i].slot, want[i].id, want[i].job
+			i++
+		}
+		if order >= 0 {
+			s.Slot, s.Report, s.State = told[j].Slot, &told[j], string(told[j].State)
+			s.Job = s.Job || order > 0 && told[j].Job
+			j++
+		} else if s.State, s.At = view.SlotWaiting, base.At; more {
+			s.State = view.SlotUntold
+		}
+		s.Settled = settled(&s)
+		s.Why = why(n, &s)
+		all = append(all, s)
+	}
+	return all
+}
+
+// settled reports whether a slot is as it should be.
+func settled(s *view.Slot) bool {
+	r := s.Report
+	if s.Desired == "" || r == nil {
+		return s.Desired == "" && (r == nil || r.State == wire.WorkloadStopped)
+	}
+	return r.ID == s.Desired && (r.Wanted == "" || r.Wanted == s.Desired) && r.Error == nil &&
+		(r.State == wire.WorkloadRunning || r.State == wire.WorkloadCompleted)
+}
+
+// failedForGood reports whether a slot is not as it should be, and its node has done with trying.
+func failedForGood(s *view.Slot) bool {
+	r := s.Report
+	return s.Desired != "" && r != nil && r.Error != nil && r.Doing == "" &&
+		(r.Wanted == s.Desired || r.ID == s.Desired && r.State == wire.WorkloadFailed)
+}
+
+// why says in a few words what a slot waits for, or what is wrong.
+func why(n *Node, s *view.Slot) string {
+	var parts []string
+	say := func(format string, a ...any) { parts = append(parts, fmt.Sprintf(format, a...)) }
+	switch {
+	case n == nil:
+		return "the node was never heard of"
+	case !n.Up:
+		say("the node is offline")
+	}
+	if k := n.Kinds[wire.KindWorkloads]; s.Desired != "" && k != nil && n.inError(k) {
+		say("the node did not take the document: %s", inBrief(k.Last.Error, string(k.Last.State)))
+	}
+	r := s.Report
+	if r == nil {
+		return strings.Join(parts, "; ")
+	}
+	switch {
+	case s.Desired == "":
+		say("no longer wanted")
+	case r.ID != s.Desired && r.Wanted != s.Desired:
+		say("the node has not told of %s yet", s.Desired)
+	case r.Wanted != "" && r.Wanted != r.ID && r.Doing == "":
+		say("%s runs in the place of %s", r.ID, r.Wanted)
+	case r.Wanted != "" && r.Wanted != r.ID:
+		say("%s is to come", r.Wanted)
+	}
+	if r.Doing != "" {
+		say("%s", r.Doing+progressOf(r.Resources))
+	}
+	if r.Error != nil {
+		say("%s", inBrief(r.Error, ""))
+	}
+	if e := r.Exit; e != nil && (r.State == wire.WorkloadRestarting || r.State == wire.WorkloadFailed) {
+		say("%s", howEnded(e))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// inBrief is an error without its place; instead if there is none.
+func inBrief(err *wire.Error, instead string) string {
+	if err == nil {
+		return instead
+	}
+	return string(err.Code) + ": " + err.Message
+}
+
+// progressOf sums up resources that are on their way: " 12 of 40 MiB".
+func progressOf(all []wire.WorkloadResource) string {
+	var done, size int64
+	for _, r := range all {
+		done, size = done+r.Done, size+max(r.Size, r.Done)
+	}
+	if size == 0 {
+		return ""
+	}
+	const mib = 1 << 20
+	if size < mib {
+		return fmt.Sprintf(" %d of %d bytes", done, size)
+	}
+	return fmt.Sprintf(" %d of %d MiB", done/mib, size/mib)
+}
+
+func howEnded(e *wire.WorkloadExit) string {
+	switch {
+	case e.OOM:
+		return "its memory ran out"
+	case e.Late:
+		return "its time was over"
+	case e.Lost:
+		return "it ended while nobody looked"
+	case e.Signal != "":
+		return "ended by " + e.Signal
+	}
+	return fmt.Sprintf("exit status %d", e.Code)
+}
+
+// maxSlotsMissing bounds the slots that are named in a SlotProgress.
+const maxSlotsMissing = 100
+
+// WorkloadStatus returns the unit's set of workloads and how far nodes and slots have come with it.
+func (f *Fleet) WorkloadStatus() view.WorkloadStatus {
+	w := f.workloads
+	s := view.WorkloadStatus{
+		Version: w.Version, Rev: w.Rev, Since: w.Since, Who: w.Who, Attempted: w.Attempted, Progress: f.progress(wire.KindWorkloads),
+		Unknown: f.unknownTo(f.placement),
+	}
+	clip(&s.Unknown, maxNamed)
+	p := &s.Slots
+	for _, slot := range f.Slots("") {
+		if slot.Desired == "" {
+			continue
+		}
+		p.Slots++
+		switch {
+		case slot.Settled && slot.State == string(wire.WorkloadCompleted):
+			p.Completed++
+			continue
+		case slot.Settled:
+			p.Running++
+			continue
+		case failedForGood(&slot):
+			p.Failed++
+		case slot.Online && slot.State != view.SlotUntold && !f.refusedBy(slot.Node):
+			p.OnlineMissing++
+		}
+		p.Missing = append(p.Missing, slot)
+	}
+	slices.SortStableFunc(p.Missing, func(a, b view.Slot) int {
+		if a.Online != b.Online {
+			if a.Online {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.Node, b.Node)
+	})
+	p.Omitted = clip(&p.Missing, maxSlotsMissing)
+	return s
+}
+
+// refusedBy reports whether a node did not take its newest document of workloads: its slots are not
+// waited for.
+func (f *Fleet) refusedBy(node string) bool {
+	n := f.nodes[node]
+	return n != nil && n.Kinds[wire.KindWorkloads] != nil && n.inError(n.Kinds[wire.KindWorkloads])
+}
+
+// WorkloadTrouble says in words what operators should look at.
+func (f *Fleet) WorkloadTrouble() []string {
+	if f.placement == nil {
+		return nil
+	}
+	var all []string
+	s := f.WorkloadStatus()
+	if n := s.Progress.Failed; n > 0 {
+		all = append(all, many(n, "node")+" did not take the newest workloads")
+	}
+	failed, restarting := s.Slots.Failed, 0
+	for _, slot := range s.Slots.Missing {
+		if slot.State == string(wire.WorkloadRestarting) {
+			restarting++
+		}
+	}
+	if failed > 0 {
+		all = append(all, many(failed, "slot")+" failed, see: tandem workload list")
+	}
+	if restarting > 0 {
+		all = append(all, many(restarting, "slot")+" ended and will be started again")
+	}
+	if n := len(s.Unknown); n > 0 {
+		all = append(all, "workloads are meant for "+many(n, "node")+" that was never heard of: "+strings.Join(s.Unknown[:min(n, 5)], ", "))
+	}
+	return all
+}

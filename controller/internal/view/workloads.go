@@ -1,0 +1,69 @@
+package view
+
+import (
+	"time"
+
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// Warning tells what a lenient reading of a set of workloads let pass, and where.
+type Warning = workload.Warning
+
+// Placed is what a submitted set of workloads comes to (seed 004).
+type Placed struct {
+	Slots   int      `json:"slots"`
+	Nodes   int      `json:"nodes"`             // that have one
+	Stops   []string `json:"stops,omitempty"`   // slots of the set before that are not in this one, at most 200
+	Unknown []string `json:"unknown,omitempty"` // nodes that were never heard of, at most 200; they get theirs when they come
+	Omitted int      `json:"omitted,omitzero"`  // slots and nodes beyond those that the lists name
+}
+
+// WorkloadStatus is the unit's set of workloads, and how far its nodes and slots have come.
+type WorkloadStatus struct {
+	Version   string       `json:"version"` // empty: none was ever accepted
+	Rev       uint64       `json:"rev,omitempty"`
+	Since     time.Time    `json:"since,omitzero"`
+	Who       string       `json:"who,omitempty"`
+	Attempted *Attempted   `json:"attempted,omitempty"` // the newest refused one, until a newer is accepted
+	Progress  Progress     `json:"progress"`            // of the documents; nodes without one are not counted
+	Slots     SlotProgress `json:"slots"`
+	Unknown   []string     `json:"unknown,omitempty"` // nodes with slots that were never heard of
+}
+
+// SlotProgress counts how far the slots of the set have come.
+type SlotProgress struct {
+	Slots         int    `json:"slots"`             // of the set
+	Running       int    `json:"running"`           // what they should
+	Completed     int    `json:"completed"`         // jobs that have
+	Missing       []Slot `json:"missing,omitempty"` // the others, on online nodes first; at most 100 of them
+	Omitted       int    `json:"omitted,omitempty"` // others beyond those listed
+	OnlineMissing int    `json:"onlineMissing"`     // on online nodes, and not failed for good
+	Failed        int    `json:"failed"`            // that do not run what they should, and nothing is tried any more
+}
+
+// The states of a Slot that no node reports.
+const (
+	SlotWaiting = "waiting" // desired; its node has not told of it yet
+	SlotUntold  = "untold"  // its node's report had no room for it
+)
+
+// Slot is one slot of the unit: what should run there and what its node told last.
+type Slot struct {
+	Slot    string             `json:"slot"` // service@node
+	Node    string             `json:"node"`
+	Online  bool               `json:"online"`
+	Job     bool               `json:"job,omitzero"`
+	Desired string             `json:"desired,omitempty"` // configurationId; empty: no longer wanted
+	State   string             `json:"state"`             // as reported: a wire.WorkloadState; else "waiting" or "untold"
+	Settled bool               `json:"settled"`           // runs, or has completed, what it should; what is not wanted is gone
+	Why     string             `json:"why,omitempty"`     // a few words: what it waits for, or what is wrong
+	At      time.Time          `json:"at,omitzero"`       // when its node told
+	Report  *wire.WorkloadSlot `json:"report,omitempty"`  // as its node told it last
+}
+
+// Logs is a piece of what a slot's processes have written.
+type Logs struct {
+	Slot string `json:"slot"`
+	wire.LogsResult
+}
