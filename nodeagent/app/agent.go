@@ -71,6 +71,7 @@ type Agent struct {
 	sent      uint64        // newest event handed to the sender
 	answers   answers
 	care      care
+	duties    duties
 	fatal     error
 }
 
@@ -154,6 +155,9 @@ func (a *Agent) load(dir string) error {
 		Timeout: a.cfg.OnApplyTimeout, Steps: a.deps.Steps, Run: a.deps.RunCommand,
 	})
 	a.add(wire.KindHealth, saved[wire.KindHealth], settingsApplier{a.cfg.health()})
+	if err := a.openWorkloads(dir, saved[wire.KindWorkloads]); err != nil {
+		return err
+	}
 	var random [8]byte
 	for i := range random {
 		random[i] = byte(a.deps.Rand.Uint32())
@@ -212,6 +216,8 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.log.Warn("the monitor has stopped", zap.Error(err))
 		}
 	})
+	var running sync.WaitGroup
+	a.runDuties(workCtx, &running)
 	road := make(chan error, 1)
 	a.begin()
 	go func() { road <- a.link.Run(roadCtx) }()
@@ -222,6 +228,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	forget()
 	keeping.Wait()
 	stop()
+	running.Wait()
 	a.workers.Wait()
 	hush()
 	sending.Wait()
@@ -274,6 +281,8 @@ func (a *Agent) loop(ctx context.Context, road <-chan error) (left bool, err err
 			a.hear(m)
 		case then := <-a.results:
 			then()
+		case <-a.duties.news:
+			a.told()
 		case s := <-a.care.monitor.Samples():
 			a.sampled(s)
 		case r := <-a.care.watch.Reports():

@@ -56,6 +56,21 @@ type Config struct {
 	WatchdogTime  time.Duration `name:"watchdog-time" help:"a loop of the agent, or a watched program, that stands still for so long hangs (default 1m; likewise, from the next start on)"`
 	NeedApproval  bool          `name:"need-approval" help:"a slot on trial is kept only after somebody has approved of it, whatever the controller's settings say"`
 
+	Workloads        bool          `name:"workloads" default:"true" help:"run the workloads that the controller places on this node"`
+	WorkloadWindow   time.Duration `name:"workload-window" default:"30s" help:"a new version of an instance has to stay up for so long, or the one before comes back"`
+	WorkloadGrace    time.Duration `name:"workload-grace" default:"10s" help:"how long a process has to end after SIGTERM, before SIGKILL"`
+	WorkloadStatus   time.Duration `name:"workload-status" default:"30s" help:"how often iss_hook_status is run"`
+	WorkloadReopen   time.Duration `name:"workload-reopen" default:"24h" help:"how often iss_hook_reopenlogs is run"`
+	WorkloadLogBytes int           `name:"workload-log-bytes" default:"1048576" help:"size of one file of the output of a slot's process"`
+	WorkloadLogFiles int           `name:"workload-log-files" default:"4" help:"such files kept"`
+	FetchRate        int           `name:"fetch-rate" help:"bytes a second of all downloads of resources together; 0: no limit"`
+	FetchParallel    int           `name:"fetch-parallel" default:"2" help:"downloads at a time"`
+	FetchKeep        int           `name:"fetch-keep-free" default:"67108864" help:"bytes that resources leave free on the file system"`
+	PeerListen       string        `name:"peer-listen" help:"HOST:PORT where other nodes may fetch by BitTorrent what this node holds (only in the full agent); none: nobody may"`
+	Peers            []string      `name:"peer" help:"HOST:PORT of a node to fetch from by BitTorrent"`
+	PeerAllow        []string      `name:"peer-allow" help:"address, or prefix such as 10.0.0.0/8, that may connect beside those of --peer"`
+	PeerRate         int           `name:"peer-rate" help:"bytes a second given to other nodes; 0: no limit"`
+
 	UnitKey      string        `name:"unit-key" help:"the unit's public key (Ed25519, base64), or a file that holds it; empty: trust the first controller heard"`
 	PinKeys      bool          `name:"pin-keys" help:"learn another signing key only from a key that is believed already, or by hand, and never by asking the controller at its join door: a node that missed a rotation, and every node when the key is lost, then needs hands"`
 	Beat         time.Duration `name:"beat" default:"60s" help:"how often to say that the node is alive, within a fifth at random"`
@@ -66,7 +81,7 @@ type Config struct {
 
 // NewConfig returns a Config with the defaults, for callers that do not read settings.
 func NewConfig(unit, node, nodeType, stateDir string) Config {
-	return Config{Unit: unit, Node: node, Type: nodeType, StateDir: stateDir, MaxPriority: -1, SubscribeQoS: 1}
+	return Config{Unit: unit, Node: node, Type: nodeType, StateDir: stateDir, MaxPriority: -1, SubscribeQoS: 1, Workloads: true}
 }
 
 // Usage opens the help of tandem-node.
@@ -164,6 +179,28 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.EventLimit == 0 {
 		c.EventLimit = 1000
+	}
+	for _, t := range []struct {
+		name  string
+		value *time.Duration
+		usual time.Duration
+	}{{"workload-window", &c.WorkloadWindow, 30 * time.Second}, {"workload-grace", &c.WorkloadGrace, 10 * time.Second},
+		{"workload-status", &c.WorkloadStatus, 30 * time.Second}, {"workload-reopen", &c.WorkloadReopen, 24 * time.Hour}} {
+		if *t.value == 0 {
+			*t.value = t.usual
+		}
+		if *t.value < 100*time.Millisecond {
+			return bad(t.name, "%v is below 100ms", *t.value)
+		}
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"workload-log-bytes", c.WorkloadLogBytes}, {"workload-log-files", c.WorkloadLogFiles}, {"fetch-rate", c.FetchRate}, {"fetch-parallel", c.FetchParallel},
+		{"fetch-keep-free", c.FetchKeep}, {"peer-rate", c.PeerRate}} {
+		if n.value < 0 {
+			return bad(n.name, "below 0")
+		}
 	}
 	if c.OnApplyTimeout < 0 {
 		return bad("on-apply-timeout", "negative")

@@ -14,6 +14,7 @@ import (
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/store"
+	"tandem.internal/nodeagent/internal/workloads"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/wire"
@@ -69,6 +70,11 @@ type Deps struct {
 	// launcher has started this; nil and 0 mean that there is none.
 	LookupEnv func(string) (string, bool)
 	PID       int
+	// Keeper, Resources and Groups are what workloads are run with; nil means the keeper's process, the
+	// store of resources, and the kernel's control groups.
+	Keeper    func(context.Context) (workloads.Keeper, error)
+	Resources workloads.Resources
+	Groups    Groups
 	// Die ends the process at once when the watchdog finds that the agent hangs; nil means to exit.
 	Die func()
 	// OnState is told what is reported about each kind whenever it changes, on the agent's

@@ -41,6 +41,8 @@ func (a *Agent) request(m message) {
 		a.confirm(r)
 	case wire.MethodReboot, wire.MethodTry, wire.MethodApprove:
 		a.order(r)
+	case wire.MethodRestart, wire.MethodLogs:
+		a.onDuty(r)
 	default:
 		a.reply(r.ID, nil, wire.New(wire.CodeNotSupported, "/method", fmt.Sprintf("this agent does not know the method %.64q", r.Method)))
 	}

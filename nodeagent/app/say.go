@@ -53,6 +53,9 @@ func (a *Agent) refresh(k *kind, running *wire.DocRef, last *wire.Attempt) {
 	if k.name == wire.KindHealth && a.care.report.Indicator != 0 {
 		next.Detail = wire.Encode(&a.care.report)
 	}
+	if k.name == wire.KindWorkloads && a.duties.report != nil {
+		next.Detail = wire.Encode(a.duties.report)
+	}
 	if a.replace(k, next) {
 		if last != nil {
 			fields := []zap.Field{zap.String("kind", string(k.name)), zap.String("state", string(last.State)), zap.String("version", last.Version),

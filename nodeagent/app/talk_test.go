@@ -93,7 +93,7 @@ func TestRequests(t *testing.T) {
 		if res, err := check("config", `{"formatVersion":"7","version":"1.0.0","priority":-1}`); err != nil || res.OK || res.Errors[0].Path != "/priority" {
 			t.Errorf("a bad document: %+v %v", res, err)
 		}
-		if _, err := check("workloads", `{}`); err == nil || err.Code != wire.CodeNotSupported {
+		if _, err := check("policies", `{}`); err == nil || err.Code != wire.CodeNotSupported {
 			t.Errorf("an unknown kind: %v", err)
 		}
 		r.want("-", "") // checking does nothing
