@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/md5"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -128,12 +129,11 @@ func (w *site) file(path string, data []byte) string {
 
 // content is n bytes that look like nothing.
 func content(seed uint64, n int) []byte {
-	b := make([]byte, n)
-	r := rand.New(rand.NewPCG(seed, 1))
-	for i := range b {
-		b[i] = byte(r.Uint32())
+	b := make([]byte, 0, n+8)
+	for r := rand.New(rand.NewPCG(seed, 1)); len(b) < n; {
+		b = binary.LittleEndian.AppendUint64(b, r.Uint64())
 	}
-	return b
+	return b[:n]
 }
 
 func sha(data []byte) string {
@@ -189,6 +189,13 @@ func start(t testing.TB, c Config) *node {
 	})
 	t.Cleanup(n.stop)
 	return n
+}
+
+// where is the path that the copy of a has or would have.
+func (n *node) where(a workload.Artifact) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.disk.copyPath(n.state.Look(a).Key)
 }
 
 // await waits until the status of a is as it should be.

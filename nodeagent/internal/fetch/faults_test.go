@@ -1,0 +1,467 @@
+package fetch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// write writes as long as somebody reads.
+func write(rw io.Writer, b []byte) bool {
+	_, err := rw.Write(b)
+	return err == nil
+}
+
+// endless writes until nobody reads any more, and counts.
+func endless(count *atomic.Int64, kind string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", kind)
+		for b := make([]byte, 32<<10); write(rw, b); count.Add(int64(len(b))) {
+		}
+	}
+}
+
+// Every way in which a server may lie or fail is bounded, told, and does not keep the next
+// address from being asked.
+func TestBadServers(t *testing.T) {
+	data := content(1, 200_000)
+	raw := func(head string, body []byte) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) {
+			c, _, err := http.NewResponseController(rw).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			if write(c, []byte("HTTP/1.1 200 OK\r\n"+head+"\r\n")) {
+				write(c, body)
+			}
+			if err := c.Close(); err != nil {
+				panic(err)
+			}
+		}
+	}
+	slowly := func(step time.Duration, bytes int) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Length", "200000")
+			for i := 0; i+bytes <= len(data) && write(rw, data[i:i+bytes]); i += bytes {
+				if err := http.NewResponseController(rw).Flush(); err != nil {
+					return
+				}
+				select {
+				case <-r.Context().Done():
+					return
+				case <-time.After(step):
+				}
+			}
+		}
+	}
+	html := func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+		write(rw, []byte("<html>please log in</html>"))
+	}
+	var sent atomic.Int64
+	for _, c := range []struct {
+		name    string
+		h       http.HandlerFunc
+		size    int
+		unknown bool // there is no checksum
+		code    wire.Code
+		text    string
+		within  time.Duration
+	}{
+		{"announces more than it sends", raw("Content-Length: 300000\r\n", data), 200_000, false, wire.CodeUnavailable, "ended early, after 200000 bytes", time.Minute},
+		{"announces less than there is", raw("Content-Length: 100000\r\n", data), 200_000, false, wire.CodeHashMismatch, "has the checksum", time.Minute},
+		{"announces far more than the size", raw("Content-Length: 99999999\r\n", data), 200_000, false, wire.CodeTooLarge, "has 99999999 bytes, and this resource may have 1448576", time.Minute},
+		{"never ends", endless(&sent, "application/octet-stream"), 200_000, false, wire.CodeTooLarge, "correct its size", time.Minute},
+		{"never ends, no size", endless(&sent, "application/octet-stream"), 0, false, wire.CodeTooLarge, "correct its size", time.Minute},
+		{"never ends, no size, no checksum", endless(&sent, "application/octet-stream"), 0, true, wire.CodeTooLarge, "correct its size", time.Minute},
+		{"announces a negative length", raw("Content-Length: -5\r\n", data), 200_000, false, wire.CodeUnavailable, "no answer", time.Minute},
+		{"says nothing of the length and breaks", raw("Connection: close\r\n", data[:1000]), 200_000, true, wire.CodeUnavailable, "ended after 1000 of 200000 bytes", time.Minute},
+		{"endless headers", raw(strings.Repeat("X-Filler: "+strings.Repeat("x", 1000)+"\r\n", 200), data), 200_000, false, wire.CodeUnavailable, "no answer", time.Minute},
+		{"resets", func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Length", "200000")
+			write(rw, data[:50_000])
+			panic(http.ErrAbortHandler)
+		}, 200_000, false, wire.CodeUnavailable, "after", time.Minute},
+		{"one byte a second", slowly(time.Second, 1), 200_000, false, wire.CodeTimeout, "less than 1024 bytes a second for 1m0s", 3 * time.Minute},
+		{"a little every 50 s", slowly(50*time.Second, 1000), 200_000, false, wire.CodeTimeout, "less than 1024 bytes a second for 1m0s", 3 * time.Minute},
+		{"silent after the header", slowly(time.Hour, 0), 200_000, false, wire.CodeTimeout, "less than 1024 bytes a second for 1m0s", 2 * time.Minute},
+		{"silent", func(rw http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 200_000, false, wire.CodeTimeout, "no answer", 2 * time.Minute},
+		{"redirects for ever", func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "/bad?again", http.StatusFound) }, 200_000, false, wire.CodeUnavailable, "redirects more than 10 times", time.Minute},
+		{"redirects to a file", func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, "file:///etc/passwd", http.StatusFound)
+		}, 200_000, false, wire.CodeNotAllowed, `redirects to the scheme "file"`, time.Minute},
+		{"redirects with a password", func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, "http://u:p@host.test/good", http.StatusFound)
+		}, 200_000, false, wire.CodeNotAllowed, "user name", time.Minute},
+		{"a web page, no checksum", html, 200_000, true, wire.CodeBadValue, "answers with a web page", time.Minute},
+		{"a web page", html, 200_000, false, wire.CodeHashMismatch, "the server calls it a web page", time.Minute},
+		{"a wrong checksum", func(rw http.ResponseWriter, r *http.Request) { write(rw, content(2, 200_000)) }, 200_000, false, wire.CodeHashMismatch, "has the checksum", time.Minute},
+		{"encoded, no checksum", func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Encoding", "gzip")
+			write(rw, data)
+		}, 200_000, true, wire.CodeBadValue, "encoded", time.Minute},
+		{"a part that nobody asked for", func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Range", "bytes 5-9/10")
+			rw.WriteHeader(http.StatusPartialContent)
+			write(rw, data[:5])
+		}, 200_000, false, wire.CodeUnavailable, "206", time.Minute},
+		{"no content", func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(http.StatusNoContent) }, 200_000, true, wire.CodeUnavailable, "204", time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sent.Store(0)
+				w := newSite(t)
+				bad, good := w.put("/bad", c.h), w.file("/good", data)
+				a := artifact(sha(data), c.size, bad)
+				if c.unknown {
+					a = named("x", artifact("", c.size, bad))
+				}
+				n := start(t, Config{Dir: t.TempDir(), Client: w.client(), Most: 3 << 20})
+				begun := time.Now()
+				n.Want(wants{a})
+				st := n.fails(a, c.text)
+				if st.Err.Code != c.code || time.Since(begun) > c.within {
+					t.Errorf("%+v after %v", st, time.Since(begun))
+				}
+				if strings.Contains(st.Err.Message, "again") {
+					t.Errorf("a query is shown: %v", st.Err)
+				}
+				if n := sent.Load(); n > 4<<20 {
+					t.Errorf("%d bytes were taken", n)
+				}
+				a.URLs = append(a.URLs, good)
+				n.Want(wants{a})
+				n.ready(a, data)
+			})
+		})
+	}
+}
+
+// A content that is always wrong is fetched ever less often.
+func TestNeverMatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSite(t)
+		a := artifact(sha(content(1, 10)), 1000, w.file("/wrong", content(2, 1000)))
+		n := start(t, Config{Dir: t.TempDir(), Client: w.client()})
+		n.Want(wants{a})
+		n.fails(a, "has the checksum SHA256:")
+		time.Sleep(7 * 24 * time.Hour) // of the bubble
+		if got := w.requests("/wrong"); got < 20 || got > 60 {
+			t.Errorf("%d requests in a week", got)
+		}
+		if got := files(t, n.Dir); got != "" {
+			t.Errorf("left:\n%s", got)
+		}
+	})
+}
+
+// flaky breaks after some bytes, until it has none left to break.
+type flaky struct {
+	mu     sync.Mutex
+	data   []byte
+	tag    string
+	breaks int
+	ranges []string
+}
+
+func (f *flaky) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ranges = append(f.ranges, r.Header.Get("Range"))
+	if f.tag != "" {
+		rw.Header().Set("ETag", f.tag)
+	}
+	if f.breaks--; f.breaks >= 0 {
+		http.ServeContent(&breaking{rw, 70_000}, r, "x.bin", modified, bytes.NewReader(f.data))
+		return
+	}
+	http.ServeContent(rw, r, "x.bin", modified, bytes.NewReader(f.data))
+}
+
+type breaking struct {
+	http.ResponseWriter
+	left int
+}
+
+func (b *breaking) Write(p []byte) (int, error) {
+	if len(p) > b.left {
+		if _, err := b.ResponseWriter.Write(p[:b.left]); err == nil {
+			if err := http.NewResponseController(b.ResponseWriter).Flush(); err != nil {
+				panic(err)
+			}
+		}
+		panic(http.ErrAbortHandler)
+	}
+	b.left -= len(p)
+	return b.ResponseWriter.Write(p)
+}
+
+func TestResume(t *testing.T) {
+	data := content(1, 200_000)
+	for _, c := range []struct {
+		name   string
+		change func(f *flaky) // after the first break
+		tag    string
+		sum    string
+		ranges []string
+	}{
+		{"goes on", func(*flaky) {}, `"a"`, sha(data), []string{"", "bytes=70000-", "bytes=140000-"}},
+		{"goes on by date", func(*flaky) {}, "", sha(data), []string{"", "bytes=70000-", "bytes=140000-"}},
+		{"goes on without a checksum", func(*flaky) {}, `"a"`, "", []string{"", "bytes=70000-", "bytes=140000-"}},
+		{"something else is there now", func(f *flaky) { f.tag = `"b"` }, `"a"`, sha(data), []string{"", "bytes=70000-", "bytes=70000-"}},
+		{"nothing proves that it is the same", func(*flaky) {}, `W/"a"`, sha(data), nil},
+		{"something else pretends to be the same", func(f *flaky) { f.data = data }, `"a"`, sha(data), []string{"", "bytes=70000-", "bytes=140000-", ""}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newSite(t)
+				f := &flaky{data: data, tag: c.tag, breaks: 2}
+				if strings.Contains(c.name, "pretends") {
+					f.data = content(9, 200_000)
+				}
+				a := named("x", artifact(c.sum, 200_000, w.put("/f", f.ServeHTTP)))
+				n := start(t, Config{Dir: t.TempDir(), Client: w.client()})
+				n.Want(wants{a})
+				n.await(a, "broken", func(st Status) bool { return st.Err != nil })
+				f.mu.Lock()
+				c.change(f)
+				f.mu.Unlock()
+				n.ready(a, data)
+				if c.ranges != nil && strings.Join(f.ranges, ",") != strings.Join(c.ranges, ",") {
+					t.Errorf("asked for %q", f.ranges)
+				}
+			})
+		})
+	}
+}
+
+// A restart goes on, too, but not without a checksum: nothing would show what a power cut did.
+func TestResumeAfterRestart(t *testing.T) {
+	for _, summed := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newSite(t)
+			data := content(1, 200_000)
+			f := &flaky{data: data, tag: `"a"`, breaks: 1}
+			a := named("x", artifact("", 200_000, w.put("/f", f.ServeHTTP)))
+			second := ""
+			if summed {
+				a.Verification.Checksum = sha(data)
+				second = "bytes=70000-"
+			}
+			n := start(t, Config{Dir: t.TempDir(), Client: w.client()})
+			n.Want(wants{a})
+			n.await(a, "broken", func(st Status) bool { return st.Err != nil })
+			n.stop()
+			n = start(t, Config{Dir: n.Dir, Client: w.client()})
+			n.Want(wants{a})
+			n.ready(a, data)
+			if len(f.ranges) != 2 || f.ranges[1] != second {
+				t.Errorf("checksum %v: asked for %q", summed, f.ranges)
+			}
+		})
+	}
+}
+
+// A disk that is full in the middle of a download is told, gives the space back and is tried again;
+// nothing else suffers.
+func TestFullDisk(t *testing.T) {
+	for _, size := range []int{0, 3 << 20} {
+		for _, how := range []string{"keep", "enospc"} {
+			t.Run(fmt.Sprint(how, size), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newSite(t)
+					small, large := content(1, 1000), content(2, 3<<20)
+					var full atomic.Bool
+					var writes atomic.Int64
+					c := Config{Dir: t.TempDir(), Client: w.client(), Keep: 1 << 20, Parallel: 1}
+					c.Space = func(string) (uint64, error) {
+						if full.Load() && how != "enospc" && writes.Load() > 10 {
+							return 1 << 20, nil
+						}
+						return 100 << 20, nil
+					}
+					c.Steps = func(s durable.Step) error {
+						if s == durable.Write && full.Load() && writes.Add(1) > 10 && how == "enospc" {
+							return &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
+						}
+						return nil
+					}
+					n := start(t, c)
+					a, b := artifact(sha(small), 1000, w.file("/small", small)), artifact(sha(large), size, w.file("/large", large))
+					n.Want(wants{a})
+					n.ready(a, small)
+					full.Store(true)
+					n.Want(wants{a, b})
+					st := n.await(b, "full", func(st Status) bool { return st.Err != nil && st.Err.Code == wire.CodeStorage })
+					if st.State == Ready || strings.Contains(files(t, n.Dir), "parts/") {
+						t.Errorf("%+v\n%s", st, files(t, n.Dir))
+					}
+					time.Sleep(24 * time.Hour) // of the bubble
+					if got := w.requests("/large"); got > 24*60+10 {
+						t.Errorf("%d requests in a day", got)
+					}
+					n.ready(a, small)
+					full.Store(false)
+					n.ready(b, large)
+				})
+			})
+		}
+	}
+}
+
+// quota is a file system of a fixed size that only the store uses.
+func quota(t *testing.T, dir string, bytes int64) func(string) (uint64, error) {
+	return func(string) (uint64, error) {
+		used := int64(0)
+		for line := range strings.Lines(files(t, dir)) {
+			name := strings.TrimSpace(line)
+			if strings.HasSuffix(name, asJSON) || strings.Contains(name, ".tmp") {
+				continue
+			}
+			info, err := os.Lstat(dir + "/" + name)
+			if err == nil {
+				used += info.Size()
+			} else if !errors.Is(err, os.ErrNotExist) {
+				return 0, err
+			}
+		}
+		return uint64(max(bytes-used, 0)), nil
+	}
+}
+
+// Room is reserved before a download begins, and what is cached goes when it runs short: what was
+// used longest ago first, of one day the smallest.
+func TestRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSite(t)
+		dir := t.TempDir()
+		const mib = 1 << 20
+		n := start(t, Config{Dir: dir, Client: w.client(), Keep: mib, Space: quota(t, dir, 11*mib)}) // 10 MiB for us
+		make := func(i, mibs int) wantsOne {
+			data := content(uint64(i), mibs*mib)
+			a := artifact(sha(data), len(data), w.file("/"+strconv.Itoa(i), data))
+			a.Cached = true
+			return wantsOne{a, data}
+		}
+		old, small, large, fresh := make(1, 3), make(2, 1), make(3, 2), make(4, 1)
+		n.Want(wants{old.Artifact})
+		n.ready(old.Artifact, old.data)
+		n.Want(nil)
+		time.Sleep(48 * time.Hour)
+		n.Want(wants{small.Artifact, large.Artifact, fresh.Artifact})
+		n.ready(small.Artifact, small.data)
+		n.ready(large.Artifact, large.data)
+		n.ready(fresh.Artifact, fresh.data)
+		n.Want(wants{fresh.Artifact})
+		there := func(want string, of ...wantsOne) {
+			t.Helper()
+			got := ""
+			for _, o := range of {
+				if _, err := os.Lstat(n.where(o.Artifact)); err == nil {
+					got += "x"
+				} else {
+					got += "-"
+				}
+			}
+			if got != want {
+				t.Errorf("there is %s, not %s", got, want)
+			}
+		}
+		there("xxxx", old, small, large, fresh) // 7 MiB
+		next := make(5, 5)                      // 3 MiB are free: the oldest must go
+		n.Want(wants{fresh.Artifact, next.Artifact})
+		n.ready(next.Artifact, next.data)
+		there("-xxx", old, small, large, fresh)
+		more := make(6, 2) // 1 MiB is free: the smaller one is enough
+		n.Want(wants{fresh.Artifact, next.Artifact, more.Artifact})
+		n.ready(more.Artifact, more.data)
+		there("--xx", old, small, large, fresh)
+
+		// What would not fit even so costs nobody his place.
+		huge := make(7, 9)
+		n.Want(wants{fresh.Artifact, next.Artifact, more.Artifact, huge.Artifact})
+		if st := n.fails(huge.Artifact, "there is no room for 9437184 bytes more"); st.State != Waiting || st.Err.Code != wire.CodeStorage || st.Next.IsZero() {
+			t.Errorf("%+v", st)
+		}
+		there("--xx", old, small, large, fresh)
+		n.Want(wants{huge.Artifact})
+		n.ready(huge.Artifact, huge.data)
+
+		// Two that fit one at a time only.
+		n.Want(nil)
+		one, two := make(8, 6), make(9, 6)
+		one.Cached, two.Cached = false, false
+		n.Want(wants{one.Artifact, two.Artifact})
+		first := n.await(one.Artifact, "one is there", func(st Status) bool { return st.State == Ready || n.Status(two.Artifact).State == Ready })
+		if first.State == Ready {
+			n.fails(two.Artifact, "there is no room")
+			n.Want(wants{two.Artifact})
+			n.ready(two.Artifact, two.data)
+		} else {
+			n.fails(one.Artifact, "there is no room")
+		}
+	})
+}
+
+type wantsOne struct {
+	workload.Artifact
+	data []byte
+}
+
+// A server that says nothing of the size fills no more than the room there is, and takes cached
+// copies one by one.
+func TestUnknownSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSite(t)
+		dir := t.TempDir()
+		const mib = 1 << 20
+		n := start(t, Config{Dir: dir, Client: w.client(), Keep: mib, Space: quota(t, dir, 9*mib)})
+		var cached wants
+		for i := range 4 {
+			data := content(uint64(i), mib)
+			a := artifact(sha(data), mib, w.file(fmt.Sprint("/", i), data))
+			a.Cached = true
+			cached = append(cached, a)
+		}
+		n.Want(cached)
+		for i, a := range cached {
+			n.ready(a, content(uint64(i), mib))
+		}
+		data := content(10, 6*mib)
+		url := w.put("/unknown", func(rw http.ResponseWriter, r *http.Request) {
+			for i := 0; i < len(data) && write(rw, data[i:i+1024]); i += 1024 {
+			}
+		})
+		a := artifact(sha(data), 0, url)
+		n.Want(wants{a})
+		n.ready(a, data)
+		left := 0
+		for _, a := range cached {
+			if _, err := os.Lstat(n.where(a)); err == nil {
+				left++
+			}
+		}
+		if left == 0 || left == len(cached) {
+			t.Errorf("%d of %d cached copies are left", left, len(cached))
+		}
+		if free, err := n.Space(""); err != nil || free < mib || free > math.MaxInt64 {
+			t.Errorf("%d bytes are free: %v", free, err)
+		}
+	})
+}
