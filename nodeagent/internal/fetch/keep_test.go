@@ -39,7 +39,7 @@ func TestRecheck(t *testing.T) {
 				a.Verification.Checksum = md(data)
 			}
 			a.Verification.CheckPeriod = workload.CheckPeriod(time.Hour)
-			n := start(t, Config{Dir: t.TempDir(), Client: w.client(), Recheck: 10_000})
+			n := start(t, Config{Dir: memory(t), Client: w.client(), Recheck: 10_000})
 			n.Want(wants{a})
 			st := n.ready(a, data)
 			time.Sleep(10*time.Hour + time.Minute) // of the bubble
@@ -112,7 +112,7 @@ func TestReopen(t *testing.T) {
 				if c.summed {
 					a.Verification.Checksum = sha(data)
 				}
-				n := start(t, Config{Dir: t.TempDir(), Client: w.client()})
+				n := start(t, Config{Dir: memory(t), Client: w.client()})
 				n.Want(wants{a})
 				path := n.ready(a, data).Path
 				n.stop()
@@ -128,7 +128,10 @@ func TestReopen(t *testing.T) {
 				if got := w.requests("/f") == 2; got != c.fetched {
 					t.Errorf("%d requests", w.requests("/f"))
 				}
-				n.await(a, "nothing else is there", func(Status) bool { return strings.Count(files(t, n.Dir), "\n") == 2 })
+				synctest.Wait()
+				if got := files(t, n.Dir); strings.Count(got, "\n") != 2 {
+					t.Errorf("files:\n%s", got)
+				}
 				entries, err := os.ReadDir(filepath.Join(n.Dir, parts))
 				if err != nil || len(entries) != 0 {
 					t.Errorf("%v %v", entries, err)
@@ -153,14 +156,17 @@ func TestCached(t *testing.T) {
 		data, other := content(1, 1000), content(2, 1000)
 		a, b := artifact(sha(data), 1000, w.file("/f", data)), artifact(sha(other), 1000, w.file("/g", other))
 		a.Cached = true
-		n := start(t, Config{Dir: t.TempDir(), Client: w.client()})
+		n := start(t, Config{Dir: memory(t), Client: w.client()})
 		n.Want(wants{a, b})
 		n.ready(a, data)
 		n.ready(b, other)
 		n.stop()
 		n = start(t, Config{Dir: n.Dir, Client: w.client()})
 		n.Want(nil)
-		n.await(b, "removed", func(Status) bool { return strings.Count(files(t, n.Dir), "\n") == 2 })
+		synctest.Wait()
+		if got := files(t, n.Dir); strings.Count(got, "\n") != 2 {
+			t.Errorf("files:\n%s", got)
+		}
 		n.stop()
 		n = start(t, Config{Dir: n.Dir, Client: w.client()})
 		n.Want(wants{a})
@@ -171,7 +177,7 @@ func TestCached(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
+	file := filepath.Join(memory(t), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
 	if _, err := Open(Config{Dir: file}); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("%v", err)
@@ -180,7 +186,7 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestArtifactWithoutAName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := start(t, Config{Dir: t.TempDir()})
+		n := start(t, Config{Dir: memory(t)})
 		a := artifact("", 1, "http://host.test/x")
 		n.Want(wants{a})
 		if st := n.fails(a, "needs a checksum or a uuid"); st.Err.Code != wire.CodeMissing || st.State != Failed {
