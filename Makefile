@@ -25,11 +25,11 @@ build: agent ## the four binaries, in bin/
 	@for b in controller/cmd/tandem-controller controller/cmd/tandem broker/cmd/tandem-broker; do \
 		$(BUILD) -o bin/$$(basename $$b) ./$$b; done
 
-# Without inlining (-l) the agent takes less of the node's disk and memory, and no time that anybody
+# Without inlining (-l) and HTTP/2 the agent takes less of the node's disk and memory, and no time that anybody
 # notices: shared/docs/adr/019-an-agent-without-inlining.md. tandem-bench measures what this builds.
 agent: ## the node agent alone; AGENT=FILE says where
 	@mkdir -p "$$(dirname "$(AGENT)")"
-	@$(BUILD) -gcflags=all=-l -o "$(AGENT)" ./nodeagent/cmd/tandem-node
+	@$(BUILD) -gcflags=all=-l -tags nethttpomithttp2 -o "$(AGENT)" ./nodeagent/cmd/tandem-node
 
 test: brokers ## every test, also those against real brokers
 	go test work
