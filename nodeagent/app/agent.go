@@ -24,6 +24,7 @@ import (
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/link"
+	"tandem.internal/shared/pulse"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
@@ -189,6 +190,7 @@ func (a *Agent) linkConfig() link.Config {
 		SubscribeQoS: a.cfg.qos(),
 		Will:         func(session uint64) *link.Publication { p := live(session); return &p },
 		Goodbye:      func(session uint64) []link.Publication { return []link.Publication{live(session)} },
+		Watch:        a.care.watch.Loop,
 		Log:          a.log,
 	}
 }
@@ -205,7 +207,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	var sending, keeping, watching sync.WaitGroup
 	watchCtx, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	watching.Go(func() { a.care.watch.Run(watchCtx) })
-	sending.Go(func() { a.sender.Run(sendCtx, a.link) })
+	sending.Go(func() { a.sender.Run(sendCtx, a.link, a.care.watch.Loop) })
 	keepCtx, forget := context.WithCancel(context.WithoutCancel(ctx))
 	if a.keeper != nil {
 		keeping.Go(func() { a.keeper.Run(keepCtx) })
@@ -219,10 +221,13 @@ func (a *Agent) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	a.runDuties(workCtx, &running)
 	road := make(chan error, 1)
+	a.care.beat = a.care.watch.Register("owner", pulse.Every)
 	a.begin()
 	go func() { road <- a.link.Run(roadCtx) }()
 
 	left, linkErr := a.loop(ctx, road)
+	a.care.beat.End()
+	end := a.care.watch.Register("stop", stopTime) // a new version waits for it, or the old one
 	a.stopping()
 	close(a.closed)
 	forget()
@@ -236,6 +241,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	if !left {
 		linkErr = <-road
 	}
+	closeErr := a.store.Close()
+	end.End()
 	unwatch()
 	watching.Wait()
 	if left && linkErr == nil && ctx.Err() == nil {
@@ -244,7 +251,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if linkErr != nil {
 		linkErr = fmt.Errorf("link: %w", linkErr)
 	}
-	return errors.Join(a.fatal, linkErr, a.store.Close())
+	return errors.Join(a.fatal, linkErr, closeErr)
 }
 
 // begin takes up what the last run left.
@@ -268,8 +275,6 @@ func (a *Agent) begin() {
 func (a *Agent) loop(ctx context.Context, road <-chan error) (left bool, err error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	a.care.beat = a.care.watch.Register("owner", beatEvery)
-	defer a.care.beat.End()
 	for a.fatal == nil && !a.care.leaving {
 		timer.Reset(a.untilDeadline())
 		select {

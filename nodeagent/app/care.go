@@ -20,6 +20,7 @@ import (
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/nodeagent/internal/watch"
 	"tandem.internal/nodeagent/internal/watch/judge"
+	"tandem.internal/shared/pulse"
 	"tandem.internal/shared/wire"
 )
 
@@ -49,7 +50,7 @@ type care struct {
 }
 
 const (
-	beatEvery = 20 * time.Second // of the owner's loop
+	stopTime  = 30 * time.Second // what a stop takes at most, as a loop's period
 	lookEvery = 10 * time.Minute // between two looks at the slots, which people may change by hand
 	lookTrial = time.Minute      // the same during a trial: somebody may commit it
 )
@@ -88,7 +89,7 @@ func (a *Agent) openCare(dir string) error {
 	c.watch = watch.New(watch.Config{Time: set.Watchdog.Std(), Supervisor: c.notifier.Watchdog(), Ping: c.notifier.Ping, Dir: a.cfg.WatchDir,
 		Stacks: filepath.Join(dir, "stacks"), Reason: a.failing, Die: a.deps.Die, Log: a.log})
 	c.monitor, err = monitor.New(monitor.Config{Period: a.cfg.SamplePeriod, Partitions: a.cfg.Partitions, Interfaces: a.cfg.Interfaces,
-		Now: a.deps.Now, Sources: a.deps.Sources, Beat: nil})
+		Now: a.deps.Now, Sources: a.deps.Sources, Watch: c.watch.Loop})
 	if err != nil {
 		return &UsageError{"sample-period", err.Error()}
 	}
@@ -112,7 +113,7 @@ func (a *Agent) nextCare() time.Duration {
 func (a *Agent) tickCare(now time.Duration) {
 	c := &a.care
 	c.beat.Beat()
-	c.beatAt = now + beatEvery
+	c.beatAt = now + pulse.Every
 	if now >= c.lookAt {
 		a.lookAtSlots()
 		a.acknowledge()

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,6 @@ type patient struct {
 	full   atomic.Bool // the disk takes nothing
 	kernel atomic.Int64
 	ram    atomic.Int64 // per mille
-	hang   atomic.Pointer[chan struct{}]
 
 	mu   sync.Mutex
 	runs []string // "program REASON or indicator", of all commands but the on-apply one
@@ -58,12 +58,6 @@ func careBubble(t *testing.T, f func(p *patient)) {
 				return broken
 			}
 			return nil
-		}
-		r.deps.Now = func() time.Time {
-			if c := p.hang.Load(); c != nil {
-				<-*c
-			}
-			return time.Now()
 		}
 		began := time.Now()
 		r.deps.Sources.CPU = func() (Times, error) {
@@ -143,6 +137,7 @@ func (r *rig) told(types ...string) string {
 	defer r.mu.Unlock()
 	var out []string
 	seen := map[uint64]bool{}
+	slices.SortStableFunc(r.events, func(a, b *wire.Event) int { return cmp.Compare(a.Seq, b.Seq) }) // older ones may have been asked for
 	left := r.events[:0]
 	for _, e := range r.events {
 		if !slices.Contains(types, e.Type) {

@@ -56,35 +56,6 @@ func TestWatchedPrograms(t *testing.T) {
 	})
 }
 
-func TestOwnerHangs(t *testing.T) {
-	careBubble(t, func(p *patient) {
-		died := make(chan time.Time, 1)
-		p.deps.Die = func() { died <- time.Now() }
-		p.start()
-		release := make(chan struct{})
-		p.hang.Store(&release)
-		at := time.Now()
-		d := <-died
-		if took := d.Sub(at); took > 3*time.Minute {
-			t.Errorf("it took %v", took)
-		}
-		p.hang.Store(nil)
-		close(release)
-		p.crash()
-		p.wantTold("boot first 1, boot watchdog-hung 2", health.EventBoot)
-		if b := p.health().Boot; !strings.Contains(b.Detail, "owner") {
-			t.Errorf("the report says %+v", b)
-		}
-		stacks, err := filepath.Glob(filepath.Join(p.dir, "stacks", "*"))
-		if err != nil || len(stacks) != 1 {
-			t.Fatalf("stacks: %v %v", stacks, err)
-		}
-		if data, err := os.ReadFile(stacks[0]); err != nil || !strings.Contains(string(data), "(*Agent).loop") {
-			t.Errorf("the stacks do not show the owner: %v", err)
-		}
-	})
-}
-
 // systemd hears when the agent is ready, what it does, that it lives, and that it stops.
 func TestServiceManager(t *testing.T) {
 	dir, err := os.MkdirTemp("", "tandem") // a socket's path must be short

@@ -94,7 +94,8 @@ func Join(ctx context.Context, cfg JoinConfig, deps JoinDeps) (Joined, error) {
 func (a *Agent) identify(dir string) error {
 	k, err := identity.NewKeeper(identity.KeeperConfig{Dir: filepath.Join(dir, IdentityDir), Controller: a.cfg.Controller,
 		Now: a.deps.Now, Log: a.deps.Log, Dial: a.deps.Dial, Steps: a.deps.Steps, OnEvent: func(ev identity.Event) { ears{a}.tell(ev) },
-		OnKeys: func(k identity.Keys) { ears{a}.tell(k) }})
+		OnKeys: func(k identity.Keys) { ears{a}.tell(k) },
+		Watch:  func(loop string, period time.Duration) (beat, end func()) { return a.care.watch.Loop(loop, period) }})
 	if errors.Is(err, identity.ErrNone) {
 		if a.cfg.Broker == "" {
 			a.cfg.Broker = defaultBroker

@@ -45,8 +45,9 @@ type rig struct {
 	commands []string
 	command  func(ctx context.Context, mode, version string) error
 
-	stop func() // ends the agent
-	err  error  // of its Run
+	leave func() // tells the agent to end
+	stop  func() // ends the agent
+	err   error  // of its Run
 }
 
 func key(seed byte) ed25519.PrivateKey {
@@ -160,6 +161,7 @@ func (r *rig) tryStart() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); r.err = a.Run(ctx) }()
+	r.leave = cancel
 	var once sync.Once
 	r.stop = func() { once.Do(func() { cancel(); <-done; synctest.Wait() }) }
 	r.Cleanup(r.stop)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"tandem.internal/shared/pulse"
 )
 
 // Publication is a message that the link itself sends: a last will or a goodbye.
@@ -105,6 +107,11 @@ type Config struct {
 	// Zero means 30 s.
 	AckTimeout time.Duration
 
+	// Watch is told that the link's loops go round: "link", which keeps sessions going, and in each
+	// session "link writer" and "link acks". What waits for the broker, or for one to be there, goes
+	// round; so does the MQTT client below, or no acknowledgement would come and the session would end.
+	// Nil means nobody.
+	Watch pulse.Watch
 	// Log hears what no Handler call says. Nil means silence.
 	Log *zap.Logger
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"tandem.internal/shared/pulse"
 )
 
 // linger bounds what an orderly close takes: writing what waits, and reading until the broker has
@@ -34,6 +36,7 @@ type conn struct {
 	high         int // bytes that may wait before publishers do
 	silence      time.Duration
 	writeTimeout time.Duration
+	watch        pulse.Watch
 	fail         func(error)
 
 	// owned by the goroutine that reads
@@ -62,6 +65,7 @@ func newConn(nc net.Conn, cfg *Config, fail func(error)) *conn {
 		high:         cfg.BufferSize,
 		silence:      2 * cfg.KeepAlive,
 		writeTimeout: cfg.WriteTimeout,
+		watch:        cfg.Watch,
 		fail:         fail,
 		subs:         map[uint16]int{},
 		wake:         make(chan struct{}, 1),
@@ -155,8 +159,11 @@ func (c *conn) poke() {
 // writeLoop writes to the network whatever waits, all of it at a time.
 func (c *conn) writeLoop() {
 	defer close(c.done)
+	beat := c.watch.Start("link writer", c.writeTimeout)
+	defer beat.End()
 	var spare []byte
 	for {
+		beat.Beat()
 		c.mu.Lock()
 		if c.dead {
 			c.mu.Unlock()
@@ -173,7 +180,10 @@ func (c *conn) writeLoop() {
 				c.closeInOrder()
 				return
 			}
-			<-c.wake
+			select {
+			case <-c.wake:
+			case <-beat.C:
+			}
 			continue
 		}
 		if err := c.send(batch, closing); err != nil {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"tandem.internal/shared/pulse"
 )
 
 // Dialled is a Link over MQTT 3.1.1, and a Subscriber. Create it with Dial.
@@ -19,6 +21,7 @@ type Dialled struct {
 	started atomic.Bool
 	current atomic.Pointer[session] // nil while no session is up
 	calls   sync.WaitGroup          // Message calls
+	beat    *pulse.Pulse            // of Run's goroutine
 }
 
 var (
@@ -47,6 +50,8 @@ func (d *Dialled) Run(ctx context.Context) error {
 	if !d.started.CompareAndSwap(false, true) {
 		return errTwice
 	}
+	d.beat = d.cfg.Watch.Start("link", max(d.cfg.ConnectTimeout, d.cfg.AckTimeout))
+	defer d.beat.End()
 	defer d.calls.Wait()
 	attempt := 0
 	for id := uint64(1); ctx.Err() == nil; id++ {
@@ -54,20 +59,10 @@ func (d *Dialled) Run(ctx context.Context) error {
 		if lasted >= d.cfg.Backoff.ceiling(attempt) {
 			attempt = 0
 		}
-		sleep(ctx, d.cfg.pause(attempt))
+		d.beat.Sleep(ctx, d.cfg.pause(attempt))
 		attempt++
 	}
 	return nil
-}
-
-// sleep waits for t, or less if ctx ends.
-func sleep(ctx context.Context, t time.Duration) {
-	timer := time.NewTimer(t)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // session makes one attempt and, if it succeeds, keeps the session until it or ctx ends. It
@@ -83,9 +78,15 @@ func (d *Dialled) session(ctx context.Context, id uint64) time.Duration {
 	start := time.Now()
 	d.current.Store(s)
 	d.handler.Up(id)
-	select {
-	case <-s.down:
-	case <-ctx.Done():
+	for up := true; up; {
+		d.beat.Beat()
+		select {
+		case <-s.down:
+			up = false
+		case <-ctx.Done():
+			up = false
+		case <-d.beat.C:
+		}
 	}
 	d.current.Store(nil)
 	if s.leave(ctx) {

@@ -2,6 +2,7 @@ package link_test
 
 import (
 	"context"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -76,6 +77,10 @@ func (d *dialled) firstDown(session uint64, words ...string) {
 		}
 	}
 }
+
+// never opens no connection, and nobody reads at the other end of silent's.
+func never(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
+func silent(context.Context) (net.Conn, error)    { c, _ := net.Pipe(); return c, nil }
 
 // bubble runs f in virtual time with a server.
 func bubble(t *testing.T, f func(t *testing.T, s *server)) {

@@ -94,8 +94,6 @@ func TestBackoffOfShortSessions(t *testing.T) {
 // ctx may end at any stage: Run returns soon, without a false report, and leaves nothing behind
 // (the bubble fails if a goroutine is left).
 func TestStopAtEveryStage(t *testing.T) {
-	never := func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
-	silent := func(context.Context) (net.Conn, error) { c, _ := net.Pipe(); return c, nil }
 	for name, c := range map[string]struct {
 		open      func(context.Context) (net.Conn, error)
 		mute      byte

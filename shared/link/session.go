@@ -12,6 +12,8 @@ import (
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 	"go.uber.org/zap"
+
+	"tandem.internal/shared/pulse"
 )
 
 const (
@@ -68,9 +70,15 @@ func (d *Dialled) connect(ctx context.Context, id uint64) (*session, error) {
 	s.conn = newConn(nc, &d.cfg, s.fail)
 	s.client = mqtt.NewClient(s.options())
 	go s.reap()
-	if err = s.handshake(limited); err == nil {
-		err = s.subscribe(ctx, d.cfg.Filters)
+	d.beat.Beat()
+	err = s.handshake(limited)
+	for some := range slices.Chunk(d.cfg.Filters, maxFilters) {
+		if err == nil {
+			d.beat.Beat()
+			err = s.subscribe(ctx, some)
+		}
 	}
+	d.beat.Beat()
 	if err == nil {
 		return s, nil
 	}
@@ -204,29 +212,46 @@ func (s *session) publish(ctx context.Context, p Publication, stop <-chan struct
 // when the session does.
 func (s *session) reap() {
 	defer close(s.reaped)
+	beat := s.d.cfg.Watch.Start("link acks", 0)
+	defer beat.End()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		var f inflight
+		beat.Beat()
 		select {
-		case f = <-s.flight:
-		case <-s.down:
-			return
-		}
-		select {
-		case <-f.token.Done():
-		default:
-			timer.Reset(time.Until(f.until))
-			select {
-			case <-f.token.Done():
-			case <-s.down:
-				return
-			case <-timer.C:
-				s.fail(fmt.Errorf("the broker did not acknowledge a publish within %v", s.d.cfg.AckTimeout))
+		case f := <-s.flight:
+			if !s.acknowledged(f, timer, beat) {
 				return
 			}
+			<-s.window
+		case <-s.down:
+			return
+		case <-beat.C:
 		}
-		<-s.window
+	}
+}
+
+// acknowledged waits until a publish is acknowledged; false: the session has ended, or ends because it
+// is not.
+func (s *session) acknowledged(f inflight, timer *time.Timer, beat *pulse.Pulse) bool {
+	select {
+	case <-f.token.Done():
+		return true
+	default:
+	}
+	timer.Reset(time.Until(f.until))
+	for {
+		select {
+		case <-f.token.Done():
+			return true
+		case <-s.down:
+			return false
+		case <-timer.C:
+			s.fail(fmt.Errorf("the broker did not acknowledge a publish within %v", s.d.cfg.AckTimeout))
+			return false
+		case <-beat.C:
+			beat.Beat()
+		}
 	}
 }
 

@@ -145,9 +145,10 @@ func pinned(cs tls.ConnectionState, fp jointoken.Fingerprint, now time.Time) err
 func post[A any](ctx context.Context, dial DialFunc, conf *tls.Config, where string, body []byte, decode func([]byte) (*A, error)) (*A, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// Nothing of the environment counts here: no proxy, no redirect, no second protocol.
+	// Nothing of the environment counts here: no proxy, no redirect, no second protocol. A handshake does
+	// not end with ctx, so it has a bound of its own.
 	c := &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: conf, DialContext: dial, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 16 << 10},
+		Transport:     &http.Transport{TLSClientConfig: conf, TLSHandshakeTimeout: timeout, DialContext: dial, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 16 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, where, bytes.NewReader(body))

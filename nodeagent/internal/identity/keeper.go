@@ -15,6 +15,7 @@ import (
 
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/jointoken"
+	"tandem.internal/shared/pulse"
 	"tandem.internal/shared/wire"
 )
 
@@ -55,6 +56,7 @@ type KeeperConfig struct {
 	Steps   durable.Steps    // fault seam; nil in production
 	OnEvent func(Event)      // called on Run's goroutine; nil: nobody
 	OnKeys  func(Keys)       // called on RunKeys' goroutine; nil: nobody
+	Watch   pulse.Watch      // is told that Run and RunKeys go round; nil: nobody
 }
 
 // Keeper holds the identity in use and renews it. All methods but Run may be called by many
@@ -163,23 +165,25 @@ func (k *Keeper) TLS(name string) *tls.Config {
 
 // Run renews the certificate when two thirds of its life are over, until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
+	beat := k.cfg.Watch.Start("certificate", timeout)
+	defer beat.End()
 	early := k.cfg.Rand.Float64()
 	failures := 0
 	for ctx.Err() == nil {
 		now, id := k.Now(), k.Current()
 		if wait := due(id, early).Sub(now); wait > 0 {
-			sleep(ctx, min(wait, lookAgain))
+			beat.Sleep(ctx, min(wait, lookAgain))
 			continue
 		}
 		if err := k.renew(ctx, id); err == nil {
 			failures, early = 0, k.cfg.Rand.Float64()
-			sleep(ctx, backoff) // however short the new one's life is
+			beat.Sleep(ctx, backoff) // however short the new one's life is
 			continue
 		} else if ctx.Err() == nil {
 			k.failed(id, err)
 		}
 		failures++
-		sleep(ctx, k.pause(id, failures))
+		beat.Sleep(ctx, k.pause(id, failures))
 	}
 }
 
@@ -198,15 +202,6 @@ func (k *Keeper) pause(id *Identity, failures int) time.Duration {
 	most := max(backoff, min(maxPause, leaf.NotAfter.Sub(leaf.NotBefore)/50))
 	p := min(backoff<<min(failures-1, 16), most)
 	return p/2 + time.Duration(k.cfg.Rand.Int64N(int64(p/2)+1))
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // renew trades the certificate for the next one, with a new key. Until the new identity is whole

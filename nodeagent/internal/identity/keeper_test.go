@@ -31,6 +31,8 @@ type kept struct {
 	lists  []Keys
 	steps  durable.Steps
 	stop   func()
+
+	stopLoops func() // Run and RunKeys end; the rest stays
 }
 
 // keep starts a keeper; stop has to be called before the bubble ends.
@@ -54,9 +56,12 @@ func keep(t *testing.T) *kept {
 	var running sync.WaitGroup
 	running.Go(func() { b.k.Run(ctx) })
 	running.Go(func() { b.k.RunKeys(ctx) })
-	b.stop = func() {
+	b.stopLoops = func() {
 		cancel()
 		running.Wait()
+	}
+	b.stop = func() {
+		b.stopLoops()
 		closeDoor()
 	}
 	return b

@@ -38,12 +38,17 @@ func (k *Keeper) AskKeys() {
 // RunKeys asks the controller for the unit's signing keys whenever AskKeys was called, over a connection
 // on which the unit's CA vouches for both, and hands the answer to OnKeys. It goes on until ctx ends.
 func (k *Keeper) RunKeys(ctx context.Context) {
+	beat := k.cfg.Watch.Start("keys", timeout)
+	defer beat.End()
 	vain := 0 // questions in a row that brought nothing new
 	var last uint64
 	for {
+		beat.Beat()
 		select {
 		case <-ctx.Done():
 			return
+		case <-beat.C:
+			continue
 		case <-k.asked:
 		}
 		l, err := k.keys(ctx)
@@ -62,7 +67,7 @@ func (k *Keeper) RunKeys(ctx context.Context) {
 			}
 		}
 		p := min(keysPause<<min(vain, 16), maxKeysPause)
-		sleep(ctx, p/2+rand.N(p/2))
+		beat.Sleep(ctx, p/2+rand.N(p/2))
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/alert"
+	"tandem.internal/shared/pulse"
 )
 
 // Defaults of Config.
@@ -40,7 +41,7 @@ type Config struct {
 	Patience   time.Duration     // for all partitions together; 0: DefaultPatience, half a Period at most
 	Now        func() time.Time  // the wall clock; nil: time.Now
 	Began      time.Time         // where the samples' monotonic clock begins; zero: when Run is called
-	Beat       func()            // called once a period by Run's goroutine; nil: nobody
+	Watch      pulse.Watch       // is told that Run goes round; nil: nobody
 	Sources    Sources           // what is nil asks the operating system
 }
 
@@ -119,9 +120,6 @@ func New(cfg Config) (*Monitor, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Beat == nil {
-		cfg.Beat = func() {}
-	}
 	cfg.Sources = cfg.Sources.withDefaults()
 	m := &Monitor{cfg: cfg, out: make(chan Sample), avg: newAverages(cfg.Window, cfg.Period)}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Partitions)) {
@@ -146,18 +144,26 @@ func (m *Monitor) Samples() <-chan Sample { return m.out }
 // Run measures until ctx ends. Everything that it started has ended when it returns nil; the error
 // names the partitions that still do not answer: their goroutines end when they do.
 func (m *Monitor) Run(ctx context.Context) error {
+	beat := m.cfg.Watch.Start("monitor", m.cfg.Patience)
+	defer beat.End()
 	m.start()
 	ticker := time.NewTicker(m.cfg.Period)
 	defer ticker.Stop()
+	var out chan Sample // nil while there is no sample to send
+	var next Sample
 	for ctx.Err() == nil {
+		beat.Beat()
+		due := ticker.C
+		if out != nil {
+			due = nil // what nobody receives is not followed by more
+		}
 		select {
 		case <-ctx.Done():
-		case <-ticker.C:
-			m.cfg.Beat()
-			select {
-			case m.out <- m.sample(ctx):
-			case <-ctx.Done():
-			}
+		case <-beat.C:
+		case <-due:
+			next, out = m.sample(ctx), m.out
+		case out <- next:
+			next, out = Sample{}, nil
 		}
 	}
 	return m.wait()

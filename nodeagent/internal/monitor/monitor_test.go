@@ -110,7 +110,7 @@ func TestSamples(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	var wall atomic.Pointer[time.Time]
 	wall.Store(&start)
-	cfg := Config{Partitions: map[string]string{"data": "/data"}, Beat: func() { beats++ }, Now: func() time.Time { return *wall.Load() }}
+	cfg := Config{Partitions: map[string]string{"data": "/data"}, Watch: func(string, time.Duration) (beat, end func()) { return func() { beats++ }, func() {} }, Now: func() time.Time { return *wall.Load() }}
 	err := run(t, cfg, func(n *node, next func() Sample) {
 		began := time.Now()
 		n.set(func(n *node) {

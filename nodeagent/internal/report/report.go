@@ -4,19 +4,24 @@
 //
 // It guarantees order: what is handed over first is sent first, and a payload that replaces an
 // unsent one takes its place. It does not repeat: what a session could not send is dropped when
-// it ends, because the agent says everything again when the next one begins. It must not know
-// what the payloads mean.
+// it ends, because the agent says everything again when the next one begins. While it waits, for
+// something to send or for a session that takes no more, its loop beats; a publisher that does not even
+// give up when it is told to hangs. It must not know what the payloads mean.
 package report
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
+
+	"tandem.internal/shared/pulse"
 )
 
-// Publisher hands a message to the current session; see link.Link.
+// Publisher hands a message to the current session; see link.Link. What it says with ctx's error it has
+// not sent.
 type Publisher interface {
 	Publish(ctx context.Context, topic string, payload []byte, retain bool) error
 }
@@ -101,18 +106,22 @@ func (s *Sender) Drained() <-chan struct{} { return s.drained }
 func (s *Sender) LastEvent() uint64 { return s.event.Load() }
 
 // Run sends through p until ctx ends.
-func (s *Sender) Run(ctx context.Context, p Publisher) {
+func (s *Sender) Run(ctx context.Context, p Publisher, watch pulse.Watch) {
+	beat := watch.Start("sender", 0)
+	defer beat.End()
 	for {
+		beat.Beat()
 		it, session, ok := s.pop()
 		if !ok {
 			select {
 			case <-ctx.Done():
 				return
 			case <-s.wake:
-				continue
+			case <-beat.C:
 			}
+			continue
 		}
-		err := p.Publish(ctx, it.topic, it.payload, it.retain)
+		err := s.publish(ctx, p, it, session, beat)
 		switch {
 		case err == nil && it.event != 0:
 			s.event.Store(it.event)
@@ -125,6 +134,26 @@ func (s *Sender) Run(ctx context.Context, p Publisher) {
 			s.drop(session)
 		}
 	}
+}
+
+// publish waits for a session without room for as long as it lasts, a beat at a time.
+func (s *Sender) publish(ctx context.Context, p Publisher, it item, session uint64, beat *pulse.Pulse) error {
+	for {
+		turn, cancel := context.WithTimeout(ctx, pulse.Every)
+		err := p.Publish(turn, it.topic, it.payload, it.retain)
+		again := errors.Is(err, context.DeadlineExceeded) && turn.Err() != nil && ctx.Err() == nil
+		cancel()
+		if !again || !s.lasts(session) {
+			return err
+		}
+		beat.Beat()
+	}
+}
+
+func (s *Sender) lasts(session uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.session == session
 }
 
 func (s *Sender) pop() (item, uint64, bool) {

@@ -51,7 +51,7 @@ func run(t *testing.T, w *road, f func(s *Sender)) {
 		w.gate = make(chan error) // of the bubble
 		s := New(zap.NewNop(), 3)
 		done := make(chan struct{})
-		go func() { defer close(done); s.Run(ctx, w) }()
+		go func() { defer close(done); s.Run(ctx, w, nil) }()
 		f(s)
 		cancel()
 		<-done

@@ -103,6 +103,12 @@ func (w *Watch) Register(name string, period time.Duration) *Beat {
 	return b
 }
 
+// Loop is Register for loops that do not know this package: a pulse.Watch.
+func (w *Watch) Loop(name string, period time.Duration) (beat, end func()) {
+	b := w.Register(name, period)
+	return b.Beat, b.End
+}
+
 // Beat says that the loop goes round. It costs nothing and never waits.
 func (b *Beat) Beat() { b.count.Add(1) }
 

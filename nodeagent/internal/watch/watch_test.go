@@ -240,3 +240,32 @@ func TestStacksAreBounded(t *testing.T) {
 		t.Errorf("%v, %v", files, err)
 	}
 }
+
+// A machine that sleeps, or is held up for hours: whether the clock stands still meanwhile or jumps,
+// nobody is late because of it.
+func TestPausedMachine(t *testing.T) {
+	pings := 0
+	w := New(Config{Time: 10 * time.Second, Supervisor: time.Minute, Ping: func() error { pings++; return nil },
+		Die: func() { t.Error("died") }})
+	quick, slow := w.Register("quick", 20*time.Second), w.Register("slow", 30*time.Second)
+	now := time.Duration(0)
+	for i := range 300 {
+		switch {
+		case i%7 == 3:
+			now += 3 * time.Hour // and nobody has had the time to beat since
+		case i%11 == 5: // it stood still
+		default:
+			now += 10 * time.Second
+			quick.Beat()
+			if i%2 == 0 {
+				slow.Beat()
+			}
+		}
+		if !w.look(now) {
+			t.Fatal("the end")
+		}
+	}
+	if pings != 300 || len(w.pending) != 0 {
+		t.Errorf("%d pings, %d reports", pings, len(w.pending))
+	}
+}
