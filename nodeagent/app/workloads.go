@@ -18,7 +18,9 @@ import (
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/supervise"
+	"tandem.internal/nodeagent/internal/watch"
 	"tandem.internal/nodeagent/internal/workloads"
+	"tandem.internal/shared/pulse"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -36,6 +38,7 @@ type duties struct {
 	manager *workloads.Manager
 	store   *fetch.Store // nil: a test has the resources in its hands
 	report  *wire.Workloads
+	beat    *watch.Beat   // of the manager's loop
 	news    chan struct{} // one slot: there is something in the two below
 
 	mu     sync.Mutex
@@ -83,7 +86,7 @@ func (a *Agent) openWorkloads(dir string, saved inbox.Durable) error {
 		},
 		Emit:   func(kind string, err *wire.Error, detail supervise.Detail) { d.tell(nil, news{kind, err, detail}) },
 		Report: func(w wire.Workloads) { d.tell(&w) },
-		Beat:   func() {}, BeatEvery: beatEvery,
+		Beat:   func() { d.beat.Beat() }, BeatEvery: pulse.Every,
 	})
 	a.add(wire.KindWorkloads, saved, workloadsApplier{on: a.cfg.Workloads, node: a.id.Node, groups: groups, manager: d.manager})
 	return nil
@@ -130,7 +133,9 @@ func (a *Agent) runDuties(ctx context.Context, all *sync.WaitGroup) {
 			}
 		})
 	}
+	a.duties.beat = a.care.watch.Register("workloads", pulse.Every)
 	all.Go(func() {
+		defer a.duties.beat.End()
 		if err := a.duties.manager.Run(ctx); err != nil {
 			a.log.Error("workloads are not run", zap.Error(err))
 		}

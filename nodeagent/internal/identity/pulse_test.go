@@ -54,6 +54,7 @@ func TestHangsAreFound(t *testing.T) {
 				defer b.stop()
 				gate := make(chan struct{})
 				b.stopLoops()
+				time.Sleep(life * 6 / 10) // soon it is time to renew
 				c.set(b, gate)
 				died, stacks, stop := watched(t, b)
 				why := <-died
