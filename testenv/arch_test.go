@@ -119,7 +119,7 @@ var pure = []string{
 	"shared/wire", "shared/topic", "shared/seal", "shared/strictjson", "shared/lenientjson", "shared/unitconfig", "shared/workload", "shared/jointoken",
 	"broker/acl",
 	"controller/internal/accept", "controller/internal/enrol", "controller/internal/fleet", "controller/internal/record", "controller/internal/view",
-	"nodeagent/internal/alert", "nodeagent/internal/fetch/plan", "nodeagent/internal/cgroup/limits", "nodeagent/internal/health", "nodeagent/internal/inbox", "nodeagent/internal/slot/record", "nodeagent/internal/supervise", "nodeagent/internal/watch/judge",
+	"nodeagent/internal/alert", "nodeagent/internal/fetch/plan", "nodeagent/internal/cgroup/limits", "nodeagent/internal/health", "nodeagent/internal/inbox", "nodeagent/internal/slot/component/update", "nodeagent/internal/slot/record", "nodeagent/internal/supervise", "nodeagent/internal/watch/judge",
 }
 
 func TestPurePackagesAreThereAndPure(t *testing.T) {

@@ -263,6 +263,7 @@ func (a *Agent) heardController(payload []byte, newer bool) {
 // order passes an order of the controller on to health, which answers it.
 func (a *Agent) order(r *wire.Request) {
 	o := health.Order{ID: r.ID, By: "the controller"}
+	component := ""
 	var err error
 	switch r.Method {
 	case wire.MethodReboot:
@@ -273,7 +274,7 @@ func (a *Agent) order(r *wire.Request) {
 	case wire.MethodTry:
 		var p *wire.TryParams
 		if p, err = wire.Decode[wire.TryParams](r.Params); err == nil {
-			o.What, o.Version = health.OrderTry, p.Version
+			o.What, o.Version, component = health.OrderTry, p.Version, p.Component
 		}
 	case wire.MethodApprove:
 		var p *wire.ApproveParams
@@ -287,6 +288,10 @@ func (a *Agent) order(r *wire.Request) {
 	}
 	if err := a.obeys(r); err != nil {
 		a.reply(r.ID, nil, err)
+		return
+	}
+	if component != "" {
+		a.reply(r.ID, []byte("null"), a.tryPart(component, o))
 		return
 	}
 	a.lookAtSlots() // what was staged by hand a moment ago counts

@@ -16,6 +16,8 @@ import (
 	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/nodeagent/internal/slot/component"
+	"tandem.internal/nodeagent/internal/slot/component/update"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/nodeagent/internal/watch"
@@ -35,8 +37,12 @@ type care struct {
 	begun   bool   // health has been told of the start
 
 	slots    *slot.Store
-	launched bool   // by the launcher: a restart starts what the slots say
-	told     uint64 // the newest start that an event tells of and the record does not know to be told
+	dir      string        // the state directory
+	parts    []*part       // by name
+	partsAt  time.Duration // they are looked at again: people may work on them by hand
+	view     health.Parts  // as health was told
+	launched bool          // by the launcher: a restart starts what the slots say
+	told     uint64        // the newest start that an event tells of and the record does not know to be told
 	monitor  *monitor.Monitor
 	watch    *watch.Watch
 	notifier *watch.Notifier
@@ -75,7 +81,11 @@ func (a *Agent) openCare(dir string) error {
 	c.reboots = saved.Reboots
 	c.health, c.alerts = health.New(saved.Health), alert.New(a.id.Node, saved.Alerts, alert.Limits{})
 	c.applied, c.programs = map[wire.Kind]wire.Stamp{}, map[string]judge.Verdict{}
-	c.slots = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Machine: a.deps.Machine, Steps: a.deps.SlotSteps})
+	c.slots = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Machine: a.deps.Machine, Steps: a.deps.SlotSteps,
+		Busy: func() error { return component.Busy(dir, "") }})
+	if err := a.openParts(dir); err != nil {
+		return err
+	}
 	launched, _ := a.deps.LookupEnv(slot.EnvSlot)
 	if c.launched = launched != ""; !c.launched {
 		if err := c.slots.Direct(); err != nil {
@@ -103,7 +113,7 @@ func (c *care) durable() *store.Care {
 
 // nextCare is when tickCare wants to be called.
 func (a *Agent) nextCare() time.Duration {
-	at := min(a.care.beatAt, a.care.lookAt)
+	at := min(a.care.beatAt, a.care.lookAt, a.nextPart())
 	if t, ok := a.care.health.NextDeadline(); ok {
 		at = min(at, t)
 	}
@@ -121,6 +131,7 @@ func (a *Agent) tickCare(now time.Duration) {
 	if t, ok := c.health.NextDeadline(); ok && t <= now {
 		a.well(health.Tick{})
 	}
+	a.tickParts(now)
 }
 
 // stoppingCare writes down that this end is planned, unless it is not.
@@ -187,6 +198,7 @@ func (a *Agent) careFor() {
 	a.well(health.Started{Settings: set, Boot: boot, Rebooted: rebooted, Checks: checks, Await: a.checkTTL()})
 	a.speechless()
 	a.linked(false, nil)
+	a.startParts(boot.Reason)
 	a.lookAtSlots()
 	if len(inForce(a.kinds[wire.KindConfig]).Body) > 0 {
 		a.well(health.Contact{Result: wire.ContactSaved})
@@ -271,6 +283,10 @@ func (a *Agent) heal(e health.Effect) {
 		a.notify(c.notifier.Status(e.Text))
 		a.indicate(e)
 	case health.Commit:
+		if e.Slot == "" {
+			a.judged(e.Trial, update.Verdict{Commit: true}, func(err *wire.Error) health.Event { return health.Committed{Trial: e.Trial, Err: err} })
+			return
+		}
 		a.aside(func() func() {
 			err := c.slots.Commit(record.ID(e.Slot))
 			return func() {
@@ -279,6 +295,10 @@ func (a *Agent) heal(e health.Effect) {
 			}
 		})
 	case health.RollBack:
+		if e.Slot == "" {
+			a.judged(e.Trial, update.Verdict{Why: update.Why{Reason: e.Reason, Detail: e.Detail}}, func(err *wire.Error) health.Event { return health.Restarting{Err: err} })
+			return
+		}
 		current := record.ID(c.report.Current)
 		a.restart(func() error {
 			_, err := c.slots.Rollback(current, slot.Reason(e.Reason), e.Detail)
@@ -302,6 +322,12 @@ func (a *Agent) heal(e health.Effect) {
 	case health.KeepTry:
 		// stopping writes it down for every end that is planned
 	case health.Answer:
+		if e.ID == "" { // a component's, which asks again
+			if e.Err != nil {
+				a.log.Warn("a component waits for a reboot of the node", zap.Error(e.Err))
+			}
+			return
+		}
 		a.reply(e.ID, []byte("null"), e.Err)
 	}
 }
@@ -379,9 +405,11 @@ func (a *Agent) lookAtSlots() {
 	for _, note := range st.Notes {
 		a.log.Warn("slots", zap.String("note", note))
 	}
+	var slots health.Slots // not launched: a restart starts the same again
 	if c.launched {
-		a.well(slotsOf(st))
-	} else {
-		a.well(health.Slots{}) // a restart starts the same again
+		slots = slotsOf(st)
 	}
+	c.view = a.viewParts()
+	slots.Parts = c.view
+	a.well(slots)
 }

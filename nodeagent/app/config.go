@@ -19,6 +19,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/monitor"
+	"tandem.internal/nodeagent/internal/slot/component"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
@@ -43,6 +44,7 @@ type Config struct {
 	MaxPriority   int               `name:"max-priority" default:"-1" help:"highest priority that this node takes; -1: any"`
 	AllowedLabels []string          `name:"allowed-label" help:"label that this node takes; none: any"`
 	Partitions    map[string]string `name:"partition" help:"partition that alert rules may name, as name=path; none: not checked"`
+	Components    map[string]string `name:"component" help:"part of the node that a program updates on trial (slots.md, Other components), as name=command: words separated by white space"`
 	Attributes    map[string]string `name:"attribute" help:"attribute to report with the node's information"`
 
 	SamplePeriod  time.Duration `name:"sample-period" default:"10s" help:"how often CPU, RAM, partitions and traffic are measured, for alerts and for the node's health"`
@@ -152,6 +154,17 @@ func (c Config) complete() (Config, error) {
 	for name, path := range c.Partitions {
 		if !filepath.IsAbs(path) {
 			return bad("partition", "the path of %s=%s is not absolute", name, path)
+		}
+	}
+	if len(c.Components) > component.Most {
+		return bad("component", "more than %d", component.Most)
+	}
+	for name, command := range c.Components {
+		if !topic.ValidName(name) {
+			return bad("component", "%.80q is not a name: %s", name, names)
+		}
+		if len(strings.Fields(command)) == 0 {
+			return bad("component", "%s= has no command", name)
 		}
 	}
 	if c.SubscribeQoS != 0 && c.SubscribeQoS != 1 {

@@ -68,6 +68,9 @@ func check(m any) error {
 	case *RebootParams:
 		return first(text("/reason", m.Reason))
 	case *TryParams:
+		if m.Component != "" {
+			return first(name("/component", m.Component), plain("/version", m.Version))
+		}
 		return first(plain("/version", m.Version))
 	case *ApproveParams:
 		return first(text("/version", m.Version))

@@ -43,17 +43,18 @@ var IndicatorTexts = map[Indicator]string{
 
 // Health is the detail of a reported/health envelope: what the seed calls the NodeAgent status.
 type Health struct {
-	Indicator   Indicator      `json:"indicator"`
-	Text        string         `json:"text"`
-	Contact     HealthContact  `json:"contact"`
-	Slots       []HealthSlot   `json:"slots,omitempty"`
-	Current     string         `json:"current,omitempty"` // the slot that runs, by ID
-	Trial       *HealthTrial   `json:"trial,omitempty"`
-	Restart     *HealthRestart `json:"restart,omitempty"` // wanted and not done yet
-	Boot        HealthBoot     `json:"boot"`
-	Checks      []HealthCheck  `json:"checks,omitempty"`
-	Maintenance time.Time      `json:"maintenance,omitzero"` // by the node's clock: until then its clocks stand still
-	Settings    HealthSettings `json:"settings"`             // in effect, complete
+	Indicator   Indicator         `json:"indicator"`
+	Text        string            `json:"text"`
+	Contact     HealthContact     `json:"contact"`
+	Slots       []HealthSlot      `json:"slots,omitempty"`
+	Current     string            `json:"current,omitempty"`    // the slot that runs, by ID
+	Components  []HealthComponent `json:"components,omitempty"` // other parts of the node that are updated on trial
+	Trial       *HealthTrial      `json:"trial,omitempty"`
+	Restart     *HealthRestart    `json:"restart,omitempty"` // wanted and not done yet
+	Boot        HealthBoot        `json:"boot"`
+	Checks      []HealthCheck     `json:"checks,omitempty"`
+	Maintenance time.Time         `json:"maintenance,omitzero"` // by the node's clock: until then its clocks stand still
+	Settings    HealthSettings    `json:"settings"`             // in effect, complete
 }
 
 // ContactResult is how an attempt to hear from the controller ended.
@@ -104,9 +105,20 @@ type HealthSlot struct {
 	Verified bool      `json:"verified,omitzero"` // what it holds has the hash that it should have
 }
 
-// HealthTrial is a trial of a slot that is under way.
+// HealthComponent is a part of the node other than the agent, which a program of its own updates.
+type HealthComponent struct {
+	Name    string    `json:"name"`
+	State   SlotState `json:"state"`             // of Next, if there is one; else active, or unused: no version is known
+	Version string    `json:"version,omitempty"` // in force
+	Next    string    `json:"next,omitempty"`    // being installed, installed, on trial, or given up and not left yet
+	Running string    `json:"running,omitempty"` // as the program says
+	Text    string    `json:"text,omitempty"`    // what it is at, or how the newest update failed
+}
+
+// HealthTrial is a trial of a slot, or of a component, that is under way.
 type HealthTrial struct {
-	Slot      string       `json:"slot"`
+	Slot      string       `json:"slot"` // of a component: its name
+	Component string       `json:"component,omitempty"`
 	Version   string       `json:"version"`
 	Since     time.Time    `json:"since"`              // when it first started
 	Remaining Span         `json:"remaining,omitzero"` // test time still to pass in good health
@@ -192,9 +204,10 @@ type RebootParams struct {
 	Reason string `json:"reason"` // for the journal and the node's boot reason
 }
 
-// TryParams ask the node to start its staged slot on trial.
+// TryParams ask the node to start its staged slot, or what is staged of a component, on trial.
 type TryParams struct {
-	Version string `json:"version,omitempty"` // what must be staged; empty: whatever is
+	Component string `json:"component,omitempty"` // empty: the agent itself
+	Version   string `json:"version,omitempty"`   // what must be staged; empty: whatever is
 }
 
 // ApproveParams allow the node to keep the slot that it tries.
@@ -226,6 +239,18 @@ func (h *Health) check() error {
 			return New(CodeBadValue, at+"/state", "no such state")
 		}
 	}
+	if len(h.Components) > maxList {
+		return New(CodeTooLarge, "/components", "more than "+strconv.Itoa(maxList))
+	}
+	for i, c := range h.Components {
+		at := "/components/" + strconv.Itoa(i)
+		if err := first(name(at+"/name", c.Name), plain(at+"/version", c.Version), plain(at+"/next", c.Next), plain(at+"/running", c.Running), plain(at+"/text", c.Text)); err != nil {
+			return err
+		}
+		if !c.State.known() {
+			return New(CodeBadValue, at+"/state", "no such state")
+		}
+	}
 	if r := h.Restart; r != nil {
 		if err := first(text("/restart/reason", string(r.Reason)), plain("/restart/detail", r.Detail), instant("/restart/at", r.At)); err != nil {
 			return err
@@ -249,6 +274,11 @@ func (h *Health) check() error {
 }
 
 func (t *HealthTrial) check() error {
+	if t.Component != "" {
+		if err := first(name("/trial/component", t.Component)); err != nil {
+			return err
+		}
+	}
 	if err := first(name("/trial/slot", t.Slot), plain("/trial/version", t.Version), instant("/trial/since", t.Since), plain("/trial/approval", t.Approval)); err != nil {
 		return err
 	}

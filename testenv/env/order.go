@@ -45,7 +45,7 @@ func (e *Env) Health(node string) (controller.NodeHealth, bool) {
 // TrySlot orders a node to try what is staged.
 func (e *Env) TrySlot(node, version string) error {
 	return order(e, "try "+node+" "+version, func(ctx context.Context, u controller.Unit) error {
-		_, err := u.Try(ctx, node, version, "ann")
+		_, err := u.Try(ctx, node, "", version, "ann")
 		return err
 	})
 }

@@ -23,7 +23,8 @@ type Reboot struct {
 
 // Try is the body of POST /v1/nodes/{node}/try; it may be left out.
 type Try struct {
-	Version string `json:"version,omitempty"` // what must be staged; "": whatever is
+	Component string `json:"component,omitempty"` // "": the agent itself
+	Version   string `json:"version,omitempty"`   // what must be staged; "": whatever is
 }
 
 // Approve is the body of POST /v1/nodes/{node}/approve.
@@ -128,7 +129,7 @@ func (a *API) try(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	who, _ := whoAndVia(r)
-	o, err := a.unit.Try(r.Context(), r.PathValue("node"), in.Version, who)
+	o, err := a.unit.Try(r.Context(), r.PathValue("node"), in.Component, in.Version, who)
 	return a.ordered(w, o, err)
 }
 

@@ -63,7 +63,7 @@ type Unit interface {
 	// Reboot, Try and Approve order one node to do something and return when it has answered; its
 	// refusal is an error that names it. Nothing is kept for a node that is offline.
 	Reboot(ctx context.Context, node, reason, who string) (view.Ordered, error)
-	Try(ctx context.Context, node, version, who string) (view.Ordered, error)
+	Try(ctx context.Context, node, component, version, who string) (view.Ordered, error)
 	Approve(ctx context.Context, node, version, who string) (view.Ordered, error)
 	// SetMaintenance announces one to the nodes for so long from now; 0 ends it. The answer is what
 	// is announced now, nil: nothing.

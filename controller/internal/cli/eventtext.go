@@ -28,18 +28,20 @@ type eventDetail struct {
 	Max       float64   `json:"maxThreshold"`
 
 	// Health (shared/docs/health.md).
-	Slot     string `json:"slot"`
-	Version  string `json:"version"`
-	Check    string `json:"check"`
-	Reason   string `json:"reason"` // of an alert's fall, too
-	Text     string `json:"text"`
-	Restarts uint64 `json:"restarts"`
+	Slot      string `json:"slot"`
+	Component string `json:"component"`
+	Version   string `json:"version"`
+	Check     string `json:"check"`
+	Reason    string `json:"reason"` // of an alert's fall, too
+	Text      string `json:"text"`
+	Restarts  uint64 `json:"restarts"`
 }
 
 // healthEvents are the types whose detail is read as one about health.
 var healthEvents = map[string]bool{
 	"boot": true, "contact-lost": true, "contact-back": true, "check-failed": true, "check-recovered": true, "maintenance": true,
 	"trial-started": true, "trial-committed": true, "trial-rolled-back": true, "commit-failed": true,
+	"component-staged": true, "component-refused": true, "component-ended": true,
 	"restart-planned": true, "restart-refused": true, "restart-failed": true,
 }
 
@@ -148,6 +150,9 @@ func healthEventText(kind string, d *eventDetail, err *wire.Error) string {
 	add(d.Version)
 	if d.Slot != "" {
 		add("in slot " + d.Slot)
+	}
+	if d.Component != "" {
+		add("of " + d.Component)
 	}
 	add(d.Check)
 	add(d.Reason)

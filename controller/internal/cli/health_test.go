@@ -41,6 +41,8 @@ func told(s *apitest.State) {
 		{Type: "event", Node: "node-1", Kind: "alert", Data: alert("fall", 0.97, "rule-removed")},
 		{Type: "event", Node: "node-1", Kind: "boot", Data: jsontext.Value(`{"v":1,"node":"node-1","type":"boot","detail":{"reason":"fallback","text":"no contact","restarts":12}}`)},
 		{Type: "event", Node: "node-1", Kind: "trial-committed", Data: jsontext.Value(`{"detail":{"slot":"b","version":"1.5.0"}}`)},
+		{Type: "event", Node: "node-1", Kind: "trial-rolled-back", Data: jsontext.Value(`{"detail":{"component":"os","version":"7","reason":"fallback","text":"version 7: no contact"}}`)},
+		{Type: "event", Node: "node-1", Kind: "component-ended", Data: jsontext.Value(`{"detail":{"component":"os","version":"8","text":"version 8: install: failed"}}`)},
 		{Type: "event", Node: "node-1", Kind: "check-failed", Data: jsontext.Value(`{"detail":{"check":"disk","text":"0.99, limit 0.98"}}`)},
 		{Type: "event", Node: "node-1", Kind: "commit-failed", Data: jsontext.Value(`{"error":{"code":"storage","message":"the disk is full"},"detail":{"slot":"b","version":"1.5.0"}}`)},
 		{Type: "event", Node: "node-1", Kind: "stale", Data: jsontext.Value(`{"detail":{"rev":3}}`)},
@@ -80,6 +82,10 @@ func TestHealthCommands(t *testing.T) {
 			s.Nodes[0].Raised = []view.Alert{{Tag: "systemQuotaAlert", Parameter: "partition:services", Value: 0.97, Min: 0.5, Max: 0.9, Since: s.Now.Add(-time10), At: s.Now}}
 		}},
 		{"health", "health node-1", healthy},
+		{"node-components", "node node-1", func(s *apitest.State) {
+			healthy(s)
+			s.Nodes[0].Components = apitest.Components
+		}},
 		{"health-silent", "health node-3", nil},
 		{"health-offline", "health node-4", healthy},
 		{"health-misspelt", "health node1", healthy},
@@ -102,6 +108,8 @@ func TestHealthCommands(t *testing.T) {
 		}},
 		{"node-try", "node try node-1", nil},
 		{"node-try-refused", "node try node-1 --version 1.6.0", nil},
+		{"node-try-component", "node try node-1 --component os --version 1.5.0", nil},
+		{"node-try-component-unknown", "node try node-1 --component oz", nil},
 		{"node-approve", "node approve node-1 --version 1.5.0", nil},
 		{"unit-maintenance", "unit maintenance --for 2h --reason switch", nil},
 		{"unit-maintenance-long", "unit maintenance --for 2d --reason switch", nil},

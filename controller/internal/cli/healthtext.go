@@ -163,7 +163,11 @@ func (a *app) healthRows(t *table, node string, h *wire.Health) {
 	}
 	t.rows = append(t.rows, []cell{{text: "Contact"}, contact})
 	if x := h.Trial; x != nil {
-		text := fmt.Sprintf("%s in slot %s for %s", x.Version, x.Slot, a.age(x.Since))
+		where := "in slot " + x.Slot
+		if x.Component != "" {
+			where = "of component " + x.Component
+		}
+		text := fmt.Sprintf("%s %s for %s", x.Version, where, a.age(x.Since))
 		if x.Remaining > 0 {
 			text += "; " + exact(x.Remaining) + " of test time left"
 		}
@@ -203,6 +207,7 @@ func (a *app) healthLists(h *wire.Health) {
 		}
 		a.printTable(t)
 	}
+	a.printComponents(h.Components)
 	if len(h.Checks) > 0 {
 		a.print("\n")
 		t := &table{head: []string{"CHECK", "VERDICT", "SINCE", "WHY"}}
@@ -215,6 +220,19 @@ func (a *app) healthLists(h *wire.Health) {
 		}
 		a.printTable(t)
 	}
+}
+
+// printComponents lists the parts of a node that programs update.
+func (a *app) printComponents(all []wire.HealthComponent) {
+	if len(all) == 0 {
+		return
+	}
+	a.print("\n")
+	t := &table{head: []string{"COMPONENT", "STATE", "VERSION", "NEXT", "WHAT"}}
+	for _, c := range all {
+		t.rows = append(t.rows, []cell{{text: c.Name}, {text: string(c.State)}, {text: c.Version}, {text: c.Next}, {text: c.Text}})
+	}
+	a.printTable(t)
 }
 
 // printAlerts lists the raised ones.

@@ -234,6 +234,7 @@ func (a *app) printNode(n view.Node) {
 		a.print("\nslots\n")
 		a.printSlots(n.Slots, "  ")
 	}
+	a.printComponents(n.Components)
 	a.printAlerts(n.Raised)
 }
 

@@ -57,11 +57,12 @@ func (a *app) reboot() *cobra.Command {
 func (a *app) try() *cobra.Command {
 	var in api.Try
 	cmd := &cobra.Command{
-		Use: "try NODE", Short: "Have a node start its staged slot on trial",
-		Example: "  tandem node try node-1 --version 1.5.0",
+		Use: "try NODE", Short: "Have a node start its staged slot, or what is staged of a component, on trial",
+		Example: "  tandem node try node-1 --version 1.5.0\n  tandem node try node-1 --component os --version 7",
 	}
+	cmd.Flags().StringVar(&in.Component, "component", "", "the `name` of the part of the node that is meant (default: the agent itself)")
 	cmd.Flags().StringVar(&in.Version, "version", "", "the `version` that must be staged (default: whatever is)")
-	return a.order(cmd, "try", "restarts into its staged slot, on trial", func() (any, error) { return in, nil })
+	return a.order(cmd, "try", "starts what is staged, on trial", func() (any, error) { return in, nil })
 }
 
 func (a *app) approve() *cobra.Command {

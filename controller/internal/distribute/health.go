@@ -56,15 +56,15 @@ func (c *Core) NodeHealth(ctx context.Context, node string) (v view.NodeHealth, 
 	return v, err
 }
 
-// Reboot has a node reboot its machine, Try start its staged slot on trial (version "": whatever is
-// staged), Approve keep the version on trial. They return when the node has answered.
+// Reboot has a node reboot its machine, Try start its staged slot, or what is staged of a component, on
+// trial (component "": the agent itself; version "": whatever is staged), Approve keep the version on trial. They return when the node has answered.
 func (c *Core) Reboot(ctx context.Context, node, reason, who string) (view.Ordered, error) {
 	return orderNode(ctx, c, node, wire.MethodReboot, &wire.RebootParams{Reason: reason}, who)
 }
 
 // Try is described at Reboot.
-func (c *Core) Try(ctx context.Context, node, version, who string) (view.Ordered, error) {
-	return orderNode(ctx, c, node, wire.MethodTry, &wire.TryParams{Version: version}, who)
+func (c *Core) Try(ctx context.Context, node, component, version, who string) (view.Ordered, error) {
+	return orderNode(ctx, c, node, wire.MethodTry, &wire.TryParams{Component: component, Version: version}, who)
 }
 
 // Approve is described at Reboot.

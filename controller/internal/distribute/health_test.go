@@ -256,6 +256,8 @@ func TestOrdersToANode(t *testing.T) {
 		r.mustBe("no reason", err, wire.CodeMissing)
 		_, err = r.core.Approve(t.Context(), "n", "a\nb", "ann")
 		r.mustBe("a version that is none", err, wire.CodeBadValue)
+		_, err = r.core.Try(t.Context(), "n", "an os", "1", "ann")
+		r.mustBe("a component that is none", err, wire.CodeBadValue)
 
 		type outcome struct {
 			view.Ordered
@@ -265,7 +267,7 @@ func TestOrdersToANode(t *testing.T) {
 			t.Helper()
 			done := make(chan outcome, 1)
 			go func() {
-				o, err := r.core.Try(t.Context(), "n", "1.5.0", "ann")
+				o, err := r.core.Try(t.Context(), "n", "", "1.5.0", "ann")
 				done <- outcome{o, err}
 			}()
 			synctest.Wait()
@@ -299,7 +301,7 @@ func TestOrdersToANode(t *testing.T) {
 		// Whoever gives up waiting leaves nothing behind; the answer is journaled all the same.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := r.core.Try(ctx, "n", "", "ann"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := r.core.Try(ctx, "n", "", "", "ann"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 		time.Sleep(time.Minute)

@@ -290,6 +290,9 @@ func (c *Core) Node(ctx context.Context, node string) (v view.Node, err error) {
 			v, found = n.View(), true
 			v.Raised = n.Alerts
 			v.Slots = f.Slots(node)
+			if n.Health != nil {
+				v.Components = n.Health.Components
+			}
 		}
 		if v.Identity = f.Identity(node, c.cfg.Now()); v.Identity != nil {
 			v.Node, found = node, true // it may not have connected yet

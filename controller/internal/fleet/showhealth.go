@@ -44,7 +44,7 @@ func inWords(h *wire.Health) (view.HealthState, string) {
 	case h.Restart != nil:
 		return view.HealthRestart, "reboot wanted"
 	case h.Trial != nil:
-		return view.HealthTrial, "trial " + h.Trial.Version + trialWaits(h.Trial)
+		return view.HealthTrial, strings.TrimSpace("trial "+h.Trial.Component) + " " + h.Trial.Version + trialWaits(h.Trial)
 	case h.Indicator == wire.IndicatorCheck:
 		return view.HealthCheck, "check " + failing(h.Checks)
 	case h.Indicator >= wire.IndicatorRefused:

@@ -164,21 +164,22 @@ type Laggard struct {
 
 // Node is one node.
 type Node struct {
-	Node      string                 `json:"node"`
-	Type      string                 `json:"type,omitempty"`
-	Online    bool                   `json:"online"`
-	Since     time.Time              `json:"since,omitzero"` // online or offline since
-	FirstSeen time.Time              `json:"firstSeen,omitzero"`
-	InSync    bool                   `json:"inSync"`
-	Documents map[wire.Kind]Document `json:"documents,omitempty"`
-	Info      *wire.NodeInfo         `json:"info,omitempty"`
-	Boot      string                 `json:"boot,omitempty"`
-	Session   uint64                 `json:"session,omitempty"`
-	Events    uint64                 `json:"events,omitempty"` // newest event journaled
-	Identity  *Identity              `json:"identity,omitempty"`
-	Health    *Health                `json:"health,omitempty"`
-	Raised    []Alert                `json:"raised,omitempty"` // alerts, the oldest first; only where one node is asked for
-	Slots     []Slot                 `json:"slots,omitempty"`  // of workloads; likewise
+	Node       string                 `json:"node"`
+	Type       string                 `json:"type,omitempty"`
+	Online     bool                   `json:"online"`
+	Since      time.Time              `json:"since,omitzero"` // online or offline since
+	FirstSeen  time.Time              `json:"firstSeen,omitzero"`
+	InSync     bool                   `json:"inSync"`
+	Documents  map[wire.Kind]Document `json:"documents,omitempty"`
+	Info       *wire.NodeInfo         `json:"info,omitempty"`
+	Boot       string                 `json:"boot,omitempty"`
+	Session    uint64                 `json:"session,omitempty"`
+	Events     uint64                 `json:"events,omitempty"` // newest event journaled
+	Identity   *Identity              `json:"identity,omitempty"`
+	Health     *Health                `json:"health,omitempty"`
+	Raised     []Alert                `json:"raised,omitempty"`     // alerts, the oldest first; only where one node is asked for
+	Slots      []Slot                 `json:"slots,omitempty"`      // of workloads; likewise
+	Components []wire.HealthComponent `json:"components,omitempty"` // parts of the node that programs update; likewise
 }
 
 // Document is one document kind on one node: what it should run, what it runs, what it last tried.

@@ -15,25 +15,31 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/nodeagent/internal/slot/component"
+	"tandem.internal/nodeagent/internal/slot/component/update"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/settings"
+	"tandem.internal/shared/wire"
 )
 
 // slotConfig is the configuration of every tandem-node slot command.
 type slotConfig struct {
 	StateDir string `name:"state-dir" default:"/var/lib/tandem-node" help:"state directory of the agent"`
 	JSON     bool   `name:"json" help:"print JSON"`
+	// Component is one that the agent's own --component names.
+	Component string `name:"component" help:"the component that is meant; empty: the agent itself"`
 }
 
 type stageConfig struct {
 	slotConfig
-	Version string `name:"want-version" help:"version that the binary has to say it is; may be written --version; empty: any"`
+	Version string `name:"want-version" help:"version that the binary has to say it is, empty: any; or that a component's file holds; may be written --version"`
 	Hash    string `name:"hash" help:"hash that the file has to have, sha256:… as sha256sum prints it; empty: any"`
 }
 
 type tryConfig struct {
 	slotConfig
-	Tries int `name:"tries" default:"3" help:"starts without a commit after which the good slot runs again, 1 to 10"`
+	Tries   int    `name:"tries" default:"3" help:"starts without a commit after which the good slot runs again, 1 to 10"`
+	Version string `name:"want-version" help:"of a component: version that must be staged, may be written --version; empty: any"`
 }
 
 type rollbackConfig struct {
@@ -46,6 +52,7 @@ const slotUsage = `Usage: tandem-node slot stage FILE [--version V] [--hash H]
        tandem-node slot status [--json]
        tandem-node slot commit
        tandem-node slot rollback [--why TEXT]
+       tandem-node slot stage|try|commit|rollback --component NAME ...
 
 Works on the A/B slots of this node by hand, also while the agent runs. stage writes a binary to the
 free slot, verifies it and lets it say its version. try lets the next start of the agent be a trial
@@ -53,8 +60,13 @@ of it: unless it is committed, the good slot runs again after the tries are used
 slot on trial, rollback leaves it; without a trial, rollback goes back to the slot before. Nothing is
 restarted: systemctl restart tandem-node. Run it as root or as the user of the agent.
 
+With --component all of it is about another part of the node, which the agent updates by a program of
+its own. The agent sees within seconds what is wanted, and does it if it runs; status tells what became
+of it.
+
 Example:
   tandem-node slot stage ./tandem-node --version 1.4.0 && tandem-node slot try && systemctl restart tandem-node
+  tandem-node slot stage ./os-7.raucb --component os --version 7 && tandem-node slot try --component os
 `
 
 // Usage opens the help of tandem-node slot.
@@ -79,11 +91,6 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 	switch verb {
 	case "stage":
 		cfg, base, least, most = &stage, &stage.slotConfig, 1, 1
-		for i, a := range args {
-			if a == "--version" || strings.HasPrefix(a, "--version=") {
-				args[i] = "--want-" + strings.TrimPrefix(a, "--")
-			}
-		}
 	case "try":
 		cfg, base, most = &try, &try.slotConfig, 1
 	case "rollback":
@@ -94,6 +101,13 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 		cfg, base, args = &plain, &plain, []string{"--help"}
 	default:
 		return fail(exitUsage, fmt.Errorf("no such command: slot %.40s; there are stage, try, status, commit and rollback", verb))
+	}
+	if verb == "stage" || verb == "try" {
+		for i, a := range args {
+			if a == "--version" || strings.HasPrefix(a, "--version=") {
+				args[i] = "--want-" + strings.TrimPrefix(a, "--")
+			}
+		}
 	}
 	rest, err := settings.Load("tandem-node slot "+verb, cfg, args, stateDirOnly, stdout)
 	if errors.Is(err, settings.ErrPrinted) {
@@ -113,6 +127,23 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 		return fail(exitError, err)
 	}
 	out := printer{stdout, base.JSON}
+	if base.Component != "" && verb != "status" {
+		c, err := openComponent(s, base.StateDir, base.Component)
+		if err == nil {
+			switch verb {
+			case "stage":
+				err = c.stage(ctx, rest[0], stage, out)
+			case "try":
+				err = c.try(rest, try.Version, out)
+			default:
+				err = c.end(update.What(verb), back.Why, out)
+			}
+		}
+		if err != nil {
+			return fail(exitError, advise(err))
+		}
+		return exitOK
+	}
 	switch verb {
 	case "stage":
 		err = slotStage(ctx, s, rest[0], stage, out)
@@ -123,7 +154,7 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 	case "commit":
 		err = slotCommit(s, out)
 	default:
-		err = slotStatus(s, out)
+		err = slotStatus(s, base.StateDir, base.Component, out)
 	}
 	if err != nil {
 		return fail(exitError, advise(err))
@@ -139,7 +170,7 @@ func openSlots(stateDir string) (*slot.Store, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, advise(fmt.Errorf("state directory: %w; --state-dir names the agent's", err))
 	}
-	return slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir)}), nil
+	return slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Busy: func() error { return component.Busy(dir, "") }}), nil
 }
 
 // advise adds to an error what to do about it.
@@ -172,12 +203,16 @@ func (p printer) say(v any, format string, args ...any) error {
 	return err
 }
 
-func slotStage(ctx context.Context, s *slot.Store, file string, cfg stageConfig, out printer) error {
-	hash := cfg.Hash
-	if hash != "" && !strings.HasPrefix(hash, "sha256:") {
-		hash = "sha256:" + strings.ToLower(hash)
+// wholeHash is a hash as sha256sum prints it, or as the wire has it.
+func wholeHash(hash string) string {
+	if hash == "" || strings.HasPrefix(hash, wire.HashPrefix) {
+		return hash
 	}
-	got, err := s.Stage(ctx, slot.Source{File: file, Version: cfg.Version, Hash: hash})
+	return wire.HashPrefix + strings.ToLower(hash)
+}
+
+func slotStage(ctx context.Context, s *slot.Store, file string, cfg stageConfig, out printer) error {
+	got, err := s.Stage(ctx, slot.Source{File: file, Version: cfg.Version, Hash: wholeHash(cfg.Hash)})
 	if err != nil {
 		return err
 	}
@@ -258,13 +293,26 @@ func slotCommit(s *slot.Store, out printer) error {
 	return out.say(st, "slot %s is in force; the one before is slot %s", st.Running, st.Previous)
 }
 
-func slotStatus(s *slot.Store, out printer) error {
+func slotStatus(s *slot.Store, stateDir, only string, out printer) error {
+	parts, err := components(stateDir, only)
+	if err != nil {
+		return err
+	}
+	if only != "" {
+		if out.json {
+			return out.say(parts[0], "")
+		}
+		return sayComponents(parts, out)
+	}
 	st, err := s.Status()
 	if err != nil {
 		return err
 	}
 	if out.json {
-		return out.say(st, "")
+		return out.say(struct {
+			slot.Status
+			Components []componentStatus `json:"components,omitempty"`
+		}{st, parts}, "")
 	}
 	w := tabwriter.NewWriter(out.w, 0, 0, 2, ' ', 0)
 	line := func(format string, args ...any) {
@@ -313,6 +361,9 @@ func slotStatus(s *slot.Store, out printer) error {
 	}
 	for _, n := range st.Notes {
 		say("note: %s", n)
+	}
+	if err == nil && len(parts) > 0 {
+		err = sayComponents(parts, out)
 	}
 	return err
 }

@@ -48,7 +48,28 @@ type Slots struct {
 	Current string      // the slot that runs, by ID
 	Good    string      // the slot that a restart starts if there is no trial, or the trial is over
 	Trial   string      // not empty: Current is on trial; a name that no other trial has
+	Parts   Parts       // what else is updated in slots of its own
 	Err     *wire.Error // the state cannot be read: nothing is decided about slots until it can
+}
+
+// Parts are the parts of the node that programs of their own update. At most one of them, or else the
+// agent's slot, is on trial.
+type Parts struct {
+	List    []wire.HealthComponent
+	Busy    string   // not empty: why no trial may begin; one is about to, and the baseline stays as it is
+	Name    string   // the component on trial
+	Version string   // of it, on trial
+	Trial   string   // not empty: there is one; a name that no other trial has
+	Checks  []string // that will be told of in it
+	Over    []Over   // how the newest trials ended
+}
+
+// Over is how the trial of a component has ended.
+type Over struct {
+	Trial  string
+	Kept   bool
+	Reason wire.BootReason // why it is not kept
+	Detail string
 }
 
 // Check is the heartbeat and verdict of one functional check: a module of the agent, the watchdog,
@@ -95,10 +116,11 @@ const (
 type Order struct {
 	ID      string // the request's
 	What    What
-	By      string // who
-	ByHand  bool   // at the node, not through the controller
-	Detail  string // reboot, rollback: why
-	Version string // try: what must be staged, or empty; approve: what must be on trial
+	By      string          // who
+	ByHand  bool            // at the node, not through the controller
+	Detail  string          // reboot, rollback: why
+	Reason  wire.BootReason // reboot: what the next start is because of; empty: BootReboot
+	Version string          // try: what must be staged, or empty; approve: what must be on trial
 }
 
 // Committed answers Commit.
@@ -150,10 +172,12 @@ type Indicate struct {
 }
 
 // Commit asks to make the slot good, in one write, if it is still this trial, and for Committed
-// ("zboot config": test complete).
+// ("zboot config": test complete). Of a component Slot is empty, and Committed is not needed where
+// Slots tells that it is kept.
 type Commit struct{ Slot, Trial string }
 
-// RollBack asks to end the trial, write the boot reason, restart into Slot, and for Restarting.
+// RollBack asks to end the trial, write the boot reason, restart into Slot, and for Restarting. Of a
+// component Slot is empty, and nothing restarts.
 type RollBack struct {
 	Slot   string
 	Trial  string
@@ -203,12 +227,13 @@ func (Answer) effect()   {}
 
 // Detail is what an event about health tells.
 type Detail struct {
-	Slot     string          `json:"slot,omitempty"`
-	Version  string          `json:"version,omitempty"`
-	Check    string          `json:"check,omitempty"`
-	Reason   wire.BootReason `json:"reason,omitempty"`
-	Text     string          `json:"text,omitempty"`
-	Restarts uint64          `json:"restarts,omitzero"`
+	Slot      string          `json:"slot,omitempty"`
+	Component string          `json:"component,omitempty"`
+	Version   string          `json:"version,omitempty"`
+	Check     string          `json:"check,omitempty"`
+	Reason    wire.BootReason `json:"reason,omitempty"`
+	Text      string          `json:"text,omitempty"`
+	Restarts  uint64          `json:"restarts,omitzero"`
 }
 
 // The types of the events about health.

@@ -36,6 +36,7 @@ const (
 	resetCap     = 7 * 24 * time.Hour // resets need not be further apart than this, or than the reset time
 	commitRetry  = 10 * time.Second   // after a commit that could not be written
 	defaultTTL   = time.Minute        // of a check that names none
+	awaitPart    = 5 * time.Minute    // for the first word of a component on trial
 )
 
 // Durable is the part of a State that survives a restart. The shell saves all of it at once. An
@@ -62,18 +63,19 @@ func (b Baseline) equal(o Baseline) bool {
 	return b.Known == o.Known && b.Offline == o.Offline && slices.Equal(b.Failing, o.Failing)
 }
 
-// Trial is the trial of a slot. The zero Trial is none.
+// Trial is the trial of a slot, or of a component. The zero Trial is none.
 type Trial struct {
-	ID       string              `json:"id,omitempty"` // as Slots.Trial had it
-	Slot     string              `json:"slot,omitempty"`
-	Version  string              `json:"version,omitempty"`
-	Baseline Baseline            `json:"baseline,omitzero"` // before the trial; it does not change
-	Since    time.Time           `json:"since,omitzero"`    // the first start
-	Spent    unitconfig.Duration `json:"spent,omitzero"`    // of the deadline, as it will be when the next save is due: a crash never lengthens a trial
-	Met      bool                `json:"met,omitzero"`      // there was contact, in this run or an earlier one
-	Approved string              `json:"approved,omitempty"`
-	ByHand   bool                `json:"byHand,omitzero"`  // the approval was given at the node
-	Verdict  Restart             `json:"verdict,omitzero"` // it is to be rolled back, and why
+	ID        string              `json:"id,omitempty"` // as Slots.Trial had it
+	Slot      string              `json:"slot,omitempty"`
+	Component string              `json:"component,omitempty"` // it is this one's, and no slot's
+	Version   string              `json:"version,omitempty"`
+	Baseline  Baseline            `json:"baseline,omitzero"` // before the trial; it does not change
+	Since     time.Time           `json:"since,omitzero"`    // the first start
+	Spent     unitconfig.Duration `json:"spent,omitzero"`    // of the deadline, as it will be when the next save is due: a crash never lengthens a trial
+	Met       bool                `json:"met,omitzero"`      // there was contact, in this run or an earlier one
+	Approved  string              `json:"approved,omitempty"`
+	ByHand    bool                `json:"byHand,omitzero"`  // the approval was given at the node
+	Verdict   Restart             `json:"verdict,omitzero"` // it is to be rolled back, and why
 }
 
 // Do is what a Restart does.
@@ -205,7 +207,7 @@ func (s State) NextDeadline() (time.Duration, bool) {
 	}
 	if !s.trying {
 		b := s.baseline()
-		if !b.equal(s.Baseline) {
+		if !b.equal(s.Baseline) && s.slots.Parts.Busy == "" {
 			sooner(s.baseAt)
 		}
 		if !b.Offline && !s.resting {

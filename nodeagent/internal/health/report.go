@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"time"
@@ -18,7 +19,7 @@ func (s State) Health() wire.Health {
 		Boot:     s.boot,
 		Settings: s.settings,
 	}
-	h.Slots = slices.Clone(s.slots.List)
+	h.Slots, h.Components = slices.Clone(s.slots.List), slices.Clone(s.slots.Parts.List)
 	for _, c := range s.checks {
 		if (!c.awaited || c.silent) && len(h.Checks) < maxChecks {
 			h.Checks = append(h.Checks, wire.HealthCheck{Name: c.name, OK: c.ok, Message: c.message, Since: c.since})
@@ -27,7 +28,7 @@ func (s State) Health() wire.Health {
 	if s.resting {
 		h.Maintenance = s.Maintenance.Until
 	}
-	if r := s.Restart; r.Do != "" {
+	if r := s.Restart; r.Do != "" && !s.part(r) {
 		h.Restart = &wire.HealthRestart{Reason: r.Reason, Detail: r.Detail, At: r.At}
 	} else if o := s.Order; o.Do != "" {
 		h.Restart = &wire.HealthRestart{Reason: o.Reason, Detail: o.Detail, At: wall(s.now)}
@@ -43,7 +44,7 @@ const maxChecks = 200
 
 func (s State) trial() *wire.HealthTrial {
 	left := s.left()
-	t := &wire.HealthTrial{Slot: s.Trial.Slot, Version: s.Trial.Version, Since: s.Trial.Since, Remaining: wire.SpanOf(left),
+	t := &wire.HealthTrial{Slot: cmp.Or(s.Trial.Slot, s.Trial.Component), Component: s.Trial.Component, Version: s.Trial.Version, Since: s.Trial.Since, Remaining: wire.SpanOf(left),
 		Deadline: wire.SpanOf(s.settings.Deadline.Std() - s.spent()), Offline: s.Trial.Baseline.Offline, Approval: s.Trial.Approved}
 	if t.Approval == "" && *s.settings.Approval {
 		t.Approval = wire.ApprovalNeeded
@@ -59,7 +60,9 @@ func (s State) trial() *wire.HealthTrial {
 	if s.commit {
 		add(wire.WaitCommit, "the commit is being written")
 	}
-	if s.Restart.Do != "" {
+	if s.part(s.Restart) {
+		add(wire.WaitRestart, "it is over: it is being rolled back")
+	} else if s.Restart.Do != "" {
 		add(wire.WaitRestart, "it is over: the node restarts")
 	}
 	if s.refused != "" {

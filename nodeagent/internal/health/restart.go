@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -74,6 +75,10 @@ func (t *step) decide(r Restart) {
 	r.At = wall(t.now).Add(restartDelay)
 	t.Restart, t.due, t.asked, t.fails = r, t.now.Mono+restartDelay, false, 0
 	t.refused = ""
+	if t.part(r) { // nothing restarts
+		t.Restart.At, t.due = wall(t.now), t.now.Mono
+		return
+	}
 	t.emit(EventRestartPlanned, nil, Detail{Slot: r.Slot, Reason: r.Reason, Text: r.Detail})
 }
 
@@ -98,7 +103,7 @@ func (t *step) restart() {
 	r := t.Restart
 	if why := t.inTheWay(r); why != "" { // it was not when this was decided
 		t.Restart, t.Trial.Verdict = Restart{}, Restart{}
-		if r.Reason == wire.BootReboot {
+		if r.ordered() {
 			t.Order = Restart{}
 		}
 		t.refuse(r, why)
@@ -107,16 +112,23 @@ func (t *step) restart() {
 	t.asked, t.due = true, t.now.Mono+stuckAfter
 	switch r.Do {
 	case DoRollBack:
-		t.do(RollBack{Slot: t.slots.Good, Trial: t.Trial.ID, Reason: r.Reason, Detail: r.Detail})
+		to := t.slots.Good
+		if t.part(r) {
+			to = ""
+		}
+		t.do(RollBack{Slot: to, Trial: t.Trial.ID, Reason: r.Reason, Detail: r.Detail})
 	case DoTry:
 		t.do(Try{Slot: r.Slot, Reason: r.Reason, Detail: r.Detail})
 	case DoReboot:
-		if r.Reason == wire.BootReboot {
+		if r.ordered() {
 			t.Order, t.must = Restart{}, true // or a reboot that fails to clear it would be made for ever
 		}
 		t.do(Reboot{Reason: r.Reason, Detail: r.Detail})
 	}
 }
+
+// ordered says whether this is a reboot that somebody has asked for.
+func (r Restart) ordered() bool { return r.Do == DoReboot && r.Reason != wire.BootDisconnect }
 
 // inTheWay says why the restart must not be made, or "".
 func (s State) inTheWay(r Restart) string {
@@ -142,7 +154,11 @@ func (t *step) restarting(err *wire.Error) {
 		return
 	}
 	r := t.Restart
-	t.emit(EventRestartFailed, err, Detail{Slot: r.Slot, Reason: r.Reason, Text: r.Detail})
+	d := Detail{Slot: r.Slot, Reason: r.Reason, Text: r.Detail}
+	if t.part(r) {
+		d.Component = t.Trial.Component
+	}
+	t.emit(EventRestartFailed, err, d)
 	t.asked = false
 	if r.Do == DoRollBack {
 		t.due = t.now.Mono + min(time.Minute<<min(t.fails, 6), time.Hour)
@@ -182,7 +198,7 @@ func (t *step) orderReboot(ev Order) *wire.Error {
 	case why != "":
 		return wire.New(wire.CodeWrongState, "", why)
 	case t.Order.Do == "" && t.Restart.Do != DoReboot:
-		t.Order = Restart{Do: DoReboot, Reason: wire.BootReboot, Detail: told(ev)}
+		t.Order = Restart{Do: DoReboot, Reason: cmp.Or(ev.Reason, wire.BootReboot), Detail: told(ev)}
 		t.must = true
 	}
 	return nil

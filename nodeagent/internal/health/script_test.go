@@ -2,6 +2,7 @@ package health
 
 import (
 	"bufio"
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -54,6 +55,7 @@ var stories = []string{
 	"reset", "fallback", "commit", "link", "samples", "unregistered", "approval", "orders", "orders-lost",
 	"never-met", "controller-down", "temporary", "dead-publisher", "two-writes", "two-writes-not", "slots-missing", "storm", "maintenance",
 	"flapping", "clock", "week", "offline", "offline-hand", "offline-sick", "offline-met", "sick", "no-slot", "no-reboot", "settings", "ties", "crash", "disk",
+	"component", "component-lost", "component-orders",
 }
 
 func TestScripts(t *testing.T) {
@@ -215,6 +217,20 @@ func (s *script) event(name string, args []string) Event {
 		return Maintenance{Left: s.duration(arg(0))}
 	case "slots": // slots a:1:active b:2:updating:unverified current a good a trial t1
 		s.slots = Slots{Used: arg(0) != "none", Current: value(args, "current"), Good: value(args, "good"), Trial: value(args, "trial")}
+		if v := value(args, "busy"); v != "" {
+			s.slots.Parts.Busy = "component os is " + v
+		}
+		if v := value(args, "part"); v != "" { // slots … part os:2 on os#1
+			p := &s.slots.Parts
+			p.Name, p.Version, _ = strings.Cut(v, ":")
+			p.Trial, p.Checks = value(args, "on"), []string{"component:" + p.Name}
+		}
+		if v := value(args, "kept"); v != "" {
+			s.slots.Parts.Over = []Over{{Trial: v, Kept: true}}
+		}
+		if v := value(args, "given-up"); v != "" {
+			s.slots.Parts.Over = []Over{{Trial: v, Reason: wire.BootFallback, Detail: value(args, "why")}}
+		}
 		if arg(0) == "unread" {
 			return Slots{Err: trouble}
 		}
@@ -239,9 +255,10 @@ func (s *script) event(name string, args []string) Event {
 	case "gone":
 		return Gone{arg(0)}
 	case "order": // order try hand version 2
-		return Order{ID: "q1", What: What(arg(0)), By: "anna", ByHand: slices.Contains(args, "hand"), Version: value(args, "version"), Detail: value(args, "why")}
+		return Order{ID: "q1", What: What(arg(0)), By: "anna", ByHand: slices.Contains(args, "hand"), Version: value(args, "version"), Detail: value(args, "why"),
+			Reason: wire.BootReason(value(args, "reason"))}
 	case "committed":
-		ev := Committed{Trial: s.slots.Trial}
+		ev := Committed{Trial: cmp.Or(s.slots.Trial, s.slots.Parts.Trial)}
 		if arg(0) == "badly" {
 			ev.Err = trouble
 		}
@@ -323,9 +340,9 @@ func (s *script) step(at time.Duration, ev Event, unsaved bool) {
 		case Indicate:
 			s.say(at, "indicator %d: %s", e.Indicator, e.Text)
 		case Commit:
-			s.say(at, "COMMIT slot %s", e.Slot)
+			s.say(at, "COMMIT %s", which(e.Slot, e.Trial))
 		case RollBack:
-			s.say(at, "ROLL BACK to slot %s: %s, %s", e.Slot, e.Reason, e.Detail)
+			s.say(at, "ROLL BACK %s: %s, %s", strings.Replace("to "+which(e.Slot, e.Trial), "to trial", "trial", 1), e.Reason, e.Detail)
 		case Try:
 			s.say(at, "TRY slot %s: %s, %s", e.Slot, e.Reason, e.Detail)
 		case Reboot:
@@ -356,6 +373,14 @@ func (s *script) step(at time.Duration, ev Event, unsaved bool) {
 			}
 		}
 	}
+}
+
+// which names a slot, or the trial of a component.
+func which(slot, trial string) string {
+	if slot == "" {
+		return "trial " + trial
+	}
+	return "slot " + slot
 }
 
 func (s *script) say(at time.Duration, format string, a ...any) {
@@ -392,6 +417,9 @@ func reportOf(h wire.Health) string {
 		out += ", runs " + h.Current
 	}
 	if t := h.Trial; t != nil {
+		if t.Component != "" {
+			out += ", " + t.Component
+		}
 		out += " on trial"
 		if t.Offline {
 			out += " (offline before)"

@@ -131,7 +131,7 @@ func (t *step) tick() {
 		t.operate()
 	}
 	t.keep()
-	if !t.trying {
+	if !t.trying && t.slots.Parts.Busy == "" {
 		if b := t.baseline(); !b.equal(t.Baseline) && t.now.Mono >= t.baseAt {
 			t.Baseline, t.baseAt = b, t.now.Mono+baselineBeat
 		}
@@ -158,7 +158,7 @@ func (t *step) keep() {
 func (t *step) stopping() {
 	if t.trying {
 		t.keepSpent(0)
-		if t.Restart.Do == "" && t.known {
+		if t.Restart.Do == "" && t.known && t.Trial.Component == "" {
 			t.do(KeepTry{Slot: t.Trial.Slot, Trial: t.Trial.ID})
 		}
 	}

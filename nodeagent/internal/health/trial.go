@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,21 +22,48 @@ func (t *step) slotted(ev Slots) {
 	case ev.Trial != "" && ev.Trial == t.over: // it was read before the commit
 		ev.Trial, ev.Good = "", ev.Current
 	}
+	if t.known && !t.trying && t.slots.Parts.Busy == "" && ev.Parts.Busy != "" {
+		t.Baseline, t.baseAt = t.baseline(), t.now.Mono+baselineBeat
+	}
 	t.slots, t.known = ev, true
+	trial := Trial{ID: ev.Trial, Slot: ev.Current, Version: plain(slotOf(ev.List, ev.Current).Version)}
+	if p := ev.Parts; ev.Trial == "" {
+		trial = Trial{ID: p.Trial, Component: p.Name, Version: plain(p.Version)}
+	}
 	switch {
-	case ev.Trial == "" && t.Trial.ID != "":
-		t.ended(ev.Used && ev.Good == t.Trial.Slot)
-	case ev.Trial != t.Trial.ID:
+	case trial.ID == "" && t.Trial.ID != "":
+		t.gone()
+	case trial.ID != t.Trial.ID:
 		if t.Trial.ID != "" { // it was kept, or given up, by hand
-			t.ended(ev.Used && ev.Good == t.Trial.Slot)
+			t.gone()
 		}
-		t.Trial = Trial{ID: ev.Trial, Slot: ev.Current, Version: plain(slotOf(ev.List, ev.Current).Version), Baseline: t.Baseline, Since: wall(t.now)}
+		t.Trial, t.Trial.Baseline, t.Trial.Since = trial, t.Baseline, wall(t.now)
+		if trial.Component != "" { // what the trial's own checks said before is not about this version
+			t.Trial.Baseline.Failing = slices.DeleteFunc(slices.Clone(t.Baseline.Failing), func(name string) bool { return slices.Contains(ev.Parts.Checks, name) })
+		}
 		t.run()
-		t.emit(EventTrialStarted, nil, Detail{Slot: t.Trial.Slot, Version: t.Trial.Version, Text: offlineText(t.Trial.Baseline)})
-	case ev.Trial != "" && !t.trying:
+		t.emit(EventTrialStarted, nil, Detail{Slot: trial.Slot, Component: trial.Component, Version: trial.Version, Text: offlineText(t.Trial.Baseline)})
+	case trial.ID != "" && !t.trying:
 		t.run()
 	}
 }
+
+// gone ends a trial that is not there any more, as the slots say that it ended.
+func (t *step) gone() {
+	if t.Trial.Component == "" {
+		t.ended(t.slots.Used && t.slots.Good == t.Trial.Slot)
+		return
+	}
+	over := Over{Reason: wire.BootUnknown}
+	if i := slices.IndexFunc(t.slots.Parts.Over, func(o Over) bool { return o.Trial == t.Trial.ID }); i >= 0 {
+		over = t.slots.Parts.Over[i]
+	}
+	t.Trial.Verdict = Restart{Reason: over.Reason, Detail: over.Detail}
+	t.ended(over.Kept)
+}
+
+// part says whether a restart is none, but the end of a component's trial.
+func (s State) part(r Restart) bool { return r.Do == DoRollBack && s.Trial.Component != "" }
 
 func offlineText(b Baseline) string {
 	if b.Offline {
@@ -60,13 +88,18 @@ func (t *step) run() {
 	t.spentBase, t.spentFrom, t.recheck = t.Trial.Spent.Std(), t.clock(), 0
 	t.commit, t.commitAt, t.refused = false, 0, ""
 	t.keepAt, t.sayAt = t.now.Mono, t.now.Mono
+	if t.Trial.Component != "" {
+		for _, name := range t.slots.Parts.Checks {
+			t.put(check{name: plain(name), heard: t.now.Mono, ttl: awaitPart, awaited: true, since: wall(t.now)})
+		}
+	}
 	t.keep()
 }
 
 // ended ends the trial: its slot is good now, or another one runs.
 func (t *step) ended(well bool) {
 	old := t.Trial
-	d := Detail{Slot: old.Slot, Version: old.Version}
+	d := Detail{Slot: old.Slot, Component: old.Component, Version: old.Version}
 	if well {
 		t.emit(EventTrialCommitted, nil, d)
 	} else {
@@ -180,6 +213,9 @@ func (s State) excused() bool {
 // verdict says whether the trial is to be rolled back. Fallback comes before the deadline.
 func (s State) verdict() Restart {
 	roll := Restart{Do: DoRollBack, Slot: s.slots.Good, Reason: wire.BootFallback}
+	if s.Trial.Component != "" {
+		roll.Slot = ""
+	}
 	switch {
 	case s.Trial.Verdict.Do != "":
 		roll.Detail = s.Trial.Verdict.Detail
@@ -206,6 +242,9 @@ func (s State) verdict() Restart {
 func (s State) noWayBack() string {
 	if !s.known {
 		return "the state of the slots is not known"
+	}
+	if s.Trial.Component != "" {
+		return "" // its program always has one
 	}
 	if s.slots.Good == s.Trial.Slot || !slotOf(s.slots.List, s.slots.Good).Verified {
 		return "there is no verified slot to go back to"
@@ -264,13 +303,13 @@ func (s State) trialDeadline() (time.Duration, bool) {
 }
 
 func (t *step) committed(ev Committed) {
-	if !t.commit || ev.Trial != t.Trial.ID {
+	if !t.commit || ev.Trial != t.Trial.ID || t.Trial.Component != "" && ev.Err == nil { // which Slots tells
 		return
 	}
 	t.commit = false
 	if ev.Err != nil {
 		t.commitAt = t.now.Mono + commitRetry
-		t.emit(EventCommitFailed, ev.Err, Detail{Slot: t.Trial.Slot, Version: t.Trial.Version})
+		t.emit(EventCommitFailed, ev.Err, Detail{Slot: t.Trial.Slot, Component: t.Trial.Component, Version: t.Trial.Version})
 		return
 	}
 	t.over = t.Trial.ID
@@ -323,6 +362,9 @@ func (t *step) try(ev Order) *wire.Error {
 	}
 	if t.trying || t.Restart.Do != "" {
 		return wire.New(wire.CodeWrongState, "", "a trial or a restart is under way")
+	}
+	if t.slots.Parts.Busy != "" {
+		return wire.New(wire.CodeWrongState, "", t.slots.Parts.Busy)
 	}
 	if !slotOf(t.slots.List, t.slots.Good).Verified {
 		return wire.New(wire.CodeWrongState, "", "there is no verified slot to come back to")

@@ -57,6 +57,9 @@ type osDisk struct {
 	steps durable.Steps
 }
 
+// OpenDisk is the real directory dir. steps is a fault seam around the writing of small files; nil: none.
+func OpenDisk(dir string, steps durable.Steps) Disk { return osDisk{dir, steps} }
+
 func (d osDisk) path(name string) string { return filepath.Join(d.dir, name) }
 
 func (d osDisk) Read(name string, limit int64) (data []byte, err error) {

@@ -61,6 +61,8 @@ type Config struct {
 	Lock time.Duration
 	// SelfTest starts a staged binary and returns the version that it says it is; nil: Version.
 	SelfTest func(ctx context.Context, path string) (version string, err error)
+	// Busy says why no trial of a slot may begin now, such as that of a component; nil: nothing does.
+	Busy func() error
 	// Machine shows what is to be known of the machine at a start; nil: Machine.
 	Machine func() record.Evidence
 }
@@ -143,11 +145,31 @@ func status(r record.Record, notes []string) Status {
 // Arm lets the next start be a trial of a slot, with so many starts in all.
 func (s *Store) Arm(id ID, tries int) error {
 	return s.update(func(r record.Record) (record.Record, error) {
+		if s.cfg.Busy != nil {
+			if err := s.cfg.Busy(); err != nil {
+				return r, err
+			}
+		}
 		next, err := r.Arm(id, tries)
 		if err != nil {
 			return r, err
 		}
 		return next, s.sound(next, id)
+	})
+}
+
+// Alone runs f while no slot is armed or on trial, and none can be armed; else the error is
+// record.ErrTrial. f must not use the Store.
+func (s *Store) Alone(f func() error) error {
+	return s.locked(func() error {
+		r, _, err := s.load()
+		if err != nil {
+			return err
+		}
+		if r.Trying != record.None {
+			return fmt.Errorf("slot %s: %w", r.Trying, record.ErrTrial)
+		}
+		return f()
 	})
 }
 

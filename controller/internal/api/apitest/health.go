@@ -21,13 +21,19 @@ func Healthy(s *State) {
 	}
 }
 
+// Components are those of node-1.
+var Components = []wire.HealthComponent{
+	{Name: "app", State: wire.SlotActive, Version: "3.1", Running: "3.1", Text: "given up: version 3.2: no contact"},
+	{Name: "os", State: wire.SlotUpdating, Version: "6", Next: "7", Running: "6", Text: "staged"},
+}
+
 // Report is what node-1 has told.
 func Report(now time.Time) *wire.Health {
 	return &wire.Health{
 		Indicator: wire.IndicatorContact, Text: wire.IndicatorTexts[wire.IndicatorContact],
 		Contact: wire.HealthContact{In: true, Since: now.Add(-6 * time.Minute), Result: wire.ContactSuccess, Last: now.Add(-time.Minute), Document: now.Add(-2 * time.Minute)},
 		Slots:   []wire.HealthSlot{{ID: "a", State: wire.SlotActive, Version: "1.4.0", Verified: true}, {ID: "b", State: wire.SlotInProgress, Version: "1.5.0", Verified: true}},
-		Current: "b",
+		Current: "b", Components: Components,
 		Trial: &wire.HealthTrial{Slot: "b", Version: "1.5.0", Since: now.Add(-6 * time.Minute), Remaining: wire.SpanOf(4 * time.Minute), Deadline: wire.SpanOf(24 * time.Minute),
 			Approval: wire.ApprovalNeeded, WaitsFor: []wire.HealthWait{{Code: wire.WaitApproval, Text: "somebody says that it may be kept"}, {Code: wire.WaitTestTime, Text: "PT4M in good health"}}},
 		Boot:     wire.HealthBoot{Reason: wire.BootUpdate, Detail: "version 1.5.0", Restarts: 12, At: now.Add(-6 * time.Minute)},
@@ -154,8 +160,11 @@ func (u *Unit) Reboot(ctx context.Context, node, reason, who string) (view.Order
 	return u.ordered(ctx, node, wire.MethodReboot, reason, "/reason", who)
 }
 
-// Try agrees if 1.5.0 is asked for, or anything.
-func (u *Unit) Try(ctx context.Context, node, version, who string) (view.Ordered, error) {
+// Try agrees if 1.5.0 is asked for, or anything, and of components os.
+func (u *Unit) Try(ctx context.Context, node, component, version, who string) (view.Ordered, error) {
+	if component != "" && component != "os" {
+		return view.Ordered{}, &wire.Error{Code: wire.CodeNotFound, Path: "/component", Message: "the settings of this node's agent name no component " + component + ": --component", Node: node}
+	}
 	if version != "" && version != "1.5.0" {
 		return view.Ordered{}, &wire.Error{Code: wire.CodeWrongState, Message: "version 1.5.0 is staged, not " + version, Node: node}
 	}

@@ -4,8 +4,8 @@
 //
 // It guarantees that a verb ends within its time limit, with everything in its process group killed
 // otherwise, and that "done" is believed only if the status says so, too. It runs one verb when it is
-// told to and remembers nothing: which verb is due, and that a verb is repeated after a crash, is the
-// caller's.
+// told to. Which verb is due, and that a verb is repeated after a crash, package update decides; a Store
+// keeps what it has to remember, and the file that is to be installed.
 package component
 
 import (
@@ -23,19 +23,24 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"tandem.internal/nodeagent/internal/slot/component/update"
 )
 
-// Verb is what a component is told to do. Every verb may be repeated: what is done already is done.
-type Verb string
+// What the contract speaks of.
+type (
+	Verb   = update.Verb
+	Status = update.Status
+)
 
 // The verbs.
 const (
-	Install  Verb = "install"  // write a version to the side that is not in force, and leave it at that
-	Activate Verb = "activate" // let the installed version run on trial, perhaps with the next reboot
-	Verify   Verb = "verify"   // say whether the version runs and is well
-	Commit   Verb = "commit"   // keep the version on trial
-	Rollback Verb = "rollback" // give up what is installed or on trial; what was in force runs again
-	State    Verb = "status"   // only say what there is
+	Install  = update.Install
+	Activate = update.Activate
+	Verify   = update.Verify
+	Commit   = update.Commit
+	Rollback = update.Rollback
+	State    = update.Show
 )
 
 // Limits are the time limits of the verbs, unless a Component has others.
@@ -72,16 +77,6 @@ type Job struct {
 	Previous string // version that was in force when the update began
 }
 
-// Status is the last line that a verb prints: what there is now.
-type Status struct {
-	Active  string `json:"active"`           // version in force; empty: none
-	Trying  string `json:"trying,omitzero"`  // version on trial
-	Staged  string `json:"staged,omitzero"`  // version that is installed and was not activated
-	Running string `json:"running,omitzero"` // version that runs; empty: unknown
-	Reboot  bool   `json:"reboot,omitzero"`  // it takes a reboot of the node to go on
-	Message string `json:"message,omitzero"` // for people
-}
-
 // maxLine bounds the status line, and maxTail what an error shows of the program's output, in bytes.
 const (
 	maxLine = 4096
@@ -115,7 +110,7 @@ func (c Component) Run(ctx context.Context, verb Verb, job Job) (Status, error) 
 	}
 	st, err := parse(out.bytes())
 	if err == nil {
-		err = st.contradicts(verb, job.Version)
+		err = contradicts(st, verb, job.Version)
 	}
 	if err != nil {
 		return Status{}, fmt.Errorf("component %s: %s: %w: %w%s", c.Name, verb, ErrFailed, err, errs.said())
@@ -158,7 +153,7 @@ func parse(out []byte) (Status, error) {
 }
 
 // contradicts says why a status is not that of a verb that succeeded.
-func (s Status) contradicts(verb Verb, version string) error {
+func contradicts(s Status, verb Verb, version string) error {
 	bad := false
 	switch verb {
 	case Install:

@@ -159,7 +159,7 @@ func FuzzStatus(f *testing.F) {
 			return
 		}
 		for verb := range Limits {
-			if st.contradicts(verb, st.Active) != nil && verb != Commit && verb != Rollback {
+			if contradicts(st, verb, st.Active) != nil && verb != Commit && verb != Rollback {
 				t.Errorf("%s of what is active: %+v", verb, st)
 			}
 		}

@@ -38,6 +38,12 @@ func (r Record) Encode() []byte { return encode(recordHead, &r) }
 // Encode renders a manifest in the same way.
 func (m Manifest) Encode() []byte { return encode(manifestHead, &m) }
 
+// Seal renders v as a file of this format: its head and a checksum in one line, then JSON.
+func Seal(head string, v any) []byte { return encode(head, v) }
+
+// Unseal reads such a file. The error says what is wrong with it.
+func Unseal(head string, data []byte, v any) error { return decode(head, data, v) }
+
 func encode(head string, v any) []byte {
 	body, err := json.Marshal(v, json.Deterministic(true), jsontext.WithIndent(" "), jsontext.AllowInvalidUTF8(true))
 	if err != nil {

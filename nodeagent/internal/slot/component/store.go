@@ -1,0 +1,339 @@
+package component
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/nodeagent/internal/slot/component/update"
+	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+)
+
+// Dir is the name of the components' directory in the agent's state directory. In it each has one:
+//
+//	record        what its update is at; the newest write counts, atomically and for good
+//	record.bad    a record that was no good any more
+//	file-N        the file of update number N, until it is kept or given up
+//	data/         the program's own
+//	lock stage.lock
+const Dir = "components"
+
+const (
+	recordFile = "record"
+	badFile    = "record.bad"
+	filePrefix = "file-"
+	dataDir    = "data"
+	stepLock   = "lock"
+	stageLock  = "stage.lock"
+)
+
+// Most is how many components a node may have.
+const Most = 32
+
+// lockWait is how long a step waits for another one, which takes far less.
+const lockWait = 20 * time.Second
+
+// ErrRefused says that what was to be staged is not what it should be.
+var ErrRefused = slot.ErrRefused
+
+// Store keeps one component's record and file. Its methods may be called at the same time, by several
+// processes: every step reads the record from the disk under a lock.
+type Store struct {
+	Name string
+	dir  string
+	disk slot.Disk
+}
+
+// OpenStore takes the directory of a component. Nothing is read or made. steps is a fault seam around the
+// writing of the record; nil: none.
+func OpenStore(stateDir, name string, steps durable.Steps) *Store {
+	dir := filepath.Join(stateDir, Dir, name)
+	return &Store{Name: name, dir: dir, disk: slot.OpenDisk(dir, steps)}
+}
+
+// Make makes the directories, unless they are there.
+func (s *Store) Make() error {
+	err := s.disk.Mkdir(".")
+	if err == nil {
+		err = s.disk.Mkdir(dataDir)
+	}
+	if err != nil {
+		return fmt.Errorf("component %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// DataDir is the directory for the program's own.
+func (s *Store) DataDir() string { return filepath.Join(s.dir, dataDir) }
+
+// File is the path of the file of an update.
+func (s *Store) File(number uint64) string { return filepath.Join(s.dir, s.file(number)) }
+
+func (s *Store) file(number uint64) string { return fmt.Sprintf("%s%d", filePrefix, number) }
+
+// Stat tells one record from the next without reading it; nil if there is none, or it cannot be seen.
+func (s *Store) Stat() fs.FileInfo {
+	info, err := os.Stat(filepath.Join(s.dir, recordFile))
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+// Read returns the record. It takes no lock and changes nothing; where there is none it is the zero one.
+func (s *Store) Read() (update.Record, error) {
+	data, err := s.disk.Read(recordFile, update.MaxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return update.Record{}, nil
+	}
+	var r update.Record
+	if err == nil {
+		r, err = update.Decode(data)
+	}
+	if err != nil {
+		return update.Record{}, fmt.Errorf("component %s: its record: %w", s.Name, err)
+	}
+	return r, nil
+}
+
+// Update takes the record over one step. If it has no effect, nothing is written. After an error either
+// record may be in force. A record that is no good is kept under another name, and f gets one that gives
+// up whatever was under way.
+func (s *Store) Update(now time.Time, f func(update.Record) (update.Record, error)) (err error) {
+	unlock, err := s.disk.Lock(stepLock, lockWait)
+	if err != nil {
+		return fmt.Errorf("component %s: %w", s.Name, err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	data, err := s.disk.Read(recordFile, update.MaxSize)
+	var old update.Record
+	if err == nil {
+		old, err = update.Decode(data)
+	}
+	sound := err == nil
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, berr := s.disk.Read(badFile, update.MaxSize); !errors.Is(berr, fs.ErrNotExist) {
+			old = update.Lost("it was damaged", now) // and put aside just before a crash
+		}
+	case err != nil && ioError(err):
+		return fmt.Errorf("component %s: its record: %w", s.Name, err)
+	case err != nil:
+		if rerr := s.disk.Rename(recordFile, badFile); rerr != nil {
+			return fmt.Errorf("component %s: its record is no good: %w", s.Name, errors.Join(err, rerr))
+		}
+		old = update.Lost(err.Error(), now)
+	}
+	next, err := f(old)
+	if err != nil {
+		return err
+	}
+	if sound && bytes.Equal(old.Encode(), next.Encode()) {
+		return nil
+	}
+	next.Seq = old.Seq + 1
+	if err := s.disk.Replace(recordFile, next.Encode()); err != nil {
+		return fmt.Errorf("component %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// ioError says whether a record could not be read, rather than that it is no good.
+func ioError(err error) bool {
+	_, ok := errors.AsType[*fs.PathError](err)
+	return ok
+}
+
+// Stage copies a file to where the agent installs it from, verifies it, and has order do the rest. version
+// is what it holds; hash, sha256:…, what it has to have; empty: any. The error is ErrRefused if the
+// source is to blame, and slot.ErrLocked if another staging is under way.
+func (s *Store) Stage(ctx context.Context, file, version, hash string, now time.Time, order func(update.Record, update.Order) (update.Record, error)) (o update.Order, err error) {
+	if err := update.CheckVersion(version); err != nil {
+		return o, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	from, err := os.Open(file)
+	if err != nil {
+		return o, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	if info, err := from.Stat(); err != nil {
+		return o, fmt.Errorf("stage: %w", err)
+	} else if !info.Mode().IsRegular() {
+		return o, fmt.Errorf("%w: %s is not a file", ErrRefused, file)
+	}
+	unlock, err := s.disk.Lock(stageLock, 0)
+	if err != nil {
+		return o, fmt.Errorf("stage: %w", err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	// Whether it would be taken, before a long copy; and which number it gets: only a staging changes it.
+	var number uint64
+	o = update.Order{What: update.OrderStage, Version: version}
+	if err := s.Update(now, func(r update.Record) (update.Record, error) {
+		number = r.Number + 1
+		_, err := order(r, o)
+		return r, err
+	}); err != nil {
+		return o, err
+	}
+	if err := s.Sweep(number, number-1); err != nil {
+		return o, err
+	}
+	if o.Size, o.Hash, err = s.copy(ctx, number, from); err == nil && hash != "" && hash != o.Hash {
+		err = fmt.Errorf("%w: its hash is %s, and it should be %s", ErrRefused, o.Hash, hash)
+	}
+	if err == nil {
+		err = s.Verify(ctx, number, o.Size, o.Hash)
+	}
+	if err == nil {
+		err = s.Update(now, func(r update.Record) (update.Record, error) {
+			if r.Number+1 != number { // the record was lost meanwhile
+				return r, errors.New("its record was lost meanwhile: try again")
+			}
+			return order(r, o)
+		})
+	}
+	if err != nil {
+		return o, fmt.Errorf("stage: %w", errors.Join(err, s.discard(number)))
+	}
+	return o, nil
+}
+
+// discard removes a file, unless the record has come to name it after all.
+func (s *Store) discard(number uint64) error {
+	if r, err := s.Read(); err != nil || r.Number == number {
+		return err
+	}
+	return s.disk.Remove(s.file(number))
+}
+
+func (s *Store) copy(ctx context.Context, number uint64, from io.Reader) (size int64, hash string, err error) {
+	f, err := s.disk.Create(s.file(number))
+	if err != nil {
+		return 0, "", err
+	}
+	sum := sha256.New()
+	size, err = io.Copy(io.MultiWriter(f, sum), &reader{ctx, from})
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = s.disk.SyncDir(".")
+	}
+	return size, wire.HashPrefix + hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// Verify reads the file of an update and compares it with what it should be: ErrFailed if it is not.
+func (s *Store) Verify(ctx context.Context, number uint64, size int64, hash string) error {
+	f, err := s.disk.Open(s.file(number))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: the file to install is missing", ErrFailed)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: the file to install: %w", ErrLater, err)
+	}
+	sum := sha256.New()
+	n, err := io.Copy(sum, &reader{ctx, f})
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("%w: the file to install: %w", ErrLater, err)
+	case n != size || wire.HashPrefix+hex.EncodeToString(sum.Sum(nil)) != hash:
+		return fmt.Errorf("%w: the file to install is not what was staged", ErrFailed)
+	}
+	return nil
+}
+
+// Sweep removes the files of all updates up to the newest but one; 0: of all. What is being staged has a
+// higher number.
+func (s *Store) Sweep(newest, keep uint64) error {
+	names, err := s.disk.List(".")
+	if err != nil {
+		return fmt.Errorf("component %s: %w", s.Name, err)
+	}
+	for _, name := range names {
+		digits, is := strings.CutPrefix(name, filePrefix)
+		if n, err := strconv.ParseUint(digits, 10, 64); is && (err != nil || n <= newest && n != keep) {
+			if err := s.disk.Remove(name); err != nil {
+				return fmt.Errorf("component %s: %w", s.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// reader ends reading when ctx ends.
+type reader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (s *reader) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.r.Read(p)
+}
+
+// Names lists the components that have a directory, sorted.
+func Names(stateDir string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(stateDir, Dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("components: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && topic.ValidName(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Busy says which component but one is on trial: record.ErrTrial, and its name. A record that cannot be
+// read is one that may be.
+func Busy(stateDir, but string) error {
+	names, err := Names(stateDir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name == but {
+			continue
+		}
+		r, err := OpenStore(stateDir, name, nil).Read()
+		if err != nil {
+			return err
+		}
+		if r.Phase.OnTrial() && !r.Off {
+			return fmt.Errorf("component %s, version %s: %w", name, r.Version, record.ErrTrial)
+		}
+	}
+	return nil
+}
