@@ -129,9 +129,7 @@ func (w *world) step(ev Event) {
 	}
 	w.disk, w.state = next.Record, next
 	w.point()
-	for _, e := range effects {
-		w.queue = append(w.queue, e)
-	}
+	w.queue = append(w.queue, effects...)
 }
 
 // live runs the agent until nothing is to be done any more.
