@@ -28,7 +28,7 @@ func (t *step) turnMain() bool {
 		if p.Task != nil && p.Task.Run == "" {
 			p.Task = nil // about the process before
 		}
-		p.Run, p.Notify = t.run(workload.HookStart), false
+		p.Run, p.Notify, p.Aside, p.Error = t.run(workload.HookStart), false, nil, nil
 		return true
 	}
 	t.once("run "+p.Run, Run{ID: p.Run, Hook: workload.HookStart, Dir: p.Dir, Config: p.Config, Max: limit(p, workload.HookStart)})
@@ -57,7 +57,9 @@ func (t *step) beside(p *Place) {
 	case p.Task != nil:
 		name = p.Task.Hook
 	case p.Notify:
-		name = workload.HookNotify
+		name, p.Notify, p.Aside = workload.HookNotify, false, nil
+	case p.Aside != nil && t.now.Mono >= p.Aside.at:
+		name, p.Task, p.Aside = workload.HookNotify, p.Aside, nil
 	case has(p.Config, workload.HookStatus) && t.now.Mono >= t.statusAt:
 		name = workload.HookStatus
 	case has(p.Config, workload.HookReopenLogs) && t.now.Mono >= t.reopenAt:
@@ -66,19 +68,18 @@ func (t *step) beside(p *Place) {
 		return
 	}
 	if t.hook(p, name, p.Run) {
-		p.Task, p.Notify = nil, false // the configuration has it no more
+		p.Task = nil // the configuration has it no more
 	}
 }
 
 // turnStop ends the process of what is in force, by its stop hook first.
 func (t *step) turnStop(p *Place) bool {
 	task := p.Task
-	beside := task != nil && task.Run != "" && (task.Hook != workload.HookStop || p.Run == "")
 	switch {
-	case beside:
+	case task != nil && task.Run != "" && task.Hook != workload.HookStop:
 		t.once("stop "+task.Run, Stop{task.Run, 0})
-	case p.Run == "":
-		p.Task = nil
+	case p.Run == "" && (task == nil || task.Run == ""):
+		p.Task, p.Aside = nil, nil
 		t.stopped(p)
 		return true
 	case p.Told:
@@ -97,21 +98,21 @@ func (t *step) turnStop(p *Place) bool {
 
 // stopped goes on where there is no process any more.
 func (t *step) stopped(p *Place) {
-	why := p.Stopping
+	why, up := p.Stopping, p.Told
 	p.Stopping, p.Told, t.at = "", false, t.now.Mono
 	switch {
 	case why == Remove:
-		t.Gone = append(t.Gone, p)
 		if t.Before != nil {
 			t.Gone = append(t.Gone, t.Before)
 		}
+		t.Gone = append(t.Gone, p)
 		t.Main, t.Before = nil, nil
 	case why == Back && t.Before != nil:
 		t.Gone = append(t.Gone, p)
 		t.Main, t.Before = t.Before, nil
 	case t.Next != nil && t.Next.Phase == Ready:
 		t.Main, t.Next = t.Next, nil
-		if t.Before == nil && p.Config.Class == workload.Instance && t.Main.Config.Class == workload.Instance {
+		if up && t.Before == nil && p.Config.Class == workload.Instance && t.Main.Config.Class == workload.Instance {
 			t.Before = p
 			return
 		}
@@ -146,6 +147,9 @@ func (t *step) settle(run string) {
 
 // exited takes in the end of a process.
 func (t *step) exited(p *Place, exit wire.WorkloadExit) {
+	if exit.At.IsZero() {
+		exit.At = t.now.Wall.UTC()
+	}
 	before := p.Exit
 	p.Run, p.Exit = "", &exit
 	if p != t.Main || p.Stopping != "" {
@@ -156,15 +160,17 @@ func (t *step) exited(p *Place, exit wire.WorkloadExit) {
 		t.emit(EventCompleted, p, nil, "")
 		return
 	}
-	t.emit(EventExit, p, nil, Ending(exit))
-	if t.Before != nil {
-		t.back("it did not stay up: " + Ending(exit))
-		return
-	}
 	if before != nil && before.Code == exit.Code {
 		p.Same++
 	} else {
 		p.Same = 0
+	}
+	if n := p.Same + 1; n&(n-1) == 0 { // the 1st, 2nd, 4th, 8th …: nobody reads more
+		t.emit(EventExit, p, nil, Ending(exit)+times(n))
+	}
+	if t.Before != nil && (!exit.Lost || p.Same+1 >= mostLost) {
+		t.back("it did not stay up: " + Ending(exit))
+		return
 	}
 	t.wait(p)
 }
@@ -179,7 +185,12 @@ func (t *step) wait(p *Place) {
 func (t *step) back(why string) {
 	p := t.Main
 	err := wire.New(wire.CodeApplyFailed, "", why)
-	t.Refused = &Refused{Key: key(p.Config), ID: p.Config.ConfigurationID, Error: err}
+	if t.dynamic() {
+		t.drop()
+	}
+	if t.Wanted != nil && key(*t.Wanted) == key(p.Config) {
+		t.Refused = &Refused{Key: key(p.Config), ID: p.Config.ConfigurationID, Error: err}
+	}
 	p.Stopping = Back
 	t.emit(EventBack, p, err, "")
 }
@@ -198,7 +209,7 @@ func (t *step) hooked(p *Place, exit wire.WorkloadExit) {
 		t.phase(p, Validate)
 	case p == t.Next && task.Hook == workload.HookValidate && failed == nil:
 		t.phase(p, Ready)
-	case p == t.Next && task.Hook == workload.HookValidate && !exit.Lost:
+	case p == t.Next && task.Hook == workload.HookValidate && !exit.Lost && exit.Text == "":
 		p.Task = nil
 		t.refuse(failed)
 	case p == t.Next:
@@ -220,14 +231,18 @@ func (t *step) hooked(p *Place, exit wire.WorkloadExit) {
 	case p.Stopping != "":
 		p.Task = nil
 	case task.Hook == workload.HookNotify:
-		if p.Error = failed; failed != nil && task.Of == p.Run {
-			t.later(p, exit)
+		if p.Task = nil; task.Of != p.Run || !has(p.Config, workload.HookNotify) {
 			return
 		}
-		p.Notify, p.Task = false, nil
+		if p.Error = failed; failed != nil && !p.Notify {
+			p.Aside = task
+			t.putOff(p, task, exit)
+		}
 	case task.Hook == workload.HookStatus:
 		p.Task = nil
-		if task.Of == p.Run {
+		if task.Of == p.Run && exit.Lost {
+			t.statusAt = t.now.Mono + t.rules.Status
+		} else if task.Of == p.Run {
 			t.status(p, failed)
 		}
 	default:
@@ -242,24 +257,29 @@ func (t *step) status(p *Place, failed *wire.Error) {
 		every = min(every, max(t.rules.Window/statusFaster, firstStatus))
 	}
 	t.statusAt = t.now.Mono + every
-	p.Error = failed
 	if failed == nil {
-		t.bad = -1
+		if t.bad = -1; p.Aside == nil {
+			p.Error = nil
+		}
 		return
 	}
+	p.Error = failed
 	t.bad = max(t.bad, 0) + 1
 	switch {
-	case t.Before != nil && t.now.Mono >= t.passed:
+	case t.now.Mono < t.passed:
+		t.bad = 1 // it may still be starting
+	case t.Before != nil:
 		t.back(failed.Message)
-	case t.bad >= badStatus && t.Before == nil:
+	case t.bad >= badStatus:
 		t.emit(EventExit, p, failed, "it is started anew")
 		p.Stopping = Again
 	}
 }
 
 // later has a hook run again after its pause.
-func (t *step) later(p *Place, exit wire.WorkloadExit) {
-	task := p.Task
+func (t *step) later(p *Place, exit wire.WorkloadExit) { t.putOff(p, p.Task, exit) }
+
+func (t *step) putOff(p *Place, task *Task, exit wire.WorkloadExit) {
 	if task.Ends > 1 && task.Code == exit.Code {
 		task.Same++
 	} else {
@@ -271,14 +291,14 @@ func (t *step) later(p *Place, exit wire.WorkloadExit) {
 
 // pause is how long a hook waits before it is run again.
 func (t *step) pause(p *Place, hook string, same int) time.Duration {
-	l, ok := p.Config.TimeLimits[hook]
-	if !ok {
+	l := p.Config.TimeLimits[hook]
+	if l.MinRestartPeriodMs == nil && l.MaxRestartPeriodMs == nil && l.RestartPeriodScaleMs == nil && l.RestartPeriodBackoff == nil {
 		l = DefaultLimit
 	}
-	return min(max(l.RestartPause(same), leastPause), mostPause)
+	return min(max(l.RestartPause(max(same, 0)), leastPause), mostPause)
 }
 
-// DefaultLimit holds for a hook that has no time limits: 2 s, 3 s, 5 s, 9 s, … and then a minute.
+// DefaultLimit holds for a hook whose time limits say nothing of pauses: 2 s, 3 s, 5 s, 9 s, … and then a minute.
 var DefaultLimit = workload.Limit{MinRestartPeriodMs: new(int64(1000)), MaxRestartPeriodMs: new(int64(60_000)),
 	RestartPeriodScaleMs: new(int64(1000)), RestartPeriodBackoff: new(2.0)}
 
@@ -303,6 +323,14 @@ func has(c workload.Config, hook string) bool {
 
 func good(e wire.WorkloadExit) bool {
 	return e.Code == 0 && e.Signal == "" && e.Text == "" && !e.Late && !e.Lost
+}
+
+// times says how often in a row.
+func times(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf(", %d times in a row", n)
 }
 
 // Ending says in words how a process ended.

@@ -3,6 +3,7 @@ package supervise
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,7 @@ func (w *world) step(ev Event) {
 		}
 	}
 	w.state = next
+	w.check()
 	for i, e := range effects {
 		if _, save := e.(Save); save != (i == 0) && save {
 			w.t.Fatalf("Save is effect %d of %v", i, effects)
@@ -75,6 +77,33 @@ func (w *world) step(ev Event) {
 			return
 		}
 		w.effect(e)
+	}
+}
+
+// check holds what is true of every state.
+func (w *world) check() {
+	s := w.state
+	if r := s.Report(); !s.Empty() {
+		list := wire.Workloads{Slots: []wire.WorkloadSlot{r}}
+		if _, err := wire.Decode[wire.Workloads](wire.Encode(&list)); err != nil {
+			w.t.Fatalf("a report that the wire refuses: %v: %+v", err, r)
+		}
+	}
+	if s.Refused != nil && (s.Wanted == nil || s.Refused.Key != key(*s.Wanted) || s.Next != nil) {
+		w.t.Fatalf("refused is what is not wanted, or prepared: %+v", s.Durable)
+	}
+	dirs := map[string]bool{}
+	for _, p := range s.Places() {
+		if p == s.Next && s.dynamic() {
+			continue
+		}
+		if dirs[p.Dir] {
+			w.t.Fatalf("two places in %s: %+v", p.Dir, s.Durable)
+		}
+		dirs[p.Dir] = true
+	}
+	if at, ok := s.NextDeadline(); ok && s.started && at <= w.now.Mono {
+		w.t.Fatalf("a tick is due at %v, and it is %v: %+v", at, w.now.Mono, s)
 	}
 }
 
@@ -106,6 +135,10 @@ func (w *world) effect(e Effect) {
 		w.saved = w.encode(w.state.Durable)
 	case LinkUp:
 		w.dirs[e.Dir] = e.Config
+		if w.fail && rapid.IntRange(0, 3).Draw(w.t, "link fails") == 0 { // some links are made, or all
+			w.todo = append(w.todo, Linked{Dir: e.Dir, Err: wire.New(wire.CodeStorage, "", "disk full")})
+			return
+		}
 		w.todo = append(w.todo, Linked{Dir: e.Dir})
 	case Delete:
 		delete(w.dirs, e.Dir)
@@ -183,13 +216,13 @@ func (w *world) hooks(t *rapid.T) {
 		}
 		code := 0
 		if w.fail {
-			code = rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "code")
+			code = rapid.SampledFrom([]int{0, 0, 0, 1, -1}).Draw(t, "code")
 		}
-		w.end(id, wire.WorkloadExit{Code: code})
+		w.end(id, wire.WorkloadExit{Code: code, Lost: code < 0})
 	}
 }
 
-func config(n, hooks int, job bool, extra string) workload.Config {
+func config(n, data, hooks int, job bool, extra string) workload.Config {
 	c := workload.Config{Class: workload.Instance, ConfigurationID: fmt.Sprint("id", n), Slot: workload.Slot{Service: "web", Node: "n1"},
 		Properties: map[string]string{"x": extra}, Resources: map[string]workload.Artifact{}}
 	if job {
@@ -200,7 +233,8 @@ func config(n, hooks int, job bool, extra string) workload.Config {
 			c.Resources[h] = workload.Artifact{Class: workload.Resource, UUID: fmt.Sprint(h, n)}
 		}
 	}
-	c.Resources["data"] = workload.Artifact{Class: workload.DynamicResource, UUID: fmt.Sprint("data", n%3)}
+	c.Resources["data"] = workload.Artifact{Class: workload.DynamicResource, UUID: fmt.Sprint("data", data)}
+	c.ConfigurationID += fmt.Sprint("-", data)
 	return c
 }
 
@@ -213,7 +247,7 @@ func TestProperties(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			switch rapid.SampledFrom([]string{"want", "want", "none", "fetched", "answer", "answer", "answer", "hooks", "exit", "pass", "restart", "crash"}).Draw(t, "event") {
 			case "want":
-				c := config(rapid.IntRange(1, 4).Draw(t, "n"), rapid.IntRange(0, 255).Draw(t, "hooks"), rapid.IntRange(0, 4).Draw(t, "job") == 0, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "x"))
+				c := config(rapid.IntRange(1, 3).Draw(t, "n"), rapid.IntRange(1, 3).Draw(t, "data"), rapid.SampledFrom([]int{0, 42, 255}).Draw(t, "hooks"), rapid.IntRange(0, 4).Draw(t, "job") == 0, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "x"))
 				w.want(&c)
 			case "none":
 				w.want(nil)
@@ -226,7 +260,8 @@ func TestProperties(t *testing.T) {
 			case "exit":
 				for id, r := range w.runs {
 					if r.hook == workload.HookStart {
-						w.end(id, wire.WorkloadExit{Code: rapid.IntRange(0, 2).Draw(t, "code")})
+						code := rapid.IntRange(-1, 2).Draw(t, "code")
+						w.end(id, wire.WorkloadExit{Code: code, Lost: code < 0})
 					}
 				}
 			case "pass":
@@ -238,7 +273,7 @@ func TestProperties(t *testing.T) {
 			}
 		}
 		w.fail = false
-		c := config(7, 255, false, "end")
+		c := config(rapid.IntRange(1, 7).Draw(t, "last"), 7, 255, false, "end")
 		if rapid.Bool().Draw(t, "emptied") {
 			w.want(nil)
 		} else {
@@ -264,8 +299,11 @@ func TestProperties(t *testing.T) {
 			}
 			return
 		}
-		if s.Main == nil || s.Main.Config.ConfigurationID != "id7" || s.Next != nil || s.Before != nil || len(s.Gone) > 0 || left != 1 || len(w.dirs) != 1 || s.Durable.State != wire.WorkloadRunning {
+		if s.Main == nil || s.Main.Config.ConfigurationID != c.ConfigurationID || s.Next != nil || s.Before != nil || len(s.Gone) > 0 || left != 1 || len(w.dirs) != 1 || s.Durable.State != wire.WorkloadRunning {
 			t.Fatalf("at the end %d processes, %v, %+v", left, w.dirs, s.Durable)
+		}
+		if got := w.dirs[s.Main.Dir].Resources; !reflect.DeepEqual(got, c.Resources) {
+			t.Fatalf("links of %v, wanted are those of %v", got, c.Resources)
 		}
 		if len(w.ended) > 0 {
 			t.Fatalf("never forgotten: %v", w.ended)

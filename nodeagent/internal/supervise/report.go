@@ -6,7 +6,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -40,6 +42,9 @@ func (s State) NextDeadline() (time.Duration, bool) {
 		if p.Task == nil && has(p.Config, workload.HookReopenLogs) {
 			due(s.reopenAt)
 		}
+		if p.Task == nil && p.Aside != nil {
+			due(p.Aside.at)
+		}
 	}
 	return at, ok
 }
@@ -61,19 +66,28 @@ func (s State) state() wire.WorkloadState {
 	return wire.WorkloadRunning
 }
 
-// Report is what the node tells of the slot, but for its resources.
+// Report is what the node tells of the slot, but for its resources. Of a slot that is Empty there is
+// nothing to tell.
 func (s State) Report() wire.WorkloadSlot {
 	r := wire.WorkloadSlot{Slot: s.Slot.String(), State: s.Durable.State, Since: s.Since}
 	of := s.Main
-	if of == nil {
+	switch {
+	case of != nil:
+	case s.Next != nil:
 		of = s.Next
-	}
-	if of == nil && len(s.Gone) > 0 {
+	case s.Wanted != nil:
+		of = &Place{Config: *s.Wanted}
+	case len(s.Gone) > 0:
 		of = s.Gone[len(s.Gone)-1]
+	default:
+		return r
 	}
-	if of != nil {
-		r.ID, r.Job = of.Config.ConfigurationID, of.Config.Class == workload.Job
-		r.Restarts, r.Exit, r.Error = of.Restarts, of.Exit, of.Error
+	r.ID, r.Job = plain(of.Config.ConfigurationID), of.Config.Class == workload.Job
+	r.Restarts, r.Error = of.Restarts, of.Error
+	if of.Exit != nil {
+		e := *of.Exit
+		e.Signal, e.Text, e.Said = plain(e.Signal), plain(e.Text), plain(e.Said)
+		r.Exit = &e
 	}
 	if p := s.Main; p != nil && p.Run == "" && p.Stopping == "" && !p.Done {
 		r.Next = s.next
@@ -86,19 +100,34 @@ func (s State) Report() wire.WorkloadSlot {
 		if n.Error != nil {
 			r.Error = n.Error
 		}
-		if s.Main != nil {
-			r.Wanted = n.Config.ConfigurationID
-		}
 	}
 	if s.Refused != nil {
-		if r.Error = s.Refused.Error; r.ID == "" {
-			r.ID = s.Refused.ID
-		} else if r.ID != s.Refused.ID {
-			r.Wanted = s.Refused.ID
+		r.Error = s.Refused.Error
+	}
+	if s.Wanted != nil {
+		if r.Wanted = plain(s.Wanted.ConfigurationID); r.Wanted == r.ID {
+			r.Wanted = ""
 		}
 	}
 	return r
 }
+
+// plain makes a text fit for the wire, which takes fewer than a configuration may have.
+func plain(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+	if len(text) <= maxPlain {
+		return text
+	}
+	const mark = "…"
+	return strings.ToValidUTF8(text[:maxPlain-len(mark)], "") + mark
+}
+
+const maxPlain = 256 // bytes, of the wire's plain texts
 
 // How two configurations of a slot differ.
 const (
@@ -151,7 +180,7 @@ func joined(a, b map[string]workload.Artifact) map[string]workload.Artifact {
 }
 
 // alike reports whether two artifacts are one (seed 004, uuid): the same checksum, or the same uuid and
-// no two checksums.
+// no two checksums; the same addresses if there is neither.
 func alike(a, b workload.Artifact) bool {
 	if a.Class != b.Class {
 		return false
@@ -159,6 +188,9 @@ func alike(a, b workload.Artifact) bool {
 	x, y := sum(a), sum(b)
 	if x != "" && y != "" {
 		return x == y
+	}
+	if a.UUID == "" && b.UUID == "" && x == y {
+		return slices.Equal(a.URLs, b.URLs) // nothing else names them
 	}
 	return a.UUID != "" && a.UUID == b.UUID
 }

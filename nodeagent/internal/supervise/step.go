@@ -19,6 +19,7 @@ const (
 	leastPause   = 50 * time.Millisecond
 	mostPause    = 10 * 365 * 24 * time.Hour // so that no sum of times overflows
 	uninstalls   = 5                         // attempts at an uninstall hook
+	mostLost     = 3                         // times in a row that nobody saw a new process end, after which it did not stay up
 	badStatus    = 3                         // failures of the status hook in a row that are one too many
 	firstStatus  = time.Second               // after the start, the first run of the status hook
 	statusFaster = 5                         // how much more often it is run until the window has passed
@@ -97,7 +98,11 @@ func (t *step) over(names ...string) {
 }
 
 func (t *step) emit(kind string, p *Place, err *wire.Error, text string) {
-	t.do(Emit{Type: kind, Err: err, Detail: Detail{Slot: t.Slot.String(), ID: p.Config.ConfigurationID, Exit: p.Exit, Text: text}})
+	d := Detail{Slot: t.Slot.String(), ID: p.Config.ConfigurationID, Text: text}
+	if p == t.Main && p.Run == "" {
+		d.Exit = p.Exit
+	}
+	t.do(Emit{Type: kind, Err: err, Detail: d})
 }
 
 // plan sees to it that what is wanted is in force, or on its way.
@@ -118,9 +123,6 @@ func (t *step) plan() bool {
 		return true
 	}
 	if t.Next != nil {
-		if t.dynamic() && t.Next.Phase == Link {
-			return false // its links are being made: what they are is known when they are
-		}
 		switch compare(t.Next.Config, *t.Wanted) {
 		case same:
 			return false
@@ -134,13 +136,24 @@ func (t *step) plan() bool {
 	change := other
 	if t.Main != nil {
 		change = compare(t.Main.Config, *t.Wanted)
+		if t.Main.Loose {
+			change = max(change, dynamic)
+		}
 	}
 	switch {
-	case change == same, t.Refused != nil && t.Refused.Key == key(*t.Wanted):
+	case change == same, t.Refused != nil:
 		return false
 	case change == quiet:
 		t.Main.Config = *t.Wanted
-	case change == dynamic && t.Before == nil && t.Main.Stopping == "":
+	case change == other && t.Before != nil && compare(t.Before.Config, *t.Wanted) != other:
+		if t.Main.Stopping == Back {
+			return false
+		}
+		t.Main.Stopping = Back // what is wanted is still there
+	case change == dynamic && t.Main.Stopping != Back:
+		if slices.Contains(t.issued, "link "+t.Main.Dir) {
+			return false // what its links are is known when that is over
+		}
 		t.Next = &Place{Config: *t.Wanted, Dir: t.Main.Dir, Phase: Fetch}
 	default:
 		t.Dirs++
@@ -175,7 +188,10 @@ func (t *step) turnNext() bool {
 	}
 	switch p.Phase {
 	case Link:
-		if t.now.Mono >= t.linkAt() {
+		if p.Task == nil || t.now.Mono >= p.Task.at {
+			if t.dynamic() {
+				t.Main.Loose = true
+			}
 			t.once("link "+p.Dir, LinkUp{p.Dir, p.Config})
 		}
 	case Install:
@@ -201,14 +217,6 @@ func (t *step) phase(p *Place, next Phase) bool {
 	return true
 }
 
-// linkAt is when Next's directory may be made.
-func (s State) linkAt() time.Duration {
-	if p := s.Next; p != nil && p.Task != nil {
-		return p.Task.at
-	}
-	return 0
-}
-
 func (t *step) linked(ev Linked) {
 	if !slices.Contains(t.issued, "link "+ev.Dir) {
 		return
@@ -222,7 +230,10 @@ func (t *step) linked(ev Linked) {
 	case ev.Err != nil:
 		p.Error, p.Task = ev.Err, &Task{at: t.now.Mono + retryDisk}
 	case t.dynamic():
-		t.Main.Config, t.Next = p.Config, nil
+		t.Main.Config, t.Main.Loose, t.Next = p.Config, false, nil
+		if t.Main.Aside != nil {
+			t.Main.Aside, t.Main.Error = nil, nil
+		}
 		t.Main.Notify = t.Main.Run != "" && has(p.Config, workload.HookNotify)
 	default:
 		t.phase(p, Install)
@@ -231,7 +242,7 @@ func (t *step) linked(ev Linked) {
 
 // hook sees to it that a hook of a place has been run, or reports that there is none.
 func (t *step) hook(p *Place, name, of string) (none bool) {
-	if !has(p.Config, name) {
+	if !has(p.Config, name) && (p.Task == nil || p.Task.Run == "") {
 		return true
 	}
 	if p.Task == nil {
@@ -259,7 +270,7 @@ func (t *step) turnGone() bool {
 		case p.Run != "":
 			t.once("stop "+p.Run, Stop{p.Run, 0})
 		case p.Task != nil && p.Task.Run != "" && p.Task.Hook != workload.HookUninstall:
-			t.once("stop "+p.Task.Run, Stop{p.Task.Run, 0})
+			t.once("stop "+p.Task.Run, Stop{p.Task.Run, t.rules.Grace})
 		case p.Installed && !p.Undone:
 			if p.Task != nil && p.Task.Hook != workload.HookUninstall {
 				p.Task = nil
@@ -289,14 +300,17 @@ func (t *step) removed(ev Removed) {
 	t.Gone = slices.Delete(t.Gone, i, i+1)
 }
 
-// again obeys the order to restart.
+// again obeys the order to restart. What waits to be tried again does not wait.
 func (t *step) again() {
 	t.Refused = nil
+	if n := t.Next; n != nil && n.Task != nil {
+		n.Task.at = 0
+	}
 	p := t.Main
 	if p == nil || p.Stopping != "" {
 		return
 	}
-	p.Done, p.Same, t.at = false, 0, 0
+	p.Done, p.Same, t.at = false, -1, 0 // the pauses begin anew, whatever the next exit code is
 	if p.Run != "" {
 		p.Stopping = Again
 	}

@@ -83,13 +83,15 @@ type Place struct {
 	Stopping Why                `json:"stopping,omitempty"` // its process is to end
 	Told     bool               `json:"told,omitzero"`      // its process was told to end, after the stop hook
 	Notify   bool               `json:"notify,omitzero"`    // the process is to be told of new dynamic resources
+	Aside    *Task              `json:"aside,omitempty"`    // the notify hook that failed and is to be run again
+	Loose    bool               `json:"loose,omitzero"`     // its links may be those of another configuration
 	Done     bool               `json:"done,omitzero"`      // a job has succeeded
 	Restarts uint64             `json:"restarts,omitzero"`
-	Same     int                `json:"same,omitzero"` // restarts in a row after the same exit code, but for the first
+	Same     int                `json:"same,omitzero"` // restarts in a row after the same exit code, but for the first; -1: whatever comes next is the first
 	Exit     *wire.WorkloadExit `json:"exit,omitempty"`
 }
 
-// Refused is a configuration that is not tried again until it changes, or somebody asks for it.
+// Refused is what is wanted, if it is not tried again until it changes or somebody asks for it.
 type Refused struct {
 	Key   string      `json:"key"` // of the configuration, see key
 	ID    string      `json:"id"`
@@ -173,6 +175,10 @@ func (p *Place) clone() *Place {
 		task := *p.Task
 		c.Task = &task
 	}
+	if p.Aside != nil {
+		task := *p.Aside
+		c.Aside = &task
+	}
 	return &c
 }
 
@@ -195,6 +201,9 @@ func (d Durable) timeless() Durable {
 	for _, p := range (State{Durable: d}).Places() {
 		if p.Task != nil {
 			p.Task.at = 0
+		}
+		if p.Aside != nil {
+			p.Aside.at = 0
 		}
 	}
 	return d
