@@ -46,6 +46,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "launch" {
 		return launch(ctx, args[1:], stdout, stderr, fail)
 	}
+	if len(args) > 0 && args[0] == "keep" {
+		return keeper(ctx, args[1:], stdout, fail)
+	}
 	if len(args) > 0 && args[0] == "slot" {
 		return slotCommand(ctx, args[1:], stdout, fail)
 	}
@@ -76,7 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return fail(exitError, err)
 	}
-	defer unmapUnused()()
+	defer unmapUnused(firstUnmap)()
 	if err := agent.Run(ctx); err != nil {
 		log.Error("node agent failed", zap.Error(err))
 		return exitError

@@ -29,13 +29,13 @@ const (
 )
 
 // unmapUnused has the kernel forget now and then which pages of the binary were used. Those that are in
-// use come back from its cache within microseconds, the rest it may give to others. The function that
-// it returns ends that.
-func unmapUnused() (stop func()) {
+// use come back from its cache within microseconds, the rest it may give to others. first is when it
+// does so first. The function that it returns ends that.
+func unmapUnused(first time.Duration) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for wait := firstUnmap; ; wait = nextUnmaps {
+		for wait := first; ; wait = nextUnmaps {
 			select {
 			case <-quit:
 				return

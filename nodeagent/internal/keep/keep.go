@@ -61,9 +61,9 @@ type Run struct {
 	// this run's alone: whatever is in them when it ends is killed. The caller makes and removes them.
 	Cgroups []string `json:"cgroups,omitempty"`
 	// MaxExecution is how long the run may take; then everything of it is killed. 0: without end.
-	MaxExecution time.Duration `json:"maxExecution,omitzero,format:nano"`
+	MaxExecution time.Duration `json:"maxExecution,omitzero"`
 	// StopGrace is how long it has between SIGTERM and SIGKILL when the keeper itself is told to end.
-	StopGrace time.Duration `json:"stopGrace,omitzero,format:nano"`
+	StopGrace time.Duration `json:"stopGrace,omitzero"`
 	Log       Log           `json:"log"`
 	User      *User         `json:"user,omitempty"` // nil: the keeper's own
 }
@@ -118,6 +118,7 @@ type Status struct {
 	// left. 0 also where that cannot be told.
 	OOMKills uint64 `json:"oomKills,omitzero"`
 	Dropped  int64  `json:"dropped,omitzero"` // bytes of output that the disk did not take
+	Left     int    `json:"left,omitzero"`    // processes of it that the kernel did not let be killed within half a minute
 	Error    string `json:"error,omitempty"`  // why it could not be started; State is Exited then
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/shared/wire"
 )
@@ -47,7 +48,7 @@ type request struct {
 	Op       string        `json:"op"`
 	ID       string        `json:"id,omitempty"`
 	Run      *Run          `json:"run,omitempty"`
-	Grace    time.Duration `json:"grace,omitzero,format:nano"`
+	Grace    time.Duration `json:"grace,omitzero"`
 	Signal   int           `json:"signal,omitzero"`
 	Force    bool          `json:"force,omitzero"`
 	After    string        `json:"after,omitempty"` // list: the IDs behind this one
@@ -87,21 +88,30 @@ func readMessage(r *bufio.Reader, v any) error {
 			return err
 		}
 	}
-	if err := json.Unmarshal(line, v); err != nil {
+	if err := json.Unmarshal(line, v, codec); err != nil {
 		return fmt.Errorf("the message is not JSON of its format: %w", err)
 	}
 	return nil
 }
 
-// writeMessage writes v as one line, in one piece.
-func writeMessage(w io.Writer, v any) error {
-	data, err := json.Marshal(v)
+// encodeMessage writes v as one line.
+func encodeMessage(v any) ([]byte, error) {
+	data, err := json.Marshal(v, codec)
 	if err != nil {
-		return fmt.Errorf("encode a message: %w", err)
+		return nil, fmt.Errorf("encode a message: %w", err)
 	}
 	if len(data) >= maxMessage {
-		return errTooLong
+		return nil, errTooLong
 	}
-	_, err = w.Write(append(data, '\n'))
-	return err
+	return append(data, '\n'), nil
 }
+
+// codec has durations as nanoseconds. Fields that are not known are passed over.
+var codec = json.JoinOptions(
+	json.WithMarshalers(json.MarshalToFunc(func(e *jsontext.Encoder, d time.Duration) error {
+		return e.WriteToken(jsontext.Int(int64(d)))
+	})),
+	json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, to *time.Duration) error {
+		return json.UnmarshalDecode(d, (*int64)(to))
+	})),
+)

@@ -1,0 +1,190 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"tandem.internal/nodeagent/internal/cgroup"
+)
+
+// Limits of ending what is left of a run.
+const (
+	restLimit   = 30 * time.Second // then what cannot be killed is left to the kernel
+	unsureLimit = 2 * time.Second  // then whose process it is that shows nothing of itself is not waited for
+	firstPause  = time.Millisecond
+	lastPause   = 200 * time.Millisecond
+)
+
+// rest is what may be left of a run whose main process has ended, or whose keeper has.
+type rest struct {
+	mark    string // of the run, as in the environment
+	cgroups []string
+	pid     int    // of the main process; 0: not known
+	ticks   uint64 // when that began; 0: not known
+	dir     string // the directory of the keeper, of which one that was killed may have just made a process; "": not
+	ours    bool   // it was this keeper's child, so what it left is below this keeper
+}
+
+// end kills all of it, again until nothing is left. left is what could not be killed in time.
+//
+// One look is not enough to see that nothing is left: a process can make another one after the processes
+// were listed, and be gone before it is looked at. Nor can it be seen whose a process is while it changes
+// from one program to another.
+func (r rest) end(ctx context.Context, living *living) (left int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, restLimit)
+	defer cancel()
+	pause, began := firstPause, time.Now()
+	for clean := 0; ; {
+		cerr := cgroup.Kill(ctx, r.cgroups)
+		found, unsure, err := r.kill(living)
+		if err = errors.Join(cerr, err); err != nil {
+			return found, err
+		}
+		if found == 0 && (!unsure || time.Since(began) > unsureLimit) {
+			if clean++; clean == 2 {
+				return 0, nil
+			}
+			continue
+		}
+		clean = 0
+		select {
+		case <-ctx.Done():
+			return found, nil
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// kill kills what is there now, and counts it.
+func (r rest) kill(living *living) (found int, unsure bool, err error) {
+	forks := living.count()
+	all, err := processes()
+	if err != nil {
+		return 0, false, err
+	}
+	main, there := all[r.pid]
+	there = there && r.ticks != 0 && main.ticks == r.ticks
+	var victims, strays []process
+	for _, p := range all {
+		if p.dead || p.kernel || p.pid == living.self || r.ticks != 0 && p.ticks < r.ticks {
+			continue
+		}
+		below := r.ours && living.below(all, p)
+		mark, changing := marked(p.pid, r.dir)
+		switch {
+		case mark == r.mark,
+			there && p.session == r.pid, // its session is that of a process that is there
+			below && p.session == r.pid && mark == "" && living.run(r.pid) == nil:
+			victims = append(victims, p)
+		case changing:
+			unsure = true
+		case below && mark == "":
+			strays = append(strays, p)
+		}
+	}
+	victims = append(victims, living.unclaimed(strays, forks)...)
+	for _, p := range victims {
+		if err := p.kill(); err != nil {
+			return len(victims), unsure, err
+		}
+	}
+	return len(victims), unsure, nil
+}
+
+// living is what all who end runs have to know of the runs that go on. Its methods are for any goroutine.
+type living struct {
+	self int // the keeper's process
+
+	mu    sync.Mutex
+	forks int // odd while a process is made: it looks like a stray of the keeper's until it has its own program
+	runs  map[int]*run
+}
+
+func newLiving(self int) *living { return &living{self: self, runs: map[int]*run{}} }
+
+// fork calls f, which makes the process of r.
+func (l *living) fork(r *run, f func() (int, error)) (pid int, err error) {
+	l.mu.Lock()
+	l.forks++
+	l.mu.Unlock()
+	pid, err = f()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forks++
+	if err == nil {
+		l.runs[pid] = r
+	}
+	return pid, err
+}
+
+// gone takes note that the main process with this PID has ended.
+func (l *living) gone(pid int) *run {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.runs[pid]
+	delete(l.runs, pid)
+	return r
+}
+
+// run is the run whose main process has this PID, nil if there is none.
+func (l *living) run(pid int) *run {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.runs[pid]
+}
+
+func (l *living) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.forks
+}
+
+// below says whether a process descends from the keeper.
+func (l *living) below(all map[int]process, p process) bool {
+	for range len(all) {
+		if p.parent == l.self {
+			return true
+		}
+		next, ok := all[p.parent]
+		if !ok {
+			return false
+		}
+		p = next
+	}
+	return false
+}
+
+// unclaimed are those of some processes without a mark that can belong to no run that goes on: they have
+// emptied their environment and left their session. forks is the count of before they were looked for.
+func (l *living) unclaimed(strays []process, forks int) (list []process) {
+	if len(strays) == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	unsure := forks%2 != 0 || l.forks != forks
+	var sessions []int
+	var groups []string
+	for pid, r := range l.runs {
+		sessions = append(sessions, pid)
+		groups = append(groups, r.spec.Cgroups...)
+		unsure = unsure || len(r.spec.Cgroups) == 0 // and any of them may be its own
+	}
+	l.mu.Unlock()
+	if unsure {
+		return nil // they are looked for again when the next run ends
+	}
+	claimed, err := cgroup.Processes(groups)
+	if err != nil {
+		return nil // the same
+	}
+	for _, p := range strays {
+		if !slices.Contains(sessions, p.session) && !slices.Contains(claimed, p.pid) {
+			list = append(list, p)
+		}
+	}
+	return list
+}

@@ -1,0 +1,248 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"tandem.internal/nodeagent/internal/cgroup"
+)
+
+// run is one run as the keeper has it. It belongs to the keeper's loop, but for spec, which is never
+// changed.
+type run struct {
+	spec   Run // without Argv and Env once it was started
+	status Status
+	mine   bool // this keeper started it
+	boot   string
+	ticks  uint64
+	mark   string
+	ooms   uint64 // of its groups before it
+	out    *output
+
+	maxAt, killAt time.Time // when it is killed: MaxExecution, the end of a grace; zero: not
+	ending        bool      // the main process is gone, and what is left is being ended
+	saveAt        time.Time // when the record, which the disk did not take, is written again; zero: it is written
+}
+
+func (r *run) record() record {
+	return record{
+		Format: recordFormat, Boot: r.boot, Ticks: r.ticks,
+		Cgroups: r.spec.Cgroups, Log: r.spec.Log, StopGrace: r.spec.StopGrace, Status: r.status,
+	}
+}
+
+// output reads what a run writes, for as long as anything of it can write.
+type output struct {
+	r      *os.File
+	closed chan struct{} // when there is no more
+	log    *logWriter    // the goroutine's until closed
+}
+
+// drainLimit is how long output is waited for after everything of a run was killed.
+const drainLimit = 2 * time.Second
+
+// buffers are used only while there is something to read: most runs are silent.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
+
+// startOutput returns the writing end, for the process alone.
+func startOutput(log Log) (o *output, w int, err error) {
+	var p [2]int
+	if err := syscall.Pipe2(p[:], syscall.O_CLOEXEC); err != nil {
+		return nil, 0, os.NewSyscallError("pipe2", err)
+	}
+	if err := syscall.SetNonblock(p[0], true); err != nil {
+		return nil, 0, errors.Join(os.NewSyscallError("fcntl", err), syscall.Close(p[0]), syscall.Close(p[1]))
+	}
+	o = &output{r: os.NewFile(uintptr(p[0]), "output"), closed: make(chan struct{}), log: newLogWriter(log)}
+	go o.read()
+	return o, p[1], nil
+}
+
+func (o *output) read() {
+	defer close(o.closed)
+	defer o.log.Close()
+	raw, err := o.r.SyscallConn()
+	for more := true; more && err == nil; {
+		err = raw.Read(func(fd uintptr) bool {
+			b, _ := buffers.Get().(*[]byte)
+			defer buffers.Put(b)
+			n, rerr := syscall.Read(int(fd), *b)
+			if rerr == syscall.EAGAIN {
+				return false
+			}
+			if rerr != syscall.EINTR {
+				more = n > 0
+			}
+			o.log.Write((*b)[:max(0, n)])
+			return true
+		})
+	}
+}
+
+// finish waits for the rest and says how much was lost of it.
+func (o *output) finish(ctx context.Context) (dropped int64) {
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	select {
+	case <-o.closed:
+	case <-ctx.Done(): // something that cannot be killed holds it
+	}
+	_ = o.r.Close() // ends the reading, if it goes on
+	<-o.closed
+	return o.log.dropped
+}
+
+// busyTries is how often a program is tried that somebody still writes: who made it may have forked
+// with it open.
+const busyTries = 5
+
+// launch makes the process of a run. It returns its PID, and the reason for people if there is none.
+func launch(r *run, out int) (pid int, err error) {
+	spec := r.spec
+	if info, err := os.Stat(spec.Dir); err != nil {
+		return 0, fmt.Errorf("its directory: %w", err)
+	} else if !info.IsDir() {
+		return 0, fmt.Errorf("its directory: %s is none", spec.Dir)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = null.Close() }() // only used by the child
+	if out < 0 {
+		out = int(null.Fd())
+	}
+	sys := &syscall.SysProcAttr{Setsid: true}
+	if u := spec.User; u != nil {
+		sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID}
+	}
+	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: []uintptr{null.Fd(), uintptr(out), uintptr(out)}, Sys: sys}
+	fork := func() (pid int, err error) {
+		for try := 1; ; try++ {
+			pid, err = syscall.ForkExec(spec.Argv[0], spec.Argv, attr)
+			if err == nil {
+				return pid, nil
+			}
+			if !errors.Is(err, syscall.ETXTBSY) || try == busyTries {
+				return 0, fmt.Errorf("start %s: %w", spec.Argv[0], err)
+			}
+			time.Sleep(10 * time.Millisecond) // nothing tells when it is closed
+		}
+	}
+	var v1 []string
+	for _, dir := range spec.Cgroups {
+		if _, err := os.Stat(filepath.Join(dir, tasksFile)); err == nil {
+			v1 = append(v1, dir)
+			continue
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return 0, fmt.Errorf("its control group: %w", err)
+		}
+		if sys.UseCgroupFD {
+			return 0, errors.New("its control group: a process can be in one group of cgroup v2 only")
+		}
+		d, err := os.Open(dir)
+		if err != nil {
+			return 0, fmt.Errorf("its control group: %w", err)
+		}
+		defer func() { _ = d.Close() }() // only used by the child
+		sys.UseCgroupFD, sys.CgroupFD = true, int(d.Fd())
+	}
+	if len(v1) > 0 {
+		return forkInside(v1, fork)
+	}
+	return fork()
+}
+
+// tasksFile lists the threads of a group of cgroup v1; v2 has none.
+const tasksFile = "tasks"
+
+// forkInside calls fork in groups of cgroup v1, where each thread can have its own and a child has that of
+// the thread that made it. The thread is used up by it.
+func forkInside(dirs []string, fork func() (int, error)) (pid int, err error) {
+	var tid int
+	done := make(chan struct{})
+	var inside func()
+	inside = func() {
+		runtime.LockOSThread() // and never unlocked, so the thread ends with the goroutine
+		if tid = syscall.Gettid(); tid == os.Getpid() {
+			// The first thread cannot end. While it is held here, another goroutine has another one.
+			next := make(chan struct{})
+			go func() { defer close(next); inside() }()
+			<-next
+			runtime.UnlockOSThread()
+			return
+		}
+		for _, dir := range dirs {
+			if err = enter(dir, tid); err != nil {
+				return
+			}
+		}
+		pid, err = fork()
+	}
+	go func() { defer close(done); inside() }()
+	<-done
+	// The group is not to be found with a thread of the keeper's in it.
+	for range 1000 {
+		if _, serr := os.Stat("/proc/self/task/" + strconv.Itoa(tid)); errors.Is(serr, fs.ErrNotExist) {
+			break
+		}
+		time.Sleep(200 * time.Microsecond) // nothing tells when a thread has ended
+	}
+	return pid, err
+}
+
+func enter(dir string, tid int) error {
+	f, err := os.OpenFile(filepath.Join(dir, tasksFile), os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("its control group: %w", err)
+	}
+	_, err = f.WriteString(strconv.Itoa(tid))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("its control group: %w", err)
+	}
+	return nil
+}
+
+// unprotect takes from a process what protects the keeper, and so all that it starts, when memory runs out.
+func unprotect(pid int) error {
+	own, err := os.ReadFile("/proc/self/oom_score_adj")
+	if err != nil || len(own) == 0 || own[0] != '-' {
+		return err
+	}
+	err = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("0"), 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return nil // it has ended
+	}
+	return err
+}
+
+// over is what became of a run's rest.
+type over struct {
+	run     *run
+	left    int
+	err     error
+	dropped int64
+	ooms    uint64
+}
+
+// finish ends what is left of a run and its output.
+func (r *run) finish(ctx context.Context, left rest, living *living) over {
+	o := over{run: r}
+	o.left, o.err = left.end(ctx, living)
+	if r.out != nil {
+		o.dropped = r.out.finish(ctx)
+	}
+	if n := cgroup.OOMKills(r.spec.Cgroups); r.mine && n > r.ooms {
+		o.ooms = n - r.ooms
+	}
+	return o
+}
