@@ -88,6 +88,7 @@ func (s *script) healthEvent(what string, flags []string, options map[string]str
 	case "order":
 		params := map[string][]byte{
 			"reboot": wire.Encode(&wire.RebootParams{Reason: flags[2]}), "try": wire.Encode(&wire.TryParams{Version: flags[2]}), "approve": wire.Encode(&wire.ApproveParams{Version: flags[2]}),
+			"restart": wire.Encode(&wire.RestartParams{Service: flags[2]}),
 		}[flags[1]]
 		return Order{Ticket: s.tickets, Node: flags[0], Method: wire.Method(flags[1]), Params: params, Who: "ann"}
 	case "done":
@@ -136,5 +137,6 @@ func (s *script) seen() []string {
 func (s *script) restart() {
 	live := s.replayed(0, New(s.opt))
 	live.SetResolvers(s.live.resolver, s.live.trying)
+	live.SetPlacement(s.placement(live.WorkloadsState()))
 	s.live = live
 }

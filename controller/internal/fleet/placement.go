@@ -92,11 +92,3 @@ func (p *Placement) names() []string {
 	}
 	return slices.Sorted(maps.Keys(p.nodes))
 }
-
-// all lists the slots, by node and name.
-func (p *Placement) all() (all []wanted) {
-	for _, n := range p.names() {
-		all = append(all, p.nodes[n].slots...)
-	}
-	return all
-}

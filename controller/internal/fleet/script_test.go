@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -118,6 +119,9 @@ func (w *world) check() {
 	if got := restored.Checkpoint(); !bytes.Equal(got, want) {
 		w.t.Fatalf("a restored checkpoint is another:\nrestored %s\nlive     %s", got, want)
 	}
+	if !reflect.DeepEqual(w.placement(w.live.WorkloadsState()), w.live.placement) {
+		w.t.Fatalf("the set of workloads that the journal has, %+v, comes to something else than the live one", w.live.WorkloadsState())
+	}
 	for hash := range w.live.BodyInUse() {
 		if _, ok := w.bodies[hash]; !ok && hash != "" {
 			w.t.Fatalf("the body %s is in use and was never stored", hash)
@@ -180,6 +184,13 @@ func (w *world) heard(node string, m any) Heard {
 				w.t.Fatal(err)
 			}
 			h.Health = health
+		}
+		if m.Kind == wire.KindWorkloads && len(m.Detail) > 0 {
+			work, err := wire.Decode[wire.Workloads](m.Detail)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			h.Workloads = work
 		}
 	case *wire.Event:
 		h.Raw, h.Event = wire.Encode(m), m

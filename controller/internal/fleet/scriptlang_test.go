@@ -28,8 +28,12 @@ func play(t *testing.T, text string) string {
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		if words[1] == "show" {
-			for _, line := range s.seen() {
+		if words[1] == "show" || words[1] == "list" {
+			seen := s.seen
+			if words[1] == "list" {
+				seen = s.listed
+			}
+			for _, line := range seen() {
 				fmt.Fprintf(&b, "    %s\n", line)
 			}
 			continue
@@ -68,6 +72,7 @@ type script struct {
 	*world
 	newest string // ID of the newest check
 	order  string // of the newest order, with the node's name
+	query  string // of the newest question for logs, likewise
 	events string // of the newest question for events
 }
 
@@ -89,8 +94,14 @@ type script struct {
 //	done NODE [CODE]    (answers the newest order)
 //	maintain DURATION | end
 //	alert NODE BOOT SEQ PARAMETER raise|continue|fall VALUE
+//	workloads ID [version=V] [lenient] [dry] [offline] [SLOT:CONFIGURATION[:job]]… [filler]
+//	old-agent NODE    (answers the newest check: it does not know the kind)
+//	slots NODE BOOT SEQ [running=…] [last=…] [more] [SLOT:ID:STATE[:WORD[:WORD]]]…
+//	logs NODE SERVICE [who=WHO]
+//	says NODE [CODE]    (answers the newest question for logs)
 //	restart (of the controller, on what its journal holds)
 //	show    (what operators see of health)
+//	list    (and of workloads)
 func (s *script) event(what string, args []string) Event {
 	options := map[string]string{}
 	var flags []string
@@ -145,6 +156,8 @@ func (s *script) event(what string, args []string) Event {
 		return s.info(flags[0], flags[1], number(s.t, flags[2]), flags[3])
 	case "set", "unset", "health", "order", "done", "maintain", "alert":
 		return s.healthEvent(what, flags, options)
+	case "workloads", "slots", "old-agent", "logs", "says":
+		return s.workloadEvent(what, flags, options)
 	case "report":
 		return s.report(wire.KindConfig, flags, options)
 	case "event":
@@ -208,8 +221,10 @@ func (s *script) effect(e Effect) string {
 			s.newest = e.ID
 		case wire.MethodEvents:
 			s.events = e.ID
-		case wire.MethodReboot, wire.MethodTry, wire.MethodApprove:
+		case wire.MethodReboot, wire.MethodTry, wire.MethodApprove, wire.MethodRestart:
 			s.order = e.ID + e.Nodes[0]
+		case wire.MethodLogs:
+			s.query = e.ID + e.Nodes[0]
 		}
 		params := ""
 		if e.Params != nil {
@@ -220,7 +235,13 @@ func (s *script) effect(e Effect) string {
 		if e.Err != nil {
 			return fmt.Sprintf("answer %d: %v", e.Ticket, e.Err)
 		}
+		if e.Data != nil {
+			return fmt.Sprintf("answer %d: %s", e.Ticket, e.Data)
+		}
 		r := e.Result
+		if p := r.Placed; p != nil {
+			return fmt.Sprintf("answer %d: %s %s rev %d, issued %d, placed %+v, checks %+v, error %v", e.Ticket, r.State, r.Version, r.Rev, r.Issued, *p, r.Checks, r.Error)
+		}
 		return fmt.Sprintf("answer %d: %s %s %s rev %d, issued %d, checks %+v, error %v", e.Ticket, r.State, r.Version, r.Mode, r.Rev, r.Issued, r.Checks, r.Error)
 	case WriteCopy:
 		return fmt.Sprintf("write the copy (given: %v)", e.Document != nil)
