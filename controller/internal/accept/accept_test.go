@@ -128,3 +128,25 @@ func TestTrial(t *testing.T) {
 		}
 	}
 }
+
+// The version that is derived may always follow the one before, and is the lowest release that may.
+func TestNext(t *testing.T) {
+	for current, want := range map[string]string{
+		"": "1.0.0", "1.0.0": "1.0.1", "2.3.9": "2.3.10", "2.0.0-rc.1": "2.0.0", "1.2.3+build.5": "1.2.4", "1.2.3-a-b+c-d": "1.2.3",
+		"1.2.18446744073709551615": "1.3.0", "1.18446744073709551615.18446744073709551615": "2.0.0",
+	} {
+		if got := accept.Next(current); got != want {
+			t.Errorf("after %q comes %q, want %q", current, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		current := fmt.Sprintf("%d.%d.%d%s%s", rapid.Uint64().Draw(t, "major"), rapid.Uint64().Draw(t, "minor"), rapid.Uint64().Draw(t, "patch"),
+			rapid.SampledFrom([]string{"", "-rc.1", "-0", "-a-b"}).Draw(t, "pre"), rapid.SampledFrom([]string{"", "+b", "+a-1.2"}).Draw(t, "build"))
+		if strings.HasPrefix(current, "18446744073709551615.18446744073709551615.18446744073709551615") {
+			return
+		}
+		if err := accept.Version(accept.Current{Installed: true, Version: current}, accept.Next(current)); err != nil {
+			t.Fatalf("%s after %s: %v", accept.Next(current), current, err)
+		}
+	})
+}

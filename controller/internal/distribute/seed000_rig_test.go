@@ -216,6 +216,7 @@ type seedNode struct {
 	last    *wire.Attempt
 	got     []*wire.Desired // that were newer than what it had
 	checks  []wire.CheckParams
+	work    *seedWork // nil: an agent that does not know workloads
 }
 
 // node brings a node up.
@@ -264,6 +265,9 @@ func (n *seedNode) Up(session uint64) {
 	n.publish(n.topics.Live(), n.live(session, true), true)
 	n.info()
 	n.report()
+	if n.work != nil {
+		n.work.report(n)
+	}
 }
 
 // info tells what the node is.
@@ -309,6 +313,10 @@ func (n *seedNode) Message(m link.Message) {
 		n.u.Errorf("node %s: %v", n.name, err)
 		return
 	}
+	if d.Kind == wire.KindWorkloads {
+		n.desiredWork(d)
+		return
+	}
 	n.mu.Lock()
 	if n.last != nil && d.Stamp().Compare(n.last.Stamp()) <= 0 {
 		n.mu.Unlock()
@@ -338,6 +346,13 @@ func (n *seedNode) request(payload []byte) {
 		n.publish(n.topics.Reply(), wire.Encode(&wire.Reply{V: wire.Version, Node: n.name, ID: r.ID, Result: jsontext.Value("null")}), false)
 		n.info()
 		n.report()
+		if n.work != nil {
+			n.work.report(n)
+		}
+	}
+	if r.Method == wire.MethodLogs || r.Method == wire.MethodRestart {
+		n.publish(n.topics.Reply(), wire.Encode(n.work.reply(n, r)), false)
+		return
 	}
 	if r.Method != wire.MethodCheck {
 		return
@@ -350,6 +365,10 @@ func (n *seedNode) request(payload []byte) {
 	n.mu.Lock()
 	n.checks = append(n.checks, *p)
 	n.mu.Unlock()
+	if p.Kind == wire.KindWorkloads {
+		n.publish(n.topics.Reply(), wire.Encode(n.work.check(n, r.ID, p)), false)
+		return
+	}
 	result := wire.CheckResult{OK: true}
 	if n.refuse != nil {
 		if e := n.refuse(p.Version); e != nil {

@@ -22,6 +22,7 @@ type drawn struct {
 	version int
 	checks  []string
 	orders  []string // requests of operators, whole IDs
+	queries []string // questions for logs, likewise
 }
 
 func (d *drawn) node() string {
@@ -66,6 +67,9 @@ func (d *drawn) event() Event {
 		r := &wire.Reported{V: wire.Version, Node: node, Kind: rapid.SampledFrom(desirable).Draw(d.T, "kind"), Boot: d.boot(), Seq: d.small("seq")}
 		if r.Kind == wire.KindHealth && rapid.Bool().Draw(d.T, "detail") {
 			r.Detail = wire.Encode(told(d.w, nil, map[string]string{"trial": "1.5.0"}))
+		}
+		if r.Kind == wire.KindWorkloads && rapid.IntRange(0, 5).Draw(d.T, "detail") > 0 {
+			r.Detail = d.work()
 		}
 		if rapid.Bool().Draw(d.T, "running") {
 			r.Running = d.document(node, r.Kind)
@@ -120,8 +124,49 @@ func (d *drawn) event() Event {
 		return Copy{Hash: d.w.live.ConfigState().Hash, Known: true}
 	case 16, 17, 18:
 		return d.ofHealth()
+	case 19, 20:
+		return d.ofWorkloads()
 	}
 	return Tick{}
+}
+
+// ofWorkloads is a set of workloads, or an order or a question about a slot.
+func (d *drawn) ofWorkloads() Event {
+	switch rapid.IntRange(0, 5).Draw(d.T, "workloads") {
+	case 0:
+		return Order{Ticket: 1, Node: d.node(), Method: wire.MethodRestart, Params: []byte(`{"service":"a"}`), Who: "ann"}
+	case 1:
+		return Query{Ticket: 1, Node: d.node(), Method: wire.MethodLogs, Params: []byte(`{"service":"a"}`), Who: "ann", What: "read"}
+	case 2:
+		if len(d.queries) == 0 {
+			return Tick{}
+		}
+		node := d.node()
+		return d.w.heard(node, &wire.Reply{V: wire.Version, Node: node, ID: rapid.SampledFrom(d.queries).Draw(d.T, "query"), Result: []byte(`{"cursor":"1"}`)})
+	}
+	var entries []string
+	for _, node := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"n1", "n2", "n3", "n9"}), 0, 4, rapid.ID).Draw(d.T, "named") {
+		for _, service := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b"}), 1, 2, rapid.ID).Draw(d.T, "services") {
+			entries = append(entries, fmt.Sprintf("%s@%s:c%d", service, node, d.small("configuration")))
+		}
+	}
+	s := d.w.set("w", entries...)
+	s.Sub.DryRun = rapid.IntRange(0, 9).Draw(d.T, "dry") == 0
+	s.Sub.Offline = rapid.Bool().Draw(d.T, "offline")
+	if rapid.Bool().Draw(d.T, "named version") {
+		s.Version = fmt.Sprintf("%d.0.0", d.small("version"))
+		s.Sub.Version = s.Version
+	}
+	return s
+}
+
+// work is what a node tells of its slots.
+func (d *drawn) work() []byte {
+	var slots []string
+	for _, service := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "old"}), 0, 3, rapid.ID).Draw(d.T, "told") {
+		slots = append(slots, fmt.Sprintf("%s@n1:c%d:%s:done~%d", service, d.small("told of"), rapid.SampledFrom([]string{"preparing", "running", "failed"}).Draw(d.T, "slot"), d.small("done")))
+	}
+	return wire.Encode(work(d.w, slots, false))
 }
 
 // ofHealth is an order of an operator about health, an answer to one, or an alert.
@@ -213,7 +258,9 @@ func TestProperties(t *testing.T) {
 					switch e.Method {
 					case wire.MethodCheck:
 						d.checks = append(d.checks, e.ID)
-					case wire.MethodReboot:
+					case wire.MethodLogs:
+						d.queries = append(d.queries, e.ID+e.Nodes[0])
+					case wire.MethodReboot, wire.MethodRestart:
 						if n := len(w.journal); w.journal[n-1].Type != record.Request {
 							rt.Fatalf("asked to %s before it was in the journal", e.Method)
 						}
@@ -269,7 +316,12 @@ func say(effects []Effect) string {
 			}
 			fmt.Fprintln(&b)
 		case Answer:
-			fmt.Fprintf(&b, "answer %d %+v %v\n", e.Ticket, e.Result, e.Err)
+			r := e.Result
+			if r.Placed != nil {
+				fmt.Fprintf(&b, "%+v ", *r.Placed)
+				r.Placed = nil
+			}
+			fmt.Fprintf(&b, "answer %d %+v %s %v\n", e.Ticket, r, e.Data, e.Err)
 		default:
 			fmt.Fprintf(&b, "%T %+v\n", e, e)
 		}
@@ -288,6 +340,8 @@ func FuzzReplay(f *testing.F) {
 		SetHealth{Scope: view.Scope{All: true}, Settings: &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}},
 		SetHealth{Scope: view.Scope{Nodes: []string{"n1", "n2"}}, Settings: &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}},
 		Order{Node: "n1", Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`)}, Maintain{For: time.Hour, Reason: "x"},
+		seed.set("w1", "web@n1:a", "web@n2:b"), Query{Node: "n1", Method: wire.MethodLogs, What: "read"},
+		seed.heard("n1", &wire.Reported{V: wire.Version, Node: "n1", Kind: wire.KindWorkloads, Boot: "b", Seq: 1, Detail: wire.Encode(work(seed, []string{"web@n1:a:running"}, false))}),
 		seed.heard("n1", &wire.Reported{V: wire.Version, Node: "n1", Kind: wire.KindHealth, Boot: "b", Seq: 1, Detail: wire.Encode(told(seed, nil, nil))}),
 		seed.heard("n1", &wire.Event{V: wire.Version, Node: "n1", Boot: "b", Seq: 1, At: origin, Type: "alert", Detail: []byte(`{"tag":"t","parameter":"p","value":0.5,"state":"raise","since":"2026-01-01T00:00:00Z"}`)}),
 	} {
@@ -329,6 +383,9 @@ func FuzzReplay(f *testing.F) {
 		fleet.Views()
 		fleet.HealthSettings()
 		fleet.HealthTrouble()
+		fleet.Slots("")
+		fleet.WorkloadStatus()
+		fleet.WorkloadTrouble()
 		fleet.NextDeadline()
 	})
 }

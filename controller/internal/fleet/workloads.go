@@ -82,6 +82,7 @@ func (s *step) issueWorkloads(reason string) int {
 	for _, n := range s.sorted() {
 		if k := n.Kinds[wire.KindWorkloads]; s.due(n, wire.KindWorkloads, o) != "" || n.Info != nil && k != nil && n.inError(k) {
 			nodes = append(nodes, n)
+			n.kind(wire.KindWorkloads).pushedBoot = n.Boot // refusing it is no reason to get it again at once
 		}
 	}
 	if len(nodes) == 0 {

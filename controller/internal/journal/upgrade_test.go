@@ -103,9 +103,10 @@ func TestUpgradeFromV0(t *testing.T) {
 	}
 }
 
-// Formats 2, 3 and 4 have record types that the one before cannot name, and nothing else.
+// Formats 2, 3 and 4 have record types that the one before cannot name, 5 has records that it would
+// take for others, and nothing else.
 func TestUpgradeOfTypes(t *testing.T) {
-	for _, version := range []string{"1", "2", "3"} {
+	for _, version := range []string{"1", "2", "3", "4"} {
 		t.Run(version, func(t *testing.T) { upgradeOfTypes(t, version) })
 	}
 }

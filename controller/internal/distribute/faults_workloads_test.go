@@ -1,0 +1,123 @@
+package distribute
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// runs is the configurations in a document of workloads.
+func runs(body []byte) string {
+	configs, errs := workload.ParseDocument(body, "n")
+	if errs != nil {
+		return errs[0].Error()
+	}
+	var all []string
+	for _, c := range configs {
+		all = append(all, c.ConfigurationID)
+	}
+	return "[" + strings.Join(all, " ") + "]"
+}
+
+// workInside tells the state of workloads in one line, workOutside what the world sees of it.
+func (r *faulty) workInside() (s string) {
+	r.Helper()
+	synctest.Wait()
+	r.look(func(f *fleet.Fleet) {
+		doc := "-"
+		if k := f.Lookup("n").Kinds[wire.KindWorkloads]; k != nil && k.Desired != nil {
+			body, err := r.core.body(k.Desired.Hash)
+			if err != nil {
+				r.Error(err)
+			}
+			doc = runs(body)
+		}
+		s = fmt.Sprintf("version=%s slots=%d node=%s", f.WorkloadsState().Version, len(f.Slots("n")), doc)
+	})
+	return s
+}
+
+func (r *faulty) workOutside() string {
+	r.Helper()
+	synctest.Wait()
+	payload, ok := r.broker.Retained(topic.ForNode(faultyUnit, "n").Desired(wire.KindWorkloads))
+	if !ok {
+		return "broker=-"
+	}
+	d, err := wire.Decode[wire.Desired](payload)
+	if err != nil {
+		r.Fatalf("%v in %s", err, payload)
+	}
+	return "broker=" + runs(d.Body)
+}
+
+func (r *faulty) apply(entries string) error {
+	_, err := r.core.Submit(r.Context(), view.Submission{Kind: wire.KindWorkloads, Document: []byte(entries), Who: "ann", Offline: true})
+	return err
+}
+
+// Fault table of a set of workloads, as for the unit configuration: a commit that failed and is not on the
+// disk × one that failed and is × the journal opened again by the running controller, by another one.
+// Nothing is told outside before it is durable.
+func TestWorkloadsWhoseCommitFails(t *testing.T) {
+	const (
+		one  = `[{"@class":"Instance","configurationId":"a","slot":"web@n","resources":{"iss_hook_start":{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}]`
+		bare = "version= slots=0 node=- broker=-"
+		a    = "version=1.0.0 slots=1 node=[a] broker=[a]"
+		b    = "version=1.0.1 slots=1 node=[b] broker=[b]"
+		none = "version=1.0.1 slots=0 node=[] broker=[]"
+	)
+	two := strings.Replace(one, `"a"`, `"b"`, 1)
+	for _, c := range []struct{ name, before, set, old, new string }{
+		{"first", "", one, bare, a}, {"another", one, two, a, b}, {"nothing", one, "[]", a, none},
+	} {
+		for _, persisted := range []bool{false, true} {
+			for _, restart := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/persisted=%v/restart=%v", c.name, persisted, restart), func(t *testing.T) {
+					withFaults(t, nil, func(t *testing.T, r *faulty) {
+						r.join("n")
+						if c.before != "" {
+							if err := r.apply(c.before); err != nil {
+								t.Fatal(err)
+							}
+						}
+						if got := r.workInside() + " " + r.workOutside(); got != c.old {
+							t.Fatalf("before\n got %s\nwant %s", got, c.old)
+						}
+						if persisted {
+							r.disk.fail(0, 1)
+						} else {
+							r.disk.fail(1, 0)
+						}
+						r.mustBe("the caller", r.apply(c.set), wire.CodeStorage)
+						if got := r.workOutside(); !strings.HasSuffix(c.old, got) {
+							t.Errorf("told outside before it was durable: %s", got)
+						}
+						if restart {
+							r.mustBe("stopping", r.stop(), wire.CodeStorage)
+							r.disk.fail(0, 0)
+							r.start()
+						} else {
+							r.recover()
+						}
+						want := c.old
+						if persisted {
+							want = c.new
+						}
+						if got := r.workInside() + " " + r.workOutside(); got != want {
+							t.Errorf("afterwards\n got %s\nwant %s", got, want)
+						}
+						r.whole()
+					})
+				})
+			}
+		}
+	}
+}
