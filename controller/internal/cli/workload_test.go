@@ -28,6 +28,7 @@ func TestWorkloadFill(t *testing.T) {
 	for _, c := range []struct{ name, args string }{
 		{"workload-fill", "TOPOLOGY FILLERS"},
 		{"workload-fill-explain", "TOPOLOGY FILLERS --explain"},
+		{"workload-fill-applicable", "APPLICABLE"},
 		{"workload-fill-slot", "TOPOLOGY FILLERS --explain --slot camera@node-2"},
 		{"workload-fill-slot-misspelt", "TOPOLOGY FILLERS --slot camra@node-2"},
 		{"workload-fill-slot-malformed", "TOPOLOGY FILLERS --slot camera"},
@@ -50,7 +51,7 @@ func TestWorkloadFill(t *testing.T) {
 					}
 					return b.write(name, string(data))
 				}
-				files := strings.NewReplacer("TOPOLOGY", copied("topology.json"), "FILLERS", copied("fillers.json"), "SLOPPY", b.write("sloppy.json", sloppy), "DIR", b.dir)
+				files := strings.NewReplacer("TOPOLOGY", copied("topology.json"), "FILLERS", copied("fillers.json"), "APPLICABLE", copied("applicable.json"), "SLOPPY", b.write("sloppy.json", sloppy), "DIR", b.dir)
 				args := append([]string{"workload", "fill"}, strings.Fields(files.Replace(c.args))...)
 				if suffix != "" {
 					args = append(args, "--json")
