@@ -33,10 +33,7 @@ type world struct {
 	wanted *workload.Config
 }
 
-type run struct {
-	hook, dir string
-	stopped   bool
-}
+type run struct{ hook, dir string }
 
 var rules = Rules{Window: 10 * time.Second, Grace: 5 * time.Second, Status: 10 * time.Second, Reopen: time.Hour}
 
@@ -222,6 +219,17 @@ func (w *world) hooks(t *rapid.T) {
 	}
 }
 
+// done reports whether what is wanted is all there is, and nothing is under way.
+func (w *world) done(c workload.Config) bool {
+	s := w.state
+	if len(w.todo) > 0 || w.wanted == nil {
+		return len(w.todo) == 0 && s.Empty() && len(w.runs) == 0 && len(w.dirs) == 0
+	}
+	main := s.Main
+	return main != nil && len(w.runs) == 1 && w.runs[main.Run] != nil && main.Config.ConfigurationID == c.ConfigurationID && s.Next == nil && s.Before == nil &&
+		len(s.Gone) == 0 && len(w.dirs) == 1 && s.Durable.State == wire.WorkloadRunning
+}
+
 func config(n, data, hooks int, job bool, extra string) workload.Config {
 	c := workload.Config{Class: workload.Instance, ConfigurationID: fmt.Sprint("id", n), Slot: workload.Slot{Service: "web", Node: "n1"},
 		Properties: map[string]string{"x": extra}, Resources: map[string]workload.Artifact{}}
@@ -279,7 +287,7 @@ func TestProperties(t *testing.T) {
 		} else {
 			w.want(&c)
 		}
-		for range 300 {
+		for n := 0; n < 300 && !w.done(c); n++ {
 			w.fetched()
 			w.hooks(t)
 			for w.answer() {
@@ -287,20 +295,11 @@ func TestProperties(t *testing.T) {
 			w.pass(7 * time.Second)
 		}
 		s := w.state
-		left := 0
-		for _, r := range w.runs {
-			if r.hook == workload.HookStart {
-				left++
-			}
+		if !w.done(c) {
+			t.Fatalf("wanted is %v, and at the end there are %v, %v, %+v", w.wanted != nil, w.runs, w.dirs, s.Durable)
 		}
 		if w.wanted == nil {
-			if !s.Empty() || len(w.runs) > 0 || len(w.dirs) > 0 {
-				t.Fatalf("emptied, and left are %v, %v, %+v", w.runs, w.dirs, s.Durable)
-			}
 			return
-		}
-		if s.Main == nil || s.Main.Config.ConfigurationID != c.ConfigurationID || s.Next != nil || s.Before != nil || len(s.Gone) > 0 || left != 1 || len(w.dirs) != 1 || s.Durable.State != wire.WorkloadRunning {
-			t.Fatalf("at the end %d processes, %v, %+v", left, w.dirs, s.Durable)
 		}
 		if got := w.dirs[s.Main.Dir].Resources; !reflect.DeepEqual(got, c.Resources) {
 			t.Fatalf("links of %v, wanted are those of %v", got, c.Resources)
