@@ -44,7 +44,7 @@ type WorkloadSlot struct {
 	Restarts  uint64             `json:"restarts,omitzero"`   // of this configuration
 	Exit      *WorkloadExit      `json:"exit,omitempty"`      // how the process ended last
 	Wanted    string             `json:"wanted,omitempty"`    // configurationId of what is to take its place, if it is another
-	Doing     string             `json:"doing,omitempty"`     // what happens with Wanted, or before the first start: fetch, or the name of a hook
+	Doing     string             `json:"doing,omitempty"`     // what happens with Wanted, or before the first start: fetch, link, a hook's name, or ready: the old process is to end
 	Error     *Error             `json:"error,omitempty"`     // what keeps it, or Wanted, from running
 	Resources []WorkloadResource `json:"resources,omitempty"` // that are not on the node yet, by name
 }

@@ -19,6 +19,9 @@ func (t *step) turnMain() bool {
 	case p.Done:
 		return false
 	case p.Run == "":
+		if p.Task != nil && p.Task.Run != "" { // about the process that has ended
+			t.once("stop "+p.Task.Run, Stop{p.Task.Run, 0})
+		}
 		if t.now.Mono < t.at {
 			return false
 		}
@@ -234,7 +237,7 @@ func (t *step) hooked(p *Place, exit wire.WorkloadExit) {
 		if p.Task = nil; task.Of != p.Run || !has(p.Config, workload.HookNotify) {
 			return
 		}
-		if p.Error = failed; failed != nil && !p.Notify {
+		if p.Error = failed; failed != nil {
 			p.Aside = task
 			t.putOff(p, task, exit)
 		}
@@ -295,7 +298,7 @@ func (t *step) pause(p *Place, hook string, same int) time.Duration {
 	if l.MinRestartPeriodMs == nil && l.MaxRestartPeriodMs == nil && l.RestartPeriodScaleMs == nil && l.RestartPeriodBackoff == nil {
 		l = DefaultLimit
 	}
-	return min(max(l.RestartPause(max(same, 0)), leastPause), mostPause)
+	return min(max(l.RestartPause(same), leastPause), mostPause)
 }
 
 // DefaultLimit holds for a hook whose time limits say nothing of pauses: 2 s, 3 s, 5 s, 9 s, … and then a minute.
