@@ -63,6 +63,7 @@ type Agent struct {
 	held      map[wire.Kind]message
 	throttle  map[string]inbox.Throttle
 	backlog   []wire.Event // events that could not be saved yet
+	lost      uint64       // events that there was no room for behind them
 	unsaved   bool         // the trust could not be saved yet
 	saveAt    time.Duration
 	session   uint64 // 0: down

@@ -66,7 +66,12 @@ func (a *Agent) commit(b store.Batch) error {
 	if a.fatal != nil {
 		return a.fatal
 	}
-	b.Events = append(a.backlog[:len(a.backlog):len(a.backlog)], b.Events...)
+	waiting := len(a.backlog)
+	b.Events = append(a.backlog[:waiting:waiting], b.Events...)
+	counts := a.lost > 0 && len(b.Events) > waiting
+	if counts {
+		b.Events[waiting].Lost = a.lost
+	}
 	if a.unsaved || a.trust.Newest.Sub(a.savedTime).Abs() >= timeAlong {
 		b.Trust = &a.trust
 	}
@@ -84,6 +89,9 @@ func (a *Agent) commit(b store.Batch) error {
 		return err
 	}
 	a.backlog, a.unsaved, a.care.unsaved = nil, false, false
+	if counts {
+		a.lost = 0
+	}
 	if b.Trust != nil {
 		a.savedTime = a.trust.Newest
 	}
@@ -93,11 +101,13 @@ func (a *Agent) commit(b store.Batch) error {
 	return nil
 }
 
-// remember keeps events in memory until the disk takes them, as far as there is room.
+// remember keeps events in memory until the disk takes them, as far as there is room. The rest is lost, and
+// the next event that is saved says so.
 func (a *Agent) remember(events []wire.Event) {
 	for _, ev := range events {
 		if len(a.backlog) == maxBacklog {
 			a.log.Warn("an event is lost: the disk refuses it and memory is full of others", zap.String("type", ev.Type))
+			a.lost++
 			continue
 		}
 		a.backlog = append(a.backlog, ev)

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -259,62 +257,6 @@ func TestBadMessages(t *testing.T) {
 		}
 		r.desire(doc(1, 2))
 		r.want("2/2 installed", "2.0.0")
-	})
-}
-
-// The disk is full for an hour: nothing new runs, nothing wrong is said, and all is well after it.
-func TestFullDisk(t *testing.T) {
-	bubble(t, func(r *rig) {
-		var full atomic.Bool
-		r.deps.StoreFaults = func(Point) error {
-			if full.Load() {
-				return syscall.ENOSPC
-			}
-			return nil
-		}
-		r.start()
-		r.desire(doc(1, 1))
-		full.Store(true)
-		r.desire(doc(1, 2))
-		r.want("1/2 failed storage", "1.0.0")
-		r.pass(time.Hour)
-		r.desire(doc(1, 3))
-		r.want("1/3 failed storage", "1.0.0")
-		p := wire.CheckParams{Kind: "config", Version: "1.0.0", Body: body("1.0.0")}
-		if e := r.request(wire.MethodCheck, wire.Encode(&p)).Error; e != nil {
-			t.Error(e)
-		}
-		full.Store(false)
-		r.pass(11 * time.Minute)
-		r.want("3/3 installed", "3.0.0")
-	})
-}
-
-// A trial is rolled back in time although the disk has become full, and stays rolled back.
-func TestFullDiskDuringTrial(t *testing.T) {
-	bubble(t, func(r *rig) {
-		var full atomic.Bool
-		r.deps.StoreFaults = func(Point) error {
-			if full.Load() {
-				return syscall.ENOSPC
-			}
-			return nil
-		}
-		r.start()
-		r.desire(doc(1, 1))
-		r.desire(try(doc(1, 2), "PT1M"))
-		full.Store(true)
-		if e := r.confirm(1, 2).Error; e == nil || e.Code != wire.CodeStorage {
-			t.Errorf("a confirmation that cannot be saved: %v", e)
-		}
-		r.want("1/2 trying", "2.0.0")
-		r.pass(61 * time.Second)
-		r.want("1/2 rolledback unconfirmed", "1.0.0")
-		full.Store(false)
-		r.pass(time.Minute)
-		r.restart()
-		r.pass(time.Hour)
-		r.want("1/2 rolledback unconfirmed", "1.0.0")
 	})
 }
 

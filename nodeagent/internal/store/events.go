@@ -13,6 +13,11 @@ import (
 func (s *Store) append(tx *bolt.Tx, ev *wire.Event, newest, oldest uint64) (uint64, uint64, error) {
 	b := tx.Bucket(bEvent)
 	b.FillPercent = 1
+	if ev.Lost > 0 { // they have numbers, too
+		if err := b.SetSequence(b.Sequence() + ev.Lost); err != nil {
+			return 0, 0, err
+		}
+	}
 	seq, err := b.NextSequence()
 	if err != nil {
 		return 0, 0, err
@@ -21,12 +26,27 @@ func (s *Store) append(tx *bolt.Tx, ev *wire.Event, newest, oldest uint64) (uint
 	if err := b.Put(key(seq), wire.Encode(ev)); err != nil {
 		return 0, 0, err
 	}
-	for ; oldest <= seq && seq-oldest+1 > uint64(s.cfg.EventLimit); oldest++ {
-		if err := b.Delete(key(oldest)); err != nil {
-			return 0, 0, err
-		}
+	if seq-oldest+1 > uint64(s.cfg.EventLimit) {
+		oldest, err = s.makeRoom(b)
 	}
-	return seq, oldest, nil
+	return seq, oldest, err
+}
+
+// makeRoom drops the oldest events of too many, and returns the number of the oldest that is kept. Numbers of
+// lost events take no room.
+func (s *Store) makeRoom(b *bolt.Bucket) (oldest uint64, err error) {
+	c, n := b.Cursor(), 0
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		n++
+	}
+	k, _ := c.First()
+	for ; n > s.cfg.EventLimit; n-- {
+		if err := c.Delete(); err != nil {
+			return 0, err
+		}
+		k, _ = c.First()
+	}
+	return binary.BigEndian.Uint64(k), nil
 }
 
 // NewestEvent returns the sequence number of the newest event, kept or not; 0 before the first.

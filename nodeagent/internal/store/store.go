@@ -192,7 +192,7 @@ type Batch struct {
 	Kind   *Kind        // one kind's state
 	Trust  *inbox.Trust // whom the node believes
 	Care   *Care        // of the node itself
-	Events []wire.Event // appended; Seq is given by the store. After an error: those that wait, again, first
+	Events []wire.Event // appended; Seq is given by the store, past Lost. After an error: those that wait, again, first
 }
 
 // Kind is the saved state of one kind of document.
@@ -250,7 +250,7 @@ func (s *Store) Commit(b Batch) ([]wire.Event, error) {
 func (s *Store) known(events []wire.Event) (n int) {
 	for n < min(len(events), len(s.doubt)) {
 		again := events[n]
-		again.Seq = s.doubt[n].Seq
+		again.Seq, again.Lost = s.doubt[n].Seq, s.doubt[n].Lost
 		if !reflect.DeepEqual(again, s.doubt[n]) {
 			break
 		}

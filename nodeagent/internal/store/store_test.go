@@ -373,4 +373,18 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(0, 9, "9:t9")
+	for i, lost := range []uint64{0, 3, 0} { // of which two were lost before they came here
+		if _, err := s.Commit(Batch{Events: []wire.Event{{V: 1, Node: "n1", Boot: "b", At: time.Unix(1, 0).UTC(), Type: fmt.Sprint("u", i), Lost: lost}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(0, 9, "9:t9 10:u0 14:u1(-3) 15:u2")
+	check(10, 9, "14:u1(-3) 15:u2")
+	check(12, 9, "14:u1(-1) 15:u2")
+	for range 3 {
+		if _, err := s.Commit(Batch{Events: []wire.Event{{V: 1, Node: "n1", Boot: "b", At: time.Unix(1, 0).UTC(), Type: "v"}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(0, 9, "14:u1(-5) 15:u2 16:v 17:v 18:v") // five are kept
 }
