@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -177,16 +178,27 @@ func (d *day) checkReboots(n *env.Node) {
 }
 
 // checkAlerts makes sure that in the journal every raise is followed by one fall, but for what is still
-// raised in the controller's view, of which unwell has said whether it may be.
+// raised in the controller's view, of which unwell has said whether it may be. What a node has counted as lost
+// may have been either, until it tells of the parameter again.
 func (d *day) checkAlerts() {
-	raised := map[string]bool{}
-	for _, entry := range d.Entries("alert") {
+	raised, known := map[string]bool{}, map[string]int{}
+	losses := map[string]int{}
+	for _, entry := range d.Entries("event") {
 		ev, alert := wire.Event{}, struct {
 			Parameter, State string
 		}{}
 		d.decode(entry.Data, &ev)
+		if ev.Lost > 0 {
+			losses[entry.Node]++
+			maps.DeleteFunc(raised, func(key string, _ bool) bool { return strings.HasPrefix(key, entry.Node+" ") })
+		}
+		if ev.Type != "alert" {
+			continue
+		}
 		d.decode(ev.Detail, &alert)
 		key := entry.Node + " " + alert.Parameter
+		unsure := known[key] < losses[entry.Node]
+		known[key] = losses[entry.Node]
 		d.sent["alert "+alert.State]++
 		switch alert.State {
 		case "raise":
@@ -194,8 +206,13 @@ func (d *day) checkAlerts() {
 				d.Wrong("%s was raised twice", key)
 			}
 			raised[key] = true
+		case "continue":
+			if !raised[key] && !unsure {
+				d.Wrong("%s continued and was not raised", key)
+			}
+			raised[key] = true
 		case "fall":
-			if !raised[key] {
+			if !raised[key] && !unsure {
 				d.Wrong("%s fell and was not raised", key)
 			}
 			delete(raised, key)
@@ -223,6 +240,9 @@ func (d *day) checkNumbers() {
 	for _, entry := range d.Entries("event") {
 		ev := wire.Event{}
 		d.decode(entry.Data, &ev)
+		if ev.Lost > 0 {
+			d.sent["events lost"] += int(ev.Lost)
+		}
 		if last := newest[entry.Node]; ev.Seq != last+1+ev.Lost {
 			d.Wrong("%s: after event %d the journal has %d, a %s of %v (%d are lost)", entry.Node, last, ev.Seq, ev.Type, ev.At, ev.Lost)
 		}

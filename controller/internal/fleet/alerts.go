@@ -31,8 +31,12 @@ const (
 	maxAlertName = 256 // bytes of a tag and a parameter, each
 )
 
-// noteAlert keeps the node's raised alerts by its events: a raise without a fall yet.
+// noteAlert keeps the node's raised alerts by its events: a raise without a fall yet. Where events are lost,
+// what was raised before may have fallen; if not, a node tells of it again (shared/docs/alerts.md).
 func (n *Node) noteAlert(at time.Time, e *wire.Event) {
+	if e.Lost > 0 {
+		n.Alerts = nil
+	}
 	var d alertDetail
 	if e.Type != eventAlert || json.Unmarshal(e.Detail, &d) != nil {
 		return
