@@ -156,8 +156,8 @@ func has(t *testing.T, o proc.Output, status int, out, errs string) {
 // told is an event of the node.
 type told struct {
 	Detail struct {
-		Slot, Version, Reason, Text string
-		Restarts                    uint64
+		Slot, Component, Version, Reason, Text string
+		Restarts                               uint64
 	}
 }
 
