@@ -56,8 +56,9 @@ func (a *Agent) refresh(k *kind, running *wire.DocRef, last *wire.Attempt) {
 	if k.name == wire.KindWorkloads && a.duties.report != nil {
 		next.Detail = wire.Encode(a.duties.report)
 	}
+	before := k.current.Last
 	if a.replace(k, next) {
-		if last != nil {
+		if last != nil && !reflect.DeepEqual(last, before) {
 			fields := []zap.Field{zap.String("kind", string(k.name)), zap.String("state", string(last.State)), zap.String("version", last.Version),
 				zap.Uint64("epoch", last.Epoch), zap.Uint64("rev", last.Rev), zap.Int("attempt", last.Attempt)}
 			if last.Error != nil {
