@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,7 +72,8 @@ func (a *Agent) openWorkloads(dir string, saved inbox.Durable) error {
 	}
 	groups := a.deps.Groups
 	if groups == nil {
-		groups = &controlGroups{}
+		sum := sha256.Sum256([]byte(dir)) // several agents may run on one machine
+		groups = &controlGroups{name: "tandem-" + hex.EncodeToString(sum[:6])}
 	}
 	keeper := a.deps.Keeper
 	if keeper == nil {
@@ -267,12 +270,13 @@ type Groups interface {
 
 // controlGroups are the kernel's. They are looked for when they are first needed.
 type controlGroups struct {
+	name string // of all groups of this agent
 	once sync.Once
 	tree *cgroup.Tree
 }
 
 func (g *controlGroups) open() *cgroup.Tree {
-	g.once.Do(func() { g.tree = cgroup.Open(cgroup.Config{}) })
+	g.once.Do(func() { g.tree = cgroup.Open(cgroup.Config{Name: g.name}) })
 	return g.tree
 }
 
