@@ -47,9 +47,12 @@ func TestLife(t *testing.T) {
 	s.awaitDiary("start one web@n1")
 	first := s.pid("web")
 
-	if out := s.Tandem("workload", "logs", "web@n1"); out.Status != 0 || !strings.Contains(out.Out, "one is up, port 8080") {
-		t.Errorf("logs: %+v", out)
-	}
+	proc.Until(t, "its output is there", func() string {
+		if out := s.Tandem("workload", "logs", "web@n1"); out.Status != 0 || !strings.Contains(out.Out, "one is up, port 8080") {
+			return fmt.Sprintf("%+v", out)
+		}
+		return ""
+	})
 	if out := s.Tandem("workload", "list"); out.Status != 0 || !strings.Contains(out.Out, "web@n1") || !strings.Contains(out.Out, "running") {
 		t.Errorf("list: %+v", out)
 	}
@@ -82,12 +85,12 @@ func TestLife(t *testing.T) {
 	s.await("web@n1", "has its old version back", func(o slot) bool {
 		return o.State == string(wire.WorkloadRunning) && o.Report.Error != nil && strings.Contains(o.Report.Error.Message, "exit status 7: cannot live")
 	})
-	if s.pid("web") == third {
-		t.Error("the old process was never stopped")
-	}
-	if text := s.read(); strings.Count(text, "start three") != 2 {
-		t.Errorf("the old version did not come back:\n%s", text)
-	}
+	proc.Until(t, "the old version is back", func() string {
+		if text := s.read(); strings.Count(text, "start three") != 2 || s.pid("web") == third {
+			return text
+		}
+		return ""
+	})
 
 	s.apply("5.0.0", web(s.start("five"), "b"))
 	s.awaitDiary("start five")
@@ -163,6 +166,7 @@ func TestBadResource(t *testing.T) {
 	one := instance("Instance", "web@n1", `"port":"1"`, named(workload.HookStart, s.artifact("Resource", "start", s.start("one"))))
 	s.apply("1.0.0", one)
 	s.awaitSettled("web@n1")
+	s.awaitDiary("start one")
 	pid := s.pid("web")
 	bad := instance("Instance", "web@n1", `"port":"1"`, named(workload.HookStart, s.artifact("Resource", "bad", s.start("two"))))
 	s.mu.Lock()

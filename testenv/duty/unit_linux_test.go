@@ -222,7 +222,7 @@ func (s *site) awaitDiary(what string) {
 	s.t.Helper()
 	proc.Until(s.t, "the diary has "+what, func() string {
 		if text := s.read(); !strings.Contains(text, what) {
-			return text
+			return "it is: " + text
 		}
 		return ""
 	})

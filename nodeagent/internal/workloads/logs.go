@@ -39,7 +39,7 @@ func (m *Manager) Logs(p *wire.LogsParams) (*wire.LogsResult, *wire.Error) {
 	return &wire.LogsResult{Data: data, Cursor: fmt.Sprintf("%d:%d", next.File, next.Offset), Skipped: skipped}, nil
 }
 
-// said is the end of what a run has written, in one line.
+// said is the last line that a run has written.
 func (m *Manager) said(run string) string {
 	path, ok := m.paths.Load(run)
 	if !ok {
@@ -53,7 +53,8 @@ func (m *Manager) said(run string) string {
 	if err != nil {
 		return ""
 	}
-	return clip(strings.Join(strings.Fields(string(data)), " "))
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return clip(strings.TrimSpace(lines[len(lines)-1])) // an earlier run may have written those before
 }
 
 // maxSaid is how much of it is told, in bytes.
