@@ -210,6 +210,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	for _, service := range slices.Sorted(maps.Keys(saved)) {
 		m.add(saved[service])
 	}
+	m.want() // what was being fetched is fetched on
 	if len(saved) > 0 || m.cfg.Kept() {
 		m.follows()
 	}
