@@ -12,7 +12,12 @@ import (
 )
 
 // beacon makes the message that every node hears first, with the maintenance that is announced.
-func (o *outbox) beacon(up bool) link.Publication { return o.beaconUntil(up, *o.c.away.Load()) }
+func (o *outbox) beacon(up bool) link.Publication {
+	o.mu.Lock()
+	o.spoken, o.greeting = time.Now(), false
+	o.mu.Unlock()
+	return o.beaconUntil(up, *o.c.away.Load())
+}
 
 // beaconUntil is beacon with a maintenance until then, if that is not over.
 func (o *outbox) beaconUntil(up bool, maintenance time.Time) link.Publication {
@@ -29,6 +34,30 @@ func (o *outbox) beaconUntil(up bool, maintenance time.Time) link.Publication {
 	}
 	b.Sig = keys.signer.Sign(seal.BeaconPreimage(&b))
 	return link.Publication{Topic: topic.ForController(b.Unit), Payload: wire.Encode(&b), Retain: true}
+}
+
+// Greetings: a node that comes online has a fresh beacon soon, which is contact to it. All others hear
+// that beacon, too, so there is one for all who came meanwhile, and nodes that come by the thousand do
+// not make a broker send more of them than greetRate in a second.
+const (
+	greetApart = time.Second // between two, at least
+	greetRate  = 1000
+)
+
+// greet sees to it that a beacon is sent from now on, and soon. nodes is how many hear it.
+func (o *outbox) greet(nodes int) {
+	apart := max(greetApart, time.Duration(nodes)*time.Second/greetRate)
+	o.mu.Lock()
+	o.greeting, o.apart = true, min(apart, o.c.cfg.Beacon/4)
+	o.mu.Unlock()
+	o.kick()
+}
+
+// greetAt is when nodes are to be greeted; false: none are.
+func (o *outbox) greetAt() (time.Time, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.spoken.Add(o.apart), o.greeting && o.session != 0
 }
 
 // Will is what the broker says of the controller when its session breaks. It announces no

@@ -331,6 +331,8 @@ func (c *Core) run(e fleet.Effect) {
 		c.outbox.publish(e)
 	case fleet.Ask:
 		c.outbox.ask(e)
+	case fleet.Greet:
+		c.outbox.greet(e.Nodes)
 	case fleet.WriteCopy:
 		c.writeCopy(e.Document)
 	case fleet.Answer:

@@ -85,6 +85,8 @@ func TestFullDiskDoesNotFlap(t *testing.T) {
 	withFaults(t, nil, func(t *testing.T, r *faulty) {
 		r.join("n")
 		r.install("1.0.0")
+		time.Sleep(greetApart) // and the node is greeted
+		synctest.Wait()
 		r.disk.fail(1<<30, 0)
 		r.mustBe("the first message", r.hear(live("n", 2)), wire.CodeStorage)
 		synctest.Wait()

@@ -41,6 +41,10 @@ type outbox struct {
 	relive   bool            // when everything is published, nodes are to be heard again
 	finds    int             // retained documents that came
 	flushed  []chan struct{} // of those who wait until nothing is to be sent
+
+	spoken   time.Time     // when the newest beacon was made
+	greeting bool          // nodes have come online since
+	apart    time.Duration // the next is made so long after that, or when it is due
 }
 
 type slotKey struct {
@@ -219,7 +223,12 @@ func (c *Core) down(session uint64, err error) {
 func (o *outbox) run(ctx context.Context) {
 	beat := time.NewTicker(o.c.cfg.Beacon)
 	defer beat.Stop()
+	greet := time.NewTimer(0)
+	defer greet.Stop()
 	for {
+		if at, ok := o.greetAt(); ok {
+			greet.Reset(max(0, time.Until(at)))
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -228,6 +237,8 @@ func (o *outbox) run(ctx context.Context) {
 				o.send(b)
 			}
 		case <-o.wake:
+			o.work(ctx)
+		case <-greet.C:
 			o.work(ctx)
 		}
 	}
@@ -242,12 +253,16 @@ func (o *outbox) work(ctx context.Context) {
 			return
 		}
 		session, refill, asks, plain, status, relive := o.ctx, o.refill, o.asks, o.plain, o.status, o.relive
+		greet := o.greeting && !time.Now().Before(o.spoken.Add(o.apart)) && !refill // which begins with one
 		o.refill, o.asks, o.plain = false, nil, nil
 		var docs []document
 		if !refill {
 			docs = o.takeDirty()
 		}
 		o.mu.Unlock()
+		if greet {
+			plain = append(plain, o.beacon(true))
+		}
 		var err error
 		switch {
 		case refill:

@@ -207,6 +207,9 @@ type Ask struct {
 	NotAfter time.Time
 }
 
+// Greet says that a node has just come online: it knows beacons of the past, and waits for a word of now.
+type Greet struct{ Nodes int } // of the unit: who else hears a beacon
+
 // Answer ends an event that has a ticket. Err is set when it could not be judged at all.
 type Answer struct {
 	Ticket uint64
@@ -234,6 +237,7 @@ func (EpochRaised) event() {}
 func (RaiseEpoch) effect() {}
 func (Publish) effect()    {}
 func (Ask) effect()        {}
+func (Greet) effect()      {}
 func (Answer) effect()     {}
 func (WriteCopy) effect()  {}
 

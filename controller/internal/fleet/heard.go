@@ -211,6 +211,9 @@ func (s *step) heardLive(h *Heard) {
 	}
 	s.emit(record.Record{Type: record.Live, Node: h.Node, Data: h.Raw}, l)
 	if n = s.nodes[h.Node]; n.Up {
+		if !h.Retained {
+			s.effect(Greet{Nodes: len(s.nodes)})
+		}
 		s.distribute(n)
 	} else {
 		s.leftCheck(n.Name)
