@@ -245,19 +245,22 @@ func (a *Agent) heardController(payload []byte, newer bool) {
 	if err != nil {
 		return // it was decoded before
 	}
-	if !b.Up {
+	if !b.Up { // also a last will, which is as old as its session
 		a.well(health.Contact{Result: wire.ContactFailure})
-		return
 	}
 	if !newer {
 		return // retained, or played again: it says nothing about now
 	}
-	a.well(health.Contact{Result: wire.ContactSuccess})
+	if b.Up {
+		a.well(health.Contact{Result: wire.ContactSuccess})
+	}
 	left := time.Duration(0)
 	if !b.Maintenance.IsZero() {
 		left = b.Maintenance.Sub(b.Time)
 	}
-	a.well(health.Maintenance{Left: left})
+	if b.Up || left > 0 { // a controller that goes down without a word does not end what it announced
+		a.well(health.Maintenance{Left: left})
+	}
 }
 
 // order passes an order of the controller on to health, which answers it.

@@ -319,6 +319,13 @@ func (a *Agent) heal(e health.Effect) {
 			}
 			return func() { a.well(health.Restarting{Err: failed(err)}) }
 		})
+	case health.Stay:
+		a.aside(func() func() {
+			if err := c.slots.Stays(slot.Reason(e.Reason)); err != nil {
+				a.log.Error("a reboot that did not happen may be told as the reason of a later end", zap.Error(err))
+			}
+			return func() {}
+		})
 	case health.KeepTry:
 		// stopping writes it down for every end that is planned
 	case health.Answer:

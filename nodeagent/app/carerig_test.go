@@ -197,9 +197,16 @@ func (r *rig) wantTold(want string, types ...string) {
 // announce publishes a beacon of now that announces a maintenance.
 func (r *rig) announce(left time.Duration) {
 	r.Helper()
-	now := time.Now()
-	b := wire.Beacon{V: wire.Version, Unit: "u1", Epoch: 1, Up: true, Time: now, Jitter: "PT10S", Keys: []wire.Key{r.signer.Key()},
-		Maintenance: now.Add(left)}
+	r.sayBeacon(true, time.Now(), left)
+}
+
+// sayBeacon publishes a beacon of that time; one of 0 left announces no maintenance.
+func (r *rig) sayBeacon(up bool, at time.Time, left time.Duration) {
+	r.Helper()
+	b := wire.Beacon{V: wire.Version, Unit: "u1", Epoch: 1, Up: up, Time: at, Jitter: "PT10S", Keys: []wire.Key{r.signer.Key()}}
+	if left > 0 {
+		b.Maintenance = at.Add(left)
+	}
 	b.Sig = r.signer.Sign(seal.BeaconPreimage(&b))
 	r.publish(topic.ForController("u1"), wire.Encode(&b), true)
 }

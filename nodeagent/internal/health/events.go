@@ -198,6 +198,10 @@ type Reboot struct {
 	Detail string
 }
 
+// Stay says that a reboot which was asked for has not happened and counts as failed: the boot reason that
+// was written for it must explain no later end.
+type Stay struct{ Reason wire.BootReason }
+
 // KeepTry says that this stop is planned: the trial must not lose a try for it.
 type KeepTry struct{ Slot, Trial string }
 
@@ -221,6 +225,7 @@ func (Commit) effect()   {}
 func (RollBack) effect() {}
 func (Try) effect()      {}
 func (Reboot) effect()   {}
+func (Stay) effect()     {}
 func (KeepTry) effect()  {}
 func (Emit) effect()     {}
 func (Answer) effect()   {}

@@ -97,6 +97,9 @@ func (t *step) restart() {
 		return
 	}
 	if t.asked {
+		if t.Restart.Do == DoReboot {
+			t.do(Stay{Reason: t.Restart.Reason})
+		}
 		t.restarting(wire.New(wire.CodeTimeout, "", fmt.Sprintf("it was asked for %v ago and has not happened", wire.SpanOf(stuckAfter))))
 		return
 	}

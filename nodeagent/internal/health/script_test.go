@@ -347,6 +347,8 @@ func (s *script) step(at time.Duration, ev Event, unsaved bool) {
 			s.say(at, "TRY slot %s: %s, %s", e.Slot, e.Reason, e.Detail)
 		case Reboot:
 			s.say(at, "REBOOT: %s, %s", e.Reason, e.Detail)
+		case Stay:
+			s.say(at, "the reason %s explains no later end", e.Reason)
 		case KeepTry:
 			s.say(at, "keep the try of slot %s", e.Slot)
 		case Emit:
