@@ -35,6 +35,15 @@ type eventDetail struct {
 	Reason    string `json:"reason"` // of an alert's fall, too
 	Text      string `json:"text"`
 	Restarts  uint64 `json:"restarts"`
+
+	// Workloads: Slot is one of theirs.
+	ID   string             `json:"id"` // configurationId
+	Exit *wire.WorkloadExit `json:"exit"`
+}
+
+// workloadEvents are the types whose detail is read as one about a slot of workloads.
+var workloadEvents = map[string]bool{
+	"workload-exit": true, "workload-completed": true, "workload-installed": true, "workload-back": true, "workload-refused": true, "workload-undone": true,
 }
 
 // healthEvents are the types whose detail is read as one about health.
@@ -77,10 +86,13 @@ func (a *app) what(e view.Entry) string {
 			Params struct {
 				Reason  string `json:"reason"`
 				Version string `json:"version"`
+				Service string `json:"service"`
 			} `json:"params"`
 		}) string {
-			return with(d.Method, strings.TrimSpace(d.Params.Version+" "+d.Params.Reason))
+			return with(d.Method, strings.TrimSpace(d.Params.Service+d.Params.Version+" "+d.Params.Reason))
 		})
+	case "note":
+		text, ok = said(e.Data, func(d view.Remark) string { return strings.TrimSpace(d.Text + " " + d.Token) })
 	case "reply":
 		text, ok = said(e.Data, func(d struct {
 			Method string      `json:"method"`
@@ -110,13 +122,16 @@ func said[T any](data jsontext.Value, say func(T) string) (string, bool) {
 // eventText says what a node tells; false: it is not one of the known events.
 func (a *app) eventText(e view.Entry) (string, bool) {
 	alert := e.Kind == "alert"
-	if !alert && !healthEvents[e.Kind] {
+	if !alert && !healthEvents[e.Kind] && !workloadEvents[e.Kind] {
 		return "", false
 	}
 	return said(e.Data, func(ev nodeEvent) string {
 		d := ev.Detail
-		if alert {
+		switch {
+		case alert:
 			return a.alertText(&d)
+		case workloadEvents[e.Kind]:
+			return workloadEventText(&d, ev.Error)
 		}
 		return healthEventText(e.Kind, &d, ev.Error)
 	})
@@ -138,6 +153,31 @@ func (a *app) alertText(d *eventDetail) string {
 		sign = "<" // it is on its way down, and not below its fall yet
 	}
 	return fmt.Sprintf("%s %s %s %s %s%s", d.State, d.Parameter, amount(d.Value), sign, amount(limit), since)
+}
+
+func workloadEventText(d *eventDetail, err *wire.Error) string {
+	parts := []string{strings.TrimSpace(d.Slot + " " + d.ID)}
+	if e := d.Exit; e != nil {
+		how := fmt.Sprintf("exit status %d", e.Code)
+		switch {
+		case e.OOM:
+			how = "its memory ran out"
+		case e.Late:
+			how = "its time was over"
+		case e.Lost:
+			how = "it ended while nobody looked"
+		case e.Signal != "":
+			how = "ended by " + e.Signal
+		}
+		parts = append(parts, how)
+	}
+	if d.Text != "" {
+		parts = append(parts, d.Text)
+	}
+	if err != nil {
+		parts = append(parts, brief(err))
+	}
+	return strings.Join(parts, ": ")
 }
 
 func healthEventText(kind string, d *eventDetail, err *wire.Error) string {

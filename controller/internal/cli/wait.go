@@ -24,7 +24,10 @@ type outcome struct {
 	stopped  bool               // the person did not want to wait any longer
 }
 
-const retry = 300 * time.Millisecond // between attempts to follow a controller that went away
+const (
+	retry  = 300 * time.Millisecond // between attempts to follow a controller that went away
+	steady = 2 * time.Second        // slots that run have to, for so long: what ends at once runs, too, now and then
+)
 
 // stage is how far a unit has come with what was submitted last.
 type stage struct {
@@ -60,7 +63,10 @@ func (a *app) wait(ctx context.Context, follow follower, res view.Result, limit 
 	defer show.end()
 	for {
 		heard := false
-		err := follow(ctx, func(st stage) error {
+		following, enough := context.WithCancel(ctx)
+		pause := time.AfterFunc(time.Hour, enough) // until all is well and stays so
+		pause.Stop()
+		err := follow(following, func(st stage) error {
 			heard = true
 			if st.rev < res.Rev {
 				return nil // not there yet
@@ -71,11 +77,21 @@ func (a *app) wait(ctx context.Context, follow follower, res view.Result, limit 
 				return client.ErrStop
 			}
 			show.update(st)
-			if o.Settled = st.progress.OnlineMissing == 0 && (st.slots == nil || st.slots.OnlineMissing == 0); o.Settled {
+			before := o.Settled
+			o.Settled = st.progress.OnlineMissing == 0 && (st.slots == nil || st.slots.OnlineMissing == 0)
+			switch {
+			case !o.Settled:
+				pause.Stop()
+			case st.slots == nil || st.slots.Running == 0 || st.slots.Failed+st.progress.Failed > 0:
 				return client.ErrStop
+			case !before:
+				pause.Reset(steady)
 			}
 			return nil
 		})
+		pause.Stop()
+		o.Settled = o.Settled && (err == nil || following.Err() != nil) // a controller that went away meanwhile is asked again
+		enough()
 		if ctx.Err() == nil {
 			o.lost = err
 		} else if heard {
@@ -84,12 +100,12 @@ func (a *app) wait(ctx context.Context, follow follower, res view.Result, limit 
 		if o.Settled || o.Replaced != "" || ctx.Err() != nil {
 			break
 		}
-		pause := time.NewTimer(retry)
+		again := time.NewTimer(retry)
 		select {
-		case <-pause.C:
+		case <-again.C:
 			continue
 		case <-ctx.Done():
-			pause.Stop()
+			again.Stop()
 		}
 		break
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -86,7 +87,7 @@ func (a *app) printSlots(slots []view.Slot, indent string) {
 			}
 			if !r.Next.IsZero() && r.State == wire.WorkloadRestarting {
 				next = "now"
-				if left := r.Next.Sub(a.Now()); left > 0 {
+				if left := r.Next.Sub(a.Now()); left >= time.Second {
 					next = "in " + span(left)
 				}
 			}

@@ -153,7 +153,7 @@ func TestWorkloadWait(t *testing.T) {
 		then func(*apitest.State)
 		wait string
 	}{
-		{"workload-wait", done, "30s"}, {"workload-wait-failed", failed, "30s"}, {"workload-wait-stuck", stuck, "3s"},
+		{"workload-wait", done, "30s"}, {"workload-wait-failed", failed, "30s"}, {"workload-wait-stuck", stuck, "2s"},
 		{"workload-wait-refused", refused, "30s"}, {"workload-wait-replaced", replaced, "30s"},
 	} {
 		for _, suffix := range []string{"", "-json"} {
@@ -190,6 +190,7 @@ func (u *until) Write(b []byte) (int, error) {
 // TestWorkloadLogsFollow: -f prints what comes, goes on when a node is slow, and ends when asked to. What
 // is printed cannot move a terminal's cursor.
 func TestWorkloadLogsFollow(t *testing.T) {
+	t.Parallel()
 	s := apitest.Sample()
 	apitest.Working(&s)
 	s.Workloads.Grows = []string{"one\n\xe2\x82", "\xac two\x1b[2J\n"}
