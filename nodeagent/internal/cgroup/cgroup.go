@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"tandem.internal/nodeagent/internal/cgroup/limits"
 )
@@ -31,6 +32,27 @@ type Config struct {
 	Name string
 	// Proc is where /proc/self is; "": there.
 	Proc string
+	// Kernel is a seam for tests; nil: the real one.
+	Kernel *Kernel
+}
+
+// Kernel makes and removes groups. The real one fills a new directory with control files.
+type Kernel struct {
+	Mkdir func(dir string) error
+	Rmdir func(dir string) error
+}
+
+var real = Kernel{
+	Mkdir: func(dir string) error { return os.Mkdir(dir, 0o755) },
+	Rmdir: syscall.Rmdir,
+}
+
+// make makes a group that may be there.
+func (k Kernel) make(dir string) error {
+	if err := k.Mkdir(dir); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 // agentGroup is where the agent goes to, so that its own group can have limited children. Units may
@@ -39,8 +61,9 @@ const agentGroup = "agent"
 
 // Tree is the groups of this agent. Its methods are for any goroutine.
 type Tree struct {
-	dirs map[string]string // controller, or unified for none: its directory of this tree
-	caps limits.Capabilities
+	kernel Kernel
+	dirs   map[string]string // controller, or unified for none: its directory of this tree
+	caps   limits.Capabilities
 }
 
 // unified stands for cgroup v2 where it has no controllers and is of use only to find processes.
@@ -55,7 +78,10 @@ func Open(cfg Config) *Tree {
 	if cfg.Proc == "" {
 		cfg.Proc = "/proc/self"
 	}
-	t := &Tree{dirs: map[string]string{}, caps: limits.Capabilities{Files: map[string][]string{}}}
+	t := &Tree{kernel: real, dirs: map[string]string{}, caps: limits.Capabilities{Files: map[string][]string{}}}
+	if cfg.Kernel != nil {
+		t.kernel = *cfg.Kernel
+	}
 	var why []string
 	mounts, err := readMounts(cfg)
 	if err != nil {
@@ -85,7 +111,7 @@ func (t *Tree) open(m mount, name string) error {
 		return t.openV2(m, name)
 	}
 	dir := filepath.Join(m.dir, name)
-	files, err := probe(dir)
+	files, err := t.probe(dir)
 	if err != nil {
 		return fmt.Errorf("the control group %s is not this agent's: %w", m.dir, plain(err))
 	}
@@ -104,7 +130,7 @@ func (t *Tree) openV2(m mount, name string) error {
 		base = filepath.Dir(base)
 	}
 	dir := filepath.Join(base, name)
-	if _, err := probe(dir); err != nil {
+	if _, err := t.probe(dir); err != nil {
 		if t.caps.Version == limits.V1 {
 			return nil // it would only have been of help
 		}
@@ -116,11 +142,11 @@ func (t *Tree) openV2(m mount, name string) error {
 	}
 	t.caps.Version = limits.V2
 	t.dirs[unified] = dir
-	err := enable(base)
+	err := t.enable(base)
 	if err == nil {
-		err = enable(dir)
+		err = t.enable(dir)
 	}
-	files, perr := probe(dir)
+	files, perr := t.probe(dir)
 	if perr != nil {
 		return plain(perr)
 	}
@@ -133,7 +159,7 @@ func (t *Tree) openV2(m mount, name string) error {
 }
 
 // enable lets the children of a group have limits. The agent itself leaves it for that.
-func enable(dir string) error {
+func (t *Tree) enable(dir string) error {
 	has, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return plain(err)
@@ -151,7 +177,7 @@ func enable(dir string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	if err := leave(dir); err != nil {
+	if err := t.leave(dir); err != nil {
 		return err
 	}
 	var errs []error
@@ -164,7 +190,7 @@ func enable(dir string) error {
 }
 
 // leave moves this process out of a group, unless that is the root of all, where processes may stay.
-func leave(dir string) error {
+func (t *Tree) leave(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "cgroup.type")); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -173,7 +199,7 @@ func leave(dir string) error {
 		return err
 	}
 	own := filepath.Join(dir, agentGroup)
-	if err := os.Mkdir(own, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := t.kernel.make(own); err != nil {
 		return plain(err)
 	}
 	if err := writeFile(filepath.Join(own, procsFile), "0"); err != nil {
@@ -183,16 +209,18 @@ func leave(dir string) error {
 }
 
 // probe makes a group and a child in it, and returns the control files of the child.
-func probe(dir string) (files []string, err error) {
+func (t *Tree) probe(dir string) (files []string, err error) {
 	child := filepath.Join(dir, ".probe")
-	if err := os.MkdirAll(child, 0o755); err != nil {
-		return nil, err
+	for _, d := range []string{dir, child} {
+		if err := t.kernel.make(d); err != nil {
+			return nil, err
+		}
 	}
 	entries, err := os.ReadDir(child)
 	for _, e := range entries {
 		files = append(files, e.Name())
 	}
-	return files, errors.Join(err, os.Remove(child))
+	return files, errors.Join(err, t.kernel.Rmdir(child))
 }
 
 // of are the files of one controller.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"tandem.internal/nodeagent/internal/cgroup/limits"
@@ -38,14 +39,15 @@ func (t *Tree) Group(name string) (*Group, error) {
 	return &Group{t, name}, nil
 }
 
-// goodName says whether a group can have this name: the kernel's own files begin with a controller's
-// name, a dot and small letters.
+// goodName says whether a group can have this name. The kernel's own files are named tasks and the like, or
+// begin with a controller's name and a dot.
 func goodName(name string) bool {
-	if name == "" || len(name) > 200 || name[0] == '.' || strings.ContainsAny(name, "/\x00\n") {
+	if name == "" || len(name) > 200 || name[0] == '.' || strings.ContainsAny(name, "/\x00\n") ||
+		slices.Contains([]string{"tasks", "notify_on_release", "release_agent"}, name) {
 		return false
 	}
 	first, _, dotted := strings.Cut(name, ".")
-	return !dotted || !slices.Contains([]string{"cgroup", "cpuacct", "notify_on_release", "tasks", "irq", "misc", "hugetlb", "rdma", "cpuset"}, first) && !slices.Contains(controllers, first)
+	return !dotted || !slices.Contains([]string{"cgroup", "cpuacct", "cpuset", "hugetlb", "irq", "misc", "rdma"}, first) && !slices.Contains(controllers, first)
 }
 
 // Create makes a group with settings, or gives one that is there these settings and no others. Where
@@ -56,12 +58,12 @@ func (t *Tree) Create(name string, settings []limits.Setting) (*Group, error) {
 		return nil, err
 	}
 	for _, dir := range g.dirs() {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := t.kernel.make(dir); err != nil {
 			return nil, fmt.Errorf("make a control group: %w", err)
 		}
 	}
 	if t.caps.Version == limits.V2 {
-		err = enable(g.dirs()[0])
+		err = t.enable(g.dirs()[0])
 	} else if dir, ok := t.dirs["memory"]; ok {
 		err = withChildren(filepath.Join(dir, g.name))
 	}
@@ -121,7 +123,12 @@ func (g *Group) Leaf(name string) ([]string, error) {
 	dirs := g.dirs()
 	for i, d := range dirs {
 		dirs[i] = filepath.Join(d, name)
-		if err := os.Mkdir(dirs[i], 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		if _, counted := g.tree.caps.Files["pids"]; !counted { // so cgroup.kill may have been used; see Kill
+			if err := g.tree.kernel.removeAll(dirs[i]); err != nil && !errors.Is(err, syscall.EBUSY) {
+				return nil, fmt.Errorf("make a control group: %w", err)
+			}
+		}
+		if err := g.tree.kernel.make(dirs[i]); err != nil {
 			return nil, fmt.Errorf("make a control group: %w", err)
 		}
 	}
@@ -176,6 +183,12 @@ func (g *Group) Apply(settings []limits.Setting) error {
 			return fmt.Errorf("read the limits of a control group: %w", err)
 		}
 		list = append(list, limits.ResetDevices(f, string(data))...)
+	}
+	if inherited := (limits.Setting{Controller: "memory", File: "memory.swappiness"}); slices.Contains(g.tree.caps.Files["memory"], inherited.File) &&
+		!slices.ContainsFunc(settings, func(o limits.Setting) bool { return o.File == inherited.File }) {
+		// A new group has its parent's.
+		inherited.Value = strconv.FormatUint(number(filepath.Join(g.tree.dirs["memory"], inherited.File)), 10)
+		list = append(list, inherited)
 	}
 	// Memory alone must never be more than memory and swap, nor may a burst be above its quota. Which of two is to
 	// be written first depends on what was there, so what is refused is written once more.
@@ -235,8 +248,18 @@ func (g *Group) Populated() (bool, error) {
 // Remove removes the group and its leaves. A group with processes is an error; one that is not there is none.
 func (g *Group) Remove() error {
 	for _, d := range g.dirs() {
-		if err := removeAll(d); err != nil {
+		if err := g.tree.kernel.removeAll(d); err != nil {
 			return fmt.Errorf("remove a control group: %w", err)
+		}
+	}
+	return nil
+}
+
+// Remove removes the tree and all groups in it. A group with processes is an error.
+func (t *Tree) Remove() error {
+	for _, d := range t.dirs {
+		if err := t.kernel.removeAll(d); err != nil {
+			return fmt.Errorf("remove the control groups: %w", err)
 		}
 	}
 	return nil

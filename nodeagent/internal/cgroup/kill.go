@@ -14,8 +14,11 @@ import (
 	"time"
 )
 
-// procsFile lists the processes of a group, and takes in who is written to it.
-const procsFile = "cgroup.procs"
+// Files of a group.
+const (
+	procsFile = "cgroup.procs" // lists its processes, and takes in who is written to it
+	tasksFile = "tasks"        // lists its threads, in v1
+)
 
 // Pauses of Kill between two looks.
 const (
@@ -23,30 +26,38 @@ const (
 	longest    = 100 * time.Millisecond
 )
 
-// Kill kills every process of some groups and their children, and waits until none is left, or ctx ends. A process that starts
-// others faster than they can be killed does not escape: where the node counts processes (pids),
-// no new ones are let into the groups meanwhile. This process itself is passed over.
-func Kill(ctx context.Context, dirs []string) (err error) {
-	for _, d := range dirs {
-		open, serr := shut(d)
-		if serr != nil {
-			return serr
-		}
-		defer func() { err = errors.Join(err, open()) }()
-	}
-	for pause := firstPause; ; pause = min(2*pause, longest) {
-		for _, d := range dirs {
-			// All at once where the kernel can. Where it cannot there is no such file.
-			if err := writeFile(filepath.Join(d, "cgroup.kill"), "1"); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EOPNOTSUPP) {
-				return fmt.Errorf("kill a control group: %w", err)
-			}
-		}
+// Kill kills every process of some groups and their children, and waits until none is left, or ctx ends. A
+// process that starts others faster than they can be killed does not escape: where the node counts
+// processes (pids), no new ones are let into the groups meanwhile; where it does not, cgroup.kill is
+// used. This process itself is passed over.
+//
+// cgroup.kill is not used for what can be done without it: there are kernels (6.14 and some after it) that kill every process
+// which is started right into a group that was once killed so.
+func Kill(ctx context.Context, dirs []string) (result error) {
+	counted := false
+	for looks, pause := 0, firstPause; ; looks, pause = looks+1, min(2*pause, longest) {
 		left, err := Processes(dirs)
 		if err != nil {
 			return err
 		}
 		if len(left) == 0 {
 			return nil
+		}
+		for _, d := range dirs {
+			switch {
+			case looks == 0:
+				open, found, serr := shut(d)
+				if serr != nil {
+					return serr
+				}
+				counted = counted || found
+				defer func() { result = errors.Join(result, open()) }()
+			case looks >= manyLooks && !counted:
+				// Where the kernel cannot, there is no such file.
+				if err := writeFile(filepath.Join(d, "cgroup.kill"), "1"); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EOPNOTSUPP) {
+					return fmt.Errorf("kill a control group: %w", err)
+				}
+			}
 		}
 		for _, pid := range left {
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -61,20 +72,23 @@ func Kill(ctx context.Context, dirs []string) (err error) {
 	}
 }
 
+// manyLooks is how often processes are killed one by one before it shows that more come than go.
+const manyLooks = 5
+
 // shut lets no more processes into a group, if the node counts them, until open is called.
-func shut(dir string) (open func() error, err error) {
+func shut(dir string) (open func() error, counted bool, err error) {
 	path := filepath.Join(dir, "pids.max")
 	was, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return func() error { return nil }, nil // or the group is gone
+		return func() error { return nil }, false, nil // or the group is gone
 	}
 	if err != nil {
-		return nil, fmt.Errorf("kill a control group: %w", err)
+		return nil, false, fmt.Errorf("kill a control group: %w", err)
 	}
 	if err := writeFile(path, "0"); err != nil {
-		return nil, fmt.Errorf("kill a control group: %w", err)
+		return nil, false, fmt.Errorf("kill a control group: %w", err)
 	}
-	return func() error { return writeFile(path, strings.TrimSpace(string(was))) }, nil
+	return func() error { return writeFile(path, strings.TrimSpace(string(was))) }, true, nil
 }
 
 // Processes lists the processes of some groups and their children, each once, without this one.
@@ -101,9 +115,23 @@ func Processes(dirs []string) (pids []int, err error) {
 	return slices.DeleteFunc(slices.Compact(pids), func(pid int) bool { return pid == os.Getpid() }), nil
 }
 
-// procs are the processes of one group; none if it is not there.
+// procs are the processes of one group; none if it is not there. In v1, threads have groups of their own:
+// a process is where its first thread is, and not where another one makes a child.
 func procs(dir string) (pids []int, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, procsFile))
+	pids, err = numbers(filepath.Join(dir, procsFile))
+	if err != nil || len(pids) == 0 {
+		return nil, err
+	}
+	threads, err := numbers(filepath.Join(dir, tasksFile))
+	if err != nil || threads == nil {
+		return pids, err // v2
+	}
+	return slices.DeleteFunc(pids, func(pid int) bool { return !slices.Contains(threads, pid) }), nil
+}
+
+// numbers reads a file of process IDs; none if it is not there.
+func numbers(path string) (pids []int, err error) {
+	data, err := os.ReadFile(path)
 	if gone(err) {
 		return nil, nil
 	}
@@ -143,17 +171,17 @@ func childrenOf(dir string) (names []string, err error) {
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) }
 
 // removeAll removes a group and all below it: directories only, their files are the kernel's.
-func removeAll(dir string) error {
+func (k Kernel) removeAll(dir string) error {
 	children, err := childrenOf(dir)
 	if err != nil {
 		return err
 	}
 	for _, c := range children {
-		if err := removeAll(filepath.Join(dir, c)); err != nil {
+		if err := k.removeAll(filepath.Join(dir, c)); err != nil {
 			return err
 		}
 	}
-	if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := k.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
 	}
 	return nil
@@ -161,7 +189,7 @@ func removeAll(dir string) error {
 
 // writeFile writes to a control file, which must be there.
 func writeFile(path, value string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return err
 	}

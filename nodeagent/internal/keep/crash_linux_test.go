@@ -126,14 +126,14 @@ func TestKeeperKilled(t *testing.T) {
 // A keeper may be killed at every moment of starting and ending: nothing runs twice, nothing is left.
 func TestKeeperKilledAnytime(t *testing.T) {
 	r := newRig(t)
-	for i := range 12 {
+	for i := range 8 {
 		k, err := r.c.Keeper(r.ctx())
 		if err != nil {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
 		all.Go(func() {
-			time.Sleep(time.Duration(i) * 3 * time.Millisecond) // the moment, and nothing that is waited for
+			time.Sleep(time.Duration(i) * 4 * time.Millisecond) // the moment, and nothing that is waited for
 			if err := syscall.Kill(k.PID, syscall.SIGKILL); err != nil {
 				t.Error(err)
 			}

@@ -64,8 +64,8 @@ func (w *logWriter) write(p []byte) (n int, err error) {
 	if err := w.put(p); err != nil {
 		return 0, err
 	}
-	if len(p) == 0 || w.size >= w.log.Bytes {
-		return len(p), w.rotate()
+	if len(p) == 0 { // the file is full, and stays until there is more to write
+		return 0, w.rotate()
 	}
 	return len(p), nil
 }

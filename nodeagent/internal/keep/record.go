@@ -40,17 +40,34 @@ type records struct {
 func (r records) path(id string) string { return filepath.Join(r.dir, id+".json") }
 
 func (r records) save(rec record) error {
+	data, err := rec.encode()
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(r.path(rec.Status.ID), data, 0o600, r.steps)
+}
+
+func (rec record) encode() ([]byte, error) {
 	data, err := json.Marshal(rec, codec)
 	if err != nil {
-		return fmt.Errorf("encode a run: %w", err)
+		return nil, fmt.Errorf("encode a run: %w", err)
 	}
-	return durable.WriteFile(r.path(rec.Status.ID), append(data, '\n'), 0o600, r.steps)
+	return append(data, '\n'), nil
+}
+
+// decodeRecord reads the record of a run. Of a damaged one only the ID is left, and it counts as a run that
+// may have been started.
+func decodeRecord(id string, data []byte) record {
+	var rec record
+	if err := json.Unmarshal(data, &rec, codec); err != nil || rec.Status.ID != id || rec.Format < 1 {
+		return record{Format: recordFormat, Status: Status{ID: id, State: Running}}
+	}
+	return rec
 }
 
 func (r records) remove(id string) error { return durable.Remove(r.path(id)) }
 
-// load reads all records. Of a damaged one only the ID is left, and it counts as a run that may have
-// been started.
+// load reads all records.
 func (r records) load() (all []record, err error) {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("records of runs: %w", err)
@@ -75,11 +92,7 @@ func (r records) load() (all []record, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("records of runs: %w", err)
 		}
-		var rec record
-		if err := json.Unmarshal(data, &rec, codec); err != nil || rec.Status.ID != id || rec.Format < 1 {
-			rec = record{Format: recordFormat, Status: Status{ID: id, State: Running}}
-		}
-		all = append(all, rec)
+		all = append(all, decodeRecord(id, data))
 	}
 	return all, nil
 }

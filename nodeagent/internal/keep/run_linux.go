@@ -48,7 +48,7 @@ type output struct {
 }
 
 // drainLimit is how long output is waited for after everything of a run was killed.
-const drainLimit = 2 * time.Second
+const drainLimit = time.Second
 
 // buffers are used only while there is something to read: most runs are silent.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}

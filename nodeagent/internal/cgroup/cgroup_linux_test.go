@@ -1,0 +1,397 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"tandem.internal/nodeagent/internal/cgroup/limits"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// machine is a machine with control groups that are plain files, in a directory.
+type machine struct {
+	t     *testing.T
+	dir   string
+	files map[string]string                         // what a new group has
+	deny  func(dir string) error                    // nil: every group can be made
+	fill  func(dir string, files map[string]string) // nil: as files says
+}
+
+var v2Files = map[string]string{
+	"cgroup.controllers": "cpu io memory pids", "cgroup.subtree_control": "", procsFile: "", "cgroup.type": "domain",
+	"memory.max": "max", "memory.high": "max", "memory.low": "0", "memory.swap.max": "max", "memory.current": "4096", "memory.events": "low 0\noom 1\noom_kill 3\n",
+	"cpu.max": "max 100000", "cpu.weight": "100", "cpu.stat": "usage_usec 1500\nuser_usec 1\n", "io.max": "", "io.weight": "default 100", "pids.max": "max",
+}
+
+func (m *machine) mkdir(dir string) error {
+	if m.deny != nil {
+		if err := m.deny(dir); err != nil {
+			return &os.PathError{Op: "mkdir", Path: dir, Err: err}
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	files := maps.Clone(m.files)
+	if m.fill != nil {
+		m.fill(dir, files)
+	}
+	for name, text := range files {
+		m.write(filepath.Join(dir, name), text)
+	}
+	return nil
+}
+
+func (m *machine) rmdir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			return fmt.Errorf("%s has %s in it", dir, e.Name())
+		}
+	}
+	return os.RemoveAll(dir)
+}
+
+func (m *machine) write(path, text string) {
+	m.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *machine) read(path string) string {
+	m.t.Helper()
+	data, err := os.ReadFile(filepath.Join(m.dir, path))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// newMachine makes a machine whose own process is in group, on v2.
+func newMachine(t *testing.T, group string) *machine {
+	t.Helper()
+	m := &machine{t: t, dir: t.TempDir(), files: v2Files}
+	for dir := m.dir; ; {
+		for name, text := range m.files {
+			if name != "cgroup.type" || dir != m.dir { // the root of all has none
+				m.write(filepath.Join(dir, name), text)
+			}
+		}
+		m.write(filepath.Join(dir, "cgroup.subtree_control"), "cpu io memory pids")
+		if dir == filepath.Join(m.dir, group) {
+			m.write(filepath.Join(dir, "cgroup.subtree_control"), "")
+			m.write(filepath.Join(dir, procsFile), fmt.Sprintln(os.Getpid()))
+			break
+		}
+		next, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(filepath.Join(m.dir, group), dir), "/"), "/")
+		dir = filepath.Join(dir, next)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	proc := filepath.Join(m.dir, "proc")
+	if err := os.Mkdir(proc, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m.write(filepath.Join(proc, "cgroup"), "0::"+group+"\n")
+	m.write(filepath.Join(proc, "mountinfo"), "22 1 0:20 / / rw - ext4 /dev/vda rw\n30 22 0:26 / "+m.dir+" rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n")
+	return m
+}
+
+func (m *machine) open() *Tree {
+	return Open(Config{Proc: filepath.Join(m.dir, "proc"), Kernel: &Kernel{m.mkdir, m.rmdir}})
+}
+
+func TestV2(t *testing.T) {
+	m := newMachine(t, "/system.slice/tandem-node.service")
+	tree := m.open()
+	if caps := tree.Capabilities(); caps.Version != limits.V2 || caps.Why != "" || !slices.Contains(caps.Files["memory"], "memory.max") {
+		t.Fatalf("%+v", caps)
+	}
+	// The agent has left its group, and its children can be limited. (A file keeps what is written last.)
+	own := "system.slice/tandem-node.service/"
+	if m.read(own+"agent/"+procsFile) != "0" || m.read(own+"cgroup.subtree_control") != "+pids" || m.read(own+"tandem/cgroup.subtree_control") != "+pids" {
+		t.Errorf("%q, %q", m.read(own+"agent/"+procsFile), m.read(own+"cgroup.subtree_control"))
+	}
+	settings, errs := limits.Map(map[string]string{"memory.limit_in_bytes": "20M", "cpu.shares": "512", "io.max": "8:0 rbps=5"}, tree.Capabilities(), "")
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	g, err := tree.Create("shop@n1", settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := g.Leaf("start")
+	if err != nil || len(dirs) != 1 || dirs[0] != filepath.Join(m.dir, own, "tandem/shop@n1/start") {
+		t.Fatalf("%q, %v", dirs, err)
+	}
+	check := func(want map[string]string) {
+		t.Helper()
+		for name, text := range want {
+			if got := m.read(own + "tandem/shop@n1/" + name); strings.TrimSpace(got) != text {
+				t.Errorf("%s is %q, want %q", name, got, text)
+			}
+		}
+	}
+	check(map[string]string{"memory.max": "20971520", "cpu.weight": "50", "io.max": "8:0 rbps=5", "pids.max": "max", "start/memory.max": "max"})
+	// Other settings: the rest is as in a new group.
+	settings, errs = limits.Map(map[string]string{"pids.max": "7"}, tree.Capabilities(), "")
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if err := g.Apply(settings); err != nil {
+		t.Fatal(err)
+	}
+	check(map[string]string{"memory.max": "max", "cpu.weight": "100", "io.max": "8:0 rbps=max wbps=max riops=max wiops=max", "pids.max": "7"})
+	s, err := g.Stats()
+	if err != nil || s != (Stats{MemoryBytes: 4096, CPU: 1500 * time.Microsecond, OOMKills: 3}) || OOMKills(dirs) != 3 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if names, err := tree.List(); err != nil || !slices.Equal(names, []string{"shop@n1"}) {
+		t.Errorf("%q, %v", names, err)
+	}
+	if err := errors.Join(g.Remove(), g.Remove(), tree.Remove()); err != nil {
+		t.Error(err)
+	}
+	// The next agent is started in the group that DelegateSubgroup names, and finds the same tree.
+	m.write(filepath.Join(m.dir, "proc/cgroup"), "0::/system.slice/tandem-node.service/agent\n")
+	if tree := m.open(); tree.dirs[unified] != filepath.Join(m.dir, own, "tandem") {
+		t.Errorf("%v", tree.dirs)
+	}
+}
+
+// Where nothing is delegated, processes run without groups, and constraints are refused with the reason.
+func TestNotDelegated(t *testing.T) {
+	m := newMachine(t, "/user.slice")
+	m.deny = func(string) error { return os.ErrPermission }
+	tree := m.open()
+	if caps := tree.Capabilities(); caps.Version != limits.None || !strings.Contains(caps.Why, "user.slice is not this agent's") || !strings.Contains(caps.Why, "permission denied") {
+		t.Errorf("%+v", caps)
+	}
+	g, err := tree.Create("a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dirs, err := g.Leaf("start"); err != nil || len(dirs) != 0 {
+		t.Errorf("%q, %v", dirs, err)
+	}
+	if err := errors.Join(g.Kill(context.Background()), g.Remove()); err != nil {
+		t.Error(err)
+	}
+	if s, err := g.Stats(); err != nil || s != (Stats{}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := tree.Create("b", []limits.Setting{{Controller: "memory", File: "memory.max", Value: "1"}}); err == nil {
+		t.Error("a limit is set nowhere, and that is no error")
+	}
+	m.write(filepath.Join(m.dir, "proc/mountinfo"), "")
+	if caps := m.open().Capabilities(); caps.Why != "no control groups are mounted" {
+		t.Errorf("%+v", caps)
+	}
+	if caps := Open(Config{Proc: "/nowhere"}).Capabilities(); caps.Version != limits.None || caps.Why == "" {
+		t.Errorf("%+v", caps)
+	}
+}
+
+// A group that others are in, too, cannot have limited children: that is said, and nobody is moved.
+func TestOthersInTheGroup(t *testing.T) {
+	m := newMachine(t, "/login")
+	m.fill = func(_ string, files map[string]string) { delete(files, "cgroup.controllers") }
+	tree := m.open()
+	if caps := tree.Capabilities(); caps.Version != limits.V2 || !strings.Contains(caps.Why, "cgroup.controllers") {
+		t.Errorf("%+v", caps)
+	}
+}
+
+func TestNames(t *testing.T) {
+	tree := newMachine(t, "/a").open()
+	for _, name := range []string{"", ".", "..", "a/b", ".hidden", "cgroup.procs", "memory.max", "tasks", "a\nb", strings.Repeat("x", 201)} {
+		if _, err := tree.Group(name); err == nil {
+			t.Errorf("%q is taken", name)
+		}
+	}
+	for _, name := range []string{"shop@node-1", "tasks.x", "a.b", "memory"} {
+		if _, err := tree.Group(name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestParsing(t *testing.T) {
+	if got := parseGroups("9:name=systemd:/\n4:memory:/a:b\n2:cpu,cpuacct:/c\n0::/d\n"); got["memory"] != "/a:b" || got["cpuacct"] != "/c" || got[""] != "/d" {
+		t.Errorf("%q", got)
+	}
+	for line, want := range map[string]string{
+		"30 22 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw":           "/ /sys/fs/cgroup cgroup2 rw",
+		"31 22 0:27 /docker/x /sys/fs/my\\040group rw - cgroup cgroup rw,memory": "/docker/x /sys/fs/my group cgroup rw,memory",
+		"31 22 0:27 / / rw - ext4 /dev/vda rw":                                   "",
+		"- cgroup2":                                                              "",
+		"":                                                                       "",
+	} {
+		root, dir, kind, options, ok := parseMount(line)
+		if got := strings.TrimSpace(root + " " + dir + " " + kind + " " + options); ok != (want != "") || got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+	for _, c := range [][3]string{{"/", "/a", "/a"}, {"/docker/x", "/docker/x/y", "/y"}, {"/docker/x", "/docker/x", ""}, {"/docker/x", "/docker/xy", "/"}, {"/docker/x", "/", "/"}} {
+		if got := below(c[0], c[1]); got != c[2] {
+			t.Errorf("%s under %s is %q, want %q", c[1], c[0], got, c[2])
+		}
+	}
+}
+
+func FuzzMountinfo(f *testing.F) {
+	f.Add("31 22 0:27 /docker/x /sys/fs/my\\040group rw - cgroup cgroup rw,memory", "4:memory:/a\n0::/b\n")
+	f.Fuzz(func(t *testing.T, line, groups string) {
+		if root, dir, kind, _, ok := parseMount(line); ok && (root == "" || dir == "" || kind == "") {
+			t.Fatalf("%q", line)
+		}
+		for _, g := range parseGroups(groups) {
+			if b := below("/x", g); len(b) > len(g)+1 {
+				t.Fatalf("%q under /x is %q", g, b)
+			}
+		}
+	})
+}
+
+// realTree is a tree in this machine's own groups.
+func realTree(t *testing.T) *Tree {
+	t.Helper()
+	tree := Open(Config{Name: fmt.Sprintf("tandem-cgroup-test-%d", os.Getpid())})
+	t.Cleanup(func() {
+		if err := tree.Remove(); err != nil {
+			t.Errorf("groups are left: %v", err)
+		}
+	})
+	if caps := tree.Capabilities(); len(caps.Files["memory"]) == 0 || len(caps.Files["pids"]) == 0 {
+		t.Skipf("SKIPPED: this machine gives no control groups, so real ones were NOT tested: %s", caps.Why)
+	}
+	t.Logf("real control groups %v", tree.Capabilities().Version)
+	return tree
+}
+
+// Everything that can be set on this machine's own groups is taken by its kernel, in any order, and is undone.
+func TestRealSettings(t *testing.T) {
+	tree := realTree(t)
+	g, err := tree.Create("a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Leaf("start"); err != nil {
+		t.Fatal(err)
+	}
+	content := func() map[string]string {
+		all := map[string]string{}
+		for _, s := range append(limits.Reset(tree.Capabilities()), limits.DeviceFiles(tree.Capabilities())...) {
+			data, err := os.ReadFile(g.file(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[s.File] = string(data)
+		}
+		return all
+	}
+	fresh := content()
+	for _, constraints := range []map[string]string{
+		{"memory.limit_in_bytes": "64M", "memory.memsw.limit_in_bytes": "128M", "cpu.shares": "512"},
+		{"memory.limit_in_bytes": "1G", "memory.memsw.limit_in_bytes": "2G", "cpu.cfs_quota_us": "20000", "cpu.cfs_period_us": "50000"},
+		{"memory.limit_in_bytes": "32M", "memory.memsw.limit_in_bytes": "32M", "pids.max": "10", "cpu.max": "5000 10000", "cpu.cfs_burst_us": "1000"},
+		{"memory.soft_limit_in_bytes": "16M", "io.weight": "200", "pids.max": "max"},
+		{"memory.max": "max", "cpu.max": "max"},
+		{},
+	} {
+		settings := []limits.Setting{}
+		for name, value := range constraints { // one that this kernel lacks is no reason to leave out the others
+			if list, errs := limits.Map(map[string]string{name: value}, tree.Capabilities(), ""); len(errs) == 0 {
+				settings = append(settings, list...)
+			} else if all, errs := limits.Map(constraints, tree.Capabilities(), ""); len(errs) == 0 {
+				settings = all
+				break
+			} else {
+				t.Logf("not here: %v", errs)
+			}
+		}
+		if err := g.Apply(settings); err != nil {
+			t.Errorf("%v: %v", constraints, err)
+		}
+		for _, s := range settings {
+			data, err := os.ReadFile(g.file(s))
+			if want := strings.TrimPrefix(s.Value, "-"); err != nil || s.Value != "-1" && !strings.Contains(string(data), want) {
+				t.Errorf("%s is %q, %v; want %q", s.File, data, err, s.Value)
+			}
+		}
+	}
+	if now := content(); !maps.Equal(now, fresh) {
+		t.Errorf("settings are left: %v, and was %v", now, fresh)
+	}
+}
+
+func TestRealKill(t *testing.T) {
+	tree := realTree(t)
+	g, err := tree.Create("a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := g.Leaf("start")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "read go; sleep 1000 & sleep 1000 & wait"
+	cmd := exec.Command("/bin/sh", "-c", script)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		if err := writeFile(filepath.Join(d, procsFile), fmt.Sprint(cmd.Process.Pid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := in.Write([]byte("go\n")); err != nil {
+		t.Fatal(err)
+	}
+	if populated, err := g.Populated(); err != nil || !populated {
+		t.Errorf("%v, %v", populated, err)
+	}
+	if err := g.Remove(); err == nil {
+		t.Error("a group with processes is removed")
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := g.Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("it was not killed")
+	}
+	if s, err := g.Stats(); err != nil || s.Processes != 0 || s.OOMKills != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+	if err := g.Kill(ctx); err != nil {
+		t.Errorf("a group that is gone: %v", err)
+	}
+}

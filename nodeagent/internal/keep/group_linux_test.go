@@ -1,0 +1,152 @@
+package keep
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tandem.internal/nodeagent/internal/cgroup"
+	"tandem.internal/nodeagent/internal/cgroup/limits"
+)
+
+// groups are the machine's own control groups, a tree of this test's in them.
+func groups(t *testing.T, constraints map[string]string) (*cgroup.Tree, []limits.Setting) {
+	t.Helper()
+	tree := cgroup.Open(cgroup.Config{Name: fmt.Sprintf("tandem-keep-test-%d", os.Getpid())})
+	t.Cleanup(func() {
+		if err := tree.Remove(); err != nil {
+			t.Errorf("groups are left: %v", err)
+		}
+	})
+	settings, errs := limits.Map(constraints, tree.Capabilities(), "")
+	if len(errs) > 0 {
+		t.Skipf("SKIPPED: this machine's control groups cannot do it, so it was NOT tested with real ones: %v", errs[0])
+	}
+	return tree, settings
+}
+
+func leaf(t *testing.T, tree *cgroup.Tree, settings []limits.Setting, name string) []string {
+	t.Helper()
+	g, err := tree.Create(name, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := g.Leaf("start")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dirs
+}
+
+// A process is in its groups from its first moment, its keeper never, and they are empty afterwards.
+func TestInGroups(t *testing.T) {
+	tree, settings := groups(t, map[string]string{"pids.max": "100"})
+	dirs := leaf(t, tree, settings, "a")
+	r := newRig(t)
+	for i := range 5 {
+		run := r.shell(fmt.Sprint("a-", i), "cat /proc/self/cgroup; (setsid sleep 1000 &); exit 0")
+		run.Cgroups = dirs
+		r.start(run)
+		if s := r.wait(run.ID); !s.Success() {
+			t.Fatalf("%+v", s)
+		}
+		if n := strings.Count(r.output(run.ID), fmt.Sprintf("/tandem-keep-test-%d/a/start\n", os.Getpid())); n < 1 || n > len(dirs) {
+			t.Errorf("in %d of %d groups:\n%s", n, len(dirs), r.output(run.ID))
+		}
+		if left, err := cgroup.Processes(dirs); err != nil || len(left) > 0 {
+			t.Errorf("%v are left, %v", left, err)
+		}
+	}
+	// Two runs in one group would be ended together.
+	up := r.pipe("up")
+	first := r.shell("first", "echo $$ >up; exec sleep 1000")
+	first.Cgroups = dirs
+	r.start(first)
+	up.pid()
+	second := r.shell("second", "exit 0")
+	second.Cgroups = dirs[:1]
+	if _, err := r.c.Start(r.ctx(), second); err == nil {
+		t.Error("two runs in one group")
+	}
+	r.kill()
+	if s := r.wait("first"); s.State != Lost {
+		t.Errorf("%+v", s)
+	}
+	if left, err := cgroup.Processes(dirs); err != nil || len(left) > 0 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+}
+
+// Lack of memory is told from any other SIGKILL.
+func TestOutOfMemory(t *testing.T) {
+	tree, settings := groups(t, map[string]string{"memory.limit_in_bytes": "48M"})
+	dirs := leaf(t, tree, settings, "hog")
+	r := newRig(t)
+	hog := r.shell("hog", "")
+	hog.Argv = []string{r.cfg.Exe}
+	hog.Env = append(hog.Env, asWhat+"=hog", "GOGC=off")
+	hog.Cgroups = dirs
+	r.start(hog)
+	if s := r.wait("hog"); s.Signal != int(syscall.SIGKILL) || s.OOMKills == 0 || s.Cause != "" {
+		t.Errorf("%+v: %s", s, r.output("hog"))
+	}
+	// The same group again: what was before does not count.
+	killed := r.shell("killed", "kill -KILL $$")
+	killed.Cgroups = dirs
+	r.start(killed)
+	if s := r.wait("killed"); s.Signal != int(syscall.SIGKILL) || s.OOMKills != 0 {
+		t.Errorf("%+v", s)
+	}
+	// A child of it: the run goes on, and it is told.
+	child := hog
+	child.ID = "child"
+	child.Argv = []string{"/bin/sh", "-c", `"$0"; echo after`, r.cfg.Exe}
+	child.Log.Path += "-child"
+	r.start(child)
+	if s := r.wait("child"); !s.Success() || s.OOMKills == 0 || !strings.HasSuffix(r.output("hog-child"), "after\n") {
+		t.Errorf("%+v: %s", s, r.output("hog-child"))
+	}
+}
+
+// What forks without end is ended all the same. Only where a limit of processes counts.
+func TestForksWithoutEnd(t *testing.T) {
+	tree, settings := groups(t, map[string]string{"pids.max": "40"})
+	dirs := leaf(t, tree, settings, "bomb")
+	r := newRig(t)
+	up := r.pipe("up")
+	// Each one that runs makes two more; it ends by itself after a minute if nobody else does it.
+	bomb := r.shell("bomb", `echo 'kill -0 '$$' 2>/dev/null || exit; (setsid sh ./more &) ; (setsid sh ./more &) ; sleep 0.01; exec sh ./more' >more; echo up >up; (sh ./more 2>/dev/null &); sleep 60`)
+	bomb.Cgroups = dirs
+	r.start(bomb)
+	up.line()
+	deadline := time.Now().Add(patience)
+	for {
+		list, err := cgroup.Processes(dirs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) > 40 {
+			t.Fatalf("%d processes", len(list))
+		}
+		if len(list) >= 35 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("only %d processes", len(list))
+		}
+		time.Sleep(time.Millisecond) // nothing tells of their number
+	}
+	if _, err := r.c.Stop(r.ctx(), "bomb", 0); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.wait("bomb"); s.Left != 0 || s.Cause != CauseStop {
+		t.Errorf("%+v", s)
+	}
+	if left, err := cgroup.Processes(dirs); err != nil || len(left) > 0 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+	r.nothingLeft()
+}
