@@ -15,7 +15,7 @@ const settingsSample = `{"formatVersion":"1","reset":"P7D","fallback":"PT5M","te
 func init() {
 	samples["health"] = `{"indicator":4,"text":"in contact with the controller","contact":{"in":true,"since":"2026-11-20T10:00:00Z","result":"success","last":"2026-11-20T10:09:00Z",` +
 		`"document":"2026-11-20T10:00:01Z"},"slots":[{"id":"a","state":"active","version":"1.4.0","verified":true},{"id":"b","state":"inprogress","version":"1.5.0","verified":true}],` +
-		`"current":"b","trial":{"slot":"b","version":"1.5.0","since":"2026-11-20T10:00:00Z","remaining":"PT1M","deadline":"PT21M","offline":true,"approval":"needed",` +
+		`"current":"b","components":[{"name":"os","state":"updating","version":"6","next":"7","running":"6","text":"staged"}],"trial":{"slot":"b","version":"1.5.0","since":"2026-11-20T10:00:00Z","remaining":"PT1M","deadline":"PT21M","offline":true,"approval":"needed",` +
 		`"waitsFor":[{"code":"check","name":"disk","text":"98 % full"}]},"restart":{"reason":"reboot-command","detail":"new kernel","at":"2026-11-20T10:10:00Z"},` +
 		`"boot":{"reason":"update","detail":"1.5.0","restarts":12,"at":"2026-11-20T10:00:00Z"},"checks":[{"name":"disk","ok":false,"message":"98 % full","since":"2026-11-20T10:05:00Z"}],` +
 		`"maintenance":"2026-11-20T12:00:00Z","settings":` + settingsSample + `}`
@@ -51,6 +51,15 @@ func TestEveryRuleOfHealth(t *testing.T) {
 		{"health", `"active"`, `"good"`, "bad-value", "/slots/0/state"},
 		{"health", `"slots":[`, `"slots":[` + strings.Repeat(`{"id":"x","state":"unused"},`, 256), "too-large", "/slots"},
 		{"health", `"current":"b"`, `"current":"` + long + `"`, "too-large", "/current"},
+		{"health", `"name":"os"`, `"name":"an os"`, "bad-value", "/components/0/name"},
+		{"health", `"name":"os"`, `"name":""`, "missing", "/components/0/name"},
+		{"health", `"updating"`, `"good"`, "bad-value", "/components/0/state"},
+		{"health", `"version":"6"`, `"version":"` + long + `"`, "too-large", "/components/0/version"},
+		{"health", `"next":"7"`, `"next":"\n"`, "bad-value", "/components/0/next"},
+		{"health", `"running":"6"`, `"running":"\n"`, "bad-value", "/components/0/running"},
+		{"health", `"text":"staged"`, `"text":"` + long + `"`, "too-large", "/components/0/text"},
+		{"health", `"components":[`, `"components":[` + strings.Repeat(`{"name":"x","state":"unused"},`, 256), "too-large", "/components"},
+		{"health", `"trial":{"slot":"b"`, `"trial":{"component":"an os","slot":"b"`, "bad-value", "/trial/component"},
 		{"health", `"trial":{"slot":"b"`, `"trial":{"slot":""`, "missing", "/trial/slot"},
 		{"health", `"slot":"b","version":"1.5.0"`, `"slot":"b","version":"\n"`, "bad-value", "/trial/version"},
 		{"health", `"1.5.0","since":"2026-11-20T10:00:00Z"`, `"1.5.0","since":null`, "missing", "/trial/since"},
@@ -104,6 +113,7 @@ func TestEveryRuleOfHealth(t *testing.T) {
 		{"settings", `"disk"`, `"disc"`, "unknown-field", "/checks/disc"},
 		{"reboot", `new kernel`, ``, "missing", "/reason"},
 		{"reboot", `new kernel`, `new\nkernel`, "bad-value", "/reason"},
+		{"tryslot", `{"version"`, `{"component":"an os","version"`, "bad-value", "/component"},
 		{"tryslot", `1.5.0`, long, "too-large", "/version"},
 		{"approve", `1.5.0`, ``, "missing", "/version"},
 		{"maintenance", `"2026-11-20T12:00:00Z"`, `"9999-12-31T23:59:59-01:00"`, "bad-value", "/maintenance"},

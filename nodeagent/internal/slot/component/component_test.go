@@ -387,7 +387,7 @@ func TestRAUC(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	must(Install, "2", Status{Active: "1", Staged: "2", Running: "1"})
+	must(Install, "2", Status{Active: "1", Staged: "2", Running: "1", Reboot: true})
 	if get("primary") != "A" || get("slot-B") != "bundle" {
 		t.Errorf("an installation alone boots %s", get("primary"))
 	}
@@ -402,7 +402,7 @@ func TestRAUC(t *testing.T) {
 	}
 
 	// The boot loader goes back by itself.
-	must(Install, "3", Status{Active: "2", Staged: "3", Running: "2"})
+	must(Install, "3", Status{Active: "2", Staged: "3", Running: "2", Reboot: true})
 	must(Activate, "3", Status{Active: "2", Trying: "3", Running: "2", Reboot: true})
 	boot("B")
 	fails(Verify, "3", ErrFailed)
@@ -412,7 +412,7 @@ func TestRAUC(t *testing.T) {
 	}
 
 	// The node gives the new one up while it runs.
-	must(Install, "4", Status{Active: "2", Staged: "4", Running: "2"})
+	must(Install, "4", Status{Active: "2", Staged: "4", Running: "2", Reboot: true})
 	must(Activate, "4", Status{Active: "2", Trying: "4", Running: "2", Reboot: true})
 	boot("A")
 	must(Rollback, "4", Status{Active: "2", Reboot: true})
@@ -422,6 +422,6 @@ func TestRAUC(t *testing.T) {
 	}
 	boot("B")
 	must(State, "", Status{Active: "2", Running: "2"})
-	must(Install, "5", Status{Active: "2", Staged: "5", Running: "2"})
+	must(Install, "5", Status{Active: "2", Staged: "5", Running: "2", Reboot: true})
 	must(Rollback, "5", Status{Active: "2", Running: "2"})
 }

@@ -66,16 +66,16 @@ func OpenStore(stateDir, name string, steps durable.Steps) *Store {
 	return &Store{Name: name, dir: dir, disk: slot.OpenDisk(dir, steps)}
 }
 
-// Make makes the directories, unless they are there.
-func (s *Store) Make() error {
-	err := s.disk.Mkdir(".")
-	if err == nil {
-		err = s.disk.Mkdir(dataDir)
+// Make makes the directories, unless they are there, and removes what an interrupted step has left.
+func (s *Store) Make() (err error) {
+	if err := errors.Join(s.disk.Mkdir("."), s.disk.Mkdir(dataDir)); err != nil {
+		return fmt.Errorf("component %s: %w", s.Name, err)
 	}
+	unlock, err := s.disk.Lock(stepLock, lockWait)
 	if err != nil {
 		return fmt.Errorf("component %s: %w", s.Name, err)
 	}
-	return nil
+	return errors.Join(s.disk.Clean(recordFile), unlock())
 }
 
 // DataDir is the directory for the program's own.

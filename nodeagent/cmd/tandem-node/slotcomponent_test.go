@@ -1,0 +1,84 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/nodeagent/internal/slot/component"
+	"tandem.internal/nodeagent/internal/slot/component/update"
+	"tandem.internal/nodeagent/internal/slot/record"
+)
+
+// What people do to a component at the node, with the agent played by the test.
+func TestSlotOfComponent(t *testing.T) {
+	n := newNode(t)
+	if err := os.MkdirAll(n.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "bundle")
+	if err := os.WriteFile(file, []byte("the bundle"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	says := func(status int, out, errs string, args ...string) {
+		t.Helper()
+		_, got, stdout, stderr := n.tandem(append([]string{"slot"}, args...)...)
+		if got != status || !strings.Contains(stdout, out) || !strings.Contains(stderr, errs) {
+			t.Errorf("%s: status %d\n%s%s; want %d %q %q", strings.Join(args, " "), got, stdout, stderr, status, out, errs)
+		}
+	}
+	says(1, "", "there is no component os: the agent's setting --component", "try", "--component", "os")
+	says(1, "", "is not the name of a component", "try", "--component", "a/b")
+	store := component.OpenStore(n.dir, "os", nil)
+	agent := func(change func(r *update.Record)) {
+		t.Helper()
+		err := store.Make()
+		if err == nil {
+			err = store.Update(time.Now(), func(r update.Record) (update.Record, error) { change(&r); return r, nil })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	agent(func(r *update.Record) { r.Has.Active = "6" })
+	says(0, "os         active  6        -     -", "", "status")
+	says(1, "", "does not say its version: --version", "stage", file, "--component", "os")
+	says(1, "", "should be sha256:00", "stage", file, "--component", "os", "--version", "7", "--hash", "00")
+	says(1, "", "no such version", "try", "--component", "os")
+	says(1, "", "no version of the component is on trial", "commit", "--component", "os")
+	says(1, "", "no version of the component is staged", "rollback", "--component", "os")
+	says(0, "version 7 (sha256:", "", "stage", file, "--component", "os", "--version", "7", "--hash", "BAB59F2948216E8FF89B7FC8655F94DB6143A00897C68860D3BCF0FF9C2E5212")
+	agent(func(r *update.Record) { r.Phase = update.Staged })
+	says(1, "", "no such version", "try", "--component", "os", "--version", "8")
+	says(1, "", "no slots to choose from", "try", "a", "--component", "os")
+	// One trial on a node at a time.
+	slots := slot.Open(slot.Config{Dir: filepath.Join(n.dir, slot.Dir)})
+	_, status, _, errs := n.tandem("slot", "stage", n.program("1.4.0", ""), "--version", "1.4.0")
+	if status != 0 {
+		t.Fatal(errs)
+	}
+	if err := slots.Arm(record.A, 3); err != nil {
+		t.Fatal(err)
+	}
+	says(1, "", "slot a: a trial is in progress", "try", "--component", "os")
+	if _, err := slots.Rollback(record.A, record.ReasonFallback, "by the test"); err != nil {
+		t.Fatal(err)
+	}
+	says(0, "as soon as it is installed", "", "try", "--component", "os", "--version", "7")
+	says(0, `"try": true`, "", "status", "--component", "os", "--json")
+	says(0, "staged, to be tried", "", "status")
+	agent(func(r *update.Record) { r.Phase, r.Tried, r.Try = update.Trying, true, "" })
+	says(1, "", "component os, version 7: a trial is in progress", "try", "a")
+	says(1, "", "is under way", "stage", file, "--component", "os", "--version", "8")
+	says(0, "the agent does it", "", "rollback", "--component", "os", "--why", "no sound")
+	if r, err := store.Read(); err != nil || r.Phase != update.RollingBack || !strings.Contains(r.Why.Detail, "somebody at the node: no sound") {
+		t.Errorf("%+v %v", r, err)
+	}
+	says(0, "inprogress", "", "status", "--component", "os")
+	agent(func(r *update.Record) { r.Off = true })
+	says(1, "", "there is no component os", "commit", "--component", "os")
+	says(0, `"slots"`, "", "status", "--json")
+}
