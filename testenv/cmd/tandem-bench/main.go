@@ -62,6 +62,7 @@ var sections = []struct {
 	{"journal", "records made durable per second", journalSection},
 	{"agent", "the node agent's size, memory and time", agentSection},
 	{"sampling", "what measuring the node costs", samplingSection},
+	{"slots", "two hundred workloads on one node", slotsSection},
 }
 
 // session is one run of the program.

@@ -94,6 +94,24 @@ func (p *product) do(op string, args json.RawMessage) (any, error) {
 			err = fmt.Errorf("%d of %d nodes agreed", r.Checks.Agreed, r.Issued)
 		}
 		return r.Issued, err
+	case "workloads":
+		var w workloads
+		if err := json.Unmarshal(args, &w); err != nil {
+			return nil, err
+		}
+		r, err := p.app.Unit().Submit(ctx, app.Submission{Kind: wire.KindWorkloads, Document: w.Document, Version: w.Version, Who: "bench", Via: "cli"})
+		if err == nil && r.State != "accepted" {
+			err = fmt.Errorf("workloads %s are %s: %w", w.Version, r.State, r.Error)
+		}
+		return nil, err
+	case "running": // the outcome is how many slots there are, if all of them run
+		all, err := p.app.Unit().Slots(ctx, "")
+		for _, s := range all {
+			if s.Report == nil || s.Report.State != wire.WorkloadRunning {
+				return -1, err
+			}
+		}
+		return len(all), err
 	case "flush": // the outcome is there when every document has been published
 		return nil, p.app.Unit().(interface{ Flushed(context.Context) error }).Flushed(ctx)
 	case "view":
