@@ -79,6 +79,6 @@ const keeperUnmap = 2 * time.Second
 // limitKeeperMemory is limitMemory for a process that needs less. What it does takes no second processor.
 func limitKeeperMemory() {
 	debug.SetGCPercent(25)
-	debug.SetMemoryLimit(4 << 20)
+	debug.SetMemoryLimit(8 << 20)
 	runtime.GOMAXPROCS(1)
 }

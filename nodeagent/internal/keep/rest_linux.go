@@ -39,7 +39,9 @@ func (r rest) end(ctx context.Context, living *living) (left int, err error) {
 	pause, began := firstPause, time.Now()
 	for clean := 0; ; {
 		cerr := cgroup.Kill(ctx, r.cgroups)
+		living.looks <- struct{}{}
 		found, unsure, err := r.kill(living)
+		<-living.looks
 		if err = errors.Join(cerr, err); err != nil {
 			return found, err
 		}
@@ -97,14 +99,17 @@ func (r rest) kill(living *living) (found int, unsure bool, err error) {
 
 // living is what all who end runs have to know of the runs that go on. Its methods are for any goroutine.
 type living struct {
-	self int // the keeper's process
+	self  int           // the keeper's process
+	looks chan struct{} // has room for as many as may look at all processes at once
 
 	mu    sync.Mutex
 	forks int // odd while a process is made: it looks like a stray of the keeper's until it has its own program
 	runs  map[int]*run
 }
 
-func newLiving(self int) *living { return &living{self: self, runs: map[int]*run{}} }
+func newLiving(self int) *living {
+	return &living{self: self, looks: make(chan struct{}, 2), runs: map[int]*run{}}
+}
 
 // fork calls f, which makes the process of r.
 func (l *living) fork(r *run, f func() (int, error)) (pid int, err error) {
