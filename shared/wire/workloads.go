@@ -92,11 +92,12 @@ type RestartParams struct {
 	Service string `json:"service"`
 }
 
-const maxSlots = 1024 // of a report
+// MaxSlots is how many slots a report has at most.
+const MaxSlots = 1024
 
 func (w *Workloads) check() error {
-	if len(w.Slots) > maxSlots {
-		return New(CodeTooLarge, "/slots", "more than "+strconv.Itoa(maxSlots))
+	if len(w.Slots) > MaxSlots {
+		return New(CodeTooLarge, "/slots", "more than "+strconv.Itoa(MaxSlots))
 	}
 	if w.More < 0 {
 		return New(CodeBadValue, "/more", "below 0")

@@ -2,51 +2,75 @@ package workloads
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"go.uber.org/zap"
+
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
 
-// fresh is what a link is called until it takes its name.
-const fresh = ".tandem-link"
+// fresh is what a link is called until it takes its name: no resource can be called so.
+const fresh = `.tandem\link`
 
 // link makes the directory of a configuration: a symbolic link to each resource, by its name (seed 004,
-// название_ресурса). Of one that is there it changes the links, each at once, and leaves the rest.
+// название_ресурса). Of one that is there it changes the links, each at once, and leaves the rest: what a
+// process has made there is its own. Nothing is done while a resource is missing.
 func (m *Manager) link(dir string, c workload.Config) *wire.Error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	paths, stores := map[string]string{}, map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
+		r := m.cfg.Resources.Look(c.Resources[name])
+		if r.State != "" {
+			return wire.New(wire.CodeUnavailable, "/resources/"+name, "the resource is not on the node any more; it is fetched again")
+		}
+		paths[name], stores[filepath.Dir(r.Path)] = r.Path, true
+	}
+	if err := makeDir(dir); err != nil {
 		return storage(err)
 	}
 	old, err := links(dir)
 	if err != nil {
 		return storage(err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
-		r := m.cfg.Resources.Look(c.Resources[name])
-		if r.State != "" {
-			return wire.New(wire.CodeUnavailable, "/resources/"+name, "the resource is not on the node any more; it is fetched again")
-		}
-		if old[name] != r.Path {
-			if err := relink(dir, name, r.Path); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(paths)) {
+		if old[name] != paths[name] {
+			if err := relink(dir, name, paths[name]); err != nil {
 				return storage(err)
 			}
 		}
 		delete(old, name)
 	}
-	for name, target := range old {
-		if filepath.IsAbs(target) { // one of ours: what a process has made there is its own
+	for _, name := range slices.Sorted(maps.Keys(old)) {
+		if stores[filepath.Dir(old[name])] { // to a resource, which it has no more
 			if err := os.Remove(filepath.Join(dir, name)); err != nil {
 				return storage(err)
 			}
 		}
 	}
 	return storage(syncDir(dir))
+}
+
+// makeDir makes a directory and those above it, so that a power cut leaves them.
+func makeDir(dir string) error {
+	err := os.Mkdir(dir, 0o755)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		if err := makeDir(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
 }
 
 // links are the symbolic links in a directory, and where they lead to.
@@ -85,14 +109,22 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// remove removes the directory of a configuration and the logs of its hooks; with the last one of a
-// slot, the slot's.
-func (m *Manager) remove(service, dir string) error {
-	if err := errors.Join(os.RemoveAll(m.dir(service, dir)), os.RemoveAll(filepath.Join(m.cfg.Dir, "logs", service, dir))); err != nil {
+// discard removes what is on the node of a configuration: its control group, its directory and the logs of
+// its hooks. The group comes first: it cannot go while a process is in it.
+func (m *Manager) discard(service, dir string) error {
+	if err := m.cfg.Groups.Leave(group(service, dir)); err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(m.cfg.Dir, "slots", service)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		if entries, rerr := os.ReadDir(filepath.Join(m.cfg.Dir, "slots", service)); rerr == nil && len(entries) > 0 {
+	return errors.Join(os.RemoveAll(m.dir(service, dir)), os.RemoveAll(filepath.Join(m.cfg.Dir, "logs", service, dir)))
+}
+
+// remove discards a configuration, and with the last one of a slot the slot's directories.
+func (m *Manager) remove(service, dir string) error {
+	if err := m.discard(service, dir); err != nil {
+		return err
+	}
+	if err := os.Remove(m.dir(service, "")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if entries, rerr := os.ReadDir(m.dir(service, "")); rerr == nil && len(entries) > 0 {
 			return nil // of another configuration
 		}
 		return err
@@ -100,37 +132,71 @@ func (m *Manager) remove(service, dir string) error {
 	return os.RemoveAll(filepath.Join(m.cfg.Dir, "logs", service))
 }
 
-// tidy removes directories that no slot knows.
-func (m *Manager) tidy(saved map[string]supervise.Durable) error {
+// tidy has removed what no slot knows. Until that is gone, nothing is made for a new slot of the same name.
+func (m *Manager) tidy(saved map[string]supervise.Durable) {
 	known := map[string]bool{}
 	for service, d := range saved {
 		known[service] = true
 		for _, p := range supervise.New(d, m.cfg.Rules).Places() {
-			known[filepath.Join(service, p.Dir)] = true
+			known[service+"/"+p.Dir] = true
 		}
 	}
-	slots := filepath.Join(m.cfg.Dir, "slots")
-	services, err := os.ReadDir(slots)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, s := range services {
-		dirs, derr := os.ReadDir(filepath.Join(slots, s.Name()))
-		err = errors.Join(err, derr)
-		for _, d := range dirs {
-			if !known[filepath.Join(s.Name(), d.Name())] {
-				err = errors.Join(err, os.RemoveAll(filepath.Join(slots, s.Name(), d.Name())), m.cfg.Groups.Leave(group(s.Name(), d.Name())))
+	left := map[string][]string{} // directories by service
+	for _, root := range []string{"slots", "logs"} {
+		for _, s := range m.entries(root) {
+			service := s.Name()
+			if !known[service] {
+				left[service] = append(left[service], "")
+			}
+			if !s.IsDir() {
+				continue
+			}
+			for _, d := range m.entries(filepath.Join(root, service)) {
+				if d.IsDir() && !known[service+"/"+d.Name()] && !slices.Contains(left[service], d.Name()) {
+					left[service] = append(left[service], d.Name())
+				}
 			}
 		}
-		if !known[s.Name()] {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(slots, s.Name())), os.RemoveAll(filepath.Join(m.cfg.Dir, "logs", s.Name())))
+	}
+	for service, dirs := range left {
+		whole := !known[service]
+		m.stale[service] = whole
+		m.workers.Go(func() { m.clear(service, dirs, whole) })
+	}
+}
+
+// entries are what is in one of the directories of slots.
+func (m *Manager) entries(dir string) []os.DirEntry {
+	all, err := os.ReadDir(filepath.Join(m.cfg.Dir, dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		m.cfg.Log.Warn("what is left of slots that are no more cannot be found", zap.Error(err))
+	}
+	return all
+}
+
+// clear removes what is left of a slot, some directories or the whole of it, as soon as that can be.
+func (m *Manager) clear(service string, dirs []string, whole bool) {
+	for warned := false; ; m.pause(tidyAgain) {
+		var err error
+		if !m.do(func() {
+			for _, d := range dirs {
+				if d != "" {
+					err = errors.Join(err, m.discard(service, d))
+				}
+			}
+			if err == nil && whole {
+				err = errors.Join(os.RemoveAll(m.dir(service, "")), os.RemoveAll(filepath.Join(m.cfg.Dir, "logs", service)))
+			}
+		}) {
+			return
+		}
+		if err == nil {
+			m.call(func() { delete(m.stale, service) })
+			return
+		}
+		if !warned {
+			warned = true
+			m.cfg.Log.Warn("what is left of a slot cannot be removed; it is tried again", zap.Error(err))
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("tidy up: %w", err)
-	}
-	return nil
 }

@@ -1,14 +1,16 @@
 package workloads
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 
@@ -39,20 +41,15 @@ func (m *Manager) next(s *slot) {
 		return
 	}
 	s.busy = true
-	e := s.queue[0]
-	s.queue = slices.Delete(s.queue, 0, 1)
-	do := m.perform(s.service, e)
+	do := m.perform(s, s.queue[0])
 	m.workers.Go(func() {
-		select {
-		case m.room <- struct{}{}:
-		case <-m.work.Done():
-			return
+		ev := do()
+		if m.work.Err() != nil {
+			return // perhaps it was not done; the next agent does it again
 		}
-		ev := do(m.work)
-		<-m.room
 		m.call(func() {
-			s.busy = false
-			if ev != nil && m.slots[s.service] == s {
+			s.busy, s.queue = false, slices.Delete(s.queue, 0, 1)
+			if ev != nil {
 				m.tell(s, ev)
 			}
 			m.next(s)
@@ -61,97 +58,112 @@ func (m *Manager) next(s *slot) {
 }
 
 // perform returns what does an effect, and the event that answers it, nil if none does yet.
-func (m *Manager) perform(service string, e supervise.Effect) func(ctx context.Context) supervise.Event {
+func (m *Manager) perform(s *slot, e supervise.Effect) func() supervise.Event {
+	service := s.service
 	switch e := e.(type) {
 	case supervise.LinkUp:
-		return func(context.Context) supervise.Event {
-			return supervise.Linked{Dir: e.Dir, Err: m.link(m.dir(service, e.Dir), e.Config)}
+		err := wire.New(wire.CodeStorage, "", "what an earlier slot of this name has left on the node is not removed yet")
+		stale := m.stale[service]
+		return func() supervise.Event {
+			if !stale {
+				m.do(func() { err = m.link(m.dir(service, e.Dir), e.Config) })
+			}
+			return supervise.Linked{Dir: e.Dir, Err: err}
 		}
 	case supervise.Delete:
-		return func(context.Context) supervise.Event {
-			err := errors.Join(m.remove(service, e.Dir), m.cfg.Groups.Leave(group(service, e.Dir)))
+		return func() supervise.Event {
+			var err error
+			m.do(func() { err = m.remove(service, e.Dir) })
 			return supervise.Removed{Dir: e.Dir, Err: storage(err)}
 		}
 	case supervise.Run:
 		m.follows()
 		run := m.run(service, e)
-		return func(context.Context) supervise.Event { return m.start(run, e) }
+		m.paths.Store(e.ID, run.Log.Path)
+		return func() supervise.Event { return m.start(run, e) }
 	case supervise.Stop:
-		return func(ctx context.Context) supervise.Event {
-			var st keep.Status
-			err := m.keeper("stop "+e.ID, func(k Keeper) (err error) {
-				st, err = k.Stop(ctx, e.ID, e.Grace)
-				return err
-			})
+		return func() supervise.Event {
+			st, err := m.stop(e.ID, e.Grace)
 			return m.answered(e.ID, st, err)
 		}
 	case supervise.Forget:
 		m.paths.Delete(e.ID)
-		return func(ctx context.Context) supervise.Event {
-			if err := m.keeper("forget "+e.ID, func(k Keeper) error { return k.Forget(ctx, e.ID) }); err != nil && ctx.Err() == nil {
-				m.cfg.Log.Warn("a run is not forgotten: " + err.Error())
-			}
+		return func() supervise.Event {
+			m.forget(e.ID)
 			return nil
 		}
 	}
 	panic(fmt.Sprintf("workloads: nobody does a %T", e))
 }
 
-// start has a run started, in its control group.
+// start has a run started, in its control group. One that the keeper knows is taken over.
 func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
-	c := e.Config.Container
-	var constraints map[string]string
-	if c != nil {
-		constraints = c.Constraints
-	}
-	dirs, err := m.cfg.Groups.Enter(group(e.Config.Slot.Service, e.Dir), strings.TrimPrefix(e.Hook, "iss_hook_"), constraints)
-	if err != nil {
-		return m.failed(e.ID, "its control group: "+err.Error())
-	}
-	run.Cgroups = dirs
 	var st keep.Status
-	err = m.keeper("start "+e.ID, func(k Keeper) (err error) {
+	var refused error
+	err := m.keeper("start "+e.ID, func(k Keeper) (err error) {
+		if st, err = k.Get(m.work, e.ID); !unknown(err) {
+			return err
+		}
+		run := run
+		if e.Of != "" {
+			of, err := k.Get(m.work, e.Of)
+			if err != nil && !unknown(err) {
+				return err
+			}
+			if of.State == keep.Running {
+				run.Env = append(slices.Clip(run.Env), "TANDEM_PID="+strconv.Itoa(of.PID))
+			}
+		}
+		var constraints map[string]string
+		if c := e.Config.Container; c != nil {
+			constraints = c.Constraints
+		}
+		if run.Cgroups, refused = m.cfg.Groups.Enter(group(e.Config.Slot.Service, e.Dir), strings.TrimPrefix(e.Hook, "iss_hook_"), constraints); refused != nil {
+			refused = fmt.Errorf("its control group: %w", refused)
+			return nil
+		}
 		st, err = k.Start(m.work, run)
+		if answer, ok := errors.AsType[*wire.Error](err); ok { // so it is not started
+			refused, err = errors.New(answer.Message), nil
+		}
 		return err
 	})
+	if err == nil && refused != nil {
+		return supervise.Ended{Run: e.ID, Exit: wire.WorkloadExit{Code: -1, Text: clip(refused.Error()), At: m.now().Wall.UTC().Truncate(time.Second)}}
+	}
 	return m.answered(e.ID, st, err)
+}
+
+func unknown(err error) bool {
+	e, ok := errors.AsType[*wire.Error](err)
+	return ok && e.Code == wire.CodeNotFound
 }
 
 // answered is the event of what the keeper said of a run; none while it runs.
 func (m *Manager) answered(id string, st keep.Status, err error) supervise.Event {
-	answer := (*wire.Error)(nil)
 	switch {
-	case errors.As(err, &answer) && answer.Code == wire.CodeNotFound: // it was forgotten, so its end was known
-		return supervise.Ended{Run: id, Exit: wire.WorkloadExit{Code: -1, Lost: true, At: m.now().Wall.UTC()}}
-	case errors.As(err, &answer):
-		return m.failed(id, answer.Message)
-	case err != nil: // the agent stops
-		return nil
-	case st.State == keep.Running:
-		m.call(func() { m.pids[id] = st.PID })
+	case unknown(err): // it was never started, or forgotten
+		return supervise.Ended{Run: id, Exit: wire.WorkloadExit{Code: -1, Lost: true, At: m.now().Wall.UTC().Truncate(time.Second)}}
+	case err != nil, st.State == keep.Running: // err: the agent stops
 		return nil
 	}
 	return supervise.Ended{Run: id, Exit: m.exit(st)}
 }
 
-func (m *Manager) failed(id, why string) supervise.Event {
-	return supervise.Ended{Run: id, Exit: wire.WorkloadExit{Code: -1, Text: clip(why), At: m.now().Wall.UTC()}}
-}
-
 // run is what the keeper is asked to run.
 func (m *Manager) run(service string, e supervise.Run) keep.Run {
 	dir := m.dir(service, e.Dir)
-	r := keep.Run{ID: e.ID, Argv: []string{dir + "/" + e.Hook}, Dir: dir, Env: environment(e, dir, m.pids[e.Of]), MaxExecution: e.Max, StopGrace: m.cfg.Rules.Grace,
+	r := keep.Run{ID: e.ID, Argv: []string{filepath.Join(dir, e.Hook)}, Dir: dir, Env: environment(e, dir), MaxExecution: e.Max, StopGrace: m.cfg.Rules.Grace,
 		Log: keep.Log{Path: m.hookLog(service, e.Dir, e.Hook), Bytes: 64 << 10, Files: 2}}
 	if e.Hook == workload.HookStart {
 		r.Log = keep.Log{Path: m.logPath(service), Bytes: m.cfg.LogBytes, Files: m.cfg.LogFiles}
 	}
-	m.paths.Store(e.ID, r.Log.Path)
 	return r
 }
 
-// environment is all that a hook finds in its environment; pid is of the slot's process, 0: none.
-func environment(e supervise.Run, dir string, pid int) []string {
+// environment is all that a hook finds in its environment, but for TANDEM_PID, the slot's process if that
+// is there.
+func environment(e supervise.Run, dir string) []string {
 	c := e.Config
 	props := c.Properties
 	if props == nil {
@@ -163,11 +175,12 @@ func environment(e supervise.Run, dir string, pid int) []string {
 	}
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir, "TANDEM_HOOK=" + e.Hook, "TANDEM_SLOT=" + c.Slot.String(),
 		"TANDEM_SERVICE=" + c.Slot.Service, "TANDEM_NODE=" + c.Slot.Node, "TANDEM_CONFIGURATION_ID=" + c.ConfigurationID, "TANDEM_DIR=" + dir, "TANDEM_PROPERTIES=" + string(all)}
-	if pid > 0 {
-		env = append(env, "TANDEM_PID="+strconv.Itoa(pid))
-	}
+	given := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(props)) {
-		env = append(env, "TANDEM_PROPERTY_"+variable(name)+"="+props[name])
+		if v := variable(name); !given[v] { // of two names that make the same variable, the first
+			given[v] = true
+			env = append(env, "TANDEM_PROPERTY_"+v+"="+props[name])
+		}
 	}
 	return env
 }
@@ -182,8 +195,9 @@ func variable(name string) string {
 	}, name)
 }
 
-// group is the name of a configuration's control group.
-func group(service, dir string) string { return service + "." + dir }
+// group is the name of a configuration's control group. It begins with the directory: no service is named
+// like a file of the kernel's then.
+func group(service, dir string) string { return dir + "." + service }
 
 func storage(err error) *wire.Error {
 	if err == nil {
@@ -194,17 +208,21 @@ func storage(err error) *wire.Error {
 
 // clip makes a text fit for a plain string of the wire.
 func clip(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
+	s = printable(s)
 	const most = 200
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
+}
+
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
 }
 
 // signals have the names of those that end processes.

@@ -3,8 +3,7 @@ package workloads
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"strconv"
 	"strings"
 
 	"tandem.internal/nodeagent/internal/keep"
@@ -14,29 +13,42 @@ import (
 // Logs returns a piece of what a slot's process has written, at most wire.MaxLogs. It may be called by
 // any goroutine.
 func (m *Manager) Logs(p *wire.LogsParams) (*wire.LogsResult, *wire.Error) {
-	if _, err := os.Stat(m.dir(p.Service, "")); errors.Is(err, fs.ErrNotExist) {
+	if _, ok := m.names.Load(p.Service); !ok {
 		return nil, wire.New(wire.CodeNotFound, "/service", fmt.Sprintf("this node has no slot %.64q", p.Service))
 	}
-	at, skipped := keep.Cursor{}, false
-	if p.Cursor != "" {
-		if _, err := fmt.Sscanf(p.Cursor, "%d:%d", &at.File, &at.Offset); err != nil || at.Offset < 0 {
-			return nil, wire.New(wire.CodeBadValue, "/cursor", "not a cursor of an earlier answer")
-		}
-	} else if tail := p.Tail; tail > 0 {
-		var err error
-		if at, err = keep.Tail(m.logPath(p.Service), int64(tail)); err != nil {
+	log, skipped := m.logPath(p.Service), false
+	at, err := cursor(p.Cursor)
+	if err != nil {
+		return nil, wire.New(wire.CodeBadValue, "/cursor", "not a cursor of an earlier answer")
+	}
+	if p.Cursor == "" {
+		if at, err = keep.Tail(log, int64(p.Tail)); err != nil {
 			return nil, storage(err)
 		}
 	}
-	data, next, err := keep.ReadLog(m.logPath(p.Service), at, wire.MaxLogs)
+	data, next, err := keep.ReadLog(log, at, wire.MaxLogs)
 	if errors.Is(err, keep.ErrRotated) {
 		skipped = at.File > 0
-		data, next, err = keep.ReadLog(m.logPath(p.Service), next, wire.MaxLogs)
+		data, next, err = keep.ReadLog(log, next, wire.MaxLogs)
 	}
 	if err != nil && !errors.Is(err, keep.ErrRotated) {
 		return nil, storage(err)
 	}
 	return &wire.LogsResult{Data: data, Cursor: fmt.Sprintf("%d:%d", next.File, next.Offset), Skipped: skipped}, nil
+}
+
+// cursor reads a cursor; of "" it makes the zero one.
+func cursor(text string) (at keep.Cursor, err error) {
+	if text == "" {
+		return at, nil
+	}
+	file, offset, _ := strings.Cut(text, ":")
+	if at.File, err = strconv.ParseUint(file, 10, 64); err != nil {
+		return at, err
+	}
+	n, err := strconv.ParseUint(offset, 10, 63)
+	at.Offset = int64(n)
+	return at, err
 }
 
 // said is the last line that a run has written.

@@ -12,23 +12,6 @@ import (
 // maxReport bounds a report, in bytes: it goes into one packet, with an envelope.
 const maxReport = wire.MaxPacket - 16<<10
 
-// report is what the node tells of its slots.
-func (m *Manager) report() wire.Workloads {
-	w := wire.Workloads{Slots: []wire.WorkloadSlot{}}
-	for _, service := range slices.Sorted(maps.Keys(m.slots)) {
-		s := m.slots[service].state
-		if s.Empty() {
-			continue
-		}
-		r := s.Report()
-		if p := s.Next; p != nil && p.Phase == supervise.Fetch {
-			m.resources(&r, p)
-		}
-		w.Slots = append(w.Slots, r)
-	}
-	return fit(w)
-}
-
 // resources tells of the resources that are not there yet.
 func (m *Manager) resources(r *wire.WorkloadSlot, p *supervise.Place) {
 	for _, name := range slices.Sorted(maps.Keys(p.Config.Resources)) {
@@ -36,7 +19,7 @@ func (m *Manager) resources(r *wire.WorkloadSlot, p *supervise.Place) {
 		if at.State == "" || len(r.Resources) == maxResources {
 			continue
 		}
-		r.Resources = append(r.Resources, wire.WorkloadResource{Name: name, State: at.State, Done: at.Done, Size: at.Size, Error: at.Err})
+		r.Resources = append(r.Resources, wire.WorkloadResource{Name: printable(name), State: at.State, Done: at.Done, Size: at.Size, Error: at.Err})
 		r.Error = cmp.Or(r.Error, at.Err)
 	}
 }
@@ -46,6 +29,9 @@ const maxResources = 32
 
 // fit leaves out what does not fit: first the resources, then the last slots.
 func fit(w wire.Workloads) wire.Workloads {
+	if n := len(w.Slots); n > wire.MaxSlots {
+		w.Slots, w.More = w.Slots[:wire.MaxSlots], n-wire.MaxSlots
+	}
 	if len(wire.Encode(&w)) <= maxReport {
 		return w
 	}
