@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -182,30 +183,52 @@ func (t *Tree) enable(dir string) error {
 	}
 	var errs []error
 	for _, c := range missing {
-		if err := writeFile(filepath.Join(dir, "cgroup.subtree_control"), "+"+c); err != nil {
+		if err := writeFile(filepath.Join(dir, "cgroup.subtree_control"), "+"+c); errors.Is(err, syscall.EBUSY) {
+			return fmt.Errorf("other processes are in the control group %s; the agent needs one of its own", dir)
+		} else if err != nil {
 			errs = append(errs, fmt.Errorf("the controller %s cannot be used in %s: %w", c, dir, plain(err)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// leave moves this process out of a group, unless that is the root of all, where processes may stay.
+// leave moves this process and its own out of a group, unless that is the root of all, where processes may
+// stay. Others are left where they are.
 func (t *Tree) leave(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "cgroup.type")); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	in, err := procs(dir)
-	if err != nil || !slices.Contains(in, os.Getpid()) {
+	in = slices.DeleteFunc(in, func(pid int) bool { return !ours(pid) })
+	if err != nil || len(in) == 0 {
 		return err
 	}
 	own := filepath.Join(dir, agentGroup)
 	if err := t.kernel.make(own); err != nil {
 		return plain(err)
 	}
-	if err := writeFile(filepath.Join(own, procsFile), "0"); err != nil {
-		return fmt.Errorf("move this agent to %s: %w", own, plain(err))
+	for _, pid := range in {
+		if err := writeFile(filepath.Join(own, procsFile), strconv.Itoa(pid)); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("move this agent to %s: %w", own, plain(err))
+		}
 	}
 	return nil
+}
+
+// ours says whether a process is this one, a child of it, or another one of the same program: the keeper.
+func ours(pid int) bool {
+	if pid == os.Getpid() {
+		return true
+	}
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	mine, merr := os.Readlink("/proc/self/exe")
+	its, err := os.Readlink(filepath.Join(dir, "exe"))
+	if merr == nil && err == nil && its == mine {
+		return true
+	}
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])) // state, parent, …
+	return err == nil && len(f) > 1 && f[1] == strconv.Itoa(os.Getpid())
 }
 
 // probe makes a group and a child in it, and returns the control files of the child.

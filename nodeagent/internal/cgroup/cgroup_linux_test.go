@@ -126,7 +126,7 @@ func TestV2(t *testing.T) {
 	}
 	// The agent has left its group, and its children can be limited. (A file keeps what is written last.)
 	own := "system.slice/tandem-node.service/"
-	if m.read(own+"agent/"+procsFile) != "0" || m.read(own+"cgroup.subtree_control") != "+pids" || m.read(own+"tandem/cgroup.subtree_control") != "+pids" {
+	if m.read(own+"agent/"+procsFile) != fmt.Sprint(os.Getpid()) || m.read(own+"cgroup.subtree_control") != "+pids" || m.read(own+"tandem/cgroup.subtree_control") != "+pids" {
 		t.Errorf("%q, %q", m.read(own+"agent/"+procsFile), m.read(own+"cgroup.subtree_control"))
 	}
 	settings, errs := limits.Map(map[string]string{"memory.limit_in_bytes": "20M", "cpu.shares": "512", "io.max": "8:0 rbps=5"}, tree.Capabilities(), "")
@@ -209,8 +209,27 @@ func TestNotDelegated(t *testing.T) {
 	}
 }
 
-// A group that others are in, too, cannot have limited children: that is said, and nobody is moved.
-func TestOthersInTheGroup(t *testing.T) {
+// Of those in the agent's group, its own go with it, and nobody else.
+func TestOurs(t *testing.T) {
+	child := exec.Command("sleep", "1000")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := child.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = child.Wait() // by that signal
+	}()
+	for pid, want := range map[int]bool{os.Getpid(): true, child.Process.Pid: true, os.Getppid(): false, 1: false, 1 << 30: false} {
+		if got := ours(pid); got != want {
+			t.Errorf("process %d: %v", pid, got)
+		}
+	}
+}
+
+// What a group lacks is said.
+func TestLackingGroup(t *testing.T) {
 	m := newMachine(t, "/login")
 	m.fill = func(_ string, files map[string]string) { delete(files, "cgroup.controllers") }
 	tree := m.open()
