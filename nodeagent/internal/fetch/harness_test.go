@@ -157,6 +157,7 @@ type node struct {
 	*Store
 	t    testing.TB
 	stop func()
+	late time.Duration // when await gives up; in a bubble it costs nothing
 }
 
 const plenty = 1 << 40
@@ -180,7 +181,7 @@ func start(t testing.TB, c Config) *node {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	n := &node{Store: s, t: t}
+	n := &node{Store: s, t: t, late: 100 * time.Hour}
 	n.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -201,7 +202,7 @@ func (n *node) where(a workload.Artifact) string {
 // await waits until the status of a is as it should be.
 func (n *node) await(a workload.Artifact, what string, ok func(Status) bool) Status {
 	n.t.Helper()
-	late := time.After(100 * time.Hour)
+	late := time.After(n.late)
 	for {
 		st := n.Status(a)
 		if ok(st) {

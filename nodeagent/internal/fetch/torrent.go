@@ -1,0 +1,302 @@
+//go:build torrent
+
+package fetch
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/anacrolix/torrent"
+	"github.com/anacrolix/torrent/iplist"
+	"github.com/anacrolix/torrent/metainfo"
+	"golang.org/x/time/rate"
+
+	"tandem.internal/nodeagent/internal/fetch/plan"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// BitTorrent says whether this agent is built with it.
+const BitTorrent = true
+
+// askAgain is how often the nodes that are known are asked again for a torrent.
+const askAgain = 10 * time.Second
+
+// torrents is BitTorrent, by a client that begins when it is needed first.
+type torrents struct {
+	store  *Store
+	host   string
+	port   int
+	allow  []netip.Prefix
+	stop   context.CancelFunc // of making info dictionaries
+	ctx    context.Context
+	making sync.WaitGroup
+
+	mu     sync.Mutex
+	client *torrent.Client
+	closed bool
+	busy   bool                          // an info dictionary is being made
+	made   map[plan.Key]bool             // that was tried
+	served map[plan.Key]*torrent.Torrent // nil: there is nothing to serve it as
+}
+
+func newSwarm(s *Store) (swarm, error) {
+	w := &torrents{store: s, made: map[plan.Key]bool{}, served: map[plan.Key]*torrent.Torrent{}}
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	for _, a := range s.Peers.Allow {
+		p, err := netip.ParsePrefix(a)
+		if ip, err2 := netip.ParseAddr(a); err != nil && err2 == nil {
+			p, err = ip.Prefix(ip.BitLen())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q is no address and no prefix", a)
+		}
+		w.allow = append(w.allow, p)
+	}
+	for _, a := range s.Peers.Addresses {
+		host, _, err := hostPort(a)
+		if err != nil {
+			return nil, err
+		}
+		if ip, err := netip.ParseAddr(host); err == nil {
+			w.allow = append(w.allow, netip.PrefixFrom(ip, ip.BitLen()))
+		}
+	}
+	if s.Peers.Listen == "" {
+		return w, nil
+	}
+	var err error
+	if w.host, w.port, err = hostPort(s.Peers.Listen); err != nil {
+		return nil, err
+	}
+	if len(w.allow) == 0 {
+		return nil, errors.New("nobody may connect: name the nodes that may")
+	}
+	return w, nil
+}
+
+func hostPort(s string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", 0, fmt.Errorf("%q is no host:port", s)
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("%q has no port", s)
+	}
+	return host, int(n), nil
+}
+
+// Lookup makes everybody's address forbidden that was not allowed. It is what the client calls an IP
+// block list.
+func (w *torrents) Lookup(ip net.IP) (iplist.Range, bool) {
+	a, ok := netip.AddrFromSlice(ip)
+	for _, p := range w.allow {
+		if ok && p.Contains(a.Unmap()) {
+			return iplist.Range{}, false
+		}
+	}
+	return iplist.Range{First: ip, Last: ip, Description: "not of this unit"}, true
+}
+
+// NumRanges is how many ranges Lookup knows.
+func (w *torrents) NumRanges() int { return len(w.allow) }
+
+// open returns the client, made when it is needed first.
+func (w *torrents) open() (*torrent.Client, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.client != nil || w.closed {
+		return w.client, nil
+	}
+	c := torrent.NewDefaultClientConfig()
+	c.NoDHT, c.DisablePEX, c.DisableUTP, c.DisableWebtorrent, c.DisableWebseeds, c.NoDefaultPortForwarding = true, true, true, true, true, true
+	c.Slogger = slog.New(slog.DiscardHandler)
+	c.Seed = true
+	c.IPBlocklist = w
+	c.DownloadRateLimiter = w.store.limit
+	if n := w.store.Peers.Upload; n > 0 {
+		c.UploadRateLimiter = rate.NewLimiter(rate.Limit(n), 0)
+	}
+	c.ListenHost = func(string) string { return w.host }
+	c.ListenPort = w.port
+	c.AcceptPeerConnections = w.store.Peers.Listen != ""
+	if ip, err := netip.ParseAddr(w.host); err == nil {
+		c.DisableIPv4, c.DisableIPv6 = !ip.Is4(), ip.Is4()
+	}
+	c.DisableTCP = !c.AcceptPeerConnections // no socket that listens
+	c.DefaultStorage = outlet("")           // every torrent brings its own
+	client, err := torrent.NewClient(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.DisableTCP {
+		client.AddDialer(torrent.NetworkDialer{Network: "tcp", Dialer: &net.Dialer{}})
+	}
+	w.client = client
+	return client, nil
+}
+
+func (w *torrents) close() {
+	w.stop()
+	w.making.Wait()
+	w.mu.Lock()
+	client := w.client
+	w.client, w.closed = nil, true
+	w.mu.Unlock()
+	if client != nil {
+		client.Close()
+	}
+}
+
+// target reads a URL of a torrent.
+func target(text string) (hash metainfo.Hash, trackers []string, err error) {
+	scheme, rest, _ := strings.Cut(text, ":")
+	if scheme == workload.SchemeRBTorrent {
+		b, err := hex.DecodeString(rest)
+		if err != nil || len(b) != len(hash) {
+			return hash, nil, errors.New("rbtorrent: needs an info hash, which is 40 hex digits")
+		}
+		return metainfo.Hash(b), nil, nil
+	}
+	m, err := metainfo.ParseMagnetUri(text)
+	if err != nil {
+		return hash, nil, errors.New("it has no info hash (xt=urn:btih:…)")
+	}
+	for _, t := range m.Trackers {
+		if u, err := url.Parse(t); err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "udp") {
+			trackers = append(trackers, t)
+		}
+	}
+	return m.InfoHash, trackers, nil
+}
+
+func (w *torrents) fetch(ctx context.Context, text string, f *part) ([]byte, error) {
+	hash, trackers, err := target(text)
+	if err != nil {
+		return nil, wrong(wire.CodeInvalidArgument, err.Error())
+	}
+	client, err := w.open()
+	if err != nil {
+		return nil, passing(wire.CodeUnavailable, "BitTorrent cannot begin: "+err.Error())
+	}
+	if client == nil {
+		return nil, errStop
+	}
+	// From here on the part is the torrent's: it may have holes.
+	d := w.store.disk
+	if err := d.write(d.partPath(f.key)+asJSON, origin{Format: 1, Key: f.key, URL: text}); err != nil {
+		return nil, err
+	}
+	in := newIntake(f)
+	defer in.close()
+	t, fresh := client.AddTorrentOpt(torrent.AddTorrentOpts{InfoHash: hash, Storage: in})
+	if !fresh {
+		return nil, passing(wire.CodeUnavailable, "this torrent is being fetched or served as something else")
+	}
+	defer t.Drop()
+	t.SetOnWriteChunkError(in.fail)
+	if len(trackers) > 0 {
+		t.AddTrackers([][]string{trackers})
+	}
+	if err := w.follow(ctx, t, in); err != nil {
+		return nil, err
+	}
+	in.close()
+	if err := f.Truncate(in.length); err != nil {
+		return nil, err
+	}
+	return t.Metainfo().InfoBytes, nil
+}
+
+// follow asks the nodes that are known until all of a torrent is there, or nothing comes any more.
+func (w *torrents) follow(ctx context.Context, t *torrent.Torrent, in *intake) error {
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	// As slow as the limit makes it is nobody's fault.
+	slow := w.store.Slow
+	if w.store.Rate > 0 {
+		slow = min(slow, w.store.Rate/int64(2*w.store.Parallel))
+	}
+	patience := time.NewTicker(w.store.Patience)
+	defer patience.Stop()
+	before := int64(0)
+	got := t.GotInfo()
+	w.ask(t)
+	for {
+		if in.whole() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-in.trouble:
+			return in.err()
+		case <-in.changed:
+			notify(w.store.updates)
+		case <-got:
+			got = nil
+			t.DownloadAll()
+		case <-again.C:
+			w.ask(t)
+		case <-patience.C:
+			now := in.came.Load()
+			if now-before < int64(w.store.Patience.Seconds()*float64(slow)) {
+				return passing(wire.CodeTimeout, fmt.Sprintf("the %d nodes that are asked sent less than %d bytes a second for %v", len(w.store.Peers.Addresses), slow, w.store.Patience))
+			}
+			before = now
+		}
+	}
+}
+
+func (w *torrents) ask(t *torrent.Torrent) {
+	var all []torrent.PeerInfo
+	for _, a := range w.store.Peers.Addresses {
+		all = append(all, torrent.PeerInfo{Addr: torrent.StringAddr(a), Source: torrent.PeerSourceDirect, Trusted: true})
+	}
+	t.AddPeers(all)
+}
+
+// infoHash is the hash that an info dictionary is known by.
+func infoHash(info []byte) metainfo.Hash { return sha1.Sum(info) }
+
+// Plain torrents have one file called resource, pieces of 1 MiB, and nothing optional. A copy that was
+// fetched otherwise can be served as one, for the content alone says what its info hash is.
+const (
+	plainName  = "resource"
+	plainPiece = 1 << 20
+)
+
+// plain makes the info dictionary of the plain torrent of a content.
+func plain(ctx context.Context, f io.ReaderAt, size int64, limit *rate.Limiter) ([]byte, error) {
+	var pieces []byte
+	buf := make([]byte, plainPiece)
+	for at := int64(0); at < size; at += plainPiece {
+		if limit != nil {
+			for n := 0; n < plainPiece; n += burst {
+				if err := limit.WaitN(ctx, burst); err != nil {
+					return nil, err
+				}
+			}
+		}
+		n, err := f.ReadAt(buf[:min(plainPiece, size-at)], at)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		sum := sha1.Sum(buf[:n])
+		pieces = append(pieces, sum[:]...)
+	}
+	return fmt.Appendf(nil, "d6:lengthi%de4:name%d:%s12:piece lengthi%de6:pieces%d:%se", size, len(plainName), plainName, plainPiece, len(pieces), pieces), nil
+}

@@ -1,0 +1,245 @@
+//go:build torrent
+
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/anacrolix/torrent/bencode"
+	"github.com/anacrolix/torrent/metainfo"
+
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// These tests use the loopback and real time: the client is not ours to be put into a bubble.
+
+// begin starts a node in real time.
+func begin(t *testing.T, c Config) *node {
+	t.Helper()
+	n := start(t, c)
+	n.late = time.Minute
+	return n
+}
+
+// plainURL is what an operator would write for a content.
+func plainURL(t *testing.T, data []byte) string {
+	t.Helper()
+	info, err := plain(context.Background(), bytes.NewReader(data), int64(len(data)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "rbtorrent:" + infoHash(info).HexString()
+}
+
+// serving starts a node that holds data, fetched by HTTP, and waits until it serves it.
+func serving(t *testing.T, data []byte, c Config) (n *node, address string) {
+	t.Helper()
+	w := newSite(t)
+	a := artifact(sha(data), len(data), w.file("/f", data), plainURL(t, data))
+	c.Dir, c.Client = t.TempDir(), w.client()
+	c.Peers.Listen = "127.0.0.1:0"
+	n = begin(t, c)
+	n.Want(wants{a})
+	n.ready(a, data)
+	return n, served(t, n)
+}
+
+// served waits until a node serves something, and returns where.
+func served(t *testing.T, n *node) string {
+	t.Helper()
+	s := n.swarm.(*torrents)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) { // nothing tells of it
+		s.mu.Lock()
+		if len(s.served) > 0 {
+			defer s.mu.Unlock()
+			return fmt.Sprintf("127.0.0.1:%d", s.client.LocalPort())
+		}
+		s.mu.Unlock()
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is served")
+		}
+	}
+}
+
+// Nodes fetch from each other without any other source, also what they have got in that way
+// themselves, also after a restart.
+func TestNodesServeEachOther(t *testing.T) {
+	data := content(1, 3<<20+12345)
+	url := plainURL(t, data)
+	_, one := serving(t, data, Config{Peers: Peers{Allow: []string{"127.0.0.0/8"}}})
+
+	a := named("x", artifact(sha(data), len(data), url))
+	c := Config{Dir: t.TempDir(), Peers: Peers{Listen: "127.0.0.1:0", Addresses: []string{one}, Allow: []string{"127.0.0.1"}}}
+	second := begin(t, c)
+	second.Want(wants{a})
+	st := second.ready(a, data)
+	served(t, second)
+	if got := strings.Count(files(t, c.Dir), "\n"); got != 3 {
+		t.Errorf("files:\n%s", files(t, c.Dir))
+	}
+	second.stop()
+
+	second = begin(t, c)
+	second.Want(wants{a})
+	second.ready(a, data)
+	two := served(t, second)
+	b := artifact(md(data), 0, "magnet:?xt=urn:btih:"+strings.TrimPrefix(url, "rbtorrent:"))
+	third := begin(t, Config{Dir: t.TempDir(), Peers: Peers{Addresses: []string{two}}})
+	third.Want(wants{b})
+	third.ready(b, data)
+
+	// What is removed is not served any more.
+	second.Want(nil)
+	second.await(a, "removed", func(Status) bool { _, err := os.Lstat(st.Path); return err != nil })
+	s := second.swarm.(*torrents)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		s.mu.Lock()
+		n := len(s.served)
+		s.mu.Unlock()
+		if n == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it is still served")
+		}
+	}
+}
+
+// A download that was interrupted goes on with the pieces that are right.
+func TestTorrentResumes(t *testing.T) {
+	data := content(2, 4<<20)
+	_, one := serving(t, data, Config{Peers: Peers{Allow: []string{"127.0.0.1"}}})
+	a := artifact(sha(data), len(data), plainURL(t, data))
+	c := Config{Dir: t.TempDir(), Rate: 2 << 20, Peers: Peers{Addresses: []string{one}}}
+	n := begin(t, c)
+	n.Want(wants{a})
+	n.await(a, "a piece", func(st Status) bool { return st.Done >= plainPiece })
+	n.stop()
+	half, err := os.ReadFile(n.disk.partPath(n.state.Look(a).Key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(n.where(a)); err == nil {
+		t.Fatal("a part is visible")
+	}
+	c.Rate = 0
+	n = begin(t, c)
+	n.Want(wants{a})
+	n.ready(a, data)
+	if len(half) == 0 {
+		t.Error("there was no part")
+	}
+}
+
+// Everything that may go wrong is told and leaves nothing to be used.
+func TestBadTorrents(t *testing.T) {
+	data := content(3, 1<<20)
+	_, one := serving(t, data, Config{Peers: Peers{Allow: []string{"127.0.0.1"}}})
+	url := plainURL(t, data)
+	peers := Peers{Addresses: []string{one}}
+	for _, c := range []struct {
+		name  string
+		a     workload.Artifact
+		peers Peers
+		code  wire.Code
+		text  string
+	}{
+		{"wrong checksum", artifact(sha(nil), len(data), url), peers, wire.CodeHashMismatch, "has the checksum"},
+		{"nobody has it", artifact(sha(data), len(data), "rbtorrent:"+strings.Repeat("00", 19)+"01"), peers, wire.CodeTimeout, "the 1 nodes that are asked sent less than"},
+		{"nobody to ask", artifact(sha(data), len(data), url), Peers{}, wire.CodeTimeout, "the 0 nodes that are asked sent less than"},
+		{"nobody there", artifact(sha(data), len(data), url), Peers{Addresses: []string{"127.0.0.1:1"}}, wire.CodeTimeout, "the 1 nodes"},
+		{"no hash", artifact(sha(data), len(data), "rbtorrent:xyz"), peers, wire.CodeInvalidArgument, "40 hex digits"},
+		{"no magnet", artifact(sha(data), len(data), "magnet:?xt=urn:btmh:00"), peers, wire.CodeInvalidArgument, "no info hash"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := begin(t, Config{Dir: t.TempDir(), Peers: c.peers, Patience: time.Second})
+			n.Want(wants{c.a})
+			if st := n.fails(c.a, c.text); st.Err.Code != c.code {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
+// A full disk ends a torrent as it does any download.
+func TestTorrentFullDisk(t *testing.T) {
+	data := content(4, 3<<20)
+	_, one := serving(t, data, Config{Peers: Peers{Allow: []string{"127.0.0.1"}}})
+	a := artifact(sha(data), 0, plainURL(t, data))
+	n := begin(t, Config{Dir: t.TempDir(), Peers: Peers{Addresses: []string{one}}, Space: func(string) (uint64, error) { return 2 << 20, nil }})
+	n.Want(wants{a})
+	if st := n.fails(a, "it has 3145728 bytes"); st.Err.Code != wire.CodeStorage || strings.Contains(files(t, n.Dir), "parts/") {
+		t.Errorf("%+v\n%s", st, files(t, n.Dir))
+	}
+}
+
+// Whoever is not of the unit gets nothing.
+func TestStrangersGetNothing(t *testing.T) {
+	data := content(5, 1<<20)
+	_, one := serving(t, data, Config{Peers: Peers{Allow: []string{"192.0.2.0/24"}}})
+	a := artifact(sha(data), len(data), plainURL(t, data))
+	n := begin(t, Config{Dir: t.TempDir(), Peers: Peers{Addresses: []string{one}}, Patience: time.Second})
+	n.Want(wants{a})
+	n.fails(a, "the 1 nodes that are asked")
+}
+
+func TestPeersAreChecked(t *testing.T) {
+	for _, p := range []Peers{
+		{Listen: "nonsense", Allow: []string{"10.0.0.0/8"}},
+		{Listen: "127.0.0.1:x", Allow: []string{"10.0.0.0/8"}},
+		{Listen: "127.0.0.1:0"},
+		{Addresses: []string{"host"}},
+		{Allow: []string{"10.0.0.0/99"}},
+	} {
+		if _, err := Open(Config{Dir: filepath.Join(t.TempDir(), "x"), Peers: p}); err == nil {
+			t.Errorf("%+v is taken", p)
+		}
+	}
+}
+
+// The info dictionary that is written by hand is what the library writes.
+func TestPlain(t *testing.T) {
+	for _, size := range []int{0, 1, plainPiece - 1, plainPiece, plainPiece + 1, 3*plainPiece + 7} {
+		data := content(6, size)
+		info := metainfo.Info{PieceLength: plainPiece, Name: plainName, Length: int64(size)}
+		path := filepath.Join(t.TempDir(), plainName)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := info.BuildFromFilePath(path); err != nil {
+			t.Fatal(err)
+		}
+		want, err := bencode.Marshal(info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := plain(context.Background(), bytes.NewReader(data), int64(size), nil)
+		if err != nil || size > 0 && !bytes.Equal(got, want) {
+			t.Errorf("%d bytes: %q, want %q, %v", size, got, want, err)
+		}
+		if hash, _, err := target("rbtorrent:" + infoHash(got).HexString()); err != nil || hash != infoHash(got) {
+			t.Errorf("%v %v", hash, err)
+		}
+	}
+}
+
+func FuzzTarget(f *testing.F) {
+	f.Add("rbtorrent:0123456789012345678901234567890123456789")
+	f.Add("magnet:?xt=urn:btih:0123456789012345678901234567890123456789&tr=udp%3A%2F%2Fh%3A1")
+	f.Fuzz(func(t *testing.T, s string) {
+		_, trackers, err := target(s)
+		for _, tr := range trackers {
+			if err != nil || !strings.Contains(tr, ":") {
+				t.Errorf("%q", tr)
+			}
+		}
+	})
+}
