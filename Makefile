@@ -12,8 +12,9 @@ export CGO_ENABLED ?= 1
 # Programs are pure Go, so that one binary runs on any Linux of its architecture.
 BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 AGENT ?= bin/tandem-node
+FULL ?= bin/tandem-node-full
 
-.PHONY: help up test check build agent fmt-check vet staticcheck tidy tidy-check standalone race fuzz brokers bench soak clean
+.PHONY: help up test check build agent agent-full torrent fmt-check vet staticcheck tidy tidy-check standalone race fuzz brokers bench soak clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,13 +32,26 @@ agent: ## the node agent alone; AGENT=FILE says where
 	@mkdir -p "$$(dirname "$(AGENT)")"
 	@$(BUILD) -gcflags=all=-l -tags nethttpomithttp2 -o "$(AGENT)" ./nodeagent/cmd/tandem-node
 
+# The full agent has BitTorrent (shared/docs/adr/021-bittorrent-in-the-full-agent.md). The other tags keep
+# out of the library what is not used: databases and uTP in C.
+TORRENT := torrent,nosqlite,noboltdb,disable_libutp
+
+agent-full: ## the node agent with BitTorrent, as bin/tandem-node-full; FULL=FILE says where else
+	@mkdir -p "$$(dirname "$(FULL)")"
+	@$(BUILD) -tags $(TORRENT) -gcflags=all=-l -o "$(FULL)" ./nodeagent/cmd/tandem-node
+
+torrent: ## vet, check and test what only the full agent has
+	CGO_ENABLED=0 go vet -tags $(TORRENT) ./nodeagent/internal/fetch ./nodeagent/cmd/tandem-node
+	CGO_ENABLED=0 go run $(STATICCHECK) -tags $(TORRENT) ./nodeagent/internal/fetch
+	CGO_ENABLED=0 go test -tags $(TORRENT) ./nodeagent/internal/fetch
+
 test: brokers ## every test, also those against real brokers
 	go test work
 
 brokers: ## install mosquitto for the tests if it is missing and this is root on Debian
 	@deploy/demo/brokers
 
-check: fmt-check vet staticcheck tidy-check standalone race fuzz ## what must pass before a change lands
+check: fmt-check vet staticcheck torrent tidy-check standalone race fuzz ## what must pass before a change lands
 	$(MAKE) test
 
 fmt-check:

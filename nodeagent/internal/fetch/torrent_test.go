@@ -231,15 +231,28 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-func FuzzTarget(f *testing.F) {
-	f.Add("rbtorrent:0123456789012345678901234567890123456789")
-	f.Add("magnet:?xt=urn:btih:0123456789012345678901234567890123456789&tr=udp%3A%2F%2Fh%3A1")
-	f.Fuzz(func(t *testing.T, s string) {
-		_, trackers, err := target(s)
-		for _, tr := range trackers {
-			if err != nil || !strings.Contains(tr, ":") {
-				t.Errorf("%q", tr)
-			}
+func TestTarget(t *testing.T) {
+	const hash = "0123456789abcdef0123456789abcdef01234567"
+	for _, c := range []struct {
+		url      string
+		ok       bool
+		trackers string
+	}{
+		{"rbtorrent:" + hash, true, ""},
+		{"rbtorrent:" + strings.ToUpper(hash), true, ""},
+		{"rbtorrent:" + hash[1:], false, ""},
+		{"rbtorrent:" + hash + "00", false, ""},
+		{"rbtorrent:", false, ""},
+		{"magnet:?xt=urn:btih:" + hash, true, ""},
+		{"magnet:?xt=urn:btih:AERUKZ4JVPG66AJDIVTYTK6N54ASGRLH", true, ""},
+		{"magnet:?xt=urn:btih:" + hash + "&tr=udp%3A%2F%2Fh%3A1&tr=wss%3A%2F%2Fh&tr=file%3A%2F%2F%2Fetc&tr=http%3A%2F%2Fh%2Fa", true, "udp://h:1 http://h/a"},
+		{"magnet:?xt=urn:btih:xyz", false, ""},
+		{"magnet:?xt=urn:sha1:" + hash, false, ""},
+		{"magnet:", false, ""},
+	} {
+		got, trackers, err := target(c.url)
+		if (err == nil) != c.ok || c.ok && got.HexString() != hash || strings.Join(trackers, " ") != c.trackers {
+			t.Errorf("%s: %s %v %v", c.url, got, trackers, err)
 		}
-	})
+	}
 }
