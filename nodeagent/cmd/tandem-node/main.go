@@ -13,6 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/app"
+	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/settings"
 )
 
@@ -55,6 +57,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "alerts" {
 		return alerts(ctx, args[1:], stdout, stderr, fail)
 	}
+	// Why an agent of the launcher's ends at once is kept: the next start, perhaps of another version, tells it.
+	end := func(status int, why string, err error) int {
+		if dir := os.Getenv(slot.EnvDir); dir != "" {
+			if _, kerr := slot.Open(slot.Config{Dir: dir}).Failing(record.ReasonFatal, why); kerr != nil {
+				err = errors.Join(err, fmt.Errorf("and this reason cannot be kept: %w", kerr))
+			}
+		}
+		return fail(status, err)
+	}
+	const unclear = "the agent does not understand its settings; its output says which" // and may show a secret
 	var cfg app.Config
 	rest, err := settings.Load("tandem-node", &cfg, args, os.LookupEnv, stdout)
 	if errors.Is(err, settings.ErrPrinted) {
@@ -64,20 +76,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = fmt.Errorf("unexpected argument %q; --help shows the usage", rest[0])
 	}
 	if err != nil {
-		return fail(exitUsage, err)
+		return end(exitUsage, unclear, err)
 	}
 	log, err := settings.Logger(cfg.LogLevel, false)
 	if err != nil {
-		return fail(exitUsage, err)
+		return end(exitUsage, unclear, err)
 	}
 	limitMemory()
 	agent, err := app.New(cfg, app.Deps{Log: log, LookupEnv: os.LookupEnv, PID: os.Getpid()})
 	if err != nil {
 		var usage *app.UsageError
 		if errors.As(err, &usage) {
-			return fail(exitUsage, err)
+			return end(exitUsage, err.Error(), err)
 		}
-		return fail(exitError, err)
+		return end(exitError, err.Error(), err)
 	}
 	defer unmapUnused(firstUnmap)()
 	if err := agent.Run(ctx); err != nil {
