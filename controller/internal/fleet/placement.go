@@ -12,6 +12,7 @@ import (
 // Placement is a set of workloads as it was filled: what each node is to run. It is never changed.
 type Placement struct {
 	nodes map[string]*placed
+	order []string // the names of nodes, sorted
 	slots int
 }
 
@@ -55,7 +56,8 @@ func Place(set *workload.Set) (*Placement, []*wire.Error) {
 	}
 	p := &Placement{nodes: make(map[string]*placed, len(byNode)), slots: len(filled.Configs)}
 	var errs []*wire.Error
-	for _, node := range slices.Sorted(maps.Keys(byNode)) {
+	p.order = slices.Sorted(maps.Keys(byNode))
+	for _, node := range p.order {
 		mine := workload.ForNode(byNode[node], node)
 		body, err := workload.EncodeDocument(mine)
 		if err != nil {
@@ -85,10 +87,10 @@ func (p *Placement) of(node string) *placed {
 	return p.nodes[node]
 }
 
-// names lists the nodes that have a slot.
+// names lists the nodes that have a slot, sorted. It is not to be changed.
 func (p *Placement) names() []string {
 	if p == nil {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(p.nodes))
+	return p.order
 }

@@ -17,7 +17,7 @@ func (f *Fleet) Slots(node string) []view.Slot {
 	if node != "" {
 		return f.slotsOf(all, node)
 	}
-	names := f.placement.names()
+	names := slices.Clone(f.placement.names())
 	for name := range f.nodes {
 		if f.placement.of(name) == nil {
 			names = append(names, name)
@@ -43,8 +43,11 @@ func (f *Fleet) slotsOf(all []view.Slot, node string) []view.Slot {
 		w, at := n.work()
 		base.Online, base.At = n.Up, at
 		if w != nil {
-			told, more = slices.Clone(w.Slots), w.More > 0
-			slices.SortFunc(told, func(a, b wire.WorkloadSlot) int { return strings.Compare(a.Slot, b.Slot) })
+			byName := func(a, b wire.WorkloadSlot) int { return strings.Compare(a.Slot, b.Slot) }
+			if told, more = w.Slots, w.More > 0; !slices.IsSortedFunc(told, byName) {
+				told = slices.Clone(told)
+				slices.SortFunc(told, byName)
+			}
 		}
 	}
 	for i, j := 0, 0; i < len(want) || j < len(told); {
@@ -182,24 +185,14 @@ func (f *Fleet) WorkloadStatus() view.WorkloadStatus {
 	}
 	clip(&s.Unknown, maxNamed)
 	p := &s.Slots
-	for _, slot := range f.Slots("") {
-		if slot.Desired == "" {
-			continue
+	var slots []view.Slot
+	for _, node := range f.placement.names() {
+		slots = f.slotsOf(slots[:0], node)
+		for i := range slots {
+			if slots[i].Desired != "" {
+				f.count(p, &slots[i])
+			}
 		}
-		p.Slots++
-		switch {
-		case slot.Settled && slot.State == string(wire.WorkloadCompleted):
-			p.Completed++
-			continue
-		case slot.Settled:
-			p.Running++
-			continue
-		case failedForGood(&slot):
-			p.Failed++
-		case slot.Online && slot.State != view.SlotUntold && !f.refusedBy(slot.Node):
-			p.OnlineMissing++
-		}
-		p.Missing = append(p.Missing, slot)
 	}
 	slices.SortStableFunc(p.Missing, func(a, b view.Slot) int {
 		if a.Online != b.Online {
@@ -212,6 +205,24 @@ func (f *Fleet) WorkloadStatus() view.WorkloadStatus {
 	})
 	p.Omitted = clip(&p.Missing, maxSlotsMissing)
 	return s
+}
+
+// count adds a slot of the set to what is counted of them.
+func (f *Fleet) count(p *view.SlotProgress, s *view.Slot) {
+	p.Slots++
+	switch {
+	case s.Settled && s.State == string(wire.WorkloadCompleted):
+		p.Completed++
+		return
+	case s.Settled:
+		p.Running++
+		return
+	case failedForGood(s):
+		p.Failed++
+	case s.Online && s.State != view.SlotUntold && !f.refusedBy(s.Node):
+		p.OnlineMissing++
+	}
+	p.Missing = append(p.Missing, *s)
 }
 
 // refusedBy reports whether a node did not take its newest document of workloads: its slots are not
