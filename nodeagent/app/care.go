@@ -396,27 +396,3 @@ func (a *Agent) notify(err error) {
 		a.log.Warn("the service manager cannot be told", zap.Error(err))
 	}
 }
-
-// lookAtSlots reads the state of the slots, which may have been changed by hand.
-func (a *Agent) lookAtSlots() {
-	c := &a.care
-	c.lookAt = time.Since(a.began) + lookEvery
-	if c.health.Trial.ID != "" {
-		c.lookAt = time.Since(a.began) + lookTrial
-	}
-	st, err := c.slots.Status()
-	if err != nil {
-		a.well(health.Slots{Err: failed(err)})
-		return
-	}
-	for _, note := range st.Notes {
-		a.log.Warn("slots", zap.String("note", note))
-	}
-	var slots health.Slots // not launched: a restart starts the same again
-	if c.launched {
-		slots = slotsOf(st)
-	}
-	c.view = a.viewParts()
-	slots.Parts = c.view
-	a.well(slots)
-}

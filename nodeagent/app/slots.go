@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/slot"
@@ -52,4 +55,28 @@ func slotsOf(st slot.Status) health.Slots {
 		out.Trial = fmt.Sprintf("%s-%d", st.Running, st.Last.Seq)
 	}
 	return out
+}
+
+// lookAtSlots reads the state of the slots, which may have been changed by hand.
+func (a *Agent) lookAtSlots() {
+	c := &a.care
+	c.lookAt = time.Since(a.began) + lookEvery
+	if c.health.Trial.ID != "" {
+		c.lookAt = time.Since(a.began) + lookTrial
+	}
+	st, err := c.slots.Status()
+	if err != nil {
+		a.well(health.Slots{Err: failed(err)})
+		return
+	}
+	for _, note := range st.Notes {
+		a.log.Warn("slots", zap.String("note", note))
+	}
+	var slots health.Slots // not launched: a restart starts the same again
+	if c.launched {
+		slots = slotsOf(st)
+	}
+	c.view = a.viewParts()
+	slots.Parts = c.view
+	a.well(slots)
 }
