@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -35,6 +36,12 @@ type eventDetail struct {
 	Reason    string `json:"reason"` // of an alert's fall, too
 	Text      string `json:"text"`
 	Restarts  uint64 `json:"restarts"`
+
+	// The watchdog (shared/docs/alerts.md).
+	Name    string              `json:"name"`
+	Program bool                `json:"program"` // else a loop of the agent
+	Verdict string              `json:"verdict"`
+	For     unitconfig.Duration `json:"for"`
 
 	// Workloads: Slot is one of theirs.
 	ID   string             `json:"id"` // configurationId
@@ -121,8 +128,8 @@ func said[T any](data jsontext.Value, say func(T) string) (string, bool) {
 
 // eventText says what a node tells; false: it is not one of the known events.
 func (a *app) eventText(e view.Entry) (string, bool) {
-	alert := e.Kind == "alert"
-	if !alert && !healthEvents[e.Kind] && !workloadEvents[e.Kind] {
+	alert, watchdog := e.Kind == "alert", e.Kind == "watchdog"
+	if !alert && !watchdog && !healthEvents[e.Kind] && !workloadEvents[e.Kind] {
 		return "", false
 	}
 	return said(e.Data, func(ev nodeEvent) string {
@@ -130,6 +137,8 @@ func (a *app) eventText(e view.Entry) (string, bool) {
 		switch {
 		case alert:
 			return a.alertText(&d)
+		case watchdog:
+			return watchdogText(&d)
 		case workloadEvents[e.Kind]:
 			return workloadEventText(&d, ev.Error)
 		}
@@ -153,6 +162,21 @@ func (a *app) alertText(d *eventDetail) string {
 		sign = "<" // it is on its way down, and not below its fall yet
 	}
 	return fmt.Sprintf("%s %s %s %s %s%s", d.State, d.Parameter, amount(d.Value), sign, amount(limit), since)
+}
+
+func watchdogText(d *eventDetail) string {
+	text := "the agent's loop " + d.Name
+	if d.Program {
+		text = "program " + d.Name
+	}
+	text += ": " + d.Verdict
+	if d.For > 0 {
+		text += ", " + span(d.For.Std()) + " without a sign of life"
+	}
+	if d.Text != "" {
+		text += ": " + d.Text
+	}
+	return text
 }
 
 func workloadEventText(d *eventDetail, err *wire.Error) string {

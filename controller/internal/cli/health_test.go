@@ -57,6 +57,8 @@ func told(s *apitest.State) {
 		{Type: "note", Node: "node-1", Who: "token/ann", Data: jsontext.Value(`{"text":"read the logs of web@node-1"}`)},
 		{Type: "event", Node: "node-1", Kind: "workload-exit", Data: jsontext.Value(`{"detail":{"slot":"web@node-1","id":"web-2","exit":{"code":3,"at":"2026-11-20T09:59:00Z"},"text":"the 4th in a row"}}`)},
 		{Type: "event", Node: "node-1", Kind: "workload-back", Data: jsontext.Value(`{"detail":{"slot":"web@node-1","id":"web-1","exit":{"code":-1,"oom":true,"at":"2026-11-20T09:59:00Z"}},"error":{"code":"apply-failed","message":"web-2 did not stay up"}}`)},
+		{Type: "event", Node: "node-1", Kind: "watchdog", Data: jsontext.Value(`{"detail":{"name":"monitor","verdict":"late","for":"PT50S"}}`)},
+		{Type: "event", Node: "node-1", Kind: "watchdog", Data: jsontext.Value(`{"detail":{"name":"pump","program":true,"verdict":"unreadable","text":"pump.pid is not a regular file"}}`)},
 		{Type: "reply", Node: "node-1", Data: jsontext.Value(`{"id":"try-1","method":"try","error":{"code":"wrong-state","message":"nothing is staged","node":"node-1"}}`)},
 	} {
 		e.Seq, e.At = uint64(9+i), s.Now.Add(time.Duration(i-20)*time.Second)
