@@ -80,6 +80,39 @@ func TestInGroups(t *testing.T) {
 	}
 }
 
+// Where a process cannot be made in its group, it is put there; where that cannot be, either, it does not run.
+func TestLateInGroup(t *testing.T) {
+	tree, settings := groups(t, map[string]string{"pids.max": "100"})
+	dirs := leaf(t, tree, settings, "late")
+	start := func() int {
+		pid, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "1000"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setsid: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pid
+	}
+	pid := start()
+	if err := enterLate(dirs[0], pid); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := cgroup.Processes(dirs); err != nil || len(list) != 1 || list[0] != pid {
+		t.Errorf("%v, %v", list, err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	if _, err := syscall.Wait4(pid, nil, 0, nil); err != nil {
+		t.Error(err)
+	}
+	pid = start()
+	if err := enterLate("/nowhere", pid); err == nil || !ended(pid) {
+		t.Errorf("%v; it has ended: %v", err, ended(pid))
+	}
+	if err := enterLate(dirs[0], 1<<30); err != nil {
+		t.Errorf("one that has ended: %v", err)
+	}
+}
+
 // Lack of memory is told from any other SIGKILL.
 func TestOutOfMemory(t *testing.T) {
 	tree, settings := groups(t, map[string]string{"memory.limit_in_bytes": "48M"})

@@ -96,6 +96,19 @@ func TestLogProperties(t *testing.T) {
 
 func TestReadLogThatIsNotAsBefore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
+	long := filepath.Join(t.TempDir(), "long")
+	lw := newLogWriter(Log{Path: long, Bytes: 1000, Files: 2})
+	lw.Write([]byte("short\na long line\n"))
+	lw.Close()
+	for n, want := range map[int64]string{0: "", 1: "\n", 5: "line\n", 12: "a long line\n", 13: "a long line\n", 18: "short\na long line\n", 99: "short\na long line\n"} {
+		at, err := Tail(long, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := readAll(t, long, at, 100); string(got) != want {
+			t.Errorf("the tail of %d is %q, want %q", n, got, want)
+		}
+	}
 	if data, at, err := ReadLog(path, Cursor{}, 10); data != nil || at != (Cursor{}) || err != nil {
 		t.Errorf("a log that may come: %q, %v, %v", data, at, err)
 	}

@@ -66,57 +66,69 @@ func gone(at Cursor) error {
 	return ErrRotated
 }
 
-// Tail returns the cursor of the last lines of a log, at most max bytes. Of a line that is longer, it is the end.
+// Tail returns the cursor of the last lines of a log, at most max bytes. Of a last line that is longer, it is the
+// end.
 func Tail(path string, max int64) (Cursor, error) {
 	for again := true; ; again = false {
 		files, err := logFiles(path)
 		if err != nil || len(files) == 0 {
 			return Cursor{}, err
 		}
-		at, cut, err := back(path, files, max)
+		at, all, err := back(path, files, max+1) // with the byte before, which tells whether a line begins
 		if errors.Is(err, fs.ErrNotExist) && again {
 			continue // the oldest was removed meanwhile
 		}
 		if err != nil {
 			return Cursor{}, fmt.Errorf("read a log: %w", err)
 		}
-		if !cut || max < 1 {
+		if all {
 			return at, nil
 		}
-		return lineStart(path, at)
+		return nextLine(path, at)
 	}
 }
 
-// back goes max bytes back from the end. cut says that there is more before.
-func back(path string, files []uint64, max int64) (at Cursor, cut bool, err error) {
+// back goes n bytes back from the end; all says that there are not so many.
+func back(path string, files []uint64, n int64) (at Cursor, all bool, err error) {
 	for i := len(files) - 1; i >= 0; i-- {
 		info, err := os.Stat(logFile(path, files[i]))
 		if err != nil {
 			return Cursor{}, false, err
 		}
-		if info.Size() > max {
-			return Cursor{files[i], info.Size() - max}, true, nil
+		if info.Size() >= n {
+			return Cursor{files[i], info.Size() - n}, false, nil
 		}
-		max -= info.Size()
-		at = Cursor{File: files[i]}
+		n -= info.Size()
 	}
-	return at, false, nil
+	return Cursor{File: files[0]}, true, nil
 }
 
-// lineStart goes on to the next line, if one begins soon.
-func lineStart(path string, at Cursor) (Cursor, error) {
-	at.Offset-- // a line may begin right here
-	if at.Offset < 0 {
-		return Cursor{File: at.File}, nil
+// longLine is how far the beginning of a line is looked for.
+const longLine = 64 << 10
+
+// nextLine goes behind the next end of a line, if another line follows soon, else one byte on.
+func nextLine(path string, at Cursor) (Cursor, error) {
+	next := Cursor{at.File, at.Offset + 1}
+	for left := longLine; left > 0; {
+		data, behind, err := ReadLog(path, at, left)
+		if errors.Is(err, ErrRotated) {
+			return behind, nil
+		}
+		if err != nil || len(data) == 0 {
+			return next, err
+		}
+		if i := bytes.IndexByte(data, '\n'); i >= 0 {
+			line := Cursor{behind.File, behind.Offset - int64(len(data)) + int64(i) + 1}
+			more, _, err := ReadLog(path, line, 1)
+			if len(more) == 0 {
+				line = next
+			}
+			return line, err
+		}
+		left -= len(data)
+		at = behind
 	}
-	data, next, err := ReadLog(path, at, 4096)
-	if errors.Is(err, ErrRotated) {
-		return next, nil
-	}
-	if i := bytes.IndexByte(data, '\n'); i >= 0 {
-		return Cursor{next.File, next.Offset - int64(len(data)) + int64(i) + 1}, err
-	}
-	return Cursor{at.File, at.Offset + 1}, err
+	return next, nil
 }
 
 var errShort = errors.New("the file is shorter than that")

@@ -126,9 +126,17 @@ func launch(r *run, out int) (pid int, err error) {
 		sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID}
 	}
 	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: []uintptr{null.Fd(), uintptr(out), uintptr(out)}, Sys: sys}
+	late := "" // the group of cgroup v2
 	fork := func() (pid int, err error) {
 		for try := 1; ; try++ {
 			pid, err = syscall.ForkExec(spec.Argv[0], spec.Argv, attr)
+			if sys.UseCgroupFD && errors.Is(err, syscall.ENOSYS) { // before Linux 5.7, and in containers that forbid it
+				sys.UseCgroupFD = false
+				pid, err = syscall.ForkExec(spec.Argv[0], spec.Argv, attr)
+				if err == nil {
+					err = enterLate(late, pid)
+				}
+			}
 			if err == nil {
 				return pid, nil
 			}
@@ -154,7 +162,7 @@ func launch(r *run, out int) (pid int, err error) {
 			return 0, fmt.Errorf("its control group: %w", err)
 		}
 		defer func() { _ = d.Close() }() // only used by the child
-		sys.UseCgroupFD, sys.CgroupFD = true, int(d.Fd())
+		sys.UseCgroupFD, sys.CgroupFD, late = true, int(d.Fd()), dir
 	}
 	if len(v1) > 0 {
 		return forkInside(v1, fork)
@@ -200,12 +208,27 @@ func forkInside(dirs []string, fork func() (int, error)) (pid int, err error) {
 	return pid, err
 }
 
-func enter(dir string, tid int) error {
-	f, err := os.OpenFile(filepath.Join(dir, tasksFile), os.O_WRONLY, 0)
+// enter puts a thread into a group of cgroup v1.
+func enter(dir string, tid int) error { return put(filepath.Join(dir, tasksFile), tid) }
+
+// enterLate puts a process that runs already into a group of cgroup v2. One that cannot be there is not to
+// run at all.
+func enterLate(dir string, pid int) error {
+	err := put(filepath.Join(dir, "cgroup.procs"), pid)
+	if err == nil || errors.Is(err, syscall.ESRCH) { // it has ended
+		return nil
+	}
+	kerr := syscall.Kill(-pid, syscall.SIGKILL)
+	_, werr := syscall.Wait4(pid, nil, 0, nil)
+	return errors.Join(err, os.NewSyscallError("kill", kerr), os.NewSyscallError("wait4", werr))
+}
+
+func put(path string, id int) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return fmt.Errorf("its control group: %w", err)
 	}
-	_, err = f.WriteString(strconv.Itoa(tid))
+	_, err = f.WriteString(strconv.Itoa(id))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("its control group: %w", err)
 	}

@@ -214,18 +214,26 @@ func (k *keeper) loop(ctx, work context.Context, children <-chan os.Signal) {
 
 // finished says whether the keeper can end now.
 func (k *keeper) finished(now time.Time) bool {
+	if k.quitting {
+		return !k.running()
+	}
+	return k.idle() && now.Sub(k.idleSince) >= k.cfg.Idle
+}
+
+// idle says whether there is nothing to do, and nobody to do it for.
+func (k *keeper) idle() bool {
 	for _, r := range k.runs {
-		if r.status.State == Running || !r.saveAt.IsZero() && !k.quitting {
+		if !r.saveAt.IsZero() {
 			return false
 		}
 	}
-	return k.quitting || k.clients == 0 && now.Sub(k.idleSince) >= k.cfg.Idle
+	return k.clients == 0 && !k.running()
 }
 
 // next is when something is due.
 func (k *keeper) next() time.Time {
 	next := time.Now().Add(time.Hour)
-	if k.clients == 0 && !k.running() {
+	if k.idle() {
 		next = k.idleSince.Add(k.cfg.Idle)
 	}
 	for _, r := range k.runs {
