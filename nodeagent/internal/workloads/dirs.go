@@ -37,6 +37,12 @@ func (m *Manager) link(dir string, c workload.Config) *wire.Error {
 	if err != nil {
 		return storage(err)
 	}
+	if _, crashed := old[fresh]; crashed {
+		if err := os.Remove(filepath.Join(dir, fresh)); err != nil {
+			return storage(err)
+		}
+		delete(old, fresh)
+	}
 	for _, name := range slices.Sorted(maps.Keys(paths)) {
 		if old[name] != paths[name] {
 			if err := relink(dir, name, paths[name]); err != nil {
@@ -92,9 +98,6 @@ func links(dir string) (map[string]string, error) {
 
 func relink(dir, name, target string) error {
 	path := filepath.Join(dir, fresh)
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	if err := os.Symlink(target, path); err != nil {
 		return err
 	}

@@ -88,10 +88,8 @@ func (m *Manager) perform(s *slot, e supervise.Effect) func() supervise.Event {
 		}
 	case supervise.Forget:
 		m.paths.Delete(e.ID)
-		return func() supervise.Event {
-			m.forget(e.ID)
-			return nil
-		}
+		m.release(e.ID, keep.Exited)
+		return func() supervise.Event { return nil }
 	}
 	panic(fmt.Sprintf("workloads: nobody does a %T", e))
 }

@@ -68,20 +68,25 @@ func (m *Manager) heard(st keep.Status, end wire.WorkloadExit) {
 			return
 		}
 	}
-	_, busy := m.loose[st.ID]
-	if m.loose[st.ID] = st.State; busy {
+	m.release(st.ID, st.State)
+}
+
+// release stops or forgets a run that nothing waits for any more, beside everything else.
+func (m *Manager) release(id string, state keep.State) {
+	_, busy := m.loose[id]
+	if m.loose[id] = state; busy {
 		return
 	}
 	m.workers.Go(func() {
-		if st.State == keep.Running {
-			_, _ = m.stop(st.ID, 0) // its end is heard
+		if state == keep.Running {
+			_, _ = m.stop(id, 0) // its end is heard
 		} else {
-			m.forget(st.ID)
+			m.forget(id)
 		}
 		m.call(func() {
-			newest := m.loose[st.ID]
-			if delete(m.loose, st.ID); newest != st.State {
-				m.heard(keep.Status{ID: st.ID, State: newest}, wire.WorkloadExit{})
+			newest := m.loose[id]
+			if delete(m.loose, id); newest != state {
+				m.release(id, newest)
 			}
 		})
 	})

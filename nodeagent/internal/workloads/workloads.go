@@ -118,7 +118,7 @@ type Manager struct {
 	told     *wire.Workloads
 	progress bool                  // the report is to be made anew when it is time
 	reportAt time.Duration         // then
-	loose    map[string]keep.State // of runs that nothing refers to and that are being removed
+	loose    map[string]keep.State // of runs that are being stopped or forgotten: nothing waits for them any more
 	stale    map[string]bool       // services of which an earlier slot's directories are not removed yet
 	needed   bool                  // need is closed
 }
