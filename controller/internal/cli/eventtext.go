@@ -44,8 +44,7 @@ type eventDetail struct {
 	For     unitconfig.Duration `json:"for"`
 
 	// Workloads: Slot is one of theirs.
-	ID   string             `json:"id"` // configurationId
-	Exit *wire.WorkloadExit `json:"exit"`
+	ID string `json:"id"` // configurationId
 }
 
 // workloadEvents are the types whose detail is read as one about a slot of workloads.
@@ -181,20 +180,6 @@ func watchdogText(d *eventDetail) string {
 
 func workloadEventText(d *eventDetail, err *wire.Error) string {
 	parts := []string{strings.TrimSpace(d.Slot + " " + d.ID)}
-	if e := d.Exit; e != nil {
-		how := fmt.Sprintf("exit status %d", e.Code)
-		switch {
-		case e.OOM:
-			how = "its memory ran out"
-		case e.Late:
-			how = "its time was over"
-		case e.Lost:
-			how = "it ended while nobody looked"
-		case e.Signal != "":
-			how = "ended by " + e.Signal
-		}
-		parts = append(parts, how)
-	}
 	if d.Text != "" {
 		parts = append(parts, d.Text)
 	}

@@ -1,9 +1,11 @@
 package fleet
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -29,6 +31,9 @@ type wanted struct {
 	id   string // configurationId
 	job  bool
 }
+
+// maxID is what a report has room for.
+const maxID = 256 // bytes
 
 // noWorkloads is what a node gets when it is no longer named: all of its slots are stopped.
 var noWorkloads = func() *placed {
@@ -68,7 +73,11 @@ func Place(set *workload.Set) (*Placement, []*wire.Error) {
 		}
 		n := &placed{body: body, hash: wire.Hash(body)}
 		for _, c := range mine {
-			n.slots = append(n.slots, wanted{c.Slot.String(), c.Identified().ConfigurationID, c.Class == workload.Job})
+			id := c.Identified().ConfigurationID
+			if len(id) > maxID || strings.ContainsFunc(id, unicode.IsControl) {
+				errs = append(errs, wire.New(wire.CodeBadValue, "/configurationId", fmt.Sprintf("slot %s: a node reports a configurationId of at most %d bytes, without control characters", c.Slot, maxID)))
+			}
+			n.slots = append(n.slots, wanted{c.Slot.String(), id, c.Class == workload.Job})
 		}
 		slices.SortFunc(n.slots, func(a, b wanted) int { return strings.Compare(a.slot, b.slot) })
 		p.nodes[node] = n

@@ -101,6 +101,7 @@ func TestPlaceRefuses(t *testing.T) {
 		{"only fillers", `[{"@class":"InstanceFiller","name":"f","instance":{"properties":{"a":"1"},"resources":{}}}]`, wire.CodeMissing, ""},
 		{"nothing fits", `[{"@class":"TopologicalInstance","slot":"web@n1","properties":{"kind":"web"}}]`, wire.CodeNotFound, ""},
 		{"too large", large, wire.CodeTooLarge, "n2"},
+		{"a long ID", strings.Replace(topologies, `"slot":"map@n1"`, `"slot":"map@n1","configurationId":"`+strings.Repeat("x", 257)+`"`, 1), wire.CodeBadValue, ""},
 	} {
 		set, problems := workload.Parse([]byte(c.text))
 		if problems != nil {

@@ -160,17 +160,23 @@ func progressOf(all []wire.WorkloadResource) string {
 }
 
 func howEnded(e *wire.WorkloadExit) string {
+	text := fmt.Sprintf("exit status %d", e.Code)
 	switch {
+	case e.Text != "":
+		text = "it could not be started: " + e.Text
 	case e.OOM:
-		return "its memory ran out"
+		text = "its memory ran out"
 	case e.Late:
-		return "its time was over"
+		text = "its time was over"
 	case e.Lost:
-		return "it ended while nobody looked"
+		text = "it ended while nobody looked"
 	case e.Signal != "":
-		return "ended by " + e.Signal
+		text = "ended by " + e.Signal
 	}
-	return fmt.Sprintf("exit status %d", e.Code)
+	if e.Said != "" {
+		text += ": " + e.Said
+	}
+	return text
 }
 
 // maxSlotsMissing bounds the slots that are named in a SlotProgress.
