@@ -27,6 +27,9 @@ var ErrRotated = errors.New("this part of the log is not kept any more")
 // the log it returns none, and no error: ask again later. With ErrRotated it returns none, and the
 // cursor of the oldest that is kept. It reads files and needs no keeper.
 func ReadLog(path string, at Cursor, max int) (data []byte, next Cursor, err error) {
+	if max < 1 {
+		return nil, at, nil
+	}
 	for {
 		files, err := logFiles(path)
 		if err != nil {

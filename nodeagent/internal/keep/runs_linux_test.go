@@ -300,3 +300,47 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// What only a keeper of root can do.
+func TestAsRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("SKIPPED: this is not root, so other users' processes were NOT tested")
+	}
+	r := newRig(t)
+	if err := os.Chmod(r.work, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for dir := r.work; dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) { // let others in
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm()&0o005 != 0o005 {
+			if err := os.Chmod(dir, info.Mode().Perm()|0o055); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	nobody := r.shell("nobody", "id -u; id -g; id -G; (setsid sleep 1000 &); exit 0")
+	nobody.User = &User{UID: 65534, GID: 65534}
+	r.start(nobody)
+	if s := r.wait("nobody"); !s.Success() || r.output("nobody") != "65534\n65534\n65534\n" {
+		t.Errorf("%+v: %q", s, r.output("nobody"))
+	}
+	// What spares the keeper when memory runs out does not spare its runs.
+	k, err := r.c.Keeper(r.ctx())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", k.PID), []byte("-100"), 0); err != nil {
+		t.Skipf("SKIPPED: processes cannot be spared here: %v", err)
+	}
+	down := r.pipe("down")
+	r.start(r.shell("spared", "read x <down; cat /proc/self/oom_score_adj"))
+	if _, err := down.f.WriteString("\n"); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.wait("spared"); !s.Success() || r.output("spared") != "0\n" {
+		t.Errorf("%+v: %q", s, r.output("spared"))
+	}
+}
