@@ -1,0 +1,236 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+var begin = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// story is one State in time.
+type story struct {
+	t   *testing.T
+	s   State
+	now Now
+}
+
+func (y *story) step(ev Event) []Effect {
+	y.t.Helper()
+	var effects []Effect
+	y.s, effects = y.s.Step(y.now, ev)
+	return effects
+}
+
+func (y *story) want(all ...workload.Artifact) []Effect {
+	y.t.Helper()
+	return y.step(Want{Specs: Join(all)})
+}
+
+// does holds that effects are what they should be, in short.
+func (y *story) does(effects []Effect, want ...string) {
+	y.t.Helper()
+	var got []string
+	for _, e := range effects {
+		switch e := e.(type) {
+		case Fetch:
+			got = append(got, fmt.Sprintf("fetch %s %d", e.URL, e.Reserve))
+		case Remove:
+			got = append(got, "remove "+string(e.Key))
+		case Check:
+			got = append(got, fmt.Sprintf("check %s %v", e.Copy.Key, e.Urgent))
+		default:
+			got = append(got, strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", e), "plan.")))
+		}
+	}
+	if !slices.Equal(got, want) {
+		y.t.Fatalf("effects %q, want %q", got, want)
+	}
+}
+
+func hexSum(n int) string { return fmt.Sprintf("MD5:%032x", n) }
+
+func key(n int) Key { return Key(strings.ToLower(hexSum(n))) }
+
+func summed(n int, size int64, urls ...string) workload.Artifact {
+	return workload.Artifact{Size: size, URLs: urls, Verification: workload.Verification{Checksum: hexSum(n)}}
+}
+
+func called(uuid string, a workload.Artifact) workload.Artifact { a.UUID = uuid; return a }
+
+// What is the same, and what an artifact stands for.
+func TestJoin(t *testing.T) {
+	u := func(n int) workload.Artifact { return called("u", summed(n, 0, fmt.Sprint("h", n))) }
+	bare := called("u", workload.Artifact{URLs: []string{"bare"}, Verification: workload.Verification{Checksum: "EMPTY:"}})
+	held := func(k Key) Copy { return Copy{Key: k, Sum: hexSum(9), UUIDs: []string{"u"}} }
+	for _, c := range []struct {
+		name     string
+		held     []Copy
+		sticky   Key
+		all      []workload.Artifact
+		keys     string
+		stands   Key
+		disputed bool
+	}{
+		{"a checksum", nil, "", []workload.Artifact{summed(1, 0, "h")}, "md5:1", "", false},
+		{"alone", nil, "", []workload.Artifact{bare}, "uuid:u", "uuid:u", false},
+		{"with a checksum", nil, "", []workload.Artifact{bare, u(1)}, "md5:1", key(1), false},
+		{"the order makes no difference", nil, "", []workload.Artifact{u(1), bare}, "md5:1", key(1), false},
+		{"two checksums", nil, "", []workload.Artifact{u(1), u(2)}, "md5:1 md5:2", "", true},
+		{"two checksums and none", nil, "", []workload.Artifact{u(1), bare, u(2)}, "md5:1 md5:2", "", true},
+		{"a copy of its own goes before a checksum", []Copy{held("uuid:u")}, "", []workload.Artifact{bare, u(1)}, "md5:1 uuid:u", "uuid:u", false},
+		{"a copy that it was once", []Copy{held(key(3))}, "", []workload.Artifact{bare}, "md5:3", key(3), false},
+		{"a checksum goes before what it was once", []Copy{held(key(3))}, "", []workload.Artifact{bare, u(1)}, "md5:1", key(1), false},
+		{"several that it was once", []Copy{held(key(3)), held(key(4))}, "", []workload.Artifact{bare}, "", "", true},
+		{"what it stood for until now", []Copy{held(key(3)), held(key(4))}, key(4), []workload.Artifact{bare, u(1), u(2)}, "md5:1 md5:2 md5:4", key(4), true},
+		{"what it stood for is gone", []Copy{held(key(3))}, key(4), []workload.Artifact{bare}, "md5:3", key(3), false},
+		{"nothing to be called by", nil, "", []workload.Artifact{{URLs: []string{"h"}}}, "", "", false},
+	} {
+		s := New(2, c.held, nil, nil, nil)
+		if c.sticky != "" {
+			s.uuids["u"] = c.sticky
+		}
+		specs, uuids, disputed := s.join(c.all)
+		var keys []string
+		for k, p := range specs {
+			algorithm, rest, _ := strings.Cut(string(k), ":")
+			keys = append(keys, algorithm+":"+strings.TrimLeft(rest, "0"))
+			if (p.Sum == "") != (algorithm == "uuid") {
+				t.Errorf("%s: %s is to have %q", c.name, k, p.Sum)
+			}
+		}
+		slices.Sort(keys)
+		if got := strings.Join(keys, " "); got != c.keys || uuids["u"] != c.stands || disputed["u"] != c.disputed {
+			t.Errorf("%s: %q, u stands for %q, disputed %v", c.name, got, uuids["u"], disputed["u"])
+		}
+	}
+}
+
+// The strictest of what artifacts that are the same say.
+func TestJoinedSpec(t *testing.T) {
+	a, b := called("v", summed(1, 10, "x", "y")), called("u", summed(1, 20, "y", "z"))
+	a.Cached = true
+	a.Verification.CheckPeriod, b.Verification.CheckPeriod = workload.CheckPeriod(2*time.Hour), workload.CheckPeriod(time.Hour)
+	specs, _, _ := New(1, nil, nil, nil, nil).join([]workload.Artifact{a, b, summed(1, 0, "x")})
+	got := specs[key(1)]
+	if !slices.Equal(got.URLs, []string{"x", "y", "z"}) || got.Size != 20 || !got.Cached || got.Period != time.Hour || !slices.Equal(got.UUIDs, []string{"u", "v"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// One address after the other, and each has its own pauses.
+func TestPauses(t *testing.T) {
+	y := &story{t: t, s: New(1, nil, nil, nil, nil), now: Now{At: begin, Room: 100}}
+	bad := wire.New(wire.CodeUnavailable, "", "no")
+	a := summed(1, 10, "x", "y")
+	y.does(y.want(a), "fetch x 10")
+	y.does(y.step(Failed{Key: key(1), Kind: Passing, Err: bad}), "fetch y 10")
+	y.does(y.step(Failed{Key: key(1), Kind: Wrong, Err: bad}))
+	if at, ok := y.s.NextDeadline(); !ok || !at.Equal(begin.Add(time.Second)) {
+		t.Fatalf("next at %v", at)
+	}
+	if v := y.s.Look(a); v.Phase != Failing || v.Err != bad || !v.Next.Equal(begin.Add(time.Second)) {
+		t.Errorf("%+v", v)
+	}
+	y.now.At = begin.Add(time.Second)
+	y.does(y.step(Tick{}), "fetch x 10")
+	y.now.Chance = 0.5 // shortens by a quarter
+	y.does(y.step(Failed{Key: key(1), Kind: Passing, Err: bad}))
+	y.now.At = y.now.At.Add(1500 * time.Millisecond)
+	y.does(y.step(Tick{}), "fetch x 10")
+	// Further than ever: the pauses begin again. As far as before: they do not.
+	y.does(y.step(Failed{Key: key(1), Kind: Passing, Err: bad, Have: 5}))
+	y.now.At = y.now.At.Add(750 * time.Millisecond)
+	y.does(y.step(Tick{}), "fetch x 10")
+	y.does(y.step(Failed{Key: key(1), Kind: Passing, Err: bad, Have: 5}))
+	y.now.At = y.now.At.Add(750 * time.Millisecond)
+	y.does(y.step(Tick{}))
+	// The one that sent something wrong is not asked for a minute.
+	y.now.At = begin.Add(59 * time.Second)
+	y.does(y.step(Tick{}), "fetch x 10")
+	y.now.At = begin.Add(time.Hour)
+	y.does(y.step(Failed{Key: key(1), Kind: Passing, Err: bad, Have: 5}), "fetch y 10")
+	// Wrong with the help of an old part: again at once, from the start.
+	y.does(y.step(Failed{Key: key(1), Kind: Wrong, Err: bad, Resumed: true}), "fetch y 10")
+	y.does(y.step(Fetched{Copy: Copy{Key: key(1), Size: 7, Used: y.now.At, Checked: y.now.At}}))
+	if v := y.s.Look(a); v.Phase != Ready || v.Size != 7 || v.Err != nil {
+		t.Errorf("%+v", v)
+	}
+	if at, ok := y.s.NextDeadline(); !ok || !at.Equal(y.now.At.Add(24*time.Hour)) {
+		t.Errorf("next at %v", at)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	for _, c := range []struct {
+		n      int
+		chance float64
+		want   time.Duration
+	}{{1, 0, time.Second}, {2, 0, 2 * time.Second}, {10, 0, 512 * time.Second}, {11, 0, 10 * time.Minute}, {1 << 40, 0, 10 * time.Minute}, {0, 0, time.Second}, {3, 0.5, 3 * time.Second}} {
+		if got := backoff(c.n, passingMin, passingMax, c.chance); got != c.want {
+			t.Errorf("%d, %v: %v", c.n, c.chance, got)
+		}
+	}
+}
+
+// A server that lies about the length makes nobody wait for room if there is another one.
+func TestLieAboutTheLength(t *testing.T) {
+	y := &story{t: t, s: New(1, nil, nil, nil, nil), now: Now{At: begin, Room: 100}}
+	full := wire.New(wire.CodeStorage, "", "full")
+	y.does(y.want(summed(1, 0, "liar", "good")), "fetch liar 0")
+	y.does(y.step(Failed{Key: key(1), Kind: Full, Err: full, Total: 1 << 40}))
+	if v := y.s.Look(summed(1, 0)); v.Phase != Waiting || v.Err != full || v.Next.IsZero() {
+		t.Errorf("%+v", v)
+	}
+	at, _ := y.s.NextDeadline()
+	y.now.At = at
+	y.does(y.step(Tick{}), "fetch good 0")
+}
+
+// What is checked regularly is checked in its turn; what is damaged goes and comes again.
+func TestChecks(t *testing.T) {
+	a, b := summed(1, 0, "a"), summed(2, 0, "b")
+	a.Verification.CheckPeriod, b.Verification.CheckPeriod = workload.CheckPeriod(time.Hour), workload.CheckPeriod(2*time.Hour)
+	copyOf := func(n int, ago time.Duration) Copy {
+		return Copy{Key: key(n), Sum: hexSum(n), Size: 1, Used: begin, Checked: begin.Add(-ago)}
+	}
+	y := &story{t: t, s: New(1, []Copy{copyOf(1, 90*time.Minute), copyOf(2, 3*time.Hour)}, []Copy{copyOf(3, 0)}, []string{key(4).Name(), "stray"}, nil), now: Now{At: begin, Room: 100}}
+	y.does(y.step(Tick{}))
+	y.does(y.want(a, b, summed(3, 0, "c"), summed(4, 0, "d")), "discard", "check "+string(key(3))+" true")
+	y.does(y.step(Checked{Key: key(3), Outcome: Sound, Copy: copyOf(3, 0)}), "save", "check "+string(key(4))+" true")
+	y.does(y.step(Checked{Key: key(4), Outcome: Damaged, Err: wire.New(wire.CodeHashMismatch, "", "bad")}), "remove "+string(key(4)), "check "+string(key(2))+" false")
+	y.does(y.step(Removed{Key: key(4)}), "fetch d 0")
+	y.does(y.step(Checked{Key: key(2), Outcome: Unsure}), "check "+string(key(1))+" false")
+	y.does(y.step(Checked{Key: key(1), Outcome: Damaged, Err: wire.New(wire.CodeHashMismatch, "", "bad")}), "remove "+string(key(1)))
+	y.does(y.step(Removed{Key: key(1)}))
+	if v := y.s.Look(a); v.Repaired != 1 || v.Phase != Failing || v.Err.Code != wire.CodeHashMismatch {
+		t.Errorf("%+v", v)
+	}
+	y.does(y.step(Fetched{Copy: copyOf(4, 0)}), "fetch a 0")
+	y.now.At = begin.Add(checkAgain)
+	y.does(y.step(Tick{}), "check "+string(key(2))+" false")
+}
+
+// A clock that was set back puts nothing into the future.
+func TestClockSetBack(t *testing.T) {
+	a := summed(1, 0, "a")
+	a.Verification.CheckPeriod = workload.CheckPeriod(time.Hour)
+	y := &story{t: t, s: New(1, []Copy{{Key: key(1), Sum: hexSum(1), Used: begin.Add(1000 * time.Hour), Checked: begin.Add(1000 * time.Hour)}}, nil, nil, nil), now: Now{At: begin}}
+	y.does(y.want(a))
+	if at, ok := y.s.NextDeadline(); !ok || !at.Equal(begin.Add(time.Hour)) {
+		t.Errorf("next at %v", at)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, k := range []Key{"", "uuid:../../x", "uuid:a\x00/b", key(1)} {
+		if n := k.Name(); len(n) != 64 || strings.Trim(n, "0123456789abcdef") != "" {
+			t.Errorf("%q: %q", k, n)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package fetch
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// A redirect is followed, and whoever it leads to does not hear where it came from.
+func TestRedirect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSite(t)
+		data := content(1, 1000)
+		w.file("/good", data)
+		var mu sync.Mutex
+		var headers []http.Header
+		w.put("/end", func(rw http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			headers = append(headers, r.Header.Clone())
+			mu.Unlock()
+			w.pages["/good"](rw, r)
+		})
+		a := artifact(sha(data), 1000, w.put("/begin", func(rw http.ResponseWriter, r *http.Request) {
+			http.SetCookie(rw, &http.Cookie{Name: "a", Value: "b"})
+			http.Redirect(rw, r, "http://other.test/end?x=1", http.StatusTemporaryRedirect)
+		})+"?token=secret")
+		n := start(t, Config{Dir: memory(t), Client: w.client()})
+		n.Want(wants{a})
+		n.ready(a, data)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(headers) != 1 {
+			t.Fatalf("%d requests", len(headers))
+		}
+		for k, v := range headers[0] {
+			if strings.Contains(strings.Join(v, " "), "secret") || k == "Cookie" || k == "Authorization" || k == "Referer" {
+				t.Errorf("%s: %v", k, v)
+			}
+		}
+	})
+}
+
+func TestRedirectRules(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		hops     int
+		text     string
+	}{
+		{"http://h/", "https://h/", 1, ""},
+		{"https://h/", "https://other/", 10, ""},
+		{"https://h/", "https://h/", 11, "more than 10"},
+		{"https://h/", "http://h/", 1, "from https to http"},
+		{"http://h/", "ftp://h/", 1, `scheme "ftp"`},
+		{"http://h/", "http://u@h/", 1, "user name"},
+	} {
+		req := func(s string) *http.Request {
+			u, err := url.Parse(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &http.Request{URL: u, Header: http.Header{}}
+		}
+		var via []*http.Request
+		for range c.hops {
+			via = append(via, req(c.from))
+		}
+		err := redirect(req(c.to), via)
+		if (err == nil) != (c.text == "") || err != nil && !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s to %s: %v", c.from, c.to, err)
+		}
+	}
+}
+
+// Errors and logs show an address without what may be secret in it.
+func TestShown(t *testing.T) {
+	for in, want := range map[string]string{
+		"http://h/a?token=x#y":     "http://h/a?%E2%80%A6",
+		"https://h/a":              "https://h/a",
+		"http://u:p@h/a":           "http://h/a",
+		"rbtorrent:00":             "rbtorrent:00",
+		"://":                      "the URL",
+		"magnet:?xt=urn:btih:0011": "magnet:?xt=urn:btih:0011",
+	} {
+		if got := shown(in); strings.ReplaceAll(got, "…", "%E2%80%A6") != want {
+			t.Errorf("%s: %s", in, got)
+		}
+	}
+	if got := shown("http://h/" + strings.Repeat("x", 5000)); len(got) > 210 {
+		t.Errorf("%d bytes", len(got))
+	}
+}
