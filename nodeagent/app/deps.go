@@ -49,7 +49,7 @@ type Deps struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Steps is a fault seam around each step of writing config.json and the identity; nil means none.
 	Steps durable.Steps
-	// SlotSteps is one around each step of writing the record of the slots; nil means none.
+	// SlotSteps is one around each step of writing the records of the slots and of components; nil means none.
 	SlotSteps durable.Steps
 	// StoreFaults is a fault seam around each commit of the store; nil means none.
 	StoreFaults func(Point) error
