@@ -26,11 +26,11 @@ build: agent ## the four binaries, in bin/
 	@for b in controller/cmd/tandem-controller controller/cmd/tandem broker/cmd/tandem-broker; do \
 		$(BUILD) -o bin/$$(basename $$b) ./$$b; done
 
-# Without inlining (-l) and HTTP/2 the agent takes less of the node's disk and memory, and no time that anybody
+# Without inlining (-l), HTTP/2 and gaps between functions the agent takes less of the node's disk and memory, and no time that anybody
 # notices: shared/docs/adr/019-an-agent-without-inlining.md. tandem-bench measures what this builds.
 agent: ## the node agent alone; AGENT=FILE says where
 	@mkdir -p "$$(dirname "$(AGENT)")"
-	@$(BUILD) -gcflags=all=-l -tags nethttpomithttp2 -o "$(AGENT)" ./nodeagent/cmd/tandem-node
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS) -funcalign=1' -gcflags=all=-l -tags nethttpomithttp2 -o "$(AGENT)" ./nodeagent/cmd/tandem-node
 
 # The full agent has BitTorrent (shared/docs/adr/021-bittorrent-in-the-full-agent.md). The other tags keep
 # out of the library what is not used: databases and uTP in C.

@@ -149,7 +149,7 @@ func (c Config) complete() (Config, error) {
 	if c.StateDir == "" {
 		return bad("state-dir", "required")
 	}
-	if c.MaxPriority < -1 || c.MaxPriority > math.MaxUint32 {
+	if c.MaxPriority < -1 || int64(c.MaxPriority) > math.MaxUint32 {
 		return bad("max-priority", "%d is neither -1 nor a priority", c.MaxPriority)
 	}
 	for name, path := range c.Partitions {

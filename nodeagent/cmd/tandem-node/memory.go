@@ -2,25 +2,12 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
-	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
-
-// limitMemory trades a little processor time, of which the agent needs next to none, for a small
-// heap. The limit is a goal: an agent that has more to keep goes beyond it and collects more often.
-// GOGC and GOMEMLIMIT, if set, win.
-func limitMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(25)
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(7 << 20)
-	}
-}
 
 // Most of what is resident is the binary, and much of that is of use only while the agent starts.
 const (
@@ -65,8 +52,11 @@ func binaryMappings(smaps []byte) (list []mapping) {
 		fields := strings.Fields(string(line))
 		switch {
 		case len(fields) >= 5 && !strings.HasSuffix(fields[0], ":"):
-			_, err := fmt.Sscanf(fields[0], "%x-%x", &m.start, &m.end)
-			found = err == nil && len(fields) == 6 && strings.HasPrefix(fields[5], "/") && (fields[1] == "r-xp" || fields[1] == "r--p")
+			start, end, _ := strings.Cut(fields[0], "-")
+			from, ferr := strconv.ParseUint(start, 16, 64)
+			to, terr := strconv.ParseUint(end, 16, 64)
+			m = mapping{uintptr(from), uintptr(to)}
+			found = ferr == nil && terr == nil && len(fields) == 6 && strings.HasPrefix(fields[5], "/") && (fields[1] == "r-xp" || fields[1] == "r--p")
 		case found && len(fields) == 3 && (fields[0] == "Private_Dirty:" || fields[0] == "Anonymous:") && fields[1] != "0":
 			found = false
 		case found && len(fields) > 0 && fields[0] == "VmFlags:": // the last line of a mapping

@@ -139,7 +139,7 @@ func (r *Reader) time(text string) (time.Time, error) {
 		const most = 1 << 33
 		s, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(s >= 0 && s < most) {
-			return time.Time{}, fmt.Errorf("%.64q is no time; the first one is a number of seconds from 0 to %d", text, most-1)
+			return time.Time{}, fmt.Errorf("%.64q is no time; the first one is a number of seconds from 0 to %d", text, int64(most-1))
 		}
 		return time.Unix(0, 0).Add(time.Duration(math.Round(s*1e6)) * time.Microsecond).UTC(), nil
 	}

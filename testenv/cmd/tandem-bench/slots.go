@@ -75,8 +75,10 @@ func slotsSection(b *session) (err error) {
 		return err
 	}
 	began := time.Now()
+	sets := 0
 	set := func(n int) error {
-		if err := h.do("workloads", workloads{Document: workloadSet(n, server.URL), Version: fmt.Sprintf("1.0.%d", n)}, nil); err != nil {
+		sets++
+		if err := h.do("workloads", workloads{Document: workloadSet(n, server.URL), Version: fmt.Sprintf("1.0.%d", sets)}, nil); err != nil {
 			return err
 		}
 		ctx, cancel := patient()
