@@ -1,12 +1,14 @@
 package workloads
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"tandem.internal/nodeagent/internal/keep"
+	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -43,6 +45,25 @@ func TestEndWhileAllIsBusy(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What the end has kept from being done does not count as done.
+func TestEndBeforeItsTurn(t *testing.T) {
+	for name, e := range map[string]supervise.Effect{"delete": supervise.Delete{Dir: "c1"}, "link": supervise.LinkUp{Dir: "c1"}, "stop": supervise.Stop{ID: "r"},
+		"run": supervise.Run{ID: "r", Hook: workload.HookStart, Dir: "c1"}} {
+		ctx, stop := context.WithCancel(t.Context())
+		m := New(Config{Dir: t.TempDir(), Now: time.Now})
+		m.began, m.work = time.Now(), ctx
+		for range atOnce {
+			m.room <- struct{}{}
+		}
+		m.next(&slot{service: "web", queue: []supervise.Effect{e}})
+		stop()
+		m.workers.Wait()
+		if len(m.calls) != 0 {
+			t.Errorf("%s is answered", name)
+		}
+	}
 }
 
 func TestStateCannotBeRead(t *testing.T) {

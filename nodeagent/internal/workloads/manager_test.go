@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/keep"
+	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -228,6 +230,7 @@ func TestAdoption(t *testing.T) {
 		a.Manager.Want([]workload.Config{one})
 		settled(time.Minute)
 		a.end()
+		w.noGroup = true // what runs needs none
 		for range 3 {
 			asked := w.asked
 			a = w.agent()
@@ -243,6 +246,7 @@ func TestAdoption(t *testing.T) {
 			}
 			a.end()
 		}
+		w.noGroup = false
 		// It ends while there is no agent: the next one knows what it said.
 		log := filepath.Join(w.dir, "logs", "web")
 		if err := os.MkdirAll(log, 0o755); err != nil {
@@ -261,6 +265,27 @@ func TestAdoption(t *testing.T) {
 		w.only(map[string]string{"web": "one"})
 		a.end()
 	})
+}
+
+// The logs of runs that are taken over are known before the keeper tells of them.
+func TestLogsOfAdopted(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	m := New(Config{Dir: t.TempDir(), Rules: rules, Now: time.Now})
+	m.began, m.work = time.Now(), ctx
+	c := config("web", "one", "", workload.HookStatus)
+	m.add(durable{Slot: c.Slot, Wanted: &c, Main: &place{Config: c, Dir: "c1", Run: "r1", Task: &supervise.Task{Hook: workload.HookStatus, Run: "r2", Of: "r1"}}})
+	for run, log := range map[string]string{"r1": m.logPath("web"), "r2": m.hookLog("web", "c1", workload.HookStatus)} {
+		if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(log+".1", []byte("of "+run+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if e := m.exit(keep.Status{ID: run, State: keep.Exited, ExitCode: 1}); e.Said != "of "+run {
+			t.Errorf("%s said %q", run, e.Said)
+		}
+	}
 }
 
 func TestLostState(t *testing.T) {

@@ -46,6 +46,7 @@ type world struct {
 	groups  map[string]bool
 	updates chan struct{}
 	full    bool                   // the disk of the state file
+	noGroup bool                   // no control group can be made
 	down    bool                   // the keeper is out of reach
 	refuse  map[string]*wire.Error // what the keeper says to an operation
 	hold    map[string]chan struct{}
@@ -211,12 +212,22 @@ func (w *world) Look(a workload.Artifact) Resource {
 }
 
 func (a *agent) Enter(group, run string, constraints map[string]string) (dirs []string, err error) {
+	refused := false
+	if a.lock(func() { refused = a.noGroup }); refused {
+		return nil, errTrouble
+	}
 	err = a.mark("enter "+group, func() { a.groups[group] = true })
 	return []string{"/cg/" + group + "/" + run}, err
 }
 
 func (a *agent) Leave(group string) error {
 	busy := false
+	a.mu.Lock()
+	held := a.hold["leave"]
+	a.mu.Unlock()
+	if held != nil {
+		<-held
+	}
 	err := a.mark("leave "+group, func() {
 		for _, p := range a.runs {
 			busy = busy || p.State == keep.Running && slices.ContainsFunc(p.run.Cgroups, func(d string) bool { return strings.HasPrefix(d, "/cg/"+group+"/") })
