@@ -85,7 +85,7 @@ func (s *site) left() []int {
 		if eerr != nil || lerr != nil {
 			continue // it has ended
 		}
-		if strings.Contains(string(env), "TANDEM_DIR="+s.Dir) || strings.Contains(string(line), "\x00keep\x00") && strings.Contains(string(line), s.Dir) {
+		if strings.Contains(string(env), "TANDEM_DIR="+s.Dir+"/") || strings.Contains(string(line), "\x00keep\x00") && strings.Contains(string(line), s.Dir+"/") {
 			pids = append(pids, pid)
 		}
 	}
