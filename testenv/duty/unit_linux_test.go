@@ -154,34 +154,27 @@ func (s *site) apply(version string, configs ...string) {
 
 // slot is what the controller shows of one.
 type slot struct {
-	Slot, Desired, State string
-	Settled              bool
-	Why                  string
-	Report               *wire.WorkloadSlot
-}
-
-func (s *site) slots() map[string]slot {
-	s.t.Helper()
-	all, err := proc.Get[struct {
-		Slots []jsonSlot `json:"slots"`
-	}](s.Unit, "/v1/workloads/slots")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	m := map[string]slot{}
-	for _, j := range all.Slots {
-		m[j.Slot] = slot{j.Slot, j.Desired, j.State, j.Settled, j.Why, j.Report}
-	}
-	return m
-}
-
-type jsonSlot struct {
 	Slot    string             `json:"slot"`
 	Desired string             `json:"desired"`
 	State   string             `json:"state"`
 	Settled bool               `json:"settled"`
 	Why     string             `json:"why"`
 	Report  *wire.WorkloadSlot `json:"report"`
+}
+
+func (s *site) slots() map[string]slot {
+	s.t.Helper()
+	all, err := proc.Get[struct {
+		Slots []slot `json:"slots"`
+	}](s.Unit, "/v1/workloads/slots")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	m := map[string]slot{}
+	for _, j := range all.Slots {
+		m[j.Slot] = j
+	}
+	return m
 }
 
 // await waits until a slot is as it should be.
