@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -64,6 +65,7 @@ func (a *Agent) openWorkloads(dir string, saved inbox.Durable) error {
 		var err error
 		d.store, err = fetch.Open(fetch.Config{Dir: filepath.Join(dir, resourcesDir), Now: a.deps.Now, Log: a.log.Named("resources"), Rate: int64(a.cfg.FetchRate),
 			Parallel: a.cfg.FetchParallel, Keep: int64(a.cfg.FetchKeep), Steps: a.deps.Steps,
+			Watch: func(loop string, period time.Duration) (beat, end func()) { return a.care.watch.Loop(loop, period) }, // which is made later
 			Peers: fetch.Peers{Listen: a.cfg.PeerListen, Addresses: a.cfg.Peers, Allow: a.cfg.PeerAllow, Upload: int64(a.cfg.PeerRate)}})
 		if err != nil {
 			return err

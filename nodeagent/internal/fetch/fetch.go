@@ -24,6 +24,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/fetch/plan"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/pulse"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -45,6 +46,7 @@ type Config struct {
 	Recheck  int64                                     // bytes a second for checks of what was verified before; 0: 8 MiB
 	Peers    Peers                                     // BitTorrent; only in an agent built with the tag torrent
 	Steps    durable.Steps                             // faults for tests; called by several goroutines; nil: none
+	Watch    pulse.Watch                               // is told that Run goes round; nil: nobody
 }
 
 // Peers says with whom resources are exchanged by BitTorrent. Other nodes are found by nothing
@@ -219,6 +221,9 @@ func notify(c chan struct{}) {
 // errStop is why a download ends that is not wanted any more, or when Run ends.
 var errStop = errors.New("stopped")
 
+// diskLimit is how long one turn of Run's may wait for the disk.
+const diskLimit = time.Minute
+
 // Run does what is to be done until ctx ends. It is called once. When it returns, everything that it
 // started has ended.
 func (s *Store) Run(ctx context.Context) error {
@@ -230,7 +235,10 @@ func (s *Store) Run(ctx context.Context) error {
 	defer cancel(errStop)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	p := s.Watch.Start("resources", diskLimit)
+	defer p.End()
 	for ctx.Err() == nil {
+		p.Beat()
 		s.mu.Lock()
 		queue := s.queue
 		s.queue = nil
@@ -254,6 +262,7 @@ func (s *Store) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-s.poke:
+		case <-p.C:
 		case <-timer.C:
 			s.event(plan.Tick{})
 		}
