@@ -179,7 +179,8 @@ func (f *filling) resolve(r *resolved, way []string) {
 	for _, n := range r.Parents {
 		parent := f.fillers[n]
 		if parent == nil {
-			f.add(wire.CodeNotFound, "", "the filler %s names a parent %s that is not there%s", strictjson.Show(r.Name), strictjson.Show(n), strictjson.DidYouMean(n, slices.Sorted(maps.Keys(f.fillers))))
+			others := slices.DeleteFunc(slices.Sorted(maps.Keys(f.fillers)), func(name string) bool { return name == r.Name })
+			f.add(wire.CodeNotFound, "", "the filler %s names a parent %s that is not there%s", strictjson.Show(r.Name), strictjson.Show(n), strictjson.DidYouMean(n, others))
 			continue
 		}
 		f.resolve(parent, way)

@@ -114,6 +114,7 @@ func TestFill(t *testing.T) {
 		{"a circle", []string{filler("p1", `"parentFillers":"p3"`, "", ""), filler("p2", `"parentFillers":"p1"`, "", ""), filler("p3", `"parentFillers":"p2"`, "", "")}, "each other's parents: p1 ← p3 ← p2 ← p1"},
 		{"its own parent", []string{filler("p1", `"parentFillers":"p1"`, "", "")}, "p1 ← p1"},
 		{"no such parent", []string{filler("p1", `"parentFillers":"bse"`, "", ""), base}, `"bse" that is not there; did you mean "base"?`},
+		{"no such parent, and none like it", []string{topo("a@n"), filler("p1", `"parentFillers":"p2"`, "", "")}, "\"p2\" that is not there\nmissing: slot a@n: "},
 		{"nothing to start", []string{topo("a@n"), filler("one", "", "", res("x", "x"))}, HookStart + " is needed"},
 		{"a property that a template lacks", []string{topo("a@n"), filler("one", "", `"p":"@{prop(\"q\")}"`, start)}, `a@n has no "properties/q" (at /properties/p)`},
 		{"a template that makes a bad URL", []string{topo("a@n", `"p":"ftp"`), filler("one", "", "", start+`,"x":{"@class":"Resource","uuid":"x","urls":["@{prop(\"p\")}://h/"],"size":0,"verification":{}}`)}, "http, https, rbtorrent and magnet"},
