@@ -39,7 +39,7 @@ type WorkloadSlot struct {
 	Job       bool               `json:"job,omitzero"`        // else an instance
 	ID        string             `json:"id"`                  // configurationId of what State is about: what runs, or the first that is to
 	State     WorkloadState      `json:"state"`               //
-	Since     time.Time          `json:"since"`               // of State
+	Since     time.Time          `json:"since"`               // of State; of WorkloadRunning: of the process that runs
 	Next      time.Time          `json:"next,omitzero"`       // of WorkloadRestarting
 	Restarts  uint64             `json:"restarts,omitzero"`   // of this configuration
 	Exit      *WorkloadExit      `json:"exit,omitempty"`      // how the process ended last

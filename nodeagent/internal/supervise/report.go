@@ -66,6 +66,14 @@ func (s State) state() wire.WorkloadState {
 	return wire.WorkloadRunning
 }
 
+// running is the run of the slot's process, "" without one.
+func (s State) running() string {
+	if s.Main == nil {
+		return ""
+	}
+	return s.Main.Run
+}
+
 // Report is what the node tells of the slot, but for its resources. Of a slot that is Empty there is
 // nothing to tell.
 func (s State) Report() wire.WorkloadSlot {

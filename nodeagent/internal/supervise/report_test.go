@@ -125,3 +125,15 @@ func TestReportIsPlain(t *testing.T) {
 		step(Want{})
 	})
 }
+
+// since holds the report to it that a slot runs since its process was begun, also when that took the
+// place of another one.
+func (s *script) since(at time.Duration) {
+	id := s.state.running()
+	if _, known := s.began[id]; !known {
+		s.began[id] = epoch.Add(at).Truncate(time.Second)
+	}
+	if r := s.state.Report(); r.State == wire.WorkloadRunning && !r.Since.Equal(s.began[id]) {
+		s.t.Errorf("at %v: %s runs since %v, not since %v", at, id, s.began[id], r.Since)
+	}
+}

@@ -31,8 +31,9 @@ type script struct {
 	base    time.Duration
 	auto    []string
 	started map[string]bool // runs that the keeper has
-	runs    []Run           // that were asked for and have not ended
-	links   []string        // directories
+	began   map[string]time.Time
+	runs    []Run    // that were asked for and have not ended
+	links   []string // directories
 	deletes []string
 	todo    []Event
 	passing bool
@@ -59,7 +60,7 @@ func TestScripts(t *testing.T) {
 			if !strings.HasPrefix(string(want), "# ") {
 				t.Error("a script opens with what it is about")
 			}
-			s := &script{t: t, started: map[string]bool{}}
+			s := &script{t: t, started: map[string]bool{}, began: map[string]time.Time{}}
 			if s.saved, err = json.Marshal(&Durable{Slot: workload.Slot{Service: "web", Node: "n1"}, Born: "b"}); err != nil {
 				t.Fatal(err)
 			}
@@ -271,6 +272,7 @@ func (s *script) one(at time.Duration, ev Event) {
 	if ended, ok := ev.(Ended); ok && !slices.Contains(effects, Effect(Forget{ended.Run})) {
 		s.t.Errorf("%s is not forgotten", ended.Run)
 	}
+	s.since(at)
 	data, err := json.Marshal(&next.Durable, json.Deterministic(true))
 	if err != nil {
 		s.t.Fatal(err)

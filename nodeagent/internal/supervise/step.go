@@ -71,7 +71,7 @@ func (s State) Step(now Now, ev Event) (State, []Effect) {
 			panic(fmt.Sprintf("supervise: slot %s does not come to rest: %+v", t.Slot, t.Durable))
 		}
 	}
-	if state := t.state(); state != t.Durable.State {
+	if state := t.state(); state != t.Durable.State || state == wire.WorkloadRunning && t.Main.Run != s.running() {
 		t.Durable.State, t.Since = state, t.now.Wall.UTC().Truncate(time.Second)
 	}
 	if !s.Durable.equal(t.Durable) {

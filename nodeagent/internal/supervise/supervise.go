@@ -112,7 +112,7 @@ type Durable struct {
 	Runs    uint64             `json:"runs,omitzero"` // that were ever asked for: numbers them
 	Dirs    uint64             `json:"dirs,omitzero"` // likewise
 	State   wire.WorkloadState `json:"state,omitempty"`
-	Since   time.Time          `json:"since,omitzero"` // of State
+	Since   time.Time          `json:"since,omitzero"` // of State; of WorkloadRunning: of the process that runs
 }
 
 // State is all there is to know about a slot. Make it with New.
