@@ -52,7 +52,7 @@ func (o *outcome) slotWords() string {
 		parts = append(parts, plural(s.Completed, "job")+" completed")
 	}
 	if len(parts) == 0 {
-		parts = append(parts, "nothing runs")
+		parts = append(parts, "nothing is to run")
 	}
 	var later []string
 	for _, m := range s.Missing {
