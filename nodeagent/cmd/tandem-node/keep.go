@@ -7,7 +7,6 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
-	"time"
 
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/shared/settings"
@@ -69,12 +68,9 @@ func quitKeeper(ctx context.Context, dir string) error {
 
 func keepRuns(ctx context.Context, dir string) error {
 	limitKeeperMemory()
-	defer unmapUnused(keeperUnmap)()
+	defer unmapUnused(keeperUnmaps)()
 	return keep.Serve(ctx, keep.Serving{Dir: dir, Version: settings.Version, Ready: keep.Ready()})
 }
-
-// keeperUnmap is when the keeper has started and needs no more of what it needed for that.
-const keeperUnmap = 2 * time.Second
 
 // limitKeeperMemory is limitMemory for a process that needs less. What it does takes no second processor.
 func limitKeeperMemory() {

@@ -91,7 +91,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return end(exitError, err.Error(), err)
 	}
-	defer unmapUnused(firstUnmap)()
+	defer unmapUnused(agentUnmaps)()
 	if err := agent.Run(ctx); err != nil {
 		log.Error("node agent failed", zap.Error(err))
 		return exitError

@@ -9,24 +9,25 @@ import (
 	"time"
 )
 
-// Most of what is resident is the binary, and much of that is of use only while the agent starts.
-const (
-	firstUnmap = 30 * time.Second
-	nextUnmaps = time.Hour
+// agentUnmaps and keeperUnmaps are the pauses before each time that pages are let go, the last of them for
+// ever: most of what is resident is the binary, and much of that is of use only while the process starts.
+var (
+	agentUnmaps  = []time.Duration{500 * time.Millisecond, 30 * time.Second, time.Hour}
+	keeperUnmaps = []time.Duration{2 * time.Second, time.Hour}
 )
 
 // unmapUnused has the kernel forget now and then which pages of the binary were used. Those that are in
-// use come back from its cache within microseconds, the rest it may give to others. first is when it
-// does so first. The function that it returns ends that.
-func unmapUnused(first time.Duration) (stop func()) {
+// use come back from its cache within microseconds, the rest it may give to others. The function that it
+// returns ends that.
+func unmapUnused(pauses []time.Duration) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for wait := first; ; wait = nextUnmaps {
+		for i := 0; ; i++ {
 			select {
 			case <-quit:
 				return
-			case <-time.After(wait):
+			case <-time.After(pauses[min(i, len(pauses)-1)]):
 			}
 			if smaps, err := os.ReadFile("/proc/self/smaps"); err == nil { // else the pages stay, which harms nobody
 				for _, m := range binaryMappings(smaps) {

@@ -24,9 +24,9 @@ func limitMemory() {
 	}
 }
 
-// memoryGoal leaves room for half of what is alive to become garbage.
+// memoryGoal leaves room for a third of what is alive to become garbage: a little more than the collector lets it.
 func memoryGoal(live, others uint64) int64 {
-	return int64(max(leastMemory, live+live/2+others))
+	return int64(max(leastMemory, live+live/3+others))
 }
 
 // measured is what was alive after the newest collection, and what the runtime takes beside its heap.

@@ -62,5 +62,5 @@ func TestUnmap(t *testing.T) {
 			t.Fatalf("%x", got)
 		}
 	}
-	unmapUnused(firstUnmap)()
+	unmapUnused(agentUnmaps)()
 }

@@ -26,7 +26,12 @@ func (b *session) agentBinary() (string, error) {
 	if err := build.Run(); err != nil {
 		return "", fmt.Errorf("building the agent: %w", err)
 	}
-	return binary, nil
+	// An installed binary is on the disk: the agent lets go of pages only if they are.
+	f, err := os.Open(binary)
+	if err != nil {
+		return "", err
+	}
+	return binary, errors.Join(f.Sync(), f.Close())
 }
 
 // agentSection builds the node agent as it is shipped, runs it against a controller and measures
