@@ -82,7 +82,7 @@ func (a *app) wait(ctx context.Context, follow follower, res view.Result, limit 
 			switch {
 			case !o.Settled:
 				pause.Stop()
-			case st.slots == nil || st.slots.Running == 0 || st.slots.Failed+st.progress.Failed > 0:
+			case st.slots == nil || st.slots.Running == 0:
 				return client.ErrStop
 			case !before:
 				pause.Reset(steady)
@@ -90,7 +90,9 @@ func (a *app) wait(ctx context.Context, follow follower, res view.Result, limit 
 			return nil
 		})
 		pause.Stop()
-		o.Settled = o.Settled && (err == nil || following.Err() != nil) // a controller that went away meanwhile is asked again
+		// Slots that had not run for long enough when the limit was over do not count, and a controller that
+		// went away meanwhile is asked again.
+		o.Settled = o.Settled && (err == nil || following.Err() != nil && ctx.Err() == nil)
 		enough()
 		if ctx.Err() == nil {
 			o.lost = err

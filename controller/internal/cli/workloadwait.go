@@ -37,6 +37,9 @@ func (o *outcome) slotFailure(incomplete func(wire.Code, string) error) error {
 	if len(s.Missing) > 0 {
 		parts = append(parts, fmt.Sprintf("only %d of %s ran what they should %s:\n%s", s.Running+s.Completed, plural(s.Slots, "slot"), o.when(), slotLines(s)))
 	}
+	if len(parts) == 0 {
+		parts = append(parts, fmt.Sprintf("what runs had not run for %v %s", steady, o.when()))
+	}
 	text := "accepted, but " + strings.Join(parts, "\n")
 	return incomplete(wire.CodeTimeout, clipLines(text, wire.MaxMessage-64))
 }

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tandem.internal/controller/internal/view"
+)
+
+// What runs has to run for a while before waiting is over, also when something else has failed, and also
+// when the limit comes first.
+func TestWaitUntilSteady(t *testing.T) {
+	camera := view.Slot{Slot: "camera@node-1", Node: "node-1", Online: true, Desired: "c", State: "running", Why: "exit status 3"}
+	web := view.Slot{Slot: "web@node-2", Node: "node-2", Online: true, Desired: "w", State: "running", Why: "exit status 4"}
+	fine := view.SlotProgress{Slots: 3, Running: 3}
+	coming := view.SlotProgress{Slots: 3, Running: 2, OnlineMissing: 1, Missing: []view.Slot{camera}}
+	one := view.SlotProgress{Slots: 3, Running: 2, Failed: 1, Missing: []view.Slot{camera}}
+	two := view.SlotProgress{Slots: 3, Running: 1, Failed: 2, Missing: []view.Slot{camera, web}}
+	for _, c := range []struct {
+		name   string
+		stages []view.SlotProgress // a second apart
+		limit  time.Duration
+		took   time.Duration
+		want   string // "" for success
+	}{
+		{"all runs", []view.SlotProgress{fine}, time.Minute, steady, ""},
+		{"it ran only now and then", []view.SlotProgress{fine, coming, fine}, time.Minute, 2*time.Second + steady, ""},
+		{"another failure a second later", []view.SlotProgress{one, two}, time.Minute, steady, "accepted, but 2 slots failed:\n  camera@node-1: running, exit status 3\n  web@node-2: running, exit status 4"},
+		{"the limit is shorter", []view.SlotProgress{fine}, time.Second, time.Second, "accepted, but what runs had not run for 2s in time"},
+		{"the limit comes meanwhile", []view.SlotProgress{coming, fine}, 2 * time.Second, 2 * time.Second, "accepted, but what runs had not run for 2s in time"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &app{IO: IO{Err: &strings.Builder{}, Now: time.Now}}
+				follow := func(ctx context.Context, each func(stage) error) error {
+					for i := range c.stages {
+						if i > 0 {
+							time.Sleep(time.Second)
+						}
+						st := stage{rev: 7, versions: []string{"1.0.0"}, progress: view.Progress{Nodes: 2, Online: 2, Installed: 2}, slots: &c.stages[i]}
+						if err := each(st); err != nil {
+							return nil
+						}
+					}
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				began := time.Now()
+				o := a.wait(t.Context(), follow, view.Result{Rev: 7, Version: "1.0.0"}, c.limit)
+				if took := time.Since(began); took != c.took {
+					t.Errorf("it took %v, not %v", took, c.took)
+				}
+				if err := o.failure(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%v, want %q", err, c.want)
+				}
+			})
+		})
+	}
+}
