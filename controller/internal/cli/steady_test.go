@@ -60,3 +60,17 @@ func TestWaitUntilSteady(t *testing.T) {
 		})
 	}
 }
+
+// Of a set that is empty, and of one whose nodes are all away, no more is said than is known.
+func TestWaitForNothing(t *testing.T) {
+	away := view.Slot{Slot: "web@node-9", Node: "node-9", Desired: "w", State: view.SlotWaiting}
+	for want, o := range map[string]outcome{
+		"nothing is to run":                         {Slots: &view.SlotProgress{}},
+		"nothing runs yet; not reached: web@node-9": {Slots: &view.SlotProgress{Slots: 1, Missing: []view.Slot{away}}},
+		"1 job completed":                           {Slots: &view.SlotProgress{Slots: 1, Completed: 1}},
+	} {
+		if got := o.slotWords(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -54,8 +54,11 @@ func (o *outcome) slotWords() string {
 	if s.Completed > 0 {
 		parts = append(parts, plural(s.Completed, "job")+" completed")
 	}
-	if len(parts) == 0 {
+	switch {
+	case s.Slots == 0: // what ran may be on its way out
 		parts = append(parts, "nothing is to run")
+	case len(parts) == 0:
+		parts = append(parts, "nothing runs yet")
 	}
 	var later []string
 	for _, m := range s.Missing {
