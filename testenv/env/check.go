@@ -39,6 +39,9 @@ func (e *Env) Calm() {
 		n.Machine.Disarm()
 		n.Machine.Fill(false)
 		n.road.Clear()
+		if n.road.Mixed() {
+			n.road.Cut() // likewise: the broker may retain an older report than the newest
+		}
 		if !n.Running() {
 			n.Restart()
 		}
