@@ -202,14 +202,18 @@ func (w workloadsApplier) Check(doc inbox.Doc) []*wire.Error {
 		return []*wire.Error{wire.New(wire.CodeNotAllowed, "", "this node runs no workloads: its agent was started with --workloads=false")}
 	}
 	for i, c := range configs {
+		var bad []*wire.Error
 		at := fmt.Sprintf("/workloads/%d", i)
 		if c.Container != nil && len(c.Container.Constraints) > 0 {
-			errs = append(errs, w.groups.Check(c.Container.Constraints, at+"/container/constraints")...)
+			bad = w.groups.Check(c.Container.Constraints, at+"/container/constraints")
 		}
 		for name, r := range c.Resources {
 			if !fetch.BitTorrent && !hasHTTP(r) {
-				errs = append(errs, wire.New(wire.CodeNotSupported, at+"/resources/"+name+"/urls", "this agent is built without BitTorrent: give an http or https address, too, or install the full agent"))
+				bad = append(bad, wire.New(wire.CodeNotSupported, at+"/resources/"+name+"/urls", "this agent is built without BitTorrent: give an http or https address, too, or install the full agent"))
 			}
+		}
+		for _, e := range bad { // whoever submitted the set has never seen this document
+			errs = append(errs, wire.New(e.Code, e.Path, "slot "+c.Slot.String()+": "+e.Message))
 		}
 	}
 	return errs

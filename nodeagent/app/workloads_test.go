@@ -1,0 +1,67 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"tandem.internal/nodeagent/internal/cgroup/limits"
+	"tandem.internal/nodeagent/internal/fetch"
+	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/workloads"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// memoryOnly are the control groups of a node that can limit memory, and nothing else.
+type memoryOnly struct{ workloads.Groups }
+
+func (memoryOnly) Check(constraints map[string]string, at string) []*wire.Error {
+	return limits.Check(constraints, limits.Capabilities{Version: limits.V2, Files: map[string][]string{"memory": {"memory.max"}}}, at)
+}
+
+// A node refuses what it could not do as it is written, and names the slot.
+func TestWorkloadsAreChecked(t *testing.T) {
+	const url = "http://h/start"
+	for _, c := range []struct {
+		name, constraint, value, url string
+		off                          bool
+		want                         wire.Code
+		at                           string
+	}{
+		{name: "nothing is limited", url: url},
+		{name: "a limit that is there", constraint: "memory.max", value: "64M", url: url},
+		{name: "a limit that is not there", constraint: "pids.max", value: "9", url: url, want: wire.CodeNotSupported, at: "/workloads/0/container/constraints/pids.max"},
+		{name: "no limit at all", constraint: "memory.limit", value: "64M", url: url, want: wire.CodeNotSupported, at: "/workloads/0/container/constraints/memory.limit"},
+		{name: "a bad value", constraint: "memory.max", value: "64X", url: url, want: wire.CodeBadValue, at: "/workloads/0/container/constraints/memory.max"},
+		{name: "no workloads here", url: url, off: true, want: wire.CodeNotAllowed},
+		{name: "BitTorrent alone", url: "rbtorrent:0123456789012345678901234567890123456789", want: wire.CodeNotSupported, at: "/workloads/0/resources/iss_hook_start/urls"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.url != url && fetch.BitTorrent {
+				t.Skip("this agent has BitTorrent")
+			}
+			config := workload.Config{Class: workload.Instance, Slot: workload.Slot{Service: "web", Node: "n1"}, Resources: map[string]workload.Artifact{
+				workload.HookStart: {Class: workload.Resource, UUID: "u", URLs: []string{c.url}}}}
+			if c.constraint != "" {
+				config.Container = &workload.Container{Constraints: map[string]string{c.constraint: c.value}}
+			}
+			body, werr := workload.EncodeDocument([]workload.Config{config})
+			if werr != nil {
+				t.Fatal(werr)
+			}
+			errs := workloadsApplier{on: !c.off, node: "n1", groups: memoryOnly{}}.Check(inbox.Doc{Version: "1.0.0", Body: body})
+			if c.want == "" {
+				if len(errs) > 0 {
+					t.Errorf("%v", errs)
+				}
+				return
+			}
+			if len(errs) != 1 || errs[0].Code != c.want || errs[0].Path != c.at {
+				t.Fatalf("%v, want %s at %s", errs, c.want, c.at)
+			}
+			if named := strings.HasPrefix(errs[0].Message, "slot web@n1: "); named != (c.at != "") {
+				t.Errorf("%q: its slot is named: %v", errs[0].Message, named)
+			}
+		})
+	}
+}
