@@ -5,7 +5,7 @@ MODULES := shared broker controller nodeagent testenv
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X tandem.internal/shared/settings.Version=$(VERSION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-FUZZTIME ?= 2s
+FUZZTIME ?= 1s
 export GOPRIVATE := tandem.internal
 export GOFLAGS := -buildvcs=false
 export CGO_ENABLED ?= 1

@@ -71,9 +71,8 @@ func makeDir(dir string) error {
 		if err := makeDir(filepath.Dir(dir)); err != nil {
 			return err
 		}
-		err = os.Mkdir(dir, 0o755)
-	}
-	if err != nil {
+		return makeDir(dir) // which another slot may have made meanwhile
+	case err != nil:
 		return err
 	}
 	return syncDir(filepath.Dir(dir))
