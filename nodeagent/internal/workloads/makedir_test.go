@@ -8,14 +8,16 @@ import (
 	"testing"
 )
 
-// Slots that come at the same time make the directory that is above all of them.
+// Slots that come at the same time make the directories that are above all of them.
 func TestDirectoriesAtOnce(t *testing.T) {
 	for range 20 {
-		top := filepath.Join(tempDir(t), "slots")
+		top := filepath.Join(tempDir(t), "workloads", "slots")
 		var all sync.WaitGroup
+		begin := make(chan struct{})
 		for i := range 16 {
 			dir := filepath.Join(top, fmt.Sprint("s", i), "c1")
 			all.Go(func() {
+				<-begin
 				if err := makeDir(dir); err != nil {
 					t.Error(err)
 				}
@@ -24,6 +26,7 @@ func TestDirectoriesAtOnce(t *testing.T) {
 				}
 			})
 		}
+		close(begin)
 		all.Wait()
 	}
 }
