@@ -120,7 +120,7 @@ func (s *site) start(name string) string {
 # %[1]s
 pid="%[3]s.$TANDEM_SERVICE"
 [ -e "$pid" ] && kill -0 "$(cat "$pid")" 2>/dev/null && echo "DOUBLE $TANDEM_SERVICE" >>%[2]s
-echo $$ >"$pid"
+echo $$ >"$pid.new" && mv "$pid.new" "$pid"
 echo "start %[1]s $TANDEM_SLOT $$" >>%[2]s
 echo "%[1]s is up, port $TANDEM_PROPERTY_port"
 trap 'echo "term %[1]s" >>%[2]s; exit 0' TERM
