@@ -82,7 +82,7 @@ func writeFile(path string, data []byte, perm fs.FileMode, steps Steps) error {
 	if err := steps.before(SyncDir); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return SettleDir(dir)
 }
 
 func fill(f *os.File, data []byte, perm fs.FileMode, steps Steps) error {
@@ -109,7 +109,7 @@ func Remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return SettleDir(filepath.Dir(path))
 }
 
 // Clean removes the temporary files that a crash in WriteFile left beside path. It is called at
@@ -137,7 +137,8 @@ func Clean(path string) error {
 // tempPrefix begins the names of path's temporary files; decimal digits follow.
 func tempPrefix(name string) string { return "." + name + ".tmp" }
 
-func syncDir(dir string) error {
+// SettleDir makes what was made, renamed and removed in a directory durable.
+func SettleDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -162,33 +163,39 @@ func (a *API) config(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (a *API) configStatus(w http.ResponseWriter, r *http.Request) error {
-	q := newQuery(r, "watch")
-	follow := q.flag("watch")
-	if err := q.done(); err != nil {
-		return err
+// status answers with how something stands, or with ?watch=1 follows it.
+func status[T any](a *API, see func(context.Context) (T, error)) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		q := newQuery(r, "watch")
+		follow := q.flag("watch")
+		if err := q.done(); err != nil {
+			return err
+		}
+		if follow {
+			return watch(a, w, r, changes(see))
+		}
+		st, err := see(r.Context())
+		if err != nil {
+			return err
+		}
+		a.write(w, http.StatusOK, st)
+		return nil
 	}
-	if follow {
-		return watch(a, w, r, changes(a.unit.ConfigStatus))
-	}
-	st, err := a.unit.ConfigStatus(r.Context())
-	if err != nil {
-		return err
-	}
-	a.write(w, http.StatusOK, st)
-	return nil
 }
 
-func (a *API) history(w http.ResponseWriter, r *http.Request) error {
-	if err := newQuery(r).done(); err != nil {
-		return err
+// history answers with what happened to the versions of a kind.
+func (a *API) history(see func(context.Context) ([]view.Version, error)) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := newQuery(r).done(); err != nil {
+			return err
+		}
+		versions, err := see(r.Context())
+		if err != nil {
+			return err
+		}
+		a.write(w, http.StatusOK, History{versions})
+		return nil
 	}
-	versions, err := a.unit.History(r.Context())
-	if err != nil {
-		return err
-	}
-	a.write(w, http.StatusOK, History{versions})
-	return nil
 }
 
 func (a *API) resolved(w http.ResponseWriter, r *http.Request) error {

@@ -23,8 +23,8 @@ func (a *API) table() []route {
 		{"GET /dashboard.js", anybody, a.static("dashboard.js", "text/javascript; charset=utf-8")},
 
 		{"GET /v1/config", tokens.View, a.config},
-		{"GET /v1/config/status", tokens.View, a.configStatus},
-		{"GET /v1/config/history", tokens.View, a.history},
+		{"GET /v1/config/status", tokens.View, status(a, a.unit.ConfigStatus)},
+		{"GET /v1/config/history", tokens.View, a.history(a.unit.History)},
 		{"GET /v1/config/resolved", tokens.View, a.resolved},
 		{"GET /v1/config/explain", tokens.View, a.explain},
 		{"GET /v1/nodes", tokens.View, a.nodes},
@@ -36,9 +36,9 @@ func (a *API) table() []route {
 		{"GET /v1/nodes/{node}/health", tokens.View, a.nodeHealth},
 		{"GET /v1/health/settings", tokens.View, a.healthSettings},
 		{"GET /v1/workloads", tokens.View, a.workloads},
-		{"GET /v1/workloads/status", tokens.View, a.workloadStatus},
+		{"GET /v1/workloads/status", tokens.View, status(a, a.unit.WorkloadStatus)},
 		{"GET /v1/workloads/slots", tokens.View, a.slots},
-		{"GET /v1/workloads/history", tokens.View, a.workloadHistory},
+		{"GET /v1/workloads/history", tokens.View, a.history(a.unit.WorkloadHistory)},
 
 		{"POST /v1/config", tokens.Operate, a.submit},
 		{"POST /v1/config/confirm", tokens.Operate, a.confirm},

@@ -49,23 +49,6 @@ func (a *API) workloads(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (a *API) workloadStatus(w http.ResponseWriter, r *http.Request) error {
-	q := newQuery(r, "watch")
-	follow := q.flag("watch")
-	if err := q.done(); err != nil {
-		return err
-	}
-	if follow {
-		return watch(a, w, r, changes(a.unit.WorkloadStatus))
-	}
-	st, err := a.unit.WorkloadStatus(r.Context())
-	if err != nil {
-		return err
-	}
-	a.write(w, http.StatusOK, st)
-	return nil
-}
-
 func (a *API) slots(w http.ResponseWriter, r *http.Request) error {
 	q := newQuery(r, "node")
 	node := q.node("node", false)
@@ -77,18 +60,6 @@ func (a *API) slots(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	a.write(w, http.StatusOK, Slots{all})
-	return nil
-}
-
-func (a *API) workloadHistory(w http.ResponseWriter, r *http.Request) error {
-	if err := newQuery(r).done(); err != nil {
-		return err
-	}
-	versions, err := a.unit.WorkloadHistory(r.Context())
-	if err != nil {
-		return err
-	}
-	a.write(w, http.StatusOK, History{versions})
 	return nil
 }
 

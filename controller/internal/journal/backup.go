@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"tandem.internal/shared/durable"
 )
 
 // Backup writes a consistent copy of the journal, a file that Open takes, while records go on
@@ -132,5 +134,5 @@ func replaceFile(path, pattern string, write func(*os.File) error, sizes ...*int
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return durable.SettleDir(dir)
 }

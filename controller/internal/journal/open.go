@@ -15,6 +15,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 	"go.uber.org/zap"
 
+	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
 )
 
@@ -234,7 +235,7 @@ func create(path string, opts Options) (err error) {
 			return err
 		}
 	}
-	return syncDir(filepath.Dir(path))
+	return durable.SettleDir(filepath.Dir(path))
 }
 
 // format writes the bucket tree of an empty journal.
@@ -357,13 +358,4 @@ func escapeGlob(path string) string {
 		out = append(out, path[i])
 	}
 	return string(out)
-}
-
-// syncDir makes renames and links in dir durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

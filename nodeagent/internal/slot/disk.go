@@ -112,13 +112,7 @@ func (d osDisk) Create(name string) (File, error) {
 	return f, nil
 }
 
-func (d osDisk) SyncDir(dir string) error {
-	f, err := os.Open(d.path(dir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
+func (d osDisk) SyncDir(dir string) error { return durable.SettleDir(d.path(dir)) }
 
 // Mkdir gives a directory that root makes to the owner of the one that it is in.
 func (d osDisk) Mkdir(dir string) error {

@@ -141,7 +141,7 @@ func (s *Store) write(ctx context.Context, id ID, from io.Reader) (size int64, h
 		return 0, "", err
 	}
 	sum := sha256.New()
-	size, err = io.Copy(io.MultiWriter(f, sum), &stopper{ctx, io.LimitReader(from, maxBinary+1)})
+	size, err = io.Copy(io.MultiWriter(f, sum), Until(ctx, io.LimitReader(from, maxBinary+1)))
 	if err == nil && size > maxBinary {
 		err = fmt.Errorf("%w: it is larger than %d bytes", ErrRefused, maxBinary)
 	}
@@ -157,7 +157,9 @@ func (s *Store) write(ctx context.Context, id ID, from io.Reader) (size int64, h
 	return size, wire.HashPrefix + hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// stopper ends reading when ctx ends.
+// Until reads from r until ctx ends.
+func Until(ctx context.Context, r io.Reader) io.Reader { return &stopper{ctx, r} }
+
 type stopper struct {
 	ctx context.Context
 	r   io.Reader

@@ -22,7 +22,7 @@ func BenchmarkSlots(b *testing.B) {
 		for j := range 10 {
 			c.Properties[fmt.Sprint("p", j)], c.Resources[fmt.Sprint("r", j)] = strings.Repeat("x", 50), workload.Artifact{Class: workload.Resource, UUID: fmt.Sprint(i, j)}
 		}
-		d := durable{Slot: c.Slot, Born: "b", Wanted: &c, Main: &place{Config: c, Dir: "c1", Phase: "ready", Run: fmt.Sprintf("s%d.b.start.1", i)}, Runs: 1, Dirs: 1}
+		d := slotState{Slot: c.Slot, Born: "b", Wanted: &c, Main: &place{Config: c, Dir: "c1", Phase: "ready", Run: fmt.Sprintf("s%d.b.start.1", i)}, Runs: 1, Dirs: 1}
 		data, err := json.Marshal(&d)
 		if err != nil {
 			b.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/supervise"
+	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -58,7 +59,7 @@ func (m *Manager) link(dir string, c workload.Config) *wire.Error {
 			}
 		}
 	}
-	return storage(syncDir(dir))
+	return storage(durable.SettleDir(dir))
 }
 
 // makeDir makes a directory and those above it, so that a power cut leaves them.
@@ -75,7 +76,7 @@ func makeDir(dir string) error {
 	case err != nil:
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	return durable.SettleDir(filepath.Dir(dir))
 }
 
 // links are the symbolic links in a directory, and where they lead to.
@@ -101,14 +102,6 @@ func relink(dir, name, target string) error {
 		return err
 	}
 	return os.Rename(path, filepath.Join(dir, name))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // discard removes what is on the node of a configuration: its control group, its directory and the logs of

@@ -79,4 +79,4 @@ func TestStateCannotBeRead(t *testing.T) {
 
 type broken struct{ Store }
 
-func (broken) Workloads() (map[string]durable, error) { return nil, errTrouble }
+func (broken) Workloads() (map[string]slotState, error) { return nil, errTrouble }

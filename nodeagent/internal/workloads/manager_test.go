@@ -274,7 +274,7 @@ func TestLogsOfAdopted(t *testing.T) {
 	m := New(Config{Dir: t.TempDir(), Rules: rules, Now: time.Now})
 	m.began, m.work = time.Now(), ctx
 	c := config("web", "one", "", workload.HookStatus)
-	m.add(durable{Slot: c.Slot, Wanted: &c, Main: &place{Config: c, Dir: "c1", Run: "r1", Task: &supervise.Task{Hook: workload.HookStatus, Run: "r2", Of: "r1"}}})
+	m.add(slotState{Slot: c.Slot, Wanted: &c, Main: &place{Config: c, Dir: "c1", Run: "r1", Task: &supervise.Task{Hook: workload.HookStatus, Run: "r2", Of: "r1"}}})
 	for run, log := range map[string]string{"r1": m.logPath("web"), "r2": m.hookLog("web", "c1", workload.HookStatus)} {
 		if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 			t.Fatal(err)

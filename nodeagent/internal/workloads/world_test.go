@@ -60,8 +60,8 @@ type world struct {
 }
 
 type (
-	durable = supervise.Durable
-	place   = supervise.Place
+	slotState = supervise.Durable
+	place     = supervise.Place
 )
 
 type process struct {

@@ -228,7 +228,7 @@ func (s *Store) copy(ctx context.Context, number uint64, from io.Reader) (size i
 		return 0, "", err
 	}
 	sum := sha256.New()
-	size, err = io.Copy(io.MultiWriter(f, sum), &reader{ctx, from})
+	size, err = io.Copy(io.MultiWriter(f, sum), slot.Until(ctx, from))
 	if err == nil {
 		err = f.Sync()
 	}
@@ -251,7 +251,7 @@ func (s *Store) Verify(ctx context.Context, number uint64, size int64, hash stri
 		return fmt.Errorf("%w: the file to install: %w", ErrLater, err)
 	}
 	sum := sha256.New()
-	n, err := io.Copy(sum, &reader{ctx, f})
+	n, err := io.Copy(sum, slot.Until(ctx, f))
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
@@ -282,19 +282,6 @@ func (s *Store) Sweep(newest, keep uint64) error {
 		}
 	}
 	return nil
-}
-
-// reader ends reading when ctx ends.
-type reader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (s *reader) Read(p []byte) (int, error) {
-	if err := s.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return s.r.Read(p)
 }
 
 // Names lists the components that have a directory, sorted.
