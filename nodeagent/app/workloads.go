@@ -21,9 +21,7 @@ import (
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/supervise"
-	"tandem.internal/nodeagent/internal/watch"
 	"tandem.internal/nodeagent/internal/workloads"
-	"tandem.internal/shared/pulse"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -41,7 +39,6 @@ type duties struct {
 	manager *workloads.Manager
 	store   *fetch.Store // nil: a test has the resources in its hands
 	report  *wire.Workloads
-	beat    *watch.Beat   // of the manager's loop
 	news    chan struct{} // one slot: there is something in the two below
 
 	mu     sync.Mutex
@@ -60,12 +57,13 @@ type news struct {
 func (a *Agent) openWorkloads(dir string, saved inbox.Durable) error {
 	d := &a.duties
 	d.news = make(chan struct{}, 1)
+	watched := func(loop string, period time.Duration) (beat, end func()) { return a.care.watch.Loop(loop, period) } // which is made later
 	resources := a.deps.Resources
 	if resources == nil {
 		var err error
 		d.store, err = fetch.Open(fetch.Config{Dir: filepath.Join(dir, resourcesDir), Now: a.deps.Now, Log: a.log.Named("resources"), Rate: int64(a.cfg.FetchRate),
 			Parallel: a.cfg.FetchParallel, Keep: int64(a.cfg.FetchKeep), Steps: a.deps.Steps,
-			Watch: func(loop string, period time.Duration) (beat, end func()) { return a.care.watch.Loop(loop, period) }, // which is made later
+			Watch: watched,
 			Peers: fetch.Peers{Listen: a.cfg.PeerListen, Addresses: a.cfg.Peers, Allow: a.cfg.PeerAllow, Upload: int64(a.cfg.PeerRate)}})
 		if err != nil {
 			return err
@@ -82,7 +80,7 @@ func (a *Agent) openWorkloads(dir string, saved inbox.Durable) error {
 		keeper = (&keeperOf{cfg: keep.Config{Dir: filepath.Join(dir, keeperDir), Version: settings.Version, Log: a.log.Named("keeper")}}).get
 	}
 	d.manager = workloads.New(workloads.Config{
-		Node: a.id.Node, Dir: filepath.Join(dir, workloadsDir), LogBytes: int64(a.cfg.WorkloadLogBytes), LogFiles: a.cfg.WorkloadLogFiles,
+		Dir: filepath.Join(dir, workloadsDir), LogBytes: int64(a.cfg.WorkloadLogBytes), LogFiles: a.cfg.WorkloadLogFiles,
 		Rules:  supervise.Rules{Window: a.cfg.WorkloadWindow, Grace: a.cfg.WorkloadGrace, Status: a.cfg.WorkloadStatus, Reopen: a.cfg.WorkloadReopen},
 		Keeper: keeper, Resources: resources, Groups: groups, Store: a.store, Now: a.deps.Now, Log: a.log.Named("workloads"),
 		Kept: func() bool {
@@ -91,7 +89,7 @@ func (a *Agent) openWorkloads(dir string, saved inbox.Durable) error {
 		},
 		Emit:   func(kind string, err *wire.Error, detail supervise.Detail) { d.tell(nil, news{kind, err, detail}) },
 		Report: func(w wire.Workloads) { d.tell(&w) },
-		Beat:   func() { d.beat.Beat() }, BeatEvery: pulse.Every,
+		Watch:  watched,
 	})
 	a.add(wire.KindWorkloads, saved, workloadsApplier{on: a.cfg.Workloads, node: a.id.Node, groups: groups, manager: d.manager})
 	return nil
@@ -138,9 +136,7 @@ func (a *Agent) runDuties(ctx context.Context, all *sync.WaitGroup) {
 			}
 		})
 	}
-	a.duties.beat = a.care.watch.Register("workloads", pulse.Every)
 	all.Go(func() {
-		defer a.duties.beat.End()
 		if err := a.duties.manager.Run(ctx); err != nil {
 			a.log.Error("workloads are not run", zap.Error(err))
 		}

@@ -31,7 +31,7 @@ func BenchmarkSlots(b *testing.B) {
 		w.runs[d.Main.Run] = &process{Status: keep.Status{ID: d.Main.Run, State: keep.Running, PID: 1, Started: time.Now()}}
 	}
 	a := &agent{world: w, done: make(chan error, 1)}
-	m := New(Config{Node: "n1", Dir: w.dir, Rules: rules, Resources: w, Store: a, Now: time.Now, Emit: nil, Report: func(wire.Workloads) {}, BeatEvery: 10 * time.Second})
+	m := New(Config{Dir: w.dir, Rules: rules, Resources: w, Store: a, Now: time.Now, Emit: nil, Report: func(wire.Workloads) {}})
 	ctx, stop := context.WithCancel(context.Background())
 	stop() // nothing is done
 	m.began, m.work = time.Now(), ctx

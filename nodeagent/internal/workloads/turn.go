@@ -22,6 +22,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	work, stop := context.WithCancel(ctx)
 	defer stop()
 	m.began, m.work = time.Now(), work
+	beat := m.cfg.Watch.Start("workloads", 0)
+	defer beat.End()
 	saved, err := m.cfg.Store.Workloads()
 	if err != nil {
 		return err
@@ -38,6 +40,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		beat.Beat()
 		m.turn()
 		timer.Reset(m.wait())
 		select {
@@ -50,9 +53,9 @@ func (m *Manager) Run(ctx context.Context) error {
 			}
 		case <-m.cfg.Resources.Updates():
 			m.progress = true
+		case <-beat.C:
 		case <-timer.C:
 		}
-		m.cfg.Beat()
 	}
 }
 
@@ -62,7 +65,7 @@ func (m *Manager) now() supervise.Now {
 
 // wait is until something is due.
 func (m *Manager) wait() time.Duration {
-	at := m.now().Mono + m.cfg.BeatEvery
+	at := m.now().Mono + idle
 	if m.saveAt > 0 {
 		at = min(at, m.saveAt)
 	}

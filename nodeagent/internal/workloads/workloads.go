@@ -24,6 +24,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/supervise"
+	"tandem.internal/shared/pulse"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -68,7 +69,6 @@ type Store interface {
 
 // Config is what a Manager needs.
 type Config struct {
-	Node      string
 	Dir       string // absolute; the directories and logs of the slots are made in it
 	Rules     supervise.Rules
 	LogBytes  int64                                     // of one file of a slot's log
@@ -82,13 +82,13 @@ type Config struct {
 	Log       *zap.Logger
 	// Emit and Report are called by Run's goroutine, and must not wait for it. Report comes with every
 	// change, but with the progress of downloads only so often.
-	Emit      func(kind string, err *wire.Error, detail supervise.Detail)
-	Report    func(wire.Workloads)
-	Beat      func() // called at least every BeatEvery while Run's goroutine does its work
-	BeatEvery time.Duration
+	Emit   func(kind string, err *wire.Error, detail supervise.Detail)
+	Report func(wire.Workloads)
+	Watch  pulse.Watch // is told that Run goes round; nil: nobody
 }
 
 const (
+	idle         = time.Hour        // without anything to do
 	saveAgain    = time.Second      // after a save that failed
 	keeperAgain  = time.Second      // after the keeper could not be spoken with
 	tidyAgain    = 10 * time.Second // after leftovers could not be removed

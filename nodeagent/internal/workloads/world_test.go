@@ -101,8 +101,8 @@ type agent struct {
 func (w *world) agent() *agent {
 	a := &agent{world: w, done: make(chan error, 1)}
 	a.ctx, a.kill = context.WithCancel(context.Background())
-	a.Manager = New(Config{Node: "n1", Dir: w.dir, Rules: rules, LogBytes: 4096, LogFiles: 2, Keeper: a.keeper, Kept: func() bool { return len(w.started) > 0 },
-		Resources: w, Groups: a, Store: a, Now: time.Now, Log: zap.NewNop(), Beat: func() {}, BeatEvery: 10 * time.Second,
+	a.Manager = New(Config{Dir: w.dir, Rules: rules, LogBytes: 4096, LogFiles: 2, Keeper: a.keeper, Kept: func() bool { return len(w.started) > 0 },
+		Resources: w, Groups: a, Store: a, Now: time.Now, Log: zap.NewNop(),
 		Emit: func(kind string, _ *wire.Error, d supervise.Detail) {
 			w.lock(func() { w.events = append(w.events, kind+" "+d.Slot+" "+d.ID) })
 		},
