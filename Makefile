@@ -73,7 +73,7 @@ standalone: ## every module builds without the workspace
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
 
 race: brokers ## every test under the race detector
-	go test -race work
+	@deploy/demo/race
 
 fuzz: ## every fuzz target for FUZZTIME
 	@deploy/demo/fuzz $(FUZZTIME)
