@@ -49,11 +49,12 @@ func (s *Store) makeRoom(b *bolt.Bucket) (oldest uint64, err error) {
 	return binary.BigEndian.Uint64(k), nil
 }
 
-// NewestEvent returns the sequence number of the newest event, kept or not; 0 before the first.
-func (s *Store) NewestEvent() uint64 { return s.newest }
+// NewestEvent returns the sequence number of the newest saved event, kept or not; 0 before the first.
+func (s *Store) NewestEvent() uint64 { return s.sure }
 
-// Events returns up to limit kept events after the given sequence number, oldest first. If
-// events in between were dropped for want of room, the first one says in Lost how many.
+// Events returns up to limit kept events after the given sequence number, oldest first; none of a save that has
+// failed, until a later one has succeeded. If events in between were dropped for want of room, the first one says
+// in Lost how many.
 func (s *Store) Events(after uint64, limit int) ([]wire.Event, error) {
 	var out []wire.Event
 	err := s.db.View(func(tx *bolt.Tx) error {
@@ -61,7 +62,7 @@ func (s *Store) Events(after uint64, limit int) ([]wire.Event, error) {
 			return nil
 		}
 		c := tx.Bucket(bEvent).Cursor()
-		for k, v := c.Seek(key(after + 1)); k != nil && len(out) < limit; k, v = c.Next() {
+		for k, v := c.Seek(key(after + 1)); k != nil && binary.BigEndian.Uint64(k) <= s.sure && len(out) < limit; k, v = c.Next() {
 			ev, err := wire.Decode[wire.Event](v)
 			if err != nil {
 				return fmt.Errorf("saved event %d: %w", binary.BigEndian.Uint64(k), err)
@@ -81,7 +82,7 @@ func (s *Store) Events(after uint64, limit int) ([]wire.Event, error) {
 
 // Acked drops the events that the controller has, up to the given sequence number.
 func (s *Store) Acked(seq uint64) error {
-	seq = min(seq, s.newest)
+	seq = min(seq, s.sure)
 	if seq <= s.acked {
 		return nil
 	}

@@ -88,9 +88,12 @@ type Store struct {
 	db     *bolt.DB
 	boots  uint64
 	acked  uint64
-	newest uint64 // sequence number of the newest event ever
+	newest uint64 // sequence number of the newest event in the file ever
 	oldest uint64 // of the oldest kept one; newest+1 if there is none
 
+	// After a save that failed, what is in the file may not be on the disk: a power cut would take it, and its
+	// numbers would be given to other events. Nobody hears of it before a later save has ended the doubt.
+	sure  uint64       // newest, without what is in doubt
 	doubt []wire.Event // of the newest save that failed: in the file all the same
 }
 
@@ -162,6 +165,7 @@ func (s *Store) begin() error {
 		}
 		events := tx.Bucket(bEvent)
 		s.newest = events.Sequence()
+		s.sure = s.newest // this save ends what was in doubt when the agent stopped
 		s.oldest = s.newest + 1
 		if k, _ := events.Cursor().First(); k != nil {
 			s.oldest = binary.BigEndian.Uint64(k)
@@ -242,7 +246,7 @@ func (s *Store) Commit(b Batch) ([]wire.Event, error) {
 		}
 		return nil, err
 	}
-	s.newest, s.oldest, s.doubt = newest, oldest, nil
+	s.newest, s.sure, s.oldest, s.doubt = newest, newest, oldest, nil
 	return events, nil
 }
 

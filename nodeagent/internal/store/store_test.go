@@ -332,6 +332,71 @@ func TestEventsOfFailedSaves(t *testing.T) {
 	}
 }
 
+// An event of a save that failed may be in the file and yet not on the disk. If it were told and the power then cut, another event would
+// get its number, and the controller would take that one for the first: nobody hears of it until a save has succeeded.
+func TestEventsInDoubtAreNotTold(t *testing.T) {
+	cfg := config(t)
+	bad := errors.New("fsync failed")
+	var fail Point
+	cfg.Faults = func(p Point) error {
+		if p == fail {
+			return bad
+		}
+		return nil
+	}
+	event := func(kind string) wire.Event {
+		return wire.Event{V: 1, Node: "n1", Boot: "b", At: time.Unix(1, 0).UTC(), Type: kind}
+	}
+	told := func(s *Store) string {
+		t.Helper()
+		events, err := s.Events(0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(s.NewestEvent())
+		for _, ev := range events {
+			got += fmt.Sprint(" ", ev.Type, "=", ev.Seq)
+		}
+		return got
+	}
+	want := func(s *Store, want string) {
+		t.Helper()
+		if got := told(s); got != want {
+			t.Errorf("told %q, want %q", got, want)
+		}
+	}
+	s := open(t, cfg)
+	if _, err := s.Commit(Batch{Events: []wire.Event{event("a")}}); err != nil {
+		t.Fatal(err)
+	}
+	fail = After
+	for range 2 {
+		if _, err := s.Commit(Batch{Events: []wire.Event{event("b")}}); !errors.Is(err, bad) {
+			t.Fatal(err)
+		}
+		want(s, "1 a=1")
+	}
+	fail = ""
+	if err := s.Acked(2); err != nil { // a controller says that it has what it cannot have
+		t.Fatal(err)
+	}
+	want(s, "1")
+	if _, err := s.Commit(Batch{Events: []wire.Event{event("b"), event("c")}}); err != nil {
+		t.Fatal(err)
+	}
+	want(s, "3 b=2 c=3")
+	fail = After
+	if _, err := s.Commit(Batch{Events: []wire.Event{event("d")}}); !errors.Is(err, bad) {
+		t.Fatal(err)
+	}
+	want(s, "3 b=2 c=3")
+	fail = "" // the agent stops, and its next start saves
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want(open(t, cfg), "4 b=2 c=3 d=4")
+}
+
 func TestEvents(t *testing.T) {
 	s := open(t, config(t))
 	for i := range 8 {
