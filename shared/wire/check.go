@@ -7,14 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 )
 
 // Limits on what a message may list, and on its strings. They bound what a hostile sender can
 // make the receiver keep.
 const (
 	maxName  = 63  // unit, node, kind, method and key names
-	maxText  = 256 // versions, boots, ids and the like
 	maxKinds = 64  // kinds in live.seqs
 	maxList  = 256 // keys of a beacon, errors, partitions, attributes
 	maxKeys  = 16  // that a node believes
@@ -287,25 +285,6 @@ func name(path, s string) *Error {
 		return New(CodeMissing, path, "required")
 	}
 	return New(CodeBadValue, path, "not a name: letters, digits and ._- after the first, at most 63")
-}
-
-// text demands a string that is there and plain.
-func text(path, s string) *Error {
-	if s == "" {
-		return New(CodeMissing, path, "required")
-	}
-	return plain(path, s)
-}
-
-// plain bounds the strings that are kept for every node, shown in every table or signed.
-func plain(path, s string) *Error {
-	if len(s) > maxText {
-		return New(CodeTooLarge, path, "longer than 256 bytes")
-	}
-	if strings.ContainsFunc(s, unicode.IsControl) {
-		return New(CodeBadValue, path, "holds a control character")
-	}
-	return nil
 }
 
 func positive(path string, n uint64) *Error {

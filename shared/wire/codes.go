@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "strings"
 
 // Code is a machine-readable reason. The list only grows; meanings never change.
 type Code string
@@ -114,21 +111,4 @@ func (e *Error) Is(target error) bool {
 // New makes an Error whose path and message fit the contract's bounds.
 func New(code Code, path, message string) *Error {
 	return &Error{Code: code, Path: clip(path, MaxPath), Message: clip(message, MaxMessage)}
-}
-
-// clip shortens s to at most n bytes without cutting a character, and replaces what is not UTF-8.
-func clip(s string, n int) string {
-	s = strings.ToValidUTF8(s, "�")
-	if len(s) <= n {
-		return s
-	}
-	const mark = "…"
-	s = s[:n-len(mark)]
-	for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-		s = s[:len(s)-1]
-	}
-	if r, size := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && size == 1 {
-		s = s[:len(s)-1]
-	}
-	return s + mark
 }

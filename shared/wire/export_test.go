@@ -4,7 +4,6 @@ package wire
 const (
 	MaxDepth = maxDepth
 	MaxName  = maxName
-	MaxText  = maxText
 	MaxKinds = maxKinds
 	MaxList  = maxList
 )

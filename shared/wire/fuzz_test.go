@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -172,6 +173,38 @@ func TestNewKeepsTheBounds(t *testing.T) {
 		}
 		if _, err := Decode[Reply](Encode(&Reply{V: 1, Node: "n", ID: "i", Error: e})); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// What comes from elsewhere is made fit for a field that must be plain.
+func TestPlain(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                            "",
+		"a\nb\x7f\u0085c\u2028":                       "a b  c\u2028",
+		"a\xff\xfe\x00b":                              "a� b",
+		strings.Repeat("ж", MaxText/2):                strings.Repeat("ж", MaxText/2),
+		strings.Repeat("\u0085", MaxText):             strings.Repeat(" ", MaxText),
+		strings.Repeat("ж", MaxText/2) + "x":          strings.Repeat("ж", MaxText/2-2) + "…",
+		"x" + strings.Repeat("ж", MaxText/2):          "x" + strings.Repeat("ж", MaxText/2-2) + "…",
+		strings.Repeat("\U0001F600", MaxText/4) + ".": strings.Repeat("\U0001F600", MaxText/4-1) + "…",
+	} {
+		if got := Plain(in, MaxText); got != want {
+			t.Errorf("%q became %q, not %q", in, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		in := rapid.StringN(0, 600, -1).Draw(t, "in") + string(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "bytes"))
+		most := rapid.IntRange(10, 600).Draw(t, "most")
+		out := Plain(in, most)
+		if len(out) > most || !utf8.ValidString(out) || strings.ContainsFunc(out, unicode.IsControl) || Plain(out, most) != out {
+			t.Fatalf("%q became %q", in, out)
+		}
+		if len(in) <= most && utf8.ValidString(in) && !strings.ContainsFunc(in, unicode.IsControl) && out != in {
+			t.Fatalf("%q became %q", in, out)
+		}
+		if len(out) <= MaxText && plain("/x", out) != nil {
+			t.Fatalf("%q is not plain", out)
 		}
 	})
 }

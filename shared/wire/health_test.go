@@ -239,7 +239,7 @@ func TestSpans(t *testing.T) {
 
 func TestIndicators(t *testing.T) {
 	for i, text := range IndicatorTexts {
-		if i <= 0 || i > 4 && i < 10 || text == "" || len(text) > maxText {
+		if i <= 0 || i > 4 && i < 10 || text == "" || len(text) > MaxText {
 			t.Errorf("indicator %d: %q", i, text)
 		}
 	}

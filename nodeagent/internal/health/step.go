@@ -3,9 +3,7 @@ package health
 import (
 	"fmt"
 	"reflect"
-	"strings"
 	"time"
-	"unicode"
 
 	"tandem.internal/shared/wire"
 )
@@ -178,17 +176,4 @@ func (t *step) emit(kind string, err *wire.Error, d Detail) {
 func wall(now Now) time.Time { return now.Wall.UTC().Truncate(time.Second) }
 
 // plain makes s fit for the wire's plain strings.
-func plain(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-	const most = 256
-	for len(s) > most {
-		runes := []rune(s)
-		s = string(runes[:len(runes)-1-(len(s)-most)/4])
-	}
-	return s
-}
+func plain(s string) string { return wire.Plain(s, wire.MaxText) }

@@ -6,9 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -121,21 +119,7 @@ func (s State) Report() wire.WorkloadSlot {
 }
 
 // plain makes a text fit for the wire, which takes fewer than a configuration may have.
-func plain(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
-	if len(text) <= maxPlain {
-		return text
-	}
-	const mark = "…"
-	return strings.ToValidUTF8(text[:maxPlain-len(mark)], "") + mark
-}
-
-const maxPlain = 256 // bytes, of the wire's plain texts
+func plain(text string) string { return wire.Plain(text, wire.MaxText) }
 
 // How two configurations of a slot differ.
 const (

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
 	"github.com/go-json-experiment/json"
 
@@ -127,7 +126,7 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 		return err
 	})
 	if err == nil && refused != nil {
-		return supervise.Ended{Run: e.ID, Exit: wire.WorkloadExit{Code: -1, Text: clip(refused.Error()), At: m.now().Wall.UTC().Truncate(time.Second)}}
+		return supervise.Ended{Run: e.ID, Exit: wire.WorkloadExit{Code: -1, Text: wire.Plain(refused.Error(), wire.MaxText), At: m.now().Wall.UTC().Truncate(time.Second)}}
 	}
 	return m.answered(e.ID, st, err)
 }
@@ -202,25 +201,6 @@ func storage(err error) *wire.Error {
 		return nil
 	}
 	return wire.New(wire.CodeStorage, "", err.Error())
-}
-
-// clip makes a text fit for a plain string of the wire.
-func clip(s string) string {
-	s = printable(s)
-	const most = 200
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
-}
-
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
 }
 
 // signals have the names of those that end processes.

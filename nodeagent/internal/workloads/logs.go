@@ -66,7 +66,7 @@ func (m *Manager) said(run string) string {
 		return ""
 	}
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return clip(strings.TrimSpace(lines[len(lines)-1])) // an earlier run may have written those before
+	return wire.Plain(strings.TrimSpace(lines[len(lines)-1]), wire.MaxText) // an earlier run may have written those before
 }
 
 // maxSaid is how much of it is told, in bytes.

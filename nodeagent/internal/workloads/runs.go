@@ -153,7 +153,7 @@ func (m *Manager) exit(st keep.Status) wire.WorkloadExit {
 		return wire.WorkloadExit{}
 	}
 	lost := st.State == keep.Lost || st.Cause == keep.CauseQuit // the machine went down, or the keeper: no verdict on what ran
-	e := wire.WorkloadExit{Code: st.ExitCode, OOM: st.OOMKills > 0, Late: st.Cause == keep.CauseTimeout, Lost: lost, Text: clip(st.Error), At: st.Ended.UTC().Truncate(time.Second)}
+	e := wire.WorkloadExit{Code: st.ExitCode, OOM: st.OOMKills > 0, Late: st.Cause == keep.CauseTimeout, Lost: lost, Text: wire.Plain(st.Error, wire.MaxText), At: st.Ended.UTC().Truncate(time.Second)}
 	if st.Signal != 0 {
 		e.Code, e.Signal = -1, signalName(syscall.Signal(st.Signal))
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unicode/utf8"
 
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/shared/wire"
@@ -119,19 +118,6 @@ func TestEnvironment(t *testing.T) {
 	c.Properties = nil
 	if env := environment(supervise.Run{Hook: workload.HookStart, Config: c}, "/d"); env[len(env)-1] != "TANDEM_PROPERTIES={}" {
 		t.Errorf("%q", env)
-	}
-}
-
-func TestClip(t *testing.T) {
-	for in, want := range map[string]string{"": "", "a\nb\x7f\u0085c": "a b  c", "\xff": "?", strings.Repeat("ж", 100): strings.Repeat("ж", 100)} {
-		if got := clip(in); got != want {
-			t.Errorf("%q: %q", in, got)
-		}
-	}
-	for _, in := range []string{strings.Repeat("ж", 101), "x" + strings.Repeat("ж", 200)} {
-		if got := clip(in); len(got) > 203 || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
-			t.Errorf("%q: %d bytes", got, len(got))
-		}
 	}
 }
 

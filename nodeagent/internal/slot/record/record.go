@@ -13,9 +13,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/shared/wire"
 )
 
 // ID names a slot.
@@ -227,14 +228,4 @@ func (r Record) Validate() error {
 }
 
 // bounded makes a text one line of limited length.
-func bounded(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText] + "…"
-	}
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f {
-			return ' '
-		}
-		return c
-	}, strings.ToValidUTF8(s, ""))
-}
+func bounded(s string) string { return wire.Plain(s, maxText) }

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/wire"
 )
 
 // MaxSize bounds an encoded Record, in bytes.
@@ -48,16 +49,4 @@ func CheckVersion(v string) error {
 }
 
 // plain makes a program's words fit for a report.
-func plain(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	const most = 200
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "")
-	}
-	return text
-}
+func plain(text string) string { return wire.Plain(text, wire.MaxText) }

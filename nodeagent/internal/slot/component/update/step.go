@@ -2,7 +2,6 @@ package update
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"tandem.internal/shared/wire"
@@ -92,7 +91,7 @@ func (t *step) drive() {
 // try begins the trial, or says why it does not.
 func (t *step) try() {
 	if why := t.obstacle(); why != "" {
-		t.Try, t.Note = "", clip("not tried: "+why)
+		t.Try, t.Note = "", kept("not tried: "+why)
 		t.do(Emit{Type: EventRefused, Version: t.Version, Text: plain(why)})
 		return
 	}
@@ -200,7 +199,7 @@ func (t *step) ended(ev Ended) {
 func (t *step) failed(ev Ended) {
 	t.fails++
 	t.at = t.now.Mono + min(firstPause<<min(t.fails-1, 8), longPause)
-	t.Note = clip(ev.Text)
+	t.Note = kept(ev.Text)
 	final := ev.Fault == Failed || ev.Fault == Killed && t.Runs >= maxKilled
 	switch t.Phase {
 	case None, Staged, Leaving: // nobody knows what there is; it is asked again
@@ -228,13 +227,13 @@ func (t *step) verdict(ev Verdict) {
 	case ev.Commit:
 		t.enter(Committing)
 	default:
-		t.Why = Why{ev.Why.Reason, clip(ev.Why.Detail)}
+		t.Why = Why{ev.Why.Reason, kept(ev.Why.Detail)}
 		t.enter(RollingBack)
 	}
 }
 
 func (t *step) giveUp(why string) {
-	t.Why = Why{wire.BootFallback, clip("version " + t.Version + ": " + why)}
+	t.Why = Why{wire.BootFallback, kept("version " + t.Version + ": " + why)}
 	t.enter(RollingBack)
 }
 
@@ -302,13 +301,8 @@ func colon(text string) string {
 	return ": " + text
 }
 
-// clip bounds a text.
-func clip(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…"
-}
+// kept makes a program's words a reason that is kept.
+func kept(text string) string { return wire.Plain(text, maxText) }
 
 // bounded bounds what a program says.
 func (s Status) bounded() Status {

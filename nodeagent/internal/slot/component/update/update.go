@@ -151,7 +151,7 @@ func (s State) Load(r Record) State {
 
 // Lost is the Record of a component whose own was lost. What was under way, if anything, is given up.
 func Lost(why string, now time.Time) Record {
-	return Record{Number: uint64(max(1, now.Unix())), Phase: RollingBack, Why: Why{wire.BootFallback, "the record of its update was lost: " + clip(why)}}
+	return Record{Number: uint64(max(1, now.Unix())), Phase: RollingBack, Why: Why{wire.BootFallback, "the record of its update was lost: " + kept(why)}}
 }
 
 // Due says which verb is to be under way, "" if none.
