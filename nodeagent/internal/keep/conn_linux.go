@@ -245,7 +245,7 @@ func (k *keeper) call(c call) {
 	case r.Op == opFollow:
 		k.followers[c.follower] = struct{}{}
 		for _, r := range k.runs {
-			c.follower.add(r.status)
+			c.follower.add(r.now())
 		}
 	case r.Op == opHello:
 	case r.Op == opList:
@@ -276,7 +276,7 @@ func (k *keeper) list(after string) (a answer) {
 			a.More = true
 			break
 		}
-		a.Status = append(a.Status, k.runs[id].status)
+		a.Status = append(a.Status, k.runs[id].now())
 	}
 	return a
 }
@@ -320,6 +320,6 @@ func (k *keeper) about(q request) (a answer) {
 		delete(k.runs, q.ID)
 		return a
 	}
-	a.Status = []Status{r.status}
+	a.Status = []Status{r.now()}
 	return a
 }

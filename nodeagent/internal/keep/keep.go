@@ -106,14 +106,17 @@ const (
 
 // Status is what is known of a run.
 type Status struct {
-	ID       string    `json:"id"`
-	State    State     `json:"state"`
-	PID      int       `json:"pid,omitzero"` // of the main process; it leads its session and process group
-	Started  time.Time `json:"started,omitzero"`
-	Ended    time.Time `json:"ended,omitzero"`    // when the main process ended; of a lost run, when that was found
-	ExitCode int       `json:"exitCode,omitzero"` // of an exited run without Signal and Error
-	Signal   int       `json:"signal,omitzero"`   // that ended the main process
-	Cause    Cause     `json:"cause,omitempty"`   // why the keeper ended it; while it runs: why it is being ended
+	ID      string    `json:"id"`
+	State   State     `json:"state"`
+	PID     int       `json:"pid,omitzero"` // of the main process; it leads its session and process group
+	Started time.Time `json:"started,omitzero"`
+	// Up is for how long a run that runs has been up, by a clock that nobody sets. 0: nobody knows, as with
+	// keepers of before there was this.
+	Up       time.Duration `json:"up,omitzero"`
+	Ended    time.Time     `json:"ended,omitzero"`    // when the main process ended; of a lost run, when that was found
+	ExitCode int           `json:"exitCode,omitzero"` // of an exited run without Signal and Error
+	Signal   int           `json:"signal,omitzero"`   // that ended the main process
+	Cause    Cause         `json:"cause,omitempty"`   // why the keeper ended it; while it runs: why it is being ended
 	// OOMKills counts the processes of the run that were killed because its control group had no memory
 	// left. 0 also where that cannot be told.
 	OOMKills uint64 `json:"oomKills,omitzero"`

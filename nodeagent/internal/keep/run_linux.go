@@ -40,6 +40,15 @@ func (r *run) record() record {
 	}
 }
 
+// now is the status as it is told. The keeper's own runs began at a time that has its monotonic clock.
+func (r *run) now() Status {
+	s := r.status
+	if r.mine && s.State == Running {
+		s.Up = time.Since(s.Started)
+	}
+	return s
+}
+
 // output reads what a run writes, for as long as anything of it can write.
 type output struct {
 	r      *os.File

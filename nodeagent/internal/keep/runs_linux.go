@@ -96,7 +96,7 @@ func (k *keeper) save(r *run) {
 // tell tells the followers how a run is.
 func (k *keeper) tell(r *run) {
 	for f := range k.followers {
-		f.add(r.status)
+		f.add(r.now())
 	}
 }
 
@@ -106,7 +106,7 @@ func (k *keeper) start(spec Run) (Status, *wire.Error) {
 		return Status{}, err
 	}
 	if r := k.runs[spec.ID]; r != nil {
-		return r.status, nil
+		return r.now(), nil
 	}
 	if k.quitting {
 		return Status{}, wire.New(wire.CodeUnavailable, "", "the keeper is about to end")
@@ -143,7 +143,7 @@ func (k *keeper) start(spec Run) (Status, *wire.Error) {
 	r.spec.Argv, r.spec.Env = nil, nil
 	k.save(r)
 	k.tell(r)
-	return r.status, nil
+	return r.now(), nil
 }
 
 // begin makes the process of a run and what belongs to it.

@@ -25,6 +25,13 @@ type Linked struct {
 	Err *wire.Error
 }
 
+// Running says that a run is there, and for how long its process has been up: the window of a new
+// configuration is over when that has been up for so long, whoever looked at it meanwhile.
+type Running struct {
+	Run string
+	Up  time.Duration // 0 also where nobody knows
+}
+
 // Ended says that a run has ended, and everything that it started with it.
 type Ended struct {
 	Run  string
@@ -47,6 +54,7 @@ func (Started) event() {}
 func (Want) event()    {}
 func (Fetched) event() {}
 func (Linked) event()  {}
+func (Running) event() {}
 func (Ended) event()   {}
 func (Removed) event() {}
 func (Restart) event() {}

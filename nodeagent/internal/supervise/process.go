@@ -37,7 +37,7 @@ func (t *step) turnMain() bool {
 	t.once("run "+p.Run, Run{ID: p.Run, Hook: workload.HookStart, Dir: p.Dir, Config: p.Config, Max: limit(p, workload.HookStart)})
 	if t.watched != p.Run {
 		t.watched, t.bad = p.Run, 0
-		t.passed, t.statusAt, t.reopenAt = t.now.Mono+t.rules.Window, t.now.Mono+firstStatus, t.now.Mono+t.rules.Reopen
+		t.passed, t.statusAt, t.reopenAt = never, t.now.Mono+firstStatus, t.now.Mono+t.rules.Reopen
 	}
 	if t.Before != nil && t.now.Mono >= t.passed && t.stays() {
 		t.Gone, t.Before = append(t.Gone, t.Before), nil

@@ -33,7 +33,13 @@ type world struct {
 	wanted *workload.Config
 }
 
-type run struct{ hook, dir string }
+type run struct {
+	hook, dir string
+	began     time.Time
+}
+
+// up is what the keeper tells of a run that is there.
+func (w *world) up(id string) Running { return Running{Run: id, Up: w.now.Wall.Sub(w.runs[id].began)} }
 
 var rules = Rules{Window: 10 * time.Second, Grace: 5 * time.Second, Status: 10 * time.Second, Reopen: time.Hour}
 
@@ -144,6 +150,8 @@ func (w *world) effect(e Effect) {
 		if w.seen[e.ID] { // adopted; if it has ended, its end is told
 			if w.runs[e.ID] == nil {
 				w.todo = append(w.todo, Ended{Run: e.ID, Exit: wire.WorkloadExit{At: w.now.Wall}})
+			} else {
+				w.todo = append(w.todo, w.up(e.ID))
 			}
 			return
 		}
@@ -159,7 +167,14 @@ func (w *world) effect(e Effect) {
 			}
 		}
 		w.counts[e.Hook]++
-		w.runs[e.ID] = &run{hook: e.Hook, dir: e.Dir}
+		w.runs[e.ID] = &run{hook: e.Hook, dir: e.Dir, began: w.now.Wall}
+		w.todo = append(w.todo, w.up(e.ID))
+	case Emit:
+		if e.Type == EventStayed {
+			if r := w.runs[w.state.Main.Run]; r != nil && w.now.Wall.Sub(r.began) < rules.Window {
+				w.t.Fatalf("%s has stayed up, and runs for %v", w.state.Main.Run, w.now.Wall.Sub(r.began))
+			}
+		}
 	case Stop:
 		if r := w.runs[e.ID]; r != nil {
 			w.end(e.ID, wire.WorkloadExit{Code: -1, Signal: "SIGTERM"})

@@ -31,7 +31,7 @@ func (s State) NextDeadline() (time.Duration, bool) {
 	case p.Run == "":
 		due(s.at)
 	default:
-		if s.Before != nil && s.passed > s.now.Mono {
+		if s.Before != nil && s.passed > s.now.Mono && s.passed != never {
 			due(s.passed)
 		}
 		if p.Task == nil && has(p.Config, workload.HookStatus) {

@@ -22,7 +22,8 @@ var rewrite = flag.Bool("rewrite", false, "write what happens into testdata/*.tx
 
 // script plays one file of testdata: lines "TIME EVENT" go in, what comes out stands below them,
 // indented. Time passes from line to line, with a Tick at every deadline; what that brings has its time
-// before it. "TIME run" goes on to that instant. What stands behind "auto" answers by itself. Lines that
+// before it. "TIME run" goes on to that instant. What stands behind "auto" answers by itself, and a process is up at once
+// but with "-up". Lines that
 // begin with # are prose. Save and Forget are not shown, but are where they have to be.
 type script struct {
 	t       *testing.T
@@ -32,8 +33,9 @@ type script struct {
 	auto    []string
 	started map[string]bool // runs that the keeper has
 	began   map[string]time.Time
-	runs    []Run    // that were asked for and have not ended
-	links   []string // directories
+	ups     map[string]time.Duration // when a process came up
+	runs    []Run                    // that were asked for and have not ended
+	links   []string                 // directories
 	deletes []string
 	todo    []Event
 	passing bool
@@ -60,7 +62,7 @@ func TestScripts(t *testing.T) {
 			if !strings.HasPrefix(string(want), "# ") {
 				t.Error("a script opens with what it is about")
 			}
-			s := &script{t: t, started: map[string]bool{}, began: map[string]time.Time{}}
+			s := &script{t: t, started: map[string]bool{}, began: map[string]time.Time{}, ups: map[string]time.Duration{}}
 			if s.saved, err = json.Marshal(&Durable{Slot: workload.Slot{Service: "web", Node: "n1"}, Born: "b"}); err != nil {
 				t.Fatal(err)
 			}
@@ -96,6 +98,8 @@ func (s *script) line(line string) {
 	s.pass(at)
 	switch name {
 	case "run":
+	case "away": // the agent, until it starts again
+		s.state.started = false
 	case "auto":
 		if s.auto = args; slices.Contains(args, "all") {
 			s.auto = append(s.auto, autos...)
@@ -113,12 +117,12 @@ func (s *script) line(line string) {
 		s.state, s.base, s.links, s.deletes, s.told = New(d, rules), at, nil, nil, ""
 		s.step(at, Started{})
 	default:
-		s.step(at, s.event(name, args))
+		s.step(at, s.event(at, name, args))
 	}
 	s.deadline()
 }
 
-func (s *script) event(name string, args []string) Event {
+func (s *script) event(at time.Duration, name string, args []string) Event {
 	err := (*wire.Error)(nil)
 	if slices.Contains(args, "full") {
 		err = wire.New(wire.CodeStorage, "", "no space left on device")
@@ -147,6 +151,12 @@ func (s *script) event(name string, args []string) Event {
 			}
 		}
 		s.t.Fatalf("no %s runs", args[0])
+	case "up":
+		id := s.state.running()
+		if _, known := s.ups[id]; !known {
+			s.ups[id] = at
+		}
+		return Running{id, at - s.ups[id]}
 	case "again": // the keeper tells the end of a run once more
 		return Ended{Run: "web.b." + args[0], Exit: exitOf(s.t, "0")}
 	case "restart":
@@ -287,12 +297,12 @@ func (s *script) one(at time.Duration, ev Event) {
 		case LinkUp:
 			s.say(at, "link %s: %s", e.Dir, e.Config.ConfigurationID)
 			if s.links = append(s.links, e.Dir); slices.Contains(s.auto, "link") {
-				s.todo = append(s.todo, s.event("linked", nil))
+				s.todo = append(s.todo, s.event(at, "linked", nil))
 			}
 		case Delete:
 			s.say(at, "delete %s", e.Dir)
 			if s.deletes = append(s.deletes, e.Dir); slices.Contains(s.auto, "delete") {
-				s.todo = append(s.todo, s.event("removed", nil))
+				s.todo = append(s.todo, s.event(at, "removed", nil))
 			}
 		case Run:
 			s.run(at, e)
@@ -337,6 +347,9 @@ func (s *script) run(at time.Duration, e Run) {
 		text += fmt.Sprintf(", at most %v", e.Max)
 	}
 	s.say(at, "%s", text)
+	if e.Hook == workload.HookStart && !slices.Contains(s.auto, "-up") {
+		s.todo = append(s.todo, s.event(at, "up", nil))
+	}
 	if hook := strings.TrimPrefix(e.Hook, "iss_hook_"); slices.Contains(s.auto, hook) {
 		s.todo = append(s.todo, s.end(e.ID, exitOf(s.t, "0")))
 	}

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ const (
 	hookMax      = 10 * time.Minute // a hook beside the process that has no limit of its own
 	stopMax      = time.Minute      // iss_hook_stop and iss_hook_status likewise
 	leastPause   = 50 * time.Millisecond
+	never        = math.MaxInt64
 	mostPause    = 10 * 365 * 24 * time.Hour // so that no sum of times overflows
 	uninstalls   = 5                         // attempts at an uninstall hook
 	mostLost     = 3                         // times in a row that nobody saw a new process end, after which it did not stay up
@@ -58,6 +60,10 @@ func (s State) Step(now Now, ev Event) (State, []Effect) {
 		}
 	case Linked:
 		t.linked(ev)
+	case Running:
+		if p := t.Main; p != nil && p.Run == ev.Run && t.watched == ev.Run && t.up != ev.Run {
+			t.up, t.passed = ev.Run, t.now.Mono+max(0, t.rules.Window-ev.Up)
+		}
 	case Ended:
 		t.ended(ev)
 	case Removed:

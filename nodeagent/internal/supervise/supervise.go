@@ -127,7 +127,8 @@ type State struct {
 	at       time.Duration // the process is started again
 	next     time.Time     // the same, as it is shown
 	watched  string        // the run that the times below are of
-	passed   time.Duration // the window has
+	up       string        // the same, when it is known to be there
+	passed   time.Duration // the window has; never, if it is not
 	statusAt time.Duration
 	reopenAt time.Duration
 	bad      int // failures of the status hook in a row

@@ -120,7 +120,7 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 			return nil
 		}
 		st, err = k.Start(m.work, run)
-		if answer, ok := errors.AsType[*wire.Error](err); ok { // so it is not started
+		if answer, ok := errors.AsType[*wire.Error](err); ok && answer.Code != wire.CodeUnavailable { // so it is not started; by one that is about to end the next one does
 			refused, err = errors.New(answer.Message), nil
 		}
 		return err
@@ -136,13 +136,15 @@ func unknown(err error) bool {
 	return ok && e.Code == wire.CodeNotFound
 }
 
-// answered is the event of what the keeper said of a run; none while it runs.
+// answered is the event of what the keeper said of a run.
 func (m *Manager) answered(id string, st keep.Status, err error) supervise.Event {
 	switch {
 	case unknown(err): // it was never started, or forgotten
 		return supervise.Ended{Run: id, Exit: wire.WorkloadExit{Code: -1, Lost: true, At: m.now().Wall.UTC().Truncate(time.Second)}}
-	case err != nil, st.State == keep.Running: // err: the agent stops
+	case err != nil: // the agent stops
 		return nil
+	case st.State == keep.Running:
+		return supervise.Running{Run: id, Up: st.Up}
 	}
 	return supervise.Ended{Run: id, Exit: m.exit(st)}
 }

@@ -57,10 +57,19 @@ func (c client) ask(op, id string, f func() (keep.Status, *wire.Error)) (st keep
 func (c client) Get(_ context.Context, id string) (keep.Status, error) {
 	return c.ask("get", id, func() (keep.Status, *wire.Error) {
 		if p := c.runs[id]; p != nil {
-			return p.Status, nil
+			return p.now(), nil
 		}
 		return keep.Status{}, errUnknown
 	})
+}
+
+// now is the status as a keeper tells it.
+func (p *process) now() keep.Status {
+	st := p.Status
+	if st.State == keep.Running {
+		st.Up = time.Since(st.Started)
+	}
+	return st
 }
 
 func (c client) Start(_ context.Context, run keep.Run) (keep.Status, error) {
@@ -69,7 +78,7 @@ func (c client) Start(_ context.Context, run keep.Run) (keep.Status, error) {
 	}
 	return c.ask("start", run.ID, func() (keep.Status, *wire.Error) {
 		if p := c.runs[run.ID]; p != nil {
-			return p.Status, nil
+			return p.now(), nil
 		}
 		if slices.Contains(c.started, run.ID) {
 			c.t.Errorf("%s is started twice", run.ID)
@@ -140,7 +149,7 @@ func (c client) Follow(ctx context.Context, each func(keep.Status)) error {
 		for _, id := range slices.Sorted(maps.Keys(c.runs)) {
 			if p := c.runs[id]; told[id] != p.State {
 				told[id] = p.State
-				news = append(news, p.Status)
+				news = append(news, p.now())
 			}
 		}
 		down, changed := c.down, c.world.changed

@@ -58,7 +58,9 @@ func (m *Manager) pause(d time.Duration) {
 func (m *Manager) heard(st keep.Status, end wire.WorkloadExit) {
 	for _, s := range m.slots {
 		if slices.Contains(s.state.RunIDs(), st.ID) {
-			if st.State != keep.Running {
+			if st.State == keep.Running {
+				m.tell(s, supervise.Running{Run: st.ID, Up: st.Up})
+			} else {
 				m.tell(s, supervise.Ended{Run: st.ID, Exit: end})
 			}
 			return
