@@ -191,6 +191,12 @@ type HealthBoot struct {
 	At       time.Time  `json:"at"`       // by the node's clock
 }
 
+// Postponed says whether the restart that is wanted waits for the end of the trial, so that nobody knows
+// its time: all but the one that ends the trial do.
+func (h *Health) Postponed() bool {
+	return h.Restart != nil && h.Trial != nil && h.Restart.Reason != BootFallback
+}
+
 // HealthCheck is the newest verdict of one functional check.
 type HealthCheck struct {
 	Name    string    `json:"name"`

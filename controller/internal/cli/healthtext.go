@@ -188,7 +188,11 @@ func (a *app) healthRows(t *table, node string, h *wire.Health) {
 		}
 	}
 	if r := h.Restart; r != nil {
-		t.rows = append(t.rows, []cell{{text: "Restart"}, {with(string(r.Reason), r.Detail) + ", not before " + a.clock(r.At), yellow}})
+		when := ", not before " + a.clock(r.At)
+		if h.Postponed() {
+			when = ", once the trial is over"
+		}
+		t.rows = append(t.rows, []cell{{text: "Restart"}, {with(string(r.Reason), r.Detail) + when, yellow}})
 	}
 	t.add("Boot", fmt.Sprintf("%s, %s; started %s", with(string(h.Boot.Reason), h.Boot.Detail), a.ago(h.Boot.At), plural(int(min(h.Boot.Restarts, 1<<31-1)), "time")))
 	if !h.Maintenance.IsZero() {

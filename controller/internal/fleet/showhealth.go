@@ -37,6 +37,8 @@ func (n *Node) HealthView() view.NodeHealth {
 // inWords says what matters most about a node's health.
 func inWords(h *wire.Health) (view.HealthState, string) {
 	switch {
+	case h.Postponed(): // the trial's own words
+		return view.HealthTrial, inTrial(h.Trial)
 	case h.Restart != nil && h.Restart.Reason == wire.BootFallback:
 		return view.HealthRestart, "rollback wanted"
 	case h.Restart != nil && h.Restart.Reason == wire.BootUpdate:
@@ -44,7 +46,7 @@ func inWords(h *wire.Health) (view.HealthState, string) {
 	case h.Restart != nil:
 		return view.HealthRestart, "reboot wanted"
 	case h.Trial != nil:
-		return view.HealthTrial, strings.TrimSpace("trial "+h.Trial.Component) + " " + h.Trial.Version + trialWaits(h.Trial)
+		return view.HealthTrial, inTrial(h.Trial)
 	case h.Indicator == wire.IndicatorCheck:
 		return view.HealthCheck, "check " + failing(h.Checks)
 	case h.Indicator >= wire.IndicatorRefused:
@@ -72,6 +74,10 @@ func failing(checks []wire.HealthCheck) string {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", n)
 	}
 	return strings.Join(names, ", ")
+}
+
+func inTrial(t *wire.HealthTrial) string {
+	return strings.TrimSpace("trial "+t.Component) + " " + t.Version + trialWaits(t)
 }
 
 // trialWaits says what a trial waits for: what time alone does not bring goes first.

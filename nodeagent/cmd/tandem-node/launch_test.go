@@ -105,9 +105,13 @@ func TestSlotsByHand(t *testing.T) {
 
 	one := n.program("1.0", "")
 	n.must("slot a holds version 1.0", "slot", "stage", one, "--version", "1.0")
+	n.must("slot factory is active: it came with the node\n", "slot", "status")
 	n.must("slot a runs on trial", "slot", "try", "--tries", "2")
+	n.must("slot a is tried with the next start of the agent: 2 starts at most\n", "slot", "status")
 	n.launch("1.0 PID slot=a trial=1 tries=1 reason=update args=--beat 5s x", "--beat", "5s", "x")
+	n.must("slot a runs on trial, and is not committed: 1 start left after this one\n", "slot", "status")
 	n.must("slot a is in force; the one before is slot factory", "slot", "commit")
+	n.must("it was committed after a trial; a rollback goes to slot factory\n", "slot", "status")
 	n.launch("1.0 PID slot=a trial=0 tries=0 reason=fatal args=")
 
 	two := n.program("2.0", "")
@@ -115,11 +119,15 @@ func TestSlotsByHand(t *testing.T) {
 	n.must(`"state": "updating"`, "slot", "try", "--tries=2", "--json")
 	n.launch("2.0 PID slot=b trial=1 tries=1 reason=update args=")
 	n.must("b        inprogress  2.0", "slot", "status")
+	if err := slot.Open(slot.Config{Dir: filepath.Join(n.dir, slot.Dir)}).Direct(); err != nil {
+		t.Fatal(err)
+	}
+	n.must("slot b is on trial, and does not run now: 1 start left\n", "slot", "status")
 	n.launch("2.0 PID slot=b trial=1 tries=0 reason=fatal args=")
 	if errs := n.launch("1.0 PID slot=a trial=0 tries=0 reason=fallback args="); !strings.Contains(errs, "the trial of slot b is over") {
 		t.Errorf("the launcher does not say why: %q", errs)
 	}
-	n.must("the last trial, version 2.0 in slot b, failed: fallback", "slot", "status")
+	n.must("version 2.0 in slot b was given up: fallback", "slot", "status")
 
 	// Tried once more on request, and committed; then back by hand.
 	n.must("slot b runs on trial", "slot", "try", "b")

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -350,11 +351,15 @@ func slotStatus(s *slot.Store, stateDir, only string, out printer) error {
 		}
 	}
 	if st.Trying != record.None {
-		say("slot %s is to be tried: %d starts left", st.Trying, st.TriesLeft)
+		say("slot %s %s", st.Trying, trying(st))
 	}
-	say("slot %s is active: %s; before it: %s", active(st), st.Why, st.Previous)
+	text := ""
+	if st.Previous != active(st) {
+		text = "; a rollback goes to slot " + string(st.Previous)
+	}
+	say("slot %s is active: %s%s", active(st), st.Why, text)
 	if l := st.Last; l.Seq != 0 && !l.Committed {
-		say("the last trial, version %s in slot %s, failed: %s%s", l.Version, l.Slot, l.Reason, colon(l.Detail))
+		say("version %s in slot %s was given up: %s%s", l.Version, l.Slot, l.Reason, colon(l.Detail))
 	}
 	if st.Next != nil {
 		say("the next start will be because of %s%s", st.Next.Reason, colon(st.Next.Detail))
@@ -366,6 +371,22 @@ func slotStatus(s *slot.Store, stateDir, only string, out printer) error {
 		err = sayComponents(parts, out)
 	}
 	return err
+}
+
+// trying says how far the trial is.
+func trying(st slot.Status) string {
+	starts := fmt.Sprintf("%d starts", st.TriesLeft)
+	if st.TriesLeft == 1 {
+		starts = "1 start"
+	}
+	booted := slices.ContainsFunc(st.Slots, func(x slot.SlotStatus) bool { return x.State == record.InProgress })
+	switch {
+	case !booted:
+		return "is tried with the next start of the agent: " + starts + " at most"
+	case st.Trial:
+		return "runs on trial, and is not committed: " + starts + " left after this one"
+	}
+	return "is on trial, and does not run now: " + starts + " left"
 }
 
 func colon(text string) string {

@@ -30,7 +30,7 @@ func (t *step) check(ev Check) {
 // sample judges a value: above the limit, for as long as the limit says, the check fails.
 func (t *step) sample(ev Sample) {
 	var l *wire.HealthLimit
-	unit := ""
+	form := "%.4g, above %.4g"
 	switch c := t.settings.Checks; ev.Name {
 	case SampleCPU:
 		l = c.CPU
@@ -39,19 +39,23 @@ func (t *step) sample(ev Sample) {
 	case SampleDisk:
 		l = c.Disk
 	case SampleNetwork:
-		l, unit = c.Network, " B/s"
+		l, form = c.Network, "%.0f bytes per second, above %.0f"
 	default:
 		panic("health: no such sample: " + ev.Name)
 	}
-	old, _ := t.find(ev.Name)
+	old, there := t.find(ev.Name)
 	above := l != nil && !(ev.Value <= l.Max) // what is no number is above
 	from := t.now.Mono
 	if old.above {
 		from = old.from
 	}
 	ok, message := !above || t.now.Mono-from < l.For.Std(), ""
-	if above {
-		message = fmt.Sprintf("%.4g%s, above %.4g", ev.Value, unit, l.Max)
+	switch {
+	case ok: // what comes and goes below the limit's time is no news: a busy node would tell of it with every sample
+	case there && !old.ok && !old.silent && old.above:
+		message = old.message // likewise: it stays the value with which it began to fail
+	default:
+		message = fmt.Sprintf(form, ev.Value, l.Max)
 	}
 	t.hearCheck(ev.Name, ok, message, ev.TTL, func(c *check) { c.above, c.from = above, from })
 }

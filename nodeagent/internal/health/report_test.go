@@ -156,3 +156,40 @@ func TestReportsComeWhenSomethingChanges(t *testing.T) {
 		t.Errorf("%d reports in five minutes, and %d for words that changed nothing", told, words)
 	}
 }
+
+// A node that is busy, but not for long enough to be called bad, has nothing to tell with each sample; nor has one
+// that is bad already.
+func TestSamplesAloneAreNoNews(t *testing.T) {
+	s := New(Durable{})
+	now := Now{Wall: epoch}
+	told := func(ev Event) (n int) {
+		next, effects := s.Step(now, ev)
+		s = next
+		for _, e := range effects {
+			if _, ok := e.(Report); ok {
+				n++
+			}
+		}
+		return n
+	}
+	told(Started{Checks: []string{SampleCPU}})
+	reports, verdicts := 0, 0
+	for i := range 120 {
+		value := 0.99 + float64(i%7)/1000 // 0.98 for five minutes is too much
+		if i == 40 {
+			value = 0.9 // until five minutes after this
+		}
+		if n := told(Sample{Name: SampleCPU, Value: value, TTL: time.Minute}); n > 0 {
+			reports++
+		}
+		if c, _ := s.find(SampleCPU); !c.ok {
+			verdicts++
+		}
+		now.Mono += 10 * time.Second
+		now.Wall = now.Wall.Add(10 * time.Second)
+	}
+	// The first word, the verdict twice, and what it was when it was good again.
+	if reports != 4 || verdicts != 10+49 {
+		t.Errorf("%d reports of 120 samples, bad at %d of them", reports, verdicts)
+	}
+}

@@ -36,6 +36,7 @@ func Report(now time.Time) *wire.Health {
 		Current: "b", Components: Components,
 		Trial: &wire.HealthTrial{Slot: "b", Version: "1.5.0", Since: now.Add(-6 * time.Minute), Remaining: wire.SpanOf(4 * time.Minute), Deadline: wire.SpanOf(24 * time.Minute),
 			Approval: wire.ApprovalNeeded, WaitsFor: []wire.HealthWait{{Code: wire.WaitApproval, Text: "somebody says that it may be kept"}, {Code: wire.WaitTestTime, Text: "PT4M in good health"}}},
+		Restart:  &wire.HealthRestart{Reason: wire.BootReboot, Detail: "by the controller: new kernel", At: now.Add(-30 * time.Second)}, // which waits for the trial
 		Boot:     wire.HealthBoot{Reason: wire.BootUpdate, Detail: "version 1.5.0", Restarts: 12, At: now.Add(-6 * time.Minute)},
 		Checks:   []wire.HealthCheck{{Name: "cpu", OK: true, Since: now.Add(-6 * time.Minute)}, {Name: "disk", Message: "0.99, limit 0.98", Since: now.Add(-time.Minute)}},
 		Settings: wire.HealthSettings{}.Complete(),
