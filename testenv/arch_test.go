@@ -182,3 +182,17 @@ func TestNothingImportsTestenv(t *testing.T) {
 		}
 	}
 }
+
+// Packages that are named …test serve tests: no program is made of them.
+func TestOnlyTestsImportWhatServesTests(t *testing.T) {
+	for path, p := range packages(t) {
+		if module(path) == "testenv" || strings.HasSuffix(path, "test") {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if strings.HasPrefix(imp, root) && strings.HasSuffix(imp, "test") || imp == "testing" {
+				t.Errorf("%s imports %s outside its tests", path, imp)
+			}
+		}
+	}
+}

@@ -2,10 +2,7 @@ package fleet
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -14,11 +11,10 @@ import (
 
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/scripttest"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata say now")
 
 // origin is the time 0s of every script and property.
 var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -27,38 +23,10 @@ var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // long after the beginning, what, and its arguments; see (*script).event. The indented lines below
 // it are what follows: records, then effects. After each event the records are replayed.
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 8 {
-		t.Fatalf("%d scripts (%v)", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, string(want))
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-			for i := range max(len(g), len(w)) {
-				if i >= len(g) || i >= len(w) || g[i] != w[i] {
-					t.Fatalf("line %d:\n got %s\nwant %s", i+1, at(g, i), at(w, i))
-				}
-			}
-		})
-	}
-}
-
-func at(lines []string, i int) string {
-	if i < len(lines) {
-		return lines[i]
-	}
-	return "(the end)"
+	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
+		s := &script{world: newWorld(t), text: out}
+		return s.line
+	})
 }
 
 // world is a Fleet and the journal that it writes; also for the properties.

@@ -3,76 +3,62 @@ package fleet
 import (
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	"tandem.internal/shared/wire"
 )
 
-// play returns the script with what follows from each event.
-func play(t *testing.T, text string) string {
-	s := &script{world: newWorld(t)}
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\n")
-		switch {
-		case line == "" || line[0] == '#':
-			fmt.Fprintln(&b, line)
-			continue
-		case line[0] == ' ':
-			continue // what followed
-		}
-		fmt.Fprintln(&b, line)
-		words := strings.Fields(line)
-		after, err := time.ParseDuration(words[0])
-		if err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		if words[1] == "show" || words[1] == "list" {
-			seen := s.seen
-			if words[1] == "list" {
-				seen = s.listed
-			}
-			for _, line := range seen() {
-				fmt.Fprintf(&b, "    %s\n", line)
-			}
-			continue
-		}
-		if words[1] == "restart" {
-			s.restart()
-			continue
-		}
-		ev := s.event(words[1], words[2:])
-		if ev == nil {
-			continue
-		}
-		records, effects := s.step(origin.Add(after), ev)
-		for _, r := range records {
-			fmt.Fprintf(&b, "    %d %s", r.Seq, r.Type)
-			for _, w := range []string{r.Node, r.Kind, r.Who} {
-				if w != "" {
-					fmt.Fprintf(&b, " %s", w)
-				}
-			}
-			fmt.Fprintf(&b, " %s\n", shortHashes(r.Data))
-		}
-		for _, e := range effects {
-			if _, greet := e.(Greet); greet {
-				continue // whenever a node comes; TestWhoComesIsGreeted
-			}
-			fmt.Fprintf(&b, "    => %s\n", s.effect(e))
-		}
-		if next, ok := s.live.NextDeadline(); ok {
-			fmt.Fprintf(&b, "    due at %v\n", next.Sub(origin))
-		}
-		s.check()
+// line takes one event of a script, and writes what follows from it.
+func (s *script) line(line string) {
+	words := strings.Fields(line)
+	after, err := time.ParseDuration(words[0])
+	if err != nil {
+		s.t.Fatalf("%s: %v", line, err)
 	}
-	return b.String()
+	if words[1] == "show" || words[1] == "list" {
+		seen := s.seen
+		if words[1] == "list" {
+			seen = s.listed
+		}
+		for _, line := range seen() {
+			fmt.Fprintf(s.text, "    %s\n", line)
+		}
+		return
+	}
+	if words[1] == "restart" {
+		s.restart()
+		return
+	}
+	ev := s.event(words[1], words[2:])
+	if ev == nil {
+		return
+	}
+	records, effects := s.step(origin.Add(after), ev)
+	for _, r := range records {
+		fmt.Fprintf(s.text, "    %d %s", r.Seq, r.Type)
+		for _, w := range []string{r.Node, r.Kind, r.Who} {
+			if w != "" {
+				fmt.Fprintf(s.text, " %s", w)
+			}
+		}
+		fmt.Fprintf(s.text, " %s\n", shortHashes(r.Data))
+	}
+	for _, e := range effects {
+		if _, greet := e.(Greet); greet {
+			continue // whenever a node comes; TestWhoComesIsGreeted
+		}
+		fmt.Fprintf(s.text, "    => %s\n", s.effect(e))
+	}
+	if next, ok := s.live.NextDeadline(); ok {
+		fmt.Fprintf(s.text, "    due at %v\n", next.Sub(origin))
+	}
+	s.check()
 }
 
 // script is a world that is told what happens in words.
 type script struct {
 	*world
+	text   *strings.Builder
 	newest string // ID of the newest check
 	order  string // of the newest order, with the node's name
 	query  string // of the newest question for logs, likewise

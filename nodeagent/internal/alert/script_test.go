@@ -1,20 +1,15 @@
 package alert
 
 import (
-	"bufio"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"tandem.internal/shared/scripttest"
 	"tandem.internal/shared/unitconfig"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write what happens into testdata/*.txt")
 
 var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
@@ -33,41 +28,14 @@ type script struct {
 	saved  Durable
 	skew   time.Duration
 	began  time.Duration
-	out    strings.Builder
+	out    *strings.Builder
 }
 
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts (%v)", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := &script{state: New("ecu-1", Durable{}, Limits{})}
-			lines := bufio.NewScanner(strings.NewReader(string(want)))
-			for lines.Scan() {
-				line := lines.Text()
-				if strings.HasPrefix(line, " ") {
-					continue
-				}
-				s.out.WriteString(line + "\n")
-				if line != "" && line[0] != '#' {
-					s.line(t, line)
-				}
-			}
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(s.out.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got := s.out.String(); got != string(want) {
-				t.Errorf("%s does not go as written; run with -rewrite and look at the difference\n%s", file, got)
-			}
-		})
-	}
+	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
+		s := &script{out: out, state: New("ecu-1", Durable{}, Limits{})}
+		return func(line string) { s.line(t, line) }
+	})
 }
 
 func (s *script) now(at time.Duration) Now {
@@ -131,7 +99,7 @@ func (s *script) step(at time.Duration, ev Event) {
 		switch e := e.(type) {
 		case Save:
 			s.saved = e.Durable
-			fmt.Fprintf(&s.out, "  %v save, %d up\n", at, len(e.Durable.Raised))
+			fmt.Fprintf(s.out, "  %v save, %d up\n", at, len(e.Durable.Raised))
 		case Emit:
 			a := e.Alert
 			more := ""
@@ -141,7 +109,7 @@ func (s *script) step(at time.Duration, ev Event) {
 			if a.Suppressed > 0 {
 				more += fmt.Sprintf(", %d came and went untold", a.Suppressed)
 			}
-			fmt.Fprintf(&s.out, "  %v %s %s at %v, up since %s%s\n", at, a.State, a.Parameter, a.Value, a.Since.Format("15:04:05"), more)
+			fmt.Fprintf(s.out, "  %v %s %s at %v, up since %s%s\n", at, a.State, a.Parameter, a.Value, a.Since.Format("15:04:05"), more)
 		}
 	}
 }

@@ -1,12 +1,8 @@
 package health
 
 import (
-	"bufio"
 	"cmp"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,10 +11,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/shared/scripttest"
 	"tandem.internal/shared/wire"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write what happens into testdata/*.txt")
 
 // script plays one file of testdata: lines "TIME EVENT" go in, what comes out stands below them,
 // indented. Time passes from line to line, with a Tick at every deadline and with the words that
@@ -36,7 +31,7 @@ type script struct {
 	running  bool
 	told     string // the newest report
 	wants    string
-	out      strings.Builder
+	out      *strings.Builder
 }
 
 // beat is an event that comes again and again while time passes.
@@ -59,45 +54,10 @@ var stories = []string{
 }
 
 func TestScripts(t *testing.T) {
-	for _, name := range stories {
-		if _, err := os.Stat(filepath.Join("testdata", name+".txt")); err != nil {
-			t.Error(err)
-		}
-	}
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts (%v)", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.HasPrefix(string(want), "# ") {
-				t.Error("a script opens with what could go wrong")
-			}
-			s := &script{t: t, saved: []byte("{}"), settings: wire.HealthSettings{FormatVersion: wire.HealthFormat}}
-			lines := bufio.NewScanner(strings.NewReader(string(want)))
-			for lines.Scan() {
-				line := lines.Text()
-				if strings.HasPrefix(line, " ") {
-					continue
-				}
-				s.out.WriteString(line + "\n")
-				if line != "" && line[0] != '#' {
-					s.line(line)
-				}
-			}
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(s.out.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got := s.out.String(); got != string(want) {
-				t.Errorf("%s does not go as written; run with -rewrite and look at the difference\n%s", file, got)
-			}
-		})
-	}
+	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
+		s := &script{t: t, out: out, saved: []byte("{}"), settings: wire.HealthSettings{FormatVersion: wire.HealthFormat}}
+		return s.line
+	}, stories...)
 }
 
 func (s *script) duration(text string) time.Duration {
@@ -390,7 +350,7 @@ func (s *script) say(at time.Duration, format string, a ...any) {
 	if s.running {
 		prefix = short(at) + ": "
 	}
-	fmt.Fprintf(&s.out, "  "+prefix+format+"\n", a...)
+	fmt.Fprintf(s.out, "  "+prefix+format+"\n", a...)
 }
 
 // deadline says when a tick is wanted, if that is news.
@@ -401,7 +361,7 @@ func (s *script) deadline() {
 	}
 	if text != s.wants {
 		s.wants = text
-		fmt.Fprintf(&s.out, "  %s\n", text)
+		fmt.Fprintf(s.out, "  %s\n", text)
 	}
 }
 

@@ -1,20 +1,15 @@
 package inbox
 
 import (
-	"bufio"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"tandem.internal/shared/scripttest"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write what happens into testdata/*.txt")
 
 // script plays one file of testdata: lines "TIME EVENT" go in, what comes out stands below them,
 // indented. A line may end in "unsaved": the save fails. Lines that begin with # are prose.
@@ -22,43 +17,16 @@ type script struct {
 	state State
 	saved Durable
 	skew  time.Duration
-	out   strings.Builder
+	out   *strings.Builder
 }
 
 var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts (%v)", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := &script{state: New(Durable{}, true)}
-			lines := bufio.NewScanner(strings.NewReader(string(want)))
-			for lines.Scan() {
-				line := lines.Text()
-				if strings.HasPrefix(line, " ") {
-					continue
-				}
-				s.out.WriteString(line + "\n")
-				if line != "" && line[0] != '#' {
-					s.line(t, line)
-				}
-			}
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(s.out.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got := s.out.String(); got != string(want) {
-				t.Errorf("%s does not go as written; run with -rewrite and look at the difference\n%s", file, got)
-			}
-		})
-	}
+	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
+		s := &script{out: out, state: New(Durable{}, true)}
+		return func(line string) { s.line(t, line) }
+	})
 }
 
 func (s *script) line(t *testing.T, line string) {
@@ -203,7 +171,7 @@ func (s *script) step(now Now, ev Event, unsaved bool) {
 	}
 }
 
-func (s *script) say(format string, a ...any) { fmt.Fprintf(&s.out, "  "+format+"\n", a...) }
+func (s *script) say(format string, a ...any) { fmt.Fprintf(s.out, "  "+format+"\n", a...) }
 
 func reportOf(r Report) string {
 	running, last := r.Running, r.Last

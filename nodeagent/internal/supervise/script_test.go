@@ -1,11 +1,7 @@
 package supervise
 
 import (
-	"bufio"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,11 +10,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/shared/scripttest"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write what happens into testdata/*.txt")
 
 // script plays one file of testdata: lines "TIME EVENT" go in, what comes out stands below them,
 // indented. Time passes from line to line, with a Tick at every deadline; what that brings has its time
@@ -41,7 +36,7 @@ type script struct {
 	passing bool
 	told    string // the newest report
 	wants   string
-	out     strings.Builder
+	out     *strings.Builder
 }
 
 var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
@@ -49,43 +44,14 @@ var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 var autos = []string{"fetch", "link", "delete", "end", "install", "validate", "notify", "status", "stop", "reopenlogs", "uninstall"}
 
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 50 {
-		t.Fatalf("%d scripts (%v)", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.HasPrefix(string(want), "# ") {
-				t.Error("a script opens with what it is about")
-			}
-			s := &script{t: t, started: map[string]bool{}, began: map[string]time.Time{}, ups: map[string]time.Duration{}}
-			if s.saved, err = json.Marshal(&Durable{Slot: workload.Slot{Service: "web", Node: "n1"}, Born: "b"}); err != nil {
-				t.Fatal(err)
-			}
-			lines := bufio.NewScanner(strings.NewReader(string(want)))
-			for lines.Scan() {
-				line := lines.Text()
-				if strings.HasPrefix(line, " ") {
-					continue
-				}
-				s.out.WriteString(line + "\n")
-				if line != "" && line[0] != '#' {
-					s.line(line)
-				}
-			}
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(s.out.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got := s.out.String(); got != string(want) {
-				t.Errorf("%s does not go as written; run with -rewrite and look at the difference\n%s", file, got)
-			}
-		})
-	}
+	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
+		saved, err := json.Marshal(&Durable{Slot: workload.Slot{Service: "web", Node: "n1"}, Born: "b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &script{t: t, out: out, saved: saved, started: map[string]bool{}, began: map[string]time.Time{}, ups: map[string]time.Duration{}}
+		return s.line
+	})
 }
 
 func (s *script) line(line string) {
@@ -362,7 +328,7 @@ func (s *script) say(at time.Duration, format string, a ...any) {
 	if s.passing {
 		prefix = at.String() + ": "
 	}
-	fmt.Fprintf(&s.out, "  "+prefix+format+"\n", a...)
+	fmt.Fprintf(s.out, "  "+prefix+format+"\n", a...)
 }
 
 // deadline says when a tick is wanted, if that is news.
@@ -373,7 +339,7 @@ func (s *script) deadline() {
 	}
 	if s.state.started && text != s.wants {
 		s.wants = text
-		fmt.Fprintf(&s.out, "  %s\n", text)
+		fmt.Fprintf(s.out, "  %s\n", text)
 	}
 }
 

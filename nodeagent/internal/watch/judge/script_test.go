@@ -1,18 +1,14 @@
 package judge
 
 import (
-	"bufio"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-)
 
-var rewrite = flag.Bool("rewrite", false, "write what happens into testdata/*.txt")
+	"tandem.internal/shared/scripttest"
+)
 
 // script plays one file of testdata: lines go in, what comes out stands below them, indented.
 //
@@ -37,41 +33,14 @@ type script struct {
 	hangs    map[string]bool
 	count    int
 	pinging  bool
-	out      strings.Builder
+	out      *strings.Builder
 }
 
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts (%v)", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := &script{state: New(Settings{Tick: DefaultTick, Time: DefaultTime}), stuck: map[string]bool{}, hangs: map[string]bool{}}
-			lines := bufio.NewScanner(strings.NewReader(string(want)))
-			for lines.Scan() {
-				line := lines.Text()
-				if strings.HasPrefix(line, " ") {
-					continue
-				}
-				s.out.WriteString(line + "\n")
-				if line != "" && line[0] != '#' {
-					s.line(t, line)
-				}
-			}
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(s.out.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got := s.out.String(); got != string(want) {
-				t.Errorf("%s does not go as written; run with -rewrite and look at the difference\n%s", file, got)
-			}
-		})
-	}
+	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
+		s := &script{out: out, state: New(Settings{Tick: DefaultTick, Time: DefaultTime}), stuck: map[string]bool{}, hangs: map[string]bool{}}
+		return func(line string) { s.line(t, line) }
+	})
 }
 
 func (s *script) line(t *testing.T, line string) {
@@ -140,7 +109,7 @@ func (s *script) look(at time.Duration) {
 	next, effects := s.state.Step(at, Seen{Loops: slices.Clone(s.loops), Programs: slices.Clone(s.programs)})
 	s.state = next
 	pings := false
-	say := func(format string, a ...any) { fmt.Fprintf(&s.out, "  %v "+format+"\n", append([]any{at}, a...)...) }
+	say := func(format string, a ...any) { fmt.Fprintf(s.out, "  %v "+format+"\n", append([]any{at}, a...)...) }
 	for _, e := range effects {
 		switch e := e.(type) {
 		case Ping:

@@ -1,21 +1,16 @@
 package update
 
 import (
-	"bufio"
 	"cmp"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"tandem.internal/shared/scripttest"
 	"tandem.internal/shared/wire"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write what happens into testdata/*.txt")
 
 // script plays one file of testdata: lines "TIME EVENT" go in, what comes out stands below them,
 // indented. Time passes from line to line, with a Tick at every deadline. "no trial: WHY" and "no reboot:
@@ -26,7 +21,7 @@ type script struct {
 	saved []byte
 	base  time.Duration
 	now   Now
-	out   strings.Builder
+	out   *strings.Builder
 	was   string
 }
 
@@ -36,45 +31,10 @@ var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 var stories = []string{"good", "bad", "by-hand", "in-the-way", "reboot", "no-reboot", "later", "killed", "crash", "in-force", "lost", "off", "disk"}
 
 func TestScripts(t *testing.T) {
-	for _, name := range stories {
-		if _, err := os.Stat(filepath.Join("testdata", name+".txt")); err != nil {
-			t.Error(err)
-		}
-	}
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts (%v)", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.HasPrefix(string(want), "# ") {
-				t.Error("a script opens with what could go wrong")
-			}
-			s := &script{t: t, saved: Record{}.Encode()}
-			lines := bufio.NewScanner(strings.NewReader(string(want)))
-			for lines.Scan() {
-				line := lines.Text()
-				if strings.HasPrefix(line, " ") {
-					continue
-				}
-				s.out.WriteString(line + "\n")
-				if line != "" && line[0] != '#' {
-					s.line(line)
-				}
-			}
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(s.out.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got := s.out.String(); got != string(want) {
-				t.Errorf("%s does not go as written; run with -rewrite and look at the difference\n%s", file, got)
-			}
-		})
-	}
+	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
+		s := &script{t: t, out: out, saved: Record{}.Encode()}
+		return s.line
+	}, stories...)
 }
 
 func (s *script) line(line string) {
@@ -193,7 +153,7 @@ func (s *script) step(ev Event, unsaved bool) {
 }
 
 func (s *script) say(format string, a ...any) {
-	fmt.Fprintf(&s.out, "  %v: "+format+"\n", append([]any{s.base + s.now.Mono}, a...)...)
+	fmt.Fprintf(s.out, "  %v: "+format+"\n", append([]any{s.base + s.now.Mono}, a...)...)
 }
 
 // shown says what the record and the report have, if that is news.
