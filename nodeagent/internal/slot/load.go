@@ -2,6 +2,7 @@ package slot
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -117,7 +118,7 @@ func (s *Store) rebuild() (record.Record, map[ID]record.Manifest) {
 		if err != nil {
 			continue
 		}
-		if size, hash, err := s.measure(id); err == nil && size == m.Size && hash == m.Hash {
+		if size, hash, err := Measure(context.Background(), s.disk, s.binary(id)); err == nil && size == m.Size && hash == m.Hash {
 			held[id] = m
 		}
 	}

@@ -2,8 +2,6 @@ package slot
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +10,6 @@ import (
 	"path/filepath"
 
 	"tandem.internal/nodeagent/internal/slot/record"
-	"tandem.internal/shared/wire"
 )
 
 // ErrRefused says that what was to be staged is not what it should be, or does not run here: it
@@ -105,13 +102,16 @@ func (s *Store) fill(ctx context.Context, id ID, from io.Reader, src Source) (St
 	if err != nil {
 		return Staged{}, fmt.Errorf("stage: %w", err)
 	}
-	if out.Size, out.Hash, err = s.write(ctx, id, from); err != nil {
+	if out.Size, out.Hash, err = Copy(ctx, s.disk, s.binary(id), io.LimitReader(from, maxBinary+1)); err != nil {
 		return Staged{}, fmt.Errorf("stage: %w", err)
+	}
+	if out.Size > maxBinary {
+		return Staged{}, fmt.Errorf("%w: it is larger than %d bytes", ErrRefused, maxBinary)
 	}
 	if src.Hash != "" && src.Hash != out.Hash {
 		return Staged{}, fmt.Errorf("%w: its hash is %s, and it should be %s", ErrRefused, out.Hash, src.Hash)
 	}
-	size, hash, err := s.measure(id)
+	size, hash, err := Measure(ctx, s.disk, s.binary(id))
 	if err != nil {
 		return Staged{}, fmt.Errorf("stage: %w", err)
 	}
@@ -134,58 +134,6 @@ func (s *Store) fill(ctx context.Context, id ID, from io.Reader, src Source) (St
 	return out, nil
 }
 
-// write copies a binary to a slot, for good, and measures it on the way.
-func (s *Store) write(ctx context.Context, id ID, from io.Reader) (size int64, hash string, err error) {
-	f, err := s.disk.Create(s.binary(id))
-	if err != nil {
-		return 0, "", err
-	}
-	sum := sha256.New()
-	size, err = io.Copy(io.MultiWriter(f, sum), Until(ctx, io.LimitReader(from, maxBinary+1)))
-	if err == nil && size > maxBinary {
-		err = fmt.Errorf("%w: it is larger than %d bytes", ErrRefused, maxBinary)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = s.disk.SyncDir(string(id))
-	}
-	return size, wire.HashPrefix + hex.EncodeToString(sum.Sum(nil)), err
-}
-
-// Until reads from r until ctx ends.
-func Until(ctx context.Context, r io.Reader) io.Reader { return &stopper{ctx, r} }
-
-type stopper struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (s *stopper) Read(p []byte) (int, error) {
-	if err := s.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return s.r.Read(p)
-}
-
-// measure reads what a slot holds.
-func (s *Store) measure(id ID) (size int64, hash string, err error) {
-	f, err := s.disk.Open(s.binary(id))
-	if err != nil {
-		return 0, "", err
-	}
-	sum := sha256.New()
-	size, err = io.Copy(sum, f)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return size, wire.HashPrefix + hex.EncodeToString(sum.Sum(nil)), err
-}
-
 // sound says whether a slot holds what the record says: record.ErrBroken if it does not.
 func (s *Store) sound(r record.Record, id ID) error {
 	if id == record.Factory {
@@ -195,7 +143,7 @@ func (s *Store) sound(r record.Record, id ID) error {
 	if !x.Exists() {
 		return fmt.Errorf("%w: it holds nothing", record.ErrBroken)
 	}
-	size, hash, err := s.measure(id)
+	size, hash, err := Measure(context.Background(), s.disk, s.binary(id))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: its file is missing", record.ErrBroken)

@@ -3,11 +3,8 @@ package component
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,7 +18,6 @@ import (
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/topic"
-	"tandem.internal/shared/wire"
 )
 
 // Dir is the name of the components' directory in the agent's state directory. In it each has one:
@@ -194,7 +190,7 @@ func (s *Store) Stage(ctx context.Context, file, version, hash string, now time.
 	if err := s.Sweep(number, number-1); err != nil {
 		return o, err
 	}
-	if o.Size, o.Hash, err = s.copy(ctx, number, from); err == nil && hash != "" && hash != o.Hash {
+	if o.Size, o.Hash, err = slot.Copy(ctx, s.disk, s.file(number), from); err == nil && hash != "" && hash != o.Hash {
 		err = fmt.Errorf("%w: its hash is %s, and it should be %s", ErrRefused, o.Hash, hash)
 	}
 	if err == nil {
@@ -222,45 +218,17 @@ func (s *Store) discard(number uint64) error {
 	return s.disk.Remove(s.file(number))
 }
 
-func (s *Store) copy(ctx context.Context, number uint64, from io.Reader) (size int64, hash string, err error) {
-	f, err := s.disk.Create(s.file(number))
-	if err != nil {
-		return 0, "", err
-	}
-	sum := sha256.New()
-	size, err = io.Copy(io.MultiWriter(f, sum), slot.Until(ctx, from))
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = s.disk.SyncDir(".")
-	}
-	return size, wire.HashPrefix + hex.EncodeToString(sum.Sum(nil)), err
-}
-
 // Verify reads the file of an update and compares it with what it should be: ErrFailed if it is not.
 func (s *Store) Verify(ctx context.Context, number uint64, size int64, hash string) error {
-	f, err := s.disk.Open(s.file(number))
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: the file to install is missing", ErrFailed)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: the file to install: %w", ErrLater, err)
-	}
-	sum := sha256.New()
-	n, err := io.Copy(sum, slot.Until(ctx, f))
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
+	n, has, err := slot.Measure(ctx, s.disk, s.file(number))
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: the file to install is missing", ErrFailed)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		return fmt.Errorf("%w: the file to install: %w", ErrLater, err)
-	case n != size || wire.HashPrefix+hex.EncodeToString(sum.Sum(nil)) != hash:
+	case n != size || has != hash:
 		return fmt.Errorf("%w: the file to install is not what was staged", ErrFailed)
 	}
 	return nil
