@@ -1,10 +1,13 @@
 package distribute
 
 import (
+	"fmt"
+
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
 )
 
 // Handler returns what the controller's link tells: messages come here.
@@ -85,7 +88,9 @@ func decode(t *topic.Topic, payload []byte) (fleet.Heard, *wire.Error) {
 			case t.Kind == wire.KindHealth && len(h.Reported.Detail) > 0: // an agent that only refuses settings has none
 				h.Health, err = wire.Decode[wire.Health](h.Reported.Detail)
 			case t.Kind == wire.KindWorkloads && len(h.Reported.Detail) > 0: // likewise
-				h.Workloads, err = wire.Decode[wire.Workloads](h.Reported.Detail)
+				if h.Workloads, err = wire.Decode[wire.Workloads](h.Reported.Detail); err == nil {
+					err = foreign(h.Workloads, t.Node)
+				}
 			}
 		}
 	case topic.Live:
@@ -108,6 +113,26 @@ func decode(t *topic.Topic, payload []byte) (fleet.Heard, *wire.Error) {
 		return h, wire.New(wire.CodeWrongTarget, "/node", "the envelope and its topic name different nodes")
 	}
 	return h, nil
+}
+
+// foreign says what is wrong with the slots in a node's report: one that is another node's, so that nobody
+// is told by this node what runs there, or one twice.
+func foreign(w *wire.Workloads, node string) error {
+	seen := map[string]bool{}
+	for i := range w.Slots {
+		at := fmt.Sprintf("/detail/slots/%d/slot", i)
+		s, err := workload.ParseSlot(w.Slots[i].Slot)
+		switch {
+		case err != nil:
+			return wire.New(wire.CodeBadValue, at, err.Error())
+		case s.Node != node:
+			return wire.New(wire.CodeWrongTarget, at, fmt.Sprintf("the slot %s is another node's", s))
+		case seen[s.Service]:
+			return wire.New(wire.CodeDuplicate, at, fmt.Sprintf("the slot %s is there twice", s))
+		}
+		seen[s.Service] = true
+	}
+	return nil
 }
 
 // Misbehaved journals what the broker saw a client do.

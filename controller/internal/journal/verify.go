@@ -23,7 +23,7 @@ const (
 	Reordered  Finding = "reordered"  // the record of Seq is stored under another number, To
 	HeadWrong  Finding = "head"       // meta/head does not name the newest record
 	GapsWrong  Finding = "gaps"       // the list of compacted records is malformed
-	BodyWrong  Finding = "body"       // a body does not have its hash
+	BodyWrong  Finding = "body"       // a body does not have its hash, or that of the record at Seq is gone
 	CheckWrong Finding = "checkpoint" // the checkpoint is not what was written
 	PagesWrong Finding = "pages"      // bbolt's own check found this
 )
@@ -68,7 +68,7 @@ const (
 )
 
 // Verify recomputes the chain over everything that was durable when it began, the bodies' hashes
-// and the checkpoint's sum, beside a running writer. The error is for what kept it from looking;
+// and the checkpoint's sum, and looks for the bodies that records cannot do without, beside a running writer. The error is for what kept it from looking;
 // what it found is in the proof.
 func (j *Journal) Verify(ctx context.Context) (Proof, error) {
 	select {
@@ -248,10 +248,12 @@ func (v *verifier) record(e entry, prevs []Hash) ([]Hash, error) {
 	}
 	for _, prev := range prevs {
 		if link(prev, e.seq, payload) == stored {
-			if _, err := decodePayload(payload, nil); err != nil {
+			r, err := decodePayload(payload, nil)
+			if err != nil {
 				v.found(Altered, e.seq, 0, "its chain hash is right but it cannot be read: %v", err)
+				return []Hash{stored}, nil
 			}
-			return []Hash{stored}, nil
+			return []Hash{stored}, v.body(e.seq, &r)
 		}
 	}
 	doubt := ""
@@ -337,6 +339,20 @@ func anyOf(list []Hash, h Hash) bool {
 		}
 	}
 	return false
+}
+
+// body looks for the body that a record is about: a record says what was decided, that says on what.
+func (v *verifier) body(seq uint64, r *Record) error {
+	h, named := r.Body()
+	if !named {
+		return nil
+	}
+	return v.j.view(func(tx *bbolt.Tx) error {
+		if tx.Bucket(bucketBodies).Get(h[:]) == nil {
+			v.found(BodyWrong, seq, 0, "the document that was accepted is gone, %x", h)
+		}
+		return nil
+	})
 }
 
 func (v *verifier) bodies() error {

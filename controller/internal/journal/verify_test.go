@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -137,6 +138,35 @@ func TestVerifyFindsSwaps(t *testing.T) {
 	p := mustVerify(t, j)
 	if len(p.Problems) != 2 || p.Problems[0].Seq != 7 || p.Problems[1].Seq != 8 || !strings.Contains(p.Problems[1].Detail, "before it was replaced") {
 		t.Error(p.Problems)
+	}
+}
+
+// What was accepted cannot be made to disappear behind the record that says so.
+func TestVerifyFindsRemovedBodies(t *testing.T) {
+	j := mustOpen(t, tempPath(t), Options{})
+	doc, other := []byte(`{"version":"1.0.0"}`), []byte("a node's document, which goes when it is not used any more")
+	data := func(hash Hash) []byte {
+		return fmt.Appendf(nil, `{"id":"a","version":"1.0.0","hash":"sha256:%x"}`, hash)
+	}
+	mustAppend(t, j, Batch{Bodies: [][]byte{doc, other}, Records: []Record{
+		{Type: Opened, At: testTime},
+		{Type: Accepted, At: testTime, Who: "ann", Data: data(sha256.Sum256(doc))},
+		{Type: Refused, At: testTime, Who: "bob", Data: data(sha256.Sum256([]byte("never kept")))},
+		{Type: Accepted, At: testTime, Data: []byte(`{"hash":"sha256:00"}`)},
+		{Type: Accepted, At: testTime, Data: []byte("no JSON")},
+	}})
+	if got := findings(t, j); got != nil {
+		t.Fatal(got)
+	}
+	for _, c := range []struct {
+		body []byte
+		want string
+	}{{other, "[]"}, {doc, "[body 2 0]"}} {
+		hash := sha256.Sum256(c.body)
+		raw(t, j, func(tx *bbolt.Tx) error { return tx.Bucket(bucketBodies).Delete(hash[:]) })
+		if got := fmt.Sprint(findings(t, j)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.body, got, c.want)
+		}
 	}
 }
 

@@ -3,9 +3,13 @@
 package record
 
 import (
+	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
 )
 
 // Type says what a record is about. The list only grows, numbers are never reused, and adding
@@ -87,4 +91,21 @@ type Record struct {
 	Who  string // who caused it; "" for the node or the controller itself
 	Kind string // document kind, "" if none
 	Data []byte // JSON, verbatim; what came over the wire is raw, so it may be anything
+}
+
+// Body is the hash of the body that a record is about and that has to be kept as long as the record is: of
+// an accepted submission, its document. ok is false if there is none.
+func (r *Record) Body() (hash [32]byte, ok bool) {
+	var d struct {
+		Hash string `json:"hash"`
+	}
+	if r.Type != Accepted || json.Unmarshal(r.Data, &d) != nil {
+		return hash, false
+	}
+	digits, ok := strings.CutPrefix(d.Hash, "sha256:")
+	sum, err := hex.DecodeString(digits)
+	if !ok || err != nil || len(sum) != len(hash) {
+		return hash, false
+	}
+	return [32]byte(sum), true
 }

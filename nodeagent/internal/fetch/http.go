@@ -11,10 +11,12 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"tandem.internal/nodeagent/internal/fetch/plan"
@@ -26,13 +28,13 @@ import (
 const maxRedirects = 10
 
 // NewClient returns the HTTP client that a Store uses: every phase before the body is bounded in
-// time, TLS is 1.2 or newer, nothing is decompressed, and a redirect neither leaves https nor takes
-// along where it came from.
+// time, TLS is 1.2 or newer, nothing is decompressed, and a redirect neither leaves https, nor takes
+// along where it came from, nor leads to the node itself.
 func NewClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			DialContext:            (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second, ControlContext: away}).DialContext,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    15 * time.Second,
 			ResponseHeaderTimeout:  30 * time.Second,
@@ -58,6 +60,25 @@ func redirect(req *http.Request, via []*http.Request) error {
 	}
 	for _, h := range []string{"Referer", "Authorization", "Cookie"} {
 		req.Header.Del(h)
+	}
+	if proxy, err := http.ProxyFromEnvironment(req); err == nil && proxy == nil && req.URL.Hostname() != via[0].URL.Hostname() {
+		*req = *req.WithContext(context.WithValue(req.Context(), led{}, true))
+	}
+	return nil
+}
+
+// led marks the requests that a server has led to a host which the resource's address does not name.
+type led struct{}
+
+// away keeps those from the node itself and its neighbours on the link: what listens there, such as
+// programs without passwords and a cloud's service of metadata, answers whoever asks from this machine.
+func away(ctx context.Context, _, address string, _ syscall.RawConn) error {
+	if ctx.Value(led{}) == nil {
+		return nil
+	}
+	to, err := netip.ParseAddrPort(address)
+	if ip := to.Addr().Unmap(); err != nil || !ip.IsGlobalUnicast() {
+		return passing(wire.CodeNotAllowed, "the server redirects to "+address+", which is this node, or no more than its link")
 	}
 	return nil
 }

@@ -1,12 +1,20 @@
 package fetch
 
 import (
+	"context"
+	"errors"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"tandem.internal/nodeagent/internal/fetch/plan"
+	"tandem.internal/shared/wire"
 )
 
 // A redirect is followed, and whoever it leads to does not hear where it came from.
@@ -90,5 +98,46 @@ func TestShown(t *testing.T) {
 	}
 	if got := shown("http://h/" + strings.Repeat("x", 5000)); len(got) > 210 {
 		t.Errorf("%d bytes", len(got))
+	}
+}
+
+// A server does not lead the node to what listens on the node itself, or on its link, by whatever name or
+// form of address. Where the resource's own address is there, that is what was wanted.
+func TestRedirectToTheNodeItself(t *testing.T) {
+	asked := false
+	inner := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { asked = true }))
+	defer inner.Close()
+	_, port, err := net.SplitHostPort(inner.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		http.Redirect(rw, r, r.URL.Query().Get("to"), http.StatusFound)
+	}))
+	defer outer.Close()
+	get := func(from, to string) error {
+		c := NewClient()
+		c.Timeout = 20 * time.Second
+		res, err := c.Get(from + "/?to=" + url.QueryEscape(to))
+		if err == nil {
+			err = res.Body.Close()
+		}
+		return err
+	}
+	for _, host := range []string{"localhost", "127.0.0.2", "0.0.0.0", "[::1]", "[::]", "[::ffff:127.0.0.1]", "169.254.169.254", "[fe80::1]", "224.0.0.1"} {
+		asked = false
+		err := get(outer.URL, "http://"+host+":"+port+"/")
+		var f *failure
+		if !errors.As(err, &f) || f.code != wire.CodeNotAllowed || f.kind != plan.Passing || asked {
+			t.Errorf("%s: %v; it was asked: %v", host, err, asked)
+		}
+	}
+	if err := get(outer.URL, inner.URL); err != nil || !asked {
+		t.Errorf("on the host of its own address: %v", err)
+	}
+	for _, address := range []string{"192.0.2.1:80", "10.0.0.1:80", "[2001:db8::1]:80"} {
+		if err := away(context.WithValue(t.Context(), led{}, true), "tcp", address, nil); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
 	}
 }

@@ -1,11 +1,14 @@
 package keep
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -288,4 +291,73 @@ func TestDirectoryIsClosed(t *testing.T) {
 	if err := r.c.exchange(r.ctx(), request{}, func(a answer) error { none = a; return a.Error }); !errors.Is(err, &wire.Error{Code: wire.CodeNotSupported}) || none.Keeper.Version != "1" {
 		t.Errorf("%v, %+v", err, none)
 	}
+}
+
+// Another user is hung up on, even if somebody has opened the directory and the socket to all.
+func TestOtherUsersAreHungUpOn(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("SKIPPED: this is not root, so other users' clients were NOT tested")
+	}
+	r := newRig(t)
+	letIn(t, r.dir)
+	if err := os.Chmod(filepath.Join(r.dir, socketName), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	hello, err := encodeMessage(request{Protocol: Protocol, Op: opHello})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		uid     int
+		answers bool
+	}{{0, true}, {65534, false}, {1, false}} {
+		conn := connectAs(t, r.dir, c.uid)
+		if _, err := conn.Write(hello); err != nil && !errors.Is(err, syscall.EPIPE) {
+			t.Error(err)
+		}
+		var a answer
+		if err := readMessage(bufio.NewReader(conn), &a); (err == nil) != c.answers {
+			t.Errorf("user %d: %+v, %v", c.uid, a, err)
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// connectAs connects to the keeper of a directory as a user, which a thread of the kernel can be by itself.
+func connectAs(t *testing.T, dir string, uid int) net.Conn {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, release, err := socketPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	be := func(uid int) {
+		const same = ^uintptr(0)
+		if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, same, uintptr(uid), same); e != 0 {
+			t.Fatal(e) // the thread stays locked, and ends with this goroutine
+		}
+	}
+	runtime.LockOSThread()
+	be(uid)
+	err = syscall.Connect(fd, &syscall.SockaddrUnix{Name: path})
+	be(0)
+	runtime.UnlockOSThread()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "socket")
+	conn, err := net.FileConn(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
 }

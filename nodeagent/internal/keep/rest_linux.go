@@ -80,11 +80,11 @@ func (r rest) kill(living *living) (found int, unsure bool, err error) {
 		switch {
 		case mark == r.mark,
 			there && p.session == r.pid, // its session is that of a process that is there
-			below && p.session == r.pid && mark == "" && living.run(r.pid) == nil:
+			below && p.session == r.pid && !living.marks(mark) && living.run(r.pid) == nil:
 			victims = append(victims, p)
 		case changing:
 			unsure = true
-		case below && mark == "":
+		case below && !living.marks(mark):
 			strays = append(strays, p)
 		}
 	}
@@ -142,6 +142,19 @@ func (l *living) run(pid int) *run {
 	return l.runs[pid]
 }
 
+// marks says whether a mark is that of a run that goes on. Any other is as good as none: a process gives
+// itself whatever environment it likes.
+func (l *living) marks(mark string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.runs {
+		if r.mark == mark {
+			return true
+		}
+	}
+	return false
+}
+
 func (l *living) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,8 +176,8 @@ func (l *living) below(all map[int]process, p process) bool {
 	return false
 }
 
-// unclaimed are those of some processes without a mark that can belong to no run that goes on: they have
-// emptied their environment and left their session. forks is the count of before they were looked for.
+// unclaimed are those of some processes without a mark of such a run that can belong to none: they have
+// emptied or forged their environment and left their session. forks is the count of before they were looked for.
 func (l *living) unclaimed(strays []process, forks int) (list []process) {
 	if len(strays) == 0 {
 		return nil

@@ -216,6 +216,7 @@ func TestDaemons(t *testing.T) {
 		"twice":        `(setsid sh -c '(setsid sh -c "echo \$\$ >up; exec sleep 1000" </dev/null >/dev/null 2>&1 &)' &)`,
 		"deaf":         `setsid sh -c 'trap "" TERM INT HUP; echo $$ >up; while :; do sleep 1000; done'`,
 		"without-mark": `env -i PATH="$PATH" sh -c 'echo $$ >up; exec sleep 1000'`,
+		"false-mark":   `TANDEM_RUN=0123456789abcdef/other sh -c 'echo $$ >up; exec sleep 1000'`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.start(r.shell(name, way+" & exec sleep 1000"))
@@ -234,17 +235,23 @@ func TestDaemons(t *testing.T) {
 	if ended(other) {
 		t.Error("another run has ended with them")
 	}
-	// Without mark, group, session and parent, it could be any run's: it goes with the last of them.
-	r.start(r.shell("nobodys", `env -i PATH="$PATH" setsid sh -c 'echo $$ >up; exec sleep 1000' & exec sleep 1000`))
-	daemon := up.pid()
-	for _, id := range []string{"nobodys", "other"} {
+	// Without mark, group, session and parent, it could be any run's: it goes with the last of them. So does one
+	// with the mark of no run at all.
+	var daemons []int
+	for id, env := range map[string]string{"nobodys": "env -i", "forged": "env TANDEM_RUN=0123456789abcdef/other"} {
+		r.start(r.shell(id, env+` PATH="$PATH" setsid sh -c 'echo $$ >up; exec sleep 1000' & exec sleep 1000`))
+		daemons = append(daemons, up.pid())
+	}
+	for _, id := range []string{"nobodys", "forged", "other"} {
 		if _, err := r.c.Stop(r.ctx(), id, 0); err != nil {
 			t.Fatal(err)
 		}
 		r.wait(id)
 	}
-	if !ended(daemon) || !ended(other) {
-		t.Error("it lives on")
+	for _, pid := range append(daemons, other) {
+		if !ended(pid) {
+			t.Errorf("process %d lives on", pid)
+		}
 	}
 }
 
@@ -301,16 +308,10 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What only a keeper of root can do.
-func TestAsRoot(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("SKIPPED: this is not root, so other users' processes were NOT tested")
-	}
-	r := newRig(t)
-	if err := os.Chmod(r.work, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	for dir := r.work; dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) { // let others in
+// letIn opens a directory, and those above it, to everybody.
+func letIn(t *testing.T, dir string) {
+	t.Helper()
+	for ; dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -321,6 +322,18 @@ func TestAsRoot(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What only a keeper of root can do.
+func TestAsRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("SKIPPED: this is not root, so other users' processes were NOT tested")
+	}
+	r := newRig(t)
+	if err := os.Chmod(r.work, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	letIn(t, r.work)
 	nobody := r.shell("nobody", "id -u; id -g; id -G; (setsid sleep 1000 &); exit 0")
 	nobody.User = &User{UID: 65534, GID: 65534}
 	r.start(nobody)
