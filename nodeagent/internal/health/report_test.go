@@ -193,3 +193,18 @@ func TestSamplesAloneAreNoNews(t *testing.T) {
 		t.Errorf("%d reports of 120 samples, bad at %d of them", reports, verdicts)
 	}
 }
+
+// A machine that is held up, or asleep, past the end of a maintenance counts the time after it.
+func TestMaintenanceEndsWhenItWasAnnouncedTo(t *testing.T) {
+	s := New(Durable{})
+	at := func(d time.Duration) Now { return Now{Mono: d, Wall: epoch.Add(d)} }
+	for _, e := range []struct {
+		at time.Duration
+		ev Event
+	}{{0, Started{}}, {0, Slots{}}, {0, Link{Address: true, Broker: true}}, {0, Contact{Result: wire.ContactSuccess}}, {time.Minute, Maintenance{Left: time.Hour}}, {3 * time.Hour, Tick{}}} {
+		s, _ = s.Step(at(e.at), e.ev)
+	}
+	if s.clock() != 2*time.Hour || s.Maintenance.Spent.Std() != time.Hour {
+		t.Errorf("%v have counted, %+v", s.clock(), s.Maintenance)
+	}
+}

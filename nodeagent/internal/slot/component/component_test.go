@@ -66,6 +66,7 @@ func TestContract(t *testing.T) {
 		{"no JSON", `echo done`, Commit, ErrFailed, "no status"},
 		{"unknown member", `echo '{"active":"2","x":1}'`, Commit, ErrFailed, "no status"},
 		{"contradiction", `echo '{"active":"1","trying":"2"}'`, Commit, ErrFailed, "says otherwise"},
+		{"contradiction of commit", `echo '{"active":"2","trying":"2"}'`, Commit, ErrFailed, "says otherwise"},
 		{"contradiction of install", `echo '{"active":"1"}'`, Install, ErrFailed, "says otherwise"},
 		{"contradiction of activate", `echo '{"active":"1","staged":"2"}'`, Activate, ErrFailed, "says otherwise"},
 		{"contradiction of rollback", `echo '{"active":"1","staged":"2"}'`, Rollback, ErrFailed, "says otherwise"},

@@ -138,6 +138,37 @@ func TestTries(t *testing.T) {
 	}
 }
 
+// A planned restart takes no try: not even one that comes when the last one is taken ends the trial.
+func TestLastTryRestartsAsPlanned(t *testing.T) {
+	ev := Evidence{Kernel: "k"}
+	r := armed(t, staged(t, committed(t), "2"), B, 1).Start(ev, fine)
+	r, _ = r.Mark(Mark{Reason: ReasonStop, Planned: true})
+	if r = r.Start(ev, fine); !r.Boot.Trial || r.Boot.Slot != B || r.Tries != 0 || r.Spared != 1 {
+		t.Fatalf("%+v", r)
+	}
+	if r = r.Start(ev, fine); r.Boot.Trial || r.Boot.Slot != A { // and a crash does
+		t.Errorf("%+v", r)
+	}
+}
+
+// A staging that is under way when another slot is armed comes too late: there are never two that wait for a trial.
+func TestStagingThatComesTooLate(t *testing.T) {
+	r := staged(t, New().Start(Evidence{Kernel: "k"}, fine), "1") // to a; b is free, too
+	late := r.Begin(B)
+	late.Seq++
+	// Begin gives up what waits in a, as superseded; by its name it may be armed still.
+	late = armed(t, late, A, 3)
+	if late.Writing != None || late.State(A) != Updating || late.State(B) != Unused {
+		t.Fatalf("%+v", late)
+	}
+	if _, err := late.Staged(r.Seq+1, Slot{Version: "2", Hash: hash("b"), Size: 1}); !errors.Is(err, ErrSuperseded) {
+		t.Errorf("%v", err)
+	}
+	if err := late.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWhatStandsIn(t *testing.T) {
 	two, err := armed(t, staged(t, committed(t), "2"), B, 1).Start(Evidence{}, fine).Commit(B)
 	if err != nil {
@@ -259,6 +290,13 @@ func TestRefusals(t *testing.T) {
 		{"the good one", func() error { _, err := r.Arm(A, 1); return err }, "in force already"},
 		{"the factory one", func() error { _, err := r.Arm(Factory, 1); return err }, "no slot that can be tried"},
 		{"an empty one", func() error { _, err := committed(t).Arm(B, 1); return err }, "holds nothing"},
+		{"another one while one is armed", func() error {
+			r := r.with(A, Slot{Version: "0", Hash: hash("c"), Size: 1, Verdict: Failed})
+			r.Good = Factory
+			_, err := armed(t, r, B, 1).Arm(A, 1)
+			return err
+		}, "a trial is in progress"},
+		{"the one that is on trial", func() error { _, err := armed(t, r, B, 1).Start(Evidence{}, fine).Arm(B, 1); return err }, "a trial is in progress"},
 		{"staging in a trial", func() error { _, err := armed(t, r, B, 1).Target(); return err }, "a trial is in progress"},
 		{"a commit before the start", func() error { _, err := armed(t, r, B, 1).Commit(B); return err }, "not been started"},
 		{"a commit of another", func() error { _, err := armed(t, r, B, 1).Start(Evidence{}, fine).Commit(A); return err }, "not been started"},
