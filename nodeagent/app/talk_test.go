@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -166,8 +167,9 @@ func TestSession(t *testing.T) {
 			t.Error("nothing was said again for a new epoch")
 		}
 		r.mu.Unlock()
-		if got := fmt.Sprint(seqs); strings.TrimRight(got, "4 ]") != "[1 2 3" { // 4 again for the session and for the retained document
-			t.Errorf("sequence numbers %s", got)
+		// 4 again for the session and for the retained document; a report that a newer one overtook before it was sent is not sent.
+		if len(seqs) == 0 || seqs[0] != 1 || seqs[len(seqs)-1] != 4 || !slices.IsSorted(seqs) {
+			t.Errorf("sequence numbers %d", seqs)
 		}
 		boot := r.lives[0].Boot
 		r.restart()
@@ -261,14 +263,15 @@ func TestBadMessages(t *testing.T) {
 }
 
 // A year without a broker changes nothing.
+// Under the race detector it is a tenth of a year: each second takes as long as three without it.
 func TestOfflineForAYear(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.start()
 		r.desire(doc(1, 1))
 		r.hub.Partition("node/n1")
-		r.pass(200 * 24 * time.Hour)
+		r.pass(200 * 24 * time.Hour / slower)
 		r.restart()
-		r.pass(165 * 24 * time.Hour)
+		r.pass(165 * 24 * time.Hour / slower)
 		r.wantFile("1.0.0")
 		r.hub.Heal("node/n1")
 		synctest.Wait()
