@@ -74,20 +74,34 @@ func place(data []byte, list []found) Problems {
 		return nil
 	}
 	sort.SliceStable(list, func(i, j int) bool { return list[i].off < list[j].off }) // a generic sort would be 15 KB of the agent
-	ps := make(Problems, 0, len(list))
-	line, start, done := 1, 0, 0
+	ps, lines := make(Problems, 0, len(list)), LinesOf(data)
 	for _, f := range list {
-		off := min(max(f.off, 0), len(data))
-		passed := data[done:off]
-		if n := bytes.Count(passed, []byte{'\n'}); n > 0 {
-			line += n
-			start = done + bytes.LastIndexByte(passed, '\n') + 1
-		}
-		done = off
-		f.err.Line, f.err.Column = line, utf8.RuneCount(data[start:off])+1
+		f.err.Line, f.err.Column = lines.Place(At{Off: f.off})
 		ps = append(ps, f.err)
 	}
 	return ps
+}
+
+// Lines finds lines and columns of places that come one behind the other, in one pass.
+type Lines struct {
+	data              []byte
+	line, start, done int
+}
+
+// LinesOf makes Lines for a document.
+func LinesOf(data []byte) Lines { return Lines{data: data, line: 1} }
+
+// Place returns the line and column, both from 1, of what stands at a, which is not before the place asked
+// for last. Columns count characters.
+func (l *Lines) Place(a At) (line, column int) {
+	off := min(max(a.Off, l.done), len(l.data))
+	passed := l.data[l.done:off]
+	if n := bytes.Count(passed, []byte{'\n'}); n > 0 {
+		l.line += n
+		l.start = l.done + bytes.LastIndexByte(passed, '\n') + 1
+	}
+	l.done = off
+	return l.line, utf8.RuneCount(l.data[l.start:off]) + 1
 }
 
 // Place returns the line and column, both from 1, of what stands at a. Columns count characters.

@@ -36,8 +36,16 @@ type Explanation struct {
 //
 // The result depends neither on the order of entries nor on that of fillers. What is filled
 // already and has no fillers beside it stays as it is.
+//
+// A problem has the line and column at which the entry begins that is to be mended.
 func Fill(set *Set) (*Filled, Problems) {
-	f := &filling{fillers: map[string]*resolved{}}
+	filled, ps, _ := FillFiles(set)
+	return filled, ps
+}
+
+// FillFiles is Fill, and says of each problem also in which file of the set it is.
+func FillFiles(set *Set) (*Filled, Problems, []string) {
+	f := &filling{set: set, fillers: map[string]*resolved{}}
 	f.inherit(set.Fillers)
 	out := &Filled{Slots: map[Slot]Explanation{}}
 	for i := range set.Configs {
@@ -55,9 +63,9 @@ func Fill(set *Set) (*Filled, Problems) {
 		f.agree(out.Configs)
 	}
 	if len(f.problems) > 0 {
-		return nil, f.problems
+		return nil, f.problems, f.files
 	}
-	return out, nil
+	return out, nil, nil
 }
 
 // piece is one value of a configuration, under the pointer that says which, and who gave it.
@@ -132,8 +140,10 @@ func ownPieces(c *Config) pieces {
 
 // filling is one call of Fill.
 type filling struct {
+	set      *Set
 	fillers  map[string]*resolved
 	problems Problems
+	files    []string // of the problems
 }
 
 // resolved is a filler with all that it inherits.
@@ -144,9 +154,11 @@ type resolved struct {
 	done      bool
 }
 
-func (f *filling) add(code wire.Code, path, format string, a ...any) {
+func (f *filling) add(at Place, code wire.Code, path, format string, a ...any) {
 	if len(f.problems) < strictjson.MaxProblems {
-		f.problems = append(f.problems, wire.New(code, path, fmt.Sprintf(format, a...)))
+		e := wire.New(code, path, fmt.Sprintf(format, a...))
+		e.Line, e.Column = at.Line, at.Column
+		f.problems, f.files = append(f.problems, e), append(f.files, at.File)
 	}
 }
 
@@ -154,7 +166,7 @@ func (f *filling) add(code wire.Code, path, format string, a ...any) {
 func (f *filling) inherit(fillers []Filler) {
 	for i := range fillers {
 		if _, taken := f.fillers[fillers[i].Name]; taken {
-			f.add(wire.CodeDuplicate, "", "two fillers are called %s", strictjson.Show(fillers[i].Name))
+			f.add(f.filler(fillers[i].Name), wire.CodeDuplicate, "", "two fillers are called %s%s", strictjson.Show(fillers[i].Name), first(f.set.places[" "+fillers[i].Name]))
 			continue
 		}
 		f.fillers[fillers[i].Name] = &resolved{Filler: &fillers[i], ancestors: map[string]bool{}}
@@ -170,7 +182,7 @@ func (f *filling) resolve(r *resolved, way []string) {
 		return
 	}
 	if i := slices.Index(way, r.Name); i >= 0 {
-		f.add(wire.CodeBadValue, "", "fillers are each other's parents: %s", strings.Join(append(way[i:], r.Name), " ← "))
+		f.add(f.filler(r.Name), wire.CodeBadValue, "", "fillers are each other's parents: %s", strings.Join(append(way[i:], r.Name), " ← "))
 		r.pieces, r.done = takeApart(r.Fill, r.Name), true
 		return
 	}
@@ -180,7 +192,7 @@ func (f *filling) resolve(r *resolved, way []string) {
 		parent := f.fillers[n]
 		if parent == nil {
 			others := slices.DeleteFunc(slices.Sorted(maps.Keys(f.fillers)), func(name string) bool { return name == r.Name })
-			f.add(wire.CodeNotFound, "", "the filler %s names a parent %s that is not there%s", strictjson.Show(r.Name), strictjson.Show(n), strictjson.DidYouMean(n, others))
+			f.add(f.filler(r.Name), wire.CodeNotFound, "", "the filler %s names a parent %s that is not there%s", strictjson.Show(r.Name), strictjson.Show(n), strictjson.DidYouMean(n, others))
 			continue
 		}
 		f.resolve(parent, way)
@@ -189,7 +201,7 @@ func (f *filling) resolve(r *resolved, way []string) {
 		for _, at := range slices.Sorted(maps.Keys(parent.pieces)) {
 			p := parent.pieces[at]
 			if other, set := inherited[at]; set && other.from != p.from {
-				f.add(wire.CodeDuplicate, at, "the parents of filler %s disagree: %s and %s both set this", strictjson.Show(r.Name), strictjson.Show(other.from), strictjson.Show(p.from))
+				f.add(f.filler(r.Name), wire.CodeDuplicate, at, "the parents of filler %s disagree: %s and %s both set this", strictjson.Show(r.Name), f.show(other.from), f.show(p.from))
 				continue
 			}
 			inherited[at] = p
@@ -231,7 +243,7 @@ func unescape(token string) string {
 // fill applies to one entry what applies to it.
 func (f *filling) fill(out *Filled, e *entry, own pieces) {
 	if _, taken := out.Slots[e.slot]; taken {
-		f.add(wire.CodeDuplicate, "", "the slot %s has two entries", e.slot)
+		f.add(f.slot(e.slot), wire.CodeDuplicate, "", "the slot %s has two entries%s", e.slot, first(f.set.places[e.slot.String()]))
 		return
 	}
 	x := Explanation{Origins: map[string]string{}, Passed: map[string]string{}}
@@ -253,7 +265,7 @@ func (f *filling) fill(out *Filled, e *entry, own pieces) {
 		for _, at := range slices.Sorted(maps.Keys(r.pieces)) {
 			p := r.pieces[at]
 			if other, set := given[at]; set && !other.equal(p) {
-				f.add(wire.CodeDuplicate, at, "two fillers apply to the slot %s and disagree: %s and %s", e.slot, strictjson.Show(other.from), strictjson.Show(p.from))
+				f.add(f.slot(e.slot), wire.CodeDuplicate, at, "two fillers apply to the slot %s and disagree: %s and %s", e.slot, f.show(other.from), f.show(p.from))
 				continue
 			}
 			given[at] = p
@@ -261,13 +273,13 @@ func (f *filling) fill(out *Filled, e *entry, own pieces) {
 	}
 	out.Slots[e.slot] = x
 	if e.class == TopologicalInstance && len(x.Fillers) == 0 {
-		f.add(wire.CodeNotFound, "", "no filler applies to the slot %s%s", e.slot, reasons(x.Passed))
+		f.add(f.slot(e.slot), wire.CodeNotFound, "", "no filler applies to the slot %s%s", e.slot, reasons(x.Passed))
 		return
 	}
 	for _, at := range slices.Sorted(maps.Keys(given)) {
 		p, err := given[at].filledFrom(e)
 		if err != nil {
-			f.add(wire.CodeBadValue, at, "filler %s, slot %s: %v", strictjson.Show(p.from), e.slot, err)
+			f.add(f.filler(p.from), wire.CodeBadValue, at, "filler %s, slot %s: %v", strictjson.Show(p.from), e.slot, err)
 		}
 		own[at] = p
 	}
@@ -275,7 +287,7 @@ func (f *filling) fill(out *Filled, e *entry, own pieces) {
 		x.Origins[at] = p.from
 	}
 	c := own.assemble(e.slot)
-	f.judge(&c)
+	f.judge(&c, x.Origins)
 	out.Configs = append(out.Configs, c)
 }
 
@@ -364,23 +376,29 @@ func (ps pieces) assemble(slot Slot) Config {
 }
 
 // judge says what keeps a configuration from being run.
-func (f *filling) judge(c *Config) {
+func (f *filling) judge(c *Config, origins map[string]string) {
+	giver := func(at string) Place {
+		if from := origins[at]; from != "" {
+			return f.filler(from)
+		}
+		return f.slot(c.Slot)
+	}
 	for _, l := range lacks(c.Resources, c.TimeLimits) {
 		at := atResources
 		if l.limit != "" {
 			at = strictjson.Member(atLimits, l.limit)
 		}
-		f.add(l.code, at, "slot %s: %s", c.Slot, l.message)
+		f.add(giver(at), l.code, at, "slot %s: %s", c.Slot, l.message)
 	}
 	for _, n := range slices.Sorted(maps.Keys(c.Resources)) {
 		r, at := c.Resources[n], strictjson.Member(atResources, n)
 		for i, u := range r.URLs {
 			if err := checkURL(u); err != nil {
-				f.add(wire.CodeBadValue, fmt.Sprintf("%s/urls/%d", at, i), "slot %s: %v", c.Slot, err)
+				f.add(giver(at), wire.CodeBadValue, fmt.Sprintf("%s/urls/%d", at, i), "slot %s: %v", c.Slot, err)
 			}
 		}
 		if _, _, err := ParseChecksum(r.Verification.Checksum); err != nil {
-			f.add(wire.CodeBadValue, at+"/verification/checksum", "slot %s: %v", c.Slot, err)
+			f.add(giver(at), wire.CodeBadValue, at+"/verification/checksum", "slot %s: %v", c.Slot, err)
 		}
 	}
 }

@@ -157,11 +157,6 @@ type Set struct {
 	Configs    []Config
 	Topologies []Topology
 	Fillers    []Filler
-}
 
-// Add joins what another file says to s.
-func (s *Set) Add(o *Set) {
-	s.Configs = append(s.Configs, o.Configs...)
-	s.Topologies = append(s.Topologies, o.Topologies...)
-	s.Fillers = append(s.Fillers, o.Fillers...)
+	places map[string][]Place // of entries, see note
 }

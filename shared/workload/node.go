@@ -61,7 +61,7 @@ func (f *filling) agree(configs []Config) {
 			}
 			k := key{c.Slot.Node, r.UUID}
 			if other, seen := first[k]; seen && other.sum != r.Verification.Checksum {
-				f.add(wire.CodeDuplicate, strictjson.Member(atResources, n), "slot %s: the uuid %s has another checksum in slot %s; one uuid is one content", c.Slot, strictjson.Show(r.UUID), other.slot)
+				f.add(f.slot(c.Slot), wire.CodeDuplicate, strictjson.Member(atResources, n), "slot %s: the uuid %s has another checksum in slot %s; one uuid is one content", c.Slot, strictjson.Show(r.UUID), other.slot)
 				continue
 			}
 			first[k] = known{c.Slot, r.Verification.Checksum}

@@ -40,10 +40,11 @@ type parser struct {
 	lenient  bool
 	warnings []Warning
 	set      Set
+	lines    strictjson.Lines
 }
 
 func parse(data []byte, lenient bool) (*Set, []Warning, Problems) {
-	p := &parser{lenient: lenient}
+	p := &parser{lenient: lenient, lines: strictjson.LinesOf(data)}
 	ps := strictjson.Read(data, limits, func(r *strictjson.Reader) {
 		p.Reader = r
 		slots, names := map[Slot]int{}, map[string]int{}
@@ -98,6 +99,8 @@ func (p *parser) entry(i int, e strictjson.At, slots map[Slot]int, names map[str
 	if !ok {
 		return
 	}
+	at := Place{}
+	at.Line, at.Column = p.lines.Place(e)
 	rule := rules[class]
 	for _, f := range slices.Sorted(maps.Keys(x.given)) {
 		if _, known := rule[f]; !known {
@@ -112,6 +115,7 @@ func (p *parser) entry(i int, e strictjson.At, slots map[Slot]int, names map[str
 	switch class {
 	case InstanceFiller:
 		p.filler(i, x, names)
+		p.set.note(" "+x.name, at)
 	default:
 		slot, ok := p.slot(x)
 		if ok {
@@ -119,6 +123,7 @@ func (p *parser) entry(i int, e strictjson.At, slots map[Slot]int, names map[str
 				p.Add(x.slotAt, wire.CodeDuplicate, fmt.Sprintf("the slot %s has an entry already, /%d", slot, first))
 			}
 			slots[slot] = i
+			p.set.note(slot.String(), at)
 		}
 		if class == TopologicalInstance {
 			p.set.Topologies = append(p.set.Topologies, Topology{slot, x.properties})

@@ -87,7 +87,7 @@ func TestSeedMutation(t *testing.T) {
 	if len(ws) != 3 { // a trailing comma, and two sizes
 		t.Errorf("filler: %q", ws)
 	}
-	topology.Add(filler)
+	topology.Add(filler, "")
 	got, ps := Fill(topology)
 	if ps != nil {
 		t.Fatal(ps)

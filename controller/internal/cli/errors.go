@@ -22,6 +22,21 @@ type failure struct {
 	file     string        // what the lines and columns of err and problems belong to
 	where    string        // socket or address, when the error is about that
 	source   []byte        // of file, for excerpts
+	origins  []origin      // of each of the problems, where they are of several files; nil: all are of file
+}
+
+// origin is a file, and what is in it.
+type origin struct {
+	file   string
+	source []byte
+}
+
+// of is the file of one of the problems.
+func (f *failure) of(i int) origin {
+	if i < len(f.origins) {
+		return f.origins[i]
+	}
+	return origin{f.file, f.source}
 }
 
 // Error is one line.
@@ -90,11 +105,22 @@ const maxShown = 20
 func (a *app) report(f *failure) {
 	var b strings.Builder
 	if a.json {
+		type placed struct {
+			*wire.Error
+			File string `json:"file,omitempty"` // if it is not that of all
+		}
 		problem := struct {
-			Error    *wire.Error   `json:"error"`
-			File     string        `json:"file,omitempty"`
-			Problems []*wire.Error `json:"problems,omitempty"`
-		}{f.err, f.file, f.problems}
+			Error    *wire.Error `json:"error"`
+			File     string      `json:"file,omitempty"`
+			Problems []placed    `json:"problems,omitempty"`
+		}{Error: f.err, File: f.of(0).file}
+		for i, e := range f.problems {
+			p := placed{Error: e}
+			if len(f.origins) > 0 {
+				p.File = f.of(i).file
+			}
+			problem.Problems = append(problem.Problems, p)
+		}
 		line, err := json.Marshal(problem, json.Deterministic(true))
 		if err != nil {
 			line = []byte(`{"error":{"code":"internal","message":"the error cannot be written as JSON"}}`)
@@ -111,8 +137,9 @@ func (a *app) report(f *failure) {
 				fmt.Fprintf(&b, "tandem: and %d more\n", len(all)-i)
 				break
 			}
-			b.WriteString("tandem: " + sentence(e, f.file, f.where) + "\n")
-			b.WriteString(excerpt(f.source, e.Line, e.Column))
+			from := f.of(i)
+			b.WriteString("tandem: " + sentence(e, from.file, f.where) + "\n")
+			b.WriteString(excerpt(from.source, e.Line, e.Column))
 		}
 	}
 	if _, err := a.Err.Write([]byte(b.String())); err != nil {

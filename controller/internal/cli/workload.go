@@ -65,13 +65,14 @@ func (a *app) readSet(cmd *cobra.Command, files []string, lenient bool) (*worklo
 	}
 	in, set := &workloads{lenient: lenient}, &workload.Set{}
 	var entries [][]byte
+	sources := map[string][]byte{}
 	for _, f := range files {
 		one, data, err := a.readWorkloads(f, lenient)
 		if err != nil {
 			return nil, err
 		}
-		set.Add(one)
-		in.document = data
+		set.Add(one, nameOf(f))
+		in.document, sources[nameOf(f)] = data, data
 		if len(files) > 1 {
 			if entries, err = elements(entries, data, lenient); err != nil {
 				return nil, fmt.Errorf("joining %s: %w", f, err)
@@ -85,8 +86,13 @@ func (a *app) readSet(cmd *cobra.Command, files []string, lenient bool) (*worklo
 		return nil, &failure{exit: exitUsage, err: wire.New(wire.CodeTooLarge, "", fmt.Sprintf("the files have %d bytes together; a set has at most %d", len(in.document), workload.MaxDocument))}
 	}
 	var problems workload.Problems
-	if in.filled, problems = workload.Fill(set); problems != nil {
-		return nil, &failure{exit: exitRefused, err: problems[0], problems: problems}
+	var at []string
+	if in.filled, problems, at = workload.FillFiles(set); problems != nil {
+		f := &failure{exit: exitRefused, err: problems[0], problems: problems}
+		for _, name := range at {
+			f.origins = append(f.origins, origin{name, sources[name]})
+		}
+		return nil, f
 	}
 	return in, nil
 }
@@ -106,11 +112,18 @@ func elements(to [][]byte, data []byte, lenient bool) ([][]byte, error) {
 	return to, nil
 }
 
+// nameOf is what people call a file that is given as an argument.
+func nameOf(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
+}
+
 // readWorkloads reads a file, or standard input for "-". Warnings go to standard error.
 func (a *app) readWorkloads(file string, lenient bool) (*workload.Set, []byte, error) {
-	name, data, err := file, []byte(nil), error(nil)
+	name, data, err := nameOf(file), []byte(nil), error(nil)
 	if file == "-" {
-		name = "standard input"
 		data, err = io.ReadAll(io.LimitReader(a.In, workload.MaxDocument+1))
 	} else {
 		data, err = readFile(file)

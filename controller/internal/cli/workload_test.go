@@ -23,6 +23,13 @@ const sloppy = `[
 ]
 `
 
+// more disagrees with a filler of the samples.
+const more = `[
+  {"@class": "InstanceFiller", "name": "more", "filter": "instance[slot/node = 'node-2']", "instance": {"properties": {}, "resources": {
+    "iss_hook_start": {"@class": "Resource", "uuid": "more", "urls": ["http://127.0.0.1/more"], "size": 0, "verification": {}}}}}
+]
+`
+
 // TestWorkloadFill runs the command as a person does, for people and as JSON.
 func TestWorkloadFill(t *testing.T) {
 	for _, c := range []struct{ name, args string }{
@@ -37,6 +44,7 @@ func TestWorkloadFill(t *testing.T) {
 		{"workload-fill-sloppy", "SLOPPY"},
 		{"workload-fill-lenient", "SLOPPY --lenient"},
 		{"workload-fill-twice", "TOPOLOGY TOPOLOGY FILLERS"},
+		{"workload-fill-disagree", "TOPOLOGY FILLERS MORE"},
 		{"workload-fill-no-file", "DIR/none.json"},
 		{"workload-fill-nothing", ""},
 	} {
@@ -51,7 +59,7 @@ func TestWorkloadFill(t *testing.T) {
 					}
 					return b.write(name, string(data))
 				}
-				files := strings.NewReplacer("TOPOLOGY", copied("topology.json"), "FILLERS", copied("fillers.json"), "APPLICABLE", copied("applicable.json"), "SLOPPY", b.write("sloppy.json", sloppy), "DIR", b.dir)
+				files := strings.NewReplacer("TOPOLOGY", copied("topology.json"), "FILLERS", copied("fillers.json"), "APPLICABLE", copied("applicable.json"), "SLOPPY", b.write("sloppy.json", sloppy), "MORE", b.write("more.json", more), "DIR", b.dir)
 				args := append([]string{"workload", "fill"}, strings.Fields(files.Replace(c.args))...)
 				if suffix != "" {
 					args = append(args, "--json")
