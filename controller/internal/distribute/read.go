@@ -1,0 +1,316 @@
+package distribute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// ConfigStatus returns the unit configuration's state. The readable copy is looked at first, beside the
+// loop; only if it does not agree with the state is it judged.
+func (c *Core) ConfigStatus(ctx context.Context) (s view.ConfigStatus, err error) {
+	see := func() error { return c.look(ctx, func(f *fleet.Fleet) { s = f.Status() }) }
+	if err := see(); err != nil || c.cfg.Copy == "" {
+		return s, err
+	}
+	ev, _ := c.readCopy()
+	if whole := ev.Missing || ev.Known && ev.Error == nil; whole == (s.State == fleet.Failed) {
+		if err := c.checkCopy(ctx); err != nil {
+			return s, err
+		}
+		err = see()
+	}
+	return s, err
+}
+
+// Config returns a version's document as it was submitted; "" is the installed one.
+func (c *Core) Config(ctx context.Context, version string) ([]byte, error) {
+	if version == "" {
+		var cfg fleet.Config
+		if err := c.look(ctx, func(f *fleet.Fleet) { cfg = f.ConfigState() }); err != nil {
+			return nil, err
+		}
+		if cfg.Hash == "" {
+			return nil, wire.New(wire.CodeNotFound, "", "no unit configuration is installed")
+		}
+		return c.body(cfg.Hash)
+	}
+	history, err := c.History(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v, err := acceptedAs(history, version)
+	if err != nil {
+		return nil, err
+	}
+	return c.body(v.Hash)
+}
+
+// acceptedAs finds the newest acceptance of a version.
+func acceptedAs(history []view.Version, version string) (view.Version, error) {
+	for _, v := range slices.Backward(history) {
+		if v.Version == version && v.State == "accepted" {
+			return v, nil
+		}
+	}
+	return view.Version{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("version %.100q was never accepted; see the history", version))
+}
+
+// History returns what happened to the unit configuration, in order.
+func (c *Core) History(ctx context.Context) ([]view.Version, error) {
+	return c.historyOf(ctx, wire.KindConfig)
+}
+
+func (c *Core) historyOf(ctx context.Context, kind wire.Kind) ([]view.Version, error) {
+	j, err := c.reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := []view.Version{}
+	err = j.Scan(journal.Filter{Kind: string(kind), Types: historyTypes}, func(r record.Record) error {
+		v, err := fleet.HistoryEntry(&r)
+		if err == nil {
+			all = append(all, v)
+		}
+		return err
+	})
+	return all, err
+}
+
+// reader returns the journal for reading beside the loop.
+func (c *Core) reader(ctx context.Context) (j *journal.Journal, err error) {
+	err = c.look(ctx, func(*fleet.Fleet) { j = c.journal.Load() })
+	return j, err
+}
+
+// Resolved returns what a node gets from the installed configuration: the provider that other
+// parts ask (seed 000, NodeConfigProviderItf).
+func (c *Core) Resolved(ctx context.Context, node, nodeType string) (view.Resolved, error) {
+	doc, err := c.Config(ctx, "")
+	if err != nil {
+		return view.Resolved{}, err
+	}
+	uc, problems := unitconfig.Parse(doc)
+	if len(problems) > 0 {
+		return view.Resolved{}, problems[0]
+	}
+	if nodeType == "" {
+		if err := c.look(ctx, func(f *fleet.Fleet) {
+			if n := f.Lookup(node); n != nil {
+				nodeType = n.Type()
+			}
+		}); err != nil {
+			return view.Resolved{}, err
+		}
+	}
+	body, hash, src := unitconfig.NewResolver(uc).Body(node, nodeType)
+	return view.Resolved{Node: node, Type: nodeType, Rule: string(src.Rule), Entry: src.Pointer(), Hash: hash, Document: jsontext.Value(body)}, nil
+}
+
+// Explain says which entry set a value of a node's configuration and whether the node runs it.
+func (c *Core) Explain(ctx context.Context, node, pointer string) (view.Explanation, error) {
+	doc, err := c.Config(ctx, "")
+	if err != nil {
+		return view.Explanation{}, err
+	}
+	uc, problems := unitconfig.Parse(doc)
+	if len(problems) > 0 {
+		return view.Explanation{}, problems[0]
+	}
+	x := view.Explanation{Node: node, Pointer: pointer, Version: uc.Version}
+	found, nodeType := false, ""
+	var k fleet.KindState
+	if err := c.look(ctx, func(f *fleet.Fleet) {
+		if n := f.Lookup(node); n != nil {
+			found, nodeType = true, n.Type()
+			if s := n.Kinds[wire.KindConfig]; s != nil {
+				k = *s
+			}
+		}
+	}); err != nil {
+		return x, err
+	}
+	if !found {
+		return x, wire.New(wire.CodeNotFound, "", fmt.Sprintf("node %.100q has never been heard of", node))
+	}
+	e, err := unitconfig.Explain(uc, node, nodeType, pointer)
+	if err != nil {
+		return x, err
+	}
+	x.Value, x.Rule, x.Source, x.Why = e.Value, string(e.Source.Rule), e.From, e.Why
+	_, hash, _ := unitconfig.NewResolver(uc).Body(node, nodeType)
+	if k.Running != nil {
+		x.Running, x.InForce = k.Running.Version, k.Running.Hash == hash
+	}
+	if k.Last != nil {
+		x.State, x.Error = k.Last.State, k.Last.Error
+	}
+	return x, nil
+}
+
+// Nodes returns every node in the order of names, those that have not connected yet among them.
+func (c *Core) Nodes(ctx context.Context) (all []view.Node, err error) {
+	now := c.cfg.Now()
+	err = c.look(ctx, func(f *fleet.Fleet) {
+		all = f.Views()
+		for i := range all {
+			all[i].Identity = f.Identity(all[i].Node, now)
+		}
+		if awaited := f.Awaited(now); len(awaited) > 0 {
+			all = append(all, awaited...)
+			slices.SortFunc(all, func(a, b view.Node) int { return strings.Compare(a.Node, b.Node) })
+		}
+	})
+	return all, err
+}
+
+// Node returns one node.
+func (c *Core) Node(ctx context.Context, node string) (v view.Node, err error) {
+	found := false
+	err = c.look(ctx, func(f *fleet.Fleet) {
+		if n := f.Lookup(node); n != nil {
+			v, found = n.View(), true
+			v.Raised = n.Alerts
+			v.Slots = f.Slots(node)
+			if n.Health != nil {
+				v.Components = n.Health.Components
+			}
+		}
+		if v.Identity = f.Identity(node, c.cfg.Now()); v.Identity != nil {
+			v.Node, found = node, true // it may not have connected yet
+		}
+	})
+	if err == nil && !found {
+		err = wire.New(wire.CodeNotFound, "", fmt.Sprintf("node %.100q has never been heard of", node))
+	}
+	return v, err
+}
+
+// Status returns the unit at a glance.
+func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
+	s := view.UnitStatus{Unit: c.cfg.Unit, Version: c.cfg.Version, Started: c.started, Broker: c.roadNow()}
+	err := c.look(ctx, func(f *fleet.Fleet) {
+		s.Epoch, s.Rev, s.Config, s.Maintenance = c.journal.Load().Epoch(), f.Seq(), f.Status(), f.MaintenanceView()
+		s.Trouble = append(f.HealthTrouble(), f.WorkloadTrouble()...)
+		if c.copyErr != nil {
+			s.Trouble = append(s.Trouble, "the readable copy of the unit configuration cannot be written: "+c.copyErr.Error())
+		}
+	})
+	if w, ok := errors.AsType[*wire.Error](err); ok && w.Code == wire.CodeStorage {
+		// This is when somebody looks: what is known without the journal is shown.
+		s.Trouble, err = append(s.Trouble, w.Message), nil
+	}
+	if e := s.Config.Error; e != nil {
+		s.Trouble = append(s.Trouble, "the unit configuration is failed: "+e.Error())
+	}
+	if !s.Broker.Up {
+		s.Trouble = append(s.Trouble, "no session with the broker: "+s.Broker.Error)
+	}
+	if c.cfg.Trouble != nil {
+		s.Trouble = append(s.Trouble, c.cfg.Trouble()...)
+	}
+	if n := s.Config.Progress.Failed; n > 0 {
+		s.Trouble = append(s.Trouble, fmt.Sprintf("%d nodes did not take their newest configuration", n))
+	}
+	return s, err
+}
+
+// Entries returns journal entries. A type that is no record type is an event's own.
+func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, error) {
+	j, err := c.reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if f.Limit <= 0 {
+		f.Limit = 1000
+	}
+	filter := journal.Filter{From: f.From, Node: f.Node, Reverse: f.Reverse}
+	events := map[string]bool{}
+	for _, name := range f.Types {
+		if t, ok := record.ParseType(name); ok {
+			filter.Types = append(filter.Types, t)
+			if t == record.Event {
+				events[""] = true
+			}
+		} else {
+			events[name] = true
+		}
+	}
+	if len(events) > 0 && !events[""] {
+		filter.Types = append(filter.Types, record.Event)
+	}
+	all := []view.Entry{}
+	err = j.Scan(filter, func(r record.Record) error {
+		if r.Type == record.Event && len(events) > 0 && !events[""] && !events[r.Kind] {
+			return nil
+		}
+		e := view.Entry{Seq: r.Seq, At: r.At, Type: r.Type.String(), Node: r.Node, Who: r.Who, Kind: r.Kind}
+		if v := jsontext.Value(slices.Clone(r.Data)); v.IsValid() {
+			e.Data = v
+		}
+		all = append(all, e)
+		if len(all) >= f.Limit {
+			return journal.ErrStop
+		}
+		return ctx.Err()
+	})
+	return all, err
+}
+
+// Verify checks the journal's chain and bodies.
+func (c *Core) Verify(ctx context.Context) (bool, string, error) {
+	j, err := c.reader(ctx)
+	if err != nil {
+		return false, "", err
+	}
+	r, err := j.Verify(ctx)
+	if err != nil {
+		return false, "", err
+	}
+	return r.OK(), r.String(), nil
+}
+
+// Export writes the journal as JSON lines.
+func (c *Core) Export(ctx context.Context, w io.Writer) error {
+	j, err := c.reader(ctx)
+	if err != nil {
+		return err
+	}
+	return j.Export(w, journal.Filter{})
+}
+
+// Backup writes a consistent copy of the journal's file.
+func (c *Core) Backup(ctx context.Context, w io.Writer) error {
+	j, err := c.reader(ctx)
+	if err != nil {
+		return err
+	}
+	return j.Backup(w)
+}
+
+func (c *Core) setRoad(up bool, why string) {
+	c.roadMu.Lock()
+	defer c.roadMu.Unlock()
+	if c.road.Up != up || c.road.Since.IsZero() {
+		c.road.Since = c.cfg.Now()
+	}
+	c.road.Up, c.road.Error = up, why
+}
+
+func (c *Core) roadNow() view.Broker {
+	c.roadMu.Lock()
+	defer c.roadMu.Unlock()
+	return c.road
+}
