@@ -52,7 +52,7 @@ func Read(data []byte, most Limits, root func(*Reader)) Problems {
 		r.Add(At{}, wire.CodeMalformed, "the document begins with a byte order mark, which JSON does not allow")
 	default:
 		if off, deep := tooDeep(data, most.Depth); deep {
-			r.Add(At{"", off}, wire.CodeMalformed, fmt.Sprintf("nested more than %d levels deep", most.Depth))
+			r.Add(At{pointer(data[:off+1]), off}, wire.CodeMalformed, fmt.Sprintf("nested more than %d levels deep", most.Depth))
 			break
 		}
 		// Duplicate names are allowed here so that the reader can report every one of them.
@@ -82,6 +82,16 @@ func tooDeep(data []byte, most int) (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+// pointer returns the place of the last value that begins in data.
+func pointer(data []byte) string {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))
+	for {
+		if _, err := dec.ReadToken(); err != nil { // the end, or a mistake before it: that is where to look
+			return string(dec.StackPointer())
+		}
+	}
 }
 
 // Add records a problem.

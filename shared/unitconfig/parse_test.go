@@ -102,7 +102,8 @@ func TestProblems(t *testing.T) {
 		{"lone surrogate", entry(`"labels":["\ud800"]`), one(wire.CodeMalformed, "/nodes/0/labels/0", 4, 12, "surrogate")},
 		{"not an object", "[]", one(wire.CodeBadValue, "", 1, 1, "must be an object, not an array")},
 		{"null document", "null", one(wire.CodeBadValue, "", 1, 1, "must be an object, not null")},
-		{"deep", strings.Repeat("[", 100_000), one(wire.CodeMalformed, "", 1, 33, "nested more than 32")},
+		{"deep", strings.Repeat("[", 100_000), one(wire.CodeMalformed, strings.Repeat("/0", 32), 1, 33, "nested more than 32")},
+		{"deep inside", "{\"nodes\":[{},\n{\"x\":1,\"y\":" + strings.Repeat("[", 100_000), one(wire.CodeMalformed, "/nodes/1/y"+strings.Repeat("/0", 29), 2, 41, "nested more than 32")},
 		{"huge", strings.Repeat(" ", MaxDocument+1), one(wire.CodeTooLarge, "", 1, 1, "4194305 bytes")},
 
 		// Format version and version.
