@@ -225,17 +225,22 @@ func TestInboxRemembersVerdicts(t *testing.T) {
 		if err := b.remember(r.core.journal.Load()); err != nil {
 			t.Fatal(err)
 		}
+		as := func(id, version string) submitted {
+			return submitted{"config", id, wire.Hash(faultyDoc(version)), wire.ModeApply, 0}
+		}
 		for _, want := range said {
-			got, anew := b.begin(submitted{"config", want.ID})
+			got, anew := b.begin(as(want.ID, want.Version))
 			if anew || got == nil {
 				t.Errorf("%s would be judged again", want.ID)
 			} else if a, b := wire.Encode(got), wire.Encode(&want); string(a) != string(b) {
 				t.Errorf("answered %s, said %s", a, b)
 			}
 		}
-		for _, id := range []string{"operator", "old", "never"} {
-			if again, anew := b.begin(submitted{"config", id}); !anew || again != nil {
-				t.Errorf("%s: remembered %+v", id, again)
+		tried := as("good", "2.0.0")
+		tried.mode, tried.within = wire.ModeTry, time.Minute
+		for _, s := range []submitted{as("operator", "3.0.0"), as("old", "1.0.0"), as("never", "1.0.0"), as("good", "2.0.1"), tried} {
+			if again, anew := b.begin(s); !anew || again != nil {
+				t.Errorf("%+v: remembered %+v", s, again)
 			} else {
 				b.wg.Done()
 			}

@@ -1,11 +1,15 @@
 package distribute
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
-	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
@@ -32,8 +36,13 @@ type inbox struct {
 	open     map[submitted]bool
 }
 
-// submitted names a submission: what is its topic's name, the kind of the documents to be made of it.
-type submitted struct{ what, id string }
+// submitted tells a submission from every other one: what is its topic's name, the kind of the documents
+// to be made of it. An ID that comes again with something else is not taken for the same.
+type submitted struct {
+	what, id, hash string
+	mode           wire.Mode
+	within         time.Duration
+}
 
 type answer struct {
 	submitted
@@ -59,7 +68,7 @@ func (b *inbox) remember(j *journal.Journal) error {
 	err := j.Scan(journal.Filter{Types: []record.Type{record.Accepted, record.Refused}}, func(r record.Record) error {
 		v, err := fleet.ParseVerdict(r.Data)
 		if err == nil && v.Via == viaInbox {
-			answered = append(answered, answer{submitted{r.Kind, v.ID}, wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: r.Type.String(), Error: v.Error}})
+			answered = append(answered, answer{submitted{r.Kind, v.ID, v.Hash, v.Mode, v.Within.Std()}, wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: r.Type.String(), Error: v.Error}})
 			answered = answered[max(0, len(answered)-maxAnswered):]
 		}
 		return err
@@ -81,19 +90,28 @@ func (b *inbox) close() {
 	b.wg.Wait()
 }
 
-// take answers a submission, later unless it is malformed.
-func (b *inbox) take(c *Core, what string, payload []byte) {
+// take answers a submission, later unless it is malformed. One that cannot be judged is journaled as
+// what it is: trouble, of which there is not too much.
+func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 	m, err := wire.Decode[wire.Submission](payload)
 	if err != nil {
-		c.reply(what, wire.Answer{V: wire.Version, ID: idOf(payload), State: "refused", Error: wire.AsError(err)})
+		b.turnAway(c, what, topic, idOf(payload), wire.AsError(err))
 		return
 	}
 	kind := wire.Kind(what)
 	if kind != wire.KindConfig && kind != wire.KindWorkloads {
-		c.reply(what, wire.Answer{V: wire.Version, ID: m.ID, State: "refused", Error: wire.New(wire.CodeNotSupported, "", "this controller takes submissions on inbox/config and inbox/workloads")})
+		b.turnAway(c, what, topic, m.ID, wire.New(wire.CodeNotSupported, "", "this controller takes submissions on inbox/config and inbox/workloads"))
 		return
 	}
-	if again, ok := b.begin(submitted{what, m.ID}); !ok {
+	s := view.Submission{Kind: kind, Document: m.Document, Who: m.From, Via: viaInbox, ID: m.ID, Mode: cmp.Or(m.Mode, wire.ModeApply)}
+	if m.ConfirmWithin != "" {
+		if s.ConfirmWithin, err = unitconfig.ParseDuration(m.ConfirmWithin); err != nil {
+			b.turnAway(c, what, topic, m.ID, wire.New(wire.CodeInvalidArgument, "/confirmWithin", err.Error()))
+			return
+		}
+	}
+	this := submitted{what, m.ID, wire.Hash(m.Document), s.Mode, s.ConfirmWithin}
+	if again, ok := b.begin(this); !ok {
 		if again != nil {
 			c.reply(what, *again)
 		}
@@ -101,10 +119,15 @@ func (b *inbox) take(c *Core, what string, payload []byte) {
 	}
 	go func() {
 		defer b.wg.Done()
-		a := c.submitFrom(b.ctx, kind, m)
-		b.end(answer{submitted{what, m.ID}, a})
+		a := c.submitFrom(b.ctx, s)
+		b.end(answer{this, a})
 		c.reply(what, a)
 	}()
+}
+
+func (b *inbox) turnAway(c *Core, what, topic, id string, err *wire.Error) {
+	c.Misbehaved("", topic, err)
+	c.reply(what, wire.Answer{V: wire.Version, ID: id, State: "refused", Error: err})
 }
 
 // begin reports whether a submission is new and there is room; if not, again is the answer to
@@ -144,17 +167,8 @@ func (b *inbox) end(a answer) {
 	}
 }
 
-func (c *Core) submitFrom(ctx context.Context, kind wire.Kind, m *wire.Submission) wire.Answer {
-	a := wire.Answer{V: wire.Version, ID: m.ID, State: "refused"}
-	s := view.Submission{Kind: kind, Document: m.Document, Who: m.From, Via: viaInbox, ID: m.ID, Mode: m.Mode}
-	if m.ConfirmWithin != "" {
-		d, err := unitconfig.ParseDuration(m.ConfirmWithin)
-		if err != nil {
-			a.Error = wire.New(wire.CodeInvalidArgument, "/confirmWithin", err.Error())
-			return a
-		}
-		s.ConfirmWithin = d
-	}
+func (c *Core) submitFrom(ctx context.Context, s view.Submission) wire.Answer {
+	a := wire.Answer{V: wire.Version, ID: s.ID, State: "refused"}
 	ctx, cancel := context.WithTimeout(ctx, inboxWait)
 	defer cancel()
 	r, err := c.Submit(ctx, s)
@@ -177,13 +191,26 @@ func asError(err error) *wire.Error {
 // idOf finds the ID of a submission that is otherwise malformed, so that its sender can tell which
 // one is meant.
 func idOf(payload []byte) string {
-	var m struct {
-		ID string `json:"id"`
+	const unknown = "unknown"
+	dec := jsontext.NewDecoder(bytes.NewBuffer(payload), jsontext.AllowDuplicateNames(true))
+	if t, err := dec.ReadToken(); err != nil || t.Kind() != '{' {
+		return unknown
 	}
-	if err := json.Unmarshal(payload, &m); err != nil || len(m.ID) > 256 || m.ID == "" {
-		return "unknown"
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadValue()
+		isID := err == nil && string(name) == `"id"`
+		if isID && dec.PeekKind() == '"' {
+			t, err := dec.ReadToken()
+			if id := t.String(); err == nil && id != "" && len(id) <= 256 && !strings.ContainsFunc(id, unicode.IsControl) {
+				return id
+			}
+			return unknown
+		}
+		if err != nil || dec.SkipValue() != nil {
+			return unknown
+		}
 	}
-	return m.ID
+	return unknown
 }
 
 func (c *Core) reply(what string, a wire.Answer) {

@@ -36,7 +36,7 @@ func (c *Core) message(m link.Message) {
 	case topic.Beacon:
 		c.outbox.echo(m.Payload, m.Retained)
 	case topic.Inbox:
-		c.inbox.take(c, t.What, m.Payload)
+		c.inbox.take(c, t.What, m.Topic, m.Payload)
 	case topic.Reported, topic.Live, topic.Event, topic.Reply:
 		c.hear(&t, m)
 	}

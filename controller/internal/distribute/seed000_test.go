@@ -296,7 +296,10 @@ func TestSeed000Cloud(t *testing.T) {
 		if a := push("c", seedDoc("0.1.0")); a.State != "refused" || a.Error.Code != wire.CodeWrongState {
 			t.Errorf("%+v", a)
 		}
-		if a := push("a", seedDoc("7.0.0")); a.State != "accepted" || a.Version != "1.0.0" { // again: not judged again
+		if a := push("a", seedDoc("1.0.0")); a.State != "accepted" || a.Version != "1.0.0" { // again: not judged again
+			t.Errorf("%+v", a)
+		}
+		if a := push("a", seedDoc("0.2.0")); a.State != "refused" || a.Version != "0.2.0" { // not the same, but for its ID
 			t.Errorf("%+v", a)
 		}
 		if got := n.received(); got != "1.0.0" {

@@ -1,0 +1,65 @@
+package distribute
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+)
+
+// A submission that cannot be judged is answered under its ID where there is one to be found, and is in
+// the journal: once in a while, since garbage must not fill it.
+func TestInboxTurnsAway(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		doc := string(faultyDoc("1.0.0"))
+		for _, c := range []struct {
+			what, in string
+			id       string
+			code     wire.Code
+		}{
+			{"config", `garbage`, "unknown", wire.CodeMalformed},
+			{"config", ``, "", ""}, // a retained one was taken away
+			{"config", `[]`, "unknown", wire.CodeBadValue},
+			{"config", `{"v":1,"id":7,"from":"c","document":{}}`, "unknown", wire.CodeBadValue},
+			{"config", `{"v":1,"id":"a\u0000b","from":"c","document":{}}`, "unknown", wire.CodeBadValue},
+			{"config", `{"v":1,"id":"` + strings.Repeat("x", 257) + `","from":"c","document":{}}`, "unknown", wire.CodeTooLarge},
+			{"config", `{"v":2,"id":"other","from":"c","document":{}}`, "other", wire.CodeWrongVersion},
+			{"config", `{"v":1,"id":"twice","from":"c","document":{"a":1,"a":2}}`, "twice", wire.CodeDuplicate},
+			{"config", `{"v":1,"document":{"a":1,"a":2},"id":"after","from":"c"}`, "after", wire.CodeDuplicate},
+			{"config", `{"v":1,"id":"deep","from":"c","document":` + strings.Repeat("[", 100_000) + `}`, "deep", wire.CodeMalformed},
+			{"config", `{"v":1,"id":"cut","from":"c","document":{"formatV`, "cut", wire.CodeMalformed},
+			{"config", `{"v":1,"id":"mode","from":"c","mode":"try","document":` + doc + `}`, "mode", wire.CodeBadValue},
+			{"config", `{"v":1,"id":"year","from":"c","mode":"try","confirmWithin":"P1Y","document":` + doc + `}`, "year", wire.CodeInvalidArgument},
+			{"other", `{"v":1,"id":"other","from":"c","document":` + doc + `}`, "other", wire.CodeNotSupported},
+		} {
+			to := topic.ForOutbox(faultyUnit, c.what)
+			before := r.broker.published(to)
+			r.deliver(topic.ForInbox(faultyUnit, c.what), []byte(c.in))
+			synctest.Wait()
+			if c.id == "" {
+				if r.broker.published(to) != before {
+					t.Errorf("%q was answered", c.in)
+				}
+				continue
+			}
+			payload, _ := r.broker.Retained(to)
+			a, err := wire.Decode[wire.Answer](payload)
+			if err != nil || r.broker.published(to) != before+1 {
+				t.Fatalf("%.80q: %s %v", c.in, payload, err)
+			}
+			if a.ID != c.id || a.State != "refused" || a.Error == nil || a.Error.Code != c.code {
+				t.Errorf("%.80q: %s", c.in, payload)
+			}
+		}
+		got := r.records(record.Trouble)
+		if len(got) != 1 || !strings.Contains(string(got[0].Data), `"topic":"`+topic.ForInbox(faultyUnit, "config")+`"`) || got[0].Node != "" {
+			t.Errorf("troubles %+v", got)
+		}
+		if got := r.records(record.Accepted, record.Refused); len(got) != 0 {
+			t.Errorf("verdicts %+v", got)
+		}
+	})
+}
