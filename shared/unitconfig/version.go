@@ -20,7 +20,11 @@ func parseVersion(s string) (*semver.Version, error) {
 		if errors.Is(err, strconv.ErrRange) {
 			err = errors.New("a number is too large")
 		}
-		return nil, fmt.Errorf("%s is not a semantic version such as 2.0.0 or 2.1.0-rc.1: %s", strictjson.Show(s), lowerFirst(err.Error()))
+		why := ": " + lowerFirst(err.Error())
+		if errors.Is(err, semver.ErrInvalidSemVer) {
+			why = "" // it says the same again
+		}
+		return nil, fmt.Errorf("%s is not a semantic version such as 2.0.0 or 2.1.0-rc.1%s", strictjson.Show(s), why)
 	}
 	for part := range strings.SplitSeq(v.Prerelease(), ".") {
 		if part != "" && strings.Trim(part, "0123456789") == "" {

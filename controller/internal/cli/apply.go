@@ -106,7 +106,13 @@ func (a *app) rollback() *cobra.Command {
 				return usage("%s needs --as VERSION, the version that the old content gets; for example:\n%s", cmd.CommandPath(), cmd.Example)
 			}
 			return a.with(func(c *client.Client) error {
-				return a.submitted(cmd.Context(), configStages(c), nil, wait, func(ctx context.Context) (view.Result, error) { return c.Rollback(ctx, args[0], as) })
+				return a.submitted(cmd.Context(), configStages(c), nil, wait, func(ctx context.Context) (view.Result, error) {
+					res, err := c.Rollback(ctx, args[0], as)
+					if err != nil {
+						return res, a.unknownVersion(ctx, c, "config", args[0], err)
+					}
+					return res, nil
+				})
 			})
 		},
 	}

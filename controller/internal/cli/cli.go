@@ -115,7 +115,16 @@ every node got there.`
 	root.SetOut(a.out)
 	root.SetErr(a.Err)
 	root.SetFlagErrorFunc(flagError)
-	root.CompletionOptions.HiddenDefaultCmd = false
+	root.SetHelpCommand(helpCommand())
+	version := root.Flags().Bool("version", false, "print this program's version, as the command version does")
+	without := root.RunE
+	root.RunE = func(c *cobra.Command, args []string) error {
+		if *version && len(args) == 0 {
+			return a.printVersion()
+		}
+		return without(c, args)
+	}
+	completion(root)
 	flags := root.PersistentFlags()
 	flags.BoolVar(&a.json, "json", false, "print JSON, errors too")
 	flags.StringVar(&a.socket, "socket", "", "the controller's unix `socket` (variable TANDEM_SOCKET, default "+api.DefaultSocket+")")
@@ -126,50 +135,13 @@ every node got there.`
 	return root
 }
 
-// group is a command that only has commands.
-func (a *app) group(use, short, example string, commands ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Example: example, Args: cobra.ArbitraryArgs, SuggestionsMinimumDistance: 2}
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return usage("%s needs a command: %s; %s --help explains them", c.CommandPath(), strings.Join(names(c), ", "), c.CommandPath())
-		}
-		return usage("%q is no command of %s%s", args[0], c.CommandPath(), suggestion(args[0], names(c), "it has "+strings.Join(names(c), ", ")))
-	}
-	c.AddCommand(commands...)
-	return c
-}
-
-// names lists a command's commands.
-func names(c *cobra.Command) []string {
-	var list []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			list = append(list, sub.Name())
-		}
-	}
-	return list
-}
-
-// suggestion ends a message about a name that does not exist.
-func suggestion(name string, known []string, otherwise string) string {
-	c := &cobra.Command{SuggestionsMinimumDistance: max(1, min(2, len(name)/3))}
-	for _, k := range known {
-		c.AddCommand(&cobra.Command{Use: k, Run: func(*cobra.Command, []string) {}})
-	}
-	near := c.SuggestionsFor(name)
-	switch {
-	case len(near) == 1:
-		return "; did you mean " + near[0] + "?"
-	case len(near) > 1 && len(near) <= 4:
-		return "; did you mean one of " + strings.Join(near, ", ") + "?"
-	case otherwise != "":
-		return "; " + otherwise
-	}
-	return ""
-}
-
 // flagError says what is wrong with a flag in our words.
 func flagError(c *cobra.Command, err error) error {
+	if args := c.Flags().Args(); c.HasSubCommands() && len(args) > 0 {
+		if err := noCommand(c, args[0]); err != nil {
+			return err // whose flags these would be
+		}
+	}
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var known []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
@@ -208,8 +180,8 @@ func want(placeholders ...string) cobra.PositionalArgs {
 				}
 			}
 		}
-		takes := strings.Join(placeholders, " and ")
-		return usage("%s takes %s; %q is one argument too many", c.CommandPath(), cmp.Or(takes, "no argument"), args[len(placeholders)])
+		extra := args[len(placeholders)]
+		return usage("%s takes %s; %.200q is one argument too many%s", c.CommandPath(), cmp.Or(strings.Join(placeholders, " and "), "no argument"), extra, elsewhere(c, extra))
 	}
 }
 
@@ -362,15 +334,17 @@ func (a *app) printDocument(doc jsontext.Value) error {
 func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print this program's version", Example: "  tandem version", Args: want(),
-		RunE: func(*cobra.Command, []string) error {
-			if a.json {
-				return a.printJSON(struct {
-					Version string `json:"version"`
-					Wire    int    `json:"wire"`
-				}{settings.Version, wire.Version})
-			}
-			a.print("tandem %s, wire version %d\n", settings.Version, wire.Version)
-			return nil
-		},
+		RunE: func(*cobra.Command, []string) error { return a.printVersion() },
 	}
+}
+
+func (a *app) printVersion() error {
+	if a.json {
+		return a.printJSON(struct {
+			Version string `json:"version"`
+			Wire    int    `json:"wire"`
+		}{settings.Version, wire.Version})
+	}
+	a.print("tandem %s, wire version %d\n", settings.Version, wire.Version)
+	return nil
 }

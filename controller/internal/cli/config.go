@@ -89,7 +89,7 @@ func (a *app) statusRows(t *table, st view.ConfigStatus) {
 	state := cell{text: st.State, colour: map[string]string{"installed": green, "failed": red}[st.State]}
 	t.rows = append(t.rows, []cell{{text: "State"}, state})
 	if st.Version != "" {
-		t.add("Version", st.Version+", since "+a.age(st.Since))
+		t.add("Version", st.Version+", for "+a.age(st.Since))
 	}
 	if st.Error != nil {
 		t.rows = append(t.rows, []cell{{text: "Error"}, {brief(st.Error), red}})

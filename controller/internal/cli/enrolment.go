@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"io"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
 )
 
 func (a *app) enroll() *cobra.Command {
@@ -50,7 +53,7 @@ func (a *app) revoke() *cobra.Command {
 			return a.with(func(c *client.Client) error {
 				n, err := c.Revoke(cmd.Context(), args[0], reason)
 				if err != nil {
-					return a.didYouMean(cmd.Context(), c, args[0], err)
+					return a.unknownNode(cmd.Context(), c, args[0], err)
 				}
 				if a.json {
 					return a.printJSON(n)
@@ -60,7 +63,7 @@ func (a *app) revoke() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the journal")
+	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the journal")
 	return cmd
 }
 
@@ -115,6 +118,9 @@ func (a *app) certify() *cobra.Command {
 			}
 			return a.with(func(c *client.Client) error {
 				cert, err := c.Certify(cmd.Context(), view.Certification{Identity: args[0], CSR: string(text), Hosts: hosts})
+				if e, ok := errors.AsType[*wire.Error](err); ok && e.Path == "/csr" {
+					return &failure{exit: exitUsage, err: wire.New(e.Code, "", e.Message), file: csr}
+				}
 				if err != nil {
 					return err
 				}
@@ -135,7 +141,7 @@ func (a *app) certify() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&csr, "csr", "", "`file` with the certificate request (required)")
 	f.StringVar(&out, "out", "", "`file` for the certificate and the CA's (default: print them)")
-	f.StringArrayVar(&hosts, "host", nil, "name or address that a broker is reached under; repeatable")
+	f.StringArrayVar(&hosts, "host", nil, "`name` or address that a broker is reached under; repeatable")
 	return cmd
 }
 
@@ -145,6 +151,9 @@ func (a *app) disown() *cobra.Command {
 		Use: "revoke IDENTITY", Short: "End the session and the certificates of one that is not a node",
 		Example: "  tandem identity revoke cloud/eu --reason \"contract ended\"", Args: want("IDENTITY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if topic.ValidName(args[0]) {
+				return usage("%q is no identity: cloud/NAME, operator/NAME or broker/NAME is expected; a node is cut off by: tandem node revoke NODE", args[0])
+			}
 			return a.with(func(c *client.Client) error {
 				in := api.Disown{Identity: args[0], Reason: reason}
 				if err := c.Disown(cmd.Context(), in); err != nil {
@@ -158,6 +167,6 @@ func (a *app) disown() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the journal")
+	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the journal")
 	return cmd
 }

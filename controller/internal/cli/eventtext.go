@@ -72,11 +72,14 @@ func (a *app) what(e view.Entry) string {
 			Settings *wire.HealthSettings `json:"settings"`
 		}) string {
 			if d.Settings == nil {
-				return "unset for " + whom(&d.Scope)
+				return named(e.Kind, "unset for "+whom(&d.Scope))
 			}
-			return "for " + whom(&d.Scope) + ": " + settingsText(d.Settings)
+			return named(e.Kind, "for ") + whom(&d.Scope) + ": " + settingsText(d.Settings)
 		})
 	case "unit-maintenance":
+		if len(e.Data) == 0 {
+			return "over"
+		}
 		text, ok = said(e.Data, func(d struct {
 			Until  time.Time `json:"until"`
 			Reason string    `json:"reason"`
@@ -90,15 +93,17 @@ func (a *app) what(e view.Entry) string {
 		text, ok = said(e.Data, func(d struct {
 			Method string `json:"method"`
 			Params struct {
-				Reason  string `json:"reason"`
-				Version string `json:"version"`
-				Service string `json:"service"`
+				Reason    string `json:"reason"`
+				Component string `json:"component"`
+				Version   string `json:"version"`
+				Service   string `json:"service"`
 			} `json:"params"`
 		}) string {
-			return with(d.Method, strings.TrimSpace(d.Params.Service+d.Params.Version+" "+d.Params.Reason))
+			p := d.Params
+			return with(d.Method, strings.Join(strings.Fields(strings.Join([]string{p.Service, p.Component, p.Version, p.Reason}, " ")), " "))
 		})
 	case "note":
-		text, ok = said(e.Data, func(d view.Remark) string { return strings.TrimSpace(d.Text + " " + d.Token) })
+		text, ok = said(e.Data, func(d view.Remark) string { return d.Text })
 	case "reply":
 		text, ok = said(e.Data, func(d struct {
 			Method string      `json:"method"`
@@ -109,6 +114,8 @@ func (a *app) what(e view.Entry) string {
 			}
 			return d.Method + ": " + brief(d.Error)
 		})
+	default:
+		text, ok = a.recordText(e)
 	}
 	if !ok {
 		return string(e.Data)
@@ -129,7 +136,7 @@ func said[T any](data jsontext.Value, say func(T) string) (string, bool) {
 func (a *app) eventText(e view.Entry) (string, bool) {
 	alert, watchdog := e.Kind == "alert", e.Kind == "watchdog"
 	if !alert && !watchdog && !healthEvents[e.Kind] && !workloadEvents[e.Kind] {
-		return "", false
+		return a.otherEvent(e)
 	}
 	return said(e.Data, func(ev nodeEvent) string {
 		d := ev.Detail

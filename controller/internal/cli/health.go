@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -20,7 +22,7 @@ import (
 func (a *app) health() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "health NODE", Short: "Show what a node tells of its health, or set its timers and limits",
-		Example: "  tandem health node-1\n  tandem health set --all --reset 7d --fallback 5m\n  tandem health settings --node node-1", Args: want("NODE"),
+		Example: "  tandem health node-1\n  tandem health set --all --reset 7d --fallback 5m\n  tandem health settings --node node-1", Args: subject("NODE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkNode(cmd, args[0]); err != nil {
 				return err
@@ -28,7 +30,7 @@ func (a *app) health() *cobra.Command {
 			return a.with(func(c *client.Client) error {
 				h, err := c.NodeHealth(cmd.Context(), args[0])
 				if err != nil {
-					return a.didYouMean(cmd.Context(), c, args[0], err)
+					return a.unknownNode(cmd.Context(), c, args[0], err, names(cmd)...)
 				}
 				if a.json {
 					return a.printJSON(h)
@@ -121,7 +123,10 @@ JSON, as the wire has them; - is standard input.`,
 		for _, name := range append(slices.Clone(fields), "approval", "reboot", "check") {
 			given = given || f.Changed(name)
 		}
-		if given == (len(args) == 1) {
+		if given && len(args) == 1 {
+			return usage("%s takes settings by flags or in a FILE, not both", cmd.CommandPath())
+		}
+		if !given && len(args) == 0 {
 			return usage("%s needs settings, by flags or in a FILE; for example:\n%s", cmd.CommandPath(), cmd.Example)
 		}
 		var h *wire.HealthSettings
@@ -139,7 +144,7 @@ JSON, as the wire has them; - is standard input.`,
 			if err != nil {
 				return err
 			}
-			return a.printChange(change, fmt.Sprintf("set for %s: %s", whom(s), settingsText(h)))
+			return a.printChange(cmd.Context(), c, s, change, fmt.Sprintf("set for %s: %s", whom(s), settingsText(h)))
 		})
 	}
 	return cmd
@@ -216,6 +221,9 @@ func (a *app) readSettings(file string) (*wire.HealthSettings, error) {
 	if err != nil {
 		return nil, unreadable(name, err)
 	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, &failure{exit: exitUsage, file: name, err: wire.New(wire.CodeMalformed, "", "the document is empty")}
+	}
 	h, err := wire.Decode[wire.HealthSettings](data)
 	if err != nil {
 		return nil, &failure{exit: exitUsage, err: wire.AsError(err), file: name, source: data}
@@ -223,18 +231,43 @@ func (a *app) readSettings(file string) (*wire.HealthSettings, error) {
 	return h, nil
 }
 
-func (a *app) printChange(c view.SettingsChange, what string) error {
+// printChange says what became of new settings, and whom of their scope nobody knows: they may come, or be misspelt.
+func (a *app) printChange(ctx context.Context, c *client.Client, s *view.Scope, change view.SettingsChange, what string) error {
 	if a.json {
-		return a.printJSON(c)
+		return a.printJSON(change)
 	}
 	a.print("%s\n", clean(what))
-	if c.Issued > 0 {
-		a.print("%s to %s; to see what becomes of them: tandem nodes\n", map[bool]string{true: "A new document goes", false: "New documents go"}[c.Issued == 1], plural(c.Issued, "node"))
+	if change.Issued > 0 {
+		a.print("%s to %s; to see what becomes of them: tandem node NODE\n", map[bool]string{true: "A new document goes", false: "New documents go"}[change.Issued == 1], plural(change.Issued, "node"))
 	} else {
 		a.print("No node needs a new document.\n")
 	}
-	if len(c.Unknown) > 0 {
-		a.print("Never heard of: %s. What was said counts when they come.\n", listed(c.Unknown))
+	if len(change.Unknown) == 0 && len(s.Types) == 0 {
+		return nil
+	}
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	var ids, types, unknown []string
+	for _, n := range nodes.Nodes {
+		ids, types = append(ids, n.Node), append(types, n.Type)
+	}
+	slices.Sort(types)
+	types = slices.Compact(types)
+	for _, n := range change.Unknown {
+		unknown = append(unknown, "Node "+n+" has never been heard of"+suggestion(n, ids, ""))
+	}
+	for _, t := range s.Types {
+		if !slices.Contains(types, t) {
+			unknown = append(unknown, "No node is of type "+t+suggestion(t, types, ""))
+		}
+	}
+	for _, line := range unknown {
+		a.print("%s\n", clean(line))
+	}
+	if len(unknown) > 0 {
+		a.print("It counts as soon as there is one.\n")
 	}
 	return nil
 }
@@ -254,7 +287,7 @@ func (a *app) unsetHealth() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printChange(change, "nothing is set any more for "+whom(s))
+			return a.printChange(cmd.Context(), c, s, change, "nothing is set any more for "+whom(s))
 		})
 	}
 	return cmd
@@ -274,6 +307,9 @@ func (a *app) healthSettings() *cobra.Command {
 			return a.with(func(c *client.Client) error {
 				if node != "" {
 					s, err := c.NodeSettings(cmd.Context(), node)
+					if err == nil && s.Set == nil && s.InEffect == nil {
+						err = a.heardOf(cmd.Context(), c, node)
+					}
 					if err != nil {
 						return err
 					}

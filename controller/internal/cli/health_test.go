@@ -160,7 +160,7 @@ func TestHealthMistakes(t *testing.T) {
 		"health set --all --check gpu=1":               "cpu=0.95:5m",
 		"health set --all --check cpu=1:x":             "not a duration",
 		"health set --all --check cpu=1 --check cpu=1": "twice",
-		"health set --all --reset 7d x.json":           "needs settings",
+		"health set --all --reset 7d x.json":           "not both",
 		"health set --all none.json":                   "no such file",
 		"health unset":                                 "one of them",
 		"health settings x":                            "one argument too many",

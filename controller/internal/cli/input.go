@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -30,11 +31,19 @@ func (a *app) read(file string) (*input, error) {
 	if err != nil {
 		return nil, unreadable(in.name, err)
 	}
+	if len(in.document) > unitconfig.MaxDocument {
+		return nil, tooLarge(in.name)
+	}
 	var problems unitconfig.Problems
 	if in.config, problems = unitconfig.Parse(in.document); len(problems) > 0 {
 		return nil, &failure{exit: exitUsage, err: problems[0], problems: problems, file: in.name, source: in.document}
 	}
 	return in, nil
+}
+
+// tooLarge is the failure for a file of which no more was read than tells that.
+func tooLarge(file string) error {
+	return &failure{exit: exitUsage, file: file, err: wire.New(wire.CodeTooLarge, "", fmt.Sprintf("the document is larger than %s", size(unitconfig.MaxDocument)))}
 }
 
 // readFile reads no more of a file than tells that it is too large.

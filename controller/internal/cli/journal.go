@@ -19,7 +19,7 @@ import (
 
 func (a *app) journal() *cobra.Command {
 	var file string
-	group := a.group("journal", "Verify, export and back up the journal", "  tandem journal verify\n  tandem journal verify --file /var/lib/tandem/journal.db",
+	group := a.group("journal", "Verify, export and back up the journal", "  tandem journal verify\n  tandem journal verify --file /backup/journal.db",
 		a.verify(&file), a.export(&file), a.backup(&file))
 	group.PersistentFlags().StringVar(&file, "file", "", "this journal `file`, read-only and without a controller")
 	return group
@@ -69,31 +69,10 @@ func (a *app) verification(ctx context.Context, file string) (v api.Verification
 	}
 	err = offline(file, func(j *journal.Journal) error {
 		proof, err := j.Verify(ctx)
-		v = api.Verification{OK: proof.OK(), Report: proven(proof)}
+		v = api.Verification{OK: proof.OK(), Report: proof.String()}
 		return err
 	})
 	return v, err
-}
-
-// proven says in words what a verification found.
-func proven(p journal.Proof) string {
-	s := fmt.Sprintf("%d records up to number %d and %d bodies looked at", p.Records, p.Last, p.Bodies)
-	if p.Compacted > 0 {
-		s += fmt.Sprintf("; %d records were compacted away before", p.Compacted)
-	}
-	if p.OK() {
-		return s + ": everything is as it was written"
-	}
-	for i, problem := range p.Problems {
-		if i == maxShown {
-			return s + fmt.Sprintf("\nand %d more", len(p.Problems)-i)
-		}
-		s += "\n" + problem.String()
-	}
-	if p.More {
-		s += "\nand more"
-	}
-	return s
 }
 
 func (a *app) export(file *string) *cobra.Command {

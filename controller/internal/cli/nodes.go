@@ -167,7 +167,7 @@ func (a *app) printNodes(nodes []view.Node) {
 
 func (a *app) node() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "node ID", Short: "Show everything that is known of one node, let it in and cut it off, or order it about", Example: "  tandem node node-1\n  tandem node enroll node-1", Args: want("ID"),
+		Use: "node ID", Short: "Show everything that is known of one node, let it in and cut it off, or order it about", Example: "  tandem node node-1\n  tandem node enroll node-1", Args: subject("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkNode(cmd, args[0]); err != nil {
 				return err
@@ -175,7 +175,7 @@ func (a *app) node() *cobra.Command {
 			return a.with(func(c *client.Client) error {
 				n, err := c.Node(cmd.Context(), args[0])
 				if err != nil {
-					return a.didYouMean(cmd.Context(), c, args[0], err)
+					return a.unknownNode(cmd.Context(), c, args[0], err, names(cmd)...)
 				}
 				if a.json {
 					return a.printJSON(n)

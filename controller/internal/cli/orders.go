@@ -27,7 +27,7 @@ func (a *app) order(cmd *cobra.Command, what, done string, body func() (any, err
 				return &failure{exit: exitIncomplete, err: e}
 			}
 			if err != nil {
-				return a.didYouMean(cmd.Context(), c, args[0], err)
+				return a.unknownNode(cmd.Context(), c, args[0], err)
 			}
 			if a.json {
 				return a.printJSON(o)
@@ -45,7 +45,7 @@ func (a *app) reboot() *cobra.Command {
 		Use: "reboot NODE --reason WHY", Short: "Have a node reboot its machine, once no trial is under way",
 		Example: "  tandem node reboot node-1 --reason \"new kernel\"",
 	}
-	cmd.Flags().StringVar(&in.Reason, "reason", "", "why, for the journal and the node's boot reason")
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "`why`, for the journal and the node's boot reason")
 	return a.order(cmd, "reboot", "reboots as soon as no trial is under way", func() (any, error) {
 		if in.Reason == "" {
 			return nil, usage("%s needs --reason; for example:\n%s", cmd.CommandPath(), cmd.Example)

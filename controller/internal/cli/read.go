@@ -33,13 +33,18 @@ func (a *app) show() *cobra.Command {
 				if node != "" {
 					res, err := c.Resolved(cmd.Context(), node, "")
 					if err != nil {
-						return a.didYouMean(cmd.Context(), c, node, err)
+						return a.unknownNode(cmd.Context(), c, node, err)
+					}
+					if res.Rule == string(view.ByDefault) && !a.json {
+						if err := a.heardOf(cmd.Context(), c, node); err != nil {
+							fmt.Fprintf(a.Err, "tandem: %s\n", multiline(asFailure(err).Error()))
+						}
 					}
 					return a.printResolved(res)
 				}
 				doc, err := c.Config(cmd.Context(), version)
 				if err != nil {
-					return err
+					return a.unknownVersion(cmd.Context(), c, "config", version, err)
 				}
 				a.print("%s", doc)
 				if n := len(doc); n > 0 && doc[n-1] != '\n' {
@@ -63,28 +68,6 @@ func checkNode(cmd *cobra.Command, node string) error {
 		return usage("%.80q cannot be a node's ID: letters, digits, dot, underscore and dash, at most %d", node, topic.MaxName)
 	}
 	return nil
-}
-
-// didYouMean adds the nearest node's name to an error that says there is none.
-func (a *app) didYouMean(ctx context.Context, c *client.Client, node string, err error) error {
-	e := asFailure(err)
-	if e.err.Code != wire.CodeNotFound {
-		return err
-	}
-	nodes, listErr := c.Nodes(ctx)
-	if listErr != nil {
-		return err // the first error says more
-	}
-	var known []string
-	for _, n := range nodes.Nodes {
-		if n.Node == node {
-			return err
-		}
-		known = append(known, n.Node)
-	}
-	told := *e.err
-	told.Message += suggestion(node, known, "tandem nodes lists them")
-	return &failure{exit: e.exit, err: &told}
 }
 
 // printResolved prints what a node gets; which entry gave it goes beside it.
@@ -159,7 +142,7 @@ func (a *app) explain() *cobra.Command {
 			return a.with(func(c *client.Client) error {
 				x, err := c.Explain(cmd.Context(), node, pointer)
 				if err != nil {
-					return a.didYouMean(cmd.Context(), c, node, err)
+					return a.unknownNode(cmd.Context(), c, node, err)
 				}
 				if a.json {
 					return a.printJSON(x)
@@ -245,7 +228,7 @@ func (a *app) installed(ctx context.Context, version string) (in *input, err err
 	err = a.with(func(c *client.Client) error {
 		doc, err := c.Config(ctx, version)
 		if err != nil {
-			return err
+			return a.unknownVersion(ctx, c, "config", version, err)
 		}
 		uc, problems := unitconfig.Parse(doc)
 		if len(problems) > 0 {

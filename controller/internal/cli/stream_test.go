@@ -93,7 +93,7 @@ func TestEventsAreFollowed(t *testing.T) {
 	add := func(i int, s *apitest.State) {
 		s.Entries = append(s.Entries, view.Entry{Seq: uint64(15 + i), At: apitest.Now, Type: "event", Node: "a-node-with-a-long-name", Data: []byte(`"\u001b[2J"`)})
 	}
-	out, exit := followed(t, false, []string{`{"up":false}`, "15  ", "16  "}, add, "events", "--follow", "--limit", "2")
+	out, exit := followed(t, false, []string{"offline", "15  ", "16  "}, add, "events", "--follow", "--limit", "2")
 	if exit != 0 {
 		t.Errorf("status %d", exit)
 	}

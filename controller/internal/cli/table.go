@@ -33,8 +33,11 @@ func (t *table) add(texts ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// printTable writes a table: the last column is cut at the terminal's edge
-// if that leaves it 40 characters, empty columns are left out.
+// least is how many characters the last column has at least, however narrow the terminal is.
+const least = 40
+
+// printTable writes a table: the last column is cut at the terminal's edge, or, where there is no head and each
+// row is a fact of its own, continued in the next line; empty columns are left out.
 func (a *app) printTable(t *table) {
 	columns := len(t.head)
 	for _, r := range t.rows {
@@ -61,8 +64,33 @@ func (a *app) printTable(t *table) {
 		a.printRow(t.indent, row, widths)
 	}
 	for _, r := range t.rows {
-		a.printRow(t.indent, r, widths)
+		if len(t.head) > 0 || !a.OutTerminal || a.Width == 0 {
+			a.printRow(t.indent, r, widths)
+			continue
+		}
+		last, used := len(r)-1, utf8.RuneCountInString(t.indent)
+		for _, w := range widths[:last] {
+			used += w + 2
+		}
+		for _, piece := range wrap(r[last].text, max(a.Width-used, least)) {
+			r[last].text = piece
+			a.printRow(t.indent, r, widths)
+			clear(r[:last])
+		}
 	}
+}
+
+// wrap breaks text between words into lines of at most width characters; a word that is longer has a line of its own.
+func wrap(text string, width int) (lines []string) {
+	line := ""
+	for word := range strings.SplitSeq(text, " ") {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines, line = append(lines, line), word
+			continue
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
 }
 
 func (a *app) printRow(indent string, row []cell, widths []int) {
@@ -75,15 +103,16 @@ func (a *app) printRow(indent string, row []cell, widths []int) {
 		}
 		text := c.text
 		if a.OutTerminal && a.Width > 0 && i == len(row)-1 {
-			text = shorten(text, max(a.Width-used-gap, 40))
+			text = shorten(text, max(a.Width-used-gap, least))
 		}
 		if text == "" {
 			gap += widths[i] + 2
 			continue
 		}
 		b.WriteString(strings.Repeat(" ", gap))
-		used += gap + widths[i]
-		gap = widths[i] - utf8.RuneCountInString(text) + 2
+		count := utf8.RuneCountInString(text)
+		used += gap + count
+		gap = widths[i] - count + 2
 		if a.colours && c.colour != "" {
 			text = c.colour + text + plain
 		}

@@ -46,7 +46,7 @@ func shorten(s string, width int) string {
 
 // excerpt shows a line of the source with a caret below the column; "" without a place.
 func excerpt(source []byte, line, column int) string {
-	if len(source) == 0 || line < 1 {
+	if len(source) == 0 || line < 1 || bytes.IndexByte(source, 0) >= 0 { // with a zero byte in it, it is no text
 		return ""
 	}
 	rest := source
@@ -58,6 +58,9 @@ func excerpt(source []byte, line, column int) string {
 		rest = after
 	}
 	text, _, _ := bytes.Cut(rest, []byte{'\n'})
+	if len(text) == 0 {
+		return "" // nothing to see
+	}
 	runes := []rune(clean(string(text)))
 	at := min(max(column-1, 0), len(runes))
 	const before, after = 50, 40 // characters shown around the column of a long line

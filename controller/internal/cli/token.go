@@ -72,7 +72,7 @@ journal names the token beside everything that is done with it.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&role, "role", "", "what it may do: view, operate or admin (required)")
+	cmd.Flags().StringVar(&role, "role", "", "`role`, what it may do: view, operate or admin (required)")
 	cmd.Flags().Var(&life, "expires", "how long it counts, such as 12h or 90d (default: until it is revoked)")
 	return cmd
 }

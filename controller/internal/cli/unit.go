@@ -73,7 +73,7 @@ without.`,
 		},
 	}
 	cmd.Flags().Var(&within, "for", "how long from now, at most 24h")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the journal")
+	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the journal")
 	cmd.Flags().BoolVar(&end, "end", false, "end it now")
 	return cmd
 }

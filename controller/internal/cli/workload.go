@@ -27,8 +27,8 @@ func (a *app) fill() *cobra.Command {
 	var slot string
 	cmd := &cobra.Command{
 		Use: "fill FILE…", Short: "Apply the fillers in some files to the topologies in them, and print what would run",
-		Long: `Reads topologies, fillers, instances and jobs from the files, applies the fillers, and
-prints the instances and jobs that come out. Asks no controller.
+		Long: `Read topologies, fillers, instances and jobs from the files, apply the fillers, and
+print the instances and jobs that come out. No controller is asked.
 
 With --json the output is a file that can be applied.`,
 		Example: "  tandem workload fill topology.json fillers.json --explain",
@@ -130,6 +130,9 @@ func (a *app) readWorkloads(file string, lenient bool) (*workload.Set, []byte, e
 	}
 	if err != nil {
 		return nil, nil, unreadable(name, err)
+	}
+	if len(data) > workload.MaxDocument {
+		return nil, nil, tooLarge(name)
 	}
 	var set *workload.Set
 	var warnings []workload.Warning

@@ -52,7 +52,7 @@ func (a *app) applyWorkloads() *cobra.Command {
 	var s view.Submission
 	cmd := &cobra.Command{
 		Use: "apply FILE…", Short: "Make what is in some files all that the unit runs",
-		Long: `Submits the unit's whole set of workloads: topologies, fillers, instances and jobs.
+		Long: `Submit the unit's whole set of workloads: topologies, fillers, instances and jobs.
 What runs now and is not in the files is stopped and taken off its node; [] stops everything.
 
 The version is the next one unless --version gives a higher one.`,
@@ -91,7 +91,7 @@ func (a *app) showWorkloads() *cobra.Command {
 			return a.with(func(c *client.Client) error {
 				doc, err := c.Workloads(cmd.Context(), version, filled)
 				if err != nil {
-					return err
+					return a.unknownVersion(cmd.Context(), c, "workload", version, err)
 				}
 				if filled && !a.json {
 					return a.printDocument(doc)

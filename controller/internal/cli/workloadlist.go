@@ -36,7 +36,7 @@ func (a *app) slots() *cobra.Command {
 				}
 				list, err := c.Slots(cmd.Context(), node)
 				if err != nil {
-					return a.didYouMean(cmd.Context(), c, node, err)
+					return a.unknownNode(cmd.Context(), c, node, err)
 				}
 				if a.json {
 					return a.printJSON(slotsJSON{st, list.Slots})

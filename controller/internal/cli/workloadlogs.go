@@ -44,11 +44,17 @@ func (a *app) ofSlot(ctx context.Context, c *client.Client, s workload.Slot, err
 	for _, k := range all.Slots {
 		known = append(known, k.Slot)
 	}
+	found := near(s.String(), known)
 	if slices.Contains(known, s.String()) {
 		return err
 	}
+	if len(found) == 0 {
+		if unknown := a.heardOf(ctx, c, s.Node); unknown != nil {
+			return unknown
+		}
+	}
 	again := *e
-	again.Message += suggestion(s.String(), known, "")
+	again.Message += meant(found, "tandem workload list shows them")
 	return &again
 }
 
@@ -60,7 +66,7 @@ func (a *app) slotLogs() *cobra.Command {
 	var tail int
 	cmd := &cobra.Command{
 		Use: "logs SLOT", Short: "Print the end of what a slot's processes have written",
-		Long: `Prints the end of what a slot's processes have written to standard output and standard
+		Long: `Print the end of what a slot's processes have written to standard output and standard
 error, at most 32 KiB of it, and with -f what comes.`,
 		Example: "  tandem workload logs web@node-1 --tail 20\n  tandem workload logs web@node-1 -f", Args: want("SLOT"),
 		RunE: func(cmd *cobra.Command, args []string) error {

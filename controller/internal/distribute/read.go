@@ -65,7 +65,7 @@ func acceptedAs(history []view.Version, version string) (view.Version, error) {
 			return v, nil
 		}
 	}
-	return view.Version{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("version %.100q was never accepted; see the history", version))
+	return view.Version{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("version %.100q was never accepted", version))
 }
 
 // History returns what happened to the unit configuration, in order.

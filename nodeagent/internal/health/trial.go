@@ -378,6 +378,9 @@ func (t *step) try(ev Order) *wire.Error {
 		t.must = true
 		return nil
 	}
+	if ev.Version == "" {
+		return wire.New(wire.CodeNotFound, "", "no verified slot is staged; stage one with tandem-node slot stage")
+	}
 	return wire.New(wire.CodeNotFound, "/version", "no verified slot with this version is staged")
 }
 

@@ -212,7 +212,7 @@ func (u *Unit) SetMaintenance(ctx context.Context, within time.Duration, reason,
 	case within == 0:
 		s.Status.Maintenance = nil
 	case within > wire.MaxMaintenance:
-		return nil, wire.New(wire.CodeBadValue, "/for", "a maintenance lasts from a second to P1D")
+		return nil, wire.New(wire.CodeBadValue, "/for", "a maintenance lasts from a second to 24h")
 	case reason == "":
 		return nil, wire.New(wire.CodeMissing, "/reason", "say why, for the journal")
 	default:
