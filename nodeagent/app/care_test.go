@@ -246,6 +246,48 @@ func TestReboot(t *testing.T) {
 	})
 }
 
+// The machine goes down before the half minute to an ordered reboot is over: that was the reboot. If only the agent
+// does, the reboot comes still.
+func TestOrderAndAnotherReboot(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		p.cfg.RebootCommand = "reboot now"
+		p.start()
+		for _, c := range []struct {
+			down int64
+			want int
+		}{{1, 0}, {0, 1}} {
+			p.wantRefused(p.request(wire.MethodReboot, wire.Encode(&wire.RebootParams{Reason: "a new kernel"})), "")
+			p.pass(5 * time.Second)
+			p.kernel.Add(c.down)
+			p.crash()
+			p.pass(5 * time.Minute)
+			if got := p.commands(); strings.Count(got, "reboot now") != c.want {
+				t.Errorf("the machine was down %d times, and it ran %q", c.down, got)
+			}
+		}
+	})
+}
+
+// A reset whose number cannot be saved is not made, or it would come again and again at the same distance; once the
+// disk takes it, it is.
+func TestResetThatCannotBeSaved(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		p.cfg.RebootCommand, p.cfg.ResetTime = "reboot now", 10*time.Minute
+		p.start()
+		p.pass(9 * time.Minute)
+		p.full.Store(true)
+		p.pass(10 * time.Minute)
+		if got := p.commands(); got != "" {
+			t.Errorf("with a full disk it ran %q", got)
+		}
+		p.full.Store(false)
+		p.pass(2 * time.Minute)
+		if got := p.commands(); strings.Count(got, "reboot now") != 1 {
+			t.Errorf("ran %q", got)
+		}
+	})
+}
+
 // An order is obeyed once, also by a node that has restarted because of it and does not know how late it
 // is: a broker that has recorded it cannot have the node reboot for ever.
 func TestOrdersAreObeyedOnce(t *testing.T) {
