@@ -329,9 +329,9 @@ func (a *Agent) heal(e health.Effect) {
 	case health.KeepTry:
 		// stopping writes it down for every end that is planned
 	case health.Answer:
-		if e.ID == "" { // a component's, which asks again
+		if e.ID == "" { // of the node itself, which asks again: a component's, or somebody's at the node
 			if e.Err != nil {
-				a.log.Warn("a component waits for a reboot of the node", zap.Error(e.Err))
+				a.log.Warn("what the node itself has ordered is refused", zap.Error(e.Err))
 			}
 			return
 		}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/nodeagent/internal/slot/component/update"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/settings"
@@ -51,8 +51,8 @@ func slotsOf(st slot.Status) health.Slots {
 			out.Good = h.ID
 		}
 	}
-	if st.Trial { // the number of the record that ended the one before tells it from every other trial
-		out.Trial = fmt.Sprintf("%s-%d", st.Running, st.Last.Seq)
+	if out.Trial = st.Name; st.Last.Seq != 0 {
+		out.Last = health.Ended{Slot: string(st.Last.Slot), Kept: st.Last.Committed, Reason: wire.BootReason(st.Last.Reason), Detail: st.Last.Detail}
 	}
 	return out
 }
@@ -60,10 +60,11 @@ func slotsOf(st slot.Status) health.Slots {
 // lookAtSlots reads the state of the slots, which may have been changed by hand.
 func (a *Agent) lookAtSlots() {
 	c := &a.care
-	c.lookAt = time.Since(a.began) + lookEvery
-	if c.health.Trial.ID != "" {
-		c.lookAt = time.Since(a.began) + lookTrial
-	}
+	defer func() { // by what is known then
+		if c.lookAt = time.Since(a.began) + lookEvery; c.health.Trial.ID != "" {
+			c.lookAt = time.Since(a.began) + lookTrial
+		}
+	}()
 	st, err := c.slots.Status()
 	if err != nil {
 		a.well(health.Slots{Err: failed(err)})
@@ -79,4 +80,22 @@ func (a *Agent) lookAtSlots() {
 	c.view = a.viewParts()
 	slots.Parts = c.view
 	a.well(slots)
+	if slots.Trial != "" {
+		a.approved(slots.Trial, st.Approved)
+	}
+	for _, p := range c.parts {
+		if p.state.Approved == p.state.Number {
+			a.approved(update.Trial(p.name, p.state.Number), atNode)
+		}
+	}
+}
+
+// atNode approves of the trial of a component at the node.
+const atNode = "somebody at the node"
+
+// approved passes on that somebody at the node approves of a trial. by is empty if nobody does.
+func (a *Agent) approved(trial, by string) {
+	if t := a.care.health.Trial; by != "" && t.ID == trial && !t.ByHand {
+		a.well(health.Order{What: health.OrderApprove, By: by, ByHand: true, Version: t.Version})
+	}
 }

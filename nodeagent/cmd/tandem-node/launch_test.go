@@ -112,6 +112,8 @@ func TestSlotsByHand(t *testing.T) {
 	n.must("slot a is tried with the next start of the agent: 2 starts at most\n", "slot", "status")
 	n.launch("1.0 PID slot=a trial=1 tries=1 reason=update args=--beat 5s x", "--beat", "5s", "x")
 	n.must("slot a runs on trial, and is not committed: 1 start left after this one\n", "slot", "status")
+	n.must("slot a may be kept: the agent sees it within a minute", "slot", "approve")
+	n.must("slot a runs on trial, and is approved by somebody at the node, but not committed yet: 1 start left after this one\n", "slot", "status")
 	n.must("slot a is in force; the one before is slot factory", "slot", "commit")
 	n.must("it was committed after a trial; a rollback goes to slot factory\n", "slot", "status")
 	n.launch("1.0 PID slot=a trial=0 tries=0 reason=fatal args=")
@@ -190,7 +192,7 @@ func TestSlotErrors(t *testing.T) {
 		status int
 		want   string
 	}{
-		{[]string{"slot", "burn"}, 2, "there are stage, try, status, commit and rollback"},
+		{[]string{"slot", "burn"}, 2, "there are stage, try, status, approve, commit and rollback"},
 		{[]string{"slot", "stage"}, 2, "needs the name of a file"},
 		{[]string{"slot", "stage", "a", "b"}, 2, `unexpected argument "b"`},
 		{[]string{"slot", "status", "x"}, 2, "unexpected argument"},
@@ -207,6 +209,7 @@ func TestSlotErrors(t *testing.T) {
 		{[]string{"slot", "try", "factory"}, 1, "in force already"},
 		{[]string{"slot", "try", "c"}, 1, "no slot that can be tried"},
 		{[]string{"slot", "commit"}, 1, "no trial is in progress"},
+		{[]string{"slot", "approve"}, 1, "no trial is in progress"},
 		{[]string{"slot", "rollback"}, 1, "there is nothing to roll back to"},
 		{[]string{"slot", "status", "--state-dir", plain + "x"}, 1, "--state-dir names the agent's"},
 		{[]string{"launch", "x"}, 2, "the agent's flags come after --"},

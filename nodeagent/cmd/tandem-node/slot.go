@@ -8,9 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -51,14 +49,16 @@ type rollbackConfig struct {
 const slotUsage = `Usage: tandem-node slot stage FILE [--version V] [--hash H]
        tandem-node slot try [SLOT] [--tries N]
        tandem-node slot status [--json]
+       tandem-node slot approve
        tandem-node slot commit
        tandem-node slot rollback [--why TEXT]
-       tandem-node slot stage|try|commit|rollback --component NAME ...
+       tandem-node slot stage|try|approve|commit|rollback --component NAME ...
 
 Works on the A/B slots of this node by hand, also while the agent runs. stage writes a binary to the
 free slot, verifies it and lets it say its version. try lets the next start of the agent be a trial
-of it: unless it is committed, the good slot runs again after the tries are used up. commit keeps the
-slot on trial, rollback leaves it; without a trial, rollback goes back to the slot before. Nothing is
+of it: unless it is committed, the good slot runs again after the tries are used up. approve allows the
+agent to commit it once it has proven itself, also where no controller can be heard and none could be
+before; the agent sees that within a minute. commit keeps the slot on trial now, rollback leaves it; without a trial, rollback goes back to the slot before. Nothing is
 restarted: systemctl restart tandem-node. Run it as root or as the user of the agent.
 
 With --component all of it is about another part of the node, which the agent updates by a program of
@@ -96,12 +96,12 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 		cfg, base, most = &try, &try.slotConfig, 1
 	case "rollback":
 		cfg, base = &back, &back.slotConfig
-	case "status", "commit":
+	case "status", "commit", "approve":
 		cfg, base = &plain, &plain
 	case "--help", "-h":
 		cfg, base, args = &plain, &plain, []string{"--help"}
 	default:
-		return fail(exitUsage, fmt.Errorf("no such command: slot %.40s; there are stage, try, status, commit and rollback", verb))
+		return fail(exitUsage, fmt.Errorf("no such command: slot %.40s; there are stage, try, status, approve, commit and rollback", verb))
 	}
 	if verb == "stage" || verb == "try" {
 		for i, a := range args {
@@ -152,6 +152,8 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 		err = slotTry(s, rest, try, out)
 	case "rollback":
 		err = slotRollback(s, back.Why, out)
+	case "approve":
+		err = slotApprove(s, out)
 	case "commit":
 		err = slotCommit(s, out)
 	default:
@@ -280,6 +282,17 @@ func slotRollback(s *slot.Store, why string, out printer) error {
 	return out.say(st, "slot %s is given up; slot %s runs with the next start of the agent: systemctl restart tandem-node", from, to)
 }
 
+func slotApprove(s *slot.Store, out printer) error {
+	if err := s.Approve(byHand); err != nil {
+		return err
+	}
+	st, err := s.Status()
+	if err != nil {
+		return err
+	}
+	return out.say(st, "slot %s may be kept: the agent sees it within a minute, and commits once nothing else is missing", st.Running)
+}
+
 func slotCommit(s *slot.Store, out printer) error {
 	st, err := s.Status()
 	if err != nil {
@@ -292,101 +305,6 @@ func slotCommit(s *slot.Store, out printer) error {
 		return err
 	}
 	return out.say(st, "slot %s is in force; the one before is slot %s", st.Running, st.Previous)
-}
-
-func slotStatus(s *slot.Store, stateDir, only string, out printer) error {
-	parts, err := components(stateDir, only)
-	if err != nil {
-		return err
-	}
-	if only != "" {
-		if out.json {
-			return out.say(parts[0], "")
-		}
-		return sayComponents(parts, out)
-	}
-	st, err := s.Status()
-	if err != nil {
-		return err
-	}
-	if out.json {
-		return out.say(struct {
-			slot.Status
-			Components []componentStatus `json:"components,omitempty"`
-		}{st, parts}, "")
-	}
-	w := tabwriter.NewWriter(out.w, 0, 0, 2, ' ', 0)
-	line := func(format string, args ...any) {
-		if err == nil {
-			_, err = fmt.Fprintf(w, format+"\n", args...)
-		}
-	}
-	line("SLOT\tSTATE\tVERSION\tVERDICT\t")
-	for _, x := range st.Slots {
-		version, verdict := x.Version, string(x.Verdict)
-		if x.Slot == record.Factory {
-			version = "(as installed)"
-		} else if version == "" {
-			version = "-"
-		} else if verdict == "" {
-			verdict = "untried"
-		}
-		line("%s\t%s\t%s\t%s\t", x.Slot, x.State, version, verdict)
-	}
-	if err == nil {
-		err = w.Flush()
-	}
-	say := func(format string, args ...any) {
-		if err == nil {
-			_, err = fmt.Fprintf(out.w, format+"\n", args...)
-		}
-	}
-	b := st.Boot
-	if b.Number == 0 {
-		say("the agent has not been started through the slots yet")
-	} else {
-		say("start %d: slot %s, because of %s%s", b.Number, b.Slot, b.Reason, colon(b.Detail))
-		if b.Note != "" && b.Note != b.Detail {
-			say("  %s", b.Note)
-		}
-	}
-	if st.Trying != record.None {
-		say("slot %s %s", st.Trying, trying(st))
-	}
-	text := ""
-	if st.Previous != active(st) {
-		text = "; a rollback goes to slot " + string(st.Previous)
-	}
-	say("slot %s is active: %s%s", active(st), st.Why, text)
-	if l := st.Last; l.Seq != 0 && !l.Committed {
-		say("version %s in slot %s was given up: %s%s", l.Version, l.Slot, l.Reason, colon(l.Detail))
-	}
-	if st.Next != nil {
-		say("the next start will be because of %s%s", st.Next.Reason, colon(st.Next.Detail))
-	}
-	for _, n := range st.Notes {
-		say("note: %s", n)
-	}
-	if err == nil && len(parts) > 0 {
-		err = sayComponents(parts, out)
-	}
-	return err
-}
-
-// trying says how far the trial is.
-func trying(st slot.Status) string {
-	starts := fmt.Sprintf("%d starts", st.TriesLeft)
-	if st.TriesLeft == 1 {
-		starts = "1 start"
-	}
-	booted := slices.ContainsFunc(st.Slots, func(x slot.SlotStatus) bool { return x.State == record.InProgress })
-	switch {
-	case !booted:
-		return "is tried with the next start of the agent: " + starts + " at most"
-	case st.Trial:
-		return "runs on trial, and is not committed: " + starts + " left after this one"
-	}
-	return "is on trial, and does not run now: " + starts + " left"
 }
 
 func colon(text string) string {

@@ -79,10 +79,13 @@ func (h handed) try(rest []string, version string, out printer) error {
 	return h.say(out, "component %s: what is staged is tried as soon as it is installed; what becomes of it: tandem-node slot status", h.Name)
 }
 
-// end commits or rolls back.
+// end approves, commits or rolls back.
 func (h handed) end(what update.What, why string, out printer) error {
 	if err := h.Update(time.Now(), order(update.Order{What: what, By: byHand, Detail: why}, "")); err != nil {
 		return err
+	}
+	if what == update.OrderApprove {
+		return h.say(out, "component %s: it may be kept: the agent sees it within a minute, and commits once nothing else is missing", h.Name)
 	}
 	return h.say(out, "component %s: the agent does it; what becomes of it: tandem-node slot status", h.Name)
 }

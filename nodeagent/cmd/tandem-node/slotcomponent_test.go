@@ -49,6 +49,7 @@ func TestSlotOfComponent(t *testing.T) {
 	says(1, "", "should be sha256:00", "stage", file, "--component", "os", "--version", "7", "--hash", "00")
 	says(1, "", "no such version", "try", "--component", "os")
 	says(1, "", "no version of the component is on trial", "commit", "--component", "os")
+	says(1, "", "no version of the component is on trial", "approve", "--component", "os")
 	says(1, "", "no version of the component is staged", "rollback", "--component", "os")
 	says(0, "version 7 (sha256:", "", "stage", file, "--component", "os", "--version", "7", "--hash", "BAB59F2948216E8FF89B7FC8655F94DB6143A00897C68860D3BCF0FF9C2E5212")
 	agent(func(r *update.Record) { r.Phase = update.Staged })
@@ -73,6 +74,10 @@ func TestSlotOfComponent(t *testing.T) {
 	agent(func(r *update.Record) { r.Phase, r.Tried, r.Try = update.Trying, true, "" })
 	says(1, "", "component os, version 7: a trial is in progress", "try", "a")
 	says(1, "", "is under way", "stage", file, "--component", "os", "--version", "8")
+	says(0, "the agent sees it within a minute", "", "approve", "--component", "os")
+	if r, err := store.Read(); err != nil || r.Approved != r.Number || r.Phase != update.Trying {
+		t.Errorf("%+v %v", r, err)
+	}
 	says(0, "the agent does it", "", "rollback", "--component", "os", "--why", "no sound")
 	if r, err := store.Read(); err != nil || r.Phase != update.RollingBack || !strings.Contains(r.Why.Detail, "somebody at the node: no sound") {
 		t.Errorf("%+v %v", r, err)

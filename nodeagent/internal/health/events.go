@@ -48,8 +48,17 @@ type Slots struct {
 	Current string      // the slot that runs, by ID
 	Good    string      // the slot that a restart starts if there is no trial, or the trial is over
 	Trial   string      // not empty: Current is on trial; a name that no other trial has
+	Last    Ended       // how the newest trial ended, or slot that was good
 	Parts   Parts       // what else is updated in slots of its own
 	Err     *wire.Error // the state cannot be read: nothing is decided about slots until it can
+}
+
+// Ended is how a trial, or a slot that was good, has ended.
+type Ended struct {
+	Slot   string
+	Kept   bool
+	Reason wire.BootReason // why it is not kept
+	Detail string
 }
 
 // Parts are the parts of the node that programs of their own update. At most one of them, or else the

@@ -1,9 +1,7 @@
 package health
 
 import (
-	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	"tandem.internal/shared/wire"
@@ -172,42 +170,4 @@ func (t *step) restarting(err *wire.Error) {
 		t.resetFrom = t.clock()
 	}
 	t.Restart = Restart{}
-}
-
-// order takes in what somebody asks for, and answers.
-func (t *step) order(ev Order) {
-	var err *wire.Error
-	switch ev.What {
-	case OrderReboot:
-		err = t.orderReboot(ev)
-	case OrderTry:
-		err = t.try(ev)
-	case OrderApprove:
-		err = t.approve(ev)
-	case OrderRollBack:
-		err = t.rollBack(ev)
-	default:
-		panic("health: no such order: " + string(ev.What))
-	}
-	t.do(Answer{ID: ev.ID, Err: err})
-}
-
-// orderReboot notes that a reboot is wanted. It waits for a trial's end, and for a restart that was
-// decided before.
-func (t *step) orderReboot(ev Order) *wire.Error {
-	switch why := t.noReboot(); {
-	case !*t.settings.Reboot:
-		return wire.New(wire.CodeNotAllowed, "", why)
-	case why != "":
-		return wire.New(wire.CodeWrongState, "", why)
-	case t.Order.Do == "" && t.Restart.Do != DoReboot:
-		t.Order = Restart{Do: DoReboot, Reason: cmp.Or(ev.Reason, wire.BootReboot), Detail: told(ev)}
-		t.must = true
-	}
-	return nil
-}
-
-// told says who gave an order, and why.
-func told(ev Order) string {
-	return plain(strings.TrimSuffix("by "+ev.By+": "+ev.Detail, ": "))
 }

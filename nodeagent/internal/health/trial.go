@@ -86,6 +86,9 @@ func slotOf(list []wire.HealthSlot, id string) wire.HealthSlot {
 func (t *step) run() {
 	t.trying, t.met, t.from, t.window = true, false, t.clock(), t.clock()
 	t.spentBase, t.spentFrom, t.recheck = t.Trial.Spent.Std(), t.clock(), 0
+	if t.Trial.Baseline.Offline && !t.Trial.Met { // it waits, and its checks have not spoken yet in this run
+		t.recheck = t.clock() + t.settings.Test.Std()
+	}
 	t.commit, t.commitAt, t.refused = false, 0, ""
 	t.keepAt, t.sayAt = t.now.Mono, t.now.Mono
 	if t.Trial.Component != "" {
@@ -104,7 +107,11 @@ func (t *step) ended(well bool) {
 		t.emit(EventTrialCommitted, nil, d)
 	} else {
 		d.Reason, d.Text = old.Verdict.Reason, old.Verdict.Detail
-		if d.Reason == "" {
+		switch l := t.slots.Last; {
+		case d.Reason != "":
+		case t.trying && l.Slot == old.Slot && !l.Kept: // given up by hand, while it runs
+			d.Reason, d.Text = l.Reason, l.Detail
+		default:
 			d.Reason, d.Text = t.boot.Reason, t.boot.Detail
 		}
 		if d.Reason == wire.BootUpdate { // of the next trial: nobody has said why this one ended
@@ -132,6 +139,11 @@ func (t *step) meet() {
 		return
 	}
 	t.Trial.Met = true
+	t.anew()
+}
+
+// anew begins the deadline anew, where there was no contact before the trial: what it has waited for is there.
+func (t *step) anew() {
 	if t.Trial.Baseline.Offline {
 		t.spentBase, t.spentFrom, t.recheck = 0, t.clock(), 0
 		t.keepAt = t.now.Mono
@@ -315,73 +327,6 @@ func (t *step) committed(ev Committed) {
 	t.over = t.Trial.ID
 	t.slots.Trial, t.slots.Good = "", t.Trial.Slot
 	t.ended(true)
-}
-
-// approve notes that the trial may be kept.
-func (t *step) approve(ev Order) *wire.Error {
-	switch {
-	case !t.trying:
-		return wire.New(wire.CodeNotFound, "", "no slot is on trial")
-	case ev.Version != t.Trial.Version:
-		return wire.New(wire.CodeWrongState, "/version", fmt.Sprintf("version %s is on trial", t.Trial.Version))
-	case t.Restart.Do != "" || t.Trial.Verdict.Do != "":
-		return wire.New(wire.CodeWrongState, "", "the trial is over: it is being rolled back")
-	}
-	if by := plain(ev.By); t.Trial.Approved == "" {
-		if by == "" || by == wire.ApprovalNeeded {
-			by = "somebody"
-		}
-		t.Trial.Approved = by
-	}
-	t.Trial.ByHand = t.Trial.ByHand || ev.ByHand
-	t.must = true
-	return nil
-}
-
-// rollBack ends the trial by order.
-func (t *step) rollBack(ev Order) *wire.Error {
-	switch {
-	case !t.trying:
-		return wire.New(wire.CodeNotFound, "", "no slot is on trial")
-	case t.commit:
-		return wire.New(wire.CodeWrongState, "", "the trial is over: it is being committed")
-	case t.noWayBack() != "":
-		return wire.New(wire.CodeWrongState, "", t.noWayBack())
-	}
-	if t.Trial.Verdict.Do == "" {
-		t.Trial.Verdict = Restart{Do: DoRollBack, Slot: t.slots.Good, Reason: wire.BootFallback, Detail: plain("version " + t.Trial.Version + ": " + told(ev))}
-		t.must = true
-	}
-	return nil
-}
-
-// try plans the start of the staged slot, with the baseline as it is now.
-func (t *step) try(ev Order) *wire.Error {
-	if !t.known || !t.slots.Used {
-		return wire.New(wire.CodeNotSupported, "", "this node has no slots, or their state cannot be read")
-	}
-	if t.trying || t.Restart.Do != "" {
-		return wire.New(wire.CodeWrongState, "", "a trial or a restart is under way")
-	}
-	if t.slots.Parts.Busy != "" {
-		return wire.New(wire.CodeWrongState, "", t.slots.Parts.Busy)
-	}
-	if !slotOf(t.slots.List, t.slots.Good).Verified {
-		return wire.New(wire.CodeWrongState, "", "there is no verified slot to come back to")
-	}
-	for _, slot := range t.slots.List {
-		if slot.State != wire.SlotUpdating || !slot.Verified || slot.ID == t.slots.Current || ev.Version != "" && ev.Version != slot.Version {
-			continue
-		}
-		t.Baseline, t.baseAt = t.baseline(), t.now.Mono+baselineBeat
-		t.decide(Restart{Do: DoTry, Slot: slot.ID, Reason: wire.BootUpdate, Detail: plain("version " + slot.Version + ", " + told(ev))})
-		t.must = true
-		return nil
-	}
-	if ev.Version == "" {
-		return wire.New(wire.CodeNotFound, "", "no verified slot is staged; stage one with tandem-node slot stage")
-	}
-	return wire.New(wire.CodeNotFound, "/version", "no verified slot with this version is staged")
 }
 
 // keepSpent is what is saved of the deadline: as it will be after every.

@@ -96,6 +96,8 @@ type Status struct {
 	Slots      []SlotStatus `json:"slots"` // a, b, factory
 	Running    ID           `json:"running"`
 	Trial      bool         `json:"trial"`               // what runs is on trial
+	Name       string       `json:"name,omitzero"`       // of that trial; no other one has it
+	Approved   string       `json:"approved,omitzero"`   // by whom at the node, if somebody approves of that trial
 	Trying     ID           `json:"trying,omitzero"`     // armed or on trial
 	Previous   ID           `json:"previous"`            // what a roll back of the active slot goes to
 	Why        string       `json:"why,omitzero"`        // why the active slot is active
@@ -133,8 +135,11 @@ func (s *Store) Status() (Status, error) {
 }
 
 func status(r record.Record, notes []string) Status {
-	st := Status{Running: r.Boot.Slot, Trial: r.Boot.Trial && r.Trying == r.Boot.Slot, Trying: r.Trying, Previous: r.Previous, Why: r.Why, TriesLeft: r.Tries, Next: r.Next,
+	st := Status{Running: r.Boot.Slot, Trial: r.Trial() != "", Trying: r.Trying, Previous: r.Previous, Why: r.Why, TriesLeft: r.Tries, Next: r.Next,
 		Boot: r.Boot, Last: r.Last, Unreported: r.Unreported, Dropped: r.Dropped, Notes: notes, Seq: r.Seq}
+	if st.Name = r.Trial(); st.Name != "" && r.Approved.Trial == st.Name {
+		st.Approved = r.Approved.By
+	}
 	for _, id := range []ID{record.A, record.B, record.Factory} {
 		x := r.Slot(id)
 		st.Slots = append(st.Slots, SlotStatus{Slot: id, State: r.State(id), Version: x.Version, Hash: x.Hash, Verdict: x.Verdict})
@@ -177,6 +182,12 @@ func (s *Store) Alone(f func() error) error {
 // harm.
 func (s *Store) Commit(running ID) error {
 	return s.update(func(r record.Record) (record.Record, error) { return r.Commit(running) }, s.mirror)
+}
+
+// Approve notes that somebody at the node approves of the slot that runs on trial. The agent, which looks at the slots now
+// and then, does the rest.
+func (s *Store) Approve(by string) error {
+	return s.update(func(r record.Record) (record.Record, error) { return r.Approve(by) })
 }
 
 // Rollback leaves a slot: the one on trial, for the active one; or the active one, for the one before.

@@ -91,6 +91,13 @@ type Boot struct {
 	Panic    string `json:"panic,omitzero"`    // Evidence.Panic at this start
 }
 
+// Approval says that somebody at the node approves of a trial. It counts for that one only, also where a
+// launcher that does not know it has left it behind.
+type Approval struct {
+	Trial string `json:"trial,omitzero"` // its name
+	By    string `json:"by,omitzero"`
+}
+
 // Outcome is how a trial, or a good slot, ended.
 type Outcome struct {
 	Seq       uint64 `json:"seq,omitzero"` // number of the record that ended it; 0: there was none yet
@@ -117,6 +124,8 @@ type Record struct {
 
 	A Slot `json:"a,omitzero"`
 	B Slot `json:"b,omitzero"`
+
+	Approved Approval `json:"approved,omitzero"`
 
 	Next *Mark   `json:"next,omitzero"` // nil: nobody has said why yet
 	Boot Boot    `json:"boot,omitzero"`
@@ -171,6 +180,15 @@ func (r Record) with(id ID, s Slot) Record {
 		r.B = s
 	}
 	return r
+}
+
+// Trial names the trial of the slot that runs, as no other one is named; "" if there is none. The number is that of the
+// record that ended the trial before.
+func (r Record) Trial() string {
+	if !r.Boot.Trial || r.Trying != r.Boot.Slot {
+		return ""
+	}
+	return fmt.Sprintf("%s-%d", r.Trying, r.Last.Seq)
 }
 
 // State derives what a slot is to the outside.

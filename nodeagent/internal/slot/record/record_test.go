@@ -297,6 +297,8 @@ func TestRefusals(t *testing.T) {
 			return err
 		}, "a trial is in progress"},
 		{"the one that is on trial", func() error { _, err := armed(t, r, B, 1).Start(Evidence{}, fine).Arm(B, 1); return err }, "a trial is in progress"},
+		{"an approval before the start", func() error { _, err := armed(t, r, B, 1).Approve("anna"); return err }, "not been started"},
+		{"an approval of nothing", func() error { _, err := r.Approve("anna"); return err }, "no trial"},
 		{"staging in a trial", func() error { _, err := armed(t, r, B, 1).Target(); return err }, "a trial is in progress"},
 		{"a commit before the start", func() error { _, err := armed(t, r, B, 1).Commit(B); return err }, "not been started"},
 		{"a commit of another", func() error { _, err := armed(t, r, B, 1).Start(Evidence{}, fine).Commit(A); return err }, "not been started"},
@@ -307,6 +309,27 @@ func TestRefusals(t *testing.T) {
 		if err := c.do(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+}
+
+// An approval counts for one trial, also where a launcher that does not know it has left it behind.
+func TestApprovalIsOfOneTrial(t *testing.T) {
+	ev := Evidence{Kernel: "k"}
+	r, err := armed(t, staged(t, committed(t), "2"), B, 2).Start(ev, fine).Approve("anna")
+	if err != nil || r.Approved.Trial != r.Trial() || r.Approved.By != "anna" {
+		t.Fatalf("%+v %v", r, err)
+	}
+	if again := r.Start(ev, fine); again.Trial() != r.Approved.Trial || again.Approved != r.Approved {
+		t.Errorf("it does not outlive a restart: %+v", again)
+	}
+	left := r.Approved
+	r.Seq++
+	if r, err = r.RollBack(B, ReasonFallback, ""); err != nil || r.Approved != (Approval{}) {
+		t.Fatalf("%+v %v", r, err)
+	}
+	r.Approved = left
+	if r = armed(t, staged(t, r.Start(ev, fine), "3"), B, 2).Start(ev, fine); !r.Boot.Trial || r.Trial() == left.Trial {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -115,8 +115,20 @@ func (r Record) Commit(running ID) (Record, error) {
 	return r.noTrial(), nil
 }
 
+// Approve notes that somebody at the node approves of the slot that runs on trial.
+func (r Record) Approve(by string) (Record, error) {
+	switch name := r.Trial(); {
+	case name != "":
+		r.Approved = Approval{Trial: name, By: bounded(by)}
+		return r, nil
+	case r.Trying != None:
+		return r, ErrNotStarted
+	}
+	return r, ErrNoTrial
+}
+
 func (r Record) noTrial() Record {
-	r.Trying, r.Tries, r.Booted, r.Spared = None, 0, false, 0
+	r.Trying, r.Tries, r.Booted, r.Spared, r.Approved = None, 0, false, 0, Approval{}
 	return r
 }
 

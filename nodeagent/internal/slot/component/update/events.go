@@ -49,6 +49,7 @@ type What string
 const (
 	OrderStage    What = "stage"
 	OrderTry      What = "try"
+	OrderApprove  What = "approve"
 	OrderCommit   What = "commit"
 	OrderRollback What = "rollback"
 )

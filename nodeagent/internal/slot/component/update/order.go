@@ -36,6 +36,11 @@ func (t *step) order(ev Order) *wire.Error {
 			return refuse("%s", why)
 		}
 		t.Try = ev.By
+	case OrderApprove:
+		if p != Trying {
+			return wire.New(wire.CodeNotFound, "", "no version of the component is on trial")
+		}
+		t.Approved = t.Number
 	case OrderCommit:
 		if p == Committing {
 			return nil

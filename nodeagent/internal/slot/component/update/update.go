@@ -90,14 +90,15 @@ type Record struct {
 	Hash     string         `json:"hash,omitempty"` // of the file, sha256:…
 	Size     int64          `json:"size,omitzero"`  // of the file, bytes
 	Previous string         `json:"previous,omitempty"`
-	Try      string         `json:"try,omitempty"`    // not empty: it is tried as soon as it is staged; for whom
-	Runs     int            `json:"runs,omitzero"`    // of the phase's verb, begun
-	Reboots  int            `json:"reboots,omitzero"` // asked for in this phase
-	Crashes  int            `json:"crashes,omitzero"` // of the agent or the machine in the trial
-	Tried    bool           `json:"tried,omitzero"`   // it was on trial
-	Why      Why            `json:"why,omitzero"`     // it is given up
-	Has      Status         `json:"has,omitzero"`     // what the program said last
-	Note     string         `json:"note,omitempty"`   // what is in the way, for people
+	Try      string         `json:"try,omitempty"`     // not empty: it is tried as soon as it is staged; for whom
+	Runs     int            `json:"runs,omitzero"`     // of the phase's verb, begun
+	Reboots  int            `json:"reboots,omitzero"`  // asked for in this phase
+	Crashes  int            `json:"crashes,omitzero"`  // of the agent or the machine in the trial
+	Tried    bool           `json:"tried,omitzero"`    // it was on trial
+	Approved uint64         `json:"approved,omitzero"` // the update of this number is approved of by somebody at the node
+	Why      Why            `json:"why,omitzero"`      // it is given up
+	Has      Status         `json:"has,omitzero"`      // what the program said last
+	Note     string         `json:"note,omitempty"`    // what is in the way, for people
 	Last     Outcome        `json:"last,omitzero"`
 	Before   Outcome        `json:"before,omitzero"` // the one before Last
 	Told     uint64         `json:"told,omitzero"`   // newest update whose end was told

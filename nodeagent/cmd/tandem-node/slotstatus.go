@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"text/tabwriter"
+
+	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/nodeagent/internal/slot/record"
+)
+
+// slotStatus prints what there is to know of the slots, and of the components.
+func slotStatus(s *slot.Store, stateDir, only string, out printer) error {
+	parts, err := components(stateDir, only)
+	if err != nil {
+		return err
+	}
+	if only != "" {
+		if out.json {
+			return out.say(parts[0], "")
+		}
+		return sayComponents(parts, out)
+	}
+	st, err := s.Status()
+	if err != nil {
+		return err
+	}
+	if out.json {
+		return out.say(struct {
+			slot.Status
+			Components []componentStatus `json:"components,omitempty"`
+		}{st, parts}, "")
+	}
+	w := tabwriter.NewWriter(out.w, 0, 0, 2, ' ', 0)
+	line := func(format string, args ...any) {
+		if err == nil {
+			_, err = fmt.Fprintf(w, format+"\n", args...)
+		}
+	}
+	line("SLOT\tSTATE\tVERSION\tVERDICT\t")
+	for _, x := range st.Slots {
+		version, verdict := x.Version, string(x.Verdict)
+		if x.Slot == record.Factory {
+			version = "(as installed)"
+		} else if version == "" {
+			version = "-"
+		} else if verdict == "" {
+			verdict = "untried"
+		}
+		line("%s\t%s\t%s\t%s\t", x.Slot, x.State, version, verdict)
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	say := func(format string, args ...any) {
+		if err == nil {
+			_, err = fmt.Fprintf(out.w, format+"\n", args...)
+		}
+	}
+	b := st.Boot
+	if b.Number == 0 {
+		say("the agent has not been started through the slots yet")
+	} else {
+		say("start %d: slot %s, because of %s%s", b.Number, b.Slot, b.Reason, colon(b.Detail))
+		if b.Note != "" && b.Note != b.Detail {
+			say("  %s", b.Note)
+		}
+	}
+	if st.Trying != record.None {
+		say("slot %s %s", st.Trying, trying(st))
+	}
+	text := ""
+	if st.Previous != active(st) {
+		text = "; a rollback goes to slot " + string(st.Previous)
+	}
+	say("slot %s is active: %s%s", active(st), st.Why, text)
+	if l := st.Last; l.Seq != 0 && !l.Committed {
+		say("version %s in slot %s was given up: %s%s", l.Version, l.Slot, l.Reason, colon(l.Detail))
+	}
+	if st.Next != nil {
+		say("the next start will be because of %s%s", st.Next.Reason, colon(st.Next.Detail))
+	}
+	for _, n := range st.Notes {
+		say("note: %s", n)
+	}
+	if err == nil && len(parts) > 0 {
+		err = sayComponents(parts, out)
+	}
+	return err
+}
+
+// trying says how far the trial is.
+func trying(st slot.Status) string {
+	starts := fmt.Sprintf("%d starts", st.TriesLeft)
+	if st.TriesLeft == 1 {
+		starts = "1 start"
+	}
+	booted := slices.ContainsFunc(st.Slots, func(x slot.SlotStatus) bool { return x.State == record.InProgress })
+	switch {
+	case !booted:
+		return "is tried with the next start of the agent: " + starts + " at most"
+	case st.Approved != "":
+		return "runs on trial, and is approved by " + st.Approved + ", but not committed yet: " + starts + " left after this one"
+	case st.Trial:
+		return "runs on trial, and is not committed: " + starts + " left after this one"
+	}
+	return "is on trial, and does not run now: " + starts + " left"
+}
