@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -72,8 +70,7 @@ func (a *Agent) openWorkloads(dir string, saved inbox.Durable) error {
 	}
 	groups := a.deps.Groups
 	if groups == nil {
-		sum := sha256.Sum256([]byte(dir)) // several agents may run on one machine
-		groups = &controlGroups{name: "tandem-" + hex.EncodeToString(sum[:6])}
+		groups = &controlGroups{name: cgroup.NameOf(dir)}
 	}
 	keeper := a.deps.Keeper
 	if keeper == nil {
@@ -287,15 +284,23 @@ func (g *controlGroups) Check(constraints map[string]string, at string) []*wire.
 }
 
 func (g *controlGroups) Enter(group, run string, constraints map[string]string) ([]string, error) {
-	set, errs := limits.Map(constraints, g.open().Capabilities(), "")
+	tree := g.open()
+	set, errs := limits.Map(constraints, tree.Capabilities(), "")
 	if len(errs) > 0 {
 		return nil, errs[0]
 	}
-	made, err := g.open().Create(group, set)
-	if err != nil {
-		return nil, err
+	enter := func() ([]string, error) {
+		made, err := tree.Create(group, set)
+		if err != nil {
+			return nil, err
+		}
+		return made.Leaf(run)
 	}
-	return made.Leaf(run)
+	dirs, err := enter()
+	if errors.Is(err, fs.ErrNotExist) { // a keeper that ends has just taken all groups away
+		return enter()
+	}
+	return dirs, err
 }
 
 func (g *controlGroups) Leave(group string) error {

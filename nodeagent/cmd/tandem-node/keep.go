@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 
+	"tandem.internal/nodeagent/internal/cgroup"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/shared/settings"
 )
@@ -69,7 +71,12 @@ func quitKeeper(ctx context.Context, dir string) error {
 func keepRuns(ctx context.Context, dir string) error {
 	limitKeeperMemory()
 	defer unmapUnused(keeperUnmaps)()
-	return keep.Serve(ctx, keep.Serving{Dir: dir, Version: settings.Version, Ready: keep.Ready()})
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	return keep.Serve(ctx, keep.Serving{Dir: dir, Version: settings.Version, Ready: keep.Ready(),
+		Last: func() error { return cgroup.Discard(cgroup.Config{Name: cgroup.NameOf(filepath.Dir(dir))}) }})
 }
 
 // limitKeeperMemory is limitMemory for a process that needs less. What it does takes no second processor.

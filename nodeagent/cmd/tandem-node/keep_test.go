@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/nodeagent/internal/cgroup"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/shared/settings"
 )
@@ -27,8 +28,29 @@ func TestKeep(t *testing.T) {
 	if err != nil || who.Version != settings.Version || who.PID == os.Getpid() {
 		t.Errorf("%+v, %v", who, err)
 	}
-	if _, err := k.Start(ctx, keep.Run{ID: "a", Argv: []string{"/bin/sh", "-c", "exec sleep 1000"}, Dir: "/"}); err != nil {
+	// Where the machine has control groups, there is nothing left of the agent's when the keeper has ended.
+	tree := cgroup.Config{Name: cgroup.NameOf(filepath.Dir(dir))}
+	t.Cleanup(func() {
+		if err := cgroup.Discard(tree); err != nil {
+			t.Error(err)
+		}
+	})
+	group, err := cgroup.Open(tree).Create("c1.web", nil)
+	if err != nil {
 		t.Fatal(err)
+	}
+	leaf, err := group.Leaf("start")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(leaf) == 0 {
+		t.Log("SKIPPED: this machine gives no control groups, so that they go was NOT tested")
+	}
+	if _, err := k.Start(ctx, keep.Run{ID: "a", Argv: []string{"/bin/sh", "-c", "exec sleep 1000"}, Dir: "/", Cgroups: leaf}); err != nil {
+		t.Fatal(err)
+	}
+	if pids, err := cgroup.Processes(leaf); err != nil || len(leaf) > 0 && len(pids) == 0 {
+		t.Errorf("in its groups are %v, %v", pids, err)
 	}
 	quit := func() {
 		t.Helper()
@@ -40,6 +62,11 @@ func TestKeep(t *testing.T) {
 	quit()
 	if _, err := keep.Dial(ctx, dir); !errors.Is(err, keep.ErrAbsent) {
 		t.Errorf("after --quit: %v", err)
+	}
+	for _, d := range leaf {
+		if _, err := os.Stat(filepath.Dir(filepath.Dir(d))); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("left: %s, %v", filepath.Dir(filepath.Dir(d)), err)
+		}
 	}
 	quit() // of none
 	if s, err := k.Get(ctx, "a"); err != nil || s.State != keep.Exited || s.Cause != keep.CauseQuit {

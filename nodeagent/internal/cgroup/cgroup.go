@@ -13,6 +13,8 @@
 package cgroup
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -35,6 +37,12 @@ type Config struct {
 	Proc string
 	// Kernel is a seam for tests; nil: the real one.
 	Kernel *Kernel
+}
+
+// NameOf is the Name of the agent that has this state directory: several agents may run on one machine.
+func NameOf(stateDir string) string {
+	sum := sha256.Sum256([]byte(stateDir))
+	return "tandem-" + hex.EncodeToString(sum[:6])
 }
 
 // Kernel makes and removes groups. The real one fills a new directory with control files.
@@ -73,16 +81,8 @@ const unified = "unified"
 // Open finds out what there is. It always returns a Tree: Capabilities says what it can do. On a v2 node
 // it moves this process into a group beside the workloads', once.
 func Open(cfg Config) *Tree {
-	if cfg.Name == "" {
-		cfg.Name = "tandem"
-	}
-	if cfg.Proc == "" {
-		cfg.Proc = "/proc/self"
-	}
-	t := &Tree{kernel: real, dirs: map[string]string{}, caps: limits.Capabilities{Files: map[string][]string{}}}
-	if cfg.Kernel != nil {
-		t.kernel = *cfg.Kernel
-	}
+	cfg = cfg.resolved()
+	t := &Tree{kernel: *cfg.Kernel, dirs: map[string]string{}, caps: limits.Capabilities{Files: map[string][]string{}}}
 	var why []string
 	mounts, err := readMounts(cfg)
 	if err != nil {
@@ -98,6 +98,37 @@ func Open(cfg Config) *Tree {
 	}
 	t.caps.Why = strings.Join(why, "; ")
 	return t
+}
+
+func (cfg Config) resolved() Config {
+	if cfg.Name == "" {
+		cfg.Name = "tandem"
+	}
+	if cfg.Proc == "" {
+		cfg.Proc = "/proc/self"
+	}
+	if cfg.Kernel == nil {
+		cfg.Kernel = &real
+	}
+	return cfg
+}
+
+// Discard removes a tree with all groups in it, for whoever leaves it last. A group with processes stays, and so
+// does what it is in: that is an error. A tree that is not there is none. Whoever has it open may go on: Create
+// makes anew what is gone.
+func Discard(cfg Config) error {
+	cfg = cfg.resolved()
+	mounts, err := readMounts(cfg)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, m := range mounts {
+		if err := cfg.Kernel.removeAll(filepath.Join(m.base(), cfg.Name)); err != nil {
+			errs = append(errs, fmt.Errorf("remove the control groups: %w", plain(err)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Capabilities are what a group of this tree can do.
@@ -126,10 +157,7 @@ func (t *Tree) open(m mount, name string) error {
 
 // openV2 takes cgroup v2 into use: for limits, unless v1 has the controllers, and to find processes.
 func (t *Tree) openV2(m mount, name string) error {
-	base := m.dir
-	if filepath.Base(base) == agentGroup {
-		base = filepath.Dir(base)
-	}
+	base := m.base()
 	dir := filepath.Join(base, name)
 	if _, err := t.probe(dir); err != nil {
 		if t.caps.Version == limits.V1 {

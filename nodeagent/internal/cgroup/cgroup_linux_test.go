@@ -114,9 +114,13 @@ func newMachine(t *testing.T, group string) *machine {
 	return m
 }
 
-func (m *machine) open() *Tree {
-	return Open(Config{Proc: filepath.Join(m.dir, "proc"), Kernel: &Kernel{m.mkdir, m.rmdir}})
+func (m *machine) config() Config {
+	return Config{Proc: filepath.Join(m.dir, "proc"), Kernel: &Kernel{m.mkdir, m.rmdir}}
 }
+
+func (m *machine) open() *Tree { return Open(m.config()) }
+
+func (m *machine) discard() error { return Discard(m.config()) }
 
 func TestV2(t *testing.T) {
 	m := newMachine(t, "/system.slice/tandem-node.service")
@@ -166,8 +170,22 @@ func TestV2(t *testing.T) {
 	if names, err := tree.List(); err != nil || !slices.Equal(names, []string{"shop@n1"}) {
 		t.Errorf("%q, %v", names, err)
 	}
-	if err := errors.Join(g.Remove(), g.Remove(), tree.Remove()); err != nil {
+	if err := errors.Join(g.Remove(), g.Remove()); err != nil {
 		t.Error(err)
+	}
+	// Whoever is the last takes all away, and who has the tree open goes on.
+	if _, err := tree.Create("again", nil); err != nil {
+		t.Error(err)
+	}
+	m.write(filepath.Join(m.dir, own, "tandem/cgroup.subtree_control"), "")
+	if err := errors.Join(m.discard(), m.discard()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(m.dir, own, "tandem")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the tree is left: %v", err)
+	}
+	if g, err = tree.Create("again", settings); err != nil || m.read(own+"tandem/again/pids.max") != "7" || m.read(own+"tandem/cgroup.subtree_control") != "+pids" {
+		t.Errorf("created after it was discarded: %v", err)
 	}
 	// The next agent is started in the group that DelegateSubgroup names, and finds the same tree.
 	m.write(filepath.Join(m.dir, "proc/cgroup"), "0::/system.slice/tandem-node.service/agent\n")

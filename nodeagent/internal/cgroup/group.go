@@ -58,7 +58,13 @@ func (t *Tree) Create(name string, settings []limits.Setting) (*Group, error) {
 		return nil, err
 	}
 	for _, dir := range g.dirs() {
-		if err := t.kernel.make(dir); err != nil {
+		err := t.kernel.make(dir)
+		if errors.Is(err, fs.ErrNotExist) { // the tree was discarded
+			if err = t.again(filepath.Dir(dir)); err == nil {
+				err = t.kernel.make(dir)
+			}
+		}
+		if err != nil {
 			return nil, fmt.Errorf("make a control group: %w", err)
 		}
 	}
@@ -71,6 +77,14 @@ func (t *Tree) Create(name string, settings []limits.Setting) (*Group, error) {
 		return nil, fmt.Errorf("make a control group: %w", err)
 	}
 	return g, g.Apply(settings)
+}
+
+// again makes the tree's own group in one hierarchy once more.
+func (t *Tree) again(dir string) error {
+	if err := t.kernel.make(dir); err != nil || t.caps.Version != limits.V2 {
+		return err
+	}
+	return t.enable(dir)
 }
 
 // withChildren has the limit of a v1 group's memory count for its children, too, as newer kernels have it
@@ -250,16 +264,6 @@ func (g *Group) Remove() error {
 	for _, d := range g.dirs() {
 		if err := g.tree.kernel.removeAll(d); err != nil {
 			return fmt.Errorf("remove a control group: %w", err)
-		}
-	}
-	return nil
-}
-
-// Remove removes the tree and all groups in it. A group with processes is an error.
-func (t *Tree) Remove() error {
-	for _, d := range t.dirs {
-		if err := t.kernel.removeAll(d); err != nil {
-			return fmt.Errorf("remove the control groups: %w", err)
 		}
 	}
 	return nil

@@ -18,6 +18,14 @@ type mount struct {
 	controllers []string // of v1: among those that constraints are about, and cpuacct
 }
 
+// base is the group that belongs to the agent: its own, or in v2 the one that it left for a child of it.
+func (m mount) base() string {
+	if m.version == limits.V2 && filepath.Base(m.dir) == agentGroup {
+		return filepath.Dir(m.dir)
+	}
+	return m.dir
+}
+
 // readMounts finds the hierarchies: v1's first.
 func readMounts(cfg Config) ([]mount, error) {
 	info, err := os.ReadFile(filepath.Join(cfg.Proc, "mountinfo"))

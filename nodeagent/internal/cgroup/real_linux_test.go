@@ -17,9 +17,10 @@ import (
 // realTree is a tree in this machine's own groups.
 func realTree(t *testing.T) *Tree {
 	t.Helper()
-	tree := Open(Config{Name: fmt.Sprintf("tandem-cgroup-test-%d", os.Getpid())})
+	cfg := Config{Name: fmt.Sprintf("tandem-cgroup-test-%d", os.Getpid())}
+	tree := Open(cfg)
 	t.Cleanup(func() {
-		if err := tree.Remove(); err != nil {
+		if err := Discard(cfg); err != nil {
 			t.Errorf("groups are left: %v", err)
 		}
 	})

@@ -15,9 +15,10 @@ import (
 // groups are the machine's own control groups, a tree of this test's in them.
 func groups(t *testing.T, constraints map[string]string) (*cgroup.Tree, []limits.Setting) {
 	t.Helper()
-	tree := cgroup.Open(cgroup.Config{Name: fmt.Sprintf("tandem-keep-test-%d", os.Getpid())})
+	cfg := cgroup.Config{Name: fmt.Sprintf("tandem-keep-test-%d", os.Getpid())}
+	tree := cgroup.Open(cfg)
 	t.Cleanup(func() {
-		if err := tree.Remove(); err != nil {
+		if err := cgroup.Discard(cfg); err != nil {
 			t.Errorf("groups are left: %v", err)
 		}
 	})

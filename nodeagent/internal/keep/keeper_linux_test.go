@@ -37,13 +37,24 @@ func asKeeper() int {
 	defer stop()
 	idle, err := time.ParseDuration(os.Args[2])
 	if err == nil {
-		err = Serve(ctx, Serving{Dir: os.Args[1], Version: os.Args[3], Ready: Ready(), Idle: idle})
+		err = Serve(ctx, Serving{Dir: os.Args[1], Version: os.Args[3], Ready: Ready(), Idle: idle, Last: lastWords})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
+}
+
+// lastWords leaves a file that says whether another keeper could have the directory by now.
+func lastWords() (err error) {
+	lock, err := os.Open(filepath.Join(os.Args[1], "lock"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	busy := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	return errors.Join(os.WriteFile(filepath.Join(os.Args[1], "last"), fmt.Append(nil, busy), 0o600), errors.New("the last words"))
 }
 
 // rig is a keeper in a directory of its own. What it says on standard error, the race detector's findings

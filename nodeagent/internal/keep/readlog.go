@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -175,6 +176,6 @@ func logFiles(path string) (files []uint64, err error) {
 			files = append(files, n)
 		}
 	}
-	slices.Sort(files)
+	sort.SliceStable(files, func(i, j int) bool { return files[i] < files[j] }) // a generic sort would be 5 KB of the agent
 	return files, nil
 }

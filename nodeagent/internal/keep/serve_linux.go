@@ -23,6 +23,7 @@ type Serving struct {
 	// cannot; nil: nowhere. Serve closes it.
 	Ready *os.File
 	Idle  time.Duration // without a run and a client for so long, it ends; 0: a minute
+	Last  func() error  // called when it ends and has no process left, while nobody else can have the directory; nil: nothing
 	Steps durable.Steps // a seam for tests; nil: none
 }
 
@@ -103,6 +104,11 @@ func Serve(ctx context.Context, cfg Serving) (err error) {
 	k.group.Go(func() { k.accept(work, listener) })
 	if err = say(sayReady); err == nil {
 		k.loop(ctx, work, children)
+		if cfg.Last != nil {
+			if err := cfg.Last(); err != nil {
+				k.note("%v", err)
+			}
+		}
 	}
 	err = errors.Join(err, listener.Close()) // first, so that whoever is hung up on finds nobody
 	cancel()

@@ -15,6 +15,7 @@ type Serving struct {
 	Version string
 	Ready   *os.File
 	Idle    time.Duration
+	Last    func() error
 }
 
 // Serve says that there is no keeper on this system: it needs Linux's /proc and its subreapers.

@@ -2,8 +2,38 @@ package keep
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+
+	"tandem.internal/shared/wire"
 )
+
+// What is to be done last is done when nothing runs any more, before whoever asked for the end hears of it, and while
+// no other keeper can have the directory; what goes wrong with it stands in the keeper's log.
+func TestLast(t *testing.T) {
+	r := newRig(t)
+	last := filepath.Join(r.dir, "last")
+	r.start(r.shell("a", "exec sleep 1000"))
+	if err := r.c.Quit(r.ctx(), false); !errors.Is(err, &wire.Error{Code: wire.CodeWrongState}) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(last); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("while a run is left: %v", err)
+	}
+	if err := r.c.Quit(r.ctx(), true); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := os.ReadFile(last); err != nil || string(said) != syscall.EWOULDBLOCK.Error() {
+		t.Errorf("%q, %v", said, err)
+	}
+	if said, _, err := ReadLog(filepath.Join(r.dir, "log"), Cursor{}, 1<<20); err != nil || !strings.Contains(string(said), "the last words") {
+		t.Errorf("%s, %v", said, err)
+	}
+}
 
 // A keeper tells for how long a run has been up, whoever asks, also an agent that has just come; of one
 // that has ended it does not.

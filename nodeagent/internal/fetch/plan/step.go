@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"tandem.internal/shared/wire"
@@ -232,9 +233,9 @@ func (t *step) fetch() {
 			due = append(due, k)
 		}
 	}
-	slices.SortStableFunc(due, func(a, b Key) int {
-		x, y := t.items[a], t.items[b]
-		return cmp.Or(cmp.Compare(x.fails(), y.fails()), cmp.Compare(x.spec.order, y.spec.order))
+	sort.SliceStable(due, func(i, j int) bool { // a generic sort would make the agent larger
+		x, y := t.items[due[i]], t.items[due[j]]
+		return cmp.Or(cmp.Compare(x.fails(), y.fails()), cmp.Compare(x.spec.order, y.spec.order)) < 0
 	})
 	for _, k := range due {
 		it := t.items[k]

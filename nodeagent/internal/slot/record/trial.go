@@ -1,9 +1,8 @@
 package record
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
+	"sort"
 )
 
 // Target picks the slot that the next staging overwrites: never the active one, never one on trial,
@@ -32,7 +31,7 @@ func (r Record) Target() (ID, error) {
 		}
 		return 2
 	}
-	slices.SortStableFunc(free, func(x, y ID) int { return cmp.Compare(worth(x), worth(y)) })
+	sort.SliceStable(free, func(i, j int) bool { return worth(free[i]) < worth(free[j]) }) // a generic sort would make the agent larger
 	return free[0], nil
 }
 
