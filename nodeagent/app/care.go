@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -36,23 +35,24 @@ type care struct {
 	unsaved bool   // the store does not have all of this yet
 	begun   bool   // health has been told of the start
 
-	slots    *slot.Store
-	dir      string        // the state directory
-	parts    []*part       // by name
-	partsAt  time.Duration // they are looked at again: people may work on them by hand
-	view     health.Parts  // as health was told
-	launched bool          // by the launcher: a restart starts what the slots say
-	told     uint64        // the newest start that an event tells of and the record does not know to be told
-	monitor  *monitor.Monitor
-	watch    *watch.Watch
-	notifier *watch.Notifier
-	beat     *watch.Beat // of the owner's loop
-	beatAt   time.Duration
-	lookAt   time.Duration            // the slots are read again
-	programs map[string]judge.Verdict // what the watchdog said of loops and programs; "" once they are well
-	applied  map[wire.Kind]wire.Stamp // the document whose content health or alerts go by
-	leaving  bool                     // a restart was arranged: Run is to end
-	commands sync.Mutex               // one indicator command at a time
+	slots     *slot.Store
+	dir       string        // the state directory
+	parts     []*part       // by name
+	partsAt   time.Duration // they are looked at again: people may work on them by hand
+	view      health.Parts  // as health was told
+	launched  bool          // by the launcher: a restart starts what the slots say
+	told      uint64        // the newest start that an event tells of and the record does not know to be told
+	monitor   *monitor.Monitor
+	watch     *watch.Watch
+	notifier  *watch.Notifier
+	beat      *watch.Beat // of the owner's loop
+	beatAt    time.Duration
+	lookAt    time.Duration            // the slots are read again
+	programs  map[string]judge.Verdict // what the watchdog said of loops and programs; "" once they are well
+	applied   map[wire.Kind]wire.Stamp // the document whose content health or alerts go by
+	endReboot context.CancelFunc       // ends the newest reboot command
+	leaving   bool                     // a restart was arranged: Run is to end
+	commands  sync.Mutex               // one indicator command at a time
 }
 
 const (
@@ -309,17 +309,18 @@ func (a *Agent) heal(e health.Effect) {
 			return c.slots.Arm(record.ID(e.Slot), slot.DefaultTries)
 		})
 	case health.Reboot:
+		ctx, cancel := context.WithCancel(a.work)
+		c.endReboot = cancel
 		a.aside(func() func() {
-			_, err := c.slots.Planned(slot.Reason(e.Reason), e.Detail)
-			if err == nil {
-				err = a.deps.RunCommand(a.work, []string{"TANDEM_REASON=" + string(e.Reason), "TANDEM_DETAIL=" + e.Detail}, strings.Fields(a.cfg.RebootCommand))
-			}
+			defer cancel()
+			err := a.reboot(ctx, e)
 			if err != nil && a.work.Err() == nil { // it explains no later end
 				err = errors.Join(err, c.slots.Stays(slot.Reason(e.Reason)))
 			}
 			return func() { a.well(health.Restarting{Err: failed(err)}) }
 		})
 	case health.Stay:
+		c.endReboot() // before the next one, whose failure its own would be taken for
 		a.aside(func() func() {
 			if err := c.slots.Stays(slot.Reason(e.Reason)); err != nil {
 				a.log.Error("a reboot that did not happen may be told as the reason of a later end", zap.Error(err))
@@ -337,36 +338,6 @@ func (a *Agent) heal(e health.Effect) {
 		}
 		a.reply(e.ID, []byte("null"), e.Err)
 	}
-}
-
-// restart ends the agent after f, so that the service manager starts it anew.
-func (a *Agent) restart(f func() error) {
-	a.aside(func() func() {
-		err := f()
-		return func() {
-			a.care.leaving = err == nil
-			a.well(health.Restarting{Err: failed(err)})
-		}
-	})
-}
-
-// indicate runs the local command that shows the indicator.
-func (a *Agent) indicate(e health.Indicate) {
-	argv := strings.Fields(a.cfg.OnIndicator)
-	if len(argv) == 0 {
-		return
-	}
-	env := []string{"TANDEM_INDICATOR=" + strconv.Itoa(int(e.Indicator)), "TANDEM_INDICATOR_TEXT=" + e.Text}
-	a.aside(func() func() {
-		a.care.commands.Lock()
-		defer a.care.commands.Unlock()
-		ctx, cancel := context.WithTimeout(a.work, a.cfg.OnApplyTimeout)
-		defer cancel()
-		if err := a.deps.RunCommand(ctx, env, argv); err != nil {
-			a.log.Warn("the indicator command failed", zap.Error(err))
-		}
-		return func() {}
-	})
 }
 
 // aside runs work beside the owner; what it returns is the owner's again.

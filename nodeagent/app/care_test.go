@@ -237,6 +237,13 @@ func TestReboot(t *testing.T) {
 		if got := p.commands(); strings.Count(got, "reboot now") != 1 {
 			t.Errorf("ran %q", got)
 		}
+		p.mu.Lock()
+		for _, e := range p.events {
+			if e.Type == health.EventRestartFailed && (e.Error.Code != wire.CodeApplyFailed || !strings.Contains(e.Error.Message, "exit status 1")) {
+				t.Errorf("told %v", e.Error)
+			}
+		}
+		p.mu.Unlock()
 		p.wantTold("restart-planned reboot-command, restart-failed reboot-command", types...)
 		if r := p.health().Restart; r != nil {
 			t.Errorf("still wanted: %+v", r)

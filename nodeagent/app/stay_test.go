@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +31,61 @@ func TestRebootThatDoesNotHappen(t *testing.T) {
 		}
 		p.crash()
 		p.wantTold("boot fatal 2", types...)
+	})
+}
+
+// One that hangs is killed, so that the machine does not go down hours later without a reason, and an order after it is
+// not taken for the one that failed.
+func TestRebootCommandThatHangs(t *testing.T) {
+	types := []string{health.EventRestartPlanned, health.EventRestartFailed}
+	careBubble(t, func(p *patient) {
+		p.cfg.RebootCommand = "reboot now"
+		var began, killed atomic.Int64
+		p.deps.RunCommand = func(ctx context.Context, _, argv []string) error {
+			if argv[0] != "reboot" {
+				return nil
+			}
+			began.Add(1)
+			<-ctx.Done()
+			killed.Add(1)
+			return ctx.Err()
+		}
+		p.start()
+		reboot := wire.Encode(&wire.RebootParams{Reason: "a new kernel"})
+		p.wantRefused(p.request(wire.MethodReboot, reboot), "")
+		p.pass(10*time.Minute + 25*time.Second)
+		if began.Load() != 1 || killed.Load() != 0 {
+			t.Errorf("%d began, %d killed", began.Load(), killed.Load())
+		}
+		p.pass(10 * time.Second)
+		p.wantTold("restart-planned reboot-command, restart-failed reboot-command", types...)
+		p.wantRefused(p.request(wire.MethodReboot, reboot), "")
+		p.pass(2 * time.Minute)
+		if began.Load() != 2 || killed.Load() != 1 {
+			t.Errorf("%d began, %d killed", began.Load(), killed.Load())
+		}
+		p.wantTold("restart-planned reboot-command", types...)
+	})
+}
+
+// A maintenance is as long as the controller says, whatever the node's clock says.
+func TestMaintenanceByAnotherClock(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		p.deps.Now = func() time.Time { return time.Now().Add(-3 * time.Hour) }
+		p.start()
+		p.pass(time.Second)
+		p.announce(time.Hour)
+		if left := p.health().Maintenance.Sub(p.deps.Now()); left < 59*time.Minute || left > time.Hour {
+			t.Errorf("the clocks stand still for %v", left)
+		}
+		p.pass(59 * time.Minute)
+		if p.health().Maintenance.IsZero() {
+			t.Error("it is over before its time")
+		}
+		p.pass(2 * time.Minute)
+		if until := p.health().Maintenance; !until.IsZero() {
+			t.Errorf("it is not over, but until %v", until)
+		}
 	})
 }
 
