@@ -111,7 +111,11 @@ func (a *app) statusRows(t *table, st view.ConfigStatus) {
 	}
 	p := st.Progress
 	nodes := fmt.Sprintf("%d known, %d online; %d up to date", p.Nodes, p.Online, p.Installed)
-	if p.OnlineMissing > 0 {
+	switch {
+	case p.OnlineMissing == 0:
+	case st.State == "failed": // nothing new is sent to them
+		nodes += fmt.Sprintf(", %d behind", p.OnlineMissing)
+	default:
 		nodes += fmt.Sprintf(", %d on the way", p.OnlineMissing)
 	}
 	if p.Failed > 0 {

@@ -183,7 +183,7 @@ func (s *step) copySeen(ev Copy) {
 	default:
 		err := ev.Error
 		if err == nil {
-			err = wire.New(wire.CodeHashMismatch, "", "the file is not what was accepted; it was altered from outside")
+			err = wire.New(wire.CodeHashMismatch, "", "the file is not what the journal has: it was altered from outside, or the journal is a restored backup")
 		}
 		if c.State != Failed || *c.Error != *err {
 			s.change(Failed, err, "readable copy")
