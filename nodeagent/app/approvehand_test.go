@@ -136,7 +136,7 @@ func TestApprovalThatIsNeededAtTheNode(t *testing.T) {
 		if x := p.health().Trial; x == nil || x.Approval != wire.ApprovalNeeded {
 			t.Errorf("%+v", x)
 		}
-		if _, err := s.store.Rollback(record.B, record.ReasonFallback, "it smells"); err != nil {
+		if _, err := s.store.Rollback(record.B, wire.BootFallback, "it smells"); err != nil {
 			t.Fatal(err)
 		}
 		live(2 * time.Minute)

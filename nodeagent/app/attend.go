@@ -196,7 +196,7 @@ func (a *Agent) speechless() {
 	if !tried || now.Trial || last.Committed || a.care.health.Trial.ID != "" {
 		return
 	}
-	a.keep(a.made(health.EventTrialRolledBack, nil, health.Detail{Slot: string(last.Slot), Version: last.Version, Reason: wire.BootReason(last.Reason), Text: last.Detail}))
+	a.keep(a.made(health.EventTrialRolledBack, nil, health.Detail{Slot: string(last.Slot), Version: last.Version, Reason: last.Reason, Text: last.Detail}))
 }
 
 // linked tells health how far the connection has come.

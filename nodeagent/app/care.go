@@ -138,13 +138,13 @@ func (a *Agent) tickCare(now time.Duration) {
 func (a *Agent) stoppingCare() {
 	c := &a.care
 	if a.fatal != nil {
-		if err := a.failing(string(record.ReasonFatal), a.fatal.Error()); err != nil {
+		if err := a.failing(wire.BootFatal, a.fatal.Error()); err != nil {
 			a.log.Error("the reason of this end cannot be kept", zap.Error(err))
 		}
 		return
 	}
 	a.well(health.Stopping{})
-	if _, err := c.slots.Planned(record.ReasonStop, ""); err != nil {
+	if _, err := c.slots.Planned(wire.BootStop, ""); err != nil {
 		a.log.Error("the reason of this end cannot be kept", zap.Error(err))
 	}
 	a.notify(c.notifier.Stopping())
@@ -163,8 +163,8 @@ func (a *Agent) acknowledge() {
 }
 
 // failing keeps the reason of an end that nobody has planned.
-func (a *Agent) failing(reason, detail string) error {
-	_, err := a.care.slots.Failing(slot.Reason(reason), detail)
+func (a *Agent) failing(reason wire.BootReason, detail string) error {
+	_, err := a.care.slots.Failing(reason, detail)
 	return err
 }
 
@@ -221,14 +221,14 @@ func (a *Agent) startedWhy() (boot wire.HealthBoot, rebooted bool) {
 	}
 	now := boots[len(boots)-1]
 	for _, b := range boots[:len(boots)-1] {
-		a.keep(a.made(health.EventBoot, nil, health.Detail{Reason: wire.BootReason(b.Reason), Text: bootText(b), Restarts: b.Number}))
+		a.keep(a.made(health.EventBoot, nil, health.Detail{Reason: b.Reason, Text: bootText(b), Restarts: b.Number}))
 	}
 	if dropped > 0 {
 		a.log.Warn("earlier starts are not known any more", zap.Uint64("number", dropped))
 	}
 	rebooted = now.Reboots != c.reboots
 	c.reboots, c.told = now.Reboots, now.Number
-	boot.Reason, boot.Detail, boot.Restarts = wire.BootReason(now.Reason), bootText(now), now.Number
+	boot.Reason, boot.Detail, boot.Restarts = now.Reason, bootText(now), now.Number
 	return boot, rebooted
 }
 
@@ -301,7 +301,7 @@ func (a *Agent) heal(e health.Effect) {
 		}
 		current := record.ID(c.report.Current)
 		a.restart(func() error {
-			_, err := c.slots.Rollback(current, slot.Reason(e.Reason), e.Detail)
+			_, err := c.slots.Rollback(current, e.Reason, e.Detail)
 			return err
 		})
 	case health.Try:
@@ -315,14 +315,14 @@ func (a *Agent) heal(e health.Effect) {
 			defer cancel()
 			err := a.reboot(ctx, e)
 			if err != nil && a.work.Err() == nil { // it explains no later end
-				err = errors.Join(err, c.slots.Stays(slot.Reason(e.Reason)))
+				err = errors.Join(err, c.slots.Stays(e.Reason))
 			}
 			return func() { a.well(health.Restarting{Err: failed(err)}) }
 		})
 	case health.Stay:
 		c.endReboot() // before the next one, whose failure its own would be taken for
 		a.aside(func() func() {
-			if err := c.slots.Stays(slot.Reason(e.Reason)); err != nil {
+			if err := c.slots.Stays(e.Reason); err != nil {
 				a.log.Error("a reboot that did not happen may be told as the reason of a later end", zap.Error(err))
 			}
 			return func() {}

@@ -8,13 +8,12 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/health"
-	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/shared/wire"
 )
 
 // reboot writes the reason down, and runs the command.
 func (a *Agent) reboot(ctx context.Context, e health.Reboot) error {
-	if _, err := a.care.slots.Planned(slot.Reason(e.Reason), e.Detail); err != nil {
+	if _, err := a.care.slots.Planned(e.Reason, e.Detail); err != nil {
 		return err
 	}
 	if err := a.deps.RunCommand(ctx, []string{"TANDEM_REASON=" + string(e.Reason), "TANDEM_DETAIL=" + e.Detail}, strings.Fields(a.cfg.RebootCommand)); err != nil {

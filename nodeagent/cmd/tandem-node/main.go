@@ -14,8 +14,8 @@ import (
 
 	"tandem.internal/nodeagent/app"
 	"tandem.internal/nodeagent/internal/slot"
-	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/settings"
+	"tandem.internal/shared/wire"
 )
 
 // Exit statuses.
@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	// Why an agent of the launcher's ends at once is kept: the next start, perhaps of another version, tells it.
 	end := func(status int, why string, err error) int {
 		if dir := os.Getenv(slot.EnvDir); dir != "" {
-			if _, kerr := slot.Open(slot.Config{Dir: dir}).Failing(record.ReasonFatal, why); kerr != nil {
+			if _, kerr := slot.Open(slot.Config{Dir: dir}).Failing(wire.BootFatal, why); kerr != nil {
 				err = errors.Join(err, fmt.Errorf("and this reason cannot be kept: %w", kerr))
 			}
 		}

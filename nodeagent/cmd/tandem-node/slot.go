@@ -269,7 +269,7 @@ func slotRollback(s *slot.Store, why string, out printer) error {
 	if from == record.None {
 		from = active(st)
 	}
-	to, err := s.Rollback(from, record.ReasonFallback, why)
+	to, err := s.Rollback(from, wire.BootFallback, why)
 	if err != nil {
 		return err
 	}

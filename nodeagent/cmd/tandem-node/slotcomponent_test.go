@@ -11,6 +11,7 @@ import (
 	"tandem.internal/nodeagent/internal/slot/component"
 	"tandem.internal/nodeagent/internal/slot/component/update"
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/wire"
 )
 
 // What people do to a component at the node, with the agent played by the test.
@@ -65,7 +66,7 @@ func TestSlotOfComponent(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(1, "", "slot a: a trial is in progress", "try", "--component", "os")
-	if _, err := slots.Rollback(record.A, record.ReasonFallback, "by the test"); err != nil {
+	if _, err := slots.Rollback(record.A, wire.BootFallback, "by the test"); err != nil {
 		t.Fatal(err)
 	}
 	says(0, "as soon as it is installed", "", "try", "--component", "os", "--version", "7")

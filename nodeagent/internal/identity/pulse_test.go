@@ -14,6 +14,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/watch"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/wire"
 )
 
 // watched runs a keeper's loops once more, under a watchdog; died tells what ended the process.
@@ -23,7 +24,7 @@ func watched(t *testing.T, b *kept) (died <-chan string, stacks string, stop fun
 	why, end := "", make(chan string, 1)
 	stacks = filepath.Join(t.TempDir(), "stacks")
 	w := watch.New(watch.Config{Time: time.Minute, Stacks: stacks, Die: func() { end <- why },
-		Reason: func(reason, detail string) error { why = reason + ", " + detail; return nil }})
+		Reason: func(reason wire.BootReason, detail string) error { why = string(reason) + ", " + detail; return nil }})
 	b.k.cfg.Watch = w.Loop
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

@@ -14,6 +14,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/wire"
 )
 
 // The simulated disk replaces a file in the steps in which package durable does.
@@ -113,7 +114,7 @@ func TestRealDisk(t *testing.T) {
 		func(s *Store) error { return s.Arm("a", 3) },
 		func(s *Store) error { _, err := s.Starting().Next(nil); return err },
 		func(s *Store) error { return s.Commit("a") },
-		func(s *Store) error { _, err := s.Rollback("a", record.ReasonFallback, "x"); return err },
+		func(s *Store) error { _, err := s.Rollback("a", wire.BootFallback, "x"); return err },
 	}
 	before := filepath.Join(t.TempDir(), "slots") // as the ops until now have left it
 	if err := os.Mkdir(before, 0o755); err != nil {
@@ -147,7 +148,7 @@ func TestRealDisk(t *testing.T) {
 					})) // what matters is what it leaves
 				}()
 				l, err := open(nil).Starting().Next(nil)
-				if err != nil || !l.Saved || !l.Reason.Known() {
+				if err != nil || !l.Saved || !record.Known(l.Reason) {
 					t.Fatalf("op %d, step %d: %+v %v", i, at, l, err)
 				}
 				if l.Slot == "a" {
@@ -191,7 +192,7 @@ func TestAtTheSameTime(t *testing.T) {
 				if _, err := open().Starting().Next(nil); err != nil {
 					t.Error(err)
 				}
-				if _, err := open().Planned(record.ReasonStop, fmt.Sprint(i)); err != nil {
+				if _, err := open().Planned(wire.BootStop, fmt.Sprint(i)); err != nil {
 					t.Error(err)
 				}
 				_, err := open().Stage(t.Context(), Source{File: file})
@@ -335,7 +336,7 @@ func TestNewerCopyCounts(t *testing.T) {
 		if st, err := s.Status(); err != nil || st.Seq != 6 || st.Why != "newer" || len(st.Notes) != 0 {
 			t.Errorf("%d: %+v %v", newer, st, err)
 		}
-		if _, err := s.Planned(record.ReasonStop, ""); err != nil {
+		if _, err := s.Planned(wire.BootStop, ""); err != nil {
 			t.Fatal(err)
 		}
 		one, err := d.Read(copies[0], record.MaxSize)

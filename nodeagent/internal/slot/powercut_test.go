@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -359,7 +360,7 @@ func TestErrorThenAgain(t *testing.T) {
 						left = s.Slot
 					}
 				}
-				again = op{o.name, func(w *world) error { _, err := w.store().Rollback(left, record.ReasonFallback, "a test"); return err }}
+				again = op{o.name, func(w *world) error { _, err := w.store().Rollback(left, wire.BootFallback, "a test"); return err }}
 			}
 			if _, err := w.run(again); err == nil && !starts {
 				t.Errorf("%s, and nobody says so", where)

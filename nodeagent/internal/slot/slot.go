@@ -25,6 +25,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/wire"
 )
 
 // Names in the slot directory.
@@ -39,7 +40,6 @@ const (
 type (
 	ID      = record.ID
 	State   = record.State
-	Reason  = record.Reason
 	Boot    = record.Boot
 	Outcome = record.Outcome
 )
@@ -193,7 +193,7 @@ func (s *Store) Approve(by string) error {
 // Rollback leaves a slot: the one on trial, for the active one; or the active one, for the one before.
 // It takes effect with the next start, and returns what will be the active slot then. To do it again
 // does no harm.
-func (s *Store) Rollback(from ID, reason Reason, detail string) (to ID, err error) {
+func (s *Store) Rollback(from ID, reason wire.BootReason, detail string) (to ID, err error) {
 	err = s.update(func(r record.Record) (record.Record, error) {
 		r, err := r.RollBack(from, reason, detail)
 		to = r.Good
@@ -204,24 +204,24 @@ func (s *Store) Rollback(from ID, reason Reason, detail string) (to ID, err erro
 
 // Planned writes down that the agent is whole and ends on purpose: a trial keeps its try. The reason
 // that was written first stands, and is returned.
-func (s *Store) Planned(reason Reason, detail string) (Reason, error) {
+func (s *Store) Planned(reason wire.BootReason, detail string) (wire.BootReason, error) {
 	return s.mark(record.Mark{Reason: reason, Detail: detail, Planned: true})
 }
 
 // Failing writes down why the agent is about to end although it should not: a trial loses a try. The
 // reason that was written first stands, and is returned.
-func (s *Store) Failing(reason Reason, detail string) (Reason, error) {
+func (s *Store) Failing(reason wire.BootReason, detail string) (wire.BootReason, error) {
 	return s.mark(record.Mark{Reason: reason, Detail: detail})
 }
 
 // Stays says that what was planned for this reason did not happen: the agent goes on, and the reason
 // explains no later end.
-func (s *Store) Stays(reason Reason) error {
+func (s *Store) Stays(reason wire.BootReason) error {
 	return s.update(func(r record.Record) (record.Record, error) { return r.Unmark(reason), nil })
 }
 
-func (s *Store) mark(m record.Mark) (stands Reason, err error) {
-	if !m.Reason.Known() {
+func (s *Store) mark(m record.Mark) (stands wire.BootReason, err error) {
+	if !record.Known(m.Reason) {
 		panic("slot: no such reason: " + string(m.Reason))
 	}
 	err = s.update(func(r record.Record) (record.Record, error) {

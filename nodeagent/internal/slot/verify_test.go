@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/wire"
 )
 
 // lyingDisk gives back something else than what was written to a slot, of the same length.
@@ -73,7 +74,7 @@ func TestOnlyABadCopyIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, err := Open(Config{Dir: "/slots", Disk: d, Machine: func() record.Evidence { return record.Evidence{Kernel: "k"} }}).Starting().Next(nil)
-	if err != nil || l.Slot != record.Factory || l.Reason != record.ReasonUnknown || len(l.Notes) != 2 || !strings.Contains(l.Notes[1], "rebuilt") {
+	if err != nil || l.Slot != record.Factory || l.Reason != wire.BootUnknown || len(l.Notes) != 2 || !strings.Contains(l.Notes[1], "rebuilt") {
 		t.Errorf("%+v %v", l, err)
 	}
 }

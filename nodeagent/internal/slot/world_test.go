@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/wire"
 )
 
 // world is one node: its disk, its kernel, and what runs.
@@ -123,14 +124,14 @@ func opRollback() op {
 		if r.Trying != record.None {
 			from = r.Trying
 		}
-		_, err = w.store().Rollback(from, record.ReasonFallback, "a test")
+		_, err = w.store().Rollback(from, wire.BootFallback, "a test")
 		return err
 	}}
 }
 
 func opPlanned() op {
 	return op{"planned", func(w *world) error {
-		_, err := w.store().Planned(record.ReasonReboot, "an order")
+		_, err := w.store().Planned(wire.BootReboot, "an order")
 		return err
 	}}
 }
@@ -269,7 +270,7 @@ func (w *world) start(before view, allowed map[string]bool) error {
 		return fmt.Errorf("slot %s was started and holds nothing that is whole", l.Slot)
 	case !allowed[v]:
 		return fmt.Errorf("%s was started; allowed is %v", v, allowed)
-	case !l.Reason.Known() || l.Number == 0 || st.Why == "":
+	case !record.Known(l.Reason) || l.Number == 0 || st.Why == "":
 		return fmt.Errorf("it does not say why: %+v", l.Boot)
 	case st.Running != l.Slot || st.Trial != l.Trial || !l.Saved:
 		return fmt.Errorf("status %+v of %+v", st, l)

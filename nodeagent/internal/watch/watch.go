@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/watch/judge"
+	"tandem.internal/shared/wire"
 )
 
 // ExitHung is the exit status after a loop hung: as after SIGABRT.
@@ -29,16 +30,16 @@ const lastWords = 5 * time.Second
 
 // Config says what to watch and what to do about it.
 type Config struct {
-	Time       time.Duration                     // the watchdog time; 0: judge.DefaultTime
-	Supervisor time.Duration                     // within which the supervisor wants a ping; 0: there is none. See Notifier
-	Ping       func() error                      // tells the supervisor that all is well; nil: nobody
-	Dir        string                            // of the programs' files, see Programs; "": there are none
-	Look       func() ([]judge.Program, error)   // nil: Programs(Dir)
-	Stacks     string                            // directory for the stacks of a hung process; "": not kept
-	Keep       int                               // files of stacks at most, the oldest go first; 0: 5
-	Reason     func(reason, detail string) error // keeps the boot reason, durably; called before the stacks are written; nil: nobody
-	Die        func()                            // ends the process at once; nil: exits with ExitHung
-	Log        *zap.Logger                       // nil: nowhere
+	Time       time.Duration                                     // the watchdog time; 0: judge.DefaultTime
+	Supervisor time.Duration                                     // within which the supervisor wants a ping; 0: there is none. See Notifier
+	Ping       func() error                                      // tells the supervisor that all is well; nil: nobody
+	Dir        string                                            // of the programs' files, see Programs; "": there are none
+	Look       func() ([]judge.Program, error)                   // nil: Programs(Dir)
+	Stacks     string                                            // directory for the stacks of a hung process; "": not kept
+	Keep       int                                               // files of stacks at most, the oldest go first; 0: 5
+	Reason     func(reason wire.BootReason, detail string) error // keeps the boot reason, durably; called before the stacks are written; nil: nobody
+	Die        func()                                            // ends the process at once; nil: exits with ExitHung
+	Log        *zap.Logger                                       // nil: nowhere
 }
 
 // Watch is a watchdog. Make it with New, run it once. Register and the Beats are for any goroutine.
@@ -217,7 +218,7 @@ func (w *Watch) die(f judge.Fatal) {
 	go func() {
 		defer close(kept)
 		if w.cfg.Reason != nil {
-			if err := w.cfg.Reason(judge.ReasonHung, detail); err != nil {
+			if err := w.cfg.Reason(wire.BootWatchdogHung, detail); err != nil {
 				w.cfg.Log.Error("the boot reason cannot be kept", zap.Error(err))
 			}
 		}

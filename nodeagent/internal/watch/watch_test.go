@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tandem.internal/nodeagent/internal/watch/judge"
+	"tandem.internal/shared/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,8 +45,11 @@ func TestHungLoopEndsTheProcess(t *testing.T) {
 		var said []string
 		dead := make(chan time.Time, 1)
 		w := New(Config{Supervisor: time.Minute, Ping: func() error { pings.Add(1); pinged.Store(time.Now().UnixNano()); return nil }, Stacks: stacks,
-			Reason: func(reason, detail string) error { said = append(said, reason+", "+detail); return nil },
-			Die:    func() { dead <- time.Now() }})
+			Reason: func(reason wire.BootReason, detail string) error {
+				said = append(said, string(reason)+", "+detail)
+				return nil
+			},
+			Die: func() { dead <- time.Now() }})
 		hang := make(chan struct{})
 		owner, other := w.Register("owner", 10*time.Second), w.Register("other", 5*time.Second)
 		wg.Go(func() { ownerLoop(ctx, owner, 10*time.Second, hang) })
@@ -98,7 +102,7 @@ func TestNothingKeepsTheEndOff(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				disk, died := make(chan struct{}), false
-				w := New(Config{Time: time.Minute, Stacks: file, Die: func() { died = true }, Reason: func(string, string) error {
+				w := New(Config{Time: time.Minute, Stacks: file, Die: func() { died = true }, Reason: func(wire.BootReason, string) error {
 					if wait {
 						<-disk
 					}

@@ -1,36 +1,19 @@
 package record
 
-import "fmt"
+import (
+	"fmt"
 
-// Reason says why the agent, or the machine, was started again (seed 002, NodeAgent status).
-type Reason string
-
-// The reasons.
-const (
-	ReasonNone         Reason = "none"           // there is no earlier run
-	ReasonFirst        Reason = "first"          // the first start on this node
-	ReasonReboot       Reason = "reboot-command" // the controller or an operator ordered it
-	ReasonStop         Reason = "stop"           // stopped in order: by the service manager or a person
-	ReasonUpdate       Reason = "update"         // to start a slot on trial
-	ReasonFallback     Reason = "fallback"       // a trial failed
-	ReasonDisconnect   Reason = "disconnect"     // no contact with the controller for the reset time
-	ReasonFatal        Reason = "fatal"          // the agent crashed or was killed
-	ReasonOOM          Reason = "oom"            // the kernel ran out of memory and killed it
-	ReasonWatchdogHung Reason = "watchdog-hung"  // a loop of the agent made no progress
-	ReasonWatchdogPID  Reason = "watchdog-pid"   // a program that the agent watches made no progress
-	ReasonKernel       Reason = "kernel"         // the kernel crashed
-	ReasonPowerFail    Reason = "power-fail"     // the machine went down without a word
-	ReasonUnknown      Reason = "unknown"
+	"tandem.internal/shared/wire"
 )
 
 // reasons are all of them, with whether a run that ended so ended as planned.
-var reasons = map[Reason]bool{
-	ReasonNone: true, ReasonFirst: true, ReasonReboot: true, ReasonStop: true, ReasonUpdate: true, ReasonFallback: true, ReasonDisconnect: true,
-	ReasonFatal: false, ReasonOOM: false, ReasonWatchdogHung: false, ReasonWatchdogPID: false, ReasonKernel: false, ReasonPowerFail: false, ReasonUnknown: false,
+var reasons = map[wire.BootReason]bool{
+	wire.BootNone: true, wire.BootFirst: true, wire.BootReboot: true, wire.BootStop: true, wire.BootUpdate: true, wire.BootFallback: true, wire.BootDisconnect: true,
+	wire.BootFatal: false, wire.BootOOM: false, wire.BootWatchdogHung: false, wire.BootWatchdogPID: false, wire.BootKernel: false, wire.BootPowerFail: false, wire.BootUnknown: false,
 }
 
-// Known says whether r is one of the reasons.
-func (r Reason) Known() bool { _, ok := reasons[r]; return ok }
+// Known says whether a reason is one of those that this program writes.
+func Known(r wire.BootReason) bool { _, ok := reasons[r]; return ok }
 
 // Evidence is what the machine shows at a start.
 type Evidence struct {
@@ -40,26 +23,26 @@ type Evidence struct {
 }
 
 // why derives why the run before ended: what was written before the end, or else what the machine shows.
-func (r Record) why(ev Evidence) (Reason, string) {
+func (r Record) why(ev Evidence) (wire.BootReason, string) {
 	last := r.Boot
 	sameKernel := ev.Kernel != "" && ev.Kernel == last.Kernel
 	switch {
 	case r.Next != nil:
 		return r.Next.Reason, r.Next.Detail
 	case last.Number == 0 && r.Why == lost:
-		return ReasonUnknown, lost
+		return wire.BootUnknown, lost
 	case last.Number == 0:
-		return ReasonFirst, ""
+		return wire.BootFirst, ""
 	case ev.Kernel == "" || last.Kernel == "":
-		return ReasonUnknown, "nobody said why, and the kernel's boot ID cannot be read"
+		return wire.BootUnknown, "nobody said why, and the kernel's boot ID cannot be read"
 	case !sameKernel && ev.Panic != "" && bounded(ev.Panic) != last.Panic:
-		return ReasonKernel, "the kernel has left " + bounded(ev.Panic)
+		return wire.BootKernel, "the kernel has left " + bounded(ev.Panic)
 	case !sameKernel:
-		return ReasonPowerFail, "the machine was started again and nobody had said why: power, reset button or hardware watchdog"
+		return wire.BootPowerFail, "the machine was started again and nobody had said why: power, reset button or hardware watchdog"
 	case ev.OOMKills > last.OOMKills:
-		return ReasonOOM, fmt.Sprintf("the agent ended without a word; since its start the kernel has killed %d processes for memory", ev.OOMKills-last.OOMKills)
+		return wire.BootOOM, fmt.Sprintf("the agent ended without a word; since its start the kernel has killed %d processes for memory", ev.OOMKills-last.OOMKills)
 	}
-	return ReasonFatal, "the agent ended without a word: it crashed or was killed"
+	return wire.BootFatal, "the agent ended without a word: it crashed or was killed"
 }
 
 // Mark writes why the agent is about to end, unless somebody has written that before. It returns what
@@ -74,7 +57,7 @@ func (r Record) Mark(m Mark) (Record, Mark) {
 }
 
 // Unmark takes back why the agent was about to end, if this was the reason.
-func (r Record) Unmark(reason Reason) Record {
+func (r Record) Unmark(reason wire.BootReason) Record {
 	if r.Next != nil && r.Next.Reason == reason {
 		r.Next = nil
 	}

@@ -69,22 +69,22 @@ func (s Slot) Exists() bool { return s.Hash != "" }
 
 // Mark says why the agent is about to end. It is written before the end.
 type Mark struct {
-	Reason Reason `json:"reason"`
-	Detail string `json:"detail,omitzero"`
+	Reason wire.BootReason `json:"reason"`
+	Detail string          `json:"detail,omitzero"`
 	// Planned: the agent is whole and ends on purpose. No try is consumed.
 	Planned bool `json:"planned,omitzero"`
 }
 
 // Boot is one start of the agent.
 type Boot struct {
-	Number  uint64 `json:"number,omitzero"`  // of all starts ever: the restart counter, from 1
-	Reboots uint64 `json:"reboots,omitzero"` // starts of the machine that were seen, from 1
-	Crashes uint64 `json:"crashes,omitzero"` // starts in a row after an end that nobody had planned
-	Reason  Reason `json:"reason,omitzero"`  // why the run before ended
-	Detail  string `json:"detail,omitzero"`
-	Slot    ID     `json:"slot,omitzero"` // that was started
-	Trial   bool   `json:"trial,omitzero"`
-	Note    string `json:"note,omitzero"` // why that slot, if it is not the one that was to be expected
+	Number  uint64          `json:"number,omitzero"`  // of all starts ever: the restart counter, from 1
+	Reboots uint64          `json:"reboots,omitzero"` // starts of the machine that were seen, from 1
+	Crashes uint64          `json:"crashes,omitzero"` // starts in a row after an end that nobody had planned
+	Reason  wire.BootReason `json:"reason,omitzero"`  // why the run before ended
+	Detail  string          `json:"detail,omitzero"`
+	Slot    ID              `json:"slot,omitzero"` // that was started
+	Trial   bool            `json:"trial,omitzero"`
+	Note    string          `json:"note,omitzero"` // why that slot, if it is not the one that was to be expected
 
 	Kernel   string `json:"kernel,omitzero"`   // the kernel's boot ID; empty: unknown
 	OOMKills uint64 `json:"oomKills,omitzero"` // by the kernel until this start
@@ -100,13 +100,13 @@ type Approval struct {
 
 // Outcome is how a trial, or a good slot, ended.
 type Outcome struct {
-	Seq       uint64 `json:"seq,omitzero"` // number of the record that ended it; 0: there was none yet
-	Slot      ID     `json:"slot,omitzero"`
-	Version   string `json:"version,omitzero"`
-	Hash      string `json:"hash,omitzero"`
-	Committed bool   `json:"committed,omitzero"`
-	Reason    Reason `json:"reason,omitzero"` // if it was not committed
-	Detail    string `json:"detail,omitzero"`
+	Seq       uint64          `json:"seq,omitzero"` // number of the record that ended it; 0: there was none yet
+	Slot      ID              `json:"slot,omitzero"`
+	Version   string          `json:"version,omitzero"`
+	Hash      string          `json:"hash,omitzero"`
+	Committed bool            `json:"committed,omitzero"`
+	Reason    wire.BootReason `json:"reason,omitzero"` // if it was not committed
+	Detail    string          `json:"detail,omitzero"`
 }
 
 // Record is all that is kept. The zero value is not valid; New makes the first one.

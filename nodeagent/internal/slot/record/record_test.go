@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"tandem.internal/shared/wire"
 )
 
 var errIO = errors.New("input/output error")
@@ -94,18 +96,18 @@ func TestStatesOfAnUpdate(t *testing.T) {
 		t.Errorf("again: %v", err)
 	}
 	// The previous slot is named, not flipped to: a second roll back does not come back.
-	if r, err = r.RollBack(B, ReasonFallback, "by hand"); err != nil {
+	if r, err = r.RollBack(B, wire.BootFallback, "by hand"); err != nil {
 		t.Fatal(err)
 	}
 	want(Active, Unused, Unused)
-	if again, err := r.RollBack(B, ReasonFallback, "by hand"); err != nil || again.Good != A {
+	if again, err := r.RollBack(B, wire.BootFallback, "by hand"); err != nil || again.Good != A {
 		t.Errorf("again: %v", err)
 	}
-	if r, err = r.RollBack(A, ReasonFallback, "by hand"); err != nil {
+	if r, err = r.RollBack(A, wire.BootFallback, "by hand"); err != nil {
 		t.Fatal(err)
 	}
 	want(Unused, Unused, Active)
-	if _, err := r.RollBack(Factory, ReasonFallback, ""); !errors.Is(err, ErrNoPrevious) {
+	if _, err := r.RollBack(Factory, wire.BootFallback, ""); !errors.Is(err, ErrNoPrevious) {
 		t.Errorf("%v", err)
 	}
 }
@@ -114,23 +116,23 @@ func TestTries(t *testing.T) {
 	ev := Evidence{Kernel: "k"}
 	r := armed(t, staged(t, committed(t), "2"), B, 2)
 	r = r.Start(ev, fine)
-	if !r.Boot.Trial || r.Tries != 1 || r.Boot.Reason != ReasonUpdate {
+	if !r.Boot.Trial || r.Tries != 1 || r.Boot.Reason != wire.BootUpdate {
 		t.Fatalf("%+v", r)
 	}
 	// Planned restarts are free, but not for ever.
 	for i := range MaxSpared + 1 {
-		r, _ = r.Mark(Mark{Reason: ReasonReboot, Planned: true})
+		r, _ = r.Mark(Mark{Reason: wire.BootReboot, Planned: true})
 		r = r.Start(ev, fine)
-		if want := 1 - i/MaxSpared; !r.Boot.Trial || r.Tries != want || r.Boot.Reason != ReasonReboot {
+		if want := 1 - i/MaxSpared; !r.Boot.Trial || r.Tries != want || r.Boot.Reason != wire.BootReboot {
 			t.Fatalf("restart %d: %+v", i, r)
 		}
 	}
-	r, _ = r.Mark(Mark{Reason: ReasonWatchdogHung, Detail: "the sender"})
-	if _, stands := r.Mark(Mark{Reason: ReasonFatal, Planned: true}); stands.Reason != ReasonWatchdogHung || stands.Planned {
+	r, _ = r.Mark(Mark{Reason: wire.BootWatchdogHung, Detail: "the sender"})
+	if _, stands := r.Mark(Mark{Reason: wire.BootFatal, Planned: true}); stands.Reason != wire.BootWatchdogHung || stands.Planned {
 		t.Errorf("the first does not stand: %+v", stands)
 	}
 	r = r.Start(ev, fine)
-	if r.Boot.Trial || r.Boot.Slot != A || r.Boot.Reason != ReasonWatchdogHung || r.Boot.Note == "" || r.Slot(B).Verdict != Failed || r.Last.Committed || r.Last.Slot != B || r.Last.Reason != ReasonFallback {
+	if r.Boot.Trial || r.Boot.Slot != A || r.Boot.Reason != wire.BootWatchdogHung || r.Boot.Note == "" || r.Slot(B).Verdict != Failed || r.Last.Committed || r.Last.Slot != B || r.Last.Reason != wire.BootFallback {
 		t.Errorf("%+v", r)
 	}
 	if _, err := r.Commit(B); !errors.Is(err, ErrNoTrial) {
@@ -142,7 +144,7 @@ func TestTries(t *testing.T) {
 func TestLastTryRestartsAsPlanned(t *testing.T) {
 	ev := Evidence{Kernel: "k"}
 	r := armed(t, staged(t, committed(t), "2"), B, 1).Start(ev, fine)
-	r, _ = r.Mark(Mark{Reason: ReasonStop, Planned: true})
+	r, _ = r.Mark(Mark{Reason: wire.BootStop, Planned: true})
 	if r = r.Start(ev, fine); !r.Boot.Trial || r.Boot.Slot != B || r.Tries != 0 || r.Spared != 1 {
 		t.Fatalf("%+v", r)
 	}
@@ -218,7 +220,7 @@ func TestInstead(t *testing.T) {
 	bad := map[ID]error{B: errIO}
 	sound := func(id ID) error { return bad[id] }
 	r = r.Instead("exec format error", sound)
-	if r.Boot.Slot != A || r.Boot.Trial || r.Trying != None || r.Boot.Reason != ReasonFallback || !strings.Contains(r.Boot.Note, "exec format error") {
+	if r.Boot.Slot != A || r.Boot.Trial || r.Trying != None || r.Boot.Reason != wire.BootFallback || !strings.Contains(r.Boot.Note, "exec format error") {
 		t.Fatalf("%+v", r.Boot)
 	}
 	bad[A] = errIO
@@ -233,25 +235,25 @@ func TestInstead(t *testing.T) {
 
 func TestReasons(t *testing.T) {
 	first := New().Start(Evidence{Kernel: "k1", OOMKills: 2, Panic: "old"}, fine)
-	marked, _ := first.Mark(Mark{Reason: ReasonDisconnect, Detail: "a week", Planned: true})
+	marked, _ := first.Mark(Mark{Reason: wire.BootDisconnect, Detail: "a week", Planned: true})
 	for _, c := range []struct {
 		name    string
 		r       Record
 		ev      Evidence
-		want    Reason
+		want    wire.BootReason
 		reboots uint64
 		crashes uint64
 	}{
-		{"no start before", New(), Evidence{Kernel: "k1"}, ReasonFirst, 1, 0},
-		{"somebody said why", marked, Evidence{Kernel: "k1"}, ReasonDisconnect, 1, 0},
-		{"also over a reboot", marked, Evidence{Kernel: "k2"}, ReasonDisconnect, 2, 0},
-		{"a crash", first, Evidence{Kernel: "k1", OOMKills: 2, Panic: "old"}, ReasonFatal, 1, 1},
-		{"out of memory", first, Evidence{Kernel: "k1", OOMKills: 3}, ReasonOOM, 1, 1},
-		{"the counter starts anew", first, Evidence{Kernel: "k2", OOMKills: 9}, ReasonPowerFail, 2, 1},
-		{"power", first, Evidence{Kernel: "k2", Panic: "old"}, ReasonPowerFail, 2, 1},
-		{"kernel", first, Evidence{Kernel: "k2", Panic: "new"}, ReasonKernel, 2, 1},
-		{"nothing is known", first, Evidence{}, ReasonUnknown, 1, 1},
-		{"the record was lost", Rebuild(nil), Evidence{Kernel: "k1"}, ReasonUnknown, 1, 1},
+		{"no start before", New(), Evidence{Kernel: "k1"}, wire.BootFirst, 1, 0},
+		{"somebody said why", marked, Evidence{Kernel: "k1"}, wire.BootDisconnect, 1, 0},
+		{"also over a reboot", marked, Evidence{Kernel: "k2"}, wire.BootDisconnect, 2, 0},
+		{"a crash", first, Evidence{Kernel: "k1", OOMKills: 2, Panic: "old"}, wire.BootFatal, 1, 1},
+		{"out of memory", first, Evidence{Kernel: "k1", OOMKills: 3}, wire.BootOOM, 1, 1},
+		{"the counter starts anew", first, Evidence{Kernel: "k2", OOMKills: 9}, wire.BootPowerFail, 2, 1},
+		{"power", first, Evidence{Kernel: "k2", Panic: "old"}, wire.BootPowerFail, 2, 1},
+		{"kernel", first, Evidence{Kernel: "k2", Panic: "new"}, wire.BootKernel, 2, 1},
+		{"nothing is known", first, Evidence{}, wire.BootUnknown, 1, 1},
+		{"the record was lost", Rebuild(nil), Evidence{Kernel: "k1"}, wire.BootUnknown, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := c.r.Start(c.ev, fine).Boot
@@ -302,8 +304,8 @@ func TestRefusals(t *testing.T) {
 		{"staging in a trial", func() error { _, err := armed(t, r, B, 1).Target(); return err }, "a trial is in progress"},
 		{"a commit before the start", func() error { _, err := armed(t, r, B, 1).Commit(B); return err }, "not been started"},
 		{"a commit of another", func() error { _, err := armed(t, r, B, 1).Start(Evidence{}, fine).Commit(A); return err }, "not been started"},
-		{"the good one in a trial", func() error { _, err := armed(t, r, B, 1).RollBack(A, ReasonFallback, ""); return err }, "a trial is in progress"},
-		{"another one", func() error { _, err := r.RollBack(B, ReasonFallback, ""); return err }, "neither on trial nor in force"},
+		{"the good one in a trial", func() error { _, err := armed(t, r, B, 1).RollBack(A, wire.BootFallback, ""); return err }, "a trial is in progress"},
+		{"another one", func() error { _, err := r.RollBack(B, wire.BootFallback, ""); return err }, "neither on trial nor in force"},
 		{"a staging of before", func() error { _, err := r.Begin(B).Staged(r.Seq, Slot{}); return err }, "another staging"},
 	} {
 		if err := c.do(); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -324,7 +326,7 @@ func TestApprovalIsOfOneTrial(t *testing.T) {
 	}
 	left := r.Approved
 	r.Seq++
-	if r, err = r.RollBack(B, ReasonFallback, ""); err != nil || r.Approved != (Approval{}) {
+	if r, err = r.RollBack(B, wire.BootFallback, ""); err != nil || r.Approved != (Approval{}) {
 		t.Fatalf("%+v %v", r, err)
 	}
 	r.Approved = left
@@ -378,7 +380,7 @@ func TestDecodeRefuses(t *testing.T) {
 func TestLongTexts(t *testing.T) {
 	r := committed(t)
 	for range 2 * maxUnreported {
-		r, _ = r.Mark(Mark{Reason: ReasonFatal, Detail: strings.Repeat("\x01\"\\\xff", 1000)})
+		r, _ = r.Mark(Mark{Reason: wire.BootFatal, Detail: strings.Repeat("\x01\"\\\xff", 1000)})
 		r = r.Start(Evidence{Kernel: "k"}, func(id ID) error { return errors.New(strings.Repeat("\x02\"", 1000)) })
 	}
 	if data := r.Encode(); len(data) > MaxSize/2 {
@@ -410,9 +412,9 @@ func TestTransitions(t *testing.T) {
 			case 3:
 				next, err = r.Commit(id)
 			case 4:
-				next, err = r.RollBack(id, ReasonFallback, "x")
+				next, err = r.RollBack(id, wire.BootFallback, "x")
 			case 5:
-				next, _ = r.Mark(Mark{Reason: ReasonReboot, Planned: rapid.Bool().Draw(t, "planned")})
+				next, _ = r.Mark(Mark{Reason: wire.BootReboot, Planned: rapid.Bool().Draw(t, "planned")})
 			default:
 				bad := map[ID]error{}
 				for _, id := range []ID{A, B, Factory} {

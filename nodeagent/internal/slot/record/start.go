@@ -3,6 +3,8 @@ package record
 import (
 	"errors"
 	"fmt"
+
+	"tandem.internal/shared/wire"
 )
 
 // ErrBroken is what a slot's check returns if the slot does not hold what the record says: the slot is
@@ -86,11 +88,11 @@ func ended(b Boot) string {
 // fallBack ends a trial at a start. derived says that nobody had written a reason for this start.
 func (r Record) fallBack(why string, derived bool) Record {
 	note := fmt.Sprintf("the trial of slot %s is over: %s", r.Trying, why)
-	if derived || r.Boot.Reason == ReasonUpdate {
-		r.Boot.Reason, r.Boot.Detail = ReasonFallback, bounded(note)
+	if derived || r.Boot.Reason == wire.BootUpdate {
+		r.Boot.Reason, r.Boot.Detail = wire.BootFallback, bounded(note)
 	}
 	r.Boot.Note = note
-	return r.endTrial(ReasonFallback, why)
+	return r.endTrial(wire.BootFallback, why)
 }
 
 // Instead decides anew, after the slot of the current start could not be started. sound has to refuse
@@ -188,7 +190,7 @@ func (r Record) settle(id ID, skipped string, gone bool) Record {
 			r.Good, r.Previous = Factory, Factory
 		}
 		if s := r.Slot(broken); s.Exists() {
-			r.Last = Outcome{Seq: r.Seq + 1, Slot: broken, Version: s.Version, Hash: s.Hash, Reason: ReasonFallback, Detail: bounded(skipped)}
+			r.Last = Outcome{Seq: r.Seq + 1, Slot: broken, Version: s.Version, Hash: s.Hash, Reason: wire.BootFallback, Detail: bounded(skipped)}
 		}
 		r = r.with(broken, Slot{})
 		r.Why = bounded(r.Boot.Note)

@@ -3,6 +3,8 @@ package record
 import (
 	"fmt"
 	"sort"
+
+	"tandem.internal/shared/wire"
 )
 
 // Target picks the slot that the next staging overwrites: never the active one, never one on trial,
@@ -90,7 +92,7 @@ func (r Record) Arm(id ID, tries int) (Record, error) {
 	}
 	r.Trying, r.Tries, r.Booted, r.Spared = id, tries, false, 0
 	r.Writing, r.WriteSeq = None, 0 // of the other slot: that staging comes too late, and its slot stays empty
-	r, _ = r.Mark(Mark{Reason: ReasonUpdate, Detail: "to try slot " + string(id), Planned: true})
+	r, _ = r.Mark(Mark{Reason: wire.BootUpdate, Detail: "to try slot " + string(id), Planned: true})
 	return r, nil
 }
 
@@ -134,7 +136,7 @@ func (r Record) noTrial() Record {
 // RollBack leaves a slot: the one on trial, started or not, for the active one; or the active one for the
 // one before. It takes effect with the next start, whose reason it writes unless somebody has written
 // one before. To leave a slot again that was left last has no effect.
-func (r Record) RollBack(from ID, reason Reason, detail string) (Record, error) {
+func (r Record) RollBack(from ID, reason wire.BootReason, detail string) (Record, error) {
 	switch {
 	case from != r.Trying && from != r.Good && from != None && from == r.Last.Slot && !r.Last.Committed:
 		return r, nil
@@ -143,7 +145,7 @@ func (r Record) RollBack(from ID, reason Reason, detail string) (Record, error) 
 	case from == r.Good && r.Trying != None:
 		return r, ErrTrial
 	case from == r.Trying:
-		if !r.Booted && r.Next != nil && r.Next.Reason == ReasonUpdate {
+		if !r.Booted && r.Next != nil && r.Next.Reason == wire.BootUpdate {
 			r.Next = nil // Arm wrote it, and it is not so any more
 		}
 		r = r.endTrial(reason, detail)
@@ -172,7 +174,7 @@ func (r Record) goodAgain() Record {
 }
 
 // endTrial leaves the good slot alone with what the trial was.
-func (r Record) endTrial(reason Reason, detail string) Record {
+func (r Record) endTrial(reason wire.BootReason, detail string) Record {
 	s := r.Slot(r.Trying)
 	r.Last = Outcome{Seq: r.Seq + 1, Slot: r.Trying, Version: s.Version, Hash: s.Hash, Reason: reason, Detail: bounded(detail)}
 	if s.Verdict == Untried {

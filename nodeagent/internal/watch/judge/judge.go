@@ -70,12 +70,6 @@ const (
 	Gone       Verdict = "gone"       // it was one of the above and is not watched any more
 )
 
-// Boot reasons that belong to verdicts (seed 002; the names are EVE's).
-const (
-	ReasonHung = "watchdog-hung"
-	ReasonDied = "watchdog-pid"
-)
-
 // Report says that something changed.
 type Report struct {
 	Program bool // a program, not a loop of the agent
