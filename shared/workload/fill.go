@@ -19,9 +19,9 @@ type Filled struct {
 
 // Explanation says how a slot's configuration came about.
 type Explanation struct {
-	Origins map[string]string // JSON pointer in the configuration: the filler that gave the value, "" for the slot's own entry
 	Fillers []string          // that apply, but for those that are parents of others
-	Passed  map[string]string // the other fillers, and why not
+	Origins map[string]string // JSON pointer in the configuration: the filler that gave the value, "" for the slot's own entry; only if asked for
+	Passed  map[string]string // the other fillers, and why not; likewise
 }
 
 // Fill applies the fillers of a set to its topologies and configurations (seed 004, Inapplicable).
@@ -37,15 +37,30 @@ type Explanation struct {
 // The result depends neither on the order of entries nor on that of fillers. What is filled
 // already and has no fillers beside it stays as it is.
 //
-// A problem has the line and column at which the entry begins that is to be mended.
+// A problem has the line and column at which the entry begins that is to be mended. A set that takes more
+// than its part of time and memory is refused: what is short to write may be long to work out.
 func Fill(set *Set) (*Filled, Problems) {
-	filled, ps, _ := FillFiles(set)
-	return filled, ps
+	f := newFilling(set)
+	return f.all(), f.problems
 }
 
-// FillFiles is Fill, and says of each problem also in which file of the set it is.
-func FillFiles(set *Set) (*Filled, Problems, []string) {
-	f := &filling{set: set, fillers: map[string]*resolved{}}
+// FillFiles is Fill, explains each slot if that is asked for, and says of each problem also in which file of the
+// set it is. An explanation may take thrice the time.
+func FillFiles(set *Set, explain bool) (*Filled, Problems, []string) {
+	f := newFilling(set)
+	if f.explain = explain; explain {
+		f.most *= 3
+	}
+	return f.all(), f.problems, f.files
+}
+
+func newFilling(set *Set) *filling {
+	return &filling{set: set, fillers: map[string]*resolved{}, most: maxWork}
+}
+
+// all fills the set. There is nothing if there are problems.
+func (f *filling) all() *Filled {
+	set := f.set
 	f.inherit(set.Fillers)
 	out := &Filled{Slots: map[Slot]Explanation{}}
 	for i := range set.Configs {
@@ -63,85 +78,19 @@ func FillFiles(set *Set) (*Filled, Problems, []string) {
 		f.agree(out.Configs)
 	}
 	if len(f.problems) > 0 {
-		return nil, f.problems, f.files
+		return nil
 	}
-	return out, nil, nil
-}
-
-// piece is one value of a configuration, under the pointer that says which, and who gave it.
-type piece struct {
-	from     string
-	text     string
-	artifact *Artifact
-	limit    *Limit
-}
-
-// equal reports whether two pieces say the same.
-func (p piece) equal(o piece) bool {
-	if p.artifact != nil {
-		a, b := p.artifact, o.artifact
-		return a.Class == b.Class && a.UUID == b.UUID && slices.Equal(a.URLs, b.URLs) && a.Cached == b.Cached && a.Size == b.Size && a.Verification == b.Verification
-	}
-	if p.limit != nil {
-		return p.limit.equal(*o.limit)
-	}
-	return p.text == o.text
-}
-
-func (l Limit) equal(o Limit) bool {
-	same := func(a, b *int64) bool { return (a == nil) == (b == nil) && value(a) == value(b) }
-	return same(l.MinRestartPeriodMs, o.MinRestartPeriodMs) && same(l.MaxRestartPeriodMs, o.MaxRestartPeriodMs) &&
-		same(l.RestartPeriodScaleMs, o.RestartPeriodScaleMs) && same(l.MaxExecutionTimeMs, o.MaxExecutionTimeMs) &&
-		(l.RestartPeriodBackoff == nil) == (o.RestartPeriodBackoff == nil) && value(l.RestartPeriodBackoff) == value(o.RestartPeriodBackoff)
-}
-
-// pieces are a configuration taken apart.
-type pieces map[string]piece
-
-const (
-	atClass       = "/@class"
-	atID          = "/configurationId"
-	atConstraints = "/container/constraints"
-	atProperties  = "/properties"
-	atResources   = "/resources"
-	atLimits      = "/timeLimits"
-)
-
-// takeApart names every value of t as its giver's.
-func takeApart(t Template, from string) pieces {
-	ps := pieces{}
-	if t.Class != "" {
-		ps[atClass] = piece{from: from, text: string(t.Class)}
-	}
-	if t.ConfigurationID != "" {
-		ps[atID] = piece{from: from, text: t.ConfigurationID}
-	}
-	texts := func(at string, all map[string]string) {
-		for n, v := range all {
-			ps[strictjson.Member(at, n)] = piece{from: from, text: v}
-		}
-	}
-	if t.Container != nil {
-		texts(atConstraints, t.Container.Constraints)
-	}
-	texts(atProperties, t.Properties)
-	for n, v := range t.Resources {
-		ps[strictjson.Member(atResources, n)] = piece{from: from, artifact: &v}
-	}
-	for n, v := range t.TimeLimits {
-		ps[strictjson.Member(atLimits, n)] = piece{from: from, limit: &v}
-	}
-	return ps
-}
-
-func ownPieces(c *Config) pieces {
-	return takeApart(Template{c.Class, c.ConfigurationID, c.Container, c.Properties, c.Resources, c.TimeLimits}, "")
+	return out
 }
 
 // filling is one call of Fill.
 type filling struct {
 	set      *Set
+	explain  bool
 	fillers  map[string]*resolved
+	order    []string // their names, sorted
+	work     int      // done, and at most to be done; see maxWork
+	most     int
 	problems Problems
 	files    []string // of the problems
 }
@@ -149,9 +98,25 @@ type filling struct {
 // resolved is a filler with all that it inherits.
 type resolved struct {
 	*Filler
-	pieces    pieces
-	ancestors map[string]bool
-	done      bool
+	pieces     pieces
+	places     []string    // of pieces, sorted
+	conditions []condition // that the properties are
+	ancestors  map[string]bool
+	done       bool
+}
+
+// condition is a property that an entry has to have, if it has it at all, for a filler to apply.
+type condition struct{ name, text string }
+
+// finish ends what is known of a filler.
+func (r *resolved) finish(all pieces) {
+	r.pieces, r.done = all, true
+	r.places = slices.Sorted(maps.Keys(all))
+	for _, at := range r.places {
+		if name, ok := strings.CutPrefix(at, atProperties+"/"); ok && !isTemplate(all[at].text) {
+			r.conditions = append(r.conditions, condition{unescape(name), all[at].text})
+		}
+	}
 }
 
 func (f *filling) add(at Place, code wire.Code, path, format string, a ...any) {
@@ -171,34 +136,41 @@ func (f *filling) inherit(fillers []Filler) {
 		}
 		f.fillers[fillers[i].Name] = &resolved{Filler: &fillers[i], ancestors: map[string]bool{}}
 	}
-	for _, n := range slices.Sorted(maps.Keys(f.fillers)) {
+	f.order = slices.Sorted(maps.Keys(f.fillers))
+	for _, n := range f.order {
 		f.resolve(f.fillers[n], nil)
 	}
 }
 
 // resolve completes one filler. way is how it was reached, to find circles.
 func (f *filling) resolve(r *resolved, way []string) {
-	if r.done {
+	if r.done || !f.spend(len(way)) {
 		return
 	}
 	if i := slices.Index(way, r.Name); i >= 0 {
 		f.add(f.filler(r.Name), wire.CodeBadValue, "", "fillers are each other's parents: %s", strings.Join(append(way[i:], r.Name), " ← "))
-		r.pieces, r.done = takeApart(r.Fill, r.Name), true
+		r.finish(takeApart(r.Fill, r.Name))
 		return
 	}
-	way = append(slices.Clone(way), r.Name)
+	way = append(way, r.Name) // those who share it have gone as far as it is theirs
 	inherited := pieces{}
 	for _, n := range r.Parents {
 		parent := f.fillers[n]
 		if parent == nil {
-			others := slices.DeleteFunc(slices.Sorted(maps.Keys(f.fillers)), func(name string) bool { return name == r.Name })
+			if f.full() {
+				return
+			}
+			others := slices.DeleteFunc(slices.Clone(f.order), func(name string) bool { return name == r.Name })
 			f.add(f.filler(r.Name), wire.CodeNotFound, "", "the filler %s names a parent %s that is not there%s", strictjson.Show(r.Name), strictjson.Show(n), strictjson.DidYouMean(n, others))
 			continue
 		}
 		f.resolve(parent, way)
+		if !f.spend(copying * (len(parent.places) + len(parent.ancestors))) {
+			return
+		}
 		r.ancestors[n] = true
 		maps.Copy(r.ancestors, parent.ancestors)
-		for _, at := range slices.Sorted(maps.Keys(parent.pieces)) {
+		for _, at := range parent.places {
 			p := parent.pieces[at]
 			if other, set := inherited[at]; set && other.from != p.from {
 				f.add(f.filler(r.Name), wire.CodeDuplicate, at, "the parents of filler %s disagree: %s and %s both set this", strictjson.Show(r.Name), f.show(other.from), f.show(p.from))
@@ -211,33 +183,35 @@ func (f *filling) resolve(r *resolved, way []string) {
 		return
 	}
 	maps.Copy(inherited, takeApart(r.Fill, r.Name))
-	r.pieces, r.done = inherited, true
+	r.finish(inherited)
 }
 
-// keepsAway says why a filler does not apply to e, or "".
-func (r *resolved) keepsAway(e *entry) string {
+// applies reports whether a filler applies to e. c is the condition that does not hold, nil if it is the filter
+// or all do.
+func (f *filling) applies(r *resolved, e *entry) (ok bool, c *condition) {
+	f.spend(1 + r.Filter.size())
 	if !r.Filter.holds(e) {
+		return false, nil
+	}
+	for i := range r.conditions {
+		c = &r.conditions[i]
+		f.spend(1)
+		if have, ok := e.properties[c.name]; ok && have != c.text || !ok && r.Filter == nil {
+			return false, c
+		}
+	}
+	return true, nil
+}
+
+// why says in words why a filler does not apply.
+func (e *entry) why(c *condition) string {
+	if c == nil {
 		return "its filter does not hold"
 	}
-	for _, at := range slices.Sorted(maps.Keys(r.pieces)) {
-		name, ok := strings.CutPrefix(at, atProperties+"/")
-		if !ok || isTemplate(r.pieces[at].text) {
-			continue
-		}
-		want := r.pieces[at].text
-		switch have, ok := e.properties[unescape(name)]; {
-		case ok && have != want:
-			return fmt.Sprintf("the property %s is %s, not %s", strictjson.Show(unescape(name)), strictjson.Show(have), strictjson.Show(want))
-		case !ok && r.Filter == nil:
-			return fmt.Sprintf("there is no property %s", strictjson.Show(unescape(name)))
-		}
+	if have, ok := e.properties[c.name]; ok {
+		return fmt.Sprintf("the property %s is %s, not %s", strictjson.Show(c.name), strictjson.Show(have), strictjson.Show(c.text))
 	}
-	return ""
-}
-
-// unescape reads one token of a JSON pointer.
-func unescape(token string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+	return fmt.Sprintf("there is no property %s", strictjson.Show(c.name))
 }
 
 // fill applies to one entry what applies to it.
@@ -246,23 +220,18 @@ func (f *filling) fill(out *Filled, e *entry, own pieces) {
 		f.add(f.slot(e.slot), wire.CodeDuplicate, "", "the slot %s has two entries%s", e.slot, first(f.set.places[e.slot.String()]))
 		return
 	}
-	x := Explanation{Origins: map[string]string{}, Passed: map[string]string{}}
-	var apply []*resolved
-	for _, n := range slices.Sorted(maps.Keys(f.fillers)) {
-		if why := f.fillers[n].keepsAway(e); why != "" {
-			x.Passed[n] = why
-			continue
-		}
-		apply = append(apply, f.fillers[n])
-	}
+	apply := f.applying(e)
+	var x Explanation
 	given := pieces{}
 	for _, r := range apply {
-		if heir := heirOf(r, apply); heir != "" {
-			x.Passed[r.Name] = fmt.Sprintf("%s, which applies, has it as a parent", strictjson.Show(heir))
+		if !f.spend(len(apply)) || heirOf(r, apply) != "" {
 			continue
 		}
+		if !f.spend(copying * len(r.places)) {
+			return
+		}
 		x.Fillers = append(x.Fillers, r.Name)
-		for _, at := range slices.Sorted(maps.Keys(r.pieces)) {
+		for _, at := range r.places {
 			p := r.pieces[at]
 			if other, set := given[at]; set && !other.equal(p) {
 				f.add(f.slot(e.slot), wire.CodeDuplicate, at, "two fillers apply to the slot %s and disagree: %s and %s", e.slot, f.show(other.from), f.show(p.from))
@@ -273,22 +242,63 @@ func (f *filling) fill(out *Filled, e *entry, own pieces) {
 	}
 	out.Slots[e.slot] = x
 	if e.class == TopologicalInstance && len(x.Fillers) == 0 {
-		f.add(f.slot(e.slot), wire.CodeNotFound, "", "no filler applies to the slot %s%s", e.slot, reasons(x.Passed))
+		if !f.full() {
+			f.add(f.slot(e.slot), wire.CodeNotFound, "", "no filler applies to the slot %s%s", e.slot, reasons(f.passed(e, apply)))
+		}
 		return
 	}
 	for _, at := range slices.Sorted(maps.Keys(given)) {
-		p, err := given[at].filledFrom(e)
+		p, err := f.filled(given[at], e)
 		if err != nil {
 			f.add(f.filler(p.from), wire.CodeBadValue, at, "filler %s, slot %s: %v", strictjson.Show(p.from), e.slot, err)
 		}
 		own[at] = p
 	}
+	origins := map[string]string{}
 	for at, p := range own {
-		x.Origins[at] = p.from
+		origins[at] = p.from
+		f.spend(copying + p.size()/bytesOfWork)
+	}
+	if f.full() {
+		return
+	}
+	if f.explain {
+		x.Origins, x.Passed = origins, f.passed(e, apply)
+		out.Slots[e.slot] = x
 	}
 	c := own.assemble(e.slot)
-	f.judge(&c, x.Origins)
+	f.judge(&c, origins)
 	out.Configs = append(out.Configs, c)
+}
+
+// applying are the fillers that apply to an entry.
+func (f *filling) applying(e *entry) (apply []*resolved) {
+	for _, n := range f.order {
+		if f.full() {
+			return nil
+		}
+		if ok, _ := f.applies(f.fillers[n], e); ok {
+			apply = append(apply, f.fillers[n])
+		}
+	}
+	return apply
+}
+
+// passed says why the other fillers do not apply to an entry, and which of those that do are parents of others.
+func (f *filling) passed(e *entry, apply []*resolved) map[string]string {
+	all := map[string]string{}
+	for _, n := range f.order {
+		r := f.fillers[n]
+		if ok, c := f.applies(r, e); !ok {
+			f.spend(explaining)
+			all[n] = e.why(c)
+		} else if f.spend(len(apply)); f.full() {
+			return nil
+		} else if heir := heirOf(r, apply); heir != "" {
+			all[n] = fmt.Sprintf("%s, which applies, has it as a parent", strictjson.Show(heir))
+		}
+	}
+	return all
 }
 
 func heirOf(r *resolved, among []*resolved) string {
@@ -313,10 +323,13 @@ func reasons(passed map[string]string) string {
 	return b.String()
 }
 
-// filledFrom replaces the templates in a piece by what e has.
-func (p piece) filledFrom(e *entry) (piece, error) {
+// filled replaces the templates in a piece by what e has.
+func (f *filling) filled(p piece, e *entry) (piece, error) {
 	var err error
 	fill := func(s string) string {
+		if !isTemplate(s) {
+			return s
+		}
 		v, ferr := e.fill(s)
 		if err == nil {
 			err = ferr
@@ -335,44 +348,6 @@ func (p piece) filledFrom(e *entry) (piece, error) {
 	}
 	p.text = fill(p.text)
 	return p, err
-}
-
-// assemble puts a configuration together again.
-func (ps pieces) assemble(slot Slot) Config {
-	c := Config{Class: Instance, Slot: slot, Resources: map[string]Artifact{}}
-	put := func(dst *map[string]string, name, v string) {
-		if *dst == nil {
-			*dst = map[string]string{}
-		}
-		(*dst)[name] = v
-	}
-	for at, p := range ps {
-		i := strings.LastIndexByte(at, '/')
-		name := unescape(at[i+1:])
-		switch at[:i] {
-		case atProperties:
-			put(&c.Properties, name, p.text)
-		case atConstraints:
-			if c.Container == nil {
-				c.Container = &Container{}
-			}
-			put(&c.Container.Constraints, name, p.text)
-		case atResources:
-			c.Resources[name] = *p.artifact
-		case atLimits:
-			if c.TimeLimits == nil {
-				c.TimeLimits = map[string]Limit{}
-			}
-			c.TimeLimits[name] = *p.limit
-		default:
-			if at == atClass {
-				c.Class = Class(p.text)
-			} else {
-				c.ConfigurationID = p.text
-			}
-		}
-	}
-	return c
 }
 
 // judge says what keeps a configuration from being run.

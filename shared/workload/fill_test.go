@@ -84,7 +84,8 @@ func res(name, uuid string) string {
 
 func fillAll(t testing.TB, entries ...string) (*Filled, Problems) {
 	t.Helper()
-	return Fill(mustParse(t, "["+strings.Join(entries, ",")+"]"))
+	filled, ps, _ := FillFiles(mustParse(t, "["+strings.Join(entries, ",")+"]"), true)
+	return filled, ps
 }
 
 func TestFill(t *testing.T) {
@@ -241,8 +242,15 @@ func TestFillProperties(t *testing.T) {
 		if (ps == nil) != (ps2 == nil) {
 			t.Fatalf("%v\n%v", ps, ps2)
 		}
+		explained, ps3, _ := FillFiles(set, true)
+		if fmt.Sprint(ps3) != fmt.Sprint(ps) {
+			t.Fatalf("%v\n%v", ps, ps3)
+		}
 		if ps != nil {
 			return
+		}
+		if len(explained.Slots) != len(one.Configs) || string(Encode(one.Configs)) != string(Encode(explained.Configs)) {
+			t.Fatalf("%s\n%s", Encode(one.Configs), Encode(explained.Configs))
 		}
 		filledAny = filledAny || len(one.Configs) > 0
 		if string(Encode(one.Configs)) != string(Encode(two.Configs)) {

@@ -25,6 +25,15 @@ import (
 type Filter struct {
 	text string
 	root node
+	ops  int // tests in it
+}
+
+// size is how many tests it takes at most; 0 for nil.
+func (f *Filter) size() int {
+	if f == nil {
+		return 0
+	}
+	return f.ops
 }
 
 func (f *Filter) String() string { return f.text }
@@ -54,7 +63,7 @@ func ParseFilter(s string) (*Filter, *wire.Error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	return &Filter{s, root}, nil
+	return &Filter{s, root, p.ops}, nil
 }
 
 type token struct {
@@ -65,6 +74,7 @@ type token struct {
 }
 
 type filterParser struct {
+	ops int
 	in  string
 	at  int
 	tok token
@@ -201,6 +211,7 @@ func (p *filterParser) test() node {
 		p.fail("a path is expected, such as properties/name%s", p.found())
 		return node{}
 	}
+	p.ops++
 	path := p.path()
 	for _, op := range []string{"=", "==", "!="} {
 		if !p.is(op) {

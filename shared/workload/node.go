@@ -44,9 +44,12 @@ func ForNode(configs []Config, node string) []Config {
 	return mine
 }
 
-// agree refuses two resources of one uuid on one node that cannot be the same.
+// agree refuses two resources of one uuid on one node that cannot be the same, or have more addresses
+// together than a resource may.
 func (f *filling) agree(configs []Config) {
 	type key struct{ node, uuid string }
+	urls := map[key]map[string]bool{}
+	long := map[key]int{} // bytes of all addresses
 	type known struct {
 		slot Slot
 		sum  string
@@ -55,16 +58,34 @@ func (f *filling) agree(configs []Config) {
 	for _, c := range configs {
 		for _, n := range slices.Sorted(maps.Keys(c.Resources)) {
 			r := c.Resources[n]
+			k := key{c.Slot.Node, r.UUID}
+			if r.UUID != "" && urls[k] == nil {
+				urls[k] = map[string]bool{}
+			}
+			for _, u := range r.URLs {
+				if r.UUID == "" || urls[k][u] {
+					continue
+				}
+				if urls[k][u], long[k] = true, long[k]+len(u); len(urls[k]) == MaxURLs+1 {
+					f.add(f.slot(c.Slot), wire.CodeTooLarge, strictjson.Member(atResources, n), "slot %s: the uuid %s has more than %d addresses on this node, all slots together", c.Slot, strictjson.Show(r.UUID), MaxURLs)
+				}
+			}
 			algorithm, _, err := ParseChecksum(r.Verification.Checksum)
 			if r.UUID == "" || err != nil || algorithm == Empty {
 				continue
 			}
-			k := key{c.Slot.Node, r.UUID}
 			if other, seen := first[k]; seen && other.sum != r.Verification.Checksum {
 				f.add(f.slot(c.Slot), wire.CodeDuplicate, strictjson.Member(atResources, n), "slot %s: the uuid %s has another checksum in slot %s; one uuid is one content", c.Slot, strictjson.Show(r.UUID), other.slot)
 				continue
 			}
 			first[k] = known{c.Slot, r.Verification.Checksum}
+		}
+	}
+	for _, c := range configs { // each of them gets the addresses of all
+		for _, r := range c.Resources {
+			if r.UUID != "" {
+				f.spend(long[key{c.Slot.Node, r.UUID}] / bytesOfWork)
+			}
 		}
 	}
 }

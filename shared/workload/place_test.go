@@ -34,7 +34,7 @@ func TestPlaces(t *testing.T) {
 		set := &Set{}
 		set.Add(mustParse(t, "[\n  "+strings.Join(c.one, ",\n  ")+"]"), "one")
 		set.Add(mustParse(t, "[\n  "+strings.Join(c.two, ",\n  ")+"]"), "two")
-		_, ps, files := FillFiles(set)
+		_, ps, files := FillFiles(set, false)
 		if len(ps) != 1 || len(files) != 1 {
 			t.Errorf("%s: %v in %q", name, ps, files)
 			continue

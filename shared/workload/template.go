@@ -51,6 +51,9 @@ func expand(s string, prop func(path string) (string, error)) (string, error) {
 	for {
 		before, rest, found := strings.Cut(s, templateOpen)
 		b.WriteString(before)
+		if b.Len() > MaxText {
+			return "", fmt.Errorf("what comes out is longer than %d bytes", MaxText)
+		}
 		if !found {
 			return b.String(), nil
 		}

@@ -88,7 +88,7 @@ func TestSeedMutation(t *testing.T) {
 		t.Errorf("filler: %q", ws)
 	}
 	topology.Add(filler, "")
-	got, ps := Fill(topology)
+	got, ps, _ := FillFiles(topology, true)
 	if ps != nil {
 		t.Fatal(ps)
 	}

@@ -34,7 +34,7 @@ With --json the output is a file that can be applied.`,
 		Example: "  tandem workload fill topology.json fillers.json --explain",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
-			in, err := a.readSet(cmd, files, lenient)
+			in, err := a.readSet(cmd, files, lenient, explain)
 			if err != nil {
 				return err
 			}
@@ -58,8 +58,8 @@ type workloads struct {
 	filled   *workload.Filled
 }
 
-// readSet reads files, joins them and fills what is in them.
-func (a *app) readSet(cmd *cobra.Command, files []string, lenient bool) (*workloads, error) {
+// readSet reads files, joins them and fills what is in them; explain says whether each slot is explained.
+func (a *app) readSet(cmd *cobra.Command, files []string, lenient, explain bool) (*workloads, error) {
 	if len(files) == 0 {
 		return nil, usage("%s needs at least one FILE; for example:\n%s", cmd.CommandPath(), cmd.Example)
 	}
@@ -87,7 +87,7 @@ func (a *app) readSet(cmd *cobra.Command, files []string, lenient bool) (*worklo
 	}
 	var problems workload.Problems
 	var at []string
-	if in.filled, problems, at = workload.FillFiles(set); problems != nil {
+	if in.filled, problems, at = workload.FillFiles(set, explain); problems != nil {
 		f := &failure{exit: exitRefused, err: problems[0], problems: problems}
 		for _, name := range at {
 			f.origins = append(f.origins, origin{name, sources[name]})

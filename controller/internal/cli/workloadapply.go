@@ -16,7 +16,7 @@ func (a *app) checkWorkloads() *cobra.Command {
 		Use: "check FILE…", Short: "Say whether a set of workloads would be accepted, by the nodes too; change nothing",
 		Example: "  tandem workload check topology.json fillers.json\n  tandem workload check --offline topology.json fillers.json", Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
-			in, err := a.readSet(cmd, files, lenient)
+			in, err := a.readSet(cmd, files, lenient, false)
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ What runs now and is not in the files is stopped and taken off its node; [] stop
 The version is the next one unless --version gives a higher one.`,
 		Example: "  tandem workload apply topology.json fillers.json --wait\n  tandem workload apply all.json --version 2.0.0", Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
-			in, err := a.readSet(cmd, files, s.Lenient)
+			in, err := a.readSet(cmd, files, s.Lenient, false)
 			if err != nil {
 				return err
 			}

@@ -120,6 +120,8 @@ type Core struct {
 	inbox   inbox
 	repeats repeats
 
+	placing chan struct{} // has room for one: who works out a set of workloads
+
 	keys     atomic.Pointer[keyset] // changed by the loop, read by all
 	rotating sync.Mutex             // one change of the keys at a time
 	lost     bool                   // the key that signed is: New replaces it
@@ -138,7 +140,7 @@ type Core struct {
 func New(cfg Config) (*Core, error) {
 	cfg = cfg.withDefaults()
 	c := &Core{
-		cfg: cfg, started: cfg.Now(), waiting: map[uint64]chan fleet.Answer{}, changed: make(chan struct{}), road: cfg.Broker,
+		cfg: cfg, started: cfg.Now(), waiting: map[uint64]chan fleet.Answer{}, changed: make(chan struct{}), placing: make(chan struct{}, 1), road: cfg.Broker,
 	}
 	c.queue.init()
 	c.inbox.init()

@@ -1,6 +1,8 @@
 package distribute
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -120,4 +122,39 @@ func TestWorkloadsWhoseCommitFails(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Two sets of workloads are not worked out at once, however many come together: each may take a lot of memory. A
+// configuration does not wait for them.
+func TestWorkloadsInTurn(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		set := []byte(`[]`)
+		r.core.placing <- struct{}{} // somebody is at it
+		answers := make(chan error, 2)
+		go func() {
+			_, err := r.core.Submit(t.Context(), view.Submission{Kind: wire.KindWorkloads, Document: set, Who: "a", Via: "http", Offline: true})
+			answers <- err
+		}()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			_, err := r.core.Submit(ctx, view.Submission{Kind: wire.KindWorkloads, Document: set, Who: "b", Via: "http", Offline: true})
+			answers <- err
+		}()
+		synctest.Wait()
+		if len(answers) != 0 {
+			t.Fatalf("a set is worked out beside another one: %v", <-answers)
+		}
+		if _, err := r.submit("1.0.0"); err != nil {
+			t.Errorf("a configuration: %v", err)
+		}
+		cancel()
+		if err := <-answers; !errors.Is(err, context.Canceled) {
+			t.Errorf("who does not wait any more: %v", err)
+		}
+		<-r.core.placing
+		r.mustBe("its turn", <-answers, "")
+		if doc, err := r.core.Workloads(t.Context(), "", true); err != nil || string(doc) != "[]" {
+			t.Errorf("%s %v", doc, err)
+		}
+	})
 }

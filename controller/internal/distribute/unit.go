@@ -56,7 +56,10 @@ func (c *Core) Submit(ctx context.Context, s view.Submission) (view.Result, erro
 	if s.ID == "" {
 		s.ID = fmt.Sprintf("s-%x", c.cfg.Now().UnixNano())
 	}
-	ev := c.parse(s, 0)
+	var ev fleet.Submit
+	if err := c.inTurn(ctx, s.Kind, func() { ev = c.parse(s, 0) }); err != nil {
+		return view.Result{}, err
+	}
 	return c.order(ctx, func(ticket uint64) fleet.Event {
 		ev.Ticket = ticket
 		return ev

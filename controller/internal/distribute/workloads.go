@@ -23,6 +23,21 @@ func place(doc []byte, lenient bool) (*fleet.Placement, []view.Warning, []*wire.
 	return p, warnings[:min(len(warnings), maxWarnings)], errs
 }
 
+// inTurn does something with a document of a kind. Sets of workloads have to wait for each other: one of them may
+// take some hundred MiB while it is worked out (workload.Fill).
+func (c *Core) inTurn(ctx context.Context, kind wire.Kind, do func()) error {
+	if kind == wire.KindWorkloads {
+		select {
+		case c.placing <- struct{}{}:
+			defer func() { <-c.placing }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	do()
+	return nil
+}
+
 func read(doc []byte, lenient bool) (*workload.Set, []view.Warning, []*wire.Error) {
 	if lenient {
 		return workload.ParseLenient(doc)
@@ -76,6 +91,14 @@ func (c *Core) Workloads(ctx context.Context, version string, filled bool) ([]by
 	if err != nil || !filled {
 		return doc, err
 	}
+	if terr := c.inTurn(ctx, wire.KindWorkloads, func() { doc, err = fill(doc, lenient) }); terr != nil {
+		return nil, terr
+	}
+	return doc, err
+}
+
+// fill works out the instances and jobs of a set.
+func fill(doc []byte, lenient bool) ([]byte, error) {
 	set, _, problems := read(doc, lenient)
 	if len(problems) > 0 {
 		return nil, problems[0]
