@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -95,6 +96,11 @@ func TestDemo(t *testing.T) {
 	// A second one, meanwhile.
 	second := Run(t, dir, env, "deploy/demo/up")
 	has(t, second, 1, "", "TANDEM_UP_PORT=")
+	second = Run(t, dir, append(slices.Clone(env), "TANDEM_UP_PORT="+strconv.Itoa(Port(t))), "deploy/demo/up")
+	has(t, second, 1, "", "runs in "+run+" already")
+	if o := d.Shell(before + "\nbin/tandem nodes"); !strings.Contains(o.Out, "3 online") {
+		t.Errorf("a second one in the same directory has done this to the first:\n%s%s", o.Out, o.Errors)
+	}
 	again := Run(t, dir, env, "deploy/demo/node", "node-1")
 	has(t, again, 1, "", "runs already")
 
