@@ -209,6 +209,9 @@ func (a *Agent) linked(up bool, err error) {
 		}
 	}
 	a.well(l)
+	if errors.Is(err, link.ErrUnavailable) {
+		a.well(health.Contact{Result: wire.ContactTemporary})
+	}
 }
 
 // indicatorOf says what kind of trouble keeps the node from its broker, 0 if it is just not there.

@@ -280,6 +280,23 @@ func TestComponentByHand(t *testing.T) {
 	})
 }
 
+// While the node is about to reboot no component is tried.
+func TestComponentAndAReboot(t *testing.T) {
+	osBubble(t, func(o osRig) {
+		o.cfg.RebootCommand = "reboot now"
+		o.start()
+		o.put("wanted", "2")
+		o.stage("2")
+		o.wantRefused(o.request(wire.MethodReboot, wire.Encode(&wire.RebootParams{Reason: "a new kernel"})), "")
+		o.pass(time.Second)
+		o.wantRefused(o.try("2"), wire.CodeWrongState)
+		o.settle(10 * time.Second)
+		if strings.Contains(o.has("log"), "activate") {
+			t.Errorf("it was tried: %s", o.has("log"))
+		}
+	})
+}
+
 func TestComponentSettings(t *testing.T) {
 	for _, c := range []struct{ name, command, want string }{
 		{"os", "/usr/lib/tandem/rauc-component", ""},

@@ -2,11 +2,13 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"tandem.internal/nodeagent/internal/health"
+	"tandem.internal/shared/link"
 	"tandem.internal/shared/wire"
 )
 
@@ -65,6 +67,34 @@ func TestRebootCommandThatHangs(t *testing.T) {
 			t.Errorf("%d began, %d killed", began.Load(), killed.Load())
 		}
 		p.wantTold("restart-planned reboot-command", types...)
+	})
+}
+
+// A broker that is there and cannot serve is the temporary failure of the seed: the controller's side answers.
+func TestBrokerThatCannotServe(t *testing.T) {
+	careBubble(t, func(p *patient) {
+		var ears link.Handler
+		p.deps.NewLink = func(cfg link.Config, h link.Handler) (link.Link, error) {
+			ears = h
+			return p.link(cfg, h)
+		}
+		p.start()
+		p.pass(time.Second)
+		p.hearBeacon()
+		for _, c := range []struct {
+			err  error
+			want wire.ContactResult
+		}{{link.ErrRefused, wire.ContactSuccess}, {fmt.Errorf("%w: %w", link.ErrRefused, link.ErrUnavailable), wire.ContactTemporary}} {
+			p.hub.Partition("node/n1")
+			p.pass(time.Second)
+			ears.Down(0, c.err)
+			p.pass(time.Second)
+			p.hub.Heal("node/n1")
+			p.pass(2 * time.Minute)
+			if got := p.health().Contact.Result; got != c.want {
+				t.Errorf("after %v the newest attempt is %q", c.err, got)
+			}
+		}
 	})
 }
 

@@ -23,6 +23,9 @@ var ErrDown = errors.New("no session with the broker")
 // ErrRefused is in the error of Down when the broker is there and does not let this client in.
 var ErrRefused = errors.New("refused")
 
+// ErrUnavailable is in the error of Down, beside ErrRefused, when the broker says that it cannot serve now.
+var ErrUnavailable = errors.New("not available")
+
 // Message is one received publish. Payload belongs to the receiver.
 type Message struct {
 	Topic    string

@@ -159,7 +159,7 @@ func (d *Dialled) explainConnect(tok *mqtt.ConnectToken) error {
 	case packets.ErrRefusedIDRejected:
 		why = fmt.Sprintf("it refuses the client ID %q", d.cfg.ClientID)
 	case packets.ErrRefusedServerUnavailable:
-		why = "it says that it is not available"
+		return fmt.Errorf("%w by %s: it says that it is %w: %w", ErrRefused, d.where(), ErrUnavailable, tok.Error())
 	case packets.ErrRefusedBadUsernameOrPassword:
 		why = fmt.Sprintf("it refuses the user name or password (user %q)", d.cfg.Username)
 	case packets.ErrRefusedNotAuthorised:

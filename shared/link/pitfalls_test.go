@@ -237,6 +237,9 @@ func TestRefusedConnect(t *testing.T) {
 			}, nil)
 			synctest.Wait()
 			d.firstDown(0, want)
+			if err := d.Downs()[0].Err; errors.Is(err, link.ErrRefused) != (code < 0x80) || errors.Is(err, link.ErrUnavailable) != (code == packets.ErrRefusedServerUnavailable) {
+				t.Errorf("code %d: %v", code, err)
+			}
 			if len(connects) != 1 {
 				t.Fatalf("code %d: %d CONNECT packets", code, len(connects))
 			}

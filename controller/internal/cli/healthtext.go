@@ -172,7 +172,7 @@ func (a *app) healthRows(t *table, node string, h *wire.Health) {
 			text += "; " + exact(x.Remaining) + " of test time left"
 		}
 		if x.Deadline > 0 {
-			text += "; rolled back in " + exact(x.Deadline)
+			text += "; rolled back unless kept within " + exact(x.Deadline)
 		}
 		if x.Offline {
 			text += "; the site was offline before"
