@@ -45,6 +45,7 @@ type world struct {
 	asked   int
 	groups  map[string]bool
 	updates chan struct{}
+	fetches Resources              // nil: the world has them all but what is missing
 	full    bool                   // the disk of the state file
 	noGroup bool                   // no control group can be made
 	down    bool                   // the keeper is out of reach
@@ -101,8 +102,12 @@ type agent struct {
 func (w *world) agent() *agent {
 	a := &agent{world: w, done: make(chan error, 1)}
 	a.ctx, a.kill = context.WithCancel(context.Background())
+	resources := Resources(w)
+	if w.fetches != nil {
+		resources = w.fetches
+	}
 	a.Manager = New(Config{Dir: w.dir, Rules: rules, LogBytes: 4096, LogFiles: 2, Keeper: a.keeper, Kept: func() bool { return len(w.started) > 0 },
-		Resources: w, Groups: a, Store: a, Now: time.Now, Log: zap.NewNop(),
+		Resources: resources, Groups: a, Store: a, Now: time.Now, Log: zap.NewNop(),
 		Emit: func(kind string, _ *wire.Error, d supervise.Detail) {
 			w.lock(func() { w.events = append(w.events, kind+" "+d.Slot+" "+d.ID) })
 		},
