@@ -170,11 +170,11 @@ func TestAlertsOutliveTheDisk(t *testing.T) {
 
 func TestHealthSettings(t *testing.T) {
 	careBubble(t, func(p *patient) {
-		p.cfg.FallbackTime = 200 * time.Second
+		p.cfg.FallbackTime, p.cfg.DeadlineTime = 200*time.Second, 25*time.Minute
 		p.start()
 		p.desire(healthDoc(1, `{"formatVersion":"1","contact":"PT60S","checks":{"ram":{"max":0.2,"for":"PT5S"}}}`))
 		set := p.health().Settings
-		if set.Contact.Std() != time.Minute || set.Fallback.Std() != 200*time.Second || *set.Reboot {
+		if set.Contact.Std() != time.Minute || set.Fallback.Std() != 200*time.Second || set.Deadline.Std() != 25*time.Minute || *set.Reboot {
 			t.Errorf("in effect: %+v", set)
 		}
 		p.pass(30 * time.Second)

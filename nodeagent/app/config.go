@@ -55,6 +55,7 @@ type Config struct {
 	ResetTime     time.Duration `name:"reset-time" help:"without a word from the controller for so long, restart the machine (default 168h; the controller's setting comes first)"`
 	FallbackTime  time.Duration `name:"fallback-time" help:"on trial: without a word from the controller for so long, go back to the slot before (default 5m; likewise)"`
 	TestTime      time.Duration `name:"test-time" help:"on trial: keep the slot after so long in good health (default 10m; likewise)"`
+	DeadlineTime  time.Duration `name:"deadline-time" help:"on trial: go back to the slot before, if it is not kept after running for so long (default twice test and fallback time, at least 24h where an approval is needed; likewise)"`
 	ContactTime   time.Duration `name:"contact-time" help:"for how long a word from the controller counts as contact (default 2m30s; likewise)"`
 	WatchdogTime  time.Duration `name:"watchdog-time" help:"a loop of the agent, or a watched program, that stands still for so long hangs (default 1m; likewise, from the next start on)"`
 	NeedApproval  bool          `name:"need-approval" help:"a slot on trial is kept only after somebody has approved of it, whatever the controller's settings say"`
@@ -183,7 +184,7 @@ func (c Config) complete() (Config, error) {
 	for _, t := range []struct {
 		name  string
 		value time.Duration
-	}{{"reset-time", c.ResetTime}, {"fallback-time", c.FallbackTime}, {"test-time", c.TestTime}, {"contact-time", c.ContactTime}, {"watchdog-time", c.WatchdogTime}} {
+	}{{"reset-time", c.ResetTime}, {"fallback-time", c.FallbackTime}, {"test-time", c.TestTime}, {"deadline-time", c.DeadlineTime}, {"contact-time", c.ContactTime}, {"watchdog-time", c.WatchdogTime}} {
 		if t.value < 0 || t.value%time.Second != 0 {
 			return bad(t.name, "%v is no time in whole seconds", t.value)
 		}
@@ -288,7 +289,7 @@ func (c Config) qos() link.QoS {
 // health are the node's own settings of health.
 func (c Config) health() wire.HealthSettings {
 	s := wire.HealthSettings{FormatVersion: wire.HealthFormat, Reset: wire.Span(c.ResetTime), Fallback: wire.Span(c.FallbackTime),
-		Test: wire.Span(c.TestTime), Contact: wire.Span(c.ContactTime), Watchdog: wire.Span(c.WatchdogTime)}
+		Test: wire.Span(c.TestTime), Deadline: wire.Span(c.DeadlineTime), Contact: wire.Span(c.ContactTime), Watchdog: wire.Span(c.WatchdogTime)}
 	if c.NeedApproval {
 		s.Approval = &c.NeedApproval
 	}
