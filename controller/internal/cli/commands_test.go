@@ -180,6 +180,10 @@ func TestCommands(t *testing.T) {
 		{"unit-status-down", "unit status", func(s *apitest.State) {
 			s.Status.Broker.Up, s.Status.Broker.Embedded, s.Status.Broker.Error = false, false, "connection refused"
 		}},
+		{"unit-status-broken", "unit status", func(s *apitest.State) {
+			s.Status.Epoch, s.Status.Rev, s.Config = 0, 0, view.ConfigStatus{}
+			s.Status.Trouble = []string{"the journal /var/lib/journal.db cannot be written: the disk is full; nothing more is accepted until the cause is removed and the journal opened again"}
+		}},
 		{"unit-status-not-ready", "unit status", func(s *apitest.State) {
 			s.Fail = map[string]error{"Status": wire.New(wire.CodeUnavailable, "", "the controller is starting")}
 		}},

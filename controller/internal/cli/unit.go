@@ -95,7 +95,10 @@ func (a *app) printUnit(st view.UnitStatus) {
 	}
 	broker.text = st.Broker.Address + " (" + kind + "), " + broker.text
 	t.rows = append(t.rows, []cell{{text: "Broker"}, broker})
-	t.add("Journal", fmt.Sprintf("newest record %d, epoch %d", st.Rev, st.Epoch))
+	known := st.Config.State != "" // not while the journal cannot be written: the trouble below says why
+	if known {
+		t.add("Journal", fmt.Sprintf("newest record %d, epoch %d", st.Rev, st.Epoch))
+	}
 	if m := st.Maintenance; m != nil {
 		text := fmt.Sprintf("until %s (%s left): %s", a.clock(m.Until), span(m.Until.Sub(a.Now())), m.Reason)
 		if m.Who != "" {
@@ -103,7 +106,9 @@ func (a *app) printUnit(st view.UnitStatus) {
 		}
 		t.rows = append(t.rows, []cell{{text: "Maintenance"}, {text, yellow}})
 	}
-	a.statusRows(t, st.Config)
+	if known {
+		a.statusRows(t, st.Config)
+	}
 	a.printTable(t)
 	if len(st.Trouble) > 0 {
 		a.print("\n")
