@@ -95,7 +95,7 @@ func (a *app) printUnit(st view.UnitStatus) {
 	}
 	broker.text = st.Broker.Address + " (" + kind + "), " + broker.text
 	t.rows = append(t.rows, []cell{{text: "Broker"}, broker})
-	known := st.Config.State != "" // not while the journal cannot be written: the trouble below says why
+	known := st.Epoch != 0 // not while the journal cannot be written: the trouble below says why
 	if known {
 		t.add("Journal", fmt.Sprintf("newest record %d, epoch %d", st.Rev, st.Epoch))
 	}
