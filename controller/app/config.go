@@ -21,9 +21,9 @@ type Config struct {
 	StateDir string `name:"state-dir" default:"/var/lib/tandem/controller" help:"directory of the journal, the unit's signing key and the readable copy of the unit configuration; made with mode 0700 if it is missing"`
 
 	ListenTLS  string   `name:"listen-tls" help:"address on which the embedded broker serves nodes that have joined, over mutual TLS, such as :8883; not used with --broker"`
-	JoinListen string   `name:"join-listen" help:"address of the door by which nodes join and renew their certificates, over TLS (default: with --listen-tls, the port after its port)"`
-	Advertise  []string `name:"advertise" help:"host name or address under which nodes reach this machine; the first one is what tokens say (default: the host of --listen-tls, or this machine's name)"`
-	Listen     string   `name:"listen" help:"address on which the embedded broker serves without TLS, for nodes on this machine (default: 127.0.0.1:1883, or none with --listen-tls)"`
+	JoinListen string   `name:"join-listen" help:"address of the door by which nodes join and renew their certificates, over TLS (empty: with --listen-tls, the port after its port)"`
+	Advertise  []string `name:"advertise" help:"host name or address under which nodes reach this machine; the first one is what tokens say (none: the host of --listen-tls, or this machine's name)"`
+	Listen     string   `name:"listen" help:"address on which the embedded broker serves without TLS, for nodes on this machine (empty: 127.0.0.1:1883, or none with --listen-tls)"`
 	Insecure   bool     `name:"insecure-listen" help:"let --listen and --http be addresses that other machines reach although the traffic is not encrypted (--http: unless it begins with https://); whoever is on that network can then pose as a node, and read tokens"`
 
 	CertificateLife time.Duration `name:"certificate-life" default:"2160h" help:"how long the certificate of a node counts; it is renewed after two thirds of that, so a node may be away for a third of it at least"`
@@ -33,7 +33,7 @@ type Config struct {
 	Passwords map[string]string `name:"passwords" secret:"true" help:"passwords at the embedded broker by user name: cloud/NAME and operator/NAME need one (the cloud side submits on inbox/config), node/ID may have one; better given in the file, or as TANDEM_PASSWORDS, than on the command line"`
 
 	Broker       string `name:"broker" help:"URL of a broker to use instead of the embedded one, such as tls://10.0.0.5:8883; there the controller shows a certificate of the unit's CA, if it has one (--join-listen)"`
-	BrokerCA     string `name:"broker-ca" help:"file with the certificates of the authorities that may vouch for a tls:// --broker, in PEM (default: the system's and the unit's own CA)"`
+	BrokerCA     string `name:"broker-ca" help:"file with the certificates of the authorities that may vouch for a tls:// --broker, in PEM (empty: the system's and the unit's own CA)"`
 	BrokerUser   string `name:"broker-user" default:"controller" help:"user name at --broker"`
 	BrokerClient string `name:"broker-client-id" default:"controller" help:"client ID at --broker; units that share a broker need one each"`
 	BrokerSecret string `name:"broker-password" secret:"true" help:"password at --broker; better given as TANDEM_BROKER_PASSWORD than on the command line"`
@@ -41,10 +41,10 @@ type Config struct {
 
 	Socket   string `name:"socket" default:"/run/tandem/control.sock" help:"unix socket of the HTTP API; whoever may open it may do everything (mode 0660)"`
 	HTTP     string `name:"http" help:"TCP address of the HTTP API and the dashboard, in addition to the socket, such as :8885; over TLS, but on loopback plain unless it begins with https://; callers need a token: tandem token create"`
-	HTTPCert string `name:"http-cert" help:"file with the certificate of --http and those up to its CA, in PEM; read again when it changes (default: one of the unit's CA, for the names of --advertise)"`
+	HTTPCert string `name:"http-cert" help:"file with the certificate of --http and those up to its CA, in PEM; read again when it changes (empty: one of the unit's CA, for the names of --advertise)"`
 	HTTPKey  string `name:"http-key" help:"file with the key of --http-cert, in PEM; mode 0600 or 0640"`
 
-	ConfigFile   string        `name:"config-copy" help:"readable copy of the unit configuration (default: unit-config.json in --state-dir)"`
+	ConfigFile   string        `name:"config-copy" help:"readable copy of the unit configuration (empty: unit-config.json in --state-dir)"`
 	CheckTimeout time.Duration `name:"check-timeout" default:"5s" help:"how long the online nodes have to judge a submission; silence is no refusal"`
 	ReportGrace  time.Duration `name:"report-grace" default:"5s" help:"how long a node's report may take before the controller asks for it"`
 	ReportJitter time.Duration `name:"report-jitter" default:"5s" help:"nodes spread the reports that a new epoch makes them repeat over this long"`

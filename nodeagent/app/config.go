@@ -52,12 +52,12 @@ type Config struct {
 	OnIndicator   string        `name:"on-indicator" help:"command that shows the link indicator, to drive a light: words separated by white space. It finds TANDEM_INDICATOR (1 no address, 2 no broker, 3 no controller, 4 in contact, from 10 errors) and TANDEM_INDICATOR_TEXT in its environment"`
 	RebootCommand string        `name:"reboot-command" help:"command that restarts the machine, such as systemctl reboot; it finds TANDEM_REASON and TANDEM_DETAIL in its environment. None: the agent never does"`
 	WatchDir      string        `name:"watch-dir" help:"directory in which other programs ask to be watched: NAME.touch, a file that they touch every 25 seconds, and NAME.pid, the number of a process that is to live; none: nobody is"`
-	ResetTime     time.Duration `name:"reset-time" help:"without a word from the controller for so long, restart the machine (default 168h; the controller's setting comes first)"`
-	FallbackTime  time.Duration `name:"fallback-time" help:"on trial: without a word from the controller for so long, go back to the slot before (default 5m; likewise)"`
-	TestTime      time.Duration `name:"test-time" help:"on trial: keep the slot after so long in good health (default 10m; likewise)"`
+	ResetTime     time.Duration `name:"reset-time" help:"without a word from the controller for so long, restart the machine (0s: 168h; the controller's setting comes first)"`
+	FallbackTime  time.Duration `name:"fallback-time" help:"on trial: without a word from the controller for so long, go back to the slot before (0s: 5m; likewise)"`
+	TestTime      time.Duration `name:"test-time" help:"on trial: keep the slot after so long in good health (0s: 10m; likewise)"`
 	DeadlineTime  time.Duration `name:"deadline-time" help:"on trial: go back to the slot before, if it is not kept after running for so long (default twice test and fallback time, at least 24h where an approval is needed; likewise)"`
-	ContactTime   time.Duration `name:"contact-time" help:"for how long a word from the controller counts as contact (default 2m30s; likewise)"`
-	WatchdogTime  time.Duration `name:"watchdog-time" help:"a loop of the agent, or a watched program, that stands still for so long hangs (default 1m; likewise, from the next start on)"`
+	ContactTime   time.Duration `name:"contact-time" help:"for how long a word from the controller counts as contact (0s: 2m30s; likewise)"`
+	WatchdogTime  time.Duration `name:"watchdog-time" help:"a loop of the agent, or a watched program, that stands still for so long hangs (0s: 1m; likewise, from the next start on)"`
 	NeedApproval  bool          `name:"need-approval" help:"a slot on trial is kept only after somebody has approved of it, whatever the controller's settings say"`
 
 	Workloads        bool          `name:"workloads" default:"true" help:"run the workloads that the controller places on this node"`

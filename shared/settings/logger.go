@@ -21,10 +21,10 @@ func newLogger(out zapcore.WriteSyncer, terminal bool, level string, dev bool) (
 	switch level {
 	case "debug", "info", "warn", "error":
 		if err := l.Set(level); err != nil {
-			return nil, &Error{Where: "log level", Message: err.Error()}
+			return nil, &Error{Where: "--log-level", Message: err.Error()}
 		}
 	default:
-		return nil, &Error{Where: "log level", Message: level + " is none of debug, info, warn, error"}
+		return nil, &Error{Where: "--log-level", Message: level + " is none of debug, info, warn, error"}
 	}
 	shape := zapcore.EncoderConfig{TimeKey: "time", LevelKey: "level", NameKey: "logger", CallerKey: "caller",
 		MessageKey: "msg", StacktraceKey: "stack", EncodeTime: zapcore.RFC3339NanoTimeEncoder,

@@ -23,6 +23,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"tandem.internal/shared/strictjson"
 )
 
 // Version is what --version prints, stamped with
@@ -127,6 +129,15 @@ func Load(program string, cfg any, args []string, lookupEnv func(string) (string
 		return nil, printed(out, effective(program, file, fields))
 	}
 	return rest, nil
+}
+
+// Unexpected is the error for arguments that a program does not take, nil if there are none. commands are the words that it
+// knows in the place of the first one.
+func Unexpected(rest, commands []string) error {
+	if len(rest) == 0 {
+		return nil
+	}
+	return errors.New("unexpected argument " + strictjson.Show(rest[0]) + meant("", rest[0], commands, "--help shows the usage"))
 }
 
 func printed(out io.Writer, text string) error {

@@ -132,7 +132,7 @@ func TestMistakes(t *testing.T) {
 		{args: []string{"-listen", "x"}, want: `-listen: no such flag; did you mean --listen?`},
 		{args: []string{"---listen", "x"}, want: `---listen: no such flag; did you mean --listen?`},
 		{args: []string{"--qqqqqq"}, want: `--qqqqqq: no such flag; --help lists them`},
-		{args: []string{"--b"}, want: `--b: no such flag; --help lists them`},
+		{args: []string{"--b"}, want: `--b: no such flag; did you mean --beat?`},
 		{args: []string{"--listen"}, want: `--listen: needs a value: string`},
 		{args: []string{"--config="}, want: `--config: needs a value: file`},
 		{args: []string{"--help=1"}, want: `--help: takes no value`},

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tandem.internal/shared/strictjson"
 )
 
 // set parses texts into ptr and says what is wrong, in words, or "". Only lists and maps take
@@ -115,39 +117,13 @@ func suggest(prefix, name string, fields []*field, otherwise string) string {
 		names = append(names, f.name)
 	}
 	slices.Sort(names)
-	best, nearest := len(name)/3+2, ""
-	for _, n := range names {
-		d := distance(name, n)
-		if len(name) > 2 && strings.HasPrefix(n, name) {
-			d = 1
-		}
-		if d < best && d < len(name) {
-			best, nearest = d, n
-		}
-	}
-	if nearest == "" {
-		return "; " + otherwise
-	}
-	return "; did you mean " + prefix + nearest + "?"
+	return meant(prefix, name, names, otherwise)
 }
 
-// distance counts the letters to insert, drop or change between a and b (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// meant is the end of such a message.
+func meant(prefix, name string, known []string, otherwise string) string {
+	if n := strictjson.Nearest(name, known); n != "" {
+		otherwise = "did you mean " + prefix + n + "?"
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return "; " + otherwise
 }

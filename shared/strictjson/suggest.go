@@ -16,23 +16,58 @@ func DidYouMean(name string, candidates []string) string {
 }
 
 // Nearest returns the candidate with the fewest edits from name, case aside, if that is at most a
-// third of the name's length; otherwise "". The first of equals wins.
+// third of the name's length; otherwise "". The first of equals wins. That a candidate begins with the name counts as one edit.
 func Nearest(name string, candidates []string) string {
-	const longest = 256 // a longer name is no typing mistake, and comparing is quadratic
-	if len(name) > longest {
-		return ""
-	}
 	best, found := max(1, len(name)/3)+1, ""
 	low := strings.ToLower(name)
 	for _, c := range candidates {
-		if len(c) > longest {
-			continue
-		}
-		if d := edits(low, strings.ToLower(c)); d < best {
+		if d := apart(low, strings.ToLower(c)); d < best {
 			best, found = d, c
 		}
 	}
 	return found
+}
+
+// Near returns all the names that a person may have meant by one that is not known, in their order: those to which the fewest edits
+// lead, one, or in a longer name two.
+func Near(name string, known []string) (near []string) {
+	low, least := strings.ToLower(name), max(1, min(2, len(name)/3))
+	for _, k := range known {
+		d := apart(low, strings.ToLower(k))
+		if d < least {
+			near, least = nil, d
+		}
+		if d == least {
+			near = append(near, k)
+		}
+	}
+	return near
+}
+
+// apart is how many edits lie between a name that was given and one that there is.
+func apart(name, known string) int {
+	const longest = 256 // a longer name is no typing mistake, and comparing is quadratic
+	switch {
+	case len(name) > longest || len(known) > longest || name == "":
+		return longest
+	case name != known && strings.HasPrefix(known, name):
+		return 1
+	}
+	return edits(name, known)
+}
+
+// Meant ends a message about a name that is not known: with the names that are near, or, if there are none or so many that
+// they are no help, with otherwise.
+func Meant(near []string, otherwise string) string {
+	switch {
+	case len(near) == 1:
+		return "; did you mean " + near[0] + "?"
+	case len(near) > 1 && len(near) <= 4:
+		return "; did you mean one of " + strings.Join(near, ", ") + "?"
+	case otherwise != "":
+		return "; " + otherwise
+	}
+	return ""
 }
 
 // edits counts the insertions, deletions, replacements and swaps of neighbours that turn a into b

@@ -11,6 +11,7 @@ import (
 
 	"tandem.internal/broker/acl"
 	"tandem.internal/shared/settings"
+	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/topic"
 )
 
@@ -53,7 +54,9 @@ func printACL(args []string, stdin io.Reader, stdout io.Writer) error {
 	case len(rest) > 1:
 		return usageError{fmt.Errorf("acl: unexpected argument %q; nodes are named with --node", rest[1])}
 	case !slices.Contains(formats, rest[0]):
-		return usageError{fmt.Errorf("acl: there are no rules for a broker called %q; mosquitto and nats are known", rest[0])}
+		return usageError{fmt.Errorf("acl: there are no rules for a broker called %q%s", rest[0], strictjson.Meant(strictjson.Near(rest[0], formats), "mosquitto and nats are known"))}
+	case cfg.Unit == "":
+		return usageError{errors.New("acl: --unit: required: the name of the unit")}
 	case !topic.ValidName(cfg.Unit):
 		return usageError{fmt.Errorf("--unit: %q is no unit name: letters, digits, and . _ - after the first, at most 63", cfg.Unit)}
 	}

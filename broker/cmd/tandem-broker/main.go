@@ -51,8 +51,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.Is(err, settings.ErrPrinted) {
 		return exitOK
 	}
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("unexpected argument %q; --help shows the usage", rest[0])
+	if err == nil {
+		err = settings.Unexpected(rest, []string{"acl"})
 	}
 	if err == nil {
 		err = cfg.check()

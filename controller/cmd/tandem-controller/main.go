@@ -22,8 +22,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.Is(err, settings.ErrPrinted) {
 		return 0
 	}
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("%q: there are no arguments besides flags; see --help", rest[0])
+	if err == nil {
+		err = settings.Unexpected(rest, nil)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "tandem-controller:", err)
@@ -31,7 +31,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	log, err := settings.Logger(cfg.LogLevel, false)
 	if err != nil {
-		fmt.Fprintln(stderr, "tandem-controller: --log-level:", err)
+		fmt.Fprintln(stderr, "tandem-controller:", err)
 		return 2
 	}
 	defer log.Sync() //nolint:errcheck // standard error cannot always be synced, and nothing is left to say

@@ -9,65 +9,17 @@ import (
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
-// What people mistype is corrected by one rule, whatever it names: a command, a flag, a node, a version, a slot, a type.
-
-// near lists the known names that may be meant by a name that is not known, in their order: those that begin with it, and
-// those that fewest changes make of it, one or in a longer name two. Case makes no difference.
-func near(name string, known []string) (found []string) {
-	least := max(1, min(2, len(name)/3))
-	changes := make([]int, len(known))
-	for i, k := range known {
-		changes[i] = distance(strings.ToLower(name), strings.ToLower(k))
-		least = min(least, changes[i])
-	}
-	for i, k := range known {
-		if changes[i] == least || name != "" && strings.HasPrefix(strings.ToLower(k), strings.ToLower(name)) {
-			found = append(found, k)
-		}
-	}
-	return found
-}
-
-// distance is how many bytes have to be added, left out or changed to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := corner
-			if a[i] != b[j] {
-				cost = 1 + min(corner, row[j], row[j+1])
-			}
-			corner, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
-}
+// What people mistype is corrected by one rule (strictjson.Near), whatever it names: a command, a flag, a node, a version,
+// a slot, a type.
 
 // suggestion ends a message about a name that does not exist.
 func suggestion(name string, known []string, otherwise string) string {
-	return meant(near(name, known), otherwise)
-}
-
-// meant says which names may be meant; of many that is no help.
-func meant(near []string, otherwise string) string {
-	switch {
-	case len(near) == 1:
-		return "; did you mean " + near[0] + "?"
-	case len(near) > 1 && len(near) <= 4:
-		return "; did you mean one of " + strings.Join(near, ", ") + "?"
-	case otherwise != "":
-		return "; " + otherwise
-	}
-	return ""
+	return strictjson.Meant(strictjson.Near(name, known), otherwise)
 }
 
 // group is a command that only has commands.
@@ -101,7 +53,7 @@ func names(c *cobra.Command) []string {
 func noCommand(c *cobra.Command, word string) error {
 	all := "it has " + strings.Join(names(c), ", ")
 	if _, subject, _ := strings.Cut(c.Use, " "); subject != "" {
-		if len(near(word, names(c))) == 0 {
+		if len(strictjson.Near(word, names(c))) == 0 {
 			return nil
 		}
 		all = c.CommandPath() + " --help lists them"
@@ -117,7 +69,7 @@ func subject(placeholder string) cobra.PositionalArgs {
 			if err := noCommand(c, args[0]); err != nil {
 				return err
 			}
-			if at := near(args[1], names(c)); len(at) == 1 {
+			if at := strictjson.Near(args[1], names(c)); len(at) == 1 {
 				return usage("%.200q stands where a command of %s does: the command comes first; see %s %s --help", args[0], c.CommandPath(), c.CommandPath(), at[0])
 			}
 		}
@@ -159,9 +111,9 @@ func (a *app) unknownNode(ctx context.Context, c *client.Client, node string, er
 		}
 		known = append(known, n.Node)
 	}
-	found := near(node, known)
+	found := strictjson.Near(node, known)
 	told, exit := *e.err, e.exit
-	if command := near(node, commands); len(command) > 0 {
+	if command := strictjson.Near(node, commands); len(command) > 0 {
 		if len(found) == 0 {
 			exit = exitUsage
 		}
@@ -169,7 +121,7 @@ func (a *app) unknownNode(ctx context.Context, c *client.Client, node string, er
 			found = append(found, "the command "+name)
 		}
 	}
-	told.Message += meant(found, "tandem nodes lists them")
+	told.Message += strictjson.Meant(found, "tandem nodes lists them")
 	return &failure{exit: exit, err: &told}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -44,7 +45,7 @@ func (a *app) ofSlot(ctx context.Context, c *client.Client, s workload.Slot, err
 	for _, k := range all.Slots {
 		known = append(known, k.Slot)
 	}
-	found := near(s.String(), known)
+	found := strictjson.Near(s.String(), known)
 	if slices.Contains(known, s.String()) {
 		return err
 	}
@@ -54,7 +55,7 @@ func (a *app) ofSlot(ctx context.Context, c *client.Client, s workload.Slot, err
 		}
 	}
 	again := *e
-	again.Message += meant(found, "tandem workload list shows them")
+	again.Message += strictjson.Meant(found, "tandem workload list shows them")
 	return &again
 }
 

@@ -49,6 +49,8 @@ Example:
   tandem-node alerts replay --rules unit-config.json --node node-1 --samples day.csv
 `
 
+var alertsVerbs = []string{"sample", "replay"}
+
 // Usage opens the help of tandem-node alerts replay.
 func (replayConfig) Usage() string { return alertsUsage }
 
@@ -57,7 +59,7 @@ func (sampleConfig) Usage() string { return alertsUsage }
 
 // alerts is tandem-node alerts.
 func alerts(ctx context.Context, args []string, stdout, stderr io.Writer, fail func(int, error) int) int {
-	verb := ""
+	verb := "--help"
 	if len(args) > 0 {
 		verb, args = args[0], args[1:]
 	}
@@ -80,7 +82,7 @@ func alerts(ctx context.Context, args []string, stdout, stderr io.Writer, fail f
 		}
 		return exitOK
 	default:
-		return fail(exitUsage, fmt.Errorf("alerts: want sample or replay, not %q; tandem-node alerts --help shows the usage", verb))
+		return fail(exitUsage, settings.Unexpected([]string{verb}, alertsVerbs))
 	}
 	var broken *outputError
 	switch {
@@ -105,8 +107,8 @@ func loadVerb(program string, cfg any, args []string, stdout io.Writer) error {
 		return os.LookupEnv(key)
 	}
 	rest, err := settings.Load(program, cfg, args, lookup, stdout)
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("unexpected argument %q; --help shows the usage", rest[0])
+	if err == nil {
+		err = settings.Unexpected(rest, nil)
 	}
 	return err
 }

@@ -132,8 +132,8 @@ func TestReplayRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, `want sample or replay, not ""`},
-		{[]string{"play"}, `not "play"`},
+		{[]string{"play"}, `unexpected argument "play"`},
+		{[]string{"sampel"}, "did you mean sample?"},
 		{[]string{"replay"}, "--rules: required"},
 		{[]string{"replay", "--rules", sampleRules}, "--samples: required"},
 		{[]string{"replay", "--rules", sampleRules, "--samples", good}, "say whose rules with --node"},

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"path/filepath"
 	"runtime"
@@ -40,8 +39,8 @@ func keeper(ctx context.Context, args []string, stdout io.Writer, fail func(int,
 	if errors.Is(err, settings.ErrPrinted) {
 		return exitOK
 	}
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("unexpected argument %q; --help shows the usage", rest[0])
+	if err == nil {
+		err = settings.Unexpected(rest, nil)
 	}
 	if err != nil {
 		return fail(exitUsage, err)

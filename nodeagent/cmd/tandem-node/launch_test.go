@@ -40,7 +40,7 @@ func (n node) tandem(args ...string) (pid, status int, stdout, stderr string) {
 	n.t.Helper()
 	if args[0] == "slot" {
 		var out, errs bytes.Buffer
-		args = slices.Insert(slices.Clone(args), 2, "--state-dir", n.dir)
+		args = slices.Insert(slices.Clone(args), min(2, len(args)), "--state-dir", n.dir)
 		status := run(n.t.Context(), args, &out, &errs)
 		return os.Getpid(), status, out.String(), errs.String()
 	}
@@ -192,14 +192,15 @@ func TestSlotErrors(t *testing.T) {
 		status int
 		want   string
 	}{
-		{[]string{"slot", "burn"}, 2, "there are stage, try, status, approve, commit and rollback"},
+		{[]string{"slot", "burn"}, 2, `unexpected argument "burn"; --help shows the usage`},
+		{[]string{"slot", "stats"}, 2, "did you mean status?"},
 		{[]string{"slot", "stage"}, 2, "needs the name of a file"},
 		{[]string{"slot", "stage", "a", "b"}, 2, `unexpected argument "b"`},
 		{[]string{"slot", "status", "x"}, 2, "unexpected argument"},
 		{[]string{"slot", "status", "--tries", "1"}, 2, "no such flag"},
 		{[]string{"slot", "stage", plain + "x"}, 1, "no such file"},
 		{[]string{"slot", "stage", filepath.Dir(plain)}, 1, "is not a file"},
-		{[]string{"slot", "stage", plain}, 1, "refused: it fails its self-test: "},
+		{[]string{"slot", "stage", plain}, 1, "refused: it fails its self-test: it is no program for this machine\n"},
 		{[]string{"slot", "stage", n.program("3.0", "exit 3;")}, 1, "refused: it fails its self-test: exit status 3"},
 		{[]string{"slot", "stage", n.program("3.0", "echo hello; exit;")}, 1, `it says "hello", and not which version`},
 		{[]string{"slot", "stage", good, "--version", "2.0"}, 1, "it says that it is version 1.0, and it should be 2.0"},

@@ -25,6 +25,9 @@ const (
 	exitUsage = 2
 )
 
+// commands are the words that may stand in the place of the agent's flags.
+var commands = []string{"join", "trust", "launch", "keep", "slot", "alerts", "version", "help"}
+
 func main() {
 	settings.Main(run)
 }
@@ -36,27 +39,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return status
 	}
-	if len(args) == 1 && args[0] == "version" {
-		args = []string{"--version"}
-	}
-	if len(args) > 0 && args[0] == "join" {
-		return join(ctx, args[1:], stdout, fail)
-	}
-	if len(args) > 0 && args[0] == "trust" {
-		return trust(args[1:], stdout, fail)
-	}
-	if len(args) > 0 && args[0] == "launch" {
-		return launch(ctx, args[1:], stdout, stderr, fail)
-	}
-	if len(args) > 0 && args[0] == "keep" {
-		return keeper(ctx, args[1:], stdout, fail)
-	}
-	if len(args) > 0 && args[0] == "slot" {
-		return slotCommand(ctx, args[1:], stdout, fail)
-	}
-	if len(args) > 0 && args[0] == "alerts" {
-		return alerts(ctx, args[1:], stdout, stderr, fail)
-	}
 	// Why an agent of the launcher's ends at once is kept: the next start, perhaps of another version, tells it.
 	end := func(status int, why string, err error) int {
 		if dir := os.Getenv(slot.EnvDir); dir != "" {
@@ -67,13 +49,34 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return fail(status, err)
 	}
 	const unclear = "the agent does not understand its settings; its output says which" // and may show a secret
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		word, more := args[0], args[1:]
+		switch word {
+		case "join":
+			return join(ctx, more, stdout, fail)
+		case "trust":
+			return trust(more, stdout, fail)
+		case "launch":
+			return launch(ctx, more, stdout, stderr, fail)
+		case "keep":
+			return keeper(ctx, more, stdout, fail)
+		case "slot":
+			return slotCommand(ctx, more, stdout, fail)
+		case "alerts":
+			return alerts(ctx, more, stdout, stderr, fail)
+		case "version", "help":
+			args = []string{"--" + word}
+		default:
+			return end(exitUsage, unclear, settings.Unexpected(args, commands))
+		}
+	}
 	var cfg app.Config
 	rest, err := settings.Load("tandem-node", &cfg, args, os.LookupEnv, stdout)
 	if errors.Is(err, settings.ErrPrinted) {
 		return exitOK
 	}
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("unexpected argument %q; --help shows the usage", rest[0])
+	if err == nil {
+		err = settings.Unexpected(rest, nil)
 	}
 	if err != nil {
 		return end(exitUsage, unclear, err)
@@ -133,8 +136,8 @@ func trust(args []string, stdout io.Writer, fail func(int, error) int) int {
 	if errors.Is(err, settings.ErrPrinted) {
 		return exitOK
 	}
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("unexpected argument %q; --help shows the usage", rest[0])
+	if err == nil {
+		err = settings.Unexpected(rest, nil)
 	}
 	if err != nil {
 		return fail(exitUsage, err)

@@ -70,6 +70,8 @@ Example:
   tandem-node slot stage ./os-7.raucb --component os --version 7 && tandem-node slot try --component os
 `
 
+var slotVerbs = []string{"stage", "try", "status", "approve", "commit", "rollback"}
+
 // Usage opens the help of tandem-node slot.
 func (*slotConfig) Usage() string { return slotUsage }
 
@@ -98,10 +100,10 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 		cfg, base = &back, &back.slotConfig
 	case "status", "commit", "approve":
 		cfg, base = &plain, &plain
-	case "--help", "-h":
+	case "help", "--help", "-h":
 		cfg, base, args = &plain, &plain, []string{"--help"}
 	default:
-		return fail(exitUsage, fmt.Errorf("no such command: slot %.40s; there are stage, try, status, approve, commit and rollback", verb))
+		return fail(exitUsage, settings.Unexpected([]string{verb}, slotVerbs))
 	}
 	if verb == "stage" || verb == "try" {
 		for i, a := range args {
@@ -117,8 +119,8 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 	if err == nil && len(rest) < least {
 		err = fmt.Errorf("slot %s needs the name of a file; --help shows the usage", verb)
 	}
-	if err == nil && len(rest) > most {
-		err = fmt.Errorf("unexpected argument %q; --help shows the usage", rest[most])
+	if err == nil {
+		err = settings.Unexpected(rest[min(most, len(rest)):], nil)
 	}
 	if err != nil {
 		return fail(exitUsage, err)

@@ -161,7 +161,7 @@ func post[A any](ctx context.Context, dial DialFunc, conf *tls.Config, where str
 		return nil, fmt.Errorf("what is at %s lets in only who has joined, as a broker does; the join door is most often at the port after it", where)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot reach the controller: %w", err)
+		return nil, fmt.Errorf("cannot reach the controller: %w; does it run, and is this the address that tandem node enroll printed?", err)
 	}
 	answer, err := io.ReadAll(io.LimitReader(res.Body, jointoken.MaxAnswer+1))
 	if cerr := res.Body.Close(); err == nil {

@@ -96,7 +96,9 @@ func version(ctx context.Context, path string) (string, error) {
 	cmd.WaitDelay = time.Second
 	out := &limitedBuffer{limit: 4096}
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Run(); err != nil {
+	if err := cmd.Run(); errors.Is(err, syscall.ENOEXEC) {
+		return "", errors.New("it is no program for this machine")
+	} else if err != nil {
 		return "", fmt.Errorf("%w: %s", err, bytes.TrimSpace(out.Bytes()))
 	}
 	return parseVersion(out.Bytes())
