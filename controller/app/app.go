@@ -320,8 +320,17 @@ func (a *App) brokerEvent(ev server.Event) {
 			a.broker.Disconnect(ev.ClientID, why)
 		}
 	case server.DeniedPublish, server.DeniedSubscribe:
-		a.core.Misbehaved(strings.TrimPrefix(ev.ClientID, "node/"), ev.Topic, wire.New(wire.CodeNotAllowed, "", string(ev.Kind)+" at the broker: "+ev.Detail))
+		a.core.Misbehaved(misconduct(ev, wire.CodeNotAllowed))
 	case server.Fight, server.Stalled, server.IntakeFailed, server.Dropped:
-		a.core.Misbehaved(strings.TrimPrefix(ev.ClientID, "node/"), ev.Topic, wire.New(wire.CodeUnavailable, "", string(ev.Kind)+" at the broker: "+ev.Detail))
+		a.core.Misbehaved(misconduct(ev, wire.CodeUnavailable))
 	}
+}
+
+// misconduct says who did it, where, and what.
+func misconduct(ev server.Event, code wire.Code) (node, topic string, err *wire.Error) {
+	what := string(ev.Kind) + " at the broker"
+	if ev.Detail != "" {
+		what += ": " + ev.Detail
+	}
+	return strings.TrimPrefix(ev.ClientID, "node/"), ev.Topic, wire.New(code, "", what)
 }
