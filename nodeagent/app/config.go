@@ -55,7 +55,7 @@ type Config struct {
 	ResetTime     time.Duration `name:"reset-time" help:"without a word from the controller for so long, restart the machine (0s: 168h; the controller's setting comes first)"`
 	FallbackTime  time.Duration `name:"fallback-time" help:"on trial: without a word from the controller for so long, go back to the slot before (0s: 5m; likewise)"`
 	TestTime      time.Duration `name:"test-time" help:"on trial: keep the slot after so long in good health (0s: 10m; likewise)"`
-	DeadlineTime  time.Duration `name:"deadline-time" help:"on trial: go back to the slot before, if it is not kept after running for so long (default twice test and fallback time, at least 24h where an approval is needed; likewise)"`
+	DeadlineTime  time.Duration `name:"deadline-time" help:"on trial: go back to the slot before, if it is not kept after running for so long (0s: twice test and fallback time, at least 24h where an approval is needed; likewise)"`
 	ContactTime   time.Duration `name:"contact-time" help:"for how long a word from the controller counts as contact (0s: 2m30s; likewise)"`
 	WatchdogTime  time.Duration `name:"watchdog-time" help:"a loop of the agent, or a watched program, that stands still for so long hangs (0s: 1m; likewise, from the next start on)"`
 	NeedApproval  bool          `name:"need-approval" help:"a slot on trial is kept only after somebody has approved of it, whatever the controller's settings say"`

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
+	"path"
 	"strings"
 	"testing"
 
@@ -29,6 +32,30 @@ const more = `[
     "iss_hook_start": {"@class": "Resource", "uuid": "more", "urls": ["http://127.0.0.1/more"], "size": 0, "verification": {}}}}}
 ]
 `
+
+// TestHello: the sample that can be run names the file that ships with it.
+func TestHello(t *testing.T) {
+	data, err := os.ReadFile(samples + "hello.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, problems := workload.Parse(data)
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	filled, problems := workload.Fill(set)
+	if problems != nil || len(filled.Configs) != 1 {
+		t.Fatal(filled, problems)
+	}
+	r := filled.Configs[0].Resources["iss_hook_start"]
+	file, err := os.ReadFile(samples + "files/" + path.Base(r.URLs[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := fmt.Sprintf("SHA256:%x", sha256.Sum256(file)); sum != r.Verification.Checksum || int64(r.Size) != int64(len(file)) {
+		t.Errorf("%s, %d bytes; the sample says %s, %d", sum, len(file), r.Verification.Checksum, r.Size)
+	}
+}
 
 // TestWorkloadFill runs the command as a person does, for people and as JSON.
 func TestWorkloadFill(t *testing.T) {

@@ -66,8 +66,11 @@ func (a *app) printFilled(filled *workload.Filled, slot string, explain bool) er
 }
 
 func (a *app) printConfig(c workload.Config, x workload.Explanation, explain bool) {
-	by := strings.Join(x.Fillers, ", ")
-	a.print("%s  %s, filled by %s\n", clean(c.Slot.String()), c.Class.Short(), clean(cmp.Or(by, "nothing")))
+	by := "no filler applies"
+	if len(x.Fillers) > 0 {
+		by = "filled by " + strings.Join(x.Fillers, ", ")
+	}
+	a.print("%s  %s, %s\n", clean(c.Slot.String()), c.Class.Short(), clean(by))
 	t := &table{indent: "  "}
 	if explain {
 		t.head = []string{"WHERE", "FROM", "VALUE"}

@@ -66,7 +66,7 @@ func (a *app) printWorkloads(st view.WorkloadStatus, slots []view.Slot, node str
 	}
 	if st.Version != "" {
 		s, p := st.Slots, st.Progress
-		a.print("\nversion %s, by %s %s: %d of %s as they should be; %d of %s have their documents\n",
+		a.print("\nversion %s, by %s %s: %d of %s as wanted; %d of %s with the newest document\n",
 			clean(st.Version), clean(cmp.Or(st.Who, "the controller")), a.ago(st.Since), s.Running+s.Completed, plural(s.Slots, "slot"), p.Installed, plural(p.Nodes, "node"))
 	}
 	if t := st.Attempted; t != nil {
