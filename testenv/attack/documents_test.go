@@ -67,6 +67,20 @@ var documents = []attempt{
 		r := wire.Request{V: wire.Version, Unit: unitName, Node: "n2", ID: "evil", Method: wire.MethodReport, NotAfter: a.Now().Add(1e9 * 30)}
 		return a.publishes("n2", of("n2").Request(), string(wire.Encode(&r)), "refused-message")
 	}, outside("journaled as refused-message: unsigned")},
+	{"workloads of its own, without a signature", theBroker, func(a *try) string {
+		body := []byte(`{"formatVersion":"1","workloads":[]}`)
+		d := wire.Desired{V: wire.Version, Unit: unitName, Node: "n2", Kind: wire.KindWorkloads, Epoch: 1 << 40, Rev: 1 << 40, Version: "1.0.0", Hash: wire.Hash(body), Issued: a.Now(), Mode: wire.ModeApply, Body: body}
+		return a.publishes("n2", of("n2").Desired(wire.KindWorkloads), string(wire.Encode(&d)), "refused-message")
+	}, outside("journaled as refused-message: unsigned")},
+	{"an order to start a workload anew, of another key", theBroker, func(a *try) string {
+		_, key, err := ed25519.GenerateKey(nil)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		r := wire.Request{V: wire.Version, Unit: unitName, Node: "n3", ID: "evil", Method: wire.MethodRestart, Params: []byte(`{"service":"web"}`), NotAfter: a.Now().Add(1e9 * 30)}
+		r.Sig = seal.NewSigner(key).Sign(seal.RequestPreimage(&r))
+		return a.publishes("n3", of("n3").Request(), string(wire.Encode(&r)), "refused-message")
+	}, outside("journaled as refused-message: unknown-key")},
 	{"an old request, once more", theBroker, func(a *try) string {
 		r := wire.Request{V: wire.Version, Unit: unitName, Node: "n3", ID: "old", Method: wire.MethodReport, NotAfter: a.Now().Add(-1e9 * 3600)}
 		r.Sig = a.signer().Sign(seal.RequestPreimage(&r))

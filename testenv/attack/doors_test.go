@@ -138,6 +138,9 @@ var httpDoor = []attempt{
 		return exchange(dial, lines(get("/v1/nodes", "Authorization: Bearer "+a.Enroll("late")+"\n")))
 	}, doors("401 not-allowed")},
 	{"submitting with a token that may view", aClient, asks(strings.Replace(post("/v1/config", "", "{}"), "ADMIN", "VIEW", 1)), doors("403 not-allowed")},
+	{"stopping all workloads with a token that may view", aClient, asks(strings.Replace(post("/v1/workloads", "", "[]"), "ADMIN", "VIEW", 1)), doors("403 not-allowed")},
+	{"starting a workload anew with a token that may view", aClient, asks(strings.Replace(post("/v1/nodes/n1/slots/web/restart", "", ""), "ADMIN", "VIEW", 1)), doors("403 not-allowed")},
+	{"reading a workload's log with a token that may view", aClient, asks(get("/v1/nodes/n1/slots/web/logs", "VIEW\n")), doors("403 not-allowed")},
 	{"enrolling with a token that may operate", aClient, asks(strings.Replace(post("/v1/nodes/evil/enroll", "", ""), "ADMIN", "OPERATE", 1)), doors("403 not-allowed")},
 	{"making a token with one that may operate", aClient, asks(strings.Replace(post("/v1/tokens", "", `{"name":"evil","role":"admin"}`), "ADMIN", "OPERATE", 1)), doors("403 not-allowed")},
 	{"no TLS at the HTTP door", aClient, func(a *try) string {
@@ -171,6 +174,8 @@ var httpDoor = []attempt{
 	{"..%2f behind an open path", aClient, asks(get("/healthz/..%2fv1/nodes", "")), doors("401 not-allowed")},
 	{"..%2f in a node's name", aClient, asks(get("/v1/nodes/..%2f..%2fhealthz", "ADMIN\n")), doors("404 not-found")},
 	{"a node's name with %2F", aClient, asks(post("/v1/nodes/n1%2Frevoke/enroll", "", "")), doors("400 invalid-argument")},
+	{"a service's name with %2F", aClient, asks(post("/v1/nodes/n1/slots/..%2F..%2Frevoke/restart", "", "")), doors("404 not-found")},
+	{"a service's name with @", aClient, asks(get("/v1/nodes/n1/slots/web@n2/logs", "ADMIN\n")), doors("400 invalid-argument")},
 	{"a node's name with NUL", aClient, asks(post("/v1/nodes/n1%00/enroll", "", "")), doors("400 invalid-argument")},
 	{"a node's name that is a filter", aClient, asks(post("/v1/nodes/%2B/enroll", "", "")), doors("400 invalid-argument")},
 	{"a node's name of 16 KiB", aClient, asks(post("/v1/nodes/"+strings.Repeat("n", 16<<10)+"/enroll", "", "")), doors("400 invalid-argument")},

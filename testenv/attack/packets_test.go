@@ -142,11 +142,27 @@ var payloads = []attempt{
 		m := wire.Reported{V: wire.Version, Node: "n1", Kind: wire.KindConfig, Boot: "b", Seq: 1 << 40}
 		return string(wire.Encode(&m))
 	}), everywhere("journaled: wrong-target")},
-	{"a submission that is a bomb, by the cloud", theCloud, func(a *try) string {
+	{"what another node's workloads do, in its own report", aNode, reportsOf("b6", wire.KindWorkloads, func(*try) string {
+		w := wire.Workloads{Slots: []wire.WorkloadSlot{{Slot: "web@n1", ID: "evil", State: wire.WorkloadRunning, Since: time.Now()}}}
+		m := wire.Reported{V: wire.Version, Node: "b6", Kind: wire.KindWorkloads, Boot: "b", Seq: 1, Detail: wire.Encode(&w)}
+		return string(wire.Encode(&m))
+	}), everywhere("journaled: wrong-target")},
+	{"a submission that is a bomb, by the cloud", theCloud, submits("config", strings.Repeat("[", 60)+strings.Repeat("]", 60)), everywhere("refused: malformed")},
+	{"workloads that are texts made of texts, by the cloud", theCloud, submits("workloads", laughs), everywhere("refused: bad-value")},
+}
+
+// laughs is a set of workloads in which one text is made of another one, some hundred times.
+var laughs = `[{"@class":"TopologicalInstance","slot":"web@n1","properties":{"p":"` + strings.Repeat("x", 4000) + `"}},
+	{"@class":"InstanceFiller","name":"f","filter":"instance[p]","instance":{"properties":{"q":"` + strings.Repeat(`@{prop(\"p\")}`, 250) + `"},
+	"resources":{"iss_hook_start":{"@class":"Resource","uuid":"s","urls":["http://127.0.0.1/s"],"size":1,"verification":{}}}}}]`
+
+// submits has the cloud side submit a document; the outcome is the answer.
+func submits(what, document string) func(*try) string {
+	return func(a *try) string {
 		c := a.session("cloud/eu")
 		subscribe(a.t, c, topic.ForOutbox(unitName, "+"))
-		s := wire.Submission{V: wire.Version, ID: "bomb-" + string(a.kind), From: "cloud", Document: []byte(strings.Repeat("[", 60) + strings.Repeat("]", 60))}
-		if err := c.Publish(topic.ForInbox(unitName, "config"), string(wire.Encode(&s)), false); err != nil {
+		s := wire.Submission{V: wire.Version, ID: "bomb-" + what + "-" + string(a.kind), From: "cloud", Document: []byte(document)}
+		if err := c.Publish(topic.ForInbox(unitName, what), string(wire.Encode(&s)), false); err != nil {
 			return why(err)
 		}
 		var answer wire.Answer
@@ -164,14 +180,18 @@ var payloads = []attempt{
 			return fmt.Sprintf("answered: %+v", answer)
 		}
 		return fmt.Sprintf("%s: %s", answer.State, answer.Error.Code)
-	}, everywhere("refused: malformed")},
+	}
 }
 
 // reports has a node that was quiet before report something; the outcome is the journal's record of it.
 func reports(name string, text func(*try) string) func(*try) string {
+	return reportsOf(name, wire.KindConfig, text)
+}
+
+func reportsOf(name string, kind wire.Kind, text func(*try) string) func(*try) string {
 	return func(a *try) string {
 		c := a.session("node/" + name)
-		if err := c.Publish(of(name).Reported(wire.KindConfig), text(a), true); err != nil {
+		if err := c.Publish(of(name).Reported(kind), text(a), true); err != nil {
 			return why(err)
 		}
 		out := "nothing is in the journal"
@@ -191,7 +211,7 @@ func reports(name string, text func(*try) string) func(*try) string {
 			}
 			return false
 		})
-		if n := a.View(name); n.Documents[wire.KindConfig].Running != nil || n.Documents[wire.KindConfig].Last != nil {
+		if n := a.View(name); n.Documents[wire.KindConfig].Running != nil || n.Documents[wire.KindConfig].Last != nil || len(n.Slots) > 0 {
 			return fmt.Sprintf("BELIEVED: %+v", n)
 		}
 		return out
