@@ -172,9 +172,9 @@ func TestHealthSettings(t *testing.T) {
 	careBubble(t, func(p *patient) {
 		p.cfg.FallbackTime, p.cfg.DeadlineTime = 200*time.Second, 25*time.Minute
 		p.start()
-		p.desire(healthDoc(1, `{"formatVersion":"1","contact":"PT60S","checks":{"ram":{"max":0.2,"for":"PT5S"}}}`))
+		p.desire(healthDoc(1, `{"formatVersion":"1","contact":"PT100S","checks":{"ram":{"max":0.2,"for":"PT5S"}}}`))
 		set := p.health().Settings
-		if set.Contact.Std() != time.Minute || set.Fallback.Std() != 200*time.Second || set.Deadline.Std() != 25*time.Minute || *set.Reboot {
+		if set.Contact.Std() != 100*time.Second || set.Fallback.Std() != 200*time.Second || set.Deadline.Std() != 25*time.Minute || *set.Reboot {
 			t.Errorf("in effect: %+v", set)
 		}
 		p.pass(30 * time.Second)

@@ -30,9 +30,9 @@ func settingsDie(t *testing.T, at int) (operations int) {
 		f := &fault{rig: r, at: at, die: true}
 		f.install()
 		r.start()
-		r.desire(healthDoc(1, `{"formatVersion":"1","contact":"PT60S"}`))
+		r.desire(healthDoc(1, `{"formatVersion":"1","contact":"PT100S"}`))
 		f.arm(true)
-		r.desire(healthDoc(2, `{"formatVersion":"1","contact":"PT70S"}`))
+		r.desire(healthDoc(2, `{"formatVersion":"1","contact":"PT110S"}`))
 		f.arm(false)
 		operations, _ = f.state()
 		if at > 0 {

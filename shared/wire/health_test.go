@@ -100,7 +100,7 @@ func TestEveryRuleOfHealth(t *testing.T) {
 		{"settings", `"test":"PT10M"`, `"test":"PT3601S"`, "bad-value", "/test"},
 		{"settings", `"test":"PT10M"`, `"test":"PT1M"`, "bad-value", "/test"}, // not above watchdog
 		{"settings", `"deadline":"PT30M"`, `"deadline":"PT14M59S"`, "bad-value", "/deadline"},
-		{"settings", `"contact":"PT2M30S"`, `"contact":"PT9S"`, "bad-value", "/contact"},
+		{"settings", `"contact":"PT2M30S"`, `"contact":"PT74S"`, "bad-value", "/contact"},
 		{"settings", `"contact":"PT2M30S"`, `"contact":"PT1H1S"`, "bad-value", "/contact"},
 		{"settings", `"watchdog":"PT1M"`, `"watchdog":"PT9S"`, "bad-value", "/watchdog"},
 		{"settings", `"watchdog":"PT1M"`, `"watchdog":"PT2H"`, "bad-value", "/watchdog"},
@@ -136,9 +136,9 @@ func TestHealthToTheLimit(t *testing.T) {
 	for _, text := range []string{
 		`{"formatVersion":"1"}`,
 		`{"formatVersion":"1","reset":"PT4294967295S"}`,
-		`{"formatVersion":"1","reset":"PT2M","fallback":"PT2M","contact":"PT10S"}`,
+		`{"formatVersion":"1","reset":"PT2M","fallback":"PT2M","contact":"PT75S"}`,
 		`{"formatVersion":"1","fallback":"PT4294967295S","reset":"PT4294967295S","deadline":"PT4294967295S","test":"PT2M"}`,
-		`{"formatVersion":"1","fallback":"PT1M","contact":"PT1M"}`,
+		`{"formatVersion":"1","fallback":"PT75S","contact":"PT75S"}`,
 		`{"formatVersion":"1","test":"PT30S","watchdog":"PT29S"}`,
 		`{"formatVersion":"1","test":"PT1H"}`,
 		`{"formatVersion":"1","test":"PT10M","fallback":"PT5M","deadline":"PT15M"}`,

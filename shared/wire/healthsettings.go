@@ -51,7 +51,7 @@ const (
 	DefaultReset, MinReset, MaxReset          = 604800 * second, 120 * second, MaxSpan
 	DefaultFallback, MinFallback, MaxFallback = 300 * second, 60 * second, MaxSpan
 	DefaultTest, MinTest, MaxTest             = 600 * second, 30 * second, 3600 * second
-	DefaultContact, MinContact, MaxContact    = 150 * second, 10 * second, 3600 * second
+	DefaultContact, MinContact, MaxContact    = 150 * second, 75 * second, 3600 * second // more than the minute between two beacons
 	DefaultWatchdog, MinWatchdog, MaxWatchdog = 60 * second, 10 * second, 3600 * second
 
 	ApprovalDeadline = 86400 * second // the least default deadline where an approval is needed
@@ -102,6 +102,7 @@ func fill[T comparable](field *T, value T) {
 // Check returns what is wrong with h, completed, or nil: each time within its bounds, and the
 // rules between them. The error's path points into h.
 //
+//	contact  >= 75 s       or a node would lose contact between two beacons, which come each minute
 //	contact  <= fallback   or a trial would be rolled back while the controller still counts as heard
 //	fallback <= reset      or a node would be rebooted in normal operation sooner than in a trial
 //	watchdog <  test       or a version whose loops stand still could pass its test
@@ -127,6 +128,7 @@ func (h *HealthSettings) check() error {
 		bound("/reset", c.Reset, MinReset, MaxReset),
 		bound("/fallback", c.Fallback, MinFallback, MaxFallback),
 		bound("/test", c.Test, MinTest, MaxTest),
+		late("/contact", c.Contact),
 		bound("/contact", c.Contact, MinContact, MaxContact),
 		bound("/watchdog", c.Watchdog, MinWatchdog, MaxWatchdog)); err != nil {
 		return err
@@ -148,6 +150,15 @@ func (h *HealthSettings) check() error {
 func bound(path string, s, least, most Span) *Error {
 	if s < least || s > most {
 		return New(CodeBadValue, path, fmt.Sprintf("%v is not within %v and %v", s, least, most))
+	}
+	return nil
+}
+
+// late refuses a contact time that every pause between two beacons exceeds: the node would lose contact each minute, and no
+// trial could pass.
+func late(path string, s Span) *Error {
+	if s < MinContact {
+		return New(CodeBadValue, path, fmt.Sprintf("%v is below %v: the controller is heard once a minute", s, MinContact))
 	}
 	return nil
 }

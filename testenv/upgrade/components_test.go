@@ -186,7 +186,7 @@ func TestComponentRollsBack(t *testing.T) {
 		why      string
 	}{
 		{"verify", nil, "hooks/check says 1"},
-		{"lost", []string{"--fallback", "60s", "--contact", "60s"}, "no contact"},
+		{"lost", []string{"--fallback", "75s", "--contact", "75s"}, "no contact"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()

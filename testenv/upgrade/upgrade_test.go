@@ -86,7 +86,7 @@ func TestUpgradeRollsBack(t *testing.T) {
 		{fault: "crash", runs: 3, boot: wire.BootFallback, why: "fatal"},
 		{fault: "freeze", tries: 2, runs: 2, killed: "it gave no sign of life", boot: wire.BootFallback, why: "fatal"},
 		{fault: "hang", tries: 1, runs: 1, boot: wire.BootWatchdogHung, why: "watchdog-hung"},
-		{fault: "lost", settings: []string{"--fallback", "60s", "--contact", "60s"}, tries: 3, runs: 1, boot: wire.BootFallback, why: "no contact"},
+		{fault: "lost", settings: []string{"--fallback", "75s", "--contact", "75s"}, tries: 3, runs: 1, boot: wire.BootFallback, why: "no contact"},
 		{fault: "memory", runs: 3, boot: wire.BootFallback, why: "fatal"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
