@@ -166,7 +166,7 @@ func TestStuckController(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	golden(t, "stuck", b.transcript("", "nodes", "--timeout", "20ms")+b.transcript("", "nodes", "--watch", "--timeout", "20ms"))
+	golden(t, "stuck", b.transcript("", "nodes", "--timeout", "20ms")+b.transcript("", "nodes", "--watch", "--timeout", "20ms")+b.transcript("", "config", "restore", "--timeout", "20ms"))
 	ctx, cancel := context.WithCancel(context.Background())
 	b.ctx = ctx
 	cancel()

@@ -120,7 +120,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unreachable(ctx, err)
+		return nil, c.unreachable(ctx, method, err)
 	}
 	if res.StatusCode/100 == 2 {
 		return res, nil
@@ -149,8 +149,8 @@ func (c *Client) refusal(res *http.Response) error {
 	return p.Error
 }
 
-// unreachable explains why there is no answer.
-func (c *Client) unreachable(ctx context.Context, err error) error {
+// unreachable explains why there is no answer to a request of this method.
+func (c *Client) unreachable(ctx context.Context, method string, err error) error {
 	u := &Unreachable{Where: c.Where(), Err: err}
 	var dns *net.DNSError
 	var unknown x509.UnknownAuthorityError
@@ -158,6 +158,8 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
+	case (errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err)) && method != http.MethodGet:
+		u.Hint = "it did not answer in time, and may do what was asked all the same: look (tandem events) before you try again with a longer --timeout"
 	case errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err):
 		u.Hint = "it did not answer in time; it may be busy, or stuck: try again with a longer --timeout"
 	case errors.Is(err, fs.ErrNotExist):
@@ -172,6 +174,9 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 		u.Hint = "nobody listens there; is tandem-controller running with its HTTP address set?"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		u.Hint = "the answer was cut off; the controller's log may say why"
+		if method != http.MethodGet {
+			u.Hint += ". What was asked may have been done: look (tandem events) before you try again"
+		}
 	case errors.Is(err, syscall.EINVAL) && c.opt.URL == "":
 		u.Hint = "that path is too long for a socket"
 	case errors.Is(err, errForeign):
@@ -222,7 +227,7 @@ func (c *Client) bytes(ctx context.Context, method, path string, query url.Value
 	}
 	answer, err := io.ReadAll(res.Body)
 	if err != nil {
-		return nil, errors.Join(c.unreachable(ctx, fmt.Errorf("the answer was cut off: %w", err)), res.Body.Close())
+		return nil, errors.Join(c.unreachable(ctx, method, fmt.Errorf("the answer was cut off: %w", err)), res.Body.Close())
 	}
 	return answer, res.Body.Close()
 }

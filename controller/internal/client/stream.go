@@ -75,7 +75,7 @@ func follow[T any](ctx context.Context, c *Client, path string, q url.Values, ea
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return c.unreachable(ctx, fmt.Errorf("the stream was cut off: %w", err))
+		return c.unreachable(ctx, http.MethodGet, fmt.Errorf("the stream was cut off: %w", err))
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (c *Client) download(ctx context.Context, path string, w io.Writer) (err er
 	from := &reading{r: res.Body}
 	if _, err := io.Copy(w, from); err != nil {
 		if from.err != nil {
-			return c.unreachable(ctx, fmt.Errorf("the download was cut off: %w", err))
+			return c.unreachable(ctx, http.MethodGet, fmt.Errorf("the download was cut off: %w", err))
 		}
 		return fmt.Errorf("writing the download: %w", err)
 	}
