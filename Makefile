@@ -14,7 +14,7 @@ BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 AGENT ?= bin/tandem-node
 FULL ?= bin/tandem-node-full
 
-.PHONY: help up test check build agent agent-full torrent fmt-check vet staticcheck tidy tidy-check standalone race fuzz brokers bench soak clean
+.PHONY: help up test check build agent agent-full torrent fmt-check vet staticcheck tidy tidy-check standalone race fuzz brokers bench soak vm clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -84,6 +84,9 @@ bench: ## speed and size, against a floor measured in the same run; figures also
 
 soak: ## random faults, many more schedules than in the tests
 	go test ./testenv/env -run 'TestSchedules' -schedules 50000 -timeout 4h
+
+vm: ## systemd, its units and real control groups in a virtual machine; root on Debian
+	@deploy/vm/run
 
 clean:
 	rm -rf bin run

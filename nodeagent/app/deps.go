@@ -66,8 +66,8 @@ type Deps struct {
 	// Address says whether the node has a network address by which the broker may be reached; nil
 	// means to ask the operating system.
 	Address func(broker string) bool
-	// LookupEnv and PID are for the service manager's watchdog, and LookupEnv tells whether the
-	// launcher has started this; nil and 0 mean that there is none.
+	// LookupEnv and PID are for the service manager's watchdog, and LookupEnv tells whether systemd and the
+	// launcher have started this; nil and 0 mean that there is none.
 	LookupEnv func(string) (string, bool)
 	PID       int
 	// Keeper, Resources and Groups are what workloads are run with; nil means the keeper's process, the

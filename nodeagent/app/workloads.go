@@ -70,11 +70,13 @@ func (a *Agent) openWorkloads(dir string, saved inbox.Durable) error {
 	}
 	groups := a.deps.Groups
 	if groups == nil {
-		groups = &controlGroups{name: cgroup.NameOf(dir)}
+		_, service := a.deps.LookupEnv("INVOCATION_ID")
+		groups = &controlGroups{cfg: cgroup.Config{Name: cgroup.NameOf(dir), Group: a.cfg.WorkloadGroup, Stays: service}}
 	}
 	keeper := a.deps.Keeper
 	if keeper == nil {
-		keeper = (&keeperOf{cfg: keep.Config{Dir: filepath.Join(dir, keeperDir), Version: settings.Version, Log: a.log.Named("keeper")}}).get
+		kdir := filepath.Join(dir, keeperDir)
+		keeper = (&keeperOf{cfg: keep.Config{Dir: kdir, Args: []string{"keep", "--dir", kdir, "--group", a.cfg.WorkloadGroup}, Version: settings.Version, Log: a.log.Named("keeper")}}).get
 	}
 	d.manager = workloads.New(workloads.Config{
 		Dir: filepath.Join(dir, workloadsDir), LogBytes: int64(a.cfg.WorkloadLogBytes), LogFiles: a.cfg.WorkloadLogFiles,
@@ -269,13 +271,13 @@ type Groups interface {
 
 // controlGroups are the kernel's. They are looked for when they are first needed.
 type controlGroups struct {
-	name string // of all groups of this agent
+	cfg  cgroup.Config
 	once sync.Once
 	tree *cgroup.Tree
 }
 
 func (g *controlGroups) open() *cgroup.Tree {
-	g.once.Do(func() { g.tree = cgroup.Open(cgroup.Config{Name: g.name}) })
+	g.once.Do(func() { g.tree = cgroup.Open(g.cfg) })
 	return g.tree
 }
 

@@ -25,14 +25,14 @@ const nodeExposure = "16"
 // known are the settings that these units may use, by section; another one is a typing error or
 // asks for a word here.
 var known = map[string][]string{
-	"Unit":    {"Description", "After", "Before", "StartLimitIntervalSec"},
+	"Unit":    {"Description", "After", "Before", "Requires", "StartLimitIntervalSec"},
 	"Install": {"WantedBy"},
 	"Path":    {"PathExists"},
 	"Service": {
-		"User", "Group", "DynamicUser", "LoadCredential", "ExecStart", "StateDirectory", "StateDirectoryMode", "RuntimeDirectory", "RuntimeDirectoryMode",
+		"User", "Group", "DynamicUser", "LoadCredential", "ExecStartPre", "ExecStart", "ExecStop", "GuessMainPID", "Slice", "StateDirectory", "StateDirectoryMode", "RuntimeDirectory", "RuntimeDirectoryMode",
 		"RuntimeDirectoryPreserve", "Environment", "Type", "NotifyAccess", "WatchdogSec", "Restart", "RestartSec", "TimeoutStopSec", "KillMode", "Delegate", "OOMPolicy", "LimitNOFILE", "LimitCORE", "TasksMax", "OOMScoreAdjust",
 		"CapabilityBoundingSet", "AmbientCapabilities", "NoNewPrivileges", "RestrictSUIDSGID", "RestrictNamespaces", "ProtectSystem", "ProtectHome",
-		"PrivateTmp", "PrivateDevices", "UMask", "ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectControlGroups",
+		"PrivateTmp", "PrivateDevices", "PrivateNetwork", "UMask", "ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectControlGroups",
 		"ProtectClock", "ProtectHostname", "LockPersonality", "RestrictRealtime", "ProtectProc", "RemoveIPC", "KeyringMode", "ProcSubset", "PrivateUsers",
 		"MemoryDenyWriteExecute", "RestrictAddressFamilies", "SystemCallArchitectures", "SystemCallFilter", "SystemCallErrorNumber",
 	},
@@ -79,7 +79,7 @@ func settings(t *testing.T, text string) map[string][]string {
 			if (section == "Service" || section == "Path") && !explained {
 				t.Errorf("line %d: no comment explains %s", i+1, key)
 			}
-			if all[key] != nil && key != "SystemCallFilter" && key != "LoadCredential" && (key != "ExecStart" || !slices.Contains(all["Type"], "oneshot")) {
+			if all[key] != nil && key != "SystemCallFilter" && key != "LoadCredential" && key != "After" && (key != "ExecStart" || !slices.Contains(all["Type"], "oneshot")) {
 				t.Errorf("line %d: %s is set twice", i+1, key)
 			}
 			all[key] = append(all[key], value)
@@ -128,14 +128,37 @@ func TestAgent(t *testing.T) {
 	s := settings(t, text)
 	for key, want := range map[string]string{
 		"Type": "notify", "NotifyAccess": "main", "WatchdogSec": "60", // the launcher becomes the agent: one process
-		"Environment": "TANDEM_KERNEL_BOOT_ID=%b", "ProcSubset": "all", // why it was started
+		"ProcSubset": "all", // why it was started
+
 		"RuntimeDirectoryPreserve": "restart", "RuntimeDirectoryMode": "0700", // the wish to reboot
 		"KillMode": "process", "OOMPolicy": "continue", // workloads outlive the agent, and it them
-		"Delegate": "cpu io memory pids", "ProtectControlGroups": "no", // their constraints
+		"Requires": "tandem-workloads.service", "ProtectControlGroups": "no", // their constraints
 	} {
 		if got := s[key]; len(got) != 1 || got[0] != want {
 			t.Errorf("%s is %q, want %q", key, got, want)
 		}
+	}
+	_, text = source(t, "tandem-workloads.service")
+	w := settings(t, text)
+	for key, want := range map[string]string{
+		"Delegate": "cpu io memory pids", "User": s["User"][0], "Slice": s["Slice"][0], // the agent may make groups, and the keeper put processes there
+		"Type": "forking", "GuessMainPID": "no", "Restart": "always", "ExecStop": "/usr/bin/tandem-node keep --dir " + "/var/lib/" + s["StateDirectory"][0] + "/keeper --quit",
+		"ExecStartPre": "-+/usr/bin/chown " + s["User"][0] + " /sys/fs/cgroup/" + s["Slice"][0] + "/cgroup.procs",
+		"OOMPolicy":    "continue", "StartLimitIntervalSec": "0",
+	} {
+		if got := w[key]; len(got) != 1 || got[0] != want {
+			t.Errorf("%s of tandem-workloads.service is %q, want %q", key, got, want)
+		}
+	}
+	if start := w["ExecStart"]; len(start) != 1 || !strings.Contains(start[0], "cd /sys/fs/cgroup/"+s["Slice"][0]+"/tandem-workloads.service && ") {
+		t.Errorf("the process that keeps the group is started by %q", start)
+	}
+	// systemd could not start the agent again in a group with limited workloads below it (EBUSY, 219/CGROUP).
+	if s["Delegate"] != nil || !slices.Contains(s["After"], "tandem-workloads.service") {
+		t.Errorf("Delegate is %q, After %q", s["Delegate"], s["After"])
+	}
+	if want := "TANDEM_KERNEL_BOOT_ID=%b TANDEM_WORKLOAD_GROUP=/" + s["Slice"][0] + "/tandem-workloads.service"; len(s["Environment"]) != 1 || s["Environment"][0] != want {
+		t.Errorf("Environment is %q, want %q", s["Environment"], want)
 	}
 	// The wish to reboot is left where the path unit looks, and where nobody else may.
 	_, example := source(t, "node.yaml")
@@ -243,16 +266,21 @@ func TestAnalyze(t *testing.T) {
 		t.Skip("SKIPPED: systemd-analyze is not installed, so systemd's own view of the units was NOT tested")
 	}
 	dir := t.TempDir()
-	for _, name := range programs {
+	for _, name := range append([]string{"tandem-workloads"}, programs...) { // which tandem-node requires
 		path, text := source(t, name+".service")
 		installed := filepath.Join(dir, name+".service")
-		text = strings.ReplaceAll(text, "/usr/bin/"+name, proc.Binary(t, name)) // where it is on this machine
+		for _, p := range programs {
+			text = strings.ReplaceAll(text, "/usr/bin/"+p, proc.Binary(t, p)) // where it is on this machine
+		}
 		if err := os.WriteFile(installed, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		out, err := exec.Command(analyze, "verify", "--man=no", installed).CombinedOutput()
 		if err != nil || len(bytes.TrimSpace(out)) > 0 {
 			t.Errorf("verify %s: %v\n%s", name, err, out)
+		}
+		if name == "tandem-workloads" {
+			continue // it runs nothing that listens or lasts
 		}
 		threshold := exposure
 		if name == "tandem-node" {

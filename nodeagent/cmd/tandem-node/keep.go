@@ -15,8 +15,9 @@ import (
 
 // keepConfig is the configuration of tandem-node keep.
 type keepConfig struct {
-	Dir  string `name:"dir" default:"/var/lib/tandem-node/keeper" help:"the keeper's directory"`
-	Quit bool   `name:"quit" help:"stop every workload process and end the keeper that runs, and wait for it"`
+	Dir   string `name:"dir" default:"/var/lib/tandem-node/keeper" help:"the keeper's directory"`
+	Group string `name:"group" help:"what the agent has as workload-group"`
+	Quit  bool   `name:"quit" help:"stop every workload process and end the keeper that runs, and wait for it"`
 }
 
 // Usage opens the help of tandem-node keep.
@@ -48,7 +49,7 @@ func keeper(ctx context.Context, args []string, stdout io.Writer, fail func(int,
 	if cfg.Quit {
 		err = quitKeeper(ctx, cfg.Dir)
 	} else {
-		err = keepRuns(ctx, cfg.Dir)
+		err = keepRuns(ctx, cfg.Dir, cfg.Group)
 	}
 	if err != nil {
 		return fail(exitError, err)
@@ -67,7 +68,7 @@ func quitKeeper(ctx context.Context, dir string) error {
 	return k.Quit(ctx, true)
 }
 
-func keepRuns(ctx context.Context, dir string) error {
+func keepRuns(ctx context.Context, dir, group string) error {
 	limitKeeperMemory()
 	defer unmapUnused(keeperUnmaps)()
 	dir, err := filepath.Abs(dir)
@@ -75,7 +76,9 @@ func keepRuns(ctx context.Context, dir string) error {
 		return err
 	}
 	return keep.Serve(ctx, keep.Serving{Dir: dir, Version: settings.Version, Ready: keep.Ready(),
-		Last: func() error { return cgroup.Discard(cgroup.Config{Name: cgroup.NameOf(filepath.Dir(dir))}) }})
+		Last: func() error {
+			return cgroup.Discard(cgroup.Config{Group: group, Name: cgroup.NameOf(filepath.Dir(dir))})
+		}})
 }
 
 // limitKeeperMemory is limitMemory for a process that needs less. What it does takes no second processor.

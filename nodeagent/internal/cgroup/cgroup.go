@@ -2,12 +2,13 @@
 // can do, makes one group for each workload with the settings that package limits made of its constraints, and one
 // leaf in it for each process that is run.
 //
-//	v2:  own group ─┬─ agent                    the agent and its keeper: a group with processes cannot have limited children
-//	                └─ tandem ── SLOT ── LEAF   the limits are SLOT's, the processes LEAF's
-//	v1:  own group ─── tandem ── SLOT ── LEAF   in each controller's hierarchy
+//	v2:  a group ─┬─ agent                    the agent and its keeper: a group with processes cannot have limited children
+//	              └─ tandem ── SLOT ── LEAF   the limits are SLOT's, the processes LEAF's
+//	v1:  a group ─── tandem ── SLOT ── LEAF   in each controller's hierarchy
 //
-// It needs a group that belongs to it: Delegate=yes in a unit of systemd, or root. Without one, groups
-// are made of nothing: processes run without, and constraints are refused by limits.Map with the reason.
+// It needs a group that belongs to it: its own, or another one that Config names, with which the agent stays where
+// it is. Without one, groups are made of nothing: processes run without, and constraints are refused by limits.Map
+// with the reason.
 //
 // It must not start processes. It keeps nothing: all state is in the kernel.
 package cgroup
@@ -31,6 +32,9 @@ import (
 type Config struct {
 	// Group is the group under which the tree is made, as /proc/PID/cgroup names groups; "": this process's own.
 	Group string
+	// Stays says that this process must not leave its own group, nor that get limited children: whoever starts the
+	// next process in it, as systemd does, would be refused by the kernel for as long as one of those runs.
+	Stays bool
 	// Name is of the directory that has all groups of this agent; "": tandem.
 	Name string
 	// Proc is where /proc/self is; "": there.
@@ -89,7 +93,7 @@ func Open(cfg Config) *Tree {
 		why = append(why, err.Error())
 	}
 	for _, m := range mounts {
-		if err := t.open(m, cfg.Name); err != nil {
+		if err := t.open(m, cfg); err != nil {
 			why = append(why, err.Error())
 		}
 	}
@@ -105,7 +109,7 @@ func (cfg Config) resolved() Config {
 		cfg.Name = "tandem"
 	}
 	if cfg.Proc == "" {
-		cfg.Proc = "/proc/self"
+		cfg.Proc = ownProc
 	}
 	if cfg.Kernel == nil {
 		cfg.Kernel = &real
@@ -134,15 +138,18 @@ func Discard(cfg Config) error {
 // Capabilities are what a group of this tree can do.
 func (t *Tree) Capabilities() limits.Capabilities { return t.caps }
 
+// ownProc is where the kernel tells about this process.
+const ownProc = "/proc/self"
+
 // controllers are those that constraints are about.
 var controllers = []string{"memory", "cpu", "io", "blkio", "pids"}
 
 // open takes one hierarchy into use.
-func (t *Tree) open(m mount, name string) error {
+func (t *Tree) open(m mount, cfg Config) error {
 	if m.version == limits.V2 {
-		return t.openV2(m, name)
+		return t.openV2(m, cfg)
 	}
-	dir := filepath.Join(m.dir, name)
+	dir := filepath.Join(m.dir, cfg.Name)
 	files, err := t.probe(dir)
 	if err != nil {
 		return fmt.Errorf("the control group %s is not this agent's: %w", m.dir, plain(err))
@@ -156,9 +163,12 @@ func (t *Tree) open(m mount, name string) error {
 }
 
 // openV2 takes cgroup v2 into use: for limits, unless v1 has the controllers, and to find processes.
-func (t *Tree) openV2(m mount, name string) error {
+func (t *Tree) openV2(m mount, cfg Config) error {
 	base := m.base()
-	dir := filepath.Join(base, name)
+	if cfg.Stays && cfg.Group == "" && base == m.dir && t.caps.Version != limits.V1 {
+		return fmt.Errorf("with limits below the control group %s, systemd could not start the agent there again: set --workload-group, or DelegateSubgroup=%s", base, agentGroup)
+	}
+	dir := filepath.Join(base, cfg.Name)
 	if _, err := t.probe(dir); err != nil {
 		if t.caps.Version == limits.V1 {
 			return nil // it would only have been of help

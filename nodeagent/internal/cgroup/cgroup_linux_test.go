@@ -184,13 +184,65 @@ func TestV2(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(m.dir, own, "tandem")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the tree is left: %v", err)
 	}
-	if g, err = tree.Create("again", settings); err != nil || m.read(own+"tandem/again/pids.max") != "7" || m.read(own+"tandem/cgroup.subtree_control") != "+pids" {
+	if _, err = tree.Create("again", settings); err != nil || m.read(own+"tandem/again/pids.max") != "7" || m.read(own+"tandem/cgroup.subtree_control") != "+pids" {
 		t.Errorf("created after it was discarded: %v", err)
 	}
 	// The next agent is started in the group that DelegateSubgroup names, and finds the same tree.
 	m.write(filepath.Join(m.dir, "proc/cgroup"), "0::/system.slice/tandem-node.service/agent\n")
 	if tree := m.open(); tree.dirs[unified] != filepath.Join(m.dir, own, "tandem") {
 		t.Errorf("%v", tree.dirs)
+	}
+}
+
+// The group of another unit: the tree is there, and the agent stays where it is.
+func TestOtherGroup(t *testing.T) {
+	m := newMachine(t, "/system.slice/tandem-node.service")
+	other := filepath.Join(m.dir, "workloads.service")
+	cfg := Config{Proc: filepath.Join(m.dir, "proc"), Kernel: &Kernel{m.mkdir, m.rmdir}, Group: "/workloads.service", Stays: true}
+	if caps := Open(cfg).Capabilities(); caps.Version != limits.None || !strings.Contains(caps.Why, "workloads.service is not this agent's") {
+		t.Errorf("it is not there, and the agent may use %+v", caps)
+	}
+	if err := m.mkdir(other); err != nil {
+		t.Fatal(err)
+	}
+	tree := Open(cfg)
+	if caps := tree.Capabilities(); caps.Version != limits.V2 || caps.Why != "" || !slices.Contains(caps.Files["memory"], "memory.max") {
+		t.Fatalf("%+v", caps)
+	}
+	own := "system.slice/tandem-node.service/"
+	if in, on := m.read(own+procsFile), m.read(own+"cgroup.subtree_control"); in != fmt.Sprintln(os.Getpid()) || on != "" {
+		t.Errorf("the agent's own group has %q and lets %q limit its children", in, on)
+	}
+	if _, err := os.Stat(filepath.Join(m.dir, own, agentGroup)); !os.IsNotExist(err) {
+		t.Errorf("a group for the agent: %v", err)
+	}
+	g, err := tree.Create("shop@n1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dirs, err := g.Leaf("start"); err != nil || len(dirs) != 1 || dirs[0] != filepath.Join(other, "tandem/shop@n1/start") {
+		t.Errorf("%q, %v", dirs, err)
+	}
+}
+
+// Whom a service manager has started, and would start again in the same group, does not make it one where nobody
+// can be started; in one below, that DelegateSubgroup names, it may.
+func TestStays(t *testing.T) {
+	m := newMachine(t, "/system.slice/tandem-node.service")
+	cfg := Config{Proc: filepath.Join(m.dir, "proc"), Kernel: &Kernel{m.mkdir, m.rmdir}, Stays: true}
+	if caps := Open(cfg).Capabilities(); caps.Version != limits.None || !strings.Contains(caps.Why, "workload-group") {
+		t.Errorf("%+v", caps)
+	}
+	own := "system.slice/tandem-node.service"
+	if on := m.read(own + "/cgroup.subtree_control"); on != "" {
+		t.Errorf("its children can be limited: %q", on)
+	}
+	if entries, err := os.ReadDir(filepath.Join(m.dir, own, "tandem")); !os.IsNotExist(err) {
+		t.Errorf("%v, %v", entries, err)
+	}
+	m.write(filepath.Join(m.dir, "proc/cgroup"), "0::/"+own+"/agent\n")
+	if caps := Open(cfg).Capabilities(); caps.Version != limits.V2 || caps.Why != "" {
+		t.Errorf("%+v", caps)
 	}
 }
 

@@ -74,6 +74,15 @@ func readMounts(cfg Config) ([]mount, error) {
 	return append(v1, v2...), nil
 }
 
+// Own is the directory of this process's group of cgroup v2; "" where there is no v2.
+func Own() (string, error) {
+	mounts, err := readMounts(Config{Proc: ownProc})
+	if n := len(mounts) - 1; n >= 0 && mounts[n].version == limits.V2 {
+		return mounts[n].dir, err
+	}
+	return "", err
+}
+
 // parseGroups reads /proc/PID/cgroup (cgroups(7)): the group by controller, v2's by "".
 func parseGroups(text string) map[string]string {
 	groups := map[string]string{}

@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -93,7 +94,7 @@ func TestLateInGroup(t *testing.T) {
 		return pid
 	}
 	pid := start()
-	if err := enterLate(dirs[0], pid); err != nil {
+	if err := enterLate(dirs[0], pid, "none/such"); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := cgroup.Processes(dirs); err != nil || len(list) != 1 || list[0] != pid {
@@ -106,11 +107,55 @@ func TestLateInGroup(t *testing.T) {
 		t.Error(err)
 	}
 	pid = start()
-	if err := enterLate("/nowhere", pid); err == nil || !ended(pid) {
+	if err := enterLate("/nowhere", pid, "none/such"); err == nil || !ended(pid) {
 		t.Errorf("%v; it has ended: %v", err, ended(pid))
 	}
-	if err := enterLate(dirs[0], 1<<30); err != nil {
+	if err := enterLate(dirs[0], 1<<30, "none/such"); err != nil {
 		t.Errorf("one that has ended: %v", err)
+	}
+}
+
+// What it has started before it was put there comes along, also out of its session.
+func TestLateWithChildren(t *testing.T) {
+	tree, settings := groups(t, map[string]string{"pids.max": "100"})
+	if own, err := cgroup.Own(); err != nil || own == "" {
+		t.Skipf("SKIPPED: this machine has no cgroup v2, where alone it happens, so it was NOT tested: %v", err)
+	}
+	dirs := leaf(t, tree, settings, "late")
+	started, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "sleep 1000 & setsid sh -c 'echo up; sleep 1000' & wait"}, &syscall.ProcAttr{
+		Env: []string{Mark + "=late/test", "PATH=" + os.Getenv("PATH")}, Files: []uintptr{0, w.Fd(), 2}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := cgroup.Kill(ctx, dirs); err != nil {
+			t.Error(err)
+		}
+		if _, err := syscall.Wait4(pid, nil, 0, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := started.Read(make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := started.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := enterLate(dirs[0], pid, "late/test"); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := cgroup.Processes(dirs); err != nil || len(list) < 3 { // the last sleep may not be there yet
+		t.Errorf("%v, %v", list, err)
 	}
 }
 

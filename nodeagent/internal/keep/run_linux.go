@@ -143,7 +143,7 @@ func launch(r *run, out int) (pid int, err error) {
 				sys.UseCgroupFD = false
 				pid, err = syscall.ForkExec(spec.Argv[0], spec.Argv, attr)
 				if err == nil {
-					err = enterLate(late, pid)
+					err = enterLate(late, pid, r.mark)
 				}
 			}
 			if err == nil {
@@ -220,16 +220,61 @@ func forkInside(dirs []string, fork func() (int, error)) (pid int, err error) {
 // enter puts a thread into a group of cgroup v1.
 func enter(dir string, tid int) error { return put(filepath.Join(dir, tasksFile), tid) }
 
-// enterLate puts a process that runs already into a group of cgroup v2. One that cannot be there is not to
-// run at all.
-func enterLate(dir string, pid int) error {
-	err := put(filepath.Join(dir, "cgroup.procs"), pid)
+// enterLate puts a process that runs already into a group of cgroup v2, with what it has started meanwhile. One that
+// cannot be there is not to run at all.
+func enterLate(dir string, pid int, mark string) error {
+	err := put(filepath.Join(dir, procsFile), pid)
 	if err == nil || errors.Is(err, syscall.ESRCH) { // it has ended
-		return nil
+		if err = bringIn(dir, pid, mark); err == nil {
+			return nil
+		}
 	}
 	kerr := syscall.Kill(-pid, syscall.SIGKILL)
 	_, werr := syscall.Wait4(pid, nil, 0, nil)
 	return errors.Join(err, os.NewSyscallError("kill", kerr), os.NewSyscallError("wait4", werr))
+}
+
+// procsFile takes processes into a group.
+const procsFile = "cgroup.procs"
+
+// maxPasses is how often processes are looked for that were started outside their group; more means that somebody
+// starts them faster than they can be put there.
+const maxPasses = 1000
+
+// bringIn puts those processes into a group that a process has made before it was there itself: they are in the
+// keeper's own. One look is not enough to see that there is none left, see rest.end.
+func bringIn(dir string, pid int, mark string) error {
+	own, err := cgroup.Own()
+	if err != nil || own == "" {
+		return err
+	}
+	in := map[int]bool{pid: true}
+	for clean, pass := 0, 0; clean < 2; pass++ {
+		if pass == maxPasses {
+			return fmt.Errorf("its control group: %d passes have not put all of its processes there", pass)
+		}
+		clean++
+		list, err := cgroup.Processes([]string{own})
+		if err != nil {
+			return err
+		}
+		for _, other := range list {
+			p, ok := lookAt(other)
+			if !ok || p.dead || in[other] {
+				continue
+			}
+			if p.session != pid {
+				if its, _ := marked(other, ""); its != mark {
+					continue
+				}
+			}
+			if err := put(filepath.Join(dir, procsFile), other); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return err
+			}
+			in[other], clean = true, 0
+		}
+	}
+	return nil
 }
 
 func put(path string, id int) error {
