@@ -134,7 +134,7 @@ func (a *app) printHealth(v view.NodeHealth) {
 	}
 	t.rows = append(t.rows, []cell{{text: "Health"}, words})
 	if v.Report != nil {
-		a.healthRows(t, v.Node, v.Report)
+		a.healthRows(t, v.Node, v.Online, v.Report)
 	}
 	a.printTable(t)
 	if v.Report != nil {
@@ -143,13 +143,16 @@ func (a *app) printHealth(v view.NodeHealth) {
 	a.printAlerts(v.Raised)
 }
 
-func (a *app) healthRows(t *table, node string, h *wire.Health) {
-	t.add("Indicator", fmt.Sprintf("%d, %s", h.Indicator, h.Text))
-	contact := cell{"no", yellow}
+// healthRows shows what a node tells; of a node that is away, what it told.
+func (a *app) healthRows(t *table, node string, online bool, h *wire.Health) {
+	indicator, contact := fmt.Sprintf("%d, %s", h.Indicator, h.Text), cell{"no", yellow}
 	if h.Contact.In {
 		contact = cell{"yes", green}
 	}
-	if !h.Contact.Since.IsZero() {
+	switch {
+	case !online:
+		indicator, contact = "was "+indicator, cell{text: "was " + contact.text}
+	case !h.Contact.Since.IsZero():
 		contact.text += ", for " + a.age(h.Contact.Since)
 	}
 	if h.Contact.Result != "" {
@@ -161,6 +164,7 @@ func (a *app) healthRows(t *table, node string, h *wire.Health) {
 	if !h.Contact.Document.IsZero() {
 		contact.text += "; newest document " + a.ago(h.Contact.Document)
 	}
+	t.add("Indicator", indicator)
 	t.rows = append(t.rows, []cell{{text: "Contact"}, contact})
 	if x := h.Trial; x != nil {
 		where := "in slot " + x.Slot

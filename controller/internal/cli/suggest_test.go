@@ -164,3 +164,18 @@ func TestEventsInWords(t *testing.T) {
 		}
 	}
 }
+
+// TestAway: of a node that is away is said what it was, not what it is.
+func TestAway(t *testing.T) {
+	b := newBench(t, apitest.Sample())
+	b.unit.Do(func(s *apitest.State) {
+		healthy(s)
+		s.Nodes[0].Online = false
+	})
+	stdout, _, _ := b.run("", "health", "node-1")
+	for _, want := range []string{"Indicator  was 4, in contact", "Contact    was yes; newest attempt"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+}
