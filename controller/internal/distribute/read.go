@@ -151,13 +151,24 @@ func (c *Core) Explain(ctx context.Context, node, pointer string) (view.Explanat
 	}
 	x.Value, x.Rule, x.Source, x.Why = e.Value, string(e.Source.Rule), e.From, e.Why
 	_, hash, _ := unitconfig.NewResolver(uc).Body(node, nodeType)
-	if k.Running != nil {
-		x.Running, x.InForce = k.Running.Version, k.Running.Hash == hash
-	}
-	if k.Last != nil {
-		x.State, x.Error = k.Last.State, k.Last.Error
-	}
+	onNode(&x, &k, hash)
 	return x, nil
+}
+
+// onNode says whether the node has what is explained, the document of that hash. A node on trial runs what
+// it tries; what became of a document before the one that it should have is no answer.
+func onNode(x *view.Explanation, k *fleet.KindState, hash string) {
+	if r := k.Running; r != nil {
+		x.Running, x.InForce = r.Version, r.Hash == hash
+	}
+	l := k.Last
+	if l == nil || k.Desired == nil || l.Stamp() != k.Desired.Stamp() {
+		return
+	}
+	x.State, x.Error = l.State, l.Error
+	if l.State == wire.StateTrying {
+		x.Running, x.InForce = l.Version, l.Hash == hash
+	}
 }
 
 // Nodes returns every node in the order of names, those that have not connected yet among them.
