@@ -94,7 +94,7 @@ func (*Config) Usage() string {
 	return `Usage: tandem-node join --controller URL --token TOKEN
        tandem-node --type TYPE [flags]
        tandem-node launch [--state-dir DIR] -- [flags]
-       tandem-node slot stage|try|status|commit|rollback
+       tandem-node slot stage|try|status|approve|commit|rollback
        tandem-node alerts replay|sample
        tandem-node trust [--reset]
        tandem-node version

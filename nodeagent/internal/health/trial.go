@@ -194,7 +194,7 @@ func (s State) lacks() (out []wire.HealthWait) {
 	if !s.proven() {
 		switch {
 		case s.Trial.Baseline.Offline:
-			add(wire.WaitContact, "", "a word from the controller since the start, or an approval at the node")
+			add(wire.WaitContact, "", "a word from the controller since the start, or an approval at the node: tandem-node slot approve")
 		case !s.met:
 			add(wire.WaitContact, "", "a word from the controller since the start")
 		default:

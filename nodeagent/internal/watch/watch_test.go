@@ -273,3 +273,12 @@ func TestPausedMachine(t *testing.T) {
 		t.Errorf("%d pings, %d reports", pings, len(w.pending))
 	}
 }
+
+// The supervisor hears of the agent four times in its span.
+func TestPaceOfPings(t *testing.T) {
+	for supervisor, want := range map[time.Duration]time.Duration{0: judge.DefaultTick, 8 * time.Second: 2 * time.Second, time.Hour: judge.DefaultTick} {
+		if got := New(Config{Supervisor: supervisor}).set.Tick; got != want {
+			t.Errorf("supervised within %v: a look every %v, want %v", supervisor, got, want)
+		}
+	}
+}
