@@ -314,10 +314,11 @@ func (a *app) print(format string, args ...any) {
 
 // printJSON writes v on one line.
 func (a *app) printJSON(v any) error {
-	if err := json.MarshalWrite(a.out, v, json.Deterministic(true)); err != nil {
+	data, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
-	a.print("\n")
+	a.print("%s\n", escaped(data))
 	return nil
 }
 
@@ -327,7 +328,7 @@ func (a *app) printDocument(doc jsontext.Value) error {
 	if err := doc.Indent(jsontext.WithIndent("  ")); err != nil {
 		return fmt.Errorf("reading the document: %w", err)
 	}
-	a.print("%s\n", doc)
+	a.print("%s\n", escaped(doc))
 	return nil
 }
 

@@ -125,7 +125,7 @@ func (a *app) report(f *failure) {
 		if err != nil {
 			line = []byte(`{"error":{"code":"internal","message":"the error cannot be written as JSON"}}`)
 		}
-		b.Write(line)
+		b.Write(escaped(line))
 		b.WriteByte('\n')
 	} else {
 		all := f.problems

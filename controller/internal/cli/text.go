@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"tandem.internal/shared/unitconfig"
@@ -33,6 +34,24 @@ func multiline(s string) string {
 		lines[i] = clean(lines[i])
 	}
 	return strings.Join(lines, "\n")
+}
+
+// escaped is a JSON text in which what cannot be printed is written \uXXXX, so that a terminal does not obey it: JSON
+// itself has that for the first 32 characters only. Such characters stand in texts only.
+func escaped(doc []byte) []byte {
+	var b []byte
+	for _, r := range string(doc) {
+		switch {
+		case r == '\n' || unicode.IsPrint(r):
+			b = utf8.AppendRune(b, r)
+		case r > 0xffff:
+			hi, lo := utf16.EncodeRune(r)
+			b = fmt.Appendf(b, `\u%04x\u%04x`, hi, lo)
+		default:
+			b = fmt.Appendf(b, `\u%04x`, r)
+		}
+	}
+	return b
 }
 
 // shorten cuts s to width characters.

@@ -240,7 +240,10 @@ func shown(s string) string {
 	if err != nil {
 		return "the URL"
 	}
-	if u.Scheme != workload.SchemeMagnet && u.RawQuery != "" {
+	switch q := u.Query(); {
+	case u.Scheme == workload.SchemeMagnet && len(q) > 1: // what it is; a tracker may want a pass
+		u.RawQuery = "xt=" + q.Get("xt") + "&…"
+	case u.Scheme != workload.SchemeMagnet && u.RawQuery != "":
 		u.RawQuery = "…"
 	}
 	u.User, u.Fragment = nil, ""
