@@ -198,8 +198,11 @@ func TestWorkloadsFromTheCloud(t *testing.T) {
 			t.Errorf("the same ID for another kind: %+v", a)
 		}
 		u.restart()
-		if a := submit("workloads", "s-1", setOf("web@n1:b")); a.State != "accepted" || a.Version != "1.0.0" || one.gets() != "" {
+		if a := submit("workloads", "s-1", setOf("web@n1:a")); a.State != "accepted" || a.Version != "1.0.0" || one.gets() != "" {
 			t.Errorf("delivered again: %+v", a)
+		}
+		if a := submit("workloads", "s-1", setOf("web@n1:b")); a.State != "accepted" || a.Version != "1.0.1" || one.gets() != "1.0.1[web:b]" {
+			t.Errorf("another set under the same ID: %+v", a)
 		}
 		if a := submit("workloads", "s-2", []byte(`{}`)); a.State != "refused" || a.Error.Code != wire.CodeBadValue {
 			t.Errorf("%+v", a)
