@@ -135,11 +135,8 @@ func (s *Store) Status() (Status, error) {
 }
 
 func status(r record.Record, notes []string) Status {
-	st := Status{Running: r.Boot.Slot, Trial: r.Trial() != "", Trying: r.Trying, Previous: r.Previous, Why: r.Why, TriesLeft: r.Tries, Next: r.Next,
+	st := Status{Running: r.Boot.Slot, Trial: r.Trial() != "", Name: r.Trial(), Approved: r.ApprovedBy(), Trying: r.Trying, Previous: r.Previous, Why: r.Why, TriesLeft: r.Tries, Next: r.Next,
 		Boot: r.Boot, Last: r.Last, Unreported: r.Unreported, Dropped: r.Dropped, Notes: notes, Seq: r.Seq}
-	if st.Name = r.Trial(); st.Name != "" && r.Approved.Trial == st.Name {
-		st.Approved = r.Approved.By
-	}
 	for _, id := range []ID{record.A, record.B, record.Factory} {
 		x := r.Slot(id)
 		st.Slots = append(st.Slots, SlotStatus{Slot: id, State: r.State(id), Version: x.Version, Hash: x.Hash, Verdict: x.Verdict})

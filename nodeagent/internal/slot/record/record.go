@@ -191,6 +191,14 @@ func (r Record) Trial() string {
 	return fmt.Sprintf("%s-%d", r.Trying, r.Last.Seq)
 }
 
+// ApprovedBy says who at the node approves of that trial, "" if nobody does.
+func (r Record) ApprovedBy() string {
+	if name := r.Trial(); name == "" || r.Approved.Trial != name {
+		return ""
+	}
+	return r.Approved.By
+}
+
 // State derives what a slot is to the outside.
 func (r Record) State(id ID) State {
 	switch {
