@@ -106,7 +106,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	if err := a.identify(dir); err != nil {
 		return nil, err
 	}
-	if a.cfg, err = a.cfg.complete(); err != nil {
+	if err = a.cfg.complete(); err != nil {
 		return nil, err
 	}
 	provisioned, err := a.cfg.unitKey()

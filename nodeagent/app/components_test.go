@@ -305,7 +305,7 @@ func TestComponentSettings(t *testing.T) {
 	} {
 		cfg := NewConfig("u1", "n1", "mainType", t.TempDir())
 		cfg.Components = map[string]string{c.name: c.command}
-		if _, err := cfg.complete(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := cfg.complete(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s=%s: %v", c.name, c.command, err)
 		}
 	}

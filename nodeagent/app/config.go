@@ -97,6 +97,7 @@ func (*Config) Usage() string {
        tandem-node slot stage|try|status|approve|commit|rollback
        tandem-node alerts replay|sample
        tandem-node trust [--reset]
+       tandem-node keep --quit
        tandem-node version
 
 Keeps this node on the configuration that the unit's controller wants: receives it over MQTT,
@@ -105,8 +106,8 @@ with the last good configuration for as long as no controller can be reached. Se
 how the node is, and restarts it if nobody hears it.
 
 "launch" starts the agent from the slot that is to run, so that it can be updated ("slot");
-"alerts" tries alert rules on recorded samples; "trust" shows whom the node believes. Each has
---help of its own.
+"alerts" tries alert rules on recorded samples; "trust" shows whom the node believes;
+"keep --quit" ends its workloads. Each has --help of its own.
 
 A node that has joined its unit ("tandem-node join --help") knows by that what the unit is, who
 the node is and where the broker is; what it hears and says goes over TLS. Without, --unit says
@@ -124,9 +125,9 @@ type UsageError struct{ Setting, Message string }
 func (e *UsageError) Error() string { return "--" + e.Setting + ": " + e.Message }
 
 // complete fills in defaults and checks what can be checked without touching the disk.
-func (c Config) complete() (Config, error) {
-	bad := func(setting, format string, a ...any) (Config, error) {
-		return Config{}, &UsageError{setting, fmt.Sprintf(format, a...)}
+func (c *Config) complete() error {
+	bad := func(setting, format string, a ...any) error {
+		return &UsageError{setting, fmt.Sprintf(format, a...)}
 	}
 	const names = "letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
 	if c.Unit == "" {
@@ -230,7 +231,7 @@ func (c Config) complete() (Config, error) {
 	if c.EventLimit < 1 {
 		return bad("event-limit", "below 1")
 	}
-	return c, nil
+	return nil
 }
 
 // defaultBroker is on this machine.
