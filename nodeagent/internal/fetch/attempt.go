@@ -240,10 +240,7 @@ func shown(s string) string {
 	if err != nil {
 		return "the URL"
 	}
-	switch q := u.Query(); {
-	case u.Scheme == workload.SchemeMagnet && len(q) > 1: // what it is; a tracker may want a pass
-		u.RawQuery = "xt=" + q.Get("xt") + "&…"
-	case u.Scheme != workload.SchemeMagnet && u.RawQuery != "":
+	if u.Scheme != workload.SchemeMagnet && u.RawQuery != "" {
 		u.RawQuery = "…"
 	}
 	u.User, u.Fragment = nil, ""

@@ -91,32 +91,9 @@ type Heard struct {
 // and replace the list of keys if their number is higher. retained says that the beacon's time is not
 // the present.
 func (t Trust) Beacon(unit string, now time.Time, payload []byte, retained bool) (Trust, Heard) {
-	refuse := func(err *wire.Error) (Trust, Heard) {
-		return t, Heard{Refused: err, KnownKey: err.Code != wire.CodeUnknownKey && err.Code != wire.CodeStale}
-	}
-	b, err := wire.Decode[wire.Beacon](payload)
+	b, listed, order, err := t.sound(unit, payload)
 	if err != nil {
-		return refuse(wire.AsError(err))
-	}
-	if b.Unit != unit {
-		return refuse(wire.New(wire.CodeWrongTarget, "/unit", fmt.Sprintf("for unit %.64q; this is unit %q", b.Unit, unit)))
-	}
-	listed, order, werr := list(b.Keys)
-	if werr != nil {
-		return refuse(werr)
-	}
-	believe := t.Keys
-	if len(believe) == 0 {
-		believe = listed
-	}
-	if err := believe.Verify(seal.BeaconPreimage(b), b.Sig); err != nil {
-		return refuse(wire.AsError(err))
-	}
-	if listed[b.Sig.KeyID] == nil {
-		return refuse(wire.New(wire.CodeBadValue, "/keys", "the key that signs is not listed"))
-	}
-	if slices.Index(t.Order, b.Sig.KeyID) < slices.Index(t.Order, t.Signer) {
-		return refuse(wire.New(wire.CodeStale, "/sig/kid", fmt.Sprintf("key %s signs no beacons any more: %s does", b.Sig.KeyID, t.Signer)))
+		return t, Heard{Refused: err, KnownKey: err.Code != wire.CodeUnknownKey && err.Code != wire.CodeStale}
 	}
 	h := Heard{}
 	if len(t.Keys) == 0 || b.KeysRev > t.KeysRev {
@@ -137,6 +114,34 @@ func (t Trust) Beacon(unit string, now time.Time, payload []byte, retained bool)
 		t.clock(b, now, retained, newEpoch, &h)
 	}
 	return t, h
+}
+
+// sound reads a beacon, and refuses one that counts for nothing. listed are its keys, in their order.
+func (t *Trust) sound(unit string, payload []byte) (b *wire.Beacon, listed seal.Trust, order []string, refused *wire.Error) {
+	b, err := wire.Decode[wire.Beacon](payload)
+	if err != nil {
+		return nil, nil, nil, wire.AsError(err)
+	}
+	if b.Unit != unit {
+		return nil, nil, nil, wire.New(wire.CodeWrongTarget, "/unit", fmt.Sprintf("for unit %.64q; this is unit %q", b.Unit, unit))
+	}
+	if listed, order, refused = list(b.Keys); refused != nil {
+		return nil, nil, nil, refused
+	}
+	believe := t.Keys
+	if len(believe) == 0 {
+		believe = listed
+	}
+	if err := believe.Verify(seal.BeaconPreimage(b), b.Sig); err != nil {
+		return nil, nil, nil, wire.AsError(err)
+	}
+	if listed[b.Sig.KeyID] == nil {
+		return nil, nil, nil, wire.New(wire.CodeBadValue, "/keys", "the key that signs is not listed")
+	}
+	if slices.Index(t.Order, b.Sig.KeyID) < slices.Index(t.Order, t.Signer) {
+		return nil, nil, nil, wire.New(wire.CodeStale, "/sig/kid", fmt.Sprintf("key %s signs no beacons any more: %s does", b.Sig.KeyID, t.Signer))
+	}
+	return b, listed, order, nil
 }
 
 // list reads the keys of a beacon.

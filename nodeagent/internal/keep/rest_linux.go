@@ -144,15 +144,13 @@ func (l *living) run(pid int) *run {
 
 // marks says whether a mark is that of a run that goes on. Any other is as good as none: a process gives
 // itself whatever environment it likes.
-func (l *living) marks(mark string) bool {
+func (l *living) marks(mark string) (is bool) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	for _, r := range l.runs {
-		if r.mark == mark {
-			return true
-		}
+		is = is || r.mark == mark
 	}
-	return false
+	l.mu.Unlock()
+	return is
 }
 
 func (l *living) count() int {
