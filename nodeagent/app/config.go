@@ -67,7 +67,7 @@ type Config struct {
 	WorkloadReopen   time.Duration `name:"workload-reopen" default:"24h" help:"how often iss_hook_reopenlogs is run"`
 	WorkloadLogBytes int           `name:"workload-log-bytes" default:"1048576" help:"size of one file of the output of a slot's process"`
 	WorkloadLogFiles int           `name:"workload-log-files" default:"4" help:"such files kept"`
-	WorkloadGroup    string        `name:"workload-group" help:"control group below which each workload gets its own, as /proc/PID/cgroup names groups; it has to belong to the agent's user (processes.md, Constraints); empty: the agent's own"`
+	WorkloadGroup    string        `name:"workload-group" help:"control group in which workloads get theirs, as /proc/PID/cgroup names groups (processes.md, Constraints); empty: the agent's own"`
 	FetchRate        int           `name:"fetch-rate" help:"bytes a second of all downloads of resources together; 0: no limit"`
 	FetchParallel    int           `name:"fetch-parallel" default:"2" help:"downloads at a time"`
 	FetchKeep        int           `name:"fetch-keep-free" default:"67108864" help:"bytes that resources leave free on the file system"`
@@ -219,8 +219,8 @@ func (c *Config) complete() error {
 			return bad(n.name, "below 0")
 		}
 	}
-	if g := c.WorkloadGroup; g != "" && (!filepath.IsAbs(g) || filepath.Clean(g) != g) {
-		return bad("workload-group", "%q does not name a control group: give it as /proc/PID/cgroup does, from / on", g)
+	if g := c.WorkloadGroup; g != "" && g[0] != '/' {
+		return bad("workload-group", "%q does not name a control group as /proc/PID/cgroup does", g)
 	}
 	if c.OnApplyTimeout < 0 {
 		return bad("on-apply-timeout", "negative")

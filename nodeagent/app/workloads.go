@@ -18,6 +18,7 @@ import (
 	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/keep"
+	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/nodeagent/internal/workloads"
 	"tandem.internal/shared/settings"
@@ -75,8 +76,8 @@ func (a *Agent) openWorkloads(dir string, saved inbox.Durable) error {
 	}
 	keeper := a.deps.Keeper
 	if keeper == nil {
-		kdir := filepath.Join(dir, keeperDir)
-		keeper = (&keeperOf{cfg: keep.Config{Dir: kdir, Args: []string{"keep", "--dir", kdir, "--group", a.cfg.WorkloadGroup}, Version: settings.Version, Log: a.log.Named("keeper")}}).get
+		keeper = (&keeperOf{cfg: keep.Config{Dir: filepath.Join(dir, keeperDir), Env: []string{slot.EnvWorkloads + "=" + a.cfg.WorkloadGroup},
+			Version: settings.Version, Log: a.log.Named("keeper")}}).get
 	}
 	d.manager = workloads.New(workloads.Config{
 		Dir: filepath.Join(dir, workloadsDir), LogBytes: int64(a.cfg.WorkloadLogBytes), LogFiles: a.cfg.WorkloadLogFiles,

@@ -4,20 +4,21 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 
 	"tandem.internal/nodeagent/internal/cgroup"
 	"tandem.internal/nodeagent/internal/keep"
+	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/shared/settings"
 )
 
 // keepConfig is the configuration of tandem-node keep.
 type keepConfig struct {
-	Dir   string `name:"dir" default:"/var/lib/tandem-node/keeper" help:"the keeper's directory"`
-	Group string `name:"group" help:"what the agent has as workload-group"`
-	Quit  bool   `name:"quit" help:"stop every workload process and end the keeper that runs, and wait for it"`
+	Dir  string `name:"dir" default:"/var/lib/tandem-node/keeper" help:"the keeper's directory"`
+	Quit bool   `name:"quit" help:"stop every workload process and end the keeper that runs, and wait for it"`
 }
 
 // Usage opens the help of tandem-node keep.
@@ -49,7 +50,7 @@ func keeper(ctx context.Context, args []string, stdout io.Writer, fail func(int,
 	if cfg.Quit {
 		err = quitKeeper(ctx, cfg.Dir)
 	} else {
-		err = keepRuns(ctx, cfg.Dir, cfg.Group)
+		err = keepRuns(ctx, cfg.Dir)
 	}
 	if err != nil {
 		return fail(exitError, err)
@@ -68,7 +69,7 @@ func quitKeeper(ctx context.Context, dir string) error {
 	return k.Quit(ctx, true)
 }
 
-func keepRuns(ctx context.Context, dir, group string) error {
+func keepRuns(ctx context.Context, dir string) error {
 	limitKeeperMemory()
 	defer unmapUnused(keeperUnmaps)()
 	dir, err := filepath.Abs(dir)
@@ -77,7 +78,7 @@ func keepRuns(ctx context.Context, dir, group string) error {
 	}
 	return keep.Serve(ctx, keep.Serving{Dir: dir, Version: settings.Version, Ready: keep.Ready(),
 		Last: func() error {
-			return cgroup.Discard(cgroup.Config{Group: group, Name: cgroup.NameOf(filepath.Dir(dir))})
+			return cgroup.Discard(cgroup.Config{Group: os.Getenv(slot.EnvWorkloads), Name: cgroup.NameOf(filepath.Dir(dir))})
 		}})
 }
 

@@ -166,7 +166,7 @@ func (t *Tree) open(m mount, cfg Config) error {
 func (t *Tree) openV2(m mount, cfg Config) error {
 	base := m.base()
 	if cfg.Stays && cfg.Group == "" && base == m.dir && t.caps.Version != limits.V1 {
-		return fmt.Errorf("with limits below the control group %s, systemd could not start the agent there again: set --workload-group, or DelegateSubgroup=%s", base, agentGroup)
+		return errors.New("systemd could not start the agent again with limits below its own control group: set --workload-group, or DelegateSubgroup=agent")
 	}
 	dir := filepath.Join(base, cfg.Name)
 	if _, err := t.probe(dir); err != nil {

@@ -251,7 +251,7 @@ func bringIn(dir string, pid int, mark string) error {
 	in := map[int]bool{pid: true}
 	for clean, pass := 0, 0; clean < 2; pass++ {
 		if pass == maxPasses {
-			return fmt.Errorf("its control group: %d passes have not put all of its processes there", pass)
+			return errors.New("its control group: it starts processes faster than they can be put there")
 		}
 		clean++
 		list, err := cgroup.Processes([]string{own})
@@ -289,17 +289,25 @@ func put(path string, id int) error {
 	return nil
 }
 
-// unprotect takes from a process what protects the keeper, and so all that it starts, when memory runs out.
-func unprotect(pid int) error {
-	own, err := os.ReadFile("/proc/self/oom_score_adj")
-	if err != nil || len(own) == 0 || own[0] != '-' {
-		return err
+// ownOOM is how much this process is spared when memory runs out, which what it starts has from it.
+const ownOOM = "/proc/self/oom_score_adj"
+
+// unprotect gives up what spares the keeper when memory runs out, until that is given to protect. A process is started
+// in between: later, those that it has started already would keep it.
+func unprotect() (was []byte, err error) {
+	was, err = os.ReadFile(ownOOM)
+	if err != nil || len(was) == 0 || was[0] != '-' {
+		return nil, err
 	}
-	err = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("0"), 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-		return nil // it has ended
+	return was, os.WriteFile(ownOOM, []byte("0"), 0)
+}
+
+// protect has the keeper spared again; whoever was may.
+func protect(was []byte) error {
+	if was == nil {
+		return nil
 	}
-	return err
+	return os.WriteFile(ownOOM, was, 0)
 }
 
 // over is what became of a run's rest.

@@ -157,7 +157,11 @@ func (k *keeper) begin(r *run) (err error) {
 			return err
 		}
 	}
+	was, perr := unprotect()
 	pid, err := k.living.fork(r, func() (int, error) { return launch(r, w) })
+	if perr = errors.Join(perr, protect(was)); perr != nil {
+		k.note("run %s: whom to spare when memory runs out: %v", r.spec.ID, perr)
+	}
 	if w >= 0 {
 		err = errors.Join(err, os.NewSyscallError("close", syscall.Close(w)))
 	}
@@ -174,9 +178,6 @@ func (k *keeper) begin(r *run) (err error) {
 	}
 	if d := r.spec.MaxExecution; d > 0 {
 		r.maxAt = time.Now().Add(d)
-	}
-	if err := unprotect(pid); err != nil {
-		k.note("run %s: it stays protected when memory runs out: %v", r.spec.ID, err)
 	}
 	return nil
 }

@@ -284,10 +284,29 @@ func TestStageStops(t *testing.T) {
 }
 
 func TestMachine(t *testing.T) {
-	if n := oomKills([]byte("pgfault 1\noom_kill 42\nx 3\n")); n != 42 {
+	dir := t.TempDir()
+	for text, want := range map[string]uint64{"pgfault 1\noom_kill 42\nx 3\n": 42, "low 0\nmax 9\noom 3\noom_kill 2\noom_group_kill 1\n": 2, "x 1\n": 0} {
+		counts := filepath.Join(dir, "counts")
+		if err := os.WriteFile(counts, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n := oomKills(counts); n != want {
+			t.Errorf("%q: %d", text, n)
+		}
+	}
+	if n := oomKills(filepath.Join(dir, "nothing")); n != 0 {
 		t.Errorf("%d", n)
 	}
-	dir := t.TempDir()
+	// What was killed among workloads is not what ended the agent. (The path leads out of /sys/fs/cgroup.)
+	all := Machine().OOMKills
+	group := filepath.Join(dir, "group")
+	if err := errors.Join(os.Mkdir(group, 0o700), os.WriteFile(filepath.Join(group, "memory.events"), []byte("oom_kill 18446744073709551615\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(EnvWorkloads, "/../../.."+group)
+	if n := Machine().OOMKills; n != 0 {
+		t.Errorf("%d of %d are the agent's, but all were workloads'", n, all)
+	}
 	if text := lastPanic(dir); text != "" {
 		t.Errorf("%q", text)
 	}

@@ -1,7 +1,6 @@
 package slot
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -20,6 +19,9 @@ import (
 // EnvKernel may name the kernel's boot ID where /proc does not show it; %b in a systemd unit.
 const EnvKernel = "TANDEM_KERNEL_BOOT_ID"
 
+// EnvWorkloads may name the control group (v2) of all workloads, as /proc/PID/cgroup names groups.
+const EnvWorkloads = "TANDEM_WORKLOAD_GROUP"
+
 // Machine asks Linux. What cannot be read is left out.
 func Machine() record.Evidence {
 	var ev record.Evidence
@@ -28,8 +30,9 @@ func Machine() record.Evidence {
 	} else {
 		ev.Kernel = os.Getenv(EnvKernel)
 	}
-	if data, err := os.ReadFile("/proc/vmstat"); err == nil {
-		ev.OOMKills = oomKills(data)
+	ev.OOMKills = oomKills("/proc/vmstat")
+	if group := os.Getenv(EnvWorkloads); group != "" { // what ended those, mostly their own limits, says nothing of the agent
+		ev.OOMKills -= min(oomKills("/sys/fs/cgroup"+group+"/memory.events"), ev.OOMKills)
 	}
 	ev.Panic = lastPanic("/sys/fs/pstore")
 	return ev
@@ -54,16 +57,20 @@ func lastPanic(dir string) (text string) {
 	return text
 }
 
-// oomKills finds the count of processes killed for memory in /proc/vmstat.
-func oomKills(vmstat []byte) uint64 {
-	for sc := bufio.NewScanner(bytes.NewReader(vmstat)); sc.Scan(); {
-		if text, ok := strings.CutPrefix(sc.Text(), "oom_kill "); ok {
-			if n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64); err == nil {
-				return n
-			}
-		}
+// oomKills finds the count of processes killed for memory in a file such as /proc/vmstat, or memory.events of a control
+// group; 0 if it cannot be read.
+func oomKills(path string) uint64 {
+	counts, err := os.ReadFile(path)
+	_, rest, found := strings.Cut("\n"+string(counts), "\noom_kill ")
+	if err != nil || !found {
+		return 0
 	}
-	return 0
+	text, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // selfTestLimit is the time limit of a self-test.
