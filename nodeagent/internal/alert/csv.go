@@ -80,9 +80,6 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return rd, nil
 }
 
-// Columns are the parameters that the file has, in its order.
-func (r *Reader) Columns() []Parameter { return r.columns }
-
 // Seconds says whether the times are numbers of seconds. It is known after the first Next.
 func (r *Reader) Seconds() bool { return r.seconds }
 

@@ -116,9 +116,6 @@ func (t *Tree) List() ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// Name is the group's.
-func (g *Group) Name() string { return g.name }
-
 // dirs are the group's directories, each once.
 func (g *Group) dirs() []string {
 	found := map[string]bool{}

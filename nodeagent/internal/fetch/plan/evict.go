@@ -25,11 +25,9 @@ func backoff(n int, least, most time.Duration, chance float64) time.Duration {
 	return d - time.Duration(chance*float64(d)/2)
 }
 
-// Less is the order in which copies that nobody wants are given up: those first that were used on
+// order is that in which copies that nobody wants are given up: those first that were used on
 // the earliest day (UTC), of one day the smallest first, for they cost least to fetch again
 // (seed 004, cached).
-func Less(a, b Copy) bool { return order(a, b) < 0 }
-
 func order(a, b Copy) int {
 	return cmp.Or(cmp.Compare(day(a.Used), day(b.Used)), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Key, b.Key))
 }

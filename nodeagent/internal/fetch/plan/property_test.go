@@ -124,7 +124,7 @@ func (w *world) order(before State, leaving []Copy, room int64) {
 		for k := range w.disk {
 			there := w.state.items[k].copy
 			_, asked := w.asked[k]
-			if !asked && !w.wants(k) && there.Cached && Less(there, c) {
+			if !asked && !w.wants(k) && there.Cached && order(there, c) < 0 {
 				w.t.Fatalf("%+v is given up before %+v", c, there)
 			}
 		}
@@ -350,15 +350,15 @@ func TestOrder(t *testing.T) {
 		da, db := a.Used.UTC().Format("2006-01-02"), b.Used.UTC().Format("2006-01-02")
 		switch {
 		case da != db:
-			if Less(a, b) != (da < db) {
+			if (order(a, b) < 0) != (da < db) {
 				t.Fatalf("%v before %v", a, b)
 			}
 		case a.Size != b.Size:
-			if Less(a, b) != (a.Size < b.Size) {
+			if (order(a, b) < 0) != (a.Size < b.Size) {
 				t.Fatalf("%v before %v", a, b)
 			}
 		default:
-			if Less(a, b) != (a.Key < b.Key) {
+			if (order(a, b) < 0) != (a.Key < b.Key) {
 				t.Fatalf("%v before %v", a, b)
 			}
 		}

@@ -14,8 +14,6 @@ import "time"
 const (
 	// DefaultTime is the watchdog time: twelve times the 25 s in which a program is to touch its file.
 	DefaultTime = 5 * time.Minute
-	// Touch is how often a program is to touch its file.
-	Touch = 25 * time.Second
 	// DefaultTick is the time between two looks, unless a supervisor wants it shorter.
 	DefaultTick = 10 * time.Second
 )
