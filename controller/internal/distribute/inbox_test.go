@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"pgregory.net/rapid"
+
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -60,6 +62,21 @@ func TestInboxTurnsAway(t *testing.T) {
 		}
 		if got := r.records(record.Accepted, record.Refused); len(got) != 0 {
 			t.Errorf("verdicts %+v", got)
+		}
+	})
+}
+
+// Whatever comes, its ID is one that an answer can carry.
+func TestIDOfAnything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := rapid.OneOf(
+			rapid.SliceOf(rapid.Byte()),
+			rapid.Map(rapid.SliceOf(rapid.SampledFrom([]string{"{", "}", "[", "]", `"id"`, `"x"`, `"a\u0007"`, `"\ud800"`, ":", ",", "1", "null", " ", "\xff"})),
+				func(tokens []string) []byte { return []byte(strings.Join(tokens, "")) }),
+		).Draw(t, "payload")
+		a := wire.Answer{V: wire.Version, ID: idOf(in), State: "refused", Error: wire.New(wire.CodeMalformed, "", "x")}
+		if _, err := wire.Decode[wire.Answer](wire.Encode(&a)); err != nil {
+			t.Fatalf("%q: ID %q: %v", in, a.ID, err)
 		}
 	})
 }
