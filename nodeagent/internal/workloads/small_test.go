@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -274,6 +275,25 @@ func TestNames(t *testing.T) {
 		}
 		if !w.groups["c1.memory"] {
 			t.Errorf("groups %v", w.groups)
+		}
+		a.end()
+	})
+}
+
+// What constrains a configuration is given to the control group of each of its hooks, before that is started.
+func TestConstraints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		c := config("web", "one", "", workload.HookInstall)
+		c.Container = &workload.Container{Constraints: map[string]string{"memory.limit_in_bytes": "20G"}}
+		a.Manager.Want([]workload.Config{c, config("free", "one", "")})
+		settled(time.Minute)
+		w.only(map[string]string{"web": "one", "free": "one"})
+		for run, want := range map[string]map[string]string{"c1.web/install": c.Container.Constraints, "c1.web/start": c.Container.Constraints, "c1.free/start": nil} {
+			if got, entered := w.limits[run]; !entered || !maps.Equal(got, want) {
+				t.Errorf("%s has %v, want %v (entered: %v)", run, got, want, entered)
+			}
 		}
 		a.end()
 	})

@@ -44,6 +44,7 @@ type world struct {
 	wanted  []workload.Artifact
 	asked   int
 	groups  map[string]bool
+	limits  map[string]map[string]string // constraints, by group and run
 	updates chan struct{}
 	fetches Resources              // nil: the world has them all but what is missing
 	full    bool                   // the disk of the state file
@@ -72,7 +73,7 @@ type process struct {
 
 func newWorld(t testing.TB) *world {
 	return &world{t: t, dir: tempDir(t), store: map[string][]byte{}, runs: map[string]*process{}, changed: make(chan struct{}), ends: map[string]keep.Status{},
-		missing: map[string]bool{}, groups: map[string]bool{}, updates: make(chan struct{}, 1), refuse: map[string]*wire.Error{}, hold: map[string]chan struct{}{}}
+		missing: map[string]bool{}, groups: map[string]bool{}, limits: map[string]map[string]string{}, updates: make(chan struct{}, 1), refuse: map[string]*wire.Error{}, hold: map[string]chan struct{}{}}
 }
 
 // tempDir is a directory in memory where there is one: it is synced often.
@@ -221,7 +222,7 @@ func (a *agent) Enter(group, run string, constraints map[string]string) (dirs []
 	if a.lock(func() { refused = a.noGroup }); refused {
 		return nil, errTrouble
 	}
-	err = a.mark("enter "+group, func() { a.groups[group] = true })
+	err = a.mark("enter "+group, func() { a.groups[group], a.limits[group+"/"+run] = true, constraints })
 	return []string{"/cg/" + group + "/" + run}, err
 }
 

@@ -207,6 +207,9 @@ func TestChecks(t *testing.T) {
 	y.does(y.step(Removed{Key: key(4)}), "fetch d 0")
 	y.does(y.step(Checked{Key: key(2), Outcome: Unsure}), "check "+string(key(1))+" false")
 	y.does(y.step(Checked{Key: key(1), Outcome: Damaged, Err: wire.New(wire.CodeHashMismatch, "", "bad")}), "remove "+string(key(1)))
+	if v := y.s.Look(a); v.Phase == Ready {
+		t.Errorf("what is damaged can be used until it is removed: %+v", v)
+	}
 	y.does(y.step(Removed{Key: key(1)}))
 	if v := y.s.Look(a); v.Repaired != 1 || v.Phase != Failing || v.Err.Code != wire.CodeHashMismatch {
 		t.Errorf("%+v", v)
@@ -214,6 +217,23 @@ func TestChecks(t *testing.T) {
 	y.does(y.step(Fetched{Copy: copyOf(4, 0)}), "fetch a 0")
 	y.now.At = begin.Add(checkAgain)
 	y.does(y.step(Tick{}), "check "+string(key(2))+" false")
+}
+
+// What is cached goes when that makes room enough, and no more of it than is needed; if all of it would not be
+// enough, all of it stays (seed 004, cached).
+func TestNothingGoesInVain(t *testing.T) {
+	cached := func(n int, size int64) Copy {
+		return Copy{Key: key(n), Sum: hexSum(n), Size: size, Used: begin, Checked: begin, Cached: true}
+	}
+	for size, want := range map[int64][]string{
+		10: {"fetch x 10"}, 60: {"remove " + string(key(1))}, 61: {"remove " + string(key(1)), "remove " + string(key(2))}, 110: {"remove " + string(key(1)), "remove " + string(key(2))}, 111: nil,
+	} {
+		y := &story{t: t, s: New(1, []Copy{cached(1, 30), cached(2, 50)}, nil, nil, nil), now: Now{At: begin, Room: 30}}
+		y.does(y.want(summed(9, size, "x")), want...)
+		if v := y.s.Look(summed(9, size)); size > 30 && (v.Phase != Waiting || v.Err == nil || v.Err.Code != wire.CodeStorage) {
+			t.Errorf("%d bytes: %+v", size, v)
+		}
+	}
 }
 
 // A clock that was set back puts nothing into the future.
