@@ -9,6 +9,8 @@ FUZZTIME ?= 1s
 export GOPRIVATE := tandem.internal
 export GOFLAGS := -buildvcs=false
 export CGO_ENABLED ?= 1
+# Go's own JSON is then built on the one that Tandem uses, where this Go knows that: one in each program, instead of two.
+export GOEXPERIMENT := $(shell GOEXPERIMENT=jsonv2 go env GOEXPERIMENT 2>/dev/null)
 # Programs are pure Go, so that one binary runs on any Linux of its architecture.
 BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 AGENT ?= bin/tandem-node
