@@ -102,6 +102,15 @@ func show(settings []Setting, errs []*wire.Error) string {
 	return strings.Join(out, "; ")
 }
 
+// Whoever has the seed's examples from Porto is told what they are, and not that they are unknown.
+func TestPorto(t *testing.T) {
+	for _, name := range []string{"cpu.smart", "memory.recharge_on_pgfault"} {
+		if _, errs := Map(map[string]string{name: "1"}, v2, ""); len(errs) != 1 || !strings.Contains(errs[0].Message, "Porto") {
+			t.Errorf("%s: %v", name, errs)
+		}
+	}
+}
+
 func TestWeightsOfBFQ(t *testing.T) {
 	for given, want := range map[string]string{"blkio.weight=1000": "200", "io.weight=5000": "1000", "blkio.weight=500": "100"} {
 		name, value, _ := strings.Cut(given, "=")
