@@ -40,6 +40,7 @@ func TestMistakes(t *testing.T) {
 		"config rollback 1.9.0 --as two", "events --limit 0", "events --node x/y", "events --after x", "unit", "unit stat", "journal", "journal verfy",
 		"journal backup", "journal backup DIR/good.json", "journal backup DIR/none/x.db", "journal export -o DIR/good.json",
 		"journal verify --file DIR/none.db", "journal verify --file DIR/good.json", "journal backup DIR/x.db --file DIR/good.json",
+		"journal compact", "journal compact --file DIR/none.db", "journal compact --file DIR/good.json",
 		"--socket DIR/control.sock --url TCP nodes", "--socket DIR/none.sock nodes", "--socket DIR/good.json nodes",
 		"--url ftp://x nodes", "--url http://127.0.0.1:1 nodes", "--url TCP nodes", "--token-file DIR/good.json nodes", "--url TCP --token-file DIR/none nodes",
 		"--url TCP --token-file DIR/empty.json nodes", "--url TCP --token-file DIR/good.json nodes", "version x", "--timeout 0s nodes",

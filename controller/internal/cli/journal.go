@@ -19,9 +19,9 @@ import (
 
 func (a *app) journal() *cobra.Command {
 	var file string
-	group := a.group("journal", "Verify, export and back up the journal", "  tandem journal verify\n  tandem journal verify --file /backup/journal.db",
-		a.verify(&file), a.export(&file), a.backup(&file))
-	group.PersistentFlags().StringVar(&file, "file", "", "this journal `file`, read-only and without a controller")
+	group := a.group("journal", "Verify, export, back up and shrink the journal", "  tandem journal verify\n  tandem journal verify --file /backup/journal.db",
+		a.verify(&file), a.export(&file), a.backup(&file), a.compact(&file))
+	group.PersistentFlags().StringVar(&file, "file", "", "this journal `file`, without a controller")
 	return group
 }
 
@@ -29,14 +29,19 @@ func (a *app) journal() *cobra.Command {
 func offline(file string, f func(*journal.Journal) error) (err error) {
 	j, err := journal.Open(file, journal.Options{ReadOnly: true})
 	if err != nil {
-		failed := asFailure(err)
-		if failed.err.Code == wire.CodeNotFound || failed.err.Code == wire.CodeNotAllowed {
-			failed.exit = exitUsage // as with any other file
-		}
-		return failed
+		return unopened(err)
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
 	return f(j)
+}
+
+// unopened is the failure of a journal file that cannot be opened.
+func unopened(err error) error {
+	failed := asFailure(err)
+	if failed.err.Code == wire.CodeNotFound || failed.err.Code == wire.CodeNotAllowed {
+		failed.exit = exitUsage // as with any other file
+	}
+	return failed
 }
 
 func (a *app) verify(file *string) *cobra.Command {
@@ -119,6 +124,33 @@ func (a *app) backup(file *string) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace FILE if it exists")
 	return cmd
+}
+
+// shrunk is what a file of a journal was and is.
+type shrunk struct {
+	Before int64 `json:"before"` // bytes
+	After  int64 `json:"after"`
+}
+
+func (a *app) compact(file *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "compact", Short: "Make the file of a stopped controller's journal as small as its contents",
+		Example: "  tandem journal compact --file /var/lib/tandem-controller/journal.db", Args: want(),
+		RunE: func(*cobra.Command, []string) error {
+			if *file == "" {
+				return usage("tandem journal compact needs --file FILE and a controller that is stopped; the file of a running one needs no more room than it has had once, and uses it again")
+			}
+			before, after, err := journal.CompactFile(*file, journal.Options{})
+			if err != nil {
+				return unopened(err)
+			}
+			if a.json {
+				return a.printJSON(shrunk{before, after})
+			}
+			a.print("%s: %s, was %s\n", *file, size(uint64(after)), size(uint64(before)))
+			return nil
+		},
+	}
 }
 
 // vacant refuses to overwrite a file.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -124,7 +126,7 @@ func TestFollowersLearnOfTheEnd(t *testing.T) {
 	}
 }
 
-// TestJournalFiles: verify, export and backup of a real journal, without a controller.
+// TestJournalFiles: verify, export, backup and compact of a real journal, without a controller.
 func TestJournalFiles(t *testing.T) {
 	b := newBench(t, apitest.Sample())
 	b.stop()
@@ -139,15 +141,17 @@ func TestJournalFiles(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	locked := b.transcript("", "journal", "verify", "--file", path)
-	if !strings.Contains(locked, "--- exit status 3") || !strings.Contains(locked, "in use") {
-		t.Errorf("a journal in use: %s", locked)
+	for _, verb := range []string{"verify", "compact"} {
+		if locked := b.transcript("", "journal", verb, "--file", path); !strings.Contains(locked, "--- exit status 3") || !strings.Contains(locked, "in use") {
+			t.Errorf("a journal in use: %s", locked)
+		}
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"journal", "verify", "--file", path}, {"journal", "verify", "--file", path, "--json"},
+		{"journal", "verify", "--file", path}, {"journal", "compact", "--file", path}, {"journal", "compact", "--file", path, "--json"},
+		{"journal", "verify", "--file", path, "--json"},
 		{"journal", "backup", filepath.Join(b.dir, "copy.db"), "--file", path},
 		{"journal", "verify", "--file", filepath.Join(b.dir, "copy.db")},
 		{"journal", "export", "--file", path}, {"journal", "export", "--file", path, "-o", filepath.Join(b.dir, "out.jsonl")},
@@ -158,6 +162,9 @@ func TestJournalFiles(t *testing.T) {
 		}
 		if args[1] == "export" && len(args) == 4 && (strings.Count(stdout, "\n") != 2 || !strings.Contains(stdout, "hello")) {
 			t.Errorf("%v: %s", args, stdout)
+		}
+		if info, err := os.Stat(path); args[1] == "compact" && (err != nil || !strings.Contains(stdout, ", was ") && !strings.Contains(stdout, fmt.Sprintf(`"after":%d`, info.Size()))) {
+			t.Errorf("%v: %s, %v", args, stdout, err)
 		}
 		if args[1] == "verify" && !strings.Contains(stdout, "2 records") {
 			t.Errorf("%v: %s", args, stdout)

@@ -69,7 +69,7 @@ func (j *Journal) backupFile(path string, marked bool) (err error) {
 }
 
 // CompactFile makes the file as small as its contents, while nobody else has it open, and
-// returns the sizes in bytes. It needs as much free space as the contents. Crash at any point: the old file or the new one is in place, both with everything.
+// returns the sizes in bytes. It needs as much free space as the contents. The new file belongs to whom the old one belonged. Crash at any point: the old file or the new one is in place, both with everything.
 func CompactFile(path string, opts Options) (before, after int64, err error) {
 	if _, err := os.Stat(path); err != nil { // Open would make a new one
 		return 0, 0, explainOpen(path, err)
@@ -90,7 +90,10 @@ func CompactFile(path string, opts Options) (before, after int64, err error) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(bbolt.Compact(dst, j.db, 4<<20), dst.Close())
+		if err := errors.Join(bbolt.Compact(dst, j.db, 4<<20), dst.Close()); err != nil {
+			return err
+		}
+		return sameOwner(f, path)
 	}, &before, &after)
 	return before, after, err
 }

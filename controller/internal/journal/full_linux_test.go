@@ -78,3 +78,26 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%v %v", left, err)
 	}
 }
+
+// Somebody may shrink the file of a controller that runs as another user, which must be able to open it afterwards.
+func TestCompactFileKeepsItsOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: THE TEST OF A FILE'S OWNER NEEDS ROOT")
+	}
+	path := tempPath(t)
+	mustClose(t, mustOpen(t, path, Options{}))
+	const uid, gid = 4711, 4712
+	if err := os.Chown(path, uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := CompactFile(path, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != uid || st.Gid != gid || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %+v", info.Mode(), info.Sys())
+	}
+}

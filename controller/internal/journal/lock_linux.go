@@ -82,3 +82,16 @@ func hasOpen(pid int, info os.FileInfo) bool {
 	}
 	return false
 }
+
+// sameOwner gives f to whom path belongs: somebody may look after the files of a controller that runs as another user.
+func sameOwner(f *os.File, path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	return f.Chown(int(st.Uid), int(st.Gid))
+}
