@@ -42,7 +42,7 @@ func TestRestoredBackup(t *testing.T) {
 	copied := filepath.Join(u.Dir, "backup.db")
 	has(t, u.Tandem("journal", "backup", copied), 0, copied, "")
 	has(t, u.Tandem("journal", "backup", copied), 2, "", "already-exists")
-	has(t, u.Tandem("journal", "verify", "--file", copied), 0, "as it was written", "")
+	has(t, u.Tandem("journal", "verify", "--file", copied), 0, "the chain is whole", "")
 	u.accept("1.1.0", 2)
 	u.AwaitVersion("1.1.0", "n1")
 	u.Controller.Stop()
