@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,7 +17,11 @@ import (
 
 // docsDir holds seed-*.md, each of which lists the statements of one seed as table rows:
 //
-//	| 000-1 | what the seed says | what Tandem does | `shared/unitconfig TestParseSeed`, [ADR 009](adr/009-format-strictness.md) |
+//	| 000-1 | what the seed says | what Tandem does | `shared TestParseSeed`, [ADR 009](adr/009-format-strictness.md) |
+//
+// A test is named by its module, so that the documents stay true when it moves within the module.
+// Where several packages of the module have a test of this name, the package's last element is
+// added: `nodeagent/.../health TestScripts`.
 //
 // The tests here make sure that every statement has a test or a decision behind it, and that what
 // is named exists.
@@ -25,45 +30,47 @@ const docsDir = "../shared/docs"
 var (
 	rowStart = regexp.MustCompile(`^\|\s*(\d{3})-(\d+)\s*\|`)
 	evidence = regexp.MustCompile("`([^`]*)`" + `|\[([^\]]*)\]\(([^)]*)\)`)
-	testName = regexp.MustCompile(`^([a-z0-9/]+) ((?:Test|Fuzz)\w+)(?:/(.+))?$`)
+	testName = regexp.MustCompile(`^([a-z]+(?:/\.\.\./[a-z0-9]+)?) ((?:Test|Fuzz)\w+)(?:/(.+))?$`)
 	adrName  = regexp.MustCompile(`^ADR (\d{3})$`)
 	adrFile  = regexp.MustCompile(`^adr/(\d{3})-[a-z0-9-]+\.md$`)
 	number   = regexp.MustCompile(`\d{3}-\d+`)
 )
 
-// tests finds test functions in package directories, relative to the root of the workspace.
+// tests finds test functions in the modules of the workspace, which stand in root.
 type tests struct {
 	root string
-	seen map[string]*testPackage
+	seen map[string][]*testPackage // by module
 }
 
 type testPackage struct {
+	dir   string
 	funcs map[string]bool
 	text  string
-	err   error
 }
 
-func (ts *tests) look(dir string) *testPackage {
-	if p := ts.seen[dir]; p != nil {
-		return p
+// look reads the test files of a module, once.
+func (ts *tests) look(module string) ([]*testPackage, error) {
+	if ps := ts.seen[module]; ps != nil {
+		return ps, nil
 	}
-	p := &testPackage{funcs: map[string]bool{}}
-	ts.seen[dir] = p
-	files, err := filepath.Glob(filepath.Join(ts.root, dir, "*_test.go"))
-	if err != nil || len(files) == 0 {
-		p.err = fmt.Errorf("%s has no test files (%v)", dir, err)
-		return p
-	}
-	for _, file := range files {
+	byDir := map[string]*testPackage{}
+	err := filepath.WalkDir(filepath.Join(ts.root, module), func(file string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
 		src, err := os.ReadFile(file)
 		if err != nil {
-			p.err = err
-			return p
+			return err
 		}
 		tree, err := parser.ParseFile(token.NewFileSet(), file, src, 0)
 		if err != nil {
-			p.err = err
-			return p
+			return err
+		}
+		dir := filepath.Dir(file)
+		p := byDir[dir]
+		if p == nil {
+			p = &testPackage{dir: dir, funcs: map[string]bool{}}
+			byDir[dir] = p
 		}
 		p.text += string(src)
 		for _, d := range tree.Decls {
@@ -71,20 +78,35 @@ func (ts *tests) look(dir string) *testPackage {
 				p.funcs[f.Name.Name] = true
 			}
 		}
+		return nil
+	})
+	if err != nil || len(byDir) == 0 {
+		return nil, fmt.Errorf("%s has no test files (%v)", module, err)
 	}
-	return p
+	ts.seen[module] = slices.Collect(maps.Values(byDir))
+	return ts.seen[module], nil
 }
 
-// check says what is wrong with a test's name, or "".
-func (ts *tests) check(dir, name, sub string) string {
-	p := ts.look(dir)
+// check says what is wrong with a test's name, or "". where is a module, or module/.../package.
+func (ts *tests) check(where, name, sub string) string {
+	module, last, _ := strings.Cut(where, "/.../")
+	ps, err := ts.look(module)
+	if err != nil {
+		return err.Error()
+	}
+	var in []*testPackage
+	for _, p := range ps {
+		if p.funcs[name] && (last == "" || filepath.Base(p.dir) == last) {
+			in = append(in, p)
+		}
+	}
 	switch {
-	case p.err != nil:
-		return p.err.Error()
-	case !p.funcs[name]:
-		return fmt.Sprintf("%s has no test %s", dir, name)
-	case !strings.Contains(p.text, sub) && !isStory(filepath.Join(ts.root, dir, "testdata", sub+".txt")):
-		return fmt.Sprintf("%s %s: no test file there mentions %q", dir, name, sub)
+	case len(in) == 0:
+		return fmt.Sprintf("%s has no test %s", where, name)
+	case len(in) > 1:
+		return fmt.Sprintf("%s has %d tests %s: name one as module/.../package", where, len(in), name)
+	case !strings.Contains(in[0].text, sub) && !isStory(filepath.Join(in[0].dir, "testdata", sub+".txt")):
+		return fmt.Sprintf("%s %s: no test file there mentions %q", where, name, sub)
 	}
 	return ""
 }
@@ -136,7 +158,7 @@ func checkSeed(seed, text string, ts *tests, exists func(string) bool) (problems
 			if e[1] != "" {
 				t := testName.FindStringSubmatch(e[1])
 				if t == nil {
-					bad("%s: %q names no test: package path, space, TestName or TestName/sub", id, e[1])
+					bad("%s: %q names no test: module, space, TestName or TestName/sub", id, e[1])
 				} else if why := ts.check(t[1], t[2], t[3]); why != "" {
 					bad("%s: %s", id, why)
 				}
@@ -173,7 +195,7 @@ func TestSeedsAreCovered(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no seed documents in %s: %v", docsDir, err)
 	}
-	ts := &tests{"..", map[string]*testPackage{}}
+	ts := &tests{"..", map[string][]*testPackage{}}
 	exists := func(name string) bool {
 		_, err := os.Stat(filepath.Join(docsDir, name))
 		return err == nil
@@ -194,7 +216,7 @@ func TestSeedsAreCovered(t *testing.T) {
 func TestSeedCheckFinds(t *testing.T) {
 	const good = "| 007-1 | says | does | `testenv TestSeedCheckFinds/a hole` |\n" +
 		"| 007-2 | says | does | `testenv TestSeedCheckFinds`, [ADR 001](adr/001-a.md) |\n"
-	ts := &tests{"..", map[string]*testPackage{}}
+	ts := &tests{"..", map[string][]*testPackage{}}
 	exists := func(name string) bool { return name == "adr/001-a.md" }
 	absent := "absent" + strconv.Itoa(1) // does not stand in this file
 	for _, c := range []struct{ name, text, want string }{
@@ -206,7 +228,11 @@ func TestSeedCheckFinds(t *testing.T) {
 		{"evidence in words", good + "| 007-3 | s | d | trust us |\n", "007-3 has neither a test nor a decision\n007-3: \"trust us\""},
 		{"no words", good + "| 007-3 |  | d | [ADR 001](adr/001-a.md) |\n", "007-3 has no statement"},
 		{"a cell too many", good + "| 007-3 | s | d | e | [ADR 001](adr/001-a.md) |\n", "has 5 cells"},
-		{"no such package", good + "| 007-3 | s | d | `shared/nothing TestX` |\n", "shared/nothing has no test files"},
+		{"no such module", good + "| 007-3 | s | d | `nothing TestX` |\n", "nothing has no test files"},
+		{"a package that moves", good + "| 007-3 | s | d | `testenv/env TestX` |\n", "names no test"},
+		{"no such package", good + "| 007-3 | s | d | `testenv/.../nothing TestAttacks` |\n", "has no test TestAttacks"},
+		{"several", good + "| 007-3 | s | d | `nodeagent TestScripts` |\n", "name one as module/.../package"},
+		{"one of several", good + "| 007-3 | s | d | `nodeagent/.../health TestScripts` |\n", ""},
 		{"no such test", good + "| 007-3 | s | d | `testenv TestNowhere` |\n", "testenv has no test TestNowhere"},
 		{"a function that is no test", good + "| 007-3 | s | d | `testenv packages` |\n", "names no test"},
 		{"no such sub-test", good + "| 007-3 | s | d | `testenv TestSeedCheckFinds/" + absent + "` |\n", "mentions"},

@@ -6,6 +6,8 @@
 // its own branch and the beacon, that nobody reaches another unit, $SYS or a shared
 // subscription, and that what is not named is refused. It must not authenticate anybody: the
 // identity is given.
+//
+//tandem:pure
 package acl
 
 import (

@@ -8,6 +8,8 @@
 //
 // The package is pure. It does not know which tokens are valid, and it must not let a secret out
 // by printing: only Text shows it.
+//
+//tandem:pure
 package jointoken
 
 import (

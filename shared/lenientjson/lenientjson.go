@@ -4,6 +4,8 @@
 //
 // Comments and trailing commas are the HuJSON library's work; the rest, which no dialect allows,
 // is done here, on the tokens.
+//
+//tandem:pure
 package lenientjson
 
 import (

@@ -10,6 +10,8 @@
 // Children are sorted, so that the way up needs no directions; a node without a sibling moves up
 // unchanged. Leaves name unit, node, kind, epoch and rev, so a proof of membership is all that
 // is needed: a position would say nothing more.
+//
+//tandem:pure
 package seal
 
 import (

@@ -2,6 +2,8 @@
 // kind is known, and whatever else is there is refused. It reports all the problems that one pass
 // can find, each with its JSON pointer, line and column, and never keeps more of a document than it
 // is told to. It is pure.
+//
+//tandem:pure
 package strictjson
 
 import (

@@ -1,5 +1,7 @@
 // Package topic builds and parses the topics of the wire (shared/docs/wire.md, Topics). Every
 // topic has exactly one writer. The package is pure.
+//
+//tandem:pure
 package topic
 
 import (

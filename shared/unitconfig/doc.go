@@ -17,4 +17,6 @@
 //
 // The reader's road: model.go (the shapes), parse.go (the format, field by field) on top of
 // reader.go (JSON with positions), resolve.go (the three steps), then explain.go, diff.go, local.go.
+//
+//tandem:pure
 package unitconfig

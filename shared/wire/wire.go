@@ -4,6 +4,8 @@
 //
 // It guarantees that a document's body is carried byte for byte, never re-encoded, and that a
 // decoder refuses what the contract does not name. It does no I/O and reads no clock.
+//
+//tandem:pure
 package wire
 
 import (

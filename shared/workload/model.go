@@ -3,6 +3,8 @@
 // what comes out can be run, and computes the pauses between restarts. It is pure: no clock, disk or network.
 //
 // A reader's way: model.go, parse.go, then fill.go with filter.go and template.go.
+//
+//tandem:pure
 package workload
 
 import (

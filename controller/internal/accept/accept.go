@@ -1,5 +1,7 @@
 // Package accept holds the rules by which a unit configuration, or a set of workloads, is taken or
 // refused (seed 000, Check and Version Management). It is pure.
+//
+//tandem:pure
 package accept
 
 import (

@@ -10,6 +10,8 @@
 // secret hears the same, whatever the reason; who knows the secret of a token hears why it does
 // not help any more. A subject is an identity as at the broker: "node/n1", "cloud/eu",
 // "operator/ann".
+//
+//tandem:pure
 package enrol
 
 import (

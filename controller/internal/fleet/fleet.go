@@ -7,6 +7,8 @@
 //
 // Messages from nodes that are late, repeated or out of order change nothing. What a node should
 // have said but did not is asked for, with growing pauses (shared/docs/wire.md, Staying in step).
+//
+//tandem:pure
 package fleet
 
 import (

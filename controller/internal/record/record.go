@@ -1,5 +1,7 @@
 // Package record owns what the journal's entries are: their types and their shape, without the
 // storage. It is pure, so that the state machines can speak of records without touching a disk.
+//
+//tandem:pure
 package record
 
 import (

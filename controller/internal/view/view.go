@@ -1,5 +1,7 @@
 // Package view owns the shapes in which the controller shows a unit: the JSON of the HTTP API and
 // of the operator's CLI. It has no behaviour. Fields are only ever added.
+//
+//tandem:pure
 package view
 
 import (

@@ -10,6 +10,8 @@
 // the rule, across restarts too; that between them, and only there, come continues; that an unknown
 // value changes nothing; and that a storm of alerts is bounded, see Limits. It must not measure
 // anything and does not know how an alert travels.
+//
+//tandem:pure
 package alert
 
 import (

@@ -11,6 +11,8 @@
 // is a slot to go back to; no reboot, and no rollback, without a verified slot to start; resets
 // without contact in between come at doubling distances; and no jump of the clock decides
 // anything. It must not know how slots are kept, what a check measures, or how a machine reboots.
+//
+//tandem:pure
 package health
 
 import (

@@ -9,6 +9,8 @@
 // one provisional document; what is put back is the last good document; and, as long as the
 // shell saves a State before it runs the effects, the next start knows from the saved part alone
 // what was in flight. It must not know what a kind's body means or where it is kept.
+//
+//tandem:pure
 package inbox
 
 import (

@@ -10,6 +10,8 @@
 // been fetched, installed and validated; no two runs of a slot's process are asked for at a time; a job
 // that has succeeded is not run again until its configuration changes; and what an effect depends on
 // is saved before it. It must not know how processes are kept or resources fetched.
+//
+//tandem:pure
 package supervise
 
 import (

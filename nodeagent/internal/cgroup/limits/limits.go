@@ -5,6 +5,8 @@
 // who asked for 20G of memory at most must not get a process without a limit.
 //
 // table.go has the constraints, value.go their values, io.go those of block devices.
+//
+//tandem:pure
 package limits
 
 import (

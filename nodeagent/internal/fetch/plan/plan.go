@@ -9,6 +9,8 @@
 // time; a copy that is wanted is removed only because it is damaged; nothing is removed before it
 // is known what is wanted; what is given up for space goes in the order of Less, and no more of it
 // than is needed. It must not know how anything is fetched, or where a copy lies.
+//
+//tandem:pure
 package plan
 
 import (

@@ -6,6 +6,8 @@
 // only go down, that what takes the active slot's place has been in force before or came with the node,
 // and that a reason to restart that was written first is not overwritten. It is pure: no disk, clock or
 // process.
+//
+//tandem:pure
 package record
 
 import (

@@ -6,6 +6,8 @@
 // progress is told from change alone, never from a wall clock: of a count, of a file's time of change,
 // of a process. Time in which nobody was looked at — the machine slept, or the watch itself got no
 // processor — is not held against anybody. It must not look itself.
+//
+//tandem:pure
 package judge
 
 import "time"

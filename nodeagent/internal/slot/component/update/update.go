@@ -9,6 +9,8 @@
 // crash; an update ends with a version in force, kept or given up, and a reason; every attempt is
 // counted before it is made, so that nothing is repeated for ever but the way back. It must not know
 // how a verb is run, and it does not judge a trial: package health does, and this one obeys.
+//
+//tandem:pure
 package update
 
 import (
