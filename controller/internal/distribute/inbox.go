@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
@@ -66,7 +65,7 @@ func (b *inbox) init() {
 func (b *inbox) remember(j *journal.Journal) error {
 	var answered []answer
 	err := j.Scan(journal.Filter{Types: []record.Type{record.Accepted, record.Refused}}, func(r record.Record) error {
-		v, err := fleet.ParseVerdict(r.Data)
+		v, err := record.ParseVerdict(r.Data)
 		if err == nil && v.Via == viaInbox {
 			answered = append(answered, answer{submitted{r.Kind, v.ID, v.Hash, v.Mode, v.Within.Std()}, wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: r.Type.String(), Error: v.Error}})
 			answered = answered[max(0, len(answered)-maxAnswered):]

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/seal"
@@ -104,7 +105,7 @@ func (c *Core) forget(kid string) {
 
 // spare returns a key that is there but that the journal has never named: an announcement was cut off by
 // a crash, or the journal is an older copy. Without one it makes a key.
-func (c *Core) spare(state fleet.Keys) (*seal.Signer, error) {
+func (c *Core) spare(state record.SigningKeys) (*seal.Signer, error) {
 	for _, kid := range c.cfg.Keyring.IDs() {
 		if state.Find(kid) == nil && !slices.Contains(state.Retired, kid) && kid != c.firstKey() {
 			if s := c.cfg.Keyring.Signer(kid); s != nil {
@@ -152,7 +153,7 @@ func (c *Core) substitute(f *fleet.Fleet) (*seal.Signer, error) {
 
 // replaceKey goes on with another key than the one that was lost, before Run.
 func (c *Core) replaceKey(s *seal.Signer) error {
-	c.step(fleet.KeyOrder{Do: fleet.Replace, Key: s.Key()})
+	c.step(fleet.KeyOrder{Do: record.ReplaceKey, Key: s.Key()})
 	c.commit()
 	if c.broken != nil {
 		return c.broken
@@ -212,17 +213,17 @@ func (c *Core) RotateKey(ctx context.Context, force bool, who string) (view.Keys
 		return v, err
 	}
 	last := v.Keys[len(v.Keys)-1]
-	if last.State != fleet.Announced {
+	if last.State != record.KeyAnnounced {
 		return c.keysAfter(ctx, c.announceKey(ctx, who))
 	}
 	if c.cfg.Keyring.Signer(last.ID) == nil {
 		return v, wire.New(wire.CodeWrongState, "", fmt.Sprintf("the private half of key %s is gone; give it up (tandem key retire %s) and rotate again", last.ID, last.ID))
 	}
-	return c.keysAfter(ctx, c.keyOrder(ctx, fleet.KeyOrder{Do: fleet.Sign, Key: wire.Key{ID: last.ID}, Force: force, Who: who}))
+	return c.keysAfter(ctx, c.keyOrder(ctx, fleet.KeyOrder{Do: record.SignWithKey, Key: wire.Key{ID: last.ID}, Force: force, Who: who}))
 }
 
 func (c *Core) announceKey(ctx context.Context, who string) error {
-	var state fleet.Keys
+	var state record.SigningKeys
 	if err := c.look(ctx, func(f *fleet.Fleet) { state = f.Keys() }); err != nil {
 		return err
 	}
@@ -230,7 +231,7 @@ func (c *Core) announceKey(ctx context.Context, who string) error {
 	if err != nil {
 		return wire.New(wire.CodeStorage, "", err.Error())
 	}
-	return c.keyOrder(ctx, fleet.KeyOrder{Do: fleet.Announce, Key: s.Key(), Who: who})
+	return c.keyOrder(ctx, fleet.KeyOrder{Do: record.AnnounceKey, Key: s.Key(), Who: who})
 }
 
 // RetireKey takes a key off the list: nodes drop it, and its private half is removed. It is refused for
@@ -238,7 +239,7 @@ func (c *Core) announceKey(ctx context.Context, who string) error {
 func (c *Core) RetireKey(ctx context.Context, kid string, force bool, who string) (view.Keys, error) {
 	c.rotating.Lock()
 	defer c.rotating.Unlock()
-	return c.keysAfter(ctx, c.keyOrder(ctx, fleet.KeyOrder{Do: fleet.Retire, Key: wire.Key{ID: kid}, Force: force, Who: who}))
+	return c.keysAfter(ctx, c.keyOrder(ctx, fleet.KeyOrder{Do: record.RetireKey, Key: wire.Key{ID: kid}, Force: force, Who: who}))
 }
 
 func (c *Core) keyOrder(ctx context.Context, ev fleet.KeyOrder) error {

@@ -235,7 +235,7 @@ func (c *Core) bodiesInUse(ctx context.Context, j *journal.Journal) (used map[st
 		return nil, err
 	}
 	err = j.Scan(journal.Filter{Types: []record.Type{record.Accepted}}, func(r record.Record) error {
-		v, err := fleet.ParseVerdict(r.Data)
+		v, err := record.ParseVerdict(r.Data)
 		used[v.Hash] = true
 		return err
 	})

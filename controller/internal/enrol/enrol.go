@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/wire"
 )
@@ -157,9 +158,9 @@ func (Revoke) event()  {}
 
 // Decision is the answer to an Event.
 type Decision struct {
-	Record Data        // to be journaled and applied, also with Err; nil: nothing
-	Err    *wire.Error // why not; nil: it is as was wished
-	Guess  bool        // with Err: no open secret was shown
+	Record record.Enrolment // to be journaled and applied, also with Err; nil: nothing
+	Err    *wire.Error      // why not; nil: it is as was wished
+	Guess  bool             // with Err: no open secret was shown
 }
 
 // Decide judges an event. An event of an unknown type is a bug in the caller and panics.
@@ -197,7 +198,7 @@ func (s *State) enrol(now time.Time, ev Enrol) Decision {
 	case s.tokens[ev.Hash] != nil:
 		return no(wire.CodeInternal, "the secret was drawn before")
 	}
-	return Decision{Record: Issued{Subject: ev.Subject, Hash: ev.Hash, Expires: now.Add(ev.Life).UTC()}}
+	return Decision{Record: record.EnrolData{Subject: ev.Subject, Hash: ev.Hash, Expires: now.Add(ev.Life).UTC()}}
 }
 
 // join judges a token. Its secret has 128 random bits and is looked up by its hash: what the time
@@ -225,7 +226,7 @@ func (s *State) join(now time.Time, ev Join) Decision {
 	if err := s.keyOf(sub, ev.Key); err != nil {
 		return Decision{Err: err}
 	}
-	return Decision{Record: Joined{Subject: ev.Subject, Token: ev.Hash, Serial: ev.Serial, Key: ev.Key, Expires: ev.Expires, CA: ev.CA,
+	return Decision{Record: record.JoinedData{Subject: ev.Subject, Token: ev.Hash, Serial: ev.Serial, Key: ev.Key, Expires: ev.Expires, CA: ev.CA,
 		From: ev.From, Again: again, Replaced: sub.serials()}}
 }
 
@@ -263,7 +264,7 @@ func (s *State) renew(now time.Time, ev Renew) Decision {
 	if wait := newest.Issued.Add(renewPause).Sub(now); wait > 0 && wait <= renewPause {
 		return no(wire.CodeUnavailable, "the certificate was renewed a moment ago; try again in %v", wait.Round(time.Second))
 	}
-	return Decision{Record: Renewed{Subject: ev.Subject, Old: ev.Serial, Serial: ev.Next, Key: ev.Key, Expires: ev.Expires, CA: ev.CA, From: ev.From}}
+	return Decision{Record: record.RenewedData{Subject: ev.Subject, Old: ev.Serial, Serial: ev.Next, Key: ev.Key, Expires: ev.Expires, CA: ev.CA, From: ev.From}}
 }
 
 // certify lets a subject have a key as well as the one it has.
@@ -278,7 +279,7 @@ func (s *State) certify(now time.Time, ev Certify) Decision {
 	if err := s.keyOf(sub, ev.Key); err != nil {
 		return Decision{Err: err}
 	}
-	return Decision{Record: Joined{Subject: ev.Subject, Serial: ev.Serial, Key: ev.Key, Expires: ev.Expires, CA: ev.CA, Replaced: sub.serials()}}
+	return Decision{Record: record.JoinedData{Subject: ev.Subject, Serial: ev.Serial, Key: ev.Key, Expires: ev.Expires, CA: ev.CA, Replaced: sub.serials()}}
 }
 
 func (s *State) revoke(now time.Time, ev Revoke) Decision {
@@ -292,7 +293,7 @@ func (s *State) revoke(now time.Time, ev Revoke) Decision {
 	case sub != nil && !sub.Revoked.IsZero() && !sub.pending(now):
 		return Decision{} // it is already
 	}
-	return Decision{Record: Revoked{Subject: ev.Subject, Reason: ev.Reason, Serials: sub.serials()}}
+	return Decision{Record: record.RevokedData{Subject: ev.Subject, Reason: ev.Reason, Serials: sub.serials()}}
 }
 
 // Counts says whether a certificate that TLS has verified still counts; nil: it does. Anybody who

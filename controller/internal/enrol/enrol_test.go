@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"pgregory.net/rapid"
 
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/wire"
 )
 
@@ -25,7 +25,7 @@ type rig struct {
 type line struct {
 	at   time.Time
 	who  string
-	name string
+	typ  record.Type
 	data []byte
 }
 
@@ -35,11 +35,7 @@ func (r *rig) do(who string, ev Event) Decision {
 	r.t.Helper()
 	d := r.Decide(r.now, ev)
 	if d.Record != nil {
-		b, err := json.Marshal(d.Record)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		r.records = append(r.records, line{r.now, who, d.Record.Name(), b})
+		r.records = append(r.records, line{r.now, who, d.Record.Type(), record.Encode(d.Record)})
 		r.Apply(r.now, who, d.Record)
 	}
 	return d
@@ -50,9 +46,10 @@ func (r *rig) replayed() *State {
 	r.t.Helper()
 	s := New()
 	for _, l := range r.records {
-		d, ok, err := Parse(l.name, l.data)
-		if err != nil || !ok {
-			r.t.Fatalf("%s %s: %v %v", l.name, l.data, ok, err)
+		data, err := record.Decode(l.typ, l.data)
+		d, ok := data.(record.Enrolment)
+		if err != nil || !ok || Check(d) != nil {
+			r.t.Fatalf("%s %s: %v %v", l.typ, l.data, ok, err)
 		}
 		s.Apply(l.at, l.who, d)
 	}
@@ -77,7 +74,7 @@ func (r *rig) want(what string, d Decision, code wire.Code) {
 		r.t.Errorf("%s: %v, want code %q", what, d.Err, code)
 	}
 	if d.Err != nil && d.Record != nil {
-		if _, ok := d.Record.(Refused); !ok {
+		if _, ok := d.Record.(record.JoinRefusedData); !ok {
 			r.t.Errorf("%s: refused, and yet %T is written", what, d.Record)
 		}
 	}
@@ -134,7 +131,7 @@ func TestLifeOfANode(t *testing.T) {
 	r.want("used by somebody else", r.do("", join("n1", "h1", "k9", "s9")), wire.CodeWrongState)
 	d := r.do("", join("n1", "h1", "k1", "s2"))
 	r.want("the answer was lost, the same key again", d, "")
-	if j := d.Record.(Joined); !j.Again {
+	if j := d.Record.(record.JoinedData); !j.Again {
 		t.Errorf("not told as a repetition: %+v", j)
 	}
 	r.counts("node/n1", "s2")
@@ -264,7 +261,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	for range attempts {
 		if d := r.do("", join("n1", "wrong", "k", "s")); d.Record != nil {
 			written++
-			told += d.Record.(Refused).Count
+			told += d.Record.(record.JoinRefusedData).Count
 		}
 		r.now = r.now.Add(time.Millisecond)
 	}
@@ -272,7 +269,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		t.Errorf("%d records of %d attempts, at most %d are wanted", written, attempts, limit)
 	}
 	r.now = r.now.Add(time.Hour)
-	told += r.do("", join("n1", "wrong", "k", "s")).Record.(Refused).Count
+	told += r.do("", join("n1", "wrong", "k", "s")).Record.(record.JoinRefusedData).Count
 	if told != attempts+1 {
 		t.Errorf("%d refusals are told of %d", told, attempts+1)
 	}
@@ -293,12 +290,17 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestParseKnowsItsOwn(t *testing.T) {
-	if _, ok, err := Parse("issued", []byte("{}")); ok || err != nil {
-		t.Error("a record of others was read", ok, err)
+func TestCheckRefusesWhatIsNotItsOwn(t *testing.T) {
+	for _, d := range []record.Enrolment{
+		record.EnrolData{Subject: "node/n1"}, record.JoinedData{Subject: "node/n1", Serial: "s"},
+		record.RenewedData{Subject: "node/n1", Key: "k"}, record.RevokedData{Subject: "n1"},
+	} {
+		if Check(d) == nil {
+			t.Errorf("%T: a name, hash, serial number or key is missing, and it was taken", d)
+		}
 	}
-	if _, ok, err := Parse(NameJoined, []byte("[]")); !ok || err == nil {
-		t.Error("a broken record was read", ok, err)
+	if err := Check(record.JoinRefusedData{Subject: "?"}); err != nil {
+		t.Error("what somebody claimed to be was refused:", err)
 	}
 	for _, bad := range []string{"[]", `{"subjects":[null]}`, `{"subjects":[{"name":"a"},{"name":"a"}]}`, `{"subjects":[{"name":""}]}`} {
 		if _, err := Restored([]byte(bad)); err == nil {

@@ -3,6 +3,8 @@ package enrol
 import (
 	"net/netip"
 	"time"
+
+	"tandem.internal/controller/internal/record"
 )
 
 // A refusal is journaled if this budget has room, else counted into the next one that is: guessing
@@ -27,7 +29,7 @@ func (s *State) refusal(now time.Time, d Decision, subject, from string) Decisio
 		s.refusals.held++
 		return d
 	}
-	d.Record = Refused{Subject: subject, From: from, Error: d.Err, Count: 1 + s.refusals.held}
+	d.Record = record.JoinRefusedData{Subject: subject, From: from, Error: d.Err, Count: 1 + s.refusals.held}
 	s.refusals.held = 0
 	return d
 }

@@ -7,109 +7,21 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/jointoken"
-	"tandem.internal/shared/wire"
 )
 
-// Data is what a record of this package carries. Name is the record's type.
-type Data interface{ Name() string }
-
-// Issued says that a token was made.
-type Issued struct {
-	Subject string    `json:"subject"`
-	Hash    string    `json:"hash"`
-	Expires time.Time `json:"expires"`
-}
-
-// Joined says that a subject has a key certified: with a token, or without one by order of an
-// administrator. Whatever counted before does not any more.
-type Joined struct {
-	Subject  string    `json:"subject"`
-	Token    string    `json:"token,omitempty"` // hash of its secret
-	Serial   string    `json:"serial"`
-	Key      string    `json:"key"`
-	Expires  time.Time `json:"expires"`
-	CA       string    `json:"ca"`
-	From     string    `json:"from,omitempty"`
-	Again    bool      `json:"again,omitempty"` // the same key: the first answer was lost
-	Replaced []string  `json:"replaced,omitempty"`
-}
-
-// Renewed says that a subject has a new certificate. That and the one it was asked for with count.
-type Renewed struct {
-	Subject string    `json:"subject"`
-	Old     string    `json:"old"`
-	Serial  string    `json:"serial"`
-	Key     string    `json:"key"`
-	Expires time.Time `json:"expires"`
-	CA      string    `json:"ca"`
-	From    string    `json:"from,omitempty"`
-}
-
-// Revoked says that nothing of a subject counts any more, tokens included.
-type Revoked struct {
-	Subject string   `json:"subject"`
-	Reason  string   `json:"reason,omitempty"`
-	Serials []string `json:"serials,omitempty"`
-}
-
-// Refused says that somebody was not let in. It changes nothing.
-type Refused struct {
-	Subject string      `json:"subject"` // as claimed
-	From    string      `json:"from,omitempty"`
-	Error   *wire.Error `json:"error"`
-	Count   int         `json:"count"` // how many it stands for
-}
-
-// The names of the records.
-const (
-	NameIssued  = "enrol"
-	NameJoined  = "joined"
-	NameRenewed = "renewed"
-	NameRevoked = "revoked"
-	NameRefused = "join-refused"
-)
-
-// Name is the record's type.
-func (Issued) Name() string  { return NameIssued }
-func (Joined) Name() string  { return NameJoined }  // Name is the record's type.
-func (Renewed) Name() string { return NameRenewed } // Name is the record's type.
-func (Revoked) Name() string { return NameRevoked } // Name is the record's type.
-func (Refused) Name() string { return NameRefused } // Name is the record's type.
-
-// Parse reads the data of a record back. ok is false if the name is not of this package.
-func Parse(name string, data []byte) (d Data, ok bool, err error) {
-	switch name {
-	case NameIssued:
-		d, err = parse[Issued](data)
-	case NameJoined:
-		d, err = parse[Joined](data)
-	case NameRenewed:
-		d, err = parse[Renewed](data)
-	case NameRevoked:
-		d, err = parse[Revoked](data)
-	case NameRefused:
-		d, err = parse[Refused](data)
-	default:
-		return nil, false, nil
-	}
-	if err == nil {
-		err = checkData(d)
-	}
-	return d, true, err
-}
-
-// checkData refuses what this package cannot have written.
-func checkData(d Data) error {
+// Check refuses what this package cannot have written.
+func Check(d record.Enrolment) error {
 	subject, named := "", true
 	switch d := d.(type) {
-	case Issued:
+	case record.EnrolData:
 		subject, named = d.Subject, d.Hash != ""
-	case Joined:
+	case record.JoinedData:
 		subject, named = d.Subject, d.Serial != "" && d.Key != ""
-	case Renewed:
+	case record.RenewedData:
 		subject, named = d.Subject, d.Serial != "" && d.Key != ""
-	case Revoked:
+	case record.RevokedData:
 		subject = d.Subject
 	default: // Refused: as claimed by whoever was refused
 		return nil
@@ -120,19 +32,11 @@ func checkData(d Data) error {
 	return nil
 }
 
-func parse[T Data](data []byte) (Data, error) {
-	var t T
-	if err := json.Unmarshal(data, &t); err != nil {
-		return nil, err
-	}
-	return t, nil
-}
-
 // Apply changes the state as a record says. It is the only thing that does.
-func (s *State) Apply(at time.Time, who string, d Data) {
+func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
 	at = at.UTC()
 	switch d := d.(type) {
-	case Issued:
+	case record.EnrolData:
 		sub := s.subject(d.Subject)
 		s.withdraw(sub)
 		sub.Tokens = append(sub.Tokens, Token{Hash: d.Hash, State: Open, Issued: at, Expires: d.Expires.UTC(), Who: who})
@@ -141,7 +45,7 @@ func (s *State) Apply(at time.Time, who string, d Data) {
 			delete(s.tokens, sub.Tokens[0].Hash)
 			sub.Tokens = slices.Delete(sub.Tokens, 0, 1)
 		}
-	case Joined:
+	case record.JoinedData:
 		sub := s.subject(d.Subject)
 		for i := range sub.Tokens {
 			if t := &sub.Tokens[i]; t.Hash == d.Token {
@@ -154,12 +58,12 @@ func (s *State) Apply(at time.Time, who string, d Data) {
 		s.drop(sub, func(c Certificate) bool { return true }, d.Key)
 		s.add(sub, Certificate{Serial: d.Serial, Key: d.Key, Issued: at, Expires: d.Expires.UTC()})
 		sub.Joined, sub.Revoked, sub.RevokedBy, s.ca = at, time.Time{}, "", d.CA
-	case Renewed:
+	case record.RenewedData:
 		sub := s.subject(d.Subject)
 		s.drop(sub, func(c Certificate) bool { return c.Serial != d.Old }, d.Key)
 		s.add(sub, Certificate{Serial: d.Serial, Key: d.Key, Issued: at, Expires: d.Expires.UTC()})
 		s.ca = d.CA
-	case Revoked:
+	case record.RevokedData:
 		sub := s.subject(d.Subject)
 		s.withdraw(sub)
 		s.drop(sub, func(Certificate) bool { return true }, "")

@@ -5,82 +5,18 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
-
-// What the records of this package carry as data. Report, Live and Event carry the node's message
-// as it came.
-
-type openedData struct {
-	Version string `json:"version,omitempty"` // of the controller's program
-	Epoch   uint64 `json:"epoch"`
-	Reason  string `json:"reason,omitempty"`
-	Online  bool   `json:"online,omitempty"` // who was online still is
-}
-
-// Verdict is the data of Accepted and Refused records.
-type Verdict struct {
-	ID       string              `json:"id"`
-	Via      string              `json:"via,omitempty"`
-	Version  string              `json:"version,omitempty"`
-	Hash     string              `json:"hash,omitempty"`   // of the submitted document
-	Lenient  bool                `json:"lenient,omitzero"` // workloads: it was read so
-	Mode     wire.Mode           `json:"mode,omitempty"`
-	Within   unitconfig.Duration `json:"within,omitzero"` // with wire.ModeTry
-	Error    *wire.Error         `json:"error,omitempty"`
-	Problems []*wire.Error       `json:"problems,omitempty"`
-	Checks   view.Checks         `json:"checks"`
-}
-
-type issuedData struct {
-	Epoch   uint64              `json:"epoch"`
-	Version string              `json:"version"`
-	Mode    wire.Mode           `json:"mode"`
-	Within  unitconfig.Duration `json:"within,omitzero"`
-	Whole   bool                `json:"whole,omitempty"` // to every node, because of an accepted configuration
-	Reason  string              `json:"reason"`
-	Docs    []issuedDoc         `json:"docs"`
-}
-
-type issuedDoc struct {
-	Hash  string   `json:"hash"`
-	Nodes []string `json:"nodes"`
-}
-
-type withdrawnData struct {
-	Nodes []string `json:"nodes"`
-}
-
-// TrialOver is the data of Confirm and RolledBack records.
-type TrialOver struct {
-	Version string `json:"version"`
-	Rev     uint64 `json:"rev"`
-}
-
-// ConfigChange is the data of State records: the unit configuration's state changed without a
-// submission.
-type ConfigChange struct {
-	State  string      `json:"state"`
-	Error  *wire.Error `json:"error,omitempty"`
-	Reason string      `json:"reason,omitempty"`
-}
 
 // emit makes a record, applies it and hands it out.
 func (s *step) emit(r record.Record, data any) *record.Record {
 	r.At = s.now.UTC() // as it is read back
 	r.Seq = s.seq + 1
 	if r.Data == nil {
-		b, err := json.Marshal(data, json.Deterministic(true))
-		if err != nil {
-			panic("fleet: cannot encode a record: " + err.Error())
-		}
-		r.Data = b
+		r.Data = record.Encode(data)
 	}
 	s.apply(&r, data)
 	s.out.Records = append(s.out.Records, r)
@@ -91,7 +27,7 @@ func (s *step) emit(r record.Record, data any) *record.Record {
 // that this program cannot have written.
 func (f *Fleet) Replay(r *record.Record) error {
 	data, err := decode(r)
-	if d, ok := data.(issuedData); ok && d.Whole && d.Mode == wire.ModeTry && r.Kind == string(wire.KindConfig) && f.config.Trial == nil {
+	if d, ok := data.(record.IssuedData); ok && d.Whole && d.Mode == wire.ModeTry && r.Kind == string(wire.KindConfig) && f.config.Trial == nil {
 		err = errors.New("documents to be tried by the whole unit, which tries nothing")
 	}
 	if err != nil {
@@ -108,19 +44,21 @@ func (f *Fleet) Replay(r *record.Record) error {
 func targets(r *record.Record, data any) error {
 	var nodes []string
 	switch d := data.(type) {
-	case issuedData:
+	case record.IssuedData:
 		for _, doc := range d.Docs {
 			nodes = append(nodes, doc.Nodes...)
 		}
-	case withdrawnData:
+	case record.WithdrawnData:
 		nodes = d.Nodes
-	case settingsData:
+	case record.SettingsData:
 		if err := checkScope(&d.Scope); err != nil {
 			return err
 		}
 		return nil
-	case keysData:
-		return d.Keys.check()
+	case record.KeysData:
+		return d.Keys.Check()
+	case record.Enrolment:
+		return enrol.Check(d)
 	default:
 		return nil
 	}
@@ -135,56 +73,20 @@ func targets(r *record.Record, data any) error {
 	return nil
 }
 
+// decode reads what a record changes; nil if it changes nothing.
 func decode(r *record.Record) (any, error) {
 	switch r.Type {
-	case record.Opened:
-		return parse[openedData](r.Data)
-	case record.Accepted, record.Refused:
-		return parse[Verdict](r.Data)
-	case record.Issued:
-		return parse[issuedData](r.Data)
-	case record.Withdrawn:
-		return parse[withdrawnData](r.Data)
-	case record.Confirm, record.RolledBack:
-		return parse[TrialOver](r.Data)
-	case record.State:
-		return parse[ConfigChange](r.Data)
-	case record.Report:
-		return wire.Decode[wire.Reported](r.Data)
-	case record.Live:
-		return wire.Decode[wire.Live](r.Data)
-	case record.Event:
-		return wire.Decode[wire.Event](r.Data)
-	case record.Enrol, record.Joined, record.Renewed, record.Revoked, record.JoinRefused:
-		d, _, err := enrol.Parse(r.Type.String(), r.Data)
-		return d, err
-	case record.Keys:
-		return parse[keysData](r.Data)
-	case record.Settings:
-		return parse[settingsData](r.Data)
-	case record.Maintenance:
-		return parse[maintenanceData](r.Data)
-	case record.Request:
-		return parse[requestData](r.Data)
-	case record.Reply:
-		return parse[replyData](r.Data)
+	case record.Trouble, record.Note:
+		return nil, nil
 	}
-	return nil, nil
-}
-
-func parse[T any](data []byte) (any, error) {
-	var t T
-	if err := json.Unmarshal(data, &t); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return record.Decode(r.Type, r.Data)
 }
 
 // apply changes the state as a record says. It is the only place that does.
 func (f *Fleet) apply(r *record.Record, data any) {
 	f.seq = r.Seq
 	switch d := data.(type) {
-	case openedData:
+	case record.OpenedData:
 		if t := f.config.Trial; t != nil && t.Deadline.Sub(r.At) > t.Within.Std() {
 			t.Deadline = r.At.Add(t.Within.Std()) // the clock was set back: no trial lasts longer than it was to
 		}
@@ -196,32 +98,32 @@ func (f *Fleet) apply(r *record.Record, data any) {
 			n.spoke = n.spoke && d.Online
 			f.review(n, r.At)
 		}
-	case keysData:
+	case record.KeysData:
 		f.keys = d.Keys
-	case settingsData:
+	case record.SettingsData:
 		f.applySettings(r, &d)
-	case maintenanceData:
+	case record.MaintenanceData:
 		f.applyMaintenance(r, &d)
-	case requestData:
+	case record.RequestData:
 		f.applyRequest(r, &d)
-	case replyData:
+	case record.ReplyData:
 		delete(f.orders, d.ID)
-	case enrol.Data:
+	case record.Enrolment:
 		f.enrolled.Apply(r.At, r.Who, d)
-	case Verdict:
+	case record.Verdict:
 		f.applyVerdict(r, &d)
-	case issuedData:
+	case record.IssuedData:
 		f.applyIssued(r, &d)
-	case withdrawnData:
+	case record.WithdrawnData:
 		for _, name := range d.Nodes {
 			if n := f.nodes[name]; n != nil {
 				n.kind(wire.Kind(r.Kind)).Desired = nil
 				f.review(n, r.At)
 			}
 		}
-	case TrialOver:
+	case record.TrialOver:
 		f.applyTrialOver(r)
-	case ConfigChange:
+	case record.StateChange:
 		f.config.State, f.config.Error, f.config.Since = d.State, d.Error, r.At
 	case *wire.Reported:
 		f.applyReport(r.At, d)
@@ -234,7 +136,7 @@ func (f *Fleet) apply(r *record.Record, data any) {
 	}
 }
 
-func (f *Fleet) applyVerdict(r *record.Record, d *Verdict) {
+func (f *Fleet) applyVerdict(r *record.Record, d *record.Verdict) {
 	if r.Kind == string(wire.KindWorkloads) {
 		f.applyWorkloadsVerdict(r, d)
 		return
@@ -252,7 +154,7 @@ func (f *Fleet) applyVerdict(r *record.Record, d *Verdict) {
 	c.State, c.Version, c.Hash, c.Since, c.Error, c.Trial = Installed, d.Version, d.Hash, r.At, nil, nil
 }
 
-func (f *Fleet) applyIssued(r *record.Record, d *issuedData) {
+func (f *Fleet) applyIssued(r *record.Record, d *record.IssuedData) {
 	if d.Whole && r.Kind == string(wire.KindConfig) {
 		if d.Mode == wire.ModeTry {
 			f.config.Trial.Rev = r.Seq

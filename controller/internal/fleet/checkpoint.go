@@ -9,17 +9,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/wire"
 )
 
 // snapshot is the whole state as it is kept. Documents that nodes share are written once.
 type snapshot struct {
-	Seq      uint64         `json:"seq"`
-	Config   Config         `json:"config"`
-	Docs     []*Doc         `json:"docs"`
-	Nodes    []*nodeSnap    `json:"nodes"`
-	Enrolled jsontext.Value `json:"enrolled,omitzero"` // of package enrol
-	Keys     Keys           `json:"keys,omitzero"`
+	Seq      uint64             `json:"seq"`
+	Config   Config             `json:"config"`
+	Docs     []*Doc             `json:"docs"`
+	Nodes    []*nodeSnap        `json:"nodes"`
+	Enrolled jsontext.Value     `json:"enrolled,omitzero"` // of package enrol
+	Keys     record.SigningKeys `json:"keys,omitzero"`
 
 	Settings    Settings          `json:"settings,omitzero"`
 	Maintenance Maintenance       `json:"maintenance,omitzero"`
@@ -79,7 +80,7 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 	}
 	f.seq, f.config, f.keys = snap.Seq, snap.Config, snap.Keys
 	if len(f.keys.List) > 0 {
-		if err := f.keys.check(); err != nil {
+		if err := f.keys.Check(); err != nil {
 			return nil, fmt.Errorf("fleet checkpoint: %w", err)
 		}
 	}

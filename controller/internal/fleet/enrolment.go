@@ -41,10 +41,7 @@ func (s *step) enrolment(ev Enrolment) {
 	}
 	d := s.enrolled.Decide(s.now, ev.Event)
 	if d.Record != nil {
-		typ, ok := record.ParseType(d.Record.Name())
-		if !ok {
-			panic("fleet: no record type for " + d.Record.Name())
-		}
+		typ := d.Record.Type()
 		subject, cut := consequence(d.Record)
 		node, _ := strings.CutPrefix(subject, nodePrefix)
 		if node == subject {
@@ -63,17 +60,17 @@ func (s *step) enrolment(ev Enrolment) {
 }
 
 // consequence says whom a record is about, and why that one's session has to end, if it has to.
-func consequence(d enrol.Data) (subject, cut string) {
+func consequence(d record.Enrolment) (subject, cut string) {
 	switch d := d.(type) {
-	case enrol.Issued:
+	case record.EnrolData:
 		return d.Subject, ""
-	case enrol.Joined:
+	case record.JoinedData:
 		return d.Subject, "it has joined anew" // whoever is there was somebody else, or has proved nothing
-	case enrol.Renewed:
+	case record.RenewedData:
 		return d.Subject, ""
-	case enrol.Revoked:
+	case record.RevokedData:
 		return d.Subject, "it was revoked"
-	case enrol.Refused:
+	case record.JoinRefusedData:
 		return d.Subject, ""
 	}
 	panic("fleet: unknown enrolment record")

@@ -63,12 +63,12 @@ type Fleet struct {
 	workloads Workloads
 	placement *Placement // of the set of workloads; derived in the same way, nil when there is none
 
-	enrolled    *enrol.State      // who belongs to the unit
-	keys        Keys              // that sign what the controller says
-	settings    Settings          // of the nodes' health
-	maintenance Maintenance       // that is announced
-	orders      map[string]*Asked // requests of operators that are not answered yet, by ID
-	tickets     map[string]uint64 // of those who wait for them; no part of the state
+	enrolled    *enrol.State       // who belongs to the unit
+	keys        record.SigningKeys // that sign what the controller says
+	settings    Settings           // of the nodes' health
+	maintenance Maintenance        // that is announced
+	orders      map[string]*Asked  // requests of operators that are not answered yet, by ID
+	tickets     map[string]uint64  // of those who wait for them; no part of the state
 	queries     queries
 
 	pending *pending // the submission that the nodes are judging
@@ -313,14 +313,14 @@ func (s *step) opened(ev Opened) {
 			}
 		}
 	}
-	s.begin(openedData{Version: ev.Version, Epoch: s.opt.Epoch})
+	s.begin(record.OpenedData{Version: ev.Version, Epoch: s.opt.Epoch})
 	if len(ask) > 0 {
 		s.ask(wire.MethodReport, ask, nil)
 	}
 }
 
 // begin records a start, or a new epoch. Where the clock was set back, a maintenance is shorter from then on.
-func (s *step) begin(data openedData) {
+func (s *step) begin(data record.OpenedData) {
 	until := s.maintenance.Until
 	s.emit(record.Record{Type: record.Opened}, data)
 	if !s.maintenance.Until.Equal(until) {

@@ -38,13 +38,6 @@ type Bad struct {
 
 func (Bad) event() {}
 
-// troubleData is the data of Trouble records.
-type troubleData struct {
-	Topic   string      `json:"topic"`
-	Error   *wire.Error `json:"error"`
-	Skipped int         `json:"skipped,omitzero"` // others like it since the last record
-}
-
 // trouble remembers when a sender's bad messages were last journaled.
 type trouble struct {
 	at      time.Time
@@ -77,7 +70,7 @@ func (s *step) bad(b Bad) {
 		t.skipped++
 		return
 	}
-	data := troubleData{Topic: b.Topic, Error: b.Err, Skipped: t.skipped}
+	data := record.TroubleData{Topic: b.Topic, Error: b.Err, Skipped: t.skipped}
 	t.at, t.skipped = s.now, 0
 	s.emit(record.Record{Type: record.Trouble, Node: b.Node}, data)
 }

@@ -131,7 +131,7 @@ func (n *Node) inError(k *KindState) bool {
 // issue makes documents of a kind for nodes and returns how many.
 func (s *step) issue(kind wire.Kind, nodes []*Node, whole bool, reason string) int {
 	o, _ := s.offered(kind)
-	data := issuedData{Epoch: s.opt.Epoch, Version: o.version, Mode: o.mode, Within: unitconfig.Duration(o.within), Whole: whole, Reason: reason, Docs: []issuedDoc{}}
+	data := record.IssuedData{Epoch: s.opt.Epoch, Version: o.version, Mode: o.mode, Within: unitconfig.Duration(o.within), Whole: whole, Reason: reason, Docs: []record.IssuedDoc{}}
 	at := map[string]int{}
 	var bodies [][]byte
 	count := 0
@@ -147,7 +147,7 @@ func (s *step) issue(kind wire.Kind, nodes []*Node, whole bool, reason string) i
 		if !ok {
 			i = len(data.Docs)
 			at[hash] = i
-			data.Docs = append(data.Docs, issuedDoc{Hash: hash})
+			data.Docs = append(data.Docs, record.IssuedDoc{Hash: hash})
 			bodies = append(bodies, body)
 		}
 		data.Docs[i].Nodes = append(data.Docs[i].Nodes, n.Name)
@@ -200,7 +200,7 @@ func (s *step) mended(reason string) {
 }
 
 func (s *step) change(state string, err *wire.Error, reason string) {
-	s.emit(record.Record{Type: record.State, Kind: string(wire.KindConfig)}, ConfigChange{State: state, Error: err, Reason: reason})
+	s.emit(record.Record{Type: record.State, Kind: string(wire.KindConfig)}, record.StateChange{State: state, Error: err, Reason: reason})
 }
 
 // redistribute gives every node what it missed while nothing was distributed.
@@ -220,7 +220,7 @@ func (s *step) restore(ev Restore) {
 		s.effect(Answer{Ticket: ev.Ticket, Err: wire.New(wire.CodeNotFound, "", "the journal holds no configuration to restore; apply one")})
 		return
 	}
-	s.emit(record.Record{Type: record.State, Who: ev.Who, Kind: string(wire.KindConfig)}, ConfigChange{State: Installed, Reason: "restored from the journal"})
+	s.emit(record.Record{Type: record.State, Who: ev.Who, Kind: string(wire.KindConfig)}, record.StateChange{State: Installed, Reason: "restored from the journal"})
 	s.effect(WriteCopy{})
 	s.redistribute()
 	s.effect(Answer{Ticket: ev.Ticket})
@@ -229,7 +229,7 @@ func (s *step) restore(ev Restore) {
 // epochRaised issues everything again, so that nodes which know a higher epoch listen.
 func (s *step) epochRaised(ev EpochRaised) {
 	s.opt.Epoch = ev.Epoch
-	s.begin(openedData{Epoch: ev.Epoch, Reason: ev.Why, Online: true})
+	s.begin(record.OpenedData{Epoch: ev.Epoch, Reason: ev.Why, Online: true})
 	for _, kind := range desirable {
 		if _, ok := s.offered(kind); ok {
 			s.issueAll(kind, "epoch raised")

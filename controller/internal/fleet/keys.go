@@ -5,114 +5,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )
 
-// The states of a signing key that nodes are to believe. One that was retired is not on the list.
-const (
-	Announced = "announced" // nodes learn it; nothing is signed with it
-	Signing   = "signing"   // exactly one
-	Leaving   = "leaving"   // another one signs; what it signed may still be about
-)
-
-// Key is one signing key of the unit.
-type Key struct {
-	wire.Key
-	State     string    `json:"state"`
-	Announced time.Time `json:"announced,omitzero"` // zero: it is the unit's first
-	Since     time.Time `json:"since"`              // of the state
-	Who       string    `json:"who,omitempty"`
-}
-
-// Keys are the unit's signing keys. The zero Keys is a unit whose first key was never rotated: the
-// shell knows which one that is.
-type Keys struct {
-	Rev     uint64   `json:"rev,omitzero"` // number of the list, as the beacon has it
-	List    []Key    `json:"list,omitempty"`
-	Retired []string `json:"retired,omitempty"` // IDs of the newest maxRetired, the newest last
-}
-
-// Bounds of the list.
-const (
-	maxSigningKeys = 4
-	maxRetired     = 64
-)
-
-// Signs returns the key that signs, nil without a list.
-func (k Keys) Signs() *Key {
-	for i := range k.List {
-		if k.List[i].State == Signing {
-			return &k.List[i]
-		}
-	}
-	return nil
-}
-
-// Find returns a key of the list, nil if it is not there.
-func (k Keys) Find(kid string) *Key {
-	for i := range k.List {
-		if k.List[i].ID == kid {
-			return &k.List[i]
-		}
-	}
-	return nil
-}
-
-// next returns the key that was announced, nil if there is none.
-func (k Keys) next() *Key {
-	if n := len(k.List); n > 0 && k.List[n-1].State == Announced {
-		return &k.List[n-1]
-	}
-	return nil
-}
-
-// check refuses a list that this package cannot have written.
-func (k Keys) check() error {
-	signing := 0
-	for i, key := range k.List {
-		if len(key.Ed25519) != 32 || key.ID != seal.KeyID(key.Ed25519) || k.Find(key.ID) != &k.List[i] {
-			return fmt.Errorf("key %.80q of the list is not what its ID says, or there twice", key.ID)
-		}
-		switch key.State {
-		case Signing:
-			signing++
-		case Announced, Leaving:
-		default:
-			return fmt.Errorf("key %s is in the state %.80q", key.ID, key.State)
-		}
-	}
-	if signing != 1 || len(k.List) > maxSigningKeys {
-		return fmt.Errorf("%d of %d keys sign", signing, len(k.List))
-	}
-	return nil
-}
+// maxRetired bounds the IDs of retired keys that are kept.
+const maxRetired = 64
 
 // KeyOrder changes the list; answered under Ticket.
 type KeyOrder struct {
 	Ticket uint64
-	Do     KeyStep
-	Key    wire.Key // with Announce and Replace: all of it; with Sign and Retire: its ID
+	Do     record.KeyStep
+	Key    wire.Key // of a new key all of it, else its ID
 	First  wire.Key // what signs while there is no list
 	Force  bool     // also if there are nodes that would not believe the unit any more
 	Who    string
 }
-
-// KeyStep is what a KeyOrder does.
-type KeyStep string
-
-// The steps. Replace is not an operator's: the key that signed was lost, and this one takes its place.
-const (
-	Announce KeyStep = "announced"
-	Sign     KeyStep = "signing"
-	Retire   KeyStep = "retired"
-	Replace  KeyStep = "replaced"
-)
 
 func (KeyOrder) event() {}
 
@@ -122,17 +33,8 @@ type KeysChanged struct{}
 
 func (KeysChanged) effect() {}
 
-// keysData is the data of Keys records: the whole list as it is from then on, and what was done.
-type keysData struct {
-	Did     KeyStep  `json:"did"`
-	Key     string   `json:"key"`
-	Forced  bool     `json:"forced,omitzero"`
-	Missing []string `json:"missing,omitempty"` // with Forced: nodes that did not believe it, at most maxLaggards
-	Keys    Keys     `json:"keys"`
-}
-
 // Keys returns the unit's signing keys; it must not be changed.
-func (f *Fleet) Keys() Keys { return f.keys }
+func (f *Fleet) Keys() record.SigningKeys { return f.keys }
 
 // keyOrder judges an order and makes the new list a record. Lists are never changed in place.
 func (s *step) keyOrder(ev KeyOrder) {
@@ -149,61 +51,61 @@ func (s *step) keyOrder(ev KeyOrder) {
 	s.effect(Answer{Ticket: ev.Ticket})
 }
 
-func (s *step) changeKeys(ev KeyOrder) (keysData, error) {
-	no := func(format string, a ...any) (keysData, error) {
-		return keysData{}, wire.New(wire.CodeWrongState, "", fmt.Sprintf(format, a...))
+func (s *step) changeKeys(ev KeyOrder) (record.KeysData, error) {
+	no := func(format string, a ...any) (record.KeysData, error) {
+		return record.KeysData{}, wire.New(wire.CodeWrongState, "", fmt.Sprintf(format, a...))
 	}
 	now := s.now.UTC()
-	next := Keys{List: slices.Clone(s.keys.List), Retired: s.keys.Retired}
-	if len(next.List) == 0 && ev.Do != Replace {
-		next.List = []Key{{Key: ev.First, State: Signing, Since: now}}
+	next := record.SigningKeys{List: slices.Clone(s.keys.List), Retired: s.keys.Retired}
+	if len(next.List) == 0 && ev.Do != record.ReplaceKey {
+		next.List = []record.SigningKey{{Key: ev.First, State: record.KeySigning, Since: now}}
 	}
-	data := keysData{Did: ev.Do, Key: ev.Key.ID}
+	data := record.KeysData{Did: ev.Do, Key: ev.Key.ID}
 	key := next.Find(ev.Key.ID)
 	switch ev.Do {
-	case Announce:
+	case record.AnnounceKey:
 		switch {
-		case next.next() != nil:
-			return no("key %s is announced already", next.next().ID)
+		case next.Next() != nil:
+			return no("key %s is announced already", next.Next().ID)
 		case key != nil || slices.Contains(next.Retired, ev.Key.ID):
 			return no("key %s was in use before", ev.Key.ID)
-		case len(next.List) >= maxSigningKeys:
+		case len(next.List) >= record.MaxSigningKeys:
 			return no("there are %d keys already; retire one: tandem key retire %s", len(next.List), next.List[0].ID)
 		}
-		next.List = append(next.List, Key{Key: ev.Key, State: Announced, Announced: now, Since: now, Who: ev.Who})
-	case Sign:
-		if key == nil || key.State != Announced {
+		next.List = append(next.List, record.SigningKey{Key: ev.Key, State: record.KeyAnnounced, Announced: now, Since: now, Who: ev.Who})
+	case record.SignWithKey:
+		if key == nil || key.State != record.KeyAnnounced {
 			return no("key %.80q is not announced", ev.Key.ID)
 		}
 		if data.Missing = s.unaware(*key); len(data.Missing) > 0 && !ev.Force {
 			return no("key %s cannot sign yet: %s", key.ID, inTheDark(data.Missing))
 		}
 		old := next.Signs()
-		old.State, old.Since, old.Who = Leaving, now, ev.Who
-		key.State, key.Since, key.Who = Signing, now, ev.Who
-	case Retire:
+		old.State, old.Since, old.Who = record.KeyLeaving, now, ev.Who
+		key.State, key.Since, key.Who = record.KeySigning, now, ev.Who
+	case record.RetireKey:
 		switch {
 		case key == nil && slices.Contains(next.Retired, ev.Key.ID):
 			return no("key %s is retired already", ev.Key.ID)
 		case key == nil:
-			return keysData{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("there is no key %.80q; see: tandem key show", ev.Key.ID))
-		case key.State == Signing:
+			return record.KeysData{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("there is no key %.80q; see: tandem key show", ev.Key.ID))
+		case key.State == record.KeySigning:
 			return no("key %s signs; have another one take over first: tandem key rotate", key.ID)
 		}
-		if key.State == Leaving {
+		if key.State == record.KeyLeaving {
 			if data.Missing = s.unaware(*next.Signs()); len(data.Missing) > 0 && !ev.Force {
 				return no("key %s cannot be retired yet: %s", key.ID, inTheDark(data.Missing))
 			}
 		}
-		next.List = slices.DeleteFunc(next.List, func(k Key) bool { return k.ID == ev.Key.ID })
-		next.retire(ev.Key.ID)
-	case Replace:
+		next.List = slices.DeleteFunc(next.List, func(k record.SigningKey) bool { return k.ID == ev.Key.ID })
+		retire(&next, ev.Key.ID)
+	case record.ReplaceKey:
 		for _, k := range next.List {
 			if k.ID != ev.Key.ID {
-				next.retire(k.ID)
+				retire(&next, k.ID)
 			}
 		}
-		next.List = []Key{{Key: ev.Key, State: Signing, Announced: now, Since: now, Who: ev.Who}}
+		next.List = []record.SigningKey{{Key: ev.Key, State: record.KeySigning, Announced: now, Since: now, Who: ev.Who}}
 	default:
 		panic("fleet: unknown order about keys")
 	}
@@ -213,7 +115,7 @@ func (s *step) changeKeys(ev KeyOrder) (keysData, error) {
 	return data, nil
 }
 
-func (k *Keys) retire(kid string) {
+func retire(k *record.SigningKeys, kid string) {
 	k.Retired = append(slices.Clone(k.Retired), kid)
 	if n := len(k.Retired) - maxRetired; n > 0 {
 		k.Retired = k.Retired[n:]
@@ -222,7 +124,7 @@ func (k *Keys) retire(kid string) {
 
 // unaware names the nodes that are not known to believe a key, in order. Those that were revoked do
 // not count; those that have joined since it was announced have been given it.
-func (f *Fleet) unaware(k Key) []string {
+func (f *Fleet) unaware(k record.SigningKey) []string {
 	var names []string
 	for name, n := range f.nodes {
 		if n.Info == nil || !slices.Contains(n.Info.Keys, k.ID) {
@@ -260,7 +162,7 @@ func inTheDark(names []string) string {
 func (f *Fleet) KeysView(first wire.Key) view.Keys {
 	keys := f.keys
 	if len(keys.List) == 0 {
-		keys.List = []Key{{Key: first, State: Signing}}
+		keys.List = []record.SigningKey{{Key: first, State: record.KeySigning}}
 	}
 	v := view.Keys{Rev: keys.Rev, Keys: []view.SigningKey{}}
 	for _, k := range keys.List {

@@ -46,7 +46,7 @@ func (k *keyed) step(ev Event) (changed bool, err error) {
 	return changed, err
 }
 
-func (k *keyed) order(do KeyStep, key wire.Key, force bool) error {
+func (k *keyed) order(do record.KeyStep, key wire.Key, force bool) error {
 	_, err := k.step(KeyOrder{Ticket: 1, Do: do, Key: key, First: testKey(1), Force: force, Who: "ann"})
 	return err
 }
@@ -97,20 +97,20 @@ func TestKeyOrders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refused(k.order(Sign, two, true), wire.CodeWrongState, "not announced")
-	refused(k.order(Announce, one, false), wire.CodeWrongState, "in use before")
-	refused(k.order(Retire, one, true), wire.CodeWrongState, "signs")
-	refused(k.order(Retire, three, true), wire.CodeNotFound, "no key")
-	must(k.order(Announce, two, false))
+	refused(k.order(record.SignWithKey, two, true), wire.CodeWrongState, "not announced")
+	refused(k.order(record.AnnounceKey, one, false), wire.CodeWrongState, "in use before")
+	refused(k.order(record.RetireKey, one, true), wire.CodeWrongState, "signs")
+	refused(k.order(record.RetireKey, three, true), wire.CodeNotFound, "no key")
+	must(k.order(record.AnnounceKey, two, false))
 	rev := k.f.Keys().Rev
 	if rev != uint64(k.now.Unix()) {
 		t.Errorf("the list has number %d", rev)
 	}
-	refused(k.order(Announce, three, true), wire.CodeWrongState, "announced already")
-	refused(k.order(Sign, two, false), wire.CodeWrongState, "n1, n2, n3 are not known")
+	refused(k.order(record.AnnounceKey, three, true), wire.CodeWrongState, "announced already")
+	refused(k.order(record.SignWithKey, two, false), wire.CodeWrongState, "n1, n2, n3 are not known")
 	k.tells("n1", 2, one.ID, two.ID)
 	k.tells("n2", 2, one.ID, two.ID)
-	refused(k.order(Sign, two, false), wire.CodeWrongState, "n3 is not known")
+	refused(k.order(record.SignWithKey, two, false), wire.CodeWrongState, "n3 is not known")
 	if v := k.f.KeysView(one); len(v.Keys) != 2 || v.Keys[1].Nodes != 2 || !slices.Equal(v.Keys[1].Missing, []string{"n3"}) || len(v.Keys[0].Missing) != 0 {
 		t.Errorf("%+v", v)
 	}
@@ -128,22 +128,22 @@ func TestKeyOrders(t *testing.T) {
 	join("n4")
 	k.now = k.now.Add(2 * time.Hour)
 	join("n5") // was given both keys
-	refused(k.order(Sign, two, false), wire.CodeWrongState, "n3, n4 are not known")
+	refused(k.order(record.SignWithKey, two, false), wire.CodeWrongState, "n3, n4 are not known")
 	enrolment(enrol.Revoke{Subject: "node/n3", Known: true})
 	enrolment(enrol.Revoke{Subject: "node/n4"})
-	must(k.order(Sign, two, false))
+	must(k.order(record.SignWithKey, two, false))
 	if s := k.f.Keys().Signs(); s.ID != two.ID || s.Who != "ann" || k.f.Keys().Rev <= rev {
 		t.Errorf("%+v", k.f.Keys())
 	}
 	k.tells("n6", 1, one.ID) // a backup of a node came back
-	refused(k.order(Retire, one, false), wire.CodeWrongState, "n6 is not known")
-	must(k.order(Retire, one, true))
+	refused(k.order(record.RetireKey, one, false), wire.CodeWrongState, "n6 is not known")
+	must(k.order(record.RetireKey, one, true))
 	last := k.journal[len(k.journal)-1]
 	if last.Type != record.Keys || last.Who != "ann" || !strings.Contains(string(last.Data), `"forced":true`) || !strings.Contains(string(last.Data), `"n6"`) {
 		t.Errorf("%s %s", last.Type, last.Data)
 	}
-	refused(k.order(Retire, one, true), wire.CodeWrongState, "retired already")
-	refused(k.order(Announce, one, true), wire.CodeWrongState, "in use before")
+	refused(k.order(record.RetireKey, one, true), wire.CodeWrongState, "retired already")
+	refused(k.order(record.AnnounceKey, one, true), wire.CodeWrongState, "in use before")
 	if why := k.replayed(); why != "" {
 		t.Error(why)
 	}
@@ -159,12 +159,12 @@ func TestKeyProperties(t *testing.T) {
 		for range rapid.IntRange(1, 25).Draw(t, "orders") {
 			k.now = k.now.Add(time.Duration(rapid.IntRange(-5, 5).Draw(t, "seconds")) * time.Second)
 			before := k.f.Keys()
-			do := rapid.SampledFrom([]KeyStep{Announce, Announce, Sign, Sign, Retire, Replace}).Draw(t, "order")
+			do := rapid.SampledFrom([]record.KeyStep{record.AnnounceKey, record.AnnounceKey, record.SignWithKey, record.SignWithKey, record.RetireKey, record.ReplaceKey}).Draw(t, "order")
 			key := testKey(byte(rapid.IntRange(1, 6).Draw(t, "key")))
-			if n := before.next(); n != nil && do == Sign {
+			if n := before.Next(); n != nil && do == record.SignWithKey {
 				key = n.Key
 			}
-			if do == Replace && gone[key.ID] {
+			if do == record.ReplaceKey && gone[key.ID] {
 				continue // the shell takes no retired key
 			}
 			changed, err := k.step(KeyOrder{Ticket: 1, Do: do, Key: key, First: testKey(1), Force: rapid.Bool().Draw(t, "force")})
@@ -175,7 +175,7 @@ func TestKeyProperties(t *testing.T) {
 			if len(after.List) == 0 {
 				continue
 			}
-			if err := after.check(); err != nil {
+			if err := after.Check(); err != nil {
 				t.Fatal(err)
 			}
 			for _, key := range before.List {
@@ -198,7 +198,7 @@ func TestKeyProperties(t *testing.T) {
 // Records about keys that this program cannot have written are refused.
 func TestReplayRefusesKeys(t *testing.T) {
 	k := newKeyed()
-	if err := k.order(Announce, testKey(2), false); err != nil {
+	if err := k.order(record.AnnounceKey, testKey(2), false); err != nil {
 		t.Fatal(err)
 	}
 	good := k.journal[len(k.journal)-1]

@@ -34,12 +34,6 @@ type MaintenanceChanged struct{}
 
 func (MaintenanceChanged) effect() {}
 
-// maintenanceData is the data of Maintenance records.
-type maintenanceData struct {
-	Until  time.Time `json:"until,omitzero"` // zero: it is over
-	Reason string    `json:"reason,omitempty"`
-}
-
 // Maintenance returns what is announced. It may have ended a moment ago.
 func (f *Fleet) Maintenance() Maintenance { return f.maintenance }
 
@@ -48,7 +42,7 @@ func (s *step) maintain(ev Maintain) {
 		s.effect(Answer{Ticket: ev.Ticket, Err: err})
 		return
 	}
-	data := maintenanceData{Reason: ev.Reason}
+	data := record.MaintenanceData{Reason: ev.Reason}
 	if ev.For > 0 {
 		data.Until = s.now.Add(ev.For).UTC().Truncate(time.Second)
 	}
@@ -70,7 +64,7 @@ func (s *step) judgeMaintenance(ev *Maintain) *wire.Error {
 	return nil
 }
 
-func (s *step) changeMaintenance(data maintenanceData, who string) {
+func (s *step) changeMaintenance(data record.MaintenanceData, who string) {
 	s.emit(record.Record{Type: record.Maintenance, Who: who}, data)
 	s.effect(MaintenanceChanged{})
 }
@@ -78,11 +72,11 @@ func (s *step) changeMaintenance(data maintenanceData, who string) {
 // endMaintenance ends one whose time is over.
 func (s *step) endMaintenance() {
 	if m := s.maintenance; !m.Until.IsZero() && !s.now.Before(m.Until) {
-		s.changeMaintenance(maintenanceData{Reason: "its time is over"}, "")
+		s.changeMaintenance(record.MaintenanceData{Reason: "its time is over"}, "")
 	}
 }
 
-func (f *Fleet) applyMaintenance(r *record.Record, d *maintenanceData) {
+func (f *Fleet) applyMaintenance(r *record.Record, d *record.MaintenanceData) {
 	if d.Until.IsZero() {
 		f.maintenance = Maintenance{}
 		return

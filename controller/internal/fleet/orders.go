@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -33,22 +31,6 @@ type Asked struct {
 	Until  time.Time   `json:"until"` // then it was in vain
 }
 
-// requestData is the data of Request records.
-type requestData struct {
-	ID       string         `json:"id"`
-	Method   wire.Method    `json:"method"`
-	Params   jsontext.Value `json:"params,omitzero"`
-	NotAfter time.Time      `json:"notAfter"` // the node refuses it later
-	Until    time.Time      `json:"until"`    // the controller waits for the answer
-}
-
-// replyData is the data of Reply records.
-type replyData struct {
-	ID     string      `json:"id"`
-	Method wire.Method `json:"method"`
-	Error  *wire.Error `json:"error,omitempty"` // nil: the node does it
-}
-
 // The life of an order: an operator waits for it, so it is shorter than that of other requests.
 const (
 	orderLife = 20 * time.Second
@@ -72,7 +54,7 @@ func (s *step) order(ev Order) {
 		return
 	}
 	id := s.requestID(ev.Method)
-	data := requestData{ID: id + n.Name, Method: ev.Method, Params: ev.Params, NotAfter: s.now.Add(orderLife).UTC()}
+	data := record.RequestData{ID: id + n.Name, Method: ev.Method, Params: ev.Params, NotAfter: s.now.Add(orderLife).UTC()}
 	data.Until = data.NotAfter.Add(orderWait)
 	s.emit(record.Record{Type: record.Request, Node: n.Name, Who: ev.Who}, data)
 	s.tickets[data.ID] = ev.Ticket
@@ -88,7 +70,7 @@ func (s *step) answered(id string, err *wire.Error) {
 		e.Node = o.Node
 		err = &e
 	}
-	s.emit(record.Record{Type: record.Reply, Node: o.Node}, replyData{ID: id, Method: o.Method, Error: err})
+	s.emit(record.Record{Type: record.Reply, Node: o.Node}, record.ReplyData{ID: id, Method: o.Method, Error: err})
 	ticket, waits := s.tickets[id]
 	if !waits {
 		return // it was given before this start of the controller
@@ -110,6 +92,6 @@ func (s *step) giveUp() {
 	}
 }
 
-func (f *Fleet) applyRequest(r *record.Record, d *requestData) {
+func (f *Fleet) applyRequest(r *record.Record, d *record.RequestData) {
 	f.orders[d.ID] = &Asked{Node: r.Node, Method: d.Method, Until: d.Until}
 }

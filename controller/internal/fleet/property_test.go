@@ -336,7 +336,7 @@ func FuzzReplay(f *testing.F) {
 	for _, ev := range []Event{
 		Opened{Version: "1"}, seed.heard("n1", &wire.Live{V: wire.Version, Node: "n1", Boot: "b", Session: 1, Up: true}),
 		seed.info("n1", "b", 1, "mainType"), seed.submit("s1", "1.0.0"), Tick{}, Copy{Missing: true}, Bad{Node: "n1", Err: wire.New(wire.CodeMalformed, "", "x")},
-		KeyOrder{Do: Announce, Key: testKey(2), First: testKey(1)},
+		KeyOrder{Do: record.AnnounceKey, Key: testKey(2), First: testKey(1)},
 		SetHealth{Scope: view.Scope{All: true}, Settings: &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}},
 		SetHealth{Scope: view.Scope{Nodes: []string{"n1", "n2"}}, Settings: &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}},
 		Order{Node: "n1", Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`)}, Maintain{For: time.Hour, Reason: "x"},

@@ -81,12 +81,6 @@ type SetHealth struct {
 
 func (SetHealth) event() {}
 
-// settingsData is the data of Settings records.
-type settingsData struct {
-	view.Scope
-	Settings *wire.HealthSettings `json:"settings,omitempty"` // nil: unset
-}
-
 // maxSettings bounds what the state holds of them.
 const maxSettings = 20_000
 
@@ -96,7 +90,7 @@ func (s *step) setHealth(ev SetHealth) {
 		s.effect(Answer{Ticket: ev.Ticket, Err: err})
 		return
 	}
-	s.emit(record.Record{Type: record.Settings, Who: ev.Who, Kind: string(wire.KindHealth)}, settingsData{Scope: ev.Scope, Settings: ev.Settings})
+	s.emit(record.Record{Type: record.Settings, Who: ev.Who, Kind: string(wire.KindHealth)}, record.SettingsData{Scope: ev.Scope, Settings: ev.Settings})
 	issued := 0
 	if o, ok := s.offered(wire.KindHealth); ok {
 		var nodes []*Node
@@ -160,7 +154,7 @@ func checkScope(s *view.Scope) *wire.Error {
 	return nil
 }
 
-func (f *Fleet) applySettings(r *record.Record, d *settingsData) {
+func (f *Fleet) applySettings(r *record.Record, d *record.SettingsData) {
 	t := &f.settings
 	t.Rev = r.Seq
 	var e *Setting

@@ -180,8 +180,8 @@ func clip[T any](list *[]T, n int) int {
 	return over
 }
 
-func (p *pending) verdict() Verdict {
-	v := Verdict{ID: p.Sub.ID, Via: p.Sub.Via, Version: p.Version, Hash: p.Hash, Lenient: p.Sub.Lenient, Mode: p.Sub.Mode, Checks: p.checks()}
+func (p *pending) verdict() record.Verdict {
+	v := record.Verdict{ID: p.Sub.ID, Via: p.Sub.Via, Version: p.Version, Hash: p.Hash, Lenient: p.Sub.Lenient, Mode: p.Sub.Mode, Checks: p.checks()}
 	if v.Mode == wire.ModeTry {
 		v.Within = unitconfig.Duration(p.Sub.ConfirmWithin)
 	}
@@ -219,12 +219,12 @@ func (s *step) accept(p *pending) {
 }
 
 // acceptance makes an accepted submission a record.
-func (s *step) acceptance(p *pending, v *Verdict) {
+func (s *step) acceptance(p *pending, v *record.Verdict) {
 	s.out.Bodies = append(s.out.Bodies, p.Sub.Document)
 	s.emit(record.Record{Type: record.Accepted, Who: p.Sub.Who, Kind: string(p.Sub.Kind)}, *v)
 }
 
-func (s *step) answer(p *pending, state string, v *Verdict, issued int) {
+func (s *step) answer(p *pending, state string, v *record.Verdict, issued int) {
 	r := view.Result{
 		ID: v.ID, State: state, Version: v.Version, Epoch: s.opt.Epoch, Mode: v.Mode,
 		Error: v.Error, Problems: v.Problems, Checks: v.Checks, Issued: issued, Placed: p.placed, Warnings: p.Warnings,
@@ -250,7 +250,7 @@ func (s *step) confirm(ev Confirm) {
 		return
 	}
 	s.resolver, s.trying = s.trying, nil
-	s.emit(record.Record{Type: record.Confirm, Who: ev.Who, Kind: string(wire.KindConfig)}, TrialOver{Version: t.Version, Rev: t.Rev})
+	s.emit(record.Record{Type: record.Confirm, Who: ev.Who, Kind: string(wire.KindConfig)}, record.TrialOver{Version: t.Version, Rev: t.Rev})
 	s.effect(WriteCopy{})
 	s.spreadConfirmation()
 	s.effect(Answer{Ticket: ev.Ticket, Result: view.Result{
@@ -297,7 +297,7 @@ func (s *step) expireTrial() {
 func (s *step) endTrial() {
 	t := s.config.Trial
 	s.trying = nil
-	s.emit(record.Record{Type: record.RolledBack, Kind: string(wire.KindConfig)}, TrialOver{Version: t.Version, Rev: t.Rev})
+	s.emit(record.Record{Type: record.RolledBack, Kind: string(wire.KindConfig)}, record.TrialOver{Version: t.Version, Rev: t.Rev})
 	if s.resolver != nil && s.config.State == Installed {
 		s.issueAll(wire.KindConfig, "trial of "+t.Version+" was not confirmed")
 		return
@@ -309,7 +309,7 @@ func (s *step) endTrial() {
 		}
 	}
 	if len(nodes) > 0 {
-		s.emit(record.Record{Type: record.Withdrawn, Kind: string(wire.KindConfig)}, withdrawnData{Nodes: nodes})
+		s.emit(record.Record{Type: record.Withdrawn, Kind: string(wire.KindConfig)}, record.WithdrawnData{Nodes: nodes})
 		s.effect(Publish{Kind: wire.KindConfig, Nodes: nodes})
 	}
 }

@@ -60,7 +60,7 @@ var errNoTrial = wire.New(wire.CodeNotSupported, "/mode", "workloads are not tri
 
 // acceptWorkloads makes a set the unit's. The installed one, submitted again, is no new version: those
 // who have failed at it get it again.
-func (s *step) acceptWorkloads(p *pending, v *Verdict) {
+func (s *step) acceptWorkloads(p *pending, v *record.Verdict) {
 	reason := "accepted " + v.Version
 	if s.again(&p.Submit) {
 		reason = "applied again"
@@ -108,7 +108,7 @@ func (s *step) placedWorkloads() (offer, bool) {
 	return o, s.placement != nil
 }
 
-func (f *Fleet) applyWorkloadsVerdict(r *record.Record, d *Verdict) {
+func (f *Fleet) applyWorkloadsVerdict(r *record.Record, d *record.Verdict) {
 	w := &f.workloads
 	if r.Type == record.Refused {
 		w.Attempted = &view.Attempted{Version: d.Version, At: r.At, Who: r.Who, Error: d.Error}

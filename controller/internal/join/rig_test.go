@@ -23,6 +23,7 @@ import (
 
 	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/wire"
 )
@@ -35,7 +36,7 @@ type core struct {
 	now   time.Time
 	state *enrol.State
 	fail  error
-	seen  []enrol.Data
+	seen  []record.Enrolment
 }
 
 func (c *core) Enrolment(_ context.Context, ev enrol.Event) error {

@@ -1,0 +1,184 @@
+package record
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// What records carry as data. Report, Live and Event carry the node's message as it came: wire.Reported,
+// wire.Live and wire.Event; Note carries a view.Remark. The data of enrolment is in enrolment.go, that of
+// the signing keys in keys.go.
+
+// OpenedData is the data of Opened records.
+type OpenedData struct {
+	Version string `json:"version,omitempty"` // of the controller's program
+	Epoch   uint64 `json:"epoch"`
+	Reason  string `json:"reason,omitempty"` // why the epoch was raised
+	Online  bool   `json:"online,omitempty"` // who was online still is
+}
+
+// Verdict is the data of Accepted and Refused records.
+type Verdict struct {
+	ID       string              `json:"id"`
+	Via      string              `json:"via,omitempty"`
+	Version  string              `json:"version,omitempty"`
+	Hash     string              `json:"hash,omitempty"`   // of the submitted document
+	Lenient  bool                `json:"lenient,omitzero"` // workloads: it was read so
+	Mode     wire.Mode           `json:"mode,omitempty"`
+	Within   unitconfig.Duration `json:"within,omitzero"` // with wire.ModeTry
+	Error    *wire.Error         `json:"error,omitempty"`
+	Problems []*wire.Error       `json:"problems,omitempty"`
+	Checks   view.Checks         `json:"checks"`
+}
+
+// IssuedData is the data of Issued records.
+type IssuedData struct {
+	Epoch   uint64              `json:"epoch"`
+	Version string              `json:"version"`
+	Mode    wire.Mode           `json:"mode"`
+	Within  unitconfig.Duration `json:"within,omitzero"` // with wire.ModeTry
+	Whole   bool                `json:"whole,omitempty"` // to every node, because of an accepted document
+	Reason  string              `json:"reason"`
+	Docs    []IssuedDoc         `json:"docs"`
+}
+
+// IssuedDoc is one body and the nodes that get it.
+type IssuedDoc struct {
+	Hash  string   `json:"hash"`
+	Nodes []string `json:"nodes"`
+}
+
+// WithdrawnData is the data of Withdrawn records.
+type WithdrawnData struct {
+	Nodes []string `json:"nodes"`
+}
+
+// TrialOver is the data of Confirm and RolledBack records.
+type TrialOver struct {
+	Version string `json:"version"`
+	Rev     uint64 `json:"rev"`
+}
+
+// StateChange is the data of State records: a document's state changed without a submission.
+type StateChange struct {
+	State  string      `json:"state"`
+	Error  *wire.Error `json:"error,omitempty"`
+	Reason string      `json:"reason,omitempty"`
+}
+
+// TroubleData is the data of Trouble records.
+type TroubleData struct {
+	Topic   string      `json:"topic"`
+	Error   *wire.Error `json:"error"`
+	Skipped int         `json:"skipped,omitzero"` // others like it since the last record
+}
+
+// RequestData is the data of Request records.
+type RequestData struct {
+	ID       string         `json:"id"`
+	Method   wire.Method    `json:"method"`
+	Params   jsontext.Value `json:"params,omitzero"`
+	NotAfter time.Time      `json:"notAfter"` // the node refuses it later
+	Until    time.Time      `json:"until"`    // the controller waits for the answer
+}
+
+// ReplyData is the data of Reply records.
+type ReplyData struct {
+	ID     string      `json:"id"`
+	Method wire.Method `json:"method"`
+	Error  *wire.Error `json:"error,omitempty"` // nil: the node does it
+}
+
+// SettingsData is the data of Settings records.
+type SettingsData struct {
+	view.Scope
+	Settings *wire.HealthSettings `json:"settings,omitempty"` // nil: unset
+}
+
+// MaintenanceData is the data of Maintenance records.
+type MaintenanceData struct {
+	Until  time.Time `json:"until,omitzero"` // zero: it is over
+	Reason string    `json:"reason,omitempty"`
+}
+
+// Decode reads the data of a record of this type. The result is the type that is named for it in this
+// package, by value; of a node's message it is a pointer to the checked wire type. It is nil for types
+// that were never written.
+func Decode(t Type, data []byte) (any, error) {
+	switch t {
+	case Opened:
+		return parse[OpenedData](data)
+	case Accepted, Refused:
+		return parse[Verdict](data)
+	case Issued:
+		return parse[IssuedData](data)
+	case Withdrawn:
+		return parse[WithdrawnData](data)
+	case Confirm, RolledBack:
+		return parse[TrialOver](data)
+	case State:
+		return parse[StateChange](data)
+	case Trouble:
+		return parse[TroubleData](data)
+	case Report:
+		return wire.Decode[wire.Reported](data)
+	case Live:
+		return wire.Decode[wire.Live](data)
+	case Event:
+		return wire.Decode[wire.Event](data)
+	case Request:
+		return parse[RequestData](data)
+	case Reply:
+		return parse[ReplyData](data)
+	case Note:
+		return parse[view.Remark](data)
+	case Enrol:
+		return parse[EnrolData](data)
+	case Joined:
+		return parse[JoinedData](data)
+	case Renewed:
+		return parse[RenewedData](data)
+	case Revoked:
+		return parse[RevokedData](data)
+	case JoinRefused:
+		return parse[JoinRefusedData](data)
+	case Keys:
+		return parse[KeysData](data)
+	case Settings:
+		return parse[SettingsData](data)
+	case Maintenance:
+		return parse[MaintenanceData](data)
+	}
+	return nil, nil
+}
+
+func parse[T any](data []byte) (any, error) {
+	var t T
+	if err := json.Unmarshal(data, &t); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// ParseVerdict reads the data of an Accepted or Refused record.
+func ParseVerdict(data []byte) (Verdict, error) {
+	var v Verdict
+	err := json.Unmarshal(data, &v)
+	return v, err
+}
+
+// Encode writes the data of a record. Equal data gives equal bytes.
+func Encode(data any) []byte {
+	b, err := json.Marshal(data, json.Deterministic(true))
+	if err != nil {
+		panic(fmt.Sprintf("record: cannot encode a %T: %v", data, err)) // only our own types come here
+	}
+	return b
+}
