@@ -16,7 +16,7 @@ BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 AGENT ?= bin/tandem-node
 FULL ?= bin/tandem-node-full
 
-.PHONY: help up test check build agent agent-full torrent fmt-check vet staticcheck tidy tidy-check standalone race fuzz brokers bench soak vm clean
+.PHONY: help up test check build agent agent-full torrent fmt-check vet staticcheck tidy tidy-check standalone fuzz brokers bench soak vm clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,13 +47,13 @@ torrent: ## vet, check and test what only the full agent has
 	CGO_ENABLED=0 go run $(STATICCHECK) -tags $(TORRENT) ./nodeagent/internal/fetch
 	CGO_ENABLED=0 go test -tags $(TORRENT) ./nodeagent/internal/fetch
 
-test: brokers ## every test, also those against real brokers
-	go test work
+test: brokers ## every test, under the race detector, also those against real brokers
+	@deploy/demo/test
 
 brokers: ## install mosquitto for the tests if it is missing and this is root on Debian
 	@deploy/demo/brokers
 
-check: fmt-check vet staticcheck torrent tidy-check standalone race fuzz ## what must pass before a change lands
+check: fmt-check vet staticcheck torrent tidy-check standalone fuzz ## what must pass before a change lands
 	$(MAKE) test
 
 fmt-check:
@@ -73,9 +73,6 @@ tidy-check:
 
 standalone: ## every module builds without the workspace
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
-
-race: brokers ## every test under the race detector
-	@deploy/demo/race
 
 fuzz: ## every fuzz target for FUZZTIME
 	@deploy/demo/fuzz $(FUZZTIME)
