@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/configfile"
 	"tandem.internal/nodeagent/internal/identity"
 	"tandem.internal/nodeagent/internal/inbox"
@@ -315,8 +316,8 @@ func (a *Agent) stopping() {
 }
 
 // now is the present on both clocks.
-func (a *Agent) now() inbox.Now {
-	return inbox.Now{Mono: time.Since(a.began), Wall: a.deps.Now()}
+func (a *Agent) now() clock.Now {
+	return clock.Now{Mono: time.Since(a.began), Wall: a.deps.Now()}
 }
 
 // far is a deadline that never comes.

@@ -115,7 +115,7 @@ func (a *Agent) configured(k *kind) {
 		}
 		rules = alert.Rules(c.AlertRules)
 	}
-	a.alert(alert.Configured{Now: alert.Now(a.now()), Rules: rules})
+	a.alert(alert.Configured{Now: a.now(), Rules: rules})
 }
 
 // checkModules says how the agent's own modules and the watched programs are.

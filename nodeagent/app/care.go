@@ -240,7 +240,7 @@ func bootText(b slot.Boot) string {
 // well takes the node's health over one event: step, save, then act.
 func (a *Agent) well(ev health.Event) {
 	c := &a.care
-	now := health.Now(a.now())
+	now := a.now()
 	next, effects := c.health.Step(now, ev)
 	save, must := false, false
 	var events []wire.Event

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/unitconfig"
 )
 
@@ -57,15 +58,9 @@ func (p Parameter) valid() bool {
 	return p == CPU || p == RAM || p == Download || p == Upload
 }
 
-// Now is one instant, on both clocks of a node.
-type Now struct {
-	Mono time.Duration // never jumps; decides
-	Wall time.Time     // may jump either way; only told
-}
-
 // Sample is what was measured at one moment. A parameter that it has not is unknown.
 type Sample struct {
-	Now
+	clock.Now
 	Readings []Reading // each parameter at most once
 }
 

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tandem.internal/nodeagent/internal/clock"
 )
 
 // The CSV form of samples. The first line names the columns: time first, then any parameters, each
@@ -106,7 +108,7 @@ func (r *Reader) Next() (Sample, error) {
 	if !r.begun {
 		r.begun, r.first = true, at
 	}
-	s := Sample{Now: Now{Mono: at.Sub(r.first), Wall: at}, Readings: make([]Reading, 0, len(r.columns))}
+	s := Sample{Now: clock.Now{Mono: at.Sub(r.first), Wall: at}, Readings: make([]Reading, 0, len(r.columns))}
 	if s.Mono == math.MaxInt64 {
 		return Sample{}, r.bad(0, fmt.Sprintf("the time %.64q is more than 292 years after the first one", fields[0]))
 	}

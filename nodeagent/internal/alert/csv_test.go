@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/unitconfig"
 )
 
@@ -34,7 +35,7 @@ func TestReader(t *testing.T) {
 	if err != nil || r.Seconds() || len(all) != 2 {
 		t.Fatalf("%v, %+v", err, all)
 	}
-	if want := (Sample{Now{0, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}, []Reading{{Download, 12, nil}, {CPU, 0.5, nil}}}); !reflect.DeepEqual(all[0], want) {
+	if want := (Sample{clock.Now{Wall: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}, []Reading{{Download, 12, nil}, {CPU, 0.5, nil}}}); !reflect.DeepEqual(all[0], want) {
 		t.Errorf("%+v", all[0])
 	}
 	if all[1].Mono != time.Hour+30*time.Second+500*time.Millisecond || !reflect.DeepEqual(all[1].Readings, []Reading{{Partition("a,b"), 1, nil}, {CPU, 0, nil}}) {

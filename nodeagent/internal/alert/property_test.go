@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/unitconfig"
 )
 
@@ -37,7 +38,7 @@ func TestPairs(t *testing.T) {
 			limits = Limits{ContinueMin: 20 * time.Second, RuleBurst: 1, RuleEvery: time.Minute, NodeBurst: 2, NodeEvery: 30 * time.Second}
 		}
 		s, saved := New("n", Durable{}, limits), Durable{}
-		now := Now{Wall: epoch}
+		now := clock.Now{Wall: epoch}
 		up := map[Parameter]time.Time{} // what whoever reads the alerts takes to be up
 		take := func(next State, effects []Effect) {
 			s = next
@@ -159,7 +160,7 @@ func TestAgainstHistory(t *testing.T) {
 				}
 			}
 			var effects []Effect
-			s, effects = s.Step(Sample{Now: Now{Mono: at, Wall: epoch.Add(at)}, Readings: []Reading{{CPU, v, nil}}})
+			s, effects = s.Step(Sample{Now: clock.Now{Mono: at, Wall: epoch.Add(at)}, Readings: []Reading{{CPU, v, nil}}})
 			var got []Phase
 			for _, e := range effects {
 				if e, ok := e.(Emit); ok {
@@ -210,9 +211,9 @@ func TestFlappingLeavesRoom(t *testing.T) {
 	rules := []Rule{{CPU, 0, 0.5, 0.5}, {RAM, 0, 0.5, 0.5}}
 	s, _ := New("n", Durable{}, Limits{}).Step(Configured{Rules: rules})
 	for i := range 24 * 360 {
-		s, _ = s.Step(Sample{Now: Now{Mono: time.Duration(i) * 10 * time.Second}, Readings: []Reading{{CPU, []float64{1, 1, 0, 0}[i%4], nil}, {RAM, 0, nil}}})
+		s, _ = s.Step(Sample{Now: clock.Now{Mono: time.Duration(i) * 10 * time.Second}, Readings: []Reading{{CPU, []float64{1, 1, 0, 0}[i%4], nil}, {RAM, 0, nil}}})
 	}
-	_, effects := s.Step(Sample{Now: Now{Mono: 25 * time.Hour}, Readings: []Reading{{RAM, 1, nil}}})
+	_, effects := s.Step(Sample{Now: clock.Now{Mono: 25 * time.Hour}, Readings: []Reading{{RAM, 1, nil}}})
 	if len(effects) != 2 {
 		t.Errorf("%+v", effects)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/scripttest"
 	"tandem.internal/shared/unitconfig"
 )
@@ -38,8 +39,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-func (s *script) now(at time.Duration) Now {
-	return Now{Mono: at - s.began, Wall: epoch.Add(at + s.skew)}
+func (s *script) now(at time.Duration) clock.Now {
+	return clock.Now{Mono: at - s.began, Wall: epoch.Add(at + s.skew)}
 }
 
 func (s *script) line(t *testing.T, line string) {

@@ -3,6 +3,8 @@ package alert
 import (
 	"slices"
 	"time"
+
+	"tandem.internal/nodeagent/internal/clock"
 )
 
 // Event is something that happened.
@@ -15,7 +17,7 @@ type Event interface{ event() }
 // alert with it: a fall. One with other thresholds or another minTimeout keeps its alert, and is
 // judged by the new numbers from the next sample on, with its timers at their beginning.
 type Configured struct {
-	Now
+	clock.Now
 	Rules []Rule // as Rules makes them
 }
 
@@ -39,7 +41,7 @@ func (Emit) effect() {}
 // step is one Step on its way.
 type step struct {
 	State
-	now     Now
+	now     clock.Now
 	save    bool
 	effects []Effect
 }
@@ -70,7 +72,7 @@ func (s State) Step(ev Event) (State, []Effect) {
 	return t.State, t.effects
 }
 
-func (t *step) begin(now Now) {
+func (t *step) begin(now clock.Now) {
 	now.Mono = max(now.Mono, t.last)
 	t.now, t.last = now, now.Mono
 	t.room = t.room.refill(now.Mono, t.limits.NodeEvery)

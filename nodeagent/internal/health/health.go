@@ -19,15 +19,10 @@ import (
 	"slices"
 	"time"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
-
-// Now is one instant, on both clocks of a node.
-type Now struct {
-	Mono time.Duration // since the agent started; never jumps
-	Wall time.Time     // may jump either way; is shown, and decides only how long a maintenance still is after a restart
-}
 
 // The times that are not settings.
 const (
@@ -110,7 +105,7 @@ type Believed struct {
 type State struct {
 	Durable
 
-	now      Now // of the newest step
+	now      clock.Now // of the newest step
 	started  bool
 	settings wire.HealthSettings // complete
 	boot     wire.HealthBoot

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"pgregory.net/rapid"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/wire"
 )
 
@@ -18,7 +19,7 @@ import (
 // have reached the disk, the agent and the machine may stop at any moment, clocks jump.
 type world struct {
 	t        *rapid.T
-	now      Now
+	now      clock.Now
 	state    State
 	twin     State // its Durable goes through JSON after every step
 	disk     []byte
@@ -46,7 +47,7 @@ type world struct {
 }
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, now: Now{Wall: epoch}, disk: []byte("{}"), met: map[string]bool{}, byHand: map[string]bool{}, run: map[string]time.Duration{}}
+	w := &world{t: t, now: clock.Now{Wall: epoch}, disk: []byte("{}"), met: map[string]bool{}, byHand: map[string]bool{}, run: map[string]time.Duration{}}
 	w.settings = wire.HealthSettings{FormatVersion: wire.HealthFormat, Reset: wire.SpanOf(time.Hour)}
 	w.slots = Slots{Used: true, Current: "a", Good: "a", List: []wire.HealthSlot{{ID: "a", State: wire.SlotActive, Version: "1", Verified: true}, {ID: "b", State: wire.SlotUpdating, Version: "2", Verified: true}}}
 	w.boot(false)

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 // status", to the letter.
 func TestReport(t *testing.T) {
 	s := New(Durable{})
-	at := func(d time.Duration) Now { return Now{Mono: d, Wall: epoch.Add(d)} }
+	at := func(d time.Duration) clock.Now { return clock.Now{Mono: d, Wall: epoch.Add(d)} }
 	for _, step := range []struct {
 		at time.Duration
 		ev Event
@@ -122,7 +123,7 @@ func TestReport(t *testing.T) {
 // controller that changes nothing makes no report.
 func TestReportsComeWhenSomethingChanges(t *testing.T) {
 	s := New(Durable{})
-	now := Now{Wall: epoch}
+	now := clock.Now{Wall: epoch}
 	reports := func(ev Event) (n int, last wire.Health) {
 		next, effects := s.Step(now, ev)
 		s = next
@@ -161,7 +162,7 @@ func TestReportsComeWhenSomethingChanges(t *testing.T) {
 // that is bad already.
 func TestSamplesAloneAreNoNews(t *testing.T) {
 	s := New(Durable{})
-	now := Now{Wall: epoch}
+	now := clock.Now{Wall: epoch}
 	told := func(ev Event) (n int) {
 		next, effects := s.Step(now, ev)
 		s = next
@@ -197,7 +198,7 @@ func TestSamplesAloneAreNoNews(t *testing.T) {
 // A machine that is held up, or asleep, past the end of a maintenance counts the time after it.
 func TestMaintenanceEndsWhenItWasAnnouncedTo(t *testing.T) {
 	s := New(Durable{})
-	at := func(d time.Duration) Now { return Now{Mono: d, Wall: epoch.Add(d)} }
+	at := func(d time.Duration) clock.Now { return clock.Now{Mono: d, Wall: epoch.Add(d)} }
 	for _, e := range []struct {
 		at time.Duration
 		ev Event

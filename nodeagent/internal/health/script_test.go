@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/scripttest"
 	"tandem.internal/shared/wire"
 )
@@ -76,8 +77,8 @@ func (s *script) duration(text string) time.Duration {
 	return days + d
 }
 
-func (s *script) now(at time.Duration) Now {
-	return Now{Mono: at - s.base, Wall: epoch.Add(at + s.skew)}
+func (s *script) now(at time.Duration) clock.Now {
+	return clock.Now{Mono: at - s.base, Wall: epoch.Add(at + s.skew)}
 }
 
 func (s *script) line(line string) {

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/wire"
 )
 
@@ -85,13 +86,13 @@ func TestResolveIsAlwaysSound(t *testing.T) {
 
 // A step that our own code must not make.
 func TestImpossibleSteps(t *testing.T) {
-	started, _ := New(Durable{}).Step(Now{Wall: epoch}, Started{})
+	started, _ := New(Durable{}).Step(clock.Now{Wall: epoch}, Started{})
 	for name, f := range map[string]func(){
-		"before the start": func() { New(Durable{}).Step(Now{}, Tick{}) },
-		"started twice":    func() { started.Step(Now{}, Started{}) },
-		"no such order":    func() { started.Step(Now{}, Order{What: "dance"}) },
-		"no such sample":   func() { started.Step(Now{}, Sample{Name: "mood"}) },
-		"a nameless check": func() { started.Step(Now{}, Check{}) },
+		"before the start": func() { New(Durable{}).Step(clock.Now{}, Tick{}) },
+		"started twice":    func() { started.Step(clock.Now{}, Started{}) },
+		"no such order":    func() { started.Step(clock.Now{}, Order{What: "dance"}) },
+		"no such sample":   func() { started.Step(clock.Now{}, Sample{Name: "mood"}) },
+		"a nameless check": func() { started.Step(clock.Now{}, Check{}) },
 	} {
 		func() {
 			defer func() {
@@ -106,8 +107,8 @@ func TestImpossibleSteps(t *testing.T) {
 		t.Error("a tick is wanted before the start")
 	}
 	// The shell's monotonic clock does not go back; if it did, time would stand still.
-	late, _ := started.Step(Now{Mono: time.Hour, Wall: epoch}, Tick{})
-	if back, _ := late.Step(Now{Mono: time.Minute, Wall: epoch}, Tick{}); back.now.Mono != time.Hour {
+	late, _ := started.Step(clock.Now{Mono: time.Hour, Wall: epoch}, Tick{})
+	if back, _ := late.Step(clock.Now{Mono: time.Minute, Wall: epoch}, Tick{}); back.now.Mono != time.Hour {
 		t.Errorf("back at %v", back.now.Mono)
 	}
 }

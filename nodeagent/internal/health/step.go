@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"time"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/wire"
 )
 
@@ -16,7 +17,7 @@ type step struct {
 }
 
 // Step takes s over one event. It panics if Started is not the first event, or comes again.
-func (s State) Step(now Now, ev Event) (State, []Effect) {
+func (s State) Step(now clock.Now, ev Event) (State, []Effect) {
 	t := &step{State: s}
 	now.Mono = max(now.Mono, s.now.Mono)
 	t.now = now
@@ -69,7 +70,7 @@ func (s State) Step(now Now, ev Event) (State, []Effect) {
 
 // Failed is what becomes of s when the step that ev began could not be saved, and had to be: an
 // order is refused, and what time had decided is decided again a minute later.
-func (s State) Failed(now Now, ev Event, err *wire.Error) (State, []Effect) {
+func (s State) Failed(now clock.Now, ev Event, err *wire.Error) (State, []Effect) {
 	t := &step{State: s}
 	t.now.Mono, t.now.Wall = max(now.Mono, s.now.Mono), now.Wall
 	t.trouble, t.hold = err, t.now.Mono+retrySave
@@ -173,7 +174,7 @@ func (t *step) emit(kind string, err *wire.Error, d Detail) {
 }
 
 // wall is the node's clock as it is saved and reported: whole seconds of UTC.
-func wall(now Now) time.Time { return now.Wall.UTC().Truncate(time.Second) }
+func wall(now clock.Now) time.Time { return now.Wall.UTC().Truncate(time.Second) }
 
 // plain makes s fit for the wire's plain strings.
 func plain(s string) string { return wire.Plain(s, wire.MaxText) }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )
@@ -195,7 +196,7 @@ func FuzzInbox(f *testing.F) {
 	f.Add([]byte(strings.Repeat(`{"body":`, 200)), uint8(0))
 	f.Fuzz(func(t *testing.T, data []byte, how uint8) {
 		trust := Trust{Keys: trusting(signer(1))}
-		s, _ := New(Durable{}, true).Step(Now{Wall: epoch}, 0, Started{})
+		s, _ := New(Durable{}, true).Step(clock.Now{Wall: epoch}, 0, Started{})
 		sealed := false
 		if how%2 == 1 {
 			if d, err := wire.Decode[wire.Desired](data); err == nil {
@@ -212,7 +213,7 @@ func FuzzInbox(f *testing.F) {
 				t.Fatalf("accepted what was not signed: %s", data)
 			}
 			var effects []Effect
-			s, effects = s.Step(Now{Wall: epoch}, 0, Desired{Doc: doc, At: epoch})
+			s, effects = s.Step(clock.Now{Wall: epoch}, 0, Desired{Doc: doc, At: epoch})
 			if s.High != doc.Stamp {
 				t.Errorf("high-water mark %v after %v", s.High, doc.Stamp)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
@@ -15,7 +16,7 @@ import (
 // reached the disk, the agent may crash at any moment, what is asked for may take its time.
 type world struct {
 	t       *rapid.T
-	now     Now
+	now     clock.Now
 	state   State
 	disk    Durable
 	asked   []Effect // not answered yet
@@ -177,7 +178,7 @@ func (w *world) doc(rev uint64) Doc {
 // says it runs. What must never happen on the way is in invariants, reported and answer.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{t: t, now: Now{Wall: epoch}, state: New(Durable{}, true), issued: map[wire.Stamp]Doc{}}
+		w := &world{t: t, now: clock.Now{Wall: epoch}, state: New(Durable{}, true), issued: map[wire.Stamp]Doc{}}
 		w.step(Started{}, "works")
 		disk := func() string {
 			return rapid.SampledFrom([]string{"works", "works", "works", "fails", "unknown"}).Draw(t, "disk")
@@ -239,7 +240,7 @@ func TestProperties(t *testing.T) {
 func TestTrialNeverGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		within := time.Duration(rapid.IntRange(1, 100_000).Draw(t, "within")) * time.Second
-		w := &world{t: t, now: Now{Wall: epoch}, state: New(Durable{}, true), issued: map[wire.Stamp]Doc{}}
+		w := &world{t: t, now: clock.Now{Wall: epoch}, state: New(Durable{}, true), issued: map[wire.Stamp]Doc{}}
 		w.step(Started{}, "works")
 		w.deliver(Doc{Stamp: wire.Stamp{Epoch: 1, Rev: 1}, Mode: wire.ModeTry, ConfirmWithin: unitconfig.Duration(within), Body: []byte("b")}, "works")
 		w.answer("works", false)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/scripttest"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
@@ -42,7 +43,7 @@ func (s *script) line(t *testing.T, line string) {
 		}
 		return ""
 	}
-	now := Now{Mono: at, Wall: epoch.Add(at + s.skew)}
+	now := clock.Now{Mono: at, Wall: epoch.Add(at + s.skew)}
 	flight := s.state.Flight.Doc.Stamp
 	switch words[1] {
 	case "desired":
@@ -123,7 +124,7 @@ func docOf(t *testing.T, words []string) Doc {
 }
 
 // step steps as the shell does.
-func (s *script) step(now Now, ev Event, unsaved bool) {
+func (s *script) step(now clock.Now, ev Event, unsaved bool) {
 	next, effects := s.state.Step(now, 0, ev)
 	if len(effects) > 0 {
 		if save, ok := effects[0].(Save); ok {

@@ -20,12 +20,6 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Now is one instant, on both clocks of a node.
-type Now struct {
-	Mono time.Duration // since the agent started; never jumps
-	Wall time.Time     // may jump either way; decides nothing but how long a trial has left after a restart
-}
-
 // Doc is an accepted document. The zero Doc is none.
 type Doc struct {
 	Stamp         wire.Stamp          `json:"stamp"`

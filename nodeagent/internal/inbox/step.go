@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
@@ -29,7 +30,7 @@ func backoff(n int, chance float64) time.Duration {
 // step is one Step on its way.
 type step struct {
 	State
-	now     Now
+	now     clock.Now
 	chance  float64
 	must    bool
 	effects []Effect
@@ -37,7 +38,7 @@ type step struct {
 
 // Step takes s over one event. chance is in [0, 1). It panics if the shell answers what it was not
 // asked.
-func (s State) Step(now Now, chance float64, ev Event) (State, []Effect) {
+func (s State) Step(now clock.Now, chance float64, ev Event) (State, []Effect) {
 	t := &step{State: s, now: now, chance: chance}
 	switch ev := ev.(type) {
 	case Started:
@@ -78,7 +79,7 @@ func (s State) Step(now Now, chance float64, ev Event) (State, []Effect) {
 
 // Failed is what becomes of s when the step that ev began could not be saved: ev is stepped again
 // later, and until then the report says what the trouble is.
-func (s State) Failed(now Now, chance float64, ev Event, err *wire.Error) (State, []Effect) {
+func (s State) Failed(now clock.Now, chance float64, ev Event, err *wire.Error) (State, []Effect) {
 	if c, ok := ev.(Confirm); ok {
 		return s, []Effect{Answer{ID: c.ID, Err: err}}
 	}

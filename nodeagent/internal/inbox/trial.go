@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
@@ -31,7 +32,7 @@ func (t *step) saveLeft() {
 }
 
 // wallAfter is now+d by the clock, for d that may be centuries.
-func wallAfter(now Now, d time.Duration) time.Time { return now.Wall.Add(d).UTC().Round(0) }
+func wallAfter(now clock.Now, d time.Duration) time.Time { return now.Wall.Add(d).UTC().Round(0) }
 
 func (t *step) confirm(ev Confirm) {
 	var err *wire.Error

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"pgregory.net/rapid"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -21,7 +22,7 @@ type world struct {
 	t     *rapid.T
 	state State
 	saved []byte
-	now   Now
+	now   clock.Now
 
 	runs   map[string]*run // that are there
 	ended  map[string]bool // IDs that ever ended

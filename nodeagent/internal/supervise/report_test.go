@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -91,7 +92,7 @@ func TestReportIsPlain(t *testing.T) {
 		c.ConfigurationID = text.Draw(t, "id")
 		d := c
 		d.ConfigurationID, d.Properties = text.Draw(t, "id of the next"), nil
-		s, now := New(Durable{Slot: c.Slot, Born: "b"}, rules), Now{Wall: epoch}
+		s, now := New(Durable{Slot: c.Slot, Born: "b"}, rules), clock.Now{Wall: epoch}
 		exit := wire.WorkloadExit{Code: 1, Signal: text.Draw(t, "signal"), Text: text.Draw(t, "text"), Said: text.Draw(t, "said")}
 		step := func(ev Event) {
 			now.Mono += time.Second

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/scripttest"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -243,7 +244,7 @@ func (s *script) step(at time.Duration, ev Event) {
 }
 
 func (s *script) one(at time.Duration, ev Event) {
-	next, effects := s.state.Step(Now{Mono: at - s.base, Wall: epoch.Add(at)}, ev)
+	next, effects := s.state.Step(clock.Now{Mono: at - s.base, Wall: epoch.Add(at)}, ev)
 	s.state = next
 	if ended, ok := ev.(Ended); ok && !slices.Contains(effects, Effect(Forget{ended.Run})) {
 		s.t.Errorf("%s is not forgotten", ended.Run)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -34,7 +35,7 @@ type step struct {
 }
 
 // Step takes s over one event. It panics if Started is not the first, or comes again.
-func (s State) Step(now Now, ev Event) (State, []Effect) {
+func (s State) Step(now clock.Now, ev Event) (State, []Effect) {
 	t := &step{State: s}
 	t.Durable, t.issued = s.Durable.clone(), slices.Clone(s.issued)
 	now.Mono = max(now.Mono, s.now.Mono)

@@ -19,15 +19,10 @@ import (
 	"slices"
 	"time"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
-
-// Now is one instant, on both clocks of a node.
-type Now struct {
-	Mono time.Duration // since the agent started; never jumps
-	Wall time.Time     // is shown; decides nothing
-}
 
 // Rules are the times that the node decides.
 type Rules struct {
@@ -122,7 +117,7 @@ type State struct {
 	Durable
 
 	rules   Rules
-	now     Now
+	now     clock.Now
 	started bool
 	issued  []string // effects that were asked for in this run of the agent and wait for their event
 

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -59,8 +60,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-func (m *Manager) now() supervise.Now {
-	return supervise.Now{Mono: time.Since(m.began), Wall: m.cfg.Now()}
+func (m *Manager) now() clock.Now {
+	return clock.Now{Mono: time.Since(m.began), Wall: m.cfg.Now()}
 }
 
 // wait is until something is due.
