@@ -105,16 +105,25 @@ func (ts *tests) check(where, name, sub string) string {
 		return fmt.Sprintf("%s has no test %s", where, name)
 	case len(in) > 1:
 		return fmt.Sprintf("%s has %d tests %s: name one as module/.../package", where, len(in), name)
-	case !strings.Contains(in[0].text, sub) && !isStory(filepath.Join(in[0].dir, "testdata", sub+".txt")):
+	case !strings.Contains(in[0].text, sub) && !isStory(filepath.Join(in[0].dir, "testdata"), sub):
 		return fmt.Sprintf("%s %s: no test file there mentions %q", where, name, sub)
 	}
 	return ""
 }
 
-// isStory reports whether there is a story that a test of scripts plays.
-func isStory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
+// isStory reports whether dir has the story sub that a test of scripts plays, or an archive with a golden of that name.
+func isStory(dir, sub string) bool {
+	if info, err := os.Stat(filepath.Join(dir, sub+".txt")); err == nil && info.Mode().IsRegular() {
+		return true
+	}
+	archives, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(archives, func(file string) bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.Contains("\n"+string(text), "\n-- "+sub+" --\n")
+	})
 }
 
 // checkSeed lists what is wrong with the document of one seed. exists tells whether a file is there,
@@ -287,5 +296,20 @@ func TestDecisionsAreIndexed(t *testing.T) {
 	}
 	for name := range linked {
 		t.Errorf("the index names %s, which does not exist", name)
+	}
+}
+
+// A story is a file or a section of an archive.
+func TestStoriesAreFound(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"one.txt": "# x\n", "many.txtar": "-- first --\na\n-- second --\n  -- third --\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]bool{"one": true, "first": true, "second": true, "third": false, "many": false, "a": false} {
+		if got := isStory(dir, name); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

@@ -3,8 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -16,16 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
 	"tandem.internal/controller/internal/tokens"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bench is a controller's API on a real socket, and a program run against it.
 type bench struct {
@@ -116,28 +108,6 @@ func whoRuns(t *testing.T) string {
 
 // secret is what a token looks like; each run has others.
 var secret = regexp.MustCompile(`tdo1\.[A-Za-z0-9_-]{48}`)
-
-// golden compares with testdata/name.golden.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("%s does not exist; run with -update\n%s", path, got)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; run with -update if it is right\n--- got\n%s--- want\n%s", path, got, want)
-	}
-}
 
 // write puts a file into the bench's directory.
 func (b *bench) write(name, text string) string {
