@@ -10,15 +10,7 @@ import (
 
 	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/shared/unitconfig"
-	"tandem.internal/shared/wire"
 )
-
-// DefaultSocket is where the controller listens and the CLI looks unless told otherwise.
-const DefaultSocket = "/run/tandem/control.sock"
-
-// UserHeader carries the name of the person at the CLI. It is a claim, not a proof: what the
-// journal says first is what the kernel or the token said.
-const UserHeader = "Tandem-User"
 
 // Config says how to serve. The zero value serves unix sockets.
 type Config struct {
@@ -95,12 +87,6 @@ func setDefault[T comparable](p *T, def T) {
 // endpoint answers one request, or returns the error that the caller gets instead. After it has begun to answer
 // it returns nil.
 type endpoint func(w http.ResponseWriter, r *http.Request) error
-
-// Problem is the body of every answer that is not a 2xx. A refused submission has more fields: those
-// of view.Result.
-type Problem struct {
-	Error *wire.Error `json:"error"`
-}
 
 // Routes is the least role that a token needs for each request that is answered, "METHOD /path";
 // "" is none.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/shared/wire"
 )
@@ -52,7 +53,7 @@ var (
 
 // caller says who makes the request, or why it must not be answered; the error is a *wire.Error.
 func (a *API) caller(r *http.Request) (caller, error) {
-	c := caller{user: r.Header.Get(UserHeader)}
+	c := caller{user: r.Header.Get(op.UserHeader)}
 	if !plainName(c.user) {
 		c.user = ""
 	}

@@ -7,20 +7,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
-
-// Rollback is the body of POST /v1/config/rollback.
-type Rollback struct {
-	Version string `json:"version"` // whose content comes back
-	As      string `json:"as"`      // the version it gets, above the installed one
-}
-
-// History is the answer to GET /v1/config/history, oldest first.
-type History struct {
-	Versions []view.Version `json:"versions"`
-}
 
 func (a *API) submit(w http.ResponseWriter, r *http.Request) error {
 	q := newQuery(r, "mode", "confirmWithin", "dryRun", "offline", "id")
@@ -129,7 +119,7 @@ func (a *API) rollback(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var in Rollback
+	var in op.Rollback
 	if err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true)); err != nil {
 		return wire.AsError(err)
 	}
@@ -193,7 +183,7 @@ func (a *API) history(see func(context.Context) ([]view.Version, error)) endpoin
 		if err != nil {
 			return err
 		}
-		a.write(w, http.StatusOK, History{versions})
+		a.write(w, http.StatusOK, op.History{Versions: versions})
 		return nil
 	}
 }
@@ -238,15 +228,9 @@ func (a *API) unitStatus(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// Health is the answer to GET /healthz and GET /readyz.
-type Health struct {
-	Status string    `json:"status"` // "ok"
-	At     time.Time `json:"at"`
-}
-
 // health answers whenever the process can answer.
 func (a *API) health(w http.ResponseWriter, r *http.Request) error {
-	a.write(w, http.StatusOK, Health{"ok", time.Now().UTC()})
+	a.write(w, http.StatusOK, op.Alive{Status: "ok", At: time.Now().UTC()})
 	return nil
 }
 
@@ -259,6 +243,6 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 	if !st.Broker.Up {
 		return wire.New(wire.CodeUnavailable, "", "the broker cannot be reached")
 	}
-	a.write(w, http.StatusOK, Health{"ok", time.Now().UTC()})
+	a.write(w, http.StatusOK, op.Alive{Status: "ok", At: time.Now().UTC()})
 	return nil
 }

@@ -9,20 +9,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
-
-// Enroll is the body of POST /v1/nodes/{node}/enroll; it may be left out.
-type Enroll struct {
-	TTL string `json:"ttl,omitempty"` // ISO 8601: how long the token counts; a day
-}
-
-// Revoke is the body of POST /v1/nodes/{node}/revoke; it may be left out.
-type Revoke struct {
-	Reason string `json:"reason,omitempty"` // for the journal, at most 256 bytes
-}
 
 // options reads a body that may be left out.
 func options[T any](a *API, w http.ResponseWriter, r *http.Request) (in T, err error) {
@@ -43,7 +34,7 @@ func options[T any](a *API, w http.ResponseWriter, r *http.Request) (in T, err e
 }
 
 func (a *API) enroll(w http.ResponseWriter, r *http.Request) error {
-	in, err := options[Enroll](a, w, r)
+	in, err := options[op.Enroll](a, w, r)
 	if err != nil {
 		return err
 	}
@@ -63,7 +54,7 @@ func (a *API) enroll(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) revoke(w http.ResponseWriter, r *http.Request) error {
-	in, err := options[Revoke](a, w, r)
+	in, err := options[op.Revoke](a, w, r)
 	if err != nil {
 		return err
 	}
@@ -77,12 +68,6 @@ func (a *API) revoke(w http.ResponseWriter, r *http.Request) error {
 	}
 	a.write(w, http.StatusOK, n)
 	return nil
-}
-
-// Disown is the body of POST /v1/identities/revoke.
-type Disown struct {
-	Identity string `json:"identity"` // "cloud/eu", "operator/ann" or "broker/b1"
-	Reason   string `json:"reason,omitempty"`
 }
 
 // required reads a body that must be there.
@@ -129,7 +114,7 @@ func (a *API) certify(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) disown(w http.ResponseWriter, r *http.Request) error {
-	in, err := required[Disown](a, w, r)
+	in, err := required[op.Disown](a, w, r)
 	if err != nil {
 		return err
 	}

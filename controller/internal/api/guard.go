@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/shared/wire"
 )
@@ -68,13 +69,13 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		challenge += `, error="invalid_token"`
 	}
 	w.Header().Set("WWW-Authenticate", challenge)
-	a.write(w, http.StatusUnauthorized, Problem{e})
+	a.write(w, http.StatusUnauthorized, op.Problem{Error: e})
 }
 
 // later answers with 429.
 func (a *API) later(w http.ResponseWriter, wait time.Duration, why string) {
 	w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
-	a.write(w, http.StatusTooManyRequests, Problem{wire.New(wire.CodeUnavailable, "", why)})
+	a.write(w, http.StatusTooManyRequests, op.Problem{Error: wire.New(wire.CodeUnavailable, "", why)})
 }
 
 // crossOrigin refuses what another site's page makes a browser send, if it changes something. There

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/shared/wire"
 )
 
@@ -64,7 +65,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status, err := wellFormed(r); err != nil {
 		rec.Header().Set("Connection", "close") // whatever follows may be part of the attack
 		e, _ := asWire(err)
-		a.write(rec, status, Problem{e})
+		a.write(rec, status, op.Problem{Error: e})
 		return
 	}
 	handler, pattern := a.mux.Handler(r)
@@ -102,10 +103,10 @@ func (a *API) noRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	if probe.status == http.StatusMethodNotAllowed {
 		allow := probe.header.Get("Allow")
 		w.Header().Set("Allow", allow)
-		a.write(w, probe.status, Problem{wire.New(wire.CodeNotSupported, "", fmt.Sprintf("%.16q is not possible here; %s is", r.Method, allow))})
+		a.write(w, probe.status, op.Problem{Error: wire.New(wire.CodeNotSupported, "", fmt.Sprintf("%.16q is not possible here; %s is", r.Method, allow))})
 		return
 	}
-	a.write(w, http.StatusNotFound, Problem{wire.New(wire.CodeNotFound, "", fmt.Sprintf("there is nothing at %.128q", r.URL.Path))})
+	a.write(w, http.StatusNotFound, op.Problem{Error: wire.New(wire.CodeNotFound, "", fmt.Sprintf("there is nothing at %.128q", r.URL.Path))})
 }
 
 // headerOnly sees what a handler would answer.
@@ -207,7 +208,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if !ok {
 		status = http.StatusInternalServerError
 	}
-	a.write(w, status, Problem{e})
+	a.write(w, status, op.Problem{Error: e})
 }
 
 // write answers with v as JSON on one line.

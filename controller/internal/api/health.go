@@ -4,44 +4,11 @@ import (
 	"net/http"
 	"time"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
-
-// SetHealth is the body of POST /v1/health/settings: for whom, and what. What is not named is the
-// node's own setting, or the default.
-type SetHealth struct {
-	view.Scope
-	Settings *wire.HealthSettings `json:"settings"`
-}
-
-// Reboot is the body of POST /v1/nodes/{node}/reboot.
-type Reboot struct {
-	Reason string `json:"reason"` // for the journal and the node's boot reason
-}
-
-// Try is the body of POST /v1/nodes/{node}/try; it may be left out.
-type Try struct {
-	Component string `json:"component,omitempty"` // "": the agent itself
-	Version   string `json:"version,omitempty"`   // what must be staged; "": whatever is
-}
-
-// Approve is the body of POST /v1/nodes/{node}/approve.
-type Approve struct {
-	Version string `json:"version"` // what must be on trial
-}
-
-// Maintain is the body of POST /v1/unit/maintenance.
-type Maintain struct {
-	For    string `json:"for"` // ISO 8601: from now, at most a day
-	Reason string `json:"reason"`
-}
-
-// Maintenance is the answer to POST /v1/unit/maintenance and its end.
-type Maintenance struct {
-	Maintenance *view.Maintenance `json:"maintenance,omitempty"` // what is announced now; absent: nothing
-}
 
 func (a *API) nodeHealth(w http.ResponseWriter, r *http.Request) error {
 	if err := newQuery(r).done(); err != nil {
@@ -82,7 +49,7 @@ func (a *API) healthSettings(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) setHealth(w http.ResponseWriter, r *http.Request) error {
-	in, err := required[SetHealth](a, w, r)
+	in, err := required[op.SetHealth](a, w, r)
 	if err != nil {
 		return err
 	}
@@ -114,7 +81,7 @@ func (a *API) changeHealth(w http.ResponseWriter, r *http.Request, scope view.Sc
 }
 
 func (a *API) reboot(w http.ResponseWriter, r *http.Request) error {
-	in, err := options[Reboot](a, w, r)
+	in, err := options[op.Reboot](a, w, r)
 	if err != nil {
 		return err
 	}
@@ -124,7 +91,7 @@ func (a *API) reboot(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) try(w http.ResponseWriter, r *http.Request) error {
-	in, err := options[Try](a, w, r)
+	in, err := options[op.Try](a, w, r)
 	if err != nil {
 		return err
 	}
@@ -134,7 +101,7 @@ func (a *API) try(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) approve(w http.ResponseWriter, r *http.Request) error {
-	in, err := options[Approve](a, w, r)
+	in, err := options[op.Approve](a, w, r)
 	if err != nil {
 		return err
 	}
@@ -152,7 +119,7 @@ func (a *API) ordered(w http.ResponseWriter, o view.Ordered, err error) error {
 }
 
 func (a *API) maintain(w http.ResponseWriter, r *http.Request) error {
-	in, err := required[Maintain](a, w, r)
+	in, err := required[op.Maintain](a, w, r)
 	if err != nil {
 		return err
 	}
@@ -182,6 +149,6 @@ func (a *API) setMaintenance(w http.ResponseWriter, r *http.Request, within time
 	if err != nil {
 		return err
 	}
-	a.write(w, http.StatusOK, Maintenance{m})
+	a.write(w, http.StatusOK, op.Maintenance{Maintenance: m})
 	return nil
 }

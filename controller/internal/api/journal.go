@@ -8,14 +8,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 )
-
-// Verification is the answer to GET /v1/journal/verify.
-type Verification struct {
-	OK     bool   `json:"ok"`
-	Report string `json:"report"`
-}
 
 const (
 	page      = 1000   // entries read at once
@@ -176,7 +171,7 @@ func (a *API) verify(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.write(w, http.StatusOK, Verification{ok, report})
+	a.write(w, http.StatusOK, op.Verification{OK: ok, Report: report})
 	return nil
 }
 

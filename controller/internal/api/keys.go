@@ -6,19 +6,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/shared/wire"
 )
-
-// RotateKey is the body of POST /v1/keys/rotate; it may be left out.
-type RotateKey struct {
-	Force bool `json:"force,omitzero"` // switch although some nodes are not known to believe the new key
-}
-
-// RetireKey is the body of POST /v1/keys/retire.
-type RetireKey struct {
-	ID    string `json:"kid"`
-	Force bool   `json:"force,omitzero"` // although some nodes are not known to believe the key that signs
-}
 
 func (a *API) keys(w http.ResponseWriter, r *http.Request) error {
 	if err := newQuery(r).done(); err != nil {
@@ -36,7 +26,7 @@ func (a *API) rotateKey(w http.ResponseWriter, r *http.Request) error {
 	if err := newQuery(r).done(); err != nil {
 		return err
 	}
-	var in RotateKey
+	var in op.RotateKey
 	body, err := a.body(w, r)
 	if err == nil && len(bytes.TrimSpace(body)) > 0 {
 		if err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true)); err != nil {
@@ -56,7 +46,7 @@ func (a *API) rotateKey(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) retireKey(w http.ResponseWriter, r *http.Request) error {
-	in, err := required[RetireKey](a, w, r)
+	in, err := required[op.RetireKey](a, w, r)
 	if err != nil {
 		return err
 	}

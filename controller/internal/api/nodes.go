@@ -3,13 +3,8 @@ package api
 import (
 	"net/http"
 
-	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/op"
 )
-
-// Nodes is the answer to GET /v1/nodes, sorted by name.
-type Nodes struct {
-	Nodes []view.Node `json:"nodes"`
-}
 
 func (a *API) nodes(w http.ResponseWriter, r *http.Request) error {
 	q := newQuery(r, "watch")
@@ -24,7 +19,7 @@ func (a *API) nodes(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.write(w, http.StatusOK, Nodes{nodes})
+	a.write(w, http.StatusOK, op.Nodes{Nodes: nodes})
 	return nil
 }
 

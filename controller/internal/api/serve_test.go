@@ -21,6 +21,7 @@ import (
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -107,7 +108,7 @@ func TestUnixSocketKnowsItsCaller(t *testing.T) {
 			t.Fatal(err)
 		}
 		if user != "" {
-			req.Header.Set(api.UserHeader, user)
+			req.Header.Set(op.UserHeader, user)
 		}
 		res, err := s.client.Do(req)
 		if err != nil {
@@ -157,7 +158,7 @@ func TestEventsAreFollowed(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if p := next[api.Problem](t, r); p.Error == nil || p.Error.Code != wire.CodeUnavailable {
+	if p := next[op.Problem](t, r); p.Error == nil || p.Error.Code != wire.CodeUnavailable {
 		t.Errorf("the stream's last line: %+v", p)
 	}
 	if _, err := r.ReadByte(); err != io.EOF {
@@ -200,11 +201,11 @@ func TestNodesAreWatched(t *testing.T) {
 	s := serve(t, api.Config{WatchEvery: time.Millisecond})
 	r := bufio.NewReader(s.get("/v1/nodes?watch=1").Body)
 	for _, name := range []string{"node-1", "node-2", "node-3", "node-4"} {
-		if c := next[api.NodeChange](t, r); c.Node == nil || c.Node.Node != name {
+		if c := next[op.NodeChange](t, r); c.Node == nil || c.Node.Node != name {
 			t.Fatalf("%+v", c)
 		}
 	}
-	if c := next[api.NodeChange](t, r); !c.Complete {
+	if c := next[op.NodeChange](t, r); !c.Complete {
 		t.Fatalf("%+v", c)
 	}
 	s.unit.Do(func(*apitest.State) {}) // nothing changed: nothing to say
@@ -212,19 +213,19 @@ func TestNodesAreWatched(t *testing.T) {
 		st.Nodes[3].Online = true
 		st.Nodes = append(st.Nodes[:1:1], st.Nodes[2:]...)
 	})
-	if c := next[api.NodeChange](t, r); c.Node == nil || c.Node.Node != "node-4" || !c.Node.Online {
+	if c := next[op.NodeChange](t, r); c.Node == nil || c.Node.Node != "node-4" || !c.Node.Online {
 		t.Errorf("%+v", c)
 	}
-	if c := next[api.NodeChange](t, r); c.Gone != "node-2" {
+	if c := next[op.NodeChange](t, r); c.Gone != "node-2" {
 		t.Errorf("%+v", c)
 	}
-	if c := next[api.NodeChange](t, r); !c.Complete {
+	if c := next[op.NodeChange](t, r); !c.Complete {
 		t.Errorf("%+v", c)
 	}
 	s.unit.Do(func(st *apitest.State) {
 		st.Fail = map[string]error{"Nodes": wire.New(wire.CodeUnavailable, "", "broken")}
 	})
-	if p := next[api.Problem](t, r); p.Error == nil || p.Error.Message != "broken" {
+	if p := next[op.Problem](t, r); p.Error == nil || p.Error.Message != "broken" {
 		t.Errorf("%+v", p)
 	}
 }

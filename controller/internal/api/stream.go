@@ -10,17 +10,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/shared/wire"
 )
-
-// NodeChange is one line of a node watch. First come all nodes and a line with Complete, then
-// whatever changes, each batch ended by Complete.
-type NodeChange struct {
-	Node     *view.Node `json:"node,omitempty"`
-	Gone     string     `json:"gone,omitempty"` // a node that is not known any more
-	Complete bool       `json:"complete,omitempty"`
-}
 
 // streamType is the content type of streams: one JSON value a line, blank lines to be skipped. A
 // line with a top-level "error" ends a stream.
@@ -144,7 +136,7 @@ func (s *stream) finish(ctx context.Context, err error) {
 	if unexpected {
 		s.a.log.Warn("stream ended early", zap.Error(err))
 	}
-	line, err := marshal(Problem{e})
+	line, err := marshal(op.Problem{Error: e})
 	if err == nil {
 		_, err = s.send(line)
 	}
@@ -187,14 +179,14 @@ func watch[T any](a *API, w http.ResponseWriter, r *http.Request, look func(cont
 }
 
 // nodeWatch returns a look at the nodes that remembers what it said, by hash.
-func (a *API) nodeWatch() func(context.Context) ([]NodeChange, error) {
+func (a *API) nodeWatch() func(context.Context) ([]op.NodeChange, error) {
 	seed, known, first := maphash.MakeSeed(), map[string]uint64{}, true
-	return func(ctx context.Context) ([]NodeChange, error) {
+	return func(ctx context.Context) ([]op.NodeChange, error) {
 		nodes, err := a.unit.Nodes(ctx)
 		if err != nil {
 			return nil, err
 		}
-		var out []NodeChange
+		var out []op.NodeChange
 		there := make(map[string]bool, len(nodes))
 		for i := range nodes {
 			n := &nodes[i]
@@ -208,16 +200,16 @@ func (a *API) nodeWatch() func(context.Context) ([]NodeChange, error) {
 				continue
 			}
 			known[n.Node] = sum
-			out = append(out, NodeChange{Node: n})
+			out = append(out, op.NodeChange{Node: n})
 		}
 		for name := range known {
 			if !there[name] {
 				delete(known, name)
-				out = append(out, NodeChange{Gone: name})
+				out = append(out, op.NodeChange{Gone: name})
 			}
 		}
 		if len(out) > 0 || first {
-			out = append(out, NodeChange{Complete: true})
+			out = append(out, op.NodeChange{Complete: true})
 		}
 		first = false
 		return out, nil

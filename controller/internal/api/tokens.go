@@ -6,23 +6,12 @@ import (
 	"net/http"
 	"time"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
-
-// NewToken is the body of POST /v1/tokens.
-type NewToken struct {
-	Name string `json:"name"`
-	Role string `json:"role"`
-	TTL  string `json:"ttl,omitempty"` // ISO 8601: how long the token counts; until it is revoked
-}
-
-// Tokens is the answer to GET /v1/tokens, sorted by name.
-type Tokens struct {
-	Tokens []view.Token `json:"tokens"`
-}
 
 // errNoStore is what a program hears that serves this API without tokens.
 var errNoStore = wire.New(wire.CodeNotSupported, "", "this controller keeps no tokens")
@@ -34,7 +23,7 @@ func (a *API) listTokens(w http.ResponseWriter, r *http.Request) error {
 	if a.cfg.Tokens == nil {
 		return errNoStore
 	}
-	out := Tokens{Tokens: []view.Token{}}
+	out := op.Tokens{Tokens: []view.Token{}}
 	for _, t := range a.cfg.Tokens.List() {
 		out.Tokens = append(out.Tokens, a.shown(t))
 	}
@@ -50,7 +39,7 @@ func (a *API) shown(t tokens.Token) view.Token {
 // createToken makes a token. The journal hears of it before it counts: a token that nobody knows of
 // would be worse than an entry about one that was not made.
 func (a *API) createToken(w http.ResponseWriter, r *http.Request) error {
-	in, err := required[NewToken](a, w, r)
+	in, err := required[op.NewToken](a, w, r)
 	if err != nil {
 		return err
 	}

@@ -3,15 +3,11 @@ package api
 import (
 	"net/http"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
-
-// Slots is the answer to GET /v1/workloads/slots, by node and service.
-type Slots struct {
-	Slots []view.Slot `json:"slots"`
-}
 
 func (a *API) submitWorkloads(w http.ResponseWriter, r *http.Request) error {
 	q := newQuery(r, "version", "lenient", "dryRun", "offline", "id")
@@ -59,7 +55,7 @@ func (a *API) slots(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.write(w, http.StatusOK, Slots{all})
+	a.write(w, http.StatusOK, op.Slots{Slots: all})
 	return nil
 }
 

@@ -31,8 +31,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
@@ -127,7 +127,7 @@ every node got there.`
 	completion(root)
 	flags := root.PersistentFlags()
 	flags.BoolVar(&a.json, "json", false, "print JSON, errors too")
-	flags.StringVar(&a.socket, "socket", "", "the controller's unix `socket` (variable TANDEM_SOCKET, default "+api.DefaultSocket+")")
+	flags.StringVar(&a.socket, "socket", "", "the controller's unix `socket` (variable TANDEM_SOCKET, default "+op.DefaultSocket+")")
 	flags.StringVar(&a.url, "url", "", "the controller's `address`, such as https://gateway:8885, instead of a socket (variable TANDEM_URL)")
 	flags.StringVar(&a.ca, "ca", "", "`CA` that vouches for --url: a file in PEM, or its fingerprint, sha256:… (variable TANDEM_CA, default: the system's)")
 	flags.StringVar(&a.tokenFile, "token-file", "", "`file` with the token for --url (variable TANDEM_TOKEN has the token itself)")
@@ -205,7 +205,7 @@ func (a *app) client() (*client.Client, error) {
 		if a.ca != "" {
 			return nil, usage("--ca goes with --url: a socket needs no certificate")
 		}
-		o.Socket = cmp.Or(o.Socket, api.DefaultSocket)
+		o.Socket = cmp.Or(o.Socket, op.DefaultSocket)
 		return client.New(o)
 	}
 	var err error

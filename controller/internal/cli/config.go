@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -159,7 +159,7 @@ func laggardState(l view.Laggard) string {
 }
 
 // history is the command of what was submitted of a kind.
-func (a *app) history(of string, get func(*client.Client, context.Context) (api.History, error)) *cobra.Command {
+func (a *app) history(of string, get func(*client.Client, context.Context) (op.History, error)) *cobra.Command {
 	limit := 20
 	cmd := &cobra.Command{
 		Use: "history", Short: "List what was submitted and what became of it", Example: "  tandem " + of + " history --limit 5", Args: want(),
@@ -187,7 +187,7 @@ func (a *app) history(of string, get func(*client.Client, context.Context) (api.
 	return cmd
 }
 
-func (a *app) printHistory(h api.History) {
+func (a *app) printHistory(h op.History) {
 	if len(h.Versions) == 0 {
 		a.print("nothing was submitted yet\n")
 		return

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -155,7 +155,7 @@ func (a *app) disown() *cobra.Command {
 				return usage("%q is no identity: cloud/NAME, operator/NAME or broker/NAME is expected; a node is cut off by: tandem node revoke NODE", args[0])
 			}
 			return a.with(func(c *client.Client) error {
-				in := api.Disown{Identity: args[0], Reason: reason}
+				in := op.Disown{Identity: args[0], Reason: reason}
 				if err := c.Disown(cmd.Context(), in); err != nil {
 					return err
 				}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -140,7 +140,7 @@ JSON, as the wire has them; - is standard input.`,
 			return err
 		}
 		return a.with(func(c *client.Client) error {
-			change, err := c.SetHealth(cmd.Context(), api.SetHealth{Scope: *s, Settings: h})
+			change, err := c.SetHealth(cmd.Context(), op.SetHealth{Scope: *s, Settings: h})
 			if err != nil {
 				return err
 			}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/shared/wire"
 )
 
@@ -67,14 +67,14 @@ func (a *app) verify(file *string) *cobra.Command {
 	}
 }
 
-func (a *app) verification(ctx context.Context, file string) (v api.Verification, err error) {
+func (a *app) verification(ctx context.Context, file string) (v op.Verification, err error) {
 	if file == "" {
 		err = a.with(func(c *client.Client) error { v, err = c.Verify(ctx); return err })
 		return v, err
 	}
 	err = offline(file, func(j *journal.Journal) error {
 		proof, err := j.Verify(ctx)
-		v = api.Verification{OK: proof.OK(), Report: proof.String()}
+		v = op.Verification{OK: proof.OK(), Report: proof.String()}
 		return err
 	})
 	return v, err

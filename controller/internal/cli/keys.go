@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 )
 
@@ -44,7 +44,7 @@ known to believe it, unless --force says to go on. Then retire the old key.`,
 		Example: "  tandem key rotate\n  tandem key rotate --force", Args: want(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(func(c *client.Client) error {
-				k, err := c.RotateKey(cmd.Context(), api.RotateKey{Force: force})
+				k, err := c.RotateKey(cmd.Context(), op.RotateKey{Force: force})
 				if err != nil {
 					return err
 				}
@@ -63,7 +63,7 @@ func (a *app) retireKey() *cobra.Command {
 		Example: "  tandem key retire 34750f98bd59fcfc", Args: want("KID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.with(func(c *client.Client) error {
-				k, err := c.RetireKey(cmd.Context(), api.RetireKey{ID: args[0], Force: force})
+				k, err := c.RetireKey(cmd.Context(), op.RetireKey{ID: args[0], Force: force})
 				if err != nil {
 					return err
 				}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -48,7 +48,7 @@ func (a *app) nodes() *cobra.Command {
 func (a *app) watchNodes(ctx context.Context, c *client.Client) error {
 	known := map[string]view.Node{}
 	first := true
-	err := c.WatchNodes(ctx, func(ch api.NodeChange) error {
+	err := c.WatchNodes(ctx, func(ch op.NodeChange) error {
 		if a.json {
 			if err := a.printJSON(ch); err != nil {
 				return err

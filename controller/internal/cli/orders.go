@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/shared/wire"
 )
 
@@ -40,7 +40,7 @@ func (a *app) order(cmd *cobra.Command, what, done string, body func() (any, err
 }
 
 func (a *app) reboot() *cobra.Command {
-	var in api.Reboot
+	var in op.Reboot
 	cmd := &cobra.Command{
 		Use: "reboot NODE --reason WHY", Short: "Have a node reboot its machine, once no trial is under way",
 		Example: "  tandem node reboot node-1 --reason \"new kernel\"",
@@ -55,7 +55,7 @@ func (a *app) reboot() *cobra.Command {
 }
 
 func (a *app) try() *cobra.Command {
-	var in api.Try
+	var in op.Try
 	cmd := &cobra.Command{
 		Use: "try NODE", Short: "Have a node start its staged slot, or what is staged of a component, on trial",
 		Example: "  tandem node try node-1 --version 1.5.0\n  tandem node try node-1 --component os --version 7",
@@ -66,7 +66,7 @@ func (a *app) try() *cobra.Command {
 }
 
 func (a *app) approve() *cobra.Command {
-	var in api.Approve
+	var in op.Approve
 	cmd := &cobra.Command{
 		Use: "approve NODE --version VERSION", Short: "Allow a node to keep the version that it tries",
 		Example: "  tandem node approve node-1 --version 1.5.0",

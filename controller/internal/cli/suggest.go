@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
@@ -139,7 +139,7 @@ func (a *app) unknownVersion(ctx context.Context, c *client.Client, of, version 
 	if e.err.Code != wire.CodeNotFound || version == "" {
 		return err
 	}
-	get := map[string]func(*client.Client, context.Context) (api.History, error){"config": (*client.Client).History, "workload": (*client.Client).WorkloadHistory}[of]
+	get := map[string]func(*client.Client, context.Context) (op.History, error){"config": (*client.Client).History, "workload": (*client.Client).WorkloadHistory}[of]
 	h, listErr := get(c, ctx)
 	if listErr != nil {
 		return err // the first error says more

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 )
 
@@ -52,7 +52,7 @@ without.`,
 				return usage("%s needs --reason, for the journal", cmd.CommandPath())
 			}
 			return a.with(func(c *client.Client) error {
-				m, err := api.Maintenance{}, error(nil)
+				m, err := op.Maintenance{}, error(nil)
 				if end {
 					m, err = c.EndMaintenance(cmd.Context())
 				} else {

@@ -25,7 +25,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/shared/wire"
 )
 
@@ -113,7 +113,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 		return nil, wire.New(wire.CodeInvalidArgument, "", err.Error())
 	}
 	if c.opt.User != "" {
-		req.Header.Set(api.UserHeader, c.opt.User)
+		req.Header.Set(op.UserHeader, c.opt.User)
 	}
 	if c.opt.URL != "" && c.opt.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.opt.Token)
@@ -136,7 +136,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 // refusal reads the error that an answer carries.
 func (c *Client) refusal(res *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-	var p api.Problem
+	var p op.Problem
 	if err == nil {
 		err = json.Unmarshal(body, &p)
 	}

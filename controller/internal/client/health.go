@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 )
@@ -39,7 +39,7 @@ func (c *Client) NodeSettings(ctx context.Context, node string) (view.NodeSettin
 }
 
 // SetHealth sets what is wanted of some nodes.
-func (c *Client) SetHealth(ctx context.Context, in api.SetHealth) (view.SettingsChange, error) {
+func (c *Client) SetHealth(ctx context.Context, in op.SetHealth) (view.SettingsChange, error) {
 	return post[view.SettingsChange](ctx, c, "/v1/health/settings", in)
 }
 
@@ -54,11 +54,11 @@ func (c *Client) Order(ctx context.Context, node, what string, in any) (view.Ord
 }
 
 // Maintain announces a maintenance for so long from now.
-func (c *Client) Maintain(ctx context.Context, within time.Duration, reason string) (api.Maintenance, error) {
-	return post[api.Maintenance](ctx, c, "/v1/unit/maintenance", api.Maintain{For: unitconfig.FormatDuration(within), Reason: reason})
+func (c *Client) Maintain(ctx context.Context, within time.Duration, reason string) (op.Maintenance, error) {
+	return post[op.Maintenance](ctx, c, "/v1/unit/maintenance", op.Maintain{For: unitconfig.FormatDuration(within), Reason: reason})
 }
 
 // EndMaintenance ends it.
-func (c *Client) EndMaintenance(ctx context.Context) (api.Maintenance, error) {
-	return call[api.Maintenance](ctx, c, http.MethodPost, "/v1/unit/maintenance/end", nil, nil)
+func (c *Client) EndMaintenance(ctx context.Context) (op.Maintenance, error) {
+	return call[op.Maintenance](ctx, c, http.MethodPost, "/v1/unit/maintenance/end", nil, nil)
 }

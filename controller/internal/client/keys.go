@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 )
 
@@ -17,12 +17,12 @@ func (c *Client) SigningKeys(ctx context.Context) (view.Keys, error) {
 }
 
 // RotateKey does the next step of a rotation.
-func (c *Client) RotateKey(ctx context.Context, in api.RotateKey) (view.Keys, error) {
+func (c *Client) RotateKey(ctx context.Context, in op.RotateKey) (view.Keys, error) {
 	return changeKeys(ctx, c, "/v1/keys/rotate", in)
 }
 
 // RetireKey takes a key off the list.
-func (c *Client) RetireKey(ctx context.Context, in api.RetireKey) (view.Keys, error) {
+func (c *Client) RetireKey(ctx context.Context, in op.RetireKey) (view.Keys, error) {
 	return changeKeys(ctx, c, "/v1/keys/retire", in)
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
@@ -58,7 +58,7 @@ func (c *Client) Confirm(ctx context.Context) (view.Result, error) {
 
 // Rollback submits the content of version again, under the version as.
 func (c *Client) Rollback(ctx context.Context, version, as string) (view.Result, error) {
-	body, err := json.Marshal(api.Rollback{Version: version, As: as})
+	body, err := json.Marshal(op.Rollback{Version: version, As: as})
 	if err != nil {
 		return view.Result{}, fmt.Errorf("writing the request: %w", err)
 	}
@@ -85,8 +85,8 @@ func (c *Client) Config(ctx context.Context, version string) ([]byte, error) {
 }
 
 // History returns what became of every submission, oldest first.
-func (c *Client) History(ctx context.Context) (api.History, error) {
-	return call[api.History](ctx, c, http.MethodGet, "/v1/config/history", nil, nil)
+func (c *Client) History(ctx context.Context) (op.History, error) {
+	return call[op.History](ctx, c, http.MethodGet, "/v1/config/history", nil, nil)
 }
 
 // Resolved returns what a node gets.
@@ -104,8 +104,8 @@ func (c *Client) Explain(ctx context.Context, node, pointer string) (view.Explan
 }
 
 // Nodes returns every node, sorted by name.
-func (c *Client) Nodes(ctx context.Context) (api.Nodes, error) {
-	return call[api.Nodes](ctx, c, http.MethodGet, "/v1/nodes", nil, nil)
+func (c *Client) Nodes(ctx context.Context) (op.Nodes, error) {
+	return call[op.Nodes](ctx, c, http.MethodGet, "/v1/nodes", nil, nil)
 }
 
 // Node returns one node.
@@ -115,7 +115,7 @@ func (c *Client) Node(ctx context.Context, node string) (view.Node, error) {
 
 // Enroll makes a token for a node; ttl 0 leaves its life to the controller.
 func (c *Client) Enroll(ctx context.Context, node string, ttl time.Duration) (view.Enrolment, error) {
-	in := api.Enroll{}
+	in := op.Enroll{}
 	if ttl > 0 {
 		in.TTL = unitconfig.FormatDuration(ttl)
 	}
@@ -128,7 +128,7 @@ func (c *Client) Enroll(ctx context.Context, node string, ttl time.Duration) (vi
 
 // Revoke ends all that a node has.
 func (c *Client) Revoke(ctx context.Context, node, reason string) (view.Node, error) {
-	body, err := json.Marshal(api.Revoke{Reason: reason})
+	body, err := json.Marshal(op.Revoke{Reason: reason})
 	if err != nil {
 		return view.Node{}, fmt.Errorf("writing the request: %w", err)
 	}
@@ -145,12 +145,12 @@ func (c *Client) Certify(ctx context.Context, q view.Certification) (view.Certif
 }
 
 // Disown ends all that somebody has who is not a node.
-func (c *Client) Disown(ctx context.Context, in api.Disown) error {
+func (c *Client) Disown(ctx context.Context, in op.Disown) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return fmt.Errorf("writing the request: %w", err)
 	}
-	_, err = call[api.Disown](ctx, c, http.MethodPost, "/v1/identities/revoke", nil, body)
+	_, err = call[op.Disown](ctx, c, http.MethodPost, "/v1/identities/revoke", nil, body)
 	return err
 }
 
@@ -160,8 +160,8 @@ func (c *Client) Status(ctx context.Context) (view.UnitStatus, error) {
 }
 
 // Verify has the journal checked.
-func (c *Client) Verify(ctx context.Context) (api.Verification, error) {
-	return call[api.Verification](ctx, c, http.MethodGet, "/v1/journal/verify", nil, nil)
+func (c *Client) Verify(ctx context.Context) (op.Verification, error) {
+	return call[op.Verification](ctx, c, http.MethodGet, "/v1/journal/verify", nil, nil)
 }
 
 // Entries selects journal entries for Events.
@@ -199,7 +199,7 @@ func (e Entries) query() url.Values {
 
 // CreateToken makes a token; ttl 0 means until it is revoked.
 func (c *Client) CreateToken(ctx context.Context, name, role string, ttl time.Duration) (view.Grant, error) {
-	in := api.NewToken{Name: name, Role: role}
+	in := op.NewToken{Name: name, Role: role}
 	if ttl > 0 {
 		in.TTL = unitconfig.FormatDuration(ttl)
 	}
@@ -211,8 +211,8 @@ func (c *Client) CreateToken(ctx context.Context, name, role string, ttl time.Du
 }
 
 // Tokens returns every token, sorted by name.
-func (c *Client) Tokens(ctx context.Context) (api.Tokens, error) {
-	return call[api.Tokens](ctx, c, http.MethodGet, "/v1/tokens", nil, nil)
+func (c *Client) Tokens(ctx context.Context) (op.Tokens, error) {
+	return call[op.Tokens](ctx, c, http.MethodGet, "/v1/tokens", nil, nil)
 }
 
 // RevokeToken ends a token.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 )
 
@@ -31,7 +31,7 @@ func (c *Client) Events(ctx context.Context, e Entries, each func(view.Entry) er
 }
 
 // WatchNodes calls each for what changes on the nodes, beginning with what they are now.
-func (c *Client) WatchNodes(ctx context.Context, each func(api.NodeChange) error) error {
+func (c *Client) WatchNodes(ctx context.Context, each func(op.NodeChange) error) error {
 	return follow(ctx, c, "/v1/nodes", url.Values{"watch": {"1"}}, each)
 }
 
@@ -58,7 +58,7 @@ func follow[T any](ctx context.Context, c *Client, path string, q url.Values, ea
 			continue
 		}
 		if bytes.HasPrefix(line, []byte(`{"error":`)) {
-			var p api.Problem
+			var p op.Problem
 			if err := json.Unmarshal(line, &p, json.RejectUnknownMembers(true)); err == nil && p.Error != nil {
 				return p.Error
 			}

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -40,8 +40,8 @@ func (c *Client) Workloads(ctx context.Context, version string, filled bool) ([]
 }
 
 // WorkloadHistory returns what became of every set, oldest first.
-func (c *Client) WorkloadHistory(ctx context.Context) (api.History, error) {
-	return call[api.History](ctx, c, http.MethodGet, "/v1/workloads/history", nil, nil)
+func (c *Client) WorkloadHistory(ctx context.Context) (op.History, error) {
+	return call[op.History](ctx, c, http.MethodGet, "/v1/workloads/history", nil, nil)
 }
 
 // WorkloadStatus returns how far nodes and slots have come.
@@ -55,12 +55,12 @@ func (c *Client) WatchWorkloads(ctx context.Context, each func(view.WorkloadStat
 }
 
 // Slots lists the slots of the unit, or of one node.
-func (c *Client) Slots(ctx context.Context, node string) (api.Slots, error) {
+func (c *Client) Slots(ctx context.Context, node string) (op.Slots, error) {
 	q := url.Values{}
 	if node != "" {
 		q.Set("node", node)
 	}
-	return call[api.Slots](ctx, c, http.MethodGet, "/v1/workloads/slots", q, nil)
+	return call[op.Slots](ctx, c, http.MethodGet, "/v1/workloads/slots", q, nil)
 }
 
 func slotPath(node, service, what string) string {

@@ -28,29 +28,22 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/shared/wire"
 )
 
-// Role is what a token may do. Each role may do what the ones before it may.
-type Role string
+// Role is what a token may do.
+type Role = op.Role
 
-// The roles.
+// The roles, as package op has them.
 const (
-	View    Role = "view"    // read
-	Operate Role = "operate" // and submit, confirm, roll back, restore
-	Admin   Role = "admin"   // and tokens, nodes' and others' certificates, keys, copies of the journal
+	View    = op.View
+	Operate = op.Operate
+	Admin   = op.Admin
 )
 
 // Roles lists them, the least first.
-var Roles = []Role{View, Operate, Admin}
-
-// Valid reports whether r is a role.
-func (r Role) Valid() bool { return slices.Contains(Roles, r) }
-
-// May reports whether r may do what needs at least that role. Who has no role may do nothing.
-func (r Role) May(need Role) bool {
-	return r.Valid() && need.Valid() && slices.Index(Roles, r) >= slices.Index(Roles, need)
-}
+var Roles = op.Roles
 
 const (
 	// Prefix begins every token, so that people and secret scanners know one when they see it.
