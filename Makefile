@@ -6,6 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 LDFLAGS := -s -w -X tandem.internal/shared/settings.Version=$(VERSION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 1s
+BASE ?= main
 export GOPRIVATE := tandem.internal
 export GOFLAGS := -buildvcs=false
 export CGO_ENABLED ?= 1
@@ -16,7 +17,7 @@ BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 AGENT ?= bin/tandem-node
 FULL ?= bin/tandem-node-full
 
-.PHONY: help up test check build agent agent-full torrent fmt-check vet staticcheck tidy tidy-check standalone fuzz brokers bench soak vm clean
+.PHONY: help up test quick check build agent agent-full torrent fmt-check vet staticcheck tidy tidy-check standalone fuzz brokers bench soak vm clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +50,9 @@ torrent: ## vet, check and test what only the full agent has
 
 test: brokers ## every test, under the race detector, also those against real brokers
 	@deploy/demo/test
+
+quick: ## vet and test what has changed since BASE (main), in under a minute; prints what it left out
+	@go run ./testenv/cmd/quick -base "$(BASE)"
 
 brokers: ## install mosquitto for the tests if it is missing and this is root on Debian
 	@deploy/demo/brokers
