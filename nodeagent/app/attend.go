@@ -18,13 +18,14 @@ import (
 	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/watch/judge"
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
 // EventAlert is the type of the events that carry an alert (seed 000, Alert Rules).
-const EventAlert = "alert"
+const EventAlert = event.Alert
 
 // sampled takes in what was measured: for the alerts, and for the checks that go by a value.
 func (a *Agent) sampled(s monitor.Sample) {
@@ -156,8 +157,8 @@ func (a *Agent) watched(r judge.Report) {
 		trouble = ""
 	}
 	a.care.programs[name] = trouble
-	detail := watchdogDetail{Name: r.Name, Program: r.Program, Verdict: r.Verdict, For: unitconfig.Duration(r.For.Truncate(time.Second)), Text: r.Trouble}
-	a.emit("watchdog", nil, detail)
+	detail := watchdogDetail{Name: r.Name, Program: r.Program, Verdict: string(r.Verdict), For: unitconfig.Duration(r.For.Truncate(time.Second)), Text: r.Trouble}
+	a.emit(event.Watchdog, nil, detail)
 	switch {
 	case !r.Program:
 		a.checkModules()
@@ -170,13 +171,7 @@ func (a *Agent) watched(r judge.Report) {
 }
 
 // watchdogDetail is what an event of the watchdog tells.
-type watchdogDetail struct {
-	Name    string              `json:"name"`
-	Program bool                `json:"program,omitzero"` // beside the agent; else one of its loops
-	Verdict judge.Verdict       `json:"verdict"`
-	For     unitconfig.Duration `json:"for,omitzero"`
-	Text    string              `json:"text,omitempty"`
-}
+type watchdogDetail = event.WatchdogDetail
 
 // program says how a watched program is; it does not go stale, the watchdog says what changes.
 func (a *Agent) program(name string) {

@@ -12,6 +12,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/identity"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/jointoken"
 )
 
@@ -124,11 +125,9 @@ func (a *Agent) identify(dir string) error {
 }
 
 // expiry is what an event about the certificate tells.
-type expiry struct {
-	Expires time.Time `json:"expires"`
-}
+type expiry = event.CertificateDetail
 
 // certificate tells the controller what became of the certificate.
 func (a *Agent) certificate(ev identity.Event) {
-	a.emit(string(ev.Type), ev.Error, expiry{ev.Expires.UTC()})
+	a.emit(string(ev.Type), ev.Error, expiry{Expires: ev.Expires.UTC()})
 }

@@ -10,6 +10,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/store"
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 )
 
@@ -172,17 +173,10 @@ func (a *Agent) employ(k *kind, f func() inbox.Event) {
 }
 
 // docDetail is what an event about a document tells.
-type docDetail struct {
-	Kind wire.Kind `json:"kind"`
-	*wire.DocRef
-	Suppressed uint64 `json:"suppressed,omitzero"`
-}
+type docDetail = event.DocumentDetail
 
 // refusal is what an event about a refused message tells.
-type refusal struct {
-	Topic      string `json:"topic"`
-	Suppressed uint64 `json:"suppressed,omitzero"`
-}
+type refusal = event.MessageDetail
 
 // event makes an event, unless there have been too many of its type.
 func (a *Agent) event(kind string, err *wire.Error, detail any) (wire.Event, bool) {

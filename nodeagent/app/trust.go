@@ -12,6 +12,7 @@ import (
 	"tandem.internal/nodeagent/internal/identity"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/store"
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )
@@ -167,11 +168,7 @@ func (a *Agent) keysLearned() {
 }
 
 // keyChange is what an event about the pinned keys tells.
-type keyChange struct {
-	Keys    []string `json:"keys"` // that are believed, the oldest first
-	Dropped []string `json:"dropped,omitempty"`
-	Rev     uint64   `json:"rev,omitzero"`
-}
+type keyChange = event.KeysDetail
 
 // signedTime takes the time of a beacon in whose signature has been verified. It has passed, also if
 // the beacon is an old one.

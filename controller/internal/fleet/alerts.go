@@ -7,22 +7,9 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 )
-
-// eventAlert is the type of the events that tell of alerts.
-const eventAlert = "alert"
-
-// alertDetail is what is read of such an event's detail. A node tells more (shared/docs/alerts.md).
-type alertDetail struct {
-	Tag       string    `json:"tag"`
-	Parameter string    `json:"parameter"`
-	Value     float64   `json:"value"`
-	State     string    `json:"state"` // "raise", "continue" or "fall"
-	Since     time.Time `json:"since"`
-	Min       float64   `json:"minThreshold"`
-	Max       float64   `json:"maxThreshold"`
-}
 
 // maxAlerts bounds the raised alerts that are kept of one node, the oldest go first; a node has a
 // rule for each of its parameters, and at most 256 partitions.
@@ -37,8 +24,8 @@ func (n *Node) noteAlert(at time.Time, e *wire.Event) {
 	if e.Lost > 0 {
 		n.Alerts = nil
 	}
-	var d alertDetail
-	if e.Type != eventAlert || json.Unmarshal(e.Detail, &d) != nil {
+	var d event.AlertDetail
+	if e.Type != event.Alert || json.Unmarshal(e.Detail, &d) != nil {
 		return
 	}
 	d.Since = d.Since.UTC()

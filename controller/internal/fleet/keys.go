@@ -72,7 +72,8 @@ func (s *step) changeKeys(ev KeyOrder) (record.KeysData, error) {
 		case len(next.List) >= record.MaxSigningKeys:
 			return no("there are %d keys already; retire one: tandem key retire %s", len(next.List), next.List[0].ID)
 		}
-		next.List = append(next.List, record.SigningKey{Key: ev.Key, State: record.KeyAnnounced, Announced: now, Since: now, Who: ev.Who})
+		key := record.SigningKey{Key: ev.Key, State: record.KeyAnnounced, Announced: now, Since: now, Who: ev.Who}
+		next.List = append(next.List, key)
 	case record.SignWithKey:
 		if key == nil || key.State != record.KeyAnnounced {
 			return no("key %.80q is not announced", ev.Key.ID)
@@ -88,7 +89,8 @@ func (s *step) changeKeys(ev KeyOrder) (record.KeysData, error) {
 		case key == nil && slices.Contains(next.Retired, ev.Key.ID):
 			return no("key %s is retired already", ev.Key.ID)
 		case key == nil:
-			return record.KeysData{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("there is no key %.80q; see: tandem key show", ev.Key.ID))
+			text := fmt.Sprintf("there is no key %.80q; see: tandem key show", ev.Key.ID)
+			return record.KeysData{}, wire.New(wire.CodeNotFound, "", text)
 		case key.State == record.KeySigning:
 			return no("key %s signs; have another one take over first: tandem key rotate", key.ID)
 		}
@@ -105,7 +107,8 @@ func (s *step) changeKeys(ev KeyOrder) (record.KeysData, error) {
 				retire(&next, k.ID)
 			}
 		}
-		next.List = []record.SigningKey{{Key: ev.Key, State: record.KeySigning, Announced: now, Since: now, Who: ev.Who}}
+		first := record.SigningKey{Key: ev.Key, State: record.KeySigning, Announced: now, Since: now, Who: ev.Who}
+		next.List = []record.SigningKey{first}
 	default:
 		panic("fleet: unknown order about keys")
 	}
@@ -155,7 +158,8 @@ func inTheDark(names []string) string {
 	if len(names) == 1 {
 		are = "is"
 	}
-	return text + " " + are + " not known to believe the key that signs then. Wait, revoke what is gone for good, or go on with --force: nodes that have joined catch up at the join door, the others need hands"
+	return text + " " + are + " not known to believe the key that signs then. Wait, revoke what is gone for good, " +
+		"or go on with --force: nodes that have joined catch up at the join door, the others need hands"
 }
 
 // KeysView returns the keys as operators see them; first is the one that signs while there is no list.

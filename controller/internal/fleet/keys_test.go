@@ -159,7 +159,10 @@ func TestKeyProperties(t *testing.T) {
 		for range rapid.IntRange(1, 25).Draw(t, "orders") {
 			k.now = k.now.Add(time.Duration(rapid.IntRange(-5, 5).Draw(t, "seconds")) * time.Second)
 			before := k.f.Keys()
-			do := rapid.SampledFrom([]record.KeyStep{record.AnnounceKey, record.AnnounceKey, record.SignWithKey, record.SignWithKey, record.RetireKey, record.ReplaceKey}).Draw(t, "order")
+			steps := []record.KeyStep{
+				record.AnnounceKey, record.AnnounceKey, record.SignWithKey, record.SignWithKey, record.RetireKey, record.ReplaceKey,
+			}
+			do := rapid.SampledFrom(steps).Draw(t, "order")
 			key := testKey(byte(rapid.IntRange(1, 6).Draw(t, "key")))
 			if n := before.Next(); n != nil && do == record.SignWithKey {
 				key = n.Key

@@ -45,7 +45,8 @@ func (s *step) order(ev Order) {
 	case n == nil:
 		err = wire.New(wire.CodeNotFound, "", fmt.Sprintf("node %.80q has never been heard of", ev.Node))
 	case !n.Up:
-		err = wire.New(wire.CodeWrongState, "", fmt.Sprintf("node %s is offline since %s; nothing was sent, and nothing waits for it: order it again when it is back", n.Name, n.Since.UTC().Format(time.RFC3339)))
+		err = wire.New(wire.CodeWrongState, "", fmt.Sprintf("node %s is offline since %s; nothing was sent, "+
+			"and nothing waits for it: order it again when it is back", n.Name, n.Since.UTC().Format(time.RFC3339)))
 	case len(s.orders) >= maxOrders:
 		err = wire.New(wire.CodeUnavailable, "", "too many orders wait for an answer; try again in a few seconds")
 	}
@@ -54,12 +55,14 @@ func (s *step) order(ev Order) {
 		return
 	}
 	id := s.requestID(ev.Method)
-	data := record.RequestData{ID: id + n.Name, Method: ev.Method, Params: ev.Params, NotAfter: s.now.Add(orderLife).UTC()}
-	data.Until = data.NotAfter.Add(orderWait)
+	notAfter := s.now.Add(orderLife).UTC()
+	data := record.RequestData{ID: id + n.Name, Method: ev.Method, Params: ev.Params, NotAfter: notAfter}
+	data.Until = notAfter.Add(orderWait)
 	s.emit(record.Record{Type: record.Request, Node: n.Name, Who: ev.Who}, data)
 	s.tickets[data.ID] = ev.Ticket
 	params := ev.Params
-	s.effect(Ask{ID: id, Nodes: []string{n.Name}, Method: ev.Method, NotAfter: data.NotAfter, Params: func(string) []byte { return params }})
+	s.effect(Ask{ID: id, Nodes: []string{n.Name}, Method: ev.Method, NotAfter: notAfter,
+		Params: func(string) []byte { return params }})
 }
 
 // answered ends an order.
@@ -87,7 +90,8 @@ func (s *step) answered(id string, err *wire.Error) {
 func (s *step) giveUp() {
 	for _, id := range slices.Sorted(maps.Keys(s.orders)) {
 		if o := s.orders[id]; !s.now.Before(o.Until) {
-			s.answered(id, wire.New(wire.CodeNoAnswer, "", "the node has not answered in time; it may have done what was ordered all the same: see tandem health "+o.Node))
+			s.answered(id, wire.New(wire.CodeNoAnswer, "",
+				"the node has not answered in time; it may have done what was ordered all the same: see tandem health "+o.Node))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package health
 import (
 	"time"
 
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 )
 
@@ -240,29 +241,21 @@ func (Emit) effect()     {}
 func (Answer) effect()   {}
 
 // Detail is what an event about health tells.
-type Detail struct {
-	Slot      string          `json:"slot,omitempty"`
-	Component string          `json:"component,omitempty"`
-	Version   string          `json:"version,omitempty"`
-	Check     string          `json:"check,omitempty"`
-	Reason    wire.BootReason `json:"reason,omitempty"`
-	Text      string          `json:"text,omitempty"`
-	Restarts  uint64          `json:"restarts,omitzero"`
-}
+type Detail = event.HealthDetail
 
 // The types of the events about health.
 const (
-	EventBoot            = "boot"              // the agent has started, and why
-	EventContactLost     = "contact-lost"      // the newest word from the controller is too old
-	EventContactBack     = "contact-back"      // the controller is heard again
-	EventCheckFailed     = "check-failed"      // a functional check fails, or is silent
-	EventCheckRecovered  = "check-recovered"   // it is good again
-	EventMaintenance     = "maintenance"       // the clocks stand still, or run again
-	EventTrialStarted    = "trial-started"     // a slot runs on trial
-	EventTrialCommitted  = "trial-committed"   // it is the good one now
-	EventTrialRolledBack = "trial-rolled-back" // the slot from before runs again
-	EventCommitFailed    = "commit-failed"     // the commit could not be written; it is tried again
-	EventRestartPlanned  = "restart-planned"   // a restart was decided, and why
-	EventRestartRefused  = "restart-refused"   // one is due, and is not made, and why
-	EventRestartFailed   = "restart-failed"    // one was asked for and did not happen
+	EventBoot            = event.Boot            // the agent has started, and why
+	EventContactLost     = event.ContactLost     // the newest word from the controller is too old
+	EventContactBack     = event.ContactBack     // the controller is heard again
+	EventCheckFailed     = event.CheckFailed     // a functional check fails, or is silent
+	EventCheckRecovered  = event.CheckRecovered  // it is good again
+	EventMaintenance     = event.Maintenance     // the clocks stand still, or run again
+	EventTrialStarted    = event.TrialStarted    // a slot runs on trial
+	EventTrialCommitted  = event.TrialCommitted  // it is the good one now
+	EventTrialRolledBack = event.TrialRolledBack // the slot from before runs again
+	EventCommitFailed    = event.CommitFailed    // the commit could not be written; it is tried again
+	EventRestartPlanned  = event.RestartPlanned  // a restart was decided, and why
+	EventRestartRefused  = event.RestartRefused  // one is due, and is not made, and why
+	EventRestartFailed   = event.RestartFailed   // one was asked for and did not happen
 )

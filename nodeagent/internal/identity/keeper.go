@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/pulse"
 	"tandem.internal/shared/wire"
@@ -24,9 +25,9 @@ type EventType string
 
 // The events.
 const (
-	Renewed    EventType = "certificate-renewed"
-	NotRenewed EventType = "certificate-not-renewed" // told when it begins, when the reason changes, and once a day
-	Expired    EventType = "certificate-expired"     // and could not be renewed: the node has to join again
+	Renewed    EventType = event.CertificateRenewed
+	NotRenewed EventType = event.CertificateNotRenewed // told when it begins, when the reason changes, and once a day
+	Expired    EventType = event.CertificateExpired    // and could not be renewed: the node has to join again
 )
 
 // Event is something that an operator should know.

@@ -3,6 +3,7 @@ package inbox
 import (
 	"time"
 
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 )
 
@@ -131,13 +132,13 @@ func (Answer) effect()  {}
 
 // The types of the events that a node sends.
 const (
-	EventDriftRepaired  = "drift-repaired"  // what a committed document had put in place was missing or altered
-	EventFork           = "fork"            // another document with the stamp of the newest one was refused
-	EventStale          = "stale"           // an older document was refused
-	EventRefusedMessage = "refused-message" // a message was malformed, foreign or not signed as it should be
-	EventKeyPinned      = "key-pinned"      // the unit's keys were learned or added to
-	EventKeyDropped     = "key-dropped"     // a retired key is not believed any more
-	EventKeyRefused     = "key-refused"     // a beacon by a key that is not pinned, or that another has followed, was refused
-	EventClockSkew      = "clock-skew"      // the node's clock and the controller's differ by more than MaxSkew
-	EventRestoreTrouble = "restore-trouble" // the last good document is back, but the on-apply command failed for it
+	EventDriftRepaired  = event.DriftRepaired  // what a committed document had put in place was missing or altered
+	EventFork           = event.Fork           // another document with the stamp of the newest one was refused
+	EventStale          = event.Stale          // an older document was refused
+	EventRefusedMessage = event.RefusedMessage // a message was malformed, foreign or not signed as it should be
+	EventKeyPinned      = event.KeyPinned      // the unit's keys were learned or added to
+	EventKeyDropped     = event.KeyDropped     // a retired key is not believed any more
+	EventKeyRefused     = event.KeyRefused     // a beacon by a key that is not pinned, or that another has followed, was refused
+	EventClockSkew      = event.ClockSkew      // the node's clock and the controller's differ by more than MaxSkew
+	EventRestoreTrouble = event.RestoreTrouble // the last good document is back, but the on-apply command failed for it
 )

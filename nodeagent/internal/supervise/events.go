@@ -3,6 +3,7 @@ package supervise
 import (
 	"time"
 
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -103,21 +104,16 @@ type Emit struct {
 }
 
 // Detail is what an event about a slot tells.
-type Detail struct {
-	Slot string             `json:"slot"`
-	ID   string             `json:"id"` // configurationId
-	Exit *wire.WorkloadExit `json:"exit,omitempty"`
-	Text string             `json:"text,omitempty"`
-}
+type Detail = event.WorkloadDetail
 
 // The types of events.
 const (
-	EventExit      = "workload-exit"      // a process ended that was to stay, or a job failed
-	EventCompleted = "workload-completed" // a job has succeeded
-	EventStayed    = "workload-installed" // a new configuration is in force, and the one before is given up
-	EventBack      = "workload-back"      // a new configuration did not stay up, and the one before is back
-	EventRefused   = "workload-refused"   // a configuration cannot be taken into force
-	EventUndone    = "workload-undone"    // an uninstall hook failed and is given up
+	EventExit      = event.WorkloadExit      // a process ended that was to stay, or a job failed
+	EventCompleted = event.WorkloadCompleted // a job has succeeded
+	EventStayed    = event.WorkloadInstalled // a new configuration is in force, and the one before is given up
+	EventBack      = event.WorkloadBack      // a new configuration did not stay up, and the one before is back
+	EventRefused   = event.WorkloadRefused   // a configuration cannot be taken into force
+	EventUndone    = event.WorkloadUndone    // an uninstall hook failed and is given up
 )
 
 // Report says that what Report returns has changed.

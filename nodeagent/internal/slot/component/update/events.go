@@ -3,6 +3,7 @@ package update
 import (
 	"time"
 
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 )
 
@@ -126,7 +127,7 @@ func (Answer) effect() {}
 
 // The types of events. Of what was on trial, health tells.
 const (
-	EventStaged  = "component-staged"  // a version is installed, and may be tried
-	EventRefused = "component-refused" // it was to be tried and is not, and why
-	EventEnded   = "component-ended"   // an update ended before its trial, and why
+	EventStaged  = event.ComponentStaged  // a version is installed, and may be tried
+	EventRefused = event.ComponentRefused // it was to be tried and is not, and why
+	EventEnded   = event.ComponentEnded   // an update ended before its trial, and why
 )
