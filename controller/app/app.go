@@ -132,7 +132,7 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 	c := distribute.Config{
 		Unit: a.cfg.Unit, Version: settings.Version, Copy: a.cfg.copyPath(), Steps: deps.Steps,
 		Signer: keys.first, Keyring: keys, NewKey: a.cfg.NewKey, Now: deps.Now, Log: deps.Log, Fleet: deps.Fleet,
-		Jitter: a.cfg.ReportJitter, StopMaintenance: a.cfg.StopMaintenance, KeepRecords: a.cfg.KeepRecords,
+		Inbox: a.cfg.Inbox, Jitter: a.cfg.ReportJitter, StopMaintenance: a.cfg.StopMaintenance, KeepRecords: a.cfg.KeepRecords,
 		Broker: view.Broker{Embedded: !external, Address: a.cfg.Broker},
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(journalPath, journal.Options{Now: deps.Now, Log: deps.Log, Faults: deps.JournalFaults})
@@ -191,12 +191,20 @@ func (a *App) embed(deps Deps) (link.Link, error) {
 	return link.NewLocal(embedded{b, a.core.Take}, upHandler{a.core.Handler(), a.up}, link.LocalOptions{Goodbye: a.core.Goodbye}), nil
 }
 
+// subscriptions are the topics that the controller asks an external broker for.
+func (c *Config) subscriptions() []string {
+	filters := []string{topic.ForController(c.Unit)}
+	if c.Inbox {
+		filters = append(filters, topic.ForInbox(c.Unit, "+"))
+	}
+	for _, shard := range topic.Shards() {
+		filters = append(filters, topic.ShardFilters(c.Unit, shard)...)
+	}
+	return filters
+}
+
 // dial makes the link to an external broker.
 func (a *App) dial(deps Deps) (link.Link, error) {
-	filters := []string{topic.ForController(a.cfg.Unit), topic.ForInbox(a.cfg.Unit, "+")}
-	for _, shard := range topic.Shards() {
-		filters = append(filters, topic.ShardFilters(a.cfg.Unit, shard)...)
-	}
 	qos := link.AtLeastOnce
 	if a.cfg.SubscribeQoS == 0 {
 		qos = link.AtMostOnce
@@ -211,7 +219,7 @@ func (a *App) dial(deps Deps) (link.Link, error) {
 	}
 	return link.Dial(link.Config{
 		TLS: conf, Broker: a.cfg.Broker, OpenConn: deps.OpenConn, ClientID: cmp.Or(a.cfg.BrokerClient, "controller"), Username: a.cfg.BrokerUser, Password: a.cfg.BrokerSecret,
-		Filters: filters, SubscribeQoS: qos, Will: a.core.Will, Goodbye: a.core.Goodbye,
+		Filters: a.cfg.subscriptions(), SubscribeQoS: qos, Will: a.core.Will, Goodbye: a.core.Goodbye,
 		Window: 1024, BufferSize: 64 << 10, Backoff: backoff, Rand: deps.Rand, Log: deps.Log,
 	}, a.core.Handler())
 }
@@ -279,7 +287,13 @@ func (a *App) Run(ctx context.Context) error {
 		for _, what := range a.cfg.exposed() {
 			a.log.Warn("INSECURE: " + what)
 		}
-		a.log.Info("controller is running", zap.String("unit", a.cfg.Unit), zap.String("version", settings.Version))
+		inbox := "off"
+		if a.cfg.Inbox {
+			inbox = "on"
+			a.log.Warn("the MQTT inbox is on: its broker, and whoever may publish there, can run programs on every node")
+		}
+		a.log.Info("controller is running", zap.String("unit", a.cfg.Unit), zap.String("version", settings.Version),
+			zap.String("inbox", inbox))
 		<-ctx.Done()
 	}
 	err = errors.Join(err, stopAPI(), stopDoor(), stopGuard())

@@ -30,7 +30,7 @@ type Config struct {
 	NewKey          bool          `name:"new-key" help:"go on with another signing key although the one that signs is lost: one that is left in the state directory, or else a new one. Nodes that have joined learn it at the join door, the others need hands"`
 	NewCA           bool          `name:"new-ca" help:"make a new CA although the unit's is lost, or take over another; every node has to join again"`
 
-	Passwords map[string]string `name:"passwords" secret:"true" help:"passwords at the embedded broker by user name: cloud/NAME and operator/NAME need one (the cloud side submits on inbox/config), node/ID may have one; better given in the file, or as TANDEM_PASSWORDS, than on the command line"`
+	Passwords map[string]string `name:"passwords" secret:"true" help:"passwords at the embedded broker by user name: cloud/NAME and operator/NAME need one, node/ID may have one; better given in the file, or as TANDEM_PASSWORDS, than on the command line"`
 
 	Broker       string `name:"broker" help:"URL of a broker to use instead of the embedded one, such as tls://10.0.0.5:8883; there the controller shows a certificate of the unit's CA, if it has one (--join-listen)"`
 	BrokerCA     string `name:"broker-ca" help:"file with the certificates of the authorities that may vouch for a tls:// --broker, in PEM (empty: the system's and the unit's own CA)"`
@@ -38,6 +38,8 @@ type Config struct {
 	BrokerClient string `name:"broker-client-id" default:"controller" help:"client ID at --broker; units that share a broker need one each"`
 	BrokerSecret string `name:"broker-password" secret:"true" help:"password at --broker; better given as TANDEM_BROKER_PASSWORD than on the command line"`
 	SubscribeQoS int    `name:"subscribe-qos" default:"1" help:"QoS of subscriptions at --broker: 1, or 0 for NATS, where a QoS 1 subscription is dear"`
+
+	Inbox bool `name:"inbox" help:"take submissions from inbox/config and inbox/workloads; they prove no sender, so whoever is the broker, or may publish there, can then run programs on every node (off: what arrives there is discarded)"`
 
 	Socket   string `name:"socket" default:"/run/tandem/control.sock" help:"unix socket of the HTTP API; whoever may open it may do everything (mode 0660)"`
 	HTTP     string `name:"http" help:"TCP address of the HTTP API and the dashboard, in addition to the socket, such as :8885; over TLS, but on loopback plain unless it begins with https://; callers need a token: tandem token create"`

@@ -95,6 +95,7 @@ func newUnit(t *testing.T, k kind) *unit {
 	u.Start(func(c *controller.Config) {
 		c.HTTP, c.Socket = "https://"+u.http, filepath.Join(u.Dir, "s")
 		c.CheckTimeout = 30 * time.Second // nobody is silent: the machine is slow
+		c.Inbox = true                    // some attempts submit there
 		if k != embedded {
 			c.ListenTLS, c.JoinListen = "", "127.0.0.1:0"
 			c.Broker, c.BrokerUser = fmt.Sprintf("tls://127.0.0.1:%d", brokerPort), "controller"

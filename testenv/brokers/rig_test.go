@@ -54,6 +54,7 @@ type rig struct {
 	ctl   *life
 	nodes map[string]*member
 	first []string // names of those that run from the beginning on
+	inbox bool     // the controller is started with --inbox
 	minor int
 }
 
@@ -64,7 +65,7 @@ func (r *rig) startController() {
 	r.Helper()
 	cfg := controller.Config{
 		Unit: unit, StateDir: filepath.Join(r.dir, "controller"), SubscribeQoS: r.is.qos, BrokerUser: "controller",
-		BrokerSecret: password, ReportJitter: 100 * time.Millisecond, CheckTimeout: 2 * time.Second, ReportGrace: 500 * time.Millisecond,
+		BrokerSecret: password, Inbox: r.inbox, ReportJitter: 100 * time.Millisecond, CheckTimeout: 2 * time.Second, ReportGrace: 500 * time.Millisecond,
 	}
 	if r.is.embedded {
 		cfg.Listen, cfg.Passwords = r.b.address(), map[string]string{"cloud/c1": password}
@@ -97,6 +98,25 @@ func (r *rig) stopController() {
 		r.Error(err)
 	}
 	r.ctl = nil
+}
+
+func (r *rig) restartController() {
+	r.Helper()
+	r.stopController()
+	r.startController()
+	for _, name := range r.first {
+		r.awaitOnline(name, true)
+	}
+}
+
+// entries are the journal's records of some types, oldest first.
+func (r *rig) entries(types ...string) []controller.Entry {
+	r.Helper()
+	all, err := r.app.Unit().Entries(r.Context(), controller.EntryFilter{Types: types, Limit: 1 << 20})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return all
 }
 
 // restartBroker stops the broker, one way or another, lets something happen, and starts it again.

@@ -30,6 +30,7 @@ func suite(t *testing.T, b broker, is traits) {
 		{"offline", offline},
 		{"last will", lastWill},
 		{"trials", trials},
+		{"inbox off", inboxOff},
 		{"inbox", inbox},
 		{"restart", restart},
 		{"empty broker", emptyBroker},
@@ -146,8 +147,47 @@ func trials(r *rig) {
 	r.awaitVersion(kept, r.first...)
 }
 
+// inboxOff: without --inbox nothing that is published there changes anything, or is answered.
+func inboxOff(r *rig) {
+	cloud := r.newProbe("cloud/c1", topic.ForOutbox(unit, "config"), topic.ForOutbox(unit, "workloads"))
+	before := r.entries("accepted", "refused")
+	v := r.next()
+	workload := `[{"@class":"Instance","configurationId":"a","slot":"web@n1",
+		"resources":{"iss_hook_start":{"@class":"Resource","uuid":"s","urls":["http://127.0.0.1/x"],"size":0,
+		"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}]`
+	for what, document := range map[string]string{"config": string(proc.Document(v, r.minor)), "workloads": workload} {
+		s := wire.Submission{V: wire.Version, ID: "s-off", From: "cloud", Document: jsontext.Value(document)}
+		for _, payload := range [][]byte{wire.Encode(&s), []byte("garbage")} {
+			if err := cloud.Publish(r.Context(), topic.ForInbox(unit, what), payload, false); err != nil {
+				r.Fatal(err)
+			}
+		}
+	}
+	r.awaitVersion(r.apply(), r.first...) // above v: had v been taken, it would be in the history now
+	for _, what := range []string{"config", "workloads"} {
+		if all := cloud.heard(topic.ForOutbox(unit, what)); len(all) > 0 {
+			r.Errorf("answered: %q", all)
+		}
+	}
+	if err := cloud.life.stop(); err != nil {
+		r.Error(err)
+	}
+	r.restartController() // the end of the controller waits for what is under way
+	after := r.entries("accepted", "refused")
+	if len(after) != len(before)+1 || after[len(after)-1].Type != "accepted" {
+		r.Errorf("the journal has %+v after %+v", after, before)
+	}
+	for _, e := range r.entries("trouble") {
+		if bytes.Contains(e.Data, []byte("inbox")) {
+			r.Errorf("the journal has %+v", e)
+		}
+	}
+}
+
 // inbox: the cloud side submits over the broker and is answered there, once for each ID.
 func inbox(r *rig) {
+	r.inbox = true
+	r.restartController()
 	cloud := r.newProbe("cloud/c1", topic.ForOutbox(unit, "config"), topic.ForOutbox(unit, "status"))
 	defer func() {
 		if err := cloud.life.stop(); err != nil {

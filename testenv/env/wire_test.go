@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	controller "tandem.internal/controller/app"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -62,9 +63,12 @@ func events(e *env.Env, node, kind string) int {
 	return n
 }
 
+// withInbox starts the controller with --inbox.
+func withInbox(c *controller.Config, _ *controller.Deps) { c.Inbox = true }
+
 // The cloud side submits over MQTT and hears the answer and the unit's status there.
 func TestInboxAndOutbox(t *testing.T) {
-	env.Run(t, env.Setup{External: true, Nodes: []env.NodeSpec{{Name: "n1", MaxPriority: 5}, {Name: "n2"}}}, func(e *env.Env) {
+	env.Run(t, env.Setup{External: true, Controller: withInbox, Nodes: []env.NodeSpec{{Name: "n1", MaxPriority: 5}, {Name: "n2"}}}, func(e *env.Env) {
 		cloud := e.Client("cloud/c1", topic.ForOutbox(env.Unit, "config"), topic.ForOutbox(env.Unit, "status"))
 		cloud.Heard()
 		submit := func(id string, doc []byte, more ...func(*wire.Submission)) wire.Answer {

@@ -35,6 +35,7 @@ type Will struct {
 // Hello is what a client says of itself in CONNECT.
 type Hello struct {
 	ClientID, User string // no user name is sent if it is empty
+	Password       string // goes with User; "": none is sent
 	Will           *Will
 	Name           string // of the protocol; "": MQTT
 	Level          byte   // of the protocol; 0: 4, which is MQTT 3.1.1
@@ -131,6 +132,10 @@ func Connect(h Hello) []byte {
 	if h.User != "" {
 		flags |= 0x80
 		body = Text(body, h.User)
+	}
+	if h.Password != "" {
+		flags |= 0x40
+		body = Text(body, h.Password)
 	}
 	body[at] = flags
 	return Packet(0x10, body)

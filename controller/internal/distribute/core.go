@@ -41,6 +41,7 @@ type Config struct {
 	Signer  *seal.Signer  // of the unit's first key; nil: that was retired, or lost
 	Keyring Keyring       // of all keys; nil: there is only Signer
 	NewKey  bool          // if the key that signs is lost, go on with another
+	Inbox   bool          // take submissions from MQTT; they carry no proof of their sender
 
 	Now   func() time.Time // nil: time.Now
 	Log   *zap.Logger

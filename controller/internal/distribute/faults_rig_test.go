@@ -199,7 +199,7 @@ func withFaults(t *testing.T, tune func(*Config), f func(t *testing.T, r *faulty
 func (r *faulty) start() {
 	r.Helper()
 	cfg := Config{
-		Unit: faultyUnit, Version: "1", Copy: filepath.Join(r.dir, "unit-config.json"),
+		Unit: faultyUnit, Version: "1", Inbox: true, Copy: filepath.Join(r.dir, "unit-config.json"),
 		Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(filepath.Join(r.dir, "journal.db"), journal.Options{MapSize: 1 << 24, Faults: r.disk.faults()})

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
 
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/record"
@@ -24,6 +25,8 @@ import (
 // over HTTP and are answered on the outbox topic. A submission that is delivered again is answered
 // again and not judged again.
 type inbox struct {
+	discarded sync.Once // the first message that came while the inbox was off was logged
+
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -87,6 +90,15 @@ func (b *inbox) close() {
 	b.mu.Unlock()
 	b.cancel()
 	b.wg.Wait()
+}
+
+// discard drops a message that comes while the inbox is off. Nothing is journaled or answered; the log
+// has one line for all of them, so that whoever waits for an answer can find out why there is none.
+func (b *inbox) discard(c *Core, topic string) {
+	b.discarded.Do(func() {
+		c.cfg.Log.Warn("a submission over MQTT was discarded, and so will be others: the inbox is off, see --inbox",
+			zap.String("topic", topic))
+	})
 }
 
 // take answers a submission, later unless it is malformed. One that cannot be judged is journaled as

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"pgregory.net/rapid"
 
 	"tandem.internal/controller/internal/record"
@@ -62,6 +64,32 @@ func TestInboxTurnsAway(t *testing.T) {
 		}
 		if got := r.records(record.Accepted, record.Refused); len(got) != 0 {
 			t.Errorf("verdicts %+v", got)
+		}
+	})
+}
+
+// While the inbox is off, whatever comes there is neither judged nor journaled nor answered, and the log
+// says so once.
+func TestInboxIsOff(t *testing.T) {
+	lines, log := observer.New(zap.InfoLevel)
+	off := func(c *Config) { c.Inbox, c.Log = false, zap.New(lines) }
+	withFaults(t, off, func(t *testing.T, r *faulty) {
+		before := len(r.records())
+		good := wire.Submission{V: wire.Version, ID: "s", From: "cloud", Document: faultyDoc("1.0.0")}
+		for _, what := range []string{"config", "workloads", "other"} {
+			for _, payload := range [][]byte{wire.Encode(&good), []byte("garbage"), nil} {
+				r.deliver(topic.ForInbox(faultyUnit, what), payload)
+				synctest.Wait()
+			}
+			if n := r.broker.published(topic.ForOutbox(faultyUnit, what)); n != 0 {
+				t.Errorf("inbox/%s was answered %d times", what, n)
+			}
+		}
+		if all := r.records(); len(all) != before {
+			t.Errorf("the journal has %+v", all[before:])
+		}
+		if n := log.FilterMessageSnippet("--inbox").Len(); n != 1 {
+			t.Errorf("the log says so %d times: %+v", n, log.All())
 		}
 	})
 }

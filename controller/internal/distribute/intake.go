@@ -36,7 +36,11 @@ func (c *Core) message(m link.Message) {
 	case topic.Beacon:
 		c.outbox.echo(m.Payload, m.Retained)
 	case topic.Inbox:
-		c.inbox.take(c, t.What, m.Topic, m.Payload)
+		if c.cfg.Inbox {
+			c.inbox.take(c, t.What, m.Topic, m.Payload)
+		} else {
+			c.inbox.discard(c, m.Topic)
+		}
 	case topic.Reported, topic.Live, topic.Event, topic.Reply:
 		c.hear(&t, m)
 	}

@@ -62,7 +62,7 @@ func (u *seedUnit) copyPath() string { return filepath.Join(u.dir, "unit-config.
 func (u *seedUnit) start() {
 	u.Helper()
 	core, err := distribute.New(distribute.Config{
-		Unit: seedName, Copy: u.copyPath(), Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
+		Unit: seedName, Inbox: true, Copy: u.copyPath(), Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(filepath.Join(u.dir, "journal.db"), journal.Options{MapSize: 1 << 24})
 		},
