@@ -21,6 +21,7 @@ import (
 	"tandem.internal/nodeagent/internal/configfile"
 	"tandem.internal/nodeagent/internal/identity"
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/machine"
 	"tandem.internal/nodeagent/internal/report"
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/shared/durable"
@@ -78,12 +79,14 @@ type Agent struct {
 	fatal     error
 }
 
+// documents is the machine that takes the documents of one kind through the inbox.
+type documents = machine.Machine[inbox.State, inbox.Event, inbox.Effect]
+
 // kind is one kind of document, as the agent keeps it.
 type kind struct {
 	name    wire.Kind
-	state   inbox.State
+	inbox   documents
 	applier Applier // nil: not supported
-	unsaved bool    // the store does not have state yet
 
 	seq     uint64        // of the newest report
 	current wire.Reported // the newest report
@@ -171,7 +174,8 @@ func (a *Agent) load(dir string) error {
 
 // add plugs a kind in. A nil applier means that it is not supported.
 func (a *Agent) add(name wire.Kind, saved inbox.Durable, ap Applier) *kind {
-	k := &kind{name: name, state: inbox.New(saved, ap != nil), applier: ap}
+	k := &kind{name: name, applier: ap}
+	k.inbox = a.machine(k, saved)
 	a.kinds[name] = k
 	return k
 }
@@ -268,7 +272,7 @@ func (a *Agent) begin() {
 	}
 	a.keysLearned()
 	for _, name := range slices.Sorted(maps.Keys(a.kinds)) {
-		a.step(a.kinds[name], inbox.Started{})
+		a.kinds[name].inbox.Handle(inbox.Started{})
 	}
 	a.careFor()
 }
@@ -306,7 +310,7 @@ func (a *Agent) loop(ctx context.Context, road <-chan error) (left bool, err err
 // stopping saves what a coarser save may have left out.
 func (a *Agent) stopping() {
 	for _, name := range slices.Sorted(maps.Keys(a.kinds)) {
-		a.step(a.kinds[name], inbox.Stopping{})
+		a.kinds[name].inbox.Handle(inbox.Stopping{})
 	}
 	if a.fatal == nil && !a.trust.Newest.Equal(a.savedTime) {
 		_ = a.commit(store.Batch{Trust: &a.trust}) // logged there; what is lost is at most what a crash would lose
@@ -336,7 +340,7 @@ func (a *Agent) untilDeadline() time.Duration {
 		at = min(at, a.saveAt)
 	}
 	for _, k := range a.kinds {
-		if t, ok := k.state.NextDeadline(); ok {
+		if t, ok := k.inbox.Due(); ok {
 			at = min(at, t)
 		}
 	}
@@ -346,10 +350,7 @@ func (a *Agent) untilDeadline() time.Duration {
 func (a *Agent) tick() {
 	now := time.Since(a.began)
 	for _, name := range slices.Sorted(maps.Keys(a.kinds)) {
-		k := a.kinds[name]
-		if t, ok := k.state.NextDeadline(); ok && t <= now {
-			a.step(k, inbox.Tick{})
-		}
+		a.kinds[name].inbox.Elapse(now)
 	}
 	a.tickCare(now)
 	if a.dirty() && now >= a.saveAt {

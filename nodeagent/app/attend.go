@@ -13,8 +13,10 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/alert"
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/machine"
 	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/watch/judge"
@@ -29,7 +31,7 @@ const EventAlert = event.Alert
 
 // sampled takes in what was measured: for the alerts, and for the checks that go by a value.
 func (a *Agent) sampled(s monitor.Sample) {
-	a.alert(s.Sample)
+	a.care.alerts.Handle(s.Sample)
 	ttl := a.checkTTL()
 	disk, network := math.Inf(-1), math.Inf(-1)
 	for _, r := range s.Readings {
@@ -55,21 +57,24 @@ func (a *Agent) sampled(s monitor.Sample) {
 	a.checkModules()
 }
 
-// alert takes the alerts over one event: step, save with what is told, or both later.
-func (a *Agent) alert(ev alert.Event) {
-	next, effects := a.care.alerts.Step(ev)
-	a.care.alerts = next
-	var events []wire.Event
-	for _, e := range effects {
-		switch e := e.(type) {
-		case alert.Save:
-			a.care.unsaved = true
-		case alert.Emit: // alerts have bounds of their own
-			events = append(events, a.made(EventAlert, nil, e.Alert))
-		}
-	}
-	if len(effects) > 0 {
-		a.keep(events...)
+// alerts is the machine of the node's alerts.
+type alerts = machine.Machine[alert.State, alert.Event, alert.Effect]
+
+// alertMachine returns the machine of the node's alerts from what was saved. Alerts bound their own number.
+func (a *Agent) alertMachine(saved alert.Durable) alerts {
+	return alerts{
+		State: alert.New(a.id.Node, saved, alert.Limits{}),
+		Now:   a.now,
+		Step:  func(s alert.State, _ clock.Now, ev alert.Event) (alert.State, []alert.Effect) { return s.Step(ev) },
+		Sort: func(e alert.Effect) machine.Order {
+			if e, ok := e.(alert.Emit); ok {
+				ev := a.made(EventAlert, nil, e.Alert)
+				return machine.Order{Emit: &ev}
+			}
+			return machine.Order{Save: true}
+		},
+		Commit: a.saveStep,
+		Run:    func(alert.Effect) {},
 	}
 }
 
@@ -78,10 +83,10 @@ func inForce(k *kind) inbox.Doc {
 	if k == nil {
 		return inbox.Doc{}
 	}
-	if k.state.Flight.Phase == inbox.Trying {
-		return k.state.Flight.Doc
+	if k.inbox.State.Flight.Phase == inbox.Trying {
+		return k.inbox.State.Flight.Doc
 	}
-	return k.state.Running
+	return k.inbox.State.Running
 }
 
 // followed notices that another document of a kind is in force.
@@ -116,14 +121,14 @@ func (a *Agent) configured(k *kind) {
 		}
 		rules = alert.Rules(c.AlertRules)
 	}
-	a.alert(alert.Configured{Now: a.now(), Rules: rules})
+	a.care.alerts.Handle(alert.Configured{Now: a.now(), Rules: rules})
 }
 
 // checkModules says how the agent's own modules and the watched programs are.
 func (a *Agent) checkModules() {
 	ok, message := true, ""
 	if k := a.kinds[wire.KindConfig]; k != nil {
-		if _, last := k.state.Report(); last != nil && last.State == wire.StateFailed {
+		if _, last := k.inbox.State.Report(); last != nil && last.State == wire.StateFailed {
 			ok, message = false, "version "+last.Version+" failed"
 			if last.Error != nil {
 				message += ": " + last.Error.Message
@@ -188,7 +193,7 @@ func (a *Agent) speechless() {
 	}
 	now, last := st.Boot, st.Last
 	tried := slices.ContainsFunc(st.Unreported, func(b slot.Boot) bool { return b.Trial && b.Slot == last.Slot && b.Number < now.Number })
-	if !tried || now.Trial || last.Committed || a.care.health.Trial.ID != "" {
+	if !tried || now.Trial || last.Committed || a.care.health.State.Trial.ID != "" {
 		return
 	}
 	a.keep(a.made(health.EventTrialRolledBack, nil, health.Detail{Slot: string(last.Slot), Version: last.Version, Reason: last.Reason, Text: last.Detail}))

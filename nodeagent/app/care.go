@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"tandem.internal/nodeagent/internal/alert"
 	"tandem.internal/nodeagent/internal/health"
+	"tandem.internal/nodeagent/internal/machine"
 	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/slot/component"
@@ -28,11 +28,10 @@ import (
 // care is the agent's care for the node itself: its health, its alerts, its slots and the watchdog.
 // All fields but the parts with goroutines of their own belong to Run's goroutine.
 type care struct {
-	health  health.State
+	health  wellness
 	report  wire.Health
-	alerts  alert.State
+	alerts  alerts
 	reboots uint64 // starts of the machine, as of this start
-	unsaved bool   // the store does not have all of this yet
 	begun   bool   // health has been told of the start
 
 	slots     *slot.Store
@@ -79,7 +78,7 @@ func (a *Agent) openCare(dir string) error {
 	}
 	c := &a.care
 	c.reboots = saved.Reboots
-	c.health, c.alerts = health.New(saved.Health), alert.New(a.id.Node, saved.Alerts, alert.Limits{})
+	c.health, c.alerts = a.healthMachine(saved.Health), a.alertMachine(saved.Alerts)
 	c.applied, c.programs = map[wire.Kind]wire.Stamp{}, map[string]judge.Verdict{}
 	c.slots = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Machine: a.deps.Machine, Steps: a.deps.SlotSteps,
 		Busy: func() error { return component.Busy(dir, "") }})
@@ -108,13 +107,16 @@ func (a *Agent) openCare(dir string) error {
 
 // durable is what must be saved.
 func (c *care) durable() *store.Care {
-	return &store.Care{Health: c.health.Durable, Alerts: c.alerts.Durable(), Reboots: c.reboots}
+	return &store.Care{Health: c.health.State.Durable, Alerts: c.alerts.State.Durable(), Reboots: c.reboots}
 }
+
+// unsaved says that durable is not on the disk.
+func (c *care) unsaved() bool { return c.health.Unsaved || c.alerts.Unsaved }
 
 // nextCare is when tickCare wants to be called.
 func (a *Agent) nextCare() time.Duration {
 	at := min(a.care.beatAt, a.care.lookAt, a.nextPart())
-	if t, ok := a.care.health.NextDeadline(); ok {
+	if t, ok := a.care.health.Due(); ok {
 		at = min(at, t)
 	}
 	return at
@@ -128,9 +130,7 @@ func (a *Agent) tickCare(now time.Duration) {
 		a.lookAtSlots()
 		a.acknowledge()
 	}
-	if t, ok := c.health.NextDeadline(); ok && t <= now {
-		a.well(health.Tick{})
-	}
+	c.health.Elapse(now)
 	a.tickParts(now)
 }
 
@@ -237,37 +237,34 @@ func bootText(b slot.Boot) string {
 	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "; ")
 }
 
-// well takes the node's health over one event: step, save, then act.
-func (a *Agent) well(ev health.Event) {
-	c := &a.care
-	now := a.now()
-	next, effects := c.health.Step(now, ev)
-	save, must := false, false
-	var events []wire.Event
-	for _, e := range effects {
-		switch e := e.(type) {
-		case health.Save:
-			save, must = true, e.Must
-		case health.Emit:
-			if event, ok := a.event(e.Type, e.Err, e.Detail); ok {
-				events = append(events, event)
+// wellness is the machine of the node's health.
+type wellness = machine.Machine[health.State, health.Event, health.Effect]
+
+// healthMachine returns the machine of the node's health from what was saved.
+func (a *Agent) healthMachine(saved health.Durable) wellness {
+	return wellness{
+		State:  health.New(saved),
+		Now:    a.now,
+		Step:   health.State.Step,
+		Failed: health.State.Failed,
+		Next:   health.State.NextDeadline,
+		Tick:   health.Tick{},
+		Sort: func(e health.Effect) machine.Order {
+			switch e := e.(type) {
+			case health.Save:
+				return machine.Order{Save: true, Must: e.Must}
+			case health.Emit:
+				return machine.Order{Emit: a.event(e.Type, e.Err, e.Detail)}
 			}
-		}
-	}
-	old := c.health
-	c.health = next // so that it is what is saved
-	if save || len(events) > 0 {
-		c.unsaved = c.unsaved || save
-		if err := a.commit(store.Batch{Events: events}); err != nil && must {
-			c.health, effects = old.Failed(now, ev, storageError(err))
-		} else if err != nil {
-			a.remember(events)
-		}
-	}
-	for _, e := range effects {
-		a.heal(e)
+			return machine.Order{}
+		},
+		Commit: a.saveStep,
+		Run:    a.heal,
 	}
 }
+
+// well takes the node's health over one event.
+func (a *Agent) well(ev health.Event) { a.care.health.Handle(ev) }
 
 // heal does what health asks for.
 func (a *Agent) heal(e health.Effect) {
@@ -276,7 +273,7 @@ func (a *Agent) heal(e health.Effect) {
 	case health.Report:
 		c.report = e.Health
 		k := a.kinds[wire.KindHealth]
-		running, last := k.state.Report()
+		running, last := k.inbox.State.Report()
 		a.sayKind(k, running, last)
 	case health.Indicate:
 		a.log.Info("indicator", zap.Int("indicator", int(e.Indicator)), zap.String("text", e.Text))

@@ -204,7 +204,7 @@ func (a *Agent) savePart(p *part, ev update.Event, alone bool) error {
 
 // obstacle says why no trial of a component may begin now, "" if it may. The slots' own are Alone's.
 func (a *Agent) obstacle(p *part) string {
-	if a.care.health.Restart.Do != "" {
+	if a.care.health.State.Restart.Do != "" {
 		return "the node is about to restart"
 	}
 	if err := component.Busy(a.care.dir, p.name); err != nil {

@@ -102,7 +102,7 @@ func (a *Agent) document(name wire.Kind, m message) {
 		}
 		k = a.add(name, inbox.Durable{}, nil)
 	}
-	a.step(k, inbox.Desired{Doc: doc, At: a.deps.Now()})
+	k.inbox.Handle(inbox.Desired{Doc: doc, At: a.deps.Now()})
 }
 
 // hold keeps the newest document of a kind until the first beacon says whom to believe.

@@ -97,7 +97,7 @@ func (a *Agent) confirm(r *wire.Request) {
 		a.reply(r.ID, nil, wire.New(wire.CodeNotFound, "/params/kind", fmt.Sprintf("this agent has no documents of kind %.64q", p.Kind)))
 		return
 	}
-	a.step(k, inbox.Confirm{ID: r.ID, Stamp: wire.Stamp{Epoch: p.Epoch, Rev: p.Rev}})
+	k.inbox.Handle(inbox.Confirm{ID: r.ID, Stamp: wire.Stamp{Epoch: p.Epoch, Rev: p.Rev}})
 }
 
 // within puts an error about params in its place in the request.

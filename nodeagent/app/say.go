@@ -18,7 +18,7 @@ func (a *Agent) sayEverything() {
 	a.sayInfo()
 	names := slices.Sorted(maps.Keys(a.kinds))
 	for _, name := range names {
-		running, last := a.kinds[name].state.Report()
+		running, last := a.kinds[name].inbox.State.Report()
 		a.refresh(a.kinds[name], running, last)
 	}
 	a.sayLive()

@@ -61,7 +61,7 @@ func slotsOf(st slot.Status) health.Slots {
 func (a *Agent) lookAtSlots() {
 	c := &a.care
 	defer func() { // by what is known then
-		if c.lookAt = time.Since(a.began) + lookEvery; c.health.Trial.ID != "" {
+		if c.lookAt = time.Since(a.began) + lookEvery; c.health.State.Trial.ID != "" {
 			c.lookAt = time.Since(a.began) + lookTrial
 		}
 	}()
@@ -95,7 +95,7 @@ const atNode = "somebody at the node"
 
 // approved passes on that somebody at the node approves of a trial. by is empty if nobody does.
 func (a *Agent) approved(trial, by string) {
-	if t := a.care.health.Trial; by != "" && t.ID == trial && !t.ByHand {
+	if t := a.care.health.State.Trial; by != "" && t.ID == trial && !t.ByHand {
 		a.well(health.Order{What: health.OrderApprove, By: by, ByHand: true, Version: t.Version})
 	}
 }

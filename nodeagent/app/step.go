@@ -8,7 +8,9 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/machine"
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
@@ -20,46 +22,42 @@ const saveRetry = 10 * time.Second
 // maxBacklog bounds the events that wait in memory for a disk that refuses them.
 const maxBacklog = 32
 
-// step takes one kind over one event: step, save, then act.
-func (a *Agent) step(k *kind, ev inbox.Event) {
-	now := a.now()
-	next, effects := k.state.Step(now, a.deps.Rand.Float64(), ev)
-	save, must := k.unsaved, false
-	var events []wire.Event
-	for _, e := range effects {
-		switch e := e.(type) {
-		case inbox.Save:
-			save, must = true, e.Must
-		case inbox.Emit:
-			if event, ok := a.event(e.Type, e.Err, docDetail{Kind: k.name, DocRef: e.Doc}); ok {
-				events = append(events, event)
+// machine returns the machine that takes documents of this kind through the inbox.
+func (a *Agent) machine(k *kind, saved inbox.Durable) documents {
+	return documents{
+		State: inbox.New(saved, k.applier != nil),
+		Now:   a.now,
+		Step: func(s inbox.State, now clock.Now, ev inbox.Event) (inbox.State, []inbox.Effect) {
+			return s.Step(now, a.deps.Rand.Float64(), ev)
+		},
+		Failed: func(s inbox.State, now clock.Now, ev inbox.Event, err *wire.Error) (inbox.State, []inbox.Effect) {
+			return s.Failed(now, a.deps.Rand.Float64(), ev, err)
+		},
+		Next: inbox.State.NextDeadline,
+		Tick: inbox.Tick{},
+		Sort: func(e inbox.Effect) machine.Order {
+			switch e := e.(type) {
+			case inbox.Save:
+				return machine.Order{Save: true, Must: e.Must}
+			case inbox.Emit:
+				return machine.Order{Emit: a.event(e.Type, e.Err, docDetail{Kind: k.name, DocRef: e.Doc})}
 			}
-		}
+			return machine.Order{}
+		},
+		Commit: a.saveStep,
+		Run:    func(e inbox.Effect) { a.effect(k, e) },
+		After:  func() { a.followed(k) },
 	}
-	if save || len(events) > 0 {
-		batch := store.Batch{Events: events}
-		if save {
-			batch.Kind = &store.Kind{Name: k.name, State: next.Durable}
-		}
-		switch err := a.commit(batch); {
-		case err == nil:
-			k.unsaved = false
-		case must:
-			next, effects = k.state.Failed(now, a.deps.Rand.Float64(), ev, storageError(err))
-		default:
-			k.unsaved = save
-			a.remember(events)
-		}
-	}
-	k.state = next
-	for _, e := range effects {
-		a.effect(k, e)
-	}
-	a.followed(k)
 }
 
-func storageError(err error) *wire.Error {
-	return wire.New(wire.CodeStorage, "", "the node's state cannot be saved: "+err.Error())
+// saveStep saves the events of a machine's step and every state that is not saved. Without must, events that
+// cannot be saved are kept in memory.
+func (a *Agent) saveStep(events []wire.Event, must bool) error {
+	err := a.commit(store.Batch{Events: events})
+	if err != nil && !must {
+		a.remember(events)
+	}
+	return err
 }
 
 // commit saves a batch, together with what earlier ones have left. Its error has been logged.
@@ -76,8 +74,13 @@ func (a *Agent) commit(b store.Batch) error {
 	if a.unsaved || a.trust.Newest.Sub(a.savedTime).Abs() >= timeAlong {
 		b.Trust = &a.trust
 	}
-	if a.care.unsaved {
+	if a.care.unsaved() {
 		b.Care = a.care.durable()
+	}
+	for _, k := range a.kinds {
+		if k.inbox.Unsaved {
+			b.Kinds = append(b.Kinds, store.Kind{Name: k.name, State: k.inbox.State.Durable})
+		}
 	}
 	_, err := a.store.Commit(b)
 	if err != nil {
@@ -89,7 +92,10 @@ func (a *Agent) commit(b store.Batch) error {
 		}
 		return err
 	}
-	a.backlog, a.unsaved, a.care.unsaved = nil, false, false
+	a.backlog, a.unsaved, a.care.health.Unsaved, a.care.alerts.Unsaved = nil, false, false, false
+	for _, k := range a.kinds {
+		k.inbox.Unsaved = false
+	}
 	if counts {
 		a.lost = 0
 	}
@@ -117,36 +123,27 @@ func (a *Agent) remember(events []wire.Event) {
 
 // dirty says that something waits to be saved.
 func (a *Agent) dirty() bool {
-	if a.unsaved || a.care.unsaved || len(a.backlog) > 0 {
+	if a.unsaved || a.care.unsaved() || len(a.backlog) > 0 {
 		return true
 	}
 	for _, k := range a.kinds {
-		if k.unsaved {
+		if k.inbox.Unsaved {
 			return true
 		}
 	}
 	return false
 }
 
+// saveAgain tries once more to save what could not be saved.
 func (a *Agent) saveAgain() {
-	for _, k := range a.kinds {
-		if k.unsaved {
-			if a.commit(store.Batch{Kind: &store.Kind{Name: k.name, State: k.state.Durable}}) != nil {
-				return
-			}
-			k.unsaved = false
-		}
-	}
-	if a.unsaved || a.care.unsaved || len(a.backlog) > 0 {
-		_ = a.commit(store.Batch{}) // logged there, and tried again at saveAt
-	}
+	_ = a.commit(store.Batch{}) // logged there, and tried again at saveAt
 }
 
 // effect does what the inbox asks for.
 func (a *Agent) effect(k *kind, e inbox.Effect) {
 	switch e := e.(type) {
 	case inbox.Check:
-		a.step(k, inbox.Checked{Stamp: e.Doc.Stamp, Errs: k.applier.Check(e.Doc)})
+		k.inbox.Handle(inbox.Checked{Stamp: e.Doc.Stamp, Errs: k.applier.Check(e.Doc)})
 	case inbox.Apply:
 		a.employ(k, func() inbox.Event { return k.applier.Apply(a.work, e) })
 	case inbox.Restore:
@@ -157,7 +154,7 @@ func (a *Agent) effect(k *kind, e inbox.Effect) {
 		a.sayKind(k, e.Running, e.Last)
 	case inbox.Again:
 		for _, ev := range e.Events {
-			a.step(k, ev)
+			k.inbox.Handle(ev)
 		}
 	case inbox.Answer:
 		a.reply(e.ID, []byte("null"), e.Err)
@@ -168,7 +165,7 @@ func (a *Agent) effect(k *kind, e inbox.Effect) {
 func (a *Agent) employ(k *kind, f func() inbox.Event) {
 	a.aside(func() func() {
 		ev := f()
-		return func() { a.step(k, ev) }
+		return func() { k.inbox.Handle(ev) }
 	})
 }
 
@@ -178,13 +175,13 @@ type docDetail = event.DocumentDetail
 // refusal is what an event about a refused message tells.
 type refusal = event.MessageDetail
 
-// event makes an event, unless there have been too many of its type.
-func (a *Agent) event(kind string, err *wire.Error, detail any) (wire.Event, bool) {
+// event makes an event; nil if there have been too many of its type.
+func (a *Agent) event(kind string, err *wire.Error, detail any) *wire.Event {
 	now := a.now()
 	next, ok, swallowed := a.throttle[kind].Pass(now.Mono)
 	a.throttle[kind] = next
 	if !ok {
-		return wire.Event{}, false
+		return nil
 	}
 	switch d := detail.(type) {
 	case docDetail:
@@ -194,7 +191,8 @@ func (a *Agent) event(kind string, err *wire.Error, detail any) (wire.Event, boo
 		d.Suppressed = swallowed
 		detail = d
 	}
-	return a.made(kind, err, detail), true
+	ev := a.made(kind, err, detail)
+	return &ev
 }
 
 // made makes an event.
@@ -217,14 +215,12 @@ func (a *Agent) made(kind string, err *wire.Error, detail any) wire.Event {
 
 // emit keeps an event that no document's state goes with.
 func (a *Agent) emit(kind string, err *wire.Error, detail any) {
-	if ev, ok := a.event(kind, err, detail); ok {
-		a.keep(ev)
+	if ev := a.event(kind, err, detail); ev != nil {
+		a.keep(*ev)
 	}
 }
 
 // keep saves events, or remembers them.
 func (a *Agent) keep(events ...wire.Event) {
-	if a.commit(store.Batch{Events: events}) != nil {
-		a.remember(events)
-	}
+	_ = a.saveStep(events, false) // logged there
 }

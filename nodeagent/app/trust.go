@@ -62,8 +62,8 @@ func (a *Agent) beacon(m message) {
 func (a *Agent) believe(trust inbox.Trust, h inbox.Heard) bool {
 	var events []wire.Event
 	add := func(kind string, err *wire.Error, detail any) {
-		if ev, ok := a.event(kind, err, detail); ok {
-			events = append(events, ev)
+		if ev := a.event(kind, err, detail); ev != nil {
+			events = append(events, *ev)
 		}
 	}
 	switch detail := (keyChange{Keys: trust.Order, Dropped: h.Dropped, Rev: trust.KeysRev}); {

@@ -122,7 +122,7 @@ func (a *Agent) told() {
 	if report != nil && (len(report.Slots) > 0 || d.report != nil) {
 		d.report = report
 		k := a.kinds[wire.KindWorkloads]
-		running, last := k.state.Report()
+		running, last := k.inbox.State.Report()
 		a.sayKind(k, running, last)
 	}
 }

@@ -193,7 +193,7 @@ func (s *Store) update(f func(*bolt.Tx) error) error {
 
 // Batch is what one Commit saves.
 type Batch struct {
-	Kind   *Kind        // one kind's state
+	Kinds  []Kind       // states of kinds
 	Trust  *inbox.Trust // whom the node believes
 	Care   *Care        // of the node itself
 	Events []wire.Event // appended; Seq is given by the store, past Lost. After an error: those that wait, again, first
@@ -214,9 +214,9 @@ func (s *Store) Commit(b Batch) ([]wire.Event, error) {
 	err := s.update(func(tx *bolt.Tx) error {
 		newest, oldest = s.newest, s.oldest
 		known := s.known(events)
-		if b.Kind != nil {
-			if err := putKind(tx, b.Kind); err != nil {
-				return fmt.Errorf("save the state of %s: %w", b.Kind.Name, err)
+		for i := range b.Kinds {
+			if err := putKind(tx, &b.Kinds[i]); err != nil {
+				return fmt.Errorf("save the state of %s: %w", b.Kinds[i].Name, err)
 			}
 		}
 		if b.Trust != nil {

@@ -68,7 +68,7 @@ func TestKeepsEverything(t *testing.T) {
 	trust := inbox.Trust{Epoch: 7, Keys: seal.Trust{"k": make([]byte, 32)}, Order: []string{"k"}, KeysRev: 9, Signer: "k", Anchor: "a",
 		Newest: time.Date(2026, 11, 20, 10, 0, 0, 5, time.UTC), Floor: inbox.Floor{All: wire.Stamp{Epoch: 7, Rev: 4}, Kinds: map[wire.Kind]wire.Stamp{"config": {Epoch: 7, Rev: 2}}},
 		Obeyed: inbox.Obeyed{ID: "q", Until: time.Date(2026, 11, 20, 10, 0, 20, 7, time.UTC)}}
-	if _, err := s.Commit(Batch{Kind: &Kind{"config", want}, Trust: &trust}); err != nil {
+	if _, err := s.Commit(Batch{Kinds: []Kind{{"config", want}}, Trust: &trust}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -90,7 +90,7 @@ func TestKeepsEverything(t *testing.T) {
 	}
 	next := want
 	next.Running, next.Flight, next.Next = want.Flight.Doc, inbox.Flight{}, inbox.Doc{}
-	if _, err := s.Commit(Batch{Kind: &Kind{"config", next}}); err != nil {
+	if _, err := s.Commit(Batch{Kinds: []Kind{{"config", next}}}); err != nil {
 		t.Fatal(err)
 	}
 	kinds, err = s.Kinds()
@@ -148,7 +148,7 @@ func TestRefusesToOpen(t *testing.T) {
 	t.Run("a body without its hash", func(t *testing.T) {
 		cfg := config(t)
 		s := open(t, cfg)
-		if _, err := s.Commit(Batch{Kind: &Kind{"config", full()}}); err != nil {
+		if _, err := s.Commit(Batch{Kinds: []Kind{{"config", full()}}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Close(); err != nil {
@@ -171,7 +171,7 @@ func TestFaults(t *testing.T) {
 	for _, point := range []Point{Before, After} {
 		for name, write := range map[string]func(s *Store) error{
 			"kind": func(s *Store) error {
-				_, err := s.Commit(Batch{Kind: &Kind{"config", full()}, Events: []wire.Event{event(2)}})
+				_, err := s.Commit(Batch{Kinds: []Kind{{"config", full()}}, Events: []wire.Event{event(2)}})
 				return err
 			},
 			"trust": func(s *Store) error {
