@@ -13,12 +13,12 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/alert"
+	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/machine"
 	"tandem.internal/nodeagent/internal/monitor"
-	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/watch/judge"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/link"
@@ -192,7 +192,7 @@ func (a *Agent) speechless() {
 		return // which is said when health asks for the slots
 	}
 	now, last := st.Boot, st.Last
-	tried := slices.ContainsFunc(st.Unreported, func(b slot.Boot) bool { return b.Trial && b.Slot == last.Slot && b.Number < now.Number })
+	tried := slices.ContainsFunc(st.Unreported, func(b boot.Start) bool { return b.Trial && b.Slot == last.Slot && b.Number < now.Number })
 	if !tried || now.Trial || last.Committed || a.care.health.State.Trial.ID != "" {
 		return
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -40,7 +38,7 @@ type care struct {
 	partsAt   time.Duration // they are looked at again: people may work on them by hand
 	view      health.Parts  // as health was told
 	launched  bool          // by the launcher: a restart starts what the slots say
-	told      uint64        // the newest start that an event tells of and the record does not know to be told
+	unacked   uint64        // newest start that was reported in an event and is not yet marked as reported; 0: none
 	monitor   *monitor.Monitor
 	watch     *watch.Watch
 	notifier  *watch.Notifier
@@ -150,24 +148,6 @@ func (a *Agent) stoppingCare() {
 	a.notify(c.notifier.Stopping())
 }
 
-// acknowledge tells the record that the newest start is told of: the event is on the disk.
-func (a *Agent) acknowledge() {
-	if a.care.told == 0 || a.dirty() {
-		return
-	}
-	if err := a.care.slots.Reported(a.care.told); err != nil {
-		a.log.Warn("this start will be told of once more", zap.Error(err))
-		return
-	}
-	a.care.told = 0
-}
-
-// failing keeps the reason of an end that nobody has planned.
-func (a *Agent) failing(reason wire.BootReason, detail string) error {
-	_, err := a.care.slots.Failing(reason, detail)
-	return err
-}
-
 // settings joins the node's own settings of health with the controller's. The error says what is
 // wrong with them together.
 func (a *Agent) settings() (wire.HealthSettings, *wire.Error) {
@@ -208,33 +188,6 @@ func (a *Agent) careFor() {
 	a.checkModules()
 	a.acknowledge()
 	a.notify(c.notifier.Ready(c.report.Text))
-}
-
-// startedWhy tells why the agent has started, and says so of earlier starts that nobody was told of.
-func (a *Agent) startedWhy() (boot wire.HealthBoot, rebooted bool) {
-	c := &a.care
-	boot, rebooted = wire.HealthBoot{Reason: wire.BootUnknown, At: a.deps.Now()}, true
-	boots, dropped, err := c.slots.BootReason()
-	if err != nil || len(boots) == 0 {
-		a.log.Warn("nobody knows why the agent has started", zap.Error(err))
-		return boot, rebooted
-	}
-	now := boots[len(boots)-1]
-	for _, b := range boots[:len(boots)-1] {
-		a.keep(a.made(health.EventBoot, nil, health.Detail{Reason: b.Reason, Text: bootText(b), Restarts: b.Number}))
-	}
-	if dropped > 0 {
-		a.log.Warn("earlier starts are not known any more", zap.Uint64("number", dropped))
-	}
-	rebooted = now.Reboots != c.reboots
-	c.reboots, c.told = now.Reboots, now.Number
-	boot.Reason, boot.Detail, boot.Restarts = now.Reason, bootText(now), now.Number
-	return boot, rebooted
-}
-
-func bootText(b slot.Boot) string {
-	texts := slices.Compact([]string{b.Detail, b.Note}) // the same where the launcher has ended a trial
-	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "; ")
 }
 
 // wellness is the machine of the node's health.

@@ -8,11 +8,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/configfile"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/nodeagent/internal/slot"
-	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/nodeagent/internal/workloads"
 	"tandem.internal/shared/durable"
@@ -29,7 +29,7 @@ type (
 	Times    = monitor.Times
 	Counters = monitor.Counters
 	Usage    = monitor.Usage
-	Evidence = record.Evidence
+	Evidence = boot.Evidence
 )
 
 // Deps is what the agent takes from the world. Production sets Log; tests set what they want to

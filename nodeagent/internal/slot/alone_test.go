@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/slot/record"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestAlone(t *testing.T) {
 	busy := error(nil)
 	dir := t.TempDir()
-	s := Open(Config{Dir: filepath.Join(dir, "slots"), Machine: func() record.Evidence { return record.Evidence{} }, Busy: func() error { return busy },
+	s := Open(Config{Dir: filepath.Join(dir, "slots"), Machine: func() boot.Evidence { return boot.Evidence{} }, Busy: func() error { return busy },
 		SelfTest: func(context.Context, string) (string, error) { return "2", nil }})
 	file := filepath.Join(dir, "tandem-node")
 	if err := os.WriteFile(file, []byte("version 2"), 0o700); err != nil {

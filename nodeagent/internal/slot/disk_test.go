@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
@@ -148,7 +149,7 @@ func TestRealDisk(t *testing.T) {
 					})) // what matters is what it leaves
 				}()
 				l, err := open(nil).Starting().Next(nil)
-				if err != nil || !l.Saved || !record.Known(l.Reason) {
+				if err != nil || !l.Saved || !boot.Known(l.Reason) {
 					t.Fatalf("op %d, step %d: %+v %v", i, at, l, err)
 				}
 				if l.Slot == "a" {

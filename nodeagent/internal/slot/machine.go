@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/nodeagent/internal/boot"
 )
 
 // EnvKernel may name the kernel's boot ID where /proc does not show it; %b in a systemd unit.
@@ -23,8 +23,8 @@ const EnvKernel = "TANDEM_KERNEL_BOOT_ID"
 const EnvWorkloads = "TANDEM_WORKLOAD_GROUP"
 
 // Machine asks Linux. What cannot be read is left out.
-func Machine() record.Evidence {
-	var ev record.Evidence
+func Machine() boot.Evidence {
+	var ev boot.Evidence
 	if data, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		ev.Kernel = strings.ReplaceAll(strings.TrimSpace(string(data)), "-", "")
 	} else {

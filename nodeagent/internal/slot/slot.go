@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
@@ -40,7 +41,6 @@ const (
 type (
 	ID      = record.ID
 	State   = record.State
-	Boot    = record.Boot
 	Outcome = record.Outcome
 )
 
@@ -64,7 +64,7 @@ type Config struct {
 	// Busy says why no trial of a slot may begin now, such as that of a component; nil: nothing does.
 	Busy func() error
 	// Machine shows what is to be known of the machine at a start; nil: Machine.
-	Machine func() record.Evidence
+	Machine func() boot.Evidence
 }
 
 // Store is the slots of one node. Its methods may be called at the same time, by several processes.
@@ -102,10 +102,10 @@ type Status struct {
 	Previous   ID           `json:"previous"`            // what a roll back of the active slot goes to
 	Why        string       `json:"why,omitzero"`        // why the active slot is active
 	TriesLeft  int          `json:"triesLeft,omitzero"`  // of the slot that is armed or on trial
-	Next       *record.Mark `json:"next,omitzero"`       // why the agent is about to end
-	Boot       Boot         `json:"boot"`                // the newest start
+	Next       *boot.Mark   `json:"next,omitzero"`       // why the agent is about to end
+	Boot       boot.Start   `json:"boot"`                // the newest start
 	Last       Outcome      `json:"last,omitzero"`       // how the newest trial, or active slot, ended
-	Unreported []Boot       `json:"unreported,omitzero"` // starts that nobody has been told of
+	Unreported []boot.Start `json:"unreported,omitzero"` // starts that nobody has been told of
 	Dropped    uint64       `json:"dropped,omitzero"`
 	Notes      []string     `json:"notes,omitzero"` // what was wrong with the record, and what became of it
 	Seq        uint64       `json:"seq"`
@@ -202,28 +202,30 @@ func (s *Store) Rollback(from ID, reason wire.BootReason, detail string) (to ID,
 // Planned writes down that the agent is whole and ends on purpose: a trial keeps its try. The reason
 // that was written first stands, and is returned.
 func (s *Store) Planned(reason wire.BootReason, detail string) (wire.BootReason, error) {
-	return s.mark(record.Mark{Reason: reason, Detail: detail, Planned: true})
+	return s.mark(boot.Mark{Reason: reason, Detail: detail, Planned: true})
 }
 
 // Failing writes down why the agent is about to end although it should not: a trial loses a try. The
 // reason that was written first stands, and is returned.
 func (s *Store) Failing(reason wire.BootReason, detail string) (wire.BootReason, error) {
-	return s.mark(record.Mark{Reason: reason, Detail: detail})
+	return s.mark(boot.Mark{Reason: reason, Detail: detail})
 }
 
 // Stays says that what was planned for this reason did not happen: the agent goes on, and the reason
 // explains no later end.
 func (s *Store) Stays(reason wire.BootReason) error {
-	return s.update(func(r record.Record) (record.Record, error) { return r.Unmark(reason), nil })
+	return s.update(func(r record.Record) (record.Record, error) {
+		r.Unmark(reason)
+		return r, nil
+	})
 }
 
-func (s *Store) mark(m record.Mark) (stands wire.BootReason, err error) {
-	if !record.Known(m.Reason) {
+func (s *Store) mark(m boot.Mark) (stands wire.BootReason, err error) {
+	if !boot.Known(m.Reason) {
 		panic("slot: no such reason: " + string(m.Reason))
 	}
 	err = s.update(func(r record.Record) (record.Record, error) {
-		r, m := r.Mark(m)
-		stands = m.Reason
+		stands = r.Mark(m).Reason
 		return r, nil
 	})
 	return stands, err
@@ -231,14 +233,17 @@ func (s *Store) mark(m record.Mark) (stands wire.BootReason, err error) {
 
 // BootReason returns the starts that the controller has not been told of, oldest first; the newest is
 // the current one. They stay until Reported.
-func (s *Store) BootReason() (boots []Boot, dropped uint64, err error) {
+func (s *Store) BootReason() (boots []boot.Start, dropped uint64, err error) {
 	st, err := s.Status()
 	return st.Unreported, st.Dropped, err
 }
 
 // Reported says that the controller knows the starts up to this number.
 func (s *Store) Reported(number uint64) error {
-	return s.update(func(r record.Record) (record.Record, error) { return r.Reported(number), nil })
+	return s.update(func(r record.Record) (record.Record, error) {
+		r.Reported(number)
+		return r, nil
+	})
 }
 
 // locked runs one step.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/wire"
 )
@@ -73,7 +74,7 @@ func TestOnlyABadCopyIsLeft(t *testing.T) {
 	if err := d.Replace(copies[1]+badMark+"1", []byte("bad")); err != nil {
 		t.Fatal(err)
 	}
-	l, err := Open(Config{Dir: "/slots", Disk: d, Machine: func() record.Evidence { return record.Evidence{Kernel: "k"} }}).Starting().Next(nil)
+	l, err := Open(Config{Dir: "/slots", Disk: d, Machine: func() boot.Evidence { return boot.Evidence{Kernel: "k"} }}).Starting().Next(nil)
 	if err != nil || l.Slot != record.Factory || l.Reason != wire.BootUnknown || len(l.Notes) != 2 || !strings.Contains(l.Notes[1], "rebuilt") {
 		t.Errorf("%+v %v", l, err)
 	}

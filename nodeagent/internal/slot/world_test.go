@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/wire"
 )
@@ -49,7 +50,7 @@ func (w *world) store() *Store {
 			}
 			return "", errors.New("it does not run")
 		},
-		Machine: func() record.Evidence { return record.Evidence{Kernel: fmt.Sprint("kernel ", w.kernel)} },
+		Machine: func() boot.Evidence { return boot.Evidence{Kernel: fmt.Sprint("kernel ", w.kernel)} },
 	})
 }
 
@@ -270,8 +271,8 @@ func (w *world) start(before view, allowed map[string]bool) error {
 		return fmt.Errorf("slot %s was started and holds nothing that is whole", l.Slot)
 	case !allowed[v]:
 		return fmt.Errorf("%s was started; allowed is %v", v, allowed)
-	case !record.Known(l.Reason) || l.Number == 0 || st.Why == "":
-		return fmt.Errorf("it does not say why: %+v", l.Boot)
+	case !boot.Known(l.Reason) || l.Number == 0 || st.Why == "":
+		return fmt.Errorf("it does not say why: %+v", l.Start)
 	case st.Running != l.Slot || st.Trial != l.Trial || !l.Saved:
 		return fmt.Errorf("status %+v of %+v", st, l)
 	case l.Trial && after.tries >= before.tries && after.spared <= before.spared && before.trying == after.trying:

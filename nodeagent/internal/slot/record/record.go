@@ -1,11 +1,10 @@
 // Package record decides which A/B slot boots. Its Record is everything that outlives a restart: which
-// slot is good, which one is on trial and how many tries it has left, why the agent was started the
-// last time, and why it is about to end. Package slot keeps it on disk and does what it says.
+// slot is good, which one is on trial and how many tries it has left, and package boot's history of the
+// agent's starts. Package slot keeps it on disk and does what it says.
 //
 // It guarantees that exactly one slot is active, that at most one is on trial, that the tries of a trial
-// only go down, that what takes the active slot's place has been in force before or came with the node,
-// and that a reason to restart that was written first is not overwritten. It is pure: no disk, clock or
-// process.
+// only go down, and that what takes the active slot's place has been in force before or came with the
+// node. It is pure: no disk, clock or process.
 //
 //tandem:pure
 package record
@@ -18,11 +17,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/shared/wire"
 )
 
 // ID names a slot.
-type ID string
+type ID = boot.Slot
 
 // The slots. Factory is the installed binary, the one that the service manager starts: it is never
 // written, and there whatever happens to the others.
@@ -69,30 +69,6 @@ type Slot struct {
 // Exists says that the slot holds something that may boot.
 func (s Slot) Exists() bool { return s.Hash != "" }
 
-// Mark says why the agent is about to end. It is written before the end.
-type Mark struct {
-	Reason wire.BootReason `json:"reason"`
-	Detail string          `json:"detail,omitzero"`
-	// Planned: the agent is whole and ends on purpose. No try is consumed.
-	Planned bool `json:"planned,omitzero"`
-}
-
-// Boot is one start of the agent.
-type Boot struct {
-	Number  uint64          `json:"number,omitzero"`  // of all starts ever: the restart counter, from 1
-	Reboots uint64          `json:"reboots,omitzero"` // starts of the machine that were seen, from 1
-	Crashes uint64          `json:"crashes,omitzero"` // starts in a row after an end that nobody had planned
-	Reason  wire.BootReason `json:"reason,omitzero"`  // why the run before ended
-	Detail  string          `json:"detail,omitzero"`
-	Slot    ID              `json:"slot,omitzero"` // that was started
-	Trial   bool            `json:"trial,omitzero"`
-	Note    string          `json:"note,omitzero"` // why that slot, if it is not the one that was to be expected
-
-	Kernel   string `json:"kernel,omitzero"`   // the kernel's boot ID; empty: unknown
-	OOMKills uint64 `json:"oomKills,omitzero"` // by the kernel until this start
-	Panic    string `json:"panic,omitzero"`    // Evidence.Panic at this start
-}
-
 // Approval says that somebody at the node approves of a trial. It counts for that one only, also where a
 // launcher that does not know it has left it behind.
 type Approval struct {
@@ -129,12 +105,8 @@ type Record struct {
 
 	Approved Approval `json:"approved,omitzero"`
 
-	Next *Mark   `json:"next,omitzero"` // nil: nobody has said why yet
-	Boot Boot    `json:"boot,omitzero"`
+	boot.History
 	Last Outcome `json:"last,omitzero"`
-
-	Unreported []Boot `json:"unreported,omitzero"` // starts that the controller has not been told of, oldest first
-	Dropped    uint64 `json:"dropped,omitzero"`    // starts that were left out because there were too many
 
 	// Rest is what a newer version has added: an older launcher hands it on.
 	Rest jsontext.Value `json:",embed"`
@@ -142,10 +114,8 @@ type Record struct {
 
 // Limits.
 const (
-	MaxTries      = 10 // of a trial
-	MaxSpared     = 5  // planned restarts of a trial without consuming a try: a trial cannot restart for ever
-	maxUnreported = 16
-	maxText       = 500 // bytes of a detail
+	MaxTries  = 10 // of a trial
+	MaxSpared = 5  // planned restarts of a trial without consuming a try: a trial cannot restart for ever
 )
 
 // Errors of transitions. Their texts are for people.
@@ -256,4 +226,4 @@ func (r Record) Validate() error {
 }
 
 // bounded makes a text one line of limited length.
-func bounded(s string) string { return wire.Plain(s, maxText) }
+func bounded(s string) string { return boot.Bounded(s) }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/shared/wire"
 )
 
@@ -11,14 +12,11 @@ import (
 // given up. Any other error only keeps it from being started now.
 var ErrBroken = errors.New("broken")
 
-// lost is why a slot is good after both copies of the record were lost.
-const lost = "the record was lost and has been rebuilt from what the slots hold"
-
 // Rebuild makes a record from the manifests of the slots that hold what their manifest says. The slot
 // that became good last is good.
 func Rebuild(found map[ID]Manifest) Record {
 	r := New()
-	r.Why = lost
+	r.Why = boot.Lost
 	for _, id := range Writable {
 		m, ok := found[id]
 		if !ok {
@@ -51,10 +49,10 @@ func Rebuild(found map[ID]Manifest) Record {
 // good one, else whatever may stand in for it. sound says whether a slot holds what the record says and
 // may be started; the factory slot holds what it holds. The result's Boot says which slot, whether as a trial, and why;
 // it must be saved before that slot is started. Boot.Slot is None if nothing is left.
-func (r Record) Start(ev Evidence, sound func(ID) error) Record {
+func (r Record) Start(ev boot.Evidence, sound func(ID) error) Record {
 	planned := r.Next != nil && r.Next.Planned
 	fresh := r.Next == nil
-	r = r.began(ev)
+	r.History.Begin(ev, r.Why == boot.Lost)
 	if r.Trying == None {
 		return r.choose(sound)
 	}
@@ -75,10 +73,10 @@ func (r Record) Start(ev Evidence, sound func(ID) error) Record {
 		r.Tries--
 	}
 	r.Booted = true
-	return r.booted(r.Trying, true)
+	return r.settled(r.Trying, true)
 }
 
-func ended(b Boot) string {
+func ended(b boot.Start) string {
 	if b.Detail == "" {
 		return string(b.Reason)
 	}
@@ -108,12 +106,12 @@ func (r Record) Instead(why string, sound func(ID) error) Record {
 
 // Direct records a start of the installed binary without the launcher. A trial that waits goes on
 // waiting, no try is consumed.
-func (r Record) Direct(ev Evidence) Record {
-	r = r.began(ev)
+func (r Record) Direct(ev boot.Evidence) Record {
+	r.History.Begin(ev, r.Why == boot.Lost)
 	if r.Good != Factory || r.Trying != None {
 		r.Boot.Note = "started without the launcher: the slots are not used"
 	}
-	return r.booted(Factory, false)
+	return r.settled(Factory, false)
 }
 
 // choose picks the good slot or what stands in for it.
@@ -132,7 +130,7 @@ func (r Record) choose(sound func(ID) error) Record {
 		}
 	}
 	r.Boot.Note += "; nothing can be started: " + skipped
-	return r.replace(gone).booted(None, false)
+	return r.replace(gone).settled(None, false)
 }
 
 // order is what may be started instead of a trial, best first. What never was in force comes after the
@@ -196,7 +194,7 @@ func (r Record) settle(id ID, skipped string, gone bool) Record {
 		r.Why = bounded(r.Boot.Note)
 		r = r.goodAgain()
 	}
-	return r.booted(id, false)
+	return r.settled(id, false)
 }
 
 // replace makes the factory slot good after the good one broke and nothing could be started.
@@ -205,5 +203,11 @@ func (r Record) replace(gone bool) Record {
 		r = r.with(r.Good, Slot{})
 		r.Good, r.Previous = Factory, Factory
 	}
+	return r
+}
+
+// settled says which slot the current start is of.
+func (r Record) settled(id ID, trial bool) Record {
+	r.Settle(id, trial)
 	return r
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 
+	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/shared/wire"
 )
 
@@ -92,7 +93,7 @@ func (r Record) Arm(id ID, tries int) (Record, error) {
 	}
 	r.Trying, r.Tries, r.Booted, r.Spared = id, tries, false, 0
 	r.Writing, r.WriteSeq = None, 0 // of the other slot: that staging comes too late, and its slot stays empty
-	r, _ = r.Mark(Mark{Reason: wire.BootUpdate, Detail: "to try slot " + string(id), Planned: true})
+	r.Mark(boot.Mark{Reason: wire.BootUpdate, Detail: "to try slot " + string(id), Planned: true})
 	return r, nil
 }
 
@@ -160,7 +161,7 @@ func (r Record) RollBack(from ID, reason wire.BootReason, detail string) (Record
 		r.Why = bounded(fmt.Sprintf("slot %s was rolled back (%s): %s", from, reason, detail))
 		r = r.goodAgain()
 	}
-	r, _ = r.Mark(Mark{Reason: reason, Detail: detail, Planned: true})
+	r.Mark(boot.Mark{Reason: reason, Detail: detail, Planned: true})
 	return r, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/slot/record"
 )
 
@@ -22,7 +23,7 @@ const (
 
 // Launch is what the launcher is to start.
 type Launch struct {
-	Boot
+	boot.Start
 	Path  string   // the binary; empty: the launcher's own
 	Tries int      // left after this one
 	Dir   string   // the slot directory
@@ -113,7 +114,7 @@ func (b *Starting) next(why error) (Launch, error) {
 	if err := s.mirror(next); err != nil {
 		notes = append(notes, err.Error())
 	}
-	return Launch{Boot: next.Boot, Tries: next.Tries, Dir: s.cfg.Dir, Notes: notes, Saved: true}, nil
+	return Launch{Start: next.Boot, Tries: next.Tries, Dir: s.cfg.Dir, Notes: notes, Saved: true}, nil
 }
 
 // blind decides without writing anything: the good slot if it can be read which one that is, else what
@@ -144,7 +145,7 @@ func (b *Starting) blind(trouble error) Launch {
 		note += "; " + next.Boot.Note
 	}
 	next.Boot.Note = note
-	return Launch{Boot: next.Boot, Dir: s.cfg.Dir, Notes: []string{note}}
+	return Launch{Start: next.Boot, Dir: s.cfg.Dir, Notes: []string{note}}
 }
 
 // Direct writes down a start of the agent without the launcher, unless there was one: the environment

@@ -1,0 +1,57 @@
+package app
+
+import (
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/nodeagent/internal/boot"
+	"tandem.internal/nodeagent/internal/health"
+	"tandem.internal/shared/wire"
+)
+
+// startedWhy returns why the agent has started, and reports the earlier starts that were not reported yet.
+func (a *Agent) startedWhy() (boot wire.HealthBoot, rebooted bool) {
+	c := &a.care
+	boot, rebooted = wire.HealthBoot{Reason: wire.BootUnknown, At: a.deps.Now()}, true
+	boots, dropped, err := c.slots.BootReason()
+	if err != nil || len(boots) == 0 {
+		a.log.Warn("nobody knows why the agent has started", zap.Error(err))
+		return boot, rebooted
+	}
+	now := boots[len(boots)-1]
+	for _, b := range boots[:len(boots)-1] {
+		a.keep(a.made(health.EventBoot, nil, health.Detail{Reason: b.Reason, Text: bootText(b), Restarts: b.Number}))
+	}
+	if dropped > 0 {
+		a.log.Warn("earlier starts are not known any more", zap.Uint64("number", dropped))
+	}
+	rebooted = now.Reboots != c.reboots
+	c.reboots, c.unacked = now.Reboots, now.Number
+	boot.Reason, boot.Detail, boot.Restarts = now.Reason, bootText(now), now.Number
+	return boot, rebooted
+}
+
+func bootText(b boot.Start) string {
+	texts := slices.Compact([]string{b.Detail, b.Note}) // the same where the launcher has ended a trial
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "; ")
+}
+
+// acknowledge marks the newest start as reported in the history of starts, once its event is on the disk.
+func (a *Agent) acknowledge() {
+	if a.care.unacked == 0 || a.dirty() {
+		return
+	}
+	if err := a.care.slots.Reported(a.care.unacked); err != nil {
+		a.log.Warn("this start will be told of once more", zap.Error(err))
+		return
+	}
+	a.care.unacked = 0
+}
+
+// failing keeps the reason of an end that nobody has planned.
+func (a *Agent) failing(reason wire.BootReason, detail string) error {
+	_, err := a.care.slots.Failing(reason, detail)
+	return err
+}
