@@ -29,7 +29,7 @@ type Manifest struct {
 	Hash      string         `json:"hash"`
 	Size      int64          `json:"size"`
 	Committed uint64         `json:"committed,omitzero"` // number of the record that made the slot good; 0: it was not
-	Rest      jsontext.Value `json:",embed"`
+	Rest      jsontext.Value `json:",embed,inline"`
 }
 
 // Encode renders a record: a line with a checksum, and JSON that people can read.

@@ -108,8 +108,9 @@ type Record struct {
 	boot.History
 	Last Outcome `json:"last,omitzero"`
 
-	// Rest is what a newer version has added: an older launcher hands it on.
-	Rest jsontext.Value `json:",embed"`
+	// Rest is what a newer version has added: an older launcher hands it on. The library says embed for it, and the
+	// standard one of Go 1.26, which takes its place where GOEXPERIMENT=jsonv2, inline; each ignores the other's word.
+	Rest jsontext.Value `json:",embed,inline"`
 }
 
 // Limits.

@@ -344,15 +344,15 @@ func TestApprovalIsOfOneTrial(t *testing.T) {
 
 // What a newer version has added survives an older launcher.
 func TestUnknownMembersStay(t *testing.T) {
-	r := committed(t)
-	r.Rest = []byte(`{"later":{"x":1}}`)
-	back, err := Decode(r.Encode())
+	_, body, _ := bytes.Cut(committed(t).Encode(), []byte("\n"))
+	later := strings.Replace(string(body), "{", `{"later":{"x":1},`, 1)
+	back, err := Decode(encodeBody(recordHead, []byte(later)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	back = back.Start(boot.Evidence{Kernel: "k"}, fine)
-	if !strings.Contains(string(back.Encode()), `"later"`) {
-		t.Errorf("%s", back.Encode())
+	if got := string(back.Encode()); !strings.Contains(got, `"later"`) || strings.Contains(got, "Rest") {
+		t.Errorf("%s", got)
 	}
 }
 
@@ -517,7 +517,8 @@ func TestFormatOfTheFirstRelease(t *testing.T) {
 		History: boot.History{Next: &boot.Mark{Reason: wire.BootUpdate, Detail: "to try slot b", Planned: true}, Boot: start,
 			Unreported: []boot.Start{{Number: 8, Reason: wire.BootStop}, start}, Dropped: 4},
 		Last: Outcome{Seq: 40, Slot: A, Version: "1", Hash: h, Committed: true}}
-	if len(r.Rest) > 0 {
+	_, again, _ := bytes.Cut(r.Encode(), []byte("\n"))
+	if string(r.Rest) != `{"Rest":null}` { // a member that the first release wrote by mistake
 		t.Errorf("not understood: %s", r.Rest)
 	}
 	if r.Rest = nil; !reflect.DeepEqual(r, want) {
@@ -525,7 +526,6 @@ func TestFormatOfTheFirstRelease(t *testing.T) {
 	}
 	var old, now map[string]any
 	_, body, _ := bytes.Cut(data, []byte("\n"))
-	_, again, _ := bytes.Cut(r.Encode(), []byte("\n"))
 	if err := errors.Join(json.Unmarshal(body, &old), json.Unmarshal(again, &now)); err != nil || !reflect.DeepEqual(old, now) {
 		t.Errorf("written as %v, want %v: %v", now, old, err)
 	}

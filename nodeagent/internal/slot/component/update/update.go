@@ -104,7 +104,7 @@ type Record struct {
 	Last     Outcome        `json:"last,omitzero"`
 	Before   Outcome        `json:"before,omitzero"` // the one before Last
 	Told     uint64         `json:"told,omitzero"`   // newest update whose end was told
-	Rest     jsontext.Value `json:",embed"`
+	Rest     jsontext.Value `json:",embed,inline"`
 }
 
 // Trial names the trial of an update: no other trial on the node has the name. component is the
