@@ -97,8 +97,8 @@ func (h History) why(ev Evidence, lost bool) (wire.BootReason, string) {
 		return wire.BootPowerFail,
 			"the machine was started again and nobody had said why: power, reset button or hardware watchdog"
 	case ev.OOMKills > last.OOMKills:
-		return wire.BootOOM, fmt.Sprintf("the agent ended without a word; since its start the kernel has killed %d processes"+
-			" for memory", ev.OOMKills-last.OOMKills)
+		return wire.BootOOM, fmt.Sprintf("the agent ended without a word; "+
+			"since its start the kernel has killed %d processes for memory", ev.OOMKills-last.OOMKills)
 	}
 	return wire.BootFatal, "the agent ended without a word: it crashed or was killed"
 }

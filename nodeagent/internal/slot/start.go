@@ -38,7 +38,8 @@ func (l Launch) Env() []string {
 	if l.Trial {
 		trial = "1"
 	}
-	return []string{EnvSlot + "=" + string(l.Slot), EnvDir + "=" + l.Dir, EnvTrial + "=" + trial, EnvTries + "=" + strconv.Itoa(l.Tries),
+	return []string{EnvSlot + "=" + string(l.Slot), EnvDir + "=" + l.Dir,
+		EnvTrial + "=" + trial, EnvTries + "=" + strconv.Itoa(l.Tries),
 		EnvReason + "=" + string(l.Reason), EnvNote + "=" + l.Note, EnvRestart + "=" + strconv.FormatUint(l.Number, 10)}
 }
 

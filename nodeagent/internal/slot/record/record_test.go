@@ -17,6 +17,13 @@ import (
 	"tandem.internal/shared/wire"
 )
 
+type (
+	Evidence = boot.Evidence
+	Mark     = boot.Mark
+)
+
+const most = boot.MaxUnreported
+
 var errIO = errors.New("input/output error")
 
 func hash(c string) string { return "sha256:" + strings.Repeat(c, 64) }
@@ -64,7 +71,7 @@ func armed(t testing.TB, r Record, id ID, tries int) Record {
 
 // committed is a node on which slot a has been committed over the factory slot.
 func committed(t testing.TB) Record {
-	r := armed(t, staged(t, New().Start(boot.Evidence{Kernel: "k"}, fine), "1"), A, 1).Start(boot.Evidence{Kernel: "k"}, fine)
+	r := armed(t, staged(t, New().Start(Evidence{Kernel: "k"}, fine), "1"), A, 1).Start(Evidence{Kernel: "k"}, fine)
 	r, err := r.Commit(A)
 	if err != nil || r.Good != A || r.Previous != Factory || r.State(A) != Active || r.State(Factory) != Unused {
 		t.Fatalf("%+v %v", r, err)
@@ -88,7 +95,7 @@ func TestStatesOfAnUpdate(t *testing.T) {
 	want(Active, Updating, Unused)
 	r = armed(t, r, B, 2)
 	want(Active, Updating, Unused)
-	r = r.Start(boot.Evidence{Kernel: "k"}, fine)
+	r = r.Start(Evidence{Kernel: "k"}, fine)
 	want(Active, InProgress, Unused)
 	r, err := r.Commit(B)
 	if err != nil {
@@ -119,7 +126,7 @@ func TestStatesOfAnUpdate(t *testing.T) {
 }
 
 func TestTries(t *testing.T) {
-	ev := boot.Evidence{Kernel: "k"}
+	ev := Evidence{Kernel: "k"}
 	r := armed(t, staged(t, committed(t), "2"), B, 2)
 	r = r.Start(ev, fine)
 	if !r.Boot.Trial || r.Tries != 1 || r.Boot.Reason != wire.BootUpdate {
@@ -127,14 +134,14 @@ func TestTries(t *testing.T) {
 	}
 	// Planned restarts are free, but not for ever.
 	for i := range MaxSpared + 1 {
-		r.Mark(boot.Mark{Reason: wire.BootReboot, Planned: true})
+		r.Mark(Mark{Reason: wire.BootReboot, Planned: true})
 		r = r.Start(ev, fine)
 		if want := 1 - i/MaxSpared; !r.Boot.Trial || r.Tries != want || r.Boot.Reason != wire.BootReboot {
 			t.Fatalf("restart %d: %+v", i, r)
 		}
 	}
-	r.Mark(boot.Mark{Reason: wire.BootWatchdogHung, Detail: "the sender"})
-	if stands := r.Mark(boot.Mark{Reason: wire.BootFatal, Planned: true}); stands.Reason != wire.BootWatchdogHung || stands.Planned {
+	r.Mark(Mark{Reason: wire.BootWatchdogHung, Detail: "the sender"})
+	if stands := r.Mark(Mark{Reason: wire.BootFatal, Planned: true}); stands.Reason != wire.BootWatchdogHung || stands.Planned {
 		t.Errorf("the first does not stand: %+v", stands)
 	}
 	r = r.Start(ev, fine)
@@ -148,9 +155,9 @@ func TestTries(t *testing.T) {
 
 // A planned restart takes no try: not even one that comes when the last one is taken ends the trial.
 func TestLastTryRestartsAsPlanned(t *testing.T) {
-	ev := boot.Evidence{Kernel: "k"}
+	ev := Evidence{Kernel: "k"}
 	r := armed(t, staged(t, committed(t), "2"), B, 1).Start(ev, fine)
-	r.Mark(boot.Mark{Reason: wire.BootStop, Planned: true})
+	r.Mark(Mark{Reason: wire.BootStop, Planned: true})
 	if r = r.Start(ev, fine); !r.Boot.Trial || r.Boot.Slot != B || r.Tries != 0 || r.Spared != 1 {
 		t.Fatalf("%+v", r)
 	}
@@ -161,7 +168,7 @@ func TestLastTryRestartsAsPlanned(t *testing.T) {
 
 // A staging that is under way when another slot is armed comes too late: there are never two that wait for a trial.
 func TestStagingThatComesTooLate(t *testing.T) {
-	r := staged(t, New().Start(boot.Evidence{Kernel: "k"}, fine), "1") // to a; b is free, too
+	r := staged(t, New().Start(Evidence{Kernel: "k"}, fine), "1") // to a; b is free, too
 	late := r.Begin(B)
 	late.Seq++
 	// Begin gives up what waits in a, as superseded; by its name it may be armed still.
@@ -178,7 +185,7 @@ func TestStagingThatComesTooLate(t *testing.T) {
 }
 
 func TestWhatStandsIn(t *testing.T) {
-	two, err := armed(t, staged(t, committed(t), "2"), B, 1).Start(boot.Evidence{}, fine).Commit(B)
+	two, err := armed(t, staged(t, committed(t), "2"), B, 1).Start(Evidence{}, fine).Commit(B)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +214,7 @@ func TestWhatStandsIn(t *testing.T) {
 		{"nothing is left", two, broken(A, B, Factory), None, Factory},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := c.r.Start(boot.Evidence{Kernel: "k"}, c.sound)
+			r := c.r.Start(Evidence{Kernel: "k"}, c.sound)
 			if r.Boot.Slot != c.slot || r.Good != c.good {
 				t.Errorf("slot %q starts, %q is good, note %q", r.Boot.Slot, r.Good, r.Boot.Note)
 			}
@@ -222,7 +229,7 @@ func TestWhatStandsIn(t *testing.T) {
 }
 
 func TestInstead(t *testing.T) {
-	r := armed(t, staged(t, committed(t), "2"), B, 3).Start(boot.Evidence{Kernel: "k"}, fine)
+	r := armed(t, staged(t, committed(t), "2"), B, 3).Start(Evidence{Kernel: "k"}, fine)
 	bad := map[ID]error{B: errIO}
 	sound := func(id ID) error { return bad[id] }
 	r = r.Instead("exec format error", sound)
@@ -240,27 +247,27 @@ func TestInstead(t *testing.T) {
 }
 
 func TestReasons(t *testing.T) {
-	first := New().Start(boot.Evidence{Kernel: "k1", OOMKills: 2, Panic: "old"}, fine)
+	first := New().Start(Evidence{Kernel: "k1", OOMKills: 2, Panic: "old"}, fine)
 	marked := first
-	marked.Mark(boot.Mark{Reason: wire.BootDisconnect, Detail: "a week", Planned: true})
+	marked.Mark(Mark{Reason: wire.BootDisconnect, Detail: "a week", Planned: true})
 	for _, c := range []struct {
 		name    string
 		r       Record
-		ev      boot.Evidence
+		ev      Evidence
 		want    wire.BootReason
 		reboots uint64
 		crashes uint64
 	}{
-		{"no start before", New(), boot.Evidence{Kernel: "k1"}, wire.BootFirst, 1, 0},
-		{"somebody said why", marked, boot.Evidence{Kernel: "k1"}, wire.BootDisconnect, 1, 0},
-		{"also over a reboot", marked, boot.Evidence{Kernel: "k2"}, wire.BootDisconnect, 2, 0},
-		{"a crash", first, boot.Evidence{Kernel: "k1", OOMKills: 2, Panic: "old"}, wire.BootFatal, 1, 1},
-		{"out of memory", first, boot.Evidence{Kernel: "k1", OOMKills: 3}, wire.BootOOM, 1, 1},
-		{"the counter starts anew", first, boot.Evidence{Kernel: "k2", OOMKills: 9}, wire.BootPowerFail, 2, 1},
-		{"power", first, boot.Evidence{Kernel: "k2", Panic: "old"}, wire.BootPowerFail, 2, 1},
-		{"kernel", first, boot.Evidence{Kernel: "k2", Panic: "new"}, wire.BootKernel, 2, 1},
-		{"nothing is known", first, boot.Evidence{}, wire.BootUnknown, 1, 1},
-		{"the record was lost", Rebuild(nil), boot.Evidence{Kernel: "k1"}, wire.BootUnknown, 1, 1},
+		{"no start before", New(), Evidence{Kernel: "k1"}, wire.BootFirst, 1, 0},
+		{"somebody said why", marked, Evidence{Kernel: "k1"}, wire.BootDisconnect, 1, 0},
+		{"also over a reboot", marked, Evidence{Kernel: "k2"}, wire.BootDisconnect, 2, 0},
+		{"a crash", first, Evidence{Kernel: "k1", OOMKills: 2, Panic: "old"}, wire.BootFatal, 1, 1},
+		{"out of memory", first, Evidence{Kernel: "k1", OOMKills: 3}, wire.BootOOM, 1, 1},
+		{"the counter starts anew", first, Evidence{Kernel: "k2", OOMKills: 9}, wire.BootPowerFail, 2, 1},
+		{"power", first, Evidence{Kernel: "k2", Panic: "old"}, wire.BootPowerFail, 2, 1},
+		{"kernel", first, Evidence{Kernel: "k2", Panic: "new"}, wire.BootKernel, 2, 1},
+		{"nothing is known", first, Evidence{}, wire.BootUnknown, 1, 1},
+		{"the record was lost", Rebuild(nil), Evidence{Kernel: "k1"}, wire.BootUnknown, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := c.r.Start(c.ev, fine).Boot
@@ -269,7 +276,7 @@ func TestReasons(t *testing.T) {
 			}
 		})
 	}
-	r := first.Start(boot.Evidence{Kernel: "k1"}, fine).Start(boot.Evidence{Kernel: "k1"}, fine)
+	r := first.Start(Evidence{Kernel: "k1"}, fine).Start(Evidence{Kernel: "k1"}, fine)
 	if r.Boot.Crashes != 2 || len(r.Unreported) != 3 {
 		t.Errorf("%+v", r)
 	}
@@ -277,12 +284,12 @@ func TestReasons(t *testing.T) {
 		t.Errorf("%+v", r.Unreported)
 	}
 	for range 2 * boot.MaxUnreported {
-		r = r.Start(boot.Evidence{Kernel: "k1"}, fine)
+		r = r.Start(Evidence{Kernel: "k1"}, fine)
 	}
-	if len(r.Unreported) != boot.MaxUnreported || r.Dropped != boot.MaxUnreported+1 || r.Unreported[boot.MaxUnreported-1] != r.Boot {
+	if len(r.Unreported) != most || r.Dropped != most+1 || r.Unreported[most-1] != r.Boot {
 		t.Errorf("%d unreported, %d dropped", len(r.Unreported), r.Dropped)
 	}
-	if d := r.Direct(boot.Evidence{Kernel: "k1"}); d.Boot.Slot != Factory || d.Boot.Number != r.Boot.Number+1 {
+	if d := r.Direct(Evidence{Kernel: "k1"}); d.Boot.Slot != Factory || d.Boot.Number != r.Boot.Number+1 {
 		t.Errorf("%+v", d.Boot)
 	}
 }
@@ -305,12 +312,12 @@ func TestRefusals(t *testing.T) {
 			_, err := armed(t, r, B, 1).Arm(A, 1)
 			return err
 		}, "a trial is in progress"},
-		{"the one that is on trial", func() error { _, err := armed(t, r, B, 1).Start(boot.Evidence{}, fine).Arm(B, 1); return err }, "a trial is in progress"},
+		{"the one that is on trial", func() error { _, err := armed(t, r, B, 1).Start(Evidence{}, fine).Arm(B, 1); return err }, "a trial is in progress"},
 		{"an approval before the start", func() error { _, err := armed(t, r, B, 1).Approve("anna"); return err }, "not been started"},
 		{"an approval of nothing", func() error { _, err := r.Approve("anna"); return err }, "no trial"},
 		{"staging in a trial", func() error { _, err := armed(t, r, B, 1).Target(); return err }, "a trial is in progress"},
 		{"a commit before the start", func() error { _, err := armed(t, r, B, 1).Commit(B); return err }, "not been started"},
-		{"a commit of another", func() error { _, err := armed(t, r, B, 1).Start(boot.Evidence{}, fine).Commit(A); return err }, "not been started"},
+		{"a commit of another", func() error { _, err := armed(t, r, B, 1).Start(Evidence{}, fine).Commit(A); return err }, "not been started"},
 		{"the good one in a trial", func() error { _, err := armed(t, r, B, 1).RollBack(A, wire.BootFallback, ""); return err }, "a trial is in progress"},
 		{"another one", func() error { _, err := r.RollBack(B, wire.BootFallback, ""); return err }, "neither on trial nor in force"},
 		{"a staging of before", func() error { _, err := r.Begin(B).Staged(r.Seq, Slot{}); return err }, "another staging"},
@@ -323,7 +330,7 @@ func TestRefusals(t *testing.T) {
 
 // An approval counts for one trial, also where a launcher that does not know it has left it behind.
 func TestApprovalIsOfOneTrial(t *testing.T) {
-	ev := boot.Evidence{Kernel: "k"}
+	ev := Evidence{Kernel: "k"}
 	r, err := armed(t, staged(t, committed(t), "2"), B, 2).Start(ev, fine).Approve("anna")
 	if err != nil || r.ApprovedBy() != "anna" {
 		t.Fatalf("%+v %v", r, err)
@@ -350,7 +357,7 @@ func TestUnknownMembersStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back = back.Start(boot.Evidence{Kernel: "k"}, fine)
+	back = back.Start(Evidence{Kernel: "k"}, fine)
 	if got := string(back.Encode()); !strings.Contains(got, `"later"`) || strings.Contains(got, "Rest") {
 		t.Errorf("%s", got)
 	}
@@ -387,8 +394,8 @@ func TestDecodeRefuses(t *testing.T) {
 func TestLongTexts(t *testing.T) {
 	r := committed(t)
 	for range 2 * boot.MaxUnreported {
-		r.Mark(boot.Mark{Reason: wire.BootFatal, Detail: strings.Repeat("\x01\"\\\xff", 1000)})
-		r = r.Start(boot.Evidence{Kernel: "k"}, func(id ID) error { return errors.New(strings.Repeat("\x02\"", 1000)) })
+		r.Mark(Mark{Reason: wire.BootFatal, Detail: strings.Repeat("\x01\"\\\xff", 1000)})
+		r = r.Start(Evidence{Kernel: "k"}, func(id ID) error { return errors.New(strings.Repeat("\x02\"", 1000)) })
 	}
 	if data := r.Encode(); len(data) > MaxSize/2 {
 		t.Errorf("%d bytes", len(data))
@@ -421,7 +428,7 @@ func TestTransitions(t *testing.T) {
 			case 4:
 				next, err = r.RollBack(id, wire.BootFallback, "x")
 			case 5:
-				next.Mark(boot.Mark{Reason: wire.BootReboot, Planned: rapid.Bool().Draw(t, "planned")})
+				next.Mark(Mark{Reason: wire.BootReboot, Planned: rapid.Bool().Draw(t, "planned")})
 			default:
 				bad := map[ID]error{}
 				for _, id := range []ID{A, B, Factory} {
@@ -429,7 +436,7 @@ func TestTransitions(t *testing.T) {
 						bad[id] = rapid.SampledFrom([]error{errIO, ErrBroken}).Draw(t, "how")
 					}
 				}
-				next = r.Start(boot.Evidence{Kernel: rapid.SampledFrom([]string{"k1", "k2"}).Draw(t, "kernel")}, func(id ID) error { return bad[id] })
+				next = r.Start(Evidence{Kernel: rapid.SampledFrom([]string{"k1", "k2"}).Draw(t, "kernel")}, func(id ID) error { return bad[id] })
 			}
 			if err != nil {
 				continue
@@ -461,7 +468,7 @@ func TestTransitions(t *testing.T) {
 func FuzzRecord(f *testing.F) {
 	f.Add(New().Encode())
 	f.Add(committed(f).Encode())
-	f.Add(armed(f, staged(f, committed(f), "2"), B, 3).Start(boot.Evidence{Kernel: "k"}, fine).Encode())
+	f.Add(armed(f, staged(f, committed(f), "2"), B, 3).Start(Evidence{Kernel: "k"}, fine).Encode())
 	f.Add([]byte(`{"seq":1,"good":"factory","previous":"factory"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		// The body as it is, and with the checksum that it would need.
@@ -474,7 +481,7 @@ func FuzzRecord(f *testing.F) {
 			if err != nil || string(again.Encode()) != string(r.Encode()) {
 				t.Fatalf("%v: %s", err, r.Encode())
 			}
-			if next := r.Start(boot.Evidence{Kernel: "k"}, broken(A)); next.Boot.Slot == None || next.Validate() != nil {
+			if next := r.Start(Evidence{Kernel: "k"}, broken(A)); next.Boot.Slot == None || next.Validate() != nil {
 				t.Fatalf("%v: %+v", next.Validate(), next)
 			}
 		}
@@ -508,14 +515,15 @@ func TestFormatOfTheFirstRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	start := boot.Start{Number: 9, Reboots: 2, Crashes: 1, Reason: wire.BootFatal, Detail: "d", Slot: A, Trial: true, Note: "n",
-		Kernel: "k", OOMKills: 3, Panic: "p"}
-	want := Record{Seq: 41, Good: A, Previous: B, Why: "it was committed after a trial", Trying: B, Tries: 2, Booted: true, Spared: 1,
+	start := boot.Start{Number: 9, Reboots: 2, Crashes: 1, Reason: wire.BootFatal, Detail: "d", Slot: A, Trial: true,
+		Note: "n", Kernel: "k", OOMKills: 3, Panic: "p"}
+	want := Record{Seq: 41, Good: A, Previous: B, Why: "it was committed after a trial",
+		Trying: B, Tries: 2, Booted: true, Spared: 1,
 		A:        Slot{Version: "1", Hash: h, Size: 7, Verdict: Good, Committed: 40},
 		B:        Slot{Version: "0", Hash: h, Size: 6, Verdict: Good, Committed: 3},
 		Approved: Approval{Trial: "a-40", By: "x"},
-		History: boot.History{Next: &boot.Mark{Reason: wire.BootUpdate, Detail: "to try slot b", Planned: true}, Boot: start,
-			Unreported: []boot.Start{{Number: 8, Reason: wire.BootStop}, start}, Dropped: 4},
+		History: boot.History{Next: &Mark{Reason: wire.BootUpdate, Detail: "to try slot b", Planned: true},
+			Boot: start, Unreported: []boot.Start{{Number: 8, Reason: wire.BootStop}, start}, Dropped: 4},
 		Last: Outcome{Seq: 40, Slot: A, Version: "1", Hash: h, Committed: true}}
 	_, again, _ := bytes.Cut(r.Encode(), []byte("\n"))
 	if string(r.Rest) != `{"Rest":null}` { // a member that the first release wrote by mistake
@@ -526,7 +534,8 @@ func TestFormatOfTheFirstRelease(t *testing.T) {
 	}
 	var old, now map[string]any
 	_, body, _ := bytes.Cut(data, []byte("\n"))
-	if err := errors.Join(json.Unmarshal(body, &old), json.Unmarshal(again, &now)); err != nil || !reflect.DeepEqual(old, now) {
+	err = errors.Join(json.Unmarshal(body, &old), json.Unmarshal(again, &now))
+	if err != nil || !reflect.DeepEqual(old, now) {
 		t.Errorf("written as %v, want %v: %v", now, old, err)
 	}
 }
