@@ -15,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"tandem.internal/shared/topic"
-	"tandem.internal/shared/wire"
 )
 
 // MaxFilter is the longest topic or filter worth a look, in bytes: no topic of the wire is
@@ -111,15 +110,6 @@ func writer(leaf topic.Leaf) Role {
 func Retained(leaf topic.Leaf) bool {
 	switch leaf {
 	case topic.Beacon, topic.Desired, topic.Reported, topic.Live, topic.Outbox:
-		return true
-	}
-	return false
-}
-
-// Known reports whether the contract names the kind that a reported or desired topic ends in.
-func Known(kind wire.Kind) bool {
-	switch kind {
-	case wire.KindConfig, wire.KindPolicies, wire.KindComponents, wire.KindWorkloads, wire.KindInfo, wire.KindHealth:
 		return true
 	}
 	return false

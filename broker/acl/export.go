@@ -25,7 +25,7 @@ func (r Rules) exported(id Identity) patterns {
 	case Node:
 		n := topic.ForNode(r.Unit, id.Name)
 		p := patterns{read: []string{beacon, n.DesiredFilter(), n.Request()}, write: []string{n.Event(), n.Live(), n.Reply()}}
-		for _, kind := range knownKinds {
+		for _, kind := range wire.Kinds() {
 			p.write = append(p.write, n.Reported(kind))
 		}
 		return p
@@ -40,8 +40,6 @@ func (r Rules) exported(id Identity) patterns {
 	}
 	return patterns{}
 }
-
-var knownKinds = []wire.Kind{wire.KindComponents, wire.KindConfig, wire.KindHealth, wire.KindInfo, wire.KindPolicies, wire.KindWorkloads}
 
 // everyone puts the identities of an export into the order of their user names. An invalid one, or
 // one that is there twice, is an error: an export that leaves somebody out must not look whole.

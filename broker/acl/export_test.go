@@ -225,7 +225,7 @@ func judges(t testing.TB) map[string]func(Identity) func(bool, string) bool {
 // canonical reports whether the wire names the topic: there, exports and rules must say the same.
 func canonical(s string) bool {
 	p, err := topic.Parse(s)
-	return err == nil && (p.Kind == "" || Known(p.Kind))
+	return err == nil && (p.Kind == "" || p.Kind.Known())
 }
 
 // TestExportAgrees: of every topic that the wire names, the exports say what the rules say; beyond
@@ -293,8 +293,8 @@ func ownDesired(id Identity, s string) bool {
 
 // TestExportKinds: a kind that the wire gains must be in the exports, too.
 func TestExportKinds(t *testing.T) {
-	for _, k := range knownKinds {
-		if !Known(k) {
+	for _, k := range wire.Kinds() {
+		if !k.Known() {
 			t.Errorf("%s is exported but not known", k)
 		}
 	}

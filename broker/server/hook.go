@@ -90,7 +90,7 @@ func (s *Server) retain(pk *packets.Packet) {
 // roomForKind reports whether a node may have one more retained report on this topic.
 func (s *Server) roomForKind(name string) bool {
 	i := strings.LastIndexByte(name, '/')
-	if acl.Known(wire.Kind(name[i+1:])) {
+	if wire.Kind(name[i+1:]).Known() {
 		return true
 	}
 	if _, ok := s.retained.get(name); ok {
@@ -100,7 +100,7 @@ func (s *Server) roomForKind(name string) bool {
 	defer s.retained.mu.RUnlock()
 	extra := 0
 	s.retained.match(name[:i]+"/+", func(other string, _ []byte, _ byte) {
-		if !acl.Known(wire.Kind(other[i+1:])) {
+		if !wire.Kind(other[i+1:]).Known() {
 			extra++
 		}
 	})

@@ -172,7 +172,7 @@ var words = func() map[string]string {
 	for _, l := range []topic.Leaf{topic.Desired, topic.Reported, topic.Live} {
 		all[string(l)] = string(l)
 	}
-	for _, k := range []wire.Kind{wire.KindConfig, wire.KindPolicies, wire.KindComponents, wire.KindWorkloads, wire.KindInfo, wire.KindHealth} {
+	for _, k := range wire.Kinds() {
 		all[string(k)] = string(k)
 	}
 	return all

@@ -251,7 +251,7 @@ func TestHTTPOverTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		_, err = c.Submit(t.Context(), view.Submission{Document: []byte(`{"formatVersion":"7","version":"1.0.0","nodes":[]}`), DryRun: true})
+		_, err = c.Submit(t.Context(), view.Submission{Kind: "config", Document: []byte(`{"formatVersion":"7","version":"1.0.0","nodes":[]}`), DryRun: true})
 		return err
 	}
 	var short, long view.Grant

@@ -38,7 +38,7 @@ func TestConfigFileIsWhereTheSettingSays(t *testing.T) {
 		t.Errorf("%+v %v", s, err)
 	}
 	next := `{"formatVersion":"7","version":"1.0.1","nodes":[]}`
-	r, err := a.Unit().Submit(t.Context(), app.Submission{Document: []byte(next), Via: "http"})
+	r, err := a.Unit().Submit(t.Context(), app.Submission{Kind: "config", Document: []byte(next), Via: "http"})
 	if err != nil || r.State != "accepted" {
 		t.Fatalf("%+v %v", r, err)
 	}

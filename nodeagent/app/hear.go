@@ -14,8 +14,8 @@ import (
 // maxUnsupported bounds the kinds without an applier that the agent remembers refusing.
 const maxUnsupported = 16
 
-// maxHeld bounds the kinds whose newest document waits for the first beacon.
-const maxHeld = 4
+// maxHeld bounds the kinds whose newest document waits for the first beacon: all that there are.
+var maxHeld = len(wire.Kinds())
 
 // hear takes in what the link said.
 func (a *Agent) hear(what any) {

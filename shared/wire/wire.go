@@ -10,6 +10,7 @@ package wire
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -40,6 +41,15 @@ const (
 	KindInfo       Kind = "info"
 	KindHealth     Kind = "health"
 )
+
+// Kinds lists every kind that the wire names, by name. It is the one list of them: a kind that is not in it is
+// refused by name wherever it comes in.
+func Kinds() []Kind {
+	return []Kind{KindComponents, KindConfig, KindHealth, KindInfo, KindPolicies, KindWorkloads}
+}
+
+// Known reports whether the wire names the kind.
+func (k Kind) Known() bool { return slices.Contains(Kinds(), k) }
 
 // Stamp orders the documents of one unit: epoch first, then rev. Arrival never does.
 type Stamp struct {

@@ -284,7 +284,7 @@ func (r *rig) submit(s controller.Submission) controller.Result {
 func (r *rig) apply() string {
 	r.Helper()
 	v := r.next()
-	if res := r.submit(controller.Submission{Document: proc.Document(v, r.minor)}); res.State != "accepted" {
+	if res := r.submit(controller.Submission{Kind: "config", Document: proc.Document(v, r.minor)}); res.State != "accepted" {
 		r.Fatalf("%s: %+v", v, res)
 	}
 	return v

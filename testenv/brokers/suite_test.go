@@ -68,11 +68,11 @@ func apply(r *rig) {
 
 // check: the nodes are asked before anything is accepted, and one that says no is heard.
 func check(r *rig) {
-	res := r.submit(controller.Submission{Document: proc.Document(r.next(), 5000), DryRun: true})
+	res := r.submit(controller.Submission{Kind: "config", Document: proc.Document(r.next(), 5000), DryRun: true})
 	if res.State != "refused" || res.Checks.Asked != 3 || res.Checks.Agreed != 2 || len(res.Checks.Refused) != 1 || res.Checks.Refused[0].Node != "n2" {
 		r.Errorf("a priority that n2 does not take: %+v", res)
 	}
-	res = r.submit(controller.Submission{Document: proc.Document(r.next(), 7), DryRun: true})
+	res = r.submit(controller.Submission{Kind: "config", Document: proc.Document(r.next(), 7), DryRun: true})
 	if res.State != "acceptable" || res.Checks.Agreed != 3 {
 		r.Errorf("one that all take: %+v", res)
 	}
@@ -110,7 +110,7 @@ func lastWill(r *rig) {
 func trials(r *rig) {
 	try := func(within time.Duration) string {
 		v := r.next()
-		res := r.submit(controller.Submission{Document: proc.Document(v, r.minor), Mode: wire.ModeTry, ConfirmWithin: within})
+		res := r.submit(controller.Submission{Kind: "config", Document: proc.Document(v, r.minor), Mode: wire.ModeTry, ConfirmWithin: within})
 		if res.State != "accepted" {
 			r.Fatalf("%+v", res)
 		}

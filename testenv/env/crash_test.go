@@ -79,10 +79,10 @@ func (c *crash) hand(s controller.Submission) {
 	})()
 }
 
-func (c *crash) submit(doc []byte) { c.hand(controller.Submission{Document: doc}) }
+func (c *crash) submit(doc []byte) { c.hand(controller.Submission{Kind: "config", Document: doc}) }
 
 func (c *crash) try(doc []byte) {
-	c.hand(controller.Submission{Document: doc, Mode: wire.ModeTry, ConfirmWithin: time.Minute})
+	c.hand(controller.Submission{Kind: "config", Document: doc, Mode: wire.ModeTry, ConfirmWithin: time.Minute})
 }
 
 func (c *crash) again(version, as string) {
@@ -91,7 +91,7 @@ func (c *crash) again(version, as string) {
 			return
 		}
 	}
-	c.final, c.open = controller.Submission{Document: env.Doc(as)}, true
+	c.final, c.open = controller.Submission{Kind: "config", Document: env.Doc(as)}, true
 }
 
 // run plays a story while the at-th operation of the machine goes wrong, and returns what there

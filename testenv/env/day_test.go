@@ -236,7 +236,7 @@ func (d *day) configure(mode wire.Mode) {
 	if d.chance.IntN(4) > 0 {
 		all.Rules = rules()
 	}
-	sub := controller.Submission{Document: env.Doc(fmt.Sprintf("%d.0.0", d.version), append(entries, all)...), Mode: mode}
+	sub := controller.Submission{Kind: "config", Document: env.Doc(fmt.Sprintf("%d.0.0", d.version), append(entries, all)...), Mode: mode}
 	if mode == wire.ModeTry {
 		sub.ConfirmWithin = []time.Duration{time.Minute, 10 * time.Minute, time.Hour}[d.chance.IntN(3)]
 	}

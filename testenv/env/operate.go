@@ -46,13 +46,13 @@ func (e *Env) Acknowledged() []string {
 // Apply submits a unit configuration that must be accepted.
 func (e *Env) Apply(doc []byte) controller.Result {
 	e.Helper()
-	return e.must(e.Submit(controller.Submission{Document: doc}))
+	return e.must(e.Submit(controller.Submission{Kind: "config", Document: doc}))
 }
 
 // Try submits one for a trial, which must be accepted.
 func (e *Env) Try(doc []byte, within time.Duration) controller.Result {
 	e.Helper()
-	return e.must(e.Submit(controller.Submission{Document: doc, Mode: wire.ModeTry, ConfirmWithin: within}))
+	return e.must(e.Submit(controller.Submission{Kind: "config", Document: doc, Mode: wire.ModeTry, ConfirmWithin: within}))
 }
 
 // Confirm keeps the configuration on trial.
@@ -96,7 +96,7 @@ func (e *Env) must(r controller.Result, err error) controller.Result {
 // Refused submits a unit configuration that must be refused with a code.
 func (e *Env) Refused(doc []byte, code wire.Code) controller.Result {
 	e.Helper()
-	r, err := e.Submit(controller.Submission{Document: doc})
+	r, err := e.Submit(controller.Submission{Kind: "config", Document: doc})
 	if err != nil {
 		e.Fatalf("%s%v", e.setup.Label, err)
 	}

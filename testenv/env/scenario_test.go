@@ -139,7 +139,9 @@ func TestBrokerIsWipedOrSwapped(t *testing.T) {
 	}
 }
 
-func submission(doc []byte) controller.Submission { return controller.Submission{Document: doc} }
+func submission(doc []byte) controller.Submission {
+	return controller.Submission{Kind: "config", Document: doc}
+}
 
 func stamp(t *testing.T, payload []byte) wire.Stamp {
 	t.Helper()
@@ -286,7 +288,7 @@ func TestTwoSubmissionsAtOnce(t *testing.T) {
 		results := make([]controller.Result, 3)
 		var waits []func()
 		for i, doc := range [][]byte{env.Doc("2.0.0"), env.Doc("2.0.0", env.Entry{Labels: []string{"other"}}), env.Doc("3.0.0")} {
-			waits = append(waits, e.Later(controller.Submission{Document: doc}, func(r controller.Result, err error) {
+			waits = append(waits, e.Later(controller.Submission{Kind: "config", Document: doc}, func(r controller.Result, err error) {
 				if err != nil {
 					t.Errorf("submission %d: %v", i, err)
 				}

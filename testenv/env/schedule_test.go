@@ -110,7 +110,7 @@ var actions = []action{
 	}},
 	{2, "refused", func(s *schedule) {
 		doc := [][]byte{env.Doc("0.0.1"), []byte("{"), env.Doc("x")}[s.chance.IntN(3)]
-		s.open = append(s.open, s.Later(controller.Submission{Document: doc}, nil))
+		s.open = append(s.open, s.Later(controller.Submission{Kind: "config", Document: doc}, nil))
 	}},
 	{4, "kill node", func(s *schedule) { s.node().Kill() }},
 	{6, "node dies soon", func(s *schedule) { s.node().Machine.Arm(1+s.chance.IntN(30), fault.Crash) }},
@@ -221,7 +221,7 @@ func (s *schedule) submit(mode wire.Mode) {
 	if s.chance.IntN(2) == 0 {
 		entries = append(entries, env.Entry{Type: "sideType", Priority: uint32(s.chance.IntN(8))})
 	}
-	sub := controller.Submission{Document: env.Doc(fmt.Sprintf("%d.0.0", s.version), entries...), Mode: mode}
+	sub := controller.Submission{Kind: "config", Document: env.Doc(fmt.Sprintf("%d.0.0", s.version), entries...), Mode: mode}
 	if mode == wire.ModeTry {
 		sub.ConfirmWithin = []time.Duration{time.Second, 10 * time.Second, 2 * time.Minute, time.Hour}[s.chance.IntN(4)]
 	}

@@ -227,7 +227,7 @@ func TestControllersDiskIsFull(t *testing.T) {
 			e.Reached("1.0.0")
 			e.Controller.Machine.Fill(true)
 			for range 3 {
-				_, err := e.Submit(controller.Submission{Document: env.Doc("2.0.0")})
+				_, err := e.Submit(controller.Submission{Kind: "config", Document: env.Doc("2.0.0")})
 				if w := wire.AsError(err); err == nil || w.Code != wire.CodeStorage || !strings.Contains(w.Message, "the disk is full") {
 					t.Errorf("refused with %v", err)
 				}

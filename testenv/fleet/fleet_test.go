@@ -92,7 +92,7 @@ func TestTheWholeRoad(t *testing.T) {
 		}
 	}
 	done := f.Expect(nodes)
-	r, err := a.Unit().Submit(ctx, app.Submission{Document: document("1.0.0"), Who: "test", Via: "cli"})
+	r, err := a.Unit().Submit(ctx, app.Submission{Kind: "config", Document: document("1.0.0"), Who: "test", Via: "cli"})
 	if err != nil || r.State != "accepted" || r.Checks.Agreed != nodes || r.Issued != nodes {
 		t.Fatalf("%+v %v; %+v", r, err, f.Stats())
 	}
@@ -108,7 +108,7 @@ func TestTheWholeRoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	done = f.Expect(nodes)
-	if r, err := a.Unit().Submit(ctx, app.Submission{Document: document("2.0.0"), Who: "test", Via: "cli", Offline: true}); err != nil || r.State != "accepted" {
+	if r, err := a.Unit().Submit(ctx, app.Submission{Kind: "config", Document: document("2.0.0"), Who: "test", Via: "cli", Offline: true}); err != nil || r.State != "accepted" {
 		t.Fatalf("%+v %v", r, err)
 	}
 	f.Start()
@@ -124,7 +124,7 @@ func TestTheWholeRoad(t *testing.T) {
 	}
 
 	// A trial is confirmed.
-	r, err = a.Unit().Submit(ctx, app.Submission{Document: document("3.0.0"), Who: "test", Via: "cli", Mode: wire.ModeTry, ConfirmWithin: time.Minute})
+	r, err = a.Unit().Submit(ctx, app.Submission{Kind: "config", Document: document("3.0.0"), Who: "test", Via: "cli", Mode: wire.ModeTry, ConfirmWithin: time.Minute})
 	if err != nil || r.State != "accepted" {
 		t.Fatalf("%+v %v", r, err)
 	}

@@ -27,7 +27,7 @@ import (
 func (r *Rig) apply(version string) {
 	r.t.Helper()
 	doc := fmt.Sprintf(`{"formatVersion":"7","version":%q,"nodes":[{"nodeGroupSubject":{"codename":"mainType"},"labels":["v%s"]}]}`, version, version)
-	res, err := r.App.Unit().Submit(r.t.Context(), controller.Submission{Document: []byte(doc), Who: "ann"})
+	res, err := r.App.Unit().Submit(r.t.Context(), controller.Submission{Kind: "config", Document: []byte(doc), Who: "ann"})
 	if err != nil || res.State != "accepted" {
 		r.t.Fatalf("%s: %+v, %v", version, res, err)
 	}

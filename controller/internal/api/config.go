@@ -15,7 +15,7 @@ import (
 func (a *API) submit(w http.ResponseWriter, r *http.Request) error {
 	q := newQuery(r, "mode", "confirmWithin", "dryRun", "offline", "id")
 	s := view.Submission{
-		ID: q.text("id"), Mode: wire.Mode(q.text("mode")), ConfirmWithin: q.duration("confirmWithin"),
+		Kind: wire.KindConfig, ID: q.text("id"), Mode: wire.Mode(q.text("mode")), ConfirmWithin: q.duration("confirmWithin"),
 		DryRun: q.flag("dryRun"), Offline: q.flag("offline"),
 	}
 	switch s.Mode {

@@ -42,7 +42,7 @@ func (c *Core) lookAtCopy() {
 	c.step(ev)
 	if doc != nil && c.fleet.ConfigState().Version == "" && c.fleet.ConfigState().Trial == nil && ev.Error == nil {
 		c.cfg.Log.Info("importing the unit configuration", zap.String("file", c.cfg.Copy))
-		c.step(c.parse(view.Submission{Document: doc, Who: "file", Via: "file", ID: "import", Offline: true}, 0))
+		c.step(c.parse(view.Submission{Kind: "config", Document: doc, Who: "file", Via: "file", ID: "import", Offline: true}, 0))
 	}
 }
 
@@ -59,7 +59,7 @@ func (c *Core) readCopy() (fleet.Copy, []byte) {
 		ev.Known = true
 		return ev, doc
 	}
-	if s := c.parse(view.Submission{Document: doc}, 0); len(s.Problems) > 0 {
+	if s := c.parse(view.Submission{Kind: "config", Document: doc}, 0); len(s.Problems) > 0 {
 		ev.Error = s.Problems[0]
 	}
 	return ev, doc

@@ -21,7 +21,7 @@ import (
 // there or not at all.
 func TestOrderWhoseCommitFails(t *testing.T) {
 	try := func(r *faulty) error {
-		_, err := r.core.Submit(r.Context(), view.Submission{Document: faultyDoc("2.0.0"), Mode: wire.ModeTry, ConfirmWithin: time.Hour, Offline: true})
+		_, err := r.core.Submit(r.Context(), view.Submission{Kind: "config", Document: faultyDoc("2.0.0"), Mode: wire.ModeTry, ConfirmWithin: time.Hour, Offline: true})
 		return err
 	}
 	const (
@@ -151,7 +151,7 @@ func TestWaitingOrderIsToldOfAFailure(t *testing.T) {
 		r.join("n") // and will not answer
 		began, answer := time.Now(), make(chan error, 1)
 		go func() {
-			_, err := r.core.Submit(t.Context(), view.Submission{Document: faultyDoc("1.0.0")})
+			_, err := r.core.Submit(t.Context(), view.Submission{Kind: "config", Document: faultyDoc("1.0.0")})
 			answer <- err
 		}()
 		synctest.Wait()
@@ -213,7 +213,7 @@ func TestInboxRemembersVerdicts(t *testing.T) {
 		if said[0].State != "accepted" || said[1].State != "refused" || said[1].Error.Code != wire.CodeWrongState {
 			t.Fatalf("%+v", said)
 		}
-		if _, err := r.core.Submit(t.Context(), view.Submission{ID: "operator", Via: "http", Document: faultyDoc("3.0.0"), Offline: true}); err != nil {
+		if _, err := r.core.Submit(t.Context(), view.Submission{Kind: "config", ID: "operator", Via: "http", Document: faultyDoc("3.0.0"), Offline: true}); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.stop(); err != nil {

@@ -285,7 +285,7 @@ func (r *faulty) join(node string) {
 
 // submit gives a configuration as an operator does, without asking the nodes.
 func (r *faulty) submit(version string) (view.Result, error) {
-	return r.core.Submit(r.Context(), view.Submission{Document: faultyDoc(version), Who: "tester", Via: "http", Offline: true})
+	return r.core.Submit(r.Context(), view.Submission{Kind: "config", Document: faultyDoc(version), Who: "tester", Via: "http", Offline: true})
 }
 
 // install submits a configuration that must be accepted.

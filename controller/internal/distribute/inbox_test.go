@@ -1,6 +1,7 @@
 package distribute
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
@@ -106,5 +108,20 @@ func TestIDOfAnything(t *testing.T) {
 		if _, err := wire.Decode[wire.Answer](wire.Encode(&a)); err != nil {
 			t.Fatalf("%q: ID %q: %v", in, a.ID, err)
 		}
+	})
+}
+
+// A kind that nobody knows, and none at all, is refused by its name: it is never taken for a unit
+// configuration.
+func TestSubmissionOfAnUnknownKindIsRefusedByName(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		for _, kind := range []wire.Kind{"", "weather", wire.KindInfo, wire.KindPolicies} {
+			_, err := r.core.Submit(t.Context(), view.Submission{Kind: kind, Document: faultyDoc("1.0.0"), Offline: true})
+			w := wire.AsError(err)
+			if err == nil || w.Code != wire.CodeNotSupported || !strings.Contains(w.Message, fmt.Sprintf("%q", kind)) {
+				t.Errorf("kind %q: %v", kind, err)
+			}
+		}
+		r.whole()
 	})
 }

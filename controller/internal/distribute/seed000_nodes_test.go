@@ -89,7 +89,7 @@ func TestSeed000NodeInError(t *testing.T) {
 		u.start()
 		one := u.node("node-1", "mainType")
 		one.refuse = refuses("1.0.0")
-		if r := u.submission(view.Submission{Document: []byte(seedDoc("1.0.0")), Offline: true}); r.State != "accepted" {
+		if r := u.submission(view.Submission{Kind: "config", Document: []byte(seedDoc("1.0.0")), Offline: true}); r.State != "accepted" {
 			t.Fatalf("%+v", r)
 		}
 		if got := one.received(); got != "1.0.0" {

@@ -106,7 +106,7 @@ func (u *seedUnit) restart() {
 
 // submit gives a document to the controller as an operator does.
 func (u *seedUnit) submit(doc string) view.Result {
-	return u.submission(view.Submission{Document: []byte(doc)})
+	return u.submission(view.Submission{Kind: "config", Document: []byte(doc)})
 }
 
 func (u *seedUnit) submission(s view.Submission) view.Result {

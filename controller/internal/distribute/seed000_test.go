@@ -117,7 +117,7 @@ func TestSeed000FailedIsLeft(t *testing.T) {
 		if got := u.cloud(); got != "failed 2.0.0 hash-mismatch" {
 			t.Errorf("the cloud side sees %q", got)
 		}
-		r := u.submission(view.Submission{Document: []byte(seedDoc("1.5.0")), DryRun: true})
+		r := u.submission(view.Submission{Kind: "config", Document: []byte(seedDoc("1.5.0")), DryRun: true})
 		if r.State != "acceptable" {
 			t.Errorf("the check of a lower version says %s %v", r.State, r.Error)
 		}
@@ -172,7 +172,7 @@ func TestSeed000Check(t *testing.T) {
 			n.received()
 		}
 		check := func(doc string) view.Result {
-			return u.submission(view.Submission{Document: []byte(doc), DryRun: true})
+			return u.submission(view.Submission{Kind: "config", Document: []byte(doc), DryRun: true})
 		}
 		before, file := u.entries("issued"), u.file()
 

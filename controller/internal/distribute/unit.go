@@ -48,6 +48,9 @@ func tooLarge(uc *unitconfig.UnitConfig, r *unitconfig.Resolver) *wire.Error {
 // Submit judges a unit configuration or a set of workloads and, unless it is a dry run, journals and
 // issues it.
 func (c *Core) Submit(ctx context.Context, s view.Submission) (view.Result, error) {
+	if s.Kind != wire.KindConfig && s.Kind != wire.KindWorkloads {
+		return view.Result{}, wire.New(wire.CodeNotSupported, "/kind", fmt.Sprintf("no submission is of kind %.80q", s.Kind))
+	}
 	if s.Kind != wire.KindWorkloads {
 		if err := c.checkCopy(ctx); err != nil {
 			return view.Result{}, err
@@ -116,5 +119,5 @@ func (c *Core) Rollback(ctx context.Context, version, as, who string) (view.Resu
 	if err != nil {
 		return view.Result{}, err
 	}
-	return c.Submit(ctx, view.Submission{Document: unitconfig.Encode(again), Who: who, Via: "rollback"})
+	return c.Submit(ctx, view.Submission{Kind: "config", Document: unitconfig.Encode(again), Who: who, Via: "rollback"})
 }

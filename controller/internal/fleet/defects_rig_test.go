@@ -53,6 +53,7 @@ func (h *rig) submission(version string, sub view.Submission) Submit {
 	if problems != nil {
 		h.t.Fatal(problems)
 	}
+	sub.Kind = wire.KindConfig
 	return Submit{Ticket: 1, Sub: sub, Hash: wire.Hash(sub.Document), Version: uc.Version, Resolver: unitconfig.NewResolver(uc)}
 }
 

@@ -108,7 +108,7 @@ func (w *world) submit(id, version string, labels ...string) Submit {
 		uc.Nodes = append(uc.Nodes, unitconfig.NodeEntry{NodeGroupSubject: unitconfig.Identity{Codename: t}, Labels: append([]string{t}, labels...)})
 	}
 	doc := unitconfig.Encode(uc)
-	s := Submit{Ticket: w.tickets, Hash: wire.Hash(doc), Sub: view.Submission{Document: doc, Who: "ann", Via: "http", ID: id}}
+	s := Submit{Ticket: w.tickets, Hash: wire.Hash(doc), Sub: view.Submission{Kind: "config", Document: doc, Who: "ann", Via: "http", ID: id}}
 	if parsed, problems := unitconfig.Parse(doc); len(problems) > 0 {
 		s.Problems = problems
 	} else {

@@ -65,8 +65,8 @@ func (s *step) submit(ev Submit) {
 	}
 	if ev.Sub.Kind == wire.KindWorkloads {
 		s.name(&ev)
-	} else {
-		ev.Sub.Kind = wire.KindConfig
+	} else if ev.Sub.Kind != wire.KindConfig {
+		panic("fleet: a submission of kind " + string(ev.Sub.Kind)) // the shell refuses it by its name
 	}
 	p := &pending{Submit: ev, open: map[string]bool{}}
 	if ev.Placement != nil {

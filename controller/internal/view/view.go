@@ -72,7 +72,7 @@ type Grant struct {
 
 // Submission is one unit configuration, or set of workloads, on its way in, from any door.
 type Submission struct {
-	Kind          wire.Kind     // of the documents to be made of it; "" means config
+	Kind          wire.Kind     // of the documents to be made of it; it is never guessed
 	Version       string        // of a set of workloads; "" derives one. A unit configuration has its own
 	Lenient       bool          // workloads only: read what people leave out as meant
 	Document      []byte        // exact bytes as given

@@ -86,7 +86,7 @@ func (p *product) do(op string, args json.RawMessage) (any, error) {
 		if err := json.Unmarshal(args, &s); err != nil {
 			return nil, err
 		}
-		r, err := p.app.Unit().Submit(ctx, app.Submission{Document: document(s.Version), Who: "bench", Via: "cli", Offline: s.Offline})
+		r, err := p.app.Unit().Submit(ctx, app.Submission{Kind: "config", Document: document(s.Version), Who: "bench", Via: "cli", Offline: s.Offline})
 		if err == nil && r.State != "accepted" {
 			err = fmt.Errorf("version %s is %s: %w", s.Version, r.State, r.Error)
 		}
