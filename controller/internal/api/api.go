@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/shared/unitconfig"
 )
@@ -35,7 +36,7 @@ type API struct {
 	cfg     Config
 	log     *zap.Logger
 	mux     *http.ServeMux
-	roles   map[string]tokens.Role // by pattern
+	roles   map[string]op.Role // by pattern
 	guard   guard
 	streams chan struct{} // holds one value for each open stream of a local caller
 	remote  chan struct{} // and of one over TCP: they cannot take what local ones need
@@ -61,20 +62,29 @@ func New(unit Unit, cfg Config) *API {
 		cfg.Log = zap.NewNop()
 	}
 	a := &API{
-		unit: unit, cfg: cfg, log: cfg.Log, mux: http.NewServeMux(), roles: map[string]tokens.Role{},
+		unit: unit, cfg: cfg, log: cfg.Log, mux: http.NewServeMux(), roles: map[string]op.Role{},
 		guard:   guard{flight: crowd{max: cfg.MaxRequests, each: cfg.MaxPerPeer}},
 		streams: make(chan struct{}, cfg.MaxStreams), remote: make(chan struct{}, cfg.MaxStreams),
 		stop: make(chan struct{}), idle: make(chan struct{}),
 	}
-	for _, rt := range a.table() {
-		a.roles[rt.pattern] = rt.role
-		a.mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) {
-			if err := rt.do(w, r); err != nil {
-				a.fail(w, r, err)
-			}
-		})
+	for _, rt := range routes(a.operations()) {
+		a.handle(rt.pattern, rt.role, func(w http.ResponseWriter, r *http.Request) error { return rt.handle(a, w, r) })
 	}
+	a.handle("GET /{$}", op.Anybody, a.static("index.html", "text/html; charset=utf-8"))
+	a.handle("GET /dashboard.css", op.Anybody, a.static("dashboard.css", "text/css; charset=utf-8"))
+	a.handle("GET /dashboard.js", op.Anybody, a.static("dashboard.js", "text/javascript; charset=utf-8"))
 	return a
+}
+
+// handle has do answer what matches a pattern. It answers, or returns the error that the caller gets instead;
+// after it has begun to answer it returns nil.
+func (a *API) handle(pattern string, role op.Role, do func(http.ResponseWriter, *http.Request) error) {
+	a.roles[pattern] = role
+	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if err := do(w, r); err != nil {
+			a.fail(w, r, err)
+		}
+	})
 }
 
 func setDefault[T comparable](p *T, def T) {
@@ -83,10 +93,6 @@ func setDefault[T comparable](p *T, def T) {
 		*p = def
 	}
 }
-
-// endpoint answers one request, or returns the error that the caller gets instead. After it has begun to answer
-// it returns nil.
-type endpoint func(w http.ResponseWriter, r *http.Request) error
 
 // Routes is the least role that a token needs for each request that is answered, "METHOD /path";
 // "" is none.

@@ -13,10 +13,7 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-type (
-	callerKey struct{} // context key of a caller
-	peerKey   struct{} // context key of a peer
-)
+type peerKey struct{} // context key of a peer
 
 // peer is what the kernel says about the other end of a unix socket.
 type peer struct {
@@ -38,8 +35,8 @@ func isLocal(r *http.Request) bool {
 	return ok
 }
 
-// caller is who makes a request.
-type caller struct {
+// requester is who makes a request.
+type requester struct {
 	peer   peer
 	bearer *tokens.Bearer // nil: by the unix socket
 	user   string         // what the CLI claims
@@ -52,8 +49,8 @@ var (
 )
 
 // caller says who makes the request, or why it must not be answered; the error is a *wire.Error.
-func (a *API) caller(r *http.Request) (caller, error) {
-	c := caller{user: r.Header.Get(op.UserHeader)}
+func (a *API) caller(r *http.Request) (requester, error) {
+	c := requester{user: r.Header.Get(op.UserHeader)}
 	if !plainName(c.user) {
 		c.user = ""
 	}
@@ -86,8 +83,8 @@ func credential(h http.Header) (string, bool) {
 }
 
 // may says whether the caller may do what needs a role; the error is a *wire.Error.
-func (c caller) may(need tokens.Role) error {
-	if c.bearer == nil || need == anybody || c.bearer.Role.May(need) {
+func (c requester) may(need tokens.Role) error {
+	if c.bearer == nil || need == op.Anybody || c.bearer.Role.May(need) {
 		return nil
 	}
 	return wire.New(wire.CodeNotAllowed, "", "the token "+c.bearer.Name+" has the role "+string(c.bearer.Role)+"; this needs the role "+string(need))
@@ -103,8 +100,8 @@ func plainName(s string) bool {
 	return len(s) <= 64
 }
 
-// String is what the journal gets: "uid:1000(alice)", "token/press for bob".
-func (c caller) String() string {
+// Who is what the journal gets: "uid:1000(alice)", "token/press for bob". A caller without anything is "local".
+func (c requester) Who() string {
 	base, name := "", ""
 	switch {
 	case c.bearer != nil:
@@ -125,12 +122,10 @@ func (c caller) String() string {
 	return base
 }
 
-// whoAndVia names the caller and the door for the journal.
-func whoAndVia(r *http.Request) (who, via string) {
-	c, _ := r.Context().Value(callerKey{}).(caller)
-	via = "http"
+// Via is the door.
+func (c requester) Via() string {
 	if c.user != "" {
-		via = "cli"
+		return "cli"
 	}
-	return c.String(), via
+	return "http"
 }

@@ -11,13 +11,13 @@ import (
 var files embed.FS
 
 // static answers with one of the dashboard's files.
-func (a *API) static(name, contentType string) endpoint {
+func (a *API) static(name, contentType string) func(http.ResponseWriter, *http.Request) error {
 	body, err := files.ReadFile("static/" + name)
 	if err != nil {
 		panic("api: the dashboard lacks a file: " + err.Error())
 	}
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := newQuery(r).done(); err != nil {
+		if _, err := new(route).query(r); err != nil {
 			return err
 		}
 		// Its own files, its own origin, nothing inline and nowhere to send a form: whatever a node

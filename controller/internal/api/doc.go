@@ -12,6 +12,9 @@
 //   - Streams end with a line that says why when the controller stops; requests that were being
 //     worked on are given time to end.
 //
+// Package op has the operations. Here is what reads their inputs, finds what does them, and writes their
+// answers.
+//
 // What it must not do: judge a document, keep state about the unit, or know more of the core than
 // the Unit interface.
 package api

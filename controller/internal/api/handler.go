@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"path"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
+	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/shared/wire"
 )
@@ -71,7 +71,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler, pattern := a.mux.Handler(r)
 	role, known := a.roles[pattern]
 	known = known && path.Clean(r.URL.Path) == r.URL.Path // no redirects: the path is wrong
-	if !known || role != anybody {
+	if !known || role != op.Anybody {
 		who, err := a.caller(r)
 		if err != nil {
 			a.refuse(rec, r, err)
@@ -83,7 +83,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			ctx, release = who.bearer.Context(ctx)
 			defer release()
 		}
-		r = r.WithContext(context.WithValue(ctx, callerKey{}, who))
+		r = r.WithContext(caller.With(ctx, who))
 		if !known {
 			a.noRoute(rec, r, handler)
 			return
@@ -270,16 +270,4 @@ func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, wire.New(wire.CodeMalformed, "", "the request body could not be read to its end")
 	}
 	return b, readDeadline(w, time.Time{})
-}
-
-// noBody refuses a body where one would be ignored.
-func (a *API) noBody(w http.ResponseWriter, r *http.Request) error {
-	b, err := a.body(w, r)
-	if err != nil {
-		return err
-	}
-	if s := strings.TrimSpace(string(b)); s != "" && s != "{}" {
-		return wire.New(wire.CodeInvalidArgument, "", "this request takes no body")
-	}
-	return nil
 }

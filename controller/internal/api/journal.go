@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,46 +11,24 @@ import (
 )
 
 const (
-	page      = 1000   // entries read at once
-	maxTypes  = 32     // type parameters of one request
-	unlimited = 0      // of a follower
-	maxLimit  = 100000 // entries of one answer
+	page      = 1000 // entries read at once
+	unlimited = 0    // of a follower
 )
 
 // events sends journal entries, in order or newest first, and the ones to come if asked to.
-func (a *API) events(w http.ResponseWriter, r *http.Request) error {
-	q := newQuery(r, "node", "type*", "after", "limit", "newest", "follow")
-	f := view.EntryFilter{Node: q.node("node", false), Types: q.values["type"], Reverse: q.flag("newest")}
-	follow := q.flag("follow")
-	f.From = 1 + q.number("after", 0, math.MaxUint64-1, 0)
-	left := page
-	if follow {
-		left = unlimited
-	}
-	left = int(q.number("limit", 1, maxLimit, uint64(left)))
-	if follow && f.Reverse {
-		q.fail("newest and follow exclude each other")
-	}
-	if len(f.Types) > maxTypes {
-		q.fail(fmt.Sprintf("at most %d types", maxTypes))
-	}
-	for _, t := range f.Types {
-		if t == "" || len(t) > 64 {
-			q.fail("a type has 1 to 64 characters")
-		}
-	}
-	if err := q.done(); err != nil {
-		return err
-	}
-	if follow {
-		return a.follow(w, r, f, left)
+func (a *API) events(w http.ResponseWriter, r *http.Request, in op.EventsIn) error {
+	f := view.EntryFilter{Node: in.Node, Types: in.Types, Reverse: in.Newest, From: 1 + in.After, Limit: in.Limit}
+	if in.Follow {
+		return a.follow(w, r, f, in.Limit)
 	}
 	release, err := a.admit(w, r)
 	if err != nil {
 		return err
 	}
 	defer release()
-	f.Limit = left
+	if f.Limit == 0 {
+		f.Limit = page
+	}
 	entries, err := a.entries(r.Context(), f)
 	if err != nil {
 		return err
@@ -158,10 +134,8 @@ func (a *API) entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, er
 	return list, err
 }
 
-func (a *API) verify(w http.ResponseWriter, r *http.Request) error {
-	if err := newQuery(r).done(); err != nil {
-		return err
-	}
+// verify takes the place of a stream: it reads the whole journal.
+func (a *API) verify(w http.ResponseWriter, r *http.Request, _ op.None) error {
 	release, err := a.admit(w, r)
 	if err != nil {
 		return err
@@ -173,19 +147,4 @@ func (a *API) verify(w http.ResponseWriter, r *http.Request) error {
 	}
 	a.write(w, http.StatusOK, op.Verification{OK: ok, Report: report})
 	return nil
-}
-
-func (a *API) export(w http.ResponseWriter, r *http.Request) error {
-	if err := newQuery(r).done(); err != nil {
-		return err
-	}
-	return a.download(w, r, streamType, a.unit.Export)
-}
-
-func (a *API) backup(w http.ResponseWriter, r *http.Request) error {
-	if err := newQuery(r).done(); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Disposition", `attachment; filename="journal.db"`)
-	return a.download(w, r, "application/octet-stream", a.unit.Backup)
 }

@@ -147,7 +147,9 @@ func (s *stream) finish(ctx context.Context, err error) {
 
 // watch calls look whenever the journal grew, at most every WatchEvery, and sends the lines that it
 // returns.
-func watch[T any](a *API, w http.ResponseWriter, r *http.Request, look func(context.Context) ([]T, error)) error {
+func watch[T any](
+	a *API, w http.ResponseWriter, r *http.Request, look func(context.Context) ([]T, error),
+) error {
 	release, err := a.admit(w, r)
 	if err != nil {
 		return err
@@ -235,7 +237,9 @@ func changes[T any](see func(context.Context) (T, error)) func(context.Context) 
 
 // download streams what fill writes. A failure on the way cuts the connection, so that a part is
 // never taken for the whole.
-func (a *API) download(w http.ResponseWriter, r *http.Request, contentType string, fill func(context.Context, io.Writer) error) error {
+func (a *API) download(
+	w http.ResponseWriter, r *http.Request, contentType string, fill func(context.Context, io.Writer) error,
+) error {
 	release, err := a.admit(w, r)
 	if err != nil {
 		return err

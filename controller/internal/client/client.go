@@ -1,5 +1,5 @@
-// Package client owns the other end of the controller's HTTP API: one method for each request,
-// answers in the shapes of package view.
+// Package client owns the other end of the controller's HTTP API: calls of the operations of
+// package op.
 //
 // It guarantees that an error is either what the controller said (*wire.Error), or *Unreachable
 // with what to do about it, or the context's. It keeps no state but idle connections, tries nothing
@@ -215,31 +215,4 @@ func (c *Client) timed(ctx context.Context) (context.Context, context.CancelFunc
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, c.opt.Timeout)
-}
-
-// bytes makes a request and reads its whole answer.
-func (c *Client) bytes(ctx context.Context, method, path string, query url.Values, body []byte, accepted ...int) ([]byte, error) {
-	ctx, cancel := c.timed(ctx)
-	defer cancel()
-	res, err := c.send(ctx, method, path, query, body, accepted...)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		return nil, errors.Join(c.unreachable(ctx, method, fmt.Errorf("the answer was cut off: %w", err)), res.Body.Close())
-	}
-	return answer, res.Body.Close()
-}
-
-// call makes a request and decodes its answer. Fields that a newer controller added are passed over.
-func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, body []byte, accepted ...int) (v T, err error) {
-	answer, err := c.bytes(ctx, method, path, query, body, accepted...)
-	if err != nil {
-		return v, err
-	}
-	if err := json.Unmarshal(answer, &v); err != nil {
-		return v, &Unreachable{c.Where(), "its answer cannot be understood; is it another version of Tandem?", err}
-	}
-	return v, nil
 }

@@ -8,44 +8,25 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 
 	"github.com/go-json-experiment/json"
 
 	"tandem.internal/controller/internal/op"
-	"tandem.internal/controller/internal/view"
 )
 
 // ErrStop is returned by a function that has seen enough of a stream; the stream then ends
 // without an error.
 var ErrStop = errors.New("enough")
 
-// Events calls each for every entry that e selects, in the order in which they come.
-func (c *Client) Events(ctx context.Context, e Entries, each func(view.Entry) error) error {
-	if !e.Follow {
-		var cancel context.CancelFunc
-		ctx, cancel = c.timed(ctx)
-		defer cancel()
-	}
-	return follow(ctx, c, "/v1/events", e.query(), each)
-}
-
-// WatchNodes calls each for what changes on the nodes, beginning with what they are now.
-func (c *Client) WatchNodes(ctx context.Context, each func(op.NodeChange) error) error {
-	return follow(ctx, c, "/v1/nodes", url.Values{"watch": {"1"}}, each)
-}
-
-// WatchConfig calls each with the unit configuration's state, now and whenever it changes.
-func (c *Client) WatchConfig(ctx context.Context, each func(view.ConfigStatus) error) error {
-	return follow(ctx, c, "/v1/config/status", url.Values{"watch": {"1"}}, each)
-}
-
 // maxLine bounds a line of a stream: an entry holds at most a submitted document, escaped.
 const maxLine = 64 << 20
 
-// follow reads a stream of JSON lines. A line with an error ends it, and so does its own end.
-func follow[T any](ctx context.Context, c *Client, path string, q url.Values, each func(T) error) (err error) {
-	res, err := c.send(ctx, http.MethodGet, path, q, nil)
+// follow reads a stream of JSON lines. A line with an error ends it, and so does its own end. decode returns
+// what is to be done with a line.
+func (c *Client) follow(
+	ctx context.Context, s op.Spec, in any, decode func([]byte) (func() error, error),
+) (err error) {
+	res, err := c.ask(ctx, s, in)
 	if err != nil {
 		return err
 	}
@@ -63,11 +44,11 @@ func follow[T any](ctx context.Context, c *Client, path string, q url.Values, ea
 				return p.Error
 			}
 		}
-		var v T
-		if err := json.Unmarshal(line, &v); err != nil {
-			return &Unreachable{c.Where(), "its answer cannot be understood; is it another version of Tandem?", err}
+		each, err := decode(line)
+		if err != nil {
+			return c.foreign(err)
 		}
-		if err := each(v); err != nil {
+		if err := each(); err != nil {
 			if errors.Is(err, ErrStop) {
 				return nil
 			}
@@ -80,19 +61,8 @@ func follow[T any](ctx context.Context, c *Client, path string, q url.Values, ea
 	return nil
 }
 
-// Export writes the journal to w as JSON lines; Backup a copy of its file. What w got is whole only
-// if the error is nil.
-func (c *Client) Export(ctx context.Context, w io.Writer) error {
-	return c.download(ctx, "/v1/journal/export", w)
-}
-
-// Backup writes a copy of the journal's file to w.
-func (c *Client) Backup(ctx context.Context, w io.Writer) error {
-	return c.download(ctx, "/v1/journal/backup", w)
-}
-
-func (c *Client) download(ctx context.Context, path string, w io.Writer) (err error) {
-	res, err := c.send(ctx, http.MethodGet, path, nil, nil)
+func (c *Client) download(ctx context.Context, s op.Spec, in any, w io.Writer) (err error) {
+	res, err := c.ask(ctx, s, in)
 	if err != nil {
 		return err
 	}

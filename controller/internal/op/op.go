@@ -1,12 +1,28 @@
-// Package op owns what a client and the controller agree on: the shapes of requests and answers that
-// are not views of the unit, the roles, and the names of the doors. It has no behaviour beyond judging a
-// request. Fields are only ever added.
+// Package op owns what a client and the controller agree on: one table of operations, each with its
+// route, its role, and the types of its input and its answer. The controller's handlers, the client's
+// calls, the API document (OpenAPI) and the JSON of the CLI follow from it.
+//
+// An operation's input is a struct. Its fields come from the path, the query and the body:
+//
+//	Node    string        `path:"node" is:"name" json:"-"`     // a part of the route
+//	After   uint64        `query:"after" max:"9" json:"-"`     // a parameter; absent is zero
+//	Reason  string        `json:"reason"`                      // a member of the body, which is JSON
+//	Text    []byte        `body:"application/json" json:"-"`   // the whole body as it is
+//
+// Parameters are strings, booleans (1 or 0), numbers, ISO 8601 durations and lists of strings. Further
+// tags: is:"name" (the name of a node) or is:"pointer" (RFC 6901); need:"yes" (required); min, max;
+// empty:"…" (it must not be given without a value; what to do instead). Rules between fields are in the
+// method Check. Whoever reads a request checks the query, the path, the body, and then calls Check.
+//
+// The package judges requests and knows no HTTP beyond the names of routes. Fields are only ever added.
 //
 //tandem:pure
 package op
 
 import (
+	"reflect"
 	"slices"
+	"strings"
 
 	"tandem.internal/shared/wire"
 )
@@ -32,12 +48,80 @@ const (
 // Roles lists them, the least first.
 var Roles = []Role{View, Operate, Admin}
 
-// Valid reports whether a token can have the role.
+// Valid reports whether r is a role of tokens.
 func (r Role) Valid() bool { return slices.Contains(Roles, r) }
 
-// May reports whether a token with this role may do what needs another.
+// May reports whether r may do what needs at least that role. Who has no role may do nothing.
 func (r Role) May(need Role) bool {
 	return r.Valid() && need.Valid() && slices.Index(Roles, r) >= slices.Index(Roles, need)
+}
+
+// Form is how an answer looks.
+type Form int
+
+// The forms.
+const (
+	JSON    Form = iota // one value
+	Verdict             // a view.Result: status 400 or 409 with a refusal
+	Raw                 // a document as it was submitted: Out is []byte
+	Stream              // lines of Out, application/x-ndjson, that may have no end
+	File                // bytes of the operation's Type; cut off if something fails on the way
+	Probe               // one value, for whoever asks; any query is ignored
+)
+
+// None is the input of an operation that takes nothing, and the answer of one that has no type.
+type None struct{}
+
+// Op is an operation: it takes an In and answers with an Out, or with lines of it.
+type Op[In, Out any] struct {
+	Name     string // of the operation, for ever: "nodes.list"
+	Route    string // method and path: "GET /v1/nodes/{node}"
+	Role     Role   // the least that a token needs; whoever comes by the unix socket may do everything
+	About    string // what it does, in sentences; the first is a summary
+	When     string // parameter that chooses this operation among those of its route; "": the one without
+	Form     Form
+	Type     string // content type of a File
+	Optional bool   // the body may be left out
+}
+
+// Spec is an operation without its types as parameters.
+type Spec struct {
+	Op[None, None]
+	In, Out reflect.Type
+}
+
+// Spec returns o without its types as parameters.
+func (o Op[In, Out]) Spec() Spec {
+	return Spec{Op[None, None](o), reflect.TypeFor[In](), reflect.TypeFor[Out]()}
+}
+
+// Method is the HTTP method of the route.
+func (s Spec) Method() string {
+	method, _, _ := strings.Cut(s.Route, " ")
+	return method
+}
+
+// Path is the path of the route, with parts in braces: "/v1/nodes/{node}".
+func (s Spec) Path() string {
+	_, path, _ := strings.Cut(s.Route, " ")
+	return path
+}
+
+// table has every operation in the order of the files of this package.
+var table []Spec
+
+// All returns every operation.
+func All() []Spec { return slices.Clone(table) }
+
+func define[In, Out any](o Op[In, Out]) Op[In, Out] {
+	table = append(table, o.Spec())
+	return o
+}
+
+// Checker is an input with rules between its fields.
+type Checker interface {
+	// Check returns nil if the rules hold.
+	Check() *wire.Error
 }
 
 // Problem is the body of every answer that is not a 2xx. A refused submission has more fields: those

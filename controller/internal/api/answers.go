@@ -1,0 +1,59 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// verdict answers with a Result: 200, or 400 when the document itself is wrong, or 409 when a rule
+// or a node said no.
+func (a *API) verdict(w http.ResponseWriter, res view.Result) {
+	status := http.StatusOK
+	if res.State == "refused" {
+		status = http.StatusConflict
+		if len(res.Problems) > 0 {
+			status = http.StatusBadRequest
+		}
+		if res.Error == nil {
+			res.Error = refusal(res)
+		}
+	}
+	a.write(w, status, res)
+}
+
+// refusal finds the reason of a refusal that does not name one.
+func refusal(res view.Result) *wire.Error {
+	if len(res.Problems) > 0 {
+		return res.Problems[0]
+	}
+	for _, n := range res.Checks.Refused {
+		if len(n.Errors) > 0 {
+			e := *n.Errors[0]
+			e.Node = n.Node
+			return &e
+		}
+	}
+	return wire.New(wire.CodeNotAllowed, "", "the submission was refused")
+}
+
+// health answers whenever the process can answer.
+func (a *API) health(context.Context, op.None) (op.Alive, error) {
+	return op.Alive{Status: "ok", At: time.Now().UTC()}, nil
+}
+
+// ready answers when submissions are taken and nodes can be reached.
+func (a *API) ready(ctx context.Context, _ op.None) (op.Alive, error) {
+	st, err := a.unit.Status(ctx)
+	if err != nil {
+		return op.Alive{}, err
+	}
+	if !st.Broker.Up {
+		return op.Alive{}, wire.New(wire.CodeUnavailable, "", "the broker cannot be reached")
+	}
+	return a.health(ctx, op.None{})
+}

@@ -1,0 +1,32 @@
+// Package caller says, in a context, who asks for something and through which door.
+package caller
+
+import "context"
+
+// Caller is who asks.
+type Caller interface {
+	Who() string // for the journal: "uid:1000(alice)", "token/press for bob"
+	Via() string // the door: "http", "cli", "inbox" or "file"
+}
+
+type key struct{}
+
+// With returns a context in which c asks.
+func With(ctx context.Context, c Caller) context.Context { return context.WithValue(ctx, key{}, c) }
+
+// Named returns a context in which somebody asks whose name is known.
+func Named(ctx context.Context, who, via string) context.Context { return With(ctx, named{who, via}) }
+
+// From returns who asks; the Caller's names are empty if nobody was put into ctx.
+func From(ctx context.Context) Caller {
+	if c, ok := ctx.Value(key{}).(Caller); ok {
+		return c
+	}
+	return named{}
+}
+
+// named is a Caller by its name.
+type named struct{ who, via string }
+
+func (n named) Who() string { return n.who }
+func (n named) Via() string { return n.via }

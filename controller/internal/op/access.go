@@ -1,0 +1,183 @@
+package op
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// Who belongs to the unit.
+var (
+	EnrollNode = define(Op[EnrollIn, view.Enrolment]{
+		Name: "node.enroll", Route: "POST /v1/nodes/{node}/enroll", Role: Admin, Optional: true,
+		About: "Makes a token with which a node joins, once. It is shown in this answer and nowhere else; " +
+			"a new one takes the place of the one before.",
+	})
+	RevokeNode = define(Op[RevokeIn, view.Node]{
+		Name: "node.revoke", Route: "POST /v1/nodes/{node}/revoke", Role: Admin, Optional: true,
+		About: "Ends a node's session, its certificates and its open tokens, at once. To revoke again is no error.",
+	})
+	CertifyIdentity = define(Op[CertifyIn, view.Certificate]{
+		Name: "identity.certify", Route: "POST /v1/identities/certify", Role: Admin,
+		About: "Certifies the key of somebody who is not a node. What it had before does not count any more.",
+	})
+	RevokeIdentity = define(Op[Disown, Disown]{
+		Name: "identity.revoke", Route: "POST /v1/identities/revoke", Role: Admin,
+		About: "Ends everything that somebody has who is not a node.",
+	})
+)
+
+// The unit's signing keys.
+var (
+	ShowKeys = define(Op[None, view.Keys]{
+		Name: "keys.list", Route: "GET /v1/keys", Role: View,
+		About: "Lists the unit's signing keys, oldest first.",
+	})
+	RotateKeys = define(Op[RotateKey, view.Keys]{
+		Name: "keys.rotate", Route: "POST /v1/keys/rotate", Role: Admin, Optional: true,
+		About: "Announces a new signing key the first time, and has it sign the second time. " +
+			"A wrong-state names the nodes that are in the way.",
+	})
+	RetireKeys = define(Op[RetireKey, view.Keys]{
+		Name: "keys.retire", Route: "POST /v1/keys/retire", Role: Admin,
+		About: "Takes a signing key off the list.",
+	})
+)
+
+// Operators' tokens.
+var (
+	ListTokens = define(Op[None, Tokens]{
+		Name: "tokens.list", Route: "GET /v1/tokens", Role: Admin,
+		About: "Lists the operators' tokens, by name.",
+	})
+	CreateToken = define(Op[NewToken, view.Grant]{
+		Name: "token.create", Route: "POST /v1/tokens", Role: Admin,
+		About: "Makes an operator's token. It is shown in this answer and nowhere else.",
+	})
+	RevokeToken = define(Op[TokenIn, view.Token]{
+		Name: "token.revoke", Route: "POST /v1/tokens/{token}/revoke", Role: Admin,
+		About: "Ends a token, and what is under way with it.",
+	})
+)
+
+// EnrollIn names a node, and how long its token counts.
+type EnrollIn struct {
+	NodeIn
+	Enroll
+}
+
+// Enroll says how long a token counts.
+type Enroll struct {
+	TTL string `json:"ttl,omitempty"` // ISO 8601; a day if it is left out
+}
+
+// Life is TTL; 0: it was left out.
+func (in *Enroll) Life() time.Duration { return positive(in.TTL) }
+
+// Check judges the TTL.
+func (in *Enroll) Check() *wire.Error { return checkTTL(in.TTL, "PT12H") }
+
+func checkTTL(ttl, example string) *wire.Error {
+	if ttl != "" && positive(ttl) == 0 {
+		return wire.New(wire.CodeInvalidArgument, "/ttl", "an ISO 8601 duration above zero is expected, like "+example)
+	}
+	return nil
+}
+
+// RevokeIn names a node, and says why.
+type RevokeIn struct {
+	NodeIn
+	Revoke
+}
+
+// Revoke says why something ends.
+type Revoke struct {
+	Reason string `json:"reason,omitempty"` // for the journal, at most 256 bytes
+}
+
+// Check judges the reason's length.
+func (in *Revoke) Check() *wire.Error {
+	if len(in.Reason) > 256 {
+		return wire.New(wire.CodeTooLarge, "/reason", "longer than 256 bytes")
+	}
+	return nil
+}
+
+// CertifyIn asks for a certificate.
+type CertifyIn struct {
+	view.Certification
+}
+
+// Bounds of a Certification.
+const (
+	maxCSR   = 16 << 10
+	maxHosts = 32
+)
+
+// Check judges the sizes, and the hosts.
+func (in *CertifyIn) Check() *wire.Error {
+	if len(in.CSR) > maxCSR || len(in.Hosts) > maxHosts {
+		return wire.New(wire.CodeTooLarge, "", "a request of at most 16 KiB, and at most 32 hosts, are expected")
+	}
+	for i, h := range in.Hosts {
+		if strings.ContainsFunc(h, func(r rune) bool { return r <= ' ' || r > '~' }) || h == "" || len(h) > 253 {
+			at := fmt.Sprintf("/hosts/%d", i)
+			return wire.New(wire.CodeInvalidArgument, at, "a host name or an address is expected")
+		}
+	}
+	return nil
+}
+
+// Disown names somebody who is not a node any more.
+type Disown struct {
+	Identity string `json:"identity"`         // "cloud/eu", "operator/ann" or "broker/b1"
+	Reason   string `json:"reason,omitempty"` // for the journal, at most 256 bytes
+}
+
+// Check judges the lengths.
+func (in *Disown) Check() *wire.Error {
+	if len(in.Reason) > 256 || len(in.Identity) > 256 {
+		return wire.New(wire.CodeTooLarge, "", "longer than 256 bytes")
+	}
+	return nil
+}
+
+// RotateKey says how a key is rotated.
+type RotateKey struct {
+	Force bool `json:"force,omitzero"` // switch although some nodes are not known to believe the new key
+}
+
+// RetireKey names a key.
+type RetireKey struct {
+	ID    string `json:"kid"`            // of the key that leaves the list
+	Force bool   `json:"force,omitzero"` // although some nodes are not known to believe the key that signs
+}
+
+// Check judges the ID.
+func (in *RetireKey) Check() *wire.Error {
+	if !wire.ValidName(in.ID) {
+		return wire.New(wire.CodeInvalidArgument, "/kid", "the ID of a key is expected; see GET /v1/keys")
+	}
+	return nil
+}
+
+// NewToken describes a token.
+type NewToken struct {
+	Name string `json:"name"`          // by which the journal knows who did what
+	Role string `json:"role"`          // "view", "operate" or "admin"
+	TTL  string `json:"ttl,omitempty"` // how long the token counts, ISO 8601; until it is revoked if it is left out
+}
+
+// Life is TTL; 0: it was left out.
+func (in *NewToken) Life() time.Duration { return positive(in.TTL) }
+
+// Check judges the TTL.
+func (in *NewToken) Check() *wire.Error { return checkTTL(in.TTL, "P90D") }
+
+// TokenIn names an operator's token.
+type TokenIn struct {
+	Token string `path:"token" json:"-"` // its name
+}

@@ -1,0 +1,232 @@
+package op
+
+import (
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// What anybody may ask.
+var (
+	Health = define(Op[None, Alive]{
+		Name: "health", Route: "GET /healthz", Form: Probe,
+		About: "Says that the process answers.",
+	})
+	Ready = define(Op[None, Alive]{
+		Name: "ready", Route: "GET /readyz", Form: Probe,
+		About: "Says that submissions are taken and the broker is reached. Otherwise the status is 503.",
+	})
+)
+
+// What the unit is, and does.
+var (
+	UnitStatus = define(Op[None, view.UnitStatus]{
+		Name: "unit.status", Route: "GET /v1/unit/status", Role: View,
+		About: "Shows the unit at a glance.",
+	})
+	ListNodes = define(Op[None, Nodes]{
+		Name: "nodes.list", Route: "GET /v1/nodes", Role: View,
+		About: "Lists the nodes, by name. Those that may join or have joined and never connected have no firstSeen.",
+	})
+	WatchNodes = define(Op[Watched, NodeChange]{
+		Name: "nodes.watch", Route: "GET /v1/nodes", Role: View, When: "watch", Form: Stream,
+		About: "Follows the nodes. First come all of them and a line with complete, then what changes, " +
+			"each batch ended by complete.",
+	})
+	ShowNode = define(Op[NodeIn, view.Node]{
+		Name: "node.show", Route: "GET /v1/nodes/{node}", Role: View,
+		About: "Shows one node, with its alerts, slots and components.",
+	})
+	NodeHealth = define(Op[NodeIn, view.NodeHealth]{
+		Name: "node.health", Route: "GET /v1/nodes/{node}/health", Role: View,
+		About: "Shows what a node has told of its health.",
+	})
+	HealthSettings = define(Op[None, view.HealthSettings]{
+		Name: "health.settings", Route: "GET /v1/health/settings", Role: View,
+		About: "Shows every setting of health that operators have made.",
+	})
+	NodeSettings = define(Op[OfNode, view.NodeSettings]{
+		Name: "health.settings.node", Route: "GET /v1/health/settings", Role: View, When: "node",
+		About: "Shows the settings of health of one node, and which of them are in effect there.",
+	})
+)
+
+// The unit configuration.
+var (
+	ShowConfig = define(Op[VersionIn, []byte]{
+		Name: "config.show", Route: "GET /v1/config", Role: View, Form: Raw,
+		About: "Shows the unit configuration, byte for byte as it was submitted.",
+	})
+	ConfigStatus = define(Op[None, view.ConfigStatus]{
+		Name: "config.status", Route: "GET /v1/config/status", Role: View,
+		About: "Shows the state of the unit configuration, and how far the nodes have come with it.",
+	})
+	WatchConfig = define(Op[Watched, view.ConfigStatus]{
+		Name: "config.watch", Route: "GET /v1/config/status", Role: View, When: "watch", Form: Stream,
+		About: "Follows the state of the unit configuration: a line now, and whenever it changes.",
+	})
+	ConfigHistory = define(Op[None, History]{
+		Name: "config.history", Route: "GET /v1/config/history", Role: View,
+		About: "Lists what became of every submitted unit configuration, oldest first.",
+	})
+	ResolveConfig = define(Op[ResolveIn, view.Resolved]{
+		Name: "config.resolved", Route: "GET /v1/config/resolved", Role: View,
+		About: "Shows what a node gets from the installed unit configuration.",
+	})
+	ExplainConfig = define(Op[ExplainIn, view.Explanation]{
+		Name: "config.explain", Route: "GET /v1/config/explain", Role: View,
+		About: "Says where a value of a node's configuration comes from.",
+	})
+)
+
+// The workloads.
+var (
+	ShowWorkloads = define(Op[WorkloadsIn, []byte]{
+		Name: "workloads.show", Route: "GET /v1/workloads", Role: View, Form: Raw,
+		About: "Shows a set of workloads, byte for byte as it was submitted.",
+	})
+	WorkloadStatus = define(Op[None, view.WorkloadStatus]{
+		Name: "workloads.status", Route: "GET /v1/workloads/status", Role: View,
+		About: "Shows what the unit runs, and how far nodes and slots have come with it.",
+	})
+	WatchWorkloads = define(Op[Watched, view.WorkloadStatus]{
+		Name: "workloads.watch", Route: "GET /v1/workloads/status", Role: View, When: "watch", Form: Stream,
+		About: "Follows how far nodes and slots have come: a line now, and whenever it changes.",
+	})
+	WorkloadHistory = define(Op[None, History]{
+		Name: "workloads.history", Route: "GET /v1/workloads/history", Role: View,
+		About: "Lists what became of every submitted set of workloads, oldest first.",
+	})
+	ListSlots = define(Op[SlotsIn, Slots]{
+		Name: "workloads.slots", Route: "GET /v1/workloads/slots", Role: View,
+		About: "Lists the slots of the unit, or of one node.",
+	})
+	SlotLogs = define(Op[LogsIn, view.Logs]{
+		Name: "slot.logs", Route: "GET /v1/nodes/{node}/slots/{service}/logs", Role: Operate,
+		About: "Asks a node for a piece of what a slot's processes have written. To follow it, ask again with the " +
+			"cursor. Whoever reads logs is noted in the journal, once an hour for each slot.",
+	})
+)
+
+// The journal.
+var (
+	Events = define(Op[EventsIn, view.Entry]{
+		Name: "events", Route: "GET /v1/events", Role: View, Form: Stream,
+		About: "Sends entries of the journal, and with follow those to come.",
+	})
+	VerifyJournal = define(Op[None, Verification]{
+		Name: "journal.verify", Route: "GET /v1/journal/verify", Role: View,
+		About: "Checks that every record of the journal is as it was written.",
+	})
+	ExportJournal = define(Op[None, None]{
+		Name: "journal.export", Route: "GET /v1/journal/export", Role: Admin, Form: File, Type: "application/x-ndjson",
+		About: "Sends the journal as JSON lines.",
+	})
+	BackupJournal = define(Op[None, None]{
+		Name: "journal.backup", Route: "GET /v1/journal/backup", Role: Admin,
+		Form: File, Type: "application/octet-stream",
+		About: "Sends a consistent copy of the journal's file.",
+	})
+)
+
+// Watched is the input of what is followed.
+type Watched struct {
+	Watch bool `query:"watch" json:"-"` // go on with what changes
+}
+
+// NodeIn names a node.
+type NodeIn struct {
+	Node string `path:"node" is:"name" json:"-"` // its name
+}
+
+// OfNode is for one node.
+type OfNode struct {
+	Node string `query:"node" is:"name" need:"yes" json:"-"` // its name
+}
+
+// VersionIn names a version.
+type VersionIn struct {
+	Version string `query:"version" json:"-"` // the one to show; the installed one if it is left out
+}
+
+// WorkloadsIn names a version of the set of workloads.
+type WorkloadsIn struct {
+	Version string `query:"version" json:"-"` // the one to show; the newest if it is left out
+	Filled  bool   `query:"filled" json:"-"`  // show the instances and jobs that it comes to
+}
+
+// SlotsIn says whose slots are listed.
+type SlotsIn struct {
+	Node string `query:"node" is:"name" json:"-"` // of this one; of the unit if it is left out
+}
+
+// ResolveIn names a node.
+type ResolveIn struct {
+	Node string `query:"node" is:"name" need:"yes" json:"-"` // its name
+	Type string `query:"type" json:"-"`                      // its type; what the node reported if it is left out
+}
+
+// ExplainIn names a value of a node's configuration.
+type ExplainIn struct {
+	Node    string `query:"node" is:"name" need:"yes" json:"-"` // its name
+	Pointer string `query:"pointer" is:"pointer" json:"-"`      // RFC 6901, into the resolved document
+}
+
+// SlotIn names a slot of workloads.
+type SlotIn struct {
+	Node    string `path:"node" json:"-"`    // its name
+	Service string `path:"service" json:"-"` // that the slot is for
+}
+
+// Check judges both parts of the slot's name.
+func (in *SlotIn) Check() *wire.Error {
+	if _, err := workload.ParseSlot(in.Service + "@" + in.Node); err != nil {
+		return invalid("%s", err)
+	}
+	return nil
+}
+
+// LogsIn names a slot, and which piece of what it has written. Without cursor and tail it is the beginning
+// of what there is.
+type LogsIn struct {
+	SlotIn
+	Cursor string `query:"cursor" json:"-"`                   // of the answer before
+	Tail   int    `query:"tail" min:"1" max:"32768" json:"-"` // begin so many bytes before the end
+}
+
+// Check judges the slot's name, and that the piece is named in one way.
+func (in *LogsIn) Check() *wire.Error {
+	if in.Cursor != "" && in.Tail > 0 {
+		return invalid("cursor and tail exclude each other")
+	}
+	return in.SlotIn.Check()
+}
+
+// EventsIn selects entries of the journal.
+type EventsIn struct {
+	Node   string   `query:"node" is:"name" json:"-"`                   // of this one
+	Types  []string `query:"type" json:"-"`                             // of records, and of nodes' events
+	After  uint64   `query:"after" max:"18446744073709551614" json:"-"` // only those with a higher sequence number
+	Limit  int      `query:"limit" min:"1" max:"100000" json:"-"`       // at most so many; 1,000, with follow no limit
+	Newest bool     `query:"newest" json:"-"`                           // newest first; not with follow
+	Follow bool     `query:"follow" json:"-"`                           // go on with what comes
+}
+
+// maxTypes is how many types one request may name.
+const maxTypes = 32
+
+// Check judges the types, and the order.
+func (in *EventsIn) Check() *wire.Error {
+	switch {
+	case in.Follow && in.Newest:
+		return invalid("newest and follow exclude each other")
+	case len(in.Types) > maxTypes:
+		return invalid("at most %d types", maxTypes)
+	}
+	for _, t := range in.Types {
+		if t == "" || len(t) > 64 {
+			return invalid("a type has 1 to 64 characters")
+		}
+	}
+	return nil
+}
