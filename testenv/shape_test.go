@@ -32,6 +32,7 @@ const (
 	mostColumns   = 550
 	mostFiles     = 4
 	mostFunctions = 2
+	mostWords     = 38
 )
 
 // The round of work in which these rules began. Commits before it have subjects of any length.
