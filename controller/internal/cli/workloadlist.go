@@ -69,6 +69,9 @@ func (a *app) printWorkloads(st view.WorkloadStatus, slots []view.Slot, node str
 		a.print("\nversion %s, by %s %s: %d of %s as wanted; %d of %s with the newest document\n",
 			clean(st.Version), clean(cmp.Or(st.Who, "the controller")), a.ago(st.Since), s.Running+s.Completed, plural(s.Slots, "slot"), p.Installed, plural(p.Nodes, "node"))
 	}
+	if st.Error != nil {
+		a.print("failed: %s\n", brief(st.Error))
+	}
 	if t := st.Attempted; t != nil {
 		a.print("refused %s: version %s by %s: %s\n", a.ago(t.At), clean(cmp.Or(t.Version, "?")), clean(t.Who), brief(t.Error))
 	}

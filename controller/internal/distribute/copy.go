@@ -28,22 +28,43 @@ func (c *Core) writeCopy(document []byte) {
 	}
 	c.copyDue, c.copyAt = err != nil, c.cfg.Now().Add(copyRetry)
 	if err != nil && (c.copyErr == nil || c.copyErr.Error() != err.Error()) {
-		c.cfg.Log.Error("cannot write the readable copy of the unit configuration; trying again", zap.String("file", c.cfg.Copy), zap.Error(err))
+		c.cfg.Log.Error("cannot write the readable copy of the unit configuration; trying again",
+			zap.String("file", c.cfg.Copy), zap.Error(err))
 	}
 	c.copyErr = err
 }
 
 // lookAtCopy compares the readable copy with the journal (seed 000, Startup).
 func (c *Core) lookAtCopy() {
+	cfg := c.fleet.ConfigState()
+	if c.cfg.Copy == "" && cfg.State == fleet.Failed { // for what the journal had; loadDocuments has looked
+		c.step(fleet.Copy{Missing: cfg.Version == "", Hash: cfg.Hash})
+	}
 	if c.cfg.Copy == "" || c.copyDue {
 		return
 	}
-	ev, doc := c.readCopy()
-	c.step(ev)
+	ev, doc := c.judgeCopy()
 	if doc != nil && c.fleet.ConfigState().Version == "" && c.fleet.ConfigState().Trial == nil && ev.Error == nil {
 		c.cfg.Log.Info("importing the unit configuration", zap.String("file", c.cfg.Copy))
-		c.step(c.parse(view.Submission{Kind: "config", Document: doc, Who: "file", Via: "file", ID: "import", Offline: true}, 0))
+		c.step(c.parse(view.Submission{
+			Kind: "config", Document: doc, Who: "file", Via: "file", ID: "import", Offline: true,
+		}, 0))
 	}
+}
+
+// judgeCopy reads the readable copy and lets the Fleet judge it. A copy that is what the journal has lost is taken.
+func (c *Core) judgeCopy() (fleet.Copy, []byte) {
+	ev, doc := c.readCopy()
+	if damage := c.fleet.Damage(ev.Hash); damage != nil {
+		c.mend(c.journal.Load(), doc, damage)
+		c.damaged = map[string]*wire.Error{ev.Hash: nil}
+		if err := c.loadConfigs(); err != nil {
+			c.cfg.Log.Error("the readable copy cannot be taken", zap.Error(err))
+		}
+		c.step(fleet.Damaged{Documents: c.damaged})
+	}
+	c.step(ev)
+	return ev, doc
 }
 
 func (c *Core) readCopy() (fleet.Copy, []byte) {
@@ -55,8 +76,7 @@ func (c *Core) readCopy() (fleet.Copy, []byte) {
 		return fleet.Copy{Error: wire.New(wire.CodeStorage, "", err.Error())}, nil
 	}
 	ev := fleet.Copy{Hash: wire.Hash(doc)}
-	if _, ok, err := c.bodyOf(ev.Hash); ok && err == nil {
-		ev.Known = true
+	if ev.Known = c.known(doc, ev.Hash); ev.Known {
 		return ev, doc
 	}
 	if s := c.parse(view.Submission{Kind: "config", Document: doc}, 0); len(s.Problems) > 0 {

@@ -100,11 +100,12 @@ type Core struct {
 	reopenPause time.Duration
 	out         fleet.Out
 	batch       journal.Batch
-	checkpoint  uint64     // Seq of the newest checkpoint
-	copyDue     bool       // the readable copy could not be written yet
-	copyErr     error      // why
-	copyAt      time.Time  // when it is tried again
-	status      statusSeen // what was last published on outbox/status
+	checkpoint  uint64                 // Seq of the newest checkpoint
+	copyDue     bool                   // the readable copy could not be written yet
+	copyErr     error                  // why
+	copyAt      time.Time              // when it is tried again
+	status      statusSeen             // what was last published on outbox/status
+	damaged     map[string]*wire.Error // documents that the journal has lost, by hash: fleet.Damaged
 
 	journal  atomic.Pointer[journal.Journal] // changed by the loop, read by all
 	refusing atomic.Pointer[error]           // nil: messages are taken
@@ -225,6 +226,7 @@ func (c *Core) loop(ctx context.Context) {
 func (c *Core) open(recovered bool) {
 	c.clockWentBack()
 	c.step(fleet.Opened{Version: c.cfg.Version, Recovered: recovered})
+	c.step(fleet.Damaged{Documents: c.damaged})
 	c.lookAtCopy()
 	c.commit()
 }
@@ -353,39 +355,6 @@ func (c *Core) run(e fleet.Effect) {
 		c.raiseEpoch(e.Above, "a node knew newer documents than this journal")
 	default:
 		panic(fmt.Sprintf("distribute: unknown effect %T", e))
-	}
-}
-
-// raiseEpoch issues everything again under an epoch above that, unless it has come to that already.
-func (c *Core) raiseEpoch(above uint64, why string) {
-	if c.journal.Load().Epoch() > above {
-		return // another node of the same batch said so already
-	}
-	epoch, err := c.journal.Load().BumpEpoch(above + 1)
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	c.cfg.Log.Warn("the epoch is raised and everything issued again", zap.String("why", why), zap.Uint64("epoch", epoch))
-	c.step(fleet.EpochRaised{Epoch: epoch, Why: why})
-	c.outbox.setEpoch(epoch)
-}
-
-// maxClockBack is how far the clock may have been set back without telling the nodes.
-const maxClockBack = 30 * time.Second
-
-// clockWentBack notices that the journal is of a later time than now. Nodes take a beacon of an
-// earlier time for a recorded one, and the requests of this controller for expired ones, unless the
-// epoch is higher than any that they have heard.
-func (c *Core) clockWentBack() {
-	at, err := c.Newest()
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	if back := at.Sub(c.cfg.Now()); back > maxClockBack {
-		c.raiseEpoch(c.journal.Load().Epoch(), fmt.Sprintf("the clock stands %v before the newest record", back.Round(time.Second)))
-		c.commit()
 	}
 }
 

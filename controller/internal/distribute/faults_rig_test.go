@@ -182,7 +182,12 @@ const faultyUnit = "u1"
 // withFaults runs f with a running Core. tune, which may be nil, changes its configuration.
 func withFaults(t *testing.T, tune func(*Config), f func(t *testing.T, r *faulty)) {
 	t.Helper()
-	dir := t.TempDir()
+	withFaultsIn(t, t.TempDir(), tune, f)
+}
+
+// withFaultsIn is withFaults on what a directory holds.
+func withFaultsIn(t *testing.T, dir string, tune func(*Config), f func(t *testing.T, r *faulty)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &faulty{T: t, dir: dir, tune: tune}
 		r.start()

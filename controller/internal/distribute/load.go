@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/record"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -33,7 +31,7 @@ func (c *Core) load() error {
 		c.admitted.reset(f.Admissions())
 		c.announceMaintenance(f.Maintenance().At(c.cfg.Now())) // as the record of this start will have it
 		c.journal.Store(j)
-		if err = c.loadResolvers(); err == nil {
+		if err = c.loadDocuments(); err == nil {
 			err = c.inbox.remember(j)
 		}
 	}
@@ -74,75 +72,6 @@ func replay(j *journal.Journal, opt fleet.Options) (*fleet.Fleet, uint64, error)
 		return nil, 0, err
 	}
 	return f, cp.Seq, nil
-}
-
-// loadResolvers parses the configurations and the workloads that the replayed state names.
-func (c *Core) loadResolvers() error {
-	cfg := c.fleet.ConfigState()
-	installed, err := c.resolver(cfg.Hash)
-	if err != nil {
-		return err
-	}
-	var trial *unitconfig.Resolver
-	if cfg.Trial != nil {
-		if trial, err = c.resolver(cfg.Trial.Hash); err != nil {
-			return err
-		}
-	}
-	c.fleet.SetResolvers(installed, trial)
-	placement, err := c.placement(c.fleet.WorkloadsState())
-	c.fleet.SetPlacement(placement)
-	return err
-}
-
-// placement works out again what an accepted set of workloads comes to; nil for none.
-func (c *Core) placement(w fleet.Workloads) (*fleet.Placement, error) {
-	if w.Hash == "" {
-		return nil, nil
-	}
-	doc, err := c.body(w.Hash)
-	if err != nil {
-		return nil, err
-	}
-	p, _, problems := place(doc, w.Lenient)
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("journal: the accepted set of workloads %s is not readable: %w", w.Hash, problems[0])
-	}
-	return p, nil
-}
-
-func (c *Core) resolver(hash string) (*unitconfig.Resolver, error) {
-	if hash == "" {
-		return nil, nil
-	}
-	doc, err := c.body(hash)
-	if err != nil {
-		return nil, err
-	}
-	uc, problems := unitconfig.Parse(doc)
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("journal: the accepted unit configuration %s is not readable: %w", hash, problems)
-	}
-	return unitconfig.NewResolver(uc), nil
-}
-
-// body returns bytes that the journal must have.
-func (c *Core) body(hash string) ([]byte, error) {
-	b, ok, err := c.bodyOf(hash)
-	if err == nil && !ok {
-		err = fmt.Errorf("journal: the body %s is missing", hash)
-	}
-	return b, err
-}
-
-func (c *Core) bodyOf(hash string) ([]byte, bool, error) {
-	var h journal.Hash
-	raw, err := hex.DecodeString(strings.TrimPrefix(hash, wire.HashPrefix))
-	if err != nil || len(raw) != len(h) {
-		return nil, false, fmt.Errorf("journal: %q is not a hash", hash)
-	}
-	copy(h[:], raw)
-	return c.journal.Load().Body(h)
 }
 
 // chunk is the size in which a checkpoint is stored, bytes.

@@ -21,12 +21,15 @@ import (
 // ConfigStatus returns the unit configuration's state. The readable copy is looked at first, beside the
 // loop; only if it does not agree with the state is it judged.
 func (c *Core) ConfigStatus(ctx context.Context) (s view.ConfigStatus, err error) {
-	see := func() error { return c.look(ctx, func(f *fleet.Fleet) { s = f.Status() }) }
+	damaged := false
+	see := func() error {
+		return c.look(ctx, func(f *fleet.Fleet) { s, damaged = f.Status(), f.ConfigDamage() != nil })
+	}
 	if err := see(); err != nil || c.cfg.Copy == "" {
 		return s, err
 	}
 	ev, _ := c.readCopy()
-	if whole := ev.Missing || ev.Known && ev.Error == nil; whole == (s.State == fleet.Failed) {
+	if whole := ev.Missing || ev.Known && ev.Error == nil; damaged || whole == (s.State == fleet.Failed) {
 		if err := c.checkCopy(ctx); err != nil {
 			return s, err
 		}

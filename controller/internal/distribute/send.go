@@ -53,6 +53,7 @@ func (o *outbox) sendDocs(ctx context.Context, docs []document) error {
 			if body = bodies[d.doc.Hash]; body == nil {
 				if body, err = o.c.body(d.doc.Hash); err != nil {
 					o.c.cfg.Log.Error("a document cannot be published", zap.String("node", d.node), zap.Error(err))
+					o.c.queue.put(item{event: fleet.Lost{Kind: d.kind, Doc: d.doc.DocRef}}, nil)
 					continue
 				}
 				bodies[d.doc.Hash] = body

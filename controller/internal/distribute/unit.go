@@ -76,8 +76,7 @@ func (c *Core) checkCopy(ctx context.Context) error {
 	}
 	return c.look(ctx, func(*fleet.Fleet) {
 		if !c.copyDue {
-			ev, _ := c.readCopy() // here, so that nothing happens between the look and the verdict
-			c.step(ev)
+			c.judgeCopy() // here, so that nothing happens between the look and the verdict
 			c.commit()
 		}
 	})

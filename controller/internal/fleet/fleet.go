@@ -63,6 +63,8 @@ type Fleet struct {
 	workloads Workloads
 	placement *Placement // of the set of workloads; derived in the same way, nil when there is none
 
+	damaged map[string]*wire.Error // submitted documents that the journal has lost, by hash; not part of the state
+
 	enrolled    *enrol.State       // who belongs to the unit
 	keys        record.SigningKeys // that sign what the controller says
 	settings    Settings           // of the nodes' health
@@ -138,7 +140,7 @@ type Node struct {
 
 // New returns the state of a unit of which nothing is known.
 func New(opt Options) *Fleet {
-	return &Fleet{opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{}, limiter: newLimiter(opt.Limits), config: Config{State: Absent}, enrolled: enrol.New(),
+	return &Fleet{opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{}, limiter: newLimiter(opt.Limits), config: Config{State: Absent}, damaged: map[string]*wire.Error{}, enrolled: enrol.New(),
 		orders: map[string]*Asked{}, tickets: map[string]uint64{}, queries: newQueries()}
 }
 
@@ -266,6 +268,10 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.opened(ev)
 	case Copy:
 		s.copySeen(ev)
+	case Damaged:
+		s.documentsDamaged(ev)
+	case Lost:
+		s.lost(ev)
 	case EpochRaised:
 		s.epochRaised(ev)
 	case Submit:

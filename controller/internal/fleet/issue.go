@@ -163,10 +163,12 @@ func (s *step) issue(kind wire.Kind, nodes []*Node, whole bool, reason string) i
 }
 
 // copySeen compares the readable copy with the journal (seed 000, Startup): a missing one is
-// written again; a changed or unreadable one makes the unit's state failed.
+// written again; a changed or unreadable one makes the unit's state failed. While the journal cannot read its own
+// document there is nothing to compare with.
 func (s *step) copySeen(ev Copy) {
 	c := &s.config
 	switch {
+	case s.ConfigDamage() != nil:
 	case ev.Missing && c.Version != "":
 		s.effect(WriteCopy{})
 		s.mended("the readable copy was missing and is written again")
@@ -218,6 +220,10 @@ func (s *step) restore(ev Restore) {
 	}
 	if s.config.Version == "" {
 		s.effect(Answer{Ticket: ev.Ticket, Err: wire.New(wire.CodeNotFound, "", "the journal holds no configuration to restore; apply one")})
+		return
+	}
+	if err := s.ConfigDamage(); err != nil {
+		s.effect(Answer{Ticket: ev.Ticket, Err: err})
 		return
 	}
 	s.emit(record.Record{Type: record.State, Who: ev.Who, Kind: string(wire.KindConfig)}, record.StateChange{State: Installed, Reason: "restored from the journal"})

@@ -187,7 +187,7 @@ func (f *Fleet) WorkloadStatus() view.WorkloadStatus {
 	w := f.workloads
 	s := view.WorkloadStatus{
 		Version: w.Version, Rev: w.Rev, Since: w.Since, Who: w.Who, Attempted: w.Attempted, Progress: f.progress(wire.KindWorkloads),
-		Unknown: f.unknownTo(f.placement),
+		Unknown: f.unknownTo(f.placement), Error: f.workloadsDamage(),
 	}
 	clip(&s.Unknown, maxNamed)
 	p := &s.Slots
@@ -240,6 +240,9 @@ func (f *Fleet) refusedBy(node string) bool {
 
 // WorkloadTrouble says in words what operators should look at.
 func (f *Fleet) WorkloadTrouble() []string {
+	if err := f.workloadsDamage(); err != nil {
+		return []string{"the set of workloads cannot be read: " + err.Error()}
+	}
 	if f.placement == nil {
 		return nil
 	}

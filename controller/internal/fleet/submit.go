@@ -221,6 +221,7 @@ func (s *step) accept(p *pending) {
 // acceptance makes an accepted submission a record.
 func (s *step) acceptance(p *pending, v *record.Verdict) {
 	s.out.Bodies = append(s.out.Bodies, p.Sub.Document)
+	delete(s.damaged, p.Hash)
 	s.emit(record.Record{Type: record.Accepted, Who: p.Sub.Who, Kind: string(p.Sub.Kind)}, *v)
 }
 
@@ -247,6 +248,10 @@ func (s *step) confirm(ev Confirm) {
 	t := s.config.Trial
 	if t == nil {
 		s.effect(Answer{Ticket: ev.Ticket, Err: wire.New(wire.CodeNotFound, "", "no configuration is on trial")})
+		return
+	}
+	if err := s.trialDamage(); err != nil {
+		s.effect(Answer{Ticket: ev.Ticket, Err: err})
 		return
 	}
 	s.resolver, s.trying = s.trying, nil
@@ -295,9 +300,10 @@ func (s *step) expireTrial() {
 // endTrial takes back what nobody confirmed. The nodes roll back by themselves; what they hear is
 // the configuration before the trial, under a new rev.
 func (s *step) endTrial() {
-	t := s.config.Trial
+	t, damage := s.config.Trial, s.trialDamage()
 	s.trying = nil
 	s.emit(record.Record{Type: record.RolledBack, Kind: string(wire.KindConfig)}, record.TrialOver{Version: t.Version, Rev: t.Rev})
+	s.trialDamageOver(damage)
 	if s.resolver != nil && s.config.State == Installed {
 		s.issueAll(wire.KindConfig, "trial of "+t.Version+" was not confirmed")
 		return

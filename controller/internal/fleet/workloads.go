@@ -43,7 +43,8 @@ func (s *step) name(ev *Submit) {
 // again reports whether a set was submitted without a version and is the installed one.
 func (s *step) again(ev *Submit) bool {
 	w := &s.workloads
-	return w.Version != "" && ev.Sub.Version == "" && ev.Hash == w.Hash && ev.Sub.Lenient == w.Lenient
+	return w.Version != "" && ev.Sub.Version == "" && ev.Hash == w.Hash && ev.Sub.Lenient == w.Lenient &&
+		s.workloadsDamage() == nil
 }
 
 func (s *step) workloadsRule(ev *Submit) *wire.Error {
@@ -53,7 +54,8 @@ func (s *step) workloadsRule(ev *Submit) *wire.Error {
 	if s.again(ev) {
 		return nil
 	}
-	return accept.Version(accept.Current{Installed: s.workloads.Version != "", Version: s.workloads.Version}, ev.Version)
+	installed := s.workloads.Version != "" && s.workloadsDamage() == nil
+	return accept.Version(accept.Current{Installed: installed, Version: s.workloads.Version}, ev.Version)
 }
 
 var errNoTrial = wire.New(wire.CodeNotSupported, "/mode", "workloads are not tried unit-wide: each node goes back to what ran before if the new does not stay up")

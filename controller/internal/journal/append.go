@@ -14,7 +14,7 @@ import (
 // Batch is what one Append makes durable: all of it or nothing.
 type Batch struct {
 	Records    []Record // Seq is ignored and filled in by a successful Append
-	Bodies     [][]byte // stored under their SHA-256; known ones cost nothing
+	Bodies     [][]byte // stored under their SHA-256; a stored one that is damaged is replaced
 	Checkpoint *Checkpoint
 
 	// First, if not 0, is the Seq that the first record must get: a caller that wrote its
@@ -87,7 +87,7 @@ func (j *Journal) putRecords(tx *bbolt.Tx, head mark, records []Record) (mark, e
 	return head, tx.Bucket(bucketMeta).Put(keyHead, head.bytes())
 }
 
-// putBodies stores the bodies that are not there yet, in key order.
+// putBodies stores the bodies that are not there yet, in key order. One that is there and damaged is replaced.
 func (j *Journal) putBodies(tx *bbolt.Tx, bodies [][]byte) error {
 	if len(bodies) == 0 {
 		return nil
@@ -107,7 +107,7 @@ func (j *Journal) putBodies(tx *bbolt.Tx, bodies [][]byte) error {
 		if j.fresh != nil {
 			j.fresh[e.hash] = struct{}{}
 		}
-		if bucket.Get(e.hash[:]) != nil {
+		if old := bucket.Get(e.hash[:]); old != nil && bytes.Equal(old, e.body) {
 			continue
 		}
 		if err := bucket.Put(e.hash[:], e.body); err != nil {

@@ -94,20 +94,6 @@ func (j *Journal) Record(seq uint64) (r Record, ok bool, err error) {
 	return r, ok && err == nil, err
 }
 
-// Body reads the bytes that have this hash. ok is false if they are not stored, or no more.
-func (j *Journal) Body(hash Hash) (body []byte, ok bool, err error) {
-	err = j.view(func(tx *bbolt.Tx) error {
-		v := tx.Bucket(bucketBodies).Get(hash[:])
-		ok = v != nil
-		body = append([]byte{}, v...)
-		return nil
-	})
-	if !ok {
-		body = nil
-	}
-	return body, ok, err
-}
-
 // decode reads a log value; the record's Data aliases it.
 func (j *Journal) decode(seq uint64, value []byte, names *interner) (Record, error) {
 	if len(value) < hashSize {

@@ -1,9 +1,7 @@
 package journal
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -23,7 +21,7 @@ const (
 	Reordered  Finding = "reordered"  // the record of Seq is stored under another number, To
 	HeadWrong  Finding = "head"       // meta/head does not name the newest record
 	GapsWrong  Finding = "gaps"       // the list of compacted records is malformed
-	BodyWrong  Finding = "body"       // a body does not have its hash, or that of the record at Seq is gone
+	BodyWrong  Finding = "body"       // a body, named by the record at Seq, does not have its hash or is gone
 	CheckWrong Finding = "checkpoint" // the checkpoint is not what was written
 	PagesWrong Finding = "pages"      // bbolt's own check found this
 )
@@ -339,43 +337,6 @@ func anyOf(list []Hash, h Hash) bool {
 		}
 	}
 	return false
-}
-
-// body looks for the body that a record is about: a record says what was decided, that says on what.
-func (v *verifier) body(seq uint64, r *Record) error {
-	h, named := r.Body()
-	if !named {
-		return nil
-	}
-	return v.j.view(func(tx *bbolt.Tx) error {
-		if tx.Bucket(bucketBodies).Get(h[:]) == nil {
-			v.found(BodyWrong, seq, 0, "the document that was accepted is gone, %x", h)
-		}
-		return nil
-	})
-}
-
-func (v *verifier) bodies() error {
-	for last := (*Hash)(nil); ; {
-		if err := v.ctx.Err(); err != nil {
-			return err
-		}
-		hashes, err := v.j.bodyHashes(last, compactChunk)
-		if err != nil || len(hashes) == 0 {
-			return err
-		}
-		last = &hashes[len(hashes)-1]
-		for _, h := range hashes {
-			body, ok, err := v.j.Body(h)
-			if err != nil {
-				return err
-			}
-			v.proof.Bodies++
-			if sum := sha256.Sum256(body); ok && !bytes.Equal(sum[:], h[:]) {
-				v.found(BodyWrong, 0, 0, "the body %x has the hash %x", h, sum)
-			}
-		}
-	}
 }
 
 func (v *verifier) checkpoint() error {

@@ -25,6 +25,7 @@ type WorkloadStatus struct {
 	Rev       uint64       `json:"rev,omitempty"`
 	Since     time.Time    `json:"since,omitzero"`
 	Who       string       `json:"who,omitempty"`
+	Error     *wire.Error  `json:"error,omitempty"`     // the set is damaged in the journal; nodes get nothing of it
 	Attempted *Attempted   `json:"attempted,omitempty"` // the newest refused one, until a newer is accepted
 	Progress  Progress     `json:"progress"`            // of the documents; nodes without one are not counted
 	Slots     SlotProgress `json:"slots"`

@@ -1,0 +1,147 @@
+package distribute
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/journal"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// Submitted documents as the journal has them.
+
+// loadDocuments parses the configurations and the workloads that the replayed state names. Those that are damaged in
+// the journal are remembered in c.damaged, until the loop tells the Fleet.
+func (c *Core) loadDocuments() error {
+	c.damaged = map[string]*wire.Error{}
+	if err := c.loadConfigs(); err != nil {
+		return err
+	}
+	placement, err := c.placement(c.fleet.WorkloadsState())
+	c.fleet.SetPlacement(placement)
+	return c.orDamaged(c.fleet.WorkloadsState().Hash, "apply the workloads again", err)
+}
+
+func (c *Core) loadConfigs() error {
+	cfg := c.fleet.ConfigState()
+	installed, err := c.resolver(cfg.Hash)
+	remedy := "put an intact unit-config.json in its place, or apply a configuration"
+	if err = c.orDamaged(cfg.Hash, remedy, err); err != nil {
+		return err
+	}
+	var trial *unitconfig.Resolver
+	if cfg.Trial != nil {
+		trial, err = c.resolver(cfg.Trial.Hash)
+		if err = c.orDamaged(cfg.Trial.Hash, "apply the configuration on trial again", err); err != nil {
+			return err
+		}
+	}
+	c.fleet.SetResolvers(installed, trial)
+	return nil
+}
+
+// orDamaged remembers that a document is damaged in the journal, and what to do about it. Every other error is
+// returned.
+func (c *Core) orDamaged(hash, remedy string, err error) error {
+	if !errors.Is(err, journal.ErrDamaged) {
+		return err
+	}
+	e := wire.New(wire.CodeStorage, "", wire.AsError(err).Message+"; "+remedy)
+	c.damaged[hash] = e
+	c.cfg.Log.Error("a document is damaged in the journal; nothing of it is distributed", zap.Error(e))
+	return nil
+}
+
+// placement works out again what an accepted set of workloads comes to; nil for none.
+func (c *Core) placement(w fleet.Workloads) (*fleet.Placement, error) {
+	if w.Hash == "" {
+		return nil, nil
+	}
+	doc, err := c.body(w.Hash)
+	if err != nil {
+		return nil, err
+	}
+	p, _, problems := place(doc, w.Lenient)
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("journal: the accepted set of workloads %s is not readable: %w", w.Hash, problems[0])
+	}
+	return p, nil
+}
+
+func (c *Core) resolver(hash string) (*unitconfig.Resolver, error) {
+	if hash == "" {
+		return nil, nil
+	}
+	doc, err := c.body(hash)
+	if err != nil {
+		return nil, err
+	}
+	uc, problems := unitconfig.Parse(doc)
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("journal: the accepted unit configuration %s is not readable: %w", hash, problems)
+	}
+	return unitconfig.NewResolver(uc), nil
+}
+
+// body returns bytes that the journal must have. Where they are damaged there, the readable copy of the unit
+// configuration is taken if it is what was written, and the journal is mended with it. The error is a
+// *journal.BodyError if there is no intact copy.
+func (c *Core) body(hash string) ([]byte, error) {
+	h, err := parseHash(hash)
+	if err != nil {
+		return nil, err
+	}
+	j := c.journal.Load()
+	b, err := j.NeededBody(h)
+	if !errors.Is(err, journal.ErrDamaged) || c.cfg.Copy == "" {
+		return b, err
+	}
+	doc, rerr := os.ReadFile(c.cfg.Copy)
+	if rerr != nil || wire.Hash(doc) != hash {
+		return nil, err
+	}
+	c.mend(j, doc, err)
+	return doc, nil
+}
+
+// mend stores the intact bytes of a body over the damaged ones. If that fails the journal is broken, which the next
+// write finds out.
+func (c *Core) mend(j *journal.Journal, doc []byte, damage error) {
+	if _, err := j.Append(&journal.Batch{Bodies: [][]byte{doc}}); err != nil {
+		c.cfg.Log.Error("a damaged document in the journal cannot be mended",
+			zap.NamedError("damage", damage), zap.Error(err))
+		return
+	}
+	c.cfg.Log.Warn("a damaged document in the journal is mended by the readable copy", zap.NamedError("damage", damage))
+}
+
+// known reports whether the journal has, or should have, these bytes. Damaged ones it should have are mended.
+func (c *Core) known(doc []byte, hash string) bool {
+	h, err := parseHash(hash)
+	if err != nil {
+		return false
+	}
+	j := c.journal.Load()
+	_, ok, err := j.Body(h)
+	if errors.Is(err, journal.ErrDamaged) {
+		c.mend(j, doc, err)
+		return true
+	}
+	return ok && err == nil
+}
+
+// parseHash reads a hash as documents carry it.
+func parseHash(hash string) (h journal.Hash, err error) {
+	raw, err := hex.DecodeString(strings.TrimPrefix(hash, wire.HashPrefix))
+	if err != nil || len(raw) != len(h) {
+		return h, fmt.Errorf("journal: %q is not a hash", hash)
+	}
+	return journal.Hash(raw), nil
+}
