@@ -172,3 +172,35 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 		}
 	}
 }
+
+// contributing.md has a map with a line for each package, and for no other.
+func TestMapOfPackages(t *testing.T) {
+	text, err := os.ReadFile(docsDir + "/contributing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(text), "\n## Map of the packages\n")
+	if !ok {
+		t.Fatal("contributing.md has no map of the packages")
+	}
+	all, pure := packages(t), pure(t)
+	mapped := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (.+) \\|$").FindAllStringSubmatch(section, -1) {
+		name, about := m[1], m[2]
+		if mapped[name] {
+			t.Errorf("%s stands in the map twice", name)
+		}
+		mapped[name] = true
+		if _, ok := all[root+name]; !ok {
+			t.Errorf("the map has %s, which is no package", name)
+		}
+		if says := strings.HasPrefix(about, "P: "); says != slices.Contains(pure, name) {
+			t.Errorf("the map says that %s is pure: %v", name, says)
+		}
+	}
+	for path := range all {
+		if name := strings.TrimPrefix(path, root); !mapped[name] {
+			t.Errorf("the map lacks %s", name)
+		}
+	}
+}
