@@ -132,8 +132,9 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 	c := distribute.Config{
 		Unit: a.cfg.Unit, Version: settings.Version, Copy: a.cfg.copyPath(), Steps: deps.Steps,
 		Signer: keys.first, Keyring: keys, NewKey: a.cfg.NewKey, Now: deps.Now, Log: deps.Log, Fleet: deps.Fleet,
-		Inbox: a.cfg.Inbox, Jitter: a.cfg.ReportJitter, StopMaintenance: a.cfg.StopMaintenance, KeepRecords: a.cfg.KeepRecords,
-		Broker: view.Broker{Embedded: !external, Address: a.cfg.Broker},
+		Inbox: a.cfg.Inbox, Jitter: a.cfg.ReportJitter, StopMaintenance: a.cfg.StopMaintenance,
+		KeepRecords: a.cfg.KeepRecords,
+		Broker:      view.Broker{Embedded: !external, Address: a.cfg.Broker},
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(journalPath, journal.Options{Now: deps.Now, Log: deps.Log, Faults: deps.JournalFaults})
 		},
@@ -290,7 +291,7 @@ func (a *App) Run(ctx context.Context) error {
 		inbox := "off"
 		if a.cfg.Inbox {
 			inbox = "on"
-			a.log.Warn("the MQTT inbox is on: its broker, and whoever may publish there, can run programs on every node")
+			a.log.Warn("the MQTT inbox is on: whoever is the broker can run programs on every node")
 		}
 		a.log.Info("controller is running", zap.String("unit", a.cfg.Unit), zap.String("version", settings.Version),
 			zap.String("inbox", inbox))

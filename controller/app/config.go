@@ -39,7 +39,7 @@ type Config struct {
 	BrokerSecret string `name:"broker-password" secret:"true" help:"password at --broker; better given as TANDEM_BROKER_PASSWORD than on the command line"`
 	SubscribeQoS int    `name:"subscribe-qos" default:"1" help:"QoS of subscriptions at --broker: 1, or 0 for NATS, where a QoS 1 subscription is dear"`
 
-	Inbox bool `name:"inbox" help:"take submissions from inbox/config and inbox/workloads; they prove no sender, so whoever is the broker, or may publish there, can then run programs on every node (off: what arrives there is discarded)"`
+	Inbox bool `name:"inbox" help:"take submissions over MQTT; whoever is the broker can then run programs on nodes"`
 
 	Socket   string `name:"socket" default:"/run/tandem/control.sock" help:"unix socket of the HTTP API; whoever may open it may do everything (mode 0660)"`
 	HTTP     string `name:"http" help:"TCP address of the HTTP API and the dashboard, in addition to the socket, such as :8885; over TLS, but on loopback plain unless it begins with https://; callers need a token: tandem token create"`

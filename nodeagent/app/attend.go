@@ -20,6 +20,7 @@ import (
 	"tandem.internal/nodeagent/internal/machine"
 	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/nodeagent/internal/watch/judge"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/unitconfig"
@@ -162,7 +163,7 @@ func (a *Agent) watched(r judge.Report) {
 		trouble = ""
 	}
 	a.care.programs[name] = trouble
-	detail := watchdogDetail{Name: r.Name, Program: r.Program, Verdict: string(r.Verdict), For: unitconfig.Duration(r.For.Truncate(time.Second)), Text: r.Trouble}
+	detail := watchdogDetail{Name: r.Name, Program: r.Program, Verdict: string(r.Verdict), For: duration.Duration(r.For.Truncate(time.Second)), Text: r.Trouble}
 	a.emit(event.Watchdog, nil, detail)
 	switch {
 	case !r.Program:

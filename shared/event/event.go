@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -76,11 +76,11 @@ type AlertDetail struct {
 
 // WatchdogDetail says what the watchdog saw.
 type WatchdogDetail struct {
-	Name    string              `json:"name"`
-	Program bool                `json:"program,omitzero"` // beside the agent; else one of its loops
-	Verdict string              `json:"verdict"`          // "late", "hung", "died", "unreadable", "back" or "gone"
-	For     unitconfig.Duration `json:"for,omitzero"`     // without a sign of life
-	Text    string              `json:"text,omitempty"`
+	Name    string            `json:"name"`
+	Program bool              `json:"program,omitzero"` // beside the agent; else one of its loops
+	Verdict string            `json:"verdict"`          // "late", "hung", "died", "unreadable", "back" or "gone"
+	For     duration.Duration `json:"for,omitzero"`     // without a sign of life
+	Text    string            `json:"text,omitempty"`
 }
 
 // HealthDetail is what an event about health or an update tells (shared/docs/health.md).

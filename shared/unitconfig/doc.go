@@ -1,7 +1,6 @@
 // Package unitconfig owns the unit configuration of seed 000: its JSON format (formatVersion
 // "7"), its strict reading and canonical writing, the order of its versions, and the resolution
-// of what each node of the unit gets from it. It also owns ISO 8601 durations, for this format
-// and for the rest of the product.
+// of what each node of the unit gets from it.
 //
 // It guarantees that
 //   - what Parse accepts is unambiguous: every field is known, no name, node, node type, partition

@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/strictjson"
 )
 
@@ -74,17 +75,17 @@ type AlertRules struct {
 
 // FractionRule watches a usage. The thresholds are fractions from 0.0 to 1.0, min at most max.
 type FractionRule struct {
-	MinTimeout   Duration `json:"minTimeout"` // absent in the input: 0, the first sample alerts
-	MinThreshold float64  `json:"minThreshold"`
-	MaxThreshold float64  `json:"maxThreshold"`
+	MinTimeout   duration.Duration `json:"minTimeout"` // absent in the input: 0, the first sample alerts
+	MinThreshold float64           `json:"minThreshold"`
+	MaxThreshold float64           `json:"maxThreshold"`
 }
 
 // PartitionRule is a FractionRule for the partition of that name.
 type PartitionRule struct {
-	Name         string   `json:"name"`
-	MinTimeout   Duration `json:"minTimeout"`
-	MinThreshold float64  `json:"minThreshold"`
-	MaxThreshold float64  `json:"maxThreshold"`
+	Name         string            `json:"name"`
+	MinTimeout   duration.Duration `json:"minTimeout"`
+	MinThreshold float64           `json:"minThreshold"`
+	MaxThreshold float64           `json:"maxThreshold"`
 }
 
 // Rule returns the partition's rule without its name.
@@ -94,9 +95,9 @@ func (p PartitionRule) Rule() FractionRule {
 
 // TrafficRule watches a network rate. The thresholds are whole bytes per second, min at most max.
 type TrafficRule struct {
-	MinTimeout   Duration `json:"minTimeout"`
-	MinThreshold uint64   `json:"minThreshold"`
-	MaxThreshold uint64   `json:"maxThreshold"`
+	MinTimeout   duration.Duration `json:"minTimeout"`
+	MinThreshold uint64            `json:"minThreshold"`
+	MaxThreshold uint64            `json:"maxThreshold"`
 }
 
 // EntryRatios are resource ratios as an entry has them, in percent from 0 to 100; nil was absent.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -33,7 +34,7 @@ func parsed(t testing.TB, name string) *UnitConfig {
 func ptr[T any](v T) *T { return &v }
 
 func TestParseSeed(t *testing.T) {
-	sec := func(n int) Duration { return Duration(time.Duration(n) * time.Second) }
+	sec := func(n int) duration.Duration { return duration.Duration(time.Duration(n) * time.Second) }
 	want := &UnitConfig{FormatVersion: "7", Version: "2.0.0", Nodes: []NodeEntry{{
 		Version:          "1.0.0",
 		Node:             &Identity{Codename: "node-1"},

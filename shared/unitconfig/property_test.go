@@ -6,8 +6,11 @@ import (
 	"math"
 	"reflect"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"tandem.internal/shared/duration"
 )
 
 // configs generates valid unit configurations, as Parse would return them.
@@ -62,7 +65,7 @@ func drawEntry(t *rapid.T) NodeEntry {
 	}
 	if maybe("upload?") {
 		a, b := rapid.Uint64().Draw(t, "a"), rapid.Uint64().Draw(t, "b")
-		e.AlertRules.Upload = &TrafficRule{Duration(durations().Draw(t, "delay")), min(a, b), max(a, b)}
+		e.AlertRules.Upload = &TrafficRule{duration.Duration(durations().Draw(t, "delay")), min(a, b), max(a, b)}
 	}
 	if maybe("ratios?") {
 		ratio := func(name string) *int {
@@ -83,7 +86,7 @@ func drawEntry(t *rapid.T) NodeEntry {
 func drawFraction(t *rapid.T) FractionRule {
 	fraction := rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 1, math.SmallestNonzeroFloat64, 0.1, math.Nextafter(1, 0)}))
 	a, b := fraction.Draw(t, "a")+0, fraction.Draw(t, "b")+0
-	return FractionRule{Duration(durations().Draw(t, "delay")), min(a, b), max(a, b)}
+	return FractionRule{duration.Duration(durations().Draw(t, "delay")), min(a, b), max(a, b)}
 }
 
 // drawTarget draws a node that some entry may or may not match.
@@ -154,4 +157,11 @@ func TestResolveProperties(t *testing.T) {
 			t.Fatalf("%v with node %+v", src, c.Node)
 		}
 	})
+}
+
+func durations() *rapid.Generator[time.Duration] {
+	return rapid.OneOf(
+		rapid.Map(rapid.Int64Range(0, math.MaxInt64), func(n int64) time.Duration { return time.Duration(n) }),
+		rapid.Map(rapid.Int64Range(0, 1e6), func(n int64) time.Duration { return time.Duration(n) * time.Second }),
+	)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 )
@@ -56,7 +57,7 @@ func partitionsOf(r *strictjson.Reader, a strictjson.At) []PartitionRule {
 }
 
 type bounds[T float64 | uint64] struct {
-	timeout  Duration
+	timeout  duration.Duration
 	min, max T
 }
 
@@ -77,16 +78,16 @@ func ruleOf[T float64 | uint64](r *strictjson.Reader, a strictjson.At, value fun
 	return b
 }
 
-func durationOf(r *strictjson.Reader, a strictjson.At) Duration {
+func durationOf(r *strictjson.Reader, a strictjson.At) duration.Duration {
 	s, ok := r.Str(a)
 	if !ok {
 		return 0
 	}
-	d, err := ParseDuration(s)
+	d, err := duration.Parse(s)
 	if err != nil {
 		r.Bad(a, strictjson.Show(s)+": "+err.Error())
 	}
-	return Duration(d)
+	return duration.Duration(d)
 }
 
 func rateOf(r *strictjson.Reader, a strictjson.At) (uint64, bool) {

@@ -5,8 +5,9 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
+
+	"tandem.internal/shared/duration"
 )
 
 // Limits on what a message may list, and on its strings. They bound what a hostile sender can
@@ -159,7 +160,7 @@ func (b *Beacon) check() error {
 	if err := first(version(b.V), name("/unit", b.Unit), positive("/epoch", b.Epoch), instant("/time", b.Time), optional("/maintenance", b.Maintenance), key(b.Sig)); err != nil {
 		return err
 	}
-	if b.Jitter != "" && !isoDuration(b.Jitter) {
+	if b.Jitter != "" && !duration.Valid(b.Jitter) {
 		return New(CodeBadValue, "/jitter", "not an ISO 8601 duration")
 	}
 	if len(b.Keys) > maxList {
@@ -344,36 +345,8 @@ func confirmWithin(m Mode, d string) error {
 	if (m == ModeTry) != (d != "") {
 		return New(CodeBadValue, "/confirmWithin", "goes with mode try, and only with it")
 	}
-	if d != "" && !isoDuration(d) {
+	if d != "" && !duration.Valid(d) {
 		return New(CodeBadValue, "/confirmWithin", "not an ISO 8601 duration")
 	}
 	return nil
-}
-
-// isoDuration reports whether s has the form of an ISO 8601 duration: P, then numbers with the
-// designators Y M W D, then T and numbers with H M S, each at most once and in this order.
-func isoDuration(s string) bool {
-	rest, ok := strings.CutPrefix(s, "P")
-	if !ok || len(s) > 64 {
-		return false
-	}
-	units, date, any := "YMWD", true, false
-	for rest != "" {
-		if date && rest[0] == 'T' {
-			units, date, any, rest = "HMS", false, false, rest[1:]
-			continue
-		}
-		number := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789.,"))]
-		rest = rest[len(number):]
-		whole, fraction, split := strings.Cut(strings.Replace(number, ",", ".", 1), ".")
-		if whole == "" || split && fraction == "" || strings.ContainsAny(fraction, ".,") || rest == "" {
-			return false
-		}
-		i := strings.IndexByte(units, rest[0])
-		if i < 0 {
-			return false
-		}
-		units, any, rest = units[i+1:], true, rest[1:]
-	}
-	return any
 }

@@ -10,6 +10,7 @@ import (
 
 	controller "tandem.internal/controller/app"
 	nodeagent "tandem.internal/nodeagent/app"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 	"tandem.internal/testenv/env"
@@ -127,7 +128,7 @@ func settings() wire.HealthSettings {
 func rules() unitconfig.AlertRules {
 	return unitconfig.AlertRules{
 		CPU:        &unitconfig.FractionRule{MinThreshold: 0.5, MaxThreshold: 0.8},
-		RAM:        &unitconfig.FractionRule{MinThreshold: 0.4, MaxThreshold: 0.9, MinTimeout: unitconfig.Duration(5 * time.Minute)},
+		RAM:        &unitconfig.FractionRule{MinThreshold: 0.4, MaxThreshold: 0.9, MinTimeout: duration.Duration(5 * time.Minute)},
 		Partitions: []unitconfig.PartitionRule{{Name: "services", MinThreshold: 0.7, MaxThreshold: 0.85}},
 	}
 }

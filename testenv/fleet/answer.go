@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/seal"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -125,7 +125,7 @@ func (n *node) heard(payload []byte) []message {
 
 // spread draws a time within an ISO 8601 duration.
 func spread(jitter string) time.Duration {
-	d, err := unitconfig.ParseDuration(jitter)
+	d, err := duration.Parse(jitter)
 	if err != nil || d <= 0 {
 		return 0
 	}

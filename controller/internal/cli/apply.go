@@ -60,7 +60,7 @@ func (a *app) checkedHere(in *input) error {
 }
 
 // waiting is the --wait flag.
-type waiting struct{ limit duration }
+type waiting struct{ limit durationFlag }
 
 func (w *waiting) flag(cmd *cobra.Command) {
 	cmd.Flags().Var(&w.limit, "wait", "wait until every online node has it; at most this long, as in --wait=2m")
@@ -68,7 +68,7 @@ func (w *waiting) flag(cmd *cobra.Command) {
 }
 
 func (a *app) apply() *cobra.Command {
-	var try duration
+	var try durationFlag
 	var wait waiting
 	var unasked bool
 	cmd := &cobra.Command{

@@ -71,12 +71,12 @@ type app struct {
 	url       string
 	ca        string
 	tokenFile string
-	timeout   duration
+	timeout   durationFlag
 }
 
 // Run runs the program and returns its exit status. When ctx ends, so does whatever it waits for.
 func Run(ctx context.Context, args []string, surroundings IO) int {
-	a := &app{IO: surroundings, out: bufio.NewWriter(surroundings.Out), timeout: duration(30 * time.Second)}
+	a := &app{IO: surroundings, out: bufio.NewWriter(surroundings.Out), timeout: durationFlag(30 * time.Second)}
 	noColor, _ := a.Env("NO_COLOR")
 	term, _ := a.Env("TERM")
 	a.colours = a.OutTerminal && noColor == "" && term != "dumb"

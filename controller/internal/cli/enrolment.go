@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) enroll() *cobra.Command {
-	var ttl duration
+	var ttl durationFlag
 	cmd := &cobra.Command{
 		Use: "enroll NODE", Short: "Make a token with which a node joins the unit, once",
 		Example: "  tandem node enroll node-1\n  tandem node enroll node-1 --ttl 1h --json", Args: want("NODE"),

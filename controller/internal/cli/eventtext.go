@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -38,10 +38,10 @@ type eventDetail struct {
 	Restarts  uint64 `json:"restarts"`
 
 	// The watchdog (shared/docs/alerts.md).
-	Name    string              `json:"name"`
-	Program bool                `json:"program"` // else a loop of the agent
-	Verdict string              `json:"verdict"`
-	For     unitconfig.Duration `json:"for"`
+	Name    string            `json:"name"`
+	Program bool              `json:"program"` // else a loop of the agent
+	Verdict string            `json:"verdict"`
+	For     duration.Duration `json:"for"`
 
 	// Workloads: Slot is one of theirs.
 	ID string `json:"id"` // configurationId

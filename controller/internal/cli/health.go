@@ -84,7 +84,7 @@ func whom(s *view.Scope) string {
 }
 
 func (a *app) setHealth() *cobra.Command {
-	var times [6]duration
+	var times [6]durationFlag
 	var approval, reboot string
 	var checks []string
 	cmd := &cobra.Command{
@@ -151,7 +151,7 @@ JSON, as the wire has them; - is standard input.`,
 }
 
 // settingsOf makes settings of flags.
-func settingsOf(times [6]duration, approval, reboot string, checks []string) (*wire.HealthSettings, error) {
+func settingsOf(times [6]durationFlag, approval, reboot string, checks []string) (*wire.HealthSettings, error) {
 	h := &wire.HealthSettings{FormatVersion: wire.HealthFormat}
 	for i, to := range []*wire.Span{&h.Reset, &h.Fallback, &h.Test, &h.Deadline, &h.Contact, &h.Watchdog} {
 		d := time.Duration(times[i])

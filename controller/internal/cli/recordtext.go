@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
 // submissionData is what is read of the records accepted and refused.
 type submissionData struct {
-	Via     string              `json:"via"`
-	Version string              `json:"version"`
-	Mode    wire.Mode           `json:"mode"`
-	Within  unitconfig.Duration `json:"within"`
-	Error   *wire.Error         `json:"error"`
-	Checks  view.Checks         `json:"checks"`
+	Via     string            `json:"via"`
+	Version string            `json:"version"`
+	Mode    wire.Mode         `json:"mode"`
+	Within  duration.Duration `json:"within"`
+	Error   *wire.Error       `json:"error"`
+	Checks  view.Checks       `json:"checks"`
 }
 
 // issuedData is what is read of the records issued and withdrawn.

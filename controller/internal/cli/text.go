@@ -10,7 +10,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -169,7 +169,7 @@ func listed(names []string) string {
 // parseDuration reads Go's form (2m, 1h30m), days (90d) and ISO 8601 (PT2M).
 func parseDuration(s string) (time.Duration, error) {
 	if strings.HasPrefix(s, "P") {
-		return unitconfig.ParseDuration(s)
+		return duration.Parse(s)
 	}
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
@@ -183,11 +183,11 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// duration is a flag that parseDuration reads, above zero.
-type duration time.Duration
+// durationFlag is a flag that parseDuration reads, above zero.
+type durationFlag time.Duration
 
 // String is part of pflag.Value; a flag that is not set has no default to show.
-func (d *duration) String() string {
+func (d *durationFlag) String() string {
 	if *d == 0 {
 		return ""
 	}
@@ -199,7 +199,7 @@ func (d *duration) String() string {
 }
 
 // Set is part of pflag.Value.
-func (d *duration) Set(s string) error {
+func (d *durationFlag) Set(s string) error {
 	v, err := parseDuration(s)
 	if err != nil {
 		return err
@@ -207,12 +207,12 @@ func (d *duration) Set(s string) error {
 	if v <= 0 {
 		return fmt.Errorf("%q is not above zero", s)
 	}
-	*d = duration(v)
+	*d = durationFlag(v)
 	return nil
 }
 
 // Type is part of pflag.Value.
-func (d *duration) Type() string { return "duration" }
+func (d *durationFlag) Type() string { return "duration" }
 
 // colour of a state.
 func colour(s wire.State) string {

@@ -39,7 +39,7 @@ func checkToken(cmd *cobra.Command, name string) error {
 
 func (a *app) createToken() *cobra.Command {
 	var role string
-	var life duration
+	var life durationFlag
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Make a token for a person or a program, and show it once",
 		Long: `Make a token for a person or a program, and show it once.

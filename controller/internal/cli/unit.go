@@ -32,7 +32,7 @@ func (a *app) unit() *cobra.Command {
 }
 
 func (a *app) maintenance() *cobra.Command {
-	var within duration
+	var within durationFlag
 	var reason string
 	var end bool
 	cmd := &cobra.Command{

@@ -7,7 +7,7 @@ import (
 
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -15,7 +15,7 @@ func iso(d time.Duration) string {
 	if d <= 0 {
 		return ""
 	}
-	return unitconfig.FormatDuration(d)
+	return duration.Format(d)
 }
 
 // Submit submits a document; ID, Mode, ConfirmWithin, DryRun and Offline of s count.
@@ -190,7 +190,7 @@ func (c *Client) UnsetHealth(ctx context.Context, scope view.Scope) (view.Settin
 
 // Maintain announces a maintenance for so long from now.
 func (c *Client) Maintain(ctx context.Context, within time.Duration, reason string) (op.Maintenance, error) {
-	return Call(ctx, c, op.AnnounceMaintenance, op.Maintain{For: unitconfig.FormatDuration(within), Reason: reason})
+	return Call(ctx, c, op.AnnounceMaintenance, op.Maintain{For: duration.Format(within), Reason: reason})
 }
 
 // EndMaintenance ends it.

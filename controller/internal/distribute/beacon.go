@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -27,7 +27,7 @@ func (o *outbox) beaconUntil(up bool, maintenance time.Time) link.Publication {
 	keys := o.c.keys.Load()
 	b := wire.Beacon{
 		V: wire.Version, Unit: o.c.cfg.Unit, Epoch: epoch, Up: up, Time: o.c.cfg.Now().UTC(),
-		Keys: keys.list, KeysRev: keys.rev, Jitter: unitconfig.FormatDuration(o.c.cfg.Jitter),
+		Keys: keys.list, KeysRev: keys.rev, Jitter: duration.Format(o.c.cfg.Jitter),
 	}
 	if maintenance.After(b.Time) {
 		b.Maintenance = maintenance

@@ -121,7 +121,6 @@ type Core struct {
 
 	inbox   inbox
 	repeats repeats
-
 	placing chan struct{} // has room for one: who works out a set of workloads
 
 	keys     atomic.Pointer[keyset] // changed by the loop, read by all

@@ -15,9 +15,9 @@ import (
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -116,7 +116,7 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 	}
 	s := view.Submission{Kind: kind, Document: m.Document, Who: m.From, Via: viaInbox, ID: m.ID, Mode: cmp.Or(m.Mode, wire.ModeApply)}
 	if m.ConfirmWithin != "" {
-		if s.ConfirmWithin, err = unitconfig.ParseDuration(m.ConfirmWithin); err != nil {
+		if s.ConfirmWithin, err = duration.Parse(m.ConfirmWithin); err != nil {
 			b.turnAway(c, what, topic, m.ID, wire.New(wire.CodeInvalidArgument, "/confirmWithin", err.Error()))
 			return
 		}

@@ -19,6 +19,7 @@ import (
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
@@ -103,11 +104,11 @@ const (
 
 // Trial is a unit configuration that its nodes try until the deadline.
 type Trial struct {
-	Version  string              `json:"version"`
-	Hash     string              `json:"hash"`
-	Rev      uint64              `json:"rev"`
-	Deadline time.Time           `json:"deadline"`
-	Within   unitconfig.Duration `json:"within"`
+	Version  string            `json:"version"`
+	Hash     string            `json:"hash"`
+	Rev      uint64            `json:"rev"`
+	Deadline time.Time         `json:"deadline"`
+	Within   duration.Duration `json:"within"`
 }
 
 // Node is what is known of one node.

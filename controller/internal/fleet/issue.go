@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/record"
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -131,7 +131,7 @@ func (n *Node) inError(k *KindState) bool {
 // issue makes documents of a kind for nodes and returns how many.
 func (s *step) issue(kind wire.Kind, nodes []*Node, whole bool, reason string) int {
 	o, _ := s.offered(kind)
-	data := record.IssuedData{Epoch: s.opt.Epoch, Version: o.version, Mode: o.mode, Within: unitconfig.Duration(o.within), Whole: whole, Reason: reason, Docs: []record.IssuedDoc{}}
+	data := record.IssuedData{Epoch: s.opt.Epoch, Version: o.version, Mode: o.mode, Within: duration.Duration(o.within), Whole: whole, Reason: reason, Docs: []record.IssuedDoc{}}
 	at := map[string]int{}
 	var bodies [][]byte
 	count := 0

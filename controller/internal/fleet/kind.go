@@ -3,7 +3,7 @@ package fleet
 import (
 	"time"
 
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -28,9 +28,9 @@ type KindState struct {
 // Doc is one issued document; nodes that got the same body in the same issue share it.
 type Doc struct {
 	wire.DocRef
-	Mode   wire.Mode           `json:"mode"`
-	Within unitconfig.Duration `json:"within,omitzero"` // with wire.ModeTry
-	Issued time.Time           `json:"issued"`
+	Mode   wire.Mode         `json:"mode"`
+	Within duration.Duration `json:"within,omitzero"` // with wire.ModeTry
+	Issued time.Time         `json:"issued"`
 }
 
 // Same reports whether a document that was found somewhere is this one.

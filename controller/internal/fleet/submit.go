@@ -6,6 +6,7 @@ import (
 	"tandem.internal/controller/internal/accept"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
@@ -183,7 +184,7 @@ func clip[T any](list *[]T, n int) int {
 func (p *pending) verdict() record.Verdict {
 	v := record.Verdict{ID: p.Sub.ID, Via: p.Sub.Via, Version: p.Version, Hash: p.Hash, Lenient: p.Sub.Lenient, Mode: p.Sub.Mode, Checks: p.checks()}
 	if v.Mode == wire.ModeTry {
-		v.Within = unitconfig.Duration(p.Sub.ConfirmWithin)
+		v.Within = duration.Duration(p.Sub.ConfirmWithin)
 	}
 	return v
 }

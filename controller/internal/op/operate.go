@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -124,7 +124,7 @@ func (in *Maintain) Check() *wire.Error {
 
 // positive reads an ISO 8601 duration above zero; 0: it is none.
 func positive(text string) time.Duration {
-	d, err := unitconfig.ParseDuration(text)
+	d, err := duration.Parse(text)
 	if err != nil {
 		return 0
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/topic"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -187,7 +187,7 @@ func (p *Param) number(f reflect.Value, text string) *wire.Error {
 }
 
 func (p *Param) duration(f reflect.Value, text string) *wire.Error {
-	d, err := unitconfig.ParseDuration(text)
+	d, err := duration.Parse(text)
 	if err != nil {
 		return invalid("the parameter %s: %s", p.Name, err)
 	}
@@ -232,7 +232,7 @@ func (p *Param) format(f reflect.Value) []string {
 	case p.Many():
 		return f.Interface().([]string)
 	case p.Type == reflect.TypeFor[time.Duration]():
-		return []string{unitconfig.FormatDuration(time.Duration(f.Int()))}
+		return []string{duration.Format(time.Duration(f.Int()))}
 	case f.CanUint():
 		return []string{strconv.FormatUint(f.Uint(), 10)}
 	case f.CanInt():

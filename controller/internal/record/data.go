@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -26,27 +26,27 @@ type OpenedData struct {
 
 // Verdict is the data of Accepted and Refused records.
 type Verdict struct {
-	ID       string              `json:"id"`
-	Via      string              `json:"via,omitempty"`
-	Version  string              `json:"version,omitempty"`
-	Hash     string              `json:"hash,omitempty"`   // of the submitted document
-	Lenient  bool                `json:"lenient,omitzero"` // workloads: it was read so
-	Mode     wire.Mode           `json:"mode,omitempty"`
-	Within   unitconfig.Duration `json:"within,omitzero"` // with wire.ModeTry
-	Error    *wire.Error         `json:"error,omitempty"`
-	Problems []*wire.Error       `json:"problems,omitempty"`
-	Checks   view.Checks         `json:"checks"`
+	ID       string            `json:"id"`
+	Via      string            `json:"via,omitempty"`
+	Version  string            `json:"version,omitempty"`
+	Hash     string            `json:"hash,omitempty"`   // of the submitted document
+	Lenient  bool              `json:"lenient,omitzero"` // workloads: it was read so
+	Mode     wire.Mode         `json:"mode,omitempty"`
+	Within   duration.Duration `json:"within,omitzero"` // with wire.ModeTry
+	Error    *wire.Error       `json:"error,omitempty"`
+	Problems []*wire.Error     `json:"problems,omitempty"`
+	Checks   view.Checks       `json:"checks"`
 }
 
 // IssuedData is the data of Issued records.
 type IssuedData struct {
-	Epoch   uint64              `json:"epoch"`
-	Version string              `json:"version"`
-	Mode    wire.Mode           `json:"mode"`
-	Within  unitconfig.Duration `json:"within,omitzero"` // with wire.ModeTry
-	Whole   bool                `json:"whole,omitempty"` // to every node, because of an accepted document
-	Reason  string              `json:"reason"`
-	Docs    []IssuedDoc         `json:"docs"`
+	Epoch   uint64            `json:"epoch"`
+	Version string            `json:"version"`
+	Mode    wire.Mode         `json:"mode"`
+	Within  duration.Duration `json:"within,omitzero"` // with wire.ModeTry
+	Whole   bool              `json:"whole,omitempty"` // to every node, because of an accepted document
+	Reason  string            `json:"reason"`
+	Docs    []IssuedDoc       `json:"docs"`
 }
 
 // IssuedDoc is one body and the nodes that get it.

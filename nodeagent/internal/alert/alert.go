@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/unitconfig"
 )
 
@@ -85,10 +86,10 @@ func (s Sample) known(p Parameter, hint int) (v float64, ok bool, next int) {
 
 // Rule is one alert rule: at or above Max for MinTimeout raises, below Min for MinTimeout falls.
 type Rule struct {
-	Parameter  Parameter           `json:"parameter"`
-	MinTimeout unitconfig.Duration `json:"minTimeout"`
-	Min        float64             `json:"minThreshold"`
-	Max        float64             `json:"maxThreshold"`
+	Parameter  Parameter         `json:"parameter"`
+	MinTimeout duration.Duration `json:"minTimeout"`
+	Min        float64           `json:"minThreshold"`
+	Max        float64           `json:"maxThreshold"`
 }
 
 // Rules lists the rules of a configuration: CPU, RAM, partitions as they are there, download, upload.
@@ -142,13 +143,13 @@ type Alert struct {
 	Parameter Parameter `json:"parameter"`
 	Value     float64   `json:"value"` // of that sample; the newest known one if it has none
 
-	State        Phase               `json:"state"`
-	Since        time.Time           `json:"since"` // when the alert was raised
-	MinTimeout   unitconfig.Duration `json:"minTimeout"`
-	MinThreshold float64             `json:"minThreshold"`
-	MaxThreshold float64             `json:"maxThreshold"`
-	Reason       string              `json:"reason,omitempty"`     // of a fall
-	Suppressed   uint64              `json:"suppressed,omitempty"` // with a raise: alerts of this rule that came and went untold before it
+	State        Phase             `json:"state"`
+	Since        time.Time         `json:"since"` // when the alert was raised
+	MinTimeout   duration.Duration `json:"minTimeout"`
+	MinThreshold float64           `json:"minThreshold"`
+	MaxThreshold float64           `json:"maxThreshold"`
+	Reason       string            `json:"reason,omitempty"`     // of a fall
+	Suppressed   uint64            `json:"suppressed,omitempty"` // with a raise: alerts of this rule that came and went untold before it
 }
 
 // Node says which node.

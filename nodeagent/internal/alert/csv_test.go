@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/unitconfig"
 )
 
@@ -131,12 +132,12 @@ func FuzzSamples(f *testing.F) {
 func TestRules(t *testing.T) {
 	got := Rules(unitconfig.AlertRules{
 		RAM: &unitconfig.FractionRule{MinThreshold: 0.1, MaxThreshold: 0.9},
-		CPU: &unitconfig.FractionRule{MinTimeout: unitconfig.Duration(time.Second), MinThreshold: 0.3, MaxThreshold: 0.8},
+		CPU: &unitconfig.FractionRule{MinTimeout: duration.Duration(time.Second), MinThreshold: 0.3, MaxThreshold: 0.8},
 		Partitions: []unitconfig.PartitionRule{
 			{Name: "services", MinThreshold: 0.5, MaxThreshold: 0.9}, {Name: "data", MinThreshold: 0.6, MaxThreshold: 0.7}},
 		Upload: &unitconfig.TrafficRule{MinThreshold: 300, MaxThreshold: 400},
 	})
-	want := []Rule{{CPU, unitconfig.Duration(time.Second), 0.3, 0.8}, {RAM, 0, 0.1, 0.9}, {"partition:services", 0, 0.5, 0.9}, {"partition:data", 0, 0.6, 0.7}, {Upload, 0, 300, 400}}
+	want := []Rule{{CPU, duration.Duration(time.Second), 0.3, 0.8}, {RAM, 0, 0.1, 0.9}, {"partition:services", 0, 0.5, 0.9}, {"partition:data", 0, 0.6, 0.7}, {Upload, 0, 300, 400}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
@@ -157,9 +158,9 @@ func TestReplay(t *testing.T) {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	want := []Outcome{
-		{Rule: rules[0], Samples: 7, Lowest: 0.1, Highest: 0.9, Raises: 1, Falls: 1, Up: true, UpFor: unitconfig.Duration(60 * time.Second), LongestUp: unitconfig.Duration(30 * time.Second), lastUp: unitconfig.Duration(30 * time.Second)},
+		{Rule: rules[0], Samples: 7, Lowest: 0.1, Highest: 0.9, Raises: 1, Falls: 1, Up: true, UpFor: duration.Duration(60 * time.Second), LongestUp: duration.Duration(30 * time.Second), lastUp: duration.Duration(30 * time.Second)},
 		{Rule: rules[1], Unknown: 7},
-		{Rule: rules[2], Samples: 2, Unknown: 5, Lowest: 1, Highest: 5, Raises: 1, Up: true, UpFor: unitconfig.Duration(70 * time.Second), LongestUp: unitconfig.Duration(70 * time.Second), lastUp: unitconfig.Duration(70 * time.Second)},
+		{Rule: rules[2], Samples: 2, Unknown: 5, Lowest: 1, Highest: 5, Raises: 1, Up: true, UpFor: duration.Duration(70 * time.Second), LongestUp: duration.Duration(70 * time.Second), lastUp: duration.Duration(70 * time.Second)},
 	}
 	if !reflect.DeepEqual(got.Rules, want) {
 		t.Errorf("got  %+v\nwant %+v", got.Rules, want)

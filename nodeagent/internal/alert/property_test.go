@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/unitconfig"
 )
 
@@ -21,7 +22,7 @@ func drawRules(t *rapid.T) []Rule {
 			lo := rapid.IntRange(0, 4).Draw(t, "min")
 			hi := rapid.IntRange(lo, 5).Draw(t, "max")
 			timeout := rapid.SampledFrom([]time.Duration{0, 10 * time.Second, 25 * time.Second}).Draw(t, "minTimeout")
-			rules = append(rules, Rule{p, unitconfig.Duration(timeout), float64(lo), float64(hi)})
+			rules = append(rules, Rule{p, duration.Duration(timeout), float64(lo), float64(hi)})
 		}
 	}
 	return rules
@@ -120,7 +121,7 @@ func TestAgainstHistory(t *testing.T) {
 		timeout := rapid.SampledFrom([]time.Duration{0, time.Second, 25 * time.Second, time.Minute}).Draw(t, "minTimeout")
 		lo := float64(rapid.IntRange(0, 4).Draw(t, "min"))
 		hi := float64(rapid.IntRange(int(lo), 5).Draw(t, "max"))
-		s, _ := New("n", Durable{}, none).Step(Configured{Rules: []Rule{{CPU, unitconfig.Duration(timeout), lo, hi}}})
+		s, _ := New("n", Durable{}, none).Step(Configured{Rules: []Rule{{CPU, duration.Duration(timeout), lo, hi}}})
 		type point struct {
 			at time.Duration
 			v  float64

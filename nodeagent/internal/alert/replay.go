@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 )
 
 // Replay is what rules would have done over recorded samples.
@@ -17,19 +17,19 @@ type Replay struct {
 // Outcome is what one rule would have done.
 type Outcome struct {
 	Rule
-	Samples    int                 `json:"samples"`    // with a value
-	Unknown    int                 `json:"unknown"`    // without
-	Lowest     float64             `json:"lowest"`     // value; 0 without samples
-	Highest    float64             `json:"highest"`    // likewise
-	Raises     int                 `json:"raises"`     // told
-	Continues  int                 `json:"continues"`  // told
-	Falls      int                 `json:"falls"`      // told
-	Suppressed int                 `json:"suppressed"` // alerts that came and went untold, see Limits
-	Up         bool                `json:"up"`         // raised at the end
-	UpFor      unitconfig.Duration `json:"upFor"`      // in all, told or not
-	LongestUp  unitconfig.Duration `json:"longestUp"`  // at once
+	Samples    int               `json:"samples"`    // with a value
+	Unknown    int               `json:"unknown"`    // without
+	Lowest     float64           `json:"lowest"`     // value; 0 without samples
+	Highest    float64           `json:"highest"`    // likewise
+	Raises     int               `json:"raises"`     // told
+	Continues  int               `json:"continues"`  // told
+	Falls      int               `json:"falls"`      // told
+	Suppressed int               `json:"suppressed"` // alerts that came and went untold, see Limits
+	Up         bool              `json:"up"`         // raised at the end
+	UpFor      duration.Duration `json:"upFor"`      // in all, told or not
+	LongestUp  duration.Duration `json:"longestUp"`  // at once
 
-	lastUp unitconfig.Duration // how long the newest alert has been up
+	lastUp duration.Duration // how long the newest alert has been up
 }
 
 // Run replays rules over samples until next returns io.EOF. Any other error of next ends it, and is
@@ -72,7 +72,7 @@ func Run(node string, rules []Rule, limits Limits, next func() (Sample, error)) 
 				f.upAt = sample.Mono
 			}
 			if now.Up || o.Up {
-				o.lastUp = unitconfig.Duration(sample.Mono - f.upAt)
+				o.lastUp = duration.Duration(sample.Mono - f.upAt)
 				o.LongestUp = max(o.LongestUp, o.lastUp)
 			}
 			if o.Up && !now.Up {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/scripttest"
-	"tandem.internal/shared/unitconfig"
 )
 
 var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
@@ -45,14 +45,14 @@ func (s *script) now(at time.Duration) clock.Now {
 
 func (s *script) line(t *testing.T, line string) {
 	words := strings.Fields(line)
-	at := duration(t, words[0])
+	at := span(t, words[0])
 	switch words[1] {
 	case "rules":
 		var rules []Rule
 		if words[2] != "none" {
 			for part := range strings.SplitSeq(strings.Join(words[2:], " "), ";") {
 				f := strings.Fields(part)
-				rules = append(rules, Rule{Parameter(f[0]), unitconfig.Duration(duration(t, f[1])), number(t, f[2]), number(t, f[3])})
+				rules = append(rules, Rule{Parameter(f[0]), duration.Duration(span(t, f[1])), number(t, f[2]), number(t, f[3])})
 			}
 		}
 		s.step(at, Configured{Now: s.now(at), Rules: rules})
@@ -60,9 +60,9 @@ func (s *script) line(t *testing.T, line string) {
 		s.began = at
 		s.state = New("ecu-1", s.saved, s.limits)
 	case "clock":
-		s.skew += duration(t, words[2])
+		s.skew += span(t, words[2])
 	case "every":
-		period, until := duration(t, words[2]), duration(t, words[4])
+		period, until := span(t, words[2]), span(t, words[4])
 		for i := 0; at <= until; i++ {
 			fields := strings.Fields(strings.Join(words[5:], " "))
 			for k, f := range fields {
@@ -115,7 +115,7 @@ func (s *script) step(at time.Duration, ev Event) {
 	}
 }
 
-func duration(t *testing.T, text string) time.Duration {
+func span(t *testing.T, text string) time.Duration {
 	d, err := time.ParseDuration(text)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@ package health
 import (
 	"time"
 
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -110,8 +110,8 @@ func (t *step) maintenance(left time.Duration) {
 // saveRest saves a maintenance as it will be after every.
 func (t *step) saveRest(every time.Duration) {
 	m := &t.Maintenance
-	m.Left = unitconfig.Duration(max(0, t.restUntil-t.now.Mono-every))
-	m.Spent = unitconfig.Duration(min(t.restSpent+t.now.Mono-t.restedAt+every, wire.MaxMaintenance))
+	m.Left = duration.Duration(max(0, t.restUntil-t.now.Mono-every))
+	m.Spent = duration.Duration(min(t.restSpent+t.now.Mono-t.restedAt+every, wire.MaxMaintenance))
 }
 
 // rest ends a maintenance that is over.
@@ -126,7 +126,7 @@ func (t *step) wake(why string) {
 		return
 	}
 	until := min(t.now.Mono, t.restUntil)
-	t.Maintenance = Believed{Spent: unitconfig.Duration(min(t.restSpent+until-t.restedAt, wire.MaxMaintenance))}
+	t.Maintenance = Believed{Spent: duration.Duration(min(t.restSpent+until-t.restedAt, wire.MaxMaintenance))}
 	t.paused += until - t.restedAt
 	t.resting = false
 	t.emit(EventMaintenance, nil, Detail{Text: "the clocks run again: " + why})

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/clock"
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -62,17 +62,17 @@ func (b Baseline) equal(o Baseline) bool {
 
 // Trial is the trial of a slot, or of a component. The zero Trial is none.
 type Trial struct {
-	ID        string              `json:"id,omitempty"` // as Slots.Trial had it
-	Slot      string              `json:"slot,omitempty"`
-	Component string              `json:"component,omitempty"` // it is this one's, and no slot's
-	Version   string              `json:"version,omitempty"`
-	Baseline  Baseline            `json:"baseline,omitzero"` // before the trial; it does not change
-	Since     time.Time           `json:"since,omitzero"`    // the first start
-	Spent     unitconfig.Duration `json:"spent,omitzero"`    // of the deadline, as it will be when the next save is due: a crash never lengthens a trial
-	Met       bool                `json:"met,omitzero"`      // there was contact, in this run or an earlier one
-	Approved  string              `json:"approved,omitempty"`
-	ByHand    bool                `json:"byHand,omitzero"`  // the approval was given at the node
-	Verdict   Restart             `json:"verdict,omitzero"` // it is to be rolled back, and why
+	ID        string            `json:"id,omitempty"` // as Slots.Trial had it
+	Slot      string            `json:"slot,omitempty"`
+	Component string            `json:"component,omitempty"` // it is this one's, and no slot's
+	Version   string            `json:"version,omitempty"`
+	Baseline  Baseline          `json:"baseline,omitzero"` // before the trial; it does not change
+	Since     time.Time         `json:"since,omitzero"`    // the first start
+	Spent     duration.Duration `json:"spent,omitzero"`    // of the deadline, as it will be when the next save is due: a crash never lengthens a trial
+	Met       bool              `json:"met,omitzero"`      // there was contact, in this run or an earlier one
+	Approved  string            `json:"approved,omitempty"`
+	ByHand    bool              `json:"byHand,omitzero"`  // the approval was given at the node
+	Verdict   Restart           `json:"verdict,omitzero"` // it is to be rolled back, and why
 }
 
 // Do is what a Restart does.
@@ -96,9 +96,9 @@ type Restart struct {
 
 // Believed is what the node believes of the maintenance that beacons announce.
 type Believed struct {
-	Left  unitconfig.Duration `json:"left,omitzero"`  // as it will be when the next save is due
-	Spent unitconfig.Duration `json:"spent,omitzero"` // since beacons last announced none; likewise
-	Until time.Time           `json:"until,omitzero"` // by the node's clock
+	Left  duration.Duration `json:"left,omitzero"`  // as it will be when the next save is due
+	Spent duration.Duration `json:"spent,omitzero"` // since beacons last announced none; likewise
+	Until time.Time         `json:"until,omitzero"` // by the node's clock
 }
 
 // State is all there is to know about the node's health. Make it with New.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -331,5 +331,5 @@ func (t *step) committed(ev Committed) {
 
 // keepSpent is what is saved of the deadline: as it will be after every.
 func (t *step) keepSpent(every time.Duration) {
-	t.Trial.Spent = unitconfig.Duration(t.spent() + every)
+	t.Trial.Spent = duration.Duration(t.spent() + every)
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/seal"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -40,8 +40,8 @@ func (id Identity) Document(trust seal.Trust, kind wire.Kind, payload []byte) (D
 	}
 	doc := Doc{Stamp: d.Stamp(), Version: d.Version, Hash: d.Hash, Mode: d.Mode, Body: d.Body}
 	if d.Mode == wire.ModeTry {
-		if within, err := unitconfig.ParseDuration(d.ConfirmWithin); err == nil {
-			doc.ConfirmWithin = unitconfig.Duration(within) // Step refuses zero
+		if within, err := duration.Parse(d.ConfirmWithin); err == nil {
+			doc.ConfirmWithin = duration.Duration(within) // Step refuses zero
 		}
 	}
 	return doc, nil

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tandem.internal/nodeagent/internal/clock"
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -166,7 +166,7 @@ func (w *world) doc(rev uint64) Doc {
 	}
 	d := Doc{Stamp: st, Version: fmt.Sprint(rev), Hash: fmt.Sprint("h", rev), Mode: wire.ModeApply, Body: []byte("b")}
 	if rev%3 == 0 {
-		d.Mode, d.ConfirmWithin = wire.ModeTry, unitconfig.Duration(time.Minute)
+		d.Mode, d.ConfirmWithin = wire.ModeTry, duration.Duration(time.Minute)
 	}
 	w.issued[st] = d
 	return d
@@ -242,7 +242,7 @@ func TestTrialNeverGrows(t *testing.T) {
 		within := time.Duration(rapid.IntRange(1, 100_000).Draw(t, "within")) * time.Second
 		w := &world{t: t, now: clock.Now{Wall: epoch}, state: New(Durable{}, true), issued: map[wire.Stamp]Doc{}}
 		w.step(Started{}, "works")
-		w.deliver(Doc{Stamp: wire.Stamp{Epoch: 1, Rev: 1}, Mode: wire.ModeTry, ConfirmWithin: unitconfig.Duration(within), Body: []byte("b")}, "works")
+		w.deliver(Doc{Stamp: wire.Stamp{Epoch: 1, Rev: 1}, Mode: wire.ModeTry, ConfirmWithin: duration.Duration(within), Body: []byte("b")}, "works")
 		w.answer("works", false)
 		w.answer("works", false)
 		run := time.Duration(0)

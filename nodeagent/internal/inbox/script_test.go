@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/scripttest"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -117,7 +117,7 @@ func docOf(t *testing.T, words []string) Doc {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.ConfirmWithin = unitconfig.Duration(within)
+			d.ConfirmWithin = duration.Duration(within)
 		}
 	}
 	return d

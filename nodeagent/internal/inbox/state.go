@@ -16,18 +16,18 @@ package inbox
 import (
 	"time"
 
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
 // Doc is an accepted document. The zero Doc is none.
 type Doc struct {
-	Stamp         wire.Stamp          `json:"stamp"`
-	Version       string              `json:"version"`
-	Hash          string              `json:"hash"`
-	Mode          wire.Mode           `json:"mode"`
-	ConfirmWithin unitconfig.Duration `json:"confirmWithin,omitzero"` // above zero in mode try, if the document is sound
-	Body          []byte              `json:"-"`                      // exact bytes, not to be written to; empty if it travelled by reference
+	Stamp         wire.Stamp        `json:"stamp"`
+	Version       string            `json:"version"`
+	Hash          string            `json:"hash"`
+	Mode          wire.Mode         `json:"mode"`
+	ConfirmWithin duration.Duration `json:"confirmWithin,omitzero"` // above zero in mode try, if the document is sound
+	Body          []byte            `json:"-"`                      // exact bytes, not to be written to; empty if it travelled by reference
 }
 
 // Exists reports whether d is a document at all.
@@ -63,8 +63,8 @@ type Flight struct {
 
 	// What a trial has left. Remaining is what will be left when the next save is due, so that a
 	// crash never lengthens a trial, whatever the clock does; WallUntil is its end by the clock.
-	Remaining unitconfig.Duration `json:"remaining,omitzero"`
-	WallUntil time.Time           `json:"wallUntil,omitzero"`
+	Remaining duration.Duration `json:"remaining,omitzero"`
+	WallUntil time.Time         `json:"wallUntil,omitzero"`
 }
 
 // Verdict is how an attempt ended, other than well.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/clock"
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -64,7 +64,7 @@ func (s State) Step(now clock.Now, chance float64, ev Event) (State, []Effect) {
 	case Stopping:
 		if t.Flight.Phase == Trying && t.until > now.Mono {
 			left := t.until - now.Mono
-			t.Flight.Remaining = unitconfig.Duration(left)
+			t.Flight.Remaining = duration.Duration(left)
 			t.Flight.WallUntil = wallAfter(now, left)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/clock"
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )
 
@@ -27,7 +27,7 @@ func (t *step) saveLeft() {
 	f := &t.Flight
 	left, every := t.until-t.now.Mono, saveEvery(f.Doc.ConfirmWithin.Std())
 	t.saveAt = t.now.Mono + every
-	f.Remaining = unitconfig.Duration(max(0, left-every))
+	f.Remaining = duration.Duration(max(0, left-every))
 	f.WallUntil = wallAfter(t.now, left)
 }
 

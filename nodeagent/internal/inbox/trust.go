@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/seal"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -107,7 +107,7 @@ func (t Trust) Beacon(unit string, now time.Time, payload []byte, retained bool)
 		h.Again, h.Changed = t.Epoch != 0, true
 		t.Epoch = b.Epoch
 	}
-	if j, err := unitconfig.ParseDuration(b.Jitter); err == nil {
+	if j, err := duration.Parse(b.Jitter); err == nil {
 		h.Jitter = min(j, maxJitter)
 	}
 	if b.Epoch == t.Epoch {

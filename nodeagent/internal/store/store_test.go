@@ -13,8 +13,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/seal"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -34,14 +34,14 @@ func open(t *testing.T, cfg Config) *Store {
 
 func doc(rev uint64, body string) inbox.Doc {
 	return inbox.Doc{Stamp: wire.Stamp{Epoch: 1, Rev: rev}, Version: fmt.Sprint(rev), Hash: wire.Hash([]byte(body)), Mode: wire.ModeTry,
-		ConfirmWithin: unitconfig.Duration(90 * time.Second), Body: []byte(body)}
+		ConfirmWithin: duration.Duration(90 * time.Second), Body: []byte(body)}
 }
 
 // full is a state with every field set.
 func full() inbox.Durable {
 	at := time.Date(2026, 11, 20, 10, 0, 0, 123, time.UTC)
 	return inbox.Durable{High: wire.Stamp{Epoch: 1, Rev: 3}, HighHash: "h", Running: doc(1, "one"), Next: doc(3, "three"), Touched: true,
-		Flight: inbox.Flight{Doc: doc(2, "two"), Phase: inbox.Restoring, Attempt: 4, Remaining: unitconfig.Duration(time.Minute), WallUntil: at,
+		Flight: inbox.Flight{Doc: doc(2, "two"), Phase: inbox.Restoring, Attempt: 4, Remaining: duration.Duration(time.Minute), WallUntil: at,
 			Verdict: inbox.Verdict{State: wire.StateFailed, Err: wire.New(wire.CodeApplyFailed, "/a", "b"), Retry: true}},
 		Last: &wire.Attempt{Epoch: 1, Rev: 2, Version: "2", Hash: "h", State: wire.StateApplying, Attempt: 4, At: at, Error: wire.New(wire.CodeStorage, "", "x")}}
 }

@@ -1,4 +1,4 @@
-package unitconfig
+package duration
 
 import (
 	"math"
@@ -34,7 +34,7 @@ func TestParseDuration(t *testing.T) {
 		"PT9223372036.854775807S":      math.MaxInt64,
 		"PT2562047.0H":                 2562047 * time.Hour,
 	} {
-		if got, err := ParseDuration(in); err != nil || got != want {
+		if got, err := Parse(in); err != nil || got != want {
 			t.Errorf("%s = %v, %v; want %v", in, got, err, want)
 		}
 	}
@@ -93,13 +93,13 @@ func TestParseDurationRefuses(t *testing.T) {
 		"P30500.99999999W":                    "292 years",
 		"PT" + strings.Repeat("0", 70) + "1S": "64 characters",
 	} {
-		if got, err := ParseDuration(in); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := Parse(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s = %v, %v; want an error with %q", in, got, err, want)
 		}
 	}
 }
 
-func TestFormatDuration(t *testing.T) {
+func TestFormat(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0:                                "PT0S",
 		1:                                "PT0.000000001S",
@@ -114,7 +114,7 @@ func TestFormatDuration(t *testing.T) {
 		-time.Second:                     "-PT1S",
 		math.MinInt64:                    "-P106751DT23H47M16.854775808S",
 	} {
-		if got := FormatDuration(d); got != want {
+		if got := Format(d); got != want {
 			t.Errorf("%d = %s, want %s", d, got, want)
 		}
 	}
@@ -131,8 +131,8 @@ func durations() *rapid.Generator[time.Duration] {
 func TestDurationRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := durations().Draw(t, "d")
-		text := FormatDuration(d)
-		if again, err := ParseDuration(text); err != nil || again != d {
+		text := Format(d)
+		if again, err := Parse(text); err != nil || again != d {
 			t.Fatalf("%d → %s → %d, %v", d, text, again, err)
 		}
 		var v Duration
@@ -146,27 +146,29 @@ func TestDurationRoundTrip(t *testing.T) {
 func TestDurationAgainstLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "seconds")) * time.Second
-		theirs, err := iso.Parse(FormatDuration(d))
+		theirs, err := iso.Parse(Format(d))
 		if err != nil || theirs.ToTimeDuration() != d {
-			t.Fatalf("%s is read elsewhere as %v, %v", FormatDuration(d), theirs, err)
+			t.Fatalf("%s is read elsewhere as %v, %v", Format(d), theirs, err)
 		}
 	})
 }
 
 func FuzzDuration(f *testing.F) {
-	for _, s := range []string{"PT1S", "P1W2DT3H4M5.6S", "PT0,25S", "P", "PT", "P1Y", "-PT1S", "PT9223372036.854775807S", "PT1H1H", "P0.0000000000000000000000000001W"} {
+	for _, s := range []string{"PT1S", "P1W2DT3H4M5.6S", "PT0,25S", "P", "PT", "P1Y", "-PT1S",
+		"PT9223372036.854775807S",
+		"PT1H1H", "P0.0000000000000000000000000001W"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		d, err := ParseDuration(s)
+		d, err := Parse(s)
 		if err != nil {
 			return
 		}
 		if d < 0 {
 			t.Fatalf("%q is negative: %d", s, d)
 		}
-		if again, err := ParseDuration(FormatDuration(d)); err != nil || again != d {
-			t.Fatalf("%q → %d → %s → %d, %v", s, d, FormatDuration(d), again, err)
+		if again, err := Parse(Format(d)); err != nil || again != d {
+			t.Fatalf("%q → %d → %s → %d, %v", s, d, Format(d), again, err)
 		}
 		if theirs, err := iso.Parse(strings.ReplaceAll(s, ",", ".")); err != nil {
 			t.Fatalf("%q: accepted here, refused elsewhere: %v", s, err)
@@ -174,4 +176,20 @@ func FuzzDuration(f *testing.F) {
 			t.Fatalf("%q: %d here, %d elsewhere", s, d, theirs.ToTimeDuration())
 		}
 	})
+}
+
+func TestValid(t *testing.T) {
+	for _, s := range []string{"P1D", "PT0.5S", "PT1M30S", "P1M", "P2W", "P0D", "P1Y2M3W4DT5H6M7S",
+		"PT1.5H3S", "PT" + strings.Repeat("1", 61) + "S"} {
+		if !Valid(s) {
+			t.Errorf("%q is not valid", s)
+		}
+	}
+	for _, s := range []string{"", "P", "PT", "1D", "P1", "PD", "P1S", "PT1D", "P1DT", "PT1S1M", "P1D1D",
+		"P.5D", "P5.D",
+		"P1.2.3D", "P1,2.3D", "PT1H\n", "-PT1S", "P-1D", "PTT1S", "PT" + strings.Repeat("1", 62) + "S"} {
+		if Valid(s) {
+			t.Errorf("%q is valid", s)
+		}
+	}
 }
