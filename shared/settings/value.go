@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"tandem.internal/shared/strictjson"
+	"tandem.internal/shared/near"
 )
 
 // set parses texts into ptr and says what is wrong, in words, or "". Only lists and maps take
@@ -122,8 +122,8 @@ func suggest(prefix, name string, fields []*field, otherwise string) string {
 
 // meant is the end of such a message.
 func meant(prefix, name string, known []string, otherwise string) string {
-	if n := strictjson.Nearest(name, known); n != "" {
-		otherwise = "did you mean " + prefix + n + "?"
+	if n := near.Best(name, known); n != "" {
+		return near.Suggest([]string{prefix + n}, "")
 	}
-	return "; " + otherwise
+	return near.Suggest(nil, otherwise)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/shared/near"
 	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 )
@@ -74,8 +75,8 @@ func notThere(doc values, pointer, nodeID string, src Source) *wire.Error {
 		of = "it comes from " + src.Pointer()
 	}
 	message := fmt.Sprintf("node %s has nothing there (%s)", strictjson.Show(nodeID), of)
-	if near := strictjson.Nearest(pointer, doc.order); near != "" {
-		return wire.New(wire.CodeNotFound, pointer, message+"; did you mean "+near+"?")
+	if best := near.Best(pointer, doc.order); best != "" {
+		return wire.New(wire.CodeNotFound, pointer, message+near.Suggest([]string{best}, ""))
 	}
 	// Nothing is spelled like it: name what the nearest existing parent has.
 	for parent := pointer; parent != ""; {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"tandem.internal/shared/near"
 	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 )
@@ -145,7 +146,7 @@ func lacks(resources map[string]Artifact, limits map[string]Limit) []lack {
 	}
 	for _, n := range slices.Sorted(maps.Keys(limits)) {
 		if _, ok := resources[n]; !ok || !strings.HasPrefix(n, hookPrefix) {
-			all = append(all, lack{wire.CodeBadValue, n, fmt.Sprintf("time limits are for hooks that are among the resources; %s is none%s", strictjson.Show(n), strictjson.DidYouMean(n, slices.Collect(maps.Keys(resources))))})
+			all = append(all, lack{wire.CodeBadValue, n, fmt.Sprintf("time limits are for hooks that are among the resources; %s is none%s", strictjson.Show(n), near.Hint(n, slices.Collect(maps.Keys(resources))))})
 		}
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"tandem.internal/shared/near"
 	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 )
@@ -161,7 +162,7 @@ func (f *filling) resolve(r *resolved, way []string) {
 				return
 			}
 			others := slices.DeleteFunc(slices.Clone(f.order), func(name string) bool { return name == r.Name })
-			f.add(f.filler(r.Name), wire.CodeNotFound, "", "the filler %s names a parent %s that is not there%s", strictjson.Show(r.Name), strictjson.Show(n), strictjson.DidYouMean(n, others))
+			f.add(f.filler(r.Name), wire.CodeNotFound, "", "the filler %s names a parent %s that is not there%s", strictjson.Show(r.Name), strictjson.Show(n), near.Hint(n, others))
 			continue
 		}
 		f.resolve(parent, way)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tandem.internal/shared/lenientjson"
+	"tandem.internal/shared/near"
 	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 )
@@ -180,7 +181,7 @@ func (p *parser) members(e strictjson.At, outer bool) *raw {
 func (p *parser) class(x *raw, known []string) (Class, bool) {
 	short := strings.TrimPrefix(x.class, classPrefix)
 	if !slices.Contains(known, short) {
-		p.Bad(x.classAt, fmt.Sprintf("the class %s is none of %s%s", strictjson.Show(x.class), strings.Join(known, ", "), strictjson.DidYouMean(short, known)))
+		p.Bad(x.classAt, fmt.Sprintf("the class %s is none of %s%s", strictjson.Show(x.class), strings.Join(known, ", "), near.Hint(short, known)))
 		return "", false
 	}
 	return Class(classPrefix + short), true

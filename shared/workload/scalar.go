@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"tandem.internal/shared/near"
 	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/topic"
 )
@@ -142,7 +143,7 @@ func fileName(s string) string {
 	case strings.ContainsAny(s, "/\\\x00"):
 		return strictjson.Show(s) + " cannot be a file's name: it has a slash, a backslash or a NUL in it"
 	case strings.HasPrefix(s, hookPrefix) && !slices.Contains(Hooks, s):
-		return "there is no hook " + strictjson.Show(s) + strictjson.DidYouMean(s, Hooks)
+		return "there is no hook " + strictjson.Show(s) + near.Hint(s, Hooks)
 	}
 	return text(s, MaxName)
 }

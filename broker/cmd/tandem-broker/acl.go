@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"tandem.internal/broker/acl"
+	"tandem.internal/shared/near"
 	"tandem.internal/shared/settings"
-	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/topic"
 )
 
@@ -54,7 +54,7 @@ func printACL(args []string, stdin io.Reader, stdout io.Writer) error {
 	case len(rest) > 1:
 		return usageError{fmt.Errorf("acl: unexpected argument %q; nodes are named with --node", rest[1])}
 	case !slices.Contains(formats, rest[0]):
-		return usageError{fmt.Errorf("acl: there are no rules for a broker called %q%s", rest[0], strictjson.Meant(strictjson.Near(rest[0], formats), "mosquitto and nats are known"))}
+		return usageError{fmt.Errorf("acl: there are no rules for a broker called %q%s", rest[0], near.Suggest(near.All(rest[0], formats), "mosquitto and nats are known"))}
 	case cfg.Unit == "":
 		return usageError{errors.New("acl: --unit: required: the name of the unit")}
 	case !topic.ValidName(cfg.Unit):

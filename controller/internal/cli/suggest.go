@@ -9,17 +9,17 @@ import (
 
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/op"
-	"tandem.internal/shared/strictjson"
+	"tandem.internal/shared/near"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
-// What people mistype is corrected by one rule (strictjson.Near), whatever it names: a command, a flag, a node, a version,
+// What people mistype is corrected by one rule (near.All), whatever it names: a command, a flag, a node, a version,
 // a slot, a type.
 
 // suggestion ends a message about a name that does not exist.
 func suggestion(name string, known []string, otherwise string) string {
-	return strictjson.Meant(strictjson.Near(name, known), otherwise)
+	return near.Suggest(near.All(name, known), otherwise)
 }
 
 // group is a command that only has commands.
@@ -53,7 +53,7 @@ func names(c *cobra.Command) []string {
 func noCommand(c *cobra.Command, word string) error {
 	all := "it has " + strings.Join(names(c), ", ")
 	if _, subject, _ := strings.Cut(c.Use, " "); subject != "" {
-		if len(strictjson.Near(word, names(c))) == 0 {
+		if len(near.All(word, names(c))) == 0 {
 			return nil
 		}
 		all = c.CommandPath() + " --help lists them"
@@ -69,7 +69,7 @@ func subject(placeholder string) cobra.PositionalArgs {
 			if err := noCommand(c, args[0]); err != nil {
 				return err
 			}
-			if at := strictjson.Near(args[1], names(c)); len(at) == 1 {
+			if at := near.All(args[1], names(c)); len(at) == 1 {
 				return usage("%.200q stands where a command of %s does: the command comes first; see %s %s --help", args[0], c.CommandPath(), c.CommandPath(), at[0])
 			}
 		}
@@ -111,9 +111,9 @@ func (a *app) unknownNode(ctx context.Context, c *client.Client, node string, er
 		}
 		known = append(known, n.Node)
 	}
-	found := strictjson.Near(node, known)
+	found := near.All(node, known)
 	told, exit := *e.err, e.exit
-	if command := strictjson.Near(node, commands); len(command) > 0 {
+	if command := near.All(node, commands); len(command) > 0 {
 		if len(found) == 0 {
 			exit = exitUsage
 		}
@@ -121,7 +121,7 @@ func (a *app) unknownNode(ctx context.Context, c *client.Client, node string, er
 			found = append(found, "the command "+name)
 		}
 	}
-	told.Message += strictjson.Meant(found, "tandem nodes lists them")
+	told.Message += near.Suggest(found, "tandem nodes lists them")
 	return &failure{exit: exit, err: &told}
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/strictjson"
+	"tandem.internal/shared/near"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -45,7 +45,7 @@ func (a *app) ofSlot(ctx context.Context, c *client.Client, s workload.Slot, err
 	for _, k := range all.Slots {
 		known = append(known, k.Slot)
 	}
-	found := strictjson.Near(s.String(), known)
+	found := near.All(s.String(), known)
 	if slices.Contains(known, s.String()) {
 		return err
 	}
@@ -55,7 +55,7 @@ func (a *app) ofSlot(ctx context.Context, c *client.Client, s workload.Slot, err
 		}
 	}
 	again := *e
-	again.Message += strictjson.Meant(found, "tandem workload list shows them")
+	again.Message += near.Suggest(found, "tandem workload list shows them")
 	return &again
 }
 
