@@ -10,8 +10,8 @@ import (
 
 	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/slot"
-	"tandem.internal/nodeagent/internal/slot/component/update"
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/nodeagent/internal/update"
 	"tandem.internal/shared/wire"
 )
 

@@ -13,10 +13,10 @@ import (
 	"tandem.internal/nodeagent/internal/machine"
 	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/nodeagent/internal/slot"
-	"tandem.internal/nodeagent/internal/slot/component"
-	"tandem.internal/nodeagent/internal/slot/component/update"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/store"
+	"tandem.internal/nodeagent/internal/update"
+	"tandem.internal/nodeagent/internal/update/disk"
 	"tandem.internal/nodeagent/internal/watch"
 	"tandem.internal/nodeagent/internal/watch/judge"
 	"tandem.internal/shared/pulse"
@@ -79,7 +79,7 @@ func (a *Agent) openCare(dir string) error {
 	c.health, c.alerts = a.healthMachine(saved.Health), a.alertMachine(saved.Alerts)
 	c.applied, c.programs = map[wire.Kind]wire.Stamp{}, map[string]judge.Verdict{}
 	c.slots = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Machine: a.deps.Machine, Steps: a.deps.SlotSteps,
-		Busy: func() error { return component.Busy(dir, "") }})
+		Busy: func() error { return disk.Busy(dir, "") }})
 	if err := a.openParts(dir); err != nil {
 		return err
 	}

@@ -15,17 +15,18 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/health"
-	"tandem.internal/nodeagent/internal/slot/component"
-	"tandem.internal/nodeagent/internal/slot/component/update"
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/nodeagent/internal/update"
+	"tandem.internal/nodeagent/internal/update/disk"
+	"tandem.internal/nodeagent/internal/update/program"
 	"tandem.internal/shared/wire"
 )
 
 // part is a component of the node that a program updates. All of it belongs to Run's goroutine.
 type part struct {
 	name   string
-	prog   component.Component
-	store  *component.Store
+	prog   program.Component
+	store  *disk.Store
 	state  update.State
 	begin  update.Started
 	begun  bool               // begin is taken in
@@ -44,11 +45,11 @@ const (
 func (a *Agent) openParts(dir string) error {
 	a.care.dir = dir
 	for _, name := range slices.Sorted(maps.Keys(a.cfg.Components)) {
-		p := &part{name: name, store: component.OpenStore(dir, name, a.deps.SlotSteps)}
+		p := &part{name: name, store: disk.OpenStore(dir, name, a.deps.SlotSteps)}
 		if err := p.store.Make(); err != nil {
 			return err
 		}
-		p.prog = component.Component{Name: name, Command: strings.Fields(a.cfg.Components[name]), Dir: p.store.DataDir()}
+		p.prog = program.Component{Name: name, Command: strings.Fields(a.cfg.Components[name]), Dir: p.store.DataDir()}
 		r, err := p.store.Read()
 		if err != nil {
 			a.log.Error("a record is no good; what was under way is given up", zap.Error(err))
@@ -57,7 +58,7 @@ func (a *Agent) openParts(dir string) error {
 		p.state = update.New(r)
 		a.care.parts = append(a.care.parts, p)
 	}
-	names, err := component.Names(dir)
+	names, err := disk.Names(dir)
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (a *Agent) openParts(dir string) error {
 		if _, ours := a.cfg.Components[name]; ours {
 			continue
 		}
-		err := component.OpenStore(dir, name, a.deps.SlotSteps).Update(a.deps.Now(), func(r update.Record) (update.Record, error) {
+		err := disk.OpenStore(dir, name, a.deps.SlotSteps).Update(a.deps.Now(), func(r update.Record) (update.Record, error) {
 			r.Off = true
 			return r, nil
 		})
@@ -207,7 +208,7 @@ func (a *Agent) obstacle(p *part) string {
 	if a.care.health.State.Restart.Do != "" {
 		return "the node is about to restart"
 	}
-	if err := component.Busy(a.care.dir, p.name); err != nil {
+	if err := disk.Busy(a.care.dir, p.name); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -231,7 +232,7 @@ func (a *Agent) doPart(p *part, e update.Effect) {
 		a.runPart(p, e.Verb)
 	case update.Cancel:
 		p.cancel()
-	case update.Reboot:
+	case update.Restart:
 		a.well(health.Order{What: health.OrderReboot, By: "component " + p.name, Detail: e.Why.Detail, Reason: e.Why.Reason})
 	case update.Emit:
 		a.emit(e.Type, nil, health.Detail{Component: p.name, Version: e.Version, Text: e.Text})
@@ -263,28 +264,17 @@ func (a *Agent) runPart(p *part, verb update.Verb) {
 }
 
 func (p *part) run(ctx context.Context, verb update.Verb, r update.Record) update.Ended {
-	job := component.Job{Version: r.Version, Previous: r.Previous}
+	job := update.Job{Version: r.Version, Previous: r.Previous, Why: r.Why}
 	err := error(nil)
 	if verb == update.Install {
 		job.File, job.Hash = p.store.File(r.Number), r.Hash
 		err = p.store.Verify(ctx, r.Number, r.Size, r.Hash)
 	}
-	ev := update.Ended{Verb: verb}
-	if err == nil {
-		ev.Status, err = p.prog.Run(ctx, verb, job)
+	if err != nil {
+		return update.Answered(verb, update.Status{}, err)
 	}
-	switch {
-	case err == nil:
-		return ev
-	case errors.Is(err, component.ErrFailed):
-		ev.Fault = update.Failed
-	case errors.Is(err, component.ErrTimeout):
-		ev.Fault = update.Killed
-	default:
-		ev.Fault = update.Later
-	}
-	ev.Text = err.Error()
-	return ev
+	st, err := p.prog.Run(ctx, verb, job)
+	return update.Answered(verb, st, err)
 }
 
 // sweepPart removes the files that no update needs any more.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/health"
-	"tandem.internal/nodeagent/internal/slot/component"
-	"tandem.internal/nodeagent/internal/slot/component/update"
+	"tandem.internal/nodeagent/internal/update"
+	"tandem.internal/nodeagent/internal/update/disk"
 	"tandem.internal/shared/wire"
 )
 
@@ -72,7 +72,7 @@ func (o osRig) has(name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-func (o osRig) parts() *component.Store { return component.OpenStore(o.dir, "os", nil) }
+func (o osRig) parts() *disk.Store { return disk.OpenStore(o.dir, "os", nil) }
 
 // hand does by hand what tandem-node slot does.
 func (o osRig) hand(order update.Order) error {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/slot"
-	"tandem.internal/nodeagent/internal/slot/component"
-	"tandem.internal/nodeagent/internal/slot/component/update"
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/nodeagent/internal/update"
+	"tandem.internal/nodeagent/internal/update/disk"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
 )
@@ -38,7 +38,7 @@ func TestComponentIsKept(t *testing.T) {
 			t.Errorf("the trial: %+v", tr)
 		}
 		// One trial on a node at a time.
-		busy := slot.Open(slot.Config{Dir: filepath.Join(o.dir, slot.Dir), Machine: o.deps.Machine, Busy: func() error { return component.Busy(o.dir, "") }})
+		busy := slot.Open(slot.Config{Dir: filepath.Join(o.dir, slot.Dir), Machine: o.deps.Machine, Busy: func() error { return disk.Busy(o.dir, "") }})
 		if err := busy.Arm(record.A, 3); !errors.Is(err, record.ErrTrial) || !strings.Contains(err.Error(), "component os") {
 			t.Errorf("a slot beside the component: %v", err)
 		}
@@ -53,7 +53,7 @@ func TestComponentIsKept(t *testing.T) {
 			t.Errorf("%+v, active %q, check %s", o.health().Trial, o.has("active"), o.check(componentCheck+"os"))
 		}
 		o.wantTold("component-staged, trial-started, trial-committed", componentEvents...)
-		if files, err := filepath.Glob(filepath.Join(o.dir, component.Dir, "os", "file-*")); err != nil || len(files) != 0 {
+		if files, err := filepath.Glob(filepath.Join(o.dir, disk.Dir, "os", "file-*")); err != nil || len(files) != 0 {
 			t.Errorf("left: %v %v", files, err)
 		}
 		o.restart()
@@ -256,7 +256,7 @@ func TestComponentByHand(t *testing.T) {
 		o.wantComponent("updating 2 3 staged")
 		// Its record is damaged: what was under way is given up.
 		o.stop()
-		if err := os.WriteFile(filepath.Join(o.dir, component.Dir, "os", "record"), []byte("nonsense"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(o.dir, disk.Dir, "os", "record"), []byte("nonsense"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		o.start()

@@ -19,7 +19,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/monitor"
-	"tandem.internal/nodeagent/internal/slot/component"
+	"tandem.internal/nodeagent/internal/update/disk"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
@@ -160,8 +160,8 @@ func (c *Config) complete() error {
 			return bad("partition", "the path of %s=%s is not absolute", name, path)
 		}
 	}
-	if len(c.Components) > component.Most {
-		return bad("component", "more than %d", component.Most)
+	if len(c.Components) > disk.Most {
+		return bad("component", "more than %d", disk.Most)
 	}
 	for name, command := range c.Components {
 		if !topic.ValidName(name) {

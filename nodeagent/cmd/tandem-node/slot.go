@@ -14,9 +14,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/nodeagent/internal/slot"
-	"tandem.internal/nodeagent/internal/slot/component"
-	"tandem.internal/nodeagent/internal/slot/component/update"
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/nodeagent/internal/update"
+	"tandem.internal/nodeagent/internal/update/disk"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
@@ -175,7 +175,7 @@ func openSlots(stateDir string) (*slot.Store, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, advise(fmt.Errorf("state directory: %w; --state-dir names the agent's", err))
 	}
-	return slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Busy: func() error { return component.Busy(dir, "") }}), nil
+	return slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Busy: func() error { return disk.Busy(dir, "") }}), nil
 }
 
 // advise adds to an error what to do about it.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/slot"
-	"tandem.internal/nodeagent/internal/slot/component"
-	"tandem.internal/nodeagent/internal/slot/component/update"
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/nodeagent/internal/update"
+	"tandem.internal/nodeagent/internal/update/disk"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
@@ -19,7 +19,7 @@ import (
 // handed is one component as a person at the node works on it: its record says what is wanted, and the
 // agent does it.
 type handed struct {
-	*component.Store
+	*disk.Store
 	slots    *slot.Store
 	stateDir string
 }
@@ -32,7 +32,7 @@ func openComponent(slots *slot.Store, stateDir, name string) (handed, error) {
 	if err != nil {
 		return handed{}, fmt.Errorf("state directory: %w", err)
 	}
-	return handed{component.OpenStore(dir, name, nil), slots, dir}, nil
+	return handed{disk.OpenStore(dir, name, nil), slots, dir}, nil
 }
 
 // byHand is who gives an order here.
@@ -67,7 +67,7 @@ func (h handed) try(rest []string, version string, out printer) error {
 		return fmt.Errorf("a component has no slots to choose from: %.40q", rest[0])
 	}
 	obstacle := ""
-	err := h.slots.Alone(func() error { return component.Busy(h.stateDir, h.Name) })
+	err := h.slots.Alone(func() error { return disk.Busy(h.stateDir, h.Name) })
 	if errors.Is(err, record.ErrTrial) {
 		obstacle = err.Error()
 	} else if err != nil {
@@ -112,7 +112,7 @@ func statusOf(name string, r update.Record) componentStatus {
 
 // components are those that the agent cares for: all, or that of one name.
 func components(stateDir, only string) (list []componentStatus, err error) {
-	names, err := component.Names(stateDir)
+	names, err := disk.Names(stateDir)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func components(stateDir, only string) (list []componentStatus, err error) {
 		if only != "" && name != only {
 			continue
 		}
-		r, err := component.OpenStore(stateDir, name, nil).Read()
+		r, err := disk.OpenStore(stateDir, name, nil).Read()
 		if err != nil {
 			return nil, err
 		}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/slot"
-	"tandem.internal/nodeagent/internal/slot/component"
-	"tandem.internal/nodeagent/internal/slot/component/update"
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/nodeagent/internal/update"
+	"tandem.internal/nodeagent/internal/update/disk"
 	"tandem.internal/shared/wire"
 )
 
@@ -33,7 +33,7 @@ func TestSlotOfComponent(t *testing.T) {
 	}
 	says(1, "", "there is no component os: the agent's setting --component", "try", "--component", "os")
 	says(1, "", "is not the name of a component", "try", "--component", "a/b")
-	store := component.OpenStore(n.dir, "os", nil)
+	store := disk.OpenStore(n.dir, "os", nil)
 	agent := func(change func(r *update.Record)) {
 		t.Helper()
 		err := store.Make()

@@ -199,6 +199,11 @@ func (s *Store) Rollback(from ID, reason wire.BootReason, detail string) (to ID,
 	return to, err
 }
 
+// Discard gives up what is staged in a slot and was never started. To do it again does no harm.
+func (s *Store) Discard(id ID) error {
+	return s.update(func(r record.Record) (record.Record, error) { return r.Discard(id) })
+}
+
 // Planned writes down that the agent is whole and ends on purpose: a trial keeps its try. The reason
 // that was written first stands, and is returned.
 func (s *Store) Planned(reason wire.BootReason, detail string) (wire.BootReason, error) {

@@ -76,6 +76,18 @@ func (r Record) Staged(seq uint64, s Slot) (Record, error) {
 	return r, nil
 }
 
+// Discard gives up what is staged in a slot and was never started: it waits for no trial any more.
+func (r Record) Discard(id ID) (Record, error) {
+	if id == r.Trying {
+		return r, ErrTrial
+	}
+	if s := r.Slot(id); s.Exists() && s.Verdict == Untried {
+		s.Verdict = Failed
+		r = r.with(id, s)
+	}
+	return r, nil
+}
+
 // Arm lets the next start be a trial of a slot, and tries starts in all; it writes the reason of that
 // start unless somebody has written one. A slot that was armed but never started may be armed again.
 func (r Record) Arm(id ID, tries int) (Record, error) {

@@ -1,12 +1,12 @@
-// Package component drives a part of the node that is updated in two sides by a program of its own:
+// Package program drives a part of the node that is updated in two sides by a program of its own:
 // a base OS, an application. It owns the contract with that program: verbs, environment, exit status,
 // status line, time limits (shared/docs/slots.md).
 //
 // It guarantees that a verb ends within its time limit, with everything in its process group killed
 // otherwise, and that "done" is believed only if the status says so, too. It runs one verb when it is
-// told to. Which verb is due, and that a verb is repeated after a crash, package update decides; a Store
+// told to. Which verb is due, and that a verb is repeated after a crash, package update decides; package disk
 // keeps what it has to remember, and the file that is to be installed.
-package component
+package program
 
 import (
 	"bytes"
@@ -24,57 +24,24 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"tandem.internal/nodeagent/internal/slot/component/update"
-)
-
-// What the contract speaks of.
-type (
-	Verb   = update.Verb
-	Status = update.Status
-)
-
-// The verbs.
-const (
-	Install  = update.Install
-	Activate = update.Activate
-	Verify   = update.Verify
-	Commit   = update.Commit
-	Rollback = update.Rollback
-	State    = update.Show
+	"tandem.internal/nodeagent/internal/update"
 )
 
 // Limits are the time limits of the verbs, unless a Component has others.
-var Limits = map[Verb]time.Duration{
-	Install: 30 * time.Minute, Activate: 5 * time.Minute, Verify: time.Minute, Commit: time.Minute, Rollback: 5 * time.Minute, State: 20 * time.Second,
+var Limits = map[update.Verb]time.Duration{
+	update.Install: 30 * time.Minute, update.Activate: 5 * time.Minute, update.Verify: time.Minute,
+	update.Commit: time.Minute, update.Rollback: 5 * time.Minute, update.Show: 20 * time.Second,
 }
 
 // ExitLater is the exit status of a verb that cannot be done now, but may be later (EX_TEMPFAIL).
 const ExitLater = 75
-
-// Errors of Run.
-var (
-	// ErrLater says that the same verb is worth another attempt later.
-	ErrLater = errors.New("not now")
-	// ErrTimeout says that the verb did not end in time and was killed.
-	ErrTimeout = errors.New("killed")
-	// ErrFailed says that the verb failed, or said something that contradicts its success.
-	ErrFailed = errors.New("failed")
-)
 
 // Component is one part of the node. Its fields are set once.
 type Component struct {
 	Name    string
 	Command []string // the verb is added as the last argument
 	Dir     string   // where the program may keep its own state; it exists
-	Limits  map[Verb]time.Duration
-}
-
-// Job is what a verb is about. Fields that a verb does not need are empty.
-type Job struct {
-	Version  string
-	File     string // to install; its hash was verified
-	Hash     string // of File, sha256:…
-	Previous string // version that was in force when the update began
+	Limits  map[update.Verb]time.Duration
 }
 
 // maxLine bounds the status line, and maxTail what an error shows of the program's output, in bytes.
@@ -83,9 +50,9 @@ const (
 	maxTail = 600
 )
 
-// Run runs one verb and returns what the program says there is now. The error is ErrLater, ErrTimeout,
-// ErrFailed, or the context's when ctx ended before the verb did.
-func (c Component) Run(ctx context.Context, verb Verb, job Job) (Status, error) {
+// Run runs one verb and returns what the program says there is now. The error is update.ErrLater, update.ErrTimeout,
+// update.ErrFailed, or the context's when ctx ended before the verb did.
+func (c Component) Run(ctx context.Context, verb update.Verb, job update.Job) (update.Status, error) {
 	limit := c.Limits[verb]
 	if limit == 0 {
 		limit = Limits[verb]
@@ -94,31 +61,36 @@ func (c Component) Run(ctx context.Context, verb Verb, job Job) (Status, error) 
 	defer cancel()
 	out, errs := &tail{limit: maxLine}, &tail{limit: maxTail}
 	err := c.execute(limited, verb, job, limit, out, errs)
+	fail := func(format string, a ...any) error {
+		return fmt.Errorf("component %s: %s: %w%s", c.Name, verb, fmt.Errorf(format, a...), errs.said())
+	}
 	exit := (*exec.ExitError)(nil)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		return Status{}, fmt.Errorf("component %s: %s: %w", c.Name, verb, ctx.Err())
+		return update.Status{}, fmt.Errorf("component %s: %s: %w", c.Name, verb, ctx.Err())
 	case limited.Err() != nil:
-		return Status{}, fmt.Errorf("component %s: %s: it did not end within %v: %w%s", c.Name, verb, limit, ErrTimeout, errs.said())
+		return update.Status{}, fail("it did not end within %v: %w", limit, update.ErrTimeout)
 	case errors.As(err, &exit) && exit.ExitCode() == ExitLater:
-		return Status{}, fmt.Errorf("component %s: %s: %w%s", c.Name, verb, ErrLater, errs.said())
-	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return Status{}, fmt.Errorf("component %s: %s: %w: it cannot be started: %w", c.Name, verb, ErrLater, err)
+		return update.Status{}, fail("%w", update.ErrLater)
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM),
+		errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return update.Status{}, fail("%w: it cannot be started: %w", update.ErrLater, err)
 	default:
-		return Status{}, fmt.Errorf("component %s: %s: %w: %w%s", c.Name, verb, ErrFailed, err, errs.said())
+		return update.Status{}, fail("%w: %w", update.ErrFailed, err)
 	}
 	st, err := parse(out.bytes())
 	if err == nil {
 		err = contradicts(st, verb, job.Version)
 	}
 	if err != nil {
-		return Status{}, fmt.Errorf("component %s: %s: %w: %w%s", c.Name, verb, ErrFailed, err, errs.said())
+		return update.Status{}, fail("%w: %w", update.ErrFailed, err)
 	}
 	return st, nil
 }
 
-func (c Component) execute(ctx context.Context, verb Verb, job Job, limit time.Duration, out, errs *tail) error {
+func (c Component) execute(ctx context.Context, verb update.Verb, job update.Job, limit time.Duration,
+	out, errs *tail) error {
 	if len(c.Command) == 0 {
 		return errors.New("no command")
 	}
@@ -139,30 +111,33 @@ func (c Component) execute(ctx context.Context, verb Verb, job Job, limit time.D
 }
 
 // parse reads the last line that is not empty.
-func parse(out []byte) (Status, error) {
+func parse(out []byte) (update.Status, error) {
 	out = bytes.TrimSpace(out)
 	line := out[bytes.LastIndexByte(out, '\n')+1:]
 	if len(line) == 0 {
-		return Status{}, errors.New("it succeeds and prints no status")
+		return update.Status{}, errors.New("it succeeds and prints no status")
 	}
-	var st Status
+	var st update.Status
 	if err := json.Unmarshal(line, &st, json.RejectUnknownMembers(true)); err != nil {
-		return Status{}, fmt.Errorf("its last line is no status: %w", err)
+		return update.Status{}, fmt.Errorf("its last line is no status: %w", err)
+	}
+	if r := st.Restart; r != update.Nothing && r != update.Agent && r != update.Node {
+		return update.Status{}, fmt.Errorf("its last line is no status: restart is %.20q", string(r))
 	}
 	return st, nil
 }
 
 // contradicts says why a status is not that of a verb that succeeded.
-func contradicts(s Status, verb Verb, version string) error {
+func contradicts(s update.Status, verb update.Verb, version string) error {
 	bad := false
 	switch verb {
-	case Install:
+	case update.Install:
 		bad = s.Staged != version && s.Trying != version && s.Active != version
-	case Activate, Verify:
+	case update.Activate, update.Verify:
 		bad = s.Trying != version && s.Active != version
-	case Commit:
+	case update.Commit:
 		bad = s.Active != version || s.Trying != ""
-	case Rollback:
+	case update.Rollback:
 		bad = s.Trying != "" || s.Staged != ""
 	}
 	if bad {

@@ -1,6 +1,7 @@
-// Package update decides how a component of the node is updated: which verb of its program is due, what
+// Package update decides how the agent, or a component of the node, is updated: which verb of its program is due, what
 // follows from its answer, when a trial of it may begin, and what a restart in the middle of all that
-// means. The contract with the program is in shared/docs/slots.md, "Other components".
+// means. The contract with the program is in shared/docs/slots.md, "Other components"; the agent's own program is
+// package agentslot.
 //
 // The package is pure. A State is a value; Step takes it from one event to the next and says, as
 // effects, what the shell must do. What must survive a restart is its Record.
@@ -14,6 +15,7 @@
 package update
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
@@ -42,8 +44,63 @@ type Status struct {
 	Trying  string `json:"trying,omitzero"`  // version on trial
 	Staged  string `json:"staged,omitzero"`  // version that is installed and was not activated
 	Running string `json:"running,omitzero"` // version that runs; empty: unknown
-	Reboot  bool   `json:"reboot,omitzero"`  // it takes a reboot of the node to go on
 	Message string `json:"message,omitzero"` // for people
+
+	Restart   Restarts `json:"restart,omitzero"`   // what has to be started again to go on
+	NoWayBack string   `json:"noWayBack,omitzero"` // why what is on trial could not be given up; empty: it can
+	Ended     Why      `json:"ended,omitzero"`     // why the newest trial ended, if it was not kept and that is known
+
+	// Reboot is the older word for Restart "node". Older agents read it in records.
+	Reboot bool `json:"reboot,omitzero"`
+}
+
+// Restarts says what has to be started again.
+type Restarts string
+
+// What may have to be.
+const (
+	Nothing Restarts = ""
+	Agent   Restarts = "agent"
+	Node    Restarts = "node"
+)
+
+// Name is the name of the agent as a component: no other one may have it.
+const Name = "agent"
+
+// Job is what a verb is about. Fields that a verb does not need are empty.
+type Job struct {
+	Version  string
+	File     string // to install; its hash was verified
+	Hash     string // of File, sha256:…
+	Previous string // version that was in force when the update began
+	Why      Why    // why it is rolled back
+}
+
+// Errors of a program's verbs.
+var (
+	// ErrLater says that the same verb is worth another attempt later.
+	ErrLater = errors.New("not now")
+	// ErrTimeout says that the verb did not end in time and was killed.
+	ErrTimeout = errors.New("killed")
+	// ErrFailed says that the verb failed, or said something that contradicts its success.
+	ErrFailed = errors.New("failed")
+)
+
+// Answered returns the event that tells how a verb ended.
+func Answered(verb Verb, st Status, err error) Ended {
+	ev := Ended{Verb: verb, Status: st}
+	switch {
+	case err == nil:
+		return ev
+	case errors.Is(err, ErrFailed):
+		ev.Fault = Failed
+	case errors.Is(err, ErrTimeout):
+		ev.Fault = Killed
+	default:
+		ev.Fault = Later
+	}
+	ev.Text = err.Error()
+	return ev
 }
 
 // Phase is how far an update is.
@@ -55,11 +112,11 @@ const (
 	Installing  Phase = "installing"   // the file is there; the program installs it
 	Staged      Phase = "staged"       // it has, and somebody may have it tried
 	Activating  Phase = "activating"   // the trial is being prepared
-	Rebooting   Phase = "rebooting"    // likewise: it begins when the node has been rebooted
+	Restarting  Phase = "rebooting"    // likewise: it begins after a restart; the name is that of older agents' records
 	Trying      Phase = "trying"       // the version runs and is judged
 	Committing  Phase = "committing"   // it is kept
 	RollingBack Phase = "rolling-back" // it is given up
-	Leaving     Phase = "leaving"      // it was, but runs until the node has been rebooted
+	Leaving     Phase = "leaving"      // it was, but runs until the restart
 )
 
 // OnTrial says whether the version runs, or may, without being in force: no other trial may begin.
@@ -94,7 +151,7 @@ type Record struct {
 	Previous string         `json:"previous,omitempty"`
 	Try      string         `json:"try,omitempty"`     // not empty: it is tried as soon as it is staged; for whom
 	Runs     int            `json:"runs,omitzero"`     // of the phase's verb, begun
-	Reboots  int            `json:"reboots,omitzero"`  // asked for in this phase
+	Reboots  int            `json:"reboots,omitzero"`  // restarts asked for in this phase
 	Crashes  int            `json:"crashes,omitzero"`  // of the agent or the machine in the trial
 	Tried    bool           `json:"tried,omitzero"`    // it was on trial
 	Approved uint64         `json:"approved,omitzero"` // the update of this number is approved of by somebody at the node
@@ -120,7 +177,7 @@ const (
 	verifyPause = 10 * time.Second // between two looks at a version on trial
 	maxRuns     = 12               // of one verb in one phase: about an hour, unless it takes long
 	maxKilled   = 3                // of one that has to be killed
-	maxReboots  = 3                // for one step
+	maxRestarts = 3                // for one step
 	maxCrashes  = 2                // in a trial; the next one ends it
 	maxText     = 600              // bytes of a reason that are kept
 )
@@ -128,6 +185,7 @@ const (
 // State is all there is to know about a component's update. Make it with New.
 type State struct {
 	Record
+	own       bool // it is the agent's own update, as Started has said
 	started   bool
 	running   Verb          // under way, for update runs
 	runs      uint64        // Number as it began
@@ -170,7 +228,7 @@ func (s State) Due() Verb {
 		return Commit
 	case RollingBack:
 		return Rollback
-	case Rebooting, Leaving:
+	case Restarting, Leaving:
 		return Show
 	}
 	if !s.shown {

@@ -27,7 +27,7 @@ func Decode(data []byte) (Record, error) {
 	if err := record.Unseal(head, data, &r); err != nil {
 		return Record{}, err
 	}
-	phases := []Phase{None, Installing, Staged, Activating, Rebooting, Trying, Committing, RollingBack, Leaving}
+	phases := []Phase{None, Installing, Staged, Activating, Restarting, Trying, Committing, RollingBack, Leaving}
 	switch {
 	case !slices.Contains(phases, r.Phase):
 		return Record{}, fmt.Errorf("it is in a phase that is not known: %.40q", r.Phase)
@@ -36,6 +36,7 @@ func Decode(data []byte) (Record, error) {
 	case r.Phase != None && r.Phase != RollingBack && r.Phase != Leaving && CheckVersion(r.Version) != nil:
 		return Record{}, fmt.Errorf("the version that is under way is none: %w", CheckVersion(r.Version))
 	}
+	r.Has = r.Has.bounded() // an older agent has written Reboot alone
 	return r, nil
 }
 

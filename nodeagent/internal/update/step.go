@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/shared/wire"
 )
 
@@ -34,6 +35,8 @@ func (s State) Step(now Now, ev Event) (State, []Effect) {
 		t.do(Answer{t.order(ev)})
 	case Verdict:
 		t.verdict(ev)
+	case Look:
+		t.shown, t.at = false, t.now.Mono
 	case Told:
 		t.Told = max(t.Told, ev.Number)
 	case Dropped:
@@ -49,8 +52,8 @@ func (s State) Step(now Now, ev Event) (State, []Effect) {
 }
 
 func (t *step) begin(ev Started) {
-	t.started, t.shown, t.at = true, false, t.now.Mono
-	if ev.Crashed && t.Phase == Trying {
+	t.started, t.own, t.shown, t.at = true, ev.Own, false, t.now.Mono
+	if ev.Crashed && t.Phase == Trying && !t.own { // the launcher counts the starts of the agent's own
 		if t.Crashes++; t.Crashes > maxCrashes {
 			t.giveUp(fmt.Sprintf("the node has crashed %d times on trial", t.Crashes))
 		}
@@ -82,7 +85,7 @@ func (t *step) drive() {
 	switch t.Phase {
 	case Trying, Committing, RollingBack:
 	case Leaving:
-		t.say("version " + t.Version + " was given up, and runs until the node is rebooted")
+		t.say("version " + t.Version + " was given up, and runs until the " + t.Has.Restart.done())
 	default:
 		t.say("")
 	}
@@ -100,10 +103,13 @@ func (t *step) try() {
 
 // obstacle says why the trial cannot begin, or "".
 func (t *step) obstacle() string {
-	if t.now.Obstacle == "" && t.Has.Reboot && t.now.NoReboot != "" {
+	switch {
+	case t.now.Obstacle != "":
+		return t.now.Obstacle
+	case t.Has.Restart == Node && t.now.NoReboot != "":
 		return "it takes a reboot of the node, and " + t.now.NoReboot
 	}
-	return t.now.Obstacle
+	return t.Has.NoWayBack
 }
 
 // run begins the verb that is due, if it has not been begun too often.
@@ -138,6 +144,10 @@ func (t *step) ended(ev Ended) {
 	t.Has, t.Note, t.fails, t.shown = ev.Status.bounded(), "", 0, true
 	inForce := t.Has.Active == t.Version && t.Has.Trying == "" && t.Has.Staged != t.Version
 	switch t.Phase {
+	case None, Staged:
+		if t.own {
+			t.adopt()
+		}
 	case Installing:
 		if inForce {
 			t.finish(true, Why{Detail: "it is in force already"})
@@ -149,46 +159,45 @@ func (t *step) ended(ev Ended) {
 		switch {
 		case inForce:
 			t.finish(true, Why{Detail: "it is in force already"})
-		case !t.Has.Reboot:
+		case t.Has.Restart == Nothing:
 			t.enter(Trying)
-		case t.now.NoReboot != "":
+		case t.Has.Restart == Node && t.now.NoReboot != "":
 			t.giveUp("it takes a reboot of the node, and " + t.now.NoReboot)
 		default:
-			t.enter(Rebooting)
-			t.reboot(Why{wire.BootUpdate, "to try version " + t.Version})
+			t.enter(Restarting)
+			t.restart(Why{wire.BootUpdate, "to try version " + t.Version})
 		}
-	case Rebooting:
+	case Restarting:
 		switch {
-		case !t.Has.Reboot:
+		case t.settled():
+		case t.Has.Restart == Nothing:
 			t.enter(Trying)
-		case t.Reboots >= maxReboots:
-			t.giveUp(fmt.Sprintf("it waits for a reboot still, after %d were ordered", t.Reboots))
+		case t.Reboots >= maxRestarts:
+			t.giveUp(fmt.Sprintf("it waits for a %s still, after %d were ordered", t.Has.Restart.noun(), t.Reboots))
 		default:
 			t.Runs = 0
-			t.reboot(Why{wire.BootUpdate, "to try version " + t.Version})
+			t.restart(Why{wire.BootUpdate, "to try version " + t.Version})
 		}
 	case Trying:
-		t.at = t.now.Mono + verifyPause
-		t.say("ok")
+		if !t.settled() {
+			t.at = t.now.Mono + verifyPause
+			t.say("ok")
+		}
 	case Committing:
 		t.finish(true, Why{})
 	case RollingBack:
 		switch {
 		case t.Version != "" && t.Has.Active == t.Version && t.Version != t.Previous: // a commit had come through
 			t.finish(true, Why{Detail: "it was in force already when it was to be rolled back"})
-		case t.Has.Reboot:
-			t.over(false, t.Why)
-			t.enter(Leaving)
-			t.reboot(t.Why)
 		default:
-			t.finish(false, t.Why)
+			t.leave(t.Why)
 		}
 	case Leaving:
 		switch {
-		case !t.Has.Reboot:
+		case t.Has.Restart == Nothing:
 			t.clear()
-		case t.Reboots < maxReboots:
-			t.reboot(t.Why)
+		case t.Reboots < maxRestarts:
+			t.restart(t.Why)
 		default:
 			t.at = t.now.Mono + longPause
 		}
@@ -249,11 +258,11 @@ func (t *step) enter(p Phase) {
 	}
 }
 
-// reboot asks for one; before the next look there is time for it.
-func (t *step) reboot(why Why) {
+// restart asks for what it takes to go on; before the next look there is time for it.
+func (t *step) restart(why Why) {
 	t.Reboots++
 	t.at = t.now.Mono + longPause
-	t.do(Reboot{why})
+	t.do(Restart{t.Has.Restart, why})
 }
 
 // finish ends the update.
@@ -274,6 +283,7 @@ func (t *step) over(committed bool, why Why) {
 func (t *step) clear() {
 	t.enter(None)
 	t.Version, t.Hash, t.Size, t.Previous, t.Tried, t.Crashes, t.Why = "", "", 0, "", false, 0, Why{}
+	t.shown = t.shown && !t.own // something else may be staged there
 }
 
 // say tells health how the component is, if that is new or may go stale. "": there is nothing to tell.
@@ -308,6 +318,14 @@ func kept(text string) string { return wire.Plain(text, maxText) }
 func (s Status) bounded() Status {
 	for _, v := range []*string{&s.Active, &s.Trying, &s.Staged, &s.Running, &s.Message} {
 		*v = plain(*v)
+	}
+	s.NoWayBack, s.Ended.Detail = plain(s.NoWayBack), kept(s.Ended.Detail)
+	if s.Reboot && s.Restart == Nothing {
+		s.Restart = Node
+	}
+	s.Reboot = s.Restart == Node
+	if s.Ended.Reason != "" && !boot.Known(s.Ended.Reason) {
+		s.Ended.Reason = wire.BootFallback
 	}
 	return s
 }

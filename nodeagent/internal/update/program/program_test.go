@@ -1,4 +1,4 @@
-package component
+package program
 
 import (
 	"bytes"
@@ -13,7 +13,18 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"tandem.internal/nodeagent/internal/update"
 )
+
+// Short names of what the contract speaks of.
+const (
+	Install, Activate, Commit, Rollback = update.Install, update.Activate, update.Commit, update.Rollback
+)
+
+var ErrLater, ErrTimeout, ErrFailed = update.ErrLater, update.ErrTimeout, update.ErrFailed
+
+type Job = update.Job
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -39,7 +50,7 @@ func TestContract(t *testing.T) {
 	t.Setenv("TANDEM_VERSION", "ours")
 	for _, c := range []struct {
 		name, program string
-		verb          Verb
+		verb          update.Verb
 		want          error
 		text          string // part of the error, or of the status' message
 	}{
@@ -79,10 +90,10 @@ func TestContract(t *testing.T) {
 			}
 		})
 	}
-	if _, err := (Component{Name: "none"}).Run(t.Context(), State, Job{}); !errors.Is(err, ErrFailed) {
+	if _, err := (Component{Name: "none"}).Run(t.Context(), update.Show, Job{}); !errors.Is(err, ErrFailed) {
 		t.Errorf("%v", err)
 	}
-	if _, err := (Component{Name: "x", Command: []string{"/nonexistent/x"}}).Run(t.Context(), State, Job{}); !errors.Is(err, ErrFailed) {
+	if _, err := (Component{Name: "x", Command: []string{"/nonexistent/x"}}).Run(t.Context(), update.Show, Job{}); !errors.Is(err, ErrFailed) {
 		t.Errorf("%v", err)
 	}
 }
@@ -104,9 +115,9 @@ func TestKilled(t *testing.T) {
 				cancel()
 			}()
 		} else {
-			c.Limits = map[Verb]time.Duration{Verify: 2 * time.Second}
+			c.Limits = map[update.Verb]time.Duration{update.Verify: 2 * time.Second}
 		}
-		if _, err := c.Run(ctx, Verify, Job{Version: "2"}); !errors.Is(err, want) {
+		if _, err := c.Run(ctx, update.Verify, Job{Version: "2"}); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 		cancel()

@@ -1,4 +1,4 @@
-package component
+package disk
 
 import (
 	"errors"
@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"tandem.internal/nodeagent/internal/slot"
-	"tandem.internal/nodeagent/internal/slot/component/update"
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/nodeagent/internal/update"
 	"tandem.internal/shared/durable"
 )
 
@@ -24,6 +26,15 @@ func order(r update.Record, o update.Order) (update.Record, error) {
 		}
 	}
 	return next.Record, nil
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func write(t *testing.T, path, text string, perm os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), perm); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func newStore(t *testing.T, steps durable.Steps) *Store {
@@ -69,11 +80,11 @@ func TestStage(t *testing.T) {
 		name, file, version, hash string
 		want                      error
 	}{
-		{"no such file", file + "x", "2", "", ErrRefused},
-		{"a directory", filepath.Dir(file), "2", "", ErrRefused},
-		{"no version", file, "", "", ErrRefused},
-		{"a version with spaces", file, "2 or 3", "", ErrRefused},
-		{"another hash", file, "2", hash, ErrRefused},
+		{"no such file", file + "x", "2", "", slot.ErrRefused},
+		{"a directory", filepath.Dir(file), "2", "", slot.ErrRefused},
+		{"no version", file, "", "", slot.ErrRefused},
+		{"a version with spaces", file, "2 or 3", "", slot.ErrRefused},
+		{"another hash", file, "2", hash, slot.ErrRefused},
 	} {
 		if _, err := s.Stage(t.Context(), c.file, c.version, c.hash, time.Now(), order); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", c.name, err)
@@ -133,14 +144,14 @@ func TestVerifyFile(t *testing.T) {
 	}
 	for what, text := range map[string]string{"shorter": "the bundl", "longer": "the bundle.", "altered": "the bundlE"} {
 		write(t, s.File(1), text, 0o600)
-		if err := s.Verify(t.Context(), 1, o.Size, o.Hash); !errors.Is(err, ErrFailed) {
+		if err := s.Verify(t.Context(), 1, o.Size, o.Hash); !errors.Is(err, update.ErrFailed) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	if err := os.Remove(s.File(1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Verify(t.Context(), 1, o.Size, o.Hash); !errors.Is(err, ErrFailed) {
+	if err := s.Verify(t.Context(), 1, o.Size, o.Hash); !errors.Is(err, update.ErrFailed) {
 		t.Errorf("missing: %v", err)
 	}
 }

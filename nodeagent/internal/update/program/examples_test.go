@@ -1,4 +1,4 @@
-package component
+package program
 
 import (
 	"archive/tar"
@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tandem.internal/nodeagent/internal/update"
 )
 
 // examples is where the worked examples are.
@@ -47,35 +49,35 @@ func archive(t *testing.T, v string) string {
 
 // step is one verb of a story.
 type step struct {
-	verb    Verb
+	verb    update.Verb
 	version string
-	want    Status
+	want    update.Status
 	err     error
 }
 
 func directoryStory() []step {
-	one, two := Status{Active: "1", Running: "1"}, Status{Active: "2", Running: "2"}
+	one, two := update.Status{Active: "1", Running: "1"}, update.Status{Active: "2", Running: "2"}
 	return []step{
-		{State, "", Status{}, nil},
-		{Rollback, "", Status{}, nil},
-		{Activate, "1", Status{}, ErrFailed},
-		{Install, "1", Status{Staged: "1"}, nil},
-		{Activate, "1", Status{Trying: "1", Running: "1"}, nil},
-		{Verify, "1", Status{Trying: "1", Running: "1"}, nil},
-		{Commit, "1", one, nil},
-		{Install, "2", Status{Active: "1", Staged: "2", Running: "1"}, nil},
-		{Commit, "2", Status{}, ErrFailed},
-		{Verify, "2", Status{}, ErrFailed},
-		{Activate, "2", Status{Active: "1", Trying: "2", Running: "2"}, nil},
-		{Install, "3", Status{}, ErrFailed},
-		{Rollback, "2", one, nil},
-		{Commit, "2", Status{}, ErrFailed},
-		{Install, "2", Status{Active: "1", Staged: "2", Running: "1"}, nil},
-		{Activate, "2", Status{Active: "1", Trying: "2", Running: "2"}, nil},
-		{Commit, "2", two, nil},
-		{Install, "3", Status{Active: "2", Staged: "3", Running: "2"}, nil},
-		{Rollback, "3", two, nil},
-		{State, "", two, nil},
+		{update.Show, "", update.Status{}, nil},
+		{update.Rollback, "", update.Status{}, nil},
+		{update.Activate, "1", update.Status{}, update.ErrFailed},
+		{update.Install, "1", update.Status{Staged: "1"}, nil},
+		{update.Activate, "1", update.Status{Trying: "1", Running: "1"}, nil},
+		{update.Verify, "1", update.Status{Trying: "1", Running: "1"}, nil},
+		{update.Commit, "1", one, nil},
+		{update.Install, "2", update.Status{Active: "1", Staged: "2", Running: "1"}, nil},
+		{update.Commit, "2", update.Status{}, update.ErrFailed},
+		{update.Verify, "2", update.Status{}, update.ErrFailed},
+		{update.Activate, "2", update.Status{Active: "1", Trying: "2", Running: "2"}, nil},
+		{update.Install, "3", update.Status{}, update.ErrFailed},
+		{update.Rollback, "2", one, nil},
+		{update.Commit, "2", update.Status{}, update.ErrFailed},
+		{update.Install, "2", update.Status{Active: "1", Staged: "2", Running: "1"}, nil},
+		{update.Activate, "2", update.Status{Active: "1", Trying: "2", Running: "2"}, nil},
+		{update.Commit, "2", two, nil},
+		{update.Install, "3", update.Status{Active: "2", Staged: "3", Running: "2"}, nil},
+		{update.Rollback, "3", two, nil},
+		{update.Show, "", two, nil},
 	}
 }
 
@@ -106,8 +108,8 @@ func TestDirectory(t *testing.T) {
 	write(t, filepath.Join(before, "hooks", "restart"), "#!/bin/sh\nexit 0\n", 0o755)
 	deaths, seen := 0, map[string]bool{}
 	for i, s := range directoryStory() {
-		job := Job{Version: s.version, File: files[s.version]}
-		run := func(root string, verb Verb, killAt int) (Status, error) {
+		job := update.Job{Version: s.version, File: files[s.version]}
+		run := func(root string, verb update.Verb, killAt int) (update.Status, error) {
 			t.Helper()
 			t.Setenv("KILL_AT", fmt.Sprint(killAt))
 			if err := os.RemoveAll(turns); err != nil {
@@ -115,7 +117,7 @@ func TestDirectory(t *testing.T) {
 			}
 			return Component{Name: "app", Command: []string{example(t, "directory"), root}, Dir: root}.Run(t.Context(), verb, job)
 		}
-		check := func(where string, root string, st Status, err error) {
+		check := func(where string, root string, st update.Status, err error) {
 			t.Helper()
 			if !errors.Is(err, s.err) || err != nil && s.err == nil || err == nil && st != s.want {
 				t.Fatalf("%d, %s %s, %s: %+v %v; want %+v %v", i, s.verb, s.version, where, st, err, s.want, s.err)
@@ -137,7 +139,7 @@ func TestDirectory(t *testing.T) {
 				break
 			}
 			deaths++
-			now, err := run(root, State, 0)
+			now, err := run(root, update.Show, 0)
 			if err != nil {
 				t.Fatalf("%d, %s, killed at %d: %v", i, s.verb, at, err)
 			}
@@ -157,11 +159,11 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("killed only %d times", deaths)
 	}
 	// A new version that is not well, and one that is not yet.
-	for status, want := range map[int]error{1: ErrFailed, 75: ErrLater, 0: nil} {
+	for status, want := range map[int]error{1: update.ErrFailed, 75: update.ErrLater, 0: nil} {
 		write(t, filepath.Join(before, "hooks", "check"), fmt.Sprintf("#!/bin/sh\nexit %d\n", status), 0o755)
 		c := Component{Name: "app", Command: []string{example(t, "directory"), before}, Dir: before}
 		t.Setenv("KILL_AT", "0")
-		if _, err := c.Run(t.Context(), Verify, Job{Version: "2"}); !errors.Is(err, want) {
+		if _, err := c.Run(t.Context(), update.Verify, update.Job{Version: "2"}); !errors.Is(err, want) {
 			t.Errorf("check %d: %v", status, err)
 		}
 	}
@@ -202,64 +204,64 @@ func TestRAUC(t *testing.T) {
 	c := Component{Name: "os", Command: []string{example(t, "rauc-component")}, Dir: dir}
 	bundle := filepath.Join(fake, "bundle")
 	write(t, bundle, "bundle", 0o644)
-	must := func(verb Verb, version string, want Status) {
+	must := func(verb update.Verb, version string, want update.Status) {
 		t.Helper()
 		for range 2 { // every verb may be repeated
-			st, err := c.Run(t.Context(), verb, Job{Version: version, File: bundle, Previous: "1"})
+			st, err := c.Run(t.Context(), verb, update.Job{Version: version, File: bundle, Previous: "1"})
 			if err != nil || st != want {
 				t.Fatalf("%s %s: %+v %v; want %+v\n%s", verb, version, st, err, want, get("log"))
 			}
 		}
 	}
-	fails := func(verb Verb, version string, want error) {
+	fails := func(verb update.Verb, version string, want error) {
 		t.Helper()
-		if st, err := c.Run(t.Context(), verb, Job{Version: version, File: bundle}); !errors.Is(err, want) {
+		if st, err := c.Run(t.Context(), verb, update.Job{Version: version, File: bundle}); !errors.Is(err, want) {
 			t.Fatalf("%s %s: %+v %v; want %v", verb, version, st, err, want)
 		}
 	}
-	must(State, "", Status{Active: "1", Running: "1"})
-	fails(Activate, "2", ErrFailed)
+	must(update.Show, "", update.Status{Active: "1", Running: "1"})
+	fails(update.Activate, "2", update.ErrFailed)
 	put("broken", "")
-	fails(State, "", ErrLater)
+	fails(update.Show, "", update.ErrLater)
 	if err := os.Remove(filepath.Join(fake, "broken")); err != nil {
 		t.Fatal(err)
 	}
 
-	must(Install, "2", Status{Active: "1", Staged: "2", Running: "1", Reboot: true})
+	must(update.Install, "2", update.Status{Active: "1", Staged: "2", Running: "1", Reboot: true})
 	if get("primary") != "A" || get("slot-B") != "bundle" {
 		t.Errorf("an installation alone boots %s", get("primary"))
 	}
-	must(Activate, "2", Status{Active: "1", Trying: "2", Running: "1", Reboot: true})
-	fails(Verify, "2", ErrLater)
-	fails(Commit, "2", ErrFailed)
+	must(update.Activate, "2", update.Status{Active: "1", Trying: "2", Running: "1", Reboot: true})
+	fails(update.Verify, "2", update.ErrLater)
+	fails(update.Commit, "2", update.ErrFailed)
 	boot(get("primary"))
-	must(Verify, "2", Status{Active: "1", Trying: "2", Running: "2"})
-	must(Commit, "2", Status{Active: "2", Running: "2"})
+	must(update.Verify, "2", update.Status{Active: "1", Trying: "2", Running: "2"})
+	must(update.Commit, "2", update.Status{Active: "2", Running: "2"})
 	if get("mark-B") != "good" {
 		t.Errorf("marked %q", get("mark-B"))
 	}
 
 	// The boot loader goes back by itself.
-	must(Install, "3", Status{Active: "2", Staged: "3", Running: "2", Reboot: true})
-	must(Activate, "3", Status{Active: "2", Trying: "3", Running: "2", Reboot: true})
+	must(update.Install, "3", update.Status{Active: "2", Staged: "3", Running: "2", Reboot: true})
+	must(update.Activate, "3", update.Status{Active: "2", Trying: "3", Running: "2", Reboot: true})
 	boot("B")
-	fails(Verify, "3", ErrFailed)
-	must(Rollback, "3", Status{Active: "2", Running: "2"})
+	fails(update.Verify, "3", update.ErrFailed)
+	must(update.Rollback, "3", update.Status{Active: "2", Running: "2"})
 	if get("primary") != "B" || get("mark-A") != "bad" {
 		t.Errorf("primary %s, marked %q", get("primary"), get("mark-A"))
 	}
 
 	// The node gives the new one up while it runs.
-	must(Install, "4", Status{Active: "2", Staged: "4", Running: "2", Reboot: true})
-	must(Activate, "4", Status{Active: "2", Trying: "4", Running: "2", Reboot: true})
+	must(update.Install, "4", update.Status{Active: "2", Staged: "4", Running: "2", Reboot: true})
+	must(update.Activate, "4", update.Status{Active: "2", Trying: "4", Running: "2", Reboot: true})
 	boot("A")
-	must(Rollback, "4", Status{Active: "2", Reboot: true})
-	fails(Install, "5", ErrLater)
+	must(update.Rollback, "4", update.Status{Active: "2", Reboot: true})
+	fails(update.Install, "5", update.ErrLater)
 	if get("primary") != "B" {
 		t.Errorf("primary %s", get("primary"))
 	}
 	boot("B")
-	must(State, "", Status{Active: "2", Running: "2"})
-	must(Install, "5", Status{Active: "2", Staged: "5", Running: "2", Reboot: true})
-	must(Rollback, "5", Status{Active: "2", Running: "2"})
+	must(update.Show, "", update.Status{Active: "2", Running: "2"})
+	must(update.Install, "5", update.Status{Active: "2", Staged: "5", Running: "2", Reboot: true})
+	must(update.Rollback, "5", update.Status{Active: "2", Running: "2"})
 }

@@ -1,4 +1,9 @@
-package component
+// Package disk keeps what an update has to remember over restarts: its record, and the file that is to be installed.
+// Package update decides what is in the record.
+//
+// It guarantees that a record changes as a whole and for good, by one process at a time, and that a damaged one is put
+// aside and takes back what was under way, but for the agent's own: its slots know what there is.
+package disk
 
 import (
 	"bytes"
@@ -14,8 +19,8 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/slot"
-	"tandem.internal/nodeagent/internal/slot/component/update"
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/nodeagent/internal/update"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/topic"
 )
@@ -44,34 +49,49 @@ const Most = 32
 // lockWait is how long a step waits for another one, which takes far less.
 const lockWait = 20 * time.Second
 
-// ErrRefused says that what was to be staged is not what it should be.
-var ErrRefused = slot.ErrRefused
-
 // Store keeps one component's record and file. Its methods may be called at the same time, by several
 // processes: every step reads the record from the disk under a lock.
 type Store struct {
-	Name string
-	dir  string
-	disk slot.Disk
+	Name  string
+	dir   string
+	disk  slot.Disk
+	names names
+}
+
+// names are those of a Store's files.
+type names struct{ record, bad, lock string }
+
+// own are those of the agent's update, in the directory of its slots. Older agents know none of them: under
+// "components" they would see a component on trial, and never try another version.
+var own = names{"update", "update.bad", "update.lock"}
+
+// Own is the Store of the agent's own update.
+func Own(stateDir string, steps durable.Steps) *Store {
+	dir := filepath.Join(stateDir, slot.Dir)
+	return &Store{Name: update.Name, dir: dir, disk: slot.OpenDisk(dir, steps), names: own}
 }
 
 // OpenStore takes the directory of a component. Nothing is read or made. steps is a fault seam around the
 // writing of the record; nil: none.
 func OpenStore(stateDir, name string, steps durable.Steps) *Store {
 	dir := filepath.Join(stateDir, Dir, name)
-	return &Store{Name: name, dir: dir, disk: slot.OpenDisk(dir, steps)}
+	return &Store{Name: name, dir: dir, disk: slot.OpenDisk(dir, steps), names: names{recordFile, badFile, stepLock}}
 }
 
 // Make makes the directories, unless they are there, and removes what an interrupted step has left.
 func (s *Store) Make() (err error) {
-	if err := errors.Join(s.disk.Mkdir("."), s.disk.Mkdir(dataDir)); err != nil {
-		return fmt.Errorf("component %s: %w", s.Name, err)
+	err = s.disk.Mkdir(".")
+	if err == nil && s.names != own {
+		err = s.disk.Mkdir(dataDir)
 	}
-	unlock, err := s.disk.Lock(stepLock, lockWait)
 	if err != nil {
 		return fmt.Errorf("component %s: %w", s.Name, err)
 	}
-	return errors.Join(s.disk.Clean(recordFile), unlock())
+	unlock, err := s.disk.Lock(s.names.lock, lockWait)
+	if err != nil {
+		return fmt.Errorf("component %s: %w", s.Name, err)
+	}
+	return errors.Join(s.disk.Clean(s.names.record), unlock())
 }
 
 // DataDir is the directory for the program's own.
@@ -84,7 +104,7 @@ func (s *Store) file(number uint64) string { return fmt.Sprintf("%s%d", filePref
 
 // Stat tells one record from the next without reading it; nil if there is none, or it cannot be seen.
 func (s *Store) Stat() fs.FileInfo {
-	info, err := os.Stat(filepath.Join(s.dir, recordFile))
+	info, err := os.Stat(filepath.Join(s.dir, s.names.record))
 	if err != nil {
 		return nil
 	}
@@ -93,7 +113,7 @@ func (s *Store) Stat() fs.FileInfo {
 
 // Read returns the record. It takes no lock and changes nothing; where there is none it is the zero one.
 func (s *Store) Read() (update.Record, error) {
-	data, err := s.disk.Read(recordFile, update.MaxSize)
+	data, err := s.disk.Read(s.names.record, update.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return update.Record{}, nil
 	}
@@ -111,12 +131,12 @@ func (s *Store) Read() (update.Record, error) {
 // record may be in force. A record that is no good is kept under another name, and f gets one that gives
 // up whatever was under way.
 func (s *Store) Update(now time.Time, f func(update.Record) (update.Record, error)) (err error) {
-	unlock, err := s.disk.Lock(stepLock, lockWait)
+	unlock, err := s.disk.Lock(s.names.lock, lockWait)
 	if err != nil {
 		return fmt.Errorf("component %s: %w", s.Name, err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	data, err := s.disk.Read(recordFile, update.MaxSize)
+	data, err := s.disk.Read(s.names.record, update.MaxSize)
 	var old update.Record
 	if err == nil {
 		old, err = update.Decode(data)
@@ -124,16 +144,16 @@ func (s *Store) Update(now time.Time, f func(update.Record) (update.Record, erro
 	sound := err == nil
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if _, berr := s.disk.Read(badFile, update.MaxSize); !errors.Is(berr, fs.ErrNotExist) {
-			old = update.Lost("it was damaged", now) // and put aside just before a crash
+		if _, berr := s.disk.Read(s.names.bad, update.MaxSize); !errors.Is(berr, fs.ErrNotExist) {
+			old = s.lost("it was damaged", now) // and put aside just before a crash
 		}
 	case err != nil && ioError(err):
 		return fmt.Errorf("component %s: its record: %w", s.Name, err)
 	case err != nil:
-		if rerr := s.disk.Rename(recordFile, badFile); rerr != nil {
+		if rerr := s.disk.Rename(s.names.record, s.names.bad); rerr != nil {
 			return fmt.Errorf("component %s: its record is no good: %w", s.Name, errors.Join(err, rerr))
 		}
-		old = update.Lost(err.Error(), now)
+		old = s.lost(err.Error(), now)
 	}
 	next, err := f(old)
 	if err != nil {
@@ -143,10 +163,19 @@ func (s *Store) Update(now time.Time, f func(update.Record) (update.Record, erro
 		return nil
 	}
 	next.Seq = old.Seq + 1
-	if err := s.disk.Replace(recordFile, next.Encode()); err != nil {
+	if err := s.disk.Replace(s.names.record, next.Encode()); err != nil {
 		return fmt.Errorf("component %s: %w", s.Name, err)
 	}
 	return nil
+}
+
+// lost is the record in the place of one that is no good.
+func (s *Store) lost(why string, now time.Time) update.Record {
+	r := update.Lost(why, now)
+	if s.names == own { // whose slots say what is staged and on trial
+		return update.Record{Number: r.Number}
+	}
+	return r
 }
 
 // ioError says whether a record could not be read, rather than that it is no good.
@@ -156,21 +185,21 @@ func ioError(err error) bool {
 }
 
 // Stage copies a file to where the agent installs it from, verifies it, and has order do the rest. version
-// is what it holds; hash, sha256:…, what it has to have; empty: any. The error is ErrRefused if the
+// is what it holds; hash, sha256:…, what it has to have; empty: any. The error is slot.ErrRefused if the
 // source is to blame, and slot.ErrLocked if another staging is under way.
 func (s *Store) Stage(ctx context.Context, file, version, hash string, now time.Time, order func(update.Record, update.Order) (update.Record, error)) (o update.Order, err error) {
 	if err := update.CheckVersion(version); err != nil {
-		return o, fmt.Errorf("%w: %w", ErrRefused, err)
+		return o, fmt.Errorf("%w: %w", slot.ErrRefused, err)
 	}
 	from, err := os.Open(file)
 	if err != nil {
-		return o, fmt.Errorf("%w: %w", ErrRefused, err)
+		return o, fmt.Errorf("%w: %w", slot.ErrRefused, err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	if info, err := from.Stat(); err != nil {
 		return o, fmt.Errorf("stage: %w", err)
 	} else if !info.Mode().IsRegular() {
-		return o, fmt.Errorf("%w: %s is not a file", ErrRefused, file)
+		return o, fmt.Errorf("%w: %s is not a file", slot.ErrRefused, file)
 	}
 	unlock, err := s.disk.Lock(stageLock, 0)
 	if err != nil {
@@ -191,7 +220,7 @@ func (s *Store) Stage(ctx context.Context, file, version, hash string, now time.
 		return o, err
 	}
 	if o.Size, o.Hash, err = slot.Copy(ctx, s.disk, s.file(number), from); err == nil && hash != "" && hash != o.Hash {
-		err = fmt.Errorf("%w: its hash is %s, and it should be %s", ErrRefused, o.Hash, hash)
+		err = fmt.Errorf("%w: its hash is %s, and it should be %s", slot.ErrRefused, o.Hash, hash)
 	}
 	if err == nil {
 		err = s.Verify(ctx, number, o.Size, o.Hash)
@@ -218,18 +247,18 @@ func (s *Store) discard(number uint64) error {
 	return s.disk.Remove(s.file(number))
 }
 
-// Verify reads the file of an update and compares it with what it should be: ErrFailed if it is not.
+// Verify reads the file of an update and compares it with what it should be: update.ErrFailed if it is not.
 func (s *Store) Verify(ctx context.Context, number uint64, size int64, hash string) error {
 	n, has, err := slot.Measure(ctx, s.disk, s.file(number))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: the file to install is missing", ErrFailed)
+		return fmt.Errorf("%w: the file to install is missing", update.ErrFailed)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("%w: the file to install: %w", ErrLater, err)
+		return fmt.Errorf("%w: the file to install: %w", update.ErrLater, err)
 	case n != size || has != hash:
-		return fmt.Errorf("%w: the file to install is not what was staged", ErrFailed)
+		return fmt.Errorf("%w: the file to install is not what was staged", update.ErrFailed)
 	}
 	return nil
 }
@@ -271,18 +300,22 @@ func Names(stateDir string) ([]string, error) {
 	return names, nil
 }
 
-// Busy says which component but one is on trial: record.ErrTrial, and its name. A record that cannot be
+// Busy says which component but one, or the agent, is on trial: record.ErrTrial, and its name. A record that cannot be
 // read is one that may be.
 func Busy(stateDir, but string) error {
 	names, err := Names(stateDir)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
+	for _, name := range append(names, update.Name) {
 		if name == but {
 			continue
 		}
-		r, err := OpenStore(stateDir, name, nil).Read()
+		store := OpenStore(stateDir, name, nil)
+		if name == update.Name {
+			store = Own(stateDir, nil)
+		}
+		r, err := store.Read()
 		if err != nil {
 			return err
 		}

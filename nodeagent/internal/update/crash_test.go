@@ -151,7 +151,7 @@ func (w *world) live() {
 				ended := w.p.run(e.Verb, version)
 				w.point()
 				w.step(ended)
-			case Reboot:
+			case Restart:
 				w.point()
 				w.p.boot()
 				panic(crash{})

@@ -20,10 +20,16 @@ type Now struct {
 type Event interface{ event() }
 
 // Started is the first event of every run of the agent.
-type Started struct{ Crashed bool } // the run before has ended without a word, or the machine has
+type Started struct {
+	Crashed bool // the run before has ended without a word, or the machine has
+	Own     bool // it is the agent's own update: what its slots have without a word here is taken up
+}
 
 // Tick says that time has passed, or that the record has been changed by somebody else.
 type Tick struct{}
+
+// Look says that somebody may have worked on what the program keeps: it is asked again.
+type Look struct{}
 
 // Fault is what became of a verb that did not succeed.
 type Fault string
@@ -81,6 +87,7 @@ type Dropped struct{ Ended bool }
 
 func (Started) event() {}
 func (Tick) event()    {}
+func (Look) event()    {}
 func (Ended) event()   {}
 func (Order) event()   {}
 func (Verdict) event() {}
@@ -104,8 +111,11 @@ type Check struct {
 	Gone    bool
 }
 
-// Reboot asks for a reboot of the node.
-type Reboot struct{ Why Why }
+// Restart asks for a restart of the agent or the node.
+type Restart struct {
+	Of  Restarts
+	Why Why
+}
 
 // Emit asks for an event to be kept and sent; then, if it has a Number, for Told.
 type Emit struct {
@@ -118,12 +128,12 @@ type Emit struct {
 // Answer is the answer to an Order.
 type Answer struct{ Err *wire.Error }
 
-func (Run) effect()    {}
-func (Cancel) effect() {}
-func (Check) effect()  {}
-func (Reboot) effect() {}
-func (Emit) effect()   {}
-func (Answer) effect() {}
+func (Run) effect()     {}
+func (Cancel) effect()  {}
+func (Check) effect()   {}
+func (Restart) effect() {}
+func (Emit) effect()    {}
+func (Answer) effect()  {}
 
 // The types of events. Of what was on trial, health tells.
 const (

@@ -184,8 +184,12 @@ func (s *script) effect(e Effect) string {
 			return "check ok"
 		}
 		return "check bad: " + e.Message
-	case Reboot:
-		return fmt.Sprintf("REBOOT: %s, %s", e.Why.Reason, e.Why.Detail)
+	case Restart:
+		what := "REBOOT"
+		if e.Of == Agent {
+			what = "RESTART the agent"
+		}
+		return fmt.Sprintf("%s: %s, %s", what, e.Why.Reason, e.Why.Detail)
 	case Emit:
 		return fmt.Sprintf("event %s %s: %s", e.Type, e.Version, e.Text)
 	case Answer:

@@ -1,0 +1,78 @@
+package update
+
+import (
+	"cmp"
+
+	"tandem.internal/shared/wire"
+)
+
+// settled ends a trial that is over without a word from here: the launcher gave it up, or somebody at the node gave it
+// up or kept it.
+func (t *step) settled() bool {
+	switch {
+	case t.Has.Trying == t.Version:
+		return false
+	case t.Has.Ended.Reason != "":
+		t.Tried = true
+		t.leave(t.Has.Ended)
+	case t.Has.Active == t.Version && (t.Phase == Trying || t.own):
+		t.Tried = true
+		t.finish(true, Why{})
+	case t.own:
+		t.finish(false, Why{wire.BootUnknown, "version " + t.Version + " is not on trial any more"})
+	default:
+		return false
+	}
+	return true
+}
+
+// leave ends the update without keeping it; if the version runs still, a restart has to follow.
+func (t *step) leave(why Why) {
+	if t.Has.Restart == Nothing {
+		t.finish(false, why)
+		return
+	}
+	t.over(false, why)
+	t.enter(Leaving)
+	t.Why = why
+	t.restart(why)
+}
+
+// adopt takes up what the agent's slots have on trial or staged without a word here: somebody at the node, or an agent
+// without this machine, has put it there.
+func (t *step) adopt() {
+	version := cmp.Or(t.Has.Trying, t.Has.Staged)
+	switch {
+	case version != t.Version && version != "":
+		number := t.Number
+		t.clear()
+		t.Number, t.Version, t.Previous, t.shown = number+1, version, t.Has.Active, true
+		t.enter(Staged)
+	case version == "" && t.Phase == Staged:
+		t.finish(t.Has.Active == t.Version, cmp.Or(t.Has.Ended, Why{wire.BootUnknown, "it is not staged any more"}))
+	}
+	switch {
+	case t.Phase != Staged || t.Has.Trying == "":
+	case t.Has.Restart == Nothing:
+		t.enter(Trying)
+	default:
+		t.enter(Restarting)
+		t.restart(Why{wire.BootUpdate, "to try version " + t.Version})
+	}
+}
+
+// noun is what a restart is called.
+func (r Restarts) noun() string {
+	if r == Node {
+		return "reboot"
+	}
+	return "restart"
+}
+
+// done says what has happened after it.
+func (r Restarts) done() string {
+	if r == Node {
+		return "node is rebooted"
+	}
+	return "agent is restarted"
+}
