@@ -18,9 +18,9 @@ import (
 
 // Warning tells of one change. Line and Column count from 1, columns in characters.
 type Warning struct {
-	Line    int    `json:"line"`
-	Column  int    `json:"column"`
-	Message string `json:"message"`
+	Line    int    `json:"line"`    // first line is 1
+	Column  int    `json:"column"`  // in bytes, the first is 1
+	Message string `json:"message"` // what was let pass
 }
 
 func (w Warning) String() string {

@@ -75,12 +75,12 @@ var Meanings = map[Code]string{
 // place, a bounded message for people. Line and Column (from 1) are set when the input was text
 // in the caller's hands; Node when one node said it.
 type Error struct {
-	Code    Code   `json:"code"`
-	Path    string `json:"path,omitempty"`
-	Message string `json:"message"`
-	Node    string `json:"node,omitempty"`
-	Line    int    `json:"line,omitzero"`
-	Column  int    `json:"column,omitzero"`
+	Code    Code   `json:"code"`            // what is wrong, for programs
+	Path    string `json:"path,omitempty"`  // JSON pointer (RFC 6901) of the place
+	Message string `json:"message"`         // what is wrong, for people
+	Node    string `json:"node,omitempty"`  // that says so
+	Line    int    `json:"line,omitzero"`   // of the document; the first is 1
+	Column  int    `json:"column,omitzero"` // of the document, in bytes; the first is 1
 }
 
 // Error renders code, message and place on one line.

@@ -43,16 +43,16 @@ var IndicatorTexts = map[Indicator]string{
 
 // Health is the detail of a reported/health envelope: what the seed calls the NodeAgent status.
 type Health struct {
-	Indicator   Indicator         `json:"indicator"`
-	Text        string            `json:"text"`
-	Contact     HealthContact     `json:"contact"`
-	Slots       []HealthSlot      `json:"slots,omitempty"`
+	Indicator   Indicator         `json:"indicator"`            // what the node's link light shows
+	Text        string            `json:"text"`                 // Indicator, in a few words
+	Contact     HealthContact     `json:"contact"`              // with the controller
+	Slots       []HealthSlot      `json:"slots,omitempty"`      // A/B slots of the agent
 	Current     string            `json:"current,omitempty"`    // the slot that runs, by ID
 	Components  []HealthComponent `json:"components,omitempty"` // other parts of the node that are updated on trial
-	Trial       *HealthTrial      `json:"trial,omitempty"`
-	Restart     *HealthRestart    `json:"restart,omitempty"` // wanted and not done yet
-	Boot        HealthBoot        `json:"boot"`
-	Checks      []HealthCheck     `json:"checks,omitempty"`
+	Trial       *HealthTrial      `json:"trial,omitempty"`      // of the agent or a component
+	Restart     *HealthRestart    `json:"restart,omitempty"`    // wanted and not done yet
+	Boot        HealthBoot        `json:"boot"`                 // why and when the node started
+	Checks      []HealthCheck     `json:"checks,omitempty"`     // functional checks
 	Maintenance time.Time         `json:"maintenance,omitzero"` // by the node's clock: until then its clocks stand still
 	Settings    HealthSettings    `json:"settings"`             // in effect, complete
 }
@@ -74,7 +74,7 @@ func (r ContactResult) known() bool {
 
 // HealthContact is the node's contact with the controller. Times are the node's clock.
 type HealthContact struct {
-	In       bool          `json:"in"`
+	In       bool          `json:"in"`                // there is contact
 	Since    time.Time     `json:"since,omitzero"`    // of In, as it is
 	Result   ContactResult `json:"result,omitempty"`  // the newest
 	Last     time.Time     `json:"last,omitzero"`     // the newest success in this boot
@@ -99,15 +99,15 @@ func (s SlotState) known() bool {
 
 // HealthSlot is one of the node's slots.
 type HealthSlot struct {
-	ID       string    `json:"id"`
-	State    SlotState `json:"state"`
-	Version  string    `json:"version,omitempty"`
+	ID       string    `json:"id"`                // of the slot
+	State    SlotState `json:"state"`             // of the slot
+	Version  string    `json:"version,omitempty"` // that it holds
 	Verified bool      `json:"verified,omitzero"` // what it holds has the hash that it should have
 }
 
 // HealthComponent is a part of the node other than the agent, which a program of its own updates.
 type HealthComponent struct {
-	Name    string    `json:"name"`
+	Name    string    `json:"name"`              // of the component
 	State   SlotState `json:"state"`             // of Next, if there is one; else active, or unused: no version is known
 	Version string    `json:"version,omitempty"` // in force
 	Next    string    `json:"next,omitempty"`    // being installed, installed, on trial, or given up and not left yet
@@ -117,15 +117,15 @@ type HealthComponent struct {
 
 // HealthTrial is a trial of a slot, or of a component, that is under way.
 type HealthTrial struct {
-	Slot      string       `json:"slot"` // of a component: its name
-	Component string       `json:"component,omitempty"`
-	Version   string       `json:"version"`
-	Since     time.Time    `json:"since"`              // when it first started
-	Remaining Span         `json:"remaining,omitzero"` // test time still to pass in good health
-	Deadline  Span         `json:"deadline,omitzero"`  // running time until it is rolled back; absent: passed, see WaitsFor
-	Offline   bool         `json:"offline,omitzero"`   // the site had no contact before the trial, so none is expected in time
-	Approval  string       `json:"approval,omitempty"` // needed, or given: by whom
-	WaitsFor  []HealthWait `json:"waitsFor,omitempty"` // what a commit needs and does not have
+	Slot      string       `json:"slot"`                // of a component: its name
+	Component string       `json:"component,omitempty"` // on trial; empty: the agent
+	Version   string       `json:"version"`             // on trial
+	Since     time.Time    `json:"since"`               // when it first started
+	Remaining Span         `json:"remaining,omitzero"`  // test time still to pass in good health
+	Deadline  Span         `json:"deadline,omitzero"`   // running time until it is rolled back; absent: passed, see WaitsFor
+	Offline   bool         `json:"offline,omitzero"`    // the site had no contact before the trial, so none is expected in time
+	Approval  string       `json:"approval,omitempty"`  // needed, or given: by whom
+	WaitsFor  []HealthWait `json:"waitsFor,omitempty"`  // what a commit needs and does not have
 }
 
 // ApprovalNeeded is a trial's Approval that has not been given.
@@ -149,9 +149,9 @@ const (
 
 // HealthWait is one thing that a trial waits for.
 type HealthWait struct {
-	Code WaitCode `json:"code"`
+	Code WaitCode `json:"code"`           // what is missing, for programs
 	Name string   `json:"name,omitempty"` // of the check
-	Text string   `json:"text"`
+	Text string   `json:"text"`           // what is missing, for people
 }
 
 // BootReason is why a node, or its agent, started (seed 002; the first writer wins). The list only
@@ -178,17 +178,17 @@ const (
 
 // HealthRestart is a restart that has been decided: of the machine, or into another slot.
 type HealthRestart struct {
-	Reason BootReason `json:"reason"`
-	Detail string     `json:"detail,omitempty"`
-	At     time.Time  `json:"at"` // not earlier than this, by the node's clock
+	Reason BootReason `json:"reason"`           // why it is to restart
+	Detail string     `json:"detail,omitempty"` // in a few words
+	At     time.Time  `json:"at"`               // not earlier than this, by the node's clock
 }
 
 // HealthBoot tells of the newest start.
 type HealthBoot struct {
-	Reason   BootReason `json:"reason"`
-	Detail   string     `json:"detail,omitempty"`
-	Restarts uint64     `json:"restarts"` // how often this node has started
-	At       time.Time  `json:"at"`       // by the node's clock
+	Reason   BootReason `json:"reason"`           // why the node started
+	Detail   string     `json:"detail,omitempty"` // in a few words
+	Restarts uint64     `json:"restarts"`         // how often this node has started
+	At       time.Time  `json:"at"`               // by the node's clock
 }
 
 // Postponed says whether the restart that is wanted waits for the end of the trial, so that nobody knows
@@ -199,10 +199,10 @@ func (h *Health) Postponed() bool {
 
 // HealthCheck is the newest verdict of one functional check.
 type HealthCheck struct {
-	Name    string    `json:"name"`
-	OK      bool      `json:"ok"`
-	Message string    `json:"message,omitempty"`
-	Since   time.Time `json:"since"` // of OK, as it is, by the node's clock
+	Name    string    `json:"name"`              // of the check
+	OK      bool      `json:"ok"`                // the check passes
+	Message string    `json:"message,omitempty"` // what the check says
+	Since   time.Time `json:"since"`             // of OK, as it is, by the node's clock
 }
 
 // RebootParams ask the node to reboot the machine. It waits out a trial.

@@ -16,7 +16,7 @@ const MaxMaintenance = 24 * time.Hour
 // HealthSettings is the body of a desired document of kind health (seed 002, EVE Node Health
 // Monitor Function). Every field but the format version is optional; Complete says what then holds.
 type HealthSettings struct {
-	FormatVersion string        `json:"formatVersion"`
+	FormatVersion string        `json:"formatVersion"`      // of these settings: "1"
 	Reset         Span          `json:"reset,omitzero"`     // normal operation: without contact for so long, reboot
 	Fallback      Span          `json:"fallback,omitzero"`  // trial: without contact for so long, roll back
 	Test          Span          `json:"test,omitzero"`      // trial: good health for so long, ending now, before a commit
@@ -31,16 +31,16 @@ type HealthSettings struct {
 // HealthLimits are the limits of the checks that go by a measured value. CPU, RAM and disk are
 // fractions of the whole, network is bytes per second.
 type HealthLimits struct {
-	CPU     *HealthLimit `json:"cpu,omitempty"`
-	RAM     *HealthLimit `json:"ram,omitempty"`
-	Disk    *HealthLimit `json:"disk,omitempty"`
-	Network *HealthLimit `json:"network,omitempty"`
+	CPU     *HealthLimit `json:"cpu,omitempty"`     // of the processors
+	RAM     *HealthLimit `json:"ram,omitempty"`     // of the memory
+	Disk    *HealthLimit `json:"disk,omitempty"`    // of the partitions
+	Network *HealthLimit `json:"network,omitempty"` // of the network
 }
 
 // HealthLimit says that a check fails when its value stays above Max for the time For. A Max of
 // 1 switches a check of a fraction off.
 type HealthLimit struct {
-	Max float64 `json:"max"`
+	Max float64 `json:"max"`          // share, 0 to 1
 	For Span    `json:"for,omitzero"` // absent: at once
 }
 

@@ -112,10 +112,10 @@ func (d *Desired) Stamp() Stamp { return Stamp{d.Epoch, d.Rev} }
 
 // DocRef names one issued document without its body.
 type DocRef struct {
-	Epoch   uint64 `json:"epoch"`
-	Rev     uint64 `json:"rev"`
-	Version string `json:"version"`
-	Hash    string `json:"hash"`
+	Epoch   uint64 `json:"epoch"`   // of the unit when it was issued
+	Rev     uint64 `json:"rev"`     // of the record that issued it
+	Version string `json:"version"` // of the content
+	Hash    string `json:"hash"`    // of the document's bytes
 }
 
 // Stamp returns the document's place in the order.
@@ -157,14 +157,14 @@ func (s State) Known() bool {
 
 // Attempt is the newest document a node has dealt with, and what came of it.
 type Attempt struct {
-	Epoch   uint64    `json:"epoch"`
-	Rev     uint64    `json:"rev"`
-	Version string    `json:"version"`
-	Hash    string    `json:"hash"`
-	State   State     `json:"state"`
-	Error   *Error    `json:"error,omitempty"`
-	Attempt int       `json:"attempt"` // 1 for the first
-	At      time.Time `json:"at"`
+	Epoch   uint64    `json:"epoch"`           // of the document
+	Rev     uint64    `json:"rev"`             // of the document
+	Version string    `json:"version"`         // of the document
+	Hash    string    `json:"hash"`            // of the document
+	State   State     `json:"state"`           // of the attempt
+	Error   *Error    `json:"error,omitempty"` // why it was not installed
+	Attempt int       `json:"attempt"`         // 1 for the first
+	At      time.Time `json:"at"`              // by the node's clock
 }
 
 // Stamp returns the attempted document's place in the order.
@@ -315,21 +315,21 @@ type Answer struct {
 
 // NodeInfo is the detail of a reported/info envelope (seed 000, Node Info Change).
 type NodeInfo struct {
-	Type         string            `json:"type"` // the node type, nodeGroupSubject.codename of seed 000
-	OS           string            `json:"os"`
-	Arch         string            `json:"arch"`
-	CPUs         int               `json:"cpus"`
-	RAM          uint64            `json:"ram"` // bytes
-	Partitions   []Partition       `json:"partitions,omitempty"`
-	Attributes   map[string]string `json:"attributes,omitempty"`
-	AgentVersion string            `json:"agentVersion"`
-	Keys         []string          `json:"keys,omitempty"`  // IDs of the signing keys that the node believes
-	Error        *Error            `json:"error,omitempty"` // the node's own trouble, when it has any
+	Type         string            `json:"type"`                 // the node type, nodeGroupSubject.codename of seed 000
+	OS           string            `json:"os"`                   // operating system, as Go names it
+	Arch         string            `json:"arch"`                 // processor architecture, as Go names it
+	CPUs         int               `json:"cpus"`                 // number of processors
+	RAM          uint64            `json:"ram"`                  // bytes
+	Partitions   []Partition       `json:"partitions,omitempty"` // of its disks
+	Attributes   map[string]string `json:"attributes,omitempty"` // set on the node
+	AgentVersion string            `json:"agentVersion"`         // of the agent's program
+	Keys         []string          `json:"keys,omitempty"`       // IDs of the signing keys that the node believes
+	Error        *Error            `json:"error,omitempty"`      // the node's own trouble, when it has any
 }
 
 // Partition is one file system of a node that configurations may name.
 type Partition struct {
-	Name string `json:"name"`
-	Path string `json:"path"`
+	Name string `json:"name"` // of the partition
+	Path string `json:"path"` // where it is mounted
 	Size uint64 `json:"size"` // bytes
 }

@@ -38,7 +38,7 @@ type WorkloadSlot struct {
 	Slot      string             `json:"slot"`                // service@node
 	Job       bool               `json:"job,omitzero"`        // else an instance
 	ID        string             `json:"id"`                  // configurationId of what State is about: what runs, or the first that is to
-	State     WorkloadState      `json:"state"`               //
+	State     WorkloadState      `json:"state"`               // of the slot
 	Since     time.Time          `json:"since"`               // of State; of WorkloadRunning: of the process that runs
 	Next      time.Time          `json:"next,omitzero"`       // of WorkloadRestarting
 	Restarts  uint64             `json:"restarts,omitzero"`   // of this configuration
@@ -58,12 +58,12 @@ type WorkloadExit struct {
 	Lost   bool      `json:"lost,omitzero"`    // it ended while nobody looked
 	Text   string    `json:"text,omitempty"`   // why it could not be started
 	Said   string    `json:"said,omitempty"`   // the end of what it wrote, if it failed
-	At     time.Time `json:"at"`
+	At     time.Time `json:"at"`               // by the node's clock
 }
 
 // WorkloadResource is a resource that is on its way.
 type WorkloadResource struct {
-	Name  string `json:"name"`
+	Name  string `json:"name"`            // of the resource
 	State string `json:"state"`           // waiting, fetching, verifying or failed
 	Done  int64  `json:"done,omitzero"`   // bytes
 	Size  int64  `json:"size,omitzero"`   // bytes, 0: not known

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	_ "embed" // openapi.json
 	"net/http"
 	"time"
 
@@ -40,6 +41,13 @@ func refusal(res view.Result) *wire.Error {
 	}
 	return wire.New(wire.CodeNotAllowed, "", "the submission was refused")
 }
+
+// document is made by the test of package apidoc.
+//
+//go:embed openapi.json
+var document []byte
+
+func openapi(context.Context, op.None) ([]byte, error) { return document, nil }
 
 // health answers whenever the process can answer.
 func (a *API) health(context.Context, op.None) (op.Alive, error) {

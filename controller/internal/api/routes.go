@@ -21,6 +21,7 @@ func (a *API) reading() []binding {
 	return []binding{
 		bind(op.Health, a.health),
 		bind(op.Ready, a.ready),
+		bind(op.ShowAPI, openapi),
 		bind(op.UnitStatus, func(ctx context.Context, _ op.None) (view.UnitStatus, error) { return u.Status(ctx) }),
 		bind(op.ListNodes, func(ctx context.Context, _ op.None) (op.Nodes, error) {
 			nodes, err := u.Nodes(ctx)
@@ -123,13 +124,13 @@ func (a *API) ordering() []binding {
 		bind(op.UnsetHealthSettings, func(ctx context.Context, in view.Scope) (view.SettingsChange, error) {
 			return u.SetHealth(ctx, in, nil, caller.From(ctx).Who())
 		}),
-		bind(op.AnnounceMaintenance, func(ctx context.Context, in op.Maintain) (op.Maintenance, error) {
+		bind(op.AnnounceMaintenance, func(ctx context.Context, in op.Maintain) (op.Announced, error) {
 			m, err := u.SetMaintenance(ctx, in.Within(), in.Reason, caller.From(ctx).Who())
-			return op.Maintenance{Maintenance: m}, err
+			return op.Announced{Maintenance: m}, err
 		}),
-		bind(op.EndMaintenance, func(ctx context.Context, _ op.None) (op.Maintenance, error) {
+		bind(op.EndMaintenance, func(ctx context.Context, _ op.None) (op.Announced, error) {
 			m, err := u.SetMaintenance(ctx, 0, "", caller.From(ctx).Who())
-			return op.Maintenance{Maintenance: m}, err
+			return op.Announced{Maintenance: m}, err
 		}),
 		bind(op.RebootNode, func(ctx context.Context, in op.RebootIn) (view.Ordered, error) {
 			return u.Reboot(ctx, in.Node, in.Reason, caller.From(ctx).Who())

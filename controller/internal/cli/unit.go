@@ -52,7 +52,7 @@ without.`,
 				return usage("%s needs --reason, for the journal", cmd.CommandPath())
 			}
 			return a.with(func(c *client.Client) error {
-				m, err := op.Maintenance{}, error(nil)
+				m, err := op.Announced{}, error(nil)
 				if end {
 					m, err = c.EndMaintenance(cmd.Context())
 				} else {

@@ -189,12 +189,12 @@ func (c *Client) UnsetHealth(ctx context.Context, scope view.Scope) (view.Settin
 }
 
 // Maintain announces a maintenance for so long from now.
-func (c *Client) Maintain(ctx context.Context, within time.Duration, reason string) (op.Maintenance, error) {
+func (c *Client) Maintain(ctx context.Context, within time.Duration, reason string) (op.Announced, error) {
 	return Call(ctx, c, op.AnnounceMaintenance, op.Maintain{For: duration.Format(within), Reason: reason})
 }
 
 // EndMaintenance ends it.
-func (c *Client) EndMaintenance(ctx context.Context) (op.Maintenance, error) {
+func (c *Client) EndMaintenance(ctx context.Context) (op.Announced, error) {
 	return Call(ctx, c, op.EndMaintenance, op.None{})
 }
 

@@ -179,5 +179,5 @@ func (in *NewToken) Check() *wire.Error { return checkTTL(in.TTL, "P90D") }
 
 // TokenIn names an operator's token.
 type TokenIn struct {
-	Token string `path:"token" json:"-"` // its name
+	Token string `path:"token" json:"-"` // name of the token
 }

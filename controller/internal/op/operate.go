@@ -19,11 +19,11 @@ var (
 		Name: "health.unset", Route: "POST /v1/health/settings/unset", Role: Operate,
 		About: "Takes back what was set for the health of some nodes.",
 	})
-	AnnounceMaintenance = define(Op[Maintain, Maintenance]{
+	AnnounceMaintenance = define(Op[Maintain, Announced]{
 		Name: "maintenance.announce", Route: "POST /v1/unit/maintenance", Role: Operate,
 		About: "Announces a maintenance to every node, in place of the one before. It ends by itself.",
 	})
-	EndMaintenance = define(Op[None, Maintenance]{
+	EndMaintenance = define(Op[None, Announced]{
 		Name: "maintenance.end", Route: "POST /v1/unit/maintenance/end", Role: Operate,
 		About: "Ends the maintenance that is announced.",
 	})
@@ -76,7 +76,7 @@ type RebootIn struct {
 
 // Reboot says why a machine restarts.
 type Reboot struct {
-	Reason string `json:"reason"` // for the journal and the node's boot reason
+	Reason string `json:"reason,omitzero"` // for the journal and the node's boot reason
 }
 
 // TryIn names a node, and what it tries.
@@ -104,8 +104,8 @@ type Approve struct {
 
 // Maintain announces a maintenance.
 type Maintain struct {
-	For    string `json:"for"`    // how long from now, ISO 8601; at most a day
-	Reason string `json:"reason"` // for the nodes and the journal, at most 256 bytes
+	For    string `json:"for"`             // how long from now, ISO 8601; at most a day
+	Reason string `json:"reason,omitzero"` // for the nodes and the journal, at most 256 bytes
 }
 
 // Within is For; 0: it is none.

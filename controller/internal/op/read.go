@@ -6,7 +6,7 @@ import (
 	"tandem.internal/shared/workload"
 )
 
-// What anybody may ask.
+// What the controller is.
 var (
 	Health = define(Op[None, Alive]{
 		Name: "health", Route: "GET /healthz", Form: Probe,
@@ -15,6 +15,10 @@ var (
 	Ready = define(Op[None, Alive]{
 		Name: "ready", Route: "GET /readyz", Form: Probe,
 		About: "Says that submissions are taken and the broker is reached. Otherwise the status is 503.",
+	})
+	ShowAPI = define(Op[None, []byte]{
+		Name: "api", Route: "GET /v1/openapi.json", Role: View, Form: Raw,
+		About: "Shows this document.",
 	})
 )
 
@@ -136,12 +140,12 @@ type Watched struct {
 
 // NodeIn names a node.
 type NodeIn struct {
-	Node string `path:"node" is:"name" json:"-"` // its name
+	Node string `path:"node" is:"name" json:"-"` // name of the node
 }
 
 // OfNode is for one node.
 type OfNode struct {
-	Node string `query:"node" is:"name" need:"yes" json:"-"` // its name
+	Node string `query:"node" is:"name" need:"yes" json:"-"` // name of the node
 }
 
 // VersionIn names a version.
@@ -162,20 +166,20 @@ type SlotsIn struct {
 
 // ResolveIn names a node.
 type ResolveIn struct {
-	Node string `query:"node" is:"name" need:"yes" json:"-"` // its name
-	Type string `query:"type" json:"-"`                      // its type; what the node reported if it is left out
+	Node string `query:"node" is:"name" need:"yes" json:"-"` // name of the node
+	Type string `query:"type" json:"-"`                      // node type; what the node reported if it is left out
 }
 
 // ExplainIn names a value of a node's configuration.
 type ExplainIn struct {
-	Node    string `query:"node" is:"name" need:"yes" json:"-"` // its name
+	Node    string `query:"node" is:"name" need:"yes" json:"-"` // name of the node
 	Pointer string `query:"pointer" is:"pointer" json:"-"`      // RFC 6901, into the resolved document
 }
 
 // SlotIn names a slot of workloads.
 type SlotIn struct {
-	Node    string `path:"node" json:"-"`    // its name
-	Service string `path:"service" json:"-"` // that the slot is for
+	Node    string `path:"node" json:"-"`    // name of the node
+	Service string `path:"service" json:"-"` // name of the service
 }
 
 // Check judges both parts of the slot's name.

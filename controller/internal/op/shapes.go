@@ -30,8 +30,8 @@ type NodeChange struct {
 	Complete bool       `json:"complete,omitempty"` // the batch ends here
 }
 
-// Maintenance is the answer to POST /v1/unit/maintenance and its end.
-type Maintenance struct {
+// Announced is the maintenance that is announced now.
+type Announced struct {
 	Maintenance *view.Maintenance `json:"maintenance,omitempty"` // what is announced now; absent: nothing
 }
 

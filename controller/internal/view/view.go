@@ -14,18 +14,18 @@ import (
 
 // Identity is how a node stands with the unit's CA.
 type Identity struct {
-	State     string    `json:"state"` // "enrolled" (a token is open), "joined" or "revoked"
-	Joined    time.Time `json:"joined,omitzero"`
-	Expires   time.Time `json:"expires,omitzero"` // of its newest certificate
-	Revoked   time.Time `json:"revoked,omitzero"`
-	RevokedBy string    `json:"revokedBy,omitempty"`
+	State     string    `json:"state"`               // "enrolled" (a token is open), "joined" or "revoked"
+	Joined    time.Time `json:"joined,omitzero"`     // when it joined first
+	Expires   time.Time `json:"expires,omitzero"`    // of its newest certificate
+	Revoked   time.Time `json:"revoked,omitzero"`    // when it was revoked
+	RevokedBy string    `json:"revokedBy,omitempty"` // who revoked it
 }
 
 // Enrolment is a token for a node, shown once.
 type Enrolment struct {
-	Node       string    `json:"node"`
-	Token      string    `json:"token"`
-	Expires    time.Time `json:"expires"`
+	Node       string    `json:"node"`       // name of the node
+	Token      string    `json:"token"`      // what the node joins with
+	Expires    time.Time `json:"expires"`    // end of the token
 	Controller string    `json:"controller"` // URL of the join door
 	CA         string    `json:"ca"`         // fingerprint of the unit's CA
 }
@@ -39,10 +39,10 @@ type Certification struct {
 
 // Certificate is what a Certification brings.
 type Certificate struct {
-	Identity    string    `json:"identity"`
+	Identity    string    `json:"identity"`    // whom it is for
 	Certificate string    `json:"certificate"` // PEM
 	CA          string    `json:"ca"`          // PEM
-	Expires     time.Time `json:"expires"`
+	Expires     time.Time `json:"expires"`     // end of the certificate
 }
 
 // Remark is the data of a note in the journal: what happened beside the unit's state.
@@ -54,12 +54,12 @@ type Remark struct {
 
 // Token is an operator's token as it is listed; what it is itself is shown once, in a Grant.
 type Token struct {
-	Name    string    `json:"name"`
-	Role    string    `json:"role"` // "view", "operate" or "admin"
-	Created time.Time `json:"created"`
-	By      string    `json:"by,omitempty"` // who made it
-	Expires time.Time `json:"expires,omitzero"`
-	Expired bool      `json:"expired,omitzero"`
+	Name    string    `json:"name"`             // by which the journal knows who did what
+	Role    string    `json:"role"`             // "view", "operate" or "admin"
+	Created time.Time `json:"created"`          // when it was made
+	By      string    `json:"by,omitempty"`     // who made it
+	Expires time.Time `json:"expires,omitzero"` // end of the token; absent: it counts until it is revoked
+	Expired bool      `json:"expired,omitzero"` // it does not count any more
 }
 
 // Grant is a new token, shown once, with what its bearer needs besides.
@@ -87,16 +87,16 @@ type Submission struct {
 
 // Result is the verdict on a Submission.
 type Result struct {
-	ID       string        `json:"id"`
-	State    string        `json:"state"` // "accepted", "refused"; with DryRun "acceptable" instead of accepted
-	Version  string        `json:"version,omitempty"`
-	Rev      uint64        `json:"rev,omitempty"` // of the documents issued
-	Epoch    uint64        `json:"epoch,omitempty"`
-	Mode     wire.Mode     `json:"mode,omitempty"`
-	Deadline time.Time     `json:"deadline,omitzero"` // a trial ends then unless confirmed
-	Error    *wire.Error   `json:"error,omitempty"`   // the first of Problems, or the rule that said no
-	Problems []*wire.Error `json:"problems,omitempty"`
-	Checks   Checks        `json:"checks"`
+	ID       string        `json:"id"`                 // of the submission
+	State    string        `json:"state"`              // "accepted", "refused"; with DryRun "acceptable"
+	Version  string        `json:"version,omitempty"`  // of the document
+	Rev      uint64        `json:"rev,omitempty"`      // of the documents issued
+	Epoch    uint64        `json:"epoch,omitempty"`    // of the unit
+	Mode     wire.Mode     `json:"mode,omitempty"`     // "apply" or "try"
+	Deadline time.Time     `json:"deadline,omitzero"`  // a trial ends then unless confirmed
+	Error    *wire.Error   `json:"error,omitempty"`    // the first of Problems, or the rule that said no
+	Problems []*wire.Error `json:"problems,omitempty"` // of the document
+	Checks   Checks        `json:"checks"`             // what the nodes said
 	Issued   int           `json:"issued"`             // documents made from it
 	Placed   *Placed       `json:"placed,omitempty"`   // of workloads
 	Warnings []Warning     `json:"warnings,omitempty"` // what a lenient reading let pass, at most 100
@@ -104,9 +104,9 @@ type Result struct {
 
 // Checks is what the nodes said to a Submission before it was accepted.
 type Checks struct {
-	Asked     int         `json:"asked"`
-	Agreed    int         `json:"agreed"`
-	Refused   []NodeError `json:"refused,omitempty"`
+	Asked     int         `json:"asked"`               // nodes that were asked
+	Agreed    int         `json:"agreed"`              // nodes that had nothing against it
+	Refused   []NodeError `json:"refused,omitempty"`   // nodes that said no
 	Silent    []string    `json:"silent,omitempty"`    // online, but no answer within the deadline
 	Unchecked []string    `json:"unchecked,omitempty"` // offline: they judge it when they are back
 	Omitted   int         `json:"omitted,omitzero"`    // nodes beyond those that the lists name
@@ -114,8 +114,8 @@ type Checks struct {
 
 // NodeError is one node's refusal.
 type NodeError struct {
-	Node   string        `json:"node"`
-	Errors []*wire.Error `json:"errors"`
+	Node   string        `json:"node"`   // name of the node
+	Errors []*wire.Error `json:"errors"` // what it has against the document
 }
 
 // ConfigStatus is the state of the unit configuration (seed 000, Status Reporting).
@@ -127,22 +127,22 @@ type ConfigStatus struct {
 	Error     *wire.Error `json:"error,omitempty"`     // when failed
 	Trial     *Trial      `json:"trial,omitempty"`     // a configuration that awaits confirmation
 	Attempted *Attempted  `json:"attempted,omitempty"` // the newest refused one, until a newer is accepted
-	Progress  Progress    `json:"progress"`
+	Progress  Progress    `json:"progress"`            // of the nodes with the newest documents
 }
 
 // Trial is a tried unit configuration.
 type Trial struct {
-	Version  string    `json:"version"`
-	Rev      uint64    `json:"rev"`
-	Deadline time.Time `json:"deadline"`
+	Version  string    `json:"version"`  // on trial
+	Rev      uint64    `json:"rev"`      // of the documents issued
+	Deadline time.Time `json:"deadline"` // it ends then unless confirmed
 }
 
 // Attempted is a refused submission.
 type Attempted struct {
-	Version string      `json:"version,omitempty"`
-	At      time.Time   `json:"at"`
-	Who     string      `json:"who,omitempty"`
-	Error   *wire.Error `json:"error"`
+	Version string      `json:"version,omitempty"` // as submitted
+	At      time.Time   `json:"at"`                // when it was refused
+	Who     string      `json:"who,omitempty"`     // submitted it
+	Error   *wire.Error `json:"error"`             // why it was refused
 }
 
 // Progress counts how far the nodes have come with the newest documents issued to them.
@@ -158,96 +158,96 @@ type Progress struct {
 
 // Laggard is a node that does not run what it should, and why.
 type Laggard struct {
-	Node   string      `json:"node"`
-	Online bool        `json:"online"`
+	Node   string      `json:"node"`            // name of the node
+	Online bool        `json:"online"`          // it is connected
 	State  wire.State  `json:"state,omitempty"` // of the newest document there; empty: nothing heard of it
-	Error  *wire.Error `json:"error,omitempty"`
+	Error  *wire.Error `json:"error,omitempty"` // why it does not run it
 }
 
 // Node is one node.
 type Node struct {
-	Node       string                 `json:"node"`
-	Type       string                 `json:"type,omitempty"`
-	Online     bool                   `json:"online"`
-	Since      time.Time              `json:"since,omitzero"` // online or offline since
-	FirstSeen  time.Time              `json:"firstSeen,omitzero"`
-	InSync     bool                   `json:"inSync"`
-	Documents  map[wire.Kind]Document `json:"documents,omitempty"`
-	Info       *wire.NodeInfo         `json:"info,omitempty"`
-	Boot       string                 `json:"boot,omitempty"`
-	Session    uint64                 `json:"session,omitempty"`
-	Events     uint64                 `json:"events,omitempty"` // newest event journaled
-	Identity   *Identity              `json:"identity,omitempty"`
-	Health     *Health                `json:"health,omitempty"`
-	Raised     []Alert                `json:"raised,omitempty"`     // alerts, the oldest first; only where one node is asked for
+	Node       string                 `json:"node"`                 // name of the node
+	Type       string                 `json:"type,omitempty"`       // node type, as the node told
+	Online     bool                   `json:"online"`               // it is connected
+	Since      time.Time              `json:"since,omitzero"`       // online or offline since
+	FirstSeen  time.Time              `json:"firstSeen,omitzero"`   // when it connected first
+	InSync     bool                   `json:"inSync"`               // it runs every document that it should
+	Documents  map[wire.Kind]Document `json:"documents,omitempty"`  // by kind
+	Info       *wire.NodeInfo         `json:"info,omitempty"`       // what the node is, as it told
+	Boot       string                 `json:"boot,omitempty"`       // ID of the boot that it is in
+	Session    uint64                 `json:"session,omitempty"`    // number of its connection to the broker
+	Events     uint64                 `json:"events,omitempty"`     // newest event journaled
+	Identity   *Identity              `json:"identity,omitempty"`   // how it stands with the unit's CA
+	Health     *Health                `json:"health,omitempty"`     // at a glance
+	Raised     []Alert                `json:"raised,omitempty"`     // alerts, oldest first; only where one node is asked for
 	Slots      []Slot                 `json:"slots,omitempty"`      // of workloads; likewise
 	Components []wire.HealthComponent `json:"components,omitempty"` // parts of the node that programs update; likewise
 }
 
 // Document is one document kind on one node: what it should run, what it runs, what it last tried.
 type Document struct {
-	Desired    *Desired      `json:"desired,omitempty"`
-	Running    *wire.DocRef  `json:"running,omitempty"`
-	Last       *wire.Attempt `json:"last,omitempty"`
-	InSync     bool          `json:"inSync"`
-	ReportedAt time.Time     `json:"reportedAt,omitzero"`
+	Desired    *Desired      `json:"desired,omitempty"`   // what it should run
+	Running    *wire.DocRef  `json:"running,omitempty"`   // what it runs
+	Last       *wire.Attempt `json:"last,omitempty"`      // what it last tried
+	InSync     bool          `json:"inSync"`              // it runs what it should
+	ReportedAt time.Time     `json:"reportedAt,omitzero"` // when the node told
 }
 
 // Desired is what was issued to a node.
 type Desired struct {
 	wire.DocRef
-	Mode   wire.Mode `json:"mode"`
-	Issued time.Time `json:"issued"`
+	Mode   wire.Mode `json:"mode"`   // "apply" or "try"
+	Issued time.Time `json:"issued"` // when it was issued
 }
 
 // Version is one entry of the history of the unit configuration, or of the workloads.
 type Version struct {
-	Seq     uint64      `json:"seq"`
-	At      time.Time   `json:"at"`
-	Version string      `json:"version,omitempty"`
-	State   string      `json:"state"` // "accepted", "refused", "confirmed", "expired", "imported", "failed", "restored"
-	Who     string      `json:"who,omitempty"`
-	Via     string      `json:"via,omitempty"`
-	Mode    wire.Mode   `json:"mode,omitempty"`
-	Hash    string      `json:"hash,omitempty"`   // of the submitted document
-	Lenient bool        `json:"lenient,omitzero"` // workloads: it was read so
-	Error   *wire.Error `json:"error,omitempty"`
+	Seq     uint64      `json:"seq"`               // of the journal record
+	At      time.Time   `json:"at"`                // when it happened
+	Version string      `json:"version,omitempty"` // of the document
+	State   string      `json:"state"`             // "accepted", "refused", "confirmed", "expired", "imported", "failed", "restored"
+	Who     string      `json:"who,omitempty"`     // caused it
+	Via     string      `json:"via,omitempty"`     // door: "http", "cli", "inbox" or "file"
+	Mode    wire.Mode   `json:"mode,omitempty"`    // "apply" or "try"
+	Hash    string      `json:"hash,omitempty"`    // of the submitted document
+	Lenient bool        `json:"lenient,omitzero"`  // workloads: it was read so
+	Error   *wire.Error `json:"error,omitempty"`   // why it was refused, or failed
 }
 
 // Resolved is what one node gets from the installed unit configuration.
 type Resolved struct {
-	Node     string         `json:"node"`
-	Type     string         `json:"type,omitempty"`
+	Node     string         `json:"node"`            // name of the node
+	Type     string         `json:"type,omitempty"`  // node type
 	Rule     string         `json:"rule"`            // "node", "type" or "default"
 	Entry    string         `json:"entry,omitempty"` // JSON pointer of the entry that was used
-	Hash     string         `json:"hash"`
-	Document jsontext.Value `json:"document"`
+	Hash     string         `json:"hash"`            // of the document
+	Document jsontext.Value `json:"document"`        // what the node gets
 }
 
 // Explanation says where one value of a node's configuration comes from.
 type Explanation struct {
-	Node    string         `json:"node"`
-	Pointer string         `json:"pointer"`
-	Value   jsontext.Value `json:"value"`
-	Rule    string         `json:"rule"`
+	Node    string         `json:"node"`              // name of the node
+	Pointer string         `json:"pointer"`           // JSON pointer into the resolved document
+	Value   jsontext.Value `json:"value"`             // what the node gets there
+	Rule    string         `json:"rule"`              // "node", "type" or "default"
 	Source  string         `json:"source,omitempty"`  // JSON pointer into the unit configuration; empty: a default
 	Why     string         `json:"why"`               // one phrase for people
 	Version string         `json:"version"`           // of the unit configuration
 	Running string         `json:"running,omitempty"` // version that the node runs
 	InForce bool           `json:"inForce"`           // the node reports running exactly this document
 	State   wire.State     `json:"state,omitempty"`   // of the newest document there
-	Error   *wire.Error    `json:"error,omitempty"`
+	Error   *wire.Error    `json:"error,omitempty"`   // when State says that it was not installed
 }
 
 // Entry is one journal record as people read it.
 type Entry struct {
-	Seq  uint64         `json:"seq"`
-	At   time.Time      `json:"at"`
-	Type string         `json:"type"`
-	Node string         `json:"node,omitempty"`
-	Who  string         `json:"who,omitempty"`
-	Kind string         `json:"kind,omitempty"`
-	Data jsontext.Value `json:"data,omitempty"`
+	Seq  uint64         `json:"seq"`            // sequence number, one above the record before
+	At   time.Time      `json:"at"`             // by the controller's clock
+	Type string         `json:"type"`           // of the record
+	Node string         `json:"node,omitempty"` // that it is about
+	Who  string         `json:"who,omitempty"`  // caused it: "uid:1000(alice)", "token/press for bob"
+	Kind string         `json:"kind,omitempty"` // of the document that it is about
+	Data jsontext.Value `json:"data,omitempty"` // of the record; its members depend on the type
 }
 
 // EntryFilter selects journal entries.
@@ -261,22 +261,22 @@ type EntryFilter struct {
 
 // UnitStatus is the unit at a glance.
 type UnitStatus struct {
-	Unit        string       `json:"unit"`
-	Epoch       uint64       `json:"epoch"`
-	Rev         uint64       `json:"rev"`     // newest journal record
-	Version     string       `json:"version"` // of the controller's program
-	Started     time.Time    `json:"started"`
-	Broker      Broker       `json:"broker"`
-	Config      ConfigStatus `json:"config"`
+	Unit        string       `json:"unit"`                  // ID of the unit
+	Epoch       uint64       `json:"epoch"`                 // of the journal
+	Rev         uint64       `json:"rev"`                   // newest journal record
+	Version     string       `json:"version"`               // of the controller's program
+	Started     time.Time    `json:"started"`               // when the controller started
+	Broker      Broker       `json:"broker"`                // the controller's road to its nodes
+	Config      ConfigStatus `json:"config"`                // of the unit configuration
 	Maintenance *Maintenance `json:"maintenance,omitempty"` // that is announced to the nodes
 	Trouble     []string     `json:"trouble,omitempty"`     // what an operator should look at, in words
 }
 
 // Broker is the controller's road to its nodes.
 type Broker struct {
-	Embedded bool      `json:"embedded"`
-	Address  string    `json:"address"`
-	Up       bool      `json:"up"`
-	Since    time.Time `json:"since,omitzero"`
-	Error    string    `json:"error,omitempty"`
+	Embedded bool      `json:"embedded"`        // it runs in the controller's process
+	Address  string    `json:"address"`         // host and port
+	Up       bool      `json:"up"`              // the controller is connected to it
+	Since    time.Time `json:"since,omitzero"`  // up or down since
+	Error    string    `json:"error,omitempty"` // why it is down
 }

@@ -12,7 +12,7 @@ type Warning = workload.Warning
 
 // Placed is what a submitted set of workloads comes to (seed 004).
 type Placed struct {
-	Slots   int      `json:"slots"`
+	Slots   int      `json:"slots"`             // of the set
 	Nodes   int      `json:"nodes"`             // that have one
 	Stops   []string `json:"stops,omitempty"`   // slots of the set before that are not in this one, at most 200
 	Unknown []string `json:"unknown,omitempty"` // nodes that were never heard of, at most 200; they get theirs when they come
@@ -21,15 +21,15 @@ type Placed struct {
 
 // WorkloadStatus is the unit's set of workloads, and how far its nodes and slots have come.
 type WorkloadStatus struct {
-	Version   string       `json:"version"` // empty: none was ever accepted
-	Rev       uint64       `json:"rev,omitempty"`
-	Since     time.Time    `json:"since,omitzero"`
-	Who       string       `json:"who,omitempty"`
+	Version   string       `json:"version"`             // empty: none was ever accepted
+	Rev       uint64       `json:"rev,omitempty"`       // of the documents issued
+	Since     time.Time    `json:"since,omitzero"`      // when it was accepted
+	Who       string       `json:"who,omitempty"`       // submitted it
 	Error     *wire.Error  `json:"error,omitempty"`     // the set is damaged in the journal; nodes get nothing of it
 	Attempted *Attempted   `json:"attempted,omitempty"` // the newest refused one, until a newer is accepted
 	Progress  Progress     `json:"progress"`            // of the documents; nodes without one are not counted
-	Slots     SlotProgress `json:"slots"`
-	Unknown   []string     `json:"unknown,omitempty"` // nodes with slots that were never heard of
+	Slots     SlotProgress `json:"slots"`               // of the set
+	Unknown   []string     `json:"unknown,omitempty"`   // nodes with slots that were never heard of
 }
 
 // SlotProgress counts how far the slots of the set have come.
@@ -51,10 +51,10 @@ const (
 
 // Slot is one slot of the unit: what should run there and what its node told last.
 type Slot struct {
-	Slot    string             `json:"slot"` // service@node
-	Node    string             `json:"node"`
-	Online  bool               `json:"online"`
-	Job     bool               `json:"job,omitzero"`
+	Slot    string             `json:"slot"`              // service@node
+	Node    string             `json:"node"`              // name of the node
+	Online  bool               `json:"online"`            // its node is connected
+	Job     bool               `json:"job,omitzero"`      // it ends by itself; otherwise an instance, which stays
 	Desired string             `json:"desired,omitempty"` // configurationId; empty: no longer wanted
 	State   string             `json:"state"`             // as reported: a wire.WorkloadState; else "waiting" or "untold"
 	Settled bool               `json:"settled"`           // runs, or has completed, what it should; what is not wanted is gone
@@ -65,6 +65,6 @@ type Slot struct {
 
 // Logs is a piece of what a slot's processes have written.
 type Logs struct {
-	Slot string `json:"slot"`
+	Slot string `json:"slot"` // service@node
 	wire.LogsResult
 }

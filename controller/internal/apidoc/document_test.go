@@ -1,0 +1,150 @@
+package apidoc_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/controller/internal/apidoc"
+	"tandem.internal/controller/internal/op"
+)
+
+var update = flag.Bool("update", false, "write the documents")
+
+// TestDocuments: the document that is served, and the table for people, are what the operations and the
+// comments say.
+func TestDocuments(t *testing.T) {
+	document, err := apidoc.Make("../../..", op.All())
+	if err != nil {
+		t.Error(err)
+	}
+	same(t, "../api/openapi.json", func(string) string { return string(document) })
+	same(t, "../../../shared/docs/http.md", func(text string) string {
+		before, rest, ok := strings.Cut(text, "<!-- operations -->\n")
+		_, after, end := strings.Cut(rest, "<!-- end of operations -->\n")
+		if !ok || !end {
+			t.Fatal("there is no place for the operations")
+		}
+		return before + "<!-- operations -->\n" + apidoc.Table(op.All()) + "<!-- end of operations -->\n" + after
+	})
+}
+
+func same(t *testing.T, file string, want func(string) string) {
+	t.Helper()
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := want(string(got))
+	if text == string(got) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s is not what the source says; run this test with -update", file)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReferences: what the document refers to is there, and what is there is referred to; names are unique.
+func TestReferences(t *testing.T) {
+	text, err := apidoc.Make("../../..", op.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc["openapi"] != "3.1.0" {
+		t.Errorf("openapi %v", doc["openapi"])
+	}
+	used, ids := map[string]bool{}, map[string]bool{}
+	walk(doc, func(name string, v any) {
+		switch name {
+		case "$ref":
+			used[v.(string)] = true
+			at := any(doc)
+			for part := range strings.SplitSeq(strings.TrimPrefix(v.(string), "#/"), "/") {
+				at = at.(map[string]any)[part]
+			}
+			if at == nil {
+				t.Errorf("%s is not there", v)
+			}
+		case "operationId":
+			if ids[v.(string)] {
+				t.Errorf("%s is there twice", v)
+			}
+			ids[v.(string)] = true
+		case "description":
+			if v == "" {
+				t.Error("an empty description")
+			}
+		}
+	})
+	for name := range doc["components"].(map[string]any)["schemas"].(map[string]any) {
+		if !used["#/components/schemas/"+name] {
+			t.Errorf("nothing refers to %s", name)
+		}
+	}
+	if len(ids) < 40 {
+		t.Errorf("%d operations", len(ids))
+	}
+}
+
+// walk calls see for every member with a plain value.
+func walk(v any, see func(string, any)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, v := range v {
+			if _, ok := v.(string); ok {
+				see(name, v)
+			}
+			walk(v, see)
+		}
+	case []any:
+		for _, v := range v {
+			walk(v, see)
+		}
+	}
+}
+
+// TestNothingGoesUndescribed: without its comments an operation's types are refused by name.
+func TestNothingGoesUndescribed(t *testing.T) {
+	type bare struct {
+		Count int `json:"count"`
+	}
+	workspace, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	here := filepath.Join(root, "controller", "internal", "apidoc_test")
+	if err := os.MkdirAll(here, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"shared", "controller/internal/op"} {
+		if err := os.Symlink(filepath.Join(workspace, dir), filepath.Join(root, dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ops := []op.Spec{op.Op[op.None, bare]{Name: "bare", Route: "GET /bare", About: "Is not described."}.Spec()}
+	for text, want := range map[string]string{
+		"type bare struct { Count int }":                                    "bare has no comment",
+		"// bare counts.\ntype bare struct { Count int }":                   "bare.Count has no comment",
+		"// bare counts.\ntype bare struct {\n Count int // of things\n}\n": "",
+	} {
+		if err := os.WriteFile(filepath.Join(here, "bare.go"), []byte("package bare\n\n"+text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := apidoc.Make(root, ops)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
