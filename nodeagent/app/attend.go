@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"crypto/x509"
 	"errors"
 	"math"
@@ -16,14 +15,12 @@ import (
 	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/health"
-	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/machine"
 	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/nodeagent/internal/watch/judge"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/link"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -79,65 +76,29 @@ func (a *Agent) alertMachine(saved alert.Durable) alerts {
 	}
 }
 
-// inForce is the document whose content the node goes by now: a tried one, too.
-func inForce(k *kind) inbox.Doc {
-	if k == nil {
-		return inbox.Doc{}
-	}
-	if k.inbox.State.Flight.Phase == inbox.Trying {
-		return k.inbox.State.Flight.Doc
-	}
-	return k.inbox.State.Running
-}
-
-// followed notices that another document of a kind is in force.
-func (a *Agent) followed(k *kind) {
-	now := inForce(k).Stamp
-	if !a.care.begun || a.care.applied[k.name] == now {
-		return
-	}
-	a.care.applied[k.name] = now
-	switch k.name {
-	case wire.KindConfig:
-		a.configured(k)
-	case wire.KindHealth:
-		set, err := a.settings()
-		if err != nil { // checked before it was taken; the node's own settings are another release's
-			a.log.Warn("the settings of health do not go together; the stricter ones are in force", zap.Error(err))
+// vital are the kinds without which the node is not well.
+func (a *Agent) vital() (all []*documents) {
+	for _, d := range a.documents {
+		if d.kind.Vital {
+			all = append(all, d)
 		}
-		a.well(health.Settings{Settings: set})
 	}
-}
-
-// configured tells the alerts which rules are in force.
-func (a *Agent) configured(k *kind) {
-	doc := inForce(k)
-	a.care.applied[wire.KindConfig] = doc.Stamp
-	var rules []alert.Rule
-	if len(doc.Body) > 0 {
-		c, problems := unitconfig.ParseNode(doc.Body)
-		if problems != nil { // checked before it was taken
-			a.log.Error("the alert rules in force cannot be read", zap.Error(problems.Err()))
-			return
-		}
-		rules = alert.Rules(c.AlertRules)
-	}
-	a.care.alerts.Handle(alert.Configured{Now: a.now(), Rules: rules})
+	return all
 }
 
 // checkModules says how the agent's own modules and the watched programs are.
 func (a *Agent) checkModules() {
-	ok, message := true, ""
-	if k := a.kinds[wire.KindConfig]; k != nil {
-		if _, last := k.inbox.State.Report(); last != nil && last.State == wire.StateFailed {
+	ttl := a.checkTTL()
+	for _, d := range a.vital() {
+		ok, message := true, ""
+		if _, last := d.inbox.State.Report(); last != nil && last.State == wire.StateFailed {
 			ok, message = false, "version "+last.Version+" failed"
 			if last.Error != nil {
 				message += ": " + last.Error.Message
 			}
 		}
+		a.well(health.Check{Name: string(d.name), OK: ok, Message: message, TTL: ttl})
 	}
-	ttl := a.checkTTL()
-	a.well(health.Check{Name: checkConfig, OK: ok, Message: message, TTL: ttl})
 	storage := ""
 	if a.dirty() {
 		storage = "the state cannot be saved"
@@ -266,69 +227,3 @@ func (a *Agent) heardController(payload []byte, newer bool) {
 		a.well(health.Maintenance{Left: left})
 	}
 }
-
-// order passes an order of the controller on to health, which answers it.
-func (a *Agent) order(r *wire.Request) {
-	o := health.Order{ID: r.ID, By: "the controller"}
-	component := ""
-	var err error
-	switch r.Method {
-	case wire.MethodReboot:
-		var p *wire.RebootParams
-		if p, err = wire.Decode[wire.RebootParams](r.Params); err == nil {
-			o.What, o.Detail = health.OrderReboot, p.Reason
-		}
-	case wire.MethodTry:
-		var p *wire.TryParams
-		if p, err = wire.Decode[wire.TryParams](r.Params); err == nil {
-			o.What, o.Version, component = health.OrderTry, p.Version, p.Component
-		}
-	case wire.MethodApprove:
-		var p *wire.ApproveParams
-		if p, err = wire.Decode[wire.ApproveParams](r.Params); err == nil {
-			o.What, o.Version = health.OrderApprove, p.Version
-		}
-	}
-	if err != nil {
-		a.reply(r.ID, nil, within("/params", err))
-		return
-	}
-	if err := a.obeys(r); err != nil {
-		a.reply(r.ID, nil, err)
-		return
-	}
-	if component != "" {
-		a.reply(r.ID, []byte("null"), a.tryPart(component, o))
-		return
-	}
-	a.lookAtSlots() // what was staged by hand a moment ago counts
-	a.well(o)
-}
-
-// settingsApplier takes documents of kind health: they are in force as soon as they are saved.
-type settingsApplier struct{ local wire.HealthSettings }
-
-// Check says whether the settings are sound, also with the node's own.
-func (s settingsApplier) Check(doc inbox.Doc) []*wire.Error {
-	set, err := wire.Decode[wire.HealthSettings](doc.Body)
-	if err != nil {
-		return []*wire.Error{wire.AsError(err)}
-	}
-	if _, err := health.Resolve(s.local, set); err != nil {
-		return []*wire.Error{err}
-	}
-	return nil
-}
-
-// Apply has nothing to do.
-func (settingsApplier) Apply(_ context.Context, job inbox.Apply) inbox.Applied {
-	return inbox.Applied{Stamp: job.Doc.Stamp}
-}
-
-// Restore has nothing to undo.
-func (settingsApplier) Restore(_ context.Context, job inbox.Restore) inbox.Restored {
-	return inbox.Restored{Stamp: job.From.Stamp}
-}
-
-// Verify has nothing to look at.
-func (settingsApplier) Verify(context.Context, inbox.Verify) inbox.Verified { return inbox.Verified{} }

@@ -26,11 +26,12 @@ import (
 // care is the agent's care for the node itself: its health, its alerts, its slots and the watchdog.
 // All fields but the parts with goroutines of their own belong to Run's goroutine.
 type care struct {
-	health  wellness
-	report  wire.Health
-	alerts  alerts
-	reboots uint64 // starts of the machine, as of this start
-	begun   bool   // health has been told of the start
+	health   wellness
+	report   wire.Health
+	settings wire.HealthSettings // in force: the node's and the controller's together
+	alerts   alerts
+	reboots  uint64 // starts of the machine, as of this start
+	begun    bool   // health has been told of the start
 
 	slots     *slot.Store
 	dir       string        // the state directory
@@ -46,14 +47,12 @@ type care struct {
 	beatAt    time.Duration
 	lookAt    time.Duration            // the slots are read again
 	programs  map[string]judge.Verdict // what the watchdog said of loops and programs; "" once they are well
-	applied   map[wire.Kind]wire.Stamp // the document whose content health or alerts go by
 	endReboot context.CancelFunc       // ends the newest reboot command
 	leaving   bool                     // a restart was arranged: Run is to end
 	commands  sync.Mutex               // one indicator command at a time
 }
 
 const (
-	stopTime  = 30 * time.Second // what a stop takes at most, as a loop's period
 	lookEvery = 10 * time.Minute // between two looks at the slots, which people may change by hand
 	lookTrial = time.Minute      // the same during a trial: somebody may commit it
 )
@@ -61,9 +60,8 @@ const (
 // checkTTL is how long a check counts that is told of with each sample.
 func (a *Agent) checkTTL() time.Duration { return 3*a.cfg.SamplePeriod + time.Minute }
 
-// The checks of the agent's own modules. The others are samples, and the watched programs.
+// The checks of the agent's own modules. The others are samples, the vital kinds, and the watched programs.
 const (
-	checkConfig  = "config" // the newest configuration did not fail
 	checkStorage = "storage"
 	programCheck = "program:" // and its name
 )
@@ -77,7 +75,7 @@ func (a *Agent) openCare(dir string) error {
 	c := &a.care
 	c.reboots = saved.Reboots
 	c.health, c.alerts = a.healthMachine(saved.Health), a.alertMachine(saved.Alerts)
-	c.applied, c.programs = map[wire.Kind]wire.Stamp{}, map[string]judge.Verdict{}
+	c.programs = map[string]judge.Verdict{}
 	c.slots = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Machine: a.deps.Machine, Steps: a.deps.SlotSteps,
 		Busy: func() error { return disk.Busy(dir, "") }})
 	if err := a.openParts(dir); err != nil {
@@ -92,8 +90,9 @@ func (a *Agent) openCare(dir string) error {
 	if c.notifier, err = watch.NewNotifier(a.deps.LookupEnv, a.deps.PID); err != nil {
 		a.log.Warn("the service manager cannot be told how the agent is", zap.Error(err))
 	}
-	set, _ := a.settings()
-	c.watch = watch.New(watch.Config{Time: set.Watchdog.Std(), Supervisor: c.notifier.Watchdog(), Ping: c.notifier.Ping, Dir: a.cfg.WatchDir,
+	c.settings, _ = health.Resolve(a.cfg.health(), nil)
+	a.follow(a.kind(wire.KindHealth))
+	c.watch = watch.New(watch.Config{Time: c.settings.Watchdog.Std(), Supervisor: c.notifier.Watchdog(), Ping: c.notifier.Ping, Dir: a.cfg.WatchDir,
 		Stacks: filepath.Join(dir, "stacks"), Reason: a.failing, Die: a.deps.Die, Log: a.log})
 	c.monitor, err = monitor.New(monitor.Config{Period: a.cfg.SamplePeriod, Partitions: a.cfg.Partitions, Interfaces: a.cfg.Interfaces,
 		Now: a.deps.Now, Sources: a.deps.Sources, Watch: c.watch.Loop})
@@ -148,43 +147,33 @@ func (a *Agent) stoppingCare() {
 	a.notify(c.notifier.Stopping())
 }
 
-// settings joins the node's own settings of health with the controller's. The error says what is
-// wrong with them together.
-func (a *Agent) settings() (wire.HealthSettings, *wire.Error) {
-	var desired *wire.HealthSettings
-	if k := a.kinds[wire.KindHealth]; k != nil {
-		if body := inForce(k).Body; len(body) > 0 {
-			if s, err := wire.Decode[wire.HealthSettings](body); err == nil { // checked before it was taken
-				desired = s
-			}
-		}
-	}
-	return health.Resolve(a.cfg.health(), desired)
-}
-
 // careFor begins: the health of the node from this start on.
 func (a *Agent) careFor() {
 	c := &a.care
 	boot, rebooted := a.startedWhy()
-	set, err := a.settings()
-	if err != nil {
-		a.log.Warn("the settings of health do not go together; the stricter ones are in force", zap.Error(err))
+	a.follow(a.kind(wire.KindHealth)) // whose settings come first
+	checks := []string{health.SampleCPU, health.SampleRAM}
+	for _, d := range a.vital() {
+		checks = append(checks, string(d.name))
 	}
-	checks := []string{health.SampleCPU, health.SampleRAM, checkConfig, checkStorage, health.CheckWatchdog}
+	checks = append(checks, checkStorage, health.CheckWatchdog)
 	if len(a.cfg.Partitions) > 0 {
 		checks = append(checks, health.SampleDisk)
 	}
 	c.begun = true
-	a.well(health.Started{Settings: set, Boot: boot, Rebooted: rebooted, Checks: checks, Await: a.checkTTL()})
+	a.well(health.Started{Settings: c.settings, Boot: boot, Rebooted: rebooted, Checks: checks, Await: a.checkTTL()})
 	a.speechless()
 	a.linked(false, nil)
 	a.startParts(boot.Reason)
 	a.lookAtSlots()
-	if len(inForce(a.kinds[wire.KindConfig]).Body) > 0 {
-		a.well(health.Contact{Result: wire.ContactSaved})
+	for _, d := range a.vital() {
+		if d.inForce().Exists() {
+			a.well(health.Contact{Result: wire.ContactSaved})
+		}
 	}
-	a.configured(a.kinds[wire.KindConfig])
-	c.applied[wire.KindHealth] = inForce(a.kinds[wire.KindHealth]).Stamp
+	for _, d := range a.documents {
+		a.follow(d)
+	}
 	a.checkModules()
 	a.acknowledge()
 	a.notify(c.notifier.Ready(c.report.Text))
@@ -225,9 +214,7 @@ func (a *Agent) heal(e health.Effect) {
 	switch e := e.(type) {
 	case health.Report:
 		c.report = e.Health
-		k := a.kinds[wire.KindHealth]
-		running, last := k.inbox.State.Report()
-		a.sayKind(k, running, last)
+		a.report(a.kind(wire.KindHealth))
 	case health.Indicate:
 		a.log.Info("indicator", zap.Int("indicator", int(e.Indicator)), zap.String("text", e.Text))
 		a.notify(c.notifier.Status(e.Text))
@@ -237,7 +224,7 @@ func (a *Agent) heal(e health.Effect) {
 			a.judged(e.Trial, update.Verdict{Commit: true}, func(err *wire.Error) health.Event { return health.Committed{Trial: e.Trial, Err: err} })
 			return
 		}
-		a.aside(func() func() {
+		a.runInBackground(func() func() {
 			err := c.slots.Commit(record.ID(e.Slot))
 			return func() {
 				a.well(health.Committed{Trial: e.Trial, Err: failed(err)})
@@ -261,7 +248,7 @@ func (a *Agent) heal(e health.Effect) {
 	case health.Reboot:
 		ctx, cancel := context.WithCancel(a.work)
 		c.endReboot = cancel
-		a.aside(func() func() {
+		a.runInBackground(func() func() {
 			defer cancel()
 			err := a.reboot(ctx, e)
 			if err != nil && a.work.Err() == nil { // it explains no later end
@@ -271,7 +258,7 @@ func (a *Agent) heal(e health.Effect) {
 		})
 	case health.Stay:
 		c.endReboot() // before the next one, whose failure its own would be taken for
-		a.aside(func() func() {
+		a.runInBackground(func() func() {
 			if err := c.slots.Stays(e.Reason); err != nil {
 				a.log.Error("a reboot that did not happen may be told as the reason of a later end", zap.Error(err))
 			}
@@ -288,17 +275,6 @@ func (a *Agent) heal(e health.Effect) {
 		}
 		a.reply(e.ID, []byte("null"), e.Err)
 	}
-}
-
-// aside runs work beside the owner; what it returns is the owner's again.
-func (a *Agent) aside(work func() func()) {
-	a.workers.Go(func() {
-		then := work()
-		select {
-		case a.results <- then:
-		case <-a.work.Done():
-		}
-	})
 }
 
 // failed is an error of this node's own doing, as it is reported.

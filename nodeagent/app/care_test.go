@@ -62,7 +62,7 @@ func TestHealthIsReported(t *testing.T) {
 			t.Errorf("in contact: %+v", h)
 		}
 		p.pass(20 * time.Second)
-		for _, name := range []string{"cpu", "ram", checkConfig, checkStorage, "watchdog"} {
+		for _, name := range []string{"cpu", "ram", "config", checkStorage, "watchdog"} {
 			if got := p.check(name); got != "ok" {
 				t.Errorf("check %s is %s", name, got)
 			}

@@ -24,7 +24,7 @@ func (a *Agent) reboot(ctx context.Context, e health.Reboot) error {
 
 // restart ends the agent after f, so that the service manager starts it anew.
 func (a *Agent) restart(f func() error) {
-	a.aside(func() func() {
+	a.runInBackground(func() func() {
 		err := f()
 		return func() {
 			a.care.leaving = err == nil
@@ -40,7 +40,7 @@ func (a *Agent) indicate(e health.Indicate) {
 		return
 	}
 	env := []string{"TANDEM_INDICATOR=" + strconv.Itoa(int(e.Indicator)), "TANDEM_INDICATOR_TEXT=" + e.Text}
-	a.aside(func() func() {
+	a.runInBackground(func() func() {
 		a.care.commands.Lock()
 		defer a.care.commands.Unlock()
 		ctx, cancel := context.WithTimeout(a.work, a.cfg.OnApplyTimeout)

@@ -219,7 +219,7 @@ func (a *Agent) noReboot() string {
 	if a.cfg.RebootCommand == "" {
 		return "the agent has no --reboot-command"
 	}
-	if set, _ := a.settings(); !*set.Reboot { // what is wrong with them together was said before
+	if !*a.care.settings.Reboot {
 		return "the settings do not let the agent reboot the machine"
 	}
 	return ""
@@ -256,7 +256,7 @@ func (a *Agent) runPart(p *part, verb update.Verb) {
 	p.cancel = cancel
 	r := p.state.Record
 	a.log.Info("component", zap.String("component", p.name), zap.String("verb", string(verb)), zap.String("version", r.Version))
-	a.aside(func() func() {
+	a.runInBackground(func() func() {
 		defer cancel()
 		ev := p.run(ctx, verb, r)
 		return func() { a.logged(p, a.stepPart(p, ev)) }
@@ -311,7 +311,7 @@ func (a *Agent) viewParts() (v health.Parts) {
 
 // judged obeys health's verdict on the trial of a component, or tells it why not.
 func (a *Agent) judged(trial string, v update.Verdict, answer func(*wire.Error) health.Event) {
-	a.aside(func() func() {
+	a.runInBackground(func() func() {
 		return func() {
 			err := error(wire.New(wire.CodeNotFound, "", "no such trial of a component"))
 			for _, p := range a.care.parts {

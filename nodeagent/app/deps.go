@@ -10,7 +10,8 @@ import (
 
 	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/configfile"
-	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/kind"
+	kindworkloads "tandem.internal/nodeagent/internal/kinds/workloads"
 	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/store"
@@ -74,9 +75,11 @@ type Deps struct {
 	// store of resources, and the kernel's control groups.
 	Keeper    func(context.Context) (workloads.Keeper, error)
 	Resources workloads.Resources
-	Groups    Groups
+	Groups    kindworkloads.Groups
 	// Die ends the process at once when the watchdog finds that the agent hangs; nil means to exit.
 	Die func()
+	// Kinds make kinds beside the agent's own; nil: there are no others.
+	Kinds []func(kind.Host) kind.Kind
 	// OnState is told what is reported about each kind whenever it changes, on the agent's
 	// goroutine; nil means nobody. It must not block.
 	OnState func(kind wire.Kind, running *wire.DocRef, last *wire.Attempt)
@@ -111,14 +114,4 @@ func (d Deps) withDefaults() Deps {
 		d.Capacity = capacity
 	}
 	return d
-}
-
-// Applier puts documents of one kind in place. Its methods answer the inbox's effects of the same
-// names. Check is called by the goroutine that owns the state and returns at once; the others run
-// one at a time on a goroutine of their own, and give up soon after ctx ends.
-type Applier interface {
-	Check(doc inbox.Doc) []*wire.Error
-	Apply(ctx context.Context, job inbox.Apply) inbox.Applied
-	Restore(ctx context.Context, job inbox.Restore) inbox.Restored
-	Verify(ctx context.Context, job inbox.Verify) inbox.Verified
 }

@@ -79,7 +79,7 @@ func TestHangs(t *testing.T) {
 				}
 				t.set.Store(true)
 			}},
-		{loop: "stop", in: "(*Agent).Run", planned: true,
+		{loop: "stop: background work", in: "(*Agent).Run", planned: true,
 			set: func(p *patient, t *trap) {
 				p.command = func(context.Context, string, string) error { t.pass(); return nil }
 			},

@@ -91,8 +91,8 @@ func (a *Agent) believe(trust inbox.Trust, h inbox.Heard) bool {
 		}
 	}
 	if keys && a.session != 0 {
-		a.sayInfo() // which names the keys
-		a.send(a.info)
+		a.refreshInfo() // which names the keys
+		a.send(&a.info)
 	}
 	return true
 }
@@ -129,7 +129,7 @@ func (a *Agent) vouched(k identity.Keys) {
 	}
 	a.log.Info("the keys that sign were learned at the controller's door", zap.Strings("keys", trust.Order), zap.Uint64("rev", trust.KeysRev))
 	if a.session != 0 {
-		a.sayEverything() // so that the controller finds out what this node has refused meanwhile
+		a.reportEverything() // so that the controller finds out what this node has refused meanwhile
 	}
 }
 

@@ -212,7 +212,8 @@ func TestFlappingLeavesRoom(t *testing.T) {
 	rules := []Rule{{CPU, 0, 0.5, 0.5}, {RAM, 0, 0.5, 0.5}}
 	s, _ := New("n", Durable{}, Limits{}).Step(Configured{Rules: rules})
 	for i := range 24 * 360 {
-		s, _ = s.Step(Sample{Now: clock.Now{Mono: time.Duration(i) * 10 * time.Second}, Readings: []Reading{{CPU, []float64{1, 1, 0, 0}[i%4], nil}, {RAM, 0, nil}}})
+		now := clock.Now{Mono: time.Duration(i) * 10 * time.Second}
+		s, _ = s.Step(Sample{Now: now, Readings: []Reading{{CPU, []float64{1, 1, 0, 0}[i%4], nil}, {RAM, 0, nil}}})
 	}
 	_, effects := s.Step(Sample{Now: clock.Now{Mono: 25 * time.Hour}, Readings: []Reading{{RAM, 1, nil}}})
 	if len(effects) != 2 {

@@ -18,7 +18,6 @@ import (
 
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/shared/durable"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -37,7 +36,6 @@ const (
 type Applier struct {
 	Path    string // of config.json, absolute
 	ID      inbox.Identity
-	Rules   unitconfig.LocalRules
 	Command []string      // on-apply; empty: none
 	Timeout time.Duration // of one run of it
 	Steps   durable.Steps // nil: no faults; a removal is the step "remove"
@@ -47,22 +45,6 @@ type Applier struct {
 // Run runs a command and returns nil if it succeeds. env is added to the agent's own. The
 // error's text may hold the end of the command's output.
 type Run func(ctx context.Context, env, argv []string) error
-
-// Check lists what the format and the node's own rules say against a document.
-func (a *Applier) Check(doc inbox.Doc) []*wire.Error {
-	nc, problems := unitconfig.ParseNode(doc.Body)
-	if nc == nil {
-		return problems
-	}
-	var errs []*wire.Error
-	if nc.Version != doc.Version {
-		errs = append(errs, wire.New(wire.CodeBadValue, "/version", fmt.Sprintf("version %q in an envelope of version %q", nc.Version, doc.Version)))
-	}
-	if nc.Node != nil && nc.Node.Codename != a.ID.Node {
-		errs = append(errs, wire.New(wire.CodeWrongTarget, "/node/codename", fmt.Sprintf("for node %q; this is node %q", nc.Node.Codename, a.ID.Node)))
-	}
-	return append(errs, a.Rules.Check(nc)...)
-}
 
 // Apply puts a document in place.
 func (a *Applier) Apply(ctx context.Context, job inbox.Apply) inbox.Applied {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/inbox"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -23,35 +22,6 @@ func applier(t *testing.T) *Applier {
 
 func doc(version, body string) inbox.Doc {
 	return inbox.Doc{Stamp: wire.Stamp{Epoch: 1, Rev: 1}, Version: version, Hash: wire.Hash([]byte(body)), Mode: wire.ModeApply, Body: []byte(body)}
-}
-
-func TestCheck(t *testing.T) {
-	a := applier(t)
-	highest := uint32(3)
-	a.Rules = unitconfig.LocalRules{MaxPriority: &highest, AllowedLabels: []string{"main"}, Partitions: []string{"data"}}
-	for _, c := range []struct {
-		name, body string
-		want       string // codes and paths
-	}{
-		{"good", `{"formatVersion":"7","version":"1.0.0","priority":3,"labels":["main"]}`, ""},
-		{"not JSON", `{`, "malformed"},
-		{"format", `{"formatVersion":"6","version":"1.0.0"}`, "wrong-version /formatVersion"},
-		{"unknown field", `{"formatVersion":"7","version":"1.0.0","x":1}`, "unknown-field /x"},
-		{"envelope's version", `{"formatVersion":"7","version":"1.0.1"}`, "bad-value /version"},
-		{"another node's", `{"formatVersion":"7","version":"1.0.0","node":{"codename":"n2"}}`, "wrong-target /node/codename"},
-		{"priority and label", `{"formatVersion":"7","version":"1.0.0","priority":4,"labels":["x"]}`, "not-allowed /labels/0, not-allowed /priority"},
-		{"partition", `{"formatVersion":"7","version":"1.0.0","alertRules":{"partitions":[{"name":"x","minThreshold":0.1,"maxThreshold":0.2}]}}`, "not-found /alertRules/partitions/0/name"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var got []string
-			for _, e := range a.Check(doc("1.0.0", c.body)) {
-				got = append(got, strings.TrimSpace(string(e.Code)+" "+e.Path))
-			}
-			if s := strings.Join(got, ", "); s != c.want {
-				t.Errorf("%q, want %q", s, c.want)
-			}
-		})
-	}
 }
 
 func TestWhatTheCommandSays(t *testing.T) {

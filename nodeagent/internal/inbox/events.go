@@ -19,11 +19,12 @@ type Desired struct {
 	At  time.Time // the node's clock
 }
 
-// Checked answers Check: what the kind's own rules say against the document, the main thing
-// first; none if it is sound.
+// Checked answers Check: what the document says, or what the kind's own rules say against it, the
+// main thing first.
 type Checked struct {
-	Stamp wire.Stamp
-	Errs  []*wire.Error
+	Stamp   wire.Stamp
+	Content any           // the document from now on has it
+	Errs    []*wire.Error // none: the document is sound
 }
 
 // Applied answers Apply.

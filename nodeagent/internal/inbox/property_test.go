@@ -146,7 +146,7 @@ func (w *world) deliver(d Doc, disk string) {
 
 func (w *world) crash() {
 	w.asked = nil
-	w.state = New(w.disk, true)
+	w.state = New(w.disk)
 	if w.disk.Running.Stamp.Compare(w.running) < 0 {
 		w.t.Fatalf("after a crash running went back from %v to %v", w.running, w.disk.Running.Stamp)
 	}
@@ -178,7 +178,7 @@ func (w *world) doc(rev uint64) Doc {
 // says it runs. What must never happen on the way is in invariants, reported and answer.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{t: t, now: clock.Now{Wall: epoch}, state: New(Durable{}, true), issued: map[wire.Stamp]Doc{}}
+		w := &world{t: t, now: clock.Now{Wall: epoch}, state: New(Durable{}), issued: map[wire.Stamp]Doc{}}
 		w.step(Started{}, "works")
 		disk := func() string {
 			return rapid.SampledFrom([]string{"works", "works", "works", "fails", "unknown"}).Draw(t, "disk")
@@ -240,7 +240,7 @@ func TestProperties(t *testing.T) {
 func TestTrialNeverGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		within := time.Duration(rapid.IntRange(1, 100_000).Draw(t, "within")) * time.Second
-		w := &world{t: t, now: clock.Now{Wall: epoch}, state: New(Durable{}, true), issued: map[wire.Stamp]Doc{}}
+		w := &world{t: t, now: clock.Now{Wall: epoch}, state: New(Durable{}), issued: map[wire.Stamp]Doc{}}
 		w.step(Started{}, "works")
 		w.deliver(Doc{Stamp: wire.Stamp{Epoch: 1, Rev: 1}, Mode: wire.ModeTry, ConfirmWithin: duration.Duration(within), Body: []byte("b")}, "works")
 		w.answer("works", false)

@@ -25,7 +25,7 @@ var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 func TestScripts(t *testing.T) {
 	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
-		s := &script{out: out, state: New(Durable{}, true)}
+		s := &script{out: out, state: New(Durable{})}
 		return func(line string) { s.line(t, line) }
 	})
 }
@@ -81,7 +81,7 @@ func (s *script) line(t *testing.T, line string) {
 	case "stop":
 		s.step(now, Stopping{}, unsaved)
 	case "start": // after a crash, or the first one
-		s.state = New(s.saved, true)
+		s.state = New(s.saved)
 		s.step(now, Started{}, unsaved)
 	case "clock":
 		d, err := time.ParseDuration(words[2])

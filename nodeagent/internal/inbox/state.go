@@ -28,6 +28,7 @@ type Doc struct {
 	Mode          wire.Mode         `json:"mode"`
 	ConfirmWithin duration.Duration `json:"confirmWithin,omitzero"` // above zero in mode try, if the document is sound
 	Body          []byte            `json:"-"`                      // exact bytes, not to be written to; empty if it travelled by reference
+	Content       any               `json:"-"`                      // what the kind has read from Body; nil: nothing
 }
 
 // Exists reports whether d is a document at all.
@@ -100,14 +101,13 @@ const (
 type State struct {
 	Durable
 
-	supported bool
-	busy      op
-	until     time.Duration // trying: the end, on the monotonic clock
-	saveAt    time.Duration // trying: when Remaining is saved again
-	retryAt   time.Duration // waiting, or an unfinished restore or verification: when to go on
-	tries     int           // failed restores or verifications in a row
-	unsure    bool          // a verification failed and must be repeated
-	fork      *wire.Attempt // a refused document with the stamp of the newest one
+	busy    op
+	until   time.Duration // trying: the end, on the monotonic clock
+	saveAt  time.Duration // trying: when Remaining is saved again
+	retryAt time.Duration // waiting, or an unfinished restore or verification: when to go on
+	tries   int           // failed restores or verifications in a row
+	unsure  bool          // a verification failed and must be repeated
+	fork    *wire.Attempt // a refused document with the stamp of the newest one
 
 	// Events whose step could not be saved, to be stepped again.
 	stalled   []Event
@@ -117,9 +117,8 @@ type State struct {
 }
 
 // New returns the State of a kind from its saved part; the zero Durable is a kind that the node
-// has never heard of. A kind without an applier is not supported: its documents are refused, and
-// nothing about them is saved, so that a newer agent takes them up. The first Step must be Started.
-func New(d Durable, supported bool) State { return State{Durable: d, supported: supported} }
+// has never heard of. The shell fills in the Content of its documents. The first Step must be Started.
+func New(d Durable) State { return State{Durable: d} }
 
 // Report returns what the node says about this kind: what it runs, and the newest attempt.
 func (s State) Report() (running *wire.DocRef, last *wire.Attempt) {
@@ -163,6 +162,11 @@ func (s State) NextDeadline() (time.Duration, bool) {
 		sooner(min(s.until, s.saveAt))
 	}
 	return at, ok
+}
+
+// Refused is what a node reports of a document that it refuses before the inbox.
+func Refused(d Doc, err *wire.Error, at time.Time) *wire.Attempt {
+	return attempt(d, wire.StateRejected, err, 1, at)
 }
 
 func attempt(d Doc, state wire.State, err *wire.Error, n int, at time.Time) *wire.Attempt {

@@ -68,9 +68,6 @@ func (s State) Step(now clock.Now, chance float64, ev Event) (State, []Effect) {
 			t.Flight.WallUntil = wallAfter(now, left)
 		}
 	}
-	if !t.supported {
-		return t.State, t.effects
-	}
 	if !reflect.DeepEqual(s.Durable, t.Durable) {
 		t.effects = append([]Effect{Save{Must: t.must}}, t.effects...)
 	}
@@ -168,11 +165,6 @@ func (t *step) verified(ev Verified) {
 
 // desired orders a document that came (wire.md, Acceptance by a node).
 func (t *step) desired(doc Doc) {
-	if !t.supported {
-		t.Last = attempt(doc, wire.StateRejected, wire.New(wire.CodeNotSupported, "", "this agent does not know documents of this kind"), 1, t.now.Wall)
-		t.report()
-		return
-	}
 	switch c := doc.Stamp.Compare(t.High); {
 	case c < 0:
 		t.do(Emit{Type: EventStale, Doc: doc.Ref(), Err: wire.New(wire.CodeStale, "",
@@ -249,7 +241,7 @@ func (t *step) checked(ev Checked) {
 		return
 	}
 	t.mustSave()
-	t.Flight.Phase, t.Touched = Applying, true
+	t.Flight.Phase, t.Flight.Doc.Content, t.Touched = Applying, ev.Content, true
 	t.attempt(wire.StateApplying, nil)
 	t.busy = opApply
 	t.do(Apply{Doc: t.Flight.Doc, Previous: t.Running})

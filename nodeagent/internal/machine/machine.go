@@ -18,13 +18,15 @@ type Machine[S, Ev, Ef any] struct {
 	State   S    // after the newest step
 	Unsaved bool // State is not known to be on the disk
 
-	Now    func() clock.Now
-	Step   func(S, clock.Now, Ev) (S, []Ef)
-	Failed func(S, clock.Now, Ev, *wire.Error) (S, []Ef) // in place of a step that had to be saved and was not; nil: none has to
-	Next   func(S) (time.Duration, bool)                 // the deadline of the next Tick; nil: there is none
+	Now  func() clock.Now
+	Step func(S, clock.Now, Ev) (S, []Ef)
+	// Failed takes the place of a step that had to be saved and was not; nil: no step has to be.
+	Failed func(S, clock.Now, Ev, *wire.Error) (S, []Ef)
+	Next   func(S) (time.Duration, bool) // the deadline of the next Tick; nil: there is none
 	Tick   Ev
 	Sort   func(Ef) Order
-	Commit func(events []wire.Event, must bool) error // saves events and every Unsaved state; without must it keeps events that it cannot save
+	// Commit saves events and every Unsaved state. Without must it keeps the events that it cannot save.
+	Commit func(events []wire.Event, must bool) error
 	Run    func(Ef)
 	After  func() // called after the effects of each event; nil: nothing is
 }

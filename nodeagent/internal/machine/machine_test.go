@@ -82,20 +82,24 @@ func TestHandle(t *testing.T) {
 		"nothing to save": {nil, "x", []string{"run x", "after n=1"}, 1, false},
 		"what is saved is the new state, before any effect": {nil, "save x",
 			[]string{"commit 0: n=1, 0 events, must false", "run save", "run x", "after n=1"}, 1, false},
-		"events go along": {nil, "must emit", []string{"commit 0: n=1, 1 events, must true", "run must", "run emit", "after n=1"}, 1, false},
-		"events alone":    {full, "emit x", []string{"commit 0: n=1, 1 events, must false", "run emit", "run x", "after n=1"}, 1, false},
+		"events go along": {nil, "must emit",
+			[]string{"commit 0: n=1, 1 events, must true", "run must", "run emit", "after n=1"}, 1, false},
+		"events alone": {full, "emit x",
+			[]string{"commit 0: n=1, 1 events, must false", "run emit", "run x", "after n=1"}, 1, false},
 		"a save that may come later": {full, "save x",
 			[]string{"commit 0: n=1, 0 events, must false", "run save", "run x", "after n=1"}, 1, true},
 		"a step that had to be saved does not count": {full, "must emit x",
 			[]string{"commit 0: n=1, 1 events, must true", "run failed:storage", "after n=100"}, 100, true},
 		"an effect is an event": {nil, "then:save x",
-			[]string{"run then:save", "commit 1: n=2, 0 events, must false", "run save", "after n=2", "run x", "after n=2"}, 2, false},
+			[]string{"run then:save", "commit 1: n=2, 0 events, must false", "run save", "after n=2",
+				"run x", "after n=2"}, 2, false},
 	} {
 		r := newRig()
 		r.disk = c.disk
 		r.Handle(c.ev)
 		if !reflect.DeepEqual(r.trace, c.want) || r.State.n != c.n || r.Unsaved != c.unsaved {
-			t.Errorf("%s: n=%d, unsaved %v, %q; want n=%d, %v, %q", name, r.State.n, r.Unsaved, r.trace, c.n, c.unsaved, c.want)
+			t.Errorf("%s: n=%d, unsaved %v, %q; want n=%d, %v, %q",
+				name, r.State.n, r.Unsaved, r.trace, c.n, c.unsaved, c.want)
 		}
 	}
 }
@@ -107,7 +111,8 @@ func TestUnsavedGoesAlong(t *testing.T) {
 	r.Handle("save")
 	r.disk, r.trace = nil, nil
 	r.Handle("x")
-	if want := []string{"commit 0: n=2, 0 events, must false", "run x", "after n=2"}; !reflect.DeepEqual(r.trace, want) || r.Unsaved {
+	want := []string{"commit 0: n=2, 0 events, must false", "run x", "after n=2"}
+	if !reflect.DeepEqual(r.trace, want) || r.Unsaved {
 		t.Errorf("unsaved %v, %q; want %q", r.Unsaved, r.trace, want)
 	}
 }

@@ -1,12 +1,16 @@
-package app
+package workloads
 
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/cgroup/limits"
 	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/kind"
 	"tandem.internal/nodeagent/internal/workloads"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -16,7 +20,19 @@ import (
 type memoryOnly struct{ workloads.Groups }
 
 func (memoryOnly) Check(constraints map[string]string, at string) []*wire.Error {
-	return limits.Check(constraints, limits.Capabilities{Version: limits.V2, Files: map[string][]string{"memory": {"memory.max"}}}, at)
+	can := limits.Capabilities{Version: limits.V2, Files: map[string][]string{"memory": {"memory.max"}}}
+	return limits.Check(constraints, can, at)
+}
+
+// newKind makes the kind without a keeper of processes and a store of resources.
+func newKind(t *testing.T, cfg Config) kind.Kind {
+	t.Helper()
+	cfg.Dir, cfg.Node, cfg.Log, cfg.Now = t.TempDir(), "n1", zap.NewNop(), time.Now
+	k, err := New(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
 }
 
 // A node refuses what it could not do as it is written, and names the slot.
@@ -30,18 +46,23 @@ func TestWorkloadsAreChecked(t *testing.T) {
 	}{
 		{name: "nothing is limited", url: url},
 		{name: "a limit that is there", constraint: "memory.max", value: "64M", url: url},
-		{name: "a limit that is not there", constraint: "pids.max", value: "9", url: url, want: wire.CodeNotSupported, at: "/workloads/0/container/constraints/pids.max"},
-		{name: "no limit at all", constraint: "memory.limit", value: "64M", url: url, want: wire.CodeNotSupported, at: "/workloads/0/container/constraints/memory.limit"},
-		{name: "a bad value", constraint: "memory.max", value: "64X", url: url, want: wire.CodeBadValue, at: "/workloads/0/container/constraints/memory.max"},
+		{name: "a limit that is not there", constraint: "pids.max", value: "9", url: url,
+			want: wire.CodeNotSupported, at: "/workloads/0/container/constraints/pids.max"},
+		{name: "no limit at all", constraint: "memory.limit", value: "64M", url: url,
+			want: wire.CodeNotSupported, at: "/workloads/0/container/constraints/memory.limit"},
+		{name: "a bad value", constraint: "memory.max", value: "64X", url: url,
+			want: wire.CodeBadValue, at: "/workloads/0/container/constraints/memory.max"},
 		{name: "no workloads here", url: url, off: true, want: wire.CodeNotAllowed},
-		{name: "BitTorrent alone", url: "rbtorrent:0123456789012345678901234567890123456789", want: wire.CodeNotSupported, at: "/workloads/0/resources/iss_hook_start/urls"},
+		{name: "BitTorrent alone", url: "rbtorrent:0123456789012345678901234567890123456789",
+			want: wire.CodeNotSupported, at: "/workloads/0/resources/iss_hook_start/urls"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.url != url && fetch.BitTorrent {
 				t.Skip("this agent has BitTorrent")
 			}
-			config := workload.Config{Class: workload.Instance, Slot: workload.Slot{Service: "web", Node: "n1"}, Resources: map[string]workload.Artifact{
-				workload.HookStart: {Class: workload.Resource, UUID: "u", URLs: []string{c.url}}}}
+			config := workload.Config{Class: workload.Instance, Slot: workload.Slot{Service: "web", Node: "n1"},
+				Resources: map[string]workload.Artifact{
+					workload.HookStart: {Class: workload.Resource, UUID: "u", URLs: []string{c.url}}}}
 			if c.constraint != "" {
 				config.Container = &workload.Container{Constraints: map[string]string{c.constraint: c.value}}
 			}
@@ -49,7 +70,8 @@ func TestWorkloadsAreChecked(t *testing.T) {
 			if werr != nil {
 				t.Fatal(werr)
 			}
-			errs := workloadsApplier{on: !c.off, node: "n1", groups: memoryOnly{}}.Check(inbox.Doc{Version: "1.0.0", Body: body})
+			k := newKind(t, Config{On: !c.off, Groups: memoryOnly{}})
+			_, errs := k.Check(inbox.Doc{Version: "1.0.0", Body: body})
 			if c.want == "" {
 				if len(errs) > 0 {
 					t.Errorf("%v", errs)

@@ -7,15 +7,10 @@ import (
 
 	"tandem.internal/nodeagent/internal/identity"
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
-
-// maxUnsupported bounds the kinds without an applier that the agent remembers refusing.
-const maxUnsupported = 16
-
-// maxHeld bounds the kinds whose newest document waits for the first beacon: all that there are.
-var maxHeld = len(wire.Kinds())
 
 // hear takes in what the link said.
 func (a *Agent) hear(what any) {
@@ -25,7 +20,7 @@ func (a *Agent) hear(what any) {
 		a.log.Info("connected", zap.String("broker", a.cfg.Broker), zap.Uint64("session", m.session))
 		a.sender.Up(m.session)
 		a.linked(true, nil)
-		a.sayEverything()
+		a.reportEverything()
 		a.sendEvents()
 	case down:
 		a.session = 0
@@ -53,7 +48,8 @@ func (a *Agent) receive(m message) {
 		return
 	}
 	if m.size > wire.MaxPacket {
-		a.refuse(m, wire.New(wire.CodeTooLarge, "", fmt.Sprintf("%d bytes; a message has at most %d", m.size, wire.MaxPacket)))
+		a.refuse(m, wire.New(wire.CodeTooLarge, "",
+			fmt.Sprintf("%d bytes; a message has at most %d", m.size, wire.MaxPacket)))
 		return
 	}
 	if len(m.payload) == 0 {
@@ -80,47 +76,38 @@ func (a *Agent) refuse(m message, err *wire.Error) {
 	a.emit(inbox.EventRefusedMessage, err, refusal{Topic: topic})
 }
 
-func (a *Agent) document(name wire.Kind, m message) {
-	if len(a.trust.Keys) == 0 {
-		a.hold(name, m)
-		return
-	}
-	doc, err := a.id.Document(a.trust.Keys, name, m.payload)
-	if err != nil {
-		a.refuse(m, err)
-		return
-	}
-	if err := a.trust.Floor.Check(name, doc.Stamp); err != nil {
-		a.emit(inbox.EventStale, err, docDetail{Kind: name, DocRef: doc.Ref()})
-		return
-	}
-	k := a.kinds[name]
-	if k == nil {
-		if len(a.kinds) > maxUnsupported {
-			a.refuse(m, wire.New(wire.CodeNotSupported, "/kind", "one unknown kind too many"))
-			return
-		}
-		k = a.add(name, inbox.Durable{}, nil)
-	}
-	k.inbox.Handle(inbox.Desired{Doc: doc, At: a.deps.Now()})
+// ears is the agent as the link's handler.
+type ears struct{ a *Agent }
+
+type up struct{ session uint64 }
+
+type down struct {
+	session uint64
+	err     error
 }
 
-// hold keeps the newest document of a kind until the first beacon says whom to believe.
-func (a *Agent) hold(name wire.Kind, m message) {
-	d, err := wire.Decode[wire.Desired](m.payload)
-	if err != nil {
-		a.refuse(m, wire.AsError(err))
-		return
+type message struct {
+	topic    string
+	payload  []byte
+	size     int // of the payload, which is dropped if it is too large
+	retained bool
+}
+
+func (e ears) Up(session uint64)              { e.tell(up{session}) }
+func (e ears) Down(session uint64, err error) { e.tell(down{session, err}) }
+
+func (e ears) Message(m link.Message) {
+	size := len(m.Payload)
+	if size > wire.MaxPacket {
+		m.Payload = nil
 	}
-	old, ok := a.held[name]
-	if !ok && len(a.held) >= maxHeld {
-		a.refuse(m, wire.New(wire.CodeUnavailable, "", "no beacon has been heard yet, and enough documents wait for it"))
-		return
+	e.tell(message{m.Topic, m.Payload, size, m.Retained})
+}
+
+// tell waits for the owner, which holds nobody up for longer than a save takes.
+func (e ears) tell(what any) {
+	select {
+	case e.a.in <- what:
+	case <-e.a.closed:
 	}
-	if ok {
-		if o, err := wire.Decode[wire.Desired](old.payload); err == nil && o.Stamp().Compare(d.Stamp()) > 0 {
-			return
-		}
-	}
-	a.held[name] = m
 }

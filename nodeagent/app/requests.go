@@ -33,19 +33,40 @@ func (a *Agent) request(m message) {
 	case wire.MethodReport:
 		a.reply(r.ID, []byte("null"), nil)
 		a.againAt = 0
-		a.sayEverything()
+		a.reportEverything()
 	case wire.MethodEvents:
 		a.reply(r.ID, []byte("null"), a.replay(r))
 		a.sendEvents()
 	case wire.MethodConfirm:
 		a.confirm(r)
-	case wire.MethodReboot, wire.MethodTry, wire.MethodApprove:
-		a.order(r)
-	case wire.MethodRestart, wire.MethodLogs:
-		a.onDuty(r)
 	default:
-		a.reply(r.ID, nil, wire.New(wire.CodeNotSupported, "/method", fmt.Sprintf("this agent does not know the method %.64q", r.Method)))
+		a.kindRequest(r)
 	}
+}
+
+// kindRequest has a kind answer a request.
+func (a *Agent) kindRequest(r *wire.Request) {
+	for _, d := range a.documents {
+		method, ok := d.kind.Methods[r.Method]
+		if !ok {
+			continue
+		}
+		do, err := method.Read(r.Params)
+		if err != nil {
+			a.reply(r.ID, nil, within("/params", err))
+			return
+		}
+		if method.Order {
+			if err := a.obeys(r); err != nil {
+				a.reply(r.ID, nil, err)
+				return
+			}
+		}
+		do(r.ID, func(result []byte, err *wire.Error) { a.reply(r.ID, result, err) })
+		return
+	}
+	a.reply(r.ID, nil, wire.New(wire.CodeNotSupported, "/method",
+		fmt.Sprintf("this agent does not know the method %.64q", r.Method)))
 }
 
 // maxErrors bounds the errors of one check.
@@ -57,14 +78,16 @@ func (a *Agent) check(r *wire.Request) ([]byte, *wire.Error) {
 	if err != nil {
 		return nil, within("/params", err)
 	}
-	k := a.kinds[p.Kind]
-	if k == nil || k.applier == nil {
-		return nil, wire.New(wire.CodeNotSupported, "/params/kind", fmt.Sprintf("this agent does not know documents of kind %.64q", p.Kind))
+	d := a.kind(p.Kind)
+	if d == nil {
+		return nil, wire.New(wire.CodeNotSupported, "/params/kind",
+			fmt.Sprintf("this agent does not know documents of kind %.64q", p.Kind))
 	}
 	if len(p.Body) > wire.MaxBody {
-		return nil, wire.New(wire.CodeTooLarge, "/params/body", fmt.Sprintf("%d bytes; a body has at most %d", len(p.Body), wire.MaxBody))
+		return nil, wire.New(wire.CodeTooLarge, "/params/body",
+			fmt.Sprintf("%d bytes; a body has at most %d", len(p.Body), wire.MaxBody))
 	}
-	errs := k.applier.Check(inbox.Doc{Version: p.Version, Hash: wire.Hash(p.Body), Body: p.Body})
+	_, errs := d.kind.Check(inbox.Doc{Version: p.Version, Hash: wire.Hash(p.Body), Body: p.Body})
 	result := wire.CheckResult{OK: len(errs) == 0, Errors: errs[:min(len(errs), maxErrors)]}
 	return wire.Encode(&result), nil
 }
@@ -92,12 +115,13 @@ func (a *Agent) confirm(r *wire.Request) {
 		a.reply(r.ID, nil, within("/params", err))
 		return
 	}
-	k := a.kinds[p.Kind]
-	if k == nil || k.applier == nil {
-		a.reply(r.ID, nil, wire.New(wire.CodeNotFound, "/params/kind", fmt.Sprintf("this agent has no documents of kind %.64q", p.Kind)))
+	d := a.kind(p.Kind)
+	if d == nil {
+		a.reply(r.ID, nil, wire.New(wire.CodeNotFound, "/params/kind",
+			fmt.Sprintf("this agent has no documents of kind %.64q", p.Kind)))
 		return
 	}
-	k.inbox.Handle(inbox.Confirm{ID: r.ID, Stamp: wire.Stamp{Epoch: p.Epoch, Rev: p.Rev}})
+	d.inbox.Handle(inbox.Confirm{ID: r.ID, Stamp: wire.Stamp{Epoch: p.Epoch, Rev: p.Rev}})
 }
 
 // within puts an error about params in its place in the request.

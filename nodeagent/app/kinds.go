@@ -1,0 +1,90 @@
+package app
+
+import (
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/nodeagent/internal/alert"
+	"tandem.internal/nodeagent/internal/fetch"
+	core "tandem.internal/nodeagent/internal/health"
+	"tandem.internal/nodeagent/internal/kind"
+	"tandem.internal/nodeagent/internal/kinds/config"
+	"tandem.internal/nodeagent/internal/kinds/health"
+	"tandem.internal/nodeagent/internal/kinds/workloads"
+	"tandem.internal/nodeagent/internal/supervise"
+	"tandem.internal/shared/wire"
+)
+
+// kinds is the list of the kinds of documents that this agent knows.
+func (a *Agent) kinds(dir string) ([]kind.Kind, error) {
+	conf, err := config.New(a.configKind(dir))
+	if err != nil {
+		return nil, err
+	}
+	work, err := workloads.New(a.workloadsKind(dir), host{a})
+	if err != nil {
+		return nil, err
+	}
+	list := []kind.Kind{conf, health.New(a.healthKind()), work}
+	for _, more := range a.deps.Kinds {
+		list = append(list, more(host{a}))
+	}
+	return list, nil
+}
+
+func (a *Agent) configKind(dir string) config.Config {
+	return config.Config{
+		Path: filepath.Join(dir, ConfigFile), ID: a.id, Rules: a.cfg.rules(), OnApply: a.cfg.OnApply,
+		Timeout: a.cfg.OnApplyTimeout, Steps: a.deps.Steps, Run: a.deps.RunCommand,
+		Alerts: func(rules []alert.Rule) { a.care.alerts.Handle(alert.Configured{Now: a.now(), Rules: rules}) },
+	}
+}
+
+func (a *Agent) healthKind() health.Config {
+	return health.Config{
+		Local: a.cfg.health(),
+		Settings: func(set wire.HealthSettings, err *wire.Error) {
+			if err != nil { // a document was checked before; the node's own settings may be another release's
+				a.log.Warn("the settings of health do not go together; the stricter ones are in force", zap.Error(err))
+			}
+			if a.care.settings = set; a.care.begun {
+				a.well(core.Settings{Settings: set})
+			}
+		},
+		Report: func() *wire.Health {
+			if a.care.report.Indicator == 0 {
+				return nil
+			}
+			return &a.care.report
+		},
+		Order: func(o core.Order, component string, answer kind.Answer) {
+			if component != "" {
+				answer([]byte("null"), a.tryPart(component, o))
+				return
+			}
+			a.lookAtSlots() // what was staged by hand a moment ago counts
+			a.well(o)
+		},
+	}
+}
+
+func (a *Agent) workloadsKind(dir string) workloads.Config {
+	_, service := a.deps.LookupEnv("INVOCATION_ID")
+	return workloads.Config{
+		Dir: dir, Node: a.id.Node, On: a.cfg.Workloads,
+		Rules: supervise.Rules{Window: a.cfg.WorkloadWindow, Grace: a.cfg.WorkloadGrace, Status: a.cfg.WorkloadStatus,
+			Reopen: a.cfg.WorkloadReopen},
+		LogBytes: int64(a.cfg.WorkloadLogBytes), LogFiles: a.cfg.WorkloadLogFiles,
+		Group: a.cfg.WorkloadGroup, Service: service,
+		Fetch: fetch.Config{Rate: int64(a.cfg.FetchRate), Parallel: a.cfg.FetchParallel, Keep: int64(a.cfg.FetchKeep),
+			Peers: fetch.Peers{Listen: a.cfg.PeerListen, Addresses: a.cfg.Peers, Allow: a.cfg.PeerAllow,
+				Upload: int64(a.cfg.PeerRate)}},
+		Store: a.store, Now: a.deps.Now, Log: a.log, Steps: a.deps.Steps,
+		Watch: func(loop string, period time.Duration) (beat, end func()) {
+			return a.care.watch.Loop(loop, period) // which is made later
+		},
+		Keeper: a.deps.Keeper, Resources: a.deps.Resources, Groups: a.deps.Groups,
+	}
+}

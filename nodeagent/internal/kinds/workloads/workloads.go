@@ -1,0 +1,222 @@
+// Package workloads is the kind workloads: documents of this kind are the instances that the node is to run (seed 004),
+// its report is how they are, and its requests are about one of them. It makes what runs them: the manager, the store
+// of their resources, their control groups, and the client of the keeper of their processes.
+package workloads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/nodeagent/internal/fetch"
+	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/kind"
+	"tandem.internal/nodeagent/internal/supervise"
+	"tandem.internal/nodeagent/internal/workloads"
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/pulse"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// Directories in the state directory.
+const (
+	resourcesDir = "resources"
+	keeperDir    = "keeper"
+	slotsDir     = "workloads"
+)
+
+// Config is what the kind goes by.
+type Config struct {
+	Dir      string // the state directory, absolute
+	Node     string // its ID
+	On       bool   // false: a set that is not empty is refused
+	Rules    supervise.Rules
+	LogBytes int64           // of one file of the output of an instance
+	LogFiles int             // that are kept
+	Group    string          // control group in which workloads get theirs; "": the agent's own
+	Service  bool            // the agent is a service of systemd
+	Fetch    fetch.Config    // of the store of resources, but for Dir, Now, Log, Steps and Watch
+	Store    workloads.Store // of the states of the instances
+
+	Now   func() time.Time
+	Log   *zap.Logger
+	Steps durable.Steps
+	Watch pulse.Watch // is told of the loops
+
+	// What tests replace; nil: the keeper's process, the store of resources, the kernel's control groups.
+	Keeper    func(context.Context) (workloads.Keeper, error)
+	Resources workloads.Resources
+	Groups    Groups
+}
+
+// runner runs the workloads of the node. report belongs to the owner's goroutine.
+type runner struct {
+	cfg     Config
+	host    kind.Host
+	manager *workloads.Manager
+	store   *fetch.Store // nil: a test has replaced the resources
+	report  *wire.Workloads
+}
+
+// New makes the kind.
+func New(cfg Config, host kind.Host) (kind.Kind, error) {
+	r := &runner{cfg: cfg, host: host}
+	if cfg.Resources == nil {
+		f := cfg.Fetch
+		f.Dir, f.Now, f.Log = filepath.Join(cfg.Dir, resourcesDir), cfg.Now, cfg.Log.Named("resources")
+		f.Steps, f.Watch = cfg.Steps, cfg.Watch
+		store, err := fetch.Open(f)
+		if err != nil {
+			return kind.Kind{}, err
+		}
+		r.store, r.cfg.Resources = store, fetched{store}
+	}
+	if cfg.Groups == nil {
+		r.cfg.Groups = newControlGroups(cfg)
+	}
+	if cfg.Keeper == nil {
+		r.cfg.Keeper = newKeeper(cfg).get
+	}
+	r.manager = r.newManager()
+	return kind.New(kind.Spec[[]workload.Config]{
+		Name: wire.KindWorkloads,
+		Parse: func(doc inbox.Doc) ([]workload.Config, []*wire.Error) {
+			return workload.ParseDocument(doc.Body, cfg.Node)
+		},
+		Check: func(doc kind.Document[[]workload.Config]) []*wire.Error { return r.cfg.check(doc.Content) },
+		Put: func(_ context.Context, doc kind.Document[[]workload.Config]) *wire.Error {
+			r.manager.Want(doc.Content)
+			return nil
+		},
+		Detail: func() []byte {
+			if r.report == nil {
+				return nil
+			}
+			return wire.Encode(r.report)
+		},
+		Methods: map[wire.Method]kind.Method{
+			wire.MethodRestart: {Order: true, Read: kind.Params(r.restart)},
+			wire.MethodLogs:    {Read: kind.Params(r.logs)},
+		},
+		Run: r.run,
+	}), nil
+}
+
+func (r *runner) newManager() *workloads.Manager {
+	return workloads.New(workloads.Config{
+		Dir: filepath.Join(r.cfg.Dir, slotsDir), LogBytes: r.cfg.LogBytes, LogFiles: r.cfg.LogFiles, Rules: r.cfg.Rules,
+		Keeper: r.cfg.Keeper, Resources: r.cfg.Resources, Groups: r.cfg.Groups, Store: r.cfg.Store,
+		Now: r.cfg.Now, Log: r.cfg.Log.Named("workloads"),
+		Kept: func() bool {
+			_, err := os.Stat(filepath.Join(r.cfg.Dir, keeperDir))
+			return !errors.Is(err, fs.ErrNotExist)
+		},
+		Emit: func(event string, err *wire.Error, detail supervise.Detail) {
+			r.host.Do(func() { r.host.Emit(event, err, detail) })
+		},
+		Report: func(w wire.Workloads) { r.host.Do(func() { r.reported(&w) }) },
+		Watch:  r.cfg.Watch,
+	})
+}
+
+// reported takes over a report of the manager. A node that never had workloads says nothing of them.
+func (r *runner) reported(w *wire.Workloads) {
+	if len(w.Slots) == 0 && r.report == nil {
+		return
+	}
+	r.report = w
+	r.host.Report(wire.KindWorkloads)
+}
+
+// run runs the workloads until ctx ends; their processes go on.
+func (r *runner) run(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	if r.store != nil {
+		all.Go(func() {
+			if err := r.store.Run(ctx); err != nil {
+				r.cfg.Log.Error("resources are not kept any more", zap.Error(err))
+			}
+		})
+	}
+	if err := r.manager.Run(ctx); err != nil {
+		r.cfg.Log.Error("workloads are not run", zap.Error(err))
+	}
+}
+
+func (r *runner) restart(p *wire.RestartParams, _ string, answer kind.Answer) {
+	r.host.Later(func(context.Context) func() {
+		err := r.manager.Restart(p.Service)
+		return func() { answer([]byte("null"), err) }
+	})
+}
+
+func (r *runner) logs(p *wire.LogsParams, _ string, answer kind.Answer) {
+	r.host.Later(func(context.Context) func() {
+		result, err := r.manager.Logs(p)
+		return func() {
+			if err != nil {
+				answer(nil, err)
+				return
+			}
+			answer(wire.Encode(result), nil)
+		}
+	})
+}
+
+// check says what of a set this node cannot run.
+func (c Config) check(configs []workload.Config) (errs []*wire.Error) {
+	if !c.On && len(configs) > 0 {
+		return []*wire.Error{wire.New(wire.CodeNotAllowed, "",
+			"this node runs no workloads: its agent was started with --workloads=false")}
+	}
+	for i, w := range configs {
+		var bad []*wire.Error
+		at := fmt.Sprintf("/workloads/%d", i)
+		if w.Container != nil && len(w.Container.Constraints) > 0 {
+			bad = c.Groups.Check(w.Container.Constraints, at+"/container/constraints")
+		}
+		for name, resource := range w.Resources {
+			if !fetch.BitTorrent && !hasHTTP(resource) {
+				bad = append(bad, wire.New(wire.CodeNotSupported, at+"/resources/"+name+"/urls",
+					"this agent is built without BitTorrent: "+
+						"give an http or https address, too, or install the full agent"))
+			}
+		}
+		for _, e := range bad { // whoever submitted the set has never seen this document
+			errs = append(errs, wire.New(e.Code, e.Path, "slot "+w.Slot.String()+": "+e.Message))
+		}
+	}
+	return errs
+}
+
+func hasHTTP(r workload.Artifact) bool {
+	for _, u := range r.URLs {
+		scheme, _, _ := strings.Cut(u, ":")
+		if scheme == workload.SchemeHTTP || scheme == workload.SchemeHTTPS {
+			return true
+		}
+	}
+	return false
+}
+
+// fetched is a fetch.Store as the manager wants it.
+type fetched struct{ *fetch.Store }
+
+func (s fetched) Look(a workload.Artifact) workloads.Resource {
+	st := s.Status(a)
+	r := workloads.Resource{State: string(st.State), Path: st.Path, Done: st.Done, Size: st.Size, Err: st.Err}
+	if st.State == fetch.Ready {
+		r.State = ""
+	}
+	return r
+}
