@@ -57,7 +57,8 @@ func damageUnit(t *testing.T, trial bool) (s stored) {
 		r.mustBe("health", err, "")
 		if trial {
 			_, err := r.core.Submit(t.Context(), view.Submission{
-				Kind: wire.KindConfig, Document: faultyDoc("2.0.0"), Who: "ann", Offline: true, Mode: wire.ModeTry, ConfirmWithin: time.Hour,
+				Kind: wire.KindConfig, Document: faultyDoc("2.0.0"), Who: "ann", Offline: true,
+				Mode: wire.ModeTry, ConfirmWithin: time.Hour,
 			})
 			r.mustBe("trial", err, "")
 		}
