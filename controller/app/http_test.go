@@ -23,6 +23,7 @@ import (
 
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/distribute"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 )
 
@@ -251,18 +252,22 @@ func TestHTTPOverTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		_, err = c.Submit(t.Context(), view.Submission{Kind: "config", Document: []byte(`{"formatVersion":"7","version":"1.0.0","nodes":[]}`), DryRun: true})
+		in := op.ConfigIn{Document: []byte(`{"formatVersion":"7","version":"1.0.0","nodes":[]}`)}
+		in.DryRun = true
+		_, err = client.Call(t.Context(), c, op.ApplyConfig, in)
 		return err
 	}
 	var short, long view.Grant
 	run(func() time.Time { return now }, func(local *client.Client, url string) {
-		var err error
-		if short, err = local.CreateToken(t.Context(), "short", "operate", time.Hour); err != nil {
-			t.Fatal(err)
+		create := func(in op.NewToken) view.Grant {
+			g, err := client.Call(t.Context(), local, op.CreateToken, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g
 		}
-		if long, err = local.CreateToken(t.Context(), "long", "operate", 0); err != nil {
-			t.Fatal(err)
-		}
+		short = create(op.NewToken{Name: "short", Role: "operate", TTL: "PT1H"})
+		long = create(op.NewToken{Name: "long", Role: "operate"})
 		if short.URL != url || !strings.HasPrefix(url, "https://127.0.0.1:") {
 			t.Errorf("%s, not %s", short.URL, url)
 		}
@@ -271,7 +276,7 @@ func TestHTTPOverTLS(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		s, err := local.Status(t.Context())
+		s, err := client.Call(t.Context(), local, op.UnitStatus, op.None{})
 		if err != nil || strings.Contains(strings.Join(s.Trouble, "\n"), "TLS") {
 			t.Errorf("%v %v", s.Trouble, err)
 		}
@@ -298,7 +303,7 @@ func TestHTTPOverTLS(t *testing.T) {
 	})
 	cfg.HTTP = "0.0.0.0:0"
 	run(nil, func(local *client.Client, url string) {
-		s, err := local.Status(t.Context())
+		s, err := client.Call(t.Context(), local, op.UnitStatus, op.None{})
 		if err != nil || !strings.Contains(strings.Join(s.Trouble, "\n"), "HTTP API serves 0.0.0.0:0 WITHOUT TLS") || !strings.HasPrefix(url, "http://") {
 			t.Errorf("%s: %v %v", url, s.Trouble, err)
 		}

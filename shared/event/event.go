@@ -140,6 +140,20 @@ func Decode(eventType string, detail jsontext.Value) (any, error) {
 	return d, nil
 }
 
+// Types lists every type.
+func Types() []string {
+	return []string{
+		Alert, Watchdog,
+		Boot, ContactLost, ContactBack, CheckFailed, CheckRecovered, Maintenance, TrialStarted, TrialCommitted,
+		TrialRolledBack, CommitFailed, RestartPlanned, RestartRefused, RestartFailed,
+		ComponentStaged, ComponentRefused, ComponentEnded,
+		WorkloadExit, WorkloadCompleted, WorkloadInstalled, WorkloadBack, WorkloadRefused, WorkloadUndone,
+		DriftRepaired, Fork, Stale, RestoreTrouble,
+		RefusedMessage, KeyRefused, KeyPinned, KeyDropped, ClockSkew,
+		CertificateRenewed, CertificateNotRenewed, CertificateExpired,
+	}
+}
+
 // shape returns an empty detail of an event type, nil if it has none.
 func shape(eventType string) any {
 	switch eventType {

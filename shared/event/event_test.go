@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strconv"
 	"testing"
 )
@@ -25,13 +26,16 @@ func TestEveryTypeHasTheDetailItNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		types++
+		if !slices.Contains(Types(), name) {
+			t.Errorf("%s is not in the list of types", name)
+		}
 		if named, has := v.Comment.Text()[:4] != "none", shape(name) != nil; named != has {
 			t.Errorf("%s: its comment is %q, it has a detail: %v", name, v.Comment.Text(), has)
 		}
 		return true
 	})
-	if types < 35 {
-		t.Errorf("only %d types", types)
+	if types < 35 || types != len(Types()) {
+		t.Errorf("there are %d types, and %d in the list", types, len(Types()))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -250,7 +251,7 @@ func TestEveryCommandHelps(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk((&app{IO: b.io}).root())
+	walk(root(command.New(b.surroundings())))
 	golden(t, "commands", strings.Join(paths, "\n")+"\n")
 	golden(t, "help", b.transcript("", "--help"))
 	golden(t, "help-apply", b.transcript("", "config", "apply", "--help"))

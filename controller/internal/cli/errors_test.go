@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"tandem.internal/controller/internal/api/apitest"
 	"tandem.internal/controller/internal/tokens"
@@ -123,12 +122,6 @@ func swapped(token string) string {
 
 // TestWarnsOfClearText: a token that crosses a network as it is.
 func TestWarnsOfClearText(t *testing.T) {
-	for address, want := range map[string]bool{"http://gateway:8885": true, "http://10.0.0.1": true, "http://[2001:db8::1]:1": true, "http://localhost:1": false,
-		"http://127.0.0.1:1": false, "http://[::1]:1": false, "https://gateway:8885": false} {
-		if got := inClear(address); got != want {
-			t.Errorf("%s: %v", address, got)
-		}
-	}
 	b := newBench(t, apitest.Sample())
 	b.env = map[string]string{"TANDEM_TOKEN": b.tokens[tokens.View]}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -247,14 +240,6 @@ func TestDownloadsThatFail(t *testing.T) {
 		}
 		if left, err := filepath.Glob(b.dir + "/*b.db*"); err != nil || len(left) > 0 {
 			t.Errorf("left behind: %v %v", left, err)
-		}
-	}
-}
-
-func TestDurations(t *testing.T) {
-	for text, want := range map[string]time.Duration{"2m": 2 * time.Minute, "PT2M": 2 * time.Minute, "90s": 90 * time.Second, "P1D": 24 * time.Hour} {
-		if got, err := parseDuration(text); err != nil || got != want {
-			t.Errorf("%s: %v %v", text, got, err)
 		}
 	}
 }

@@ -19,8 +19,11 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(goldens.finish)) }
 
-// goldenFiles are the files testdata/NAME.txtar. A golden is in the one that its name begins with, else in program.txtar.
-var goldenFiles = []string{"config", "events", "health", "identity", "journal", "key", "node", "nodes", "token", "unit", "wait", "workload"}
+// goldenFiles are the files testdata/NAME.txtar. A golden is in the one that its name begins with, else in
+// program.txtar.
+var goldenFiles = []string{
+	"config", "events", "health", "identity", "journal", "key", "node", "nodes", "token", "unit", "wait", "workload",
+}
 
 func goldenFile(name string) string {
 	first, _, _ := strings.Cut(name, "-")
@@ -30,7 +33,8 @@ func goldenFile(name string) string {
 	return filepath.Join("testdata", first+".txtar")
 }
 
-// archives are the golden files, read when they are first needed. With -update they are written when all tests have ended.
+// archives are the golden files, read when they are first needed. With -update they are written when all tests have
+// ended.
 type archives struct {
 	mu    sync.Mutex
 	files map[string]map[string]string // path, name, content

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -68,7 +69,7 @@ func told(s *apitest.State) {
 
 func alert(state string, value float64, reason string) jsontext.Value {
 	text := `{"v":1,"node":"node-1","boot":"b","seq":3,"at":"2026-11-20T09:59:00Z","type":"alert","detail":{"timestamp":"2026-11-20T09:59:00Z","tag":"systemQuotaAlert",` +
-		`"node":{"codename":"node-1"},"parameter":"cpu","value":` + amount(value) + `,"state":"` + state + `","since":"2026-11-20T09:57:00Z","minTimeout":"PT2S","minThreshold":0.5,"maxThreshold":0.9`
+		`"node":{"codename":"node-1"},"parameter":"cpu","value":` + command.Amount(value) + `,"state":"` + state + `","since":"2026-11-20T09:57:00Z","minTimeout":"PT2S","minThreshold":0.5,"maxThreshold":0.9`
 	if reason != "" {
 		text += `,"reason":"` + reason + `"`
 	}

@@ -16,7 +16,15 @@ import (
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/tokens"
+)
+
+const (
+	exitRefused     = command.ExitRefused
+	exitUsage       = command.ExitUsage
+	exitUnreachable = command.ExitUnreachable
+	exitIncomplete  = command.ExitIncomplete
 )
 
 // bench is a controller's API on a real socket, and a program run against it.
@@ -68,13 +76,20 @@ func newBench(t *testing.T, s apitest.State) *bench {
 	return b
 }
 
+// surroundings are those of a run without any input or output.
+func (b *bench) surroundings() IO {
+	io := b.io
+	io.In, io.Out, io.Err = strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}
+	io.Env = func(k string) (string, bool) { v, ok := b.env[k]; return v, ok }
+	return io
+}
+
 // run runs the program once.
 func (b *bench) run(stdin string, args ...string) (stdout, stderr string, exit int) {
 	b.t.Helper()
 	var out, errs bytes.Buffer
-	io := b.io
+	io := b.surroundings()
 	io.In, io.Out, io.Err = strings.NewReader(stdin), &out, &errs
-	io.Env = func(k string) (string, bool) { v, ok := b.env[k]; return v, ok }
 	exit = Run(b.ctx, args, io)
 	return out.String(), errs.String(), exit
 }

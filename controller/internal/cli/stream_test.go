@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/wire"
 )
 
 // followed runs a command that does not end by itself. Each time what it has written ends in one of
@@ -196,17 +194,5 @@ func TestColours(t *testing.T) {
 				t.Errorf("wider than the terminal: %q", line)
 			}
 		}
-	}
-}
-
-func TestFailuresHaveAnExitStatus(t *testing.T) {
-	for code := range wire.Meanings {
-		f := asFailure(wire.New(code, "", "x"))
-		if f.exit < exitRefused || f.exit > exitUnreachable {
-			t.Errorf("%s: %d", code, f.exit)
-		}
-	}
-	if f := asFailure(errors.New("x")); f.exit != exitRefused || f.err.Code != wire.CodeInternal {
-		t.Errorf("%+v", f)
 	}
 }

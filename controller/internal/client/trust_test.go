@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/ca"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/shared/jointoken"
 )
 
@@ -153,7 +153,7 @@ func TestTrust(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer cl.Close()
-			_, err = cl.Nodes(context.Background())
+			_, err = Call(t.Context(), cl, op.ListNodes, op.None{})
 			if (err == nil) != (c.want == "") || came() != (c.want == "") {
 				t.Fatalf("%v; somebody got a request: %v", err, came())
 			}
@@ -209,7 +209,7 @@ func TestWrongScheme(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = cl.Nodes(context.Background())
+		_, err = Call(t.Context(), cl, op.ListNodes, op.None{})
 		if u, ok := errors.AsType[*Unreachable](err); !ok || !strings.Contains(u.Hint, want) {
 			t.Errorf("%s: %v", wrong, err)
 		}

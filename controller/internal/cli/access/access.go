@@ -1,0 +1,14 @@
+// Package access owns the commands about who may do what: operators' tokens, the unit's signing keys, and the
+// identities of nodes and others. It prints a secret once and never repeats one that it was given.
+package access
+
+import (
+	"github.com/spf13/cobra"
+
+	"tandem.internal/controller/internal/cli/command"
+)
+
+// Commands are the commands of this package that stand at the top.
+func Commands(a *command.App) []*cobra.Command {
+	return []*cobra.Command{identities(a), tokenCommands(a), keys(a)}
+}

@@ -1,0 +1,165 @@
+package access
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+func tokenCommands(a *command.App) *cobra.Command {
+	return command.Group("token", "Say who may come in over TCP, and to do what",
+		"  tandem token create ann --role operate\n  tandem token list\n  tandem token revoke ann",
+		createToken(a), listTokens(a), revokeToken(a))
+}
+
+func roleNames() []string {
+	var names []string
+	for _, r := range op.Roles {
+		names = append(names, string(r))
+	}
+	return names
+}
+
+// checkToken refuses a name that no token can have.
+func checkToken(cmd *cobra.Command, name string) error {
+	if !wire.ValidName(name) {
+		return command.Usage("%s: %.80q cannot name a token: letters, digits, and . _ - after the first, at most 63",
+			cmd.CommandPath(), name)
+	}
+	return nil
+}
+
+func checkRole(cmd *cobra.Command, role string) error {
+	all := strings.Join(roleNames(), ", ")
+	switch {
+	case role == "":
+		return command.Lacks(cmd, "--role: "+all)
+	case !op.Role(role).Valid():
+		meant := command.Suggest(role, roleNames(), "there are "+all)
+		return command.Usage("%s: %.80q is no role%s", cmd.CommandPath(), role, meant)
+	}
+	return nil
+}
+
+func createToken(a *command.App) *cobra.Command {
+	var role string
+	var life command.Duration
+	cmd := &cobra.Command{
+		Use: "create NAME", Short: "Make a token for a person or a program, and show it once",
+		Long: `Make a token for a person or a program, and show it once.
+
+Roles: view reads; operate also submits, confirms, rolls back and restores, sets timers
+of health and orders nodes to reboot; admin also makes and revokes tokens, lets nodes
+join, certifies, changes signing keys, and copies the journal. The
+journal names the token beside everything that is done with it.`,
+		Example: "  tandem token create ann --role operate\n  tandem token create dashboard --role view --expires 90d",
+		Args:    command.Args("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkToken(cmd, args[0]); err != nil {
+				return err
+			}
+			if err := checkRole(cmd, role); err != nil {
+				return err
+			}
+			in := op.NewToken{Name: args[0], Role: role, TTL: life.ISO()}
+			return command.Ask(cmd.Context(), a, op.CreateToken, in, printGrant)
+		},
+	}
+	cmd.Flags().StringVar(&role, "role", "", "`role`, what it may do: view, operate or admin (required)")
+	cmd.Flags().Var(&life, "expires", "how long it counts, such as 12h or 90d (default: until it is revoked)")
+	return cmd
+}
+
+// printGrant shows a token as one line that is all that another machine needs.
+func printGrant(a *command.App, g view.Grant) {
+	until := "until it is revoked"
+	if !g.Expires.IsZero() {
+		until = "until " + a.Clock(g.Expires)
+	}
+	name := term.Clean(g.Name)
+	a.Print("%s has the role %s %s. This is shown once; whoever has it is %s:\n\n",
+		name, term.Clean(g.Role), until, name)
+	if g.URL == "" {
+		a.Print("  %s\n\nThis controller serves its unix socket only; to use the token, "+
+			"start it with --http ADDRESS.\n", term.Clean(g.Secret))
+		return
+	}
+	a.Print("  export TANDEM_URL=%s TANDEM_TOKEN=%s", term.Clean(g.URL), term.Clean(g.Secret))
+	if g.CA != "" {
+		a.Print(" TANDEM_CA=%s", term.Clean(g.CA))
+	}
+	where := "anywhere"
+	if command.Loopback(g.URL) {
+		where = "on this machine" // the door is not open to others
+	}
+	a.Print("\n\nWith that line in a shell %s, tandem works there. The dashboard is at %s/\n", where, term.Clean(g.URL))
+}
+
+func listTokens(a *command.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "Show every token: its name, role and end, never the token itself",
+		Example: "  tandem token list", Args: command.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return command.Ask(cmd.Context(), a, op.ListTokens, op.None{}, printTokens)
+		},
+	}
+}
+
+func printTokens(a *command.App, all op.Tokens) {
+	if len(all.Tokens) == 0 {
+		a.Print("there are no tokens; tandem token create makes one\n")
+		return
+	}
+	t := &term.Table{Head: []string{"NAME", "ROLE", "MADE", "BY", "EXPIRES"}}
+	for _, k := range all.Tokens {
+		end := term.Cell{Text: "never"}
+		if !k.Expires.IsZero() {
+			end.Text = a.Clock(k.Expires)
+		}
+		if k.Expired {
+			end = term.Red.Cell("expired " + a.Ago(k.Expires))
+		}
+		t.Add(k.Name, k.Role, a.Ago(k.Created), cmp.Or(k.By, "-"), end)
+	}
+	a.Table(t)
+}
+
+func revokeToken(a *command.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke NAME", Short: "End a token, and whatever is under way with it, at once",
+		Example: "  tandem token revoke ann", Args: command.Args("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.HasPrefix(args[0], tokens.Prefix) { // never echoed
+				return command.Usage("%s takes the name of a token, not the token itself; "+
+					"tandem token list shows the names", cmd.CommandPath())
+			}
+			if err := checkToken(cmd, args[0]); err != nil {
+				return err
+			}
+			return command.Ask(cmd.Context(), a, op.RevokeToken, op.TokenIn{Token: args[0]}, printRevoked,
+				command.Nearest(args[0], "tandem token list shows them", tokenNames))
+		},
+	}
+}
+
+func printRevoked(a *command.App, t view.Token) {
+	a.Print("%s is revoked: its token does not count any more\n", term.Clean(t.Name))
+}
+
+func tokenNames(ctx context.Context, c *client.Client) (names []string, err error) {
+	all, err := client.Call(ctx, c, op.ListTokens, op.None{})
+	for _, t := range all.Tokens {
+		names = append(names, t.Name)
+	}
+	return names, err
+}

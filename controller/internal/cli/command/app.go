@@ -1,0 +1,126 @@
+// Package command owns what the commands of the operator's program share: the run and its surroundings (App), the
+// connection to a controller, failures and exit statuses, arguments and flags, corrections of what was mistyped,
+// and files.
+//
+// It guarantees that
+//   - standard output has results only; errors and progress go to standard error; with --json both are JSON;
+//   - an error of the command line or of a file is reported before a controller is asked;
+//   - files are written whole and durable, or not at all.
+//
+// It has no command of its own. Everything from the surroundings comes in by IO.
+package command
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os/user"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/term"
+)
+
+// IO is the program's surroundings.
+type IO struct {
+	In          io.Reader
+	Out, Err    io.Writer
+	Env         func(string) (string, bool)
+	Now         func() time.Time
+	Zone        *time.Location // of the times shown
+	User        string         // the person's name, for the journal; nobody checks it
+	OutTerminal bool           // Out is a terminal
+	ErrTerminal bool           // Err is a terminal
+	Width       int            // columns of the terminal; 0: unknown
+}
+
+// App is one run of the program.
+type App struct {
+	*term.Screen
+	In   io.Reader
+	Env  func(string) (string, bool)
+	User string // as in IO
+	JSON bool   // --json
+
+	socket    string
+	url       string
+	ca        string
+	tokenFile string
+	timeout   Duration
+}
+
+// New begins a run.
+func New(s IO) *App {
+	noColor, _ := s.Env("NO_COLOR")
+	kind, _ := s.Env("TERM")
+	return &App{
+		Screen: &term.Screen{
+			Out: bufio.NewWriter(s.Out), Err: s.Err, Now: s.Now, Zone: s.Zone, Width: s.Width,
+			OutTerminal: s.OutTerminal, ErrTerminal: s.ErrTerminal,
+			Colours: s.OutTerminal && noColor == "" && kind != "dumb",
+		},
+		In: s.In, Env: s.Env, User: s.User, timeout: Duration(30 * time.Second),
+	}
+}
+
+// End writes what is left of the output, reports err if there is one, and returns the exit status.
+func (a *App) End(err error) int {
+	if flushed := a.Flush(); err == nil {
+		err = flushed
+	}
+	if err == nil {
+		return ExitOK
+	}
+	f := AsFailure(err)
+	a.report(f)
+	return f.Exit
+}
+
+// PrintJSON writes v on one line.
+func (a *App) PrintJSON(v any) error {
+	data, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	a.Print("%s\n", term.EscapeJSON(data))
+	return nil
+}
+
+// PrintIndented writes JSON for people.
+func (a *App) PrintIndented(doc jsontext.Value) error {
+	doc = slices.Clone(doc)
+	if err := doc.Indent(jsontext.WithIndent("  ")); err != nil {
+		return fmt.Errorf("reading the document: %w", err)
+	}
+	a.Print("%s\n", term.EscapeJSON(doc))
+	return nil
+}
+
+// PrintDocument writes a document as it is, and ends its last line.
+func (a *App) PrintDocument(doc []byte) {
+	a.Print("%s", doc)
+	if n := len(doc); n > 0 && doc[n-1] != '\n' {
+		a.Print("\n")
+	}
+}
+
+// Warn writes a line for people to standard error. With --json it writes nothing.
+func (a *App) Warn(format string, args ...any) {
+	if !a.JSON {
+		fmt.Fprintf(a.Err, "tandem: %s\n", term.CleanLines(fmt.Sprintf(format, args...)))
+	}
+}
+
+// User is the name of the person who runs the program: behind sudo, the one who called it.
+func User(env func(string) (string, bool)) string {
+	if name, ok := env("SUDO_USER"); ok && name != "" {
+		return name
+	}
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}

@@ -1,0 +1,192 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/shared/wire"
+)
+
+// Flags adds the flags that every command has.
+func (a *App) Flags(flags *pflag.FlagSet) {
+	flags.BoolVar(&a.JSON, "json", false, "print JSON, errors too")
+	flags.StringVar(&a.socket, "socket", "",
+		"the controller's unix `socket` (variable TANDEM_SOCKET, default "+op.DefaultSocket+")")
+	flags.StringVar(&a.url, "url", "",
+		"the controller's `address`, such as https://gateway:8885, instead of a socket (variable TANDEM_URL)")
+	flags.StringVar(&a.ca, "ca", "", "`CA` that vouches for --url: a file in PEM, or its fingerprint, sha256:… "+
+		"(variable TANDEM_CA, default: the system's)")
+	flags.StringVar(&a.tokenFile, "token-file", "",
+		"`file` with the token for --url (variable TANDEM_TOKEN has the token itself)")
+	flags.Var(&a.timeout, "timeout", "longest wait for an answer")
+}
+
+// Explain makes an error of the controller one that helps.
+type Explain func(ctx context.Context, c *client.Client, err error) error
+
+// Ask asks for an operation and shows its answer: as JSON with --json, else by show.
+func Ask[In, Out any](
+	ctx context.Context, a *App, o op.Op[In, Out], in In, show func(*App, Out), explain ...Explain,
+) error {
+	return Gather(ctx, a, func(ctx context.Context, c *client.Client) (Out, error) {
+		return client.Call(ctx, c, o, in)
+	}, show, explain...)
+}
+
+// Gather is Ask for an answer that several operations give.
+func Gather[T any](
+	ctx context.Context, a *App, call func(context.Context, *client.Client) (T, error),
+	show func(*App, T), explain ...Explain,
+) error {
+	return a.Connect(func(c *client.Client) error {
+		v, err := call(ctx, c)
+		if err != nil {
+			for _, better := range explain {
+				err = better(ctx, c, err)
+			}
+			return err
+		}
+		if a.JSON {
+			return a.PrintJSON(v)
+		}
+		show(a, v)
+		return nil
+	})
+}
+
+// Limited gives a stream that ends by itself the time limit of --timeout.
+func (a *App) Limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, time.Duration(a.timeout))
+}
+
+// Connect runs f with a connection to the controller that flags and variables name.
+func (a *App) Connect(f func(*client.Client) error) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return f(c)
+}
+
+func (a *App) client() (*client.Client, error) {
+	o := client.Options{Socket: a.socket, URL: a.url, User: a.User, Timeout: time.Duration(a.timeout)}
+	if o.Socket != "" && o.URL != "" {
+		return nil, Usage("--socket and --url exclude each other")
+	}
+	if o.Socket == "" && o.URL == "" {
+		o.Socket, _ = a.Env("TANDEM_SOCKET")
+		o.URL, _ = a.Env("TANDEM_URL")
+		if o.Socket != "" && o.URL != "" {
+			return nil, Usage("TANDEM_SOCKET and TANDEM_URL are both set; unset one, or choose with --socket or --url")
+		}
+	}
+	if o.URL == "" {
+		if a.tokenFile != "" {
+			return nil, Usage("--token-file goes with --url: a socket needs no token")
+		}
+		if a.ca != "" {
+			return nil, Usage("--ca goes with --url: a socket needs no certificate")
+		}
+		o.Socket = cmp.Or(o.Socket, op.DefaultSocket)
+		return client.New(o)
+	}
+	var err error
+	if o.Trust, err = a.trust(); err != nil {
+		return nil, err
+	}
+	if o.Token, err = a.token(); err != nil {
+		return nil, err
+	}
+	if o.Token != "" && inClear(o.URL) {
+		a.Warn("WARNING: the token goes to %s without TLS: whoever is on the network in between can read it", o.URL)
+	}
+	return client.New(o)
+}
+
+// inClear reports whether what is sent to an address crosses a network without TLS.
+func inClear(address string) bool {
+	return strings.HasPrefix(address, "http://") && !Loopback(address)
+}
+
+// Loopback reports whether an address can be reached from this machine alone.
+func Loopback(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// trust returns the authority that vouches for the controller, nil for the system's.
+func (a *App) trust() (*client.Trust, error) {
+	from, text := "--ca", a.ca
+	if text == "" {
+		from = "TANDEM_CA"
+		text, _ = a.Env("TANDEM_CA")
+	}
+	if text == "" {
+		return nil, nil
+	}
+	if strings.HasPrefix(strings.TrimSpace(text), wire.HashPrefix) {
+		t, err := client.ParsePin(text)
+		if err != nil {
+			return nil, Usage("%s: %s", from, err)
+		}
+		return t, nil
+	}
+	pem, err := ReadFile(text)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, Usage("%s: there is no file %.100q; a fingerprint begins with %s", from, text, wire.HashPrefix)
+	}
+	if err != nil {
+		return nil, Unreadable(text, err)
+	}
+	t, err := client.ParseCA(pem)
+	if err != nil {
+		return nil, Usage("%s: %s: %s", from, text, err)
+	}
+	return t, nil
+}
+
+// token returns the token for --url, "" if none is given. What is wrong with it is said before it leaves the machine;
+// no error has the token itself.
+func (a *App) token() (string, error) {
+	from, text := "TANDEM_TOKEN", ""
+	if a.tokenFile != "" {
+		from = a.tokenFile
+		data, err := ReadFile(a.tokenFile)
+		if err != nil {
+			return "", Unreadable(a.tokenFile, err)
+		}
+		for line := range strings.Lines(string(data)) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' && text == "" {
+				text = line
+			}
+		}
+		if text == "" {
+			return "", Usage("there is no token in %s", a.tokenFile)
+		}
+	} else {
+		text, _ = a.Env("TANDEM_TOKEN")
+	}
+	if text = strings.TrimSpace(text); text == "" {
+		return "", nil
+	}
+	if _, err := tokens.Parse(text); err != nil {
+		return "", Usage("%s: %s", from, err)
+	}
+	return text, nil
+}

@@ -1,0 +1,133 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"tandem.internal/controller/internal/term"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// maxFile is the size of the largest file that is read, in bytes.
+const maxFile = unitconfig.MaxDocument
+
+// Read reads a file, or standard input for "-". A file of more than maxFile bytes is a failure.
+func (a *App) Read(file string) (Source, error) {
+	s := Source{File: NameOf(file)}
+	var err error
+	if file == "-" {
+		s.Text, err = io.ReadAll(io.LimitReader(a.In, maxFile+1))
+	} else {
+		s.Text, err = ReadFile(file)
+	}
+	if err != nil {
+		return s, Unreadable(s.File, err)
+	}
+	if len(s.Text) > maxFile {
+		f := Refuse(ExitUsage, wire.CodeTooLarge, "the document is larger than %s", term.Size(maxFile))
+		f.From.File = s.File
+		return s, f
+	}
+	return s, nil
+}
+
+// NameOf is what people call a file that is given as an argument.
+func NameOf(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
+}
+
+// ReadFile reads at most maxFile+1 bytes of a file.
+func ReadFile(file string) (data []byte, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
+}
+
+// Vacant refuses a path at which a file stands, unless replace says otherwise.
+func Vacant(path string, replace bool) error {
+	refuse := func(code wire.Code, why string) error {
+		f := Refuse(ExitUsage, code, "%s", why)
+		f.From.File = path
+		return f
+	}
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return refuse(wire.CodeNotFound, "its directory does not exist")
+	}
+	_, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && replace:
+		return nil
+	case err != nil:
+		return Unreadable(path, err)
+	}
+	return refuse(wire.CodeAlreadyExists, "the file exists and was left alone")
+}
+
+// Save lets write fill a file (mode 0600) that appears under its name whole and durable, or not at all. It prints the
+// file's size.
+func (a *App) Save(path string, replace bool, write func(io.Writer) error) (err error) {
+	if err := Vacant(path, replace); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return Unreadable(path, err)
+	}
+	defer func() {
+		if closing := f.Close(); closing != nil && !errors.Is(closing, fs.ErrClosed) {
+			err = errors.Join(err, closing)
+		}
+		if err != nil {
+			if rm := os.Remove(f.Name()); !errors.Is(rm, fs.ErrNotExist) {
+				err = errors.Join(err, rm)
+			}
+		}
+	}()
+	if err := write(f); err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return Unreadable(path, err)
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return Unreadable(path, err)
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return fmt.Errorf("making %s durable: %w", path, err)
+	}
+	return a.Saved(path)
+}
+
+// SavedFile is what --json prints of a file that was written.
+type SavedFile struct {
+	File  string `json:"file"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Saved prints the size of a file that was written.
+func (a *App) Saved(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Unreadable(path, err)
+	}
+	if a.JSON {
+		return a.PrintJSON(SavedFile{path, info.Size()})
+	}
+	a.Print("wrote %s, %s\n", path, term.Size(uint64(info.Size())))
+	return nil
+}

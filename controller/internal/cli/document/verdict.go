@@ -1,0 +1,119 @@
+package document
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// submission is what apply and rollback print as JSON: the verdict and, with --wait, what came of it.
+type submission struct {
+	view.Result
+	Wait *outcome `json:"wait,omitempty"`
+}
+
+// submitted submits a document and goes on as settled does.
+func (k *kind) submitted(ctx context.Context, a *command.App, in *input, o *options) error {
+	return a.Connect(func(c *client.Client) error {
+		res, err := k.submit(ctx, c, in, o)
+		if err != nil {
+			return err
+		}
+		return k.settled(ctx, a, c, res, in, o.wait.Std())
+	})
+}
+
+// settled shows a verdict on in, and waits for the nodes if limit is above 0. in may be nil.
+func (k *kind) settled(
+	ctx context.Context, a *command.App, c *client.Client, res view.Result, in *input, limit time.Duration,
+) error {
+	done, failed := submission{Result: res}, refusal(res, in)
+	if !a.JSON {
+		printResult(a, res)
+		if err := a.Flush(); err != nil {
+			return err
+		}
+	}
+	if failed == nil && limit > 0 && res.State == "accepted" {
+		done.Wait = waitFor(ctx, a, k.follow(c), res, limit)
+		failed = done.Wait.failure()
+		if !a.JSON && failed == nil {
+			a.Print("%s\n", done.Wait.words())
+		}
+	}
+	if a.JSON {
+		if err := a.PrintJSON(done); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// refusal is the failure for a Result that says no, or nil.
+func refusal(res view.Result, in *input) error {
+	if res.State != "refused" {
+		return nil
+	}
+	if len(res.Problems) > 0 {
+		var from command.Source
+		if in != nil {
+			from = in.Source
+		}
+		return command.Malformed(res.Problems, from)
+	}
+	if res.Error == nil {
+		return command.Refuse(command.ExitRefused, wire.CodeNotAllowed, "the controller refused it without saying why")
+	}
+	return &command.Failure{Exit: command.ExitRefused, Err: res.Error}
+}
+
+// printResult shows a verdict: what the controller says, then who said what.
+func printResult(a *command.App, res view.Result) {
+	version := term.Clean(res.Version)
+	switch res.State {
+	case "accepted":
+		a.Print("accepted %s as rev %d: %s issued\n", version, res.Rev, term.Plural(res.Issued, "document"))
+		if !res.Deadline.IsZero() {
+			a.Print("on trial %s; keep it with: tandem config confirm\n", a.Until(res.Deadline))
+		}
+	case "acceptable":
+		a.Print("%s would be accepted\n", version)
+	default:
+		a.Print("%s\n", strings.TrimSpace(term.Clean(res.State)+" "+version))
+	}
+	ch := res.Checks
+	t := &term.Table{Indent: "  "}
+	if ch.Asked > 0 {
+		t.Add("agreed", fmt.Sprintf("%d of %s asked", ch.Agreed, term.Plural(ch.Asked, "node")))
+	}
+	for i, n := range ch.Refused {
+		if i == command.MaxShown {
+			t.Add("refused", fmt.Sprintf("by %d more", len(ch.Refused)-i))
+			break
+		}
+		var why []string
+		for _, e := range n.Errors {
+			shown := *e
+			shown.Node = ""
+			why = append(why, command.Brief(&shown))
+		}
+		t.Add(term.Red.Cell("refused"), "by "+n.Node+": "+strings.Join(why, "; "))
+	}
+	if len(ch.Silent) > 0 {
+		t.Add(term.Yellow.Cell("silent"), term.List(ch.Silent)+" (online, but no answer in time)")
+	}
+	if len(ch.Unchecked) > 0 {
+		t.Add("unchecked", term.List(ch.Unchecked)+" (offline; judged there when back)")
+	}
+	if p := res.Placed; p != nil {
+		placedRows(t, p)
+	}
+	a.Table(t)
+}

@@ -1,0 +1,240 @@
+package document
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// outcome is what waiting for the nodes came to.
+type outcome struct {
+	Settled  bool               `json:"settled"` // every online node has dealt with the newest document
+	Replaced string             `json:"replaced,omitempty"`
+	Progress view.Progress      `json:"progress"`
+	Slots    *view.SlotProgress `json:"slots,omitempty"` // of workloads
+	lost     error              // why nothing was heard at the end
+	stopped  bool               // the person did not want to wait any longer
+}
+
+const (
+	retry  = 300 * time.Millisecond // between attempts to follow a controller that went away
+	steady = 2 * time.Second        // how long slots have to run: a process that fails at once runs for a moment, too
+)
+
+// stage is how far a unit has come with what was submitted last.
+type stage struct {
+	rev      uint64   // of the newest document that nodes have to deal with
+	versions []string // that count: installed, and on trial
+	progress view.Progress
+	slots    *view.SlotProgress // of workloads
+}
+
+// settled reports whether every online node has dealt with its document, and every slot there is as it should be.
+func (s stage) settled() bool {
+	return s.progress.OnlineMissing == 0 && (s.slots == nil || s.slots.OnlineMissing == 0)
+}
+
+// follower follows the stages of a unit until each returns client.ErrStop.
+type follower func(ctx context.Context, each func(stage) error) error
+
+// waitFor follows the unit until every online node has settled on the documents of res, another version took their
+// place, the limit is over or ctx ends. It waits for a controller that goes away meanwhile.
+func waitFor(ctx context.Context, a *command.App, follow follower, res view.Result, limit time.Duration) *outcome {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	o, bar := &outcome{}, a.Progress(!a.JSON)
+	defer bar.End()
+	for !o.follow(limited, follow, res, bar) {
+		again := time.NewTimer(retry)
+		select {
+		case <-again.C:
+		case <-limited.Done():
+			again.Stop()
+		}
+		if limited.Err() != nil {
+			break
+		}
+	}
+	o.stopped = ctx.Err() != nil && !o.Settled
+	return o
+}
+
+// follow follows the unit once, and reports whether the waiting is over.
+func (o *outcome) follow(ctx context.Context, follow follower, res view.Result, bar *term.Progress) bool {
+	heard := false
+	following, enough := context.WithCancel(ctx)
+	defer enough()
+	pause := time.AfterFunc(time.Hour, enough) // ends the following when slots have run for long enough
+	pause.Stop()
+	err := follow(following, func(st stage) error {
+		heard = true
+		if st.rev < res.Rev {
+			return nil // not there yet
+		}
+		o.Progress, o.Slots = st.progress, st.slots
+		if !slices.Contains(st.versions, res.Version) {
+			o.Replaced = st.versions[len(st.versions)-1]
+			return client.ErrStop
+		}
+		showProgress(bar, st)
+		before := o.Settled
+		o.Settled = st.settled()
+		switch {
+		case !o.Settled:
+			pause.Stop()
+		case st.slots == nil || st.slots.Running == 0:
+			return client.ErrStop
+		case !before:
+			pause.Reset(steady)
+		}
+		return nil
+	})
+	pause.Stop()
+	// Slots that had not run for long enough when the limit was over do not count. A controller that went away
+	// meanwhile is asked again.
+	o.Settled = o.Settled && (err == nil || following.Err() != nil && ctx.Err() == nil)
+	if ctx.Err() == nil {
+		o.lost = err
+	} else if heard {
+		o.lost = nil
+	}
+	return o.Settled || o.Replaced != "" || ctx.Err() != nil
+}
+
+// failure is nil when every online node got there, else exit status 4 and why.
+func (o *outcome) failure() error {
+	p := o.Progress
+	incomplete := func(code wire.Code, message string) error {
+		return command.Refuse(command.ExitIncomplete, code, "%s", message)
+	}
+	switch {
+	case o.Replaced != "":
+		return incomplete(wire.CodeStale,
+			"accepted, but "+term.Clean(o.Replaced)+" took its place before every node had it")
+	case o.Slots != nil && (p.Nodes > 0 || o.Settled):
+		return o.slotFailure(incomplete)
+	case o.Settled && p.Failed == 0:
+		return nil
+	case o.Settled:
+		return incomplete(wire.CodeApplyFailed, o.nodesFailed())
+	case p.Nodes == 0:
+		why := "nothing was heard of the nodes " + o.when()
+		if u, ok := errors.AsType[*client.Unreachable](o.lost); ok {
+			why = "the controller went away: " + u.Hint
+		}
+		return incomplete(wire.CodeTimeout, "accepted, but "+why)
+	}
+	return incomplete(wire.CodeTimeout, "accepted, but "+o.nodesMissing())
+}
+
+func (o *outcome) nodesFailed() string {
+	failed := term.Plural(o.Progress.Failed, "node")
+	return fmt.Sprintf("accepted, but %s did not take it:\n%s", failed, lines(o.Progress, settled))
+}
+
+func (o *outcome) nodesMissing() string {
+	p := o.Progress
+	return fmt.Sprintf("only %d of %s had it %s:\n%s",
+		p.Installed, term.Plural(p.Nodes, "node"), o.when(), lines(p, anyone))
+}
+
+func (o *outcome) when() string {
+	if o.stopped {
+		return "when the waiting was interrupted"
+	}
+	return "in time"
+}
+
+// words says that it went well.
+func (o *outcome) words() string {
+	p := o.Progress
+	switch {
+	case o.Slots != nil:
+		return o.slotWords()
+	case p.Nodes == 0:
+		return "no node is known yet; each gets it when it connects"
+	case len(p.Missing) > 0:
+		return fmt.Sprintf("%d of %s have it; offline, and get it when back: %s",
+			p.Installed, term.Plural(p.Nodes, "node"), listing(p, anyone, false))
+	}
+	return "every node has it (" + term.Plural(p.Nodes, "node") + ")"
+}
+
+// Which laggards a text is about.
+func anyone(view.Laggard) bool      { return true }
+func settled(l view.Laggard) bool   { return l.State.Settled() }
+func unsettled(l view.Laggard) bool { return !l.State.Settled() }
+
+// listing names laggards on one line, with their states if wanted; "" if there are none.
+func listing(p view.Progress, which func(view.Laggard) bool, states bool) string {
+	var all []string
+	for _, l := range p.Missing {
+		switch {
+		case !which(l):
+		case states:
+			all = append(all, l.Node+" ("+command.LaggardState(l)+")")
+		default:
+			all = append(all, l.Node)
+		}
+	}
+	return term.List(all)
+}
+
+// lines lists laggards and why, each on a line.
+func lines(p view.Progress, which func(view.Laggard) bool) string {
+	var b strings.Builder
+	n := 0
+	for _, l := range p.Missing {
+		if !which(l) {
+			continue
+		}
+		if n++; n > 1 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "  %s: %s", l.Node, describe(l))
+	}
+	if p.Omitted > 0 {
+		fmt.Fprintf(&b, "\n  and perhaps %d more", p.Omitted)
+	}
+	return term.ShortenLines(b.String(), wire.MaxMessage-128)
+}
+
+func describe(l view.Laggard) string {
+	s := command.LaggardState(l)
+	if !l.Online && l.State != "" {
+		s += ", offline"
+	}
+	if l.Error != nil {
+		s += ": " + command.Brief(l.Error)
+	}
+	return s
+}
+
+// showProgress shows a stage: how far the nodes are, and who is late.
+func showProgress(bar *term.Progress, of stage) {
+	p := of.progress
+	text, done, total := fmt.Sprintf("%d/%d nodes", p.Installed, p.Nodes), p.Installed, p.Nodes
+	if s := of.slots; s != nil {
+		done, total = s.Running+s.Completed, s.Slots
+		text += fmt.Sprintf(", %d/%d slots", done, total)
+	}
+	if late := listing(p, unsettled, true); late != "" {
+		text += ", waiting for " + late
+	}
+	if bad := listing(p, settled, true); bad != "" {
+		text += "; not taken by " + bad
+	}
+	if of.slots != nil {
+		text += slotsLate(of.slots)
+	}
+	bar.Update(text, done, total)
+}

@@ -1,0 +1,289 @@
+package document
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/cli/node"
+	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/lenientjson"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// workloadKind is the unit's set of workloads.
+func workloadKind() *kind {
+	return &kind{
+		word: "workload", short: "Say what runs on which node, and see whether it does",
+		example: "  tandem workload apply topology.json fillers.json --wait\n  tandem workload list\n" +
+			"  tandem workload logs web@node-1 -f",
+		verbs:   workloadTexts,
+		waits:   "every online node has it and its slots run or have completed",
+		nothing: "no set of workloads was accepted yet",
+		version: "the set of this `version`",
+		offline: "read and fill only, without a controller",
+
+		checkFlags: lenientFlag,
+		applyFlags: func(f *pflag.FlagSet, o *options) {
+			f.StringVar(&o.version, "version", "", "the set's `version`, above the one before (default: the next)")
+			f.BoolVar(&o.dryRun, "dry-run", false, "judge only, as check does")
+			lenientFlag(f, o)
+		},
+		showFlags: showFilled,
+		read:      readSet,
+		parse:     parseSet,
+		readHere:  setReadHere,
+		compare:   compareSets,
+		submit: func(ctx context.Context, c *client.Client, in *input, o *options) (view.Result, error) {
+			return client.Call(ctx, c, op.ApplyWorkloads, op.WorkloadSet{
+				Version: o.version, Lenient: o.lenient, Document: in.Text, Submitted: o.submitted(),
+			})
+		},
+		fetch: func(ctx context.Context, c *client.Client, version string) ([]byte, error) {
+			return client.Call(ctx, c, op.ShowWorkloads, op.WorkloadsIn{Version: version})
+		},
+		rollback: rollBackSet,
+		history:  op.WorkloadHistory,
+		status: func(ctx context.Context, a *command.App) error {
+			return command.Ask(ctx, a, op.WorkloadStatus, op.None{}, node.PrintWorkloadStatus)
+		},
+		follow: func(c *client.Client) follower {
+			return func(ctx context.Context, each func(stage) error) error {
+				next := func(st view.WorkloadStatus) error {
+					return each(stage{st.Rev, []string{st.Version}, st.Progress, &st.Slots})
+				}
+				return client.Follow(ctx, c, op.WatchWorkloads, op.Watched{Watch: true}, next)
+			}
+		},
+	}
+}
+
+var workloadTexts = verbTexts{
+	check: text{
+		short: "Say whether a set of workloads would be accepted, by the nodes too; change nothing",
+		example: "  tandem workload check topology.json fillers.json\n" +
+			"  tandem workload check --offline topology.json fillers.json",
+	},
+	apply: text{
+		short: "Make what is in some files all that the unit runs",
+		long: `Submit the unit's whole set of workloads: topologies, fillers, instances and jobs.
+What runs now and is not in the files is stopped and taken off its node; [] stops everything.
+
+The version is the next one unless --version gives a higher one.`,
+		example: "  tandem workload apply topology.json fillers.json --wait\n" +
+			"  tandem workload apply all.json --version 2.0.0",
+	},
+	show: text{
+		short: "Print the unit's set of workloads as it was submitted, or what it comes to",
+		example: "  tandem workload show\n  tandem workload show --filled\n" +
+			"  tandem workload show --version 1.0.3",
+	},
+	status: text{
+		short:   "Show the set of workloads and how far nodes and slots have come with it",
+		example: "  tandem workload status",
+	},
+	history: text{
+		short:   "List what was submitted and what became of it",
+		example: "  tandem workload history --limit 5",
+	},
+	diff: text{
+		short:   "Show what changes in the slots from A to B, each a version or a file",
+		example: "  tandem workload diff 1.0.2 1.0.3\n  tandem workload diff 1.0.3 ./all.json",
+	},
+	rollback: text{
+		short:   "Submit an earlier version of the set again, under a higher one",
+		example: "  tandem workload rollback 1.0.2 --as 1.0.4 --wait",
+	},
+	wait: text{
+		short:   "Wait until every online node has the newest set and its slots run or have completed",
+		example: "  tandem workload wait --within 2m",
+	},
+}
+
+func lenientFlag(f *pflag.FlagSet, o *options) {
+	f.BoolVar(&o.lenient, "lenient", false, "read files with missing or superfluous commas and brackets, comments, "+
+		"and what else people leave out; each is told")
+}
+
+// showFilled adds --filled to show: what the set comes to.
+func showFilled(a *command.App, cmd *cobra.Command) func(context.Context, string) (bool, error) {
+	var filled bool
+	cmd.Flags().BoolVar(&filled, "filled", false, "the instances and jobs that it comes to")
+	return func(ctx context.Context, version string) (bool, error) {
+		if !filled {
+			return false, nil
+		}
+		return true, a.Connect(func(c *client.Client) error {
+			doc, err := client.Call(ctx, c, op.ShowWorkloads, op.WorkloadsIn{Version: version, Filled: true})
+			switch {
+			case err != nil:
+				return workloadKind().nearVersion(version)(ctx, c, err)
+			case a.JSON:
+				a.PrintDocument(doc)
+				return nil
+			}
+			return a.PrintIndented(doc)
+		})
+	}
+}
+
+// rollBackSet submits a version's set again. It was accepted, so what cannot be read strictly was read leniently.
+func rollBackSet(ctx context.Context, c *client.Client, version, as string) (view.Result, error) {
+	doc, err := client.Call(ctx, c, op.ShowWorkloads, op.WorkloadsIn{Version: version})
+	if err != nil {
+		return view.Result{}, err
+	}
+	_, problems := workload.Parse(doc)
+	return client.Call(ctx, c, op.ApplyWorkloads, op.WorkloadSet{Version: as, Document: doc, Lenient: problems != nil})
+}
+
+// readSet reads files, joins them and fills what is in them.
+func readSet(a *command.App, cmd *cobra.Command, files []string, o *options) (*input, error) {
+	if len(files) == 0 {
+		return nil, command.Lacks(cmd, "at least one FILE")
+	}
+	in, set := &input{}, &workload.Set{}
+	var entries [][]byte
+	sources := map[string]command.Source{}
+	for _, f := range files {
+		one, from, err := readWorkloads(a, f, o.lenient)
+		if err != nil {
+			return nil, err
+		}
+		set.Add(one, from.File)
+		in.Source, sources[from.File] = from, from
+		if len(files) > 1 {
+			if entries, err = elements(entries, from.Text, o.lenient); err != nil {
+				return nil, fmt.Errorf("joining %s: %w", f, err)
+			}
+		}
+	}
+	if len(files) > 1 {
+		joined := slices.Concat([]byte("[\n"), bytes.Join(entries, []byte(",\n")), []byte("\n]\n"))
+		in.Source = command.Source{Text: joined}
+	}
+	if len(in.Text) > workload.MaxDocument {
+		return nil, command.Refuse(command.ExitUsage, wire.CodeTooLarge,
+			"the files have %d bytes together; a set has at most %d", len(in.Text), workload.MaxDocument)
+	}
+	filled, problems, at := workload.FillFiles(set, o.explain)
+	if problems != nil {
+		f := &command.Failure{Exit: command.ExitRefused, Err: problems[0], Problems: problems}
+		for _, name := range at {
+			f.Sources = append(f.Sources, sources[name])
+		}
+		return nil, f
+	}
+	in.content = filled
+	return in, nil
+}
+
+// parseSet reads and fills what the controller has.
+func parseSet(in *input) error {
+	set, problems := workload.Parse(in.Text)
+	if problems != nil {
+		var still workload.Problems
+		if set, _, still = workload.ParseLenient(in.Text); still != nil {
+			return command.Malformed(problems, in.Source)
+		}
+	}
+	filled, problems := workload.Fill(set)
+	if problems != nil {
+		return command.Malformed(problems, in.Source)
+	}
+	in.content = filled
+	return nil
+}
+
+// elements adds the elements of an array that was read already, each as it stands there.
+func elements(to [][]byte, data []byte, lenient bool) ([][]byte, error) {
+	if lenient {
+		data, _ = lenientjson.Mend(data)
+	}
+	var all []jsontext.Value
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, err
+	}
+	for _, e := range all {
+		to = append(to, e)
+	}
+	return to, nil
+}
+
+// readWorkloads reads a file, or standard input for "-". Warnings go to standard error.
+func readWorkloads(a *command.App, file string, lenient bool) (*workload.Set, command.Source, error) {
+	from, err := a.Read(file)
+	if err != nil {
+		return nil, from, err
+	}
+	if !lenient {
+		set, problems := workload.Parse(from.Text)
+		if problems == nil {
+			return set, from, nil
+		}
+		f := command.Malformed(problems, from)
+		if _, _, mended := workload.ParseLenient(from.Text); mended == nil {
+			hint := wire.New(wire.CodeInvalidArgument, "", "with --lenient this file can be read")
+			f.Problems = append(slices.Clone(f.Problems), hint)
+		}
+		return nil, from, f
+	}
+	set, warnings, problems := workload.ParseLenient(from.Text)
+	for _, w := range warnings {
+		if err := warn(a, from.File, w); err != nil {
+			return nil, from, err
+		}
+	}
+	if problems != nil {
+		return nil, from, command.Malformed(problems, from)
+	}
+	return set, from, nil
+}
+
+// warningJSON is what --json prints of something that was read as meant.
+type warningJSON struct {
+	Warning workload.Warning `json:"warning"`
+	File    string           `json:"file"`
+}
+
+func warn(a *command.App, file string, w workload.Warning) error {
+	line := fmt.Sprintf("tandem: warning: %s (%s:%d:%d)\n", term.Clean(w.Message), term.Clean(file), w.Line, w.Column)
+	if a.JSON {
+		data, err := json.Marshal(warningJSON{w, file}, json.Deterministic(true))
+		if err != nil {
+			return fmt.Errorf("writing a warning: %w", err)
+		}
+		line = string(term.EscapeJSON(data)) + "\n"
+	}
+	if _, err := io.WriteString(a.Err, line); err != nil {
+		return fmt.Errorf("writing a warning: %w", err)
+	}
+	return nil
+}
+
+// setReadHere reports a set that could be filled, in the shape of a controller's verdict.
+func setReadHere(a *command.App, in *input) error {
+	configs, nodes := in.content.(*workload.Filled).Configs, map[string]bool{}
+	for _, c := range configs {
+		nodes[c.Slot.Node] = true
+	}
+	p := view.Placed{Slots: len(configs), Nodes: len(nodes)}
+	if a.JSON {
+		return a.PrintJSON(view.Result{State: "acceptable", Placed: &p})
+	}
+	a.Print("well formed and filled: %s on %s; no controller and no node was asked\n",
+		term.Plural(p.Slots, "slot"), term.Plural(p.Nodes, "node"))
+	return nil
+}

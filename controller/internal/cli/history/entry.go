@@ -1,0 +1,236 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// say says in words what an entry has.
+type say struct{ *term.Screen }
+
+// read reads data and says it; false: it cannot be read, or there is nothing to say.
+func read[T any](data jsontext.Value, text func(T) string) (string, bool) {
+	var d T
+	if len(data) == 0 || json.Unmarshal(data, &d) != nil {
+		return "", false
+	}
+	return text(d), true
+}
+
+// entry says what an entry has, or shows its data if it is not understood.
+func (s say) entry(e view.Entry) string {
+	t, _ := record.ParseType(e.Type)
+	if text, ok := s.record(t, e); ok {
+		return text
+	}
+	return string(e.Data)
+}
+
+func (s say) record(t record.Type, e view.Entry) (string, bool) {
+	switch t {
+	case record.Opened:
+		return read(e.Data, func(d record.OpenedData) string {
+			return term.Remark(strings.TrimSpace(fmt.Sprintf("controller %s, epoch %d", d.Version, d.Epoch)), d.Reason)
+		})
+	case record.Accepted, record.Refused:
+		return read(e.Data, func(d record.Verdict) string { return verdict(e.Kind, &d) })
+	case record.Issued:
+		text, ok := read(e.Data, func(d record.IssuedData) string { return issued(e.Kind, &d) })
+		return text, ok && text != ""
+	case record.Withdrawn:
+		return read(e.Data, func(d record.WithdrawnData) string {
+			return ofKind(e.Kind, "from "+term.List(slices.Sorted(slices.Values(d.Nodes))))
+		})
+	case record.Confirm:
+		return read(e.Data, func(d record.TrialOver) string { return ofKind(e.Kind, d.Version) + " stays" })
+	case record.RolledBack:
+		return read(e.Data, func(d record.TrialOver) string {
+			return ofKind(e.Kind, d.Version) + " was not confirmed in time"
+		})
+	case record.State:
+		return read(e.Data, func(d record.StateChange) string {
+			return withError(term.Remark(ofKind(e.Kind, d.State), d.Reason), d.Error)
+		})
+	case record.Trouble:
+		return read(e.Data, func(d record.TroubleData) string {
+			text := withError(d.Topic, d.Error)
+			if d.Skipped > 0 {
+				text += fmt.Sprintf(", and %d more before", d.Skipped)
+			}
+			return text
+		})
+	case record.Report:
+		return report(e)
+	case record.Live:
+		return read(e.Data, func(l wire.Live) string { return map[bool]string{true: "online", false: "offline"}[l.Up] })
+	case record.Event:
+		return s.event(e)
+	case record.Request, record.Reply, record.Note, record.Settings, record.Maintenance:
+		return s.order(t, e)
+	}
+	return s.identity(t, e)
+}
+
+// words joins words; empty ones are left out.
+func words(all ...string) string { return strings.Join(strings.Fields(strings.Join(all, " ")), " ") }
+
+// ofKind puts the kind of document before what is said of one.
+func ofKind(kind, what string) string { return strings.TrimPrefix(kind+" "+what, " ") }
+
+// withError appends an error, if there is one.
+func withError(text string, err *wire.Error) string {
+	if err == nil {
+		return text
+	}
+	return strings.TrimPrefix(text+": "+command.Brief(err), ": ")
+}
+
+// verdict says what was submitted and what the nodes said.
+func verdict(kind string, d *record.Verdict) string {
+	text := ofKind(kind, cmp.Or(d.Version, "that cannot be read"))
+	if d.Mode == wire.ModeTry {
+		text += ", on trial for " + term.Span(d.Within.Std())
+	}
+	if d.Via != "" {
+		text += ", via " + d.Via
+	}
+	if d.Error != nil {
+		return withError(text, d.Error)
+	}
+	c := &d.Checks
+	if c.Asked > 0 {
+		text += fmt.Sprintf("; %d of %s agreed", c.Agreed, term.Plural(c.Asked, "node"))
+	}
+	if len(c.Silent) > 0 {
+		text += "; silent: " + term.List(c.Silent)
+	}
+	if len(c.Unchecked) > 0 {
+		text += "; offline: " + term.List(c.Unchecked)
+	}
+	return text
+}
+
+// issued says to whom documents were issued; "" for data without documents, which no record has.
+func issued(kind string, d *record.IssuedData) string {
+	if d.Docs == nil {
+		return ""
+	}
+	var nodes []string
+	for _, doc := range d.Docs {
+		nodes = append(nodes, doc.Nodes...)
+	}
+	slices.Sort(nodes)
+	text := strings.TrimSpace(ofKind(kind, d.Version))
+	if len(nodes) == 0 {
+		text += " to nobody"
+	} else {
+		text += " to " + term.List(nodes)
+	}
+	if d.Mode == wire.ModeTry {
+		text += ", on trial"
+	}
+	if d.Reason == "accepted "+d.Version {
+		return text
+	}
+	return term.Remark(text, d.Reason)
+}
+
+// requestParams are those parameters of orders to nodes that are shown.
+type requestParams struct {
+	Reason    string `json:"reason"`
+	Component string `json:"component"`
+	Version   string `json:"version"`
+	Service   string `json:"service"`
+}
+
+// order says what an operator ordered, and what came of it.
+func (s say) order(t record.Type, e view.Entry) (string, bool) {
+	switch t {
+	case record.Request:
+		return read(e.Data, func(d record.RequestData) string {
+			params, _ := read(d.Params, func(p requestParams) string {
+				return words(p.Service, p.Component, p.Version, p.Reason)
+			})
+			return term.Remark(string(d.Method), params)
+		})
+	case record.Reply:
+		return read(e.Data, func(d record.ReplyData) string {
+			if d.Error == nil {
+				return string(d.Method) + ": agreed"
+			}
+			return string(d.Method) + ": " + command.Brief(d.Error)
+		})
+	case record.Note:
+		return read(e.Data, func(d view.Remark) string { return d.Text })
+	case record.Settings:
+		return read(e.Data, func(d record.SettingsData) string {
+			if d.Settings == nil {
+				return ofKind(e.Kind, "unset for "+command.Whom(&d.Scope))
+			}
+			return ofKind(e.Kind, "for ") + command.Whom(&d.Scope) + ": " + command.SettingsText(d.Settings)
+		})
+	}
+	if len(e.Data) == 0 {
+		return "over", true
+	}
+	return read(e.Data, func(d record.MaintenanceData) string {
+		if d.Until.IsZero() {
+			return term.Remark("over", d.Reason)
+		}
+		return term.Remark("until "+s.Clock(d.Until), d.Reason)
+	})
+}
+
+// identity says what became of somebody's membership of the unit, and of the unit's signing keys.
+func (s say) identity(t record.Type, e view.Entry) (string, bool) {
+	from := func(address string) string {
+		if address == "" {
+			return ""
+		}
+		return ", from " + address
+	}
+	switch t {
+	case record.Enrol:
+		return read(e.Data, func(d record.EnrolData) string {
+			return d.Subject + " may join until " + s.Clock(d.Expires)
+		})
+	case record.Joined:
+		return read(e.Data, func(d record.JoinedData) string {
+			return d.Subject + ", certificate until " + s.Clock(d.Expires) + from(d.From)
+		})
+	case record.Renewed:
+		return read(e.Data, func(d record.RenewedData) string {
+			return d.Subject + ", certificate until " + s.Clock(d.Expires) + from(d.From)
+		})
+	case record.Revoked:
+		return read(e.Data, func(d record.RevokedData) string { return term.Remark(d.Subject, d.Reason) })
+	case record.JoinRefused:
+		return read(e.Data, func(d record.JoinRefusedData) string {
+			text := withError(d.Subject+from(d.From), d.Error)
+			if d.Count > 1 {
+				text += fmt.Sprintf(", %d times", d.Count)
+			}
+			return text
+		})
+	case record.Keys:
+		return read(e.Data, func(d record.KeysData) string {
+			text := d.Key + " " + string(d.Did)
+			if d.Forced {
+				text += ", forced: not known to be believed by " + term.List(d.Missing)
+			}
+			return text
+		})
+	}
+	return "", false
+}

@@ -1,0 +1,193 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/event"
+	"tandem.internal/shared/wire"
+)
+
+// report says what a node reports: what became of the newest document, what runs if that is another one, and the
+// report's detail in brief.
+func report(e view.Entry) (string, bool) {
+	text, ok := read(e.Data, func(r wire.Reported) string {
+		if r.Boot == "" {
+			return "" // it is no report
+		}
+		var parts []string
+		if l := r.Last; l != nil {
+			parts = append(parts, withError(l.Version+" "+string(l.State), l.Error))
+		}
+		switch {
+		case r.Running == nil && r.Last != nil:
+			parts = append(parts, "nothing runs")
+		case r.Running != nil && (r.Last == nil || r.Running.Version != r.Last.Version):
+			parts = append(parts, r.Running.Version+" runs")
+		}
+		if detail := reportDetail(r); detail != "" {
+			parts = append(parts, detail)
+		}
+		return string(r.Kind) + ": " + cmp.Or(strings.Join(parts, "; "), "nothing yet")
+	})
+	return text, ok && text != ""
+}
+
+func reportDetail(r wire.Reported) (text string) {
+	switch r.Kind {
+	case wire.KindInfo:
+		text, _ = read(r.Detail, func(i wire.NodeInfo) string {
+			return withError(fmt.Sprintf("type %s, agent %s, %s on %s",
+				cmp.Or(i.Type, "-"), cmp.Or(i.AgentVersion, "-"), i.OS, i.Arch), i.Error)
+		})
+	case wire.KindHealth:
+		text, _ = read(r.Detail, func(h wire.Health) string { return h.Text })
+	case wire.KindWorkloads:
+		text, _ = read(r.Detail, slotCounts)
+	}
+	return text
+}
+
+// slotCounts says how many slots are in each state.
+func slotCounts(w wire.Workloads) string {
+	var states []wire.WorkloadState
+	count := map[wire.WorkloadState]int{}
+	for _, s := range w.Slots {
+		if count[s.State]++; count[s.State] == 1 {
+			states = append(states, s.State)
+		}
+	}
+	var parts []string
+	for _, s := range states {
+		parts = append(parts, fmt.Sprintf("%d %s", count[s], s))
+	}
+	if w.More > 0 {
+		parts = append(parts, fmt.Sprintf("%d without room in the report", w.More))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// nodeEvent is what is read of an event from a node.
+type nodeEvent struct {
+	Error  *wire.Error    `json:"error"`
+	Detail jsontext.Value `json:"detail"`
+}
+
+// event says what a node tells; false: it is not one of the known events.
+func (s say) event(e view.Entry) (string, bool) {
+	text, ok := read(e.Data, func(ev nodeEvent) string {
+		detail, err := event.Decode(e.Kind, ev.Detail)
+		if err != nil {
+			return ""
+		}
+		switch d := detail.(type) {
+		case *event.AlertDetail:
+			return s.alert(d)
+		case *event.WatchdogDetail:
+			return watchdog(d)
+		case *event.HealthDetail:
+			return withError(health(e.Kind, d), ev.Error)
+		case *event.WorkloadDetail:
+			return withError(colon(strings.TrimSpace(d.Slot+" "+d.ID), d.Text), ev.Error)
+		case *event.DocumentDetail:
+			version := ""
+			if d.DocRef != nil {
+				version = d.Version
+			}
+			return joined(ev.Error, d.Suppressed, strings.TrimSpace(string(d.Kind)+" "+version))
+		case *event.MessageDetail:
+			return joined(ev.Error, d.Suppressed, d.Topic)
+		case *event.KeysDetail:
+			return joined(ev.Error, 0,
+				prefixed("believes ", term.List(d.Keys)), prefixed("not any more ", term.List(d.Dropped)))
+		case *event.CertificateDetail:
+			return joined(ev.Error, 0, prefixed("certificate until ", s.clock(d)))
+		}
+		return joined(ev.Error, 0)
+	})
+	return text, ok && text != ""
+}
+
+func (s say) clock(d *event.CertificateDetail) string {
+	if d.Expires.IsZero() {
+		return ""
+	}
+	return s.Clock(d.Expires)
+}
+
+// prefixed is text with a prefix; "" if there is no text.
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+// joined joins parts, an error, and how many more events like this one there were; empty ones are left out.
+func joined(err *wire.Error, suppressed uint64, parts ...string) string {
+	parts = append(parts, command.Brief(err))
+	if suppressed > 0 {
+		parts = append(parts, fmt.Sprintf("%d more like it before", suppressed))
+	}
+	text := ""
+	for _, p := range parts {
+		if p != "" {
+			text += "; " + p
+		}
+	}
+	return strings.TrimPrefix(text, "; ")
+}
+
+// colon is "before: after", or the one that is not empty.
+func colon(before, after string) string {
+	if before == "" || after == "" {
+		return before + after
+	}
+	return before + ": " + after
+}
+
+func (s say) alert(d *event.AlertDetail) string {
+	since := ", raised " + s.Clock(d.Since)
+	value := command.Amount(d.Value)
+	if d.State == "fall" {
+		if d.Reason == "rule-removed" {
+			return "fall " + d.Parameter + ": the rule is gone" + since
+		}
+		return fmt.Sprintf("fall %s %s < %s%s", d.Parameter, value, command.Amount(d.Min), since)
+	}
+	if d.State == "raise" {
+		since = " since " + s.Clock(d.Since)
+	}
+	sign := "≥"
+	if d.Value < d.Max {
+		sign = "<" // it is on its way down, and not below its fall yet
+	}
+	return fmt.Sprintf("%s %s %s %s %s%s", d.State, d.Parameter, value, sign, command.Amount(d.Max), since)
+}
+
+func watchdog(d *event.WatchdogDetail) string {
+	text := "the agent's loop " + d.Name
+	if d.Program {
+		text = "program " + d.Name
+	}
+	text += ": " + d.Verdict
+	if d.For > 0 {
+		text += ", " + term.Span(d.For.Std()) + " without a sign of life"
+	}
+	return colon(text, d.Text)
+}
+
+func health(kind string, d *event.HealthDetail) string {
+	what := words(d.Version, prefixed("in slot ", d.Slot), prefixed("of ", d.Component), d.Check, string(d.Reason))
+	text := colon(what, d.Text)
+	if kind == event.Boot && d.Restarts > 0 {
+		text = strings.TrimPrefix(fmt.Sprintf("%s; start number %d", text, d.Restarts), "; ")
+	}
+	return text
+}

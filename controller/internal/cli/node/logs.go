@@ -1,0 +1,155 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// logsPause is how long -f waits when nothing was written.
+const logsPause = time.Second
+
+func slotLogs(a *command.App) *cobra.Command {
+	var follow bool
+	var tail int
+	cmd := &cobra.Command{
+		Use: "logs SLOT", Short: "Print the end of what a slot's processes have written",
+		Long: `Print the end of what a slot's processes have written to standard output and standard
+error, at most 32 KiB of it, and with -f what comes.`,
+		Example: "  tandem workload logs web@node-1 --tail 20\n  tandem workload logs web@node-1 -f",
+		Args:    command.Args("SLOT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := parseSlot(args[0])
+			if err != nil {
+				return err
+			}
+			if tail < 0 || tail == 0 && cmd.Flags().Changed("tail") {
+				return command.Usage("--tail is a number of lines, 1 or more")
+			}
+			return a.Connect(func(c *client.Client) error { return printLogs(cmd.Context(), a, c, s, tail, follow) })
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is written until interrupted")
+	cmd.Flags().IntVar(&tail, "tail", 0, "begin with the last `N` lines (default: all that fits)")
+	return cmd
+}
+
+// printLogs prints pieces of a log as they come.
+func printLogs(ctx context.Context, a *command.App, c *client.Client, s workload.Slot, tail int, follow bool) error {
+	p := op.LogsIn{SlotIn: op.SlotIn{Node: s.Node, Service: s.Service}, Tail: wire.MaxLogs}
+	out := &logWriter{a: a}
+	for {
+		l, err := client.Call(ctx, c, op.SlotLogs, p)
+		switch {
+		case follow && ctx.Err() != nil:
+			return out.end()
+		case err != nil && p.Cursor != "" && passing(err):
+			a.Warn("%s; trying again", command.AsFailure(err))
+		case err != nil:
+			return unanswered(ctx, c, nearSlot(s)(ctx, c, err))
+		default:
+			if p.Cursor == "" && tail > 0 {
+				l.Data = lastLines(l.Data, tail)
+			}
+			if err := out.piece(l, p.Cursor != ""); err != nil {
+				return err
+			}
+			p.Cursor, p.Tail = l.Cursor, 0
+			if follow && len(l.Data) == wire.MaxLogs {
+				continue
+			}
+		}
+		if !follow {
+			return out.end()
+		}
+		pause := time.NewTimer(logsPause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return out.end()
+		}
+	}
+}
+
+// passing reports whether an error does not end -f: the node is slow, or the controller starts again.
+func passing(err error) bool {
+	if _, ok := errors.AsType[*client.Unreachable](err); ok {
+		return true
+	}
+	e, ok := errors.AsType[*wire.Error](err)
+	return ok && slices.Contains([]wire.Code{
+		wire.CodeNoAnswer, wire.CodeUnavailable, wire.CodeStorage, wire.CodeTimeout, wire.CodeWrongState,
+	}, e.Code)
+}
+
+// lastLines keeps the last n lines.
+func lastLines(data []byte, n int) []byte {
+	at := len(data)
+	if at > 0 && data[at-1] == '\n' {
+		at--
+	}
+	for range n {
+		if at = bytes.LastIndexByte(data[:at], '\n'); at < 0 {
+			return data
+		}
+	}
+	return data[at+1:]
+}
+
+// logWriter writes pieces to standard output: as they are, or, on a terminal, so that they cannot
+// move its cursor.
+type logWriter struct {
+	a    *command.App
+	rest []byte // on a terminal: the beginning of a character whose end is still to come
+}
+
+func (w *logWriter) piece(l view.Logs, further bool) error {
+	if w.a.JSON {
+		if err := w.a.PrintJSON(l); err != nil {
+			return err
+		}
+		return w.a.Flush()
+	}
+	if l.Skipped && further {
+		w.a.Warn("something that was written in between is gone")
+	}
+	data := l.Data
+	if w.a.OutTerminal {
+		data = append(w.rest, data...)
+		whole := len(data)
+		for whole > 0 && len(data)-whole < utf8.UTFMax && !utf8.RuneStart(data[whole-1]) {
+			whole--
+		}
+		if whole > 0 && !utf8.FullRune(data[whole-1:]) {
+			whole--
+		} else {
+			whole = len(data)
+		}
+		w.rest = slices.Clone(data[whole:])
+		data = []byte(term.CleanLines(string(data[:whole])))
+	}
+	w.a.Print("%s", data)
+	return w.a.Flush()
+}
+
+// end writes what is left of a character that never came to its end.
+func (w *logWriter) end() error {
+	if len(w.rest) > 0 {
+		w.a.Print("%s", term.CleanLines(string(w.rest)))
+	}
+	return w.a.Flush()
+}

@@ -1,0 +1,145 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+func show(a *command.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "node ID", Short: "Show everything that is known of one node, let it in and cut it off, or order it about",
+		Example: "  tandem node node-1\n  tandem node enroll node-1", Args: command.Subject("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := command.CheckNode(cmd, args[0]); err != nil {
+				return err
+			}
+			in := op.NodeIn{Node: args[0]}
+			return command.Ask(cmd.Context(), a, op.ShowNode, in, printNode,
+				command.NearNode(in.Node, command.Names(cmd)...))
+		},
+	}
+}
+
+func printNode(a *command.App, n view.Node) {
+	t := &term.Table{}
+	t.Add("Node", n.Node)
+	t.Add("Type", cmp.Or(n.Type, "not reported yet"))
+	if n.FirstSeen.IsZero() {
+		identityRow(a, t, n.Identity)
+		t.Add("Presence", "has not connected yet")
+		a.Table(t)
+		return
+	}
+	up := term.Green.Cell("online for " + a.Age(n.Since))
+	if !n.Online {
+		up = term.Yellow.Cell("offline for " + a.Age(n.Since))
+	}
+	t.Add("Presence", up)
+	t.Add("First seen", a.Ago(n.FirstSeen))
+	identityRow(a, t, n.Identity)
+	if i := n.Info; i != nil {
+		t.Add("System", fmt.Sprintf("%s on %s, %d CPUs, %s RAM", i.OS, i.Arch, i.CPUs, term.Size(i.RAM)))
+		for _, p := range i.Partitions {
+			t.Add("Partition", fmt.Sprintf("%s at %s, %s", p.Name, p.Path, term.Size(p.Size)))
+		}
+		for _, k := range slices.Sorted(maps.Keys(i.Attributes)) {
+			t.Add("Attribute", k+" = "+i.Attributes[k])
+		}
+		t.Add("Agent", i.AgentVersion)
+		if i.Error != nil {
+			t.Add("Trouble", term.Red.Cell(command.Brief(i.Error)))
+		}
+	}
+	if n.Boot != "" {
+		t.Add("Boot", fmt.Sprintf("%s, session %d, %d events", n.Boot, n.Session, n.Events))
+	}
+	if n.Health != nil {
+		t.Add("Health", healthCell(n))
+	}
+	a.Table(t)
+	for _, kind := range slices.Sorted(maps.Keys(n.Documents)) {
+		a.Print("\n")
+		printDocumentState(a, string(kind), n.Documents[kind])
+	}
+	if len(n.Slots) > 0 {
+		a.Print("\nslots\n")
+		printSlots(a, n.Slots, "  ")
+	}
+	printComponents(a, n.Components)
+	printAlerts(a, n.Raised)
+}
+
+// printDocumentState shows one kind of document: what should be, what is, what was last tried.
+func printDocumentState(a *command.App, kind string, d view.Document) {
+	state := "not in step"
+	if d.InSync {
+		state = "in step"
+	}
+	a.Print("%s, %s\n", term.Clean(kind), state)
+	t := &term.Table{Indent: "  "}
+	if d.Desired != nil {
+		mode := ""
+		if d.Desired.Mode == wire.ModeTry {
+			mode = ", on trial"
+		}
+		t.Add("desired", docRef(&d.Desired.DocRef)+mode+", issued "+a.Ago(d.Desired.Issued))
+	}
+	if d.Running != nil {
+		t.Add("running", docRef(d.Running))
+	} else {
+		t.Add("running", "nothing reported")
+	}
+	if l := d.Last; l != nil {
+		of := docRef(&wire.DocRef{Epoch: l.Epoch, Rev: l.Rev, Version: l.Version})
+		text := fmt.Sprintf("%s %s, %s", of, l.State, a.Ago(l.At))
+		if l.Attempt > 1 {
+			text += fmt.Sprintf(", attempt %d", l.Attempt)
+		}
+		t.Add("last", command.StateColour(l.State).Cell(text))
+		if l.Error != nil {
+			t.Add("error", term.Red.Cell(command.Brief(l.Error)))
+			if m, ok := wire.Meanings[l.Error.Code]; ok {
+				t.Add("", m)
+			}
+		}
+	}
+	a.Table(t)
+}
+
+func docRef(r *wire.DocRef) string {
+	return strings.TrimSpace(fmt.Sprintf("%s (epoch %d, rev %d)", r.Version, r.Epoch, r.Rev))
+}
+
+// identityRow says how a node stands with the unit's CA.
+func identityRow(a *command.App, t *term.Table, id *view.Identity) {
+	if id == nil {
+		return
+	}
+	c := term.Cell{Text: id.State}
+	switch id.State {
+	case "joined":
+		c = term.Green.Cell("joined " + a.Ago(id.Joined) + ", certificate until " + a.Clock(id.Expires))
+		if id.Expires.Before(a.Now()) {
+			c = term.Red.Cell("certificate expired " + a.Ago(id.Expires) + "; it has to join again")
+		}
+	case "revoked":
+		c = term.Red.Cell("revoked " + a.Ago(id.Revoked))
+		if id.RevokedBy != "" {
+			c.Text += " by " + id.RevokedBy
+		}
+	case "enrolled":
+		c = term.Yellow.Cell("enrolled, has not joined yet")
+	}
+	t.Add("Identity", c)
+}

@@ -1,0 +1,171 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/near"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// slotsJSON is what list prints with --json: the set, and the slots.
+type slotsJSON struct {
+	view.WorkloadStatus
+	List []view.Slot `json:"list"`
+}
+
+func slots(a *command.App) *cobra.Command {
+	var node string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the slots of the unit: what runs where, what should, and why not",
+		Example: "  tandem workload list\n  tandem workload list --node node-1", Args: command.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := command.CheckNodeFlag(cmd, node); err != nil {
+				return err
+			}
+			both := func(ctx context.Context, c *client.Client) (all slotsJSON, err error) {
+				if all.WorkloadStatus, err = client.Call(ctx, c, op.WorkloadStatus, op.None{}); err != nil {
+					return all, err
+				}
+				list, err := client.Call(ctx, c, op.ListSlots, op.SlotsIn{Node: node})
+				all.List = list.Slots
+				return all, err
+			}
+			return command.Gather(cmd.Context(), a, both, func(a *command.App, all slotsJSON) {
+				printWorkloads(a, all.WorkloadStatus, all.List, node)
+			}, command.NearNode(node))
+		},
+	}
+	cmd.Flags().StringVar(&node, "node", "", "the slots of this node; its `ID`")
+	return cmd
+}
+
+// printWorkloads shows slots, and below them how the set stands; of one node the slots only.
+func printWorkloads(a *command.App, st view.WorkloadStatus, slots []view.Slot, node string) {
+	switch {
+	case st.Version == "" && len(slots) == 0:
+		a.Print("no workloads were applied yet\n")
+	case len(slots) == 0 && node != "":
+		a.Print("%s has no slots\n", term.Clean(node))
+	case len(slots) == 0:
+		a.Print("version %s has no slots\n", term.Clean(st.Version))
+	default:
+		printSlots(a, slots, "")
+	}
+	if node == "" {
+		PrintWorkloadStatus(a, st)
+	}
+}
+
+// PrintWorkloadStatus shows how the set stands, and which nodes do not have it.
+func PrintWorkloadStatus(a *command.App, st view.WorkloadStatus) {
+	if st.Version != "" {
+		s, p := st.Slots, st.Progress
+		a.Print("\nversion %s, by %s %s: %d of %s as wanted; %d of %s with the newest document\n",
+			term.Clean(st.Version), term.Clean(cmp.Or(st.Who, "the controller")), a.Ago(st.Since),
+			s.Running+s.Completed, term.Plural(s.Slots, "slot"), p.Installed, term.Plural(p.Nodes, "node"))
+	}
+	if st.Error != nil {
+		a.Print("failed: %s\n", command.Brief(st.Error))
+	}
+	if t := st.Attempted; t != nil {
+		a.Print("refused %s: version %s by %s: %s\n", a.Ago(t.At), term.Clean(cmp.Or(t.Version, "?")),
+			term.Clean(t.Who), command.Brief(t.Error))
+	}
+	a.Laggards(st.Progress)
+}
+
+// printSlots shows slots as a table.
+func printSlots(a *command.App, slots []view.Slot, indent string) {
+	t := &term.Table{Indent: indent, Head: []string{"SLOT", "STATE", "CONFIGURATION", "AGE", "RESTARTS", "NEXT", "WHY"}}
+	for _, s := range slots {
+		id, age, restarts, next := s.Desired, "", "", ""
+		if r := s.Report; r != nil {
+			id, age = r.ID, a.Age(r.Since)
+			if r.Restarts > 0 {
+				restarts = strconv.FormatUint(r.Restarts, 10)
+			}
+			if !r.Next.IsZero() && r.State == wire.WorkloadRestarting {
+				next = "now"
+				if left := r.Next.Sub(a.Now()); left >= time.Second {
+					next = "in " + term.Span(left)
+				}
+			}
+		}
+		t.Add(s.Slot, slotColour(s).Cell(s.State), id, age, restarts, next, s.Why)
+	}
+	a.Table(t)
+}
+
+func slotColour(s view.Slot) term.Colour {
+	switch {
+	case s.Desired == "":
+		return term.Plain
+	case s.Settled:
+		return term.Green
+	case s.State == string(wire.WorkloadFailed), s.State == string(wire.WorkloadRestarting):
+		return term.Red
+	}
+	return term.Yellow
+}
+
+func restartSlot(a *command.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "restart SLOT", Short: "Have a node start a slot's process anew",
+		Example: "  tandem workload restart web@node-1", Args: command.Args("SLOT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := parseSlot(args[0])
+			if err != nil {
+				return err
+			}
+			in := op.SlotIn{Node: s.Node, Service: s.Service}
+			return command.Ask(cmd.Context(), a, op.RestartSlot, in, func(a *command.App, _ view.Ordered) {
+				a.Print("%s is started anew. To see what becomes of it: tandem workload list --node %s\n", s, s.Node)
+			}, nearSlot(s), unanswered)
+		},
+	}
+}
+
+// parseSlot reads the argument of a command.
+func parseSlot(arg string) (workload.Slot, error) {
+	s, err := workload.ParseSlot(arg)
+	if err != nil {
+		return s, command.Usage("%s", err)
+	}
+	return s, nil
+}
+
+// nearSlot adds the nearest slots to a not-found error; if none is near, the nearest nodes.
+func nearSlot(s workload.Slot) command.Explain {
+	return func(ctx context.Context, c *client.Client, err error) error {
+		if e, ok := errors.AsType[*wire.Error](err); !ok || e.Code != wire.CodeNotFound {
+			return err
+		}
+		all, failed := client.Call(ctx, c, op.ListSlots, op.SlotsIn{})
+		if failed != nil {
+			return err // the first error says more
+		}
+		var known []string
+		for _, k := range all.Slots {
+			known = append(known, k.Slot)
+		}
+		if len(near.All(s.String(), known)) == 0 {
+			if unknown := command.KnownNode(ctx, c, s.Node); unknown != nil {
+				return unknown
+			}
+		}
+		return command.Nearest(s.String(), "tandem workload list shows them",
+			func(context.Context, *client.Client) ([]string, error) { return known, nil })(ctx, c, err)
+	}
+}

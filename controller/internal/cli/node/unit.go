@@ -1,0 +1,111 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/view"
+)
+
+func unit(a *command.App) *cobra.Command {
+	return command.Group("unit", "Look at the whole unit, and announce a maintenance to it",
+		"  tandem unit status\n  tandem unit maintenance --for 2h --reason \"a new switch\"", status(a), maintenance(a))
+}
+
+func status(a *command.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show the unit at a glance: controller, broker, configuration, trouble",
+		Example: "  tandem unit status", Args: command.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return command.Ask(cmd.Context(), a, op.UnitStatus, op.None{}, printUnit)
+		},
+	}
+}
+
+func maintenance(a *command.App) *cobra.Command {
+	var within command.Duration
+	var reason string
+	var end bool
+	cmd := &cobra.Command{
+		Use:   "maintenance (--for DURATION --reason WHY | --end)",
+		Short: "Tell every node that the controller or its road may be away on purpose",
+		Long: `Tell every node that the controller, or the road to it, may be away on purpose.
+
+Until then nodes stop the clocks by which they reboot or roll back for want of
+contact. It ends by itself. Nodes believe one day in all, and anew after a time
+without.`,
+		Example: "  tandem unit maintenance --for 2h --reason \"a new switch\"\n  tandem unit maintenance --end",
+		Args:    command.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f := cmd.Flags()
+			if end == f.Changed("for") || end && f.Changed("reason") {
+				return command.Lacks(cmd, "--for and --reason, or --end")
+			}
+			if !end && reason == "" {
+				return command.Usage("%s needs --reason, for the journal", cmd.CommandPath())
+			}
+			if end {
+				return command.Ask(cmd.Context(), a, op.EndMaintenance, op.None{}, printMaintenance)
+			}
+			in := op.Maintain{For: within.ISO(), Reason: reason}
+			return command.Ask(cmd.Context(), a, op.AnnounceMaintenance, in, printMaintenance)
+		},
+	}
+	cmd.Flags().Var(&within, "for", "how long from now, at most 24h")
+	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the journal")
+	cmd.Flags().BoolVar(&end, "end", false, "end it now")
+	return cmd
+}
+
+func printMaintenance(a *command.App, m op.Announced) {
+	if m.Maintenance == nil {
+		a.Print("no maintenance is announced any more: the nodes' clocks run again\n")
+		return
+	}
+	a.Print("maintenance until %s: every node that hears of it stops the clocks that a loss of contact runs on\n",
+		a.Clock(m.Maintenance.Until))
+}
+
+func printUnit(a *command.App, st view.UnitStatus) {
+	t := &term.Table{}
+	t.Add("Unit", st.Unit)
+	t.Add("Controller", "version "+st.Version+", up for "+a.Age(st.Started))
+	broker := term.Green.Cell("up for " + a.Age(st.Broker.Since))
+	if !st.Broker.Up {
+		broker = term.Red.Cell("down for " + a.Age(st.Broker.Since))
+		if st.Broker.Error != "" {
+			broker.Text += ": " + st.Broker.Error
+		}
+	}
+	kind := "external"
+	if st.Broker.Embedded {
+		kind = "embedded"
+	}
+	broker.Text = st.Broker.Address + " (" + kind + "), " + broker.Text
+	t.Add("Broker", broker)
+	known := st.Epoch != 0 // not while the journal cannot be written: the trouble below says why
+	if known {
+		t.Add("Journal", fmt.Sprintf("newest record %d, epoch %d", st.Rev, st.Epoch))
+	}
+	if m := st.Maintenance; m != nil {
+		text := fmt.Sprintf("until %s (%s left): %s", a.Clock(m.Until), a.Left(m.Until), m.Reason)
+		if m.Who != "" {
+			text += ", by " + m.Who
+		}
+		t.Add("Maintenance", term.Yellow.Cell(text))
+	}
+	if known {
+		a.StatusRows(t, st.Config)
+	}
+	a.Table(t)
+	if len(st.Trouble) > 0 {
+		a.Print("\n")
+		for _, s := range st.Trouble {
+			a.Print("! %s\n", term.Clean(s))
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package term
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Clean makes text from elsewhere harmless and fit for one line: line ends and tabs become spaces, what cannot be
+// printed becomes U+FFFD.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case r == utf8.RuneError || !unicode.IsPrint(r):
+			return '\ufffd'
+		}
+		return r
+	}, s)
+}
+
+// CleanLines is Clean that keeps line ends.
+func CleanLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = Clean(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// EscapeJSON writes the characters of a JSON text that cannot be printed as \uXXXX, so that a terminal does not obey
+// them. JSON itself demands that of the first 32 only. They stand within strings only, so the value stays the same.
+func EscapeJSON(doc []byte) []byte {
+	var b []byte
+	for _, r := range string(doc) {
+		switch {
+		case r == '\n' || unicode.IsPrint(r):
+			b = utf8.AppendRune(b, r)
+		case r > 0xffff:
+			hi, lo := utf16.EncodeRune(r)
+			b = fmt.Appendf(b, `\u%04x\u%04x`, hi, lo)
+		default:
+			b = fmt.Appendf(b, `\u%04x`, r)
+		}
+	}
+	return b
+}
+
+// Shorten cuts s to width characters, the last of them an ellipsis. A width of 0 or less is no limit.
+func Shorten(s string, width int) string {
+	if width <= 0 || utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	runes := []rune(s)
+	return string(runes[:width-1]) + "…"
+}
+
+// ShortenLines keeps whole lines within n bytes, and says how many more there are. The first line is kept in any case.
+func ShortenLines(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	cut := strings.LastIndexByte(s[:n], '\n')
+	if cut < 0 {
+		return s
+	}
+	return s[:cut] + fmt.Sprintf("\n  and %d more", strings.Count(s[cut+1:], "\n")+1)
+}
+
+// wrap breaks text between words into lines of at most width characters; a longer word has a line of its own.
+func wrap(text string, width int) (lines []string) {
+	line := ""
+	for word := range strings.SplitSeq(text, " ") {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines, line = append(lines, line), word
+			continue
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
+}
+
+// Characters of a long line that Excerpt shows before and after the column.
+const (
+	excerptBefore = 50
+	excerptAfter  = 40
+)
+
+// Excerpt shows a line of source with a caret below the column; both count from 1. It is "" if there is no such line,
+// or source is no text.
+func Excerpt(source []byte, line, column int) string {
+	if len(source) == 0 || line < 1 || bytes.IndexByte(source, 0) >= 0 {
+		return ""
+	}
+	rest := source
+	for range line - 1 {
+		_, after, found := bytes.Cut(rest, []byte{'\n'})
+		if !found {
+			return ""
+		}
+		rest = after
+	}
+	text, _, _ := bytes.Cut(rest, []byte{'\n'})
+	if len(text) == 0 {
+		return ""
+	}
+	runes := []rune(Clean(string(text)))
+	at := min(max(column-1, 0), len(runes))
+	from, to, head, tail := 0, len(runes), "", ""
+	if at > excerptBefore+10 {
+		from, head = at-excerptBefore, "…"
+	}
+	if to > at+excerptAfter+10 {
+		to, tail = at+excerptAfter, "…"
+	}
+	number := fmt.Sprintf("%5d | ", line)
+	caret := strings.Repeat(" ", at-from+utf8.RuneCountInString(head)) + "^"
+	shown := head + string(runes[from:to]) + tail
+	return number + shown + "\n" + strings.Repeat(" ", len(number)-2) + "| " + caret + "\n"
+}

@@ -1,0 +1,117 @@
+package term
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// Span renders a length of time in its largest unit: 90s as 1m, 36h as 36h, 48h as 2d.
+func Span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 2*day:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/day)
+}
+
+// Exact renders a length of time to the second: 7d, 2m30s.
+func Exact(d time.Duration) string {
+	text := ""
+	for _, u := range []struct {
+		length time.Duration
+		mark   string
+	}{{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
+		if n := d / u.length; n > 0 {
+			text += fmt.Sprintf("%d%s", n, u.mark)
+		}
+		d %= u.length
+	}
+	if text == "" {
+		return "0s"
+	}
+	return text
+}
+
+// Size renders a number of bytes.
+func Size(n uint64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, i := float64(n)/unit, 0
+	for value >= unit && i < 4 {
+		value /= unit
+		i++
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", value), ".0") + " " + string("KMGTP"[i]) + "iB"
+}
+
+// Plural is "1 node", "2 nodes".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// YesNo is "yes" or "no".
+func YesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// List joins the first ten names and says how many more there are.
+func List(names []string) string {
+	const most = 10
+	if len(names) > most {
+		return Clean(strings.Join(names[:most], ", ")) + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return Clean(strings.Join(names, ", "))
+}
+
+// Remark appends more in parentheses, if there is any.
+func Remark(text, more string) string {
+	if more == "" {
+		return text
+	}
+	return text + " (" + more + ")"
+}
+
+// Age renders how long ago t was; "-" for the zero time.
+func (s *Screen) Age(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return Span(s.Now().Sub(t))
+}
+
+// Ago is Age in a sentence.
+func (s *Screen) Ago(t time.Time) string {
+	if t.IsZero() {
+		return "at an unknown time"
+	}
+	return s.Age(t) + " ago"
+}
+
+// Left renders how long it is until t.
+func (s *Screen) Left(t time.Time) string { return Span(t.Sub(s.Now())) }
+
+// Clock renders a time; the date is left out of today's.
+func (s *Screen) Clock(t time.Time) string {
+	t = t.In(s.Zone)
+	if now := s.Now().In(s.Zone); t.Year() == now.Year() && t.YearDay() == now.YearDay() {
+		return t.Format("15:04:05")
+	}
+	return t.Format("2006-01-02 15:04:05")
+}
