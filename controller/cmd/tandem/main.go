@@ -8,16 +8,18 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/cli"
+	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/term"
 	"tandem.internal/shared/settings"
 )
 
 func main() {
 	settings.Main(func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-		out, width := cli.Terminal(os.Stdout)
-		errs, errWidth := cli.Terminal(os.Stderr)
+		out, width := term.Terminal(os.Stdout)
+		errs, errWidth := term.Terminal(os.Stderr)
 		return cli.Run(ctx, args, cli.IO{
 			In: os.Stdin, Out: stdout, Err: stderr, Env: os.LookupEnv, Now: time.Now, Zone: time.Local,
-			User: cli.User(os.LookupEnv), OutTerminal: out, ErrTerminal: errs, Width: max(width, errWidth),
+			User: command.User(os.LookupEnv), OutTerminal: out, ErrTerminal: errs, Width: max(width, errWidth),
 		})
 	})
 }
