@@ -19,6 +19,7 @@ import (
 	"tandem.internal/nodeagent/internal/identity"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/report"
+	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
@@ -101,10 +102,11 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	a.id, a.topics = a.cfg.identity(), topic.ForNode(a.cfg.Unit, a.cfg.Node)
-	a.store, err = store.Open(store.Config{Path: filepath.Join(dir, StateFile), Unit: a.id.Unit, Node: a.id.Node,
-		EventLimit: a.cfg.EventLimit, Faults: deps.StoreFaults})
-	if err != nil {
+	if a.store, err = store.Open(a.storeConfig(dir)); err != nil {
 		return nil, err
+	}
+	if err := a.store.Held(); err != nil {
+		a.log.Warn("the state file is not upgraded; the next start tries again", zap.Error(err))
 	}
 	a.sent = a.store.NewestEvent()
 	if err := a.load(dir); err != nil {
@@ -120,6 +122,13 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		return nil, errors.Join(&UsageError{"broker", err.Error()}, a.store.Close())
 	}
 	return a, nil
+}
+
+// storeConfig says which state file is opened, and whether an older agent may have to read it again.
+func (a *Agent) storeConfig(dir string) store.Config {
+	trial, _ := a.deps.LookupEnv(slot.EnvTrial)
+	return store.Config{Path: filepath.Join(dir, StateFile), Unit: a.id.Unit, Node: a.id.Node,
+		EventLimit: a.cfg.EventLimit, Trial: trial == "1", Faults: a.deps.StoreFaults}
 }
 
 // load reads what the store has and makes the kinds.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/shared/wire"
 )
 
@@ -315,4 +316,16 @@ func TestDrift(t *testing.T) {
 			t.Errorf("events %q", got)
 		}
 	})
+}
+
+// The state file keeps its version while the agent is on trial, and only then.
+func TestStoreKnowsOfATrial(t *testing.T) {
+	for env, want := range map[string]bool{"1": true, "0": false, "": false} {
+		a := &Agent{deps: Deps{LookupEnv: func(name string) (string, bool) {
+			return env, name == slot.EnvTrial && env != ""
+		}}}
+		if got := a.storeConfig("/state"); got.Trial != want {
+			t.Errorf("TANDEM_SLOT_TRIAL=%q: trial %v", env, got.Trial)
+		}
+	}
 }

@@ -1,7 +1,7 @@
 // Package store keeps what a node must not forget, in one bbolt file:
 //
 //	meta/
-//	  version    "2"
+//	  version    the schema's, decimal
 //	  unit, node whose state this is
 //	  boots      how often the agent has started, decimal
 //	  acked      the newest event that the controller is known to have, decimal
@@ -41,12 +41,6 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// version is the schema's. History:
-//
-//	1  trust is keys and epoch
-//	2  as above
-const version = "2"
-
 var (
 	bMeta, bKind, bEvent, bWorkload     = []byte("meta"), []byte("kind"), []byte("event"), []byte("workload")
 	kVersion, kUnit, kNode              = []byte("version"), []byte("unit"), []byte("node")
@@ -54,17 +48,22 @@ var (
 	kState, kRunning, kFlight, kWaiting = []byte("state"), []byte("running"), []byte("flight"), []byte("next")
 )
 
-// Point is a moment around a commit.
+// Point is a moment around a commit, or a step of the copy before an upgrade.
 type Point string
 
 // The moments of a Faults call.
 const (
 	Before Point = "before" // nothing is on the disk yet
 	After  Point = "after"  // everything is on the disk; the caller does not know it yet
+
+	Copy    Point = "copy"    // nothing of the copy is there
+	Sync    Point = "sync"    // it has its content, which may not be on the disk
+	Rename  Point = "rename"  // it has not its name yet
+	SyncDir Point = "syncdir" // its name may not be on the disk
 )
 
-// Faults is a seam for tests: it is called around each commit, and the commit reports the error
-// that it returns. Nil is what production uses.
+// Faults is a seam for tests: it is called around each commit and before each step of a copy, which reports the
+// error that it returns. Nil is what production uses.
 type Faults func(Point) error
 
 func (f Faults) at(p Point) error {
@@ -79,17 +78,20 @@ type Config struct {
 	Path       string // of the file; made with permissions 0600
 	Unit, Node string // whose state it is; another's is refused
 	EventLimit int    // events kept at most; the oldest go first
+	Trial      bool   // the agent is on trial: the one before it must be able to read the file
 	Faults     Faults // nil: none
 }
 
 // Store is an open state file.
 type Store struct {
-	cfg    Config
-	db     *bolt.DB
-	boots  uint64
-	acked  uint64
-	newest uint64 // sequence number of the newest event in the file ever
-	oldest uint64 // of the oldest kept one; newest+1 if there is none
+	cfg     Config
+	db      *bolt.DB
+	version uint64 // of the file: what is written is what agents of this version read
+	held    error
+	boots   uint64
+	acked   uint64
+	newest  uint64 // sequence number of the newest event in the file ever
+	oldest  uint64 // of the oldest kept one; newest+1 if there is none
 
 	// After a save that failed, what is in the file may not be on the disk: a power cut would take it, and its
 	// numbers would be given to other events. Nobody hears of it before a later save has ended the doubt.
@@ -101,13 +103,19 @@ type Store struct {
 const lockWait = 2 * time.Second
 
 // Open opens the state file, makes it if it is not there, and counts one more start.
-func Open(cfg Config) (*Store, error) {
+func Open(cfg Config) (*Store, error) { return openSchema(cfg, schemas) }
+
+func openSchema(cfg Config, list []schema) (*Store, error) {
 	db, err := openFile(cfg.Path)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{cfg: cfg, db: db}
-	if err := s.begin(); err != nil {
+	upgrades, err := s.prepare(list)
+	if err == nil {
+		err = s.begin(upgrades)
+	}
+	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
@@ -128,8 +136,8 @@ func openFile(path string) (*bolt.DB, error) {
 	return db, nil
 }
 
-// begin checks whose file it is and counts the start.
-func (s *Store) begin() error {
+// begin upgrades the file and counts the start: all of it or nothing.
+func (s *Store) begin(upgrades []schema) error {
 	if err := os.Chmod(s.cfg.Path, 0o600); err != nil {
 		return fmt.Errorf("state file: %w", err)
 	}
@@ -140,20 +148,22 @@ func (s *Store) begin() error {
 			}
 		}
 		meta := tx.Bucket(bMeta)
-		switch v := meta.Get(kVersion); {
-		case v == nil:
-			if err := errors.Join(meta.Put(kVersion, []byte(version)), meta.Put(kUnit, []byte(s.cfg.Unit)), meta.Put(kNode, []byte(s.cfg.Node))); err != nil {
+		if meta.Get(kVersion) == nil {
+			err := errors.Join(meta.Put(kUnit, []byte(s.cfg.Unit)), meta.Put(kNode, []byte(s.cfg.Node)))
+			if err != nil {
 				return err
 			}
-		case string(v) == "1":
-			if err := meta.Put(kVersion, []byte(version)); err != nil {
-				return err
-			}
-		case string(v) != version:
-			return fmt.Errorf("state file %s has version %.20q; this agent knows version %s", s.cfg.Path, v, version)
 		}
-		if u, n := string(meta.Get(kUnit)), string(meta.Get(kNode)); u != s.cfg.Unit || n != s.cfg.Node {
-			return fmt.Errorf("state file %s belongs to node %q of unit %q, not to node %q of unit %q", s.cfg.Path, n, u, s.cfg.Node, s.cfg.Unit)
+		for _, u := range upgrades {
+			if s.version = u.version; u.upgrade == nil {
+				continue
+			}
+			if err := u.upgrade(tx); err != nil {
+				return fmt.Errorf("state file %s: upgrade to version %d: %w", s.cfg.Path, u.version, err)
+			}
+		}
+		if err := meta.Put(kVersion, decimal(s.version)); err != nil {
+			return err
 		}
 		var err error
 		if s.boots, err = number(meta.Get(kBoots)); err != nil {

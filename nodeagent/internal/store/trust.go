@@ -93,19 +93,23 @@ func ReadTrust(path string, forget bool) (b Believed, err error) {
 		return b, err
 	}
 	look := func(tx *bolt.Tx) error {
+		v, err := readVersion(tx)
+		if err == nil && v == 0 {
+			err = errors.New("it is not the state file of an agent")
+		}
+		if err == nil {
+			_, err = known(schemas, v, path)
+		}
+		if err != nil {
+			return err
+		}
 		meta := tx.Bucket(bMeta)
-		if meta == nil || meta.Get(kVersion) == nil {
-			return errors.New("it is not the state file of an agent")
-		}
-		if v := string(meta.Get(kVersion)); v != version && v != "1" {
-			return fmt.Errorf("it has version %.20q; this program knows version %s", v, version)
-		}
 		b.Unit, b.Node = string(meta.Get(kUnit)), string(meta.Get(kNode))
 		if b.Trust, err = readTrust(tx); err != nil || !forget {
 			return err
 		}
 		t := inbox.Trust{Epoch: b.Trust.Epoch, Newest: b.Trust.Newest, Floor: b.Trust.Floor}
-		return errors.Join(meta.Put(kVersion, []byte(version)), putTrust(tx, &t))
+		return putTrust(tx, &t)
 	}
 	if forget {
 		err = db.Update(look)
