@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"tandem.internal/shared/flow"
 )
 
 // EventKind says what happened.
@@ -154,33 +156,23 @@ func (t *throttle) rest() (Event, bool) {
 	return ev, true
 }
 
-// flood lets events of strangers through: floodBurst at once, then one a second, and counts the others
-// into the next.
+// flood lets events of strangers through, a burst and then one a second, and counts the others into the next.
 type flood struct {
-	mu    sync.Mutex
-	at    time.Time // when spare was right
-	spare int
-	held  int
+	mu       sync.Mutex
+	throttle flow.Throttle
 }
 
 const floodBurst = 32
 
 // pass returns the event to tell now, if any.
 func (f *flood) pass(ev Event) (Event, bool) {
-	now := time.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n := now.Sub(f.at) / throttleEvery; f.at.IsZero() || n >= floodBurst {
-		f.at, f.spare = now, floodBurst
-	} else if n > 0 {
-		f.at, f.spare = f.at.Add(n*throttleEvery), min(floodBurst, f.spare+int(n))
-	}
-	if f.spare == 0 {
-		f.held++
+	held, ok := f.throttle.Pass(time.Now(), flow.Rate{Burst: floodBurst, Every: throttleEvery})
+	if !ok {
 		return Event{}, false
 	}
-	f.spare--
-	ev.Count, f.held = f.held+1, 0
+	ev.Count = held + 1
 	return ev, true
 }
 

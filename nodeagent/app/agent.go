@@ -21,6 +21,7 @@ import (
 	"tandem.internal/nodeagent/internal/report"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/store"
+	"tandem.internal/shared/flow"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -59,7 +60,7 @@ type Agent struct {
 	trust     inbox.Trust
 	savedTime time.Time // trust.Newest as the disk has it
 	held      map[wire.Kind]message
-	throttle  map[string]inbox.Throttle
+	throttle  map[string]flow.Throttle
 	backlog   []wire.Event // events that could not be saved yet
 	lost      uint64       // events that there was no room for behind them
 	unsaved   bool         // the trust could not be saved yet
@@ -87,7 +88,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	deps = deps.withDefaults()
 	a := &Agent{cfg: cfg, deps: deps, log: deps.Log, in: make(chan any, 16), closed: make(chan struct{}),
 		posted: newPosted(), info: reported{name: wire.KindInfo}, unknown: map[wire.Kind]*reported{},
-		held: map[wire.Kind]message{}, throttle: map[string]inbox.Throttle{}, answers: newAnswers()}
+		held: map[wire.Kind]message{}, throttle: map[string]flow.Throttle{}, answers: newAnswers()}
 	if err := a.identify(dir); err != nil {
 		return nil, err
 	}

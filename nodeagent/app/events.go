@@ -1,10 +1,13 @@
 package app
 
 import (
+	"time"
+
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
 	"tandem.internal/shared/event"
+	"tandem.internal/shared/flow"
 	"tandem.internal/shared/wire"
 )
 
@@ -17,20 +20,24 @@ type docDetail = event.DocumentDetail
 // refusal is what an event about a refused message tells.
 type refusal = event.MessageDetail
 
+// eventRate bounds the events of one type, so that a flood of bad messages costs neither disk nor link.
+var eventRate = flow.Rate{Burst: 8, Every: time.Minute}
+
 // event makes an event; nil if there have been too many of its type.
 func (a *Agent) event(kind string, err *wire.Error, detail any) *wire.Event {
 	now := a.now()
-	next, ok, swallowed := a.throttle[kind].Pass(now.Mono)
-	a.throttle[kind] = next
+	throttle := a.throttle[kind]
+	held, ok := throttle.Pass(now.Steady(), eventRate)
+	a.throttle[kind] = throttle
 	if !ok {
 		return nil
 	}
 	switch d := detail.(type) {
 	case docDetail:
-		d.Suppressed = swallowed
+		d.Suppressed = uint64(held)
 		detail = d
 	case refusal:
-		d.Suppressed = swallowed
+		d.Suppressed = uint64(held)
 		detail = d
 	}
 	ev := a.made(kind, err, detail)

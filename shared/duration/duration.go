@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -160,7 +159,10 @@ func leadingNumber(s string) string {
 
 // unitAt finds the unit of a designator, which must not come before units[next].
 func unitAt(mark byte, inTime bool, next int) (int, error) {
-	i := slices.IndexFunc(units, func(u unit) bool { return u.mark == mark && u.time == inTime })
+	i := len(units) - 1
+	for i >= 0 && (units[i].mark != mark || units[i].time != inTime) {
+		i--
+	}
 	switch {
 	case i < 0 && inTime && strings.IndexByte("YWD", mark) >= 0:
 		return 0, errors.New("years, weeks and days stand before the T")

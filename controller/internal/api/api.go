@@ -10,6 +10,7 @@ import (
 
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/shared/door"
 	"tandem.internal/shared/unitconfig"
 )
 
@@ -63,7 +64,7 @@ func New(unit Unit, cfg Config) *API {
 	}
 	a := &API{
 		unit: unit, cfg: cfg, log: cfg.Log, mux: http.NewServeMux(), roles: map[string]op.Role{},
-		guard:   guard{flight: crowd{max: cfg.MaxRequests, each: cfg.MaxPerPeer}},
+		guard:   guard{flight: door.Crowd{Max: cfg.MaxRequests, Each: cfg.MaxPerPeer}},
 		streams: make(chan struct{}, cfg.MaxStreams), remote: make(chan struct{}, cfg.MaxStreams),
 		stop: make(chan struct{}), idle: make(chan struct{}),
 	}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -11,24 +10,24 @@ import (
 
 	"go.uber.org/zap"
 
-	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/shared/door"
+	"tandem.internal/shared/flow"
 	"tandem.internal/shared/wire"
 )
 
 // guard keeps strangers on TCP from costing much. Who comes by the unix socket is not counted.
 type guard struct {
-	flight crowd // requests being answered, by address
+	flight door.Crowd // requests being answered, by address
 
 	mu      sync.Mutex
-	limiter enrol.Limiter // of failed authentications
-	told    time.Time     // when a refusal was last logged
-	untold  int           // since then
+	limiter door.Limiter  // of failed authentications
+	told    flow.Throttle // refusals that are logged
 }
 
-// tellEvery bounds what wrong tokens write into the log.
-const tellEvery = 10 * time.Second
+// refusalRate bounds what wrong tokens write into the log.
+var refusalRate = flow.Rate{Burst: 1, Every: 10 * time.Second}
 
 // failed counts a failed authentication. wait is above zero if there were too many.
 //
@@ -40,15 +39,10 @@ func (g *guard) failed(now time.Time, from netip.Addr, log *zap.Logger) (wait ti
 	if ok {
 		wait = 0
 	}
-	tell := now.Sub(g.told) >= tellEvery || now.Before(g.told)
-	g.untold++
-	count := g.untold
-	if tell {
-		g.told, g.untold = now, 0
-	}
+	untold, tell := g.told.Pass(now, refusalRate)
 	g.mu.Unlock()
 	if tell {
-		log.Warn("refused: a token that does not count", zap.Stringer("from", from), zap.Int("count", count))
+		log.Warn("refused: a token that does not count", zap.Stringer("from", from), zap.Int("count", untold+1))
 	}
 	return wait
 }
@@ -58,7 +52,7 @@ func (g *guard) failed(now time.Time, from netip.Addr, log *zap.Logger) (wait ti
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e, _ := errors.AsType[*wire.Error](err)
 	if len(r.Header.Values("Authorization")) > 0 {
-		if wait := a.guard.failed(time.Now(), address(r.RemoteAddr), a.log); wait > 0 {
+		if wait := a.guard.failed(time.Now(), door.Address(r.RemoteAddr), a.log); wait > 0 {
 			w.Header().Set("Connection", "close") // another attempt costs another handshake
 			a.later(w, wait, "too many attempts with a token that does not count; try again later")
 			return
@@ -109,84 +103,4 @@ func secured(w http.ResponseWriter, r *http.Request) {
 	if r.TLS != nil {
 		h.Set("Strict-Transport-Security", "max-age=31536000")
 	}
-}
-
-// crowd counts by address, and bounds what one address and all of them may have. IPv6 addresses
-// count by their network of 64 bits, since whoever has one has all of it.
-type crowd struct {
-	max, each int
-
-	mu   sync.Mutex
-	all  int
-	from map[netip.Prefix]int
-}
-
-// enter counts one more, if there is room.
-func (c *crowd) enter(a netip.Addr) (leave func(), ok bool) {
-	n := enrol.Network(a)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all >= c.max || c.from[n] >= c.each {
-		return nil, false
-	}
-	if c.from == nil {
-		c.from = map[netip.Prefix]int{}
-	}
-	c.all++
-	c.from[n]++
-	return sync.OnceFunc(func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.all--
-		if c.from[n]--; c.from[n] == 0 {
-			delete(c.from, n)
-		}
-	}), true
-}
-
-func address(remote string) netip.Addr {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		return netip.Addr{}
-	}
-	a, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return a
-}
-
-// bounded turns connections away as they come when there are too many, of all or of one address.
-type bounded struct {
-	net.Listener
-	crowd crowd
-}
-
-// Accept returns the next connection that there is room for.
-func (b *bounded) Accept() (net.Conn, error) {
-	for {
-		c, err := b.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		var from netip.Addr
-		if r := c.RemoteAddr(); r != nil {
-			from = address(r.String())
-		}
-		if leave, ok := b.crowd.enter(from); ok {
-			return &counted{c, leave}, nil
-		}
-		_ = c.Close() // a stranger's connection: there is nobody to tell
-	}
-}
-
-// counted is a connection that is counted until it is closed.
-type counted struct {
-	net.Conn
-	leave func()
-}
-
-func (c *counted) Close() error {
-	c.leave()
-	return c.Conn.Close()
 }

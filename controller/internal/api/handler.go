@@ -16,6 +16,7 @@ import (
 
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/shared/door"
 	"tandem.internal/shared/wire"
 )
 
@@ -55,7 +56,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	secured(rec, r)
 	if !isLocal(r) {
-		leave, ok := a.guard.flight.enter(address(r.RemoteAddr))
+		leave, ok := a.guard.flight.Enter(door.Address(r.RemoteAddr))
 		if !ok {
 			a.later(rec, time.Second, "too many requests at once; try again later")
 			return
@@ -152,32 +153,6 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// statuses maps what went wrong to HTTP; what is not listed is 500.
-var statuses = map[wire.Code]int{
-	wire.CodeMalformed:       http.StatusBadRequest,
-	wire.CodeUnknownField:    http.StatusBadRequest,
-	wire.CodeDuplicate:       http.StatusBadRequest,
-	wire.CodeMissing:         http.StatusBadRequest,
-	wire.CodeBadValue:        http.StatusBadRequest,
-	wire.CodeWrongVersion:    http.StatusBadRequest,
-	wire.CodeInvalidArgument: http.StatusBadRequest,
-	wire.CodeNotSupported:    http.StatusBadRequest,
-	wire.CodeTooLarge:        http.StatusRequestEntityTooLarge,
-	wire.CodeNotFound:        http.StatusNotFound,
-	wire.CodeAlreadyExists:   http.StatusConflict,
-	wire.CodeWrongState:      http.StatusConflict,
-	wire.CodeStale:           http.StatusConflict,
-	wire.CodeFork:            http.StatusConflict,
-	wire.CodeExpired:         http.StatusConflict,
-	wire.CodeUnconfirmed:     http.StatusConflict,
-	wire.CodeNotAllowed:      http.StatusForbidden,
-	wire.CodeStorage:         http.StatusServiceUnavailable,
-	wire.CodeUnavailable:     http.StatusServiceUnavailable,
-	wire.CodeInterrupted:     http.StatusServiceUnavailable,
-	wire.CodeNoAnswer:        http.StatusGatewayTimeout,
-	wire.CodeTimeout:         http.StatusGatewayTimeout,
-}
-
 // asWire makes any error one that callers may see; unexpected says that it was not meant for them.
 func asWire(err error) (e *wire.Error, unexpected bool) {
 	if e, ok := errors.AsType[*wire.Error](err); ok {
@@ -204,11 +179,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if unexpected && r.Context().Err() == nil {
 		a.log.Error("request failed", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err))
 	}
-	status, ok := statuses[e.Code]
-	if !ok {
-		status = http.StatusInternalServerError
-	}
-	a.write(w, status, op.Problem{Error: e})
+	a.write(w, door.Status(e.Code), op.Problem{Error: e})
 }
 
 // write answers with v as JSON on one line.

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"tandem.internal/shared/door"
 )
 
 // Serve answers on the listeners until ctx ends or one of them fails, and closes them. It returns
@@ -178,7 +180,7 @@ func ListenTCP(address string, conf *tls.Config, insecure bool) (net.Listener, e
 	if err != nil {
 		return nil, err
 	}
-	b := &bounded{Listener: l, crowd: crowd{max: maxConns, each: maxConnsPerPeer}}
+	b := door.Bound(l, maxConns, maxConnsPerPeer)
 	if conf == nil {
 		return b, nil
 	}

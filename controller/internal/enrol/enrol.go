@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/shared/flow"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/wire"
 )
@@ -91,7 +92,7 @@ type State struct {
 	keys     map[string]*Subject // by hash of the key of a certificate that counts
 	ca       string              // fingerprint of the CA that the newest certificate is from
 
-	refusals throttle // only bounds the journal; not part of the state
+	refusals flow.Throttle // only bounds the journal; not part of the state
 }
 
 // New returns the state of a unit that nobody belongs to.

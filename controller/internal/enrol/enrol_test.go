@@ -265,8 +265,9 @@ func TestRefusalsAreBounded(t *testing.T) {
 		}
 		r.now = r.now.Add(time.Millisecond)
 	}
-	if limit := refusalBurst + int(attempts*time.Millisecond/refusalEvery) + 1; written > limit || written < refusalBurst {
-		t.Errorf("%d records of %d attempts, at most %d are wanted", written, attempts, limit)
+	if burst := int(refusalRate.Burst); written < burst || written > burst+int(attempts*time.Millisecond/refusalRate.Every)+1 {
+		t.Errorf("%d records of %d attempts, about %d at once and then one every %v are wanted",
+			written, attempts, burst, refusalRate.Every)
 	}
 	r.now = r.now.Add(time.Hour)
 	told += r.do("", join("n1", "wrong", "k", "s")).Record.(record.JoinRefusedData).Count

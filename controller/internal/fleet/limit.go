@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"tandem.internal/shared/flow"
 	"tandem.internal/shared/wire"
 )
 
@@ -35,40 +36,21 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// cost is how many tokens a record of that many bytes takes.
-func cost(size int) float64 { return float64(1 + max(0, size-1)>>10) }
-
-// bucket holds tokens. It may be overdrawn by the record that emptied it.
-type bucket struct {
-	left float64
-	at   time.Time // when left was true; zero: full
-}
-
-func (b *bucket) refill(now time.Time, rate, burst float64) {
-	if b.at.IsZero() {
-		b.left = burst
-	} else if gained := now.Sub(b.at).Seconds() * rate; gained > 0 {
-		b.left = min(burst, b.left+gained)
-	}
-	b.at = now // a clock that was set back gives nothing, and takes nothing
-}
-
-// reaches says when there will be that many tokens.
-func (b *bucket) reaches(level, rate float64) time.Time {
-	return b.at.Add(time.Duration(max(0, level-b.left) / rate * float64(time.Second)))
-}
+// cost is how many tokens a record of that many bytes takes. It may overdraw the bucket.
+func cost(size int) int { return 1 + max(0, size-1)>>10 }
 
 // limiter has the buckets of all nodes. It is no part of the state that records make: after a
 // restart every bucket is full.
 type limiter struct {
-	limits Limits
-	nodes  map[string]*allowance
-	next   time.Time // the earliest due of all; zero: nothing is due
+	limits       Limits
+	state, event flow.Rate
+	nodes        map[string]*allowance
+	next         time.Time // the earliest due of all; zero: nothing is due
 }
 
 // allowance is one node's. It is dropped when both buckets are full again.
 type allowance struct {
-	state, event bucket
+	state, event flow.Bucket
 	held         map[wire.Kind]*Heard // reports that wait, the newest of each kind; presence under ""
 	told         bool                 // that it holds was told, and the bucket was not full since
 	quiet        bool                 // its events are not listened to until eventDue
@@ -77,7 +59,9 @@ type allowance struct {
 }
 
 func newLimiter(l Limits) limiter {
-	return limiter{limits: l.withDefaults(), nodes: map[string]*allowance{}}
+	l = l.withDefaults()
+	return limiter{limits: l, state: flow.PerSecond(l.StateRate, l.StateBurst),
+		event: flow.PerSecond(l.EventRate, l.EventBurst), nodes: map[string]*allowance{}}
 }
 
 func (l *limiter) of(node string) *allowance {
@@ -109,15 +93,14 @@ func (l *limiter) arrange(now, due time.Time) time.Time {
 // be, it is held. began says that the node was within its limits until now.
 func (l *limiter) admit(now time.Time, h *Heard) (ok, began bool) {
 	a := l.of(h.Node)
-	a.state.refill(now, l.limits.StateRate, l.limits.StateBurst)
-	if a.state.left >= 1 && len(a.held) == 0 { // nobody overtakes what is held
-		a.told = a.told && a.state.left < l.limits.StateBurst
-		a.state.left -= cost(len(h.Raw))
+	if a.state.Left(now, l.state) >= 1 && len(a.held) == 0 { // nobody overtakes what is held
+		a.told = a.told && !a.state.Full(now)
+		a.state.Charge(now, l.state, cost(len(h.Raw)))
 		return true, false
 	}
 	key := heldAs(h)
 	if len(a.held) == 0 { // what comes on top does not put it off
-		a.stateDue = l.arrange(now, a.state.reaches(1, l.limits.StateRate))
+		a.stateDue = l.arrange(now, a.state.Next(l.state, 1))
 	}
 	if old := a.held[key]; old == nil || supersedes(h, old) {
 		if a.held == nil {
@@ -154,20 +137,17 @@ func (l *limiter) hears(now time.Time, node string) (ok, began bool) {
 	if a.quiet {
 		return false, false
 	}
-	a.event.refill(now, l.limits.EventRate, l.limits.EventBurst)
-	if a.event.left >= 1 {
+	if a.event.Left(now, l.event) >= 1 {
 		return true, false
 	}
 	a.quiet = true
-	a.eventDue = l.arrange(now, a.event.reaches(l.limits.EventBurst/2, l.limits.EventRate))
+	a.eventDue = l.arrange(now, a.event.Next(l.event, l.event.Burst/2))
 	return false, true
 }
 
 // charge takes the tokens of an event that is journaled.
 func (l *limiter) charge(now time.Time, h *Heard) {
-	a := l.of(h.Node)
-	a.event.refill(now, l.limits.EventRate, l.limits.EventBurst)
-	a.event.left -= cost(len(h.Raw))
+	l.of(h.Node).event.Charge(now, l.event, cost(len(h.Raw)))
 }
 
 // holds reports whether a report or the presence of the node waits here, so that there is no need
@@ -214,9 +194,7 @@ func (l *limiter) release(now time.Time) (held []*Heard, ask []string) {
 				ask = append(ask, name)
 			}
 		}
-		a.state.refill(now, l.limits.StateRate, l.limits.StateBurst)
-		a.event.refill(now, l.limits.EventRate, l.limits.EventBurst)
-		if len(a.held) == 0 && !a.quiet && a.state.left == l.limits.StateBurst && a.event.left == l.limits.EventBurst {
+		if len(a.held) == 0 && !a.quiet && a.state.Full(now) && a.event.Full(now) {
 			delete(l.nodes, name)
 		}
 	}

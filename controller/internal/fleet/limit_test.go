@@ -21,7 +21,7 @@ func liveOf(boot string, session uint64, up bool) *Heard {
 }
 
 func TestCost(t *testing.T) {
-	for size, want := range map[int]float64{0: 1, 1: 1, 1024: 1, 1025: 2, 2048: 2, 2049: 3, 256 << 10: 256} {
+	for size, want := range map[int]int{0: 1, 1: 1, 1024: 1, 1025: 2, 2048: 2, 2049: 3, 256 << 10: 256} {
 		if got := cost(size); got != want {
 			t.Errorf("cost(%d) = %v, want %v", size, got, want)
 		}
@@ -147,7 +147,7 @@ func TestLimitProperty(t *testing.T) {
 			if ok {
 				have[key] = h.Reported.Seq
 				if h.Node == "n1" {
-					spent += cost(len(h.Raw))
+					spent += float64(cost(len(h.Raw)))
 				}
 			}
 		}
@@ -169,7 +169,7 @@ func TestLimitProperty(t *testing.T) {
 			}
 			said[key] = max(said[key], seq)
 			h := reportOf(node, kind, "b", seq, rapid.IntRange(1, 4000).Draw(t, "size"))
-			largest = max(largest, cost(len(h.Raw)))
+			largest = max(largest, float64(cost(len(h.Raw))))
 			hear(h)
 			if limit := limits.StateBurst + limits.StateRate*now.Sub(limitStart).Seconds() + largest; spent > limit {
 				t.Fatalf("%v tokens spent, at most %v were there", spent, limit)

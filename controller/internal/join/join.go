@@ -15,9 +15,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
-	"net/netip"
 	"path"
 	"runtime/debug"
 	"strconv"
@@ -28,6 +26,7 @@ import (
 
 	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/shared/door"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/wire"
 )
@@ -67,7 +66,7 @@ type Door struct {
 	mux    *http.ServeMux
 
 	mu      sync.Mutex
-	limiter enrol.Limiter
+	limiter door.Limiter
 }
 
 // New makes a door; Serve opens it.
@@ -126,7 +125,7 @@ func (d *Door) guarded(answer answerer) http.HandlerFunc {
 				panic(http.ErrAbortHandler)
 			}
 		}()
-		from := address(r.RemoteAddr)
+		from := door.Address(r.RemoteAddr)
 		d.mu.Lock()
 		wait, ok := d.limiter.Take(d.cfg.CA.Now(), from)
 		d.mu.Unlock()
@@ -243,22 +242,15 @@ func (d *Door) certify(ctx context.Context, subject string, csr []byte, event fu
 		UnitKeys: list, KeysRev: rev, Brokers: d.cfg.Brokers}, nil
 }
 
-// statuses maps refusals to HTTP; what is not listed is 500.
-var statuses = map[wire.Code]int{
-	wire.CodeMalformed:    http.StatusBadRequest,
-	wire.CodeUnknownField: http.StatusBadRequest,
-	wire.CodeDuplicate:    http.StatusBadRequest,
-	wire.CodeMissing:      http.StatusBadRequest,
-	wire.CodeBadValue:     http.StatusBadRequest,
-	wire.CodeBadSignature: http.StatusBadRequest,
-	wire.CodeNotSupported: http.StatusUnsupportedMediaType,
-	wire.CodeTooLarge:     http.StatusRequestEntityTooLarge,
-	wire.CodeNotAllowed:   http.StatusForbidden,
-	wire.CodeWrongTarget:  http.StatusForbidden,
-	wire.CodeWrongState:   http.StatusConflict,
-	wire.CodeExpired:      http.StatusGone,
-	wire.CodeStorage:      http.StatusServiceUnavailable,
-	wire.CodeUnavailable:  http.StatusServiceUnavailable,
+// status is the HTTP status of a refusal: in two cases this door says more exactly why.
+func status(code wire.Code) int {
+	switch code {
+	case wire.CodeNotSupported: // a body of another type
+		return http.StatusUnsupportedMediaType
+	case wire.CodeExpired: // a token, for ever
+		return http.StatusGone
+	}
+	return door.Status(code)
 }
 
 func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error) {
@@ -267,12 +259,8 @@ func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		d.log.Error("join door", zap.String("path", r.URL.Path), zap.Error(err))
 		e = wire.New(wire.CodeInternal, "", "the controller failed to answer; its log says why")
 	}
-	status, ok := statuses[e.Code]
-	if !ok {
-		status = http.StatusInternalServerError
-	}
 	d.log.Debug("join door refuses", zap.String("path", r.URL.Path), zap.String("from", r.RemoteAddr), zap.String("code", string(e.Code)))
-	d.write(w, status, refusal(e))
+	d.write(w, status(e.Code), refusal(e))
 }
 
 func refusal(e *wire.Error) []byte {
@@ -293,16 +281,4 @@ func (d *Door) write(w http.ResponseWriter, status int, body []byte) {
 	if _, err := w.Write(body); err != nil {
 		d.log.Debug("join door: the caller left before the answer", zap.Error(err))
 	}
-}
-
-func address(remote string) netip.Addr {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		return netip.Addr{}
-	}
-	a, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return a
 }

@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
-	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/shared/door"
 )
 
 // grace is what requests being answered have when the door closes.
@@ -38,7 +36,7 @@ func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 	srv.SetKeepAlivesEnabled(false) // a node asks once
 	done := make(chan error, 1)
 	go func() {
-		done <- srv.Serve(tls.NewListener(&bounded{Listener: l, max: d.cfg.MaxConns, each: d.cfg.MaxPerAddress, from: map[netip.Prefix]int{}}, d.server.Optional()))
+		done <- srv.Serve(tls.NewListener(door.Bound(l, d.cfg.MaxConns, d.cfg.MaxPerAddress), d.server.Optional()))
 	}()
 	select {
 	case err := <-done:
@@ -52,60 +50,4 @@ func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 	}
 	<-done
 	return err
-}
-
-// bounded turns connections away as they come when there are too many, of all or of one address.
-type bounded struct {
-	net.Listener
-	max, each int
-
-	mu   sync.Mutex
-	all  int
-	from map[netip.Prefix]int
-}
-
-// Accept returns the next connection that there is room for.
-func (b *bounded) Accept() (net.Conn, error) {
-	for {
-		c, err := b.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		a := netip.Prefix{}
-		if r := c.RemoteAddr(); r != nil {
-			a = enrol.Network(address(r.String()))
-		}
-		b.mu.Lock()
-		ok := b.all < b.max && b.from[a] < b.each
-		if ok {
-			b.all++
-			b.from[a]++
-		}
-		b.mu.Unlock()
-		if ok {
-			return &counted{Conn: c, release: func() { b.release(a) }}, nil
-		}
-		_ = c.Close() // a stranger's connection: there is nobody to tell
-	}
-}
-
-func (b *bounded) release(a netip.Prefix) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.all--
-	if b.from[a]--; b.from[a] == 0 {
-		delete(b.from, a)
-	}
-}
-
-// counted is a connection that is counted until it is closed.
-type counted struct {
-	net.Conn
-	once    sync.Once
-	release func()
-}
-
-func (c *counted) Close() error {
-	c.once.Do(c.release)
-	return c.Conn.Close()
 }

@@ -1,6 +1,10 @@
 package alert
 
-import "time"
+import (
+	"time"
+
+	"tandem.internal/shared/flow"
+)
 
 // Limits bound what a storm of alerts may tell, so that it does not push everything else out of the
 // node's queue of events. The zero value means the defaults.
@@ -56,7 +60,7 @@ type State struct {
 	limits Limits
 	rules  []tracked
 	ready  bool // Configured has come
-	room   bucket
+	room   flow.Bucket
 	last   time.Duration // of the newest event; the clock is not taken back
 }
 
@@ -76,7 +80,7 @@ type tracked struct {
 	emitted    time.Duration // told: the newest raise or continue
 	continues  int           // since the raise
 	suppressed uint64
-	room       bucket
+	room       flow.Bucket
 }
 
 // New returns the State of a node from its saved part. The first event should be Configured: until
@@ -88,6 +92,9 @@ func New(node string, d Durable, l Limits) State {
 	}
 	return s
 }
+
+func (l Limits) rule() flow.Rate { return flow.Rate{Burst: float64(l.RuleBurst), Every: l.RuleEvery} }
+func (l Limits) all() flow.Rate  { return flow.Rate{Burst: float64(l.NodeBurst), Every: l.NodeEvery} }
 
 // unset stands for a moment that the monotonic clock of this run has not.
 const unset time.Duration = -1
@@ -130,23 +137,4 @@ func (s State) Standings() []Standing {
 		list[i] = Standing{Rule: t.rule, Value: t.value, Known: t.known, Up: t.up, Withheld: t.up && !t.told, Since: t.since, Suppressed: t.suppressed}
 	}
 	return list
-}
-
-// bucket lets a burst through and then one in a while. The zero bucket is full.
-type bucket struct {
-	used int
-	at   time.Duration // when the newest refill was
-}
-
-// refill returns b at the moment now.
-func (b bucket) refill(now, every time.Duration) bucket {
-	if b.used == 0 {
-		b.at = now
-		return b
-	}
-	if n := (now - b.at) / every; n > 0 {
-		b.used = int(max(0, time.Duration(b.used)-n))
-		b.at += n * every
-	}
-	return b
 }

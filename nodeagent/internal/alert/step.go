@@ -75,7 +75,6 @@ func (s State) Step(ev Event) (State, []Effect) {
 func (t *step) begin(now clock.Now) {
 	now.Mono = max(now.Mono, t.last)
 	t.now, t.last = now, now.Mono
-	t.room = t.room.refill(now.Mono, t.limits.NodeEvery)
 }
 
 func (t *step) configured(rules []Rule) {
@@ -147,12 +146,11 @@ func (t *step) sampled(r *tracked, v float64, ok bool) {
 
 // tell tells of a raise, if there is room.
 func (t *step) tell(r *tracked) {
-	r.room = r.room.refill(t.now.Mono, t.limits.RuleEvery)
-	if r.room.used >= t.limits.RuleBurst || t.room.used >= t.limits.NodeBurst {
+	now, one, all := t.now.Steady(), t.limits.rule(), t.limits.all()
+	if r.room.Left(now, one) < 1 || !t.room.Take(now, all) {
 		return
 	}
-	r.room.used++
-	t.room.used++
+	r.room.Charge(now, one, 1)
 	a := t.alert(r, Raise)
 	a.Suppressed = r.suppressed
 	r.told, r.emitted, r.suppressed = true, t.now.Mono, 0
@@ -167,10 +165,11 @@ func (t *step) goOn(r *tracked) {
 		pause *= 2
 	}
 	pause = max(min(pause, t.limits.ContinueMax), r.rule.MinTimeout.Std())
-	if t.now.Mono-r.emitted < pause || t.room.used >= t.limits.NodeBurst/2 {
-		return
+	all := t.limits.all()
+	if t.now.Mono-r.emitted < pause || t.room.Left(t.now.Steady(), all) < float64((t.limits.NodeBurst+1)/2+1) {
+		return // the half of the room is for what is new
 	}
-	t.room.used++
+	t.room.Charge(t.now.Steady(), all, 1)
 	r.continues++
 	r.emitted = t.now.Mono
 	t.effects = append(t.effects, Emit{t.alert(r, Continue)})

@@ -12,3 +12,6 @@ type Now struct {
 	Mono time.Duration // since its owner started; never jumps, and decides
 	Wall time.Time     // may jump either way; is shown, and decides only what must outlive a restart
 }
+
+// Steady is Mono as a time, for what wants one: it means nothing but its distance from another.
+func (n Now) Steady() time.Time { return time.Time{}.Add(n.Mono) }

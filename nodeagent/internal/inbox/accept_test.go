@@ -166,25 +166,6 @@ func TestBeacon(t *testing.T) {
 	}
 }
 
-func TestThrottle(t *testing.T) {
-	var th Throttle
-	passed, swallowed := 0, uint64(0)
-	for i := range 10_000 {
-		next, ok, n := th.Pass(time.Duration(i) * 100 * time.Millisecond)
-		th = next
-		if ok {
-			passed++
-			swallowed += n
-		}
-	}
-	if passed < throttleBurst || passed > throttleBurst+17 {
-		t.Errorf("%d of 10,000 in a quarter of an hour passed", passed)
-	}
-	if swallowed == 0 {
-		t.Error("nothing was counted")
-	}
-}
-
 // FuzzInbox feeds any bytes to the whole acceptance path, with and without a good signature.
 // Nothing but a valid document may move the high-water mark, and nothing may panic.
 func FuzzInbox(f *testing.F) {

@@ -1,4 +1,4 @@
-package enrol
+package door
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 )
+
+var day = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func TestLimiter(t *testing.T) {
 	var l Limiter
@@ -19,11 +21,11 @@ func TestLimiter(t *testing.T) {
 		}
 		return ok
 	}
-	if got := try(a, 50); got != addressBurst {
-		t.Errorf("%d at once, want %d", got, addressBurst)
+	if got := try(a, 50); float64(got) != ofAddress.Burst {
+		t.Errorf("%d at once, want %v", got, ofAddress.Burst)
 	}
 	wait, ok := l.Take(now, a)
-	if ok || wait <= 0 || wait > addressEvery {
+	if ok || wait <= 0 || wait > ofAddress.Every {
 		t.Errorf("wait %v, %v", wait, ok)
 	}
 	if got := try(b, 1); got != 1 {
@@ -34,8 +36,8 @@ func TestLimiter(t *testing.T) {
 		t.Errorf("%d after the wait, want 1", got)
 	}
 	now = now.Add(time.Hour)
-	if got := try(a, 50); got != addressBurst {
-		t.Errorf("%d after an hour, want %d", got, addressBurst)
+	if got := try(a, 50); float64(got) != ofAddress.Burst {
+		t.Errorf("%d after an hour, want %v", got, ofAddress.Burst)
 	}
 	l.Return(a)
 	if got := try(a, 50); got != 1 {
@@ -43,7 +45,7 @@ func TestLimiter(t *testing.T) {
 	}
 	now = now.Add(-24 * time.Hour) // the clock went back
 	try(a, 1)
-	now = now.Add(addressEvery)
+	now = now.Add(ofAddress.Every)
 	if got := try(a, 50); got != 1 {
 		t.Errorf("%d after the clock went back, want 1", got)
 	}
@@ -57,8 +59,8 @@ func TestLimiterOfAll(t *testing.T) {
 			ok++
 		}
 	}
-	if ok != allBurst {
-		t.Errorf("%d from everywhere, want %d", ok, allBurst)
+	if float64(ok) != ofAll.Burst {
+		t.Errorf("%d from everywhere, want %v", ok, ofAll.Burst)
 	}
 }
 

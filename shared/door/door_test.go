@@ -1,0 +1,110 @@
+package door
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"testing"
+
+	"tandem.internal/shared/wire"
+)
+
+func TestAddress(t *testing.T) {
+	for remote, want := range map[string]string{
+		"10.0.0.1:80": "10.0.0.1", "[::1]:80": "::1", "[fe80::1%eth0]:1": "fe80::1%eth0",
+		"10.0.0.1": "invalid IP", "@": "invalid IP", "host:80": "invalid IP", "": "invalid IP",
+	} {
+		if got := Address(remote).String(); got != want {
+			t.Errorf("%q is %s, want %s", remote, got, want)
+		}
+	}
+}
+
+func TestCrowd(t *testing.T) {
+	c := Crowd{Max: 3, Each: 2}
+	one, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
+	third := netip.MustParseAddr("10.0.0.1")
+	enter := func(a netip.Addr, want bool) func() {
+		t.Helper()
+		leave, ok := c.Enter(a)
+		if ok != want {
+			t.Errorf("%s enters: %v", a, ok)
+		}
+		return leave
+	}
+	leave := enter(one, true)
+	enter(other, true)
+	enter(one, false) // the network has its two
+	enter(third, true)
+	enter(netip.Addr{}, false) // all have their three
+	leave()
+	leave() // counts once
+	enter(third, true)
+	enter(other, false)
+	if len(c.from) != 2 {
+		t.Errorf("%d networks are remembered", len(c.from))
+	}
+}
+
+// A connection that is turned away is closed; one that ends makes room.
+func TestBound(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Bound(l, 10, 1)
+	defer b.Close()
+	dial := func() net.Conn {
+		t.Helper()
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	accept := func() net.Conn {
+		t.Helper()
+		c, err := b.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	dial()
+	first := accept()
+	second := dial()
+	accepted := make(chan net.Conn)
+	go func() {
+		c, err := b.Accept()
+		if err != nil {
+			t.Error(err)
+		}
+		accepted <- c
+	}()
+	if n, err := second.Read(make([]byte, 1)); err == nil {
+		t.Errorf("a second one from the same address is read from: %d", n)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dial()
+	if err := (<-accepted).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	for code, want := range map[wire.Code]int{
+		wire.CodeMalformed: http.StatusBadRequest, wire.CodeBadSignature: http.StatusBadRequest,
+		wire.CodeTooLarge: http.StatusRequestEntityTooLarge, wire.CodeNotFound: http.StatusNotFound,
+		wire.CodeAlreadyExists: http.StatusConflict, wire.CodeNotAllowed: http.StatusForbidden,
+		wire.CodeWrongTarget: http.StatusForbidden, wire.CodeStorage: http.StatusServiceUnavailable,
+		wire.CodeNoAnswer: http.StatusGatewayTimeout, wire.CodeInternal: http.StatusInternalServerError,
+		"unheard-of": http.StatusInternalServerError,
+	} {
+		if got := Status(code); got != want {
+			t.Errorf("%s is %d, want %d", code, got, want)
+		}
+	}
+}

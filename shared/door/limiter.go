@@ -1,0 +1,77 @@
+package door
+
+import (
+	"net/netip"
+	"time"
+
+	"tandem.internal/shared/flow"
+)
+
+// The limits on attempts to get in, of which those that succeed are given back.
+var (
+	ofAddress = flow.Rate{Burst: 10, Every: 30 * time.Second}
+	ofAll     = flow.Rate{Burst: 200, Every: 20 * time.Millisecond}
+)
+
+const (
+	maxAddresses = 4096
+	sweepEvery   = time.Second
+)
+
+// Limiter bounds attempts to get in that fail: ten at once and then two a minute from one address
+// (IPv6: one network of 64 bits), two hundred at once and then fifty a second from everywhere. With
+// secrets of 128 bits it guards the processor and the log, not the secrets. The zero value is ready.
+// It belongs to one goroutine, or to a lock.
+type Limiter struct {
+	all   flow.Bucket
+	from  map[netip.Prefix]*flow.Bucket
+	crowd flow.Bucket // for addresses that there is no room to tell apart
+	swept time.Time
+}
+
+// Take asks to make an attempt. If it may not be made, wait is when to ask again.
+func (l *Limiter) Take(now time.Time, from netip.Addr) (wait time.Duration, ok bool) {
+	b := l.bucket(now, Network(from))
+	if !b.Take(now, ofAddress) {
+		return max(time.Second, b.Next(ofAddress, 1).Sub(now)), false
+	}
+	if !l.all.Take(now, ofAll) {
+		b.Return(ofAddress)
+		return time.Second, false
+	}
+	return 0, true
+}
+
+// Return gives an attempt back that succeeded.
+func (l *Limiter) Return(from netip.Addr) {
+	if b, ok := l.from[Network(from)]; ok {
+		b.Return(ofAddress)
+	}
+	l.all.Return(ofAll)
+}
+
+func (l *Limiter) bucket(now time.Time, p netip.Prefix) *flow.Bucket {
+	if b := l.from[p]; b != nil {
+		return b
+	}
+	if l.from == nil {
+		l.from = map[netip.Prefix]*flow.Bucket{}
+	}
+	if len(l.from) >= maxAddresses {
+		if now.Sub(l.swept).Abs() < sweepEvery {
+			return &l.crowd
+		}
+		l.swept = now
+		for q, b := range l.from { // those that have been quiet for long enough are as good as new
+			if b.Full(now) {
+				delete(l.from, q)
+			}
+		}
+		if len(l.from) >= maxAddresses {
+			return &l.crowd
+		}
+	}
+	b := &flow.Bucket{}
+	l.from[p] = b
+	return b
+}

@@ -1,0 +1,101 @@
+// Package flow owns the token bucket: it says whether something may happen now, and if not, when. Everything that
+// bounds a rate in Tandem uses it, the pure cores included; golang.org/x/time/rate would bring a lock and a pointer
+// where a value is needed. It guarantees that no more passes than a burst and one for each interval since.
+//
+//tandem:pure
+package flow
+
+import (
+	"math"
+	"time"
+)
+
+// Rate is what a bucket allows: Burst at once after a quiet time, and one for each Every on average.
+type Rate struct {
+	Burst float64
+	Every time.Duration // above 0
+}
+
+// PerSecond is a Rate of so many a second.
+func PerSecond(n, burst float64) Rate {
+	return Rate{Burst: burst, Every: max(1, time.Duration(float64(time.Second)/n))}
+}
+
+// Bucket holds the tokens of one Rate, which every call names. The zero Bucket is full. It is a value: a copy
+// goes its own way. It belongs to one goroutine, or to a lock.
+//
+// The times that it is given come from one clock, any that does not jump. One that was set back gives no
+// tokens and takes none.
+type Bucket struct {
+	debt time.Duration // how long after at the bucket is full
+	at   time.Time     // when debt was true
+}
+
+func (b *Bucket) refill(now time.Time) {
+	if passed := now.Sub(b.at); passed > 0 {
+		b.debt = max(0, b.debt-passed)
+	}
+	b.at = now
+}
+
+// Left returns how many tokens there are, below zero if it is overdrawn.
+func (b *Bucket) Left(now time.Time, r Rate) float64 {
+	b.refill(now)
+	return b.left(r)
+}
+
+func (b *Bucket) left(r Rate) float64 { return r.Burst - float64(b.debt)/float64(r.Every) }
+
+// Take takes a token if there is one.
+func (b *Bucket) Take(now time.Time, r Rate) bool {
+	if b.Left(now, r) < 1 {
+		return false
+	}
+	b.Charge(now, r, 1)
+	return true
+}
+
+// Charge takes n tokens, whether they are there or not.
+func (b *Bucket) Charge(now time.Time, r Rate, n int) {
+	b.refill(now)
+	if room := math.MaxInt64 - b.debt; int64(n) > int64(room/r.Every) {
+		b.debt = math.MaxInt64
+		return
+	}
+	b.debt += time.Duration(n) * r.Every
+}
+
+// Return gives a token back that was taken for nothing.
+func (b *Bucket) Return(r Rate) { b.debt = max(0, b.debt-r.Every) }
+
+// Full reports whether the whole burst is there: such a bucket is as good as a new one.
+func (b *Bucket) Full(now time.Time) bool {
+	b.refill(now)
+	return b.debt == 0
+}
+
+// Next returns when there will be n tokens; not later than the newest call's time if they are there.
+func (b *Bucket) Next(r Rate, n float64) time.Time {
+	may := (r.Burst - n) * float64(r.Every) // so much of the debt may stay
+	if may >= math.MaxInt64 {
+		return b.at
+	}
+	return b.at.Add(max(0, b.debt-time.Duration(may)))
+}
+
+// Throttle lets a burst of equal things through and then one in a while, and counts the others, so that a flood
+// of them costs neither log nor disk. The zero Throttle is ready; it is a value.
+type Throttle struct {
+	bucket Bucket
+	held   int
+}
+
+// Pass reports whether one more may pass now, and if so how many were held back since the one before it.
+func (t *Throttle) Pass(now time.Time, r Rate) (held int, ok bool) {
+	if !t.bucket.Take(now, r) {
+		t.held++
+		return 0, false
+	}
+	held, t.held = t.held, 0
+	return held, true
+}
