@@ -62,13 +62,19 @@ func replay(j *journal.Journal, opt fleet.Options) (*fleet.Fleet, uint64, error)
 			data = append(data, chunk...)
 		}
 		if f, err = fleet.Restored(opt, data); err != nil {
-			return nil, 0, err
+			return nil, 0, j.NotUnderstood(err)
 		}
 		if f.Seq() != cp.Seq {
 			return nil, 0, fmt.Errorf("journal: the checkpoint of record %d holds the state of record %d", cp.Seq, f.Seq())
 		}
 	}
-	if err := j.Replay(f.Seq()+1, func(r record.Record) error { return f.Replay(&r) }); err != nil {
+	err = j.Replay(f.Seq()+1, func(r record.Record) error {
+		if err := f.Replay(&r); err != nil {
+			return j.NotUnderstood(err)
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, 0, err
 	}
 	return f, cp.Seq, nil

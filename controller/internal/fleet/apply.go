@@ -50,6 +50,7 @@ func targets(r *record.Record, data any) error {
 		}
 	case record.WithdrawnData:
 		nodes = d.Nodes
+	case record.Verdict, record.TrialOver, record.StateChange, *wire.Reported:
 	case record.SettingsData:
 		if err := checkScope(&d.Scope); err != nil {
 			return err

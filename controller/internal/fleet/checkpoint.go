@@ -100,6 +100,11 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 		if n.Kinds == nil {
 			n.Kinds = map[wire.Kind]*KindState{}
 		}
+		for kind := range n.Kinds {
+			if !Reportable(kind) {
+				return nil, fmt.Errorf("fleet checkpoint: node %s: no document is of kind %.80q", n.Name, kind)
+			}
+		}
 		for kind, i := range ns.Desired {
 			if i < 0 || i >= len(snap.Docs) {
 				return nil, fmt.Errorf("fleet checkpoint: node %s names document %d of %d", n.Name, i, len(snap.Docs))

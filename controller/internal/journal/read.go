@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -100,6 +101,9 @@ func (j *Journal) decode(seq uint64, value []byte, names *interner) (Record, err
 		return Record{}, j.damaged("record %d: %v", seq, errShort)
 	}
 	r, err := decodePayload(value[hashSize:], names)
+	if errors.Is(err, errType) {
+		return Record{}, j.NotUnderstood(fmt.Errorf("%w, its number %d", err, seq))
+	}
 	if err != nil {
 		return Record{}, j.damaged("record %d: %v", seq, err)
 	}

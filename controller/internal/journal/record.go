@@ -60,7 +60,10 @@ func appendPayload(b []byte, r *Record) []byte {
 	return append(b, r.Data...)
 }
 
-var errShort = errors.New("record ends early or has a malformed number")
+var (
+	errShort = errors.New("record ends early or has a malformed number")
+	errType  = errors.New("record of the unknown type")
+)
 
 // decodePayload is the inverse of appendPayload and accepts nothing that appendPayload would not
 // write. Data aliases b. names may be nil.
@@ -74,8 +77,11 @@ func decodePayload(b []byte, names *interner) (r Record, err error) {
 	if d.bad {
 		return Record{}, errShort
 	}
-	if t > math.MaxUint16 || !Type(t).Known() || nsec >= 1e9 {
-		return Record{}, fmt.Errorf("record of unknown type %d or with a bad time", t)
+	if t > math.MaxUint16 || !Type(t).Known() {
+		return Record{}, fmt.Errorf("%w %d", errType, t)
+	}
+	if nsec >= 1e9 {
+		return Record{}, errors.New("record with a bad time")
 	}
 	r = Record{
 		At: time.Unix(sec, int64(nsec)).UTC(), Type: Type(t),

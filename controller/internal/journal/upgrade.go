@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	"go.uber.org/zap"
 
 	"tandem.internal/shared/wire"
 )
@@ -20,7 +21,8 @@ import (
 //	3  record types up to Keys
 //	4  record types up to Maintenance
 //	5  sets of workloads: Accepted and Refused of the kind workloads
-const Version = 5
+//	6  the kind is data: a record of any kind; an unknown one is refused by name, not with the file (ADR 030)
+const Version = 6
 
 // upgrades has at index v the step from format v to v+1. All steps of one opening run in one
 // transaction: the file is of the old format or of the new one, never between.
@@ -30,6 +32,7 @@ var upgrades = [Version]func(j *Journal, tx *bbolt.Tx) error{
 	2: func(*Journal, *bbolt.Tx) error { return nil }, // nor these
 	3: func(*Journal, *bbolt.Tx) error { return nil },
 	4: func(*Journal, *bbolt.Tx) error { return nil }, // which they would take for unit configurations
+	5: func(*Journal, *bbolt.Tx) error { return nil }, // as they would records of further kinds
 }
 
 // upgrade brings the file to Version, after a copy of it was put beside it as PATH.v0.bak and
@@ -54,17 +57,19 @@ func (j *Journal) upgrade() error {
 		return nil
 	case version > Version:
 		return fail(ErrNewer, wire.CodeWrongVersion, nil, fmt.Sprintf(
-			"the journal %s was written by a newer Tandem (format %d, this program knows up to %d); upgrade this program, or restore the backup made before the upgrade",
-			j.path, version, Version))
+			"the journal %s was written by a newer Tandem (format %d, this program knows up to %d); "+
+				"upgrade this program, or put back the copy that the upgrade made: %s.vN.bak, N its format",
+			j.path, version, Version, j.path))
 	case j.readOnly:
 		return fail(ErrOlder, wire.CodeWrongVersion, nil, fmt.Sprintf(
-			"the journal %s has the older format %d; start the controller once to upgrade it to %d", j.path, version, Version))
+			"the journal %s has the older format %d; start the controller once to upgrade it to %d",
+			j.path, version, Version))
 	}
 	backup := fmt.Sprintf("%s.v%d.bak", j.path, version)
 	if err := j.backupFile(backup, false); err != nil {
 		return fmt.Errorf("backup before upgrade: %w", err)
 	}
-	return j.update(func(tx *bbolt.Tx) error {
+	err = j.update(func(tx *bbolt.Tx) error {
 		for _, step := range upgrades[version:] {
 			if err := step(j, tx); err != nil {
 				return err
@@ -72,6 +77,21 @@ func (j *Journal) upgrade() error {
 		}
 		return tx.Bucket(bucketMeta).Put(keyVersion, []byte(strconv.Itoa(Version)))
 	}, nil)
+	if err == nil {
+		j.log.Info("journal upgraded; to go back to the older program, put the backup in its place",
+			zap.Int("from", version), zap.Int("to", Version), zap.String("backup", backup))
+	}
+	return err
+}
+
+// NotUnderstood is the error of a journal of the right format that holds what this program cannot have written, such as
+// a record of an unknown type or about an unknown kind of document: cause says what. It is ErrNewer and has the code
+// wrong-version.
+func (j *Journal) NotUnderstood(cause error) error {
+	return fail(ErrNewer, wire.CodeWrongVersion, cause, fmt.Sprintf(
+		"the journal %s holds what this program does not know: %v; if a newer Tandem wrote it, "+
+			"upgrade this program, or put back the copy that the upgrade made (%s.vN.bak); else restore a backup",
+		j.path, cause, j.path))
 }
 
 // upgradeChain gives every record of format 0 its chain hash. Seqs and epoch stay.

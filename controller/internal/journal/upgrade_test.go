@@ -3,13 +3,17 @@ package journal
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"go.etcd.io/bbolt"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"tandem.internal/shared/wire"
 )
@@ -103,10 +107,10 @@ func TestUpgradeFromV0(t *testing.T) {
 	}
 }
 
-// Formats 2, 3 and 4 have record types that the one before cannot name, 5 has records that it would
+// Formats 2, 3 and 4 have record types that the one before cannot name, 5 and 6 have records that it would
 // take for others, and nothing else.
 func TestUpgradeOfTypes(t *testing.T) {
-	for _, version := range []string{"1", "2", "3", "4"} {
+	for _, version := range []string{"1", "2", "3", "4", "5"} {
 		t.Run(version, func(t *testing.T) { upgradeOfTypes(t, version) })
 	}
 }
@@ -124,13 +128,49 @@ func upgradeOfTypes(t *testing.T, version string) {
 	if err = errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	j = mustOpen(t, path, Options{})
+	seen, logs := observer.New(zap.InfoLevel)
+	j = mustOpen(t, path, Options{Log: zap.New(seen)})
 	if p := mustVerify(t, j); show(all(t, j)) != want || !p.OK() || p.Records != 40 {
 		t.Errorf("%+v\n%s", p, show(all(t, j)))
 	}
-	if _, err := os.Stat(path + ".v" + version + ".bak"); err != nil {
+	backup := path + ".v" + version + ".bak"
+	if _, err := os.Stat(backup); err != nil {
 		t.Error(err)
 	}
+	if n := logs.FilterField(zap.String("backup", backup)).Len(); n != 1 {
+		t.Errorf("the log names the backup %d times", n)
+	}
+}
+
+// TestNewerJournal: what a newer program has written is refused with what to do, be it a whole format or one record.
+func TestNewerJournal(t *testing.T) {
+	j := mustOpen(t, tempPath(t), Options{})
+	mustAppend(t, j, Batch{Records: recs(0, 3)})
+	r := rec(3)
+	r.Type = typeEnd
+	value, head := j.seal.seal(j.head, &r)
+	raw(t, j, func(tx *bbolt.Tx) error {
+		return errors.Join(tx.Bucket(bucketLog).Put(beSeq(4), value), tx.Bucket(bucketMeta).Put(keyHead, head.bytes()))
+	})
+	wantNewer := func(what string, err error, words ...string) {
+		t.Helper()
+		if !errors.Is(err, ErrNewer) || wire.AsError(err).Code != wire.CodeWrongVersion {
+			t.Fatalf("%s: %v", what, err)
+		}
+		for _, w := range append(words, "upgrade this program", "put back the copy", j.Path()+".vN.bak") {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %q is not in %v", what, w, err)
+			}
+		}
+	}
+	err := j.Replay(1, func(Record) error { return nil })
+	wantNewer("a record", err, fmt.Sprintf("unknown type %d", typeEnd), "its number 4")
+	raw(t, j, func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketMeta).Put(keyVersion, strconv.AppendInt(nil, Version+1, 10))
+	})
+	mustClose(t, j)
+	_, err = Open(j.Path(), Options{})
+	wantNewer("a format", err, fmt.Sprintf("format %d", Version+1))
 }
 
 func TestUpgradeFails(t *testing.T) {
