@@ -142,7 +142,8 @@ func pure(t *testing.T) []string {
 
 func TestPurePackagesArePure(t *testing.T) {
 	all := packages(t)
-	forbidden := []string{"os", "os/exec", "os/signal", "net", "net/http", "sync", "context", "time.Now", "go.etcd.io/bbolt", "syscall"}
+	forbidden := []string{"os", "os/exec", "os/signal", "net", "net/http", "sync", "context", "time.Now",
+		"go.etcd.io/bbolt", "syscall"}
 	pure := pure(t)
 	for _, name := range pure {
 		for _, imp := range all[root+name].Imports {
@@ -177,7 +178,8 @@ func TestPurePackagesNeitherWaitNorLookAtTheClock(t *testing.T) {
 					t.Errorf("%s starts a goroutine", file)
 				case *ast.SelectorExpr:
 					if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" &&
-						slices.Contains([]string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}, n.Sel.Name) {
+						slices.Contains([]string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker",
+							"Sleep", "Tick"}, n.Sel.Name) {
 						t.Errorf("%s uses time.%s", file, n.Sel.Name)
 					}
 				}

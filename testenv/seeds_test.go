@@ -234,12 +234,14 @@ func TestSeedCheckFinds(t *testing.T) {
 		{"a hole", good + "| 007-4 | s | d | [ADR 001](adr/001-a.md) |\n", "007-4 stands where 007-3 should"},
 		{"another seed", good + "| 008-3 | s | d | [ADR 001](adr/001-a.md) |\n", "008-3 stands where 007-3 should"},
 		{"no evidence", good + "| 007-3 | s | d | |\n", "neither a test nor a decision"},
-		{"evidence in words", good + "| 007-3 | s | d | trust us |\n", "007-3 has neither a test nor a decision\n007-3: \"trust us\""},
+		{"evidence in words", good + "| 007-3 | s | d | trust us |\n", "007-3 has neither a test nor a " +
+			"decision\n007-3: \"trust us\""},
 		{"no words", good + "| 007-3 |  | d | [ADR 001](adr/001-a.md) |\n", "007-3 has no statement"},
 		{"a cell too many", good + "| 007-3 | s | d | e | [ADR 001](adr/001-a.md) |\n", "has 5 cells"},
 		{"no such module", good + "| 007-3 | s | d | `nothing TestX` |\n", "nothing has no test files"},
 		{"a package that moves", good + "| 007-3 | s | d | `testenv/env TestX` |\n", "names no test"},
-		{"no such package", good + "| 007-3 | s | d | `testenv/.../nothing TestAttacks` |\n", "has no test TestAttacks"},
+		{"no such package", good + "| 007-3 | s | d | `testenv/.../nothing TestAttacks` |\n",
+			"has no test TestAttacks"},
 		{"several", good + "| 007-3 | s | d | `nodeagent TestScripts` |\n", "name one as module/.../package"},
 		{"one of several", good + "| 007-3 | s | d | `nodeagent/.../health TestScripts` |\n", ""},
 		{"no such test", good + "| 007-3 | s | d | `testenv TestNowhere` |\n", "testenv has no test TestNowhere"},
@@ -247,7 +249,8 @@ func TestSeedCheckFinds(t *testing.T) {
 		{"no such sub-test", good + "| 007-3 | s | d | `testenv TestSeedCheckFinds/" + absent + "` |\n", "mentions"},
 		{"no such decision", good + "| 007-3 | s | d | [ADR 002](adr/002-b.md) |\n", "does not exist"},
 		{"a decision misnamed", good + "| 007-3 | s | d | [ADR 002](adr/001-a.md) |\n", "names no decision"},
-		{"open, not listed", good + "| 007-3 | s | **Open**: d | [ADR 001](adr/001-a.md) |\n## Open\n", "marked as open: [007-3]"},
+		{"open, not listed", good + "| 007-3 | s | **Open**: d | [ADR 001](adr/001-a.md) |\n## Open\n",
+			"marked as open: [007-3]"},
 		{"open and listed", good + "| 007-3 | s | **Open**: d | [ADR 001](adr/001-a.md) |\n## Open\n- 007-3\n", ""},
 		{"listed, not open", good + "## Open\n- 007-2\n", "listed under Open: [007-2]"},
 	} {
@@ -283,7 +286,8 @@ func TestDecisionsAreIndexed(t *testing.T) {
 			t.Fatal(err)
 		}
 		first, _, _ := strings.Cut(string(text), "\n")
-		if want := fmt.Sprintf("%03d-", i+1); !strings.HasPrefix(name, want) || !strings.HasPrefix(first, "# "+want[:3]+" ") {
+		if want := fmt.Sprintf("%03d-", i+1); !strings.HasPrefix(name, want) ||
+			!strings.HasPrefix(first, "# "+want[:3]+" ") {
 			t.Errorf("%s (%q) stands where %s should", name, first, want)
 		}
 		title, ok := linked[name]
@@ -302,12 +306,14 @@ func TestDecisionsAreIndexed(t *testing.T) {
 // A story is a file or a section of an archive.
 func TestStoriesAreFound(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"one.txt": "# x\n", "many.txtar": "-- first --\na\n-- second --\n  -- third --\n"} {
+	for name, text := range map[string]string{"one.txt": "# x\n", "many.txtar": "-- first --\na\n-- second --\n  " +
+		"-- third --\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, want := range map[string]bool{"one": true, "first": true, "second": true, "third": false, "many": false, "a": false} {
+	for name, want := range map[string]bool{"one": true, "first": true, "second": true, "third": false, "many": false,
+		"a": false} {
 		if got := isStory(dir, name); got != want {
 			t.Errorf("%s: %v", name, got)
 		}

@@ -66,7 +66,8 @@ func TestPublishRefused(t *testing.T) {
 		"tandem/1/u1/inbox/", "tandem/1/u1/inbox/a/b", "tandem/1/u1/inbox/+", "tandem/1/u1/controller/x",
 	} {
 		for _, id := range everybody {
-			if foreignOK := id == controller && name == prefix+"desired/config"; rules.MayPublish(id, name) != foreignOK {
+			if foreignOK := id == controller && name == prefix+"desired/config"; rules.MayPublish(id,
+				name) != foreignOK {
 				t.Errorf("MayPublish(%v, %.80q) = %v", id, name, !foreignOK)
 			}
 		}
@@ -137,9 +138,11 @@ func TestInvalidNamesMayNothing(t *testing.T) {
 		id Identity
 	}{
 		{Rules{}, controller}, {Rules{"+"}, controller}, {Rules{"u/1"}, controller}, {Rules{"#"}, operator},
-		{rules, Identity{Node, ""}}, {rules, Identity{Node, "+"}}, {rules, Identity{Node, "a/b"}}, {rules, Identity{Role: 99}},
+		{rules, Identity{Node, ""}}, {rules, Identity{Node, "+"}}, {rules, Identity{Node, "a/b"}},
+		{rules, Identity{Role: 99}},
 	} {
-		if g := c.r.For(c.id); g.Subscribe("tandem/1/u1/controller") || g.Subscribe("tandem/1/+/controller") || g.Subscribe("") {
+		if g := c.r.For(c.id); g.Subscribe("tandem/1/u1/controller") || g.Subscribe("tandem/1/+/controller") ||
+			g.Subscribe("") {
 			t.Errorf("%v for %v may subscribe", c.r, c.id)
 		}
 		if _, ok := c.r.For(c.id).Publish(topic.ForController("u1")); ok {
@@ -156,7 +159,8 @@ func TestIdentityOf(t *testing.T) {
 	}
 	for _, c := range [][2]string{
 		{"", ""}, {"node/n1", ""}, {"", "node/n1"}, {"node/n2", "node/n1"}, {"node/", "node/"}, {"node", "node"},
-		{"n1", "n1"}, {"node/a/b", "node/a/b"}, {"node/+", "node/+"}, {"Node/n1", "Node/n1"}, {"anonymous/x", "anonymous/x"},
+		{"n1", "n1"}, {"node/a/b", "node/a/b"}, {"node/+", "node/+"}, {"Node/n1", "Node/n1"},
+		{"anonymous/x", "anonymous/x"},
 		{"controller/x", "controller/x"}, {"cloud", "cloud"}, {"operator", "operator"}, {"node/\x00", "node/\x00"},
 		{"node/" + strings.Repeat("n", 64), "node/" + strings.Repeat("n", 64)}, {"inline", "inline"},
 	} {
@@ -201,10 +205,12 @@ func TestNodeReadsOnlyItsOwn(t *testing.T) {
 		other.Desired("config"), other.Request(), other.Live(), unit2.Desired("config"), unit2.Request(),
 		topic.ForController("u2"), topic.ForInbox("u1", "config"), topic.ForOutbox("u1", "unit"), "$SYS/broker/time",
 	}
-	levels := []string{"tandem", "1", "u1", "u2", "node", topic.Shard("n1"), topic.Shard("n2"), "n1", "n2", "desired", "config",
+	levels := []string{"tandem", "1", "u1", "u2", "node", topic.Shard("n1"), topic.Shard("n2"), "n1", "n2", "desired",
+		"config",
 		"request", "live", "reported", "controller", "+", "#", "", "$share", "g", "$SYS", "inbox", "outbox"}
 	rapid.Check(t, func(t *rapid.T) {
-		base := strings.Split(rapid.SampledFrom(append(forbidden, own.Desired("config"), own.Request(), topic.ForController("u1"))).Draw(t, "base"), "/")
+		base := strings.Split(rapid.SampledFrom(append(forbidden, own.Desired("config"), own.Request(),
+			topic.ForController("u1"))).Draw(t, "base"), "/")
 		for i := range base {
 			if rapid.IntRange(0, 3).Draw(t, "change") == 0 {
 				base[i] = rapid.SampledFrom(levels).Draw(t, "level")
@@ -226,8 +232,10 @@ func TestNodeReadsOnlyItsOwn(t *testing.T) {
 // FuzzRules checks, for any topic and filter, what the package promises of all of them.
 func FuzzRules(f *testing.F) {
 	n := topic.ForNode("u1", "n1")
-	for _, s := range []string{"", "#", "+", "$share/g/#", "$SYS/#", n.Live(), n.DesiredFilter(), n.Request(), n.Reported("config"),
-		topic.ForController("u1"), topic.ForInbox("u1", "a"), topic.ForOutbox("u1", "b"), "tandem/1/u1/#", "tandem/1/u1/a\x00", "tandem/1/u1/\xff/+",
+	for _, s := range []string{"", "#", "+", "$share/g/#", "$SYS/#", n.Live(), n.DesiredFilter(), n.Request(),
+		n.Reported("config"),
+		topic.ForController("u1"), topic.ForInbox("u1", "a"), topic.ForOutbox("u1", "b"), "tandem/1/u1/#",
+		"tandem/1/u1/a\x00", "tandem/1/u1/\xff/+",
 		strings.Repeat("a/", 200)} {
 		f.Add(s)
 	}
@@ -242,7 +250,8 @@ func FuzzRules(f *testing.F) {
 				}
 			}
 			if rules.MaySubscribe(id, s) {
-				if !strings.HasPrefix(s, "tandem/1/u1/") || len(s) > MaxFilter || id.Role == Node && (strings.ContainsAny(s, "\x00$") || !utf8.ValidString(s)) {
+				if !strings.HasPrefix(s, "tandem/1/u1/") || len(s) > MaxFilter || id.Role == Node &&
+					(strings.ContainsAny(s, "\x00$") || !utf8.ValidString(s)) {
 					t.Fatalf("%v may read %q", id, s)
 				}
 				if id.Role == Node && strings.Contains(s, "#") {

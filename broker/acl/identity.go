@@ -63,7 +63,8 @@ func IdentityOf(clientID, username string) (Identity, error) {
 	}
 	role, name, _ := strings.Cut(username, "/")
 	if !topic.ValidName(name) {
-		return Identity{}, fmt.Errorf("user name %.80q is neither \"controller\" nor a role and a name, like \"node/n1\"", username)
+		return Identity{}, fmt.Errorf("user name %.80q is neither \"controller\" nor a role and a name, like "+
+			"\"node/n1\"", username)
 	}
 	for _, r := range []Role{Node, Cloud, Operator} {
 		if role == r.String() {

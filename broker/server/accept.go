@@ -92,7 +92,8 @@ func (s *Server) admit(nc net.Conn) {
 		go s.serve(c)
 		return
 	}
-	if !s.closing.Load() { // told before the other side can know; a flood of connections must not become a flood of log lines
+	// told before the other side can know; a flood of connections must not become a flood of log lines
+	if !s.closing.Load() {
 		s.count.refused.Add(1)
 		s.emitThrough(&s.full, Event{Kind: Refused, Remote: c.remote, Detail: explain(err)})
 	}
@@ -139,7 +140,8 @@ func (s *Server) ended(sess *session, err error) {
 		return
 	}
 	why := sess.reason()
-	if failed := sess.conn.writeFailure(); why == "" && (errors.Is(failed, errStalled) || errors.Is(failed, errBacklog)) {
+	if failed := sess.conn.writeFailure(); why == "" &&
+		(errors.Is(failed, errStalled) || errors.Is(failed, errBacklog)) {
 		why = failed.Error()
 		s.count.stalled.Add(1)
 		s.emit(Event{Kind: Stalled, ClientID: sess.id, Remote: sess.conn.remote, Detail: why})
@@ -158,7 +160,8 @@ func explain(err error) string {
 	switch {
 	case err == nil:
 		return "it said goodbye"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe),
+		errors.Is(err, net.ErrClosed):
 		return "the connection broke off"
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return "it was silent for too long"

@@ -25,7 +25,8 @@ func TestAccess(t *testing.T) {
 	n1 := s.dial(t).mustConnect("node/n1")
 	const no = 0x80
 	filters := []string{of("n1").DesiredFilter(), of("n1").Request(), topic.ForController("u1"),
-		of("n2").DesiredFilter(), "#", "$SYS/#", "$share/g/" + of("n1").DesiredFilter(), "tandem/1/u1/node/+/n1/desired/+", of("n1").Live()}
+		of("n2").DesiredFilter(), "#", "$SYS/#", "$share/g/" + of("n1").DesiredFilter(),
+		"tandem/1/u1/node/+/n1/desired/+", of("n1").Live()}
 	codes := n1.subscribe(filters...)
 	for i, want := range []byte{1, 1, 1, no, no, no, no, no, no} {
 		if codes[i] != want {
@@ -59,14 +60,18 @@ func TestAccess(t *testing.T) {
 }
 
 func TestDefaultAuth(t *testing.T) {
-	s := serve(t, Config{Passwords: map[string]string{"controller": "secret", "node/guarded": "key", "cloud/empty": ""}}, nil)
+	s := serve(t, Config{Passwords: map[string]string{"controller": "secret", "node/guarded": "key",
+		"cloud/empty": ""}}, nil)
 	for _, c := range []struct {
 		user, id, password string
 		ok                 bool
 	}{
-		{"node/n1", "", "", true}, {"node/n1", "", "whatever", true}, {"controller", "", "secret", true}, {"node/guarded", "", "key", true},
-		{"node/guarded", "", "", false}, {"node/guarded", "", "Key", false}, {"controller", "", "", false}, {"controller", "", "secre", false},
-		{"controller", "", "secrets", false}, {"cloud/eu", "", "x", false}, {"cloud/empty", "", "", false}, {"operator/a", "", "", false},
+		{"node/n1", "", "", true}, {"node/n1", "", "whatever", true}, {"controller", "", "secret", true},
+		{"node/guarded", "", "key", true},
+		{"node/guarded", "", "", false}, {"node/guarded", "", "Key", false}, {"controller", "", "", false},
+		{"controller", "", "secre", false},
+		{"controller", "", "secrets", false}, {"cloud/eu", "", "x", false}, {"cloud/empty", "", "", false},
+		{"operator/a", "", "", false},
 		{"node/n1", "node/n2", "", false}, {"n1", "", "", false}, {"", "", "", false}, {"node/", "", "", false},
 	} {
 		var opts []connectOption
@@ -93,7 +98,8 @@ func TestInjectedAuth(t *testing.T) {
 		return acl.Identity{Role: acl.Node, Name: "n7"}, nil
 	}}, nil)
 	c := s.dial(t).mustConnect("serial-4711", withPassword("pw"))
-	if i := <-got; i.ClientID != "serial-4711" || i.Username != "serial-4711" || string(i.Password) != "pw" || i.TLS != nil || i.Remote == nil {
+	if i := <-got; i.ClientID != "serial-4711" || i.Username != "serial-4711" || string(i.Password) != "pw" ||
+		i.TLS != nil || i.Remote == nil {
 		t.Errorf("%+v", i)
 	}
 	c.report(of("n7").Live(), "up", true)
@@ -143,7 +149,8 @@ func TestCollector(t *testing.T) {
 func TestMaxSubscriptions(t *testing.T) {
 	s := serve(t, Config{Limits: Limits{MaxSubscriptions: 3}}, nil)
 	c := s.dial(t).mustConnect("node/n1")
-	codes := c.subscribe(of("n1").DesiredFilter(), of("n1").Request(), topic.ForController("u1"), of("n1").Desired("config"))
+	codes := c.subscribe(of("n1").DesiredFilter(), of("n1").Request(), topic.ForController("u1"),
+		of("n1").Desired("config"))
 	if fmt.Sprint(codes) != "[1 1 1 128]" {
 		t.Errorf("%v", codes)
 	}

@@ -60,7 +60,8 @@ func (s *Server) guard(c *conn, cl *mqtt.Client, fn func(*conn, *mqtt.Client) er
 			return
 		}
 		err = fmt.Errorf("%w: %s", errPanic, panicDetail(r))
-		s.log.Error("broker: a connection's goroutine panicked", zap.String("panic", panicDetail(r)), zap.ByteString("stack", debug.Stack()))
+		s.log.Error("broker: a connection's goroutine panicked", zap.String("panic", panicDetail(r)),
+			zap.ByteString("stack", debug.Stack()))
 		ev := Event{Kind: Panicked, Remote: c.remote, Detail: err.Error()}
 		if c.sess != nil {
 			ev.ClientID = c.sess.id
@@ -176,7 +177,8 @@ func (s *Server) invite(c *conn, cl *mqtt.Client, pk packets.Packet) (*session, 
 		return nil, code, code
 	}
 	if pk.ProtocolVersion > 4 {
-		return nil, packets.ErrUnsupportedProtocolVersion, fmt.Errorf("MQTT protocol version %d is not spoken here, 3.1.1 is", pk.ProtocolVersion)
+		return nil, packets.ErrUnsupportedProtocolVersion, fmt.Errorf("MQTT protocol version %d is not spoken "+
+			"here, 3.1.1 is", pk.ProtocolVersion)
 	}
 	if pk.Connect.ClientIdentifier == "" && !pk.Connect.Clean {
 		return nil, packets.ErrClientIdentifierNotValid, errors.New("a client ID is missing")
@@ -188,7 +190,8 @@ func (s *Server) invite(c *conn, cl *mqtt.Client, pk packets.Packet) (*session, 
 	if err != nil {
 		return nil, packets.ErrBadUsernameOrPassword, err
 	}
-	sess := &session{id: cl.ID, who: who, grants: acl.Rules{Unit: s.unit}.For(who), conn: c, client: cl, done: make(chan struct{})}
+	sess := &session{id: cl.ID, who: who, grants: acl.Rules{Unit: s.unit}.For(who), conn: c, client: cl,
+		done: make(chan struct{})}
 	if err := s.sessions.claim(sess, s.limits.FirstReadTimeout, s.emit); err != nil {
 		return nil, packets.ErrServerUnavailable, err
 	}
@@ -222,7 +225,8 @@ func (s *Server) lastWill(c *conn, _ *mqtt.Client) error {
 	if !ok {
 		return nil // join told it
 	}
-	taken := s.take(sess, Message{Topic: w.TopicName, Payload: w.Payload, ClientID: sess.id, Retain: w.Retain, Will: true})
+	taken := s.take(sess, Message{Topic: w.TopicName, Payload: w.Payload, ClientID: sess.id, Retain: w.Retain,
+		Will: true})
 	w.Retain = w.Retain && acl.Retained(leaf) && (leaf != topic.Reported || s.roomForKind(w.TopicName))
 	if taken != nil && !w.Retain {
 		return nil // take told it

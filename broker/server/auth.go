@@ -10,7 +10,8 @@ import (
 )
 
 // proved makes of an Auth one for clients of which some prove who they are.
-func proved(verify func(ConnectInfo) (string, error), auth func(ConnectInfo) (acl.Identity, error)) func(ConnectInfo) (acl.Identity, error) {
+func proved(verify func(ConnectInfo) (string, error), auth func(ConnectInfo) (acl.Identity, error)) func(ConnectInfo) (
+	acl.Identity, error) {
 	if verify == nil {
 		return auth
 	}

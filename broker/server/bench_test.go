@@ -31,7 +31,8 @@ func BenchmarkFanOut(b *testing.B) {
 			b.Fatal(err)
 		}
 		h := &bareHook{taken: newTally()}
-		mq := mqtt.New(&mqtt.Options{Capabilities: capabilities(limits), InlineClient: true, SysTopicResendInterval: 3600, Logger: newDropLog(nil)})
+		mq := mqtt.New(&mqtt.Options{Capabilities: capabilities(limits), InlineClient: true,
+			SysTopicResendInterval: 3600, Logger: newDropLog(nil)})
 		if err := mq.AddHook(h, nil); err != nil {
 			b.Fatal(err)
 		}
@@ -138,11 +139,13 @@ func answer(c *rawClient, status string) {
 		if id++; id == 0 {
 			id = 1
 		}
-		ack, err := encode(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: pk.PacketID})
+		ack, err := encode(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback},
+			PacketID: pk.PacketID})
 		if err != nil {
 			return
 		}
-		report, err := encode(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1, Retain: true}, PacketID: id, TopicName: status, Payload: payload})
+		report, err := encode(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1,
+			Retain: true}, PacketID: id, TopicName: status, Payload: payload})
 		if err != nil {
 			return
 		}

@@ -52,7 +52,8 @@ func TestRetainedOutliveADay(t *testing.T) {
 		reporter := dialPipe(t, p).mustConnect("node/n1")
 		reporter.report(of("n1").Reported("config"), "installed", true)
 		time.Sleep(49 * time.Hour) // virtual
-		for name, want := range map[string]string{of("n1").Desired("config"): "doc", of("n1").Reported("config"): "installed"} {
+		for name, want := range map[string]string{of("n1").Desired("config"): "doc",
+			of("n1").Reported("config"): "installed"} {
 			if got, ok := s.Retained(name); !ok || string(got) != want {
 				t.Errorf("%s after two days: %q, %v", name, got, ok)
 			}
@@ -323,7 +324,8 @@ func TestNotTakenIsNotAcknowledged(t *testing.T) {
 				t.Errorf("%q was retained though not taken", got)
 			}
 			ev := s.events.wait(t, IntakeFailed)
-			if ev.ClientID != "node/n1" || !strings.Contains(ev.Detail, map[string]string{"error": "disk full", "panic": "bug"}[name]) {
+			if ev.ClientID != "node/n1" ||
+				!strings.Contains(ev.Detail, map[string]string{"error": "disk full", "panic": "bug"}[name]) {
 				t.Errorf("%+v", ev)
 			}
 			broken.Store(false)
@@ -336,7 +338,8 @@ func TestDeniedPublishDoesNotDisconnect(t *testing.T) {
 	taken := make(chan Message, 10)
 	s := serve(t, Config{}, func(m Message) { taken <- m })
 	c := s.dial(t).mustConnect("node/n1")
-	denied := []string{of("n2").Reported("config"), "$SYS/broker/version", "$share/g/x", "elsewhere", topic.ForController("u1")}
+	denied := []string{of("n2").Reported("config"), "$SYS/broker/version", "$share/g/x", "elsewhere",
+		topic.ForController("u1")}
 	for _, name := range denied {
 		c.report(name, "forged", true) // waits for the PUBACK
 		if _, ok := s.Retained(name); ok {

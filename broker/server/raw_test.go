@@ -49,7 +49,8 @@ type connectOption func(*packets.Packet)
 
 func withWill(name, payload string, retain bool) connectOption {
 	return func(pk *packets.Packet) {
-		pk.Connect.WillFlag, pk.Connect.WillTopic, pk.Connect.WillPayload, pk.Connect.WillRetain = true, name, []byte(payload), retain
+		pk.Connect.WillFlag, pk.Connect.WillTopic, pk.Connect.WillPayload, pk.Connect.WillRetain = true, name,
+			[]byte(payload), retain
 	}
 }
 
@@ -60,8 +61,10 @@ func withPassword(p string) connectOption {
 // connect sends CONNECT and returns CONNACK's code.
 func (c *rawClient) connect(user string, opts ...connectOption) packets.Packet {
 	c.t.Helper()
-	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}, ProtocolVersion: c.v, Connect: packets.ConnectParams{
-		ProtocolName: []byte("MQTT"), Clean: true, Keepalive: 60, ClientIdentifier: user, UsernameFlag: true, Username: []byte(user)}}
+	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}, ProtocolVersion: c.v,
+		Connect: packets.ConnectParams{
+			ProtocolName: []byte("MQTT"), Clean: true, Keepalive: 60, ClientIdentifier: user, UsernameFlag: true,
+			Username: []byte(user)}}
 	for _, o := range opts {
 		o(&pk)
 	}
@@ -199,7 +202,8 @@ func (c *rawClient) gone() {
 func (c *rawClient) publish(name string, payload []byte, retain bool) uint16 {
 	c.t.Helper()
 	c.id++
-	c.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1, Retain: retain}, PacketID: c.id, TopicName: name, Payload: payload})
+	c.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1, Retain: retain},
+		PacketID: c.id, TopicName: name, Payload: payload})
 	return c.id
 }
 

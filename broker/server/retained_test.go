@@ -93,7 +93,8 @@ func TestRetainedIsSmall(t *testing.T) {
 	before := heap()
 	for i := range nodes {
 		n := of(node(i))
-		for _, name := range []string{n.Live(), n.Reported(wire.KindConfig), n.Reported(wire.KindInfo), n.Desired(wire.KindConfig)} {
+		for _, name := range []string{n.Live(), n.Reported(wire.KindConfig), n.Reported(wire.KindInfo),
+			n.Desired(wire.KindConfig)} {
 			r.set(name, payload, 1)
 		}
 	}
@@ -182,14 +183,16 @@ func TestNewsComesAfterWhatIsRetained(t *testing.T) {
 func TestRetainedQoSAndLimits(t *testing.T) {
 	s := serve(t, Config{Limits: Limits{Inflight: 1, PendingBytes: 1000}, Passwords: passwords}, nil)
 	n1 := s.dial(t).mustConnect("node/n1")
-	n1.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Retain: true}, TopicName: of("n1").Live(), Payload: []byte("up")})
+	n1.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Retain: true},
+		TopicName: of("n1").Live(), Payload: []byte("up")})
 	n1.ping()
 	for _, k := range []wire.Kind{wire.KindConfig, wire.KindInfo, wire.KindHealth} {
 		n1.report(of("n1").Reported(k), strings.Repeat("x", 400), true)
 	}
 	ask := func(qos byte, filter string) (got []string) {
 		c := s.dial(t).mustConnect("controller", withPassword("c-secret"))
-		c.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Subscribe, Qos: 1}, PacketID: 1, Filters: packets.Subscriptions{{Filter: filter, Qos: qos}}})
+		c.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Subscribe, Qos: 1}, PacketID: 1,
+			Filters: packets.Subscriptions{{Filter: filter, Qos: qos}}})
 		c.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pingreq}})
 		for {
 			switch pk, err := c.read(); {
@@ -199,7 +202,8 @@ func TestRetainedQoSAndLimits(t *testing.T) {
 				if !pk.FixedHeader.Retain {
 					t.Errorf("%s came as news", pk.TopicName)
 				}
-				got = append(got, fmt.Sprintf("%s %d", pk.TopicName[strings.LastIndexByte(pk.TopicName, '/')+1:], pk.FixedHeader.Qos))
+				got = append(got, fmt.Sprintf("%s %d", pk.TopicName[strings.LastIndexByte(pk.TopicName, '/')+1:],
+					pk.FixedHeader.Qos))
 			case pk.FixedHeader.Type == packets.Pingresp:
 				return got
 			}
@@ -230,7 +234,8 @@ func TestRetainedQoSAndLimits(t *testing.T) {
 			t.Errorf("%d were dropped, want %d", n, c.dropped)
 		}
 		eventually(t, "it is told of", func() bool {
-			return slices.ContainsFunc(s.events.of(Dropped), func(ev Event) bool { return strings.Contains(ev.Detail, c.why) })
+			return slices.ContainsFunc(s.events.of(Dropped),
+				func(ev Event) bool { return strings.Contains(ev.Detail, c.why) })
 		})
 	}
 }

@@ -83,7 +83,8 @@ func New(cfg Config) (*Server, error) {
 	s.auth = proved(cfg.Verify, s.auth)
 	s.events = newEvents(s.log, cfg.OnEvent)
 	s.mq = mqtt.New(&mqtt.Options{
-		Capabilities: capabilities(limits), InlineClient: true, Logger: newDropLog(s), ClientNetReadBufferSize: readBuffer,
+		Capabilities: capabilities(limits), InlineClient: true, Logger: newDropLog(s),
+		ClientNetReadBufferSize: readBuffer,
 	})
 	if err := s.mq.AddHook(&hook{Server: s}, nil); err != nil {
 		return nil, fmt.Errorf("attach to the MQTT server: %w", err)
@@ -200,7 +201,8 @@ func (s *Server) Publish(name string, payload []byte, retain bool) error {
 	case name == "", len(name) > acl.MaxFilter, strings.ContainsAny(name, "+#\x00"), !utf8.ValidString(name):
 		return wire.New(wire.CodeInvalidArgument, "", fmt.Sprintf("%.80q cannot be a topic", name))
 	case len(payload)+len(name)+16 > s.limits.MaxPacket:
-		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("%d bytes on %s do not fit a packet of %d", len(payload), name, s.limits.MaxPacket))
+		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("%d bytes on %s do not fit a "+
+			"packet of %d", len(payload), name, s.limits.MaxPacket))
 	}
 	s.count.received.Add(1)
 	if err := s.mq.Publish(name, payload, retain, 1); err != nil {

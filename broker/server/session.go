@@ -111,7 +111,8 @@ func (r *registry) inherit(s, old *session, tell func(Event)) {
 	if n := len(history); n >= fightTakeovers && (told.IsZero() || now.Sub(told) >= fightWindow) {
 		told = now
 		ev.Kind = Fight
-		ev.Detail = fmt.Sprintf("%d takeovers within %s: two clients share this ID", n, now.Sub(history[0]).Round(time.Millisecond))
+		ev.Detail = fmt.Sprintf("%d takeovers within %s: two clients share this ID", n,
+			now.Sub(history[0]).Round(time.Millisecond))
 		tell(ev)
 	}
 	if len(history) > fightTakeovers {

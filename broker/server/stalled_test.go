@@ -54,7 +54,8 @@ func (c *crowd) consume(t *testing.T, name string, got chan<- time.Time) *rawCli
 				return
 			}
 			got <- time.Now()
-			b, _ := encode(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: pk.PacketID})
+			b, _ := encode(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback},
+				PacketID: pk.PacketID})
 			if _, err := r.nc.Write(b); err != nil {
 				return
 			}

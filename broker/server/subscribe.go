@@ -40,7 +40,8 @@ func (s *Server) subscribe(sess *session, pk packets.Packet) error {
 	for i, f := range pk.Filters {
 		if why := s.refuses(sess, f.Filter); why != "" {
 			s.count.deniedSubscribes.Add(1)
-			s.emitThrough(&sess.unsubscribed, Event{Kind: DeniedSubscribe, ClientID: sess.id, Remote: sess.conn.remote, Topic: clip(f.Filter), Detail: why})
+			s.emitThrough(&sess.unsubscribed, Event{Kind: DeniedSubscribe, ClientID: sess.id, Remote: sess.conn.remote,
+				Topic: clip(f.Filter), Detail: why})
 			codes[i] = failure
 			continue
 		}
@@ -50,7 +51,8 @@ func (s *Server) subscribe(sess *session, pk packets.Packet) error {
 			atomic.AddInt64(&s.mq.Info.Subscriptions, 1)
 		}
 	}
-	err := out.add(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Suback}, PacketID: pk.PacketID, ReasonCodes: codes})
+	err := out.add(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Suback}, PacketID: pk.PacketID,
+		ReasonCodes: codes})
 	for i, f := range pk.Filters {
 		if codes[i] == failure {
 			continue
@@ -89,7 +91,8 @@ func (s *Server) unsubscribe(sess *session, pk packets.Packet) error {
 			s.leave(sess, f.Filter)
 		}
 	}
-	return sess.client.WritePacket(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Unsuback}, PacketID: pk.PacketID})
+	return sess.client.WritePacket(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Unsuback},
+		PacketID: pk.PacketID})
 }
 
 func (s *Server) leave(sess *session, filter string) {
@@ -126,7 +129,8 @@ func (o *outgoing) message(name string, payload []byte, qos byte) error {
 		o.dropped(o.sess, name, fmt.Sprintf("more than %d bytes were waiting", o.limits.PendingBytes))
 		return nil
 	}
-	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: qos, Retain: true}, TopicName: name, Payload: payload}
+	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: qos, Retain: true},
+		TopicName: name, Payload: payload}
 	if qos > 0 {
 		cl := o.sess.client
 		if cl.State.Inflight.Len() >= o.limits.Inflight {
@@ -140,7 +144,8 @@ func (o *outgoing) message(name string, payload []byte, qos byte) error {
 		}
 		// The ID is taken until it is acknowledged. Nothing is ever sent again: no payload is kept.
 		pk.PacketID = uint16(id)
-		cl.State.Inflight.Set(packets.Packet{FixedHeader: pk.FixedHeader, PacketID: pk.PacketID, Created: time.Now().Unix()})
+		cl.State.Inflight.Set(packets.Packet{FixedHeader: pk.FixedHeader, PacketID: pk.PacketID,
+			Created: time.Now().Unix()})
 		atomic.AddInt64(&o.mq.Info.Inflight, 1)
 	}
 	o.messages++

@@ -47,7 +47,8 @@ func content(t *testing.T, path string) string {
 func TestStepsInOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	var got []Step
-	if err := WriteFile(path, []byte("new"), 0o640, func(s Step) error { got = append(got, s); return nil }); err != nil || !slices.Equal(got, calls) {
+	if err := WriteFile(path, []byte("new"), 0o640,
+		func(s Step) error { got = append(got, s); return nil }); err != nil || !slices.Equal(got, calls) {
 		t.Errorf("%v %v", got, err)
 	}
 	stat, err := os.Stat(path)
@@ -135,7 +136,8 @@ func TestFaultAtEveryStep(t *testing.T) {
 
 func TestRealErrors(t *testing.T) {
 	dir := t.TempDir()
-	if err := WriteFile(filepath.Join(dir, "no", "f"), nil, 0o600, nil); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "replace ") {
+	if err := WriteFile(filepath.Join(dir, "no", "f"), nil, 0o600, nil); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.HasPrefix(err.Error(), "replace ") {
 		t.Errorf("no directory: %v", err)
 	}
 	sub := filepath.Join(dir, "sub")
@@ -145,7 +147,8 @@ func TestRealErrors(t *testing.T) {
 	if err := WriteFile(sub, []byte("x"), 0o600, nil); err == nil {
 		t.Error("a directory was replaced")
 	}
-	if err := WriteFile(filepath.Join(dir, strings.Repeat("x", 250)), nil, 0o600, nil); !errors.Is(err, syscall.ENAMETOOLONG) {
+	if err := WriteFile(filepath.Join(dir, strings.Repeat("x", 250)), nil, 0o600, nil); !errors.Is(err,
+		syscall.ENAMETOOLONG) {
 		t.Errorf("long name: %v", err)
 	}
 	if got := names(t, dir); !slices.Equal(got, []string{"sub"}) {
@@ -208,7 +211,8 @@ func TestLinkIsReplaced(t *testing.T) {
 	if err := os.Symlink(target, path); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteFile(path, []byte("new"), 0o600, nil); err != nil || content(t, target) != "t" || content(t, path) != "new" {
+	if err := WriteFile(path, []byte("new"), 0o600, nil); err != nil || content(t, target) != "t" ||
+		content(t, path) != "new" {
 		t.Errorf("%v: target %q, path %q", err, content(t, target), content(t, path))
 	}
 }

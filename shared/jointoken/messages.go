@@ -111,8 +111,9 @@ type Admission struct {
 
 // Floor tells a node that has lost its state, or never had one, what is old.
 type Floor struct {
-	Epoch uint64                   `json:"epoch,omitzero"` // of the unit
-	Rev   uint64                   `json:"rev,omitzero"`   // newest of the unit: documents of kinds that are not named here are newer
+	Epoch uint64 `json:"epoch,omitzero"` // of the unit
+	// newest of the unit: documents of kinds that are not named here are newer
+	Rev   uint64                   `json:"rev,omitzero"`
 	Kinds map[wire.Kind]wire.Stamp `json:"kinds,omitzero"` // the node's documents at this moment
 	Time  time.Time                `json:"time,omitzero"`  // the controller's clock
 }

@@ -104,7 +104,8 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	}
 	texts := []string{tok.String(), tok.GoString(), tok.Secret.String(), string(asJSON)}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%o", "%b"} {
-		texts = append(texts, fmt.Sprintf(verb, tok.Secret), fmt.Sprintf(verb, &tok.Secret), fmt.Sprintf(verb, []Secret{tok.Secret}))
+		texts = append(texts, fmt.Sprintf(verb, tok.Secret), fmt.Sprintf(verb, &tok.Secret),
+			fmt.Sprintf(verb, []Secret{tok.Secret}))
 		if strings.ContainsAny(verb, "vsq") {
 			texts = append(texts, fmt.Sprintf(verb, tok), fmt.Sprintf(verb, &tok))
 		}
@@ -116,7 +117,8 @@ func TestSecretsDoNotPrint(t *testing.T) {
 			t.Errorf("shows the secret: %s", text)
 		}
 	}
-	if _, err := Parse(tok.Text()[:30] + "!" + tok.Text()[31:]); err == nil || strings.Contains(err.Error(), tok.Text()[10:20]) {
+	if _, err := Parse(tok.Text()[:30] + "!" + tok.Text()[31:]); err == nil ||
+		strings.Contains(err.Error(), tok.Text()[10:20]) {
 		t.Errorf("the error repeats the token: %v", err)
 	}
 }
@@ -148,7 +150,8 @@ func FuzzMessages(f *testing.F) {
 	}
 	f.Add(b)
 	f.Add([]byte(`{"csr":"AAAA"}`))
-	f.Add([]byte(`{"unit":"u","node":"n","certificate":"AA==","ca":"AA==","unitKeys":[{"kid":"k","ed25519":"` + strings.Repeat("A", 43) + `="}],"brokers":[{"url":"tls://h:1"}]}`))
+	f.Add([]byte(`{"unit":"u","node":"n","certificate":"AA==","ca":"AA==","unitKeys":[{"kid":"k","ed25519":"` +
+		strings.Repeat("A", 43) + `="}],"brokers":[{"url":"tls://h:1"}]}`))
 	f.Add([]byte(`{"unit":"u","unitKeys":[{"kid":"k","ed25519":"` + strings.Repeat("A", 43) + `="}],"keysRev":7}`))
 	f.Add([]byte(`{"unit":"u","node":"n","certificate":"AA==","ca":"AA==","keysRev":3,"floor":{"epoch":3,"rev":9,"kinds":{"config":{"epoch":3,"rev":2}},"time":"2026-11-20T10:00:00Z"},"unitKeys":[{"kid":"k","ed25519":"` + strings.Repeat("A", 43) + `="}],"brokers":[{"url":"tls://h:1"}]}`))
 	f.Add([]byte(`{"error":{"code":"expired","message":"m"}}`))
@@ -171,7 +174,8 @@ func FuzzMessages(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if back, err := DecodeKeys(again); err != nil || back.KeysRev != l.KeysRev || len(back.UnitKeys) != len(l.UnitKeys) {
+			if back, err := DecodeKeys(again); err != nil || back.KeysRev != l.KeysRev ||
+				len(back.UnitKeys) != len(l.UnitKeys) {
 				t.Fatalf("%s came back as %v, %v", again, back, err)
 			}
 		}

@@ -57,7 +57,8 @@ func TestWarningsAreBounded(t *testing.T) {
 
 // FuzzMend: what is valid stays as it is, without a word, and mending what was mended changes nothing.
 func FuzzMend(f *testing.F) {
-	for _, s := range []string{`{"a":[1,2]}`, `{"a":1,}`, `[1 2`, "[1//\n", `{"a":{"b":1]`, `[,,]`, `{"a":"\"" "b":0}`} {
+	for _, s := range []string{`{"a":[1,2]}`, `{"a":1,}`, `[1 2`, "[1//\n", `{"a":{"b":1]`, `[,,]`,
+		`{"a":"\"" "b":0}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -125,9 +125,10 @@ func TestSchemes(t *testing.T) {
 	}
 	tcp, secure := listenTCP(t), listenTCP(t)
 	for broker, l := range map[string]net.Listener{
-		"tcp://" + tcp.Addr().String():      tcp,
-		"mqtts://" + secure.Addr().String(): tls.NewListener(secure, &tls.Config{Certificates: []tls.Certificate{cert}}),
-		"unix://" + sock:                    unix,
+		"tcp://" + tcp.Addr().String(): tcp,
+		"mqtts://" + secure.Addr().String(): tls.NewListener(secure,
+			&tls.Config{Certificates: []tls.Certificate{cert}}),
+		"unix://" + sock: unix,
 	} {
 		s := newServer(t)
 		s.listen(t, l)
@@ -155,8 +156,10 @@ func TestSchemes(t *testing.T) {
 
 func TestExposed(t *testing.T) {
 	for broker, want := range map[string]bool{
-		"tcp://10.0.0.5:1883": true, "mqtt://10.0.0.5": true, "TCP://gateway:1883": true, "mqtt://[2001:db8::1]:1883": true, "tcp://0.0.0.0:1883": true,
-		"tcp://127.0.0.1:1883": false, "mqtt://localhost": false, "tcp://[::1]:1883": false, "tls://10.0.0.5:8883": false, "mqtts://10.0.0.5": false,
+		"tcp://10.0.0.5:1883": true, "mqtt://10.0.0.5": true, "TCP://gateway:1883": true,
+		"mqtt://[2001:db8::1]:1883": true, "tcp://0.0.0.0:1883": true,
+		"tcp://127.0.0.1:1883": false, "mqtt://localhost": false, "tcp://[::1]:1883": false,
+		"tls://10.0.0.5:8883": false, "mqtts://10.0.0.5": false,
 		"unix:///run/b": false, "": false, "http://10.0.0.5": false,
 	} {
 		if link.Exposed(broker) != want {
@@ -183,7 +186,8 @@ func TestUnreachable(t *testing.T) {
 		{"refused", "tcp://" + closed.Addr().String(), "nothing listens there", link.Config{}},
 		{"no socket", "unix:///nonexistent/s", "its socket does not exist", link.Config{}},
 		{"untrusted", "tls://" + secure.Addr().String(), "not signed by a trusted authority", link.Config{}},
-		{"other host", "tls://" + wrong.Addr().String(), "for another host", link.Config{TLS: &tls.Config{RootCAs: otherPool}}},
+		{"other host", "tls://" + wrong.Addr().String(), "for another host",
+			link.Config{TLS: &tls.Config{RootCAs: otherPool}}},
 		{"no TLS", "tls://" + plain.Addr().String(), "does it speak TLS", link.Config{ConnectTimeout: time.Second}},
 		{"TLS only", "tcp://" + secure.Addr().String(), "the broker", link.Config{ConnectTimeout: time.Second}},
 		{"no name", "", "host name cannot be looked up", link.Config{OpenConn: func(context.Context) (net.Conn, error) {
@@ -288,7 +292,8 @@ func BenchmarkPublish(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
-				if err := d.Publish(context.Background(), "tandem/1/u1/node/ab/n1/desired/config", payload, false); err != nil {
+				if err := d.Publish(context.Background(), "tandem/1/u1/node/ab/n1/desired/config", payload,
+					false); err != nil {
 					b.Fatal(err)
 				}
 			}

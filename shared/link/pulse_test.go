@@ -187,7 +187,8 @@ func TestHangsStopTheBeat(t *testing.T) {
 			nc, err := s.open("x")(context.Background())
 			return stuck{Conn: nc, write: gate}, err
 		}},
-		"the connection is never closed": {loop: "link acks", open: func(gate <-chan struct{}, s *server) (net.Conn, error) {
+		"the connection is never closed": {loop: "link acks", open: func(gate <-chan struct{}, s *server) (net.Conn,
+			error) {
 			nc, err := s.open("x")(context.Background())
 			return stuck{Conn: nc, close: gate}, err
 		}},
@@ -208,7 +209,8 @@ func TestHangsStopTheBeat(t *testing.T) {
 				if len(d.Ups()) > 0 {
 					d.publish("t", "nobody acknowledges this")
 				}
-				time.Sleep(50 * time.Second) // in a minute the reader would wait for a mutex, and stop the bubble's clock
+				// in a minute the reader would wait for a mutex, and stop the bubble's clock
+				time.Sleep(50 * time.Second)
 				if late := p.lates(); !slices.Contains(late, c.loop) {
 					t.Errorf("late: %v, want %s", late, c.loop)
 				}

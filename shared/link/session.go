@@ -288,7 +288,8 @@ func (s *session) subscribe(ctx context.Context, filters []string) error {
 // unsubscribe ends filters.
 func (s *session) unsubscribe(ctx context.Context, filters []string) error {
 	for chunk := range slices.Chunk(filters, maxFilters) {
-		if _, err := s.ask(ctx, "UNSUBSCRIBE", func() mqtt.Token { return s.client.Unsubscribe(chunk...) }); err != nil {
+		if _, err := s.ask(ctx, "UNSUBSCRIBE",
+			func() mqtt.Token { return s.client.Unsubscribe(chunk...) }); err != nil {
 			return err
 		}
 	}

@@ -58,7 +58,8 @@ func Play(t *testing.T, begin func(t *testing.T, out *strings.Builder) (line fun
 			g, w := strings.Split(out.String(), "\n"), strings.Split(string(want), "\n")
 			for i := range max(len(g), len(w)) {
 				if at(g, i) != at(w, i) {
-					t.Fatalf("%s:%d does not go as written; run with -rewrite and look at the difference:\n got %s\nwant %s", file, i+1, at(g, i), at(w, i))
+					t.Fatalf("%s:%d does not go as written; run with -rewrite and look at the difference:\n got "+
+						"%s\nwant %s", file, i+1, at(g, i), at(w, i))
 				}
 			}
 		})

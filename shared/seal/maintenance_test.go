@@ -14,7 +14,8 @@ func TestMaintenanceIsSigned(t *testing.T) {
 	plain := &wire.Beacon{V: 1, Unit: "u1", Epoch: 3, Up: true, Time: at, Jitter: "PT30S"}
 	with := *plain
 	with.Maintenance = at.Add(time.Hour)
-	if got, want := string(BeaconPreimage(&with)), string(BeaconPreimage(plain))+"maintenance 2026-11-20T11:00:00Z\n"; got != want {
+	if got, want := string(BeaconPreimage(&with)), string(BeaconPreimage(plain))+
+		"maintenance 2026-11-20T11:00:00Z\n"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	s, trust := keys(1)

@@ -118,7 +118,8 @@ func (t Trust) Verify(preimage []byte, sig *wire.Signature) error {
 
 // VerifyWith is Verify with the Ed25519 check given: a process that plays a thousand nodes
 // remembers the roots it has checked.
-func (t Trust) VerifyWith(preimage []byte, sig *wire.Signature, check func(pub ed25519.PublicKey, message, sig []byte) bool) error {
+func (t Trust) VerifyWith(preimage []byte, sig *wire.Signature, check func(pub ed25519.PublicKey, message,
+	sig []byte) bool) error {
 	return t.verify(preimage, sig, check)
 }
 

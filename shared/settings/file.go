@@ -125,8 +125,9 @@ func setNode(ptr any, n *yaml.Node) (line int, why string) {
 	return line, set(ptr, texts)
 }
 
-var nouns = map[string]string{"!!str": "a string", "!!bool": "true or false", "!!int": "a whole number", "!!float": "a number",
-	"!!seq": "a list", "!!map": "a map", "!!null": "nothing", "!!timestamp": "a date"}
+var nouns = map[string]string{"!!str": "a string", "!!bool": "true or false", "!!int": "a whole number",
+	"!!float": "a number",
+	"!!seq":   "a list", "!!map": "a map", "!!null": "nothing", "!!timestamp": "a date"}
 
 func deref(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {

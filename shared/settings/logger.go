@@ -28,7 +28,8 @@ func newLogger(out zapcore.WriteSyncer, terminal bool, level string, dev bool) (
 	}
 	shape := zapcore.EncoderConfig{TimeKey: "time", LevelKey: "level", NameKey: "logger", CallerKey: "caller",
 		MessageKey: "msg", StacktraceKey: "stack", EncodeTime: zapcore.RFC3339NanoTimeEncoder,
-		EncodeLevel: zapcore.LowercaseLevelEncoder, EncodeDuration: zapcore.StringDurationEncoder, EncodeCaller: zapcore.ShortCallerEncoder}
+		EncodeLevel: zapcore.LowercaseLevelEncoder, EncodeDuration: zapcore.StringDurationEncoder,
+		EncodeCaller: zapcore.ShortCallerEncoder}
 	encoder := zapcore.NewJSONEncoder(shape)
 	if terminal {
 		shape.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")

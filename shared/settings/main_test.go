@@ -55,7 +55,8 @@ func TestLogger(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	var entry struct{ Level, Msg, Time string }
-	if err := json.Unmarshal([]byte(lines[999]), &entry); err != nil || len(lines) != 1000 || entry.Level != "info" || entry.Msg != "this" || entry.Time == "" {
+	if err := json.Unmarshal([]byte(lines[999]), &entry); err != nil || len(lines) != 1000 || entry.Level != "info" ||
+		entry.Msg != "this" || entry.Time == "" {
 		t.Errorf("%d lines, %+v, %v", len(lines), entry, err)
 	}
 	out.Reset()
@@ -63,7 +64,8 @@ func TestLogger(t *testing.T) {
 		t.Fatal(err)
 	}
 	log.Debug("now this")
-	if s := out.String(); strings.HasPrefix(s, "{") || !strings.Contains(s, "now this") || !strings.Contains(s, "main_test.go") {
+	if s := out.String(); strings.HasPrefix(s, "{") || !strings.Contains(s, "now this") ||
+		!strings.Contains(s, "main_test.go") {
 		t.Errorf("%q", s)
 	}
 }

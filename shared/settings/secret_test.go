@@ -33,7 +33,8 @@ func TestErrorsKeepSecrets(t *testing.T) {
 			}
 			env := func(name string) (string, bool) { return c.env, name == "TANDEM_USERS" && c.env != "" }
 			_, err := Load("test", &cfg, args, env, io.Discard)
-			if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), c.place) || !strings.Contains(err.Error(), "want a ") && !strings.Contains(err.Error(), "want key=value") {
+			if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), c.place) ||
+				!strings.Contains(err.Error(), "want a ") && !strings.Contains(err.Error(), "want key=value") {
 				t.Errorf("%v", err)
 			}
 		})

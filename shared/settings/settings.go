@@ -84,7 +84,8 @@ const (
 // stand before, between and after them; "--" ends the flags. A variable that is set but empty
 // counts as not set. The error is a *Error, or ErrPrinted when out already has the answer. Load
 // panics on a struct that it cannot serve.
-func Load(program string, cfg any, args []string, lookupEnv func(string) (string, bool), out io.Writer) (rest []string, err error) {
+func Load(program string, cfg any, args []string, lookupEnv func(string) (string, bool), out io.Writer) (rest []string,
+	err error) {
 	fields := collect(reflect.ValueOf(cfg).Elem(), nil)
 	flags, rest, builtin, err := scan(fields, args)
 	if err != nil {
@@ -131,13 +132,14 @@ func Load(program string, cfg any, args []string, lookupEnv func(string) (string
 	return rest, nil
 }
 
-// Unexpected is the error for arguments that a program does not take, nil if there are none. commands are the words that it
-// knows in the place of the first one.
+// Unexpected is the error for arguments that a program does not take, nil if there are none. commands are the words
+// that it knows in the place of the first one.
 func Unexpected(rest, commands []string) error {
 	if len(rest) == 0 {
 		return nil
 	}
-	return errors.New("unexpected argument " + strictjson.Show(rest[0]) + meant("", rest[0], commands, "--help shows the usage"))
+	return errors.New("unexpected argument " + strictjson.Show(rest[0]) +
+		meant("", rest[0], commands, "--help shows the usage"))
 }
 
 func printed(out io.Writer, text string) error {
@@ -187,7 +189,8 @@ func collect(v reflect.Value, fields []*field) []*field {
 var builtins = map[string]string{configFlag: "file", "print-config": "bool", "help": "bool", "version": "bool"}
 
 // scan sorts args into the values of settings, of built-in flags, and the rest.
-func scan(fields []*field, args []string) (flags map[*field][]string, rest []string, builtin map[string]string, err error) {
+func scan(fields []*field, args []string) (flags map[*field][]string, rest []string, builtin map[string]string,
+	err error) {
 	flags, builtin = map[*field][]string{}, map[string]string{}
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
@@ -208,7 +211,8 @@ func scan(fields []*field, args []string) (flags map[*field][]string, rest []str
 			kind = typeName(f.ptr)
 		}
 		if kind == "" || !strings.HasPrefix(arg, "--") || strings.HasPrefix(arg, "---") {
-			return nil, nil, nil, &Error{Where: shown, Message: "no such flag" + suggest("--", name, fields, "--help lists them")}
+			return nil, nil, nil, &Error{Where: shown, Message: "no such flag" +
+				suggest("--", name, fields, "--help lists them")}
 		}
 		if !has {
 			if value = "true"; kind != "bool" {

@@ -45,10 +45,14 @@ func load(t *testing.T, file string, env map[string]string, args ...string) (con
 }
 
 func TestPrecedence(t *testing.T) {
-	full := "listen: file:1\nretain: false\ntries: 7\nlimit: 5\nratio: 2\nbeat: 5m\npeer: [a, b]\nlabel: {k: v, w: x}\ntoken: t\nlog-level: warn\n"
-	env := map[string]string{"TANDEM_LISTEN": "env:1", "TANDEM_RETAIN": "true", "TANDEM_TRIES": "8", "TANDEM_LIMIT": "6", "TANDEM_RATIO": "1e3",
-		"TANDEM_BEAT": "1s", "TANDEM_PEER": "c, d", "TANDEM_LABEL": "a=b, c=d=e", "TANDEM_TOKEN": "u", "TANDEM_LOG_LEVEL": "error", "TANDEM_OTHER": "!"}
-	flags := []string{"one", "--listen=flag:1", "--retain=false", "--tries", "-9", "--limit=7", "--ratio", ".25", "--beat", "2h",
+	full := "listen: file:1\nretain: false\ntries: 7\nlimit: 5\nratio: 2\nbeat: 5m\npeer: [a, b]\nlabel: {k: v, w: " +
+		"x}\ntoken: t\nlog-level: warn\n"
+	env := map[string]string{"TANDEM_LISTEN": "env:1", "TANDEM_RETAIN": "true", "TANDEM_TRIES": "8",
+		"TANDEM_LIMIT": "6", "TANDEM_RATIO": "1e3",
+		"TANDEM_BEAT": "1s", "TANDEM_PEER": "c, d", "TANDEM_LABEL": "a=b, c=d=e", "TANDEM_TOKEN": "u",
+		"TANDEM_LOG_LEVEL": "error", "TANDEM_OTHER": "!"}
+	flags := []string{"one", "--listen=flag:1", "--retain=false", "--tries", "-9", "--limit=7", "--ratio", ".25",
+		"--beat", "2h",
 		"--peer", "e,f", "--peer=g", "--label", "x=y", "--token=", "--log-level", "debug", "two", "--", "--three"}
 	base := config{common{"info"}, "127.0.0.1:1883", true, 3, 0, 0.5, 30 * time.Second, nil, nil, "", 0}
 	for _, test := range []struct {
@@ -61,10 +65,14 @@ func TestPrecedence(t *testing.T) {
 		{"defaults", "", nil, nil, base, nil},
 		{"an empty file", " \n# nothing\n", nil, nil, base, nil},
 		{"an empty document", "---\n", nil, nil, base, nil},
-		{"empty variables are not set", "", map[string]string{"TANDEM_TRIES": "", "TANDEM_LISTEN": "", "TANDEM_CONFIG": ""}, nil, base, nil},
-		{"file", full, nil, nil, config{common{"warn"}, "file:1", false, 7, 5, 2, 5 * time.Minute, []string{"a", "b"}, map[string]string{"k": "v", "w": "x"}, "t", 0}, nil},
-		{"env over file", full, env, nil, config{common{"error"}, "env:1", true, 8, 6, 1000, time.Second, []string{"c", "d"}, map[string]string{"a": "b", "c": "d=e"}, "u", 0}, nil},
-		{"flags over all", full, env, flags, config{common{"debug"}, "flag:1", false, -9, 7, .25, 2 * time.Hour, []string{"e,f", "g"}, map[string]string{"x": "y"}, "", 0}, []string{"one", "two", "--three"}},
+		{"empty variables are not set", "", map[string]string{"TANDEM_TRIES": "", "TANDEM_LISTEN": "",
+			"TANDEM_CONFIG": ""}, nil, base, nil},
+		{"file", full, nil, nil, config{common{"warn"}, "file:1", false, 7, 5, 2, 5 * time.Minute, []string{"a", "b"},
+			map[string]string{"k": "v", "w": "x"}, "t", 0}, nil},
+		{"env over file", full, env, nil, config{common{"error"}, "env:1", true, 8, 6, 1000, time.Second,
+			[]string{"c", "d"}, map[string]string{"a": "b", "c": "d=e"}, "u", 0}, nil},
+		{"flags over all", full, env, flags, config{common{"debug"}, "flag:1", false, -9, 7, .25, 2 * time.Hour,
+			[]string{"e,f", "g"}, map[string]string{"x": "y"}, "", 0}, []string{"one", "two", "--three"}},
 		{"aliases, quotes", "listen: &a \"8080\"\ntoken: *a\npeer: [*a]\nretain: True\n", nil, nil,
 			config{common{"info"}, "8080", true, 3, 0, 0.5, 30 * time.Second, []string{"8080"}, nil, "8080", 0}, nil},
 	} {
@@ -111,7 +119,8 @@ func TestMistakes(t *testing.T) {
 		{file: "retain: 1\n", want: `FILE:1: retain: want true or false, not a whole number (1)`},
 		{file: "tries: 1.5\n", want: `FILE:1: tries: want a whole number, not a number (1.5)`},
 		{file: "tries: \"1\"\n", want: `FILE:1: tries: want a whole number, not a string (1)`},
-		{file: "tries: 99999999999999999999\n", want: `FILE:1: tries: want a whole number, not a number (99999999999999999999)`},
+		{file: "tries: 99999999999999999999\n",
+			want: `FILE:1: tries: want a whole number, not a number (99999999999999999999)`},
 		{file: "limit: -1\n", want: `FILE:1: limit: "-1" is not a whole number from 0`},
 		{file: "ratio: .inf\n", want: `FILE:1: ratio: ".inf" is not a number`},
 		{file: "beat: 30\n", want: `FILE:1: beat: want a string, not a whole number (30); quote it`},
@@ -139,7 +148,8 @@ func TestMistakes(t *testing.T) {
 		{args: []string{"--retain=maybe"}, want: `--retain: "maybe" is neither true nor false`},
 		{args: []string{"--ratio=NaN"}, want: `--ratio: "NaN" is not a number`},
 		{args: []string{"--tries=99999999999999999999"}, want: `--tries: 99999999999999999999 is out of range`},
-		{args: []string{"--config", "/nonexistent/c.yaml"}, want: `/nonexistent/c.yaml: the settings file cannot be read: no such file or directory`},
+		{args: []string{"--config", "/nonexistent/c.yaml"},
+			want: `/nonexistent/c.yaml: the settings file cannot be read: no such file or directory`},
 	} {
 		env := map[string]string{}
 		if k, v, ok := strings.Cut(test.env, "="); ok {
@@ -171,7 +181,8 @@ func TestPrintConfigLoadsAgain(t *testing.T) {
 	if strings.Contains(out, "geheim") || !strings.Contains(out, "# token: ***  # flag --token\n") {
 		t.Errorf("the secret: %s", out)
 	}
-	for _, want := range []string{"listen: \"127.0.0.1:1883\"  # default\n", "ratio: 1e+30  # env TANDEM_RATIO\n", "beat: -1m30s  # flag --beat\n", "/c.yaml:1\n", "tries: 12  # file "} {
+	for _, want := range []string{"listen: \"127.0.0.1:1883\"  # default\n", "ratio: 1e+30  # env TANDEM_RATIO\n",
+		"beat: -1m30s  # flag --beat\n", "/c.yaml:1\n", "tries: 12  # file "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
@@ -205,7 +216,8 @@ func TestHelpAndVersion(t *testing.T) {
 				t.Errorf("a line of %d columns: %s", len(line), line)
 			}
 		}
-		for _, want := range []string{"Usage: tandem-x [flags]\n", "Example:\n  tandem-x --config /etc/tandem/x.yaml --log-level info\n", "--print-config", "--version", "TANDEM_CONFIG",
+		for _, want := range []string{"Usage: tandem-x [flags]\n", "Example:\n  tandem-x --config /etc/tandem/x.yaml " +
+			"--log-level info\n", "--print-config", "--version", "TANDEM_CONFIG",
 			"--beat <duration>\n        pause\n        Default 30s; variable TANDEM_BEAT.\n"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in\n%s", want, out)
@@ -213,10 +225,12 @@ func TestHelpAndVersion(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if _, err := Load("tandem-x", &spoken{}, []string{"--help"}, os.LookupEnv, &out); !errors.Is(err, ErrPrinted) || !strings.HasPrefix(out.String(), "Usage: tandem-x FILE\n\nDoes it.\n\nFlags win") {
+	if _, err := Load("tandem-x", &spoken{}, []string{"--help"}, os.LookupEnv, &out); !errors.Is(err, ErrPrinted) ||
+		!strings.HasPrefix(out.String(), "Usage: tandem-x FILE\n\nDoes it.\n\nFlags win") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
-	if _, _, out, err := load(t, "", nil, "--version"); !errors.Is(err, ErrPrinted) || !strings.HasPrefix(out, "tandem-x devel (go1.") {
+	if _, _, out, err := load(t, "", nil, "--version"); !errors.Is(err, ErrPrinted) ||
+		!strings.HasPrefix(out, "tandem-x devel (go1.") {
 		t.Errorf("%q %v", out, err)
 	}
 }
@@ -224,7 +238,8 @@ func TestHelpAndVersion(t *testing.T) {
 // Values that the caller put into the struct are the defaults of fields without a default tag.
 func TestGivenDefaults(t *testing.T) {
 	c := config{Peers: []string{"a"}, Limit: 9}
-	if _, err := Load("x", &c, nil, func(string) (string, bool) { return "", false }, os.Stdout); err != nil || c.Limit != 9 || len(c.Peers) != 1 {
+	if _, err := Load("x", &c, nil, func(string) (string, bool) { return "", false }, os.Stdout); err != nil ||
+		c.Limit != 9 || len(c.Peers) != 1 {
 		t.Errorf("%+v %v", c, err)
 	}
 }

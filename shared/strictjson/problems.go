@@ -73,7 +73,8 @@ func place(data []byte, list []found) Problems {
 	if len(list) == 0 {
 		return nil
 	}
-	sort.SliceStable(list, func(i, j int) bool { return list[i].off < list[j].off }) // a generic sort would be 15 KB of the agent
+	// a generic sort would be 15 KB of the agent
+	sort.SliceStable(list, func(i, j int) bool { return list[i].off < list[j].off })
 	ps, lines := make(Problems, 0, len(list)), LinesOf(data)
 	for _, f := range list {
 		f.err.Line, f.err.Column = lines.Place(At{Off: f.off})

@@ -43,7 +43,8 @@ func parse(in string) (sample, Problems) {
 
 func TestRead(t *testing.T) {
 	s, ps := parse(` {"on":true,"list":["a","b"],"free":{"x/y":"1","":"2","gone":null}} `)
-	if ps.Err() != nil || !s.on || fmt.Sprint(s.list) != "[a b]" || len(s.free) != 2 || s.free["x/y"] != "1" || s.free[""] != "2" {
+	if ps.Err() != nil || !s.on || fmt.Sprint(s.list) != "[a b]" || len(s.free) != 2 || s.free["x/y"] != "1" ||
+		s.free[""] != "2" {
 		t.Errorf("%+v: %v", s, ps)
 	}
 	if s, ps := parse(`{"on":false}`); ps != nil || s.on {
@@ -70,7 +71,8 @@ func TestProblems(t *testing.T) {
 		{`{"on":true,"free":{"a":1,"b":[2],"c":"x"}}`, "bad-value /free/a 1:24; bad-value /free/b 1:30"},
 		{`{"on":true,"free":{"a":"","b":"","c":"","d":""},"more":1}`, "too-large /free/d 1:41"},
 		{`{"on":true,"free":[]}`, "bad-value /free 1:19"},
-		{`{"on":true,"list":["a",null,1,"d"]}`, "bad-value /list/1 1:24; bad-value /list/2 1:29; too-large /list/3 1:31"},
+		{`{"on":true,"list":["a",null,1,"d"]}`, "bad-value /list/1 1:24; bad-value /list/2 1:29; too-large " +
+			"/list/3 1:31"},
 		{`{"on":true,"list":["a",]}`, "malformed /list 1:23"},
 		{`{"on":true} x`, "malformed  1:13"},
 		{`{"on":tr`, "malformed /on 1:9"},

@@ -41,7 +41,9 @@ func build(p Topic) string {
 var names = rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._-]{0,62}`)
 
 func draw(t *rapid.T) Topic {
-	p := Topic{Unit: names.Draw(t, "unit"), Leaf: rapid.SampledFrom([]Leaf{Beacon, Desired, Request, Reply, Reported, Live, Event, Inbox, Outbox}).Draw(t, "leaf")}
+	p := Topic{Unit: names.Draw(t, "unit"),
+		Leaf: rapid.SampledFrom([]Leaf{Beacon, Desired, Request, Reply, Reported, Live, Event, Inbox, Outbox}).Draw(t,
+			"leaf")}
 	switch p.Leaf {
 	case Beacon:
 	case Inbox, Outbox:
@@ -87,11 +89,16 @@ func TestTable(t *testing.T) {
 	if shard == wrong {
 		wrong = "01"
 	}
-	for _, s := range []string{"", "/", "tandem", "tandem/1", "tandem/1/", "tandem/2/u1/controller", "Tandem/1/u1/controller", "tandem/1//controller", "tandem/1/u1",
-		"tandem/1/u1/", "tandem/1/u1/controller/", "tandem/1/u1/controller/x", "tandem/1/u 1/controller", "tandem/1/+/controller", "tandem/1/u1/#", "tandem/1/u1/inbox",
-		"tandem/1/u1/inbox/", "tandem/1/u1/inbox/a/b", "tandem/1/u1/inbox/+", "tandem/1/u1/node", "tandem/1/u1/node/", "tandem/1/u1/node/" + shard,
-		"tandem/1/u1/node/" + wrong + "/n1/live", "tandem/1/u1/node/" + strings.ToUpper(shard) + "x/n1/live", "tandem/1/u1/node//n1/live", "tandem/1/u1/node/n1/live",
-		n, n + "/", n + "live/", n + "live/x", n + "Live", n + "desired", n + "desired/", n + "desired/+", n + "desired/a/b", n + "desired/config/", n + "other",
+	for _, s := range []string{"", "/", "tandem", "tandem/1", "tandem/1/", "tandem/2/u1/controller",
+		"Tandem/1/u1/controller", "tandem/1//controller", "tandem/1/u1",
+		"tandem/1/u1/", "tandem/1/u1/controller/", "tandem/1/u1/controller/x", "tandem/1/u 1/controller",
+		"tandem/1/+/controller", "tandem/1/u1/#", "tandem/1/u1/inbox",
+		"tandem/1/u1/inbox/", "tandem/1/u1/inbox/a/b", "tandem/1/u1/inbox/+", "tandem/1/u1/node", "tandem/1/u1/node/",
+		"tandem/1/u1/node/" + shard,
+		"tandem/1/u1/node/" + wrong + "/n1/live", "tandem/1/u1/node/" + strings.ToUpper(shard) + "x/n1/live",
+		"tandem/1/u1/node//n1/live", "tandem/1/u1/node/n1/live",
+		n, n + "/", n + "live/", n + "live/x", n + "Live", n + "desired", n + "desired/", n + "desired/+",
+		n + "desired/a/b", n + "desired/config/", n + "other",
 		" " + n + "live", n + "live\n", n + "live\x00", "tandem/1/u1/node/" + Shard("") + "//live", "$SYS/x"} {
 		if got, err := Parse(s); err == nil || got != (Topic{}) || len(err.Error()) > 1000 {
 			t.Errorf("%q is accepted: %+v", s, got)
@@ -105,12 +112,14 @@ func TestTable(t *testing.T) {
 func TestNames(t *testing.T) {
 	grammar := regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 	rapid.Check(t, func(t *rapid.T) {
-		s := rapid.OneOf(names, rapid.String(), rapid.StringMatching(`[A-Za-z0-9._-]{0,70}`), rapid.StringMatching(`[A-Za-z0-9._/+#$ -]{0,8}`)).Draw(t, "s")
+		s := rapid.OneOf(names, rapid.String(), rapid.StringMatching(`[A-Za-z0-9._-]{0,70}`),
+			rapid.StringMatching(`[A-Za-z0-9._/+#$ -]{0,8}`)).Draw(t, "s")
 		if ValidName(s) != (grammar.MatchString(s) && !strings.HasSuffix(s, "\n")) {
 			t.Fatalf("%q: %v", s, ValidName(s))
 		}
 	})
-	if len(strings.Repeat("a", MaxName)) != 63 || !ValidName(strings.Repeat("a", MaxName)) || ValidName(strings.Repeat("a", MaxName+1)) {
+	if len(strings.Repeat("a", MaxName)) != 63 || !ValidName(strings.Repeat("a", MaxName)) ||
+		ValidName(strings.Repeat("a", MaxName+1)) {
 		t.Error("MaxName is not the longest name")
 	}
 }

@@ -14,8 +14,9 @@ import (
 // Change is one leaf that differs between two unit configurations. Before or After is nil where
 // the leaf does not exist.
 type Change struct {
-	Entry   string         `json:"entry,omitzero"`  // "node node-1", "type mainType"; "" for the unit's own fields
-	Pointer string         `json:"pointer"`         // into the newer configuration, or into the older where After is nil
+	Entry string `json:"entry,omitzero"` // "node node-1", "type mainType"; "" for the unit's own fields
+	// into the newer configuration, or into the older where After is nil
+	Pointer string         `json:"pointer"`
 	Before  jsontext.Value `json:"before,omitzero"` // compact JSON
 	After   jsontext.Value `json:"after,omitzero"`
 }

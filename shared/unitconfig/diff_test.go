@@ -29,7 +29,8 @@ func TestDiff(t *testing.T) {
 			p[0], p[1] = p[1], p[0]
 			p[0].MaxThreshold = 0.7
 		}, `type camera|/nodes/1/alertRules/partitions/0/maxThreshold|0.5|0.7`},
-		{"labels", func(uc *UnitConfig) { uc.Nodes[0].Labels = []string{"new", "rear"} }, `node cam-7|/nodes/0/labels/0||"new"`},
+		{"labels", func(uc *UnitConfig) { uc.Nodes[0].Labels = []string{"new", "rear"} },
+			`node cam-7|/nodes/0/labels/0||"new"`},
 		{"label removed", func(uc *UnitConfig) { uc.Nodes[0].Labels = nil }, `node cam-7|/nodes/0/labels/0|"rear"|`},
 		{"entry removed, others move", func(uc *UnitConfig) { uc.Nodes = uc.Nodes[1:]; uc.Nodes[2].Priority = 5 },
 			"node gw|/nodes/2/priority||5\n" +
@@ -45,7 +46,8 @@ func TestDiff(t *testing.T) {
 			"type camera|/nodes/1/alertRules/ram/maxThreshold|0.75|\n" +
 				"type camera|/nodes/1/alertRules/ram/minThreshold|0.5|\n" +
 				"type camera|/nodes/1/alertRules/ram/minTimeout|\"PT0S\"|"},
-		{"ratios appear", func(uc *UnitConfig) { uc.Nodes[3].ResourceRatios = &EntryRatios{} }, "node gw|/nodes/3/resourceRatios||{}"},
+		{"ratios appear", func(uc *UnitConfig) { uc.Nodes[3].ResourceRatios = &EntryRatios{} },
+			"node gw|/nodes/3/resourceRatios||{}"},
 	} {
 		var got []string
 		for _, c := range Diff(parsed(t, "fleet.json"), edit(tt.change)) {

@@ -17,10 +17,13 @@ func TestExplain(t *testing.T) {
 		node, typ, ptr   string
 		value, from, why string
 	}{
-		{"cam-8", "camera", "/alertRules/ram/maxThreshold", `0.75`, "/nodes/1/alertRules/ram/maxThreshold", `node type "camera"`},
+		{"cam-8", "camera", "/alertRules/ram/maxThreshold", `0.75`, "/nodes/1/alertRules/ram/maxThreshold",
+			`node type "camera"`},
 		{"cam-8", "camera", "/alertRules/ram/minTimeout", `"PT0S"`, "/nodes/1/alertRules/ram", "zero or none"},
-		{"cam-8", "camera", "/alertRules/partitions/1/name", `"a/b~c"`, "/nodes/1/alertRules/partitions/1/name", "camera"},
-		{"cam-8", "camera", "/alertRules/ram", `{"minTimeout":"PT0S","minThreshold":0.5,"maxThreshold":0.75}`, "/nodes/1/alertRules/ram", "camera"},
+		{"cam-8", "camera", "/alertRules/partitions/1/name", `"a/b~c"`, "/nodes/1/alertRules/partitions/1/name",
+			"camera"},
+		{"cam-8", "camera", "/alertRules/ram", `{"minTimeout":"PT0S","minThreshold":0.5,"maxThreshold":0.75}`,
+			"/nodes/1/alertRules/ram", "camera"},
 		{"cam-8", "camera", "/resourceRatios/cpu", `0`, "/nodes/1/resourceRatios/cpu", "camera"},
 		{"cam-8", "camera", "/resourceRatios/ram", `50`, "", "resourceRatios without ram, which is then 50"},
 		{"cam-8", "camera", "/priority", `0`, "", "no priority or 0"},
@@ -35,8 +38,10 @@ func TestExplain(t *testing.T) {
 		{"gw", "", "", `{"formatVersion":"7","version":"3.1.0-rc.1","node":{"codename":"gw"},"nodeGroupSubject":{"codename":"gateway"},"priority":0}`, "/nodes/3", "gw"},
 	} {
 		x, err := Explain(uc, tt.node, tt.typ, tt.ptr)
-		if err != nil || string(x.Value) != tt.value || x.From != tt.from || x.Pointer != tt.ptr || !strings.Contains(x.Why, tt.why) {
-			t.Errorf("%s of %s: %+v (%s), %v; want %s from %s (%s)", tt.ptr, tt.node, x, x.Value, err, tt.value, tt.from, tt.why)
+		if err != nil || string(x.Value) != tt.value || x.From != tt.from || x.Pointer != tt.ptr ||
+			!strings.Contains(x.Why, tt.why) {
+			t.Errorf("%s of %s: %+v (%s), %v; want %s from %s (%s)", tt.ptr, tt.node, x, x.Value, err, tt.value,
+				tt.from, tt.why)
 		}
 	}
 }
@@ -48,10 +53,12 @@ func TestExplainRefuses(t *testing.T) {
 		code           wire.Code
 		message        string
 	}{
-		{"cam-8", "camera", "/alertRules/ram/maxTreshold", wire.CodeNotFound, "did you mean /alertRules/ram/maxThreshold?"},
+		{"cam-8", "camera", "/alertRules/ram/maxTreshold", wire.CodeNotFound, "did you mean " +
+			"/alertRules/ram/maxThreshold?"},
 		{"cam-8", "camera", "/alertrules/ram", wire.CodeNotFound, "did you mean /alertRules/ram?"},
 		{"cam-8", "camera", "/alertRules/partitions/7", wire.CodeNotFound, "did you mean /alertRules/partitions"},
-		{"cam-8", "camera", "/alertRules/ram/somethingElse", wire.CodeNotFound, "/alertRules/ram has maxThreshold, minThreshold, minTimeout"},
+		{"cam-8", "camera", "/alertRules/ram/somethingElse", wire.CodeNotFound, "/alertRules/ram has maxThreshold, " +
+			"minThreshold, minTimeout"},
 		{"cam-8", "camera", "/x", wire.CodeNotFound, "the document has alertRules, formatVersion"},
 		{"lone", "none", "/alertRules/ram/maxThreshold", wire.CodeNotFound, "gets the default"},
 		{"cam-8", "camera", "alertRules", wire.CodeInvalidArgument, "not a JSON pointer"},

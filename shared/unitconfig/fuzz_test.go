@@ -17,7 +17,8 @@ func checkProblems(t *testing.T, data []byte, ps Problems) {
 	lines := bytes.Count(data, []byte("\n")) + 1
 	line, column := 1, 1
 	for _, p := range ps {
-		if _, ok := wire.Meanings[p.Code]; !ok || p.Message == "" || len(p.Path) > wire.MaxPath || len(p.Message) > wire.MaxMessage {
+		if _, ok := wire.Meanings[p.Code]; !ok || p.Message == "" || len(p.Path) > wire.MaxPath ||
+			len(p.Message) > wire.MaxMessage {
 			t.Fatalf("bad problem: %+v", p)
 		}
 		if p.Line < line || p.Line == line && p.Column < column || p.Line > lines || p.Column > len(data)+1 {
@@ -30,7 +31,8 @@ func checkProblems(t *testing.T, data []byte, ps Problems) {
 func FuzzParse(f *testing.F) {
 	f.Add(file(f, "seed000.json"))
 	f.Add(file(f, "fleet.json"))
-	for _, s := range []string{"", "{}", `{"formatVersion":"6"}`, entry(`"priority":1e3`), entry(`"labels":["a",]`), entry(`"a":1,"a":2`), entry(`"alertRules":{"ram":{}}`)} {
+	for _, s := range []string{"", "{}", `{"formatVersion":"6"}`, entry(`"priority":1e3`), entry(`"labels":["a",]`),
+		entry(`"a":1,"a":2`), entry(`"alertRules":{"ram":{}}`)} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

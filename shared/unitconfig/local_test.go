@@ -17,12 +17,16 @@ func TestLocalRules(t *testing.T) {
 	}{
 		{"none", LocalRules{}, "", ""},
 		{"met", LocalRules{ptr[uint32](1), []string{"mainNode"}, []string{"services", "state"}}, "", ""},
-		{"priority", LocalRules{MaxPriority: ptr[uint32](0)}, "not-allowed /priority", "priority 1 is above this node's highest, 0"},
-		{"label", LocalRules{AllowedLabels: []string{"mainnode"}}, "not-allowed /labels/0", `allows mainnode; did you mean "mainnode"?`},
+		{"priority", LocalRules{MaxPriority: ptr[uint32](0)}, "not-allowed /priority", "priority 1 is above this " +
+			"node's highest, 0"},
+		{"label", LocalRules{AllowedLabels: []string{"mainnode"}}, "not-allowed /labels/0",
+			`allows mainnode; did you mean "mainnode"?`},
 		{"no labels", LocalRules{AllowedLabels: []string{}}, "not-allowed /labels/0", "allows none"},
-		{"partition", LocalRules{Partitions: []string{"service", "state"}}, "not-found /alertRules/partitions/0/name", `has service, state; did you mean "service"?`},
+		{"partition", LocalRules{Partitions: []string{"service", "state"}}, "not-found /alertRules/partitions/0/name",
+			`has service, state; did you mean "service"?`},
 		{"no partitions", LocalRules{Partitions: []string{}}, "not-found /alertRules/partitions/0/name", "has none"},
-		{"all", LocalRules{ptr[uint32](0), []string{}, []string{}}, "not-found /alertRules/partitions/0/name, not-allowed /labels/0, not-allowed /priority", ""},
+		{"all", LocalRules{ptr[uint32](0), []string{}, []string{}}, "not-found /alertRules/partitions/0/name, " +
+			"not-allowed /labels/0, not-allowed /priority", ""},
 	} {
 		ps := tt.rules.Check(&c)
 		var got []string

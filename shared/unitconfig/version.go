@@ -29,7 +29,8 @@ func parseVersion(s string) (*semver.Version, error) {
 	for part := range strings.SplitSeq(v.Prerelease(), ".") {
 		if part != "" && strings.Trim(part, "0123456789") == "" {
 			if _, err := strconv.ParseUint(part, 10, 64); err != nil {
-				return nil, fmt.Errorf("%s is not a usable version: a number in its pre-release is too large", strictjson.Show(s))
+				return nil, fmt.Errorf("%s is not a usable version: a number in its pre-release is too large",
+					strictjson.Show(s))
 			}
 		}
 	}
@@ -77,7 +78,8 @@ func CheckVersion(current, next string) *wire.Error {
 		return wire.New(wire.CodeAlreadyExists, "/version", fmt.Sprintf("version %s is already installed", next))
 	default:
 		return wire.New(wire.CodeAlreadyExists, "/version",
-			fmt.Sprintf("version %s differs from the installed %s only in build metadata, which has no precedence", next, current))
+			fmt.Sprintf("version %s differs from the installed %s only in build metadata, which has no precedence",
+				next, current))
 	}
 }
 

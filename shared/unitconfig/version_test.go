@@ -10,8 +10,10 @@ import (
 
 // The precedence example of semver.org, item 11, and the seed's pre-release.
 var ascending = []string{
-	"0.9.9", "1.0.0-1", "1.0.0-2", "1.0.0-10", "1.0.0-20261120100000", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta",
-	"1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "1.0.1", "1.2.0", "1.10.0", "2.0.0-0", "2.0.0",
+	"0.9.9", "1.0.0-1", "1.0.0-2", "1.0.0-10", "1.0.0-20261120100000", "1.0.0-alpha", "1.0.0-alpha.1",
+	"1.0.0-alpha.beta",
+	"1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "1.0.1", "1.2.0", "1.10.0", "2.0.0-0",
+	"2.0.0",
 }
 
 func TestCompare(t *testing.T) {
@@ -60,7 +62,8 @@ func TestCheckVersion(t *testing.T) {
 		{"x", "1.0.0", wire.CodeInvalidArgument},
 	} {
 		got := CheckVersion(tt.current, tt.next)
-		if tt.want == "" && got != nil || tt.want != "" && (got == nil || got.Code != tt.want || got.Path != "/version") {
+		if tt.want == "" && got != nil || tt.want != "" &&
+			(got == nil || got.Code != tt.want || got.Path != "/version") {
 			t.Errorf("CheckVersion(%q, %q) = %v, want %q", tt.current, tt.next, got, tt.want)
 		}
 	}

@@ -24,7 +24,8 @@ func contract(t *testing.T) string {
 
 // fences returns the fenced blocks of one language with the word after it.
 func fences(doc, language string) (out [][2]string) {
-	for _, m := range regexp.MustCompile("(?ms)^```"+language+"(?: (\\w+))?\n(.*?)^```$").FindAllStringSubmatch(doc, -1) {
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"(?: (\\w+))?\n(.*?)^```$").FindAllStringSubmatch(doc,
+		-1) {
 		out = append(out, [2]string{m[1], m[2]})
 	}
 	return out
@@ -36,13 +37,18 @@ func decode[M wire.Message](text string) (any, error) { return wire.Decode[M]([]
 // is signed verifies with the key of the beacon's example.
 func TestContractExamples(t *testing.T) {
 	decoders := map[string]func(string) (any, error){
-		"Desired": decode[wire.Desired], "Reported": decode[wire.Reported], "Live": decode[wire.Live], "Event": decode[wire.Event],
-		"Request": decode[wire.Request], "Reply": decode[wire.Reply], "Beacon": decode[wire.Beacon], "Submission": decode[wire.Submission],
-		"Answer": decode[wire.Answer], "CheckParams": decode[wire.CheckParams], "CheckResult": decode[wire.CheckResult],
-		"EventsParams": decode[wire.EventsParams], "ConfirmParams": decode[wire.ConfirmParams], "NodeInfo": decode[wire.NodeInfo],
-		"Health": decode[wire.Health], "HealthSettings": decode[wire.HealthSettings], "RebootParams": decode[wire.RebootParams],
-		"TryParams": decode[wire.TryParams], "ApproveParams": decode[wire.ApproveParams],
-		"Workloads": decode[wire.Workloads], "LogsParams": decode[wire.LogsParams], "LogsResult": decode[wire.LogsResult],
+		"Desired": decode[wire.Desired], "Reported": decode[wire.Reported], "Live": decode[wire.Live],
+		"Event":   decode[wire.Event],
+		"Request": decode[wire.Request], "Reply": decode[wire.Reply], "Beacon": decode[wire.Beacon],
+		"Submission": decode[wire.Submission],
+		"Answer":     decode[wire.Answer], "CheckParams": decode[wire.CheckParams], "CheckResult": decode[wire.CheckResult],
+		"EventsParams": decode[wire.EventsParams], "ConfirmParams": decode[wire.ConfirmParams],
+		"NodeInfo": decode[wire.NodeInfo],
+		"Health":   decode[wire.Health], "HealthSettings": decode[wire.HealthSettings],
+		"RebootParams": decode[wire.RebootParams],
+		"TryParams":    decode[wire.TryParams], "ApproveParams": decode[wire.ApproveParams],
+		"Workloads": decode[wire.Workloads], "LogsParams": decode[wire.LogsParams],
+		"LogsResult":    decode[wire.LogsResult],
 		"RestartParams": decode[wire.RestartParams],
 	}
 	doc := contract(t)
@@ -158,7 +164,8 @@ func TestContractTables(t *testing.T) {
 	for _, l := range rows(t, doc, "| limit | value |") {
 		limits = append(limits, strings.TrimSuffix(l[1], " bytes"))
 	}
-	want := fmt.Sprintf("%d %d %d %d %d %d %d %d %d", wire.MaxPacket, wire.MaxBody, wire.MaxDepth, wire.MaxName, wire.MaxText,
+	want := fmt.Sprintf("%d %d %d %d %d %d %d %d %d", wire.MaxPacket, wire.MaxBody, wire.MaxDepth, wire.MaxName,
+		wire.MaxText,
 		wire.MaxMessage, wire.MaxPath, wire.MaxKinds, wire.MaxList)
 	if got := strings.Join(limits, " "); got != want {
 		t.Errorf("limits %s in the contract, %s in the code", got, want)
@@ -178,7 +185,8 @@ func TestContractTables(t *testing.T) {
 // Every topic of the table is one that package topic knows.
 func TestContractTopics(t *testing.T) {
 	doc := contract(t)
-	fill := strings.NewReplacer("`", "", "{unit}", "unit-7", "{shard}", "7a", "{node}", "ecu-1", "{kind}", "config", "{what}", "config")
+	fill := strings.NewReplacer("`", "", "{unit}", "unit-7", "{shard}", "7a", "{node}", "ecu-1", "{kind}", "config",
+		"{what}", "config")
 	leaves := map[topic.Leaf]bool{}
 	for _, r := range rows(t, doc, "| topic | written by | retained | message |") {
 		p, err := topic.Parse(fill.Replace(r[0]))

@@ -23,7 +23,8 @@ func fuzz[M Message](f *testing.F, raw func(*M) jsontext.Value, seeds ...string)
 		m, err := Decode[M](data)
 		if err != nil {
 			var e *Error
-			if !errors.As(err, &e) || Meanings[e.Code] == "" || len(e.Path) > MaxPath || len(e.Message) > MaxMessage || !utf8.ValidString(e.Message) {
+			if !errors.As(err, &e) || Meanings[e.Code] == "" || len(e.Path) > MaxPath || len(e.Message) > MaxMessage ||
+				!utf8.ValidString(e.Message) {
 				t.Fatalf("%#v", err)
 			}
 			return
@@ -87,7 +88,8 @@ func TestRawFieldsKeepTheirBytes(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, got)
 		}
 	}
-	d, err := Decode[Desired](Encode(&Desired{V: 1, Unit: "u", Node: "n", Kind: "k", Epoch: 1, Rev: 1, Version: "1", Hash: Hash(body), Issued: now, Mode: ModeApply, Body: body}))
+	d, err := Decode[Desired](Encode(&Desired{V: 1, Unit: "u", Node: "n", Kind: "k", Epoch: 1, Rev: 1, Version: "1",
+		Hash: Hash(body), Issued: now, Mode: ModeApply, Body: body}))
 	if err != nil || !d.Issued.Equal(now) || Hash(d.Body) != d.Hash {
 		t.Fatalf("%+v %v", d, err)
 	}
@@ -96,7 +98,8 @@ func TestRawFieldsKeepTheirBytes(t *testing.T) {
 	same("reported", r.Detail, err)
 	e, err := Decode[Event](Encode(&Event{V: 1, Node: "n", Boot: "b", Seq: 1, At: now, Type: "t", Detail: body}))
 	same("event", e.Detail, err)
-	q, err := Decode[Request](Encode(&Request{V: 1, Unit: "u", Node: "n", ID: "i", Method: "m", NotAfter: now, Params: body}))
+	q, err := Decode[Request](Encode(&Request{V: 1, Unit: "u", Node: "n", ID: "i", Method: "m", NotAfter: now,
+		Params: body}))
 	same("request", q.Params, err)
 	p, err := Decode[Reply](Encode(&Reply{V: 1, Node: "n", ID: "i", Result: body}))
 	same("reply", p.Result, err)
@@ -105,7 +108,8 @@ func TestRawFieldsKeepTheirBytes(t *testing.T) {
 	c, err := Decode[CheckParams](Encode(&CheckParams{Kind: "k", Version: "1", Body: body}))
 	same("check", c.Body, err)
 	for _, empty := range []string{"{}", "[]", `""`, "null"} {
-		q, err := Decode[Request](Encode(&Request{V: 1, Unit: "u", Node: "n", ID: "i", Method: "m", NotAfter: now, Params: jsontext.Value(empty)}))
+		q, err := Decode[Request](Encode(&Request{V: 1, Unit: "u", Node: "n", ID: "i", Method: "m", NotAfter: now,
+			Params: jsontext.Value(empty)}))
 		if err != nil || string(q.Params) != empty {
 			t.Errorf("%s became %q %v", empty, q.Params, err)
 		}
@@ -129,7 +133,8 @@ func TestEncodeRepairsAndRefuses(t *testing.T) {
 	if err != nil || r.Error.Message != "a\uFFFDb\x00" {
 		t.Errorf("%+v %v", r, err)
 	}
-	d := Desired{V: 1, Unit: "u", Node: "n", Kind: "k", Epoch: 1, Rev: 1, Version: "a\xff\xfe\"", Hash: someHash, Issued: time.Unix(1, 0), Mode: ModeApply, Body: jsontext.Value("1")}
+	d := Desired{V: 1, Unit: "u", Node: "n", Kind: "k", Epoch: 1, Rev: 1, Version: "a\xff\xfe\"", Hash: someHash,
+		Issued: time.Unix(1, 0), Mode: ModeApply, Body: jsontext.Value("1")}
 	if got, err := Decode[Desired](d.Append(nil)); err != nil || !strings.HasPrefix(got.Version, "a\uFFFD") {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -144,15 +149,21 @@ func TestEncodeRepairsAndRefuses(t *testing.T) {
 // Append must say what the JSON library would say.
 func TestAppendEqualsTheLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := Desired{V: 1, Unit: rapid.String().Draw(t, "unit"), Node: rapid.String().Draw(t, "node"), Kind: Kind(rapid.String().Draw(t, "kind")),
-			Epoch: rapid.Uint64().Draw(t, "epoch"), Rev: rapid.Uint64().Draw(t, "rev"), Version: rapid.String().Draw(t, "version"), Hash: rapid.String().Draw(t, "hash"),
-			Issued: time.Unix(rapid.Int64Range(-62135596799, 253402300799).Draw(t, "issued"), rapid.Int64Range(0, 999999999).Draw(t, "ns")).UTC(),
-			Mode:   Mode(rapid.String().Draw(t, "mode")), ConfirmWithin: rapid.String().Draw(t, "within"), Body: jsontext.Value(`{"a":1}`)}
+		d := Desired{V: 1, Unit: rapid.String().Draw(t, "unit"), Node: rapid.String().Draw(t, "node"),
+			Kind:  Kind(rapid.String().Draw(t, "kind")),
+			Epoch: rapid.Uint64().Draw(t, "epoch"), Rev: rapid.Uint64().Draw(t, "rev"),
+			Version: rapid.String().Draw(t, "version"), Hash: rapid.String().Draw(t, "hash"),
+			Issued: time.Unix(rapid.Int64Range(-62135596799, 253402300799).Draw(t, "issued"),
+				rapid.Int64Range(0, 999999999).Draw(t, "ns")).UTC(),
+			Mode: Mode(rapid.String().Draw(t, "mode")), ConfirmWithin: rapid.String().Draw(t, "within"),
+			Body: jsontext.Value(`{"a":1}`)}
 		if rapid.Bool().Draw(t, "ref") {
-			d.Body, d.Ref = nil, &Ref{URL: rapid.String().Draw(t, "url"), Hash: d.Hash, Size: rapid.Int64Range(0, 1<<40).Draw(t, "size")}
+			d.Body, d.Ref = nil, &Ref{URL: rapid.String().Draw(t, "url"), Hash: d.Hash,
+				Size: rapid.Int64Range(0, 1<<40).Draw(t, "size")}
 		}
 		if rapid.Bool().Draw(t, "sig") {
-			d.Sig = &Signature{KeyID: rapid.String().Draw(t, "kid"), Ed25519: rapid.SliceOf(rapid.Byte()).Draw(t, "sig"), Path: rapid.SliceOf(rapid.Byte()).Draw(t, "path")}
+			d.Sig = &Signature{KeyID: rapid.String().Draw(t, "kid"), Ed25519: rapid.SliceOf(rapid.Byte()).Draw(t,
+				"sig"), Path: rapid.SliceOf(rapid.Byte()).Draw(t, "path")}
 		}
 		if got, want := string(d.Append(nil)), string(marshal(&d)); got != want {
 			t.Fatalf("\n%s\n%s", got, want)
@@ -164,11 +175,13 @@ func TestNewKeepsTheBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.StringN(0, 2000, -1).Draw(t, "in") + string(rapid.SliceOfN(rapid.Byte(), 0, 1200).Draw(t, "bytes"))
 		e := New(CodeInternal, in, in)
-		if len(e.Message) > MaxMessage || len(e.Path) > MaxPath || !utf8.ValidString(e.Message) || !utf8.ValidString(e.Path) {
+		if len(e.Message) > MaxMessage || len(e.Path) > MaxPath || !utf8.ValidString(e.Message) ||
+			!utf8.ValidString(e.Path) {
 			t.Fatalf("%q", e)
 		}
 		if whole := strings.ToValidUTF8(in, "\uFFFD"); len(whole) <= MaxMessage && e.Message != whole ||
-			len(whole) > MaxMessage && (!strings.HasPrefix(whole, strings.TrimSuffix(e.Message, "…")) || len(e.Message) < MaxMessage-8) {
+			len(whole) > MaxMessage && (!strings.HasPrefix(whole, strings.TrimSuffix(e.Message, "…")) ||
+				len(e.Message) < MaxMessage-8) {
 			t.Fatalf("%q became %q", in, e.Message)
 		}
 		if _, err := Decode[Reply](Encode(&Reply{V: 1, Node: "n", ID: "i", Error: e})); err != nil {
@@ -197,7 +210,8 @@ func TestPlain(t *testing.T) {
 		in := rapid.StringN(0, 600, -1).Draw(t, "in") + string(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "bytes"))
 		most := rapid.IntRange(10, 600).Draw(t, "most")
 		out := Plain(in, most)
-		if len(out) > most || !utf8.ValidString(out) || strings.ContainsFunc(out, unicode.IsControl) || Plain(out, most) != out {
+		if len(out) > most || !utf8.ValidString(out) || strings.ContainsFunc(out, unicode.IsControl) ||
+			Plain(out, most) != out {
 			t.Fatalf("%q became %q", in, out)
 		}
 		if len(in) <= most && utf8.ValidString(in) && !strings.ContainsFunc(in, unicode.IsControl) && out != in {

@@ -24,8 +24,10 @@ func init() {
 	samples["tryslot"] = `{"version":"1.5.0"}`
 	samples["approve"] = `{"version":"1.5.0"}`
 	samples["maintenance"] = strings.Replace(samples["beacon"], `}}`, `},"maintenance":"2026-11-20T12:00:00Z"}`, 1)
-	decoders["health"], decoders["settings"], decoders["reboot"] = again[Health], again[HealthSettings], again[RebootParams]
-	decoders["tryslot"], decoders["approve"], decoders["maintenance"] = again[TryParams], again[ApproveParams], again[Beacon]
+	decoders["health"], decoders["settings"], decoders["reboot"] = again[Health], again[HealthSettings],
+		again[RebootParams]
+	decoders["tryslot"], decoders["approve"], decoders["maintenance"] = again[TryParams], again[ApproveParams],
+		again[Beacon]
 }
 
 func FuzzHealth(f *testing.F)         { fuzz(f, none[Health], "health") }
@@ -41,15 +43,18 @@ func TestEveryRuleOfHealth(t *testing.T) {
 		{"health", `"indicator":4`, `"indicator":0`, "missing", "/indicator"},
 		{"health", `"indicator":4`, `"indicator":-1`, "missing", "/indicator"},
 		{"health", `"text":"in`, `"text":"\u0000in`, "bad-value", "/text"},
-		{"health", `"since":"2026-11-20T10:00:00Z","result"`, `"since":"9999-12-31T23:59:59-01:00","result"`, "bad-value", "/contact/since"},
+		{"health", `"since":"2026-11-20T10:00:00Z","result"`, `"since":"9999-12-31T23:59:59-01:00","result"`,
+			"bad-value", "/contact/since"},
 		{"health", `"last":"2026-11-20T10:09:00Z"`, `"last":"9999-12-31T23:59:59-01:00"`, "bad-value", "/contact/last"},
-		{"health", `"document":"2026-11-20T10:00:01Z"`, `"document":"9999-12-31T23:59:59-01:00"`, "bad-value", "/contact/document"},
+		{"health", `"document":"2026-11-20T10:00:01Z"`, `"document":"9999-12-31T23:59:59-01:00"`, "bad-value",
+			"/contact/document"},
 		{"health", `"success"`, `"maybe"`, "bad-value", "/contact/result"},
 		{"health", `"id":"a"`, `"id":""`, "missing", "/slots/0/id"},
 		{"health", `"id":"a"`, `"id":"/"`, "bad-value", "/slots/0/id"},
 		{"health", `"version":"1.4.0"`, `"version":"` + long + `"`, "too-large", "/slots/0/version"},
 		{"health", `"active"`, `"good"`, "bad-value", "/slots/0/state"},
-		{"health", `"slots":[`, `"slots":[` + strings.Repeat(`{"id":"x","state":"unused"},`, 256), "too-large", "/slots"},
+		{"health", `"slots":[`, `"slots":[` + strings.Repeat(`{"id":"x","state":"unused"},`, 256), "too-large",
+			"/slots"},
 		{"health", `"current":"b"`, `"current":"` + long + `"`, "too-large", "/current"},
 		{"health", `"name":"os"`, `"name":"an os"`, "bad-value", "/components/0/name"},
 		{"health", `"name":"os"`, `"name":""`, "missing", "/components/0/name"},
@@ -58,7 +63,8 @@ func TestEveryRuleOfHealth(t *testing.T) {
 		{"health", `"next":"7"`, `"next":"\n"`, "bad-value", "/components/0/next"},
 		{"health", `"running":"6"`, `"running":"\n"`, "bad-value", "/components/0/running"},
 		{"health", `"text":"staged"`, `"text":"` + long + `"`, "too-large", "/components/0/text"},
-		{"health", `"components":[`, `"components":[` + strings.Repeat(`{"name":"x","state":"unused"},`, 256), "too-large", "/components"},
+		{"health", `"components":[`, `"components":[` + strings.Repeat(`{"name":"x","state":"unused"},`, 256),
+			"too-large", "/components"},
 		{"health", `"trial":{"slot":"b"`, `"trial":{"component":"an os","slot":"b"`, "bad-value", "/trial/component"},
 		{"health", `"trial":{"slot":"b"`, `"trial":{"slot":""`, "missing", "/trial/slot"},
 		{"health", `"slot":"b","version":"1.5.0"`, `"slot":"b","version":"\n"`, "bad-value", "/trial/version"},
@@ -66,7 +72,8 @@ func TestEveryRuleOfHealth(t *testing.T) {
 		{"health", `"remaining":"PT1M"`, `"remaining":"1m"`, "bad-value", "/trial/remaining"},
 		{"health", `"deadline":"PT21M","offline"`, `"deadline":"PT0S","offline"`, "bad-value", "/trial/deadline"},
 		{"health", `"approval":"needed"`, `"approval":"` + long + `"`, "too-large", "/trial/approval"},
-		{"health", `"waitsFor":[`, `"waitsFor":[` + strings.Repeat(`{"code":"x","text":""},`, 256), "too-large", "/trial/waitsFor"},
+		{"health", `"waitsFor":[`, `"waitsFor":[` + strings.Repeat(`{"code":"x","text":""},`, 256), "too-large",
+			"/trial/waitsFor"},
 		{"health", `"code":"check"`, `"code":""`, "missing", "/trial/waitsFor/0/code"},
 		{"health", `"name":"disk","text"`, `"name":"` + long + `","text"`, "too-large", "/trial/waitsFor/0/name"},
 		{"health", `"text":"98 % full"`, `"text":"\u001b"`, "bad-value", "/trial/waitsFor/0/text"},
@@ -78,10 +85,13 @@ func TestEveryRuleOfHealth(t *testing.T) {
 		{"health", `"restarts":12`, `"restarts":-1`, "bad-value", "/boot/restarts"},
 		{"health", `"restarts":12,"at":"2026-11-20T10:00:00Z"`, `"restarts":12`, "missing", "/boot/at"},
 		{"health", `"checks":[{"name":"disk"`, `"checks":[{"name":""`, "missing", "/checks/0/name"},
-		{"health", `"ok":false,"message":"98 % full"`, `"ok":false,"message":"\u0007"`, "bad-value", "/checks/0/message"},
+		{"health", `"ok":false,"message":"98 % full"`, `"ok":false,"message":"\u0007"`, "bad-value",
+			"/checks/0/message"},
 		{"health", `"since":"2026-11-20T10:05:00Z"`, `"since":null`, "missing", "/checks/0/since"},
-		{"health", `"checks":[`, `"checks":[` + strings.Repeat(`{"name":"x","ok":true,"since":"2026-11-20T10:00:00Z"},`, 256), "too-large", "/checks"},
-		{"health", `"maintenance":"2026-11-20T12:00:00Z"`, `"maintenance":"9999-12-31T23:59:59-01:00"`, "bad-value", "/maintenance"},
+		{"health", `"checks":[`, `"checks":[` + strings.Repeat(`{"name":"x","ok":true,"since":"2026-11-20T10:00:00Z"},`,
+			256), "too-large", "/checks"},
+		{"health", `"maintenance":"2026-11-20T12:00:00Z"`, `"maintenance":"9999-12-31T23:59:59-01:00"`, "bad-value",
+			"/maintenance"},
 		{"health", `"formatVersion":"1",`, ``, "missing", "/settings/formatVersion"},
 		{"health", `"boot":{`, `"boots":{`, "unknown-field", "/boots"},
 		{"settings", `"formatVersion":"1",`, ``, "missing", "/formatVersion"},
@@ -150,11 +160,14 @@ func TestHealthToTheLimit(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if c := m.Complete(); c.Check() != nil || c.Reset == 0 || c.Deadline < min(c.Test+c.Fallback, MaxSpan) || c.Checks.Network != nil && c.Checks.Network.Max == 0 {
+		if c := m.Complete(); c.Check() != nil || c.Reset == 0 || c.Deadline < min(c.Test+c.Fallback, MaxSpan) ||
+			c.Checks.Network != nil && c.Checks.Network.Max == 0 {
 			t.Errorf("%s is complete as %+v: %v", text, c, c.Check())
 		}
 	}
-	if _, err := Decode[Health]([]byte(strings.Replace(strings.Replace(samples["health"], `"code":"check"`, `"code":"of-tomorrow"`, 1), `"update"`, `"of-tomorrow"`, 1))); err != nil {
+	if _, err := Decode[Health](
+		[]byte(strings.Replace(strings.Replace(samples["health"], `"code":"check"`, `"code":"of-tomorrow"`, 1),
+			`"update"`, `"of-tomorrow"`, 1))); err != nil {
 		t.Error(err)
 	}
 }
@@ -184,15 +197,18 @@ func TestHealthSettingsComplete(t *testing.T) {
 			}
 			return 0
 		}
-		h := HealthSettings{FormatVersion: HealthFormat, Reset: any("reset", 1, MaxReset), Fallback: any("fallback", MinFallback, MaxFallback),
-			Test: any("test", MinTest, MaxTest), Deadline: any("deadline", 0, MaxSpan), Contact: any("contact", MinContact, MaxContact)}
+		h := HealthSettings{FormatVersion: HealthFormat, Reset: any("reset", 1, MaxReset),
+			Fallback: any("fallback", MinFallback, MaxFallback),
+			Test:     any("test", MinTest, MaxTest), Deadline: any("deadline", 0, MaxSpan),
+			Contact: any("contact", MinContact, MaxContact)}
 		c := h.Complete()
 		one, two := c, c.Complete()
 		if string(Encode(&one)) != string(Encode(&two)) {
 			t.Fatalf("%+v became %+v", c, c.Complete())
 		}
 		if err := h.Check(); err == nil {
-			if c.Contact > c.Fallback || c.Fallback > c.Reset || c.Watchdog >= c.Test || c.Deadline < min(c.Test+c.Fallback, MaxSpan) {
+			if c.Contact > c.Fallback || c.Fallback > c.Reset || c.Watchdog >= c.Test ||
+				c.Deadline < min(c.Test+c.Fallback, MaxSpan) {
 				t.Fatalf("%+v was let through", c)
 			}
 		} else if err.Code != CodeBadValue || err.Path == "" {
@@ -203,8 +219,10 @@ func TestHealthSettingsComplete(t *testing.T) {
 
 func TestSpans(t *testing.T) {
 	for in, want := range map[string]string{
-		"PT1S": "PT1S", "PT90S": "PT1M30S", "P1W": "P7D", "P1DT24H": "P2D", "PT4294967295S": "P49710DT6H28M15S", "P0DT1S": "PT1S", "PT0H1M": "PT1M",
-		"": "", "P": "", "PT": "", "PT0S": "", "P1Y": "", "P1M": "", "PT1.5S": "", "PT1,5S": "", "-PT1S": "", "PT4294967296S": "", "P9999999999W": "", "P4294967295W": "",
+		"PT1S": "PT1S", "PT90S": "PT1M30S", "P1W": "P7D", "P1DT24H": "P2D", "PT4294967295S": "P49710DT6H28M15S",
+		"P0DT1S": "PT1S", "PT0H1M": "PT1M",
+		"": "", "P": "", "PT": "", "PT0S": "", "P1Y": "", "P1M": "", "PT1.5S": "", "PT1,5S": "", "-PT1S": "",
+		"PT4294967296S": "", "P9999999999W": "", "P4294967295W": "",
 		"PT99999999999999999999S": "", "pt1s": "", " PT1S": "",
 	} {
 		var s Span
@@ -216,7 +234,8 @@ func TestSpans(t *testing.T) {
 			t.Errorf("%q is %v, want %s: %v", in, s, want, err)
 		}
 	}
-	for d, want := range map[time.Duration]Span{0: 0, -time.Hour: 0, 1: second, time.Second: second, time.Second + 1: 2 * second, 1<<63 - 1: MaxSpan} {
+	for d, want := range map[time.Duration]Span{0: 0, -time.Hour: 0, 1: second, time.Second: second, time.Second +
+		1: 2 * second, 1<<63 - 1: MaxSpan} {
 		if got := SpanOf(d); got != want {
 			t.Errorf("%v is %v", d, got)
 		}

@@ -22,7 +22,8 @@ func TestContractHealth(t *testing.T) {
 		"contact":  {wire.DefaultContact, wire.MinContact, wire.MaxContact},
 		"watchdog": {wire.DefaultWatchdog, wire.MinWatchdog, wire.MaxWatchdog},
 	} {
-		said := strings.ReplaceAll(fmt.Sprintf("%v %v %v", want[0], want[1], want[2]), wire.MaxSpan.String(), "PT4294967295S")
+		said := strings.ReplaceAll(fmt.Sprintf("%v %v %v", want[0], want[1], want[2]), wire.MaxSpan.String(),
+			"PT4294967295S")
 		if got := times[name]; got != said {
 			t.Errorf("%s: %s in the contract, %v in the code", name, got, want)
 		}
@@ -32,7 +33,8 @@ func TestContractHealth(t *testing.T) {
 			t.Errorf("the contract does not name indicator %d", i)
 		}
 	}
-	for _, c := range []wire.WaitCode{wire.WaitSlots, wire.WaitMaintenance, wire.WaitCheck, wire.WaitContact, wire.WaitApproval, wire.WaitTestTime,
+	for _, c := range []wire.WaitCode{wire.WaitSlots, wire.WaitMaintenance, wire.WaitCheck, wire.WaitContact,
+		wire.WaitApproval, wire.WaitTestTime,
 		wire.WaitCommit, wire.WaitRestart, wire.WaitWayBack} {
 		if !strings.Contains(doc, "`"+string(c)+"`") {
 			t.Errorf("the contract does not name what a trial waits for: %s", c)

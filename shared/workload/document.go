@@ -19,7 +19,8 @@ const DocumentFormat = "1"
 type document struct {
 	FormatVersion string         `json:"formatVersion"`
 	Workloads     jsontext.Value `json:"workloads,omitzero"`
-	Packed        []byte         `json:"packed,omitempty"` // Workloads, compressed (RFC 1952), for what is larger than wire.MaxBody
+	// Workloads, compressed (RFC 1952), for what is larger than wire.MaxBody
+	Packed []byte `json:"packed,omitempty"`
 }
 
 // EncodeDocument writes what ForNode returns as the body of a document, always in the same bytes for
@@ -36,7 +37,8 @@ func EncodeDocument(configs []Config) ([]byte, *wire.Error) {
 		body = marshal(&d)
 	}
 	if len(body) > wire.MaxBody {
-		return nil, wire.New(wire.CodeTooLarge, "", fmt.Sprintf("what this node is to run takes %d bytes even when compressed; a document has at most %d", len(body), wire.MaxBody))
+		return nil, wire.New(wire.CodeTooLarge, "", fmt.Sprintf("what this node is to run takes %d bytes even when "+
+			"compressed; a document has at most %d", len(body), wire.MaxBody))
 	}
 	return body, nil
 }
@@ -74,7 +76,8 @@ func ParseDocument(body []byte, node string) ([]Config, []*wire.Error) {
 	at := "/workloads"
 	switch {
 	case d.FormatVersion != DocumentFormat:
-		return nil, []*wire.Error{wire.New(wire.CodeWrongVersion, "/formatVersion", fmt.Sprintf("format %.16q; this side knows %q", d.FormatVersion, DocumentFormat))}
+		return nil, []*wire.Error{wire.New(wire.CodeWrongVersion, "/formatVersion",
+			fmt.Sprintf("format %.16q; this side knows %q", d.FormatVersion, DocumentFormat))}
 	case (len(d.Workloads) == 0) == (len(d.Packed) == 0):
 		return nil, []*wire.Error{wire.New(wire.CodeMissing, at, "exactly one of workloads and packed is needed")}
 	case len(d.Packed) > 0:
@@ -100,9 +103,11 @@ func ParseDocument(body []byte, node string) ([]Config, []*wire.Error) {
 		path := fmt.Sprintf("%s/%d", at, i)
 		switch {
 		case c.Slot.Node != node:
-			return nil, []*wire.Error{wire.New(wire.CodeWrongTarget, path+"/slot", fmt.Sprintf("slot %s is not on node %q", c.Slot, node))}
+			return nil, []*wire.Error{wire.New(wire.CodeWrongTarget, path+"/slot",
+				fmt.Sprintf("slot %s is not on node %q", c.Slot, node))}
 		case c.ConfigurationID == "":
-			return nil, []*wire.Error{wire.New(wire.CodeMissing, path+"/configurationId", "required in what a node is given")}
+			return nil, []*wire.Error{wire.New(wire.CodeMissing, path+"/configurationId",
+				"required in what a node is given")}
 		}
 	}
 	return set.Configs, nil

@@ -13,7 +13,8 @@ import (
 
 func started(service, node string) Config {
 	return Config{Class: Instance, Slot: Slot{service, node}, Properties: map[string]string{"port": service},
-		Resources: map[string]Artifact{HookStart: {Class: Resource, UUID: "start", URLs: []string{"http://127.0.0.1/start"}, Size: 10,
+		Resources: map[string]Artifact{HookStart: {Class: Resource, UUID: "start",
+			URLs: []string{"http://127.0.0.1/start"}, Size: 10,
 			Verification: Verification{Checksum: "MD5:9c3f48a7610df11c9eaefaecd72591a3"}}}}
 }
 
@@ -68,10 +69,14 @@ func TestBadDocument(t *testing.T) {
 		{`{"formatVersion":"1","workloads":[],"x":1}`, "unknown-field /x"},
 		{`{"formatVersion":"1","packed":"AAAA"}`, "bad-value /packed"},
 		{`{"formatVersion":"1","packed":"` + bomb + `"}`, "bad-value /packed"},
-		{`{"formatVersion":"1","workloads":` + strings.ReplaceAll(good, "web@n1", "web@n2") + `}`, "wrong-target /workloads/0/slot"},
-		{`{"formatVersion":"1","workloads":` + strings.ReplaceAll(good, `"configurationId"`, `"configurationID"`) + `}`, "unknown-field /workloads/0/configurationID"},
-		{`{"formatVersion":"1","workloads":` + string(Encode([]Config{started("web", "n1")})) + `}`, "missing /workloads/0/configurationId"},
-		{`{"formatVersion":"1","workloads":[{"@class":"TopologicalInstance","slot":"a@n1","properties":{}}]}`, "bad-value /workloads"},
+		{`{"formatVersion":"1","workloads":` + strings.ReplaceAll(good, "web@n1", "web@n2") + `}`,
+			"wrong-target /workloads/0/slot"},
+		{`{"formatVersion":"1","workloads":` + strings.ReplaceAll(good, `"configurationId"`, `"configurationID"`) + `}`,
+			"unknown-field /workloads/0/configurationID"},
+		{`{"formatVersion":"1","workloads":` + string(Encode([]Config{started("web", "n1")})) + `}`,
+			"missing /workloads/0/configurationId"},
+		{`{"formatVersion":"1","workloads":[{"@class":"TopologicalInstance","slot":"a@n1","properties":{}}]}`,
+			"bad-value /workloads"},
 		{`[]`, "bad-value "},
 	} {
 		_, errs := ParseDocument([]byte(c.body), "n1")

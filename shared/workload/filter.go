@@ -83,7 +83,8 @@ type filterParser struct {
 
 func (p *filterParser) fail(format string, a ...any) {
 	if p.err == nil {
-		p.err = wire.New(wire.CodeBadValue, "", fmt.Sprintf("the filter, column %d: ", len([]rune(p.in[:p.tok.off]))+1)+fmt.Sprintf(format, a...))
+		p.err = wire.New(wire.CodeBadValue, "", fmt.Sprintf("the filter, column %d: ", len([]rune(p.in[:p.tok.off]))+1)+
+			fmt.Sprintf(format, a...))
 	}
 }
 
@@ -268,7 +269,8 @@ func knownPath(s string) (path, why string) {
 		return s, ""
 	}
 	if strings.HasPrefix(s, "slot/") {
-		return "", fmt.Sprintf("a slot has no %s; it has slot/service and slot/node", strictjson.Show(strings.TrimPrefix(s, "slot/")))
+		return "", fmt.Sprintf("a slot has no %s; it has slot/service and slot/node",
+			strictjson.Show(strings.TrimPrefix(s, "slot/")))
 	}
 	return propertyPath + s, ""
 }

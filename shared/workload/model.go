@@ -67,7 +67,8 @@ const (
 )
 
 // Hooks lists them.
-var Hooks = []string{HookInstall, HookNotify, HookReopenLogs, HookStart, HookStatus, HookStop, HookUninstall, HookValidate}
+var Hooks = []string{HookInstall, HookNotify, HookReopenLogs, HookStart, HookStatus, HookStop, HookUninstall,
+	HookValidate}
 
 const hookPrefix = "iss_hook_"
 

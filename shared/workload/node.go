@@ -67,7 +67,9 @@ func (f *filling) agree(configs []Config) {
 					continue
 				}
 				if urls[k][u], long[k] = true, long[k]+len(u); len(urls[k]) == MaxURLs+1 {
-					f.add(f.slot(c.Slot), wire.CodeTooLarge, strictjson.Member(atResources, n), "slot %s: the uuid %s has more than %d addresses on this node, all slots together", c.Slot, strictjson.Show(r.UUID), MaxURLs)
+					f.add(f.slot(c.Slot), wire.CodeTooLarge, strictjson.Member(atResources, n), "slot %s: the uuid "+
+						"%s has more than %d addresses on this node, all slots together", c.Slot,
+						strictjson.Show(r.UUID), MaxURLs)
 				}
 			}
 			algorithm, _, err := ParseChecksum(r.Verification.Checksum)
@@ -75,7 +77,9 @@ func (f *filling) agree(configs []Config) {
 				continue
 			}
 			if other, seen := first[k]; seen && other.sum != r.Verification.Checksum {
-				f.add(f.slot(c.Slot), wire.CodeDuplicate, strictjson.Member(atResources, n), "slot %s: the uuid %s has another checksum in slot %s; one uuid is one content", c.Slot, strictjson.Show(r.UUID), other.slot)
+				f.add(f.slot(c.Slot), wire.CodeDuplicate, strictjson.Member(atResources, n), "slot %s: the uuid %s "+
+					"has another checksum in slot %s; one uuid is one content", c.Slot, strictjson.Show(r.UUID),
+					other.slot)
 				continue
 			}
 			first[k] = known{c.Slot, r.Verification.Checksum}

@@ -19,7 +19,8 @@ type piece struct {
 func (p piece) equal(o piece) bool {
 	if p.artifact != nil {
 		a, b := p.artifact, o.artifact
-		return a.Class == b.Class && a.UUID == b.UUID && slices.Equal(a.URLs, b.URLs) && a.Cached == b.Cached && a.Size == b.Size && a.Verification == b.Verification
+		return a.Class == b.Class && a.UUID == b.UUID && slices.Equal(a.URLs, b.URLs) && a.Cached == b.Cached &&
+			a.Size == b.Size && a.Verification == b.Verification
 	}
 	if p.limit != nil {
 		return p.limit.equal(*o.limit)
@@ -31,7 +32,8 @@ func (l Limit) equal(o Limit) bool {
 	same := func(a, b *int64) bool { return (a == nil) == (b == nil) && value(a) == value(b) }
 	return same(l.MinRestartPeriodMs, o.MinRestartPeriodMs) && same(l.MaxRestartPeriodMs, o.MaxRestartPeriodMs) &&
 		same(l.RestartPeriodScaleMs, o.RestartPeriodScaleMs) && same(l.MaxExecutionTimeMs, o.MaxExecutionTimeMs) &&
-		(l.RestartPeriodBackoff == nil) == (o.RestartPeriodBackoff == nil) && value(l.RestartPeriodBackoff) == value(o.RestartPeriodBackoff)
+		(l.RestartPeriodBackoff == nil) == (o.RestartPeriodBackoff == nil) &&
+		value(l.RestartPeriodBackoff) == value(o.RestartPeriodBackoff)
 }
 
 // pieces are a configuration taken apart.

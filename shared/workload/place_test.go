@@ -17,19 +17,36 @@ func TestPlaces(t *testing.T) {
 		one, two []string // entries, each on a line of its own
 		want     string
 	}{
-		"two slots":       {[]string{topo("a@n")}, []string{filler("f", "", "", start), topo("a@n")}, "two:3:3 the slot a@n has two entries, the first one at one:2:3"},
-		"two fillers":     {[]string{filler("f", "", "", start)}, []string{topo("a@n"), filler("f", "", "", start)}, `two:3:3 two fillers are called "f", the first one at one:2:3`},
-		"a circle":        {[]string{filler("f", `"parentFillers":"g"`, "", "")}, []string{filler("g", `"parentFillers":"f"`, "", "")}, "one:2:3 fillers are each other's parents: f ← g ← f"},
-		"no parent":       {[]string{topo("a@n")}, []string{filler("f", `"parentFillers":"g"`, "", start)}, `two:2:3 the filler "f" names a parent "g" that is not there`},
-		"two parents":     {[]string{filler("p", "", "", start), filler("q", "", "", start)}, []string{topo("a@n"), filler("f", `"parentFillers":["p","q"]`, "", start)}, `two:3:3 the parents of filler "f" disagree: "p" (one:2:3) and "q" (one:3:3) both set this`},
-		"disagree":        {[]string{filler("f", "", "", start), topo("a@n")}, []string{filler("g", "", "", res("iss_hook_start", "t"))}, `one:3:3 two fillers apply to the slot a@n and disagree: "f" (one:2:3) and "g" (two:2:3)`},
-		"none applies":    {[]string{filler("f", `"filter":"instance[p]"`, "", start)}, []string{topo("b@n", `"p":"1"`), topo("a@n")}, `two:3:3 no filler applies to the slot a@n; "f": its filter does not hold`},
-		"a template":      {[]string{topo("a@n")}, []string{filler("f", "", `"p":"@{prop(\"q\")}"`, start)}, `two:2:3 filler "f", slot a@n: the template`},
-		"a bad URL":       {[]string{topo("a@n", `"p":"ftp"`)}, []string{topo("b@n", `"p":"http"`), filler("f", "", "", bad)}, "two:3:3 slot a@n: "},
-		"no start":        {[]string{filler("f", "", "", "")}, []string{topo("a@n")}, "two:2:3 slot a@n: a resource called iss_hook_start is needed"},
-		"a limit":         {[]string{topo("a@n")}, []string{filler("f", "", "", start, `"timeLimits":{"iss_hook_stop":{}}`)}, "two:2:3 slot a@n: "},
-		"two checksums":   {[]string{filler("f", "", `"p":"1"`, sum("0")), filler("g", "", `"p":"2"`, sum("1"))}, []string{topo("a@n", `"p":"1"`), topo("b@n", `"p":"2"`)}, "two:3:3 slot b@n: the uuid"},
-		"within one file": {[]string{filler("f", "", "", start), filler("g", "", "", res("iss_hook_start", "t")), topo("a@n")}, nil, `one:4:3 two fillers apply to the slot a@n and disagree: "f" (one:2:3) and "g" (one:3:3)`},
+		"two slots": {[]string{topo("a@n")}, []string{filler("f", "", "", start), topo("a@n")}, "two:3:3 the " +
+			"slot a@n has two entries, the first one at one:2:3"},
+		"two fillers": {[]string{filler("f", "", "", start)}, []string{topo("a@n"), filler("f", "", "", start)},
+			`two:3:3 two fillers are called "f", the first one at one:2:3`},
+		"a circle": {[]string{filler("f", `"parentFillers":"g"`, "", "")},
+			[]string{filler("g", `"parentFillers":"f"`, "", "")}, "one:2:3 fillers are each other's parents: f " +
+				"← g ← f"},
+		"no parent": {[]string{topo("a@n")}, []string{filler("f", `"parentFillers":"g"`, "", start)},
+			`two:2:3 the filler "f" names a parent "g" that is not there`},
+		"two parents": {[]string{filler("p", "", "", start), filler("q", "", "", start)},
+			[]string{topo("a@n"), filler("f", `"parentFillers":["p","q"]`, "", start)},
+			`two:3:3 the parents of filler "f" disagree: "p" (one:2:3) and "q" (one:3:3) both set this`},
+		"disagree": {[]string{filler("f", "", "", start), topo("a@n")},
+			[]string{filler("g", "", "", res("iss_hook_start", "t"))},
+			`one:3:3 two fillers apply to the slot a@n and disagree: "f" (one:2:3) and "g" (two:2:3)`},
+		"none applies": {[]string{filler("f", `"filter":"instance[p]"`, "", start)},
+			[]string{topo("b@n", `"p":"1"`), topo("a@n")},
+			`two:3:3 no filler applies to the slot a@n; "f": its filter does not hold`},
+		"a template": {[]string{topo("a@n")}, []string{filler("f", "", `"p":"@{prop(\"q\")}"`, start)},
+			`two:2:3 filler "f", slot a@n: the template`},
+		"a bad URL": {[]string{topo("a@n", `"p":"ftp"`)},
+			[]string{topo("b@n", `"p":"http"`), filler("f", "", "", bad)}, "two:3:3 slot a@n: "},
+		"no start": {[]string{filler("f", "", "", "")}, []string{topo("a@n")}, "two:2:3 slot a@n: a resource " +
+			"called iss_hook_start is needed"},
+		"a limit": {[]string{topo("a@n")},
+			[]string{filler("f", "", "", start, `"timeLimits":{"iss_hook_stop":{}}`)}, "two:2:3 slot a@n: "},
+		"two checksums": {[]string{filler("f", "", `"p":"1"`, sum("0")), filler("g", "", `"p":"2"`, sum("1"))},
+			[]string{topo("a@n", `"p":"1"`), topo("b@n", `"p":"2"`)}, "two:3:3 slot b@n: the uuid"},
+		"within one file": {[]string{filler("f", "", "", start), filler("g", "", "", res("iss_hook_start", "t")),
+			topo("a@n")}, nil, `one:4:3 two fillers apply to the slot a@n and disagree: "f" (one:2:3) and "g" (one:3:3)`},
 	} {
 		set := &Set{}
 		set.Add(mustParse(t, "[\n  "+strings.Join(c.one, ",\n  ")+"]"), "one")
@@ -39,7 +56,8 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("%s: %v in %q", name, ps, files)
 			continue
 		}
-		if got := fmt.Sprintf("%s:%d:%d %s", files[0], ps[0].Line, ps[0].Column, ps[0].Message); !strings.HasPrefix(got, c.want) {
+		if got := fmt.Sprintf("%s:%d:%d %s", files[0], ps[0].Line, ps[0].Column, ps[0].Message); !strings.HasPrefix(got,
+			c.want) {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
 		}
 	}

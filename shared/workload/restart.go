@@ -13,7 +13,8 @@ import (
 // not given counts as 0, a maximum that is not given as infinite. 0^0 is 1. The result is never
 // negative and at most the longest time.Duration.
 func (l Limit) RestartPause(step int) time.Duration {
-	pause := float64(value(l.MinRestartPeriodMs)) + grown(float64(value(l.RestartPeriodScaleMs)), value(l.RestartPeriodBackoff), step)
+	pause := float64(value(l.MinRestartPeriodMs)) + grown(float64(value(l.RestartPeriodScaleMs)),
+		value(l.RestartPeriodBackoff), step)
 	if l.MaxRestartPeriodMs != nil {
 		pause = min(pause, float64(*l.MaxRestartPeriodMs))
 	}

@@ -25,7 +25,8 @@ func (f *filling) spend(n int) bool {
 	if f.work += n; f.work <= f.most {
 		return true
 	}
-	e := wire.New(wire.CodeTooLarge, "", "this set takes too much time or memory to work out: use fewer slots or fillers at a time, shorter filters and texts, or fewer fillers that inherit from each other")
+	e := wire.New(wire.CodeTooLarge, "", "this set takes too much time or memory to work out: use fewer slots or "+
+		"fillers at a time, shorter filters and texts, or fewer fillers that inherit from each other")
 	if len(f.problems) >= strictjson.MaxProblems {
 		f.problems, f.files = f.problems[:strictjson.MaxProblems-1], f.files[:strictjson.MaxProblems-1]
 	}

@@ -49,7 +49,8 @@ func lenient(t *testing.T, name string) (*Set, []string) {
 
 // TestSeedApplicable: the seed's applicable configuration, with every slip that is in it.
 func TestSeedApplicable(t *testing.T) {
-	if _, ps := Parse(file(t, "seed-applicable.txt")); ps.First() == nil || ps.First().Line != 9 || ps.First().Code != wire.CodeMalformed {
+	if _, ps := Parse(file(t, "seed-applicable.txt")); ps.First() == nil || ps.First().Line != 9 ||
+		ps.First().Code != wire.CodeMalformed {
 		t.Errorf("strictly: %v", ps)
 	}
 	set, ws := lenient(t, "seed-applicable.txt")
@@ -68,9 +69,12 @@ func TestSeedApplicable(t *testing.T) {
 	c := set.Configs[0]
 	r := c.Resources[HookStart]
 	if len(set.Configs) != 1 || c.Class != Instance || c.Slot.String() != "2259@sheridan.yandex.ru" ||
-		c.Container.Constraints["memory.limit_in_bytes"] != "20G" || c.Container.Constraints["memory.recharge_on_pgfault"] != "1" ||
-		r.Class != Resource || r.UUID != "iss_hook_start_mollari-1.0" || r.URLs[0] != "http://kosh.yandex-team.ru/download/files/starter" ||
-		!r.Cached || r.Verification.Checksum != "MD5:c8f1f9626698f46f88b6e70b2c6d132d" || time.Duration(r.Verification.CheckPeriod) != time.Hour {
+		c.Container.Constraints["memory.limit_in_bytes"] != "20G" ||
+		c.Container.Constraints["memory.recharge_on_pgfault"] != "1" ||
+		r.Class != Resource || r.UUID != "iss_hook_start_mollari-1.0" ||
+		r.URLs[0] != "http://kosh.yandex-team.ru/download/files/starter" ||
+		!r.Cached || r.Verification.Checksum != "MD5:c8f1f9626698f46f88b6e70b2c6d132d" ||
+		time.Duration(r.Verification.CheckPeriod) != time.Hour {
 		t.Errorf("%+v", c)
 	}
 }
@@ -97,8 +101,10 @@ func TestSeedMutation(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", g, w)
 	}
 	x := got.Slots[Slot{"27777", "ws10-332.search.yandex.net"}]
-	for at, from := range map[string]string{"/properties/all-tags": "not-platinum-loop-base-search", "/properties/port": "",
-		"/resources/apache.ywsearch.cfg": "not-platinum-loop-base-search", "/resources/iss_hook_start": "not-platinum-loop-base-search"} {
+	for at, from := range map[string]string{"/properties/all-tags": "not-platinum-loop-base-search",
+		"/properties/port":               "",
+		"/resources/apache.ywsearch.cfg": "not-platinum-loop-base-search",
+		"/resources/iss_hook_start":      "not-platinum-loop-base-search"} {
 		if x.Origins[at] != from {
 			t.Errorf("%s comes from %q, want %q", at, x.Origins[at], from)
 		}
@@ -112,7 +118,8 @@ func TestParse(t *testing.T) {
 	for _, c := range []struct{ in, want string }{ // want: code, pointer and column of each problem; "" for none
 		{`[]`, ""},
 		{`[{"@class":"Instance","slot":"a@n",` + res + `}]`, ""},
-		{`[{"@class":"ru.yandex.iss.Job","slot":"a@n",` + res + `,"timeLimits":{"iss_hook_start":{"minRestartPeriodMs":1,"restartPeriodBackoff":1.5}}}]`, ""},
+		{`[{"@class":"ru.yandex.iss.Job","slot":"a@n",` + res +
+			`,"timeLimits":{"iss_hook_start":{"minRestartPeriodMs":1,"restartPeriodBackoff":1.5}}}]`, ""},
 		{`[{` + res + `,"slot":"a@n","@class":"Instance"}]`, ""},
 		{`{}`, "bad-value  1"},
 		{`[{}]`, "missing /0/@class 2"},
@@ -127,16 +134,29 @@ func TestParse(t *testing.T) {
 		{`[{"@class":"TopologicalInstance","slot":"a@n","properties":{"p":1}}]`, "bad-value /0/properties/p 65"},
 		{`[{"@class":"TopologicalInstance","slot":"a@n","properties":{}},{"@class":"TopologicalInstance","slot":"a@n","properties":{}}]`, "duplicate /1/slot 103"},
 		{`[{"@class":"InstanceFiller","name":"f","instance":{"properties":{},"resources":{}}}]`, ""},
-		{`[{"@class":"InstanceFiller","name":"f","instance":{}}]`, "missing /0/instance/properties 51; missing /0/instance/resources 51"},
-		{`[{"@class":"InstanceFiller","name":"f","instance":{"@class":"Job","properties":{},"resources":{}}}]`, "missing /0/instance/timeLimits 51"},
-		{`[{"@class":"InstanceFiller","name":"f","filter":"instance[","instance":{"properties":{},"resources":{}}}]`, "bad-value /0/filter 49"},
+		{`[{"@class":"InstanceFiller","name":"f","instance":{}}]`, "missing /0/instance/properties 51; missing " +
+			"/0/instance/resources 51"},
+		{`[{"@class":"InstanceFiller","name":"f","instance":{"@class":"Job","properties":{},"resources":{}}}]`,
+			"missing /0/instance/timeLimits 51"},
+		{`[{"@class":"InstanceFiller","name":"f","filter":"instance[","instance":{"properties":{},"resources":{}}}]`,
+			"bad-value /0/filter 49"},
 		{`[{"@class":"InstanceFiller","name":"f","parentFillers":["a","a",1],"instance":{"properties":{},"resources":{}}}]`, "duplicate /0/parentFillers/1 61; bad-value /0/parentFillers/2 65"},
-		{`[{"@class":"InstanceFiller","name":"f","instance":{"properties":{"p":"@{prop(\"x\")"},"resources":{}}}]`, "bad-value /0/instance/properties/p 70"},
-		{`[{"@class":"Instance","slot":"a@n","resources":{` + start + `,"iss_hook_strat":{"@class":"Resource","uuid":"s","urls":["http://h/s"],"size":1,"verification":{}}}}]`, "bad-value /0/resources/iss_hook_strat 165"},
-		{`[{"@class":"Instance","slot":"a@n","resources":{` + start + `,"../x":{"@class":"Resource","uuid":"s","urls":["http://h/s"],"size":1,"verification":{}}}}]`, "bad-value /0/resources/..~1x 155"},
-		{`[{"@class":"Instance","slot":"a@n",` + res + `,"timeLimits":{"iss_hook_stop":{}}}]`, "bad-value /0/timeLimits/iss_hook_stop 179"},
-		{`[{"@class":"Instance","slot":"a@n",` + res + `,"timeLimits":{"iss_hook_start":{"minRestartPeriodMs":-1,"restartPeriodBackoff":-0.5}}}]`, "bad-value /0/timeLimits/iss_hook_start/minRestartPeriodMs 202; bad-value /0/timeLimits/iss_hook_start/restartPeriodBackoff 228"},
-		{`[{"@class":"Instance","slot":"a@n",` + res + `,"configurationId":"x","configurationId":"x"}]`, "duplicate /0/configurationId 171"},
+		{`[{"@class":"InstanceFiller","name":"f","instance":{"properties":{"p":"@{prop(\"x\")"},"resources":{}}}]`,
+			"bad-value /0/instance/properties/p 70"},
+		{`[{"@class":"Instance","slot":"a@n","resources":{` + start +
+			`,"iss_hook_strat":{"@class":"Resource","uuid":"s","urls":["http://h/s"],"size":1,"verification":{}}}}]`,
+			"bad-value /0/resources/iss_hook_strat 165"},
+		{`[{"@class":"Instance","slot":"a@n","resources":{` + start +
+			`,"../x":{"@class":"Resource","uuid":"s","urls":["http://h/s"],"size":1,"verification":{}}}}]`,
+			"bad-value /0/resources/..~1x 155"},
+		{`[{"@class":"Instance","slot":"a@n",` + res + `,"timeLimits":{"iss_hook_stop":{}}}]`,
+			"bad-value /0/timeLimits/iss_hook_stop 179"},
+		{`[{"@class":"Instance","slot":"a@n",` + res +
+			`,"timeLimits":{"iss_hook_start":{"minRestartPeriodMs":-1,"restartPeriodBackoff":-0.5}}}]`,
+			"bad-value /0/timeLimits/iss_hook_start/minRestartPeriodMs 202; bad-value " +
+				"/0/timeLimits/iss_hook_start/restartPeriodBackoff 228"},
+		{`[{"@class":"Instance","slot":"a@n",` + res + `,"configurationId":"x","configurationId":"x"}]`,
+			"duplicate /0/configurationId 171"},
 	} {
 		_, ps := Parse([]byte(c.in))
 		var got []string
@@ -157,17 +177,21 @@ func TestParseResource(t *testing.T) {
 		{`"@class":"ru.yandex.iss.Resource","urls":["https://h/x","rbtorrent:abc","magnet:?xt=urn:btih:abc"],"size":9,"cached":true,` + sum, ""},
 		{`"@class":"Resource","uuid":"u","urls":["http://h/x"],"verification":{}`, "missing /size"},
 		{`"@class":"Resource","uuid":"u","urls":["http://h/x"],"size":0`, "missing /verification"},
-		{`"@class":"Resource","urls":["http://h/x"],"size":0,"verification":{}`, "missing /verification/checksum; missing /verification/checkPeriod"},
-		{`"@class":"Resource","urls":["http://h/x"],"size":0,"verification":{"checksum":"EMPTY:"}`, "missing /verification/checkPeriod"},
+		{`"@class":"Resource","urls":["http://h/x"],"size":0,"verification":{}`, "missing /verification/checksum; " +
+			"missing /verification/checkPeriod"},
+		{`"@class":"Resource","urls":["http://h/x"],"size":0,"verification":{"checksum":"EMPTY:"}`,
+			"missing /verification/checkPeriod"},
 		{`"@class":"Resource","urls":[],"size":0,` + sum, "missing /urls"},
 		{`"@class":"Resource","urls":["ftp://h/x","http:///x","http://u:p@h/x","http://h/ x","rbtorrent:","magnet:?x"],"size":0,` + sum,
 			"bad-value /urls/0; bad-value /urls/1; bad-value /urls/2; bad-value /urls/4; bad-value /urls/5"},
 		{`"@class":"Resource","urls":["http://h/x","http://h/x"],"size":0,` + sum, "duplicate /urls/1"},
 		{`"@class":"Resource","urls":["http://h/x"],"size":-1,` + sum, "bad-value /size"},
-		{`"@class":"Resource","urls":["http://h/x"],"size":1.5,"cached":1,` + sum, "bad-value /size; bad-value /cached"},
+		{`"@class":"Resource","urls":["http://h/x"],"size":1.5,"cached":1,` + sum,
+			"bad-value /size; bad-value /cached"},
 		{`"@class":"Resource","uuid":"","urls":["http://h/x"],"size":1,` + sum, "bad-value /uuid"},
 		{`"@class":"Instance","urls":["http://h/x"],"size":1,` + sum, "bad-value /@class"},
-		{`"@class":"Resource","urls":["http://h/x"],"size":1,"verification":{"checksum":"MD5:00","checkPeriod":"1h"}`, "bad-value /verification/checksum; bad-value /verification/checkPeriod"},
+		{`"@class":"Resource","urls":["http://h/x"],"size":1,"verification":{"checksum":"MD5:00","checkPeriod":"1h"}`,
+			"bad-value /verification/checksum; bad-value /verification/checkPeriod"},
 		{`"@class":"Resource","urls":["http://h/x"],"size":1,"verification":{"checksum":"SHA1:00","checkPeriod":"0d0h0m"}`, "bad-value /verification/checksum"},
 		{`"@class":"Resource","urls":["http://h/x"],"size":1,"verification":{"checksum":"c8f1f9626698f46f88b6e70b2c6d132d","checkPeriod":"0d0h0m"}`, "bad-value /verification/checksum"},
 	} {
@@ -184,13 +208,15 @@ func TestParseResource(t *testing.T) {
 		}
 	}
 	dynamic := `"d":{"@class":"DynamicResource","uuid":"u","urls":["http://h/x"],"size":0,"verification":{}}`
-	if _, ps := Parse([]byte(`[{"@class":"Instance","slot":"a@n","resources":{` + start + `,` + dynamic + `}}]`)); len(ps) != 1 || !strings.Contains(ps[0].Message, HookNotify) {
+	if _, ps := Parse([]byte(`[{"@class":"Instance","slot":"a@n","resources":{` + start + `,` + dynamic + `}}]`)); len(
+		ps) != 1 || !strings.Contains(ps[0].Message, HookNotify) {
 		t.Errorf("a dynamic resource without a notify hook: %v", ps)
 	}
 }
 
 func TestCheckPeriod(t *testing.T) {
-	for in, want := range map[string]time.Duration{"0d0h0m": 0, "0d1h0m": time.Hour, "2d3h4m": 51*time.Hour + 4*time.Minute, "0d0h90m": 90 * time.Minute} {
+	for in, want := range map[string]time.Duration{"0d0h0m": 0, "0d1h0m": time.Hour, "2d3h4m": 51*time.Hour +
+		4*time.Minute, "0d0h90m": 90 * time.Minute} {
 		got, err := ParseCheckPeriod(in)
 		if err != nil || time.Duration(got) != want {
 			t.Errorf("%s: %v, %v", in, got, err)
@@ -221,9 +247,12 @@ func TestRestartPause(t *testing.T) {
 		{Limit{MinRestartPeriodMs: ms(500)}, 0, 500 * time.Millisecond},
 		{Limit{MinRestartPeriodMs: ms(500)}, 99, 500 * time.Millisecond},
 		{Limit{MinRestartPeriodMs: ms(500), MaxRestartPeriodMs: ms(100)}, 0, 100 * time.Millisecond},
-		{Limit{MinRestartPeriodMs: ms(100), RestartPeriodScaleMs: ms(1000), RestartPeriodBackoff: f(2)}, 0, 1100 * time.Millisecond},
-		{Limit{MinRestartPeriodMs: ms(100), RestartPeriodScaleMs: ms(1000), RestartPeriodBackoff: f(2)}, 3, 8100 * time.Millisecond},
-		{Limit{MinRestartPeriodMs: ms(100), RestartPeriodScaleMs: ms(1000), RestartPeriodBackoff: f(2), MaxRestartPeriodMs: ms(5000)}, 3, 5 * time.Second},
+		{Limit{MinRestartPeriodMs: ms(100), RestartPeriodScaleMs: ms(1000), RestartPeriodBackoff: f(2)}, 0,
+			1100 * time.Millisecond},
+		{Limit{MinRestartPeriodMs: ms(100), RestartPeriodScaleMs: ms(1000), RestartPeriodBackoff: f(2)}, 3,
+			8100 * time.Millisecond},
+		{Limit{MinRestartPeriodMs: ms(100), RestartPeriodScaleMs: ms(1000), RestartPeriodBackoff: f(2),
+			MaxRestartPeriodMs: ms(5000)}, 3, 5 * time.Second},
 		{Limit{RestartPeriodScaleMs: ms(1000)}, 0, time.Second}, // 0^0 is 1
 		{Limit{RestartPeriodScaleMs: ms(1000)}, 1, 0},
 		{Limit{RestartPeriodScaleMs: ms(1000), RestartPeriodBackoff: f(0)}, 5, 0},
@@ -231,11 +260,13 @@ func TestRestartPause(t *testing.T) {
 		{Limit{RestartPeriodScaleMs: ms(1), RestartPeriodBackoff: f(1)}, 7, time.Millisecond},
 		{Limit{RestartPeriodScaleMs: ms(1000), RestartPeriodBackoff: f(0.5)}, 1, 500 * time.Millisecond},
 		{Limit{RestartPeriodScaleMs: ms(1), RestartPeriodBackoff: f(2)}, 5000, forever}, // beyond float64
-		{Limit{RestartPeriodScaleMs: ms(1), RestartPeriodBackoff: f(2), MaxRestartPeriodMs: ms(60000)}, 5000, time.Minute},
+		{Limit{RestartPeriodScaleMs: ms(1), RestartPeriodBackoff: f(2), MaxRestartPeriodMs: ms(60000)}, 5000,
+			time.Minute},
 		{Limit{RestartPeriodScaleMs: ms(0), RestartPeriodBackoff: f(2)}, 5000, 0}, // nothing times infinity
 		{Limit{MinRestartPeriodMs: ms(1 << 43)}, 0, (1 << 43) * time.Millisecond},
 		{Limit{MinRestartPeriodMs: ms(1 << 53)}, 0, forever}, // longer than a time.Duration
-		{Limit{MinRestartPeriodMs: ms(1 << 53), RestartPeriodScaleMs: ms(1 << 53), RestartPeriodBackoff: f(9)}, 9, forever},
+		{Limit{MinRestartPeriodMs: ms(1 << 53), RestartPeriodScaleMs: ms(1 << 53), RestartPeriodBackoff: f(9)}, 9,
+			forever},
 	} {
 		if got := c.limit.RestartPause(c.step); got != c.want {
 			t.Errorf("%+v step %d: %v, want %v", c.limit, c.step, got, c.want)
@@ -244,7 +275,8 @@ func TestRestartPause(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Limit{}
 		opt := rapid.Ptr(rapid.Int64Range(0, 1<<53), true)
-		l.MinRestartPeriodMs, l.MaxRestartPeriodMs, l.RestartPeriodScaleMs = opt.Draw(t, "min"), opt.Draw(t, "max"), opt.Draw(t, "scale")
+		l.MinRestartPeriodMs, l.MaxRestartPeriodMs, l.RestartPeriodScaleMs = opt.Draw(t, "min"), opt.Draw(t, "max"),
+			opt.Draw(t, "scale")
 		l.RestartPeriodBackoff = rapid.Ptr(rapid.Float64Range(0, 1e300), true).Draw(t, "backoff")
 		step := rapid.IntRange(0, math.MaxInt32).Draw(t, "step")
 		got := l.RestartPause(step)

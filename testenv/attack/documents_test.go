@@ -19,38 +19,43 @@ import (
 // documents are what a broker may tell nodes. Each of them has a victim of its own where its events
 // are counted, and after each the controller's word has to prevail.
 var documents = []attempt{
-	{"a document without a signature", theBroker, tells("n1", wire.KindConfig, func(a *try, d *wire.Desired) { d.Rev++; d.Sig = nil }, "refused-message"), outside("journaled as refused-message: unsigned")},
+	{"a document without a signature", theBroker,
+		tells("n1", wire.KindConfig, func(a *try, d *wire.Desired) { d.Rev++; d.Sig = nil }, "refused-message"),
+		outside("journaled as refused-message: unsigned")},
 	{"a document that was altered", theBroker, tells("n1", wire.KindConfig, func(a *try, d *wire.Desired) {
 		d.Rev++
 		d.Body = []byte(strings.Replace(string(d.Body), "for ", "evil", 1))
 		d.Hash = wire.Hash(d.Body)
 	}, "refused-message"), outside("journaled as refused-message: bad-signature")},
-	{"a document of a key that nobody announced", theBroker, tells("n2", wire.KindConfig, func(a *try, d *wire.Desired) {
-		_, key, err := ed25519.GenerateKey(nil)
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		d.Rev++
-		d.Sig = seal.NewSigner(key).Sign(seal.DesiredPreimage(d))
-	}, "refused-message"), outside("journaled as refused-message: unknown-key")},
+	{"a document of a key that nobody announced", theBroker,
+		tells("n2", wire.KindConfig, func(a *try, d *wire.Desired) {
+			_, key, err := ed25519.GenerateKey(nil)
+			if err != nil {
+				a.t.Fatal(err)
+			}
+			d.Rev++
+			d.Sig = seal.NewSigner(key).Sign(seal.DesiredPreimage(d))
+		}, "refused-message"), outside("journaled as refused-message: unknown-key")},
 	{"another node's document", theBroker, func(a *try) string {
 		return a.brings("n3", a.retained("n2"), "refused-message")
 	}, outside("journaled as refused-message: wrong-target")},
-	{"another unit's document, sealed with this unit's key", theBroker, tells("n3", wire.KindConfig, func(a *try, d *wire.Desired) {
-		d.Rev++
-		d.Unit = "u2"
-		d.Sig = a.signer().Sign(seal.DesiredPreimage(d))
-	}, "refused-message"), outside("journaled as refused-message: wrong-target")},
+	{"another unit's document, sealed with this unit's key", theBroker,
+		tells("n3", wire.KindConfig, func(a *try, d *wire.Desired) {
+			d.Rev++
+			d.Unit = "u2"
+			d.Sig = a.signer().Sign(seal.DesiredPreimage(d))
+		}, "refused-message"), outside("journaled as refused-message: wrong-target")},
 	{"an older document", theBroker, func(a *try) string {
 		old := a.retained("n1")
 		a.installed(a.t, a.submit(a.t))
 		return a.brings("n1", old, "stale")
 	}, outside("journaled as stale: stale")},
-	{"another document with the stamp of the newest, sealed with the unit's key", theBroker, tells("n1", wire.KindConfig, func(a *try, d *wire.Desired) {
-		d.Body = []byte(strings.Replace(string(d.Body), "for ", "evil", 1))
-		d.Hash = wire.Hash(d.Body)
-		d.Sig = a.signer().Sign(seal.DesiredPreimage(d))
-	}, "fork"), outside("journaled as fork: fork")},
+	{"another document with the stamp of the newest, sealed with the unit's key", theBroker,
+		tells("n1", wire.KindConfig, func(a *try, d *wire.Desired) {
+			d.Body = []byte(strings.Replace(string(d.Body), "for ", "evil", 1))
+			d.Hash = wire.Hash(d.Body)
+			d.Sig = a.signer().Sign(seal.DesiredPreimage(d))
+		}, "fork"), outside("journaled as fork: fork")},
 	{"a beacon of another key", theBroker, func(a *try) string {
 		_, key, err := ed25519.GenerateKey(nil)
 		if err != nil {
@@ -64,12 +69,14 @@ var documents = []attempt{
 		return a.publishes("n2", topic.ForController(unitName), string(wire.Encode(&b)), "key-refused")
 	}, outside("journaled as key-refused: unknown-key")},
 	{"a request without a signature", theBroker, func(a *try) string {
-		r := wire.Request{V: wire.Version, Unit: unitName, Node: "n2", ID: "evil", Method: wire.MethodReport, NotAfter: a.Now().Add(1e9 * 30)}
+		r := wire.Request{V: wire.Version, Unit: unitName, Node: "n2", ID: "evil", Method: wire.MethodReport,
+			NotAfter: a.Now().Add(1e9 * 30)}
 		return a.publishes("n2", of("n2").Request(), string(wire.Encode(&r)), "refused-message")
 	}, outside("journaled as refused-message: unsigned")},
 	{"workloads of its own, without a signature", theBroker, func(a *try) string {
 		body := []byte(`{"formatVersion":"1","workloads":[]}`)
-		d := wire.Desired{V: wire.Version, Unit: unitName, Node: "n2", Kind: wire.KindWorkloads, Epoch: 1 << 40, Rev: 1 << 40, Version: "1.0.0", Hash: wire.Hash(body), Issued: a.Now(), Mode: wire.ModeApply, Body: body}
+		d := wire.Desired{V: wire.Version, Unit: unitName, Node: "n2", Kind: wire.KindWorkloads, Epoch: 1 << 40,
+			Rev: 1 << 40, Version: "1.0.0", Hash: wire.Hash(body), Issued: a.Now(), Mode: wire.ModeApply, Body: body}
 		return a.publishes("n2", of("n2").Desired(wire.KindWorkloads), string(wire.Encode(&d)), "refused-message")
 	}, outside("journaled as refused-message: unsigned")},
 	{"an order to start a workload anew, of another key", theBroker, func(a *try) string {
@@ -77,12 +84,14 @@ var documents = []attempt{
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		r := wire.Request{V: wire.Version, Unit: unitName, Node: "n3", ID: "evil", Method: wire.MethodRestart, Params: []byte(`{"service":"web"}`), NotAfter: a.Now().Add(1e9 * 30)}
+		r := wire.Request{V: wire.Version, Unit: unitName, Node: "n3", ID: "evil", Method: wire.MethodRestart,
+			Params: []byte(`{"service":"web"}`), NotAfter: a.Now().Add(1e9 * 30)}
 		r.Sig = seal.NewSigner(key).Sign(seal.RequestPreimage(&r))
 		return a.publishes("n3", of("n3").Request(), string(wire.Encode(&r)), "refused-message")
 	}, outside("journaled as refused-message: unknown-key")},
 	{"an old request, once more", theBroker, func(a *try) string {
-		r := wire.Request{V: wire.Version, Unit: unitName, Node: "n3", ID: "old", Method: wire.MethodReport, NotAfter: a.Now().Add(-1e9 * 3600)}
+		r := wire.Request{V: wire.Version, Unit: unitName, Node: "n3", ID: "old", Method: wire.MethodReport,
+			NotAfter: a.Now().Add(-1e9 * 3600)}
 		r.Sig = a.signer().Sign(seal.RequestPreimage(&r))
 		if err := a.hand.Publish(of("n3").Request(), string(wire.Encode(&r)), false); err != nil {
 			return why(err)
@@ -104,10 +113,12 @@ var documents = []attempt{
 		}
 		return "answered: " + string(reply.Error.Code)
 	}, outside("answered: expired")},
-	{"garbage as a document", theBroker, func(a *try) string { return a.brings("n3", "\x00\xff{", "refused-message") }, outside("journaled as refused-message: malformed")},
+	{"garbage as a document", theBroker, func(a *try) string { return a.brings("n3", "\x00\xff{", "refused-message") },
+		outside("journaled as refused-message: malformed")},
 	{"forgetting everything that it keeps", theBroker, func(a *try) string {
 		for _, name := range bystanders {
-			for _, t := range []string{of(name).Desired(wire.KindConfig), of(name).Reported(wire.KindConfig), of(name).Live()} {
+			for _, t := range []string{of(name).Desired(wire.KindConfig), of(name).Reported(wire.KindConfig),
+				of(name).Live()} {
 				if err := a.hand.Publish(t, "", true); err != nil {
 					return why(err)
 				}

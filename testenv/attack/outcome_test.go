@@ -47,7 +47,8 @@ func why(err error) string {
 		return fmt.Sprintf("CONNACK %d", byte(refused))
 	case errors.As(err, &op) && op.Op == "remote error":
 		return op.Err.Error() // a TLS alert: "tls: expired certificate"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE):
 		return closed
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return "nothing came of it in time"
@@ -210,7 +211,8 @@ func (a *try) listens(who acl.Identity, filter string) string {
 
 // wills says a last will as somebody, and dies.
 func (a *try) wills(id, name string) string {
-	c, bad := a.hello(id, rawmqtt.Hello{ClientID: id, User: id, Will: &rawmqtt.Will{Topic: name, Payload: a.poison, Retain: true}})
+	c, bad := a.hello(id, rawmqtt.Hello{ClientID: id, User: id, Will: &rawmqtt.Will{Topic: name, Payload: a.poison,
+		Retain: true}})
 	if bad != "" {
 		return bad
 	}

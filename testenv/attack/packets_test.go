@@ -19,23 +19,33 @@ import (
 
 // packets are connections that do not do as MQTT 3.1.1 says.
 var packets = []attempt{
-	{"MQTT 3.1 instead of 3.1.1", aNode, speaks("MQIsdp", 3), refusals{"a session like any other", "a session like any other", closed}},
-	{"MQTT 5 instead of 3.1.1", aNode, speaks("MQTT", 5), refusals{"CONNACK 132", "a session like any other", "CONNACK 1"}},
+	{"MQTT 3.1 instead of 3.1.1", aNode, speaks("MQIsdp", 3),
+		refusals{"a session like any other", "a session like any other", closed}},
+	{"MQTT 5 instead of 3.1.1", aNode, speaks("MQTT", 5), refusals{"CONNACK 132", "a session like any other",
+		"CONNACK 1"}},
 	{"MQTT 9, which does not exist", aNode, speaks("MQTT", 9), refusals{"CONNACK 130", "CONNACK 1", "CONNACK 1"}},
 	{"another protocol's name", aNode, speaks("HTTP", 4), refusals{"CONNACK 130", closed, closed}},
 	{"PUBLISH before CONNECT", aNode, opens(func(a *try) []byte {
 		return rawmqtt.Packet(0x30, append(rawmqtt.Text(nil, of("n1").Live()), a.poison...))
 	}), everywhere(closed)},
-	{"HTTP at the broker", aNode, opens(func(*try) []byte { return []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n") }), everywhere(closed)},
-	{"a CONNECT that announces 256 MiB", aNode, opens(func(*try) []byte { return []byte{0x10, 0xff, 0xff, 0xff, 0x7f} }), everywhere(closed)},
-	{"a length without an end", aNode, opens(func(*try) []byte { return []byte{0x10, 0xff, 0xff, 0xff, 0xff, 0xff} }), everywhere(closed)},
-	{"CONNECT twice", aNode, follows(func(*try) []byte { return rawmqtt.Connect(rawmqtt.Hello{ClientID: "node/n1", User: "node/n1"}) }), everywhere(closed)},
-	{"a PUBLISH that announces 256 MiB", aNode, follows(func(*try) []byte { return []byte{0x32, 0xff, 0xff, 0xff, 0x7f} }), everywhere(closed)},
+	{"HTTP at the broker", aNode, opens(func(*try) []byte { return []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n") }),
+		everywhere(closed)},
+	{"a CONNECT that announces 256 MiB", aNode,
+		opens(func(*try) []byte { return []byte{0x10, 0xff, 0xff, 0xff, 0x7f} }), everywhere(closed)},
+	{"a length without an end", aNode, opens(func(*try) []byte { return []byte{0x10, 0xff, 0xff, 0xff, 0xff, 0xff} }),
+		everywhere(closed)},
+	{"CONNECT twice", aNode, follows(
+		func(*try) []byte { return rawmqtt.Connect(rawmqtt.Hello{ClientID: "node/n1", User: "node/n1"}) }),
+		everywhere(closed)},
+	{"a PUBLISH that announces 256 MiB", aNode,
+		follows(func(*try) []byte { return []byte{0x32, 0xff, 0xff, 0xff, 0x7f} }), everywhere(closed)},
 	{"a PUBLISH of 1 MiB", aNode, follows(func(a *try) []byte {
 		return rawmqtt.Packet(0x30, append(rawmqtt.Text(nil, of("mallory").Event()), strings.Repeat(" ", 1<<20)...))
 	}), everywhere(closed)},
-	{"a SUBSCRIBE without a filter", aNode, follows(func(*try) []byte { return rawmqtt.Packet(0x82, []byte{0, 1}) }), everywhere(closed)},
-	{"a packet of a type that does not exist", aNode, follows(func(*try) []byte { return rawmqtt.Packet(0x00, nil) }), everywhere(closed)},
+	{"a SUBSCRIBE without a filter", aNode, follows(func(*try) []byte { return rawmqtt.Packet(0x82, []byte{0, 1}) }),
+		everywhere(closed)},
+	{"a packet of a type that does not exist", aNode, follows(func(*try) []byte { return rawmqtt.Packet(0x00, nil) }),
+		everywhere(closed)},
 	{"a PUBLISH of QoS 3", aNode, follows(func(a *try) []byte {
 		return rawmqtt.Packet(0x36, append(rawmqtt.Text(nil, of("mallory").Event()), 0, 1, 'x'))
 	}), everywhere(closed)},
@@ -133,22 +143,31 @@ func follows(bytes func(*try) []byte) func(*try) string {
 
 // payloads are messages that a node may send, with contents that it should not.
 var payloads = []attempt{
-	{"JSON of 100,000 levels", aNode, reports("b1", func(*try) string { return strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) }), everywhere("journaled: malformed")},
+	{"JSON of 100,000 levels", aNode,
+		reports("b1", func(*try) string { return strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) }),
+		everywhere("journaled: malformed")},
 	{"a number of 200,000 digits", aNode, reports("b2", func(*try) string {
 		return `{"v":1,"node":"b2","kind":"config","boot":"b","seq":1` + strings.Repeat("0", 200_000) + `}`
 	}), everywhere("journaled: bad-value")},
-	{"one name twice in an object", aNode, reports("b3", func(*try) string { return `{"v":1,"node":"b3","kind":"config","boot":"b","seq":1,"seq":2}` }), everywhere("journaled: duplicate")},
+	{"one name twice in an object", aNode,
+		reports("b3", func(*try) string { return `{"v":1,"node":"b3","kind":"config","boot":"b","seq":1,"seq":2}` }),
+		everywhere("journaled: duplicate")},
 	{"a report in another's name on its own topic", aNode, reports("b4", func(*try) string {
 		m := wire.Reported{V: wire.Version, Node: "n1", Kind: wire.KindConfig, Boot: "b", Seq: 1 << 40}
 		return string(wire.Encode(&m))
 	}), everywhere("journaled: wrong-target")},
-	{"what another node's workloads do, in its own report", aNode, reportsOf("b6", wire.KindWorkloads, func(*try) string {
-		w := wire.Workloads{Slots: []wire.WorkloadSlot{{Slot: "web@n1", ID: "evil", State: wire.WorkloadRunning, Since: time.Now()}}}
-		m := wire.Reported{V: wire.Version, Node: "b6", Kind: wire.KindWorkloads, Boot: "b", Seq: 1, Detail: wire.Encode(&w)}
-		return string(wire.Encode(&m))
-	}), everywhere("journaled: wrong-target")},
-	{"a submission that is a bomb, by the cloud", theCloud, submits("config", strings.Repeat("[", 60)+strings.Repeat("]", 60)), everywhere("refused: malformed")},
-	{"workloads that are texts made of texts, by the cloud", theCloud, submits("workloads", laughs), everywhere("refused: bad-value")},
+	{"what another node's workloads do, in its own report", aNode,
+		reportsOf("b6", wire.KindWorkloads, func(*try) string {
+			w := wire.Workloads{Slots: []wire.WorkloadSlot{{Slot: "web@n1", ID: "evil", State: wire.WorkloadRunning,
+				Since: time.Now()}}}
+			m := wire.Reported{V: wire.Version, Node: "b6", Kind: wire.KindWorkloads, Boot: "b", Seq: 1,
+				Detail: wire.Encode(&w)}
+			return string(wire.Encode(&m))
+		}), everywhere("journaled: wrong-target")},
+	{"a submission that is a bomb, by the cloud", theCloud,
+		submits("config", strings.Repeat("[", 60)+strings.Repeat("]", 60)), everywhere("refused: malformed")},
+	{"workloads that are texts made of texts, by the cloud", theCloud, submits("workloads", laughs),
+		everywhere("refused: bad-value")},
 }
 
 // laughs is a set of workloads in which one text is made of another one, some hundred times.
@@ -161,7 +180,8 @@ func submits(what, document string) func(*try) string {
 	return func(a *try) string {
 		c := a.session("cloud/eu")
 		subscribe(a.t, c, topic.ForOutbox(unitName, "+"))
-		s := wire.Submission{V: wire.Version, ID: "bomb-" + what + "-" + string(a.kind), From: "cloud", Document: []byte(document)}
+		s := wire.Submission{V: wire.Version, ID: "bomb-" + what + "-" + string(a.kind), From: "cloud",
+			Document: []byte(document)}
 		if err := c.Publish(topic.ForInbox(unitName, what), string(wire.Encode(&s)), false); err != nil {
 			return why(err)
 		}
@@ -211,7 +231,8 @@ func reportsOf(name string, kind wire.Kind, text func(*try) string) func(*try) s
 			}
 			return false
 		})
-		if n := a.View(name); n.Documents[wire.KindConfig].Running != nil || n.Documents[wire.KindConfig].Last != nil || len(n.Slots) > 0 {
+		if n := a.View(name); n.Documents[wire.KindConfig].Running != nil || n.Documents[wire.KindConfig].Last != nil ||
+			len(n.Slots) > 0 {
 			return fmt.Sprintf("BELIEVED: %+v", n)
 		}
 		return out
@@ -244,16 +265,20 @@ func newSieges() []*siege {
 	atJoin := func(u *unit) string { return strings.TrimPrefix(u.App.JoinURL(), "https://") }
 	atHTTP := func(u *unit) string { return u.http }
 	mutual := func(u *unit) (net.Conn, error) { return rawmqtt.Open(u.at, u.as("node/mallory")) }
-	hello := rawmqtt.Connect(rawmqtt.Hello{ClientID: "node/mallory", User: "node/mallory", Will: &rawmqtt.Will{Topic: of("n1").Live(), Payload: "poison of a siege"}})
+	hello := rawmqtt.Connect(rawmqtt.Hello{ClientID: "node/mallory", User: "node/mallory",
+		Will: &rawmqtt.Will{Topic: of("n1").Live(), Payload: "poison of a siege"}})
 	const start = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" // of a ClientHello that announces 512 bytes
 	return []*siege{
 		{name: "a TLS handshake that never begins, at the broker", want: refusals{cut, held, cut}, hold: raw(atBroker)},
-		{name: "a TLS handshake a byte at a time, at the broker", want: refusals{cut, held, cut}, hold: raw(atBroker), drip: []byte(start)},
+		{name: "a TLS handshake a byte at a time, at the broker", want: refusals{cut, held, cut}, hold: raw(atBroker),
+			drip: []byte(start)},
 		{name: "a CONNECT that never comes", want: refusals{cut, held, cut}, hold: mutual},
 		{name: "a CONNECT a byte at a time", want: refusals{cut, held, cut}, hold: mutual, drip: hello},
 		{name: "a TLS handshake that never begins, at the join door", want: doors(cut), hold: raw(atJoin)},
-		{name: "a TLS handshake a byte at a time, at the join door", want: doors(cut), hold: raw(atJoin), drip: []byte(start)},
-		{name: "a request a byte at a time, at the HTTP door", want: doors(cut), hold: raw(atHTTP), drip: []byte("GET /v1/nodes HTTP/1.1\r\nHost: x\r\nX: ")},
+		{name: "a TLS handshake a byte at a time, at the join door", want: doors(cut), hold: raw(atJoin),
+			drip: []byte(start)},
+		{name: "a request a byte at a time, at the HTTP door", want: doors(cut), hold: raw(atHTTP),
+			drip: []byte("GET /v1/nodes HTTP/1.1\r\nHost: x\r\nX: ")},
 	}
 }
 

@@ -26,14 +26,17 @@ var publishes = []attempt{
 	writes("a topic of 65,535 bytes", ownPrefix+strings.Repeat("k", 65535-len(ownPrefix)), everywhere(discarded)),
 	writes("a topic with NUL", ownPrefix+"live\x00", everywhere(closed)),
 	writes("a topic that is not UTF-8", ownPrefix+"liv\xff", everywhere(closed)),
-	writes("a topic with / in two bytes of overlong UTF-8", strings.Replace(of("n1").Live(), "/n1/", "/mallory\xc0\xaf..\xc0\xafn1/", 1), everywhere(closed)),
+	writes("a topic with / in two bytes of overlong UTF-8", strings.Replace(of("n1").Live(), "/n1/",
+		"/mallory\xc0\xaf..\xc0\xafn1/", 1), everywhere(closed)),
 	writes("a topic with a surrogate", ownPrefix+"live\xed\xa0\x80", everywhere(closed)),
 	writes("a topic with U+FFFE", ownPrefix+"live\ufffe", refusals{discarded, closed, discarded}),
 	writes("a topic with a byte order mark in front", "\ufeff"+of("mallory").Live(), everywhere(discarded)),
-	writes("a topic with a letter that looks like another", strings.Replace(of("n1").Live(), "live", "l\u0456ve", 1), everywhere(discarded)),
+	writes("a topic with a letter that looks like another", strings.Replace(of("n1").Live(), "live", "l\u0456ve", 1),
+		everywhere(discarded)),
 	writes("a topic with an accent on its last letter", of("n1").Live()+"\u0301", everywhere(discarded)),
 	writes("a topic with a control character", ownPrefix+"live\x01", refusals{discarded, closed, discarded}),
-	writes("a topic with empty levels", strings.Replace(of("n1").Live(), "/node/", "//node//", 1), everywhere(discarded)),
+	writes("a topic with empty levels", strings.Replace(of("n1").Live(), "/node/", "//node//", 1),
+		everywhere(discarded)),
 	writes("a topic with / in front", "/"+of("mallory").Live(), everywhere(discarded)),
 	writes("a topic with / at its end", of("mallory").Live()+"/", everywhere(discarded)),
 	writes("an empty topic", "", everywhere(closed)),
@@ -41,12 +44,16 @@ var publishes = []attempt{
 	writes("its own name in another's shard", root+"node/"+topic.Shard("n1")+"/mallory/live", everywhere(discarded)),
 	writes("a report below a report", ownPrefix+"reported/config/x", everywhere(discarded)),
 	writes("another unit", topic.ForNode("u2", "mallory").Live(), everywhere(discarded)),
-	writes("another version of the wire", strings.Replace(of("mallory").Live(), "/1/", "/2/", 1), everywhere(discarded)),
-	{"the stream in which NATS keeps messages", aNode, func(a *try) string { return a.says("node/mallory", "$JS/API/STREAM/PURGE/$MQTT_rmsgs") }, everywhere(discarded)},
+	writes("another version of the wire", strings.Replace(of("mallory").Live(), "/1/", "/2/", 1),
+		everywhere(discarded)),
+	{"the stream in which NATS keeps messages", aNode,
+		func(a *try) string { return a.says("node/mallory", "$JS/API/STREAM/PURGE/$MQTT_rmsgs") },
+		everywhere(discarded)},
 }
 
 func writes(name, topicName string, want refusals) attempt {
-	return attempt{"publishing on " + name, aNode, func(a *try) string { return a.says("node/mallory", topicName) }, want}
+	return attempt{"publishing on " + name, aNode, func(a *try) string { return a.says("node/mallory", topicName) },
+		want}
 }
 
 func reads(name, filter string, want refusals) attempt {
@@ -76,8 +83,10 @@ var subscriptions = slices.Concat([]attempt{
 	reads("a filter that is not UTF-8", of("n1").Desired(wire.KindConfig)+"\xff", everywhere(closed)),
 	reads("what NATS keeps", "$MQTT/rmsgs/#", unheard),
 }, []attempt{
-	{"subscribing to the unit's #, as the cloud", theCloud, func(a *try) string { return a.listens(eu, root+"#") }, unheard},
-	{"subscribing to the inbox, as the cloud", theCloud, func(a *try) string { return a.listens(eu, topic.ForInbox(unitName, "+")) }, unheard},
+	{"subscribing to the unit's #, as the cloud", theCloud, func(a *try) string { return a.listens(eu, root+"#") },
+		unheard},
+	{"subscribing to the inbox, as the cloud", theCloud,
+		func(a *try) string { return a.listens(eu, topic.ForInbox(unitName, "+")) }, unheard},
 })
 
 func plants(name string, topicName string, want refusals) attempt {
@@ -96,13 +105,18 @@ var plantings = slices.Concat([]attempt{
 	plants("the outbox", topic.ForOutbox(unitName, "config"), everywhere(discarded)),
 	plants("the inbox", topic.ForInbox(unitName, "config"), everywhere(discarded)),
 }, []attempt{
-	{"planting in the outbox, as the cloud", theCloud, func(a *try) string { return a.says("cloud/eu", topic.ForOutbox(unitName, "config")) }, everywhere(discarded)},
-	{"planting in a document, as the cloud", theCloud, func(a *try) string { return a.says("cloud/eu", of("n1").Desired(wire.KindConfig)) }, everywhere(discarded)},
-	{"planting in the inbox, as an operator", anOperator, func(a *try) string { return a.overheard(topic.ForInbox(unitName, "config")) }, everywhere(discarded)},
-	{"asking a node, as an operator", anOperator, func(a *try) string { return a.overheard(of("n1").Request()) }, everywhere(discarded)},
+	{"planting in the outbox, as the cloud", theCloud,
+		func(a *try) string { return a.says("cloud/eu", topic.ForOutbox(unitName, "config")) }, everywhere(discarded)},
+	{"planting in a document, as the cloud", theCloud,
+		func(a *try) string { return a.says("cloud/eu", of("n1").Desired(wire.KindConfig)) }, everywhere(discarded)},
+	{"planting in the inbox, as an operator", anOperator,
+		func(a *try) string { return a.overheard(topic.ForInbox(unitName, "config")) }, everywhere(discarded)},
+	{"asking a node, as an operator", anOperator, func(a *try) string { return a.overheard(of("n1").Request()) },
+		everywhere(discarded)},
 	{"clearing what is kept for others", aNode, func(a *try) string {
 		c := a.session("node/mallory")
-		kept := []string{of("n1").Desired(wire.KindConfig), of("n1").Reported(wire.KindConfig), of("n1").Live(), topic.ForController(unitName)}
+		kept := []string{of("n1").Desired(wire.KindConfig), of("n1").Reported(wire.KindConfig), of("n1").Live(),
+			topic.ForController(unitName)}
 		if a.hand != nil {
 			if err := a.hand.Publish(topic.ForOutbox(unitName, "kept"), "kept", true); err != nil {
 				return why(err)
@@ -141,7 +155,8 @@ func (a *try) overheard(name string) string {
 }
 
 func will(name, topicName string, want refusals) attempt {
-	return attempt{"a last will in " + name, aNode, func(a *try) string { return a.wills("node/mallory", topicName) }, want}
+	return attempt{"a last will in " + name, aNode, func(a *try) string { return a.wills("node/mallory", topicName) },
+		want}
 }
 
 // wills are messages that the broker would say for the attacker.

@@ -38,7 +38,8 @@ func TestOwnThings(t *testing.T) {
 				must(t, boss.Publish(n.Desired("config"), "retained", true))
 				node := s.dial(t, id, &rawmqtt.Will{Topic: n.Live(), Payload: "gone", Retain: true})
 				mustSubscribe(t, node, topic.ForController(unit), n.DesiredFilter())
-				if code, err := node.Subscribe(1, n.Request()); err != nil || code == rawmqtt.Failure { // QoS 1 needs no rights of its own
+				// QoS 1 needs no rights of its own
+				if code, err := node.Subscribe(1, n.Request()); err != nil || code == rawmqtt.Failure {
 					t.Fatalf("QoS 1: %v %v", code, err)
 				}
 				must(t, node.FindsMessage(n.DesiredFilter(), n.Desired("config"), "retained"))
@@ -46,7 +47,8 @@ func TestOwnThings(t *testing.T) {
 				must(t, node.Hears(topic.ForController(unit), "beacon "+id.Name))
 				must(t, boss.Publish(n.Request(), "request", false))
 				must(t, node.Hears(n.Request(), "request"))
-				for _, name := range []string{n.Live(), n.Reply(), n.Event(), n.Reported("config"), n.Reported("info"), n.Reported("health")} {
+				for _, name := range []string{n.Live(), n.Reply(), n.Event(), n.Reported("config"), n.Reported("info"),
+					n.Reported("health")} {
 					must(t, node.Publish(name, "own", name != n.Reply() && name != n.Event()))
 					must(t, boss.Hears(name, "own"))
 				}
@@ -77,7 +79,8 @@ func must(t testing.TB, err error) {
 // answers, over and over. It returns a function that ends it and fails the test if anything was lost.
 func bystanders(t *testing.T, s *unitAt) (stop func()) {
 	t.Helper()
-	boss, node, n := s.dial(t, controller, nil), s.dial(t, victim, &rawmqtt.Will{Topic: of(victim).Live(), Payload: "gone", Retain: true}), of(victim)
+	boss, node, n := s.dial(t, controller, nil),
+		s.dial(t, victim, &rawmqtt.Will{Topic: of(victim).Live(), Payload: "gone", Retain: true}), of(victim)
 	mustSubscribe(t, boss, n.Reported("config"))
 	mustSubscribe(t, node, n.DesiredFilter(), n.Request())
 	done, failed, rounds := make(chan struct{}), make(chan error, 1), 0
@@ -127,13 +130,18 @@ func forbidden() []string {
 	prefix := strings.TrimSuffix(own.Live(), "live")
 	return []string{
 		other.Live(), other.Reported("config"), other.Event(), other.Reply(), other.Desired("config"), other.Request(),
-		own.Desired("config"), own.Request(), topic.ForController(unit), topic.ForInbox(unit, "config"), topic.ForOutbox(unit, "status"),
+		own.Desired("config"), own.Request(), topic.ForController(unit), topic.ForInbox(unit, "config"),
+		topic.ForOutbox(unit, "status"),
 		topic.ForNode("u2", mallory.Name).Live(), of(dotted).Live(), of(decoy).Live(),
 		"tandem/1/" + unit + "/node/00/n1/live", "tandem/1/" + unit + "/node/" + topic.Shard("n1") + "/n1/x/live",
-		prefix + "reported/nonsense", prefix + "reported/config/x", prefix + "reported", prefix + "reported/*", prefix + "reported/>",
-		prefix + "live/", prefix + "live/x", "/" + own.Live(), prefix + "LIVE", prefix + "live\x00", prefix + "liv\xff", prefix + "Live\u0301",
-		prefix + "+", "tandem/1/" + unit + "/node/+/+/live", "#", ">", "$share/g/" + own.Live(), "$SYS/broker/version", "$SYS/" + own.Live(),
-		"$MQTT/rmsgs/" + strings.ReplaceAll(other.Desired("config"), "/", "."), "$MQTT/msgs/" + other.Desired("config"), "$MQTT/sub/x",
+		prefix + "reported/nonsense", prefix + "reported/config/x", prefix + "reported", prefix + "reported/*", prefix +
+			"reported/>",
+		prefix + "live/", prefix + "live/x", "/" + own.Live(), prefix + "LIVE", prefix + "live\x00", prefix + "liv\xff",
+		prefix + "Live\u0301",
+		prefix + "+", "tandem/1/" + unit + "/node/+/+/live", "#", ">", "$share/g/" + own.Live(), "$SYS/broker/version",
+		"$SYS/" + own.Live(),
+		"$MQTT/rmsgs/" + strings.ReplaceAll(other.Desired("config"), "/", "."), "$MQTT/msgs/" + other.Desired("config"),
+		"$MQTT/sub/x",
 		"$JS/API/STREAM/PURGE/$MQTT_rmsgs", "$JS/API/STREAM/DELETE/$MQTT_msgs", "tandem.1." + unit + ".controller",
 		prefix + strings.Repeat("k", 60000),
 	}
@@ -173,7 +181,8 @@ func TestForbiddenWrites(t *testing.T) {
 		}
 		must(t, mark(c))
 		for _, name := range forbidden() {
-			w, err := dial(s.address, s.ca.config(t, mallory.String()), mallory.String(), mallory.String(), &rawmqtt.Will{Topic: name, Payload: poison, Retain: true})
+			w, err := dial(s.address, s.ca.config(t, mallory.String()), mallory.String(), mallory.String(),
+				&rawmqtt.Will{Topic: name, Payload: poison, Retain: true})
 			if err != nil {
 				continue // refused at once
 			}
@@ -203,14 +212,19 @@ func overreaching() []string {
 	own, other := of(mallory), of(victim)
 	prefix := strings.TrimSuffix(own.Live(), "live")
 	return []string{
-		"#", "+/#", "+", "*", ">", "tandem/#", "tandem/1/#", "tandem/1/" + unit + "/#", "tandem/1/" + unit + "/+", "tandem/1/+/controller",
-		"tandem/1/" + unit + "/node/#", "tandem/1/" + unit + "/node/+/+/desired/+", "tandem/1/" + unit + "/node/+/+/request",
-		"tandem/1/" + unit + "/node/+/" + victim.Name + "/desired/+", "tandem/1/" + unit + "/node/*/*/desired/>", "tandem/1/+/node/+/+/live",
+		"#", "+/#", "+", "*", ">", "tandem/#", "tandem/1/#", "tandem/1/" + unit + "/#", "tandem/1/" + unit + "/+",
+		"tandem/1/+/controller",
+		"tandem/1/" + unit + "/node/#", "tandem/1/" + unit + "/node/+/+/desired/+", "tandem/1/" + unit +
+			"/node/+/+/request",
+		"tandem/1/" + unit + "/node/+/" + victim.Name + "/desired/+", "tandem/1/" + unit + "/node/*/*/desired/>",
+		"tandem/1/+/node/+/+/live",
 		other.DesiredFilter(), other.Desired("config"), other.Request(), other.Live(), other.Reported("+"),
 		prefix + "#", prefix + "+", prefix + "+/config", prefix + "live", prefix + "reported/+", prefix + "event",
-		topic.ForInbox(unit, "+"), topic.ForInbox(unit, "config"), topic.ForOutbox(unit, "+"), topic.ForOutbox(unit, "status"),
+		topic.ForInbox(unit, "+"), topic.ForInbox(unit, "config"), topic.ForOutbox(unit, "+"),
+		topic.ForOutbox(unit, "status"),
 		topic.ForNode("u2", mallory.Name).DesiredFilter(), of(dotted).DesiredFilter(), of(decoy).DesiredFilter(),
-		"$share/g/#", "$share/g/" + other.DesiredFilter(), "$share/g/tandem/1/" + unit + "/#", "$SYS/#", "$SYS/broker/+",
+		"$share/g/#", "$share/g/" + other.DesiredFilter(), "$share/g/tandem/1/" + unit + "/#", "$SYS/#",
+		"$SYS/broker/+",
 		"$MQTT/#", "$MQTT/sub/+", "$MQTT/msgs/#", "$MQTT/rmsgs/#", "$JS/#", "$JS/API/#", "_INBOX/#",
 	}
 }
@@ -223,8 +237,10 @@ func TestForbiddenReads(t *testing.T) {
 		boss := s.observe(t, 0)
 		own, other := of(mallory), of(victim)
 		secrets := []string{
-			other.Desired("policies"), other.Request(), other.Live(), other.Reported("info"), other.Event(), other.Reply(), of(dotted).Desired("config"),
-			of(decoy).Desired("config"), topic.ForInbox(unit, "config"), topic.ForOutbox(unit, "status"), topic.ForNode("u2", mallory.Name).Desired("config"),
+			other.Desired("policies"), other.Request(), other.Live(), other.Reported("info"), other.Event(),
+			other.Reply(), of(dotted).Desired("config"),
+			of(decoy).Desired("config"), topic.ForInbox(unit, "config"), topic.ForOutbox(unit, "status"),
+			topic.ForNode("u2", mallory.Name).Desired("config"),
 			"tandem/1/u2/controller", own.Live(), own.Reported("config"), own.Event(), own.Reply(),
 		}
 		for _, name := range secrets {

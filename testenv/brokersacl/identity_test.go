@@ -85,7 +85,8 @@ func TestBorrowedNames(t *testing.T) {
 				if err != nil {
 					continue
 				}
-				for _, name := range []string{topic.ForController(unit), own.Desired("config"), of(victim).Live(), topic.ForInbox(unit, "config")} {
+				for _, name := range []string{topic.ForController(unit), own.Desired("config"), of(victim).Live(),
+					topic.ForInbox(unit, "config")} {
 					must(t, c.Publish(name, poison, true))
 				}
 				if _, err := c.Subscribe(0, of(victim).DesiredFilter()); err != nil {

@@ -58,8 +58,9 @@ func newAuthority(t testing.TB) *authority {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "CA of a test"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "CA of a test"}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, pub, key)
 	if err != nil {
@@ -82,7 +83,8 @@ func newAuthority(t testing.TB) *authority {
 
 func (a *authority) file(t testing.TB, name, kind string, der []byte) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(a.dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(a.dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -99,8 +101,10 @@ func (a *authority) issue(t testing.TB, subject string, life time.Duration) tls.
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(a.n), Subject: pkix.Name{CommonName: subject},
 		URIs:      []*url.URL{{Scheme: "tandem", Host: unit, Path: "/" + subject}},
-		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(life), KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(life),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}, a.cert, pub, a.key)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +116,8 @@ func (a *authority) config(t testing.TB, subject string) *tls.Config {
 	t.Helper()
 	roots := x509.NewCertPool()
 	roots.AddCert(a.cert)
-	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{a.issue(t, subject, time.Hour)}}
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13,
+		Certificates: []tls.Certificate{a.issue(t, subject, time.Hour)}}
 }
 
 // unitAt is a unit at a running server.

@@ -85,7 +85,8 @@ func (s *site) left() []int {
 		if eerr != nil || lerr != nil {
 			continue // it has ended
 		}
-		if strings.Contains(string(env), "TANDEM_DIR="+s.Dir+"/") || strings.Contains(string(line), "\x00keep\x00") && strings.Contains(string(line), s.Dir+"/") {
+		if strings.Contains(string(env), "TANDEM_DIR="+s.Dir+"/") || strings.Contains(string(line), "\x00keep\x00") &&
+			strings.Contains(string(line), s.Dir+"/") {
 			pids = append(pids, pid)
 		}
 	}
@@ -95,7 +96,8 @@ func (s *site) left() []int {
 // runs are the processes of workloads alone.
 func (s *site) runs() (pids []int) {
 	for _, pid := range s.left() {
-		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && !strings.Contains(string(line), "\x00keep\x00") {
+		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil &&
+			!strings.Contains(string(line), "\x00keep\x00") {
 			pids = append(pids, pid)
 		}
 	}
@@ -130,12 +132,14 @@ while :; do sleep 0.2; done
 
 // hook is a script that writes a line and ends with a status.
 func (s *site) hook(name string, status int) string {
-	return fmt.Sprintf("#!/bin/sh\necho \"%s $TANDEM_HOOK pid=${TANDEM_PID:-none}\" >>%s\necho \"%s says so\" >&2\nexit %d\n", name, s.diary, name, status)
+	return fmt.Sprintf("#!/bin/sh\necho \"%s $TANDEM_HOOK pid=${TANDEM_PID:-none}\" >>%s\necho \"%s says so\" "+
+		">&2\nexit %d\n", name, s.diary, name, status)
 }
 
 // instance is a configuration in the file's format.
 func instance(class, slot, properties string, resources ...string) string {
-	return fmt.Sprintf(`{"@class":%q,"slot":%q,"properties":{%s},"resources":{%s}}`, class, slot, properties, strings.Join(resources, ","))
+	return fmt.Sprintf(`{"@class":%q,"slot":%q,"properties":{%s},"resources":{%s}}`, class, slot, properties,
+		strings.Join(resources, ","))
 }
 
 func named(name, artifact string) string { return strconv.Quote(name) + ":" + artifact }

@@ -37,7 +37,8 @@ func (b *Broker) Start() {
 	}
 	s, err := server.New(server.Config{
 		Unit: Unit, Listeners: []net.Listener{l}, Log: b.e.log("broker"), Limits: server.Collectors(),
-		Passwords: map[string]string{"controller": password, "cloud/c1": password, "cloud/c2": password, "operator/o1": password},
+		Passwords: map[string]string{"controller": password, "cloud/c1": password, "cloud/c2": password,
+			"operator/o1": password},
 	})
 	if err != nil {
 		b.e.Fatal(err)

@@ -141,7 +141,8 @@ func (d *day) unwell(n *env.Node) string {
 
 // waits says that a trial needs an approval, and says so.
 func waits(t *wire.HealthTrial) bool {
-	return t != nil && t.Approval == wire.ApprovalNeeded && slices.ContainsFunc(t.WaitsFor, func(w wire.HealthWait) bool { return w.Code == wire.WaitApproval })
+	return t != nil && t.Approval == wire.ApprovalNeeded &&
+		slices.ContainsFunc(t.WaitsFor, func(w wire.HealthWait) bool { return w.Code == wire.WaitApproval })
 }
 
 // checkReboots makes sure that resets keep their distance, and a growing one while nothing is heard; that
@@ -244,7 +245,8 @@ func (d *day) checkNumbers() {
 			d.sent["events lost"] += int(ev.Lost)
 		}
 		if last := newest[entry.Node]; ev.Seq != last+1+ev.Lost {
-			d.Wrong("%s: after event %d the journal has %d, a %s of %v (%d are lost)", entry.Node, last, ev.Seq, ev.Type, ev.At, ev.Lost)
+			d.Wrong("%s: after event %d the journal has %d, a %s of %v (%d are lost)", entry.Node, last, ev.Seq,
+				ev.Type, ev.At, ev.Lost)
 		}
 		newest[entry.Node] = ev.Seq
 	}
@@ -264,7 +266,8 @@ func (d *day) checkBoots() {
 			told[entry.Node] = map[uint64]string{}
 		}
 		if old, ok := told[entry.Node][detail.Restarts]; ok && old != detail.Reason {
-			d.Wrong("%s: start %d was because of %s, and because of %s", entry.Node, detail.Restarts, old, detail.Reason)
+			d.Wrong("%s: start %d was because of %s, and because of %s", entry.Node, detail.Restarts, old,
+				detail.Reason)
 		}
 		told[entry.Node][detail.Restarts] = detail.Reason
 		d.sent["boot "+detail.Reason]++
@@ -300,7 +303,8 @@ func (d *day) summary() string {
 			releases[n.Body().Like()]++
 		}
 	}
-	for _, kind := range []string{"trial-started", "trial-committed", "trial-rolled-back", "restart-failed", "restart-refused", "commit-failed", "contact-lost"} {
+	for _, kind := range []string{"trial-started", "trial-committed", "trial-rolled-back", "restart-failed",
+		"restart-refused", "commit-failed", "contact-lost"} {
 		d.sent["told "+kind] = len(d.Entries(kind))
 	}
 	s := fmt.Sprintf("reboots %v, releases in force %v", reboots, releases)

@@ -30,7 +30,8 @@ func Doc(version string, entries ...Entry) []byte {
 		if e.Type == "" {
 			e.Type = Main
 		}
-		n := unitconfig.NodeEntry{NodeGroupSubject: unitconfig.Identity{Codename: e.Type}, Labels: e.Labels, Priority: e.Priority, AlertRules: e.Rules}
+		n := unitconfig.NodeEntry{NodeGroupSubject: unitconfig.Identity{Codename: e.Type}, Labels: e.Labels,
+			Priority: e.Priority, AlertRules: e.Rules}
 		if e.Node != "" {
 			n.Node = &unitconfig.Identity{Codename: e.Node}
 		}

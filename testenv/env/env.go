@@ -200,7 +200,8 @@ func (e *Env) Note(format string, args ...any) {
 	if len(e.diary) == keep {
 		e.diary = append(e.diary[:0], e.diary[1:]...)
 	}
-	e.diary = append(e.diary, fmt.Sprintf("%12v  ", time.Since(e.began).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+	e.diary = append(e.diary, fmt.Sprintf("%12v  ", time.Since(e.began).Round(time.Millisecond))+
+		fmt.Sprintf(format, args...))
 }
 
 func (e *Env) story() string {

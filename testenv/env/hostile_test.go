@@ -38,15 +38,19 @@ func TestHostileNode(t *testing.T) {
 			}
 			foreign := wire.Live{V: wire.Version, Node: "n1", Boot: "b", Session: 99}
 			payloads := [][]byte{
-				random, []byte("{"), []byte("null"), []byte("[]"), []byte(`"x"`), deep(100_000), []byte(`{"v":1e999}`), wire.Encode(&foreign),
+				random, []byte("{"), []byte("null"), []byte("[]"), []byte(`"x"`), deep(100_000), []byte(`{"v":1e999}`),
+				wire.Encode(&foreign),
 				[]byte(`{"v":1,"node":"evil","kind":"config","boot":"b","seq":18446744073709551615,"running":{"epoch":18446744073709551615,"rev":18446744073709551615,"version":"1.0.0","hash":"sha256:` + strings.Repeat("0", 64) + `"}}`),
 				bytes.Repeat([]byte("x"), 200<<10), bytes.Repeat([]byte("x"), 10<<20),
 			}
 			topics := []string{
-				own.Live(), own.Reply(), own.Event(), own.Reported(wire.KindConfig), own.Reported(wire.KindInfo), own.Reported("odd"),
+				own.Live(), own.Reply(), own.Event(), own.Reported(wire.KindConfig), own.Reported(wire.KindInfo),
+				own.Reported("odd"),
 				other.Live(), other.Reported(wire.KindConfig), other.Reply(), other.Event(), // not its own
-				own.Desired(wire.KindConfig), other.Desired(wire.KindConfig), other.Request(), topic.ForController(env.Unit),
-				topic.ForInbox(env.Unit, "config"), topic.ForOutbox(env.Unit, "config"), "tandem/1/u2/controller", "$SYS/x", "odd",
+				own.Desired(wire.KindConfig), other.Desired(wire.KindConfig), other.Request(),
+				topic.ForController(env.Unit),
+				topic.ForInbox(env.Unit, "config"), topic.ForOutbox(env.Unit, "config"), "tandem/1/u2/controller",
+				"$SYS/x", "odd",
 			}
 			before := epoch(e)
 			done := make(chan struct{})

@@ -127,7 +127,8 @@ func (n *Node) TryStart() error {
 	}
 	chance := n.e.rand()
 	deps := node.Deps{
-		Now: func() time.Time { return time.Now().Add(time.Duration(n.offset.Load())) }, Rand: n.e.rand(), Log: n.e.log(n.Name),
+		Now: func() time.Time { return time.Now().Add(time.Duration(n.offset.Load())) }, Rand: n.e.rand(),
+		Log: n.e.log(n.Name),
 		NewLink: func(cfg link.Config, h link.Handler) (link.Link, error) {
 			cfg.Rand = chance
 			return link.Dial(cfg, h)
@@ -233,7 +234,8 @@ func (n *Node) watch(kind wire.Kind, running *wire.DocRef, last *wire.Attempt) {
 		if last.Error == nil || last.Error.Code != wire.CodeFork {
 			n.heard[last.Stamp()] = last.Hash
 		}
-		n.e.Note("%s: %s of %s is %s (%d.%d) %v", n.Name, kind, last.Version, last.State, last.Epoch, last.Rev, last.Error)
+		n.e.Note("%s: %s of %s is %s (%d.%d) %v", n.Name, kind, last.Version, last.State, last.Epoch, last.Rev,
+			last.Error)
 	}
 	switch {
 	case running == nil && !n.running.IsZero():
@@ -253,9 +255,11 @@ func (n *Node) watch(kind wire.Kind, running *wire.DocRef, last *wire.Attempt) {
 	if running == nil || running.Stamp() != last.Stamp() || running.Hash != last.Hash {
 		n.e.Wrong("%s: reports %v installed and runs %v", n.Name, last.Stamp(), running)
 	} else if file := n.File(); wire.Hash(file) != running.Hash {
-		n.e.Wrong("%s: reports %s (%v) installed, but config.json is %.200s", n.Name, running.Version, running.Stamp(), file)
+		n.e.Wrong("%s: reports %s (%v) installed, but config.json is %.200s", n.Name, running.Version, running.Stamp(),
+			file)
 	} else if n.told != running.Version {
-		n.e.Wrong("%s: reports %s installed, but the node's software was last told of %q", n.Name, running.Version, n.told)
+		n.e.Wrong("%s: reports %s installed, but the node's software was last told of %q", n.Name, running.Version,
+			n.told)
 	}
 }
 
@@ -271,7 +275,8 @@ func (n *Node) software(_ context.Context, env, _ []string) error {
 		vars[k] = v
 	}
 	file, mode := n.File(), vars["TANDEM_MODE"]
-	if (file == nil) != (vars["TANDEM_VERSION"] == "") || file != nil && !bytes.Contains(file, []byte(strconv.Quote(vars["TANDEM_VERSION"]))) {
+	if (file == nil) != (vars["TANDEM_VERSION"] == "") || file != nil &&
+		!bytes.Contains(file, []byte(strconv.Quote(vars["TANDEM_VERSION"]))) {
 		n.e.Wrong("%s: told to %s %q while config.json is %.200s", n.Name, mode, vars["TANDEM_VERSION"], file)
 	}
 	n.mu.Lock()
@@ -288,7 +293,8 @@ func (n *Node) software(_ context.Context, env, _ []string) error {
 // Holds reports whether config.json is of a version; "" means that there is none.
 func (n *Node) Holds(version string) bool {
 	file := n.File()
-	return file == nil && version == "" || version != "" && bytes.Contains(file, []byte(`"version":`+strconv.Quote(version)))
+	return file == nil && version == "" || version != "" &&
+		bytes.Contains(file, []byte(`"version":`+strconv.Quote(version)))
 }
 
 // Spoil puts something else into config.json.

@@ -25,7 +25,8 @@ func TestTrialIsConfirmed(t *testing.T) {
 			for _, n := range e.Nodes() {
 				e.Until(time.Minute, n.Name+" tries 2.0.0", trying(e, n.Name, "2.0.0"))
 			}
-			if s := e.Status(); s.Version != "1.0.0" || s.Trial == nil || s.Trial.Version != "2.0.0" || !s.Trial.Deadline.Equal(r.Deadline) {
+			if s := e.Status(); s.Version != "1.0.0" || s.Trial == nil || s.Trial.Version != "2.0.0" ||
+				!s.Trial.Deadline.Equal(r.Deadline) {
 				t.Errorf("status in a trial is %+v", s)
 			}
 			e.Refused(env.Doc("2.0.0"), wire.CodeAlreadyExists)

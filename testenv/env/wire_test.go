@@ -27,7 +27,8 @@ func TestForkedAndStaleDocuments(t *testing.T) {
 		now, _ := e.Broker.Retained(desired)
 
 		e.Broker.Publish(desired, old, true)
-		e.Until(time.Minute, "the stale document is in the journal", func() bool { return events(e, "n1", "stale") == 1 })
+		e.Until(time.Minute, "the stale document is in the journal",
+			func() bool { return events(e, "n1", "stale") == 1 })
 		if !e.Runs("n1", "2.0.0") {
 			t.Errorf("n1 runs %s", e.Node("n1").File())
 		}
@@ -68,7 +69,8 @@ func withInbox(c *controller.Config, _ *controller.Deps) { c.Inbox = true }
 
 // The cloud side submits over MQTT and hears the answer and the unit's status there.
 func TestInboxAndOutbox(t *testing.T) {
-	env.Run(t, env.Setup{External: true, Controller: withInbox, Nodes: []env.NodeSpec{{Name: "n1", MaxPriority: 5}, {Name: "n2"}}}, func(e *env.Env) {
+	env.Run(t, env.Setup{External: true, Controller: withInbox, Nodes: []env.NodeSpec{{Name: "n1", MaxPriority: 5},
+		{Name: "n2"}}}, func(e *env.Env) {
 		cloud := e.Client("cloud/c1", topic.ForOutbox(env.Unit, "config"), topic.ForOutbox(env.Unit, "status"))
 		cloud.Heard()
 		submit := func(id string, doc []byte, more ...func(*wire.Submission)) wire.Answer {
@@ -112,10 +114,12 @@ func TestInboxAndOutbox(t *testing.T) {
 		if a := submit("s2", env.Doc("1.0.0")); a.State != "refused" || a.Error.Code != wire.CodeAlreadyExists {
 			t.Errorf("the same version: %+v", a)
 		}
-		if a := submit("s3", env.Doc("2.0.0", env.Entry{Priority: 6})); a.State != "refused" || a.Error.Code != wire.CodeNotAllowed || a.Error.Node != "n1" {
+		if a := submit("s3", env.Doc("2.0.0", env.Entry{Priority: 6})); a.State != "refused" ||
+			a.Error.Code != wire.CodeNotAllowed || a.Error.Node != "n1" {
 			t.Errorf("against a node's rules: %+v", a)
 		}
-		if a := submit("s4", []byte(`{"formatVersion":"8"}`)); a.State != "refused" || a.Error.Code != wire.CodeWrongVersion {
+		if a := submit("s4", []byte(`{"formatVersion":"8"}`)); a.State != "refused" ||
+			a.Error.Code != wire.CodeWrongVersion {
 			t.Errorf("another format: %+v", a)
 		}
 		try := func(s *wire.Submission) { s.Mode, s.ConfirmWithin = wire.ModeTry, "PT1M" }
@@ -131,7 +135,8 @@ func TestInboxAndOutbox(t *testing.T) {
 				var s struct {
 					State, Version string
 				}
-				return json.Unmarshal(m.Payload, &s, json.MatchCaseInsensitiveNames(true)) == nil && s.State == "installed" && s.Version == "1.0.0"
+				return json.Unmarshal(m.Payload, &s, json.MatchCaseInsensitiveNames(true)) == nil &&
+					s.State == "installed" && s.Version == "1.0.0"
 			})
 		})
 		e.Calm()

@@ -18,8 +18,10 @@ func samples() (desired, request []byte) {
 	sig := &wire.Signature{KeyID: "0123456789abcdef", Ed25519: make([]byte, 64), Path: bytes.Repeat([]byte{7}, 96)}
 	body := []byte(`{"a":1}`)
 	at := time.Unix(1_790_000_000, 5).UTC()
-	return wire.Encode(&wire.Desired{V: 1, Unit: "u1", Node: Name(0), Kind: wire.KindConfig, Epoch: 2, Rev: 5, Version: "1.0.0", Hash: wire.Hash(body), Issued: at, Mode: wire.ModeApply, Body: body, Sig: sig}),
-		wire.Encode(&wire.Request{V: 1, Unit: "u1", Node: Name(0), ID: "check-1-x", Method: wire.MethodCheck, NotAfter: at, Sig: sig,
+	return wire.Encode(&wire.Desired{V: 1, Unit: "u1", Node: Name(0), Kind: wire.KindConfig, Epoch: 2, Rev: 5,
+			Version: "1.0.0", Hash: wire.Hash(body), Issued: at, Mode: wire.ModeApply, Body: body, Sig: sig}),
+		wire.Encode(&wire.Request{V: 1, Unit: "u1", Node: Name(0), ID: "check-1-x", Method: wire.MethodCheck,
+			NotAfter: at, Sig: sig,
 			Params: wire.Encode(&wire.CheckParams{Kind: wire.KindConfig, Version: "1.0.0", Body: body})})
 }
 
@@ -47,7 +49,8 @@ func TestCanonicalForm(t *testing.T) {
 
 func TestReportIsAsEncoded(t *testing.T) {
 	ref := wire.DocRef{Epoch: 3, Rev: 9, Version: "1.0.0", Hash: wire.Hash(nil)}
-	last := wire.Attempt{Epoch: 3, Rev: 10, Version: "1.0.1", Hash: ref.Hash, State: wire.StateTrying, Attempt: 1, At: time.Unix(1_790_000_000, 50).UTC()}
+	last := wire.Attempt{Epoch: 3, Rev: 10, Version: "1.0.1", Hash: ref.Hash, State: wire.StateTrying, Attempt: 1,
+		At: time.Unix(1_790_000_000, 50).UTC()}
 	for _, r := range []wire.Reported{{Running: &ref, Last: &last}, {Running: &ref}, {Last: &last}, {}} {
 		r.V, r.Node, r.Kind, r.Boot, r.Seq = 1, Name(3), wire.KindConfig, "boot-1", 7
 		if got, want := string(appendReport(nil, &r)), string(wire.Encode(&r)); got != want {

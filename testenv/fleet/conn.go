@@ -127,7 +127,8 @@ func (c *conn) connect(user string, will message) error {
 	pk := packets.Packet{
 		ProtocolVersion: 4, FixedHeader: packets.FixedHeader{Type: packets.Connect},
 		Connect: packets.ConnectParams{
-			ProtocolName: []byte("MQTT"), Clean: true, ClientIdentifier: user, UsernameFlag: true, Username: []byte(user),
+			ProtocolName: []byte("MQTT"), Clean: true, ClientIdentifier: user, UsernameFlag: true,
+			Username: []byte(user),
 			WillFlag: true, WillTopic: will.topic, WillPayload: will.payload, WillRetain: will.retain, WillQos: 1,
 		},
 	}
@@ -147,7 +148,8 @@ func (c *conn) connect(user string, will message) error {
 
 // subscribe asks for filters with QoS 1; the answer comes to the reader.
 func (c *conn) subscribe(filters ...string) error {
-	pk := packets.Packet{ProtocolVersion: 4, FixedHeader: packets.FixedHeader{Type: packets.Subscribe, Qos: 1}, PacketID: 1}
+	pk := packets.Packet{ProtocolVersion: 4, FixedHeader: packets.FixedHeader{Type: packets.Subscribe, Qos: 1},
+		PacketID: 1}
 	for _, f := range filters {
 		pk.Filters = append(pk.Filters, packets.Subscription{Filter: f, Qos: 1})
 	}

@@ -70,7 +70,8 @@ type Fleet struct {
 }
 
 type counters struct {
-	connected, disconnects, arrived, documents, installed, refused, requests, checks, pubacks, statuses, news atomic.Int64
+	connected, disconnects, arrived, documents, installed, refused, requests, checks, pubacks, statuses,
+	news atomic.Int64
 }
 
 // Stats are counts since New, except for Online, which is of now.
@@ -113,7 +114,8 @@ func New(cfg Config) *Fleet {
 	f.ctx, f.end = context.WithCancel(context.Background())
 	for i := range cfg.Nodes {
 		name := Name(i)
-		f.nodes = append(f.nodes, &node{f: f, name: name, typ: cfg.Types[i%len(cfg.Types)], topics: topic.ForNode(cfg.Unit, name)})
+		f.nodes = append(f.nodes, &node{f: f, name: name, typ: cfg.Types[i%len(cfg.Types)],
+			topics: topic.ForNode(cfg.Unit, name)})
 	}
 	return f
 }
@@ -186,7 +188,8 @@ func (f *Fleet) AwaitOnline(ctx context.Context, n int) error {
 	for f.count.arrived.Load() != int64(n) {
 		select {
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("%d of %d nodes are online: %w", f.count.arrived.Load(), n, context.Cause(ctx)), errors.Join(f.errors()...))
+			return errors.Join(fmt.Errorf("%d of %d nodes are online: %w", f.count.arrived.Load(), n,
+				context.Cause(ctx)), errors.Join(f.errors()...))
 		case <-f.woken:
 		case <-tick.C:
 		}
@@ -243,7 +246,8 @@ func (f *Fleet) Stall(i int) (resume func()) {
 func (f *Fleet) Stats() Stats {
 	c := &f.count
 	return Stats{
-		Online: int(c.arrived.Load()), Connects: c.connected.Load(), Disconnects: c.disconnects.Load(), Documents: c.documents.Load(),
+		Online: int(c.arrived.Load()), Connects: c.connected.Load(), Disconnects: c.disconnects.Load(),
+		Documents: c.documents.Load(),
 		Installed: c.installed.Load(), Refused: c.refused.Load(), Requests: c.requests.Load(), Checks: c.checks.Load(),
 		Pubacks: c.pubacks.Load(), Statuses: c.statuses.Load(), Errors: f.errors(),
 	}

@@ -289,7 +289,8 @@ func (n *node) infoLocked() []byte {
 		Partitions: []wire.Partition{{Name: "services", Path: "/var/services", Size: 8 << 30}},
 	}
 	return wire.Encode(&wire.Reported{
-		V: wire.Version, Node: n.name, Kind: wire.KindInfo, Boot: n.f.boot, Seq: n.seqs[seqInfo], Detail: jsontext.Value(wire.Encode(&info)),
+		V: wire.Version, Node: n.name, Kind: wire.KindInfo, Boot: n.f.boot, Seq: n.seqs[seqInfo],
+		Detail: jsontext.Value(wire.Encode(&info)),
 	})
 }
 

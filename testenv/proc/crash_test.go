@@ -123,7 +123,8 @@ func TestKilledNode(t *testing.T) {
 	marks := filepath.Join(u.Dir, "marks")
 	script := filepath.Join(u.Dir, "on-apply")
 	// The command is slow when the file slow is there, and leaves a mark when it begins.
-	text := "#!/bin/sh\necho begin $TANDEM_MODE $TANDEM_VERSION >>" + marks + "\n[ ! -e " + u.Dir + "/slow ] || sleep 0.5\necho end $TANDEM_MODE $TANDEM_VERSION >>" + marks + "\n"
+	text := "#!/bin/sh\necho begin $TANDEM_MODE $TANDEM_VERSION >>" + marks + "\n[ ! -e " + u.Dir +
+		"/slow ] || sleep 0.5\necho end $TANDEM_MODE $TANDEM_VERSION >>" + marks + "\n"
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +218,8 @@ func TestFailingCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, err := Get[controller.Node](u, "/v1/nodes/n1")
-	if d := n.Documents[wire.KindConfig]; err != nil || d.Last == nil || !d.Last.State.Settled() || d.Last.State == wire.StateInstalled {
+	if d := n.Documents[wire.KindConfig]; err != nil || d.Last == nil || !d.Last.State.Settled() ||
+		d.Last.State == wire.StateInstalled {
 		t.Errorf("%+v %v", n.Documents, err)
 	}
 	if o := u.Tandem("config", "rollback", "1.0.0", "--as", "1.2.0", "--wait"); o.Status != 0 {

@@ -53,7 +53,8 @@ func TestTokens(t *testing.T) {
 	if !roots.AppendCertsFromPEM(pem) {
 		t.Fatal("no certificate in ca.pem")
 	}
-	client := http.Client{Timeout: Patience, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	client := http.Client{Timeout: Patience, Transport: &http.Transport{DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	status := func(path, auth string) int {
 		t.Helper()
 		r, err := http.NewRequest(http.MethodGet, "https://"+addr+path, nil)
@@ -73,7 +74,8 @@ func TestTokens(t *testing.T) {
 		return res.StatusCode
 	}
 	for auth, want := range map[string]int{
-		"": 401, "Bearer ": 401, "Basic " + ann.Token: 401, ann.Token: 401, "Bearer " + ann.Token[:len(ann.Token)-1]: 401,
+		"": 401, "Bearer ": 401, "Basic " + ann.Token: 401, ann.Token: 401, "Bearer " +
+			ann.Token[:len(ann.Token)-1]: 401,
 		"Bearer " + ann.Token + "x": 401, "Bearer " + ann.Token: 200, "Bearer " + eve.Token: 200,
 	} {
 		if got := status("/v1/nodes", auth); got != want {
@@ -89,7 +91,8 @@ func TestTokens(t *testing.T) {
 	has(t, tandem(ann.env(), "nodes"), 0, "", "")
 	has(t, tandem(ann.env()[:2], "nodes"), 3, "", "--ca")
 	has(t, tandem([]string{"TANDEM_URL=" + ann.URL, "TANDEM_CA=" + ann.CA}, "nodes"), 1, "", "token")
-	has(t, tandem(append(ann.env()[:2:2], "TANDEM_CA=sha256:"+strings.Repeat("0", 64)), "nodes"), 3, "", "nothing was sent")
+	has(t, tandem(append(ann.env()[:2:2], "TANDEM_CA=sha256:"+strings.Repeat("0", 64)), "nodes"), 3, "",
+		"nothing was sent")
 	has(t, tandem(eve.env(), "token", "list"), 1, "", "admin")
 
 	document := filepath.Join(u.Dir, "unit.json")

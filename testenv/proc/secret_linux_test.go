@@ -26,16 +26,19 @@ func TestSecretsStaySecret(t *testing.T) {
 	const password, nodePassword = "sesame-of-the-controller", "sesame-of-node-one"
 	listen := "127.0.0.1:" + strconv.Itoa(u.Port)
 	passwords := []string{"TANDEM_PASSWORDS=controller=" + password + ",node/n1=" + nodePassword}
-	broker := Start(t, "broker", passwords, Binary(t, "tandem-broker"), "--unit", "u1", "--listen", listen, "--log-level", "debug")
+	broker := Start(t, "broker", passwords, Binary(t, "tandem-broker"), "--unit", "u1", "--listen", listen,
+		"--log-level", "debug")
 	own := []string{"TANDEM_BROKER_PASSWORD=" + password}
-	args := u.ControllerArgs("--broker", "tcp://"+listen, "--log-level", "debug", "--http", "127.0.0.1:"+strconv.Itoa(Port(t)))
+	args := u.ControllerArgs("--broker", "tcp://"+listen, "--log-level", "debug", "--http", "127.0.0.1:"+
+		strconv.Itoa(Port(t)))
 	u.Controller = Start(t, "controller", own, args...)
 	u.AwaitReady()
 	ann := newToken(t, u, "ann", "admin")
 	has(t, Run(t, u.Dir, ann.env()[:2], Binary(t, "tandem"), "token", "list"), 0, "ann", "")
 	node := []string{"TANDEM_PASSWORD=" + nodePassword}
 	u.Nodes["n1"] = Start(t, "n1", node, u.NodeArgs("n1", "main", "--log-level", "debug")...)
-	wrong := Start(t, "n2", []string{"TANDEM_PASSWORD=" + nodePassword + "-wrong"}, u.NodeArgs("n1", "main", "--log-level", "debug", "--state-dir", u.StateDir("n2"))...)
+	wrong := Start(t, "n2", []string{"TANDEM_PASSWORD=" + nodePassword + "-wrong"},
+		u.NodeArgs("n1", "main", "--log-level", "debug", "--state-dir", u.StateDir("n2"))...)
 	u.AwaitOnline("n1", true)
 	if res, err := u.Submit(Document("1.0.0", 1), ""); err != nil || res.State != "accepted" {
 		t.Fatalf("%+v %v", res, err)
@@ -53,9 +56,11 @@ func TestSecretsStaySecret(t *testing.T) {
 	}
 	seed := parsed.(ed25519.PrivateKey).Seed()
 	secrets := map[string][]byte{
-		"the key's bytes": seed, "the key in hex": []byte(hex.EncodeToString(seed)), "the key's PEM": bytes.Split(data, []byte("\n"))[1],
+		"the key's bytes": seed, "the key in hex": []byte(hex.EncodeToString(seed)),
+		"the key's PEM":     bytes.Split(data, []byte("\n"))[1],
 		"the key in base64": []byte(base64.StdEncoding.EncodeToString(seed)[:40]),
-		"the password":      []byte(password), "the node's password": []byte(nodePassword), "the token": []byte(ann.Token[5:40]),
+		"the password":      []byte(password), "the node's password": []byte(nodePassword),
+		"the token": []byte(ann.Token[5:40]),
 	}
 	look := func(where string, data []byte) {
 		t.Helper()
@@ -73,12 +78,14 @@ func TestSecretsStaySecret(t *testing.T) {
 		}
 		look("the command line of "+p.Name, line)
 	}
-	for name, env := range map[string][]string{"tandem-broker": passwords, "tandem-controller": own, "tandem-node": node} {
+	for name, env := range map[string][]string{"tandem-broker": passwords, "tandem-controller": own,
+		"tandem-node": node} {
 		o := Run(t, u.Dir, env, Binary(t, name), "--print-config")
 		has(t, o, 0, "***", "")
 		look(name+" --print-config", []byte(o.Out+o.Errors))
 	}
-	for _, args := range [][]string{{"journal", "export"}, {"events", "--limit", "1000"}, {"unit", "status", "--json"}, {"node", "n1", "--json"}, {"token", "list", "--json"}} {
+	for _, args := range [][]string{{"journal", "export"}, {"events", "--limit", "1000"}, {"unit", "status", "--json"},
+		{"node", "n1", "--json"}, {"token", "list", "--json"}} {
 		o := u.Tandem(args...)
 		has(t, o, 0, "", "")
 		look("tandem "+args[0], []byte(o.Out+o.Errors))

@@ -54,7 +54,8 @@ func StartService(t testing.TB, dir string, env []string, argv ...string) *Servi
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Service{t: t, env: env, argv: argv, dir: dir, log: log, quit: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
+	s := &Service{t: t, env: env, argv: argv, dir: dir, log: log, quit: make(chan struct{}), done: make(chan struct{}),
+		changed: make(chan struct{})}
 	go s.keep()
 	t.Cleanup(func() {
 		s.Stop()
@@ -62,7 +63,8 @@ func StartService(t testing.TB, dir string, env []string, argv ...string) *Servi
 			t.Error(err)
 		}
 		if data, err := os.ReadFile(log.Name()); t.Failed() {
-			t.Logf("--- the end of what the service printed (%v), its runs %+v:\n%s", err, s.Runs(), tail(string(data), 60))
+			t.Logf("--- the end of what the service printed (%v), its runs %+v:\n%s", err, s.Runs(),
+				tail(string(data), 60))
 		}
 	})
 	return s
@@ -187,7 +189,8 @@ func (s *Service) run(socket string) error {
 		}
 	})
 	cmd := exec.Command(s.argv[0], s.argv[1:]...)
-	cmd.Env = slices.Concat(plainEnv(), s.env, []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=" + strconv.FormatInt(watchdogLimit.Microseconds(), 10)})
+	cmd.Env = slices.Concat(plainEnv(), s.env, []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=" +
+		strconv.FormatInt(watchdogLimit.Microseconds(), 10)})
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	cmd.SysProcAttr = ownGroup()
 	started := make(chan error)

@@ -12,7 +12,8 @@ import (
 func has(t *testing.T, o Output, status int, out, errs string) {
 	t.Helper()
 	if o.Status != status || !strings.Contains(o.Out, out) || !strings.Contains(o.Errors, errs) {
-		t.Errorf("status %d, want %d; wanted on standard output %q, on standard error %q\n--- output\n%s--- errors\n%s", o.Status, status, out, errs, o.Out, o.Errors)
+		t.Errorf("status %d, want %d; wanted on standard output %q, on standard error %q\n--- output\n%s--- errors\n%s",
+			o.Status, status, out, errs, o.Out, o.Errors)
 	}
 }
 
@@ -62,7 +63,8 @@ func TestPortClash(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, Run(t, u.Dir, nil, u.ControllerArgs()...), 1, "", "another controller or broker may be running")
-	has(t, Run(t, u.Dir, nil, Binary(t, "tandem-broker"), "--unit", "u1", "--listen", l.Addr().String()), 1, "", "is taken")
+	has(t, Run(t, u.Dir, nil, Binary(t, "tandem-broker"), "--unit", "u1", "--listen", l.Addr().String()), 1, "",
+		"is taken")
 	// What it had opened before is closed again and nothing lies in the way.
 	u.Port = Port(t)
 	u.StartController()
@@ -117,9 +119,12 @@ func TestStaleSocket(t *testing.T) {
 func TestNoDoorToOtherMachines(t *testing.T) {
 	t.Parallel()
 	u := NewUnit(t)
-	has(t, Run(t, u.Dir, nil, append(u.ControllerArgs(), "--listen", "0.0.0.0:"+strconv.Itoa(u.Port))...), 2, "", "--insecure-listen")
-	has(t, Run(t, u.Dir, nil, append(u.ControllerArgs(), "--http", "http://0.0.0.0:"+strconv.Itoa(u.Port))...), 2, "", "--insecure-listen")
-	has(t, Run(t, u.Dir, nil, Binary(t, "tandem-broker"), "--listen", "0.0.0.0:"+strconv.Itoa(u.Port)), 2, "", "--insecure-listen")
+	has(t, Run(t, u.Dir, nil, append(u.ControllerArgs(), "--listen", "0.0.0.0:"+strconv.Itoa(u.Port))...), 2, "",
+		"--insecure-listen")
+	has(t, Run(t, u.Dir, nil, append(u.ControllerArgs(), "--http", "http://0.0.0.0:"+strconv.Itoa(u.Port))...), 2, "",
+		"--insecure-listen")
+	has(t, Run(t, u.Dir, nil, Binary(t, "tandem-broker"), "--listen", "0.0.0.0:"+strconv.Itoa(u.Port)), 2, "",
+		"--insecure-listen")
 }
 
 func TestStandaloneBroker(t *testing.T) {
@@ -127,10 +132,12 @@ func TestStandaloneBroker(t *testing.T) {
 	u := NewUnit(t)
 	listen := "127.0.0.1:" + strconv.Itoa(u.Port)
 	start := func() *Process {
-		return Start(t, "broker", []string{"TANDEM_PASSWORDS=controller=open sesame"}, Binary(t, "tandem-broker"), "--unit", "u1", "--listen", listen)
+		return Start(t, "broker", []string{"TANDEM_PASSWORDS=controller=open sesame"}, Binary(t, "tandem-broker"),
+			"--unit", "u1", "--listen", listen)
 	}
 	broker := start()
-	u.Controller = Start(t, "controller", []string{"TANDEM_BROKER_PASSWORD=open sesame"}, u.ControllerArgs("--broker", "tcp://"+listen)...)
+	u.Controller = Start(t, "controller", []string{"TANDEM_BROKER_PASSWORD=open sesame"},
+		u.ControllerArgs("--broker", "tcp://"+listen)...)
 	u.AwaitReady()
 	u.StartNode("n1", "main")
 	u.AwaitOnline("n1", true)

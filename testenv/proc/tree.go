@@ -64,7 +64,8 @@ type Demo struct {
 // StartDemo runs a command that brings up the demo unit in a tree, and waits until it is up.
 func StartDemo(t testing.TB, dir, run string, env []string, argv ...string) *Demo {
 	t.Helper()
-	d := &Demo{Process: Start(t, "make up", append(goEnv(), env...), append([]string{"env", "-C", dir}, argv...)...), dir: dir, run: run, t: t}
+	d := &Demo{Process: Start(t, "make up", append(goEnv(), env...), append([]string{"env", "-C", dir}, argv...)...),
+		dir: dir, run: run, t: t}
 	sweep := sweeper(t, run)
 	t.Cleanup(func() { // before Start's own, which only reaches one process group
 		if d.Alive() {

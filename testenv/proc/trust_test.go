@@ -34,7 +34,8 @@ func joinAs(t *testing.T, u *Unit, machine, door, token string) Output {
 		t.Fatal(err)
 	}
 	defer os.Remove(file)
-	return Run(t, u.Dir, nil, "sh", "-c", Binary(t, "tandem-node")+` join --controller "$0" --token - --state-dir "$1" <"$2"`, door, u.StateDir(machine), file)
+	return Run(t, u.Dir, nil, "sh", "-c", Binary(t, "tandem-node")+
+		` join --controller "$0" --token - --state-dir "$1" <"$2"`, door, u.StateDir(machine), file)
 }
 
 // A unit with mutual TLS, of real programs: nodes join with what the operator's command prints, work,
@@ -60,7 +61,8 @@ func TestTrust(t *testing.T) {
 		start(name)
 		u.AwaitOnline(name, true)
 	}
-	if info, err := os.Stat(filepath.Join(u.StateDir("controller"), "ca-key.pem")); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(u.StateDir("controller"), "ca-key.pem")); err != nil ||
+		info.Mode().Perm() != 0o600 {
 		t.Errorf("the CA's key: %v %v", info.Mode(), err)
 	}
 	if _, err := u.Submit(Document("1.0.0", 1), ""); err != nil {
@@ -78,7 +80,8 @@ func TestTrust(t *testing.T) {
 		return ""
 	})
 	impostor.Stop()
-	if o := Run(t, u.Dir, nil, Binary(t, "tandem-node"), "--node", "n1", "--type", "main", "--state-dir", u.StateDir("n2")); o.Status != 2 || !strings.Contains(o.Errors, "joined as node") {
+	if o := Run(t, u.Dir, nil, Binary(t, "tandem-node"), "--node", "n1", "--type", "main", "--state-dir",
+		u.StateDir("n2")); o.Status != 2 || !strings.Contains(o.Errors, "joined as node") {
 		t.Errorf("another name than it joined under: %+v", o)
 	}
 
@@ -109,7 +112,8 @@ func TestTrust(t *testing.T) {
 
 	export := u.Tandem("journal", "export")
 	for _, token := range tokens {
-		for what, text := range map[string]string{"the journal": export.Out, "the controller's log": u.Controller.Log(), "a node's log": u.Nodes["n1"].Log() + u.Nodes["n2"].Log()} {
+		for what, text := range map[string]string{"the journal": export.Out, "the controller's log": u.Controller.Log(),
+			"a node's log": u.Nodes["n1"].Log() + u.Nodes["n2"].Log()} {
 			if strings.Contains(text, token) {
 				t.Errorf("a token is in %s", what)
 			}

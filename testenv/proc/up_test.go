@@ -58,7 +58,8 @@ func TestDemo(t *testing.T) {
 	env := []string{"TANDEM_UP_DIR=" + run, "TANDEM_UP_PORT=" + strconv.Itoa(port)}
 	d := StartDemo(t, dir, run, env, "deploy/demo/up")
 	log := d.Log()
-	_, after, _ := strings.Cut(log, "The unit runs.") // how many lines of progress there are before it, depends on the machine
+	// how many lines of progress there are before it, depends on the machine
+	_, after, _ := strings.Cut(log, "The unit runs.")
 	if n := strings.Count(after, "\n"); !strings.Contains(log, "every node has it (3 nodes)") || n < 10 || n > 35 {
 		t.Errorf("too little or too much:\n%s", log)
 	}
@@ -122,7 +123,8 @@ func TestDemo(t *testing.T) {
 		t.Errorf("the second start:\n%s", d.Log())
 	}
 	Until(t, "all are in step", func() string {
-		if o := d.Shell(before + "\nbin/tandem nodes"); !strings.Contains(o.Out, "2.3.0") || !strings.Contains(o.Out, "3 online, 3 in step") {
+		if o := d.Shell(before + "\nbin/tandem nodes"); !strings.Contains(o.Out, "2.3.0") ||
+			!strings.Contains(o.Out, "3 online, 3 in step") {
 			return o.Out
 		}
 		return ""

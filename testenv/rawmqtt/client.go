@@ -268,12 +268,14 @@ func (c *Client) Finds(filter, what string, ok func([]Message) bool) error {
 
 // Hears waits for a message.
 func (c *Client) Hears(topic, payload string) error {
-	return c.Until(fmt.Sprintf("%q on %s", payload, topic), func(all []Message) bool { return Has(all, topic, payload) })
+	return c.Until(fmt.Sprintf("%q on %s", payload, topic),
+		func(all []Message) bool { return Has(all, topic, payload) })
 }
 
 // FindsMessage is Finds for one message.
 func (c *Client) FindsMessage(filter, topic, payload string) error {
-	return c.Finds(filter, fmt.Sprintf("%q on %s", payload, topic), func(all []Message) bool { return Has(all, topic, payload) })
+	return c.Finds(filter, fmt.Sprintf("%q on %s", payload, topic),
+		func(all []Message) bool { return Has(all, topic, payload) })
 }
 
 // Has reports whether a message is among others.
@@ -310,7 +312,8 @@ func (c *Client) Publish(topic, payload string, retain bool) error {
 		head |= 1
 	}
 	c.id++
-	if err := c.Write(Packet(head, append(binary.BigEndian.AppendUint16(Text(nil, topic), c.id), payload...))); err != nil {
+	if err := c.Write(Packet(head, append(binary.BigEndian.AppendUint16(Text(nil, topic), c.id),
+		payload...))); err != nil {
 		return err
 	}
 	_, err := c.answer(c.id)

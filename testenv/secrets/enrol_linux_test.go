@@ -74,7 +74,8 @@ func TestNoSecretOfEnrolmentGetsOut(t *testing.T) {
 	t.Parallel()
 	u, s := proc.NewUnit(t), newSearch(t)
 	http := "127.0.0.1:" + strconv.Itoa(proc.Port(t))
-	u.StartController("--listen", "", "--listen-tls", "127.0.0.1:"+strconv.Itoa(u.Port), "--advertise", "127.0.0.1", "--http", "https://"+http, "--log-level", "debug")
+	u.StartController("--listen", "", "--listen-tls", "127.0.0.1:"+strconv.Itoa(u.Port), "--advertise", "127.0.0.1",
+		"--http", "https://"+http, "--log-level", "debug")
 	state := u.StateDir("controller")
 	s.plant("the CA's key", scalar(t, keyOf(t, filepath.Join(state, "ca-key.pem"))))
 	s.plant("the signing key", signingKey(t, filepath.Join(state, "unit-key.pem")).Seed())
@@ -101,7 +102,8 @@ func TestNoSecretOfEnrolmentGetsOut(t *testing.T) {
 	// join does it as people do, and everything that is printed is searched.
 	join := func(machine, token string) int {
 		file := writeFile(t, filepath.Join(t.TempDir(), "token"), token+"\n", 0o600)
-		o := proc.Run(t, u.Dir, nil, "sh", "-c", proc.Binary(t, "tandem-node")+` join --controller "$0" --token - --state-dir "$1" <"$2"`, door, u.StateDir(machine), file)
+		o := proc.Run(t, u.Dir, nil, "sh", "-c", proc.Binary(t, "tandem-node")+
+			` join --controller "$0" --token - --state-dir "$1" <"$2"`, door, u.StateDir(machine), file)
 		s.look("tandem-node join of "+machine, []byte(o.Out+o.Errors))
 		return o.Status
 	}
@@ -116,7 +118,8 @@ func TestNoSecretOfEnrolmentGetsOut(t *testing.T) {
 		t.Error("a token that was used, withdrawn or mistyped has let a machine join")
 	}
 	// A token on the command line is what the reference warns of: its errors must not repeat it even so.
-	o := proc.Run(t, u.Dir, nil, proc.Binary(t, "tandem-node"), "join", "--controller", door, "--token", first, "--state-dir", u.StateDir("thief"))
+	o := proc.Run(t, u.Dir, nil, proc.Binary(t, "tandem-node"), "join", "--controller", door, "--token", first,
+		"--state-dir", u.StateDir("thief"))
 	s.look("tandem-node join with the token as a flag", []byte(o.Out+o.Errors))
 	if status := join("n2", good); status != 0 {
 		t.Fatalf("n2 does not join: status %d", status)
@@ -125,7 +128,8 @@ func TestNoSecretOfEnrolmentGetsOut(t *testing.T) {
 
 	dump := writeFile(t, filepath.Join(u.Dir, "dump"), "#!/bin/sh\nenv\ncat /proc/self/environ\nexit 1\n", 0o700)
 	start := func(name string) *proc.Process {
-		return proc.Start(t, name, nil, proc.Binary(t, "tandem-node"), "--type", "main", "--state-dir", u.StateDir(name), "--log-level", "debug", "--on-apply", dump)
+		return proc.Start(t, name, nil, proc.Binary(t, "tandem-node"), "--type", "main", "--state-dir",
+			u.StateDir(name), "--log-level", "debug", "--on-apply", dump)
 	}
 	processes := []*proc.Process{u.Controller, start("n1"), start("n2")}
 	u.AwaitOnline("n1", true)
@@ -137,12 +141,14 @@ func TestNoSecretOfEnrolmentGetsOut(t *testing.T) {
 	s.look("tandem node revoke", []byte(o.Out+o.Errors))
 	u.AwaitOnline("n2", false)
 
-	for _, path := range []string{"/v1/nodes", "/v1/nodes/n1", "/v1/nodes/n2", "/v1/events", "/v1/journal/export", "/v1/journal/backup", "/v1/unit/status", "/v1/tokens", "/", "/metrics"} {
+	for _, path := range []string{"/v1/nodes", "/v1/nodes/n1", "/v1/nodes/n2", "/v1/events", "/v1/journal/export",
+		"/v1/journal/backup", "/v1/unit/status", "/v1/tokens", "/", "/metrics"} {
 		for _, bearer := range []string{ann, first, ann + "x", ""} {
 			s.look("the answer to "+path, ask(t, http, path, bearer))
 		}
 	}
-	for _, args := range [][]string{{"journal", "export"}, {"events", "--limit", "1000"}, {"unit", "status", "--json"}, {"nodes", "--json"}, {"node", "n1", "--json"}, {"node", "n2"}, {"token", "list"}} {
+	for _, args := range [][]string{{"journal", "export"}, {"events", "--limit", "1000"}, {"unit", "status", "--json"},
+		{"nodes", "--json"}, {"node", "n1", "--json"}, {"node", "n2"}, {"token", "list"}} {
 		o := u.Tandem(args...)
 		s.look("tandem "+strings.Join(args, " "), []byte(o.Out+o.Errors))
 	}
@@ -156,7 +162,8 @@ func TestNoSecretOfEnrolmentGetsOut(t *testing.T) {
 	s.files(u.Dir, "unit-key.pem", "ca-key.pem", "identity.json")
 	for path, holds := range map[string]string{
 		filepath.Join(state, "unit-key.pem"): "the signing key", filepath.Join(state, "ca-key.pem"): "the CA's key",
-		filepath.Join(u.StateDir("n1"), "identity", "identity.json"): "the key of n1", filepath.Join(u.StateDir("n2"), "identity", "identity.json"): "the key of n2",
+		filepath.Join(u.StateDir("n1"), "identity", "identity.json"): "the key of n1",
+		filepath.Join(u.StateDir("n2"), "identity", "identity.json"): "the key of n2",
 	} {
 		s.only(path, holds)
 	}
@@ -188,12 +195,15 @@ func (s *search) only(path, holds string) {
 // ask sends one request to the TLS door and returns all that comes back.
 func ask(t *testing.T, at, path, bearer string) []byte {
 	t.Helper()
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: proc.Patience}, "tcp", at, &tls.Config{InsecureSkipVerify: true}) // who answers is not in question here
+	// who answers is not in question here
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: proc.Patience}, "tcp", at,
+		&tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: unit\r\nAuthorization: Bearer "+bearer+"\r\nConnection: close\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: unit\r\nAuthorization: Bearer "+bearer+
+		"\r\nConnection: close\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	data, err := io.ReadAll(conn)

@@ -191,10 +191,12 @@ func TestNoSecretGetsOut(t *testing.T) {
 	t.Parallel()
 	u, s := proc.NewUnit(t), newSearch(t)
 	listen, httpPort := "127.0.0.1:"+strconv.Itoa(u.Port), proc.Port(t)
-	broker := proc.Start(t, "broker", []string{"TANDEM_PASSWORDS=controller=" + controllerPassword + ",node/n1=" + nodePassword},
+	broker := proc.Start(t, "broker", []string{"TANDEM_PASSWORDS=controller=" + controllerPassword + ",node/n1=" +
+		nodePassword},
 		proc.Binary(t, "tandem-broker"), "--unit", "u1", "--listen", listen, "--log-level", "debug")
-	u.Controller = proc.Start(t, "controller", []string{"TANDEM_BROKER_PASSWORD=" + controllerPassword}, u.ControllerArgs("--broker", "tcp://"+listen,
-		"--log-level", "debug", "--http", "127.0.0.1:"+strconv.Itoa(httpPort))...)
+	u.Controller = proc.Start(t, "controller", []string{"TANDEM_BROKER_PASSWORD=" + controllerPassword},
+		u.ControllerArgs("--broker", "tcp://"+listen,
+			"--log-level", "debug", "--http", "127.0.0.1:"+strconv.Itoa(httpPort))...)
 	u.AwaitReady()
 	ann := operator(t, u)
 	s.plant("the operator's token", []byte(ann[len("tdo1."):]))
@@ -203,8 +205,10 @@ func TestNoSecretGetsOut(t *testing.T) {
 
 	// The command fails and says everything that it can find.
 	dump := writeFile(t, filepath.Join(u.Dir, "dump"), "#!/bin/sh\nenv\ncat /proc/self/environ\nexit 1\n", 0o700)
-	n1 := proc.Start(t, "n1", []string{"TANDEM_PASSWORD=" + nodePassword}, u.NodeArgs("n1", "main", "--log-level", "debug", "--on-apply", dump)...)
-	n2 := proc.Start(t, "n2", []string{"TANDEM_PASSWORD=" + wrongPassword}, u.NodeArgs("n1", "main", "--log-level", "debug", "--state-dir", u.StateDir("n2"))...)
+	n1 := proc.Start(t, "n1", []string{"TANDEM_PASSWORD=" + nodePassword}, u.NodeArgs("n1", "main", "--log-level",
+		"debug", "--on-apply", dump)...)
+	n2 := proc.Start(t, "n2", []string{"TANDEM_PASSWORD=" + wrongPassword}, u.NodeArgs("n1", "main", "--log-level",
+		"debug", "--state-dir", u.StateDir("n2"))...)
 	u.AwaitOnline("n1", true)
 	if res, err := u.Submit(proc.Document("1.0.0", 1), ""); err != nil || res.State != "accepted" {
 		t.Fatalf("%+v %v", res, err)
@@ -223,17 +227,23 @@ func TestNoSecretGetsOut(t *testing.T) {
 		return ""
 	})
 
-	for _, path := range []string{"/v1/config", "/v1/config/status", "/v1/config/history", "/v1/config/resolved?node=n1", "/v1/config/explain?node=n1&pointer=/priority",
-		"/v1/nodes", "/v1/nodes/n1", "/v1/events", "/v1/journal/verify", "/v1/journal/export", "/v1/journal/backup", "/v1/unit/status", "/v1/tokens", "/", "/dashboard.js", "/healthz", "/readyz",
+	for _, path := range []string{"/v1/config", "/v1/config/status", "/v1/config/history",
+		"/v1/config/resolved?node=n1", "/v1/config/explain?node=n1&pointer=/priority",
+		"/v1/nodes", "/v1/nodes/n1", "/v1/events", "/v1/journal/verify", "/v1/journal/export", "/v1/journal/backup",
+		"/v1/unit/status", "/v1/tokens", "/", "/dashboard.js", "/healthz", "/readyz",
 		"/metrics", "/debug/pprof/", "/debug/vars"} {
-		for _, bearer := range []string{"Bearer " + ann, "Bearer " + token, "Bearer " + wrongToken, "Basic " + ann, ann, "Bearer " + ann + "x", ""} {
+		for _, bearer := range []string{"Bearer " + ann, "Bearer " + token, "Bearer " + wrongToken, "Basic " + ann, ann,
+			"Bearer " + ann + "x", ""} {
 			s.look("the answer to "+path, []byte(get(t, httpPort, http.MethodGet, path, bearer, "")))
 		}
 	}
-	for _, body := range []string{"{", `{"formatVersion":"7","version":"0.1.0","nodes":[]}`, strings.Repeat("[", 10_000)} {
-		s.look("the answer to a bad submission", []byte(get(t, httpPort, http.MethodPost, "/v1/config", "Bearer "+ann, body)))
+	for _, body := range []string{"{", `{"formatVersion":"7","version":"0.1.0","nodes":[]}`,
+		strings.Repeat("[", 10_000)} {
+		s.look("the answer to a bad submission",
+			[]byte(get(t, httpPort, http.MethodPost, "/v1/config", "Bearer "+ann, body)))
 	}
-	for _, args := range [][]string{{"journal", "export"}, {"events", "--limit", "1000"}, {"unit", "status", "--json"}, {"nodes"}, {"node", "n1"}, {"config", "status"}, {"config", "history"}} {
+	for _, args := range [][]string{{"journal", "export"}, {"events", "--limit", "1000"}, {"unit", "status", "--json"},
+		{"nodes"}, {"node", "n1"}, {"config", "status"}, {"config", "history"}} {
 		o := u.Tandem(args...)
 		s.look("tandem "+strings.Join(args, " "), []byte(o.Out+o.Errors))
 	}
@@ -264,8 +274,10 @@ func TestMistakesDoNotEchoSecrets(t *testing.T) {
 	file := func(name, text string, mode fs.FileMode) string {
 		return writeFile(t, filepath.Join(dir, name), text, mode)
 	}
-	controller := []string{"tandem-controller", "--unit", "u1", "--state-dir", filepath.Join(dir, "c"), "--socket", filepath.Join(dir, "s"), "--listen", "127.0.0.1:0"}
-	node := []string{"tandem-node", "--unit", "u1", "--node", "n1", "--type", "main", "--state-dir", filepath.Join(dir, "n")}
+	controller := []string{"tandem-controller", "--unit", "u1", "--state-dir", filepath.Join(dir, "c"), "--socket",
+		filepath.Join(dir, "s"), "--listen", "127.0.0.1:0"}
+	node := []string{"tandem-node", "--unit", "u1", "--node", "n1", "--type", "main", "--state-dir",
+		filepath.Join(dir, "n")}
 	broker := []string{"tandem-broker", "--unit", "u1"}
 	with := func(base []string, more ...string) []string { return append(append([]string(nil), base...), more...) }
 	for _, c := range []struct {
@@ -276,25 +288,41 @@ func TestMistakesDoNotEchoSecrets(t *testing.T) {
 		{"passwords without a user", []string{"TANDEM_PASSWORDS=" + nodePassword}, broker},
 		{"passwords of an unknown role", []string{"TANDEM_PASSWORDS=ghost/x=" + nodePassword}, broker},
 		{"passwords without a user, as a flag", nil, with(broker, "--passwords", nodePassword)},
-		{"a list where passwords belong", nil, with(broker, "--config", file("a.yaml", "unit: u1\npasswords: ["+nodePassword+"]\n", 0o600))},
-		{"a map where a password belongs", nil, with(node, "--config", file("b.yaml", "password: {a: "+nodePassword+"}\n", 0o600))},
-		{"a number where a password belongs", nil, with(node, "--config", file("f.yaml", "password: "+pin+"\n", 0o600))},
-		{"a number among the passwords", nil, with(broker, "--config", file("g.yaml", "passwords: {controller: "+pin+"}\n", 0o600))},
-		{"two passwords", nil, with(node, "--config", file("c.yaml", "password: "+nodePassword+"\npassword: "+wrongPassword+"\n", 0o600))},
-		{"a password with a broken quote", nil, with(node, "--config", file("d.yaml", "password: \""+nodePassword+"\n", 0o600))},
+		{"a list where passwords belong", nil,
+			with(broker, "--config", file("a.yaml", "unit: u1\npasswords: ["+nodePassword+"]\n", 0o600))},
+		{"a map where a password belongs", nil,
+			with(node, "--config", file("b.yaml", "password: {a: "+nodePassword+"}\n", 0o600))},
+		{"a number where a password belongs", nil,
+			with(node, "--config", file("f.yaml", "password: "+pin+"\n", 0o600))},
+		{"a number among the passwords", nil,
+			with(broker, "--config", file("g.yaml", "passwords: {controller: "+pin+"}\n", 0o600))},
+		{"two passwords", nil, with(node, "--config", file("c.yaml", "password: "+nodePassword+"\npassword: "+
+			wrongPassword+"\n", 0o600))},
+		{"a password with a broken quote", nil,
+			with(node, "--config", file("d.yaml", "password: \""+nodePassword+"\n", 0o600))},
 		{"a file that is only a password", nil, with(node, "--config", file("e.yaml", nodePassword, 0o600))},
 		{"a password in the broker's URL", nil, with(node, "--broker", "tcp://node:"+nodePassword+"@127.0.0.1:1883")},
-		{"a password in the broker's URL, to the controller", nil, with(controller, "--broker", "tcp://controller:"+controllerPassword+"@127.0.0.1:1")},
-		{"half a token in a file", nil, []string{"tandem", "--url", "http://127.0.0.1:1", "--token-file", file("half", token+"\n", 0o600), "nodes"}},
-		{"two tokens in a line", nil, []string{"tandem", "--url", "http://127.0.0.1:1", "--token-file", file("space", token+" "+wrongToken+"\n", 0o600), "nodes"}},
-		{"a token instead of its name", nil, []string{"tandem", "--socket", filepath.Join(dir, "none"), "token", "revoke", token}},
-		{"a private key where the CA belongs", nil, []string{"tandem", "--url", "https://127.0.0.1:1", "--ca", file("ca", "-----BEGIN PRIVATE KEY-----\n"+string(quote)+"\n", 0o600), "nodes"}},
-		{"a certificate with a key that is none", nil, with(controller, "--http", "127.0.0.1:0", "--http-cert", file("cert", nodePassword, 0o600), "--http-key", file("ckey", nodePassword, 0o600))},
-		{"a private key where the public one belongs", nil, with(node, "--unit-key", file("key", "-----BEGIN PRIVATE KEY-----\n"+string(quote)+"\n", 0o600))},
-		{"the operator's token to nobody", []string{"TANDEM_TOKEN=" + token}, []string{"tandem", "--url", "http://127.0.0.1:1", "nodes"}},
+		{"a password in the broker's URL, to the controller", nil, with(controller, "--broker", "tcp://controller:"+
+			controllerPassword+"@127.0.0.1:1")},
+		{"half a token in a file", nil, []string{"tandem", "--url", "http://127.0.0.1:1", "--token-file",
+			file("half", token+"\n", 0o600), "nodes"}},
+		{"two tokens in a line", nil, []string{"tandem", "--url", "http://127.0.0.1:1", "--token-file",
+			file("space", token+" "+wrongToken+"\n", 0o600), "nodes"}},
+		{"a token instead of its name", nil, []string{"tandem", "--socket", filepath.Join(dir, "none"), "token",
+			"revoke", token}},
+		{"a private key where the CA belongs", nil, []string{"tandem", "--url", "https://127.0.0.1:1", "--ca",
+			file("ca", "-----BEGIN PRIVATE KEY-----\n"+string(quote)+"\n", 0o600), "nodes"}},
+		{"a certificate with a key that is none", nil, with(controller, "--http", "127.0.0.1:0", "--http-cert",
+			file("cert", nodePassword, 0o600), "--http-key", file("ckey", nodePassword, 0o600))},
+		{"a private key where the public one belongs", nil,
+			with(node, "--unit-key", file("key", "-----BEGIN PRIVATE KEY-----\n"+string(quote)+"\n", 0o600))},
+		{"the operator's token to nobody", []string{"TANDEM_TOKEN=" + token},
+			[]string{"tandem", "--url", "http://127.0.0.1:1", "nodes"}},
 		{"print-config of the node", []string{"TANDEM_PASSWORD=" + nodePassword}, with(node, "--print-config")},
-		{"print-config of the broker", []string{"TANDEM_PASSWORDS=controller=" + controllerPassword}, with(broker, "--print-config")},
-		{"print-config of the controller", []string{"TANDEM_BROKER_PASSWORD=" + controllerPassword}, with(controller, "--print-config")},
+		{"print-config of the broker", []string{"TANDEM_PASSWORDS=controller=" + controllerPassword},
+			with(broker, "--print-config")},
+		{"print-config of the controller", []string{"TANDEM_BROKER_PASSWORD=" + controllerPassword},
+			with(controller, "--print-config")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := proc.Run(t, dir, c.env, append([]string{proc.Binary(t, c.argv[0])}, c.argv[1:]...)...)
@@ -311,8 +339,10 @@ func TestMistakesDoNotEchoSecrets(t *testing.T) {
 func TestSearchFinds(t *testing.T) {
 	s := newSearch(t)
 	for _, leak := range []string{
-		"x" + token + "y", hex.EncodeToString([]byte("--" + token + "--")), base64.StdEncoding.EncodeToString([]byte("a" + token + "b")),
-		base64.StdEncoding.EncodeToString([]byte("ab" + token)), base64.StdEncoding.EncodeToString([]byte(token + "abc")),
+		"x" + token + "y", hex.EncodeToString([]byte("--" + token + "--")),
+		base64.StdEncoding.EncodeToString([]byte("a" + token + "b")),
+		base64.StdEncoding.EncodeToString([]byte("ab" + token)),
+		base64.StdEncoding.EncodeToString([]byte(token + "abc")),
 	} {
 		found := false
 		for _, secret := range s.secrets {

@@ -85,14 +85,16 @@ func Mosquitto(t testing.TB, c Config) *Broker {
 	port := c.port(t)
 	b := &Broker{Address: "127.0.0.1:" + strconv.Itoa(port)}
 	conf := Settings(t, c.Rules)
-	conf = strings.NewReplacer("THIS FILE", "tandem.acl", "listener 8883", "listener "+strconv.Itoa(port)+" 127.0.0.1").Replace(conf)
+	conf = strings.NewReplacer("THIS FILE", "tandem.acl", "listener 8883", "listener "+strconv.Itoa(port)+
+		" 127.0.0.1").Replace(conf)
 	user := ""
 	if os.Getuid() == 0 {
 		user = "user root\n" // else it takes one that may not read the directory
 	}
 	log, err := os.Create(filepath.Join(c.Dir, "mosquitto.log"))
 	if err == nil {
-		err = errors.Join(rules(c.Rules), os.WriteFile(filepath.Join(c.Dir, "mosquitto.conf"), []byte(user+"log_dest stderr\nlog_type all\n"+conf), 0o600))
+		err = errors.Join(rules(c.Rules), os.WriteFile(filepath.Join(c.Dir, "mosquitto.conf"),
+			[]byte(user+"log_dest stderr\nlog_type all\n"+conf), 0o600))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -167,16 +169,19 @@ func NATS(t testing.TB, c Config) *Broker {
 		for _, name := range c.Hands {
 			all += fmt.Sprintf("    { user: \"tandem://%s/%s\", allowed_connection_types: [\"MQTT\"] }\n", c.Unit, name)
 		}
-		return os.WriteFile(filepath.Join(c.Dir, "users.conf"), []byte(strings.Replace(string(exported), "users = [\n", all, 1)), 0o600)
+		return os.WriteFile(filepath.Join(c.Dir, "users.conf"),
+			[]byte(strings.Replace(string(exported), "users = [\n", all, 1)), 0o600)
 	}
 	port := c.port(t)
 	b := &Broker{Address: "127.0.0.1:" + strconv.Itoa(port), AnyClientID: true}
 	quoted := func(name string) string { return "'" + filepath.Join(c.Dir, name) + "'" }
 	conf := Settings(t, c.Rules)
 	conf = strings.NewReplacer("NAME", "test", "DIR", quoted("jetstream"), "always", "2m", "0.0.0.0:8883", b.Address,
-		"ca.pem", quoted("ca.pem"), "broker.pem", quoted("broker.pem"), "broker-key.pem", quoted("broker-key.pem")).Replace(conf)
+		"ca.pem", quoted("ca.pem"), "broker.pem", quoted("broker.pem"), "broker-key.pem",
+		quoted("broker-key.pem")).Replace(conf)
 	path := filepath.Join(c.Dir, "nats.conf")
-	if err := errors.Join(rules(c.Rules), os.WriteFile(path, []byte(conf+fmt.Sprintf("listen: 127.0.0.1:%d\ninclude users.conf\n", port+1)), 0o600)); err != nil {
+	if err := errors.Join(rules(c.Rules), os.WriteFile(path, []byte(conf+fmt.Sprintf("listen: 127.0.0.1:%d\ninclude "+
+		"users.conf\n", port+1)), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	opts, err := server.ProcessConfigFile(path)

@@ -71,7 +71,8 @@ type status struct {
 // component runs a command on it, at the node.
 func (a withApp) component(args ...string) (s status) {
 	a.t.Helper()
-	o := proc.Run(a.t, a.Dir, nil, append([]string{proc.Binary(a.t, "tandem-node"), "slot", args[0], "--state-dir", a.StateDir("n1"), "--component", "app", "--json"}, args[1:]...)...)
+	o := proc.Run(a.t, a.Dir, nil, append([]string{proc.Binary(a.t, "tandem-node"), "slot", args[0], "--state-dir",
+		a.StateDir("n1"), "--component", "app", "--json"}, args[1:]...)...)
 	has(a.t, o, 0, "", "")
 	if err := json.Unmarshal([]byte(o.Out), &s, json.MatchCaseInsensitiveNames(true)); err != nil {
 		a.t.Fatalf("%v: %s", err, o.Out)
@@ -153,7 +154,8 @@ func TestComponentCommits(t *testing.T) {
 	a.killedIn("activate", func() {
 		has(t, a.Tandem("node", "try", "n1", "--component", "app", "--version", "2"), 0, "on trial", "")
 	})
-	if ev := a.event(2*proc.Patience, second, "trial-started"); ev.Detail.Component != "app" || ev.Detail.Version != "2" || ev.Detail.Slot != "" {
+	if ev := a.event(2*proc.Patience, second, "trial-started"); ev.Detail.Component != "app" ||
+		ev.Detail.Version != "2" || ev.Detail.Slot != "" {
 		t.Errorf("%+v", ev)
 	}
 	if a.runs() != "2" {
@@ -164,8 +166,10 @@ func TestComponentCommits(t *testing.T) {
 	has(t, a.Tandem("health", "n1"), 0, "of component app", "")
 	// One trial on a node at a time.
 	a.stage(goodVersion)
-	has(t, proc.Run(t, a.Dir, nil, proc.Binary(t, "tandem-node"), "slot", "try", "--state-dir", a.StateDir("n1")), 1, "", "component app, version 2: a trial is in progress")
-	if ev := a.event(aTrial, second, "trial-committed", "trial-rolled-back"); ev.Detail.Component != "app" || ev.Detail.Reason != "" {
+	has(t, proc.Run(t, a.Dir, nil, proc.Binary(t, "tandem-node"), "slot", "try", "--state-dir", a.StateDir("n1")), 1,
+		"", "component app, version 2: a trial is in progress")
+	if ev := a.event(aTrial, second, "trial-committed", "trial-rolled-back"); ev.Detail.Component != "app" ||
+		ev.Detail.Reason != "" {
 		t.Errorf("%+v", ev)
 	}
 	a.is("it is in force", func(s status) bool { return s.State == "active" && s.Version == "2" && s.Last.Committed })
@@ -205,19 +209,22 @@ func TestComponentRollsBack(t *testing.T) {
 				a.given(2 * aTrial)
 				a.StartController("--report-jitter", "100ms")
 			}
-			if ev := a.event(aTrial, second, "trial-committed", "trial-rolled-back"); ev.Detail.Component != "app" || ev.Detail.Version != "2" || ev.Detail.Reason != "fallback" ||
+			if ev := a.event(aTrial, second, "trial-committed", "trial-rolled-back"); ev.Detail.Component != "app" ||
+				ev.Detail.Version != "2" || ev.Detail.Reason != "fallback" ||
 				!strings.Contains(ev.Detail.Text, c.why) {
 				t.Errorf("%+v", ev)
 			}
 			a.given(proc.Patience)
-			if s := a.component("status"); a.runs() != "1" || s.Version != "1" || s.State != "active" || s.Last.Committed || !strings.Contains(s.Last.Why.Detail, c.why) {
+			if s := a.component("status"); a.runs() != "1" || s.Version != "1" || s.State != "active" ||
+				s.Last.Committed || !strings.Contains(s.Last.Why.Detail, c.why) {
 				t.Errorf("version %s runs; %+v", a.runs(), s)
 			}
 			if n := len(a.node.Runs()); n != runs {
 				t.Errorf("the agent was started again, %d times", n-runs)
 			}
 			proc.Until(t, "the health tells of it", func() string {
-				if h := a.health(); h.Trial != nil || len(h.Components) != 1 || !strings.Contains(h.Components[0].Text, c.why) {
+				if h := a.health(); h.Trial != nil || len(h.Components) != 1 ||
+					!strings.Contains(h.Components[0].Text, c.why) {
 					return fmt.Sprintf("%+v", h)
 				}
 				return ""

@@ -59,8 +59,10 @@ func build(t *testing.T) {
 }
 
 func buildIn(dir string) error {
-	for version, what := range map[string][2]string{goodVersion: {"../../nodeagent", "./cmd/tandem-node"}, badVersion: {".", "./testdata/badnode"}} {
-		build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-X tandem.internal/shared/settings.Version="+version,
+	for version, what := range map[string][2]string{goodVersion: {"../../nodeagent", "./cmd/tandem-node"},
+		badVersion: {".", "./testdata/badnode"}} {
+		build := exec.Command("go", "build", "-buildvcs=false", "-ldflags",
+			"-X tandem.internal/shared/settings.Version="+version,
 			"-o", filepath.Join(dir, "tandem-node-"+version), what[1])
 		build.Dir = what[0]
 		if out, err := build.CombinedOutput(); err != nil {
@@ -97,7 +99,8 @@ func newPatient(t *testing.T, env []string, settings []string, flags ...string) 
 		t.Fatalf("%+v %v", res, err)
 	}
 	u.AwaitVersion("1.0.0", "n1")
-	has(t, u.Tandem(append([]string{"health", "set", "--node", "n1", "--test", "30s", "--watchdog", "10s"}, settings...)...), 0, "set for n1", "")
+	has(t, u.Tandem(append([]string{"health", "set", "--node", "n1", "--test", "30s", "--watchdog", "10s"},
+		settings...)...), 0, "set for n1", "")
 	proc.Until(t, "the node has its settings", func() string {
 		if h := p.health(); h == nil || h.Settings.Test.Std() != 30*time.Second {
 			return fmt.Sprintf("%+v", h)
@@ -130,7 +133,8 @@ func (p *patient) documents() (config string, desired, running wire.DocRef) {
 func (p *patient) untouched() {
 	p.t.Helper()
 	if config, desired, running := p.documents(); config != p.config || desired != p.desired || running != p.running {
-		p.t.Errorf("%s, desired %+v, running %+v; before %s, desired %+v, running %+v", config, desired, running, p.config, p.desired, p.running)
+		p.t.Errorf("%s, desired %+v, running %+v; before %s, desired %+v, running %+v", config, desired, running,
+			p.config, p.desired, p.running)
 	}
 }
 
@@ -149,7 +153,8 @@ func (p *patient) health() *wire.Health {
 func has(t *testing.T, o proc.Output, status int, out, errs string) {
 	t.Helper()
 	if o.Status != status || !strings.Contains(o.Out, out) || !strings.Contains(o.Errors, errs) {
-		t.Errorf("status %d, want %d; wanted on standard output %q, on standard error %q\n--- output\n%s--- errors\n%s", o.Status, status, out, errs, o.Out, o.Errors)
+		t.Errorf("status %d, want %d; wanted on standard output %q, on standard error %q\n--- output\n%s--- errors\n%s",
+			o.Status, status, out, errs, o.Out, o.Errors)
 	}
 }
 
@@ -172,7 +177,8 @@ func (p *patient) event(within time.Duration, says func(told) bool, types ...str
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	stream := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	stream := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _,
+		_ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", p.Socket)
 	}}}
 	res, err := stream.Do(r)
@@ -197,7 +203,8 @@ func (p *patient) event(within time.Duration, says func(told) bool, types ...str
 		}
 		others = append(others, string(e.Data))
 	}
-	p.t.Fatalf("waited %v for %v: %v; the controller has told %s\n%s", within, types, lines.Err(), others, p.Tandem("events", "--node", "n1").Out)
+	p.t.Fatalf("waited %v for %v: %v; the controller has told %s\n%s", within, types, lines.Err(), others,
+		p.Tandem("events", "--node", "n1").Out)
 	return told{}
 }
 
@@ -234,9 +241,11 @@ type slots struct {
 // slot runs a command on the slots, at the node, and returns what it says.
 func (p *patient) slot(args ...string) (s slots) {
 	p.t.Helper()
-	o := proc.Run(p.t, p.Dir, nil, append([]string{proc.Binary(p.t, "tandem-node"), "slot", args[0], "--state-dir", p.StateDir("n1"), "--json"}, args[1:]...)...)
+	o := proc.Run(p.t, p.Dir, nil, append([]string{proc.Binary(p.t, "tandem-node"), "slot", args[0], "--state-dir",
+		p.StateDir("n1"), "--json"}, args[1:]...)...)
 	has(p.t, o, 0, "", "")
-	if err := json.Unmarshal([]byte(o.Out), &s, json.MatchCaseInsensitiveNames(true)); err != nil && args[0] == "status" {
+	if err := json.Unmarshal([]byte(o.Out), &s, json.MatchCaseInsensitiveNames(true)); err != nil &&
+		args[0] == "status" {
 		p.t.Fatalf("%v: %s", err, o.Out)
 	}
 	return s
@@ -259,8 +268,10 @@ func (p *patient) in(running, active, of, state string, trial bool, tries int) s
 			good += x.Slot
 		}
 	}
-	if s.Running != running || good != active || i < 0 || s.Slots[i].State != state || s.Trial != trial || s.TriesLeft != tries {
-		p.t.Errorf("slots: %+v; want slot %s to run, %s to be active, %s to be %s; on trial: %v, with %d tries left", s, running, active, of, state, trial, tries)
+	if s.Running != running || good != active || i < 0 || s.Slots[i].State != state || s.Trial != trial ||
+		s.TriesLeft != tries {
+		p.t.Errorf("slots: %+v; want slot %s to run, %s to be active, %s to be %s; on trial: %v, with %d tries left", s,
+			running, active, of, state, trial, tries)
 	}
 	return s
 }

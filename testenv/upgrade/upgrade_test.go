@@ -47,7 +47,8 @@ func TestUpgradeCommits(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	p.word()
-	if ev := p.event(aTrial, nil, "trial-committed", "trial-rolled-back"); ev.Detail.Slot != "a" || ev.Detail.Reason != "" {
+	if ev := p.event(aTrial, nil, "trial-committed", "trial-rolled-back"); ev.Detail.Slot != "a" ||
+		ev.Detail.Reason != "" {
 		t.Errorf("%+v", ev)
 	}
 	p.in("a", "a", "a", "active", false, 0)
@@ -86,7 +87,8 @@ func TestUpgradeRollsBack(t *testing.T) {
 		{fault: "crash", runs: 3, boot: wire.BootFallback, why: "fatal"},
 		{fault: "freeze", tries: 2, runs: 2, killed: "it gave no sign of life", boot: wire.BootFallback, why: "fatal"},
 		{fault: "hang", tries: 1, runs: 1, boot: wire.BootWatchdogHung, why: "watchdog-hung"},
-		{fault: "lost", settings: []string{"--fallback", "75s", "--contact", "75s"}, tries: 3, runs: 1, boot: wire.BootFallback, why: "no contact"},
+		{fault: "lost", settings: []string{"--fallback", "75s", "--contact", "75s"}, tries: 3, runs: 1,
+			boot: wire.BootFallback, why: "no contact"},
 		{fault: "memory", runs: 3, boot: wire.BootFallback, why: "fatal"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
@@ -109,23 +111,28 @@ func TestUpgradeRollsBack(t *testing.T) {
 				has(t, p.Tandem("node", "try", "n1"), 0, "on trial", "")
 				runs = len(p.node.Runs())
 			}
-			back := p.node.Await("is the version before again", runs, 2*aTrial, func(r proc.ServiceRun) bool { return r.Ready && r.Program == p.program("a") })
+			back := p.node.Await("is the version before again", runs, 2*aTrial,
+				func(r proc.ServiceRun) bool { return r.Ready && r.Program == p.program("a") })
 			all := p.node.Runs()
 			if bad := back - runs; bad != c.runs || all[back-1].Killed != c.killed {
-				t.Errorf("%d runs of the bad version, want %d; the last one was killed because %q: %+v", bad, c.runs, all[back-1].Killed, all)
+				t.Errorf("%d runs of the bad version, want %d; the last one was killed because %q: %+v", bad, c.runs,
+					all[back-1].Killed, all)
 			}
-			if ev := p.event(proc.Patience, because(c.boot), "boot"); !strings.Contains(ev.Detail.Text, c.why) || strings.Count(ev.Detail.Text, "is over") > 1 {
+			if ev := p.event(proc.Patience, because(c.boot), "boot"); !strings.Contains(ev.Detail.Text, c.why) ||
+				strings.Count(ev.Detail.Text, "is over") > 1 {
 				t.Errorf("the start after it: %+v; want %q", ev, c.why)
 			}
 			if c.fault != "crash" { // that one never came so far as to tell of itself
 				p.seen = 0
 				p.event(proc.Patience, func(ev told) bool { return ev.Detail.Version == badVersion }, "trial-started")
 			}
-			if ev := p.event(proc.Patience, nil, "trial-rolled-back"); ev.Detail.Version != badVersion || ev.Detail.Slot != "b" || !strings.Contains(ev.Detail.Text, c.why) {
+			if ev := p.event(proc.Patience, nil, "trial-rolled-back"); ev.Detail.Version != badVersion ||
+				ev.Detail.Slot != "b" || !strings.Contains(ev.Detail.Text, c.why) {
 				t.Errorf("the end of the trial: %+v; want %q", ev, c.why)
 			}
 			s := p.in("a", "a", "b", "unused", false, 0)
-			if s.Last.Version != badVersion || s.Last.Committed || s.Last.Reason != string(wire.BootFallback) || !strings.Contains(s.Last.Detail, c.why) {
+			if s.Last.Version != badVersion || s.Last.Committed || s.Last.Reason != string(wire.BootFallback) ||
+				!strings.Contains(s.Last.Detail, c.why) {
 				t.Errorf("the record says: %+v", s.Last)
 			}
 			proc.Until(t, "the health tells of it", func() string {
@@ -149,7 +156,8 @@ func TestRebootWaitsForATrial(t *testing.T) {
 	script, seen := filepath.Join(t.TempDir(), "reboot"), filepath.Join(t.TempDir(), "seen")
 	p := newPatient(t, nil, nil, "--reboot-command", script)
 	// It ends the agent, as a machine does that goes down.
-	text := fmt.Sprintf("#!/bin/sh\necho \"$TANDEM_REASON: $TANDEM_DETAIL\" >%[1]s\n%[2]s slot status --state-dir %[3]s >>%[1]s\nkill -TERM $PPID\n",
+	text := fmt.Sprintf("#!/bin/sh\necho \"$TANDEM_REASON: $TANDEM_DETAIL\" >%[1]s\n%[2]s slot status --state-dir "+
+		"%[3]s >>%[1]s\nkill -TERM $PPID\n",
 		seen, proc.Binary(t, "tandem-node"), p.StateDir("n1"))
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
@@ -162,7 +170,8 @@ func TestRebootWaitsForATrial(t *testing.T) {
 	p.AwaitOnline("n1", true)
 	has(t, p.Tandem("node", "reboot", "n1", "--reason", "new kernel"), 0, "as soon as no trial", "")
 	p.event(aTrial, nil, "trial-committed")
-	if ev := p.event(aTrial, nil, "restart-planned"); ev.Detail.Reason != string(wire.BootReboot) || !strings.Contains(ev.Detail.Text, "new kernel") {
+	if ev := p.event(aTrial, nil, "restart-planned"); ev.Detail.Reason != string(wire.BootReboot) ||
+		!strings.Contains(ev.Detail.Text, "new kernel") {
 		t.Errorf("%+v", ev)
 	}
 	if n := len(p.node.Runs()); n != trial+1 {
@@ -175,10 +184,13 @@ func TestRebootWaitsForATrial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first, rest, _ := strings.Cut(string(data), "\n"); !strings.HasPrefix(first, "reboot-command: by the controller: new kernel") || !strings.Contains(rest, "the next start will be because of reboot-command: by the controller: new kernel") {
+	if first, rest, _ := strings.Cut(string(data), "\n"); !strings.HasPrefix(first, "reboot-command: by the "+
+		"controller: new kernel") || !strings.Contains(rest, "the next start will be because of reboot-command: by "+
+		"the controller: new kernel") {
 		t.Errorf("the command found:\n%s", data)
 	}
-	if ev := p.event(proc.Patience, nil, "boot"); ev.Detail.Reason != string(wire.BootReboot) || !strings.Contains(ev.Detail.Text, "new kernel") {
+	if ev := p.event(proc.Patience, nil, "boot"); ev.Detail.Reason != string(wire.BootReboot) ||
+		!strings.Contains(ev.Detail.Text, "new kernel") {
 		t.Errorf("%+v", ev)
 	}
 	p.in("a", "a", "a", "active", false, 0)

@@ -31,7 +31,8 @@ func TestUpgradeUnderWorkload(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	quit := func() proc.Output {
-		return proc.Run(t, p.Dir, nil, proc.Binary(t, "tandem-node"), "keep", "--dir", filepath.Join(p.StateDir("n1"), "keeper"), "--quit")
+		return proc.Run(t, p.Dir, nil, proc.Binary(t, "tandem-node"), "keep", "--dir",
+			filepath.Join(p.StateDir("n1"), "keeper"), "--quit")
 	}
 	t.Cleanup(func() { quit() })
 	sum := sha256.Sum256([]byte(script))
@@ -65,7 +66,8 @@ func TestUpgradeUnderWorkload(t *testing.T) {
 					Report *wire.WorkloadSlot `json:"report"`
 				} `json:"slots"`
 			}](p.Unit, "/v1/workloads/slots?node=n1")
-			if err != nil || len(all.Slots) != 1 || all.Slots[0].State != string(wire.WorkloadRunning) || all.Slots[0].Report.Restarts != 0 {
+			if err != nil || len(all.Slots) != 1 || all.Slots[0].State != string(wire.WorkloadRunning) ||
+				all.Slots[0].Report.Restarts != 0 {
 				return fmt.Sprintf("%+v, %v", all, err)
 			}
 			return ""
@@ -103,7 +105,8 @@ func TestUpgradeUnderWorkload(t *testing.T) {
 	p.node.Stop()
 	has(t, quit(), 0, "", "")
 	proc.Until(t, "the keeper has ended", func() string { // it has hung up, and is about to
-		if data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", keeper)); err == nil && strings.Contains(string(data), p.StateDir("n1")) {
+		if data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", keeper)); err == nil &&
+			strings.Contains(string(data), p.StateDir("n1")) {
 			return string(data)
 		}
 		return ""

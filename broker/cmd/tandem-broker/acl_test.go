@@ -58,11 +58,13 @@ func TestACL(t *testing.T) {
 		{"a list", []string{"nats", "--nodes", file}, "", nats},
 		{"a list and a flag", []string{"nats", "--nodes", "-", "--node", "n2"}, "n1", nats},
 		{"tandem nodes --json", []string{"nats", "--nodes", "-"}, listed, nats},
-		{"passwords", []string{"nats", "--nodes", file, "--passwords", "controller=secret", "--passwords", "node/n1=secret", "--passwords", "node/n2=secret",
+		{"passwords", []string{"nats", "--nodes", file, "--passwords", "controller=secret", "--passwords",
+			"node/n1=secret", "--passwords", "node/n2=secret",
 			"--passwords", "cloud/eu=secret", "--passwords", "operator/ann=secret"}, "", passwords},
 	} {
 		var out bytes.Buffer
-		if err := printACL(append(c.args, both...), strings.NewReader(c.stdin), &out); err != nil || !bytes.Equal(out.Bytes(), c.want) {
+		if err := printACL(append(c.args, both...), strings.NewReader(c.stdin), &out); err != nil ||
+			!bytes.Equal(out.Bytes(), c.want) {
 			t.Errorf("%s: %v\n%s", c.name, err, out.Bytes())
 		}
 	}
@@ -85,21 +87,27 @@ func TestACLErrors(t *testing.T) {
 		{[]string{"nats", "--unit", "u1", "--node", "a.b"}, exitError, "refuses client IDs with dots"},
 		{[]string{"nats", "--unit", "u1", "--nodes", "/nowhere"}, exitError, "/nowhere"},
 		{[]string{"nats", "--unit", "u1", "--node", "n1", "--nothing"}, exitUsage, "--nothing"},
-		{[]string{"nats", "--unit", "u1", "--node", "n1", "--passwords", "node/n1=hunter2"}, exitError, "controller has no password"},
-		{[]string{"nats", "--unit", "u1", "--node", "n1", "--passwords", "node/n2=hunter2"}, exitUsage, "node/n2 has one, but is not named"},
+		{[]string{"nats", "--unit", "u1", "--node", "n1", "--passwords", "node/n1=hunter2"}, exitError,
+			"controller has no password"},
+		{[]string{"nats", "--unit", "u1", "--node", "n1", "--passwords", "node/n2=hunter2"}, exitUsage,
+			"node/n2 has one, but is not named"},
 		{[]string{"nats", "--unit", "u1", "--node", "n1", "--passwords", "n1=hunter2"}, exitUsage, "--passwords"},
-		{[]string{"mosquitto", "--unit", "u1", "--node", "n1", "--passwords", "node/n1=hunter2"}, exitUsage, "mosquitto_passwd"},
+		{[]string{"mosquitto", "--unit", "u1", "--node", "n1", "--passwords", "node/n1=hunter2"}, exitUsage,
+			"mosquitto_passwd"},
 	} {
 		var out, errs bytes.Buffer
 		status := run(context.Background(), append([]string{"acl"}, c.args...), &out, &errs)
-		if status != c.status || !strings.Contains(errs.String(), c.want) || out.Len() > 0 || strings.Contains(errs.String(), "hunter2") {
+		if status != c.status || !strings.Contains(errs.String(), c.want) || out.Len() > 0 ||
+			strings.Contains(errs.String(), "hunter2") {
 			t.Errorf("%v: status %d, %q, printed %q", c.args, status, errs.String(), out.String())
 		}
 	}
-	if _, err := nodeNames([]byte(`{"nodes":"n1"}`)); err == nil || !strings.Contains(err.Error(), "tandem nodes --json") {
+	if _, err := nodeNames([]byte(`{"nodes":"n1"}`)); err == nil ||
+		!strings.Contains(err.Error(), "tandem nodes --json") {
 		t.Error(err)
 	}
-	if _, err := (&aclConfig{Nodes: "-"}).identities(broken{}); err == nil || !strings.Contains(err.Error(), "--nodes") {
+	if _, err := (&aclConfig{Nodes: "-"}).identities(broken{}); err == nil ||
+		!strings.Contains(err.Error(), "--nodes") {
 		t.Error(err)
 	}
 }
@@ -111,10 +119,12 @@ func (broken) Read([]byte) (int, error) { return 0, fs.ErrClosed }
 
 func TestACLHelp(t *testing.T) {
 	var out, errs bytes.Buffer
-	if status := run(context.Background(), []string{"acl", "--help"}, &out, &errs); status != exitOK || errs.Len() != 0 {
+	if status := run(context.Background(), []string{"acl", "--help"}, &out, &errs); status != exitOK ||
+		errs.Len() != 0 {
 		t.Errorf("status %d, %q", status, errs.String())
 	}
-	for _, want := range []string{"acl mosquitto|nats", "Examples:", "tandem nodes --json", "--unit", "--node", "--nodes", "--cloud", "--operator"} {
+	for _, want := range []string{"acl mosquitto|nats", "Examples:", "tandem nodes --json", "--unit", "--node",
+		"--nodes", "--cloud", "--operator"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("help lacks %q", want)
 		}

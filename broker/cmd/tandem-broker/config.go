@@ -62,14 +62,17 @@ func allowed(addr string, insecure bool) error {
 	if ip := net.ParseIP(host); insecure || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("%s can be reached from other machines and the traffic is not encrypted; use a loopback address, or --insecure-listen if the network is trusted", addr)
+	return fmt.Errorf("%s can be reached from other machines and the traffic is not encrypted; use a loopback "+
+		"address, or --insecure-listen if the network is trusted", addr)
 }
 
 // exposed says in words which addresses other machines reach without TLS.
 func (c *config) exposed() (all []string) {
 	for _, addr := range c.Listen {
 		if allowed(addr, false) != nil {
-			all = append(all, addr+" is served WITHOUT TLS (--insecure-listen): anybody on that network can read everything and pose as any node that has no password; nodes on other machines join a tandem-controller with --listen-tls")
+			all = append(all, addr+" is served WITHOUT TLS (--insecure-listen): anybody on that network can read "+
+				"everything and pose as any node that has no password; nodes on other machines join a "+
+				"tandem-controller with --listen-tls")
 		}
 	}
 	return all
@@ -90,10 +93,12 @@ func explain(addr string, err error) error {
 	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("--listen: %s is taken: by another tandem-broker, a tandem-controller (it has a broker of its own), or mosquitto. "+
+		return fmt.Errorf("--listen: %s is taken: by another tandem-broker, a tandem-controller (it has a broker of "+
+			"its own), or mosquitto. "+
 			"`ss -ltnp 'sport = :%s'` shows which; stop it, or choose another address: %w", addr, port, err)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("--listen: %s needs more rights than this user has (ports below 1024 do); choose another port: %w", addr, err)
+		return fmt.Errorf("--listen: %s needs more rights than this user has (ports below 1024 do); choose "+
+			"another port: %w", addr, err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return fmt.Errorf("--listen: %s is not an address of this machine (`ip addr` lists them): %w", addr, err)
 	}

@@ -79,7 +79,8 @@ func serve(ctx context.Context, cfg *config, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
-	s, err := server.New(server.Config{Unit: cfg.Unit, Listeners: listeners, Passwords: cfg.Passwords, Limits: cfg.limits(), Log: log})
+	s, err := server.New(server.Config{Unit: cfg.Unit, Listeners: listeners, Passwords: cfg.Passwords,
+		Limits: cfg.limits(), Log: log})
 	if err != nil {
 		return errors.Join(err, closeAll(listeners))
 	}
@@ -97,7 +98,8 @@ func serve(ctx context.Context, cfg *config, log *zap.Logger) error {
 	}
 	<-ctx.Done()
 	st := s.Stats()
-	log.Info("stopping", zap.Int("clients", st.Clients), zap.Int("retained", st.Retained), zap.Int64("received", st.Received), zap.Int64("sent", st.Sent))
+	log.Info("stopping", zap.Int("clients", st.Clients), zap.Int("retained", st.Retained),
+		zap.Int64("received", st.Received), zap.Int64("sent", st.Sent))
 	return s.Close()
 }
 

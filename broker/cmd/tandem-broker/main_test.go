@@ -31,13 +31,15 @@ func TestServeUntilStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 1)
-	cfg := &config{Unit: "u1", Listen: []string{"127.0.0.1:0"}, Passwords: map[string]string{"controller": "secret"}, MaxClients: 10}
+	cfg := &config{Unit: "u1", Listen: []string{"127.0.0.1:0"}, Passwords: map[string]string{"controller": "secret"},
+		MaxClients: 10}
 	go func() { ended <- serve(ctx, cfg, log) }()
 	<-serving
 	addr := logs.FilterMessage("serving").All()[0].ContextMap()["address"].(string)
 
 	connect := func(user, password string) (paho.Client, error) {
-		c := paho.NewClient(paho.NewClientOptions().AddBroker("tcp://" + addr).SetClientID(user).SetUsername(user).SetPassword(password).
+		c := paho.NewClient(paho.NewClientOptions().AddBroker("tcp://" + addr).SetClientID(user).SetUsername(
+			user).SetPassword(password).
 			SetProtocolVersion(4).SetConnectTimeout(5 * time.Second).SetAutoReconnect(false))
 		token := c.Connect()
 		token.Wait()
@@ -55,10 +57,12 @@ func TestServeUntilStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(chan string, 1)
-	if token := node.Subscribe(topic.ForNode("u1", "n1").DesiredFilter(), 1, func(_ paho.Client, m paho.Message) { got <- string(m.Payload()) }); token.Wait() && token.Error() != nil {
+	if token := node.Subscribe(topic.ForNode("u1", "n1").DesiredFilter(), 1,
+		func(_ paho.Client, m paho.Message) { got <- string(m.Payload()) }); token.Wait() && token.Error() != nil {
 		t.Fatal(token.Error())
 	}
-	if token := controller.Publish(topic.ForNode("u1", "n1").Desired("config"), 1, true, "doc"); token.Wait() && token.Error() != nil {
+	if token := controller.Publish(topic.ForNode("u1", "n1").Desired("config"), 1, true, "doc"); token.Wait() &&
+		token.Error() != nil {
 		t.Fatal(token.Error())
 	}
 	if d := <-got; d != "doc" {
@@ -83,12 +87,14 @@ func TestPortClash(t *testing.T) {
 	defer l.Close()
 	free := "127.0.0.1:0"
 	var out, errs bytes.Buffer
-	status := run(context.Background(), []string{"--unit", "u1", "--listen", free, "--listen", l.Addr().String()}, &out, &errs)
+	status := run(context.Background(), []string{"--unit", "u1", "--listen", free, "--listen", l.Addr().String()}, &out,
+		&errs)
 	if status != exitError {
 		t.Errorf("status %d", status)
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	for _, want := range []string{l.Addr().String() + " is taken", "tandem-controller", "mosquitto", "sport = :" + port, "another address"} {
+	for _, want := range []string{l.Addr().String() + " is taken", "tandem-controller", "mosquitto", "sport = :" + port,
+		"another address"} {
 		if !strings.Contains(errs.String(), want) {
 			t.Errorf("%q does not say %q", errs.String(), want)
 		}
@@ -111,7 +117,8 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"extra"}, "extra"},
 	} {
 		var out, errs bytes.Buffer
-		if status := run(context.Background(), c.args, &out, &errs); status != exitUsage || !strings.Contains(errs.String(), c.want) {
+		if status := run(context.Background(), c.args, &out, &errs); status != exitUsage ||
+			!strings.Contains(errs.String(), c.want) {
 			t.Errorf("%v: status %d, %q", c.args, status, errs.String())
 		}
 	}
@@ -130,25 +137,29 @@ func TestHelp(t *testing.T) {
 	if status := run(context.Background(), []string{"--help"}, &out, &errs); status != exitOK || errs.Len() != 0 {
 		t.Errorf("status %d, %q", status, errs.String())
 	}
-	for _, want := range []string{"Example:", "--unit", "--listen", "127.0.0.1:1883", "--insecure-listen", "--passwords", "--log-level", "--max-clients"} {
+	for _, want := range []string{"Example:", "--unit", "--listen", "127.0.0.1:1883", "--insecure-listen",
+		"--passwords", "--log-level", "--max-clients"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("help lacks %q", want)
 		}
 	}
 	out.Reset()
-	if status := run(context.Background(), []string{"--passwords", "controller=hunter2", "--print-config"}, &out, &errs); status != exitOK || strings.Contains(out.String(), "hunter2") {
+	if status := run(context.Background(), []string{"--passwords", "controller=hunter2", "--print-config"}, &out,
+		&errs); status != exitOK || strings.Contains(out.String(), "hunter2") {
 		t.Errorf("status %d: %s", status, out.String())
 	}
 }
 
 // A door without TLS that other machines reach is shouted at, and no other.
 func TestExposure(t *testing.T) {
-	cfg := config{Unit: "u1", Listen: []string{"127.0.0.1:1883", ":1884", "localhost:1885", "192.0.2.1:1886", "[::1]:1887"}, Insecure: true, MaxClients: 1}
+	cfg := config{Unit: "u1", Listen: []string{"127.0.0.1:1883", ":1884", "localhost:1885", "192.0.2.1:1886",
+		"[::1]:1887"}, Insecure: true, MaxClients: 1}
 	if err := cfg.check(); err != nil {
 		t.Fatal(err)
 	}
 	got := cfg.exposed()
-	if len(got) != 2 || !strings.HasPrefix(got[0], ":1884 is served WITHOUT TLS") || !strings.HasPrefix(got[1], "192.0.2.1:1886 ") {
+	if len(got) != 2 || !strings.HasPrefix(got[0], ":1884 is served WITHOUT TLS") ||
+		!strings.HasPrefix(got[1], "192.0.2.1:1886 ") {
 		t.Errorf("%q", got)
 	}
 }

@@ -86,7 +86,8 @@ type CA struct {
 // has been signed; the copy of the certificate is written again whenever it differs.
 func Open(cfg Config) (*CA, error) {
 	if !wire.ValidName(cfg.Unit) || strings.HasSuffix(cfg.Unit, ".") || strings.Contains(cfg.Unit, "..") {
-		return nil, fmt.Errorf("unit CA: %q cannot stand in certificates: a unit name with neither a dot at its end nor two in a row is needed", cfg.Unit)
+		return nil, fmt.Errorf("unit CA: %q cannot stand in certificates: a unit name with neither a dot at its end "+
+			"nor two in a row is needed", cfg.Unit)
 	}
 	path := filepath.Join(cfg.Dir, KeyFile)
 	for _, name := range []string{KeyFile, CertificateFile} {
@@ -103,7 +104,8 @@ func Open(cfg Config) (*CA, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if cfg.Known != nil && !cfg.Renew {
-			return nil, fmt.Errorf("unit CA: %s is gone, but nodes of this unit trust the CA that was in it (%s); restore it from a backup, or start with --new-ca and let every node join again", path, cfg.Known)
+			return nil, fmt.Errorf("unit CA: %s is gone, but nodes of this unit trust the CA that was in it (%s); "+
+				"restore it from a backup, or start with --new-ca and let every node join again", path, cfg.Known)
 		}
 		if data, err = create(cfg.Unit, c.now()); err == nil {
 			err = durable.WriteFile(path, data, 0o600, cfg.Steps)
@@ -126,9 +128,11 @@ func Open(cfg Config) (*CA, error) {
 	case c.cert.Subject.CommonName != commonName(cfg.Unit):
 		return nil, fmt.Errorf("unit CA: %s is of %q, not of unit %q", path, c.cert.Subject.CommonName, cfg.Unit)
 	case cfg.Known != nil && *cfg.Known != fp && !cfg.Renew:
-		return nil, fmt.Errorf("unit CA: %s holds another CA (%s) than the one that nodes of this unit trust (%s); restore it from a backup, or start with --new-ca and let every node join again", path, fp, cfg.Known)
+		return nil, fmt.Errorf("unit CA: %s holds another CA (%s) than the one that nodes of this unit trust (%s); "+
+			"restore it from a backup, or start with --new-ca and let every node join again", path, fp, cfg.Known)
 	case c.now().After(c.cert.NotAfter):
-		return nil, fmt.Errorf("unit CA: %s was valid until %s; move it away, start with --new-ca and let every node join again", path, c.cert.NotAfter.Format(time.DateOnly))
+		return nil, fmt.Errorf("unit CA: %s was valid until %s; move it away, start with --new-ca and let every "+
+			"node join again", path, c.cert.NotAfter.Format(time.DateOnly))
 	}
 	c.pool = x509.NewCertPool()
 	c.pool.AddCert(c.cert)
@@ -158,7 +162,8 @@ func create(unit string, now time.Time) ([]byte, error) {
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: commonName(unit)},
 		NotBefore: from, NotAfter: from.Add(Life),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

@@ -174,7 +174,8 @@ func TestCrashAtFirstStart(t *testing.T) {
 		if err != nil || before != nil && !bytes.Equal(before, after) {
 			t.Fatalf("crash at step %d: the CA was made twice (%v)", n, err)
 		}
-		if public, err := os.ReadFile(filepath.Join(dir, CertificateFile)); err != nil || !bytes.Equal(public, c.PEM()) {
+		if public, err := os.ReadFile(filepath.Join(dir, CertificateFile)); err != nil ||
+			!bytes.Equal(public, c.PEM()) {
 			t.Fatalf("crash at step %d: no public copy (%v)", n, err)
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {

@@ -38,7 +38,8 @@ const maxRequest = 8 << 10
 // nothing weaker, and nothing that costs the controller dear to check. The error is a *wire.Error.
 func ParseRequest(der []byte) (*Request, error) {
 	if len(der) > maxRequest {
-		return nil, wire.New(wire.CodeTooLarge, "/csr", fmt.Sprintf("a certificate request of more than %d bytes", maxRequest))
+		return nil, wire.New(wire.CodeTooLarge, "/csr", fmt.Sprintf("a certificate request of more "+
+			"than %d bytes", maxRequest))
 	}
 	csr, err := x509.ParseCertificateRequest(der)
 	if err != nil {
@@ -48,10 +49,12 @@ func ParseRequest(der []byte) (*Request, error) {
 	case ed25519.PublicKey:
 	case *ecdsa.PublicKey:
 		if k.Curve != elliptic.P256() && k.Curve != elliptic.P384() {
-			return nil, wire.New(wire.CodeBadValue, "/csr", "an ECDSA key on P-256 or P-384, or an Ed25519 key, is expected")
+			return nil, wire.New(wire.CodeBadValue, "/csr", "an ECDSA key on P-256 or P-384, or an Ed25519 key, "+
+				"is expected")
 		}
 	default:
-		return nil, wire.New(wire.CodeBadValue, "/csr", "an ECDSA key on P-256 or P-384, or an Ed25519 key, is expected")
+		return nil, wire.New(wire.CodeBadValue, "/csr", "an ECDSA key on P-256 or P-384, or an Ed25519 key, "+
+			"is expected")
 	}
 	if err := csr.CheckSignature(); err != nil {
 		return nil, wire.New(wire.CodeBadSignature, "/csr", "the request is not signed with the key that it is for")

@@ -84,7 +84,8 @@ func TestParseRequest(t *testing.T) {
 		{"PEM", []byte("-----BEGIN CERTIFICATE REQUEST-----"), wire.CodeMalformed},
 		{"cut", plain[:len(plain)-10], wire.CodeMalformed},
 		{"more behind it", append(append([]byte(nil), plain...), 0), wire.CodeMalformed},
-		{"huge", request(t, key, &x509.CertificateRequest{Subject: pkix.Name{CommonName: strings.Repeat("n", maxRequest)}}), wire.CodeTooLarge},
+		{"huge", request(t, key, &x509.CertificateRequest{Subject: pkix.Name{CommonName: strings.Repeat("n",
+			maxRequest)}}), wire.CodeTooLarge},
 	} {
 		r, err := ParseRequest(c.der)
 		got := wire.Code("")
@@ -132,8 +133,9 @@ func TestIssuedCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := ParseRequest(request(t, key, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "admin", Organization: []string{"evil"}},
-		DNSNames: []string{"controller.tandem.internal"}, URIs: []*url.URL{uri}}))
+	r, err := ParseRequest(request(t, key,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: "admin", Organization: []string{"evil"}},
+			DNSNames: []string{"controller.tandem.internal"}, URIs: []*url.URL{uri}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,15 +148,19 @@ func TestIssuedCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if leaf.Subject.String() != "CN=node/n1" || len(leaf.DNSNames) != 0 || len(leaf.URIs) != 1 || leaf.URIs[0].String() != "tandem://u1/node/n1" ||
-		leaf.IsCA || len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth || leaf.KeyUsage != x509.KeyUsageDigitalSignature {
+	if leaf.Subject.String() != "CN=node/n1" || len(leaf.DNSNames) != 0 || len(leaf.URIs) != 1 ||
+		leaf.URIs[0].String() != "tandem://u1/node/n1" ||
+		leaf.IsCA || len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth ||
+		leaf.KeyUsage != x509.KeyUsageDigitalSignature {
 		t.Errorf("the request got its wishes: %v %v %v", leaf.Subject, leaf.DNSNames, leaf.URIs)
 	}
 	if !leaf.NotAfter.Equal(day.Add(NodeLife)) || !leaf.NotBefore.Before(day) {
 		t.Errorf("valid from %v until %v", leaf.NotBefore, leaf.NotAfter)
 	}
-	for _, bad := range []struct{ subject, serial string }{{"node/n1", ""}, {"node/n1", "xyz"}, {"node/n1", "-1"}, {"node/n1", "0"}, {"node/", "1"}, {"root", "1"}, {"node/a/b", "1"}, {"broker/", "1"}, {"broker", "1"}} {
-		if _, err := c.Issue(r.Key, Grant{Subject: bad.subject, Serial: bad.serial, From: from, Until: until}); err == nil {
+	for _, bad := range []struct{ subject, serial string }{{"node/n1", ""}, {"node/n1", "xyz"}, {"node/n1", "-1"},
+		{"node/n1", "0"}, {"node/", "1"}, {"root", "1"}, {"node/a/b", "1"}, {"broker/", "1"}, {"broker", "1"}} {
+		if _, err := c.Issue(r.Key, Grant{Subject: bad.subject, Serial: bad.serial, From: from,
+			Until: until}); err == nil {
 			t.Errorf("%q was issued under serial %q", bad.subject, bad.serial)
 		}
 	}
@@ -265,7 +271,8 @@ func TestMutualTLS(t *testing.T) {
 		}
 		if tt.ok {
 			p, err := c.PeerOf(&state)
-			if err != nil || p.Subject != "node/n1" || p.Serial != good.Leaf.SerialNumber.Text(16) || !p.Expires.Equal(until) || state.DidResume {
+			if err != nil || p.Subject != "node/n1" || p.Serial != good.Leaf.SerialNumber.Text(16) ||
+				!p.Expires.Equal(until) || state.DidResume {
 				t.Errorf("%s: peer %+v, %v", tt.name, p, err)
 			}
 		}
@@ -339,11 +346,13 @@ func TestPeerOfRefuses(t *testing.T) {
 			}
 			leaf.URIs = append(leaf.URIs, u)
 		}
-		return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}
+		return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf},
+			VerifiedChains: [][]*x509.Certificate{{leaf}}}
 	}
 	unverified := uris("tandem://u1/node/n1")
 	unverified.VerifiedChains = nil
-	for _, s := range []*tls.ConnectionState{uris(), uris("tandem://u2/node/n1"), uris("tandem://u1/node/n1", "tandem://u1/node/n2"),
+	for _, s := range []*tls.ConnectionState{uris(), uris("tandem://u2/node/n1"),
+		uris("tandem://u1/node/n1", "tandem://u1/node/n2"),
 		uris("tandem://u1/admin/n1"), uris("spiffe://u1/node/n1"), unverified} {
 		if p, err := c.PeerOf(s); err == nil {
 			t.Errorf("taken as %+v", p)

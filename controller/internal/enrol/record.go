@@ -39,7 +39,8 @@ func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
 	case record.EnrolData:
 		sub := s.subject(d.Subject)
 		s.withdraw(sub)
-		sub.Tokens = append(sub.Tokens, Token{Hash: d.Hash, State: Open, Issued: at, Expires: d.Expires.UTC(), Who: who})
+		sub.Tokens = append(sub.Tokens, Token{Hash: d.Hash, State: Open, Issued: at, Expires: d.Expires.UTC(),
+			Who: who})
 		s.tokens[d.Hash] = sub
 		for len(sub.Tokens) > maxTokens {
 			delete(s.tokens, sub.Tokens[0].Hash)

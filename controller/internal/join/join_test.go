@@ -23,7 +23,8 @@ func TestJoinAndRenew(t *testing.T) {
 	r := newRig(t, nil)
 	tok, key := r.token("n1"), newKey(t)
 	cert, a := r.admitted(r.client(), jointoken.JoinPath, key, joinBody(t, tok, csr(t, key, "n1")))
-	if a.Unit != "u1" || a.Node != "n1" || !bytes.Equal(a.CA, r.ca.Certificate()) || len(a.UnitKeys) != 1 || a.Brokers[0].URL != "tls://127.0.0.1:8883" {
+	if a.Unit != "u1" || a.Node != "n1" || !bytes.Equal(a.CA, r.ca.Certificate()) || len(a.UnitKeys) != 1 ||
+		a.Brokers[0].URL != "tls://127.0.0.1:8883" {
 		t.Errorf("%+v", a)
 	}
 	if err := r.core.state.Counts("node/n1", cert.Leaf.SerialNumber.Text(16)); err != nil {
@@ -69,18 +70,23 @@ func TestRefusals(t *testing.T) {
 	}
 	attempts := []attempt{
 		{"guessed", jointoken.JoinPath, joinBody(t, guess, goodCSR), 403, wire.CodeNotAllowed},
-		{"another node's request", jointoken.JoinPath, joinBody(t, open, csr(t, good, "n2")), 403, wire.CodeWrongTarget},
+		{"another node's request", jointoken.JoinPath, joinBody(t, open, csr(t, good, "n2")), 403,
+			wire.CodeWrongTarget},
 		{"weak key", jointoken.JoinPath, joinBody(t, open, csr(t, weak, "n1")), 400, wire.CodeBadValue},
-		{"altered request", jointoken.JoinPath, joinBody(t, open, append(goodCSR[:len(goodCSR)-1:len(goodCSR)-1], goodCSR[len(goodCSR)-1]^1)), 400, wire.CodeBadSignature},
+		{"altered request", jointoken.JoinPath,
+			joinBody(t, open, append(goodCSR[:len(goodCSR)-1:len(goodCSR)-1], goodCSR[len(goodCSR)-1]^1)), 400,
+			wire.CodeBadSignature},
 		{"no request", jointoken.JoinPath, joinBody(t, open, []byte("hello")), 400, wire.CodeMalformed},
-		{"unknown field", jointoken.JoinPath, []byte(`{"node":"n1","secret":"` + strings.Repeat("0", 32) + `","csr":"AA==","admin":true}`), 400, wire.CodeUnknownField},
+		{"unknown field", jointoken.JoinPath, []byte(`{"node":"n1","secret":"` + strings.Repeat("0", 32) +
+			`","csr":"AA==","admin":true}`), 400, wire.CodeUnknownField},
 		{"no JSON", jointoken.JoinPath, []byte("<html>"), 400, wire.CodeMalformed},
 		{"huge", jointoken.JoinPath, bytes.Repeat([]byte(" "), 1<<20), 413, wire.CodeTooLarge},
 		{"renewing as nobody", jointoken.RenewPath, renewBody(t, goodCSR), 403, wire.CodeNotAllowed},
 	}
 	other := open
 	other.Node = "n2"
-	attempts = append(attempts, attempt{"for another node", jointoken.JoinPath, joinBody(t, other, csr(t, good, "n2")), 403, wire.CodeWrongTarget})
+	attempts = append(attempts, attempt{"for another node", jointoken.JoinPath, joinBody(t, other, csr(t, good, "n2")),
+		403, wire.CodeWrongTarget})
 	for _, a := range attempts {
 		r.core.pass(time.Minute) // the limits have a test of their own
 		answer := r.refused(a.name, plain, a.path, a.body, a.status, a.code)
@@ -96,9 +102,11 @@ func TestRefusals(t *testing.T) {
 	cert, _ := r.admitted(plain, jointoken.JoinPath, good, joinBody(t, open, goodCSR))
 	thief := newKey(t)
 	r.refused("used", plain, jointoken.JoinPath, joinBody(t, open, csr(t, thief, "n1")), 409, wire.CodeWrongState)
-	r.refused("renewed at once", r.client(cert), jointoken.RenewPath, renewBody(t, csr(t, thief, "n1")), 503, wire.CodeUnavailable)
+	r.refused("renewed at once", r.client(cert), jointoken.RenewPath, renewBody(t, csr(t, thief, "n1")), 503,
+		wire.CodeUnavailable)
 	r.core.pass(time.Hour)
-	r.refused("renewed for another node", r.client(cert), jointoken.RenewPath, renewBody(t, csr(t, thief, "n2")), 403, wire.CodeWrongTarget)
+	r.refused("renewed for another node", r.client(cert), jointoken.RenewPath, renewBody(t, csr(t, thief, "n2")), 403,
+		wire.CodeWrongTarget)
 	late := r.token("n1")
 	r.core.pass(25 * time.Hour)
 	r.refused("expired", plain, jointoken.JoinPath, joinBody(t, late, csr(t, thief, "n1")), 410, wire.CodeExpired)
@@ -106,22 +114,26 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.core.pass(time.Hour)
-	r.refused("revoked", r.client(cert), jointoken.RenewPath, renewBody(t, csr(t, thief, "n1")), 403, wire.CodeNotAllowed)
+	r.refused("revoked", r.client(cert), jointoken.RenewPath, renewBody(t, csr(t, thief, "n1")), 403,
+		wire.CodeNotAllowed)
 	r.core.pass(time.Hour)
 	withdrawn := r.token("n1")
 	if err := r.core.Enrolment(t.Context(), enrol.Revoke{Subject: "node/n1"}); err != nil {
 		t.Fatal(err)
 	}
-	r.refused("withdrawn", plain, jointoken.JoinPath, joinBody(t, withdrawn, csr(t, thief, "n1")), 403, wire.CodeNotAllowed)
+	r.refused("withdrawn", plain, jointoken.JoinPath, joinBody(t, withdrawn, csr(t, thief, "n1")), 403,
+		wire.CodeNotAllowed)
 
 	// After its time a certificate does not even get through TLS.
 	r.core.pass(100 * 24 * time.Hour)
-	if status, _, answer, err := r.post(r.client(cert), jointoken.RenewPath, "application/json", renewBody(t, csr(t, thief, "n1"))); err == nil {
+	if status, _, answer, err := r.post(r.client(cert), jointoken.RenewPath, "application/json",
+		renewBody(t, csr(t, thief, "n1"))); err == nil {
 		t.Errorf("expired certificate: %d %s", status, answer)
 	}
 	for _, e := range r.logs.All() {
 		for _, tok := range []jointoken.Token{open, late, withdrawn} {
-			if line := fmt.Sprint(e.Message, e.ContextMap()); strings.Contains(line, hex.EncodeToString(tok.Secret[:])) || strings.Contains(line, tok.Text()) {
+			if line := fmt.Sprint(e.Message, e.ContextMap()); strings.Contains(line,
+				hex.EncodeToString(tok.Secret[:])) || strings.Contains(line, tok.Text()) {
 				t.Errorf("a secret is in the log: %s", line)
 			}
 		}
@@ -136,7 +148,8 @@ func TestNothingIsIssuedWithoutTheCore(t *testing.T) {
 	r.core.fail = wire.New(wire.CodeStorage, "", "disk full")
 	r.refused("disk full", r.client(), jointoken.JoinPath, body, 503, wire.CodeStorage)
 	r.core.fail = errors.New("some internals: " + hex.EncodeToString(tok.Secret[:]))
-	if answer := r.refused("broken", r.client(), jointoken.JoinPath, body, 500, wire.CodeInternal); strings.Contains(answer, "internals") {
+	if answer := r.refused("broken", r.client(), jointoken.JoinPath, body, 500, wire.CodeInternal); strings.Contains(
+		answer, "internals") {
 		t.Errorf("internals are told: %s", answer)
 	}
 	r.core.fail = nil
@@ -151,9 +164,11 @@ func TestWhatIsNoRequest(t *testing.T) {
 		want                      int
 	}{
 		{"GET", "/join", "", 405}, {"PUT", "/join", "application/json", 405}, {"POST", "/", "application/json", 404},
-		{"POST", "/join/", "application/json", 404}, {"POST", "//join", "application/json", 404}, {"POST", "/JOIN", "application/json", 404},
+		{"POST", "/join/", "application/json", 404}, {"POST", "//join", "application/json", 404},
+		{"POST", "/JOIN", "application/json", 404},
 		{"POST", "/join/../renew", "application/json", 404}, {"GET", "/v1/nodes", "", 404},
-		{"POST", "/join", "text/plain", 415}, {"POST", "/join", "application/x-www-form-urlencoded", 415}, {"POST", "/join", "", 415},
+		{"POST", "/join", "text/plain", 415}, {"POST", "/join", "application/x-www-form-urlencoded", 415},
+		{"POST", "/join", "", 415},
 	} {
 		req, err := http.NewRequest(q.method, "https://"+r.addr+q.path, strings.NewReader("{}"))
 		if err != nil {
@@ -193,7 +208,8 @@ func TestKeys(t *testing.T) {
 	r := newRig(t, nil)
 	key := newKey(t)
 	cert, a := r.admitted(r.client(), jointoken.JoinPath, key, joinBody(t, r.token("n1"), csr(t, key, "n1")))
-	if a.KeysRev != 7 || len(a.UnitKeys) != 1 || a.Floor.Rev != 9 || a.Floor.Kinds["config"] != (wire.Stamp{Epoch: 3, Rev: 2}) {
+	if a.KeysRev != 7 || len(a.UnitKeys) != 1 || a.Floor.Rev != 9 ||
+		a.Floor.Kinds["config"] != (wire.Stamp{Epoch: 3, Rev: 2}) {
 		t.Errorf("%+v", a)
 	}
 	ask := func(body string, certs ...tls.Certificate) (int, []byte) {
@@ -205,7 +221,8 @@ func TestKeys(t *testing.T) {
 		return status, answer
 	}
 	status, answer := ask("{}", cert)
-	if l, err := jointoken.DecodeKeys(answer); status != http.StatusOK || err != nil || l.Unit != "u1" || l.KeysRev != 7 || len(l.UnitKeys) != 1 {
+	if l, err := jointoken.DecodeKeys(answer); status != http.StatusOK || err != nil || l.Unit != "u1" ||
+		l.KeysRev != 7 || len(l.UnitKeys) != 1 {
 		t.Errorf("%d %s", status, answer)
 	}
 	if status, answer := ask("{}"); status != http.StatusForbidden {
@@ -217,7 +234,8 @@ func TestKeys(t *testing.T) {
 	if err := r.core.Enrolment(t.Context(), enrol.Revoke{Subject: "node/n1"}); err != nil {
 		t.Fatal(err)
 	}
-	if status, answer := ask("{}", cert); status != http.StatusForbidden || !strings.Contains(string(answer), "revoked") {
+	if status, answer := ask("{}", cert); status != http.StatusForbidden ||
+		!strings.Contains(string(answer), "revoked") {
 		t.Errorf("after it was revoked: %d %s", status, answer)
 	}
 }

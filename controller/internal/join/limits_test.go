@@ -63,7 +63,8 @@ func TestSlowClientsAreCut(t *testing.T) {
 	conf := r.client().Transport.(*http.Transport).TLSClientConfig
 	for what, text := range map[string]string{
 		"half a header": "POST /join HTTP/1.1\r\nHost: x\r\n",
-		"half a body":   "POST /join HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+		"half a body": "POST /join HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " +
+			"100\r\n\r\n{",
 	} {
 		for giveUp := time.Now().Add(patience); ; { // a busy machine may be too slow itself, now and then
 			tc, err := tls.Dial("tcp", r.addr, conf)

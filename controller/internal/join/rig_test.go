@@ -70,7 +70,8 @@ func (c *core) Keys() ([]wire.Key, uint64) {
 }
 
 func (c *core) Floor(_ context.Context, node string) (jointoken.Floor, error) {
-	return jointoken.Floor{Epoch: 3, Rev: 9, Kinds: map[wire.Kind]wire.Stamp{"config": {Epoch: 3, Rev: uint64(len(node))}}}, nil
+	return jointoken.Floor{Epoch: 3, Rev: 9,
+		Kinds: map[wire.Kind]wire.Stamp{"config": {Epoch: 3, Rev: uint64(len(node))}}}, nil
 }
 
 func (c *core) clock() time.Time {
@@ -103,7 +104,8 @@ func newRig(t *testing.T, tune func(*Config)) *rig {
 	}
 	zc, logs := observer.New(zap.DebugLevel)
 	r.logs = logs
-	cfg := Config{Unit: "u1", CA: r.ca, Core: r.core, Log: zap.New(zc), Brokers: []jointoken.Broker{{URL: "tls://127.0.0.1:8883", Name: jointoken.ServerName}}}
+	cfg := Config{Unit: "u1", CA: r.ca, Core: r.core, Log: zap.New(zc),
+		Brokers: []jointoken.Broker{{URL: "tls://127.0.0.1:8883", Name: jointoken.ServerName}}}
 	if tune != nil {
 		tune(&cfg)
 	}
@@ -131,8 +133,9 @@ func newRig(t *testing.T, tune func(*Config)) *rig {
 func (r *rig) client(certs ...tls.Certificate) *http.Client {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(r.ca.PEM())
-	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
-		RootCAs: pool, ServerName: jointoken.ServerName, Certificates: certs, Time: r.core.clock}}}
+	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{
+			RootCAs: pool, ServerName: jointoken.ServerName, Certificates: certs, Time: r.core.clock}}}
 }
 
 // post sends a body and returns what came back.
@@ -152,14 +155,16 @@ func (r *rig) token(node string) jointoken.Token {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if err := r.core.Enrolment(r.t.Context(), enrol.Enrol{Subject: "node/" + node, Hash: tok.Secret.Hash()}); err != nil {
+	if err := r.core.Enrolment(r.t.Context(),
+		enrol.Enrol{Subject: "node/" + node, Hash: tok.Secret.Hash()}); err != nil {
 		r.t.Fatal(err)
 	}
 	return tok
 }
 
 // admitted sends a request that has to succeed, and returns the certificate for use.
-func (r *rig) admitted(c *http.Client, path string, key crypto.Signer, body []byte) (tls.Certificate, *jointoken.Admission) {
+func (r *rig) admitted(c *http.Client, path string, key crypto.Signer, body []byte) (tls.Certificate,
+	*jointoken.Admission) {
 	r.t.Helper()
 	status, _, answer, err := r.post(c, path, "application/json", body)
 	if err != nil || status != http.StatusOK {
@@ -197,7 +202,8 @@ func newKey(t testing.TB) crypto.Signer {
 
 func csr(t testing.TB, key crypto.Signer, name string) []byte {
 	t.Helper()
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,8 @@ var ErrRevoked = wire.New(wire.CodeNotAllowed, "", "the token was revoked")
 var ErrExpired = wire.New(wire.CodeNotAllowed, "", "the token has expired; ask for another one")
 
 // ErrUnknown is what whoever has the wrong token hears.
-var ErrUnknown = wire.New(wire.CodeNotAllowed, "", "the token is not one that this controller knows; it may have been revoked")
+var ErrUnknown = wire.New(wire.CodeNotAllowed, "", "the token is not one that this controller knows; it may have "+
+	"been revoked")
 
 // Open reads the file, if there is one. The error is one that a person can act on.
 func Open(cfg Config) (*Store, error) {
@@ -153,7 +154,8 @@ func (s *Store) Now() time.Time { return s.cfg.Now() }
 // Create makes a token; life 0 means that it counts until it is revoked. note is called when nothing
 // is in the way and before the token counts; its error is returned and the token not made. The error
 // is a *wire.Error.
-func (s *Store) Create(ctx context.Context, name string, role Role, life time.Duration, by string, note func(Token) error) (Token, Secret, error) {
+func (s *Store) Create(ctx context.Context, name string, role Role, life time.Duration, by string,
+	note func(Token) error) (Token, Secret, error) {
 	fail := func(err error) (Token, Secret, error) { return Token{}, Secret{}, err }
 	if life != 0 && (life < MinLife || life > MaxLife) {
 		return fail(wire.New(wire.CodeBadValue, "/ttl", "a token counts for a minute at least and ten years at most"))
@@ -213,7 +215,8 @@ func (s *Store) Revoke(ctx context.Context, name string) (Token, error) {
 		e.end(ErrRevoked)
 	}
 	if err := s.write(next.set); err != nil {
-		return t, wire.New(wire.CodeStorage, "", "the token does not count any more, but the disk did not take that: it would count again after a restart. Make room and revoke it again ("+err.Error()+")")
+		return t, wire.New(wire.CodeStorage, "", "the token does not count any more, but the disk did not take that: "+
+			"it would count again after a restart. Make room and revoke it again ("+err.Error()+")")
 	}
 	s.live.Store(&live{set: next.set, ends: next.ends})
 	return t, nil

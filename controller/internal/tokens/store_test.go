@@ -155,7 +155,8 @@ func TestFaults(t *testing.T) {
 			s := open(t, cfg)
 			ann := create(t, s, "ann", Admin, 0)
 			broken = true
-			if _, secret, err := s.Create(t.Context(), "bob", Admin, 0, "", noted); code(err) != wire.CodeStorage || secret != (Secret{}) {
+			if _, secret, err := s.Create(t.Context(), "bob", Admin, 0, "", noted); code(err) != wire.CodeStorage ||
+				secret != (Secret{}) {
 				t.Errorf("made on a broken disk: %v", err)
 			}
 			b, err := s.Who(ann)
@@ -164,7 +165,8 @@ func TestFaults(t *testing.T) {
 			}
 			ctx, release := b.Context(t.Context())
 			defer release()
-			if _, err := s.Revoke(t.Context(), "ann"); code(err) != wire.CodeStorage || !strings.Contains(err.Error(), "revoke it again") {
+			if _, err := s.Revoke(t.Context(), "ann"); code(err) != wire.CodeStorage ||
+				!strings.Contains(err.Error(), "revoke it again") {
 				t.Errorf("revoked on a broken disk: %v", err)
 			}
 			if _, err := s.Who(ann); !errors.Is(err, ErrUnknown) {
@@ -211,7 +213,8 @@ func TestOpenRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := Open(Config{Path: path})
-		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path)) {
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), path)) {
 			t.Errorf("%.20q, %v: %v", c.data, c.mode, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "planted") {
@@ -228,7 +231,8 @@ func TestContextEnds(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, Config{Path: filepath.Join(dir, FileName)})
-		texts := map[string]string{"revoked": create(t, s, "revoked", View, 0), "expires": create(t, s, "expires", View, time.Hour), "stays": create(t, s, "stays", View, 0)}
+		texts := map[string]string{"revoked": create(t, s, "revoked", View, 0), "expires": create(t, s, "expires", View,
+			time.Hour), "stays": create(t, s, "stays", View, 0)}
 		ctxs := map[string]context.Context{}
 		for name, text := range texts {
 			b, err := s.Who(text)

@@ -157,13 +157,17 @@ type Set []Token
 func (s Set) Check(t Token) error {
 	switch {
 	case !wire.ValidName(t.Name):
-		return wire.New(wire.CodeBadValue, "/name", fmt.Sprintf("%.80q cannot name a token: letters, digits, and . _ - after the first, at most 63", t.Name))
+		return wire.New(wire.CodeBadValue, "/name", fmt.Sprintf("%.80q cannot name a token: letters, digits, and . _ "+
+			"- after the first, at most 63", t.Name))
 	case !t.Role.Valid():
-		return wire.New(wire.CodeBadValue, "/role", fmt.Sprintf("%.80q is no role: view, operate or admin", string(t.Role)))
+		return wire.New(wire.CodeBadValue, "/role", fmt.Sprintf("%.80q is no role: view, "+
+			"operate or admin", string(t.Role)))
 	case s.index(t.Name) >= 0:
-		return wire.New(wire.CodeAlreadyExists, "/name", "there is a token "+t.Name+" already; revoke it first, or choose another name")
+		return wire.New(wire.CodeAlreadyExists, "/name", "there is a token "+t.Name+" already; revoke it first, or "+
+			"choose another name")
 	case len(s) >= Max:
-		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("there are %d tokens already; revoke some that are not needed any more", Max))
+		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("there are %d tokens already; revoke some that are not "+
+			"needed any more", Max))
 	}
 	return nil
 }

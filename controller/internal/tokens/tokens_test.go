@@ -70,8 +70,10 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{s.String(), fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %x %q %s", s, s, s, s, s, s), fmt.Sprintf("%v", []Secret{s}), string(j)} {
-		if !strings.Contains(text, "(secret)") || strings.Contains(text, s.Text()[5:20]) || strings.Contains(text, fmt.Sprintf("%x", s[:4])) {
+	for _, text := range []string{s.String(), fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %x %q %s", s, s, s, s, s, s),
+		fmt.Sprintf("%v", []Secret{s}), string(j)} {
+		if !strings.Contains(text, "(secret)") || strings.Contains(text, s.Text()[5:20]) ||
+			strings.Contains(text, fmt.Sprintf("%x", s[:4])) {
 			t.Errorf("%s", text)
 		}
 	}
@@ -199,7 +201,8 @@ func TestSetIsAValue(t *testing.T) {
 				delete(known, name)
 			} else {
 				secret := NewSecret()
-				k := Token{Name: name, Role: rapid.SampledFrom(Roles).Draw(t, "role"), Hash: secret.Hash(), Created: now}
+				k := Token{Name: name, Role: rapid.SampledFrom(Roles).Draw(t, "role"), Hash: secret.Hash(),
+					Created: now}
 				if s.Check(k) != nil {
 					continue
 				}
@@ -227,7 +230,8 @@ func TestSetIsAValue(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	good := NewSecret().Text()
-	for _, s := range []string{good, good[:20], " " + good + "\n", Prefix, "", "tdm1.AAAA", good + good, Prefix + strings.Repeat("A", 48), Prefix + strings.Repeat("\n", 48)} {
+	for _, s := range []string{good, good[:20], " " + good + "\n", Prefix, "", "tdm1.AAAA", good + good, Prefix +
+		strings.Repeat("A", 48), Prefix + strings.Repeat("\n", 48)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

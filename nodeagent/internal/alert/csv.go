@@ -71,7 +71,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	for i, name := range names[1:] {
 		p := Parameter(strings.Clone(name))
 		if !p.valid() {
-			return nil, rd.bad(i+1, fmt.Sprintf("no such column: %.64q; there are cpu, ram, download, upload, partition:NAME and inodes:NAME", name))
+			return nil, rd.bad(i+1, fmt.Sprintf("no such column: %.64q; there are cpu, ram, download, upload, "+
+				"partition:NAME and inodes:NAME", name))
 		}
 		if seen[p] {
 			return nil, rd.bad(i+1, fmt.Sprintf("the column %.64q is there twice", name))
@@ -96,7 +97,8 @@ func (r *Reader) Next() (Sample, error) {
 		return Sample{}, r.syntax(err)
 	}
 	if len(fields) != len(r.columns)+1 {
-		return Sample{}, r.bad(len(fields)-1, fmt.Sprintf("%d fields; the first line has %d", len(fields), len(r.columns)+1))
+		return Sample{}, r.bad(len(fields)-1, fmt.Sprintf("%d fields; the first line has %d", len(fields),
+			len(r.columns)+1))
 	}
 	at, err := r.time(fields[0])
 	if err != nil {
@@ -138,13 +140,15 @@ func (r *Reader) time(text string) (time.Time, error) {
 		const most = 1 << 33
 		s, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(s >= 0 && s < most) {
-			return time.Time{}, fmt.Errorf("%.64q is no time; the first one is a number of seconds from 0 to %d", text, int64(most-1))
+			return time.Time{}, fmt.Errorf("%.64q is no time; the first one is a number of seconds from 0 to %d", text,
+				int64(most-1))
 		}
 		return time.Unix(0, 0).Add(time.Duration(math.Round(s*1e6)) * time.Microsecond).UTC(), nil
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf(`%.64q is no time; want one such as 2026-11-20T10:00:10Z, or seconds in every line`, text)
+		return time.Time{}, fmt.Errorf(
+			`%.64q is no time; want one such as 2026-11-20T10:00:10Z, or seconds in every line`, text)
 	}
 	return at, nil
 }

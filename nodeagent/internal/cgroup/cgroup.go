@@ -166,7 +166,8 @@ func (t *Tree) open(m mount, cfg Config) error {
 func (t *Tree) openV2(m mount, cfg Config) error {
 	base := m.base()
 	if cfg.Stays && cfg.Group == "" && base == m.dir && t.caps.Version != limits.V1 {
-		return errors.New("systemd could not start the agent again with limits below its own control group: set --workload-group, or DelegateSubgroup=agent")
+		return errors.New("systemd could not start the agent again with limits below its own control group: set " +
+			"--workload-group, or DelegateSubgroup=agent")
 	}
 	dir := filepath.Join(base, cfg.Name)
 	if _, err := t.probe(dir); err != nil {
@@ -246,7 +247,8 @@ func (t *Tree) leave(dir string) error {
 		return plain(err)
 	}
 	for _, pid := range in {
-		if err := writeFile(filepath.Join(own, procsFile), strconv.Itoa(pid)); err != nil && !errors.Is(err, syscall.ESRCH) {
+		if err := writeFile(filepath.Join(own, procsFile), strconv.Itoa(pid)); err != nil &&
+			!errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("move this agent to %s: %w", own, plain(err))
 		}
 	}

@@ -31,8 +31,10 @@ type machine struct {
 
 var v2Files = map[string]string{
 	"cgroup.controllers": "cpu io memory pids", "cgroup.subtree_control": "", procsFile: "", "cgroup.type": "domain",
-	"memory.max": "max", "memory.high": "max", "memory.low": "0", "memory.swap.max": "max", "memory.current": "4096", "memory.events": "low 0\noom 1\noom_kill 3\n",
-	"cpu.max": "max 100000", "cpu.weight": "100", "cpu.stat": "usage_usec 1500\nuser_usec 1\n", "io.max": "", "io.weight": "default 100", "pids.max": "max",
+	"memory.max": "max", "memory.high": "max", "memory.low": "0", "memory.swap.max": "max", "memory.current": "4096",
+	"memory.events": "low 0\noom 1\noom_kill 3\n",
+	"cpu.max":       "max 100000", "cpu.weight": "100", "cpu.stat": "usage_usec 1500\nuser_usec 1\n", "io.max": "",
+	"io.weight": "default 100", "pids.max": "max",
 }
 
 func (m *machine) mkdir(dir string) error {
@@ -110,7 +112,8 @@ func newMachine(t *testing.T, group string) *machine {
 		t.Fatal(err)
 	}
 	m.write(filepath.Join(proc, "cgroup"), "0::"+group+"\n")
-	m.write(filepath.Join(proc, "mountinfo"), "22 1 0:20 / / rw - ext4 /dev/vda rw\n30 22 0:26 / "+m.dir+" rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n")
+	m.write(filepath.Join(proc, "mountinfo"), "22 1 0:20 / / rw - ext4 /dev/vda rw\n30 22 0:26 / "+m.dir+" rw,nosuid "+
+		"- cgroup2 cgroup2 rw,nsdelegate\n")
 	return m
 }
 
@@ -125,15 +128,18 @@ func (m *machine) discard() error { return Discard(m.config()) }
 func TestV2(t *testing.T) {
 	m := newMachine(t, "/system.slice/tandem-node.service")
 	tree := m.open()
-	if caps := tree.Capabilities(); caps.Version != limits.V2 || caps.Why != "" || !slices.Contains(caps.Files["memory"], "memory.max") {
+	if caps := tree.Capabilities(); caps.Version != limits.V2 || caps.Why != "" ||
+		!slices.Contains(caps.Files["memory"], "memory.max") {
 		t.Fatalf("%+v", caps)
 	}
 	// The agent has left its group, and its children can be limited. (A file keeps what is written last.)
 	own := "system.slice/tandem-node.service/"
-	if m.read(own+"agent/"+procsFile) != fmt.Sprint(os.Getpid()) || m.read(own+"cgroup.subtree_control") != "+pids" || m.read(own+"tandem/cgroup.subtree_control") != "+pids" {
+	if m.read(own+"agent/"+procsFile) != fmt.Sprint(os.Getpid()) || m.read(own+"cgroup.subtree_control") != "+pids" ||
+		m.read(own+"tandem/cgroup.subtree_control") != "+pids" {
 		t.Errorf("%q, %q", m.read(own+"agent/"+procsFile), m.read(own+"cgroup.subtree_control"))
 	}
-	settings, errs := limits.Map(map[string]string{"memory.limit_in_bytes": "20M", "cpu.shares": "512", "io.max": "8:0 rbps=5"}, tree.Capabilities(), "")
+	settings, errs := limits.Map(map[string]string{"memory.limit_in_bytes": "20M", "cpu.shares": "512",
+		"io.max": "8:0 rbps=5"}, tree.Capabilities(), "")
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -153,7 +159,8 @@ func TestV2(t *testing.T) {
 			}
 		}
 	}
-	check(map[string]string{"memory.max": "20971520", "cpu.weight": "50", "io.max": "8:0 rbps=5", "pids.max": "max", "start/memory.max": "max"})
+	check(map[string]string{"memory.max": "20971520", "cpu.weight": "50", "io.max": "8:0 rbps=5", "pids.max": "max",
+		"start/memory.max": "max"})
 	// Other settings: the rest is as in a new group.
 	settings, errs = limits.Map(map[string]string{"pids.max": "7"}, tree.Capabilities(), "")
 	if len(errs) > 0 {
@@ -162,7 +169,8 @@ func TestV2(t *testing.T) {
 	if err := g.Apply(settings); err != nil {
 		t.Fatal(err)
 	}
-	check(map[string]string{"memory.max": "max", "cpu.weight": "100", "io.max": "8:0 rbps=max wbps=max riops=max wiops=max", "pids.max": "7"})
+	check(map[string]string{"memory.max": "max", "cpu.weight": "100", "io.max": "8:0 rbps=max wbps=max " +
+		"riops=max wiops=max", "pids.max": "7"})
 	s, err := g.Stats()
 	if err != nil || s != (Stats{MemoryBytes: 4096, CPU: 1500 * time.Microsecond, OOMKills: 3}) || OOMKills(dirs) != 3 {
 		t.Errorf("%+v, %v", s, err)
@@ -184,7 +192,8 @@ func TestV2(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(m.dir, own, "tandem")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the tree is left: %v", err)
 	}
-	if _, err = tree.Create("again", settings); err != nil || m.read(own+"tandem/again/pids.max") != "7" || m.read(own+"tandem/cgroup.subtree_control") != "+pids" {
+	if _, err = tree.Create("again", settings); err != nil || m.read(own+"tandem/again/pids.max") != "7" ||
+		m.read(own+"tandem/cgroup.subtree_control") != "+pids" {
 		t.Errorf("created after it was discarded: %v", err)
 	}
 	// The next agent is started in the group that DelegateSubgroup names, and finds the same tree.
@@ -198,19 +207,23 @@ func TestV2(t *testing.T) {
 func TestOtherGroup(t *testing.T) {
 	m := newMachine(t, "/system.slice/tandem-node.service")
 	other := filepath.Join(m.dir, "workloads.service")
-	cfg := Config{Proc: filepath.Join(m.dir, "proc"), Kernel: &Kernel{m.mkdir, m.rmdir}, Group: "/workloads.service", Stays: true}
-	if caps := Open(cfg).Capabilities(); caps.Version != limits.None || !strings.Contains(caps.Why, "workloads.service is not this agent's") {
+	cfg := Config{Proc: filepath.Join(m.dir, "proc"), Kernel: &Kernel{m.mkdir, m.rmdir}, Group: "/workloads.service",
+		Stays: true}
+	if caps := Open(cfg).Capabilities(); caps.Version != limits.None ||
+		!strings.Contains(caps.Why, "workloads.service is not this agent's") {
 		t.Errorf("it is not there, and the agent may use %+v", caps)
 	}
 	if err := m.mkdir(other); err != nil {
 		t.Fatal(err)
 	}
 	tree := Open(cfg)
-	if caps := tree.Capabilities(); caps.Version != limits.V2 || caps.Why != "" || !slices.Contains(caps.Files["memory"], "memory.max") {
+	if caps := tree.Capabilities(); caps.Version != limits.V2 || caps.Why != "" ||
+		!slices.Contains(caps.Files["memory"], "memory.max") {
 		t.Fatalf("%+v", caps)
 	}
 	own := "system.slice/tandem-node.service/"
-	if in, on := m.read(own+procsFile), m.read(own+"cgroup.subtree_control"); in != fmt.Sprintln(os.Getpid()) || on != "" {
+	if in, on := m.read(own+procsFile), m.read(own+"cgroup.subtree_control"); in != fmt.Sprintln(os.Getpid()) ||
+		on != "" {
 		t.Errorf("the agent's own group has %q and lets %q limit its children", in, on)
 	}
 	if _, err := os.Stat(filepath.Join(m.dir, own, agentGroup)); !os.IsNotExist(err) {
@@ -220,7 +233,8 @@ func TestOtherGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if dirs, err := g.Leaf("start"); err != nil || len(dirs) != 1 || dirs[0] != filepath.Join(other, "tandem/shop@n1/start") {
+	if dirs, err := g.Leaf("start"); err != nil || len(dirs) != 1 ||
+		dirs[0] != filepath.Join(other, "tandem/shop@n1/start") {
 		t.Errorf("%q, %v", dirs, err)
 	}
 }
@@ -251,7 +265,9 @@ func TestNotDelegated(t *testing.T) {
 	m := newMachine(t, "/user.slice")
 	m.deny = func(string) error { return os.ErrPermission }
 	tree := m.open()
-	if caps := tree.Capabilities(); caps.Version != limits.None || !strings.Contains(caps.Why, "user.slice is not this agent's") || !strings.Contains(caps.Why, "permission denied") {
+	if caps := tree.Capabilities(); caps.Version != limits.None ||
+		!strings.Contains(caps.Why, "user.slice is not this agent's") ||
+		!strings.Contains(caps.Why, "permission denied") {
 		t.Errorf("%+v", caps)
 	}
 	g, err := tree.Create("a", nil)
@@ -267,7 +283,8 @@ func TestNotDelegated(t *testing.T) {
 	if s, err := g.Stats(); err != nil || s != (Stats{}) {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := tree.Create("b", []limits.Setting{{Controller: "memory", File: "memory.max", Value: "1"}}); err == nil {
+	if _, err := tree.Create("b",
+		[]limits.Setting{{Controller: "memory", File: "memory.max", Value: "1"}}); err == nil {
 		t.Error("a limit is set nowhere, and that is no error")
 	}
 	m.write(filepath.Join(m.dir, "proc/mountinfo"), "")
@@ -291,7 +308,8 @@ func TestOurs(t *testing.T) {
 		}
 		_ = child.Wait() // by that signal
 	}()
-	for pid, want := range map[int]bool{os.Getpid(): true, child.Process.Pid: true, os.Getppid(): false, 1: false, 1 << 30: false} {
+	for pid, want := range map[int]bool{os.Getpid(): true, child.Process.Pid: true, os.Getppid(): false, 1: false,
+		1 << 30: false} {
 		if got := ours(pid); got != want {
 			t.Errorf("process %d: %v", pid, got)
 		}
@@ -310,7 +328,8 @@ func TestLackingGroup(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	tree := newMachine(t, "/a").open()
-	for _, name := range []string{"", ".", "..", "a/b", ".hidden", "cgroup.procs", "memory.max", "tasks", "a\nb", strings.Repeat("x", 201)} {
+	for _, name := range []string{"", ".", "..", "a/b", ".hidden", "cgroup.procs", "memory.max", "tasks", "a\nb",
+		strings.Repeat("x", 201)} {
 		if _, err := tree.Group(name); err == nil {
 			t.Errorf("%q is taken", name)
 		}
@@ -323,22 +342,25 @@ func TestNames(t *testing.T) {
 }
 
 func TestParsing(t *testing.T) {
-	if got := parseGroups("9:name=systemd:/\n4:memory:/a:b\n2:cpu,cpuacct:/c\n0::/d\n"); got["memory"] != "/a:b" || got["cpuacct"] != "/c" || got[""] != "/d" {
+	if got := parseGroups("9:name=systemd:/\n4:memory:/a:b\n2:cpu,cpuacct:/c\n0::/d\n"); got["memory"] != "/a:b" ||
+		got["cpuacct"] != "/c" || got[""] != "/d" {
 		t.Errorf("%q", got)
 	}
 	for line, want := range map[string]string{
-		"30 22 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw":           "/ /sys/fs/cgroup cgroup2 rw",
-		"31 22 0:27 /docker/x /sys/fs/my\\040group rw - cgroup cgroup rw,memory": "/docker/x /sys/fs/my group cgroup rw,memory",
-		"31 22 0:27 / / rw - ext4 /dev/vda rw":                                   "",
-		"- cgroup2":                                                              "",
-		"":                                                                       "",
+		"30 22 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw": "/ /sys/fs/cgroup cgroup2 rw",
+		"31 22 0:27 /docker/x /sys/fs/my\\040group rw - cgroup cgroup rw,memory": "/docker/x /sys/fs/my group " +
+			"cgroup rw,memory",
+		"31 22 0:27 / / rw - ext4 /dev/vda rw": "",
+		"- cgroup2":                            "",
+		"":                                     "",
 	} {
 		root, dir, kind, options, ok := parseMount(line)
 		if got := strings.TrimSpace(root + " " + dir + " " + kind + " " + options); ok != (want != "") || got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
-	for _, c := range [][3]string{{"/", "/a", "/a"}, {"/docker/x", "/docker/x/y", "/y"}, {"/docker/x", "/docker/x", ""}, {"/docker/x", "/docker/xy", "/"}, {"/docker/x", "/", "/"}} {
+	for _, c := range [][3]string{{"/", "/a", "/a"}, {"/docker/x", "/docker/x/y", "/y"}, {"/docker/x", "/docker/x", ""},
+		{"/docker/x", "/docker/xy", "/"}, {"/docker/x", "/", "/"}} {
 		if got := below(c[0], c[1]); got != c[2] {
 			t.Errorf("%s under %s is %q, want %q", c[1], c[0], got, c[2])
 		}

@@ -31,8 +31,8 @@ const (
 // processes (pids), no new ones are let into the groups meanwhile; where it does not, cgroup.kill is
 // used. This process itself is passed over.
 //
-// cgroup.kill is not used for what can be done without it: there are kernels (6.14 and some after it) that kill every process
-// which is started right into a group that was once killed so.
+// cgroup.kill is not used for what can be done without it: there are kernels (6.14 and some after it) that kill every
+// process which is started right into a group that was once killed so.
 func Kill(ctx context.Context, dirs []string) (result error) {
 	counted := false
 	for looks, pause := 0, firstPause; ; looks, pause = looks+1, min(2*pause, longest) {
@@ -54,7 +54,8 @@ func Kill(ctx context.Context, dirs []string) (result error) {
 				defer func() { result = errors.Join(result, open()) }()
 			case looks >= manyLooks && !counted:
 				// Where the kernel cannot, there is no such file.
-				if err := writeFile(filepath.Join(d, "cgroup.kill"), "1"); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EOPNOTSUPP) {
+				if err := writeFile(filepath.Join(d, "cgroup.kill"), "1"); err != nil &&
+					!errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EOPNOTSUPP) {
 					return fmt.Errorf("kill a control group: %w", err)
 				}
 			}

@@ -55,8 +55,10 @@ func TestRealSettings(t *testing.T) {
 	fresh := content()
 	for _, constraints := range []map[string]string{
 		{"memory.limit_in_bytes": "64M", "memory.memsw.limit_in_bytes": "128M", "cpu.shares": "512"},
-		{"memory.limit_in_bytes": "1G", "memory.memsw.limit_in_bytes": "2G", "cpu.cfs_quota_us": "20000", "cpu.cfs_period_us": "50000"},
-		{"memory.limit_in_bytes": "32M", "memory.memsw.limit_in_bytes": "32M", "pids.max": "10", "cpu.max": "5000 10000", "cpu.cfs_burst_us": "1000"},
+		{"memory.limit_in_bytes": "1G", "memory.memsw.limit_in_bytes": "2G", "cpu.cfs_quota_us": "20000",
+			"cpu.cfs_period_us": "50000"},
+		{"memory.limit_in_bytes": "32M", "memory.memsw.limit_in_bytes": "32M", "pids.max": "10",
+			"cpu.max": "5000 10000", "cpu.cfs_burst_us": "1000"},
 		{"memory.soft_limit_in_bytes": "16M", "io.weight": "200", "pids.max": "max"},
 		{"memory.max": "max", "cpu.max": "max"},
 		{},
@@ -77,7 +79,8 @@ func TestRealSettings(t *testing.T) {
 		}
 		for _, s := range settings {
 			data, err := os.ReadFile(g.file(s))
-			if want := strings.TrimPrefix(s.Value, "-"); err != nil || s.Value != "-1" && !strings.Contains(string(data), want) {
+			if want := strings.TrimPrefix(s.Value, "-"); err != nil || s.Value != "-1" &&
+				!strings.Contains(string(data), want) {
 				t.Errorf("%s is %q, %v; want %q", s.File, data, err, s.Value)
 			}
 		}

@@ -158,7 +158,8 @@ func digest(sum string) (hash.Hash, string) {
 
 // checksum reads all of f and returns its checksum, made as like is, and its length. It reads no
 // faster than limit allows; nil: as fast as it can.
-func checksum(ctx context.Context, f io.ReaderAt, like string, limit *rate.Limiter) (sum string, size int64, err error) {
+func checksum(ctx context.Context, f io.ReaderAt, like string, limit *rate.Limiter) (sum string, size int64,
+	err error) {
 	h, algorithm := digest(like)
 	buf := make([]byte, burst)
 	for {
@@ -186,11 +187,13 @@ func checksum(ctx context.Context, f io.ReaderAt, like string, limit *rate.Limit
 func (s *Store) check(ctx context.Context, e plan.Check) plan.Checked {
 	done := plan.Checked{Key: e.Copy.Key, Copy: e.Copy}
 	damaged := func(why string) plan.Checked {
-		done.Outcome, done.Err = plan.Damaged, wire.New(wire.CodeHashMismatch, "", "the copy on the disk "+why+"; it is fetched again")
+		done.Outcome, done.Err = plan.Damaged, wire.New(wire.CodeHashMismatch, "", "the copy on the disk "+why+
+			"; it is fetched again")
 		return done
 	}
 	unsure := func(err error) plan.Checked {
-		done.Outcome, done.Err = plan.Unsure, wire.New(wire.CodeStorage, "", "the copy on the disk cannot be checked: "+err.Error())
+		done.Outcome, done.Err = plan.Unsure, wire.New(wire.CodeStorage, "", "the copy on the disk cannot be checked: "+
+			err.Error())
 		return done
 	}
 	path := s.disk.copyPath(e.Copy.Key)

@@ -67,10 +67,12 @@ func newCrashWorld(t testing.TB) *crashWorld {
 		if size > 70_000 {
 			f.breaks = 1
 		}
-		a := artifact(map[string]string{"sha": sha(data), "md": md(data), "uuid": ""}[kind], size, w.site.put("/"+kind, f.ServeHTTP))
+		a := artifact(map[string]string{"sha": sha(data), "md": md(data), "uuid": ""}[kind], size,
+			w.site.put("/"+kind, f.ServeHTTP))
 		a.UUID = kind
 		w.first = append(w.first, a)
-		key := plan.Key(strings.ToLower(a.Verification.Checksum[:strings.Index(a.Verification.Checksum+":", ":")])) + plan.Key(strings.TrimPrefix(a.Verification.Checksum, strings.SplitN(a.Verification.Checksum, ":", 2)[0]))
+		key := plan.Key(strings.ToLower(a.Verification.Checksum[:strings.Index(a.Verification.Checksum+":", ":")])) +
+			plan.Key(strings.TrimPrefix(a.Verification.Checksum, strings.SplitN(a.Verification.Checksum, ":", 2)[0]))
 		if kind == "uuid" {
 			key = "uuid:uuid"
 		}
@@ -143,7 +145,8 @@ func TestCrashAtEveryStep(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newCrashWorld(t)
 			f := newFreezer(at)
-			n := start(t, Config{Dir: memory(t), Client: w.site.client(), Steps: f.step, Log: zap.NewNop(), Parallel: 1})
+			n := start(t, Config{Dir: memory(t), Client: w.site.client(), Steps: f.step, Log: zap.NewNop(),
+				Parallel: 1})
 			w.story(n, f.frozen)
 			synctest.Wait()
 			select {
@@ -196,7 +199,8 @@ func clone(t testing.TB, from string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(os.Chmod(filepath.Join(to, name), info.Mode().Perm()), os.Chtimes(filepath.Join(to, name), time.Time{}, info.ModTime())); err != nil {
+		if err := errors.Join(os.Chmod(filepath.Join(to, name), info.Mode().Perm()),
+			os.Chtimes(filepath.Join(to, name), time.Time{}, info.ModTime())); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -235,14 +239,15 @@ func TestEveryStepFailsOnce(t *testing.T) {
 			w := newCrashWorld(t)
 			var mu sync.Mutex
 			count := 0
-			c := Config{Dir: memory(t), Client: w.site.client(), Log: zap.NewNop(), Parallel: 1, Steps: func(durable.Step) error {
-				mu.Lock()
-				defer mu.Unlock()
-				if count++; count == at {
-					return errDead
-				}
-				return nil
-			}}
+			c := Config{Dir: memory(t), Client: w.site.client(), Log: zap.NewNop(), Parallel: 1,
+				Steps: func(durable.Step) error {
+					mu.Lock()
+					defer mu.Unlock()
+					if count++; count == at {
+						return errDead
+					}
+					return nil
+				}}
 			n := start(t, c)
 			w.story(n, nil)
 			n.ready(w.second[0], w.contents[filepath.Base(n.where(w.second[0]))])

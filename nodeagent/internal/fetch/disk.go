@@ -110,10 +110,12 @@ func (d *disk) scanCopies(t *there) error {
 		m, err := readMeta(filepath.Join(d.dir, copies, name+asJSON), name)
 		switch {
 		case err != nil:
-			d.log.Warn("a copy of a resource lies there and what is known about it cannot be read; it is verified if it is wanted, else removed", zap.String("file", name), zap.Error(err))
+			d.log.Warn("a copy of a resource lies there and what is known about it cannot be read; it is verified if "+
+				"it is wanted, else removed", zap.String("file", name), zap.Error(err))
 			t.found = append(t.found, name)
 		case info.Size() != m.Size || !info.ModTime().Equal(m.Modified):
-			d.log.Warn("a copy of a resource is not as it was left; it is verified before it is used", zap.String("resource", string(m.Key)))
+			d.log.Warn("a copy of a resource is not as it was left; it is verified before it is used",
+				zap.String("resource", string(m.Key)))
 			t.doubted = append(t.doubted, m.Copy)
 		default:
 			d.modified[m.Key] = m.Modified

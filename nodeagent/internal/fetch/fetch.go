@@ -43,10 +43,11 @@ type Config struct {
 	Most     int64                                     // bytes of one resource whose size is not given; 0: 8 GiB
 	Slow     int64                                     // bytes a second below which an address is given up; 0: 1024
 	Patience time.Duration                             // for which it may be as slow; 0: one minute
-	Recheck  int64                                     // bytes a second for checks of what was verified before; 0: 8 MiB
-	Peers    Peers                                     // BitTorrent; only in an agent built with the tag torrent
-	Steps    durable.Steps                             // faults for tests; called by several goroutines; nil: none
-	Watch    pulse.Watch                               // is told that Run goes round; nil: nobody
+	// bytes a second for checks of what was verified before; 0: 8 MiB
+	Recheck int64
+	Peers   Peers         // BitTorrent; only in an agent built with the tag torrent
+	Steps   durable.Steps // faults for tests; called by several goroutines; nil: none
+	Watch   pulse.Watch   // is told that Run goes round; nil: nobody
 }
 
 // Peers says with whom resources are exchanged by BitTorrent. Other nodes are found by nothing
@@ -135,7 +136,8 @@ func Open(c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the resources in %s: %w", dir, err)
 	}
-	s := &Store{Config: c, log: c.Log, disk: d, limit: limiter(c.Rate), poke: make(chan struct{}, 1), updates: make(chan struct{}, 1), running: map[plan.Key]*transfer{}}
+	s := &Store{Config: c, log: c.Log, disk: d, limit: limiter(c.Rate), poke: make(chan struct{}, 1),
+		updates: make(chan struct{}, 1), running: map[plan.Key]*transfer{}}
 	s.ledger = &ledger{keep: c.Keep, space: func() (uint64, error) { return c.Space(dir) }, left: map[plan.Key]int64{}}
 	if s.swarm, err = newSwarm(s); err != nil {
 		return nil, fmt.Errorf("open the resources: BitTorrent: %w", err)
@@ -299,26 +301,31 @@ func (s *Store) perform(ctx context.Context, all *sync.WaitGroup, e plan.Effect)
 		all.Go(func() {
 			ev := s.check(ctx, e)
 			if ev.Outcome != plan.Sound && ctx.Err() == nil {
-				s.log.Warn("a resource did not pass its check", zap.String("resource", string(e.Copy.Key)), zap.String("outcome", string(ev.Outcome)), zap.Error(ev.Err))
+				s.log.Warn("a resource did not pass its check", zap.String("resource", string(e.Copy.Key)),
+					zap.String("outcome", string(ev.Outcome)), zap.Error(ev.Err))
 			}
 			s.event(ev)
 		})
 	case plan.Remove:
 		err := s.disk.remove(e.Key.Name())
 		if err != nil {
-			s.log.Warn("a resource cannot be removed; it is tried again", zap.String("resource", string(e.Key)), zap.Error(err))
-			s.event(plan.Removed{Key: e.Key, Err: wire.New(wire.CodeStorage, "", "the copy cannot be removed: "+err.Error())})
+			s.log.Warn("a resource cannot be removed; it is tried again", zap.String("resource", string(e.Key)),
+				zap.Error(err))
+			s.event(plan.Removed{Key: e.Key, Err: wire.New(wire.CodeStorage, "", "the copy cannot be removed: "+
+				err.Error())})
 			return
 		}
 		s.log.Info("a resource was removed", zap.String("resource", string(e.Key)))
 		s.event(plan.Removed{Key: e.Key})
 	case plan.Discard:
 		if err := s.disk.remove(e.Name); err != nil {
-			s.log.Warn("a file that nothing is known about cannot be removed; it is tried again at the next start", zap.String("file", e.Name), zap.Error(err))
+			s.log.Warn("a file that nothing is known about cannot be removed; it is tried again at the next start",
+				zap.String("file", e.Name), zap.Error(err))
 		}
 	case plan.Save:
 		if err := s.disk.save(e.Copy); err != nil {
-			s.log.Warn("when a resource was used and checked cannot be written down", zap.String("resource", string(e.Copy.Key)), zap.Error(err))
+			s.log.Warn("when a resource was used and checked cannot be written down",
+				zap.String("resource", string(e.Copy.Key)), zap.Error(err))
 		}
 	}
 }
@@ -331,7 +338,8 @@ func (s *Store) told(e plan.Fetch, ev plan.Event) {
 		s.log.Info("a resource was fetched and verified", append(at, zap.Int64("bytes", ev.Copy.Size))...)
 	case plan.Failed:
 		if ev.Kind != plan.Stopped {
-			s.log.Warn("a resource was not fetched; it is tried again", append(at, zap.Int64("bytes", ev.Have), zap.Error(ev.Err))...)
+			s.log.Warn("a resource was not fetched; it is tried again", append(at, zap.Int64("bytes", ev.Have),
+				zap.Error(ev.Err))...)
 		}
 	}
 }

@@ -33,8 +33,9 @@ const maxRedirects = 10
 func NewClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second, ControlContext: away}).DialContext,
+			Proxy: http.ProxyFromEnvironment,
+			DialContext: (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second,
+				ControlContext: away}).DialContext,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    15 * time.Second,
 			ResponseHeaderTimeout:  30 * time.Second,
@@ -61,7 +62,8 @@ func redirect(req *http.Request, via []*http.Request) error {
 	for _, h := range []string{"Referer", "Authorization", "Cookie"} {
 		req.Header.Del(h)
 	}
-	if proxy, err := http.ProxyFromEnvironment(req); err == nil && proxy == nil && req.URL.Hostname() != via[0].URL.Hostname() {
+	if proxy, err := http.ProxyFromEnvironment(req); err == nil && proxy == nil &&
+		req.URL.Hostname() != via[0].URL.Hostname() {
 		*req = *req.WithContext(context.WithValue(req.Context(), led{}, true))
 	}
 	return nil
@@ -78,7 +80,8 @@ func away(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	}
 	to, err := netip.ParseAddrPort(address)
 	if ip := to.Addr().Unmap(); err != nil || !ip.IsGlobalUnicast() {
-		return passing(wire.CodeNotAllowed, "the server redirects to "+address+", which is this node, or no more than its link")
+		return passing(wire.CodeNotAllowed, "the server redirects to "+address+", which is this node, or no more "+
+			"than its link")
 	}
 	return nil
 }
@@ -127,7 +130,8 @@ func (s *Store) download(ctx context.Context, e plan.Fetch, f *part) (resumed bo
 	if total > e.Reserve {
 		if err := s.ledger.allow(e.Key, total-from); err != nil {
 			if full(err) {
-				return from > 0, "", page, &failure{kind: plan.Full, code: wire.CodeStorage, total: total, drop: true, why: fmt.Sprintf("it has %d bytes: %v", total, err)}
+				return from > 0, "", page, &failure{kind: plan.Full, code: wire.CodeStorage, total: total, drop: true,
+					why: fmt.Sprintf("it has %d bytes: %v", total, err)}
 			}
 			return from > 0, "", page, err
 		}
@@ -150,7 +154,8 @@ func (s *Store) download(ctx context.Context, e plan.Fetch, f *part) (resumed bo
 		return from > 0, "", page, err
 	}
 	if total < 0 && len(resp.TransferEncoding) == 0 && resp.ProtoMajor == 1 && e.Sum == "" && got < e.Reserve {
-		return false, "", page, passing(wire.CodeUnavailable, fmt.Sprintf("the connection ended after %d of %d bytes", got, e.Reserve))
+		return false, "", page, passing(wire.CodeUnavailable, fmt.Sprintf("the connection ended after %d "+
+			"of %d bytes", got, e.Reserve))
 	}
 	if h != nil {
 		sum = algorithm + ":" + hex.EncodeToString(h.Sum(nil))
@@ -166,7 +171,8 @@ func (s *Store) answered(resp *http.Response, e plan.Fetch, from int64, page boo
 	case resp.StatusCode == http.StatusOK:
 	case resp.StatusCode == http.StatusPartialContent && from > 0:
 		var last int64
-		if total, last, err = contentRange(resp.Header.Get("Content-Range"), from); err != nil || last+1 != total || resp.ContentLength >= 0 && resp.ContentLength != total-from {
+		if total, last, err = contentRange(resp.Header.Get("Content-Range"), from); err != nil || last+1 != total ||
+			resp.ContentLength >= 0 && resp.ContentLength != total-from {
 			return 0, again("the server answers with another part than it was asked for")
 		}
 	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && from > 0:
@@ -177,12 +183,16 @@ func (s *Store) answered(resp *http.Response, e plan.Fetch, from int64, page boo
 	path := strings.ToLower(resp.Request.URL.Path)
 	switch {
 	case total > s.most(e.Reserve):
-		return 0, wrong(wire.CodeTooLarge, fmt.Sprintf("it has %d bytes, and this resource may have %d; correct its size", total, s.most(e.Reserve)))
-	case e.Sum == "" && page && !strings.HasSuffix(path, ".html") && !strings.HasSuffix(path, ".htm") && !strings.HasSuffix(path, ".xhtml"):
-		return 0, wrong(wire.CodeBadValue, "the server answers with a web page; if that is the resource, give it a checksum")
+		return 0, wrong(wire.CodeTooLarge, fmt.Sprintf("it has %d bytes, and this resource may have %d; "+
+			"correct its size", total, s.most(e.Reserve)))
+	case e.Sum == "" && page && !strings.HasSuffix(path, ".html") && !strings.HasSuffix(path, ".htm") &&
+		!strings.HasSuffix(path, ".xhtml"):
+		return 0, wrong(wire.CodeBadValue, "the server answers with a web page; if that is the resource, give "+
+			"it a checksum")
 	}
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" && e.Sum == "" {
-		return 0, wrong(wire.CodeBadValue, "the server sends it encoded ("+enc+") without being asked to; give the resource a checksum")
+		return 0, wrong(wire.CodeBadValue, "the server sends it encoded ("+enc+") without being asked to; give the "+
+			"resource a checksum")
 	}
 	return total, nil
 }
@@ -247,8 +257,10 @@ func reached(ctx context.Context, err error) error {
 
 // body copies the body into the part. It gives up a server that is too slow: only the time spent
 // waiting for it counts, not that for the disk or the rate limit.
-func (s *Store) body(ctx context.Context, stop context.CancelCauseFunc, body io.Reader, f *part, at int64, h hash.Hash) (end int64, err error) {
-	slow := &failure{kind: plan.Passing, code: wire.CodeTimeout, why: fmt.Sprintf("the server sent less than %d bytes a second for %v", s.Slow, s.Patience)}
+func (s *Store) body(ctx context.Context, stop context.CancelCauseFunc, body io.Reader, f *part, at int64,
+	h hash.Hash) (end int64, err error) {
+	slow := &failure{kind: plan.Passing, code: wire.CodeTimeout, why: fmt.Sprintf("the server sent less than %d "+
+		"bytes a second for %v", s.Slow, s.Patience)}
 	timer := time.AfterFunc(s.Patience, func() { stop(slow) })
 	defer timer.Stop()
 	buf := make([]byte, burst)

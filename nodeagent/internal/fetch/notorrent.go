@@ -16,13 +16,15 @@ type noSwarm struct{}
 
 func newSwarm(s *Store) (swarm, error) {
 	if s.Peers.Listen != "" || len(s.Peers.Addresses) > 0 {
-		s.log.Warn("the settings name other nodes to exchange resources with, and this agent is built without BitTorrent (tag torrent): it asks none and serves none")
+		s.log.Warn("the settings name other nodes to exchange resources with, and this agent is built without " +
+			"BitTorrent (tag torrent): it asks none and serves none")
 	}
 	return noSwarm{}, nil
 }
 
 func (noSwarm) fetch(context.Context, string, *part) ([]byte, error) {
-	return nil, passing(wire.CodeNotSupported, "this agent is built without BitTorrent (tag torrent): use an http or https URL, or the full agent")
+	return nil, passing(wire.CodeNotSupported, "this agent is built without BitTorrent (tag torrent): use an http or "+
+		"https URL, or the full agent")
 }
 
 func (noSwarm) offer(map[plan.Key][]string) {}

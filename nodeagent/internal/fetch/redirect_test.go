@@ -44,7 +44,8 @@ func TestRedirect(t *testing.T) {
 			t.Fatalf("%d requests", len(headers))
 		}
 		for k, v := range headers[0] {
-			if strings.Contains(strings.Join(v, " "), "secret") || k == "Cookie" || k == "Authorization" || k == "Referer" {
+			if strings.Contains(strings.Join(v, " "), "secret") || k == "Cookie" || k == "Authorization" ||
+				k == "Referer" {
 				t.Errorf("%s: %v", k, v)
 			}
 		}
@@ -124,7 +125,8 @@ func TestRedirectToTheNodeItself(t *testing.T) {
 		}
 		return err
 	}
-	for _, host := range []string{"localhost", "127.0.0.2", "0.0.0.0", "[::1]", "[::]", "[::ffff:127.0.0.1]", "169.254.169.254", "[fe80::1]", "224.0.0.1"} {
+	for _, host := range []string{"localhost", "127.0.0.2", "0.0.0.0", "[::1]", "[::]", "[::ffff:127.0.0.1]",
+		"169.254.169.254", "[fe80::1]", "224.0.0.1"} {
 		asked = false
 		err := get(outer.URL, "http://"+host+":"+port+"/")
 		var f *failure

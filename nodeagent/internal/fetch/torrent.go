@@ -122,7 +122,8 @@ func (w *torrents) open() (*torrent.Client, error) {
 		return w.client, nil
 	}
 	c := torrent.NewDefaultClientConfig()
-	c.NoDHT, c.DisablePEX, c.DisableUTP, c.DisableWebtorrent, c.DisableWebseeds, c.NoDefaultPortForwarding = true, true, true, true, true, true
+	c.NoDHT, c.DisablePEX, c.DisableUTP, c.DisableWebtorrent, c.DisableWebseeds, c.NoDefaultPortForwarding = true, true,
+		true, true, true, true
 	c.Slogger = slog.New(slog.DiscardHandler)
 	c.Seed = true
 	c.IPBlocklist = w
@@ -254,7 +255,8 @@ func (w *torrents) follow(ctx context.Context, t *torrent.Torrent, in *intake) e
 		case <-patience.C:
 			now := in.came.Load()
 			if now-before < int64(w.store.Patience.Seconds()*float64(slow)) {
-				return passing(wire.CodeTimeout, fmt.Sprintf("the %d nodes that are asked sent less than %d bytes a second for %v", len(w.store.Peers.Addresses), slow, w.store.Patience))
+				return passing(wire.CodeTimeout, fmt.Sprintf("the %d nodes that are asked sent less than %d bytes a "+
+					"second for %v", len(w.store.Peers.Addresses), slow, w.store.Patience))
 			}
 			before = now
 		}
@@ -264,7 +266,8 @@ func (w *torrents) follow(ctx context.Context, t *torrent.Torrent, in *intake) e
 func (w *torrents) ask(t *torrent.Torrent) {
 	var all []torrent.PeerInfo
 	for _, a := range w.store.Peers.Addresses {
-		all = append(all, torrent.PeerInfo{Addr: torrent.StringAddr(a), Source: torrent.PeerSourceDirect, Trusted: true})
+		all = append(all, torrent.PeerInfo{Addr: torrent.StringAddr(a), Source: torrent.PeerSourceDirect,
+			Trusted: true})
 	}
 	t.AddPeers(all)
 }
@@ -298,5 +301,6 @@ func plain(ctx context.Context, f io.ReaderAt, size int64, limit *rate.Limiter) 
 		sum := sha1.Sum(buf[:n])
 		pieces = append(pieces, sum[:]...)
 	}
-	return fmt.Appendf(nil, "d6:lengthi%de4:name%d:%s12:piece lengthi%de6:pieces%d:%se", size, len(plainName), plainName, plainPiece, len(pieces), pieces), nil
+	return fmt.Appendf(nil, "d6:lengthi%de4:name%d:%s12:piece lengthi%de6:pieces%d:%se", size, len(plainName),
+		plainName, plainPiece, len(pieces), pieces), nil
 }

@@ -77,7 +77,8 @@ func TestNodesServeEachOther(t *testing.T) {
 	_, one := serving(t, data, Config{Peers: Peers{Allow: []string{"127.0.0.0/8"}}})
 
 	a := named("x", artifact(sha(data), len(data), url))
-	c := Config{Dir: t.TempDir(), Peers: Peers{Listen: "127.0.0.1:0", Addresses: []string{one}, Allow: []string{"127.0.0.1"}}}
+	c := Config{Dir: t.TempDir(), Peers: Peers{Listen: "127.0.0.1:0", Addresses: []string{one},
+		Allow: []string{"127.0.0.1"}}}
 	second := begin(t, c)
 	second.Want(wants{a})
 	st := second.ready(a, data)
@@ -153,11 +154,15 @@ func TestBadTorrents(t *testing.T) {
 		text  string
 	}{
 		{"wrong checksum", artifact(sha(nil), len(data), url), peers, wire.CodeHashMismatch, "has the checksum"},
-		{"nobody has it", artifact(sha(data), len(data), "rbtorrent:"+strings.Repeat("00", 19)+"01"), peers, wire.CodeTimeout, "the 1 nodes that are asked sent less than"},
-		{"nobody to ask", artifact(sha(data), len(data), url), Peers{}, wire.CodeTimeout, "the 0 nodes that are asked sent less than"},
-		{"nobody there", artifact(sha(data), len(data), url), Peers{Addresses: []string{"127.0.0.1:1"}}, wire.CodeTimeout, "the 1 nodes"},
+		{"nobody has it", artifact(sha(data), len(data), "rbtorrent:"+strings.Repeat("00", 19)+"01"), peers,
+			wire.CodeTimeout, "the 1 nodes that are asked sent less than"},
+		{"nobody to ask", artifact(sha(data), len(data), url), Peers{}, wire.CodeTimeout, "the 0 nodes that are " +
+			"asked sent less than"},
+		{"nobody there", artifact(sha(data), len(data), url), Peers{Addresses: []string{"127.0.0.1:1"}},
+			wire.CodeTimeout, "the 1 nodes"},
 		{"no hash", artifact(sha(data), len(data), "rbtorrent:xyz"), peers, wire.CodeInvalidArgument, "40 hex digits"},
-		{"no magnet", artifact(sha(data), len(data), "magnet:?xt=urn:btmh:00"), peers, wire.CodeInvalidArgument, "no info hash"},
+		{"no magnet", artifact(sha(data), len(data), "magnet:?xt=urn:btmh:00"), peers, wire.CodeInvalidArgument,
+			"no info hash"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := begin(t, Config{Dir: t.TempDir(), Peers: c.peers, Patience: time.Second})
@@ -174,9 +179,11 @@ func TestTorrentFullDisk(t *testing.T) {
 	data := content(4, 3<<20)
 	_, one := serving(t, data, Config{Peers: Peers{Allow: []string{"127.0.0.1"}}})
 	a := artifact(sha(data), 0, plainURL(t, data))
-	n := begin(t, Config{Dir: t.TempDir(), Peers: Peers{Addresses: []string{one}}, Space: func(string) (uint64, error) { return 2 << 20, nil }})
+	n := begin(t, Config{Dir: t.TempDir(), Peers: Peers{Addresses: []string{one}},
+		Space: func(string) (uint64, error) { return 2 << 20, nil }})
 	n.Want(wants{a})
-	if st := n.fails(a, "it has 3145728 bytes"); st.Err.Code != wire.CodeStorage || strings.Contains(files(t, n.Dir), "parts/") {
+	if st := n.fails(a, "it has 3145728 bytes"); st.Err.Code != wire.CodeStorage ||
+		strings.Contains(files(t, n.Dir), "parts/") {
 		t.Errorf("%+v\n%s", st, files(t, n.Dir))
 	}
 }
@@ -245,7 +252,9 @@ func TestTarget(t *testing.T) {
 		{"rbtorrent:", false, ""},
 		{"magnet:?xt=urn:btih:" + hash, true, ""},
 		{"magnet:?xt=urn:btih:AERUKZ4JVPG66AJDIVTYTK6N54ASGRLH", true, ""},
-		{"magnet:?xt=urn:btih:" + hash + "&tr=udp%3A%2F%2Fh%3A1&tr=wss%3A%2F%2Fh&tr=file%3A%2F%2F%2Fetc&tr=http%3A%2F%2Fh%2Fa", true, "udp://h:1 http://h/a"},
+		{"magnet:?xt=urn:btih:" + hash +
+			"&tr=udp%3A%2F%2Fh%3A1&tr=wss%3A%2F%2Fh&tr=file%3A%2F%2F%2Fetc&tr=http%3A%2F%2Fh%2Fa", true,
+			"udp://h:1 http://h/a"},
 		{"magnet:?xt=urn:btih:xyz", false, ""},
 		{"magnet:?xt=urn:sha1:" + hash, false, ""},
 		{"magnet:", false, ""},

@@ -75,12 +75,14 @@ func (w *torrents) serve(k plan.Key, info []byte) {
 	if client == nil {
 		return
 	}
-	t, fresh := client.AddTorrentOpt(torrent.AddTorrentOpts{InfoHash: infoHash(info), InfoBytes: info, Storage: outlet(w.store.disk.copyPath(k)), DisallowDataDownload: true})
+	t, fresh := client.AddTorrentOpt(torrent.AddTorrentOpts{InfoHash: infoHash(info), InfoBytes: info,
+		Storage: outlet(w.store.disk.copyPath(k)), DisallowDataDownload: true})
 	if !fresh {
 		return // it is just being fetched, or another copy is served as the same
 	}
 	w.note(k, t)
-	w.store.log.Info("a resource is served by BitTorrent", zap.String("resource", string(k)), zap.String("infoHash", t.InfoHash().HexString()))
+	w.store.log.Info("a resource is served by BitTorrent", zap.String("resource", string(k)),
+		zap.String("infoHash", t.InfoHash().HexString()))
 }
 
 // make makes the plain info dictionary of a copy, slowly, one at a time, if one of its addresses is
@@ -102,7 +104,8 @@ func (w *torrents) make(k plan.Key, urls []string) {
 	w.busy, w.made[k] = true, true
 	w.making.Go(func() {
 		if err := w.makePlain(k, hashes); err != nil && w.ctx.Err() == nil {
-			w.store.log.Warn("a resource cannot be prepared for being served", zap.String("resource", string(k)), zap.Error(err))
+			w.store.log.Warn("a resource cannot be prepared for being served", zap.String("resource", string(k)),
+				zap.Error(err))
 		}
 		w.mu.Lock()
 		w.busy = false

@@ -66,7 +66,8 @@ func (in *intake) OpenTorrent(_ context.Context, info *metainfo.Info, _ metainfo
 		in.fail(err)
 		return storage.TorrentImpl{}, err
 	}
-	return storage.TorrentImpl{Piece: func(p metainfo.Piece) storage.PieceImpl { return intakePiece{in, p} }, Close: func() error { return nil }}, nil
+	return storage.TorrentImpl{Piece: func(p metainfo.Piece) storage.PieceImpl { return intakePiece{in, p} },
+		Close: func() error { return nil }}, nil
 }
 
 func (in *intake) begin(info *metainfo.Info) error {
@@ -76,7 +77,8 @@ func (in *intake) begin(info *metainfo.Info) error {
 	case info.IsDir():
 		return wrong(wire.CodeNotSupported, "this torrent has several files; a resource is one: pack them")
 	case length < 0 || length > f.most:
-		return wrong(wire.CodeTooLarge, fmt.Sprintf("it has %d bytes, and this resource may have %d; correct its size", length, f.most))
+		return wrong(wire.CodeTooLarge, fmt.Sprintf("it has %d bytes, and this resource may have %d; "+
+			"correct its size", length, f.most))
 	}
 	in.mu.RLock()
 	defer in.mu.RUnlock()
@@ -89,7 +91,8 @@ func (in *intake) begin(info *metainfo.Info) error {
 	}
 	left := max(length-st.Size(), 0)
 	if err := f.store.ledger.allow(f.key, left); full(err) {
-		return &failure{kind: plan.Full, code: wire.CodeStorage, total: length, drop: true, why: fmt.Sprintf("it has %d bytes: %v", length, err)}
+		return &failure{kind: plan.Full, code: wire.CodeStorage, total: length, drop: true,
+			why: fmt.Sprintf("it has %d bytes: %v", length, err)}
 	} else if err != nil {
 		return err
 	}
@@ -171,7 +174,8 @@ func (o outlet) OpenTorrent(_ context.Context, info *metainfo.Info, _ metainfo.H
 	if st, err := f.Stat(); err != nil || info.IsDir() || st.Size() != info.TotalLength() {
 		return storage.TorrentImpl{}, errors.Join(errors.New("the torrent is of something else"), err, f.Close())
 	}
-	return storage.TorrentImpl{Piece: func(p metainfo.Piece) storage.PieceImpl { return outletPiece{f, p} }, Close: f.Close}, nil
+	return storage.TorrentImpl{Piece: func(p metainfo.Piece) storage.PieceImpl { return outletPiece{f, p} },
+		Close: f.Close}, nil
 }
 
 type outletPiece struct {

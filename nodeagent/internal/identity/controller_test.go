@@ -40,7 +40,8 @@ func newAuthority(t testing.TB, from time.Time) *authority {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "tandem CA u1"}, NotBefore: from, NotAfter: from.AddDate(10, 0, 0),
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "tandem CA u1"},
+		NotBefore: from, NotAfter: from.AddDate(10, 0, 0),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -110,12 +111,14 @@ func (c *controller) serverTLS() *tls.Config {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	leaf := c.ca.sign(c.t, key.Public(), &x509.Certificate{DNSNames: []string{jointoken.ServerName}, NotBefore: c.ca.cert.NotBefore,
-		NotAfter: c.ca.cert.NotAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	leaf := c.ca.sign(c.t, key.Public(), &x509.Certificate{DNSNames: []string{jointoken.ServerName},
+		NotBefore: c.ca.cert.NotBefore,
+		NotAfter:  c.ca.cert.NotAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	pool := x509.NewCertPool()
 	pool.AddCert(c.ca.cert)
-	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{{Certificate: [][]byte{leaf, c.ca.cert.Raw}, PrivateKey: key}},
-		ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: pool, Time: c.now}
+	return &tls.Config{MinVersion: tls.VersionTLS13,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{leaf, c.ca.cert.Raw}, PrivateKey: key}},
+		ClientAuth:   tls.VerifyClientCertIfGiven, ClientCAs: pool, Time: c.now}
 }
 
 func (c *controller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -160,7 +163,8 @@ func (c *controller) keyList(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 		return
 	}
-	b, err := jointoken.Encode(&jointoken.KeyList{Unit: "u1", KeysRev: c.keysRev, UnitKeys: []wire.Key{{ID: seal.KeyID(c.unitKey), Ed25519: c.unitKey}}})
+	b, err := jointoken.Encode(&jointoken.KeyList{Unit: "u1", KeysRev: c.keysRev,
+		UnitKeys: []wire.Key{{ID: seal.KeyID(c.unitKey), Ed25519: c.unitKey}}})
 	if err != nil {
 		c.t.Error(err)
 	}
@@ -224,7 +228,8 @@ func (c *controller) answer(r *http.Request) (*jointoken.Admission, error) {
 		c.used, c.newest = string(sum[:]), nil
 	}
 	now := c.now().Truncate(time.Second)
-	cert := c.ca.sign(c.t, csr.PublicKey, &x509.Certificate{URIs: identityURI(c.t, "tandem://u1/node/n1"), NotBefore: now, NotAfter: now.Add(life),
+	cert := c.ca.sign(c.t, csr.PublicKey, &x509.Certificate{URIs: identityURI(c.t, "tandem://u1/node/n1"),
+		NotBefore: now, NotAfter: now.Add(life),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	c.newest = append(c.newest, cert)
 	return &jointoken.Admission{Unit: "u1", Node: "n1", Certificate: cert, CA: c.ca.cert.Raw,

@@ -107,7 +107,8 @@ func Load(dir string) (*Identity, error) {
 	}
 	var s saved
 	if err := json.Unmarshal(data, &s, json.RejectUnknownMembers(true)); err != nil {
-		return nil, fmt.Errorf("identity: %s cannot be read (%s); join again with a new token", path, wire.AsError(err).Code)
+		return nil, fmt.Errorf("identity: %s cannot be read (%s); join again with a new token", path,
+			wire.AsError(err).Code)
 	}
 	if s.V != version && s.V != 1 {
 		return nil, fmt.Errorf("identity: %s has format %d, this program knows %d", path, s.V, version)
@@ -116,7 +117,8 @@ func Load(dir string) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("identity: %s: %w; join again with a new token", path, err)
 	}
-	a := jointoken.Admission{Unit: s.Unit, Node: s.Node, Certificate: s.Certificate, CA: s.CA, UnitKeys: s.UnitKeys, KeysRev: s.KeysRev, Floor: s.Floor, Brokers: s.Brokers}
+	a := jointoken.Admission{Unit: s.Unit, Node: s.Node, Certificate: s.Certificate, CA: s.CA, UnitKeys: s.UnitKeys,
+		KeysRev: s.KeysRev, Floor: s.Floor, Brokers: s.Brokers}
 	id, err := admitted(&a, key, jointoken.FingerprintOf(s.CA))
 	if err != nil {
 		return nil, fmt.Errorf("identity: %s: %w; join again with a new token", path, err)
@@ -131,8 +133,10 @@ func (id *Identity) save(dir string, steps durable.Steps) error {
 	if err != nil {
 		return fmt.Errorf("identity: %w", err)
 	}
-	data, err := json.Marshal(&saved{V: version, Unit: id.Unit, Node: id.Node, Controller: id.Controller, Join: id.join, Key: key,
-		Certificate: id.cert.Leaf.Raw, CA: id.ca.Raw, UnitKeys: id.UnitKeys, KeysRev: id.KeysRev, Floor: id.Floor, Brokers: id.Brokers}, json.Deterministic(true))
+	data, err := json.Marshal(&saved{V: version, Unit: id.Unit, Node: id.Node, Controller: id.Controller, Join: id.join,
+		Key:         key,
+		Certificate: id.cert.Leaf.Raw, CA: id.ca.Raw, UnitKeys: id.UnitKeys, KeysRev: id.KeysRev, Floor: id.Floor,
+		Brokers: id.Brokers}, json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("identity: %w", err)
 	}
@@ -163,7 +167,8 @@ func admitted(a *jointoken.Admission, key crypto.Signer, fp jointoken.Fingerprin
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(ca)
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: leaf.NotBefore, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: leaf.NotBefore,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		return nil, fmt.Errorf("the certificate: %w", err)
 	}
 	for _, k := range a.UnitKeys {
@@ -176,7 +181,8 @@ func admitted(a *jointoken.Admission, key crypto.Signer, fp jointoken.Fingerprin
 			return nil, fmt.Errorf("the broker %.200q is not reached over TLS", b.URL)
 		}
 	}
-	return &Identity{Unit: a.Unit, Node: a.Node, Brokers: a.Brokers, UnitKeys: a.UnitKeys, KeysRev: a.KeysRev, Floor: a.Floor, ca: ca,
+	return &Identity{Unit: a.Unit, Node: a.Node, Brokers: a.Brokers, UnitKeys: a.UnitKeys, KeysRev: a.KeysRev,
+		Floor: a.Floor, ca: ca,
 		cert: tls.Certificate{Certificate: [][]byte{a.Certificate}, PrivateKey: key, Leaf: leaf}}, nil
 }
 
@@ -203,7 +209,8 @@ func parseKey(der []byte) (crypto.Signer, error) {
 
 // request is what a key is certified with.
 func request(node string, key crypto.Signer) ([]byte, error) {
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: node}}, key)
+	csr, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: node}}, key)
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate request: %w", err)
 	}

@@ -65,7 +65,8 @@ func Join(ctx context.Context, cfg JoinConfig) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := post(ctx, cfg.Dial, joinTLS(cfg.Token.CA, cfg.Now), door+jointoken.JoinPath, body, jointoken.DecodeAdmission)
+	a, err := post(ctx, cfg.Dial, joinTLS(cfg.Token.CA, cfg.Now), door+jointoken.JoinPath, body,
+		jointoken.DecodeAdmission)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,8 @@ func Controller(text string) (string, error) {
 		text = "https://" + text
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Path != "" && u.Path != "/" ||
+		u.RawQuery != "" || u.Fragment != "" {
 		return "", errors.New("the controller is given as https://HOST:PORT, as tandem node enroll prints it")
 	}
 	return "https://" + u.Host, nil
@@ -130,8 +132,9 @@ func pinned(cs tls.ConnectionState, fp jointoken.Fingerprint, now time.Time) err
 		}
 		roots := x509.NewCertPool()
 		roots.AddCert(c)
-		_, err := cs.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: jointoken.ServerName, CurrentTime: now,
-			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		_, err := cs.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: jointoken.ServerName,
+			CurrentTime: now,
+			KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrForeign, err)
 		}
@@ -142,13 +145,15 @@ func pinned(cs tls.ConnectionState, fp jointoken.Fingerprint, now time.Time) err
 
 // post sends one request to the join door and reads the answer. The error is a *wire.Error when the
 // controller refused.
-func post[A any](ctx context.Context, dial DialFunc, conf *tls.Config, where string, body []byte, decode func([]byte) (*A, error)) (*A, error) {
+func post[A any](ctx context.Context, dial DialFunc, conf *tls.Config, where string, body []byte,
+	decode func([]byte) (*A, error)) (*A, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	// Nothing of the environment counts here: no proxy, no redirect, no second protocol. A handshake does
 	// not end with ctx, so it has a bound of its own.
 	c := &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: conf, TLSHandshakeTimeout: timeout, DialContext: dial, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 16 << 10},
+		Transport: &http.Transport{TLSClientConfig: conf, TLSHandshakeTimeout: timeout, DialContext: dial,
+			DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 16 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, where, bytes.NewReader(body))
@@ -158,10 +163,12 @@ func post[A any](ctx context.Context, dial DialFunc, conf *tls.Config, where str
 	req.Header.Set("Content-Type", "application/json")
 	res, err := c.Do(req)
 	if wantsCertificate(err) {
-		return nil, fmt.Errorf("what is at %s lets in only who has joined, as a broker does; the join door is most often at the port after it", where)
+		return nil, fmt.Errorf("what is at %s lets in only who has joined, as a broker does; the join door is most "+
+			"often at the port after it", where)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot reach the controller: %w; does it run, and is this the address that tandem node enroll printed?", err)
+		return nil, fmt.Errorf("cannot reach the controller: %w; does it run, and is this the address that tandem "+
+			"node enroll printed?", err)
 	}
 	answer, err := io.ReadAll(io.LimitReader(res.Body, jointoken.MaxAnswer+1))
 	if cerr := res.Body.Close(); err == nil {
@@ -177,7 +184,8 @@ func post[A any](ctx context.Context, dial DialFunc, conf *tls.Config, where str
 		if e := jointoken.DecodeRefusal(answer); e != nil {
 			return nil, e
 		}
-		return nil, fmt.Errorf("what is at %s is not the join door of a controller (HTTP status %d)", where, res.StatusCode)
+		return nil, fmt.Errorf("what is at %s is not the join door of a controller (HTTP status %d)", where,
+			res.StatusCode)
 	}
 	a, err := decode(answer)
 	if err != nil {

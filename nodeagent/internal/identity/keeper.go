@@ -118,7 +118,8 @@ func (k *Keeper) Fresh() bool {
 
 // Taken notes that they are pinned, durably.
 func (k *Keeper) Taken() error {
-	if err := durable.WriteFile(filepath.Join(k.cfg.Dir, takenFile), []byte(k.Current().join), 0o600, k.cfg.Steps); err != nil {
+	if err := durable.WriteFile(filepath.Join(k.cfg.Dir, takenFile), []byte(k.Current().join), 0o600,
+		k.cfg.Steps); err != nil {
 		return fmt.Errorf("identity: %w", err)
 	}
 	return nil
@@ -222,12 +223,14 @@ func (k *Keeper) renew(ctx context.Context, id *Identity) error {
 		return err
 	}
 	door := k.door(id)
-	a, err := post(ctx, k.cfg.Dial, k.TLS(jointoken.ServerName), door+jointoken.RenewPath, body, jointoken.DecodeAdmission)
+	a, err := post(ctx, k.cfg.Dial, k.TLS(jointoken.ServerName), door+jointoken.RenewPath, body,
+		jointoken.DecodeAdmission)
 	if err != nil {
 		return err
 	}
 	if a.Unit != id.Unit || a.Node != id.Node {
-		return fmt.Errorf("the controller renewed node %q of unit %q; this is %q of %q", a.Node, a.Unit, id.Node, id.Unit)
+		return fmt.Errorf("the controller renewed node %q of unit %q; this is %q of %q", a.Node, a.Unit, id.Node,
+			id.Unit)
 	}
 	next, err := admitted(a, key, id.CA())
 	if err != nil {

@@ -41,7 +41,8 @@ func keep(t *testing.T) *kept {
 	b := &kept{controller: newController(t, bubble), dir: filepath.Join(t.TempDir(), "identity")}
 	dial, closeDoor := b.serveInBubble(t, b.serverTLS())
 	b.dial = dial
-	if _, err := Join(t.Context(), JoinConfig{Dir: b.dir, Controller: "gateway:1", Token: b.tok, Now: bubble, Dial: dial}); err != nil {
+	if _, err := Join(t.Context(), JoinConfig{Dir: b.dir, Controller: "gateway:1", Token: b.tok, Now: bubble,
+		Dial: dial}); err != nil {
 		t.Fatal(err)
 	}
 	var err error
@@ -132,7 +133,8 @@ func TestKeepsTrying(t *testing.T) {
 					t.Errorf("%v between two attempts", gap)
 				}
 			}
-			if n := len(b.events); n < 1 || n > 6 || b.events[0].Type != NotRenewed || b.events[0].Error.Code != wire.CodeUnavailable {
+			if n := len(b.events); n < 1 || n > 6 || b.events[0].Type != NotRenewed ||
+				b.events[0].Error.Code != wire.CodeUnavailable {
 				t.Errorf("%+v", b.events)
 			}
 			b.refuse, b.events = nil, nil

@@ -73,7 +73,8 @@ func (k *Keeper) RunKeys(ctx context.Context) {
 
 func (k *Keeper) keys(ctx context.Context) (Keys, error) {
 	id := k.Current()
-	a, err := post(ctx, k.cfg.Dial, k.TLS(jointoken.ServerName), k.door(id)+jointoken.KeysPath, []byte("{}"), jointoken.DecodeKeys)
+	a, err := post(ctx, k.cfg.Dial, k.TLS(jointoken.ServerName), k.door(id)+jointoken.KeysPath, []byte("{}"),
+		jointoken.DecodeKeys)
 	if err != nil {
 		return Keys{}, err
 	}

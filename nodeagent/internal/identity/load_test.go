@@ -55,9 +55,11 @@ func FuzzLoad(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	der := c.ca.sign(f, key.Public(), &x509.Certificate{URIs: identityURI(f, "tandem://u1/node/n1"), NotBefore: day, NotAfter: day.Add(life),
+	der := c.ca.sign(f, key.Public(), &x509.Certificate{URIs: identityURI(f, "tandem://u1/node/n1"), NotBefore: day,
+		NotAfter:    day.Add(life),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	id, err := admitted(&jointoken.Admission{Unit: "u1", Node: "n1", Certificate: der, CA: c.ca.cert.Raw}, key, c.tok.CA)
+	id, err := admitted(&jointoken.Admission{Unit: "u1", Node: "n1", Certificate: der, CA: c.ca.cert.Raw}, key,
+		c.tok.CA)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -121,7 +121,8 @@ func (c *Client) Get(ctx context.Context, id string) (Status, error) {
 }
 
 // Stop begins to end a run and does not wait for it: SIGTERM to its process group, after grace SIGKILL to
-// everything of it; at once if grace is 0. Of several Stops the earliest end counts. A run that has ended stays as it is.
+// everything of it; at once if grace is 0. Of several Stops the earliest end counts. A run that has ended stays as it
+// is.
 func (c *Client) Stop(ctx context.Context, id string, grace time.Duration) (Status, error) {
 	return c.one(ctx, request{Op: opStop, ID: id, Grace: grace})
 }

@@ -199,7 +199,8 @@ func TestTerminated(t *testing.T) {
 	}
 	r.nothingLeft()
 	for id, want := range map[string]Status{"obeys": {ExitCode: 3}, "deaf": {Signal: int(syscall.SIGKILL)}} {
-		if s := r.wait(id); s.State != Exited || s.Cause != CauseQuit || s.ExitCode != want.ExitCode || s.Signal != want.Signal {
+		if s := r.wait(id); s.State != Exited || s.Cause != CauseQuit || s.ExitCode != want.ExitCode ||
+			s.Signal != want.Signal {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -265,19 +266,22 @@ func TestManyRuns(t *testing.T) {
 // Whoever else is on the machine has no business here.
 func TestDirectoryIsClosed(t *testing.T) {
 	r := newRig(t)
-	for path, want := range map[string]os.FileMode{"": 0o700, socketName: 0o600, "lock": 0o600, "identity": 0o600, "runs": 0o700} {
+	for path, want := range map[string]os.FileMode{"": 0o700, socketName: 0o600, "lock": 0o600, "identity": 0o600,
+		"runs": 0o700} {
 		info, err := os.Stat(filepath.Join(r.dir, path))
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%q: %v, %v", path, info.Mode(), err)
 		}
 	}
 	// Those who break the protocol are hung up on, and nobody else notices.
-	for _, junk := range []string{"", "\n", "{}\n", "[1]\n", "{\"op\":\"start\"}\n", strings.Repeat("x", 2*maxMessage), "{\"op\":\"list\",\"futureField\":1}\n"} {
+	for _, junk := range []string{"", "\n", "{}\n", "[1]\n", "{\"op\":\"start\"}\n", strings.Repeat("x", 2*maxMessage),
+		"{\"op\":\"list\",\"futureField\":1}\n"} {
 		conn, err := dial(r.ctx(), r.dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conn.Write([]byte(junk)); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+		if _, err := conn.Write([]byte(junk)); err != nil && !errors.Is(err, syscall.EPIPE) &&
+			!errors.Is(err, syscall.ECONNRESET) {
 			t.Error(err)
 		}
 		if err := conn.Close(); err != nil {
@@ -288,7 +292,8 @@ func TestDirectoryIsClosed(t *testing.T) {
 		t.Errorf("%v, %v", all, err)
 	}
 	var none answer
-	if err := r.c.exchange(r.ctx(), request{}, func(a answer) error { none = a; return a.Error }); !errors.Is(err, &wire.Error{Code: wire.CodeNotSupported}) || none.Keeper.Version != "1" {
+	if err := r.c.exchange(r.ctx(), request{}, func(a answer) error { none = a; return a.Error }); !errors.Is(err,
+		&wire.Error{Code: wire.CodeNotSupported}) || none.Keeper.Version != "1" {
 		t.Errorf("%v, %+v", err, none)
 	}
 }

@@ -262,7 +262,8 @@ func (k *keeper) call(c call) {
 	case r.Op == opGet || r.Op == opStop || r.Op == opSignal || r.Op == opForget:
 		a = k.about(r)
 	default:
-		a.Error = wire.New(wire.CodeNotSupported, "", fmt.Sprintf("this keeper, of version %.40s, does not know %.40q", k.cfg.Version, r.Op))
+		a.Error = wire.New(wire.CodeNotSupported, "", fmt.Sprintf("this keeper, of version %.40s, does "+
+			"not know %.40q", k.cfg.Version, r.Op))
 	}
 	c.answer <- a
 }

@@ -23,9 +23,11 @@ func asAgent() int {
 	exe, err := os.Executable()
 	if err == nil {
 		var c *Client
-		c, err = Ensure(ctx, Config{Dir: os.Args[1], Exe: exe, Args: []string{os.Args[1], "1m", "1"}, Env: []string{asWhat + "=keeper", raceEnv}})
+		c, err = Ensure(ctx, Config{Dir: os.Args[1], Exe: exe, Args: []string{os.Args[1], "1m", "1"},
+			Env: []string{asWhat + "=keeper", raceEnv}})
 		if err == nil {
-			_, err = c.Start(ctx, Run{ID: "survivor", Argv: []string{"/bin/sh", "-c", os.Args[3]}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: os.Args[2]})
+			_, err = c.Start(ctx, Run{ID: "survivor", Argv: []string{"/bin/sh", "-c", os.Args[3]},
+				Env: []string{"PATH=/usr/bin:/bin"}, Dir: os.Args[2]})
 		}
 	}
 	if err == nil {
@@ -44,7 +46,8 @@ func TestAgentKilled(t *testing.T) {
 	up, down := r.pipe("up"), r.pipe("down")
 	cmd := exec.Command(r.cfg.Exe, r.dir, r.work, `echo $$ >up; read x <down; exit 9`)
 	cmd.Env = append(os.Environ(), asWhat+"=agent")
-	if out, err := cmd.CombinedOutput(); cmd.ProcessState == nil || cmd.ProcessState.Sys() != syscall.WaitStatus(syscall.SIGKILL) {
+	if out, err := cmd.CombinedOutput(); cmd.ProcessState == nil ||
+		cmd.ProcessState.Sys() != syscall.WaitStatus(syscall.SIGKILL) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	pid := up.pid()
@@ -139,7 +142,8 @@ func TestKeeperKilledAnytime(t *testing.T) {
 			}
 		})
 		for j := range 4 {
-			run := r.shell(fmt.Sprintf("run-%d-%d", i, j), fmt.Sprintf(`echo >>starts-%d-%d; (setsid sleep 1000 &) ; exit 0`, i, j))
+			run := r.shell(fmt.Sprintf("run-%d-%d", i, j),
+				fmt.Sprintf(`echo >>starts-%d-%d; (setsid sleep 1000 &) ; exit 0`, i, j))
 			all.Go(func() {
 				if _, err := r.c.Start(r.ctx(), run); err != nil {
 					t.Errorf("%s: %v", run.ID, err)
@@ -198,7 +202,8 @@ func TestOtherBoots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{"damaged.json": "{", ".x.json.tmp123": "left by a crash", "strange": "not ours", "of-another.json": `{"format":1,"status":{"id":"x"}}`} {
+	for name, text := range map[string]string{"damaged.json": "{", ".x.json.tmp123": "left by a crash",
+		"strange": "not ours", "of-another.json": `{"format":1,"status":{"id":"x"}}`} {
 		if err := os.WriteFile(filepath.Join(save.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

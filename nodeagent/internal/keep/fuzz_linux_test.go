@@ -46,10 +46,12 @@ func whole[T any](t *testing.T, data []byte) {
 
 func FuzzRequest(f *testing.F) {
 	run := Run{
-		ID: "a", Argv: []string{"/bin/sh", "-c", "exit"}, Env: []string{"A=b"}, Dir: "/", Cgroups: []string{"/sys/fs/cgroup/x"},
+		ID: "a", Argv: []string{"/bin/sh", "-c", "exit"}, Env: []string{"A=b"}, Dir: "/",
+		Cgroups:      []string{"/sys/fs/cgroup/x"},
 		MaxExecution: time.Hour, StopGrace: time.Second, Log: Log{"/var/log/x", 1 << 20, 3}, User: &User{1, 2},
 	}
-	for _, r := range []request{{Op: opHello}, {Protocol: 1, Op: opStart, Run: &run}, {Op: opStop, ID: "a", Grace: time.Minute}, {Op: opQuit, Force: true}} {
+	for _, r := range []request{{Op: opHello}, {Protocol: 1, Op: opStart, Run: &run},
+		{Op: opStop, ID: "a", Grace: time.Minute}, {Op: opQuit, Force: true}} {
 		line, err := encodeMessage(r)
 		if err != nil {
 			f.Fatal(err)
@@ -61,7 +63,8 @@ func FuzzRequest(f *testing.F) {
 		whole[request](t, data)
 		var r request
 		if readMessage(bufio.NewReader(bytes.NewReader(data)), &r) == nil && r.Run != nil && r.Run.Check() == nil {
-			if path := (records{dir: "/runs"}).path(r.Run.ID); filepath.Dir(path) != "/runs" || !filepath.IsAbs(r.Run.Argv[0]) {
+			if path := (records{dir: "/runs"}).path(r.Run.ID); filepath.Dir(path) != "/runs" ||
+				!filepath.IsAbs(r.Run.Argv[0]) {
 				t.Fatalf("%+v passes", r.Run)
 			}
 		}
@@ -72,7 +75,8 @@ func FuzzAnswer(f *testing.F) {
 	for _, a := range []answer{
 		{Keeper: Keeper{1, "1.0", 77}},
 		{Error: wire.New(wire.CodeNotFound, "/id", "there is no such run")},
-		{Status: []Status{{ID: "a", State: Exited, PID: 4, Started: time.Unix(5, 6).UTC(), Signal: 9, Cause: CauseStop}}, More: true},
+		{Status: []Status{{ID: "a", State: Exited, PID: 4, Started: time.Unix(5, 6).UTC(), Signal: 9,
+			Cause: CauseStop}}, More: true},
 	} {
 		line, err := encodeMessage(a)
 		if err != nil {
@@ -97,7 +101,8 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			return // a time that cannot be written, say
 		}
-		if again := decodeRecord("a", text); !reflect.DeepEqual(again.Cgroups, rec.Cgroups) && len(rec.Cgroups) > 0 || again.Ticks != rec.Ticks || again.Status.PID != rec.Status.PID {
+		if again := decodeRecord("a", text); !reflect.DeepEqual(again.Cgroups, rec.Cgroups) && len(rec.Cgroups) > 0 ||
+			again.Ticks != rec.Ticks || again.Status.PID != rec.Status.PID {
 			t.Fatalf("%+v became %+v", rec, again)
 		}
 	})
@@ -120,7 +125,8 @@ func TestParseStat(t *testing.T) {
 	if want := (process{pid: 7, parent: 1, group: 6, session: 5, ticks: 12345}); !ok || p != want {
 		t.Errorf("%+v, want %+v", p, want)
 	}
-	if p, ok := parseStat(2, []byte("2 (kthreadd) Z 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 12 0 0")); !ok || !p.kernel || !p.dead {
+	if p, ok := parseStat(2, []byte("2 (kthreadd) Z 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 12 0 0")); !ok ||
+		!p.kernel || !p.dead {
 		t.Errorf("%+v", p)
 	}
 	if _, ok := parseStat(2, []byte("2 (x) S 1 2")); ok {

@@ -51,7 +51,8 @@ func leaf(t *testing.T, tree *cgroup.Tree, settings []limits.Setting, name strin
 func population(t *testing.T, dirs []string) int {
 	t.Helper()
 	for _, dir := range dirs {
-		for _, d := range []string{dir, filepath.Dir(dir)} { // with version 2 the limit's group counts, not the one below it
+		// with version 2 the limit's group counts, not the one below it
+		for _, d := range []string{dir, filepath.Dir(dir)} {
 			text, err := os.ReadFile(filepath.Join(d, "pids.current"))
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
@@ -79,7 +80,8 @@ func TestInGroups(t *testing.T) {
 		if s := r.wait(run.ID); !s.Success() {
 			t.Fatalf("%+v", s)
 		}
-		if n := strings.Count(r.output(run.ID), fmt.Sprintf("/tandem-keep-test-%d/a/start\n", os.Getpid())); n < 1 || n > len(dirs) {
+		if n := strings.Count(r.output(run.ID), fmt.Sprintf("/tandem-keep-test-%d/a/start\n", os.Getpid())); n < 1 ||
+			n > len(dirs) {
 			t.Errorf("in %d of %d groups:\n%s", n, len(dirs), r.output(run.ID))
 		}
 		if left, err := cgroup.Processes(dirs); err != nil || len(left) > 0 {
@@ -111,7 +113,8 @@ func TestLateInGroup(t *testing.T) {
 	tree, settings := groups(t, map[string]string{"pids.max": "100"})
 	dirs := leaf(t, tree, settings, "late")
 	start := func() int {
-		pid, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "1000"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setsid: true}})
+		pid, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "1000"},
+			&syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setsid: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,8 +153,10 @@ func TestLateWithChildren(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "sleep 1000 & setsid sh -c 'echo up; sleep 1000' & wait"}, &syscall.ProcAttr{
-		Env: []string{Mark + "=late/test", "PATH=" + os.Getenv("PATH")}, Files: []uintptr{0, w.Fd(), 2}, Sys: &syscall.SysProcAttr{Setsid: true},
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "sleep 1000 & setsid sh -c 'echo up; sleep " +
+		"1000' & wait"}, &syscall.ProcAttr{
+		Env: []string{Mark + "=late/test", "PATH=" + os.Getenv("PATH")}, Files: []uintptr{0, w.Fd(), 2},
+		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		t.Fatal(err)

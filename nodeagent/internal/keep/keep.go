@@ -121,8 +121,9 @@ type Status struct {
 	// left. 0 also where that cannot be told.
 	OOMKills uint64 `json:"oomKills,omitzero"`
 	Dropped  int64  `json:"dropped,omitzero"` // bytes of output that the disk did not take
-	Left     int    `json:"left,omitzero"`    // processes of it that the kernel did not let be killed within half a minute
-	Error    string `json:"error,omitempty"`  // why it could not be started; State is Exited then
+	// processes of it that the kernel did not let be killed within half a minute
+	Left  int    `json:"left,omitzero"`
+	Error string `json:"error,omitempty"` // why it could not be started; State is Exited then
 }
 
 // Success says that the run ended by itself and well.
@@ -157,7 +158,8 @@ func (r *Run) Check() *wire.Error {
 	size := 0
 	for _, words := range [][]string{r.Argv, r.Env, r.Cgroups, {r.Dir, r.Log.Path}} {
 		if len(words) > maxWords {
-			return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("there are more than %d arguments or variables", maxWords))
+			return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("there are more than %d arguments "+
+				"or variables", maxWords))
 		}
 		for _, w := range words {
 			if strings.IndexByte(w, 0) >= 0 {
@@ -167,7 +169,8 @@ func (r *Run) Check() *wire.Error {
 		}
 	}
 	if size > MaxArgs {
-		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("arguments and environment take %d bytes; %d are possible", size, MaxArgs))
+		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("arguments and environment take %d bytes; %d "+
+			"are possible", size, MaxArgs))
 	}
 	for i, v := range r.Env {
 		if strings.IndexByte(v, '=') < 1 {
@@ -207,7 +210,8 @@ func goodID(id string) bool {
 		return false
 	}
 	for _, c := range []byte(id) {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("._@:+-", c) >= 0) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+			strings.IndexByte("._@:+-", c) >= 0) {
 			return false
 		}
 	}

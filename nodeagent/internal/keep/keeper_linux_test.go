@@ -54,7 +54,8 @@ func lastWords() (err error) {
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	busy := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	return errors.Join(os.WriteFile(filepath.Join(os.Args[1], "last"), fmt.Append(nil, busy), 0o600), errors.New("the last words"))
+	return errors.Join(os.WriteFile(filepath.Join(os.Args[1], "last"), fmt.Append(nil, busy), 0o600),
+		errors.New("the last words"))
 }
 
 // rig is a keeper in a directory of its own. What it says on standard error, the race detector's findings
@@ -77,7 +78,8 @@ func config(t *testing.T, dir string, idle time.Duration, version string) Config
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Config{Dir: dir, Exe: exe, Args: []string{dir, idle.String(), version}, Env: []string{asWhat + "=keeper", raceEnv}, Version: version}
+	return Config{Dir: dir, Exe: exe, Args: []string{dir, idle.String(), version},
+		Env: []string{asWhat + "=keeper", raceEnv}, Version: version}
 }
 
 func newRig(t *testing.T) *rig {
@@ -154,7 +156,8 @@ func (r *rig) nothingLeft() {
 // shell is a run of a script.
 func (r *rig) shell(id, script string) Run {
 	return Run{
-		ID: id, Argv: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "GREETING=hello"}, Dir: r.work,
+		ID: id, Argv: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin",
+			"GREETING=hello"}, Dir: r.work,
 		StopGrace: 5 * time.Second, Log: Log{Path: filepath.Join(r.work, "logs", id)},
 	}
 }
@@ -259,7 +262,8 @@ func (r *rig) kill() {
 	if err := syscall.Kill(k.PID, syscall.SIGKILL); err != nil {
 		r.t.Fatal(err)
 	}
-	if _, err := syscall.Wait4(k.PID, nil, 0, nil); err != nil && !errors.Is(err, syscall.ECHILD) { // another client's child
+	// another client's child
+	if _, err := syscall.Wait4(k.PID, nil, 0, nil); err != nil && !errors.Is(err, syscall.ECHILD) {
 		r.t.Fatal(err)
 	}
 }

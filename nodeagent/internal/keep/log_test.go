@@ -48,7 +48,8 @@ func TestLogProperties(t *testing.T) {
 	turn := 0
 	rapid.Check(t, func(t *rapid.T) {
 		turn++
-		log := Log{Path: filepath.Join(dir, fmt.Sprint(turn), "log"), Bytes: int64(rapid.IntRange(10, 200).Draw(t, "bytes")), Files: rapid.IntRange(1, 4).Draw(t, "files")}
+		log := Log{Path: filepath.Join(dir, fmt.Sprint(turn), "log"),
+			Bytes: int64(rapid.IntRange(10, 200).Draw(t, "bytes")), Files: rapid.IntRange(1, 4).Draw(t, "files")}
 		w := newLogWriter(log)
 		defer func() { w.Close() }()
 		var written, read []byte
@@ -88,7 +89,8 @@ func TestLogProperties(t *testing.T) {
 		if int64(len(tail)) > n || !bytes.HasSuffix(kept, tail) {
 			t.Fatalf("tail of %d: %q of %q", n, tail, kept)
 		}
-		if before := kept[:len(kept)-len(tail)]; len(before) > 0 && len(tail) > 0 && before[len(before)-1] != '\n' && bytes.IndexByte(tail[:len(tail)-1], '\n') >= 0 {
+		if before := kept[:len(kept)-len(tail)]; len(before) > 0 && len(tail) > 0 && before[len(before)-1] != '\n' &&
+			bytes.IndexByte(tail[:len(tail)-1], '\n') >= 0 {
 			t.Fatalf("tail of %d: %q begins within a line of %q", n, tail, kept)
 		}
 	})
@@ -100,7 +102,8 @@ func TestReadLogThatIsNotAsBefore(t *testing.T) {
 	lw := newLogWriter(Log{Path: long, Bytes: 1000, Files: 2})
 	lw.Write([]byte("short\na long line\n"))
 	lw.Close()
-	for n, want := range map[int64]string{0: "", 1: "\n", 5: "line\n", 12: "a long line\n", 13: "a long line\n", 18: "short\na long line\n", 99: "short\na long line\n"} {
+	for n, want := range map[int64]string{0: "", 1: "\n", 5: "line\n", 12: "a long line\n", 13: "a long line\n",
+		18: "short\na long line\n", 99: "short\na long line\n"} {
 		at, err := Tail(long, n)
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +126,8 @@ func TestReadLogThatIsNotAsBefore(t *testing.T) {
 	for i := range 5 {
 		w.Write(fmt.Appendf(nil, "%09d\n", i))
 	}
-	for name, at := range map[string]Cursor{"removed": {3, 3}, "of another log": {99, 0}, "beyond the end": {5, 11}, "before the beginning": {5, -1}} {
+	for name, at := range map[string]Cursor{"removed": {3, 3}, "of another log": {99, 0}, "beyond the end": {5, 11},
+		"before the beginning": {5, -1}} {
 		data, next, err := ReadLog(path, at, 100)
 		if !errors.Is(err, ErrRotated) || data != nil {
 			t.Errorf("%s: %q, %v", name, data, err)
@@ -155,7 +159,8 @@ func TestLogOnAFullDisk(t *testing.T) {
 	}
 	w.Write([]byte("three\n"))
 	got, _ := readAll(t, filepath.Join(dir, "log"), Cursor{}, 1000)
-	if want := "\n[8 bytes of output are missing here: the disk did not take them]\nthree\n"; string(got) != want || w.dropped != 8 {
+	if want := "\n[8 bytes of output are missing here: the disk did not take them]\nthree\n"; string(got) != want ||
+		w.dropped != 8 {
 		t.Errorf("%q, %d dropped", got, w.dropped)
 	}
 }

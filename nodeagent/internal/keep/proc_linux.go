@@ -121,7 +121,8 @@ func (p process) kill() error {
 	if !ok || now.ticks != p.ticks || now.dead {
 		return nil
 	}
-	if err := h.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, syscall.ESRCH) {
+	if err := h.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) &&
+		!errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill process %d: %w", p.pid, err)
 	}
 	return nil

@@ -176,6 +176,7 @@ func logFiles(path string) (files []uint64, err error) {
 			files = append(files, n)
 		}
 	}
-	sort.SliceStable(files, func(i, j int) bool { return files[i] < files[j] }) // a generic sort would be 5 KB of the agent
+	// a generic sort would be 5 KB of the agent
+	sort.SliceStable(files, func(i, j int) bool { return files[i] < files[j] })
 	return files, nil
 }

@@ -134,7 +134,8 @@ func launch(r *run, out int) (pid int, err error) {
 	if u := spec.User; u != nil {
 		sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID}
 	}
-	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: []uintptr{null.Fd(), uintptr(out), uintptr(out)}, Sys: sys}
+	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: []uintptr{null.Fd(), uintptr(out), uintptr(out)},
+		Sys: sys}
 	late := "" // the group of cgroup v2
 	fork := func() (pid int, err error) {
 		for try := 1; ; try++ {

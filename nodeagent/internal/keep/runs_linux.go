@@ -78,7 +78,8 @@ func (k *keeper) over(o over) {
 	if !r.mine {
 		r.status.State = Lost
 	}
-	k.note("run %s has ended: %s, code %d, signal %d, cause %q", r.spec.ID, r.status.State, r.status.ExitCode, r.status.Signal, r.status.Cause)
+	k.note("run %s has ended: %s, code %d, signal %d, cause %q", r.spec.ID, r.status.State, r.status.ExitCode,
+		r.status.Signal, r.status.Cause)
 	k.save(r)
 	k.tell(r)
 	k.idleSince = time.Now()
@@ -112,15 +113,18 @@ func (k *keeper) start(spec Run) (Status, *wire.Error) {
 		return Status{}, wire.New(wire.CodeUnavailable, "", "the keeper is about to end")
 	}
 	if len(k.runs) >= MaxRuns {
-		return Status{}, wire.New(wire.CodeTooLarge, "", fmt.Sprintf("the keeper remembers %d runs; forget those that have ended", len(k.runs)))
+		return Status{}, wire.New(wire.CodeTooLarge, "", fmt.Sprintf("the keeper remembers %d runs; forget those "+
+			"that have ended", len(k.runs)))
 	}
 	for _, o := range k.runs {
 		switch {
 		case o.status.State != Running:
 		case spec.Log.Path != "" && o.spec.Log.Path == spec.Log.Path:
-			return Status{}, wire.New(wire.CodeWrongState, "/log/path", fmt.Sprintf("run %s still writes this log", o.spec.ID))
+			return Status{}, wire.New(wire.CodeWrongState, "/log/path", fmt.Sprintf("run %s still writes this log",
+				o.spec.ID))
 		case slices.ContainsFunc(spec.Cgroups, func(dir string) bool { return slices.Contains(o.spec.Cgroups, dir) }):
-			return Status{}, wire.New(wire.CodeWrongState, "/cgroups", fmt.Sprintf("run %s is still in this control group", o.spec.ID))
+			return Status{}, wire.New(wire.CodeWrongState, "/cgroups",
+				fmt.Sprintf("run %s is still in this control group", o.spec.ID))
 		}
 	}
 	r := &run{

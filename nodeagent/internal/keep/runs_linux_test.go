@@ -30,10 +30,14 @@ func TestHowRunsEnd(t *testing.T) {
 		{name: "well", script: "exit 0", want: Status{State: Exited}},
 		{name: "with-a-code", script: "exit 7", want: Status{State: Exited, ExitCode: 7}},
 		{name: "by-a-signal", script: "kill -SEGV $$", want: Status{State: Exited, Signal: int(syscall.SIGSEGV)}},
-		{name: "no-program", change: func(r *Run) { r.Argv[0] = "/nowhere/at/all" }, want: Status{State: Exited}, err: "start /nowhere/at/all: no such file or directory"},
-		{name: "not-executable", change: func(r *Run) { r.Argv[0] = notes }, want: Status{State: Exited}, err: "permission denied"},
-		{name: "no-directory", change: func(r *Run) { r.Dir = "/nowhere" }, want: Status{State: Exited}, err: "its directory: stat /nowhere: no such file or directory"},
-		{name: "no-group", change: func(r *Run) { r.Cgroups = []string{"/sys/fs/cgroup/nowhere"} }, want: Status{State: Exited}, err: "its control group: "},
+		{name: "no-program", change: func(r *Run) { r.Argv[0] = "/nowhere/at/all" }, want: Status{State: Exited},
+			err: "start /nowhere/at/all: no such file or directory"},
+		{name: "not-executable", change: func(r *Run) { r.Argv[0] = notes }, want: Status{State: Exited},
+			err: "permission denied"},
+		{name: "no-directory", change: func(r *Run) { r.Dir = "/nowhere" }, want: Status{State: Exited},
+			err: "its directory: stat /nowhere: no such file or directory"},
+		{name: "no-group", change: func(r *Run) { r.Cgroups = []string{"/sys/fs/cgroup/nowhere"} },
+			want: Status{State: Exited}, err: "its control group: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run := r.shell(c.name, c.script)
@@ -42,7 +46,8 @@ func TestHowRunsEnd(t *testing.T) {
 			}
 			r.start(run)
 			s := r.wait(c.name)
-			if s.State != c.want.State || s.ExitCode != c.want.ExitCode || s.Signal != c.want.Signal || s.Cause != "" || s.OOMKills != 0 {
+			if s.State != c.want.State || s.ExitCode != c.want.ExitCode || s.Signal != c.want.Signal || s.Cause != "" ||
+				s.OOMKills != 0 {
 				t.Errorf("%+v, want %+v", s, c.want)
 			}
 			if !strings.Contains(s.Error, c.err) || (c.err == "") != (s.Error == "") {
@@ -68,7 +73,8 @@ func TestSurroundings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"hello", r.work, "0 1 2 3 ", "5", "TANDEM_RUN=" + id + "/a", "no input", "problem"} // 3 is ls's own; PWD and _ are the shell's
+	// 3 is ls's own; PWD and _ are the shell's
+	want := []string{"hello", r.work, "0 1 2 3 ", "5", "TANDEM_RUN=" + id + "/a", "no input", "problem"}
 	if len(lines) != len(want)+1 {
 		t.Fatalf("%q", lines)
 	}
@@ -121,7 +127,8 @@ func TestStartIsOnce(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if data, err := os.ReadFile(filepath.Join(r.work, "starts")); err != nil || strings.Count(string(data), "started") != 5 {
+	if data, err := os.ReadFile(filepath.Join(r.work, "starts")); err != nil ||
+		strings.Count(string(data), "started") != 5 {
 		t.Errorf("%q, %v", data, err)
 	}
 	all, err := r.c.List(r.ctx())
@@ -148,7 +155,8 @@ func TestStop(t *testing.T) {
 	if err != nil || s.State != Running || s.Cause != CauseStop {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if s := r.wait("obeys"); s.ExitCode != 3 || s.Signal != 0 || s.Cause != CauseStop || !strings.HasSuffix(r.output("obeys"), "bye\n") {
+	if s := r.wait("obeys"); s.ExitCode != 3 || s.Signal != 0 || s.Cause != CauseStop ||
+		!strings.HasSuffix(r.output("obeys"), "bye\n") {
 		t.Errorf("%+v, %q", s, r.output("obeys"))
 	}
 	// One that does not, nor do those that it started.

@@ -23,7 +23,8 @@ type Serving struct {
 	// cannot; nil: nowhere. Serve closes it.
 	Ready *os.File
 	Idle  time.Duration // without a run and a client for so long, it ends; 0: a minute
-	Last  func() error  // called when it ends and has no process left, while nobody else can have the directory; nil: nothing
+	// called when it ends and has no process left, while nobody else can have the directory; nil: nothing
+	Last  func() error
 	Steps durable.Steps // a seam for tests; nil: none
 }
 
@@ -95,7 +96,8 @@ func Serve(ctx context.Context, cfg Serving) (err error) {
 	signal.Notify(children, syscall.SIGCHLD)
 	defer signal.Stop(children)
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	k.note("keeper %s started, version %s, process %d, %d runs of before", k.mark, cfg.Version, os.Getpid(), len(k.runs))
+	k.note("keeper %s started, version %s, process %d, %d runs of before", k.mark, cfg.Version, os.Getpid(),
+		len(k.runs))
 	for _, r := range k.runs {
 		if r.status.State == Running {
 			k.lose(work, r)

@@ -30,7 +30,8 @@ func TestLast(t *testing.T) {
 	if said, err := os.ReadFile(last); err != nil || string(said) != syscall.EWOULDBLOCK.Error() {
 		t.Errorf("%q, %v", said, err)
 	}
-	if said, _, err := ReadLog(filepath.Join(r.dir, "log"), Cursor{}, 1<<20); err != nil || !strings.Contains(string(said), "the last words") {
+	if said, _, err := ReadLog(filepath.Join(r.dir, "log"), Cursor{}, 1<<20); err != nil ||
+		!strings.Contains(string(said), "the last words") {
 		t.Errorf("%s, %v", said, err)
 	}
 }

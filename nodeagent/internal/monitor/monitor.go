@@ -37,12 +37,13 @@ type Config struct {
 	Period     time.Duration     // between samples; 0: DefaultPeriod
 	Window     time.Duration     // of the averages; 0: DefaultWindow
 	Partitions map[string]string // name to a path on it; may be empty
-	Interfaces []string          // names or patterns (path.Match) of the network interfaces to count; none: all but the loopback
-	Patience   time.Duration     // for all partitions together; 0: DefaultPatience, half a Period at most
-	Now        func() time.Time  // the wall clock; nil: time.Now
-	Began      time.Time         // where the samples' monotonic clock begins; zero: when Run is called
-	Watch      pulse.Watch       // is told that Run goes round; nil: nobody
-	Sources    Sources           // what is nil asks the operating system
+	// names or patterns (path.Match) of the network interfaces to count; none: all but the loopback
+	Interfaces []string
+	Patience   time.Duration    // for all partitions together; 0: DefaultPatience, half a Period at most
+	Now        func() time.Time // the wall clock; nil: time.Now
+	Began      time.Time        // where the samples' monotonic clock begins; zero: when Run is called
+	Watch      pulse.Watch      // is told that Run goes round; nil: nobody
+	Sources    Sources          // what is nil asks the operating system
 }
 
 // Sources are where the figures come from. Only Partition may take long; it is called on a goroutine
@@ -123,7 +124,8 @@ func New(cfg Config) (*Monitor, error) {
 	cfg.Sources = cfg.Sources.withDefaults()
 	m := &Monitor{cfg: cfg, out: make(chan Sample), avg: newAverages(cfg.Window, cfg.Period)}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Partitions)) {
-		m.parts = append(m.parts, &partition{name: name, path: cfg.Partitions[name], look: cfg.Sources.Partition, answer: make(chan looked, 1)})
+		m.parts = append(m.parts, &partition{name: name, path: cfg.Partitions[name], look: cfg.Sources.Partition,
+			answer: make(chan looked, 1)})
 	}
 	return m, nil
 }

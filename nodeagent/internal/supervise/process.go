@@ -34,7 +34,8 @@ func (t *step) turnMain() bool {
 		p.Run, p.Notify, p.Aside, p.Error = t.run(workload.HookStart), false, nil, nil
 		return true
 	}
-	t.once("run "+p.Run, Run{ID: p.Run, Hook: workload.HookStart, Dir: p.Dir, Config: p.Config, Max: limit(p, workload.HookStart)})
+	t.once("run "+p.Run, Run{ID: p.Run, Hook: workload.HookStart, Dir: p.Dir, Config: p.Config,
+		Max: limit(p, workload.HookStart)})
 	if t.watched != p.Run {
 		t.watched, t.bad = p.Run, 0
 		t.passed, t.statusAt, t.reopenAt = never, t.now.Mono+firstStatus, t.now.Mono+t.rules.Reopen
@@ -295,7 +296,8 @@ func (t *step) putOff(p *Place, task *Task, exit wire.WorkloadExit) {
 // pause is how long a hook waits before it is run again.
 func (t *step) pause(p *Place, hook string, same int) time.Duration {
 	l := p.Config.TimeLimits[hook]
-	if l.MinRestartPeriodMs == nil && l.MaxRestartPeriodMs == nil && l.RestartPeriodScaleMs == nil && l.RestartPeriodBackoff == nil {
+	if l.MinRestartPeriodMs == nil && l.MaxRestartPeriodMs == nil && l.RestartPeriodScaleMs == nil &&
+		l.RestartPeriodBackoff == nil {
 		l = DefaultLimit
 	}
 	return min(max(l.RestartPause(same), leastPause), mostPause)

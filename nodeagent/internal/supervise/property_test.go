@@ -45,7 +45,8 @@ func (w *world) up(id string) Running { return Running{Run: id, Up: w.now.Wall.S
 var rules = Rules{Window: 10 * time.Second, Grace: 5 * time.Second, Status: 10 * time.Second, Reopen: time.Hour}
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, runs: map[string]*run{}, ended: map[string]bool{}, dirs: map[string]workload.Config{}, counts: map[string]int{}, seen: map[string]bool{}}
+	w := &world{t: t, runs: map[string]*run{}, ended: map[string]bool{}, dirs: map[string]workload.Config{},
+		counts: map[string]int{}, seen: map[string]bool{}}
 	w.now.Wall = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	w.state = New(Durable{Slot: workload.Slot{Service: "web", Node: "n1"}}, rules)
 	w.saved = w.encode(w.state.Durable)
@@ -242,12 +243,14 @@ func (w *world) done(c workload.Config) bool {
 		return len(w.todo) == 0 && s.Empty() && len(w.runs) == 0 && len(w.dirs) == 0
 	}
 	main := s.Main
-	return main != nil && len(w.runs) == 1 && w.runs[main.Run] != nil && main.Config.ConfigurationID == c.ConfigurationID && s.Next == nil && s.Before == nil &&
+	return main != nil && len(w.runs) == 1 && w.runs[main.Run] != nil &&
+		main.Config.ConfigurationID == c.ConfigurationID && s.Next == nil && s.Before == nil &&
 		len(s.Gone) == 0 && len(w.dirs) == 1 && s.Durable.State == wire.WorkloadRunning
 }
 
 func config(n, data, hooks int, job bool, extra string) workload.Config {
-	c := workload.Config{Class: workload.Instance, ConfigurationID: fmt.Sprint("id", n), Slot: workload.Slot{Service: "web", Node: "n1"},
+	c := workload.Config{Class: workload.Instance, ConfigurationID: fmt.Sprint("id", n),
+		Slot:       workload.Slot{Service: "web", Node: "n1"},
 		Properties: map[string]string{"x": extra}, Resources: map[string]workload.Artifact{}}
 	if job {
 		c.Class = workload.Job
@@ -269,9 +272,12 @@ func TestProperties(t *testing.T) {
 		w := newWorld(t)
 		w.fail = true
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
-			switch rapid.SampledFrom([]string{"want", "want", "none", "fetched", "answer", "answer", "answer", "hooks", "exit", "pass", "restart", "crash"}).Draw(t, "event") {
+			switch rapid.SampledFrom([]string{"want", "want", "none", "fetched", "answer", "answer", "answer", "hooks",
+				"exit", "pass", "restart", "crash"}).Draw(t, "event") {
 			case "want":
-				c := config(rapid.IntRange(1, 3).Draw(t, "n"), rapid.IntRange(1, 3).Draw(t, "data"), rapid.SampledFrom([]int{0, 42, 255}).Draw(t, "hooks"), rapid.IntRange(0, 4).Draw(t, "job") == 0, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "x"))
+				c := config(rapid.IntRange(1, 3).Draw(t, "n"), rapid.IntRange(1, 3).Draw(t, "data"),
+					rapid.SampledFrom([]int{0, 42, 255}).Draw(t, "hooks"), rapid.IntRange(0, 4).Draw(t, "job") == 0,
+					rapid.SampledFrom([]string{"a", "b"}).Draw(t, "x"))
 				w.want(&c)
 			case "none":
 				w.want(nil)

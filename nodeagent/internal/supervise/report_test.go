@@ -67,7 +67,8 @@ func TestCompare(t *testing.T) {
 		{"another uuid, same checksum", base, base, with("u", one, ""), with("w", one, ""), quiet},
 		{"another uuid, one checksum", base, base, with("u", one, ""), with("w", "", ""), other},
 		{"checksum in capitals", base, base, with("", one, ""), with("", "MD5:"+strings.ToUpper(one[4:]), ""), quiet},
-		{"only addresses, the same", base, base + " cached", with("", "EMPTY:", "http://a"), with("", "EMPTY:", "http://a"), quiet},
+		{"only addresses, the same", base, base + " cached", with("", "EMPTY:", "http://a"),
+			with("", "EMPTY:", "http://a"), quiet},
 		{"only addresses, others", base, base, with("", "EMPTY:", "http://a"), with("", "EMPTY:", "http://b"), other},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -86,14 +87,16 @@ func TestCompare(t *testing.T) {
 
 // Whatever a configuration and an exit have in them, the wire takes the report.
 func TestReportIsPlain(t *testing.T) {
-	text := rapid.OneOf(rapid.StringN(1, 400, -1), rapid.SampledFrom([]string{"\t", "a\nb", "\xff", strings.Repeat("é", 200)}))
+	text := rapid.OneOf(rapid.StringN(1, 400, -1),
+		rapid.SampledFrom([]string{"\t", "a\nb", "\xff", strings.Repeat("é", 200)}))
 	rapid.Check(t, func(t *rapid.T) {
 		c := config(1, 1, rapid.IntRange(0, 255).Draw(t, "hooks"), false, "a")
 		c.ConfigurationID = text.Draw(t, "id")
 		d := c
 		d.ConfigurationID, d.Properties = text.Draw(t, "id of the next"), nil
 		s, now := New(Durable{Slot: c.Slot, Born: "b"}, rules), clock.Now{Wall: epoch}
-		exit := wire.WorkloadExit{Code: 1, Signal: text.Draw(t, "signal"), Text: text.Draw(t, "text"), Said: text.Draw(t, "said")}
+		exit := wire.WorkloadExit{Code: 1, Signal: text.Draw(t, "signal"), Text: text.Draw(t, "text"),
+			Said: text.Draw(t, "said")}
 		step := func(ev Event) {
 			now.Mono += time.Second
 			s, _ = s.Step(now, ev)

@@ -18,8 +18,8 @@ import (
 
 // script plays one file of testdata: lines "TIME EVENT" go in, what comes out stands below them,
 // indented. Time passes from line to line, with a Tick at every deadline; what that brings has its time
-// before it. "TIME run" goes on to that instant. What stands behind "auto" answers by itself, and a process is up at once
-// but with "-up". Lines that
+// before it. "TIME run" goes on to that instant. What stands behind "auto" answers by itself, and a process is up at
+// once but with "-up". Lines that
 // begin with # are prose. Save and Forget are not shown, but are where they have to be.
 type script struct {
 	t       *testing.T
@@ -42,7 +42,8 @@ type script struct {
 
 var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-var autos = []string{"fetch", "link", "delete", "end", "install", "validate", "notify", "status", "stop", "reopenlogs", "uninstall"}
+var autos = []string{"fetch", "link", "delete", "end", "install", "validate", "notify", "status", "stop", "reopenlogs",
+	"uninstall"}
 
 func TestScripts(t *testing.T) {
 	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
@@ -50,7 +51,8 @@ func TestScripts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &script{t: t, out: out, saved: saved, started: map[string]bool{}, began: map[string]time.Time{}, ups: map[string]time.Duration{}}
+		s := &script{t: t, out: out, saved: saved, started: map[string]bool{}, began: map[string]time.Time{},
+			ups: map[string]time.Duration{}}
 		return s.line
 	})
 }
@@ -162,8 +164,10 @@ func exitOf(t *testing.T, word string) wire.WorkloadExit {
 
 // configOf makes a configuration of words: its ID; "job"; hooks, with a version; and what it has.
 func configOf(t *testing.T, words []string) workload.Config {
-	c := workload.Config{Class: workload.Instance, ConfigurationID: words[0], Slot: workload.Slot{Service: "web", Node: "n1"}, Properties: map[string]string{},
-		Resources: map[string]workload.Artifact{workload.HookStart: {Class: workload.Resource, UUID: "start"}}, TimeLimits: map[string]workload.Limit{}}
+	c := workload.Config{Class: workload.Instance, ConfigurationID: words[0],
+		Slot: workload.Slot{Service: "web", Node: "n1"}, Properties: map[string]string{},
+		Resources:  map[string]workload.Artifact{workload.HookStart: {Class: workload.Resource, UUID: "start"}},
+		TimeLimits: map[string]workload.Limit{}}
 	for _, word := range words[1:] {
 		k, v, _ := strings.Cut(word, "=")
 		hook := "iss_hook_" + k
@@ -254,7 +258,8 @@ func (s *script) one(at time.Duration, ev Event) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if save := slices.Index(effects, Effect(Save{})); save > 0 || save < 0 && len(effects) > 0 && string(data) != string(s.saved) {
+	if save := slices.Index(effects, Effect(Save{})); save > 0 || save < 0 && len(effects) > 0 &&
+		string(data) != string(s.saved) {
 		s.t.Errorf("%v is done before it is saved", effects)
 	}
 	for _, e := range effects {

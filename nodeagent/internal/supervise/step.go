@@ -15,17 +15,18 @@ import (
 
 // The times that nobody decides.
 const (
-	retryDisk    = 10 * time.Second // before a directory is made or removed again
-	hookMax      = 10 * time.Minute // a hook beside the process that has no limit of its own
-	stopMax      = time.Minute      // iss_hook_stop and iss_hook_status likewise
-	leastPause   = 50 * time.Millisecond
-	never        = math.MaxInt64
-	mostPause    = 10 * 365 * 24 * time.Hour // so that no sum of times overflows
-	uninstalls   = 5                         // attempts at an uninstall hook
-	mostLost     = 3                         // times in a row that nobody saw a new process end, after which it did not stay up
-	badStatus    = 3                         // failures of the status hook in a row that are one too many
-	firstStatus  = time.Second               // after the start, the first run of the status hook
-	statusFaster = 5                         // how much more often it is run until the window has passed
+	retryDisk  = 10 * time.Second // before a directory is made or removed again
+	hookMax    = 10 * time.Minute // a hook beside the process that has no limit of its own
+	stopMax    = time.Minute      // iss_hook_stop and iss_hook_status likewise
+	leastPause = 50 * time.Millisecond
+	never      = math.MaxInt64
+	mostPause  = 10 * 365 * 24 * time.Hour // so that no sum of times overflows
+	uninstalls = 5                         // attempts at an uninstall hook
+	// times in a row that nobody saw a new process end, after which it did not stay up
+	mostLost     = 3
+	badStatus    = 3           // failures of the status hook in a row that are one too many
+	firstStatus  = time.Second // after the start, the first run of the status hook
+	statusFaster = 5           // how much more often it is run until the window has passed
 )
 
 // step is one Step on its way.
@@ -259,7 +260,8 @@ func (t *step) hook(p *Place, name, of string) (none bool) {
 		p.Task.Run = t.run(name)
 	}
 	if id := p.Task.Run; id != "" {
-		t.once("run "+id, Run{ID: id, Hook: p.Task.Hook, Dir: p.Dir, Config: p.Config, Max: limit(p, p.Task.Hook), Of: p.Task.Of})
+		t.once("run "+id, Run{ID: id, Hook: p.Task.Hook, Dir: p.Dir, Config: p.Config, Max: limit(p, p.Task.Hook),
+			Of: p.Task.Of})
 	}
 	return false
 }

@@ -76,16 +76,17 @@ type Place struct {
 	Task      *Task           `json:"task,omitempty"`
 	Error     *wire.Error     `json:"error,omitempty"` // of the newest attempt of what it waits for
 
-	Run      string             `json:"run,omitempty"`      // of its process; "": there is none
-	Stopping Why                `json:"stopping,omitempty"` // its process is to end
-	Told     bool               `json:"told,omitzero"`      // its process was told to end, after the stop hook
-	Notify   bool               `json:"notify,omitzero"`    // the process is to be told of new dynamic resources
-	Aside    *Task              `json:"aside,omitempty"`    // the notify hook that failed and is to be run again
-	Loose    bool               `json:"loose,omitzero"`     // its links may be those of another configuration
-	Done     bool               `json:"done,omitzero"`      // a job has succeeded
-	Restarts uint64             `json:"restarts,omitzero"`
-	Same     int                `json:"same,omitzero"` // restarts in a row after the same exit code, but for the first; -1: whatever comes next is the first
-	Exit     *wire.WorkloadExit `json:"exit,omitempty"`
+	Run      string `json:"run,omitempty"`      // of its process; "": there is none
+	Stopping Why    `json:"stopping,omitempty"` // its process is to end
+	Told     bool   `json:"told,omitzero"`      // its process was told to end, after the stop hook
+	Notify   bool   `json:"notify,omitzero"`    // the process is to be told of new dynamic resources
+	Aside    *Task  `json:"aside,omitempty"`    // the notify hook that failed and is to be run again
+	Loose    bool   `json:"loose,omitzero"`     // its links may be those of another configuration
+	Done     bool   `json:"done,omitzero"`      // a job has succeeded
+	Restarts uint64 `json:"restarts,omitzero"`
+	// restarts in a row after the same exit code, but for the first; -1: whatever comes next is the first
+	Same int                `json:"same,omitzero"`
+	Exit *wire.WorkloadExit `json:"exit,omitempty"`
 }
 
 // Refused is what is wanted, if it is not tried again until it changes or somebody asks for it.
@@ -98,8 +99,9 @@ type Refused struct {
 // Durable is the part of a State that survives a restart. The shell saves all of it at once. Fields
 // are only ever added.
 type Durable struct {
-	Slot    workload.Slot      `json:"slot"`
-	Born    string             `json:"born"`             // told by the shell: makes run IDs differ from those of an earlier slot of this name
+	Slot workload.Slot `json:"slot"`
+	// told by the shell: makes run IDs differ from those of an earlier slot of this name
+	Born    string             `json:"born"`
 	Wanted  *workload.Config   `json:"wanted,omitempty"` // nil: the slot is to be emptied
 	Main    *Place             `json:"main,omitempty"`   // in force
 	Next    *Place             `json:"next,omitempty"`   // to take Main's place

@@ -20,7 +20,8 @@ func env(pairs ...string) func(string) (string, bool) {
 }
 
 func TestNotifier(t *testing.T) {
-	for _, socket := range []string{filepath.Join(t.TempDir(), "notify"), "@tandem-test-" + filepath.Base(t.TempDir()) + strings.ReplaceAll(t.TempDir(), "/", "-")} {
+	for _, socket := range []string{filepath.Join(t.TempDir(), "notify"), "@tandem-test-" + filepath.Base(t.TempDir()) +
+		strings.ReplaceAll(t.TempDir(), "/", "-")} {
 		conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 		if err != nil {
 			t.Fatal(err)
@@ -98,12 +99,14 @@ func TestNewNotifier(t *testing.T) {
 		{[]string{"NOTIFY_SOCKET", "/run/n", "WATCHDOG_USEC", "9223372036854775807"}, "WATCHDOG_USEC", 0},
 	} {
 		n, err := NewNotifier(env(c.env...), 42)
-		if n.Watchdog() != c.dog || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if n.Watchdog() != c.dog || (err == nil) != (c.want == "") || err != nil &&
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, %v", c.env, n.Watchdog(), err)
 		}
 	}
 	var none *Notifier
-	for _, send := range []func() error{func() error { return none.Ready("") }, func() error { return none.Status("") }, none.Ping, none.Stopping} {
+	for _, send := range []func() error{func() error { return none.Ready("") }, func() error { return none.Status("") },
+		none.Ping, none.Stopping} {
 		if err := send(); err != nil {
 			t.Error(err)
 		}

@@ -51,10 +51,12 @@ func TestLookAtPrograms(t *testing.T) {
 	if len(got) != 5 || got["sensor"].Touched == "" || got["sensor"].Process != (judge.Process{}) {
 		t.Errorf("%+v", got)
 	}
-	if p := got["own"]; p.Touched == "" || p.Process.PID != os.Getpid() || p.Process.Start < 2 || p.Process.Named == "" || p.Trouble != "" {
+	if p := got["own"]; p.Touched == "" || p.Process.PID != os.Getpid() || p.Process.Start < 2 ||
+		p.Process.Named == "" || p.Trouble != "" {
 		t.Errorf("%+v", p)
 	}
-	for name, part := range map[string]string{"bad": `"twelve" is not the number of a process`, "empty": `"" is not`, "folder": "not a regular file"} {
+	for name, part := range map[string]string{"bad": `"twelve" is not the number of a process`, "empty": `"" is not`,
+		"folder": "not a regular file"} {
 		if p := got[name]; !strings.Contains(p.Trouble, part) || p.Process != (judge.Process{}) {
 			t.Errorf("%s: %+v", name, p)
 		}
@@ -138,12 +140,14 @@ func FuzzProcess(f *testing.F) {
 
 func TestParseStat(t *testing.T) {
 	tail := " 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 77 1000 10"
-	for text, want := range map[string]uint64{"9 (a) b) S" + tail: 78, "9 ((Z) S" + tail: 78, "9 (x) Z" + tail: 0, "9 (x) X" + tail: 0} {
+	for text, want := range map[string]uint64{"9 (a) b) S" + tail: 78, "9 ((Z) S" + tail: 78, "9 (x) Z" + tail: 0,
+		"9 (x) X" + tail: 0} {
 		if got, err := parseStat(text); got != want || err != nil {
 			t.Errorf("%s: %d, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "9 (x)", "9 (x) S 1 2 3", "9 (x) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 -7 1000 10"} {
+	for _, text := range []string{"", "9 (x)", "9 (x) S 1 2 3", "9 (x) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 " +
+		"0 -7 1000 10"} {
 		if _, err := parseStat(text); err == nil {
 			t.Errorf("%q is taken", text)
 		}

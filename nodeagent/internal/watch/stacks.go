@@ -36,7 +36,8 @@ func keepStacks(dir, detail string, keep int, now time.Time) error {
 	// By age of the file, not by name: a clock that was wrong must not cost the newest. Ours stays.
 	var others []string // age and name
 	for _, e := range entries {
-		spared := e.Name() == filepath.Base(path) || !strings.HasPrefix(e.Name(), "stacks-") || filepath.Ext(e.Name()) != ".txt"
+		spared := e.Name() == filepath.Base(path) || !strings.HasPrefix(e.Name(), "stacks-") ||
+			filepath.Ext(e.Name()) != ".txt"
 		if info, err := e.Info(); err == nil && !spared {
 			others = append(others, fmt.Sprintf("%020d %s", info.ModTime().UnixNano(), e.Name()))
 		}

@@ -44,7 +44,8 @@ func TestHungLoopEndsTheProcess(t *testing.T) {
 		var pings, pinged atomic.Int64 // how many, and when the newest was
 		var said []string
 		dead := make(chan time.Time, 1)
-		w := New(Config{Supervisor: time.Minute, Ping: func() error { pings.Add(1); pinged.Store(time.Now().UnixNano()); return nil }, Stacks: stacks,
+		w := New(Config{Supervisor: time.Minute,
+			Ping: func() error { pings.Add(1); pinged.Store(time.Now().UnixNano()); return nil }, Stacks: stacks,
 			Reason: func(reason wire.BootReason, detail string) error {
 				said = append(said, string(reason)+", "+detail)
 				return nil
@@ -102,12 +103,13 @@ func TestNothingKeepsTheEndOff(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				disk, died := make(chan struct{}), false
-				w := New(Config{Time: time.Minute, Stacks: file, Die: func() { died = true }, Reason: func(wire.BootReason, string) error {
-					if wait {
-						<-disk
-					}
-					return errors.New("no space left")
-				}})
+				w := New(Config{Time: time.Minute, Stacks: file, Die: func() { died = true },
+					Reason: func(wire.BootReason, string) error {
+						if wait {
+							<-disk
+						}
+						return errors.New("no space left")
+					}})
 				w.Register("owner", time.Second)
 				began := time.Now()
 				w.Run(t.Context())
@@ -126,7 +128,8 @@ func TestPrograms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var blind error
-		programs := []judge.Program{{Name: "sensor", Touched: "1"}, {Name: "modem", Process: judge.Process{PID: 7, Start: 1}}}
+		programs := []judge.Program{{Name: "sensor", Touched: "1"},
+			{Name: "modem", Process: judge.Process{PID: 7, Start: 1}}}
 		set := func(f func()) { mu.Lock(); defer mu.Unlock(); f() }
 		w := New(Config{Look: func() ([]judge.Program, error) {
 			mu.Lock()
@@ -151,7 +154,8 @@ func TestPrograms(t *testing.T) {
 		}
 		set(func() { programs[1].Process.Start = 0 })
 		time.Sleep(10 * time.Minute)
-		for _, want := range []judge.Report{{Program: true, Name: "modem", Verdict: judge.Died}, {Program: true, Name: "sensor", Verdict: judge.Hung, For: judge.DefaultTime}} {
+		for _, want := range []judge.Report{{Program: true, Name: "modem", Verdict: judge.Died},
+			{Program: true, Name: "sensor", Verdict: judge.Hung, For: judge.DefaultTime}} {
 			if r := <-w.Reports(); r != want {
 				t.Errorf("%+v, want %+v", r, want)
 			}
@@ -159,7 +163,8 @@ func TestPrograms(t *testing.T) {
 		set(func() { programs[0].Touched = "3" })
 		time.Sleep(time.Minute)
 		set(func() { programs = programs[:1] })
-		for _, want := range []judge.Report{{Program: true, Name: "sensor", Verdict: judge.Back}, {Program: true, Name: "modem", Verdict: judge.Gone}} {
+		for _, want := range []judge.Report{{Program: true, Name: "sensor", Verdict: judge.Back},
+			{Program: true, Name: "modem", Verdict: judge.Gone}} {
 			if r := <-w.Reports(); r != want {
 				t.Errorf("%+v, want %+v", r, want)
 			}
@@ -276,7 +281,8 @@ func TestPausedMachine(t *testing.T) {
 
 // The supervisor hears of the agent four times in its span.
 func TestPaceOfPings(t *testing.T) {
-	for supervisor, want := range map[time.Duration]time.Duration{0: judge.DefaultTick, 8 * time.Second: 2 * time.Second, time.Hour: judge.DefaultTick} {
+	for supervisor, want := range map[time.Duration]time.Duration{0: judge.DefaultTick,
+		8 * time.Second: 2 * time.Second, time.Hour: judge.DefaultTick} {
 		if got := New(Config{Supervisor: supervisor}).set.Tick; got != want {
 			t.Errorf("supervised within %v: a look every %v, want %v", supervisor, got, want)
 		}

@@ -49,7 +49,8 @@ func filters(b *bench) {
 		many = append(many, fmt.Sprintf("m/%d", i))
 	}
 	y := b.start(Options{ID: "y", Filters: many}, nil)
-	for _, topic := range []string{"a/b/c", "a/b/d", "a/c", "b", "b/1/2", "z", "m/0", "m/255", "m/256", "m/599", "m/600"} {
+	for _, topic := range []string{"a/b/c", "a/b/d", "a/c", "b", "b/1/2", "z", "m/0", "m/255", "m/256", "m/599",
+		"m/600"} {
 		if err := b.Publish(topic, []byte("1"), false); err != nil {
 			b.Error(err)
 		}
@@ -307,7 +308,8 @@ func subscribeLater(b *bench) {
 	x := b.start(Options{ID: "x", Filters: []string{"t"}}, nil)
 	sub := x.Link.(link.Subscriber)
 	b.Refuse("no")
-	if err := sub.Subscribe(b.ctx, "no"); err == nil || errors.Is(err, link.ErrDown) || !strings.Contains(err.Error(), `"no"`) {
+	if err := sub.Subscribe(b.ctx, "no"); err == nil || errors.Is(err, link.ErrDown) ||
+		!strings.Contains(err.Error(), `"no"`) {
 		b.Errorf("refused: %v", err)
 	}
 	if err := sub.Subscribe(b.ctx, "a/#/b"); err == nil {

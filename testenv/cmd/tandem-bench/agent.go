@@ -53,7 +53,8 @@ func agentSection(b *session) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
-	agent := exec.Command(binary, "--unit", unitName, "--node", "node-1", "--type", nodeTypes[0], "--broker", "tcp://"+h.at, "--state-dir", filepath.Join(dir, "agent"), "--log-level", "error")
+	agent := exec.Command(binary, "--unit", unitName, "--node", "node-1", "--type", nodeTypes[0], "--broker", "tcp://"+
+		h.at, "--state-dir", filepath.Join(dir, "agent"), "--log-level", "error")
 	agent.Stderr = os.Stderr
 	if err := agent.Start(); err != nil {
 		return err
@@ -89,7 +90,8 @@ func agentSection(b *session) (err error) {
 	if err != nil {
 		return err
 	}
-	b.add(figure{Section: "agent", Name: "resident memory after three applies", Unit: "MiB", Value: float64(rss) / (1 << 20)}.most(12))
+	b.add(figure{Section: "agent", Name: "resident memory after three applies", Unit: "MiB",
+		Value: float64(rss) / (1 << 20)}.most(12))
 	before, err := processorTime(pid)
 	if err != nil {
 		return err
@@ -101,12 +103,14 @@ func agentSection(b *session) (err error) {
 	if err != nil {
 		return err
 	}
-	b.add(figure{Section: "agent", Name: fmt.Sprintf("processor time of an apply, mean of %d", agentApplies), Unit: "ms",
+	b.add(figure{Section: "agent", Name: fmt.Sprintf("processor time of an "+
+		"apply, mean of %d", agentApplies), Unit: "ms",
 		Value: (after - before).Seconds() * 1e3 / agentApplies})
 	if rss, err = residentSet(pid); err != nil {
 		return err
 	}
-	b.add(figure{Section: "agent", Name: fmt.Sprintf("resident memory after %d applies", applied), Unit: "MiB", Value: float64(rss) / (1 << 20)}.most(12))
+	b.add(figure{Section: "agent", Name: fmt.Sprintf("resident memory after %d applies", applied), Unit: "MiB",
+		Value: float64(rss) / (1 << 20)}.most(12))
 	return nil
 }
 

@@ -229,10 +229,12 @@ func (b *session) applySize(transport string, n int) (err error) {
 			return err
 		}
 		if b.profile != "" && i == 1 {
-			if err := product.nodes.do("profile", filepath.Join(b.profile, fmt.Sprintf("nodes-%s-%d.cpu", transport, n)), nil); err != nil {
+			if err := product.nodes.do("profile",
+				filepath.Join(b.profile, fmt.Sprintf("nodes-%s-%d.cpu", transport, n)), nil); err != nil {
 				return err
 			}
-			if err := product.host.do("profile", filepath.Join(b.profile, fmt.Sprintf("apply-%s-%d.cpu", transport, n)), nil); err != nil {
+			if err := product.host.do("profile", filepath.Join(b.profile, fmt.Sprintf("apply-%s-%d.cpu", transport, n)),
+				nil); err != nil {
 				return err
 			}
 		}
@@ -245,7 +247,8 @@ func (b *session) applySize(transport string, n int) (err error) {
 			return err
 		}
 		if i > 0 {
-			docs, checks, offline, whole = append(docs, doc), append(checks, check), append(offline, off), append(whole, all)
+			docs, checks, offline, whole = append(docs, doc), append(checks, check), append(offline, off),
+				append(whole, all)
 		}
 	}
 	if b.profile != "" {
@@ -261,12 +264,16 @@ func (b *session) applySize(transport string, n int) (err error) {
 		two[i] = docs[i] + checks[i]
 	}
 	at := fmt.Sprintf("%d nodes, %s", n, transport)
-	b.add(figure{Section: "apply", Name: "floor: document down, status up and durable, " + at, Unit: "s", Samples: docs})
-	b.add(figure{Section: "apply", Name: "floor: request down, reply up, nothing kept, " + at, Unit: "s", Samples: checks})
+	b.add(figure{Section: "apply", Name: "floor: document down, status up " +
+		"and durable, " + at, Unit: "s", Samples: docs})
+	b.add(figure{Section: "apply", Name: "floor: request down, reply up, " +
+		"nothing kept, " + at, Unit: "s", Samples: checks})
 	b.add(figure{Section: "apply", Name: "product: apply, nodes not asked first, " + at, Unit: "s", Samples: offline})
 	b.add(figure{Section: "apply", Name: "product: apply, nodes asked first, " + at, Unit: "s", Samples: whole})
-	b.add(figure{Section: "apply", Name: "apply over one floor round trip, " + at, Unit: "×", Samples: ratios(offline, docs)}.most(1.3))
-	b.add(figure{Section: "apply", Name: "apply with check over two floor round trips, " + at, Unit: "×", Samples: ratios(whole, two)}.most(1.3))
+	b.add(figure{Section: "apply", Name: "apply over one floor round trip, " + at, Unit: "×",
+		Samples: ratios(offline, docs)}.most(1.3))
+	b.add(figure{Section: "apply", Name: "apply with check over two floor " +
+		"round trips, " + at, Unit: "×", Samples: ratios(whole, two)}.most(1.3))
 	if transport == "tcp" { // in one process they cannot be told apart
 		every := func(s *side, from int) (host, nodes []float64) {
 			for i := from + 2; i < len(s.used[0]); i += 2 {
@@ -280,8 +287,10 @@ func (b *session) applySize(transport string, n int) (err error) {
 				s, name = product, "product"
 			}
 			host, nodes := every(s, i%2)
-			b.add(figure{Section: "apply", Name: fmt.Sprintf("%s: processor time of the host, %s, %s", name, what, at), Unit: "µs/node", Samples: host})
-			b.add(figure{Section: "apply", Name: fmt.Sprintf("%s: processor time of the nodes, %s, %s", name, what, at), Unit: "µs/node", Samples: nodes})
+			b.add(figure{Section: "apply", Name: fmt.Sprintf("%s: processor time of the "+
+				"host, %s, %s", name, what, at), Unit: "µs/node", Samples: host})
+			b.add(figure{Section: "apply", Name: fmt.Sprintf("%s: processor time of the "+
+				"nodes, %s, %s", name, what, at), Unit: "µs/node", Samples: nodes})
 		}
 	}
 	return b.mochi(listen, transport, n)
@@ -304,6 +313,7 @@ func (b *session) mochi(listen, transport string, n int) (err error) {
 			all = append(all, t)
 		}
 	}
-	b.add(figure{Section: "apply", Name: fmt.Sprintf("for reference: the floor on bare mochi, %d nodes, %s", n, transport), Unit: "s", Samples: all})
+	b.add(figure{Section: "apply", Name: fmt.Sprintf("for reference: the floor on bare mochi, "+
+		"%d nodes, %s", n, transport), Unit: "s", Samples: all})
 	return nil
 }

@@ -86,14 +86,17 @@ func startEtcd(path, dir string) (*etcd, error) {
 	if e.log, err = os.Create(filepath.Join(dir, "etcd.log")); err != nil {
 		return nil, err
 	}
-	e.cmd = exec.Command(path, "--name", "bench", "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", ports[0], "--advertise-client-urls", ports[0],
-		"--listen-peer-urls", ports[1], "--initial-advertise-peer-urls", ports[1], "--initial-cluster", "bench="+ports[1], "--log-level", "error", "--quota-backend-bytes", "4294967296")
+	e.cmd = exec.Command(path, "--name", "bench", "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls",
+		ports[0], "--advertise-client-urls", ports[0],
+		"--listen-peer-urls", ports[1], "--initial-advertise-peer-urls", ports[1], "--initial-cluster", "bench="+
+			ports[1], "--log-level", "error", "--quota-backend-bytes", "4294967296")
 	e.cmd.Stderr, e.cmd.Stdout = e.log, e.log
 	if err := e.cmd.Start(); err != nil {
 		return nil, errors.Join(err, e.log.Close())
 	}
 	for range etcdConnections {
-		c, err := clientv3.New(clientv3.Config{Endpoints: []string{ports[0]}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
+		c, err := clientv3.New(clientv3.Config{Endpoints: []string{ports[0]}, DialTimeout: 10 * time.Second,
+			Logger: zap.NewNop()})
 		if err != nil {
 			return nil, errors.Join(err, e.close())
 		}

@@ -45,8 +45,10 @@ func journalSection(b *session) (err error) {
 		letters[i].topic = topic.ForNode(unitName, name).Reported(wire.KindConfig)
 		for k := range letters[i].payloads {
 			ref := wire.DocRef{Epoch: 1, Rev: 1, Version: "1.0.0", Hash: wire.Hash([]byte(name))}
-			letters[i].payloads[k] = wire.Encode(&wire.Reported{V: wire.Version, Node: name, Kind: wire.KindConfig, Boot: "boot-1", Seq: uint64(k + 1), Running: &ref,
-				Last: &wire.Attempt{Epoch: 1, Rev: 1, Version: "1.0.0", Hash: ref.Hash, State: wire.StateInstalled, Attempt: 1, At: time.Unix(1_790_000_000, int64(k))}})
+			letters[i].payloads[k] = wire.Encode(&wire.Reported{V: wire.Version, Node: name, Kind: wire.KindConfig,
+				Boot: "boot-1", Seq: uint64(k + 1), Running: &ref,
+				Last: &wire.Attempt{Epoch: 1, Rev: 1, Version: "1.0.0", Hash: ref.Hash, State: wire.StateInstalled,
+					Attempt: 1, At: time.Unix(1_790_000_000, int64(k))}})
 		}
 	}
 	var before, after fleetView
@@ -81,7 +83,8 @@ func journalSection(b *session) (err error) {
 	if _, err := r.do("verify", nil); err != nil {
 		return err
 	}
-	b.add(figure{Section: "journal", Name: fmt.Sprintf("reports through intake and state machine, %d senders", senders), Unit: "records/s",
+	b.add(figure{Section: "journal", Name: fmt.Sprintf("reports through intake and state "+
+		"machine, %d senders", senders), Unit: "records/s",
 		Value: float64(senders*each) / took.Seconds()}.least(50_000))
 
 	return b.group()
@@ -89,7 +92,8 @@ func journalSection(b *session) (err error) {
 
 // group runs the journal's own benchmark of its group commit.
 func (b *session) group() error {
-	cmd := exec.Command("go", "test", "-run", "^$", "-bench", "^Benchmark(Group|Floor)$", "-benchtime", "0.5s", "./controller/internal/journal")
+	cmd := exec.Command("go", "test", "-run", "^$", "-bench", "^Benchmark(Group|Floor)$", "-benchtime", "0.5s",
+		"./controller/internal/journal")
 	cmd.Dir = b.root
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -107,7 +111,8 @@ func (b *session) group() error {
 			}
 			name, callers, _ := strings.Cut(f[0], "/callers=")
 			callers, _, _ = strings.Cut(callers, "-")
-			fig := figure{Section: "journal", Name: fmt.Sprintf("bbolt group commit without a journal, %s callers", callers), Unit: "records/s", Value: v}
+			fig := figure{Section: "journal", Name: fmt.Sprintf("bbolt group commit without a "+
+				"journal, %s callers", callers), Unit: "records/s", Value: v}
 			if name == "BenchmarkGroup" {
 				fig.Name = fmt.Sprintf("group commit of the journal, %s callers", callers)
 				if callers != "64" { // so few are bound by the disk's syncs

@@ -74,7 +74,8 @@ type session struct {
 func bench(args []string) error {
 	flags := flag.NewFlagSet("tandem-bench", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprintf(flags.Output(), "Usage: tandem-bench [flags] [section…]\n\nMeasures the product against its floor and prints a table. Sections (default: all):\n")
+		fmt.Fprintf(flags.Output(), "Usage: tandem-bench [flags] [section…]\n\nMeasures the product against its "+
+			"floor and prints a table. Sections (default: all):\n")
 		for _, s := range sections {
 			fmt.Fprintf(flags.Output(), "  %-8s %s\n", s.name, s.about)
 		}
@@ -82,7 +83,8 @@ func bench(args []string) error {
 		flags.PrintDefaults()
 	}
 	sizes := flags.String("sizes", "1000,10000", "numbers of nodes in apply, etcd and tls")
-	transport := flags.String("transport", "tcp,pipe", "how the nodes reach the broker in apply: tcp (the broker in a process of its own), pipe (all in one process)")
+	transport := flags.String("transport", "tcp,pipe", "how the nodes reach the broker in apply: tcp (the broker in "+
+		"a process of its own), pipe (all in one process)")
 	b := &session{}
 	flags.IntVar(&b.large, "large", 10_000, "nodes in storm, restart, refill and memory")
 	flags.IntVar(&b.pairs, "pairs", 5, "times that floor and product are measured in turn")

@@ -54,7 +54,8 @@ func TestSections(t *testing.T) {
 }
 
 func TestBadFlags(t *testing.T) {
-	for _, args := range [][]string{{"-sizes", "x"}, {"-sizes", "1"}, {"-transport", "udp"}, {"nosuchsection"}, {"-nosuchflag"}} {
+	for _, args := range [][]string{{"-sizes", "x"}, {"-sizes", "1"}, {"-transport", "udp"}, {"nosuchsection"},
+		{"-nosuchflag"}} {
 		if bench(args) == nil {
 			t.Errorf("%v is accepted", args)
 		}

@@ -35,10 +35,13 @@ func memorySection(b *session) (err error) {
 			return err
 		}
 	}
-	at, per := fmt.Sprintf("%d idle nodes", b.large), func(n uint64) float64 { return float64(n) / 1000 / float64(b.large) }
+	at, per := fmt.Sprintf("%d idle nodes", b.large),
+		func(n uint64) float64 { return float64(n) / 1000 / float64(b.large) }
 	b.add(figure{Section: "memory", Name: "controller's heap in use, " + at, Unit: "KB/node", Value: per(m.Heap)})
 	b.add(figure{Section: "memory", Name: "controller's stacks in use, " + at, Unit: "KB/node", Value: per(m.Stack)})
-	b.add(figure{Section: "memory", Name: "controller's heap and stacks, " + at, Unit: "KB/node", Value: per(m.Heap + m.Stack)}.most(45))
-	b.add(figure{Section: "memory", Name: "controller's resident set, journal's pages included, " + at, Unit: "KB/node", Value: per(m.RSS)})
+	b.add(figure{Section: "memory", Name: "controller's heap and stacks, " + at, Unit: "KB/node",
+		Value: per(m.Heap + m.Stack)}.most(45))
+	b.add(figure{Section: "memory", Name: "controller's resident set, journal's " +
+		"pages included, " + at, Unit: "KB/node", Value: per(m.RSS)})
 	return nil
 }

@@ -45,15 +45,20 @@ func stormSection(b *session) (err error) {
 		lost += b.large - v.Installed
 	}
 	at := fmt.Sprintf("%d nodes", b.large)
-	b.add(figure{Section: "storm", Name: "floor: reconnect, every status in and durable, " + at, Unit: "s", Samples: floor.times})
+	b.add(figure{Section: "storm", Name: "floor: reconnect, every status in " +
+		"and durable, " + at, Unit: "s", Samples: floor.times})
 	b.add(figure{Section: "storm", Name: "bare: the same with nothing durable, " + at, Unit: "s", Samples: bare.times})
-	b.add(figure{Section: "storm", Name: "product: reconnect, every status journaled, " + at, Unit: "s", Samples: product.times})
-	b.add(figure{Section: "storm", Name: "reconnect storm over the floor, " + at, Unit: "×", Samples: ratios(product.times, floor.times)}.most(1.3))
-	b.add(figure{Section: "storm", Name: "reconnect storm over bare without commits, " + at, Unit: "×", Samples: ratios(product.times, bare.times)})
+	b.add(figure{Section: "storm", Name: "product: reconnect, every status " +
+		"journaled, " + at, Unit: "s", Samples: product.times})
+	b.add(figure{Section: "storm", Name: "reconnect storm over the floor, " + at, Unit: "×",
+		Samples: ratios(product.times, floor.times)}.most(1.3))
+	b.add(figure{Section: "storm", Name: "reconnect storm over bare " +
+		"without commits, " + at, Unit: "×", Samples: ratios(product.times, bare.times)})
 	b.add(figure{Section: "storm", Name: "statuses lost, " + at, Unit: "", Value: float64(lost)}.most(0))
 	for _, s := range all {
 		for i, who := range []string{"host", "nodes"} {
-			b.add(figure{Section: "storm", Name: fmt.Sprintf("%s: processor time of the %s, %s", s.name, who, at), Unit: "µs/node", Samples: s.used[i]})
+			b.add(figure{Section: "storm", Name: fmt.Sprintf("%s: processor time of the %s, %s", s.name, who, at),
+				Unit: "µs/node", Samples: s.used[i]})
 		}
 	}
 	return nil
@@ -159,6 +164,7 @@ func restartSection(b *session) (err error) {
 	}
 	at := fmt.Sprintf("%d nodes", b.large)
 	b.add(figure{Section: "restart", Name: "journal replayed and broker open, " + at, Unit: "s", Samples: ready})
-	b.add(figure{Section: "restart", Name: "controller killed: until its view is complete, " + at, Unit: "s", Samples: all}.most(5))
+	b.add(figure{Section: "restart", Name: "controller killed: until its view " +
+		"is complete, " + at, Unit: "s", Samples: all}.most(5))
 	return nil
 }

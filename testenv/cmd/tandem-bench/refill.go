@@ -55,7 +55,8 @@ func refillSection(b *session) (err error) {
 			return err
 		}
 		if b.profile != "" {
-			if err := s.host.do("profile", filepath.Join(b.profile, fmt.Sprintf("refill-controller-%d.cpu", i)), nil); err != nil {
+			if err := s.host.do("profile", filepath.Join(b.profile, fmt.Sprintf("refill-controller-%d.cpu", i)),
+				nil); err != nil {
 				return err
 			}
 		}
@@ -70,7 +71,8 @@ func refillSection(b *session) (err error) {
 		}
 		started = append(started, time.Since(began).Seconds())
 		if b.profile != "" {
-			if err := brokerHost.do("profile", filepath.Join(b.profile, fmt.Sprintf("refill-broker-%d.cpu", i)), nil); err != nil {
+			if err := brokerHost.do("profile", filepath.Join(b.profile, fmt.Sprintf("refill-broker-%d.cpu", i)),
+				nil); err != nil {
 				return err
 			}
 		}
@@ -101,12 +103,16 @@ func refillSection(b *session) (err error) {
 		}
 	}
 	at := fmt.Sprintf("%d nodes", b.large)
-	b.add(figure{Section: "refill", Name: "broker killed: until an empty one listens, " + at, Unit: "s", Samples: started})
-	b.add(figure{Section: "refill", Name: "broker killed: until every document is retained again, " + at, Unit: "s", Samples: filled}.most(4))
-	b.add(figure{Section: "refill", Name: "broker killed: until the controller's view is complete, " + at, Unit: "s", Samples: complete})
+	b.add(figure{Section: "refill", Name: "broker killed: until an empty " +
+		"one listens, " + at, Unit: "s", Samples: started})
+	b.add(figure{Section: "refill", Name: "broker killed: until every document is " +
+		"retained again, " + at, Unit: "s", Samples: filled}.most(4))
+	b.add(figure{Section: "refill", Name: "broker killed: until the controller's view " +
+		"is complete, " + at, Unit: "s", Samples: complete})
 	b.add(figure{Section: "refill", Name: "messages that the broker had no room for, " + at, Samples: dropped})
 	for k, who := range []string{"broker", "controller", "nodes"} {
-		b.add(figure{Section: "refill", Name: fmt.Sprintf("processor time of the %s, %s", who, at), Unit: "µs/node", Samples: used[k]})
+		b.add(figure{Section: "refill", Name: fmt.Sprintf("processor time of the %s, %s", who, at), Unit: "µs/node",
+			Samples: used[k]})
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ func samplingSection(b *session) error {
 		return err
 	}
 	spent := func(count int) (time.Duration, error) {
-		cmd := exec.Command(binary, "alerts", "sample", "--period", samplingPeriod.String(), "--count", strconv.Itoa(count),
+		cmd := exec.Command(binary, "alerts", "sample", "--period", samplingPeriod.String(), "--count",
+			strconv.Itoa(count),
 			"--partition", "root=/", "--partition", "tmp="+os.TempDir(), "--partition", "bench="+b.dir)
 		cmd.Stderr = os.Stderr
 		if err := cmd.Run(); err != nil {
@@ -40,7 +41,8 @@ func samplingSection(b *session) error {
 		return err
 	}
 	each := max(0, many-one).Seconds() / samplingCount
-	b.add(figure{Section: "sampling", Name: "processor time of one sample, three partitions", Unit: "ms", Value: each * 1e3})
+	b.add(figure{Section: "sampling", Name: "processor time of one sample, " +
+		"three partitions", Unit: "ms", Value: each * 1e3})
 	b.add(figure{Section: "sampling", Name: fmt.Sprintf("of one core, a sample every %v", samplingDefault), Unit: "%",
 		Value: each / samplingDefault.Seconds() * 100}.most(1))
 	return nil

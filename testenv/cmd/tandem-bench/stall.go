@@ -66,7 +66,8 @@ func stallSection(b *session) (err error) {
 			return err
 		}
 		if after.Disconnects != before.Disconnects {
-			return errors.New("the stalled node was cut before the measurement was over: too slow a machine for this many rounds")
+			return errors.New("the stalled node was cut before the measurement was over: too slow a machine for this " +
+				"many rounds")
 		}
 		// Documents were not waited for by anybody else; now it takes its newest one.
 		if err := s.nodes.do("resume", 0, nil); err != nil {
@@ -80,7 +81,8 @@ func stallSection(b *session) (err error) {
 	q50, q99 := percentile(with, 0.5), percentile(with, 0.99)
 	b.add(figure{Section: "stall", Name: "status journaled, all nodes read, median", Unit: "ms", Value: p50})
 	b.add(figure{Section: "stall", Name: "status journaled, all nodes read, p99", Unit: "ms", Value: p99})
-	b.add(figure{Section: "stall", Name: "status journaled, one node stalls, the others' median", Unit: "ms", Value: q50})
+	b.add(figure{Section: "stall", Name: "status journaled, one node stalls, the " +
+		"others' median", Unit: "ms", Value: q50})
 	b.add(figure{Section: "stall", Name: "status journaled, one node stalls, the others' p99", Unit: "ms", Value: q99})
 	f := figure{Section: "stall", Name: "p99 of the others, with over without", Unit: "×", Value: q99 / p99}.most(1.3)
 	f.Note = "unchanged but for this machine's noise; a stall that is felt would be seconds"

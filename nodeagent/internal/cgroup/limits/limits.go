@@ -101,10 +101,12 @@ func (m *mapping) read(name, value string) {
 	c, known := table[name]
 	switch {
 	case porto[name]:
-		m.fail(wire.CodeNotSupported, name, "%s is a property of Porto and its patched kernel, which this node does not have; leave it out", name)
+		m.fail(wire.CodeNotSupported, name, "%s is a property of Porto and its patched kernel, which this node does "+
+			"not have; leave it out", name)
 		return
 	case !known:
-		m.fail(wire.CodeNotSupported, name, "%s is no constraint that a node can enforce; there are %s", strictjson.Show(name), Names())
+		m.fail(wire.CodeNotSupported, name, "%s is no constraint that a node can enforce; there are %s",
+			strictjson.Show(name), Names())
 		return
 	}
 	if m.caps.Version == None {
@@ -136,7 +138,8 @@ func (m *mapping) together() {
 	if name := m.meant[memoryAndSwap]; name != "" {
 		switch {
 		case m.meant[memoryMax] == "":
-			m.fail(wire.CodeMissing, name, "%s is a limit of memory and swap together and needs memory.limit_in_bytes beside it", name)
+			m.fail(wire.CodeMissing, name, "%s is a limit of memory and swap together and needs "+
+				"memory.limit_in_bytes beside it", name)
 		case v.memoryAndSwap < v.memoryMax:
 			m.fail(wire.CodeBadValue, name, "%s is below %s", name, m.meant[memoryMax])
 		}
@@ -151,7 +154,8 @@ func (m *mapping) together() {
 		m.fail(wire.CodeMissing, name, "%s limits nothing without cpu.cfs_quota_us", name)
 	}
 	if name := m.meant[cpuBurst]; name != "" && v.cpuBurst > 0 && (m.meant[cpuQuota] == "" || v.cpuBurst > v.cpuQuota) {
-		m.fail(wire.CodeBadValue, name, "%s is a part of cpu.cfs_quota_us, which has to be given and not to be smaller", name)
+		m.fail(wire.CodeBadValue, name, "%s is a part of cpu.cfs_quota_us, which has to be given and not to be smaller",
+			name)
 	}
 }
 
@@ -159,7 +163,8 @@ func (m *mapping) together() {
 func (m *mapping) set(r resource, controller, value, file string) {
 	name := m.meant[r]
 	if !m.caps.has(controller, file) {
-		m.fail(wire.CodeNotSupported, name, "this node cannot enforce %s: its control groups %v have no %s%s", name, m.caps.Version, file, m.why())
+		m.fail(wire.CodeNotSupported, name, "this node cannot enforce %s: its control groups %v have no %s%s", name,
+			m.caps.Version, file, m.why())
 		return
 	}
 	m.settings = append(m.settings, Setting{controller, file, value})

@@ -9,13 +9,15 @@ func Reset(caps Capabilities) (list []Setting) {
 	all := []Setting{
 		{"memory", "memory.memsw.limit_in_bytes", "-1"}, {"memory", "memory.limit_in_bytes", "-1"},
 		{"memory", "memory.soft_limit_in_bytes", "-1"},
-		{"cpu", "cpu.cfs_burst_us", "0"}, {"cpu", "cpu.cfs_quota_us", "-1"}, {"cpu", "cpu.cfs_period_us", "100000"}, {"cpu", "cpu.shares", "1024"},
+		{"cpu", "cpu.cfs_burst_us", "0"}, {"cpu", "cpu.cfs_quota_us", "-1"}, {"cpu", "cpu.cfs_period_us", "100000"},
+		{"cpu", "cpu.shares", "1024"},
 		{"blkio", "blkio.weight", "500"}, {"blkio", "blkio.bfq.weight", "100"},
 		{"pids", "pids.max", "max"},
 	}
 	if caps.Version == V2 {
 		all = []Setting{
-			{"memory", "memory.max", "max"}, {"memory", "memory.high", "max"}, {"memory", "memory.low", "0"}, {"memory", "memory.swap.max", "max"},
+			{"memory", "memory.max", "max"}, {"memory", "memory.high", "max"}, {"memory", "memory.low", "0"},
+			{"memory", "memory.swap.max", "max"},
 			{"cpu", "cpu.max.burst", "0"}, {"cpu", "cpu.max", "max 100000"}, {"cpu", "cpu.weight", "100"},
 			{"io", "io.weight", "default 100"}, {"io", "io.bfq.weight", "default 100"},
 			{"pids", "pids.max", "max"},

@@ -51,7 +51,8 @@ func (s State) evictable() []Copy {
 			all = append(all, it.copy)
 		}
 	}
-	sort.Slice(all, func(i, j int) bool { return order(all[i], all[j]) < 0 }) // a generic sort would be 15 KB of the agent
+	// a generic sort would be 15 KB of the agent
+	sort.Slice(all, func(i, j int) bool { return order(all[i], all[j]) < 0 })
 	return all
 }
 

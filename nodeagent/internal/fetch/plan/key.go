@@ -66,7 +66,8 @@ func (k Key) sum() string {
 // stood for until now; a copy that was fetched for it without a checksum; the only copy that is
 // wanted with this uuid and a checksum; the only copy there is that was wanted with it once; else
 // a copy that is still to be fetched. If several could be meant, it stands for none.
-func (s State) join(artifacts []workload.Artifact) (specs map[Key]Spec, uuids map[string]Key, disputed map[string]bool) {
+func (s State) join(artifacts []workload.Artifact) (specs map[Key]Spec, uuids map[string]Key,
+	disputed map[string]bool) {
 	sums := map[string][]Key{} // by uuid
 	for _, a := range artifacts {
 		if k := sumKey(a); k != "" && a.UUID != "" && !slices.Contains(sums[a.UUID], k) {

@@ -25,7 +25,8 @@ import (
 type Now struct {
 	At     time.Time // with a monotonic reading, if there is one
 	Chance float64   // in [0, 1)
-	Room   int64     // bytes that may still be taken: free, less what is to stay free, less what is reserved; may be negative
+	// bytes that may still be taken: free, less what is to stay free, less what is reserved; may be negative
+	Room int64
 }
 
 // The times that are not settings.

@@ -66,7 +66,8 @@ func called(uuid string, a workload.Artifact) workload.Artifact { a.UUID = uuid;
 // What is the same, and what an artifact stands for.
 func TestJoin(t *testing.T) {
 	u := func(n int) workload.Artifact { return called("u", summed(n, 0, fmt.Sprint("h", n))) }
-	bare := called("u", workload.Artifact{URLs: []string{"bare"}, Verification: workload.Verification{Checksum: "EMPTY:"}})
+	bare := called("u", workload.Artifact{URLs: []string{"bare"},
+		Verification: workload.Verification{Checksum: "EMPTY:"}})
 	held := func(k Key) Copy { return Copy{Key: k, Sum: hexSum(9), UUIDs: []string{"u"}} }
 	for _, c := range []struct {
 		name     string
@@ -83,11 +84,14 @@ func TestJoin(t *testing.T) {
 		{"the order makes no difference", nil, "", []workload.Artifact{u(1), bare}, "md5:1", key(1), false},
 		{"two checksums", nil, "", []workload.Artifact{u(1), u(2)}, "md5:1 md5:2", "", true},
 		{"two checksums and none", nil, "", []workload.Artifact{u(1), bare, u(2)}, "md5:1 md5:2", "", true},
-		{"a copy of its own goes before a checksum", []Copy{held("uuid:u")}, "", []workload.Artifact{bare, u(1)}, "md5:1 uuid:u", "uuid:u", false},
+		{"a copy of its own goes before a checksum", []Copy{held("uuid:u")}, "", []workload.Artifact{bare, u(1)},
+			"md5:1 uuid:u", "uuid:u", false},
 		{"a copy that it was once", []Copy{held(key(3))}, "", []workload.Artifact{bare}, "md5:3", key(3), false},
-		{"a checksum goes before what it was once", []Copy{held(key(3))}, "", []workload.Artifact{bare, u(1)}, "md5:1", key(1), false},
+		{"a checksum goes before what it was once", []Copy{held(key(3))}, "", []workload.Artifact{bare, u(1)}, "md5:1",
+			key(1), false},
 		{"several that it was once", []Copy{held(key(3)), held(key(4))}, "", []workload.Artifact{bare}, "", "", true},
-		{"what it stood for until now", []Copy{held(key(3)), held(key(4))}, key(4), []workload.Artifact{bare, u(1), u(2)}, "md5:1 md5:2 md5:4", key(4), true},
+		{"what it stood for until now", []Copy{held(key(3)), held(key(4))}, key(4),
+			[]workload.Artifact{bare, u(1), u(2)}, "md5:1 md5:2 md5:4", key(4), true},
 		{"what it stood for is gone", []Copy{held(key(3))}, key(4), []workload.Artifact{bare}, "md5:3", key(3), false},
 		{"nothing to be called by", nil, "", []workload.Artifact{{URLs: []string{"h"}}}, "", "", false},
 	} {
@@ -115,10 +119,12 @@ func TestJoin(t *testing.T) {
 func TestJoinedSpec(t *testing.T) {
 	a, b := called("v", summed(1, 10, "x", "y")), called("u", summed(1, 20, "y", "z"))
 	a.Cached = true
-	a.Verification.CheckPeriod, b.Verification.CheckPeriod = workload.CheckPeriod(2*time.Hour), workload.CheckPeriod(time.Hour)
+	a.Verification.CheckPeriod, b.Verification.CheckPeriod = workload.CheckPeriod(2*time.Hour),
+		workload.CheckPeriod(time.Hour)
 	specs, _, _ := New(1, nil, nil, nil, nil).join([]workload.Artifact{a, b, summed(1, 0, "x")})
 	got := specs[key(1)]
-	if !slices.Equal(got.URLs, []string{"x", "y", "z"}) || got.Size != 20 || !got.Cached || got.Period != time.Hour || !slices.Equal(got.UUIDs, []string{"u", "v"}) {
+	if !slices.Equal(got.URLs, []string{"x", "y", "z"}) || got.Size != 20 || !got.Cached || got.Period != time.Hour ||
+		!slices.Equal(got.UUIDs, []string{"u", "v"}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -171,7 +177,8 @@ func TestBackoff(t *testing.T) {
 		n      int
 		chance float64
 		want   time.Duration
-	}{{1, 0, time.Second}, {2, 0, 2 * time.Second}, {10, 0, 512 * time.Second}, {11, 0, 10 * time.Minute}, {1 << 40, 0, 10 * time.Minute}, {0, 0, time.Second}, {3, 0.5, 3 * time.Second}} {
+	}{{1, 0, time.Second}, {2, 0, 2 * time.Second}, {10, 0, 512 * time.Second}, {11, 0, 10 * time.Minute},
+		{1 << 40, 0, 10 * time.Minute}, {0, 0, time.Second}, {3, 0.5, 3 * time.Second}} {
 		if got := backoff(c.n, passingMin, passingMax, c.chance); got != c.want {
 			t.Errorf("%d, %v: %v", c.n, c.chance, got)
 		}
@@ -195,18 +202,22 @@ func TestLieAboutTheLength(t *testing.T) {
 // What is checked regularly is checked in its turn; what is damaged goes and comes again.
 func TestChecks(t *testing.T) {
 	a, b := summed(1, 0, "a"), summed(2, 0, "b")
-	a.Verification.CheckPeriod, b.Verification.CheckPeriod = workload.CheckPeriod(time.Hour), workload.CheckPeriod(2*time.Hour)
+	a.Verification.CheckPeriod, b.Verification.CheckPeriod = workload.CheckPeriod(time.Hour),
+		workload.CheckPeriod(2*time.Hour)
 	copyOf := func(n int, ago time.Duration) Copy {
 		return Copy{Key: key(n), Sum: hexSum(n), Size: 1, Used: begin, Checked: begin.Add(-ago)}
 	}
-	y := &story{t: t, s: New(1, []Copy{copyOf(1, 90*time.Minute), copyOf(2, 3*time.Hour)}, []Copy{copyOf(3, 0)}, []string{key(4).Name(), "stray"}, nil), now: Now{At: begin, Room: 100}}
+	y := &story{t: t, s: New(1, []Copy{copyOf(1, 90*time.Minute), copyOf(2, 3*time.Hour)}, []Copy{copyOf(3, 0)},
+		[]string{key(4).Name(), "stray"}, nil), now: Now{At: begin, Room: 100}}
 	y.does(y.step(Tick{}))
 	y.does(y.want(a, b, summed(3, 0, "c"), summed(4, 0, "d")), "discard", "check "+string(key(3))+" true")
 	y.does(y.step(Checked{Key: key(3), Outcome: Sound, Copy: copyOf(3, 0)}), "save", "check "+string(key(4))+" true")
-	y.does(y.step(Checked{Key: key(4), Outcome: Damaged, Err: wire.New(wire.CodeHashMismatch, "", "bad")}), "remove "+string(key(4)), "check "+string(key(2))+" false")
+	y.does(y.step(Checked{Key: key(4), Outcome: Damaged, Err: wire.New(wire.CodeHashMismatch, "", "bad")}), "remove "+
+		string(key(4)), "check "+string(key(2))+" false")
 	y.does(y.step(Removed{Key: key(4)}), "fetch d 0")
 	y.does(y.step(Checked{Key: key(2), Outcome: Unsure}), "check "+string(key(1))+" false")
-	y.does(y.step(Checked{Key: key(1), Outcome: Damaged, Err: wire.New(wire.CodeHashMismatch, "", "bad")}), "remove "+string(key(1)))
+	y.does(y.step(Checked{Key: key(1), Outcome: Damaged, Err: wire.New(wire.CodeHashMismatch, "", "bad")}), "remove "+
+		string(key(1)))
 	if v := y.s.Look(a); v.Phase == Ready {
 		t.Errorf("what is damaged can be used until it is removed: %+v", v)
 	}
@@ -226,11 +237,13 @@ func TestNothingGoesInVain(t *testing.T) {
 		return Copy{Key: key(n), Sum: hexSum(n), Size: size, Used: begin, Checked: begin, Cached: true}
 	}
 	for size, want := range map[int64][]string{
-		10: {"fetch x 10"}, 60: {"remove " + string(key(1))}, 61: {"remove " + string(key(1)), "remove " + string(key(2))}, 110: {"remove " + string(key(1)), "remove " + string(key(2))}, 111: nil,
+		10: {"fetch x 10"}, 60: {"remove " + string(key(1))}, 61: {"remove " + string(key(1)), "remove " +
+			string(key(2))}, 110: {"remove " + string(key(1)), "remove " + string(key(2))}, 111: nil,
 	} {
 		y := &story{t: t, s: New(1, []Copy{cached(1, 30), cached(2, 50)}, nil, nil, nil), now: Now{At: begin, Room: 30}}
 		y.does(y.want(summed(9, size, "x")), want...)
-		if v := y.s.Look(summed(9, size)); size > 30 && (v.Phase != Waiting || v.Err == nil || v.Err.Code != wire.CodeStorage) {
+		if v := y.s.Look(summed(9, size)); size > 30 && (v.Phase != Waiting || v.Err == nil ||
+			v.Err.Code != wire.CodeStorage) {
 			t.Errorf("%d bytes: %+v", size, v)
 		}
 	}
@@ -240,7 +253,8 @@ func TestNothingGoesInVain(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	a := summed(1, 0, "a")
 	a.Verification.CheckPeriod = workload.CheckPeriod(time.Hour)
-	y := &story{t: t, s: New(1, []Copy{{Key: key(1), Sum: hexSum(1), Used: begin.Add(1000 * time.Hour), Checked: begin.Add(1000 * time.Hour)}}, nil, nil, nil), now: Now{At: begin}}
+	y := &story{t: t, s: New(1, []Copy{{Key: key(1), Sum: hexSum(1), Used: begin.Add(1000 * time.Hour),
+		Checked: begin.Add(1000 * time.Hour)}}, nil, nil, nil), now: Now{At: begin}}
 	y.does(y.want(a))
 	if at, ok := y.s.NextDeadline(); !ok || !at.Equal(begin.Add(time.Hour)) {
 		t.Errorf("next at %v", at)

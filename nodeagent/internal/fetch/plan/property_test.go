@@ -186,7 +186,8 @@ func (w *world) answer(k Key, how int) {
 			w.disk[k] = c
 			w.step(Fetched{Copy: c})
 		case how <= 1:
-			w.step(Failed{Key: k, Kind: Full, Err: wire.New(wire.CodeStorage, "", "full"), Total: []int64{0, real}[how]})
+			w.step(Failed{Key: k, Kind: Full, Err: wire.New(wire.CodeStorage, "", "full"),
+				Total: []int64{0, real}[how]})
 		case how == 2:
 			w.step(Failed{Key: k, Kind: Wrong, Err: bad, Resumed: have > 0})
 		case how == 3 && !w.wants(k):
@@ -226,7 +227,8 @@ func sumOr(s string) string {
 
 func someArtifact(t *rapid.T) workload.Artifact {
 	n := rapid.IntRange(0, 5).Draw(t, "content")
-	a := workload.Artifact{Size: int64(rapid.IntRange(0, 4).Draw(t, "size")) * 20, Cached: rapid.Bool().Draw(t, "cached")}
+	a := workload.Artifact{Size: int64(rapid.IntRange(0, 4).Draw(t, "size")) * 20,
+		Cached: rapid.Bool().Draw(t, "cached")}
 	for i := range rapid.IntRange(1, 3).Draw(t, "urls") {
 		a.URLs = append(a.URLs, fmt.Sprintf("http://h/%d/%d", n, i))
 	}
@@ -238,13 +240,16 @@ func someArtifact(t *rapid.T) workload.Artifact {
 	if rapid.Bool().Draw(t, "named") {
 		a.UUID = fmt.Sprint("u", n/2)
 	}
-	a.Verification.CheckPeriod = workload.CheckPeriod(rapid.IntRange(0, 2).Draw(t, "period")) * workload.CheckPeriod(time.Hour)
+	a.Verification.CheckPeriod = workload.CheckPeriod(rapid.IntRange(0, 2).Draw(t, "period")) * workload.CheckPeriod(
+		time.Hour)
 	return a
 }
 
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), asked: map[Key]Effect{}, disk: map[Key]Copy{}, parts: map[Key]int64{}, reserved: map[Key]int64{}, total: int64(rapid.IntRange(50, 400).Draw(t, "total")), sizes: map[string]int64{}}
+		w := &world{t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), asked: map[Key]Effect{},
+			disk: map[Key]Copy{}, parts: map[Key]int64{}, reserved: map[Key]int64{},
+			total: int64(rapid.IntRange(50, 400).Draw(t, "total")), sizes: map[string]int64{}}
 		for n := range 6 {
 			for i := range 3 {
 				w.sizes[fmt.Sprintf("http://h/%d/%d", n, i)] = int64(n*15 + i)
@@ -253,8 +258,10 @@ func TestProperties(t *testing.T) {
 		var held []Copy
 		for range rapid.IntRange(0, 4).Draw(t, "held") {
 			n := rapid.IntRange(0, 5).Draw(t, "copy")
-			c := Copy{Key: Key(fmt.Sprintf("md5:%032x", n)), Sum: fmt.Sprintf("MD5:%032x", n), Size: int64(n * 10), Cached: rapid.Bool().Draw(t, "cached"),
-				Used: w.now.Add(-time.Duration(rapid.IntRange(-50, 200).Draw(t, "used")) * time.Hour), UUIDs: []string{fmt.Sprint("u", n/2)}}
+			c := Copy{Key: Key(fmt.Sprintf("md5:%032x", n)), Sum: fmt.Sprintf("MD5:%032x", n), Size: int64(n * 10),
+				Cached: rapid.Bool().Draw(t, "cached"),
+				Used:   w.now.Add(-time.Duration(rapid.IntRange(-50, 200).Draw(t, "used")) * time.Hour),
+				UUIDs:  []string{fmt.Sprint("u", n/2)}}
 			if _, there := w.disk[c.Key]; !there {
 				w.disk[c.Key] = c
 				held = append(held, c)
@@ -343,7 +350,8 @@ func (w *world) settled() bool {
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		one := rapid.Custom(func(t *rapid.T) Copy {
-			return Copy{Key: Key(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key")), Size: rapid.Int64Range(0, 3).Draw(t, "size"),
+			return Copy{Key: Key(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key")),
+				Size: rapid.Int64Range(0, 3).Draw(t, "size"),
 				Used: time.Unix(rapid.Int64Range(-200_000, 200_000).Draw(t, "used"), 0)}
 		})
 		a, b := one.Draw(t, "a"), one.Draw(t, "b")

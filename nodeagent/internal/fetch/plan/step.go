@@ -229,7 +229,8 @@ func (t *step) fetch() {
 		if it.busy == opFetch {
 			running++
 		}
-		if it.wanted && !it.held && !it.found && it.busy == opNone && len(it.tries) > 0 && !it.nextTry().After(t.now.At) || it.full {
+		if it.wanted && !it.held && !it.found && it.busy == opNone && len(it.tries) > 0 &&
+			!it.nextTry().After(t.now.At) || it.full {
 			due = append(due, k)
 		}
 	}
@@ -310,9 +311,11 @@ func (it item) fails() int {
 func (t *step) begin(it *item, pick int) {
 	it.url, it.busy, it.partial = it.spec.URLs[pick], opFetch, true
 	t.do(Fetch{Key: it.spec.Key, URL: it.url, Sum: it.spec.Sum, Reserve: it.reserve(pick),
-		Copy: Copy{Key: it.spec.Key, Cached: it.spec.Cached, UUIDs: together(nil, it.spec.UUIDs), Used: t.now.At, Checked: t.now.At}})
+		Copy: Copy{Key: it.spec.Key, Cached: it.spec.Cached, UUIDs: together(nil, it.spec.UUIDs), Used: t.now.At,
+			Checked: t.now.At}})
 }
 
 func noRoom(need, room int64) *wire.Error {
-	return wire.New(wire.CodeStorage, "", "there is no room for "+bytes(need)+" more: "+bytes(max(room, 0))+" may be taken. Free space on the node, or let it keep less free")
+	return wire.New(wire.CodeStorage, "", "there is no room for "+bytes(need)+" more: "+bytes(max(room, 0))+
+		" may be taken. Free space on the node, or let it keep less free")
 }

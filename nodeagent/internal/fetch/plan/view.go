@@ -38,7 +38,8 @@ func (s State) Look(a workload.Artifact) View {
 	it, ok := s.items[k]
 	switch {
 	case k == "" && s.disputed[a.UUID]:
-		return View{Phase: Failing, Err: wire.New(wire.CodeDuplicate, "", "the uuid "+strictjson.Show(a.UUID)+" belongs to several contents: give this resource a checksum")}
+		return View{Phase: Failing, Err: wire.New(wire.CodeDuplicate, "", "the uuid "+strictjson.Show(a.UUID)+
+			" belongs to several contents: give this resource a checksum")}
 	case k == "" && a.UUID == "":
 		return View{Phase: Failing, Err: wire.New(wire.CodeMissing, "", "a resource needs a checksum or a uuid")}
 	case !ok || !it.wanted:
@@ -49,7 +50,8 @@ func (s State) Look(a workload.Artifact) View {
 	case it.held && it.busy != opRemove:
 		v.Phase, v.Have, v.Size, v.Err = Ready, it.copy.Size, it.copy.Size, nil
 		if a.UUID != "" && s.disputed[a.UUID] {
-			v.Err = wire.New(wire.CodeDuplicate, "", "the uuid "+strictjson.Show(a.UUID)+" is wanted with another checksum, too: a new content needs a new uuid; the two are kept apart")
+			v.Err = wire.New(wire.CodeDuplicate, "", "the uuid "+strictjson.Show(a.UUID)+" is wanted with another "+
+				"checksum, too: a new content needs a new uuid; the two are kept apart")
 		}
 	case it.busy == opFetch:
 		v.Phase = Fetching

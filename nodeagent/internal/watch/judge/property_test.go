@@ -28,7 +28,8 @@ func TestProperties(t *testing.T) {
 		without := map[string]time.Duration{}
 		names := []string{"a", "b", "c"}
 		for i := range rapid.IntRange(1, 60).Draw(t, "looks") {
-			gap := rapid.SampledFrom([]time.Duration{10 * time.Second, 10 * time.Second, 12 * time.Second, time.Hour, -time.Second}).Draw(t, "gap")
+			gap := rapid.SampledFrom([]time.Duration{10 * time.Second, 10 * time.Second, 12 * time.Second, time.Hour,
+				-time.Second}).Draw(t, "gap")
 			now += gap
 			if i == 0 {
 				gap = 0
@@ -52,9 +53,11 @@ func TestProperties(t *testing.T) {
 					seen.Loops = append(seen.Loops, *l)
 				}
 				if rapid.IntRange(0, 9).Draw(t, "program "+n) > 0 {
-					seen.Programs = append(seen.Programs, Program{Name: n, Touched: rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "touched"),
-						Process: Process{PID: rapid.IntRange(0, 1).Draw(t, "pid"), Start: uint64(rapid.IntRange(0, 2).Draw(t, "start"))},
-						Trouble: rapid.SampledFrom([]string{"", "", "bad"}).Draw(t, "trouble")})
+					seen.Programs = append(seen.Programs,
+						Program{Name: n, Touched: rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "touched"),
+							Process: Process{PID: rapid.IntRange(0, 1).Draw(t, "pid"),
+								Start: uint64(rapid.IntRange(0, 2).Draw(t, "start"))},
+							Trouble: rapid.SampledFrom([]string{"", "", "bad"}).Draw(t, "trouble")})
 				}
 			}
 			var effects []Effect
@@ -86,7 +89,8 @@ func TestProperties(t *testing.T) {
 					}
 				}
 			}
-			well := !slices.ContainsFunc(seen.Loops, func(l Loop) bool { return without[l.Name] >= set.LateAfter(l.Period) })
+			well := !slices.ContainsFunc(seen.Loops,
+				func(l Loop) bool { return without[l.Name] >= set.LateAfter(l.Period) })
 			if pinged != (well && !fatal) {
 				t.Fatalf("pinged %v, well %v, fatal %v", pinged, well, fatal)
 			}

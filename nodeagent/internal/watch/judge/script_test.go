@@ -38,7 +38,8 @@ type script struct {
 
 func TestScripts(t *testing.T) {
 	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
-		s := &script{out: out, state: New(Settings{Tick: DefaultTick, Time: DefaultTime}), stuck: map[string]bool{}, hangs: map[string]bool{}}
+		s := &script{out: out, state: New(Settings{Tick: DefaultTick, Time: DefaultTime}), stuck: map[string]bool{},
+			hangs: map[string]bool{}}
 		return func(line string) { s.line(t, line) }
 	})
 }
