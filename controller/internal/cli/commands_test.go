@@ -113,6 +113,15 @@ func TestCommands(t *testing.T) {
 		{"config-rollback-low", "config rollback 1.9.0 --as 1.9.1", nil},
 		{"config-rollback-unknown", "config rollback 0.0.1 --as 2.0.1", nil},
 		{"config-rollback-no-as", "config rollback 1.9.0", nil},
+		{"config-wait", "config wait", func(s *apitest.State) {
+			s.Config.Progress = view.Progress{Nodes: 4, Online: 4, Installed: 4}
+		}},
+		{"config-wait-rejected", "config wait --within 2m", func(s *apitest.State) {
+			s.Config.Progress = view.Progress{Nodes: 4, Online: 4, Installed: 3, Failed: 1, Missing: []view.Laggard{
+				{Node: "node-2", Online: true, State: wire.StateRejected},
+			}}
+		}},
+		{"config-wait-none", "config wait", empty},
 		{"config-resolve", "config resolve GOOD --node node-1", nil},
 		{"config-resolve-type", "config resolve GOOD --node node-7 --type mainType", nil},
 		{"config-resolve-default", "config resolve GOOD --node node-7", nil},

@@ -27,6 +27,23 @@ func tooOld(s *apitest.State) {
 	s.Refuse = map[string]*wire.Error{"node-2": wire.New(wire.CodeNotSupported, "", "the agent there, version 1.0.0, does not run workloads; update it, or take its slots out")}
 }
 
+// set is a set with these services on node-1, whose hooks are of this version.
+func set(version string, services ...string) string {
+	var all []string
+	for _, s := range services {
+		all = append(all, `{"@class":"Instance","slot":"`+s+`@node-1","configurationId":"`+s+"-"+version+
+			`","properties":{"a/b":"`+version+`"},"resources":{"iss_hook_start":{"@class":"Resource","uuid":"`+version+
+			`","urls":["http://127.0.0.1/`+s+`"],"size":1,"verification":{}}}}`)
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+// ran gives a unit a set that was accepted.
+func ran(s *apitest.State) {
+	apitest.Working(s)
+	s.Workloads.Document = []byte(set("one", "web"))
+}
+
 // TestWorkloads runs the commands about workloads as a person does, for people and as JSON.
 func TestWorkloads(t *testing.T) {
 	for _, c := range []struct {
@@ -58,6 +75,22 @@ func TestWorkloads(t *testing.T) {
 		{"workload-show-version", "show --version 9.9.9", apitest.Working},
 		{"workload-show-none", "show", nil},
 		{"workload-history", "history", apitest.Working},
+		{"workload-status", "status", apitest.Working},
+		{"workload-status-none", "status", nil},
+		{"workload-diff", "diff OLD NEW", nil},
+		{"workload-diff-version", "diff 1.0.1 NEW", ran},
+		{"workload-diff-same", "diff NEW NEW", nil},
+		{"workload-diff-unknown", "diff 9.9.9 NEW", ran},
+		{"workload-diff-nothing", "diff 1.0 NEW", nil},
+		{"workload-rollback", "rollback 1.0.1 --as 1.0.2", ran},
+		{"workload-rollback-low", "rollback 1.0.1 --as 1.0.0", ran},
+		{"workload-rollback-unknown", "rollback 1.0.9 --as 1.0.2", ran},
+		{"workload-rollback-no-as", "rollback 1.0.0", nil},
+		{"workload-wait-newest", "wait", func(s *apitest.State) {
+			apitest.Working(s)
+			s.Workloads.Status.Slots = view.SlotProgress{Slots: 2, Completed: 2}
+		}},
+		{"workload-wait-none", "wait", nil},
 		{"workload-restart", "restart web@node-1", apitest.Working},
 		{"workload-restart-misspelt", "restart wob@node-1", apitest.Working},
 		{"workload-restart-offline", "restart web@node-4", apitest.Working},
@@ -78,7 +111,8 @@ func TestWorkloads(t *testing.T) {
 					c.state(&s)
 				}
 				b := newBench(t, s)
-				files := strings.NewReplacer("TOPOLOGY", b.sample("topology.json"), "FILLERS", b.sample("fillers.json"), "SLOPPY", b.write("sloppy.json", strings.ReplaceAll(sloppy, "web@", "extra@")), "EMPTY", b.write("empty.json", "[]\n"))
+				files := strings.NewReplacer("TOPOLOGY", b.sample("topology.json"), "FILLERS", b.sample("fillers.json"), "SLOPPY", b.write("sloppy.json", strings.ReplaceAll(sloppy, "web@", "extra@")), "EMPTY", b.write("empty.json", "[]\n"),
+					"OLD", b.write("old.json", set("one", "web")), "NEW", b.write("new.json", set("two", "web", "map")))
 				args := append([]string{"workload"}, strings.Fields(files.Replace(c.args))...)
 				if suffix != "" {
 					args = append(args, "--json")

@@ -74,15 +74,15 @@ type input struct {
 func Commands(a *command.App) []*cobra.Command {
 	unitConfig, workloads := configKind(), workloadKind()
 	return []*cobra.Command{
-		unitConfig.commands(a, unitConfig.showStatus(a), unitConfig.diff(a), unitConfig.rollBack(a),
-			confirm(a), resolve(a), explain(a), restore(a)),
+		unitConfig.commands(a, confirm(a), resolve(a), explain(a), restore(a)),
 		workloads.commands(a, workloadCommands(a)...),
 	}
 }
 
 // commands makes the command of a kind: the verbs, and others that it alone has.
 func (k *kind) commands(a *command.App, others ...*cobra.Command) *cobra.Command {
-	group := command.Group(k.word, k.short, k.example, k.check(a), k.apply(a), k.show(a), k.showHistory(a))
+	group := command.Group(k.word, k.short, k.example, k.check(a), k.apply(a), k.show(a), k.showStatus(a),
+		k.showHistory(a), k.diff(a), k.rollBack(a), k.wait(a))
 	group.AddCommand(others...)
 	return group
 }

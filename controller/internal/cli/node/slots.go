@@ -63,16 +63,37 @@ func printWorkloads(a *command.App, st view.WorkloadStatus, slots []view.Slot, n
 	default:
 		printSlots(a, slots, "")
 	}
-	if node == "" {
-		PrintWorkloadStatus(a, st)
+	if node != "" {
+		return
 	}
+	if st.Version != "" {
+		a.Print("\n")
+	}
+	printSet(a, st)
+	a.Laggards(st.Progress)
 }
 
-// PrintWorkloadStatus shows how the set stands, and which nodes do not have it.
+// PrintWorkloadStatus shows how the set stands, and which slots and nodes are not as they should be.
 func PrintWorkloadStatus(a *command.App, st view.WorkloadStatus) {
+	if st.Version == "" {
+		a.Print("no workloads were applied yet\n")
+	}
+	printSet(a, st)
+	if len(st.Slots.Missing) > 0 {
+		a.Print("\n")
+		printSlots(a, st.Slots.Missing, "")
+		if st.Slots.Omitted > 0 {
+			a.Print("and %d more\n", st.Slots.Omitted)
+		}
+	}
+	a.Laggards(st.Progress)
+}
+
+// printSet shows the set's version and counts, its failure, and what was refused since.
+func printSet(a *command.App, st view.WorkloadStatus) {
 	if st.Version != "" {
 		s, p := st.Slots, st.Progress
-		a.Print("\nversion %s, by %s %s: %d of %s as wanted; %d of %s with the newest document\n",
+		a.Print("version %s, by %s %s: %d of %s as wanted; %d of %s with the newest document\n",
 			term.Clean(st.Version), term.Clean(cmp.Or(st.Who, "the controller")), a.Ago(st.Since),
 			s.Running+s.Completed, term.Plural(s.Slots, "slot"), p.Installed, term.Plural(p.Nodes, "node"))
 	}
@@ -83,7 +104,6 @@ func PrintWorkloadStatus(a *command.App, st view.WorkloadStatus) {
 		a.Print("refused %s: version %s by %s: %s\n", a.Ago(t.At), term.Clean(cmp.Or(t.Version, "?")),
 			term.Clean(t.Who), command.Brief(t.Error))
 	}
-	a.Laggards(st.Progress)
 }
 
 // printSlots shows slots as a table.
