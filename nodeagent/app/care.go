@@ -13,7 +13,6 @@ import (
 	"tandem.internal/nodeagent/internal/machine"
 	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/nodeagent/internal/slot"
-	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/nodeagent/internal/update"
 	"tandem.internal/nodeagent/internal/update/disk"
@@ -34,12 +33,13 @@ type care struct {
 	begun    bool   // health has been told of the start
 
 	slots     *slot.Store
-	dir       string        // the state directory
-	parts     []*part       // by name
-	partsAt   time.Duration // they are looked at again: people may work on them by hand
-	view      health.Parts  // as health was told
-	launched  bool          // by the launcher: a restart starts what the slots say
-	unacked   uint64        // newest start that was reported in an event and is not yet marked as reported; 0: none
+	dir       string         // the state directory
+	parts     []*part        // by name
+	partsAt   time.Duration  // they are looked at again: people may work on them by hand
+	view      health.Updates // as health was told
+	slot      string         // that the launcher has started
+	launched  bool           // by the launcher: a restart starts what the slots say
+	unacked   uint64         // newest start that was reported in an event and is not yet marked as reported; 0: none
 	monitor   *monitor.Monitor
 	watch     *watch.Watch
 	notifier  *watch.Notifier
@@ -78,11 +78,12 @@ func (a *Agent) openCare(dir string) error {
 	c.programs = map[string]judge.Verdict{}
 	c.slots = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Machine: a.deps.Machine, Steps: a.deps.SlotSteps,
 		Busy: func() error { return disk.Busy(dir, "") }})
+	c.slot, _ = a.deps.LookupEnv(slot.EnvSlot)
+	c.launched = c.slot != ""
 	if err := a.openParts(dir); err != nil {
 		return err
 	}
-	launched, _ := a.deps.LookupEnv(slot.EnvSlot)
-	if c.launched = launched != ""; !c.launched {
+	if !c.launched {
 		if err := c.slots.Direct(); err != nil {
 			a.log.Error("this start cannot be written down", zap.Error(err))
 		}
@@ -220,30 +221,17 @@ func (a *Agent) heal(e health.Effect) {
 		a.notify(c.notifier.Status(e.Text))
 		a.indicate(e)
 	case health.Commit:
-		if e.Slot == "" {
-			a.judged(e.Trial, update.Verdict{Commit: true}, func(err *wire.Error) health.Event { return health.Committed{Trial: e.Trial, Err: err} })
-			return
-		}
-		a.runInBackground(func() func() {
-			err := c.slots.Commit(record.ID(e.Slot))
-			return func() {
-				a.well(health.Committed{Trial: e.Trial, Err: failed(err)})
-				a.lookAtSlots()
-			}
+		a.judged(e.Trial, update.Verdict{Commit: true}, func(err *wire.Error) health.Event {
+			return health.Committed{Trial: e.Trial, Err: err}
 		})
 	case health.RollBack:
-		if e.Slot == "" {
-			a.judged(e.Trial, update.Verdict{Why: update.Why{Reason: e.Reason, Detail: e.Detail}}, func(err *wire.Error) health.Event { return health.Restarting{Err: err} })
-			return
-		}
-		current := record.ID(c.report.Current)
-		a.restart(func() error {
-			_, err := c.slots.Rollback(current, e.Reason, e.Detail)
-			return err
+		a.judged(e.Trial, update.Verdict{Why: update.Why{Reason: e.Reason, Detail: e.Detail}}, func(err *wire.Error) health.Event {
+			return health.Restarting{Err: err}
 		})
-	case health.Try:
+	case health.RestartAgent:
 		a.restart(func() error {
-			return c.slots.Arm(record.ID(e.Slot), slot.DefaultTries)
+			_, err := c.slots.Planned(e.Reason, e.Detail)
+			return err
 		})
 	case health.Reboot:
 		ctx, cancel := context.WithCancel(a.work)

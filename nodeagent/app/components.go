@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -17,21 +16,30 @@ import (
 	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/update"
+	"tandem.internal/nodeagent/internal/update/agentslot"
 	"tandem.internal/nodeagent/internal/update/disk"
 	"tandem.internal/nodeagent/internal/update/program"
+	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
 
-// part is a component of the node that a program updates. All of it belongs to Run's goroutine.
+// part is the agent itself, or a component of the node, as it is updated. All of it belongs to Run's goroutine.
 type part struct {
 	name   string
-	prog   program.Component
+	prog   runner
 	store  *disk.Store
+	own    bool // it is the agent itself
 	state  update.State
 	begin  update.Started
 	begun  bool               // begin is taken in
 	seen   fs.FileInfo        // of the record, as it was read last
+	slots  fs.FileInfo        // of the slots' record, as it was noticed last; only of the agent itself
 	cancel context.CancelFunc // of the verb under way; nil: there was none yet
+}
+
+// runner runs the verbs of an update.
+type runner interface {
+	Run(ctx context.Context, verb update.Verb, job update.Job) (update.Status, error)
 }
 
 const (
@@ -44,19 +52,23 @@ const (
 // cares for them.
 func (a *Agent) openParts(dir string) error {
 	a.care.dir = dir
-	for _, name := range slices.Sorted(maps.Keys(a.cfg.Components)) {
-		p := &part{name: name, store: disk.OpenStore(dir, name, a.deps.SlotSteps)}
-		if err := p.store.Make(); err != nil {
+	if a.care.launched {
+		p := &part{name: update.Name, own: true, store: disk.Own(dir, a.deps.SlotSteps)}
+		p.prog = agentslot.Program{Slots: a.care.slots, Version: settings.Version}
+		p.slots = p.store.Slots()
+		if err := a.openPart(p); err != nil {
 			return err
 		}
-		p.prog = program.Component{Name: name, Command: strings.Fields(a.cfg.Components[name]), Dir: p.store.DataDir()}
-		r, err := p.store.Read()
-		if err != nil {
-			a.log.Error("a record is no good; what was under way is given up", zap.Error(err))
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.cfg.Components)) {
+		if name == update.Name {
+			return &UsageError{"component", name + " is the agent itself, whose program is built in"}
 		}
-		r.Off = false
-		p.state = update.New(r)
-		a.care.parts = append(a.care.parts, p)
+		p := &part{name: name, store: disk.OpenStore(dir, name, a.deps.SlotSteps)}
+		p.prog = program.Component{Name: name, Command: strings.Fields(a.cfg.Components[name]), Dir: p.store.DataDir()}
+		if err := a.openPart(p); err != nil {
+			return err
+		}
 	}
 	names, err := disk.Names(dir)
 	if err != nil {
@@ -77,11 +89,26 @@ func (a *Agent) openParts(dir string) error {
 	return nil
 }
 
+// openPart reads what the last run has left of an update.
+func (a *Agent) openPart(p *part) error {
+	if err := p.store.Make(); err != nil {
+		return err
+	}
+	r, err := p.store.Read()
+	if err != nil {
+		a.log.Error("a record is no good; what was under way is given up", zap.Error(err))
+	}
+	r.Off = false
+	p.state = update.New(r)
+	a.care.parts = append(a.care.parts, p)
+	return nil
+}
+
 // startParts takes up what the last run left. boot says how that ended.
 func (a *Agent) startParts(boot wire.BootReason) {
 	crashed := []wire.BootReason{wire.BootFatal, wire.BootOOM, wire.BootWatchdogHung, wire.BootWatchdogPID, wire.BootKernel, wire.BootPowerFail}
 	for _, p := range a.care.parts {
-		p.begin.Crashed = slices.Contains(crashed, boot)
+		p.begin = update.Started{Crashed: slices.Contains(crashed, boot), Own: p.own}
 		a.logged(p, a.stepPart(p, update.Tick{}))
 	}
 }
@@ -107,7 +134,12 @@ func (a *Agent) tickParts(now time.Duration) {
 	}
 	for _, p := range a.care.parts {
 		t, due := p.state.NextDeadline()
-		if due && t <= now || look && p.changed() {
+		switch {
+		case look && p.own && !same(p.slots, p.store.Slots()): // somebody may have staged or armed another version
+			p.slots = p.store.Slots()
+			a.lookAtSlots()
+			a.logged(p, a.stepPart(p, update.Look{}))
+		case due && t <= now, look && p.changed():
 			a.logged(p, a.stepPart(p, update.Tick{}))
 		}
 	}
@@ -115,11 +147,15 @@ func (a *Agent) tickParts(now time.Duration) {
 
 // changed says whether somebody else has written the record since it was read.
 func (p *part) changed() bool {
-	now := p.store.Stat()
-	if p.seen == nil || now == nil {
-		return p.seen != now
+	return !same(p.seen, p.store.Stat())
+}
+
+// same says whether a file was not written in between.
+func same(before, now fs.FileInfo) bool {
+	if before == nil || now == nil {
+		return before == now
 	}
-	return !os.SameFile(p.seen, now) || !p.seen.ModTime().Equal(now.ModTime())
+	return os.SameFile(before, now) && before.ModTime().Equal(now.ModTime())
 }
 
 func (a *Agent) logged(p *part, err error) {
@@ -191,7 +227,7 @@ func (a *Agent) savePart(p *part, ev update.Event, alone bool) error {
 			}
 		}
 	}
-	if v := a.viewParts(); !reflect.DeepEqual(v, a.care.view) {
+	if v := a.viewParts(); p.own && phase != p.state.Phase || !reflect.DeepEqual(v, a.care.view) {
 		a.lookAtSlots()
 	}
 	for _, e := range effects {
@@ -203,28 +239,6 @@ func (a *Agent) savePart(p *part, ev update.Event, alone bool) error {
 	return answer
 }
 
-// obstacle says why no trial of a component may begin now, "" if it may. The slots' own are Alone's.
-func (a *Agent) obstacle(p *part) string {
-	if a.care.health.State.Restart.Do != "" {
-		return "the node is about to restart"
-	}
-	if err := disk.Busy(a.care.dir, p.name); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
-// noReboot says why the node cannot be rebooted, "" if it can.
-func (a *Agent) noReboot() string {
-	if a.cfg.RebootCommand == "" {
-		return "the agent has no --reboot-command"
-	}
-	if !*a.care.settings.Reboot {
-		return "the settings do not let the agent reboot the machine"
-	}
-	return ""
-}
-
 // doPart does what the update of a component asks for.
 func (a *Agent) doPart(p *part, e update.Effect) {
 	switch e := e.(type) {
@@ -233,7 +247,11 @@ func (a *Agent) doPart(p *part, e update.Effect) {
 	case update.Cancel:
 		p.cancel()
 	case update.Restart:
-		a.well(health.Order{What: health.OrderReboot, By: "component " + p.name, Detail: e.Why.Detail, Reason: e.Why.Reason})
+		o := health.Order{What: health.OrderReboot, By: "component " + p.name, Detail: e.Why.Detail, Reason: e.Why.Reason}
+		if e.Of == update.Agent {
+			o.What = health.OrderRestart
+		}
+		a.well(o)
 	case update.Emit:
 		a.emit(e.Type, nil, health.Detail{Component: p.name, Version: e.Version, Text: e.Text})
 		if e.Number != 0 {
@@ -242,19 +260,25 @@ func (a *Agent) doPart(p *part, e update.Effect) {
 	}
 }
 
+// checkPart passes on how a component is. Of the agent itself there is nothing to tell but that it is not well: it runs.
 func (a *Agent) checkPart(p *part, e update.Check) {
-	if e.Gone {
+	if e.Gone || p.own && e.OK {
 		a.well(health.Gone{Name: componentCheck + p.name})
 		return
 	}
 	a.well(health.Check{Name: componentCheck + p.name, OK: e.OK, Message: e.Message, TTL: partTTL})
 }
 
-// runPart runs a verb beside the owner.
+// runPart runs a verb beside the owner; but where the agent itself stands is a file, and is read at once.
 func (a *Agent) runPart(p *part, verb update.Verb) {
 	ctx, cancel := context.WithCancel(a.work)
 	p.cancel = cancel
 	r := p.state.Record
+	if p.own && (verb == update.Show || verb == update.Verify) {
+		defer cancel()
+		a.logged(p, a.stepPart(p, p.run(ctx, verb, r)))
+		return
+	}
 	a.log.Info("component", zap.String("component", p.name), zap.String("verb", string(verb)), zap.String("version", r.Version))
 	a.runInBackground(func() func() {
 		defer cancel()
@@ -286,53 +310,4 @@ func (a *Agent) sweepPart(p *part) {
 	if err := p.store.Sweep(p.state.Number, keep); err != nil {
 		a.log.Warn("a file that is not needed any more stays", zap.Error(err))
 	}
-}
-
-// viewParts is what health is to know of the components.
-func (a *Agent) viewParts() (v health.Parts) {
-	for _, p := range a.care.parts {
-		r := p.state.Record
-		v.List = append(v.List, r.Component(p.name))
-		for _, o := range []update.Outcome{r.Last, r.Before} {
-			if o.Tried {
-				v.Over = append(v.Over, health.Over{Trial: update.Trial(p.name, o.Number), Kept: o.Committed, Reason: o.Why.Reason, Detail: o.Why.Detail})
-			}
-		}
-		switch {
-		case !r.Phase.OnTrial():
-		case r.Tried && r.Phase != update.Leaving:
-			v.Name, v.Version, v.Trial, v.Checks = p.name, r.Version, update.Trial(p.name, r.Number), []string{componentCheck + p.name}
-		default:
-			v.Busy = fmt.Sprintf("component %s, version %s, is %s", p.name, r.Version, r.Phase)
-		}
-	}
-	return v
-}
-
-// judged obeys health's verdict on the trial of a component, or tells it why not.
-func (a *Agent) judged(trial string, v update.Verdict, answer func(*wire.Error) health.Event) {
-	a.runInBackground(func() func() {
-		return func() {
-			err := error(wire.New(wire.CodeNotFound, "", "no such trial of a component"))
-			for _, p := range a.care.parts {
-				if update.Trial(p.name, p.state.Number) == trial {
-					v.Number = p.state.Number
-					err = a.stepPart(p, v)
-				}
-			}
-			if err != nil {
-				a.well(answer(failed(err)))
-			}
-		}
-	})
-}
-
-// tryPart has what is staged of a component tried, by order of the controller.
-func (a *Agent) tryPart(name string, o health.Order) *wire.Error {
-	for _, p := range a.care.parts {
-		if p.name == name {
-			return failed(a.stepPart(p, update.Order{What: update.OrderTry, By: o.By, Version: o.Version}))
-		}
-	}
-	return wire.New(wire.CodeNotFound, "/component", fmt.Sprintf("the settings of this node's agent name no component %s: --component", name))
 }

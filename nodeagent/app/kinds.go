@@ -59,14 +59,11 @@ func (a *Agent) healthKind() health.Config {
 			}
 			return &a.care.report
 		},
-		Order: func(o core.Order, component string, answer kind.Answer) {
-			if component != "" {
-				answer([]byte("null"), a.tryPart(component, o))
-				return
-			}
-			a.lookAtSlots() // what was staged by hand a moment ago counts
+		Order: func(o core.Order) {
+			a.lookAtSlots() // what was done by hand a moment ago counts
 			a.well(o)
 		},
+		Try: a.tryPart,
 	}
 }
 

@@ -48,33 +48,29 @@ type Slots struct {
 	List    []wire.HealthSlot
 	Current string      // the slot that runs, by ID
 	Good    string      // the slot that a restart starts if there is no trial, or the trial is over
-	Trial   string      // not empty: Current is on trial; a name that no other trial has
-	Last    Ended       // how the newest trial ended, or slot that was good
-	Parts   Parts       // what else is updated in slots of its own
+	Updates Updates     // of the agent and of the node's other parts
 	Err     *wire.Error // the state cannot be read: nothing is decided about slots until it can
 }
 
-// Ended is how a trial, or a slot that was good, has ended.
-type Ended struct {
-	Slot   string
-	Kept   bool
-	Reason wire.BootReason // why it is not kept
-	Detail string
+// Updates are the updates of the agent and of the node's other parts. At most one of them is on trial.
+type Updates struct {
+	List  []wire.HealthComponent // the other parts
+	Busy  string                 // not empty: one is about to be on trial, or to be left; the baseline stays as it is
+	Trial Tried                  // the zero one: there is none
+	Over  []Over                 // how the newest trials ended
 }
 
-// Parts are the parts of the node that programs of their own update. At most one of them, or else the
-// agent's slot, is on trial.
-type Parts struct {
-	List    []wire.HealthComponent
-	Busy    string   // not empty: why no trial may begin; one is about to, and the baseline stays as it is
-	Name    string   // the component on trial
-	Version string   // of it, on trial
-	Trial   string   // not empty: there is one; a name that no other trial has
-	Checks  []string // that will be told of in it
-	Over    []Over   // how the newest trials ended
+// Tried is a version that runs on trial.
+type Tried struct {
+	ID        string // of the trial: no other one has it
+	Slot      string // the agent's; empty: it is another part
+	Component string // the other part
+	Version   string
+	Checks    []string // that will be told of in the trial
+	NoWayBack string   // why it cannot be rolled back; empty: it can
 }
 
-// Over is how the trial of a component has ended.
+// Over is how a trial has ended.
 type Over struct {
 	Trial  string
 	Kept   bool
@@ -117,7 +113,7 @@ type What string
 // The orders.
 const (
 	OrderReboot   What = "reboot"
-	OrderTry      What = "try"
+	OrderRestart  What = "restart"
 	OrderApprove  What = "approve"
 	OrderRollBack What = "rollback"
 )
@@ -128,18 +124,18 @@ type Order struct {
 	What    What
 	By      string          // who
 	ByHand  bool            // at the node, not through the controller
-	Detail  string          // reboot, rollback: why
-	Reason  wire.BootReason // reboot: what the next start is because of; empty: BootReboot
-	Version string          // try: what must be staged, or empty; approve: what must be on trial
+	Detail  string          // reboot, restart, rollback: why
+	Reason  wire.BootReason // reboot, restart: what the next start is because of; empty: BootReboot
+	Version string          // approve: what must be on trial
 }
 
-// Committed answers Commit.
+// Committed says that a Commit did not work. Without an error it says nothing.
 type Committed struct {
 	Trial string
 	Err   *wire.Error // it could not be written, or something else is on trial
 }
 
-// Restarting answers Reboot, RollBack and Try. Without an error the process is about to end.
+// Restarting answers Reboot, RestartAgent and RollBack. Without an error the process is about to end, or the trial is.
 type Restarting struct{ Err *wire.Error }
 
 // Tick says that time has passed. All that time decides is decided in a Tick.
@@ -181,23 +177,20 @@ type Indicate struct {
 	Text      string
 }
 
-// Commit asks to make the slot good, in one write, if it is still this trial, and for Committed
-// ("zboot config": test complete). Of a component Slot is empty, and Committed is not needed where
-// Slots tells that it is kept.
-type Commit struct{ Slot, Trial string }
+// Commit asks to keep the version on trial, if it is still this trial ("zboot config": test complete). Slots tells when
+// it is kept, Committed that it cannot be.
+type Commit struct{ Trial string }
 
-// RollBack asks to end the trial, write the boot reason, restart into Slot, and for Restarting. Of a
-// component Slot is empty, and nothing restarts.
+// RollBack asks to give the version on trial up. Slots tells when that is done, Restarting that it cannot be. If it
+// takes a restart, OrderRestart or OrderReboot follows.
 type RollBack struct {
-	Slot   string
 	Trial  string
 	Reason wire.BootReason
 	Detail string
 }
 
-// Try asks to arm the staged Slot, write the boot reason, restart into it, and for Restarting.
-type Try struct {
-	Slot   string
+// RestartAgent asks to write the boot reason, end the agent, and for Restarting.
+type RestartAgent struct {
 	Reason wire.BootReason
 	Detail string
 }
@@ -228,17 +221,17 @@ type Answer struct {
 	Err *wire.Error
 }
 
-func (Save) effect()     {}
-func (Report) effect()   {}
-func (Indicate) effect() {}
-func (Commit) effect()   {}
-func (RollBack) effect() {}
-func (Try) effect()      {}
-func (Reboot) effect()   {}
-func (Stay) effect()     {}
-func (KeepTry) effect()  {}
-func (Emit) effect()     {}
-func (Answer) effect()   {}
+func (Save) effect()         {}
+func (Report) effect()       {}
+func (Indicate) effect()     {}
+func (Commit) effect()       {}
+func (RollBack) effect()     {}
+func (RestartAgent) effect() {}
+func (Reboot) effect()       {}
+func (Stay) effect()         {}
+func (KeepTry) effect()      {}
+func (Emit) effect()         {}
+func (Answer) effect()       {}
 
 // Detail is what an event about health tells.
 type Detail = event.HealthDetail

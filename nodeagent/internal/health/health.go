@@ -81,14 +81,13 @@ type Do string
 // The restarts.
 const (
 	DoReboot   Do = "reboot"   // restart the machine
-	DoRollBack Do = "rollback" // restart into the good slot
-	DoTry      Do = "try"      // restart into the staged slot
+	DoRestart  Do = "restart"  // restart the agent
+	DoRollBack Do = "rollback" // give the version on trial up; that alone restarts nothing
 )
 
 // Restart is a restart that was decided or ordered. The zero Restart is none.
 type Restart struct {
 	Do     Do              `json:"do,omitempty"`
-	Slot   string          `json:"slot,omitempty"` // to start; not of a reboot
 	Reason wire.BootReason `json:"reason,omitempty"`
 	Detail string          `json:"detail,omitempty"`
 	At     time.Time       `json:"at,omitzero"` // not earlier, by the node's clock
@@ -142,7 +141,6 @@ type State struct {
 	spentFrom time.Duration // Trial.Spent was spentBase here
 	spentBase time.Duration
 	recheck   time.Duration // the deadline was excused until here
-	over      string        // the ID of a trial that this run has committed
 	commit    bool          // asked for and not answered
 	commitAt  time.Duration // not asked for again before; monotonic
 
@@ -204,7 +202,7 @@ func (s State) NextDeadline() (time.Duration, bool) {
 	}
 	if !s.trying {
 		b := s.baseline()
-		if !b.equal(s.Baseline) && s.slots.Parts.Busy == "" {
+		if !b.equal(s.Baseline) && s.slots.Updates.Busy == "" {
 			sooner(s.baseAt)
 		}
 		if !b.Offline && !s.resting {

@@ -14,8 +14,8 @@ func (t *step) order(ev Order) {
 	switch ev.What {
 	case OrderReboot:
 		err = t.orderReboot(ev)
-	case OrderTry:
-		err = t.try(ev)
+	case OrderRestart:
+		err = t.orderRestart(ev)
 	case OrderApprove:
 		err = t.approve(ev)
 	case OrderRollBack:
@@ -36,6 +36,18 @@ func (t *step) orderReboot(ev Order) *wire.Error {
 		return wire.New(wire.CodeWrongState, "", why)
 	case t.Order.Do == "" && t.Restart.Do != DoReboot:
 		t.Order = Restart{Do: DoReboot, Reason: cmp.Or(ev.Reason, wire.BootReboot), Detail: told(ev)}
+		t.must = true
+	}
+	return nil
+}
+
+// orderRestart plans the restart of the agent that an update of it takes. One that was decided before does as well.
+func (t *step) orderRestart(ev Order) *wire.Error {
+	if why := t.noStart(); why != "" {
+		return wire.New(wire.CodeWrongState, "", why)
+	}
+	if t.Restart.Do == "" {
+		t.decide(Restart{Do: DoRestart, Reason: cmp.Or(ev.Reason, wire.BootReboot), Detail: plain(ev.Detail)})
 		t.must = true
 	}
 	return nil
@@ -82,37 +94,9 @@ func (t *step) rollBack(ev Order) *wire.Error {
 		return wire.New(wire.CodeWrongState, "", t.noWayBack())
 	}
 	if t.Trial.Verdict.Do == "" {
-		t.Trial.Verdict = Restart{Do: DoRollBack, Slot: t.slots.Good, Reason: wire.BootFallback, Detail: plain("version " + t.Trial.Version + ": " + told(ev))}
+		t.Trial.Verdict = Restart{Do: DoRollBack, Reason: wire.BootFallback,
+			Detail: plain("version " + t.Trial.Version + ": " + told(ev))}
 		t.must = true
 	}
 	return nil
-}
-
-// try plans the start of the staged slot, with the baseline as it is now.
-func (t *step) try(ev Order) *wire.Error {
-	if !t.known || !t.slots.Used {
-		return wire.New(wire.CodeNotSupported, "", "this node has no slots, or their state cannot be read")
-	}
-	if t.trying || t.Restart.Do != "" {
-		return wire.New(wire.CodeWrongState, "", "a trial or a restart is under way")
-	}
-	if t.slots.Parts.Busy != "" {
-		return wire.New(wire.CodeWrongState, "", t.slots.Parts.Busy)
-	}
-	if !slotOf(t.slots.List, t.slots.Good).Verified {
-		return wire.New(wire.CodeWrongState, "", "there is no verified slot to come back to")
-	}
-	for _, slot := range t.slots.List {
-		if slot.State != wire.SlotUpdating || !slot.Verified || slot.ID == t.slots.Current || ev.Version != "" && ev.Version != slot.Version {
-			continue
-		}
-		t.Baseline, t.baseAt = t.baseline(), t.now.Mono+baselineBeat
-		t.decide(Restart{Do: DoTry, Slot: slot.ID, Reason: wire.BootUpdate, Detail: plain("version " + slot.Version + ", " + told(ev))})
-		t.must = true
-		return nil
-	}
-	if ev.Version == "" {
-		return wire.New(wire.CodeNotFound, "", "no verified slot is staged; stage one with tandem-node slot stage")
-	}
-	return wire.New(wire.CodeNotFound, "/version", "no verified slot with this version is staged")
 }

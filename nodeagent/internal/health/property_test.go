@@ -55,7 +55,7 @@ func newWorld(t *rapid.T) *world {
 }
 
 func (w *world) boot(machine bool) {
-	if machine && w.slots.Trial != "" { // it has no tries left
+	if machine && w.trial() != "" { // it has no tries left
 		w.endTrial(false)
 	}
 	w.asked = nil
@@ -75,7 +75,8 @@ func (w *world) boot(machine bool) {
 
 func (w *world) endTrial(well bool) {
 	w.ended++
-	w.slots.Trial = ""
+	w.slots.Updates.Over = []Over{{Trial: w.trial(), Kept: well, Reason: wire.BootFallback}}
+	w.slots.Updates.Trial = Tried{}
 	if well {
 		w.slots.Good = w.slots.Current
 	} else {
@@ -144,7 +145,7 @@ func (w *world) step(ev Event, disk string) {
 	}
 	for _, e := range effects {
 		switch e := e.(type) {
-		case Commit, RollBack, Try, Reboot:
+		case Commit, RollBack, RestartAgent, Reboot:
 			w.may(e)
 			w.asked = append(w.asked, e)
 		case Report:
@@ -156,7 +157,7 @@ func (w *world) step(ev Event, disk string) {
 			}
 		case Answer:
 			if o, ok := ev.(Order); ok && e.Err == nil && o.What == OrderApprove && o.ByHand {
-				w.byHand[w.slots.Trial] = true
+				w.byHand[w.trial()] = true
 			}
 		}
 	}
@@ -169,8 +170,8 @@ func (w *world) may(e Effect) {
 	trial := w.state.Trial
 	switch e := e.(type) {
 	case Commit:
-		if e.Trial != w.slots.Trial || w.state.Restart.Do != "" {
-			w.t.Fatalf("%+v while %s is on trial and %+v is planned", e, w.slots.Trial, w.state.Restart)
+		if e.Trial != w.trial() || w.state.Restart.Do != "" {
+			w.t.Fatalf("%+v while %s is on trial and %+v is planned", e, w.trial(), w.state.Restart)
 		}
 		offline := trial.Baseline.Offline
 		if !(w.contact >= w.trialAt && w.contact >= 0) && !(offline && (w.met[e.Trial] || w.byHand[e.Trial])) {
@@ -194,18 +195,18 @@ func (w *world) may(e Effect) {
 			w.t.Fatalf("commit after %v on trial", w.run[e.Trial])
 		}
 	case RollBack:
-		if e.Slot != w.slots.Good || !good || w.slots.Trial == "" {
+		if e.Trial != w.trial() || !good || w.trial() == "" {
 			w.t.Fatalf("%+v with %+v", e, w.slots)
 		}
 		if strings.Contains(e.Detail, "no contact") && trial.Baseline.Offline {
 			w.t.Fatal("rolled back for being offline")
 		}
-	case Try:
+	case RestartAgent:
 		if !good {
-			w.t.Fatal("a trial with nothing to come back to")
+			w.t.Fatal("a restart with nothing to start")
 		}
 	case Reboot:
-		if !good || !*s.Reboot || w.slots.Trial != "" {
+		if !good || !*s.Reboot || w.trial() != "" {
 			w.t.Fatalf("%+v with %+v", e, w.slots)
 		}
 		if e.Reason != wire.BootDisconnect {
@@ -227,8 +228,8 @@ func (w *world) pass(d time.Duration) {
 	if w.behind {
 		w.slack += d
 	}
-	if w.slots.Trial != "" {
-		w.run[w.slots.Trial] += d
+	if w.trial() != "" {
+		w.run[w.trial()] += d
 	}
 }
 
@@ -258,7 +259,7 @@ func (w *world) answer(well bool, disk string) {
 	trouble := wire.New(wire.CodeApplyFailed, "", "exit status 1")
 	switch e := e.(type) {
 	case Commit:
-		if w.slots.Trial != e.Trial {
+		if w.trial() != e.Trial {
 			return
 		}
 		if !well {
@@ -266,21 +267,23 @@ func (w *world) answer(well bool, disk string) {
 			return
 		}
 		w.endTrial(true)
-		w.step(Committed{Trial: e.Trial}, disk)
 		w.step(w.slots, disk)
 	case RollBack:
+		if w.trial() != e.Trial {
+			return
+		}
 		if !well {
 			w.step(Restarting{Err: trouble}, disk)
 			return
 		}
 		w.endTrial(false)
-		w.boot(false)
-	case Try:
+		w.step(w.slots, disk)
+		w.step(Order{What: OrderRestart, Reason: wire.BootFallback}, disk)
+	case RestartAgent:
 		if !well {
 			w.step(Restarting{Err: trouble}, disk)
 			return
 		}
-		w.try()
 		w.boot(false)
 	case Reboot:
 		if !well {
@@ -293,18 +296,31 @@ func (w *world) answer(well bool, disk string) {
 
 // try starts the other slot, as by hand.
 func (w *world) try() {
-	if w.slots.Trial != "" || !slotOf(w.slots.List, w.slots.Good).Verified {
+	if w.trial() != "" || !slotOf(w.slots.List, w.slots.Good).Verified {
 		return
 	}
 	w.trials++
-	w.slots.Trial, w.slots.Current = fmt.Sprint("t", w.trials), map[string]string{"a": "b", "b": "a"}[w.slots.Good]
+	w.slots.Current = map[string]string{"a": "b", "b": "a"}[w.slots.Good]
+	w.slots.Updates.Trial = Tried{ID: fmt.Sprint("agent#", w.trials), Slot: w.slots.Current,
+		Version: slotOf(w.slots.List, w.slots.Current).Version}
+}
+
+// trial is the name of the trial that goes on, "" if there is none.
+func (w *world) trial() string { return w.slots.Updates.Trial.ID }
+
+// noWayBack is what the agent's program says of the slots.
+func (w *world) noWayBack() {
+	w.slots.Updates.Trial.NoWayBack = ""
+	if !slotOf(w.slots.List, w.slots.Good).Verified {
+		w.slots.Updates.Trial.NoWayBack = "there is no verified slot to go back to"
+	}
 }
 
 func (w *world) hear(r wire.ContactResult, disk string) {
 	if r == wire.ContactSuccess {
 		w.contact, w.resets = w.now.Mono, 0
-		if w.slots.Trial != "" {
-			w.met[w.slots.Trial] = true
+		if w.trial() != "" {
+			w.met[w.trial()] = true
 		}
 	}
 	w.step(Contact{Result: r}, disk)
@@ -354,7 +370,7 @@ func TestProperties(t *testing.T) {
 			case "answer":
 				w.answer(rapid.IntRange(0, 3).Draw(t, "well") > 0, disk)
 			case "order":
-				w.step(Order{ID: "q", What: rapid.SampledFrom([]What{OrderReboot, OrderTry, OrderApprove, OrderRollBack}).Draw(t, "what"),
+				w.step(Order{ID: "q", What: rapid.SampledFrom([]What{OrderReboot, OrderRestart, OrderApprove, OrderRollBack}).Draw(t, "what"),
 					By: "anna", ByHand: rapid.Bool().Draw(t, "hand"), Version: slotOf(w.slots.List, w.slots.Current).Version}, disk)
 			case "try":
 				w.try()
@@ -374,6 +390,7 @@ func TestProperties(t *testing.T) {
 				i := rapid.IntRange(0, 1).Draw(t, "slot")
 				list[i].Verified = !list[i].Verified
 				w.slots.List = list
+				w.noWayBack()
 				w.step(w.slots, disk)
 			case "maintenance":
 				left := seconds("left", 7200)
@@ -395,6 +412,7 @@ func TestProperties(t *testing.T) {
 			list[i].Verified = true
 		}
 		w.slots.List = list
+		w.noWayBack()
 		w.step(Settings{w.settings}, "works")
 		w.step(w.slots, "works")
 		w.step(Maintenance{}, "works")
@@ -403,7 +421,7 @@ func TestProperties(t *testing.T) {
 			w.hear(wire.ContactSuccess, "works")
 			w.check("disk", true, "works")
 			w.check("ble", true, "works")
-			if w.slots.Trial != "" {
+			if w.trial() != "" {
 				w.step(Order{ID: "q", What: OrderApprove, By: "anna", Version: slotOf(w.slots.List, w.slots.Current).Version}, "works")
 			}
 			for len(w.asked) > 0 {
@@ -411,7 +429,7 @@ func TestProperties(t *testing.T) {
 			}
 			w.tickTo(w.now.Mono+time.Minute, "works")
 		}
-		if s := w.state; s.trying || s.Trial.ID != "" || s.Restart.Do != "" || s.Order.Do != "" || w.slots.Trial != "" {
+		if s := w.state; s.trying || s.Trial.ID != "" || s.Restart.Do != "" || s.Order.Do != "" || w.trial() != "" {
 			t.Fatalf("never calm: trial %+v, waits for %+v, restart %+v, order %+v", s.Trial, s.lacks(), s.Restart, s.Order)
 		}
 		if h := w.state.Health(); h.Indicator != wire.IndicatorContact {

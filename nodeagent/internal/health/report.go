@@ -19,7 +19,7 @@ func (s State) Health() wire.Health {
 		Boot:     s.boot,
 		Settings: s.settings,
 	}
-	h.Slots, h.Components = slices.Clone(s.slots.List), slices.Clone(s.slots.Parts.List)
+	h.Slots, h.Components = slices.Clone(s.slots.List), slices.Clone(s.slots.Updates.List)
 	for _, c := range s.checks {
 		if (!c.awaited || c.silent) && len(h.Checks) < maxChecks {
 			h.Checks = append(h.Checks, wire.HealthCheck{Name: c.name, OK: c.ok, Message: c.message, Since: c.since})
@@ -28,7 +28,7 @@ func (s State) Health() wire.Health {
 	if s.resting {
 		h.Maintenance = s.Maintenance.Until
 	}
-	if r := s.Restart; r.Do != "" && !s.part(r) {
+	if r := s.Restart; r.Do != "" && r.Do != DoRollBack {
 		h.Restart = &wire.HealthRestart{Reason: r.Reason, Detail: r.Detail, At: r.At}
 	} else if o := s.Order; o.Do != "" {
 		h.Restart = &wire.HealthRestart{Reason: o.Reason, Detail: o.Detail, At: wall(s.now)}
@@ -60,7 +60,7 @@ func (s State) trial() *wire.HealthTrial {
 	if s.commit {
 		add(wire.WaitCommit, "the commit is being written")
 	}
-	if s.part(s.Restart) {
+	if s.Restart.Do == DoRollBack {
 		add(wire.WaitRestart, "it is over: it is being rolled back")
 	} else if s.Restart.Do != "" {
 		add(wire.WaitRestart, "it is over: the node restarts")

@@ -21,7 +21,7 @@ func TestReport(t *testing.T) {
 		ev Event
 	}{
 		{0, Started{Boot: wire.HealthBoot{Reason: wire.BootUpdate, Detail: "version 2", Restarts: 7, At: epoch}, Checks: []string{"disk"}}},
-		{0, Slots{Used: true, Current: "b", Good: "a", Trial: "b-7", List: []wire.HealthSlot{{ID: "a", State: wire.SlotActive, Version: "1", Verified: true}, {ID: "b", State: wire.SlotInProgress, Version: "2", Verified: true}}}},
+		{0, Slots{Used: true, Current: "b", Good: "a", Updates: Updates{Trial: Tried{ID: "agent#7", Slot: "b", Version: "2"}}, List: []wire.HealthSlot{{ID: "a", State: wire.SlotActive, Version: "1", Verified: true}, {ID: "b", State: wire.SlotInProgress, Version: "2", Verified: true}}}},
 		{0, Link{Address: true, Broker: true}},
 		{time.Second, Contact{Result: wire.ContactSuccess, Document: true}},
 		{time.Second, Check{Name: "disk", OK: true, TTL: time.Hour}},
@@ -135,7 +135,7 @@ func TestReportsComeWhenSomethingChanges(t *testing.T) {
 		return n, last
 	}
 	reports(Started{})
-	reports(Slots{Used: true, Current: "b", Good: "a", Trial: "b-7", List: []wire.HealthSlot{{ID: "a", Verified: true, State: wire.SlotActive}, {ID: "b", Verified: true, State: wire.SlotInProgress, Version: "2"}}})
+	reports(Slots{Used: true, Current: "b", Good: "a", Updates: Updates{Trial: Tried{ID: "agent#7", Slot: "b", Version: "2"}}, List: []wire.HealthSlot{{ID: "a", Verified: true, State: wire.SlotActive}, {ID: "b", Verified: true, State: wire.SlotInProgress, Version: "2"}}})
 	reports(Link{Address: true, Broker: true})
 	if n, h := reports(Contact{Result: wire.ContactSuccess}); n != 1 || h.Trial.Remaining != 600*second {
 		t.Errorf("%d reports of contact, %+v", n, h.Trial)

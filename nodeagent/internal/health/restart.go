@@ -29,9 +29,15 @@ func (s State) resetAt() time.Duration {
 
 // noReboot says why the machine must not be rebooted, or "".
 func (s State) noReboot() string {
-	switch {
-	case !*s.settings.Reboot:
+	if !*s.settings.Reboot {
 		return "the settings do not let the agent reboot the machine"
+	}
+	return s.noStart()
+}
+
+// noStart says why nothing must end that would have to be started again, or "".
+func (s State) noStart() string {
+	switch {
 	case !s.known:
 		return "the state of the slots is not known"
 	case s.slots.Used && !slotOf(s.slots.List, s.slots.Good).Verified:
@@ -73,11 +79,11 @@ func (t *step) decide(r Restart) {
 	r.At = wall(t.now).Add(restartDelay)
 	t.Restart, t.due, t.asked, t.fails = r, t.now.Mono+restartDelay, false, 0
 	t.refused = ""
-	if t.part(r) { // nothing restarts
+	if r.Do == DoRollBack { // nothing restarts
 		t.Restart.At, t.due = wall(t.now), t.now.Mono
 		return
 	}
-	t.emit(EventRestartPlanned, nil, Detail{Slot: r.Slot, Reason: r.Reason, Text: r.Detail})
+	t.emit(EventRestartPlanned, nil, Detail{Reason: r.Reason, Text: r.Detail})
 }
 
 // refuse says, once, that a restart is due and is not made.
@@ -86,7 +92,7 @@ func (t *step) refuse(r Restart, why string) {
 		return
 	}
 	t.refused = why
-	t.emit(EventRestartRefused, wire.New(wire.CodeNotAllowed, "", why), Detail{Slot: r.Slot, Reason: r.Reason, Text: r.Detail})
+	t.emit(EventRestartRefused, wire.New(wire.CodeNotAllowed, "", why), Detail{Reason: r.Reason, Text: r.Detail})
 }
 
 // restart asks for the restart that was decided, when its time has come.
@@ -113,13 +119,9 @@ func (t *step) restart() {
 	t.asked, t.due = true, t.now.Mono+stuckAfter
 	switch r.Do {
 	case DoRollBack:
-		to := t.slots.Good
-		if t.part(r) {
-			to = ""
-		}
-		t.do(RollBack{Slot: to, Trial: t.Trial.ID, Reason: r.Reason, Detail: r.Detail})
-	case DoTry:
-		t.do(Try{Slot: r.Slot, Reason: r.Reason, Detail: r.Detail})
+		t.do(RollBack{Trial: t.Trial.ID, Reason: r.Reason, Detail: r.Detail})
+	case DoRestart:
+		t.do(RestartAgent{Reason: r.Reason, Detail: r.Detail})
 	case DoReboot:
 		if r.ordered() {
 			t.Order, t.must = Restart{}, true // or a reboot that fails to clear it would be made for ever
@@ -138,14 +140,8 @@ func (s State) inTheWay(r Restart) string {
 		return s.noReboot()
 	case r.Do == DoRollBack:
 		return s.noWayBack()
-	case !s.known:
-		return "the state of the slots is not known"
-	case !slotOf(s.slots.List, s.slots.Good).Verified:
-		return "there is no verified slot to come back to"
-	case !slotOf(s.slots.List, r.Slot).Verified:
-		return "the staged slot is not verified any more"
 	}
-	return ""
+	return s.noStart()
 }
 
 // restarting takes in that the restart could not be made. A rollback is tried again; the others are
@@ -155,9 +151,9 @@ func (t *step) restarting(err *wire.Error) {
 		return
 	}
 	r := t.Restart
-	d := Detail{Slot: r.Slot, Reason: r.Reason, Text: r.Detail}
-	if t.part(r) {
-		d.Component = t.Trial.Component
+	d := Detail{Reason: r.Reason, Text: r.Detail}
+	if r.Do == DoRollBack {
+		d.Slot, d.Component = t.Trial.Slot, t.Trial.Component
 	}
 	t.emit(EventRestartFailed, err, d)
 	t.asked = false

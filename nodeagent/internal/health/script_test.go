@@ -1,7 +1,6 @@
 package health
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -177,20 +176,20 @@ func (s *script) event(name string, args []string) Event {
 		}
 		return Maintenance{Left: s.duration(arg(0))}
 	case "slots": // slots a:1:active b:2:updating:unverified current a good a trial t1
-		s.slots = Slots{Used: arg(0) != "none", Current: value(args, "current"), Good: value(args, "good"), Trial: value(args, "trial")}
+		s.slots = Slots{Used: arg(0) != "none", Current: value(args, "current"), Good: value(args, "good")}
+		u := &s.slots.Updates
 		if v := value(args, "busy"); v != "" {
-			s.slots.Parts.Busy = "component os is " + v
+			u.Busy = "component os is " + v
 		}
 		if v := value(args, "part"); v != "" { // slots … part os:2 on os#1
-			p := &s.slots.Parts
-			p.Name, p.Version, _ = strings.Cut(v, ":")
-			p.Trial, p.Checks = value(args, "on"), []string{"component:" + p.Name}
+			name, version, _ := strings.Cut(v, ":")
+			u.Trial = Tried{ID: value(args, "on"), Component: name, Version: version, Checks: []string{"component:" + name}}
 		}
 		if v := value(args, "kept"); v != "" {
-			s.slots.Parts.Over = []Over{{Trial: v, Kept: true}}
+			u.Over = []Over{{Trial: v, Kept: true}}
 		}
 		if v := value(args, "given-up"); v != "" {
-			s.slots.Parts.Over = []Over{{Trial: v, Reason: wire.BootFallback, Detail: value(args, "why")}}
+			u.Over = []Over{{Trial: v, Reason: wire.BootFallback, Detail: value(args, "why")}}
 		}
 		if arg(0) == "unread" {
 			return Slots{Err: trouble}
@@ -198,6 +197,12 @@ func (s *script) event(name string, args []string) Event {
 		for _, a := range args {
 			if p := strings.Split(a, ":"); len(p) >= 3 {
 				s.slots.List = append(s.slots.List, wire.HealthSlot{ID: p[0], Version: p[1], State: wire.SlotState(p[2]), Verified: len(p) == 3})
+			}
+		}
+		if v := value(args, "trial"); v != "" { // the agent's own
+			u.Trial = Tried{ID: v, Slot: s.slots.Current, Version: slotOf(s.slots.List, s.slots.Current).Version}
+			if !slotOf(s.slots.List, s.slots.Good).Verified {
+				u.Trial.NoWayBack = "there is no verified slot to go back to"
 			}
 		}
 		return s.slots
@@ -215,11 +220,11 @@ func (s *script) event(name string, args []string) Event {
 		return Sample{Name: arg(0), Value: v, TTL: time.Minute}
 	case "gone":
 		return Gone{arg(0)}
-	case "order": // order try hand version 2
+	case "order": // order approve hand version 2
 		return Order{ID: "q1", What: What(arg(0)), By: "anna", ByHand: slices.Contains(args, "hand"), Version: value(args, "version"), Detail: value(args, "why"),
 			Reason: wire.BootReason(value(args, "reason"))}
 	case "committed":
-		ev := Committed{Trial: cmp.Or(s.slots.Trial, s.slots.Parts.Trial)}
+		ev := Committed{Trial: s.slots.Updates.Trial.ID}
 		if arg(0) == "badly" {
 			ev.Err = trouble
 		}
@@ -301,11 +306,11 @@ func (s *script) step(at time.Duration, ev Event, unsaved bool) {
 		case Indicate:
 			s.say(at, "indicator %d: %s", e.Indicator, e.Text)
 		case Commit:
-			s.say(at, "COMMIT %s", which(e.Slot, e.Trial))
+			s.say(at, "COMMIT trial %s", e.Trial)
 		case RollBack:
-			s.say(at, "ROLL BACK %s: %s, %s", strings.Replace("to "+which(e.Slot, e.Trial), "to trial", "trial", 1), e.Reason, e.Detail)
-		case Try:
-			s.say(at, "TRY slot %s: %s, %s", e.Slot, e.Reason, e.Detail)
+			s.say(at, "ROLL BACK trial %s: %s, %s", e.Trial, e.Reason, e.Detail)
+		case RestartAgent:
+			s.say(at, "RESTART the agent: %s, %s", e.Reason, e.Detail)
 		case Reboot:
 			s.say(at, "REBOOT: %s, %s", e.Reason, e.Detail)
 		case Stay:
@@ -336,14 +341,6 @@ func (s *script) step(at time.Duration, ev Event, unsaved bool) {
 			}
 		}
 	}
-}
-
-// which names a slot, or the trial of a component.
-func which(slot, trial string) string {
-	if slot == "" {
-		return "trial " + trial
-	}
-	return "slot " + slot
 }
 
 func (s *script) say(at time.Duration, format string, a ...any) {

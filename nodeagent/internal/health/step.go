@@ -125,12 +125,14 @@ func (t *step) tick() {
 	switch {
 	case t.Restart.Do != "":
 	case t.trying:
-		t.tryOn()
+		if t.tryOn(); t.Restart.Do == DoRollBack {
+			t.restart()
+		}
 	default:
 		t.operate()
 	}
 	t.keep()
-	if !t.trying && t.slots.Parts.Busy == "" {
+	if !t.trying && t.slots.Updates.Busy == "" {
 		if b := t.baseline(); !b.equal(t.Baseline) && t.now.Mono >= t.baseAt {
 			t.Baseline, t.baseAt = b, t.now.Mono+baselineBeat
 		}

@@ -16,54 +16,49 @@ func (t *step) slotted(ev Slots) {
 		t.known, t.slots.Err = false, ev.Err
 		return
 	}
-	switch {
-	case !ev.Used:
-		ev.Trial = ""
-	case ev.Trial != "" && ev.Trial == t.over: // it was read before the commit
-		ev.Trial, ev.Good = "", ev.Current
-	}
-	if t.known && !t.trying && t.slots.Parts.Busy == "" && ev.Parts.Busy != "" {
+	u := ev.Updates
+	if t.known && !t.trying && t.slots.Updates.Busy == "" && u.Busy != "" {
 		t.Baseline, t.baseAt = t.baseline(), t.now.Mono+baselineBeat
 	}
 	t.slots, t.known = ev, true
-	trial := Trial{ID: ev.Trial, Slot: ev.Current, Version: plain(slotOf(ev.List, ev.Current).Version)}
-	if p := ev.Parts; ev.Trial == "" {
-		trial = Trial{ID: p.Trial, Component: p.Name, Version: plain(p.Version)}
-	}
-	switch {
-	case trial.ID == "" && t.Trial.ID != "":
+	now := Trial{ID: u.Trial.ID, Slot: u.Trial.Slot, Component: u.Trial.Component, Version: plain(u.Trial.Version)}
+	switch old := t.Trial; {
+	case now.ID == "" && old.ID != "":
 		t.gone()
-	case trial.ID != t.Trial.ID:
-		if t.Trial.ID != "" { // it was kept, or given up, by hand
+	case now.ID != old.ID:
+		if old.ID != "" { // it was kept, or given up, by hand
 			t.gone()
 		}
-		t.Trial, t.Trial.Baseline, t.Trial.Since = trial, t.Baseline, wall(t.now)
-		if trial.Component != "" { // what the trial's own checks said before is not about this version
-			t.Trial.Baseline.Failing = slices.DeleteFunc(slices.Clone(t.Baseline.Failing), func(name string) bool { return slices.Contains(ev.Parts.Checks, name) })
+		t.Trial, t.Trial.Baseline, t.Trial.Since = now, t.Baseline, wall(t.now)
+		if now.Component != "" { // what the trial's own checks said before is not about this version
+			t.Trial.Baseline.Failing = slices.DeleteFunc(slices.Clone(t.Baseline.Failing), func(name string) bool {
+				return slices.Contains(u.Trial.Checks, name)
+			})
 		}
 		t.run()
-		t.emit(EventTrialStarted, nil, Detail{Slot: trial.Slot, Component: trial.Component, Version: trial.Version, Text: offlineText(t.Trial.Baseline)})
-	case trial.ID != "" && !t.trying:
+		t.emit(EventTrialStarted, nil, Detail{Slot: now.Slot, Component: now.Component, Version: now.Version,
+			Text: offlineText(t.Trial.Baseline)})
+	case now.ID != "" && !t.trying:
 		t.run()
 	}
 }
 
-// gone ends a trial that is not there any more, as the slots say that it ended.
+// gone ends a trial that is not there any more, as it is said to have ended. Of the agent's own that nobody says
+// anything of, the slots tell: another agent has tried it.
 func (t *step) gone() {
-	if t.Trial.Component == "" {
+	i := slices.IndexFunc(t.slots.Updates.Over, func(o Over) bool { return o.Trial == t.Trial.ID })
+	switch {
+	case i >= 0:
+		over := t.slots.Updates.Over[i]
+		t.Trial.Verdict = Restart{Reason: over.Reason, Detail: over.Detail}
+		t.ended(over.Kept)
+	case t.Trial.Component != "":
+		t.Trial.Verdict = Restart{Reason: wire.BootUnknown}
+		t.ended(false)
+	default:
 		t.ended(t.slots.Used && t.slots.Good == t.Trial.Slot)
-		return
 	}
-	over := Over{Reason: wire.BootUnknown}
-	if i := slices.IndexFunc(t.slots.Parts.Over, func(o Over) bool { return o.Trial == t.Trial.ID }); i >= 0 {
-		over = t.slots.Parts.Over[i]
-	}
-	t.Trial.Verdict = Restart{Reason: over.Reason, Detail: over.Detail}
-	t.ended(over.Kept)
 }
-
-// part says whether a restart is none, but the end of a component's trial.
-func (s State) part(r Restart) bool { return r.Do == DoRollBack && s.Trial.Component != "" }
 
 func offlineText(b Baseline) string {
 	if b.Offline {
@@ -91,10 +86,8 @@ func (t *step) run() {
 	}
 	t.commit, t.commitAt, t.refused = false, 0, ""
 	t.keepAt, t.sayAt = t.now.Mono, t.now.Mono
-	if t.Trial.Component != "" {
-		for _, name := range t.slots.Parts.Checks {
-			t.put(check{name: plain(name), heard: t.now.Mono, ttl: awaitPart, awaited: true, since: wall(t.now)})
-		}
+	for _, name := range t.slots.Updates.Trial.Checks {
+		t.put(check{name: plain(name), heard: t.now.Mono, ttl: awaitPart, awaited: true, since: wall(t.now)})
 	}
 	t.keep()
 }
@@ -107,11 +100,7 @@ func (t *step) ended(well bool) {
 		t.emit(EventTrialCommitted, nil, d)
 	} else {
 		d.Reason, d.Text = old.Verdict.Reason, old.Verdict.Detail
-		switch l := t.slots.Last; {
-		case d.Reason != "":
-		case t.trying && l.Slot == old.Slot && !l.Kept: // given up by hand, while it runs
-			d.Reason, d.Text = l.Reason, l.Detail
-		default:
+		if d.Reason == "" {
 			d.Reason, d.Text = t.boot.Reason, t.boot.Detail
 		}
 		if d.Reason == wire.BootUpdate { // of the next trial: nobody has said why this one ended
@@ -224,10 +213,7 @@ func (s State) excused() bool {
 
 // verdict says whether the trial is to be rolled back. Fallback comes before the deadline.
 func (s State) verdict() Restart {
-	roll := Restart{Do: DoRollBack, Slot: s.slots.Good, Reason: wire.BootFallback}
-	if s.Trial.Component != "" {
-		roll.Slot = ""
-	}
+	roll := Restart{Do: DoRollBack, Reason: wire.BootFallback}
 	switch {
 	case s.Trial.Verdict.Do != "":
 		roll.Detail = s.Trial.Verdict.Detail
@@ -255,13 +241,7 @@ func (s State) noWayBack() string {
 	if !s.known {
 		return "the state of the slots is not known"
 	}
-	if s.Trial.Component != "" {
-		return "" // its program always has one
-	}
-	if s.slots.Good == s.Trial.Slot || !slotOf(s.slots.List, s.slots.Good).Verified {
-		return "there is no verified slot to go back to"
-	}
-	return ""
+	return s.slots.Updates.Trial.NoWayBack
 }
 
 // tryOn decides about the trial. A trial that must end and has nothing to go back to goes on, and may
@@ -285,7 +265,7 @@ func (t *step) tryOn() {
 	}
 	if t.Trial.Verdict.Do == "" && len(t.lacks()) == 0 && t.left() == 0 && t.now.Mono >= t.commitAt {
 		t.commit = true
-		t.do(Commit{Slot: t.Trial.Slot, Trial: t.Trial.ID})
+		t.do(Commit{Trial: t.Trial.ID})
 	}
 }
 
@@ -315,18 +295,12 @@ func (s State) trialDeadline() (time.Duration, bool) {
 }
 
 func (t *step) committed(ev Committed) {
-	if !t.commit || ev.Trial != t.Trial.ID || t.Trial.Component != "" && ev.Err == nil { // which Slots tells
+	if !t.commit || ev.Trial != t.Trial.ID || ev.Err == nil { // that it is kept, Slots tells
 		return
 	}
-	t.commit = false
-	if ev.Err != nil {
-		t.commitAt = t.now.Mono + commitRetry
-		t.emit(EventCommitFailed, ev.Err, Detail{Slot: t.Trial.Slot, Component: t.Trial.Component, Version: t.Trial.Version})
-		return
-	}
-	t.over = t.Trial.ID
-	t.slots.Trial, t.slots.Good = "", t.Trial.Slot
-	t.ended(true)
+	t.commit, t.commitAt = false, t.now.Mono+commitRetry
+	d := Detail{Slot: t.Trial.Slot, Component: t.Trial.Component, Version: t.Trial.Version}
+	t.emit(EventCommitFailed, ev.Err, d)
 }
 
 // keepSpent is what is saved of the deadline: as it will be after every.

@@ -15,7 +15,10 @@ import (
 // copies are the files of the record. The first is written first: that write decides. Each is replaced
 // atomically and for good before the next one is touched, so at any moment one of them is whole, and
 // the one with the higher number is right.
-var copies = []string{"record.0", "record.1"}
+var copies = []string{RecordFile, "record.1"}
+
+// RecordFile is the copy that is written first: it changes with every step.
+const RecordFile = "record.0"
 
 // badMark separates the name of a copy from the number of its quarantine.
 const badMark = ".bad-"

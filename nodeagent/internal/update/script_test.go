@@ -28,7 +28,8 @@ type script struct {
 var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 // stories are the scripts that there must be.
-var stories = []string{"good", "bad", "by-hand", "in-the-way", "reboot", "no-reboot", "later", "killed", "crash", "in-force", "lost", "off", "disk"}
+var stories = []string{"good", "bad", "by-hand", "in-the-way", "reboot", "no-reboot", "later", "killed", "crash", "in-force", "lost", "off", "disk",
+	"agent", "agent-by-hand", "agent-over"}
 
 func TestScripts(t *testing.T) {
 	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
@@ -77,7 +78,9 @@ func (s *script) line(line string) {
 			s.t.Fatal(err)
 		}
 		s.state, s.base, s.now.Mono = New(r), at, 0
-		s.step(Started{Crashed: slices.Contains(words, "crashed")}, unsaved)
+		s.step(Started{Crashed: slices.Contains(words, "crashed"), Own: slices.Contains(words, "own")}, unsaved)
+	case "look":
+		s.step(Look{}, unsaved)
 	case "off":
 		r := s.state.Record
 		r.Off = true
@@ -110,7 +113,11 @@ func (s *script) line(line string) {
 		if text != "" {
 			ev.Fault, ev.Text = Fault(strings.TrimSuffix(words[2], ":")), text
 		} else {
-			ev.Status = Status{Active: value("active"), Trying: value("trying"), Staged: value("staged"), Running: value("running"), Reboot: slices.Contains(words, "reboot")}
+			ev.Status = Status{Active: value("active"), Trying: value("trying"), Staged: value("staged"),
+				Running: value("running"), Reboot: slices.Contains(words, "reboot"), Restart: Restarts(value("restart")), NoWayBack: value("no-way-back")}
+			if why := value("over"); why != "" {
+				ev.Status.Ended = Why{wire.BootReason(why), "no sound"}
+			}
 		}
 		s.step(ev, unsaved)
 	default:

@@ -85,6 +85,10 @@ func (t *step) drive() {
 	switch t.Phase {
 	case Trying, Committing, RollingBack:
 	case Leaving:
+		if t.own && t.Reboots < maxRestarts { // which takes half a minute
+			t.say("")
+			return
+		}
 		t.say("version " + t.Version + " was given up, and runs until the " + t.Has.Restart.done())
 	default:
 		t.say("")

@@ -260,6 +260,14 @@ func (s State) stale() bool {
 	return s.running != s.Due() || s.runs != s.Number || s.phase != s.Phase
 }
 
+// Doing says how far the update is.
+func (r Record) Doing() string {
+	if r.Phase == Restarting && r.Has.Restart == Agent {
+		return "restarting"
+	}
+	return string(r.Phase)
+}
+
 // Component is how the component called name is reported.
 func (r Record) Component(name string) wire.HealthComponent {
 	s := r
@@ -278,7 +286,7 @@ func (r Record) Component(name string) wire.HealthComponent {
 		c.State, c.Next = wire.SlotUpdating, s.Version
 	}
 	if s.Phase != None && c.Text == "" {
-		c.Text = string(s.Phase)
+		c.Text = s.Doing()
 		if s.Why.Detail != "" {
 			c.Text += ": " + s.Why.Detail
 		}

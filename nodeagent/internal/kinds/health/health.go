@@ -18,8 +18,10 @@ type Config struct {
 	Settings func(set wire.HealthSettings, err *wire.Error)
 	// Report is how the node is; nil: that is not known yet.
 	Report func() *wire.Health
-	// Order has an order obeyed, and answers it. component is whose trial it is about; empty: the agent's own slot's.
-	Order func(o core.Order, component string, answer kind.Answer)
+	// Order has an order obeyed, which answers the request of its ID.
+	Order func(o core.Order)
+	// Try has what is staged tried. component is whose that is; empty: the agent's own.
+	Try func(component, version, by string) *wire.Error
 }
 
 // New makes the kind.
@@ -54,19 +56,22 @@ func New(cfg Config) kind.Kind {
 	})
 }
 
-func (c Config) reboot(p *wire.RebootParams, id string, answer kind.Answer) {
-	c.Order(order(id, core.OrderReboot, "", p.Reason), "", answer)
+func (c Config) reboot(p *wire.RebootParams, id string, _ kind.Answer) {
+	c.Order(order(id, core.OrderReboot, "", p.Reason))
 }
 
-func (c Config) try(p *wire.TryParams, id string, answer kind.Answer) {
-	c.Order(order(id, core.OrderTry, p.Version, ""), p.Component, answer)
+func (c Config) try(p *wire.TryParams, _ string, answer kind.Answer) {
+	answer([]byte("null"), c.Try(p.Component, p.Version, byController))
 }
 
-func (c Config) approve(p *wire.ApproveParams, id string, answer kind.Answer) {
-	c.Order(order(id, core.OrderApprove, p.Version, ""), "", answer)
+func (c Config) approve(p *wire.ApproveParams, id string, _ kind.Answer) {
+	c.Order(order(id, core.OrderApprove, p.Version, ""))
 }
+
+// byController is who gives the orders that come as requests.
+const byController = "the controller"
 
 // order is an order of the controller.
 func order(id string, what core.What, version, detail string) core.Order {
-	return core.Order{ID: id, What: what, By: "the controller", Version: version, Detail: detail}
+	return core.Order{ID: id, What: what, By: byController, Version: version, Detail: detail}
 }

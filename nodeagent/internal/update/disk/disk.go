@@ -111,6 +111,15 @@ func (s *Store) Stat() fs.FileInfo {
 	return info
 }
 
+// Slots tells one state of the agent's slots from the next without reading it; nil if there is none.
+func (s *Store) Slots() fs.FileInfo {
+	info, err := os.Stat(filepath.Join(s.dir, slot.RecordFile))
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
 // Read returns the record. It takes no lock and changes nothing; where there is none it is the zero one.
 func (s *Store) Read() (update.Record, error) {
 	data, err := s.disk.Read(s.names.record, update.MaxSize)
@@ -300,22 +309,18 @@ func Names(stateDir string) ([]string, error) {
 	return names, nil
 }
 
-// Busy says which component but one, or the agent, is on trial: record.ErrTrial, and its name. A record that cannot be
-// read is one that may be.
+// Busy says which component but one is on trial: record.ErrTrial, and its name. A record that cannot be
+// read is one that may be. Whether the agent itself is, its slots say.
 func Busy(stateDir, but string) error {
 	names, err := Names(stateDir)
 	if err != nil {
 		return err
 	}
-	for _, name := range append(names, update.Name) {
+	for _, name := range names {
 		if name == but {
 			continue
 		}
-		store := OpenStore(stateDir, name, nil)
-		if name == update.Name {
-			store = Own(stateDir, nil)
-		}
-		r, err := store.Read()
+		r, err := OpenStore(stateDir, name, nil).Read()
 		if err != nil {
 			return err
 		}
