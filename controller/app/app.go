@@ -230,7 +230,7 @@ func (a *App) dial(deps Deps) (link.Link, error) {
 func (a *App) Handler() link.Handler { return a.core.Handler() }
 
 // Unit is the running core, as the API sees it.
-func (a *App) Unit() api.Unit { return a.core }
+func (a *App) Unit() Unit { return a.core }
 
 // Addr is where the embedded broker listens, nil with an external one.
 func (a *App) Addr() net.Addr {

@@ -116,7 +116,7 @@ func (a *App) openDoors(deps Deps, undo *[]func() error) error {
 			cfg.CA = a.trust.ca.Fingerprint().String()
 		}
 	}
-	a.api = api.New(a.core, cfg)
+	a.api = api.New(served{a.core}, cfg)
 	return nil
 }
 

@@ -3,15 +3,16 @@ package app
 import (
 	"context"
 
-	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 )
 
 // What a program that runs a controller in its own process needs to name.
 type (
-	Unit         = api.Unit
+	Unit         = *distribute.Core
 	Submission   = view.Submission
 	Request      = view.Certification
 	Result       = view.Result
@@ -22,10 +23,35 @@ type (
 	Entry        = view.Entry
 	EntryFilter  = view.EntryFilter
 	Scope        = view.Scope
+	NodeIn       = op.NodeIn
+	VersionIn    = op.VersionIn
+	ResolveIn    = op.ResolveIn
+	SlotsIn      = op.SlotsIn
+	SlotIn       = op.SlotIn
+	LogsIn       = op.LogsIn
+	SetHealth    = op.SetHealth
+	Reboot       = op.Reboot
+	RebootIn     = op.RebootIn
+	Try          = op.Try
+	TryIn        = op.TryIn
+	Approve      = op.Approve
+	ApproveIn    = op.ApproveIn
+	Maintain     = op.Maintain
+	Rollback     = op.Rollback
+	Enroll       = op.Enroll
+	EnrollIn     = op.EnrollIn
+	Revoke       = op.Revoke
+	RevokeIn     = op.RevokeIn
+	CertifyIn    = op.CertifyIn
+	RotateKey    = op.RotateKey
+	RetireKey    = op.RetireKey
 	NodeHealth   = view.NodeHealth
 	Tuning       = distribute.Config // what Deps.Tune is given
 	Faults       = journal.Faults
 )
+
+// As returns a context in which somebody asks, by the name that the journal gets.
+func As(ctx context.Context, who string) context.Context { return caller.Named(ctx, who, "http") }
 
 // Audit replays the journal and compares the outcome with the state that the controller acts on;
 // the error says where they differ. Nothing else happens in the meantime: it is for tests.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	controller "tandem.internal/controller/app"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 	"tandem.internal/testenv/rawmqtt"
@@ -146,7 +147,9 @@ var revocation = []attempt{
 		if err := c.Publish(own("node/gone"), "before", false); err != nil {
 			return why(err)
 		}
-		if _, err := a.App.Unit().Revoke(a.t.Context(), "gone", "stolen", "ann"); err != nil {
+		if _, err := a.App.Unit().Revoke(controller.As(a.t.Context(), "ann"), controller.RevokeIn{
+			NodeIn: controller.NodeIn{Node: "gone"}, Revoke: controller.Revoke{Reason: "stolen"},
+		}); err != nil {
 			a.t.Fatal(err)
 		}
 		if a.broker != nil { // as the README of deploy/brokers asks for

@@ -240,7 +240,7 @@ func (u *unit) certify(id string) {
 	if strings.HasPrefix(id, "broker/") {
 		req.Hosts = []string{"127.0.0.1"}
 	}
-	c, err := u.App.Unit().Certify(u.t.Context(), req, "ann")
+	c, err := u.App.Unit().Certify(controller.As(u.t.Context(), "ann"), controller.CertifyIn{Certification: req})
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func (u *unit) installed(t *testing.T, v string) {
 	for _, name := range bystanders {
 		why := ""
 		ok := eventually(func() bool {
-			n, err := u.App.Unit().Node(t.Context(), name)
+			n, err := u.App.Unit().Node(t.Context(), controller.NodeIn{Node: name})
 			d := n.Documents[wire.KindConfig]
 			file, _ := os.ReadFile(filepath.Join(u.Dir, name, node.ConfigFile))
 			why = fmt.Sprintf("online %v, in sync %v, runs %+v, last %+v, on disk %.80s (%v)", n.Online, n.InSync, d.Running, d.Last, file, err)

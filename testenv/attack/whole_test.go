@@ -63,8 +63,8 @@ func (u *unit) whole() {
 		if err := u.App.Audit(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if ok, report, err := u.App.Unit().Verify(t.Context()); err != nil || !ok {
-			t.Errorf("the journal: %s %v", report, err)
+		if v, err := u.App.Unit().Verify(t.Context()); err != nil || !v.OK {
+			t.Errorf("the journal: %s %v", v.Report, err)
 		}
 		for _, name := range []string{"n1", "n2", "n3", "late"} {
 			for _, e := range u.Entries("trouble") {

@@ -221,7 +221,7 @@ func (r *rig) stopNode(name string) {
 }
 
 func (r *rig) node(name string) (controller.Node, error) {
-	return r.app.Unit().Node(r.Context(), name)
+	return r.app.Unit().Node(r.Context(), controller.NodeIn{Node: name})
 }
 
 func (r *rig) awaitOnline(name string, online bool) {

@@ -129,7 +129,7 @@ func trials(r *rig) {
 		return v
 	}
 	kept := try(time.Minute)
-	if res, err := r.app.Unit().Confirm(r.Context(), "test"); err != nil || res.State != "accepted" {
+	if res, err := r.app.Unit().Confirm(controller.As(r.Context(), "test")); err != nil || res.State != "accepted" {
 		r.Fatalf("%+v %v", res, err)
 	}
 	r.awaitVersion(kept, r.first...)
@@ -229,7 +229,7 @@ func inbox(r *rig) {
 		r.Fatal(err)
 	}
 	times := 0
-	for _, h := range history {
+	for _, h := range history.Versions {
 		if h.Version == v {
 			times++
 		}
@@ -391,8 +391,8 @@ func controllerRestart(r *rig) {
 	v := r.apply()
 	r.startNode("n2")
 	r.awaitVersion(v, append(slices.Clone(r.first), "late")...)
-	if ok, report, err := r.app.Unit().Verify(r.Context()); err != nil || !ok {
-		r.Errorf("the journal: %s %v", report, err)
+	if v, err := r.app.Unit().Verify(r.Context()); err != nil || !v.OK {
+		r.Errorf("the journal: %s %v", v.Report, err)
 	}
 }
 

@@ -115,7 +115,7 @@ func (e *Env) astray(n *Node) string {
 	}
 	d := v.Documents[wire.KindConfig]
 	want, err := ask(e, func(ctx context.Context, u controller.Unit) (want resolved, err error) {
-		r, err := u.Resolved(ctx, n.Name, "")
+		r, err := u.Resolved(ctx, controller.ResolveIn{Node: n.Name})
 		return resolved{r.Document, r.Hash}, err
 	})
 	if err != nil { // nothing is installed: nothing is to be there
@@ -217,15 +217,17 @@ func (e *Env) Check() {
 	if err := e.Controller.app.Audit(ctx); err != nil {
 		e.Wrong("%v", err)
 	}
-	if ok, report, err := u.Verify(ctx); err != nil || !ok {
-		e.Wrong("the journal: %v %s", err, report)
+	if v, err := u.Verify(ctx); err != nil || !v.OK {
+		e.Wrong("the journal: %v %s", err, v.Report)
 	}
 	history, err := u.History(ctx)
 	if err != nil {
 		e.Wrong("history: %v", err)
 	}
 	for _, version := range e.Acknowledged() {
-		if !slices.ContainsFunc(history, func(v controller.Version) bool { return v.Version == version && v.State == "accepted" }) {
+		if !slices.ContainsFunc(history.Versions, func(v controller.Version) bool {
+			return v.Version == version && v.State == "accepted"
+		}) {
 			e.Wrong("%s was acknowledged and is forgotten", version)
 		}
 	}

@@ -18,7 +18,7 @@ func TestContactAfterARestart(t *testing.T) {
 			contact := func(restarts uint64) func() bool {
 				return func() bool {
 					h, err := asked(e, func(ctx context.Context, u controller.Unit) (controller.NodeHealth, error) {
-						return u.NodeHealth(ctx, n.Name)
+						return u.NodeHealth(ctx, controller.NodeIn{Node: n.Name})
 					})
 					return err == nil && h.Report != nil && h.Report.Boot.Restarts == restarts && h.Report.Contact.In
 				}

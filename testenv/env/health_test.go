@@ -7,6 +7,7 @@ import (
 	"time"
 
 	controller "tandem.internal/controller/app"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 	"tandem.internal/testenv/env"
@@ -47,14 +48,18 @@ func asked[T any](e *env.Env, f func(context.Context, controller.Unit) (T, error
 
 func setProbes(e *env.Env, h *wire.HealthSettings) error {
 	_, err := asked(e, func(ctx context.Context, u controller.Unit) (any, error) {
-		return u.SetHealth(ctx, controller.Scope{Types: []string{probeType}}, h, "ann")
+		return u.SetHealth(controller.As(ctx, "ann"), controller.SetHealth{
+			Scope: controller.Scope{Types: []string{probeType}}, Settings: h,
+		})
 	})
 	return err
 }
 
 func rebootProbe(e *env.Env) error {
 	_, err := asked(e, func(ctx context.Context, u controller.Unit) (any, error) {
-		return u.Reboot(ctx, probeName, "a new kernel", "ann")
+		return u.Reboot(controller.As(ctx, "ann"), controller.RebootIn{
+			NodeIn: controller.NodeIn{Node: probeName}, Reboot: controller.Reboot{Reason: "a new kernel"},
+		})
 	})
 	return err
 }
@@ -62,7 +67,7 @@ func rebootProbe(e *env.Env) error {
 // probeHealth is the probe's health as the controller sees it.
 func probeHealth(e *env.Env) (controller.NodeHealth, bool) {
 	h, err := asked(e, func(ctx context.Context, u controller.Unit) (controller.NodeHealth, error) {
-		return u.NodeHealth(ctx, probeName)
+		return u.NodeHealth(ctx, controller.NodeIn{Node: probeName})
 	})
 	return h, err == nil
 }
@@ -217,7 +222,9 @@ func TestHealthOfANode(t *testing.T) {
 			p.event("alert", `{"tag":"systemQuotaAlert","parameter":"cpu","value":0.97,"state":"raise","since":"2026-01-01T00:00:00Z","minThreshold":0.5,"maxThreshold":0.9}`)
 			p.until("the alert is shown", func() bool { h, _ := probeHealth(e); return len(h.Raised) == 1 && h.Raised[0].Value == 0.97 })
 			_, err := asked(e, func(ctx context.Context, u controller.Unit) (any, error) {
-				return u.SetMaintenance(ctx, 2*time.Hour, "a switch", "ann")
+				return u.Maintain(controller.As(ctx, "ann"), controller.Maintain{
+					For: duration.Format(2 * time.Hour), Reason: "a switch",
+				})
 			})
 			if err != nil {
 				t.Fatal(err)

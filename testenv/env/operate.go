@@ -64,14 +64,14 @@ func (e *Env) Confirm() controller.Result {
 // TryConfirm is Confirm for a trial that may be over.
 func (e *Env) TryConfirm() (controller.Result, error) {
 	return ask(e, func(ctx context.Context, u controller.Unit) (controller.Result, error) {
-		return u.Confirm(ctx, "ann")
+		return u.Confirm(controller.As(ctx, "ann"))
 	})
 }
 
 // TryRollback reissues an old version under a new number.
 func (e *Env) TryRollback(version, as string) error {
 	_, err := ask(e, func(ctx context.Context, u controller.Unit) (controller.Result, error) {
-		r, err := u.Rollback(ctx, version, as, "ann")
+		r, err := u.Rollback(controller.As(ctx, "ann"), controller.Rollback{Version: version, As: as})
 		if err == nil && r.State == "accepted" {
 			e.acknowledge(r.Version)
 		} else if err == nil {
@@ -139,14 +139,16 @@ func (e *Env) TryStatus() (controller.ConfigStatus, bool) {
 // Restore ends the failed state.
 func (e *Env) Restore() error {
 	_, err := ask(e, func(ctx context.Context, u controller.Unit) (controller.ConfigStatus, error) {
-		return u.Restore(ctx, "ann")
+		return u.Restore(controller.As(ctx, "ann"))
 	})
 	return err
 }
 
 // View is a node as the controller sees it.
 func (e *Env) View(name string) (controller.Node, bool) {
-	n, err := ask(e, func(ctx context.Context, u controller.Unit) (controller.Node, error) { return u.Node(ctx, name) })
+	n, err := ask(e, func(ctx context.Context, u controller.Unit) (controller.Node, error) {
+		return u.Node(ctx, controller.NodeIn{Node: name})
+	})
 	return n, err == nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	controller "tandem.internal/controller/app"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
@@ -13,7 +14,7 @@ import (
 func (e *Env) SetHealth(s wire.HealthSettings, nodes ...string) error {
 	scope := controller.Scope{All: len(nodes) == 0, Nodes: nodes}
 	return order(e, "settings of health", func(ctx context.Context, u controller.Unit) error {
-		_, err := u.SetHealth(ctx, scope, &s, "ann")
+		_, err := u.SetHealth(controller.As(ctx, "ann"), controller.SetHealth{Scope: scope, Settings: &s})
 		return err
 	})
 }
@@ -21,7 +22,9 @@ func (e *Env) SetHealth(s wire.HealthSettings, nodes ...string) error {
 // Reboot orders a node to reboot. An error may mean that only the answer was lost; so for all orders.
 func (e *Env) Reboot(node string) error {
 	return order(e, "reboot "+node, func(ctx context.Context, u controller.Unit) error {
-		_, err := u.Reboot(ctx, node, "because", "ann")
+		_, err := u.Reboot(controller.As(ctx, "ann"), controller.RebootIn{
+			NodeIn: controller.NodeIn{Node: node}, Reboot: controller.Reboot{Reason: "because"},
+		})
 		return err
 	})
 }
@@ -29,7 +32,7 @@ func (e *Env) Reboot(node string) error {
 // Maintain announces maintenance for so long; 0 ends it.
 func (e *Env) Maintain(d time.Duration) error {
 	return order(e, "maintenance "+d.String(), func(ctx context.Context, u controller.Unit) error {
-		_, err := u.SetMaintenance(ctx, d, "because", "ann")
+		_, err := u.Maintain(controller.As(ctx, "ann"), controller.Maintain{For: duration.Format(d), Reason: "because"})
 		return err
 	})
 }
@@ -37,7 +40,7 @@ func (e *Env) Maintain(d time.Duration) error {
 // Health is a node's health as the controller sees it.
 func (e *Env) Health(node string) (controller.NodeHealth, bool) {
 	h, err := ask(e, func(ctx context.Context, u controller.Unit) (controller.NodeHealth, error) {
-		return u.NodeHealth(ctx, node)
+		return u.NodeHealth(ctx, controller.NodeIn{Node: node})
 	})
 	return h, err == nil
 }
@@ -45,7 +48,9 @@ func (e *Env) Health(node string) (controller.NodeHealth, bool) {
 // TrySlot orders a node to try what is staged.
 func (e *Env) TrySlot(node, version string) error {
 	return order(e, "try "+node+" "+version, func(ctx context.Context, u controller.Unit) error {
-		_, err := u.Try(ctx, node, "", version, "ann")
+		_, err := u.Try(controller.As(ctx, "ann"), controller.TryIn{
+			NodeIn: controller.NodeIn{Node: node}, Try: controller.Try{Version: version},
+		})
 		return err
 	})
 }
@@ -53,7 +58,9 @@ func (e *Env) TrySlot(node, version string) error {
 // Approve allows a node to keep what it tries.
 func (e *Env) Approve(node, version string) error {
 	return order(e, "approve "+node+" "+version, func(ctx context.Context, u controller.Unit) error {
-		_, err := u.Approve(ctx, node, version, "ann")
+		_, err := u.Approve(controller.As(ctx, "ann"), controller.ApproveIn{
+			NodeIn: controller.NodeIn{Node: node}, Approve: controller.Approve{Version: version},
+		})
 		return err
 	})
 }

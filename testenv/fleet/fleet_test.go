@@ -137,7 +137,7 @@ func TestTheWholeRoad(t *testing.T) {
 		}
 		await(t, changed, f)
 	}
-	if _, err := a.Unit().Confirm(ctx, "test"); err != nil {
+	if _, err := a.Unit().Confirm(app.As(ctx, "test")); err != nil {
 		t.Fatal(err)
 	}
 	for ctx.Err() == nil {
@@ -147,7 +147,7 @@ func TestTheWholeRoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		settled := 0
-		for _, n := range all {
+		for _, n := range all.Nodes {
 			if l := n.Documents[wire.KindConfig].Last; l != nil && l.State == wire.StateInstalled && l.Version == "3.0.0" {
 				settled++
 			}

@@ -35,7 +35,9 @@ func site(t *testing.T, r *Rig) (b *server.Server, again func(*controller.Config
 		t.Fatal(err)
 	}
 	csr := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-	c, err := r.App.Unit().Certify(t.Context(), controller.Request{Identity: "broker/b1", CSR: csr, Hosts: []string{"127.0.0.1"}}, "ann")
+	c, err := r.App.Unit().Certify(controller.As(t.Context(), "ann"), controller.CertifyIn{
+		Certification: controller.Request{Identity: "broker/b1", CSR: csr, Hosts: []string{"127.0.0.1"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

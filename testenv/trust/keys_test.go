@@ -162,20 +162,22 @@ func TestKeyRotation(t *testing.T) {
 	r.Online("n3", false)
 
 	// Announced.
-	k, err = unit.RotateKey(t.Context(), false, "ann")
+	k, err = unit.RotateKey(controller.As(t.Context(), "ann"), controller.RotateKey{})
 	if err != nil || len(k.Keys) != 2 || k.Keys[1].State != "announced" || k.Keys[0].ID != one.Key().ID {
 		t.Fatalf("%+v, %v", k, err)
 	}
 	two := k.Keys[1].ID
 	r.unaware(two, "n3")
 	announced := r.retained(b, beacon, func(p []byte) bool { return strings.Contains(string(p), two) })
-	_, err = unit.RotateKey(t.Context(), false, "ann")
+	_, err = unit.RotateKey(controller.As(t.Context(), "ann"), controller.RotateKey{})
 	refusedAs(t, err, "n3 is not known")
-	_, err = unit.RetireKey(t.Context(), one.Key().ID, true, "ann")
+	_, err = unit.RetireKey(controller.As(t.Context(), "ann"), controller.RetireKey{ID: one.Key().ID, Force: true})
 	refusedAs(t, err, "signs")
 
 	// Switched: everything is sealed anew, and nobody has anything to do.
-	if k, err = unit.RotateKey(t.Context(), true, "ann"); err != nil || k.Keys[0].State != "leaving" || k.Keys[1].State != "signing" {
+	if k, err = unit.RotateKey(controller.As(t.Context(), "ann"), controller.RotateKey{
+		Force: true,
+	}); err != nil || k.Keys[0].State != "leaving" || k.Keys[1].State != "signing" {
 		t.Fatalf("%+v, %v", k, err)
 	}
 	for n := range stop {
@@ -186,9 +188,11 @@ func TestKeyRotation(t *testing.T) {
 	old := r.retained(b, desired("n1"), sealedBy(two, "2.0.0"))
 
 	// Retired.
-	_, err = unit.RetireKey(t.Context(), one.Key().ID, false, "ann")
+	_, err = unit.RetireKey(controller.As(t.Context(), "ann"), controller.RetireKey{ID: one.Key().ID})
 	refusedAs(t, err, "n3 is not known")
-	if k, err = unit.RetireKey(t.Context(), one.Key().ID, true, "ann"); err != nil || len(k.Keys) != 1 || k.Keys[0].ID != two {
+	if k, err = unit.RetireKey(controller.As(t.Context(), "ann"), controller.RetireKey{
+		ID: one.Key().ID, Force: true,
+	}); err != nil || len(k.Keys) != 1 || k.Keys[0].ID != two {
 		t.Fatalf("%+v, %v", k, err)
 	}
 	if _, err := os.Stat(filepath.Join(r.Dir, "controller", "unit-key.pem")); err == nil {

@@ -117,7 +117,9 @@ func (r *Rig) Run(what string, run func(context.Context) error) (stop func()) {
 // Enroll makes a token for a node.
 func (r *Rig) Enroll(name string) (token string) {
 	r.t.Helper()
-	e, err := r.App.Unit().Enroll(r.t.Context(), name, 0, "ann")
+	e, err := r.App.Unit().Enroll(controller.As(r.t.Context(), "ann"), controller.EnrollIn{
+		NodeIn: controller.NodeIn{Node: name},
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -177,7 +179,7 @@ func (r *Rig) Until(what string, cond func() string) {
 // View is what the controller knows of a node.
 func (r *Rig) View(name string) controller.Node {
 	r.t.Helper()
-	n, err := r.App.Unit().Node(r.t.Context(), name)
+	n, err := r.App.Unit().Node(r.t.Context(), controller.NodeIn{Node: name})
 	if err != nil && !errors.Is(err, &wire.Error{Code: wire.CodeNotFound}) {
 		r.t.Fatal(err)
 	}

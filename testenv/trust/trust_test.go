@@ -52,7 +52,9 @@ func TestLifeOfANode(t *testing.T) {
 	wantCode(t, "the token again, on another machine", r.Join("thief", token), wire.CodeWrongState)
 
 	// Cut at once, and kept out, also by a controller that has been killed and started again.
-	if _, err := r.App.Unit().Revoke(t.Context(), "n1", "stolen", "ann"); err != nil {
+	if _, err := r.App.Unit().Revoke(controller.As(t.Context(), "ann"), controller.RevokeIn{
+		NodeIn: controller.NodeIn{Node: "n1"}, Revoke: controller.Revoke{Reason: "stolen"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	r.Online("n1", false)
@@ -203,7 +205,9 @@ func TestNobodyElseGetsASession(t *testing.T) {
 		r.Joined(name)
 	}
 	mine, ca := r.Credentials("n1")
-	if _, err := r.App.Unit().Revoke(t.Context(), "n3", "", "ann"); err != nil {
+	if _, err := r.App.Unit().Revoke(controller.As(t.Context(), "ann"), controller.RevokeIn{
+		NodeIn: controller.NodeIn{Node: "n3"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	revoked, _ := r.Credentials("n3")
@@ -305,7 +309,9 @@ func TestPlainPortBesideTLS(t *testing.T) {
 	if err := plain("node/n2"); err != nil {
 		t.Errorf("a node that has not joined, on this machine: %v", err)
 	}
-	if _, err := r.App.Unit().Revoke(t.Context(), "n1", "", "ann"); err != nil {
+	if _, err := r.App.Unit().Revoke(controller.As(t.Context(), "ann"), controller.RevokeIn{
+		NodeIn: controller.NodeIn{Node: "n1"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := plain("node/n1"); err == nil {
@@ -387,7 +393,9 @@ func TestExposureIsTold(t *testing.T) {
 		}
 		return ""
 	})
-	if _, err := r.App.Unit().Enroll(t.Context(), "n1", 0, "ann"); err == nil || !strings.Contains(err.Error(), "--listen-tls") {
+	if _, err := r.App.Unit().Enroll(controller.As(t.Context(), "ann"), controller.EnrollIn{
+		NodeIn: controller.NodeIn{Node: "n1"},
+	}); err == nil || !strings.Contains(err.Error(), "--listen-tls") {
 		t.Errorf("enrolled without a door: %v", err)
 	}
 }

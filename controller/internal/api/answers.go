@@ -47,21 +47,21 @@ func refusal(res view.Result) *wire.Error {
 //go:embed openapi.json
 var document []byte
 
-func openapi(context.Context, op.None) ([]byte, error) { return document, nil }
+func openapi(context.Context) ([]byte, error) { return document, nil }
 
 // health answers whenever the process can answer.
-func (a *API) health(context.Context, op.None) (op.Alive, error) {
+func (a *API) health(context.Context) (op.Alive, error) {
 	return op.Alive{Status: "ok", At: time.Now().UTC()}, nil
 }
 
 // ready answers when submissions are taken and nodes can be reached.
-func (a *API) ready(ctx context.Context, _ op.None) (op.Alive, error) {
-	st, err := a.unit.Status(ctx)
+func (a *API) ready(ctx context.Context) (op.Alive, error) {
+	st, err := a.core.Status(ctx)
 	if err != nil {
 		return op.Alive{}, err
 	}
 	if !st.Broker.Up {
 		return op.Alive{}, wire.New(wire.CodeUnavailable, "", "the broker cannot be reached")
 	}
-	return a.health(ctx, op.None{})
+	return a.health(ctx)
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -10,6 +12,7 @@ import (
 
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/door"
 	"tandem.internal/shared/unitconfig"
 )
@@ -33,7 +36,7 @@ type Config struct {
 
 // API answers HTTP requests about one unit.
 type API struct {
-	unit    Unit
+	core    Core
 	cfg     Config
 	log     *zap.Logger
 	mux     *http.ServeMux
@@ -49,8 +52,23 @@ type API struct {
 	idle    chan struct{} // closed when stopped and open is 0
 }
 
-// New makes the handler; Serve puts it on listeners.
-func New(unit Unit, cfg Config) *API {
+// Core is what the API serves. Its methods, and what its operations do, are safe for concurrent use. Errors
+// that a caller can act on are *wire.Error: CodeNotFound, CodeWrongState, CodeInvalidArgument,
+// CodeUnavailable (not ready), CodeStorage.
+type Core interface {
+	// Operations is everything in the table of package op, but for what the API does by itself.
+	Operations() []Operation
+	// Status is the unit at a glance.
+	Status(ctx context.Context) (view.UnitStatus, error)
+	// Entries returns journal entries in order; Changed is closed at the next append, for callers that follow.
+	Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, error)
+	Changed() <-chan struct{}
+	// Remark writes a note into the journal and returns when it is durable.
+	Remark(ctx context.Context, r view.Remark) error
+}
+
+// New makes the handler; Serve puts it on listeners. It panics unless each operation has one thing that does it.
+func New(core Core, cfg Config) *API {
 	setDefault(&cfg.MaxBody, unitconfig.MaxDocument+4<<10)
 	setDefault(&cfg.MaxStreams, 64)
 	setDefault(&cfg.MaxRequests, 256)
@@ -63,12 +81,24 @@ func New(unit Unit, cfg Config) *API {
 		cfg.Log = zap.NewNop()
 	}
 	a := &API{
-		unit: unit, cfg: cfg, log: cfg.Log, mux: http.NewServeMux(), roles: map[string]op.Role{},
-		guard:   guard{flight: door.Crowd{Max: cfg.MaxRequests, Each: cfg.MaxPerPeer}},
+		guard: guard{flight: door.Crowd{Max: cfg.MaxRequests, Each: cfg.MaxPerPeer}},
+		core:  core, cfg: cfg, log: cfg.Log, mux: http.NewServeMux(), roles: map[string]op.Role{},
 		streams: make(chan struct{}, cfg.MaxStreams), remote: make(chan struct{}, cfg.MaxStreams),
 		stop: make(chan struct{}), idle: make(chan struct{}),
 	}
-	for _, rt := range routes(a.operations()) {
+	all := append(core.Operations(), a.own()...)
+	for _, s := range op.All() {
+		n := 0
+		for _, o := range all {
+			if o.Name() == s.Name {
+				n++
+			}
+		}
+		if n != 1 {
+			panic(fmt.Sprintf("api: %d things do %s", n, s.Name))
+		}
+	}
+	for _, rt := range routes(all) {
 		a.handle(rt.pattern, rt.role, func(w http.ResponseWriter, r *http.Request) error { return rt.handle(a, w, r) })
 	}
 	a.handle("GET /{$}", op.Anybody, a.static("index.html", "text/html; charset=utf-8"))

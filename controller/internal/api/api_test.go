@@ -408,5 +408,3 @@ func FuzzAPI(f *testing.F) {
 		}
 	})
 }
-
-var _ api.Unit = (*apitest.Unit)(nil)

@@ -16,5 +16,5 @@
 // answers.
 //
 // What it must not do: judge a document, keep state about the unit, or know more of the core than
-// the Unit interface.
+// the Core interface.
 package api

@@ -55,7 +55,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, f view.EntryFilter,
 	ctx, bounded := r.Context(), left != unlimited
 	var s *stream
 	for {
-		changed := a.unit.Changed() // before reading, so that nothing falls between
+		changed := a.core.Changed() // before reading, so that nothing falls between
 		head, err := a.head(ctx)
 		if err != nil {
 			return a.endStream(s, ctx, err)
@@ -112,7 +112,7 @@ func (a *API) endStream(s *stream, ctx context.Context, err error) error {
 
 // head returns the newest sequence number.
 func (a *API) head(ctx context.Context) (uint64, error) {
-	newest, err := a.unit.Entries(ctx, view.EntryFilter{Reverse: true, Limit: 1})
+	newest, err := a.core.Entries(ctx, view.EntryFilter{Reverse: true, Limit: 1})
 	if err != nil || len(newest) == 0 {
 		return 0, err
 	}
@@ -121,7 +121,7 @@ func (a *API) head(ctx context.Context) (uint64, error) {
 
 // entries reads entries whose data is JSON: what was not, as received from a node, becomes a string.
 func (a *API) entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, error) {
-	list, err := a.unit.Entries(ctx, f)
+	list, err := a.core.Entries(ctx, f)
 	for i := range list {
 		if d := list[i].Data; len(d) > 0 && !d.IsValid() {
 			text, err := jsontext.AppendQuote(nil, d)
@@ -132,19 +132,4 @@ func (a *API) entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, er
 		}
 	}
 	return list, err
-}
-
-// verify takes the place of a stream: it reads the whole journal.
-func (a *API) verify(w http.ResponseWriter, r *http.Request, _ op.None) error {
-	release, err := a.admit(w, r)
-	if err != nil {
-		return err
-	}
-	defer release()
-	ok, report, err := a.unit.Verify(r.Context())
-	if err != nil {
-		return err
-	}
-	a.write(w, http.StatusOK, op.Verification{OK: ok, Report: report})
-	return nil
 }

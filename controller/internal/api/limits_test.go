@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +18,8 @@ import (
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
-	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
 
@@ -88,13 +89,21 @@ type held struct {
 	began, let chan struct{}
 }
 
-func (h *held) Nodes(ctx context.Context) ([]view.Node, error) {
+// instead returns a unit's operations with another way to list the nodes.
+func instead(u *apitest.Unit, nodes func(context.Context) (op.Nodes, error)) []api.Operation {
+	others := slices.DeleteFunc(u.Operations(), func(o api.Operation) bool { return o.Name() == op.ListNodes.Name })
+	return append(others, api.Ask(op.ListNodes, nodes))
+}
+
+func (h *held) Operations() []api.Operation { return instead(h.Unit, h.Nodes) }
+
+func (h *held) Nodes(ctx context.Context) (op.Nodes, error) {
 	h.began <- struct{}{}
 	select {
 	case <-h.let:
 		return h.Unit.Nodes(ctx)
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return op.Nodes{}, ctx.Err()
 	}
 }
 

@@ -1,45 +1,52 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"maps"
+	"io"
 	"net/http"
-	"net/url"
-	"reflect"
-	"slices"
-	"strings"
 
-	"github.com/go-json-experiment/json"
-
+	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/wire"
 )
 
-// binding is an operation and what does it.
-type binding struct {
+// Operation is an operation of package op and what does it.
+type Operation struct {
 	spec  op.Spec
 	input op.Input
 	do    func(a *API, w http.ResponseWriter, r *http.Request, in any) error
 }
 
-// bind has do answer an operation. The caller is in do's context.
-func bind[In, Out any](o op.Op[In, Out], do func(context.Context, In) (Out, error)) binding {
+// Name is the operation's name.
+func (o Operation) Name() string { return o.spec.Name }
+
+// Bind has do answer an operation. The caller is in do's context (package caller).
+func Bind[In, Out any](o op.Op[In, Out], do func(context.Context, In) (Out, error)) Operation {
 	return answered(o.Spec(), func(ctx context.Context, in any) (any, error) { return do(ctx, *in.(*In)) })
 }
 
+// Ask is Bind for an operation that takes nothing.
+func Ask[Out any](o op.Op[op.None, Out], do func(context.Context) (Out, error)) Operation {
+	return answered(o.Spec(), func(ctx context.Context, _ any) (any, error) { return do(ctx) })
+}
+
 // serve has do write the answer to an operation by itself.
-func serve[In, Out any](o op.Op[In, Out], do func(*API, http.ResponseWriter, *http.Request, In) error) binding {
+func serve[In, Out any](o op.Op[In, Out], do func(*API, http.ResponseWriter, *http.Request, In) error) Operation {
 	spec := o.Spec()
-	return binding{spec, spec.Input(), func(a *API, w http.ResponseWriter, r *http.Request, in any) error {
+	return Operation{spec, spec.Input(), func(a *API, w http.ResponseWriter, r *http.Request, in any) error {
 		return do(a, w, r, *in.(*In))
 	}}
 }
 
-func answered(s op.Spec, do func(context.Context, any) (any, error)) binding {
-	return binding{s, s.Input(), func(a *API, w http.ResponseWriter, r *http.Request, in any) error {
+func answered(s op.Spec, do func(context.Context, any) (any, error)) Operation {
+	return Operation{s, s.Input(), func(a *API, w http.ResponseWriter, r *http.Request, in any) error {
+		if s.Long {
+			release, err := a.admit(w, r)
+			if err != nil {
+				return err
+			}
+			defer release()
+		}
 		out, err := do(r.Context(), in)
 		if err != nil {
 			return err
@@ -56,151 +63,51 @@ func answered(s op.Spec, do func(context.Context, any) (any, error)) binding {
 	}}
 }
 
-// route is what is answered under one method and path: one operation, or several that a parameter
-// chooses from.
-type route struct {
-	pattern string // as http.ServeMux has it
-	role    op.Role
-	ops     []binding // those that a parameter chooses come first
-	allowed []string  // parameters, in the order in which they are listed to people
-	many    []string  // of them, those that may be given more than once
+// Submit has do judge what is submitted, from whoever asks.
+func Submit[In any, P interface {
+	*In
+	Submission() view.Submission
+}](o op.Op[In, view.Result], do func(context.Context, view.Submission) (view.Result, error)) Operation {
+	return Bind(o, func(ctx context.Context, in In) (view.Result, error) {
+		s, who := P(&in).Submission(), caller.From(ctx)
+		s.Who, s.Via = who.Who(), who.Via()
+		return do(ctx, s)
+	})
 }
 
-// routes groups operations by their routes, in the order in which these are named first.
-func routes(all []binding) []*route {
-	var list []*route
-	for _, b := range all {
-		i := slices.IndexFunc(list, func(rt *route) bool { return rt.pattern == b.spec.Route })
-		if i < 0 {
-			i, list = len(list), append(list, &route{pattern: b.spec.Route, role: b.spec.Role})
-		}
-		rt := list[i]
-		if b.spec.When != "" {
-			rt.ops = slices.Insert(rt.ops, 0, b)
-		} else {
-			rt.ops = append(rt.ops, b)
-		}
-		for _, p := range b.input.Query {
-			if !slices.Contains(rt.allowed, p.Name) {
-				rt.allowed = append(rt.allowed, p.Name)
-			}
-			if p.Many() {
-				rt.many = append(rt.many, p.Name)
-			}
-		}
-	}
-	return list
+// Watch answers with what see sees, now and whenever that changes.
+func Watch[T any](o op.Op[op.Watched, T], see func(context.Context) (T, error)) Operation {
+	return serve(o, func(a *API, w http.ResponseWriter, r *http.Request, _ op.Watched) error {
+		return watch(a, w, r, changes(see))
+	})
 }
 
-// handle answers a request with the operation that it asks for.
-func (rt *route) handle(a *API, w http.ResponseWriter, r *http.Request) error {
-	var q url.Values
-	if rt.ops[0].spec.Form != op.Probe {
-		var err error
-		if q, err = rt.query(r); err != nil {
-			return err
-		}
-	}
-	b, err := rt.choose(q)
-	if err != nil {
-		return err
-	}
-	in := reflect.New(b.spec.In)
-	if err := b.read(a, w, r, q, in); err != nil {
-		return err
-	}
-	return b.do(a, w, r, in.Interface())
+// WatchNodes answers with all nodes, and then with those that change.
+func WatchNodes(see func(context.Context) (op.Nodes, error)) Operation {
+	return serve(op.WatchNodes, func(a *API, w http.ResponseWriter, r *http.Request, _ op.Watched) error {
+		return watch(a, w, r, nodeWatch(see))
+	})
 }
 
-// query takes the query apart; an unknown parameter is a mistake, and so is a repeated one unless it is a
-// list.
-func (rt *route) query(r *http.Request) (url.Values, error) {
-	q, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, wire.New(wire.CodeInvalidArgument, "", "the query cannot be read; escape it as in RFC 3986")
-	}
-	for _, name := range slices.Sorted(maps.Keys(q)) {
-		switch {
-		case slices.Contains(rt.many, name):
-		case !slices.Contains(rt.allowed, name):
-			list := strings.Join(rt.allowed, ", ")
-			if list == "" {
-				list = "none"
-			}
-			why := fmt.Sprintf("no such parameter: %.64q; known here: %s", name, list)
-			return nil, wire.New(wire.CodeInvalidArgument, "", why)
-		case len(q[name]) > 1:
-			return nil, wire.New(wire.CodeInvalidArgument, "", fmt.Sprintf("the parameter %s is given twice", name))
+// File answers with what fill writes. Name is what a browser calls it; "": it shows it.
+func File(o op.Op[op.None, op.None], name string, fill func(context.Context, io.Writer) error) Operation {
+	return serve(o, func(a *API, w http.ResponseWriter, r *http.Request, _ op.None) error {
+		if name != "" {
+			w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 		}
-	}
-	return q, nil
+		return a.download(w, r, o.Type, fill)
+	})
 }
 
-// choose returns the operation that the query asks for.
-func (rt *route) choose(q url.Values) (*binding, error) {
-	for i := range rt.ops {
-		b := &rt.ops[i]
-		if b.spec.When == "" {
-			return b, nil
-		}
-		for _, p := range b.input.Query {
-			if p.Name != b.spec.When {
-				continue
-			}
-			if given, err := p.Given(q); err != nil {
-				return nil, err
-			} else if given {
-				return b, nil
-			}
-		}
+// own are the operations that the API does by itself.
+func (a *API) own() []Operation {
+	return []Operation{
+		Ask(op.Health, a.health),
+		Ask(op.Ready, a.ready),
+		Ask(op.ShowAPI, openapi),
+		serve(op.Events, (*API).events),
+		Ask(op.ListTokens, a.listTokens),
+		Bind(op.CreateToken, a.createToken),
+		Bind(op.RevokeToken, a.revokeToken),
 	}
-	return nil, wire.New(wire.CodeInvalidArgument, "", "a parameter is missing: "+rt.ops[0].spec.When)
-}
-
-// read fills in, a pointer to an input, from a request: query, path, body, and the rules between fields.
-func (b *binding) read(a *API, w http.ResponseWriter, r *http.Request, q url.Values, in reflect.Value) error {
-	for _, p := range b.input.Query {
-		if err := p.FromQuery(in.Elem(), q); err != nil {
-			return err
-		}
-	}
-	for _, p := range b.input.Path {
-		if err := p.FromPath(in.Elem(), r.PathValue(p.Name)); err != nil {
-			return err
-		}
-	}
-	if b.spec.Method() == http.MethodPost {
-		if err := b.body(a, w, r, in); err != nil {
-			return err
-		}
-	}
-	if c, ok := in.Interface().(op.Checker); ok {
-		if err := c.Check(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// body reads the body of a request, or refuses it where it would be ignored.
-func (b *binding) body(a *API, w http.ResponseWriter, r *http.Request, in reflect.Value) error {
-	body, err := a.body(w, r)
-	if err != nil {
-		return err
-	}
-	blank := len(bytes.TrimSpace(body)) == 0
-	switch {
-	case b.input.Text != nil:
-		in.Elem().FieldByIndex(b.input.Text).SetBytes(body)
-	case !b.input.Body:
-		if !blank && string(bytes.TrimSpace(body)) != "{}" {
-			return wire.New(wire.CodeInvalidArgument, "", "this request takes no body")
-		}
-	case blank && b.spec.Optional:
-	default:
-		if err := json.Unmarshal(body, in.Interface(), json.RejectUnknownMembers(true)); err != nil {
-			return wire.AsError(err)
-		}
-	}
-	return nil
 }

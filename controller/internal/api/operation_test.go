@@ -1,21 +1,40 @@
-package api
+package api_test
 
 import (
+	"strings"
 	"testing"
 
+	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
-	"tandem.internal/controller/internal/op"
 )
 
-// TestEveryOperationIsBound: what the table has is answered, once.
+// lacking is a core that leaves one operation out.
+type lacking struct{ *apitest.Unit }
+
+func (l lacking) Operations() []api.Operation { return l.Unit.Operations()[1:] }
+
+// doubled is a core that does one operation twice.
+type doubled struct{ *apitest.Unit }
+
+func (d doubled) Operations() []api.Operation {
+	all := d.Unit.Operations()
+	return append(all, all[0])
+}
+
+// TestEveryOperationIsBound: an API that does not answer to all of the table is never made.
 func TestEveryOperationIsBound(t *testing.T) {
-	bound := map[string]int{}
-	for _, b := range New(apitest.New(apitest.State{}), Config{}).operations() {
-		bound[b.spec.Name]++
-	}
-	for _, s := range op.All() {
-		if bound[s.Name] != 1 {
-			t.Errorf("%s is bound %d times", s.Name, bound[s.Name])
-		}
+	api.New(apitest.New(apitest.State{}), api.Config{})
+	unit := apitest.New(apitest.State{})
+	for want, core := range map[string]api.Core{
+		"0 things do unit.status": lacking{unit}, "2 things do unit.status": doubled{unit},
+	} {
+		func() {
+			defer func() {
+				if why, _ := recover().(string); !strings.Contains(why, want) {
+					t.Errorf("%q, want %q", why, want)
+				}
+			}()
+			api.New(core, api.Config{})
+		}()
 	}
 }

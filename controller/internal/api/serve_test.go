@@ -322,7 +322,9 @@ type slow struct {
 	began, done chan struct{}
 }
 
-func (s *slow) Nodes(ctx context.Context) ([]view.Node, error) {
+func (s *slow) Operations() []api.Operation { return instead(s.Unit, s.Nodes) }
+
+func (s *slow) Nodes(ctx context.Context) (op.Nodes, error) {
 	close(s.began)
 	select {
 	case <-s.done:

@@ -156,7 +156,7 @@ func watch[T any](
 	}
 	defer release()
 	ctx := r.Context()
-	changed := a.unit.Changed() // before looking, so that nothing falls between
+	changed := a.core.Changed() // before looking, so that nothing falls between
 	out, err := look(ctx)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func watch[T any](
 		if !s.wait(ctx, changed, a.cfg.WatchEvery) {
 			break
 		}
-		changed = a.unit.Changed()
+		changed = a.core.Changed()
 		if out, err = look(ctx); err != nil {
 			break
 		}
@@ -181,13 +181,14 @@ func watch[T any](
 }
 
 // nodeWatch returns a look at the nodes that remembers what it said, by hash.
-func (a *API) nodeWatch() func(context.Context) ([]op.NodeChange, error) {
+func nodeWatch(see func(context.Context) (op.Nodes, error)) func(context.Context) ([]op.NodeChange, error) {
 	seed, known, first := maphash.MakeSeed(), map[string]uint64{}, true
 	return func(ctx context.Context) ([]op.NodeChange, error) {
-		nodes, err := a.unit.Nodes(ctx)
+		all, err := see(ctx)
 		if err != nil {
 			return nil, err
 		}
+		nodes := all.Nodes
 		var out []op.NodeChange
 		there := make(map[string]bool, len(nodes))
 		for i := range nodes {

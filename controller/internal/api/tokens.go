@@ -15,7 +15,7 @@ import (
 // errNoStore is what a program hears that serves this API without tokens.
 var errNoStore = wire.New(wire.CodeNotSupported, "", "this controller keeps no tokens")
 
-func (a *API) listTokens(context.Context, op.None) (op.Tokens, error) {
+func (a *API) listTokens(context.Context) (op.Tokens, error) {
 	out := op.Tokens{Tokens: []view.Token{}}
 	if a.cfg.Tokens == nil {
 		return out, errNoStore
@@ -46,7 +46,7 @@ func (a *API) createToken(ctx context.Context, in op.NewToken) (view.Grant, erro
 		if !t.Expires.IsZero() {
 			text += " until " + t.Expires.Format(time.RFC3339)
 		}
-		return a.unit.Remark(ctx, view.Remark{Text: text, Token: t.Name, Role: string(t.Role)}, who)
+		return a.core.Remark(ctx, view.Remark{Text: text, Token: t.Name, Role: string(t.Role)})
 	}
 	t, secret, err := a.cfg.Tokens.Create(ctx, in.Name, op.Role(in.Role), in.Life(), who, note)
 	if err != nil {
@@ -68,7 +68,7 @@ func (a *API) revokeToken(ctx context.Context, in op.TokenIn) (view.Token, error
 		return view.Token{}, err
 	}
 	remark := view.Remark{Text: "token " + t.Name + " was revoked", Token: t.Name, Role: string(t.Role)}
-	noted := a.unit.Remark(ctx, remark, caller.From(ctx).Who())
+	noted := a.core.Remark(ctx, remark)
 	if err != nil {
 		return view.Token{}, err
 	}

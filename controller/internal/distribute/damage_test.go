@@ -18,6 +18,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/topic"
@@ -52,8 +53,10 @@ func damageUnit(t *testing.T, trial bool) (s stored) {
 		r.join("n")
 		r.install("1.0.0")
 		r.mustBe("workloads", r.apply(damageWorkloads), "")
-		_, err := r.core.SetHealth(t.Context(), view.Scope{All: true},
-			&wire.HealthSettings{FormatVersion: "1", Deadline: wire.Span(time.Hour)}, "ann")
+		_, err := r.core.SetHealth(as(t.Context(), "ann"), op.SetHealth{
+			Scope:    view.Scope{All: true},
+			Settings: &wire.HealthSettings{FormatVersion: "1", Deadline: wire.Span(time.Hour)},
+		})
 		r.mustBe("health", err, "")
 		if trial {
 			_, err := r.core.Submit(t.Context(), view.Submission{
@@ -152,11 +155,11 @@ func (s *stored) flip(t *testing.T, dir, hash string, bit int) {
 // verified reports whether the journal is as it was written, and what it is not.
 func (r *faulty) verified() (bool, string) {
 	r.Helper()
-	ok, text, err := r.core.Verify(r.Context())
+	v, err := r.core.Verify(r.Context())
 	if err != nil {
 		r.Fatal(err)
 	}
-	return ok, text
+	return v.OK, v.Report
 }
 
 // The readable copies that a damaged journal may meet.
@@ -287,7 +290,7 @@ func (s *stored) recoverConfig(r *faulty, what string, readable []byte) {
 	want := "1.0.0"
 	switch {
 	case what == "trial":
-		_, err := r.core.Confirm(r.Context(), "ann")
+		_, err := r.core.Confirm(as(r.Context(), "ann"))
 		r.mustBe("confirming what is lost", err, wire.CodeStorage)
 		time.Sleep(time.Hour + time.Minute)
 		if d := r.desired()[wire.KindConfig]; d == nil || d.Version != "1.0.0" || d.Mode != wire.ModeApply {
@@ -297,11 +300,11 @@ func (s *stored) recoverConfig(r *faulty, what string, readable []byte) {
 			r.write(s.copy)
 		}
 	case trial:
-		_, err := r.core.Confirm(r.Context(), "ann")
+		_, err := r.core.Confirm(as(r.Context(), "ann"))
 		r.mustBe("confirming the trial", err, "")
 		want = "2.0.0"
 	case readable == nil:
-		_, err := r.core.Restore(r.Context(), "ann")
+		_, err := r.core.Restore(as(r.Context(), "ann"))
 		r.mustBe("restoring what is lost", err, wire.CodeStorage)
 		r.write(s.copy)
 	default:

@@ -2,6 +2,7 @@ package distribute
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/pem"
@@ -12,9 +13,11 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/ca"
+	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/jointoken"
@@ -95,40 +98,41 @@ func (c *Core) Newest() (at time.Time, err error) {
 }
 
 // Enrolment has an event of package enrol decided, and returns when that is durable.
-func (c *Core) Enrolment(ctx context.Context, ev enrol.Event) error { return c.enrolment(ctx, ev, "") }
-
-func (c *Core) enrolment(ctx context.Context, ev enrol.Event, who string) error {
+func (c *Core) Enrolment(ctx context.Context, ev enrol.Event) error {
+	who := caller.From(ctx).Who()
 	_, err := c.order(ctx, func(t uint64) fleet.Event { return fleet.Enrolment{Ticket: t, Event: ev, Who: who} })
 	return err
 }
 
-// Enroll makes a token with which a node may join. life 0 means a day.
-func (c *Core) Enroll(ctx context.Context, node string, life time.Duration, who string) (view.Enrolment, error) {
+// Enroll makes a token with which a node may join.
+func (c *Core) Enroll(ctx context.Context, in op.EnrollIn) (view.Enrolment, error) {
 	if c.JoinURL() == "" {
 		return view.Enrolment{}, wire.New(wire.CodeNotSupported, "", "this controller has no door to join by; start it with --listen-tls (or with --join-listen, if it uses another broker)")
 	}
-	t, err := jointoken.New(node, c.authority.CA.Fingerprint(), rand.Reader)
+	t, err := jointoken.New(in.Node, c.authority.CA.Fingerprint(), rand.Reader)
 	if err != nil {
 		return view.Enrolment{}, wire.New(wire.CodeInvalidArgument, "", err.Error())
 	}
-	if life == 0 {
-		life = enrol.TokenLife
-	}
-	if err := c.enrolment(ctx, enrol.Enrol{Subject: "node/" + node, Hash: t.Secret.Hash(), Life: life}, who); err != nil {
+	life := cmp.Or(in.Life(), enrol.TokenLife)
+	err = c.Enrolment(ctx, enrol.Enrol{Subject: "node/" + in.Node, Hash: t.Secret.Hash(), Life: life})
+	if err != nil {
 		return view.Enrolment{}, err
 	}
-	return view.Enrolment{Node: node, Token: t.Text(), Expires: c.cfg.Now().Add(life).UTC().Truncate(time.Second), Controller: c.authority.URL, CA: t.CA.String()}, nil
+	return view.Enrolment{
+		Node: in.Node, Token: t.Text(), Expires: c.cfg.Now().Add(life).UTC().Truncate(time.Second),
+		Controller: c.authority.URL, CA: t.CA.String(),
+	}, nil
 }
 
 // Revoke ends everything that a node has: its session, its certificates, its open tokens.
-func (c *Core) Revoke(ctx context.Context, node, reason, who string) (view.Node, error) {
-	if !wire.ValidName(node) {
-		return view.Node{}, wire.New(wire.CodeInvalidArgument, "", fmt.Sprintf("%.80q is not a node ID", node))
+func (c *Core) Revoke(ctx context.Context, in op.RevokeIn) (view.Node, error) {
+	if !wire.ValidName(in.Node) {
+		return view.Node{}, wire.New(wire.CodeInvalidArgument, "", fmt.Sprintf("%.80q is not a node ID", in.Node))
 	}
-	if err := c.enrolment(ctx, enrol.Revoke{Subject: "node/" + node, Reason: reason}, who); err != nil {
+	if err := c.Enrolment(ctx, enrol.Revoke{Subject: "node/" + in.Node, Reason: in.Reason}); err != nil {
 		return view.Node{}, err
 	}
-	return c.Node(ctx, node)
+	return c.Node(ctx, in.NodeIn)
 }
 
 // JoinURL is where nodes join, "" if they cannot.
@@ -141,19 +145,19 @@ func (c *Core) JoinURL() string {
 
 // Certify certifies the key of a request for somebody who is not a node: the cloud side, an operator,
 // or a broker of the site, under its hosts. What it had before does not count any more.
-func (c *Core) Certify(ctx context.Context, q view.Certification, who string) (view.Certificate, error) {
-	role, _, _ := strings.Cut(q.Identity, "/")
+func (c *Core) Certify(ctx context.Context, in op.CertifyIn) (view.Certificate, error) {
+	role, _, _ := strings.Cut(in.Identity, "/")
 	switch {
 	case c.authority == nil:
 		return view.Certificate{}, wire.New(wire.CodeNotSupported, "", "this controller has no CA; start it with --listen-tls or --join-listen")
-	case !jointoken.ValidSubject(q.Identity) || role != "cloud" && role != "operator" && role != jointoken.BrokerRole:
+	case !jointoken.ValidSubject(in.Identity) || role != "cloud" && role != "operator" && role != jointoken.BrokerRole:
 		return view.Certificate{}, wire.New(wire.CodeInvalidArgument, "/identity", "cloud/NAME, operator/NAME or broker/NAME is expected; nodes join with a token")
-	case slices.Contains(q.Hosts, jointoken.ServerName):
+	case slices.Contains(in.Hosts, jointoken.ServerName):
 		return view.Certificate{}, wire.New(wire.CodeInvalidArgument, "/hosts", "this name is the controller's own")
-	case (role == jointoken.BrokerRole) != (len(q.Hosts) > 0):
+	case (role == jointoken.BrokerRole) != (len(in.Hosts) > 0):
 		return view.Certificate{}, wire.New(wire.CodeInvalidArgument, "/hosts", "a broker has the hosts that nodes reach it under, and nobody else has")
 	}
-	block, rest := pem.Decode([]byte(q.CSR))
+	block, rest := pem.Decode([]byte(in.CSR))
 	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(bytes.TrimSpace(rest)) > 0 {
 		return view.Certificate{}, wire.New(wire.CodeMalformed, "/csr", "one PKCS #10 certificate request in PEM is expected")
 	}
@@ -161,13 +165,15 @@ func (c *Core) Certify(ctx context.Context, q view.Certification, who string) (v
 	if err != nil {
 		return view.Certificate{}, err
 	}
-	g := ca.Grant{Subject: q.Identity, Hosts: q.Hosts}
+	g := ca.Grant{Subject: in.Identity, Hosts: in.Hosts}
 	if g.Serial, err = ca.NewSerial(); err != nil {
 		return view.Certificate{}, err
 	}
 	a := c.authority
 	g.From, g.Until = a.CA.Validity(a.Life)
-	err = c.enrolment(ctx, enrol.Certify{Subject: g.Subject, Key: req.Hash, Serial: g.Serial, Expires: g.Until, CA: a.CA.Fingerprint().String()}, who)
+	err = c.Enrolment(ctx, enrol.Certify{
+		Subject: g.Subject, Key: req.Hash, Serial: g.Serial, Expires: g.Until, CA: a.CA.Fingerprint().String(),
+	})
 	if err != nil {
 		return view.Certificate{}, err
 	}
@@ -176,13 +182,15 @@ func (c *Core) Certify(ctx context.Context, q view.Certification, who string) (v
 		return view.Certificate{}, err
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return view.Certificate{Identity: q.Identity, Certificate: string(text), CA: string(a.CA.PEM()), Expires: g.Until}, nil
+	return view.Certificate{
+		Identity: in.Identity, Certificate: string(text), CA: string(a.CA.PEM()), Expires: g.Until,
+	}, nil
 }
 
 // Disown ends everything that somebody has who is not a node.
-func (c *Core) Disown(ctx context.Context, identity, reason, who string) error {
-	if strings.HasPrefix(identity, "node/") {
-		return wire.New(wire.CodeInvalidArgument, "/identity", "a node is revoked with: tandem node revoke NODE")
+func (c *Core) Disown(ctx context.Context, in op.Disown) (op.Disown, error) {
+	if strings.HasPrefix(in.Identity, "node/") {
+		return in, wire.New(wire.CodeInvalidArgument, "/identity", "a node is revoked with: tandem node revoke NODE")
 	}
-	return c.enrolment(ctx, enrol.Revoke{Subject: identity, Reason: reason}, who)
+	return in, c.Enrolment(ctx, enrol.Revoke{Subject: in.Identity, Reason: in.Reason})
 }

@@ -14,7 +14,9 @@ import (
 
 	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/wire"
 )
@@ -44,7 +46,7 @@ func withGate(t *testing.T, f func(t *testing.T, r *faulty, g *gate)) {
 // hash makes a token for n1 and returns what a join shows of it.
 func (r *faulty) hash() string {
 	r.Helper()
-	e, err := r.core.Enroll(r.Context(), "n1", 0, "ann")
+	e, err := r.core.Enroll(as(r.Context(), "ann"), op.EnrollIn{NodeIn: op.NodeIn{Node: "n1"}})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -77,7 +79,7 @@ func TestNodesThatHaveNotConnectedAreListed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, n := range nodes {
+			for _, n := range nodes.Nodes {
 				all = append(all, n.Node+" "+n.Identity.State)
 			}
 			return all
@@ -92,7 +94,7 @@ func TestNodesThatHaveNotConnectedAreListed(t *testing.T) {
 		if got := states(); !slices.Equal(got, []string{"n1 joined"}) {
 			t.Errorf("joined: %q", got)
 		}
-		if _, err := r.core.Revoke(t.Context(), "n1", "", "ann"); err != nil {
+		if _, err := r.core.Revoke(as(t.Context(), "ann"), op.RevokeIn{NodeIn: op.NodeIn{Node: "n1"}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := states(); len(got) != 0 {
@@ -138,7 +140,9 @@ func TestEnrolmentOnABadDisk(t *testing.T) {
 
 			g.cut = nil
 			fail(r)
-			if _, err := r.core.Revoke(t.Context(), "n1", "", "ann"); !storageTrouble(err) {
+			if _, err := r.core.Revoke(as(t.Context(), "ann"), op.RevokeIn{
+				NodeIn: op.NodeIn{Node: "n1"},
+			}); !storageTrouble(err) {
 				t.Errorf("revoke on a bad disk: %v", err)
 			}
 			if len(g.cut) != 0 {
@@ -146,7 +150,9 @@ func TestEnrolmentOnABadDisk(t *testing.T) {
 			}
 			back(r)
 			r.certified("s2", !late)
-			if n, err := r.core.Revoke(t.Context(), "n1", "", "ann"); err != nil || n.Identity == nil || n.Identity.State != "revoked" {
+			if n, err := r.core.Revoke(as(t.Context(), "ann"), op.RevokeIn{
+				NodeIn: op.NodeIn{Node: "n1"},
+			}); err != nil || n.Identity == nil || n.Identity.State != "revoked" {
 				t.Errorf("%+v %v", n, err)
 			}
 			if !late && !slices.Equal(g.cut, []string{"node/n1: it was revoked"}) {
@@ -173,14 +179,20 @@ func TestEnrolmentOnABadDisk(t *testing.T) {
 
 func TestEnrollNeedsADoor(t *testing.T) {
 	withFaults(t, nil, func(t *testing.T, r *faulty) {
-		if _, err := r.core.Enroll(t.Context(), "n1", 0, "ann"); !errors.Is(err, &wire.Error{Code: wire.CodeNotSupported}) {
+		if _, err := r.core.Enroll(as(t.Context(), "ann"), op.EnrollIn{
+			NodeIn: op.NodeIn{Node: "n1"},
+		}); !errors.Is(err, &wire.Error{Code: wire.CodeNotSupported}) {
 			t.Error(err)
 		}
-		if _, err := r.core.Revoke(t.Context(), "n1", "", "ann"); !errors.Is(err, &wire.Error{Code: wire.CodeNotFound}) {
+		if _, err := r.core.Revoke(as(t.Context(), "ann"), op.RevokeIn{
+			NodeIn: op.NodeIn{Node: "n1"},
+		}); !errors.Is(err, &wire.Error{Code: wire.CodeNotFound}) {
 			t.Error(err)
 		}
 		r.join("n1") // it is known, and was never enrolled
-		if n, err := r.core.Revoke(t.Context(), "n1", "", "ann"); err != nil || n.Identity == nil || n.Identity.State != "revoked" {
+		if n, err := r.core.Revoke(as(t.Context(), "ann"), op.RevokeIn{
+			NodeIn: op.NodeIn{Node: "n1"},
+		}); err != nil || n.Identity == nil || n.Identity.State != "revoked" {
 			t.Errorf("%+v %v", n, err)
 		}
 		if r.core.Claimable("node/n1") == nil {
@@ -192,14 +204,20 @@ func TestEnrollNeedsADoor(t *testing.T) {
 func TestEnrollArguments(t *testing.T) {
 	withGate(t, func(t *testing.T, r *faulty, _ *gate) {
 		for _, name := range []string{"", "a/b", "+"} {
-			if _, err := r.core.Enroll(t.Context(), name, 0, "ann"); !errors.Is(err, &wire.Error{Code: wire.CodeInvalidArgument}) {
+			if _, err := r.core.Enroll(as(t.Context(), "ann"), op.EnrollIn{
+				NodeIn: op.NodeIn{Node: name},
+			}); !errors.Is(err, &wire.Error{Code: wire.CodeInvalidArgument}) {
 				t.Errorf("%q: %v", name, err)
 			}
-			if _, err := r.core.Revoke(t.Context(), name, "", "ann"); !errors.Is(err, &wire.Error{Code: wire.CodeInvalidArgument}) {
+			if _, err := r.core.Revoke(as(t.Context(), "ann"), op.RevokeIn{
+				NodeIn: op.NodeIn{Node: name},
+			}); !errors.Is(err, &wire.Error{Code: wire.CodeInvalidArgument}) {
 				t.Errorf("%q: %v", name, err)
 			}
 		}
-		if _, err := r.core.Enroll(t.Context(), "n1", 365*24*time.Hour, "ann"); !errors.Is(err, &wire.Error{Code: wire.CodeInvalidArgument}) {
+		if _, err := r.core.Enroll(as(t.Context(), "ann"), op.EnrollIn{
+			NodeIn: op.NodeIn{Node: "n1"}, Enroll: op.Enroll{TTL: duration.Format(365 * 24 * time.Hour)},
+		}); !errors.Is(err, &wire.Error{Code: wire.CodeInvalidArgument}) {
 			t.Error(err)
 		}
 	})
@@ -228,7 +246,9 @@ func TestCertify(t *testing.T) {
 			}
 			return leaf
 		}
-		c, err := r.core.Certify(t.Context(), view.Certification{Identity: "cloud/eu", CSR: csr}, "ann")
+		c, err := r.core.Certify(as(t.Context(), "ann"), op.CertifyIn{
+			Certification: view.Certification{Identity: "cloud/eu", CSR: csr},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +256,7 @@ func TestCertify(t *testing.T) {
 		if err := r.core.Certified("cloud/eu", leaf.SerialNumber.Text(16)); err != nil || len(leaf.DNSNames) != 0 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth {
 			t.Errorf("%v %v", leaf.DNSNames, err)
 		}
-		if err := r.core.Disown(t.Context(), "cloud/eu", "", "ann"); err != nil {
+		if _, err := r.core.Disown(as(t.Context(), "ann"), op.Disown{Identity: "cloud/eu"}); err != nil {
 			t.Error(err)
 		}
 		if err := r.core.Certified("cloud/eu", leaf.SerialNumber.Text(16)); err == nil || !slices.Contains(g.cut, "cloud/eu: it was revoked") {
@@ -248,11 +268,15 @@ func TestCertify(t *testing.T) {
 			{Identity: "broker/b1", CSR: csr}, {Identity: "broker/b1", CSR: csr, Hosts: []string{jointoken.ServerName}}, {Identity: "operator/ann", CSR: csr, Hosts: []string{"x"}},
 			{Identity: "operator/ann", CSR: "x"}, {Identity: "operator/ann", CSR: csr + csr}, {Identity: "operator/ann", CSR: c.Certificate},
 		} {
-			if _, err := r.core.Certify(t.Context(), bad, "ann"); err == nil {
+			if _, err := r.core.Certify(as(t.Context(), "ann"), op.CertifyIn{Certification: bad}); err == nil {
 				t.Errorf("%s %v was certified", bad.Identity, bad.Hosts)
 			}
 		}
-		c, err = r.core.Certify(t.Context(), view.Certification{Identity: "broker/b1", CSR: csr, Hosts: []string{"broker.local", "10.0.0.5"}}, "ann")
+		c, err = r.core.Certify(as(t.Context(), "ann"), op.CertifyIn{
+			Certification: view.Certification{
+				Identity: "broker/b1", CSR: csr, Hosts: []string{"broker.local", "10.0.0.5"},
+			},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +286,7 @@ func TestCertify(t *testing.T) {
 			t.Errorf("%v %v", leaf.DNSNames, leaf.IPAddresses)
 		}
 		for _, who := range []string{"node/n1", "", "nobody/x"} {
-			if err := r.core.Disown(t.Context(), who, "", "ann"); err == nil {
+			if _, err := r.core.Disown(as(t.Context(), "ann"), op.Disown{Identity: who}); err == nil {
 				t.Errorf("%q was revoked", who)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
@@ -199,7 +200,12 @@ func TestJournalIsReadWhileItIsReplaced(t *testing.T) {
 			}
 			return err
 		})
-		reader("the configuration", func() error { _, err := r.core.Config(t.Context(), "1.0.0"); return err })
+		reader("the configuration", func() error {
+			_, err := r.core.Config(t.Context(), op.VersionIn{
+				Version: "1.0.0",
+			})
+			return err
+		})
 		reader("the entries", func() error { _, err := r.core.Entries(t.Context(), view.EntryFilter{}); return err })
 		reader("the epoch", func() error { _, err := r.core.Status(t.Context()); return err })
 		for i := range 20 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/topic"
@@ -40,12 +41,12 @@ func TestOrderWhoseCommitFails(t *testing.T) {
 	}{
 		{"submit", nil, func(r *faulty) error { _, err := r.submit("2.0.0"); return err }, installed, updated},
 		{"try", nil, try, installed, trying},
-		{"confirm", try, func(r *faulty) error { _, err := r.core.Confirm(r.Context(), "tester"); return err }, trying, confirmed},
+		{"confirm", try, confirmFaulty, trying, confirmed},
 		{"restore", func(r *faulty) error {
 			r.write([]byte("{"))
 			_, err := r.core.ConfigStatus(r.Context())
 			return err
-		}, func(r *faulty) error { _, err := r.core.Restore(r.Context(), "tester"); return err }, failed, failed}, // the file was not written, and is found damaged again
+		}, restoreFaulty, failed, failed}, // the file was not written, and is found damaged again
 	} {
 		for _, times := range []int{1, 3} {
 			for _, persisted := range []bool{false, true} {
@@ -92,7 +93,9 @@ func TestOrderWhoseCommitFails(t *testing.T) {
 							if r.core.journal.Load().Last() <= durable {
 								t.Error("nothing was written since")
 							}
-							if doc, err := r.core.Config(t.Context(), "1.0.0"); err != nil || string(doc) != string(faultyDoc("1.0.0")) {
+							if doc, err := r.core.Config(t.Context(), op.VersionIn{
+								Version: "1.0.0",
+							}); err != nil || string(doc) != string(faultyDoc("1.0.0")) {
 								t.Errorf("what was acknowledged: %s %v", doc, err)
 							}
 							r.whole()
@@ -285,7 +288,7 @@ func TestConfigStatusHealsWhenTheFileIsWhole(t *testing.T) {
 		r.write([]byte("{"))
 		wants("a damaged file", fleet.Failed)
 		stale, _ := r.core.readCopy()
-		if s, err := r.core.Restore(t.Context(), "tester"); err != nil || s.State != fleet.Installed {
+		if s, err := r.core.Restore(as(t.Context(), "tester")); err != nil || s.State != fleet.Installed {
 			t.Errorf("%+v %v", s, err)
 		}
 		r.look(func(*fleet.Fleet) { // what was read before the restoring comes after it
@@ -299,4 +302,14 @@ func TestConfigStatusHealsWhenTheFileIsWhole(t *testing.T) {
 		r.install("1.0.1") // and the unit distributes again
 		r.whole()
 	})
+}
+
+func confirmFaulty(r *faulty) error {
+	_, err := r.core.Confirm(as(r.Context(), "tester"))
+	return err
+}
+
+func restoreFaulty(r *faulty) error {
+	_, err := r.core.Restore(as(r.Context(), "tester"))
+	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/record"
@@ -392,3 +393,6 @@ func (r *faulty) write(data []byte) {
 		r.Fatal(err)
 	}
 }
+
+// as returns a context in which somebody asks.
+func as(ctx context.Context, who string) context.Context { return caller.Named(ctx, who, "http") }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/topic"
@@ -55,7 +56,7 @@ func TestNodesAreAskedWhenTheJournalIsBack(t *testing.T) {
 		r.disk.fail(1, 0)
 		r.mustBe("a new node", r.hear(live("x", 1)), wire.CodeStorage)
 		r.recover()
-		if _, err := r.core.Node(t.Context(), "x"); err == nil {
+		if _, err := r.core.Node(t.Context(), op.NodeIn{Node: "x"}); err == nil {
 			t.Error("what was refused is known")
 		}
 		if p := r.status().Progress; p.Nodes != nodes+1 || p.Online != 0 {
@@ -205,7 +206,7 @@ func TestAbandonedLookIsNotRun(t *testing.T) {
 		release()
 		wg.Wait()
 		synctest.Wait()
-		if ran || len(all) > 0 {
+		if ran || len(all.Nodes) > 0 {
 			t.Error("it was run all the same")
 		}
 	})
@@ -257,7 +258,7 @@ func TestViewsShowOnlyWhatIsDurable(t *testing.T) {
 					looked = r.core.look(t.Context(), func(f *fleet.Fleet) { seen, durable = f.Seq(), r.core.journal.Load().Last() })
 				})
 				synctest.Wait()
-				wg.Go(func() { doc, _ = r.core.Config(t.Context(), "") })
+				wg.Go(func() { doc, _ = r.core.Config(t.Context(), op.VersionIn{}) })
 				synctest.Wait()
 				r.core.queue.mu.Lock()
 				behind := len(r.core.queue.items)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -153,7 +154,7 @@ func TestWorkloadsInTurn(t *testing.T) {
 		}
 		<-r.core.placing
 		r.mustBe("its turn", <-answers, "")
-		if doc, err := r.core.Workloads(t.Context(), "", true); err != nil || string(doc) != "[]" {
+		if doc, err := r.core.Workloads(t.Context(), op.WorkloadsIn{Filled: true}); err != nil || string(doc) != "[]" {
 			t.Errorf("%s %v", doc, err)
 		}
 	})

@@ -19,6 +19,7 @@ import (
 
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/seal"
@@ -128,7 +129,7 @@ func newest(t *testing.T, path string) time.Time {
 // goOn adopts the configuration on trial, applies another one and lets a new node report.
 func (r *faulty) goOn() {
 	r.Helper()
-	_, err := r.core.Confirm(r.Context(), "ann")
+	_, err := r.core.Confirm(as(r.Context(), "ann"))
 	r.mustBe("confirming the trial", err, "")
 	r.install("3.0.0")
 	r.look(func(f *fleet.Fleet) {
@@ -171,27 +172,30 @@ func (r *faulty) viewOf(name string, hidden bool) (any, error) {
 	case "config-status":
 		return c.ConfigStatus(ctx)
 	case "config-history":
-		return c.History(ctx)
+		h, err := c.History(ctx)
+		return h.Versions, err
 	case "nodes":
 		all, err := c.Nodes(ctx)
 		if awaited := func(n view.Node) bool { return n.FirstSeen.IsZero() }; hidden {
-			all = slices.DeleteFunc(all, awaited)
+			all.Nodes = slices.DeleteFunc(all.Nodes, awaited)
 		}
-		return all, err
+		return all.Nodes, err
 	case "health-settings":
 		return c.HealthSettings(ctx)
 	case "workloads-status":
 		return c.WorkloadStatus(ctx)
 	case "workloads-slots":
-		return c.Slots(ctx, "")
+		s, err := c.Slots(ctx, op.SlotsIn{})
+		return s.Slots, err
 	case "workloads-history":
-		return c.WorkloadHistory(ctx)
+		h, err := c.WorkloadHistory(ctx)
+		return h.Versions, err
 	}
 	if node, ok := strings.CutPrefix(name, "node-health-"); ok {
-		return c.NodeHealth(ctx, node)
+		return c.NodeHealth(ctx, op.NodeIn{Node: node})
 	}
 	if node, ok := strings.CutPrefix(name, "node-"); ok {
-		return c.Node(ctx, node)
+		return c.Node(ctx, op.NodeIn{Node: node})
 	}
 	return nil, fmt.Errorf("no such view")
 }

@@ -5,14 +5,27 @@ import (
 	"fmt"
 	"time"
 
+	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
 
-// SetHealth sets what is wanted of the health of some nodes, or with nil unsets it, and issues the
-// documents that follow from it.
-func (c *Core) SetHealth(ctx context.Context, scope view.Scope, settings *wire.HealthSettings, who string) (view.SettingsChange, error) {
+// SetHealth sets what is wanted of the health of some nodes, and issues the documents that follow from it.
+func (c *Core) SetHealth(ctx context.Context, in op.SetHealth) (view.SettingsChange, error) {
+	return c.changeHealth(ctx, in.Scope, in.Settings)
+}
+
+// UnsetHealth takes back what was set, and issues the documents that follow from it.
+func (c *Core) UnsetHealth(ctx context.Context, scope view.Scope) (view.SettingsChange, error) {
+	return c.changeHealth(ctx, scope, nil)
+}
+
+func (c *Core) changeHealth(
+	ctx context.Context, scope view.Scope, settings *wire.HealthSettings,
+) (view.SettingsChange, error) {
+	who := caller.From(ctx).Who()
 	r, err := c.order(ctx, func(t uint64) fleet.Event {
 		return fleet.SetHealth{Ticket: t, Scope: scope, Settings: settings, Who: who}
 	})
@@ -37,42 +50,46 @@ func (c *Core) HealthSettings(ctx context.Context) (v view.HealthSettings, err e
 }
 
 // NodeSettings returns what is set for one node, and what is in effect there.
-func (c *Core) NodeSettings(ctx context.Context, node string) (v view.NodeSettings, err error) {
-	err = c.look(ctx, func(f *fleet.Fleet) { v = f.NodeSettings(node) })
+func (c *Core) NodeSettings(ctx context.Context, in op.OfNode) (v view.NodeSettings, err error) {
+	err = c.look(ctx, func(f *fleet.Fleet) { v = f.NodeSettings(in.Node) })
 	return v, err
 }
 
 // NodeHealth returns what a node has told of its health.
-func (c *Core) NodeHealth(ctx context.Context, node string) (v view.NodeHealth, err error) {
+func (c *Core) NodeHealth(ctx context.Context, in op.NodeIn) (v view.NodeHealth, err error) {
 	found := false
 	err = c.look(ctx, func(f *fleet.Fleet) {
-		if n := f.Lookup(node); n != nil {
+		if n := f.Lookup(in.Node); n != nil {
 			v, found = n.HealthView(), true
 		}
 	})
 	if err == nil && !found {
-		err = wire.New(wire.CodeNotFound, "", fmt.Sprintf("node %.100q has never been heard of", node))
+		err = wire.New(wire.CodeNotFound, "", fmt.Sprintf("node %.100q has never been heard of", in.Node))
 	}
 	return v, err
 }
 
 // Reboot has a node reboot its machine, Try start its staged slot, or what is staged of a component, on
-// trial (component "": the agent itself; version "": whatever is staged), Approve keep the version on trial. They return when the node has answered.
-func (c *Core) Reboot(ctx context.Context, node, reason, who string) (view.Ordered, error) {
-	return orderNode(ctx, c, node, wire.MethodReboot, &wire.RebootParams{Reason: reason}, who)
+// trial, Approve keep the version on trial. They return when the node has answered.
+func (c *Core) Reboot(ctx context.Context, in op.RebootIn) (view.Ordered, error) {
+	return orderNode(ctx, c, in.Node, wire.MethodReboot, &wire.RebootParams{Reason: in.Reason})
 }
 
 // Try is described at Reboot.
-func (c *Core) Try(ctx context.Context, node, component, version, who string) (view.Ordered, error) {
-	return orderNode(ctx, c, node, wire.MethodTry, &wire.TryParams{Component: component, Version: version}, who)
+func (c *Core) Try(ctx context.Context, in op.TryIn) (view.Ordered, error) {
+	p := wire.TryParams{Component: in.Component, Version: in.Version}
+	return orderNode(ctx, c, in.Node, wire.MethodTry, &p)
 }
 
 // Approve is described at Reboot.
-func (c *Core) Approve(ctx context.Context, node, version, who string) (view.Ordered, error) {
-	return orderNode(ctx, c, node, wire.MethodApprove, &wire.ApproveParams{Version: version}, who)
+func (c *Core) Approve(ctx context.Context, in op.ApproveIn) (view.Ordered, error) {
+	return orderNode(ctx, c, in.Node, wire.MethodApprove, &wire.ApproveParams{Version: in.Version})
 }
 
-func orderNode[P wire.RebootParams | wire.TryParams | wire.ApproveParams | wire.RestartParams](ctx context.Context, c *Core, node string, m wire.Method, p *P, who string) (view.Ordered, error) {
+func orderNode[P wire.RebootParams | wire.TryParams | wire.ApproveParams | wire.RestartParams](
+	ctx context.Context, c *Core, node string, m wire.Method, p *P,
+) (view.Ordered, error) {
+	who := caller.From(ctx).Who()
 	params := wire.Encode(p)
 	if _, err := wire.Decode[P](params); err != nil { // the node would say the same
 		return view.Ordered{}, err
@@ -86,14 +103,26 @@ func orderNode[P wire.RebootParams | wire.TryParams | wire.ApproveParams | wire.
 	return view.Ordered{Node: node, Method: m, ID: r.ID, Rev: r.Rev}, nil
 }
 
-// SetMaintenance announces to the nodes that the controller, or the road to it, may be away for so
-// long from now, in the place of what was announced; 0 ends it. nil: nothing is announced now.
-func (c *Core) SetMaintenance(ctx context.Context, within time.Duration, reason, who string) (v *view.Maintenance, err error) {
+// Maintain announces to the nodes that the controller, or the road to it, may be away for so long from now,
+// in the place of what was announced.
+func (c *Core) Maintain(ctx context.Context, in op.Maintain) (op.Announced, error) {
+	return c.setMaintenance(ctx, in.Within(), in.Reason)
+}
+
+// EndMaintenance ends what was announced.
+func (c *Core) EndMaintenance(ctx context.Context) (op.Announced, error) {
+	return c.setMaintenance(ctx, 0, "")
+}
+
+func (c *Core) setMaintenance(
+	ctx context.Context, within time.Duration, reason string,
+) (v op.Announced, err error) {
+	who := caller.From(ctx).Who()
 	if _, err := c.order(ctx, func(t uint64) fleet.Event {
 		return fleet.Maintain{Ticket: t, For: within, Reason: reason, Who: who}
 	}); err != nil {
-		return nil, err
+		return v, err
 	}
-	err = c.look(ctx, func(f *fleet.Fleet) { v = f.MaintenanceView() })
+	err = c.look(ctx, func(f *fleet.Fleet) { v.Maintenance = f.MaintenanceView() })
 	return v, err
 }

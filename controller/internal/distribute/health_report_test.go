@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/topic"
@@ -22,7 +23,7 @@ func TestHealthIsReported(t *testing.T) {
 		health := &wire.Health{Indicator: wire.IndicatorContact, Text: "x", Contact: wire.HealthContact{In: true}, Boot: wire.HealthBoot{Reason: wire.BootStop, At: time.Now().UTC()},
 			Settings: wire.HealthSettings{FormatVersion: "1"}}
 		r.mustBe("a report", r.hear(to, report(1, wire.Encode(health))), "")
-		v, err := r.core.NodeHealth(t.Context(), "n")
+		v, err := r.core.NodeHealth(t.Context(), op.NodeIn{Node: "n"})
 		if err != nil || v.Health.State != view.HealthOK || v.Report == nil || v.Report.Boot.Reason != wire.BootStop || v.Health.ReportedAt.IsZero() {
 			t.Errorf("%+v %v", v, err)
 		}
@@ -31,7 +32,7 @@ func TestHealthIsReported(t *testing.T) {
 		if got := r.records(record.Trouble); len(got) != 1 {
 			t.Errorf("%d troubles", len(got))
 		}
-		_, err = r.core.NodeHealth(t.Context(), "m")
+		_, err = r.core.NodeHealth(t.Context(), op.NodeIn{Node: "m"})
 		r.mustBe("nobody", err, wire.CodeNotFound)
 		before := len(r.records(record.Report))
 		for i := range uint64(1000) { // ten seconds of a node that has gone mad
@@ -44,7 +45,7 @@ func TestHealthIsReported(t *testing.T) {
 		if n := len(r.records(record.Report)) - before; n > 240 {
 			t.Errorf("%d records", n)
 		}
-		if v, err := r.core.NodeHealth(t.Context(), "n"); err != nil || v.Report.Boot.Restarts != 999 {
+		if v, err := r.core.NodeHealth(t.Context(), op.NodeIn{Node: "n"}); err != nil || v.Report.Boot.Restarts != 999 {
 			t.Errorf("the newest is not shown: %+v %v", v.Report, err)
 		}
 		r.whole()

@@ -12,8 +12,10 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -25,12 +27,12 @@ func resets(d time.Duration) *wire.HealthSettings {
 }
 
 func (r *faulty) set(d time.Duration) error {
-	_, err := r.core.SetHealth(r.Context(), view.Scope{All: true}, resets(d), "ann")
+	_, err := r.core.SetHealth(as(r.Context(), "ann"), op.SetHealth{Scope: view.Scope{All: true}, Settings: resets(d)})
 	return err
 }
 
 func (r *faulty) maintain(d time.Duration) error {
-	_, err := r.core.SetMaintenance(r.Context(), d, "a switch", "ann")
+	_, err := r.core.Maintain(as(r.Context(), "ann"), op.Maintain{For: duration.Format(d), Reason: "a switch"})
 	return err
 }
 
@@ -125,7 +127,7 @@ func TestHealthOrderWhoseCommitFails(t *testing.T) {
 		{"set", nil, func(r *faulty) error { return r.set(time.Hour) }, bare, hour},
 		{"set again", func(r *faulty) error { return r.set(time.Hour) }, func(r *faulty) error { return r.set(24 * time.Hour) }, hour, day},
 		{"unset", func(r *faulty) error { return r.set(time.Hour) }, func(r *faulty) error {
-			_, err := r.core.SetHealth(r.Context(), view.Scope{All: true}, nil, "ann")
+			_, err := r.core.UnsetHealth(as(r.Context(), "ann"), view.Scope{All: true})
 			return err
 		}, hour, unset},
 		{"maintain", nil, func(r *faulty) error { return r.maintain(2 * time.Hour) }, bare, resting},
@@ -216,7 +218,9 @@ func TestOrderToANodeWhoseCommitFails(t *testing.T) {
 					} else {
 						r.disk.fail(1, 0)
 					}
-					_, err := r.core.Reboot(t.Context(), "n", "kernel", "ann")
+					_, err := r.core.Reboot(as(t.Context(), "ann"), op.RebootIn{
+						NodeIn: op.NodeIn{Node: "n"}, Reboot: op.Reboot{Reason: "kernel"},
+					})
 					r.mustBe("the operator", err, wire.CodeStorage)
 					if n := r.requested() - before; n != 0 {
 						t.Errorf("%d requests were sent", n)
@@ -249,14 +253,22 @@ func TestOrderToANodeWhoseCommitFails(t *testing.T) {
 // An order waits for its answer, passes a refusal on, and is given up in the end.
 func TestOrdersToANode(t *testing.T) {
 	withFaults(t, nil, func(t *testing.T, r *faulty) {
-		_, err := r.core.Reboot(t.Context(), "n", "kernel", "ann")
+		_, err := r.core.Reboot(as(t.Context(), "ann"), op.RebootIn{
+			NodeIn: op.NodeIn{Node: "n"}, Reboot: op.Reboot{Reason: "kernel"},
+		})
 		r.mustBe("nobody knows it", err, wire.CodeNotFound)
 		r.join("n")
-		_, err = r.core.Reboot(t.Context(), "n", "", "ann")
+		_, err = r.core.Reboot(as(t.Context(), "ann"), op.RebootIn{
+			NodeIn: op.NodeIn{Node: "n"}, Reboot: op.Reboot{Reason: ""},
+		})
 		r.mustBe("no reason", err, wire.CodeMissing)
-		_, err = r.core.Approve(t.Context(), "n", "a\nb", "ann")
+		_, err = r.core.Approve(as(t.Context(), "ann"), op.ApproveIn{
+			NodeIn: op.NodeIn{Node: "n"}, Approve: op.Approve{Version: "a\nb"},
+		})
 		r.mustBe("a version that is none", err, wire.CodeBadValue)
-		_, err = r.core.Try(t.Context(), "n", "an os", "1", "ann")
+		_, err = r.core.Try(as(t.Context(), "ann"), op.TryIn{
+			NodeIn: op.NodeIn{Node: "n"}, Try: op.Try{Component: "an os", Version: "1"},
+		})
 		r.mustBe("a component that is none", err, wire.CodeBadValue)
 
 		type outcome struct {
@@ -267,7 +279,9 @@ func TestOrdersToANode(t *testing.T) {
 			t.Helper()
 			done := make(chan outcome, 1)
 			go func() {
-				o, err := r.core.Try(t.Context(), "n", "", "1.5.0", "ann")
+				o, err := r.core.Try(as(t.Context(), "ann"), op.TryIn{
+					NodeIn: op.NodeIn{Node: "n"}, Try: op.Try{Version: "1.5.0"},
+				})
 				done <- outcome{o, err}
 			}()
 			synctest.Wait()
@@ -301,7 +315,9 @@ func TestOrdersToANode(t *testing.T) {
 		// Whoever gives up waiting leaves nothing behind; the answer is journaled all the same.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := r.core.Try(ctx, "n", "", "", "ann"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := r.core.Try(as(ctx, "ann"), op.TryIn{
+			NodeIn: op.NodeIn{Node: "n"},
+		}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 		time.Sleep(time.Minute)

@@ -8,7 +8,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/jointoken"
@@ -202,7 +204,7 @@ func (c *Core) SigningKeys(ctx context.Context) (v view.Keys, err error) {
 
 // RotateKey does the next step of a rotation: it announces a new key, or has the announced one sign from
 // now on. The second is refused while there are nodes that are not known to believe it, unless forced.
-func (c *Core) RotateKey(ctx context.Context, force bool, who string) (view.Keys, error) {
+func (c *Core) RotateKey(ctx context.Context, in op.RotateKey) (view.Keys, error) {
 	if c.cfg.Keyring == nil {
 		return view.Keys{}, wire.New(wire.CodeNotSupported, "", "this controller cannot keep more than one key")
 	}
@@ -214,15 +216,16 @@ func (c *Core) RotateKey(ctx context.Context, force bool, who string) (view.Keys
 	}
 	last := v.Keys[len(v.Keys)-1]
 	if last.State != record.KeyAnnounced {
-		return c.keysAfter(ctx, c.announceKey(ctx, who))
+		return c.keysAfter(ctx, c.announceKey(ctx))
 	}
 	if c.cfg.Keyring.Signer(last.ID) == nil {
 		return v, wire.New(wire.CodeWrongState, "", fmt.Sprintf("the private half of key %s is gone; give it up (tandem key retire %s) and rotate again", last.ID, last.ID))
 	}
-	return c.keysAfter(ctx, c.keyOrder(ctx, fleet.KeyOrder{Do: record.SignWithKey, Key: wire.Key{ID: last.ID}, Force: force, Who: who}))
+	ev := fleet.KeyOrder{Do: record.SignWithKey, Key: wire.Key{ID: last.ID}, Force: in.Force}
+	return c.keysAfter(ctx, c.keyOrder(ctx, ev))
 }
 
-func (c *Core) announceKey(ctx context.Context, who string) error {
+func (c *Core) announceKey(ctx context.Context) error {
 	var state record.SigningKeys
 	if err := c.look(ctx, func(f *fleet.Fleet) { state = f.Keys() }); err != nil {
 		return err
@@ -231,19 +234,20 @@ func (c *Core) announceKey(ctx context.Context, who string) error {
 	if err != nil {
 		return wire.New(wire.CodeStorage, "", err.Error())
 	}
-	return c.keyOrder(ctx, fleet.KeyOrder{Do: record.AnnounceKey, Key: s.Key(), Who: who})
+	return c.keyOrder(ctx, fleet.KeyOrder{Do: record.AnnounceKey, Key: s.Key()})
 }
 
 // RetireKey takes a key off the list: nodes drop it, and its private half is removed. It is refused for
 // the key that signs, and while there are nodes that would believe nobody then, unless forced.
-func (c *Core) RetireKey(ctx context.Context, kid string, force bool, who string) (view.Keys, error) {
+func (c *Core) RetireKey(ctx context.Context, in op.RetireKey) (view.Keys, error) {
 	c.rotating.Lock()
 	defer c.rotating.Unlock()
-	return c.keysAfter(ctx, c.keyOrder(ctx, fleet.KeyOrder{Do: record.RetireKey, Key: wire.Key{ID: kid}, Force: force, Who: who}))
+	ev := fleet.KeyOrder{Do: record.RetireKey, Key: wire.Key{ID: in.ID}, Force: in.Force}
+	return c.keysAfter(ctx, c.keyOrder(ctx, ev))
 }
 
 func (c *Core) keyOrder(ctx context.Context, ev fleet.KeyOrder) error {
-	ev.First = c.signer().Key()
+	ev.First, ev.Who = c.signer().Key(), caller.From(ctx).Who()
 	_, err := c.order(ctx, func(t uint64) fleet.Event { ev.Ticket = t; return ev })
 	return err
 }

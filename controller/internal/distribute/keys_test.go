@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
@@ -135,14 +136,18 @@ var steps = []struct {
 	do   func(r *faulty, first string) (view.Keys, error)
 	done func(k view.Keys) bool
 }{
-	{"announce", func(r *faulty, _ string) (view.Keys, error) { return r.core.RotateKey(r.Context(), false, "ann") },
+	{"announce", func(r *faulty, _ string) (view.Keys, error) {
+		return r.core.RotateKey(as(r.Context(), "ann"), op.RotateKey{})
+	},
 		func(k view.Keys) bool { return len(k.Keys) == 2 && k.Keys[1].State == "announced" }},
-	{"switch", func(r *faulty, _ string) (view.Keys, error) { return r.core.RotateKey(r.Context(), true, "ann") },
+	{"switch", func(r *faulty, _ string) (view.Keys, error) {
+		return r.core.RotateKey(as(r.Context(), "ann"), op.RotateKey{Force: true})
+	},
 		func(k view.Keys) bool {
 			return len(k.Keys) == 2 && k.Keys[1].State == "signing" && k.Keys[0].State == "leaving"
 		}},
 	{"retire", func(r *faulty, first string) (view.Keys, error) {
-		return r.core.RetireKey(r.Context(), first, true, "ann")
+		return r.core.RetireKey(as(r.Context(), "ann"), op.RetireKey{ID: first, Force: true})
 	},
 		func(k view.Keys) bool { return len(k.Keys) == 1 && k.Keys[0].State == "signing" }},
 }
@@ -331,7 +336,7 @@ func TestFloor(t *testing.T) {
 	withFaults(t, nil, func(t *testing.T, r *faulty) {
 		r.join("n1")
 		r.install("1.0.0")
-		d, err := r.core.Node(t.Context(), "n1")
+		d, err := r.core.Node(t.Context(), op.NodeIn{Node: "n1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -342,7 +347,8 @@ func TestFloor(t *testing.T) {
 		if f, err = r.core.Floor(t.Context(), "n9"); err != nil || len(f.Kinds) != 0 || f.Rev == 0 {
 			t.Errorf("of a node that nobody knows: %+v %v", f, err)
 		}
-		if _, err := r.core.RotateKey(t.Context(), false, "ann"); !errors.Is(err, &wire.Error{Code: wire.CodeNotSupported}) {
+		_, err = r.core.RotateKey(as(t.Context(), "ann"), op.RotateKey{})
+		if !errors.Is(err, &wire.Error{Code: wire.CodeNotSupported}) {
 			t.Errorf("without a keyring: %v", err)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
@@ -39,8 +40,8 @@ func (c *Core) ConfigStatus(ctx context.Context) (s view.ConfigStatus, err error
 }
 
 // Config returns a version's document as it was submitted; "" is the installed one.
-func (c *Core) Config(ctx context.Context, version string) ([]byte, error) {
-	if version == "" {
+func (c *Core) Config(ctx context.Context, in op.VersionIn) ([]byte, error) {
+	if in.Version == "" {
 		var cfg fleet.Config
 		if err := c.look(ctx, func(f *fleet.Fleet) { cfg = f.ConfigState() }); err != nil {
 			return nil, err
@@ -50,11 +51,11 @@ func (c *Core) Config(ctx context.Context, version string) ([]byte, error) {
 		}
 		return c.body(cfg.Hash)
 	}
-	history, err := c.History(ctx)
+	history, err := c.historyOf(ctx, wire.KindConfig)
 	if err != nil {
 		return nil, err
 	}
-	v, err := acceptedAs(history, version)
+	v, err := acceptedAs(history, in.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +73,9 @@ func acceptedAs(history []view.Version, version string) (view.Version, error) {
 }
 
 // History returns what happened to the unit configuration, in order.
-func (c *Core) History(ctx context.Context) ([]view.Version, error) {
-	return c.historyOf(ctx, wire.KindConfig)
+func (c *Core) History(ctx context.Context) (op.History, error) {
+	all, err := c.historyOf(ctx, wire.KindConfig)
+	return op.History{Versions: all}, err
 }
 
 func (c *Core) historyOf(ctx context.Context, kind wire.Kind) ([]view.Version, error) {
@@ -100,8 +102,8 @@ func (c *Core) reader(ctx context.Context) (j *journal.Journal, err error) {
 
 // Resolved returns what a node gets from the installed configuration: the provider that other
 // parts ask (seed 000, NodeConfigProviderItf).
-func (c *Core) Resolved(ctx context.Context, node, nodeType string) (view.Resolved, error) {
-	doc, err := c.Config(ctx, "")
+func (c *Core) Resolved(ctx context.Context, in op.ResolveIn) (view.Resolved, error) {
+	doc, err := c.Config(ctx, op.VersionIn{})
 	if err != nil {
 		return view.Resolved{}, err
 	}
@@ -109,22 +111,25 @@ func (c *Core) Resolved(ctx context.Context, node, nodeType string) (view.Resolv
 	if len(problems) > 0 {
 		return view.Resolved{}, problems[0]
 	}
-	if nodeType == "" {
+	if in.Type == "" {
 		if err := c.look(ctx, func(f *fleet.Fleet) {
-			if n := f.Lookup(node); n != nil {
-				nodeType = n.Type()
+			if n := f.Lookup(in.Node); n != nil {
+				in.Type = n.Type()
 			}
 		}); err != nil {
 			return view.Resolved{}, err
 		}
 	}
-	body, hash, src := unitconfig.NewResolver(uc).Body(node, nodeType)
-	return view.Resolved{Node: node, Type: nodeType, Rule: string(src.Rule), Entry: src.Pointer(), Hash: hash, Document: jsontext.Value(body)}, nil
+	body, hash, src := unitconfig.NewResolver(uc).Body(in.Node, in.Type)
+	return view.Resolved{
+		Node: in.Node, Type: in.Type, Rule: string(src.Rule), Entry: src.Pointer(), Hash: hash,
+		Document: jsontext.Value(body),
+	}, nil
 }
 
 // Explain says which entry set a value of a node's configuration and whether the node runs it.
-func (c *Core) Explain(ctx context.Context, node, pointer string) (view.Explanation, error) {
-	doc, err := c.Config(ctx, "")
+func (c *Core) Explain(ctx context.Context, in op.ExplainIn) (view.Explanation, error) {
+	doc, err := c.Config(ctx, op.VersionIn{})
 	if err != nil {
 		return view.Explanation{}, err
 	}
@@ -132,11 +137,11 @@ func (c *Core) Explain(ctx context.Context, node, pointer string) (view.Explanat
 	if len(problems) > 0 {
 		return view.Explanation{}, problems[0]
 	}
-	x := view.Explanation{Node: node, Pointer: pointer, Version: uc.Version}
+	x := view.Explanation{Node: in.Node, Pointer: in.Pointer, Version: uc.Version}
 	found, nodeType := false, ""
 	var k fleet.KindState
 	if err := c.look(ctx, func(f *fleet.Fleet) {
-		if n := f.Lookup(node); n != nil {
+		if n := f.Lookup(in.Node); n != nil {
 			found, nodeType = true, n.Type()
 			if s := n.Kinds[wire.KindConfig]; s != nil {
 				k = *s
@@ -146,14 +151,14 @@ func (c *Core) Explain(ctx context.Context, node, pointer string) (view.Explanat
 		return x, err
 	}
 	if !found {
-		return x, wire.New(wire.CodeNotFound, "", fmt.Sprintf("node %.100q has never been heard of", node))
+		return x, wire.New(wire.CodeNotFound, "", fmt.Sprintf("node %.100q has never been heard of", in.Node))
 	}
-	e, err := unitconfig.Explain(uc, node, nodeType, pointer)
+	e, err := unitconfig.Explain(uc, in.Node, nodeType, in.Pointer)
 	if err != nil {
 		return x, err
 	}
 	x.Value, x.Rule, x.Source, x.Why = e.Value, string(e.Source.Rule), e.From, e.Why
-	_, hash, _ := unitconfig.NewResolver(uc).Body(node, nodeType)
+	_, hash, _ := unitconfig.NewResolver(uc).Body(in.Node, nodeType)
 	onNode(&x, &k, hash)
 	return x, nil
 }
@@ -175,10 +180,10 @@ func onNode(x *view.Explanation, k *fleet.KindState, hash string) {
 }
 
 // Nodes returns every node in the order of names, those that have not connected yet among them.
-func (c *Core) Nodes(ctx context.Context) (all []view.Node, err error) {
+func (c *Core) Nodes(ctx context.Context) (v op.Nodes, err error) {
 	now := c.cfg.Now()
 	err = c.look(ctx, func(f *fleet.Fleet) {
-		all = f.Views()
+		all := f.Views()
 		for i := range all {
 			all[i].Identity = f.Identity(all[i].Node, now)
 		}
@@ -186,28 +191,29 @@ func (c *Core) Nodes(ctx context.Context) (all []view.Node, err error) {
 			all = append(all, awaited...)
 			slices.SortFunc(all, func(a, b view.Node) int { return strings.Compare(a.Node, b.Node) })
 		}
+		v.Nodes = all
 	})
-	return all, err
+	return v, err
 }
 
 // Node returns one node.
-func (c *Core) Node(ctx context.Context, node string) (v view.Node, err error) {
+func (c *Core) Node(ctx context.Context, in op.NodeIn) (v view.Node, err error) {
 	found := false
 	err = c.look(ctx, func(f *fleet.Fleet) {
-		if n := f.Lookup(node); n != nil {
+		if n := f.Lookup(in.Node); n != nil {
 			v, found = n.View(), true
 			v.Raised = n.Alerts
-			v.Slots = f.Slots(node)
+			v.Slots = f.Slots(in.Node)
 			if n.Health != nil {
 				v.Components = n.Health.Components
 			}
 		}
-		if v.Identity = f.Identity(node, c.cfg.Now()); v.Identity != nil {
-			v.Node, found = node, true // it may not have connected yet
+		if v.Identity = f.Identity(in.Node, c.cfg.Now()); v.Identity != nil {
+			v.Node, found = in.Node, true // it may not have connected yet
 		}
 	})
 	if err == nil && !found {
-		err = wire.New(wire.CodeNotFound, "", fmt.Sprintf("node %.100q has never been heard of", node))
+		err = wire.New(wire.CodeNotFound, "", fmt.Sprintf("node %.100q has never been heard of", in.Node))
 	}
 	return v, err
 }
@@ -284,16 +290,16 @@ func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 }
 
 // Verify checks the journal's chain and bodies.
-func (c *Core) Verify(ctx context.Context) (bool, string, error) {
+func (c *Core) Verify(ctx context.Context) (op.Verification, error) {
 	j, err := c.reader(ctx)
 	if err != nil {
-		return false, "", err
+		return op.Verification{}, err
 	}
 	r, err := j.Verify(ctx)
 	if err != nil {
-		return false, "", err
+		return op.Verification{}, err
 	}
-	return r.OK(), r.String(), nil
+	return op.Verification{OK: r.OK(), Report: r.String()}, nil
 }
 
 // Export writes the journal as JSON lines.

@@ -19,7 +19,7 @@ func TestRestoredBackup(t *testing.T) {
 	}{
 		{name: "the file is applied", choose: func(u *seedUnit) { u.install(u.file()) }, want: "2.0.0"},
 		{name: "the journal is taken", choose: func(u *seedUnit) {
-			if _, err := u.core.Restore(u.Context(), "tester"); err != nil {
+			if _, err := u.core.Restore(as(u.Context(), "tester")); err != nil {
 				u.Fatal(err)
 			}
 		}, want: "1.0.0"},

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/link/linktest"
@@ -127,24 +128,26 @@ func TestSeed000NodeInError(t *testing.T) {
 func TestSeed000Provider(t *testing.T) {
 	inSeedUnit(t, func(t *testing.T, u *seedUnit) {
 		u.start()
-		if _, err := u.core.Resolved(t.Context(), "node-1", "mainType"); err == nil || wire.AsError(err).Code != wire.CodeNotFound {
+		if _, err := u.core.Resolved(t.Context(), op.ResolveIn{
+			Node: "node-1", Type: "mainType",
+		}); err == nil || wire.AsError(err).Code != wire.CodeNotFound {
 			t.Errorf("without a configuration: %v", err)
 		}
 		nodes := []*seedNode{u.node("node-1", "mainType"), u.node("node-2", "mainType"), u.node("node-3", "otherType")}
 		u.install(seedDoc("1.0.0"))
 		for i, rule := range []string{"node", "type", "default"} {
 			n := nodes[i]
-			r, err := u.core.Resolved(t.Context(), n.name, "") // the type is the one that the node told
+			r, err := u.core.Resolved(t.Context(), op.ResolveIn{Node: n.name}) // the type is the one that the node told
 			if err != nil || r.Rule != rule || r.Type != n.kind || string(r.Document) != string(n.body()) {
 				t.Errorf("%s: %+v %v", n.name, r, err)
 			}
 		}
-		r, err := u.core.Resolved(t.Context(), "never-heard-of", "")
+		r, err := u.core.Resolved(t.Context(), op.ResolveIn{Node: "never-heard-of"})
 		if want := `{"formatVersion":"7","version":"1.0.0","node":{"codename":"never-heard-of"},"priority":0}`; err != nil || string(r.Document) != want {
 			t.Errorf("%s %v", r.Document, err)
 		}
 		u.write("{")
-		if _, err := u.core.Resolved(t.Context(), "node-1", ""); err != nil {
+		if _, err := u.core.Resolved(t.Context(), op.ResolveIn{Node: "node-1"}); err != nil {
 			t.Errorf("the damaged copy took the provider along: %v", err)
 		}
 	})
@@ -172,7 +175,7 @@ func TestSeed000Status(t *testing.T) {
 		u.write("}")
 		u.restart()
 		want("failed 1.0.0 malformed")
-		if _, err := u.core.Restore(t.Context(), "tester"); err != nil {
+		if _, err := u.core.Restore(as(t.Context(), "tester")); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

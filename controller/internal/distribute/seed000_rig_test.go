@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/view"
@@ -404,3 +405,6 @@ func (n *seedNode) body() []byte {
 	}
 	return bytes.Clone(d.Body)
 }
+
+// as returns a context in which somebody asks.
+func as(ctx context.Context, who string) context.Context { return caller.Named(ctx, who, "http") }

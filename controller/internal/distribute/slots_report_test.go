@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -29,12 +30,12 @@ func TestNodeTellsOfItsOwnSlots(t *testing.T) {
 			synctest.Wait()
 		}
 		shown := func() string {
-			all, err := r.core.Slots(t.Context(), "")
+			all, err := r.core.Slots(t.Context(), op.SlotsIn{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var names []string
-			for _, s := range all {
+			for _, s := range all.Slots {
 				names = append(names, s.Slot)
 			}
 			return strings.Join(names, " ")

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
@@ -83,18 +85,21 @@ func (c *Core) checkCopy(ctx context.Context) error {
 }
 
 // Confirm keeps the configuration on trial.
-func (c *Core) Confirm(ctx context.Context, who string) (view.Result, error) {
+func (c *Core) Confirm(ctx context.Context) (view.Result, error) {
+	who := caller.From(ctx).Who()
 	return c.order(ctx, func(t uint64) fleet.Event { return fleet.Confirm{Ticket: t, Who: who} })
 }
 
 // Remark writes a note into the journal and returns when it is durable.
-func (c *Core) Remark(ctx context.Context, r view.Remark, who string) error {
+func (c *Core) Remark(ctx context.Context, r view.Remark) error {
+	who := caller.From(ctx).Who()
 	_, err := c.order(ctx, func(t uint64) fleet.Event { return fleet.Remark{Ticket: t, Who: who, Data: r} })
 	return err
 }
 
 // Restore writes the journal's configuration over a damaged copy.
-func (c *Core) Restore(ctx context.Context, who string) (view.ConfigStatus, error) {
+func (c *Core) Restore(ctx context.Context) (view.ConfigStatus, error) {
+	who := caller.From(ctx).Who()
 	if err := c.checkCopy(ctx); err != nil {
 		return view.ConfigStatus{}, err
 	}
@@ -105,8 +110,8 @@ func (c *Core) Restore(ctx context.Context, who string) (view.ConfigStatus, erro
 }
 
 // Rollback submits the content of an earlier version under a new one.
-func (c *Core) Rollback(ctx context.Context, version, as, who string) (view.Result, error) {
-	doc, err := c.Config(ctx, version)
+func (c *Core) Rollback(ctx context.Context, in op.Rollback) (view.Result, error) {
+	doc, err := c.Config(ctx, op.VersionIn{Version: in.Version})
 	if err != nil {
 		return view.Result{}, err
 	}
@@ -114,9 +119,11 @@ func (c *Core) Rollback(ctx context.Context, version, as, who string) (view.Resu
 	if len(problems) > 0 {
 		return view.Result{}, problems[0]
 	}
-	again, err := unitconfig.WithVersion(uc, as)
+	again, err := unitconfig.WithVersion(uc, in.As)
 	if err != nil {
 		return view.Result{}, err
 	}
-	return c.Submit(ctx, view.Submission{Kind: "config", Document: unitconfig.Encode(again), Who: who, Via: "rollback"})
+	return c.Submit(ctx, view.Submission{
+		Kind: wire.KindConfig, Document: unitconfig.Encode(again), Who: caller.From(ctx).Who(), Via: "rollback",
+	})
 }

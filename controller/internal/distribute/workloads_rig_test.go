@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -156,12 +157,12 @@ func (u *seedUnit) told() string {
 	if err != nil {
 		u.Fatal(err)
 	}
-	slots, err := u.core.Slots(u.Context(), "")
+	slots, err := u.core.Slots(u.Context(), op.SlotsIn{})
 	if err != nil {
 		u.Fatal(err)
 	}
 	var all []string
-	for _, s := range slots {
+	for _, s := range slots.Slots {
 		text := s.Slot + " " + s.State
 		if s.Why != "" {
 			text += " (" + s.Why + ")"

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -68,7 +69,9 @@ func TestWorkloadsReachTheirNodes(t *testing.T) {
 		if got, want := u.told(), "1.0.1 2/2: map@n1 running, web@n2 running"; got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
-		if n, err := u.core.Node(t.Context(), "n1"); err != nil || len(n.Slots) != 1 || n.Slots[0].Slot != "map@n1" || !n.InSync {
+		if n, err := u.core.Node(t.Context(), op.NodeIn{
+			Node: "n1",
+		}); err != nil || len(n.Slots) != 1 || n.Slots[0].Slot != "map@n1" || !n.InSync {
 			t.Errorf("%+v %v", n, err)
 		}
 		u.restart()
@@ -122,7 +125,7 @@ func TestWorkloadsAreCheckedByTheNodes(t *testing.T) {
 func TestWorkloadsInTheJournal(t *testing.T) {
 	inSeedUnit(t, func(t *testing.T, u *seedUnit) {
 		u.start()
-		if _, err := u.core.Workloads(t.Context(), "", false); wire.AsError(err).Code != wire.CodeNotFound {
+		if _, err := u.core.Workloads(t.Context(), op.WorkloadsIn{}); wire.AsError(err).Code != wire.CodeNotFound {
 			t.Errorf("%v", err)
 		}
 		sloppy := []byte(`[{"@class":"Instance" "slot":"web@n1", "resources":{"iss_hook_start":{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"verification":{},}}}]`)
@@ -143,25 +146,29 @@ func TestWorkloadsInTheJournal(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 		for range 2 {
-			if doc, err := u.core.Workloads(t.Context(), "1.0.0", false); err != nil || !bytes.Equal(doc, sloppy) {
+			if doc, err := u.core.Workloads(t.Context(), op.WorkloadsIn{
+				Version: "1.0.0",
+			}); err != nil || !bytes.Equal(doc, sloppy) {
 				t.Errorf("%v %s", err, doc)
 			}
-			doc, err := u.core.Workloads(t.Context(), "1.0.0", true)
+			doc, err := u.core.Workloads(t.Context(), op.WorkloadsIn{Version: "1.0.0", Filled: true})
 			if set, ps := workload.Parse(doc); err != nil || ps != nil || len(set.Configs) != 1 || set.Configs[0].Slot.String() != "web@n1" {
 				t.Errorf("%v %v %s", err, ps, doc)
 			}
-			if _, err := u.core.Workloads(t.Context(), "1.9.0", false); wire.AsError(err).Code != wire.CodeNotFound {
+			if _, err := u.core.Workloads(t.Context(), op.WorkloadsIn{
+				Version: "1.9.0",
+			}); wire.AsError(err).Code != wire.CodeNotFound {
 				t.Errorf("a refused version is shown: %v", err)
 			}
 			history, err := u.core.WorkloadHistory(t.Context())
 			var all []string
-			for _, v := range history {
+			for _, v := range history.Versions {
 				all = append(all, v.Version+" "+v.State)
 			}
 			if got, want := strings.Join(all, ", "), " refused, 1.0.0 accepted, 2.0.0-rc.1 accepted, 1.9.0 refused, 2.0.0 accepted"; err != nil || got != want {
 				t.Errorf("%s (%v), want %s", got, err, want)
 			}
-			if configs, err := u.core.History(t.Context()); err != nil || len(configs) != 0 {
+			if configs, err := u.core.History(t.Context()); err != nil || len(configs.Versions) != 0 {
 				t.Errorf("the unit configuration has a history: %+v %v", configs, err)
 			}
 			u.audit()
@@ -221,7 +228,9 @@ func TestSlotLogsAndRestart(t *testing.T) {
 		one := u.worker("n1")
 		u.node("n2", "mainType")
 		read := func(node string, p wire.LogsParams) (string, error) {
-			l, err := u.core.SlotLogs(t.Context(), node, p, "ann")
+			l, err := u.core.SlotLogs(as(t.Context(), "ann"), op.LogsIn{
+				SlotIn: op.SlotIn{Node: node, Service: p.Service}, Cursor: p.Cursor, Tail: p.Tail,
+			})
 			return string(l.Data) + "|" + l.Cursor, err
 		}
 		if got, err := read("n1", wire.LogsParams{Service: "web", Tail: 10}); got != "listening\n|1:18" || err != nil {
@@ -241,10 +250,14 @@ func TestSlotLogsAndRestart(t *testing.T) {
 		if _, err := read("n1", wire.LogsParams{Service: "a/b"}); err == nil {
 			t.Error("a service that cannot be")
 		}
-		if o, err := u.core.RestartSlot(t.Context(), "n1", "web", "ann"); err != nil || o.Method != wire.MethodRestart || strings.Join(one.work.asked, " ") != "web" {
+		if o, err := u.core.RestartSlot(as(t.Context(), "ann"), op.SlotIn{
+			Node: "n1", Service: "web",
+		}); err != nil || o.Method != wire.MethodRestart || strings.Join(one.work.asked, " ") != "web" {
 			t.Errorf("%+v %v", o, err)
 		}
-		if _, err := u.core.RestartSlot(t.Context(), "n1", "map", "ann"); wire.AsError(err).Code != wire.CodeNotFound || wire.AsError(err).Node != "n1" {
+		if _, err := u.core.RestartSlot(as(t.Context(), "ann"), op.SlotIn{
+			Node: "n1", Service: "map",
+		}); wire.AsError(err).Code != wire.CodeNotFound || wire.AsError(err).Node != "n1" {
 			t.Errorf("%v", err)
 		}
 		if requests, replies := u.entries("request"), u.entries("reply"); requests != 2 || replies != 2 {
@@ -253,7 +266,9 @@ func TestSlotLogsAndRestart(t *testing.T) {
 		one.mute = true
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := u.core.SlotLogs(ctx, "n1", wire.LogsParams{Service: "web"}, "ann"); err == nil {
+		if _, err := u.core.SlotLogs(as(ctx, "ann"), op.LogsIn{
+			SlotIn: op.SlotIn{Node: "n1", Service: "web"},
+		}); err == nil {
 			t.Error("nobody answered")
 		}
 		if _, err := read("n1", wire.LogsParams{Service: "web"}); wire.AsError(err).Code != wire.CodeNoAnswer {

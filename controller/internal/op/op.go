@@ -82,6 +82,7 @@ type Op[In, Out any] struct {
 	Form     Form
 	Type     string // content type of a File
 	Optional bool   // the body may be left out
+	Long     bool   // the answer takes long: it counts as a stream, of which there are only so many at once
 }
 
 // Spec is an operation without its types as parameters.

@@ -119,7 +119,7 @@ var (
 		About: "Sends entries of the journal, and with follow those to come.",
 	})
 	VerifyJournal = define(Op[None, Verification]{
-		Name: "journal.verify", Route: "GET /v1/journal/verify", Role: View,
+		Name: "journal.verify", Route: "GET /v1/journal/verify", Role: View, Long: true,
 		About: "Checks that every record of the journal is as it was written.",
 	})
 	ExportJournal = define(Op[None, None]{

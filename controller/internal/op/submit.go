@@ -64,6 +64,14 @@ func (in *ConfigIn) Check() *wire.Error {
 	return nil
 }
 
+// Submission is what it is to the core, but for who submits it.
+func (in *ConfigIn) Submission() view.Submission {
+	return view.Submission{
+		Kind: wire.KindConfig, Mode: in.Mode, ConfirmWithin: in.ConfirmWithin, Document: in.Document,
+		DryRun: in.DryRun, Offline: in.Offline, ID: in.ID,
+	}
+}
+
 // WorkloadSet is a set of workloads, and how it is submitted.
 type WorkloadSet struct {
 	Version string `query:"version" empty:"leave it out to have one derived" json:"-"` // it gets; default: the next
@@ -79,6 +87,14 @@ func (in *WorkloadSet) Check() *wire.Error {
 			"the request body is the set of workloads, and it is empty; [] stops everything")
 	}
 	return nil
+}
+
+// Submission is what it is to the core, but for who submits it.
+func (in *WorkloadSet) Submission() view.Submission {
+	return view.Submission{
+		Kind: wire.KindWorkloads, Mode: wire.ModeApply, Version: in.Version, Lenient: in.Lenient,
+		Document: in.Document, DryRun: in.DryRun, Offline: in.Offline, ID: in.ID,
+	}
 }
 
 // Rollback says which content comes back, and as what.

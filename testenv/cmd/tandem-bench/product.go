@@ -105,15 +105,15 @@ func (p *product) do(op string, args json.RawMessage) (any, error) {
 		}
 		return nil, err
 	case "running": // the outcome is how many slots there are, if all of them run
-		all, err := p.app.Unit().Slots(ctx, "")
-		for _, s := range all {
+		all, err := p.app.Unit().Slots(ctx, app.SlotsIn{})
+		for _, s := range all.Slots {
 			if s.Report == nil || s.Report.State != wire.WorkloadRunning {
 				return -1, err
 			}
 		}
-		return len(all), err
+		return len(all.Slots), err
 	case "flush": // the outcome is there when every document has been published
-		return nil, p.app.Unit().(interface{ Flushed(context.Context) error }).Flushed(ctx)
+		return nil, p.app.Unit().Flushed(ctx)
 	case "view":
 		s, err := p.app.Unit().Status(ctx)
 		g := s.Config.Progress
@@ -125,9 +125,9 @@ func (p *product) do(op string, args json.RawMessage) (any, error) {
 		}
 		return nil, p.enrol(ctx, e)
 	case "verify":
-		ok, report, err := p.app.Unit().Verify(ctx)
-		if err == nil && !ok {
-			err = errors.New(report)
+		v, err := p.app.Unit().Verify(ctx)
+		if err == nil && !v.OK {
+			err = errors.New(v.Report)
 		}
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"tandem.internal/controller/app"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/testenv/fleet"
 )
@@ -86,7 +87,7 @@ func (p *product) enrol(ctx context.Context, e enrolment) error {
 
 // join trades a token for a certificate.
 func (p *product) join(ctx context.Context, name string) (b bearer, ca []byte, err error) {
-	e, err := p.app.Unit().Enroll(ctx, name, 0, "bench")
+	e, err := p.app.Unit().Enroll(app.As(ctx, "bench"), app.EnrollIn{NodeIn: app.NodeIn{Node: name}})
 	if err != nil {
 		return b, nil, err
 	}

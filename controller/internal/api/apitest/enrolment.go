@@ -1,66 +1,67 @@
 package apitest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 
+	"tandem.internal/controller/internal/caller"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/wire"
 )
 
 // Enroll makes a token whose secret is all zeros.
-func (u *Unit) Enroll(ctx context.Context, node string, life time.Duration, who string) (view.Enrolment, error) {
+func (u *Unit) Enroll(ctx context.Context, in op.EnrollIn) (view.Enrolment, error) {
 	s, leave, err := u.enter(ctx, "Enroll")
 	if err != nil {
 		return view.Enrolment{}, err
 	}
 	defer leave()
-	s.Who = who
-	if life == 0 {
-		life = 24 * time.Hour
-	}
-	t := jointoken.Token{Node: node}
-	return view.Enrolment{Node: node, Token: t.Text(), Expires: s.Now.Add(life), Controller: "https://gateway:8884", CA: t.CA.String()}, nil
+	s.Who = caller.From(ctx).Who()
+	life := cmp.Or(in.Life(), 24*time.Hour)
+	t := jointoken.Token{Node: in.Node}
+	return view.Enrolment{Node: in.Node, Token: t.Text(), Expires: s.Now.Add(life), Controller: "https://gateway:8884", CA: t.CA.String()}, nil
 }
 
 // Revoke gives a node that is known the identity of one that was revoked.
-func (u *Unit) Revoke(ctx context.Context, node, _, who string) (view.Node, error) {
+func (u *Unit) Revoke(ctx context.Context, in op.RevokeIn) (view.Node, error) {
 	s, leave, err := u.enter(ctx, "Revoke")
 	if err != nil {
 		return view.Node{}, err
 	}
 	defer leave()
-	s.Who = who
-	i := slices.IndexFunc(s.Nodes, func(n view.Node) bool { return n.Node == node })
+	s.Who = caller.From(ctx).Who()
+	i := slices.IndexFunc(s.Nodes, func(n view.Node) bool { return n.Node == in.Node })
 	if i < 0 {
-		return view.Node{}, wire.New(wire.CodeNotFound, "", "node "+node+" is not known")
+		return view.Node{}, wire.New(wire.CodeNotFound, "", "node "+in.Node+" is not known")
 	}
 	s.Nodes[i].Online = false
-	s.Nodes[i].Identity = &view.Identity{State: "revoked", Revoked: s.Now, RevokedBy: who}
+	s.Nodes[i].Identity = &view.Identity{State: "revoked", Revoked: s.Now, RevokedBy: caller.From(ctx).Who()}
 	return s.Nodes[i], nil
 }
 
 // Certify answers with a certificate that is none.
-func (u *Unit) Certify(ctx context.Context, q view.Certification, who string) (view.Certificate, error) {
+func (u *Unit) Certify(ctx context.Context, in op.CertifyIn) (view.Certificate, error) {
 	s, leave, err := u.enter(ctx, "Certify")
 	if err != nil {
 		return view.Certificate{}, err
 	}
 	defer leave()
-	s.Who = who
+	s.Who = caller.From(ctx).Who()
 	const text = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-	return view.Certificate{Identity: q.Identity, Certificate: text, CA: text, Expires: s.Now.AddDate(0, 3, 0)}, nil
+	return view.Certificate{Identity: in.Identity, Certificate: text, CA: text, Expires: s.Now.AddDate(0, 3, 0)}, nil
 }
 
 // Disown agrees.
-func (u *Unit) Disown(ctx context.Context, _, _, who string) error {
+func (u *Unit) Disown(ctx context.Context, in op.Disown) (op.Disown, error) {
 	s, leave, err := u.enter(ctx, "Disown")
 	if err != nil {
-		return err
+		return in, err
 	}
 	defer leave()
-	s.Who = who
-	return nil
+	s.Who = caller.From(ctx).Who()
+	return in, nil
 }

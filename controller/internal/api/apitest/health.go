@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"tandem.internal/controller/internal/caller"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -44,31 +46,43 @@ func Report(now time.Time) *wire.Health {
 }
 
 // NodeHealth returns what a node has told; only node-1 has told all.
-func (u *Unit) NodeHealth(ctx context.Context, node string) (view.NodeHealth, error) {
+func (u *Unit) NodeHealth(ctx context.Context, in op.NodeIn) (view.NodeHealth, error) {
 	s, leave, err := u.enter(ctx, "NodeHealth")
 	if err != nil {
 		return view.NodeHealth{}, err
 	}
 	defer leave()
 	for _, n := range s.Nodes {
-		if n.Node != node {
+		if n.Node != in.Node {
 			continue
 		}
-		v := view.NodeHealth{Node: node, Online: n.Online, Since: n.Since, Health: view.Health{State: view.HealthUnknown, Text: "not reported"}}
+		v := view.NodeHealth{Node: in.Node, Online: n.Online, Since: n.Since, Health: view.Health{State: view.HealthUnknown, Text: "not reported"}}
 		if n.Health != nil {
 			v.Health = *n.Health
 		}
-		if node == "node-1" && n.Health != nil {
+		if in.Node == "node-1" && n.Health != nil {
 			v.Report = Report(s.Now)
 			v.Raised = []view.Alert{{Tag: "systemQuotaAlert", Parameter: "cpu", Value: 0.97, Min: 0.5, Max: 0.9, Since: s.Now.Add(-3 * time.Minute), At: s.Now.Add(-time.Minute)}}
 		}
 		return v, nil
 	}
-	return view.NodeHealth{}, wire.New(wire.CodeNotFound, "", "node "+node+" has never been heard of")
+	return view.NodeHealth{}, wire.New(wire.CodeNotFound, "", "node "+in.Node+" has never been heard of")
 }
 
 // SetHealth keeps what was set.
-func (u *Unit) SetHealth(ctx context.Context, scope view.Scope, settings *wire.HealthSettings, who string) (view.SettingsChange, error) {
+func (u *Unit) SetHealth(ctx context.Context, in op.SetHealth) (view.SettingsChange, error) {
+	return u.changeHealth(ctx, in.Scope, in.Settings)
+}
+
+// UnsetHealth takes it back.
+func (u *Unit) UnsetHealth(ctx context.Context, scope view.Scope) (view.SettingsChange, error) {
+	return u.changeHealth(ctx, scope, nil)
+}
+
+func (u *Unit) changeHealth(
+	ctx context.Context, scope view.Scope, settings *wire.HealthSettings,
+) (view.SettingsChange, error) {
+	who := caller.From(ctx).Who()
 	s, leave, err := u.enter(ctx, "SetHealth")
 	if err != nil {
 		return view.SettingsChange{}, err
@@ -131,22 +145,22 @@ func (u *Unit) HealthSettings(ctx context.Context) (view.HealthSettings, error) 
 }
 
 // NodeSettings resolves State.Settings.
-func (u *Unit) NodeSettings(ctx context.Context, node string) (view.NodeSettings, error) {
+func (u *Unit) NodeSettings(ctx context.Context, in op.OfNode) (view.NodeSettings, error) {
 	s, leave, err := u.enter(ctx, "NodeSettings")
 	if err != nil {
 		return view.NodeSettings{}, err
 	}
 	defer leave()
-	v := view.NodeSettings{Node: node}
+	v := view.NodeSettings{Node: in.Node}
 	for _, n := range s.Nodes {
-		if n.Node == node {
+		if n.Node == in.Node {
 			v.Type = n.Type
 			if n.Health != nil {
 				v.InEffect = &Report(s.Now).Settings
 			}
 		}
 	}
-	if e, ok := s.Settings.Nodes[node]; ok {
+	if e, ok := s.Settings.Nodes[in.Node]; ok {
 		v.Rule, v.Set = view.ByNode, &e
 	} else if e, ok := s.Settings.Types[v.Type]; ok {
 		v.Rule, v.Set = view.ByType, &e
@@ -157,33 +171,33 @@ func (u *Unit) NodeSettings(ctx context.Context, node string) (view.NodeSettings
 }
 
 // Reboot agrees, for nodes that are online.
-func (u *Unit) Reboot(ctx context.Context, node, reason, who string) (view.Ordered, error) {
-	return u.ordered(ctx, node, wire.MethodReboot, reason, "/reason", who)
+func (u *Unit) Reboot(ctx context.Context, in op.RebootIn) (view.Ordered, error) {
+	return u.ordered(ctx, in.Node, wire.MethodReboot, in.Reason, "/reason")
 }
 
 // Try agrees if 1.5.0 is asked for, or anything, and of components os.
-func (u *Unit) Try(ctx context.Context, node, component, version, who string) (view.Ordered, error) {
-	if component != "" && component != "os" {
-		return view.Ordered{}, &wire.Error{Code: wire.CodeNotFound, Path: "/component", Message: "the settings of this node's agent name no component " + component + ": --component", Node: node}
+func (u *Unit) Try(ctx context.Context, in op.TryIn) (view.Ordered, error) {
+	if in.Component != "" && in.Component != "os" {
+		return view.Ordered{}, &wire.Error{Code: wire.CodeNotFound, Path: "/component", Message: "the settings of this node's agent name no component " + in.Component + ": --component", Node: in.Node}
 	}
-	if version != "" && version != "1.5.0" {
-		return view.Ordered{}, &wire.Error{Code: wire.CodeWrongState, Message: "version 1.5.0 is staged, not " + version, Node: node}
+	if in.Version != "" && in.Version != "1.5.0" {
+		return view.Ordered{}, &wire.Error{Code: wire.CodeWrongState, Message: "version 1.5.0 is staged, not " + in.Version, Node: in.Node}
 	}
-	return u.ordered(ctx, node, wire.MethodTry, "-", "", who)
+	return u.ordered(ctx, in.Node, wire.MethodTry, "-", "")
 }
 
 // Approve agrees.
-func (u *Unit) Approve(ctx context.Context, node, version, who string) (view.Ordered, error) {
-	return u.ordered(ctx, node, wire.MethodApprove, version, "/version", who)
+func (u *Unit) Approve(ctx context.Context, in op.ApproveIn) (view.Ordered, error) {
+	return u.ordered(ctx, in.Node, wire.MethodApprove, in.Version, "/version")
 }
 
-func (u *Unit) ordered(ctx context.Context, node string, m wire.Method, needed, path, who string) (view.Ordered, error) {
+func (u *Unit) ordered(ctx context.Context, node string, m wire.Method, needed, path string) (view.Ordered, error) {
 	s, leave, err := u.enter(ctx, "Order")
 	if err != nil {
 		return view.Ordered{}, err
 	}
 	defer leave()
-	s.Who = who
+	s.Who = caller.From(ctx).Who()
 	if needed == "" {
 		return view.Ordered{}, wire.New(wire.CodeMissing, path, "required")
 	}
@@ -198,8 +212,20 @@ func (u *Unit) ordered(ctx context.Context, node string, m wire.Method, needed, 
 	return view.Ordered{Node: node, Method: m, ID: string(m) + "-1-" + node, Rev: 23}, nil
 }
 
-// SetMaintenance keeps it in State.Status.
-func (u *Unit) SetMaintenance(ctx context.Context, within time.Duration, reason, who string) (*view.Maintenance, error) {
+// Maintain keeps it in State.Status.
+func (u *Unit) Maintain(ctx context.Context, in op.Maintain) (op.Announced, error) {
+	m, err := u.setMaintenance(ctx, in.Within(), in.Reason)
+	return op.Announced{Maintenance: m}, err
+}
+
+// EndMaintenance ends it.
+func (u *Unit) EndMaintenance(ctx context.Context) (op.Announced, error) {
+	m, err := u.setMaintenance(ctx, 0, "")
+	return op.Announced{Maintenance: m}, err
+}
+
+func (u *Unit) setMaintenance(ctx context.Context, within time.Duration, reason string) (*view.Maintenance, error) {
+	who := caller.From(ctx).Who()
 	s, leave, err := u.enter(ctx, "SetMaintenance")
 	if err != nil {
 		return nil, err

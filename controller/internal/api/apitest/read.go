@@ -10,6 +10,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/controller/internal/caller"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
@@ -26,13 +28,13 @@ func (u *Unit) ConfigStatus(ctx context.Context) (view.ConfigStatus, error) {
 }
 
 // Config returns one of State.Documents.
-func (u *Unit) Config(ctx context.Context, version string) ([]byte, error) {
+func (u *Unit) Config(ctx context.Context, in op.VersionIn) ([]byte, error) {
 	s, leave, err := u.enter(ctx, "Config")
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	return s.document(version)
+	return s.document(in.Version)
 }
 
 func (s *State) document(version string) ([]byte, error) {
@@ -48,13 +50,13 @@ func (s *State) document(version string) ([]byte, error) {
 }
 
 // History returns State.Versions.
-func (u *Unit) History(ctx context.Context) ([]view.Version, error) {
+func (u *Unit) History(ctx context.Context) (op.History, error) {
 	s, leave, err := u.enter(ctx, "History")
 	if err != nil {
-		return nil, err
+		return op.History{}, err
 	}
 	defer leave()
-	return slices.Clone(s.Versions), nil
+	return op.History{Versions: slices.Clone(s.Versions)}, nil
 }
 
 // parsed returns the installed configuration and what is known of a node.
@@ -77,37 +79,37 @@ func (s *State) parsed(node, nodeType string) (*unitconfig.UnitConfig, view.Node
 }
 
 // Resolved resolves the installed document.
-func (u *Unit) Resolved(ctx context.Context, node, nodeType string) (view.Resolved, error) {
+func (u *Unit) Resolved(ctx context.Context, in op.ResolveIn) (view.Resolved, error) {
 	s, leave, err := u.enter(ctx, "Resolved")
 	if err != nil {
 		return view.Resolved{}, err
 	}
 	defer leave()
-	uc, n, err := s.parsed(node, nodeType)
+	uc, n, err := s.parsed(in.Node, in.Type)
 	if err != nil {
 		return view.Resolved{}, err
 	}
-	c, src := unitconfig.Resolve(uc, node, n.Type)
+	c, src := unitconfig.Resolve(uc, in.Node, n.Type)
 	body := unitconfig.EncodeNode(c)
-	return view.Resolved{Node: node, Type: n.Type, Rule: string(src.Rule), Entry: src.Pointer(), Hash: wire.Hash(body), Document: body}, nil
+	return view.Resolved{Node: in.Node, Type: n.Type, Rule: string(src.Rule), Entry: src.Pointer(), Hash: wire.Hash(body), Document: body}, nil
 }
 
 // Explain explains from the installed document.
-func (u *Unit) Explain(ctx context.Context, node, pointer string) (view.Explanation, error) {
+func (u *Unit) Explain(ctx context.Context, in op.ExplainIn) (view.Explanation, error) {
 	s, leave, err := u.enter(ctx, "Explain")
 	if err != nil {
 		return view.Explanation{}, err
 	}
 	defer leave()
-	uc, n, err := s.parsed(node, "")
+	uc, n, err := s.parsed(in.Node, "")
 	if err != nil {
 		return view.Explanation{}, err
 	}
-	x, err := unitconfig.Explain(uc, node, n.Type, pointer)
+	x, err := unitconfig.Explain(uc, in.Node, n.Type, in.Pointer)
 	if err != nil {
 		return view.Explanation{}, err
 	}
-	out := view.Explanation{Node: node, Pointer: pointer, Value: x.Value, Rule: string(x.Source.Rule), Source: x.From, Why: x.Why, Version: uc.Version}
+	out := view.Explanation{Node: in.Node, Pointer: in.Pointer, Value: x.Value, Rule: string(x.Source.Rule), Source: x.From, Why: x.Why, Version: uc.Version}
 	if d, ok := n.Documents[wire.KindConfig]; ok {
 		if out.InForce = d.InSync; d.Running != nil {
 			out.Running = d.Running.Version
@@ -120,33 +122,33 @@ func (u *Unit) Explain(ctx context.Context, node, pointer string) (view.Explanat
 }
 
 // Nodes is State.Nodes.
-func (u *Unit) Nodes(ctx context.Context) ([]view.Node, error) {
+func (u *Unit) Nodes(ctx context.Context) (op.Nodes, error) {
 	s, leave, err := u.enter(ctx, "Nodes")
 	if err != nil {
-		return nil, err
+		return op.Nodes{}, err
 	}
 	defer leave()
-	return slices.Clone(s.Nodes), nil
+	return op.Nodes{Nodes: slices.Clone(s.Nodes)}, nil
 }
 
 // Node is one of State.Nodes.
-func (u *Unit) Node(ctx context.Context, node string) (view.Node, error) {
+func (u *Unit) Node(ctx context.Context, in op.NodeIn) (view.Node, error) {
 	s, leave, err := u.enter(ctx, "Node")
 	if err != nil {
 		return view.Node{}, err
 	}
 	defer leave()
 	for _, n := range s.Nodes {
-		if n.Node == node {
+		if n.Node == in.Node {
 			for _, slot := range s.Workloads.Slots {
-				if slot.Node == node {
+				if slot.Node == in.Node {
 					n.Slots = append(n.Slots, slot)
 				}
 			}
 			return n, nil
 		}
 	}
-	return view.Node{}, wire.New(wire.CodeNotFound, "", "no node "+node+" is known")
+	return view.Node{}, wire.New(wire.CodeNotFound, "", "no node "+in.Node+" is known")
 }
 
 // Status returns State.Status with State.Config in it.
@@ -183,20 +185,21 @@ func (u *Unit) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 }
 
 // Verify reports State.Damage.
-func (u *Unit) Verify(ctx context.Context) (bool, string, error) {
+func (u *Unit) Verify(ctx context.Context) (op.Verification, error) {
 	s, leave, err := u.enter(ctx, "Verify")
 	if err != nil {
-		return false, "", err
+		return op.Verification{}, err
 	}
 	defer leave()
 	if s.Damage != "" {
-		return false, s.Damage, nil
+		return op.Verification{Report: s.Damage}, nil
 	}
-	return true, fmt.Sprintf("%d records, all as they were written", len(s.Entries)), nil
+	return op.Verification{OK: true, Report: fmt.Sprintf("%d records, all as they were written", len(s.Entries))}, nil
 }
 
 // Remark adds an entry.
-func (u *Unit) Remark(ctx context.Context, r view.Remark, who string) error {
+func (u *Unit) Remark(ctx context.Context, r view.Remark) error {
+	who := caller.From(ctx).Who()
 	s, leave, err := u.enter(ctx, "Remark")
 	if err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"tandem.internal/controller/internal/caller"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -27,15 +29,15 @@ func (u *Unit) SigningKeys(ctx context.Context) (view.Keys, error) {
 }
 
 // RotateKey has the announced key sign, if it is forced to.
-func (u *Unit) RotateKey(ctx context.Context, force bool, who string) (view.Keys, error) {
+func (u *Unit) RotateKey(ctx context.Context, in op.RotateKey) (view.Keys, error) {
 	s, leave, err := u.enter(ctx, "RotateKey")
 	if err != nil {
 		return view.Keys{}, err
 	}
 	defer leave()
-	s.Who = who
+	s.Who = caller.From(ctx).Who()
 	k := Signing(s.Now)
-	if !force {
+	if !in.Force {
 		return view.Keys{}, wire.New(wire.CodeWrongState, "", "key "+k.Keys[1].ID+" cannot sign yet: node-3 is not known to believe it")
 	}
 	k.Rev++
@@ -44,21 +46,21 @@ func (u *Unit) RotateKey(ctx context.Context, force bool, who string) (view.Keys
 }
 
 // RetireKey takes the announced key back.
-func (u *Unit) RetireKey(ctx context.Context, kid string, force bool, who string) (view.Keys, error) {
+func (u *Unit) RetireKey(ctx context.Context, in op.RetireKey) (view.Keys, error) {
 	s, leave, err := u.enter(ctx, "RetireKey")
 	if err != nil {
 		return view.Keys{}, err
 	}
 	defer leave()
-	s.Who = who
+	s.Who = caller.From(ctx).Who()
 	k := Signing(s.Now)
-	switch kid {
+	switch in.ID {
 	case k.Keys[0].ID:
-		return view.Keys{}, wire.New(wire.CodeWrongState, "", "key "+kid+" signs")
+		return view.Keys{}, wire.New(wire.CodeWrongState, "", "key "+in.ID+" signs")
 	case k.Keys[1].ID:
 		k.Rev++
 		k.Keys = k.Keys[:1]
 		return k, nil
 	}
-	return view.Keys{}, wire.New(wire.CodeNotFound, "", "there is no key "+kid)
+	return view.Keys{}, wire.New(wire.CodeNotFound, "", "there is no key "+in.ID)
 }

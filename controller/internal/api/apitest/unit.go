@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"tandem.internal/controller/internal/caller"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
@@ -166,13 +168,13 @@ func (s *State) accept(uc *unitconfig.UnitConfig, sub view.Submission, res *view
 }
 
 // Confirm ends the trial.
-func (u *Unit) Confirm(ctx context.Context, who string) (view.Result, error) {
+func (u *Unit) Confirm(ctx context.Context) (view.Result, error) {
 	s, leave, err := u.enter(ctx, "Confirm")
 	if err != nil {
 		return view.Result{}, err
 	}
 	defer leave()
-	s.Who = who
+	s.Who = caller.From(ctx).Who()
 	t := s.Config.Trial
 	if t == nil {
 		return view.Result{}, wire.New(wire.CodeWrongState, "", "no unit configuration is on trial")
@@ -182,13 +184,13 @@ func (u *Unit) Confirm(ctx context.Context, who string) (view.Result, error) {
 }
 
 // Restore ends the failed state.
-func (u *Unit) Restore(ctx context.Context, who string) (view.ConfigStatus, error) {
+func (u *Unit) Restore(ctx context.Context) (view.ConfigStatus, error) {
 	s, leave, err := u.enter(ctx, "Restore")
 	if err != nil {
 		return view.ConfigStatus{}, err
 	}
 	defer leave()
-	s.Who = who
+	s.Who = caller.From(ctx).Who()
 	if len(s.Documents) == 0 {
 		return view.ConfigStatus{}, wire.New(wire.CodeNotFound, "", "the journal has no unit configuration to restore")
 	}
@@ -197,24 +199,24 @@ func (u *Unit) Restore(ctx context.Context, who string) (view.ConfigStatus, erro
 }
 
 // Rollback submits old content again.
-func (u *Unit) Rollback(ctx context.Context, version, as, who string) (view.Result, error) {
+func (u *Unit) Rollback(ctx context.Context, in op.Rollback) (view.Result, error) {
 	s, leave, err := u.enter(ctx, "Rollback")
 	if err != nil {
 		return view.Result{}, err
 	}
 	defer leave()
-	s.Who = who
-	doc, ok := s.Documents[version]
+	s.Who = caller.From(ctx).Who()
+	doc, ok := s.Documents[in.Version]
 	if !ok {
-		return view.Result{}, wire.New(wire.CodeNotFound, "", "version "+version+" was never accepted here")
+		return view.Result{}, wire.New(wire.CodeNotFound, "", "version "+in.Version+" was never accepted here")
 	}
 	uc, problems := unitconfig.Parse(doc)
 	if len(problems) > 0 {
 		return view.Result{}, problems[0]
 	}
-	again, err := unitconfig.WithVersion(uc, as)
+	again, err := unitconfig.WithVersion(uc, in.As)
 	if err != nil {
 		return view.Result{}, err
 	}
-	return s.submit(view.Submission{Document: unitconfig.Encode(again), Who: who, Mode: wire.ModeApply}), nil
+	return s.submit(view.Submission{Document: unitconfig.Encode(again), Who: s.Who, Mode: wire.ModeApply}), nil
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"tandem.internal/controller/internal/caller"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
@@ -146,26 +148,26 @@ func (u *Unit) WorkloadStatus(ctx context.Context) (view.WorkloadStatus, error) 
 }
 
 // Slots filters State.Workloads.Slots.
-func (u *Unit) Slots(ctx context.Context, node string) ([]view.Slot, error) {
+func (u *Unit) Slots(ctx context.Context, in op.SlotsIn) (op.Slots, error) {
 	s, leave, err := u.enter(ctx, "Slots")
 	if err != nil {
-		return nil, err
+		return op.Slots{}, err
 	}
 	defer leave()
 	all := []view.Slot{}
 	for _, slot := range s.Workloads.Slots {
-		if node == "" || slot.Node == node {
+		if in.Node == "" || slot.Node == in.Node {
 			all = append(all, slot)
 		}
 	}
-	if len(all) == 0 && node != "" && !s.knows(node) {
-		return nil, wire.New(wire.CodeNotFound, "", "node "+node+" has never been heard of")
+	if len(all) == 0 && in.Node != "" && !s.knows(in.Node) {
+		return op.Slots{}, wire.New(wire.CodeNotFound, "", "node "+in.Node+" has never been heard of")
 	}
-	return all, nil
+	return op.Slots{Slots: all}, nil
 }
 
 // Workloads returns State.Workloads.Document, whichever of State.Workloads.Versions is asked for.
-func (u *Unit) Workloads(ctx context.Context, version string, filled bool) ([]byte, error) {
+func (u *Unit) Workloads(ctx context.Context, in op.WorkloadsIn) ([]byte, error) {
 	s, leave, err := u.enter(ctx, "Workloads")
 	if err != nil {
 		return nil, err
@@ -175,31 +177,32 @@ func (u *Unit) Workloads(ctx context.Context, version string, filled bool) ([]by
 	switch {
 	case w.Document == nil:
 		return nil, wire.New(wire.CodeNotFound, "", "no workloads were ever applied")
-	case version != "" && !slices.ContainsFunc(w.Versions, func(v view.Version) bool { return v.Version == version }):
-		return nil, wire.New(wire.CodeNotFound, "", "version "+version+" was never accepted here")
-	case filled:
+	case in.Version != "" &&
+		!slices.ContainsFunc(w.Versions, func(v view.Version) bool { return v.Version == in.Version }):
+		return nil, wire.New(wire.CodeNotFound, "", "version "+in.Version+" was never accepted here")
+	case in.Filled:
 		return []byte(`[]`), nil
 	}
 	return w.Document, nil
 }
 
 // WorkloadHistory returns State.Workloads.Versions.
-func (u *Unit) WorkloadHistory(ctx context.Context) ([]view.Version, error) {
+func (u *Unit) WorkloadHistory(ctx context.Context) (op.History, error) {
 	s, leave, err := u.enter(ctx, "WorkloadHistory")
 	if err != nil {
-		return nil, err
+		return op.History{}, err
 	}
 	defer leave()
-	return append([]view.Version{}, s.Workloads.Versions...), nil
+	return op.History{Versions: append([]view.Version{}, s.Workloads.Versions...)}, nil
 }
 
 // RestartSlot agrees, for slots that there are.
-func (u *Unit) RestartSlot(ctx context.Context, node, service, who string) (view.Ordered, error) {
-	o, err := u.ordered(ctx, node, wire.MethodRestart, service, "/service", who)
+func (u *Unit) RestartSlot(ctx context.Context, in op.SlotIn) (view.Ordered, error) {
+	o, err := u.ordered(ctx, in.Node, wire.MethodRestart, in.Service, "/service")
 	if err != nil {
 		return o, err
 	}
-	return o, u.there(node, service)
+	return o, u.there(in.Node, in.Service)
 }
 
 func (u *Unit) there(node, service string) error {
@@ -212,29 +215,30 @@ func (u *Unit) there(node, service string) error {
 }
 
 // SlotLogs reads State.Workloads.Logs; a cursor is an offset.
-func (u *Unit) SlotLogs(ctx context.Context, node string, p wire.LogsParams, who string) (view.Logs, error) {
+func (u *Unit) SlotLogs(ctx context.Context, in op.LogsIn) (view.Logs, error) {
 	s, leave, err := u.enter(ctx, "SlotLogs")
 	if err != nil {
 		return view.Logs{}, err
 	}
 	defer leave()
-	s.Who = who
-	slot := p.Service + "@" + node
+	s.Who = caller.From(ctx).Who()
+	slot := in.Service + "@" + in.Node
 	text, ok := s.Workloads.Logs[slot]
 	if !ok {
-		return view.Logs{}, &wire.Error{Code: wire.CodeNotFound, Message: "there is no slot of the service " + p.Service, Node: node}
+		why := "there is no slot of the service " + in.Service
+		return view.Logs{}, &wire.Error{Code: wire.CodeNotFound, Message: why, Node: in.Node}
 	}
 	v := view.Logs{Slot: slot}
 	from := 0
-	if p.Tail > 0 {
-		from = max(0, len(text)-p.Tail)
+	if in.Tail > 0 {
+		from = max(0, len(text)-in.Tail)
 	}
-	if p.Cursor != "" {
+	if in.Cursor != "" {
 		if grows := s.Workloads.Grows; len(grows) > 0 {
 			text += grows[0]
 			s.Workloads.Logs[slot], s.Workloads.Grows = text, grows[1:]
 		}
-		if from, err = strconv.Atoi(p.Cursor); err != nil || from > len(text) {
+		if from, err = strconv.Atoi(in.Cursor); err != nil || from > len(text) {
 			from, v.Skipped = 0, true
 		}
 	}

@@ -1,0 +1,62 @@
+package app
+
+import (
+	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/distribute"
+	"tandem.internal/controller/internal/op"
+)
+
+// served is the core as the API serves it.
+type served struct{ *distribute.Core }
+
+// Operations binds every operation to the core's methods.
+func (s served) Operations() []api.Operation {
+	c := s.Core
+	return []api.Operation{
+		api.Ask(op.UnitStatus, c.Status),
+		api.Ask(op.ListNodes, c.Nodes),
+		api.WatchNodes(c.Nodes),
+		api.Bind(op.ShowNode, c.Node),
+		api.Bind(op.NodeHealth, c.NodeHealth),
+		api.Ask(op.HealthSettings, c.HealthSettings),
+		api.Bind(op.NodeSettings, c.NodeSettings),
+		api.Bind(op.ShowConfig, c.Config),
+		api.Ask(op.ConfigStatus, c.ConfigStatus),
+		api.Watch(op.WatchConfig, c.ConfigStatus),
+		api.Ask(op.ConfigHistory, c.History),
+		api.Bind(op.ResolveConfig, c.Resolved),
+		api.Bind(op.ExplainConfig, c.Explain),
+		api.Bind(op.ShowWorkloads, c.Workloads),
+		api.Ask(op.WorkloadStatus, c.WorkloadStatus),
+		api.Watch(op.WatchWorkloads, c.WorkloadStatus),
+		api.Ask(op.WorkloadHistory, c.WorkloadHistory),
+		api.Bind(op.ListSlots, c.Slots),
+		api.Bind(op.SlotLogs, c.SlotLogs),
+		api.Ask(op.VerifyJournal, c.Verify),
+		api.File(op.ExportJournal, "", c.Export),
+		api.File(op.BackupJournal, "journal.db", c.Backup),
+
+		api.Submit(op.ApplyConfig, c.Submit),
+		api.Ask(op.ConfirmConfig, c.Confirm),
+		api.Bind(op.RollBackConfig, c.Rollback),
+		api.Ask(op.RestoreConfig, c.Restore),
+		api.Submit(op.ApplyWorkloads, c.Submit),
+
+		api.Bind(op.SetHealthSettings, c.SetHealth),
+		api.Bind(op.UnsetHealthSettings, c.UnsetHealth),
+		api.Bind(op.AnnounceMaintenance, c.Maintain),
+		api.Ask(op.EndMaintenance, c.EndMaintenance),
+		api.Bind(op.RebootNode, c.Reboot),
+		api.Bind(op.TryNode, c.Try),
+		api.Bind(op.ApproveNode, c.Approve),
+		api.Bind(op.RestartSlot, c.RestartSlot),
+
+		api.Bind(op.EnrollNode, c.Enroll),
+		api.Bind(op.RevokeNode, c.Revoke),
+		api.Bind(op.CertifyIdentity, c.Certify),
+		api.Bind(op.RevokeIdentity, c.Disown),
+		api.Ask(op.ShowKeys, c.SigningKeys),
+		api.Bind(op.RotateKeys, c.RotateKey),
+		api.Bind(op.RetireKeys, c.RetireKey),
+	}
+}

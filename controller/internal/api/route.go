@@ -1,0 +1,166 @@
+package api
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/shared/wire"
+)
+
+// route is what is answered under one method and path: one operation, or several that a parameter
+// chooses from.
+type route struct {
+	pattern string // as http.ServeMux has it
+	role    op.Role
+	ops     []Operation // those that a parameter chooses come first
+	allowed []string    // parameters, in the order in which they are listed to people
+	many    []string    // of them, those that may be given more than once
+}
+
+// routes groups operations by their routes, in the order in which these are named first.
+func routes(all []Operation) []*route {
+	var list []*route
+	for _, b := range all {
+		i := slices.IndexFunc(list, func(rt *route) bool { return rt.pattern == b.spec.Route })
+		if i < 0 {
+			i, list = len(list), append(list, &route{pattern: b.spec.Route, role: b.spec.Role})
+		}
+		rt := list[i]
+		if b.spec.When != "" {
+			rt.ops = slices.Insert(rt.ops, 0, b)
+		} else {
+			rt.ops = append(rt.ops, b)
+		}
+		for _, p := range b.input.Query {
+			if !slices.Contains(rt.allowed, p.Name) {
+				rt.allowed = append(rt.allowed, p.Name)
+			}
+			if p.Many() {
+				rt.many = append(rt.many, p.Name)
+			}
+		}
+	}
+	return list
+}
+
+// handle answers a request with the operation that it asks for.
+func (rt *route) handle(a *API, w http.ResponseWriter, r *http.Request) error {
+	var q url.Values
+	if rt.ops[0].spec.Form != op.Probe {
+		var err error
+		if q, err = rt.query(r); err != nil {
+			return err
+		}
+	}
+	b, err := rt.choose(q)
+	if err != nil {
+		return err
+	}
+	in := reflect.New(b.spec.In)
+	if err := b.read(a, w, r, q, in); err != nil {
+		return err
+	}
+	return b.do(a, w, r, in.Interface())
+}
+
+// query takes the query apart; an unknown parameter is a mistake, and so is a repeated one unless it is a
+// list.
+func (rt *route) query(r *http.Request) (url.Values, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, wire.New(wire.CodeInvalidArgument, "", "the query cannot be read; escape it as in RFC 3986")
+	}
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		switch {
+		case slices.Contains(rt.many, name):
+		case !slices.Contains(rt.allowed, name):
+			list := strings.Join(rt.allowed, ", ")
+			if list == "" {
+				list = "none"
+			}
+			why := fmt.Sprintf("no such parameter: %.64q; known here: %s", name, list)
+			return nil, wire.New(wire.CodeInvalidArgument, "", why)
+		case len(q[name]) > 1:
+			return nil, wire.New(wire.CodeInvalidArgument, "", fmt.Sprintf("the parameter %s is given twice", name))
+		}
+	}
+	return q, nil
+}
+
+// choose returns the operation that the query asks for.
+func (rt *route) choose(q url.Values) (*Operation, error) {
+	for i := range rt.ops {
+		b := &rt.ops[i]
+		if b.spec.When == "" {
+			return b, nil
+		}
+		for _, p := range b.input.Query {
+			if p.Name != b.spec.When {
+				continue
+			}
+			if given, err := p.Given(q); err != nil {
+				return nil, err
+			} else if given {
+				return b, nil
+			}
+		}
+	}
+	return nil, wire.New(wire.CodeInvalidArgument, "", "a parameter is missing: "+rt.ops[0].spec.When)
+}
+
+// read fills in, a pointer to an input, from a request: query, path, body, and the rules between fields.
+func (b *Operation) read(a *API, w http.ResponseWriter, r *http.Request, q url.Values, in reflect.Value) error {
+	for _, p := range b.input.Query {
+		if err := p.FromQuery(in.Elem(), q); err != nil {
+			return err
+		}
+	}
+	for _, p := range b.input.Path {
+		if err := p.FromPath(in.Elem(), r.PathValue(p.Name)); err != nil {
+			return err
+		}
+	}
+	if b.spec.Method() == http.MethodPost {
+		if err := b.body(a, w, r, in); err != nil {
+			return err
+		}
+	}
+	if c, ok := in.Interface().(op.Checker); ok {
+		if err := c.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// body reads the body of a request, or refuses it where it would be ignored.
+func (b *Operation) body(a *API, w http.ResponseWriter, r *http.Request, in reflect.Value) error {
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	blank := len(bytes.TrimSpace(body)) == 0
+	switch {
+	case b.input.Text != nil:
+		in.Elem().FieldByIndex(b.input.Text).SetBytes(body)
+	case !b.input.Body:
+		if !blank && string(bytes.TrimSpace(body)) != "{}" {
+			return wire.New(wire.CodeInvalidArgument, "", "this request takes no body")
+		}
+	case blank && b.spec.Optional:
+	default:
+		if err := json.Unmarshal(body, in.Interface(), json.RejectUnknownMembers(true)); err != nil {
+			return wire.AsError(err)
+		}
+	}
+	return nil
+}
