@@ -55,3 +55,21 @@ func (a *Agent) failing(reason wire.BootReason, detail string) error {
 	_, err := a.care.slots.Failing(reason, detail)
 	return err
 }
+
+// reportSilentTrial reports a trial whose version ended before it could report anything, not even that it was
+// tried: the launcher went back to the slot before.
+func (a *Agent) reportSilentTrial() {
+	st, err := a.care.slots.Status()
+	if err != nil {
+		return // which is said when health asks for the slots
+	}
+	now, last := st.Boot, st.Last
+	tried := slices.ContainsFunc(st.Unreported, func(b boot.Start) bool {
+		return b.Trial && b.Slot == last.Slot && b.Number < now.Number
+	})
+	if !tried || now.Trial || last.Committed || a.care.health.State.Trial.ID != "" {
+		return
+	}
+	a.keep(a.made(health.EventTrialRolledBack, nil, health.Detail{Slot: string(last.Slot), Version: last.Version,
+		Reason: last.Reason, Text: last.Detail}))
+}

@@ -163,8 +163,8 @@ func (a *Agent) careFor() {
 	}
 	c.begun = true
 	a.well(health.Started{Settings: c.settings, Boot: boot, Rebooted: rebooted, Checks: checks, Await: a.checkTTL()})
-	a.speechless()
-	a.linked(false, nil)
+	a.reportSilentTrial()
+	a.takeLink(false, nil)
 	a.startParts(boot.Reason)
 	a.lookAtSlots()
 	for _, d := range a.vital() {

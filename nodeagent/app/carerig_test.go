@@ -19,6 +19,7 @@ import (
 	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -170,7 +171,7 @@ func (r *rig) short(e *wire.Event) string {
 		words = words[:0]
 		add(a.State, a.Parameter, a.Value, a.Reason)
 	case "watchdog":
-		var w watchdogDetail
+		var w event.WatchdogDetail
 		err = json.Unmarshal(e.Detail, &w)
 		add(w.Name, w.Verdict)
 	default:

@@ -19,13 +19,13 @@ func (a *Agent) hear(what any) {
 		a.session, a.lastDown = m.session, ""
 		a.log.Info("connected", zap.String("broker", a.cfg.Broker), zap.Uint64("session", m.session))
 		a.sender.Up(m.session)
-		a.linked(true, nil)
+		a.takeLink(true, nil)
 		a.reportEverything()
 		a.sendEvents()
 	case down:
 		a.session = 0
 		a.sender.Down()
-		a.linked(false, m.err)
+		a.takeLink(false, m.err)
 		a.sent = min(a.sent, a.sender.LastEvent())
 		if why := fmt.Sprint(m.err); why != a.lastDown { // once for each change, not for each attempt
 			a.lastDown = why

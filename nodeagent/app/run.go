@@ -127,9 +127,9 @@ func (a *Agent) loop(ctx context.Context, linkEnded <-chan struct{}) (left bool)
 				f()
 			}
 		case s := <-a.care.monitor.Samples():
-			a.sampled(s)
+			a.takeSample(s)
 		case r := <-a.care.watch.Reports():
-			a.watched(r)
+			a.takeVerdict(r)
 		case <-a.sender.Drained():
 			a.sendEvents()
 		case <-timer.C:

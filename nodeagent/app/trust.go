@@ -46,7 +46,7 @@ func (a *Agent) beacon(m message) {
 		return // the next beacon says it again
 	}
 	a.signedTime(m.payload)
-	a.heardController(m.payload, !m.retained && a.trust.Newest != newest)
+	a.takeContact(m.payload, !m.retained && a.trust.Newest != newest)
 	if h.Again {
 		a.againAt = max(1, time.Since(a.began)+time.Duration(a.deps.Rand.Float64()*float64(h.Jitter)))
 	}

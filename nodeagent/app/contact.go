@@ -1,0 +1,82 @@
+package app
+
+import (
+	"crypto/x509"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"tandem.internal/nodeagent/internal/health"
+	"tandem.internal/shared/link"
+	"tandem.internal/shared/wire"
+)
+
+// takeLink takes in how far the connection has come.
+func (a *Agent) takeLink(up bool, err error) {
+	l := health.Link{Address: up || a.deps.Address(a.cfg.Broker), Broker: up}
+	if err != nil {
+		l.Error, l.Text = indicatorOf(err), err.Error()
+		if l.Error == 0 {
+			l.Text = ""
+		}
+	}
+	a.well(l)
+	if errors.Is(err, link.ErrUnavailable) {
+		a.well(health.Contact{Result: wire.ContactTemporary})
+	}
+}
+
+// indicatorOf says what kind of trouble keeps the node from its broker, 0 if it is just not there.
+func indicatorOf(err error) wire.Indicator {
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &authority), errors.As(err, &host), errors.As(err, &invalid):
+		return wire.IndicatorCertificate
+	case errors.Is(err, link.ErrRefused):
+		return wire.IndicatorRefused
+	}
+	return 0
+}
+
+// address says whether there is a way out: an address that is not only this machine's, unless the
+// broker is on it.
+func address(broker string) bool {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return true // nobody knows; a session that is not there says enough
+	}
+	local := strings.HasPrefix(broker, "unix:") || slices.ContainsFunc([]string{"127.0.0.1", "localhost", "[::1]"},
+		func(host string) bool { return strings.Contains(broker, host) })
+	return local || slices.ContainsFunc(addrs, func(addr net.Addr) bool {
+		n, ok := addr.(*net.IPNet)
+		return ok && n.IP.IsGlobalUnicast()
+	})
+}
+
+// takeContact takes in that a sound beacon came.
+func (a *Agent) takeContact(payload []byte, newer bool) {
+	b, err := wire.Decode[wire.Beacon](payload)
+	if err != nil {
+		return // it was decoded before
+	}
+	if !b.Up { // also a last will, which is as old as its session
+		a.well(health.Contact{Result: wire.ContactFailure})
+	}
+	if !newer {
+		return // retained, or played again: it says nothing about now
+	}
+	if b.Up {
+		a.well(health.Contact{Result: wire.ContactSuccess})
+	}
+	left := time.Duration(0)
+	if !b.Maintenance.IsZero() {
+		left = b.Maintenance.Sub(b.Time)
+	}
+	if b.Up || left > 0 { // a controller that goes down without a word does not end what it announced
+		a.well(health.Maintenance{Left: left})
+	}
+}
