@@ -24,18 +24,6 @@ const MaxFilter = 256
 // Rules are the access rules of one unit.
 type Rules struct{ Unit string }
 
-// MayPublish reports whether id may write topic name, as a message or as a last will.
-func (r Rules) MayPublish(id Identity, name string) bool {
-	_, ok := r.For(id).Publish(name)
-	return ok
-}
-
-// MaySubscribe reports whether id may read everything that filter can match. A topic is a
-// filter too, so it also answers whether a message on it may be delivered.
-func (r Rules) MaySubscribe(id Identity, filter string) bool {
-	return r.For(id).Subscribe(filter)
-}
-
 // Grants are the rules of one unit for one identity, made once per connection so that a check
 // costs comparisons and no hashing. The zero value permits nothing.
 type Grants struct {

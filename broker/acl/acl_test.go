@@ -20,6 +20,12 @@ var (
 	everybody  = []Identity{n1, controller, cloud, operator, {}}
 )
 
+// mayPublish reports whether id may write a topic, as a message or as a last will.
+func mayPublish(rules Rules, id Identity, name string) bool {
+	_, ok := rules.For(id).Publish(name)
+	return ok
+}
+
 // TestOneWriter is the writer column of the wire contract, row by row: the named identity may
 // write the topic and nobody else may.
 func TestOneWriter(t *testing.T) {
@@ -41,8 +47,8 @@ func TestOneWriter(t *testing.T) {
 	}
 	for _, r := range rows {
 		for _, id := range everybody {
-			if got, want := rules.MayPublish(id, r.name), id == r.writer; got != want {
-				t.Errorf("MayPublish(%v, %s) = %v, want %v", id, r.name, got, want)
+			if got, want := mayPublish(rules, id, r.name), id == r.writer; got != want {
+				t.Errorf("publishing(%v, %s) = %v, want %v", id, r.name, got, want)
 			}
 		}
 	}
@@ -66,9 +72,9 @@ func TestPublishRefused(t *testing.T) {
 		"tandem/1/u1/inbox/", "tandem/1/u1/inbox/a/b", "tandem/1/u1/inbox/+", "tandem/1/u1/controller/x",
 	} {
 		for _, id := range everybody {
-			if foreignOK := id == controller && name == prefix+"desired/config"; rules.MayPublish(id,
-				name) != foreignOK {
-				t.Errorf("MayPublish(%v, %.80q) = %v", id, name, !foreignOK)
+			foreignOK := id == controller && name == prefix+"desired/config"
+			if mayPublish(rules, id, name) != foreignOK {
+				t.Errorf("publishing(%v, %.80q) = %v", id, name, !foreignOK)
 			}
 		}
 	}
@@ -124,8 +130,8 @@ func TestSubscribe(t *testing.T) {
 			for _, m := range r.may {
 				want = want || m == id
 			}
-			if got := rules.MaySubscribe(id, r.filter); got != want {
-				t.Errorf("MaySubscribe(%v, %.80q) = %v, want %v", id, r.filter, got, want)
+			if got := rules.For(id).Subscribe(r.filter); got != want {
+				t.Errorf("subscribing(%v, %.80q) = %v, want %v", id, r.filter, got, want)
 			}
 		}
 	}
@@ -218,7 +224,7 @@ func TestNodeReadsOnlyItsOwn(t *testing.T) {
 		}
 		base = append(base, rapid.SliceOfN(rapid.SampledFrom(levels), 0, 2).Draw(t, "tail")...)
 		filter := strings.Join(base, "/")
-		if !rules.MaySubscribe(n1, filter) {
+		if !rules.For(n1).Subscribe(filter) {
 			return
 		}
 		for _, name := range forbidden {
@@ -242,14 +248,14 @@ func FuzzRules(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		writers := 0
 		for _, id := range everybody {
-			if rules.MayPublish(id, s) {
+			if mayPublish(rules, id, s) {
 				writers++
 				p, err := topic.Parse(s)
 				if err != nil || p.Unit != "u1" || id.Role == Node && p.Node != "n1" {
 					t.Fatalf("%v may write %q: %+v, %v", id, s, p, err)
 				}
 			}
-			if rules.MaySubscribe(id, s) {
+			if rules.For(id).Subscribe(s) {
 				if !strings.HasPrefix(s, "tandem/1/u1/") || len(s) > MaxFilter || id.Role == Node &&
 					(strings.ContainsAny(s, "\x00$") || !utf8.ValidString(s)) {
 					t.Fatalf("%v may read %q", id, s)

@@ -261,7 +261,7 @@ func TestExportAgrees(t *testing.T) {
 			if may == nil {
 				continue
 			}
-			for write, rule := range map[bool]bool{true: rules.MayPublish(id, s), false: rules.MaySubscribe(id, s)} {
+			for write, rule := range map[bool]bool{true: mayPublish(rules, id, s), false: rules.For(id).Subscribe(s)} {
 				got := may(write, s)
 				switch {
 				case canonical(s) && got != rule:

@@ -12,6 +12,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"tandem.internal/broker/acl"
+	"tandem.internal/shared/link/linktest"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
@@ -257,7 +258,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 // asked for no keep-alive after MaxSilence.
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPipe()
+		p := linktest.NewPipe()
 		s := startPiped(t, p, Config{}, nil)
 		for keepalive, want := range map[uint16]time.Duration{20: 30 * time.Second, 0: time.Hour, 65535: time.Hour} {
 			c := dialPipe(t, p).mustConnect("node/n1", func(pk *packets.Packet) { pk.Connect.Keepalive = keepalive })
@@ -279,7 +280,7 @@ func TestKeepAlive(t *testing.T) {
 
 func TestPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPipe()
+		p := linktest.NewPipe()
 		if _, err := p.Dial(context.Background()); err == nil {
 			t.Error("dialled nobody")
 		}
@@ -307,7 +308,7 @@ func TestPipe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range pipeQueue {
+		for range linktest.PipeQueue {
 			if _, err := p.Dial(context.Background()); err != nil {
 				t.Fatal(err)
 			}

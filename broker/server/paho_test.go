@@ -19,6 +19,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"tandem.internal/broker/acl"
+	"tandem.internal/shared/link/linktest"
 )
 
 // forgetful is a store in which paho finds nothing after a reconnect, as in package link. With a
@@ -38,7 +39,7 @@ func done(t *testing.T, what string, token paho.Token) {
 // documents and statuses, an hour of silence, and a broker that goes and comes back empty.
 func TestPahoThroughBrokerRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPipe()
+		p := linktest.NewPipe()
 		taken := make(chan Message, 16)
 		s := startPiped(t, p, Config{}, func(m Message) { taken <- m })
 		docs := make(chan string, 16)
@@ -150,7 +151,7 @@ func FuzzConnection(f *testing.F) {
 		f.Add(b, true)
 		f.Add(b, false)
 	}
-	p := NewPipe()
+	p := linktest.NewPipe()
 	l, err := p.Listen()
 	if err != nil {
 		f.Fatal(err)

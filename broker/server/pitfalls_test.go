@@ -19,11 +19,12 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"tandem.internal/shared/link/linktest"
 	"tandem.internal/shared/topic"
 )
 
 // startPiped starts a broker on a pipe, for use inside a synctest bubble.
-func startPiped(t *testing.T, p *Pipe, cfg Config, intake func(Message)) *testServer {
+func startPiped(t *testing.T, p *linktest.Pipe, cfg Config, intake func(Message)) *testServer {
 	t.Helper()
 	l, err := p.Listen()
 	if err != nil {
@@ -33,7 +34,7 @@ func startPiped(t *testing.T, p *Pipe, cfg Config, intake func(Message)) *testSe
 	return serve(t, cfg, intake)
 }
 
-func dialPipe(t *testing.T, p *Pipe) *rawClient {
+func dialPipe(t *testing.T, p *linktest.Pipe) *rawClient {
 	t.Helper()
 	nc, err := p.Dial(context.Background())
 	if err != nil {
@@ -44,7 +45,7 @@ func dialPipe(t *testing.T, p *Pipe) *rawClient {
 
 func TestRetainedOutliveADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPipe()
+		p := linktest.NewPipe()
 		s := startPiped(t, p, Config{}, nil)
 		if err := s.Publish(of("n1").Desired("config"), []byte("doc"), true); err != nil {
 			t.Fatal(err)
@@ -72,7 +73,7 @@ func TestRetainedOutliveADay(t *testing.T) {
 func TestNothingTicks(t *testing.T) {
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
-		s := startPiped(t, NewPipe(), Config{}, nil)
+		s := startPiped(t, linktest.NewPipe(), Config{}, nil)
 		time.Sleep(365 * 24 * time.Hour)
 		s.Close()
 	})
@@ -272,7 +273,7 @@ func TestHugeLengthAllocatesNothing(t *testing.T) {
 
 func TestFirstReadDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPipe()
+		p := linktest.NewPipe()
 		s := startPiped(t, p, Config{}, nil)
 		began := time.Now()
 		silent, slow := dialPipe(t, p), dialPipe(t, p)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"tandem.internal/shared/link/linktest"
 	"tandem.internal/shared/wire"
 )
 
@@ -114,7 +115,7 @@ func TestTakeoverStorm(t *testing.T) {
 
 func TestFightIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPipe()
+		p := linktest.NewPipe()
 		s := startPiped(t, p, Config{}, nil)
 		// An agent with a flaky link takes its own ID over now and then: no fight.
 		for range 10 {

@@ -269,7 +269,7 @@ func (p *peer) subscribe(m *packets.SubscribePacket) {
 		ack.ReturnCodes = append(ack.ReturnCodes, m.Qoss[i])
 		p.filters[f] = m.Qoss[i]
 		for _, topic := range slices.Sorted(maps.Keys(s.retained)) {
-			if link.Match(f, topic) {
+			if linktest.Match(f, topic) {
 				kept = append(kept, topic)
 			}
 		}
@@ -290,7 +290,7 @@ func (p *peer) send(topic string, payload []byte, retain bool) {
 	m.TopicName, m.Payload, m.Retain = topic, payload, retain
 	p.srv.mu.Lock()
 	for f, q := range p.filters {
-		if link.Match(f, topic) {
+		if linktest.Match(f, topic) {
 			m.Qos = max(m.Qos, q)
 		}
 	}
@@ -314,7 +314,7 @@ func (s *server) route(topic string, payload []byte, retain bool) {
 	var to []*peer
 	for _, p := range s.peers {
 		for f := range p.filters {
-			if link.Match(f, topic) {
+			if linktest.Match(f, topic) {
 				to = append(to, p)
 				break
 			}

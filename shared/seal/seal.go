@@ -113,17 +113,13 @@ type Trust map[string]ed25519.PublicKey
 // Verify checks sig over preimage. The error is a *wire.Error with CodeUnsigned, CodeUnknownKey
 // or CodeBadSignature.
 func (t Trust) Verify(preimage []byte, sig *wire.Signature) error {
-	return t.verify(preimage, sig, ed25519.Verify)
+	return t.VerifyWith(preimage, sig, ed25519.Verify)
 }
 
 // VerifyWith is Verify with the Ed25519 check given: a process that plays a thousand nodes
 // remembers the roots it has checked.
-func (t Trust) VerifyWith(preimage []byte, sig *wire.Signature, check func(pub ed25519.PublicKey, message,
-	sig []byte) bool) error {
-	return t.verify(preimage, sig, check)
-}
-
-func (t Trust) verify(preimage []byte, sig *wire.Signature, check func(ed25519.PublicKey, []byte, []byte) bool) error {
+func (t Trust) VerifyWith(preimage []byte, sig *wire.Signature,
+	check func(pub ed25519.PublicKey, message, sig []byte) bool) error {
 	if sig == nil || len(sig.Ed25519) == 0 {
 		return wire.New(wire.CodeUnsigned, "/sig", "no signature")
 	}

@@ -23,7 +23,6 @@ import (
 // whether the value is there; = and != compare, and a value that is not there equals nothing. A
 // name without properties/ is a property.
 type Filter struct {
-	text string
 	root node
 	ops  int // tests in it
 }
@@ -35,8 +34,6 @@ func (f *Filter) size() int {
 	}
 	return f.ops
 }
-
-func (f *Filter) String() string { return f.text }
 
 // node is one step of a condition.
 type node struct {
@@ -63,7 +60,7 @@ func ParseFilter(s string) (*Filter, *wire.Error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	return &Filter{s, root, p.ops}, nil
+	return &Filter{root, p.ops}, nil
 }
 
 type token struct {

@@ -195,7 +195,7 @@ func (a *try) listens(who acl.Identity, filter string) string {
 			a.t.Error(err)
 		}
 		for _, m := range c.Heard() {
-			if !rules.MaySubscribe(who, m.Topic) {
+			if !rules.For(who).Subscribe(m.Topic) {
 				a.t.Errorf("subscribed to %.80q, it hears %.80q", filter, m.Topic)
 			}
 		}

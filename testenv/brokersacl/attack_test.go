@@ -246,7 +246,7 @@ func TestForbiddenReads(t *testing.T) {
 		for _, name := range secrets {
 			must(t, boss.Publish(name, "kept secret", true))
 		}
-		allowed := func(name string) bool { return rules.MaySubscribe(mallory, name) }
+		allowed := func(name string) bool { return rules.For(mallory).Subscribe(name) }
 		for i, filter := range overreaching() {
 			c := s.dial(t, mallory, nil)
 			mustSubscribe(t, c, own.DesiredFilter())

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"tandem.internal/broker/server"
+	"tandem.internal/shared/link/linktest"
 )
 
 // Unit is the unit's name.
@@ -20,7 +21,7 @@ type Broker struct {
 	e *Env
 
 	mu   sync.Mutex
-	pipe *server.Pipe // where clients are sent
+	pipe *linktest.Pipe // where clients are sent
 	now  *server.Server
 }
 
@@ -30,7 +31,7 @@ func newBroker(e *Env) *Broker { return &Broker{e: e} }
 func (b *Broker) Start() {
 	b.e.Helper()
 	b.e.Note("broker starts")
-	pipe := server.NewPipe()
+	pipe := linktest.NewPipe()
 	l, err := pipe.Listen()
 	if err != nil {
 		b.e.Fatal(err)

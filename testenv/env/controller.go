@@ -14,9 +14,9 @@ import (
 	"syscall"
 	"time"
 
-	"tandem.internal/broker/server"
 	controller "tandem.internal/controller/app"
 	"tandem.internal/shared/link"
+	"tandem.internal/shared/link/linktest"
 	"tandem.internal/shared/seal"
 	"tandem.internal/testenv/fault"
 )
@@ -27,9 +27,9 @@ type Controller struct {
 	Dir     string // its state directory
 
 	e      *Env
-	pipe   *server.Pipe // of the embedded broker
-	road   *fault.Road  // to an external one; nil without
-	offset atomic.Int64 // of its clock, nanoseconds
+	pipe   *linktest.Pipe // of the embedded broker
+	road   *fault.Road    // to an external one; nil without
+	offset atomic.Int64   // of its clock, nanoseconds
 
 	app    *controller.App // nil: it does not run
 	cancel context.CancelFunc
@@ -41,7 +41,7 @@ type Controller struct {
 }
 
 func newController(e *Env) *Controller {
-	c := &Controller{e: e, pipe: server.NewPipe()}
+	c := &Controller{e: e, pipe: linktest.NewPipe()}
 	c.Machine, c.Dir = e.machine("controller")
 	c.Machine.Died = c.fall
 	if e.Broker != nil {

@@ -15,6 +15,7 @@ import (
 	"tandem.internal/broker/server"
 	"tandem.internal/controller/app"
 	"tandem.internal/shared/link"
+	"tandem.internal/shared/link/linktest"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -29,9 +30,9 @@ func patience(t *testing.T) context.Context {
 }
 
 // unit runs a controller with its broker behind a pipe.
-func unit(t *testing.T) (*app.App, *server.Pipe) {
+func unit(t *testing.T) (*app.App, *linktest.Pipe) {
 	t.Helper()
-	pipe := server.NewPipe()
+	pipe := linktest.NewPipe()
 	l, err := pipe.Listen()
 	if err != nil {
 		t.Fatal(err)
@@ -161,9 +162,9 @@ func TestTheWholeRoad(t *testing.T) {
 }
 
 // bare runs a broker whose intake does nothing.
-func bare(t *testing.T) (*server.Server, *server.Pipe) {
+func bare(t *testing.T) (*server.Server, *linktest.Pipe) {
 	t.Helper()
-	pipe := server.NewPipe()
+	pipe := linktest.NewPipe()
 	l, err := pipe.Listen()
 	if err != nil {
 		t.Fatal(err)

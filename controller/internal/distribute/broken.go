@@ -95,32 +95,3 @@ func (c *Core) Take(bring func()) error {
 }
 
 var errInterrupted = wire.New(wire.CodeStorage, "", "the journal failed meanwhile")
-
-func (c *Core) refuseEvent(ev fleet.Event) {
-	var ticket uint64
-	switch ev := ev.(type) {
-	case fleet.Submit:
-		ticket = ev.Ticket
-	case fleet.Confirm:
-		ticket = ev.Ticket
-	case fleet.Restore:
-		ticket = ev.Ticket
-	case fleet.Enrolment:
-		ticket = ev.Ticket
-	case fleet.KeyOrder:
-		ticket = ev.Ticket
-	case fleet.Remark:
-		ticket = ev.Ticket
-	case fleet.SetHealth:
-		ticket = ev.Ticket
-	case fleet.Maintain:
-		ticket = ev.Ticket
-	case fleet.Order:
-		ticket = ev.Ticket
-	case fleet.Query:
-		ticket = ev.Ticket
-	default:
-		return // a message: the node is asked for it when the journal is back
-	}
-	c.answer(fleet.Answer{Ticket: ticket, Err: c.broken})
-}

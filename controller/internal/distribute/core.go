@@ -243,8 +243,8 @@ func (c *Core) drain() bool {
 			it.view(c.fleet, c.broken)
 		case c.broken == nil:
 			c.step(it.event)
-		default:
-			c.refuseEvent(it.event)
+		case it.ticket != 0: // the sender of a message is asked for it when the journal is back
+			c.answer(fleet.Answer{Ticket: it.ticket, Err: c.broken})
 		}
 	}
 	c.commit()

@@ -9,8 +9,9 @@ import (
 
 // item is one entry of the queue: an event for the Fleet, or a look at it.
 type item struct {
-	event fleet.Event
-	view  func(f *fleet.Fleet, broken error)
+	event  fleet.Event
+	ticket uint64 // under which somebody waits for what becomes of the event; 0: nobody does
+	view   func(f *fleet.Fleet, broken error)
 }
 
 // queue gathers events for the loop. It is not bounded by itself: every client of the broker waits

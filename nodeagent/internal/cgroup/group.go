@@ -250,12 +250,6 @@ func (g *Group) file(s limits.Setting) string {
 // Kill kills every process of the group and waits until none is left, or ctx ends.
 func (g *Group) Kill(ctx context.Context) error { return Kill(ctx, g.dirs()) }
 
-// Populated says whether the group has processes.
-func (g *Group) Populated() (bool, error) {
-	pids, err := Processes(g.dirs())
-	return len(pids) > 0, err
-}
-
 // Remove removes the group and its leaves. A group with processes is an error; one that is not there is none.
 func (g *Group) Remove() error {
 	for _, d := range g.dirs() {

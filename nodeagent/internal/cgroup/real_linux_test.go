@@ -117,8 +117,8 @@ func TestRealKill(t *testing.T) {
 	if _, err := in.Write([]byte("go\n")); err != nil {
 		t.Fatal(err)
 	}
-	if populated, err := g.Populated(); err != nil || !populated {
-		t.Errorf("%v, %v", populated, err)
+	if stats, err := g.Stats(); err != nil || stats.Processes == 0 {
+		t.Errorf("%+v, %v", stats, err)
 	}
 	if err := g.Remove(); err == nil {
 		t.Error("a group with processes is removed")

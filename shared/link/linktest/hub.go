@@ -286,7 +286,7 @@ func (h *Hub) route(from, topic string, payload []byte, retain bool) {
 	}
 	var to []*session
 	for _, s := range h.sessions {
-		if slices.ContainsFunc(s.filters, func(f string) bool { return link.Match(f, topic) }) {
+		if slices.ContainsFunc(s.filters, func(f string) bool { return Match(f, topic) }) {
 			to = append(to, s)
 		}
 	}

@@ -276,7 +276,7 @@ func (s *session) grant(filters []string) {
 	}
 	var kept []link.Message
 	for _, topic := range slices.Sorted(maps.Keys(s.hub.retained)) {
-		if slices.ContainsFunc(filters, func(f string) bool { return link.Match(f, topic) }) {
+		if slices.ContainsFunc(filters, func(f string) bool { return Match(f, topic) }) {
 			kept = append(kept, link.Message{Topic: topic, Payload: bytes.Clone(s.hub.retained[topic]), Retained: true})
 		}
 	}

@@ -21,6 +21,7 @@ import (
 
 	"tandem.internal/broker/server"
 	"tandem.internal/controller/app"
+	"tandem.internal/shared/link/linktest"
 )
 
 // unitName is the unit of every host here.
@@ -54,7 +55,7 @@ type role interface {
 	close() error
 }
 
-func newRole(cfg hostConfig, pipe *server.Pipe) (role, error) {
+func newRole(cfg hostConfig, pipe *linktest.Pipe) (role, error) {
 	if cfg.Role == "nodes" {
 		return newNodes(cfg, pipe)
 	}
@@ -85,7 +86,7 @@ func newRole(cfg hostConfig, pipe *server.Pipe) (role, error) {
 type host struct {
 	cfg  hostConfig
 	role role // nil: a child
-	pipe *server.Pipe
+	pipe *linktest.Pipe
 	at   string
 
 	cmd *exec.Cmd
@@ -100,7 +101,7 @@ const childFlag = "-host"
 
 func start(cfg hostConfig) (*host, error) {
 	if cfg.Listen == "pipe" {
-		return inside(cfg, server.NewPipe())
+		return inside(cfg, linktest.NewPipe())
 	}
 	raw, err := json.Marshal(cfg)
 	if err != nil {
@@ -132,7 +133,7 @@ func start(cfg hostConfig) (*host, error) {
 }
 
 // inside starts a host in this process.
-func inside(cfg hostConfig, pipe *server.Pipe) (h *host, err error) {
+func inside(cfg hostConfig, pipe *linktest.Pipe) (h *host, err error) {
 	h = &host{cfg: cfg, pipe: pipe}
 	h.role, err = newRole(cfg, pipe)
 	return h, err

@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"tandem.internal/broker/server"
+	"tandem.internal/shared/link/linktest"
 	"tandem.internal/testenv/fleet"
 )
 
@@ -21,7 +21,7 @@ type nodes struct {
 	resume  func()
 }
 
-func newNodes(cfg hostConfig, pipe *server.Pipe) (role, error) {
+func newNodes(cfg hostConfig, pipe *linktest.Pipe) (role, error) {
 	if pipe == nil {
 		debug.SetGCPercent(400) // a process of nodes is scenery: it shall take little from what is measured
 	}

@@ -1,4 +1,4 @@
-package server
+package linktest
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// pipeQueue is how many connections wait to be accepted. A small queue makes a reconnect storm
+// PipeQueue is how many connections wait to be accepted. A small queue makes a reconnect storm
 // slow, as with brokers that listen with a backlog of 100.
-const pipeQueue = 4096
+const PipeQueue = 4096
 
 // Pipe is a network of one address in memory, for brokers and clients in one process: without
 // sockets, so without their limits, and inside a testing/synctest bubble if it was made there.
@@ -31,7 +31,7 @@ func (p *Pipe) Listen() (net.Listener, error) {
 	if p.cur != nil {
 		return nil, pipeError("listen", syscall.EADDRINUSE)
 	}
-	p.cur = &pipeListener{pipe: p, queue: make(chan net.Conn, pipeQueue), done: make(chan struct{})}
+	p.cur = &pipeListener{pipe: p, queue: make(chan net.Conn, PipeQueue), done: make(chan struct{})}
 	return p.cur, nil
 }
 
