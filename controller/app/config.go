@@ -65,9 +65,11 @@ type Config struct {
 // Usage opens --help.
 func (*Config) Usage() string {
 	return `Usage: tandem-controller [flags]
+       tandem-controller journal verify|compact|export|backup FILE
 
 Keeps every node of one unit on the configuration it should have. Runs on the gateway node; by
-default with a broker of its own inside. Operate it with the command tandem.
+default with a broker of its own inside. Operate it with the command tandem. "journal" works on the
+file of a journal while no controller runs on it; it has --help of its own.
 
 Example:
   tandem-controller --unit line4 --state-dir ./state --socket ./state/control.sock --listen-tls :8883

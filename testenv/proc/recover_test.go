@@ -42,7 +42,7 @@ func TestRestoredBackup(t *testing.T) {
 	copied := filepath.Join(u.Dir, "backup.db")
 	has(t, u.Tandem("journal", "backup", copied), 0, copied, "")
 	has(t, u.Tandem("journal", "backup", copied), 2, "", "already-exists")
-	has(t, u.Tandem("journal", "verify", "--file", copied), 0, "the chain is whole", "")
+	has(t, u.Verify(copied), 0, "the chain is whole", "")
 	u.accept("1.1.0", 2)
 	u.AwaitVersion("1.1.0", "n1")
 	u.Controller.Stop()
@@ -108,7 +108,7 @@ func TestLostFiles(t *testing.T) {
 	if err := os.WriteFile(journal, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	has(t, u.Tandem("journal", "verify", "--file", journal), 2, "", "is not a Tandem journal")
+	has(t, u.Verify(journal), 2, "", "is not a Tandem journal")
 }
 
 // A node that loses its state begins as a new one and gets its document; one that loses config.json

@@ -65,8 +65,7 @@ func TestTheWholeRoad(t *testing.T) {
 	if o := u.Tandem("unit", "status"); o.Status != 3 || !strings.Contains(o.Errors, "tandem-controller") {
 		t.Errorf("no controller: %+v", o)
 	}
-	if o := u.Tandem("journal", "verify", "--file", filepath.Join(u.StateDir("controller"),
-		"journal.db")); o.Status != 0 {
+	if o := u.Verify(filepath.Join(u.StateDir("controller"), "journal.db")); o.Status != 0 {
 		t.Errorf("verify of the journal: %+v", o)
 	}
 	u.StartController()

@@ -186,6 +186,12 @@ func (u *Unit) Tandem(args ...string) Output {
 	return Run(u.t, u.Dir, []string{"TANDEM_SOCKET=" + u.Socket}, append([]string{Binary(u.t, "tandem")}, args...)...)
 }
 
+// Verify runs tandem-controller on the file of a journal.
+func (u *Unit) Verify(file string) Output {
+	u.t.Helper()
+	return Run(u.t, u.Dir, nil, Binary(u.t, "tandem-controller"), "journal", "verify", file)
+}
+
 // request makes an HTTP request of the controller.
 func (u *Unit) request(method, path string, body []byte) (status int, answer []byte, err error) {
 	r, err := http.NewRequest(method, "http://tandem"+path, bytes.NewReader(body))

@@ -17,13 +17,16 @@ func main() { settings.Main(run) }
 
 // run returns the exit status: 0 stopped in order, 1 failed, 2 wrong usage.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "journal" {
+		return journalCommand(ctx, args[1:], stdout, stderr)
+	}
 	var cfg app.Config
 	rest, err := settings.Load("tandem-controller", &cfg, args, os.LookupEnv, stdout)
 	if errors.Is(err, settings.ErrPrinted) {
 		return 0
 	}
 	if err == nil {
-		err = settings.Unexpected(rest, nil)
+		err = settings.Unexpected(rest, []string{"journal"})
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "tandem-controller:", err)

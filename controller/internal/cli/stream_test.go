@@ -3,16 +3,11 @@ package cli
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"tandem.internal/controller/internal/api/apitest"
-	"tandem.internal/controller/internal/journal"
-	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 )
 
@@ -120,52 +115,6 @@ func TestFollowersLearnOfTheEnd(t *testing.T) {
 		b.stop()
 		if exit := <-ended; exit != exitUnreachable {
 			t.Errorf("%v: status %d, %s", args, exit, errs.String())
-		}
-	}
-}
-
-// TestJournalFiles: verify, export, backup and compact of a real journal, without a controller.
-func TestJournalFiles(t *testing.T) {
-	b := newBench(t, apitest.Sample())
-	b.stop()
-	path := filepath.Join(b.dir, "journal.db")
-	j, err := journal.Open(path, journal.Options{Now: func() time.Time { return apitest.Now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := j.Append(&journal.Batch{Records: []record.Record{
-		{At: apitest.Now, Type: record.Opened, Data: []byte(`{}`)},
-		{At: apitest.Now, Type: record.Note, Who: "uid:0(root)", Data: []byte(`{"text":"hello"}`)},
-	}}); err != nil {
-		t.Fatal(err)
-	}
-	for _, verb := range []string{"verify", "compact"} {
-		if locked := b.transcript("", "journal", verb, "--file", path); !strings.Contains(locked, "--- exit status 3") || !strings.Contains(locked, "in use") {
-			t.Errorf("a journal in use: %s", locked)
-		}
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{
-		{"journal", "verify", "--file", path}, {"journal", "compact", "--file", path}, {"journal", "compact", "--file", path, "--json"},
-		{"journal", "verify", "--file", path, "--json"},
-		{"journal", "backup", filepath.Join(b.dir, "copy.db"), "--file", path},
-		{"journal", "verify", "--file", filepath.Join(b.dir, "copy.db")},
-		{"journal", "export", "--file", path}, {"journal", "export", "--file", path, "-o", filepath.Join(b.dir, "out.jsonl")},
-	} {
-		stdout, stderr, exit := b.run("", args...)
-		if exit != 0 {
-			t.Errorf("%v: status %d, %s", args, exit, stderr)
-		}
-		if args[1] == "export" && len(args) == 4 && (strings.Count(stdout, "\n") != 2 || !strings.Contains(stdout, "hello")) {
-			t.Errorf("%v: %s", args, stdout)
-		}
-		if info, err := os.Stat(path); args[1] == "compact" && (err != nil || !strings.Contains(stdout, ", was ") && !strings.Contains(stdout, fmt.Sprintf(`"after":%d`, info.Size()))) {
-			t.Errorf("%v: %s, %v", args, stdout, err)
-		}
-		if args[1] == "verify" && !strings.Contains(stdout, "2 records") {
-			t.Errorf("%v: %s", args, stdout)
 		}
 	}
 }

@@ -50,5 +50,5 @@
 // bbolt extends its file in steps of 16 MiB by truncation, which reserves no blocks: a full disk
 // shows as a failed write inside a commit (ErrBroken, code storage), never as a fault on the
 // memory map, because no page is read before it was written. Files never shrink by themselves;
-// CompactFile makes a small copy while nobody has the journal open (tandem journal compact).
+// CompactFile makes a small copy while nobody has the journal open (tandem-controller journal compact).
 package journal

@@ -1,15 +1,12 @@
 package history
 
 import (
-	"context"
-	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/client"
-	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/shared/wire"
@@ -17,38 +14,47 @@ import (
 
 func journalCommands(a *command.App) *cobra.Command {
 	var file string
-	group := command.Group("journal", "Verify, export, back up and shrink the journal",
-		"  tandem journal verify\n  tandem journal verify --file /backup/journal.db",
-		verify(a, &file), export(a, &file), backup(a, &file), compact(a, &file))
-	group.PersistentFlags().StringVar(&file, "file", "", "this journal `file`, without a controller")
+	group := command.Group("journal", "Verify, export and back up the journal", "  tandem journal verify",
+		verify(a, &file), export(a, &file), backup(a, &file), compact(&file))
+	flags := group.PersistentFlags()
+	flags.StringVar(&file, "file", "", "moved to tandem-controller journal")
+	if err := flags.MarkHidden("file"); err != nil {
+		panic(err) // it has just been made
+	}
 	return group
 }
 
-// offline opens a journal file for f; the controller must not be running on it.
-func offline(file string, f func(*journal.Journal) error) (err error) {
-	j, err := journal.Open(file, journal.Options{ReadOnly: true})
-	if err != nil {
-		return unopened(err)
+// moved answers the verbs that work on a journal's file: they belong to the controller's program.
+func moved(verb, file string) error {
+	if file == "" {
+		file = "FILE"
 	}
-	defer func() { err = errors.Join(err, j.Close()) }()
-	return f(j)
-}
-
-// unopened is the failure of a journal file that cannot be opened.
-func unopened(err error) error {
-	failed := command.AsFailure(err)
-	if failed.Err.Code == wire.CodeNotFound || failed.Err.Code == wire.CodeNotAllowed {
-		failed.Exit = command.ExitUsage // as with any other file
+	if verb == "backup" {
+		file += " COPY"
 	}
-	return failed
+	return command.Usage("tandem asks a running controller; on the file of a journal use: tandem-controller journal %s %s",
+		verb, file)
 }
 
 func verify(a *command.App, file *string) *cobra.Command {
 	return &cobra.Command{
 		Use: "verify", Short: "Check that the journal is what was written",
-		Example: "  tandem journal verify", Args: command.Args(),
+		Example: "  tandem journal verify",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return moved("verify", args[0])
+			}
+			return command.Args()(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, err := verification(cmd.Context(), a, *file)
+			if *file != "" {
+				return moved("verify", *file)
+			}
+			var v op.Verification
+			err := a.Connect(func(c *client.Client) (err error) {
+				v, err = client.Call(cmd.Context(), c, op.VerifyJournal, op.None{})
+				return err
+			})
 			if err != nil {
 				return err
 			}
@@ -60,29 +66,11 @@ func verify(a *command.App, file *string) *cobra.Command {
 				a.Print("%s\n", term.CleanLines(v.Report))
 			}
 			if !v.OK {
-				f := command.Refuse(command.ExitRefused, wire.CodeStorage, "the journal is damaged; restore a backup")
-				f.From.File = *file
-				return f
+				return command.Refuse(command.ExitRefused, wire.CodeStorage, "the journal is damaged; restore a backup")
 			}
 			return nil
 		},
 	}
-}
-
-func verification(ctx context.Context, a *command.App, file string) (v op.Verification, err error) {
-	if file == "" {
-		err = a.Connect(func(c *client.Client) error {
-			v, err = client.Call(ctx, c, op.VerifyJournal, op.None{})
-			return err
-		})
-		return v, err
-	}
-	err = offline(file, func(j *journal.Journal) error {
-		proof, err := j.Verify(ctx)
-		v = op.Verification{OK: proof.OK(), Report: proof.String()}
-		return err
-	})
-	return v, err
 }
 
 func export(a *command.App, file *string) *cobra.Command {
@@ -91,10 +79,10 @@ func export(a *command.App, file *string) *cobra.Command {
 		Use: "export", Short: "Write the whole journal as JSON lines",
 		Example: "  tandem journal export > journal.jsonl", Args: command.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if *file != "" {
+				return moved("export", *file)
+			}
 			write := func(w io.Writer) error {
-				if *file != "" {
-					return offline(*file, func(j *journal.Journal) error { return j.Export(w, journal.Filter{}) })
-				}
 				return a.Connect(func(c *client.Client) error {
 					return client.Download(cmd.Context(), c, op.ExportJournal, op.None{}, w)
 				})
@@ -116,14 +104,7 @@ func backup(a *command.App, file *string) *cobra.Command {
 		Example: "  tandem journal backup /backup/journal.db", Args: command.Args("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if *file != "" {
-				if err := command.Vacant(args[0], replace); err != nil {
-					return err
-				}
-				err := offline(*file, func(j *journal.Journal) error { return j.BackupFile(args[0]) })
-				if err != nil {
-					return err
-				}
-				return a.Saved(args[0])
+				return moved("backup", *file)
 			}
 			return a.Save(args[0], replace, func(w io.Writer) error {
 				return a.Connect(func(c *client.Client) error {
@@ -136,30 +117,15 @@ func backup(a *command.App, file *string) *cobra.Command {
 	return cmd
 }
 
-// shrunk is what a file of a journal was and is.
-type shrunk struct {
-	Before int64 `json:"before"` // bytes
-	After  int64 `json:"after"`
-}
-
-func compact(a *command.App, file *string) *cobra.Command {
+func compact(file *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "compact", Short: "Make the file of a stopped controller's journal as small as its contents",
-		Example: "  tandem journal compact --file /var/lib/tandem-controller/journal.db", Args: command.Args(),
-		RunE: func(*cobra.Command, []string) error {
-			if *file == "" {
-				return command.Usage("tandem journal compact needs --file FILE and a controller that is stopped; " +
-					"the file of a running one needs no more room than it has had once, and uses it again")
+		Use: "compact", Short: "Moved to: tandem-controller journal compact FILE", Hidden: true,
+		Example: "  tandem journal compact FILE",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				*file = args[0]
 			}
-			before, after, err := journal.CompactFile(*file, journal.Options{})
-			if err != nil {
-				return unopened(err)
-			}
-			if a.JSON {
-				return a.PrintJSON(shrunk{before, after})
-			}
-			a.Print("%s: %s, was %s\n", *file, term.Size(uint64(after)), term.Size(uint64(before)))
-			return nil
+			return moved("compact", *file)
 		},
 	}
 }
