@@ -91,6 +91,9 @@ func TestWorkloads(t *testing.T) {
 			s.Workloads.Status.Slots = view.SlotProgress{Slots: 2, Completed: 2}
 		}},
 		{"workload-wait-none", "wait", nil},
+		{"workload-wait-nothing", "wait", func(s *apitest.State) {
+			s.Workloads.Status = view.WorkloadStatus{Version: "1.0.0", Rev: 1}
+		}},
 		{"workload-restart", "restart web@node-1", apitest.Working},
 		{"workload-restart-misspelt", "restart wob@node-1", apitest.Working},
 		{"workload-restart-offline", "restart web@node-4", apitest.Working},

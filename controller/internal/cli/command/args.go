@@ -26,11 +26,11 @@ func Args(placeholders ...string) cobra.PositionalArgs {
 		if len(args) == len(placeholders) {
 			return nil
 		}
-		if c.Flags().Lookup("wait") != nil {
+		for _, flag := range []string{"wait", "within"} {
 			for _, arg := range args {
-				if _, err := ParseDuration(arg); err == nil {
-					return Usage("%s: %q is one argument too many; a time to wait is written --wait=%s",
-						c.CommandPath(), arg, arg)
+				if _, err := ParseDuration(arg); err == nil && c.Flags().Lookup(flag) != nil {
+					return Usage("%s: %q is one argument too many; a time to wait is written --%s=%s",
+						c.CommandPath(), arg, flag, arg)
 				}
 			}
 		}

@@ -85,7 +85,9 @@ func (o *outcome) follow(ctx context.Context, follow follower, res view.Result, 
 			o.Replaced = st.versions[len(st.versions)-1]
 			return client.ErrStop
 		}
-		showProgress(bar, st)
+		if st.progress.Nodes > 0 {
+			showProgress(bar, st)
+		}
 		before := o.Settled
 		o.Settled = st.settled()
 		switch {

@@ -133,7 +133,7 @@ func changeSettings[In any](
 		case 0:
 			a.Print("No node needs a new document.\n")
 		case 1:
-			a.Print("A new document goes to 1 node; to see what becomes of them: tandem node NODE\n")
+			a.Print("A new document goes to 1 node; to see what becomes of it: tandem node NODE\n")
 		default:
 			a.Print("New documents go to %d nodes; to see what becomes of them: tandem node NODE\n", change.Issued)
 		}

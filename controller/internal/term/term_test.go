@@ -1,0 +1,105 @@
+package term
+
+import (
+	"bufio"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func screen(out, errs *strings.Builder) *Screen {
+	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	return &Screen{Out: bufio.NewWriter(out), Err: errs, Now: func() time.Time { return now }, Zone: time.UTC}
+}
+
+func TestText(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{Clean("a\x1b[2J\n\tb\u202e"), "a\ufffd[2J  b\ufffd"},
+		{CleanLines("a\x07\nb"), "a\ufffd\nb"},
+		{string(EscapeJSON([]byte("\"\u009b\U000e0041é\"\n"))), "\"\\u009b\\udb40\\udc41é\"\n"},
+		{Shorten("héllo", 5), "héllo"}, {Shorten("héllo!", 5), "héll…"}, {Shorten("any", 0), "any"},
+		{ShortenLines("one\ntwo\nthree", 9), "one\ntwo\n  and 1 more"}, {ShortenLines("long line", 3), "long line"},
+		{Span(-time.Second), "0s"}, {Span(119 * time.Second), "1m"}, {Span(47 * time.Hour), "47h"},
+		{Span(48 * time.Hour), "2d"},
+		{Exact(0), "0s"}, {Exact(7*day + 30*time.Second), "7d30s"}, {Exact(150 * time.Second), "2m30s"},
+		{Size(1023), "1023 B"}, {Size(1536), "1.5 KiB"}, {Size(1 << 30), "1 GiB"},
+		{List([]string{"a", "b\n"}), "a, b "},
+		{List(strings.Split("abcdefghijkl", "")), "a, b, c, d, e, f, g, h, i, j and 2 more"},
+		{Remark("a", ""), "a"}, {Remark("a", "b"), "a (b)"}, {Plural(1, "node"), "1 node"},
+		{Plural(0, "node"), "0 nodes"},
+		{strings.Join(wrap("one two three", 7), "|"), "one two|three"},
+		{strings.Join(wrap("longest a", 3), "|"), "longest|a"},
+		{Excerpt([]byte("a\nbc\td\n"), 2, 3), "    2 | bc d\n      |   ^\n"}, {Excerpt([]byte("a"), 2, 1), ""},
+		{Excerpt([]byte("a\x00"), 1, 1), ""},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+	long := Excerpt([]byte(strings.Repeat("x", 200)), 1, 100)
+	if _, caret, _ := strings.Cut(long, "\n"); strings.Index(long, "…") < 0 || len([]rune(caret)) > 70 {
+		t.Errorf("%q", long)
+	}
+}
+
+func TestTables(t *testing.T) {
+	var out, errs strings.Builder
+	s := screen(&out, &errs)
+	s.OutTerminal, s.Colours, s.Width = true, true, 44
+	table := &Table{Head: []string{"NAME", "NOTHING", "WHAT"}}
+	table.Add("a\n", "", Red.Cell(strings.Repeat("x", 60)))
+	table.Add("longer", "", "y")
+	s.Table(table)
+	facts := &Table{Indent: " "}
+	facts.Add("Fact", strings.Repeat("word ", 9)+"end")
+	s.Table(facts)
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	want := "\x1b[1mNAME\x1b[0m    \x1b[1mWHAT\x1b[0m\n" +
+		"a       \x1b[31m" + strings.Repeat("x", 39) + "…\x1b[0m\nlonger  y\n" +
+		" Fact  word word word word word word word word\n       word end\n"
+	if out.String() != want {
+		t.Errorf("%q\nwant %q", out.String(), want)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var out, errs strings.Builder
+	s := screen(&out, &errs)
+	now := s.Now()
+	s.Now = func() time.Time { return now }
+	lines := s.Progress(true)
+	lines.Update("1/2", 1, 2)
+	lines.Update("same second", 1, 2)
+	now = now.Add(time.Second)
+	lines.Update("2/2", 2, 2)
+	lines.End()
+	quiet := s.Progress(false)
+	quiet.Update("1/2", 1, 2)
+	if errs.String() != "1/2\n2/2\n" {
+		t.Errorf("%q", errs.String())
+	}
+	errs.Reset()
+	s.ErrTerminal = true
+	bar := s.Progress(false)
+	bar.Update("1/2", 1, 2)
+	bar.Update("1/2", 1, 2)
+	bar.End()
+	if want := "\r[##########----------] 1/2\x1b[K\r\x1b[K"; errs.String() != want {
+		t.Errorf("%q", errs.String())
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
+
+func TestFlushReturnsTheError(t *testing.T) {
+	s := &Screen{Out: bufio.NewWriter(full{})}
+	s.Print("%d", 1)
+	if err := s.Flush(); err == nil || !strings.Contains(err.Error(), "no space") {
+		t.Errorf("%v", err)
+	}
+}
