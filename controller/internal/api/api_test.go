@@ -242,6 +242,7 @@ func TestAnswers(t *testing.T) {
 		t.Run(c.method+" "+c.target[:min(len(c.target), 60)], func(t *testing.T) {
 			_, h := sample()
 			w := call(h, c.method, c.target, c.body)
+			described(t, c.method, c.target, w)
 			body := w.Body.Bytes()
 			if w.Code != c.status {
 				t.Fatalf("status %d, want %d: %s", w.Code, c.status, body)
@@ -315,6 +316,7 @@ func TestFailuresOfTheUnit(t *testing.T) {
 				body = `{"name":"new","role":"view"}`
 			}
 			w := call(h, verb, target, body)
+			described(t, verb, target, w)
 			if got := code(t, w.Body.Bytes()); w.Code != c.status || got != c.code {
 				t.Errorf("%s, %v: status %d, code %s", method, c.err, w.Code, got)
 			}

@@ -61,6 +61,7 @@ func TestHealthRoutes(t *testing.T) {
 		u, h := sample()
 		u.Do(apitest.Healthy)
 		w := call(h, c.method, c.path, c.body)
+		described(t, c.method, c.path, w)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s %s %s: %d %s, want %d with %s", c.method, c.path, c.body, w.Code, w.Body, c.status, c.want)
 		}

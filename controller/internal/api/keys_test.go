@@ -31,6 +31,7 @@ func TestSigningKeys(t *testing.T) {
 	} {
 		_, h := sample()
 		w := call(h, c.method, c.path, c.body)
+		described(t, c.method, c.path, w)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s %s %s: %d %s, want %d with %s", c.method, c.path, c.body, w.Code, w.Body, c.status, c.want)
 		}
