@@ -176,6 +176,8 @@ func (t *step) ended(ev Ended) {
 		case t.settled():
 		case t.Has.Restart == Nothing:
 			t.enter(Trying)
+		case t.now.Mono < t.askAt:
+			t.at = t.askAt
 		case t.Reboots >= maxRestarts:
 			t.giveUp(fmt.Sprintf("it waits for a %s still, after %d were ordered", t.Has.Restart.noun(), t.Reboots))
 		default:
@@ -200,6 +202,8 @@ func (t *step) ended(ev Ended) {
 		switch {
 		case t.Has.Restart == Nothing:
 			t.clear()
+		case t.now.Mono < t.askAt:
+			t.at = t.askAt
 		case t.Reboots < maxRestarts:
 			t.restart(t.Why)
 		default:
@@ -252,7 +256,7 @@ func (t *step) giveUp(why string) {
 
 // enter begins a phase: its verb is due at once.
 func (t *step) enter(p Phase) {
-	t.Phase, t.Runs, t.Reboots, t.fails, t.at = p, 0, 0, 0, t.now.Mono
+	t.Phase, t.Runs, t.Reboots, t.fails, t.at, t.askAt = p, 0, 0, 0, t.now.Mono, 0
 	t.Note = ""
 	if p == Trying {
 		t.Tried, t.Crashes = true, 0
@@ -266,6 +270,7 @@ func (t *step) enter(p Phase) {
 func (t *step) restart(why Why) {
 	t.Reboots++
 	t.at = t.now.Mono + longPause
+	t.askAt = t.at
 	t.do(Restart{t.Has.Restart, why})
 }
 

@@ -192,6 +192,7 @@ type State struct {
 	phase     Phase         // as it began
 	cancelled bool          // it is to end
 	at        time.Duration // nothing is begun before
+	askAt     time.Duration // no restart is asked for before
 	fails     int           // in a row, in this run and phase
 	shown     bool          // the program has said in this run what there is
 	telling   uint64        // the end of this update is being told
