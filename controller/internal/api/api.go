@@ -101,6 +101,7 @@ func New(core Core, cfg Config) *API {
 	for _, rt := range routes(all) {
 		a.handle(rt.pattern, rt.role, func(w http.ResponseWriter, r *http.Request) error { return rt.handle(a, w, r) })
 	}
+	a.handle("GET /debug/pprof/{profile}", op.Admin, a.profile)
 	a.handle("GET /{$}", op.Anybody, a.static("index.html", "text/html; charset=utf-8"))
 	a.handle("GET /dashboard.css", op.Anybody, a.static("dashboard.css", "text/css; charset=utf-8"))
 	a.handle("GET /dashboard.js", op.Anybody, a.static("dashboard.js", "text/javascript; charset=utf-8"))

@@ -33,7 +33,7 @@ var roles = map[tokens.Role][]string{
 	tokens.Admin: {
 		"POST /v1/nodes/{node}/enroll", "POST /v1/nodes/{node}/revoke", "POST /v1/identities/certify", "POST /v1/identities/revoke",
 		"GET /v1/journal/export", "GET /v1/journal/backup", "GET /v1/tokens", "POST /v1/tokens", "POST /v1/tokens/{token}/revoke",
-		"POST /v1/keys/rotate", "POST /v1/keys/retire",
+		"POST /v1/keys/rotate", "POST /v1/keys/retire", "GET /debug/pprof/{profile}",
 	},
 }
 
@@ -58,7 +58,7 @@ func TestRoles(t *testing.T) {
 	}
 	for pattern, need := range want {
 		method, path, _ := strings.Cut(pattern, " ")
-		path = strings.NewReplacer("{node}", "nobody", "{token}", "nobody", "{service}", "none").Replace(path)
+		path = strings.NewReplacer("{node}", "nobody", "{token}", "nobody", "{service}", "none", "{profile}", "none").Replace(path)
 		if need == string(tokens.View) && method != "GET" {
 			t.Errorf("%s changes something, and may be done with the role view", pattern)
 		}

@@ -1,0 +1,47 @@
+package api_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/tokens"
+)
+
+// TestProfiles: profiles are had by the unix socket; over TCP nobody gets one, whatever the token.
+func TestProfiles(t *testing.T) {
+	s := serve(t, api.Config{})
+	for path, want := range map[string]string{
+		"heap?debug=1": "heap profile:", "goroutine?debug=1": "goroutine profile:", "profile?seconds=1": "\x1f\x8b",
+	} {
+		body, err := io.ReadAll(s.get("/debug/pprof/" + path).Body)
+		if err != nil || !strings.HasPrefix(string(body), want) {
+			t.Errorf("%s: %.40q, %v", path, body, err)
+		}
+	}
+	for _, name := range []string{"cmdline", "symbol", "none"} {
+		res, err := s.client.Get("http://tandem/debug/pprof/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %s, %v", name, res.Status, err)
+		}
+	}
+	remote := api.New(apitest.New(apitest.Sample()), api.Config{Tokens: keys})
+	for role, want := range map[tokens.Role]int{
+		tokens.View: http.StatusForbidden, tokens.Operate: http.StatusForbidden, tokens.Admin: http.StatusNotFound,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/debug/pprof/heap", nil)
+		r.Header.Set("Authorization", "Bearer "+bearers[role])
+		w := httptest.NewRecorder()
+		remote.ServeHTTP(w, r)
+		if w.Code != want || strings.Contains(w.Body.String(), "profile:") {
+			t.Errorf("over TCP as %s: status %d, want %d, %.80q", role, w.Code, want, w.Body)
+		}
+	}
+}
