@@ -17,8 +17,8 @@ type Batch struct {
 	Bodies     [][]byte // stored under their SHA-256; a stored one that is damaged is replaced
 	Checkpoint *Checkpoint
 
-	// First, if not 0, is the Seq that the first record must get: a caller that wrote its
-	// NextSeq into documents finds out when somebody else appended in between.
+	// First, if not 0, is the Seq that the first record must get: a caller that wrote it into
+	// documents finds out when somebody else appended in between.
 	First uint64
 }
 

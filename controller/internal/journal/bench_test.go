@@ -42,23 +42,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkGroup is many callers that each wait until their record is durable; Floor is the same
-// with nothing but bbolt.
-func BenchmarkGroup(b *testing.B) {
-	for _, callers := range []int{64, 512, 2048} {
-		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			j := mustOpen(b, tempPath(b), Options{})
-			g := NewGroup(j, 4096)
-			defer g.Close()
-			r := benchRecord()
-			benchCallers(b, callers, func() error {
-				_, err := g.Append(r)
-				return err
-			})
-		})
-	}
-}
-
+// BenchmarkFloor is many callers that each wait until their value is durable, with nothing but bbolt.
 func BenchmarkFloor(b *testing.B) {
 	for _, callers := range []int{64, 512, 2048} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {

@@ -73,10 +73,6 @@ func (j *Journal) Path() string { return j.path }
 // Last is the sequence number of the newest durable record, 0 for an empty journal.
 func (j *Journal) Last() uint64 { return j.last.Load() }
 
-// NextSeq is the sequence number that the next record gets, provided that the caller is the only
-// one that appends; Batch.First makes sure.
-func (j *Journal) NextSeq() uint64 { return j.Last() + 1 }
-
 // Err is nil while the journal takes records, or what every Append returns since a write failed.
 func (j *Journal) Err() error {
 	if f := j.broken.Load(); f != nil {

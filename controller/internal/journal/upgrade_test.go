@@ -82,7 +82,7 @@ func TestUpgradeFromV0(t *testing.T) {
 	}
 	want := numbered(1, recs(0, 20))
 	j := mustOpen(t, path, Options{})
-	if show(all(t, j)) != show(want) || j.Epoch() != oldEpoch || j.NextSeq() != 21 {
+	if show(all(t, j)) != show(want) || j.Epoch() != oldEpoch || j.Last() != 20 {
 		t.Error(show(all(t, j)))
 	}
 	mustAppend(t, j, Batch{Records: recs(20, 1), Bodies: [][]byte{[]byte("b")}, Checkpoint: &Checkpoint{Seq: 21}})
