@@ -169,7 +169,8 @@ func (a *Agent) linkConfig() link.Config {
 		conf = a.keeper.TLS(a.keeper.Current().Brokers[0].Name)
 	}
 	return link.Config{
-		TLS: conf, Broker: a.cfg.Broker, ClientID: me, Username: me, Password: a.cfg.Password, OpenConn: a.deps.OpenConn,
+		TLS: conf, Broker: a.cfg.Broker, ClientID: me, Username: me, Password: a.cfg.Password,
+		OpenConn:     a.deps.OpenConn,
 		Filters:      []string{topic.ForController(a.id.Unit), a.topics.DesiredFilter(), a.topics.Request()},
 		SubscribeQoS: a.cfg.qos(),
 		Will:         func(session uint64) *link.Publication { p := live(session); return &p },

@@ -16,7 +16,8 @@ func (a *Agent) reboot(ctx context.Context, e health.Reboot) error {
 	if _, err := a.care.slots.Planned(e.Reason, e.Detail); err != nil {
 		return err
 	}
-	if err := a.deps.RunCommand(ctx, []string{"TANDEM_REASON=" + string(e.Reason), "TANDEM_DETAIL=" + e.Detail}, strings.Fields(a.cfg.RebootCommand)); err != nil {
+	env := []string{"TANDEM_REASON=" + string(e.Reason), "TANDEM_DETAIL=" + e.Detail}
+	if err := a.deps.RunCommand(ctx, env, strings.Fields(a.cfg.RebootCommand)); err != nil {
 		return wire.New(wire.CodeApplyFailed, "", "the reboot command failed: "+err.Error())
 	}
 	return nil

@@ -86,7 +86,8 @@ type Config struct {
 
 // NewConfig returns a Config with the defaults, for callers that do not read settings.
 func NewConfig(unit, node, nodeType, stateDir string) Config {
-	return Config{Unit: unit, Node: node, Type: nodeType, StateDir: stateDir, MaxPriority: -1, SubscribeQoS: 1, Workloads: true}
+	return Config{Unit: unit, Node: node, Type: nodeType, StateDir: stateDir, MaxPriority: -1, SubscribeQoS: 1,
+		Workloads: true}
 }
 
 // Usage opens the help of tandem-node.
@@ -126,15 +127,27 @@ func (e *UsageError) Error() string { return "--" + e.Setting + ": " + e.Message
 
 // complete fills in defaults and checks what can be checked without touching the disk.
 func (c *Config) complete() error {
-	bad := func(setting, format string, a ...any) error {
-		return &UsageError{setting, fmt.Sprintf(format, a...)}
+	for _, check := range []func() error{c.completeNames, c.checkLimits, c.completeTimes, c.completeWorkloads} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
-	const names = "letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
+	return nil
+}
+
+// nameRule says what topic.ValidName wants.
+const nameRule = "letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
+
+func bad(setting, format string, a ...any) error {
+	return &UsageError{setting, fmt.Sprintf(format, a...)}
+}
+
+func (c *Config) completeNames() error {
 	if c.Unit == "" {
 		return bad("unit", "required: the unit that this node belongs to; or join one: tandem-node join")
 	}
 	if !topic.ValidName(c.Unit) {
-		return bad("unit", "%.80q is not a unit name: %s", c.Unit, names)
+		return bad("unit", "%.80q is not a unit name: %s", c.Unit, nameRule)
 	}
 	if c.Type == "" {
 		return bad("type", "required: the node type, nodeGroupSubject.codename in unit configurations")
@@ -142,16 +155,20 @@ func (c *Config) complete() error {
 	if c.Node == "" {
 		host, err := os.Hostname()
 		if err != nil || !topic.ValidName(host) {
-			return bad("node", "required, because the host name %.80q cannot be a node ID: %s", host, names)
+			return bad("node", "required, because the host name %.80q cannot be a node ID: %s", host, nameRule)
 		}
 		c.Node = host
 	}
 	if !topic.ValidName(c.Node) {
-		return bad("node", "%.80q is not a node ID: %s", c.Node, names)
+		return bad("node", "%.80q is not a node ID: %s", c.Node, nameRule)
 	}
 	if c.StateDir == "" {
 		return bad("state-dir", "required")
 	}
+	return nil
+}
+
+func (c *Config) checkLimits() error {
 	if c.MaxPriority < -1 || int64(c.MaxPriority) > math.MaxUint32 {
 		return bad("max-priority", "%d is neither -1 nor a priority", c.MaxPriority)
 	}
@@ -165,7 +182,7 @@ func (c *Config) complete() error {
 	}
 	for name, command := range c.Components {
 		if !topic.ValidName(name) {
-			return bad("component", "%.80q is not a name: %s", name, names)
+			return bad("component", "%.80q is not a name: %s", name, nameRule)
 		}
 		if len(strings.Fields(command)) == 0 {
 			return bad("component", "%s= has no command", name)
@@ -174,6 +191,16 @@ func (c *Config) complete() error {
 	if c.SubscribeQoS != 0 && c.SubscribeQoS != 1 {
 		return bad("subscribe-qos", "%d is neither 0 nor 1", c.SubscribeQoS)
 	}
+	if c.EventLimit == 0 {
+		c.EventLimit = 1000
+	}
+	if c.EventLimit < 1 {
+		return bad("event-limit", "below 1")
+	}
+	return nil
+}
+
+func (c *Config) completeTimes() error {
 	if c.OnApplyTimeout == 0 {
 		c.OnApplyTimeout = 30 * time.Second
 	}
@@ -186,7 +213,8 @@ func (c *Config) complete() error {
 	for _, t := range []struct {
 		name  string
 		value time.Duration
-	}{{"reset-time", c.ResetTime}, {"fallback-time", c.FallbackTime}, {"test-time", c.TestTime}, {"deadline-time", c.DeadlineTime}, {"contact-time", c.ContactTime}, {"watchdog-time", c.WatchdogTime}} {
+	}{{"reset-time", c.ResetTime}, {"fallback-time", c.FallbackTime}, {"test-time", c.TestTime},
+		{"deadline-time", c.DeadlineTime}, {"contact-time", c.ContactTime}, {"watchdog-time", c.WatchdogTime}} {
 		if t.value < 0 || t.value%time.Second != 0 {
 			return bad(t.name, "%v is no time in whole seconds", t.value)
 		}
@@ -194,15 +222,23 @@ func (c *Config) complete() error {
 	if err := c.health().Check(); err != nil {
 		return bad(strings.TrimPrefix(err.Path, "/")+"-time", "%s", err.Message)
 	}
-	if c.EventLimit == 0 {
-		c.EventLimit = 1000
+	if c.OnApplyTimeout < 0 {
+		return bad("on-apply-timeout", "negative")
 	}
+	if c.Beat < time.Second {
+		return bad("beat", "below one second")
+	}
+	return nil
+}
+
+func (c *Config) completeWorkloads() error {
 	for _, t := range []struct {
 		name  string
 		value *time.Duration
 		usual time.Duration
 	}{{"workload-window", &c.WorkloadWindow, 30 * time.Second}, {"workload-grace", &c.WorkloadGrace, 10 * time.Second},
-		{"workload-status", &c.WorkloadStatus, 30 * time.Second}, {"workload-reopen", &c.WorkloadReopen, 24 * time.Hour}} {
+		{"workload-status", &c.WorkloadStatus, 30 * time.Second},
+		{"workload-reopen", &c.WorkloadReopen, 24 * time.Hour}} {
 		if *t.value == 0 {
 			*t.value = t.usual
 		}
@@ -213,7 +249,8 @@ func (c *Config) complete() error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"workload-log-bytes", c.WorkloadLogBytes}, {"workload-log-files", c.WorkloadLogFiles}, {"fetch-rate", c.FetchRate}, {"fetch-parallel", c.FetchParallel},
+	}{{"workload-log-bytes", c.WorkloadLogBytes}, {"workload-log-files", c.WorkloadLogFiles},
+		{"fetch-rate", c.FetchRate}, {"fetch-parallel", c.FetchParallel},
 		{"fetch-keep-free", c.FetchKeep}, {"peer-rate", c.PeerRate}} {
 		if n.value < 0 {
 			return bad(n.name, "below 0")
@@ -221,15 +258,6 @@ func (c *Config) complete() error {
 	}
 	if g := c.WorkloadGroup; g != "" && g[0] != '/' {
 		return bad("workload-group", "%q does not name a control group as /proc/PID/cgroup does", g)
-	}
-	if c.OnApplyTimeout < 0 {
-		return bad("on-apply-timeout", "negative")
-	}
-	if c.Beat < time.Second {
-		return bad("beat", "below one second")
-	}
-	if c.EventLimit < 1 {
-		return bad("event-limit", "below 1")
 	}
 	return nil
 }
@@ -293,8 +321,9 @@ func (c Config) qos() link.QoS {
 
 // health are the node's own settings of health.
 func (c Config) health() wire.HealthSettings {
-	s := wire.HealthSettings{FormatVersion: wire.HealthFormat, Reset: wire.Span(c.ResetTime), Fallback: wire.Span(c.FallbackTime),
-		Test: wire.Span(c.TestTime), Deadline: wire.Span(c.DeadlineTime), Contact: wire.Span(c.ContactTime), Watchdog: wire.Span(c.WatchdogTime)}
+	s := wire.HealthSettings{FormatVersion: wire.HealthFormat,
+		Reset: wire.Span(c.ResetTime), Fallback: wire.Span(c.FallbackTime), Test: wire.Span(c.TestTime),
+		Deadline: wire.Span(c.DeadlineTime), Contact: wire.Span(c.ContactTime), Watchdog: wire.Span(c.WatchdogTime)}
 	if c.NeedApproval {
 		s.Approval = &c.NeedApproval
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -82,7 +81,8 @@ func Join(ctx context.Context, cfg JoinConfig, deps JoinDeps) (Joined, error) {
 		return Joined{}, &UsageError{"state-dir", err.Error()}
 	}
 	dir = filepath.Join(dir, IdentityDir)
-	id, err := identity.Join(ctx, identity.JoinConfig{Dir: dir, Controller: cfg.Controller, Token: token, Unit: cfg.Unit,
+	id, err := identity.Join(ctx, identity.JoinConfig{
+		Dir: dir, Controller: cfg.Controller, Token: token, Unit: cfg.Unit,
 		Now: deps.Now, Dial: deps.Dial, Steps: deps.Steps})
 	if err != nil {
 		return Joined{}, err
@@ -93,10 +93,12 @@ func Join(ctx context.Context, cfg JoinConfig, deps JoinDeps) (Joined, error) {
 // identify takes over who this node is, if it has joined a unit: its names, whom it trusts, and
 // where the broker is. What the configuration says otherwise is a mistake, but for the broker.
 func (a *Agent) identify(dir string) error {
-	k, err := identity.NewKeeper(identity.KeeperConfig{Dir: filepath.Join(dir, IdentityDir), Controller: a.cfg.Controller,
-		Now: a.deps.Now, Log: a.deps.Log, Dial: a.deps.Dial, Steps: a.deps.Steps, OnEvent: func(ev identity.Event) { ears{a}.tell(ev) },
-		OnKeys: func(k identity.Keys) { ears{a}.tell(k) },
-		Watch:  func(loop string, period time.Duration) (beat, end func()) { return a.care.watch.Loop(loop, period) }})
+	dir = filepath.Join(dir, IdentityDir)
+	k, err := identity.NewKeeper(identity.KeeperConfig{Dir: dir, Controller: a.cfg.Controller,
+		Now: a.deps.Now, Log: a.deps.Log, Dial: a.deps.Dial, Steps: a.deps.Steps,
+		OnEvent: func(ev identity.Event) { ears{a}.tell(ev) },
+		OnKeys:  func(k identity.Keys) { ears{a}.tell(k) },
+		Watch:   func(loop string, period time.Duration) (beat, end func()) { return a.care.watch.Loop(loop, period) }})
 	if errors.Is(err, identity.ErrNone) {
 		if a.cfg.Broker == "" {
 			a.cfg.Broker = defaultBroker
@@ -114,7 +116,7 @@ func (a *Agent) identify(dir string) error {
 			*c.set = c.is
 		}
 		if *c.set != c.is {
-			return &UsageError{c.name, fmt.Sprintf("%q, but this node has joined as node %q of unit %q (%s)", *c.set, id.Node, id.Unit, filepath.Join(dir, IdentityDir))}
+			return bad(c.name, "%q, but this node has joined as node %q of unit %q (%s)", *c.set, id.Node, id.Unit, dir)
 		}
 	}
 	a.keeper = k

@@ -73,7 +73,8 @@ func (a *Agent) believe(trust inbox.Trust, h inbox.Heard) bool {
 		add(inbox.EventKeyDropped, nil, detail)
 	}
 	if h.Skew != 0 {
-		add(inbox.EventClockSkew, wire.New(wire.CodeBadValue, "", fmt.Sprintf("the controller's clock is %v from this node's", h.Skew.Round(time.Millisecond))), nil)
+		skew := fmt.Sprintf("the controller's clock is %v from this node's", h.Skew.Round(time.Millisecond))
+		add(inbox.EventClockSkew, wire.New(wire.CodeBadValue, "", skew), nil)
 	}
 	before, keys := a.trust, h.Pinned || len(h.Dropped) > 0
 	a.trust = trust
@@ -127,7 +128,8 @@ func (a *Agent) vouched(k identity.Keys) {
 		a.keeper.AskKeys()
 		return
 	}
-	a.log.Info("the keys that sign were learned at the controller's door", zap.Strings("keys", trust.Order), zap.Uint64("rev", trust.KeysRev))
+	a.log.Info("the keys that sign were learned at the controller's door",
+		zap.Strings("keys", trust.Order), zap.Uint64("rev", trust.KeysRev))
 	if a.session != 0 {
 		a.reportEverything() // so that the controller finds out what this node has refused meanwhile
 	}
@@ -148,7 +150,8 @@ func (a *Agent) learnKeys(provisioned seal.Trust) {
 	}
 	id := a.keeper.Current()
 	f := id.Floor
-	begin := inbox.Trust{Newest: f.Time, Floor: inbox.Floor{All: wire.Stamp{Epoch: f.Epoch, Rev: f.Rev}, Kinds: f.Kinds}}
+	old := inbox.Floor{All: wire.Stamp{Epoch: f.Epoch, Rev: f.Rev}, Kinds: f.Kinds}
+	begin := inbox.Trust{Newest: f.Time, Floor: old}
 	trust, h := begin.Vouched(id.UnitKeys, id.KeysRev)
 	if h.Refused != nil {
 		a.log.Error("identity: the unit's keys", zap.Error(h.Refused)) // they were checked when they came
@@ -226,5 +229,6 @@ func Trusted(cfg TrustConfig) (Believed, error) {
 	if b.Unit == "" {
 		return Believed{}, errors.New("the state file names no unit")
 	}
-	return Believed{Unit: b.Unit, Node: b.Node, Keys: b.Trust.Order, Rev: b.Trust.KeysRev, Provided: b.Trust.Anchor, Newest: b.Trust.Newest}, nil
+	return Believed{Unit: b.Unit, Node: b.Node, Keys: b.Trust.Order, Rev: b.Trust.KeysRev,
+		Provided: b.Trust.Anchor, Newest: b.Trust.Newest}, nil
 }
