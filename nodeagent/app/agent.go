@@ -71,7 +71,7 @@ type Agent struct {
 	againAt   time.Duration // report everything again; 0: not due
 	sent      uint64        // newest event handed to the sender
 	answers   answers
-	care      care
+	node      nodeState
 	fatal     error
 }
 
@@ -114,7 +114,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		return nil, errors.Join(err, a.store.Close())
 	}
 	a.learnKeys(provisioned)
-	if err := a.openCare(dir); err != nil {
+	if err := a.openNode(dir); err != nil {
 		return nil, errors.Join(err, a.store.Close())
 	}
 	a.sender = report.New(a.log, a.sent)
@@ -175,7 +175,7 @@ func (a *Agent) linkConfig() link.Config {
 		SubscribeQoS: a.cfg.qos(),
 		Will:         func(session uint64) *link.Publication { p := live(session); return &p },
 		Goodbye:      func(session uint64) []link.Publication { return []link.Publication{live(session)} },
-		Watch:        a.care.watch.Loop,
+		Watch:        a.node.watch.Loop,
 		Log:          a.log,
 	}
 }

@@ -10,18 +10,18 @@ import (
 // EventAlert is the type of the events that carry an alert (seed 000, Alert Rules).
 const EventAlert = event.Alert
 
-// alerts is the machine of the node's alerts.
-type alerts = machine.Machine[alert.State, alert.Event, alert.Effect]
+// alertMachine is the machine of the node's alerts.
+type alertMachine = machine.Machine[alert.State, alert.Event, alert.Effect]
 
-// alertMachine returns the machine of the node's alerts from what was saved. Alerts bound their own number.
-func (a *Agent) alertMachine(saved alert.Durable) alerts {
-	return alerts{
+// newAlertMachine returns the machine of the node's alerts from what was saved. Alerts bound their own number.
+func (a *Agent) newAlertMachine(saved alert.Durable) alertMachine {
+	return alertMachine{
 		State: alert.New(a.id.Node, saved, alert.Limits{}),
 		Now:   a.now,
 		Step:  func(s alert.State, _ clock.Now, ev alert.Event) (alert.State, []alert.Effect) { return s.Step(ev) },
 		Sort: func(e alert.Effect) machine.Order {
 			if e, ok := e.(alert.Emit); ok {
-				ev := a.made(EventAlert, nil, e.Alert)
+				ev := a.newEvent(EventAlert, nil, e.Alert)
 				return machine.Order{Emit: &ev}
 			}
 			return machine.Order{Save: true}

@@ -63,7 +63,7 @@ func (s slotted) state(id string) wire.SlotState {
 // A site where no controller was heard before: its trial waits for a word, or for somebody at the node. The approval outlives
 // a restart of the agent.
 func TestApprovalAtTheNode(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.cfg.TestTime = 2 * time.Minute
 		s := newSlotted(p)
 		s.launch("factory", false)
@@ -97,7 +97,7 @@ func TestApprovalAtTheNode(t *testing.T) {
 
 // Where an approval is needed, somebody at the node may give it; what is given up by hand is told with the reason.
 func TestApprovalThatIsNeededAtTheNode(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.cfg.TestTime, p.cfg.NeedApproval = 90*time.Second, true
 		s := newSlotted(p)
 		s.stage()

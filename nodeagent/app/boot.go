@@ -11,24 +11,25 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// startedWhy returns why the agent has started, and reports the earlier starts that were not reported yet.
-func (a *Agent) startedWhy() (boot wire.HealthBoot, rebooted bool) {
-	c := &a.care
+// bootReason returns why the agent has started, and reports the earlier starts that were not reported yet.
+func (a *Agent) bootReason() (boot wire.HealthBoot, rebooted bool) {
+	n := &a.node
 	boot, rebooted = wire.HealthBoot{Reason: wire.BootUnknown, At: a.deps.Now()}, true
-	boots, dropped, err := c.slots.BootReason()
+	boots, dropped, err := n.slots.BootReason()
 	if err != nil || len(boots) == 0 {
 		a.log.Warn("nobody knows why the agent has started", zap.Error(err))
 		return boot, rebooted
 	}
 	now := boots[len(boots)-1]
 	for _, b := range boots[:len(boots)-1] {
-		a.keep(a.made(health.EventBoot, nil, health.Detail{Reason: b.Reason, Text: bootText(b), Restarts: b.Number}))
+		detail := health.Detail{Reason: b.Reason, Text: bootText(b), Restarts: b.Number}
+		a.saveEvents(a.newEvent(health.EventBoot, nil, detail))
 	}
 	if dropped > 0 {
 		a.log.Warn("earlier starts are not known any more", zap.Uint64("number", dropped))
 	}
-	rebooted = now.Reboots != c.reboots
-	c.reboots, c.unacked = now.Reboots, now.Number
+	rebooted = now.Reboots != n.reboots
+	n.reboots, n.unacked = now.Reboots, now.Number
 	boot.Reason, boot.Detail, boot.Restarts = now.Reason, bootText(now), now.Number
 	return boot, rebooted
 }
@@ -40,26 +41,26 @@ func bootText(b boot.Start) string {
 
 // acknowledge marks the newest start as reported in the history of starts, once its event is on the disk.
 func (a *Agent) acknowledge() {
-	if a.care.unacked == 0 || a.dirty() {
+	if a.node.unacked == 0 || a.dirty() {
 		return
 	}
-	if err := a.care.slots.Reported(a.care.unacked); err != nil {
+	if err := a.node.slots.Reported(a.node.unacked); err != nil {
 		a.log.Warn("this start will be told of once more", zap.Error(err))
 		return
 	}
-	a.care.unacked = 0
+	a.node.unacked = 0
 }
 
-// failing keeps the reason of an end that nobody has planned.
-func (a *Agent) failing(reason wire.BootReason, detail string) error {
-	_, err := a.care.slots.Failing(reason, detail)
+// keepFailure keeps the reason of an end that nobody has planned.
+func (a *Agent) keepFailure(reason wire.BootReason, detail string) error {
+	_, err := a.node.slots.Failing(reason, detail)
 	return err
 }
 
 // reportSilentTrial reports a trial whose version ended before it could report anything, not even that it was
 // tried: the launcher went back to the slot before.
 func (a *Agent) reportSilentTrial() {
-	st, err := a.care.slots.Status()
+	st, err := a.node.slots.Status()
 	if err != nil {
 		return // which is said when health asks for the slots
 	}
@@ -67,9 +68,9 @@ func (a *Agent) reportSilentTrial() {
 	tried := slices.ContainsFunc(st.Unreported, func(b boot.Start) bool {
 		return b.Trial && b.Slot == last.Slot && b.Number < now.Number
 	})
-	if !tried || now.Trial || last.Committed || a.care.health.State.Trial.ID != "" {
+	if !tried || now.Trial || last.Committed || a.node.health.State.Trial.ID != "" {
 		return
 	}
-	a.keep(a.made(health.EventTrialRolledBack, nil, health.Detail{Slot: string(last.Slot), Version: last.Version,
-		Reason: last.Reason, Text: last.Detail}))
+	detail := health.Detail{Slot: string(last.Slot), Version: last.Version, Reason: last.Reason, Text: last.Detail}
+	a.saveEvents(a.newEvent(health.EventTrialRolledBack, nil, detail))
 }

@@ -14,7 +14,7 @@ import (
 
 // takeSample takes in what was measured: for the alerts, and for the checks that go by a value.
 func (a *Agent) takeSample(s monitor.Sample) {
-	a.care.alerts.Handle(s.Sample)
+	a.node.alerts.Handle(s.Sample)
 	ttl := a.checkTTL()
 	disk, network := math.Inf(-1), math.Inf(-1)
 	for _, r := range s.Readings {
@@ -24,7 +24,7 @@ func (a *Agent) takeSample(s monitor.Sample) {
 		}
 		switch {
 		case r.Parameter == alert.CPU || r.Parameter == alert.RAM:
-			a.well(health.Sample{Name: string(r.Parameter), Value: r.Value, TTL: ttl})
+			a.healthEvent(health.Sample{Name: string(r.Parameter), Value: r.Value, TTL: ttl})
 		case r.Parameter == alert.Download || r.Parameter == alert.Upload:
 			network = max(network, r.Value)
 		default:
@@ -32,10 +32,10 @@ func (a *Agent) takeSample(s monitor.Sample) {
 		}
 	}
 	if !math.IsInf(disk, 0) {
-		a.well(health.Sample{Name: health.SampleDisk, Value: disk, TTL: ttl})
+		a.healthEvent(health.Sample{Name: health.SampleDisk, Value: disk, TTL: ttl})
 	}
 	if !math.IsInf(network, 0) {
-		a.well(health.Sample{Name: health.SampleNetwork, Value: network, TTL: ttl})
+		a.healthEvent(health.Sample{Name: health.SampleNetwork, Value: network, TTL: ttl})
 	}
 	a.checkModules()
 }
@@ -61,18 +61,18 @@ func (a *Agent) checkModules() {
 				message += ": " + last.Error.Message
 			}
 		}
-		a.well(health.Check{Name: string(d.name), OK: ok, Message: message, TTL: ttl})
+		a.healthEvent(health.Check{Name: string(d.name), OK: ok, Message: message, TTL: ttl})
 	}
 	storage := ""
 	if a.dirty() {
 		storage = "the state cannot be saved"
 	}
-	a.well(health.Check{Name: checkStorage, OK: storage == "", Message: storage, TTL: ttl})
+	a.healthEvent(health.Check{Name: checkStorage, OK: storage == "", Message: storage, TTL: ttl})
 	hung := ""
-	for name, verdict := range a.care.programs {
+	for name, verdict := range a.node.programs {
 		if verdict != "" && !strings.HasPrefix(name, programCheck) {
 			hung = "the loop " + name + " is late"
 		}
 	}
-	a.well(health.Check{Name: health.CheckWatchdog, OK: hung == "", Message: hung, TTL: ttl})
+	a.healthEvent(health.Check{Name: health.CheckWatchdog, OK: hung == "", Message: hung, TTL: ttl})
 }

@@ -13,7 +13,7 @@ import (
 
 // reboot writes the reason down, and runs the command.
 func (a *Agent) reboot(ctx context.Context, e health.Reboot) error {
-	if _, err := a.care.slots.Planned(e.Reason, e.Detail); err != nil {
+	if _, err := a.node.slots.Planned(e.Reason, e.Detail); err != nil {
 		return err
 	}
 	env := []string{"TANDEM_REASON=" + string(e.Reason), "TANDEM_DETAIL=" + e.Detail}
@@ -28,8 +28,8 @@ func (a *Agent) restart(f func() error) {
 	a.runInBackground(func() func() {
 		err := f()
 		return func() {
-			a.care.leaving = err == nil
-			a.well(health.Restarting{Err: failed(err)})
+			a.node.leaving = err == nil
+			a.healthEvent(health.Restarting{Err: failed(err)})
 		}
 	})
 }
@@ -42,8 +42,8 @@ func (a *Agent) indicate(e health.Indicate) {
 	}
 	env := []string{"TANDEM_INDICATOR=" + strconv.Itoa(int(e.Indicator)), "TANDEM_INDICATOR_TEXT=" + e.Text}
 	a.runInBackground(func() func() {
-		a.care.commands.Lock()
-		defer a.care.commands.Unlock()
+		a.node.commands.Lock()
+		defer a.node.commands.Unlock()
 		ctx, cancel := context.WithTimeout(a.work, a.cfg.OnApplyTimeout)
 		defer cancel()
 		if err := a.deps.RunCommand(ctx, env, argv); err != nil {

@@ -51,10 +51,10 @@ const (
 // openParts takes the components that the settings name, and says in the directories of others that nobody
 // cares for them.
 func (a *Agent) openParts(dir string) error {
-	a.care.dir = dir
-	if a.care.launched {
+	a.node.dir = dir
+	if a.node.launched {
 		p := &part{name: update.Name, own: true, store: disk.Own(dir, a.deps.SlotSteps)}
-		p.prog = agentslot.Program{Slots: a.care.slots, Version: settings.Version}
+		p.prog = agentslot.Program{Slots: a.node.slots, Version: settings.Version}
 		p.slots = p.store.Slots()
 		if err := a.openPart(p); err != nil {
 			return err
@@ -100,14 +100,14 @@ func (a *Agent) openPart(p *part) error {
 	}
 	r.Off = false
 	p.state = update.New(r)
-	a.care.parts = append(a.care.parts, p)
+	a.node.parts = append(a.node.parts, p)
 	return nil
 }
 
 // startParts takes up what the last run left. boot says how that ended.
 func (a *Agent) startParts(boot wire.BootReason) {
 	crashed := []wire.BootReason{wire.BootFatal, wire.BootOOM, wire.BootWatchdogHung, wire.BootWatchdogPID, wire.BootKernel, wire.BootPowerFail}
-	for _, p := range a.care.parts {
+	for _, p := range a.node.parts {
 		p.begin = update.Started{Crashed: slices.Contains(crashed, boot), Own: p.own}
 		a.logged(p, a.stepPart(p, update.Tick{}))
 	}
@@ -115,11 +115,11 @@ func (a *Agent) startParts(boot wire.BootReason) {
 
 // nextPart is when tickParts wants to be called.
 func (a *Agent) nextPart() time.Duration {
-	if len(a.care.parts) == 0 {
+	if len(a.node.parts) == 0 {
 		return far + time.Since(a.began)
 	}
-	at := a.care.partsAt
-	for _, p := range a.care.parts {
+	at := a.node.partsAt
+	for _, p := range a.node.parts {
 		if t, ok := p.state.NextDeadline(); ok {
 			at = min(at, t)
 		}
@@ -128,11 +128,11 @@ func (a *Agent) nextPart() time.Duration {
 }
 
 func (a *Agent) tickParts(now time.Duration) {
-	look := now >= a.care.partsAt
+	look := now >= a.node.partsAt
 	if look {
-		a.care.partsAt = now + partsEvery
+		a.node.partsAt = now + partsEvery
 	}
-	for _, p := range a.care.parts {
+	for _, p := range a.node.parts {
 		t, due := p.state.NextDeadline()
 		switch {
 		case look && p.own && !same(p.slots, p.store.Slots()): // somebody may have staged or armed another version
@@ -198,7 +198,7 @@ func (a *Agent) savePart(p *part, ev update.Event, alone bool) error {
 	}
 	err := error(nil)
 	if alone {
-		err = a.care.slots.Alone(func() error {
+		err = a.node.slots.Alone(func() error {
 			now.Alone, now.Obstacle = true, a.obstacle(p)
 			return step()
 		})
@@ -227,7 +227,7 @@ func (a *Agent) savePart(p *part, ev update.Event, alone bool) error {
 			}
 		}
 	}
-	if v := a.viewParts(); p.own && phase != p.state.Phase || !reflect.DeepEqual(v, a.care.view) {
+	if v := a.viewParts(); p.own && phase != p.state.Phase || !reflect.DeepEqual(v, a.node.view) {
 		a.lookAtSlots()
 	}
 	for _, e := range effects {
@@ -251,7 +251,7 @@ func (a *Agent) doPart(p *part, e update.Effect) {
 		if e.Of == update.Agent {
 			o.What = health.OrderRestart
 		}
-		a.well(o)
+		a.healthEvent(o)
 	case update.Emit:
 		a.emit(e.Type, nil, health.Detail{Component: p.name, Version: e.Version, Text: e.Text})
 		if e.Number != 0 {
@@ -263,10 +263,10 @@ func (a *Agent) doPart(p *part, e update.Effect) {
 // checkPart passes on how a component is. Of the agent itself there is nothing to tell but that it is not well: it runs.
 func (a *Agent) checkPart(p *part, e update.Check) {
 	if e.Gone || p.own && e.OK {
-		a.well(health.Gone{Name: componentCheck + p.name})
+		a.healthEvent(health.Gone{Name: componentCheck + p.name})
 		return
 	}
-	a.well(health.Check{Name: componentCheck + p.name, OK: e.OK, Message: e.Message, TTL: partTTL})
+	a.healthEvent(health.Check{Name: componentCheck + p.name, OK: e.OK, Message: e.Message, TTL: partTTL})
 }
 
 // runPart runs a verb beside the owner; but where the agent itself stands is a file, and is read at once.

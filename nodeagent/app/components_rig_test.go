@@ -42,7 +42,7 @@ type osRig struct {
 
 func osBubble(t *testing.T, f func(p osRig)) {
 	t.Helper()
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		o := osRig{p, p.TempDir()}
 		o.put("program", fakeOS)
 		if err := os.Chmod(filepath.Join(o.os, "program"), 0o755); err != nil {

@@ -22,9 +22,9 @@ func (a *Agent) takeLink(up bool, err error) {
 			l.Text = ""
 		}
 	}
-	a.well(l)
+	a.healthEvent(l)
 	if errors.Is(err, link.ErrUnavailable) {
-		a.well(health.Contact{Result: wire.ContactTemporary})
+		a.healthEvent(health.Contact{Result: wire.ContactTemporary})
 	}
 }
 
@@ -64,19 +64,19 @@ func (a *Agent) takeContact(payload []byte, newer bool) {
 		return // it was decoded before
 	}
 	if !b.Up { // also a last will, which is as old as its session
-		a.well(health.Contact{Result: wire.ContactFailure})
+		a.healthEvent(health.Contact{Result: wire.ContactFailure})
 	}
 	if !newer {
 		return // retained, or played again: it says nothing about now
 	}
 	if b.Up {
-		a.well(health.Contact{Result: wire.ContactSuccess})
+		a.healthEvent(health.Contact{Result: wire.ContactSuccess})
 	}
 	left := time.Duration(0)
 	if !b.Maintenance.IsZero() {
 		left = b.Maintenance.Sub(b.Time)
 	}
 	if b.Up || left > 0 { // a controller that goes down without a word does not end what it announced
-		a.well(health.Maintenance{Left: left})
+		a.healthEvent(health.Maintenance{Left: left})
 	}
 }

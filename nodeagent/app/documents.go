@@ -49,7 +49,7 @@ func (a *Agent) newDocuments(k kind.Kind, saved inbox.Durable) *documents {
 		Commit: a.saveStep,
 		Run:    func(e inbox.Effect) { a.runInboxEffect(d, e) },
 		After: func() {
-			if a.care.begun {
+			if a.node.begun {
 				a.follow(d)
 			}
 		},

@@ -40,12 +40,12 @@ func (a *Agent) event(kind string, err *wire.Error, detail any) *wire.Event {
 		d.Suppressed = uint64(held)
 		detail = d
 	}
-	ev := a.made(kind, err, detail)
+	ev := a.newEvent(kind, err, detail)
 	return &ev
 }
 
-// made makes an event.
-func (a *Agent) made(kind string, err *wire.Error, detail any) wire.Event {
+// newEvent makes an event, and logs it.
+func (a *Agent) newEvent(kind string, err *wire.Error, detail any) wire.Event {
 	at := a.deps.Now().UTC().Round(0)
 	ev := wire.Event{V: wire.Version, Node: a.id.Node, Boot: a.boot, At: at, Type: kind, Error: err}
 	if detail != nil {
@@ -66,18 +66,18 @@ func (a *Agent) made(kind string, err *wire.Error, detail any) wire.Event {
 // emit keeps an event that no document's state goes with.
 func (a *Agent) emit(kind string, err *wire.Error, detail any) {
 	if ev := a.event(kind, err, detail); ev != nil {
-		a.keep(*ev)
+		a.saveEvents(*ev)
 	}
 }
 
-// keep saves events, or remembers them.
-func (a *Agent) keep(events ...wire.Event) {
+// saveEvents saves events, or buffers them.
+func (a *Agent) saveEvents(events ...wire.Event) {
 	_ = a.saveStep(events, false) // logged there
 }
 
-// remember keeps events in memory until the disk takes them, as far as there is room. The rest is lost, and
+// bufferEvents keeps events in memory until the disk takes them, as far as there is room. The rest is lost, and
 // the next event that is saved says so.
-func (a *Agent) remember(events []wire.Event) {
+func (a *Agent) bufferEvents(events []wire.Event) {
 	for _, ev := range events {
 		if len(a.backlog) == maxBacklog {
 			a.log.Warn("event dropped: state file not writable and the event buffer is full",

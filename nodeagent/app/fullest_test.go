@@ -12,7 +12,7 @@ import (
 
 // The check disk is about the fullest of the partitions, in bytes or in inodes.
 func TestFullestPartition(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.cfg.Partitions = map[string]string{"a": "/a", "b": "/b", "c": "/c"}
 		usage := map[string]Usage{"/a": {Bytes: 0.1, Inodes: 0.2}, "/b": {Bytes: 0.99, Inodes: 0.3}, "/c": {Bytes: 0.5}}
 		p.deps.Sources.Partition = func(path string) (Usage, error) {
@@ -48,7 +48,7 @@ func TestFullestPartition(t *testing.T) {
 
 // A start that could not be saved as told is told by the next one.
 func TestStartOnAFullDisk(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		if err := p.tryStart(); err != nil {
 			t.Fatal(err)
 		}

@@ -89,7 +89,7 @@ func TestHangs(t *testing.T) {
 			}},
 	} {
 		t.Run(c.loop, func(t *testing.T) {
-			careBubble(t, func(p *patient) {
+			healthBubble(t, func(p *patient) {
 				trap, died := &trap{gate: make(chan struct{})}, make(chan time.Time, 1)
 				p.deps.Die = func() { died <- time.Now() }
 				c.set(p, trap)
@@ -160,7 +160,7 @@ func TestSilenceIsNoHang(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			careBubble(t, func(p *patient) {
+			healthBubble(t, func(p *patient) {
 				p.cfg.SamplePeriod = 10 * time.Minute
 				p.deps.Die = func() { t.Error("the agent was ended") }
 				f(p)

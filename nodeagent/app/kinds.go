@@ -38,7 +38,7 @@ func (a *Agent) configKind(dir string) config.Config {
 	return config.Config{
 		Path: filepath.Join(dir, ConfigFile), ID: a.id, Rules: a.cfg.rules(), OnApply: a.cfg.OnApply,
 		Timeout: a.cfg.OnApplyTimeout, Steps: a.deps.Steps, Run: a.deps.RunCommand,
-		Alerts: func(rules []alert.Rule) { a.care.alerts.Handle(alert.Configured{Now: a.now(), Rules: rules}) },
+		Alerts: func(rules []alert.Rule) { a.node.alerts.Handle(alert.Configured{Now: a.now(), Rules: rules}) },
 	}
 }
 
@@ -49,19 +49,19 @@ func (a *Agent) healthKind() health.Config {
 			if err != nil { // a document was checked before; the node's own settings may be another release's
 				a.log.Warn("the settings of health do not go together; the stricter ones are in force", zap.Error(err))
 			}
-			if a.care.settings = set; a.care.begun {
-				a.well(core.Settings{Settings: set})
+			if a.node.settings = set; a.node.begun {
+				a.healthEvent(core.Settings{Settings: set})
 			}
 		},
 		Report: func() *wire.Health {
-			if a.care.report.Indicator == 0 {
+			if a.node.report.Indicator == 0 {
 				return nil
 			}
-			return &a.care.report
+			return &a.node.report
 		},
 		Order: func(o core.Order) {
 			a.lookAtSlots() // what was done by hand a moment ago counts
-			a.well(o)
+			a.healthEvent(o)
 		},
 		Try: a.tryPart,
 	}
@@ -80,7 +80,7 @@ func (a *Agent) workloadsKind(dir string) workloads.Config {
 				Upload: int64(a.cfg.PeerRate)}},
 		Store: a.store, Now: a.deps.Now, Log: a.log, Steps: a.deps.Steps,
 		Watch: func(loop string, period time.Duration) (beat, end func()) {
-			return a.care.watch.Loop(loop, period) // which is made later
+			return a.node.watch.Loop(loop, period) // which is made later
 		},
 		Keeper: a.deps.Keeper, Resources: a.deps.Resources, Groups: a.deps.Groups,
 	}

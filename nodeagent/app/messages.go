@@ -36,7 +36,7 @@ func (a *Agent) hear(what any) {
 	case identity.Event:
 		a.certificate(m)
 	case identity.Keys:
-		a.vouched(m)
+		a.takeVouchedKeys(m)
 	}
 }
 

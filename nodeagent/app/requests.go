@@ -25,7 +25,7 @@ func (a *Agent) request(m message) {
 		a.reply(r.ID, nil, err)
 		return
 	}
-	a.well(health.Contact{Result: wire.ContactSuccess})
+	a.healthEvent(health.Contact{Result: wire.ContactSuccess})
 	switch r.Method {
 	case wire.MethodCheck:
 		result, err := a.check(r)
@@ -57,7 +57,7 @@ func (a *Agent) kindRequest(r *wire.Request) {
 			return
 		}
 		if method.Order {
-			if err := a.obeys(r); err != nil {
+			if err := a.acceptOrder(r); err != nil {
 				a.reply(r.ID, nil, err)
 				return
 			}

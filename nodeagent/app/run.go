@@ -20,11 +20,11 @@ import (
 func (a *Agent) Run(ctx context.Context) error {
 	a.began = time.Now()
 	linked := &linkRun{ended: make(chan struct{})}
-	s := stops{watch: a.care.watch.Loop}
-	s.start("watchdog", stopTime, a.care.watch.Run)
+	s := stops{watch: a.node.watch.Loop}
+	s.start("watchdog", stopTime, a.node.watch.Run)
 	s.add("store", stopTimeDisk, a.store.Close)
 	s.add("link", stopTime, linked.stop)
-	s.start("sender", stopTime, func(ctx context.Context) { a.sender.Run(ctx, a.link, a.care.watch.Loop) })
+	s.start("sender", stopTime, func(ctx context.Context) { a.sender.Run(ctx, a.link, a.node.watch.Loop) })
 	a.startBackground(&s)
 	s.start("kinds", stopTimeDisk, a.runners()...)
 	s.start("monitor", stopTime, a.runMonitor)
@@ -36,12 +36,12 @@ func (a *Agent) Run(ctx context.Context) error {
 		close(a.closed)
 		return nil
 	})
-	a.care.beat = a.care.watch.Register("owner", pulse.Every)
+	a.node.beat = a.node.watch.Register("owner", pulse.Every)
 	a.begin()
 	linked.start(a.link)
 
 	left := a.loop(ctx, linked.ended)
-	a.care.beat.End()
+	a.node.beat.End()
 	err := s.end()
 	if left && linked.err == nil && ctx.Err() == nil {
 		linked.err = errors.New("it ended by itself")
@@ -86,7 +86,7 @@ func (a *Agent) runners() (all []func(context.Context)) {
 
 // runMonitor measures until ctx ends.
 func (a *Agent) runMonitor(ctx context.Context) {
-	if err := a.care.monitor.Run(ctx); err != nil {
+	if err := a.node.monitor.Run(ctx); err != nil {
 		a.log.Warn("the monitor has stopped", zap.Error(err))
 	}
 }
@@ -102,18 +102,18 @@ func (a *Agent) begin() {
 	if a.unsaved {
 		_ = a.commit(store.Batch{Trust: &a.trust}) // logged there, and tried again at saveAt
 	}
-	a.keysLearned()
+	a.markKeysTaken()
 	for _, d := range a.documents {
 		d.inbox.Handle(inbox.Started{})
 	}
-	a.careFor()
+	a.startHealth()
 }
 
 // loop is the life of the goroutine that owns the state. left says that the link has ended.
 func (a *Agent) loop(ctx context.Context, linkEnded <-chan struct{}) (left bool) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for a.fatal == nil && !a.care.leaving {
+	for a.fatal == nil && !a.node.leaving {
 		timer.Reset(a.untilDeadline())
 		select {
 		case <-ctx.Done():
@@ -126,9 +126,9 @@ func (a *Agent) loop(ctx context.Context, linkEnded <-chan struct{}) (left bool)
 			if f := a.posted.take(); f != nil {
 				f()
 			}
-		case s := <-a.care.monitor.Samples():
+		case s := <-a.node.monitor.Samples():
 			a.takeSample(s)
-		case r := <-a.care.watch.Reports():
+		case r := <-a.node.watch.Reports():
 			a.takeVerdict(r)
 		case <-a.sender.Drained():
 			a.sendEvents()
@@ -147,7 +147,7 @@ func (a *Agent) stopping() {
 	if a.fatal == nil && !a.trust.Newest.Equal(a.savedTime) {
 		_ = a.commit(store.Batch{Trust: &a.trust}) // logged there; what is lost is at most what a crash would lose
 	}
-	a.stoppingCare()
+	a.stopNode()
 	a.log.Info("node agent stopping")
 }
 
@@ -176,7 +176,7 @@ func (a *Agent) untilDeadline() time.Duration {
 			at = min(at, t)
 		}
 	}
-	return max(0, min(at, a.nextCare())-now)
+	return max(0, min(at, a.nextNodeDeadline())-now)
 }
 
 func (a *Agent) tick() {
@@ -184,7 +184,7 @@ func (a *Agent) tick() {
 	for _, d := range a.documents {
 		d.inbox.Elapse(now)
 	}
-	a.tickCare(now)
+	a.tickNode(now)
 	if a.dirty() && now >= a.saveAt {
 		a.saveAgain()
 	}

@@ -19,7 +19,7 @@ const saveRetry = 10 * time.Second
 func (a *Agent) saveStep(events []wire.Event, must bool) error {
 	err := a.commit(store.Batch{Events: events})
 	if err != nil && !must {
-		a.remember(events)
+		a.bufferEvents(events)
 	}
 	return err
 }
@@ -38,8 +38,8 @@ func (a *Agent) commit(b store.Batch) error {
 	if a.unsaved || a.trust.Newest.Sub(a.savedTime).Abs() >= timeAlong {
 		b.Trust = &a.trust
 	}
-	if a.care.unsaved() {
-		b.Care = a.care.durable()
+	if a.node.unsaved() {
+		b.Node = a.node.durable()
 	}
 	for _, d := range a.documents {
 		if d.inbox.Unsaved {
@@ -56,7 +56,7 @@ func (a *Agent) commit(b store.Batch) error {
 		}
 		return err
 	}
-	a.backlog, a.unsaved, a.care.health.Unsaved, a.care.alerts.Unsaved = nil, false, false, false
+	a.backlog, a.unsaved, a.node.health.Unsaved, a.node.alerts.Unsaved = nil, false, false, false
 	for _, d := range a.documents {
 		d.inbox.Unsaved = false
 	}
@@ -74,7 +74,7 @@ func (a *Agent) commit(b store.Batch) error {
 
 // dirty says that something waits to be saved.
 func (a *Agent) dirty() bool {
-	if a.unsaved || a.care.unsaved() || len(a.backlog) > 0 {
+	if a.unsaved || a.node.unsaved() || len(a.backlog) > 0 {
 		return true
 	}
 	for _, d := range a.documents {

@@ -16,7 +16,7 @@ import (
 // did not happen, and explains no later end.
 func TestRebootThatDoesNotHappen(t *testing.T) {
 	types := []string{health.EventBoot, health.EventRestartPlanned, health.EventRestartFailed}
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.cfg.RebootCommand = "reboot now"
 		p.start()
 		p.wantRefused(p.request(wire.MethodReboot, wire.Encode(&wire.RebootParams{Reason: "a new kernel"})), "")
@@ -40,7 +40,7 @@ func TestRebootThatDoesNotHappen(t *testing.T) {
 // not taken for the one that failed.
 func TestRebootCommandThatHangs(t *testing.T) {
 	types := []string{health.EventRestartPlanned, health.EventRestartFailed}
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.cfg.RebootCommand = "reboot now"
 		var began, killed atomic.Int64
 		p.deps.RunCommand = func(ctx context.Context, _, argv []string) error {
@@ -72,7 +72,7 @@ func TestRebootCommandThatHangs(t *testing.T) {
 
 // A broker that is there and cannot serve is the temporary failure of the seed: the controller's side answers.
 func TestBrokerThatCannotServe(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		var ears link.Handler
 		p.deps.NewLink = func(cfg link.Config, h link.Handler) (link.Link, error) {
 			ears = h
@@ -100,7 +100,7 @@ func TestBrokerThatCannotServe(t *testing.T) {
 
 // A maintenance is as long as the controller says, whatever the node's clock says.
 func TestMaintenanceByAnotherClock(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.deps.Now = func() time.Time { return time.Now().Add(-3 * time.Hour) }
 		p.start()
 		p.pass(time.Second)
@@ -123,7 +123,7 @@ func TestMaintenanceByAnotherClock(t *testing.T) {
 // controller is up or goes down in order; not a controller that goes down without a word, nor a beacon
 // of the past.
 func TestMaintenanceAndTheWill(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.start()
 		resting := func(want bool, after string) {
 			t.Helper()

@@ -35,17 +35,18 @@ func (a *Agent) beacon(m message) {
 			return
 		}
 		a.emit(inbox.EventKeyRefused, h.Refused, refusal{Topic: m.topic})
-		a.well(health.Link{Address: true, Broker: a.session != 0, Error: wire.IndicatorKey, Text: h.Refused.Message})
+		a.healthEvent(health.Link{Address: true, Broker: a.session != 0, Error: wire.IndicatorKey,
+			Text: h.Refused.Message})
 		if a.keeper != nil && !a.cfg.PinKeys {
 			a.keeper.AskKeys() // the keys may have changed while this node was away
 		}
 		return
 	}
 	newest := a.trust.Newest
-	if !a.believe(trust, h) {
+	if !a.takeTrust(trust, h) {
 		return // the next beacon says it again
 	}
-	a.signedTime(m.payload)
+	a.takeSignedTime(m.payload)
 	a.takeContact(m.payload, !m.retained && a.trust.Newest != newest)
 	if h.Again {
 		a.againAt = max(1, time.Since(a.began)+time.Duration(a.deps.Rand.Float64()*float64(h.Jitter)))
@@ -57,9 +58,9 @@ func (a *Agent) beacon(m message) {
 	}
 }
 
-// believe takes over a changed trust and tells of it; false: it could not be saved. Keys are on the
+// takeTrust takes over a changed trust and reports it; false: it could not be saved. Keys are on the
 // disk before anything is believed because of them.
-func (a *Agent) believe(trust inbox.Trust, h inbox.Heard) bool {
+func (a *Agent) takeTrust(trust inbox.Trust, h inbox.Heard) bool {
 	var events []wire.Event
 	add := func(kind string, err *wire.Error, detail any) {
 		if ev := a.event(kind, err, detail); ev != nil {
@@ -88,7 +89,7 @@ func (a *Agent) believe(trust inbox.Trust, h inbox.Heard) bool {
 			a.trust = before
 			return false
 		} else if err != nil {
-			a.remember(events)
+			a.bufferEvents(events)
 		}
 	}
 	if keys && a.session != 0 {
@@ -98,9 +99,9 @@ func (a *Agent) believe(trust inbox.Trust, h inbox.Heard) bool {
 	return true
 }
 
-// obeys says whether an order counts; nil: it does, and its mark is on the disk. After a restart, which
+// acceptOrder says whether an order counts; nil: it does, and its mark is on the disk. After a restart, which
 // may be what it asks for, nothing else knows that it was obeyed.
-func (a *Agent) obeys(r *wire.Request) *wire.Error {
+func (a *Agent) acceptOrder(r *wire.Request) *wire.Error {
 	before := a.trust
 	trust, err := before.Obey(r.ID, r.NotAfter)
 	if err != nil {
@@ -114,8 +115,8 @@ func (a *Agent) obeys(r *wire.Request) *wire.Error {
 	return nil
 }
 
-// vouched takes the keys that the controller named at its join door.
-func (a *Agent) vouched(k identity.Keys) {
+// takeVouchedKeys takes the keys that the controller named at its join door.
+func (a *Agent) takeVouchedKeys(k identity.Keys) {
 	trust, h := a.trust.Vouched(k.List, k.Rev)
 	if h.Refused != nil {
 		a.emit(inbox.EventKeyRefused, h.Refused, nil)
@@ -124,7 +125,7 @@ func (a *Agent) vouched(k identity.Keys) {
 	if !h.Changed {
 		return
 	}
-	if !a.believe(trust, h) {
+	if !a.takeTrust(trust, h) {
 		a.keeper.AskKeys()
 		return
 	}
@@ -160,8 +161,8 @@ func (a *Agent) learnKeys(provisioned seal.Trust) {
 	a.trust, a.unsaved = trust, true
 }
 
-// keysLearned notes that those keys are saved.
-func (a *Agent) keysLearned() {
+// markKeysTaken notes that those keys are saved.
+func (a *Agent) markKeysTaken() {
 	if a.keeper == nil || a.unsaved || !a.keeper.Fresh() {
 		return
 	}
@@ -173,9 +174,9 @@ func (a *Agent) keysLearned() {
 // keyChange is what an event about the pinned keys tells.
 type keyChange = event.KeysDetail
 
-// signedTime takes the time of a beacon in whose signature has been verified. It has passed, also if
+// takeSignedTime takes the time of a beacon in whose signature has been verified. It has passed, also if
 // the beacon is an old one.
-func (a *Agent) signedTime(beacon []byte) {
+func (a *Agent) takeSignedTime(beacon []byte) {
 	if a.keeper == nil {
 		return
 	}

@@ -34,31 +34,31 @@ func slotsOf(st slot.Status) health.Slots {
 
 // lookAtSlots reads the state of the slots, which may have been changed by hand.
 func (a *Agent) lookAtSlots() {
-	c := &a.care
+	n := &a.node
 	defer func() { // by what is known then
-		if c.lookAt = time.Since(a.began) + lookEvery; c.health.State.Trial.ID != "" {
-			c.lookAt = time.Since(a.began) + lookTrial
+		if n.lookAt = time.Since(a.began) + lookEvery; n.health.State.Trial.ID != "" {
+			n.lookAt = time.Since(a.began) + lookTrial
 		}
 	}()
-	st, err := c.slots.Status()
+	st, err := n.slots.Status()
 	if err != nil {
-		a.well(health.Slots{Err: failed(err)})
+		a.healthEvent(health.Slots{Err: failed(err)})
 		return
 	}
 	for _, note := range st.Notes {
 		a.log.Warn("slots", zap.String("note", note))
 	}
 	var slots health.Slots // not launched: a restart starts the same again
-	if c.launched {
+	if n.launched {
 		slots = slotsOf(st)
 	}
-	c.view = a.viewParts()
-	slots.Updates = c.view
-	a.well(slots)
-	if t := c.view.Trial; t.Slot != "" {
+	n.view = a.viewParts()
+	slots.Updates = n.view
+	a.healthEvent(slots)
+	if t := n.view.Trial; t.Slot != "" {
 		a.approved(t.ID, st.Approved)
 	}
-	for _, p := range c.parts {
+	for _, p := range n.parts {
 		if !p.own && p.state.Approved == p.state.Number {
 			a.approved(update.Trial(p.name, p.state.Number), atNode)
 		}
@@ -70,14 +70,14 @@ const atNode = "somebody at the node"
 
 // approved passes on that somebody at the node approves of a trial. by is empty if nobody does.
 func (a *Agent) approved(trial, by string) {
-	if t := a.care.health.State.Trial; by != "" && t.ID == trial && !t.ByHand {
-		a.well(health.Order{What: health.OrderApprove, By: by, ByHand: true, Version: t.Version})
+	if t := a.node.health.State.Trial; by != "" && t.ID == trial && !t.ByHand {
+		a.healthEvent(health.Order{What: health.OrderApprove, By: by, ByHand: true, Version: t.Version})
 	}
 }
 
 // viewParts is what health is to know of the updates.
 func (a *Agent) viewParts() (v health.Updates) {
-	for _, p := range a.care.parts {
+	for _, p := range a.node.parts {
 		r := p.state.Record
 		if !p.own {
 			v.List = append(v.List, r.Component(p.name))
@@ -91,7 +91,7 @@ func (a *Agent) viewParts() (v health.Updates) {
 		switch {
 		case !r.Phase.OnTrial():
 		case r.Tried && r.Phase != update.Leaving && p.own:
-			v.Trial = health.Tried{ID: update.Trial(p.name, r.Number), Slot: a.care.slot, Version: r.Version,
+			v.Trial = health.Tried{ID: update.Trial(p.name, r.Number), Slot: a.node.slot, Version: r.Version,
 				NoWayBack: r.Has.NoWayBack}
 		case r.Tried && r.Phase != update.Leaving:
 			v.Trial = health.Tried{ID: update.Trial(p.name, r.Number), Component: p.name, Version: r.Version,
@@ -108,14 +108,14 @@ func (a *Agent) judged(trial string, v update.Verdict, answer func(*wire.Error) 
 	a.runInBackground(func() func() {
 		return func() {
 			err := error(wire.New(wire.CodeNotFound, "", "no such trial of a component"))
-			for _, p := range a.care.parts {
+			for _, p := range a.node.parts {
 				if update.Trial(p.name, p.state.Number) == trial {
 					v.Number = p.state.Number
 					err = a.stepPart(p, v)
 				}
 			}
 			if err != nil {
-				a.well(answer(failed(err)))
+				a.healthEvent(answer(failed(err)))
 			}
 		}
 	})
@@ -123,7 +123,7 @@ func (a *Agent) judged(trial string, v update.Verdict, answer func(*wire.Error) 
 
 // tryPart has what is staged of a component, or of the agent if there is no name, tried by order of the controller.
 func (a *Agent) tryPart(name, version, by string) *wire.Error {
-	for _, p := range a.care.parts {
+	for _, p := range a.node.parts {
 		if p.name != name && (name != "" || !p.own) {
 			continue
 		}
@@ -145,15 +145,15 @@ func (a *Agent) tryPart(name, version, by string) *wire.Error {
 
 // obstacle says why no trial of a component may begin now, "" if it may. The slots' own are Alone's.
 func (a *Agent) obstacle(p *part) string {
-	if a.care.health.State.Restart.Do != "" {
+	if a.node.health.State.Restart.Do != "" {
 		return "the node is about to restart"
 	}
-	for _, o := range a.care.parts {
+	for _, o := range a.node.parts {
 		if o.own && o != p && o.state.Phase.OnTrial() {
 			return fmt.Sprintf("the agent's version %s is %s", o.state.Version, o.state.Doing())
 		}
 	}
-	if err := disk.Busy(a.care.dir, p.name); err != nil {
+	if err := disk.Busy(a.node.dir, p.name); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -164,7 +164,7 @@ func (a *Agent) noReboot() string {
 	if a.cfg.RebootCommand == "" {
 		return "the agent has no --reboot-command"
 	}
-	if !*a.care.settings.Reboot {
+	if !*a.node.settings.Reboot {
 		return "the settings do not let the agent reboot the machine"
 	}
 	return ""

@@ -19,15 +19,15 @@ func (a *Agent) takeVerdict(r judge.Report) {
 	if r.Verdict == judge.Back || r.Verdict == judge.Gone {
 		trouble = ""
 	}
-	a.care.programs[name] = trouble
+	a.node.programs[name] = trouble
 	a.emit(event.Watchdog, nil, event.WatchdogDetail{Name: r.Name, Program: r.Program, Verdict: string(r.Verdict),
 		For: duration.Duration(r.For.Truncate(time.Second)), Text: r.Trouble})
 	switch {
 	case !r.Program:
 		a.checkModules()
 	case r.Verdict == judge.Gone:
-		delete(a.care.programs, name)
-		a.well(health.Gone{Name: name})
+		delete(a.node.programs, name)
+		a.healthEvent(health.Gone{Name: name})
 	default:
 		a.checkProgram(name)
 	}
@@ -35,6 +35,6 @@ func (a *Agent) takeVerdict(r judge.Report) {
 
 // checkProgram is the check of a watched program. It does not go stale: the watchdog says what changes.
 func (a *Agent) checkProgram(name string) {
-	verdict := a.care.programs[name]
-	a.well(health.Check{Name: name, OK: verdict == "", Message: string(verdict), TTL: far})
+	verdict := a.node.programs[name]
+	a.healthEvent(health.Check{Name: name, OK: verdict == "", Message: string(verdict), TTL: far})
 }

@@ -5,7 +5,7 @@
 //	  unit, node whose state this is
 //	  boots      how often the agent has started, decimal
 //	  acked      the newest event that the controller is known to have, decimal
-//	  care       the node's health, alerts and starts as Care has them, JSON
+//	  care       the node's health, alerts and starts as Node has them, JSON
 //	  trust      the pinned keys, the newest epoch and time of a beacon, and the floor, JSON
 //	kind/
 //	  {kind}/
@@ -205,7 +205,7 @@ func (s *Store) update(f func(*bolt.Tx) error) error {
 type Batch struct {
 	Kinds  []Kind       // states of kinds
 	Trust  *inbox.Trust // whom the node believes
-	Care   *Care        // of the node itself
+	Node   *Node        // of the node itself
 	Events []wire.Event // appended; Seq is given by the store, past Lost. After an error: those that wait, again, first
 }
 
@@ -234,8 +234,8 @@ func (s *Store) Commit(b Batch) ([]wire.Event, error) {
 				return fmt.Errorf("save the pinned keys: %w", err)
 			}
 		}
-		if b.Care != nil {
-			if err := putCare(tx, b.Care); err != nil {
+		if b.Node != nil {
+			if err := putNode(tx, b.Node); err != nil {
 				return fmt.Errorf("save the node's health: %w", err)
 			}
 		}

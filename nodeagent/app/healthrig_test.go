@@ -39,8 +39,8 @@ type patient struct {
 	at   func()   // called by it
 }
 
-// careBubble runs a test with a patient whose agent has pinned the unit's key.
-func careBubble(t *testing.T, f func(p *patient)) {
+// healthBubble runs a test with a patient whose agent has pinned the unit's key.
+func healthBubble(t *testing.T, f func(p *patient)) {
 	t.Helper()
 	bubble(t, func(r *rig) {
 		p := &patient{rig: r}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestBootIsTold(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.start()
 		p.wantTold("boot first 1", health.EventBoot)
 		p.hub.Partition("node/n1")
@@ -50,7 +50,7 @@ func TestBootIsTold(t *testing.T) {
 }
 
 func TestHealthIsReported(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.cfg.OnIndicator = "led show"
 		p.start()
 		if h := p.health(); h.Contact.In || h.Indicator != wire.IndicatorNoContact || !h.Contact.Last.IsZero() {
@@ -108,7 +108,7 @@ func TestHealthIsReported(t *testing.T) {
 }
 
 func TestAlerts(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.start()
 		p.ram.Store(850)
 		p.pass(time.Minute)
@@ -143,7 +143,7 @@ func TestAlerts(t *testing.T) {
 }
 
 func TestAlertsOutliveTheDisk(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.start()
 		p.desire(ruled(1, above80))
 		p.full.Store(true)
@@ -169,7 +169,7 @@ func TestAlertsOutliveTheDisk(t *testing.T) {
 }
 
 func TestHealthSettings(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.cfg.FallbackTime, p.cfg.DeadlineTime = 200*time.Second, 25*time.Minute
 		p.start()
 		p.desire(healthDoc(1, `{"formatVersion":"1","contact":"PT100S","checks":{"ram":{"max":0.2,"for":"PT5S"}}}`))
@@ -196,7 +196,7 @@ func TestHealthSettings(t *testing.T) {
 func TestReboot(t *testing.T) {
 	reboot := wire.Encode(&wire.RebootParams{Reason: "a new kernel"})
 	types := []string{health.EventBoot, health.EventRestartPlanned, health.EventRestartFailed, health.EventRestartRefused}
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.start()
 		p.wantRefused(p.request(wire.MethodReboot, reboot), wire.CodeNotAllowed)
 		p.stop()
@@ -256,7 +256,7 @@ func TestReboot(t *testing.T) {
 // The machine goes down before the half minute to an ordered reboot is over: that was the reboot. If only the agent
 // does, the reboot comes still.
 func TestOrderAndAnotherReboot(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.cfg.RebootCommand = "reboot now"
 		p.start()
 		for _, c := range []struct {
@@ -278,7 +278,7 @@ func TestOrderAndAnotherReboot(t *testing.T) {
 // A reset whose number cannot be saved is not made, or it would come again and again at the same distance; once the
 // disk takes it, it is.
 func TestResetThatCannotBeSaved(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.cfg.RebootCommand, p.cfg.ResetTime = "reboot now", 10*time.Minute
 		p.start()
 		p.pass(9 * time.Minute)
@@ -298,7 +298,7 @@ func TestResetThatCannotBeSaved(t *testing.T) {
 // An order is obeyed once, also by a node that has restarted because of it and does not know how late it
 // is: a broker that has recorded it cannot have the node reboot for ever.
 func TestOrdersAreObeyedOnce(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.cfg.RebootCommand = "reboot now"
 		order := func(id string, life time.Duration) *wire.Request {
 			return &wire.Request{V: wire.Version, Unit: "u1", Node: "n1", ID: id, Method: wire.MethodReboot, Params: []byte(`{"reason":"why not"}`), NotAfter: time.Now().Add(life)}
@@ -340,7 +340,7 @@ func TestOrdersAreObeyedOnce(t *testing.T) {
 
 // A node that nobody hears reboots, ever more rarely; announced maintenance does not count.
 func TestResetsAndMaintenance(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.cfg.RebootCommand, p.cfg.ResetTime = "reboot now", 10*time.Minute
 		p.cfg.SamplePeriod = 10 * time.Minute
 		p.start()
@@ -379,7 +379,7 @@ func TestResetsAndMaintenance(t *testing.T) {
 }
 
 func TestOrdersWithoutSlots(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.start()
 		p.wantRefused(p.request(wire.MethodTry, wire.Encode(&wire.TryParams{})), wire.CodeNotSupported)
 		p.wantRefused(p.request(wire.MethodApprove, wire.Encode(&wire.ApproveParams{Version: "2.0.0"})), wire.CodeNotFound)

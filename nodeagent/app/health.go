@@ -22,21 +22,21 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// care is the agent's care for the node itself: its health, its alerts, its slots and the watchdog.
-// All fields but the parts with goroutines of their own belong to Run's goroutine.
-type care struct {
-	health   wellness
+// nodeState is what the agent knows of the node itself, and what looks after it: health, alerts, the programs that
+// are updated on trial, the monitor and the watchdog. It belongs to Run's goroutine, but for what has its own.
+type nodeState struct {
+	health   healthMachine
 	report   wire.Health
 	settings wire.HealthSettings // in force: the node's and the controller's together
-	alerts   alerts
+	alerts   alertMachine
 	reboots  uint64 // starts of the machine, as of this start
-	begun    bool   // health has been told of the start
+	begun    bool   // startHealth was called
 
 	slots     *slot.Store
 	dir       string         // the state directory
 	parts     []*part        // by name
 	partsAt   time.Duration  // they are looked at again: people may work on them by hand
-	view      health.Updates // as health was told
+	view      health.Updates // that health knows
 	slot      string         // that the launcher has started
 	launched  bool           // by the launcher: a restart starts what the slots say
 	unacked   uint64         // newest start that was reported in an event and is not yet marked as reported; 0: none
@@ -66,37 +66,37 @@ const (
 	programCheck = "program:" // and its name
 )
 
-// openCare makes what cares for the node. dir is the state directory.
-func (a *Agent) openCare(dir string) error {
-	saved, err := a.store.Care()
+// openNode makes what looks after the node. dir is the state directory.
+func (a *Agent) openNode(dir string) error {
+	saved, err := a.store.Node()
 	if err != nil {
 		return err
 	}
-	c := &a.care
-	c.reboots = saved.Reboots
-	c.health, c.alerts = a.healthMachine(saved.Health), a.alertMachine(saved.Alerts)
-	c.programs = map[string]judge.Verdict{}
-	c.slots = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Machine: a.deps.Machine, Steps: a.deps.SlotSteps,
+	n := &a.node
+	n.reboots = saved.Reboots
+	n.health, n.alerts = a.newHealthMachine(saved.Health), a.newAlertMachine(saved.Alerts)
+	n.programs = map[string]judge.Verdict{}
+	n.slots = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Machine: a.deps.Machine, Steps: a.deps.SlotSteps,
 		Busy: func() error { return disk.Busy(dir, "") }})
-	c.slot, _ = a.deps.LookupEnv(slot.EnvSlot)
-	c.launched = c.slot != ""
+	n.slot, _ = a.deps.LookupEnv(slot.EnvSlot)
+	n.launched = n.slot != ""
 	if err := a.openParts(dir); err != nil {
 		return err
 	}
-	if !c.launched {
-		if err := c.slots.Direct(); err != nil {
+	if !n.launched {
+		if err := n.slots.Direct(); err != nil {
 			a.log.Error("this start cannot be written down", zap.Error(err))
 		}
 	}
-	if c.notifier, err = watch.NewNotifier(a.deps.LookupEnv, a.deps.PID); err != nil {
+	if n.notifier, err = watch.NewNotifier(a.deps.LookupEnv, a.deps.PID); err != nil {
 		a.log.Warn("the service manager cannot be told how the agent is", zap.Error(err))
 	}
-	c.settings, _ = health.Resolve(a.cfg.health(), nil)
+	n.settings, _ = health.Resolve(a.cfg.health(), nil)
 	a.follow(a.kind(wire.KindHealth))
-	c.watch = watch.New(watch.Config{Time: c.settings.Watchdog.Std(), Supervisor: c.notifier.Watchdog(), Ping: c.notifier.Ping, Dir: a.cfg.WatchDir,
-		Stacks: filepath.Join(dir, "stacks"), Reason: a.failing, Die: a.deps.Die, Log: a.log})
-	c.monitor, err = monitor.New(monitor.Config{Period: a.cfg.SamplePeriod, Partitions: a.cfg.Partitions, Interfaces: a.cfg.Interfaces,
-		Now: a.deps.Now, Sources: a.deps.Sources, Watch: c.watch.Loop})
+	n.watch = watch.New(watch.Config{Time: n.settings.Watchdog.Std(), Supervisor: n.notifier.Watchdog(),
+		Ping: n.notifier.Ping, Dir: a.cfg.WatchDir, Stacks: filepath.Join(dir, "stacks"), Reason: a.keepFailure, Die: a.deps.Die, Log: a.log})
+	n.monitor, err = monitor.New(monitor.Config{Period: a.cfg.SamplePeriod, Partitions: a.cfg.Partitions,
+		Interfaces: a.cfg.Interfaces, Now: a.deps.Now, Sources: a.deps.Sources, Watch: n.watch.Loop})
 	if err != nil {
 		return &UsageError{"sample-period", err.Error()}
 	}
@@ -104,54 +104,54 @@ func (a *Agent) openCare(dir string) error {
 }
 
 // durable is what must be saved.
-func (c *care) durable() *store.Care {
-	return &store.Care{Health: c.health.State.Durable, Alerts: c.alerts.State.Durable(), Reboots: c.reboots}
+func (n *nodeState) durable() *store.Node {
+	return &store.Node{Health: n.health.State.Durable, Alerts: n.alerts.State.Durable(), Reboots: n.reboots}
 }
 
 // unsaved says that durable is not on the disk.
-func (c *care) unsaved() bool { return c.health.Unsaved || c.alerts.Unsaved }
+func (n *nodeState) unsaved() bool { return n.health.Unsaved || n.alerts.Unsaved }
 
-// nextCare is when tickCare wants to be called.
-func (a *Agent) nextCare() time.Duration {
-	at := min(a.care.beatAt, a.care.lookAt, a.nextPart())
-	if t, ok := a.care.health.Due(); ok {
+// nextNodeDeadline is when tickNode wants to be called.
+func (a *Agent) nextNodeDeadline() time.Duration {
+	at := min(a.node.beatAt, a.node.lookAt, a.nextPart())
+	if t, ok := a.node.health.Due(); ok {
 		at = min(at, t)
 	}
 	return at
 }
 
-func (a *Agent) tickCare(now time.Duration) {
-	c := &a.care
-	c.beat.Beat()
-	c.beatAt = now + pulse.Every
-	if now >= c.lookAt {
+func (a *Agent) tickNode(now time.Duration) {
+	n := &a.node
+	n.beat.Beat()
+	n.beatAt = now + pulse.Every
+	if now >= n.lookAt {
 		a.lookAtSlots()
 		a.acknowledge()
 	}
-	c.health.Elapse(now)
+	n.health.Elapse(now)
 	a.tickParts(now)
 }
 
-// stoppingCare writes down that this end is planned, unless it is not.
-func (a *Agent) stoppingCare() {
-	c := &a.care
+// stopNode writes down that this end is planned, unless it is not.
+func (a *Agent) stopNode() {
+	n := &a.node
 	if a.fatal != nil {
-		if err := a.failing(wire.BootFatal, a.fatal.Error()); err != nil {
+		if err := a.keepFailure(wire.BootFatal, a.fatal.Error()); err != nil {
 			a.log.Error("the reason of this end cannot be kept", zap.Error(err))
 		}
 		return
 	}
-	a.well(health.Stopping{})
-	if _, err := c.slots.Planned(wire.BootStop, ""); err != nil {
+	a.healthEvent(health.Stopping{})
+	if _, err := n.slots.Planned(wire.BootStop, ""); err != nil {
 		a.log.Error("the reason of this end cannot be kept", zap.Error(err))
 	}
-	a.notify(c.notifier.Stopping())
+	a.notify(n.notifier.Stopping())
 }
 
-// careFor begins: the health of the node from this start on.
-func (a *Agent) careFor() {
-	c := &a.care
-	boot, rebooted := a.startedWhy()
+// startHealth tells health that the agent has started, why, and what is known at the start.
+func (a *Agent) startHealth() {
+	n := &a.node
+	boot, rebooted := a.bootReason()
 	a.follow(a.kind(wire.KindHealth)) // whose settings come first
 	checks := []string{health.SampleCPU, health.SampleRAM}
 	for _, d := range a.vital() {
@@ -161,15 +161,16 @@ func (a *Agent) careFor() {
 	if len(a.cfg.Partitions) > 0 {
 		checks = append(checks, health.SampleDisk)
 	}
-	c.begun = true
-	a.well(health.Started{Settings: c.settings, Boot: boot, Rebooted: rebooted, Checks: checks, Await: a.checkTTL()})
+	n.begun = true
+	a.healthEvent(health.Started{Settings: n.settings, Boot: boot, Rebooted: rebooted, Checks: checks,
+		Await: a.checkTTL()})
 	a.reportSilentTrial()
 	a.takeLink(false, nil)
 	a.startParts(boot.Reason)
 	a.lookAtSlots()
 	for _, d := range a.vital() {
 		if d.inForce().Exists() {
-			a.well(health.Contact{Result: wire.ContactSaved})
+			a.healthEvent(health.Contact{Result: wire.ContactSaved})
 		}
 	}
 	for _, d := range a.documents {
@@ -177,15 +178,15 @@ func (a *Agent) careFor() {
 	}
 	a.checkModules()
 	a.acknowledge()
-	a.notify(c.notifier.Ready(c.report.Text))
+	a.notify(n.notifier.Ready(n.report.Text))
 }
 
-// wellness is the machine of the node's health.
-type wellness = machine.Machine[health.State, health.Event, health.Effect]
+// healthMachine is the machine of the node's health.
+type healthMachine = machine.Machine[health.State, health.Event, health.Effect]
 
-// healthMachine returns the machine of the node's health from what was saved.
-func (a *Agent) healthMachine(saved health.Durable) wellness {
-	return wellness{
+// newHealthMachine returns the machine of the node's health from what was saved.
+func (a *Agent) newHealthMachine(saved health.Durable) healthMachine {
+	return healthMachine{
 		State:  health.New(saved),
 		Now:    a.now,
 		Step:   health.State.Step,
@@ -202,52 +203,51 @@ func (a *Agent) healthMachine(saved health.Durable) wellness {
 			return machine.Order{}
 		},
 		Commit: a.saveStep,
-		Run:    a.heal,
+		Run:    a.runHealthEffect,
 	}
 }
 
-// well takes the node's health over one event.
-func (a *Agent) well(ev health.Event) { a.care.health.Handle(ev) }
+// healthEvent takes the node's health over one event.
+func (a *Agent) healthEvent(ev health.Event) { a.node.health.Handle(ev) }
 
-// heal does what health asks for.
-func (a *Agent) heal(e health.Effect) {
-	c := &a.care
+// runHealthEffect does what health asks for.
+func (a *Agent) runHealthEffect(e health.Effect) {
+	n := &a.node
 	switch e := e.(type) {
 	case health.Report:
-		c.report = e.Health
+		n.report = e.Health
 		a.report(a.kind(wire.KindHealth))
 	case health.Indicate:
 		a.log.Info("indicator", zap.Int("indicator", int(e.Indicator)), zap.String("text", e.Text))
-		a.notify(c.notifier.Status(e.Text))
+		a.notify(n.notifier.Status(e.Text))
 		a.indicate(e)
 	case health.Commit:
 		a.judged(e.Trial, update.Verdict{Commit: true}, func(err *wire.Error) health.Event {
 			return health.Committed{Trial: e.Trial, Err: err}
 		})
 	case health.RollBack:
-		a.judged(e.Trial, update.Verdict{Why: update.Why{Reason: e.Reason, Detail: e.Detail}}, func(err *wire.Error) health.Event {
-			return health.Restarting{Err: err}
-		})
+		v := update.Verdict{Why: update.Why{Reason: e.Reason, Detail: e.Detail}}
+		a.judged(e.Trial, v, func(err *wire.Error) health.Event { return health.Restarting{Err: err} })
 	case health.RestartAgent:
 		a.restart(func() error {
-			_, err := c.slots.Planned(e.Reason, e.Detail)
+			_, err := n.slots.Planned(e.Reason, e.Detail)
 			return err
 		})
 	case health.Reboot:
 		ctx, cancel := context.WithCancel(a.work)
-		c.endReboot = cancel
+		n.endReboot = cancel
 		a.runInBackground(func() func() {
 			defer cancel()
 			err := a.reboot(ctx, e)
 			if err != nil && a.work.Err() == nil { // it explains no later end
-				err = errors.Join(err, c.slots.Stays(e.Reason))
+				err = errors.Join(err, n.slots.Stays(e.Reason))
 			}
-			return func() { a.well(health.Restarting{Err: failed(err)}) }
+			return func() { a.healthEvent(health.Restarting{Err: failed(err)}) }
 		})
 	case health.Stay:
-		c.endReboot() // before the next one, whose failure its own would be taken for
+		n.endReboot() // before the next one, whose failure its own would be taken for
 		a.runInBackground(func() func() {
-			if err := c.slots.Stays(e.Reason); err != nil {
+			if err := n.slots.Stays(e.Reason); err != nil {
 				a.log.Error("a reboot that did not happen may be told as the reason of a later end", zap.Error(err))
 			}
 			return func() {}
@@ -265,7 +265,7 @@ func (a *Agent) heal(e health.Effect) {
 	}
 }
 
-// failed is an error of this node's own doing, as it is reported.
+// failed returns an error of the node itself as it is reported; one without a code is of the disk.
 func failed(err error) *wire.Error {
 	if err == nil {
 		return nil
@@ -276,6 +276,7 @@ func failed(err error) *wire.Error {
 	return wire.New(wire.CodeStorage, "", err.Error())
 }
 
+// notify logs that the service manager was not reached.
 func (a *Agent) notify(err error) {
 	if err != nil {
 		a.log.Warn("the service manager cannot be told", zap.Error(err))

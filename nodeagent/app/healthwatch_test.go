@@ -13,7 +13,7 @@ import (
 )
 
 func TestWatchedPrograms(t *testing.T) {
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.cfg.WatchDir = t.TempDir()
 		file := filepath.Join(p.cfg.WatchDir, "pump.touch")
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -82,7 +82,7 @@ func TestServiceManager(t *testing.T) {
 			all = append(all, strings.ReplaceAll(string(buf[:n]), "\n", " "))
 		}
 	}
-	careBubble(t, func(p *patient) {
+	healthBubble(t, func(p *patient) {
 		p.deps.PID = 7
 		p.deps.LookupEnv = func(name string) (string, bool) {
 			v, ok := map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "7"}[name]

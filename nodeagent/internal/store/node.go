@@ -10,34 +10,34 @@ import (
 	"tandem.internal/nodeagent/internal/health"
 )
 
-// Care is what must not be forgotten of the node itself. An older agent reads what a newer one has
+// Node is what must not be forgotten of the node itself. An older agent reads what a newer one has
 // saved, when a trial of the newer one failed: members are only ever added, and unknown ones let pass.
-type Care struct {
+type Node struct {
 	Health  health.Durable `json:"health,omitzero"`
 	Alerts  alert.Durable  `json:"alerts,omitzero"`
 	Reboots uint64         `json:"reboots,omitzero"` // starts of the machine that were known at the newest save
 }
 
-func putCare(tx *bolt.Tx, c *Care) error {
-	data, err := json.Marshal(c, json.Deterministic(true))
+func putNode(tx *bolt.Tx, n *Node) error {
+	data, err := json.Marshal(n, json.Deterministic(true))
 	if err != nil {
 		return err
 	}
 	return tx.Bucket(bMeta).Put(kCare, data)
 }
 
-// Care returns what was saved of the node itself; the zero Care if nothing was.
-func (s *Store) Care() (Care, error) {
-	var c Care
+// Node returns what was saved of the node itself; the zero Node if nothing was.
+func (s *Store) Node() (Node, error) {
+	var n Node
 	err := s.db.View(func(tx *bolt.Tx) error {
 		data := tx.Bucket(bMeta).Get(kCare)
 		if data == nil {
 			return nil
 		}
-		return json.Unmarshal(data, &c)
+		return json.Unmarshal(data, &n)
 	})
 	if err != nil {
-		return Care{}, fmt.Errorf("state file %s: the node's health: %w", s.cfg.Path, err)
+		return Node{}, fmt.Errorf("state file %s: the node's health: %w", s.cfg.Path, err)
 	}
-	return c, nil
+	return n, nil
 }
