@@ -19,6 +19,7 @@ import (
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/link"
@@ -130,7 +131,8 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 
 func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external bool) distribute.Config {
 	c := distribute.Config{
-		Unit: a.cfg.Unit, Version: settings.Version, Copy: a.cfg.copyPath(), Steps: deps.Steps,
+		Kinds: kinds.All(),
+		Unit:  a.cfg.Unit, Version: settings.Version, Copy: a.cfg.copyPath(), Steps: deps.Steps,
 		Signer: keys.first, Keyring: keys, NewKey: a.cfg.NewKey, Now: deps.Now, Log: deps.Log, Fleet: deps.Fleet,
 		Inbox: a.cfg.Inbox, Jitter: a.cfg.ReportJitter, StopMaintenance: a.cfg.StopMaintenance,
 		KeepRecords: a.cfg.KeepRecords,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/shared/wire"
 )

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
@@ -21,7 +23,7 @@ const copyRetry = 5 * time.Second
 func (c *Core) writeCopy(document []byte) {
 	var err error
 	if document == nil {
-		document, err = c.body(c.fleet.ConfigState().Hash)
+		document, err = c.body(c.fleet.State(c.cfg.Kinds.Copied().Name).Hash)
 	}
 	if err == nil && c.cfg.Copy != "" {
 		err = durable.WriteFile(c.cfg.Copy, document, 0o600, c.cfg.Steps)
@@ -36,29 +38,32 @@ func (c *Core) writeCopy(document []byte) {
 
 // lookAtCopy compares the readable copy with the journal (seed 000, Startup).
 func (c *Core) lookAtCopy() {
-	cfg := c.fleet.ConfigState()
-	if c.cfg.Copy == "" && cfg.State == fleet.Failed { // for what the journal had; loadDocuments has looked
-		c.step(fleet.Copy{Missing: cfg.Version == "", Hash: cfg.Hash})
+	src := c.cfg.Kinds.Copied()
+	if src == nil {
+		return
+	}
+	state := c.fleet.State(src.Name)
+	if c.cfg.Copy == "" && state.State == kind.Failed { // for what the journal had; loadDocuments has looked
+		c.step(fleet.Copy{Missing: state.Version == "", Hash: state.Hash})
 	}
 	if c.cfg.Copy == "" || c.copyDue {
 		return
 	}
 	ev, doc := c.judgeCopy()
-	if doc != nil && c.fleet.ConfigState().Version == "" && c.fleet.ConfigState().Trial == nil && ev.Error == nil {
-		c.cfg.Log.Info("importing the unit configuration", zap.String("file", c.cfg.Copy))
-		c.step(c.parse(view.Submission{
-			Kind: "config", Document: doc, Who: "file", Via: "file", ID: "import", Offline: true,
-		}, 0))
+	if state = c.fleet.State(src.Name); doc != nil && state.Version == "" && state.Trial == nil && ev.Error == nil {
+		c.cfg.Log.Info("importing the "+src.Title, zap.String("file", c.cfg.Copy))
+		sub := view.Submission{Kind: src.Name, Document: doc, Who: "file", Via: "file", ID: "import", Offline: true}
+		c.step(c.parse(sub, 0))
 	}
 }
 
 // judgeCopy reads the readable copy and lets the Fleet judge it. A copy that is what the journal has lost is taken.
 func (c *Core) judgeCopy() (fleet.Copy, []byte) {
 	ev, doc := c.readCopy()
-	if damage := c.fleet.Damage(ev.Hash); damage != nil {
+	if damage := c.fleet.Damaged(ev.Hash); damage != nil {
 		c.mend(c.journal.Load(), doc, damage)
 		c.damaged = map[string]*wire.Error{ev.Hash: nil}
-		if err := c.loadConfigs(); err != nil {
+		if err := c.loadSource(c.cfg.Kinds.Copied()); err != nil {
 			c.cfg.Log.Error("the readable copy cannot be taken", zap.Error(err))
 		}
 		c.step(fleet.Damaged{Documents: c.damaged})
@@ -79,7 +84,7 @@ func (c *Core) readCopy() (fleet.Copy, []byte) {
 	if ev.Known = c.known(doc, ev.Hash); ev.Known {
 		return ev, doc
 	}
-	if s := c.parse(view.Submission{Kind: "config", Document: doc}, 0); len(s.Problems) > 0 {
+	if s := c.parse(view.Submission{Kind: c.cfg.Kinds.Copied().Name, Document: doc}, 0); len(s.Problems) > 0 {
 		ev.Error = s.Problems[0]
 	}
 	return ev, doc

@@ -25,6 +25,7 @@ import (
 
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/seal"
@@ -45,7 +46,8 @@ type Config struct {
 
 	Now   func() time.Time // nil: time.Now
 	Log   *zap.Logger
-	Fleet fleet.Options // Unit and Epoch are filled in
+	Fleet fleet.Options // Unit, Epoch and Kinds are filled in
+	Kinds kind.Set      // of documents that there are
 
 	StopMaintenance time.Duration // a stop in good order announces a maintenance of so long; 0: none
 	Beacon          time.Duration // how often the beacon is sent again; 1 min
@@ -121,7 +123,8 @@ type Core struct {
 
 	inbox   inbox
 	repeats repeats
-	placing chan struct{} // has room for one: who works out a set of workloads
+
+	heavyParse chan struct{} // semaphore of size 1: parsing a heavy document may take hundreds of MiB
 
 	keys     atomic.Pointer[keyset] // changed by the loop, read by all
 	rotating sync.Mutex             // one change of the keys at a time
@@ -141,7 +144,7 @@ type Core struct {
 func New(cfg Config) (*Core, error) {
 	cfg = cfg.withDefaults()
 	c := &Core{
-		cfg: cfg, started: cfg.Now(), waiting: map[uint64]chan fleet.Answer{}, changed: make(chan struct{}), placing: make(chan struct{}, 1), road: cfg.Broker,
+		cfg: cfg, started: cfg.Now(), waiting: map[uint64]chan fleet.Answer{}, changed: make(chan struct{}), heavyParse: make(chan struct{}, 1), road: cfg.Broker,
 	}
 	c.queue.init()
 	c.inbox.init()

@@ -17,7 +17,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
@@ -244,9 +244,9 @@ func (s *stored) start(t *testing.T, what string, bit int, readable []byte) {
 		if ok, text := r.verified(); !ok {
 			t.Error("the journal is not mended:", text)
 		}
-		want := fleet.Installed
+		want := kind.Installed
 		if altered {
-			want = fleet.Failed
+			want = kind.Failed
 		}
 		if st := r.status(); st.State != want || (st.Trial != nil) != trial {
 			t.Errorf("the state: %+v", st)
@@ -311,7 +311,7 @@ func (s *stored) recoverConfig(r *faulty, what string, readable []byte) {
 		r.install("3.0.0")
 		want = "3.0.0"
 	}
-	if st := r.status(); st.State != fleet.Installed || st.Version != want || st.Trial != nil {
+	if st := r.status(); st.State != kind.Installed || st.Version != want || st.Trial != nil {
 		r.Errorf("recovered, the state is %+v", st)
 	}
 	if d := r.desired()[wire.KindConfig]; d == nil || d.Version != want {

@@ -9,42 +9,63 @@ import (
 
 	"go.uber.org/zap"
 
-	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
-	"tandem.internal/shared/unitconfig"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/shared/wire"
 )
 
 // Submitted documents as the journal has them.
 
-// loadDocuments parses the configurations and the workloads that the replayed state names. Those that are damaged in
-// the journal are remembered in c.damaged, until the loop tells the Fleet.
+// loadDocuments parses the documents that the replayed state names. Those that are damaged in the journal are
+// remembered in c.damaged, until the loop tells the Fleet.
 func (c *Core) loadDocuments() error {
 	c.damaged = map[string]*wire.Error{}
-	if err := c.loadConfigs(); err != nil {
-		return err
-	}
-	placement, err := c.placement(c.fleet.WorkloadsState())
-	c.fleet.SetPlacement(placement)
-	return c.orDamaged(c.fleet.WorkloadsState().Hash, "apply the workloads again", err)
-}
-
-func (c *Core) loadConfigs() error {
-	cfg := c.fleet.ConfigState()
-	installed, err := c.resolver(cfg.Hash)
-	remedy := "put an intact unit-config.json in its place, or apply a configuration"
-	if err = c.orDamaged(cfg.Hash, remedy, err); err != nil {
-		return err
-	}
-	var trial *unitconfig.Resolver
-	if cfg.Trial != nil {
-		trial, err = c.resolver(cfg.Trial.Hash)
-		if err = c.orDamaged(cfg.Trial.Hash, "apply the configuration on trial again", err); err != nil {
+	for _, src := range c.cfg.Kinds.Sources {
+		if src.Parse == nil {
+			continue
+		}
+		if err := c.loadSource(src); err != nil {
 			return err
 		}
 	}
-	c.fleet.SetResolvers(installed, trial)
 	return nil
+}
+
+func (c *Core) loadSource(src *kind.Source) error {
+	remedy := "apply the " + string(src.Name) + " again"
+	if src.Copied {
+		remedy = "put an intact unit-config.json in its place, or apply a " + src.Noun
+	}
+	state := c.fleet.State(src.Name)
+	installed, err := c.content(src, state.Hash, state.Lenient)
+	if err = c.orDamaged(state.Hash, remedy, err); err != nil {
+		return err
+	}
+	var trial kind.Content
+	if t := state.Trial; t != nil {
+		trial, err = c.content(src, t.Hash, t.Lenient)
+		if err = c.orDamaged(t.Hash, "apply the "+src.Noun+" on trial again", err); err != nil {
+			return err
+		}
+	}
+	c.fleet.SetContent(src.Name, installed, trial)
+	return nil
+}
+
+// content works out again what an accepted document comes to; nil for none.
+func (c *Core) content(src *kind.Source, hash string, lenient bool) (kind.Content, error) {
+	if hash == "" {
+		return nil, nil
+	}
+	doc, err := c.body(hash)
+	if err != nil {
+		return nil, err
+	}
+	p := src.Parse(kind.Reading{Document: doc, Lenient: lenient, Stored: true})
+	if len(p.Problems) > 0 {
+		return nil, fmt.Errorf("journal: the accepted %s %s is not readable: %w", src.Title, hash, p.Problems[0])
+	}
+	return p.Content, nil
 }
 
 // orDamaged remembers that a document is damaged in the journal, and what to do about it. Every other error is
@@ -57,37 +78,6 @@ func (c *Core) orDamaged(hash, remedy string, err error) error {
 	c.damaged[hash] = e
 	c.cfg.Log.Error("a document is damaged in the journal; nothing of it is distributed", zap.Error(e))
 	return nil
-}
-
-// placement works out again what an accepted set of workloads comes to; nil for none.
-func (c *Core) placement(w fleet.Workloads) (*fleet.Placement, error) {
-	if w.Hash == "" {
-		return nil, nil
-	}
-	doc, err := c.body(w.Hash)
-	if err != nil {
-		return nil, err
-	}
-	p, _, problems := place(doc, w.Lenient)
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("journal: the accepted set of workloads %s is not readable: %w", w.Hash, problems[0])
-	}
-	return p, nil
-}
-
-func (c *Core) resolver(hash string) (*unitconfig.Resolver, error) {
-	if hash == "" {
-		return nil, nil
-	}
-	doc, err := c.body(hash)
-	if err != nil {
-		return nil, err
-	}
-	uc, problems := unitconfig.Parse(doc)
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("journal: the accepted unit configuration %s is not readable: %w", hash, problems)
-	}
-	return unitconfig.NewResolver(uc), nil
 }
 
 // body returns bytes that the journal must have. Where they are damaged there, the readable copy of the unit

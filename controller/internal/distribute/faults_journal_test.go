@@ -11,6 +11,7 @@ import (
 
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
@@ -52,7 +53,7 @@ func TestCompactionKeepsWhatIsAcceptedMeanwhile(t *testing.T) {
 		r.install("1.0.0")
 		r.install("2.0.0")
 		r.write([]byte("{")) // a failed unit takes the old version again
-		if s := r.status(); s.State != fleet.Failed {
+		if s := r.status(); s.State != kind.Failed {
 			r.Fatalf("%+v", s)
 		}
 	}
@@ -103,7 +104,7 @@ func TestCompactionKeepsWhatIsAcceptedMeanwhile(t *testing.T) {
 					}
 					r.start()
 					r.bodies()
-					if s := r.status(); s.State != fleet.Installed || s.Version != version {
+					if s := r.status(); s.State != kind.Installed || s.Version != version {
 						t.Errorf("after a restart: %+v", s)
 					}
 					if got := r.outside(); got != fmt.Sprintf("broker=%s/apply file=%s", version, version) {
@@ -195,7 +196,7 @@ func TestJournalIsReadWhileItIsReplaced(t *testing.T) {
 		reader("the copy", func() error { r.core.readCopy(); return nil })
 		reader("the state", func() error {
 			s, err := r.core.ConfigStatus(t.Context())
-			if err == nil && (s.State != fleet.Installed || s.Version != "1.0.0") {
+			if err == nil && (s.State != kind.Installed || s.Version != "1.0.0") {
 				t.Errorf("%+v", s)
 			}
 			return err

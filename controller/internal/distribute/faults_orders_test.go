@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
@@ -112,7 +113,7 @@ func (r *faulty) summary() string {
 	r.Helper()
 	var s string
 	r.look(func(f *fleet.Fleet) {
-		c := f.ConfigState()
+		c := f.State(wire.KindConfig)
 		trial := "-"
 		if c.Trial != nil {
 			trial = c.Trial.Version
@@ -166,7 +167,7 @@ func TestWaitingOrderIsToldOfAFailure(t *testing.T) {
 		}
 		r.recover()
 		time.Sleep(time.Minute)
-		if s := r.status(); s.State != fleet.Absent || len(r.records(record.Accepted, record.Refused)) != 0 {
+		if s := r.status(); s.State != kind.Absent || len(r.records(record.Accepted, record.Refused)) != 0 {
 			t.Errorf("%+v", s)
 		}
 		r.whole()
@@ -281,21 +282,21 @@ func TestConfigStatusHealsWhenTheFileIsWhole(t *testing.T) {
 			}
 		}
 		r.write([]byte("{"))
-		wants("a damaged file", fleet.Failed)
+		wants("a damaged file", kind.Failed)
 		r.write(faultyDoc("1.0.0"))
-		wants("written again by hand", fleet.Installed)
+		wants("written again by hand", kind.Installed)
 
 		r.write([]byte("{"))
-		wants("a damaged file", fleet.Failed)
+		wants("a damaged file", kind.Failed)
 		stale, _ := r.core.readCopy()
-		if s, err := r.core.Restore(as(t.Context(), "tester")); err != nil || s.State != fleet.Installed {
+		if s, err := r.core.Restore(as(t.Context(), "tester")); err != nil || s.State != kind.Installed {
 			t.Errorf("%+v %v", s, err)
 		}
 		r.look(func(*fleet.Fleet) { // what was read before the restoring comes after it
 			r.core.step(stale)
 			r.core.commit()
 		})
-		wants("after a stale look", fleet.Installed)
+		wants("after a stale look", kind.Installed)
 		if r.file() != string(faultyDoc("1.0.0")) {
 			t.Errorf("the copy is %s", r.file())
 		}

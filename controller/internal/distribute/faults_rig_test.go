@@ -18,6 +18,7 @@ import (
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/link"
@@ -205,7 +206,8 @@ func withFaultsIn(t *testing.T, dir string, tune func(*Config), f func(t *testin
 func (r *faulty) start() {
 	r.Helper()
 	cfg := Config{
-		Unit: faultyUnit, Version: "1", Inbox: true, Copy: filepath.Join(r.dir, "unit-config.json"),
+		Kinds: kinds.All(),
+		Unit:  faultyUnit, Version: "1", Inbox: true, Copy: filepath.Join(r.dir, "unit-config.json"),
 		Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(filepath.Join(r.dir, "journal.db"), journal.Options{MapSize: 1 << 24, Faults: r.disk.faults()})

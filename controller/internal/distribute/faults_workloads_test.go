@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kinds/workloads"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/topic"
@@ -42,7 +43,7 @@ func (r *faulty) workInside() (s string) {
 			}
 			doc = runs(body)
 		}
-		s = fmt.Sprintf("version=%s slots=%d node=%s", f.WorkloadsState().Version, len(f.Slots("n")), doc)
+		s = fmt.Sprintf("version=%s slots=%d node=%s", f.State(wire.KindWorkloads).Version, len(workloads.Slots(f, "n")), doc)
 	})
 	return s
 }
@@ -130,7 +131,7 @@ func TestWorkloadsWhoseCommitFails(t *testing.T) {
 func TestWorkloadsInTurn(t *testing.T) {
 	withFaults(t, nil, func(t *testing.T, r *faulty) {
 		set := []byte(`[]`)
-		r.core.placing <- struct{}{} // somebody is at it
+		r.core.heavyParse <- struct{}{} // somebody is at it
 		answers := make(chan error, 2)
 		go func() {
 			_, err := r.core.Submit(t.Context(), view.Submission{Kind: wire.KindWorkloads, Document: set, Who: "a", Via: "http", Offline: true})
@@ -152,7 +153,7 @@ func TestWorkloadsInTurn(t *testing.T) {
 		if err := <-answers; !errors.Is(err, context.Canceled) {
 			t.Errorf("who does not wait any more: %v", err)
 		}
-		<-r.core.placing
+		<-r.core.heavyParse
 		r.mustBe("its turn", <-answers, "")
 		if doc, err := r.core.Workloads(t.Context(), op.WorkloadsIn{Filled: true}); err != nil || string(doc) != "[]" {
 			t.Errorf("%s %v", doc, err)

@@ -19,6 +19,7 @@ import (
 
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
@@ -64,7 +65,7 @@ func TestOldFormats(t *testing.T) {
 				r.goOn()
 			})
 			withFaultsIn(t, dir, tune, func(t *testing.T, r *faulty) {
-				if st := r.status(); st.State != fleet.Installed || st.Version != "3.0.0" || st.Trial != nil {
+				if st := r.status(); st.State != kind.Installed || st.Version != "3.0.0" || st.Trial != nil {
 					t.Errorf("opened again: %+v", st)
 				}
 				if ok, text := r.verified(); !ok {
@@ -133,11 +134,11 @@ func (r *faulty) goOn() {
 	r.mustBe("confirming the trial", err, "")
 	r.install("3.0.0")
 	r.look(func(f *fleet.Fleet) {
-		f.Each(func(n *fleet.Node) {
+		for _, n := range f.Nodes() {
 			if d := n.Kinds[wire.KindConfig].Desired; d == nil || d.Version != "3.0.0" {
 				r.Errorf("node %s is to have %+v", n.Name, d)
 			}
-		})
+		}
 	})
 }
 

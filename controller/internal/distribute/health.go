@@ -7,6 +7,7 @@ import (
 
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kinds/health"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -27,7 +28,8 @@ func (c *Core) changeHealth(
 ) (view.SettingsChange, error) {
 	who := caller.From(ctx).Who()
 	r, err := c.order(ctx, func(t uint64) fleet.Event {
-		return fleet.SetHealth{Ticket: t, Scope: scope, Settings: settings, Who: who}
+		change := health.Change{Scope: scope, Settings: settings}
+		return fleet.Change{Ticket: t, Source: wire.KindHealth, Data: change, Who: who}
 	})
 	if err != nil {
 		return view.SettingsChange{}, err
@@ -45,13 +47,13 @@ func (c *Core) changeHealth(
 
 // HealthSettings returns what is set.
 func (c *Core) HealthSettings(ctx context.Context) (v view.HealthSettings, err error) {
-	err = c.look(ctx, func(f *fleet.Fleet) { v = f.HealthSettings() })
+	err = c.look(ctx, func(f *fleet.Fleet) { v = health.List(f) })
 	return v, err
 }
 
 // NodeSettings returns what is set for one node, and what is in effect there.
 func (c *Core) NodeSettings(ctx context.Context, in op.OfNode) (v view.NodeSettings, err error) {
-	err = c.look(ctx, func(f *fleet.Fleet) { v = f.NodeSettings(in.Node) })
+	err = c.look(ctx, func(f *fleet.Fleet) { v = health.OfNode(f, in.Node) })
 	return v, err
 }
 
@@ -59,8 +61,9 @@ func (c *Core) NodeSettings(ctx context.Context, in op.OfNode) (v view.NodeSetti
 func (c *Core) NodeHealth(ctx context.Context, in op.NodeIn) (v view.NodeHealth, err error) {
 	found := false
 	err = c.look(ctx, func(f *fleet.Fleet) {
-		if n := f.Lookup(in.Node); n != nil {
-			v, found = n.HealthView(), true
+		n, known := f.Node(wire.KindHealth, in.Node)
+		if found = known; found {
+			v = health.Whole(n)
 		}
 	})
 	if err == nil && !found {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kinds/health"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
@@ -58,7 +59,7 @@ func (r *faulty) healthInside() (s string) {
 	synctest.Wait()
 	r.look(func(f *fleet.Fleet) {
 		set := "-"
-		if a := f.HealthSettings().All; a != nil {
+		if a := health.List(f).All; a != nil {
 			set = a.Settings.Reset.String()
 		}
 		doc := "-"

@@ -110,8 +110,8 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 		return
 	}
 	kind := wire.Kind(what)
-	if kind != wire.KindConfig && kind != wire.KindWorkloads {
-		b.turnAway(c, what, topic, m.ID, wire.New(wire.CodeNotSupported, "", "this controller takes submissions on inbox/config and inbox/workloads"))
+	if _, err := c.documents(kind); err != nil {
+		b.turnAway(c, what, topic, m.ID, wire.New(wire.CodeNotSupported, "", c.takes()))
 		return
 	}
 	s := view.Submission{Kind: kind, Document: m.Document, Who: m.From, Via: viaInbox, ID: m.ID, Mode: cmp.Or(m.Mode, wire.ModeApply)}
@@ -134,6 +134,17 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 		b.end(answer{this, a})
 		c.reply(what, a)
 	}()
+}
+
+// takes names the topics on which submissions are taken.
+func (c *Core) takes() string {
+	var all []string
+	for _, src := range c.cfg.Kinds.Sources {
+		if src.Parse != nil {
+			all = append(all, "inbox/"+string(src.Name))
+		}
+	}
+	return "this controller takes submissions on " + strings.Join(all, " and ")
 }
 
 func (b *inbox) turnAway(c *Core, what, topic, id string, err *wire.Error) {

@@ -1,13 +1,10 @@
 package distribute
 
 import (
-	"fmt"
-
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
-	"tandem.internal/shared/workload"
 )
 
 // Handler returns what the controller's link tells: messages come here.
@@ -51,7 +48,7 @@ func (c *Core) hear(t *topic.Topic, m link.Message) {
 	ev, known := c.repeats.find(m.Topic, m.Payload)
 	var err *wire.Error
 	if !known {
-		ev, err = decode(t, m.Payload)
+		ev, err = c.decode(t, m.Payload)
 	}
 	ev.Retained = m.Retained
 	if err != nil {
@@ -72,13 +69,13 @@ func (c *Core) hear(t *topic.Topic, m link.Message) {
 	}
 }
 
-func decode(t *topic.Topic, payload []byte) (fleet.Heard, *wire.Error) {
+func (c *Core) decode(t *topic.Topic, payload []byte) (fleet.Heard, *wire.Error) {
 	h := fleet.Heard{Node: t.Node, Raw: payload}
 	var node string
 	var err error
 	switch t.Leaf {
 	case topic.Reported:
-		if !fleet.Reportable(t.Kind) {
+		if !c.cfg.Kinds.Reportable(t.Kind) {
 			return h, wire.New(wire.CodeNotSupported, "", "reports of this kind are not known here")
 		}
 		if h.Reported, err = wire.Decode[wire.Reported](payload); err == nil {
@@ -86,14 +83,10 @@ func decode(t *topic.Topic, payload []byte) (fleet.Heard, *wire.Error) {
 			if h.Reported.Kind != t.Kind {
 				return h, wire.New(wire.CodeWrongTarget, "/kind", "the envelope and its topic name different kinds")
 			}
-			switch {
-			case t.Kind == wire.KindInfo:
-				h.Info, err = wire.Decode[wire.NodeInfo](h.Reported.Detail)
-			case t.Kind == wire.KindHealth && len(h.Reported.Detail) > 0: // an agent that only refuses settings has none
-				h.Health, err = wire.Decode[wire.Health](h.Reported.Detail)
-			case t.Kind == wire.KindWorkloads && len(h.Reported.Detail) > 0: // likewise
-				if h.Workloads, err = wire.Decode[wire.Workloads](h.Reported.Detail); err == nil {
-					err = foreign(h.Workloads, t.Node)
+			if k := c.cfg.Kinds.Kind(t.Kind); k != nil && k.Detail != nil {
+				var derr *wire.Error
+				if h.Detail, derr = k.Detail(t.Node, h.Reported.Detail); derr != nil {
+					return h, derr
 				}
 			}
 		}
@@ -117,26 +110,6 @@ func decode(t *topic.Topic, payload []byte) (fleet.Heard, *wire.Error) {
 		return h, wire.New(wire.CodeWrongTarget, "/node", "the envelope and its topic name different nodes")
 	}
 	return h, nil
-}
-
-// foreign says what is wrong with the slots in a node's report: one that is another node's, so that nobody
-// is told by this node what runs there, or one twice.
-func foreign(w *wire.Workloads, node string) error {
-	seen := map[string]bool{}
-	for i := range w.Slots {
-		at := fmt.Sprintf("/detail/slots/%d/slot", i)
-		s, err := workload.ParseSlot(w.Slots[i].Slot)
-		switch {
-		case err != nil:
-			return wire.New(wire.CodeBadValue, at, err.Error())
-		case s.Node != node:
-			return wire.New(wire.CodeWrongTarget, at, fmt.Sprintf("the slot %s is another node's", s))
-		case seen[s.Service]:
-			return wire.New(wire.CodeDuplicate, at, fmt.Sprintf("the slot %s is there twice", s))
-		}
-		seen[s.Service] = true
-	}
-	return nil
 }
 
 // Misbehaved journals what the broker saw a client do.

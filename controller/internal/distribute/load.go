@@ -46,7 +46,7 @@ func (c *Core) load() error {
 
 func (c *Core) options(j *journal.Journal) fleet.Options {
 	opt := c.cfg.Fleet
-	opt.Unit, opt.Epoch = c.cfg.Unit, j.Epoch()
+	opt.Unit, opt.Epoch, opt.Kinds = c.cfg.Unit, j.Epoch(), c.cfg.Kinds
 	return opt
 }
 

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -54,8 +55,8 @@ type slotKey struct {
 type slot struct {
 	slotKey
 	topic string
-	doc   *fleet.Doc // nil: nothing is to be retained
-	body  []byte     // nil: the journal has it
+	doc   *kind.Doc // nil: nothing is to be retained
+	body  []byte    // nil: the journal has it
 	dirty bool
 	same  bool // found retained in this session as it should be
 }
@@ -68,22 +69,22 @@ func newOutbox(c *Core) *outbox {
 
 // desired lists what the Fleet wants retained.
 func (c *Core) desired() []fleet.Publish {
-	byDoc := map[*fleet.Doc]*fleet.Publish{}
+	byDoc := map[*kind.Doc]*fleet.Publish{}
 	var all []*fleet.Publish
-	c.fleet.Each(func(n *fleet.Node) {
-		for kind, k := range n.Kinds {
+	for _, n := range c.fleet.Nodes() {
+		for name, k := range n.Kinds {
 			if k.Desired == nil {
 				continue
 			}
 			p := byDoc[k.Desired]
 			if p == nil {
-				p = &fleet.Publish{Kind: kind, Doc: k.Desired}
+				p = &fleet.Publish{Kind: name, Doc: k.Desired}
 				byDoc[k.Desired] = p
 				all = append(all, p)
 			}
 			p.Nodes = append(p.Nodes, n.Name)
 		}
-	})
+	}
 	out := make([]fleet.Publish, len(all))
 	for i, p := range all {
 		out[i] = *p

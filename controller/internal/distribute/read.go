@@ -12,6 +12,8 @@ import (
 
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/kinds/config"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
@@ -24,13 +26,13 @@ import (
 func (c *Core) ConfigStatus(ctx context.Context) (s view.ConfigStatus, err error) {
 	damaged := false
 	see := func() error {
-		return c.look(ctx, func(f *fleet.Fleet) { s, damaged = f.Status(), f.ConfigDamage() != nil })
+		return c.look(ctx, func(f *fleet.Fleet) { s, damaged = config.Status(f), f.Damage(wire.KindConfig) != nil })
 	}
 	if err := see(); err != nil || c.cfg.Copy == "" {
 		return s, err
 	}
 	ev, _ := c.readCopy()
-	if whole := ev.Missing || ev.Known && ev.Error == nil; damaged || whole == (s.State == fleet.Failed) {
+	if whole := ev.Missing || ev.Known && ev.Error == nil; damaged || whole == (s.State == kind.Failed) {
 		if err := c.checkCopy(ctx); err != nil {
 			return s, err
 		}
@@ -42,8 +44,8 @@ func (c *Core) ConfigStatus(ctx context.Context) (s view.ConfigStatus, err error
 // Config returns a version's document as it was submitted; "" is the installed one.
 func (c *Core) Config(ctx context.Context, in op.VersionIn) ([]byte, error) {
 	if in.Version == "" {
-		var cfg fleet.Config
-		if err := c.look(ctx, func(f *fleet.Fleet) { cfg = f.ConfigState() }); err != nil {
+		var cfg kind.State
+		if err := c.look(ctx, func(f *fleet.Fleet) { cfg = f.State(wire.KindConfig) }); err != nil {
 			return nil, err
 		}
 		if cfg.Hash == "" {
@@ -139,12 +141,12 @@ func (c *Core) Explain(ctx context.Context, in op.ExplainIn) (view.Explanation, 
 	}
 	x := view.Explanation{Node: in.Node, Pointer: in.Pointer, Version: uc.Version}
 	found, nodeType := false, ""
-	var k fleet.KindState
+	var k kind.Document
 	if err := c.look(ctx, func(f *fleet.Fleet) {
 		if n := f.Lookup(in.Node); n != nil {
 			found, nodeType = true, n.Type()
 			if s := n.Kinds[wire.KindConfig]; s != nil {
-				k = *s
+				k = s.Document
 			}
 		}
 	}); err != nil {
@@ -165,7 +167,7 @@ func (c *Core) Explain(ctx context.Context, in op.ExplainIn) (view.Explanation, 
 
 // onNode says whether the node has what is explained, the document of that hash. A node on trial runs what
 // it tries; what became of a document before the one that it should have is no answer.
-func onNode(x *view.Explanation, k *fleet.KindState, hash string) {
+func onNode(x *view.Explanation, k *kind.Document, hash string) {
 	if r := k.Running; r != nil {
 		x.Running, x.InForce = r.Version, r.Hash == hash
 	}
@@ -200,14 +202,7 @@ func (c *Core) Nodes(ctx context.Context) (v op.Nodes, err error) {
 func (c *Core) Node(ctx context.Context, in op.NodeIn) (v view.Node, err error) {
 	found := false
 	err = c.look(ctx, func(f *fleet.Fleet) {
-		if n := f.Lookup(in.Node); n != nil {
-			v, found = n.View(), true
-			v.Raised = n.Alerts
-			v.Slots = f.Slots(in.Node)
-			if n.Health != nil {
-				v.Components = n.Health.Components
-			}
-		}
+		v, found = f.Show(in.Node)
 		if v.Identity = f.Identity(in.Node, c.cfg.Now()); v.Identity != nil {
 			v.Node, found = in.Node, true // it may not have connected yet
 		}
@@ -222,10 +217,12 @@ func (c *Core) Node(ctx context.Context, in op.NodeIn) (v view.Node, err error) 
 func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 	s := view.UnitStatus{Unit: c.cfg.Unit, Version: c.cfg.Version, Started: c.started, Broker: c.roadNow()}
 	err := c.look(ctx, func(f *fleet.Fleet) {
-		s.Epoch, s.Rev, s.Config, s.Maintenance = c.journal.Load().Epoch(), f.Seq(), f.Status(), f.MaintenanceView()
-		s.Trouble = append(f.HealthTrouble(), f.WorkloadTrouble()...)
+		s.Epoch, s.Rev = c.journal.Load().Epoch(), f.Seq()
+		s.Config, s.Maintenance = config.Status(f), f.MaintenanceView()
+		s.Trouble = f.Trouble()
 		if c.copyErr != nil {
-			s.Trouble = append(s.Trouble, "the readable copy of the unit configuration cannot be written: "+c.copyErr.Error())
+			text := "the readable copy of the unit configuration cannot be written: " + c.copyErr.Error()
+			s.Trouble = append(s.Trouble, text)
 		}
 	})
 	if w, ok := errors.AsType[*wire.Error](err); ok && w.Code == wire.CodeStorage {

@@ -19,6 +19,7 @@ import (
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/link/linktest"
@@ -63,7 +64,8 @@ func (u *seedUnit) copyPath() string { return filepath.Join(u.dir, "unit-config.
 func (u *seedUnit) start() {
 	u.Helper()
 	core, err := distribute.New(distribute.Config{
-		Unit: seedName, Inbox: true, Copy: u.copyPath(), Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
+		Kinds: kinds.All(),
+		Unit:  seedName, Inbox: true, Copy: u.copyPath(), Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(filepath.Join(u.dir, "journal.db"), journal.Options{MapSize: 1 << 24})
 		},

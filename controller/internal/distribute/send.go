@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
@@ -16,7 +17,7 @@ import (
 // document is a slot's content at one moment.
 type document struct {
 	*slot
-	doc  *fleet.Doc
+	doc  *kind.Doc
 	body []byte
 }
 

@@ -33,12 +33,11 @@ type statusSeen struct {
 
 // noteStatus publishes the unit configuration's state when it has changed.
 func (c *Core) noteStatus() {
-	cfg := c.fleet.ConfigState()
+	cfg := c.fleet.State(wire.KindConfig)
 	now := statusSeen{state: cfg.State, version: cfg.Version, since: cfg.Since}
 	s := unitStatus{V: wire.Version, State: cfg.State, Version: cfg.Version, Error: cfg.Error, At: cfg.Since}
 	if t := cfg.Trial; t != nil {
-		now.trial = t.Version
-		s.Trial = &view.Trial{Version: t.Version, Rev: t.Rev, Deadline: t.Deadline}
+		now.trial, s.Trial = t.Version, t.View()
 	}
 	if now == c.status {
 		return

@@ -6,54 +6,50 @@ import (
 
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
 // parse does the part of a submission that needs no state.
 func (c *Core) parse(s view.Submission, ticket uint64) fleet.Submit {
 	ev := fleet.Submit{Ticket: ticket, Sub: s, Hash: wire.Hash(s.Document)}
-	if s.Kind == wire.KindWorkloads {
-		ev.Version = s.Version
-		ev.Placement, ev.Warnings, ev.Problems = place(s.Document, s.Lenient)
-		return ev
-	}
-	uc, problems := unitconfig.Parse(s.Document)
-	if len(problems) > 0 {
-		ev.Problems = problems
-		return ev
-	}
-	ev.Version, ev.Resolver = uc.Version, unitconfig.NewResolver(uc)
-	if err := tooLarge(uc, ev.Resolver); err != nil {
-		ev.Problems = []*wire.Error{err}
-	}
+	doc := kind.Reading{Document: s.Document, Version: s.Version, Lenient: s.Lenient}
+	ev.Parsed = c.cfg.Kinds.Source(s.Kind).Parse(doc)
 	return ev
 }
 
-// tooLarge refuses a configuration with an entry that no envelope could carry.
-func tooLarge(uc *unitconfig.UnitConfig, r *unitconfig.Resolver) *wire.Error {
-	for i, e := range uc.Nodes {
-		node := ""
-		if e.Node != nil {
-			node = e.Node.Codename
-		}
-		body, _, src := r.Body(node, e.NodeGroupSubject.Codename)
-		if src.Entry == i && len(body) > wire.MaxBody {
-			return wire.New(wire.CodeTooLarge, src.Pointer(), fmt.Sprintf("this entry resolves to %d bytes; a node's configuration has at most %d", len(body), wire.MaxBody))
+// inTurn does something with a document of a source. Heavy ones have to wait for each other: each may take some
+// hundred MiB while it is worked out.
+func (c *Core) inTurn(ctx context.Context, src *kind.Source, do func()) error {
+	if src.Heavy {
+		select {
+		case c.heavyParse <- struct{}{}:
+			defer func() { <-c.heavyParse }()
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
+	do()
 	return nil
 }
 
-// Submit judges a unit configuration or a set of workloads and, unless it is a dry run, journals and
-// issues it.
-func (c *Core) Submit(ctx context.Context, s view.Submission) (view.Result, error) {
-	if s.Kind != wire.KindConfig && s.Kind != wire.KindWorkloads {
-		return view.Result{}, wire.New(wire.CodeNotSupported, "/kind", fmt.Sprintf("no submission is of kind %.80q", s.Kind))
+// documents returns the source of submissions of this name. One that is not known is refused by its name.
+func (c *Core) documents(name wire.Kind) (*kind.Source, error) {
+	if src := c.cfg.Kinds.Source(name); src != nil && src.Parse != nil {
+		return src, nil
 	}
-	if s.Kind != wire.KindWorkloads {
+	return nil, wire.New(wire.CodeNotSupported, "/kind", fmt.Sprintf("no submission is of kind %.80q", name))
+}
+
+// Submit judges a document and, unless it is a dry run, journals and issues it.
+func (c *Core) Submit(ctx context.Context, s view.Submission) (view.Result, error) {
+	src, err := c.documents(s.Kind)
+	if err != nil {
+		return view.Result{}, err
+	}
+	if src.Copied {
 		if err := c.checkCopy(ctx); err != nil {
 			return view.Result{}, err
 		}
@@ -62,7 +58,7 @@ func (c *Core) Submit(ctx context.Context, s view.Submission) (view.Result, erro
 		s.ID = fmt.Sprintf("s-%x", c.cfg.Now().UnixNano())
 	}
 	var ev fleet.Submit
-	if err := c.inTurn(ctx, s.Kind, func() { ev = c.parse(s, 0) }); err != nil {
+	if err := c.inTurn(ctx, src, func() { ev = c.parse(s, 0) }); err != nil {
 		return view.Result{}, err
 	}
 	return c.order(ctx, func(ticket uint64) fleet.Event {
@@ -87,7 +83,9 @@ func (c *Core) checkCopy(ctx context.Context) error {
 // Confirm keeps the configuration on trial.
 func (c *Core) Confirm(ctx context.Context) (view.Result, error) {
 	who := caller.From(ctx).Who()
-	return c.order(ctx, func(t uint64) fleet.Event { return fleet.Confirm{Ticket: t, Who: who} })
+	return c.order(ctx, func(t uint64) fleet.Event {
+		return fleet.Confirm{Ticket: t, Source: wire.KindConfig, Who: who}
+	})
 }
 
 // Remark writes a note into the journal and returns when it is durable.
@@ -115,15 +113,11 @@ func (c *Core) Rollback(ctx context.Context, in op.Rollback) (view.Result, error
 	if err != nil {
 		return view.Result{}, err
 	}
-	uc, problems := unitconfig.Parse(doc)
-	if len(problems) > 0 {
-		return view.Result{}, problems[0]
-	}
-	again, err := unitconfig.WithVersion(uc, in.As)
+	again, err := c.cfg.Kinds.Source(wire.KindConfig).Rename(doc, in.As)
 	if err != nil {
 		return view.Result{}, err
 	}
 	return c.Submit(ctx, view.Submission{
-		Kind: wire.KindConfig, Document: unitconfig.Encode(again), Who: caller.From(ctx).Who(), Via: "rollback",
+		Kind: wire.KindConfig, Document: again, Who: caller.From(ctx).Who(), Via: "rollback",
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/wire"
 )
@@ -61,7 +61,7 @@ func wantUnknown(t *testing.T, batch journal.Batch, place string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(Config{Unit: faultyUnit, Version: "1", Open: open, Fleet: fleet.Options{}})
+	_, err = New(Config{Unit: faultyUnit, Version: "1", Open: open, Kinds: kinds.All()})
 	if !errors.Is(err, journal.ErrNewer) || wire.AsError(err).Code != wire.CodeWrongVersion {
 		t.Fatalf("the controller starts, or says %v", err)
 	}

@@ -6,51 +6,17 @@ import (
 
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/kinds/workloads"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
 
-// maxWarnings bounds what an answer tells of a lenient reading.
-const maxWarnings = 100
-
-// place reads a set of workloads and works out what each node gets.
-func place(doc []byte, lenient bool) (*fleet.Placement, []view.Warning, []*wire.Error) {
-	set, warnings, problems := read(doc, lenient)
-	if len(problems) > 0 {
-		return nil, warnings, problems
-	}
-	p, errs := fleet.Place(set)
-	return p, warnings[:min(len(warnings), maxWarnings)], errs
-}
-
-// inTurn does something with a document of a kind. Sets of workloads have to wait for each other: one of them may
-// take some hundred MiB while it is worked out (workload.Fill).
-func (c *Core) inTurn(ctx context.Context, kind wire.Kind, do func()) error {
-	if kind == wire.KindWorkloads {
-		select {
-		case c.placing <- struct{}{}:
-			defer func() { <-c.placing }()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	do()
-	return nil
-}
-
-func read(doc []byte, lenient bool) (*workload.Set, []view.Warning, []*wire.Error) {
-	if lenient {
-		return workload.ParseLenient(doc)
-	}
-	set, problems := workload.Parse(doc)
-	return set, nil, problems
-}
-
 // WorkloadStatus returns the unit's set of workloads and how far nodes and slots have come with it.
 func (c *Core) WorkloadStatus(ctx context.Context) (v view.WorkloadStatus, err error) {
-	err = c.look(ctx, func(f *fleet.Fleet) { v = f.WorkloadStatus() })
+	err = c.look(ctx, func(f *fleet.Fleet) { v = workloads.Status(f) })
 	return v, err
 }
 
@@ -58,7 +24,7 @@ func (c *Core) WorkloadStatus(ctx context.Context) (v view.WorkloadStatus, err e
 func (c *Core) Slots(ctx context.Context, in op.SlotsIn) (v op.Slots, err error) {
 	found := in.Node == ""
 	err = c.look(ctx, func(f *fleet.Fleet) {
-		v.Slots = f.Slots(in.Node)
+		v.Slots = workloads.Slots(f, in.Node)
 		found = found || len(v.Slots) > 0 || f.Lookup(in.Node) != nil
 	})
 	if err == nil && !found {
@@ -70,8 +36,8 @@ func (c *Core) Slots(ctx context.Context, in op.SlotsIn) (v op.Slots, err error)
 // Workloads returns the set of a version as it was submitted, "" for the newest; filled: the instances
 // and jobs that it comes to.
 func (c *Core) Workloads(ctx context.Context, in op.WorkloadsIn) ([]byte, error) {
-	var w fleet.Workloads
-	if err := c.look(ctx, func(f *fleet.Fleet) { w = f.WorkloadsState() }); err != nil {
+	var w kind.State
+	if err := c.look(ctx, func(f *fleet.Fleet) { w = f.State(wire.KindWorkloads) }); err != nil {
 		return nil, err
 	}
 	hash, lenient := w.Hash, w.Lenient
@@ -93,23 +59,12 @@ func (c *Core) Workloads(ctx context.Context, in op.WorkloadsIn) ([]byte, error)
 	if err != nil || !in.Filled {
 		return doc, err
 	}
-	if terr := c.inTurn(ctx, wire.KindWorkloads, func() { doc, err = fill(doc, lenient) }); terr != nil {
+	if terr := c.inTurn(ctx, c.cfg.Kinds.Source(wire.KindWorkloads), func() {
+		doc, err = workloads.Fill(doc, lenient)
+	}); terr != nil {
 		return nil, terr
 	}
 	return doc, err
-}
-
-// fill works out the instances and jobs of a set.
-func fill(doc []byte, lenient bool) ([]byte, error) {
-	set, _, problems := read(doc, lenient)
-	if len(problems) > 0 {
-		return nil, problems[0]
-	}
-	f, problems := workload.Fill(set)
-	if len(problems) > 0 {
-		return nil, problems[0]
-	}
-	return workload.Encode(f.Configs), nil
 }
 
 // WorkloadHistory returns what happened to the sets of workloads, in order.

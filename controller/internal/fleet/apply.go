@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -26,22 +27,19 @@ func (s *step) emit(r record.Record, data any) *record.Record {
 // Replay applies a record that was read back. An error means that the journal holds something
 // that this program cannot have written.
 func (f *Fleet) Replay(r *record.Record) error {
-	data, err := decode(r)
-	if d, ok := data.(record.IssuedData); ok && d.Whole && d.Mode == wire.ModeTry && r.Kind == string(wire.KindConfig) && f.config.Trial == nil {
-		err = errors.New("documents to be tried by the whole unit, which tries nothing")
-	}
+	data, err := f.decode(r)
 	if err != nil {
 		return fmt.Errorf("journal record %d (%s): %w", r.Seq, r.Type, err)
 	}
-	if err := targets(r, data); err != nil {
+	if err := f.targets(r, data); err != nil {
 		return fmt.Errorf("journal record %d (%s): %w", r.Seq, r.Type, err)
 	}
 	f.apply(r, data)
 	return nil
 }
 
-// targets refuses documents for nodes and of kinds that cannot be.
-func targets(r *record.Record, data any) error {
+// targets refuses documents for nodes and of kinds that cannot be, and sources that are not known.
+func (f *Fleet) targets(r *record.Record, data any) error {
 	var nodes []string
 	switch d := data.(type) {
 	case record.IssuedData:
@@ -50,10 +48,9 @@ func targets(r *record.Record, data any) error {
 		}
 	case record.WithdrawnData:
 		nodes = d.Nodes
-	case record.Verdict, record.TrialOver, record.StateChange, *wire.Reported:
-	case record.SettingsData:
-		if err := checkScope(&d.Scope); err != nil {
-			return err
+	case record.Verdict, record.TrialOver, record.StateChange:
+		if src := f.source(wire.Kind(r.Kind)); src == nil || src.Parse == nil {
+			return fmt.Errorf("no document of kind %.80q is known here", r.Kind)
 		}
 		return nil
 	case record.KeysData:
@@ -63,8 +60,12 @@ func targets(r *record.Record, data any) error {
 	default:
 		return nil
 	}
-	if !Reportable(wire.Kind(r.Kind)) {
-		return fmt.Errorf("no document is of kind %.80q", r.Kind)
+	o := f.output(wire.Kind(r.Kind))
+	if o == nil || len(o.from) == 0 {
+		return fmt.Errorf("no document of kind %.80q is known here", r.Kind)
+	}
+	if d, ok := data.(record.IssuedData); ok && d.Whole && d.Mode == wire.ModeTry && !o.onTrial() {
+		return errors.New("documents to be tried by the whole unit, which tries nothing")
 	}
 	for _, name := range nodes {
 		if !wire.ValidName(name) {
@@ -75,12 +76,41 @@ func targets(r *record.Record, data any) error {
 }
 
 // decode reads what a record changes; nil if it changes nothing.
-func decode(r *record.Record) (any, error) {
+func (f *Fleet) decode(r *record.Record) (any, error) {
 	switch r.Type {
 	case record.Trouble, record.Note:
 		return nil, nil
+	case record.Settings:
+		src := f.source(wire.Kind(r.Kind))
+		if src == nil || src.Fold == nil {
+			return nil, fmt.Errorf("no settings of kind %.80q are known here", r.Kind)
+		}
+		data, err := src.Fold.Decode(r.Data)
+		return change{data}, err
+	case record.Report:
+		rep, err := wire.Decode[wire.Reported](r.Data)
+		if err != nil {
+			return nil, err
+		}
+		if !f.opt.Kinds.Reportable(rep.Kind) {
+			return nil, fmt.Errorf("no report of kind %.80q is known here", rep.Kind)
+		}
+		return reported{rep, f.detail(rep)}, nil
 	}
 	return record.Decode(r.Type, r.Data)
+}
+
+// detail reads the detail of a report that was taken; nil where it has none, or one that is not taken any more.
+func (f *Fleet) detail(r *wire.Reported) any {
+	o := f.output(r.Kind)
+	if o == nil || o.Detail == nil {
+		return nil
+	}
+	detail, err := o.Detail(r.Node, r.Detail)
+	if err != nil {
+		return nil
+	}
+	return detail
 }
 
 // apply changes the state as a record says. It is the only place that does.
@@ -88,8 +118,10 @@ func (f *Fleet) apply(r *record.Record, data any) {
 	f.seq = r.Seq
 	switch d := data.(type) {
 	case record.OpenedData:
-		if t := f.config.Trial; t != nil && t.Deadline.Sub(r.At) > t.Within.Std() {
-			t.Deadline = r.At.Add(t.Within.Std()) // the clock was set back: no trial lasts longer than it was to
+		for _, src := range f.sources {
+			if t := src.Trial; t != nil && t.Deadline.Sub(r.At) > t.Within.Std() {
+				t.Deadline = r.At.Add(t.Within.Std()) // the clock was set back: no trial lasts longer than it was to
+			}
 		}
 		f.maintenance = f.maintenance.At(r.At)
 		for _, n := range f.nodes {
@@ -101,8 +133,8 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		}
 	case record.KeysData:
 		f.keys = d.Keys
-	case record.SettingsData:
-		f.applySettings(r, &d)
+	case change:
+		f.applyChange(r, d)
 	case record.MaintenanceData:
 		f.applyMaintenance(r, &d)
 	case record.RequestData:
@@ -125,8 +157,9 @@ func (f *Fleet) apply(r *record.Record, data any) {
 	case record.TrialOver:
 		f.applyTrialOver(r)
 	case record.StateChange:
-		f.config.State, f.config.Error, f.config.Since = d.State, d.Error, r.At
-	case *wire.Reported:
+		st := &f.source(wire.Kind(r.Kind)).State
+		st.State, st.Error, st.Since = d.State, d.Error, r.At
+	case reported:
 		f.applyReport(r.At, d)
 	case *wire.Live:
 		f.applyLive(r.At, d)
@@ -138,36 +171,43 @@ func (f *Fleet) apply(r *record.Record, data any) {
 }
 
 func (f *Fleet) applyVerdict(r *record.Record, d *record.Verdict) {
-	if r.Kind == string(wire.KindWorkloads) {
-		f.applyWorkloadsVerdict(r, d)
-		return
+	st := &f.source(wire.Kind(r.Kind)).State
+	switch {
+	case r.Type == record.Refused:
+		st.Attempted = &view.Attempted{Version: d.Version, At: r.At, Who: r.Who, Error: d.Error}
+	case d.Mode == wire.ModeTry:
+		st.Attempted = nil
+		st.Trial = &kind.Trial{
+			Version: d.Version, Hash: d.Hash, Lenient: d.Lenient, Who: r.Who,
+			Deadline: r.At.Add(d.Within.Std()), Within: d.Within,
+		}
+	default:
+		*st = kind.State{
+			State: kind.Installed, Version: d.Version, Hash: d.Hash, Lenient: d.Lenient,
+			Rev: r.Seq, Since: r.At, Who: r.Who,
+		}
 	}
-	if r.Type == record.Refused {
-		f.config.Attempted = &view.Attempted{Version: d.Version, At: r.At, Who: r.Who, Error: d.Error}
-		return
+}
+
+// moved sets the rev of a source whose documents were issued to the whole unit.
+func (src *source) moved(rev uint64, mode wire.Mode) {
+	switch {
+	case src.Fold != nil: // its rev is that of its newest change
+	case mode != wire.ModeTry:
+		src.Rev = rev
+	case src.Trial != nil:
+		src.Trial.Rev = rev
 	}
-	c := &f.config
-	c.Attempted = nil
-	if d.Mode == wire.ModeTry {
-		c.Trial = &Trial{Version: d.Version, Hash: d.Hash, Deadline: r.At.Add(d.Within.Std()), Within: d.Within}
-		return
-	}
-	c.State, c.Version, c.Hash, c.Since, c.Error, c.Trial = Installed, d.Version, d.Hash, r.At, nil, nil
 }
 
 func (f *Fleet) applyIssued(r *record.Record, d *record.IssuedData) {
-	if d.Whole && r.Kind == string(wire.KindConfig) {
-		if d.Mode == wire.ModeTry {
-			f.config.Trial.Rev = r.Seq
-		} else {
-			f.config.Rev = r.Seq
+	if d.Whole {
+		for _, src := range f.output(wire.Kind(r.Kind)).from {
+			src.moved(r.Seq, d.Mode)
 		}
 	}
-	if d.Whole && r.Kind == string(wire.KindWorkloads) {
-		f.workloads.Rev = r.Seq
-	}
 	for _, g := range d.Docs {
-		doc := &Doc{
+		doc := &kind.Doc{
 			DocRef: wire.DocRef{Epoch: d.Epoch, Rev: r.Seq, Version: d.Version, Hash: g.Hash},
 			Mode:   d.Mode, Within: d.Within, Issued: r.At,
 		}
@@ -175,21 +215,6 @@ func (f *Fleet) applyIssued(r *record.Record, d *record.IssuedData) {
 			n := f.node(name, r.At)
 			n.kind(wire.Kind(r.Kind)).Desired = doc
 			n.retries = 0
-			f.review(n, r.At)
-		}
-	}
-}
-
-func (f *Fleet) applyTrialOver(r *record.Record) {
-	t := f.config.Trial
-	if t == nil {
-		return
-	}
-	f.config.Trial = nil
-	if r.Type == record.Confirm {
-		c := &f.config
-		c.State, c.Version, c.Hash, c.Rev, c.Since, c.Error = Installed, t.Version, t.Hash, t.Rev, r.At, nil
-		for _, n := range f.nodes {
 			f.review(n, r.At)
 		}
 	}

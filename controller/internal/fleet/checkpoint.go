@@ -9,44 +9,74 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/wire"
 )
 
 // snapshot is the whole state as it is kept. Documents that nodes share are written once.
 type snapshot struct {
-	Seq      uint64             `json:"seq"`
-	Config   Config             `json:"config"`
-	Docs     []*Doc             `json:"docs"`
-	Nodes    []*nodeSnap        `json:"nodes"`
-	Enrolled jsontext.Value     `json:"enrolled,omitzero"` // of package enrol
-	Keys     record.SigningKeys `json:"keys,omitzero"`
+	Seq      uint64                    `json:"seq"`
+	Sources  map[wire.Kind]*sourceSnap `json:"sources,omitempty"`
+	Docs     []*kind.Doc               `json:"docs"`
+	Nodes    []*nodeSnap               `json:"nodes"`
+	Enrolled jsontext.Value            `json:"enrolled,omitzero"` // of package enrol
+	Keys     record.SigningKeys        `json:"keys,omitzero"`
 
-	Settings    Settings          `json:"settings,omitzero"`
 	Maintenance Maintenance       `json:"maintenance,omitzero"`
 	Orders      map[string]*Asked `json:"orders,omitempty"`
-	Workloads   Workloads         `json:"workloads,omitzero"`
+
+	oldSnapshot // read, never written
+}
+
+// sourceSnap is how the unit stands with a source. Saved is a collection's content.
+type sourceSnap struct {
+	kind.State
+	Saved jsontext.Value `json:"saved,omitzero"`
 }
 
 type nodeSnap struct {
 	Node
-	Desired map[wire.Kind]int `json:"desired,omitempty"` // index into docs
+	Kinds   map[wire.Kind]*kindSnap `json:"kinds,omitempty"`
+	Desired map[wire.Kind]int       `json:"desired,omitempty"` // index into docs
+
+	oldNodeSnap // read, never written
+}
+
+// kindSnap is one kind of documents on a node. The outer Detail hides that of Document.
+type kindSnap struct {
+	kind.Document
+	Detail jsontext.Value `json:"detail,omitzero"`
 }
 
 // Checkpoint returns the state as of Seq, so that Replay may begin there.
 func (f *Fleet) Checkpoint() []byte {
-	snap := snapshot{Seq: f.seq, Config: f.config, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys,
-		Settings: f.settings, Maintenance: f.maintenance, Orders: f.orders, Workloads: f.workloads}
-	index := map[*Doc]int{}
+	snap := snapshot{
+		Seq: f.seq, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys, Maintenance: f.maintenance, Orders: f.orders,
+		Sources: map[wire.Kind]*sourceSnap{},
+	}
+	for _, src := range f.sources {
+		if src.State == (kind.State{State: kind.Absent}) {
+			continue
+		}
+		s := &sourceSnap{State: src.State}
+		if src.Fold != nil {
+			s.Saved = encoded(src.Fold.Save(src.installed))
+		}
+		snap.Sources[src.Name] = s
+	}
+	index := map[*kind.Doc]int{}
 	for _, n := range f.sorted() {
-		ns := &nodeSnap{Node: *n}
-		ns.Kinds = make(map[wire.Kind]*KindState, len(n.Kinds))
-		for _, kind := range slices.Sorted(maps.Keys(n.Kinds)) { // equal states are equal bytes
-			k := n.Kinds[kind]
+		ns := &nodeSnap{Node: *n, Kinds: make(map[wire.Kind]*kindSnap, len(n.Kinds))}
+		for _, name := range slices.Sorted(maps.Keys(n.Kinds)) { // equal states are equal bytes
+			k := n.Kinds[name]
 			if k.Desired == nil && k.Boot == "" {
 				continue // only heard of in a beat, which is not journaled
 			}
-			c := *k
+			c := &kindSnap{Document: k.Document}
+			if k.Detail != nil {
+				c.Detail = encoded(k.Detail)
+			}
 			if d := k.Desired; d != nil {
 				i, ok := index[d]
 				if !ok {
@@ -57,35 +87,46 @@ func (f *Fleet) Checkpoint() []byte {
 				if ns.Desired == nil {
 					ns.Desired = map[wire.Kind]int{}
 				}
-				ns.Desired[kind] = i
+				ns.Desired[name] = i
 				c.Desired = nil
 			}
-			ns.Kinds[kind] = &c
+			ns.Kinds[name] = c
 		}
 		snap.Nodes = append(snap.Nodes, ns)
 	}
-	b, err := json.Marshal(&snap, json.Deterministic(true))
+	return encoded(&snap)
+}
+
+func encoded(v any) []byte {
+	b, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
 		panic("fleet: cannot encode a checkpoint: " + err.Error())
 	}
 	return b
 }
 
-// Restored returns the state that Checkpoint wrote.
+// Restored returns the state that Checkpoint wrote, or one of a program before there were sources.
 func Restored(opt Options, data []byte) (*Fleet, error) {
 	f := New(opt)
 	var snap snapshot
+	snap.Sources = map[wire.Kind]*sourceSnap{}
 	if err := json.Unmarshal(data, &snap); err != nil {
 		return nil, fmt.Errorf("fleet checkpoint: %w", err)
 	}
-	f.seq, f.config, f.keys = snap.Seq, snap.Config, snap.Keys
+	f.seq, f.keys, f.maintenance = snap.Seq, snap.Keys, snap.Maintenance
 	if len(f.keys.List) > 0 {
 		if err := f.keys.Check(); err != nil {
 			return nil, fmt.Errorf("fleet checkpoint: %w", err)
 		}
 	}
-	f.settings, f.maintenance, f.workloads = snap.Settings, snap.Maintenance, snap.Workloads
-	f.settings.each(func(t *Setting) { t.seal() })
+	if err := snap.oldSnapshot.into(&snap); err != nil {
+		return nil, fmt.Errorf("fleet checkpoint: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(snap.Sources)) {
+		if err := f.restoreSource(name, snap.Sources[name]); err != nil {
+			return nil, fmt.Errorf("fleet checkpoint: %s: %w", name, err)
+		}
+	}
 	maps.Copy(f.orders, snap.Orders)
 	if len(snap.Enrolled) > 0 {
 		enrolled, err := enrol.Restored(snap.Enrolled)
@@ -95,32 +136,67 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 		f.enrolled = enrolled
 	}
 	for _, ns := range snap.Nodes {
-		n := &ns.Node
-		n.slot = -1
-		if n.Kinds == nil {
-			n.Kinds = map[wire.Kind]*KindState{}
+		if err := f.restoreNode(ns, snap.Docs); err != nil {
+			return nil, fmt.Errorf("fleet checkpoint: node %s: %w", ns.Name, err)
 		}
-		for kind := range n.Kinds {
-			if !Reportable(kind) {
-				return nil, fmt.Errorf("fleet checkpoint: node %s: no document is of kind %.80q", n.Name, kind)
-			}
-		}
-		for kind, i := range ns.Desired {
-			if i < 0 || i >= len(snap.Docs) {
-				return nil, fmt.Errorf("fleet checkpoint: node %s names document %d of %d", n.Name, i, len(snap.Docs))
-			}
-			n.kind(kind).Desired = snap.Docs[i]
-		}
-		f.nodes[n.Name] = n
 	}
 	return f, nil
 }
 
+func (f *Fleet) restoreSource(name wire.Kind, s *sourceSnap) error {
+	src := f.source(name)
+	if src == nil {
+		return fmt.Errorf("no documents of kind %.80q are known here", name)
+	}
+	src.State = s.State
+	var err error
+	if src.Fold != nil {
+		src.installed, err = src.Fold.Load(s.Saved)
+	}
+	return err
+}
+
+func (f *Fleet) restoreNode(ns *nodeSnap, docs []*kind.Doc) error {
+	n := &ns.Node
+	n.slot, n.Kinds = -1, make(map[wire.Kind]*KindState, len(ns.Kinds))
+	ns.oldNodeSnap.into(ns)
+	for name, c := range ns.Kinds {
+		if !f.opt.Kinds.Reportable(name) {
+			return fmt.Errorf("no document of kind %.80q is known here", name)
+		}
+		k := &KindState{Document: c.Document}
+		n.Kinds[name] = k
+		if c.Detail == nil {
+			continue
+		}
+		o := f.output(name)
+		if o == nil || o.Blank == nil {
+			return fmt.Errorf("no details of kind %.80q are known here", name)
+		}
+		detail := o.Blank()
+		if err := json.Unmarshal(c.Detail, detail); err != nil {
+			return err
+		}
+		n.told(k, detail)
+	}
+	for name, i := range ns.Desired {
+		if i < 0 || i >= len(docs) {
+			return fmt.Errorf("names document %d of %d", i, len(docs))
+		}
+		n.kind(name).Desired = docs[i]
+	}
+	f.nodes[n.Name] = n
+	return nil
+}
+
 // BodyInUse tells which bodies the state still names: compaction keeps them.
 func (f *Fleet) BodyInUse() map[string]bool {
-	used := map[string]bool{f.config.Hash: true, f.workloads.Hash: true}
-	if f.config.Trial != nil {
-		used[f.config.Trial.Hash] = true
+	used := map[string]bool{}
+	for _, src := range f.sources {
+		used[src.Hash] = true
+		if src.Trial != nil {
+			used[src.Trial.Hash] = true
+		}
 	}
 	for _, n := range f.nodes {
 		for _, k := range n.Kinds {

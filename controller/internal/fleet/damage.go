@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/shared/wire"
 )
 
@@ -17,8 +18,8 @@ type Lost struct {
 func (Damaged) event() {}
 func (Lost) event()    {}
 
-// documentsDamaged makes the unit configuration's state failed if its document, or that on trial, cannot be read. What
-// nodes run stays: nothing can be made of a document that is not known.
+// documentsDamaged makes the state of a source with a readable copy failed if its document, or that on trial, cannot
+// be read. What nodes run stays: nothing can be made of a document that is not known.
 func (s *step) documentsDamaged(ev Damaged) {
 	for hash, err := range ev.Documents {
 		if err == nil {
@@ -27,35 +28,45 @@ func (s *step) documentsDamaged(ev Damaged) {
 			s.damaged[hash] = err
 		}
 	}
-	if err := s.ConfigDamage(); err != nil && (s.config.State != Failed || *s.config.Error != *err) {
-		s.change(Failed, err, "journal")
+	for _, src := range s.sources {
+		err := s.damage(src)
+		if src.Copied && err != nil && (src.State.State != kind.Failed || *src.Error != *err) {
+			s.change(src, kind.Failed, err, "journal")
+		}
 	}
 }
 
-// ConfigDamage returns why the unit configuration in force, or on trial, cannot be read; nil: it can.
-func (f *Fleet) ConfigDamage() *wire.Error {
-	if err := f.trialDamage(); err != nil {
+// damage returns why the document of a source that is in force, or on trial, cannot be read; nil: it can.
+func (f *Fleet) damage(src *source) *wire.Error {
+	if err := f.trialDamage(src); err != nil {
 		return err
 	}
-	return f.damaged[f.config.Hash]
+	return f.damaged[src.Hash]
 }
 
-// Damage returns why the submitted document of this hash cannot be read from the journal; nil: it can.
-func (f *Fleet) Damage(hash string) *wire.Error { return f.damaged[hash] }
-
-func (f *Fleet) trialDamage() *wire.Error {
-	if f.config.Trial == nil {
+func (f *Fleet) trialDamage(src *source) *wire.Error {
+	if src.Trial == nil {
 		return nil
 	}
-	return f.damaged[f.config.Trial.Hash]
+	return f.damaged[src.Trial.Hash]
 }
 
-func (f *Fleet) workloadsDamage() *wire.Error { return f.damaged[f.workloads.Hash] }
+// Damage returns why the document of a source that is in force, or on trial, cannot be read; nil: it can.
+func (f *Fleet) Damage(name wire.Kind) *wire.Error {
+	if src := f.source(name); src != nil {
+		return f.damage(src)
+	}
+	return nil
+}
+
+// Damaged returns why the submitted document of this hash cannot be read from the journal; nil: it can.
+func (f *Fleet) Damaged(hash string) *wire.Error { return f.damaged[hash] }
 
 // lost resolves the document of those nodes anew whose issued one cannot be read. Where nothing is distributed, as
 // while the state is failed, they keep what they have.
 func (s *step) lost(ev Lost) {
-	o, ok := s.offered(ev.Kind)
+	o := s.output(ev.Kind)
+	of, ok := s.offered(o)
 	if !ok {
 		return
 	}
@@ -65,24 +76,23 @@ func (s *step) lost(ev Lost) {
 		if k == nil || k.Desired == nil || k.Desired.DocRef != ev.Doc || n.Info == nil {
 			continue
 		}
-		if body, _ := o.body(n); body != nil {
+		if of.body(n) != nil {
 			nodes = append(nodes, n)
 		}
 	}
 	if len(nodes) > 0 {
-		s.issue(ev.Kind, nodes, false, "the document that was issued is damaged in the journal")
+		s.issue(of, nodes, false, "the document that was issued is damaged in the journal")
 	}
 }
 
 // trialDamageOver ends the failed state that the damage of a trial's document has caused, once that trial is over.
-func (s *step) trialDamageOver(err *wire.Error) {
-	c := &s.config
-	if err == nil || c.State != Failed || *c.Error != *err || s.damaged[c.Hash] != nil {
+func (s *step) trialDamageOver(src *source, err *wire.Error) {
+	if err == nil || src.State.State != kind.Failed || *src.Error != *err || s.damaged[src.Hash] != nil {
 		return
 	}
-	state := Installed
-	if c.Version == "" {
-		state = Absent
+	state := kind.Installed
+	if src.Version == "" {
+		state = kind.Absent
 	}
-	s.change(state, nil, "the trial whose document is damaged is over")
+	s.change(src, state, nil, "the trial whose document is damaged is over")
 }

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -22,7 +23,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	return &rig{t: t, f: New(Options{Unit: "u1", Epoch: 1000}), now: time.Unix(1_800_000_000, 0)}
+	return &rig{t: t, f: New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 1000}), now: time.Unix(1_800_000_000, 0)}
 }
 
 func (h *rig) step(ev Event) []Effect {
@@ -49,12 +50,8 @@ func doc(version string) []byte {
 func (h *rig) submission(version string, sub view.Submission) Submit {
 	h.t.Helper()
 	sub.Document = doc(version)
-	uc, problems := unitconfig.Parse(sub.Document)
-	if problems != nil {
-		h.t.Fatal(problems)
-	}
 	sub.Kind = wire.KindConfig
-	return Submit{Ticket: 1, Sub: sub, Hash: wire.Hash(sub.Document), Version: uc.Version, Resolver: unitconfig.NewResolver(uc)}
+	return submitted(1, sub)
 }
 
 // submit submits without asking the nodes.
@@ -71,7 +68,7 @@ func (h *rig) live(node, boot string, session uint64, up bool, events uint64, se
 func (h *rig) info(node, boot string, seq uint64) []Effect {
 	in := &wire.NodeInfo{Type: "m", OS: "linux", Arch: "x", AgentVersion: "1"}
 	r := &wire.Reported{V: wire.Version, Node: node, Kind: wire.KindInfo, Boot: boot, Seq: seq, Detail: wire.Encode(in)}
-	return h.step(Heard{Node: node, Raw: wire.Encode(r), Reported: r, Info: in})
+	return h.step(Heard{Node: node, Raw: wire.Encode(r), Reported: r, Detail: in})
 }
 
 // join brings a node of the type m up.
@@ -80,7 +77,7 @@ func (h *rig) join(node string) {
 	h.info(node, "b", 1)
 }
 
-func (h *rig) report(node, boot string, seq uint64, state wire.State, last, running *Doc) []Effect {
+func (h *rig) report(node, boot string, seq uint64, state wire.State, last, running *kind.Doc) []Effect {
 	r := &wire.Reported{V: wire.Version, Node: node, Kind: wire.KindConfig, Boot: boot, Seq: seq}
 	if last != nil {
 		r.Last = &wire.Attempt{Epoch: last.Epoch, Rev: last.Rev, Version: last.Version, Hash: last.Hash, State: state, Attempt: 1, At: h.now}
@@ -116,12 +113,12 @@ func (h *rig) events() (seqs []uint64) {
 }
 
 // want is the document that a node should have.
-func (h *rig) want(node string) *Doc { return h.f.nodes[node].Kinds[wire.KindConfig].Desired }
+func (h *rig) want(node string) *kind.Doc { return h.f.nodes[node].Kinds[wire.KindConfig].Desired }
 
 // replays makes sure that the records lead to the live state.
 func (h *rig) replays() {
 	h.t.Helper()
-	g := New(Options{Unit: "u1", Epoch: 1000})
+	g := New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 1000})
 	for _, r := range h.recs {
 		r.At = r.At.UTC() // as it is read back
 		if err := g.Replay(&r); err != nil {

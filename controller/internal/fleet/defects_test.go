@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -63,7 +65,7 @@ func TestMissedConfirmationIsIssuedAgain(t *testing.T) {
 	h.report("n", "b", 2, wire.StateTrying, v2, v1)
 	h.live("n", "b", 1, false, 0, nil) // its last will
 	h.now = h.now.Add(time.Minute)
-	h.step(Confirm{Ticket: 2})
+	h.step(Confirm{Ticket: 2, Source: wire.KindConfig})
 	h.now = h.now.Add(3 * time.Minute) // the node rolls back and then reconnects
 	seqs := map[wire.Kind]uint64{wire.KindInfo: 1, wire.KindConfig: 3}
 	h.live("n", "b", 2, true, 0, seqs)
@@ -74,7 +76,7 @@ func TestMissedConfirmationIsIssuedAgain(t *testing.T) {
 		h.live("n", "b", 2, true, 0, seqs)
 	}
 	if d := h.want("n"); d == v2 || d.Version != "2.0.0" || d.Mode != wire.ModeApply {
-		t.Errorf("the unit has %s, the node runs 1.0.0 and should have %+v", h.f.config.Version, d)
+		t.Errorf("the unit has %s, the node runs 1.0.0 and should have %+v", h.f.State(wire.KindConfig).Version, d)
 	}
 }
 
@@ -101,7 +103,7 @@ func TestTrialIsNotConfirmedAfterItsDeadline(t *testing.T) {
 	h.join("n")
 	h.submit("2.0.0", wire.ModeTry, 2*time.Minute)
 	h.now = h.now.Add(5 * time.Hour)
-	if e := show(h.step(Confirm{Ticket: 2})); strings.Contains(e, "accepted") || !strings.Contains(e, "Answer") {
+	if e := show(h.step(Confirm{Ticket: 2, Source: wire.KindConfig})); strings.Contains(e, "accepted") || !strings.Contains(e, "Answer") {
 		t.Error("hours after the deadline: ", e)
 	}
 }
@@ -116,14 +118,14 @@ func TestRestoredJournalOvertakesItsNodes(t *testing.T) {
 			h.join("n")
 			h.submit("1.0.0", wire.ModeApply, 0)
 			backup := h.f.Checkpoint()
-			installed := h.submission("1.0.0", view.Submission{}).Resolver
+			installed := h.submission("1.0.0", view.Submission{}).Content
 			h.submit("2.0.0", wire.ModeApply, 0)
 			v2 := h.want("n")
-			f, err := Restored(Options{Unit: "u1", Epoch: epoch}, backup)
+			f, err := Restored(Options{Kinds: kinds.All(), Unit: "u1", Epoch: epoch}, backup)
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.SetResolvers(installed, nil)
+			f.SetContent(wire.KindConfig, installed, nil)
 			h.f = f
 			h.step(Opened{})
 			for i := range 10 {
@@ -224,13 +226,13 @@ func TestVersionRuleHoldsWhenASubmissionIsAccepted(t *testing.T) {
 	h.join("n")
 	h.submit("3.0.0", wire.ModeApply, 0)
 	h.step(Copy{Hash: "sha256:x"})
-	if h.f.config.State != Failed {
-		t.Fatalf("an altered copy leaves the unit %s", h.f.config.State)
+	if h.f.State(wire.KindConfig).State != kind.Failed {
+		t.Fatalf("an altered copy leaves the unit %s", h.f.State(wire.KindConfig).State)
 	}
 	h.step(h.submission("1.0.0", view.Submission{})) // the node is asked and does not answer
 	h.step(Restore{Ticket: 2})
 	h.wait(6 * time.Second)
-	if h.f.config.Version == "1.0.0" {
+	if h.f.State(wire.KindConfig).Version == "1.0.0" {
 		t.Error("went down from 3.0.0 to 1.0.0 although it was installed at the time of acceptance")
 	}
 }

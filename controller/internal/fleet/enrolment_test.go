@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/wire"
 )
@@ -13,7 +14,7 @@ import (
 // What follows from each wish, and that replay and checkpoint lead to the same.
 func TestEnrolments(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	live := New(Options{Unit: "u1", Epoch: 5})
+	live := New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5})
 	var journal []record.Record
 	step := func(ev enrol.Event) (types []record.Type, admitted []Admission, err error) {
 		t.Helper()
@@ -75,13 +76,13 @@ func TestEnrolments(t *testing.T) {
 		if r := journal[len(journal)-1]; len(types) > 0 && (r.Node != "n1" || r.Who != "ann") {
 			t.Errorf("%d: %+v", i, r)
 		}
-		again := New(Options{Unit: "u1", Epoch: 5})
+		again := New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5})
 		for _, r := range journal {
 			if err := again.Replay(&r); err != nil {
 				t.Fatal(err)
 			}
 		}
-		restored, err := Restored(Options{Unit: "u1", Epoch: 5}, live.Checkpoint())
+		restored, err := Restored(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5}, live.Checkpoint())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,10 +17,9 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/duration"
-	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -33,6 +32,7 @@ type Options struct {
 	ReportMax    time.Duration // the longest pause between two such questions; 5 min
 	WorkGrace    time.Duration // how long a node may be busy with a document before it is asked; 1 min
 	Limits       Limits        // how much one node may add to the journal
+	Kinds        kind.Set      // of documents that there are
 }
 
 func (o Options) withDefaults() Options {
@@ -50,25 +50,17 @@ func (o Options) withDefaults() Options {
 
 // Fleet is the state of one unit. It belongs to one goroutine.
 type Fleet struct {
-	opt    Options
-	seq    uint64 // newest record applied
-	config Config
-	nodes  map[string]*Node
-	agenda agenda
-
-	// What the configuration in force says for each node. Not part of the state: derived from
-	// the submitted documents, which the shell has.
-	resolver *unitconfig.Resolver // of the installed configuration, nil when there is none
-	trying   *unitconfig.Resolver // of the configuration on trial
-
-	workloads Workloads
-	placement *Placement // of the set of workloads; derived in the same way, nil when there is none
+	opt     Options
+	seq     uint64 // newest record applied
+	sources []*source
+	outputs []*output // in the order in which nodes get them
+	nodes   map[string]*Node
+	agenda  agenda
 
 	damaged map[string]*wire.Error // submitted documents that the journal has lost, by hash; not part of the state
 
 	enrolled    *enrol.State       // who belongs to the unit
 	keys        record.SigningKeys // that sign what the controller says
-	settings    Settings           // of the nodes' health
 	maintenance Maintenance        // that is announced
 	orders      map[string]*Asked  // requests of operators that are not answered yet, by ID
 	tickets     map[string]uint64  // of those who wait for them; no part of the state
@@ -83,34 +75,6 @@ type Fleet struct {
 	raised   time.Time // when the epoch was last raised
 }
 
-// Config is the unit configuration's state (seed 000, Configuration Lifecycle).
-type Config struct {
-	State     string          `json:"state"` // absent, installed or failed
-	Version   string          `json:"version,omitempty"`
-	Hash      string          `json:"hash,omitempty"` // of the submitted document
-	Rev       uint64          `json:"rev,omitempty"`  // of the newest issue to the whole unit
-	Since     time.Time       `json:"since,omitzero"`
-	Error     *wire.Error     `json:"error,omitempty"`
-	Trial     *Trial          `json:"trial,omitempty"`
-	Attempted *view.Attempted `json:"attempted,omitempty"`
-}
-
-// The states of the unit configuration.
-const (
-	Absent    = "absent"
-	Installed = "installed"
-	Failed    = "failed"
-)
-
-// Trial is a unit configuration that its nodes try until the deadline.
-type Trial struct {
-	Version  string            `json:"version"`
-	Hash     string            `json:"hash"`
-	Rev      uint64            `json:"rev"`
-	Deadline time.Time         `json:"deadline"`
-	Within   duration.Duration `json:"within"`
-}
-
 // Node is what is known of one node.
 type Node struct {
 	Name      string                   `json:"name"`
@@ -121,28 +85,30 @@ type Node struct {
 	Session   uint64                   `json:"session,omitempty"`
 	EventSeq  uint64                   `json:"eventSeq,omitempty"`  // newest event journaled
 	EventBoot string                   `json:"eventBoot,omitempty"` // that told it
-	Info      *wire.NodeInfo           `json:"info,omitempty"`
-	Health    *wire.Health             `json:"health,omitempty"`
-	Alerts    []view.Alert             `json:"alerts,omitempty"` // raised, the oldest first
-	Workloads *wire.Workloads          `json:"workloads,omitempty"`
-	Kinds     map[wire.Kind]*KindState `json:"kinds,omitempty"`
+	Alerts    []view.Alert             `json:"alerts,omitempty"`    // raised, the oldest first
+	Kinds     map[wire.Kind]*KindState `json:"-"`
+	Info      *wire.NodeInfo           `json:"-"` // the node's description of itself, one of the details in Kinds
 
 	// Known only while the controller runs.
-	progress   *wire.Workloads // newer than Workloads, and of no more weight
-	liveEvents uint64          // newest event the node says it has
-	forgotten  uint64          // the node was told that events up to here are safe
-	gap        gap             // events that came before their turn
-	gone       ended           // the newest session that has said its goodbye
-	spoke      bool            // it was heard, though it is not known to be online: its live message may be lost
-	retries    int             // questions asked since the node was last in step
-	slot       int             // place in the agenda, -1 if none
+	liveEvents uint64 // newest event the node says it has
+	forgotten  uint64 // the node was told that events up to here are safe
+	gap        gap    // events that came before their turn
+	gone       ended  // the newest session that has said its goodbye
+	spoke      bool   // it was heard, though it is not known to be online: its live message may be lost
+	retries    int    // questions asked since the node was last in step
+	slot       int    // place in the agenda, -1 if none
 	due        time.Time
 }
 
 // New returns the state of a unit of which nothing is known.
 func New(opt Options) *Fleet {
-	return &Fleet{opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{}, limiter: newLimiter(opt.Limits), config: Config{State: Absent}, damaged: map[string]*wire.Error{}, enrolled: enrol.New(),
-		orders: map[string]*Asked{}, tickets: map[string]uint64{}, queries: newQueries()}
+	f := &Fleet{
+		opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{}, limiter: newLimiter(opt.Limits),
+		damaged: map[string]*wire.Error{}, enrolled: enrol.New(),
+		orders: map[string]*Asked{}, tickets: map[string]uint64{}, queries: newQueries(),
+	}
+	f.sources, f.outputs = newSources(opt.Kinds)
+	return f
 }
 
 // Out collects what steps decide, in order. Records and Bodies become durable first, then the
@@ -167,7 +133,7 @@ type Effect interface{ effect() }
 // Publish hands documents to the nodes, as retained desired envelopes.
 type Publish struct {
 	Kind  wire.Kind
-	Doc   *Doc // nil: withdraw what is retained
+	Doc   *kind.Doc // nil: withdraw what is retained
 	Body  []byte
 	Nodes []string
 }
@@ -236,9 +202,11 @@ type Copy struct {
 	Error   *wire.Error // unreadable or not a unit configuration
 }
 
-// Confirm and Restore are orders of an operator, answered under Ticket.
+// Confirm and Restore are orders of an operator, answered under Ticket. Confirm keeps what is on trial of a
+// source.
 type Confirm struct {
 	Ticket uint64
+	Source wire.Kind
 	Who    string
 }
 
@@ -285,8 +253,8 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.enrolment(ev)
 	case KeyOrder:
 		s.keyOrder(ev)
-	case SetHealth:
-		s.setHealth(ev)
+	case Change:
+		s.changeCollection(ev)
 	case Maintain:
 		s.maintain(ev)
 	case Order:
@@ -338,20 +306,22 @@ func (s *step) begin(data record.OpenedData) {
 // Seq returns the sequence number of the newest record applied.
 func (f *Fleet) Seq() uint64 { return f.seq }
 
-// ConfigState returns the unit configuration's state.
-func (f *Fleet) ConfigState() Config { return f.config }
+// Nodes returns every node, in the order of names.
+func (f *Fleet) Nodes() []*Node { return f.sorted() }
 
-// SetResolvers gives a replayed Fleet the configurations that its records name; nil where Config
-// names none.
-func (f *Fleet) SetResolvers(installed, trial *unitconfig.Resolver) {
-	f.resolver, f.trying = installed, trial
+// Each calls fn for every node as a kind sees it, in no order.
+func (f *Fleet) Each(k wire.Kind, fn func(kind.Node)) {
+	for _, n := range f.nodes {
+		fn(n.as(k))
+	}
 }
 
-// Each calls fn for every node in the order of names.
-func (f *Fleet) Each(fn func(*Node)) {
-	for _, n := range f.sorted() {
-		fn(n)
+// Node returns one node as a kind sees it; false: it was never heard of.
+func (f *Fleet) Node(k wire.Kind, name string) (kind.Node, bool) {
+	if n := f.nodes[name]; n != nil {
+		return n.as(k), true
 	}
+	return kind.Node{}, false
 }
 
 func (f *Fleet) sorted() []*Node {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/shared/wire"
 )
 
@@ -12,7 +13,7 @@ import (
 // beats, its farewell, or what the broker had kept of it.
 func TestWhoComesIsGreeted(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
-	f := New(Options{Unit: "u1", Epoch: 1})
+	f := New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 1})
 	var out Out
 	for i, c := range []struct {
 		node, boot string

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/controller/internal/kinds/health"
 	"tandem.internal/shared/wire"
 )
 
@@ -63,7 +64,7 @@ func (s *script) healthEvent(what string, flags []string, options map[string]str
 	s.tickets++
 	switch what {
 	case "set", "unset":
-		ev := SetHealth{Ticket: s.tickets, Who: "ann"}
+		var ev health.Change
 		switch rule, name, _ := strings.Cut(flags[0], ":"); rule {
 		case "all":
 			ev.Scope.All = true
@@ -82,7 +83,7 @@ func (s *script) healthEvent(what string, flags []string, options map[string]str
 				ev.Settings.Reset = wire.SpanOf(d)
 			}
 		}
-		return ev
+		return Change{Ticket: s.tickets, Source: wire.KindHealth, Data: ev, Who: "ann"}
 	case "health":
 		return s.report(wire.KindHealth, flags, options)
 	case "order":
@@ -122,7 +123,7 @@ func (s *script) seen() []string {
 			continue
 		}
 		line := fmt.Sprintf("%s: %s, %s", v.Node, v.Health.State, v.Health.Text)
-		for _, a := range s.live.Lookup(v.Node).HealthView().Raised {
+		for _, a := range s.live.Lookup(v.Node).Alerts {
 			line += fmt.Sprintf(", %s %v", a.Parameter, a.Value)
 		}
 		lines = append(lines, line)
@@ -130,13 +131,12 @@ func (s *script) seen() []string {
 	if m := s.live.MaintenanceView(); m != nil {
 		lines = append(lines, fmt.Sprintf("maintenance until %v: %s, %s", m.Until.Sub(origin), m.Reason, m.Who))
 	}
-	return append(lines, s.live.HealthTrouble()...)
+	return append(lines, s.live.output(wire.KindHealth).Trouble(s.live)...)
 }
 
 // restart goes on from the journal, as another run of the controller does.
 func (s *script) restart() {
 	live := s.replayed(0, New(s.opt))
-	live.SetResolvers(s.live.resolver, s.live.trying)
-	live.SetPlacement(s.placement(live.WorkloadsState()))
+	s.load(live)
 	s.live = live
 }

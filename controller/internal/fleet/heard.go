@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"time"
@@ -17,13 +16,10 @@ type Heard struct {
 	Raw      []byte // as it came; kept in the journal
 	Retained bool   // the broker had kept it: it may be old
 	Reported *wire.Reported
-	Info     *wire.NodeInfo // the decoded detail, with a Reported of kind info
-	Health   *wire.Health   // likewise of kind health; nil: it has none
+	Detail   any // of a Reported, as its kind has read it; nil: it has none
 	Live     *wire.Live
 	Event    *wire.Event
 	Reply    *wire.Reply
-
-	Workloads *wire.Workloads // the decoded detail, with a Reported of kind workloads; nil: it has none
 }
 
 func (Heard) event() {}
@@ -113,74 +109,79 @@ func (s *step) heardReport(h *Heard) {
 	if !s.admit(h) {
 		return
 	}
-	s.emit(record.Record{Type: record.Report, Node: h.Node, Kind: string(r.Kind), Data: h.Raw}, r)
+	s.emit(record.Record{Type: record.Report, Node: h.Node, Kind: string(r.Kind), Data: h.Raw}, reported{r, h.Detail})
 	n = s.nodes[h.Node]
-	switch r.Kind {
-	case wire.KindInfo:
+	if _, described := h.Detail.(*wire.NodeInfo); described {
 		s.distribute(n)
-	case wire.KindConfig, wire.KindHealth, wire.KindWorkloads:
-		s.checkEpoch(n, r.Kind)
-		if r.Kind == wire.KindConfig {
-			s.settleTrial(n)
-		}
+	}
+	if o := s.output(r.Kind); o != nil && len(o.from) > 0 {
+		s.checkEpoch(n, o)
+		s.settleTrial(n, o)
 		if anew || s.ahead(n.kind(r.Kind)) {
-			s.supply(n, r.Kind) // it may be back with an error
+			s.supply(n, o) // it may be back with an error
 		}
 		s.resend(n, r.Kind)
 	}
+	for _, o := range s.outputs {
+		if slices.Contains(o.Looks.Details, r.Kind) {
+			s.supply(n, o)
+		}
+	}
 }
 
-func (f *Fleet) applyReport(at time.Time, r *wire.Reported) {
+// reported is a report with its detail, as its kind has read it.
+type reported struct {
+	*wire.Reported
+	detail any
+}
+
+func (f *Fleet) applyReport(at time.Time, r reported) {
 	n := f.node(r.Node, at)
 	k := n.kind(r.Kind)
 	k.Running, k.Last, k.Boot, k.Seq, k.At = r.Running, r.Last, r.Boot, r.Seq, at
-	k.heardSeq = 0
-	switch r.Kind {
-	case wire.KindInfo:
-		if info, err := wire.Decode[wire.NodeInfo](r.Detail); err == nil {
-			n.Info = info
-		}
-	case wire.KindHealth:
-		if h, err := wire.Decode[wire.Health](r.Detail); err == nil {
-			n.Health = h
-		}
-	case wire.KindWorkloads:
-		n.progress = nil
-		if w, err := wire.Decode[wire.Workloads](r.Detail); err == nil {
-			n.Workloads = w
-		}
+	k.heardSeq, k.progress = 0, nil
+	if r.detail != nil {
+		n.told(k, r.detail)
 	}
 	f.review(n, at)
 }
 
+// told keeps the detail of a report.
+func (n *Node) told(k *KindState, detail any) {
+	k.Detail = detail
+	if info, ok := detail.(*wire.NodeInfo); ok {
+		n.Info = info
+	}
+}
+
 // settleTrial tells a node that tries what was confirmed in the meantime to keep it, and issues
 // it anew to a node that the confirmation did not reach in time.
-func (s *step) settleTrial(n *Node) {
-	k := n.Kinds[wire.KindConfig]
-	if s.confirmedMeanwhile(k) {
-		s.askConfirm([]string{n.Name}, k.Desired.Stamp())
+func (s *step) settleTrial(n *Node, o *output) {
+	k := n.Kinds[o.Name]
+	if s.confirmedMeanwhile(o, k) {
+		s.askConfirm(o, []string{n.Name}, k.Desired.Stamp())
 		return
 	}
-	if s.rolledBackTrial(n) {
-		s.issue(wire.KindConfig, []*Node{n}, false, rolledBackEarly)
+	if of, ok := s.offered(o); ok && s.rolledBackTrial(n, &of) {
+		s.issue(of, []*Node{n}, false, rolledBackEarly)
 	}
 }
 
 const rolledBackEarly = "rolled back before it heard of the confirmation"
 
 // rolledBackTrial reports whether a node has rolled back what was confirmed.
-func (s *step) rolledBackTrial(n *Node) bool {
-	o, ok := s.configuration()
-	k := n.Kinds[wire.KindConfig]
-	if !ok || o.mode == wire.ModeTry || n.Info == nil || k == nil || k.Desired == nil || k.Last == nil {
+func (s *step) rolledBackTrial(n *Node, o *offer) bool {
+	k := n.Kinds[o.Name]
+	if o.mode == wire.ModeTry || n.Info == nil || k == nil || k.Desired == nil || k.Last == nil {
 		return false
 	}
 	return k.Desired.Mode == wire.ModeTry && k.Last.Stamp() == k.Desired.Stamp() && k.Last.State == wire.StateRolledBack
 }
 
-func (f *Fleet) confirmedMeanwhile(k *KindState) bool {
-	return f.config.Trial == nil && k != nil && k.Desired != nil && k.Last != nil &&
-		k.Last.State == wire.StateTrying && k.Last.Stamp() == k.Desired.Stamp()
+// confirmedMeanwhile reports whether a node tries what is not on trial any more.
+func (f *Fleet) confirmedMeanwhile(o *output, k *KindState) bool {
+	return k != nil && k.Desired != nil && k.Last != nil && k.Last.State == wire.StateTrying &&
+		k.Last.Stamp() == k.Desired.Stamp() && !o.onTrial()
 }
 
 func (s *step) heardLive(h *Heard) {
@@ -192,7 +193,7 @@ func (s *step) heardLive(h *Heard) {
 		case l.Up && n.gone == ended{l.Boot, l.Session}: // a beat that the goodbye overtook
 			return
 		case l.Session == n.Session && l.Up == n.Up:
-			n.noteSeqs(l) // the slow beat: nothing to journal
+			s.noteSeqs(n, l) // the slow beat: nothing to journal
 			s.review(n, s.now)
 			return
 		}
@@ -216,7 +217,7 @@ func (s *step) heardLive(h *Heard) {
 // leftCheck does not wait for the verdict of a node that went away.
 func (s *step) leftCheck(node string) {
 	p := s.pending
-	if p == nil || !p.open[node] {
+	if p == nil || p.open[node] == nil {
 		return
 	}
 	delete(p.open, node)
@@ -253,30 +254,21 @@ func (f *Fleet) applyLive(at time.Time, l *wire.Live) {
 		n.gone = ended{l.Boot, l.Session}
 	}
 	n.Boot, n.Session, n.retries = l.Boot, l.Session, 0
-	n.noteSeqs(l)
+	f.noteSeqs(n, l)
 	f.review(n, at)
 }
 
-// Reportable tells the kinds that a node may report.
-func Reportable(k wire.Kind) bool {
-	switch k {
-	case wire.KindConfig, wire.KindPolicies, wire.KindComponents, wire.KindWorkloads, wire.KindInfo, wire.KindHealth:
-		return true
-	}
-	return false
-}
-
-func (n *Node) noteSeqs(l *wire.Live) {
+func (f *Fleet) noteSeqs(n *Node, l *wire.Live) {
 	for kind, seq := range l.Seqs {
-		if Reportable(kind) {
+		if f.opt.Kinds.Reportable(kind) {
 			n.kind(kind).liveSeq = seq
 		}
 	}
 	n.liveEvents = l.Events
 }
 
-func (s *step) askConfirm(nodes []string, stamp wire.Stamp) {
-	params := wire.Encode(&wire.ConfirmParams{Kind: wire.KindConfig, Epoch: stamp.Epoch, Rev: stamp.Rev})
+func (s *step) askConfirm(o *output, nodes []string, stamp wire.Stamp) {
+	params := wire.Encode(&wire.ConfirmParams{Kind: o.Name, Epoch: stamp.Epoch, Rev: stamp.Rev})
 	s.ask(wire.MethodConfirm, nodes, func(string) []byte { return params })
 }
 
@@ -309,58 +301,5 @@ func (s *step) heardReply(h *Heard) {
 		}
 		return
 	}
-	p := s.pending
-	if p == nil || h.Reply.ID != p.id+h.Node || !p.open[h.Node] {
-		return
-	}
-	delete(p.open, h.Node)
-	switch r := h.Reply; {
-	case r.Error != nil && r.Error.Code == wire.CodeNotSupported && p.Sub.Kind == wire.KindWorkloads:
-		p.refuse(h.Node, s.tooOld(h.Node, r.Error))
-	case r.Error != nil && noVerdict(r.Error.Code):
-		p.silent = append(p.silent, h.Node)
-	case r.Error != nil:
-		p.refuse(h.Node, r.Error)
-	case bytes.Equal(r.Result, agreed):
-		p.agreed++
-	default:
-		res, err := wire.Decode[wire.CheckResult](r.Result)
-		switch {
-		case err != nil:
-			p.refuse(h.Node, wire.AsError(err))
-		case res.OK:
-			p.agreed++
-		case len(res.Errors) == 0:
-			p.refuse(h.Node, wire.New(wire.CodeBadValue, "", "the node refuses without a reason"))
-		default:
-			p.refuse(h.Node, res.Errors...)
-		}
-	}
-	if len(p.open) == 0 {
-		s.judge()
-	}
+	s.checkAnswered(h)
 }
-
-// noVerdict tells the errors that say nothing about the document: the node could not judge it. It
-// counts as silent and judges the document when it is issued.
-func noVerdict(c wire.Code) bool {
-	switch c {
-	case wire.CodeExpired, wire.CodeNotSupported, wire.CodeUnsigned, wire.CodeBadSignature, wire.CodeUnknownKey, wire.CodeInternal, wire.CodeUnavailable:
-		return true
-	}
-	return false
-}
-
-func (p *pending) refuse(node string, errs ...*wire.Error) {
-	if len(errs) > maxNodeErrors {
-		errs = errs[:maxNodeErrors]
-	}
-	e := *errs[0]
-	e.Node = node
-	errs = slices.Clone(errs)
-	errs[0] = &e
-	p.refused = append(p.refused, refusal{Node: node, Errors: errs})
-}
-
-// maxNodeErrors bounds what one node may add to a verdict.
-const maxNodeErrors = 8

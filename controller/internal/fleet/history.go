@@ -5,10 +5,10 @@ import (
 	"tandem.internal/controller/internal/view"
 )
 
-// HistoryEntry tells what a record about the unit configuration, or the workloads, means to people.
+// HistoryEntry tells what a record about a source means to people.
 func HistoryEntry(r *record.Record) (view.Version, error) {
 	v := view.Version{Seq: r.Seq, At: r.At, Who: r.Who}
-	data, err := decode(r)
+	data, err := record.Decode(r.Type, r.Data)
 	if err != nil {
 		return v, err
 	}

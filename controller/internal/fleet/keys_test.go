@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
@@ -28,7 +29,7 @@ type keyed struct {
 }
 
 func newKeyed() *keyed {
-	return &keyed{f: New(Options{Unit: "u1", Epoch: 5}), now: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
+	return &keyed{f: New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5}), now: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
 }
 
 func (k *keyed) step(ev Event) (changed bool, err error) {
@@ -55,18 +56,18 @@ func (k *keyed) order(do record.KeyStep, key wire.Key, force bool) error {
 func (k *keyed) tells(node string, seq uint64, kids ...string) {
 	i := wire.NodeInfo{Type: "t", Keys: kids}
 	r := wire.Reported{V: 1, Node: node, Kind: wire.KindInfo, Boot: "b", Seq: seq, Detail: wire.Encode(&i)}
-	_, _ = k.step(Heard{Node: node, Raw: wire.Encode(&r), Reported: &r, Info: &i})
+	_, _ = k.step(Heard{Node: node, Raw: wire.Encode(&r), Reported: &r, Detail: &i})
 }
 
 // replayed makes sure that the records, and a checkpoint, lead to the same.
 func (k *keyed) replayed() string {
-	again := New(Options{Unit: "u1", Epoch: 5})
+	again := New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5})
 	for i := range k.journal {
 		if err := again.Replay(&k.journal[i]); err != nil {
 			return err.Error()
 		}
 	}
-	restored, err := Restored(Options{Unit: "u1", Epoch: 5}, k.f.Checkpoint())
+	restored, err := Restored(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5}, k.f.Checkpoint())
 	if err != nil {
 		return err.Error()
 	}
@@ -218,7 +219,7 @@ func TestReplayRefusesKeys(t *testing.T) {
 		if data == string(good.Data) {
 			t.Errorf("%s: nothing was changed in %s", what, data)
 		}
-		f := New(Options{Unit: "u1", Epoch: 5})
+		f := New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5})
 		r.Seq = 1
 		if err := f.Replay(&r); err == nil {
 			t.Errorf("%s: taken: %s", what, data)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/wire"
 )
@@ -201,7 +202,7 @@ func TestHeldIsNotState(t *testing.T) {
 	if before == 500 {
 		t.Fatal("nothing is held")
 	}
-	f, err := Restored(Options{Unit: "u1", Epoch: 1000}, h.f.Checkpoint())
+	f, err := Restored(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 1000}, h.f.Checkpoint())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/shared/wire"
 )
 
@@ -11,7 +12,7 @@ import (
 // its live message may be lost. What a broker had kept of it says nothing.
 func TestNodeThatIsHeardButNotOnline(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
-	f := New(Options{Unit: "u1", Epoch: 1})
+	f := New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 1})
 	var out Out
 	asked := 0
 	step := func(ev Event) {
@@ -45,7 +46,7 @@ func TestNodeThatIsHeardButNotOnline(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		step(Heard{Node: "n1", Raw: wire.Encode(&r), Retained: retained, Reported: &r, Info: info})
+		step(Heard{Node: "n1", Raw: wire.Encode(&r), Retained: retained, Reported: &r, Detail: info})
 	}
 	live := func(session uint64, up bool) {
 		l := wire.Live{V: 1, Node: "n1", Boot: "b1", Session: session, Up: up}

@@ -8,6 +8,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tandem.internal/controller/internal/kinds"
+	"tandem.internal/controller/internal/kinds/config"
+	"tandem.internal/controller/internal/kinds/health"
+	"tandem.internal/controller/internal/kinds/workloads"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -64,12 +68,12 @@ func (d *drawn) event() Event {
 		return d.w.info(d.node(), d.boot(), d.small("seq"), rapid.SampledFrom([]string{"mainType", "sideType", "odd"}).Draw(d.T, "type"))
 	case 6, 7, 8:
 		node := d.node()
-		r := &wire.Reported{V: wire.Version, Node: node, Kind: rapid.SampledFrom(desirable).Draw(d.T, "kind"), Boot: d.boot(), Seq: d.small("seq")}
+		r := &wire.Reported{V: wire.Version, Node: node, Kind: rapid.SampledFrom([]wire.Kind{wire.KindConfig, wire.KindHealth, wire.KindWorkloads}).Draw(d.T, "kind"), Boot: d.boot(), Seq: d.small("seq")}
 		if r.Kind == wire.KindHealth && rapid.Bool().Draw(d.T, "detail") {
 			r.Detail = wire.Encode(told(d.w, nil, map[string]string{"trial": "1.5.0"}))
 		}
 		if r.Kind == wire.KindWorkloads && rapid.IntRange(0, 5).Draw(d.T, "detail") > 0 {
-			r.Detail = d.work()
+			r.Detail = d.work(node)
 		}
 		if rapid.Bool().Draw(d.T, "running") {
 			r.Running = d.document(node, r.Kind)
@@ -107,7 +111,7 @@ func (d *drawn) event() Event {
 		return s
 	case 13:
 		if rapid.Bool().Draw(d.T, "confirm") {
-			return Confirm{Ticket: 1, Who: "ann"}
+			return Confirm{Ticket: 1, Source: wire.KindConfig, Who: "ann"}
 		}
 		return Restore{Ticket: 1, Who: "ann"}
 	case 14:
@@ -121,7 +125,7 @@ func (d *drawn) event() Event {
 		case 3:
 			return Copy{Hash: "sha256:older", Known: true}
 		}
-		return Copy{Hash: d.w.live.ConfigState().Hash, Known: true}
+		return Copy{Hash: d.w.live.State(wire.KindConfig).Hash, Known: true}
 	case 16, 17, 18:
 		return d.ofHealth()
 	case 19, 20:
@@ -161,10 +165,10 @@ func (d *drawn) ofWorkloads() Event {
 }
 
 // work is what a node tells of its slots.
-func (d *drawn) work() []byte {
+func (d *drawn) work(node string) []byte {
 	var slots []string
 	for _, service := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "old"}), 0, 3, rapid.ID).Draw(d.T, "told") {
-		slots = append(slots, fmt.Sprintf("%s@n1:c%d:%s:done~%d", service, d.small("told of"), rapid.SampledFrom([]string{"preparing", "running", "failed"}).Draw(d.T, "slot"), d.small("done")))
+		slots = append(slots, fmt.Sprintf("%s@%s:c%d:%s:done~%d", service, node, d.small("told of"), rapid.SampledFrom([]string{"preparing", "running", "failed"}).Draw(d.T, "slot"), d.small("done")))
 	}
 	return wire.Encode(work(d.w, slots, false))
 }
@@ -173,7 +177,7 @@ func (d *drawn) work() []byte {
 func (d *drawn) ofHealth() Event {
 	switch rapid.IntRange(0, 6).Draw(d.T, "health") {
 	case 0, 1:
-		ev := SetHealth{Ticket: 1, Who: "ann"}
+		var ev health.Change
 		switch rapid.IntRange(0, 3).Draw(d.T, "scope") {
 		case 0:
 			ev.Scope.All = true
@@ -185,7 +189,7 @@ func (d *drawn) ofHealth() Event {
 		if rapid.IntRange(0, 2).Draw(d.T, "set") > 0 {
 			ev.Settings = &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Duration(d.small("reset")) * time.Minute)}
 		}
-		return ev
+		return Change{Ticket: 1, Source: wire.KindHealth, Data: ev, Who: "ann"}
 	case 2:
 		return Order{Ticket: 1, Node: d.node(), Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`), Who: "ann"}
 	case 3:
@@ -337,8 +341,8 @@ func FuzzReplay(f *testing.F) {
 		Opened{Version: "1"}, seed.heard("n1", &wire.Live{V: wire.Version, Node: "n1", Boot: "b", Session: 1, Up: true}),
 		seed.info("n1", "b", 1, "mainType"), seed.submit("s1", "1.0.0"), Tick{}, Copy{Missing: true}, Bad{Node: "n1", Err: wire.New(wire.CodeMalformed, "", "x")},
 		KeyOrder{Do: record.AnnounceKey, Key: testKey(2), First: testKey(1)},
-		SetHealth{Scope: view.Scope{All: true}, Settings: &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}},
-		SetHealth{Scope: view.Scope{Nodes: []string{"n1", "n2"}}, Settings: &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}},
+		setHealth(view.Scope{All: true}, &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}),
+		setHealth(view.Scope{Nodes: []string{"n1", "n2"}}, &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}),
 		Order{Node: "n1", Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`)}, Maintain{For: time.Hour, Reason: "x"},
 		seed.set("w1", "web@n1:a", "web@n2:b"), Query{Node: "n1", Method: wire.MethodLogs, What: "read"},
 		seed.heard("n1", &wire.Reported{V: wire.Version, Node: "n1", Kind: wire.KindWorkloads, Boot: "b", Seq: 1, Detail: wire.Encode(work(seed, []string{"web@n1:a:running"}, false))}),
@@ -356,7 +360,7 @@ func FuzzReplay(f *testing.F) {
 	f.Add(uint16(record.Issued), "config", []byte(`{"epoch":1,"version":"1","mode":"try","whole":true,"reason":"","docs":[{"hash":"x","nodes":["n1",""]}]}`), script)
 	f.Add(uint16(record.Report), "", []byte(`{"v":1,"node":"n1","kind":"info","boot":"b","seq":1,"detail":null}`), script)
 	f.Fuzz(func(t *testing.T, kind uint16, name string, data, script []byte) {
-		fleet := New(Options{Unit: "u1", Epoch: 5})
+		fleet := New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5})
 		var seq uint64
 		replay := func(r record.Record) {
 			seq++
@@ -372,20 +376,19 @@ func FuzzReplay(f *testing.F) {
 		}
 		replay(record.Record{Type: record.Type(kind), Kind: name, Data: data})
 		cp := fleet.Checkpoint()
-		again, err := Restored(Options{Unit: "u1", Epoch: 5}, cp)
+		again, err := Restored(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5}, cp)
 		if err != nil {
 			t.Fatalf("a checkpoint cannot be restored: %v\n%s", err, cp)
 		}
 		if got := again.Checkpoint(); !bytes.Equal(got, cp) {
 			t.Fatalf("a restored checkpoint is another:\n%s\n%s", got, cp)
 		}
-		fleet.Status()
+		config.Status(fleet)
 		fleet.Views()
-		fleet.HealthSettings()
-		fleet.HealthTrouble()
-		fleet.Slots("")
-		fleet.WorkloadStatus()
-		fleet.WorkloadTrouble()
+		health.List(fleet)
+		fleet.Trouble()
+		workloads.Slots(fleet, "")
+		workloads.Status(fleet)
 		fleet.NextDeadline()
 	})
 }

@@ -3,14 +3,16 @@ package fleet
 import (
 	"testing"
 
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
 )
 
 // TestRemark: a remark is a record, answered, and changes nothing but the number of records; a
 // replay takes it.
 func TestRemark(t *testing.T) {
-	f := New(Options{Unit: "u1", Epoch: 1})
+	f := New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 1})
 	var out Out
 	f.Step(origin, Remark{Ticket: 7, Who: "token/ann", Data: view.Remark{Text: "token bob was made", Token: "bob", Role: "view"}}, &out)
 	if len(out.Records) != 1 || len(out.Effects) != 1 {
@@ -23,8 +25,8 @@ func TestRemark(t *testing.T) {
 	if a, ok := out.Effects[0].(Answer); !ok || a.Ticket != 7 || a.Err != nil {
 		t.Errorf("%+v", out.Effects[0])
 	}
-	again := New(Options{Unit: "u1", Epoch: 1})
-	if err := again.Replay(&r); err != nil || again.Seq() != f.Seq() || again.ConfigState().State != f.ConfigState().State {
+	again := New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 1})
+	if err := again.Replay(&r); err != nil || again.Seq() != f.Seq() || again.State(wire.KindConfig) != f.State(wire.KindConfig) {
 		t.Errorf("%v", err)
 	}
 }

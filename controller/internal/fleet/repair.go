@@ -34,7 +34,10 @@ func (f *Fleet) needs(n *Node) needs {
 	}
 	patient := n.Info != nil
 	d.report = n.Info == nil // without its type it gets no document
-	for _, k := range n.Kinds {
+	for name, k := range n.Kinds {
+		if k.Last != nil && k.Last.State == wire.StateTrying && f.keepsTrying(name, k) {
+			d.confirm, patient = true, false
+		}
 		if k.liveSeq > 0 && (k.Boot != n.Boot || k.heard() < k.liveSeq) {
 			d.report, patient = true, false
 		}
@@ -49,14 +52,17 @@ func (f *Fleet) needs(n *Node) needs {
 	if n.EventSeq < n.liveEvents && !f.limiter.isQuiet(n.Name) {
 		d.events, patient = true, false
 	}
-	if f.confirmedMeanwhile(n.Kinds[wire.KindConfig]) {
-		d.confirm, patient = true, false
-	}
 	d.report = d.report && !f.limiter.holds(n.Name)
 	if patient {
 		d.grace = f.opt.WorkGrace // it knows its newest document and is busy with it
 	}
 	return d
+}
+
+// keepsTrying reports whether a node tries what was confirmed.
+func (f *Fleet) keepsTrying(name wire.Kind, k *KindState) bool {
+	o := f.output(name)
+	return o != nil && f.confirmedMeanwhile(o, k)
 }
 
 // review puts a node on the agenda if anything is owed, and takes it off if not.
@@ -98,7 +104,7 @@ func (s *step) tick() {
 	if p := s.pending; p != nil && !s.now.Before(p.deadline) {
 		s.judge()
 	}
-	s.expireTrial()
+	s.expireTrials()
 	s.endMaintenance()
 	s.giveUp()
 	s.queriesOver()
@@ -124,7 +130,11 @@ func (s *step) tick() {
 			s.chaseEvents(n)
 		}
 		if d.confirm {
-			s.askConfirm([]string{n.Name}, n.Kinds[wire.KindConfig].Desired.Stamp())
+			for _, o := range s.outputs {
+				if k := n.Kinds[o.Name]; s.confirmedMeanwhile(o, k) {
+					s.askConfirm(o, []string{n.Name}, k.Desired.Stamp())
+				}
+			}
 		}
 	}
 	if len(report) > 0 {
@@ -153,8 +163,10 @@ func (f *Fleet) NextDeadline() (time.Time, bool) {
 	if f.pending != nil {
 		earlier(f.pending.deadline)
 	}
-	if f.config.Trial != nil {
-		earlier(f.config.Trial.Deadline)
+	for _, src := range f.sources {
+		if src.Trial != nil {
+			earlier(src.Trial.Deadline)
+		}
 	}
 	if !f.maintenance.Until.IsZero() {
 		earlier(f.maintenance.Until)

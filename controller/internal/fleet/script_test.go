@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/scripttest"
@@ -41,7 +42,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
-	opt := Options{Unit: "u1", Epoch: 5}
+	opt := Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5}
 	return &world{t: t, opt: opt, live: New(opt), bodies: map[string][]byte{}}
 }
 
@@ -87,8 +88,13 @@ func (w *world) check() {
 	if got := restored.Checkpoint(); !bytes.Equal(got, want) {
 		w.t.Fatalf("a restored checkpoint is another:\nrestored %s\nlive     %s", got, want)
 	}
-	if !reflect.DeepEqual(w.placement(w.live.WorkloadsState()), w.live.placement) {
-		w.t.Fatalf("the set of workloads that the journal has, %+v, comes to something else than the live one", w.live.WorkloadsState())
+	for _, src := range w.live.sources {
+		if src.Parse == nil {
+			continue
+		}
+		if !reflect.DeepEqual(w.content(src.Name, src.Hash, src.Lenient), src.installed) {
+			w.t.Fatalf("the document that the journal has, %+v, comes to something else than the live one", src.State)
+		}
 	}
 	for hash := range w.live.BodyInUse() {
 		if _, ok := w.bodies[hash]; !ok && hash != "" {
@@ -108,13 +114,7 @@ func (w *world) submit(id, version string, labels ...string) Submit {
 		uc.Nodes = append(uc.Nodes, unitconfig.NodeEntry{NodeGroupSubject: unitconfig.Identity{Codename: t}, Labels: append([]string{t}, labels...)})
 	}
 	doc := unitconfig.Encode(uc)
-	s := Submit{Ticket: w.tickets, Hash: wire.Hash(doc), Sub: view.Submission{Kind: "config", Document: doc, Who: "ann", Via: "http", ID: id}}
-	if parsed, problems := unitconfig.Parse(doc); len(problems) > 0 {
-		s.Problems = problems
-	} else {
-		s.Version, s.Resolver = parsed.Version, unitconfig.NewResolver(parsed)
-	}
-	return s
+	return submitted(w.tickets, view.Submission{Kind: wire.KindConfig, Document: doc, Who: "ann", Via: "http", ID: id})
 }
 
 // ref is a document that a node names: as it was issued to it, or as it stands there.
@@ -139,27 +139,7 @@ func (w *world) heard(node string, m any) Heard {
 		h.Raw, h.Live = wire.Encode(m), m
 	case *wire.Reported:
 		h.Raw, h.Reported = wire.Encode(m), m
-		if m.Kind == wire.KindInfo {
-			info, err := wire.Decode[wire.NodeInfo](m.Detail)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			h.Info = info
-		}
-		if m.Kind == wire.KindHealth && len(m.Detail) > 0 {
-			health, err := wire.Decode[wire.Health](m.Detail)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			h.Health = health
-		}
-		if m.Kind == wire.KindWorkloads && len(m.Detail) > 0 {
-			work, err := wire.Decode[wire.Workloads](m.Detail)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			h.Workloads = work
-		}
+		h.Detail = detailOf(w.t, m)
 	case *wire.Event:
 		h.Raw, h.Event = wire.Encode(m), m
 	case *wire.Reply:

@@ -121,7 +121,7 @@ func (s *script) event(what string, args []string) Event {
 		return Tick{}
 	case "confirm":
 		s.tickets++
-		return Confirm{Ticket: s.tickets, Who: "ann"}
+		return Confirm{Ticket: s.tickets, Source: wire.KindConfig, Who: "ann"}
 	case "restore":
 		s.tickets++
 		return Restore{Ticket: s.tickets, Who: "ann"}
@@ -181,7 +181,7 @@ func (s *script) event(what string, args []string) Event {
 		case "missing":
 			return Copy{Missing: true}
 		case "same":
-			return Copy{Hash: s.live.ConfigState().Hash, Known: true}
+			return Copy{Hash: s.live.State(wire.KindConfig).Hash, Known: true}
 		case "older":
 			return Copy{Hash: "sha256:older", Known: true}
 		case "altered":

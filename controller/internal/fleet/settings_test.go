@@ -28,8 +28,8 @@ func TestOldCheckpoint(t *testing.T) {
 	}
 	var out Out
 	for _, ev := range []Event{
-		SetHealth{Scope: view.Scope{Types: []string{"mainType"}}, Settings: &wire.HealthSettings{FormatVersion: "1"}},
-		SetHealth{Scope: view.Scope{Nodes: []string{"n1"}}, Settings: &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}},
+		setHealth(view.Scope{Types: []string{"mainType"}}, &wire.HealthSettings{FormatVersion: "1"}),
+		setHealth(view.Scope{Nodes: []string{"n1"}}, &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}),
 		Order{Node: "n1", Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`)}, Maintain{For: time.Hour, Reason: "x"},
 	} {
 		out.Reset()
@@ -66,17 +66,17 @@ func TestHealthIsBounded(t *testing.T) {
 		return all
 	}
 	settings := &wire.HealthSettings{FormatVersion: "1"}
-	wantCode(t, "too many at once", do(SetHealth{Scope: view.Scope{Nodes: names(view.MaxScope + 1)}, Settings: settings}), wire.CodeTooLarge)
-	for i := range maxSettings / view.MaxScope {
+	wantCode(t, "too many at once", do(setHealth(view.Scope{Nodes: names(view.MaxScope + 1)}, settings)), wire.CodeTooLarge)
+	for i := range 20_000 / view.MaxScope {
 		all := names(view.MaxScope)
 		for k := range all {
 			all[k] = fmt.Sprintf("%s-%d", all[k], i)
 		}
-		wantCode(t, "many", do(SetHealth{Scope: view.Scope{Nodes: all}, Settings: settings}), "")
+		wantCode(t, "many", do(setHealth(view.Scope{Nodes: all}, settings)), "")
 	}
-	wantCode(t, "one more", do(SetHealth{Scope: view.Scope{Nodes: []string{"y"}}, Settings: settings}), wire.CodeTooLarge)
-	wantCode(t, "nobody", do(SetHealth{Settings: settings}), wire.CodeMissing)
-	wantCode(t, "everybody twice", do(SetHealth{Scope: view.Scope{All: true, Types: []string{"t"}}, Settings: settings}), wire.CodeInvalidArgument)
+	wantCode(t, "one more", do(setHealth(view.Scope{Nodes: []string{"y"}}, settings)), wire.CodeTooLarge)
+	wantCode(t, "nobody", do(setHealth(view.Scope{}, settings)), wire.CodeMissing)
+	wantCode(t, "everybody twice", do(setHealth(view.Scope{All: true, Types: []string{"t"}}, settings)), wire.CodeInvalidArgument)
 
 	do(w.heard("n1", &wire.Live{V: wire.Version, Node: "n1", Boot: "b", Session: 1, Up: true}))
 	order := Order{Node: "n1", Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`)}

@@ -8,39 +8,64 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// View returns a node as operators see it.
-func (n *Node) View() view.Node {
+// View returns a node as a list shows it.
+func (f *Fleet) View(n *Node) view.Node {
 	v := view.Node{
 		Node: n.Name, Type: n.Type(), Online: n.Up, Since: n.Since, FirstSeen: n.FirstSeen, InSync: true,
-		Info: n.Info, Boot: n.Boot, Session: n.Session, Events: n.EventSeq, Health: n.health(),
+		Info: n.Info, Boot: n.Boot, Session: n.Session, Events: n.EventSeq,
 	}
-	for kind, k := range n.Kinds {
-		if kind == wire.KindInfo || kind != wire.KindConfig && k.Desired == nil && k.Running == nil && k.Last == nil {
+	for name, k := range n.Kinds {
+		o := f.output(name)
+		everyone := o != nil && o.Everyone
+		if o != nil && len(o.from) == 0 || !everyone && k.Desired == nil && k.Running == nil && k.Last == nil {
 			continue
 		}
-		d := k.view()
+		d := k.Document.View()
 		if v.Documents == nil {
 			v.Documents = map[wire.Kind]view.Document{}
 		}
-		v.Documents[kind] = d
+		v.Documents[name] = d
 		v.InSync = v.InSync && d.InSync
+	}
+	for _, o := range f.outputs {
+		if o.Brief != nil {
+			o.Brief(n.as(o.Name), &v)
+		}
 	}
 	return v
 }
 
-func (k *KindState) view() view.Document {
-	d := view.Document{Running: k.Running, Last: k.Last, InSync: k.InStep(), ReportedAt: k.At}
-	if k.Desired != nil {
-		d.Desired = &view.Desired{DocRef: k.Desired.DocRef, Mode: k.Desired.Mode, Issued: k.Desired.Issued}
+// Show returns all that is known of one node; false: it was never heard of.
+func (f *Fleet) Show(name string) (view.Node, bool) {
+	n := f.nodes[name]
+	if n == nil {
+		return view.Node{}, false
 	}
-	return d
+	v := f.View(n)
+	v.Raised = n.Alerts
+	for _, o := range f.outputs {
+		if o.Show != nil {
+			o.Show(f, n.as(o.Name), &v)
+		}
+	}
+	return v, true
+}
+
+// Trouble says in words what operators should look at.
+func (f *Fleet) Trouble() (all []string) {
+	for _, o := range f.outputs {
+		if o.Trouble != nil {
+			all = append(all, o.Trouble(f)...)
+		}
+	}
+	return all
 }
 
 // Views returns every node in the order of names.
 func (f *Fleet) Views() []view.Node {
 	all := make([]view.Node, 0, len(f.nodes))
 	for _, n := range f.sorted() {
-		all = append(all, n.View())
+		all = append(all, f.View(n))
 	}
 	return all
 }
@@ -48,28 +73,17 @@ func (f *Fleet) Views() []view.Node {
 // maxLaggards bounds the laggards that are named in a Progress.
 const maxLaggards = 100
 
-// Status returns the unit configuration's state and how far the nodes have come with it.
-func (f *Fleet) Status() view.ConfigStatus {
-	c := f.config
-	s := view.ConfigStatus{
-		State: c.State, Version: c.Version, Rev: c.Rev, Since: c.Since, Error: c.Error, Attempted: c.Attempted,
-		Progress: f.progress(wire.KindConfig),
-	}
-	if t := c.Trial; t != nil {
-		s.Trial = &view.Trial{Version: t.Version, Rev: t.Rev, Deadline: t.Deadline}
-	}
-	return s
-}
-
-// progress counts how far the nodes have come with their documents of a kind. Every node is to have a
-// unit configuration; of other kinds only those count that have a document.
-func (f *Fleet) progress(kind wire.Kind) view.Progress {
+// Progress counts how far the nodes have come with their documents of a kind. Of a kind that not every node is
+// to have only those count that have a document.
+func (f *Fleet) Progress(name wire.Kind) view.Progress {
 	p := view.Progress{}
+	o := f.output(name)
+	everyone := o != nil && o.Everyone
 	var late laggards
 	for _, n := range f.nodes {
-		k := n.Kinds[kind]
+		k := n.Kinds[name]
 		there := k != nil && k.Desired != nil
-		if kind == wire.KindConfig || there {
+		if everyone || there {
 			p.Nodes++
 			if n.Up {
 				p.Online++

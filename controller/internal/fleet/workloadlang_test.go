@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/controller/internal/kinds/workloads"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
-	"tandem.internal/shared/workload"
 )
 
 // set makes a submission of workloads from "SLOT:CONFIGURATION[:job]" and "filler".
@@ -39,29 +39,7 @@ func (w *world) set(id string, entries ...string) Submit {
 }
 
 func (w *world) given(id string, doc []byte) Submit {
-	s := Submit{Ticket: w.tickets, Hash: wire.Hash(doc), Sub: view.Submission{Kind: wire.KindWorkloads, Document: doc, Who: "ann", Via: "http", ID: id}}
-	set, problems := workload.Parse(doc)
-	if problems == nil {
-		s.Placement, problems = Place(set)
-	}
-	s.Problems = problems
-	return s
-}
-
-// placement is what the set that a state names comes to, as the shell works it out again.
-func (w *world) placement(of Workloads) *Placement {
-	if of.Hash == "" {
-		return nil
-	}
-	set, problems := workload.Parse(w.bodies[of.Hash])
-	if problems != nil {
-		w.t.Fatal(problems)
-	}
-	p, errs := Place(set)
-	if errs != nil {
-		w.t.Fatal(errs[0])
-	}
-	return p
+	return submitted(w.tickets, view.Submission{Kind: wire.KindWorkloads, Document: doc, Who: "ann", Via: "http", ID: id})
 }
 
 // work makes a node's report of its slots from "SLOT:ID:STATE[:WORD]…": a word is wanted=ID,
@@ -161,9 +139,9 @@ func (s *script) workloadEvent(what string, flags []string, options map[string]s
 
 // listed is what operators see of the unit's workloads, one line each.
 func (s *script) listed() []string {
-	st := s.live.WorkloadStatus()
+	st := workloads.Status(s.live)
 	lines := []string{fmt.Sprintf("version %q rev %d, nodes %+v", st.Version, st.Rev, st.Progress)}
-	for _, slot := range s.live.Slots("") {
+	for _, slot := range workloads.Slots(s.live, "") {
 		line := fmt.Sprintf("%s %s", slot.Slot, slot.State)
 		if slot.Report != nil {
 			line += " " + slot.Report.ID
@@ -184,5 +162,5 @@ func (s *script) listed() []string {
 	if a := st.Attempted; a != nil {
 		lines = append(lines, fmt.Sprintf("refused: %s by %s: %v", a.Version, a.Who, a.Error))
 	}
-	return append(lines, s.live.WorkloadTrouble()...)
+	return append(lines, s.live.output(wire.KindWorkloads).Trouble(s.live)...)
 }

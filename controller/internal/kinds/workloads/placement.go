@@ -1,4 +1,4 @@
-package fleet
+package workloads
 
 import (
 	"fmt"
@@ -7,11 +7,13 @@ import (
 	"strings"
 	"unicode"
 
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
 
-// Placement is a set of workloads as it was filled: what each node is to run. It is never changed.
+// Placement is a set of workloads as it was filled: what each node is to run. It is the content of an
+// accepted set, and never changed.
 type Placement struct {
 	nodes map[string]*placed
 	order []string // the names of nodes, sorted
@@ -20,9 +22,8 @@ type Placement struct {
 
 // placed is what one node is to run.
 type placed struct {
-	body  []byte // as the node gets it
-	hash  string
-	slots []wanted // by name
+	body  *kind.Body // as the node gets it
+	slots []wanted   // by name
 }
 
 // wanted is one slot as it should be.
@@ -35,25 +36,27 @@ type wanted struct {
 // maxID is what a report has room for.
 const maxID = 256 // bytes
 
-// noWorkloads is what a node gets when it is no longer named: all of its slots are stopped.
-var noWorkloads = func() *placed {
+// none is what a node gets when it is no longer named: all of its slots are stopped.
+var none = func() *kind.Body {
 	body, err := workload.EncodeDocument(nil)
 	if err != nil {
-		panic("fleet: nothing cannot be encoded: " + err.Error())
+		panic("workloads: nothing cannot be encoded: " + err.Error())
 	}
-	return &placed{body: body, hash: wire.Hash(body)}
+	return kind.NewBody(body)
 }()
 
-// Place fills a set and works out what each node gets. The same set always gives the same bytes. A
+// place fills a set and works out what each node gets. The same set always gives the same bytes. A
 // set that has entries and comes to nothing is refused: it would stop all that runs in the unit, and
 // whoever means that submits an empty one.
-func Place(set *workload.Set) (*Placement, []*wire.Error) {
+func place(set *workload.Set) (*Placement, []*wire.Error) {
 	filled, problems := workload.Fill(set)
 	if problems != nil {
 		return nil, problems
 	}
 	if len(filled.Configs) == 0 && len(set.Fillers) > 0 {
-		return nil, []*wire.Error{wire.New(wire.CodeMissing, "", "there are fillers, but no topology, instance or job: everything that runs in the unit would be stopped; if that is meant, apply an empty set: []")}
+		return nil, []*wire.Error{wire.New(wire.CodeMissing, "", "there are fillers, "+
+			"but no topology, instance or job: "+
+			"everything that runs in the unit would be stopped; if that is meant, apply an empty set: []")}
 	}
 	byNode := map[string][]workload.Config{}
 	for _, c := range filled.Configs {
@@ -71,11 +74,13 @@ func Place(set *workload.Set) (*Placement, []*wire.Error) {
 			errs = append(errs, &e)
 			continue
 		}
-		n := &placed{body: body, hash: wire.Hash(body)}
+		n := &placed{body: kind.NewBody(body)}
 		for _, c := range mine {
 			id := c.Identified().ConfigurationID
 			if len(id) > maxID || strings.ContainsFunc(id, unicode.IsControl) {
-				errs = append(errs, wire.New(wire.CodeBadValue, "/configurationId", fmt.Sprintf("slot %s: a node reports a configurationId of at most %d bytes, without control characters", c.Slot, maxID)))
+				errs = append(errs, wire.New(wire.CodeBadValue, "/configurationId", fmt.Sprintf(
+					"slot %s: a node reports a configurationId of at most %d bytes, without control characters",
+					c.Slot, maxID)))
 			}
 			n.slots = append(n.slots, wanted{c.Slot.String(), id, c.Class == workload.Job})
 		}
@@ -86,6 +91,14 @@ func Place(set *workload.Set) (*Placement, []*wire.Error) {
 		return nil, errs
 	}
 	return p, nil
+}
+
+// For returns what a node is to run.
+func (p *Placement) For(f kind.Facts) *kind.Body {
+	if n := p.of(f.Node); n != nil {
+		return n.body
+	}
+	return nil
 }
 
 // of returns what a node is to run, nil if the set does not name it.

@@ -1,4 +1,4 @@
-package fleet
+package workloads
 
 import (
 	"cmp"
@@ -6,48 +6,69 @@ import (
 	"slices"
 	"strings"
 
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
 
 // Slots lists the slots of one node, or of the unit if node is "": what should run, what each node
 // told of it, and what is no longer wanted and not gone yet. In the order of nodes and services.
-func (f *Fleet) Slots(node string) []view.Slot {
+func Slots(u kind.Unit, node string) []view.Slot {
 	all := []view.Slot{}
+	p := installed(u)
 	if node != "" {
-		return f.slotsOf(all, node)
+		n := seen(u, node)
+		return slotsOf(all, p, &n)
 	}
-	names := slices.Clone(f.placement.names())
-	for name := range f.nodes {
-		if f.placement.of(name) == nil {
-			names = append(names, name)
+	names := slices.Clone(p.names())
+	u.Each(wire.KindWorkloads, func(n kind.Node) {
+		if p.of(n.Name) == nil {
+			names = append(names, n.Name)
 		}
-	}
+	})
 	slices.Sort(names)
 	for _, name := range names {
-		all = f.slotsOf(all, name)
+		n := seen(u, name)
+		all = slotsOf(all, p, &n)
 	}
 	return all
 }
 
-func (f *Fleet) slotsOf(all []view.Slot, node string) []view.Slot {
-	n := f.nodes[node]
+// installed returns the unit's set, nil if there is none.
+func installed(u kind.Unit) *Placement {
+	p, _ := u.Content(wire.KindWorkloads).(*Placement)
+	return p
+}
+
+// sight is a node, known or not.
+type sight struct {
+	kind.Node
+	known bool
+}
+
+func seen(u kind.Unit, name string) sight {
+	n, known := u.Node(wire.KindWorkloads, name)
+	n.Name = name
+	return sight{n, known}
+}
+
+// failed reports whether the node did not take its newest document of workloads: its slots are not
+// waited for.
+func (n *sight) failed() bool { return n.Document != nil && n.Document.Failed() }
+
+func slotsOf(all []view.Slot, p *Placement, n *sight) []view.Slot {
 	var want []wanted
-	if p := f.placement.of(node); p != nil {
-		want = p.slots
+	if mine := p.of(n.Name); mine != nil {
+		want = mine.slots
 	}
 	var told []wire.WorkloadSlot
-	base := view.Slot{Node: node}
+	base := view.Slot{Node: n.Name, Online: n.Up, At: n.At}
 	more := false
-	if n != nil {
-		w, at := n.work()
-		base.Online, base.At = n.Up, at
-		if w != nil {
-			byName := func(a, b wire.WorkloadSlot) int { return strings.Compare(a.Slot, b.Slot) }
-			if told, more = w.Slots, w.More > 0; !slices.IsSortedFunc(told, byName) {
-				told = slices.Clone(told)
-				slices.SortFunc(told, byName)
-			}
+	if w, ok := n.Detail.(*wire.Workloads); ok {
+		byName := func(a, b wire.WorkloadSlot) int { return strings.Compare(a.Slot, b.Slot) }
+		if told, more = w.Slots, w.More > 0; !slices.IsSortedFunc(told, byName) {
+			told = slices.Clone(told)
+			slices.SortFunc(told, byName)
 		}
 	}
 	for i, j := 0, 0; i < len(want) || j < len(told); {
@@ -97,17 +118,18 @@ func failedForGood(s *view.Slot) bool {
 }
 
 // why says in a few words what a slot waits for, or what is wrong.
-func why(n *Node, s *view.Slot) string {
+func why(n *sight, s *view.Slot) string {
 	var parts []string
 	say := func(format string, a ...any) { parts = append(parts, fmt.Sprintf(format, a...)) }
 	switch {
-	case n == nil:
+	case !n.known:
 		return "the node was never heard of"
 	case !n.Up:
 		say("the node is offline")
 	}
-	if k := n.Kinds[wire.KindWorkloads]; s.Desired != "" && k != nil && n.inError(k) {
-		say("the node did not take the document: %s", inBrief(k.Last.Error, string(k.Last.State)))
+	if s.Desired != "" && n.failed() {
+		last := n.Document.Last
+		say("the node did not take the document: %s", inBrief(last.Error, string(last.State)))
 	}
 	r := s.Report
 	if r == nil {
@@ -182,21 +204,24 @@ func howEnded(e *wire.WorkloadExit) string {
 // maxSlotsMissing bounds the slots that are named in a SlotProgress.
 const maxSlotsMissing = 100
 
-// WorkloadStatus returns the unit's set of workloads and how far nodes and slots have come with it.
-func (f *Fleet) WorkloadStatus() view.WorkloadStatus {
-	w := f.workloads
+// Status returns the unit's set of workloads and how far nodes and slots have come with it.
+func Status(u kind.Unit) view.WorkloadStatus {
+	w, set := u.State(wire.KindWorkloads), installed(u)
 	s := view.WorkloadStatus{
-		Version: w.Version, Rev: w.Rev, Since: w.Since, Who: w.Who, Attempted: w.Attempted, Progress: f.progress(wire.KindWorkloads),
-		Unknown: f.unknownTo(f.placement), Error: f.workloadsDamage(),
+		Version: w.Version, Rev: w.Rev, Since: w.Since, Who: w.Who, Attempted: w.Attempted,
+		Progress: u.Progress(wire.KindWorkloads), Error: u.Damage(wire.KindWorkloads),
 	}
-	clip(&s.Unknown, maxNamed)
 	p := &s.Slots
 	var slots []view.Slot
-	for _, node := range f.placement.names() {
-		slots = f.slotsOf(slots[:0], node)
+	for _, node := range set.names() {
+		n := seen(u, node)
+		if !n.known && len(s.Unknown) < kind.MaxNamed {
+			s.Unknown = append(s.Unknown, node)
+		}
+		slots = slotsOf(slots[:0], set, &n)
 		for i := range slots {
 			if slots[i].Desired != "" {
-				f.count(p, &slots[i])
+				count(p, &slots[i], &n)
 			}
 		}
 	}
@@ -209,12 +234,12 @@ func (f *Fleet) WorkloadStatus() view.WorkloadStatus {
 		}
 		return cmp.Compare(a.Node, b.Node)
 	})
-	p.Omitted = clip(&p.Missing, maxSlotsMissing)
+	p.Omitted = kind.Clip(&p.Missing, maxSlotsMissing)
 	return s
 }
 
 // count adds a slot of the set to what is counted of them.
-func (f *Fleet) count(p *view.SlotProgress, s *view.Slot) {
+func count(p *view.SlotProgress, s *view.Slot, n *sight) {
 	p.Slots++
 	switch {
 	case s.Settled && s.State == string(wire.WorkloadCompleted):
@@ -225,31 +250,24 @@ func (f *Fleet) count(p *view.SlotProgress, s *view.Slot) {
 		return
 	case failedForGood(s):
 		p.Failed++
-	case s.Online && s.State != view.SlotUntold && !f.refusedBy(s.Node):
+	case s.Online && s.State != view.SlotUntold && !n.failed():
 		p.OnlineMissing++
 	}
 	p.Missing = append(p.Missing, *s)
 }
 
-// refusedBy reports whether a node did not take its newest document of workloads: its slots are not
-// waited for.
-func (f *Fleet) refusedBy(node string) bool {
-	n := f.nodes[node]
-	return n != nil && n.Kinds[wire.KindWorkloads] != nil && n.inError(n.Kinds[wire.KindWorkloads])
-}
-
-// WorkloadTrouble says in words what operators should look at.
-func (f *Fleet) WorkloadTrouble() []string {
-	if err := f.workloadsDamage(); err != nil {
+// trouble says in words what operators should look at.
+func trouble(u kind.Unit) []string {
+	if err := u.Damage(wire.KindWorkloads); err != nil {
 		return []string{"the set of workloads cannot be read: " + err.Error()}
 	}
-	if f.placement == nil {
+	if installed(u) == nil {
 		return nil
 	}
 	var all []string
-	s := f.WorkloadStatus()
+	s := Status(u)
 	if n := s.Progress.Failed; n > 0 {
-		all = append(all, many(n, "node")+" did not take the newest workloads")
+		all = append(all, kind.Many(n, "node")+" did not take the newest workloads")
 	}
 	failed, restarting := s.Slots.Failed, 0
 	for _, slot := range s.Slots.Missing {
@@ -258,13 +276,46 @@ func (f *Fleet) WorkloadTrouble() []string {
 		}
 	}
 	if failed > 0 {
-		all = append(all, many(failed, "slot")+" failed, see: tandem workload list")
+		all = append(all, kind.Many(failed, "slot")+" failed, see: tandem workload list")
 	}
 	if restarting > 0 {
-		all = append(all, many(restarting, "slot")+" ended and will be started again")
+		all = append(all, kind.Many(restarting, "slot")+" ended and will be started again")
 	}
 	if n := len(s.Unknown); n > 0 {
-		all = append(all, "workloads are meant for "+many(n, "node")+" that was never heard of: "+strings.Join(s.Unknown[:min(n, 5)], ", "))
+		all = append(all, "workloads are meant for "+kind.Many(n, "node")+" that was never heard of: "+
+			strings.Join(s.Unknown[:min(n, 5)], ", "))
+	}
+	return all
+}
+
+// compare says what a set comes to in this unit, beside the one before.
+func compare(u kind.Unit, next kind.Content) *view.Placed {
+	p, before := next.(*Placement), installed(u)
+	v := &view.Placed{Slots: p.slots, Nodes: len(p.nodes)}
+	for _, node := range before.names() {
+		kept := map[string]bool{}
+		if n := p.of(node); n != nil {
+			for _, w := range n.slots {
+				kept[w.slot] = true
+			}
+		}
+		for _, w := range before.nodes[node].slots {
+			if !kept[w.slot] {
+				v.Stops = append(v.Stops, w.slot)
+			}
+		}
+	}
+	v.Unknown = unknown(u, p)
+	v.Omitted = kind.Clip(&v.Stops, kind.MaxNamed) + kind.Clip(&v.Unknown, kind.MaxNamed)
+	return v
+}
+
+// unknown names the nodes of a set that were never heard of.
+func unknown(u kind.Unit, p *Placement) (all []string) {
+	for _, node := range p.names() {
+		if _, known := u.Node(wire.KindWorkloads, node); !known {
+			all = append(all, node)
+		}
 	}
 	return all
 }

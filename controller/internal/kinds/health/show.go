@@ -1,35 +1,35 @@
-package fleet
+package health
 
 import (
 	"fmt"
 	"strings"
 
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
 
-// health is the node's health in a few words, nil if it has told nothing of it.
-func (n *Node) health() *view.Health {
-	if n.Health == nil && len(n.Alerts) == 0 {
+// brief is the node's health in a few words, nil if it has told nothing of it.
+func brief(n kind.Node) *view.Health {
+	h, told := n.Detail.(*wire.Health)
+	if !told && len(n.Alerts) == 0 {
 		return nil
 	}
 	v := &view.Health{State: view.HealthUnknown, Text: "not reported", Alerts: len(n.Alerts)}
-	if n.Health != nil {
-		v.State, v.Text = inWords(n.Health)
-		if k := n.Kinds[wire.KindHealth]; k != nil {
-			v.ReportedAt = k.At
-		}
+	if told {
+		v.State, v.Text = inWords(h)
+		v.ReportedAt = n.At
 	}
 	return v
 }
 
-// HealthView returns all that is known of the node's health.
-func (n *Node) HealthView() view.NodeHealth {
-	v := view.NodeHealth{Node: n.Name, Online: n.Up, Since: n.Since, Report: n.Health, Raised: n.Alerts}
-	if h := n.health(); h != nil {
-		v.Health = *h
-	} else {
-		v.Health = view.Health{State: view.HealthUnknown, Text: "not reported"}
+// Whole returns all that is known of a node's health.
+func Whole(n kind.Node) view.NodeHealth {
+	h, _ := n.Detail.(*wire.Health)
+	v := view.NodeHealth{Node: n.Name, Online: n.Up, Since: n.Since, Report: h, Raised: n.Alerts}
+	v.Health = view.Health{State: view.HealthUnknown, Text: "not reported"}
+	if b := brief(n); b != nil {
+		v.Health = *b
 	}
 	return v
 }
@@ -83,7 +83,8 @@ func inTrial(t *wire.HealthTrial) string {
 // trialWaits says what a trial waits for: what time alone does not bring goes first.
 func trialWaits(t *wire.HealthTrial) string {
 	texts := map[wire.WaitCode]string{
-		wire.WaitWayBack: " has no way back", wire.WaitApproval: " needs approval", wire.WaitContact: " no contact", wire.WaitMaintenance: " paused",
+		wire.WaitWayBack: " has no way back", wire.WaitApproval: " needs approval", wire.WaitContact: " no contact",
+		wire.WaitMaintenance: " paused",
 	}
 	for _, w := range t.WaitsFor {
 		if w.Code == wire.WaitCheck {
@@ -120,37 +121,29 @@ func short(s wire.Span) string {
 	return fmt.Sprintf("%ds", s/second)
 }
 
-// HealthTrouble says in words what operators should look at.
-func (f *Fleet) HealthTrouble() []string {
+// trouble says in words what operators should look at.
+func trouble(u kind.Unit) []string {
 	var refused, alerts, alarmed, waits int
-	for _, n := range f.nodes {
-		if k := n.Kinds[wire.KindHealth]; k != nil && k.Desired != nil && k.Settled() && !k.InStep() {
+	u.Each(wire.KindHealth, func(n kind.Node) {
+		if k := n.Document; k != nil && k.Desired != nil && k.Settled() && !k.InStep() {
 			refused++
 		}
 		if len(n.Alerts) > 0 {
 			alerts, alarmed = alerts+len(n.Alerts), alarmed+1
 		}
-		if n.Health != nil && n.Health.Trial != nil && n.Health.Trial.Approval == wire.ApprovalNeeded {
+		if h, ok := n.Detail.(*wire.Health); ok && h.Trial != nil && h.Trial.Approval == wire.ApprovalNeeded {
 			waits++
 		}
-	}
+	})
 	var all []string
 	if refused > 0 {
-		all = append(all, many(refused, "node")+" did not take the newest health settings")
+		all = append(all, kind.Many(refused, "node")+" did not take the newest health settings")
 	}
 	if alerts > 0 {
-		all = append(all, "raised: "+many(alerts, "alert")+" on "+many(alarmed, "node"))
+		all = append(all, "raised: "+kind.Many(alerts, "alert")+" on "+kind.Many(alarmed, "node"))
 	}
 	if waits > 0 {
-		all = append(all, "a version on trial needs approval on "+many(waits, "node"))
+		all = append(all, "a version on trial needs approval on "+kind.Many(waits, "node"))
 	}
 	return all
-}
-
-// many is "1 node", "2 nodes".
-func many(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

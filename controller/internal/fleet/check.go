@@ -1,0 +1,213 @@
+package fleet
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// pending is a submission that the online nodes are judging: each is asked about every kind of documents
+// that it would get.
+type pending struct {
+	Submit
+	src      *source
+	asks     []check
+	deadline time.Time
+	open     map[string]*owed // nodes that have not answered everything
+	asked    int
+	agreed   int
+	refused  []view.NodeError
+	silent   []string
+	offline  []string
+	placed   *view.Placed // what the document comes to
+}
+
+// check is what nodes are asked about one kind.
+type check struct {
+	id      string // prefix of the requests' IDs
+	output  *output
+	content kind.Content
+	nodes   []string
+}
+
+// owed is what a node has to answer yet.
+type owed struct {
+	open            uint64 // a bit for each of pending.asks that is not answered
+	refused, silent bool
+}
+
+// consult asks the online nodes about a submission, or judges it at once if there are none.
+func (s *step) consult(p *pending) {
+	for _, o := range s.madeFrom(p.src) {
+		p.asks = append(p.asks, check{id: s.requestID(wire.MethodCheck), output: o, content: s.proposed(o, p)})
+	}
+	p.deadline = s.now.Add(s.opt.CheckTimeout)
+	for _, n := range s.sorted() {
+		concerned, absent := false, !n.Up || n.Info == nil
+		for i := range p.asks {
+			c := &p.asks[i]
+			if c.content == nil || !c.output.Everyone && c.content.For(n.facts(c.output.Looks)) == nil {
+				continue
+			}
+			concerned = true
+			if absent || p.Sub.Offline {
+				continue
+			}
+			c.nodes = append(c.nodes, n.Name)
+			if p.open[n.Name] == nil {
+				p.open[n.Name] = &owed{}
+			}
+			p.open[n.Name].open |= 1 << i
+		}
+		if concerned && absent {
+			p.offline = append(p.offline, n.Name)
+		}
+	}
+	p.asked = len(p.open)
+	if p.asked == 0 {
+		s.judge()
+		return
+	}
+	for _, c := range p.asks {
+		if len(c.nodes) > 0 {
+			s.effect(Ask{ID: c.id, Nodes: c.nodes, Method: wire.MethodCheck, NotAfter: p.deadline.Add(requestLife),
+				Params: s.checkParams(&c, p.Version)})
+		}
+	}
+}
+
+// proposed is what a kind would be made from if the submission were accepted.
+func (s *step) proposed(o *output, p *pending) kind.Content {
+	if o.Build == nil {
+		return p.Content
+	}
+	parts := map[wire.Kind]kind.Content{}
+	for _, src := range o.from {
+		if c := src.installed; src == p.src {
+			parts[src.Name] = p.Content
+		} else if c != nil {
+			parts[src.Name] = c
+		}
+	}
+	return o.Build(parts)
+}
+
+// checkParams encodes the request's params once for each body. What it returns is called elsewhere, so
+// it holds on to nothing that changes.
+func (s *step) checkParams(c *check, version string) func(string) []byte {
+	facts := make(map[string]kind.Facts, len(c.nodes))
+	for _, name := range c.nodes {
+		facts[name] = s.nodes[name].facts(c.output.Looks)
+	}
+	encoded := map[*kind.Body][]byte{}
+	name, content := c.output.Name, c.content
+	return func(node string) []byte {
+		body := content.For(facts[node])
+		p, ok := encoded[body]
+		if !ok {
+			p = wire.Encode(&wire.CheckParams{Kind: name, Version: version, Body: body.Bytes})
+			encoded[body] = p
+		}
+		return p
+	}
+}
+
+// checkAnswered counts an answer to the check under way.
+func (s *step) checkAnswered(h *Heard) {
+	p := s.pending
+	if p == nil || p.open[h.Node] == nil {
+		return
+	}
+	i := slices.IndexFunc(p.asks, func(c check) bool { return h.Reply.ID == c.id+h.Node })
+	open := p.open[h.Node]
+	if i < 0 || open.open&(1<<i) == 0 {
+		return
+	}
+	open.open &^= 1 << i
+	c := &p.asks[i]
+	switch r := h.Reply; {
+	case r.Error != nil && r.Error.Code == wire.CodeNotSupported && c.output.TooOld != nil:
+		agent := ""
+		if n := s.nodes[h.Node]; n != nil && n.Info != nil {
+			agent = n.Info.AgentVersion
+		}
+		p.refuse(h.Node, wire.New(r.Error.Code, "", c.output.TooOld(agent)))
+	case r.Error != nil && noVerdict(r.Error.Code):
+		open.silent = true
+	case r.Error != nil:
+		p.refuse(h.Node, r.Error)
+	case bytes.Equal(r.Result, agreed):
+	default:
+		p.judged(h.Node, r.Result)
+	}
+	if open.open != 0 {
+		return
+	}
+	delete(p.open, h.Node)
+	switch {
+	case open.refused:
+	case open.silent:
+		p.silent = append(p.silent, h.Node)
+	default:
+		p.agreed++
+	}
+	if len(p.open) == 0 {
+		s.judge()
+	}
+}
+
+// judged reads a node's verdict.
+func (p *pending) judged(node string, result []byte) {
+	res, err := wire.Decode[wire.CheckResult](result)
+	switch {
+	case err != nil:
+		p.refuse(node, wire.AsError(err))
+	case res.OK:
+	case len(res.Errors) == 0:
+		p.refuse(node, wire.New(wire.CodeBadValue, "", "the node refuses without a reason"))
+	default:
+		p.refuse(node, res.Errors...)
+	}
+}
+
+func (p *pending) checks() view.Checks {
+	c := view.Checks{Asked: p.asked, Agreed: p.agreed, Refused: p.refused, Silent: p.silent, Unchecked: p.offline}
+	for name := range p.open {
+		c.Silent = append(c.Silent, name)
+	}
+	slices.Sort(c.Silent)
+	slices.Sort(c.Unchecked)
+	c.Omitted = kind.Clip(&c.Refused, kind.MaxNamed) + kind.Clip(&c.Silent, kind.MaxNamed) +
+		kind.Clip(&c.Unchecked, kind.MaxNamed)
+	return c
+}
+
+// noVerdict tells the errors that say nothing about the document: the node could not judge it. It
+// counts as silent and judges the document when it is issued.
+func noVerdict(c wire.Code) bool {
+	switch c {
+	case wire.CodeExpired, wire.CodeNotSupported, wire.CodeUnsigned, wire.CodeBadSignature,
+		wire.CodeUnknownKey, wire.CodeInternal, wire.CodeUnavailable:
+		return true
+	}
+	return false
+}
+
+func (p *pending) refuse(node string, errs ...*wire.Error) {
+	if len(errs) > maxNodeErrors {
+		errs = errs[:maxNodeErrors]
+	}
+	e := *errs[0]
+	e.Node = node
+	errs = slices.Clone(errs)
+	errs[0] = &e
+	p.open[node].refused = true
+	p.refused = append(p.refused, view.NodeError{Node: node, Errors: errs})
+}
+
+// maxNodeErrors bounds what one node may add to a verdict.
+const maxNodeErrors = 8

@@ -1,0 +1,253 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/shared/wire"
+)
+
+// source is how the unit stands with one source. The contents are no part of the state: the shell has the
+// documents; of a collection the records have it.
+type source struct {
+	*kind.Source
+	kind.State
+	installed kind.Content // nil when there is none
+	trying    kind.Content // of the document on trial
+}
+
+// output is one kind of documents, and what it is made from.
+type output struct {
+	*kind.Kind
+	from  []*source
+	built [2]built // installed, and on trial
+}
+
+// built is the content that Build made of several.
+type built struct {
+	from    []kind.Content
+	content kind.Content
+}
+
+func newSources(set kind.Set) (sources []*source, outputs []*output) {
+	for _, src := range set.Sources {
+		sources = append(sources, &source{Source: src, State: kind.State{State: kind.Absent}})
+	}
+	for _, k := range set.Kinds {
+		o := &output{Kind: k}
+		for _, src := range sources {
+			if slices.Contains(k.From, src.Name) || k.From == nil && src.Name == k.Name {
+				o.from = append(o.from, src)
+			}
+		}
+		outputs = append(outputs, o)
+	}
+	return sources, outputs
+}
+
+// source returns a source by its name, nil if there is none.
+func (f *Fleet) source(name wire.Kind) *source {
+	for _, src := range f.sources {
+		if src.Name == name {
+			return src
+		}
+	}
+	return nil
+}
+
+// output returns a kind by its name, nil if there is none.
+func (f *Fleet) output(name wire.Kind) *output {
+	for _, o := range f.outputs {
+		if o.Name == name {
+			return o
+		}
+	}
+	return nil
+}
+
+// copied returns the source with a readable copy, nil if none has one.
+func (f *Fleet) copied() *source {
+	for _, src := range f.sources {
+		if src.Copied {
+			return src
+		}
+	}
+	return nil
+}
+
+// madeFrom returns the kinds that are made from a source.
+func (f *Fleet) madeFrom(src *source) (all []*output) {
+	for _, o := range f.outputs {
+		if slices.Contains(o.from, src) {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// State returns how the unit stands with a source; the zero State if there is no such source.
+func (f *Fleet) State(name wire.Kind) kind.State {
+	if src := f.source(name); src != nil {
+		return src.State
+	}
+	return kind.State{}
+}
+
+// Content returns what is installed of a source, nil if nothing is.
+func (f *Fleet) Content(name wire.Kind) kind.Content {
+	if src := f.source(name); src != nil {
+		return src.installed
+	}
+	return nil
+}
+
+// SetContent gives a replayed Fleet the documents that its records name; nil where State names none.
+func (f *Fleet) SetContent(name wire.Kind, installed, trial kind.Content) {
+	src := f.source(name)
+	src.installed, src.trying = installed, trial
+}
+
+// onTrial reports whether one of the sources of a kind is on trial.
+func (o *output) onTrial() bool {
+	for _, src := range o.from {
+		if src.Trial != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// content returns what nodes get a part of: installed, or, where a source is on trial, tried. nil: nothing.
+func (o *output) content(trial bool) kind.Content {
+	pick := func(src *source) kind.Content {
+		if trial && src.Trial != nil {
+			return src.trying
+		}
+		return src.installed
+	}
+	if o.Build == nil {
+		return pick(o.from[0])
+	}
+	from := make([]kind.Content, len(o.from))
+	parts := map[wire.Kind]kind.Content{}
+	for i, src := range o.from {
+		if from[i] = pick(src); from[i] != nil {
+			parts[src.Name] = from[i]
+		}
+	}
+	b := &o.built[0]
+	if trial {
+		b = &o.built[1]
+	}
+	if !slices.Equal(b.from, from) {
+		*b = built{from: from}
+		if len(parts) > 0 {
+			b.content = o.Build(parts)
+		}
+	}
+	return b.content
+}
+
+// version names what a kind is made from now: the version of its source, or of its sources in their order.
+func (o *output) version(trial bool) string {
+	var all []string
+	for _, src := range o.from {
+		switch {
+		case trial && src.Trial != nil:
+			all = append(all, src.Trial.Version)
+		case src.Version != "":
+			all = append(all, src.Version)
+		}
+	}
+	return strings.Join(all, "+")
+}
+
+// offer is what nodes get of one kind of documents now.
+type offer struct {
+	*output
+	content kind.Content
+	version string
+	mode    wire.Mode
+	within  time.Duration // of a trial, what is left of it
+}
+
+// offered returns what nodes get of a kind; false: nothing is distributed, because nothing was accepted or
+// the readable copy was tampered with (seed 000, Startup).
+func (s *step) offered(o *output) (offer, bool) {
+	of := offer{output: o, mode: wire.ModeApply}
+	for _, src := range o.from {
+		if t := src.Trial; t != nil {
+			left := max(time.Second, t.Deadline.Sub(s.now).Round(time.Second))
+			if of.mode == wire.ModeApply || left < of.within {
+				of.mode, of.within = wire.ModeTry, left
+			}
+		} else if src.State.State == kind.Failed {
+			return offer{}, false
+		}
+	}
+	if len(o.from) == 0 {
+		return offer{}, false
+	}
+	trial := of.mode == wire.ModeTry
+	of.content, of.version = o.content(trial), o.version(trial)
+	return of, of.content != nil
+}
+
+// body is what a node gets of an offer; nil: nothing. It is kept until the content changes, or one of the
+// facts that the kind looks at.
+func (o *offer) body(n *Node) *kind.Body {
+	k := n.kind(o.Name)
+	facts := made{content: o.content, info: n.Info, details: n.details(o.Looks)}
+	if m := &k.made; m.content != facts.content || !m.same(&facts, o.Looks) {
+		facts.body = o.content.For(n.facts(o.Looks))
+		*m = facts
+	}
+	if k.made.body == nil && (k.Desired != nil || k.Running != nil) {
+		return o.Empty
+	}
+	return k.made.body
+}
+
+// made is what a node gets of a content, and what that depends on.
+type made struct {
+	content kind.Content
+	body    *kind.Body
+	info    *wire.NodeInfo
+	details []any // in the order of Looks
+}
+
+func (m *made) same(o *made, looks kind.Looks) bool {
+	if m.info != o.info {
+		if looks.Info || looks.Type && (m.info == nil || o.info == nil || m.info.Type != o.info.Type) {
+			return false
+		}
+	}
+	return slices.Equal(m.details, o.details)
+}
+
+func (n *Node) details(looks kind.Looks) []any {
+	if len(looks.Details) == 0 {
+		return nil
+	}
+	all := make([]any, len(looks.Details))
+	for i, name := range looks.Details {
+		if k := n.Kinds[name]; k != nil {
+			all[i] = k.Detail
+		}
+	}
+	return all
+}
+
+// facts are what a kind may look at.
+func (n *Node) facts(looks kind.Looks) kind.Facts {
+	facts := kind.Facts{Node: n.Name, Type: n.Type(), Info: n.Info}
+	for i, detail := range n.details(looks) {
+		if facts.Details == nil {
+			facts.Details = map[wire.Kind]any{}
+		}
+		facts.Details[looks.Details[i]] = detail
+	}
+	return facts
+}

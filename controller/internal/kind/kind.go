@@ -1,0 +1,197 @@
+// Package kind is what the engine and the kinds of documents agree on. The engine, package fleet, knows how
+// a document is judged, journaled, issued, tried, rolled back and compared with what nodes report; a kind
+// knows what its documents mean. A Source is what operators submit, a Kind is what nodes get and report.
+// Packages below kinds import this one, and never fleet.
+//
+//tandem:pure
+package kind
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// Kind is one kind of documents: what nodes get and report. A nil function has the meaning that its
+// comment gives. A Kind without any source is only reported.
+type Kind struct {
+	Name wire.Kind
+	From []wire.Kind // the sources that it is made from; nil: the one of its name, if there is one
+
+	// Build makes the content from those of its sources that have one, by the source's name. Nil: the
+	// content of its one source. It is called again only when one of them has changed.
+	Build    func(map[wire.Kind]Content) Content
+	Everyone bool  // For never returns nil: issued to all at an acceptance, and counted where it is missing
+	Looks    Looks // which Facts For reads
+	Empty    *Body // for a node that has, or should have, a document and gets none now; nil: it keeps what it has
+
+	// TooOld says what to do about a node whose agent, of this version, does not know the kind; the version
+	// is "" while it is not known. Nil: such a node's check counts as silent.
+	TooOld func(agent string) string
+	// Detail reads and checks the detail of a report of this node; an empty one may be nil. Nil: the kind
+	// has none.
+	Detail func(node string, raw jsontext.Value) (any, *wire.Error)
+	// Blank returns an empty detail, into which one that was kept is read. Nil: the kind has none.
+	Blank func() any
+	// Same reports whether two details differ in progress only. Nil: they never do.
+	Same func(a, b any) bool
+
+	Brief   func(n Node, v *view.Node)         // adds to what a list shows of a node; nil: nothing
+	Show    func(u Unit, n Node, v *view.Node) // adds to what is shown of one node; nil: nothing
+	Trouble func(u Unit) []string              // what operators should look at, in words; nil: nothing
+}
+
+// Source is one kind of submissions: what operators submit, or change piece by piece. It has Parse or Fold.
+type Source struct {
+	Name  wire.Kind // also of the submissions, and of the records about them
+	Title string    // "unit configuration", "set of workloads"
+	Noun  string    // "configuration", "workload"
+
+	Parse func(Reading) Parsed // of documents that are submitted whole
+	Fold  *Fold                // of a collection that is changed piece by piece
+
+	NoTrial *wire.Error                          // why a document is not tried unit-wide; nil: it can be
+	Next    func(version string) string          // version of a document that came without; nil: it has its own
+	Rename  Rename                               // nil: a document has no version of its own
+	Compare func(u Unit, c Content) *view.Placed // what a document comes to beside the one before; nil: no more
+	Copied  bool                                 // it has a readable copy, and is failed while that is damaged
+	Heavy   bool                                 // parsing takes so much memory that one is done at a time
+}
+
+// Rename returns a document under another version.
+type Rename func(document []byte, version string) ([]byte, error)
+
+// Reading is a document to be parsed.
+type Reading struct {
+	Document []byte
+	Version  string // that was given beside it
+	Lenient  bool   // read what people leave out as meant
+	Stored   bool   // it was accepted before: a rule that is newer does not refuse it
+}
+
+// Parsed is what became of it.
+type Parsed struct {
+	Version  string  // "" when it cannot be read, or is to be derived
+	Content  Content // nil with Problems
+	Problems []*wire.Error
+	Warnings []view.Warning
+}
+
+// Fold keeps a collection that records change. Its content is kept in checkpoints.
+type Fold struct {
+	// Reason is that of the documents that follow from a change: "settings changed".
+	Reason string
+	Decode func(data jsontext.Value) (any, error)       // the data of a Settings record
+	Judge  func(c Content, change any) *wire.Error      // why a change is refused; c is nil while there is none
+	Apply  func(c Content, at Change, data any) Content // what there is after a change; c is not used any more
+	Save   func(c Content) any                          // for a checkpoint
+	Load   func(saved jsontext.Value) (Content, error)
+}
+
+// Change is a record that changes a collection.
+type Change struct {
+	Seq uint64
+	At  time.Time
+	Who string
+}
+
+// Content is an accepted document, or a collection, that can be asked what a node gets. It is a pointer, so
+// that two can be compared, and safe for concurrent use.
+type Content interface {
+	// For returns what a node gets; nil: nothing. It depends on the facts that the kind looks at and on
+	// nothing else. Equal bodies should be the same pointer.
+	For(Facts) *Body
+}
+
+// Body is a document as a node gets it. It is never changed.
+type Body struct {
+	Bytes []byte
+	Hash  string
+}
+
+// NewBody returns bytes with their hash.
+func NewBody(b []byte) *Body { return &Body{Bytes: b, Hash: wire.Hash(b)} }
+
+// Facts are what is known of a node. What they point to never changes.
+type Facts struct {
+	Node    string
+	Type    string            // "" while it is not known
+	Info    *wire.NodeInfo    // nil while it is not known
+	Details map[wire.Kind]any // the newest details of reports, of the kinds in Looks
+}
+
+// Looks says which facts a kind reads, beside the node's name: a document is made anew when one of them
+// changes.
+type Looks struct {
+	Type    bool
+	Info    bool
+	Details []wire.Kind
+}
+
+// Set is a list of kinds and their sources, in the order in which nodes get their documents.
+type Set struct {
+	Sources []*Source
+	Kinds   []*Kind
+}
+
+// Join puts sets together. It panics if a name is there twice, or if a kind names a source that is not.
+func Join(sets ...Set) Set {
+	var all Set
+	for _, s := range sets {
+		all.Sources, all.Kinds = append(all.Sources, s.Sources...), append(all.Kinds, s.Kinds...)
+	}
+	for i, s := range all.Sources {
+		if all.Source(s.Name) != all.Sources[i] || (s.Parse == nil) == (s.Fold == nil) {
+			panic(fmt.Sprintf("kind: the source %s is there twice, or has not one of Parse and Fold", s.Name))
+		}
+	}
+	for i, k := range all.Kinds {
+		whole := (len(k.From) <= 1 || k.Build != nil) && (k.Detail == nil) == (k.Blank == nil)
+		if all.Kind(k.Name) != all.Kinds[i] || !whole {
+			panic(fmt.Sprintf("kind: the kind %s is there twice, or incomplete", k.Name))
+		}
+		for _, name := range k.From {
+			if all.Source(name) == nil {
+				panic(fmt.Sprintf("kind: the kind %s is made from %s, which is no source", k.Name, name))
+			}
+		}
+	}
+	return all
+}
+
+// Kind returns the kind of this name, nil if there is none.
+func (s Set) Kind(name wire.Kind) *Kind {
+	for _, k := range s.Kinds {
+		if k.Name == name {
+			return k
+		}
+	}
+	return nil
+}
+
+// Source returns the source of this name, nil if there is none.
+func (s Set) Source(name wire.Kind) *Source {
+	for _, src := range s.Sources {
+		if src.Name == name {
+			return src
+		}
+	}
+	return nil
+}
+
+// Reportable reports whether a node may report this kind: it is in the set, or the wire names it.
+func (s Set) Reportable(name wire.Kind) bool { return s.Kind(name) != nil || name.Known() }
+
+// Copied returns the source that has a readable copy, nil if none has.
+func (s Set) Copied() *Source {
+	for _, src := range s.Sources {
+		if src.Copied {
+			return src
+		}
+	}
+	return nil
+}

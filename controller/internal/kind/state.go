@@ -1,0 +1,154 @@
+package kind
+
+import (
+	"time"
+
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/duration"
+	"tandem.internal/shared/wire"
+)
+
+// State is how the unit stands with one source: the same for every source.
+type State struct {
+	State     string          `json:"state"` // Absent, Installed or Failed
+	Version   string          `json:"version,omitempty"`
+	Hash      string          `json:"hash,omitempty"`   // of the submitted document
+	Lenient   bool            `json:"lenient,omitzero"` // it was read so, and is again
+	Rev       uint64          `json:"rev,omitempty"`    // of its newest issue to all, or else of its acceptance
+	Since     time.Time       `json:"since,omitzero"`
+	Who       string          `json:"who,omitempty"`
+	Error     *wire.Error     `json:"error,omitempty"`
+	Trial     *Trial          `json:"trial,omitempty"`
+	Attempted *view.Attempted `json:"attempted,omitempty"`
+}
+
+// The states of a source.
+const (
+	Absent    = "absent"
+	Installed = "installed"
+	Failed    = "failed"
+)
+
+// Trial is a document that its nodes try until the deadline.
+type Trial struct {
+	Version  string            `json:"version"`
+	Hash     string            `json:"hash"`
+	Lenient  bool              `json:"lenient,omitzero"`
+	Who      string            `json:"who,omitempty"`
+	Rev      uint64            `json:"rev"`
+	Deadline time.Time         `json:"deadline"`
+	Within   duration.Duration `json:"within"`
+}
+
+// View returns the trial as operators see it; nil for nil.
+func (t *Trial) View() *view.Trial {
+	if t == nil {
+		return nil
+	}
+	return &view.Trial{Version: t.Version, Rev: t.Rev, Deadline: t.Deadline}
+}
+
+// Document is one kind of documents on one node: what it should have, and what it said.
+type Document struct {
+	Desired *Doc          `json:"desired,omitempty"`
+	Running *wire.DocRef  `json:"running,omitempty"`
+	Last    *wire.Attempt `json:"last,omitempty"`
+	Boot    string        `json:"boot,omitempty"` // of the newest report
+	Seq     uint64        `json:"seq,omitempty"`  // of the newest report
+	At      time.Time     `json:"at,omitzero"`    // when it came
+	Detail  any           `json:"-"`              // of the newest report that had one; see Kind.Detail
+}
+
+// Doc is one issued document; nodes that got the same body in the same issue share it.
+type Doc struct {
+	wire.DocRef
+	Mode   wire.Mode         `json:"mode"`
+	Within duration.Duration `json:"within,omitzero"` // with wire.ModeTry
+	Issued time.Time         `json:"issued"`
+}
+
+// Same reports whether a document that was found somewhere is this one.
+func (d *Doc) Same(o *wire.Desired) bool {
+	return d.Stamp() == o.Stamp() && d.Hash == o.Hash && d.Version == o.Version && d.Mode == o.Mode
+}
+
+// InStep reports whether the node runs what it should of this kind.
+func (k *Document) InStep() bool {
+	d := k.Desired
+	if d == nil {
+		return true
+	}
+	if k.Last != nil && k.Last.Stamp() == d.Stamp() && k.Last.State == wire.StateTrying {
+		return true
+	}
+	return k.Running != nil && k.Running.Stamp() == d.Stamp() && k.Running.Hash == d.Hash
+}
+
+// Settled reports whether the node has done with its newest document, well or not.
+func (k *Document) Settled() bool {
+	d := k.Desired
+	return d == nil || k.InStep() || k.Last != nil && k.Last.Stamp() == d.Stamp() && k.Last.State.Settled()
+}
+
+// Failed reports whether the node's newest attempt at the newest document went wrong.
+func (k *Document) Failed() bool {
+	return k.Desired != nil && k.Last != nil && k.Last.Stamp() == k.Desired.Stamp() &&
+		k.Last.State.Settled() && k.Last.State != wire.StateInstalled
+}
+
+// Newest is the newest stamp that the node has reported anything of.
+func (k *Document) Newest() wire.Stamp {
+	newest := wire.Stamp{}
+	if k.Running != nil {
+		newest = k.Running.Stamp()
+	}
+	if k.Last != nil && k.Last.Stamp().Compare(newest) > 0 {
+		newest = k.Last.Stamp()
+	}
+	return newest
+}
+
+// View returns the document as operators see it.
+func (k *Document) View() view.Document {
+	d := view.Document{Running: k.Running, Last: k.Last, InSync: k.InStep(), ReportedAt: k.At}
+	if k.Desired != nil {
+		d.Desired = &view.Desired{DocRef: k.Desired.DocRef, Mode: k.Desired.Mode, Issued: k.Desired.Issued}
+	}
+	return d
+}
+
+// Node is one node as a kind sees it.
+type Node struct {
+	Name     string
+	Up       bool
+	Since    time.Time      // of Up
+	Info     *wire.NodeInfo // nil while it is not known
+	Alerts   []view.Alert   // raised, the oldest first
+	Document *Document      // of the kind that was asked for; nil: it has none and said nothing of it
+	Detail   any            // the newest that it said, also if that was not journaled; nil: nothing
+	At       time.Time      // when it said so
+}
+
+// Type returns the node's type, "" while it has not told.
+func (n Node) Type() string {
+	if n.Info == nil {
+		return ""
+	}
+	return n.Info.Type
+}
+
+// Unit is what a kind may ask when something is shown.
+type Unit interface {
+	// Each calls fn for every node that was ever heard of, in no order.
+	Each(kind wire.Kind, fn func(Node))
+	// Node returns one; false: it was never heard of.
+	Node(kind wire.Kind, name string) (Node, bool)
+	// State returns how the unit stands with a source.
+	State(source wire.Kind) State
+	// Content returns what is installed of a source, nil if nothing is.
+	Content(source wire.Kind) Content
+	// Damage returns why the installed document of a source, or that on trial, cannot be read; nil: it can.
+	Damage(source wire.Kind) *wire.Error
+	// Progress returns how far the nodes have come with their documents of a kind.
+	Progress(kind wire.Kind) view.Progress
+}

@@ -1,0 +1,52 @@
+// Package health is what nodes tell of their health, and what operators want of it (seed 002): settings that
+// are changed piece by piece, for a node, for its type, or for all.
+//
+//tandem:pure
+package health
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// Set returns the source and the kind.
+func Set() kind.Set {
+	return kind.Set{
+		Sources: []*kind.Source{{
+			Name: wire.KindHealth, Title: "health settings", Noun: "health settings",
+			Fold: &kind.Fold{
+				Reason: "settings changed", Decode: decode, Judge: judge, Apply: apply, Load: load,
+				Save: func(c kind.Content) any { return c },
+			},
+		}},
+		Kinds: []*kind.Kind{{
+			Name: wire.KindHealth, Looks: kind.Looks{Type: true}, Empty: unset.body,
+			Detail:  detail,
+			Blank:   func() any { return &wire.Health{} },
+			Brief:   func(n kind.Node, v *view.Node) { v.Health = brief(n) },
+			Show:    show,
+			Trouble: trouble,
+		}},
+	}
+}
+
+// detail reads a node's health. An agent that only refuses settings tells none.
+func detail(_ string, raw jsontext.Value) (any, *wire.Error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	h, err := wire.Decode[wire.Health](raw)
+	if err != nil {
+		return nil, wire.AsError(err)
+	}
+	return h, nil
+}
+
+func show(_ kind.Unit, n kind.Node, v *view.Node) {
+	if h, ok := n.Detail.(*wire.Health); ok {
+		v.Components = h.Components
+	}
+}

@@ -1,0 +1,18 @@
+// Package kinds is the list of the kinds of documents that the controller knows. A new kind is a folder
+// beside this file, its types in wire, and a line here.
+//
+//tandem:pure
+package kinds
+
+import (
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/kinds/config"
+	"tandem.internal/controller/internal/kinds/health"
+	"tandem.internal/controller/internal/kinds/info"
+	"tandem.internal/controller/internal/kinds/workloads"
+)
+
+// All returns every kind, in the order in which nodes get their documents.
+func All() kind.Set {
+	return kind.Join(config.Set(), health.Set(), workloads.Set(), info.Set())
+}

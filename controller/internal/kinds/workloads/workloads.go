@@ -1,0 +1,138 @@
+// Package workloads is the unit's set of workloads (seed 004): a node gets what it is to run. What happens to
+// a slot is the node's; there is no trial of the whole unit.
+//
+//tandem:pure
+package workloads
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/accept"
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// Set returns the source and the kind.
+func Set() kind.Set {
+	return kind.Set{
+		Sources: []*kind.Source{{
+			Name: wire.KindWorkloads, Title: "set of workloads", Noun: "workload",
+			Parse: parse, NoTrial: errNoTrial, Next: accept.Next, Compare: compare, Heavy: true,
+		}},
+		Kinds: []*kind.Kind{{
+			Name: wire.KindWorkloads, Empty: none, TooOld: tooOld,
+			Detail:  detail,
+			Blank:   func() any { return &wire.Workloads{} },
+			Same:    same,
+			Show:    func(u kind.Unit, n kind.Node, v *view.Node) { v.Slots = Slots(u, n.Name) },
+			Trouble: trouble,
+		}},
+	}
+}
+
+var errNoTrial = wire.New(wire.CodeNotSupported, "/mode",
+	"workloads are not tried unit-wide: each node goes back to what ran before if the new does not stay up")
+
+// tooOld says what to do about a node that does not know workloads.
+func tooOld(agent string) string {
+	if agent != "" {
+		agent = ", version " + agent + ","
+	}
+	return "the agent there" + agent + " does not run workloads; update it, or take its slots out"
+}
+
+// maxWarnings bounds what an answer tells of a lenient reading.
+const maxWarnings = 100
+
+// parse reads a set of workloads and works out what each node gets.
+func parse(r kind.Reading) kind.Parsed {
+	set, warnings, problems := read(r.Document, r.Lenient)
+	if len(problems) > 0 {
+		return kind.Parsed{Version: r.Version, Problems: problems, Warnings: warnings}
+	}
+	p, problems := place(set)
+	if len(problems) > 0 {
+		return kind.Parsed{Version: r.Version, Problems: problems, Warnings: warnings[:min(len(warnings), maxWarnings)]}
+	}
+	return kind.Parsed{Version: r.Version, Content: p, Warnings: warnings[:min(len(warnings), maxWarnings)]}
+}
+
+func read(doc []byte, lenient bool) (*workload.Set, []view.Warning, []*wire.Error) {
+	if lenient {
+		return workload.ParseLenient(doc)
+	}
+	set, problems := workload.Parse(doc)
+	return set, nil, problems
+}
+
+// Fill works out the instances and jobs of a set.
+func Fill(doc []byte, lenient bool) ([]byte, error) {
+	set, _, problems := read(doc, lenient)
+	if len(problems) > 0 {
+		return nil, problems[0]
+	}
+	f, problems := workload.Fill(set)
+	if len(problems) > 0 {
+		return nil, problems[0]
+	}
+	return workload.Encode(f.Configs), nil
+}
+
+// detail reads what a node tells of its slots. An agent that only refuses documents tells nothing.
+func detail(node string, raw jsontext.Value) (any, *wire.Error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	w, err := wire.Decode[wire.Workloads](raw)
+	if err == nil {
+		err = foreign(w, node)
+	}
+	if err != nil {
+		return nil, wire.AsError(err)
+	}
+	return w, nil
+}
+
+// foreign says what is wrong with the slots in a node's report: one that is another node's, so that nobody
+// is told by this node what runs there, or one twice.
+func foreign(w *wire.Workloads, node string) error {
+	seen := map[string]bool{}
+	for i := range w.Slots {
+		at := fmt.Sprintf("/detail/slots/%d/slot", i)
+		s, err := workload.ParseSlot(w.Slots[i].Slot)
+		switch {
+		case err != nil:
+			return wire.New(wire.CodeBadValue, at, err.Error())
+		case s.Node != node:
+			return wire.New(wire.CodeWrongTarget, at, fmt.Sprintf("the slot %s is another node's", s))
+		case seen[s.Service]:
+			return wire.New(wire.CodeDuplicate, at, fmt.Sprintf("the slot %s is there twice", s))
+		}
+		seen[s.Service] = true
+	}
+	return nil
+}
+
+// same reports whether two reports differ in no more than progress: bytes, counts, times, words.
+func same(x, y any) bool {
+	a, _ := x.(*wire.Workloads)
+	b, _ := y.(*wire.Workloads)
+	if a == nil || b == nil {
+		return a == b
+	}
+	code := func(e *wire.Error) wire.Code {
+		if e == nil {
+			return ""
+		}
+		return e.Code
+	}
+	return a.More == b.More && slices.EqualFunc(a.Slots, b.Slots, func(x, y wire.WorkloadSlot) bool {
+		return x.Slot == y.Slot && x.Job == y.Job && x.ID == y.ID && x.State == y.State && x.Wanted == y.Wanted &&
+			(x.Doing == "") == (y.Doing == "") && code(x.Error) == code(y.Error)
+	})
+}
