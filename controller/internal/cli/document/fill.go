@@ -138,14 +138,14 @@ func printConfig(a *command.App, c workload.Config, x workload.Explanation, expl
 	}
 }
 
-// each visits a map in the order of its names, with the JSON pointer of each.
+// each visits a map in the order of its names, with the JSON pointer of each value.
 func each[V any](m map[string]V, under string, visit func(at string, v V)) {
 	for _, n := range slices.Sorted(maps.Keys(m)) {
 		visit(string(jsontext.Pointer(under).AppendToken(n)), m[n])
 	}
 }
 
-// artifact is a resource on one line.
+// artifact renders a resource on one line.
 func artifact(r workload.Artifact) string {
 	parts := []string{strings.Join(r.URLs, " or ")}
 	for _, p := range []struct{ name, value string }{{"uuid", r.UUID}, {"", r.Verification.Checksum}} {
@@ -168,7 +168,7 @@ func artifact(r workload.Artifact) string {
 	return strings.Join(parts, ", ")
 }
 
-// limit is a hook's time limits on one line.
+// limit renders a hook's time limits on one line.
 func limit(l workload.Limit) string {
 	var parts []string
 	for _, p := range []struct {

@@ -9,7 +9,7 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// slotFailure is why waiting for slots did not end well, nil if it did.
+// slotFailure returns nil if every slot there is runs or has completed, else why not.
 func (o *outcome) slotFailure(incomplete func(wire.Code, string) error) error {
 	p, s := o.Progress, o.Slots
 	switch {
@@ -36,7 +36,7 @@ func (o *outcome) slotFailure(incomplete func(wire.Code, string) error) error {
 	return incomplete(wire.CodeTimeout, term.ShortenLines(text, wire.MaxMessage-64))
 }
 
-// slotWords says that it went well.
+// slotWords describes a successful outcome for workloads.
 func (o *outcome) slotWords() string {
 	s := o.Slots
 	var parts []string
@@ -82,7 +82,7 @@ func slotLines(s *view.SlotProgress) string {
 	return term.ShortenLines(strings.Join(all, "\n"), wire.MaxMessage/2)
 }
 
-// slotsLate names what is waited for, for the progress line.
+// slotsLate names the slots that are waited for, for the progress line.
 func slotsLate(s *view.SlotProgress) string {
 	var all []string
 	for _, m := range s.Missing {
@@ -101,7 +101,7 @@ func slotsLate(s *view.SlotProgress) string {
 	return ", waiting for " + term.List(all)
 }
 
-// placedRows tells what a set comes to.
+// placedRows adds what a set comes to: slots, slots that stop, and nodes that are not known.
 func placedRows(t *term.Table, p *view.Placed) {
 	if p.Slots == 0 {
 		t.Add("slots", "none")

@@ -176,7 +176,7 @@ func (k *kind) rollBack(a *command.App) *cobra.Command {
 			if err != nil {
 				return k.nearVersion(args[0])(cmd.Context(), c, err)
 			}
-			return k.settled(cmd.Context(), a, c, res, nil, o.wait.Std())
+			return k.finish(cmd.Context(), a, c, res, nil, o.wait.Std())
 		})
 	}
 	cmd.Flags().StringVar(&as, "as", "", "the new `version`, above the installed one")

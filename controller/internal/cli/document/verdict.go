@@ -19,19 +19,19 @@ type submission struct {
 	Wait *outcome `json:"wait,omitempty"`
 }
 
-// submitted submits a document and goes on as settled does.
+// submitted submits a document and finishes the command.
 func (k *kind) submitted(ctx context.Context, a *command.App, in *input, o *options) error {
 	return a.Connect(func(c *client.Client) error {
 		res, err := k.submit(ctx, c, in, o)
 		if err != nil {
 			return err
 		}
-		return k.settled(ctx, a, c, res, in, o.wait.Std())
+		return k.finish(ctx, a, c, res, in, o.wait.Std())
 	})
 }
 
-// settled shows a verdict on in, and waits for the nodes if limit is above 0. in may be nil.
-func (k *kind) settled(
+// finish shows a verdict on in, and waits for the nodes if limit is above 0. in may be nil.
+func (k *kind) finish(
 	ctx context.Context, a *command.App, c *client.Client, res view.Result, in *input, limit time.Duration,
 ) error {
 	done, failed := submission{Result: res}, refusal(res, in)
@@ -56,7 +56,7 @@ func (k *kind) settled(
 	return failed
 }
 
-// refusal is the failure for a Result that says no, or nil.
+// refusal returns the failure of a refused Result, else nil.
 func refusal(res view.Result, in *input) error {
 	if res.State != "refused" {
 		return nil
@@ -74,7 +74,7 @@ func refusal(res view.Result, in *input) error {
 	return &command.Failure{Exit: command.ExitRefused, Err: res.Error}
 }
 
-// printResult shows a verdict: what the controller says, then who said what.
+// printResult shows a verdict: the controller's decision, then the answers of nodes.
 func printResult(a *command.App, res view.Result) {
 	version := term.Clean(res.Version)
 	switch res.State {

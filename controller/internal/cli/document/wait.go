@@ -15,14 +15,14 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// outcome is what waiting for the nodes came to.
+// outcome is the result of waiting for the nodes.
 type outcome struct {
 	Settled  bool               `json:"settled"` // every online node has dealt with the newest document
 	Replaced string             `json:"replaced,omitempty"`
 	Progress view.Progress      `json:"progress"`
 	Slots    *view.SlotProgress `json:"slots,omitempty"` // of workloads
-	lost     error              // why nothing was heard at the end
-	stopped  bool               // the person did not want to wait any longer
+	lost     error              // why the last following ended, unless it was the limit
+	stopped  bool               // the waiting was interrupted
 }
 
 const (
@@ -30,7 +30,7 @@ const (
 	steady = 2 * time.Second        // how long slots have to run: a process that fails at once runs for a moment, too
 )
 
-// stage is how far a unit has come with what was submitted last.
+// stage is the progress of a unit with the newest document.
 type stage struct {
 	rev      uint64   // of the newest document that nodes have to deal with
 	versions []string // that count: installed, and on trial
@@ -112,7 +112,7 @@ func (o *outcome) follow(ctx context.Context, follow follower, res view.Result, 
 	return o.Settled || o.Replaced != "" || ctx.Err() != nil
 }
 
-// failure is nil when every online node got there, else exit status 4 and why.
+// failure returns nil if every online node took the document, else the reason with ExitIncomplete.
 func (o *outcome) failure() error {
 	p := o.Progress
 	incomplete := func(code wire.Code, message string) error {
@@ -156,7 +156,7 @@ func (o *outcome) when() string {
 	return "in time"
 }
 
-// words says that it went well.
+// words describes a successful outcome.
 func (o *outcome) words() string {
 	p := o.Progress
 	switch {
@@ -171,7 +171,7 @@ func (o *outcome) words() string {
 	return "every node has it (" + term.Plural(p.Nodes, "node") + ")"
 }
 
-// Which laggards a text is about.
+// Selections of laggards for a text.
 func anyone(view.Laggard) bool      { return true }
 func settled(l view.Laggard) bool   { return l.State.Settled() }
 func unsettled(l view.Laggard) bool { return !l.State.Settled() }

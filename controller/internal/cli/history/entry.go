@@ -16,10 +16,10 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// say says in words what an entry has.
+// say renders journal entries as text.
 type say struct{ *term.Screen }
 
-// read reads data and says it; false: it cannot be read, or there is nothing to say.
+// read decodes data and renders it. It returns false if data cannot be decoded.
 func read[T any](data jsontext.Value, text func(T) string) (string, bool) {
 	var d T
 	if len(data) == 0 || json.Unmarshal(data, &d) != nil {
@@ -28,7 +28,7 @@ func read[T any](data jsontext.Value, text func(T) string) (string, bool) {
 	return text(d), true
 }
 
-// entry says what an entry has, or shows its data if it is not understood.
+// entry renders an entry; if it is not understood, the result is its data.
 func (s say) entry(e view.Entry) string {
 	t, _ := record.ParseType(e.Type)
 	if text, ok := s.record(t, e); ok {
@@ -85,7 +85,7 @@ func (s say) record(t record.Type, e view.Entry) (string, bool) {
 // words joins words; empty ones are left out.
 func words(all ...string) string { return strings.Join(strings.Fields(strings.Join(all, " ")), " ") }
 
-// ofKind puts the kind of document before what is said of one.
+// ofKind puts the kind of a document before text about it.
 func ofKind(kind, what string) string { return strings.TrimPrefix(kind+" "+what, " ") }
 
 // withError appends an error, if there is one.
@@ -96,7 +96,7 @@ func withError(text string, err *wire.Error) string {
 	return strings.TrimPrefix(text+": "+command.Brief(err), ": ")
 }
 
-// verdict says what was submitted and what the nodes said.
+// verdict renders a submission and the answers of the nodes.
 func verdict(kind string, d *record.Verdict) string {
 	text := ofKind(kind, cmp.Or(d.Version, "that cannot be read"))
 	if d.Mode == wire.ModeTry {
@@ -121,7 +121,7 @@ func verdict(kind string, d *record.Verdict) string {
 	return text
 }
 
-// issued says to whom documents were issued; "" for data without documents, which no record has.
+// issued renders which nodes got documents; "" for data without documents, which no record has.
 func issued(kind string, d *record.IssuedData) string {
 	if d.Docs == nil {
 		return ""
@@ -154,7 +154,7 @@ type requestParams struct {
 	Service   string `json:"service"`
 }
 
-// order says what an operator ordered, and what came of it.
+// order renders orders of operators, and their results.
 func (s say) order(t record.Type, e view.Entry) (string, bool) {
 	switch t {
 	case record.Request:
@@ -192,7 +192,7 @@ func (s say) order(t record.Type, e view.Entry) (string, bool) {
 	})
 }
 
-// identity says what became of somebody's membership of the unit, and of the unit's signing keys.
+// identity renders enrolment, certificates and signing keys.
 func (s say) identity(t record.Type, e view.Entry) (string, bool) {
 	from := func(address string) string {
 		if address == "" {

@@ -14,8 +14,8 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// report says what a node reports: what became of the newest document, what runs if that is another one, and the
-// report's detail in brief.
+// report renders a node's report: the state of the newest document, the running version if it is another one, and
+// the detail in brief.
 func report(e view.Entry) (string, bool) {
 	text, ok := read(e.Data, func(r wire.Reported) string {
 		if r.Boot == "" {
@@ -54,7 +54,7 @@ func reportDetail(r wire.Reported) (text string) {
 	return text
 }
 
-// slotCounts says how many slots are in each state.
+// slotCounts renders the number of slots in each state.
 func slotCounts(w wire.Workloads) string {
 	var states []wire.WorkloadState
 	count := map[wire.WorkloadState]int{}
@@ -79,7 +79,7 @@ type nodeEvent struct {
 	Detail jsontext.Value `json:"detail"`
 }
 
-// event says what a node tells; false: it is not one of the known events.
+// event renders an event of a node. It returns false for an event that is not known.
 func (s say) event(e view.Entry) (string, bool) {
 	text, ok := read(e.Data, func(ev nodeEvent) string {
 		detail, err := event.Decode(e.Kind, ev.Detail)

@@ -18,7 +18,7 @@ func healthCell(n view.Node) term.Cell {
 	return healthWords(n.Health, n.Online)
 }
 
-// healthWords says a node's health; of a node that is away, what it was.
+// healthWords describes a node's health; of an offline node, what it was when it was last heard.
 func healthWords(h *view.Health, online bool) term.Cell {
 	c := term.Cell{Text: h.Text}
 	switch h.State {
@@ -64,7 +64,7 @@ func printHealth(a *command.App, v view.NodeHealth) {
 	printAlerts(a, v.Raised)
 }
 
-// healthRows shows what a node tells; of a node that is away, what it told.
+// healthRows describes a node's health report; of an offline node, its last one.
 func healthRows(a *command.App, t *term.Table, node string, online bool, h *wire.Health) {
 	indicator, contact := fmt.Sprintf("%d, %s", h.Indicator, h.Text), term.Yellow.Cell("no")
 	if h.Contact.In {
@@ -158,7 +158,7 @@ func healthLists(a *command.App, h *wire.Health) {
 	}
 }
 
-// printComponents lists the parts of a node that programs update.
+// printComponents lists the components of a node and their updates.
 func printComponents(a *command.App, all []wire.HealthComponent) {
 	if len(all) == 0 {
 		return
@@ -171,7 +171,7 @@ func printComponents(a *command.App, all []wire.HealthComponent) {
 	a.Table(t)
 }
 
-// printAlerts lists the raised ones.
+// printAlerts lists raised alerts.
 func printAlerts(a *command.App, raised []view.Alert) {
 	if len(raised) == 0 {
 		return

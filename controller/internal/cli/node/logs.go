@@ -114,7 +114,7 @@ func lastLines(data []byte, n int) []byte {
 // move its cursor.
 type logWriter struct {
 	a    *command.App
-	rest []byte // on a terminal: the beginning of a character whose end is still to come
+	rest []byte // on a terminal: an incomplete character at the end of the last piece
 }
 
 func (w *logWriter) piece(l view.Logs, further bool) error {
@@ -146,7 +146,7 @@ func (w *logWriter) piece(l view.Logs, further bool) error {
 	return w.a.Flush()
 }
 
-// end writes what is left of a character that never came to its end.
+// end writes the rest of an incomplete character.
 func (w *logWriter) end() error {
 	if len(w.rest) > 0 {
 		w.a.Print("%s", term.CleanLines(string(w.rest)))

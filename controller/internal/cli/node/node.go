@@ -80,7 +80,7 @@ func printNode(a *command.App, n view.Node) {
 	printAlerts(a, n.Raised)
 }
 
-// printDocumentState shows one kind of document: what should be, what is, what was last tried.
+// printDocumentState shows the desired, running and last reported document of one kind.
 func printDocumentState(a *command.App, kind string, d view.Document) {
 	state := "not in step"
 	if d.InSync {
@@ -121,7 +121,7 @@ func docRef(r *wire.DocRef) string {
 	return strings.TrimSpace(fmt.Sprintf("%s (epoch %d, rev %d)", r.Version, r.Epoch, r.Rev))
 }
 
-// identityRow says how a node stands with the unit's CA.
+// identityRow describes the state of a node's certificate.
 func identityRow(a *command.App, t *term.Table, id *view.Identity) {
 	if id == nil {
 		return

@@ -85,7 +85,7 @@ func changeLine(n view.Node, s summary) string {
 	return term.Clean(line)
 }
 
-// summary says how a node stands with its unit configuration.
+// summary compares a node's desired and running unit configuration.
 type summary struct {
 	running, desired, state, why string
 	colour                       term.Colour

@@ -14,8 +14,8 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// order gives a command what all orders to one node share. in has the flags, and node is in it; required names a flag
-// that has to have a value, if any; done says what the node does then.
+// order completes a command that sends an order to one node. in is the request, filled in by flags; node points into
+// it; required is the name of a required flag, or ""; done is the text after success.
 func order[In any](
 	a *command.App, cmd *cobra.Command, o op.Op[In, view.Ordered], in *In, node *string, required, done string,
 ) *cobra.Command {
@@ -36,7 +36,7 @@ func order[In any](
 	return cmd
 }
 
-// unanswered gives an order that the node has not answered the exit status of what is incomplete.
+// unanswered turns a no-answer error into a failure with ExitIncomplete.
 func unanswered(_ context.Context, _ *client.Client, err error) error {
 	if e, ok := errors.AsType[*wire.Error](err); ok && e.Code == wire.CodeNoAnswer {
 		return &command.Failure{Exit: command.ExitIncomplete, Err: e}

@@ -51,7 +51,7 @@ func slots(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// printWorkloads shows slots, and below them how the set stands; of one node the slots only.
+// printWorkloads lists slots, and below them the status of the set. If node is not empty, it lists the slots only.
 func printWorkloads(a *command.App, st view.WorkloadStatus, slots []view.Slot, node string) {
 	switch {
 	case st.Version == "" && len(slots) == 0:
@@ -73,7 +73,7 @@ func printWorkloads(a *command.App, st view.WorkloadStatus, slots []view.Slot, n
 	a.Laggards(st.Progress)
 }
 
-// PrintWorkloadStatus shows how the set stands, and which slots and nodes are not as they should be.
+// PrintWorkloadStatus shows the status of the set, and the slots and nodes that are not as they should be.
 func PrintWorkloadStatus(a *command.App, st view.WorkloadStatus) {
 	if st.Version == "" {
 		a.Print("no workloads were applied yet\n")
@@ -89,7 +89,7 @@ func PrintWorkloadStatus(a *command.App, st view.WorkloadStatus) {
 	a.Laggards(st.Progress)
 }
 
-// printSet shows the set's version and counts, its failure, and what was refused since.
+// printSet shows the set's version, counts and error, and the newest refused submission.
 func printSet(a *command.App, st view.WorkloadStatus) {
 	if st.Version != "" {
 		s, p := st.Slots, st.Progress
