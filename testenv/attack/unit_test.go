@@ -299,7 +299,8 @@ func (u *unit) submit(t *testing.T) string {
 	v := fmt.Sprintf("1.%d.0", u.version)
 	u.mu.Unlock()
 	doc := fmt.Appendf(nil, `{"formatVersion":"7","version":%q,"nodes":[{"nodeGroupSubject":{"codename":"mainType"},"labels":[%q]}]}`, v, "for "+v)
-	r, err := u.App.Unit().Submit(t.Context(), controller.Submission{Kind: "config", Document: doc, Who: "ann", Via: "cli"})
+	sub := controller.Submission{Kind: "config", Document: doc, Who: "ann", Via: "cli"}
+	r, err := u.App.Unit().Submit(t.Context(), sub)
 	if err != nil || r.State != "accepted" {
 		t.Fatalf("%s is %s: %v %v", v, r.State, r.Error, err)
 	}

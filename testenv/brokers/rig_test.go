@@ -65,7 +65,8 @@ func (r *rig) startController() {
 	r.Helper()
 	cfg := controller.Config{
 		Unit: unit, StateDir: filepath.Join(r.dir, "controller"), SubscribeQoS: r.is.qos, BrokerUser: "controller",
-		BrokerSecret: password, Inbox: r.inbox, ReportJitter: 100 * time.Millisecond, CheckTimeout: 2 * time.Second, ReportGrace: 500 * time.Millisecond,
+		BrokerSecret: password, Inbox: r.inbox, ReportJitter: 100 * time.Millisecond,
+		CheckTimeout: 2 * time.Second, ReportGrace: 500 * time.Millisecond,
 	}
 	if r.is.embedded {
 		cfg.Listen, cfg.Passwords = r.b.address(), map[string]string{"cloud/c1": password}

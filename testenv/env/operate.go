@@ -52,7 +52,8 @@ func (e *Env) Apply(doc []byte) controller.Result {
 // Try submits one for a trial, which must be accepted.
 func (e *Env) Try(doc []byte, within time.Duration) controller.Result {
 	e.Helper()
-	return e.must(e.Submit(controller.Submission{Kind: "config", Document: doc, Mode: wire.ModeTry, ConfirmWithin: within}))
+	sub := controller.Submission{Kind: "config", Document: doc, Mode: wire.ModeTry, ConfirmWithin: within}
+	return e.must(e.Submit(sub))
 }
 
 // Confirm keeps the configuration on trial.

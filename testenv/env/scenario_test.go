@@ -288,7 +288,8 @@ func TestTwoSubmissionsAtOnce(t *testing.T) {
 		results := make([]controller.Result, 3)
 		var waits []func()
 		for i, doc := range [][]byte{env.Doc("2.0.0"), env.Doc("2.0.0", env.Entry{Labels: []string{"other"}}), env.Doc("3.0.0")} {
-			waits = append(waits, e.Later(controller.Submission{Kind: "config", Document: doc}, func(r controller.Result, err error) {
+			sub := controller.Submission{Kind: "config", Document: doc}
+			waits = append(waits, e.Later(sub, func(r controller.Result, err error) {
 				if err != nil {
 					t.Errorf("submission %d: %v", i, err)
 				}

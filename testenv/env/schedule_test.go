@@ -221,7 +221,8 @@ func (s *schedule) submit(mode wire.Mode) {
 	if s.chance.IntN(2) == 0 {
 		entries = append(entries, env.Entry{Type: "sideType", Priority: uint32(s.chance.IntN(8))})
 	}
-	sub := controller.Submission{Kind: "config", Document: env.Doc(fmt.Sprintf("%d.0.0", s.version), entries...), Mode: mode}
+	doc := env.Doc(fmt.Sprintf("%d.0.0", s.version), entries...)
+	sub := controller.Submission{Kind: "config", Document: doc, Mode: mode}
 	if mode == wire.ModeTry {
 		sub.ConfirmWithin = []time.Duration{time.Second, 10 * time.Second, 2 * time.Minute, time.Hour}[s.chance.IntN(4)]
 	}

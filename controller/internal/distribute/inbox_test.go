@@ -116,7 +116,8 @@ func TestIDOfAnything(t *testing.T) {
 func TestSubmissionOfAnUnknownKindIsRefusedByName(t *testing.T) {
 	withFaults(t, nil, func(t *testing.T, r *faulty) {
 		for _, kind := range []wire.Kind{"", "weather", wire.KindInfo, wire.KindPolicies} {
-			_, err := r.core.Submit(t.Context(), view.Submission{Kind: kind, Document: faultyDoc("1.0.0"), Offline: true})
+			sub := view.Submission{Kind: kind, Document: faultyDoc("1.0.0"), Offline: true}
+			_, err := r.core.Submit(t.Context(), sub)
 			w := wire.AsError(err)
 			if err == nil || w.Code != wire.CodeNotSupported || !strings.Contains(w.Message, fmt.Sprintf("%q", kind)) {
 				t.Errorf("kind %q: %v", kind, err)

@@ -161,7 +161,8 @@ func TestKeyProperties(t *testing.T) {
 			k.now = k.now.Add(time.Duration(rapid.IntRange(-5, 5).Draw(t, "seconds")) * time.Second)
 			before := k.f.Keys()
 			steps := []record.KeyStep{
-				record.AnnounceKey, record.AnnounceKey, record.SignWithKey, record.SignWithKey, record.RetireKey, record.ReplaceKey,
+				record.AnnounceKey, record.AnnounceKey, record.SignWithKey, record.SignWithKey,
+				record.RetireKey, record.ReplaceKey,
 			}
 			do := rapid.SampledFrom(steps).Draw(t, "order")
 			key := testKey(byte(rapid.IntRange(1, 6).Draw(t, "key")))
