@@ -63,9 +63,9 @@ func (s *Server) accept(l net.Listener) {
 // maxLeaving bounds the connections that have lost their place to others and are not gone yet.
 const maxLeaving = 1024
 
-// admit starts to serve a connection. If there are too many, it takes the place of one that has not
-// said who it is, whichever; so a stranger who opens as many as there may be keeps nobody out. If
-// all have said so, it is closed.
+// admit starts to serve a connection. At the limit, an unauthenticated connection is closed to make room,
+// so that a stranger who opens as many as are allowed keeps nobody out. If all are authenticated, the new
+// one is closed.
 func (s *Server) admit(nc net.Conn) {
 	c := newConn(nc, &s.limits, &s.wg)
 	err := c.Conn.SetReadDeadline(time.Now().Add(s.limits.FirstReadTimeout))
@@ -92,7 +92,7 @@ func (s *Server) admit(nc net.Conn) {
 		go s.serve(c)
 		return
 	}
-	// told before the other side can know; a flood of connections must not become a flood of log lines
+	// emitted before the client can notice, and rate-limited: many connections must not fill the log
 	if !s.closing.Load() {
 		s.count.refused.Add(1)
 		s.emitThrough(&s.full, Event{Kind: Refused, Remote: c.remote, Detail: explain(err)})
@@ -100,8 +100,8 @@ func (s *Server) admit(nc net.Conn) {
 	c.hangUp()
 }
 
-// stranger takes out one of the connections that have not said who they are, nil if there is none. The
-// caller holds mu, and hangs it up when it does not any more.
+// stranger removes one of the unauthenticated connections and returns it, nil if there is none. The caller
+// holds mu, and closes the connection after releasing it.
 func (s *Server) stranger() *conn {
 	for c := range s.strangers {
 		delete(s.strangers, c)
@@ -110,14 +110,14 @@ func (s *Server) stranger() *conn {
 	return nil
 }
 
-// known notes that a connection is a stranger's no more.
+// known marks a connection as authenticated.
 func (s *Server) known(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.strangers, c)
 }
 
-// refused tells of a connection that never became a session. Anybody can make any number of those.
+// refused emits an event, rate-limited, for a connection that never became a session.
 func (s *Server) refused(clientID string, c *conn, err error) {
 	if s.closing.Load() {
 		return
@@ -128,7 +128,7 @@ func (s *Server) refused(clientID string, c *conn, err error) {
 	}
 }
 
-// ended tells of a session's end, after what was held back about it.
+// ended emits the events that were held back about a session, then that of its end.
 func (s *Server) ended(sess *session, err error) {
 	for _, t := range []*throttle{&sess.denied, &sess.unsubscribed, &sess.dropped} {
 		if ev, ok := t.rest(); ok {

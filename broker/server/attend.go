@@ -52,7 +52,7 @@ func (s *Server) leaves(c *conn, cl *mqtt.Client, err error) {
 
 var errPanic = errors.New("panic")
 
-// guard turns a panic into an error, which is told.
+// guard turns a panic into an error and emits an event.
 func (s *Server) guard(c *conn, cl *mqtt.Client, fn func(*conn, *mqtt.Client) error) (err error) {
 	defer func() {
 		r := recover()
@@ -170,8 +170,8 @@ func (s *Server) join(c *conn, cl *mqtt.Client, head *packets.FixedHeader) error
 	return nil
 }
 
-// invite makes the session of a client that may come in, with the client ID in its hands; or it
-// says what to answer, and why not.
+// invite returns the session of an accepted client, which then holds its client ID, or the CONNACK code and
+// the reason for the refusal.
 func (s *Server) invite(c *conn, cl *mqtt.Client, pk packets.Packet) (*session, packets.Code, error) {
 	if code := pk.ConnectValidate(); code != packets.CodeSuccess {
 		return nil, code, code
@@ -211,10 +211,10 @@ func (s *Server) authenticate(c *conn, pk packets.Packet) (who acl.Identity, err
 	})
 }
 
-// lastWill publishes the will of a client that left without a word, unless it would tell an
-// untruth: when the broker closes, it is not the clients that are gone; when a newer session has
-// taken over, its own word stands. It is a publish like any other, but that nobody waits for an
-// acknowledgement: one that was not taken is of use where it is retained, to be found later.
+// lastWill publishes the will of a client that disconnected without DISCONNECT, unless the will would be
+// false: when the broker closes, or when a newer session of the client has taken over. It is a publish like
+// any other, except that nobody waits for an acknowledgement: a will that the intake refuses is retained all
+// the same, to be found later.
 func (s *Server) lastWill(c *conn, _ *mqtt.Client) error {
 	sess := c.sess
 	w := sess.will
@@ -223,13 +223,13 @@ func (s *Server) lastWill(c *conn, _ *mqtt.Client) error {
 	}
 	leaf, ok := sess.grants.Publish(w.TopicName)
 	if !ok {
-		return nil // join told it
+		return nil // join emitted the event
 	}
 	taken := s.take(sess, Message{Topic: w.TopicName, Payload: w.Payload, ClientID: sess.id, Retain: w.Retain,
 		Will: true})
 	w.Retain = w.Retain && acl.Retained(leaf) && (leaf != topic.Reported || s.roomForKind(w.TopicName))
 	if taken != nil && !w.Retain {
-		return nil // take told it
+		return nil // take emitted the event
 	}
 	return s.mq.Publish(w.TopicName, w.Payload, w.Retain, w.Qos)
 }

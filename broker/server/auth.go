@@ -9,7 +9,8 @@ import (
 	"tandem.internal/broker/acl"
 )
 
-// proved makes of an Auth one for clients of which some prove who they are.
+// proved returns an Auth for which a client must claim the identity that verify has proved. It asks auth only
+// about clients that have proved none.
 func proved(verify func(ConnectInfo) (string, error), auth func(ConnectInfo) (acl.Identity, error)) func(ConnectInfo) (
 	acl.Identity, error) {
 	if verify == nil {

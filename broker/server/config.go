@@ -53,9 +53,9 @@ type Config struct {
 	// embedded broker.
 	Limits Limits
 
-	// OnEvent hears what happens, one call at a time and in order, from the broker's own
+	// OnEvent receives every event, one call at a time and in order, from the broker's own
 	// goroutine. It must not block: while it does, events queue up, and beyond 1,024 they are
-	// counted in Stats.EventsLost instead. It may call the server, except for Close. Nil: nobody listens.
+	// counted in Stats.EventsLost instead. It may call the server, except for Close. Nil: none.
 	OnEvent func(Event)
 }
 

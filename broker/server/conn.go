@@ -12,8 +12,8 @@ import (
 
 // conn stands between mochi and a client's connection. Its Write never waits: what the socket
 // does not take at once is kept, up to a limit, and written by a goroutine that lives as long as
-// something is kept. So a client that stops reading holds up nobody, and is cut when a piece of
-// what it is owed does not move for WriteTimeout.
+// something is kept. So a client that stops reading delays no other, and is disconnected when nothing
+// of what is kept could be written for WriteTimeout.
 type conn struct {
 	net.Conn
 	limits *Limits
@@ -221,8 +221,8 @@ func (c *conn) hangUp() {
 	}
 }
 
-// bare is the connection below TLS: closing TLS itself takes as long as the client lets its last
-// word wait, and whoever cuts a client must not wait for it.
+// bare returns the connection below TLS. Closing TLS itself waits until the client reads the close
+// notification, and whoever disconnects a client must not wait for it.
 func bare(c net.Conn) net.Conn {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		return t.NetConn()

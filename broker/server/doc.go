@@ -4,7 +4,7 @@
 // It owns connections, sessions, retained messages and the order "taken, then retained, then
 // acknowledged, then delivered". It guarantees that a PUBACK means that the intake has the
 // message, that no client can hold up, starve or crash the others, and that whatever it drops,
-// refuses or cuts is told as an Event. It must not keep anything on disk, decide who is who
+// refuses or cuts is emitted as an Event. It must not keep anything on disk, decide who is who
 // (Config.Auth does), or look into payloads: the journal is the truth and the broker a cache,
 // refilled by the controller.
 //

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 )
 
-// dropLog is the logger that mochi gets. Nothing of mochi's is logged: what matters is told as
-// events, and its own lines carry whole packets, payload and password. But a message dropped
-// because too many are unacknowledged shows nowhere except in this one line, so it is heard here.
+// dropLog is the logger that mochi gets. It logs nothing: what matters is emitted as events, and mochi's
+// lines contain whole packets, payload and password. But one line is the only sign of a message that was
+// dropped because too many are unacknowledged; from it, dropLog makes an event.
 type dropLog struct{ s *Server }
 
 const quotaLine = "client store quota reached" // mochi 2.7.9, Server.publishToClient

@@ -45,8 +45,8 @@ type Event struct {
 // eventQueue is how many events wait for OnEvent.
 const eventQueue = 1024
 
-// events hands events to the log and to OnEvent from one goroutine, so that whoever has one to
-// tell never waits, whatever lock it is told under.
+// events passes events to the log and to OnEvent from one goroutine, so that emitting one never blocks and
+// is allowed under any lock.
 type events struct {
 	queue chan Event
 	lost  atomic.Int64
@@ -144,7 +144,7 @@ func (t *throttle) pass(ev Event) (Event, bool) {
 	return ev, true
 }
 
-// rest returns what was held back and never told.
+// rest returns the event that was held back and never emitted.
 func (t *throttle) rest() (Event, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,8 +178,8 @@ func (f *flood) pass(ev Event) (Event, bool) {
 
 func panicDetail(r any) string { return fmt.Sprintf("%.500v", r) }
 
-// close delivers what is queued and ends the goroutine. What is emitted afterwards is
-// not told: the last of a client's goroutines may still look for one.
+// close delivers the queued events and ends the goroutine. An event that is emitted afterwards is discarded:
+// the last goroutines of the clients may still emit some.
 func (e *events) close() {
 	e.mu.Lock()
 	e.closed = true

@@ -12,7 +12,7 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// hook is what mochi asks and tells. Its methods run in the publisher's goroutine.
+// hook implements mochi's callbacks. Its methods run in the publisher's goroutine.
 type hook struct {
 	mqtt.HookBase
 	*Server
@@ -107,14 +107,14 @@ func (s *Server) roomForKind(name string) bool {
 	return extra < s.limits.ExtraKinds
 }
 
-// OnPublishDropped tells that a client's queue was full.
+// OnPublishDropped emits an event: a client's queue was full.
 func (h *hook) OnPublishDropped(cl *mqtt.Client, pk packets.Packet) {
 	if s := sessionOf(cl); s != nil {
 		h.dropped(s, pk.TopicName, fmt.Sprintf("more than %d messages were waiting", h.limits.PendingPerClient))
 	}
 }
 
-// dropped tells of a message to a client that was not sent.
+// dropped emits an event, rate-limited: a message to a client was not sent.
 func (s *Server) dropped(to *session, name, detail string) {
 	s.emitThrough(&to.dropped, Event{Kind: Dropped, ClientID: to.id, Remote: to.conn.remote, Topic: clip(name), Detail: detail})
 }

@@ -110,10 +110,10 @@ func capabilities(l Limits) *mqtt.Capabilities {
 	return c
 }
 
-// Intake names who takes every message that a node or the cloud side publishes (reported, live,
+// Intake sets the function that receives every message that a node or the cloud side publishes (reported, live,
 // event, reply, inbox; wills too). fn runs before the message is retained, acknowledged or
 // delivered, concurrently for different clients and in order for each, and may block: PUBACK
-// waits for it, so what fn writes to disk is durable when the client hears of it. If fn panics
+// waits for it, so what fn writes to disk is durable when the client gets it. If fn panics
 // the message is not acknowledged. It must be called before Start.
 func (s *Server) Intake(fn func(Message)) {
 	s.IntakeErr(func(m Message) error { fn(m); return nil })
@@ -192,7 +192,7 @@ func (s *Server) Addr() net.Addr {
 // Publish publishes as the broker's own client, past the access rules and the intake, to QoS 1
 // subscribers as QoS 1. With retain, an empty payload removes what is retained. It returns when
 // the message is retained and in every subscriber's queue, and waits for no subscriber; one whose
-// queue is full loses the message, which is told as an event. The payload must not be changed
+// queue is full loses the message, and an event is emitted. The payload must not be changed
 // afterwards.
 func (s *Server) Publish(name string, payload []byte, retain bool) error {
 	switch {
@@ -216,8 +216,8 @@ func (s *Server) Retained(name string) ([]byte, bool) {
 	return s.retained.get(name)
 }
 
-// Disconnect cuts a client, if it is there, for a reason that its Disconnected event tells. Its
-// last will is published.
+// Disconnect closes the connection of a client, if there is one; why is the detail of its Disconnected
+// event. Its last will is published.
 func (s *Server) Disconnect(clientID, why string) {
 	if c := s.sessions.get(clientID); c != nil {
 		c.end(why)

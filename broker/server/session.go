@@ -11,8 +11,8 @@ import (
 	"tandem.internal/broker/acl"
 )
 
-// Two clients that share an ID throw each other out for ever: this many takeovers within this
-// time are called a fight, and told once in that time.
+// Two clients that share an ID take over from each other for ever: fightTakeovers within fightWindow are a
+// Fight, of which one event is emitted in that time.
 const (
 	fightTakeovers = 4
 	fightWindow    = time.Minute
@@ -38,13 +38,13 @@ type session struct {
 	will        mqtt.Will // the last will; without Flag there is none
 	filters     []string  // that it has subscribed to
 
-	mu        sync.Mutex
-	why       string      // why the broker ends the session; empty: it was not the broker
-	takeovers []time.Time // of this client ID, newest last, within fightWindow
-	toldFight time.Time
+	mu           sync.Mutex
+	why          string      // why the broker ends the session; empty: it was not the broker
+	takeovers    []time.Time // of this client ID, newest last, within fightWindow
+	fightEmitted time.Time
 }
 
-// end closes the session's connection for a reason that is told.
+// end closes the session's connection. The first why is the detail of its Disconnected event.
 func (s *session) end(why string) {
 	s.mu.Lock()
 	if s.why == "" {
@@ -61,7 +61,7 @@ func (s *session) reason() string {
 }
 
 // registry knows who is connected. One client at a time holds an ID: a newcomer ends the session
-// that holds it and waits until nothing is left of it. Letting mochi hand over a live session
+// that holds it and waits until that session has ended. Letting mochi hand over a live session
 // instead can lose the new one, when the old one's clean-up, or a third client, comes between.
 type registry struct {
 	mu    sync.Mutex
@@ -102,14 +102,14 @@ func (r *registry) inherit(s, old *session, tell func(Event)) {
 	ev := Event{Kind: Takeover, ClientID: s.id, Remote: s.conn.remote, OldRemote: old.conn.remote}
 	tell(ev)
 	old.mu.Lock()
-	history, told := old.takeovers, old.toldFight
+	history, emitted := old.takeovers, old.fightEmitted
 	old.mu.Unlock()
 	for len(history) > 0 && now.Sub(history[0]) > fightWindow {
 		history = history[1:]
 	}
 	history = append(history[:len(history):len(history)], now)
-	if n := len(history); n >= fightTakeovers && (told.IsZero() || now.Sub(told) >= fightWindow) {
-		told = now
+	if n := len(history); n >= fightTakeovers && (emitted.IsZero() || now.Sub(emitted) >= fightWindow) {
+		emitted = now
 		ev.Kind = Fight
 		ev.Detail = fmt.Sprintf("%d takeovers within %s: two clients share this ID", n,
 			now.Sub(history[0]).Round(time.Millisecond))
@@ -119,7 +119,7 @@ func (r *registry) inherit(s, old *session, tell func(Event)) {
 		history = history[len(history)-fightTakeovers:]
 	}
 	s.mu.Lock()
-	s.takeovers, s.toldFight = history, told
+	s.takeovers, s.fightEmitted = history, emitted
 	s.mu.Unlock()
 }
 

@@ -118,8 +118,8 @@ func (o *outgoing) add(pk packets.Packet) error {
 	}
 }
 
-// message adds a retained message that the client may read, unless its limits have no room for
-// it, which is told.
+// message adds a retained message that the client may read. One that exceeds the client's limits is dropped,
+// with an event.
 func (o *outgoing) message(name string, payload []byte, qos byte) error {
 	if !o.sess.grants.Subscribe(name) {
 		return nil

@@ -64,10 +64,10 @@ func ParseFilter(s string) (*Filter, *wire.Error) {
 }
 
 type token struct {
-	text string // "" at the end
-	word bool   // a word or a text, not a mark
-	said bool   // a text in quotes
-	off  int
+	text   string // "" at the end
+	word   bool   // a word or a text, not a mark
+	quoted bool   // a text in quotes
+	off    int
 }
 
 type filterParser struct {
@@ -124,7 +124,7 @@ func (p *filterParser) quoted(q byte) {
 		switch c := p.in[i]; {
 		case c == q:
 			p.at = i + 1
-			p.tok.text, p.tok.word, p.tok.said = b.String(), true, true
+			p.tok.text, p.tok.word, p.tok.quoted = b.String(), true, true
 			return
 		case c == '\\' && i+1 < len(p.in) && (p.in[i+1] == '\\' || p.in[i+1] == q):
 			i++
@@ -139,7 +139,7 @@ func (p *filterParser) quoted(q byte) {
 
 // is reports whether the next token is this mark, or this word without quotes.
 func (p *filterParser) is(text string) bool {
-	return p.err == nil && p.tok.text == text && !p.tok.said && p.tok.text != ""
+	return p.err == nil && p.tok.text == text && !p.tok.quoted && p.tok.text != ""
 }
 
 func (p *filterParser) expect(text string, begin bool) {
@@ -154,7 +154,7 @@ func (p *filterParser) expect(text string, begin bool) {
 }
 
 func (p *filterParser) found() string {
-	if p.tok.text == "" && !p.tok.said {
+	if p.tok.text == "" && !p.tok.quoted {
 		return ", and the filter ends"
 	}
 	return ", not " + strictjson.Show(p.tok.text)
@@ -231,10 +231,10 @@ func (p *filterParser) test() node {
 func (p *filterParser) path() string {
 	t := p.tok
 	p.next()
-	if t.said {
+	if t.quoted {
 		return propertyPath + t.text
 	}
-	if t.text == propertyPath && p.tok.said {
+	if t.text == propertyPath && p.tok.quoted {
 		name := p.tok.text
 		p.next()
 		return propertyPath + name

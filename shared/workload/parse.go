@@ -30,8 +30,8 @@ func ParseLenient(data []byte) (*Set, []Warning, Problems) {
 	if len(data) > MaxDocument {
 		return parse(data, true) // which refuses it
 	}
-	mended, ws := lenientjson.Mend(data)
-	set, more, ps := parse(mended, true)
+	repaired, ws := lenientjson.Mend(data)
+	set, more, ps := parse(repaired, true)
 	return set, append(ws, more...), ps
 }
 
