@@ -58,7 +58,8 @@ func TestRoles(t *testing.T) {
 	}
 	for pattern, need := range want {
 		method, path, _ := strings.Cut(pattern, " ")
-		path = strings.NewReplacer("{node}", "nobody", "{token}", "nobody", "{service}", "none", "{profile}", "none").Replace(path)
+		path = strings.NewReplacer(
+			"{node}", "nobody", "{token}", "nobody", "{service}", "none", "{profile}", "none").Replace(path)
 		if need == string(tokens.View) && method != "GET" {
 			t.Errorf("%s changes something, and may be done with the role view", pattern)
 		}

@@ -34,7 +34,8 @@ func (j *Journal) Append(b *Batch) (first uint64, err error) {
 	}
 	for i, body := range b.Bodies {
 		if len(body) > MaxData {
-			return 0, invalid(fmt.Errorf("body %d of the batch has %d bytes, above the limit of %d", i, len(body), MaxData))
+			err := fmt.Errorf("body %d of the batch has %d bytes, above the limit of %d", i, len(body), MaxData)
+			return 0, invalid(err)
 		}
 	}
 	var head mark

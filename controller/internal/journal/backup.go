@@ -59,7 +59,9 @@ func (j *Journal) backupFile(path string, marked bool) (err error) {
 		if err = errors.Join(err, tx.Rollback()); err != nil || !marked {
 			return err
 		}
-		db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType})
+		db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{
+			Timeout: time.Second, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
+		})
 		if err != nil {
 			return err
 		}
@@ -68,8 +70,9 @@ func (j *Journal) backupFile(path string, marked bool) (err error) {
 	})
 }
 
-// CompactFile makes the file as small as its contents, while nobody else has it open, and
-// returns the sizes in bytes. It needs as much free space as the contents. The new file belongs to whom the old one belonged. Crash at any point: the old file or the new one is in place, both with everything.
+// CompactFile makes the file as small as its contents, while nobody else has it open, and returns the sizes before and
+// after, in bytes. It needs as much free space as the contents. The new file has the owner of the old one. After a
+// crash at any point the old file or the new one is in place, and both hold everything.
 func CompactFile(path string, opts Options) (before, after int64, err error) {
 	if _, err := os.Stat(path); err != nil { // Open would make a new one
 		return 0, 0, explainOpen(path, err)

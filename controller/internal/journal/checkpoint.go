@@ -56,11 +56,13 @@ func putCheckpoint(tx *bbolt.Tx, c *Checkpoint, last uint64) error {
 	}
 	old := tx.Bucket(bucketCheckpoint).Get(keyHead)
 	if h, ok := parseCheckpointHead(old); c.Seq > last || ok && c.Seq < h.seq {
-		return invalid(fmt.Errorf("a checkpoint at %d, outside %d (the previous one) to %d (the last record)", c.Seq, h.seq, last))
+		return invalid(fmt.Errorf("a checkpoint at %d, outside %d (the previous one) to %d (the last record)",
+			c.Seq, h.seq, last))
 	}
 	for i, chunk := range c.Chunks {
 		if len(chunk) > MaxData {
-			return invalid(fmt.Errorf("chunk %d of the checkpoint has %d bytes, above the limit of %d", i, len(chunk), MaxData))
+			return invalid(fmt.Errorf("chunk %d of the checkpoint has %d bytes, above the limit of %d",
+				i, len(chunk), MaxData))
 		}
 	}
 	if err := tx.DeleteBucket(bucketCheckpoint); err != nil {

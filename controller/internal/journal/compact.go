@@ -15,7 +15,7 @@ type Policy struct {
 	KeepRecords int               // the newest so many records stay
 	KeepSince   time.Time         // records from this time on stay; zero: no such rule
 	KeepTypes   []Type            // records of these types stay for ever
-	Keep        func(Record) bool // asked last, for each record that would go; Data is valid during the call; nil: no such rule
+	Keep        func(Record) bool // asked last, for each record that would go; Data is valid during the call; may be nil
 	KeepBody    func(Hash) bool   // asked for each body; nil: every body stays
 }
 

@@ -143,7 +143,7 @@ func (j *Journal) update(fn func(*bbolt.Tx) error, done func()) error {
 	if err := tx.Commit(); err != nil {
 		return j.breakOff(err)
 	}
-	// Crash here: the batch is durable and nobody was told. That is what replay is for.
+	// After a crash here the batch is durable, and the caller does not know. Replay finds it.
 	if hook := j.faults.AfterCommit; hook != nil {
 		if err := hook(); err != nil {
 			return j.breakOff(err)
@@ -171,7 +171,8 @@ func (j *Journal) breakOff(cause error) error {
 	f := &failure{
 		kind: ErrBroken, cause: cause,
 		wire: wire.New(wire.CodeStorage, "", fmt.Sprintf(
-			"the journal %s cannot be written: %s; nothing more is accepted until the cause is removed and the journal opened again",
+			"the journal %s cannot be written: %s; nothing more is accepted until the cause is removed "+
+				"and the journal opened again",
 			j.path, reason(cause))),
 	}
 	j.broken.CompareAndSwap(nil, f)
@@ -196,8 +197,9 @@ func errClosed() error {
 }
 
 func (j *Journal) damaged(format string, args ...any) error {
-	return fail(ErrDamaged, wire.CodeStorage, nil, fmt.Sprintf("the journal %s is damaged: ", j.path)+fmt.Sprintf(format, args...)+
-		`; see "tandem journal verify", and restore a backup`)
+	return fail(ErrDamaged, wire.CodeStorage, nil, fmt.Sprintf(
+		`the journal %s is damaged: %s; see "tandem journal verify", and restore a backup`,
+		j.path, fmt.Sprintf(format, args...)))
 }
 
 // Stats are figures for metrics and for deciding when to compact.

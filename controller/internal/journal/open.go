@@ -115,7 +115,8 @@ func openDB(path string, opts Options) (*bbolt.DB, error) {
 		}
 	}
 	if err == nil && !opts.ReadOnly && locked.Mode().Perm()&0o077 != 0 {
-		opts.Log.Warn("the journal was readable by others; now it is not", zap.String("path", path), zap.Stringer("mode", locked.Mode()))
+		opts.Log.Warn("the journal was readable by others; now it is not",
+			zap.String("path", path), zap.Stringer("mode", locked.Mode()))
 		err = file.Chmod(0o600)
 	}
 	if err != nil {
@@ -140,7 +141,8 @@ func precheck(path string) error {
 		return fail(ErrNotJournal, wire.CodeMalformed, nil, path+" is not a regular file")
 	}
 	if info.Size() == 0 {
-		return fail(ErrNotJournal, wire.CodeMalformed, nil, path+" is empty, so it is not a journal; move it away to start a new one")
+		return fail(ErrNotJournal, wire.CodeMalformed, nil,
+			path+" is empty, so it is not a journal; move it away to start a new one")
 	}
 	first := make([]byte, 80)
 	if _, err := f.ReadAt(first, 0); err != nil {
@@ -169,7 +171,8 @@ func precheck(path string) error {
 func metaPage(b []byte) (used, txid uint64, pageSize int64, ok bool) {
 	order := binary.NativeEndian
 	sum := fnv.New64a()
-	if _, err := sum.Write(b[16:72]); err != nil || sum.Sum64() != order.Uint64(b[72:]) || order.Uint32(b[16:]) != 0xED0CDAED {
+	if _, err := sum.Write(b[16:72]); err != nil ||
+		sum.Sum64() != order.Uint64(b[72:]) || order.Uint32(b[16:]) != 0xED0CDAED {
 		return 0, 0, 0, false
 	}
 	pageSize = int64(order.Uint32(b[24:]))
@@ -182,19 +185,23 @@ func truncated(path string) error {
 
 // explainOpen turns what bbolt and the system say into something a person can act on.
 func explainOpen(path string, err error) error {
-	var told *failure
+	var known *failure
 	switch {
-	case errors.As(err, &told):
+	case errors.As(err, &known):
 		return err
 	case errors.Is(err, berrors.ErrTimeout):
 		return fail(ErrLocked, wire.CodeUnavailable, err, "the journal "+path+" is in use by "+lockHolder(path)+
 			"; stop it first, or ask the running controller instead")
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch), errors.Is(err, berrors.ErrChecksum), errors.Is(err, errNoMeta):
-		return fail(ErrNotJournal, wire.CodeMalformed, err, path+" is not a Tandem journal; move it away to start a new one, or restore a backup")
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch),
+		errors.Is(err, berrors.ErrChecksum), errors.Is(err, errNoMeta):
+		return fail(ErrNotJournal, wire.CodeMalformed, err,
+			path+" is not a Tandem journal; move it away to start a new one, or restore a backup")
 	case errors.Is(err, fs.ErrPermission):
-		return fail(fs.ErrPermission, wire.CodeNotAllowed, err, "no permission to open the journal "+path+"; run as the user that owns it")
+		return fail(fs.ErrPermission, wire.CodeNotAllowed, err,
+			"no permission to open the journal "+path+"; run as the user that owns it")
 	case errors.Is(err, fs.ErrNotExist):
-		return fail(fs.ErrNotExist, wire.CodeNotFound, err, "there is no journal "+path+" (or its directory is missing)")
+		return fail(fs.ErrNotExist, wire.CodeNotFound, err,
+			"there is no journal "+path+" (or its directory is missing)")
 	}
 	return fail(err, wire.CodeStorage, nil, "cannot open the journal "+path+": "+reason(err))
 }
@@ -218,7 +225,9 @@ func create(path string, opts Options) (err error) {
 	if err := tmp.Close(); err != nil {
 		return err
 	}
-	db, err := bbolt.Open(name, 0o600, &bbolt.Options{Timeout: opts.LockTimeout, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType})
+	db, err := bbolt.Open(name, 0o600, &bbolt.Options{
+		Timeout: opts.LockTimeout, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
+	})
 	if err != nil {
 		return err
 	}
@@ -292,7 +301,8 @@ func (j *Journal) load(opts Options) error {
 		return err
 	}
 	if copied {
-		j.log.Warn("the journal is a restored backup: its epoch is raised, so that nodes take its documents", zap.String("path", j.path))
+		j.log.Warn("the journal is a restored backup: its epoch is raised, so that nodes take its documents",
+			zap.String("path", j.path))
 	}
 	if copied || opts.NewEpoch {
 		if _, err := j.BumpEpoch(0); err != nil {

@@ -15,7 +15,9 @@ type Finding string
 
 // The findings.
 const (
-	Altered    Finding = "altered"    // the record at Seq is not the one that was written; one after a record replaced whole cannot be told from it
+	// Altered: the record at Seq is not the one that was written. Of a record that was replaced whole and the one after
+	// it, it cannot be known which was changed.
+	Altered    Finding = "altered"
 	Removed    Finding = "removed"    // the records Seq to To are gone, and not by Compact
 	Added      Finding = "added"      // there is a record at Seq that was never written there, or was compacted away
 	Reordered  Finding = "reordered"  // the record of Seq is stored under another number, To
@@ -65,9 +67,9 @@ const (
 	maxSearches = 64 // for records under a wrong number; each reads the whole log
 )
 
-// Verify recomputes the chain over everything that was durable when it began, the bodies' hashes
-// and the checkpoint's sum, and looks for the bodies that records cannot do without, beside a running writer. The error is for what kept it from looking;
-// what it found is in the proof.
+// Verify recomputes the chain over everything that was durable when it began, the bodies' hashes and the checkpoint's
+// sum, and looks for the bodies of accepted documents. A writer may run beside it. What it finds is in the proof; the
+// error says why it could not look.
 func (j *Journal) Verify(ctx context.Context) (Proof, error) {
 	select {
 	case j.maintenance <- struct{}{}:
