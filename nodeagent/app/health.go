@@ -94,7 +94,8 @@ func (a *Agent) openNode(dir string) error {
 	n.settings, _ = health.Resolve(a.cfg.health(), nil)
 	a.follow(a.kind(wire.KindHealth))
 	n.watch = watch.New(watch.Config{Time: n.settings.Watchdog.Std(), Supervisor: n.notifier.Watchdog(),
-		Ping: n.notifier.Ping, Dir: a.cfg.WatchDir, Stacks: filepath.Join(dir, "stacks"), Reason: a.keepFailure, Die: a.deps.Die, Log: a.log})
+		Ping: n.notifier.Ping, Dir: a.cfg.WatchDir, Stacks: filepath.Join(dir, "stacks"),
+		Reason: a.keepFailure, Die: a.deps.Die, Log: a.log})
 	n.monitor, err = monitor.New(monitor.Config{Period: a.cfg.SamplePeriod, Partitions: a.cfg.Partitions,
 		Interfaces: a.cfg.Interfaces, Now: a.deps.Now, Sources: a.deps.Sources, Watch: n.watch.Loop})
 	if err != nil {
