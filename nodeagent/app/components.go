@@ -227,7 +227,7 @@ func (a *Agent) savePart(p *part, ev update.Event, alone bool) error {
 			}
 		}
 	}
-	if v := a.viewParts(); p.own && phase != p.state.Phase || !reflect.DeepEqual(v, a.node.view) {
+	if v := a.viewParts(); a.known() && (p.own && phase != p.state.Phase || !reflect.DeepEqual(v, a.node.view)) {
 		a.lookAtSlots()
 	}
 	for _, e := range effects {

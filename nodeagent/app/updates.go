@@ -48,6 +48,9 @@ func (a *Agent) lookAtSlots() {
 	for _, note := range st.Notes {
 		a.log.Warn("slots", zap.String("note", note))
 	}
+	if !a.known() { // health is told as soon as it is
+		return
+	}
 	var slots health.Slots // not launched: a restart starts the same again
 	if n.launched {
 		slots = slotsOf(st)
@@ -73,6 +76,16 @@ func (a *Agent) approved(trial, by string) {
 	if t := a.node.health.State.Trial; by != "" && t.ID == trial && !t.ByHand {
 		a.healthEvent(health.Order{What: health.OrderApprove, By: by, ByHand: true, Version: t.Version})
 	}
+}
+
+// known says whether it is known where the agent's own update stands.
+func (a *Agent) known() bool {
+	for _, p := range a.node.parts {
+		if p.own {
+			return p.state.Answered()
+		}
+	}
+	return true
 }
 
 // viewParts is what health is to know of the updates.

@@ -145,7 +145,7 @@ func (t *step) ended(ev Ended) {
 		t.failed(ev)
 		return
 	}
-	t.Has, t.Note, t.fails, t.shown = ev.Status.bounded(), "", 0, true
+	t.Has, t.Note, t.fails, t.shown, t.answered = ev.Status.bounded(), "", 0, true, true
 	inForce := t.Has.Active == t.Version && t.Has.Trying == "" && t.Has.Staged != t.Version
 	switch t.Phase {
 	case None, Staged:

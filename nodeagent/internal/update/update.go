@@ -194,7 +194,8 @@ type State struct {
 	at        time.Duration // nothing is begun before
 	askAt     time.Duration // no restart is asked for before
 	fails     int           // in a row, in this run and phase
-	shown     bool          // the program has said in this run what there is
+	shown     bool          // the program has said what there is, and nothing has changed since as far as is known
+	answered  bool          // the program has said in this run what there is
 	telling   uint64        // the end of this update is being told
 	check     string        // as it was told to health: "", "ok", or what is wrong
 }
@@ -215,6 +216,10 @@ func (s State) Load(r Record) State {
 func Lost(why string, now time.Time) Record {
 	return Record{Number: uint64(max(1, now.Unix())), Phase: RollingBack, Why: Why{wire.BootFallback, "the record of its update was lost: " + kept(why)}}
 }
+
+// Answered says whether the program has said in this run what there is. Until then the record may be of before: the
+// agent's slots may have gone on without this machine.
+func (s State) Answered() bool { return s.answered }
 
 // Due says which verb is to be under way, "" if none.
 func (s State) Due() Verb {
