@@ -43,21 +43,26 @@ func (c *Core) ConfigStatus(ctx context.Context) (s view.ConfigStatus, err error
 
 // Config returns a version's document as it was submitted; "" is the installed one.
 func (c *Core) Config(ctx context.Context, in op.VersionIn) ([]byte, error) {
-	if in.Version == "" {
-		var cfg kind.State
-		if err := c.look(ctx, func(f *fleet.Fleet) { cfg = f.State(wire.KindConfig) }); err != nil {
+	return c.document(ctx, c.cfg.Kinds.Source(wire.KindConfig), in.Version)
+}
+
+// document returns a version of a source's document as it was submitted; "" is the installed one.
+func (c *Core) document(ctx context.Context, src *kind.Source, version string) ([]byte, error) {
+	if version == "" {
+		var state kind.State
+		if err := c.look(ctx, func(f *fleet.Fleet) { state = f.State(src.Name) }); err != nil {
 			return nil, err
 		}
-		if cfg.Hash == "" {
-			return nil, wire.New(wire.CodeNotFound, "", "no unit configuration is installed")
+		if state.Hash == "" {
+			return nil, wire.New(wire.CodeNotFound, "", "no "+src.Title+" is installed")
 		}
-		return c.body(cfg.Hash)
+		return c.body(state.Hash)
 	}
-	history, err := c.historyOf(ctx, wire.KindConfig)
+	history, err := c.historyOf(ctx, src.Name)
 	if err != nil {
 		return nil, err
 	}
-	v, err := acceptedAs(history, in.Version)
+	v, err := acceptedAs(history, version)
 	if err != nil {
 		return nil, err
 	}

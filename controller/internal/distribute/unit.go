@@ -82,9 +82,14 @@ func (c *Core) checkCopy(ctx context.Context) error {
 
 // Confirm keeps the configuration on trial.
 func (c *Core) Confirm(ctx context.Context) (view.Result, error) {
+	return c.confirm(ctx, wire.KindConfig)
+}
+
+// confirm keeps what is on trial of a source.
+func (c *Core) confirm(ctx context.Context, source wire.Kind) (view.Result, error) {
 	who := caller.From(ctx).Who()
 	return c.order(ctx, func(t uint64) fleet.Event {
-		return fleet.Confirm{Ticket: t, Source: wire.KindConfig, Who: who}
+		return fleet.Confirm{Ticket: t, Source: source, Who: who}
 	})
 }
 
@@ -109,15 +114,25 @@ func (c *Core) Restore(ctx context.Context) (view.ConfigStatus, error) {
 
 // Rollback submits the content of an earlier version under a new one.
 func (c *Core) Rollback(ctx context.Context, in op.Rollback) (view.Result, error) {
-	doc, err := c.Config(ctx, op.VersionIn{Version: in.Version})
+	return c.rollback(ctx, wire.KindConfig, in.Version, in.As)
+}
+
+// rollback submits the document of an earlier version of a source again, under a new version.
+func (c *Core) rollback(ctx context.Context, source wire.Kind, version, as string) (view.Result, error) {
+	src, err := c.documents(source)
 	if err != nil {
 		return view.Result{}, err
 	}
-	again, err := c.cfg.Kinds.Source(wire.KindConfig).Rename(doc, in.As)
+	doc, err := c.document(ctx, src, version)
 	if err != nil {
 		return view.Result{}, err
 	}
-	return c.Submit(ctx, view.Submission{
-		Kind: wire.KindConfig, Document: again, Who: caller.From(ctx).Who(), Via: "rollback",
-	})
+	s := view.Submission{Kind: source, Document: doc, Version: as, Who: caller.From(ctx).Who(), Via: "rollback"}
+	if src.Rename != nil {
+		s.Version = ""
+		if s.Document, err = src.Rename(doc, as); err != nil {
+			return view.Result{}, err
+		}
+	}
+	return c.Submit(ctx, s)
 }

@@ -199,26 +199,26 @@ func (s *step) offered(o *output) (offer, bool) {
 // facts that the kind looks at.
 func (o *offer) body(n *Node) *kind.Body {
 	k := n.kind(o.Name)
-	facts := made{content: o.content, info: n.Info, details: n.details(o.Looks)}
-	if m := &k.made; m.content != facts.content || !m.same(&facts, o.Looks) {
+	facts := cachedBody{content: o.content, info: n.Info, details: n.details(o.Looks)}
+	if m := &k.cached; m.content != facts.content || !m.same(&facts, o.Looks) {
 		facts.body = o.content.For(n.facts(o.Looks))
 		*m = facts
 	}
-	if k.made.body == nil && (k.Desired != nil || k.Running != nil) {
+	if k.cached.body == nil && (k.Desired != nil || k.Running != nil) {
 		return o.Empty
 	}
-	return k.made.body
+	return k.cached.body
 }
 
-// made is what a node gets of a content, and what that depends on.
-type made struct {
+// cachedBody is what a node gets of a content, and what that depends on.
+type cachedBody struct {
 	content kind.Content
 	body    *kind.Body
 	info    *wire.NodeInfo
 	details []any // in the order of Looks
 }
 
-func (m *made) same(o *made, looks kind.Looks) bool {
+func (m *cachedBody) same(o *cachedBody, looks kind.Looks) bool {
 	if m.info != o.info {
 		if looks.Info || looks.Type && (m.info == nil || o.info == nil || m.info.Type != o.info.Type) {
 			return false

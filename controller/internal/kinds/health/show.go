@@ -11,12 +11,12 @@ import (
 
 // brief is the node's health in a few words, nil if it has told nothing of it.
 func brief(n kind.Node) *view.Health {
-	h, told := n.Detail.(*wire.Health)
-	if !told && len(n.Alerts) == 0 {
+	h, reported := n.Detail.(*wire.Health)
+	if !reported && len(n.Alerts) == 0 {
 		return nil
 	}
 	v := &view.Health{State: view.HealthUnknown, Text: "not reported", Alerts: len(n.Alerts)}
-	if told {
+	if reported {
 		v.State, v.Text = inWords(h)
 		v.ReportedAt = n.At
 	}

@@ -61,34 +61,34 @@ func slotsOf(all []view.Slot, p *Placement, n *sight) []view.Slot {
 	if mine := p.of(n.Name); mine != nil {
 		want = mine.slots
 	}
-	var told []wire.WorkloadSlot
+	var reported []wire.WorkloadSlot
 	base := view.Slot{Node: n.Name, Online: n.Up, At: n.At}
 	more := false
 	if w, ok := n.Detail.(*wire.Workloads); ok {
 		byName := func(a, b wire.WorkloadSlot) int { return strings.Compare(a.Slot, b.Slot) }
-		if told, more = w.Slots, w.More > 0; !slices.IsSortedFunc(told, byName) {
-			told = slices.Clone(told)
-			slices.SortFunc(told, byName)
+		if reported, more = w.Slots, w.More > 0; !slices.IsSortedFunc(reported, byName) {
+			reported = slices.Clone(reported)
+			slices.SortFunc(reported, byName)
 		}
 	}
-	for i, j := 0, 0; i < len(want) || j < len(told); {
+	for i, j := 0, 0; i < len(want) || j < len(reported); {
 		s := base
 		order := 0
 		switch {
 		case i == len(want):
 			order = 1
-		case j == len(told):
+		case j == len(reported):
 			order = -1
 		default:
-			order = strings.Compare(want[i].slot, told[j].Slot)
+			order = strings.Compare(want[i].slot, reported[j].Slot)
 		}
 		if order <= 0 {
 			s.Slot, s.Desired, s.Job = want[i].slot, want[i].id, want[i].job
 			i++
 		}
 		if order >= 0 {
-			s.Slot, s.Report, s.State = told[j].Slot, &told[j], string(told[j].State)
-			s.Job = s.Job || order > 0 && told[j].Job
+			s.Slot, s.Report, s.State = reported[j].Slot, &reported[j], string(reported[j].State)
+			s.Job = s.Job || order > 0 && reported[j].Job
 			j++
 		} else if s.State, s.At = view.SlotWaiting, base.At; more {
 			s.State = view.SlotUntold
