@@ -34,7 +34,8 @@ func (r Rules) NATS(who []Identity, users NATSUsers) ([]byte, error) {
 	b.WriteString("\nauthorization {\n  users = [\n")
 	for _, id := range who {
 		if strings.Contains(id.Name, ".") {
-			return nil, fmt.Errorf("export: %s cannot connect to NATS, which refuses client IDs with dots; give it another name or use another broker", id)
+			return nil, fmt.Errorf("export: %s cannot connect to NATS, which refuses client IDs with dots; give it "+
+				"another name or use another broker", id)
 		}
 		name, password := "tandem://"+r.Unit+"/"+id.String(), ""
 		if users.Passwords != nil {
@@ -42,13 +43,18 @@ func (r Rules) NATS(who []Identity, users NATSUsers) ([]byte, error) {
 			if p == "" {
 				return nil, fmt.Errorf("export: %s has no password", id)
 			}
-			if strings.ContainsFunc(p, func(c rune) bool { return c < ' ' || c == '\'' || c == '"' || c == '\\' || c >= 0x7f }) {
-				return nil, errors.New("export: the password of " + id.String() + " has characters that a NATS configuration cannot carry")
+			if strings.ContainsFunc(p, func(c rune) bool {
+				return c < ' ' || c == '\'' || c == '"' || c == '\\' ||
+					c >= 0x7f
+			}) {
+				return nil, errors.New("export: the password of " + id.String() + " has characters that a NATS " +
+					"configuration cannot carry")
 			}
 			name, password = id.String(), ", password: '"+p+"'"
 		}
 		p := r.exported(id)
-		b.WriteString("    { user: " + strconv.Quote(name) + password + ", allowed_connection_types: [\"MQTT\"], permissions: {\n")
+		b.WriteString("    { user: " + strconv.Quote(name) + password + ", allowed_connection_types: [\"MQTT\"], " +
+			"permissions: {\n")
 		writeSubjects(&b, "publish", p.write)
 		writeSubjects(&b, "subscribe", p.read)
 		b.WriteString("    } }\n")

@@ -48,10 +48,14 @@ func TestPahoThroughBrokerRestart(t *testing.T) {
 			SetProtocolVersion(4).SetOrderMatters(false).SetMaxReconnectInterval(2*time.Second).
 			SetStore(forgetful{paho.NewMemoryStore()}).
 			SetBinaryWill(of("n1").Live(), []byte("down"), 1, true).
-			SetCustomOpenConnectionFn(func(*url.URL, paho.ClientOptions) (net.Conn, error) { return p.Dial(context.Background()) })
+			SetCustomOpenConnectionFn(func(*url.URL, paho.ClientOptions) (net.Conn,
+				error) {
+				return p.Dial(context.Background())
+			})
 		o.SetOnConnectHandler(func(c paho.Client) {
 			go func() {
-				done(t, "subscribe", c.Subscribe(of("n1").DesiredFilter(), 1, func(_ paho.Client, m paho.Message) { docs <- string(m.Payload()) }))
+				done(t, "subscribe", c.Subscribe(of("n1").DesiredFilter(), 1,
+					func(_ paho.Client, m paho.Message) { docs <- string(m.Payload()) }))
 				done(t, "publish", c.Publish(of("n1").Live(), 1, true, "up"))
 				settled <- struct{}{}
 			}()
@@ -103,7 +107,8 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "node/n1"}, NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "node/n1"},
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +116,8 @@ func TestTLS(t *testing.T) {
 	cert := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 	start := func(limits Limits) *testServer {
 		return serve(t, Config{
-			Listeners: []net.Listener{tls.NewListener(loopback(t), &tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAnyClientCert})},
+			Listeners: []net.Listener{tls.NewListener(loopback(t), &tls.Config{Certificates: []tls.Certificate{cert},
+				ClientAuth: tls.RequireAnyClientCert})},
 			Auth: func(c ConnectInfo) (acl.Identity, error) {
 				name := c.TLS.PeerCertificates[0].Subject.CommonName
 				return acl.IdentityOf(name, c.Username)
@@ -120,7 +126,8 @@ func TestTLS(t *testing.T) {
 		}, nil)
 	}
 	s := start(Limits{FirstReadTimeout: patience})
-	nc, err := tls.Dial("tcp", s.Addr().String(), &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{cert}})
+	nc, err := tls.Dial("tcp", s.Addr().String(),
+		&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{cert}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,12 +148,15 @@ func TestTLS(t *testing.T) {
 
 // FuzzConnection sends any bytes, before and after CONNECT: no panic, and others are served.
 func FuzzConnection(f *testing.F) {
-	connect, err := encode(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}, ProtocolVersion: 4, Connect: packets.ConnectParams{
-		ProtocolName: []byte("MQTT"), Clean: true, Keepalive: 60, ClientIdentifier: "node/f", UsernameFlag: true, Username: []byte("node/f")}})
+	connect, err := encode(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}, ProtocolVersion: 4,
+		Connect: packets.ConnectParams{
+			ProtocolName: []byte("MQTT"), Clean: true, Keepalive: 60, ClientIdentifier: "node/f", UsernameFlag: true,
+			Username: []byte("node/f")}})
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, b := range [][]byte{connect, truncatedSubscribe, {0x82, 6, 0, 1, 0, 1, 'a', 1}, {0x30, 3, 0, 1, 'a'}, {0xc0, 0}, {0xe0, 0}, {0xa2, 5, 0, 1, 0, 1, 'a'},
+	for _, b := range [][]byte{connect, truncatedSubscribe, {0x82, 6, 0, 1, 0, 1, 'a', 1}, {0x30, 3, 0, 1, 'a'},
+		{0xc0, 0}, {0xe0, 0}, {0xa2, 5, 0, 1, 0, 1, 'a'},
 		{0x62, 2, 0, 1}, {0x50, 2, 0, 1}, {0x40, 2, 0, 1}, {0x34, 5, 0, 1, 'a', 0, 1}, {0xf0, 0}, {0x10, 0}, {}} {
 		f.Add(b, true)
 		f.Add(b, false)

@@ -28,7 +28,8 @@ func TestTakeover(t *testing.T) {
 	second.subscribe(of("n1").DesiredFilter())
 	second.report(of("n1").Live(), "session 2 up", true)
 	ev := s.events.wait(t, Takeover)
-	if ev.ClientID != "node/n1" || ev.OldRemote != first.nc.LocalAddr().String() || ev.Remote != second.nc.LocalAddr().String() {
+	if ev.ClientID != "node/n1" || ev.OldRemote != first.nc.LocalAddr().String() ||
+		ev.Remote != second.nc.LocalAddr().String() {
 		t.Errorf("%+v", ev)
 	}
 	if gone := s.events.wait(t, Disconnected); !strings.HasPrefix(gone.Detail, "taken over by") {
@@ -74,10 +75,13 @@ func TestTakeoverStorm(t *testing.T) {
 		for i := range clients {
 			c := s.dial(t)
 			wg.Go(func() {
-				b, err := encode(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}, ProtocolVersion: 4, Connect: packets.ConnectParams{
-					ProtocolName: []byte("MQTT"), Clean: true, Keepalive: 60, ClientIdentifier: "node/n1", UsernameFlag: true, Username: []byte("node/n1")}})
-				sub, err2 := encode(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Subscribe, Qos: 1}, PacketID: 1,
-					Filters: packets.Subscriptions{{Filter: of("n1").DesiredFilter(), Qos: 1}}, ProtocolVersion: 4})
+				b, err := encode(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect},
+					ProtocolVersion: 4, Connect: packets.ConnectParams{
+						ProtocolName: []byte("MQTT"), Clean: true, Keepalive: 60, ClientIdentifier: "node/n1",
+						UsernameFlag: true, Username: []byte("node/n1")}})
+				sub, err2 := encode(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Subscribe, Qos: 1},
+					PacketID: 1,
+					Filters:  packets.Subscriptions{{Filter: of("n1").DesiredFilter(), Qos: 1}}, ProtocolVersion: 4})
 				if err != nil || err2 != nil {
 					t.Error(err, err2)
 					return
@@ -100,7 +104,8 @@ func TestTakeoverStorm(t *testing.T) {
 		}
 		eventually(t, "all have come and one is left", func() bool {
 			st := s.Stats()
-			return st.Takeovers == int64((round+1)*(clients-1)) && st.Connections == 1 && st.Clients == 1 && st.Subscriptions == 1
+			return st.Takeovers == int64((round+1)*(clients-1)) && st.Connections == 1 && st.Clients == 1 &&
+				st.Subscriptions == 1
 		})
 		if err := s.Publish(of("n1").Desired("config"), []byte("doc"), false); err != nil {
 			t.Fatal(err)
@@ -109,7 +114,11 @@ func TestTakeoverStorm(t *testing.T) {
 		if len(heard) != 1 {
 			t.Fatalf("round %d: %d clients heard the document", round, len(heard))
 		}
-		eventually(t, "nobody is left", func() bool { st := s.Stats(); return st.Connections == 0 && st.Subscriptions == 0 })
+		eventually(t, "nobody is left", func() bool {
+			st := s.Stats()
+			return st.Connections == 0 &&
+				st.Subscriptions == 0
+		})
 	}
 }
 
@@ -136,7 +145,8 @@ func TestFightIsTold(t *testing.T) {
 		if len(fights) < 3 || len(fights) > 4 { // once a minute, for 200 seconds
 			t.Fatalf("%d fights told", len(fights))
 		}
-		if f := fights[0]; f.ClientID != "node/n1" || f.OldRemote == "" || !strings.Contains(f.Detail, "share this ID") {
+		if f := fights[0]; f.ClientID != "node/n1" || f.OldRemote == "" ||
+			!strings.Contains(f.Detail, "share this ID") {
 			t.Errorf("%+v", f)
 		}
 		s.Close()
@@ -190,7 +200,8 @@ func TestWills(t *testing.T) {
 	}
 	// A foreign topic is denied when the client connects, and not published when it leaves.
 	f := s.dial(t).mustConnect("node/n2", withWill(of("n1").Live(), "forged", true))
-	if ev := s.events.wait(t, DeniedPublish); ev.ClientID != "node/n2" || ev.Detail != "as last will" || ev.Topic != of("n1").Live() {
+	if ev := s.events.wait(t, DeniedPublish); ev.ClientID != "node/n2" || ev.Detail != "as last will" ||
+		ev.Topic != of("n1").Live() {
 		t.Errorf("%+v", ev)
 	}
 	f.nc.Close()
@@ -255,7 +266,8 @@ func TestInlinePayload(t *testing.T) {
 		size int
 		code wire.Code
 	}{{"", 1, wire.CodeInvalidArgument}, {"a/+", 1, wire.CodeInvalidArgument}, {"a/#", 1, wire.CodeInvalidArgument},
-		{"a\x00", 1, wire.CodeInvalidArgument}, {"\xff", 1, wire.CodeInvalidArgument}, {strings.Repeat("a", 300), 1, wire.CodeInvalidArgument},
+		{"a\x00", 1, wire.CodeInvalidArgument}, {"\xff", 1, wire.CodeInvalidArgument},
+		{strings.Repeat("a", 300), 1, wire.CodeInvalidArgument},
 		{"a", wire.MaxPacket + 1<<10, wire.CodeTooLarge}} {
 		err := s.Publish(bad.name, make([]byte, bad.size), false)
 		if e, ok := err.(*wire.Error); !ok || e.Code != bad.code {
@@ -355,7 +367,8 @@ func TestPacketIDsAreTwoWorlds(t *testing.T) {
 				continue // and leave it unacknowledged
 			}
 			if pk.FixedHeader.Type != kind || pk.PacketID != id {
-				t.Fatalf("got %s %d, want %s %d", packets.PacketNames[pk.FixedHeader.Type], pk.PacketID, packets.PacketNames[kind], id)
+				t.Fatalf("got %s %d, want %s %d", packets.PacketNames[pk.FixedHeader.Type], pk.PacketID,
+					packets.PacketNames[kind], id)
 			}
 			return pk
 		}

@@ -27,7 +27,8 @@ func TestDecodeJoin(t *testing.T) {
 		{"nothing", ``, wire.CodeMalformed},
 		{"cut off", `{"node":"n1"`, wire.CodeMalformed},
 		{"two values", `{"node":"n1","secret":"` + secret + `","csr":"AAAA"}{}`, wire.CodeMalformed},
-		{"unknown field", `{"node":"n1","secret":"` + secret + `","csr":"AAAA","role":"controller"}`, wire.CodeUnknownField},
+		{"unknown field", `{"node":"n1","secret":"` + secret + `","csr":"AAAA","role":"controller"}`,
+			wire.CodeUnknownField},
 		{"other case", `{"Node":"n1","secret":"` + secret + `","csr":"AAAA"}`, wire.CodeUnknownField},
 		{"twice", `{"node":"n1","node":"n2","secret":"` + secret + `","csr":"AAAA"}`, wire.CodeDuplicate},
 		{"bad node", `{"node":"n/1","secret":"` + secret + `","csr":"AAAA"}`, wire.CodeBadValue},
@@ -37,7 +38,8 @@ func TestDecodeJoin(t *testing.T) {
 		{"no hex", `{"node":"n1","secret":"` + strings.Repeat("zz", 16) + `","csr":"AAAA"}`, wire.CodeBadValue},
 		{"no csr", `{"node":"n1","secret":"` + secret + `"}`, wire.CodeMissing},
 		{"csr of another type", `{"node":"n1","secret":"` + secret + `","csr":17}`, wire.CodeBadValue},
-		{"huge", `{"node":"n1","secret":"` + secret + `","csr":"` + strings.Repeat("A", MaxRequest) + `"}`, wire.CodeTooLarge},
+		{"huge", `{"node":"n1","secret":"` + secret + `","csr":"` + strings.Repeat("A", MaxRequest) + `"}`,
+			wire.CodeTooLarge},
 		{"deep", strings.Repeat(`{"a":`, 3000), wire.CodeUnknownField},
 	} {
 		_, err := DecodeJoin([]byte(c.body))
@@ -65,7 +67,8 @@ func TestDecodeRenew(t *testing.T) {
 
 func admission() Admission {
 	return Admission{Unit: "u1", Node: "n1", Certificate: []byte{1}, CA: []byte{2},
-		UnitKeys: []wire.Key{{ID: "k1", Ed25519: make([]byte, 32)}}, Brokers: []Broker{{URL: "tls://10.0.0.1:8883", Name: ServerName}}}
+		UnitKeys: []wire.Key{{ID: "k1", Ed25519: make([]byte, 32)}},
+		Brokers:  []Broker{{URL: "tls://10.0.0.1:8883", Name: ServerName}}}
 }
 
 func TestDecodeAdmission(t *testing.T) {
@@ -85,8 +88,12 @@ func TestDecodeAdmission(t *testing.T) {
 		{"a floor", func(a *Admission) {
 			a.Floor = Floor{Epoch: 3, Rev: 9, Kinds: map[wire.Kind]wire.Stamp{"config": {Epoch: 3, Rev: 2}}}
 		}, ""},
-		{"a floor of no kind", func(a *Admission) { a.Floor.Kinds = map[wire.Kind]wire.Stamp{"a/b": {Epoch: 3, Rev: 2}} }, wire.CodeBadValue},
-		{"a floor of no stamp", func(a *Admission) { a.Floor.Kinds = map[wire.Kind]wire.Stamp{"config": {}} }, wire.CodeBadValue},
+		{"a floor of no kind", func(a *Admission) {
+			a.Floor.Kinds = map[wire.Kind]wire.Stamp{"a/b": {Epoch: 3,
+				Rev: 2}}
+		}, wire.CodeBadValue},
+		{"a floor of no stamp", func(a *Admission) { a.Floor.Kinds = map[wire.Kind]wire.Stamp{"config": {}} },
+			wire.CodeBadValue},
 		{"nameless key", func(a *Admission) { a.UnitKeys[0].ID = "" }, wire.CodeBadValue},
 		{"no broker", func(a *Admission) { a.Brokers = nil }, wire.CodeBadValue},
 		{"empty broker", func(a *Admission) { a.Brokers[0].URL = "" }, wire.CodeBadValue},
@@ -150,9 +157,12 @@ func TestIdentities(t *testing.T) {
 			t.Errorf("%s: %q %q %v", s, unit, subject, err)
 		}
 	}
-	for _, s := range []string{"", "tandem:", "tandem://", "tandem://u1", "tandem://u1/", "tandem://u1/node", "tandem://u1/node/", "tandem://u1/node/a/b",
-		"tandem://u1/node/+", "tandem://u1/admin/x", "tandem:///node/n1", "tandem://u 1/node/n1", "https://u1/node/n1", "TANDEM://u1/node/n1",
-		"tandem://u1/node/n1?x", "tandem://u1/node/%6e1", "tandem://user@u1/node/n1", "tandem://u1:80/node/n1", "tandem://u1/controller/x"} {
+	for _, s := range []string{"", "tandem:", "tandem://", "tandem://u1", "tandem://u1/", "tandem://u1/node",
+		"tandem://u1/node/", "tandem://u1/node/a/b",
+		"tandem://u1/node/+", "tandem://u1/admin/x", "tandem:///node/n1", "tandem://u 1/node/n1", "https://u1/node/n1",
+		"TANDEM://u1/node/n1",
+		"tandem://u1/node/n1?x", "tandem://u1/node/%6e1", "tandem://user@u1/node/n1", "tandem://u1:80/node/n1",
+		"tandem://u1/controller/x"} {
 		if unit, subject, err := ParseIdentity(s); err == nil {
 			t.Errorf("%q is read as %q %q", s, unit, subject)
 		}

@@ -30,10 +30,10 @@ func (w Warning) String() string {
 // maxWarnings bounds them; what is mended beyond that many is no longer told.
 const maxWarnings = 100
 
-// Mend returns data as standard JSON, as far as it can be mended, and what was changed. What
+// Repair returns data as standard JSON, as far as it can be repaired, and what was changed. What
 // stands where in data stands there in the result too, but where a mark had to be inserted and no
 // white space made room for it. What cannot be mended is left as it is, for a strict reader to refuse.
-func Mend(data []byte) ([]byte, []Warning) {
+func Repair(data []byte) ([]byte, []Warning) {
 	m := &mender{in: data, out: bytes.Clone(data)}
 	m.tokens()
 	if len(m.inserted) > 0 {

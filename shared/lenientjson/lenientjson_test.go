@@ -38,7 +38,7 @@ func TestMend(t *testing.T) {
 		if want == "" {
 			want = c.in
 		}
-		out, ws := Mend([]byte(c.in))
+		out, ws := Repair([]byte(c.in))
 		var places []string
 		for _, w := range ws {
 			places = append(places, fmt.Sprintf("%d:%d", w.Line, w.Column))
@@ -50,7 +50,7 @@ func TestMend(t *testing.T) {
 }
 
 func TestWarningsAreBounded(t *testing.T) {
-	if _, ws := Mend([]byte("[" + strings.Repeat("1 ", 1000) + "]")); len(ws) != maxWarnings {
+	if _, ws := Repair([]byte("[" + strings.Repeat("1 ", 1000) + "]")); len(ws) != maxWarnings {
 		t.Errorf("%d warnings", len(ws))
 	}
 }
@@ -63,7 +63,7 @@ func FuzzMend(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		before := bytes.Clone(in)
-		out, ws := Mend(in)
+		out, ws := Repair(in)
 		if !bytes.Equal(in, before) {
 			t.Fatal("the input was changed")
 		}

@@ -138,7 +138,9 @@ func TestStopAtEveryStage(t *testing.T) {
 				}}
 				d = dial(t, s, link.Config{
 					OpenConn: c.open, Filters: []string{"f"}, Backoff: link.Backoff{Min: time.Hour, Max: time.Hour},
-					Goodbye: func(uint64) []link.Publication { return []link.Publication{{Topic: "g", Payload: []byte("g")}} },
+					Goodbye: func(uint64) []link.Publication {
+						return []link.Publication{{Topic: "g", Payload: []byte("g")}}
+					},
 				}, r)
 				close(ready)
 				synctest.Wait()
@@ -203,7 +205,8 @@ func TestEndFreesPublishers(t *testing.T) {
 				p.push(rawPacket("\x50\x02\x00\x01")) // breaks the protocol
 			}
 		}}
-		d := dial(t, s, link.Config{Filters: []string{"t"}, Backoff: link.Backoff{Min: time.Second, Max: time.Second}}, r)
+		d := dial(t, s, link.Config{Filters: []string{"t"}, Backoff: link.Backoff{Min: time.Second, Max: time.Second}},
+			r)
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
 		for range 16 {
@@ -231,7 +234,8 @@ func TestEndFreesPublishers(t *testing.T) {
 func TestConnectTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		s.mute[packets.Connect] = true
-		d := dial(t, s, link.Config{ConnectTimeout: 4 * time.Second, Backoff: link.Backoff{Min: time.Hour, Max: time.Hour}}, nil)
+		d := dial(t, s, link.Config{ConnectTimeout: 4 * time.Second,
+			Backoff: link.Backoff{Min: time.Hour, Max: time.Hour}}, nil)
 		pass(4*time.Second - time.Nanosecond)
 		if len(d.Downs()) != 0 {
 			t.Error("gave up too early")
@@ -315,7 +319,8 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	for _, broker := range []string{"mqtt://h", "tls://h:1", "mqtts://[::1]", "ssl://h", "unix:///run/s", "tcp://h:1883/"} {
+	for _, broker := range []string{"mqtt://h", "tls://h:1", "mqtts://[::1]", "ssl://h", "unix:///run/s",
+		"tcp://h:1883/"} {
 		if _, err := link.Dial(link.Config{ClientID: "x", Broker: broker}, nil); err != nil {
 			t.Errorf("%s: %v", broker, err)
 		}

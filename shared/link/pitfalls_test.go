@@ -147,7 +147,8 @@ func TestMessageMayWait(t *testing.T) {
 func TestAckAfterReturn(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		leave := make(chan struct{})
-		d := dial(t, s, link.Config{Filters: []string{"in"}}, &linktest.Recorder{OnMessage: func(link.Message) { <-leave }})
+		d := dial(t, s, link.Config{Filters: []string{"in"}},
+			&linktest.Recorder{OnMessage: func(link.Message) { <-leave }})
 		synctest.Wait()
 		s.route("in", []byte("1"), false)
 		synctest.Wait()
@@ -231,20 +232,25 @@ func TestRefusedConnect(t *testing.T) {
 		bubble(t, func(t *testing.T, s *server) {
 			s.connack = code
 			var connects []*packets.ConnectPacket
-			s.onPacket = func(_ *peer, cp packets.ControlPacket) { connects = append(connects, cp.(*packets.ConnectPacket)) }
+			s.onPacket = func(_ *peer, cp packets.ControlPacket) {
+				connects = append(connects,
+					cp.(*packets.ConnectPacket))
+			}
 			d := dial(t, s, link.Config{
 				Username: "me", Password: "secret", Backoff: link.Backoff{Min: time.Hour, Max: time.Hour},
 			}, nil)
 			synctest.Wait()
 			d.firstDown(0, want)
-			if err := d.Downs()[0].Err; errors.Is(err, link.ErrRefused) != (code < 0x80) || errors.Is(err, link.ErrUnavailable) != (code == packets.ErrRefusedServerUnavailable) {
+			if err := d.Downs()[0].Err; errors.Is(err, link.ErrRefused) != (code < 0x80) ||
+				errors.Is(err, link.ErrUnavailable) != (code == packets.ErrRefusedServerUnavailable) {
 				t.Errorf("code %d: %v", code, err)
 			}
 			if len(connects) != 1 {
 				t.Fatalf("code %d: %d CONNECT packets", code, len(connects))
 			}
 			c := connects[0]
-			if c.ProtocolVersion != 4 || !c.CleanSession || c.Username != "me" || string(c.Password) != "secret" || c.Keepalive != 30 {
+			if c.ProtocolVersion != 4 || !c.CleanSession || c.Username != "me" || string(c.Password) != "secret" ||
+				c.Keepalive != 30 {
 				t.Errorf("CONNECT %v", c)
 			}
 			if strings.Contains(d.Downs()[0].Err.Error(), "secret") {
@@ -397,7 +403,8 @@ func TestLargePublish(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		d := dial(t, s, link.Config{MaxPacket: 1000, Filters: []string{"t"}}, nil)
 		synctest.Wait()
-		if err := d.Publish(context.Background(), "t", make([]byte, 1000), false); err == nil || errors.Is(err, link.ErrDown) {
+		if err := d.Publish(context.Background(), "t", make([]byte, 1000), false); err == nil ||
+			errors.Is(err, link.ErrDown) {
 			t.Errorf("Publish: %v", err)
 		}
 		d.publish("t", strings.Repeat("x", 900))

@@ -24,7 +24,8 @@ func keys(seed byte) (*Signer, Trust) {
 
 func document(i int) *wire.Desired {
 	body := fmt.Appendf(nil, `{"i":%d}`, i)
-	return &wire.Desired{V: 1, Unit: "u1", Node: fmt.Sprintf("n%d", i), Kind: wire.KindConfig, Epoch: 3, Rev: uint64(i + 1), Version: "2.0.0",
+	return &wire.Desired{V: 1, Unit: "u1", Node: fmt.Sprintf("n%d", i), Kind: wire.KindConfig, Epoch: 3,
+		Rev: uint64(i + 1), Version: "2.0.0",
 		Hash: wire.Hash(body), Issued: time.Unix(1_790_000_000, 0), Mode: wire.ModeApply, Body: body}
 }
 
@@ -118,13 +119,16 @@ func TestTreeAndMessagesDoNotMix(t *testing.T) {
 		a, b = b, a
 	}
 	joined := append(slices.Clone(a[:]), b[:]...)
-	for name, pre := range map[string][]byte{"a leaf": inner, "two leaves": joined, "tagged": append([]byte{1}, joined...)} {
-		if err := trust.Verify(pre, &wire.Signature{KeyID: sigs[0].KeyID, Ed25519: sigs[0].Ed25519, Path: sigs[0].Path[32:]}); code(err) != wire.CodeBadSignature {
+	for name, pre := range map[string][]byte{"a leaf": inner, "two leaves": joined,
+		"tagged": append([]byte{1}, joined...)} {
+		if err := trust.Verify(pre, &wire.Signature{KeyID: sigs[0].KeyID, Ed25519: sigs[0].Ed25519,
+			Path: sigs[0].Path[32:]}); code(err) != wire.CodeBadSignature {
 			t.Errorf("%s passes for a message: %v", name, err)
 		}
 	}
 	root := parent(parent(a, b), parent(leaf(all[2]), leaf(all[3])))
-	if err := trust.Verify(root[:], &wire.Signature{KeyID: sigs[0].KeyID, Ed25519: sigs[0].Ed25519}); code(err) != wire.CodeBadSignature {
+	if err := trust.Verify(root[:], &wire.Signature{KeyID: sigs[0].KeyID, Ed25519: sigs[0].Ed25519}); code(
+		err) != wire.CodeBadSignature {
 		t.Errorf("the root passes for a message: %v", err)
 	}
 	for _, p := range [][]byte{all[0], RequestPreimage(&wire.Request{}), BeaconPreimage(&wire.Beacon{})} {
@@ -148,12 +152,16 @@ func TestRefusals(t *testing.T) {
 		{"none", nil, wire.CodeUnsigned},
 		{"empty", &wire.Signature{KeyID: good.KeyID}, wire.CodeUnsigned},
 		{"another key", other.Sign(pre), wire.CodeUnknownKey},
-		{"another key under this name", &wire.Signature{KeyID: good.KeyID, Ed25519: other.Sign(pre).Ed25519}, wire.CodeBadSignature},
+		{"another key under this name", &wire.Signature{KeyID: good.KeyID, Ed25519: other.Sign(pre).Ed25519},
+			wire.CodeBadSignature},
 		{"no key name", &wire.Signature{Ed25519: good.Ed25519}, wire.CodeUnknownKey},
 		{"short", &wire.Signature{KeyID: good.KeyID, Ed25519: good.Ed25519[:63]}, wire.CodeBadSignature},
-		{"long", &wire.Signature{KeyID: good.KeyID, Ed25519: append(slices.Clone(good.Ed25519), 0)}, wire.CodeBadSignature},
-		{"odd path", &wire.Signature{KeyID: good.KeyID, Ed25519: good.Ed25519, Path: make([]byte, 33)}, wire.CodeBadSignature},
-		{"endless path", &wire.Signature{KeyID: good.KeyID, Ed25519: good.Ed25519, Path: make([]byte, 65*32)}, wire.CodeBadSignature},
+		{"long", &wire.Signature{KeyID: good.KeyID, Ed25519: append(slices.Clone(good.Ed25519), 0)},
+			wire.CodeBadSignature},
+		{"odd path", &wire.Signature{KeyID: good.KeyID, Ed25519: good.Ed25519, Path: make([]byte, 33)},
+			wire.CodeBadSignature},
+		{"endless path", &wire.Signature{KeyID: good.KeyID, Ed25519: good.Ed25519, Path: make([]byte, 65*32)},
+			wire.CodeBadSignature},
 		{"a trusted key that is none", &wire.Signature{KeyID: "broken", Ed25519: good.Ed25519}, wire.CodeUnknownKey},
 	} {
 		trust["broken"] = []byte{1, 2, 3}
@@ -176,9 +184,11 @@ func TestPreimagesAreAsWritten(t *testing.T) {
 		{string(DesiredPreimage(d)), "tandem/1/desired\nu1\nn0\nconfig\n3\n1\n2.0.0\n" + d.Hash + "\ntry\nPT2M\n"},
 		{string(RequestPreimage(&wire.Request{Unit: "u1", Node: "n1", ID: "i", Method: "report", NotAfter: at})),
 			"tandem/1/request\nu1\nn1\ni\nreport\n2026-11-20T10:00:00.5Z\nsha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n"},
-		{string(BeaconPreimage(&wire.Beacon{Unit: "u1", Epoch: 3, Up: true, Time: at, Keys: []wire.Key{{ID: "k", Ed25519: []byte{0xab, 1}}}, Jitter: "PT30S"})),
+		{string(BeaconPreimage(&wire.Beacon{Unit: "u1", Epoch: 3, Up: true, Time: at,
+			Keys: []wire.Key{{ID: "k", Ed25519: []byte{0xab, 1}}}, Jitter: "PT30S"})),
 			"tandem/1/beacon\nu1\n3\ntrue\n2026-11-20T10:00:00.5Z\nk\nab01\nPT30S\n"},
-		{string(BeaconPreimage(&wire.Beacon{Unit: "u1", Epoch: 3, Time: at, Keys: []wire.Key{{ID: "k", Ed25519: []byte{0xab, 1}}}, KeysRev: 7})),
+		{string(BeaconPreimage(&wire.Beacon{Unit: "u1", Epoch: 3, Time: at,
+			Keys: []wire.Key{{ID: "k", Ed25519: []byte{0xab, 1}}}, KeysRev: 7})),
 			"tandem/1/beacon\nu1\n3\nfalse\n2026-11-20T10:00:00.5Z\nk\nab01\n\nkeys 7\n"},
 	} {
 		if test.got != test.want {
@@ -200,10 +210,15 @@ func field(t *rapid.T, label string) string {
 // Two messages that a decoder accepts have the same preimage only if they say the same.
 func TestPreimagesAreInjective(t *testing.T) {
 	decoded := func(t *rapid.T, label string) *wire.Desired {
-		d := &wire.Desired{V: wire.Version, Unit: field(t, label+"unit"), Node: field(t, label+"node"), Kind: wire.Kind(field(t, label+"kind")),
-			Epoch: rapid.Uint64Range(1, 3).Draw(t, label+"epoch"), Rev: rapid.Uint64Range(1, 3).Draw(t, label+"rev"), Version: field(t, label+"version"),
-			Hash: wire.Hash([]byte(rapid.SampledFrom([]string{"1", "2"}).Draw(t, label+"body"))), Issued: time.Unix(1, 0), Body: jsontext.Value("1"),
-			Mode: rapid.SampledFrom([]wire.Mode{wire.ModeApply, wire.ModeTry}).Draw(t, label+"mode"), ConfirmWithin: rapid.SampledFrom([]string{"PT1M", "PT1M", "PT1M", "PT2M", "", "PT1M\n"}).Draw(t, label+"within")}
+		d := &wire.Desired{V: wire.Version, Unit: field(t, label+"unit"), Node: field(t, label+"node"),
+			Kind:  wire.Kind(field(t, label+"kind")),
+			Epoch: rapid.Uint64Range(1, 3).Draw(t, label+"epoch"), Rev: rapid.Uint64Range(1, 3).Draw(t, label+"rev"),
+			Version: field(t, label+"version"),
+			Hash:    wire.Hash([]byte(rapid.SampledFrom([]string{"1", "2"}).Draw(t, label+"body"))),
+			Issued:  time.Unix(1, 0), Body: jsontext.Value("1"),
+			Mode: rapid.SampledFrom([]wire.Mode{wire.ModeApply, wire.ModeTry}).Draw(t, label+"mode"),
+			ConfirmWithin: rapid.SampledFrom([]string{"PT1M", "PT1M", "PT1M", "PT2M", "", "PT1M\n"}).Draw(t, label+
+				"within")}
 		if d.Mode == wire.ModeApply {
 			d.ConfirmWithin = ""
 		}
@@ -223,7 +238,8 @@ func TestPreimagesAreInjective(t *testing.T) {
 		if bytes.Count(DesiredPreimage(a), []byte("\n")) != 10 {
 			t.Fatalf("%q", DesiredPreimage(a))
 		}
-		same := a.Unit == b.Unit && a.Node == b.Node && a.Kind == b.Kind && a.Stamp() == b.Stamp() && a.Version == b.Version && a.Hash == b.Hash &&
+		same := a.Unit == b.Unit && a.Node == b.Node && a.Kind == b.Kind && a.Stamp() == b.Stamp() &&
+			a.Version == b.Version && a.Hash == b.Hash &&
 			a.Mode == b.Mode && a.ConfirmWithin == b.ConfirmWithin
 		if bytes.Equal(DesiredPreimage(a), DesiredPreimage(b)) != same {
 			t.Fatalf("%q\n%q", DesiredPreimage(a), DesiredPreimage(b))
@@ -237,7 +253,8 @@ func TestPreimagesAreInjective(t *testing.T) {
 	evil, good := document(0), document(0)
 	evil.Unit, evil.Node, evil.Kind = "u1\nn0", "config", ""
 	good.Unit, good.Node, good.Kind = "u1", "n0", "config"
-	if bytes.HasPrefix(DesiredPreimage(evil), []byte("tandem/1/desired\nu1\nn0\n")) || !bytes.HasPrefix(DesiredPreimage(good), []byte("tandem/1/desired\nu1\nn0\n")) {
+	if bytes.HasPrefix(DesiredPreimage(evil), []byte("tandem/1/desired\nu1\nn0\n")) ||
+		!bytes.HasPrefix(DesiredPreimage(good), []byte("tandem/1/desired\nu1\nn0\n")) {
 		t.Error("a line feed within a field is a line feed of the preimage")
 	}
 }
@@ -247,8 +264,10 @@ func TestOtherPreimagesAreInjective(t *testing.T) {
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		request := func(label string) *wire.Request {
-			r := &wire.Request{V: 1, Unit: "u", Node: field(t, label+"node"), ID: field(t, label+"id"), Method: wire.Method(field(t, label+"method")),
-				NotAfter: time.Unix(rapid.Int64Range(0, 2).Draw(t, label+"after"), 0), Params: jsontext.Value(rapid.SampledFrom([]string{"", "{}", "{ }"}).Draw(t, label+"params"))}
+			r := &wire.Request{V: 1, Unit: "u", Node: field(t, label+"node"), ID: field(t, label+"id"),
+				Method:   wire.Method(field(t, label+"method")),
+				NotAfter: time.Unix(rapid.Int64Range(0, 2).Draw(t, label+"after"), 0),
+				Params:   jsontext.Value(rapid.SampledFrom([]string{"", "{}", "{ }"}).Draw(t, label+"params"))}
 			out, err := wire.Decode[wire.Request](wire.Encode(r))
 			if err != nil {
 				return nil
@@ -258,16 +277,19 @@ func TestOtherPreimagesAreInjective(t *testing.T) {
 		a, b := request("a "), request("b ")
 		if a != nil && b != nil {
 			accepted++
-			same := a.Node == b.Node && a.ID == b.ID && a.Method == b.Method && a.NotAfter.Equal(b.NotAfter) && string(a.Params) == string(b.Params)
+			same := a.Node == b.Node && a.ID == b.ID && a.Method == b.Method && a.NotAfter.Equal(b.NotAfter) &&
+				string(a.Params) == string(b.Params)
 			if bytes.Equal(RequestPreimage(a), RequestPreimage(b)) != same {
 				t.Fatalf("%+v\n%+v", a, b)
 			}
 		}
 		beacon := func(label string) *wire.Beacon {
-			m := &wire.Beacon{V: 1, Unit: "u", Epoch: 1, Time: time.Unix(1, 0), KeysRev: rapid.SampledFrom([]uint64{0, 1, 11}).Draw(t, label+"rev"),
-				Jitter: rapid.SampledFrom([]string{"", "PT1S"}).Draw(t, label+"jitter")}
+			m := &wire.Beacon{V: 1, Unit: "u", Epoch: 1, Time: time.Unix(1, 0),
+				KeysRev: rapid.SampledFrom([]uint64{0, 1, 11}).Draw(t, label+"rev"),
+				Jitter:  rapid.SampledFrom([]string{"", "PT1S"}).Draw(t, label+"jitter")}
 			for range rapid.IntRange(0, 2).Draw(t, label+"keys") {
-				m.Keys = append(m.Keys, wire.Key{ID: rapid.SampledFrom([]string{"a", "b", "1", "PT1S"}).Draw(t, label+"kid"), Ed25519: bytes.Repeat([]byte{byte(rapid.IntRange(0, 1).Draw(t, label+"key"))}, 32)})
+				m.Keys = append(m.Keys, wire.Key{ID: rapid.SampledFrom([]string{"a", "b", "1", "PT1S"}).Draw(t, label+
+					"kid"), Ed25519: bytes.Repeat([]byte{byte(rapid.IntRange(0, 1).Draw(t, label+"key"))}, 32)})
 			}
 			out, err := wire.Decode[wire.Beacon](wire.Encode(m))
 			if err != nil {
@@ -276,7 +298,11 @@ func TestOtherPreimagesAreInjective(t *testing.T) {
 			return out
 		}
 		c, d := beacon("c "), beacon("d ")
-		same := c.Jitter == d.Jitter && c.KeysRev == d.KeysRev && slices.EqualFunc(c.Keys, d.Keys, func(a, b wire.Key) bool { return a.ID == b.ID && bytes.Equal(a.Ed25519, b.Ed25519) })
+		same := c.Jitter == d.Jitter && c.KeysRev == d.KeysRev &&
+			slices.EqualFunc(c.Keys, d.Keys, func(a, b wire.Key) bool {
+				return a.ID == b.ID &&
+					bytes.Equal(a.Ed25519, b.Ed25519)
+			})
 		if bytes.Equal(BeaconPreimage(c), BeaconPreimage(d)) != same {
 			t.Fatalf("%+v\n%+v", c, d)
 		}
@@ -291,7 +317,8 @@ func TestOtherPreimagesAreInjective(t *testing.T) {
 func TestOverTheWire(t *testing.T) {
 	signer, trust := keys(1)
 	params := jsontext.Value(" { \"after\" : 4.0e0,\n \"x\":\"\\u0041\" } ")
-	r := &wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "i", Method: wire.MethodEvents, Params: params[1 : len(params)-1], NotAfter: time.Now()}
+	r := &wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "i", Method: wire.MethodEvents,
+		Params: params[1 : len(params)-1], NotAfter: time.Now()}
 	for _, p := range []jsontext.Value{r.Params, nil, jsontext.Value("{}"), jsontext.Value("null")} {
 		r.Params = p
 		r.Sig = signer.Sign(RequestPreimage(r))
@@ -317,7 +344,8 @@ func TestOverTheWire(t *testing.T) {
 			t.Fatalf("document %d: %v", i, err)
 		}
 	}
-	b := &wire.Beacon{V: 1, Unit: "u1", Epoch: 1, Up: true, Time: time.Now(), Keys: []wire.Key{signer.Key()}, Jitter: "PT1M"}
+	b := &wire.Beacon{V: 1, Unit: "u1", Epoch: 1, Up: true, Time: time.Now(), Keys: []wire.Key{signer.Key()},
+		Jitter: "PT1M"}
 	b.Sig = signer.Sign(BeaconPreimage(b))
 	got, err := wire.Decode[wire.Beacon](wire.Encode(b))
 	if err != nil {

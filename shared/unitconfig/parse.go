@@ -31,7 +31,11 @@ func ParseNode(data []byte) (*NodeConfig, Problems) {
 		fields := append([]strictjson.Field{
 			strictjson.Required("formatVersion", func(a strictjson.At) { c.FormatVersion = formatOf(r, a) }),
 			strictjson.Required("version", func(a strictjson.At) { c.Version = versionOf(r, a) }),
-			strictjson.Optional("node", func(a strictjson.At) { c.Node = new(Identity); identityOf(r, a, c.Node, nodeName) }),
+			strictjson.Optional("node", func(a strictjson.At) {
+				c.Node = new(Identity)
+				identityOf(r, a, c.Node,
+					nodeName)
+			}),
 			strictjson.Optional("nodeGroupSubject", func(a strictjson.At) {
 				c.NodeGroupSubject = new(Identity)
 				identityOf(r, a, c.NodeGroupSubject, shortText)
@@ -78,7 +82,8 @@ func unitOf(r *strictjson.Reader, uc *UnitConfig) {
 					claimed, what = nodes, "the node "
 				}
 				if first, taken := claimed[ident.name]; taken {
-					r.Add(ident.at, wire.CodeDuplicate, fmt.Sprintf("%s%s already has an entry, /nodes/%d", what, strictjson.Show(ident.name), first.entry))
+					r.Add(ident.at, wire.CodeDuplicate, fmt.Sprintf("%s%s already has an entry, /nodes/%d", what,
+						strictjson.Show(ident.name), first.entry))
 					return
 				}
 				claimed[ident.name] = owner{i}
@@ -98,8 +103,13 @@ func entryOf(r *strictjson.Reader, a strictjson.At, n *NodeEntry) identAt {
 	body := &entryFields{alertRules: &n.AlertRules, labels: &n.Labels, priority: &n.Priority}
 	fields := append([]strictjson.Field{
 		strictjson.Optional("version", func(a strictjson.At) { n.Version = versionOf(r, a) }),
-		strictjson.Optional("node", func(a strictjson.At) { n.Node = new(Identity); node = identityOf(r, a, n.Node, nodeName) }),
-		strictjson.Required("nodeGroupSubject", func(a strictjson.At) { group = identityOf(r, a, &n.NodeGroupSubject, shortText) }),
+		strictjson.Optional("node", func(a strictjson.At) {
+			n.Node = new(Identity)
+			node = identityOf(r, a, n.Node,
+				nodeName)
+		}),
+		strictjson.Required("nodeGroupSubject",
+			func(a strictjson.At) { group = identityOf(r, a, &n.NodeGroupSubject, shortText) }),
 	}, body.fields(r)...)
 	r.Object(a, fields...)
 	n.ResourceRatios = body.ratios
@@ -137,7 +147,8 @@ func formatOf(r *strictjson.Reader, a strictjson.At) string {
 	}
 	s, ok := r.Str(a)
 	if ok && s != FormatVersion {
-		r.Add(a, wire.CodeWrongVersion, fmt.Sprintf(`formatVersion is %s; this program reads "7" only`, strictjson.Show(s)))
+		r.Add(a, wire.CodeWrongVersion, fmt.Sprintf(`formatVersion is %s; this program reads "7" only`,
+			strictjson.Show(s)))
 	}
 	return s
 }
@@ -190,7 +201,8 @@ func nodeName(s string) string {
 	if topic.ValidName(s) {
 		return ""
 	}
-	return fmt.Sprintf("no node can have the ID %s: letters, digits, '.', '_' and '-' only, a letter or digit first, 1 to %d characters", strictjson.Show(s), topic.MaxName)
+	return fmt.Sprintf("no node can have the ID %s: letters, digits, '.', '_' and '-' only, a letter or digit first, "+
+		"1 to %d characters", strictjson.Show(s), topic.MaxName)
 }
 
 func labelsOf(r *strictjson.Reader, a strictjson.At) []string {
@@ -205,7 +217,8 @@ func labelsOf(r *strictjson.Reader, a strictjson.At) []string {
 		if why := shortText(s); why != "" {
 			r.Bad(e, why)
 		} else if j, dup := first[s]; dup {
-			r.Add(e, wire.CodeDuplicate, fmt.Sprintf("the label %s is already there, at index %d", strictjson.Show(s), j))
+			r.Add(e, wire.CodeDuplicate, fmt.Sprintf("the label %s is already there, "+
+				"at index %d", strictjson.Show(s), j))
 		} else {
 			first[s] = i
 		}

@@ -30,7 +30,7 @@ func ParseLenient(data []byte) (*Set, []Warning, Problems) {
 	if len(data) > MaxDocument {
 		return parse(data, true) // which refuses it
 	}
-	repaired, ws := lenientjson.Mend(data)
+	repaired, ws := lenientjson.Repair(data)
 	set, more, ps := parse(repaired, true)
 	return set, append(ws, more...), ps
 }
@@ -93,7 +93,8 @@ func (p *parser) entry(i int, e strictjson.At, slots map[Slot]int, names map[str
 		return
 	}
 	if _, ok := x.given["@class"]; !ok {
-		p.Add(strictjson.At{Ptr: strictjson.Member(e.Ptr, "@class"), Off: e.Off}, wire.CodeMissing, `the required field "@class" is missing`)
+		p.Add(strictjson.At{Ptr: strictjson.Member(e.Ptr, "@class"), Off: e.Off}, wire.CodeMissing,
+			`the required field "@class" is missing`)
 		return
 	}
 	class, ok := p.class(x, shortClasses)
@@ -105,12 +106,14 @@ func (p *parser) entry(i int, e strictjson.At, slots map[Slot]int, names map[str
 	rule := rules[class]
 	for _, f := range slices.Sorted(maps.Keys(x.given)) {
 		if _, known := rule[f]; !known {
-			p.Add(x.given[f], wire.CodeUnknownField, fmt.Sprintf("%s has no field %s", class.Short(), strictjson.Show(f)))
+			p.Add(x.given[f], wire.CodeUnknownField, fmt.Sprintf("%s has no field %s", class.Short(),
+				strictjson.Show(f)))
 		}
 	}
 	for _, f := range slices.Sorted(maps.Keys(rule)) {
 		if _, given := x.given[f]; rule[f] && !given {
-			p.Add(strictjson.At{Ptr: strictjson.Member(e.Ptr, f), Off: e.Off}, wire.CodeMissing, fmt.Sprintf("the required field %s is missing", strictjson.Show(f)))
+			p.Add(strictjson.At{Ptr: strictjson.Member(e.Ptr, f), Off: e.Off}, wire.CodeMissing,
+				fmt.Sprintf("the required field %s is missing", strictjson.Show(f)))
 		}
 	}
 	switch class {
@@ -130,7 +133,8 @@ func (p *parser) entry(i int, e strictjson.At, slots map[Slot]int, names map[str
 			p.set.Topologies = append(p.set.Topologies, Topology{slot, x.properties})
 			return
 		}
-		p.set.Configs = append(p.set.Configs, Config{Class: class, ConfigurationID: x.id, Slot: slot, Container: x.container,
+		p.set.Configs = append(p.set.Configs, Config{Class: class, ConfigurationID: x.id, Slot: slot,
+			Container:  x.container,
 			Properties: x.properties, Resources: x.resources, TimeLimits: x.limits})
 		p.runnable(x)
 	}
@@ -138,8 +142,10 @@ func (p *parser) entry(i int, e strictjson.At, slots map[Slot]int, names map[str
 
 // rules names the members of each class; true: required.
 var rules = map[Class]map[string]bool{
-	Instance:            {"@class": true, "configurationId": false, "slot": true, "container": false, "properties": false, "resources": true, "timeLimits": false},
-	Job:                 {"@class": true, "configurationId": false, "slot": true, "container": false, "properties": false, "resources": true, "timeLimits": false},
+	Instance: {"@class": true, "configurationId": false, "slot": true, "container": false,
+		"properties": false, "resources": true, "timeLimits": false},
+	Job: {"@class": true, "configurationId": false, "slot": true, "container": false,
+		"properties": false, "resources": true, "timeLimits": false},
 	TopologicalInstance: {"@class": true, "slot": true, "properties": true},
 	InstanceFiller:      {"@class": true, "name": true, "filter": false, "parentFillers": false, "instance": true},
 }
@@ -181,7 +187,8 @@ func (p *parser) members(e strictjson.At, outer bool) *raw {
 func (p *parser) class(x *raw, known []string) (Class, bool) {
 	short := strings.TrimPrefix(x.class, classPrefix)
 	if !slices.Contains(known, short) {
-		p.Bad(x.classAt, fmt.Sprintf("the class %s is none of %s%s", strictjson.Show(x.class), strings.Join(known, ", "), near.Hint(short, known)))
+		p.Bad(x.classAt, fmt.Sprintf("the class %s is none of %s%s", strictjson.Show(x.class),
+			strings.Join(known, ", "), near.Hint(short, known)))
 		return "", false
 	}
 	return Class(classPrefix + short), true
@@ -216,7 +223,8 @@ func (p *parser) filler(i int, x *raw, names map[string]int) {
 	if why := name(x.name); why != "" {
 		p.Bad(x.nameAt, why)
 	} else if first, taken := names[x.name]; taken {
-		p.Add(x.nameAt, wire.CodeDuplicate, fmt.Sprintf("a filler is called %s already, /%d", strictjson.Show(x.name), first))
+		p.Add(x.nameAt, wire.CodeDuplicate, fmt.Sprintf("a filler is called %s already, /%d", strictjson.Show(x.name),
+			first))
 	} else {
 		names[x.name] = i
 	}
@@ -228,7 +236,8 @@ func (p *parser) filler(i int, x *raw, names map[string]int) {
 		}
 	}
 	if in := x.inner; in != nil {
-		f.Fill = Template{ConfigurationID: in.id, Container: in.container, Properties: in.properties, Resources: in.resources, TimeLimits: in.limits}
+		f.Fill = Template{ConfigurationID: in.id, Container: in.container, Properties: in.properties,
+			Resources: in.resources, TimeLimits: in.limits}
 		if _, given := in.given["@class"]; given {
 			f.Fill.Class, _ = p.class(in, shortClasses[:2])
 		}
@@ -239,7 +248,8 @@ func (p *parser) filler(i int, x *raw, names map[string]int) {
 			}
 		}
 		if _, given := in.given["timeLimits"]; f.Fill.Class == Job && !given {
-			p.Add(strictjson.At{Ptr: strictjson.Member(x.inAt.Ptr, "timeLimits"), Off: x.inAt.Off}, wire.CodeMissing, `the filler of a job needs "timeLimits"`)
+			p.Add(strictjson.At{Ptr: strictjson.Member(x.inAt.Ptr, "timeLimits"), Off: x.inAt.Off}, wire.CodeMissing,
+				`the filler of a job needs "timeLimits"`)
 		}
 	}
 	p.set.Fillers = append(p.set.Fillers, f)
@@ -299,7 +309,8 @@ func (p *parser) texts(a strictjson.At, what string, templates bool) map[string]
 
 func (p *parser) container(a strictjson.At, templates bool) *Container {
 	c := &Container{}
-	p.Object(a, strictjson.Optional("constraints", func(a strictjson.At) { c.Constraints = p.texts(a, "constraint", templates) }))
+	p.Object(a, strictjson.Optional("constraints",
+		func(a strictjson.At) { c.Constraints = p.texts(a, "constraint", templates) }))
 	return c
 }
 

@@ -21,7 +21,8 @@ import (
 
 // from is a dialler whose address no other attempt has: failures of one address are few.
 func (a *try) from(conf *tls.Config) *tls.Dialer {
-	return &tls.Dialer{NetDialer: &net.Dialer{Timeout: rawmqtt.Patience, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, a.number)}}, Config: conf}
+	return &tls.Dialer{NetDialer: &net.Dialer{Timeout: rawmqtt.Patience,
+		LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, a.number)}}, Config: conf}
 }
 
 // door is the HTTP door: the one place that knows how it is reached and what opens it.
@@ -89,7 +90,8 @@ func exchange(dial func() (net.Conn, error), raw string) string {
 func asks(text string) func(*try) string {
 	return func(a *try) string {
 		dial, with := a.door()
-		return exchange(dial, lines(strings.NewReplacer("ADMIN", with["admin"], "OPERATE", with["operate"], "VIEW", with["view"], "TOKEN", a.tokens["admin"]).Replace(text)))
+		return exchange(dial, lines(strings.NewReplacer("ADMIN", with["admin"], "OPERATE", with["operate"], "VIEW",
+			with["view"], "TOKEN", a.tokens["admin"]).Replace(text)))
 	}
 }
 
@@ -98,7 +100,8 @@ func lines(text string) string {
 }
 
 func post(path, more, body string) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\nHost: x\nADMIN\nConnection: close\n%sContent-Length: %d\n\n", path, more, len(body)) + body
+	return fmt.Sprintf("POST %s HTTP/1.1\nHost: x\nADMIN\nConnection: close\n%sContent-Length: %d\n\n", path, more,
+		len(body)) + body
 }
 
 func get(path, more string) string {
@@ -121,28 +124,40 @@ func zipped(s string) string {
 const chunked = "Transfer-Encoding: chunked\n"
 
 var (
-	bomb  = zipped(strings.Repeat(" ", 64<<20))
-	stray = "GET /v1/journal/export HTTP/1.1\nHost: x\nConnection: close\n\n" // the request that is smuggled: it has no token
+	bomb = zipped(strings.Repeat(" ", 64<<20))
+	// the request that is smuggled: it has no token
+	stray = "GET /v1/journal/export HTTP/1.1\nHost: x\nConnection: close\n\n"
 )
 
 // httpDoor are attempts at the operators' API.
 var httpDoor = []attempt{
 	{"no token", aClient, asks(get("/v1/nodes", "")), doors("401 not-allowed")},
-	{"a guessed token", aClient, asks(get("/v1/nodes", "Authorization: Bearer tdo1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n")), doors("401 not-allowed")},
-	{"a token as a password", aClient, asks(get("/v1/nodes", "Authorization: Basic TOKEN\n")), doors("401 not-allowed")},
+	{"a guessed token", aClient, asks(get("/v1/nodes", "Authorization: Bearer "+
+		"tdo1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n")), doors("401 not-allowed")},
+	{"a token as a password", aClient, asks(get("/v1/nodes", "Authorization: Basic TOKEN\n")),
+		doors("401 not-allowed")},
 	{"a token in the query", aClient, asks(get("/v1/nodes?token=TOKEN", "")), doors("401 not-allowed")},
 	{"a token in a cookie", aClient, asks(get("/v1/nodes", "Cookie: token=TOKEN\n")), doors("401 not-allowed")},
-	{"two tokens, the first one wrong", aClient, asks(get("/v1/nodes", "Authorization: Bearer wrong-wrong-wrong-wrong\nADMIN\n")), doors("401 not-allowed")},
+	{"two tokens, the first one wrong", aClient, asks(get("/v1/nodes", "Authorization: Bearer "+
+		"wrong-wrong-wrong-wrong\nADMIN\n")), doors("401 not-allowed")},
 	{"a node's token at this door", aClient, func(a *try) string {
 		dial, _ := a.door()
 		return exchange(dial, lines(get("/v1/nodes", "Authorization: Bearer "+a.Enroll("late")+"\n")))
 	}, doors("401 not-allowed")},
-	{"submitting with a token that may view", aClient, asks(strings.Replace(post("/v1/config", "", "{}"), "ADMIN", "VIEW", 1)), doors("403 not-allowed")},
-	{"stopping all workloads with a token that may view", aClient, asks(strings.Replace(post("/v1/workloads", "", "[]"), "ADMIN", "VIEW", 1)), doors("403 not-allowed")},
-	{"starting a workload anew with a token that may view", aClient, asks(strings.Replace(post("/v1/nodes/n1/slots/web/restart", "", ""), "ADMIN", "VIEW", 1)), doors("403 not-allowed")},
-	{"reading a workload's log with a token that may view", aClient, asks(get("/v1/nodes/n1/slots/web/logs", "VIEW\n")), doors("403 not-allowed")},
-	{"enrolling with a token that may operate", aClient, asks(strings.Replace(post("/v1/nodes/evil/enroll", "", ""), "ADMIN", "OPERATE", 1)), doors("403 not-allowed")},
-	{"making a token with one that may operate", aClient, asks(strings.Replace(post("/v1/tokens", "", `{"name":"evil","role":"admin"}`), "ADMIN", "OPERATE", 1)), doors("403 not-allowed")},
+	{"submitting with a token that may view", aClient,
+		asks(strings.Replace(post("/v1/config", "", "{}"), "ADMIN", "VIEW", 1)), doors("403 not-allowed")},
+	{"stopping all workloads with a token that may view", aClient,
+		asks(strings.Replace(post("/v1/workloads", "", "[]"), "ADMIN", "VIEW", 1)), doors("403 not-allowed")},
+	{"starting a workload anew with a token that may view", aClient,
+		asks(strings.Replace(post("/v1/nodes/n1/slots/web/restart", "", ""), "ADMIN", "VIEW", 1)),
+		doors("403 not-allowed")},
+	{"reading a workload's log with a token that may view", aClient, asks(get("/v1/nodes/n1/slots/web/logs", "VIEW\n")),
+		doors("403 not-allowed")},
+	{"enrolling with a token that may operate", aClient,
+		asks(strings.Replace(post("/v1/nodes/evil/enroll", "", ""), "ADMIN", "OPERATE", 1)), doors("403 not-allowed")},
+	{"making a token with one that may operate", aClient,
+		asks(strings.Replace(post("/v1/tokens", "", `{"name":"evil","role":"admin"}`), "ADMIN", "OPERATE", 1)),
+		doors("403 not-allowed")},
 	{"no TLS at the HTTP door", aClient, func(a *try) string {
 		return exchange(func() (net.Conn, error) { return net.Dial("tcp", a.http) }, lines(get("/v1/nodes", "")))
 	}, doors("400")},
@@ -158,38 +173,66 @@ var httpDoor = []attempt{
 		}
 		return last
 	}, doors("429 unavailable")},
-	{"a length and chunks", aClient, asks("POST /v1/config HTTP/1.1\nHost: x\nADMIN\nContent-Length: 4\n" + chunked + "\n0\n\n" + stray), doors("411 not-supported")},
-	{"two lengths", aClient, asks("POST /v1/config HTTP/1.1\nHost: x\nADMIN\nContent-Length: 0\nContent-Length: 64\n\n" + stray), doors("400")},
-	{"a length with a sign", aClient, asks("POST /v1/config HTTP/1.1\nHost: x\nADMIN\nContent-Length: +2\n\n{}" + stray), doors("400")},
-	{"chunks in a folded header", aClient, asks("POST /v1/config HTTP/1.1\nHost: x\nADMIN\nContent-Length: 4\nTransfer-Encoding:\n chunked\n\n0\n\n" + stray), doors("411 not-supported")},
-	{"chunks under a name with a space", aClient, asks("POST /v1/config HTTP/1.1\nHost: x\nADMIN\nTransfer-Encoding : chunked\nContent-Length: 4\n\n0\n\n" + stray), doors("400")},
-	{"chunks of another coding", aClient, asks("POST /v1/config HTTP/1.1\nHost: x\nADMIN\nTransfer-Encoding: gzip, chunked\n\n0\n\n" + stray), doors("501")},
-	{"a chunk that ends with a bare LF", aClient, asks("POST /v1/config HTTP/1.1\nHost: x\nADMIN\n" + chunked + "\n2<LF>{}\n0\n\n" + stray), doors("411 not-supported")},
-	{"a header that ends with a bare CR", aClient, asks("GET /healthz HTTP/1.1\nHost: x\nX: a<CR>ADMIN\n\n"), doors("400")},
-	{"bare LFs, and a second request behind them", aClient, asks("GET /healthz HTTP/1.1<LF>Host: x<LF><LF>" + stray), doors("200, then 401 not-allowed")},
-	{"a second request behind an open one", aClient, asks("GET /healthz HTTP/1.1\nHost: x\n\n" + stray), doors("200, then 401 not-allowed")},
-	{"a second request in the body of an open one", aClient, asks("GET /healthz HTTP/1.1\nHost: x\nConnection: close\nContent-Length: 64\n\n" + stray), doors("200")},
+	{"a length and chunks", aClient, asks("POST /v1/config HTTP/1.1\nHost: " +
+		"x\nADMIN\nContent-Length: 4\n" + chunked + "\n0\n\n" + stray), doors("411 not-supported")},
+	{"two lengths", aClient, asks("POST /v1/config HTTP/1.1\nHost: x\nADMIN\nContent-Length: " +
+		"0\nContent-Length: 64\n\n" + stray), doors("400")},
+	{"a length with a sign", aClient, asks("POST /v1/config HTTP/1.1\nHost: " +
+		"x\nADMIN\nContent-Length: +2\n\n{}" + stray), doors("400")},
+	{"chunks in a folded header", aClient, asks("POST /v1/config HTTP/1.1\nHost: x\nADMIN\nContent-Length: " +
+		"4\nTransfer-Encoding:\n chunked\n\n0\n\n" + stray), doors("411 not-supported")},
+	{"chunks under a name with a space", aClient, asks("POST /v1/config HTTP/1.1\nHost: x\nADMIN\nTransfer-Encoding " +
+		": chunked\nContent-Length: 4\n\n0\n\n" + stray), doors("400")},
+	{"chunks of another coding", aClient, asks("POST /v1/config HTTP/1.1\nHost: x\nADMIN\nTransfer-Encoding: gzip, " +
+		"chunked\n\n0\n\n" + stray), doors("501")},
+	{"a chunk that ends with a bare LF", aClient, asks("POST /v1/config " +
+		"HTTP/1.1\nHost: x\nADMIN\n" + chunked + "\n2<LF>{}\n0\n\n" + stray), doors("411 not-supported")},
+	{"a header that ends with a bare CR", aClient, asks("GET /healthz HTTP/1.1\nHost: x\nX: a<CR>ADMIN\n\n"),
+		doors("400")},
+	{"bare LFs, and a second request behind them", aClient, asks("GET /healthz HTTP/1.1<LF>Host: x<LF><LF>" + stray),
+		doors("200, then 401 not-allowed")},
+	{"a second request behind an open one", aClient, asks("GET /healthz HTTP/1.1\nHost: x\n\n" + stray),
+		doors("200, then 401 not-allowed")},
+	{"a second request in the body of an open one", aClient, asks("GET /healthz HTTP/1.1\nHost: x\nConnection: " +
+		"close\nContent-Length: 64\n\n" + stray), doors("200")},
 	{"no host, or two", aClient, asks("GET /v1/nodes HTTP/1.1\nHost: x\nHost: y\nADMIN\n\n"), doors("400")},
 	{".. behind an open path", aClient, asks(get("/healthz/../v1/nodes", "")), doors("401 not-allowed")},
 	{"..%2f behind an open path", aClient, asks(get("/healthz/..%2fv1/nodes", "")), doors("401 not-allowed")},
 	{"..%2f in a node's name", aClient, asks(get("/v1/nodes/..%2f..%2fhealthz", "ADMIN\n")), doors("404 not-found")},
-	{"a node's name with %2F", aClient, asks(post("/v1/nodes/n1%2Frevoke/enroll", "", "")), doors("400 invalid-argument")},
-	{"a service's name with %2F", aClient, asks(post("/v1/nodes/n1/slots/..%2F..%2Frevoke/restart", "", "")), doors("404 not-found")},
-	{"a service's name with @", aClient, asks(get("/v1/nodes/n1/slots/web@n2/logs", "ADMIN\n")), doors("400 invalid-argument")},
+	{"a node's name with %2F", aClient, asks(post("/v1/nodes/n1%2Frevoke/enroll", "", "")),
+		doors("400 invalid-argument")},
+	{"a service's name with %2F", aClient, asks(post("/v1/nodes/n1/slots/..%2F..%2Frevoke/restart", "", "")),
+		doors("404 not-found")},
+	{"a service's name with @", aClient, asks(get("/v1/nodes/n1/slots/web@n2/logs", "ADMIN\n")),
+		doors("400 invalid-argument")},
 	{"a node's name with NUL", aClient, asks(post("/v1/nodes/n1%00/enroll", "", "")), doors("400 invalid-argument")},
-	{"a node's name that is a filter", aClient, asks(post("/v1/nodes/%2B/enroll", "", "")), doors("400 invalid-argument")},
-	{"a node's name of 16 KiB", aClient, asks(post("/v1/nodes/"+strings.Repeat("n", 16<<10)+"/enroll", "", "")), doors("400 invalid-argument")},
-	{"an absolute URI without a token", aClient, asks("GET http://127.0.0.1/v1/nodes HTTP/1.1\nHost: x\nConnection: close\n\n"), doors("401 not-allowed")},
-	{"an absolute URI to an open path of another host", aClient, asks("GET http://healthz/v1/nodes HTTP/1.1\nHost: healthz\nConnection: close\n\n"), doors("401 not-allowed")},
-	{"CONNECT to another host", aClient, asks("CONNECT 127.0.0.1:22 HTTP/1.1\nHost: 127.0.0.1:22\nADMIN\nConnection: close\n\n"), doors("405 not-supported")},
+	{"a node's name that is a filter", aClient, asks(post("/v1/nodes/%2B/enroll", "", "")),
+		doors("400 invalid-argument")},
+	{"a node's name of 16 KiB", aClient, asks(post("/v1/nodes/"+strings.Repeat("n", 16<<10)+"/enroll", "", "")),
+		doors("400 invalid-argument")},
+	{"an absolute URI without a token", aClient, asks("GET http://127.0.0.1/v1/nodes HTTP/1.1\nHost: " +
+		"x\nConnection: close\n\n"), doors("401 not-allowed")},
+	{"an absolute URI to an open path of another host", aClient, asks("GET http://healthz/v1/nodes HTTP/1.1\nHost: " +
+		"healthz\nConnection: close\n\n"), doors("401 not-allowed")},
+	{"CONNECT to another host", aClient, asks("CONNECT 127.0.0.1:22 HTTP/1.1\nHost: " +
+		"127.0.0.1:22\nADMIN\nConnection: close\n\n"), doors("405 not-supported")},
 	{"HTTP/2 without asking", aClient, asks("PRI * HTTP/2.0\n\nSM\n\n"), doors("401 not-allowed")},
-	{"a method in a header", aClient, asks(get("/v1/config/restore", "X-HTTP-Method-Override: POST\nADMIN\n")), doors("405 not-supported")},
-	{"a form from a web page", aClient, asks(post("/v1/config/restore", "Origin: http://evil\nContent-Type: application/x-www-form-urlencoded\n", "a=b")), doors("403 not-allowed")},
-	{"a compressed bomb as a configuration", aClient, asks(post("/v1/config", "Content-Encoding: gzip\n", bomb)), doors("400 malformed")},
-	{"a configuration of 100,000 levels", aClient, asks(post("/v1/config", "", strings.Repeat("[", 100_000))), doors("400 malformed")},
-	{"a configuration with a name twice", aClient, asks(post("/v1/config", "", `{"formatVersion":"7","version":"99.0.0","version":"99.0.1","nodes":[]}`)), doors("400 duplicate")},
-	{"a configuration with a number of 100,000 digits", aClient, asks(post("/v1/config", "", `{"formatVersion":"7","version":"99.0.0","nodes":[{"priority":1`+strings.Repeat("0", 100_000)+`}]}`)), doors("400 missing")},
-	{"a configuration of 5 MiB", aClient, asks(post("/v1/config", "", strings.Repeat(" ", 5<<20))), doors("413 too-large")},
+	{"a method in a header", aClient, asks(get("/v1/config/restore", "X-HTTP-Method-Override: POST\nADMIN\n")),
+		doors("405 not-supported")},
+	{"a form from a web page", aClient, asks(post("/v1/config/restore", "Origin: http://evil\nContent-Type: "+
+		"application/x-www-form-urlencoded\n", "a=b")), doors("403 not-allowed")},
+	{"a compressed bomb as a configuration", aClient, asks(post("/v1/config", "Content-Encoding: gzip\n", bomb)),
+		doors("400 malformed")},
+	{"a configuration of 100,000 levels", aClient, asks(post("/v1/config", "", strings.Repeat("[", 100_000))),
+		doors("400 malformed")},
+	{"a configuration with a name twice", aClient,
+		asks(post("/v1/config", "", `{"formatVersion":"7","version":"99.0.0","version":"99.0.1","nodes":[]}`)),
+		doors("400 duplicate")},
+	{"a configuration with a number of 100,000 digits", aClient,
+		asks(post("/v1/config", "", `{"formatVersion":"7","version":"99.0.0","nodes":[{"priority":1`+
+			strings.Repeat("0", 100_000)+`}]}`)), doors("400 missing")},
+	{"a configuration of 5 MiB", aClient, asks(post("/v1/config", "", strings.Repeat(" ", 5<<20))),
+		doors("413 too-large")},
 	{"headers of 1 MiB", aClient, asks(get("/v1/nodes", "ADMIN\nX: "+strings.Repeat("x", 1<<20)+"\n")), doors("431")},
 }
 
@@ -248,15 +291,25 @@ var joinDoor = []attempt{
 		r["csr"] = request(a.t, newKey(a.t), &x509.CertificateRequest{Subject: pkix.Name{CommonName: "controller"}})
 		return asJSON
 	}), doors("403 wrong-target")},
-	{"a compressed bomb as a join request", nobody, knocks(jointoken.JoinPath, asJSON+"Content-Encoding: gzip\n", zipped(strings.Repeat(" ", 8<<20)+"{}")), doors("400 malformed")},
-	{"a join request of 8,000 levels", nobody, knocks(jointoken.JoinPath, asJSON, strings.Repeat("[", 8000)), doors("400 bad-value")},
-	{"a join request with a name twice", nobody, knocks(jointoken.JoinPath, asJSON, `{"node":"late","node":"n1","secret":"","csr":""}`), doors("400 duplicate")},
-	{"a join request of 1 MiB", nobody, knocks(jointoken.JoinPath, asJSON, strings.Repeat(" ", 1<<20)), doors("413 too-large")},
-	{"a join request as a form", nobody, knocks(jointoken.JoinPath, "Content-Type: application/x-www-form-urlencoded\n", "node=late"), doors("415 not-supported")},
-	{"a join request with a length and chunks", nobody, knocks(jointoken.JoinPath, asJSON+chunked, "0\n\n"), doors("400 malformed")},
-	{"renewing without a certificate", nobody, knocks(jointoken.RenewPath, asJSON, `{"csr":"AAAA"}`), doors("403 not-allowed")},
-	{"renewing an expired certificate", anExpired, func(a *try) string { return a.handshake(a.doorstep(a.certs["node/old"])) }, doors("tls: expired certificate")},
-	{"renewing with another unit's certificate", nobody, func(a *try) string { return a.handshake(a.doorstep(a.certs["another unit's node/n1"])) }, doors("tls: unknown certificate authority")},
+	{"a compressed bomb as a join request", nobody, knocks(jointoken.JoinPath, asJSON+"Content-Encoding: gzip\n",
+		zipped(strings.Repeat(" ", 8<<20)+"{}")), doors("400 malformed")},
+	{"a join request of 8,000 levels", nobody, knocks(jointoken.JoinPath, asJSON, strings.Repeat("[", 8000)),
+		doors("400 bad-value")},
+	{"a join request with a name twice", nobody,
+		knocks(jointoken.JoinPath, asJSON, `{"node":"late","node":"n1","secret":"","csr":""}`), doors("400 duplicate")},
+	{"a join request of 1 MiB", nobody, knocks(jointoken.JoinPath, asJSON, strings.Repeat(" ", 1<<20)),
+		doors("413 too-large")},
+	{"a join request as a form", nobody, knocks(jointoken.JoinPath, "Content-Type: "+
+		"application/x-www-form-urlencoded\n", "node=late"), doors("415 not-supported")},
+	{"a join request with a length and chunks", nobody, knocks(jointoken.JoinPath, asJSON+chunked, "0\n\n"),
+		doors("400 malformed")},
+	{"renewing without a certificate", nobody, knocks(jointoken.RenewPath, asJSON, `{"csr":"AAAA"}`),
+		doors("403 not-allowed")},
+	{"renewing an expired certificate", anExpired,
+		func(a *try) string { return a.handshake(a.doorstep(a.certs["node/old"])) }, doors("tls: expired certificate")},
+	{"renewing with another unit's certificate", nobody,
+		func(a *try) string { return a.handshake(a.doorstep(a.certs["another unit's node/n1"])) },
+		doors("tls: unknown certificate authority")},
 	{"another path at the join door", nobody, knocks("/v1/nodes", asJSON, "{}"), doors("404")},
 	{".. at the join door", nobody, knocks("/x/.."+jointoken.JoinPath, asJSON, "{}"), doors("307")},
 	{"TLS 1.2 at the join door", nobody, func(a *try) string {
@@ -265,7 +318,10 @@ var joinDoor = []attempt{
 		return a.handshake(at, conf)
 	}, doors("tls: protocol version not supported")},
 	{"no TLS at the join door", nobody, func(a *try) string {
-		return exchange(func() (net.Conn, error) { return net.Dial("tcp", strings.TrimPrefix(a.App.JoinURL(), "https://")) },
+		return exchange(func() (net.Conn,
+			error) {
+			return net.Dial("tcp", strings.TrimPrefix(a.App.JoinURL(), "https://"))
+		},
 			lines(knock(jointoken.JoinPath, asJSON, "{}")))
 	}, doors("400")},
 	{"guessing secrets, again and again", nobody, func(a *try) string {

@@ -71,7 +71,8 @@ type unit struct {
 
 // newUnit starts a unit, with a node whose certificate has expired, at a broker.
 func newUnit(t *testing.T, k kind) *unit {
-	u := &unit{Rig: trust.Idle(t), t: t, kind: k, certs: map[string]tls.Certificate{}, stop: map[string]func(){}, others: trust.Idle(t)}
+	u := &unit{Rig: trust.Idle(t), t: t, kind: k, certs: map[string]tls.Certificate{}, stop: map[string]func(){},
+		others: trust.Idle(t)}
 	if k == mosquitto {
 		site.FindMosquitto(t)
 	}
@@ -174,7 +175,8 @@ func (u *unit) startBroker(port int) {
 		}
 	}
 	run := map[kind]func(testing.TB, site.Config) *site.Broker{mosquitto: site.Mosquitto, nats: site.NATS}[u.kind]
-	u.broker = run(u.t, site.Config{Unit: unitName, Dir: dir, Rules: u.rules(u.t), Hands: []string{"cloud/hand"}, Port: port})
+	u.broker = run(u.t, site.Config{Unit: unitName, Dir: dir, Rules: u.rules(u.t), Hands: []string{"cloud/hand"},
+		Port: port})
 	u.at = u.broker.Address
 	u.Until("the controller has a broker", func() string {
 		s, err := u.App.Unit().Status(u.t.Context())
@@ -220,7 +222,8 @@ func (u *unit) token(role string) string {
 	var res *http.Response
 	u.Until("the API answers", func() string {
 		var err error
-		if res, err = client.Post("http://unit/v1/tokens", "application/json", strings.NewReader(fmt.Sprintf(`{"name":%q,"role":%q}`, role, role))); err != nil {
+		if res, err = client.Post("http://unit/v1/tokens", "application/json",
+			strings.NewReader(fmt.Sprintf(`{"name":%q,"role":%q}`, role, role))); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -236,7 +239,9 @@ func (u *unit) token(role string) string {
 // certify has the unit's CA certify somebody who is not a node.
 func (u *unit) certify(id string) {
 	key := newKey(u.t)
-	req := controller.Request{Identity: id, CSR: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request(u.t, key, &x509.CertificateRequest{})}))}
+	req := controller.Request{Identity: id,
+		CSR: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST",
+			Bytes: request(u.t, key, &x509.CertificateRequest{})}))}
 	if strings.HasPrefix(id, "broker/") {
 		req.Hosts = []string{"127.0.0.1"}
 	}
@@ -259,7 +264,10 @@ func (u *unit) with(certs ...tls.Certificate) *tls.Config {
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: u.ca, ServerName: name}
 	if len(certs) > 0 { // whatever the other side says that it would like to see
-		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certs[0], nil }
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &certs[0],
+				nil
+		}
 	}
 	return conf
 }
@@ -316,8 +324,10 @@ func (u *unit) installed(t *testing.T, v string) {
 			n, err := u.App.Unit().Node(t.Context(), controller.NodeIn{Node: name})
 			d := n.Documents[wire.KindConfig]
 			file, _ := os.ReadFile(filepath.Join(u.Dir, name, node.ConfigFile))
-			why = fmt.Sprintf("online %v, in sync %v, runs %+v, last %+v, on disk %.80s (%v)", n.Online, n.InSync, d.Running, d.Last, file, err)
-			return err == nil && n.Online && n.InSync && d.Running != nil && d.Running.Version == v && strings.Contains(string(file), `"for `+v+`"`)
+			why = fmt.Sprintf("online %v, in sync %v, runs %+v, last %+v, on disk %.80s (%v)", n.Online, n.InSync,
+				d.Running, d.Last, file, err)
+			return err == nil && n.Online && n.InSync && d.Running != nil && d.Running.Version == v &&
+				strings.Contains(string(file), `"for `+v+`"`)
 		})
 		if !ok {
 			t.Fatalf("the unit is harmed: %s does not run %s: %s", name, v, why)

@@ -74,7 +74,8 @@ func (r *rig) startController() {
 		cfg.Broker = "tcp://" + r.b.address()
 	}
 	var err error
-	if r.app, err = controller.New(cfg, controller.Deps{Log: r.log.Named("controller"), NoAPI: true, Backoff: backoff}); err != nil {
+	if r.app, err = controller.New(cfg, controller.Deps{Log: r.log.Named("controller"), NoAPI: true,
+		Backoff: backoff}); err != nil {
 		r.Fatal(err)
 	}
 	r.ctl = live(r.app.Run)
@@ -285,7 +286,8 @@ func (r *rig) submit(s controller.Submission) controller.Result {
 func (r *rig) apply() string {
 	r.Helper()
 	v := r.next()
-	if res := r.submit(controller.Submission{Kind: "config", Document: proc.Document(v, r.minor)}); res.State != "accepted" {
+	if res := r.submit(controller.Submission{Kind: "config",
+		Document: proc.Document(v, r.minor)}); res.State != "accepted" {
 		r.Fatalf("%s: %+v", v, res)
 	}
 	return v

@@ -36,9 +36,12 @@ func TestLife(t *testing.T) {
 	s := newSite(t)
 	s.node("n1")
 	web := func(start, data string, hooks ...string) string {
-		all := append([]string{named(workload.HookStart, s.artifact("Resource", "start", start)), named("data", s.artifact("DynamicResource", "data", data)),
-			named(workload.HookInstall, s.artifact("Resource", "install", s.hook("hook", 0))), named(workload.HookUninstall, s.artifact("Resource", "uninstall", s.hook("hook", 0))),
-			named(workload.HookNotify, s.artifact("Resource", "notify", s.hook("hook", 0))), named(workload.HookStop, s.artifact("Resource", "stop", s.hook("hook", 0)))}, hooks...)
+		all := append([]string{named(workload.HookStart, s.artifact("Resource", "start", start)),
+			named("data", s.artifact("DynamicResource", "data", data)),
+			named(workload.HookInstall, s.artifact("Resource", "install", s.hook("hook", 0))),
+			named(workload.HookUninstall, s.artifact("Resource", "uninstall", s.hook("hook", 0))),
+			named(workload.HookNotify, s.artifact("Resource", "notify", s.hook("hook", 0))),
+			named(workload.HookStop, s.artifact("Resource", "stop", s.hook("hook", 0)))}, hooks...)
 		return fmt.Sprintf(`{"@class":"TopologicalInstance","slot":"web@n1","properties":{"kind":"web","port":"8080"}},
 			{"@class":"InstanceFiller","name":"web","filter":"instance[kind = 'web']","instance":{"properties":{},"resources":{%s}}}`, strings.Join(all, ","))
 	}
@@ -48,12 +51,14 @@ func TestLife(t *testing.T) {
 	first := s.pid("web")
 
 	proc.Until(t, "its output is there", func() string {
-		if out := s.Tandem("workload", "logs", "web@n1"); out.Status != 0 || !strings.Contains(out.Out, "one is up, port 8080") {
+		if out := s.Tandem("workload", "logs", "web@n1"); out.Status != 0 ||
+			!strings.Contains(out.Out, "one is up, port 8080") {
 			return fmt.Sprintf("%+v", out)
 		}
 		return ""
 	})
-	if out := s.Tandem("workload", "list"); out.Status != 0 || !strings.Contains(out.Out, "web@n1") || !strings.Contains(out.Out, "running") {
+	if out := s.Tandem("workload", "list"); out.Status != 0 || !strings.Contains(out.Out, "web@n1") ||
+		!strings.Contains(out.Out, "running") {
 		t.Errorf("list: %+v", out)
 	}
 
@@ -83,7 +88,8 @@ func TestLife(t *testing.T) {
 
 	s.apply("4.0.0", web("#!/bin/sh\necho cannot live\nexit 7\n", "b"))
 	s.await("web@n1", "has its old version back", func(o slot) bool {
-		return o.State == string(wire.WorkloadRunning) && o.Report.Error != nil && strings.Contains(o.Report.Error.Message, "exit status 7: cannot live")
+		return o.State == string(wire.WorkloadRunning) && o.Report.Error != nil &&
+			strings.Contains(o.Report.Error.Message, "exit status 7: cannot live")
 	})
 	proc.Until(t, "the old version is back", func() string {
 		if text := s.read(); strings.Count(text, "start three") != 2 || s.pid("web") == third {
@@ -126,8 +132,10 @@ func TestJob(t *testing.T) {
 	s.node("n1")
 	gate := filepath.Join(s.Dir, "gate")
 	job := func(version string) string {
-		text := fmt.Sprintf("#!/bin/sh\necho \"run %s\" >>%s\nwhile [ ! -e %s ]; do sleep 0.1; done\necho \"end %s\" >>%s\n", version, s.diary, gate, version, s.diary)
-		return `{"@class":"Job","slot":"job@n1","resources":{` + named(workload.HookStart, s.artifact("Resource", "job-"+version, text)) + `}}`
+		text := fmt.Sprintf("#!/bin/sh\necho \"run %s\" >>%s\nwhile [ ! -e %s ]; do sleep 0.1; done\necho \"end "+
+			"%s\" >>%s\n", version, s.diary, gate, version, s.diary)
+		return `{"@class":"Job","slot":"job@n1","resources":{` +
+			named(workload.HookStart, s.artifact("Resource", "job-"+version, text)) + `}}`
 	}
 	s.apply("1.0.0", job("1"))
 	s.awaitDiary("run 1")
@@ -137,21 +145,33 @@ func TestJob(t *testing.T) {
 	}
 	s.awaitDiary("end 1") // while nobody looks
 	s.node("n1")
-	s.await("job@n1", "is completed", func(o slot) bool { return o.State == string(wire.WorkloadCompleted) && o.Settled })
+	s.await("job@n1", "is completed", func(o slot) bool {
+		return o.State == string(wire.WorkloadCompleted) &&
+			o.Settled
+	})
 	s.Nodes["n1"].Stop()
 	s.node("n1")
-	s.await("job@n1", "is completed", func(o slot) bool { return o.State == string(wire.WorkloadCompleted) && o.Settled })
+	s.await("job@n1", "is completed", func(o slot) bool {
+		return o.State == string(wire.WorkloadCompleted) &&
+			o.Settled
+	})
 	if text := s.read(); strings.Count(text, "run 1") != 1 {
 		t.Errorf("it ran more than once:\n%s", text)
 	}
 	s.apply("2.0.0", job("2"))
 	s.awaitDiary("end 2")
-	s.await("job@n1", "is completed", func(o slot) bool { return o.State == string(wire.WorkloadCompleted) && o.Settled })
+	s.await("job@n1", "is completed", func(o slot) bool {
+		return o.State == string(wire.WorkloadCompleted) &&
+			o.Settled
+	})
 
 	flaky := fmt.Sprintf("#!/bin/sh\necho try >>%[1]s\n[ $(grep -c try %[1]s) -ge 3 ] || exit 3\n", s.diary)
 	s.apply("3.0.0", `{"@class":"Job","slot":"job@n1","timeLimits":{"iss_hook_start":{"minRestartPeriodMs":100}},"resources":{`+
 		named(workload.HookStart, s.artifact("Resource", "flaky", flaky))+`}}`)
-	o := s.await("job@n1", "succeeds at last", func(o slot) bool { return o.State == string(wire.WorkloadCompleted) && o.Settled })
+	o := s.await("job@n1", "succeeds at last", func(o slot) bool {
+		return o.State == string(wire.WorkloadCompleted) &&
+			o.Settled
+	})
 	if o.Report.Restarts != 2 {
 		t.Errorf("%+v", o.Report)
 	}
@@ -163,24 +183,30 @@ func TestBadResource(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.node("n1")
-	one := instance("Instance", "web@n1", `"port":"1"`, named(workload.HookStart, s.artifact("Resource", "start", s.start("one"))))
+	one := instance("Instance", "web@n1", `"port":"1"`,
+		named(workload.HookStart, s.artifact("Resource", "start", s.start("one"))))
 	s.apply("1.0.0", one)
 	s.awaitSettled("web@n1")
 	s.awaitDiary("start one")
 	pid := s.pid("web")
-	bad := instance("Instance", "web@n1", `"port":"1"`, named(workload.HookStart, s.artifact("Resource", "bad", s.start("two"))))
+	bad := instance("Instance", "web@n1", `"port":"1"`,
+		named(workload.HookStart, s.artifact("Resource", "bad", s.start("two"))))
 	s.mu.Lock()
 	s.files["/bad"] = "something else"
 	s.mu.Unlock()
 	s.apply("2.0.0", bad)
 	s.await("web@n1", "tells of the checksum", func(o slot) bool {
-		return o.State == string(wire.WorkloadRunning) && o.Report.Error != nil && len(o.Report.Resources) == 1 && o.Report.Wanted != ""
+		return o.State == string(wire.WorkloadRunning) && o.Report.Error != nil && len(o.Report.Resources) == 1 &&
+			o.Report.Wanted != ""
 	})
 	if s.pid("web") != pid || syscall.Kill(pid, 0) != nil {
 		t.Error("the old version does not run on")
 	}
 	s.apply("3.0.0", one)
-	s.await("web@n1", "is as before", func(o slot) bool { return o.Settled && o.Report.Error == nil && o.Report.Wanted == "" })
+	s.await("web@n1", "is as before", func(o slot) bool {
+		return o.Settled && o.Report.Error == nil &&
+			o.Report.Wanted == ""
+	})
 	if s.pid("web") != pid {
 		t.Error("it was restarted for nothing")
 	}
@@ -200,7 +226,9 @@ func TestKilledAgent(t *testing.T) {
 		var set []string
 		for k := range 3 {
 			name := fmt.Sprintf("s%d", k)
-			set = append(set, instance("Instance", name+"@n1", `"port":"1"`, named(workload.HookStart, s.artifact("Resource", fmt.Sprintf("%s-%d", name, i), s.start(fmt.Sprintf("%s-%d", name, i)))),
+			set = append(set, instance("Instance", name+"@n1", `"port":"1"`,
+				named(workload.HookStart, s.artifact("Resource", fmt.Sprintf("%s-%d", name, i),
+					s.start(fmt.Sprintf("%s-%d", name, i)))),
 				named(workload.HookInstall, s.artifact("Resource", "install", s.hook("hook", 0)))))
 		}
 		s.apply(fmt.Sprintf("%d.0.0", i+1), set...)

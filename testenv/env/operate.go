@@ -102,7 +102,8 @@ func (e *Env) Refused(doc []byte, code wire.Code) controller.Result {
 		e.Fatalf("%s%v", e.setup.Label, err)
 	}
 	if r.State != "refused" || r.Error == nil || r.Error.Code != code {
-		e.Fatalf("%s%s is %s: %v; want refused: %s; checks %+v", e.setup.Label, r.Version, r.State, r.Error, code, r.Checks)
+		e.Fatalf("%s%s is %s: %v; want refused: %s; checks %+v", e.setup.Label, r.Version, r.State, r.Error, code,
+			r.Checks)
 	}
 	return r
 }

@@ -55,12 +55,14 @@ func TestNodeRefusesByItsOwnRules(t *testing.T) {
 		e.Until(time.Minute, "n2 has refused", func() bool {
 			v, _ := e.View("n2")
 			last := v.Documents[wire.KindConfig].Last
-			return last != nil && last.Version == "2.0.0" && last.State == wire.StateRejected && last.Error.Code == wire.CodeNotAllowed
+			return last != nil && last.Version == "2.0.0" && last.State == wire.StateRejected &&
+				last.Error.Code == wire.CodeNotAllowed
 		})
 		if v, _ := e.View("n2"); v.InSync || v.Documents[wire.KindConfig].Running.Version != "1.0.0" {
 			t.Errorf("n2 is shown as %+v", v)
 		}
-		if p := e.Status().Progress; p.Installed != 1 || p.Failed != 1 || len(p.Missing) != 1 || p.Missing[0].Node != "n2" {
+		if p := e.Status().Progress; p.Installed != 1 || p.Failed != 1 || len(p.Missing) != 1 ||
+			p.Missing[0].Node != "n2" {
 			t.Errorf("progress is %+v", p)
 		}
 		e.Apply(env.Doc("3.0.0", env.Entry{Priority: 5}))
@@ -111,7 +113,8 @@ func wantTold(e *env.Env, want int) {
 }
 
 func TestBrokerIsWipedOrSwapped(t *testing.T) {
-	for name, replace := range map[string]func(*env.Broker){"wiped": (*env.Broker).Wipe, "swapped": (*env.Broker).Swap} {
+	for name, replace := range map[string]func(*env.Broker){"wiped": (*env.Broker).Wipe,
+		"swapped": (*env.Broker).Swap} {
 		t.Run(name, func(t *testing.T) {
 			env.Run(t, env.Setup{External: true}, func(e *env.Env) {
 				e.Apply(env.Doc("1.0.0"))
@@ -155,14 +158,16 @@ func stamp(t *testing.T, payload []byte) wire.Stamp {
 // A node that changes its type gets another document, and nobody else does.
 func TestNodeTypeChange(t *testing.T) {
 	env.Run(t, env.Setup{}, func(e *env.Env) {
-		e.Apply(env.Doc("1.0.0", env.Entry{Labels: []string{"main"}}, env.Entry{Type: "sideType", Labels: []string{"side"}}))
+		e.Apply(env.Doc("1.0.0", env.Entry{Labels: []string{"main"}},
+			env.Entry{Type: "sideType", Labels: []string{"side"}}))
 		e.Reached("1.0.0")
 		issued := len(e.Entries("issued"))
 		n2 := e.Node("n2")
 		n2.Stop()
 		n2.SetType("sideType")
 		n2.Start()
-		e.Until(time.Minute, "n2 has the other document", func() bool { return strings.Contains(string(n2.File()), `"side"`) })
+		e.Until(time.Minute, "n2 has the other document",
+			func() bool { return strings.Contains(string(n2.File()), `"side"`) })
 		e.Reached("1.0.0")
 		more := e.Entries("issued")[issued:]
 		if len(more) != 1 || !strings.Contains(string(more[0].Data), `"nodes":["n2"]`) {
@@ -213,7 +218,8 @@ func TestLostReportIsAskedFor(t *testing.T) {
 			return false
 		})
 		e.Apply(env.Doc("2.0.0"))
-		e.Until(time.Second, "n2 runs it", func() bool { return strings.Contains(string(e.Node("n2").File()), "2.0.0") })
+		e.Until(time.Second, "n2 runs it",
+			func() bool { return strings.Contains(string(e.Node("n2").File()), "2.0.0") })
 		e.Reached("2.0.0")
 		if lost < 3 {
 			t.Errorf("only %d reports were lost", lost)
@@ -327,7 +333,8 @@ func TestThreeDaysOffline(t *testing.T) {
 		e.Pass(24 * time.Hour)
 		n1.Restart() // it works on, whoever is there to ask
 		e.Pass(24 * time.Hour)
-		if last := n1.Last(); !strings.Contains(string(n1.File()), "1.0.0") || last == nil || last.State != wire.StateInstalled {
+		if last := n1.Last(); !strings.Contains(string(n1.File()), "1.0.0") || last == nil ||
+			last.State != wire.StateInstalled {
 			t.Errorf("after three days it runs %s", n1.File())
 		}
 		n1.Road().Clear()
@@ -354,7 +361,8 @@ func TestLostEventIsAskedFor(t *testing.T) {
 		n2.Stop()
 		n2.Spoil([]byte("{}"))
 		n2.Start()
-		e.Until(10*time.Minute, "the repair is in the journal", func() bool { return events(e, "n2", "drift-repaired") == 1 })
+		e.Until(10*time.Minute, "the repair is in the journal",
+			func() bool { return events(e, "n2", "drift-repaired") == 1 })
 		if lost != 3 {
 			t.Errorf("%d events were lost, want 3", lost)
 		}

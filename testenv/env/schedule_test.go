@@ -17,8 +17,9 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 0, "random schedules that TestSchedules runs; 0: 2000, or 150 under the race detector, or 400 with -short")
-	seed      = flag.Uint64("seed", 0, "the one schedule that TestSchedules runs, with everything logged; 0: all")
+	schedules = flag.Int("schedules", 0, "random schedules that TestSchedules runs; 0: 2000, or 150 under the race "+
+		"detector, or 400 with -short")
+	seed = flag.Uint64("seed", 0, "the one schedule that TestSchedules runs, with everything logged; 0: all")
 )
 
 // TestSchedules makes everything go wrong at random, lets calm return, and asks whether the unit
@@ -236,7 +237,8 @@ func (s *schedule) submit(mode wire.Mode) {
 
 // pass lets a moment or a while pass.
 func (s *schedule) pass() {
-	s.Pass([]time.Duration{0, time.Millisecond, 100 * time.Millisecond, 2 * time.Second, 20 * time.Second, 3 * time.Minute}[s.chance.IntN(6)])
+	s.Pass([]time.Duration{0, time.Millisecond, 100 * time.Millisecond, 2 * time.Second, 20 * time.Second,
+		3 * time.Minute}[s.chance.IntN(6)])
 }
 
 // reap collects the dead, and sometimes starts what does not run.
@@ -284,5 +286,6 @@ func (s *schedule) weather() fault.Weather {
 
 // jump is how wrong a clock is.
 func (s *schedule) jump() time.Duration {
-	return []time.Duration{0, time.Minute, -time.Minute, 24 * time.Hour, -24 * time.Hour, -20 * 365 * 24 * time.Hour, 9 * 365 * 24 * time.Hour}[s.chance.IntN(7)]
+	return []time.Duration{0, time.Minute, -time.Minute, 24 * time.Hour, -24 * time.Hour, -20 * 365 * 24 * time.Hour,
+		9 * 365 * 24 * time.Hour}[s.chance.IntN(7)]
 }

@@ -97,8 +97,9 @@ func TestRoad(t *testing.T) {
 		set  func(r *Road)
 		want func(ids []uint16) bool
 	}{
-		"clear":   {func(*Road) {}, func(ids []uint16) bool { return slices.Equal(ids, []uint16{1, 2, 3, 0}) }},
-		"delayed": {func(r *Road) { r.SetWeather(Weather{Delay: time.Second}) }, func(ids []uint16) bool { return len(ids) == 4 }},
+		"clear": {func(*Road) {}, func(ids []uint16) bool { return slices.Equal(ids, []uint16{1, 2, 3, 0}) }},
+		"delayed": {func(r *Road) { r.SetWeather(Weather{Delay: time.Second}) },
+			func(ids []uint16) bool { return len(ids) == 4 }},
 		"repeated": {func(r *Road) { r.SetWeather(Weather{Repeat: 1, Spread: time.Second}) },
 			func(ids []uint16) bool { slices.Sort(ids); return slices.Equal(ids, []uint16{0, 1, 1, 2, 2, 3, 3}) }},
 		"shuffled": {func(r *Road) { r.SetWeather(Weather{Shuffle: 1, Spread: 10 * time.Second}) },
@@ -107,7 +108,12 @@ func TestRoad(t *testing.T) {
 				slices.Sort(ids)
 				return mixed && slices.Equal(ids, []uint16{0, 1, 2, 3})
 			}},
-		"dropped": {func(r *Road) { r.Drop(func(fromBroker bool, topic string) bool { return topic == "a" && !fromBroker }) },
+		"dropped": {func(r *Road) {
+			r.Drop(func(fromBroker bool, topic string) bool {
+				return topic == "a" &&
+					!fromBroker
+			})
+		},
 			func(ids []uint16) bool { return slices.Equal(ids, []uint16{2, 0}) }},
 		"lost": {func(r *Road) { r.Lose(true, false) }, func(ids []uint16) bool { return len(ids) == 0 }},
 		"other direction lost": {func(r *Road) { r.Lose(false, true) },
@@ -173,7 +179,8 @@ func TestClosedAndLostRoadsDoNotOpen(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		began := time.Now()
-		if _, err := l.road.Open(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 10*time.Second {
+		if _, err := l.road.Open(ctx); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(began) != 10*time.Second {
 			t.Errorf("a lost road gave %v after %v", err, time.Since(began))
 		}
 	})
@@ -186,7 +193,8 @@ func TestDeathKeepsTheTornFile(t *testing.T) {
 	path := filepath.Join(dir, "file")
 	steps := 0
 	m := &Machine{Dir: dir}
-	if err := durable.WriteFile(path, []byte("old"), 0o600, func(durable.Step) error { steps++; return nil }); err != nil {
+	if err := durable.WriteFile(path, []byte("old"), 0o600,
+		func(durable.Step) error { steps++; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for at := 1; at <= steps; at++ {

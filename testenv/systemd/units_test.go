@@ -29,20 +29,29 @@ var known = map[string][]string{
 	"Install": {"WantedBy"},
 	"Path":    {"PathExists"},
 	"Service": {
-		"User", "Group", "DynamicUser", "LoadCredential", "ExecStartPre", "ExecStart", "ExecStop", "GuessMainPID", "Slice", "StateDirectory", "StateDirectoryMode", "RuntimeDirectory", "RuntimeDirectoryMode",
-		"RuntimeDirectoryPreserve", "Environment", "Type", "NotifyAccess", "WatchdogSec", "Restart", "RestartSec", "TimeoutStopSec", "KillMode", "Delegate", "OOMPolicy", "LimitNOFILE", "LimitCORE", "TasksMax", "OOMScoreAdjust",
-		"CapabilityBoundingSet", "AmbientCapabilities", "NoNewPrivileges", "RestrictSUIDSGID", "RestrictNamespaces", "ProtectSystem", "ProtectHome",
-		"PrivateTmp", "PrivateDevices", "PrivateNetwork", "UMask", "ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectControlGroups",
-		"ProtectClock", "ProtectHostname", "LockPersonality", "RestrictRealtime", "ProtectProc", "RemoveIPC", "KeyringMode", "ProcSubset", "PrivateUsers",
-		"MemoryDenyWriteExecute", "RestrictAddressFamilies", "SystemCallArchitectures", "SystemCallFilter", "SystemCallErrorNumber",
+		"User", "Group", "DynamicUser", "LoadCredential", "ExecStartPre", "ExecStart", "ExecStop", "GuessMainPID",
+		"Slice", "StateDirectory", "StateDirectoryMode", "RuntimeDirectory", "RuntimeDirectoryMode",
+		"RuntimeDirectoryPreserve", "Environment", "Type", "NotifyAccess", "WatchdogSec", "Restart", "RestartSec",
+		"TimeoutStopSec", "KillMode", "Delegate", "OOMPolicy", "LimitNOFILE", "LimitCORE", "TasksMax",
+		"OOMScoreAdjust",
+		"CapabilityBoundingSet", "AmbientCapabilities", "NoNewPrivileges", "RestrictSUIDSGID", "RestrictNamespaces",
+		"ProtectSystem", "ProtectHome",
+		"PrivateTmp", "PrivateDevices", "PrivateNetwork", "UMask", "ProtectKernelTunables", "ProtectKernelModules",
+		"ProtectKernelLogs", "ProtectControlGroups",
+		"ProtectClock", "ProtectHostname", "LockPersonality", "RestrictRealtime", "ProtectProc", "RemoveIPC",
+		"KeyringMode", "ProcSubset", "PrivateUsers",
+		"MemoryDenyWriteExecute", "RestrictAddressFamilies", "SystemCallArchitectures", "SystemCallFilter",
+		"SystemCallErrorNumber",
 	},
 }
 
 // demanded are settings that every unit must have, with these values.
 var demanded = map[string]string{
-	"StartLimitIntervalSec": "0", "Restart": "always", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes",
+	"StartLimitIntervalSec": "0", "Restart": "always", "NoNewPrivileges": "yes", "ProtectSystem": "strict",
+	"ProtectHome":           "yes",
 	"CapabilityBoundingSet": "", "MemoryDenyWriteExecute": "yes", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
-	"SystemCallArchitectures": "native", "SystemCallErrorNumber": "EPERM", "RestrictNamespaces": "yes", "PrivateDevices": "yes",
+	"SystemCallArchitectures": "native", "SystemCallErrorNumber": "EPERM", "RestrictNamespaces": "yes",
+	"PrivateDevices":  "yes",
 	"LockPersonality": "yes", "UMask": "0077", "LimitCORE": "0", "PrivateTmp": "yes",
 }
 
@@ -79,7 +88,8 @@ func settings(t *testing.T, text string) map[string][]string {
 			if (section == "Service" || section == "Path") && !explained {
 				t.Errorf("line %d: no comment explains %s", i+1, key)
 			}
-			if all[key] != nil && key != "SystemCallFilter" && key != "LoadCredential" && key != "After" && (key != "ExecStart" || !slices.Contains(all["Type"], "oneshot")) {
+			if all[key] != nil && key != "SystemCallFilter" && key != "LoadCredential" && key != "After" &&
+				(key != "ExecStart" || !slices.Contains(all["Type"], "oneshot")) {
 				t.Errorf("line %d: %s is set twice", i+1, key)
 			}
 			all[key] = append(all[key], value)
@@ -98,7 +108,8 @@ func TestUnits(t *testing.T) {
 					t.Errorf("%s is %q, want %q", key, got, want)
 				}
 			}
-			if at, section := strings.Index(text, "StartLimitIntervalSec="), strings.Index(text, "[Service]"); at > section {
+			if at, section := strings.Index(text, "StartLimitIntervalSec="),
+				strings.Index(text, "[Service]"); at > section {
 				t.Error("StartLimitIntervalSec counts in [Unit] only")
 			}
 			if (s["User"] == nil) == (s["DynamicUser"] == nil) || slices.Contains(s["User"], "root") {
@@ -115,7 +126,8 @@ func TestUnits(t *testing.T) {
 					t.Errorf("group %s is not in tandem.sysusers", g)
 				}
 			}
-			if filter := strings.Join(s["SystemCallFilter"], "; "); filter != "@system-service; ~@privileged @resources @obsolete" {
+			if filter := strings.Join(s["SystemCallFilter"], "; "); filter != "@system-service; ~@privileged "+
+				"@resources @obsolete" {
 				t.Errorf("SystemCallFilter: %s", filter)
 			}
 		})
@@ -141,8 +153,10 @@ func TestAgent(t *testing.T) {
 	_, text = source(t, "tandem-workloads.service")
 	w := settings(t, text)
 	for key, want := range map[string]string{
-		"Delegate": "cpu io memory pids", "User": s["User"][0], "Slice": s["Slice"][0], // the agent may make groups, and the keeper put processes there
-		"Type": "forking", "GuessMainPID": "no", "Restart": "always", "ExecStop": "/usr/bin/tandem-node keep --dir " + "/var/lib/" + s["StateDirectory"][0] + "/keeper --quit",
+		// the agent may make groups, and the keeper put processes there
+		"Delegate": "cpu io memory pids", "User": s["User"][0], "Slice": s["Slice"][0],
+		"Type": "forking", "GuessMainPID": "no", "Restart": "always", "ExecStop": "/usr/bin/tandem-node keep --dir " +
+			"/var/lib/" + s["StateDirectory"][0] + "/keeper --quit",
 		"ExecStartPre": "-+/usr/bin/chown " + s["User"][0] + " /sys/fs/cgroup/" + s["Slice"][0] + "/cgroup.procs",
 		"OOMPolicy":    "continue", "StartLimitIntervalSec": "0",
 	} {
@@ -150,14 +164,16 @@ func TestAgent(t *testing.T) {
 			t.Errorf("%s of tandem-workloads.service is %q, want %q", key, got, want)
 		}
 	}
-	if start := w["ExecStart"]; len(start) != 1 || !strings.Contains(start[0], "cd /sys/fs/cgroup/"+s["Slice"][0]+"/tandem-workloads.service && ") {
+	if start := w["ExecStart"]; len(start) != 1 || !strings.Contains(start[0], "cd /sys/fs/cgroup/"+s["Slice"][0]+
+		"/tandem-workloads.service && ") {
 		t.Errorf("the process that keeps the group is started by %q", start)
 	}
 	// systemd could not start the agent again in a group with limited workloads below it (EBUSY, 219/CGROUP).
 	if s["Delegate"] != nil || !slices.Contains(s["After"], "tandem-workloads.service") {
 		t.Errorf("Delegate is %q, After %q", s["Delegate"], s["After"])
 	}
-	if want := "TANDEM_KERNEL_BOOT_ID=%b TANDEM_WORKLOAD_GROUP=/" + s["Slice"][0] + "/tandem-workloads.service"; len(s["Environment"]) != 1 || s["Environment"][0] != want {
+	if want := "TANDEM_KERNEL_BOOT_ID=%b TANDEM_WORKLOAD_GROUP=/" + s["Slice"][0] +
+		"/tandem-workloads.service"; len(s["Environment"]) != 1 || s["Environment"][0] != want {
 		t.Errorf("Environment is %q, want %q", s["Environment"], want)
 	}
 	// The wish to reboot is left where the path unit looks, and where nobody else may.
@@ -175,7 +191,8 @@ func TestAgent(t *testing.T) {
 	}
 	// The wish is taken before it is fulfilled, or the machine reboots again and again.
 	_, text = source(t, "tandem-reboot.service")
-	if start := settings(t, text)["ExecStart"]; len(start) != 2 || start[0] != "/usr/bin/rm -f "+exists[0] || !strings.HasSuffix(start[1], " reboot") {
+	if start := settings(t, text)["ExecStart"]; len(start) != 2 || start[0] != "/usr/bin/rm -f "+exists[0] ||
+		!strings.HasSuffix(start[1], " reboot") {
 		t.Errorf("ExecStart is %q", start)
 	}
 	// Programs to be watched have a directory that belongs to root.
@@ -200,7 +217,8 @@ func TestPrograms(t *testing.T) {
 			}
 			credentials, slots := t.TempDir(), ""
 			if name == "tandem-node" { // through the launcher, whose state directory is the agent's
-				if i := slices.Index(argv, "--state-dir"); len(argv) < 5 || argv[1] != "launch" || i != 2 || argv[4] != "--" {
+				if i := slices.Index(argv, "--state-dir"); len(argv) < 5 || argv[1] != "launch" || i != 2 ||
+					argv[4] != "--" {
 					t.Fatalf("ExecStart is %q", argv)
 				}
 				slots, argv[3] = argv[3], t.TempDir()
@@ -230,9 +248,14 @@ func TestPrograms(t *testing.T) {
 				t.Error("--print-config shows a secret")
 			}
 			for setting, under := range map[string][]string{
-				"state-dir": prefixed("/var/lib/", s["StateDirectory"]), "socket": prefixed("/run/", s["RuntimeDirectory"]),
+				"state-dir": prefixed("/var/lib/", s["StateDirectory"]),
+				"socket":    prefixed("/run/", s["RuntimeDirectory"]),
 			} {
-				if value, ok := effective(o.Out, setting); ok && !slices.ContainsFunc(under, func(dir string) bool { return value == dir || strings.HasPrefix(value, dir+"/") }) {
+				if value, ok := effective(o.Out, setting); ok &&
+					!slices.ContainsFunc(under, func(dir string) bool {
+						return value == dir ||
+							strings.HasPrefix(value, dir+"/")
+					}) {
 					t.Errorf("%s is %s; the unit lets it write only in %q", setting, value, under)
 				}
 			}
@@ -286,7 +309,8 @@ func TestAnalyze(t *testing.T) {
 		if name == "tandem-node" {
 			threshold = nodeExposure
 		}
-		out, err = exec.Command(analyze, "security", "--offline=true", "--no-pager", "--threshold="+threshold, path).CombinedOutput()
+		out, err = exec.Command(analyze, "security", "--offline=true", "--no-pager", "--threshold="+threshold,
+			path).CombinedOutput()
 		if err != nil {
 			t.Errorf("security %s: %v\n%s", name, err, out)
 		}
@@ -300,7 +324,8 @@ func TestAnalyze(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command(analyze, "verify", "--man=no", filepath.Join(dir, "tandem-reboot.path")).CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
+	if out, err := exec.Command(analyze, "verify", "--man=no",
+		filepath.Join(dir, "tandem-reboot.path")).CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
 		t.Errorf("verify tandem-reboot.path: %v\n%s", err, out)
 	}
 	files(t, dir)

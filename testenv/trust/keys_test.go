@@ -27,7 +27,8 @@ import (
 func (r *Rig) apply(version string) {
 	r.t.Helper()
 	doc := fmt.Sprintf(`{"formatVersion":"7","version":%q,"nodes":[{"nodeGroupSubject":{"codename":"mainType"},"labels":["v%s"]}]}`, version, version)
-	res, err := r.App.Unit().Submit(r.t.Context(), controller.Submission{Kind: "config", Document: []byte(doc), Who: "ann"})
+	res, err := r.App.Unit().Submit(r.t.Context(), controller.Submission{Kind: "config", Document: []byte(doc),
+		Who: "ann"})
 	if err != nil || res.State != "accepted" {
 		r.t.Fatalf("%s: %+v, %v", version, res, err)
 	}
@@ -129,7 +130,8 @@ func (r *Rig) said(event, with string) int {
 
 func refusedAs(t *testing.T, err error, with string) {
 	t.Helper()
-	if e, ok := errors.AsType[*wire.Error](err); !ok || e.Code != wire.CodeWrongState || !strings.Contains(e.Message, with) {
+	if e, ok := errors.AsType[*wire.Error](err); !ok || e.Code != wire.CodeWrongState ||
+		!strings.Contains(e.Message, with) {
 		t.Errorf("%v, want wrong-state with %q", err, with)
 	}
 }
@@ -278,7 +280,8 @@ func TestKeyRotation(t *testing.T) {
 		return ""
 	})
 	if _, err := os.Stat(filepath.Join(r.Dir, "machine", "config.json")); err == nil {
-		if data, err := os.ReadFile(filepath.Join(r.Dir, "machine", "config.json")); err != nil || strings.Contains(string(data), "2.0.0") {
+		if data, err := os.ReadFile(filepath.Join(r.Dir, "machine", "config.json")); err != nil ||
+			strings.Contains(string(data), "2.0.0") {
 			t.Errorf("the old configuration was applied: %s %v", data, err)
 		}
 	}
@@ -313,7 +316,8 @@ func TestSigningKeyIsLost(t *testing.T) {
 	if err := os.Remove(filepath.Join(r.Dir, "controller", "unit-key.pem")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := controller.New(r.Config(), controller.Deps{Log: r.Log, Now: r.Now, NoAPI: true}); err == nil || !strings.Contains(err.Error(), "--new-key") {
+	if _, err := controller.New(r.Config(), controller.Deps{Log: r.Log, Now: r.Now, NoAPI: true}); err == nil ||
+		!strings.Contains(err.Error(), "--new-key") {
 		t.Fatalf("without the key: %v", err)
 	}
 	for range 2 { // the flag may stay: it does nothing while there is a key

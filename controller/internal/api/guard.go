@@ -23,7 +23,7 @@ type guard struct {
 
 	mu      sync.Mutex
 	limiter door.Limiter  // of failed authentications
-	told    flow.Throttle // refusals that are logged
+	logged  flow.Throttle // refusals that are logged
 }
 
 // refusalRate bounds what wrong tokens write into the log.
@@ -39,7 +39,7 @@ func (g *guard) failed(now time.Time, from netip.Addr, log *zap.Logger) (wait ti
 	if ok {
 		wait = 0
 	}
-	untold, tell := g.told.Pass(now, refusalRate)
+	untold, tell := g.logged.Pass(now, refusalRate)
 	g.mu.Unlock()
 	if tell {
 		log.Warn("refused: a token that does not count", zap.Stringer("from", from), zap.Int("count", untold+1))
@@ -83,10 +83,12 @@ func wellFormed(r *http.Request) (status int, err error) {
 	// before it perhaps the latter: what one takes for a body is the next request to the other.
 	// The server hides the Content-Length then, so a body has to be announced by its length alone.
 	if len(r.TransferEncoding) > 0 {
-		return http.StatusLengthRequired, wire.New(wire.CodeNotSupported, "", "the body has to come with a Content-Length, not in chunks")
+		return http.StatusLengthRequired, wire.New(wire.CodeNotSupported, "", "the body has to come with a "+
+			"Content-Length, not in chunks")
 	}
 	if err := crossOrigin.Check(r); err != nil {
-		return http.StatusForbidden, wire.New(wire.CodeNotAllowed, "", "another site's page may not change anything here")
+		return http.StatusForbidden, wire.New(wire.CodeNotAllowed, "", "another site's page may not change "+
+			"anything here")
 	}
 	return 0, nil
 }

@@ -61,7 +61,7 @@ func (c *Core) lookAtCopy() {
 func (c *Core) judgeCopy() (fleet.Copy, []byte) {
 	ev, doc := c.readCopy()
 	if damage := c.fleet.Damaged(ev.Hash); damage != nil {
-		c.mend(c.journal.Load(), doc, damage)
+		c.restoreBody(c.journal.Load(), doc, damage)
 		c.damaged = map[string]*wire.Error{ev.Hash: nil}
 		if err := c.loadSource(c.cfg.Kinds.Copied()); err != nil {
 			c.cfg.Log.Error("the readable copy cannot be taken", zap.Error(err))

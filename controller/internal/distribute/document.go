@@ -97,13 +97,13 @@ func (c *Core) body(hash string) ([]byte, error) {
 	if rerr != nil || wire.Hash(doc) != hash {
 		return nil, err
 	}
-	c.mend(j, doc, err)
+	c.restoreBody(j, doc, err)
 	return doc, nil
 }
 
-// mend stores the intact bytes of a body over the damaged ones. If that fails the journal is broken, which the next
-// write finds out.
-func (c *Core) mend(j *journal.Journal, doc []byte, damage error) {
+// restoreBody stores the intact bytes of a body over the damaged ones. If that fails the journal is broken, which the
+// next write finds out.
+func (c *Core) restoreBody(j *journal.Journal, doc []byte, damage error) {
 	if _, err := j.Append(&journal.Batch{Bodies: [][]byte{doc}}); err != nil {
 		c.cfg.Log.Error("a damaged document in the journal cannot be mended",
 			zap.NamedError("damage", damage), zap.Error(err))
@@ -121,7 +121,7 @@ func (c *Core) known(doc []byte, hash string) bool {
 	j := c.journal.Load()
 	_, ok, err := j.Body(h)
 	if errors.Is(err, journal.ErrDamaged) {
-		c.mend(j, doc, err)
+		c.restoreBody(j, doc, err)
 		return true
 	}
 	return ok && err == nil

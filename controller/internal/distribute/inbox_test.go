@@ -31,14 +31,17 @@ func TestInboxTurnsAway(t *testing.T) {
 			{"config", `[]`, "unknown", wire.CodeBadValue},
 			{"config", `{"v":1,"id":7,"from":"c","document":{}}`, "unknown", wire.CodeBadValue},
 			{"config", `{"v":1,"id":"a\u0000b","from":"c","document":{}}`, "unknown", wire.CodeBadValue},
-			{"config", `{"v":1,"id":"` + strings.Repeat("x", 257) + `","from":"c","document":{}}`, "unknown", wire.CodeTooLarge},
+			{"config", `{"v":1,"id":"` + strings.Repeat("x", 257) + `","from":"c","document":{}}`, "unknown",
+				wire.CodeTooLarge},
 			{"config", `{"v":2,"id":"other","from":"c","document":{}}`, "other", wire.CodeWrongVersion},
 			{"config", `{"v":1,"id":"twice","from":"c","document":{"a":1,"a":2}}`, "twice", wire.CodeDuplicate},
 			{"config", `{"v":1,"document":{"a":1,"a":2},"id":"after","from":"c"}`, "after", wire.CodeDuplicate},
-			{"config", `{"v":1,"id":"deep","from":"c","document":` + strings.Repeat("[", 100_000) + `}`, "deep", wire.CodeMalformed},
+			{"config", `{"v":1,"id":"deep","from":"c","document":` + strings.Repeat("[", 100_000) + `}`, "deep",
+				wire.CodeMalformed},
 			{"config", `{"v":1,"id":"cut","from":"c","document":{"formatV`, "cut", wire.CodeMalformed},
 			{"config", `{"v":1,"id":"mode","from":"c","mode":"try","document":` + doc + `}`, "mode", wire.CodeBadValue},
-			{"config", `{"v":1,"id":"year","from":"c","mode":"try","confirmWithin":"P1Y","document":` + doc + `}`, "year", wire.CodeInvalidArgument},
+			{"config", `{"v":1,"id":"year","from":"c","mode":"try","confirmWithin":"P1Y","document":` + doc + `}`,
+				"year", wire.CodeInvalidArgument},
 			{"other", `{"v":1,"id":"other","from":"c","document":` + doc + `}`, "other", wire.CodeNotSupported},
 		} {
 			to := topic.ForOutbox(faultyUnit, c.what)
@@ -61,7 +64,8 @@ func TestInboxTurnsAway(t *testing.T) {
 			}
 		}
 		got := r.records(record.Trouble)
-		if len(got) != 1 || !strings.Contains(string(got[0].Data), `"topic":"`+topic.ForInbox(faultyUnit, "config")+`"`) || got[0].Node != "" {
+		if len(got) != 1 || !strings.Contains(string(got[0].Data), `"topic":"`+topic.ForInbox(faultyUnit, "config")+
+			`"`) || got[0].Node != "" {
 			t.Errorf("troubles %+v", got)
 		}
 		if got := r.records(record.Accepted, record.Refused); len(got) != 0 {
@@ -101,7 +105,8 @@ func TestIDOfAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.OneOf(
 			rapid.SliceOf(rapid.Byte()),
-			rapid.Map(rapid.SliceOf(rapid.SampledFrom([]string{"{", "}", "[", "]", `"id"`, `"x"`, `"a\u0007"`, `"\ud800"`, ":", ",", "1", "null", " ", "\xff"})),
+			rapid.Map(rapid.SliceOf(rapid.SampledFrom([]string{"{", "}", "[", "]", `"id"`, `"x"`, `"a\u0007"`,
+				`"\ud800"`, ":", ",", "1", "null", " ", "\xff"})),
 				func(tokens []string) []byte { return []byte(strings.Join(tokens, "")) }),
 		).Draw(t, "payload")
 		a := wire.Answer{V: wire.Version, ID: idOf(in), State: "refused", Error: wire.New(wire.CodeMalformed, "", "x")}

@@ -112,7 +112,8 @@ func TestKeyOrders(t *testing.T) {
 	k.tells("n1", 2, one.ID, two.ID)
 	k.tells("n2", 2, one.ID, two.ID)
 	refused(k.order(record.SignWithKey, two, false), wire.CodeWrongState, "n3 is not known")
-	if v := k.f.KeysView(one); len(v.Keys) != 2 || v.Keys[1].Nodes != 2 || !slices.Equal(v.Keys[1].Missing, []string{"n3"}) || len(v.Keys[0].Missing) != 0 {
+	if v := k.f.KeysView(one); len(v.Keys) != 2 || v.Keys[1].Nodes != 2 ||
+		!slices.Equal(v.Keys[1].Missing, []string{"n3"}) || len(v.Keys[0].Missing) != 0 {
 		t.Errorf("%+v", v)
 	}
 
@@ -123,7 +124,8 @@ func TestKeyOrders(t *testing.T) {
 	}
 	join := func(node string) {
 		enrolment(enrol.Enrol{Subject: "node/" + node, Hash: node})
-		enrolment(enrol.Join{Subject: "node/" + node, Hash: node, Key: "k" + node, Serial: "s" + node, Expires: k.now.Add(time.Hour), CA: "ca"})
+		enrolment(enrol.Join{Subject: "node/" + node, Hash: node, Key: "k" + node, Serial: "s" + node,
+			Expires: k.now.Add(time.Hour), CA: "ca"})
 	}
 	k.now = k.now.Add(-time.Hour)
 	join("n4")
@@ -140,7 +142,8 @@ func TestKeyOrders(t *testing.T) {
 	refused(k.order(record.RetireKey, one, false), wire.CodeWrongState, "n6 is not known")
 	must(k.order(record.RetireKey, one, true))
 	last := k.journal[len(k.journal)-1]
-	if last.Type != record.Keys || last.Who != "ann" || !strings.Contains(string(last.Data), `"forced":true`) || !strings.Contains(string(last.Data), `"n6"`) {
+	if last.Type != record.Keys || last.Who != "ann" || !strings.Contains(string(last.Data), `"forced":true`) ||
+		!strings.Contains(string(last.Data), `"n6"`) {
 		t.Errorf("%s %s", last.Type, last.Data)
 	}
 	refused(k.order(record.RetireKey, one, true), wire.CodeWrongState, "retired already")
@@ -172,7 +175,8 @@ func TestKeyProperties(t *testing.T) {
 			if do == record.ReplaceKey && gone[key.ID] {
 				continue // the shell takes no retired key
 			}
-			changed, err := k.step(KeyOrder{Ticket: 1, Do: do, Key: key, First: testKey(1), Force: rapid.Bool().Draw(t, "force")})
+			changed, err := k.step(KeyOrder{Ticket: 1, Do: do, Key: key, First: testKey(1),
+				Force: rapid.Bool().Draw(t, "force")})
 			after := k.f.Keys()
 			if changed != (err == nil) || changed != (after.Rev > before.Rev) {
 				t.Fatalf("%s: changed %v, %v, list %d after %d", do, changed, err, after.Rev, before.Rev)

@@ -36,7 +36,8 @@ func TestPairs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := Limits{}
 		if rapid.Bool().Draw(t, "tight limits") {
-			limits = Limits{ContinueMin: 20 * time.Second, RuleBurst: 1, RuleEvery: time.Minute, NodeBurst: 2, NodeEvery: 30 * time.Second}
+			limits = Limits{ContinueMin: 20 * time.Second, RuleBurst: 1, RuleEvery: time.Minute, NodeBurst: 2,
+				NodeEvery: 30 * time.Second}
 		}
 		s, saved := New("n", Durable{}, limits), Durable{}
 		now := clock.Now{Wall: epoch}
@@ -80,9 +81,11 @@ func TestPairs(t *testing.T) {
 			}
 		}
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
-			d := rapid.SampledFrom([]time.Duration{0, 10 * time.Second, 10 * time.Second, time.Minute, time.Hour}).Draw(t, "pause")
+			d := rapid.SampledFrom([]time.Duration{0, 10 * time.Second, 10 * time.Second, time.Minute, time.Hour}).Draw(
+				t, "pause")
 			now.Mono += d
-			now.Wall = now.Wall.Add(d + time.Duration(rapid.SampledFrom([]int{0, 0, 0, -100, 100}).Draw(t, "jump"))*time.Second)
+			now.Wall = now.Wall.Add(d + time.Duration(rapid.SampledFrom([]int{0, 0, 0, -100, 100}).Draw(t,
+				"jump"))*time.Second)
 			switch rapid.IntRange(0, 9).Draw(t, "what") {
 			case 0:
 				take(s.Step(Configured{Now: now, Rules: drawRules(t)}))
@@ -118,7 +121,8 @@ func TestPairs(t *testing.T) {
 func TestAgainstHistory(t *testing.T) {
 	none := Limits{ContinueMin: time.Nanosecond, ContinueMax: time.Nanosecond, RuleBurst: 1 << 30, NodeBurst: 1 << 30}
 	rapid.Check(t, func(t *rapid.T) {
-		timeout := rapid.SampledFrom([]time.Duration{0, time.Second, 25 * time.Second, time.Minute}).Draw(t, "minTimeout")
+		timeout := rapid.SampledFrom([]time.Duration{0, time.Second, 25 * time.Second, time.Minute}).Draw(t,
+			"minTimeout")
 		lo := float64(rapid.IntRange(0, 4).Draw(t, "min"))
 		hi := float64(rapid.IntRange(int(lo), 5).Draw(t, "max"))
 		s, _ := New("n", Durable{}, none).Step(Configured{Rules: []Rule{{CPU, duration.Duration(timeout), lo, hi}}})
@@ -161,7 +165,8 @@ func TestAgainstHistory(t *testing.T) {
 				}
 			}
 			var effects []Effect
-			s, effects = s.Step(Sample{Now: clock.Now{Mono: at, Wall: epoch.Add(at)}, Readings: []Reading{{CPU, v, nil}}})
+			s, effects = s.Step(Sample{Now: clock.Now{Mono: at, Wall: epoch.Add(at)},
+				Readings: []Reading{{CPU, v, nil}}})
 			var got []Phase
 			for _, e := range effects {
 				if e, ok := e.(Emit); ok {
@@ -169,7 +174,8 @@ func TestAgainstHistory(t *testing.T) {
 				}
 			}
 			if !reflect.DeepEqual(got, want) {
-				t.Fatalf("at %v, min %v max %v minTimeout %v, %v: got %v, want %v", at, lo, hi, timeout, history, got, want)
+				t.Fatalf("at %v, min %v max %v minTimeout %v, %v: got %v, want %v", at, lo, hi, timeout, history, got,
+					want)
 			}
 		}
 	})
@@ -182,7 +188,7 @@ func TestStormIsBounded(t *testing.T) {
 		rules = append(rules, Rule{Partition(string(rune('A' + i))), 0, 0.5, 0.5})
 	}
 	s, _ := New("n", Durable{}, Limits{}).Step(Configured{Rules: rules})
-	told, parameters := 0, map[Parameter]bool{}
+	reported, parameters := 0, map[Parameter]bool{}
 	sample := Sample{Readings: make([]Reading, len(rules))}
 	for i := range 24 * 120 {
 		for k, r := range rules {
@@ -193,18 +199,18 @@ func TestStormIsBounded(t *testing.T) {
 		s, effects = s.Step(sample)
 		for _, e := range effects {
 			if e, ok := e.(Emit); ok {
-				told++
+				reported++
 				parameters[e.Alert.Parameter] = true
 			}
 		}
 	}
-	if told > 1000 || told < 500 {
-		t.Errorf("%d alerts told in a day", told)
+	if reported > 1000 || reported < 500 {
+		t.Errorf("%d alerts told in a day", reported)
 	}
 	if len(parameters) < 100 {
 		t.Errorf("%d of %d parameters were heard of", len(parameters), len(rules))
 	}
-	t.Logf("%d alerts of %d parameters", told, len(parameters))
+	t.Logf("%d alerts of %d parameters", reported, len(parameters))
 }
 
 // A rule that flaps does not keep another rule's alert from being told at once.

@@ -70,7 +70,7 @@ type tracked struct {
 	value      float64
 	known      bool
 	up         bool          // at or above max for long enough, and not yet below min for long enough
-	told       bool          // up, and the raise was told
+	reported   bool          // up, and the raise was told
 	since      time.Time     // up: when that was
 	first      float64       // up: the value at that moment
 	timing     bool          // not up: at or above max; up: below min
@@ -88,7 +88,8 @@ type tracked struct {
 func New(node string, d Durable, l Limits) State {
 	s := State{node: node, limits: l.withDefaults()}
 	for _, r := range d.Raised {
-		s.rules = append(s.rules, tracked{rule: r.Rule, value: r.Value, known: true, up: true, told: true, since: r.Since, first: r.Value, emitted: unset, blind: true})
+		s.rules = append(s.rules, tracked{rule: r.Rule, value: r.Value, known: true, up: true, reported: true,
+			since: r.Since, first: r.Value, emitted: unset, blind: true})
 	}
 	return s
 }
@@ -123,7 +124,7 @@ func (l Limits) withDefaults() Limits {
 func (s State) Durable() Durable {
 	var d Durable
 	for _, t := range s.rules {
-		if t.told {
+		if t.reported {
 			d.Raised = append(d.Raised, Raised{Rule: t.rule, Since: t.since, Value: t.first})
 		}
 	}
@@ -134,7 +135,8 @@ func (s State) Durable() Durable {
 func (s State) Standings() []Standing {
 	list := make([]Standing, len(s.rules))
 	for i, t := range s.rules {
-		list[i] = Standing{Rule: t.rule, Value: t.value, Known: t.known, Up: t.up, Withheld: t.up && !t.told, Since: t.since, Suppressed: t.suppressed}
+		list[i] = Standing{Rule: t.rule, Value: t.value, Known: t.known, Up: t.up, Withheld: t.up && !t.reported,
+			Since: t.since, Suppressed: t.suppressed}
 	}
 	return list
 }

@@ -90,7 +90,7 @@ func (t *step) configured(rules []Rule) {
 		if next.rule != r {
 			next.rule, next.timing, next.held = r, false, 0
 			switch {
-			case next.told:
+			case next.reported:
 				t.save = true
 			case next.up: // nobody knows of it; the new numbers decide
 				next.up = false
@@ -100,7 +100,7 @@ func (t *step) configured(rules []Rule) {
 		t.rules = append(t.rules, next)
 	}
 	for _, o := range old {
-		if o.told && !slices.ContainsFunc(rules, func(r Rule) bool { return r.Parameter == o.rule.Parameter }) {
+		if o.reported && !slices.ContainsFunc(rules, func(r Rule) bool { return r.Parameter == o.rule.Parameter }) {
 			t.fall(&o, ReasonRemoved)
 		}
 	}
@@ -117,7 +117,7 @@ func (t *step) sampled(r *tracked, v float64, ok bool) {
 		gap = t.now.Mono - r.seen
 	}
 	r.value, r.known, r.seen, r.blind = v, true, t.now.Mono, false
-	if r.told && r.emitted == unset {
+	if r.reported && r.emitted == unset {
 		r.emitted = t.now.Mono
 	}
 	if beyond := r.up && v < r.rule.Min || !r.up && v >= r.rule.Max; !beyond {
@@ -137,7 +137,7 @@ func (t *step) sampled(r *tracked, v float64, ok bool) {
 		t.tell(r)
 	case r.up && due:
 		t.fall(r, ReasonBelow)
-	case r.up && !r.timing && r.told:
+	case r.up && !r.timing && r.reported:
 		t.goOn(r)
 	case r.up && !r.timing:
 		t.tell(r)
@@ -153,7 +153,7 @@ func (t *step) tell(r *tracked) {
 	r.room.Charge(now, one, 1)
 	a := t.alert(r, Raise)
 	a.Suppressed = r.suppressed
-	r.told, r.emitted, r.suppressed = true, t.now.Mono, 0
+	r.reported, r.emitted, r.suppressed = true, t.now.Mono, 0
 	t.save = true
 	t.effects = append(t.effects, Emit{a})
 }
@@ -177,7 +177,7 @@ func (t *step) goOn(r *tracked) {
 
 // fall ends an alert.
 func (t *step) fall(r *tracked, reason string) {
-	if r.told {
+	if r.reported {
 		a := t.alert(r, Fall)
 		a.Reason = reason
 		t.save = true
@@ -185,11 +185,12 @@ func (t *step) fall(r *tracked, reason string) {
 	} else {
 		r.suppressed++
 	}
-	r.up, r.told, r.timing, r.held = false, false, false, 0
+	r.up, r.reported, r.timing, r.held = false, false, false, 0
 }
 
 func (t *step) alert(r *tracked, state Phase) Alert {
-	return Alert{Timestamp: utc(t.now.Wall), Tag: Tag, Node: Node{t.node}, Parameter: r.rule.Parameter, Value: r.value, State: state, Since: utc(r.since),
+	return Alert{Timestamp: utc(t.now.Wall), Tag: Tag, Node: Node{t.node}, Parameter: r.rule.Parameter, Value: r.value,
+		State: state, Since: utc(r.since),
 		MinTimeout: r.rule.MinTimeout, MinThreshold: r.rule.Min, MaxThreshold: r.rule.Max}
 }
 

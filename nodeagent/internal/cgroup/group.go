@@ -47,7 +47,8 @@ func goodName(name string) bool {
 		return false
 	}
 	first, _, dotted := strings.Cut(name, ".")
-	return !dotted || !slices.Contains([]string{"cgroup", "cpuacct", "cpuset", "hugetlb", "irq", "misc", "rdma"}, first) && !slices.Contains(controllers, first)
+	return !dotted || !slices.Contains([]string{"cgroup", "cpuacct", "cpuset", "hugetlb", "irq", "misc", "rdma"},
+		first) && !slices.Contains(controllers, first)
 }
 
 // Create makes a group with settings, or gives one that is there these settings and no others. Where
@@ -184,7 +185,10 @@ func (g *Group) throttle(f limits.Setting, leaf string) error {
 func (g *Group) Apply(settings []limits.Setting) error {
 	var list []limits.Setting
 	for _, s := range limits.Reset(g.tree.caps) {
-		if !slices.ContainsFunc(settings, func(o limits.Setting) bool { return o.Controller == s.Controller && o.File == s.File }) {
+		if !slices.ContainsFunc(settings, func(o limits.Setting) bool {
+			return o.Controller == s.Controller &&
+				o.File == s.File
+		}) {
 			list = append(list, s)
 		}
 	}
@@ -195,7 +199,8 @@ func (g *Group) Apply(settings []limits.Setting) error {
 		}
 		list = append(list, limits.ResetDevices(f, string(data))...)
 	}
-	if inherited := (limits.Setting{Controller: "memory", File: "memory.swappiness"}); slices.Contains(g.tree.caps.Files["memory"], inherited.File) &&
+	if inherited := (limits.Setting{Controller: "memory", File: "memory.swappiness"}); slices.Contains(
+		g.tree.caps.Files["memory"], inherited.File) &&
 		!slices.ContainsFunc(settings, func(o limits.Setting) bool { return o.File == inherited.File }) {
 		// A new group has its parent's.
 		inherited.Value = strconv.FormatUint(number(filepath.Join(g.tree.dirs["memory"], inherited.File)), 10)
@@ -289,7 +294,8 @@ func (g *Group) Stats() (Stats, error) {
 // process that was in a child of the group does not count.
 func OOMKills(dirs []string) (n uint64) {
 	for _, d := range dirs {
-		n += field(filepath.Join(d, "memory.events"), "oom_kill") + field(filepath.Join(d, "memory.oom_control"), "oom_kill")
+		n += field(filepath.Join(d, "memory.events"), "oom_kill") + field(filepath.Join(d, "memory.oom_control"),
+			"oom_kill")
 	}
 	return n
 }

@@ -84,25 +84,41 @@ func TestBadServers(t *testing.T) {
 		text    string
 		within  time.Duration
 	}{
-		{"announces more than it sends", raw("Content-Length: 300000\r\n", data), 200_000, false, wire.CodeUnavailable, "ended early, after 200000 bytes", time.Minute},
-		{"announces less than there is", raw("Content-Length: 100000\r\n", data), 200_000, false, wire.CodeHashMismatch, "has the checksum", time.Minute},
-		{"announces far more than the size", raw("Content-Length: 99999999\r\n", data), 200_000, false, wire.CodeTooLarge, "has 99999999 bytes, and this resource may have 1448576", time.Minute},
-		{"never ends", endless(&sent, "application/octet-stream"), 200_000, false, wire.CodeTooLarge, "correct its size", time.Minute},
-		{"never ends, no size", endless(&sent, "application/octet-stream"), 0, false, wire.CodeTooLarge, "correct its size", time.Minute},
-		{"never ends, no size, no checksum", endless(&sent, "application/octet-stream"), 0, true, wire.CodeTooLarge, "correct its size", time.Minute},
-		{"announces a negative length", raw("Content-Length: -5\r\n", data), 200_000, false, wire.CodeUnavailable, "no answer", time.Minute},
-		{"says nothing of the length and breaks", raw("Connection: close\r\n", data[:1000]), 200_000, true, wire.CodeUnavailable, "ended after 1000 of 200000 bytes", time.Minute},
-		{"endless headers", raw(strings.Repeat("X-Filler: "+strings.Repeat("x", 1000)+"\r\n", 200), data), 200_000, false, wire.CodeUnavailable, "no answer", time.Minute},
+		{"announces more than it sends", raw("Content-Length: 300000\r\n", data), 200_000, false, wire.CodeUnavailable,
+			"ended early, after 200000 bytes", time.Minute},
+		{"announces less than there is", raw("Content-Length: 100000\r\n", data), 200_000, false, wire.CodeHashMismatch,
+			"has the checksum", time.Minute},
+		{"announces far more than the size", raw("Content-Length: 99999999\r\n", data), 200_000, false,
+			wire.CodeTooLarge, "has 99999999 bytes, and this resource may have 1448576", time.Minute},
+		{"never ends", endless(&sent, "application/octet-stream"), 200_000, false, wire.CodeTooLarge,
+			"correct its size", time.Minute},
+		{"never ends, no size", endless(&sent, "application/octet-stream"), 0, false, wire.CodeTooLarge,
+			"correct its size", time.Minute},
+		{"never ends, no size, no checksum", endless(&sent, "application/octet-stream"), 0, true, wire.CodeTooLarge,
+			"correct its size", time.Minute},
+		{"announces a negative length", raw("Content-Length: -5\r\n", data), 200_000, false, wire.CodeUnavailable,
+			"no answer", time.Minute},
+		{"says nothing of the length and breaks", raw("Connection: close\r\n", data[:1000]), 200_000, true,
+			wire.CodeUnavailable, "ended after 1000 of 200000 bytes", time.Minute},
+		{"endless headers", raw(strings.Repeat("X-Filler: "+strings.Repeat("x", 1000)+"\r\n", 200), data), 200_000,
+			false, wire.CodeUnavailable, "no answer", time.Minute},
 		{"resets", func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Length", "200000")
 			write(rw, data[:50_000])
 			panic(http.ErrAbortHandler)
 		}, 200_000, false, wire.CodeUnavailable, "after", time.Minute},
-		{"one byte a second", slowly(time.Second, 1), 200_000, false, wire.CodeTimeout, "less than 1024 bytes a second for 1m0s", 3 * time.Minute},
-		{"a little every 50 s", slowly(50*time.Second, 1000), 200_000, false, wire.CodeTimeout, "less than 1024 bytes a second for 1m0s", 3 * time.Minute},
-		{"silent after the header", slowly(time.Hour, 0), 200_000, false, wire.CodeTimeout, "less than 1024 bytes a second for 1m0s", 2 * time.Minute},
-		{"silent", func(rw http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 200_000, false, wire.CodeTimeout, "no answer", 2 * time.Minute},
-		{"redirects for ever", func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "/bad?again", http.StatusFound) }, 200_000, false, wire.CodeUnavailable, "redirects more than 10 times", time.Minute},
+		{"one byte a second", slowly(time.Second, 1), 200_000, false, wire.CodeTimeout, "less than 1024 bytes a " +
+			"second for 1m0s", 3 * time.Minute},
+		{"a little every 50 s", slowly(50*time.Second, 1000), 200_000, false, wire.CodeTimeout, "less than 1024 " +
+			"bytes a second for 1m0s", 3 * time.Minute},
+		{"silent after the header", slowly(time.Hour, 0), 200_000, false, wire.CodeTimeout, "less than 1024 bytes a " +
+			"second for 1m0s", 2 * time.Minute},
+		{"silent", func(rw http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 200_000, false,
+			wire.CodeTimeout, "no answer", 2 * time.Minute},
+		{"redirects for ever", func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, "/bad?again",
+				http.StatusFound)
+		}, 200_000, false, wire.CodeUnavailable, "redirects more than 10 times", time.Minute},
 		{"redirects to a file", func(rw http.ResponseWriter, r *http.Request) {
 			http.Redirect(rw, r, "file:///etc/passwd", http.StatusFound)
 		}, 200_000, false, wire.CodeNotAllowed, `redirects to the scheme "file"`, time.Minute},
@@ -111,7 +127,8 @@ func TestBadServers(t *testing.T) {
 		}, 200_000, false, wire.CodeNotAllowed, "user name", time.Minute},
 		{"a web page, no checksum", html, 200_000, true, wire.CodeBadValue, "answers with a web page", time.Minute},
 		{"a web page", html, 200_000, false, wire.CodeHashMismatch, "the server calls it a web page", time.Minute},
-		{"a wrong checksum", func(rw http.ResponseWriter, r *http.Request) { write(rw, content(2, 200_000)) }, 200_000, false, wire.CodeHashMismatch, "has the checksum", time.Minute},
+		{"a wrong checksum", func(rw http.ResponseWriter, r *http.Request) { write(rw, content(2, 200_000)) }, 200_000,
+			false, wire.CodeHashMismatch, "has the checksum", time.Minute},
 		{"encoded, no checksum", func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Encoding", "gzip")
 			write(rw, data)
@@ -121,7 +138,8 @@ func TestBadServers(t *testing.T) {
 			rw.WriteHeader(http.StatusPartialContent)
 			write(rw, data[:5])
 		}, 200_000, false, wire.CodeUnavailable, "206", time.Minute},
-		{"no content", func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(http.StatusNoContent) }, 200_000, true, wire.CodeUnavailable, "204", time.Minute},
+		{"no content", func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(http.StatusNoContent) }, 200_000,
+			true, wire.CodeUnavailable, "204", time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -224,9 +242,11 @@ func TestResume(t *testing.T) {
 		{"goes on", func(*flaky) {}, `"a"`, sha(data), []string{"", "bytes=70000-", "bytes=140000-"}},
 		{"goes on by date", func(*flaky) {}, "", sha(data), []string{"", "bytes=70000-", "bytes=140000-"}},
 		{"goes on without a checksum", func(*flaky) {}, `"a"`, "", []string{"", "bytes=70000-", "bytes=140000-"}},
-		{"something else is there now", func(f *flaky) { f.tag = `"b"` }, `"a"`, sha(data), []string{"", "bytes=70000-", "bytes=70000-"}},
+		{"something else is there now", func(f *flaky) { f.tag = `"b"` }, `"a"`, sha(data),
+			[]string{"", "bytes=70000-", "bytes=70000-"}},
 		{"nothing proves that it is the same", func(*flaky) {}, `W/"a"`, sha(data), nil},
-		{"something else pretends to be the same", func(f *flaky) { f.data = data }, `"a"`, sha(data), []string{"", "bytes=70000-", "bytes=140000-", ""}},
+		{"something else pretends to be the same", func(f *flaky) { f.data = data }, `"a"`, sha(data),
+			[]string{"", "bytes=70000-", "bytes=140000-", ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -303,12 +323,16 @@ func TestFullDisk(t *testing.T) {
 						return nil
 					}
 					n := start(t, c)
-					a, b := artifact(sha(small), 1000, w.file("/small", small)), artifact(sha(large), size, w.file("/large", large))
+					a, b := artifact(sha(small), 1000, w.file("/small", small)),
+						artifact(sha(large), size, w.file("/large", large))
 					n.Want(wants{a})
 					n.ready(a, small)
 					full.Store(true)
 					n.Want(wants{a, b})
-					st := n.await(b, "full", func(st Status) bool { return st.Err != nil && st.Err.Code == wire.CodeStorage })
+					st := n.await(b, "full", func(st Status) bool {
+						return st.Err != nil &&
+							st.Err.Code == wire.CodeStorage
+					})
 					if st.State == Ready || strings.Contains(files(t, n.Dir), "parts/") {
 						t.Errorf("%+v\n%s", st, files(t, n.Dir))
 					}
@@ -396,7 +420,8 @@ func TestRoom(t *testing.T) {
 		// What would not fit even so costs nobody his place.
 		huge := make(7, 9)
 		n.Want(wants{fresh.Artifact, next.Artifact, more.Artifact, huge.Artifact})
-		if st := n.fails(huge.Artifact, "there is no room for 9437184 bytes more"); st.State != Waiting || st.Err.Code != wire.CodeStorage || st.Next.IsZero() {
+		if st := n.fails(huge.Artifact, "there is no room for 9437184 bytes more"); st.State != Waiting ||
+			st.Err.Code != wire.CodeStorage || st.Next.IsZero() {
 			t.Errorf("%+v", st)
 		}
 		there("--xx", old, small, large, fresh)
@@ -408,7 +433,10 @@ func TestRoom(t *testing.T) {
 		one, two := make(8, 6), make(9, 6)
 		one.Cached, two.Cached = false, false
 		n.Want(wants{one.Artifact, two.Artifact})
-		first := n.await(one.Artifact, "one is there", func(st Status) bool { return st.State == Ready || n.Status(two.Artifact).State == Ready })
+		first := n.await(one.Artifact, "one is there", func(st Status) bool {
+			return st.State == Ready ||
+				n.Status(two.Artifact).State == Ready
+		})
 		if first.State == Ready {
 			n.fails(two.Artifact, "there is no room")
 			n.Want(wants{two.Artifact})

@@ -287,7 +287,7 @@ func (s *Store) perform(ctx context.Context, all *sync.WaitGroup, e plan.Effect)
 			s.mu.Lock()
 			delete(s.running, e.Key)
 			s.mu.Unlock()
-			s.told(e, ev)
+			s.report(e, ev)
 			s.event(ev)
 		})
 	case plan.Cancel:
@@ -330,8 +330,8 @@ func (s *Store) perform(ctx context.Context, all *sync.WaitGroup, e plan.Effect)
 	}
 }
 
-// told logs how a download ended.
-func (s *Store) told(e plan.Fetch, ev plan.Event) {
+// report logs how a download ended.
+func (s *Store) report(e plan.Fetch, ev plan.Event) {
 	at := []zap.Field{zap.String("resource", string(e.Key)), zap.String("url", shown(e.URL))}
 	switch ev := ev.(type) {
 	case plan.Fetched:

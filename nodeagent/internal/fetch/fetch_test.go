@@ -21,7 +21,8 @@ func TestFetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSite(t)
 		one, two, three := content(1, 300_000), content(2, 10), content(3, 0)
-		a, b, c := artifact(sha(one), 300_000, w.file("/one", one)), artifact(md(two), 0, w.file("/two", two)), named("x", artifact("EMPTY:", 5, w.file("/three", three)))
+		a, b, c := artifact(sha(one), 300_000, w.file("/one", one)), artifact(md(two), 0, w.file("/two", two)),
+			named("x", artifact("EMPTY:", 5, w.file("/three", three)))
 		n := start(t, Config{Dir: memory(t), Client: w.client()})
 		n.Want(wants{a, b, c})
 		n.ready(a, one)
@@ -50,7 +51,8 @@ func TestNamesStayInside(t *testing.T) {
 		w := newSite(t)
 		root := memory(t)
 		var all wants
-		for i, uuid := range []string{"../../escape", "/etc/passwd", "..", ".", "copies/x", strings.Repeat("long/", 800), "a\x00b", "uuid:x", "sha256:" + strings.Repeat("0", 64)} {
+		for i, uuid := range []string{"../../escape", "/etc/passwd", "..", ".", "copies/x",
+			strings.Repeat("long/", 800), "a\x00b", "uuid:x", "sha256:" + strings.Repeat("0", 64)} {
 			data := content(uint64(i), 100)
 			path := fmt.Sprintf("/%d/../..%%2f..%%2fescape", i)
 			w.file(strings.ReplaceAll(path, "%2f", "/"), data)
@@ -147,7 +149,10 @@ func TestAddressesInTurn(t *testing.T) {
 		a := artifact(sha(data), 1000, gone, cut, no, end, "rbtorrent:00", "ftp://host.test/x")
 		n := start(t, Config{Dir: memory(t), Client: w.client()})
 		n.Want(wants{a})
-		st := n.await(a, "all have failed", func(st Status) bool { return st.State == Failed && w.requests("/end") > 0 && !st.Next.IsZero() })
+		st := n.await(a, "all have failed", func(st Status) bool {
+			return st.State == Failed &&
+				w.requests("/end") > 0 && !st.Next.IsZero()
+		})
 		if st.Err == nil || st.Next.Before(time.Now()) {
 			t.Errorf("%+v", st)
 		}
@@ -173,11 +178,13 @@ func TestRate(t *testing.T) {
 		begun := time.Now()
 		n.Want(wants{a, b})
 		n.await(a, "progress", func(st Status) bool {
-			return st.State == Fetching && st.Done > 200_000 && st.Done < st.Size && st.Size == 1<<20 && st.URL == a.URLs[0]
+			return st.State == Fetching && st.Done > 200_000 && st.Done < st.Size && st.Size == 1<<20 &&
+				st.URL == a.URLs[0]
 		})
 		n.ready(a, one)
 		n.ready(b, two)
-		if took := time.Since(begun).Seconds(); took < 2*(1<<20)/10_000.0-2*burst/10_000.0 || took > 2*(1<<20)/10_000.0+20 {
+		if took := time.Since(begun).Seconds(); took < 2*(1<<20)/10_000.0-2*burst/10_000.0 || took > 2*(1<<20)/10_000.0+
+			20 {
 			t.Errorf("it took %v s", took)
 		}
 		if w.requests("/one")+w.requests("/two") != 2 {
@@ -218,7 +225,8 @@ func TestWithoutBitTorrent(t *testing.T) {
 		n := start(t, Config{Dir: memory(t)})
 		a := artifact(sha(nil), 0, "rbtorrent:0123456789012345678901234567890123456789")
 		n.Want(wants{a})
-		if st := n.fails(a, "built without BitTorrent (tag torrent): use an http or https URL, or the full agent"); st.Err.Code != wire.CodeNotSupported || st.State != Failed {
+		if st := n.fails(a, "built without BitTorrent (tag torrent): use an http or https URL, or "+
+			"the full agent"); st.Err.Code != wire.CodeNotSupported || st.State != Failed {
 			t.Errorf("%+v", st)
 		}
 	})

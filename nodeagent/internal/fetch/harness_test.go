@@ -41,7 +41,8 @@ type site struct {
 }
 
 func newSite(t testing.TB) *site {
-	w := &site{t: t, conns: make(chan net.Conn), closed: make(chan struct{}), pages: map[string]http.HandlerFunc{}, seen: map[string]int{}}
+	w := &site{t: t, conns: make(chan net.Conn), closed: make(chan struct{}), pages: map[string]http.HandlerFunc{},
+		seen: map[string]int{}}
 	w.server = &http.Server{Handler: w}
 	done := make(chan struct{})
 	go func() {
@@ -147,7 +148,8 @@ func md(data []byte) string {
 }
 
 func artifact(sum string, size int, urls ...string) workload.Artifact {
-	return workload.Artifact{Class: workload.Resource, URLs: urls, Size: int64(size), Verification: workload.Verification{Checksum: sum}}
+	return workload.Artifact{Class: workload.Resource, URLs: urls, Size: int64(size),
+		Verification: workload.Verification{Checksum: sum}}
 }
 
 func named(uuid string, a workload.Artifact) workload.Artifact { a.UUID = uuid; return a }
@@ -236,7 +238,10 @@ func (n *node) ready(a workload.Artifact, want []byte) Status {
 // fails waits for an error that has text in it.
 func (n *node) fails(a workload.Artifact, text string) Status {
 	n.t.Helper()
-	st := n.await(a, "an error with "+text, func(st Status) bool { return st.Err != nil && strings.Contains(st.Err.Error(), text) })
+	st := n.await(a, "an error with "+text, func(st Status) bool {
+		return st.Err != nil &&
+			strings.Contains(st.Err.Error(), text)
+	})
 	if st.Path != "" {
 		n.t.Fatalf("it fails and can be used: %+v", st)
 	}

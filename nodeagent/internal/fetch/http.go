@@ -266,7 +266,7 @@ func (s *Store) body(ctx context.Context, stop context.CancelCauseFunc, body io.
 	buf := make([]byte, burst)
 	var waited time.Duration // in this span, which ends after s.Patience
 	var came int64
-	var told time.Time
+	var reported time.Time
 	for {
 		begun := time.Now() // time limits are real time, as those of the client
 		timer.Reset(s.Patience)
@@ -288,8 +288,8 @@ func (s *Store) body(ctx context.Context, stop context.CancelCauseFunc, body io.
 			}
 			at += int64(n)
 			f.progress.done.Store(at)
-			if now := time.Now(); now.Sub(told) >= time.Second {
-				told = now
+			if now := time.Now(); now.Sub(reported) >= time.Second {
+				reported = now
 				notify(s.updates)
 			}
 		}

@@ -23,7 +23,8 @@ func overwrite(t *testing.T, path string, data []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, data, 0o600), os.Chmod(path, 0o555), os.Chtimes(path, time.Time{}, info.ModTime())); err != nil {
+	if err := errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, data, 0o600), os.Chmod(path, 0o555),
+		os.Chtimes(path, time.Time{}, info.ModTime())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -82,7 +83,8 @@ func TestReopen(t *testing.T) {
 		{"nothing", true, func(*testing.T, string) {}, false},
 		{"nothing, no checksum", false, func(*testing.T, string) {}, false},
 		{"touched", true, func(t *testing.T, p string) { must(t, os.Chtimes(p, time.Time{}, time.Unix(1, 0))) }, false},
-		{"touched, no checksum", false, func(t *testing.T, p string) { must(t, os.Chtimes(p, time.Time{}, time.Unix(1, 0))) }, false},
+		{"touched, no checksum", false,
+			func(t *testing.T, p string) { must(t, os.Chtimes(p, time.Time{}, time.Unix(1, 0))) }, false},
 		{"changed", true, func(t *testing.T, p string) {
 			overwrite(t, p, content(2, 5000))
 			must(t, os.Chtimes(p, time.Time{}, time.Unix(1, 0)))
@@ -93,17 +95,30 @@ func TestReopen(t *testing.T) {
 		}, true},
 		{"shorter", true, func(t *testing.T, p string) { overwrite(t, p, data[:4000]) }, true},
 		{"gone", true, func(t *testing.T, p string) { must(t, os.Remove(p)) }, true},
-		{"a directory", true, func(t *testing.T, p string) { must(t, os.Remove(p)); must(t, os.Mkdir(p, 0o700)) }, true},
-		{"a link", true, func(t *testing.T, p string) { must(t, os.Rename(p, p+".x")); must(t, os.Symlink(p+".x", p)) }, true},
+		{"a directory", true, func(t *testing.T, p string) { must(t, os.Remove(p)); must(t, os.Mkdir(p, 0o700)) },
+			true},
+		{"a link", true, func(t *testing.T, p string) { must(t, os.Rename(p, p+".x")); must(t, os.Symlink(p+".x", p)) },
+			true},
 		{"meta gone", true, func(t *testing.T, p string) { must(t, os.Remove(p+asJSON)) }, false},
 		{"meta gone, no checksum", false, func(t *testing.T, p string) { must(t, os.Remove(p+asJSON)) }, true},
-		{"meta gone and changed", true, func(t *testing.T, p string) { must(t, os.Remove(p+asJSON)); overwrite(t, p, content(2, 5000)) }, true},
+		{"meta gone and changed", true, func(t *testing.T, p string) {
+			must(t, os.Remove(p+asJSON))
+			overwrite(t, p,
+				content(2, 5000))
+		}, true},
 		{"meta empty", true, func(t *testing.T, p string) { must(t, os.WriteFile(p+asJSON, nil, 0o600)) }, false},
-		{"meta garbage", true, func(t *testing.T, p string) { must(t, os.WriteFile(p+asJSON, []byte(`{"format":1,"key":"x"`), 0o600)) }, false},
-		{"meta of another", true, func(t *testing.T, p string) {
-			must(t, os.WriteFile(p+asJSON, []byte(`{"format":1,"key":"uuid:y","sum":"`+sha(data)+`","size":5000,"checked":"2026-01-01T00:00:00Z","used":"2026-01-01T00:00:00Z","modified":"2026-01-01T00:00:00Z"}`), 0o600))
+		{"meta garbage", true, func(t *testing.T,
+			p string) {
+			must(t, os.WriteFile(p+asJSON, []byte(`{"format":1,"key":"x"`), 0o600))
 		}, false},
-		{"meta huge", true, func(t *testing.T, p string) { must(t, os.WriteFile(p+asJSON, make([]byte, 2*metaMost), 0o600)) }, false},
+		{"meta of another", true, func(t *testing.T, p string) {
+			must(t, os.WriteFile(p+asJSON, []byte(`{"format":1,"key":"uuid:y","sum":"`+sha(data)+
+				`","size":5000,"checked":"2026-01-01T00:00:00Z","used":"2026-01-01T00:00:00Z","modified":"2026-01-01T00:00:00Z"}`), 0o600))
+		}, false},
+		{"meta huge", true, func(t *testing.T,
+			p string) {
+			must(t, os.WriteFile(p+asJSON, make([]byte, 2*metaMost), 0o600))
+		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -197,7 +212,8 @@ func TestArtifactWithoutAName(t *testing.T) {
 
 func FuzzMeta(f *testing.F) {
 	k := plan.Key("uuid:y")
-	f.Add([]byte(`{"format":1,"key":"uuid:y","sum":"`+sha(nil)+`","size":5000,"checked":"2026-01-01T00:00:00Z","used":"2026-01-01T00:00:00Z","modified":"2026-01-01T00:00:00Z"}`), k.Name())
+	f.Add([]byte(`{"format":1,"key":"uuid:y","sum":"`+sha(nil)+
+		`","size":5000,"checked":"2026-01-01T00:00:00Z","used":"2026-01-01T00:00:00Z","modified":"2026-01-01T00:00:00Z"}`), k.Name())
 	f.Add([]byte(`{"format":2}`), "")
 	f.Fuzz(func(t *testing.T, data []byte, name string) {
 		m, err := parseMeta(data, name)

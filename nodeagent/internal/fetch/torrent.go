@@ -48,12 +48,12 @@ type torrents struct {
 	client *torrent.Client
 	closed bool
 	busy   bool                          // an info dictionary is being made
-	made   map[plan.Key]bool             // that was tried
+	tried  map[plan.Key]bool             // that was tried
 	served map[plan.Key]*torrent.Torrent // nil: there is nothing to serve it as
 }
 
 func newSwarm(s *Store) (swarm, error) {
-	w := &torrents{store: s, made: map[plan.Key]bool{}, served: map[plan.Key]*torrent.Torrent{}}
+	w := &torrents{store: s, tried: map[plan.Key]bool{}, served: map[plan.Key]*torrent.Torrent{}}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	for _, a := range s.Peers.Allow {
 		p, err := netip.ParsePrefix(a)

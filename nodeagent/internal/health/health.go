@@ -26,7 +26,8 @@ import (
 
 // The times that are not settings.
 const (
-	restartDelay = 30 * time.Second   // between the decision to restart and the restart: it is saved, reported and shown
+	// between the decision to restart and the restart: it is saved, reported and shown
+	restartDelay = 30 * time.Second
 	stuckAfter   = 10 * time.Minute   // a restart that was asked for and has not happened
 	retrySave    = time.Minute        // before a decision that could not be saved is made again
 	baselineBeat = time.Minute        // the baseline is saved at most so often
@@ -62,17 +63,18 @@ func (b Baseline) equal(o Baseline) bool {
 
 // Trial is the trial of a slot, or of a component. The zero Trial is none.
 type Trial struct {
-	ID        string            `json:"id,omitempty"` // as Slots.Trial had it
-	Slot      string            `json:"slot,omitempty"`
-	Component string            `json:"component,omitempty"` // it is this one's, and no slot's
-	Version   string            `json:"version,omitempty"`
-	Baseline  Baseline          `json:"baseline,omitzero"` // before the trial; it does not change
-	Since     time.Time         `json:"since,omitzero"`    // the first start
-	Spent     duration.Duration `json:"spent,omitzero"`    // of the deadline, as it will be when the next save is due: a crash never lengthens a trial
-	Met       bool              `json:"met,omitzero"`      // there was contact, in this run or an earlier one
-	Approved  string            `json:"approved,omitempty"`
-	ByHand    bool              `json:"byHand,omitzero"`  // the approval was given at the node
-	Verdict   Restart           `json:"verdict,omitzero"` // it is to be rolled back, and why
+	ID        string    `json:"id,omitempty"` // as Slots.Trial had it
+	Slot      string    `json:"slot,omitempty"`
+	Component string    `json:"component,omitempty"` // it is this one's, and no slot's
+	Version   string    `json:"version,omitempty"`
+	Baseline  Baseline  `json:"baseline,omitzero"` // before the trial; it does not change
+	Since     time.Time `json:"since,omitzero"`    // the first start
+	// of the deadline, as it will be when the next save is due: a crash never lengthens a trial
+	Spent    duration.Duration `json:"spent,omitzero"`
+	Met      bool              `json:"met,omitzero"` // there was contact, in this run or an earlier one
+	Approved string            `json:"approved,omitempty"`
+	ByHand   bool              `json:"byHand,omitzero"`  // the approval was given at the node
+	Verdict  Restart           `json:"verdict,omitzero"` // it is to be rolled back, and why
 }
 
 // Do is what a Restart does.
@@ -151,11 +153,11 @@ type State struct {
 	fails   int           // restarts that did not happen, in a row
 	refused string        // why a due restart is not made; said once
 
-	keepAt time.Duration // monotonic: Spent, and Maintenance, are saved again
-	baseAt time.Duration // monotonic: the baseline may be saved again
-	sayAt  time.Duration // monotonic: a trial's remaining time is reported again
-	said   wire.Health   // without what changes all the time
-	shown  wire.Indicator
+	keepAt     time.Duration // monotonic: Spent, and Maintenance, are saved again
+	baseAt     time.Duration // monotonic: the baseline may be saved again
+	sayAt      time.Duration // monotonic: a trial's remaining time is reported again
+	lastReport wire.Health   // without what changes all the time
+	shown      wire.Indicator
 }
 
 // New returns the State from its saved part. The first Step must be Started.

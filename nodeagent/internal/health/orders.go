@@ -35,7 +35,7 @@ func (t *step) orderReboot(ev Order) *wire.Error {
 	case why != "":
 		return wire.New(wire.CodeWrongState, "", why)
 	case t.Order.Do == "" && t.Restart.Do != DoReboot:
-		t.Order = Restart{Do: DoReboot, Reason: cmp.Or(ev.Reason, wire.BootReboot), Detail: told(ev)}
+		t.Order = Restart{Do: DoReboot, Reason: cmp.Or(ev.Reason, wire.BootReboot), Detail: reason(ev)}
 		t.must = true
 	}
 	return nil
@@ -53,8 +53,8 @@ func (t *step) orderRestart(ev Order) *wire.Error {
 	return nil
 }
 
-// told says who gave an order, and why.
-func told(ev Order) string {
+// reason says who gave an order, and why.
+func reason(ev Order) string {
 	return plain(strings.TrimSuffix("by "+ev.By+": "+ev.Detail, ": "))
 }
 
@@ -95,7 +95,7 @@ func (t *step) rollBack(ev Order) *wire.Error {
 	}
 	if t.Trial.Verdict.Do == "" {
 		t.Trial.Verdict = Restart{Do: DoRollBack, Reason: wire.BootFallback,
-			Detail: plain("version " + t.Trial.Version + ": " + told(ev))}
+			Detail: plain("version " + t.Trial.Version + ": " + reason(ev))}
 		t.must = true
 	}
 	return nil

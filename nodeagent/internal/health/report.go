@@ -44,8 +44,10 @@ const maxChecks = 200
 
 func (s State) trial() *wire.HealthTrial {
 	left := s.left()
-	t := &wire.HealthTrial{Slot: cmp.Or(s.Trial.Slot, s.Trial.Component), Component: s.Trial.Component, Version: s.Trial.Version, Since: s.Trial.Since, Remaining: wire.SpanOf(left),
-		Deadline: wire.SpanOf(s.settings.Deadline.Std() - s.spent()), Offline: s.Trial.Baseline.Offline, Approval: s.Trial.Approved}
+	t := &wire.HealthTrial{Slot: cmp.Or(s.Trial.Slot, s.Trial.Component), Component: s.Trial.Component,
+		Version: s.Trial.Version, Since: s.Trial.Since, Remaining: wire.SpanOf(left),
+		Deadline: wire.SpanOf(s.settings.Deadline.Std() - s.spent()), Offline: s.Trial.Baseline.Offline,
+		Approval: s.Trial.Approved}
 	if t.Approval == "" && *s.settings.Approval {
 		t.Approval = wire.ApprovalNeeded
 	}
@@ -107,13 +109,14 @@ func (t *step) say() {
 	if h.Trial != nil {
 		trial := *h.Trial
 		trial.Remaining, trial.Deadline = 0, 0
-		trial.WaitsFor = slices.DeleteFunc(slices.Clone(trial.WaitsFor), func(w wire.HealthWait) bool { return w.Code == wire.WaitTestTime })
+		trial.WaitsFor = slices.DeleteFunc(slices.Clone(trial.WaitsFor),
+			func(w wire.HealthWait) bool { return w.Code == wire.WaitTestTime })
 		still.Trial = &trial
 	}
-	if reflect.DeepEqual(still, t.said) && !(t.trying && t.now.Mono >= t.sayAt) {
+	if reflect.DeepEqual(still, t.lastReport) && !(t.trying && t.now.Mono >= t.sayAt) {
 		return
 	}
-	t.said = still
+	t.lastReport = still
 	t.sayAt = t.now.Mono + max(10*time.Second, min(t.settings.Test.Std()/20, time.Minute))
 	t.do(Report{Health: h})
 }

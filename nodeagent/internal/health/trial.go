@@ -93,10 +93,10 @@ func (t *step) run() {
 }
 
 // ended ends the trial: its slot is good now, or another one runs.
-func (t *step) ended(well bool) {
+func (t *step) ended(kept bool) {
 	old := t.Trial
 	d := Detail{Slot: old.Slot, Component: old.Component, Version: old.Version}
-	if well {
+	if kept {
 		t.emit(EventTrialCommitted, nil, d)
 	} else {
 		d.Reason, d.Text = old.Verdict.Reason, old.Verdict.Detail
@@ -183,7 +183,8 @@ func (s State) lacks() (out []wire.HealthWait) {
 	if !s.proven() {
 		switch {
 		case s.Trial.Baseline.Offline:
-			add(wire.WaitContact, "", "a word from the controller since the start, or an approval at the node: tandem-node slot approve")
+			add(wire.WaitContact, "", "a word from the controller since the start, or an approval at the node: "+
+				"tandem-node slot approve")
 		case !s.met:
 			add(wire.WaitContact, "", "a word from the controller since the start")
 		default:
@@ -220,7 +221,8 @@ func (s State) verdict() Restart {
 	case s.resting:
 		return Restart{}
 	case !s.Trial.Baseline.Offline && s.clock() >= s.silentFrom(s.settings.Fallback.Std())+s.settings.Fallback.Std():
-		roll.Detail = fmt.Sprintf("version %s: no contact with the controller for %v", s.Trial.Version, s.settings.Fallback)
+		roll.Detail = fmt.Sprintf("version %s: no contact with the controller for %v", s.Trial.Version,
+			s.settings.Fallback)
 	case s.overdue() && !s.excused():
 		var waits []string
 		for _, w := range s.lacks() {
@@ -229,7 +231,8 @@ func (s State) verdict() Restart {
 		if s.left() > 0 || len(waits) == 0 {
 			waits = append(waits, string(wire.WaitTestTime))
 		}
-		roll.Detail = plain(fmt.Sprintf("version %s: not committed within %v, for want of %s", s.Trial.Version, s.settings.Deadline, strings.Join(waits, ", ")))
+		roll.Detail = plain(fmt.Sprintf("version %s: not committed within %v, "+
+			"for want of %s", s.Trial.Version, s.settings.Deadline, strings.Join(waits, ", ")))
 	default:
 		return Restart{}
 	}

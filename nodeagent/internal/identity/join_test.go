@@ -32,7 +32,8 @@ func start(t *testing.T) (*controller, JoinConfig) {
 	c := newController(t, atDay)
 	dial, stop := c.serve(t, c.serverTLS())
 	t.Cleanup(stop)
-	return c, JoinConfig{Dir: filepath.Join(t.TempDir(), "identity"), Controller: "https://gateway:8843", Token: c.tok, Now: atDay, Dial: dial}
+	return c, JoinConfig{Dir: filepath.Join(t.TempDir(), "identity"), Controller: "https://gateway:8843", Token: c.tok,
+		Now: atDay, Dial: dial}
 }
 
 func TestJoin(t *testing.T) {
@@ -49,7 +50,8 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []*Identity{id, again} {
-		if id.Unit != "u1" || id.Node != "n1" || id.Controller != "https://gateway:8843" || id.CA() != c.tok.CA || !id.Expires().Equal(day.Add(life)) ||
+		if id.Unit != "u1" || id.Node != "n1" || id.Controller != "https://gateway:8843" || id.CA() != c.tok.CA ||
+			!id.Expires().Equal(day.Add(life)) ||
 			len(id.Brokers) != 1 || len(id.UnitKeys) != 1 || id.cert.Leaf == nil {
 			t.Errorf("%+v", id)
 		}
@@ -62,7 +64,8 @@ func TestJoin(t *testing.T) {
 	if left, err := os.ReadDir(cfg.Dir); err != nil || len(left) != 1 {
 		t.Errorf("left: %v %v", left, err)
 	}
-	if data, err := os.ReadFile(filepath.Join(cfg.Dir, File)); err != nil || strings.Contains(string(data), hex.EncodeToString(cfg.Token.Secret[:])) {
+	if data, err := os.ReadFile(filepath.Join(cfg.Dir, File)); err != nil ||
+		strings.Contains(string(data), hex.EncodeToString(cfg.Token.Secret[:])) {
 		t.Errorf("the token's secret is kept: %v", err)
 	}
 }
@@ -82,10 +85,12 @@ func TestJoinTrustsNobodyElse(t *testing.T) {
 	}
 	sign := func(a *authority, template x509.Certificate) func(*tls.Config) {
 		return func(conf *tls.Config) {
-			conf.Certificates = []tls.Certificate{{Certificate: [][]byte{a.sign(t, key.Public(), &template), c.ca.cert.Raw}, PrivateKey: key}}
+			conf.Certificates = []tls.Certificate{{Certificate: [][]byte{a.sign(t, key.Public(), &template),
+				c.ca.cert.Raw}, PrivateKey: key}}
 		}
 	}
-	good := x509.Certificate{DNSNames: []string{jointoken.ServerName}, NotBefore: day.Add(-time.Hour), NotAfter: day.Add(time.Hour),
+	good := x509.Certificate{DNSNames: []string{jointoken.ServerName}, NotBefore: day.Add(-time.Hour),
+		NotAfter:    day.Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	expired, otherName, client := good, good, good
 	expired.NotAfter = day.Add(-time.Minute)
@@ -102,8 +107,12 @@ func TestJoinTrustsNobodyElse(t *testing.T) {
 		{"a certificate that has expired", with(sign(c.ca, expired)), false},
 		{"a certificate for something else", with(sign(c.ca, otherName)), false},
 		{"a node of the same unit", with(sign(c.ca, client)), false},
-		{"no CA in the chain", with(func(conf *tls.Config) { conf.Certificates[0].Certificate = conf.Certificates[0].Certificate[:1] }), false},
-		{"TLS 1.2", with(func(conf *tls.Config) { conf.MinVersion, conf.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 }), false},
+		{"no CA in the chain", with(
+			func(conf *tls.Config) { conf.Certificates[0].Certificate = conf.Certificates[0].Certificate[:1] }), false},
+		{"TLS 1.2", with(func(conf *tls.Config) {
+			conf.MinVersion, conf.MaxVersion = tls.VersionTLS12,
+				tls.VersionTLS12
+		}), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			reached := false
@@ -117,7 +126,8 @@ func TestJoinTrustsNobodyElse(t *testing.T) {
 			dial, stop := door.serve(t, tt.conf)
 			defer stop()
 			dir := t.TempDir()
-			_, err := Join(t.Context(), JoinConfig{Dir: dir, Controller: "gateway:1", Token: c.tok, Now: atDay, Dial: dial})
+			_, err := Join(t.Context(), JoinConfig{Dir: dir, Controller: "gateway:1", Token: c.tok, Now: atDay,
+				Dial: dial})
 			if reached != tt.ok {
 				t.Errorf("the secret was sent: %v, want %v (%v)", reached, tt.ok, err)
 			}
@@ -138,13 +148,17 @@ func TestJoinChecksTheAnswer(t *testing.T) {
 		spoil func(*controller, *jointoken.Admission)
 		want  string
 	}{
-		{"another CA", func(c *controller, a *jointoken.Admission) { a.CA = newAuthority(c.t, day).cert.Raw }, "not the one that was expected"},
+		{"another CA", func(c *controller, a *jointoken.Admission) { a.CA = newAuthority(c.t, day).cert.Raw },
+			"not the one that was expected"},
 		{"no certificate", func(_ *controller, a *jointoken.Admission) { a.Certificate = []byte{1} }, "cannot be read"},
 		{"another node", func(_ *controller, a *jointoken.Admission) { a.Node = "n2" }, `admitted node "n2"`},
 		{"another unit", func(_ *controller, a *jointoken.Admission) { a.Unit = "u2" }, `keeps unit "u2"`},
-		{"the CA's own certificate", func(_ *controller, a *jointoken.Admission) { a.Certificate = a.CA }, "for another key"},
-		{"a key under a false name", func(_ *controller, a *jointoken.Admission) { a.UnitKeys[0].ID = "other" }, "not what its ID says"},
-		{"a plain broker", func(_ *controller, a *jointoken.Admission) { a.Brokers[0].URL = "tcp://gateway:1883" }, "not reached over TLS"},
+		{"the CA's own certificate", func(_ *controller, a *jointoken.Admission) { a.Certificate = a.CA },
+			"for another key"},
+		{"a key under a false name", func(_ *controller, a *jointoken.Admission) { a.UnitKeys[0].ID = "other" },
+			"not what its ID says"},
+		{"a plain broker", func(_ *controller, a *jointoken.Admission) { a.Brokers[0].URL = "tcp://gateway:1883" },
+			"not reached over TLS"},
 	} {
 		c, cfg := start(t)
 		cfg.Unit = "u1"
@@ -180,11 +194,13 @@ func TestJoinIsRefused(t *testing.T) {
 	c.raw = func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(make([]byte, jointoken.MaxAnswer+100))
 	}
-	if e, ok := errors.AsType[*wire.Error](func() error { _, err := Join(t.Context(), cfg); return err }()); !ok || e.Code != wire.CodeTooLarge {
+	if e, ok := errors.AsType[*wire.Error](func() error { _, err := Join(t.Context(), cfg); return err }()); !ok ||
+		e.Code != wire.CodeTooLarge {
 		t.Errorf("huge answer: %v", e)
 	}
 	cfg.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no route") }
-	if _, err := Join(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "cannot reach the controller") || strings.Contains(err.Error(), hex.EncodeToString(cfg.Token.Secret[:])) {
+	if _, err := Join(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "cannot reach the controller") ||
+		strings.Contains(err.Error(), hex.EncodeToString(cfg.Token.Secret[:])) {
 		t.Errorf("unreachable: %v", err)
 	}
 }
@@ -198,7 +214,8 @@ func TestJoinAtAnotherDoor(t *testing.T) {
 	}
 	dial, stop := c.serve(t, c.serverTLS())
 	defer stop()
-	if _, err := Join(t.Context(), JoinConfig{Dir: t.TempDir(), Controller: "gateway:1", Token: c.tok, Now: atDay, Dial: dial}); err == nil || !strings.Contains(err.Error(), "not the join door") {
+	if _, err := Join(t.Context(), JoinConfig{Dir: t.TempDir(), Controller: "gateway:1", Token: c.tok, Now: atDay,
+		Dial: dial}); err == nil || !strings.Contains(err.Error(), "not the join door") {
 		t.Errorf("at the door of operators: %v", err)
 	}
 	// The alert of a broker may come after the connection has broken: what is asked of is the error.
@@ -222,9 +239,11 @@ func TestJoinAtAnotherDoor(t *testing.T) {
 
 func TestControllerURL(t *testing.T) {
 	for in, want := range map[string]string{
-		"https://gateway:8843": "https://gateway:8843", "https://gateway:8843/": "https://gateway:8843", "gateway:8843": "https://gateway:8843",
-		"10.0.0.1": "https://10.0.0.1", "[::1]:8843": "https://[::1]:8843",
-		"http://gateway:8843": "", "": "", "https://": "", "https://u:p@gateway": "", "https://gateway/x": "", "https://gateway?x": "", "tcp://g:1": "",
+		"https://gateway:8843": "https://gateway:8843", "https://gateway:8843/": "https://gateway:8843",
+		"gateway:8843": "https://gateway:8843",
+		"10.0.0.1":     "https://10.0.0.1", "[::1]:8843": "https://[::1]:8843",
+		"http://gateway:8843": "", "": "", "https://": "", "https://u:p@gateway": "", "https://gateway/x": "",
+		"https://gateway?x": "", "tcp://g:1": "",
 	} {
 		if got, err := Controller(in); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q %v, want %q", in, got, err, want)

@@ -195,14 +195,14 @@ func (k *keeper) note(format string, args ...any) {
 
 // loop does everything in turn until the keeper is to end.
 func (k *keeper) loop(ctx, work context.Context, children <-chan os.Signal) {
-	told := ctx.Done()
+	stop := ctx.Done()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for !k.finished(time.Now()) {
 		timer.Reset(time.Until(k.next()))
 		select {
-		case <-told:
-			told = nil
+		case <-stop:
+			stop = nil
 			k.note("told to end")
 			k.quit(true)
 		case <-children:

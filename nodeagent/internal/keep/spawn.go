@@ -19,14 +19,14 @@ const waiting = 20 * time.Millisecond
 // start starts the keeper. It returns when there is one, this one or another's.
 func (c *Client) start(ctx context.Context) error {
 	for {
-		said, err := c.spawn(ctx)
+		answer, err := c.spawn(ctx)
 		switch {
 		case err != nil:
 			return fmt.Errorf("start the keeper: %w", err)
-		case said == sayReady:
+		case answer == sayReady:
 			return nil
-		case said != sayBusy:
-			return fmt.Errorf("start the keeper: %s", said)
+		case answer != sayBusy:
+			return fmt.Errorf("start the keeper: %s", answer)
 		}
 		// Another keeper has the directory: one that is about to listen, or to end.
 		select {
@@ -51,7 +51,7 @@ const (
 )
 
 // spawn starts the program and returns what it says.
-func (c *Client) spawn(ctx context.Context) (said string, err error) {
+func (c *Client) spawn(ctx context.Context) (answer string, err error) {
 	if err := makeDir(c.cfg.Dir); err != nil {
 		return "", err
 	}

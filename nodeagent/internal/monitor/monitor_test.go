@@ -110,15 +110,20 @@ func TestSamples(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	var wall atomic.Pointer[time.Time]
 	wall.Store(&start)
-	cfg := Config{Partitions: map[string]string{"data": "/data"}, Watch: func(string, time.Duration) (beat, end func()) { return func() { beats++ }, func() {} }, Now: func() time.Time { return *wall.Load() }}
+	cfg := Config{Partitions: map[string]string{"data": "/data"}, Watch: func(string, time.Duration) (beat,
+		end func()) {
+		return func() { beats++ }, func() {}
+	}, Now: func() time.Time { return *wall.Load() }}
 	err := run(t, cfg, func(n *node, next func() Sample) {
 		began := time.Now()
 		n.set(func(n *node) {
 			n.times, n.ram, n.used["/data"] = Times{5, 15}, 0.5, Usage{0.75, 0.125}
-			n.nics = []Counters{{"lo", 1 << 40, 1 << 40}, {"eth0", 1000, 50}, {"wlan0", 999, 999}} // lo and wlan0 are new, eth0 not
+			// lo and wlan0 are new, eth0 not
+			n.nics = []Counters{{"lo", 1 << 40, 1 << 40}, {"eth0", 1000, 50}, {"wlan0", 999, 999}}
 		})
 		s := next()
-		if time.Since(began) != DefaultPeriod || s.Mono != DefaultPeriod || s.Over != DefaultPeriod || !s.Wall.Equal(start) {
+		if time.Since(began) != DefaultPeriod || s.Mono != DefaultPeriod || s.Over != DefaultPeriod ||
+			!s.Wall.Equal(start) {
 			t.Errorf("%v: %+v", time.Since(began), s)
 		}
 		want(t, s, alert.CPU, 0.25)
@@ -211,7 +216,8 @@ func TestPartitionHangs(t *testing.T) {
 	err := run(t, cfg, func(n *node, next func() Sample) {
 		hang := make(chan struct{})
 		n.set(func(n *node) {
-			n.hang, n.used["/a"], n.used["/nfs"], n.used["/z"] = hang, Usage{Bytes: 0.1}, Usage{Bytes: 0.2}, Usage{Bytes: 0.3}
+			n.hang, n.used["/a"], n.used["/nfs"], n.used["/z"] = hang, Usage{Bytes: 0.1}, Usage{Bytes: 0.2},
+				Usage{Bytes: 0.3}
 		})
 		for i := range 5 {
 			s := next()
@@ -341,7 +347,8 @@ func TestNew(t *testing.T) {
 
 // The real node: everything is known and within its range.
 func TestSystem(t *testing.T) {
-	m, err := New(Config{Period: 500 * time.Millisecond, Partitions: map[string]string{"tmp": t.TempDir(), "gone": filepath.Join(t.TempDir(), "gone")}})
+	m, err := New(Config{Period: 500 * time.Millisecond, Partitions: map[string]string{"tmp": t.TempDir(),
+		"gone": filepath.Join(t.TempDir(), "gone")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func (t *step) turnMain() bool {
 		if p.Task != nil && p.Task.Run == "" {
 			p.Task = nil // about the process before
 		}
-		p.Run, p.Notify, p.Aside, p.Error = t.run(workload.HookStart), false, nil, nil
+		p.Run, p.Notify, p.NotifyAgain, p.Error = t.run(workload.HookStart), false, nil, nil
 		return true
 	}
 	t.once("run "+p.Run, Run{ID: p.Run, Hook: workload.HookStart, Dir: p.Dir, Config: p.Config,
@@ -61,9 +61,9 @@ func (t *step) beside(p *Place) {
 	case p.Task != nil:
 		name = p.Task.Hook
 	case p.Notify:
-		name, p.Notify, p.Aside = workload.HookNotify, false, nil
-	case p.Aside != nil && t.now.Mono >= p.Aside.at:
-		name, p.Task, p.Aside = workload.HookNotify, p.Aside, nil
+		name, p.Notify, p.NotifyAgain = workload.HookNotify, false, nil
+	case p.NotifyAgain != nil && t.now.Mono >= p.NotifyAgain.at:
+		name, p.Task, p.NotifyAgain = workload.HookNotify, p.NotifyAgain, nil
 	case has(p.Config, workload.HookStatus) && t.now.Mono >= t.statusAt:
 		name = workload.HookStatus
 	case has(p.Config, workload.HookReopenLogs) && t.now.Mono >= t.reopenAt:
@@ -83,17 +83,17 @@ func (t *step) turnStop(p *Place) bool {
 	case task != nil && task.Run != "" && task.Hook != workload.HookStop:
 		t.once("stop "+task.Run, Stop{task.Run, 0})
 	case p.Run == "" && (task == nil || task.Run == ""):
-		p.Task, p.Aside = nil, nil
+		p.Task, p.NotifyAgain = nil, nil
 		t.stopped(p)
 		return true
-	case p.Told:
+	case p.Signalled:
 		t.once("stop "+p.Run, Stop{p.Run, t.rules.Grace})
 	default:
 		if task != nil && task.Hook != workload.HookStop {
 			p.Task = nil
 		}
 		if t.hook(p, workload.HookStop, p.Run) {
-			p.Told = true
+			p.Signalled = true
 			return true
 		}
 	}
@@ -102,8 +102,8 @@ func (t *step) turnStop(p *Place) bool {
 
 // stopped goes on where there is no process any more.
 func (t *step) stopped(p *Place) {
-	why, up := p.Stopping, p.Told
-	p.Stopping, p.Told, t.at = "", false, t.now.Mono
+	why, up := p.Stopping, p.Signalled
+	p.Stopping, p.Signalled, t.at = "", false, t.now.Mono
 	switch {
 	case why == Remove:
 		if t.Before != nil {
@@ -231,7 +231,7 @@ func (t *step) hooked(p *Place, exit wire.WorkloadExit) {
 	case p != t.Main:
 		p.Task = nil
 	case task.Hook == workload.HookStop:
-		p.Task, p.Told = nil, true
+		p.Task, p.Signalled = nil, true
 	case p.Stopping != "":
 		p.Task = nil
 	case task.Hook == workload.HookNotify:
@@ -239,7 +239,7 @@ func (t *step) hooked(p *Place, exit wire.WorkloadExit) {
 			return
 		}
 		if p.Error = failed; failed != nil {
-			p.Aside = task
+			p.NotifyAgain = task
 			t.putOff(p, task, exit)
 		}
 	case task.Hook == workload.HookStatus:
@@ -262,7 +262,7 @@ func (t *step) status(p *Place, failed *wire.Error) {
 	}
 	t.statusAt = t.now.Mono + every
 	if failed == nil {
-		if t.bad = -1; p.Aside == nil {
+		if t.bad = -1; p.NotifyAgain == nil {
 			p.Error = nil
 		}
 		return

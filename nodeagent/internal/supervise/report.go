@@ -40,8 +40,8 @@ func (s State) NextDeadline() (time.Duration, bool) {
 		if p.Task == nil && has(p.Config, workload.HookReopenLogs) {
 			due(s.reopenAt)
 		}
-		if p.Task == nil && p.Aside != nil {
-			due(p.Aside.at)
+		if p.Task == nil && p.NotifyAgain != nil {
+			due(p.NotifyAgain.at)
 		}
 	}
 	return at, ok

@@ -239,8 +239,8 @@ func (t *step) linked(ev Linked) {
 		p.Error, p.Task = ev.Err, &Task{at: t.now.Mono + retryDisk}
 	case t.dynamic():
 		t.Main.Config, t.Main.Loose, t.Next = p.Config, false, nil
-		if t.Main.Aside != nil {
-			t.Main.Aside, t.Main.Error = nil, nil
+		if t.Main.NotifyAgain != nil {
+			t.Main.NotifyAgain, t.Main.Error = nil, nil
 		}
 		t.Main.Notify = t.Main.Run != "" && has(p.Config, workload.HookNotify)
 	default:

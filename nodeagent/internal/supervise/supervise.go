@@ -76,14 +76,14 @@ type Place struct {
 	Task      *Task           `json:"task,omitempty"`
 	Error     *wire.Error     `json:"error,omitempty"` // of the newest attempt of what it waits for
 
-	Run      string `json:"run,omitempty"`      // of its process; "": there is none
-	Stopping Why    `json:"stopping,omitempty"` // its process is to end
-	Told     bool   `json:"told,omitzero"`      // its process was told to end, after the stop hook
-	Notify   bool   `json:"notify,omitzero"`    // the process is to be told of new dynamic resources
-	Aside    *Task  `json:"aside,omitempty"`    // the notify hook that failed and is to be run again
-	Loose    bool   `json:"loose,omitzero"`     // its links may be those of another configuration
-	Done     bool   `json:"done,omitzero"`      // a job has succeeded
-	Restarts uint64 `json:"restarts,omitzero"`
+	Run         string `json:"run,omitempty"`      // of its process; "": there is none
+	Stopping    Why    `json:"stopping,omitempty"` // its process is to end
+	Signalled   bool   `json:"told,omitzero"`      // its process was told to end, after the stop hook
+	Notify      bool   `json:"notify,omitzero"`    // the process is to be told of new dynamic resources
+	NotifyAgain *Task  `json:"aside,omitempty"`    // the notify hook that failed and is to be run again
+	Loose       bool   `json:"loose,omitzero"`     // its links may be those of another configuration
+	Done        bool   `json:"done,omitzero"`      // a job has succeeded
+	Restarts    uint64 `json:"restarts,omitzero"`
 	// restarts in a row after the same exit code, but for the first; -1: whatever comes next is the first
 	Same int                `json:"same,omitzero"`
 	Exit *wire.WorkloadExit `json:"exit,omitempty"`
@@ -175,9 +175,9 @@ func (p *Place) clone() *Place {
 		task := *p.Task
 		c.Task = &task
 	}
-	if p.Aside != nil {
-		task := *p.Aside
-		c.Aside = &task
+	if p.NotifyAgain != nil {
+		task := *p.NotifyAgain
+		c.NotifyAgain = &task
 	}
 	return &c
 }
@@ -202,8 +202,8 @@ func (d Durable) timeless() Durable {
 		if p.Task != nil {
 			p.Task.at = 0
 		}
-		if p.Aside != nil {
-			p.Aside.at = 0
+		if p.NotifyAgain != nil {
+			p.NotifyAgain.at = 0
 		}
 	}
 	return d

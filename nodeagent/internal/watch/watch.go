@@ -30,16 +30,20 @@ const lastWords = 5 * time.Second
 
 // Config says what to watch and what to do about it.
 type Config struct {
-	Time       time.Duration                                     // the watchdog time; 0: judge.DefaultTime
-	Supervisor time.Duration                                     // within which the supervisor wants a ping; 0: there is none. See Notifier
-	Ping       func() error                                      // tells the supervisor that all is well; nil: nobody
-	Dir        string                                            // of the programs' files, see Programs; "": there are none
-	Look       func() ([]judge.Program, error)                   // nil: Programs(Dir)
-	Stacks     string                                            // directory for the stacks of a hung process; "": not kept
-	Keep       int                                               // files of stacks at most, the oldest go first; 0: 5
-	Reason     func(reason wire.BootReason, detail string) error // keeps the boot reason, durably; called before the stacks are written; nil: nobody
-	Die        func()                                            // ends the process at once; nil: exits with ExitHung
-	Log        *zap.Logger                                       // nil: nowhere
+	Time time.Duration // the watchdog time; 0: judge.DefaultTime
+	// within which the supervisor wants a ping; 0: there is none. See Notifier
+	Supervisor time.Duration
+	Ping       func() error // tells the supervisor that all is well; nil: nobody
+	// of the programs' files, see Programs; "": there are none
+	Dir  string
+	Look func() ([]judge.Program, error) // nil: Programs(Dir)
+	// directory for the stacks of a hung process; "": not kept
+	Stacks string
+	Keep   int // files of stacks at most, the oldest go first; 0: 5
+	// keeps the boot reason, durably; called before the stacks are written; nil: nobody
+	Reason func(reason wire.BootReason, detail string) error
+	Die    func()      // ends the process at once; nil: exits with ExitHung
+	Log    *zap.Logger // nil: nowhere
 }
 
 // Watch is a watchdog. Make it with New, run it once. Register and the Beats are for any goroutine.
@@ -199,7 +203,8 @@ func (w *Watch) once(what, message string, err error) {
 }
 
 func (w *Watch) tell(r judge.Report) {
-	fields := []zap.Field{zap.Bool("program", r.Program), zap.String("name", r.Name), zap.String("verdict", string(r.Verdict))}
+	fields := []zap.Field{zap.Bool("program", r.Program), zap.String("name", r.Name),
+		zap.String("verdict", string(r.Verdict))}
 	if r.For > 0 {
 		fields = append(fields, zap.Duration("for", r.For))
 	}
@@ -207,7 +212,10 @@ func (w *Watch) tell(r judge.Report) {
 		fields = append(fields, zap.String("trouble", r.Trouble))
 	}
 	w.cfg.Log.Warn("watchdog", fields...)
-	w.pending = append(slices.DeleteFunc(w.pending, func(o judge.Report) bool { return o.Program == r.Program && o.Name == r.Name }), r)
+	w.pending = append(slices.DeleteFunc(w.pending, func(o judge.Report) bool {
+		return o.Program == r.Program &&
+			o.Name == r.Name
+	}), r)
 }
 
 // die keeps what can be kept of a hung process, and ends it. What is hung may be the disk.

@@ -93,12 +93,15 @@ func (c client) Start(_ context.Context, run keep.Run) (keep.Status, error) {
 			c.t.Errorf("%s is started, and is not there: %v", run.ID, err)
 		}
 		c.started = append(c.started, run.ID)
-		p := &process{run: run, Status: keep.Status{ID: run.ID, State: keep.Running, PID: 100 + len(c.started), Started: time.Now()}}
+		p := &process{run: run, Status: keep.Status{ID: run.ID, State: keep.Running, PID: 100 + len(c.started),
+			Started: time.Now()}}
 		c.runs[run.ID] = p
 		env := variables(run.Env)
-		if about := hook == workload.HookStop || hook == workload.HookNotify || hook == workload.HookStatus; about == (env["TANDEM_PID"] == "") && !slices.ContainsFunc(slices.Collect(maps.Values(c.runs)), func(p *process) bool {
-			return filepath.Base(p.run.Argv[0]) == workload.HookStart && p.State != keep.Running
-		}) {
+		if about := hook == workload.HookStop || hook == workload.HookNotify ||
+			hook == workload.HookStatus; about == (env["TANDEM_PID"] == "") &&
+			!slices.ContainsFunc(slices.Collect(maps.Values(c.runs)), func(p *process) bool {
+				return filepath.Base(p.run.Argv[0]) == workload.HookStart && p.State != keep.Running
+			}) {
 			c.t.Errorf("%s has PID %q", run.ID, env["TANDEM_PID"])
 		}
 		end, ok := c.ends[env["TANDEM_CONFIGURATION_ID"]+"/"+hook]
@@ -142,13 +145,13 @@ func (c client) Forget(_ context.Context, id string) error {
 }
 
 func (c client) Follow(ctx context.Context, each func(keep.Status)) error {
-	told := map[string]keep.State{}
+	reported := map[string]keep.State{}
 	for {
 		c.mu.Lock()
 		var news []keep.Status
 		for _, id := range slices.Sorted(maps.Keys(c.runs)) {
-			if p := c.runs[id]; told[id] != p.State {
-				told[id] = p.State
+			if p := c.runs[id]; reported[id] != p.State {
+				reported[id] = p.State
 				news = append(news, p.now())
 			}
 		}

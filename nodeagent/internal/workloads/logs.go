@@ -51,8 +51,8 @@ func cursor(text string) (at keep.Cursor, err error) {
 	return at, err
 }
 
-// said is the last line that a run has written.
-func (m *Manager) said(run string) string {
+// lastOutput is the last line that a run has written.
+func (m *Manager) lastOutput(run string) string {
 	path, ok := m.paths.Load(run)
 	if !ok {
 		return ""
@@ -66,7 +66,8 @@ func (m *Manager) said(run string) string {
 		return ""
 	}
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return wire.Plain(strings.TrimSpace(lines[len(lines)-1]), wire.MaxText) // an earlier run may have written those before
+	// an earlier run may have written those before
+	return wire.Plain(strings.TrimSpace(lines[len(lines)-1]), wire.MaxText)
 }
 
 // maxSaid is how much of it is told, in bytes.

@@ -163,7 +163,7 @@ func (m *Manager) exit(st keep.Status) wire.WorkloadExit {
 		e.Code = -1
 	}
 	if e.Code != 0 {
-		e.Said = m.said(st.ID)
+		e.Said = m.lastOutput(st.ID)
 	}
 	return e
 }

@@ -130,8 +130,8 @@ func (m *Manager) turn() {
 	}
 	if m.changed {
 		m.changed, m.progress, m.reportAt = false, false, now+progressEach
-		if r := m.report(); m.told == nil || !reflect.DeepEqual(*m.told, r) {
-			m.told = &r
+		if r := m.report(); m.reported == nil || !reflect.DeepEqual(*m.reported, r) {
+			m.reported = &r
 			m.cfg.Report(r)
 		}
 	}
@@ -196,7 +196,8 @@ func (m *Manager) undo() {
 		for i, ev := range events {
 			_, tick := ev.(supervise.Tick)
 			_, want := ev.(supervise.Want)
-			if tick || want && slices.ContainsFunc(events[i+1:], func(e supervise.Event) bool { _, ok := e.(supervise.Want); return ok }) {
+			if tick || want && slices.ContainsFunc(events[i+1:],
+				func(e supervise.Event) bool { _, ok := e.(supervise.Want); return ok }) {
 				continue
 			}
 			m.tell(s, ev)

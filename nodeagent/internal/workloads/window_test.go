@@ -10,7 +10,7 @@ import (
 	"tandem.internal/shared/workload"
 )
 
-func (w *world) told(event string) bool {
+func (w *world) reported(event string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Contains(w.events, event)
@@ -34,11 +34,11 @@ func TestWindowOverRestarts(t *testing.T) {
 			a.Manager.Want(two)
 			synctest.Wait()
 		}
-		if w.told("workload-installed web@n1 two") {
+		if w.reported("workload-installed web@n1 two") {
 			t.Error("after 9 of 10 seconds the window is over")
 		}
 		settled(1100 * time.Millisecond)
-		if !w.told("workload-installed web@n1 two") {
+		if !w.reported("workload-installed web@n1 two") {
 			t.Errorf("after 10 seconds the window is not over: %v", w.events)
 		}
 		w.only(map[string]string{"web": "two"})
@@ -58,17 +58,17 @@ func TestWindowWithoutKeeper(t *testing.T) {
 		w.lock(func() { w.hold["start"] = held })
 		a.Manager.Want([]workload.Config{config("web", "two", "")})
 		settled(time.Minute)
-		if w.told("workload-installed web@n1 two") {
+		if w.reported("workload-installed web@n1 two") {
 			t.Error("what was never started has stayed up")
 		}
 		w.lock(func() { delete(w.hold, "start") })
 		close(held)
 		settled(5 * time.Second)
-		if w.told("workload-installed web@n1 two") {
+		if w.reported("workload-installed web@n1 two") {
 			t.Error("the window was over early")
 		}
 		settled(6 * time.Second)
-		if !w.told("workload-installed web@n1 two") {
+		if !w.reported("workload-installed web@n1 two") {
 			t.Errorf("the window is not over: %v", w.events)
 		}
 		w.only(map[string]string{"web": "two"})
@@ -89,7 +89,7 @@ func TestKeeperAboutToEnd(t *testing.T) {
 		w.lock(func() { delete(w.refuse, "start") })
 		settled(time.Minute)
 		w.only(map[string]string{"web": "two"})
-		if w.told("workload-back web@n1 two") {
+		if w.reported("workload-back web@n1 two") {
 			t.Error("the new version is given up")
 		}
 		a.end()

@@ -115,7 +115,7 @@ type Manager struct {
 	asks     bool          // the resources are to be told which of them are needed
 	asked    []workload.Artifact
 	changed  bool // the report is to be made anew
-	told     *wire.Workloads
+	reported *wire.Workloads
 	progress bool                  // the report is to be made anew when it is time
 	reportAt time.Duration         // then
 	loose    map[string]keep.State // of runs that are being stopped or forgotten: nothing waits for them any more
@@ -137,7 +137,8 @@ type slot struct {
 
 // New makes a manager. Nothing happens before Run.
 func New(cfg Config) *Manager {
-	return &Manager{cfg: cfg, calls: make(chan func(), 64), ended: make(chan struct{}), room: make(chan struct{}, atOnce), need: make(chan struct{}),
+	return &Manager{cfg: cfg, calls: make(chan func(), 64), ended: make(chan struct{}),
+		room: make(chan struct{}, atOnce), need: make(chan struct{}),
 		slots: map[string]*slot{}, loose: map[string]keep.State{}, stale: map[string]bool{}}
 }
 

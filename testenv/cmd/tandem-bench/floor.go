@@ -159,10 +159,15 @@ func newCommitter(path string) (*committer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := db.Update(func(tx *bbolt.Tx) error { _, err := tx.CreateBucketIfNotExists(floorBucket); return err }); err != nil {
+	if err := db.Update(func(tx *bbolt.Tx) error {
+		_,
+			err := tx.CreateBucketIfNotExists(floorBucket)
+		return err
+	}); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	c := &committer{db: db, wake: make(chan struct{}, 1), over: make(chan struct{}), batch: &commitBatch{done: make(chan struct{})}}
+	c := &committer{db: db, wake: make(chan struct{}, 1), over: make(chan struct{}),
+		batch: &commitBatch{done: make(chan struct{})}}
 	go c.run()
 	return c, nil
 }

@@ -52,7 +52,10 @@ func slotsSection(b *session) (err error) {
 		return err
 	}
 	dir := filepath.Dir(binary)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, slotHook) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = fmt.Fprint(w, slotHook)
+	}))
 	defer server.Close()
 	h, err := start(hostConfig{Role: "product", Dir: dir, Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -60,7 +63,8 @@ func slotsSection(b *session) (err error) {
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
 	state := filepath.Join(dir, "agent")
-	agent := exec.Command(binary, "--unit", unitName, "--node", "node-1", "--type", nodeTypes[0], "--broker", "tcp://"+h.at, "--state-dir", state, "--log-level", "error")
+	agent := exec.Command(binary, "--unit", unitName, "--node", "node-1", "--type", nodeTypes[0], "--broker", "tcp://"+
+		h.at, "--state-dir", state, "--log-level", "error")
 	agent.Stderr = os.Stderr
 	if err := agent.Start(); err != nil {
 		return err
@@ -78,7 +82,8 @@ func slotsSection(b *session) (err error) {
 	sets := 0
 	set := func(n int) error {
 		sets++
-		if err := h.do("workloads", workloads{Document: workloadSet(n, server.URL), Version: fmt.Sprintf("1.0.%d", sets)}, nil); err != nil {
+		if err := h.do("workloads", workloads{Document: workloadSet(n, server.URL),
+			Version: fmt.Sprintf("1.0.%d", sets)}, nil); err != nil {
 			return err
 		}
 		ctx, cancel := patient()
@@ -97,7 +102,8 @@ func slotsSection(b *session) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, set(0)) }() // first of all: nothing is to be left
-	b.add(figure{Section: "slots", Name: fmt.Sprintf("from the submission until %d slots run", slotCount), Unit: "s", Value: time.Since(began).Seconds()})
+	b.add(figure{Section: "slots", Name: fmt.Sprintf("from the submission until "+
+		"%d slots run", slotCount), Unit: "s", Value: time.Since(began).Seconds()})
 	keeper, err := keeperOf(state)
 	if err != nil {
 		return err
@@ -118,12 +124,14 @@ func slotsSection(b *session) (err error) {
 		if err != nil {
 			return err
 		}
-		share := figure{Section: "slots", Name: fmt.Sprintf("%s with %d idle slots, of one core", p.name, slotCount), Unit: "%", Value: (after - before).Seconds() / time.Since(from).Seconds() * 100}
+		share := figure{Section: "slots", Name: fmt.Sprintf("%s with %d idle slots, of one core", p.name, slotCount),
+			Unit: "%", Value: (after - before).Seconds() / time.Since(from).Seconds() * 100}
 		rss, err := residentSet(pid)
 		if err != nil {
 			return err
 		}
-		memory := figure{Section: "slots", Name: fmt.Sprintf("%s with %d idle slots, resident", p.name, slotCount), Unit: "MiB", Value: float64(rss) / (1 << 20)}
+		memory := figure{Section: "slots", Name: fmt.Sprintf("%s with %d idle slots, resident", p.name, slotCount),
+			Unit: "MiB", Value: float64(rss) / (1 << 20)}
 		if p.mib > 0 {
 			share, memory = share.most(p.of), memory.most(p.mib)
 		}

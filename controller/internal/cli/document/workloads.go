@@ -210,7 +210,7 @@ func parseSet(in *input) error {
 // elements adds the elements of an array that was read already, each as it stands there.
 func elements(to [][]byte, data []byte, lenient bool) ([][]byte, error) {
 	if lenient {
-		data, _ = lenientjson.Mend(data)
+		data, _ = lenientjson.Repair(data)
 	}
 	var all []jsontext.Value
 	if err := json.Unmarshal(data, &all); err != nil {
@@ -234,7 +234,7 @@ func readWorkloads(a *command.App, file string, lenient bool) (*workload.Set, co
 			return set, from, nil
 		}
 		f := command.Malformed(problems, from)
-		if _, _, mended := workload.ParseLenient(from.Text); mended == nil {
+		if _, _, problems := workload.ParseLenient(from.Text); problems == nil {
 			hint := wire.New(wire.CodeInvalidArgument, "", "with --lenient this file can be read")
 			f.Problems = append(slices.Clone(f.Problems), hint)
 		}

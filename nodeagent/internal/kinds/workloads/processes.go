@@ -50,11 +50,11 @@ func (g *controlGroups) Enter(group, run string, constraints map[string]string) 
 		return nil, errs[0]
 	}
 	enter := func() ([]string, error) {
-		made, err := tree.Create(group, set)
+		created, err := tree.Create(group, set)
 		if err != nil {
 			return nil, err
 		}
-		return made.Leaf(run)
+		return created.Leaf(run)
 	}
 	dirs, err := enter()
 	if errors.Is(err, fs.ErrNotExist) { // a keeper that ends has just taken all groups away
@@ -64,11 +64,11 @@ func (g *controlGroups) Enter(group, run string, constraints map[string]string) 
 }
 
 func (g *controlGroups) Leave(group string) error {
-	made, err := g.open().Group(group)
+	created, err := g.open().Group(group)
 	if err != nil {
 		return err
 	}
-	return made.Remove()
+	return created.Remove()
 }
 
 // keeper makes a client of the keeper's process when it is first needed.

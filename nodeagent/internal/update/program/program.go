@@ -62,7 +62,7 @@ func (c Component) Run(ctx context.Context, verb update.Verb, job update.Job) (u
 	out, errs := &tail{limit: maxLine}, &tail{limit: maxTail}
 	err := c.execute(limited, verb, job, limit, out, errs)
 	fail := func(format string, a ...any) error {
-		return fmt.Errorf("component %s: %s: %w%s", c.Name, verb, fmt.Errorf(format, a...), errs.said())
+		return fmt.Errorf("component %s: %s: %w%s", c.Name, verb, fmt.Errorf(format, a...), errs.text())
 	}
 	exit := (*exec.ExitError)(nil)
 	switch {
@@ -172,7 +172,7 @@ func (t *tail) bytes() []byte {
 	return bytes.Clone(t.buf)
 }
 
-func (t *tail) said() string {
+func (t *tail) text() string {
 	text := string(bytes.TrimSpace(t.bytes()))
 	if text == "" {
 		return ""
