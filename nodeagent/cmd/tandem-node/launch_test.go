@@ -104,6 +104,7 @@ func TestSlotsByHand(t *testing.T) {
 	// Without slots the installed binary runs, with the agent's arguments.
 	n.must("tandem-node devel", "launch", "--", "version")
 	n.must("factory  active", "slot", "status")
+	n.must("factory  active", "slot", "status", "--component", "agent")
 
 	one := n.program("1.0", "")
 	n.must("slot a holds version 1.0", "slot", "stage", one, "--version", "1.0")

@@ -58,8 +58,10 @@ Works on the A/B slots of this node by hand, also while the agent runs. stage wr
 free slot, verifies it and lets it say its version. try lets the next start of the agent be a trial
 of it: unless it is committed, the good slot runs again after the tries are used up. approve allows the
 agent to commit it once it has proven itself, also where no controller can be heard and none could be
-before; the agent sees that within a minute. commit keeps the slot on trial now, rollback leaves it; without a trial, rollback goes back to the slot before. Nothing is
-restarted: systemctl restart tandem-node. Run it as root or as the user of the agent.
+before. commit keeps the slot on trial now, rollback leaves it; without a trial, rollback goes back to
+the slot before. The agent, if it runs, sees all that within a minute, and restarts itself for a trial
+and after its rollback; systemctl restart tandem-node does so at once. Run it as root or as the user
+of the agent.
 
 With --component all of it is about another part of the node, which the agent updates by a program of
 its own. The agent sees within seconds what is wanted, and does it if it runs; status tells what became
@@ -129,42 +131,45 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 	if err != nil {
 		return fail(exitError, err)
 	}
-	out := printer{stdout, base.JSON}
-	if base.Component != "" && verb != "status" {
-		c, err := openComponent(s, base.StateDir, base.Component)
-		if err == nil {
-			switch verb {
-			case "stage":
-				err = c.stage(ctx, rest[0], stage, out)
-			case "try":
-				err = c.try(rest, try.Version, out)
-			default:
-				err = c.end(update.What(verb), back.Why, out)
-			}
+	on, err := openTarget(s, *base, printer{stdout, base.JSON})
+	if err == nil {
+		switch verb {
+		case "stage":
+			err = on.stage(ctx, rest[0], stage)
+		case "try":
+			err = on.try(rest, try)
+		case "status":
+			err = on.status()
+		default:
+			err = on.end(update.What(verb), back.Why)
 		}
-		if err != nil {
-			return fail(exitError, advise(err))
-		}
-		return exitOK
-	}
-	switch verb {
-	case "stage":
-		err = slotStage(ctx, s, rest[0], stage, out)
-	case "try":
-		err = slotTry(s, rest, try, out)
-	case "rollback":
-		err = slotRollback(s, back.Why, out)
-	case "approve":
-		err = slotApprove(s, out)
-	case "commit":
-		err = slotCommit(s, out)
-	default:
-		err = slotStatus(s, base.StateDir, base.Component, out)
 	}
 	if err != nil {
 		return fail(exitError, advise(err))
 	}
 	return exitOK
+}
+
+// target is what a verb works on: the agent itself, or another component.
+type target interface {
+	stage(ctx context.Context, file string, cfg stageConfig) error
+	try(rest []string, cfg tryConfig) error
+	end(what update.What, why string) error // approve, commit or roll back
+	status() error
+}
+
+func openTarget(s *slot.Store, cfg slotConfig, out printer) (target, error) {
+	if cfg.Component == "" || cfg.Component == update.Name {
+		return agentTarget{s, cfg.StateDir, out}, nil
+	}
+	return openComponent(s, cfg.StateDir, cfg.Component, out)
+}
+
+// agentTarget is the agent: what is done to its slots, it takes up when it sees it.
+type agentTarget struct {
+	*slot.Store
+	stateDir string
+	out      printer
 }
 
 func openSlots(stateDir string) (*slot.Store, error) {
@@ -216,16 +221,16 @@ func wholeHash(hash string) string {
 	return wire.HashPrefix + strings.ToLower(hash)
 }
 
-func slotStage(ctx context.Context, s *slot.Store, file string, cfg stageConfig, out printer) error {
-	got, err := s.Stage(ctx, slot.Source{File: file, Version: cfg.Version, Hash: wholeHash(cfg.Hash)})
+func (a agentTarget) stage(ctx context.Context, file string, cfg stageConfig) error {
+	got, err := a.Stage(ctx, slot.Source{File: file, Version: cfg.Version, Hash: wholeHash(cfg.Hash)})
 	if err != nil {
 		return err
 	}
-	return out.say(got, "slot %s holds version %s (%s); try it: tandem-node slot try", got.Slot, got.Version, got.Hash)
+	return a.out.say(got, "slot %s holds version %s (%s); try it: tandem-node slot try", got.Slot, got.Version, got.Hash)
 }
 
-func slotTry(s *slot.Store, rest []string, cfg tryConfig, out printer) error {
-	st, err := s.Status()
+func (a agentTarget) try(rest []string, cfg tryConfig) error {
+	st, err := a.Status()
 	if err != nil {
 		return err
 	}
@@ -244,13 +249,13 @@ func slotTry(s *slot.Store, rest []string, cfg tryConfig, out printer) error {
 		}
 		return errors.New("nothing is staged that was not tried yet: stage something first, or say which slot to try again")
 	}
-	if err := s.Arm(id, cfg.Tries); err != nil {
+	if err := a.Arm(id, cfg.Tries); err != nil {
 		return err
 	}
-	if st, err = s.Status(); err != nil {
+	if st, err = a.Status(); err != nil {
 		return err
 	}
-	return out.say(st, "slot %s runs on trial with the next start of the agent, at most %d times; then, without a commit, slot %s again: systemctl restart tandem-node", id, cfg.Tries, active(st))
+	return a.out.say(st, "slot %s runs on trial with the next start of the agent, at most %d times; then, without a commit, slot %s again: systemctl restart tandem-node", id, cfg.Tries, active(st))
 }
 
 func active(st slot.Status) slot.ID {
@@ -262,8 +267,18 @@ func active(st slot.Status) slot.ID {
 	return record.None
 }
 
-func slotRollback(s *slot.Store, why string, out printer) error {
-	st, err := s.Status()
+func (a agentTarget) end(what update.What, why string) error {
+	switch what {
+	case update.OrderApprove:
+		return a.approve()
+	case update.OrderCommit:
+		return a.commit()
+	}
+	return a.rollback(why)
+}
+
+func (a agentTarget) rollback(why string) error {
+	st, err := a.Status()
 	if err != nil {
 		return err
 	}
@@ -271,42 +286,42 @@ func slotRollback(s *slot.Store, why string, out printer) error {
 	if from == record.None {
 		from = active(st)
 	}
-	to, err := s.Rollback(from, wire.BootFallback, why)
+	to, err := a.Rollback(from, wire.BootFallback, why)
 	if err != nil {
 		return err
 	}
-	if st, err = s.Status(); err != nil {
+	if st, err = a.Status(); err != nil {
 		return err
 	}
 	if st.Running == to {
-		return out.say(st, "slot %s is given up; slot %s goes on running", from, to)
+		return a.out.say(st, "slot %s is given up; slot %s goes on running", from, to)
 	}
-	return out.say(st, "slot %s is given up; slot %s runs with the next start of the agent: systemctl restart tandem-node", from, to)
+	return a.out.say(st, "slot %s is given up; slot %s runs with the next start of the agent: systemctl restart tandem-node", from, to)
 }
 
-func slotApprove(s *slot.Store, out printer) error {
-	if err := s.Approve(byHand); err != nil {
+func (a agentTarget) approve() error {
+	if err := a.Approve(byHand); err != nil {
 		return err
 	}
-	st, err := s.Status()
+	st, err := a.Status()
 	if err != nil {
 		return err
 	}
-	return out.say(st, "slot %s may be kept: the agent sees it within a minute, and commits once nothing else is missing", st.Running)
+	return a.out.say(st, "slot %s may be kept: the agent sees it within a minute, and commits once nothing else is missing", st.Running)
 }
 
-func slotCommit(s *slot.Store, out printer) error {
-	st, err := s.Status()
+func (a agentTarget) commit() error {
+	st, err := a.Status()
 	if err != nil {
 		return err
 	}
-	if err := s.Commit(st.Running); err != nil {
+	if err := a.Commit(st.Running); err != nil {
 		return err
 	}
-	if st, err = s.Status(); err != nil {
+	if st, err = a.Status(); err != nil {
 		return err
 	}
-	return out.say(st, "slot %s is in force; the one before is slot %s", st.Running, st.Previous)
+	return a.out.say(st, "slot %s is in force; the one before is slot %s", st.Running, st.Previous)
 }
 
 func colon(text string) string {

@@ -22,9 +22,10 @@ type handed struct {
 	*disk.Store
 	slots    *slot.Store
 	stateDir string
+	out      printer
 }
 
-func openComponent(slots *slot.Store, stateDir, name string) (handed, error) {
+func openComponent(slots *slot.Store, stateDir, name string, out printer) (handed, error) {
 	if _, err := components(stateDir, name); err != nil {
 		return handed{}, err
 	}
@@ -32,7 +33,7 @@ func openComponent(slots *slot.Store, stateDir, name string) (handed, error) {
 	if err != nil {
 		return handed{}, fmt.Errorf("state directory: %w", err)
 	}
-	return handed{disk.OpenStore(dir, name, nil), slots, dir}, nil
+	return handed{disk.OpenStore(dir, name, nil), slots, dir, out}, nil
 }
 
 // byHand is who gives an order here.
@@ -51,7 +52,7 @@ func order(o update.Order, obstacle string) func(update.Record) (update.Record, 
 	}
 }
 
-func (h handed) stage(ctx context.Context, file string, cfg stageConfig, out printer) error {
+func (h handed) stage(ctx context.Context, file string, cfg stageConfig) error {
 	if cfg.Version == "" {
 		return errors.New("a component's file does not say its version: --version does")
 	}
@@ -59,10 +60,10 @@ func (h handed) stage(ctx context.Context, file string, cfg stageConfig, out pri
 	if err != nil {
 		return err
 	}
-	return h.say(out, "component %s: version %s (%s) is there for the agent to install; then try it: tandem-node slot try --component %s", h.Name, o.Version, o.Hash, h.Name)
+	return h.say("component %s: version %s (%s) is there for the agent to install; then try it: tandem-node slot try --component %s", h.Name, o.Version, o.Hash, h.Name)
 }
 
-func (h handed) try(rest []string, version string, out printer) error {
+func (h handed) try(rest []string, cfg tryConfig) error {
 	if len(rest) > 0 {
 		return fmt.Errorf("a component has no slots to choose from: %.40q", rest[0])
 	}
@@ -73,29 +74,29 @@ func (h handed) try(rest []string, version string, out printer) error {
 	} else if err != nil {
 		return err
 	}
-	if err := h.Update(time.Now(), order(update.Order{What: update.OrderTry, By: byHand, Version: version}, obstacle)); err != nil {
+	if err := h.Update(time.Now(), order(update.Order{What: update.OrderTry, By: byHand, Version: cfg.Version}, obstacle)); err != nil {
 		return err
 	}
-	return h.say(out, "component %s: what is staged is tried as soon as it is installed; what becomes of it: tandem-node slot status", h.Name)
+	return h.say("component %s: what is staged is tried as soon as it is installed; what becomes of it: tandem-node slot status", h.Name)
 }
 
 // end approves, commits or rolls back.
-func (h handed) end(what update.What, why string, out printer) error {
+func (h handed) end(what update.What, why string) error {
 	if err := h.Update(time.Now(), order(update.Order{What: what, By: byHand, Detail: why}, "")); err != nil {
 		return err
 	}
 	if what == update.OrderApprove {
-		return h.say(out, "component %s: it may be kept: the agent sees it within a minute, and commits once nothing else is missing", h.Name)
+		return h.say("component %s: it may be kept: the agent sees it within a minute, and commits once nothing else is missing", h.Name)
 	}
-	return h.say(out, "component %s: the agent does it; what becomes of it: tandem-node slot status", h.Name)
+	return h.say("component %s: the agent does it; what becomes of it: tandem-node slot status", h.Name)
 }
 
-func (h handed) say(out printer, format string, args ...any) error {
+func (h handed) say(format string, args ...any) error {
 	r, err := h.Read()
 	if err != nil {
 		return err
 	}
-	return out.say(statusOf(h.Name, r), format, args...)
+	return h.out.say(statusOf(h.Name, r), format, args...)
 }
 
 // componentStatus is a component as slot status --json has it.

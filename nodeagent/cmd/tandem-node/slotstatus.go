@@ -9,19 +9,26 @@ import (
 	"tandem.internal/nodeagent/internal/slot/record"
 )
 
-// slotStatus prints what there is to know of the slots, and of the components.
-func slotStatus(s *slot.Store, stateDir, only string, out printer) error {
-	parts, err := components(stateDir, only)
+// status prints what there is to know of the component.
+func (h handed) status() error {
+	list, err := components(h.stateDir, h.Name)
 	if err != nil {
 		return err
 	}
-	if only != "" {
-		if out.json {
-			return out.say(parts[0], "")
-		}
-		return sayComponents(parts, out)
+	if h.out.json {
+		return h.out.say(list[0], "")
 	}
-	st, err := s.Status()
+	return sayComponents(list, h.out)
+}
+
+// status prints what there is to know of the slots, and of the components.
+func (a agentTarget) status() error {
+	parts, err := components(a.stateDir, "")
+	if err != nil {
+		return err
+	}
+	out := a.out
+	st, err := a.Status()
 	if err != nil {
 		return err
 	}
