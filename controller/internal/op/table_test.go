@@ -156,6 +156,9 @@ func TestParameters(t *testing.T) {
 		"follow=":                    "is 1 or 0",
 		"follow=yes":                 "is 1 or 0",
 		"follow=false":               "",
+		"follow=0":                   "",
+		"follow=1":                   "",
+		"follow=true":                "",
 	} {
 		q, err := url.ParseQuery(query)
 		if err != nil {
