@@ -44,6 +44,12 @@ func ran(s *apitest.State) {
 	s.Workloads.Document = []byte(set("one", "web"))
 }
 
+// ranLenient is ran with a set that can be read leniently only.
+func ranLenient(s *apitest.State) {
+	apitest.Working(s)
+	s.Workloads.Document = []byte(sloppy)
+}
+
 // TestWorkloads runs the commands about workloads as a person does, for people and as JSON.
 func TestWorkloads(t *testing.T) {
 	for _, c := range []struct {
@@ -78,6 +84,9 @@ func TestWorkloads(t *testing.T) {
 		{"workload-status", "status", apitest.Working},
 		{"workload-status-none", "status", nil},
 		{"workload-diff", "diff OLD NEW", nil},
+		{"workload-diff-removed", "diff NEW OLD", nil},
+		{"workload-diff-lenient", "diff 1.0.1 NEW", ranLenient},
+		{"workload-rollback-lenient", "rollback 1.0.1 --as 1.0.2", ranLenient},
 		{"workload-diff-version", "diff 1.0.1 NEW", ran},
 		{"workload-diff-same", "diff NEW NEW", nil},
 		{"workload-diff-unknown", "diff 9.9.9 NEW", ran},

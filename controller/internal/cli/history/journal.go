@@ -32,8 +32,8 @@ func moved(verb, file string) error {
 	if verb == "backup" {
 		file += " COPY"
 	}
-	return command.Usage("tandem asks a running controller; on the file of a journal use: tandem-controller journal %s %s",
-		verb, file)
+	return command.Usage("tandem asks a running controller; "+
+		"on the file of a journal use: tandem-controller journal %s %s", verb, file)
 }
 
 func verify(a *command.App, file *string) *cobra.Command {
