@@ -19,8 +19,8 @@ func TestRecordOfAnEarlierTrial(t *testing.T) {
 				s := newSlotted(p)
 				s.stage()
 				left := update.Record{Number: 7, Phase: phase, Version: "9", Tried: phase != update.Restarting}
-				err := disk.Own(p.dir, nil).Update(time.Now(), func(update.Record) (update.Record, error) { return left, nil })
-				if err != nil {
+				replace := func(update.Record) (update.Record, error) { return left, nil }
+				if err := disk.Own(p.dir, nil).Update(time.Now(), replace); err != nil {
 					t.Fatal(err)
 				}
 				s.launch(record.A, true)
