@@ -43,7 +43,8 @@ func (r *faulty) workInside() (s string) {
 			}
 			doc = runs(body)
 		}
-		s = fmt.Sprintf("version=%s slots=%d node=%s", f.State(wire.KindWorkloads).Version, len(workloads.Slots(f, "n")), doc)
+		version, slots := f.State(wire.KindWorkloads).Version, workloads.Slots(f, "n")
+		s = fmt.Sprintf("version=%s slots=%d node=%s", version, len(slots), doc)
 	})
 	return s
 }

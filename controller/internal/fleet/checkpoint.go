@@ -177,7 +177,7 @@ func (f *Fleet) restoreNode(ns *nodeSnap, docs []*kind.Doc) error {
 		if err := json.Unmarshal(c.Detail, detail); err != nil {
 			return err
 		}
-		n.told(k, detail)
+		n.setDetail(k, detail)
 	}
 	for name, i := range ns.Desired {
 		if i < 0 || i >= len(docs) {

@@ -15,16 +15,16 @@ func (s *step) copySeen(ev Copy) {
 	case c == nil || s.damage(c) != nil:
 	case ev.Missing && c.Version != "":
 		s.effect(WriteCopy{})
-		s.mended(c, "the readable copy was missing and is written again")
+		s.recovered(c, "the readable copy was missing and is written again")
 	case ev.Missing:
 		if c.State.State == kind.Failed {
 			s.change(c, kind.Absent, nil, "the unreadable copy is gone")
 		}
 	case c.Version != "" && ev.Known && ev.Hash != c.Hash: // a crash came before the copy was written
 		s.effect(WriteCopy{})
-		s.mended(c, "the readable copy was an older one and is written again")
+		s.recovered(c, "the readable copy was an older one and is written again")
 	case c.Version != "" && ev.Hash == c.Hash:
-		s.mended(c, "the readable copy is whole again")
+		s.recovered(c, "the readable copy is whole again")
 	case c.Version == "" && ev.Error == nil: // the shell submits it
 	default:
 		err := ev.Error
@@ -39,8 +39,8 @@ func (s *step) copySeen(ev Copy) {
 	}
 }
 
-// mended ends a failed state that the world outside has ended.
-func (s *step) mended(src *source, reason string) {
+// recovered ends a failed state that the world outside has ended.
+func (s *step) recovered(src *source, reason string) {
 	if src.State.State == kind.Failed {
 		s.change(src, kind.Installed, nil, reason)
 		s.redistribute()

@@ -103,7 +103,8 @@ func TestTrialIsNotConfirmedAfterItsDeadline(t *testing.T) {
 	h.join("n")
 	h.submit("2.0.0", wire.ModeTry, 2*time.Minute)
 	h.now = h.now.Add(5 * time.Hour)
-	if e := show(h.step(Confirm{Ticket: 2, Source: wire.KindConfig})); strings.Contains(e, "accepted") || !strings.Contains(e, "Answer") {
+	e := show(h.step(Confirm{Ticket: 2, Source: wire.KindConfig}))
+	if strings.Contains(e, "accepted") || !strings.Contains(e, "Answer") {
 		t.Error("hours after the deadline: ", e)
 	}
 }

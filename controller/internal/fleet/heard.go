@@ -141,13 +141,13 @@ func (f *Fleet) applyReport(at time.Time, r reported) {
 	k.Running, k.Last, k.Boot, k.Seq, k.At = r.Running, r.Last, r.Boot, r.Seq, at
 	k.heardSeq, k.progress = 0, nil
 	if r.detail != nil {
-		n.told(k, r.detail)
+		n.setDetail(k, r.detail)
 	}
 	f.review(n, at)
 }
 
-// told keeps the detail of a report.
-func (n *Node) told(k *KindState, detail any) {
+// setDetail keeps the detail of a report.
+func (n *Node) setDetail(k *KindState, detail any) {
 	k.Detail = detail
 	if info, ok := detail.(*wire.NodeInfo); ok {
 		n.Info = info

@@ -29,7 +29,8 @@ type keyed struct {
 }
 
 func newKeyed() *keyed {
-	return &keyed{f: New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5}), now: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
+	f := New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5})
+	return &keyed{f: f, now: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
 }
 
 func (k *keyed) step(ev Event) (changed bool, err error) {
