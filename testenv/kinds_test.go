@@ -13,12 +13,12 @@ import (
 // namesKinds lists the files outside the folders of kinds that name one, each with the reason. It can only become
 // shorter: a new kind is a folder, its types in wire, and a line in the registry.
 var namesKinds = map[string]string{
-	"controller/internal/fleet/oldcheckpoint.go":  "reads the checkpoints of formats 1 to 5, which have a member for each",
+	"controller/internal/fleet/oldcheckpoint.go":  "reads the checkpoints of formats 1 to 5",
 	"controller/internal/distribute/health.go":    "the operations about the settings of health",
 	"controller/internal/distribute/workloads.go": "the operations about slots, and the set that a version comes to",
 	"controller/internal/distribute/read.go":      "the operations about the unit configuration: resolved, explained",
-	"controller/internal/distribute/unit.go":      "the operations confirm and rollback have the unit configuration's paths",
-	"controller/internal/distribute/status.go":    "outbox/status is the unit configuration's (seed 000, Status Reporting)",
+	"controller/internal/distribute/unit.go":      "confirm and rollback have the unit configuration's paths",
+	"controller/internal/distribute/status.go":    "outbox/status is the unit configuration's (seed 000)",
 	"controller/internal/op/submit.go":            "the operations' paths name the kind that is submitted",
 }
 

@@ -13,8 +13,10 @@ import (
 
 // A checkpoint from before there were workloads.
 func TestOldCheckpointTakesWorkloads(t *testing.T) {
-	const old = `{"seq":3,"config":{"state":"absent"},"docs":[],"nodes":[{"name":"n1","firstSeen":"2026-01-01T00:00:00Z","up":true,"since":"2026-01-01T00:00:00Z",` +
-		`"boot":"b","session":1,"info":{"type":"mainType","os":"linux","arch":"arm64","cpus":2,"ram":1073741824,"agentVersion":"1.0.0"},"kinds":{"info":{"boot":"b","seq":1,"at":"2026-01-01T00:00:00Z"}}}]}`
+	const old = `{"seq":3,"config":{"state":"absent"},"docs":[],` +
+		`"nodes":[{"name":"n1","firstSeen":"2026-01-01T00:00:00Z","up":true,"since":"2026-01-01T00:00:00Z",` +
+		`"boot":"b","session":1,"info":{"type":"mainType","os":"linux","arch":"arm64","cpus":2,` +
+		`"ram":1073741824,"agentVersion":"1.0.0"},"kinds":{"info":{"boot":"b","seq":1,"at":"2026-01-01T00:00:00Z"}}}]}`
 	w := newWorld(t)
 	f, err := Restored(w.opt, []byte(old))
 	if err != nil {
@@ -47,7 +49,8 @@ func TestWorkloadsAreBounded(t *testing.T) {
 	if r := do(w.set("w1", entries...)); len(r.Placed.Unknown) != kind.MaxNamed || r.Placed.Omitted != 300 {
 		t.Errorf("%d unknown, %d omitted", len(r.Placed.Unknown), r.Placed.Omitted)
 	}
-	if s := workloads.Status(w.live); len(s.Slots.Missing) != 100 || s.Slots.Omitted != 400 || len(s.Unknown) != kind.MaxNamed {
+	s := workloads.Status(w.live)
+	if len(s.Slots.Missing) != 100 || s.Slots.Omitted != 400 || len(s.Unknown) != kind.MaxNamed {
 		t.Errorf("%d missing, %d omitted, %d unknown", len(s.Slots.Missing), s.Slots.Omitted, len(s.Unknown))
 	}
 	if r := do(w.set("w2")); len(r.Placed.Stops) != kind.MaxNamed || r.Placed.Omitted != 300 || r.Version != "1.0.1" {
@@ -71,7 +74,8 @@ func TestWorkloadsAreBounded(t *testing.T) {
 		t.Errorf("%d questions are kept", len(w.live.queries.open))
 	}
 	for i := range maxNoted + 10 {
-		w.step(origin.Add(time.Duration(i)*queryLife), Query{Node: "n1", Method: wire.MethodLogs, Who: fmt.Sprint("who", i), What: "read"})
+		ask := Query{Node: "n1", Method: wire.MethodLogs, Who: fmt.Sprint("who", i), What: "read"}
+		w.step(origin.Add(time.Duration(i)*queryLife), ask)
 		w.step(origin.Add(time.Duration(i+1)*queryLife), Tick{})
 	}
 	if len(w.live.queries.noted) > maxNoted {

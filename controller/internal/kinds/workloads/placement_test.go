@@ -17,8 +17,10 @@ import (
 const topologies = `[
  {"@class":"TopologicalInstance","slot":"web@n1","properties":{"kind":"web"}},
  {"@class":"TopologicalInstance","slot":"web@n2","properties":{"kind":"web"}},
- {"@class":"Instance","slot":"map@n1","resources":{"iss_hook_start":{"@class":"Resource","uuid":"bin","urls":["http://127.0.0.2/bin"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}},
- {"@class":"InstanceFiller","name":"web","instance":{"properties":{"kind":"web"},"resources":{"iss_hook_start":{"@class":"Resource","uuid":"bin","urls":["http://127.0.0.1/bin"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}}
+ {"@class":"Instance","slot":"map@n1","resources":{"iss_hook_start":
+  {"@class":"Resource","uuid":"bin","urls":["http://127.0.0.2/bin"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}},
+ {"@class":"InstanceFiller","name":"web","instance":{"properties":{"kind":"web"},"resources":{"iss_hook_start":
+  {"@class":"Resource","uuid":"bin","urls":["http://127.0.0.1/bin"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}}
 ]`
 
 // What a node gets is what it is to run: filled, named, with the addresses of all that are the same
@@ -47,7 +49,8 @@ func TestPlace(t *testing.T) {
 		var got []string
 		for i, c := range configs {
 			got = append(got, fmt.Sprint(c.Slot, " ", c.Resources[workload.HookStart].URLs))
-			if w := n.slots[i]; w.slot != c.Slot.String() || w.id != c.ConfigurationID || !strings.HasPrefix(w.id, "auto-") {
+			w := n.slots[i]
+			if w.slot != c.Slot.String() || w.id != c.ConfigurationID || !strings.HasPrefix(w.id, "auto-") {
 				t.Errorf("%+v, but %s gets %s", w, c.Slot, c.ConfigurationID)
 			}
 		}
@@ -90,16 +93,20 @@ func TestPlaceRefuses(t *testing.T) {
 		}
 		noise[i] = fmt.Sprintf("%q:%q", fmt.Sprint("p", i), b)
 	}
-	large := `[{"@class":"Instance","slot":"web@n2","properties":{` + strings.Join(noise, ",") + `},"resources":{"iss_hook_start":{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}]`
+	large := `[{"@class":"Instance","slot":"web@n2","properties":{` + strings.Join(noise, ",") + `},"resources":{"iss_hook_start":
+		{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}]`
 	for _, c := range []struct {
 		name, text string
 		code       wire.Code
 		node       string
 	}{
-		{"only fillers", `[{"@class":"InstanceFiller","name":"f","instance":{"properties":{"a":"1"},"resources":{}}}]`, wire.CodeMissing, ""},
-		{"nothing fits", `[{"@class":"TopologicalInstance","slot":"web@n1","properties":{"kind":"web"}}]`, wire.CodeNotFound, ""},
+		{"only fillers",
+			`[{"@class":"InstanceFiller","name":"f","instance":{"properties":{"a":"1"},"resources":{}}}]`, wire.CodeMissing, ""},
+		{"nothing fits",
+			`[{"@class":"TopologicalInstance","slot":"web@n1","properties":{"kind":"web"}}]`, wire.CodeNotFound, ""},
 		{"too large", large, wire.CodeTooLarge, "n2"},
-		{"a long ID", strings.Replace(topologies, `"slot":"map@n1"`, `"slot":"map@n1","configurationId":"`+strings.Repeat("x", 257)+`"`, 1), wire.CodeBadValue, ""},
+		{"a long ID", strings.Replace(topologies, `"slot":"map@n1"`,
+			`"slot":"map@n1","configurationId":"`+strings.Repeat("x", 257)+`"`, 1), wire.CodeBadValue, ""},
 	} {
 		set, problems := workload.Parse([]byte(c.text))
 		if problems != nil {
