@@ -18,9 +18,11 @@ const topologies = `[
  {"@class":"TopologicalInstance","slot":"web@n1","properties":{"kind":"web"}},
  {"@class":"TopologicalInstance","slot":"web@n2","properties":{"kind":"web"}},
  {"@class":"Instance","slot":"map@n1","resources":{"iss_hook_start":
-  {"@class":"Resource","uuid":"bin","urls":["http://127.0.0.2/bin"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}},
+  {"@class":"Resource","uuid":"bin","urls":["http://127.0.0.2/bin"],"size":0,
+   "verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}},
  {"@class":"InstanceFiller","name":"web","instance":{"properties":{"kind":"web"},"resources":{"iss_hook_start":
-  {"@class":"Resource","uuid":"bin","urls":["http://127.0.0.1/bin"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}}
+  {"@class":"Resource","uuid":"bin","urls":["http://127.0.0.1/bin"],"size":0,
+   "verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}}
 ]`
 
 // What a node gets is what it is to run: filled, named, with the addresses of all that are the same
@@ -93,15 +95,18 @@ func TestPlaceRefuses(t *testing.T) {
 		}
 		noise[i] = fmt.Sprintf("%q:%q", fmt.Sprint("p", i), b)
 	}
-	large := `[{"@class":"Instance","slot":"web@n2","properties":{` + strings.Join(noise, ",") + `},"resources":{"iss_hook_start":
-		{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}]`
+	large := `[{"@class":"Instance","slot":"web@n2","properties":{` +
+		strings.Join(noise, ",") + `},"resources":{"iss_hook_start":
+		{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"size":0,
+   "verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}]`
 	for _, c := range []struct {
 		name, text string
 		code       wire.Code
 		node       string
 	}{
 		{"only fillers",
-			`[{"@class":"InstanceFiller","name":"f","instance":{"properties":{"a":"1"},"resources":{}}}]`, wire.CodeMissing, ""},
+			`[{"@class":"InstanceFiller","name":"f","instance":{"properties":{"a":"1"},"resources":{}}}]`,
+			wire.CodeMissing, ""},
 		{"nothing fits",
 			`[{"@class":"TopologicalInstance","slot":"web@n1","properties":{"kind":"web"}}]`, wire.CodeNotFound, ""},
 		{"too large", large, wire.CodeTooLarge, "n2"},
