@@ -345,13 +345,13 @@ func TestEndsAtEveryPoint(t *testing.T) {
 			t.Errorf("%+v ends with %+v", c, plain.saved.Last)
 		}
 		for i := 1; i <= plain.points; i++ {
-			for j := i; j <= plain.points+10; j++ {
+			for j := i; j <= plain.points+10; j += pairs {
 				w := fresh()
 				w.crashes = map[int]bool{i: true, j: true}
 				tell(w, fmt.Sprintf("ended at %d and %d", i, j))
 			}
 			for _, reached := range []bool{false, true} {
-				for j := i; j <= plain.points+10; j += 4 {
+				for j := i; j <= plain.points+10; j += 4 * pairs {
 					w := fresh()
 					w.unsaved = map[int]bool{i: reached}
 					w.crashes = map[int]bool{j: j > i}
@@ -360,7 +360,7 @@ func TestEndsAtEveryPoint(t *testing.T) {
 			}
 		}
 	}
-	if tales < 6_000 {
+	if tales < 6_000/pairs {
 		t.Errorf("only %d tales", tales)
 	}
 }
