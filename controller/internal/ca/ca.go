@@ -1,10 +1,10 @@
 // Package ca is the certificate authority of one unit: it makes the CA at the first start, and
 // certifies the controller's own doors and the keys of nodes, of the cloud side and of operators.
 //
-// It guarantees that the CA's key is on disk whole or not at all, open to nobody else; that a
-// certificate says only what the caller decided, nothing that a request asked for; and that a
-// wrong clock locks nobody out that a right one would let in: see Config.Floor. Which
-// certificates still count is not decided here but by package enrol.
+// It guarantees that the CA's key is on disk whole or not at all, readable by nobody else; that a
+// certificate contains only what the caller decided, and of a request only the key; and that a clock
+// that is behind locks nobody out whom a right one would let in: see Config.Floor. Package enrol, not
+// this one, decides which certificates are still accepted.
 //
 // A certificate names its bearer by a URI: tandem://UNIT/node/NODE, tandem://UNIT/cloud/NAME,
 // tandem://UNIT/operator/NAME or tandem://UNIT/controller.
@@ -40,13 +40,13 @@ const (
 // Lifetimes of certificates.
 const (
 	Life       = 3652 * 24 * time.Hour // of the CA: ten years
-	NodeLife   = 90 * 24 * time.Hour   // of what Issue makes, unless the caller says otherwise
-	serverLife = 30 * 24 * time.Hour   // of the controller's own, which live in memory only
-	skew       = time.Hour             // certificates begin this much early at most, for clocks that are late
+	NodeLife   = 90 * 24 * time.Hour   // of a node's certificate; the default of those who call Issue
+	serverLife = 30 * 24 * time.Hour   // of the controller's own certificates, which live in memory only
+	skew       = time.Hour             // how far certificates are backdated at most, for clocks that are behind
 )
 
-// written is when this program was written: a clock that says less is wrong.
-var written = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+// earliestTime is a time before the first release of this program. A clock below it is wrong.
+var earliestTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Config says where the CA is kept.
 type Config struct {
@@ -55,35 +55,35 @@ type Config struct {
 
 	// Now is the wall clock; nil: time.Now.
 	Now func() time.Time
-	// Floor is a time that is known to have passed, such as the journal's newest record's. A
-	// gateway without a battery starts in 1970: the clock is not believed below this, nor below
-	// the time at which the CA was made.
+	// Floor is a time that has certainly passed, such as that of the journal's newest record. A
+	// gateway without a battery starts in 1970. A clock below Floor, or below the time at which the
+	// CA was made, is replaced by the later of the two.
 	Floor time.Time
-	// Known is the fingerprint of the CA that this unit's nodes trust, if any has joined. A CA
-	// that is missing or another one is then an error, unless Renew is set: it was lost, and
-	// every node would have to join again.
+	// Known is the fingerprint of the CA that this unit's nodes trust; nil if none has joined. If it
+	// is set and the CA is missing or is another one, Open fails unless Renew is set, because every
+	// node would have to join again.
 	Known *jointoken.Fingerprint
-	// Renew makes a new CA where the one that is Known is missing, or takes over another that
-	// was put in its place.
+	// Renew allows Open to make a new CA when the Known one is missing, or to accept another one in
+	// its place.
 	Renew bool
 
 	Steps durable.Steps // fault seam; nil in production
 }
 
-// CA is an open certificate authority. It may be used by many goroutines.
+// CA is an open certificate authority. It is safe for concurrent use.
 type CA struct {
 	unit  string
 	clock func() time.Time
-	floor time.Time
+	floor time.Time // the least time that now returns
 	key   crypto.Signer
 	cert  *x509.Certificate
 	pool  *x509.CertPool
 }
 
-// Open reads the CA, or makes it at the first start. The error is one that a person can act on.
+// Open reads the CA, or makes it at the first start. The error's message says what to do.
 //
-// Key and certificate are one file, so a crash leaves a CA or none. Before it is written nothing
-// has been signed; the copy of the certificate is written again whenever it differs.
+// Key and certificate are in one file, so a crash leaves a whole CA or none. Nothing is signed before
+// the file is written. The copy of the certificate is written again whenever it differs.
 func Open(cfg Config) (*CA, error) {
 	if !wire.ValidName(cfg.Unit) || strings.HasSuffix(cfg.Unit, ".") || strings.Contains(cfg.Unit, "..") {
 		return nil, fmt.Errorf("unit CA: %q cannot stand in certificates: a unit name with neither a dot at its end "+
@@ -95,11 +95,11 @@ func Open(cfg Config) (*CA, error) {
 			return nil, fmt.Errorf("unit CA: %w", err)
 		}
 	}
-	c := &CA{unit: cfg.Unit, clock: cfg.Now, floor: written}
+	c := &CA{unit: cfg.Unit, clock: cfg.Now, floor: earliestTime}
 	if c.clock == nil {
 		c.clock = time.Now
 	}
-	c.raise(cfg.Floor)
+	c.raiseFloor(cfg.Floor)
 	data, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -123,7 +123,7 @@ func Open(cfg Config) (*CA, error) {
 	if c.key, c.cert, err = parse(data); err != nil {
 		return nil, fmt.Errorf("unit CA: %s: %w", path, err)
 	}
-	c.raise(c.cert.NotBefore)
+	c.raiseFloor(c.cert.NotBefore)
 	switch fp := c.Fingerprint(); {
 	case c.cert.Subject.CommonName != commonName(cfg.Unit):
 		return nil, fmt.Errorf("unit CA: %s is of %q, not of unit %q", path, c.cert.Subject.CommonName, cfg.Unit)
@@ -148,7 +148,7 @@ func Open(cfg Config) (*CA, error) {
 
 func commonName(unit string) string { return "tandem CA " + unit }
 
-// create makes a new CA and returns it as its file.
+// create makes a new CA and returns the content of its file.
 func create(unit string, now time.Time) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -213,14 +213,14 @@ func parse(data []byte) (crypto.Signer, *x509.Certificate, error) {
 	return signer, cert, nil
 }
 
-// raise makes t the earliest time that is believed.
-func (c *CA) raise(t time.Time) {
+// raiseFloor makes t the floor if it is later.
+func (c *CA) raiseFloor(t time.Time) {
 	if t.After(c.floor) {
 		c.floor = t
 	}
 }
 
-// now is the time by which certificates are judged.
+// now returns the wall clock, or the floor if the clock is below it.
 func (c *CA) now() time.Time {
 	if t := c.clock(); t.After(c.floor) {
 		return t
@@ -228,10 +228,10 @@ func (c *CA) now() time.Time {
 	return c.floor
 }
 
-// Now is the wall clock, but never a time that is known to have passed.
+// Now returns the wall clock, but never a time before Config.Floor.
 func (c *CA) Now() time.Time { return c.now() }
 
-// Fingerprint is what tokens carry and nodes compare.
+// Fingerprint returns the hash of the CA's certificate, which tokens carry and nodes compare.
 func (c *CA) Fingerprint() jointoken.Fingerprint { return jointoken.FingerprintOf(c.cert.Raw) }
 
 // Certificate is the CA's certificate in DER. It must not be changed.
@@ -242,5 +242,5 @@ func (c *CA) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.cert.Raw})
 }
 
-// Expires is the end of the CA's life: no certificate of it counts after that.
+// Expires is the end of the CA's validity. None of its certificates is valid after that.
 func (c *CA) Expires() time.Time { return c.cert.NotAfter }

@@ -23,19 +23,19 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Request is a certificate request whose sender has shown that the key is his. All that is taken
-// from it is the key, and the name to compare with.
+// Request is a certificate request that is signed with the key that it is for. Only its key and its
+// name are used, the name only to compare.
 type Request struct {
 	Key  crypto.PublicKey
 	Hash string // SHA-256 of the key's SubjectPublicKeyInfo, in hexadecimal
 	Name string // the subject's common name; may be empty
 }
 
-// maxRequest bounds a request in DER; one of ours has under 300 bytes.
+// maxRequest bounds a request in DER, in bytes. A node's request has less than 300.
 const maxRequest = 8 << 10
 
-// ParseRequest reads a PKCS #10 request in DER. Keys are ECDSA on P-256 or P-384, or Ed25519:
-// nothing weaker, and nothing that costs the controller dear to check. The error is a *wire.Error.
+// ParseRequest reads a PKCS #10 request in DER. Its key must be ECDSA on P-256 or P-384, or Ed25519:
+// weaker keys, and keys that are expensive to verify, are refused. The error is a *wire.Error.
 func ParseRequest(der []byte) (*Request, error) {
 	if len(der) > maxRequest {
 		return nil, wire.New(wire.CodeTooLarge, "/csr", fmt.Sprintf("a certificate request of more "+
@@ -63,7 +63,8 @@ func ParseRequest(der []byte) (*Request, error) {
 	return &Request{Key: csr.PublicKey, Hash: hex.EncodeToString(sum[:]), Name: csr.Subject.CommonName}, nil
 }
 
-// NewSerial draws the serial number of a certificate, in hexadecimal: 127 random bits.
+// NewSerial returns a random serial number for a certificate, in hexadecimal: a positive number of
+// 127 bits, 126 of them random.
 func NewSerial() (string, error) {
 	n, err := newSerial()
 	if err != nil {
@@ -77,12 +78,12 @@ func newSerial() (*big.Int, error) {
 	if _, err := rand.Read(b[:]); err != nil {
 		return nil, fmt.Errorf("draw a serial number: %w", err)
 	}
-	b[0] = b[0]&0x7f | 0x40 // positive, and never short
+	b[0] = b[0]&0x7f | 0x40 // positive, and always of the same length
 	return new(big.Int).SetBytes(b[:]), nil
 }
 
-// Validity is the time for which a certificate of that life counts if it is issued now. It does not
-// outlast the CA.
+// Validity returns the validity of a certificate with that lifetime if it is issued now. It stays
+// within the validity of the CA.
 func (c *CA) Validity(life time.Duration) (from, until time.Time) {
 	now := c.now().Truncate(time.Second).UTC()
 	from, until = now.Add(-min(skew, life/20)), now.Add(life)
@@ -95,17 +96,17 @@ func (c *CA) Validity(life time.Duration) (from, until time.Time) {
 	return from, until
 }
 
-// Grant is what a certificate says.
+// Grant is the content of a certificate.
 type Grant struct {
 	Subject     string // "node/n1", "cloud/eu", "operator/ann", "controller" or "broker/b1"
-	Serial      string // as NewSerial draws it
+	Serial      string // as NewSerial returns it
 	From, Until time.Time
-	Hosts       []string // names and addresses of a broker
+	Hosts       []string // host names and addresses, for a broker only
 }
 
-// Issue certifies a key and returns the certificate in DER. It is a client's, but for a broker,
-// which is a server under its hosts. The common name is the subject, as mosquitto takes it for the
-// user name: a bare "controller" would be one name for two.
+// Issue certifies a key and returns the certificate in DER: a server certificate for its hosts if the
+// subject is a broker, else a client certificate. The common name is the whole subject with its role,
+// because mosquitto takes it as the user name: a name alone could belong to a node and to an operator.
 func (c *CA) Issue(key crypto.PublicKey, g Grant) ([]byte, error) {
 	n, ok := new(big.Int).SetString(g.Serial, 16)
 	if !ok || n.Sign() <= 0 {
@@ -123,13 +124,13 @@ func (c *CA) Issue(key crypto.PublicKey, g Grant) ([]byte, error) {
 	}
 	if strings.HasPrefix(g.Subject, jointoken.BrokerRole+"/") {
 		t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-		named(t, g.Hosts)
+		setHosts(t, g.Hosts)
 	}
 	return c.sign(t, key)
 }
 
-// named puts hosts into a server's certificate.
-func named(t *x509.Certificate, hosts []string) {
+// setHosts adds host names and addresses to a server's certificate.
+func setHosts(t *x509.Certificate, hosts []string) {
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
 			t.IPAddresses = append(t.IPAddresses, ip)
@@ -147,14 +148,14 @@ func (c *CA) sign(template *x509.Certificate, key crypto.PublicKey) ([]byte, err
 	return der, nil
 }
 
-// Peer is who a verified certificate says that its bearer is.
+// Peer is the identity in a verified certificate.
 type Peer struct {
 	Subject string // "node/n1"
-	Serial  string // hexadecimal, as NewSerial draws it
+	Serial  string // hexadecimal, as NewSerial returns it
 	Expires time.Time
 }
 
-// PeerOf returns who is at the other end of a TLS connection to one of this CA's servers.
+// PeerOf returns the identity at the other end of a TLS connection to one of this CA's servers.
 func (c *CA) PeerOf(state *tls.ConnectionState) (Peer, error) {
 	if state == nil || len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
 		return Peer{}, errors.New("no certificate was shown")

@@ -15,27 +15,27 @@ import (
 	"tandem.internal/shared/jointoken"
 )
 
-// Server is the controller's side of TLS. Its key and certificate live in memory only and are
-// made anew when a third of the certificate's life is left, and at every start.
+// Server provides the TLS configuration of the controller's servers. Its key and certificate live in
+// memory only. They are replaced when a third of the certificate's life is left, and at every start.
 type Server struct {
 	ca    *CA
 	hosts []string
 
 	mu    sync.Mutex
 	cert  *tls.Certificate
-	renew time.Time
+	renew time.Time // when cert is replaced
 }
 
-// Server makes the controller's side of TLS for servers that are reached under hosts, names or
-// addresses. Nodes do not compare hosts but jointoken.ServerName; browsers and curl do.
+// Server returns the TLS side of servers with these host names and addresses. Browsers and curl
+// verify the hosts; nodes verify jointoken.ServerName instead.
 func (c *CA) Server(hosts []string) (*Server, error) {
 	s := &Server{ca: c, hosts: slices.Clone(hosts)}
-	_, err := s.certificate() // what cannot be made is better known at the start
+	_, err := s.certificate() // fail at the start, not at the first connection
 	return s, err
 }
 
-// certificate returns the current certificate. The lock is held for the making of a key and a
-// signature, well below a millisecond.
+// certificate returns the current certificate, a new one if it is due. It holds the lock while it
+// makes a key and a signature, well below a millisecond.
 func (s *Server) certificate() (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,13 +56,13 @@ func (s *Server) certificate() (*tls.Certificate, error) {
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "tandem controller"},
 		URIs:     []*url.URL{{Scheme: jointoken.Scheme, Host: s.ca.unit, Path: "/controller"}},
 		DNSNames: []string{jointoken.ServerName},
-		// A node that starts in 1970 believes nothing before the CA's own beginning; a server
+		// A node whose clock is in 1970 takes the beginning of the CA's validity as its time. A server
 		// certificate that began later would lock it out until somebody sets its clock.
 		NotBefore: s.ca.cert.NotBefore, NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 	}
-	named(template, s.hosts)
+	setHosts(template, s.hosts)
 	der, err := s.ca.sign(template, key.Public())
 	if err != nil {
 		return nil, err
@@ -71,22 +71,22 @@ func (s *Server) certificate() (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The CA goes along: a node that joins knows nothing of it but the fingerprint.
+	// The chain includes the CA: a node that joins has only its fingerprint.
 	s.cert = &tls.Certificate{Certificate: [][]byte{der, s.ca.cert.Raw}, PrivateKey: key, Leaf: leaf}
 	s.renew = now.Add(until.Sub(now) * 2 / 3)
 	return s.cert, nil
 }
 
-// Mutual is the configuration of a door through which only bearers of this CA's certificates
-// come. What they may do is not decided by TLS: ask PeerOf, and whether the serial still counts.
+// Mutual is the configuration of a server that accepts only clients with a certificate of this CA. It
+// does not decide what they may do: the server asks PeerOf, and whether the serial is still accepted.
 func (s *Server) Mutual() *tls.Config {
 	c := s.config()
 	c.ClientAuth = tls.RequireAndVerifyClientCert
 	return c
 }
 
-// Optional is the configuration of a door through which nodes come before they have a certificate.
-// One that is shown is verified.
+// Optional is the configuration of a server that also accepts clients without a certificate, such as
+// nodes that join. A certificate that a client sends is verified.
 func (s *Server) Optional() *tls.Config {
 	c := s.config()
 	c.ClientAuth = tls.VerifyClientCertIfGiven
@@ -102,26 +102,27 @@ func (s *Server) config() *tls.Config {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return s.certificate()
 		},
-		// Every connection shows its certificate anew: a session that is resumed would show the
-		// one of then.
+		// Every connection presents its current certificate: a resumed session would present the one of
+		// its first handshake.
 		SessionTicketsDisabled: true,
 	}
 }
 
-// Client is the controller's side of TLS where it is a client: at a broker of the site. Its key and
+// Client provides the client certificate of the controller, for a broker of the site. Its key and
 // certificate live in memory only, like those of a Server.
 type Client struct {
 	ca *CA
 
 	mu    sync.Mutex
 	cert  *tls.Certificate
-	renew time.Time
+	renew time.Time // when cert is replaced
 }
 
-// Client makes the controller's own identity, "controller".
+// Client returns the controller's client side, with the subject "controller".
 func (c *CA) Client() *Client { return &Client{ca: c} }
 
-// Certificate is for tls.Config.GetClientCertificate.
+// Certificate returns the current certificate, a new one if it is due. It serves as
+// tls.Config.GetClientCertificate.
 func (c *Client) Certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,5 +152,5 @@ func (c *Client) Certificate(*tls.CertificateRequestInfo) (*tls.Certificate, err
 	return c.cert, nil
 }
 
-// Trust adds the unit's CA to those that are trusted.
+// Trust adds the CA to a pool of trusted ones.
 func (c *CA) Trust(pool *x509.CertPool) { pool.AddCert(c.cert) }

@@ -1,14 +1,14 @@
 // Package enrol decides who belongs to the unit: which tokens are open, which certificates still
 // count, and who was revoked. It is pure: events go in, journal records and refusals come out.
 //
-// The state changes only by records: Decide says what to write and changes nothing that matters,
-// the shell makes it durable, Apply then changes the state, as it does again at every replay. So
-// what was used stays used and who was revoked stays revoked whatever happens to the process. A
-// certificate is signed only after the record with its serial is durable.
+// The state changes only by records. Decide returns the record to write and leaves the state as it
+// is. The shell makes the record durable. Apply then changes the state, at first and at every
+// replay. So a used token stays used and a revoked subject stays revoked, whatever happens to the
+// process. A certificate is signed only after the record with its serial is durable.
 //
-// Secrets do not get here: a token is known by the SHA-256 of its secret. Who shows no open
-// secret hears the same, whatever the reason; who knows the secret of a token hears why it does
-// not help any more. A subject is an identity as at the broker: "node/n1", "cloud/eu",
+// Secrets never reach this package: a token is known by the SHA-256 of its secret. A caller without
+// the secret of an issued token always gets the same answer; a caller with such a secret is told why
+// the token is not valid any more. A subject is an identity as at the broker: "node/n1", "cloud/eu",
 // "operator/ann".
 //
 //tandem:pure
@@ -27,25 +27,26 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// TokenLife is how long a token is open unless its issuer says otherwise, and MaxTokenLife how
-// long at most: who needs more can issue another.
+// TokenLife is the default lifetime of a token, MaxTokenLife the longest that its issuer may choose.
 const (
 	TokenLife    = 24 * time.Hour
 	MaxTokenLife = 30 * 24 * time.Hour
 )
 
-// Bounds of what is remembered of one subject.
+// Bounds of what is kept of one subject.
 const (
-	maxTokens = 4  // the newest
-	maxBurned = 16 // keys that no longer count
-	maxAgain  = 16 // answers that were lost: each is a record, and whoever has token and key could fill the journal
+	maxTokens = 4  // tokens; the newest are kept
+	maxBurned = 16 // keys that are not accepted any more; the newest are kept
+	// maxAgain bounds the repeated joins with one token and key, after a lost answer. Each is a record,
+	// and without a bound whoever has the token and the key could fill the journal.
+	maxAgain = 16
 )
 
-// renewPause is the least time between two certificates of one subject: a faulty one cannot fill
-// the journal.
+// renewPause is the least time between two certificates of one subject, so that a faulty node cannot
+// fill the journal.
 const renewPause = time.Minute
 
-// TokenState is what became of a token. That it has expired is not a state but a matter of time.
+// TokenState is the state of a token. Expiry is not a state: it follows from Token.Expires.
 type TokenState string
 
 // The states of a token.
@@ -57,19 +58,19 @@ const (
 
 // Token is one token of a subject.
 type Token struct {
-	Hash    string     `json:"hash"` // of the secret
+	Hash    string     `json:"hash"` // SHA-256 of the secret, in hexadecimal
 	State   TokenState `json:"state"`
 	Issued  time.Time  `json:"issued"`
 	Expires time.Time  `json:"expires"`
-	Who     string     `json:"who,omitempty"`
-	Key     string     `json:"key,omitempty"`   // that it was used for
-	Again   int        `json:"again,omitempty"` // how often after the first time
+	Who     string     `json:"who,omitempty"`   // issuer of the token
+	Key     string     `json:"key,omitempty"`   // hash of the key that was certified with it
+	Again   int        `json:"again,omitempty"` // joins with the same token and key after the first one
 }
 
-// Certificate is one that counts.
+// Certificate is a certificate that is accepted.
 type Certificate struct {
 	Serial  string    `json:"serial"` // hexadecimal
-	Key     string    `json:"key"`    // SHA-256 of the public key
+	Key     string    `json:"key"`    // SHA-256 of the public key, in hexadecimal
 	Issued  time.Time `json:"issued"`
 	Expires time.Time `json:"expires"`
 }
@@ -78,35 +79,35 @@ type Certificate struct {
 type Subject struct {
 	Name         string        `json:"name"` // "node/n1"
 	Tokens       []Token       `json:"tokens,omitempty"`
-	Certificates []Certificate `json:"certificates,omitempty"` // that count: at most the newest two
-	Burned       []string      `json:"burned,omitempty"`       // keys that did
-	Joined       time.Time     `json:"joined,omitzero"`        // last
-	Revoked      time.Time     `json:"revoked,omitzero"`       // since; zero: it is not
+	Certificates []Certificate `json:"certificates,omitempty"` // accepted ones: at most two, the newest last
+	Burned       []string      `json:"burned,omitempty"`       // hashes of keys that are not accepted any more
+	Joined       time.Time     `json:"joined,omitzero"`        // time of the newest join
+	Revoked      time.Time     `json:"revoked,omitzero"`       // time of the revocation; zero: not revoked
 	RevokedBy    string        `json:"revokedBy,omitempty"`
 }
 
-// State is who belongs to one unit. It belongs to one goroutine.
+// State holds the subjects of one unit. One goroutine owns it.
 type State struct {
-	subjects map[string]*Subject
-	tokens   map[string]*Subject // by hash of the secret
-	keys     map[string]*Subject // by hash of the key of a certificate that counts
-	ca       string              // fingerprint of the CA that the newest certificate is from
+	subjects map[string]*Subject // by name
+	tokens   map[string]*Subject // owner of a token, by hash of the secret
+	keys     map[string]*Subject // owner of an accepted certificate, by hash of its key
+	ca       string              // fingerprint of the CA that signed the newest certificate
 
-	refusals flow.Throttle // only bounds the journal; not part of the state
+	refusals flow.Throttle // bounds the records of refusals; not part of the journaled state
 }
 
-// New returns the state of a unit that nobody belongs to.
+// New returns the state of a unit without subjects.
 func New() *State {
 	return &State{subjects: map[string]*Subject{}, tokens: map[string]*Subject{}, keys: map[string]*Subject{}}
 }
 
-// Event is something that somebody wants.
+// Event is a request to Decide: one of the types below.
 type Event interface{ event() }
 
-// Enrol makes a token for a subject; those that it had are withdrawn.
+// Enrol issues a token for a subject and withdraws its open tokens.
 type Enrol struct {
 	Subject string
-	Hash    string        // of the secret
+	Hash    string        // of the token's secret
 	Life    time.Duration // 0: TokenLife
 	Who     string
 }
@@ -114,20 +115,20 @@ type Enrol struct {
 // Join asks for the first certificate, with the secret of a token.
 type Join struct {
 	Subject string
-	Hash    string // of the secret
-	Key     string // of the request, which was checked
-	Serial  string // of the certificate to be
+	Hash    string // of the token's secret
+	Key     string // hash of the key in the certificate request, whose signature was verified
+	Serial  string // of the certificate to issue
 	Expires time.Time
-	CA      string // fingerprint of who signs
-	From    string // address
+	CA      string // fingerprint of the CA that signs
+	From    string // address of the caller
 }
 
-// Renew asks for the next certificate, over a connection that the present one was shown on.
+// Renew asks for the next certificate, on a connection that is authenticated with the present one.
 type Renew struct {
 	Subject string
-	Serial  string // of the certificate that was shown
-	Key     string
-	Next    string // serial of the certificate to be
+	Serial  string // of the present certificate
+	Key     string // hash of the key in the certificate request
+	Next    string // serial of the certificate to issue
 	Expires time.Time
 	CA      string
 	From    string
@@ -143,12 +144,12 @@ type Certify struct {
 	Who     string
 }
 
-// Revoke ends everything that a subject has.
+// Revoke withdraws all tokens and certificates of a subject.
 type Revoke struct {
 	Subject string
 	Reason  string
 	Who     string
-	Known   bool // the subject is known to the unit though it never joined
+	Known   bool // the unit knows the subject, although this package may not
 }
 
 func (Enrol) event()   {}
@@ -159,9 +160,9 @@ func (Revoke) event()  {}
 
 // Decision is the answer to an Event.
 type Decision struct {
-	Record record.Enrolment // to be journaled and applied, also with Err; nil: nothing
-	Err    *wire.Error      // why not; nil: it is as was wished
-	Guess  bool             // with Err: no open secret was shown
+	Record record.Enrolment // to journal and apply, also when Err is set; nil: nothing to journal
+	Err    *wire.Error      // reason of the refusal; nil: granted
+	Guess  bool             // with Err: the secret is not that of an issued token
 }
 
 // Decide judges an event. An event of an unknown type is a bug in the caller and panics.
@@ -183,7 +184,8 @@ func (s *State) Decide(now time.Time, ev Event) Decision {
 	panic("enrol: unknown event")
 }
 
-func no(code wire.Code, format string, a ...any) Decision {
+// refuse returns a decision that refuses, without a record.
+func refuse(code wire.Code, format string, a ...any) Decision {
 	return Decision{Err: wire.New(code, "", fmt.Sprintf(format, a...))}
 }
 
@@ -193,45 +195,50 @@ func (s *State) enrol(now time.Time, ev Enrol) Decision {
 	}
 	switch {
 	case !jointoken.ValidSubject(ev.Subject):
-		return no(wire.CodeInvalidArgument, "%.80q is not an identity", ev.Subject)
+		return refuse(wire.CodeInvalidArgument, "%.80q is not an identity", ev.Subject)
 	case ev.Life < time.Minute || ev.Life > MaxTokenLife:
-		return no(wire.CodeInvalidArgument, "a token lives from 1 minute to %d days", MaxTokenLife/(24*time.Hour))
+		return refuse(wire.CodeInvalidArgument, "a token lives from 1 minute to %d days", MaxTokenLife/(24*time.Hour))
 	case s.tokens[ev.Hash] != nil:
-		return no(wire.CodeInternal, "the secret was drawn before")
+		return refuse(wire.CodeInternal, "the secret was drawn before")
 	}
 	return Decision{Record: record.EnrolData{Subject: ev.Subject, Hash: ev.Hash, Expires: now.Add(ev.Life).UTC()}}
 }
 
-// join judges a token. Its secret has 128 random bits and is looked up by its hash: what the time
-// of the look-up could tell is of the hash, and of no use.
+// join judges a token. Its secret has 128 random bits and is looked up by its hash. The duration of
+// the look-up could reveal something about the hash only, which does not help to guess the secret.
 func (s *State) join(now time.Time, ev Join) Decision {
 	sub, t := s.token(ev.Hash)
 	if t == nil {
-		d := no(wire.CodeNotAllowed, "the token is not valid here; make one with: tandem node enroll %s", nodeName(ev.Subject))
+		d := refuse(wire.CodeNotAllowed, "the token is not valid here; make one with: tandem node enroll %s",
+			nodeName(ev.Subject))
 		d.Guess = true
 		return d
 	}
 	again := t.State == Used && t.Key == ev.Key && sub.holds(ev.Key)
 	switch {
 	case sub.Name != ev.Subject:
-		return no(wire.CodeWrongTarget, "the token is for another node")
+		return refuse(wire.CodeWrongTarget, "the token is for another node")
 	case t.State == Withdrawn:
-		return no(wire.CodeNotAllowed, "the token was withdrawn; make a new one with: tandem node enroll %s", nodeName(ev.Subject))
+		return refuse(wire.CodeNotAllowed, "the token was withdrawn; make a new one with: tandem node enroll %s",
+			nodeName(ev.Subject))
 	case t.State == Used && !again:
-		return no(wire.CodeWrongState, "the token was used before; if that was not this node, revoke it. A new token: tandem node enroll %s", nodeName(ev.Subject))
+		return refuse(wire.CodeWrongState, "the token was used before; if that was not this node, revoke it. "+
+			"A new token: tandem node enroll %s", nodeName(ev.Subject))
 	case again && t.Again >= maxAgain:
-		return no(wire.CodeWrongState, "the token was used %d times; make a new one with: tandem node enroll %s", 1+t.Again, nodeName(ev.Subject))
+		return refuse(wire.CodeWrongState, "the token was used %d times; make a new one with: tandem node enroll %s",
+			1+t.Again, nodeName(ev.Subject))
 	case !now.Before(t.Expires):
-		return no(wire.CodeExpired, "the token was valid until %s; make a new one with: tandem node enroll %s", t.Expires.UTC().Format(time.RFC3339), nodeName(ev.Subject))
+		return refuse(wire.CodeExpired, "the token was valid until %s; make a new one with: tandem node enroll %s",
+			t.Expires.UTC().Format(time.RFC3339), nodeName(ev.Subject))
 	}
-	if err := s.keyOf(sub, ev.Key); err != nil {
+	if err := s.checkKey(sub, ev.Key); err != nil {
 		return Decision{Err: err}
 	}
-	return Decision{Record: record.JoinedData{Subject: ev.Subject, Token: ev.Hash, Serial: ev.Serial, Key: ev.Key, Expires: ev.Expires, CA: ev.CA,
-		From: ev.From, Again: again, Replaced: sub.serials()}}
+	return Decision{Record: record.JoinedData{Subject: ev.Subject, Token: ev.Hash, Serial: ev.Serial, Key: ev.Key,
+		Expires: ev.Expires, CA: ev.CA, From: ev.From, Again: again, Replaced: sub.serials()}}
 }
 
-// token finds an issued token, whatever became of it.
+// token finds an issued token in any state, and its subject; nil if there is none.
 func (s *State) token(hash string) (*Subject, *Token) {
 	sub := s.tokens[hash]
 	if sub == nil {
@@ -245,10 +252,11 @@ func (s *State) token(hash string) (*Subject, *Token) {
 	return nil, nil
 }
 
-// keyOf refuses a key that is another's, or that was revoked: whoever has it would be believed.
-func (s *State) keyOf(sub *Subject, key string) *wire.Error {
+// checkKey refuses a key that another subject has, or that is burned: several parties may hold it.
+func (s *State) checkKey(sub *Subject, key string) *wire.Error {
 	if holder := s.keys[key]; holder != nil && holder != sub || slices.Contains(sub.Burned, key) {
-		return wire.New(wire.CodeBadValue, "/csr", "the key is in use elsewhere or does not count any more; make a new one")
+		return wire.New(wire.CodeBadValue, "/csr",
+			"the key is in use elsewhere or does not count any more; make a new one")
 	}
 	return nil
 }
@@ -258,54 +266,57 @@ func (s *State) renew(now time.Time, ev Renew) Decision {
 	if err := s.Counts(ev.Subject, ev.Serial); err != nil {
 		return Decision{Err: err}
 	}
-	if err := s.keyOf(sub, ev.Key); err != nil {
+	if err := s.checkKey(sub, ev.Key); err != nil {
 		return Decision{Err: err}
 	}
 	newest := sub.Certificates[len(sub.Certificates)-1]
 	if wait := newest.Issued.Add(renewPause).Sub(now); wait > 0 && wait <= renewPause {
-		return no(wire.CodeUnavailable, "the certificate was renewed a moment ago; try again in %v", wait.Round(time.Second))
+		return refuse(wire.CodeUnavailable, "the certificate was renewed a moment ago; try again in %v",
+			wait.Round(time.Second))
 	}
-	return Decision{Record: record.RenewedData{Subject: ev.Subject, Old: ev.Serial, Serial: ev.Next, Key: ev.Key, Expires: ev.Expires, CA: ev.CA, From: ev.From}}
+	return Decision{Record: record.RenewedData{Subject: ev.Subject, Old: ev.Serial, Serial: ev.Next, Key: ev.Key,
+		Expires: ev.Expires, CA: ev.CA, From: ev.From}}
 }
 
-// certify lets a subject have a key as well as the one it has.
+// certify judges an administrator's order. It replaces the subject's certificates, as a join does.
 func (s *State) certify(now time.Time, ev Certify) Decision {
 	if !jointoken.ValidSubject(ev.Subject) {
-		return no(wire.CodeInvalidArgument, "%.80q is not an identity", ev.Subject)
+		return refuse(wire.CodeInvalidArgument, "%.80q is not an identity", ev.Subject)
 	}
 	sub := s.subjects[ev.Subject]
 	if sub == nil {
 		sub = &Subject{}
 	}
-	if err := s.keyOf(sub, ev.Key); err != nil {
+	if err := s.checkKey(sub, ev.Key); err != nil {
 		return Decision{Err: err}
 	}
-	return Decision{Record: record.JoinedData{Subject: ev.Subject, Serial: ev.Serial, Key: ev.Key, Expires: ev.Expires, CA: ev.CA, Replaced: sub.serials()}}
+	return Decision{Record: record.JoinedData{Subject: ev.Subject, Serial: ev.Serial, Key: ev.Key,
+		Expires: ev.Expires, CA: ev.CA, Replaced: sub.serials()}}
 }
 
 func (s *State) revoke(now time.Time, ev Revoke) Decision {
 	if !jointoken.ValidSubject(ev.Subject) {
-		return no(wire.CodeInvalidArgument, "%.80q is not an identity", ev.Subject)
+		return refuse(wire.CodeInvalidArgument, "%.80q is not an identity", ev.Subject)
 	}
 	sub := s.subjects[ev.Subject]
 	switch {
 	case sub == nil && !ev.Known:
-		return no(wire.CodeNotFound, "%s is not known", strings.Replace(ev.Subject, "/", " ", 1))
-	case sub != nil && !sub.Revoked.IsZero() && !sub.pending(now):
-		return Decision{} // it is already
+		return refuse(wire.CodeNotFound, "%s is not known", strings.Replace(ev.Subject, "/", " ", 1))
+	case sub != nil && !sub.Revoked.IsZero() && !sub.hasOpenToken(now):
+		return Decision{} // already revoked
 	}
 	return Decision{Record: record.RevokedData{Subject: ev.Subject, Reason: ev.Reason, Serials: sub.serials()}}
 }
 
-// Counts says whether a certificate that TLS has verified still counts; nil: it does. Anybody who
-// is not on the list is refused, so a certificate that the journal does not know is worth nothing.
+// Counts reports whether a certificate that TLS has verified is still accepted; nil: it is. The
+// subject and the serial must be on the list, so a certificate without a record is refused.
 func (s *State) Counts(subject, serial string) *wire.Error {
 	sub := s.subjects[subject]
 	return Counts(sub != nil, sub != nil && !sub.Revoked.IsZero(), sub.serials(), serial)
 }
 
-// Counts is the rule of State.Counts: of a subject that is known or not, and revoked or not, these
-// serials count.
+// Counts is the rule of State.Counts without a State: serials are the accepted serials of a subject
+// that is known or not, and revoked or not.
 func Counts(known, revoked bool, serials []string, serial string) *wire.Error {
 	switch {
 	case !known:
@@ -313,12 +324,13 @@ func Counts(known, revoked bool, serials []string, serial string) *wire.Error {
 	case revoked:
 		return wire.New(wire.CodeNotAllowed, "", "it was revoked; it needs a new token to join again")
 	case !slices.Contains(serials, serial):
-		return wire.New(wire.CodeNotAllowed, "", "the certificate does not count any more: a newer one was issued, or another machine has joined under this name")
+		return wire.New(wire.CodeNotAllowed, "", "the certificate does not count any more: a newer one was issued, "+
+			"or another machine has joined under this name")
 	}
 	return nil
 }
 
-// Lookup returns a subject, nil if it was never heard of. It must not be changed.
+// Lookup returns a subject, nil if there is none of this name. The caller must not change it.
 func (s *State) Lookup(subject string) *Subject { return s.subjects[subject] }
 
 // Each calls fn for every subject in the order of names.
@@ -336,7 +348,7 @@ func (s *State) Each(fn func(*Subject)) {
 // CA returns the fingerprint of the CA that the unit's nodes trust; "" while none has joined.
 func (s *State) CA() string { return s.ca }
 
-// Serials returns the serials of the certificates that count.
+// Serials returns the serials of the accepted certificates; none if the subject is revoked.
 func (sub *Subject) Serials() []string {
 	if !sub.Revoked.IsZero() {
 		return nil
@@ -359,17 +371,18 @@ func (sub *Subject) holds(key string) bool {
 	return slices.ContainsFunc(sub.Certificates, func(c Certificate) bool { return c.Key == key })
 }
 
-// pending reports whether a token is open.
-func (sub *Subject) pending(now time.Time) bool {
+// hasOpenToken reports whether the subject has a token that can still be used.
+func (sub *Subject) hasOpenToken(now time.Time) bool {
 	return slices.ContainsFunc(sub.Tokens, func(t Token) bool { return t.State == Open && now.Before(t.Expires) })
 }
 
-// Standing is a subject's in one word: "joined", "revoked", "enrolled" (a token is open) or "".
+// Standing is the state of a subject in one word: "joined", "revoked", "enrolled" (it has an open
+// token and no certificate) or "".
 func (sub *Subject) Standing(now time.Time) string {
 	switch {
 	case sub == nil:
 		return ""
-	case sub.pending(now) && len(sub.Serials()) == 0:
+	case sub.hasOpenToken(now) && len(sub.Serials()) == 0:
 		return "enrolled"
 	case !sub.Revoked.IsZero():
 		return "revoked"

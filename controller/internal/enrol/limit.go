@@ -7,11 +7,11 @@ import (
 	"tandem.internal/shared/flow"
 )
 
-// A refusal is journaled if this budget has room, else counted into the next one that is: guessing
-// must not fill the disk.
+// refusalRate bounds the records of refusals, so that guessing cannot fill the disk. A refusal beyond
+// it is counted in the next record.
 var refusalRate = flow.Rate{Burst: 32, Every: 10 * time.Second}
 
-// refusal adds the record to a refusing decision.
+// refusal adds a record to a decision that refuses, if refusalRate allows one.
 func (s *State) refusal(now time.Time, d Decision, subject, from string) Decision {
 	if d.Err == nil {
 		return d

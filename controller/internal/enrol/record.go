@@ -11,7 +11,7 @@ import (
 	"tandem.internal/shared/jointoken"
 )
 
-// Check refuses what this package cannot have written.
+// Check returns an error for a record that Decide cannot have returned.
 func Check(d record.Enrolment) error {
 	subject, named := "", true
 	switch d := d.(type) {
@@ -23,7 +23,7 @@ func Check(d record.Enrolment) error {
 		subject, named = d.Subject, d.Serial != "" && d.Key != ""
 	case record.RevokedData:
 		subject = d.Subject
-	default: // Refused: as claimed by whoever was refused
+	default: // JoinRefusedData: its subject is only a claim of the caller
 		return nil
 	}
 	if !jointoken.ValidSubject(subject) || !named {
@@ -32,7 +32,7 @@ func Check(d record.Enrolment) error {
 	return nil
 }
 
-// Apply changes the state as a record says. It is the only thing that does.
+// Apply changes the state according to a record. Nothing else changes it.
 func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
 	at = at.UTC()
 	switch d := d.(type) {
@@ -81,7 +81,7 @@ func (s *State) subject(name string) *Subject {
 	return sub
 }
 
-// withdraw closes the open tokens.
+// withdraw withdraws the open tokens of a subject.
 func (s *State) withdraw(sub *Subject) {
 	for i := range sub.Tokens {
 		if t := &sub.Tokens[i]; t.State == Open {
@@ -95,8 +95,8 @@ func (s *State) add(sub *Subject, c Certificate) {
 	s.keys[c.Key] = sub
 }
 
-// drop takes certificates off the list. Their keys are burned, but for keep and for those that
-// another certificate of the list is for.
+// drop removes the certificates for which which is true. Their keys are burned, except keep and the
+// keys of the certificates that remain.
 func (s *State) drop(sub *Subject, which func(Certificate) bool, keep string) {
 	var rest []Certificate
 	var gone []string
@@ -120,13 +120,13 @@ func (s *State) drop(sub *Subject, which func(Certificate) bool, keep string) {
 	}
 }
 
-// snapshot is the whole state as it is kept.
+// snapshot is the JSON form of a State in a checkpoint.
 type snapshot struct {
 	CA       string     `json:"ca,omitempty"`
 	Subjects []*Subject `json:"subjects,omitempty"`
 }
 
-// Checkpoint returns the state, so that a replay may begin here; nil if there is none yet.
+// Checkpoint encodes the state, so that a replay may begin here; nil if there is no subject yet.
 func (s *State) Checkpoint() []byte {
 	if len(s.subjects) == 0 {
 		return nil

@@ -2,10 +2,10 @@
 // certificates: a small HTTPS server of its own, beside the operators' API, because it faces
 // whoever can reach the gateway.
 //
-// It guarantees that a certificate is signed only for a key whose bearer asked, and only after the
-// core has made the decision durable; that strangers cost little (bounds on connections, bytes,
-// time and attempts); and that what it answers a stranger tells nothing. It decides nothing itself
-// and keeps nothing. Secrets and requests appear in no log and no error.
+// It guarantees that a certificate is signed only for a key whose holder signed the request, and only
+// after the core has made the decision durable; that strangers cost little (bounds on connections,
+// bytes, time and attempts); and that its answers to strangers reveal nothing. It decides nothing
+// itself and has no lasting state. Secrets and requests appear in no log and no error.
 package join
 
 import (
@@ -31,15 +31,15 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Core decides. Enrolment returns when the decision is durable: nil, or a *wire.Error. It is
-// called by many goroutines.
+// Core makes the decisions. Many goroutines call it.
 type Core interface {
+	// Enrolment decides an event and returns when the decision is durable: nil, or a *wire.Error.
 	Enrolment(ctx context.Context, ev enrol.Event) error
-	// Certified reports whether a certificate that TLS has verified still counts; nil: it does.
+	// Certified reports whether a certificate that TLS has verified is still accepted; nil: it is.
 	Certified(subject, serial string) error
-	// Keys are the keys that sign what the controller says, the oldest first, and the number of their list.
+	// Keys returns the controller's public signing keys, the oldest first, and the revision of the list.
 	Keys() (list []wire.Key, rev uint64)
-	// Floor is what a node that joins now has to take for old.
+	// Floor returns the newest stamps and the time that a node that joins now must treat as already seen.
 	Floor(ctx context.Context, node string) (jointoken.Floor, error)
 }
 
@@ -48,17 +48,17 @@ type Config struct {
 	Unit    string
 	CA      *ca.CA
 	Core    Core
-	Hosts   []string           // under which the door is reached, for its certificate
-	Brokers []jointoken.Broker // where nodes find their broker
-	Life    time.Duration      // of certificates; ca.NodeLife
+	Hosts   []string           // host names and addresses of the door, for its certificate
+	Brokers []jointoken.Broker // the unit's brokers, as admissions list them
+	Life    time.Duration      // lifetime of certificates; default ca.NodeLife
 	Log     *zap.Logger        // nil: silent
 
-	Timeout       time.Duration // for the handshake, for a request to arrive, and for the answer; 10 s
-	MaxConns      int           // at once; 256
-	MaxPerAddress int           // at once from one address; 16
+	Timeout       time.Duration // of the handshake and of reading a request; writing has twice as long; default 10 s
+	MaxConns      int           // open connections; default 256
+	MaxPerAddress int           // open connections from one address; default 16
 }
 
-// Door answers those who join, renew, or ask for the keys.
+// Door is the HTTP handler of the join door: join, renew, and the list of signing keys.
 type Door struct {
 	cfg    Config
 	log    *zap.Logger
@@ -100,13 +100,15 @@ func New(cfg Config) (*Door, error) {
 // ServeHTTP answers one request.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.ServeHTTP(w, r) }
 
-// errBusy is what a caller hears who has tried too often.
+// errBusy is the answer to an address that made too many attempts.
 var errBusy = wire.New(wire.CodeUnavailable, "", "too many attempts; try again later")
 
-// answerer makes the body of an answer.
+// answerer makes the body of an answer to a request from an address.
 type answerer func(r *http.Request, body []byte, from string) ([]byte, error)
 
-func encoded[M jointoken.Admission | jointoken.KeyList](answer func(r *http.Request, body []byte, from string) (*M, error)) answerer {
+// encoded returns an answerer that encodes the message that answer returns.
+func encoded[M jointoken.Admission | jointoken.KeyList](
+	answer func(r *http.Request, body []byte, from string) (*M, error)) answerer {
 	return func(r *http.Request, body []byte, from string) ([]byte, error) {
 		m, err := answer(r, body, from)
 		if err != nil {
@@ -116,12 +118,13 @@ func encoded[M jointoken.Admission | jointoken.KeyList](answer func(r *http.Requ
 	}
 }
 
-// guarded bounds attempts, reads the body, and answers.
+// guarded returns a handler that bounds the attempts of an address, reads the body, and answers.
 func (d *Door) guarded(answer answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil {
-				d.log.Error("join door panicked", zap.String("path", r.URL.Path), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+				d.log.Error("join door panicked", zap.String("path", r.URL.Path), zap.Any("panic", p),
+					zap.ByteString("stack", debug.Stack()))
 				panic(http.ErrAbortHandler)
 			}
 		}()
@@ -160,7 +163,7 @@ func (d *Door) read(w http.ResponseWriter, r *http.Request, from string, answer 
 	return answer(r, body, from)
 }
 
-// join trades a token's secret for a certificate.
+// join issues a certificate in exchange for a token's secret.
 func (d *Door) join(r *http.Request, body []byte, from string) (*jointoken.Admission, error) {
 	req, err := jointoken.DecodeJoin(body)
 	if err != nil {
@@ -175,12 +178,13 @@ func (d *Door) join(r *http.Request, body []byte, from string) (*jointoken.Admis
 			CA: d.cfg.CA.Fingerprint().String(), From: from}
 	})
 	if err == nil {
-		a.Floor, err = d.cfg.Core.Floor(r.Context(), req.Node) // after the join is durable: a repetition brings it, too
+		// The join is durable now. If this fails, the node repeats its request and gets the floor then.
+		a.Floor, err = d.cfg.Core.Floor(r.Context(), req.Node)
 	}
 	return a, err
 }
 
-// renew trades a certificate for the next one.
+// renew issues the next certificate in exchange for the present one.
 func (d *Door) renew(r *http.Request, body []byte, from string) (*jointoken.Admission, error) {
 	peer, err := d.cfg.CA.PeerOf(r.TLS)
 	if err != nil {
@@ -196,8 +200,8 @@ func (d *Door) renew(r *http.Request, body []byte, from string) (*jointoken.Admi
 	})
 }
 
-// keys tells a node that missed a change of the keys which ones sign now: of all that it hears, only
-// this connection is vouched for without them.
+// keys sends the current signing keys to a node that missed a change of them. TLS authenticates this
+// connection; every other message of the controller is authenticated by these keys only.
 func (d *Door) keys(r *http.Request, body []byte, _ string) (*jointoken.KeyList, error) {
 	peer, err := d.cfg.CA.PeerOf(r.TLS)
 	if err != nil {
@@ -213,10 +217,11 @@ func (d *Door) keys(r *http.Request, body []byte, _ string) (*jointoken.KeyList,
 	return &jointoken.KeyList{Unit: d.cfg.Unit, UnitKeys: list, KeysRev: rev}, nil
 }
 
-// certify checks the request, has the core decide, and only then signs. If we crash before the
-// decision is durable nothing has happened; if after it, a serial counts that no certificate
-// bears, and the node asks again with the same token and key, or with its old certificate.
-func (d *Door) certify(ctx context.Context, subject string, csr []byte, event func(key, serial string, until time.Time) enrol.Event) (*jointoken.Admission, error) {
+// certify checks the request, has the core decide, and only then signs. After a crash before the
+// decision is durable, nothing has happened. After a crash behind it, a serial is accepted that no
+// certificate has, and the node asks again with the same token and key, or with its old certificate.
+func (d *Door) certify(ctx context.Context, subject string, csr []byte,
+	event func(key, serial string, until time.Time) enrol.Event) (*jointoken.Admission, error) {
 	req, err := ca.ParseRequest(csr)
 	if err != nil {
 		return nil, err
@@ -242,12 +247,12 @@ func (d *Door) certify(ctx context.Context, subject string, csr []byte, event fu
 		UnitKeys: list, KeysRev: rev, Brokers: d.cfg.Brokers}, nil
 }
 
-// status is the HTTP status of a refusal: in two cases this door says more exactly why.
+// status is the HTTP status of a refusal. Two codes have a more exact status here than in package door.
 func status(code wire.Code) int {
 	switch code {
 	case wire.CodeNotSupported: // a body of another type
 		return http.StatusUnsupportedMediaType
-	case wire.CodeExpired: // a token, for ever
+	case wire.CodeExpired: // an expired token never becomes valid again
 		return http.StatusGone
 	}
 	return door.Status(code)
@@ -259,7 +264,8 @@ func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		d.log.Error("join door", zap.String("path", r.URL.Path), zap.Error(err))
 		e = wire.New(wire.CodeInternal, "", "the controller failed to answer; its log says why")
 	}
-	d.log.Debug("join door refuses", zap.String("path", r.URL.Path), zap.String("from", r.RemoteAddr), zap.String("code", string(e.Code)))
+	d.log.Debug("join door refuses", zap.String("path", r.URL.Path), zap.String("from", r.RemoteAddr),
+		zap.String("code", string(e.Code)))
 	d.write(w, status(e.Code), refusal(e))
 }
 

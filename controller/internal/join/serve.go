@@ -14,11 +14,11 @@ import (
 	"tandem.internal/shared/door"
 )
 
-// grace is what requests being answered have when the door closes.
+// grace is how long requests in progress may take when the door closes.
 const grace = 2 * time.Second
 
-// Serve answers on l until ctx ends or l fails, and closes l. It returns when nothing of the door
-// runs any more. A second call is a bug.
+// Serve answers on l until ctx ends or l fails, and closes l. It returns after every goroutine of the
+// door has ended. A second call is a bug.
 func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 	log, err := zap.NewStdLogAt(d.log, zap.DebugLevel) // strangers must not fill the log
 	if err != nil {
@@ -33,7 +33,7 @@ func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes:    4 << 10,
 		ErrorLog:          log,
 	}
-	srv.SetKeepAlivesEnabled(false) // a node asks once
+	srv.SetKeepAlivesEnabled(false) // a node sends one request
 	done := make(chan error, 1)
 	go func() {
 		done <- srv.Serve(tls.NewListener(door.Bound(l, d.cfg.MaxConns, d.cfg.MaxPerAddress), d.server.Optional()))

@@ -13,7 +13,7 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// FileName is what the file is called in the controller's state directory.
+// FileName is the name of the file in the controller's state directory.
 const FileName = "tokens.json"
 
 // Lifetimes that a token may be given.
@@ -29,38 +29,38 @@ type Config struct {
 	Steps durable.Steps    // fault seam; nil in production
 }
 
-// Store is the tokens and their file. It may be used by many goroutines: who asks whether a token
-// counts waits for nobody.
+// Store holds the tokens and their file. It is safe for concurrent use; Who and List never wait for a
+// change.
 type Store struct {
-	cfg  Config
-	turn chan struct{} // holds a value while somebody changes the tokens
-	live atomic.Pointer[live]
+	cfg     Config
+	changes chan struct{} // lock for changes, full while it is held; a channel, so that lock can obey a context
+	current atomic.Pointer[state]
 }
 
-// live is what counts at a moment; it is never changed, only replaced.
-type live struct {
-	set  Set
-	ends map[string]ended // by name
-	left Set              // revoked, but still in the file: the disk refused
+// state is the tokens at one moment. It is immutable: a change stores a new one.
+type state struct {
+	set         Set
+	revocations map[string]revocation // of the tokens in set, by name
+	unsaved     Set                   // revoked, but still in the file because it could not be written
 }
 
-// ended is done when its token is revoked.
-type ended struct {
-	ctx context.Context
-	end context.CancelCauseFunc
+// revocation is a context that ends when its token is revoked, and the function that ends it.
+type revocation struct {
+	ctx    context.Context
+	revoke context.CancelCauseFunc
 }
 
-// ErrRevoked is the cause with which a request's context ends whose token is revoked meanwhile.
+// ErrRevoked is the cause with which a request's context ends when its token is revoked.
 var ErrRevoked = wire.New(wire.CodeNotAllowed, "", "the token was revoked")
 
-// ErrExpired is the cause when its token's end has come.
+// ErrExpired is the cause with which a request's context ends when its token expires.
 var ErrExpired = wire.New(wire.CodeNotAllowed, "", "the token has expired; ask for another one")
 
-// ErrUnknown is what whoever has the wrong token hears.
+// ErrUnknown is the answer to a token that is not in the set.
 var ErrUnknown = wire.New(wire.CodeNotAllowed, "", "the token is not one that this controller knows; it may have "+
 	"been revoked")
 
-// Open reads the file, if there is one. The error is one that a person can act on.
+// Open reads the file, if there is one. The error's message says what to do.
 func Open(cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -69,8 +69,8 @@ func Open(cfg Config) (*Store, error) {
 	if err := durable.Clean(cfg.Path); err != nil {
 		return nil, fmt.Errorf("tokens: %w", err)
 	}
-	s := &Store{cfg: cfg, turn: make(chan struct{}, 1)}
-	l := &live{ends: map[string]ended{}}
+	s := &Store{cfg: cfg, changes: make(chan struct{}, 1)}
+	st := &state{revocations: map[string]revocation{}}
 	data, err := os.ReadFile(cfg.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -84,32 +84,32 @@ func Open(cfg Config) (*Store, error) {
 		if info.Mode().Perm()&0o077 != 0 {
 			return fail(fmt.Errorf("others may use it (mode %04o); chmod 600 it", info.Mode().Perm()))
 		}
-		if l.set, err = Decode(data); err != nil {
+		if st.set, err = Decode(data); err != nil {
 			return fail(fmt.Errorf("%w; restore it from a backup, or remove it and make new tokens", err))
 		}
 	}
-	for _, t := range l.set {
-		l.ends[t.Name] = newEnded()
+	for _, t := range st.set {
+		st.revocations[t.Name] = newRevocation()
 	}
-	s.live.Store(l)
+	s.current.Store(st)
 	return s, nil
 }
 
-func newEnded() ended {
-	ctx, end := context.WithCancelCause(context.Background())
-	return ended{ctx, end}
+func newRevocation() revocation {
+	ctx, revoke := context.WithCancelCause(context.Background())
+	return revocation{ctx, revoke}
 }
 
-// Bearer is whoever has shown a token that counts.
+// Bearer is a caller that presented a valid token.
 type Bearer struct {
 	Name    string
 	Role    Role
-	revoked context.Context
-	left    time.Duration // until it expires; 0: never
+	revoked context.Context // ends when the token is revoked
+	left    time.Duration   // time until the token expires; 0: it never does
 }
 
-// Context is ctx until the token is revoked or expires; the cause is then ErrRevoked or ErrExpired.
-// The caller calls release when nothing is done for the bearer any more.
+// Context returns a context that also ends when the token is revoked or expires, with the cause
+// ErrRevoked or ErrExpired. The caller calls release after its work for the bearer.
 func (b *Bearer) Context(ctx context.Context) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(b.revoked, func() { cancel(ErrRevoked) })
@@ -122,23 +122,23 @@ func (b *Bearer) Context(ctx context.Context) (_ context.Context, release func()
 	return ctx, func() { stop(); end(); cancel(nil) }
 }
 
-// Who returns whose token this is. The error is ErrExpired or ErrUnknown, which stands for every
-// other reason: who guesses learns nothing.
+// Who returns the bearer of a token. The error is ErrExpired, or ErrUnknown for every other reason, so
+// that guessing reveals nothing.
 func (s *Store) Who(text string) (*Bearer, error) {
 	secret, err := Parse(text)
 	if err != nil {
 		return nil, ErrUnknown
 	}
-	l := s.live.Load()
-	i := l.set.Find(secret.Hash())
+	st := s.current.Load()
+	i := st.set.Find(secret.Hash())
 	if i < 0 {
 		return nil, ErrUnknown
 	}
-	t, now := &l.set[i], s.cfg.Now()
+	t, now := &st.set[i], s.cfg.Now()
 	if t.Expired(now) {
 		return nil, ErrExpired
 	}
-	b := &Bearer{Name: t.Name, Role: t.Role, revoked: l.ends[t.Name].ctx}
+	b := &Bearer{Name: t.Name, Role: t.Role, revoked: st.revocations[t.Name].ctx}
 	if !t.Expires.IsZero() {
 		b.left = t.Expires.Sub(now)
 	}
@@ -146,25 +146,25 @@ func (s *Store) Who(text string) (*Bearer, error) {
 }
 
 // List returns all tokens, sorted by name.
-func (s *Store) List() Set { return s.live.Load().set }
+func (s *Store) List() Set { return s.current.Load().set }
 
-// Now is the time by which tokens end.
+// Now is the clock that decides whether a token has expired.
 func (s *Store) Now() time.Time { return s.cfg.Now() }
 
-// Create makes a token; life 0 means that it counts until it is revoked. note is called when nothing
-// is in the way and before the token counts; its error is returned and the token not made. The error
-// is a *wire.Error.
+// Create makes a token with a lifetime; 0 means that it never expires. It calls note after all checks
+// and before the token becomes valid. If note fails, Create returns its error and makes no token. Every
+// other error is a *wire.Error.
 func (s *Store) Create(ctx context.Context, name string, role Role, life time.Duration, by string,
 	note func(Token) error) (Token, Secret, error) {
 	fail := func(err error) (Token, Secret, error) { return Token{}, Secret{}, err }
 	if life != 0 && (life < MinLife || life > MaxLife) {
 		return fail(wire.New(wire.CodeBadValue, "/ttl", "a token counts for a minute at least and ten years at most"))
 	}
-	if err := s.take(ctx); err != nil {
+	if err := s.lock(ctx); err != nil {
 		return fail(err)
 	}
-	defer s.give()
-	old, secret := s.live.Load(), NewSecret()
+	defer s.unlock()
+	old, secret := s.current.Load(), NewSecret()
 	t := Token{Name: name, Role: role, Hash: secret.Hash(), Created: s.cfg.Now().UTC().Truncate(time.Second), By: by}
 	if life != 0 {
 		t.Expires = t.Created.Add(life)
@@ -175,50 +175,49 @@ func (s *Store) Create(ctx context.Context, name string, role Role, life time.Du
 	if err := note(t); err != nil {
 		return fail(err)
 	}
-	next := &live{set: old.set.With(t), ends: map[string]ended{t.Name: newEnded()}}
-	for n, e := range old.ends {
-		next.ends[n] = e
+	next := &state{set: old.set.With(t), revocations: map[string]revocation{t.Name: newRevocation()}}
+	for n, r := range old.revocations {
+		next.revocations[n] = r
 	}
 	if err := s.write(next.set); err != nil {
 		return fail(wire.New(wire.CodeStorage, "", "the token was not made: "+err.Error()))
 	}
-	s.live.Store(next)
+	s.current.Store(next)
 	return t, secret, nil
 }
 
-// Revoke ends a token and everything that is done in its name, at once. When the error is of
-// wire.CodeStorage it has ended all the same, but would count again after a restart: to revoke it
-// again tries to write the file again.
+// Revoke ends a token and its requests in progress, at once. With an error of wire.CodeStorage the
+// token is revoked, but would be valid again after a restart; revoking it again repeats the write.
 func (s *Store) Revoke(ctx context.Context, name string) (Token, error) {
-	if err := s.take(ctx); err != nil {
+	if err := s.lock(ctx); err != nil {
 		return Token{}, err
 	}
-	defer s.give()
-	old := s.live.Load()
-	next := &live{set: old.set.Without(name), left: old.left, ends: map[string]ended{}}
+	defer s.unlock()
+	old := s.current.Load()
+	next := &state{set: old.set.Without(name), unsaved: old.unsaved, revocations: map[string]revocation{}}
 	var t Token
 	if i := old.set.index(name); i >= 0 {
 		t = old.set[i]
-		next.left = old.left.Without(name).With(t)
-	} else if i := old.left.index(name); i >= 0 {
-		t = old.left[i]
+		next.unsaved = old.unsaved.Without(name).With(t)
+	} else if i := old.unsaved.index(name); i >= 0 {
+		t = old.unsaved[i]
 	} else {
 		return Token{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("there is no token %.80q", name))
 	}
-	for n, e := range old.ends {
+	for n, r := range old.revocations {
 		if n != name {
-			next.ends[n] = e
+			next.revocations[n] = r
 		}
 	}
-	s.live.Store(next)
-	if e, ok := old.ends[name]; ok {
-		e.end(ErrRevoked)
+	s.current.Store(next)
+	if r, ok := old.revocations[name]; ok {
+		r.revoke(ErrRevoked)
 	}
 	if err := s.write(next.set); err != nil {
 		return t, wire.New(wire.CodeStorage, "", "the token does not count any more, but the disk did not take that: "+
 			"it would count again after a restart. Make room and revoke it again ("+err.Error()+")")
 	}
-	s.live.Store(&live{set: next.set, ends: next.ends})
+	s.current.Store(&state{set: next.set, revocations: next.revocations})
 	return t, nil
 }
 
@@ -226,14 +225,14 @@ func (s *Store) write(set Set) error {
 	return durable.WriteFile(s.cfg.Path, set.Encode(), 0o600, s.cfg.Steps)
 }
 
-// take waits for the turn to change the tokens.
-func (s *Store) take(ctx context.Context) error {
+// lock begins a change of the tokens. It waits for another change, until ctx ends.
+func (s *Store) lock(ctx context.Context) error {
 	select {
-	case s.turn <- struct{}{}:
+	case s.changes <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return wire.New(wire.CodeTimeout, "", "the tokens are being changed by somebody else")
 	}
 }
 
-func (s *Store) give() { <-s.turn }
+func (s *Store) unlock() { <-s.changes }

@@ -313,7 +313,7 @@ func TestManyAtOnce(t *testing.T) {
 		t.Errorf("%v", l)
 	}
 	// Whoever waits for a turn may leave.
-	if err := s.take(t.Context()); err != nil {
+	if err := s.lock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -321,5 +321,5 @@ func TestManyAtOnce(t *testing.T) {
 	if _, err := s.Revoke(ctx, "keep"); code(err) != wire.CodeTimeout {
 		t.Error(err)
 	}
-	s.give()
+	s.unlock()
 }

@@ -1,10 +1,10 @@
-// Package tokens owns what lets an operator or a program in over TCP: tokens with a name, a role
-// and perhaps an end, of which only hashes are kept.
+// Package tokens owns the tokens of operators and programs that call the API over TCP. A token has a
+// name, a role and perhaps an end. Only the hash of its secret is kept.
 //
-// It guarantees that a token shows itself once, when it is made; that a comparison tells nothing
-// by the time it takes; that a token counts only after it is on the disk, and not any more from
-// the moment at which it is revoked, in requests under way as well; and that the file is whole
-// after any crash. It must not know HTTP, or the unit.
+// It guarantees that a token's text is available once, when it is made; that the duration of a
+// comparison reveals nothing; that a token is valid only after it is on the disk, and is invalid from
+// the moment at which it is revoked, in requests in progress as well; and that the file is whole after
+// any crash. It must not know HTTP, or the unit.
 //
 // Secret, Set and the file's format are pure; Store adds the file. ADR 014 says why there is a file
 // beside the journal.
@@ -53,26 +53,26 @@ const (
 	textLen   = len(Prefix) + rawLen*8/6
 )
 
-// Secret is the token itself: 256 bits of chance.
+// Secret is the secret of a token: 256 random bits.
 type Secret [secretLen]byte
 
-// NewSecret makes a secret from the system's source of chance, which does not fail.
+// NewSecret makes a secret from the system's random source, which does not fail.
 func NewSecret() Secret {
 	var s Secret
 	_, _ = rand.Read(s[:]) // documented never to fail
 	return s
 }
 
-// Text is the token as people copy it. The sum at its end tells a token that was cut short or
-// mistyped from one that the controller does not know.
+// Text is the token as people copy it. The checksum at its end tells a token that was cut short or
+// mistyped from a whole one that the controller does not know.
 func (s Secret) Text() string {
 	b := binary.BigEndian.AppendUint32(s[:], crc32.ChecksumIEEE(s[:]))
 	return Prefix + base64.RawURLEncoding.EncodeToString(b)
 }
 
-// Hash is what is kept of a secret. A slow hash, as for passwords, would make each request slow and
-// protect nothing: a secret is not chosen by a person but random as a whole, so whoever has the
-// hash would have to try 2^255 of them, at whatever speed.
+// Hash is the form in which a secret is kept. A slow hash, as for passwords, would make each request
+// slow and protect nothing: all bits of a secret are random, so an attacker with the hash would have
+// to try 2^255 secrets.
 func (s Secret) Hash() [sha256.Size]byte { return sha256.Sum256(s[:]) }
 
 // String does not show the secret, whatever prints it.
@@ -84,7 +84,7 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(secret)")
 // MarshalText does not show the secret in JSON or a log either.
 func (Secret) MarshalText() ([]byte, error) { return []byte("(secret)"), nil }
 
-// ErrFormat is what every error of Parse is about. The text itself is never in an error.
+// ErrFormat is in every error of Parse. The text itself never is.
 var ErrFormat = errors.New("this is not a whole token")
 
 // Parse reads a token. White space around it, which copying adds, is left out.
@@ -115,7 +115,7 @@ func Parse(text string) (s Secret, err error) {
 	return s, nil
 }
 
-// Token is what is known of a token.
+// Token is a token without its secret.
 type Token struct {
 	Name    string    `json:"name"`
 	Role    Role      `json:"role"`
@@ -150,10 +150,10 @@ func (h *Hash) UnmarshalText(text []byte) error {
 // Max is how many tokens there may be.
 const Max = 256
 
-// Set is all tokens, sorted by name. It is a value: what changes it makes a new one.
+// Set is all tokens, sorted by name. It is immutable: With and Without return another one.
 type Set []Token
 
-// Check says what is wrong with a new token beside the others; the error is a *wire.Error.
+// Check reports why a token cannot be added to the set; the error is a *wire.Error.
 func (s Set) Check(t Token) error {
 	switch {
 	case !wire.ValidName(t.Name):
@@ -176,20 +176,20 @@ func (s Set) index(name string) int {
 	return slices.IndexFunc(s, func(t Token) bool { return t.Name == name })
 }
 
-// With is the set with one more token, which Check has nothing against.
+// With returns the set with one more token, for which Check has returned nil.
 func (s Set) With(t Token) Set {
 	all := append(slices.Clone(s), t)
 	slices.SortFunc(all, func(a, b Token) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-// Without is the set without a token.
+// Without returns the set without a token.
 func (s Set) Without(name string) Set {
 	return slices.DeleteFunc(slices.Clone(s), func(t Token) bool { return t.Name == name })
 }
 
-// Find returns the index of the token with that hash, -1 if there is none. It takes the same time
-// whichever it is.
+// Find returns the index of the token with that hash, -1 if there is none. Its duration does not
+// depend on the hash.
 func (s Set) Find(h Hash) int {
 	found := -1
 	for i := range s {
@@ -198,7 +198,7 @@ func (s Set) Find(h Hash) int {
 	return found
 }
 
-// format is the file's version. A newer one is refused rather than half understood.
+// format is the version of the file. Every other version is refused.
 const format = 1
 
 type file struct {
@@ -215,8 +215,8 @@ func (s Set) Encode() []byte {
 	return append(b, '\n')
 }
 
-// Decode reads the file. It takes nothing that Encode has not written: a set that is half right
-// could let somebody in who was shut out.
+// Decode reads the file. It accepts only what Encode writes: a set that was read in part could accept
+// a revoked token.
 func Decode(data []byte) (Set, error) {
 	var f file
 	if err := json.Unmarshal(data, &f, json.RejectUnknownMembers(true)); err != nil {
