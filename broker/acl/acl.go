@@ -17,23 +17,23 @@ import (
 	"tandem.internal/shared/topic"
 )
 
-// MaxFilter is the longest topic or filter worth a look, in bytes: no topic of the wire is
-// longer, so no longer filter can match one.
+// MaxFilter is the greatest length of a topic or filter, in bytes. No topic of the wire is longer, so
+// a longer one is refused unread.
 const MaxFilter = 256
 
 // Rules are the access rules of one unit.
 type Rules struct{ Unit string }
 
-// Grants are the rules of one unit for one identity, made once per connection so that a check
-// costs comparisons and no hashing. The zero value permits nothing.
+// Grants are the rules of one unit for one identity. They are made once per connection, so that a
+// check costs comparisons and no hashing. The zero value permits nothing.
 type Grants struct {
 	role   Role
 	unit   string // the unit's name
-	prefix string // everything of the unit: "tandem/1/u1/"
-	node   string // everything of the node: "tandem/1/u1/node/ab/n1/"; only for Node
+	prefix string // beginning of the unit's topics: "tandem/1/u1/"
+	node   string // beginning of the node's topics: "tandem/1/u1/node/ab/n1/"; only for Node
 }
 
-// For returns what id may do. An invalid unit or node name may do nothing.
+// For returns the grants of id. With an invalid unit or node name they permit nothing.
 func (r Rules) For(id Identity) Grants {
 	if !topic.ValidName(r.Unit) {
 		return Grants{}
@@ -48,7 +48,7 @@ func (r Rules) For(id Identity) Grants {
 	return g
 }
 
-// Publish reports whether the topic may be written, and if so what it is about.
+// Publish reports whether the topic may be written, and if so its leaf.
 func (g Grants) Publish(name string) (topic.Leaf, bool) {
 	if len(name) > MaxFilter {
 		return "", false
@@ -81,7 +81,7 @@ func (g Grants) nodePublish(name string) (topic.Leaf, bool) {
 	return "", false
 }
 
-// writer is the contract's writer column.
+// writer is the role that may write topics of a leaf: the contract's writer column.
 func writer(leaf topic.Leaf) Role {
 	switch leaf {
 	case topic.Beacon, topic.Desired, topic.Request, topic.Outbox:

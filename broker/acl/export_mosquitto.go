@@ -6,21 +6,21 @@ import (
 )
 
 // Mosquitto returns the rules of the identities as an ACL file of mosquitto 2 (mosquitto.conf(5),
-// acl_file). Users are called as everywhere, "node/n1"; with certificates mosquitto takes the name
-// from the common name, so that must be the whole of it, role and all: a common name of "n1" could
-// not tell the node n1 from the operator n1.
+// acl_file). User names are identities, "node/n1". With certificates mosquitto takes the user name
+// from the common name, which must therefore include the role: the common name "n1" could be that of
+// the node n1 or of the operator n1.
 //
-// mosquitto grants every SUBSCRIBE and applies the rules to each delivery. It cannot be told which
+// mosquitto grants every SUBSCRIBE and applies the rules to each delivery. Its rules cannot say which
 // topics may be retained.
 func (r Rules) Mosquitto(who []Identity) ([]byte, error) {
-	who, err := r.everyone(who)
+	who, err := r.sortedIdentities(who)
 	if err != nil {
 		return nil, err
 	}
 	var b strings.Builder
 	comment(&b, fmt.Sprintf(mosquittoHead, r.Unit))
 	for _, id := range who {
-		p := r.exported(id)
+		p := r.patternsOf(id)
 		b.WriteString("\nuser " + id.String() + "\n")
 		for _, f := range p.read {
 			b.WriteString("topic read " + f + "\n")

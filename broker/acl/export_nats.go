@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// NATSUsers says how a NATS server knows its users.
+// NATSUsers says how a NATS server authenticates its users.
 type NATSUsers struct {
-	// Passwords are the users' passwords, in clear or as bcrypt hashes. Nil means certificates:
-	// users are called by the URI in theirs, tandem://UNIT/node/n1, for verify_and_map. Otherwise
-	// users are called as everywhere, "node/n1", and each needs a password, because to NATS a
-	// user without one is open to everybody.
+	// Passwords are the users' passwords, in clear or as bcrypt hashes. Nil means certificates: the
+	// user name is the URI in the certificate, tandem://UNIT/node/n1, for verify_and_map. With
+	// passwords the user name is the identity, "node/n1", and each user needs a password, because
+	// anybody may connect to NATS as a user without one.
 	Passwords map[Identity]string
 }
 
@@ -20,12 +20,12 @@ type NATSUsers struct {
 // which speaks MQTT 3.1.1. Topics become subjects as the server itself makes them: "/" is ".", and
 // "." is "//".
 //
-// Nobody needs rights below $MQTT: the server keeps its own subjects, for QoS 1 and for what is
-// retained, to itself as long as users may connect by MQTT alone. NATS does not bind the client ID
-// to the user: a node can end another one's session, though it cannot speak in its name. It
-// refuses client IDs with dots, so a name with a dot is an error here; a unit's name may have one.
+// Nobody needs rights below $MQTT: as long as users may connect by MQTT only, they cannot reach the
+// server's own subjects for QoS 1 and for retained messages. NATS does not bind the client ID to the
+// user: a node can end another node's session, but cannot publish in its name. NATS refuses client IDs
+// with dots, so a name with a dot is an error here; a unit's name may have one.
 func (r Rules) NATS(who []Identity, users NATSUsers) ([]byte, error) {
-	who, err := r.everyone(who)
+	who, err := r.sortedIdentities(who)
 	if err != nil {
 		return nil, err
 	}
@@ -34,8 +34,8 @@ func (r Rules) NATS(who []Identity, users NATSUsers) ([]byte, error) {
 	b.WriteString("\nauthorization {\n  users = [\n")
 	for _, id := range who {
 		if strings.Contains(id.Name, ".") {
-			return nil, fmt.Errorf("export: %s cannot connect to NATS, which refuses client IDs with dots; give it "+
-				"another name or use another broker", id)
+			return nil, fmt.Errorf("export: %s cannot connect to NATS, which refuses client IDs with dots; "+
+				"give it another name or use another broker", id)
 		}
 		name, password := "tandem://"+r.Unit+"/"+id.String(), ""
 		if users.Passwords != nil {
@@ -43,18 +43,15 @@ func (r Rules) NATS(who []Identity, users NATSUsers) ([]byte, error) {
 			if p == "" {
 				return nil, fmt.Errorf("export: %s has no password", id)
 			}
-			if strings.ContainsFunc(p, func(c rune) bool {
-				return c < ' ' || c == '\'' || c == '"' || c == '\\' ||
-					c >= 0x7f
-			}) {
-				return nil, errors.New("export: the password of " + id.String() + " has characters that a NATS " +
-					"configuration cannot carry")
+			if strings.ContainsFunc(p, unquotable) {
+				return nil, errors.New("export: the password of " + id.String() +
+					" has characters that a NATS configuration cannot carry")
 			}
 			name, password = id.String(), ", password: '"+p+"'"
 		}
-		p := r.exported(id)
-		b.WriteString("    { user: " + strconv.Quote(name) + password + ", allowed_connection_types: [\"MQTT\"], " +
-			"permissions: {\n")
+		p := r.patternsOf(id)
+		b.WriteString("    { user: " + strconv.Quote(name) + password +
+			", allowed_connection_types: [\"MQTT\"], permissions: {\n")
 		writeSubjects(&b, "publish", p.write)
 		writeSubjects(&b, "subscribe", p.read)
 		b.WriteString("    } }\n")
@@ -63,7 +60,11 @@ func (r Rules) NATS(who []Identity, users NATSUsers) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// writeSubjects writes one list. A list that is empty would allow everything.
+// unquotable reports whether a character cannot stand between single quotes in a NATS configuration.
+func unquotable(c rune) bool { return c < ' ' || c == '\'' || c == '"' || c == '\\' || c >= 0x7f }
+
+// writeSubjects writes one list of permissions. To NATS an empty list would allow everything, so an
+// empty one is written as a rule that denies everything.
 func writeSubjects(b *strings.Builder, name string, filters []string) {
 	if len(filters) == 0 {
 		b.WriteString("      " + name + ": { deny: \">\" }\n")
@@ -71,7 +72,7 @@ func writeSubjects(b *strings.Builder, name string, filters []string) {
 	}
 	b.WriteString("      " + name + ": { allow: [\n")
 	for _, f := range filters {
-		if parent, ok := strings.CutSuffix(f, "/#"); ok { // which matches the level above, too
+		if parent, ok := strings.CutSuffix(f, "/#"); ok { // in MQTT, but not in NATS, it also matches the parent level
 			b.WriteString("        " + strconv.Quote(subject(parent)) + "\n")
 		}
 		b.WriteString("        " + strconv.Quote(subject(f)) + "\n")
@@ -79,7 +80,7 @@ func writeSubjects(b *strings.Builder, name string, filters []string) {
 	b.WriteString("      ] }\n")
 }
 
-// subject makes a NATS subject of a filter that has no empty level and no white space.
+// subject returns the NATS subject of an MQTT filter without empty levels and white space.
 func subject(filter string) string {
 	levels := strings.Split(filter, "/")
 	for i, l := range levels {

@@ -12,9 +12,9 @@ type Role uint8
 
 // The roles. The zero value may do nothing.
 const (
-	Anonymous  Role = iota // nothing at all
-	Node                   // writes what one node reports, reads what that node should be
-	Controller             // writes what nodes should be, reads the whole unit
+	Anonymous  Role = iota // may do nothing
+	Node                   // writes one node's reports, reads that node's documents and requests
+	Controller             // writes documents, requests and the beacon, reads the whole unit
 	Cloud                  // submits into the inbox, reads the outbox
 	Operator               // reads the whole unit, writes nothing
 )
@@ -34,8 +34,8 @@ func (r Role) String() string {
 	return "anonymous"
 }
 
-// Identity is who a connected client is. Name is the node's ID, or tells one cloud client or
-// operator from another; a controller has none, for a unit has one.
+// Identity identifies a connected client. Name is the ID of a node, or the name of a cloud client or
+// operator; it is empty for the controller, because a unit has only one.
 type Identity struct {
 	Role Role
 	Name string
@@ -50,10 +50,9 @@ func (id Identity) String() string {
 	return id.Role.String() + "/" + id.Name
 }
 
-// IdentityOf reads the identity that a client claims. The user name is "controller" or a role
-// and a name, "node/n1", and the client ID must be the same text: the broker lets one client
-// hold an ID, so no client can push another identity off the line. The claim is not proof;
-// that is for whoever authenticates.
+// IdentityOf reads the identity that a client claims. The user name is "controller" or a role and a
+// name, "node/n1". The client ID must be the same text: the broker lets only one client hold an ID, so
+// a client can end no session but those of its own identity. The caller authenticates the claim.
 func IdentityOf(clientID, username string) (Identity, error) {
 	if clientID != username {
 		return Identity{}, fmt.Errorf("client ID %.80q is not the user name %.80q", clientID, username)

@@ -15,7 +15,7 @@ import (
 	"tandem.internal/shared/topic"
 )
 
-// aclConfig says for whom the rules are; the tags are the reference (--help prints them).
+// aclConfig names the identities to print rules for; the tags are the reference (--help prints them).
 type aclConfig struct {
 	Unit      string            `name:"unit" help:"name of the unit (required)"`
 	Node      []string          `name:"node" help:"a node of the unit, press-1; repeat it for each"`
@@ -54,11 +54,13 @@ func printACL(args []string, stdin io.Reader, stdout io.Writer) error {
 	case len(rest) > 1:
 		return usageError{fmt.Errorf("acl: unexpected argument %q; nodes are named with --node", rest[1])}
 	case !slices.Contains(formats, rest[0]):
-		return usageError{fmt.Errorf("acl: there are no rules for a broker called %q%s", rest[0], near.Suggest(near.All(rest[0], formats), "mosquitto and nats are known"))}
+		return usageError{fmt.Errorf("acl: there are no rules for a broker called %q%s", rest[0],
+			near.Suggest(near.All(rest[0], formats), "mosquitto and nats are known"))}
 	case cfg.Unit == "":
 		return usageError{errors.New("acl: --unit: required: the name of the unit")}
 	case !topic.ValidName(cfg.Unit):
-		return usageError{fmt.Errorf("--unit: %q is no unit name: letters, digits, and . _ - after the first, at most 63", cfg.Unit)}
+		return usageError{fmt.Errorf("--unit: %q is no unit name: letters, digits, and . _ - after the first, "+
+			"at most 63", cfg.Unit)}
 	}
 	who, err := cfg.identities(stdin)
 	if err != nil {
@@ -77,7 +79,7 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// identities are those whom the flags name, and the controller.
+// identities returns the controller and the identities that the flags name.
 func (c *aclConfig) identities(stdin io.Reader) ([]acl.Identity, error) {
 	nodes := c.Node
 	if c.Nodes != "" {
@@ -92,7 +94,8 @@ func (c *aclConfig) identities(stdin io.Reader) ([]acl.Identity, error) {
 		nodes = append(slices.Clip(nodes), more...)
 	}
 	if len(nodes) == 0 {
-		return nil, usageError{errors.New("nobody but the controller would be let in: name the nodes with --node, or with --nodes FILE")}
+		return nil, usageError{errors.New("nobody but the controller would be let in: name the nodes with --node, " +
+			"or with --nodes FILE")}
 	}
 	who := []acl.Identity{{Role: acl.Controller}}
 	for _, group := range []struct {
@@ -103,7 +106,8 @@ func (c *aclConfig) identities(stdin io.Reader) ([]acl.Identity, error) {
 		for _, name := range group.names {
 			id := acl.Identity{Role: group.role, Name: name}
 			if !topic.ValidName(name) {
-				return nil, usageError{fmt.Errorf("%s: %.80q is no name: letters, digits, and . _ - after the first, at most 63; without the role in front", group.flag, name)}
+				return nil, usageError{fmt.Errorf("%s: %.80q is no name: letters, digits, and . _ - after the first, "+
+					"at most 63; without the role in front", group.flag, name)}
 			}
 			if !slices.Contains(who, id) {
 				who = append(who, id)
@@ -113,9 +117,10 @@ func (c *aclConfig) identities(stdin io.Reader) ([]acl.Identity, error) {
 	return who, nil
 }
 
-// maxNodes bounds what is read: a hundred thousand nodes fit.
+// maxNodes bounds the input of --nodes, in bytes. A hundred thousand nodes fit.
 const maxNodes = 256 << 20
 
+// read returns the content of the file that --nodes names, or of standard input for "-".
 func (c *aclConfig) read(stdin io.Reader) ([]byte, error) {
 	if c.Nodes != "-" {
 		f, err := os.Open(c.Nodes)
@@ -160,11 +165,13 @@ func nodeNames(data []byte) (names []string, err error) {
 	return names, nil
 }
 
+// render returns the file for one of formats.
 func (c *aclConfig) render(format string, who []acl.Identity) ([]byte, error) {
 	rules := acl.Rules{Unit: c.Unit}
 	if format == "mosquitto" {
 		if len(c.Passwords) > 0 {
-			return nil, usageError{errors.New("--passwords: mosquitto has passwords in a file of its own, made by mosquitto_passwd; its ACL file has none")}
+			return nil, usageError{errors.New("--passwords: mosquitto has passwords in a file of its own, made by " +
+				"mosquitto_passwd; its ACL file has none")}
 		}
 		return rules.Mosquitto(who)
 	}
@@ -177,7 +184,8 @@ func (c *aclConfig) render(format string, who []acl.Identity) ([]byte, error) {
 				return nil, usageError{fmt.Errorf("--passwords: %w", err)}
 			}
 			if !slices.Contains(who, id) {
-				return nil, usageError{fmt.Errorf("--passwords: %s has one, but is not named as --node, --cloud or --operator", id)}
+				return nil, usageError{fmt.Errorf("--passwords: %s has one, but is not named as --node, --cloud or "+
+					"--operator", id)}
 			}
 			users.Passwords[id] = password
 		}

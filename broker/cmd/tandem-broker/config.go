@@ -35,7 +35,7 @@ Example:
 `
 }
 
-// check refuses what cannot work, with words about the setting.
+// check returns an error that names the setting and says what is wrong with it.
 func (c *config) check() error {
 	switch {
 	case !topic.ValidName(c.Unit):
@@ -46,15 +46,15 @@ func (c *config) check() error {
 		return errors.New("--max-clients: at least 1")
 	}
 	for _, addr := range c.Listen {
-		if err := allowed(addr, c.Insecure); err != nil {
+		if err := checkListen(addr, c.Insecure); err != nil {
 			return fmt.Errorf("--listen: %w", err)
 		}
 	}
 	return nil
 }
 
-// allowed refuses an address that other machines could reach, unless that is wanted.
-func allowed(addr string, insecure bool) error {
+// checkListen refuses an address that other machines can reach, unless insecure is set.
+func checkListen(addr string, insecure bool) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return err
@@ -66,10 +66,10 @@ func allowed(addr string, insecure bool) error {
 		"address, or --insecure-listen if the network is trusted", addr)
 }
 
-// exposed says in words which addresses other machines reach without TLS.
-func (c *config) exposed() (all []string) {
+// insecureAddresses returns a warning for each address that other machines reach without TLS.
+func (c *config) insecureAddresses() (all []string) {
 	for _, addr := range c.Listen {
-		if allowed(addr, false) != nil {
+		if checkListen(addr, false) != nil {
 			all = append(all, addr+" is served WITHOUT TLS (--insecure-listen): anybody on that network can read "+
 				"everything and pose as any node that has no password; nodes on other machines join a "+
 				"tandem-controller with --listen-tls")
@@ -78,15 +78,15 @@ func (c *config) exposed() (all []string) {
 	return all
 }
 
-// limits are those for a controller that collects over a socket.
+// limits are the broker's limits: those for a controller that connects over a socket.
 func (c *config) limits() server.Limits {
 	l := server.Collectors()
 	l.MaxClients = c.MaxClients
 	return l
 }
 
-// explain says who may hold a port, and what to do.
-func explain(addr string, err error) error {
+// explainListen turns the error of opening a listener into one that says the likely reason and what to do.
+func explainListen(addr string, err error) error {
 	_, port, splitErr := net.SplitHostPort(addr)
 	if splitErr != nil {
 		port = addr

@@ -90,7 +90,7 @@ func serve(ctx context.Context, cfg *config, log *zap.Logger) error {
 	for _, l := range listeners {
 		log.Info("serving", zap.String("unit", cfg.Unit), zap.Stringer("address", l.Addr()))
 	}
-	for _, what := range cfg.exposed() {
+	for _, what := range cfg.insecureAddresses() {
 		log.Warn("INSECURE: " + what)
 	}
 	if cfg.Passwords["controller"] == "" {
@@ -108,7 +108,7 @@ func listen(ctx context.Context, addrs []string) (open []net.Listener, err error
 	for _, addr := range addrs {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 		if err != nil {
-			return nil, errors.Join(explain(addr, err), closeAll(open))
+			return nil, errors.Join(explainListen(addr, err), closeAll(open))
 		}
 		open = append(open, l)
 	}

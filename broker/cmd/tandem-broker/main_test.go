@@ -123,11 +123,11 @@ func TestUsageErrors(t *testing.T) {
 		}
 	}
 	for _, addr := range []string{"127.0.0.1:1883", "[::1]:1883", "localhost:1883"} {
-		if err := allowed(addr, false); err != nil {
+		if err := checkListen(addr, false); err != nil {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}
-	if err := allowed("0.0.0.0:1883", true); err != nil {
+	if err := checkListen("0.0.0.0:1883", true); err != nil {
 		t.Error(err)
 	}
 }
@@ -157,7 +157,7 @@ func TestExposure(t *testing.T) {
 	if err := cfg.check(); err != nil {
 		t.Fatal(err)
 	}
-	got := cfg.exposed()
+	got := cfg.insecureAddresses()
 	if len(got) != 2 || !strings.HasPrefix(got[0], ":1884 is served WITHOUT TLS") ||
 		!strings.HasPrefix(got[1], "192.0.2.1:1886 ") {
 		t.Errorf("%q", got)
