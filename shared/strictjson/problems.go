@@ -85,8 +85,9 @@ func place(data []byte, list []found) Problems {
 
 // Lines finds lines and columns of places that come one behind the other, in one pass.
 type Lines struct {
-	data              []byte
-	line, start, done int
+	data         []byte
+	line, column int // of what stands at done, column from 0
+	done         int
 }
 
 // LinesOf makes Lines for a document.
@@ -99,10 +100,12 @@ func (l *Lines) Place(a At) (line, column int) {
 	passed := l.data[l.done:off]
 	if n := bytes.Count(passed, []byte{'\n'}); n > 0 {
 		l.line += n
-		l.start = l.done + bytes.LastIndexByte(passed, '\n') + 1
+		passed = passed[bytes.LastIndexByte(passed, '\n')+1:]
+		l.column = 0
 	}
+	l.column += utf8.RuneCount(passed) // only what is new: a document of one line has many places in it
 	l.done = off
-	return l.line, utf8.RuneCount(l.data[l.start:off]) + 1
+	return l.line, l.column + 1
 }
 
 // Place returns the line and column, both from 1, of what stands at a. Columns count characters.
