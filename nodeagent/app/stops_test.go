@@ -30,7 +30,8 @@ func TestStopsLastFirst(t *testing.T) {
 	if err := s.end(); !errors.Is(err, bad) {
 		t.Errorf("%v", err)
 	}
-	want := []string{"stop: third within 1h0m0s", "third ends", "done", "stop: second within 1m0s", "second ends", "done",
+	want := []string{"stop: third within 1h0m0s", "third ends", "done", "stop: second within 1m0s", "second ends",
+		"done",
 		"stop: first within 1s", "first ends", "done"}
 	if !slices.Equal(trace, want) {
 		t.Errorf("%q, want %q", trace, want)

@@ -293,7 +293,8 @@ func TestTwoSubmissionsAtOnce(t *testing.T) {
 		e.Apply(env.Doc("1.0.0"))
 		results := make([]controller.Result, 3)
 		var waits []func()
-		for i, doc := range [][]byte{env.Doc("2.0.0"), env.Doc("2.0.0", env.Entry{Labels: []string{"other"}}), env.Doc("3.0.0")} {
+		for i, doc := range [][]byte{env.Doc("2.0.0"), env.Doc("2.0.0", env.Entry{Labels: []string{"other"}}),
+			env.Doc("3.0.0")} {
 			sub := controller.Submission{Kind: "config", Document: doc}
 			waits = append(waits, e.Later(sub, func(r controller.Result, err error) {
 				if err != nil {
