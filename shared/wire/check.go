@@ -13,14 +13,14 @@ import (
 // Limits on what a message may list, and on its strings. They bound what a hostile sender can
 // make the receiver keep.
 const (
-	maxName  = 63  // unit, node, kind, method and key names
+	maxName  = 63  // bytes of unit, node, kind, method and key names
 	maxKinds = 64  // kinds in live.seqs
-	maxList  = 256 // keys of a beacon, errors, partitions, attributes
-	maxKeys  = 16  // that a node believes
+	maxList  = 256 // elements of any other list: keys of a beacon, errors, partitions, attributes
+	maxKeys  = 16  // keys that a node trusts
 )
 
-// check holds what the contract demands beyond names and types. Strings that a signature covers
-// hold no control characters, so that no two messages share a preimage (package seal).
+// check enforces the rules of the contract beyond field names and types. Strings that a signature
+// covers have no control characters, so that no two messages share a preimage (package seal).
 func check(m any) error {
 	switch m := m.(type) {
 	case *Desired:
@@ -28,18 +28,19 @@ func check(m any) error {
 	case *Reported:
 		return m.check()
 	case *Live:
-		if err := first(version(m.V), name("/node", m.Node), text("/boot", m.Boot), positive("/session", m.Session)); err != nil {
+		if err := first(version(m.V), name("/node", m.Node), text("/boot", m.Boot),
+			positive("/session", m.Session)); err != nil {
 			return err
 		}
 		return m.checkSeqs()
 	case *Event:
-		return first(version(m.V), name("/node", m.Node), text("/boot", m.Boot), positive("/seq", m.Seq), instant("/at", m.At),
-			text("/type", m.Type), bounded("/error", m.Error))
+		return first(version(m.V), name("/node", m.Node), text("/boot", m.Boot), positive("/seq", m.Seq),
+			instant("/at", m.At), text("/type", m.Type), bounded("/error", m.Error))
 	case *Request:
-		return first(version(m.V), name("/unit", m.Unit), name("/node", m.Node), text("/id", m.ID), name("/method", string(m.Method)),
-			instant("/notAfter", m.NotAfter), key(m.Sig))
+		return first(version(m.V), name("/unit", m.Unit), name("/node", m.Node), text("/id", m.ID),
+			name("/method", string(m.Method)), instant("/notAfter", m.NotAfter), key(m.Sig))
 	case *Reply:
-		if m.Error != nil && some("/result", m.Result) == nil {
+		if m.Error != nil && presentRaw("/result", m.Result) == nil {
 			return New(CodeBadValue, "/result", "goes without an error")
 		}
 		return first(version(m.V), name("/node", m.Node), text("/id", m.ID), bounded("/error", m.Error))
@@ -51,9 +52,10 @@ func check(m any) error {
 		if m.State != "" && m.State != "accepted" && m.State != "refused" {
 			return New(CodeBadValue, "/state", "neither accepted nor refused")
 		}
-		return first(version(m.V), text("/id", m.ID), plain("/version", m.Version), text("/state", m.State), bounded("/error", m.Error))
+		return first(version(m.V), text("/id", m.ID), plain("/version", m.Version), text("/state", m.State),
+			bounded("/error", m.Error))
 	case *CheckParams:
-		return first(name("/kind", string(m.Kind)), text("/version", m.Version), some("/body", m.Body))
+		return first(name("/kind", string(m.Kind)), text("/version", m.Version), presentRaw("/body", m.Body))
 	case *CheckResult:
 		return m.check()
 	case *ConfirmParams:
@@ -94,7 +96,7 @@ func (d *Desired) check() error {
 		instant("/issued", d.Issued), key(d.Sig)); err != nil {
 		return err
 	}
-	if string(d.Body) == "null" { // as for every field, null means absent
+	if string(d.Body) == "null" { // null means absent, as for every field
 		d.Body = nil
 	}
 	switch {
@@ -123,11 +125,13 @@ func (d *Desired) check() error {
 }
 
 func (r *Reported) check() error {
-	if err := first(version(r.V), name("/node", r.Node), name("/kind", string(r.Kind)), text("/boot", r.Boot), positive("/seq", r.Seq)); err != nil {
+	if err := first(version(r.V), name("/node", r.Node), name("/kind", string(r.Kind)), text("/boot", r.Boot),
+		positive("/seq", r.Seq)); err != nil {
 		return err
 	}
 	if d := r.Running; d != nil {
-		if err := first(positive("/running/epoch", d.Epoch), positive("/running/rev", d.Rev), plain("/running/version", d.Version), hash("/running/hash", d.Hash)); err != nil {
+		if err := first(positive("/running/epoch", d.Epoch), positive("/running/rev", d.Rev),
+			plain("/running/version", d.Version), hash("/running/hash", d.Hash)); err != nil {
 			return err
 		}
 	}
@@ -138,8 +142,8 @@ func (r *Reported) check() error {
 		if l.Attempt < 0 {
 			return New(CodeBadValue, "/last/attempt", "below 0")
 		}
-		return first(positive("/last/epoch", l.Epoch), positive("/last/rev", l.Rev), plain("/last/version", l.Version), hash("/last/hash", l.Hash),
-			instant("/last/at", l.At), bounded("/last/error", l.Error))
+		return first(positive("/last/epoch", l.Epoch), positive("/last/rev", l.Rev), plain("/last/version", l.Version),
+			hash("/last/hash", l.Hash), instant("/last/at", l.At), bounded("/last/error", l.Error))
 	}
 	return nil
 }
@@ -157,7 +161,8 @@ func (l *Live) checkSeqs() error {
 }
 
 func (b *Beacon) check() error {
-	if err := first(version(b.V), name("/unit", b.Unit), positive("/epoch", b.Epoch), instant("/time", b.Time), optional("/maintenance", b.Maintenance), key(b.Sig)); err != nil {
+	if err := first(version(b.V), name("/unit", b.Unit), positive("/epoch", b.Epoch), instant("/time", b.Time),
+		optional("/maintenance", b.Maintenance), key(b.Sig)); err != nil {
 		return err
 	}
 	if b.Jitter != "" && !duration.Valid(b.Jitter) {
@@ -182,7 +187,8 @@ func (s *Submission) check() error {
 	if s.Mode != "" && s.Mode != ModeApply && s.Mode != ModeTry {
 		return New(CodeBadValue, "/mode", "neither apply nor try")
 	}
-	if err := first(version(s.V), text("/id", s.ID), text("/from", s.From), some("/document", s.Document)); err != nil {
+	if err := first(version(s.V), text("/id", s.ID), text("/from", s.From),
+		presentRaw("/document", s.Document)); err != nil {
 		return err
 	}
 	return confirmWithin(s.Mode, s.ConfirmWithin)
@@ -205,7 +211,8 @@ func (r *CheckResult) check() error {
 }
 
 func (n *NodeInfo) check() error {
-	if err := first(plain("/type", n.Type), plain("/os", n.OS), plain("/arch", n.Arch), plain("/agentVersion", n.AgentVersion), bounded("/error", n.Error)); err != nil {
+	if err := first(plain("/type", n.Type), plain("/os", n.OS), plain("/arch", n.Arch),
+		plain("/agentVersion", n.AgentVersion), bounded("/error", n.Error)); err != nil {
 		return err
 	}
 	if len(n.Partitions) > maxList {
@@ -243,6 +250,7 @@ func ValidName(s string) bool {
 	return true
 }
 
+// first returns the first error that is not nil, as an error that is nil if there is none.
 func first(errs ...*Error) error {
 	for _, e := range errs {
 		if e != nil {
@@ -252,6 +260,7 @@ func first(errs ...*Error) error {
 	return nil
 }
 
+// version requires the wire version of this package.
 func version(v int) *Error {
 	switch v {
 	case Version:
@@ -262,6 +271,7 @@ func version(v int) *Error {
 	return New(CodeWrongVersion, "/v", fmt.Sprintf("wire version %d; this side speaks %d", v, Version))
 }
 
+// present requires a string that is not empty.
 func present(path, s string) *Error {
 	if s == "" {
 		return New(CodeMissing, path, "required")
@@ -269,15 +279,15 @@ func present(path, s string) *Error {
 	return nil
 }
 
-// some is present for a raw field: a null is nothing.
-func some(path string, raw []byte) *Error {
+// presentRaw requires a raw field that is neither absent nor null.
+func presentRaw(path string, raw []byte) *Error {
 	if len(raw) == 0 || string(raw) == "null" {
 		return New(CodeMissing, path, "required")
 	}
 	return nil
 }
 
-// name demands a ValidName.
+// name requires a ValidName.
 func name(path, s string) *Error {
 	if ValidName(s) {
 		return nil
@@ -288,6 +298,7 @@ func name(path, s string) *Error {
 	return New(CodeBadValue, path, "not a name: letters, digits and ._- after the first, at most 63")
 }
 
+// positive requires a number from 1.
 func positive(path string, n uint64) *Error {
 	if n == 0 {
 		return New(CodeMissing, path, "required, from 1")
@@ -295,7 +306,7 @@ func positive(path string, n uint64) *Error {
 	return nil
 }
 
-// instant demands a time that RFC 3339 can say in UTC.
+// instant requires a time that RFC 3339 can express in UTC.
 func instant(path string, t time.Time) *Error {
 	if t.IsZero() {
 		return New(CodeMissing, path, "required")
@@ -306,6 +317,7 @@ func instant(path string, t time.Time) *Error {
 	return nil
 }
 
+// hash requires a hash as Hash returns it.
 func hash(path, h string) *Error {
 	if len(h) == len(HashPrefix)+2*sha256.Size && h[:len(HashPrefix)] == HashPrefix {
 		for i := len(HashPrefix); i < len(h); i++ {
@@ -321,7 +333,7 @@ func hash(path, h string) *Error {
 	return New(CodeBadValue, path, "not sha256: and 64 lower-case hex digits")
 }
 
-// key looks at the name of the signing key only; package seal judges the signature.
+// key checks the ID of the signing key only. Package seal verifies the signature.
 func key(s *Signature) *Error {
 	if s == nil {
 		return nil
@@ -329,6 +341,7 @@ func key(s *Signature) *Error {
 	return plain("/sig/kid", s.KeyID)
 }
 
+// bounded requires an error within the limits of the contract; nil is one.
 func bounded(path string, e *Error) *Error {
 	switch {
 	case e == nil:
@@ -341,6 +354,7 @@ func bounded(path string, e *Error) *Error {
 	return nil
 }
 
+// confirmWithin requires a duration with ModeTry, and none with another mode.
 func confirmWithin(m Mode, d string) error {
 	if (m == ModeTry) != (d != "") {
 		return New(CodeBadValue, "/confirmWithin", "goes with mode try, and only with it")

@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// strict is how every message of the wire is read: names are case-sensitive, duplicate names and
-// names outside the contract are errors.
+// strict are the options with which every message is read: names are case-sensitive, duplicate names
+// and names outside the contract are errors.
 var strict = json.JoinOptions(json.RejectUnknownMembers(true))
 
 // Message is any message of the wire.
@@ -25,13 +25,13 @@ type Message interface {
 }
 
 // Decode reads one message strictly. The error is always a *Error whose path points into the
-// message. Raw fields (Body, Params, Result, Detail, Document) keep the exact bytes of data, in
-// memory of their own. A null stands for an absent field, but never for a whole message.
+// message. Raw fields (Body, Params, Result, Detail, Document) are copies of the exact bytes of data.
+// A null means an absent field, but is not accepted as a whole message.
 func Decode[M Message](data []byte) (*M, error) {
 	if len(data) > MaxPacket {
 		return nil, New(CodeTooLarge, "", fmt.Sprintf("%d bytes; a message has at most %d", len(data), MaxPacket))
 	}
-	if deep(data) {
+	if tooDeep(data) {
 		return nil, New(CodeMalformed, "", fmt.Sprintf("nested more than %d deep", maxDepth))
 	}
 	m := new(M)
@@ -47,12 +47,12 @@ func Decode[M Message](data []byte) (*M, error) {
 	return m, nil
 }
 
-// maxDepth bounds the nesting of a message: far above any document, far below what costs memory.
+// maxDepth bounds the nesting of a message. No document comes near it, and it costs little memory.
 const maxDepth = 128
 
-// deep reports whether data nests deeper than maxDepth, without building anything. Counting is
-// several times faster than following the strings and settles nearly every message.
-func deep(data []byte) bool {
+// tooDeep reports whether data nests deeper than maxDepth. It allocates nothing. It counts brackets
+// first, which is several times faster than following the strings and decides nearly every message.
+func tooDeep(data []byte) bool {
 	if len(data) <= maxDepth || bytes.Count(data, []byte{'{'})+bytes.Count(data, []byte{'['}) <= maxDepth {
 		return false
 	}
@@ -78,8 +78,8 @@ func deep(data []byte) bool {
 	return false
 }
 
-// AsError turns an error of the JSON library into an *Error with a JSON pointer. Other errors
-// become CodeMalformed.
+// AsError turns an error of the JSON library into an *Error with a JSON pointer. An *Error in err is
+// returned as it is; any other error becomes CodeMalformed.
 func AsError(err error) *Error {
 	if w, ok := errors.AsType[*Error](err); ok {
 		return w
@@ -110,7 +110,7 @@ func AsError(err error) *Error {
 // HashPrefix begins every hash of the wire.
 const HashPrefix = "sha256:"
 
-// Hash names a body by its exact bytes: "sha256:" and 64 hex digits.
+// Hash returns the SHA-256 of a body's exact bytes: "sha256:" and 64 hex digits.
 func Hash(body []byte) string {
 	var buf [len(HashPrefix) + 2*sha256.Size]byte
 	copy(buf[:], HashPrefix)

@@ -65,7 +65,7 @@ func TestSamplesAreValid(t *testing.T) {
 // Every rule of the contract, broken once: the part of the sample that changes, and the code and
 // path of the refusal.
 func TestEveryRule(t *testing.T) {
-	long, deep := strings.Repeat("x", 257), strings.Repeat("[", 129)+strings.Repeat("]", 129)
+	long, tooDeep := strings.Repeat("x", 257), strings.Repeat("[", 129)+strings.Repeat("]", 129)
 	for _, test := range []struct{ message, old, new, code, path string }{
 		{"desired", `"v":1`, `"v":2`, "wrong-version", "/v"},
 		{"desired", `"v":1`, `"v":0`, "missing", "/v"},
@@ -107,7 +107,7 @@ func TestEveryRule(t *testing.T) {
 		{"desired", `{"a":[1]}`, `{"a":1,"a":2}`, "duplicate", "/body/a"},
 		{"desired", `{"a":[1]}`, `{"a":tru}`, "malformed", "/body/a"},
 		{"desired", `{"a":[1]}`, `"` + strings.Repeat("x", MaxBody-1) + `"`, "too-large", "/body"},
-		{"desired", `{"a":[1]}`, deep, "malformed", ""},
+		{"desired", `{"a":[1]}`, tooDeep, "malformed", ""},
 		{"desired", `"kid":"k"`, `"kid":"k\u001b"`, "bad-value", "/sig/kid"},
 		{"desired", `"kid":"k"`, `"key":"k"`, "unknown-field", "/sig/key"},
 		{"desired", `"ed25519":"AAAA"`, `"ed25519":"AAA"`, "bad-value", "/sig/ed25519"},
@@ -276,7 +276,7 @@ func TestDeepCountsOnlyStructure(t *testing.T) {
 		`"` + strings.Repeat(`\"`, 100) + strings.Repeat(`[`, 200) + `"`:       false,
 		strings.Repeat(`{"]":[`, 60) + strings.Repeat(`]}`, 60) + `[[[[[[[[[[`: false,
 	} {
-		if got := deep([]byte(data)); got != want {
+		if got := tooDeep([]byte(data)); got != want {
 			t.Errorf("%.40s…: %v", data, got)
 		}
 	}

@@ -10,11 +10,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Encode writes any message, deterministically. Raw fields (Body, Params, Result, Detail,
-// Document) keep their bytes; they are the last member of their message. A string that is not
-// UTF-8 is repaired with U+FFFD. Encode panics on a value that cannot be written, such as a raw
-// field that is not JSON, which only a bug in our own code makes; the body of a Desired, whose
-// hash its maker has just taken, is not looked at.
+// Encode writes any message: the same bytes for the same message. Raw fields (Body, Params, Result,
+// Detail, Document) keep their bytes and are the last member of their message. Invalid UTF-8 in a
+// string is replaced by U+FFFD. Encode panics on a value that is not JSON, such as a raw field with a
+// syntax error: that is a bug in the caller. It does not check the body of a Desired.
 func Encode[M Message](m *M) []byte {
 	switch m := any(m).(type) {
 	case *Desired:
@@ -56,8 +55,8 @@ func marshal(m any) []byte {
 	return b
 }
 
-// splice adds a raw member at the end of object, untouched: the JSON library would take the white
-// space out of it, and with it the hash that was signed.
+// splice adds a raw member at the end of object, byte for byte. The JSON library would remove its white
+// space, and the bytes would no longer have the hash that was signed.
 func splice(object []byte, name string, raw jsontext.Value) []byte {
 	if len(raw) == 0 {
 		return object
@@ -72,8 +71,8 @@ func splice(object []byte, name string, raw jsontext.Value) []byte {
 	return append(object, '}')
 }
 
-// Append adds the envelope's JSON to b and returns it. It is written by hand because a unit's
-// documents are encoded by the ten thousand and because the body must not be touched.
+// Append adds the envelope's JSON to b and returns it. It is written by hand because a unit encodes ten
+// thousand documents at a time, and because the body must keep its bytes.
 func (d *Desired) Append(b []byte) []byte {
 	b = append(b, `{"v":`...)
 	b = strconv.AppendInt(b, int64(d.V), 10)
@@ -115,8 +114,8 @@ func (d *Desired) Append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// Append adds the request's JSON to b and returns it. Params must be JSON: it is not looked at,
-// for a check asks thousands of nodes about the same document.
+// Append adds the request's JSON to b and returns it. Params must be JSON. It is not checked, because a
+// check sends the same document to thousands of nodes.
 func (r *Request) Append(b []byte) []byte {
 	b = append(b, `{"v":`...)
 	b = strconv.AppendInt(b, int64(r.V), 10)
@@ -152,6 +151,7 @@ func (s *Signature) append(b []byte) []byte {
 	return append(b, '}')
 }
 
+// member adds a comma and a member with a string value.
 func member(b []byte, name, value string) []byte {
 	b = append(b, ',', '"')
 	b = append(b, name...)
@@ -159,6 +159,7 @@ func member(b []byte, name, value string) []byte {
 	return quoted(b, value)
 }
 
+// quoted adds a JSON string.
 func quoted(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {

@@ -191,8 +191,8 @@ type HealthBoot struct {
 	At       time.Time  `json:"at"`               // by the node's clock
 }
 
-// Postponed says whether the restart that is wanted waits for the end of the trial, so that nobody knows
-// its time: all but the one that ends the trial do.
+// Postponed reports whether the decided restart waits for the end of the trial, so that its time is not
+// known. Only a restart that ends the trial does not wait.
 func (h *Health) Postponed() bool {
 	return h.Restart != nil && h.Trial != nil && h.Restart.Reason != BootFallback
 }
@@ -213,21 +213,23 @@ type RebootParams struct {
 // TryParams ask the node to start its staged slot, or what is staged of a component, on trial.
 type TryParams struct {
 	Component string `json:"component,omitempty"` // empty: the agent itself
-	Version   string `json:"version,omitempty"`   // what must be staged; empty: whatever is
+	Version   string `json:"version,omitempty"`   // version that must be staged; empty: any
 }
 
 // ApproveParams allow the node to keep the slot that it tries.
 type ApproveParams struct {
-	Version string `json:"version"` // what must be on trial
+	Version string `json:"version"` // version that must be on trial
 }
 
 func (h *Health) check() error {
 	if h.Indicator <= 0 {
 		return New(CodeMissing, "/indicator", "required, from 1")
 	}
-	if err := first(plain("/text", h.Text), plain("/current", h.Current), optional("/contact/since", h.Contact.Since),
-		optional("/contact/last", h.Contact.Last), optional("/contact/document", h.Contact.Document), optional("/maintenance", h.Maintenance),
-		text("/boot/reason", string(h.Boot.Reason)), plain("/boot/detail", h.Boot.Detail), instant("/boot/at", h.Boot.At)); err != nil {
+	if err := first(plain("/text", h.Text), plain("/current", h.Current),
+		optional("/contact/since", h.Contact.Since), optional("/contact/last", h.Contact.Last),
+		optional("/contact/document", h.Contact.Document), optional("/maintenance", h.Maintenance),
+		text("/boot/reason", string(h.Boot.Reason)), plain("/boot/detail", h.Boot.Detail),
+		instant("/boot/at", h.Boot.At)); err != nil {
 		return err
 	}
 	if r := h.Contact.Result; r != "" && !r.known() {
@@ -250,7 +252,8 @@ func (h *Health) check() error {
 	}
 	for i, c := range h.Components {
 		at := "/components/" + strconv.Itoa(i)
-		if err := first(name(at+"/name", c.Name), plain(at+"/version", c.Version), plain(at+"/next", c.Next), plain(at+"/running", c.Running), plain(at+"/text", c.Text)); err != nil {
+		if err := first(name(at+"/name", c.Name), plain(at+"/version", c.Version), plain(at+"/next", c.Next),
+			plain(at+"/running", c.Running), plain(at+"/text", c.Text)); err != nil {
 			return err
 		}
 		if !c.State.known() {
@@ -258,7 +261,8 @@ func (h *Health) check() error {
 		}
 	}
 	if r := h.Restart; r != nil {
-		if err := first(text("/restart/reason", string(r.Reason)), plain("/restart/detail", r.Detail), instant("/restart/at", r.At)); err != nil {
+		if err := first(text("/restart/reason", string(r.Reason)), plain("/restart/detail", r.Detail),
+			instant("/restart/at", r.At)); err != nil {
 			return err
 		}
 	}
@@ -267,7 +271,8 @@ func (h *Health) check() error {
 	}
 	for i, c := range h.Checks {
 		at := "/checks/" + strconv.Itoa(i)
-		if err := first(text(at+"/name", c.Name), plain(at+"/message", c.Message), instant(at+"/since", c.Since)); err != nil {
+		if err := first(text(at+"/name", c.Name), plain(at+"/message", c.Message),
+			instant(at+"/since", c.Since)); err != nil {
 			return err
 		}
 	}
@@ -285,7 +290,8 @@ func (t *HealthTrial) check() error {
 			return err
 		}
 	}
-	if err := first(name("/trial/slot", t.Slot), plain("/trial/version", t.Version), instant("/trial/since", t.Since), plain("/trial/approval", t.Approval)); err != nil {
+	if err := first(name("/trial/slot", t.Slot), plain("/trial/version", t.Version),
+		instant("/trial/since", t.Since), plain("/trial/approval", t.Approval)); err != nil {
 		return err
 	}
 	if len(t.WaitsFor) > maxList {
@@ -293,7 +299,8 @@ func (t *HealthTrial) check() error {
 	}
 	for i, w := range t.WaitsFor {
 		at := fmt.Sprintf("/trial/waitsFor/%d", i)
-		if err := first(text(at+"/code", string(w.Code)), plain(at+"/name", w.Name), plain(at+"/text", w.Text)); err != nil {
+		if err := first(text(at+"/code", string(w.Code)), plain(at+"/name", w.Name),
+			plain(at+"/text", w.Text)); err != nil {
 			return err
 		}
 	}
@@ -308,7 +315,7 @@ func optional(path string, t time.Time) *Error {
 	return instant(path, t)
 }
 
-// within puts the error of a part in its place in the whole.
+// within returns the error of a part with the path of the part in front.
 func within(path string, err error) error {
 	if err == nil {
 		return nil

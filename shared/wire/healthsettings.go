@@ -9,8 +9,8 @@ import (
 // HealthFormat is the format version of a desired document of kind health.
 const HealthFormat = "1"
 
-// MaxMaintenance is how long, in all, a node lets a maintenance that beacons announce stop its
-// clocks. It begins to count anew after a beacon that announces none.
+// MaxMaintenance is the longest total time for which announced maintenance may stop a node's clocks. A
+// beacon that announces no maintenance resets the total.
 const MaxMaintenance = 24 * time.Hour
 
 // HealthSettings is the body of a desired document of kind health (seed 002, EVE Node Health
@@ -51,15 +51,15 @@ const (
 	DefaultReset, MinReset, MaxReset          = 604800 * second, 120 * second, MaxSpan
 	DefaultFallback, MinFallback, MaxFallback = 300 * second, 60 * second, MaxSpan
 	DefaultTest, MinTest, MaxTest             = 600 * second, 30 * second, 3600 * second
-	DefaultContact, MinContact, MaxContact    = 150 * second, 75 * second, 3600 * second // more than the minute between two beacons
+	DefaultContact, MinContact, MaxContact    = 150 * second, 75 * second, 3600 * second // see Check
 	DefaultWatchdog, MinWatchdog, MaxWatchdog = 60 * second, 10 * second, 3600 * second
 
 	ApprovalDeadline = 86400 * second // the least default deadline where an approval is needed
 )
 
-// Complete returns h with everything that it leaves open: the defaults above; a deadline of twice
-// test and fallback time, and at least a day where an approval is needed; reboots allowed, no
-// approval needed; CPU above 98 % for five minutes, RAM or disk above 98 % for one.
+// Complete returns h with defaults for all absent fields: the defaults above; a deadline of twice the
+// sum of test and fallback time, and of at least a day if an approval is needed; reboots allowed; no
+// approval needed; limits of 98 % for CPU during five minutes, for RAM and disk during one.
 func (h HealthSettings) Complete() HealthSettings {
 	h.FormatVersion = HealthFormat
 	fill(&h.Reset, DefaultReset)
@@ -92,6 +92,7 @@ func (h HealthSettings) Complete() HealthSettings {
 	return h
 }
 
+// fill sets a field that has its zero value.
 func fill[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -99,15 +100,15 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// Check returns what is wrong with h, completed, or nil: each time within its bounds, and the
-// rules between them. The error's path points into h.
+// Check completes h and returns what is wrong with it, or nil. Each time must be within its bounds, and
+// the times must obey the rules below. The error's path points into h.
 //
-//	contact  >= 75 s       or a node would lose contact between two beacons, which come each minute
-//	contact  <= fallback   or a trial would be rolled back while the controller still counts as heard
-//	fallback <= reset      or a node would be rebooted in normal operation sooner than in a trial
-//	watchdog <  test       or a version whose loops stand still could pass its test
-//	deadline >= test + fallback, or the longest there is:
-//	                       or contact that comes just in time would come in vain
+//	contact  >= 75 s       else a node loses contact between two beacons, which come each minute
+//	contact  <= fallback   else a trial is rolled back while there still is contact
+//	fallback <= reset      else normal operation has less patience than a trial
+//	watchdog <  test       else a version whose loops stand still can pass its test
+//	deadline >= min(test + fallback, MaxSpan)
+//	                       else a trial with contact in time ends before its test time has passed
 func (h HealthSettings) Check() *Error {
 	if err := h.check(); err != nil {
 		return AsError(err)
@@ -121,32 +122,38 @@ func (h *HealthSettings) check() error {
 	case "":
 		return New(CodeMissing, "/formatVersion", "required")
 	default:
-		return New(CodeWrongVersion, "/formatVersion", fmt.Sprintf("format %.16q; this side knows %q", h.FormatVersion, HealthFormat))
+		return New(CodeWrongVersion, "/formatVersion",
+			fmt.Sprintf("format %.16q; this side knows %q", h.FormatVersion, HealthFormat))
 	}
 	c := h.Complete()
 	if err := first(
 		bound("/reset", c.Reset, MinReset, MaxReset),
 		bound("/fallback", c.Fallback, MinFallback, MaxFallback),
 		bound("/test", c.Test, MinTest, MaxTest),
-		late("/contact", c.Contact),
+		contactTime("/contact", c.Contact),
 		bound("/contact", c.Contact, MinContact, MaxContact),
 		bound("/watchdog", c.Watchdog, MinWatchdog, MaxWatchdog)); err != nil {
 		return err
 	}
 	switch {
 	case c.Contact > c.Fallback:
-		return New(CodeBadValue, "/fallback", fmt.Sprintf("%v is below the contact time of %v: a trial would be rolled back while the controller still counts as heard", c.Fallback, c.Contact))
+		return New(CodeBadValue, "/fallback", fmt.Sprintf("%v is below the contact time of %v: a trial would be "+
+			"rolled back while the controller still counts as heard", c.Fallback, c.Contact))
 	case c.Fallback > c.Reset:
-		return New(CodeBadValue, "/reset", fmt.Sprintf("%v is below the fallback time of %v: normal operation must be at least as patient as a trial", c.Reset, c.Fallback))
+		return New(CodeBadValue, "/reset", fmt.Sprintf("%v is below the fallback time of %v: normal operation must "+
+			"be at least as patient as a trial", c.Reset, c.Fallback))
 	case c.Watchdog >= c.Test:
-		return New(CodeBadValue, "/test", fmt.Sprintf("%v is not above the watchdog time of %v: a version that stands still could pass its test", c.Test, c.Watchdog))
+		return New(CodeBadValue, "/test", fmt.Sprintf("%v is not above the watchdog time of %v: a version that "+
+			"stands still could pass its test", c.Test, c.Watchdog))
 	case c.Deadline < min(c.Test+c.Fallback, MaxSpan):
-		return New(CodeBadValue, "/deadline", fmt.Sprintf("%v is below test time and fallback time together, %v and %v: contact that comes just in time would come in vain", c.Deadline, c.Test, c.Fallback))
+		return New(CodeBadValue, "/deadline", fmt.Sprintf("%v is below test time and fallback time together, %v and "+
+			"%v: contact that comes just in time would come in vain", c.Deadline, c.Test, c.Fallback))
 	}
 	return first(c.Checks.CPU.check("/checks/cpu", 1), c.Checks.RAM.check("/checks/ram", 1),
 		c.Checks.Disk.check("/checks/disk", 1), c.Checks.Network.check("/checks/network", math.MaxFloat64))
 }
 
+// bound requires a time from least to most.
 func bound(path string, s, least, most Span) *Error {
 	if s < least || s > most {
 		return New(CodeBadValue, path, fmt.Sprintf("%v is not within %v and %v", s, least, most))
@@ -154,11 +161,12 @@ func bound(path string, s, least, most Span) *Error {
 	return nil
 }
 
-// late refuses a contact time that every pause between two beacons exceeds: the node would lose contact each minute, and no
-// trial could pass.
-func late(path string, s Span) *Error {
+// contactTime requires a contact time that is longer than the pause between two beacons. With a shorter one
+// the node would lose contact each minute, and no trial could pass.
+func contactTime(path string, s Span) *Error {
 	if s < MinContact {
-		return New(CodeBadValue, path, fmt.Sprintf("%v is below %v: the controller is heard once a minute", s, MinContact))
+		return New(CodeBadValue, path,
+			fmt.Sprintf("%v is below %v: the controller is heard once a minute", s, MinContact))
 	}
 	return nil
 }

@@ -5,12 +5,12 @@ import (
 	"unicode"
 )
 
-// MaxText bounds what must be plain, in bytes: versions, boots, IDs, and the texts that a node reports.
+// MaxText bounds plain texts, in bytes: versions, boots, IDs, and the texts that a node reports.
 const MaxText = 256
 
-// Plain makes a text that comes from elsewhere one of at most most bytes, fit for a field that must be plain
-// if most is not above MaxText: a control character becomes a space, what is not UTF-8 "�", and what is too
-// long ends in "…". A text that is so already stays as it is.
+// Plain returns a text of at most most bytes without control characters: a control character becomes a
+// space, invalid UTF-8 becomes "�", and a text that is too long ends in "…". If most is at most MaxText, the
+// result fits every field that must be plain.
 func Plain(s string, most int) string {
 	return clip(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -30,7 +30,7 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n-len(mark)], "") + mark
 }
 
-// text demands a string that is there and plain.
+// text requires a plain string that is not empty.
 func text(path, s string) *Error {
 	if s == "" {
 		return New(CodeMissing, path, "required")
@@ -38,7 +38,8 @@ func text(path, s string) *Error {
 	return plain(path, s)
 }
 
-// plain bounds the strings that are kept for every node, shown in every table or signed.
+// plain requires a string of at most MaxText bytes without control characters. It is for strings that are
+// stored for every node, shown in tables or signed.
 func plain(path, s string) *Error {
 	if len(s) > MaxText {
 		return New(CodeTooLarge, path, "longer than 256 bytes")

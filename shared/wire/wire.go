@@ -42,8 +42,8 @@ const (
 	KindHealth     Kind = "health"
 )
 
-// Kinds lists every kind that the wire names, by name. It is the one list of them: a kind that is not in it is
-// refused by name wherever it comes in.
+// Kinds lists every kind that the wire names, by name. It is the only such list: every input refuses a kind
+// that is not in it, and names it.
 func Kinds() []Kind {
 	return []Kind{KindComponents, KindConfig, KindHealth, KindInfo, KindPolicies, KindWorkloads}
 }
@@ -51,7 +51,7 @@ func Kinds() []Kind {
 // Known reports whether the wire names the kind.
 func (k Kind) Known() bool { return slices.Contains(Kinds(), k) }
 
-// Stamp orders the documents of one unit: epoch first, then rev. Arrival never does.
+// Stamp orders the documents of one unit: by epoch, then by rev. The order of arrival means nothing.
 type Stamp struct {
 	Epoch uint64 `json:"epoch"`
 	Rev   uint64 `json:"rev"`
@@ -62,7 +62,7 @@ func (s Stamp) Compare(o Stamp) int {
 	return cmp.Or(cmp.Compare(s.Epoch, o.Epoch), cmp.Compare(s.Rev, o.Rev))
 }
 
-// IsZero reports whether s stamps no document at all.
+// IsZero reports whether s is the stamp of no document.
 func (s Stamp) IsZero() bool { return s == Stamp{} }
 
 // Mode says what a node does with an accepted document.
@@ -149,7 +149,8 @@ func (s State) Settled() bool {
 // Known reports whether s is a state of the contract.
 func (s State) Known() bool {
 	switch s {
-	case StateReceived, StateRejected, StateApplying, StateTrying, StateInstalled, StateFailed, StateRolledBack, StateSuperseded:
+	case StateReceived, StateRejected, StateApplying, StateTrying, StateInstalled, StateFailed, StateRolledBack,
+		StateSuperseded:
 		return true
 	}
 	return false

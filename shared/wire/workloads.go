@@ -111,15 +111,16 @@ func (w *Workloads) check() error {
 }
 
 func (s *WorkloadSlot) check() error {
-	if err := first(text("/slot", s.Slot), text("/id", s.ID), instant("/since", s.Since), optional("/next", s.Next), plain("/wanted", s.Wanted),
-		plain("/doing", s.Doing), bounded("/error", s.Error)); err != nil {
+	if err := first(text("/slot", s.Slot), text("/id", s.ID), instant("/since", s.Since), optional("/next", s.Next),
+		plain("/wanted", s.Wanted), plain("/doing", s.Doing), bounded("/error", s.Error)); err != nil {
 		return err
 	}
 	if !s.State.known() {
 		return New(CodeBadValue, "/state", "no such state")
 	}
 	if e := s.Exit; e != nil {
-		if err := first(plain("/exit/signal", e.Signal), plain("/exit/text", e.Text), plain("/exit/said", e.Said), instant("/exit/at", e.At)); err != nil {
+		if err := first(plain("/exit/signal", e.Signal), plain("/exit/text", e.Text), plain("/exit/said", e.Said),
+			instant("/exit/at", e.At)); err != nil {
 			return err
 		}
 	}
@@ -128,7 +129,8 @@ func (s *WorkloadSlot) check() error {
 	}
 	for i, r := range s.Resources {
 		at := "/resources/" + strconv.Itoa(i)
-		if err := first(text(at+"/name", r.Name), text(at+"/state", r.State), bounded(at+"/error", r.Error)); err != nil {
+		if err := first(text(at+"/name", r.Name), text(at+"/state", r.State),
+			bounded(at+"/error", r.Error)); err != nil {
 			return err
 		}
 		if r.Done < 0 || r.Size < 0 {
