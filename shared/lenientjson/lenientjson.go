@@ -1,9 +1,9 @@
-// Package lenientjson makes strict JSON of what people write: comments, commas that are missing,
-// doubled or trailing, and brackets that are never closed. It mends punctuation only, never a name
-// or a value, and tells of everything that it changed and where. It is pure.
+// Package lenientjson turns the JSON that people write into strict JSON. It accepts comments, commas
+// that are missing, doubled or trailing, and brackets that are never closed. It repairs punctuation
+// only, never a name or a value, and reports each change and its place. It is pure.
 //
-// Comments and trailing commas are the HuJSON library's work; the rest, which no dialect allows,
-// is done here, on the tokens.
+// The HuJSON library removes comments and trailing commas. This package repairs the rest, which no
+// dialect allows, on the tokens.
 //
 //tandem:pure
 package lenientjson
@@ -27,14 +27,14 @@ func (w Warning) String() string {
 	return fmt.Sprintf("line %d, column %d: %s", w.Line, w.Column, w.Message)
 }
 
-// maxWarnings bounds them; what is mended beyond that many is no longer told.
+// maxWarnings bounds the warnings. Further repairs are made, but not reported.
 const maxWarnings = 100
 
-// Repair returns data as standard JSON, as far as it can be repaired, and what was changed. What
-// stands where in data stands there in the result too, but where a mark had to be inserted and no
-// white space made room for it. What cannot be mended is left as it is, for a strict reader to refuse.
+// Repair returns data as standard JSON, as far as it can be repaired, and a warning for each change. Every
+// value keeps its line and column, unless a mark has to be inserted before it on its line and there is no
+// white space to replace. Other mistakes stay as they are, for a strict reader to refuse.
 func Repair(data []byte) ([]byte, []Warning) {
-	m := &mender{in: data, out: bytes.Clone(data)}
+	m := &repairer{in: data, out: bytes.Clone(data)}
 	m.tokens()
 	if len(m.inserted) > 0 {
 		m.out = m.spliced()
@@ -46,26 +46,29 @@ func Repair(data []byte) ([]byte, []Warning) {
 	return std, m.warnings
 }
 
-// mender goes over the tokens once and remembers what the grammar expects next.
-type mender struct {
-	in, out  []byte // of the same length until insertions are spliced in
-	open     []byte // brackets that are open
-	last     byte   // the token before: one of { } [ ] , : or v for a scalar value, k for a name; 0 at the start
-	lastEnd  int    // behind it
-	comma    int    // where the comma before stands
+// repairer makes one pass over the tokens. It keeps what it needs to know what the grammar allows next.
+// Places are byte offsets in the input.
+type repairer struct {
+	in, out  []byte // input and result; of the same length until insertions are spliced in
+	open     []byte // open brackets, the innermost last
+	last     byte   // previous token: one of { } [ ] , : or v for a scalar value, k for a name; 0 at the start
+	lastEnd  int    // end of the previous token
+	comma    int    // place of the newest comma
 	inserted []insertion
 	warnings []Warning
-	line     int // of place
-	start    int // of that line
-	done     int
+	done     int // place of the newest warning
+	line     int // its line, from 0
+	start    int // place where that line begins
 }
 
+// insertion is a mark to insert at a place.
 type insertion struct {
 	off  int
 	mark byte
 }
 
-func (m *mender) warn(off int, message string) {
+// warn adds a warning about a place.
+func (m *repairer) warn(off int, message string) {
 	if len(m.warnings) == maxWarnings {
 		return
 	}
@@ -81,8 +84,8 @@ func (m *mender) warn(off int, message string) {
 	m.warnings = append(m.warnings, Warning{m.line + 1, utf8.RuneCount(m.in[m.start:off]) + 1, message})
 }
 
-// tokens does the work.
-func (m *mender) tokens() {
+// tokens goes over the tokens. It stops at a mistake that it cannot repair.
+func (m *repairer) tokens() {
 	for i := 0; i < len(m.in); {
 		c := m.in[i]
 		switch {
@@ -91,7 +94,7 @@ func (m *mender) tokens() {
 		case c == '/':
 			end := comment(m.in, i)
 			if end == i {
-				return // not a comment: nothing that can be mended
+				return // not a comment, and not repairable
 			}
 			m.warn(i, "a comment")
 			i = end
@@ -135,7 +138,7 @@ func (m *mender) tokens() {
 }
 
 // before is called where a value or a name begins: a comma is missing if a value stands before it.
-func (m *mender) before(i int) {
+func (m *repairer) before(i int) {
 	if len(m.open) == 0 {
 		return
 	}
@@ -145,7 +148,8 @@ func (m *mender) before(i int) {
 	}
 }
 
-func (m *mender) atComma(i int) {
+// atComma accepts a comma, or removes one that nothing stands before.
+func (m *repairer) atComma(i int) {
 	switch m.last {
 	case ',', '{', '[':
 		m.warn(i, "a comma too many")
@@ -155,8 +159,9 @@ func (m *mender) atComma(i int) {
 	m.comma, m.last, m.lastEnd = i, ',', i+1
 }
 
-// atClose closes c's bracket, and first those within it that were left open.
-func (m *mender) atClose(i int, c byte) bool {
+// atClose handles a closing bracket. It first closes the brackets within it that are still open; false: there
+// is no open bracket for it.
+func (m *repairer) atClose(i int, c byte) bool {
 	if m.last == ',' {
 		m.warn(m.comma, "a comma before a closing bracket")
 	}
@@ -175,7 +180,7 @@ func (m *mender) atClose(i int, c byte) bool {
 }
 
 // pop closes the innermost bracket and returns the mark that does so: '{'+2 is '}', and so with [.
-func (m *mender) pop() byte {
+func (m *repairer) pop() byte {
 	n := len(m.open) - 1
 	mark := m.open[n] + 2
 	m.open = m.open[:n]
@@ -184,9 +189,9 @@ func (m *mender) pop() byte {
 
 func closer(open []byte) string { return string(rune(open[len(open)-1] + 2)) }
 
-// insert puts a mark between the tokens that end at from and begin at to: in place of white space
-// if there is some that ends no line and is no comment's, so that nothing else moves.
-func (m *mender) insert(from, to int, mark byte) {
+// insert puts a mark between the tokens that end at from and begin at to. It replaces a space or tab before
+// the first comment there, so that nothing else moves; if there is none, the mark is inserted at from.
+func (m *repairer) insert(from, to int, mark byte) {
 	for i := from; i < to; i++ {
 		if m.in[i] == '/' {
 			break
@@ -199,7 +204,8 @@ func (m *mender) insert(from, to int, mark byte) {
 	m.inserted = append(m.inserted, insertion{from, mark})
 }
 
-func (m *mender) spliced() []byte {
+// spliced returns the result with all insertions.
+func (m *repairer) spliced() []byte {
 	out := make([]byte, 0, len(m.out)+len(m.inserted))
 	at := 0
 	for _, ins := range m.inserted {

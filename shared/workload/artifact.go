@@ -54,7 +54,10 @@ func (p *parser) artifact(e strictjson.At, templates bool) Artifact {
 		strictjson.Required("verification", func(a strictjson.At) {
 			verifyAt, verified = a, true
 			p.Object(a,
-				strictjson.Optional("checksum", func(a strictjson.At) { summed = true; r.Verification.Checksum = p.checksum(a, templates) }),
+				strictjson.Optional("checksum", func(a strictjson.At) {
+					summed = true
+					r.Verification.Checksum = p.checksum(a, templates)
+				}),
 				strictjson.Optional("checkPeriod", func(a strictjson.At) {
 					periodic = true
 					s, ok := p.Str(a)
@@ -72,17 +75,20 @@ func (p *parser) artifact(e strictjson.At, templates bool) Artifact {
 		return r
 	}
 	if !sized {
-		p.slip(strictjson.At{Ptr: strictjson.Member(e.Ptr, "size"), Off: e.Off}, wire.CodeMissing, `the required field "size" is missing`, "; read as 0, which reserves nothing")
+		p.tolerable(strictjson.At{Ptr: strictjson.Member(e.Ptr, "size"), Off: e.Off}, wire.CodeMissing,
+			`the required field "size" is missing`, "; read as 0, which reserves nothing")
 	}
 	if !verified || r.UUID != "" {
 		return r
 	}
 	if !summed {
-		p.Add(strictjson.At{Ptr: strictjson.Member(verifyAt.Ptr, "checksum"), Off: verifyAt.Off}, wire.CodeMissing, "a resource needs a checksum or a uuid")
+		p.Add(strictjson.At{Ptr: strictjson.Member(verifyAt.Ptr, "checksum"), Off: verifyAt.Off}, wire.CodeMissing,
+			"a resource needs a checksum or a uuid")
 	}
 	if !periodic {
-		p.slip(strictjson.At{Ptr: strictjson.Member(verifyAt.Ptr, "checkPeriod"), Off: verifyAt.Off}, wire.CodeMissing,
-			`"checkPeriod" is required where there is no uuid`, "; read as 0d0h0m, which is never again")
+		p.tolerable(strictjson.At{Ptr: strictjson.Member(verifyAt.Ptr, "checkPeriod"), Off: verifyAt.Off},
+			wire.CodeMissing, `"checkPeriod" is required where there is no uuid`,
+			"; read as 0d0h0m, which is never again")
 	}
 	return r
 }
@@ -113,7 +119,7 @@ func (p *parser) checksum(a strictjson.At, templates bool) string {
 		return s
 	}
 	if sum, err := hex.DecodeString(s); err == nil && len(sum) == sumBytes[MD5] {
-		p.slip(a, wire.CodeBadValue, "a checksum begins with its algorithm: MD5:"+s, "; read so")
+		p.tolerable(a, wire.CodeBadValue, "a checksum begins with its algorithm: MD5:"+s, "; read so")
 		s = MD5 + ":" + s
 	}
 	if _, _, err := ParseChecksum(s); err != nil {
@@ -123,30 +129,33 @@ func (p *parser) checksum(a strictjson.At, templates bool) string {
 	return s
 }
 
-// lack is why a configuration cannot be run. limit names the time limit that it is about.
-type lack struct {
+// defect is a reason why a configuration cannot be run.
+type defect struct {
 	code    wire.Code
-	limit   string
+	limit   string // name of the time limit that is wrong; "": the resources are
 	message string
 }
 
-// lacks says what is missing in a configuration that is to be run.
-func lacks(resources map[string]Artifact, limits map[string]Limit) []lack {
-	var all []lack
+// defects returns the reasons why a configuration with these resources and time limits cannot be run.
+func defects(resources map[string]Artifact, limits map[string]Limit) []defect {
+	var all []defect
 	if _, ok := resources[HookStart]; !ok {
-		all = append(all, lack{wire.CodeMissing, "", "a resource called " + HookStart + " is needed: the program to run"})
+		all = append(all, defect{wire.CodeMissing, "",
+			"a resource called " + HookStart + " is needed: the program to run"})
 	}
 	if _, ok := resources[HookNotify]; !ok {
 		for _, n := range slices.Sorted(maps.Keys(resources)) {
 			if resources[n].Class == DynamicResource {
-				all = append(all, lack{wire.CodeMissing, "", fmt.Sprintf("%s is dynamic: a resource called %s is needed, which tells the running program of another one", strictjson.Show(n), HookNotify)})
+				all = append(all, defect{wire.CodeMissing, "", fmt.Sprintf("%s is dynamic: a resource called %s is "+
+					"needed, which tells the running program of another one", strictjson.Show(n), HookNotify)})
 				break
 			}
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(limits)) {
 		if _, ok := resources[n]; !ok || !strings.HasPrefix(n, hookPrefix) {
-			all = append(all, lack{wire.CodeBadValue, n, fmt.Sprintf("time limits are for hooks that are among the resources; %s is none%s", strictjson.Show(n), near.Hint(n, slices.Collect(maps.Keys(resources))))})
+			all = append(all, defect{wire.CodeBadValue, n, fmt.Sprintf("time limits are for hooks that are among the "+
+				"resources; %s is none%s", strictjson.Show(n), near.Hint(n, slices.Collect(maps.Keys(resources))))})
 		}
 	}
 	return all

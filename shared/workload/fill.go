@@ -12,7 +12,7 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Filled is what a set becomes when its fillers have been applied: what can be run.
+// Filled is a set after its fillers have been applied: the configurations that can be run.
 type Filled struct {
 	Configs []Config // by slot
 	Slots   map[Slot]Explanation
@@ -20,9 +20,11 @@ type Filled struct {
 
 // Explanation says how a slot's configuration came about.
 type Explanation struct {
-	Fillers []string          // that apply, but for those that are parents of others
-	Origins map[string]string // JSON pointer in the configuration: the filler that gave the value, "" for the slot's own entry; only if asked for
-	Passed  map[string]string // the other fillers, and why not; likewise
+	Fillers []string // fillers that apply, without the parents of others
+	// Origins has for each JSON pointer in the configuration the filler that the value comes from, "" for the
+	// slot's own entry; only if the caller asks for explanations.
+	Origins map[string]string
+	Passed  map[string]string // reasons why the other fillers do not apply, by filler; like Origins
 }
 
 // Fill applies the fillers of a set to its topologies and configurations (seed 004, Inapplicable).
@@ -38,15 +40,15 @@ type Explanation struct {
 // The result depends neither on the order of entries nor on that of fillers. What is filled
 // already and has no fillers beside it stays as it is.
 //
-// A problem has the line and column at which the entry begins that is to be mended. A set that takes more
-// than its part of time and memory is refused: what is short to write may be long to work out.
+// A problem has the line and column of the entry that is wrong. A set that would take too much time or memory
+// is refused, since a short set can expand to a very large result.
 func Fill(set *Set) (*Filled, Problems) {
 	f := newFilling(set)
 	return f.all(), f.problems
 }
 
-// FillFiles is Fill, explains each slot if that is asked for, and says of each problem also in which file of the
-// set it is. An explanation may take thrice the time.
+// FillFiles is Fill, with an explanation of each slot if explain is set, and with the file of each problem. With
+// explanations it may take three times as long.
 func FillFiles(set *Set, explain bool) (*Filled, Problems, []string) {
 	f := newFilling(set)
 	if f.explain = explain; explain {
@@ -59,7 +61,7 @@ func newFilling(set *Set) *filling {
 	return &filling{set: set, fillers: map[string]*resolved{}, most: maxWork}
 }
 
-// all fills the set. There is nothing if there are problems.
+// all fills the set; nil if there are problems.
 func (f *filling) all() *Filled {
 	set := f.set
 	f.inherit(set.Fillers)
@@ -70,13 +72,14 @@ func (f *filling) all() *Filled {
 	}
 	for i := range set.Topologies {
 		t := &set.Topologies[i]
-		f.fill(out, &entry{TopologicalInstance, "", t.Slot, t.Properties}, ownPieces(&Config{Slot: t.Slot, Properties: t.Properties}))
+		f.fill(out, &entry{TopologicalInstance, "", t.Slot, t.Properties},
+			ownPieces(&Config{Slot: t.Slot, Properties: t.Properties}))
 	}
 	slices.SortFunc(out.Configs, func(a, b Config) int {
 		return cmp.Or(cmp.Compare(a.Slot.Node, b.Slot.Node), cmp.Compare(a.Slot.Service, b.Slot.Service))
 	})
 	if len(f.problems) == 0 {
-		f.agree(out.Configs)
+		f.checkShared(out.Configs)
 	}
 	if len(f.problems) > 0 {
 		return nil
@@ -89,27 +92,27 @@ type filling struct {
 	set      *Set
 	explain  bool
 	fillers  map[string]*resolved
-	order    []string // their names, sorted
-	work     int      // done, and at most to be done; see maxWork
-	most     int
+	order    []string // names of the fillers, sorted
+	work     int      // work done so far, see maxWork
+	most     int      // bound of work
 	problems Problems
-	files    []string // of the problems
+	files    []string // file of each problem
 }
 
-// resolved is a filler with all that it inherits.
+// resolved is a filler with everything that it inherits.
 type resolved struct {
 	*Filler
 	pieces     pieces
-	places     []string    // of pieces, sorted
-	conditions []condition // that the properties are
-	ancestors  map[string]bool
-	done       bool
+	places     []string        // JSON pointers of pieces, sorted
+	conditions []condition     // properties that an entry must have
+	ancestors  map[string]bool // names of its parents, and of theirs
+	done       bool            // finish was called
 }
 
-// condition is a property that an entry has to have, if it has it at all, for a filler to apply.
+// condition is a value that a property of an entry must have for a filler to apply, see Fill.
 type condition struct{ name, text string }
 
-// finish ends what is known of a filler.
+// finish sets the pieces of a filler, its own and inherited, and what follows from them.
 func (r *resolved) finish(all pieces) {
 	r.pieces, r.done = all, true
 	r.places = slices.Sorted(maps.Keys(all))
@@ -132,7 +135,8 @@ func (f *filling) add(at Place, code wire.Code, path, format string, a ...any) {
 func (f *filling) inherit(fillers []Filler) {
 	for i := range fillers {
 		if _, taken := f.fillers[fillers[i].Name]; taken {
-			f.add(f.filler(fillers[i].Name), wire.CodeDuplicate, "", "two fillers are called %s%s", strictjson.Show(fillers[i].Name), first(f.set.places[" "+fillers[i].Name]))
+			f.add(f.filler(fillers[i].Name), wire.CodeDuplicate, "", "two fillers are called %s%s",
+				strictjson.Show(fillers[i].Name), first(f.set.places[" "+fillers[i].Name]))
 			continue
 		}
 		f.fillers[fillers[i].Name] = &resolved{Filler: &fillers[i], ancestors: map[string]bool{}}
@@ -143,17 +147,18 @@ func (f *filling) inherit(fillers []Filler) {
 	}
 }
 
-// resolve completes one filler. way is how it was reached, to find circles.
+// resolve completes one filler. way is the chain of its descendants that led to it, to find cycles.
 func (f *filling) resolve(r *resolved, way []string) {
 	if r.done || !f.spend(len(way)) {
 		return
 	}
 	if i := slices.Index(way, r.Name); i >= 0 {
-		f.add(f.filler(r.Name), wire.CodeBadValue, "", "fillers are each other's parents: %s", strings.Join(append(way[i:], r.Name), " ← "))
+		f.add(f.filler(r.Name), wire.CodeBadValue, "", "fillers are each other's parents: %s",
+			strings.Join(append(way[i:], r.Name), " ← "))
 		r.finish(takeApart(r.Fill, r.Name))
 		return
 	}
-	way = append(way, r.Name) // those who share it have gone as far as it is theirs
+	way = append(way, r.Name) // may overwrite the end of a sibling's chain, which is not used any more
 	inherited := pieces{}
 	for _, n := range r.Parents {
 		parent := f.fillers[n]
@@ -162,7 +167,8 @@ func (f *filling) resolve(r *resolved, way []string) {
 				return
 			}
 			others := slices.DeleteFunc(slices.Clone(f.order), func(name string) bool { return name == r.Name })
-			f.add(f.filler(r.Name), wire.CodeNotFound, "", "the filler %s names a parent %s that is not there%s", strictjson.Show(r.Name), strictjson.Show(n), near.Hint(n, others))
+			f.add(f.filler(r.Name), wire.CodeNotFound, "", "the filler %s names a parent %s that is not there%s",
+				strictjson.Show(r.Name), strictjson.Show(n), near.Hint(n, others))
 			continue
 		}
 		f.resolve(parent, way)
@@ -174,21 +180,22 @@ func (f *filling) resolve(r *resolved, way []string) {
 		for _, at := range parent.places {
 			p := parent.pieces[at]
 			if other, set := inherited[at]; set && other.from != p.from {
-				f.add(f.filler(r.Name), wire.CodeDuplicate, at, "the parents of filler %s disagree: %s and %s both set this", strictjson.Show(r.Name), f.show(other.from), f.show(p.from))
+				f.add(f.filler(r.Name), wire.CodeDuplicate, at, "the parents of filler %s disagree: %s and %s both "+
+					"set this", strictjson.Show(r.Name), f.show(other.from), f.show(p.from))
 				continue
 			}
 			inherited[at] = p
 		}
 	}
-	if r.done { // found to be its own ancestor meanwhile
+	if r.done { // it turned out to be its own ancestor
 		return
 	}
 	maps.Copy(inherited, takeApart(r.Fill, r.Name))
 	r.finish(inherited)
 }
 
-// applies reports whether a filler applies to e. c is the condition that does not hold, nil if it is the filter
-// or all do.
+// applies reports whether a filler applies to e. c is the first condition that does not hold; nil if the filter
+// does not hold, or if all do.
 func (f *filling) applies(r *resolved, e *entry) (ok bool, c *condition) {
 	f.spend(1 + r.Filter.size())
 	if !r.Filter.holds(e) {
@@ -204,28 +211,30 @@ func (f *filling) applies(r *resolved, e *entry) (ok bool, c *condition) {
 	return true, nil
 }
 
-// why says in words why a filler does not apply.
+// why returns the reason why a filler does not apply, given the result of applies.
 func (e *entry) why(c *condition) string {
 	if c == nil {
 		return "its filter does not hold"
 	}
 	if have, ok := e.properties[c.name]; ok {
-		return fmt.Sprintf("the property %s is %s, not %s", strictjson.Show(c.name), strictjson.Show(have), strictjson.Show(c.text))
+		return fmt.Sprintf("the property %s is %s, not %s", strictjson.Show(c.name), strictjson.Show(have),
+			strictjson.Show(c.text))
 	}
 	return fmt.Sprintf("there is no property %s", strictjson.Show(c.name))
 }
 
-// fill applies to one entry what applies to it.
+// fill applies the fillers to one entry and adds the result to out.
 func (f *filling) fill(out *Filled, e *entry, own pieces) {
 	if _, taken := out.Slots[e.slot]; taken {
-		f.add(f.slot(e.slot), wire.CodeDuplicate, "", "the slot %s has two entries%s", e.slot, first(f.set.places[e.slot.String()]))
+		f.add(f.slot(e.slot), wire.CodeDuplicate, "", "the slot %s has two entries%s", e.slot,
+			first(f.set.places[e.slot.String()]))
 		return
 	}
 	apply := f.applying(e)
 	var x Explanation
 	given := pieces{}
 	for _, r := range apply {
-		if !f.spend(len(apply)) || heirOf(r, apply) != "" {
+		if !f.spend(len(apply)) || childAmong(r, apply) != "" {
 			continue
 		}
 		if !f.spend(copying * len(r.places)) {
@@ -235,7 +244,8 @@ func (f *filling) fill(out *Filled, e *entry, own pieces) {
 		for _, at := range r.places {
 			p := r.pieces[at]
 			if other, set := given[at]; set && !other.equal(p) {
-				f.add(f.slot(e.slot), wire.CodeDuplicate, at, "two fillers apply to the slot %s and disagree: %s and %s", e.slot, f.show(other.from), f.show(p.from))
+				f.add(f.slot(e.slot), wire.CodeDuplicate, at, "two fillers apply to the slot %s and disagree: %s and "+
+					"%s", e.slot, f.show(other.from), f.show(p.from))
 				continue
 			}
 			given[at] = p
@@ -244,14 +254,16 @@ func (f *filling) fill(out *Filled, e *entry, own pieces) {
 	out.Slots[e.slot] = x
 	if e.class == TopologicalInstance && len(x.Fillers) == 0 {
 		if !f.full() {
-			f.add(f.slot(e.slot), wire.CodeNotFound, "", "no filler applies to the slot %s%s", e.slot, reasons(f.passed(e, apply)))
+			f.add(f.slot(e.slot), wire.CodeNotFound, "", "no filler applies to the slot %s%s", e.slot,
+				reasons(f.passed(e, apply)))
 		}
 		return
 	}
 	for _, at := range slices.Sorted(maps.Keys(given)) {
 		p, err := f.filled(given[at], e)
 		if err != nil {
-			f.add(f.filler(p.from), wire.CodeBadValue, at, "filler %s, slot %s: %v", strictjson.Show(p.from), e.slot, err)
+			f.add(f.filler(p.from), wire.CodeBadValue, at, "filler %s, slot %s: %v", strictjson.Show(p.from), e.slot,
+				err)
 		}
 		own[at] = p
 	}
@@ -268,11 +280,11 @@ func (f *filling) fill(out *Filled, e *entry, own pieces) {
 		out.Slots[e.slot] = x
 	}
 	c := own.assemble(e.slot)
-	f.judge(&c, origins)
+	f.checkRunnable(&c, origins)
 	out.Configs = append(out.Configs, c)
 }
 
-// applying are the fillers that apply to an entry.
+// applying returns the fillers that apply to an entry.
 func (f *filling) applying(e *entry) (apply []*resolved) {
 	for _, n := range f.order {
 		if f.full() {
@@ -285,7 +297,8 @@ func (f *filling) applying(e *entry) (apply []*resolved) {
 	return apply
 }
 
-// passed says why the other fillers do not apply to an entry, and which of those that do are parents of others.
+// passed returns, by name, why each filler gives an entry nothing of its own: it does not apply, or a filler
+// that applies has it as an ancestor.
 func (f *filling) passed(e *entry, apply []*resolved) map[string]string {
 	all := map[string]string{}
 	for _, n := range f.order {
@@ -295,14 +308,15 @@ func (f *filling) passed(e *entry, apply []*resolved) map[string]string {
 			all[n] = e.why(c)
 		} else if f.spend(len(apply)); f.full() {
 			return nil
-		} else if heir := heirOf(r, apply); heir != "" {
+		} else if heir := childAmong(r, apply); heir != "" {
 			all[n] = fmt.Sprintf("%s, which applies, has it as a parent", strictjson.Show(heir))
 		}
 	}
 	return all
 }
 
-func heirOf(r *resolved, among []*resolved) string {
+// childAmong returns the name of a filler that has r as an ancestor, "" if there is none.
+func childAmong(r *resolved, among []*resolved) string {
 	for _, o := range among {
 		if o.ancestors[r.Name] && o != r {
 			return o.Name
@@ -311,7 +325,7 @@ func heirOf(r *resolved, among []*resolved) string {
 	return ""
 }
 
-// reasons tells why a few fillers do not apply.
+// reasons lists, as the end of a message, why the first few fillers do not apply.
 func reasons(passed map[string]string) string {
 	var b strings.Builder
 	for i, n := range slices.Sorted(maps.Keys(passed)) {
@@ -324,7 +338,7 @@ func reasons(passed map[string]string) string {
 	return b.String()
 }
 
-// filled replaces the templates in a piece by what e has.
+// filled replaces the templates in a piece by values of e.
 func (f *filling) filled(p piece, e *entry) (piece, error) {
 	var err error
 	fill := func(s string) string {
@@ -351,30 +365,30 @@ func (f *filling) filled(p piece, e *entry) (piece, error) {
 	return p, err
 }
 
-// judge says what keeps a configuration from being run.
-func (f *filling) judge(c *Config, origins map[string]string) {
-	giver := func(at string) Place {
+// checkRunnable reports what keeps a configuration from being run. origins has the filler of each value.
+func (f *filling) checkRunnable(c *Config, origins map[string]string) {
+	placeOf := func(at string) Place {
 		if from := origins[at]; from != "" {
 			return f.filler(from)
 		}
 		return f.slot(c.Slot)
 	}
-	for _, l := range lacks(c.Resources, c.TimeLimits) {
+	for _, l := range defects(c.Resources, c.TimeLimits) {
 		at := atResources
 		if l.limit != "" {
 			at = strictjson.Member(atLimits, l.limit)
 		}
-		f.add(giver(at), l.code, at, "slot %s: %s", c.Slot, l.message)
+		f.add(placeOf(at), l.code, at, "slot %s: %s", c.Slot, l.message)
 	}
 	for _, n := range slices.Sorted(maps.Keys(c.Resources)) {
 		r, at := c.Resources[n], strictjson.Member(atResources, n)
 		for i, u := range r.URLs {
 			if err := checkURL(u); err != nil {
-				f.add(giver(at), wire.CodeBadValue, fmt.Sprintf("%s/urls/%d", at, i), "slot %s: %v", c.Slot, err)
+				f.add(placeOf(at), wire.CodeBadValue, fmt.Sprintf("%s/urls/%d", at, i), "slot %s: %v", c.Slot, err)
 			}
 		}
 		if _, _, err := ParseChecksum(r.Verification.Checksum); err != nil {
-			f.add(giver(at), wire.CodeBadValue, at+"/verification/checksum", "slot %s: %v", c.Slot, err)
+			f.add(placeOf(at), wire.CodeBadValue, at+"/verification/checksum", "slot %s: %v", c.Slot, err)
 		}
 	}
 }

@@ -12,9 +12,10 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// ForNode returns what one node is to run, by service, identified. Resources of one uuid are the
-// same wherever they stand on a node, so each gets the addresses of all (seed 004, urls): those of the
-// first slot first. An ID that is made of the content is made before: another slot's addresses do not change it.
+// ForNode returns the configurations of one node in the order of configs, each with its ID. Resources with
+// one uuid are the same file on a node, so each gets the URLs of all of them (seed 004, urls), those of the
+// first slot first. An ID that is made of the content is made before that, so the URLs of another slot do
+// not change it.
 func ForNode(configs []Config, node string) []Config {
 	var mine []Config
 	urls := map[string][]string{}
@@ -44,9 +45,9 @@ func ForNode(configs []Config, node string) []Config {
 	return mine
 }
 
-// agree refuses two resources of one uuid on one node that cannot be the same, or have more addresses
-// together than a resource may.
-func (f *filling) agree(configs []Config) {
+// checkShared refuses resources with one uuid on one node if their checksums differ, or if they have more
+// URLs together than a resource may have.
+func (f *filling) checkShared(configs []Config) {
 	type key struct{ node, uuid string }
 	urls := map[key]map[string]bool{}
 	long := map[key]int{} // bytes of all addresses

@@ -13,7 +13,7 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Warning tells what a lenient reading let pass, and where.
+// Warning reports a mistake that ParseLenient accepts, and its place.
 type Warning = lenientjson.Warning
 
 // Parse reads one file: an array of configurations, topologies and fillers, in any mixture. It is
@@ -23,9 +23,9 @@ func Parse(data []byte) (*Set, Problems) {
 	return set, ps
 }
 
-// ParseLenient reads what Parse reads, and the slips that the seed's own examples have: punctuation
-// (see package lenientjson), a checksum without its algorithm, a size, checkPeriod, or filler's
-// properties or resources that are not given. It tells of each.
+// ParseLenient reads what Parse reads, and accepts the mistakes of the seed's own examples: punctuation
+// (see package lenientjson), a checksum without its algorithm, and a missing size, checkPeriod, or
+// properties or resources of a filler. It returns a warning for each.
 func ParseLenient(data []byte) (*Set, []Warning, Problems) {
 	if len(data) > MaxDocument {
 		return parse(data, true) // which refuses it
@@ -57,8 +57,9 @@ func parse(data []byte, lenient bool) (*Set, []Warning, Problems) {
 	return &p.set, p.warnings, nil
 }
 
-// slip is a mistake that a lenient reading lets pass.
-func (p *parser) slip(a strictjson.At, code wire.Code, message, instead string) {
+// tolerable reports a mistake: a problem, or a warning if the reading is lenient. instead says for the
+// warning how the mistake is read.
+func (p *parser) tolerable(a strictjson.At, code wire.Code, message, instead string) {
 	if !p.lenient {
 		p.Add(a, code, message)
 		return
@@ -67,7 +68,7 @@ func (p *parser) slip(a strictjson.At, code wire.Code, message, instead string) 
 	p.warnings = append(p.warnings, Warning{Line: line, Column: column, Message: message + instead})
 }
 
-// raw is one entry before its class is known: the class may stand anywhere in it.
+// raw holds the members of one entry until its class is known, since the class may stand anywhere in it.
 type raw struct {
 	class, slot, name, filter               string
 	classAt, slotAt, nameAt, filterAt, inAt strictjson.At
@@ -119,7 +120,7 @@ func (p *parser) entry(i int, e strictjson.At, slots map[Slot]int, names map[str
 	switch class {
 	case InstanceFiller:
 		p.filler(i, x, names)
-		p.set.note(" "+x.name, at)
+		p.set.addPlace(" "+x.name, at)
 	default:
 		slot, ok := p.slot(x)
 		if ok {
@@ -127,7 +128,7 @@ func (p *parser) entry(i int, e strictjson.At, slots map[Slot]int, names map[str
 				p.Add(x.slotAt, wire.CodeDuplicate, fmt.Sprintf("the slot %s has an entry already, /%d", slot, first))
 			}
 			slots[slot] = i
-			p.set.note(slot.String(), at)
+			p.set.addPlace(slot.String(), at)
 		}
 		if class == TopologicalInstance {
 			p.set.Topologies = append(p.set.Topologies, Topology{slot, x.properties})
@@ -205,12 +206,12 @@ func (p *parser) slot(x *raw) (Slot, bool) {
 	return slot, err == nil
 }
 
-// runnable says what an applicable configuration lacks (seed 004, resources and timeLimits).
+// runnable reports the defects of an applicable configuration (seed 004, resources and timeLimits).
 func (p *parser) runnable(x *raw) {
 	if _, given := x.given["resources"]; !given {
 		return
 	}
-	for _, w := range lacks(x.resources, x.limits) {
+	for _, w := range defects(x.resources, x.limits) {
 		at := x.resAt
 		if w.limit != "" {
 			at = x.limitsAt[w.limit]
@@ -243,7 +244,7 @@ func (p *parser) filler(i int, x *raw, names map[string]int) {
 		}
 		for _, must := range []string{"properties", "resources"} {
 			if _, given := in.given[must]; !given {
-				p.slip(strictjson.At{Ptr: strictjson.Member(x.inAt.Ptr, must), Off: x.inAt.Off}, wire.CodeMissing,
+				p.tolerable(strictjson.At{Ptr: strictjson.Member(x.inAt.Ptr, must), Off: x.inAt.Off}, wire.CodeMissing,
 					fmt.Sprintf("the required field %s is missing", strictjson.Show(must)), "; read as empty")
 			}
 		}

@@ -7,15 +7,16 @@ import (
 	"tandem.internal/shared/strictjson"
 )
 
-// piece is one value of a configuration, under the pointer that says which, and who gave it.
+// piece is one value of a configuration, and the filler that it comes from. It is a resource, a time limit,
+// or else a text.
 type piece struct {
-	from     string
+	from     string // name of the filler; "": the slot's own entry
 	text     string
 	artifact *Artifact
 	limit    *Limit
 }
 
-// equal reports whether two pieces say the same.
+// equal reports whether two pieces have the same value.
 func (p piece) equal(o piece) bool {
 	if p.artifact != nil {
 		a, b := p.artifact, o.artifact
@@ -36,7 +37,7 @@ func (l Limit) equal(o Limit) bool {
 		value(l.RestartPeriodBackoff) == value(o.RestartPeriodBackoff)
 }
 
-// pieces are a configuration taken apart.
+// pieces are the values of a configuration, by JSON pointer.
 type pieces map[string]piece
 
 const (
@@ -48,7 +49,7 @@ const (
 	atLimits      = "/timeLimits"
 )
 
-// takeApart names every value of t as its giver's.
+// takeApart returns the values of t as pieces from a filler.
 func takeApart(t Template, from string) pieces {
 	ps := pieces{}
 	if t.Class != "" {
@@ -84,7 +85,7 @@ func unescape(token string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 }
 
-// assemble puts a configuration together again.
+// assemble is the inverse of takeApart: it returns the configuration of a slot with these values.
 func (ps pieces) assemble(slot Slot) Config {
 	c := Config{Class: Instance, Slot: slot, Resources: map[string]Artifact{}}
 	put := func(dst *map[string]string, name, v string) {
@@ -122,7 +123,7 @@ func (ps pieces) assemble(slot Slot) Config {
 	return c
 }
 
-// size is about the bytes that a piece takes in a document.
+// size estimates the bytes that a piece takes in a document.
 func (p piece) size() int {
 	if p.limit != nil {
 		return 100

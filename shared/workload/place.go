@@ -22,20 +22,20 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// Add joins what a file of this name says to s.
+// Add adds the entries of o, which a file of this name holds, to s.
 func (s *Set) Add(o *Set, file string) {
 	s.Configs = append(s.Configs, o.Configs...)
 	s.Topologies = append(s.Topologies, o.Topologies...)
 	s.Fillers = append(s.Fillers, o.Fillers...)
 	for what, places := range o.places {
 		for _, p := range places {
-			s.note(what, Place{file, p.Line, p.Column})
+			s.addPlace(what, Place{file, p.Line, p.Column})
 		}
 	}
 }
 
-// note keeps where an entry stands: that of a slot, service@node, or a filler, by its name behind a space.
-func (s *Set) note(what string, p Place) {
+// addPlace adds the place of an entry. what is the slot, service@node, or a space and the name of a filler.
+func (s *Set) addPlace(what string, p Place) {
 	if s.places == nil {
 		s.places = map[string][]Place{}
 	}
@@ -50,22 +50,22 @@ func newest(places []Place) Place {
 	return places[len(places)-1]
 }
 
-// slot is where a slot's entry stands, and filler where a filler does.
+// slot returns the place of a slot's entry, filler that of a filler.
 func (f *filling) slot(s Slot) Place        { return newest(f.set.places[s.String()]) }
 func (f *filling) filler(name string) Place { return newest(f.set.places[" "+name]) }
 
-// show names a filler, with its place where a name alone may be looked for in several files.
-func (f *filling) show(name string) string { return strictjson.Show(name) + behind(f.filler(name)) }
+// show returns the name of a filler and its place, since a set may have several files.
+func (f *filling) show(name string) string { return strictjson.Show(name) + inBrackets(f.filler(name)) }
 
-// behind is a place in brackets, if it is known.
-func behind(p Place) string {
+// inBrackets returns a place in brackets, "" if it is not known.
+func inBrackets(p Place) string {
 	if p.Line == 0 {
 		return ""
 	}
 	return " (" + p.String() + ")"
 }
 
-// first is where the first of two entries of one name stands.
+// first returns, as the end of a message, the place of the first of two entries with one name.
 func first(places []Place) string {
 	if len(places) < 2 {
 		return ""

@@ -13,7 +13,7 @@ import (
 // not given counts as 0, a maximum that is not given as infinite. 0^0 is 1. The result is never
 // negative and at most the longest time.Duration.
 func (l Limit) RestartPause(step int) time.Duration {
-	pause := float64(value(l.MinRestartPeriodMs)) + grown(float64(value(l.RestartPeriodScaleMs)),
+	pause := float64(value(l.MinRestartPeriodMs)) + scaledBackoff(float64(value(l.RestartPeriodScaleMs)),
 		value(l.RestartPeriodBackoff), step)
 	if l.MaxRestartPeriodMs != nil {
 		pause = min(pause, float64(*l.MaxRestartPeriodMs))
@@ -25,8 +25,8 @@ func (l Limit) RestartPause(step int) time.Duration {
 	return time.Duration(pause * float64(time.Millisecond))
 }
 
-// grown is scale × backoff^step; nothing times infinity is nothing.
-func grown(scale, backoff float64, step int) float64 {
+// scaledBackoff returns scale × backoff^step; 0 if scale is 0, even if the power is infinite.
+func scaledBackoff(scale, backoff float64, step int) float64 {
 	if scale == 0 {
 		return 0
 	}

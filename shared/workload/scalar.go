@@ -23,9 +23,11 @@ func ParseSlot(s string) (Slot, error) {
 	case !ok:
 		return Slot{}, fmt.Errorf("a slot is service@node, not %s", strictjson.Show(s))
 	case !topic.ValidName(service):
-		return Slot{}, fmt.Errorf("%s cannot name a service: letters, digits, '.', '_' and '-' only, a letter or digit first, 1 to %d characters", strictjson.Show(service), topic.MaxName)
+		return Slot{}, fmt.Errorf("%s cannot name a service: letters, digits, '.', '_' and '-' only, a letter or "+
+			"digit first, 1 to %d characters", strictjson.Show(service), topic.MaxName)
 	case !topic.ValidName(node):
-		return Slot{}, fmt.Errorf("no node can have the ID %s: letters, digits, '.', '_' and '-' only, a letter or digit first, 1 to %d characters", strictjson.Show(node), topic.MaxName)
+		return Slot{}, fmt.Errorf("no node can have the ID %s: letters, digits, '.', '_' and '-' only, a letter or "+
+			"digit first, 1 to %d characters", strictjson.Show(node), topic.MaxName)
 	}
 	return Slot{service, node}, nil
 }
@@ -101,7 +103,7 @@ const (
 	SchemeMagnet    = "magnet"    // BitTorrent
 )
 
-// checkURL refuses what no agent could fetch.
+// checkURL refuses a URL that no agent can fetch.
 func checkURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -117,7 +119,8 @@ func checkURL(s string) error {
 			return fmt.Errorf("%s names no host", strictjson.Show(s))
 		}
 		if u.User != nil {
-			return errors.New("a URL must not carry a user name or password: everybody who sees the configuration sees them")
+			return errors.New("a URL must not carry a user name or password: everybody who sees the configuration " +
+				"sees them")
 		}
 	case SchemeRBTorrent:
 		if u.Opaque == "" {
@@ -128,7 +131,8 @@ func checkURL(s string) error {
 			return fmt.Errorf("%s names no torrent (xt=urn:btih:…)", strictjson.Show(s))
 		}
 	default:
-		return fmt.Errorf("%s: http, https, rbtorrent and magnet are the schemes that can be fetched", strictjson.Show(s))
+		return fmt.Errorf("%s: http, https, rbtorrent and magnet are the schemes that can be fetched",
+			strictjson.Show(s))
 	}
 	return nil
 }

@@ -5,19 +5,19 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// What Fill may take. Sets can be written so that a short text comes to more than any machine holds:
-// fillers that inherit from one another in a long row, many that have to be held against many, texts made of texts.
+// Bounds of the work of Fill. A short set can expand to more than any machine can hold: by long chains of
+// parents, many slots compared with many fillers, templates in templates.
 const (
-	// maxWork is some seconds, and some hundred MiB. The unit is a comparison; 9,000 slots of 40 values, each held
-	// against 500 fillers, take the half of it.
+	// maxWork bounds a call to some seconds and some hundred MiB. The unit is one comparison. 9,000 slots of 40
+	// values, each compared with 500 fillers, take half of it.
 	maxWork = 100_000_000
-	// copying is the work of a value that is copied, explaining that of saying why a filler does not apply.
+	// copying is the work of copying a value, explaining that of a message why a filler does not apply.
 	copying, explaining = 40, 20
-	// bytesOfWork are the bytes that come out, and are written into documents, for one unit.
+	// bytesOfWork is how many bytes of the result, which are written into documents, count as one unit of work.
 	bytesOfWork = 2
 )
 
-// spend counts work; false: there was too much of it, and Fill ends with a problem that says so.
+// spend adds work; false: it exceeds the bound, and Fill ends with a problem that says so.
 func (f *filling) spend(n int) bool {
 	if f.work > f.most {
 		return false
@@ -34,5 +34,5 @@ func (f *filling) spend(n int) bool {
 	return false
 }
 
-// full reports whether nothing is to be gained by going on: the work or the room for problems is used up.
+// full reports whether Fill must stop: the work or the number of problems has reached its bound.
 func (f *filling) full() bool { return f.work > f.most || len(f.problems) >= strictjson.MaxProblems }
