@@ -77,8 +77,8 @@ type Config struct {
 	// Run's goroutine. Nil, or a nil result, means no will.
 	Will func(session uint64) *Publication
 	// Goodbye makes what is published when Run's ctx ends while a session is up. If it is not
-	// acknowledged within a second, the link leaves without a DISCONNECT, so that the will speaks.
-	// Nil means nothing.
+	// acknowledged within a second, the link leaves without a DISCONNECT, so that the broker publishes
+	// the will. Nil means nothing.
 	Goodbye func(session uint64) []Publication
 
 	// Window is the number of publishes that may be unacknowledged. Zero means 64.
@@ -107,12 +107,11 @@ type Config struct {
 	// Zero means 30 s.
 	AckTimeout time.Duration
 
-	// Watch is told that the link's loops go round: "link", which keeps sessions going, and in each
-	// session "link writer" and "link acks". What waits for the broker, or for one to be there, goes
-	// round; so does the MQTT client below, or no acknowledgement would come and the session would end.
-	// Nil means nobody.
+	// Watch watches the link's loops: "link", which keeps sessions going, and in each session "link
+	// writer" and "link acks". A loop that waits for the broker counts as alive. The MQTT client needs
+	// no watch: if it stands still, acknowledgements stop and the session ends. Nil means no watch.
 	Watch pulse.Watch
-	// Log hears what no Handler call says. Nil means silence.
+	// Log gets what no Handler call reports. Nil means no log.
 	Log *zap.Logger
 }
 
@@ -187,4 +186,4 @@ func (c *Config) pause(n int) time.Duration {
 	return time.Duration(c.Rand.Int64N(int64(c.Backoff.ceiling(n)) + 1))
 }
 
-var errTwice = errors.New("link: Run was called twice")
+var errRunTwice = errors.New("link: Run was called twice")

@@ -14,48 +14,48 @@ import (
 	"tandem.internal/shared/pulse"
 )
 
-// linger bounds what an orderly close takes: writing what waits, and reading until the broker has
-// closed too. A socket closed with unread input is reset, and the reset would overtake the
+// linger bounds the time of an orderly close: writing the buffer, and reading until the broker has
+// closed too. A socket that is closed with unread input is reset, and the broker could then lose the
 // DISCONNECT.
 const linger = 500 * time.Millisecond
 
 // conn stands between paho and the network. It
 //   - writes from a goroutine of its own, so that what paho writes packet by packet reaches the
 //     network in batches, at once while the network is idle;
-//   - never blocks a paho goroutine in Write: publishers wait for room first (reserve), where
-//     they can be called off, and everything else that paho writes is small;
-//   - shows paho a healthy connection until release: after a failure it swallows writes and keeps
-//     the reader waiting, so that no Publish is left behind in a client that has stopped listening;
-//   - bounds silence, and every write, not only those of PUBLISH packets;
-//   - lets only well-formed packets of a bounded size through (inspect, frame.go).
+//   - never blocks a paho goroutine in Write: publishers wait for room first, in reserve, where
+//     they can be cancelled; all other packets of paho are small;
+//   - looks like a working connection to paho until release: after a failure it discards writes and
+//     blocks the reader, because a paho client that has noticed the failure never answers a Publish;
+//   - bounds silence of the broker, and every write, not only those of PUBLISH packets;
+//   - passes only well-formed packets of a bounded size to paho (inspect, frame.go).
 //
-// paho's own deadlines are ignored. The first failure is told to fail, once or more often.
+// paho's own deadlines are ignored. fail is called with the first failure, and maybe with later ones.
 type conn struct {
 	nc           net.Conn
-	limit        int // bytes of a packet
-	high         int // bytes that may wait before publishers do
-	silence      time.Duration
+	limit        int           // largest packet from the broker, in bytes
+	high         int           // buffered bytes from which on publishers wait
+	silence      time.Duration // longest time without a byte from the broker
 	writeTimeout time.Duration
 	watch        pulse.Watch
 	fail         func(error)
 
 	// owned by the goroutine that reads
 	in   *bufio.Reader
-	left int // bytes of the current packet that are not handed over yet
+	left int // bytes of the current packet that paho has not read yet
 
-	mu       sync.Mutex
-	out      []byte         // waits to be written
-	flying   int            // bytes being written
-	promised int            // bytes reserved by publishers
-	room     chan struct{}  // closed when there is room; nil while nobody waits
-	subs     map[uint16]int // filters of each SUBSCRIBE that has no SUBACK yet, by packet ID
-	closing  bool           // in good order: write what waits, then close
-	dead     bool           // failed: nothing more is written
-	released bool           // the reader is let go
+	mu        sync.Mutex
+	out       []byte         // bytes to write
+	writing   int            // bytes that the writer is writing
+	reserved  int            // bytes reserved by publishers
+	room      chan struct{}  // closed when there is room; nil while nobody waits
+	subs      map[uint16]int // number of filters of each SUBSCRIBE without a SUBACK yet, by packet ID
+	closing   bool           // orderly close: write the buffer, then close
+	dead      bool           // closed, maybe after a failure: nothing more is written
+	unblocked bool           // release was called
 
-	wake chan struct{} // holds one token if the writer has something to look at
-	gone chan struct{} // closed by release
-	done chan struct{} // closed when the writer has ended and nc is closed
+	wake     chan struct{} // capacity 1; holds a value if the writer has something to do
+	released chan struct{} // closed by release
+	done     chan struct{} // closed when the writer has ended and nc is closed
 }
 
 func newConn(nc net.Conn, cfg *Config, fail func(error)) *conn {
@@ -69,7 +69,7 @@ func newConn(nc net.Conn, cfg *Config, fail func(error)) *conn {
 		fail:         fail,
 		subs:         map[uint16]int{},
 		wake:         make(chan struct{}, 1),
-		gone:         make(chan struct{}),
+		released:     make(chan struct{}),
 		done:         make(chan struct{}),
 	}
 	c.in = bufio.NewReaderSize(silenceReader{c}, max(cfg.BufferSize, 64))
@@ -77,13 +77,13 @@ func newConn(nc net.Conn, cfg *Config, fail func(error)) *conn {
 	return c
 }
 
-// silenceReader reads from the network and ends the wait when the broker is silent for too long.
+// silenceReader reads from the network and fails when the broker is silent for too long.
 type silenceReader struct{ c *conn }
 
 func (r silenceReader) Read(p []byte) (int, error) {
 	c := r.c
 	c.mu.Lock()
-	if !c.closing && !c.dead { // then shutdown has set a shorter one, or nc is closed
+	if !c.closing && !c.dead { // else Close has set a shorter deadline, or nc is closed
 		if err := c.nc.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
 			c.mu.Unlock()
 			return 0, err
@@ -93,7 +93,7 @@ func (r silenceReader) Read(p []byte) (int, error) {
 	return c.nc.Read(p)
 }
 
-// Read hands paho the next bytes of the current packet.
+// Read returns the next bytes of the current packet.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.left == 0 {
 		n, err := c.inspect()
@@ -110,8 +110,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readEnded reports why reading ended, keeps paho's reader until release and returns the error
-// on which it ends without a word.
+// readEnded reports why reading ended, blocks paho's reader until release, and returns an error with
+// which the reader ends silently.
 func (c *conn) readEnded(err error) error {
 	c.mu.Lock()
 	closing := c.closing
@@ -130,7 +130,7 @@ func (c *conn) readEnded(err error) error {
 		err = fmt.Errorf("the connection broke: %w", err)
 	}
 	c.fail(err)
-	<-c.gone
+	<-c.released
 	return net.ErrClosed
 }
 
@@ -145,18 +145,19 @@ func (c *conn) Write(p []byte) (int, error) {
 		c.subs[id] = n
 	}
 	c.out = append(c.out, p...)
-	c.poke()
+	c.wakeWriter()
 	return len(p), nil
 }
 
-func (c *conn) poke() {
+// wakeWriter tells the writer that there is something to do.
+func (c *conn) wakeWriter() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
 }
 
-// writeLoop writes to the network whatever waits, all of it at a time.
+// writeLoop writes the buffer to the network, all of it at a time.
 func (c *conn) writeLoop() {
 	defer close(c.done)
 	beat := c.watch.Start("link writer", c.writeTimeout)
@@ -170,8 +171,8 @@ func (c *conn) writeLoop() {
 			return
 		}
 		batch, closing := c.out, c.closing
-		c.out, c.flying = spare[:0], len(batch)
-		c.opened()
+		c.out, c.writing = spare[:0], len(batch)
+		c.signalRoom()
 		c.mu.Unlock()
 
 		if len(batch) == 0 {
@@ -192,7 +193,7 @@ func (c *conn) writeLoop() {
 			return
 		}
 		spare = batch
-		if cap(spare) > 2*c.high { // grown by a large packet
+		if cap(spare) > 2*c.high { // a large packet has grown it
 			spare = nil
 		}
 	}
@@ -210,26 +211,25 @@ func (c *conn) send(batch []byte, closing bool) error {
 	return err
 }
 
-// closeInOrder says that nothing more comes, waits until the reader has read to the end, and
-// closes.
+// closeInOrder closes the sending direction, waits until the reader has read to the end, and closes.
 func (c *conn) closeInOrder() {
 	if half, ok := c.nc.(interface{ CloseWrite() error }); ok {
 		if half.CloseWrite() == nil { // else the broker was faster
-			<-c.gone
+			<-c.released
 		}
 	} else {
-		<-c.gone
+		<-c.released
 	}
 	c.discard()
 }
 
-// reserve waits until n more bytes may wait to be written, or until ctx, down or stop ends.
+// reserve waits until there is room for n more bytes in the buffer, or until ctx, down or stop ends.
 func (c *conn) reserve(ctx context.Context, n int, down, stop <-chan struct{}) error {
 	for {
 		c.mu.Lock()
-		busy := len(c.out) + c.flying + c.promised
+		busy := len(c.out) + c.writing + c.reserved
 		if busy == 0 || busy+n <= c.high {
-			c.promised += n
+			c.reserved += n
 			c.mu.Unlock()
 			return nil
 		}
@@ -250,23 +250,23 @@ func (c *conn) reserve(ctx context.Context, n int, down, stop <-chan struct{}) e
 	}
 }
 
-// unreserve gives back what reserve took.
+// unreserve undoes reserve.
 func (c *conn) unreserve(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.promised -= n
-	c.opened()
+	c.reserved -= n
+	c.signalRoom()
 }
 
-// opened tells those who wait for room to look again. c.mu is held.
-func (c *conn) opened() {
-	if c.room != nil && (c.dead || len(c.out)+c.flying+c.promised < c.high) {
+// signalRoom wakes those who wait for room, if there is any. The caller holds c.mu.
+func (c *conn) signalRoom() {
+	if c.room != nil && (c.dead || len(c.out)+c.writing+c.reserved < c.high) {
 		close(c.room)
 		c.room = nil
 	}
 }
 
-// Close is paho's: after a DISCONNECT it ends the connection in good order. It returns at once.
+// Close begins an orderly close, after paho's DISCONNECT. It returns at once.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,12 +274,12 @@ func (c *conn) Close() error {
 		return nil
 	}
 	c.closing = true
-	c.poke()
+	c.wakeWriter()
 	return c.nc.SetReadDeadline(time.Now().Add(linger))
 }
 
-// discard ends the connection to the network and keeps up appearances towards paho. It may be
-// called more than once, from any goroutine.
+// discard closes the network connection. To paho the connection still looks open until release. It may
+// be called more than once, from any goroutine.
 func (c *conn) discard() {
 	c.mu.Lock()
 	if c.dead {
@@ -287,19 +287,19 @@ func (c *conn) discard() {
 		return
 	}
 	c.dead, c.out = true, nil
-	c.opened()
-	c.poke()
+	c.signalRoom()
+	c.wakeWriter()
 	c.mu.Unlock()
-	_ = c.nc.Close() // whatever it says, the connection is done for
+	_ = c.nc.Close() // an error changes nothing: the connection is not used any more
 }
 
-// release lets paho's reader go. After discard, it is the end of the appearances.
+// release unblocks paho's reader, which then ends.
 func (c *conn) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.released {
-		c.released = true
-		close(c.gone)
+	if !c.unblocked {
+		c.unblocked = true
+		close(c.released)
 	}
 }
 

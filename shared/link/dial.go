@@ -48,7 +48,7 @@ func Dial(cfg Config, h Handler) (*Dialled, error) {
 // Handler call is left.
 func (d *Dialled) Run(ctx context.Context) error {
 	if !d.started.CompareAndSwap(false, true) {
-		return errTwice
+		return errRunTwice
 	}
 	d.beat = d.cfg.Watch.Start("link", max(d.cfg.ConnectTimeout, d.cfg.AckTimeout))
 	defer d.beat.End()

@@ -1,11 +1,10 @@
-// Package link is the road: sessions with a broker, for the controller and for node agents. It
-// is the only importer of the MQTT client.
+// Package link owns the sessions of the controller and of node agents with a broker. It is the only
+// importer of the MQTT client.
 //
-// A link connects, subscribes, and tells its Handler; when the session ends it tells the Handler
-// again and, after a jittered and capped pause, starts another one with a fresh client. Sessions
-// are clean: what must survive a lost session is carried by retained messages and by the
-// receiver asking again, never by a queue of the link's. A completed Publish proves nothing about
-// the other end.
+// A link connects, subscribes, and calls its Handler. When the session ends it calls the Handler
+// again and, after a jittered and capped pause, starts another one with a new client. Sessions are
+// clean: the link has no queue that survives a session. Retained messages, and requests to send again,
+// recover what was lost. A completed Publish proves nothing about the other end.
 //
 // Two implementations: Dial, over MQTT 3.1.1, and NewLocal, inside the process of an embedded
 // broker, whose intake no slow-consumer queue can drop from.
@@ -33,9 +32,9 @@ type Message struct {
 	Retained bool // sent by the broker because of a subscription, not because it was just published
 }
 
-// Handler is told what happens on a link. Up and Down come in turn, from one goroutine. Message
-// comes from many goroutines at once, in no order that means anything, from the moment that a
-// filter is granted: before Up, too. The message is acknowledged to the broker when the call
+// Handler receives the events of a link. Up and Down are called in turn, from one goroutine. Message is
+// called from many goroutines at once, in any order, from the moment at which a filter is granted, so
+// possibly before Up. The message is acknowledged to the broker when the call
 // returns, so a receiver that must not lose it makes it durable first. A call may outlast its
 // session. Every method may Publish, but Up and Down must not wait for what only another Handler
 // call brings about.
@@ -51,7 +50,7 @@ type Handler interface {
 	Message(Message)
 }
 
-// Link is a road to the broker, open while Run runs.
+// Link is a connection to the broker that lasts while Run runs.
 type Link interface {
 	// Run keeps sessions going until ctx ends, then publishes the Goodbye messages of its
 	// configuration, disconnects, and returns after every Handler call has returned. It is

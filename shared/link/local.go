@@ -60,7 +60,7 @@ func NewLocal(b Broker, h Handler, opts LocalOptions) *Local {
 // broker acknowledges them: stop the broker first.
 func (l *Local) Run(ctx context.Context) error {
 	if !l.started.CompareAndSwap(false, true) {
-		return errTwice
+		return errRunTwice
 	}
 	l.mu.Lock()
 	l.open = true

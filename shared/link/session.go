@@ -28,21 +28,21 @@ type session struct {
 	id     uint64
 	conn   *conn
 	client mqtt.Client
-	began  mqtt.Token      // of client.Connect
-	stop   <-chan struct{} // Run's ctx ends
+	began  mqtt.Token      // token of client.Connect
+	stop   <-chan struct{} // closed when Run's ctx ends
 	log    *zap.Logger
 
 	failed sync.Once
-	err    error         // why the session failed; to be read after down is closed
+	err    error         // why the session failed; read it only after down is closed
 	down   chan struct{} // closed when the session has failed or is left
 
-	window chan struct{} // a token for each unacknowledged publish
+	window chan struct{} // holds a value for each unacknowledged publish
 	flight chan inflight // publishes in the order in which they were sent
 	reaped chan struct{} // closed when the reaper has ended
 
 	mu     sync.Mutex
-	closed bool           // no publisher or Message call may begin
-	users  sync.WaitGroup // calls that use client
+	closed bool           // no publish or Message call may begin any more
+	users  sync.WaitGroup // calls in progress that use client
 }
 
 // inflight is a publish that the broker has not acknowledged yet.
@@ -51,8 +51,8 @@ type inflight struct {
 	until time.Time
 }
 
-// connect makes session id: connected, and every filter granted. It leaves nothing behind if it
-// fails.
+// connect returns session id, connected and with every filter granted. If it fails, nothing of the session
+// is left.
 func (d *Dialled) connect(ctx context.Context, id uint64) (*session, error) {
 	limited, cancel := context.WithTimeout(ctx, d.cfg.ConnectTimeout)
 	defer cancel()
@@ -87,7 +87,7 @@ func (d *Dialled) connect(ctx context.Context, id uint64) (*session, error) {
 	return nil, s.err // the first failure, of which err may be a consequence
 }
 
-// options configures paho for one session and for nothing that goes on after it.
+// options configures paho for one session, without reconnects.
 func (s *session) options() *mqtt.ClientOptions {
 	cfg := &s.d.cfg
 	o := mqtt.NewClientOptions()
@@ -321,8 +321,8 @@ func (s *session) ask(ctx context.Context, what string, send func() mqtt.Token) 
 	}
 }
 
-// leave ends the session. It reports whether it ended because ctx did: then the goodbyes have
-// been said, or the link has left in a way that makes the will speak.
+// leave ends the session. It reports whether the session ended because ctx did: then the broker has
+// acknowledged the goodbye messages, or it publishes the will.
 func (s *session) leave(ctx context.Context) (stopped bool) {
 	select {
 	case <-s.down:
@@ -337,7 +337,7 @@ func (s *session) leave(ctx context.Context) (stopped bool) {
 	return stopped
 }
 
-// goodbye publishes what is said at the end and waits until the broker has acknowledged it.
+// goodbye publishes the Goodbye messages and waits until the broker has acknowledged them.
 func (s *session) goodbye() error {
 	if s.d.cfg.Goodbye == nil {
 		return nil
