@@ -34,20 +34,21 @@ func Explain(uc *UnitConfig, nodeID, nodeType, pointer string) (Explanation, err
 	doc := valuesOf(EncodeNode(config))
 	value, ok := doc.at[pointer]
 	if !ok {
-		return Explanation{}, notThere(doc, pointer, nodeID, src)
+		return Explanation{}, notFound(doc, pointer, nodeID, src)
 	}
 	x := Explanation{Pointer: pointer, Value: value, Source: src}
 	x.From, x.Why = origin(uc, src, nodeID, nodeType, pointer, value)
 	return x, nil
 }
 
-// origin returns the place that set the value at a pointer that exists, and a phrase.
+// origin returns the place that sets the value at an existing pointer, and an explanation of a few words.
 func origin(uc *UnitConfig, src Source, nodeID, nodeType, pointer string, value jsontext.Value) (from, why string) {
 	if pointer == "/version" || pointer == "/formatVersion" {
 		return pointer, "the unit configuration's own " + pointer[1:]
 	}
 	if src.Rule == Default {
-		return "", fmt.Sprintf("the default: no entry names node %s or node type %s", strictjson.Show(nodeID), strictjson.Show(nodeType))
+		return "", fmt.Sprintf("the default: no entry names node %s or node type %s", strictjson.Show(nodeID),
+			strictjson.Show(nodeType))
 	}
 	entry := uc.Nodes[src.Entry]
 	by := "the entry for node type " + strictjson.Show(entry.NodeGroupSubject.Codename)
@@ -68,8 +69,8 @@ func origin(uc *UnitConfig, src Source, nodeID, nodeType, pointer string, value 
 	}
 }
 
-// notThere is the refusal of a pointer that points at nothing.
-func notThere(doc values, pointer, nodeID string, src Source) *wire.Error {
+// notFound is the error for a pointer that points at nothing.
+func notFound(doc values, pointer, nodeID string, src Source) *wire.Error {
 	of := "no entry matches it, so it gets the default"
 	if src.Entry >= 0 {
 		of = "it comes from " + src.Pointer()
@@ -92,10 +93,10 @@ func notThere(doc values, pointer, nodeID string, src Source) *wire.Error {
 	return wire.New(wire.CodeNotFound, pointer, message)
 }
 
-// values are all values of a document by pointer.
+// values are all values of a document.
 type values struct {
-	at    map[string]jsontext.Value
-	order []string
+	at    map[string]jsontext.Value // by JSON pointer
+	order []string                  // the pointers in document order
 }
 
 func valuesOf(doc jsontext.Value) values {

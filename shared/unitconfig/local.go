@@ -27,7 +27,8 @@ func (r LocalRules) Check(nc *NodeConfig) Problems {
 		for i, p := range nc.AlertRules.Partitions {
 			if !slices.Contains(r.Partitions, p.Name) {
 				ps = append(ps, wire.New(wire.CodeNotFound, "/alertRules/partitions/"+strconv.Itoa(i)+"/name",
-					fmt.Sprintf("this node has no partition %s; it has %s%s", strictjson.Show(p.Name), strictjson.Among(r.Partitions), near.Hint(p.Name, r.Partitions))))
+					fmt.Sprintf("this node has no partition %s; it has %s%s", strictjson.Show(p.Name),
+						strictjson.Among(r.Partitions), near.Hint(p.Name, r.Partitions))))
 			}
 		}
 	}
@@ -35,7 +36,8 @@ func (r LocalRules) Check(nc *NodeConfig) Problems {
 		for i, l := range nc.Labels {
 			if !slices.Contains(r.AllowedLabels, l) {
 				ps = append(ps, wire.New(wire.CodeNotAllowed, "/labels/"+strconv.Itoa(i),
-					fmt.Sprintf("this node does not allow the label %s; it allows %s%s", strictjson.Show(l), strictjson.Among(r.AllowedLabels), near.Hint(l, r.AllowedLabels))))
+					fmt.Sprintf("this node does not allow the label %s; it allows %s%s", strictjson.Show(l),
+						strictjson.Among(r.AllowedLabels), near.Hint(l, r.AllowedLabels))))
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func ParseNode(data []byte) (*NodeConfig, Problems) {
 	return c, nil
 }
 
-// onlyVersion keeps nothing but a foreign format version, if that is among the problems.
+// onlyVersion returns only the problem of an unknown format version, if it is among the problems.
 func onlyVersion(ps Problems) Problems {
 	for _, p := range ps {
 		if p.Code == wire.CodeWrongVersion {
@@ -92,7 +92,7 @@ func unitOf(r *strictjson.Reader, uc *UnitConfig) {
 	)
 }
 
-// identAt is the name that an entry goes by, and where it stands; "" if it has none that is valid.
+// identAt is the codename that identifies an entry, and its place; "" if the entry has no valid one.
 type identAt struct {
 	name string
 	at   strictjson.At

@@ -46,7 +46,8 @@ func partitionsOf(r *strictjson.Reader, a strictjson.At) []PartitionRule {
 			if why := shortText(s); why != "" {
 				r.Bad(a, why)
 			} else if j, dup := first[s]; dup {
-				r.Add(a, wire.CodeDuplicate, fmt.Sprintf("the partition %s already has a rule, at index %d", strictjson.Show(s), j))
+				r.Add(a, wire.CodeDuplicate,
+					fmt.Sprintf("the partition %s already has a rule, at index %d", strictjson.Show(s), j))
 			} else {
 				first[s] = i
 			}
@@ -63,7 +64,8 @@ type bounds[T float64 | uint64] struct {
 
 // ruleOf reads one rule with thresholds that value reads. Both thresholds are required: without
 // them a rule would read as 0 and alert for ever.
-func ruleOf[T float64 | uint64](r *strictjson.Reader, a strictjson.At, value func(*strictjson.Reader, strictjson.At) (T, bool), more ...strictjson.Field) bounds[T] {
+func ruleOf[T float64 | uint64](r *strictjson.Reader, a strictjson.At,
+	value func(*strictjson.Reader, strictjson.At) (T, bool), more ...strictjson.Field) bounds[T] {
 	var b bounds[T]
 	var minAt strictjson.At
 	var minOK, maxOK bool
