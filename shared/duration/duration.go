@@ -120,7 +120,7 @@ func scan(s string, part func(u unit, whole, decimals string) error) error {
 	for rest != "" {
 		if rest[0] == 'T' {
 			if inTime {
-				return errors.New("T appears twice")
+				return errors.New("the T appears twice")
 			}
 			if inTime, rest = true, rest[1:]; rest == "" {
 				return errors.New("nothing follows the T")

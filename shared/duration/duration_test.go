@@ -69,7 +69,7 @@ func TestParseDurationRefuses(t *testing.T) {
 		"PT1S1M":                              "out of order",
 		"P1D1W":                               "out of order",
 		"PT1H1H":                              "repeated",
-		"P1DT1HT1M":                           "T appears twice",
+		"P1DT1HT1M":                           "the T appears twice",
 		"PTT1H":                               "missing",
 		"PT1.5H30M":                           "only the last",
 		"P1.5DT1H":                            "only the last",

@@ -31,14 +31,6 @@ func (n *Node) kind(k wire.Kind) *KindState {
 	return s
 }
 
-// document is one kind of documents on the node as package kind has it, nil if it has none.
-func (n *Node) document(k wire.Kind) *kind.Document {
-	if s := n.Kinds[k]; s != nil {
-		return &s.Document
-	}
-	return nil
-}
-
 // as is the node as a kind sees it.
 func (n *Node) as(k wire.Kind) kind.Node {
 	v := kind.Node{Name: n.Name, Up: n.Up, Since: n.Since, Info: n.Info, Alerts: n.Alerts}

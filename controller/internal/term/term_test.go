@@ -38,7 +38,7 @@ func TestText(t *testing.T) {
 		}
 	}
 	long := Excerpt([]byte(strings.Repeat("x", 200)), 1, 100)
-	if _, caret, _ := strings.Cut(long, "\n"); strings.Index(long, "…") < 0 || len([]rune(caret)) > 70 {
+	if _, caret, _ := strings.Cut(long, "\n"); !strings.Contains(long, "…") || len([]rune(caret)) > 70 {
 		t.Errorf("%q", long)
 	}
 }
