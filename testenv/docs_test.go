@@ -33,7 +33,8 @@ func documents(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, must := range []string{"../README.md", "../shared/docs/architecture.md", "../shared/docs/operating.md", "../shared/docs/wire.md"} {
+	for _, must := range []string{"../README.md", "../shared/docs/architecture.md", "../shared/docs/operating.md",
+		"../shared/docs/wire.md"} {
 		if found[must] == "" {
 			t.Errorf("%s is missing", must)
 		}
@@ -152,8 +153,10 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	for _, args := range [][]string{{"tandem-controller"}, {"tandem-node"}, {"tandem-broker"}, {"tandem"}, {"tandem", "config", "apply"},
-		{"tandem", "config", "rollback"}, {"tandem", "config", "check"}, {"tandem", "config", "resolve"}, {"tandem", "events"}, {"tandem", "nodes"}, {"tandem", "journal", "verify"}} {
+	for _, args := range [][]string{{"tandem-controller"}, {"tandem-node"}, {"tandem-broker"}, {"tandem"},
+		{"tandem", "config", "apply"},
+		{"tandem", "config", "rollback"}, {"tandem", "config", "check"}, {"tandem", "config", "resolve"},
+		{"tandem", "events"}, {"tandem", "nodes"}, {"tandem", "journal", "verify"}} {
 		out, err := exec.Command(filepath.Join(dir, args[0]), append(args[1:], "--help")...).Output()
 		if err != nil {
 			t.Fatal(err)

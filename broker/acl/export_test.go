@@ -20,7 +20,8 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 // called like the controller and one that is called like an operator.
 var unitOf = []Identity{
 	{Role: Controller}, {Cloud, "eu"}, {Operator, "n1"},
-	{Node, "n1"}, {Node, "n2"}, {Node, "ecu.left-1_a"}, {Node, "controller"}, {Node, strings.Repeat("n", topic.MaxName)},
+	{Node, "n1"}, {Node, "n2"}, {Node, "ecu.left-1_a"}, {Node, "controller"},
+	{Node, strings.Repeat("n", topic.MaxName)},
 }
 
 func TestExportGolden(t *testing.T) {
@@ -219,7 +220,8 @@ func judges(t testing.TB) map[string]func(Identity) func(bool, string) bool {
 		}
 		return func(id Identity) func(bool, string) bool { return made[id] }
 	}
-	return map[string]func(Identity) func(bool, string) bool{"mosquitto": with(acls, mosquittoJudge, unitOf), "nats": with(nats, natsJudge, dotless(unitOf))}
+	return map[string]func(Identity) func(bool, string) bool{"mosquitto": with(acls, mosquittoJudge, unitOf),
+		"nats": with(nats, natsJudge, dotless(unitOf))}
 }
 
 // canonical reports whether the wire names the topic: there, exports and rules must say the same.
@@ -232,22 +234,29 @@ func canonical(s string) bool {
 // those they give a node nothing that the rules do not, and nobody anything of another unit.
 func TestExportAgrees(t *testing.T) {
 	by := judges(t)
-	names := []string{"n1", "n2", "ecu.left-1_a", "ecu/left-1_a", "controller", strings.Repeat("n", topic.MaxName), "stranger", "ecu"}
-	leaves := []string{"live", "reply", "event", "request", "desired/config", "desired/+", "desired/#", "reported/config", "reported/info", "reported/+",
-		"reported/nonsense", "reported", "reported/", "desired/*", "desired/>", "+", "#", "*", ">", "", "live/", "live/x"}
-	odd := []string{"+", "#", "*", ">", "", "/", ".", "//", "$SYS", "$share", "u2", "node", "tandem", "1", "2", " ", "n1", "n2", "outbox", "inbox", "controller", "\x00", "Ω"}
+	names := []string{"n1", "n2", "ecu.left-1_a", "ecu/left-1_a", "controller", strings.Repeat("n", topic.MaxName),
+		"stranger", "ecu"}
+	leaves := []string{"live", "reply", "event", "request", "desired/config", "desired/+", "desired/#",
+		"reported/config", "reported/info", "reported/+",
+		"reported/nonsense", "reported", "reported/", "desired/*", "desired/>", "+", "#", "*", ">", "", "live/",
+		"live/x"}
+	odd := []string{"+", "#", "*", ">", "", "/", ".", "//", "$SYS", "$share", "u2", "node", "tandem", "1", "2", " ",
+		"n1", "n2", "outbox", "inbox", "controller", "\x00", "Ω"}
 	draw := func(t *rapid.T, id Identity) string {
 		var s string
 		switch shape := rapid.IntRange(0, 3).Draw(t, "shape"); shape {
 		case 0:
-			s = rapid.SampledFrom([]string{"controller", "inbox/a", "inbox/+", "outbox/a", "outbox/+", "outbox/#", "#", "+", "inbox/a/b", "*", ">", ""}).Draw(t, "unit's")
-			s = rapid.SampledFrom([]string{"tandem/1/u1/", "tandem/1/u2/", "tandem/2/u1/", "$share/g/tandem/1/u1/", "/tandem/1/u1/"}).Draw(t, "root") + s
+			s = rapid.SampledFrom([]string{"controller", "inbox/a", "inbox/+", "outbox/a", "outbox/+", "outbox/#",
+				"#", "+", "inbox/a/b", "*", ">", ""}).Draw(t, "unit's")
+			s = rapid.SampledFrom([]string{"tandem/1/u1/", "tandem/1/u2/", "tandem/2/u1/", "$share/g/tandem/1/u1/",
+				"/tandem/1/u1/"}).Draw(t, "root") + s
 		default:
 			name := id.Name
 			if shape == 1 || name == "" {
 				name = rapid.SampledFrom(names).Draw(t, "node")
 			}
-			s = topic.Root + "u1/node/" + topic.Shard(name) + "/" + name + "/" + rapid.SampledFrom(leaves).Draw(t, "leaf")
+			s = topic.Root + "u1/node/" + topic.Shard(name) + "/" + name + "/" +
+				rapid.SampledFrom(leaves).Draw(t, "leaf")
 		}
 		levels := strings.Split(s, "/")
 		for range max(0, rapid.IntRange(-2, 2).Draw(t, "changes")) {
@@ -298,7 +307,8 @@ func TestExportKinds(t *testing.T) {
 			t.Errorf("%s is exported but not known", k)
 		}
 	}
-	for _, k := range []wire.Kind{wire.KindConfig, wire.KindPolicies, wire.KindComponents, wire.KindWorkloads, wire.KindInfo, wire.KindHealth} {
+	for _, k := range []wire.Kind{wire.KindConfig, wire.KindPolicies, wire.KindComponents, wire.KindWorkloads,
+		wire.KindInfo, wire.KindHealth} {
 		for format, of := range judges(t) {
 			if !of(n1)(true, topic.ForNode("u1", "n1").Reported(k)) {
 				t.Errorf("%s does not let a node report %s", format, k)

@@ -21,13 +21,14 @@ const (
 	Refused         EventKind = "refused"          // a connection that never became a session; Detail says why
 	DeniedPublish   EventKind = "denied-publish"   // acknowledged and discarded
 	DeniedSubscribe EventKind = "denied-subscribe" // answered with a failure code
-	Takeover        EventKind = "takeover"         // a client came while one of the same ID was connected, which was cut
-	Fight           EventKind = "fight"            // takeovers of one ID that will not end: two clients share it
-	Dropped         EventKind = "dropped"          // messages to a client that its limits had no room for
-	Stalled         EventKind = "stalled"          // a client was cut because it did not read
-	IntakeFailed    EventKind = "intake-failed"    // a message was not taken, not acknowledged, and its sender cut
-	AcceptFailed    EventKind = "accept-failed"    // a listener had an error; it goes on unless Detail says it ended
-	Panicked        EventKind = "panicked"         // a connection's goroutine panicked; only that connection is gone
+	// a client came while one of the same ID was connected, which was cut
+	Takeover     EventKind = "takeover"
+	Fight        EventKind = "fight"         // takeovers of one ID that will not end: two clients share it
+	Dropped      EventKind = "dropped"       // messages to a client that its limits had no room for
+	Stalled      EventKind = "stalled"       // a client was cut because it did not read
+	IntakeFailed EventKind = "intake-failed" // a message was not taken, not acknowledged, and its sender cut
+	AcceptFailed EventKind = "accept-failed" // a listener had an error; it goes on unless Detail says it ended
+	Panicked     EventKind = "panicked"      // a connection's goroutine panicked; only that connection is gone
 )
 
 // Event is something that an administrator, or the unit's journal, may want to know.

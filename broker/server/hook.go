@@ -116,13 +116,15 @@ func (h *hook) OnPublishDropped(cl *mqtt.Client, pk packets.Packet) {
 
 // dropped emits an event, rate-limited: a message to a client was not sent.
 func (s *Server) dropped(to *session, name, detail string) {
-	s.emitThrough(&to.dropped, Event{Kind: Dropped, ClientID: to.id, Remote: to.conn.remote, Topic: clip(name), Detail: detail})
+	s.emitThrough(&to.dropped, Event{Kind: Dropped, ClientID: to.id, Remote: to.conn.remote, Topic: clip(name),
+		Detail: detail})
 }
 
 // deny records a publish that is acknowledged and discarded.
 func (s *Server) deny(by *session, name, detail string) {
 	s.count.deniedPublishes.Add(1)
-	s.emitThrough(&by.denied, Event{Kind: DeniedPublish, ClientID: by.id, Remote: by.conn.remote, Topic: clip(name), Detail: detail})
+	s.emitThrough(&by.denied, Event{Kind: DeniedPublish, ClientID: by.id, Remote: by.conn.remote, Topic: clip(name),
+		Detail: detail})
 }
 
 // take hands a message to the intake, if it is one of those that nodes and the cloud side write.
@@ -136,7 +138,8 @@ func (s *Server) take(by *session, m Message) (err error) {
 		}
 		if err != nil {
 			s.count.intakeFailures.Add(1)
-			s.emit(Event{Kind: IntakeFailed, ClientID: by.id, Remote: by.conn.remote, Topic: m.Topic, Detail: err.Error()})
+			s.emit(Event{Kind: IntakeFailed, ClientID: by.id, Remote: by.conn.remote, Topic: m.Topic,
+				Detail: err.Error()})
 			return
 		}
 		s.count.taken.Add(1)

@@ -40,9 +40,10 @@ type Deps struct {
 	BrokerLimits server.Limits                               // of the embedded broker
 	NoAPI        bool                                        // no socket is opened; use App.Unit
 	OpenConn     func(ctx context.Context) (net.Conn, error) // to an external broker; nil: Config.Broker is dialled
-	External     bool                                        // use an external broker though Config.Broker is empty (with OpenConn)
-	Backoff      link.Backoff                                // of the link to an external broker
-	Rand         *rand.Rand                                  // of that link; nil: its own
+	// use an external broker though Config.Broker is empty (with OpenConn)
+	External bool
+	Backoff  link.Backoff // of the link to an external broker
+	Rand     *rand.Rand   // of that link; nil: its own
 
 	JournalFaults journal.Faults // fault seams
 	Steps         durable.Steps
@@ -154,7 +155,8 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 	}
 	c.Trouble = a.trouble
 	if c.Fleet.Limits == (fleet.Limits{}) {
-		c.Fleet.Limits = fleet.Limits{StateRate: a.cfg.NodeReportRate, StateBurst: a.cfg.NodeReportBurst, EventRate: a.cfg.NodeEventRate, EventBurst: a.cfg.NodeEventBurst}
+		c.Fleet.Limits = fleet.Limits{StateRate: a.cfg.NodeReportRate, StateBurst: a.cfg.NodeReportBurst,
+			EventRate: a.cfg.NodeEventRate, EventBurst: a.cfg.NodeEventBurst}
 	}
 	if c.Fleet.CheckTimeout == 0 {
 		c.Fleet.CheckTimeout = a.cfg.CheckTimeout
@@ -182,7 +184,8 @@ func (a *App) embed(deps Deps) (link.Link, error) {
 		listeners = append(slices.Clip(listeners), l)
 	}
 	b, err := server.New(server.Config{
-		Unit: a.cfg.Unit, Listeners: listeners, Log: deps.Log, Limits: deps.BrokerLimits, OnEvent: a.brokerEvent, Passwords: a.cfg.Passwords, Verify: a.trust.access.verify,
+		Unit: a.cfg.Unit, Listeners: listeners, Log: deps.Log, Limits: deps.BrokerLimits, OnEvent: a.brokerEvent,
+		Passwords: a.cfg.Passwords, Verify: a.trust.access.verify,
 	})
 	if err != nil {
 		for _, l := range listeners {
@@ -191,7 +194,8 @@ func (a *App) embed(deps Deps) (link.Link, error) {
 		return nil, err
 	}
 	a.broker = b
-	return link.NewLocal(embedded{b, a.core.Take}, upHandler{a.core.Handler(), a.up}, link.LocalOptions{Goodbye: a.core.Goodbye}), nil
+	return link.NewLocal(embedded{b, a.core.Take}, upHandler{a.core.Handler(), a.up},
+		link.LocalOptions{Goodbye: a.core.Goodbye}), nil
 }
 
 // subscriptions are the topics that the controller asks an external broker for.
@@ -221,7 +225,8 @@ func (a *App) dial(deps Deps) (link.Link, error) {
 		return nil, err
 	}
 	return link.Dial(link.Config{
-		TLS: conf, Broker: a.cfg.Broker, OpenConn: deps.OpenConn, ClientID: cmp.Or(a.cfg.BrokerClient, "controller"), Username: a.cfg.BrokerUser, Password: a.cfg.BrokerSecret,
+		TLS: conf, Broker: a.cfg.Broker, OpenConn: deps.OpenConn, ClientID: cmp.Or(a.cfg.BrokerClient, "controller"),
+		Username: a.cfg.BrokerUser, Password: a.cfg.BrokerSecret,
 		Filters: a.cfg.subscriptions(), SubscribeQoS: qos, Will: a.core.Will, Goodbye: a.core.Goodbye,
 		Window: 1024, BufferSize: 64 << 10, Backoff: backoff, Rand: deps.Rand, Log: deps.Log,
 	}, a.core.Handler())
@@ -280,7 +285,8 @@ func (a *App) Run(ctx context.Context) error {
 		stopGuard = part("guard", a.guard)
 	}
 	if a.trust.door != nil && err == nil {
-		stopDoor = part("join door", func(ctx context.Context) error { return a.trust.door.Serve(ctx, a.trust.doorstep) })
+		stopDoor = part("join door",
+			func(ctx context.Context) error { return a.trust.door.Serve(ctx, a.trust.doorstep) })
 	}
 	stopAPI := func() error { return nil }
 	if a.api != nil && err == nil {

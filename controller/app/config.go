@@ -161,7 +161,8 @@ func loopback(addr string) error {
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("%s can be reached from other machines and the traffic is not encrypted; use --listen-tls, a loopback address, or --insecure-listen if the network is trusted", addr)
+	return fmt.Errorf("%s can be reached from other machines and the traffic is not encrypted; use --listen-tls, a "+
+		"loopback address, or --insecure-listen if the network is trusted", addr)
 }
 
 func (c *Config) copyPath() string {
@@ -175,7 +176,8 @@ func (c *Config) copyPath() string {
 func listen(flag, addr string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; another controller or broker may be running: see `ss -ltnp`, or choose another address", flag, err)
+		return nil, fmt.Errorf("%s: %w; another controller or broker may be running: see `ss -ltnp`, or choose another "+
+			"address", flag, err)
 	}
 	return l, nil
 }

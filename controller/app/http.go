@@ -47,7 +47,8 @@ func (c *Config) httpDoor() (at string, secure bool, err error) {
 	case scheme == "http" && c.HTTPCert != "":
 		return "", false, errors.New("--http-cert: --http begins with http://, which is without TLS")
 	case scheme == "http" && open && !c.Insecure:
-		return "", false, fmt.Errorf("--http: %s can be reached from other machines, and tokens would cross the network unencrypted; leave out http:// to serve TLS, or add --insecure-listen if the network is trusted", at)
+		return "", false, fmt.Errorf("--http: %s can be reached from other machines, and tokens would cross the network "+
+			"unencrypted; leave out http:// to serve TLS, or add --insecure-listen if the network is trusted", at)
 	case scheme == "":
 		secure = c.HTTPCert != "" || open && !c.Insecure
 	case scheme != "http":
@@ -222,7 +223,8 @@ func (k *keyPair) read() (*pair, error) {
 		return nil, fmt.Errorf("--http-cert, --http-key: %w", err)
 	}
 	if info, err := os.Stat(k.key); err == nil && info.Mode().Perm()&0o007 != 0 {
-		return nil, fmt.Errorf("--http-key: everybody may use %s (mode %04o); chmod it to 0600 or 0640", k.key, info.Mode().Perm())
+		return nil, fmt.Errorf("--http-key: everybody may use %s (mode %04o); chmod it to 0600 or 0640",
+			k.key, info.Mode().Perm())
 	}
 	c, err := tls.LoadX509KeyPair(k.cert, k.key)
 	if _, ok := errors.AsType[*fs.PathError](err); err != nil && !ok {

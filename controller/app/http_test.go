@@ -61,7 +61,8 @@ func TestHTTPDoor(t *testing.T) {
 		{"https://gateway", false, false, "", false, false, "missing port"},
 		{"https://:8885/v1", false, false, "", false, false, "port"},
 	} {
-		cfg := Config{Unit: "u1", StateDir: "x", ListenTLS: "127.0.0.1:8883", HTTP: c.http, Insecure: c.insecure, SubscribeQoS: 1}
+		cfg := Config{Unit: "u1", StateDir: "x", ListenTLS: "127.0.0.1:8883", HTTP: c.http, Insecure: c.insecure,
+			SubscribeQoS: 1}
 		if c.cert {
 			cfg.HTTPCert, cfg.HTTPKey = "cert.pem", "key.pem"
 		}
@@ -79,7 +80,8 @@ func TestHTTPDoor(t *testing.T) {
 		if at != c.at || secure != c.secure || cfg.httpOfCA() != (secure && !c.cert) {
 			t.Errorf("%+v: %s, TLS %v, of the CA %v", c, at, secure, cfg.httpOfCA())
 		}
-		if told := strings.Contains(strings.Join(cfg.exposed(), "\n"), "HTTP API serves "+at+" WITHOUT TLS"); told != c.told {
+		if told := strings.Contains(strings.Join(cfg.exposed(), "\n"),
+			"HTTP API serves "+at+" WITHOUT TLS"); told != c.told {
 			t.Errorf("%+v: told %v", c, cfg.exposed())
 		}
 	}
@@ -116,7 +118,8 @@ func certified(t *testing.T, dir string, serial int64) (cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "x"}, NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "x"},
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Public(), k)
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +213,8 @@ func TestCertificateIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, key, bytes.Repeat([]byte("planted"), 9), 6)
-	if _, err := k.read(); err == nil || strings.Contains(err.Error(), "planted") || !strings.Contains(err.Error(), key) {
+	if _, err := k.read(); err == nil || strings.Contains(err.Error(), "planted") ||
+		!strings.Contains(err.Error(), key) {
 		t.Errorf("a key that is none: %v", err)
 	}
 }
@@ -219,7 +223,8 @@ func TestCertificateIsReadAgain(t *testing.T) {
 // line alone, named in the journal, and expired on a gateway that wakes in 1970.
 func TestHTTPOverTLS(t *testing.T) {
 	dir := t.TempDir()
-	cfg := Config{Unit: "u1", StateDir: filepath.Join(dir, "state"), Listen: "127.0.0.1:0", Socket: filepath.Join(dir, "s"), HTTP: "https://127.0.0.1:0", SubscribeQoS: 1}
+	cfg := Config{Unit: "u1", StateDir: filepath.Join(dir, "state"), Listen: "127.0.0.1:0",
+		Socket: filepath.Join(dir, "s"), HTTP: "https://127.0.0.1:0", SubscribeQoS: 1}
 	now := time.Now()
 	run := func(clock func() time.Time, during func(local *client.Client, url string)) {
 		t.Helper()
@@ -304,7 +309,8 @@ func TestHTTPOverTLS(t *testing.T) {
 	cfg.HTTP = "0.0.0.0:0"
 	run(nil, func(local *client.Client, url string) {
 		s, err := client.Call(t.Context(), local, op.UnitStatus, op.None{})
-		if err != nil || !strings.Contains(strings.Join(s.Trouble, "\n"), "HTTP API serves 0.0.0.0:0 WITHOUT TLS") || !strings.HasPrefix(url, "http://") {
+		if err != nil || !strings.Contains(strings.Join(s.Trouble, "\n"), "HTTP API serves 0.0.0.0:0 WITHOUT TLS") ||
+			!strings.HasPrefix(url, "http://") {
 			t.Errorf("%s: %v %v", url, s.Trouble, err)
 		}
 	})

@@ -65,7 +65,8 @@ func openKeyring(dir, journal string, steps durable.Steps) (*keyring, error) {
 		}
 		s := r.add(key, path)
 		if want := keyFile(s.Key().ID); filepath.Base(path) != want {
-			return nil, fmt.Errorf("signing key: %s holds another key than its name says; it belongs into %s", path, want)
+			return nil, fmt.Errorf("signing key: %s holds another key than its name says; it belongs into %s", path,
+				want)
 		}
 	}
 	key, err := readKey(path)
@@ -172,7 +173,8 @@ func writeKey(path string, key ed25519.PrivateKey, steps durable.Steps) error {
 	if err != nil {
 		return fmt.Errorf("signing key: %w", err)
 	}
-	if err := durable.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600, steps); err != nil {
+	if err := durable.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600,
+		steps); err != nil {
 		return fmt.Errorf("signing key: %w", err)
 	}
 	return nil

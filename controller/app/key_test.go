@@ -58,7 +58,8 @@ func TestKeyring(t *testing.T) {
 	if err := os.Rename(file, filepath.Join(dir, "unit-key-0000000000000000.pem")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openKeyring(dir, journal, nil); err == nil || !strings.Contains(err.Error(), "another key than its name says") {
+	if _, err := openKeyring(dir, journal, nil); err == nil ||
+		!strings.Contains(err.Error(), "another key than its name says") {
 		t.Errorf("under another name: %v", err)
 	}
 }

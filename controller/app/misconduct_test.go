@@ -13,8 +13,10 @@ func TestMisconduct(t *testing.T) {
 		ev   server.Event
 		want string
 	}{
-		{server.Event{Kind: server.DeniedPublish, ClientID: "cloud/eu", Topic: "t/1"}, "cloud/eu t/1 not-allowed: denied-publish at the broker"},
-		{server.Event{Kind: server.DeniedSubscribe, ClientID: "node/n1", Topic: "#", Detail: "not permitted"}, "n1 # not-allowed: denied-subscribe at the broker: not permitted"},
+		{server.Event{Kind: server.DeniedPublish, ClientID: "cloud/eu", Topic: "t/1"},
+			"cloud/eu t/1 not-allowed: denied-publish at the broker"},
+		{server.Event{Kind: server.DeniedSubscribe, ClientID: "node/n1", Topic: "#", Detail: "not permitted"},
+			"n1 # not-allowed: denied-subscribe at the broker: not permitted"},
 	} {
 		node, topic, err := misconduct(c.ev, wire.CodeNotAllowed)
 		if got := fmt.Sprint(node, " ", topic, " ", err); got != c.want {

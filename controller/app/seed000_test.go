@@ -19,7 +19,8 @@ func TestConfigFileIsWhereTheSettingSays(t *testing.T) {
 	if err := os.WriteFile(path, []byte(doc), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, err := app.New(app.Config{Unit: "u1", StateDir: filepath.Join(dir, "state"), Listen: "127.0.0.1:0", ConfigFile: path},
+	a, err := app.New(app.Config{Unit: "u1", StateDir: filepath.Join(dir, "state"), Listen: "127.0.0.1:0",
+		ConfigFile: path},
 		app.Deps{NoAPI: true, Tune: func(c *distribute.Config) { c.Beacon = time.Hour }})
 	if err != nil {
 		t.Fatal(err)

@@ -43,7 +43,8 @@ func (a *App) openTrust(deps Deps, undo *[]func() error) error {
 	if err != nil {
 		return err
 	}
-	if a.cfg.ListenTLS == "" && joinAt == "" && deps.TLSListener == nil && deps.JoinListener == nil && (deps.NoAPI || !a.cfg.httpOfCA()) {
+	if a.cfg.ListenTLS == "" && joinAt == "" && deps.TLSListener == nil && deps.JoinListener == nil &&
+		(deps.NoAPI || !a.cfg.httpOfCA()) {
 		return nil
 	}
 	c := ca.Config{Unit: a.cfg.Unit, Dir: a.cfg.StateDir, Now: deps.Now, Renew: a.cfg.NewCA, Steps: deps.Steps}
@@ -93,7 +94,8 @@ func (a *App) openTrust(deps Deps, undo *[]func() error) error {
 		broker = jointoken.Broker{URL: "tls://" + reached(hosts[0], raw), Name: jointoken.ServerName}
 	}
 	if !strings.HasPrefix(broker.URL, "tls://") {
-		return errors.New("--join-listen: nodes that join need a broker that they reach over TLS: --listen-tls, or a tls:// URL as --broker")
+		return errors.New("--join-listen: nodes that join need a broker that they reach over TLS: --listen-tls, or a " +
+			"tls:// URL as --broker")
 	}
 	a.trust.door, err = join.New(join.Config{Unit: a.cfg.Unit, CA: a.trust.ca, Core: a.core, Hosts: hosts, Brokers: []jointoken.Broker{broker},
 		Life: authority.Life, Log: deps.Log})
@@ -193,13 +195,17 @@ func (c *Config) plainListen() string {
 func (c *Config) exposed() []string {
 	var all []string
 	if at := c.plainListen(); c.Broker == "" && at != "" && loopback(at) != nil {
-		all = append(all, "the broker serves "+at+" WITHOUT TLS (--insecure-listen): anybody on that network can read everything and pose as any node that has not joined; use --listen-tls")
+		all = append(all, "the broker serves "+at+
+			" WITHOUT TLS (--insecure-listen): anybody on that network can read everything and pose as any node that has not "+
+			"joined; use --listen-tls")
 	}
 	if at, secure, err := c.httpDoor(); err == nil && at != "" && !secure && loopback(at) != nil {
-		all = append(all, "the HTTP API serves "+at+" WITHOUT TLS (--insecure-listen): tokens can be read on that network; give --http https://"+at)
+		all = append(all, "the HTTP API serves "+at+
+			" WITHOUT TLS (--insecure-listen): tokens can be read on that network; give --http https://"+at)
 	}
 	if link.Exposed(c.Broker) {
-		all = append(all, "the broker at "+c.Broker+" is reached WITHOUT TLS: anybody on that network can read everything and pose as any node")
+		all = append(all, "the broker at "+c.Broker+
+			" is reached WITHOUT TLS: anybody on that network can read everything and pose as any node")
 	}
 	return all
 }
@@ -212,7 +218,8 @@ func (a *App) trouble() []string {
 	all := a.cfg.exposed()
 	if c := a.trust.ca; c != nil {
 		if left := c.Expires().Sub(c.Now()); left < lastYear {
-			all = append(all, fmt.Sprintf("the unit's CA ends on %s; every node has to join a new one before then", c.Expires().Format(time.DateOnly)))
+			all = append(all, fmt.Sprintf("the unit's CA ends on %s; every node has to join a new one before then",
+				c.Expires().Format(time.DateOnly)))
 		}
 	}
 	return all
@@ -238,7 +245,8 @@ func (x *access) verify(c server.ConnectInfo) (string, error) {
 	}
 	if err := x.core.Certified(p.Subject, p.Serial); err != nil {
 		if node, ok := strings.CutPrefix(p.Subject, "node/"); ok {
-			x.core.Misbehaved(node, "", wire.New(wire.CodeNotAllowed, "", fmt.Sprintf("refused at the broker, from %v: %v", c.Remote, err)))
+			x.core.Misbehaved(node, "",
+				wire.New(wire.CodeNotAllowed, "", fmt.Sprintf("refused at the broker, from %v: %v", c.Remote, err)))
 		}
 		return "", err
 	}

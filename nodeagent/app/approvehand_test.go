@@ -60,8 +60,8 @@ func (s slotted) state(id string) wire.SlotState {
 	return ""
 }
 
-// A site where no controller was heard before: its trial waits for a word, or for somebody at the node. The approval outlives
-// a restart of the agent.
+// A site where no controller was heard before: its trial waits for a word, or for somebody at the node. The approval
+// outlives a restart of the agent.
 func TestApprovalAtTheNode(t *testing.T) {
 	healthBubble(t, func(p *patient) {
 		p.cfg.TestTime = 2 * time.Minute
@@ -84,11 +84,13 @@ func TestApprovalAtTheNode(t *testing.T) {
 		p.stop()
 		s.launch("a", true)
 		p.pass(time.Minute)
-		if x := p.health().Trial; x == nil || x.Approval != "somebody at the node" || len(x.WaitsFor) != 1 || x.WaitsFor[0].Code != wire.WaitTestTime {
+		if x := p.health().Trial; x == nil || x.Approval != "somebody at the node" || len(x.WaitsFor) != 1 ||
+			x.WaitsFor[0].Code != wire.WaitTestTime {
 			t.Errorf("approved, and %+v", x)
 		}
 		p.pass(3 * time.Minute)
-		p.wantTold("trial-started, trial-committed", health.EventTrialStarted, health.EventTrialCommitted, health.EventTrialRolledBack)
+		p.wantTold("trial-started, trial-committed", health.EventTrialStarted, health.EventTrialCommitted,
+			health.EventTrialRolledBack)
 		if got := s.state("a"); got != wire.SlotActive || p.health().Contact.In {
 			t.Errorf("slot a is %s, in contact: %v", got, p.health().Contact.In)
 		}
@@ -116,7 +118,8 @@ func TestApprovalThatIsNeededAtTheNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		live(2 * time.Minute)
-		p.wantTold("trial-started, trial-committed", health.EventTrialStarted, health.EventTrialCommitted, health.EventTrialRolledBack)
+		p.wantTold("trial-started, trial-committed", health.EventTrialStarted, health.EventTrialCommitted,
+			health.EventTrialRolledBack)
 		// What was approved was that trial: the next one needs its own.
 		p.stop()
 		s.launch("a", false)
@@ -140,7 +143,8 @@ func TestApprovalThatIsNeededAtTheNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		live(2 * time.Minute)
-		p.wantTold("trial-started, trial-rolled-back fallback", health.EventTrialStarted, health.EventTrialCommitted, health.EventTrialRolledBack)
+		p.wantTold("trial-started, trial-rolled-back fallback", health.EventTrialStarted, health.EventTrialCommitted,
+			health.EventTrialRolledBack)
 	})
 }
 
@@ -152,7 +156,8 @@ func TestApprovalOfAComponentAtTheNode(t *testing.T) {
 		o.put("wanted", "2")
 		o.settle(0)
 		o.hearBeacon()
-		if err := o.hand(update.Order{What: update.OrderApprove, By: atNode}); err == nil || !strings.Contains(err.Error(), "on trial") {
+		if err := o.hand(update.Order{What: update.OrderApprove, By: atNode}); err == nil ||
+			!strings.Contains(err.Error(), "on trial") {
 			t.Errorf("without a trial: %v", err)
 		}
 		o.stage("2")
@@ -165,6 +170,7 @@ func TestApprovalOfAComponentAtTheNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.live(3 * time.Minute)
-		o.wantTold("trial-started, trial-committed", health.EventTrialStarted, health.EventTrialCommitted, health.EventTrialRolledBack)
+		o.wantTold("trial-started, trial-committed", health.EventTrialStarted, health.EventTrialCommitted,
+			health.EventTrialRolledBack)
 	})
 }

@@ -78,10 +78,11 @@ func (a *Agent) openParts(dir string) error {
 		if _, ours := a.cfg.Components[name]; ours {
 			continue
 		}
-		err := disk.OpenStore(dir, name, a.deps.SlotSteps).Update(a.deps.Now(), func(r update.Record) (update.Record, error) {
-			r.Off = true
-			return r, nil
-		})
+		err := disk.OpenStore(dir, name, a.deps.SlotSteps).Update(a.deps.Now(),
+			func(r update.Record) (update.Record, error) {
+				r.Off = true
+				return r, nil
+			})
 		if err != nil {
 			a.log.Warn("a component that the settings do not name", zap.Error(err))
 		}
@@ -106,7 +107,8 @@ func (a *Agent) openPart(p *part) error {
 
 // startParts takes up what the last run left. boot says how that ended.
 func (a *Agent) startParts(boot wire.BootReason) {
-	crashed := []wire.BootReason{wire.BootFatal, wire.BootOOM, wire.BootWatchdogHung, wire.BootWatchdogPID, wire.BootKernel, wire.BootPowerFail}
+	crashed := []wire.BootReason{wire.BootFatal, wire.BootOOM, wire.BootWatchdogHung, wire.BootWatchdogPID,
+		wire.BootKernel, wire.BootPowerFail}
 	for _, p := range a.node.parts {
 		p.begin = update.Started{Crashed: slices.Contains(crashed, boot), Own: p.own}
 		a.logged(p, a.stepPart(p, update.Tick{}))
@@ -160,7 +162,8 @@ func same(before, now fs.FileInfo) bool {
 
 func (a *Agent) logged(p *part, err error) {
 	if err != nil {
-		a.log.Error("what becomes of a component cannot be saved; it is tried again", zap.String("component", p.name), zap.Error(err))
+		a.log.Error("what becomes of a component cannot be saved; it is tried again", zap.String("component", p.name),
+			zap.Error(err))
 	}
 }
 
@@ -247,7 +250,8 @@ func (a *Agent) doPart(p *part, e update.Effect) {
 	case update.Cancel:
 		p.cancel()
 	case update.Restart:
-		o := health.Order{What: health.OrderReboot, By: "component " + p.name, Detail: e.Why.Detail, Reason: e.Why.Reason}
+		o := health.Order{What: health.OrderReboot, By: "component " + p.name, Detail: e.Why.Detail,
+			Reason: e.Why.Reason}
 		if e.Of == update.Agent {
 			o.What = health.OrderRestart
 		}
@@ -260,7 +264,8 @@ func (a *Agent) doPart(p *part, e update.Effect) {
 	}
 }
 
-// checkPart passes on how a component is. Of the agent itself there is nothing to tell but that it is not well: it runs.
+// checkPart passes on how a component is. Of the agent itself there is nothing to tell but that it is not well: it
+// runs.
 func (a *Agent) checkPart(p *part, e update.Check) {
 	if e.Gone || p.own && e.OK {
 		a.healthEvent(health.Gone{Name: componentCheck + p.name})
@@ -279,7 +284,8 @@ func (a *Agent) runPart(p *part, verb update.Verb) {
 		a.logged(p, a.stepPart(p, p.run(ctx, verb, r)))
 		return
 	}
-	a.log.Info("component", zap.String("component", p.name), zap.String("verb", string(verb)), zap.String("version", r.Version))
+	a.log.Info("component", zap.String("component", p.name), zap.String("verb", string(verb)),
+		zap.String("version", r.Version))
 	a.runInBackground(func() func() {
 		defer cancel()
 		ev := p.run(ctx, verb, r)

@@ -120,7 +120,8 @@ func (o osRig) component() string {
 	o.Helper()
 	for _, c := range o.health().Components {
 		if c.Name == "os" {
-			return strings.TrimSpace(strings.Join(strings.Fields(string(c.State)+" "+c.Version+" "+c.Next+" "+c.Text), " "))
+			return strings.TrimSpace(strings.Join(strings.Fields(string(c.State)+" "+c.Version+" "+c.Next+" "+c.Text),
+				" "))
 		}
 	}
 	return "none"
@@ -146,13 +147,14 @@ func (o osRig) record() update.Record {
 // stageAnd stages version 2 and gives an order before the agent looks.
 func (o osRig) stageAnd(order update.Order) {
 	o.Helper()
-	if _, err := o.parts().Stage(o.Context(), filepath.Join(o.os, "wanted"), "2", "", time.Now(), func(r update.Record, s update.Order) (update.Record, error) {
-		r, err := byHand(s)(r)
-		if err != nil || s.Hash == "" {
-			return r, err
-		}
-		return byHand(order)(r)
-	}); err != nil {
+	if _, err := o.parts().Stage(o.Context(), filepath.Join(o.os, "wanted"), "2", "", time.Now(),
+		func(r update.Record, s update.Order) (update.Record, error) {
+			r, err := byHand(s)(r)
+			if err != nil || s.Hash == "" {
+				return r, err
+			}
+			return byHand(order)(r)
+		}); err != nil {
 		o.Fatal(err)
 	}
 	o.settle(6 * time.Second)
@@ -184,5 +186,6 @@ func byHand(order update.Order) func(update.Record) (update.Record, error) {
 	}
 }
 
-var componentEvents = []string{health.EventTrialStarted, health.EventTrialCommitted, health.EventTrialRolledBack, health.EventRestartPlanned, health.EventRestartFailed,
+var componentEvents = []string{health.EventTrialStarted, health.EventTrialCommitted, health.EventTrialRolledBack,
+	health.EventRestartPlanned, health.EventRestartFailed,
 	update.EventStaged, update.EventRefused, update.EventEnded}

@@ -38,8 +38,10 @@ func TestComponentIsKept(t *testing.T) {
 			t.Errorf("the trial: %+v", tr)
 		}
 		// One trial on a node at a time.
-		busy := slot.Open(slot.Config{Dir: filepath.Join(o.dir, slot.Dir), Machine: o.deps.Machine, Busy: func() error { return disk.Busy(o.dir, "") }})
-		if err := busy.Arm(record.A, 3); !errors.Is(err, record.ErrTrial) || !strings.Contains(err.Error(), "component os") {
+		busy := slot.Open(slot.Config{Dir: filepath.Join(o.dir, slot.Dir), Machine: o.deps.Machine,
+			Busy: func() error { return disk.Busy(o.dir, "") }})
+		if err := busy.Arm(record.A, 3); !errors.Is(err, record.ErrTrial) ||
+			!strings.Contains(err.Error(), "component os") {
 			t.Errorf("a slot beside the component: %v", err)
 		}
 		if err := o.hand(update.Order{What: update.OrderStage, Version: "3"}); err == nil {
@@ -91,11 +93,13 @@ func TestComponentIsGivenUp(t *testing.T) {
 					o.settle(time.Second)
 				}
 				o.live(2 * time.Minute)
-				if got := o.component(); !strings.HasPrefix(got, "active 1 given up: ") || !strings.Contains(got, c.text) {
+				if got := o.component(); !strings.HasPrefix(got, "active 1 given up: ") ||
+					!strings.Contains(got, c.text) {
 					t.Errorf("component: %s\n%s", got, o.has("log"))
 				}
 				if o.has("active") != "1" || o.has("trying") != "" || o.has("staged") != "" || o.has("running") != "1" {
-					t.Errorf("active %q, trying %q, staged %q, runs %q", o.has("active"), o.has("trying"), o.has("staged"), o.has("running"))
+					t.Errorf("active %q, trying %q, staged %q, runs %q", o.has("active"), o.has("trying"),
+						o.has("staged"), o.has("running"))
 				}
 				o.wantTold(c.told, componentEvents...)
 				if h := o.health(); h.Boot.Restarts != 1 || h.Trial != nil || h.Restart != nil {
@@ -112,14 +116,16 @@ func TestComponentIsGivenUp(t *testing.T) {
 // The machine dies in every phase: no record gets any further, and what the program has done counts for
 // nothing. Afterwards the verb is repeated, and in the end there is a version that the record names.
 func TestComponentAndCrashes(t *testing.T) {
-	for verb, phase := range map[string]update.Phase{"install": update.Installing, "activate": update.Activating, "verify": update.Trying,
+	for verb, phase := range map[string]update.Phase{"install": update.Installing, "activate": update.Activating,
+		"verify": update.Trying,
 		"commit": update.Committing, "rollback": update.RollingBack} {
 		t.Run(verb, func(t *testing.T) {
 			osBubble(t, func(o osRig) {
 				var stuck atomic.Bool
 				steps := o.deps.SlotSteps
 				o.deps.SlotSteps = func(s durable.Step) error {
-					if r, err := o.parts().Read(); s == durable.Create && stuck.Load() && err == nil && r.Phase == phase && (r.Runs > 0 || phase == update.Trying || phase == update.RollingBack) {
+					if r, err := o.parts().Read(); s == durable.Create && stuck.Load() && err == nil &&
+						r.Phase == phase && (r.Runs > 0 || phase == update.Trying || phase == update.RollingBack) {
 						return errors.New("disk: dead")
 					}
 					return steps(s)
@@ -148,7 +154,8 @@ func TestComponentAndCrashes(t *testing.T) {
 				if verb == "rollback" {
 					want, told = "1", "component-staged, trial-started, trial-rolled-back fallback"
 				}
-				if l := o.record(); o.has("active") != want || o.has("running") != want || l.Phase != update.None || l.Last.Committed != (want == "2") {
+				if l := o.record(); o.has("active") != want || o.has("running") != want || l.Phase != update.None ||
+					l.Last.Committed != (want == "2") {
 					t.Errorf("active %q, runs %q: %+v\n%s", o.has("active"), o.has("running"), l, o.has("log"))
 				}
 				o.wantTold(told, componentEvents...)
@@ -169,7 +176,8 @@ func TestComponentTakesReboots(t *testing.T) {
 		// Without a command for it the version is not left half way.
 		o.wantRefused(o.try(""), "")
 		o.settle(time.Second)
-		if got := o.component(); !strings.HasPrefix(got, "active 1 given up: ") || !strings.Contains(got, "--reboot-command") {
+		if got := o.component(); !strings.HasPrefix(got, "active 1 given up: ") ||
+			!strings.Contains(got, "--reboot-command") {
 			t.Errorf("component: %s", got)
 		}
 		o.wantTold("component-staged, component-ended", componentEvents...)
@@ -197,14 +205,16 @@ func TestComponentTakesReboots(t *testing.T) {
 		// It fails: back, with a reboot again, and only that leaves it.
 		o.put("fails", "verify\n")
 		o.live(time.Minute)
-		if got := o.component(); !strings.HasPrefix(got, "inprogress 1 2 leaving: version 2: component os: verify: failed") {
+		if got := o.component(); !strings.HasPrefix(got,
+			"inprogress 1 2 leaving: version 2: component os: verify: failed") {
 			t.Errorf("component: %s", got)
 		}
 		if got := o.check(componentCheck + "os"); !strings.Contains(got, "until the node is rebooted") {
 			t.Errorf("check: %s", got)
 		}
 		o.live(time.Minute)
-		if got := o.commands(); !strings.HasPrefix(got, "reboot TANDEM_REASON=fallback TANDEM_DETAIL=by component os: version 2: component os: verify") {
+		if got := o.commands(); !strings.HasPrefix(got,
+			"reboot TANDEM_REASON=fallback TANDEM_DETAIL=by component os: version 2: component os: verify") {
 			t.Errorf("ran %q", got)
 		}
 		o.boot()
@@ -261,12 +271,14 @@ func TestComponentByHand(t *testing.T) {
 		}
 		o.start()
 		o.settle(time.Second)
-		if got := o.component(); !strings.HasPrefix(got, "active 2 given up: the record of its update was lost") || o.has("staged") != "" {
+		if got := o.component(); !strings.HasPrefix(got, "active 2 given up: the record of its update was lost") ||
+			o.has("staged") != "" {
 			t.Errorf("component: %s, staged %q", got, o.has("staged"))
 		}
 		// A file that was altered after it was staged is not installed.
 		o.stop()
-		if _, err := o.parts().Stage(context.Background(), filepath.Join(o.os, "wanted"), "4", "", time.Now(), func(r update.Record, s update.Order) (update.Record, error) { return byHand(s)(r) }); err != nil {
+		if _, err := o.parts().Stage(context.Background(), filepath.Join(o.os, "wanted"), "4", "", time.Now(),
+			func(r update.Record, s update.Order) (update.Record, error) { return byHand(s)(r) }); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(o.parts().File(o.record().Number), []byte("the new two"), 0o644); err != nil {
@@ -274,7 +286,8 @@ func TestComponentByHand(t *testing.T) {
 		}
 		o.start()
 		o.settle(time.Second)
-		if got := o.component(); !strings.Contains(got, "not what was staged") || strings.Contains(o.has("log"), "install 4") {
+		if got := o.component(); !strings.Contains(got, "not what was staged") ||
+			strings.Contains(o.has("log"), "install 4") {
 			t.Errorf("component: %s\n%s", got, o.has("log"))
 		}
 	})
@@ -305,7 +318,8 @@ func TestComponentSettings(t *testing.T) {
 	} {
 		cfg := NewConfig("u1", "n1", "mainType", t.TempDir())
 		cfg.Components = map[string]string{c.name: c.command}
-		if err := cfg.complete(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := cfg.complete(); (err == nil) != (c.want == "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s=%s: %v", c.name, c.command, err)
 		}
 	}

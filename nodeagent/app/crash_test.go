@@ -135,11 +135,16 @@ type story struct {
 }
 
 var stories = []story{
-	{name: "apply", play: func(r *rig) { r.desire(doc(1, 2)) }, end: "2/2 installed", file: "2.0.0", mid: "1.0.0 2.0.0"},
-	{name: "first", play: func(r *rig) { r.desire(doc(1, 2)) }, end: "2/2 installed", file: "2.0.0", mid: " 2.0.0", bare: true},
-	{name: "rejected", play: func(r *rig) { r.desire(with(doc(1, 2), "{}")) }, end: "1/2 rejected missing", file: "1.0.0", mid: "1.0.0"},
-	{name: "failing", play: func(r *rig) { r.desire(doc(1, 2)) }, end: "1/2 failed apply-failed", file: "1.0.0", mid: "1.0.0 2.0.0", fail: "2.0.0"},
-	{name: "first failing", play: func(r *rig) { r.desire(doc(1, 2)) }, end: "-/2 failed apply-failed", file: "", mid: " 2.0.0", fail: "2.0.0", bare: true},
+	{name: "apply", play: func(r *rig) { r.desire(doc(1, 2)) }, end: "2/2 installed", file: "2.0.0",
+		mid: "1.0.0 2.0.0"},
+	{name: "first", play: func(r *rig) { r.desire(doc(1, 2)) }, end: "2/2 installed", file: "2.0.0", mid: " 2.0.0",
+		bare: true},
+	{name: "rejected", play: func(r *rig) { r.desire(with(doc(1, 2), "{}")) }, end: "1/2 rejected missing",
+		file: "1.0.0", mid: "1.0.0"},
+	{name: "failing", play: func(r *rig) { r.desire(doc(1, 2)) }, end: "1/2 failed apply-failed", file: "1.0.0",
+		mid: "1.0.0 2.0.0", fail: "2.0.0"},
+	{name: "first failing", play: func(r *rig) { r.desire(doc(1, 2)) }, end: "-/2 failed apply-failed", file: "",
+		mid: " 2.0.0", fail: "2.0.0", bare: true},
 	{name: "confirmed", play: func(r *rig) {
 		r.desire(try(doc(1, 2), "PT2M"))
 		r.pass(7 * time.Second)
@@ -188,7 +193,8 @@ func (s story) tell(t *testing.T, n int, die bool) (operations int) {
 		f.arm(false)
 		operations, _ = f.state()
 		if n > 0 {
-			where = fmt.Sprintf("%s at %d (%s) of %d", map[bool]string{true: "death", false: "error"}[die], n, f.trace[min(n, len(f.trace))-1], operations)
+			where = fmt.Sprintf("%s at %d (%s) of %d", map[bool]string{true: "death", false: "error"}[die],
+				n, f.trace[min(n, len(f.trace))-1], operations)
 		}
 		r.wantOneOf(where, s.mid)
 		if die && n > 0 {
@@ -223,7 +229,8 @@ func (s story) tell(t *testing.T, n int, die bool) (operations int) {
 // mayAsk publishes a request whose answer may never come.
 func (r *rig) mayAsk(method wire.Method, params []byte) {
 	r.asked++
-	q := &wire.Request{V: wire.Version, Unit: "u1", Node: "n1", ID: fmt.Sprint("q", r.asked), Method: method, Params: params, NotAfter: time.Now().Add(time.Minute)}
+	q := &wire.Request{V: wire.Version, Unit: "u1", Node: "n1", ID: fmt.Sprint("q", r.asked), Method: method,
+		Params: params, NotAfter: time.Now().Add(time.Minute)}
 	r.sign(q)
 	r.publish(r.topics.Request(), wire.Encode(q), false)
 }
@@ -260,7 +267,8 @@ func (r *rig) recovered(where string) {
 	said := r.last()
 	running, last, _ := strings.Cut(said, "/")
 	file, _, _ := strings.Cut(r.fileVersion(), ".")
-	if strings.Contains(last, string(wire.StateApplying)) || !strings.Contains(last, string(wire.StateTrying)) && strings.TrimPrefix(running, "-") != file {
+	if strings.Contains(last, string(wire.StateApplying)) || !strings.Contains(last, string(wire.StateTrying)) &&
+		strings.TrimPrefix(running, "-") != file {
 		r.Errorf("%s: after the restart %q was reported, config.json is of %q", where, said, file)
 	}
 }
@@ -294,7 +302,8 @@ func TestCrashEverywhere(t *testing.T) {
 			if n < 4 {
 				t.Fatalf("only %d operations", n)
 			}
-			for i := 1; i <= n+2 && !t.Failed(); i++ { // reports may take another's place, so the number differs by a few
+			// reports may take another's place, so the number differs by a few
+			for i := 1; i <= n+2 && !t.Failed(); i++ {
 				s.tell(t, i, true)
 			}
 			t.Logf("%d moments", n)
@@ -308,7 +317,8 @@ func TestErrorEverywhere(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			n := s.tell(t, 0, false)
-			for i := 1; i <= n+2 && !t.Failed(); i++ { // reports may take another's place, so the number differs by a few
+			// reports may take another's place, so the number differs by a few
+			for i := 1; i <= n+2 && !t.Failed(); i++ {
 				s.tell(t, i, false)
 			}
 		})

@@ -110,7 +110,8 @@ func TestHangs(t *testing.T) {
 				p.wantTold(c.told, "watchdog")
 				if b := p.health().Boot; c.planned {
 					p.wantTold("boot first 1, boot stop 2", health.EventBoot)
-				} else if p.wantTold("boot first 1, boot watchdog-hung 2", health.EventBoot); !strings.HasPrefix(b.Detail, "loop "+c.loop+": ") {
+				} else if p.wantTold("boot first 1, boot watchdog-hung 2",
+					health.EventBoot); !strings.HasPrefix(b.Detail, "loop "+c.loop+": ") {
 					t.Errorf("the report says %+v", b)
 				}
 				stacks, err := filepath.Glob(filepath.Join(p.dir, "stacks", "*"))
@@ -118,7 +119,8 @@ func TestHangs(t *testing.T) {
 					t.Fatalf("stacks: %v %v", stacks, err)
 				}
 				data, err := os.ReadFile(stacks[0])
-				if text := string(data); err != nil || !strings.Contains(text, "loop "+c.loop+": ") || !strings.Contains(text, c.in) || !strings.Contains(text, "hang_test.go") {
+				if text := string(data); err != nil || !strings.Contains(text, "loop "+c.loop+": ") ||
+					!strings.Contains(text, c.in) || !strings.Contains(text, "hang_test.go") {
 					t.Errorf("the stacks do not show what hangs: %v", err)
 				}
 			})

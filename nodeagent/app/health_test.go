@@ -58,7 +58,8 @@ func TestHealthIsReported(t *testing.T) {
 		}
 		p.pass(time.Second)
 		p.hearBeacon()
-		if h := p.health(); !h.Contact.In || h.Indicator != wire.IndicatorContact || h.Contact.Result != wire.ContactSuccess {
+		if h := p.health(); !h.Contact.In || h.Indicator != wire.IndicatorContact ||
+			h.Contact.Result != wire.ContactSuccess {
 			t.Errorf("in contact: %+v", h)
 		}
 		p.pass(20 * time.Second)
@@ -67,7 +68,8 @@ func TestHealthIsReported(t *testing.T) {
 				t.Errorf("check %s is %s", name, got)
 			}
 		}
-		if got := p.commands(); !strings.Contains(got, "TANDEM_INDICATOR=2 ") || !strings.Contains(got, "TANDEM_INDICATOR=3 ") ||
+		if got := p.commands(); !strings.Contains(got, "TANDEM_INDICATOR=2 ") ||
+			!strings.Contains(got, "TANDEM_INDICATOR=3 ") ||
 			!strings.Contains(got, "TANDEM_INDICATOR=4 TANDEM_INDICATOR_TEXT="+wire.IndicatorTexts[4]) {
 			t.Errorf("the light was told %q", got)
 		}
@@ -155,7 +157,8 @@ func TestAlertsOutliveTheDisk(t *testing.T) {
 		}
 		p.full.Store(false)
 		p.pass(30 * time.Second)
-		if got := p.told(EventAlert); !strings.HasPrefix(got, "raise ram 0.85") || strings.Contains(got, "fall") || strings.Count(got, "raise") != 1 {
+		if got := p.told(EventAlert); !strings.HasPrefix(got, "raise ram 0.85") || strings.Contains(got, "fall") ||
+			strings.Count(got, "raise") != 1 {
 			t.Errorf("told %q", got)
 		}
 		if got := p.check(checkStorage); got != "ok" {
@@ -174,7 +177,8 @@ func TestHealthSettings(t *testing.T) {
 		p.start()
 		p.desire(healthDoc(1, `{"formatVersion":"1","contact":"PT100S","checks":{"ram":{"max":0.2,"for":"PT5S"}}}`))
 		set := p.health().Settings
-		if set.Contact.Std() != 100*time.Second || set.Fallback.Std() != 200*time.Second || set.Deadline.Std() != 25*time.Minute || *set.Reboot {
+		if set.Contact.Std() != 100*time.Second || set.Fallback.Std() != 200*time.Second ||
+			set.Deadline.Std() != 25*time.Minute || *set.Reboot {
 			t.Errorf("in effect: %+v", set)
 		}
 		p.pass(30 * time.Second)
@@ -183,7 +187,8 @@ func TestHealthSettings(t *testing.T) {
 		}
 		p.desire(healthDoc(2, `{"formatVersion":"1","contact":"PT250S"}`)) // more than the node's own fallback time
 		report := p.reports[wire.KindHealth][len(p.reports[wire.KindHealth])-1]
-		if l := report.Last; l == nil || l.State != wire.StateRejected || l.Error.Code != wire.CodeBadValue || !strings.Contains(l.Error.Path, "/fallback") {
+		if l := report.Last; l == nil || l.State != wire.StateRejected || l.Error.Code != wire.CodeBadValue ||
+			!strings.Contains(l.Error.Path, "/fallback") {
 			t.Errorf("settings that do not go with the node's own: %+v", l)
 		}
 		p.crash()
@@ -195,7 +200,8 @@ func TestHealthSettings(t *testing.T) {
 
 func TestReboot(t *testing.T) {
 	reboot := wire.Encode(&wire.RebootParams{Reason: "a new kernel"})
-	types := []string{health.EventBoot, health.EventRestartPlanned, health.EventRestartFailed, health.EventRestartRefused}
+	types := []string{health.EventBoot, health.EventRestartPlanned, health.EventRestartFailed,
+		health.EventRestartRefused}
 	healthBubble(t, func(p *patient) {
 		p.start()
 		p.wantRefused(p.request(wire.MethodReboot, reboot), wire.CodeNotAllowed)
@@ -239,7 +245,8 @@ func TestReboot(t *testing.T) {
 		}
 		p.mu.Lock()
 		for _, e := range p.events {
-			if e.Type == health.EventRestartFailed && (e.Error.Code != wire.CodeApplyFailed || !strings.Contains(e.Error.Message, "exit status 1")) {
+			if e.Type == health.EventRestartFailed &&
+				(e.Error.Code != wire.CodeApplyFailed || !strings.Contains(e.Error.Message, "exit status 1")) {
 				t.Errorf("told %v", e.Error)
 			}
 		}
@@ -301,7 +308,8 @@ func TestOrdersAreObeyedOnce(t *testing.T) {
 	healthBubble(t, func(p *patient) {
 		p.cfg.RebootCommand = "reboot now"
 		order := func(id string, life time.Duration) *wire.Request {
-			return &wire.Request{V: wire.Version, Unit: "u1", Node: "n1", ID: id, Method: wire.MethodReboot, Params: []byte(`{"reason":"why not"}`), NotAfter: time.Now().Add(life)}
+			return &wire.Request{V: wire.Version, Unit: "u1", Node: "n1", ID: id, Method: wire.MethodReboot,
+				Params: []byte(`{"reason":"why not"}`), NotAfter: time.Now().Add(life)}
 		}
 		p.start()
 		older, q := order("older", time.Hour), order("q", time.Hour+time.Second)
@@ -382,7 +390,8 @@ func TestOrdersWithoutSlots(t *testing.T) {
 	healthBubble(t, func(p *patient) {
 		p.start()
 		p.wantRefused(p.request(wire.MethodTry, wire.Encode(&wire.TryParams{})), wire.CodeNotSupported)
-		p.wantRefused(p.request(wire.MethodApprove, wire.Encode(&wire.ApproveParams{Version: "2.0.0"})), wire.CodeNotFound)
+		p.wantRefused(p.request(wire.MethodApprove, wire.Encode(&wire.ApproveParams{Version: "2.0.0"})),
+			wire.CodeNotFound)
 		p.wantRefused(p.request(wire.MethodReboot, []byte(`{"reason":7}`)), wire.CodeBadValue)
 	})
 }

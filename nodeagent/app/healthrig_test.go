@@ -138,7 +138,8 @@ func (r *rig) told(types ...string) string {
 	defer r.mu.Unlock()
 	var out []string
 	seen := map[uint64]bool{}
-	slices.SortStableFunc(r.events, func(a, b *wire.Event) int { return cmp.Compare(a.Seq, b.Seq) }) // older ones may have been asked for
+	// older ones may have been asked for
+	slices.SortStableFunc(r.events, func(a, b *wire.Event) int { return cmp.Compare(a.Seq, b.Seq) })
 	left := r.events[:0]
 	for _, e := range r.events {
 		if !slices.Contains(types, e.Type) {
@@ -204,7 +205,8 @@ func (r *rig) announce(left time.Duration) {
 // sayBeacon publishes a beacon of that time; one of 0 left announces no maintenance.
 func (r *rig) sayBeacon(up bool, at time.Time, left time.Duration) {
 	r.Helper()
-	b := wire.Beacon{V: wire.Version, Unit: "u1", Epoch: 1, Up: up, Time: at, Jitter: "PT10S", Keys: []wire.Key{r.signer.Key()}}
+	b := wire.Beacon{V: wire.Version, Unit: "u1", Epoch: 1, Up: up, Time: at, Jitter: "PT10S",
+		Keys: []wire.Key{r.signer.Key()}}
 	if left > 0 {
 		b.Maintenance = at.Add(left)
 	}

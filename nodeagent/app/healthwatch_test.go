@@ -52,7 +52,8 @@ func TestWatchedPrograms(t *testing.T) {
 		if got := p.check("program:pump"); got != "absent" {
 			t.Errorf("check program:pump is %s", got)
 		}
-		p.wantTold("check-failed program:pump, check-recovered program:pump, check-failed program:pump", health.EventCheckFailed, health.EventCheckRecovered)
+		p.wantTold("check-failed program:pump, check-recovered program:pump, check-failed program:pump",
+			health.EventCheckFailed, health.EventCheckRecovered)
 	})
 }
 
@@ -89,7 +90,8 @@ func TestServiceManager(t *testing.T) {
 			return v, ok
 		}
 		p.start()
-		if got := heard(); strings.Count(got, "READY=1") != 1 || !strings.Contains(got, "STATUS="+wire.IndicatorTexts[wire.IndicatorNoContact]) {
+		if got := heard(); strings.Count(got, "READY=1") != 1 ||
+			!strings.Contains(got, "STATUS="+wire.IndicatorTexts[wire.IndicatorNoContact]) {
 			t.Errorf("at the start systemd heard %q", got)
 		}
 		p.pass(time.Second)

@@ -65,7 +65,8 @@ var idle = Sources{
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{T: t, hub: linktest.New(), signer: seal.NewSigner(key(1)), dir: t.TempDir(), topics: topic.ForNode("u1", "n1"),
+	r := &rig{T: t, hub: linktest.New(), signer: seal.NewSigner(key(1)), dir: t.TempDir(),
+		topics:  topic.ForNode("u1", "n1"),
 		reports: map[wire.Kind][]*wire.Reported{}}
 	r.cfg = NewConfig("u1", "n1", "mainType", r.dir)
 	r.cfg.OnApply = "notify --now"
@@ -101,7 +102,8 @@ func newRig(t *testing.T) *rig {
 }
 
 func (r *rig) link(cfg link.Config, h link.Handler) (link.Link, error) {
-	return r.hub.Link(linktest.Options{ID: cfg.ClientID, Filters: cfg.Filters, Will: cfg.Will, Goodbye: cfg.Goodbye}, h), nil
+	return r.hub.Link(linktest.Options{ID: cfg.ClientID, Filters: cfg.Filters, Will: cfg.Will, Goodbye: cfg.Goodbye},
+		h), nil
 }
 
 // listen plays the controller's ears until the bubble ends.
@@ -176,7 +178,8 @@ func (r *rig) restart() {
 
 // beacon publishes a beacon of this epoch, signed and announcing the given signer.
 func (r *rig) beacon(epoch uint64, s *seal.Signer, more ...*seal.Signer) {
-	b := wire.Beacon{V: wire.Version, Unit: "u1", Epoch: epoch, Up: true, Time: time.Now(), Jitter: "PT10S", Keys: []wire.Key{s.Key()}}
+	b := wire.Beacon{V: wire.Version, Unit: "u1", Epoch: epoch, Up: true, Time: time.Now(), Jitter: "PT10S",
+		Keys: []wire.Key{s.Key()}}
 	for _, m := range more {
 		b.Keys = append(b.Keys, m.Key())
 	}
@@ -200,8 +203,9 @@ func body(version string) []byte {
 // doc makes an unsigned document with this stamp; version is rev.0.0.
 func doc(epoch, rev uint64) *wire.Desired {
 	v := fmt.Sprintf("%d.0.0", rev)
-	return &wire.Desired{V: wire.Version, Unit: "u1", Node: "n1", Kind: wire.KindConfig, Epoch: epoch, Rev: rev, Version: v,
-		Hash: wire.Hash(body(v)), Issued: time.Now(), Mode: wire.ModeApply, Body: body(v)}
+	return &wire.Desired{V: wire.Version, Unit: "u1", Node: "n1", Kind: wire.KindConfig, Epoch: epoch, Rev: rev,
+		Version: v,
+		Hash:    wire.Hash(body(v)), Issued: time.Now(), Mode: wire.ModeApply, Body: body(v)}
 }
 
 func try(d *wire.Desired, within string) *wire.Desired {
@@ -223,7 +227,8 @@ func (r *rig) desire(d *wire.Desired) {
 func (r *rig) request(method wire.Method, params []byte) *wire.Reply {
 	r.Helper()
 	r.asked++
-	return r.ask(&wire.Request{V: wire.Version, Unit: "u1", Node: "n1", ID: fmt.Sprint("q", r.asked), Method: method, Params: params, NotAfter: time.Now().Add(time.Minute)})
+	return r.ask(&wire.Request{V: wire.Version, Unit: "u1", Node: "n1", ID: fmt.Sprint("q", r.asked), Method: method,
+		Params: params, NotAfter: time.Now().Add(time.Minute)})
 }
 
 func (r *rig) ask(q *wire.Request) *wire.Reply {
@@ -308,7 +313,8 @@ func (r *rig) eventTypes() string {
 	var types []string
 	for _, e := range r.events {
 		switch e.Type {
-		case health.EventBoot, health.EventContactLost, health.EventContactBack, health.EventCheckFailed, health.EventCheckRecovered:
+		case health.EventBoot, health.EventContactLost, health.EventContactBack, health.EventCheckFailed,
+			health.EventCheckRecovered:
 		default:
 			types = append(types, e.Type)
 		}

@@ -13,8 +13,10 @@ type Slots struct{ store *slot.Store }
 
 // OpenSlots takes the slots of a state directory. What is staged says of itself which version it is,
 // by selfTest; the other seams are those of Deps.
-func OpenSlots(stateDir string, machine func() Evidence, steps durable.Steps, selfTest func(ctx context.Context, path string) (string, error)) Slots {
-	return Slots{slot.Open(slot.Config{Dir: filepath.Join(stateDir, slot.Dir), Machine: machine, Steps: steps, SelfTest: selfTest})}
+func OpenSlots(stateDir string, machine func() Evidence, steps durable.Steps,
+	selfTest func(ctx context.Context, path string) (string, error)) Slots {
+	return Slots{slot.Open(slot.Config{Dir: filepath.Join(stateDir, slot.Dir), Machine: machine, Steps: steps,
+		SelfTest: selfTest})}
 }
 
 // Start decides which slot starts now and writes it down, as the launcher does. path is the file that is

@@ -84,7 +84,8 @@ func TestBrokerThatCannotServe(t *testing.T) {
 		for _, c := range []struct {
 			err  error
 			want wire.ContactResult
-		}{{link.ErrRefused, wire.ContactSuccess}, {fmt.Errorf("%w: %w", link.ErrRefused, link.ErrUnavailable), wire.ContactTemporary}} {
+		}{{link.ErrRefused, wire.ContactSuccess},
+			{fmt.Errorf("%w: %w", link.ErrRefused, link.ErrUnavailable), wire.ContactTemporary}} {
 			p.hub.Partition("node/n1")
 			p.pass(time.Second)
 			ears.Down(0, c.err)

@@ -89,7 +89,8 @@ func TestRequests(t *testing.T) {
 		if res, err := check("config", string(body("1.0.0"))); err != nil || !res.OK || len(res.Errors) > 0 {
 			t.Errorf("a good document: %+v %v", res, err)
 		}
-		if res, err := check("config", `{"formatVersion":"7","version":"1.0.0","priority":-1}`); err != nil || res.OK || res.Errors[0].Path != "/priority" {
+		if res, err := check("config", `{"formatVersion":"7","version":"1.0.0","priority":-1}`); err != nil || res.OK ||
+			res.Errors[0].Path != "/priority" {
 			t.Errorf("a bad document: %+v %v", res, err)
 		}
 		if _, err := check("policies", `{}`); err == nil || err.Code != wire.CodeNotSupported {
@@ -102,14 +103,16 @@ func TestRequests(t *testing.T) {
 		if e := r.request(wire.MethodCheck, []byte(`{"x":1}`)).Error; e == nil || e.Path != "/params/x" {
 			t.Errorf("bad params: %v", e)
 		}
-		late := &wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "late", Method: wire.MethodReport, NotAfter: time.Now().Add(-time.Second)}
+		late := &wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "late", Method: wire.MethodReport,
+			NotAfter: time.Now().Add(-time.Second)}
 		if e := r.ask(late).Error; e == nil || e.Code != wire.CodeExpired {
 			t.Errorf("a late request: %v", e)
 		}
 		r.mu.Lock()
 		lives, reports := len(r.lives), len(r.reports["config"])
 		r.mu.Unlock()
-		again := &wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "again", Method: wire.MethodReport, NotAfter: time.Now().Add(time.Minute)}
+		again := &wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "again", Method: wire.MethodReport,
+			NotAfter: time.Now().Add(time.Minute)}
 		for range 3 { // a repeated request has one effect, and the same answer
 			if e := r.ask(again).Error; e != nil {
 				t.Error(e)
@@ -118,7 +121,8 @@ func TestRequests(t *testing.T) {
 		if l, p := len(r.lives)-lives, len(r.reports["config"])-reports; l != 1 || p != 1 {
 			t.Errorf("report: %d lives, %d reports", l, p)
 		}
-		foreign := &wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "foreign", Method: wire.MethodReport, NotAfter: time.Now().Add(time.Minute)}
+		foreign := &wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "foreign", Method: wire.MethodReport,
+			NotAfter: time.Now().Add(time.Minute)}
 		foreign.Sig = seal.NewSigner(key(2)).Sign(seal.RequestPreimage(foreign))
 		before := len(r.replies)
 		r.publish(r.topics.Request(), wire.Encode(foreign), false)
@@ -167,7 +171,8 @@ func TestSession(t *testing.T) {
 			t.Error("nothing was said again for a new epoch")
 		}
 		r.mu.Unlock()
-		// 4 again for the session and for the retained document; a report that a newer one overtook before it was sent is not sent.
+		// 4 again for the session and for the retained document; a report that a newer one overtook before it was sent
+		// is not sent.
 		if len(seqs) == 0 || seqs[0] != 1 || seqs[len(seqs)-1] != 4 || !slices.IsSorted(seqs) {
 			t.Errorf("sequence numbers %d", seqs)
 		}
@@ -176,17 +181,20 @@ func TestSession(t *testing.T) {
 		r.stop()
 		got := ""
 		for _, l := range r.lives {
-			got += fmt.Sprintf("%d%v%v ", l.Session, map[bool]string{true: "+", false: "-"}[l.Up], map[bool]string{true: "", false: "'"}[l.Boot == boot])
+			got += fmt.Sprintf("%d%v%v ", l.Session, map[bool]string{true: "+", false: "-"}[l.Up],
+				map[bool]string{true: "", false: "'"}[l.Boot == boot])
 		}
 		// first session, its will, second one with beats, the new epoch, goodbye; another boot
 		if !strings.HasPrefix(got, "1+ 1- 2+ 2+ 2+ ") || !strings.HasSuffix(got, "2+ 2- 1+' 1-' ") {
 			t.Errorf("lives %s", got)
 		}
-		if l := r.lives[len(r.lives)-2]; l.Seqs["config"] != 1 || l.Seqs["info"] != 1 || l.Events != 3 { // two starts, and the key
+		// two starts, and the key
+		if l := r.lives[len(r.lives)-2]; l.Seqs["config"] != 1 || l.Seqs["info"] != 1 || l.Events != 3 {
 			t.Errorf("%+v", l)
 		}
 		info := r.reports["info"][0]
-		if want := `{"type":"mainType","os":"linux"`; !strings.HasPrefix(string(info.Detail), want) || info.Last != nil {
+		if want := `{"type":"mainType","os":"linux"`; !strings.HasPrefix(string(info.Detail), want) ||
+			info.Last != nil {
 			t.Errorf("info %+v", info)
 		}
 	})
@@ -232,7 +240,8 @@ func TestBadMessages(t *testing.T) {
 		r.desire(doc(1, 1))
 		desired := r.topics.Desired("config")
 		begun := time.Now()
-		for _, bad := range [][]byte{[]byte("garbage"), bytes.Repeat([]byte("x"), 10<<20), []byte(strings.Repeat("[", 100_000)), []byte(`{"v":1}`), {0xff, 0}} {
+		for _, bad := range [][]byte{[]byte("garbage"), bytes.Repeat([]byte("x"), 10<<20),
+			[]byte(strings.Repeat("[", 100_000)), []byte(`{"v":1}`), {0xff, 0}} {
 			for range 20 {
 				r.publish(desired, bad, false)
 				r.publish(r.topics.Request(), bad, false)

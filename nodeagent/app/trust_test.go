@@ -145,7 +145,8 @@ func TestTimeSurvivesARestart(t *testing.T) {
 					return nil
 				}
 				r.start()
-				q := &wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "old", Method: wire.MethodReport, NotAfter: time.Now().Add(time.Minute)}
+				q := &wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "old", Method: wire.MethodReport,
+					NotAfter: time.Now().Add(time.Minute)}
 				r.sign(q)
 				recorded := r.keys(0, r.signer, r.signer)
 				begin := saves
@@ -170,7 +171,8 @@ func TestTimeSurvivesARestart(t *testing.T) {
 				r.publish(topic.ForController("u1"), recorded, false)
 				before := len(r.replies)
 				r.publish(r.topics.Request(), wire.Encode(q), false)
-				if len(r.replies) != before+1 || r.replies[before].Error == nil || r.replies[before].Error.Code != wire.CodeExpired {
+				if len(r.replies) != before+1 || r.replies[before].Error == nil ||
+					r.replies[before].Error.Code != wire.CodeExpired {
 					t.Errorf("an old request: %+v", r.replies[before:])
 				}
 				r.keys(0, r.signer, r.signer)
@@ -189,7 +191,8 @@ func TestTrustIsReset(t *testing.T) {
 		r.keys(4, one, one)
 		r.start()
 		r.desire(doc(1, 5))
-		if _, err := Trusted(TrustConfig{StateDir: r.dir, Reset: true}); err == nil || !strings.Contains(err.Error(), "another tandem-node runs") {
+		if _, err := Trusted(TrustConfig{StateDir: r.dir, Reset: true}); err == nil ||
+			!strings.Contains(err.Error(), "another tandem-node runs") {
 			t.Errorf("while the agent runs: %v", err)
 		}
 		r.signer = two // the controller has lost its state

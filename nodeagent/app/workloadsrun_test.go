@@ -29,7 +29,8 @@ type works struct {
 }
 
 func newWorks(r *rig) *works {
-	w := &works{file: filepath.Join(r.TempDir(), "resource"), updates: make(chan struct{}), runs: map[string]keep.Status{}, changed: make(chan struct{})}
+	w := &works{file: filepath.Join(r.TempDir(), "resource"), updates: make(chan struct{}),
+		runs: map[string]keep.Status{}, changed: make(chan struct{})}
 	if err := os.WriteFile(w.file, []byte("#!/bin/sh\n"), 0o500); err != nil {
 		r.Fatal(err)
 	}
@@ -38,9 +39,11 @@ func newWorks(r *rig) *works {
 	return w
 }
 
-func (w *works) Want([]workload.Artifact)                                           {}
-func (w *works) Updates() <-chan struct{}                                           { return w.updates }
-func (w *works) Look(workload.Artifact) workloads.Resource                          { return workloads.Resource{Path: w.file} }
+func (w *works) Want([]workload.Artifact) {}
+func (w *works) Updates() <-chan struct{} { return w.updates }
+func (w *works) Look(workload.Artifact) workloads.Resource {
+	return workloads.Resource{Path: w.file}
+}
 func (w *works) Enter(string, string, map[string]string) (dirs []string, err error) { return nil, nil }
 func (w *works) Leave(string) error                                                 { return nil }
 
@@ -184,7 +187,8 @@ func TestWorkloads(t *testing.T) {
 		if e := r.request(wire.MethodLogs, []byte(`{"service":"db"}`)).Error; e == nil || e.Code != wire.CodeNotFound {
 			t.Errorf("logs of a slot that is not there: %v", e)
 		}
-		if e := r.request(wire.MethodLogs, []byte(`{"service":"web","tail":-1}`)).Error; e == nil || e.Path != "/params/tail" {
+		if e := r.request(wire.MethodLogs, []byte(`{"service":"web","tail":-1}`)).Error; e == nil ||
+			e.Path != "/params/tail" {
 			t.Errorf("logs: %v", e)
 		}
 		if e := r.request(wire.MethodRestart, []byte(`{"service":"web"}`)).Error; e != nil {
@@ -195,7 +199,8 @@ func TestWorkloads(t *testing.T) {
 		if n := w.starts(); n != 2 {
 			t.Errorf("after an ordered restart, %d processes were started", n)
 		}
-		if e := r.request(wire.MethodRestart, []byte(`{"service":"db"}`)).Error; e == nil || e.Code != wire.CodeNotFound {
+		if e := r.request(wire.MethodRestart, []byte(`{"service":"db"}`)).Error; e == nil ||
+			e.Code != wire.CodeNotFound {
 			t.Errorf("restart of a slot that is not there: %v", e)
 		}
 		r.desire(try(duty(2, `web@n1 ,"properties":{"port":"2"}`), "PT60S"))
@@ -229,7 +234,8 @@ func TestWorkloadsRefused(t *testing.T) {
 			want string
 		}{
 			{duty(1, "web@n2"), "wrong-target /workloads/0/slot"},
-			{duty(2, "web@n1", `db@n1 ,"container":{"constraints":{"memory.limit_in_bytes":"1G"}}`), "not-supported /workloads/1/container/constraints/memory.limit_in_bytes"},
+			{duty(2, "web@n1", `db@n1 ,"container":{"constraints":{"memory.limit_in_bytes":"1G"}}`),
+				"not-supported /workloads/1/container/constraints/memory.limit_in_bytes"},
 			{duty(3, "web@n1 "+torrent), "not-supported /workloads/0/resources/iss_hook_start/urls"},
 			{with(duty(4), `{"formatVersion":"1"}`), "missing /workloads"},
 		} {

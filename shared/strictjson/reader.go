@@ -46,14 +46,16 @@ func Read(data []byte, most Limits, root func(*Reader)) Problems {
 	r := &Reader{data: data}
 	switch {
 	case len(data) > most.Size:
-		r.Add(At{}, wire.CodeTooLarge, fmt.Sprintf("the document has %d bytes; at most %d are allowed", len(data), most.Size))
+		r.Add(At{}, wire.CodeTooLarge,
+			fmt.Sprintf("the document has %d bytes; at most %d are allowed", len(data), most.Size))
 	case len(bytes.TrimSpace(data)) == 0:
 		r.Add(At{}, wire.CodeMalformed, "the document is empty")
 	case bytes.HasPrefix(data, []byte("\ufeff")):
 		r.Add(At{}, wire.CodeMalformed, "the document begins with a byte order mark, which JSON does not allow")
 	default:
 		if off, deep := tooDeep(data, most.Depth); deep {
-			r.Add(At{pointer(data[:off+1]), off}, wire.CodeMalformed, fmt.Sprintf("nested more than %d levels deep", most.Depth))
+			r.Add(At{pointer(data[:off+1]), off}, wire.CodeMalformed,
+				fmt.Sprintf("nested more than %d levels deep", most.Depth))
 			break
 		}
 		// Duplicate names are allowed here so that the reader can report every one of them.

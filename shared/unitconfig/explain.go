@@ -13,11 +13,12 @@ import (
 
 // Explanation says where one value of a node's configuration comes from.
 type Explanation struct {
-	Pointer string         `json:"pointer"`       // into the resolved node document
-	Value   jsontext.Value `json:"value"`         // what stands there, compact JSON
-	Source  Source         `json:"source"`        // the entry that serves the node
-	From    string         `json:"from,omitzero"` // JSON pointer into the unit configuration; "" when a default gave the value
-	Why     string         `json:"why"`           // one phrase for people
+	Pointer string         `json:"pointer"` // into the resolved node document
+	Value   jsontext.Value `json:"value"`   // what stands there, compact JSON
+	Source  Source         `json:"source"`  // the entry that serves the node
+	// JSON pointer into the unit configuration; "" when a default gave the value
+	From string `json:"from,omitzero"`
+	Why  string `json:"why"` // one phrase for people
 }
 
 // Explain says which place in uc, or which default, set the value at pointer (RFC 6901) of the
@@ -63,7 +64,8 @@ func origin(uc *UnitConfig, src Source, nodeID, nodeType, pointer string, value 
 	case inEntry || pointer == "":
 		return src.Pointer() + pointer, by
 	case parent == "/resourceRatios":
-		return "", fmt.Sprintf("the default: %s has resourceRatios without %s, which is then %d", by, last, defaultRatio)
+		return "", fmt.Sprintf("the default: %s has resourceRatios without %s, which is then %d", by, last,
+			defaultRatio)
 	default: // priority is the only other field that is always written
 		return "", "the default: " + by + " has no " + last + " or 0"
 	}

@@ -17,7 +17,8 @@ import (
 func configs() *rapid.Generator[*UnitConfig] {
 	return rapid.Custom(func(t *rapid.T) *UnitConfig {
 		uc := &UnitConfig{FormatVersion: FormatVersion, Version: drawVersion(t)}
-		nodes := rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._-]{0,4}`), 0, 4, rapid.ID).Draw(t, "nodes")
+		nodes := rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._-]{0,4}`), 0, 4, rapid.ID).Draw(t,
+			"nodes")
 		types := rapid.SliceOfNDistinct(drawText(), 0, 4, rapid.ID).Draw(t, "types")
 		for _, n := range nodes {
 			e := drawEntry(t)
@@ -61,7 +62,8 @@ func drawEntry(t *rapid.T) NodeEntry {
 	}
 	for _, name := range rapid.SliceOfNDistinct(drawText(), 0, 3, rapid.ID).Draw(t, "partitions") {
 		f := drawFraction(t)
-		e.AlertRules.Partitions = append(e.AlertRules.Partitions, PartitionRule{name, f.MinTimeout, f.MinThreshold, f.MaxThreshold})
+		e.AlertRules.Partitions = append(e.AlertRules.Partitions,
+			PartitionRule{name, f.MinTimeout, f.MinThreshold, f.MaxThreshold})
 	}
 	if maybe("upload?") {
 		a, b := rapid.Uint64().Draw(t, "a"), rapid.Uint64().Draw(t, "b")
@@ -84,7 +86,8 @@ func drawEntry(t *rapid.T) NodeEntry {
 }
 
 func drawFraction(t *rapid.T) FractionRule {
-	fraction := rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 1, math.SmallestNonzeroFloat64, 0.1, math.Nextafter(1, 0)}))
+	fraction := rapid.OneOf(rapid.Float64Range(0, 1),
+		rapid.SampledFrom([]float64{0, 1, math.SmallestNonzeroFloat64, 0.1, math.Nextafter(1, 0)}))
 	a, b := fraction.Draw(t, "a")+0, fraction.Draw(t, "b")+0
 	return FractionRule{duration.Duration(durations().Draw(t, "delay")), min(a, b), max(a, b)}
 }

@@ -93,5 +93,6 @@ func durationOf(r *strictjson.Reader, a strictjson.At) duration.Duration {
 }
 
 func rateOf(r *strictjson.Reader, a strictjson.At) (uint64, bool) {
-	return r.Whole(a, 0, 1<<64-1, "a traffic threshold is a whole number of bytes per second from 0 to 18446744073709551615")
+	return r.Whole(a, 0, 1<<64-1,
+		"a traffic threshold is a whole number of bytes per second from 0 to 18446744073709551615")
 }

@@ -15,8 +15,11 @@ const someHash = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991
 
 // samples is one whole, valid message of each type.
 var samples = map[string]string{
-	"desired":  `{"v":1,"unit":"u1","node":"n1","kind":"config","epoch":3,"rev":42,"version":"2.0.0","hash":"` + someHash + `","issued":"2026-11-20T10:00:00Z","mode":"try","confirmWithin":"PT2M","body":{"a":[1]},"sig":{"kid":"k","ed25519":"AAAA","path":"AAAA"}}`,
-	"byref":    `{"v":1,"unit":"u1","node":"n1","kind":"config","epoch":3,"rev":42,"version":"2.0.0","hash":"` + someHash + `","issued":"2026-11-20T10:00:00Z","mode":"apply","ref":{"url":"https://h/x","hash":"` + someHash + `","size":70000}}`,
+	"desired": `{"v":1,"unit":"u1","node":"n1","kind":"config","epoch":3,"rev":42,"version":"2.0.0","hash":"` +
+		someHash + `","issued":"2026-11-20T10:00:00Z","mode":"try","confirmWithin":"PT2M","body":{"a":[1]},"sig":{"kid":"k","ed25519":"AAAA","path":"AAAA"}}`,
+	"byref": `{"v":1,"unit":"u1","node":"n1","kind":"config","epoch":3,"rev":42,"version":"2.0.0","hash":"` +
+		someHash + `","issued":"2026-11-20T10:00:00Z","mode":"apply","ref":{"url":"https://h/x","hash":"` + someHash +
+		`","size":70000}}`,
 	"reported": `{"v":1,"node":"n1","kind":"config","boot":"b","seq":7,"running":{"epoch":3,"rev":41,"version":"1.9.0","hash":"` + someHash + `"},"last":{"epoch":3,"rev":42,"version":"2.0.0","hash":"` + someHash + `","state":"failed","error":{"code":"bad-value","path":"/a","message":"m"},"attempt":1,"at":"2026-11-20T10:00:00Z"},"detail":{"x":1}}`,
 	"live":     `{"v":1,"node":"n1","boot":"b","session":1,"up":true,"seqs":{"config":7},"events":12}`,
 	"event":    `{"v":1,"node":"n1","boot":"b","seq":1,"at":"2026-11-20T10:00:00Z","type":"alert","lost":2,"error":{"code":"timeout","message":"m"},"detail":[]}`,
@@ -35,8 +38,10 @@ var samples = map[string]string{
 
 // decoders decode and encode again.
 var decoders = map[string]func([]byte) ([]byte, error){
-	"desired": again[Desired], "byref": again[Desired], "reported": again[Reported], "live": again[Live], "event": again[Event],
-	"request": again[Request], "reply": again[Reply], "replyerr": again[Reply], "beacon": again[Beacon], "submit": again[Submission],
+	"desired": again[Desired], "byref": again[Desired], "reported": again[Reported], "live": again[Live],
+	"event":   again[Event],
+	"request": again[Request], "reply": again[Reply], "replyerr": again[Reply], "beacon": again[Beacon],
+	"submit": again[Submission],
 	"answer": again[Answer], "check": again[CheckParams], "result": again[CheckResult], "events": again[EventsParams],
 	"confirm": again[ConfirmParams], "info": again[NodeInfo],
 }
@@ -112,7 +117,8 @@ func TestEveryRule(t *testing.T) {
 		{"desired", `"kid":"k"`, `"key":"k"`, "unknown-field", "/sig/key"},
 		{"desired", `"ed25519":"AAAA"`, `"ed25519":"AAA"`, "bad-value", "/sig/ed25519"},
 		{"byref", `"mode":"apply"`, `"mode":"apply","body":1`, "missing", "/body"},
-		{"byref", `"ref":{"url":"https://h/x","hash":"sha256:e`, `"ref":{"url":"https://h/x","hash":"sha256:f`, "hash-mismatch", "/ref/hash"},
+		{"byref", `"ref":{"url":"https://h/x","hash":"sha256:e`, `"ref":{"url":"https://h/x","hash":"sha256:f`,
+			"hash-mismatch", "/ref/hash"},
 		{"byref", `https://h/x`, ``, "missing", "/ref/url"},
 		{"byref", `https://h/x`, strings.Repeat("u", 2049), "too-large", "/ref/url"},
 		{"byref", `70000`, `-1`, "bad-value", "/ref/size"},
@@ -125,7 +131,8 @@ func TestEveryRule(t *testing.T) {
 		{"reported", `"rev":41`, `"rev":0`, "missing", "/running/rev"},
 		{"reported", `{"epoch":3,"rev":41`, `{"rev":41`, "missing", "/running/epoch"},
 		{"reported", `"1.9.0"`, `"` + long + `"`, "too-large", "/running/version"},
-		{"reported", `"version":"1.9.0","hash":"sha256:e`, `"version":"1.9.0","hash":"sha256:g`, "bad-value", "/running/hash"},
+		{"reported", `"version":"1.9.0","hash":"sha256:e`, `"version":"1.9.0","hash":"sha256:g`, "bad-value",
+			"/running/hash"},
 		{"reported", `"version":"1.9.0"`, `"vision":"1.9.0"`, "unknown-field", "/running/vision"},
 		{"reported", `"rev":42`, `"rev":0`, "missing", "/last/rev"},
 		{"reported", `{"epoch":3,"rev":42`, `{"rev":42`, "missing", "/last/epoch"},
@@ -134,7 +141,8 @@ func TestEveryRule(t *testing.T) {
 		{"reported", `"failed"`, `"broken"`, "bad-value", "/last/state"},
 		{"reported", `"attempt":1`, `"attempt":-1`, "bad-value", "/last/attempt"},
 		{"reported", `"at":"2026-11-20T10:00:00Z"`, `"at":null`, "missing", "/last/at"},
-		{"reported", `"message":"m"`, `"message":"` + strings.Repeat("m", MaxMessage+1) + `"`, "too-large", "/last/error"},
+		{"reported", `"message":"m"`, `"message":"` + strings.Repeat("m", MaxMessage+1) + `"`, "too-large",
+			"/last/error"},
 		{"reported", `"path":"/a"`, `"path":"` + strings.Repeat("m", MaxPath+1) + `"`, "too-large", "/last/error"},
 		{"reported", `"code":"bad-value"`, `"code":""`, "missing", "/last/error/code"},
 		{"reported", `"code":"bad-value"`, `"code":"` + strings.Repeat("m", 65) + `"`, "too-large", "/last/error"},
@@ -179,7 +187,9 @@ func TestEveryRule(t *testing.T) {
 		{"check", `,"body":{}`, ``, "missing", "/body"},
 		{"result", `[{`, `[null,{`, "bad-value", "/errors/0"},
 		{"result", `"code":"bad-value"`, `"code":""`, "missing", "/errors/0/code"},
-		{"result", `[{"code":"bad-value","message":"m"}]`, `[` + strings.Repeat(`{"code":"x","message":""},`, 256) + `{"code":"x","message":""}]`, "too-large", "/errors"},
+		{"result", `[{"code":"bad-value","message":"m"}]`,
+			`[` + strings.Repeat(`{"code":"x","message":""},`, 256) + `{"code":"x","message":""}]`, "too-large",
+			"/errors"},
 		{"events", `4`, `-4`, "bad-value", "/after"},
 		{"events", `{"after":4}`, `null`, "bad-value", ""},
 		{"events", `{"after":4}`, `[]`, "bad-value", ""},

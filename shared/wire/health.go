@@ -43,18 +43,19 @@ var IndicatorTexts = map[Indicator]string{
 
 // Health is the detail of a reported/health envelope: what the seed calls the NodeAgent status.
 type Health struct {
-	Indicator   Indicator         `json:"indicator"`            // what the node's link light shows
-	Text        string            `json:"text"`                 // Indicator, in a few words
-	Contact     HealthContact     `json:"contact"`              // with the controller
-	Slots       []HealthSlot      `json:"slots,omitempty"`      // A/B slots of the agent
-	Current     string            `json:"current,omitempty"`    // the slot that runs, by ID
-	Components  []HealthComponent `json:"components,omitempty"` // other parts of the node that are updated on trial
-	Trial       *HealthTrial      `json:"trial,omitempty"`      // of the agent or a component
-	Restart     *HealthRestart    `json:"restart,omitempty"`    // wanted and not done yet
-	Boot        HealthBoot        `json:"boot"`                 // why and when the node started
-	Checks      []HealthCheck     `json:"checks,omitempty"`     // functional checks
-	Maintenance time.Time         `json:"maintenance,omitzero"` // by the node's clock: until then its clocks stand still
-	Settings    HealthSettings    `json:"settings"`             // in effect, complete
+	Indicator  Indicator         `json:"indicator"`            // what the node's link light shows
+	Text       string            `json:"text"`                 // Indicator, in a few words
+	Contact    HealthContact     `json:"contact"`              // with the controller
+	Slots      []HealthSlot      `json:"slots,omitempty"`      // A/B slots of the agent
+	Current    string            `json:"current,omitempty"`    // the slot that runs, by ID
+	Components []HealthComponent `json:"components,omitempty"` // other parts of the node that are updated on trial
+	Trial      *HealthTrial      `json:"trial,omitempty"`      // of the agent or a component
+	Restart    *HealthRestart    `json:"restart,omitempty"`    // wanted and not done yet
+	Boot       HealthBoot        `json:"boot"`                 // why and when the node started
+	Checks     []HealthCheck     `json:"checks,omitempty"`     // functional checks
+	// by the node's clock: until then its clocks stand still
+	Maintenance time.Time      `json:"maintenance,omitzero"`
+	Settings    HealthSettings `json:"settings"` // in effect, complete
 }
 
 // ContactResult is how an attempt to hear from the controller ended.
@@ -107,8 +108,9 @@ type HealthSlot struct {
 
 // HealthComponent is a part of the node other than the agent, which a program of its own updates.
 type HealthComponent struct {
-	Name    string    `json:"name"`              // of the component
-	State   SlotState `json:"state"`             // of Next, if there is one; else active, or unused: no version is known
+	Name string `json:"name"` // of the component
+	// of Next, if there is one; else active, or unused: no version is known
+	State   SlotState `json:"state"`
 	Version string    `json:"version,omitempty"` // in force
 	Next    string    `json:"next,omitempty"`    // being installed, installed, on trial, or given up and not left yet
 	Running string    `json:"running,omitempty"` // as the program says
@@ -117,15 +119,17 @@ type HealthComponent struct {
 
 // HealthTrial is a trial of a slot, or of a component, that is under way.
 type HealthTrial struct {
-	Slot      string       `json:"slot"`                // of a component: its name
-	Component string       `json:"component,omitempty"` // on trial; empty: the agent
-	Version   string       `json:"version"`             // on trial
-	Since     time.Time    `json:"since"`               // when it first started
-	Remaining Span         `json:"remaining,omitzero"`  // test time still to pass in good health
-	Deadline  Span         `json:"deadline,omitzero"`   // running time until it is rolled back; absent: passed, see WaitsFor
-	Offline   bool         `json:"offline,omitzero"`    // the site had no contact before the trial, so none is expected in time
-	Approval  string       `json:"approval,omitempty"`  // needed, or given: by whom
-	WaitsFor  []HealthWait `json:"waitsFor,omitempty"`  // what a commit needs and does not have
+	Slot      string    `json:"slot"`                // of a component: its name
+	Component string    `json:"component,omitempty"` // on trial; empty: the agent
+	Version   string    `json:"version"`             // on trial
+	Since     time.Time `json:"since"`               // when it first started
+	Remaining Span      `json:"remaining,omitzero"`  // test time still to pass in good health
+	// running time until it is rolled back; absent: passed, see WaitsFor
+	Deadline Span `json:"deadline,omitzero"`
+	// the site had no contact before the trial, so none is expected in time
+	Offline  bool         `json:"offline,omitzero"`
+	Approval string       `json:"approval,omitempty"` // needed, or given: by whom
+	WaitsFor []HealthWait `json:"waitsFor,omitempty"` // what a commit needs and does not have
 }
 
 // ApprovalNeeded is a trial's Approval that has not been given.
@@ -138,13 +142,14 @@ type WaitCode string
 const (
 	WaitSlots       WaitCode = "slots"       // the state of the slots is not known
 	WaitMaintenance WaitCode = "maintenance" // the controller's maintenance ends
-	WaitCheck       WaitCode = "check"       // a functional check that was good before the trial, or is new, is not good
-	WaitContact     WaitCode = "contact"     // the controller, heard since the trial's start and still
-	WaitApproval    WaitCode = "approval"    // someone says that it may be kept
-	WaitTestTime    WaitCode = "test-time"   // the test time passes in good health
-	WaitCommit      WaitCode = "commit"      // the commit is being written
-	WaitRestart     WaitCode = "restart"     // a restart has been decided
-	WaitWayBack     WaitCode = "way-back"    // it should be rolled back, but no verified slot is there
+	// a functional check that was good before the trial, or is new, is not good
+	WaitCheck    WaitCode = "check"
+	WaitContact  WaitCode = "contact"   // the controller, heard since the trial's start and still
+	WaitApproval WaitCode = "approval"  // someone says that it may be kept
+	WaitTestTime WaitCode = "test-time" // the test time passes in good health
+	WaitCommit   WaitCode = "commit"    // the commit is being written
+	WaitRestart  WaitCode = "restart"   // a restart has been decided
+	WaitWayBack  WaitCode = "way-back"  // it should be rolled back, but no verified slot is there
 )
 
 // HealthWait is one thing that a trial waits for.

@@ -16,16 +16,17 @@ const MaxMaintenance = 24 * time.Hour
 // HealthSettings is the body of a desired document of kind health (seed 002, EVE Node Health
 // Monitor Function). Every field but the format version is optional; Complete says what then holds.
 type HealthSettings struct {
-	FormatVersion string        `json:"formatVersion"`      // of these settings: "1"
-	Reset         Span          `json:"reset,omitzero"`     // normal operation: without contact for so long, reboot
-	Fallback      Span          `json:"fallback,omitzero"`  // trial: without contact for so long, roll back
-	Test          Span          `json:"test,omitzero"`      // trial: good health for so long, ending now, before a commit
-	Deadline      Span          `json:"deadline,omitzero"`  // trial: running time after which it is rolled back
-	Contact       Span          `json:"contact,omitzero"`   // how long a word from the controller counts as contact
-	Watchdog      Span          `json:"watchdog,omitzero"`  // a loop that stands still for so long ends the agent
-	Approval      *bool         `json:"approval,omitempty"` // a commit needs the controller's or the operator's approval
-	Reboot        *bool         `json:"reboot,omitempty"`   // the agent may reboot the machine
-	Checks        *HealthLimits `json:"checks,omitempty"`   // what is too much
+	FormatVersion string `json:"formatVersion"`     // of these settings: "1"
+	Reset         Span   `json:"reset,omitzero"`    // normal operation: without contact for so long, reboot
+	Fallback      Span   `json:"fallback,omitzero"` // trial: without contact for so long, roll back
+	// trial: good health for so long, ending now, before a commit
+	Test     Span          `json:"test,omitzero"`
+	Deadline Span          `json:"deadline,omitzero"`  // trial: running time after which it is rolled back
+	Contact  Span          `json:"contact,omitzero"`   // how long a word from the controller counts as contact
+	Watchdog Span          `json:"watchdog,omitzero"`  // a loop that stands still for so long ends the agent
+	Approval *bool         `json:"approval,omitempty"` // a commit needs the controller's or the operator's approval
+	Reboot   *bool         `json:"reboot,omitempty"`   // the agent may reboot the machine
+	Checks   *HealthLimits `json:"checks,omitempty"`   // what is too much
 }
 
 // HealthLimits are the limits of the checks that go by a measured value. CPU, RAM and disk are

@@ -218,7 +218,8 @@ const (
 	MethodReport  Method = "report"  // no params: publish live and every report again. Result: null
 	MethodEvents  Method = "events"  // EventsParams: publish the events after this one again. Result: null
 	MethodConfirm Method = "confirm" // ConfirmParams: keep the tried document. Result: null
-	MethodReboot  Method = "reboot"  // RebootParams: reboot, once no trial is under way. Result: null, before it happens
+	// RebootParams: reboot, once no trial is under way. Result: null, before it happens
+	MethodReboot  Method = "reboot"
 	MethodTry     Method = "try"     // TryParams: start the staged slot on trial. Result: null, before it happens
 	MethodApprove Method = "approve" // ApproveParams: the tried slot may be kept. Result: null
 	MethodRestart Method = "restart" // RestartParams: start a workload's process anew. Result: null, before it happens

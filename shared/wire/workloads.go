@@ -17,7 +17,8 @@ type WorkloadState string
 
 // The states of a slot.
 const (
-	WorkloadPreparing  WorkloadState = "preparing"  // nothing has been started yet: resources come, it is installed and validated
+	// nothing has been started yet: resources come, it is installed and validated
+	WorkloadPreparing  WorkloadState = "preparing"
 	WorkloadRunning    WorkloadState = "running"    // its process is there
 	WorkloadRestarting WorkloadState = "restarting" // its process has ended, and is started again at Next
 	WorkloadCompleted  WorkloadState = "completed"  // a job that has succeeded
@@ -35,16 +36,20 @@ func (s WorkloadState) known() bool {
 
 // WorkloadSlot is one slot of a node.
 type WorkloadSlot struct {
-	Slot      string             `json:"slot"`                // service@node
-	Job       bool               `json:"job,omitzero"`        // else an instance
-	ID        string             `json:"id"`                  // configurationId of what State is about: what runs, or the first that is to
-	State     WorkloadState      `json:"state"`               // of the slot
-	Since     time.Time          `json:"since"`               // of State; of WorkloadRunning: of the process that runs
-	Next      time.Time          `json:"next,omitzero"`       // of WorkloadRestarting
-	Restarts  uint64             `json:"restarts,omitzero"`   // of this configuration
-	Exit      *WorkloadExit      `json:"exit,omitempty"`      // how the process ended last
-	Wanted    string             `json:"wanted,omitempty"`    // configurationId of what is to take its place, if it is another
-	Doing     string             `json:"doing,omitempty"`     // what happens with Wanted, or before the first start: fetch, link, a hook's name, or ready: the old process is to end
+	Slot string `json:"slot"`         // service@node
+	Job  bool   `json:"job,omitzero"` // else an instance
+	// configurationId of what State is about: what runs, or the first that is to
+	ID       string        `json:"id"`
+	State    WorkloadState `json:"state"`             // of the slot
+	Since    time.Time     `json:"since"`             // of State; of WorkloadRunning: of the process that runs
+	Next     time.Time     `json:"next,omitzero"`     // of WorkloadRestarting
+	Restarts uint64        `json:"restarts,omitzero"` // of this configuration
+	Exit     *WorkloadExit `json:"exit,omitempty"`    // how the process ended last
+	// configurationId of what is to take its place, if it is another
+	Wanted string `json:"wanted,omitempty"`
+	// what happens with Wanted, or before the first start: fetch, link, a hook's name, or ready: the old process is to
+	// end
+	Doing     string             `json:"doing,omitempty"`
 	Error     *Error             `json:"error,omitempty"`     // what keeps it, or Wanted, from running
 	Resources []WorkloadResource `json:"resources,omitempty"` // that are not on the node yet, by name
 }

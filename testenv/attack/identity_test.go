@@ -20,17 +20,27 @@ import (
 
 // identities are attempts to be somebody else.
 var identities = []attempt{
-	{"no certificate", nobody, shows(func(a *try) *tls.Config { return a.with() }), everywhere("tls: certificate required")},
-	{"a certificate that it made itself", nobody, shows(func(a *try) *tls.Config { return a.with(a.selfMade("node/n1", nil, nil)) }), everywhere("tls: unknown certificate authority")},
-	{"a certificate of a CA that calls itself the unit's", nobody, shows(func(a *try) *tls.Config { return a.with(a.forged()) }), refusals{"tls: unknown certificate authority", "tls: error decrypting message", "tls: unknown certificate authority"}},
-	{"the certificate of n1 of another unit", nobody, shows(func(a *try) *tls.Config { return a.as("another unit's node/n1") }), everywhere("tls: unknown certificate authority")},
-	{"a stolen certificate that has expired", anExpired, shows(func(a *try) *tls.Config { return a.as("node/old") }), everywhere("tls: expired certificate")},
+	{"no certificate", nobody, shows(func(a *try) *tls.Config { return a.with() }),
+		everywhere("tls: certificate required")},
+	{"a certificate that it made itself", nobody,
+		shows(func(a *try) *tls.Config { return a.with(a.selfMade("node/n1", nil, nil)) }),
+		everywhere("tls: unknown certificate authority")},
+	{"a certificate of a CA that calls itself the unit's", nobody,
+		shows(func(a *try) *tls.Config { return a.with(a.forged()) }),
+		refusals{"tls: unknown certificate authority", "tls: error decrypting message",
+			"tls: unknown certificate authority"}},
+	{"the certificate of n1 of another unit", nobody,
+		shows(func(a *try) *tls.Config { return a.as("another unit's node/n1") }),
+		everywhere("tls: unknown certificate authority")},
+	{"a stolen certificate that has expired", anExpired, shows(func(a *try) *tls.Config { return a.as("node/old") }),
+		everywhere("tls: expired certificate")},
 	{"a certificate without its key", nobody, shows(func(a *try) *tls.Config {
 		c := a.certs["node/n1"]
 		c.PrivateKey = newKey(a.t)
 		return a.with(c)
 	}), everywhere("tls: error decrypting message")},
-	{"a server's certificate, used as a client", nobody, shows(func(a *try) *tls.Config { return a.as("broker/b1") }), refusals{"tls: bad certificate", "tls: unsupported certificate", "tls: bad certificate"}},
+	{"a server's certificate, used as a client", nobody, shows(func(a *try) *tls.Config { return a.as("broker/b1") }),
+		refusals{"tls: bad certificate", "tls: unsupported certificate", "tls: bad certificate"}},
 	{"TLS 1.2", aNode, shows(func(a *try) *tls.Config {
 		c := a.as("node/mallory")
 		c.MaxVersion = tls.VersionTLS12
@@ -53,13 +63,18 @@ var identities = []attempt{
 	}, everywhere(closed)},
 	{"the name of another node", aNode, calls("node/n1", "node/n1", of("n1").Live()), borrowed},
 	{"the user name of another node", aNode, calls("node/mallory", "node/n1", of("n1").Live()), borrowed},
-	{"the client ID of another node, to take its session over", aNode, calls("node/n1", "node/mallory", of("n1").Live()),
-		refusals{"CONNACK 5", itself, notHere + "NATS lets anybody choose any client ID, as the threat model says; n1 would connect again"}},
-	{"the client ID of the controller, to take its session over", aNode, calls("controller", "node/mallory", topic.ForController(unitName)),
-		refusals{"CONNACK 5", itself, notHere + "NATS lets anybody choose any client ID, as the threat model says; the controller would connect again"}},
+	{"the client ID of another node, to take its session over", aNode,
+		calls("node/n1", "node/mallory", of("n1").Live()),
+		refusals{"CONNACK 5", itself,
+			notHere + "NATS lets anybody choose any client ID, as the threat model says; n1 would connect again"}},
+	{"the client ID of the controller, to take its session over", aNode,
+		calls("controller", "node/mallory", topic.ForController(unitName)),
+		refusals{"CONNACK 5", itself,
+			notHere + "NATS lets anybody choose any client ID, as the threat model says; the controller would connect again"}},
 	{"the name of the controller", aNode, calls("controller", "controller", topic.ForController(unitName)),
 		refusals{"CONNACK 5", itself, notHere + "it is the client ID that NATS does not bind"}},
-	{"the user name of the controller", aNode, calls("node/mallory", "controller", of("n1").Desired(wire.KindConfig)), borrowed},
+	{"the user name of the controller", aNode, calls("node/mallory", "controller", of("n1").Desired(wire.KindConfig)),
+		borrowed},
 	{"the name of the cloud", aNode, calls("cloud/eu", "cloud/eu", topic.ForInbox(unitName, "config")), borrowed},
 	{"the name of an operator", aNode, calls("operator/witness2", "operator/witness2", of("n1").Request()), borrowed},
 	{"a wildcard as a name", aNode, calls("node/+", "node/+", of("n1").Live()), borrowed},
@@ -74,7 +89,8 @@ var identities = []attempt{
 			return "A SESSION"
 		}
 		return why(err)
-	}, refusals{"CONNACK 5", notHere + "a broker of the site knows no list; the certificate counts until it expires", notHere + "the same"}},
+	}, refusals{"CONNACK 5", notHere + "a broker of the site knows no list; the certificate counts until it expires",
+		notHere + "the same"}},
 }
 
 // shows is an attempt that must end with the handshake.
@@ -114,7 +130,8 @@ func calls(clientID, user, name string) func(*try) string {
 func (a *try) selfMade(subject string, parent *x509.Certificate, signer any) tls.Certificate {
 	key := newKey(a.t)
 	t := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: subject},
-		URIs: []*url.URL{{Scheme: "tandem", Host: unitName, Path: "/" + subject}}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		URIs:      []*url.URL{{Scheme: "tandem", Host: unitName, Path: "/" + subject}},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	if parent == nil {
 		parent, signer = t, key
@@ -129,7 +146,8 @@ func (a *try) selfMade(subject string, parent *x509.Certificate, signer any) tls
 // forged is a certificate of n1 by a CA with the name of the unit's, which goes along.
 func (a *try) forged() tls.Certificate {
 	key := newKey(a.t)
-	t := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: fmt.Sprintf("tandem CA %s", unitName)}, IsCA: true, BasicConstraintsValid: true,
+	t := &x509.Certificate{SerialNumber: big.NewInt(1),
+		Subject: pkix.Name{CommonName: fmt.Sprintf("tandem CA %s", unitName)}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
 	if err != nil {

@@ -306,7 +306,9 @@ func (u *unit) submit(t *testing.T) string {
 	u.version++
 	v := fmt.Sprintf("1.%d.0", u.version)
 	u.mu.Unlock()
-	doc := fmt.Appendf(nil, `{"formatVersion":"7","version":%q,"nodes":[{"nodeGroupSubject":{"codename":"mainType"},"labels":[%q]}]}`, v, "for "+v)
+	doc := fmt.Appendf(nil,
+		`{"formatVersion":"7","version":%q,"nodes":[{"nodeGroupSubject":{"codename":"mainType"},"labels":[%q]}]}`,
+		v, "for "+v)
 	sub := controller.Submission{Kind: "config", Document: doc, Who: "ann", Via: "cli"}
 	r, err := u.App.Unit().Submit(t.Context(), sub)
 	if err != nil || r.State != "accepted" {

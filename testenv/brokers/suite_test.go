@@ -69,7 +69,8 @@ func apply(r *rig) {
 // check: the nodes are asked before anything is accepted, and one that says no is heard.
 func check(r *rig) {
 	res := r.submit(controller.Submission{Kind: "config", Document: proc.Document(r.next(), 5000), DryRun: true})
-	if res.State != "refused" || res.Checks.Asked != 3 || res.Checks.Agreed != 2 || len(res.Checks.Refused) != 1 || res.Checks.Refused[0].Node != "n2" {
+	if res.State != "refused" || res.Checks.Asked != 3 || res.Checks.Agreed != 2 || len(res.Checks.Refused) != 1 ||
+		res.Checks.Refused[0].Node != "n2" {
 		r.Errorf("a priority that n2 does not take: %+v", res)
 	}
 	res = r.submit(controller.Submission{Kind: "config", Document: proc.Document(r.next(), 7), DryRun: true})
@@ -110,7 +111,8 @@ func lastWill(r *rig) {
 func trials(r *rig) {
 	try := func(within time.Duration) string {
 		v := r.next()
-		res := r.submit(controller.Submission{Kind: "config", Document: proc.Document(v, r.minor), Mode: wire.ModeTry, ConfirmWithin: within})
+		res := r.submit(controller.Submission{Kind: "config", Document: proc.Document(v, r.minor), Mode: wire.ModeTry,
+			ConfirmWithin: within})
 		if res.State != "accepted" {
 			r.Fatalf("%+v", res)
 		}
@@ -120,7 +122,8 @@ func trials(r *rig) {
 				if err != nil {
 					return err.Error()
 				}
-				if last := n.Documents[wire.KindConfig].Last; last == nil || last.Version != v || last.State != wire.StateTrying {
+				if last := n.Documents[wire.KindConfig].Last; last == nil || last.Version != v ||
+					last.State != wire.StateTrying {
 					return fmt.Sprintf("%s: %+v", name, last)
 				}
 			}
@@ -195,7 +198,8 @@ func inbox(r *rig) {
 		}
 	}()
 	v := r.next()
-	submission := wire.Encode(&wire.Submission{V: wire.Version, ID: "s-" + v, From: "cloud", Document: jsontext.Value(proc.Document(v, r.minor))})
+	submission := wire.Encode(&wire.Submission{V: wire.Version, ID: "s-" + v, From: "cloud",
+		Document: jsontext.Value(proc.Document(v, r.minor))})
 	send := func(payload []byte) {
 		r.Helper()
 		if err := cloud.Publish(r.Context(), topic.ForInbox(unit, "config"), payload, false); err != nil {
@@ -401,7 +405,8 @@ func eventsOnce(r *rig) {
 	for _, name := range append(slices.Clone(r.first), "late") {
 		var seqs []uint64
 		r.until("the events of "+name, func() string {
-			entries, err := r.app.Unit().Entries(r.Context(), controller.EntryFilter{Node: name, Types: []string{"event"}, Limit: 10000})
+			entries, err := r.app.Unit().Entries(r.Context(),
+				controller.EntryFilter{Node: name, Types: []string{"event"}, Limit: 10000})
 			if err != nil {
 				return err.Error()
 			}
@@ -435,7 +440,8 @@ func dots(r *rig) {
 		return
 	}
 	p := &probe{all: map[string][][]byte{}, downs: make(chan error, 1)}
-	l, err := link.Dial(link.Config{Broker: "tcp://" + r.b.address(), ClientID: "node/ecu-3.b_x", SubscribeQoS: link.AtMostOnce, Backoff: backoff}, p)
+	l, err := link.Dial(link.Config{Broker: "tcp://" + r.b.address(), ClientID: "node/ecu-3.b_x",
+		SubscribeQoS: link.AtMostOnce, Backoff: backoff}, p)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -98,7 +98,8 @@ func (e *Env) noteJournal(n int) {
 		e.Note("the journal: %v", err)
 	}
 	for _, r := range slices.Backward(all) {
-		e.Note("%4d %v %s %s %s %.300s", r.Seq, r.At.Sub(e.began).Round(time.Millisecond), r.Type, r.Node, r.Kind, r.Data)
+		e.Note("%4d %v %s %s %s %.300s", r.Seq, r.At.Sub(e.began).Round(time.Millisecond), r.Type, r.Node, r.Kind,
+			r.Data)
 	}
 }
 
@@ -143,7 +144,8 @@ func (e *Env) astray(n *Node) string {
 	}
 	file := wire.Hash(n.File())
 	if n.accepts(want.body) {
-		if last.State != wire.StateInstalled || !v.InSync || d.Running == nil || d.Running.Stamp() != d.Desired.Stamp() || file != want.hash {
+		if last.State != wire.StateInstalled || !v.InSync || d.Running == nil ||
+			d.Running.Stamp() != d.Desired.Stamp() || file != want.hash {
 			return fmt.Sprintf("it should run %s, is %s and runs %v", d.Desired.Version, last.State, d.Running)
 		}
 		return ""
@@ -172,7 +174,8 @@ type resolved struct {
 
 // confirmed reports whether a tried document stays because its trial was confirmed.
 func confirmed(d controller.Document) bool {
-	return d.Running != nil && d.Running.Stamp() == d.Desired.Stamp() || d.Last != nil && d.Last.State != wire.StateTrying
+	return d.Running != nil && d.Running.Stamp() == d.Desired.Stamp() ||
+		d.Last != nil && d.Last.State != wire.StateTrying
 }
 
 // accepts reports whether a node takes a document, by its own rules and its software's.

@@ -24,8 +24,11 @@ type story struct {
 var stories = []story{
 	{name: "apply", play: func(c *crash) { c.submit(env.Doc("2.0.0")) }, end: []string{"2.0.0"}},
 	{name: "first apply", bare: true, play: func(c *crash) { c.submit(env.Doc("2.0.0")) }, end: []string{"2.0.0"}},
-	{name: "apply twice", play: func(c *crash) { c.submit(env.Doc("1.5.0")); c.submit(env.Doc("2.0.0")) }, end: []string{"2.0.0"}},
-	{name: "fails on every node", play: func(c *crash) { c.submit(env.Doc("2.0.0", env.Entry{Labels: []string{env.Boom}})) }, end: []string{"1.0.0"}},
+	{name: "apply twice", play: func(c *crash) { c.submit(env.Doc("1.5.0")); c.submit(env.Doc("2.0.0")) },
+		end: []string{"2.0.0"}},
+	{name: "fails on every node", play: func(c *crash) {
+		c.submit(env.Doc("2.0.0", env.Entry{Labels: []string{env.Boom}}))
+	}, end: []string{"1.0.0"}},
 	{name: "trial confirmed", play: func(c *crash) {
 		c.try(env.Doc("2.0.0"))
 		c.e.Pass(5 * time.Second)

@@ -46,7 +46,8 @@ func TestDay(t *testing.T) {
 	}
 	t.Logf("seed %d (again: go test ./testenv/env -run TestDay -day-seed %d)", *daySeed, *daySeed)
 	chance := rand.New(rand.NewPCG(*daySeed, 7))
-	setup := env.Setup{External: true, Seed: *daySeed, Log: os.Getenv("TANDEM_TEST_LOG") != "", Label: fmt.Sprintf("day %d: ", *daySeed)}
+	setup := env.Setup{External: true, Seed: *daySeed, Log: os.Getenv("TANDEM_TEST_LOG") != "",
+		Label: fmt.Sprintf("day %d: ", *daySeed)}
 	for i := range nodes {
 		spec := env.NodeSpec{Name: fmt.Sprintf("n%d", i+1), Tended: true}
 		switch i % 7 {
@@ -121,14 +122,16 @@ func span(d time.Duration) wire.Span { return wire.SpanOf(d) }
 
 // settings are those of everybody.
 func settings() wire.HealthSettings {
-	return wire.HealthSettings{FormatVersion: wire.HealthFormat, Reset: span(reset), Fallback: span(fallback), Test: span(5 * time.Minute)}
+	return wire.HealthSettings{FormatVersion: wire.HealthFormat, Reset: span(reset), Fallback: span(fallback),
+		Test: span(5 * time.Minute)}
 }
 
 // rules watch all that the fleet's bodies can be loaded with.
 func rules() unitconfig.AlertRules {
 	return unitconfig.AlertRules{
-		CPU:        &unitconfig.FractionRule{MinThreshold: 0.5, MaxThreshold: 0.8},
-		RAM:        &unitconfig.FractionRule{MinThreshold: 0.4, MaxThreshold: 0.9, MinTimeout: duration.Duration(5 * time.Minute)},
+		CPU: &unitconfig.FractionRule{MinThreshold: 0.5, MaxThreshold: 0.8},
+		RAM: &unitconfig.FractionRule{MinThreshold: 0.4, MaxThreshold: 0.9,
+			MinTimeout: duration.Duration(5 * time.Minute)},
 		Partitions: []unitconfig.PartitionRule{{Name: "services", MinThreshold: 0.7, MaxThreshold: 0.85}},
 	}
 }
@@ -143,7 +146,8 @@ func (d *day) begin() {
 	d.Reached("1.0.0")
 	d.Until(time.Hour, "everybody has the settings", func() bool {
 		for _, n := range d.Nodes() {
-			if h, ok := d.Health(n.Name); !ok || h.Report == nil || h.Report.Settings.Reset.Std() != reset || !h.Report.Contact.In {
+			if h, ok := d.Health(n.Name); !ok || h.Report == nil || h.Report.Settings.Reset.Std() != reset ||
+				!h.Report.Contact.In {
 				return false
 			}
 		}
@@ -237,7 +241,8 @@ func (d *day) configure(mode wire.Mode) {
 	if d.chance.IntN(4) > 0 {
 		all.Rules = rules()
 	}
-	sub := controller.Submission{Kind: "config", Document: env.Doc(fmt.Sprintf("%d.0.0", d.version), append(entries, all)...), Mode: mode}
+	sub := controller.Submission{Kind: "config",
+		Document: env.Doc(fmt.Sprintf("%d.0.0", d.version), append(entries, all)...), Mode: mode}
 	if mode == wire.ModeTry {
 		sub.ConfirmWithin = []time.Duration{time.Minute, 10 * time.Minute, time.Hour}[d.chance.IntN(3)]
 	}

@@ -90,7 +90,9 @@ func (p *probe) say() {
 }
 
 func (p *probe) live(up bool) {
-	p.send(p.own.Live(), wire.Encode(&wire.Live{V: wire.Version, Node: probeName, Boot: p.boot, Session: uint64(p.session), Up: up, Events: p.events}))
+	p.send(p.own.Live(),
+		wire.Encode(&wire.Live{V: wire.Version, Node: probeName, Boot: p.boot, Session: uint64(p.session), Up: up,
+			Events: p.events}))
 }
 
 func (p *probe) send(name string, payload []byte) { p.link.Insist(name, payload) }
@@ -100,7 +102,8 @@ func (p *probe) report(kind wire.Kind, doc *wire.Desired, detail []byte) {
 	r := wire.Reported{V: wire.Version, Node: probeName, Kind: kind, Boot: p.boot, Seq: p.seq[kind], Detail: detail}
 	if doc != nil {
 		r.Running = &wire.DocRef{Epoch: doc.Epoch, Rev: doc.Rev, Version: doc.Version, Hash: doc.Hash}
-		r.Last = &wire.Attempt{Epoch: doc.Epoch, Rev: doc.Rev, Version: doc.Version, Hash: doc.Hash, State: wire.StateInstalled, Attempt: 1, At: time.Now().UTC()}
+		r.Last = &wire.Attempt{Epoch: doc.Epoch, Rev: doc.Rev, Version: doc.Version, Hash: doc.Hash,
+			State: wire.StateInstalled, Attempt: 1, At: time.Now().UTC()}
 	}
 	p.send(p.own.Reported(kind), wire.Encode(&r))
 }
@@ -108,13 +111,16 @@ func (p *probe) report(kind wire.Kind, doc *wire.Desired, detail []byte) {
 // tell reports health, with a trial if there is one.
 func (p *probe) tell(trial *wire.HealthTrial) {
 	h := wire.Health{Indicator: wire.IndicatorContact, Text: "x", Contact: wire.HealthContact{In: true}, Trial: trial,
-		Boot: wire.HealthBoot{Reason: wire.BootStop, At: time.Now().UTC()}, Settings: wire.HealthSettings{FormatVersion: wire.HealthFormat}.Complete()}
+		Boot:     wire.HealthBoot{Reason: wire.BootStop, At: time.Now().UTC()},
+		Settings: wire.HealthSettings{FormatVersion: wire.HealthFormat}.Complete()}
 	p.report(wire.KindHealth, p.doc, wire.Encode(&h))
 }
 
 func (p *probe) event(kind, detail string) {
 	p.events++
-	p.send(p.own.Event(), wire.Encode(&wire.Event{V: wire.Version, Node: probeName, Boot: p.boot, Seq: p.events, At: time.Now().UTC(), Type: kind, Detail: []byte(detail)}))
+	p.send(p.own.Event(),
+		wire.Encode(&wire.Event{V: wire.Version, Node: probeName, Boot: p.boot, Seq: p.events, At: time.Now().UTC(),
+			Type: kind, Detail: []byte(detail)}))
 }
 
 // hear acts on what came since.
@@ -189,7 +195,8 @@ func (p *probe) has(reset time.Duration) func() bool {
 
 func (p *probe) set(reset time.Duration) {
 	p.e.Helper()
-	if err := setProbes(p.e, &wire.HealthSettings{FormatVersion: wire.HealthFormat, Reset: wire.SpanOf(reset)}); err != nil {
+	if err := setProbes(p.e, &wire.HealthSettings{FormatVersion: wire.HealthFormat,
+		Reset: wire.SpanOf(reset)}); err != nil {
 		p.e.Fatal(err)
 	}
 }
@@ -209,18 +216,23 @@ func (p *probe) reboot() error {
 }
 
 // TestHealthOfANode: settings reach a node, also when a broker has lost them and when the controller has started
-// anew; what the node tells is shown; orders are answered and journaled; a maintenance is in the beacon until it is over.
+// anew; what the node tells is shown; orders are answered and journaled; a maintenance is in the beacon until it is
+// over.
 func TestHealthOfANode(t *testing.T) {
 	both(t, func(t *testing.T, s env.Setup) {
 		env.Run(t, s, func(e *env.Env) {
 			p := newProbe(e)
-			p.until("the controller knows the probe", func() bool { v, ok := e.View(probeName); return ok && v.Online && v.Type == probeType })
+			p.until("the controller knows the probe",
+				func() bool { v, ok := e.View(probeName); return ok && v.Online && v.Type == probeType })
 			p.set(24 * time.Hour)
 			p.until("the settings are there", p.has(24*time.Hour))
-			p.tell(&wire.HealthTrial{Slot: "b", Version: "1.5.0", Since: time.Now().UTC(), Remaining: wire.SpanOf(4 * time.Minute)})
-			p.until("its health is shown", func() bool { h, ok := probeHealth(e); return ok && h.Health.Text == "trial 1.5.0 4m left" })
+			p.tell(&wire.HealthTrial{Slot: "b", Version: "1.5.0", Since: time.Now().UTC(),
+				Remaining: wire.SpanOf(4 * time.Minute)})
+			p.until("its health is shown",
+				func() bool { h, ok := probeHealth(e); return ok && h.Health.Text == "trial 1.5.0 4m left" })
 			p.event("alert", `{"tag":"systemQuotaAlert","parameter":"cpu","value":0.97,"state":"raise","since":"2026-01-01T00:00:00Z","minThreshold":0.5,"maxThreshold":0.9}`)
-			p.until("the alert is shown", func() bool { h, _ := probeHealth(e); return len(h.Raised) == 1 && h.Raised[0].Value == 0.97 })
+			p.until("the alert is shown",
+				func() bool { h, _ := probeHealth(e); return len(h.Raised) == 1 && h.Raised[0].Value == 0.97 })
 			_, err := asked(e, func(ctx context.Context, u controller.Unit) (any, error) {
 				return u.Maintain(controller.As(ctx, "ann"), controller.Maintain{
 					For: duration.Format(2 * time.Hour), Reason: "a switch",
@@ -243,16 +255,19 @@ func TestHealthOfANode(t *testing.T) {
 				t.Errorf("no answer: %v", err)
 			}
 			if n := len(e.Entries("request")); len(p.ordered) != 3 || n != 3 || len(e.Entries("reply")) != 3 {
-				t.Errorf("%d orders came, %d are in the journal with %d answers", len(p.ordered), n, len(e.Entries("reply")))
+				t.Errorf("%d orders came, %d are in the journal with %d answers", len(p.ordered),
+					n, len(e.Entries("reply")))
 			}
 
 			e.Controller.Restart()
-			p.until("the controller knows the probe again", func() bool { v, ok := e.View(probeName); return ok && v.Online })
+			p.until("the controller knows the probe again",
+				func() bool { v, ok := e.View(probeName); return ok && v.Online })
 			p.until("the settings are still there", p.has(24*time.Hour))
 			if h, ok := probeHealth(e); !ok || len(h.Raised) != 1 {
 				t.Errorf("after a restart: %+v", h)
 			}
-			p.until("the maintenance is still announced", func() bool { return p.away.After(time.Now().Add(time.Hour)) })
+			p.until("the maintenance is still announced",
+				func() bool { return p.away.After(time.Now().Add(time.Hour)) })
 			p.event("alert", `{"tag":"systemQuotaAlert","parameter":"cpu","value":0.1,"state":"fall","since":"2026-01-01T00:00:00Z"}`)
 			p.until("the alert has fallen", func() bool { h, ok := probeHealth(e); return ok && len(h.Raised) == 0 })
 			if e.Broker != nil {
@@ -272,7 +287,8 @@ func TestHealthOfANode(t *testing.T) {
 
 			p.live(false)
 			p.link.Close()
-			e.Until(5*time.Minute, "the probe is known to be away", func() bool { v, ok := e.View(probeName); return ok && !v.Online })
+			e.Until(5*time.Minute, "the probe is known to be away",
+				func() bool { v, ok := e.View(probeName); return ok && !v.Online })
 			if err := wire.AsError(rebootProbe(e)); err.Code != wire.CodeWrongState {
 				t.Errorf("an order to nobody: %v", err)
 			}

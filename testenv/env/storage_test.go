@@ -150,7 +150,8 @@ func TestCopyIsRemoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, again := range []func(){e.Controller.Restart, func() { e.Refused(env.Doc("1.0.0"), wire.CodeAlreadyExists) }} {
+		for _, again := range []func(){
+			e.Controller.Restart, func() { e.Refused(env.Doc("1.0.0"), wire.CodeAlreadyExists) }} {
 			if err := os.Remove(e.Controller.Copy()); err != nil {
 				t.Fatal(err)
 			}
@@ -228,7 +229,8 @@ func TestControllersDiskIsFull(t *testing.T) {
 			e.Controller.Machine.Fill(true)
 			for range 3 {
 				_, err := e.Submit(controller.Submission{Kind: "config", Document: env.Doc("2.0.0")})
-				if w := wire.AsError(err); err == nil || w.Code != wire.CodeStorage || !strings.Contains(w.Message, "the disk is full") {
+				if w := wire.AsError(err); err == nil || w.Code != wire.CodeStorage ||
+					!strings.Contains(w.Message, "the disk is full") {
 					t.Errorf("refused with %v", err)
 				}
 				e.Pass(time.Minute)

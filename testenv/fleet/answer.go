@@ -80,7 +80,8 @@ func (n *node) accept(payload []byte) (*wire.Desired, error) {
 // attempt notes what came of a document, under mu.
 func (n *node) attempt(ref wire.DocRef, state wire.State, err *wire.Error) {
 	n.last = wire.Attempt{
-		Epoch: ref.Epoch, Rev: ref.Rev, Version: ref.Version, Hash: ref.Hash, State: state, Error: err, Attempt: 1, At: time.Now().UTC(),
+		Epoch: ref.Epoch, Rev: ref.Rev, Version: ref.Version, Hash: ref.Hash, State: state, Error: err, Attempt: 1,
+		At: time.Now().UTC(),
 	}
 	n.seqs[seqConfig]++
 }

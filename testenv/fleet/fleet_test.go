@@ -38,7 +38,8 @@ func unit(t *testing.T) (*app.App, *linktest.Pipe) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "state")
-	a, err := app.New(app.Config{Unit: "u1", StateDir: dir, Listen: "127.0.0.1:0", CheckTimeout: 10 * time.Second}, app.Deps{NoAPI: true, Listeners: []net.Listener{l}})
+	a, err := app.New(app.Config{Unit: "u1", StateDir: dir, Listen: "127.0.0.1:0", CheckTimeout: 10 * time.Second},
+		app.Deps{NoAPI: true, Listeners: []net.Listener{l}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,8 @@ func start(t *testing.T, cfg Config) *Fleet {
 }
 
 func document(version string) []byte {
-	return []byte(`{"formatVersion":"7","version":"` + version + `","nodes":[{"nodeGroupSubject":{"codename":"a"},"labels":["x"]},{"nodeGroupSubject":{"codename":"b"}}]}`)
+	return []byte(`{"formatVersion":"7","version":"` + version +
+		`","nodes":[{"nodeGroupSubject":{"codename":"a"},"labels":["x"]},{"nodeGroupSubject":{"codename":"b"}}]}`)
 }
 
 func await(t *testing.T, c <-chan struct{}, f *Fleet) {
@@ -99,7 +101,8 @@ func TestTheWholeRoad(t *testing.T) {
 	}
 	await(t, done, f)
 	installed("1.0.0")
-	if s := f.Stats(); s.Checks != nodes || s.Installed != nodes || s.Refused != 0 || s.Online != nodes || s.Statuses != nodes {
+	if s := f.Stats(); s.Checks != nodes || s.Installed != nodes || s.Refused != 0 || s.Online != nodes ||
+		s.Statuses != nodes {
 		t.Fatalf("%+v", s)
 	}
 
@@ -109,7 +112,9 @@ func TestTheWholeRoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	done = f.Expect(nodes)
-	if r, err := a.Unit().Submit(ctx, app.Submission{Kind: "config", Document: document("2.0.0"), Who: "test", Via: "cli", Offline: true}); err != nil || r.State != "accepted" {
+	if r, err := a.Unit().Submit(ctx,
+		app.Submission{Kind: "config", Document: document("2.0.0"), Who: "test", Via: "cli",
+			Offline: true}); err != nil || r.State != "accepted" {
 		t.Fatalf("%+v %v", r, err)
 	}
 	f.Start()
@@ -125,7 +130,8 @@ func TestTheWholeRoad(t *testing.T) {
 	}
 
 	// A trial is confirmed.
-	r, err = a.Unit().Submit(ctx, app.Submission{Kind: "config", Document: document("3.0.0"), Who: "test", Via: "cli", Mode: wire.ModeTry, ConfirmWithin: time.Minute})
+	r, err = a.Unit().Submit(ctx, app.Submission{Kind: "config", Document: document("3.0.0"), Who: "test", Via: "cli",
+		Mode: wire.ModeTry, ConfirmWithin: time.Minute})
 	if err != nil || r.State != "accepted" {
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -149,7 +155,8 @@ func TestTheWholeRoad(t *testing.T) {
 		}
 		settled := 0
 		for _, n := range all.Nodes {
-			if l := n.Documents[wire.KindConfig].Last; l != nil && l.State == wire.StateInstalled && l.Version == "3.0.0" {
+			if l := n.Documents[wire.KindConfig].Last; l != nil && l.State == wire.StateInstalled &&
+				l.Version == "3.0.0" {
 				settled++
 			}
 		}
@@ -273,7 +280,8 @@ func TestAcceptance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := wire.Desired{V: 1, Unit: "u1", Node: Name(0), Kind: wire.KindConfig, Epoch: 2, Rev: 5, Version: "1.0.0", Issued: time.Unix(1, 0), Mode: wire.ModeApply, Body: []byte(`{"a":1}`)}
+	good := wire.Desired{V: 1, Unit: "u1", Node: Name(0), Kind: wire.KindConfig, Epoch: 2, Rev: 5, Version: "1.0.0",
+		Issued: time.Unix(1, 0), Mode: wire.ModeApply, Body: []byte(`{"a":1}`)}
 	good.Hash = wire.Hash(good.Body)
 	sealed := func(s *seal.Signer, change func(*wire.Desired)) []byte {
 		d := good
@@ -283,7 +291,8 @@ func TestAcceptance(t *testing.T) {
 	}
 	f := New(Config{Unit: "u1", Nodes: 2})
 	n := f.nodes[0]
-	beacon := wire.Beacon{V: 1, Unit: "u1", Epoch: 2, Up: true, Time: time.Unix(1, 0), Keys: []wire.Key{signer.Key()}, Jitter: "PT0S"}
+	beacon := wire.Beacon{V: 1, Unit: "u1", Epoch: 2, Up: true, Time: time.Unix(1, 0), Keys: []wire.Key{signer.Key()},
+		Jitter: "PT0S"}
 	beacon.Sig = signer.Sign(seal.BeaconPreimage(&beacon))
 	if out := n.heard(wire.Encode(&beacon)); out != nil || !f.trust.pinned() {
 		t.Fatalf("%v %+v", out, f.Stats())
@@ -310,8 +319,10 @@ func TestAcceptance(t *testing.T) {
 		{"tampered", []byte(strings.Replace(string(sealed(signer, func(d *wire.Desired) { d.Rev = 6 })), `"rev":6`, `"rev":7`, 1)), wire.CodeBadSignature, "", 5},
 		{"another node", sealed(signer, func(d *wire.Desired) { d.Node = Name(1) }), wire.CodeWrongTarget, "", 5},
 		{"older", sealed(signer, func(d *wire.Desired) { d.Rev = 4 }), wire.CodeStale, wire.StateInstalled, 5},
-		{"fork", sealed(signer, func(d *wire.Desired) { d.Body = []byte(`{"a":2}`); d.Hash = wire.Hash(d.Body) }), wire.CodeFork, wire.StateInstalled, 5},
-		{"wrong body", sealed(signer, func(d *wire.Desired) { d.Rev, d.Body = 6, []byte(`{"a":2}`) }), wire.CodeHashMismatch, wire.StateRejected, 5},
+		{"fork", sealed(signer, func(d *wire.Desired) { d.Body = []byte(`{"a":2}`); d.Hash = wire.Hash(d.Body) }),
+			wire.CodeFork, wire.StateInstalled, 5},
+		{"wrong body", sealed(signer, func(d *wire.Desired) { d.Rev, d.Body = 6, []byte(`{"a":2}`) }),
+			wire.CodeHashMismatch, wire.StateRejected, 5},
 		{"newer", sealed(signer, func(d *wire.Desired) { d.Rev = 8 }), "", wire.StateInstalled, 8},
 		{"newer epoch", sealed(signer, func(d *wire.Desired) { d.Epoch, d.Rev = 3, 1 }), "", wire.StateInstalled, 1},
 	} {

@@ -47,8 +47,9 @@ func site(t *testing.T, r *Rig) (b *server.Server, again func(*controller.Config
 		t.Fatalf("%+v", c)
 	}
 	b, err = server.New(server.Config{Unit: "u1", Limits: server.Collectors(),
-		Listeners: []net.Listener{tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
-			Certificates: []tls.Certificate{{Certificate: [][]byte{block.Bytes}, PrivateKey: key}}})},
+		Listeners: []net.Listener{tls.NewListener(l,
+			&tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+				Certificates: []tls.Certificate{{Certificate: [][]byte{block.Bytes}, PrivateKey: key}}})},
 		Verify: func(c server.ConnectInfo) (string, error) { // as brokers do that know no list: by the name
 			leaf := c.TLS.PeerCertificates[0]
 			if len(leaf.URIs) != 1 || path.Clean(leaf.URIs[0].Path)[1:] != leaf.Subject.CommonName {

@@ -73,7 +73,8 @@ func (r *Rig) Pass(d time.Duration) {
 
 // Config is the controller's.
 func (r *Rig) Config() controller.Config {
-	return controller.Config{Unit: "u1", StateDir: filepath.Join(r.Dir, "controller"), ListenTLS: "127.0.0.1:0", Advertise: []string{"127.0.0.1"},
+	return controller.Config{Unit: "u1", StateDir: filepath.Join(r.Dir, "controller"), ListenTLS: "127.0.0.1:0",
+		Advertise:    []string{"127.0.0.1"},
 		SubscribeQoS: 1}
 }
 
@@ -131,7 +132,9 @@ func (r *Rig) Enroll(name string) (token string) {
 
 // Join has a machine, which is a directory, join with a token.
 func (r *Rig) Join(machine, token string) error {
-	_, err := node.Join(r.t.Context(), node.JoinConfig{Controller: r.App.JoinURL(), Token: token, StateDir: filepath.Join(r.Dir, machine)}, node.JoinDeps{Now: r.Now})
+	_, err := node.Join(r.t.Context(),
+		node.JoinConfig{Controller: r.App.JoinURL(), Token: token, StateDir: filepath.Join(r.Dir, machine)},
+		node.JoinDeps{Now: r.Now})
 	return err
 }
 

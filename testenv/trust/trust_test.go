@@ -70,7 +70,8 @@ func TestLifeOfANode(t *testing.T) {
 		}
 		return "nothing is in the journal"
 	})
-	if n := r.View("n1"); n.Online || n.Identity == nil || n.Identity.State != "revoked" || n.Identity.RevokedBy != "ann" {
+	if n := r.View("n1"); n.Online || n.Identity == nil || n.Identity.State != "revoked" ||
+		n.Identity.RevokedBy != "ann" {
 		t.Errorf("%+v", n)
 	}
 	stop()
@@ -176,7 +177,8 @@ func (r *Rig) session(user, clientID, scheme string, conf *tls.Config) error {
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	var result error = context.DeadlineExceeded
-	l, err := link.Dial(link.Config{Broker: scheme + "://" + r.App.TLSAddr().String(), Username: user, ClientID: clientID, TLS: conf,
+	l, err := link.Dial(link.Config{Broker: scheme + "://" + r.App.TLSAddr().String(), Username: user,
+		ClientID: clientID, TLS: conf,
 		Backoff: link.Backoff{Min: time.Hour, Max: time.Hour}}, verdict(func(err error) { result = err; cancel() }))
 	if err != nil {
 		r.t.Fatal(err)
@@ -240,7 +242,8 @@ func TestNobodyElseGetsASession(t *testing.T) {
 		{"no certificate", "node/n1", "node/n1", "tls", with(nil), false},
 		{"no TLS", "node/n1", "node/n1", "tcp", nil, false},
 		{"no TLS, a node that never joined", "node/n9", "node/n9", "tcp", nil, false},
-		{"TLS 1.2", "node/n1", "node/n1", "tls", with(func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, mine), false},
+		{"TLS 1.2", "node/n1", "node/n1", "tls", with(func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, mine),
+			false},
 		{"without the key", "node/n1", "node/n1", "tls", with(nil, forged), false},
 		{"certified by itself", "node/n1", "node/n1", "tls", with(nil, selfMade(t)), false},
 		{"revoked", "node/n3", "node/n3", "tls", with(nil, revoked), false},
@@ -275,7 +278,8 @@ func selfMade(t *testing.T) tls.Certificate {
 		t.Fatal(err)
 	}
 	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "n1"}, URIs: []*url.URL{uri},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -328,12 +332,14 @@ func TestLostCA(t *testing.T) {
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := controller.New(r.Config(), controller.Deps{NoAPI: true, Now: r.Now}); err == nil || !strings.Contains(err.Error(), "--new-ca") {
+	if _, err := controller.New(r.Config(), controller.Deps{NoAPI: true, Now: r.Now}); err == nil ||
+		!strings.Contains(err.Error(), "--new-ca") {
 		t.Errorf("%v", err)
 	}
 	r.Start(func(c *controller.Config) { c.NewCA = true })
 	mine, ca := r.Credentials("n1")
-	if err := r.session("node/n1", "node/n1", "tls", &tls.Config{RootCAs: ca, ServerName: jointoken.ServerName, Certificates: []tls.Certificate{mine}}); err == nil {
+	if err := r.session("node/n1", "node/n1", "tls",
+		&tls.Config{RootCAs: ca, ServerName: jointoken.ServerName, Certificates: []tls.Certificate{mine}}); err == nil {
 		t.Error("the old CA's certificate counts")
 	}
 	r.Joined("n1")
@@ -363,13 +369,15 @@ func TestConfiguration(t *testing.T) {
 		{func(c *controller.Config) { c.ListenTLS = "127.0.0.1:65535" }, "--join-listen"},
 		{func(c *controller.Config) { c.ListenTLS, c.Listen = "", "0.0.0.0:0" }, "--insecure-listen"},
 		{func(c *controller.Config) { c.Broker = "tcp://127.0.0.1:1" }, "--listen-tls"},
-		{func(c *controller.Config) { c.ListenTLS, c.JoinListen, c.Listen = "", "127.0.0.1:0", "127.0.0.1:0" }, "--join-listen: nodes that join need a broker"},
+		{func(c *controller.Config) { c.ListenTLS, c.JoinListen, c.Listen = "", "127.0.0.1:0", "127.0.0.1:0" },
+			"--join-listen: nodes that join need a broker"},
 		{func(c *controller.Config) { c.CertificateLife = time.Second }, "--certificate-life"},
 		{func(c *controller.Config) { c.Unit = "a..b" }, "cannot stand in certificates"},
 	} {
 		cfg := controller.Config{Unit: "u1", StateDir: t.TempDir(), ListenTLS: "127.0.0.1:0", SubscribeQoS: 1}
 		c.change(&cfg)
-		if _, err := controller.New(cfg, controller.Deps{NoAPI: true}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := controller.New(cfg, controller.Deps{NoAPI: true}); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 	}
@@ -378,7 +386,8 @@ func TestConfiguration(t *testing.T) {
 // A controller without TLS that others can reach says so, in the log and in the unit's status.
 func TestExposureIsTold(t *testing.T) {
 	r := NewRig(t)
-	if s, err := r.App.Unit().Status(t.Context()); err != nil || strings.Contains(strings.Join(s.Trouble, "\n"), "TLS") {
+	if s, err := r.App.Unit().Status(t.Context()); err != nil ||
+		strings.Contains(strings.Join(s.Trouble, "\n"), "TLS") {
 		t.Errorf("%v %v", s.Trouble, err)
 	}
 	r.Stop()

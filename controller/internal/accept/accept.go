@@ -31,7 +31,9 @@ func Version(c Current, version string) *wire.Error {
 	if c.Trial != "" {
 		err := unitconfig.CheckVersion(c.Trial, version)
 		if err != nil && err.Code != wire.CodeInvalidArgument {
-			err.Message = fmt.Sprintf("version %s is on trial; confirm it, wait until it ends, or submit a higher version than %s", c.Trial, c.Trial)
+			err.Message = fmt.Sprintf(
+				"version %s is on trial; confirm it, wait until it ends, or submit a higher version than %s", c.Trial,
+				c.Trial)
 		}
 		return err
 	}

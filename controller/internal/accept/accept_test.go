@@ -69,7 +69,8 @@ func TestVersion(t *testing.T) {
 			if err != nil && err.Path != "/version" {
 				t.Errorf("the refusal points at %q", err.Path)
 			}
-			if onTrial := strings.Contains(fmt.Sprint(err), "on trial"); onTrial != (c.current.Trial != "" && (c.want == wire.CodeAlreadyExists || c.want == wire.CodeWrongState)) {
+			if onTrial := strings.Contains(fmt.Sprint(err), "on trial"); onTrial != (c.current.Trial != "" &&
+				(c.want == wire.CodeAlreadyExists || c.want == wire.CodeWrongState)) {
 				t.Errorf("the message is %v", err)
 			}
 		})
@@ -77,7 +78,8 @@ func TestVersion(t *testing.T) {
 }
 
 var versions = rapid.Custom(func(t *rapid.T) string {
-	v := fmt.Sprintf("%d.%d.%d", rapid.IntRange(0, 3).Draw(t, "major"), rapid.IntRange(0, 12).Draw(t, "minor"), rapid.IntRange(0, 3).Draw(t, "patch"))
+	v := fmt.Sprintf("%d.%d.%d", rapid.IntRange(0, 3).Draw(t, "major"), rapid.IntRange(0, 12).Draw(t, "minor"),
+		rapid.IntRange(0, 3).Draw(t, "patch"))
 	return v + rapid.SampledFrom([]string{"", "", "-1", "-alpha", "-alpha.1", "-rc.2", "+b", "-rc.2+b"}).Draw(t, "rest")
 })
 
@@ -132,7 +134,8 @@ func TestTrial(t *testing.T) {
 // The version that is derived may always follow the one before, and is the lowest release that may.
 func TestNext(t *testing.T) {
 	for current, want := range map[string]string{
-		"": "1.0.0", "1.0.0": "1.0.1", "2.3.9": "2.3.10", "2.0.0-rc.1": "2.0.0", "1.2.3+build.5": "1.2.4", "1.2.3-a-b+c-d": "1.2.3",
+		"": "1.0.0", "1.0.0": "1.0.1", "2.3.9": "2.3.10", "2.0.0-rc.1": "2.0.0", "1.2.3+build.5": "1.2.4",
+		"1.2.3-a-b+c-d":            "1.2.3",
 		"1.2.18446744073709551615": "1.3.0", "1.18446744073709551615.18446744073709551615": "2.0.0",
 	} {
 		if got := accept.Next(current); got != want {
@@ -140,8 +143,10 @@ func TestNext(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		current := fmt.Sprintf("%d.%d.%d%s%s", rapid.Uint64().Draw(t, "major"), rapid.Uint64().Draw(t, "minor"), rapid.Uint64().Draw(t, "patch"),
-			rapid.SampledFrom([]string{"", "-rc.1", "-0", "-a-b"}).Draw(t, "pre"), rapid.SampledFrom([]string{"", "+b", "+a-1.2"}).Draw(t, "build"))
+		current := fmt.Sprintf("%d.%d.%d%s%s", rapid.Uint64().Draw(t, "major"), rapid.Uint64().Draw(t, "minor"),
+			rapid.Uint64().Draw(t, "patch"),
+			rapid.SampledFrom([]string{"", "-rc.1", "-0", "-a-b"}).Draw(t, "pre"),
+			rapid.SampledFrom([]string{"", "+b", "+a-1.2"}).Draw(t, "build"))
 		if strings.HasPrefix(current, "18446744073709551615.18446744073709551615.18446744073709551615") {
 			return
 		}

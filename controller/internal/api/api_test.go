@@ -92,7 +92,8 @@ func TestAnswers(t *testing.T) {
 		{"POST", "/v1/workloads?version=", instance, 400, wire.CodeInvalidArgument, "derived"},
 		{"POST", "/v1/workloads?mode=try", instance, 400, wire.CodeInvalidArgument, "no such parameter"},
 		{"POST", "/v1/workloads", instance[:len(instance)-1], 400, wire.CodeMalformed, `"line":1`},
-		{"POST", "/v1/workloads?lenient=1", strings.Replace(instance, `,"size":0`, "", 1), 200, "", `"warnings":[{"line":1`},
+		{"POST", "/v1/workloads?lenient=1", strings.Replace(instance, `,"size":0`, "", 1), 200, "",
+			`"warnings":[{"line":1`},
 		{"POST", "/v1/workloads", strings.Replace(instance, `,"size":0`, "", 1), 400, wire.CodeMissing, "size"},
 		{"POST", "/v1/workloads", "", 400, wire.CodeMissing, "[]"},
 		{"POST", "/v1/workloads", strings.Repeat(" ", 64<<10+1), 413, wire.CodeTooLarge, ""},
@@ -130,10 +131,12 @@ func TestAnswers(t *testing.T) {
 		{"POST", "/v1/config?dryRun=1", good, 200, "", `"state":"acceptable"`},
 		{"POST", "/v1/config?offline=1", good, 200, "", `"asked":0`},
 		{"POST", "/v1/config?mode=try&confirmWithin=PT2M", good, 200, "", `"deadline":"2026-11-20T10:02:00Z"`},
-		{"POST", "/v1/config?mode=apply", string(apitest.Document("2.0.0")), 409, wire.CodeAlreadyExists, `"state":"refused"`},
+		{"POST", "/v1/config?mode=apply", string(apitest.Document("2.0.0")), 409, wire.CodeAlreadyExists,
+			`"state":"refused"`},
 		{"POST", "/v1/config", string(apitest.Document("1.0.0")), 409, wire.CodeWrongState, `"checks"`},
 		{"POST", "/v1/config", `{"formatVersion":"7"`, 400, wire.CodeMalformed, `"line":1`},
-		{"POST", "/v1/config", `{"formatVersion":"7","version":"3.0.0","nodes":[],"x":1}`, 400, wire.CodeUnknownField, `"path":"/x"`},
+		{"POST", "/v1/config", `{"formatVersion":"7","version":"3.0.0","nodes":[],"x":1}`, 400, wire.CodeUnknownField,
+			`"path":"/x"`},
 		{"POST", "/v1/config", "", 400, wire.CodeMissing, ""},
 		{"POST", "/v1/config", strings.Repeat(" ", 64<<10+1), 413, wire.CodeTooLarge, ""},
 		{"POST", "/v1/config?mode=try", good, 400, wire.CodeInvalidArgument, "confirmWithin"},
@@ -158,15 +161,20 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/v1/nodes/node-1/enroll", "", 405, wire.CodeNotSupported, ""},
 		{"POST", "/v1/nodes/node-1/revoke", "", 200, "", `"state":"revoked"`},
 		{"POST", "/v1/nodes/node-1/revoke", `{"reason":"stolen"}`, 200, "", `"revokedBy":"token/admin`},
-		{"POST", "/v1/nodes/node-1/revoke", `{"reason":"` + strings.Repeat("x", 257) + `"}`, 413, wire.CodeTooLarge, "/reason"},
+		{"POST", "/v1/nodes/node-1/revoke", `{"reason":"` + strings.Repeat("x", 257) + `"}`, 413, wire.CodeTooLarge,
+			"/reason"},
 		{"POST", "/v1/nodes/nobody/revoke", "", 404, wire.CodeNotFound, ""},
 		{"POST", "/v1/identities/certify", `{"identity":"cloud/eu","csr":"x"}`, 200, "", `"certificate":"-----BEGIN`},
-		{"POST", "/v1/identities/certify", `{"identity":"cloud/eu","csr":"` + strings.Repeat("x", 16<<10+1) + `"}`, 413, wire.CodeTooLarge, ""},
-		{"POST", "/v1/identities/certify", `{"identity":"broker/b","csr":"x","hosts":["a b"]}`, 400, wire.CodeInvalidArgument, "/hosts/0"},
-		{"POST", "/v1/identities/certify", `{"identity":"cloud/eu","csr":"x","role":"admin"}`, 400, wire.CodeUnknownField, ""},
+		{"POST", "/v1/identities/certify", `{"identity":"cloud/eu","csr":"` + strings.Repeat("x", 16<<10+1) + `"}`, 413,
+			wire.CodeTooLarge, ""},
+		{"POST", "/v1/identities/certify", `{"identity":"broker/b","csr":"x","hosts":["a b"]}`, 400,
+			wire.CodeInvalidArgument, "/hosts/0"},
+		{"POST", "/v1/identities/certify", `{"identity":"cloud/eu","csr":"x","role":"admin"}`, 400,
+			wire.CodeUnknownField, ""},
 		{"POST", "/v1/identities/certify", "", 400, wire.CodeMalformed, ""},
 		{"POST", "/v1/identities/revoke", `{"identity":"cloud/eu"}`, 200, "", `"identity":"cloud/eu"`},
-		{"POST", "/v1/identities/revoke", `{"identity":"cloud/eu","reason":"` + strings.Repeat("x", 257) + `"}`, 413, wire.CodeTooLarge, ""},
+		{"POST", "/v1/identities/revoke", `{"identity":"cloud/eu","reason":"` + strings.Repeat("x", 257) + `"}`,
+			413, wire.CodeTooLarge, ""},
 		{"POST", "/v1/identities/revoke", "", 400, wire.CodeMalformed, ""},
 		{"POST", "/v1/config/confirm", "", 409, wire.CodeWrongState, ""},
 		{"POST", "/v1/config/confirm", "{}", 409, wire.CodeWrongState, ""},
@@ -182,7 +190,8 @@ func TestAnswers(t *testing.T) {
 		{"POST", "/v1/config/rollback", `{"as":"1.9.0"}`, 400, wire.CodeMissing, `"/version"`},
 		{"POST", "/v1/config/rollback", `{"version":"1.9.0","as":"2.0.1","a":1}`, 400, wire.CodeUnknownField, ""},
 		{"POST", "/v1/config/rollback", `{"version":"1.9.0","version":"2.0.1"}`, 400, wire.CodeDuplicate, ""},
-		{"POST", "/v1/config/rollback", `{"version":"` + strings.Repeat("1", 300) + `","as":"2.0.1"}`, 413, wire.CodeTooLarge, ""},
+		{"POST", "/v1/config/rollback", `{"version":"` + strings.Repeat("1", 300) + `","as":"2.0.1"}`, 413,
+			wire.CodeTooLarge, ""},
 		{"POST", "/v1/config/rollback", ``, 400, wire.CodeMalformed, ""},
 		{"GET", "/v1/config", "", 200, "", `"version": "2.0.0"`},
 		{"GET", "/v1/config?version=1.9.0", "", 200, "", `"version": "1.9.0"`},
@@ -194,7 +203,8 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/v1/config/resolved?node=new", "", 404, wire.CodeNotFound, ""},
 		{"GET", "/v1/config/resolved", "", 400, wire.CodeInvalidArgument, "node"},
 		{"GET", "/v1/config/resolved?node=a%20b", "", 400, wire.CodeInvalidArgument, ""},
-		{"GET", "/v1/config/explain?node=node-1&pointer=/alertRules/ram/maxThreshold", "", 200, "", `"source":"/nodes/0/alertRules/ram/maxThreshold"`},
+		{"GET", "/v1/config/explain?node=node-1&pointer=/alertRules/ram/maxThreshold", "", 200, "",
+			`"source":"/nodes/0/alertRules/ram/maxThreshold"`},
 		{"GET", "/v1/config/explain?node=node-1&pointer=/nope", "", 404, wire.CodeNotFound, ""},
 		{"GET", "/v1/config/explain?node=node-1&pointer=nope", "", 400, wire.CodeInvalidArgument, "JSON pointer"},
 		{"GET", "/v1/nodes", "", 200, "", `{"nodes":[{"node":"node-1"`},
@@ -232,7 +242,8 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/v1/tokens?x=1", "", 400, wire.CodeInvalidArgument, ""},
 		{"POST", "/v1/tokens", `{"name":"view","role":"view"}`, 409, wire.CodeAlreadyExists, `"/name"`},
 		{"POST", "/v1/tokens", `{"name":"a b","role":"view"}`, 400, wire.CodeBadValue, `"/name"`},
-		{"POST", "/v1/tokens", `{"name":"` + strings.Repeat("x", 64) + `","role":"view"}`, 400, wire.CodeBadValue, `"/name"`},
+		{"POST", "/v1/tokens", `{"name":"` + strings.Repeat("x", 64) + `","role":"view"}`, 400, wire.CodeBadValue,
+			`"/name"`},
 		{"POST", "/v1/tokens", `{"name":"ann","role":"root"}`, 400, wire.CodeBadValue, `"/role"`},
 		{"POST", "/v1/tokens", `{"name":"ann"}`, 400, wire.CodeBadValue, `"/role"`},
 		{"POST", "/v1/tokens", `{"name":"ann","role":"view","ttl":"1h"}`, 400, wire.CodeInvalidArgument, "/ttl"},
@@ -276,7 +287,8 @@ func TestSubmissionArrivesWhole(t *testing.T) {
 	}
 	u.Do(func(s *apitest.State) {
 		got := s.Submissions[0]
-		if !bytes.Equal(got.Document, doc) || got.ID != "mine" || got.Mode != wire.ModeTry || got.ConfirmWithin != 90*time.Second || !got.Offline || got.DryRun || got.Via != "http" {
+		if !bytes.Equal(got.Document, doc) || got.ID != "mine" || got.Mode != wire.ModeTry ||
+			got.ConfirmWithin != 90*time.Second || !got.Offline || got.DryRun || got.Via != "http" {
 			t.Errorf("%+v", got)
 		}
 		if got.Who != "token/admin" {
@@ -303,10 +315,14 @@ func TestFailuresOfTheUnit(t *testing.T) {
 		for method, request := range map[string]string{
 			"Submit": "POST /v1/config", "Confirm": "POST /v1/config/confirm", "Restore": "POST /v1/config/restore",
 			"Rollback": "POST /v1/config/rollback", "ConfigStatus": "GET /v1/config/status", "Config": "GET /v1/config",
-			"History": "GET /v1/config/history", "Resolved": "GET /v1/config/resolved?node=n", "Explain": "GET /v1/config/explain?node=n",
-			"Nodes": "GET /v1/nodes", "Node": "GET /v1/nodes/n", "Status": "GET /v1/unit/status", "Entries": "GET /v1/events?follow=1",
-			"Verify": "GET /v1/journal/verify", "Remark": "POST /v1/tokens", "WorkloadStatus": "GET /v1/workloads/status", "Workloads": "GET /v1/workloads",
-			"WorkloadHistory": "GET /v1/workloads/history", "Slots": "GET /v1/workloads/slots", "SlotLogs": "GET /v1/nodes/n/slots/s/logs",
+			"History": "GET /v1/config/history", "Resolved": "GET /v1/config/resolved?node=n",
+			"Explain": "GET /v1/config/explain?node=n",
+			"Nodes":   "GET /v1/nodes", "Node": "GET /v1/nodes/n", "Status": "GET /v1/unit/status",
+			"Entries": "GET /v1/events?follow=1",
+			"Verify":  "GET /v1/journal/verify", "Remark": "POST /v1/tokens",
+			"WorkloadStatus": "GET /v1/workloads/status", "Workloads": "GET /v1/workloads",
+			"WorkloadHistory": "GET /v1/workloads/history", "Slots": "GET /v1/workloads/slots",
+			"SlotLogs": "GET /v1/nodes/n/slots/s/logs",
 		} {
 			u := apitest.New(apitest.State{Fail: map[string]error{method: c.err}})
 			h := api.New(u, api.Config{Tokens: keys})
@@ -358,7 +374,8 @@ func TestRefusalWithoutAReasonGetsOne(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &res); err != nil {
 		t.Fatal(err)
 	}
-	if w.Code != 409 || res.Error == nil || res.Error.Node != "node-1" || res.Checks.Agreed != 2 || len(res.Checks.Refused) != 1 {
+	if w.Code != 409 || res.Error == nil || res.Error.Node != "node-1" || res.Checks.Agreed != 2 ||
+		len(res.Checks.Refused) != 1 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
@@ -379,10 +396,14 @@ func TestEntriesThatAreNotJSON(t *testing.T) {
 func FuzzAPI(f *testing.F) {
 	for _, s := range [][3]string{
 		{"GET", "/v1/nodes", ""}, {"POST", "/v1/config?mode=try&confirmWithin=PT2M", string(apitest.Document("3.0.0"))},
-		{"POST", "/v1/config/rollback", `{"version":"1.9.0","as":"2.0.1"}`}, {"GET", "/v1/events?after=1&limit=2&type=a&type=b&node=n", ""},
-		{"GET", "/v1/config/explain?node=node-1&pointer=/alertRules/ram", ""}, {"GET", "/v1/nodes/%2e%2e", ""}, {"CONNECT", "*", ""},
-		{"OPTIONS", "*", ""}, {"GET", "//v1/config", ""}, {"PUT", "/v1/config", "x"}, {"GET", "/v1/config/resolved?node=n&type=\xff", ""},
-		{"POST", "/v1/workloads?version=2.0.0&lenient=1", instance}, {"GET", "/v1/nodes/node-1/slots/web/logs?tail=5", ""}, {"POST", "/v1/nodes/node-1/slots/web/restart", ""},
+		{"POST", "/v1/config/rollback", `{"version":"1.9.0","as":"2.0.1"}`},
+		{"GET", "/v1/events?after=1&limit=2&type=a&type=b&node=n", ""},
+		{"GET", "/v1/config/explain?node=node-1&pointer=/alertRules/ram", ""}, {"GET", "/v1/nodes/%2e%2e", ""},
+		{"CONNECT", "*", ""},
+		{"OPTIONS", "*", ""}, {"GET", "//v1/config", ""}, {"PUT", "/v1/config", "x"},
+		{"GET", "/v1/config/resolved?node=n&type=\xff", ""},
+		{"POST", "/v1/workloads?version=2.0.0&lenient=1", instance},
+		{"GET", "/v1/nodes/node-1/slots/web/logs?tail=5", ""}, {"POST", "/v1/nodes/node-1/slots/web/restart", ""},
 	} {
 		f.Add(s[0], s[1], s[2])
 	}

@@ -43,9 +43,11 @@ type requester struct {
 }
 
 var (
-	errNoToken = wire.New(wire.CodeNotAllowed, "", "this door needs a token: send \"Authorization: Bearer TOKEN\" (tandem: --token-file or TANDEM_TOKEN); "+
-		"\"tandem token create\" on the controller's machine makes one")
-	errNoTokens = wire.New(wire.CodeNotAllowed, "", "this controller keeps no tokens, so it answers on its unix socket only")
+	errNoToken = wire.New(wire.CodeNotAllowed, "",
+		"this door needs a token: send \"Authorization: Bearer TOKEN\" (tandem: --token-file or TANDEM_TOKEN); "+
+			"\"tandem token create\" on the controller's machine makes one")
+	errNoTokens = wire.New(wire.CodeNotAllowed, "",
+		"this controller keeps no tokens, so it answers on its unix socket only")
 )
 
 // caller says who makes the request, or why it must not be answered; the error is a *wire.Error.
@@ -87,7 +89,8 @@ func (c requester) may(need tokens.Role) error {
 	if c.bearer == nil || need == op.Anybody || c.bearer.Role.May(need) {
 		return nil
 	}
-	return wire.New(wire.CodeNotAllowed, "", "the token "+c.bearer.Name+" has the role "+string(c.bearer.Role)+"; this needs the role "+string(need))
+	return wire.New(wire.CodeNotAllowed, "",
+		"the token "+c.bearer.Name+" has the role "+string(c.bearer.Role)+"; this needs the role "+string(need))
 }
 
 // plainName says whether a claimed name is fit for a journal and a terminal.

@@ -22,8 +22,9 @@ func (a *API) static(name, contentType string) func(http.ResponseWriter, *http.R
 		}
 		// Its own files, its own origin, nothing inline and nowhere to send a form: whatever a node
 		// gets into the page stays text.
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "+
-			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'")
+		w.Header().Set("Content-Security-Policy",
+			"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "+
+				"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'")
 		a.raw(w, http.StatusOK, contentType, body)
 		return nil
 	}

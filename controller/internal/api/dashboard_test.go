@@ -15,7 +15,8 @@ import (
 func TestDashboardIsServed(t *testing.T) {
 	_, h := sample()
 	for path, want := range map[string]string{
-		"/": "text/html; charset=utf-8", "/dashboard.js": "text/javascript; charset=utf-8", "/dashboard.css": "text/css; charset=utf-8",
+		"/": "text/html; charset=utf-8", "/dashboard.js": "text/javascript; charset=utf-8",
+		"/dashboard.css": "text/css; charset=utf-8",
 	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
@@ -27,8 +28,10 @@ func TestDashboardIsServed(t *testing.T) {
 			name, value, _ := strings.Cut(strings.TrimSpace(rule), " ")
 			policy[name] = value
 		}
-		for name, value := range map[string]string{"default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "connect-src": "'self'",
-			"base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'", "require-trusted-types-for": "'script'"} {
+		for name, value := range map[string]string{"default-src": "'none'", "script-src": "'self'",
+			"style-src": "'self'", "connect-src": "'self'",
+			"base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'",
+			"require-trusted-types-for": "'script'"} {
 			if policy[name] != value {
 				t.Errorf("%s: %s is %q", path, name, policy[name])
 			}
@@ -53,8 +56,10 @@ func static(t *testing.T, name string) string {
 // TestDashboardShowsText: whatever a node says stays text, and the token stays in memory.
 func TestDashboardShowsText(t *testing.T) {
 	page, program, looks := static(t, "index.html"), static(t, "dashboard.js"), static(t, "dashboard.css")
-	for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "setHTML", "createContextualFragment", "eval(", "Function(",
-		"setAttribute", "localStorage", "sessionStorage", "indexedDB", "cookie", "postMessage", "importScripts", "console.", ".href", "window.open", "srcdoc"} {
+	for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser",
+		"setHTML", "createContextualFragment", "eval(", "Function(",
+		"setAttribute", "localStorage", "sessionStorage", "indexedDB", "cookie", "postMessage", "importScripts",
+		"console.", ".href", "window.open", "srcdoc"} {
 		if strings.Contains(program, bad) {
 			t.Errorf("the program has %s", bad)
 		}
@@ -62,7 +67,8 @@ func TestDashboardShowsText(t *testing.T) {
 	if strings.Contains(program, "setTimeout(\"") || strings.Contains(program, "setTimeout('") {
 		t.Error("the program runs text")
 	}
-	for _, bad := range []string{`(?i)<script(?:>|\s+[^s])`, `(?i)<style`, `(?i)\son[a-z]+\s*=`, `(?i)javascript:`, `(?i)\sstyle\s*=`, `(?i)(src|href)="(https?:)?//`, `(?i)<(iframe|object|embed|base)`} {
+	for _, bad := range []string{`(?i)<script(?:>|\s+[^s])`, `(?i)<style`, `(?i)\son[a-z]+\s*=`, `(?i)javascript:`,
+		`(?i)\sstyle\s*=`, `(?i)(src|href)="(https?:)?//`, `(?i)<(iframe|object|embed|base)`} {
 		if m := regexp.MustCompile(bad).FindString(page); m != "" {
 			t.Errorf("the page has %q", m)
 		}
@@ -90,7 +96,8 @@ func TestDashboardShowsText(t *testing.T) {
 func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	program := static(t, "dashboard.js")
 	paths := regexp.MustCompile("[\"`](/v1/[^\"`]*)[\"`]").FindAllStringSubmatch(program, -1)
-	if len(paths) != 4 || strings.Count(program, "/v1/") != len(paths) || strings.Count(program, "fetch(") != 1 || regexp.MustCompile(`method\s*:`).MatchString(program) {
+	if len(paths) != 4 || strings.Count(program, "/v1/") != len(paths) || strings.Count(program, "fetch(") != 1 ||
+		regexp.MustCompile(`method\s*:`).MatchString(program) {
 		t.Fatalf("%v", paths)
 	}
 	for _, m := range paths {

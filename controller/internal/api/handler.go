@@ -41,7 +41,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				p = http.ErrAbortHandler // a cut answer must not look whole
 			}
 		}
-		a.log.Debug("request", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Int("status", rec.status),
+		a.log.Debug("request", zap.String("method", r.Method), zap.String("path", r.URL.Path),
+			zap.Int("status", rec.status),
 			zap.Int64("bytes", rec.bytes), zap.Duration("took", time.Since(began)), zap.String("from", r.RemoteAddr))
 		if p != nil {
 			panic(p)
@@ -104,10 +105,13 @@ func (a *API) noRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	if probe.status == http.StatusMethodNotAllowed {
 		allow := probe.header.Get("Allow")
 		w.Header().Set("Allow", allow)
-		a.write(w, probe.status, op.Problem{Error: wire.New(wire.CodeNotSupported, "", fmt.Sprintf("%.16q is not possible here; %s is", r.Method, allow))})
+		a.write(w, probe.status,
+			op.Problem{Error: wire.New(wire.CodeNotSupported, "",
+				fmt.Sprintf("%.16q is not possible here; %s is", r.Method, allow))})
 		return
 	}
-	a.write(w, http.StatusNotFound, op.Problem{Error: wire.New(wire.CodeNotFound, "", fmt.Sprintf("there is nothing at %.128q", r.URL.Path))})
+	a.write(w, http.StatusNotFound,
+		op.Problem{Error: wire.New(wire.CodeNotFound, "", fmt.Sprintf("there is nothing at %.128q", r.URL.Path))})
 }
 
 // headerOnly sees what a handler would answer.
@@ -187,7 +191,8 @@ func (a *API) write(w http.ResponseWriter, status int, v any) {
 	body, err := marshal(v)
 	if err != nil {
 		a.log.Error("answer cannot be written as JSON", zap.Error(err))
-		status, body = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","message":"the answer cannot be written as JSON; the controller's log says why"}}`+"\n")
+		status, body = http.StatusInternalServerError,
+			[]byte(`{"error":{"code":"internal","message":"the answer cannot be written as JSON; the controller's log says why"}}`+"\n")
 	}
 	a.raw(w, status, "application/json", body)
 }

@@ -24,14 +24,18 @@ func TestHealthRoutes(t *testing.T) {
 		{"GET", "/v1/health/settings?node=node-1", "", 200, `"inEffect":{`},
 		{"GET", "/v1/health/settings?node=", "", 400, `invalid-argument`},
 		{"POST", "/v1/health/settings", set, 200, `"issued":4`},
-		{"POST", "/v1/health/settings", `{"nodes":["node-1","node-9"],"settings":{"formatVersion":"1"}}`, 200, `"unknown":["node-9"]`},
+		{"POST", "/v1/health/settings", `{"nodes":["node-1","node-9"],"settings":{"formatVersion":"1"}}`,
+			200, `"unknown":["node-9"]`},
 		{"POST", "/v1/health/settings", ``, 400, `malformed`},
 		{"POST", "/v1/health/settings", `{"all":true}`, 400, `"path":"/settings"`},
 		{"POST", "/v1/health/settings", `{"all":true,"settings":{}}`, 400, `/settings/formatVersion`},
 		{"POST", "/v1/health/settings", `{"all":true,"settings":{"formatVersion":"2"}}`, 400, `wrong-version`},
-		{"POST", "/v1/health/settings", `{"all":true,"settings":{"formatVersion":"1","reset":"PT1M"}}`, 400, `/settings/reset`},
-		{"POST", "/v1/health/settings", `{"all":true,"settings":{"formatVersion":"1","reset":"P1Y"}}`, 400, `/settings/reset`},
-		{"POST", "/v1/health/settings", `{"all":true,"settings":{"formatVersion":"1","rest":"P1D"}}`, 400, `unknown-field`},
+		{"POST", "/v1/health/settings", `{"all":true,"settings":{"formatVersion":"1","reset":"PT1M"}}`, 400,
+			`/settings/reset`},
+		{"POST", "/v1/health/settings", `{"all":true,"settings":{"formatVersion":"1","reset":"P1Y"}}`, 400,
+			`/settings/reset`},
+		{"POST", "/v1/health/settings", `{"all":true,"settings":{"formatVersion":"1","rest":"P1D"}}`, 400,
+			`unknown-field`},
 		{"POST", "/v1/health/settings", `{"everybody":true,"settings":{"formatVersion":"1"}}`, 400, `unknown-field`},
 		{"POST", "/v1/health/settings?all=1", set, 400, `invalid-argument`},
 		{"POST", "/v1/health/settings/unset", `{"all":true}`, 404, `not-found`},
@@ -73,7 +77,8 @@ func TestHealthRoutes(t *testing.T) {
 	if w := call(h, "GET", "/v1/unit/status", ""); !strings.Contains(w.Body.String(), `"maintenance":{`) {
 		t.Error(w.Body)
 	}
-	if w := call(h, "POST", "/v1/unit/maintenance/end", ""); w.Code != 200 || strings.TrimSpace(w.Body.String()) != "{}" {
+	if w := call(h, "POST", "/v1/unit/maintenance/end", ""); w.Code != 200 ||
+		strings.TrimSpace(w.Body.String()) != "{}" {
 		t.Error(w.Code, w.Body)
 	}
 	u.Do(func(s *apitest.State) {

@@ -67,7 +67,8 @@ func TestRevokedStreamsEnd(t *testing.T) {
 	for i, b := range streams {
 		rest, err := io.ReadAll(b)
 		lines := strings.Split(strings.TrimSpace(string(rest)), "\n")
-		if last := lines[len(lines)-1]; err != nil || code(t, []byte(last)) != wire.CodeNotAllowed || !strings.Contains(last, "revoked") {
+		if last := lines[len(lines)-1]; err != nil || code(t, []byte(last)) != wire.CodeNotAllowed ||
+			!strings.Contains(last, "revoked") {
 			t.Errorf("stream %d ended with %q (%v)", i, last, err)
 		}
 	}

@@ -107,7 +107,8 @@ func (s *socket) open(mode fs.FileMode) error {
 	}
 	born := filepath.Join(dir, "s")
 	if n := max(len(s.path), len(born)); n > maxSocketPath {
-		return errors.Join(fmt.Errorf("the path is too long for a socket: %d bytes, at most %d fit", n, maxSocketPath), os.Remove(dir))
+		return errors.Join(fmt.Errorf("the path is too long for a socket: %d bytes, at most %d fit", n, maxSocketPath),
+			os.Remove(dir))
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: born, Net: "unix"})
 	if err != nil {

@@ -118,7 +118,8 @@ func TestUnixSocketKnowsItsCaller(t *testing.T) {
 			t.Fatal(res.Status, err)
 		}
 		s.unit.Do(func(st *apitest.State) {
-			if !strings.HasPrefix(st.Who, "uid:") || strings.HasSuffix(st.Who, " for alice") != (user == "alice") || strings.Contains(st.Who, "bad") {
+			if !strings.HasPrefix(st.Who, "uid:") || strings.HasSuffix(st.Who, " for alice") != (user == "alice") ||
+				strings.Contains(st.Who, "bad") {
 				t.Errorf("%q: who is %q", user, st.Who)
 			}
 		})
@@ -290,7 +291,9 @@ func TestStopWaitsForWork(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	served, answered := make(chan error, 1), make(chan error, 1)
 	go func() { served <- a.Serve(ctx, l) }()
-	tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) }}
+	tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return net.Dial("unix", path)
+	}}
 	defer tr.CloseIdleConnections()
 	go func() {
 		res, err := (&http.Client{Transport: tr}).Get("http://tandem/v1/nodes")

@@ -157,7 +157,8 @@ func TestTLSOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Fprintf(c, "GET /v1/nodes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", r.by[tokens.Admin]); err != nil {
+	if _, err := fmt.Fprintf(c, "GET /v1/nodes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n",
+		r.by[tokens.Admin]); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := io.ReadAll(c)
@@ -176,19 +177,23 @@ func TestHeaders(t *testing.T) {
 			path, token string
 			status      int
 		}{
-			{"/v1/nodes", r.by[tokens.View], 200}, {"/v1/events", r.by[tokens.View], 200}, {"/v1/tokens", r.by[tokens.View], 403}, {"/v1/nodes", "", 401},
-			{"/v1/nodes", "wrong", 401}, {"/v1/nothing", r.by[tokens.View], 404}, {"/", "", 200}, {"/dashboard.js", "", 200}, {"/dashboard.css", "", 200}, {"/healthz", "", 200},
+			{"/v1/nodes", r.by[tokens.View], 200}, {"/v1/events", r.by[tokens.View], 200},
+			{"/v1/tokens", r.by[tokens.View], 403}, {"/v1/nodes", "", 401},
+			{"/v1/nodes", "wrong", 401}, {"/v1/nothing", r.by[tokens.View], 404}, {"/", "", 200},
+			{"/dashboard.js", "", 200}, {"/dashboard.css", "", 200}, {"/healthz", "", 200},
 		} {
 			got, h := r.status("GET", c.path, c.token, nil)
 			if got != c.status {
 				t.Errorf("%s: %d", c.path, got)
 			}
-			for name, want := range map[string]string{"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin"} {
+			for name, want := range map[string]string{"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+				"Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin"} {
 				if h.Get(name) != want {
 					t.Errorf("%s: %s is %q", c.path, name, h.Get(name))
 				}
 			}
-			if p := h.Get("Content-Security-Policy"); !strings.HasPrefix(p, "default-src 'none';") || !strings.Contains(p, "frame-ancestors 'none'") || strings.Contains(p, "unsafe") {
+			if p := h.Get("Content-Security-Policy"); !strings.HasPrefix(p, "default-src 'none';") ||
+				!strings.Contains(p, "frame-ancestors 'none'") || strings.Contains(p, "unsafe") {
 				t.Errorf("%s: %s", c.path, p)
 			}
 			if sts := h.Get("Strict-Transport-Security"); (sts != "") != secure {
@@ -219,7 +224,8 @@ func TestCrossOrigin(t *testing.T) {
 		{"POST", "X-Nothing", "1", 200},
 		{"GET", "Sec-Fetch-Site", "cross-site", 405}, // it would be read only, and no other site can read the answer
 	} {
-		got, _ := r.status(c.method, "/v1/config/restore", r.by[tokens.Admin], func(q *http.Request) { q.Header.Set(c.header, c.value) })
+		got, _ := r.status(c.method, "/v1/config/restore", r.by[tokens.Admin],
+			func(q *http.Request) { q.Header.Set(c.header, c.value) })
 		if got != c.status {
 			t.Errorf("%s with %s: %s: %d, want %d", c.method, c.header, c.value, got, c.status)
 		}
@@ -241,21 +247,31 @@ func TestSmuggling(t *testing.T) {
 		head := "Host: x\r\nAuthorization: Bearer " + r.by[tokens.Admin] + "\r\n"
 		hidden := "POST /v1/config/restore HTTP/1.1\r\n" + head + "Content-Length: 0\r\n\r\n"
 		for name, text := range map[string]string{
-			"both lengths":            "POST /v1/config/confirm HTTP/1.1\r\n" + head + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
-			"both lengths, reversed":  "POST /v1/config/confirm HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" + hidden,
-			"chunks":                  "POST /v1/config/confirm HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
-			"two lengths":             "POST /v1/config/confirm HTTP/1.1\r\n" + head + "Content-Length: 0\r\nContent-Length: 9\r\n\r\n" + hidden,
-			"a list of lengths":       "POST /v1/config/confirm HTTP/1.1\r\n" + head + "Content-Length: 0, 9\r\n\r\n" + hidden,
-			"a signed length":         "POST /v1/config/confirm HTTP/1.1\r\n" + head + "Content-Length: +0\r\n\r\n" + hidden,
-			"an encoding in disguise": "POST /v1/config/confirm HTTP/1.1\r\n" + head + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + hidden,
-			"two encodings":           "POST /v1/config/confirm HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + hidden,
-			"a space before a colon":  "POST /v1/config/confirm HTTP/1.1\r\n" + head + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + hidden,
-			"a folded header":         "POST /v1/config/confirm HTTP/1.1\r\n" + head + "Content-Length: 0\r\n chunked: 1\r\n\r\n" + strings.Replace(hidden, "POST", "x", 1),
-			"no host":                 "POST /v1/config/confirm HTTP/1.1\r\nContent-Length: 0\r\n\r\n" + hidden,
-			"two hosts":               "POST /v1/config/confirm HTTP/1.1\r\nHost: a\r\n" + head + "\r\n" + hidden,
-			"a bare carriage return":  "POST /v1/config/confirm HTTP/1.1\r\n" + head + "X: a\rb\r\n\r\n" + hidden,
-			"HTTP/2 in the clear":     "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + hidden,
-			"another protocol":        "SSH-2.0-x\r\n" + hidden,
+			"both lengths": "POST /v1/config/confirm HTTP/1.1\r\n" + head +
+				"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+			"both lengths, reversed": "POST /v1/config/confirm HTTP/1.1\r\n" + head +
+				"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" + hidden,
+			"chunks": "POST /v1/config/confirm HTTP/1.1\r\n" + head +
+				"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+			"two lengths": "POST /v1/config/confirm HTTP/1.1\r\n" + head +
+				"Content-Length: 0\r\nContent-Length: 9\r\n\r\n" + hidden,
+			"a list of lengths": "POST /v1/config/confirm HTTP/1.1\r\n" + head + "Content-Length: 0, 9\r\n\r\n" +
+				hidden,
+			"a signed length": "POST /v1/config/confirm HTTP/1.1\r\n" + head + "Content-Length: +0\r\n\r\n" +
+				hidden,
+			"an encoding in disguise": "POST /v1/config/confirm HTTP/1.1\r\n" + head +
+				"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + hidden,
+			"two encodings": "POST /v1/config/confirm HTTP/1.1\r\n" + head +
+				"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + hidden,
+			"a space before a colon": "POST /v1/config/confirm HTTP/1.1\r\n" + head +
+				"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + hidden,
+			"a folded header": "POST /v1/config/confirm HTTP/1.1\r\n" + head +
+				"Content-Length: 0\r\n chunked: 1\r\n\r\n" + strings.Replace(hidden, "POST", "x", 1),
+			"no host":                "POST /v1/config/confirm HTTP/1.1\r\nContent-Length: 0\r\n\r\n" + hidden,
+			"two hosts":              "POST /v1/config/confirm HTTP/1.1\r\nHost: a\r\n" + head + "\r\n" + hidden,
+			"a bare carriage return": "POST /v1/config/confirm HTTP/1.1\r\n" + head + "X: a\rb\r\n\r\n" + hidden,
+			"HTTP/2 in the clear":    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + hidden,
+			"another protocol":       "SSH-2.0-x\r\n" + hidden,
 		} {
 			answer := r.raw(text)
 			status, _, _ := strings.Cut(strings.TrimPrefix(answer, "HTTP/1.1 "), " ")

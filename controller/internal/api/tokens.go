@@ -74,7 +74,8 @@ func (a *API) revokeToken(ctx context.Context, in op.TokenIn) (view.Token, error
 	}
 	if noted != nil {
 		e, _ := asWire(noted)
-		return view.Token{}, wire.New(e.Code, "", "the token was revoked, but the journal did not take that: "+e.Message)
+		return view.Token{},
+			wire.New(e.Code, "", "the token was revoked, but the journal did not take that: "+e.Message)
 	}
 	return a.shown(t), nil
 }

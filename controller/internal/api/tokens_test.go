@@ -67,7 +67,8 @@ func TestCredentials(t *testing.T) {
 		if w.Code != c.status {
 			t.Errorf("%v: %d", len(c.headers), w.Code)
 		}
-		if w.Code == 401 && (w.Header().Get("WWW-Authenticate") == "" || code(t, w.Body.Bytes()) != wire.CodeNotAllowed) {
+		if w.Code == 401 && (w.Header().Get("WWW-Authenticate") == "" ||
+			code(t, w.Body.Bytes()) != wire.CodeNotAllowed) {
 			t.Errorf("%v %s", w.Header(), w.Body)
 		}
 		if text := fmt.Sprint(w.Header(), w.Body); strings.Contains(text, token) || strings.Contains(text, wrong) {
@@ -99,7 +100,8 @@ func TestTokensAreMade(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &g); err != nil || w.Code != 200 {
 		t.Fatalf("%d %s %v", w.Code, w.Body, err)
 	}
-	if g.Name != "ann" || g.Role != "operate" || g.By != "token/admin" || g.URL != "https://gateway:8885" || g.CA != "sha256:00" || g.Expires.Sub(g.Created) != time.Hour || g.Expired {
+	if g.Name != "ann" || g.Role != "operate" || g.By != "token/admin" || g.URL != "https://gateway:8885" ||
+		g.CA != "sha256:00" || g.Expires.Sub(g.Created) != time.Hour || g.Expired {
 		t.Errorf("%+v", g.Token)
 	}
 	if w := ask(g.Secret, "POST", "/v1/config/restore", ""); w.Code != 200 {
@@ -133,7 +135,8 @@ func TestTokensAreMade(t *testing.T) {
 				t.Error("the token is in the journal")
 			}
 		}
-		if len(notes) != 2 || !strings.HasPrefix(notes[0], "token/admin ") || !strings.Contains(notes[0], `"token":"ann"`) || !strings.Contains(notes[1], "revoked") {
+		if len(notes) != 2 || !strings.HasPrefix(notes[0], "token/admin ") ||
+			!strings.Contains(notes[0], `"token":"ann"`) || !strings.Contains(notes[1], "revoked") {
 			t.Errorf("%q", notes)
 		}
 	})
@@ -144,7 +147,8 @@ func TestTokensAreMade(t *testing.T) {
 	if w := ask(by[tokens.Admin], "POST", "/v1/tokens", `{"name":"bob","role":"view"}`); w.Code != 503 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if w := ask(by[tokens.Admin], "POST", "/v1/tokens/view/revoke", ""); w.Code != 503 || !strings.Contains(w.Body.String(), "was revoked") {
+	if w := ask(by[tokens.Admin], "POST", "/v1/tokens/view/revoke", ""); w.Code != 503 ||
+		!strings.Contains(w.Body.String(), "was revoked") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if w := ask(by[tokens.View], "GET", "/v1/nodes", ""); w.Code != 401 {

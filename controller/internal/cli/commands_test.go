@@ -82,7 +82,8 @@ func TestCommands(t *testing.T) {
 		{"config-check-offline", "config check --offline GOOD", nil},
 		{"config-check-offline-malformed", "config check --offline BAD", nil},
 		{"config-apply", "config apply GOOD", nil},
-		{"config-apply-silent", "config apply GOOD", func(s *apitest.State) { s.Silent = map[string]bool{"node-3": true} }},
+		{"config-apply-silent", "config apply GOOD",
+			func(s *apitest.State) { s.Silent = map[string]bool{"node-3": true} }},
 		{"config-apply-try", "config apply GOOD --try 2m", nil},
 		{"config-apply-try-iso", "config apply GOOD --try PT90S", nil},
 		{"config-apply-skip-nodes", "config apply GOOD --skip-nodes", refuses},
@@ -146,12 +147,14 @@ func TestCommands(t *testing.T) {
 			s.Nodes = append(s.Nodes, view.Node{Node: "node-9", Identity: &view.Identity{State: "enrolled"}})
 		}},
 		{"nodes-awaited", "nodes", func(s *apitest.State) {
-			s.Nodes = append(s.Nodes, view.Node{Node: "node-8", Identity: &view.Identity{State: "joined"}}, view.Node{Node: "node-9", Identity: &view.Identity{State: "enrolled"}})
+			s.Nodes = append(s.Nodes, view.Node{Node: "node-8", Identity: &view.Identity{State: "joined"}},
+				view.Node{Node: "node-9", Identity: &view.Identity{State: "enrolled"}})
 		}},
 		{"node-enroll", "node enroll node-1", nil},
 		{"node-enroll-ttl", "node enroll node-1 --ttl 1h", nil},
 		{"node-enroll-no-door", "node enroll node-1", func(s *apitest.State) {
-			s.Fail = map[string]error{"Enroll": wire.New(wire.CodeNotSupported, "", "this controller has no door to join by; start it with --listen-tls")}
+			s.Fail = map[string]error{"Enroll": wire.New(wire.CodeNotSupported, "",
+				"this controller has no door to join by; start it with --listen-tls")}
 		}},
 		{"node-enroll-nobody", "node enroll no/de", nil},
 		{"node-revoke", "node revoke node-1 --reason stolen", nil},
@@ -183,7 +186,8 @@ func TestCommands(t *testing.T) {
 		{"events-after", "events --after 9 --limit 2", nil},
 		{"events-none", "events --type nothing", nil},
 		{"journal-verify", "journal verify", nil},
-		{"journal-verify-damaged", "journal verify", func(s *apitest.State) { s.Damage = "record 7 altered: its content does not match its chain hash" }},
+		{"journal-verify-damaged", "journal verify",
+			func(s *apitest.State) { s.Damage = "record 7 altered: its content does not match its chain hash" }},
 		{"journal-export", "journal export", nil},
 		{"journal-backup", "journal backup DIR/b.db", nil},
 		{"unit-status", "unit status", nil},
@@ -192,7 +196,9 @@ func TestCommands(t *testing.T) {
 		}},
 		{"unit-status-broken", "unit status", func(s *apitest.State) {
 			s.Status.Epoch, s.Status.Rev, s.Config = 0, 0, view.ConfigStatus{}
-			s.Status.Trouble = []string{"the journal /var/lib/journal.db cannot be written: the disk is full; nothing more is accepted until the cause is removed and the journal opened again"}
+			s.Status.Trouble = []string{
+				"the journal /var/lib/journal.db cannot be written: the disk is full; nothing more is accepted until the cause " +
+					"is removed and the journal opened again"}
 		}},
 		{"unit-status-not-ready", "unit status", func(s *apitest.State) {
 			s.Fail = map[string]error{"Status": wire.New(wire.CodeUnavailable, "", "the controller is starting")}
@@ -228,8 +234,10 @@ func TestJSONIsJSON(t *testing.T) {
 	b := newBench(t, apitest.Sample())
 	bad := b.write("bad.json", malformed)
 	for _, args := range [][]string{
-		{"config", "apply", bad}, {"config", "check", "--offline", bad}, {"confg"}, {"config", "--frob"}, {"nodes", "x"}, {"node", "nobody"},
-		{"--socket", b.dir + "/none", "nodes"}, {"config", "status"}, {"nodes"}, {"events"}, {"config", "check", b.dir + "/none"}, {"--timeout", "x", "nodes"},
+		{"config", "apply", bad}, {"config", "check", "--offline", bad}, {"confg"}, {"config", "--frob"},
+		{"nodes", "x"}, {"node", "nobody"},
+		{"--socket", b.dir + "/none", "nodes"}, {"config", "status"}, {"nodes"}, {"events"},
+		{"config", "check", b.dir + "/none"}, {"--timeout", "x", "nodes"},
 	} {
 		stdout, stderr, exit := b.run("", append(args, "--json")...)
 		for line := range strings.Lines(stdout + stderr) {
@@ -264,7 +272,8 @@ func TestEveryCommandHelps(t *testing.T) {
 	golden(t, "commands", strings.Join(paths, "\n")+"\n")
 	golden(t, "help", b.transcript("", "--help"))
 	golden(t, "help-apply", b.transcript("", "config", "apply", "--help"))
-	if stdout, stderr, exit := b.run("", "completion", "bash"); exit != 0 || stderr != "" || !strings.Contains(stdout, "__start_tandem") {
+	if stdout, stderr, exit := b.run("", "completion", "bash"); exit != 0 || stderr != "" ||
+		!strings.Contains(stdout, "__start_tandem") {
 		t.Errorf("completion: %d %s", exit, stderr)
 	}
 }

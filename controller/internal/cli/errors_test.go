@@ -20,7 +20,8 @@ func TestMistakes(t *testing.T) {
 	good := b.write("good.json", string(apitest.Document("2.1.0")))
 	b.write("empty.json", "")
 	b.write("cut.json", `{"formatVersion": "7", "version": "2.1.0", "nodes": [{"node": `)
-	b.write("long.json", `{"formatVersion":"7","version":"2.1.0",`+strings.Repeat(" ", 300)+`"nodes":{},`+strings.Repeat(" ", 300)+`"x":1}`)
+	b.write("long.json", `{"formatVersion":"7","version":"2.1.0",`+strings.Repeat(" ", 300)+`"nodes":{},`+
+		strings.Repeat(" ", 300)+`"x":1}`)
 	var many strings.Builder
 	many.WriteString(`{"formatVersion":"7","version":"2.1.0","nodes":[]`)
 	for i := range 30 {
@@ -29,24 +30,41 @@ func TestMistakes(t *testing.T) {
 	b.write("many.json", many.String()+"}")
 	var all strings.Builder
 	for _, args := range []string{
-		"", "confg", "config", "config aply x", "config x", "nods", "node", "node a/b", "node node-1 node-2", "nodes --wacth", "nodes -x",
-		"config apply", "config apply DIR/none.json", "config apply DIR", "config apply DIR/empty.json", "config apply DIR/cut.json",
-		"config apply DIR/long.json", "config check --offline DIR/many.json", "config apply DIR/good.json --wait 10s", "config apply DIR/good.json DIR/good.json",
-		"config apply DIR/good.json --try soon", "config apply DIR/good.json --try -2m", "config apply DIR/good.json --try P1M", "config apply DIR/good.json --wait=0s", "config apply DIR/good.json --try",
-		"config show --node", "config show --node x/y", "config show --node node-1 --version 2.0.0", "config show --version not-a-version",
-		"config resolve DIR/good.json", "config resolve --node node-1", "config explain /version", "config explain --node node-1", "config explain --node node-1 version",
-		"config diff 1.9.0", "config diff - -", "config diff v1.9.0 2.0.0", "config history --limit -1", "config history --limit many",
-		"config rollback 1.9.0 --as two", "events --limit 0", "events --node x/y", "events --after x", "unit", "unit stat", "journal", "journal verfy",
-		"journal backup", "journal backup DIR/good.json", "journal backup DIR/none/x.db", "journal export -o DIR/good.json",
+		"", "confg", "config", "config aply x", "config x", "nods", "node", "node a/b", "node node-1 node-2",
+		"nodes --wacth", "nodes -x",
+		"config apply", "config apply DIR/none.json", "config apply DIR", "config apply DIR/empty.json",
+		"config apply DIR/cut.json",
+		"config apply DIR/long.json", "config check --offline DIR/many.json", "config apply DIR/good.json --wait 10s",
+		"config apply DIR/good.json DIR/good.json",
+		"config apply DIR/good.json --try soon", "config apply DIR/good.json --try -2m",
+		"config apply DIR/good.json --try P1M", "config apply DIR/good.json --wait=0s",
+		"config apply DIR/good.json --try",
+		"config show --node", "config show --node x/y", "config show --node node-1 --version 2.0.0",
+		"config show --version not-a-version",
+		"config resolve DIR/good.json", "config resolve --node node-1", "config explain /version",
+		"config explain --node node-1", "config explain --node node-1 version",
+		"config diff 1.9.0", "config diff - -", "config diff v1.9.0 2.0.0", "config history --limit -1",
+		"config history --limit many",
+		"config rollback 1.9.0 --as two", "events --limit 0", "events --node x/y", "events --after x", "unit",
+		"unit stat", "journal", "journal verfy",
+		"journal backup", "journal backup DIR/good.json", "journal backup DIR/none/x.db",
+		"journal export -o DIR/good.json",
 		"journal verify --file DIR/j.db", "journal backup DIR/x.db --file DIR/good.json",
-		"journal compact", "journal compact --file DIR/j.db", "journal verify DIR/j.db", "journal export --file DIR/j.db",
+		"journal compact", "journal compact --file DIR/j.db", "journal verify DIR/j.db",
+		"journal export --file DIR/j.db",
 		"--socket DIR/control.sock --url TCP nodes", "--socket DIR/none.sock nodes", "--socket DIR/good.json nodes",
-		"--url ftp://x nodes", "--url http://127.0.0.1:1 nodes", "--url TCP nodes", "--token-file DIR/good.json nodes", "--url TCP --token-file DIR/none nodes",
-		"--url TCP --token-file DIR/empty.json nodes", "--url TCP --token-file DIR/good.json nodes", "version x", "--timeout 0s nodes",
-		"--ca DIR/good.json nodes", "--url https://127.0.0.1:1 --ca sha256:12 nodes", "--url https://127.0.0.1:1 --ca DIR/none.pem nodes",
-		"--url https://127.0.0.1:1 --ca DIR/good.json nodes", "--url TCP --ca sha256:" + strings.Repeat("0", 64) + " nodes",
-		"token", "token creat ann", "token create", "token create ann", "token create ann --role viewer", "token create ann --role x", "token create a/b --role view",
-		"token create ann --role view --expires soon", "token create ann --role view --expires 1s", "token create view --role view", "token list all", "token revoke",
+		"--url ftp://x nodes", "--url http://127.0.0.1:1 nodes", "--url TCP nodes", "--token-file DIR/good.json nodes",
+		"--url TCP --token-file DIR/none nodes",
+		"--url TCP --token-file DIR/empty.json nodes", "--url TCP --token-file DIR/good.json nodes", "version x",
+		"--timeout 0s nodes",
+		"--ca DIR/good.json nodes", "--url https://127.0.0.1:1 --ca sha256:12 nodes",
+		"--url https://127.0.0.1:1 --ca DIR/none.pem nodes",
+		"--url https://127.0.0.1:1 --ca DIR/good.json nodes",
+		"--url TCP --ca sha256:" + strings.Repeat("0", 64) + " nodes",
+		"token", "token creat ann", "token create", "token create ann", "token create ann --role viewer",
+		"token create ann --role x", "token create a/b --role view",
+		"token create ann --role view --expires soon", "token create ann --role view --expires 1s",
+		"token create view --role view", "token list all", "token revoke",
 		"token revoke veiw", "token revoke nobody", "token revoke " + tokens.Secret{}.Text(), "token revoke a/b",
 		"--socket " + strings.Repeat("long", 40) + " nodes",
 	} {
@@ -81,11 +99,14 @@ func TestDoors(t *testing.T) {
 	}{
 		{"url and token file", map[string]string{}, []string{"--url", b.tcp + "/", "--token-file", file}, 0},
 		{"url and token from the environment", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": token}, nil, 0},
-		{"wrong token", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": tokens.NewSecret().Text()}, nil, exitRefused},
+		{"wrong token", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": tokens.NewSecret().Text()},
+			nil, exitRefused},
 		{"half a token", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": token[:30]}, nil, exitUsage},
 		{"a mistyped token", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": swapped(token)}, nil, exitUsage},
-		{"flag above environment", map[string]string{"TANDEM_URL": "http://127.0.0.1:1"}, []string{"--socket", b.socket}, 0},
-		{"two doors in the environment", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_SOCKET": b.socket}, nil, exitUsage},
+		{"flag above environment", map[string]string{"TANDEM_URL": "http://127.0.0.1:1"},
+			[]string{"--socket", b.socket}, 0},
+		{"two doors in the environment", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_SOCKET": b.socket}, nil,
+			exitUsage},
 	} {
 		b.env = c.env
 		stdout, stderr, exit := b.run("", append([]string{"nodes"}, c.args...)...)
@@ -160,7 +181,8 @@ func TestStuckController(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	golden(t, "stuck", b.transcript("", "nodes", "--timeout", "20ms")+b.transcript("", "nodes", "--watch", "--timeout", "20ms")+b.transcript("", "config", "restore", "--timeout", "20ms"))
+	golden(t, "stuck", b.transcript("", "nodes", "--timeout", "20ms")+b.transcript("", "nodes", "--watch", "--timeout",
+		"20ms")+b.transcript("", "config", "restore", "--timeout", "20ms"))
 	ctx, cancel := context.WithCancel(context.Background())
 	b.ctx = ctx
 	cancel()
@@ -217,9 +239,11 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	io := b.io
 	io.In, io.Out, io.Err = strings.NewReader(""), full{}, &errs
 	io.Env = func(k string) (string, bool) { v, ok := b.env[k]; return v, ok }
-	for _, args := range [][]string{{"nodes"}, {"config", "show"}, {"journal", "export"}, {"version"}, {"events", "--json"}, {"nodes", "--watch"}} {
+	for _, args := range [][]string{{"nodes"}, {"config", "show"}, {"journal", "export"}, {"version"},
+		{"events", "--json"}, {"nodes", "--watch"}} {
 		errs.Reset()
-		if exit := Run(context.Background(), args, io); exit != exitRefused || !strings.Contains(errs.String(), "no space") {
+		if exit := Run(context.Background(), args, io); exit != exitRefused ||
+			!strings.Contains(errs.String(), "no space") {
 			t.Errorf("%v: status %d, %s", args, exit, errs.String())
 		}
 	}
@@ -234,7 +258,8 @@ func TestDownloadsThatFail(t *testing.T) {
 	s := apitest.Sample()
 	s.Fail = map[string]error{"Backup": errors.New("disk"), "Export": errors.New("disk")}
 	b := newBench(t, s)
-	for _, args := range [][]string{{"journal", "backup", b.dir + "/b.db"}, {"journal", "export", "-o", b.dir + "/b.db"}} {
+	for _, args := range [][]string{{"journal", "backup", b.dir + "/b.db"},
+		{"journal", "export", "-o", b.dir + "/b.db"}} {
 		if _, stderr, exit := b.run("", args...); exit != exitUnreachable || !strings.Contains(stderr, "cut off") {
 			t.Errorf("%v: status %d, %s", args, exit, stderr)
 		}

@@ -61,7 +61,8 @@ func newBench(t *testing.T, s apitest.State) *bench {
 	b.tcp = "http://" + tcp.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	a := api.New(b.unit, api.Config{Tokens: keys, URL: "https://gateway:8885", CA: "sha256:" + strings.Repeat("ab", 32), WatchEvery: time.Millisecond})
+	a := api.New(b.unit, api.Config{Tokens: keys, URL: "https://gateway:8885", CA: "sha256:" + strings.Repeat("ab", 32),
+		WatchEvery: time.Millisecond})
 	go func() { served <- a.Serve(ctx, []net.Listener{l, tcp}...) }()
 	b.stop = sync.OnceFunc(func() {
 		cancel()
@@ -108,7 +109,8 @@ func (b *bench) transcript(stdin string, args ...string) string {
 		t.WriteString("--- standard error\n" + stderr)
 	}
 	fmt.Fprintf(&t, "--- exit status %d\n", exit)
-	return secret.ReplaceAllString(strings.NewReplacer(b.dir, "DIR", b.tcp, "TCP", whoRuns(b.t), "uid:0(root)").Replace(t.String()), "tdo1.SECRET")
+	return secret.ReplaceAllString(strings.NewReplacer(b.dir, "DIR", b.tcp, "TCP", whoRuns(b.t),
+		"uid:0(root)").Replace(t.String()), "tdo1.SECRET")
 }
 
 // whoRuns is how the journal names whoever runs this test.

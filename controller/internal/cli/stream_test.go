@@ -13,7 +13,8 @@ import (
 
 // followed runs a command that does not end by itself. Each time what it has written ends in one of
 // the marks, the step of that mark is taken; at the last it is interrupted instead.
-func followed(t *testing.T, terminal bool, marks []string, step func(int, *apitest.State), args ...string) (out string, exit int) {
+func followed(t *testing.T, terminal bool, marks []string, step func(int, *apitest.State), args ...string) (out string,
+	exit int) {
 	t.Helper()
 	b := newBench(t, apitest.Sample())
 	ctx, interrupt := context.WithCancel(context.Background())
@@ -62,9 +63,12 @@ func TestNodesAreWatched(t *testing.T) {
 		marks    []string
 		args     []string
 	}{
-		"watch":      {false, []string{"in step\n", "node-4 online", "node-1 is not known"}, []string{"nodes", "--watch"}},
-		"watch-tty":  {true, []string{"4 nodes, 3 online", "4 nodes, 4 online", "3 nodes, 3 online"}, []string{"nodes", "--watch"}},
-		"watch-json": {false, []string{`{"complete":true}`, `"node":"node-4","type":"secondaryType","online":true`, `"gone":"node-1"`}, []string{"nodes", "--watch", "--json"}},
+		"watch": {false, []string{"in step\n", "node-4 online", "node-1 is not known"},
+			[]string{"nodes", "--watch"}},
+		"watch-tty": {true, []string{"4 nodes, 3 online", "4 nodes, 4 online", "3 nodes, 3 online"},
+			[]string{"nodes", "--watch"}},
+		"watch-json": {false, []string{`{"complete":true}`, `"node":"node-4","type":"secondaryType","online":true`,
+			`"gone":"node-1"`}, []string{"nodes", "--watch", "--json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, exit := followed(t, c.terminal, c.marks, back, c.args...)
@@ -77,7 +81,9 @@ func TestNodesAreWatched(t *testing.T) {
 			if name == "watch" {
 				golden(t, "nodes-watch", out)
 			}
-			if name == "watch-tty" && (!strings.HasPrefix(out, "\x1b[H\x1b[2J\x1b[1mNODE") || !strings.Contains(out, "\x1b[32minstalled\x1b[0m")) {
+			if name == "watch-tty" &&
+				(!strings.HasPrefix(out, "\x1b[H\x1b[2J\x1b[1mNODE") ||
+					!strings.Contains(out, "\x1b[32minstalled\x1b[0m")) {
 				t.Errorf("%q", out)
 			}
 		})
@@ -86,14 +92,17 @@ func TestNodesAreWatched(t *testing.T) {
 
 func TestEventsAreFollowed(t *testing.T) {
 	add := func(i int, s *apitest.State) {
-		s.Entries = append(s.Entries, view.Entry{Seq: uint64(15 + i), At: apitest.Now, Type: "event", Node: "a-node-with-a-long-name", Data: []byte(`"\u001b[2J"`)})
+		s.Entries = append(s.Entries,
+			view.Entry{Seq: uint64(15 + i), At: apitest.Now, Type: "event", Node: "a-node-with-a-long-name",
+				Data: []byte(`"\u001b[2J"`)})
 	}
 	out, exit := followed(t, false, []string{"offline", "15  ", "16  "}, add, "events", "--follow", "--limit", "2")
 	if exit != 0 {
 		t.Errorf("status %d", exit)
 	}
 	golden(t, "events-follow", out)
-	out, exit = followed(t, false, []string{`{"up":false}`, `"seq":15`}, add, "events", "--follow", "--after", "12", "--json")
+	out, exit = followed(t, false, []string{`{"up":false}`, `"seq":15`}, add, "events", "--follow", "--after", "12",
+		"--json")
 	if exit != 0 || strings.Count(out, "\n") < 3 || strings.Contains(out, `"seq":12,`) {
 		t.Errorf("status %d: %s", exit, out)
 	}
@@ -127,7 +136,8 @@ func TestColours(t *testing.T) {
 		env      map[string]string
 		want     bool
 	}{
-		{true, nil, true}, {false, nil, false}, {true, map[string]string{"NO_COLOR": "1"}, false}, {true, map[string]string{"TERM": "dumb"}, false},
+		{true, nil, true}, {false, nil, false}, {true, map[string]string{"NO_COLOR": "1"}, false},
+		{true, map[string]string{"TERM": "dumb"}, false},
 	} {
 		b.io.OutTerminal, b.io.Width = c.terminal, 110
 		b.env = map[string]string{"TANDEM_SOCKET": b.socket}

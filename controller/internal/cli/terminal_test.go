@@ -18,7 +18,8 @@ func TestJSONIsHarmlessOnATerminal(t *testing.T) {
 	s := apitest.Sample()
 	s.Nodes[1].Documents[wire.KindConfig].Last.Error.Message = said
 	b := newBench(t, s)
-	for _, args := range [][]string{{"nodes", "--json"}, {"node", s.Nodes[1].Node, "--json"}, {"node", s.Nodes[1].Node}, {"config", "status", "--json"}, {"no-such-\u009b31m-command", "--json"}} {
+	for _, args := range [][]string{{"nodes", "--json"}, {"node", s.Nodes[1].Node, "--json"}, {"node", s.Nodes[1].Node},
+		{"config", "status", "--json"}, {"no-such-\u009b31m-command", "--json"}} {
 		stdout, stderr, _ := b.run("", args...)
 		for _, c := range stdout + stderr {
 			if c != '\n' && !unicode.IsPrint(c) {
@@ -35,7 +36,8 @@ func TestJSONIsHarmlessOnATerminal(t *testing.T) {
 			Last struct{ Error *wire.Error }
 		}
 	}
-	if err := json.Unmarshal([]byte(stdout), &n, json.MatchCaseInsensitiveNames(true)); err != nil || n.Documents[wire.KindConfig].Last.Error.Message != said {
+	if err := json.Unmarshal([]byte(stdout), &n, json.MatchCaseInsensitiveNames(true)); err != nil ||
+		n.Documents[wire.KindConfig].Last.Error.Message != said {
 		t.Errorf("%v, %q", err, n.Documents[wire.KindConfig].Last.Error)
 	}
 }

@@ -89,14 +89,17 @@ func waited(t *testing.T, s steps, terminal bool, args ...string) string {
 	args = append([]string{"config", "apply", b.write("good.json", string(apitest.Document("2.1.0")))}, args...)
 	exit := Run(ctx, args, io)
 	w.doing.Wait()
-	text := "--- standard output\n" + out.String() + "--- standard error\n" + w.buf.String() + "--- exit status " + string(rune('0'+exit)) + "\n"
+	text := "--- standard output\n" + out.String() + "--- standard error\n" + w.buf.String() + "--- exit status " +
+		string(rune('0'+exit)) + "\n"
 	return strings.ReplaceAll(strings.NewReplacer("\r", "<return>", "\x1b[K", "<clear>\n").Replace(text), b.dir, "DIR")
 }
 
 func TestApplyWaits(t *testing.T) {
 	bad := wire.New(wire.CodeBadValue, "/priority", "at most 10 here")
-	all := steps{settle("node-1", wire.StateInstalled, nil), settle("node-2", wire.StateApplying, nil), settle("node-2", wire.StateInstalled, nil), settle("node-3", wire.StateInstalled, nil)}
-	refused := steps{settle("node-1", wire.StateInstalled, nil), settle("node-2", wire.StateRejected, bad), settle("node-3", wire.StateInstalled, nil)}
+	all := steps{settle("node-1", wire.StateInstalled, nil), settle("node-2", wire.StateApplying, nil),
+		settle("node-2", wire.StateInstalled, nil), settle("node-3", wire.StateInstalled, nil)}
+	refused := steps{settle("node-1", wire.StateInstalled, nil), settle("node-2", wire.StateRejected, bad),
+		settle("node-3", wire.StateInstalled, nil)}
 	stuck := steps{settle("node-1", wire.StateInstalled, nil), settle("node-2", wire.StateApplying, nil), nil}
 	for _, c := range []struct {
 		name     string
@@ -129,7 +132,8 @@ func TestWaitIsOvertaken(t *testing.T) {
 		return errs.Write(text)
 	})
 	io.Env = func(k string) (string, bool) { v, ok := b.env[k]; return v, ok }
-	exit := Run(context.Background(), []string{"config", "apply", b.write("good.json", string(apitest.Document("2.1.0"))), "--wait"}, io)
+	exit := Run(context.Background(),
+		[]string{"config", "apply", b.write("good.json", string(apitest.Document("2.1.0"))), "--wait"}, io)
 	if exit != exitIncomplete || !strings.Contains(errs.String(), "tandem: stale: accepted, but 3.0.0 took its place") {
 		t.Errorf("status %d, %s", exit, errs.String())
 	}
@@ -177,7 +181,8 @@ func TestWaitOutlivesTheController(t *testing.T) {
 		return errs.Write(text)
 	})
 	io.Env = func(k string) (string, bool) { v, ok := b.env[k]; return v, ok }
-	if exit := Run(context.Background(), []string{"config", "apply", b.write("good.json", string(apitest.Document("2.1.0"))), "--wait"}, io); exit != 0 {
+	if exit := Run(context.Background(),
+		[]string{"config", "apply", b.write("good.json", string(apitest.Document("2.1.0"))), "--wait"}, io); exit != 0 {
 		t.Errorf("status %d, %s", exit, errs.String())
 	}
 	restarts.Wait()
@@ -189,7 +194,8 @@ func TestWaitLosesTheController(t *testing.T) {
 	s := apitest.Sample()
 	s.Fail = map[string]error{"ConfigStatus": wire.New(wire.CodeUnavailable, "", "restarting")}
 	b := newBench(t, s)
-	_, stderr, exit := b.run("", "config", "apply", b.write("good.json", string(apitest.Document("2.1.0"))), "--wait=20ms")
+	_, stderr, exit := b.run("", "config", "apply", b.write("good.json", string(apitest.Document("2.1.0"))),
+		"--wait=20ms")
 	if exit != exitIncomplete || !strings.Contains(stderr, "timeout: accepted, but nothing was heard") {
 		t.Errorf("status %d, %s", exit, stderr)
 	}

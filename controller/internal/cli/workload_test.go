@@ -52,7 +52,8 @@ func TestHello(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum := fmt.Sprintf("SHA256:%x", sha256.Sum256(file)); sum != r.Verification.Checksum || int64(r.Size) != int64(len(file)) {
+	if sum := fmt.Sprintf("SHA256:%x", sha256.Sum256(file)); sum != r.Verification.Checksum ||
+		int64(r.Size) != int64(len(file)) {
 		t.Errorf("%s, %d bytes; the sample says %s, %d", sum, len(file), r.Verification.Checksum, r.Size)
 	}
 }
@@ -86,7 +87,9 @@ func TestWorkloadFill(t *testing.T) {
 					}
 					return b.write(name, string(data))
 				}
-				files := strings.NewReplacer("TOPOLOGY", copied("topology.json"), "FILLERS", copied("fillers.json"), "APPLICABLE", copied("applicable.json"), "SLOPPY", b.write("sloppy.json", sloppy), "MORE", b.write("more.json", more), "DIR", b.dir)
+				files := strings.NewReplacer("TOPOLOGY", copied("topology.json"), "FILLERS", copied("fillers.json"),
+					"APPLICABLE", copied("applicable.json"), "SLOPPY", b.write("sloppy.json", sloppy), "MORE",
+					b.write("more.json", more), "DIR", b.dir)
 				args := append([]string{"workload", "fill"}, strings.Fields(files.Replace(c.args))...)
 				if suffix != "" {
 					args = append(args, "--json")

@@ -24,7 +24,8 @@ func (b *bench) sample(name string) string {
 }
 
 func tooOld(s *apitest.State) {
-	s.Refuse = map[string]*wire.Error{"node-2": wire.New(wire.CodeNotSupported, "", "the agent there, version 1.0.0, does not run workloads; update it, or take its slots out")}
+	s.Refuse = map[string]*wire.Error{"node-2": wire.New(wire.CodeNotSupported, "",
+		"the agent there, version 1.0.0, does not run workloads; update it, or take its slots out")}
 }
 
 // set is a set with these services on node-1, whose hooks are of this version.
@@ -109,7 +110,8 @@ func TestWorkloads(t *testing.T) {
 		{"workload-restart-malformed", "restart web", apitest.Working},
 		{"workload-restart-no-answer", "restart web@node-1", func(s *apitest.State) {
 			apitest.Working(s)
-			s.Fail = map[string]error{"Order": &wire.Error{Code: wire.CodeNoAnswer, Message: "the node has not answered in time", Node: "node-1"}}
+			s.Fail = map[string]error{"Order": &wire.Error{Code: wire.CodeNoAnswer,
+				Message: "the node has not answered in time", Node: "node-1"}}
 		}},
 		{"workload-logs", "logs web@node-1", apitest.Working},
 		{"workload-logs-tail", "logs web@node-1 --tail 1", apitest.Working},
@@ -123,7 +125,9 @@ func TestWorkloads(t *testing.T) {
 					c.state(&s)
 				}
 				b := newBench(t, s)
-				files := strings.NewReplacer("TOPOLOGY", b.sample("topology.json"), "FILLERS", b.sample("fillers.json"), "SLOPPY", b.write("sloppy.json", strings.ReplaceAll(sloppy, "web@", "extra@")), "EMPTY", b.write("empty.json", "[]\n"),
+				files := strings.NewReplacer("TOPOLOGY", b.sample("topology.json"), "FILLERS", b.sample("fillers.json"),
+					"SLOPPY", b.write("sloppy.json", strings.ReplaceAll(sloppy, "web@", "extra@")), "EMPTY",
+					b.write("empty.json", "[]\n"),
 					"OLD", b.write("old.json", set("one", "web")), "NEW", b.write("new.json", set("two", "web", "map")))
 				args := append([]string{"workload"}, strings.Fields(files.Replace(c.args))...)
 				if suffix != "" {
@@ -145,7 +149,8 @@ func TestWorkloadsAreSubmittedAsGiven(t *testing.T) {
 	all, _, exit := b.run("", "workload", "fill", topology, fillers, "--json")
 	one := b.write("all.json", all)
 	lenient := b.write("sloppy.json", strings.ReplaceAll(sloppy, "web@", "extra@"))
-	for _, args := range [][]string{{one}, {topology, fillers, "--version", "3.0.0"}, {lenient, one, "--lenient", "--version", "4.0.0"}} {
+	for _, args := range [][]string{{one}, {topology, fillers, "--version", "3.0.0"},
+		{lenient, one, "--lenient", "--version", "4.0.0"}} {
 		if _, stderr, exit := b.run("", append([]string{"workload", "apply"}, args...)...); exit != 0 {
 			t.Fatalf("%v: %d %s", args, exit, stderr)
 		}
@@ -180,13 +185,16 @@ func TestWorkloadWait(t *testing.T) {
 	failed := func(s *apitest.State) {
 		done(s)
 		w := &s.Workloads.Status
-		w.Slots = view.SlotProgress{Slots: 3, Running: 2, Failed: 1, Missing: []view.Slot{{Slot: "camera@node-2", Node: "node-2", Online: true, Desired: "c", State: "failed", Why: "hash-mismatch: not what its checksum says"}}}
+		w.Slots = view.SlotProgress{Slots: 3, Running: 2, Failed: 1,
+			Missing: []view.Slot{{Slot: "camera@node-2", Node: "node-2", Online: true, Desired: "c", State: "failed",
+				Why: "hash-mismatch: not what its checksum says"}}}
 	}
 	refused := func(s *apitest.State) {
 		done(s)
 		w := &s.Workloads.Status
 		w.Progress.Failed, w.Progress.Installed = 1, w.Progress.Nodes-1
-		w.Progress.Missing = []view.Laggard{{Node: "node-2", Online: true, State: wire.StateRejected, Error: wire.New(wire.CodeNotSupported, "", "memory.limit_in_bytes cannot be enforced here")}}
+		w.Progress.Missing = []view.Laggard{{Node: "node-2", Online: true, State: wire.StateRejected,
+			Error: wire.New(wire.CodeNotSupported, "", "memory.limit_in_bytes cannot be enforced here")}}
 	}
 	replaced := func(s *apitest.State) { s.Workloads.Status.Version, s.Workloads.Status.Rev = "9.0.0", 99 }
 	for _, c := range []struct {
@@ -201,7 +209,8 @@ func TestWorkloadWait(t *testing.T) {
 			t.Run(c.name+suffix, func(t *testing.T) {
 				t.Parallel()
 				b := newBench(t, apitest.Sample())
-				args := []string{"workload", "apply", b.sample("topology.json"), b.sample("fillers.json"), "--wait=" + c.wait}
+				args := []string{"workload", "apply", b.sample("topology.json"), b.sample("fillers.json"),
+					"--wait=" + c.wait}
 				if suffix != "" {
 					args = append(args, "--json")
 				}
@@ -235,7 +244,9 @@ func TestWorkloadWaitInterrupted(t *testing.T) {
 	s.Workloads.Then = func(s *apitest.State) {
 		w := &s.Workloads.Status
 		w.Progress = view.Progress{Nodes: 2, Online: 2, Installed: 2}
-		w.Slots = view.SlotProgress{Slots: 3, Running: 2, OnlineMissing: 1, Missing: []view.Slot{{Slot: "camera@node-2", Node: "node-2", Online: true, Desired: "c", State: "restarting", Why: "exit status 3"}}}
+		w.Slots = view.SlotProgress{Slots: 3, Running: 2, OnlineMissing: 1,
+			Missing: []view.Slot{{Slot: "camera@node-2", Node: "node-2", Online: true, Desired: "c",
+				State: "restarting", Why: "exit status 3"}}}
 	}
 	b := newBench(t, s)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -245,8 +256,10 @@ func TestWorkloadWaitInterrupted(t *testing.T) {
 	io := b.io
 	io.In, io.Out, io.Err = strings.NewReader(""), &out, errs
 	io.Env = func(k string) (string, bool) { v, ok := b.env[k]; return v, ok }
-	exit := Run(ctx, []string{"workload", "apply", b.sample("topology.json"), b.sample("fillers.json"), "--wait=10m"}, io)
-	const want = "tandem: timeout: accepted, but only 2 of 3 slots ran what they should when the waiting was interrupted:\n  camera@node-2: restarting, exit status 3\n"
+	exit := Run(ctx, []string{"workload", "apply", b.sample("topology.json"), b.sample("fillers.json"), "--wait=10m"},
+		io)
+	const want = "tandem: timeout: accepted, but only 2 of 3 slots ran what they should when the waiting was " +
+		"interrupted:\n  camera@node-2: restarting, exit status 3\n"
 	if exit != exitIncomplete || !strings.HasSuffix(errs.String(), want) {
 		t.Errorf("%d %s\n%s", exit, out.String(), errs.String())
 	}

@@ -77,12 +77,14 @@ func New(opt Options) (*Client, error) {
 	}
 	u, err := url.Parse(opt.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.User != nil {
-		return nil, wire.New(wire.CodeInvalidArgument, "", fmt.Sprintf("%.200q is not an address such as https://gateway:8885", opt.URL))
+		return nil, wire.New(wire.CodeInvalidArgument, "",
+			fmt.Sprintf("%.200q is not an address such as https://gateway:8885", opt.URL))
 	}
 	if u.Scheme == "https" {
 		t.TLSClientConfig = opt.Trust.config(u)
 	} else if opt.Trust != nil {
-		return nil, wire.New(wire.CodeInvalidArgument, "", "a CA is trusted (--ca, TANDEM_CA), but the address begins with http://, which is without TLS; write https://")
+		return nil, wire.New(wire.CodeInvalidArgument, "",
+			"a CA is trusted (--ca, TANDEM_CA), but the address begins with http://, which is without TLS; write https://")
 	}
 	c.base = strings.TrimRight(u.String(), "/")
 	return c, nil
@@ -103,7 +105,8 @@ func (c *Client) Where() string {
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // send makes one request and returns an answer that is a 2xx, or accepted says otherwise.
-func (c *Client) send(ctx context.Context, method, path string, query url.Values, body []byte, accepted ...int) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, body []byte,
+	accepted ...int) (*http.Response, error) {
 	target := c.base + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
@@ -144,7 +147,8 @@ func (c *Client) refusal(res *http.Response) error {
 		return &Unreachable{c.Where(), "it speaks TLS; write https:// instead of http://", nil}
 	}
 	if err != nil || p.Error == nil || p.Error.Code == "" {
-		return &Unreachable{c.Where(), fmt.Sprintf("what answers there is not a Tandem controller (HTTP status %d)", res.StatusCode), err}
+		return &Unreachable{c.Where(),
+			fmt.Sprintf("what answers there is not a Tandem controller (HTTP status %d)", res.StatusCode), err}
 	}
 	return p.Error
 }
@@ -159,7 +163,8 @@ func (c *Client) unreachable(ctx context.Context, method string, err error) erro
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case (errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err)) && method != http.MethodGet:
-		u.Hint = "it did not answer in time, and may do what was asked all the same: look (tandem events) before you try again with a longer --timeout"
+		u.Hint = "it did not answer in time, and may do what was asked all the same: look (tandem events) before you try " +
+			"again with a longer --timeout"
 	case errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err):
 		u.Hint = "it did not answer in time; it may be busy, or stuck: try again with a longer --timeout"
 	case errors.Is(err, fs.ErrNotExist):
@@ -180,9 +185,11 @@ func (c *Client) unreachable(ctx context.Context, method string, err error) erro
 	case errors.Is(err, syscall.EINVAL) && c.opt.URL == "":
 		u.Hint = "that path is too long for a socket"
 	case errors.Is(err, errForeign):
-		u.Hint = errForeign.Error() + " (--ca, TANDEM_CA); nothing was sent to it. " + strings.TrimPrefix(cause(err).Error(), errForeign.Error()+": ")
+		u.Hint = errForeign.Error() + " (--ca, TANDEM_CA); nothing was sent to it. " +
+			strings.TrimPrefix(cause(err).Error(), errForeign.Error()+": ")
 	case errors.As(err, &unknown), errors.As(err, &host):
-		u.Hint = "its certificate is not one that this machine trusts (" + cause(err).Error() + "); give the unit's CA: --ca with its ca.pem or its fingerprint, or TANDEM_CA as \"tandem token create\" prints it"
+		u.Hint = "its certificate is not one that this machine trusts (" + cause(err).Error() +
+			"); give the unit's CA: --ca with its ca.pem or its fingerprint, or TANDEM_CA as \"tandem token create\" prints it"
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"): // net/http has no type for it
 		u.Hint = "what answers there does not speak TLS; does the address begin with http:// rather than https://?"
 	case errors.As(err, &dns):

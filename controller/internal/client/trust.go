@@ -76,7 +76,8 @@ func (t *Trust) verify(chain []*x509.Certificate, host string) error {
 			found = true
 		}
 		if !found {
-			return fmt.Errorf("%w: %s vouches for it, not %s", errForeign, jointoken.FingerprintOf(chain[len(chain)-1].Raw), t.pin)
+			return fmt.Errorf("%w: %s vouches for it, not %s", errForeign,
+				jointoken.FingerprintOf(chain[len(chain)-1].Raw), t.pin)
 		}
 	}
 	name := host
@@ -91,7 +92,8 @@ func (t *Trust) verify(chain []*x509.Certificate, host string) error {
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: name, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: name,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errForeign, err)
 	}

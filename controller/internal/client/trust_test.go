@@ -59,7 +59,8 @@ func foreign(t *testing.T, hosts ...string) *tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "foreign"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "foreign"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IsCA: true, BasicConstraintsValid: true}
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
@@ -135,16 +136,21 @@ func TestTrust(t *testing.T) {
 		{"the controller, by its CA's fingerprint", controller.Optional(), pin(unit.Certificate()), ""},
 		{"the controller, by its CA's file", controller.Optional(), file(unit.Certificate()), ""},
 		{"the controller, by nothing", controller.Optional(), nil, "--ca"},
-		{"another unit of that name, by fingerprint", imitation.Optional(), pin(unit.Certificate()), "nothing was sent"},
+		{"another unit of that name, by fingerprint", imitation.Optional(), pin(unit.Certificate()),
+			"nothing was sent"},
 		{"another unit of that name, by file", imitation.Optional(), file(unit.Certificate()), "nothing was sent"},
 		{"a node", with(issued(t, unit, ca.Grant{Subject: "node/n1"})), pin(unit.Certificate()), "nothing was sent"},
-		{"a broker for this very host", with(issued(t, unit, ca.Grant{Subject: "broker/b1", Hosts: []string{"127.0.0.1"}})), pin(unit.Certificate()), "nothing was sent"},
-		{"the same, by file", with(issued(t, unit, ca.Grant{Subject: "broker/b1", Hosts: []string{"127.0.0.1"}})), file(unit.Certificate()), "nothing was sent"},
+		{"a broker for this very host",
+			with(issued(t, unit, ca.Grant{Subject: "broker/b1", Hosts: []string{"127.0.0.1"}})),
+			pin(unit.Certificate()), "nothing was sent"},
+		{"the same, by file", with(issued(t, unit, ca.Grant{Subject: "broker/b1", Hosts: []string{"127.0.0.1"}})),
+			file(unit.Certificate()), "nothing was sent"},
 		{"somebody who shows our CA beside his own", with(unpadded), pin(unit.Certificate()), "nothing was sent"},
 		{"a given certificate, by file", with(self), file(self.Certificate[0]), ""},
 		{"a given certificate, by its own fingerprint", with(self), pin(self.Certificate[0]), ""},
 		{"one of another host, by file", with(selfElsewhere), file(selfElsewhere.Certificate[0]), "nothing was sent"},
-		{"TLS 1.2 only", &tls.Config{Certificates: []tls.Certificate{*self}, MaxVersion: tls.VersionTLS12}, file(self.Certificate[0]), "tls: protocol version"},
+		{"TLS 1.2 only", &tls.Config{Certificates: []tls.Certificate{*self}, MaxVersion: tls.VersionTLS12},
+			file(self.Certificate[0]), "tls: protocol version"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			url, came := door(t, c.door)
@@ -166,13 +172,15 @@ func TestTrust(t *testing.T) {
 			}
 		})
 	}
-	if _, err := New(Options{URL: "http://127.0.0.1:1", Trust: pin(unit.Certificate())}); err == nil || !strings.Contains(err.Error(), "https://") {
+	if _, err := New(Options{URL: "http://127.0.0.1:1", Trust: pin(unit.Certificate())}); err == nil ||
+		!strings.Contains(err.Error(), "https://") {
 		t.Errorf("a CA for an address without TLS: %v", err)
 	}
 }
 
 func TestParseTrust(t *testing.T) {
-	for _, bad := range []string{"", "sha256:", "sha256:00", strings.Repeat("0", 64), "sha256:" + strings.Repeat("g", 64), "sha256:" + strings.Repeat("0", 66), "md5:" + strings.Repeat("0", 64)} {
+	for _, bad := range []string{"", "sha256:", "sha256:00", strings.Repeat("0", 64),
+		"sha256:" + strings.Repeat("g", 64), "sha256:" + strings.Repeat("0", 66), "md5:" + strings.Repeat("0", 64)} {
 		if _, err := ParsePin(bad); err == nil {
 			t.Errorf("%q is a fingerprint", bad)
 		}
@@ -204,7 +212,8 @@ func TestWrongScheme(t *testing.T) {
 	url, _ := door(t, with(foreign(t, "127.0.0.1")))
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
-	for wrong, want := range map[string]string{"http" + strings.TrimPrefix(url, "https"): "https://", "https" + strings.TrimPrefix(plain.URL, "http"): "http://"} {
+	for wrong, want := range map[string]string{"http" + strings.TrimPrefix(url, "https"): "https://",
+		"https" + strings.TrimPrefix(plain.URL, "http"): "http://"} {
 		cl, err := New(Options{URL: wrong, Timeout: 30 * time.Second})
 		if err != nil {
 			t.Fatal(err)

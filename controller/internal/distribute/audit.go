@@ -47,5 +47,6 @@ func differ(from string, got, want []byte) error {
 		at++
 	}
 	around := func(b []byte) []byte { return b[max(0, min(at, len(b))-200):min(len(b), at+200)] }
-	return fmt.Errorf("replaying %s leads elsewhere than the live state:\nreplayed: …%s…\nlive:     …%s…", from, around(got), around(want))
+	return fmt.Errorf("replaying %s leads elsewhere than the live state:\nreplayed: …%s…\nlive:     …%s…", from,
+		around(got), around(want))
 }

@@ -130,7 +130,8 @@ type Core struct {
 	rotating sync.Mutex             // one change of the keys at a time
 	lost     bool                   // the key that signed is: New replaces it
 
-	away atomic.Pointer[time.Time] // until when a maintenance is announced, zero: none; changed by the loop, read by all
+	// until when a maintenance is announced, zero: none; changed by the loop, read by all
+	away atomic.Pointer[time.Time]
 
 	admitted  admissions
 	authority *Authority // set before Run; nil: none
@@ -144,7 +145,8 @@ type Core struct {
 func New(cfg Config) (*Core, error) {
 	cfg = cfg.withDefaults()
 	c := &Core{
-		cfg: cfg, started: cfg.Now(), waiting: map[uint64]chan fleet.Answer{}, changed: make(chan struct{}), heavyParse: make(chan struct{}, 1), road: cfg.Broker,
+		cfg: cfg, started: cfg.Now(), waiting: map[uint64]chan fleet.Answer{}, changed: make(chan struct{}),
+		heavyParse: make(chan struct{}, 1), road: cfg.Broker,
 	}
 	c.queue.init()
 	c.inbox.init()

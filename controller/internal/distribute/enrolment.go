@@ -107,7 +107,10 @@ func (c *Core) Enrolment(ctx context.Context, ev enrol.Event) error {
 // Enroll makes a token with which a node may join.
 func (c *Core) Enroll(ctx context.Context, in op.EnrollIn) (view.Enrolment, error) {
 	if c.JoinURL() == "" {
-		return view.Enrolment{}, wire.New(wire.CodeNotSupported, "", "this controller has no door to join by; start it with --listen-tls (or with --join-listen, if it uses another broker)")
+		return view.Enrolment{},
+			wire.New(wire.CodeNotSupported, "",
+				"this controller has no door to join by; start it with --listen-tls (or with --join-listen, if it uses another "+
+					"broker)")
 	}
 	t, err := jointoken.New(in.Node, c.authority.CA.Fingerprint(), rand.Reader)
 	if err != nil {
@@ -149,17 +152,24 @@ func (c *Core) Certify(ctx context.Context, in op.CertifyIn) (view.Certificate, 
 	role, _, _ := strings.Cut(in.Identity, "/")
 	switch {
 	case c.authority == nil:
-		return view.Certificate{}, wire.New(wire.CodeNotSupported, "", "this controller has no CA; start it with --listen-tls or --join-listen")
+		return view.Certificate{},
+			wire.New(wire.CodeNotSupported, "",
+				"this controller has no CA; start it with --listen-tls or --join-listen")
 	case !jointoken.ValidSubject(in.Identity) || role != "cloud" && role != "operator" && role != jointoken.BrokerRole:
-		return view.Certificate{}, wire.New(wire.CodeInvalidArgument, "/identity", "cloud/NAME, operator/NAME or broker/NAME is expected; nodes join with a token")
+		return view.Certificate{},
+			wire.New(wire.CodeInvalidArgument, "/identity",
+				"cloud/NAME, operator/NAME or broker/NAME is expected; nodes join with a token")
 	case slices.Contains(in.Hosts, jointoken.ServerName):
 		return view.Certificate{}, wire.New(wire.CodeInvalidArgument, "/hosts", "this name is the controller's own")
 	case (role == jointoken.BrokerRole) != (len(in.Hosts) > 0):
-		return view.Certificate{}, wire.New(wire.CodeInvalidArgument, "/hosts", "a broker has the hosts that nodes reach it under, and nobody else has")
+		return view.Certificate{},
+			wire.New(wire.CodeInvalidArgument, "/hosts",
+				"a broker has the hosts that nodes reach it under, and nobody else has")
 	}
 	block, rest := pem.Decode([]byte(in.CSR))
 	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(bytes.TrimSpace(rest)) > 0 {
-		return view.Certificate{}, wire.New(wire.CodeMalformed, "/csr", "one PKCS #10 certificate request in PEM is expected")
+		return view.Certificate{},
+			wire.New(wire.CodeMalformed, "/csr", "one PKCS #10 certificate request in PEM is expected")
 	}
 	req, err := ca.ParseRequest(block.Bytes)
 	if err != nil {

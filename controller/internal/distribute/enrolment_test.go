@@ -58,7 +58,8 @@ func (r *faulty) hash() string {
 }
 
 func joinOf(hash, key, serial string) enrol.Join {
-	return enrol.Join{Subject: "node/n1", Hash: hash, Key: key, Serial: serial, Expires: time.Now().Add(24 * time.Hour), CA: "sha256:ca"}
+	return enrol.Join{Subject: "node/n1", Hash: hash, Key: key, Serial: serial, Expires: time.Now().Add(24 * time.Hour),
+		CA: "sha256:ca"}
 }
 
 func (r *faulty) certified(serial string, want bool) {
@@ -229,7 +230,8 @@ func TestCertify(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{"elsewhere"}}, key)
+		der, err := x509.CreateCertificateRequest(rand.Reader,
+			&x509.CertificateRequest{DNSNames: []string{"elsewhere"}}, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,20 +255,25 @@ func TestCertify(t *testing.T) {
 			t.Fatal(err)
 		}
 		leaf := read(c)
-		if err := r.core.Certified("cloud/eu", leaf.SerialNumber.Text(16)); err != nil || len(leaf.DNSNames) != 0 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth {
+		if err := r.core.Certified("cloud/eu", leaf.SerialNumber.Text(16)); err != nil || len(leaf.DNSNames) != 0 ||
+			leaf.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth {
 			t.Errorf("%v %v", leaf.DNSNames, err)
 		}
 		if _, err := r.core.Disown(as(t.Context(), "ann"), op.Disown{Identity: "cloud/eu"}); err != nil {
 			t.Error(err)
 		}
-		if err := r.core.Certified("cloud/eu", leaf.SerialNumber.Text(16)); err == nil || !slices.Contains(g.cut, "cloud/eu: it was revoked") {
+		if err := r.core.Certified("cloud/eu", leaf.SerialNumber.Text(16)); err == nil ||
+			!slices.Contains(g.cut, "cloud/eu: it was revoked") {
 			t.Errorf("%v %q", err, g.cut)
 		}
 		for _, bad := range []view.Certification{
 			{Identity: "cloud/eu", CSR: csr}, // the key was revoked
-			{Identity: "node/n1", CSR: csr}, {Identity: "controller", CSR: csr}, {Identity: "cloud/", CSR: csr}, {Identity: "root", CSR: csr},
-			{Identity: "broker/b1", CSR: csr}, {Identity: "broker/b1", CSR: csr, Hosts: []string{jointoken.ServerName}}, {Identity: "operator/ann", CSR: csr, Hosts: []string{"x"}},
-			{Identity: "operator/ann", CSR: "x"}, {Identity: "operator/ann", CSR: csr + csr}, {Identity: "operator/ann", CSR: c.Certificate},
+			{Identity: "node/n1", CSR: csr}, {Identity: "controller", CSR: csr}, {Identity: "cloud/", CSR: csr},
+			{Identity: "root", CSR: csr},
+			{Identity: "broker/b1", CSR: csr}, {Identity: "broker/b1", CSR: csr, Hosts: []string{jointoken.ServerName}},
+			{Identity: "operator/ann", CSR: csr, Hosts: []string{"x"}},
+			{Identity: "operator/ann", CSR: "x"}, {Identity: "operator/ann", CSR: csr + csr},
+			{Identity: "operator/ann", CSR: c.Certificate},
 		} {
 			if _, err := r.core.Certify(as(t.Context(), "ann"), op.CertifyIn{Certification: bad}); err == nil {
 				t.Errorf("%s %v was certified", bad.Identity, bad.Hosts)
@@ -281,7 +288,8 @@ func TestCertify(t *testing.T) {
 			t.Fatal(err)
 		}
 		leaf = read(c)
-		if leaf.VerifyHostname("broker.local") != nil || leaf.VerifyHostname("10.0.0.5") != nil || leaf.VerifyHostname("elsewhere") == nil ||
+		if leaf.VerifyHostname("broker.local") != nil || leaf.VerifyHostname("10.0.0.5") != nil ||
+			leaf.VerifyHostname("elsewhere") == nil ||
 			leaf.VerifyHostname(jointoken.ServerName) == nil || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageServerAuth {
 			t.Errorf("%v %v", leaf.DNSNames, leaf.IPAddresses)
 		}

@@ -23,7 +23,9 @@ import (
 // there or not at all.
 func TestOrderWhoseCommitFails(t *testing.T) {
 	try := func(r *faulty) error {
-		_, err := r.core.Submit(r.Context(), view.Submission{Kind: "config", Document: faultyDoc("2.0.0"), Mode: wire.ModeTry, ConfirmWithin: time.Hour, Offline: true})
+		_, err := r.core.Submit(r.Context(),
+			view.Submission{Kind: "config", Document: faultyDoc("2.0.0"), Mode: wire.ModeTry, ConfirmWithin: time.Hour,
+				Offline: true})
 		return err
 	}
 	const (
@@ -52,56 +54,57 @@ func TestOrderWhoseCommitFails(t *testing.T) {
 		for _, times := range []int{1, 3} {
 			for _, persisted := range []bool{false, true} {
 				for _, restart := range []bool{false, true} {
-					t.Run(fmt.Sprintf("%s/times=%d/persisted=%v/restart=%v", c.name, times, persisted, restart), func(t *testing.T) {
-						withFaults(t, nil, func(t *testing.T, r *faulty) {
-							r.join("n")
-							r.install("1.0.0")
-							if c.prepare != nil {
-								if err := c.prepare(r); err != nil {
-									t.Fatal(err)
+					t.Run(fmt.Sprintf("%s/times=%d/persisted=%v/restart=%v", c.name, times, persisted, restart),
+						func(t *testing.T) {
+							withFaults(t, nil, func(t *testing.T, r *faulty) {
+								r.join("n")
+								r.install("1.0.0")
+								if c.prepare != nil {
+									if err := c.prepare(r); err != nil {
+										t.Fatal(err)
+									}
 								}
-							}
-							synctest.Wait()
-							if got := r.summary(); got != c.old {
-								t.Fatalf("before\n got %s\nwant %s", got, c.old)
-							}
-							durable := r.core.journal.Load().Last()
-							if persisted {
-								r.disk.fail(0, times)
-							} else {
-								r.disk.fail(times, 0)
-							}
-							r.mustBe("the caller", c.order(r), wire.CodeStorage)
-							_, err := r.core.Nodes(t.Context())
-							r.mustBe("a reader", err, wire.CodeStorage)
-							if got := r.outside(); got != outsideOf(c.old) {
-								t.Errorf("told outside before it was durable: %s", got)
-							}
-							if restart {
-								r.mustBe("stopping", r.stop(), wire.CodeStorage)
-								r.disk.fail(0, 0)
-								r.start()
-							} else {
-								r.recover()
-							}
-							want := c.old
-							if persisted {
-								want = c.new
-							}
-							if got := r.summary(); got != want {
-								t.Errorf("afterwards\n got %s\nwant %s", got, want)
-							}
-							if r.core.journal.Load().Last() <= durable {
-								t.Error("nothing was written since")
-							}
-							if doc, err := r.core.Config(t.Context(), op.VersionIn{
-								Version: "1.0.0",
-							}); err != nil || string(doc) != string(faultyDoc("1.0.0")) {
-								t.Errorf("what was acknowledged: %s %v", doc, err)
-							}
-							r.whole()
+								synctest.Wait()
+								if got := r.summary(); got != c.old {
+									t.Fatalf("before\n got %s\nwant %s", got, c.old)
+								}
+								durable := r.core.journal.Load().Last()
+								if persisted {
+									r.disk.fail(0, times)
+								} else {
+									r.disk.fail(times, 0)
+								}
+								r.mustBe("the caller", c.order(r), wire.CodeStorage)
+								_, err := r.core.Nodes(t.Context())
+								r.mustBe("a reader", err, wire.CodeStorage)
+								if got := r.outside(); got != outsideOf(c.old) {
+									t.Errorf("told outside before it was durable: %s", got)
+								}
+								if restart {
+									r.mustBe("stopping", r.stop(), wire.CodeStorage)
+									r.disk.fail(0, 0)
+									r.start()
+								} else {
+									r.recover()
+								}
+								want := c.old
+								if persisted {
+									want = c.new
+								}
+								if got := r.summary(); got != want {
+									t.Errorf("afterwards\n got %s\nwant %s", got, want)
+								}
+								if r.core.journal.Load().Last() <= durable {
+									t.Error("nothing was written since")
+								}
+								if doc, err := r.core.Config(t.Context(), op.VersionIn{
+									Version: "1.0.0",
+								}); err != nil || string(doc) != string(faultyDoc("1.0.0")) {
+									t.Errorf("what was acknowledged: %s %v", doc, err)
+								}
+								r.whole()
+							})
 						})
-					})
 				}
 			}
 		}
@@ -179,7 +182,8 @@ func (r *faulty) push(id, version string) wire.Answer {
 	r.Helper()
 	to := topic.ForOutbox(faultyUnit, "config")
 	before := r.broker.published(to)
-	r.deliver(topic.ForInbox(faultyUnit, "config"), wire.Encode(&wire.Submission{V: wire.Version, ID: id, From: "cloud", Document: faultyDoc(version)}))
+	r.deliver(topic.ForInbox(faultyUnit, "config"),
+		wire.Encode(&wire.Submission{V: wire.Version, ID: id, From: "cloud", Document: faultyDoc(version)}))
 	synctest.Wait()
 	payload, _ := r.broker.Retained(to)
 	a, err := wire.Decode[wire.Answer](payload)
@@ -217,7 +221,9 @@ func TestInboxRemembersVerdicts(t *testing.T) {
 		if said[0].State != "accepted" || said[1].State != "refused" || said[1].Error.Code != wire.CodeWrongState {
 			t.Fatalf("%+v", said)
 		}
-		if _, err := r.core.Submit(t.Context(), view.Submission{Kind: "config", ID: "operator", Via: "http", Document: faultyDoc("3.0.0"), Offline: true}); err != nil {
+		if _, err := r.core.Submit(t.Context(),
+			view.Submission{Kind: "config", ID: "operator", Via: "http", Document: faultyDoc("3.0.0"),
+				Offline: true}); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.stop(); err != nil {
@@ -242,7 +248,8 @@ func TestInboxRemembersVerdicts(t *testing.T) {
 		}
 		tried := as("good", "2.0.0")
 		tried.mode, tried.within = wire.ModeTry, time.Minute
-		for _, s := range []submitted{as("operator", "3.0.0"), as("old", "1.0.0"), as("never", "1.0.0"), as("good", "2.0.1"), tried} {
+		for _, s := range []submitted{as("operator", "3.0.0"), as("old", "1.0.0"), as("never", "1.0.0"),
+			as("good", "2.0.1"), tried} {
 			if again, anew := b.begin(s); !anew || again != nil {
 				t.Errorf("%+v: remembered %+v", s, again)
 			} else {

@@ -210,7 +210,8 @@ func (r *faulty) start() {
 		Unit:  faultyUnit, Version: "1", Inbox: true, Copy: filepath.Join(r.dir, "unit-config.json"),
 		Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
 		Open: func() (*journal.Journal, error) {
-			return journal.Open(filepath.Join(r.dir, "journal.db"), journal.Options{MapSize: 1 << 24, Faults: r.disk.faults()})
+			return journal.Open(filepath.Join(r.dir, "journal.db"),
+				journal.Options{MapSize: 1 << 24, Faults: r.disk.faults()})
 		},
 	}
 	if r.tune != nil {
@@ -236,7 +237,8 @@ func (r *faulty) start() {
 }
 
 func faultyDoc(version string) []byte {
-	return fmt.Appendf(nil, `{"formatVersion":"7","version":%q,"nodes":[{"nodeGroupSubject":{"codename":"m"},"priority":2}]}`, version)
+	return fmt.Appendf(nil,
+		`{"formatVersion":"7","version":%q,"nodes":[{"nodeGroupSubject":{"codename":"m"},"priority":2}]}`, version)
 }
 
 // hear brings a message as the embedded broker does, and returns why its sender is not told that
@@ -272,13 +274,15 @@ func (r *faulty) busy() (idle func()) {
 }
 
 func live(node string, session uint64) (to string, payload []byte) {
-	return topic.ForNode(faultyUnit, node).Live(), wire.Encode(&wire.Live{V: wire.Version, Node: node, Boot: "b", Session: session, Up: true})
+	return topic.ForNode(faultyUnit, node).Live(),
+		wire.Encode(&wire.Live{V: wire.Version, Node: node, Boot: "b", Session: session, Up: true})
 }
 
 func info(node string, seq uint64) (to string, payload []byte) {
 	detail := wire.Encode(&wire.NodeInfo{Type: "m", OS: "linux", Arch: "arm64", AgentVersion: "1"})
 	return topic.ForNode(faultyUnit, node).Reported(wire.KindInfo),
-		wire.Encode(&wire.Reported{V: wire.Version, Node: node, Kind: wire.KindInfo, Boot: "b", Seq: seq, Detail: detail})
+		wire.Encode(&wire.Reported{V: wire.Version, Node: node, Kind: wire.KindInfo, Boot: "b", Seq: seq,
+			Detail: detail})
 }
 
 // join brings a node up; it must be heard.
@@ -293,7 +297,8 @@ func (r *faulty) join(node string) {
 
 // submit gives a configuration as an operator does, without asking the nodes.
 func (r *faulty) submit(version string) (view.Result, error) {
-	return r.core.Submit(r.Context(), view.Submission{Kind: "config", Document: faultyDoc(version), Who: "tester", Via: "http", Offline: true})
+	return r.core.Submit(r.Context(),
+		view.Submission{Kind: "config", Document: faultyDoc(version), Who: "tester", Via: "http", Offline: true})
 }
 
 // install submits a configuration that must be accepted.

@@ -50,7 +50,8 @@ func TestNodesAreAskedWhenTheJournalIsBack(t *testing.T) {
 		}
 		left := topic.ForNode(faultyUnit, "gone")
 		r.join("gone")
-		if err := r.hear(left.Live(), wire.Encode(&wire.Live{V: wire.Version, Node: "gone", Boot: "b", Session: 1})); err != nil {
+		if err := r.hear(left.Live(),
+			wire.Encode(&wire.Live{V: wire.Version, Node: "gone", Boot: "b", Session: 1})); err != nil {
 			t.Fatal(err)
 		}
 		r.disk.fail(1, 0)
@@ -165,7 +166,8 @@ func TestEpochIsRaisedOnceForManyReports(t *testing.T) {
 			known := &wire.DocRef{Epoch: epoch, Rev: 1_000_000, Version: "9.0.0", Hash: wire.Hash([]byte("x"))}
 			wg.Go(func() {
 				r.deliver(topic.ForNode(faultyUnit, name).Reported(wire.KindConfig),
-					wire.Encode(&wire.Reported{V: wire.Version, Node: name, Kind: wire.KindConfig, Boot: "b", Seq: 1, Running: known}))
+					wire.Encode(&wire.Reported{V: wire.Version, Node: name, Kind: wire.KindConfig, Boot: "b", Seq: 1,
+						Running: known}))
 			})
 		}
 		synctest.Wait()
@@ -255,7 +257,8 @@ func TestViewsShowOnlyWhatIsDurable(t *testing.T) {
 				})
 				synctest.Wait()
 				wg.Go(func() {
-					looked = r.core.look(t.Context(), func(f *fleet.Fleet) { seen, durable = f.Seq(), r.core.journal.Load().Last() })
+					looked = r.core.look(t.Context(),
+						func(f *fleet.Fleet) { seen, durable = f.Seq(), r.core.journal.Load().Last() })
 				})
 				synctest.Wait()
 				wg.Go(func() { doc, _ = r.core.Config(t.Context(), op.VersionIn{}) })
@@ -315,8 +318,10 @@ func TestUnsentAnswersSurviveASession(t *testing.T) {
 		name          string
 		before, after func(*faulty)
 	}{
-		{"the broker does not take it", func(r *faulty) { r.broker.refuseNext(to, 3) }, func(*faulty) { time.Sleep(time.Minute) }},
-		{"no session", func(r *faulty) { r.core.Handler().Down(1, errors.New("cut")) }, func(r *faulty) { r.core.Handler().Up(2) }},
+		{"the broker does not take it", func(r *faulty) { r.broker.refuseNext(to, 3) },
+			func(*faulty) { time.Sleep(time.Minute) }},
+		{"no session", func(r *faulty) { r.core.Handler().Down(1, errors.New("cut")) },
+			func(r *faulty) { r.core.Handler().Up(2) }},
 		{"the session ends while it is tried", func(r *faulty) { r.broker.refuseNext(to, 1) }, func(r *faulty) {
 			r.core.Handler().Down(1, errors.New("cut"))
 			synctest.Wait()
@@ -326,7 +331,9 @@ func TestUnsentAnswersSurviveASession(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			withFaults(t, nil, func(t *testing.T, r *faulty) {
 				c.before(r)
-				r.deliver(topic.ForInbox(faultyUnit, "config"), wire.Encode(&wire.Submission{V: wire.Version, ID: "s1", From: "cloud", Document: faultyDoc("1.0.0")}))
+				r.deliver(topic.ForInbox(faultyUnit, "config"),
+					wire.Encode(&wire.Submission{V: wire.Version, ID: "s1", From: "cloud",
+						Document: faultyDoc("1.0.0")}))
 				synctest.Wait()
 				if n := r.broker.published(to); n != 0 {
 					t.Fatalf("%d answers before the fault was over", n)

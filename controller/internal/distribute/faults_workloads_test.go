@@ -64,7 +64,8 @@ func (r *faulty) workOutside() string {
 }
 
 func (r *faulty) apply(entries string) error {
-	_, err := r.core.Submit(r.Context(), view.Submission{Kind: wire.KindWorkloads, Document: []byte(entries), Who: "ann", Offline: true})
+	_, err := r.core.Submit(r.Context(),
+		view.Submission{Kind: wire.KindWorkloads, Document: []byte(entries), Who: "ann", Offline: true})
 	return err
 }
 
@@ -135,12 +136,14 @@ func TestWorkloadsInTurn(t *testing.T) {
 		r.core.heavyParse <- struct{}{} // somebody is at it
 		answers := make(chan error, 2)
 		go func() {
-			_, err := r.core.Submit(t.Context(), view.Submission{Kind: wire.KindWorkloads, Document: set, Who: "a", Via: "http", Offline: true})
+			_, err := r.core.Submit(t.Context(),
+				view.Submission{Kind: wire.KindWorkloads, Document: set, Who: "a", Via: "http", Offline: true})
 			answers <- err
 		}()
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			_, err := r.core.Submit(ctx, view.Submission{Kind: wire.KindWorkloads, Document: set, Who: "b", Via: "http", Offline: true})
+			_, err := r.core.Submit(ctx,
+				view.Submission{Kind: wire.KindWorkloads, Document: set, Who: "b", Via: "http", Offline: true})
 			answers <- err
 		}()
 		synctest.Wait()

@@ -18,13 +18,16 @@ func TestHealthIsReported(t *testing.T) {
 		r.join("n")
 		to := topic.ForNode(faultyUnit, "n").Reported(wire.KindHealth)
 		report := func(seq uint64, detail []byte) []byte {
-			return wire.Encode(&wire.Reported{V: wire.Version, Node: "n", Kind: wire.KindHealth, Boot: "b", Seq: seq, Detail: detail})
+			return wire.Encode(&wire.Reported{V: wire.Version, Node: "n", Kind: wire.KindHealth, Boot: "b", Seq: seq,
+				Detail: detail})
 		}
-		health := &wire.Health{Indicator: wire.IndicatorContact, Text: "x", Contact: wire.HealthContact{In: true}, Boot: wire.HealthBoot{Reason: wire.BootStop, At: time.Now().UTC()},
+		health := &wire.Health{Indicator: wire.IndicatorContact, Text: "x", Contact: wire.HealthContact{In: true},
+			Boot:     wire.HealthBoot{Reason: wire.BootStop, At: time.Now().UTC()},
 			Settings: wire.HealthSettings{FormatVersion: "1"}}
 		r.mustBe("a report", r.hear(to, report(1, wire.Encode(health))), "")
 		v, err := r.core.NodeHealth(t.Context(), op.NodeIn{Node: "n"})
-		if err != nil || v.Health.State != view.HealthOK || v.Report == nil || v.Report.Boot.Reason != wire.BootStop || v.Health.ReportedAt.IsZero() {
+		if err != nil || v.Health.State != view.HealthOK || v.Report == nil || v.Report.Boot.Reason != wire.BootStop ||
+			v.Health.ReportedAt.IsZero() {
 			t.Errorf("%+v %v", v, err)
 		}
 		r.mustBe("garbage", r.hear(to, report(2, []byte(`{"indicator":4}`))), "")

@@ -126,13 +126,15 @@ func TestHealthOrderWhoseCommitFails(t *testing.T) {
 		old, new string
 	}{
 		{"set", nil, func(r *faulty) error { return r.set(time.Hour) }, bare, hour},
-		{"set again", func(r *faulty) error { return r.set(time.Hour) }, func(r *faulty) error { return r.set(24 * time.Hour) }, hour, day},
+		{"set again", func(r *faulty) error { return r.set(time.Hour) },
+			func(r *faulty) error { return r.set(24 * time.Hour) }, hour, day},
 		{"unset", func(r *faulty) error { return r.set(time.Hour) }, func(r *faulty) error {
 			_, err := r.core.UnsetHealth(as(r.Context(), "ann"), view.Scope{All: true})
 			return err
 		}, hour, unset},
 		{"maintain", nil, func(r *faulty) error { return r.maintain(2 * time.Hour) }, bare, resting},
-		{"end", func(r *faulty) error { return r.maintain(2 * time.Hour) }, func(r *faulty) error { return r.maintain(0) }, resting, bare},
+		{"end", func(r *faulty) error { return r.maintain(2 * time.Hour) },
+			func(r *faulty) error { return r.maintain(0) }, resting, bare},
 	} {
 		for _, persisted := range []bool{false, true} {
 			for _, restart := range []bool{false, true} {
@@ -294,22 +296,26 @@ func TestOrdersToANode(t *testing.T) {
 				if err := json.Unmarshal(rec[len(rec)-1].Data, &d); err != nil {
 					t.Fatal(err)
 				}
-				r.deliver(topic.ForNode(faultyUnit, "n").Reply(), wire.Encode(&wire.Reply{V: wire.Version, Node: "n", ID: d.ID, Error: answer}))
+				r.deliver(topic.ForNode(faultyUnit, "n").Reply(),
+					wire.Encode(&wire.Reply{V: wire.Version, Node: "n", ID: d.ID, Error: answer}))
 			}
 			return <-done
 		}
-		if o := order(nil, true); o.err != nil || o.Node != "n" || o.Method != wire.MethodTry || o.ID == "" || o.Rev == 0 {
+		if o := order(nil, true); o.err != nil || o.Node != "n" || o.Method != wire.MethodTry || o.ID == "" ||
+			o.Rev == 0 {
 			t.Errorf("%+v", o)
 		}
 		o := order(wire.New(wire.CodeWrongState, "", "nothing is staged"), true)
-		if e, ok := errors.AsType[*wire.Error](o.err); !ok || e.Code != wire.CodeWrongState || e.Node != "n" || e.Message != "nothing is staged" {
+		if e, ok := errors.AsType[*wire.Error](o.err); !ok || e.Code != wire.CodeWrongState || e.Node != "n" ||
+			e.Message != "nothing is staged" {
 			t.Errorf("%+v", o)
 		}
 		began := time.Now()
 		if o := order(nil, false); wire.AsError(o.err).Code != wire.CodeNoAnswer || time.Since(began) > 30*time.Second {
 			t.Errorf("%+v after %v", o, time.Since(began))
 		}
-		if got, want := fmt.Sprint(r.told()), "[request try ann reply try request try ann reply try wrong-state request try ann reply try no-answer]"; got != want {
+		if got, want := fmt.Sprint(r.told()),
+			"[request try ann reply try request try ann reply try wrong-state request try ann reply try no-answer]"; got != want {
 			t.Errorf("the journal has %s, want %s", got, want)
 		}
 
@@ -382,7 +388,8 @@ func TestMaintenanceIsAnnounced(t *testing.T) {
 		if d := until.Sub(began); d <= 2*time.Hour-2*time.Second || d > 2*time.Hour {
 			t.Errorf("announced for %v", d)
 		}
-		if s, err := r.core.Status(t.Context()); err != nil || s.Maintenance == nil || !s.Maintenance.Until.Equal(until) || s.Maintenance.Who != "ann" {
+		if s, err := r.core.Status(t.Context()); err != nil || s.Maintenance == nil ||
+			!s.Maintenance.Until.Equal(until) || s.Maintenance.Who != "ann" {
 			t.Errorf("%+v %v", s.Maintenance, err)
 		}
 		payload := func(all []byte) *wire.Beacon {

@@ -70,7 +70,9 @@ func (b *inbox) remember(j *journal.Journal) error {
 	err := j.Scan(journal.Filter{Types: []record.Type{record.Accepted, record.Refused}}, func(r record.Record) error {
 		v, err := record.ParseVerdict(r.Data)
 		if err == nil && v.Via == viaInbox {
-			answered = append(answered, answer{submitted{r.Kind, v.ID, v.Hash, v.Mode, v.Within.Std()}, wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: r.Type.String(), Error: v.Error}})
+			answered = append(answered,
+				answer{submitted{r.Kind, v.ID, v.Hash, v.Mode, v.Within.Std()},
+					wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: r.Type.String(), Error: v.Error}})
 			answered = answered[max(0, len(answered)-maxAnswered):]
 		}
 		return err
@@ -114,7 +116,8 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 		b.turnAway(c, what, topic, m.ID, wire.New(wire.CodeNotSupported, "", c.takes()))
 		return
 	}
-	s := view.Submission{Kind: kind, Document: m.Document, Who: m.From, Via: viaInbox, ID: m.ID, Mode: cmp.Or(m.Mode, wire.ModeApply)}
+	s := view.Submission{Kind: kind, Document: m.Document, Who: m.From, Via: viaInbox, ID: m.ID,
+		Mode: cmp.Or(m.Mode, wire.ModeApply)}
 	if m.ConfirmWithin != "" {
 		if s.ConfirmWithin, err = duration.Parse(m.ConfirmWithin); err != nil {
 			b.turnAway(c, what, topic, m.ID, wire.New(wire.CodeInvalidArgument, "/confirmWithin", err.Error()))
@@ -167,7 +170,8 @@ func (b *inbox) begin(s submitted) (again *wire.Answer, ok bool) {
 	case b.over || b.open[s]:
 		return nil, false
 	case b.busy >= maxBusy:
-		return &wire.Answer{V: wire.Version, ID: s.id, State: "refused", Error: wire.New(wire.CodeUnavailable, "", "too many submissions are under way; send it again later")}, false
+		return &wire.Answer{V: wire.Version, ID: s.id, State: "refused",
+			Error: wire.New(wire.CodeUnavailable, "", "too many submissions are under way; send it again later")}, false
 	}
 	b.busy++
 	b.open[s] = true
@@ -223,7 +227,8 @@ func idOf(payload []byte) string {
 		isID := err == nil && string(name) == `"id"`
 		if isID && dec.PeekKind() == '"' {
 			t, err := dec.ReadToken()
-			if id := t.String(); err == nil && id != "" && len(id) <= 256 && !strings.ContainsFunc(id, unicode.IsControl) {
+			if id := t.String(); err == nil && id != "" && len(id) <= 256 &&
+				!strings.ContainsFunc(id, unicode.IsControl) {
 				return id
 			}
 			return unknown

@@ -58,7 +58,9 @@ func (c *Core) Keys() ([]wire.Key, uint64) {
 }
 
 // errKeyLost says that the private half of the key that signs is gone.
-var errKeyLost = errors.New("restore the key from a backup: nodes refuse what any other key signs. If it is lost for good, start once with --new-key; shared/docs/security.md says what is to do then")
+var errKeyLost = errors.New(
+	"restore the key from a backup: nodes refuse what any other key signs. If it is lost for good, start once with " +
+		"--new-key; shared/docs/security.md says what is to do then")
 
 // pickKeys brings the keyset to what the journal says.
 func (c *Core) pickKeys(f *fleet.Fleet) error {
@@ -67,7 +69,8 @@ func (c *Core) pickKeys(f *fleet.Fleet) error {
 	if s := state.Signs(); s == nil {
 		set.signer = c.cfg.Signer
 		if set.signer == nil {
-			return fmt.Errorf("signing key: the unit's first key is gone, and the journal names no other; %w", errKeyLost)
+			return fmt.Errorf("signing key: the unit's first key is gone, and the journal names no other; %w",
+				errKeyLost)
 		}
 		set.list = []wire.Key{set.signer.Key()}
 	} else {
@@ -101,7 +104,8 @@ func (c *Core) forget(kid string) {
 		return
 	}
 	if err := c.cfg.Keyring.Forget(kid); err != nil {
-		c.cfg.Log.Warn("the private half of a retired key cannot be removed; it is tried again at the next start", zap.String("key", kid), zap.Error(err))
+		c.cfg.Log.Warn("the private half of a retired key cannot be removed; it is tried again at the next start",
+			zap.String("key", kid), zap.Error(err))
 	}
 }
 
@@ -160,7 +164,8 @@ func (c *Core) replaceKey(s *seal.Signer) error {
 	if c.broken != nil {
 		return c.broken
 	}
-	c.cfg.Log.Warn("another key signs from now on, since the one before was lost; see: tandem key show", zap.String("key", s.Key().ID))
+	c.cfg.Log.Warn("another key signs from now on, since the one before was lost; see: tandem key show",
+		zap.String("key", s.Key().ID))
 	return nil
 }
 
@@ -219,7 +224,9 @@ func (c *Core) RotateKey(ctx context.Context, in op.RotateKey) (view.Keys, error
 		return c.keysAfter(ctx, c.announceKey(ctx))
 	}
 	if c.cfg.Keyring.Signer(last.ID) == nil {
-		return v, wire.New(wire.CodeWrongState, "", fmt.Sprintf("the private half of key %s is gone; give it up (tandem key retire %s) and rotate again", last.ID, last.ID))
+		return v, wire.New(wire.CodeWrongState, "",
+			fmt.Sprintf("the private half of key %s is gone; give it up (tandem key retire %s) and rotate again",
+				last.ID, last.ID))
 	}
 	ev := fleet.KeyOrder{Do: record.SignWithKey, Key: wire.Key{ID: last.ID}, Force: in.Force}
 	return c.keysAfter(ctx, c.keyOrder(ctx, ev))

@@ -125,7 +125,8 @@ func (b *believer) hear(when string) {
 			b.Errorf("%s: %s does not believe its document: %v", when, node, err)
 		}
 		if d.Sig.KeyID != m.Sig.KeyID || d.Version != "1.0.0" {
-			b.Errorf("%s: %s has version %s, sealed by %s; the beacon is by %s", when, node, d.Version, d.Sig.KeyID, m.Sig.KeyID)
+			b.Errorf("%s: %s has version %s, sealed by %s; the beacon is by %s", when, node, d.Version, d.Sig.KeyID,
+				m.Sig.KeyID)
 		}
 	}
 }
@@ -276,7 +277,8 @@ func TestKeyIsLost(t *testing.T) {
 	}{
 		{"the only one", 0, func(g *ring, first string) { delete(g.keys, first) }, false},
 		{"while another is announced", 1, func(g *ring, first string) { delete(g.keys, first) }, true},
-		{"the new one, just after the switch", 2, func(g *ring, first string) { clear(g.keys); g.keys[first] = newRing().keys[first] }, true},
+		{"the new one, just after the switch", 2,
+			func(g *ring, first string) { clear(g.keys); g.keys[first] = newRing().keys[first] }, true},
 		{"all", 2, func(g *ring, _ string) { clear(g.keys) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -341,7 +343,8 @@ func TestFloor(t *testing.T) {
 			t.Fatal(err)
 		}
 		f, err := r.core.Floor(t.Context(), "n1")
-		if want := d.Documents[wire.KindConfig].Desired.Stamp(); err != nil || f.Kinds[wire.KindConfig] != want || f.Epoch != want.Epoch || f.Rev < want.Rev || f.Time.IsZero() {
+		if want := d.Documents[wire.KindConfig].Desired.Stamp(); err != nil || f.Kinds[wire.KindConfig] != want ||
+			f.Epoch != want.Epoch || f.Rev < want.Rev || f.Time.IsZero() {
 			t.Errorf("%+v %v, want %v", f, err, want)
 		}
 		if f, err = r.core.Floor(t.Context(), "n9"); err != nil || len(f.Kinds) != 0 || f.Rev == 0 {

@@ -65,7 +65,8 @@ func replay(j *journal.Journal, opt fleet.Options) (*fleet.Fleet, uint64, error)
 			return nil, 0, j.NotUnderstood(err)
 		}
 		if f.Seq() != cp.Seq {
-			return nil, 0, fmt.Errorf("journal: the checkpoint of record %d holds the state of record %d", cp.Seq, f.Seq())
+			return nil, 0, fmt.Errorf("journal: the checkpoint of record %d holds the state of record %d", cp.Seq,
+				f.Seq())
 		}
 	}
 	err = j.Replay(f.Seq()+1, func(r record.Record) error {
@@ -135,7 +136,8 @@ func (c *Core) noticeBroken(ctx context.Context) {
 			c.fail(err)
 		}
 	}); err != nil {
-		c.cfg.Log.Debug("looking at the journal", zap.Error(err)) // it is known to be broken, or nobody needs it any more
+		// it is known to be broken, or nobody needs it any more
+		c.cfg.Log.Debug("looking at the journal", zap.Error(err))
 	}
 }
 
@@ -159,7 +161,8 @@ func (c *Core) compact(ctx context.Context) error {
 		},
 	})
 	if done.Records+done.Bodies > 0 {
-		c.cfg.Log.Info("journal compacted", zap.Int("records", done.Records), zap.Int("bodies", done.Bodies), zap.Int64("bytes", done.Bytes))
+		c.cfg.Log.Info("journal compacted", zap.Int("records", done.Records), zap.Int("bodies", done.Bodies),
+			zap.Int64("bytes", done.Bytes))
 	}
 	return err
 }
@@ -178,7 +181,8 @@ func (c *Core) bodiesInUse(ctx context.Context, j *journal.Journal) (used map[st
 }
 
 // historyTypes are what became of the unit configuration, and of the workloads.
-var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused, record.Confirm, record.RolledBack, record.State}
+var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused, record.Confirm, record.RolledBack,
+	record.State}
 
 // keptTypes are the records that compaction leaves: that history, who belonged to the unit, which
 // keys signed, and what operators ordered.

@@ -148,7 +148,8 @@ func (o *outbox) ask(a fleet.Ask) {
 
 func (o *outbox) send(p link.Publication) {
 	o.mu.Lock()
-	if i := slices.IndexFunc(o.plain, func(old link.Publication) bool { return p.Retain && old.Topic == p.Topic }); i >= 0 && !isAnswer(p.Topic) {
+	if i := slices.IndexFunc(o.plain,
+		func(old link.Publication) bool { return p.Retain && old.Topic == p.Topic }); i >= 0 && !isAnswer(p.Topic) {
 		o.plain[i] = p // what nobody has heard yet is replaced
 	} else {
 		o.plain = append(o.plain, p)

@@ -42,11 +42,11 @@ func (o *outbox) fill(ctx context.Context, plain []link.Publication) error {
 	return nil
 }
 
-// wiped publishes the beacon, and what comes with it, and reports whether the broker has come back empty: it had no beacon
-// retained, although earlier sessions of this process left one. Then everything is to be published,
-// and looking for what is there would only put it off, while thousands of nodes come back. A broker
-// answers the question before it sends the beacon back; one that does not send it in time is looked at.
-// Should an answer be lost all the same, then what nodes have already is published once more.
+// wiped publishes the beacon, and what comes with it, and reports whether the broker has come back empty: it had no
+// beacon retained, although earlier sessions of this process left one. Then everything is to be published, and looking
+// for what is there would only put it off, while thousands of nodes come back. A broker answers the question before it
+// sends the beacon back; one that does not send it in time is looked at. Should an answer be lost all the same, then
+// what nodes have already is published once more.
 func (o *outbox) wiped(ctx context.Context, l link.Subscriber, first []link.Publication) (bool, error) {
 	if err := l.Subscribe(ctx, topic.ForController(o.c.cfg.Unit)); err != nil { // again: it sends what it retains
 		return false, err

@@ -51,7 +51,8 @@ func TestSeed000NodeInfoChange(t *testing.T) {
 
 		two.kind = "mainType" // its information changes
 		two.info()
-		if got, body := two.received(), string(two.body()); got != "1.2.0" || body != seedBody(t, "1.2.0", "node-2", "mainType") {
+		if got, body := two.received(), string(two.body()); got != "1.2.0" ||
+			body != seedBody(t, "1.2.0", "node-2", "mainType") {
 			t.Errorf("node-2 has another type and got %q, %s", got, body)
 		}
 		if got := one.received(); got != "" {
@@ -90,7 +91,8 @@ func TestSeed000NodeInError(t *testing.T) {
 		u.start()
 		one := u.node("node-1", "mainType")
 		one.refuse = refuses("1.0.0")
-		if r := u.submission(view.Submission{Kind: "config", Document: []byte(seedDoc("1.0.0")), Offline: true}); r.State != "accepted" {
+		if r := u.submission(view.Submission{Kind: "config", Document: []byte(seedDoc("1.0.0")),
+			Offline: true}); r.State != "accepted" {
 			t.Fatalf("%+v", r)
 		}
 		if got := one.received(); got != "1.0.0" {

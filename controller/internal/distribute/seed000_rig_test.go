@@ -65,7 +65,8 @@ func (u *seedUnit) start() {
 	u.Helper()
 	core, err := distribute.New(distribute.Config{
 		Kinds: kinds.All(),
-		Unit:  seedName, Inbox: true, Copy: u.copyPath(), Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
+		Unit:  seedName, Inbox: true, Copy: u.copyPath(),
+		Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(filepath.Join(u.dir, "journal.db"), journal.Options{MapSize: 1 << 24})
 		},
@@ -77,7 +78,8 @@ func (u *seedUnit) start() {
 	for _, shard := range topic.Shards() {
 		filters = append(filters, topic.ShardFilters(seedName, shard)...)
 	}
-	l := u.hub.Link(linktest.Options{ID: "controller", Filters: filters, Will: core.Will, Goodbye: core.Goodbye, Window: 1024}, core.Handler())
+	l := u.hub.Link(linktest.Options{ID: "controller", Filters: filters, Will: core.Will, Goodbye: core.Goodbye,
+		Window: 1024}, core.Handler())
 	core.Attach(l)
 	endLink, endCore := u.run(l.Run), u.run(core.Run)
 	u.core = core
@@ -275,7 +277,9 @@ func (n *seedNode) Up(session uint64) {
 
 // info tells what the node is.
 func (n *seedNode) info() {
-	n.say(wire.KindInfo, &wire.Reported{Detail: wire.Encode(&wire.NodeInfo{Type: n.kind, OS: "linux", Arch: "arm64", AgentVersion: "1"})})
+	n.say(wire.KindInfo,
+		&wire.Reported{Detail: wire.Encode(&wire.NodeInfo{Type: n.kind, OS: "linux", Arch: "arm64",
+			AgentVersion: "1"})})
 }
 
 func (n *seedNode) report() {
@@ -326,7 +330,8 @@ func (n *seedNode) Message(m link.Message) {
 		return
 	}
 	n.got = append(n.got, d)
-	n.last = &wire.Attempt{Epoch: d.Epoch, Rev: d.Rev, Version: d.Version, Hash: d.Hash, State: wire.StateInstalled, Attempt: 1, At: time.Now()}
+	n.last = &wire.Attempt{Epoch: d.Epoch, Rev: d.Rev, Version: d.Version, Hash: d.Hash, State: wire.StateInstalled,
+		Attempt: 1, At: time.Now()}
 	if n.refuse != nil && n.refuse(d.Version) != nil {
 		n.last.State, n.last.Error = wire.StateRejected, n.refuse(d.Version)
 	} else {
@@ -346,7 +351,8 @@ func (n *seedNode) request(payload []byte) {
 		return
 	}
 	if r.Method == wire.MethodReport {
-		n.publish(n.topics.Reply(), wire.Encode(&wire.Reply{V: wire.Version, Node: n.name, ID: r.ID, Result: jsontext.Value("null")}), false)
+		n.publish(n.topics.Reply(),
+			wire.Encode(&wire.Reply{V: wire.Version, Node: n.name, ID: r.ID, Result: jsontext.Value("null")}), false)
 		n.info()
 		n.report()
 		if n.work != nil {
@@ -378,7 +384,8 @@ func (n *seedNode) request(payload []byte) {
 			result = wire.CheckResult{Errors: []*wire.Error{e}}
 		}
 	}
-	n.publish(n.topics.Reply(), wire.Encode(&wire.Reply{V: wire.Version, Node: n.name, ID: r.ID, Result: wire.Encode(&result)}), false)
+	n.publish(n.topics.Reply(),
+		wire.Encode(&wire.Reply{V: wire.Version, Node: n.name, ID: r.ID, Result: wire.Encode(&result)}), false)
 }
 
 // received lists the versions of the documents that reached the node, oldest first, and forgets

@@ -176,34 +176,41 @@ func TestSeed000Check(t *testing.T) {
 		}
 		before, file := u.entries("issued"), u.file()
 
-		if r := check(seedDoc("1.0.0")); r.State != "refused" || r.Error.Code != wire.CodeAlreadyExists || r.Checks.Asked != 0 {
+		if r := check(seedDoc("1.0.0")); r.State != "refused" || r.Error.Code != wire.CodeAlreadyExists ||
+			r.Checks.Asked != 0 {
 			t.Errorf("the same version: %+v", r)
 		}
-		if r := check(seedDoc("0.9.0")); r.State != "refused" || r.Error.Code != wire.CodeWrongState || r.Checks.Asked != 0 {
+		if r := check(seedDoc("0.9.0")); r.State != "refused" || r.Error.Code != wire.CodeWrongState ||
+			r.Checks.Asked != 0 {
 			t.Errorf("a lower version: %+v", r)
 		}
-		if r := check(seedDoc("1.1.0")); r.State != "acceptable" || r.Checks.Asked != 3 || r.Checks.Agreed != 3 || fmt.Sprint(r.Checks.Unchecked) != "[node-4]" {
+		if r := check(seedDoc("1.1.0")); r.State != "acceptable" || r.Checks.Asked != 3 || r.Checks.Agreed != 3 ||
+			fmt.Sprint(r.Checks.Unchecked) != "[node-4]" {
 			t.Errorf("a higher version: %+v", r)
 		}
 		for _, n := range []*seedNode{one, two, three} {
-			if len(n.checks) != 1 || string(n.checks[0].Body) != seedBody(t, "1.1.0", n.name, n.kind) || n.checks[0].Version != "1.1.0" {
+			if len(n.checks) != 1 || string(n.checks[0].Body) != seedBody(t, "1.1.0", n.name, n.kind) ||
+				n.checks[0].Version != "1.1.0" {
 				t.Errorf("%s was asked about %+v", n.name, n.checks)
 			}
 		}
 		two.refuse = refuses("1.2.0")
-		if r := check(seedDoc("1.2.0")); r.State != "refused" || r.Error.Code != wire.CodeNotAllowed || r.Error.Node != "node-2" || len(r.Checks.Refused) != 1 {
+		if r := check(seedDoc("1.2.0")); r.State != "refused" || r.Error.Code != wire.CodeNotAllowed ||
+			r.Error.Node != "node-2" || len(r.Checks.Refused) != 1 {
 			t.Errorf("a node refuses: %+v", r)
 		}
 		three.mute = true
 		began := time.Now()
-		if r := check(seedDoc("1.3.0")); r.State != "acceptable" || fmt.Sprint(r.Checks.Silent) != "[node-3]" || r.Checks.Agreed != 2 {
+		if r := check(seedDoc("1.3.0")); r.State != "acceptable" || fmt.Sprint(r.Checks.Silent) != "[node-3]" ||
+			r.Checks.Agreed != 2 {
 			t.Errorf("a node is silent: %+v", r)
 		}
 		if took := time.Since(began); took != 5*time.Second {
 			t.Errorf("the silent node held the check up for %v", took)
 		}
 		u.wantState("installed 1.0.0")
-		if u.entries("issued") != before || u.entries("refused") != 0 || u.status().Attempted != nil || u.file() != file || one.received() != "" {
+		if u.entries("issued") != before || u.entries("refused") != 0 || u.status().Attempted != nil ||
+			u.file() != file || one.received() != "" {
 			t.Error("a check changed something")
 		}
 	})
@@ -213,7 +220,8 @@ func TestSeed000Check(t *testing.T) {
 func TestSeed000Update(t *testing.T) {
 	inSeedUnit(t, func(t *testing.T, u *seedUnit) {
 		u.start()
-		nodes := []*seedNode{u.node("node-1", "mainType"), u.node("node-2", "mainType"), u.node("node-3", "edgeType"), u.node("node-4", "otherType")}
+		nodes := []*seedNode{u.node("node-1", "mainType"), u.node("node-2", "mainType"), u.node("node-3", "edgeType"),
+			u.node("node-4", "otherType")}
 		for _, n := range nodes {
 			if n.body() != nil {
 				t.Errorf("%s has a document before there is a configuration", n.name)
@@ -299,7 +307,8 @@ func TestSeed000Cloud(t *testing.T) {
 		if a := push("a", seedDoc("1.0.0")); a.State != "accepted" || a.Version != "1.0.0" { // again: not judged again
 			t.Errorf("%+v", a)
 		}
-		if a := push("a", seedDoc("0.2.0")); a.State != "refused" || a.Version != "0.2.0" { // not the same, but for its ID
+		// not the same, but for its ID
+		if a := push("a", seedDoc("0.2.0")); a.State != "refused" || a.Version != "0.2.0" {
 			t.Errorf("%+v", a)
 		}
 		if got := n.received(); got != "1.0.0" {

@@ -62,7 +62,8 @@ func (o *outbox) sendDocs(ctx context.Context, docs []document) error {
 		}
 		e := wire.Desired{
 			V: wire.Version, Unit: o.c.cfg.Unit, Node: d.node, Kind: d.kind, Epoch: d.doc.Epoch, Rev: d.doc.Rev,
-			Version: d.doc.Version, Hash: d.doc.Hash, Issued: d.doc.Issued, Mode: d.doc.Mode, Body: jsontext.Value(body),
+			Version: d.doc.Version, Hash: d.doc.Hash, Issued: d.doc.Issued, Mode: d.doc.Mode,
+			Body: jsontext.Value(body),
 		}
 		if e.Mode == wire.ModeTry {
 			e.ConfirmWithin = d.doc.Within.String()
@@ -99,7 +100,8 @@ func (o *outbox) sendRequests(ctx context.Context, a *fleet.Ask, nodes []string)
 	requests := make([]wire.Request, len(nodes))
 	preimages := make([][]byte, len(nodes))
 	for i, node := range nodes {
-		r := wire.Request{V: wire.Version, Unit: o.c.cfg.Unit, Node: node, ID: a.ID + node, Method: a.Method, NotAfter: a.NotAfter.UTC()}
+		r := wire.Request{V: wire.Version, Unit: o.c.cfg.Unit, Node: node, ID: a.ID + node, Method: a.Method,
+			NotAfter: a.NotAfter.UTC()}
 		if a.Params != nil {
 			r.Params = a.Params(node)
 		}

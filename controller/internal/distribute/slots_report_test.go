@@ -23,9 +23,11 @@ func TestNodeTellsOfItsOwnSlots(t *testing.T) {
 			seq++
 			w := wire.Workloads{Slots: []wire.WorkloadSlot{}}
 			for _, s := range slots {
-				w.Slots = append(w.Slots, wire.WorkloadSlot{Slot: s, ID: "evil", State: wire.WorkloadRunning, Since: time.Now().UTC()})
+				w.Slots = append(w.Slots,
+					wire.WorkloadSlot{Slot: s, ID: "evil", State: wire.WorkloadRunning, Since: time.Now().UTC()})
 			}
-			payload := wire.Encode(&wire.Reported{V: wire.Version, Node: "m", Kind: wire.KindWorkloads, Boot: "b", Seq: seq, Detail: wire.Encode(&w)})
+			payload := wire.Encode(&wire.Reported{V: wire.Version, Node: "m", Kind: wire.KindWorkloads, Boot: "b",
+				Seq: seq, Detail: wire.Encode(&w)})
 			r.mustBe("a report", r.hear(topic.ForNode(faultyUnit, "m").Reported(wire.KindWorkloads), payload), "")
 			synctest.Wait()
 		}

@@ -29,8 +29,10 @@ func (n *seedNode) desiredWork(d *wire.Desired) {
 	w := n.work
 	if w == nil {
 		n.mu.Unlock()
-		n.say(wire.KindWorkloads, &wire.Reported{Last: &wire.Attempt{Epoch: d.Epoch, Rev: d.Rev, Version: d.Version, Hash: d.Hash, State: wire.StateRejected, Attempt: 1, At: time.Now(),
-			Error: wire.New(wire.CodeNotSupported, "", "this agent does not know documents of this kind")}})
+		n.say(wire.KindWorkloads,
+			&wire.Reported{Last: &wire.Attempt{Epoch: d.Epoch, Rev: d.Rev, Version: d.Version, Hash: d.Hash,
+				State: wire.StateRejected, Attempt: 1, At: time.Now(),
+				Error: wire.New(wire.CodeNotSupported, "", "this agent does not know documents of this kind")}})
 		return
 	}
 	if w.last != nil && d.Stamp().Compare(w.last.Stamp()) <= 0 {
@@ -41,13 +43,16 @@ func (n *seedNode) desiredWork(d *wire.Desired) {
 	if errs != nil {
 		n.u.Errorf("node %s: %v", n.name, errs[0])
 	}
-	w.last = &wire.Attempt{Epoch: d.Epoch, Rev: d.Rev, Version: d.Version, Hash: d.Hash, State: wire.StateInstalled, Attempt: 1, At: time.Now()}
+	w.last = &wire.Attempt{Epoch: d.Epoch, Rev: d.Rev, Version: d.Version, Hash: d.Hash, State: wire.StateInstalled,
+		Attempt: 1, At: time.Now()}
 	w.running = &wire.DocRef{Epoch: d.Epoch, Rev: d.Rev, Version: d.Version, Hash: d.Hash}
 	w.slots = nil
 	var names []string
 	for _, c := range configs {
 		names = append(names, c.Slot.Service+":"+c.ConfigurationID)
-		w.slots = append(w.slots, wire.WorkloadSlot{Slot: c.Slot.String(), ID: c.ConfigurationID, State: wire.WorkloadRunning, Since: time.Now()})
+		w.slots = append(w.slots,
+			wire.WorkloadSlot{Slot: c.Slot.String(), ID: c.ConfigurationID, State: wire.WorkloadRunning,
+				Since: time.Now()})
 	}
 	w.got = append(w.got, d.Version+"["+strings.Join(names, " ")+"]")
 	n.mu.Unlock()
@@ -56,7 +61,8 @@ func (n *seedNode) desiredWork(d *wire.Desired) {
 
 func (w *seedWork) report(n *seedNode) {
 	n.mu.Lock()
-	r := wire.Reported{Running: w.running, Last: w.last, Detail: wire.Encode(&wire.Workloads{Slots: append([]wire.WorkloadSlot{}, w.slots...)})}
+	r := wire.Reported{Running: w.running, Last: w.last,
+		Detail: wire.Encode(&wire.Workloads{Slots: append([]wire.WorkloadSlot{}, w.slots...)})}
 	n.mu.Unlock()
 	n.say(wire.KindWorkloads, &r)
 }
@@ -65,14 +71,16 @@ func (w *seedWork) report(n *seedNode) {
 func (w *seedWork) check(n *seedNode, id string, p *wire.CheckParams) *wire.Reply {
 	r := &wire.Reply{V: wire.Version, Node: n.name, ID: id}
 	if w == nil {
-		r.Error = wire.New(wire.CodeNotSupported, "/params/kind", `this agent does not know documents of kind "workloads"`)
+		r.Error = wire.New(wire.CodeNotSupported, "/params/kind",
+			`this agent does not know documents of kind "workloads"`)
 		return r
 	}
 	result := wire.CheckResult{OK: true}
 	configs, errs := workload.ParseDocument(p.Body, n.name)
 	for _, c := range configs {
 		if c.Properties["refuse"] != "" {
-			errs = append(errs, wire.New(wire.CodeNotSupported, "/workloads/0/container", "memory.limit_in_bytes cannot be enforced here"))
+			errs = append(errs, wire.New(wire.CodeNotSupported, "/workloads/0/container",
+				"memory.limit_in_bytes cannot be enforced here"))
 		}
 	}
 	if errs != nil {
@@ -86,7 +94,8 @@ func (w *seedWork) check(n *seedNode, id string, p *wire.CheckParams) *wire.Repl
 func (w *seedWork) reply(n *seedNode, q *wire.Request) *wire.Reply {
 	r := &wire.Reply{V: wire.Version, Node: n.name, ID: q.ID}
 	if w == nil {
-		r.Error = wire.New(wire.CodeNotSupported, "/method", fmt.Sprintf("this agent does not know the method %.64q", q.Method))
+		r.Error = wire.New(wire.CodeNotSupported, "/method",
+			fmt.Sprintf("this agent does not know the method %.64q", q.Method))
 		return r
 	}
 	if q.Method == wire.MethodRestart {
@@ -113,7 +122,8 @@ func (w *seedWork) reply(n *seedNode, q *wire.Request) *wire.Reply {
 
 // worker brings up a node whose agent runs workloads.
 func (u *seedUnit) worker(name string) *seedNode {
-	n := &seedNode{u: u, name: name, kind: "mainType", topics: topic.ForNode(seedName, name), work: &seedWork{log: "started\nlistening\n"}}
+	n := &seedNode{u: u, name: name, kind: "mainType", topics: topic.ForNode(seedName, name),
+		work: &seedWork{log: "started\nlistening\n"}}
 	n.start()
 	u.nodes = append(u.nodes, n)
 	return n

@@ -23,14 +23,17 @@ func TestWorkloadsReachTheirNodes(t *testing.T) {
 		one, two, three := u.worker("n1"), u.worker("n2"), u.worker("n3")
 		two.stop()
 		r := u.workloads(view.Submission{Document: setOf("web@n1:a", "map@n1:m", "web@n2:a", "web@n4:a")})
-		if r.State != "accepted" || r.Version != "1.0.0" || r.Issued != 2 || r.Placed.Slots != 4 || strings.Join(r.Placed.Unknown, " ") != "n4" ||
+		if r.State != "accepted" || r.Version != "1.0.0" || r.Issued != 2 || r.Placed.Slots != 4 ||
+			strings.Join(r.Placed.Unknown, " ") != "n4" ||
 			r.Checks.Asked != 1 || strings.Join(r.Checks.Unchecked, " ") != "n2" {
 			t.Fatalf("%+v %+v", r, r.Placed)
 		}
 		if got := one.gets() + three.gets(); got != "1.0.0[map:m web:a]" {
 			t.Errorf("n1 and n3 got %s", got)
 		}
-		if got, want := u.told(), "1.0.0 2/4: map@n1 running, web@n1 running, web@n2 waiting (the node is offline), web@n4 waiting (the node was never heard of)"; got != want {
+		if got, want := u.told(),
+			"1.0.0 2/4: map@n1 running, web@n1 running, web@n2 waiting (the node is offline), web@n4 waiting (the node was "+
+				"never heard of)"; got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 		two.start()
@@ -49,7 +52,8 @@ func TestWorkloadsReachTheirNodes(t *testing.T) {
 		u.hub.Wipe()
 		u.start()
 		time.Sleep(time.Minute)
-		if payload, ok := u.hub.Retained(one.topics.Desired(wire.KindWorkloads)); !ok || !bytes.Contains(payload, []byte(`"map@n1"`)) {
+		if payload, ok := u.hub.Retained(one.topics.Desired(wire.KindWorkloads)); !ok ||
+			!bytes.Contains(payload, []byte(`"map@n1"`)) {
 			t.Errorf("an empty broker was not filled: %s", payload)
 		}
 		if got := one.gets() + two.gets() + four.gets(); got != "" {
@@ -93,19 +97,24 @@ func TestWorkloadsAreCheckedByTheNodes(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		r = u.workloads(view.Submission{Document: setOf("web@n1:a", "web@n2:a")})
-		if r.State != "refused" || r.Error.Code != wire.CodeNotSupported || r.Error.Node != "n2" || !strings.Contains(r.Error.Message, "does not run workloads; update it") {
+		if r.State != "refused" || r.Error.Code != wire.CodeNotSupported || r.Error.Node != "n2" ||
+			!strings.Contains(r.Error.Message, "does not run workloads; update it") {
 			t.Errorf("%+v", r)
 		}
-		if r := u.workloads(view.Submission{Document: setOf("web@n1:a"), DryRun: true}); r.State != "acceptable" || r.Checks.Agreed != 1 {
+		if r := u.workloads(view.Submission{Document: setOf("web@n1:a"), DryRun: true}); r.State != "acceptable" ||
+			r.Checks.Agreed != 1 {
 			t.Errorf("%+v", r)
 		}
 		if got := one.gets(); got != "" || u.entries("accepted") != 0 {
 			t.Errorf("refused, and n1 got %s", got)
 		}
-		if r := u.workloads(view.Submission{Document: setOf("web@n1:a", "web@n2:a"), Offline: true}); r.State != "accepted" {
+		if r := u.workloads(view.Submission{Document: setOf("web@n1:a", "web@n2:a"),
+			Offline: true}); r.State != "accepted" {
 			t.Errorf("%+v", r)
 		}
-		if got, want := u.told(), "1.0.0 1/2: web@n1 running, web@n2 waiting (the node did not take the document: not-supported: this agent does not know documents of this kind)"; got != want {
+		if got, want := u.told(),
+			"1.0.0 1/2: web@n1 running, web@n2 waiting (the node did not take the document: not-supported: this agent does "+
+				"not know documents of this kind)"; got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 		s, err := u.core.Status(t.Context())
@@ -129,17 +138,20 @@ func TestWorkloadsInTheJournal(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		sloppy := []byte(`[{"@class":"Instance" "slot":"web@n1", "resources":{"iss_hook_start":{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"verification":{},}}}]`)
-		if r := u.workloads(view.Submission{Document: sloppy}); r.State != "refused" || r.Problems == nil || r.Problems[0].Line != 1 {
+		if r := u.workloads(view.Submission{Document: sloppy}); r.State != "refused" || r.Problems == nil ||
+			r.Problems[0].Line != 1 {
 			t.Errorf("%+v", r)
 		}
 		r := u.workloads(view.Submission{Document: sloppy, Lenient: true})
 		if r.State != "accepted" || len(r.Warnings) != 3 {
 			t.Fatalf("%+v", r)
 		}
-		if r := u.workloads(view.Submission{Document: setOf("web@n1:b"), Version: "2.0.0-rc.1"}); r.State != "accepted" || r.Version != "2.0.0-rc.1" {
+		if r := u.workloads(view.Submission{Document: setOf("web@n1:b"),
+			Version: "2.0.0-rc.1"}); r.State != "accepted" || r.Version != "2.0.0-rc.1" {
 			t.Fatalf("%+v", r)
 		}
-		if r := u.workloads(view.Submission{Document: setOf("web@n1:c"), Version: "1.9.0"}); r.State != "refused" || r.Error.Code != wire.CodeWrongState {
+		if r := u.workloads(view.Submission{Document: setOf("web@n1:c"), Version: "1.9.0"}); r.State != "refused" ||
+			r.Error.Code != wire.CodeWrongState {
 			t.Fatalf("%+v", r)
 		}
 		if r := u.workloads(view.Submission{Document: []byte("[]")}); r.State != "accepted" || r.Version != "2.0.0" {
@@ -152,7 +164,8 @@ func TestWorkloadsInTheJournal(t *testing.T) {
 				t.Errorf("%v %s", err, doc)
 			}
 			doc, err := u.core.Workloads(t.Context(), op.WorkloadsIn{Version: "1.0.0", Filled: true})
-			if set, ps := workload.Parse(doc); err != nil || ps != nil || len(set.Configs) != 1 || set.Configs[0].Slot.String() != "web@n1" {
+			if set, ps := workload.Parse(doc); err != nil || ps != nil || len(set.Configs) != 1 ||
+				set.Configs[0].Slot.String() != "web@n1" {
 				t.Errorf("%v %v %s", err, ps, doc)
 			}
 			if _, err := u.core.Workloads(t.Context(), op.WorkloadsIn{
@@ -165,7 +178,9 @@ func TestWorkloadsInTheJournal(t *testing.T) {
 			for _, v := range history.Versions {
 				all = append(all, v.Version+" "+v.State)
 			}
-			if got, want := strings.Join(all, ", "), " refused, 1.0.0 accepted, 2.0.0-rc.1 accepted, 1.9.0 refused, 2.0.0 accepted"; err != nil || got != want {
+			if got, want := strings.Join(all, ", "),
+				" refused, 1.0.0 accepted, 2.0.0-rc.1 accepted, 1.9.0 refused, 2.0.0 accepted"; err != nil ||
+				got != want {
 				t.Errorf("%s (%v), want %s", got, err, want)
 			}
 			if configs, err := u.core.History(t.Context()); err != nil || len(configs.Versions) != 0 {
@@ -184,7 +199,9 @@ func TestWorkloadsFromTheCloud(t *testing.T) {
 		one := u.worker("n1")
 		submit := func(what, id string, doc []byte) *wire.Answer {
 			t.Helper()
-			if err := u.hub.Publish(topic.ForInbox(seedName, what), wire.Encode(&wire.Submission{V: wire.Version, ID: id, From: "fleet", Document: doc}), false); err != nil {
+			if err := u.hub.Publish(topic.ForInbox(seedName, what),
+				wire.Encode(&wire.Submission{V: wire.Version, ID: id, From: "fleet", Document: doc}),
+				false); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -195,20 +212,24 @@ func TestWorkloadsFromTheCloud(t *testing.T) {
 			}
 			return a
 		}
-		if a := submit("workloads", "s-1", setOf("web@n1:a")); a.ID != "s-1" || a.State != "accepted" || a.Version != "1.0.0" {
+		if a := submit("workloads", "s-1", setOf("web@n1:a")); a.ID != "s-1" || a.State != "accepted" ||
+			a.Version != "1.0.0" {
 			t.Errorf("%+v", a)
 		}
 		if got := one.gets(); got != "1.0.0[web:a]" {
 			t.Errorf("n1 got %s", got)
 		}
-		if a := submit("config", "s-1", []byte(seedDoc("1.0.0"))); a.State != "accepted" || u.status().Version != "1.0.0" {
+		if a := submit("config", "s-1", []byte(seedDoc("1.0.0"))); a.State != "accepted" ||
+			u.status().Version != "1.0.0" {
 			t.Errorf("the same ID for another kind: %+v", a)
 		}
 		u.restart()
-		if a := submit("workloads", "s-1", setOf("web@n1:a")); a.State != "accepted" || a.Version != "1.0.0" || one.gets() != "" {
+		if a := submit("workloads", "s-1", setOf("web@n1:a")); a.State != "accepted" || a.Version != "1.0.0" ||
+			one.gets() != "" {
 			t.Errorf("delivered again: %+v", a)
 		}
-		if a := submit("workloads", "s-1", setOf("web@n1:b")); a.State != "accepted" || a.Version != "1.0.1" || one.gets() != "1.0.1[web:b]" {
+		if a := submit("workloads", "s-1", setOf("web@n1:b")); a.State != "accepted" || a.Version != "1.0.1" ||
+			one.gets() != "1.0.1[web:b]" {
 			t.Errorf("another set under the same ID: %+v", a)
 		}
 		if a := submit("workloads", "s-2", []byte(`{}`)); a.State != "refused" || a.Error.Code != wire.CodeBadValue {

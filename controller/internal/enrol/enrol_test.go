@@ -57,11 +57,13 @@ func (r *rig) replayed() *State {
 }
 
 func join(node, secret, key, serial string) Join {
-	return Join{Subject: "node/" + node, Hash: secret, Key: key, Serial: serial, Expires: day.AddDate(0, 3, 0), CA: "sha256:ca", From: "10.0.0.9"}
+	return Join{Subject: "node/" + node, Hash: secret, Key: key, Serial: serial, Expires: day.AddDate(0, 3, 0),
+		CA: "sha256:ca", From: "10.0.0.9"}
 }
 
 func renew(node, serial, key, next string) Renew {
-	return Renew{Subject: "node/" + node, Serial: serial, Key: key, Next: next, Expires: day.AddDate(0, 6, 0), CA: "sha256:ca", From: "10.0.0.9"}
+	return Renew{Subject: "node/" + node, Serial: serial, Key: key, Next: next, Expires: day.AddDate(0, 6, 0),
+		CA: "sha256:ca", From: "10.0.0.9"}
 }
 
 func (r *rig) want(what string, d Decision, code wire.Code) {
@@ -104,7 +106,8 @@ func TestRepeatedJoinsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, s := range map[string]*State{"at once": r.State, "after a replay": r.replayed(), "from a checkpoint": restored} {
+	for what, s := range map[string]*State{"at once": r.State, "after a replay": r.replayed(),
+		"from a checkpoint": restored} {
 		r.want(what, s.Decide(r.now, join("n1", "h1", "k1", "t")), wire.CodeWrongState)
 	}
 	r.counts("node/n1", last)
@@ -221,7 +224,8 @@ func TestCertify(t *testing.T) {
 func TestArguments(t *testing.T) {
 	r := newRig(t)
 	r.want("no identity", r.do("ann", Enrol{Subject: "n1", Hash: "h"}), wire.CodeInvalidArgument)
-	r.want("too long", r.do("ann", Enrol{Subject: "node/n1", Hash: "h", Life: MaxTokenLife + 1}), wire.CodeInvalidArgument)
+	r.want("too long", r.do("ann", Enrol{Subject: "node/n1", Hash: "h", Life: MaxTokenLife + 1}),
+		wire.CodeInvalidArgument)
 	r.want("too short", r.do("ann", Enrol{Subject: "node/n1", Hash: "h", Life: time.Second}), wire.CodeInvalidArgument)
 	r.want("negative", r.do("ann", Enrol{Subject: "node/n1", Hash: "h", Life: -time.Hour}), wire.CodeInvalidArgument)
 	r.want("nobody", r.do("ann", Revoke{Subject: "node/n9"}), wire.CodeNotFound)
@@ -265,7 +269,8 @@ func TestRefusalsAreBounded(t *testing.T) {
 		}
 		r.now = r.now.Add(time.Millisecond)
 	}
-	if burst := int(refusalRate.Burst); written < burst || written > burst+int(attempts*time.Millisecond/refusalRate.Every)+1 {
+	if burst := int(refusalRate.Burst); written < burst ||
+		written > burst+int(attempts*time.Millisecond/refusalRate.Every)+1 {
 		t.Errorf("%d records of %d attempts, about %d at once and then one every %v are wanted",
 			written, attempts, burst, refusalRate.Every)
 	}
@@ -286,8 +291,10 @@ func TestMemoryIsBounded(t *testing.T) {
 		r.want("join", r.do("", join("n1", fmt.Sprint("h", i), fmt.Sprint("k", i), fmt.Sprint("s", i))), "")
 	}
 	sub := r.Lookup("node/n1")
-	if len(sub.Tokens) > maxTokens || len(sub.Burned) > maxBurned || len(sub.Certificates) != 1 || len(r.tokens) > maxTokens || len(r.keys) != 1 {
-		t.Errorf("%d tokens (%d), %d burned keys, %d certificates, %d keys", len(sub.Tokens), len(r.tokens), len(sub.Burned), len(sub.Certificates), len(r.keys))
+	if len(sub.Tokens) > maxTokens || len(sub.Burned) > maxBurned || len(sub.Certificates) != 1 ||
+		len(r.tokens) > maxTokens || len(r.keys) != 1 {
+		t.Errorf("%d tokens (%d), %d burned keys, %d certificates, %d keys", len(sub.Tokens), len(r.tokens),
+			len(sub.Burned), len(sub.Certificates), len(r.keys))
 	}
 }
 
@@ -303,7 +310,8 @@ func TestCheckRefusesWhatIsNotItsOwn(t *testing.T) {
 	if err := Check(record.JoinRefusedData{Subject: "?"}); err != nil {
 		t.Error("what somebody claimed to be was refused:", err)
 	}
-	for _, bad := range []string{"[]", `{"subjects":[null]}`, `{"subjects":[{"name":"a"},{"name":"a"}]}`, `{"subjects":[{"name":""}]}`} {
+	for _, bad := range []string{"[]", `{"subjects":[null]}`, `{"subjects":[{"name":"a"},{"name":"a"}]}`,
+		`{"subjects":[{"name":""}]}`} {
 		if _, err := Restored([]byte(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}
@@ -337,7 +345,8 @@ func TestProperties(t *testing.T) {
 				}
 			},
 			"join": func(t *rapid.T) {
-				node, h, key, serial := pick(nodes, "node"), pick(secrets, "token"), fmt.Sprint("k", rapid.IntRange(1, 6).Draw(t, "key")), fresh("s")
+				node, h, key, serial := pick(nodes, "node"), pick(secrets, "token"),
+					fmt.Sprint("k", rapid.IntRange(1, 6).Draw(t, "key")), fresh("s")
 				before := string(r.Checkpoint())
 				d := r.do("", join(node, h, key, serial))
 				if d.Err != nil {

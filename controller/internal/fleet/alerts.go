@@ -29,14 +29,16 @@ func (n *Node) noteAlert(at time.Time, e *wire.Event) {
 		return
 	}
 	d.Since = d.Since.UTC()
-	if d.Parameter == "" || len(d.Parameter) > maxAlertName || len(d.Tag) > maxAlertName || d.Since.Year() < 0 || d.Since.Year() > 9999 {
+	if d.Parameter == "" || len(d.Parameter) > maxAlertName || len(d.Tag) > maxAlertName || d.Since.Year() < 0 ||
+		d.Since.Year() > 9999 {
 		return
 	}
 	same := func(a view.Alert) bool { return a.Tag == d.Tag && a.Parameter == d.Parameter }
 	i := slices.IndexFunc(n.Alerts, same)
 	switch d.State {
 	case "raise", "continue":
-		a := view.Alert{Tag: d.Tag, Parameter: d.Parameter, Value: d.Value, Since: d.Since, At: at, Min: d.Min, Max: d.Max}
+		a := view.Alert{Tag: d.Tag, Parameter: d.Parameter, Value: d.Value, Since: d.Since, At: at, Min: d.Min,
+			Max: d.Max}
 		list := slices.Clone(n.Alerts) // views may still have the old one
 		if i >= 0 {
 			list[i] = a

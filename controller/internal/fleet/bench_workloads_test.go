@@ -18,7 +18,8 @@ func BenchmarkWorkloadStatus(b *testing.B) {
 	s := w.set("w", entries...)
 	s.Sub.Offline = true
 	for i := range 10_000 {
-		w.step(origin, w.heard(fmt.Sprintf("n%05d", i), &wire.Live{V: wire.Version, Node: fmt.Sprintf("n%05d", i), Boot: "b", Session: 1, Up: true}))
+		w.step(origin, w.heard(fmt.Sprintf("n%05d", i),
+			&wire.Live{V: wire.Version, Node: fmt.Sprintf("n%05d", i), Boot: "b", Session: 1, Up: true}))
 	}
 	if _, effects := w.step(origin, s); answerOrNone(effects).Result.State != "accepted" {
 		b.Fatal(answerOrNone(effects))

@@ -43,7 +43,8 @@ func (h *rig) wait(d time.Duration) []Effect {
 }
 
 func doc(version string) []byte {
-	return fmt.Appendf(nil, `{"formatVersion":"7","version":%q,"nodes":[{"nodeGroupSubject":{"codename":"m"},"priority":2}]}`, version)
+	return fmt.Appendf(nil,
+		`{"formatVersion":"7","version":%q,"nodes":[{"nodeGroupSubject":{"codename":"m"},"priority":2}]}`, version)
 }
 
 // submission is a configuration as the shell brings it, parsed.
@@ -80,7 +81,8 @@ func (h *rig) join(node string) {
 func (h *rig) report(node, boot string, seq uint64, state wire.State, last, running *kind.Doc) []Effect {
 	r := &wire.Reported{V: wire.Version, Node: node, Kind: wire.KindConfig, Boot: boot, Seq: seq}
 	if last != nil {
-		r.Last = &wire.Attempt{Epoch: last.Epoch, Rev: last.Rev, Version: last.Version, Hash: last.Hash, State: state, Attempt: 1, At: h.now}
+		r.Last = &wire.Attempt{Epoch: last.Epoch, Rev: last.Rev, Version: last.Version, Hash: last.Hash, State: state,
+			Attempt: 1, At: h.now}
 	}
 	if running != nil {
 		ref := running.DocRef

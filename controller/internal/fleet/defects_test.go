@@ -197,7 +197,8 @@ func TestRequestsOfOneInstantDiffer(t *testing.T) {
 	check := func(version string) string {
 		for _, e := range h.step(h.submission(version, view.Submission{DryRun: true})) {
 			if a, ok := e.(Ask); ok {
-				h.step(Heard{Node: "n", Reply: &wire.Reply{V: wire.Version, Node: "n", ID: a.ID + "n", Result: []byte(`{"ok":true}`)}})
+				h.step(Heard{Node: "n",
+					Reply: &wire.Reply{V: wire.Version, Node: "n", ID: a.ID + "n", Result: []byte(`{"ok":true}`)}})
 				return a.ID
 			}
 		}

@@ -40,7 +40,8 @@ func TestEnrolments(t *testing.T) {
 		return types, admitted, err
 	}
 	join := func(node, key, serial string) enrol.Event {
-		return enrol.Join{Subject: "node/" + node, Hash: "h", Key: key, Serial: serial, Expires: now.Add(time.Hour), CA: "ca", From: "10.0.0.9"}
+		return enrol.Join{Subject: "node/" + node, Hash: "h", Key: key, Serial: serial, Expires: now.Add(time.Hour),
+			CA: "ca", From: "10.0.0.9"}
 	}
 	for i, c := range []struct {
 		ev      enrol.Event
@@ -52,7 +53,8 @@ func TestEnrolments(t *testing.T) {
 		{join("n1", "k1", "s0"), []record.Type{record.JoinRefused}, nil, false, wire.CodeNotAllowed},
 		{enrol.Enrol{Subject: "node/n1", Hash: "h"}, []record.Type{record.Enrol}, nil, false, ""},
 		{join("n1", "k1", "s1"), []record.Type{record.Joined}, []string{"s1"}, true, ""},
-		{enrol.Renew{Subject: "node/n1", Serial: "s1", Key: "k2", Next: "s2", Expires: now.Add(time.Hour), CA: "ca"}, []record.Type{record.Renewed}, []string{"s1", "s2"}, false, ""},
+		{enrol.Renew{Subject: "node/n1", Serial: "s1", Key: "k2", Next: "s2", Expires: now.Add(time.Hour), CA: "ca"},
+			[]record.Type{record.Renewed}, []string{"s1", "s2"}, false, ""},
 		{enrol.Revoke{Subject: "node/n9"}, nil, nil, false, wire.CodeNotFound},
 		{enrol.Revoke{Subject: "node/n1"}, []record.Type{record.Revoked}, []string{}, true, ""},
 		{enrol.Revoke{Subject: "node/n1"}, nil, nil, false, ""},
@@ -63,13 +65,15 @@ func TestEnrolments(t *testing.T) {
 		if err != nil {
 			code = wire.AsError(err).Code
 		}
-		if !slices.Equal(types, c.want) || code != c.code || len(admitted) > 1 || (len(admitted) == 1) != (c.serials != nil) {
+		if !slices.Equal(types, c.want) || code != c.code || len(admitted) > 1 ||
+			(len(admitted) == 1) != (c.serials != nil) {
 			t.Errorf("%d: %v %v %v", i, types, admitted, err)
 			continue
 		}
 		if len(admitted) == 1 {
 			a := admitted[0]
-			if a.Subject != "node/n1" || !slices.Equal(a.Serials, c.serials) || (a.Cut != "") != c.cut || a.Revoked != (len(c.serials) == 0) {
+			if a.Subject != "node/n1" || !slices.Equal(a.Serials, c.serials) || (a.Cut != "") != c.cut ||
+				a.Revoked != (len(c.serials) == 0) {
 				t.Errorf("%d: %+v", i, a)
 			}
 		}
@@ -87,12 +91,14 @@ func TestEnrolments(t *testing.T) {
 			t.Fatal(err)
 		}
 		for what, f := range map[string]*Fleet{"replay": again, "checkpoint": restored} {
-			if string(f.Checkpoint()) != string(live.Checkpoint()) || len(f.Admissions()) != len(live.Admissions()) || f.CA() != live.CA() {
+			if string(f.Checkpoint()) != string(live.Checkpoint()) || len(f.Admissions()) != len(live.Admissions()) ||
+				f.CA() != live.CA() {
 				t.Errorf("%d: %s leads elsewhere:\n%s\n%s", i, what, f.Checkpoint(), live.Checkpoint())
 			}
 		}
 	}
-	if id := live.Identity("n1", now); id == nil || id.State != "revoked" || live.Identity("n2", now) != nil || live.CA() != "ca" {
+	if id := live.Identity("n1", now); id == nil || id.State != "revoked" || live.Identity("n2", now) != nil ||
+		live.CA() != "ca" {
 		t.Errorf("%+v", id)
 	}
 	if got := live.Awaited(now); len(got) != 0 {
@@ -104,7 +110,8 @@ func TestEnrolments(t *testing.T) {
 	step(enrol.Join{Subject: "node/n3", Hash: "hn3", Key: "k3", Serial: "s3", Expires: now.Add(time.Hour), CA: "ca"})
 	step(enrol.Revoke{Subject: "node/n5"})
 	step(enrol.Certify{Subject: "cloud/eu", Key: "k4", Serial: "s4", Expires: now.Add(time.Hour), CA: "ca"})
-	if got := live.Awaited(now); len(got) != 2 || got[0].Node != "n3" || got[0].Identity.State != "joined" || got[1].Node != "n4" || got[1].Identity.State != "enrolled" {
+	if got := live.Awaited(now); len(got) != 2 || got[0].Node != "n3" || got[0].Identity.State != "joined" ||
+		got[1].Node != "n4" || got[1].Identity.State != "enrolled" {
 		t.Errorf("awaited are %+v", got)
 	}
 	if got := live.Awaited(now.Add(enrol.TokenLife)); len(got) != 1 || got[0].Node != "n3" {

@@ -103,7 +103,8 @@ type Node struct {
 // New returns the state of a unit of which nothing is known.
 func New(opt Options) *Fleet {
 	f := &Fleet{
-		opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{}, limiter: newLimiter(opt.Limits),
+		opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{},
+		limiter: newLimiter(opt.Limits),
 		damaged: map[string]*wire.Error{}, enrolled: enrol.New(),
 		orders: map[string]*Asked{}, tickets: map[string]uint64{}, queries: newQueries(),
 	}

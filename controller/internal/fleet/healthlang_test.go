@@ -17,7 +17,8 @@ func (s *script) report(kind wire.Kind, flags []string, options map[string]strin
 	}
 	if doc := strings.Split(options["last"], ":"); len(doc) >= 3 {
 		d := s.ref(flags[0], kind, doc[0], doc[1])
-		r.Last = &wire.Attempt{Epoch: d.Epoch, Rev: d.Rev, Version: d.Version, Hash: d.Hash, State: wire.State(doc[2]), Attempt: 1, At: origin}
+		r.Last = &wire.Attempt{Epoch: d.Epoch, Rev: d.Rev, Version: d.Version, Hash: d.Hash, State: wire.State(doc[2]),
+			Attempt: 1, At: origin}
 		if len(doc) == 4 {
 			r.Last.Error = wire.New(wire.Code(doc[3]), "", "for a reason")
 		}
@@ -30,7 +31,8 @@ func (s *script) report(kind wire.Kind, flags []string, options map[string]strin
 
 // told is a node's health.
 func told(w *world, flags []string, options map[string]string) *wire.Health {
-	h := &wire.Health{Indicator: wire.IndicatorNoContact, Text: "x", Boot: wire.HealthBoot{Reason: wire.BootStop, At: origin}, Settings: wire.HealthSettings{FormatVersion: "1"}}
+	h := &wire.Health{Indicator: wire.IndicatorNoContact, Text: "x",
+		Boot: wire.HealthBoot{Reason: wire.BootStop, At: origin}, Settings: wire.HealthSettings{FormatVersion: "1"}}
 	if len(flags) > 0 && flags[0] == "contact" {
 		h.Indicator, h.Contact.In = wire.IndicatorContact, true
 	}
@@ -51,7 +53,8 @@ func told(w *world, flags []string, options map[string]string) *wire.Health {
 		}
 	}
 	if c := options["check"]; c != "" {
-		h.Indicator, h.Checks = wire.IndicatorCheck, []wire.HealthCheck{{Name: "fine", OK: true, Since: origin}, {Name: c, Since: origin}}
+		h.Indicator, h.Checks = wire.IndicatorCheck,
+			[]wire.HealthCheck{{Name: "fine", OK: true, Since: origin}, {Name: c, Since: origin}}
 	}
 	if r := options["restart"]; r != "" {
 		h.Restart = &wire.HealthRestart{Reason: wire.BootReason(r), At: origin}
@@ -88,7 +91,9 @@ func (s *script) healthEvent(what string, flags []string, options map[string]str
 		return s.report(wire.KindHealth, flags, options)
 	case "order":
 		params := map[string][]byte{
-			"reboot": wire.Encode(&wire.RebootParams{Reason: flags[2]}), "try": wire.Encode(&wire.TryParams{Version: flags[2]}), "approve": wire.Encode(&wire.ApproveParams{Version: flags[2]}),
+			"reboot":  wire.Encode(&wire.RebootParams{Reason: flags[2]}),
+			"try":     wire.Encode(&wire.TryParams{Version: flags[2]}),
+			"approve": wire.Encode(&wire.ApproveParams{Version: flags[2]}),
 			"restart": wire.Encode(&wire.RestartParams{Service: flags[2]}),
 		}[flags[1]]
 		return Order{Ticket: s.tickets, Node: flags[0], Method: wire.Method(flags[1]), Params: params, Who: "ann"}
@@ -108,8 +113,11 @@ func (s *script) healthEvent(what string, flags []string, options map[string]str
 		}
 		return Maintain{Ticket: s.tickets, For: d, Reason: "a switch", Who: "ann"}
 	case "alert":
-		detail := fmt.Sprintf(`{"tag":"systemQuotaAlert","parameter":%q,"value":%s,"state":%q,"since":"2026-01-01T00:00:00Z","minThreshold":0.5,"maxThreshold":0.9}`, flags[3], flags[5], flags[4])
-		return s.heard(flags[0], &wire.Event{V: wire.Version, Node: flags[0], Boot: flags[1], Seq: number(s.t, flags[2]), At: origin, Type: "alert", Detail: []byte(detail)})
+		detail := fmt.Sprintf(
+			`{"tag":"systemQuotaAlert","parameter":%q,"value":%s,"state":%q,"since":"2026-01-01T00:00:00Z","minThreshold":0.5,"maxThreshold":0.9}`, flags[3], flags[5], flags[4])
+		return s.heard(flags[0],
+			&wire.Event{V: wire.Version, Node: flags[0], Boot: flags[1], Seq: number(s.t, flags[2]), At: origin,
+				Type: "alert", Detail: []byte(detail)})
 	}
 	s.t.Fatalf("no such event: %s", what)
 	return nil

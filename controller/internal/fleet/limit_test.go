@@ -13,11 +13,13 @@ import (
 var limitStart = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 func reportOf(node string, kind wire.Kind, boot string, seq uint64, size int) *Heard {
-	return &Heard{Node: node, Raw: make([]byte, size), Reported: &wire.Reported{Node: node, Kind: kind, Boot: boot, Seq: seq}}
+	return &Heard{Node: node, Raw: make([]byte, size),
+		Reported: &wire.Reported{Node: node, Kind: kind, Boot: boot, Seq: seq}}
 }
 
 func liveOf(boot string, session uint64, up bool) *Heard {
-	return &Heard{Node: "n1", Raw: make([]byte, 200), Live: &wire.Live{Node: "n1", Boot: boot, Session: session, Up: up}}
+	return &Heard{Node: "n1", Raw: make([]byte, 200),
+		Live: &wire.Live{Node: "n1", Boot: boot, Session: session, Up: up}}
 }
 
 func TestCost(t *testing.T) {
@@ -56,7 +58,8 @@ func TestLimitHoldsTheNewest(t *testing.T) {
 	}
 	now = due
 	held, ask := l.release(now)
-	if len(held) != 3 || len(ask) != 0 || held[0].Live == nil || held[1].Reported.Seq != 5 || held[2].Reported.Kind != wire.KindInfo {
+	if len(held) != 3 || len(ask) != 0 || held[0].Live == nil || held[1].Reported.Seq != 5 ||
+		held[2].Reported.Kind != wire.KindInfo {
 		t.Fatalf("released %v, ask %v", held, ask)
 	}
 	admit(held[0], true, false)
@@ -131,7 +134,8 @@ func TestLimitEvents(t *testing.T) {
 func TestLimitProperty(t *testing.T) {
 	kinds := []wire.Kind{wire.KindConfig, wire.KindInfo, wire.KindHealth}
 	rapid.Check(t, func(t *rapid.T) {
-		limits := Limits{StateRate: rapid.Float64Range(0.1, 10).Draw(t, "rate"), StateBurst: float64(rapid.IntRange(1, 20).Draw(t, "burst"))}
+		limits := Limits{StateRate: rapid.Float64Range(0.1, 10).Draw(t, "rate"),
+			StateBurst: float64(rapid.IntRange(1, 20).Draw(t, "burst"))}
 		l, now := newLimiter(limits), limitStart
 		spent, largest, told := 0.0, 0.0, 0
 		have, said := map[string]uint64{}, map[string]uint64{}

@@ -18,7 +18,8 @@ func (s *step) admit(h *Heard) bool {
 			name = n.Reported(h.Reported.Kind)
 		}
 		s.bad(Bad{Node: h.Node, Topic: name, Err: wire.New(wire.CodeNotAllowed, "", fmt.Sprintf(
-			"more than %g reports a second after a burst of %g: the newest of each is kept and journaled later", s.limiter.limits.StateRate, s.limiter.limits.StateBurst))})
+			"more than %g reports a second after a burst of %g: the newest of each is kept and journaled later",
+			s.limiter.limits.StateRate, s.limiter.limits.StateBurst))})
 	}
 	return ok
 }
@@ -31,8 +32,10 @@ func (s *step) hears(h *Heard, n *Node) bool {
 		return true
 	}
 	if began {
-		s.bad(Bad{Node: h.Node, Topic: topic.ForNode(s.opt.Unit, h.Node).Event(), Err: wire.New(wire.CodeNotAllowed, "", fmt.Sprintf(
-			"more than %g events a second after a burst of %g: they stay at the node until they are asked for", s.limiter.limits.EventRate, s.limiter.limits.EventBurst))})
+		s.bad(Bad{Node: h.Node, Topic: topic.ForNode(s.opt.Unit, h.Node).Event(),
+			Err: wire.New(wire.CodeNotAllowed, "", fmt.Sprintf(
+				"more than %g events a second after a burst of %g: they stay at the node until they are asked for",
+				s.limiter.limits.EventRate, s.limiter.limits.EventBurst))})
 	}
 	if n != nil {
 		n.liveEvents = max(n.liveEvents, h.Event.Seq)

@@ -57,7 +57,9 @@ func (s *step) judgeMaintenance(ev *Maintain) *wire.Error {
 	case ev.For == 0:
 		return nil
 	case ev.For < time.Second || ev.For > wire.MaxMaintenance:
-		return wire.New(wire.CodeBadValue, "/for", fmt.Sprintf("a maintenance lasts from a second to %.0fh: nodes believe no more than that in all", wire.MaxMaintenance.Hours()))
+		return wire.New(wire.CodeBadValue, "/for",
+			fmt.Sprintf("a maintenance lasts from a second to %.0fh: nodes believe no more than that in all",
+				wire.MaxMaintenance.Hours()))
 	case ev.Reason == "":
 		return wire.New(wire.CodeMissing, "/reason", "say why, for the journal")
 	}

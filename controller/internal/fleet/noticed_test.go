@@ -41,7 +41,8 @@ func TestNodeThatIsHeardButNotOnline(t *testing.T) {
 	seq := uint64(0)
 	report := func(retained bool) {
 		seq++
-		r := wire.Reported{V: 1, Node: "n1", Kind: wire.KindInfo, Boot: "b1", Seq: seq, Detail: []byte(`{"type":"a","os":"","arch":"","cpus":0,"ram":0,"agentVersion":""}`)}
+		r := wire.Reported{V: 1, Node: "n1", Kind: wire.KindInfo, Boot: "b1", Seq: seq,
+			Detail: []byte(`{"type":"a","os":"","arch":"","cpus":0,"ram":0,"agentVersion":""}`)}
 		info, err := wire.Decode[wire.NodeInfo](r.Detail)
 		if err != nil {
 			t.Fatal(err)

@@ -91,7 +91,8 @@ func (s *step) giveUp() {
 	for _, id := range slices.Sorted(maps.Keys(s.orders)) {
 		if o := s.orders[id]; !s.now.Before(o.Until) {
 			s.answered(id, wire.New(wire.CodeNoAnswer, "",
-				"the node has not answered in time; it may have done what was ordered all the same: see tandem health "+o.Node))
+				"the node has not answered in time; it may have done what was ordered all the same: see tandem health "+
+					o.Node))
 		}
 	}
 }

@@ -49,7 +49,8 @@ func (d *drawn) document(node string, kind wire.Kind) *wire.DocRef {
 		}
 	}
 	e := d.w.opt.Epoch + rapid.Uint64Range(0, 3).Draw(d.T, "epoch") - 2
-	return &wire.DocRef{Epoch: e, Rev: rapid.Uint64Range(1, 60).Draw(d.T, "rev"), Version: "0.0.1", Hash: wire.Hash([]byte("x"))}
+	return &wire.DocRef{Epoch: e, Rev: rapid.Uint64Range(1, 60).Draw(d.T, "rev"), Version: "0.0.1",
+		Hash: wire.Hash([]byte("x"))}
 }
 
 func (d *drawn) event() Event {
@@ -58,17 +59,21 @@ func (d *drawn) event() Event {
 		return Opened{Version: "1.0.0"}
 	case 1, 2, 3:
 		node := d.node()
-		l := &wire.Live{V: wire.Version, Node: node, Boot: d.boot(), Session: d.small("session"), Up: rapid.IntRange(0, 3).Draw(d.T, "up") > 0,
+		l := &wire.Live{V: wire.Version, Node: node, Boot: d.boot(), Session: d.small("session"),
+			Up:     rapid.IntRange(0, 3).Draw(d.T, "up") > 0,
 			Events: rapid.Uint64Range(0, 9).Draw(d.T, "events")}
 		if rapid.Bool().Draw(d.T, "seqs") {
 			l.Seqs = map[wire.Kind]uint64{wire.KindConfig: d.small("seq"), wire.KindInfo: d.small("seq")}
 		}
 		return d.w.heard(node, l)
 	case 4, 5:
-		return d.w.info(d.node(), d.boot(), d.small("seq"), rapid.SampledFrom([]string{"mainType", "sideType", "odd"}).Draw(d.T, "type"))
+		return d.w.info(d.node(), d.boot(), d.small("seq"),
+			rapid.SampledFrom([]string{"mainType", "sideType", "odd"}).Draw(d.T, "type"))
 	case 6, 7, 8:
 		node := d.node()
-		r := &wire.Reported{V: wire.Version, Node: node, Kind: rapid.SampledFrom([]wire.Kind{wire.KindConfig, wire.KindHealth, wire.KindWorkloads}).Draw(d.T, "kind"), Boot: d.boot(), Seq: d.small("seq")}
+		r := &wire.Reported{V: wire.Version, Node: node,
+			Kind: rapid.SampledFrom([]wire.Kind{wire.KindConfig, wire.KindHealth, wire.KindWorkloads}).Draw(d.T,
+				"kind"), Boot: d.boot(), Seq: d.small("seq")}
 		if r.Kind == wire.KindHealth && rapid.Bool().Draw(d.T, "detail") {
 			r.Detail = wire.Encode(told(d.w, nil, map[string]string{"trial": "1.5.0"}))
 		}
@@ -80,9 +85,11 @@ func (d *drawn) event() Event {
 		}
 		if rapid.Bool().Draw(d.T, "last") {
 			ref := d.document(node, r.Kind)
-			state := rapid.SampledFrom([]wire.State{wire.StateReceived, wire.StateRejected, wire.StateApplying, wire.StateTrying, wire.StateInstalled,
+			state := rapid.SampledFrom([]wire.State{wire.StateReceived, wire.StateRejected, wire.StateApplying,
+				wire.StateTrying, wire.StateInstalled,
 				wire.StateFailed, wire.StateRolledBack, wire.StateSuperseded}).Draw(d.T, "state")
-			r.Last = &wire.Attempt{Epoch: ref.Epoch, Rev: ref.Rev, Version: ref.Version, Hash: ref.Hash, State: state, Attempt: 1, At: d.now}
+			r.Last = &wire.Attempt{Epoch: ref.Epoch, Rev: ref.Rev, Version: ref.Version, Hash: ref.Hash, State: state,
+				Attempt: 1, At: d.now}
 			if state == wire.StateFailed || state == wire.StateRejected {
 				r.Last.Error = wire.New(wire.CodeApplyFailed, "", "no")
 			}
@@ -90,7 +97,8 @@ func (d *drawn) event() Event {
 		return d.w.heard(node, r)
 	case 9:
 		node := d.node()
-		return d.w.heard(node, &wire.Event{V: wire.Version, Node: node, Boot: d.boot(), Seq: rapid.Uint64Range(1, 12).Draw(d.T, "seq"), At: d.now,
+		return d.w.heard(node, &wire.Event{V: wire.Version, Node: node, Boot: d.boot(),
+			Seq: rapid.Uint64Range(1, 12).Draw(d.T, "seq"), At: d.now,
 			Type: "stale", Lost: rapid.Uint64Range(0, 2).Draw(d.T, "lost")})
 	case 10, 11:
 		if len(d.checks) == 0 {
@@ -138,19 +146,25 @@ func (d *drawn) event() Event {
 func (d *drawn) ofWorkloads() Event {
 	switch rapid.IntRange(0, 5).Draw(d.T, "workloads") {
 	case 0:
-		return Order{Ticket: 1, Node: d.node(), Method: wire.MethodRestart, Params: []byte(`{"service":"a"}`), Who: "ann"}
+		return Order{Ticket: 1, Node: d.node(), Method: wire.MethodRestart, Params: []byte(`{"service":"a"}`),
+			Who: "ann"}
 	case 1:
-		return Query{Ticket: 1, Node: d.node(), Method: wire.MethodLogs, Params: []byte(`{"service":"a"}`), Who: "ann", What: "read"}
+		return Query{Ticket: 1, Node: d.node(), Method: wire.MethodLogs, Params: []byte(`{"service":"a"}`), Who: "ann",
+			What: "read"}
 	case 2:
 		if len(d.queries) == 0 {
 			return Tick{}
 		}
 		node := d.node()
-		return d.w.heard(node, &wire.Reply{V: wire.Version, Node: node, ID: rapid.SampledFrom(d.queries).Draw(d.T, "query"), Result: []byte(`{"cursor":"1"}`)})
+		return d.w.heard(node,
+			&wire.Reply{V: wire.Version, Node: node, ID: rapid.SampledFrom(d.queries).Draw(d.T, "query"),
+				Result: []byte(`{"cursor":"1"}`)})
 	}
 	var entries []string
-	for _, node := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"n1", "n2", "n3", "n9"}), 0, 4, rapid.ID).Draw(d.T, "named") {
-		for _, service := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b"}), 1, 2, rapid.ID).Draw(d.T, "services") {
+	for _, node := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"n1", "n2", "n3", "n9"}), 0, 4,
+		rapid.ID).Draw(d.T, "named") {
+		for _, service := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b"}), 1, 2, rapid.ID).Draw(d.T,
+			"services") {
 			entries = append(entries, fmt.Sprintf("%s@%s:c%d", service, node, d.small("configuration")))
 		}
 	}
@@ -167,8 +181,10 @@ func (d *drawn) ofWorkloads() Event {
 // work is what a node tells of its slots.
 func (d *drawn) work(node string) []byte {
 	var slots []string
-	for _, service := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "old"}), 0, 3, rapid.ID).Draw(d.T, "told") {
-		slots = append(slots, fmt.Sprintf("%s@%s:c%d:%s:done~%d", service, node, d.small("told of"), rapid.SampledFrom([]string{"preparing", "running", "failed"}).Draw(d.T, "slot"), d.small("done")))
+	for _, service := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "old"}),
+		0, 3, rapid.ID).Draw(d.T, "told") {
+		slots = append(slots, fmt.Sprintf("%s@%s:c%d:%s:done~%d", service, node, d.small("told of"),
+			rapid.SampledFrom([]string{"preparing", "running", "failed"}).Draw(d.T, "slot"), d.small("done")))
 	}
 	return wire.Encode(work(d.w, slots, false))
 }
@@ -187,7 +203,8 @@ func (d *drawn) ofHealth() Event {
 			ev.Scope.Nodes = []string{d.node(), "n9"}
 		}
 		if rapid.IntRange(0, 2).Draw(d.T, "set") > 0 {
-			ev.Settings = &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Duration(d.small("reset")) * time.Minute)}
+			ev.Settings = &wire.HealthSettings{FormatVersion: "1",
+				Reset: wire.SpanOf(time.Duration(d.small("reset")) * time.Minute)}
 		}
 		return Change{Ticket: 1, Source: wire.KindHealth, Data: ev, Who: "ann"}
 	case 2:
@@ -196,14 +213,17 @@ func (d *drawn) ofHealth() Event {
 		if len(d.orders) == 0 {
 			return Tick{}
 		}
-		return d.w.heard("n1", &wire.Reply{V: wire.Version, Node: "n1", ID: rapid.SampledFrom(d.orders).Draw(d.T, "order")})
+		return d.w.heard("n1",
+			&wire.Reply{V: wire.Version, Node: "n1", ID: rapid.SampledFrom(d.orders).Draw(d.T, "order")})
 	case 4:
 		return Maintain{Ticket: 1, For: time.Duration(d.small("for")-1) * time.Hour, Reason: "x", Who: "ann"}
 	}
 	node := d.node()
-	detail := fmt.Sprintf(`{"tag":"t","parameter":"p%d","value":0.5,"state":%q,"since":"2026-01-01T00:00:00+01:00"}`, d.small("parameter"),
+	detail := fmt.Sprintf(`{"tag":"t","parameter":"p%d","value":0.5,"state":%q,"since":"2026-01-01T00:00:00+01:00"}`,
+		d.small("parameter"),
 		rapid.SampledFrom([]string{"raise", "continue", "fall", "odd"}).Draw(d.T, "phase"))
-	return d.w.heard(node, &wire.Event{V: wire.Version, Node: node, Boot: d.boot(), Seq: rapid.Uint64Range(1, 12).Draw(d.T, "seq"), At: d.now, Type: "alert", Detail: []byte(detail)})
+	return d.w.heard(node, &wire.Event{V: wire.Version, Node: node, Boot: d.boot(),
+		Seq: rapid.Uint64Range(1, 12).Draw(d.T, "seq"), At: d.now, Type: "alert", Detail: []byte(detail)})
 }
 
 func (d *drawn) boot() string { return rapid.SampledFrom([]string{"b1", "b1", "b2"}).Draw(d.T, "boot") }
@@ -224,7 +244,8 @@ func TestProperties(t *testing.T) {
 			before := w.live.Seq()
 			twin.Step(d.now, ev, &out)
 			records, effects := w.step(d.now, ev)
-			if a, b := fmt.Sprintf("%+v", out.Records), fmt.Sprintf("%+v", records); a != b && len(records)+len(out.Records) > 0 {
+			if a, b := fmt.Sprintf("%+v", out.Records), fmt.Sprintf("%+v", records); a != b &&
+				len(records)+len(out.Records) > 0 {
 				rt.Fatalf("equal input, different records:\n%s\n%s", a, b)
 			}
 			if a, b := say(out.Effects), say(effects); a != b {
@@ -255,7 +276,8 @@ func TestProperties(t *testing.T) {
 			return effects
 		}
 		for range rapid.IntRange(1, 80).Draw(rt, "events") {
-			d.now = d.now.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 1, 5, 60, 600, -3600}).Draw(rt, "seconds")) * time.Second)
+			d.now = d.now.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 1, 5, 60, 600, -3600}).Draw(rt,
+				"seconds")) * time.Second)
 			for _, e := range feed(d.event()) {
 				switch e := e.(type) {
 				case Ask:
@@ -338,16 +360,23 @@ func say(effects []Effect) string {
 func FuzzReplay(f *testing.F) {
 	seed := newWorld(f)
 	for _, ev := range []Event{
-		Opened{Version: "1"}, seed.heard("n1", &wire.Live{V: wire.Version, Node: "n1", Boot: "b", Session: 1, Up: true}),
-		seed.info("n1", "b", 1, "mainType"), seed.submit("s1", "1.0.0"), Tick{}, Copy{Missing: true}, Bad{Node: "n1", Err: wire.New(wire.CodeMalformed, "", "x")},
+		Opened{Version: "1"},
+		seed.heard("n1", &wire.Live{V: wire.Version, Node: "n1", Boot: "b", Session: 1, Up: true}),
+		seed.info("n1", "b", 1, "mainType"), seed.submit("s1", "1.0.0"), Tick{}, Copy{Missing: true},
+		Bad{Node: "n1", Err: wire.New(wire.CodeMalformed, "", "x")},
 		KeyOrder{Do: record.AnnounceKey, Key: testKey(2), First: testKey(1)},
 		setHealth(view.Scope{All: true}, &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}),
-		setHealth(view.Scope{Nodes: []string{"n1", "n2"}}, &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}),
-		Order{Node: "n1", Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`)}, Maintain{For: time.Hour, Reason: "x"},
+		setHealth(view.Scope{Nodes: []string{"n1", "n2"}},
+			&wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}),
+		Order{Node: "n1", Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`)},
+		Maintain{For: time.Hour, Reason: "x"},
 		seed.set("w1", "web@n1:a", "web@n2:b"), Query{Node: "n1", Method: wire.MethodLogs, What: "read"},
-		seed.heard("n1", &wire.Reported{V: wire.Version, Node: "n1", Kind: wire.KindWorkloads, Boot: "b", Seq: 1, Detail: wire.Encode(work(seed, []string{"web@n1:a:running"}, false))}),
-		seed.heard("n1", &wire.Reported{V: wire.Version, Node: "n1", Kind: wire.KindHealth, Boot: "b", Seq: 1, Detail: wire.Encode(told(seed, nil, nil))}),
-		seed.heard("n1", &wire.Event{V: wire.Version, Node: "n1", Boot: "b", Seq: 1, At: origin, Type: "alert", Detail: []byte(`{"tag":"t","parameter":"p","value":0.5,"state":"raise","since":"2026-01-01T00:00:00Z"}`)}),
+		seed.heard("n1", &wire.Reported{V: wire.Version, Node: "n1", Kind: wire.KindWorkloads, Boot: "b", Seq: 1,
+			Detail: wire.Encode(work(seed, []string{"web@n1:a:running"}, false))}),
+		seed.heard("n1", &wire.Reported{V: wire.Version, Node: "n1", Kind: wire.KindHealth, Boot: "b", Seq: 1,
+			Detail: wire.Encode(told(seed, nil, nil))}),
+		seed.heard("n1", &wire.Event{V: wire.Version, Node: "n1", Boot: "b", Seq: 1, At: origin, Type: "alert",
+			Detail: []byte(`{"tag":"t","parameter":"p","value":0.5,"state":"raise","since":"2026-01-01T00:00:00Z"}`)}),
 	} {
 		seed.step(origin.Add(time.Hour), ev)
 	}
@@ -357,8 +386,10 @@ func FuzzReplay(f *testing.F) {
 		script = append(append(script, byte(r.Type), byte(len(r.Data)), byte(len(r.Data)>>8)), r.Data...)
 	}
 	f.Add(uint16(record.Confirm), "config", []byte(`{"version":"1.0.0","rev":1}`), script)
-	f.Add(uint16(record.Issued), "config", []byte(`{"epoch":1,"version":"1","mode":"try","whole":true,"reason":"","docs":[{"hash":"x","nodes":["n1",""]}]}`), script)
-	f.Add(uint16(record.Report), "", []byte(`{"v":1,"node":"n1","kind":"info","boot":"b","seq":1,"detail":null}`), script)
+	f.Add(uint16(record.Issued), "config",
+		[]byte(`{"epoch":1,"version":"1","mode":"try","whole":true,"reason":"","docs":[{"hash":"x","nodes":["n1",""]}]}`), script)
+	f.Add(uint16(record.Report), "", []byte(`{"v":1,"node":"n1","kind":"info","boot":"b","seq":1,"detail":null}`),
+		script)
 	f.Fuzz(func(t *testing.T, kind uint16, name string, data, script []byte) {
 		fleet := New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5})
 		var seq uint64

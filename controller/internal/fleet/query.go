@@ -54,7 +54,8 @@ func (s *step) query(ev Query) {
 	case n == nil:
 		err = wire.New(wire.CodeNotFound, "", fmt.Sprintf("node %.80q has never been heard of", ev.Node))
 	case !n.Up:
-		err = wire.New(wire.CodeWrongState, "", fmt.Sprintf("node %s is offline since %s", n.Name, n.Since.UTC().Format(time.RFC3339)))
+		err = wire.New(wire.CodeWrongState, "",
+			fmt.Sprintf("node %s is offline since %s", n.Name, n.Since.UTC().Format(time.RFC3339)))
 	case len(s.queries.open) >= maxQueries:
 		err = wire.New(wire.CodeUnavailable, "", "too many questions wait for an answer; try again in a few seconds")
 	}
@@ -66,7 +67,8 @@ func (s *step) query(ev Query) {
 	id, until := s.requestID(ev.Method), s.now.Add(queryLife)
 	s.queries.open[id+n.Name] = query{ev.Ticket, n.Name, until}
 	params := ev.Params
-	s.effect(Ask{ID: id, Nodes: []string{n.Name}, Method: ev.Method, NotAfter: until.UTC(), Params: func(string) []byte { return params }})
+	s.effect(Ask{ID: id, Nodes: []string{n.Name}, Method: ev.Method, NotAfter: until.UTC(),
+		Params: func(string) []byte { return params }})
 }
 
 // note journals who looks at what.
@@ -104,7 +106,8 @@ func (s *step) queriesOver() {
 	for _, id := range slices.Sorted(maps.Keys(s.queries.open)) {
 		if q := s.queries.open[id]; !s.now.Before(q.until) {
 			delete(s.queries.open, id)
-			s.effect(Answer{Ticket: q.ticket, Err: &wire.Error{Code: wire.CodeNoAnswer, Message: "the node has not answered in time", Node: q.node}})
+			s.effect(Answer{Ticket: q.ticket,
+				Err: &wire.Error{Code: wire.CodeNoAnswer, Message: "the node has not answered in time", Node: q.node}})
 		}
 	}
 }

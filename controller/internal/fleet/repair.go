@@ -146,7 +146,8 @@ func (s *step) tick() {
 // question, for the node reports at once when it gets what it has, and both would go on without end.
 func (s *step) resend(n *Node, kind wire.Kind) {
 	k := n.Kinds[kind]
-	if n.retries > 0 && k.asked && k.Desired != nil && !k.Settled() && (k.Last == nil || k.Last.Stamp().Compare(k.Desired.Stamp()) < 0) {
+	if n.retries > 0 && k.asked && k.Desired != nil && !k.Settled() &&
+		(k.Last == nil || k.Last.Stamp().Compare(k.Desired.Stamp()) < 0) {
 		k.asked = false
 		s.effect(Publish{Kind: kind, Doc: k.Desired, Nodes: []string{n.Name}})
 	}

@@ -111,7 +111,9 @@ func (w *world) submit(id, version string, labels ...string) Submit {
 	}
 	uc := &unitconfig.UnitConfig{FormatVersion: unitconfig.FormatVersion, Version: version}
 	for _, t := range []string{"mainType", "sideType"} {
-		uc.Nodes = append(uc.Nodes, unitconfig.NodeEntry{NodeGroupSubject: unitconfig.Identity{Codename: t}, Labels: append([]string{t}, labels...)})
+		uc.Nodes = append(uc.Nodes,
+			unitconfig.NodeEntry{NodeGroupSubject: unitconfig.Identity{Codename: t},
+				Labels: append([]string{t}, labels...)})
 	}
 	doc := unitconfig.Encode(uc)
 	return submitted(w.tickets, view.Submission{Kind: wire.KindConfig, Document: doc, Who: "ann", Via: "http", ID: id})
@@ -150,7 +152,8 @@ func (w *world) heard(node string, m any) Heard {
 
 func (w *world) info(node, boot string, seq uint64, kind string) Heard {
 	info := wire.NodeInfo{Type: kind, OS: "linux", Arch: "arm64", CPUs: 2, RAM: 1 << 30, AgentVersion: "1.0.0"}
-	return w.heard(node, &wire.Reported{V: wire.Version, Node: node, Kind: wire.KindInfo, Boot: boot, Seq: seq, Detail: wire.Encode(&info)})
+	return w.heard(node, &wire.Reported{V: wire.Version, Node: node, Kind: wire.KindInfo, Boot: boot, Seq: seq,
+		Detail: wire.Encode(&info)})
 }
 
 func number(t testing.TB, s string) uint64 {

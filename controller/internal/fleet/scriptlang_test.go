@@ -129,7 +129,8 @@ func (s *script) event(what string, args []string) Event {
 		s.opt.Epoch = number(s.t, flags[0])
 		return EpochRaised{Epoch: s.opt.Epoch, Why: "a node knew newer documents than this journal"}
 	case "live":
-		l := &wire.Live{V: wire.Version, Node: flags[0], Boot: flags[1], Session: number(s.t, flags[2]), Up: flags[3] == "up"}
+		l := &wire.Live{V: wire.Version, Node: flags[0], Boot: flags[1], Session: number(s.t, flags[2]),
+			Up: flags[3] == "up"}
 		for k, v := range options {
 			if k == "events" {
 				l.Events = number(s.t, v)
@@ -150,15 +151,18 @@ func (s *script) event(what string, args []string) Event {
 	case "report":
 		return s.report(wire.KindConfig, flags, options)
 	case "event":
-		e := &wire.Event{V: wire.Version, Node: flags[0], Boot: flags[1], Seq: number(s.t, flags[2]), At: origin, Type: flags[3]}
+		e := &wire.Event{V: wire.Version, Node: flags[0], Boot: flags[1], Seq: number(s.t, flags[2]), At: origin,
+			Type: flags[3]}
 		if lost := options["lost"]; lost != "" {
 			e.Lost = number(s.t, lost)
 		}
 		return s.heard(flags[0], e)
 	case "sends": // the node's answer to a question for events
-		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.events + flags[0], Result: []byte("null")})
+		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.events + flags[0],
+			Result: []byte("null")})
 	case "expired": // likewise, from one whose clock is wrong
-		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.events + flags[0], Error: wire.New(wire.CodeExpired, "/notAfter", "too late")})
+		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.events + flags[0],
+			Error: wire.New(wire.CodeExpired, "/notAfter", "too late")})
 	case "submit":
 		dry, offline := has("dry"), has("offline")
 		sub := s.submit(flags[0], flags[1], flags[2:]...)
@@ -172,10 +176,12 @@ func (s *script) event(what string, args []string) Event {
 		}
 		return sub
 	case "agree":
-		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.newest + flags[0], Result: []byte(`{"ok":true}`)})
+		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.newest + flags[0],
+			Result: []byte(`{"ok":true}`)})
 	case "refuse":
 		result := wire.CheckResult{Errors: []*wire.Error{wire.New(wire.Code(flags[1]), "/labels/0", "not here")}}
-		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.newest + flags[0], Result: wire.Encode(&result)})
+		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.newest + flags[0],
+			Result: wire.Encode(&result)})
 	case "copy":
 		switch flags[0] {
 		case "missing":
@@ -203,7 +209,8 @@ func (s *script) effect(e Effect) string {
 		if e.Doc == nil {
 			return fmt.Sprintf("withdraw %s from %v", e.Kind, e.Nodes)
 		}
-		return fmt.Sprintf("publish %s %d.%d %s %s to %v", e.Kind, e.Doc.Epoch, e.Doc.Rev, e.Doc.Version, e.Doc.Mode, e.Nodes)
+		return fmt.Sprintf("publish %s %d.%d %s %s to %v", e.Kind, e.Doc.Epoch, e.Doc.Rev, e.Doc.Version, e.Doc.Mode,
+			e.Nodes)
 	case Ask:
 		switch e.Method {
 		case wire.MethodCheck:
@@ -229,9 +236,11 @@ func (s *script) effect(e Effect) string {
 		}
 		r := e.Result
 		if p := r.Placed; p != nil {
-			return fmt.Sprintf("answer %d: %s %s rev %d, issued %d, placed %+v, checks %+v, error %v", e.Ticket, r.State, r.Version, r.Rev, r.Issued, *p, r.Checks, r.Error)
+			return fmt.Sprintf("answer %d: %s %s rev %d, issued %d, placed %+v, checks %+v, error %v", e.Ticket,
+				r.State, r.Version, r.Rev, r.Issued, *p, r.Checks, r.Error)
 		}
-		return fmt.Sprintf("answer %d: %s %s %s rev %d, issued %d, checks %+v, error %v", e.Ticket, r.State, r.Version, r.Mode, r.Rev, r.Issued, r.Checks, r.Error)
+		return fmt.Sprintf("answer %d: %s %s %s rev %d, issued %d, checks %+v, error %v", e.Ticket, r.State, r.Version,
+			r.Mode, r.Rev, r.Issued, r.Checks, r.Error)
 	case WriteCopy:
 		return fmt.Sprintf("write the copy (given: %v)", e.Document != nil)
 	case RaiseEpoch:

@@ -29,14 +29,17 @@ func TestOldCheckpoint(t *testing.T) {
 	var out Out
 	for _, ev := range []Event{
 		setHealth(view.Scope{Types: []string{"mainType"}}, &wire.HealthSettings{FormatVersion: "1"}),
-		setHealth(view.Scope{Nodes: []string{"n1"}}, &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}),
-		Order{Node: "n1", Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`)}, Maintain{For: time.Hour, Reason: "x"},
+		setHealth(view.Scope{Nodes: []string{"n1"}},
+			&wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}),
+		Order{Node: "n1", Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`)},
+		Maintain{For: time.Hour, Reason: "x"},
 	} {
 		out.Reset()
 		f.Step(origin, ev, &out)
 		wantCode(t, fmt.Sprintf("%T", ev), answerOrNone(out.Effects), "")
 	}
-	if k := f.Lookup("n1").Kinds[wire.KindHealth]; k == nil || k.Desired == nil || len(f.orders) != 1 || f.MaintenanceView() == nil {
+	if k := f.Lookup("n1").Kinds[wire.KindHealth]; k == nil || k.Desired == nil || len(f.orders) != 1 ||
+		f.MaintenanceView() == nil {
 		t.Errorf("%+v", k)
 	}
 }
@@ -66,7 +69,8 @@ func TestHealthIsBounded(t *testing.T) {
 		return all
 	}
 	settings := &wire.HealthSettings{FormatVersion: "1"}
-	wantCode(t, "too many at once", do(setHealth(view.Scope{Nodes: names(view.MaxScope + 1)}, settings)), wire.CodeTooLarge)
+	wantCode(t, "too many at once", do(setHealth(view.Scope{Nodes: names(view.MaxScope + 1)}, settings)),
+		wire.CodeTooLarge)
 	for i := range 20_000 / view.MaxScope {
 		all := names(view.MaxScope)
 		for k := range all {
@@ -76,7 +80,8 @@ func TestHealthIsBounded(t *testing.T) {
 	}
 	wantCode(t, "one more", do(setHealth(view.Scope{Nodes: []string{"y"}}, settings)), wire.CodeTooLarge)
 	wantCode(t, "nobody", do(setHealth(view.Scope{}, settings)), wire.CodeMissing)
-	wantCode(t, "everybody twice", do(setHealth(view.Scope{All: true, Types: []string{"t"}}, settings)), wire.CodeInvalidArgument)
+	wantCode(t, "everybody twice", do(setHealth(view.Scope{All: true, Types: []string{"t"}}, settings)),
+		wire.CodeInvalidArgument)
 
 	do(w.heard("n1", &wire.Live{V: wire.Version, Node: "n1", Boot: "b", Session: 1, Up: true}))
 	order := Order{Node: "n1", Method: wire.MethodReboot, Params: []byte(`{"reason":"x"}`)}
@@ -93,8 +98,10 @@ func TestHealthIsBounded(t *testing.T) {
 
 	for i := range uint64(maxAlerts + 10) {
 		now = now.Add(2 * time.Second)
-		detail := fmt.Sprintf(`{"tag":"t","parameter":"p%d","value":1,"state":"raise","since":"2026-01-01T00:00:00Z"}`, i)
-		do(w.heard("n1", &wire.Event{V: wire.Version, Node: "n1", Boot: "b", Seq: i + 1, At: origin, Type: "alert", Detail: []byte(detail)}))
+		detail := fmt.Sprintf(`{"tag":"t","parameter":"p%d","value":1,"state":"raise","since":"2026-01-01T00:00:00Z"}`,
+			i)
+		do(w.heard("n1", &wire.Event{V: wire.Version, Node: "n1", Boot: "b", Seq: i + 1, At: origin, Type: "alert",
+			Detail: []byte(detail)}))
 	}
 	if raised := w.live.Lookup("n1").Alerts; len(raised) != maxAlerts || raised[0].Parameter != "p10" {
 		t.Errorf("%d alerts are kept, the oldest is %s", len(raised), raised[0].Parameter)

@@ -39,7 +39,8 @@ func (w *world) set(id string, entries ...string) Submit {
 }
 
 func (w *world) given(id string, doc []byte) Submit {
-	return submitted(w.tickets, view.Submission{Kind: wire.KindWorkloads, Document: doc, Who: "ann", Via: "http", ID: id})
+	return submitted(w.tickets, view.Submission{Kind: wire.KindWorkloads, Document: doc, Who: "ann", Via: "http",
+		ID: id})
 }
 
 // work makes a node's report of its slots from "SLOT:ID:STATE[:WORD]…": a word is wanted=ID,
@@ -63,7 +64,8 @@ func work(w *world, slots []string, more bool) *wire.Workloads {
 			case "oom":
 				s.Exit = &wire.WorkloadExit{Code: -1, OOM: true, At: origin}
 			case "done":
-				s.Resources = []wire.WorkloadResource{{Name: "data", State: "fetching", Done: int64(number(w.t, value)), Size: 1000}}
+				s.Resources = []wire.WorkloadResource{{Name: "data", State: "fetching", Done: int64(number(w.t, value)),
+					Size: 1000}}
 			default:
 				s.Error = wire.New(wire.Code(name), "", "for a reason")
 			}
@@ -103,7 +105,9 @@ func (s *script) workloadEvent(what string, flags []string, options map[string]s
 		}
 		return sub
 	case "old-agent":
-		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.newest + flags[0], Error: wire.New(wire.CodeNotSupported, "/params/kind", "this agent does not know documents of kind \"workloads\"")})
+		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.newest + flags[0],
+			Error: wire.New(wire.CodeNotSupported, "/params/kind",
+				"this agent does not know documents of kind \"workloads\"")})
 	case "slots":
 		h := s.report(wire.KindWorkloads, flags, options).Reported
 		more := false
@@ -123,7 +127,9 @@ func (s *script) workloadEvent(what string, flags []string, options map[string]s
 		if who == "" {
 			who = "ann"
 		}
-		return Query{Ticket: s.tickets, Node: flags[0], Method: wire.MethodLogs, Params: wire.Encode(&wire.LogsParams{Service: flags[1]}), Who: who, What: "read the logs of " + flags[1] + "@" + flags[0]}
+		return Query{Ticket: s.tickets, Node: flags[0], Method: wire.MethodLogs,
+			Params: wire.Encode(&wire.LogsParams{Service: flags[1]}), Who: who,
+			What: "read the logs of " + flags[1] + "@" + flags[0]}
 	case "says":
 		r := &wire.Reply{V: wire.Version, Node: flags[0], ID: s.query}
 		if len(flags) > 1 {
@@ -158,7 +164,9 @@ func (s *script) listed() []string {
 		lines = append(lines, line)
 	}
 	p := st.Slots
-	lines = append(lines, fmt.Sprintf("%d slots: %d running, %d completed, %d to come on online nodes, %d failed; unknown %v", p.Slots, p.Running, p.Completed, p.OnlineMissing, p.Failed, st.Unknown))
+	lines = append(lines,
+		fmt.Sprintf("%d slots: %d running, %d completed, %d to come on online nodes, %d failed; unknown %v", p.Slots,
+			p.Running, p.Completed, p.OnlineMissing, p.Failed, st.Unknown))
 	if a := st.Attempted; a != nil {
 		lines = append(lines, fmt.Sprintf("refused: %s by %s: %v", a.Version, a.Who, a.Error))
 	}

@@ -93,7 +93,8 @@ func TestBackupFails(t *testing.T) {
 	j := mustOpen(t, tempPath(t), Options{})
 	mustAppend(t, j, Batch{Records: recs(0, 1000)})
 	for _, after := range []int{0, 5000, 30_000} {
-		if err := j.Backup(&brokenWriter{after}); !errors.Is(err, os.ErrClosed) && !strings.Contains(err.Error(), os.ErrClosed.Error()) {
+		if err := j.Backup(&brokenWriter{after}); !errors.Is(err, os.ErrClosed) &&
+			!strings.Contains(err.Error(), os.ErrClosed.Error()) {
 			t.Errorf("%v", err)
 		}
 	}

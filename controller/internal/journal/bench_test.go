@@ -53,7 +53,8 @@ func BenchmarkFloor(b *testing.B) {
 
 // benchFloor is a group commit with as little around it as possible: no chain, no header.
 func benchFloor(b *testing.B, callers int) {
-	db, err := bbolt.Open(tempPath(b), 0o600, &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, InitialMmapSize: 1 << 30})
+	db, err := bbolt.Open(tempPath(b), 0o600,
+		&bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, InitialMmapSize: 1 << 30})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,11 +12,12 @@ import (
 // checkpoint, or after it, nothing goes. The zero Policy removes every record up to the
 // checkpoint and no body.
 type Policy struct {
-	KeepRecords int               // the newest so many records stay
-	KeepSince   time.Time         // records from this time on stay; zero: no such rule
-	KeepTypes   []Type            // records of these types stay for ever
-	Keep        func(Record) bool // asked last, for each record that would go; Data is valid during the call; may be nil
-	KeepBody    func(Hash) bool   // asked for each body; nil: every body stays
+	KeepRecords int       // the newest so many records stay
+	KeepSince   time.Time // records from this time on stay; zero: no such rule
+	KeepTypes   []Type    // records of these types stay for ever
+	// asked last, for each record that would go; Data is valid during the call; may be nil
+	Keep     func(Record) bool
+	KeepBody func(Hash) bool // asked for each body; nil: every body stays
 }
 
 // Compacted says what Compact did.

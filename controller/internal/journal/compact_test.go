@@ -61,7 +61,8 @@ func TestCompactRules(t *testing.T) {
 		mustAppend(t, j, b)
 		done, err := j.Compact(t.Context(), c.p)
 		left := all(t, j)
-		if err != nil || fmt.Sprint(seqs(left)) != c.left || fmt.Sprint(gapList(t, j)) != c.gaps || done.Records != 9-len(left) {
+		if err != nil || fmt.Sprint(seqs(left)) != c.left || fmt.Sprint(gapList(t, j)) != c.gaps ||
+			done.Records != 9-len(left) {
 			t.Errorf("%s: left %v gaps %v %+v %v", name, seqs(left), gapList(t, j), done, err)
 		}
 		for _, r := range left {
@@ -151,7 +152,8 @@ func TestCompactBoundsTheFile(t *testing.T) {
 	}
 	var early int64
 	for round := range 30 {
-		b := Batch{Records: recs(0, 2000), Checkpoint: &Checkpoint{Seq: j.Last() + 2000, Chunks: [][]byte{make([]byte, 100_000)}}}
+		b := Batch{Records: recs(0, 2000),
+			Checkpoint: &Checkpoint{Seq: j.Last() + 2000, Chunks: [][]byte{make([]byte, 100_000)}}}
 		for i := range b.Records {
 			b.Records[i].Data = make([]byte, 300)
 		}
@@ -170,7 +172,8 @@ func TestCompactBoundsTheFile(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	st, err := j.Stats()
-	if err != nil || st.First != 59_001 || st.Last != 60_000 || st.Checkpoint != 60_000 || st.Free == 0 || st.Epoch != j.Epoch() {
+	if err != nil || st.First != 59_001 || st.Last != 60_000 || st.Checkpoint != 60_000 || st.Free == 0 ||
+		st.Epoch != j.Epoch() {
 		t.Errorf("%+v %v", st, err)
 	}
 }
@@ -233,7 +236,8 @@ func TestCheckpoint(t *testing.T) {
 func TestCompactFile(t *testing.T) {
 	path := tempPath(t)
 	j := mustOpen(t, path, Options{})
-	b := Batch{Records: recs(0, 5000), Checkpoint: &Checkpoint{Seq: 5000, Chunks: [][]byte{[]byte("s")}}, Bodies: [][]byte{[]byte("body")}}
+	b := Batch{Records: recs(0, 5000), Checkpoint: &Checkpoint{Seq: 5000, Chunks: [][]byte{[]byte("s")}},
+		Bodies: [][]byte{[]byte("body")}}
 	for i := range b.Records {
 		b.Records[i].Data = make([]byte, 1000)
 	}
@@ -254,7 +258,8 @@ func TestCompactFile(t *testing.T) {
 	}
 	before, after, err := CompactFile(path, Options{})
 	info, serr := os.Stat(path)
-	if err != nil || serr != nil || before < 5_000_000 || after > 200_000 || info.Size() != after || info.Mode().Perm() != 0o600 {
+	if err != nil || serr != nil || before < 5_000_000 || after > 200_000 || info.Size() != after ||
+		info.Mode().Perm() != 0o600 {
 		t.Errorf("from %d to %d, %v %v", before, after, err, serr)
 	}
 	j = mustOpen(t, path, Options{})

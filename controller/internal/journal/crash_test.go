@@ -30,7 +30,8 @@ func TestFailedCommits(t *testing.T) {
 			return err
 		},
 		"bodies": func(j *Journal) error {
-			_, err := j.Compact(j.testContext(), Policy{KeepRecords: 1 << 20, KeepBody: func(Hash) bool { return false }})
+			_, err := j.Compact(j.testContext(),
+				Policy{KeepRecords: 1 << 20, KeepBody: func(Hash) bool { return false }})
 			return err
 		},
 		"backup": func(j *Journal) error { return j.Backup(io.Discard) },
@@ -57,7 +58,8 @@ func TestFailedCommits(t *testing.T) {
 				armed = true
 				for range 2 { // and again: it stays broken
 					err := write(j)
-					if !errors.Is(err, ErrBroken) || !errors.Is(err, boom) || !errors.Is(err, &wire.Error{Code: wire.CodeStorage}) {
+					if !errors.Is(err, ErrBroken) || !errors.Is(err, boom) ||
+						!errors.Is(err, &wire.Error{Code: wire.CodeStorage}) {
 						t.Fatal(err)
 					}
 				}
@@ -85,7 +87,8 @@ func TestFailedCommits(t *testing.T) {
 				}
 				_, old, err := j.Body(sha256.Sum256([]byte("old")))
 				_, fresh, err2 := j.Body(sha256.Sum256([]byte("new")))
-				if err != nil || err2 != nil || old == (name == "bodies" && persisted) || fresh != (name == "append" && persisted) {
+				if err != nil || err2 != nil || old == (name == "bodies" && persisted) ||
+					fresh != (name == "append" && persisted) {
 					t.Errorf("bodies: old %v new %v %v %v", old, fresh, err, err2)
 				}
 				c, ok, err := j.Checkpoint()
@@ -93,7 +96,8 @@ func TestFailedCommits(t *testing.T) {
 					t.Errorf("checkpoint %+v %v", c, err)
 				}
 				// A crash inside Backup, or a bump whose answer was lost, may only raise the epoch.
-				if raised := j.Epoch() > epoch; raised != (persisted && (name == "bump" || name == "backup")) || j.Epoch() < epoch {
+				if raised := j.Epoch() > epoch; raised != (persisted && (name == "bump" || name == "backup")) ||
+					j.Epoch() < epoch {
 					t.Errorf("epoch %d, was %d", j.Epoch(), epoch)
 				}
 				mustAppend(t, j, Batch{Records: recs(0, 1), First: uint64(len(want)) + want[0].Seq + map[bool]uint64{true: 5}[compacted]})

@@ -12,18 +12,19 @@ import (
 // The kinds of failure. Every error that carries one of them also carries a *wire.Error with a
 // code and a message for people, and its cause.
 var (
-	ErrLocked     = errors.New("journal is locked by another process")       // code unavailable
-	ErrNotJournal = errors.New("not a journal")                              // code malformed
-	ErrNewer      = errors.New("journal was written by a newer version")     // code wrong-version
-	ErrOlder      = errors.New("journal must be upgraded first")             // code wrong-version; old file opened read-only
-	ErrDamaged    = errors.New("journal is damaged")                         // code storage
-	ErrBroken     = errors.New("journal stopped after a failed write")       // code storage; reopen to go on
-	ErrReadOnly   = errors.New("journal is open read-only")                  // code not-allowed
-	ErrClosed     = errors.New("journal is closed")                          // code unavailable
-	ErrInvalid    = errors.New("batch breaks the journal's rules")           // code invalid-argument; nothing is written
-	ErrStop       = errors.New("stop reading the journal without an error")  // returned by callbacks, never to callers
-	errMoved      = errors.New("the file was replaced while waiting for it") // Open tries again
-	errNoMeta     = errors.New("no meta bucket")                             // a bbolt file of something else
+	ErrLocked     = errors.New("journal is locked by another process")   // code unavailable
+	ErrNotJournal = errors.New("not a journal")                          // code malformed
+	ErrNewer      = errors.New("journal was written by a newer version") // code wrong-version
+	// code wrong-version; old file opened read-only
+	ErrOlder    = errors.New("journal must be upgraded first")
+	ErrDamaged  = errors.New("journal is damaged")                         // code storage
+	ErrBroken   = errors.New("journal stopped after a failed write")       // code storage; reopen to go on
+	ErrReadOnly = errors.New("journal is open read-only")                  // code not-allowed
+	ErrClosed   = errors.New("journal is closed")                          // code unavailable
+	ErrInvalid  = errors.New("batch breaks the journal's rules")           // code invalid-argument; nothing is written
+	ErrStop     = errors.New("stop reading the journal without an error")  // returned by callbacks, never to callers
+	errMoved    = errors.New("the file was replaced while waiting for it") // Open tries again
+	errNoMeta   = errors.New("no meta bucket")                             // a bbolt file of something else
 )
 
 // failure ties a kind to what people and programs are told, and to the cause.

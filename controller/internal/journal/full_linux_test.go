@@ -37,7 +37,8 @@ func TestFullDisk(t *testing.T) {
 		}
 		acknowledged++
 	}
-	if !errors.Is(err, ErrBroken) || !errors.Is(err, &wire.Error{Code: wire.CodeStorage}) || !strings.Contains(err.Error(), "disk is full") {
+	if !errors.Is(err, ErrBroken) || !errors.Is(err, &wire.Error{Code: wire.CodeStorage}) ||
+		!strings.Contains(err.Error(), "disk is full") {
 		t.Fatalf("after %d records: %v", acknowledged, err)
 	}
 	if acknowledged < 100 {
@@ -64,7 +65,8 @@ func TestFullDisk(t *testing.T) {
 	}
 
 	// A new journal on a full disk is not made by halves.
-	if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 3<<20), 0o600); err != nil && !errors.Is(err, syscall.ENOSPC) {
+	if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 3<<20), 0o600); err != nil &&
+		!errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "filler2"), make([]byte, 3<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {

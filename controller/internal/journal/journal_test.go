@@ -127,17 +127,20 @@ func TestQuery(t *testing.T) {
 		f    Filter
 		want []Record
 	}{
-		"all":           {Filter{}, whole},
-		"from":          {Filter{From: 19_990}, whole[19_989:]},
-		"beyond":        {Filter{From: n + 1}, nil},
-		"range":         {Filter{From: 5, To: 9}, whole[4:9]},
-		"limit":         {Filter{From: 5, Limit: 2}, whole[4:6]},
-		"node":          {Filter{Node: "node-3"}, pick(func(r Record) bool { return r.Node == "node-3" })},
-		"types":         {Filter{Types: []Type{Note, Live}}, pick(func(r Record) bool { return r.Type == Note || r.Type == Live })},
-		"kind":          {Filter{Kind: "info", To: 100}, pick(func(r Record) bool { return r.Kind == "info" && r.Seq <= 100 })},
-		"since":         {Filter{Since: whole[19_000].At}, whole[19_000:]},
-		"newest first":  {Filter{Reverse: true}, reverse(whole, n)},
-		"newest of one": {Filter{Reverse: true, Node: "node-0", Limit: 3}, reverse(pick(func(r Record) bool { return r.Node == "node-0" }), 3)},
+		"all":    {Filter{}, whole},
+		"from":   {Filter{From: 19_990}, whole[19_989:]},
+		"beyond": {Filter{From: n + 1}, nil},
+		"range":  {Filter{From: 5, To: 9}, whole[4:9]},
+		"limit":  {Filter{From: 5, Limit: 2}, whole[4:6]},
+		"node":   {Filter{Node: "node-3"}, pick(func(r Record) bool { return r.Node == "node-3" })},
+		"types": {Filter{Types: []Type{Note, Live}},
+			pick(func(r Record) bool { return r.Type == Note || r.Type == Live })},
+		"kind": {Filter{Kind: "info", To: 100},
+			pick(func(r Record) bool { return r.Kind == "info" && r.Seq <= 100 })},
+		"since":        {Filter{Since: whole[19_000].At}, whole[19_000:]},
+		"newest first": {Filter{Reverse: true}, reverse(whole, n)},
+		"newest of one": {Filter{Reverse: true, Node: "node-0", Limit: 3},
+			reverse(pick(func(r Record) bool { return r.Node == "node-0" }), 3)},
 		"down a range":  {Filter{Reverse: true, From: 10, To: 12}, reverse(whole[9:12], 9)},
 		"down from far": {Filter{Reverse: true, To: 10 * n, Limit: 1}, reverse(whole, 1)},
 		"nothing found": {Filter{Node: "nobody"}, nil},
@@ -240,17 +243,23 @@ func TestOpenRefuses(t *testing.T) {
 		code wire.Code
 		says string
 	}{
-		"text":       {write("text.db", []byte("unit: u1\n")), ErrNotJournal, wire.CodeMalformed, "not a Tandem journal"},
-		"long text":  {write("long.db", bytes.Repeat([]byte("unit: u1\n"), 9000)), ErrNotJournal, wire.CodeMalformed, "not a Tandem journal"},
-		"empty":      {write("empty.db", nil), ErrNotJournal, wire.CodeMalformed, "empty"},
-		"directory":  {dir, ErrNotJournal, wire.CodeMalformed, "not a regular file"},
-		"another db": {made("other.db", func(tx *bbolt.Tx) error { return tx.DeleteBucket(bucketMeta) }), ErrNotJournal, wire.CodeMalformed, "not a Tandem journal"},
-		"newer":      {made("newer.db", setMeta("version", fmt.Sprint(Version+1))), ErrNewer, wire.CodeWrongVersion, "written by a newer Tandem"},
-		"version?":   {made("version.db", setMeta("version", "one")), ErrNotJournal, wire.CodeMalformed, ""},
-		"no epoch":   {made("epoch.db", setMeta("epoch", "")), ErrDamaged, wire.CodeStorage, "epoch"},
-		"no head":    {made("head.db", setMeta("head", "")), ErrDamaged, wire.CodeStorage, "head"},
-		"no log":     {made("bodies.db", func(tx *bbolt.Tx) error { return tx.DeleteBucket(bucketBodies) }), ErrDamaged, wire.CodeStorage, "bodies"},
-		"last gone":  {made("gone.db", func(tx *bbolt.Tx) error { return tx.Bucket(bucketLog).Delete(beSeq(200)) }), ErrDamaged, wire.CodeStorage, "newest record is 199 but should be 200"},
+		"text": {write("text.db", []byte("unit: u1\n")), ErrNotJournal, wire.CodeMalformed,
+			"not a Tandem journal"},
+		"long text": {write("long.db", bytes.Repeat([]byte("unit: u1\n"), 9000)), ErrNotJournal, wire.CodeMalformed,
+			"not a Tandem journal"},
+		"empty":     {write("empty.db", nil), ErrNotJournal, wire.CodeMalformed, "empty"},
+		"directory": {dir, ErrNotJournal, wire.CodeMalformed, "not a regular file"},
+		"another db": {made("other.db", func(tx *bbolt.Tx) error { return tx.DeleteBucket(bucketMeta) }), ErrNotJournal,
+			wire.CodeMalformed, "not a Tandem journal"},
+		"newer": {made("newer.db", setMeta("version", fmt.Sprint(Version+1))), ErrNewer, wire.CodeWrongVersion,
+			"written by a newer Tandem"},
+		"version?": {made("version.db", setMeta("version", "one")), ErrNotJournal, wire.CodeMalformed, ""},
+		"no epoch": {made("epoch.db", setMeta("epoch", "")), ErrDamaged, wire.CodeStorage, "epoch"},
+		"no head":  {made("head.db", setMeta("head", "")), ErrDamaged, wire.CodeStorage, "head"},
+		"no log": {made("bodies.db", func(tx *bbolt.Tx) error { return tx.DeleteBucket(bucketBodies) }), ErrDamaged,
+			wire.CodeStorage, "bodies"},
+		"last gone": {made("gone.db", func(tx *bbolt.Tx) error { return tx.Bucket(bucketLog).Delete(beSeq(200)) }),
+			ErrDamaged, wire.CodeStorage, "newest record is 199 but should be 200"},
 		"last other": {made("swap.db", func(tx *bbolt.Tx) error {
 			return tx.Bucket(bucketLog).Put(beSeq(200), bytes.Clone(tx.Bucket(bucketLog).Get(beSeq(1))))
 		}), ErrDamaged, wire.CodeStorage, "not the one"},
@@ -264,7 +273,8 @@ func TestOpenRefuses(t *testing.T) {
 		if err == nil {
 			mustClose(t, j)
 		}
-		if !errors.Is(err, c.kind) || !errors.Is(err, &wire.Error{Code: c.code}) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.path) {
+		if !errors.Is(err, c.kind) || !errors.Is(err, &wire.Error{Code: c.code}) ||
+			!strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.path) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -316,7 +326,8 @@ func TestLockSaysWho(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(path, Options{LockTimeout: time.Millisecond})
-	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("tandem-controller (PID %d)", cmd.Process.Pid)) {
+	if !errors.Is(err, ErrLocked) ||
+		!strings.Contains(err.Error(), fmt.Sprintf("tandem-controller (PID %d)", cmd.Process.Pid)) {
 		t.Error(err)
 	}
 	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
@@ -399,7 +410,8 @@ func TestTypes(t *testing.T) {
 		}
 	}
 	// The numbers are on disks: this list only grows.
-	if Opened != 1 || Issued != 5 || Report != 7 || Note != 17 || record.JoinRefused != 22 || record.Keys != 23 || record.Maintenance != 25 || len(Types()) != 25 {
+	if Opened != 1 || Issued != 5 || Report != 7 || Note != 17 || record.JoinRefused != 22 || record.Keys != 23 ||
+		record.Maintenance != 25 || len(Types()) != 25 {
 		t.Error("a type's number changed, or a new one is missing here")
 	}
 }

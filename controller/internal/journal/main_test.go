@@ -59,8 +59,10 @@ func reopen(t testing.TB, j *Journal, opts Options) *Journal {
 // rec is the i-th test record; all fields depend on i.
 func rec(i int) Record {
 	return Record{
-		At: testTime.Add(time.Duration(i) * time.Nanosecond), Type: Types()[i%int(Note)], // those of the first formats, which are in testdata
-		Node: fmt.Sprintf("node-%d", i%7), Who: []string{"", "operator"}[i%2], Kind: []string{"config", "info", ""}[i%3],
+		// those of the first formats, which are in testdata
+		At: testTime.Add(time.Duration(i) * time.Nanosecond), Type: Types()[i%int(Note)],
+		Node: fmt.Sprintf("node-%d", i%7), Who: []string{"", "operator"}[i%2],
+		Kind: []string{"config", "info", ""}[i%3],
 		Data: fmt.Appendf(nil, `{"i": %d}`, i),
 	}
 }
@@ -95,7 +97,8 @@ func all(t testing.TB, j *Journal) []Record {
 func show(rs []Record) string {
 	var b []byte
 	for _, r := range rs {
-		b = fmt.Appendf(b, "%d %s %d %q %q %q %q\n", r.Seq, r.At.Format(time.RFC3339Nano), r.Type, r.Node, r.Who, r.Kind, r.Data)
+		b = fmt.Appendf(b, "%d %s %d %q %q %q %q\n", r.Seq, r.At.Format(time.RFC3339Nano), r.Type, r.Node, r.Who,
+			r.Kind, r.Data)
 	}
 	return string(b)
 }

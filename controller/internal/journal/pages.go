@@ -136,7 +136,8 @@ func (w *pageWalk) elements(b []byte, offset, total int64, keys span, depth int)
 			return nil, err
 		}
 		first := at == pageHeader
-		if first && bytes.Compare(k, keys.min) < 0 || !first && bytes.Compare(k, last) <= 0 || keys.max != nil && bytes.Compare(k, keys.max) >= 0 {
+		if first && bytes.Compare(k, keys.min) < 0 || !first && bytes.Compare(k, last) <= 0 ||
+			keys.max != nil && bytes.Compare(k, keys.max) >= 0 {
 			return nil, errors.New("its keys are out of order")
 		}
 		e := b[at : at+pageElement]

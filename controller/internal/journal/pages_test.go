@@ -14,7 +14,8 @@ func TestDamagedPages(t *testing.T) {
 	dir := memoryDir(t)
 	path := filepath.Join(dir, "journal.db")
 	j := mustOpen(t, path, Options{})
-	b := Batch{Records: recs(0, 300), Checkpoint: &Checkpoint{Seq: 300, Chunks: [][]byte{make([]byte, 9000)}}, Bodies: [][]byte{make([]byte, 20_000)}}
+	b := Batch{Records: recs(0, 300), Checkpoint: &Checkpoint{Seq: 300, Chunks: [][]byte{make([]byte, 9000)}},
+		Bodies: [][]byte{make([]byte, 20_000)}}
 	b.Records[7].Data = make([]byte, 50_000)
 	mustAppend(t, j, b)
 	mustAppend(t, j, Batch{Records: recs(300, 1)})
@@ -60,7 +61,8 @@ func TestDamagedPages(t *testing.T) {
 			mustClose(t, j)
 		}
 	}
-	t.Logf("of %d flipped bits %d were refused by Open and %d found by Verify; the rest hit unused bytes", flips, refused, found)
+	t.Logf("of %d flipped bits %d were refused by Open and %d found by Verify; the rest hit unused bytes", flips,
+		refused, found)
 	if refused < flips/12 || found < flips/2 {
 		t.Errorf("refused %d, found %d", refused, found)
 	}

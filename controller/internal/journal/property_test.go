@@ -20,7 +20,8 @@ func genRecord() *rapid.Generator[Record] {
 	name := rapid.StringMatching(`[a-zé0-9-]{0,12}`)
 	return rapid.Custom(func(t *rapid.T) Record {
 		return Record{
-			At:   time.Unix(rapid.Int64Range(-62135596800, 253402300799).Draw(t, "sec"), rapid.Int64Range(0, 999_999_999).Draw(t, "nsec")).UTC(),
+			At: time.Unix(rapid.Int64Range(-62135596800, 253402300799).Draw(t, "sec"),
+				rapid.Int64Range(0, 999_999_999).Draw(t, "nsec")).UTC(),
 			Type: rapid.SampledFrom(Types()).Draw(t, "type"),
 			Node: name.Draw(t, "node"), Who: name.Draw(t, "who"), Kind: name.Draw(t, "kind"),
 			Data: append([]byte{}, rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "data")...),
@@ -112,7 +113,8 @@ func TestReplayIsWhatWasAppended(t *testing.T) {
 				b.Bodies = [][]byte{rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "body")}
 			}
 			if last := next + uint64(len(b.Records)) - 1; rapid.IntRange(0, 3).Draw(t, "checkpoint") == 0 {
-				b.Checkpoint = &Checkpoint{Seq: rapid.Uint64Range(checkpoint, last).Draw(t, "at"), Chunks: [][]byte{{1}, {}}}
+				b.Checkpoint = &Checkpoint{Seq: rapid.Uint64Range(checkpoint, last).Draw(t, "at"),
+					Chunks: [][]byte{{1}, {}}}
 			}
 			return b
 		}
@@ -139,7 +141,8 @@ func TestReplayIsWhatWasAppended(t *testing.T) {
 				reopen(t)
 			},
 			"compact": func(t *rapid.T) {
-				p := Policy{KeepRecords: rapid.IntRange(0, 10).Draw(t, "keep"), KeepTypes: rapid.SliceOfN(rapid.SampledFrom(Types()), 0, 5).Draw(t, "types")}
+				p := Policy{KeepRecords: rapid.IntRange(0, 10).Draw(t, "keep"),
+					KeepTypes: rapid.SliceOfN(rapid.SampledFrom(Types()), 0, 5).Draw(t, "types")}
 				if rapid.Bool().Draw(t, "some") {
 					p.Keep = func(r Record) bool { return r.Seq%3 == 0 }
 				}
@@ -147,7 +150,8 @@ func TestReplayIsWhatWasAppended(t *testing.T) {
 					t.Fatal(err)
 				}
 				model = slices.DeleteFunc(model, func(r Record) bool {
-					return r.Seq <= checkpoint && r.Seq+uint64(p.KeepRecords) < next && !slices.Contains(p.KeepTypes, r.Type) && (p.Keep == nil || !p.Keep(r))
+					return r.Seq <= checkpoint && r.Seq+uint64(p.KeepRecords) < next &&
+						!slices.Contains(p.KeepTypes, r.Type) && (p.Keep == nil || !p.Keep(r))
 				})
 			},
 			"shrink": func(t *rapid.T) {
@@ -206,7 +210,8 @@ func FuzzDecodePayload(f *testing.F) {
 func TestExport(t *testing.T) {
 	j := mustOpen(t, tempPath(t), Options{})
 	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
-	data := []string{"{\"a\": 1,\n \"b\" : [true, \"\\u00e9 \"]}", "", "not json", "\xff\n", `{"a":1,"a":2}`, "1e400", deep, " null "}
+	data := []string{"{\"a\": 1,\n \"b\" : [true, \"\\u00e9 \"]}", "", "not json", "\xff\n", `{"a":1,"a":2}`, "1e400",
+		deep, " null "}
 	b := Batch{}
 	for i, d := range data {
 		r := rec(i)
@@ -238,7 +243,8 @@ func TestExport(t *testing.T) {
 			t.Fatal(i, err)
 		}
 		r := b.Records[i]
-		if got.Seq != r.Seq || !got.At.Equal(r.At) || got.Type != r.Type.String() || got.Node != r.Node || got.Who != r.Who || got.Kind != r.Kind {
+		if got.Seq != r.Seq || !got.At.Equal(r.At) || got.Type != r.Type.String() || got.Node != r.Node ||
+			got.Who != r.Who || got.Kind != r.Kind {
 			t.Errorf("line %d: %+v", i, got)
 		}
 		isJSON := !slices.Contains([]int{2, 3, 6}, i)

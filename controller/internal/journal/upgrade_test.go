@@ -26,7 +26,8 @@ const oldEpoch = 1_600_000_000
 // keeps the file small, and shows that a journal from another machine can be opened.
 func makeV0(t *testing.T, path string) {
 	t.Helper()
-	db, err := bbolt.Open(tempPath(t), 0o600, &bbolt.Options{PageSize: 1024, Timeout: time.Second, NoFreelistSync: true})
+	db, err := bbolt.Open(tempPath(t), 0o600,
+		&bbolt.Options{PageSize: 1024, Timeout: time.Second, NoFreelistSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,8 @@ func TestUpgradeFromV0(t *testing.T) {
 		makeV0(t, filepath.Join("testdata", "v0.db"))
 	}
 	path := copyOld(t, "v0.db")
-	if _, err := Open(path, Options{ReadOnly: true}); !errors.Is(err, ErrOlder) || !errors.Is(err, &wire.Error{Code: wire.CodeWrongVersion}) {
+	if _, err := Open(path, Options{ReadOnly: true}); !errors.Is(err, ErrOlder) ||
+		!errors.Is(err, &wire.Error{Code: wire.CodeWrongVersion}) {
 		t.Errorf("read-only: %v", err)
 	}
 	want := numbered(1, recs(0, 20))
@@ -177,7 +179,8 @@ func TestUpgradeFails(t *testing.T) {
 	boom := errors.New("boom")
 	path := copyOld(t, "v0.db")
 	// Crash between backup and commit, and after the commit: the next opening finishes.
-	if _, err := Open(path, Options{Faults: Faults{BeforeCommit: func() error { return boom }}}); !errors.Is(err, boom) {
+	if _, err := Open(path, Options{Faults: Faults{BeforeCommit: func() error { return boom }}}); !errors.Is(err,
+		boom) {
 		t.Fatal(err)
 	}
 	if _, err := Open(path, Options{Faults: Faults{AfterCommit: func() error { return boom }}}); !errors.Is(err, boom) {
@@ -205,7 +208,8 @@ func TestUpgradeFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(db.Update(func(tx *bbolt.Tx) error { return change(tx.Bucket(bucketLog)) }), db.Close()); err != nil {
+			if err := errors.Join(db.Update(func(tx *bbolt.Tx) error { return change(tx.Bucket(bucketLog)) }),
+				db.Close()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -126,7 +126,8 @@ func TestVerifyFindsSwaps(t *testing.T) {
 			}
 			putRaw(t, j, a, values[b])
 			putRaw(t, j, b, values[a])
-			if got, want := findings(t, j), fmt.Sprintf("[reordered %d %d reordered %d %d]", a, b, b, a); fmt.Sprint(got) != want {
+			if got, want := findings(t, j),
+				fmt.Sprintf("[reordered %d %d reordered %d %d]", a, b, b, a); fmt.Sprint(got) != want {
 				t.Errorf("records %d and %d swapped: %v", a, b, got)
 			}
 			putRaw(t, j, a, values[a])
@@ -136,7 +137,8 @@ func TestVerifyFindsSwaps(t *testing.T) {
 	putRaw(t, j, 7, values[2]) // a copy over another record
 	// Nothing tells what the hash of 7 was, so 8 falls under suspicion, too.
 	p := mustVerify(t, j)
-	if len(p.Problems) != 2 || p.Problems[0].Seq != 7 || p.Problems[1].Seq != 8 || !strings.Contains(p.Problems[1].Detail, "before it was replaced") {
+	if len(p.Problems) != 2 || p.Problems[0].Seq != 7 || p.Problems[1].Seq != 8 ||
+		!strings.Contains(p.Problems[1].Detail, "before it was replaced") {
 		t.Error(p.Problems)
 	}
 }
@@ -217,7 +219,8 @@ func TestVerifyFindsTheRest(t *testing.T) {
 		"a record unreadable but chained": {func(tx *bbolt.Tx, j *Journal) error {
 			prev := Hash(tx.Bucket(bucketLog).Get(beSeq(11))[:hashSize])
 			h := link(prev, 12, []byte("?"))
-			return errors.Join(tx.Bucket(bucketLog).Put(beSeq(12), append(h[:], '?')), tx.Bucket(bucketMeta).Put(keyHead, mark{12, h}.bytes()))
+			return errors.Join(tx.Bucket(bucketLog).Put(beSeq(12), append(h[:], '?')),
+				tx.Bucket(bucketMeta).Put(keyHead, mark{12, h}.bytes()))
 		}, "[altered 12 0]"},
 	} {
 		j := withGap(t)

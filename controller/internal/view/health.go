@@ -87,12 +87,13 @@ type HealthSetting struct {
 
 // NodeSettings are the settings of one node.
 type NodeSettings struct {
-	Node     string               `json:"node"`               // name of the node
-	Type     string               `json:"type,omitempty"`     // node type, as the node told
-	Rule     Rule                 `json:"rule,omitempty"`     // why Set is for this node
-	Set      *HealthSetting       `json:"set,omitempty"`      // nil: nothing is set for it
-	Document *Document            `json:"document,omitempty"` // what became of it there
-	InEffect *wire.HealthSettings `json:"inEffect,omitempty"` // as the node told: with its own settings and the defaults
+	Node     string         `json:"node"`               // name of the node
+	Type     string         `json:"type,omitempty"`     // node type, as the node told
+	Rule     Rule           `json:"rule,omitempty"`     // why Set is for this node
+	Set      *HealthSetting `json:"set,omitempty"`      // nil: nothing is set for it
+	Document *Document      `json:"document,omitempty"` // what became of it there
+	// as the node told: with its own settings and the defaults
+	InEffect *wire.HealthSettings `json:"inEffect,omitempty"`
 }
 
 // SettingsChange is what came of a change of settings.

@@ -166,20 +166,21 @@ type Laggard struct {
 
 // Node is one node.
 type Node struct {
-	Node       string                 `json:"node"`                 // name of the node
-	Type       string                 `json:"type,omitempty"`       // node type, as the node told
-	Online     bool                   `json:"online"`               // it is connected
-	Since      time.Time              `json:"since,omitzero"`       // online or offline since
-	FirstSeen  time.Time              `json:"firstSeen,omitzero"`   // when it connected first
-	InSync     bool                   `json:"inSync"`               // it runs every document that it should
-	Documents  map[wire.Kind]Document `json:"documents,omitempty"`  // by kind
-	Info       *wire.NodeInfo         `json:"info,omitempty"`       // what the node is, as it told
-	Boot       string                 `json:"boot,omitempty"`       // ID of the boot that it is in
-	Session    uint64                 `json:"session,omitempty"`    // number of its connection to the broker
-	Events     uint64                 `json:"events,omitempty"`     // newest event journaled
-	Identity   *Identity              `json:"identity,omitempty"`   // how it stands with the unit's CA
-	Health     *Health                `json:"health,omitempty"`     // at a glance
-	Raised     []Alert                `json:"raised,omitempty"`     // alerts, oldest first; only where one node is asked for
+	Node      string                 `json:"node"`                // name of the node
+	Type      string                 `json:"type,omitempty"`      // node type, as the node told
+	Online    bool                   `json:"online"`              // it is connected
+	Since     time.Time              `json:"since,omitzero"`      // online or offline since
+	FirstSeen time.Time              `json:"firstSeen,omitzero"`  // when it connected first
+	InSync    bool                   `json:"inSync"`              // it runs every document that it should
+	Documents map[wire.Kind]Document `json:"documents,omitempty"` // by kind
+	Info      *wire.NodeInfo         `json:"info,omitempty"`      // what the node is, as it told
+	Boot      string                 `json:"boot,omitempty"`      // ID of the boot that it is in
+	Session   uint64                 `json:"session,omitempty"`   // number of its connection to the broker
+	Events    uint64                 `json:"events,omitempty"`    // newest event journaled
+	Identity  *Identity              `json:"identity,omitempty"`  // how it stands with the unit's CA
+	Health    *Health                `json:"health,omitempty"`    // at a glance
+	// alerts, oldest first; only where one node is asked for
+	Raised     []Alert                `json:"raised,omitempty"`
 	Slots      []Slot                 `json:"slots,omitempty"`      // of workloads; likewise
 	Components []wire.HealthComponent `json:"components,omitempty"` // parts of the node that programs update; likewise
 }
@@ -202,16 +203,17 @@ type Desired struct {
 
 // Version is one entry of the history of the unit configuration, or of the workloads.
 type Version struct {
-	Seq     uint64      `json:"seq"`               // of the journal record
-	At      time.Time   `json:"at"`                // when it happened
-	Version string      `json:"version,omitempty"` // of the document
-	State   string      `json:"state"`             // "accepted", "refused", "confirmed", "expired", "imported", "failed", "restored"
-	Who     string      `json:"who,omitempty"`     // caused it
-	Via     string      `json:"via,omitempty"`     // door: "http", "cli", "inbox" or "file"
-	Mode    wire.Mode   `json:"mode,omitempty"`    // "apply" or "try"
-	Hash    string      `json:"hash,omitempty"`    // of the submitted document
-	Lenient bool        `json:"lenient,omitzero"`  // workloads: it was read so
-	Error   *wire.Error `json:"error,omitempty"`   // why it was refused, or failed
+	Seq     uint64    `json:"seq"`               // of the journal record
+	At      time.Time `json:"at"`                // when it happened
+	Version string    `json:"version,omitempty"` // of the document
+	// "accepted", "refused", "confirmed", "expired", "imported", "failed", "restored"
+	State   string      `json:"state"`
+	Who     string      `json:"who,omitempty"`    // caused it
+	Via     string      `json:"via,omitempty"`    // door: "http", "cli", "inbox" or "file"
+	Mode    wire.Mode   `json:"mode,omitempty"`   // "apply" or "try"
+	Hash    string      `json:"hash,omitempty"`   // of the submitted document
+	Lenient bool        `json:"lenient,omitzero"` // workloads: it was read so
+	Error   *wire.Error `json:"error,omitempty"`  // why it was refused, or failed
 }
 
 // Resolved is what one node gets from the installed unit configuration.

@@ -12,11 +12,12 @@ type Warning = workload.Warning
 
 // Placed is what a submitted set of workloads comes to (seed 004).
 type Placed struct {
-	Slots   int      `json:"slots"`             // of the set
-	Nodes   int      `json:"nodes"`             // that have one
-	Stops   []string `json:"stops,omitempty"`   // slots of the set before that are not in this one, at most 200
-	Unknown []string `json:"unknown,omitempty"` // nodes that were never heard of, at most 200; they get theirs when they come
-	Omitted int      `json:"omitted,omitzero"`  // slots and nodes beyond those that the lists name
+	Slots int      `json:"slots"`           // of the set
+	Nodes int      `json:"nodes"`           // that have one
+	Stops []string `json:"stops,omitempty"` // slots of the set before that are not in this one, at most 200
+	// nodes that were never heard of, at most 200; they get theirs when they come
+	Unknown []string `json:"unknown,omitempty"`
+	Omitted int      `json:"omitted,omitzero"` // slots and nodes beyond those that the lists name
 }
 
 // WorkloadStatus is the unit's set of workloads, and how far its nodes and slots have come.
@@ -51,16 +52,18 @@ const (
 
 // Slot is one slot of the unit: what should run there and what its node told last.
 type Slot struct {
-	Slot    string             `json:"slot"`              // service@node
-	Node    string             `json:"node"`              // name of the node
-	Online  bool               `json:"online"`            // its node is connected
-	Job     bool               `json:"job,omitzero"`      // it ends by itself; otherwise an instance, which stays
-	Desired string             `json:"desired,omitempty"` // configurationId; empty: no longer wanted
-	State   string             `json:"state"`             // as reported: a wire.WorkloadState; else "waiting" or "untold"
-	Settled bool               `json:"settled"`           // runs, or has completed, what it should; what is not wanted is gone
-	Why     string             `json:"why,omitempty"`     // a few words: what it waits for, or what is wrong
-	At      time.Time          `json:"at,omitzero"`       // when its node told
-	Report  *wire.WorkloadSlot `json:"report,omitempty"`  // as its node told it last
+	Slot    string `json:"slot"`              // service@node
+	Node    string `json:"node"`              // name of the node
+	Online  bool   `json:"online"`            // its node is connected
+	Job     bool   `json:"job,omitzero"`      // it ends by itself; otherwise an instance, which stays
+	Desired string `json:"desired,omitempty"` // configurationId; empty: no longer wanted
+	// as reported: a wire.WorkloadState; else "waiting" or "untold"
+	State string `json:"state"`
+	// runs, or has completed, what it should; what is not wanted is gone
+	Settled bool               `json:"settled"`
+	Why     string             `json:"why,omitempty"`    // a few words: what it waits for, or what is wrong
+	At      time.Time          `json:"at,omitzero"`      // when its node told
+	Report  *wire.WorkloadSlot `json:"report,omitempty"` // as its node told it last
 }
 
 // Logs is a piece of what a slot's processes have written.

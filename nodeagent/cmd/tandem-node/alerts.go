@@ -277,7 +277,8 @@ func (r *replayed) table(w io.Writer, seconds bool) error {
 		if a.Suppressed > 0 {
 			note = fmt.Sprintf("%d came and went untold", a.Suppressed)
 		}
-		row("%s\t%s\t%s\t%s\t%v\t%s", at(a.Timestamp), a.Parameter, a.State, figure(a.Parameter, a.Value), a.Timestamp.Sub(a.Since), note)
+		row("%s\t%s\t%s\t%s\t%v\t%s", at(a.Timestamp), a.Parameter, a.State, figure(a.Parameter, a.Value),
+			a.Timestamp.Sub(a.Since), note)
 	}
 	row("\nRULE\tMIN\tMAX\tMINTIMEOUT\tSAMPLES\tUNKNOWN\tLOWEST\tHIGHEST\tRAISED\tCONTINUED\tFELL\tUNTOLD\tUP\tLONGEST")
 	for _, o := range r.Rules {
@@ -289,7 +290,8 @@ func (r *replayed) table(w io.Writer, seconds bool) error {
 		if o.Up {
 			up += " (still)"
 		}
-		row("%s\t%s\t%s\t%v\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%v", o.Parameter, figure(o.Parameter, o.Min), figure(o.Parameter, o.Max), o.MinTimeout,
+		row("%s\t%s\t%s\t%v\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%v", o.Parameter, figure(o.Parameter, o.Min),
+			figure(o.Parameter, o.Max), o.MinTimeout,
 			o.Samples, o.Unknown, lowest, highest, o.Raises, o.Continues, o.Falls, o.Suppressed, up, o.LongestUp.Std())
 	}
 	if len(r.Rules) == 0 {

@@ -51,7 +51,8 @@ func TestShippedSamples(t *testing.T) {
 }
 
 func TestReplayTable(t *testing.T) {
-	status, out, errs := command(t, t.Context(), "alerts", "replay", "--rules", sampleRules, "--node", "node-1", "--samples", samplesDir+"node-samples-seconds.csv")
+	status, out, errs := command(t, t.Context(), "alerts", "replay", "--rules", sampleRules, "--node", "node-1",
+		"--samples", samplesDir+"node-samples-seconds.csv")
 	if status != 0 || errs != "" {
 		t.Fatalf("status %d, %s", status, errs)
 	}
@@ -77,10 +78,12 @@ func TestReplayTable(t *testing.T) {
 func TestReplayJSON(t *testing.T) {
 	// A node's own document does as well, and says for whom it is.
 	file := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(file, []byte(`{"formatVersion":"7","version":"1.2.3","node":{"codename":"ecu-7"},"alertRules":{"cpu":{"minTimeout":"PT1M","minThreshold":0.3,"maxThreshold":0.8}},"priority":0}`), 0o600); err != nil {
+	if err := os.WriteFile(file,
+		[]byte(`{"formatVersion":"7","version":"1.2.3","node":{"codename":"ecu-7"},"alertRules":{"cpu":{"minTimeout":"PT1M","minThreshold":0.3,"maxThreshold":0.8}},"priority":0}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	status, out, errs := command(t, t.Context(), "alerts", "replay", "--json", "--rules", file, "--samples", samplesDir+"node-samples.csv")
+	status, out, errs := command(t, t.Context(), "alerts", "replay", "--json", "--rules", file, "--samples",
+		samplesDir+"node-samples.csv")
 	if status != 0 || errs != "" {
 		t.Fatalf("status %d, %s", status, errs)
 	}
@@ -99,13 +102,16 @@ func TestReplayJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if got.Version != "1.2.3" || got.Node != "ecu-7" || got.From != "2026-11-20T10:00:00Z" || got.To != "2026-11-20T10:09:50Z" || len(got.Rules) != 1 || len(got.Alerts) != 3 {
+	if got.Version != "1.2.3" || got.Node != "ecu-7" || got.From != "2026-11-20T10:00:00Z" ||
+		got.To != "2026-11-20T10:09:50Z" || len(got.Rules) != 1 || len(got.Alerts) != 3 {
 		t.Fatalf("%+v", got)
 	}
-	if r := got.Rules[0]; r.Parameter != "cpu" || r.Raises != 1 || r.Falls != 1 || r.Samples != 60 || r.UpFor != "PT2M30S" {
+	if r := got.Rules[0]; r.Parameter != "cpu" || r.Raises != 1 || r.Falls != 1 || r.Samples != 60 ||
+		r.UpFor != "PT2M30S" {
 		t.Errorf("%+v", r)
 	}
-	if a := got.Alerts[0]; a.Timestamp != "2026-11-20T10:02:00Z" || a.Tag != "systemQuotaAlert" || a.Node.Codename != "ecu-7" || a.State != "raise" || a.Value < 0.86 {
+	if a := got.Alerts[0]; a.Timestamp != "2026-11-20T10:02:00Z" || a.Tag != "systemQuotaAlert" ||
+		a.Node.Codename != "ecu-7" || a.State != "raise" || a.Value < 0.86 {
 		t.Errorf("%+v", a)
 	}
 	if a := got.Alerts[1]; a.State != "continue" || a.Timestamp != "2026-11-20T10:03:00Z" {
@@ -138,30 +144,41 @@ func TestReplayRefuses(t *testing.T) {
 		{[]string{"replay", "--rules", sampleRules}, "--samples: required"},
 		{[]string{"replay", "--rules", sampleRules, "--samples", good}, "say whose rules with --node"},
 		{[]string{"replay", "--rules", filepath.Join(dir, "none"), "--samples", good}, "no such file"},
-		{[]string{"replay", "--rules", sampleRules, "--node", "n", "--samples", filepath.Join(dir, "none")}, "no such file"},
-		{[]string{"replay", "--rules", sampleRules, "--node", "n", "--samples", percent}, "percent.csv: line 3, column 3: "},
-		{[]string{"replay", "--rules", file("broken.json", "{"), "--node", "n", "--samples", good}, "broken.json: line 1, column "},
-		{[]string{"replay", "--rules", file("bad.json", `{"formatVersion":"7","version":"1.0.0","alertRules":{"cpu":{"maxThreshold":80}}}`), "--samples", good}, "bad.json: line 1, column "},
-		{[]string{"replay", "--rules", samplesDir + "unit-config-percent.json", "--node", "n", "--samples", good}, "unit-config-percent.json: line "},
+		{[]string{"replay", "--rules", sampleRules, "--node", "n", "--samples", filepath.Join(dir, "none")},
+			"no such file"},
+		{[]string{"replay", "--rules", sampleRules, "--node", "n", "--samples", percent},
+			"percent.csv: line 3, column 3: "},
+		{[]string{"replay", "--rules", file("broken.json", "{"), "--node", "n", "--samples", good},
+			"broken.json: line 1, column "},
+		{[]string{"replay", "--rules",
+			file("bad.json", `{"formatVersion":"7","version":"1.0.0","alertRules":{"cpu":{"maxThreshold":80}}}`),
+			"--samples", good}, "bad.json: line 1, column "},
+		{[]string{"replay", "--rules", samplesDir + "unit-config-percent.json", "--node", "n", "--samples", good},
+			"unit-config-percent.json: line "},
 		{[]string{"replay", "extra", "--rules", sampleRules}, "unexpected argument"},
 		{[]string{"sample", "--count", "-1"}, "--count"},
 		{[]string{"sample", "--period", "1ms"}, "below 100ms"},
 		{[]string{"sample", "--interface", "eth["}, "interface pattern"},
 	} {
 		status, out, errs := command(t, t.Context(), append([]string{"alerts"}, c.args...)...)
-		if status != exitUsage || out != "" || !strings.HasPrefix(errs, "tandem-node: ") || !strings.Contains(errs, c.want) {
+		if status != exitUsage || out != "" || !strings.HasPrefix(errs, "tandem-node: ") ||
+			!strings.Contains(errs, c.want) {
 			t.Errorf("%q: status %d, %q, %q; want %q", c.args, status, out, errs, c.want)
 		}
 	}
-	if status, out, _ := command(t, t.Context(), "alerts", "--help"); status != 0 || !strings.Contains(out, "Example:") {
+	if status, out, _ := command(t, t.Context(), "alerts", "--help"); status != 0 ||
+		!strings.Contains(out, "Example:") {
 		t.Errorf("%d, %s", status, out)
 	}
 }
 
 // What sample prints, replay reads.
 func TestSampleIsReplayed(t *testing.T) {
-	status, out, errs := command(t, t.Context(), "alerts", "sample", "--count", "3", "--period", "100ms", "--partition", "data="+t.TempDir(), "--partition", "gone=/nowhere")
-	if status != 0 || strings.Count(out, "\n") != 4 || !strings.HasPrefix(out, "time,cpu,ram,download,upload,partition:data,inodes:data,partition:gone,inodes:gone\n") {
+	status, out, errs := command(t, t.Context(), "alerts", "sample", "--count", "3", "--period", "100ms", "--partition",
+		"data="+t.TempDir(), "--partition", "gone=/nowhere")
+	if status != 0 || strings.Count(out, "\n") != 4 ||
+		!strings.HasPrefix(out,
+			"time,cpu,ram,download,upload,partition:data,inodes:data,partition:gone,inodes:gone\n") {
 		t.Fatalf("status %d\n%s%s", status, out, errs)
 	}
 	if !strings.Contains(errs, "partition:gone is not known") || strings.Count(errs, "gone: ") != 2 {
@@ -171,7 +188,8 @@ func TestSampleIsReplayed(t *testing.T) {
 	if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	status, out, errs = command(t, t.Context(), "alerts", "replay", "--rules", sampleRules, "--type", "mainType", "--node", "node-1", "--samples", file)
+	status, out, errs = command(t, t.Context(), "alerts", "replay", "--rules", sampleRules, "--type", "mainType",
+		"--node", "node-1", "--samples", file)
 	if status != 0 || !strings.Contains(out, "partition:services") {
 		t.Errorf("status %d\n%s%s", status, out, errs)
 	}
@@ -180,11 +198,13 @@ func TestSampleIsReplayed(t *testing.T) {
 func TestSampleStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if status, out, errs := command(t, ctx, "alerts", "sample"); status != 0 || errs != "" || strings.Count(out, "\n") != 1 {
+	if status, out, errs := command(t, ctx, "alerts", "sample"); status != 0 || errs != "" ||
+		strings.Count(out, "\n") != 1 {
 		t.Errorf("status %d, %q, %q", status, out, errs)
 	}
 	var stderr bytes.Buffer
-	if status := run(t.Context(), []string{"alerts", "sample"}, full{}, &stderr); status != exitError || !strings.Contains(stderr.String(), "output: disk full") {
+	if status := run(t.Context(), []string{"alerts", "sample"}, full{}, &stderr); status != exitError ||
+		!strings.Contains(stderr.String(), "output: disk full") {
 		t.Errorf("status %d, %s", status, stderr.String())
 	}
 }

@@ -17,11 +17,14 @@ func TestEndAtOnceSaysWhy(t *testing.T) {
 		want   string
 	}{
 		"an unknown setting": {[]string{"--tset-time", "1m"}, exitUsage, "does not understand its settings"},
-		"settings that do not go together": {[]string{"--unit", "u", "--node", "n", "--type", "t", "--fallback-time", "1m"}, exitUsage,
+		"settings that do not go together": {[]string{"--unit", "u", "--node", "n", "--type", "t", "--fallback-time",
+			"1m"}, exitUsage,
 			"--fallback-time: PT1M is below the contact time of PT2M30S"},
-		"a deadline that comes too soon": {[]string{"--unit", "u", "--node", "n", "--type", "t", "--deadline-time", "10m"}, exitUsage,
+		"a deadline that comes too soon": {[]string{"--unit", "u", "--node", "n", "--type", "t", "--deadline-time",
+			"10m"}, exitUsage,
 			"--deadline-time: PT10M is below test time and fallback time together"},
-		"a broker that is none": {[]string{"--unit", "u", "--node", "n", "--type", "t", "--broker", "amqp://b"}, exitUsage, `scheme "amqp"`},
+		"a broker that is none": {[]string{"--unit", "u", "--node", "n", "--type", "t", "--broker", "amqp://b"},
+			exitUsage, `scheme "amqp"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := t.TempDir()

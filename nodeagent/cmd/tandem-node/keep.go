@@ -78,7 +78,8 @@ func keepRuns(ctx context.Context, dir string) error {
 	}
 	return keep.Serve(ctx, keep.Serving{Dir: dir, Version: settings.Version, Ready: keep.Ready(),
 		Last: func() error {
-			return cgroup.Discard(cgroup.Config{Group: os.Getenv(slot.EnvWorkloads), Name: cgroup.NameOf(filepath.Dir(dir))})
+			return cgroup.Discard(cgroup.Config{Group: os.Getenv(slot.EnvWorkloads),
+				Name: cgroup.NameOf(filepath.Dir(dir))})
 		}})
 }
 

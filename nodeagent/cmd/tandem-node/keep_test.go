@@ -19,7 +19,8 @@ func TestKeep(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	dir := filepath.Join(t.TempDir(), "keeper")
-	k, err := keep.Ensure(ctx, keep.Config{Dir: dir, Env: []string{asNode + "=1", "GORACE=atexit_sleep_ms=0"}, Version: settings.Version})
+	k, err := keep.Ensure(ctx, keep.Config{Dir: dir, Env: []string{asNode + "=1", "GORACE=atexit_sleep_ms=0"},
+		Version: settings.Version})
 	if err != nil {
 		words, rerr := os.ReadFile(filepath.Join(dir, "stderr"))
 		t.Fatalf("%v: %s (%v)", err, words, rerr)
@@ -46,7 +47,8 @@ func TestKeep(t *testing.T) {
 	if len(leaf) == 0 {
 		t.Log("SKIPPED: this machine gives no control groups, so that they go was NOT tested")
 	}
-	if _, err := k.Start(ctx, keep.Run{ID: "a", Argv: []string{"/bin/sh", "-c", "exec sleep 1000"}, Dir: "/", Cgroups: leaf}); err != nil {
+	if _, err := k.Start(ctx, keep.Run{ID: "a", Argv: []string{"/bin/sh", "-c", "exec sleep 1000"}, Dir: "/",
+		Cgroups: leaf}); err != nil {
 		t.Fatal(err)
 	}
 	if pids, err := cgroup.Processes(leaf); err != nil || len(leaf) > 0 && len(pids) == 0 {
@@ -55,7 +57,8 @@ func TestKeep(t *testing.T) {
 	quit := func() {
 		t.Helper()
 		var out, errs bytes.Buffer
-		if status := run(ctx, []string{"keep", "--dir", dir, "--quit"}, &out, &errs); status != exitOK || errs.Len() > 0 || out.Len() > 0 {
+		if status := run(ctx, []string{"keep", "--dir", dir, "--quit"}, &out, &errs); status != exitOK ||
+			errs.Len() > 0 || out.Len() > 0 {
 			t.Errorf("status %d: %s%s", status, &out, &errs)
 		}
 	}
@@ -78,7 +81,8 @@ func TestKeep(t *testing.T) {
 func TestKeepUsage(t *testing.T) {
 	for args, want := range map[string]int{"--help": exitOK, "extra": exitUsage, "--nonsense": exitUsage} {
 		var out, errs bytes.Buffer
-		if status := run(t.Context(), []string{"keep", args}, &out, &errs); status != want || out.Len()+errs.Len() == 0 {
+		if status := run(t.Context(), []string{"keep", args}, &out, &errs); status != want ||
+			out.Len()+errs.Len() == 0 {
 			t.Errorf("%s: status %d, %s%s", args, status, &out, &errs)
 		}
 	}

@@ -109,7 +109,8 @@ func become(path string, args, add []string) error {
 		path = self
 	}
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, slot.EnvSlot+"=") || strings.HasPrefix(v, slot.EnvSlot+"_") || strings.HasPrefix(v, "TANDEM_BOOT_")
+		return strings.HasPrefix(v, slot.EnvSlot+"=") || strings.HasPrefix(v, slot.EnvSlot+"_") ||
+			strings.HasPrefix(v, "TANDEM_BOOT_")
 	})
 	return fmt.Errorf("execute %s: %w", path, syscall.Exec(path, append([]string{path}, args...), append(env, add...)))
 }

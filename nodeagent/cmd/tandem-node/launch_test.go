@@ -91,8 +91,10 @@ func (n node) program(v, more string) string {
 	file := filepath.Join(n.t.TempDir(), "tandem-node-"+v)
 	text := "#!/bin/sh\nif [ \"$*\" = version ]; then " + more + " echo \"tandem-node " + v + " (test)\"; exit; fi\n" +
 		// A Go program takes the first of two variables of one name, a shell the last.
-		"[ \"$(tr '\\0' '\\n' </proc/$$/environ | grep -c '^TANDEM_SLOT_TRIES=')\" = 1 ] || echo 'two counts of tries' >>\"$LOG\"\n" +
-		"echo \"" + v + " $$ slot=$TANDEM_SLOT trial=$TANDEM_SLOT_TRIAL tries=$TANDEM_SLOT_TRIES reason=$TANDEM_BOOT_REASON args=$*\" >>\"$LOG\"\nexit 7\n"
+		"[ \"$(tr '\\0' '\\n' </proc/$$/environ | grep -c '^TANDEM_SLOT_TRIES=')\" = 1 ] || echo 'two counts of tries' " +
+		">>\"$LOG\"\n" +
+		"echo \"" + v + " $$ slot=$TANDEM_SLOT trial=$TANDEM_SLOT_TRIAL tries=$TANDEM_SLOT_TRIES " +
+		"reason=$TANDEM_BOOT_REASON args=$*\" >>\"$LOG\"\nexit 7\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		n.t.Fatal(err)
 	}
@@ -114,7 +116,8 @@ func TestSlotsByHand(t *testing.T) {
 	n.launch("1.0 PID slot=a trial=1 tries=1 reason=update args=--beat 5s x", "--beat", "5s", "x")
 	n.must("slot a runs on trial, and is not committed: 1 start left after this one\n", "slot", "status")
 	n.must("slot a may be kept: the agent sees it within a minute", "slot", "approve")
-	n.must("slot a runs on trial, and is approved by somebody at the node, but not committed yet: 1 start left after this one\n", "slot", "status")
+	n.must("slot a runs on trial, and is approved by somebody at the node, but not committed yet: 1 start left after "+
+		"this one\n", "slot", "status")
 	n.must("slot a is in force; the one before is slot factory", "slot", "commit")
 	n.must("it was committed after a trial; a rollback goes to slot factory\n", "slot", "status")
 	n.launch("1.0 PID slot=a trial=0 tries=0 reason=fatal args=")
@@ -129,7 +132,8 @@ func TestSlotsByHand(t *testing.T) {
 	}
 	n.must("slot b is on trial, and does not run now: 1 start left\n", "slot", "status")
 	n.launch("2.0 PID slot=b trial=1 tries=0 reason=fatal args=")
-	if errs := n.launch("1.0 PID slot=a trial=0 tries=0 reason=fallback args="); !strings.Contains(errs, "the trial of slot b is over") {
+	if errs := n.launch("1.0 PID slot=a trial=0 tries=0 reason=fallback args="); !strings.Contains(errs,
+		"the trial of slot b is over") {
 		t.Errorf("the launcher does not say why: %q", errs)
 	}
 	n.must("version 2.0 in slot b was given up: fallback", "slot", "status")
@@ -143,11 +147,13 @@ func TestSlotsByHand(t *testing.T) {
 	n.launch("1.0 PID slot=a trial=0 tries=0 reason=fallback args=")
 
 	// The good slot's file is damaged: what is left runs, and says so.
-	if err := os.WriteFile(filepath.Join(n.dir, slot.Dir, "a", "tandem-node"), []byte("#!/bin/sh\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(n.dir, slot.Dir, "a", "tandem-node"), []byte("#!/bin/sh\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, _, out, errs := n.tandem("launch", "--", "version")
-	if !strings.Contains(out, "tandem-node devel") || !strings.Contains(errs, "slot factory stands in; slot a: broken: its file has 10 bytes") {
+	if !strings.Contains(out, "tandem-node devel") ||
+		!strings.Contains(errs, "slot factory stands in; slot a: broken: its file has 10 bytes") {
 		t.Errorf("%q %q", out, errs)
 	}
 	n.must("factory  active", "slot", "status")
@@ -174,7 +180,8 @@ func TestLaunchOfWhatDoesNotExecute(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, status, out, errs := n.tandem("launch", "--", "version")
-	if status != 0 || !strings.Contains(out, "tandem-node devel") || !strings.Contains(errs, "it cannot be started: execute ") {
+	if status != 0 || !strings.Contains(out, "tandem-node devel") ||
+		!strings.Contains(errs, "it cannot be started: execute ") {
 		t.Errorf("%d %q %q", status, out, errs)
 	}
 	n.must("a        unused  1.0             failed", "slot", "status")
@@ -204,7 +211,8 @@ func TestSlotErrors(t *testing.T) {
 		{[]string{"slot", "stage", plain}, 1, "refused: it fails its self-test: it is no program for this machine\n"},
 		{[]string{"slot", "stage", n.program("3.0", "exit 3;")}, 1, "refused: it fails its self-test: exit status 3"},
 		{[]string{"slot", "stage", n.program("3.0", "echo hello; exit;")}, 1, `it says "hello", and not which version`},
-		{[]string{"slot", "stage", good, "--version", "2.0"}, 1, "it says that it is version 1.0, and it should be 2.0"},
+		{[]string{"slot", "stage", good, "--version", "2.0"}, 1,
+			"it says that it is version 1.0, and it should be 2.0"},
 		{[]string{"slot", "stage", good, "--hash", strings.Repeat("0", 64)}, 1, "and it should be sha256:000"},
 		{[]string{"slot", "try"}, 1, "nothing is staged that was not tried yet"},
 		{[]string{"slot", "try", "a"}, 1, "the slot holds nothing that may boot"},
@@ -237,7 +245,8 @@ func TestSlotErrors(t *testing.T) {
 func TestLaunchTakesOverTheStateDirectory(t *testing.T) {
 	n := newNode(t)
 	other := filepath.Join(t.TempDir(), "other")
-	n.must("state-dir: \""+other+"\"", "launch", "--", "--unit", "u", "--type", "t", "--state-dir", other, "--print-config")
+	n.must("state-dir: \""+other+"\"", "launch", "--", "--unit", "u", "--type", "t", "--state-dir", other,
+		"--print-config")
 	if _, err := os.Stat(filepath.Join(other, slot.Dir)); err != nil {
 		t.Error(err)
 	}

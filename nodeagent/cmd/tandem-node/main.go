@@ -122,7 +122,8 @@ func join(ctx context.Context, args []string, stdout io.Writer, fail func(int, e
 	if err != nil {
 		return fail(exitError, err)
 	}
-	if _, err := fmt.Fprintf(stdout, "this is now node %s of unit %s; its certificate counts until %s and renews itself (kept in %s)\n",
+	if _, err := fmt.Fprintf(stdout,
+		"this is now node %s of unit %s; its certificate counts until %s and renews itself (kept in %s)\n",
 		j.Node, j.Unit, j.Expires.Format(time.DateOnly), j.Dir); err != nil {
 		return fail(exitError, err)
 	}
@@ -149,9 +150,12 @@ func trust(args []string, stdout io.Writer, fail func(int, error) int) int {
 	if err != nil {
 		return fail(exitError, err)
 	}
-	text := fmt.Sprintf("node %s of unit %s believes no key yet: the first controller that it hears, unless it has joined or is given --unit-key\n", b.Node, b.Unit)
+	text := fmt.Sprintf(
+		"node %s of unit %s believes no key yet: the first controller that it hears, unless it has joined or is given "+
+			"--unit-key\n", b.Node, b.Unit)
 	if len(b.Keys) > 0 {
-		text = fmt.Sprintf("node %s of unit %s believes, as of list %d: %s\n", b.Node, b.Unit, b.Rev, strings.Join(b.Keys, ", "))
+		text = fmt.Sprintf("node %s of unit %s believes, as of list %d: %s\n", b.Node, b.Unit, b.Rev,
+			strings.Join(b.Keys, ", "))
 	}
 	if b.Provided != "" {
 		text += fmt.Sprintf("the list descends from the key %s, which was given by --unit-key\n", b.Provided)

@@ -47,7 +47,8 @@ func TestRun(t *testing.T) {
 		{"join --controller gateway:1 --token " + token[:30], 2, "", "not a whole join token"},
 		{"join --controller gateway:1 " + token, 2, "", "no argument"},
 		{"join --controller 127.0.0.1:1 --state-dir " + file + " --token " + token, 1, "", "identity: "},
-		{"join --controller 127.0.0.1:1 --state-dir " + dir + " --token " + token, 1, "", "cannot reach the controller"},
+		{"join --controller 127.0.0.1:1 --state-dir " + dir + " --token " + token, 1, "",
+			"cannot reach the controller"},
 		{"trust --help", 0, "--reset", ""},
 		{"trust extra", 2, "", `unexpected argument "extra"`},
 		{"trust --state-dir " + file, 1, "", "state file: "},
@@ -58,13 +59,15 @@ func TestRun(t *testing.T) {
 		t.Run(c.args, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			status := run(ended, strings.Fields(c.args), &stdout, &stderr)
-			if status != c.status || !strings.Contains(stdout.String(), c.out) || !strings.Contains(stderr.String(), c.err) {
+			if status != c.status || !strings.Contains(stdout.String(), c.out) ||
+				!strings.Contains(stderr.String(), c.err) {
 				t.Errorf("status %d, stdout %q, stderr %q", status, stdout.String(), stderr.String())
 			}
 			if strings.Contains(stderr.String(), token[10:25]) {
 				t.Errorf("stderr %q repeats the token", stderr.String())
 			}
-			if status != 0 && (!strings.HasPrefix(stderr.String(), "tandem-node: ") || strings.Count(stderr.String(), "\n") != 1) {
+			if status != 0 && (!strings.HasPrefix(stderr.String(), "tandem-node: ") ||
+				strings.Count(stderr.String(), "\n") != 1) {
 				t.Errorf("stderr %q is not one line", stderr.String())
 			}
 		})

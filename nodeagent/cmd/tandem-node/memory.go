@@ -31,7 +31,8 @@ func unmapUnused(pauses []time.Duration) (stop func()) {
 			}
 			if smaps, err := os.ReadFile("/proc/self/smaps"); err == nil { // else the pages stay, which harms nobody
 				for _, m := range binaryMappings(smaps) {
-					_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED) // the same
+					// the same
+					_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED)
 				}
 			}
 		}
@@ -57,8 +58,10 @@ func binaryMappings(smaps []byte) (list []mapping) {
 			from, ferr := strconv.ParseUint(start, 16, 64)
 			to, terr := strconv.ParseUint(end, 16, 64)
 			m = mapping{uintptr(from), uintptr(to)}
-			found = ferr == nil && terr == nil && len(fields) == 6 && strings.HasPrefix(fields[5], "/") && (fields[1] == "r-xp" || fields[1] == "r--p")
-		case found && len(fields) == 3 && (fields[0] == "Private_Dirty:" || fields[0] == "Anonymous:") && fields[1] != "0":
+			found = ferr == nil && terr == nil && len(fields) == 6 && strings.HasPrefix(fields[5], "/") &&
+				(fields[1] == "r-xp" || fields[1] == "r--p")
+		case found && len(fields) == 3 && (fields[0] == "Private_Dirty:" || fields[0] == "Anonymous:") &&
+			fields[1] != "0":
 			found = false
 		case found && len(fields) > 0 && fields[0] == "VmFlags:": // the last line of a mapping
 			list = append(list, m)

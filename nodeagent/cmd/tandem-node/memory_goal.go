@@ -31,8 +31,10 @@ func memoryGoal(live, others uint64) int64 {
 
 // measured is what was alive after the newest collection, and what the runtime takes beside its heap.
 func measured() (live, others uint64) {
-	all := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
-		{Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	all := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(all)
 	others = all[1].Value.Uint64()
 	for _, heap := range all[2:] {

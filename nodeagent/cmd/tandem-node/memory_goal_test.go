@@ -9,7 +9,8 @@ import (
 
 func TestMemoryGoal(t *testing.T) {
 	const mib = 1 << 20
-	for _, c := range []struct{ live, others, want uint64 }{{0, 0, 7 * mib}, {2 * mib, 3 * mib, 7 * mib}, {9 * mib, 4 * mib, 16 * mib}} {
+	for _, c := range []struct{ live, others, want uint64 }{{0, 0, 7 * mib}, {2 * mib, 3 * mib, 7 * mib},
+		{9 * mib, 4 * mib, 16 * mib}} {
 		if got := memoryGoal(c.live, c.others); got != int64(c.want) {
 			t.Errorf("%d alive, %d beside: %d, want %d", c.live, c.others, got, c.want)
 		}

@@ -54,7 +54,8 @@ func TestUnmap(t *testing.T) {
 	}
 	for range 20 {
 		for _, m := range list {
-			if _, _, errno := syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED); errno != 0 {
+			if _, _, errno := syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start,
+				syscall.MADV_DONTNEED); errno != 0 {
 				t.Fatalf("%x: %v", m, errno)
 			}
 		}

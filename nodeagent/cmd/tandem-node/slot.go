@@ -180,7 +180,8 @@ func openSlots(stateDir string) (*slot.Store, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, advise(fmt.Errorf("state directory: %w; --state-dir names the agent's", err))
 	}
-	return slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Busy: func() error { return disk.Busy(dir, "") }}), nil
+	return slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Busy: func() error { return disk.Busy(dir, "") }}),
+		nil
 }
 
 // advise adds to an error what to do about it.
@@ -226,7 +227,8 @@ func (a agentTarget) stage(ctx context.Context, file string, cfg stageConfig) er
 	if err != nil {
 		return err
 	}
-	return a.out.say(got, "slot %s holds version %s (%s); try it: tandem-node slot try", got.Slot, got.Version, got.Hash)
+	return a.out.say(got, "slot %s holds version %s (%s); try it: tandem-node slot try", got.Slot, got.Version,
+		got.Hash)
 }
 
 func (a agentTarget) try(rest []string, cfg tryConfig) error {
@@ -255,7 +257,9 @@ func (a agentTarget) try(rest []string, cfg tryConfig) error {
 	if st, err = a.Status(); err != nil {
 		return err
 	}
-	return a.out.say(st, "slot %s runs on trial with the next start of the agent, at most %d times; then, without a commit, slot %s again: systemctl restart tandem-node", id, cfg.Tries, active(st))
+	return a.out.say(st,
+		"slot %s runs on trial with the next start of the agent, at most %d times; then, without a commit, slot %s again: "+
+			"systemctl restart tandem-node", id, cfg.Tries, active(st))
 }
 
 func active(st slot.Status) slot.ID {
@@ -296,7 +300,8 @@ func (a agentTarget) rollback(why string) error {
 	if st.Running == to {
 		return a.out.say(st, "slot %s is given up; slot %s goes on running", from, to)
 	}
-	return a.out.say(st, "slot %s is given up; slot %s runs with the next start of the agent: systemctl restart tandem-node", from, to)
+	return a.out.say(st,
+		"slot %s is given up; slot %s runs with the next start of the agent: systemctl restart tandem-node", from, to)
 }
 
 func (a agentTarget) approve() error {
@@ -307,7 +312,8 @@ func (a agentTarget) approve() error {
 	if err != nil {
 		return err
 	}
-	return a.out.say(st, "slot %s may be kept: the agent sees it within a minute, and commits once nothing else is missing", st.Running)
+	return a.out.say(st,
+		"slot %s may be kept: the agent sees it within a minute, and commits once nothing else is missing", st.Running)
 }
 
 func (a agentTarget) commit() error {

@@ -56,11 +56,13 @@ func (h handed) stage(ctx context.Context, file string, cfg stageConfig) error {
 	if cfg.Version == "" {
 		return errors.New("a component's file does not say its version: --version does")
 	}
-	o, err := h.Stage(ctx, file, cfg.Version, wholeHash(cfg.Hash), time.Now(), func(r update.Record, o update.Order) (update.Record, error) { return order(o, "")(r) })
+	o, err := h.Stage(ctx, file, cfg.Version, wholeHash(cfg.Hash), time.Now(),
+		func(r update.Record, o update.Order) (update.Record, error) { return order(o, "")(r) })
 	if err != nil {
 		return err
 	}
-	return h.say("component %s: version %s (%s) is there for the agent to install; then try it: tandem-node slot try --component %s", h.Name, o.Version, o.Hash, h.Name)
+	return h.say("component %s: version %s (%s) is there for the agent to install; then try it: tandem-node slot try "+
+		"--component %s", h.Name, o.Version, o.Hash, h.Name)
 }
 
 func (h handed) try(rest []string, cfg tryConfig) error {
@@ -74,10 +76,12 @@ func (h handed) try(rest []string, cfg tryConfig) error {
 	} else if err != nil {
 		return err
 	}
-	if err := h.Update(time.Now(), order(update.Order{What: update.OrderTry, By: byHand, Version: cfg.Version}, obstacle)); err != nil {
+	if err := h.Update(time.Now(),
+		order(update.Order{What: update.OrderTry, By: byHand, Version: cfg.Version}, obstacle)); err != nil {
 		return err
 	}
-	return h.say("component %s: what is staged is tried as soon as it is installed; what becomes of it: tandem-node slot status", h.Name)
+	return h.say("component %s: what is staged is tried as soon as it is installed; what becomes of it: tandem-node "+
+		"slot status", h.Name)
 }
 
 // end approves, commits or rolls back.
@@ -86,7 +90,8 @@ func (h handed) end(what update.What, why string) error {
 		return err
 	}
 	if what == update.OrderApprove {
-		return h.say("component %s: it may be kept: the agent sees it within a minute, and commits once nothing else is missing", h.Name)
+		return h.say("component %s: it may be kept: the agent sees it within a minute, and commits once nothing else is "+
+			"missing", h.Name)
 	}
 	return h.say("component %s: the agent does it; what becomes of it: tandem-node slot status", h.Name)
 }
@@ -133,7 +138,8 @@ func components(stateDir, only string) (list []componentStatus, err error) {
 		if !topic.ValidName(only) {
 			return nil, fmt.Errorf("%.80q is not the name of a component", only)
 		}
-		return nil, fmt.Errorf("there is no component %s: the agent's setting --component names the components, once it has been started with it", only)
+		return nil, fmt.Errorf("there is no component %s: the agent's setting --component names the components, once it "+
+			"has been started with it", only)
 	}
 	return list, nil
 }
@@ -148,7 +154,8 @@ func sayComponents(list []componentStatus, out printer) error {
 		if c.Try {
 			text += ", to be tried"
 		}
-		if _, err := fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\n", c.Name, c.State, dash(c.Version), dash(c.Next), dash(text)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\n", c.Name, c.State, dash(c.Version), dash(c.Next),
+			dash(text)); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,8 @@ func TestSlotOfComponent(t *testing.T) {
 		t.Helper()
 		_, got, stdout, stderr := n.tandem(append([]string{"slot"}, args...)...)
 		if got != status || !strings.Contains(stdout, out) || !strings.Contains(stderr, errs) {
-			t.Errorf("%s: status %d\n%s%s; want %d %q %q", strings.Join(args, " "), got, stdout, stderr, status, out, errs)
+			t.Errorf("%s: status %d\n%s%s; want %d %q %q", strings.Join(args, " "), got, stdout, stderr, status,
+				out, errs)
 		}
 	}
 	says(1, "", "there is no component os: the agent's setting --component", "try", "--component", "os")
@@ -52,7 +53,8 @@ func TestSlotOfComponent(t *testing.T) {
 	says(1, "", "no version of the component is on trial", "commit", "--component", "os")
 	says(1, "", "no version of the component is on trial", "approve", "--component", "os")
 	says(1, "", "no version of the component is staged", "rollback", "--component", "os")
-	says(0, "version 7 (sha256:", "", "stage", file, "--component", "os", "--version", "7", "--hash", "BAB59F2948216E8FF89B7FC8655F94DB6143A00897C68860D3BCF0FF9C2E5212")
+	says(0, "version 7 (sha256:", "", "stage", file, "--component", "os", "--version", "7", "--hash",
+		"BAB59F2948216E8FF89B7FC8655F94DB6143A00897C68860D3BCF0FF9C2E5212")
 	agent(func(r *update.Record) { r.Phase = update.Staged })
 	says(1, "", "no such version", "try", "--component", "os", "--version", "8")
 	says(1, "", "no slots to choose from", "try", "a", "--component", "os")
@@ -80,7 +82,8 @@ func TestSlotOfComponent(t *testing.T) {
 		t.Errorf("%+v %v", r, err)
 	}
 	says(0, "the agent does it", "", "rollback", "--component", "os", "--why", "no sound")
-	if r, err := store.Read(); err != nil || r.Phase != update.RollingBack || !strings.Contains(r.Why.Detail, "somebody at the node: no sound") {
+	if r, err := store.Read(); err != nil || r.Phase != update.RollingBack ||
+		!strings.Contains(r.Why.Detail, "somebody at the node: no sound") {
 		t.Errorf("%+v %v", r, err)
 	}
 	says(0, "inprogress", "", "status", "--component", "os")

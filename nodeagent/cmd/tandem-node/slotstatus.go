@@ -107,7 +107,8 @@ func trying(st slot.Status) string {
 	case !booted:
 		return "is tried with the next start of the agent: " + starts + " at most"
 	case st.Approved != "":
-		return "runs on trial, and is approved by " + st.Approved + ", but not committed yet: " + starts + " left after this one"
+		return "runs on trial, and is approved by " + st.Approved + ", but not committed yet: " + starts +
+			" left after this one"
 	case st.Trial:
 		return "runs on trial, and is not committed: " + starts + " left after this one"
 	}

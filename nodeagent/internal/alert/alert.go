@@ -148,8 +148,9 @@ type Alert struct {
 	MinTimeout   duration.Duration `json:"minTimeout"`
 	MinThreshold float64           `json:"minThreshold"`
 	MaxThreshold float64           `json:"maxThreshold"`
-	Reason       string            `json:"reason,omitempty"`     // of a fall
-	Suppressed   uint64            `json:"suppressed,omitempty"` // with a raise: alerts of this rule that came and went untold before it
+	Reason       string            `json:"reason,omitempty"` // of a fall
+	// with a raise: alerts of this rule that came and went untold before it
+	Suppressed uint64 `json:"suppressed,omitempty"`
 }
 
 // Node says which node.

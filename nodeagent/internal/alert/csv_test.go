@@ -36,14 +36,17 @@ func TestReader(t *testing.T) {
 	if err != nil || r.Seconds() || len(all) != 2 {
 		t.Fatalf("%v, %+v", err, all)
 	}
-	if want := (Sample{clock.Now{Wall: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}, []Reading{{Download, 12, nil}, {CPU, 0.5, nil}}}); !reflect.DeepEqual(all[0], want) {
+	if want := (Sample{clock.Now{Wall: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)},
+		[]Reading{{Download, 12, nil}, {CPU, 0.5, nil}}}); !reflect.DeepEqual(all[0], want) {
 		t.Errorf("%+v", all[0])
 	}
-	if all[1].Mono != time.Hour+30*time.Second+500*time.Millisecond || !reflect.DeepEqual(all[1].Readings, []Reading{{Partition("a,b"), 1, nil}, {CPU, 0, nil}}) {
+	if all[1].Mono != time.Hour+30*time.Second+500*time.Millisecond ||
+		!reflect.DeepEqual(all[1].Readings, []Reading{{Partition("a,b"), 1, nil}, {CPU, 0, nil}}) {
 		t.Errorf("%+v", all[1])
 	}
 	all, r, err = readAll("time,ram\n0,0\n0.25,1\n1e3,1")
-	if err != nil || !r.Seconds() || len(all) != 3 || all[1].Mono != 250*time.Millisecond || all[2].Mono != 1000*time.Second {
+	if err != nil || !r.Seconds() || len(all) != 3 || all[1].Mono != 250*time.Millisecond ||
+		all[2].Mono != 1000*time.Second {
 		t.Errorf("%v, %+v", err, all)
 	}
 }
@@ -54,18 +57,25 @@ func TestReaderErrors(t *testing.T) {
 		{"cpu,time\n", `line 1, column 1: the first column is "cpu"; it must be time`},
 		{"time\n", "line 1, column 1: no column but time; add cpu, ram, download, upload or partition:NAME"},
 		{"time,cpu,CPU\n", `line 1, column 10: no such column: "CPU"; there are cpu, ram, download, upload, partition:NAME and inodes:NAME`},
-		{"time,partition:\n", `line 1, column 6: no such column: "partition:"; there are cpu, ram, download, upload, partition:NAME and inodes:NAME`},
+		{"time,partition:\n",
+			`line 1, column 6: no such column: "partition:"; there are cpu, ram, download, upload, partition:NAME and inodes:NAME`},
 		{"time,cpu,ram,cpu\n", `line 1, column 14: the column "cpu" is there twice`},
 		{"time,cpu\n1,0.5\n2\n", "line 3, column 1: 1 fields; the first line has 2"},
 		{"time,cpu\n1,0.5,0.5\n", "line 2, column 7: 3 fields; the first line has 2"},
 		{"time,cpu\n1,0.5\n\n1,0.5\n", `line 4, column 1: the time "1" is not later than the line before`},
 		{"time,cpu\n2,0.5\n1.5,0.5\n", `line 3, column 1: the time "1.5" is not later than the line before`},
-		{"time,cpu\n1,0.5\n2026-11-20T10:00:00Z,0.5\n", `line 3, column 1: "2026-11-20T10:00:00Z" is no time; the first one is a number of seconds from 0 to 8589934591`},
-		{"time,cpu\n2026-11-20T10:00:00Z,0.5\n7,0.5\n", `line 3, column 1: "7" is no time; want one such as 2026-11-20T10:00:10Z, or seconds in every line`},
-		{"time,cpu\n2026-11-20 10:00:00,0.5\n", `line 2, column 1: "2026-11-20 10:00:00" is no time; want one such as 2026-11-20T10:00:10Z, or seconds in every line`},
-		{"time,cpu\n-1,0.5\n", `line 2, column 1: "-1" is no time; the first one is a number of seconds from 0 to 8589934591`},
-		{"time,cpu\nNaN,0.5\n", `line 2, column 1: "NaN" is no time; the first one is a number of seconds from 0 to 8589934591`},
-		{"time,cpu\n0001-01-01T00:00:00Z,0.5\n2026-11-20T10:00:00Z,0.5\n", `line 3, column 1: the time "2026-11-20T10:00:00Z" is more than 292 years after the first one`},
+		{"time,cpu\n1,0.5\n2026-11-20T10:00:00Z,0.5\n",
+			`line 3, column 1: "2026-11-20T10:00:00Z" is no time; the first one is a number of seconds from 0 to 8589934591`},
+		{"time,cpu\n2026-11-20T10:00:00Z,0.5\n7,0.5\n",
+			`line 3, column 1: "7" is no time; want one such as 2026-11-20T10:00:10Z, or seconds in every line`},
+		{"time,cpu\n2026-11-20 10:00:00,0.5\n",
+			`line 2, column 1: "2026-11-20 10:00:00" is no time; want one such as 2026-11-20T10:00:10Z, or seconds in every line`},
+		{"time,cpu\n-1,0.5\n",
+			`line 2, column 1: "-1" is no time; the first one is a number of seconds from 0 to 8589934591`},
+		{"time,cpu\nNaN,0.5\n",
+			`line 2, column 1: "NaN" is no time; the first one is a number of seconds from 0 to 8589934591`},
+		{"time,cpu\n0001-01-01T00:00:00Z,0.5\n2026-11-20T10:00:00Z,0.5\n",
+			`line 3, column 1: the time "2026-11-20T10:00:00Z" is more than 292 years after the first one`},
 		{"time,ram,cpu\n1,0.5,80\n", `line 2, column 7: "80" is above 1; cpu is a fraction from 0 to 1, not percent`},
 		{"time,cpu\n1,-0.1\n", `line 2, column 3: "-0.1" is below 0`},
 		{"time,cpu\n1,high\n", `line 2, column 3: "high" is no number; leave it empty if it is not known`},
@@ -134,10 +144,12 @@ func TestRules(t *testing.T) {
 		RAM: &unitconfig.FractionRule{MinThreshold: 0.1, MaxThreshold: 0.9},
 		CPU: &unitconfig.FractionRule{MinTimeout: duration.Duration(time.Second), MinThreshold: 0.3, MaxThreshold: 0.8},
 		Partitions: []unitconfig.PartitionRule{
-			{Name: "services", MinThreshold: 0.5, MaxThreshold: 0.9}, {Name: "data", MinThreshold: 0.6, MaxThreshold: 0.7}},
+			{Name: "services", MinThreshold: 0.5, MaxThreshold: 0.9},
+			{Name: "data", MinThreshold: 0.6, MaxThreshold: 0.7}},
 		Upload: &unitconfig.TrafficRule{MinThreshold: 300, MaxThreshold: 400},
 	})
-	want := []Rule{{CPU, duration.Duration(time.Second), 0.3, 0.8}, {RAM, 0, 0.1, 0.9}, {"partition:services", 0, 0.5, 0.9}, {"partition:data", 0, 0.6, 0.7}, {Upload, 0, 300, 400}}
+	want := []Rule{{CPU, duration.Duration(time.Second), 0.3, 0.8}, {RAM, 0, 0.1, 0.9},
+		{"partition:services", 0, 0.5, 0.9}, {"partition:data", 0, 0.6, 0.7}, {Upload, 0, 300, 400}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
@@ -158,9 +170,13 @@ func TestReplay(t *testing.T) {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	want := []Outcome{
-		{Rule: rules[0], Samples: 7, Lowest: 0.1, Highest: 0.9, Raises: 1, Falls: 1, Up: true, UpFor: duration.Duration(60 * time.Second), LongestUp: duration.Duration(30 * time.Second), lastUp: duration.Duration(30 * time.Second)},
+		{Rule: rules[0], Samples: 7, Lowest: 0.1, Highest: 0.9, Raises: 1, Falls: 1, Up: true,
+			UpFor: duration.Duration(60 * time.Second), LongestUp: duration.Duration(30 * time.Second),
+			lastUp: duration.Duration(30 * time.Second)},
 		{Rule: rules[1], Unknown: 7},
-		{Rule: rules[2], Samples: 2, Unknown: 5, Lowest: 1, Highest: 5, Raises: 1, Up: true, UpFor: duration.Duration(70 * time.Second), LongestUp: duration.Duration(70 * time.Second), lastUp: duration.Duration(70 * time.Second)},
+		{Rule: rules[2], Samples: 2, Unknown: 5, Lowest: 1, Highest: 5, Raises: 1, Up: true,
+			UpFor: duration.Duration(70 * time.Second), LongestUp: duration.Duration(70 * time.Second),
+			lastUp: duration.Duration(70 * time.Second)},
 	}
 	if !reflect.DeepEqual(got.Rules, want) {
 		t.Errorf("got  %+v\nwant %+v", got.Rules, want)

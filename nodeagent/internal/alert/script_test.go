@@ -52,7 +52,8 @@ func (s *script) line(t *testing.T, line string) {
 		if words[2] != "none" {
 			for part := range strings.SplitSeq(strings.Join(words[2:], " "), ";") {
 				f := strings.Fields(part)
-				rules = append(rules, Rule{Parameter(f[0]), duration.Duration(span(t, f[1])), number(t, f[2]), number(t, f[3])})
+				rules = append(rules,
+					Rule{Parameter(f[0]), duration.Duration(span(t, f[1])), number(t, f[2]), number(t, f[3])})
 			}
 		}
 		s.step(at, Configured{Now: s.now(at), Rules: rules})
@@ -110,7 +111,8 @@ func (s *script) step(at time.Duration, ev Event) {
 			if a.Suppressed > 0 {
 				more += fmt.Sprintf(", %d came and went untold", a.Suppressed)
 			}
-			fmt.Fprintf(s.out, "  %v %s %s at %v, up since %s%s\n", at, a.State, a.Parameter, a.Value, a.Since.Format("15:04:05"), more)
+			fmt.Fprintf(s.out, "  %v %s %s at %v, up since %s%s\n", at, a.State, a.Parameter, a.Value,
+				a.Since.Format("15:04:05"), more)
 		}
 	}
 }

@@ -142,8 +142,10 @@ func (a *Applier) tell(ctx context.Context, mode Mode, doc, previous inbox.Doc) 
 	case ctx.Err() != nil:
 		return wire.New(wire.CodeInterrupted, "", "the agent stopped while the on-apply command ran"), true
 	case limited.Err() != nil:
-		return wire.New(wire.CodeTimeout, "", fmt.Sprintf("the on-apply command did not end within %v and was killed", a.Timeout)), false
-	case errors.Is(failed, syscall.EAGAIN), errors.Is(failed, syscall.ENOMEM), errors.Is(failed, syscall.EMFILE), errors.Is(failed, syscall.ENFILE):
+		return wire.New(wire.CodeTimeout, "",
+			fmt.Sprintf("the on-apply command did not end within %v and was killed", a.Timeout)), false
+	case errors.Is(failed, syscall.EAGAIN), errors.Is(failed, syscall.ENOMEM), errors.Is(failed, syscall.EMFILE),
+		errors.Is(failed, syscall.ENFILE):
 		return wire.New(wire.CodeUnavailable, "", "the on-apply command cannot be started now: "+failed.Error()), true
 	}
 	return wire.New(wire.CodeApplyFailed, "", "the on-apply command failed: "+failed.Error()), false

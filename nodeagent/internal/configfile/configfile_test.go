@@ -16,12 +16,14 @@ import (
 )
 
 func applier(t *testing.T) *Applier {
-	return &Applier{Path: filepath.Join(t.TempDir(), "config.json"), ID: inbox.Identity{Unit: "u1", Node: "n1"}, Timeout: 10 * time.Second,
-		Run: func(context.Context, []string, []string) error { return nil }, Command: []string{"x"}}
+	return &Applier{Path: filepath.Join(t.TempDir(), "config.json"), ID: inbox.Identity{Unit: "u1", Node: "n1"},
+		Timeout: 10 * time.Second,
+		Run:     func(context.Context, []string, []string) error { return nil }, Command: []string{"x"}}
 }
 
 func doc(version, body string) inbox.Doc {
-	return inbox.Doc{Stamp: wire.Stamp{Epoch: 1, Rev: 1}, Version: version, Hash: wire.Hash([]byte(body)), Mode: wire.ModeApply, Body: []byte(body)}
+	return inbox.Doc{Stamp: wire.Stamp{Epoch: 1, Rev: 1}, Version: version, Hash: wire.Hash([]byte(body)),
+		Mode: wire.ModeApply, Body: []byte(body)}
 }
 
 func TestWhatTheCommandSays(t *testing.T) {
@@ -41,7 +43,8 @@ func TestWhatTheCommandSays(t *testing.T) {
 			a := applier(t)
 			a.Run = func(context.Context, []string, []string) error { return c.err }
 			out := a.Apply(ctx, inbox.Apply{Doc: doc("1", "{}")})
-			if (out.Err == nil) != (c.code == "") || out.Err != nil && out.Err.Code != c.code || out.Transient != c.transient || !out.Ran {
+			if (out.Err == nil) != (c.code == "") || out.Err != nil && out.Err.Code != c.code ||
+				out.Transient != c.transient || !out.Ran {
 				t.Errorf("%+v", out)
 			}
 		})
@@ -74,7 +77,8 @@ func TestRestore(t *testing.T) {
 	if err := errors.Join(os.Remove(a.Path), os.MkdirAll(filepath.Join(a.Path, "x"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	if out := a.Restore(t.Context(), inbox.Restore{From: two, Good: one}); out.Err == nil || out.Err.Code != wire.CodeStorage {
+	if out := a.Restore(t.Context(), inbox.Restore{From: two, Good: one}); out.Err == nil ||
+		out.Err.Code != wire.CodeStorage {
 		t.Errorf("a directory in the way: %+v", out)
 	}
 	if out := a.Apply(t.Context(), inbox.Apply{Doc: two}); out.Err == nil || !out.Transient || out.Ran {
@@ -94,16 +98,20 @@ func read(t *testing.T, a *Applier) string {
 
 func TestExec(t *testing.T) {
 	sh := func(script string) []string { return []string{"/bin/sh", "-c", script} }
-	if err := Exec(t.Context(), []string{"TANDEM_MODE=apply"}, sh(`test "$TANDEM_MODE" = apply && test -n "$PATH"`)); err != nil {
+	if err := Exec(t.Context(), []string{"TANDEM_MODE=apply"},
+		sh(`test "$TANDEM_MODE" = apply && test -n "$PATH"`)); err != nil {
 		t.Error(err)
 	}
 	t.Setenv("TANDEM_PASSWORD", "sesame")
 	t.Setenv("OTHER", "kept")
-	if err := Exec(t.Context(), []string{"TANDEM_MODE=apply"}, sh(`test -z "$TANDEM_PASSWORD" && test "$OTHER" = kept && test "$TANDEM_MODE" = apply`)); err != nil {
+	if err := Exec(t.Context(), []string{"TANDEM_MODE=apply"},
+		sh(`test -z "$TANDEM_PASSWORD" && test "$OTHER" = kept && test "$TANDEM_MODE" = apply`)); err != nil {
 		t.Errorf("the command's environment: %v", err)
 	}
-	err := Exec(t.Context(), nil, sh(`i=0; while [ $i -lt 500 ]; do echo "line $i"; i=$((i+1)); done; echo last words >&2; exit 3`))
-	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.HasSuffix(err.Error(), "last words") || len(err.Error()) > tailSize+100 {
+	err := Exec(t.Context(), nil,
+		sh(`i=0; while [ $i -lt 500 ]; do echo "line $i"; i=$((i+1)); done; echo last words >&2; exit 3`))
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.HasSuffix(err.Error(), "last words") ||
+		len(err.Error()) > tailSize+100 {
 		t.Errorf("%v", err)
 	}
 	if err := Exec(t.Context(), nil, []string{"/no/such/command"}); err == nil {

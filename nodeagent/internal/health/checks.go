@@ -120,7 +120,8 @@ func (s State) failing() (string, bool) {
 }
 
 func (s State) place(name string) (int, bool) {
-	return slices.BinarySearchFunc(s.checks, name, func(c check, name string) int { return strings.Compare(c.name, name) })
+	return slices.BinarySearchFunc(s.checks, name,
+		func(c check, name string) int { return strings.Compare(c.name, name) })
 }
 
 func (s State) find(name string) (check, bool) {

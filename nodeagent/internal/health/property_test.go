@@ -47,9 +47,12 @@ type world struct {
 }
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, now: clock.Now{Wall: epoch}, disk: []byte("{}"), met: map[string]bool{}, byHand: map[string]bool{}, run: map[string]time.Duration{}}
+	w := &world{t: t, now: clock.Now{Wall: epoch}, disk: []byte("{}"), met: map[string]bool{},
+		byHand: map[string]bool{}, run: map[string]time.Duration{}}
 	w.settings = wire.HealthSettings{FormatVersion: wire.HealthFormat, Reset: wire.SpanOf(time.Hour)}
-	w.slots = Slots{Used: true, Current: "a", Good: "a", List: []wire.HealthSlot{{ID: "a", State: wire.SlotActive, Version: "1", Verified: true}, {ID: "b", State: wire.SlotUpdating, Version: "2", Verified: true}}}
+	w.slots = Slots{Used: true, Current: "a", Good: "a",
+		List: []wire.HealthSlot{{ID: "a", State: wire.SlotActive, Version: "1", Verified: true},
+			{ID: "b", State: wire.SlotUpdating, Version: "2", Verified: true}}}
 	w.boot(false)
 	return w
 }
@@ -342,7 +345,9 @@ func TestProperties(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 25).Draw(t, "events") {
 			disk := rapid.SampledFrom([]string{"works", "works", "works", "works", "fails", "unknown"}).Draw(t, "disk")
-			switch rapid.SampledFrom([]string{"good time", "good time", "good time", "good time", "good time", "good time", "try", "silence", "long silence", "contact", "word", "check", "answer", "answer", "order", "try",
+			switch rapid.SampledFrom([]string{"good time", "good time", "good time", "good time", "good time",
+				"good time", "try", "silence", "long silence", "contact", "word", "check", "answer", "answer", "order",
+				"try",
 				"crash", "power", "clock", "settings", "verified", "maintenance", "stop", "unread"}).Draw(t, "event") {
 			case "good time": // contact and good checks
 				heard := rapid.IntRange(0, 4).Draw(t, "heard") > 0
@@ -364,14 +369,18 @@ func TestProperties(t *testing.T) {
 			case "contact":
 				w.hear(wire.ContactSuccess, disk)
 			case "word":
-				w.hear(rapid.SampledFrom([]wire.ContactResult{wire.ContactTemporary, wire.ContactFailure, wire.ContactSaved}).Draw(t, "result"), disk)
+				w.hear(rapid.SampledFrom([]wire.ContactResult{wire.ContactTemporary, wire.ContactFailure,
+					wire.ContactSaved}).Draw(t, "result"), disk)
 			case "check":
 				w.check(rapid.SampledFrom([]string{"disk", "ble"}).Draw(t, "name"), rapid.Bool().Draw(t, "ok"), disk)
 			case "answer":
 				w.answer(rapid.IntRange(0, 3).Draw(t, "well") > 0, disk)
 			case "order":
-				w.step(Order{ID: "q", What: rapid.SampledFrom([]What{OrderReboot, OrderRestart, OrderApprove, OrderRollBack}).Draw(t, "what"),
-					By: "anna", ByHand: rapid.Bool().Draw(t, "hand"), Version: slotOf(w.slots.List, w.slots.Current).Version}, disk)
+				w.step(Order{ID: "q",
+					What: rapid.SampledFrom([]What{OrderReboot, OrderRestart, OrderApprove, OrderRollBack}).Draw(t,
+						"what"),
+					By: "anna", ByHand: rapid.Bool().Draw(t, "hand"),
+					Version: slotOf(w.slots.List, w.slots.Current).Version}, disk)
 			case "try":
 				w.try()
 				w.boot(false)
@@ -380,7 +389,8 @@ func TestProperties(t *testing.T) {
 			case "power":
 				w.boot(true)
 			case "clock":
-				w.now.Wall = w.now.Wall.Add(time.Duration(rapid.IntRange(-100_000, 100_000).Draw(t, "hours")) * time.Hour)
+				w.now.Wall = w.now.Wall.Add(time.Duration(rapid.IntRange(-100_000, 100_000).Draw(t,
+					"hours")) * time.Hour)
 			case "settings":
 				w.settings.Approval = new(rapid.Bool().Draw(t, "approval"))
 				w.settings.Reboot = new(rapid.IntRange(0, 3).Draw(t, "reboot") > 0)
@@ -422,7 +432,8 @@ func TestProperties(t *testing.T) {
 			w.check("disk", true, "works")
 			w.check("ble", true, "works")
 			if w.trial() != "" {
-				w.step(Order{ID: "q", What: OrderApprove, By: "anna", Version: slotOf(w.slots.List, w.slots.Current).Version}, "works")
+				w.step(Order{ID: "q", What: OrderApprove, By: "anna",
+					Version: slotOf(w.slots.List, w.slots.Current).Version}, "works")
 			}
 			for len(w.asked) > 0 {
 				w.answer(true, "works")
@@ -430,7 +441,8 @@ func TestProperties(t *testing.T) {
 			w.tickTo(w.now.Mono+time.Minute, "works")
 		}
 		if s := w.state; s.trying || s.Trial.ID != "" || s.Restart.Do != "" || s.Order.Do != "" || w.trial() != "" {
-			t.Fatalf("never calm: trial %+v, waits for %+v, restart %+v, order %+v", s.Trial, s.lacks(), s.Restart, s.Order)
+			t.Fatalf("never calm: trial %+v, waits for %+v, restart %+v, order %+v", s.Trial, s.lacks(), s.Restart,
+				s.Order)
 		}
 		if h := w.state.Health(); h.Indicator != wire.IndicatorContact {
 			t.Fatalf("at the end the indicator is %d, %s", h.Indicator, h.Text)
@@ -445,7 +457,8 @@ func TestTrialNeverGrows(t *testing.T) {
 		w := newWorld(t)
 		w.lone = true
 		w.settings.Test = wire.SpanOf(time.Duration(rapid.IntRange(61, 3600).Draw(t, "test")) * time.Second)
-		w.settings.Deadline = w.settings.Test + wire.DefaultFallback + wire.SpanOf(time.Duration(rapid.IntRange(0, 5_000).Draw(t, "more"))*time.Second)
+		w.settings.Deadline = w.settings.Test + wire.DefaultFallback +
+			wire.SpanOf(time.Duration(rapid.IntRange(0, 5_000).Draw(t, "more"))*time.Second)
 		w.try()
 		w.boot(false)
 		ran := time.Duration(0)

@@ -20,8 +20,12 @@ func TestReport(t *testing.T) {
 		at time.Duration
 		ev Event
 	}{
-		{0, Started{Boot: wire.HealthBoot{Reason: wire.BootUpdate, Detail: "version 2", Restarts: 7, At: epoch}, Checks: []string{"disk"}}},
-		{0, Slots{Used: true, Current: "b", Good: "a", Updates: Updates{Trial: Tried{ID: "agent#7", Slot: "b", Version: "2"}}, List: []wire.HealthSlot{{ID: "a", State: wire.SlotActive, Version: "1", Verified: true}, {ID: "b", State: wire.SlotInProgress, Version: "2", Verified: true}}}},
+		{0, Started{Boot: wire.HealthBoot{Reason: wire.BootUpdate, Detail: "version 2", Restarts: 7, At: epoch},
+			Checks: []string{"disk"}}},
+		{0, Slots{Used: true, Current: "b", Good: "a",
+			Updates: Updates{Trial: Tried{ID: "agent#7", Slot: "b", Version: "2"}},
+			List: []wire.HealthSlot{{ID: "a", State: wire.SlotActive, Version: "1", Verified: true},
+				{ID: "b", State: wire.SlotInProgress, Version: "2", Verified: true}}}},
 		{0, Link{Address: true, Broker: true}},
 		{time.Second, Contact{Result: wire.ContactSuccess, Document: true}},
 		{time.Second, Check{Name: "disk", OK: true, TTL: time.Hour}},
@@ -135,7 +139,10 @@ func TestReportsComeWhenSomethingChanges(t *testing.T) {
 		return n, last
 	}
 	reports(Started{})
-	reports(Slots{Used: true, Current: "b", Good: "a", Updates: Updates{Trial: Tried{ID: "agent#7", Slot: "b", Version: "2"}}, List: []wire.HealthSlot{{ID: "a", Verified: true, State: wire.SlotActive}, {ID: "b", Verified: true, State: wire.SlotInProgress, Version: "2"}}})
+	reports(Slots{Used: true, Current: "b", Good: "a",
+		Updates: Updates{Trial: Tried{ID: "agent#7", Slot: "b", Version: "2"}},
+		List: []wire.HealthSlot{{ID: "a", Verified: true, State: wire.SlotActive},
+			{ID: "b", Verified: true, State: wire.SlotInProgress, Version: "2"}}})
 	reports(Link{Address: true, Broker: true})
 	if n, h := reports(Contact{Result: wire.ContactSuccess}); n != 1 || h.Trial.Remaining != 600*second {
 		t.Errorf("%d reports of contact, %+v", n, h.Trial)
@@ -202,7 +209,8 @@ func TestMaintenanceEndsWhenItWasAnnouncedTo(t *testing.T) {
 	for _, e := range []struct {
 		at time.Duration
 		ev Event
-	}{{0, Started{}}, {0, Slots{}}, {0, Link{Address: true, Broker: true}}, {0, Contact{Result: wire.ContactSuccess}}, {time.Minute, Maintenance{Left: time.Hour}}, {3 * time.Hour, Tick{}}} {
+	}{{0, Started{}}, {0, Slots{}}, {0, Link{Address: true, Broker: true}}, {0, Contact{Result: wire.ContactSuccess}},
+		{time.Minute, Maintenance{Left: time.Hour}}, {3 * time.Hour, Tick{}}} {
 		s, _ = s.Step(at(e.at), e.ev)
 	}
 	if s.clock() != 2*time.Hour || s.Maintenance.Spent.Std() != time.Hour {

@@ -56,7 +56,8 @@ func (t *step) operate() {
 	case t.resting || t.clock() < t.resetAt():
 		t.refused = ""
 	case why == "":
-		r := Restart{Do: DoReboot, Reason: wire.BootDisconnect, Detail: "no contact with the controller for " + wire.SpanOf(t.clock()-t.success).String()}
+		r := Restart{Do: DoReboot, Reason: wire.BootDisconnect,
+			Detail: "no contact with the controller for " + wire.SpanOf(t.clock()-t.success).String()}
 		t.Resets++
 		t.must = true
 		t.decide(r)
@@ -104,7 +105,8 @@ func (t *step) restart() {
 		if t.Restart.Do == DoReboot {
 			t.do(Stay{Reason: t.Restart.Reason})
 		}
-		t.restarting(wire.New(wire.CodeTimeout, "", fmt.Sprintf("it was asked for %v ago and has not happened", wire.SpanOf(stuckAfter))))
+		t.restarting(wire.New(wire.CodeTimeout, "",
+			fmt.Sprintf("it was asked for %v ago and has not happened", wire.SpanOf(stuckAfter))))
 		return
 	}
 	r := t.Restart

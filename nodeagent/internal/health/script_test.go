@@ -17,8 +17,8 @@ import (
 
 // script plays one file of testdata: lines "TIME EVENT" go in, what comes out stands below them,
 // indented. Time passes from line to line, with a Tick at every deadline and with the words that
-// "every" has set up; what that brings has its time before it. "TIME run" goes on to that instant. A line may end in "unsaved": the save fails. Lines that begin
-// with # are prose.
+// "every" has set up; what that brings has its time before it. "TIME run" goes on to that instant. A line may end in
+// "unsaved": the save fails. Lines that begin with # are prose.
 type script struct {
 	t        *testing.T
 	state    State
@@ -48,14 +48,17 @@ var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 // and what else could go wrong.
 var stories = []string{
 	"reset", "fallback", "commit", "link", "samples", "unregistered", "approval", "orders", "orders-lost",
-	"never-met", "controller-down", "temporary", "dead-publisher", "two-writes", "two-writes-not", "slots-missing", "storm", "maintenance",
-	"flapping", "clock", "week", "offline", "offline-hand", "offline-sick", "offline-met", "sick", "no-slot", "no-reboot", "settings", "ties", "crash", "disk",
+	"never-met", "controller-down", "temporary", "dead-publisher", "two-writes", "two-writes-not", "slots-missing",
+	"storm", "maintenance",
+	"flapping", "clock", "week", "offline", "offline-hand", "offline-sick", "offline-met", "sick", "no-slot",
+	"no-reboot", "settings", "ties", "crash", "disk",
 	"component", "component-lost", "component-orders",
 }
 
 func TestScripts(t *testing.T) {
 	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
-		s := &script{t: t, out: out, saved: []byte("{}"), settings: wire.HealthSettings{FormatVersion: wire.HealthFormat}}
+		s := &script{t: t, out: out, saved: []byte("{}"),
+			settings: wire.HealthSettings{FormatVersion: wire.HealthFormat}}
 		return s.line
 	}, stories...)
 }
@@ -183,7 +186,8 @@ func (s *script) event(name string, args []string) Event {
 		}
 		if v := value(args, "part"); v != "" { // slots … part os:2 on os#1
 			name, version, _ := strings.Cut(v, ":")
-			u.Trial = Tried{ID: value(args, "on"), Component: name, Version: version, Checks: []string{"component:" + name}}
+			u.Trial = Tried{ID: value(args, "on"), Component: name, Version: version,
+				Checks: []string{"component:" + name}}
 		}
 		if v := value(args, "kept"); v != "" {
 			u.Over = []Over{{Trial: v, Kept: true}}
@@ -196,7 +200,8 @@ func (s *script) event(name string, args []string) Event {
 		}
 		for _, a := range args {
 			if p := strings.Split(a, ":"); len(p) >= 3 {
-				s.slots.List = append(s.slots.List, wire.HealthSlot{ID: p[0], Version: p[1], State: wire.SlotState(p[2]), Verified: len(p) == 3})
+				s.slots.List = append(s.slots.List,
+					wire.HealthSlot{ID: p[0], Version: p[1], State: wire.SlotState(p[2]), Verified: len(p) == 3})
 			}
 		}
 		if v := value(args, "trial"); v != "" { // the agent's own
@@ -221,7 +226,8 @@ func (s *script) event(name string, args []string) Event {
 	case "gone":
 		return Gone{arg(0)}
 	case "order": // order approve hand version 2
-		return Order{ID: "q1", What: What(arg(0)), By: "anna", ByHand: slices.Contains(args, "hand"), Version: value(args, "version"), Detail: value(args, "why"),
+		return Order{ID: "q1", What: What(arg(0)), By: "anna", ByHand: slices.Contains(args, "hand"),
+			Version: value(args, "version"), Detail: value(args, "why"),
 			Reason: wire.BootReason(value(args, "reason"))}
 	case "committed":
 		ev := Committed{Trial: s.slots.Updates.Trial.ID}

@@ -26,22 +26,34 @@ func TestResolve(t *testing.T) {
 			return r.Reset == wire.DefaultReset && r.Deadline == 1800*second && *r.Reboot && !*r.Approval
 		}, ""},
 		{"the node's own", s{Reset: 1000 * second}, s{}, func(r s) bool { return r.Reset == 1000*second }, ""},
-		{"the controller's comes first", s{Reset: 1000 * second, Test: 700 * second}, s{Reset: 2000 * second}, func(r s) bool { return r.Reset == 2000*second && r.Test == 700*second }, ""},
-		{"limits one by one", s{Checks: limit(0.5)}, s{Checks: &wire.HealthLimits{Disk: &wire.HealthLimit{Max: 0.7}}}, func(r s) bool { return r.Checks.CPU.Max == 0.5 && r.Checks.Disk.Max == 0.7 }, ""},
-		{"the controller's limit comes first", s{Checks: limit(0.5)}, s{Checks: limit(0.6)}, func(r s) bool { return r.Checks.CPU.Max == 0.6 }, ""},
-		{"the node forbids reboots", s{Reboot: new(false)}, s{Reboot: new(true)}, func(r s) bool { return !*r.Reboot }, ""},
-		{"the controller forbids reboots", s{Reboot: new(true)}, s{Reboot: new(false)}, func(r s) bool { return !*r.Reboot }, ""},
-		{"the node wants approval", s{Approval: new(true)}, s{Approval: new(false)}, func(r s) bool { return *r.Approval && r.Deadline == wire.ApprovalDeadline }, ""},
+		{"the controller's comes first", s{Reset: 1000 * second, Test: 700 * second}, s{Reset: 2000 * second},
+			func(r s) bool { return r.Reset == 2000*second && r.Test == 700*second }, ""},
+		{"limits one by one", s{Checks: limit(0.5)}, s{Checks: &wire.HealthLimits{Disk: &wire.HealthLimit{Max: 0.7}}},
+			func(r s) bool { return r.Checks.CPU.Max == 0.5 && r.Checks.Disk.Max == 0.7 }, ""},
+		{"the controller's limit comes first", s{Checks: limit(0.5)}, s{Checks: limit(0.6)},
+			func(r s) bool { return r.Checks.CPU.Max == 0.6 }, ""},
+		{"the node forbids reboots", s{Reboot: new(false)}, s{Reboot: new(true)}, func(r s) bool { return !*r.Reboot },
+			""},
+		{"the controller forbids reboots", s{Reboot: new(true)}, s{Reboot: new(false)},
+			func(r s) bool { return !*r.Reboot }, ""},
+		{"the node wants approval", s{Approval: new(true)}, s{Approval: new(false)},
+			func(r s) bool { return *r.Approval && r.Deadline == wire.ApprovalDeadline }, ""},
 		{"the controller wants approval", s{}, s{Approval: new(true)}, func(r s) bool { return *r.Approval }, ""},
-		{"alone sound, together not", s{Reset: 200 * second, Fallback: 200 * second}, s{Fallback: 300 * second}, func(r s) bool { return r.Reset == wire.DefaultReset && r.Fallback == 300*second }, "/reset"},
-		{"together not, and what is forbidden stays so", s{Contact: 400 * second, Fallback: 400 * second, Reboot: new(false)}, s{Fallback: 60 * second, Contact: 30 * second, Test: 61 * second, Deadline: 125 * second, Reset: 100 * second},
+		{"alone sound, together not", s{Reset: 200 * second, Fallback: 200 * second}, s{Fallback: 300 * second},
+			func(r s) bool { return r.Reset == wire.DefaultReset && r.Fallback == 300*second }, "/reset"},
+		{"together not, and what is forbidden stays so",
+			s{Contact: 400 * second, Fallback: 400 * second, Reboot: new(false)},
+			s{Fallback: 60 * second, Contact: 30 * second, Test: 61 * second, Deadline: 125 * second,
+				Reset: 100 * second},
 			func(r s) bool { return r.Reset == wire.DefaultReset && !*r.Reboot }, "/reset"},
-		{"the node's alone unsound", s{Test: 30 * second}, s{}, func(r s) bool { return r.Test == wire.DefaultTest }, "/test"},
+		{"the node's alone unsound", s{Test: 30 * second}, s{}, func(r s) bool { return r.Test == wire.DefaultTest },
+			"/test"},
 	} {
 		desired := test.desired
 		desired.FormatVersion = wire.HealthFormat
 		got, err := Resolve(test.local, &desired)
-		if !test.want(got) || got.Check() != nil || (err == nil) != (test.at == "") || err != nil && err.Path != test.at {
+		if !test.want(got) || got.Check() != nil || (err == nil) != (test.at == "") ||
+			err != nil && err.Path != test.at {
 			t.Errorf("%s: %+v, %v", test.name, got, err)
 		}
 	}
@@ -55,7 +67,8 @@ func TestResolveIsAlwaysSound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		any := func(label string) (h wire.HealthSettings) {
 			h.FormatVersion = wire.HealthFormat
-			for name, to := range map[string]*wire.Span{"reset": &h.Reset, "fallback": &h.Fallback, "test": &h.Test, "deadline": &h.Deadline, "contact": &h.Contact, "watchdog": &h.Watchdog} {
+			for name, to := range map[string]*wire.Span{"reset": &h.Reset, "fallback": &h.Fallback, "test": &h.Test,
+				"deadline": &h.Deadline, "contact": &h.Contact, "watchdog": &h.Watchdog} {
 				if rapid.Bool().Draw(t, label+name+" given") {
 					*to = wire.Span(rapid.IntRange(-1, 5000).Draw(t, label+name)) * second
 				}
@@ -78,7 +91,8 @@ func TestResolveIsAlwaysSound(t *testing.T) {
 		if *got.Reboot != (!no(local.Reboot) && !no(desired.Reboot)) && err == nil || *got.Reboot && no(local.Reboot) {
 			t.Fatalf("reboot %v of %v and %v", *got.Reboot, local.Reboot, desired.Reboot)
 		}
-		if yes(local.Approval) && !*got.Approval || err == nil && *got.Approval != (yes(local.Approval) || yes(desired.Approval)) {
+		if yes(local.Approval) && !*got.Approval ||
+			err == nil && *got.Approval != (yes(local.Approval) || yes(desired.Approval)) {
 			t.Fatalf("approval %v", *got.Approval)
 		}
 	})

@@ -100,7 +100,8 @@ func (t *step) begin(ev Started) {
 		t.Order = Restart{}
 	}
 	for _, name := range ev.Checks {
-		t.put(check{name: plain(name), heard: t.now.Mono, ttl: max(ev.Await, defaultTTL), awaited: true, since: wall(t.now)})
+		t.put(check{name: plain(name), heard: t.now.Mono, ttl: max(ev.Await, defaultTTL), awaited: true,
+			since: wall(t.now)})
 	}
 	t.emit(EventBoot, nil, Detail{Reason: t.boot.Reason, Text: t.boot.Detail, Restarts: t.boot.Restarts})
 	t.resume()

@@ -24,7 +24,8 @@ func (id Identity) Document(trust seal.Trust, kind wire.Kind, payload []byte) (D
 		return Doc{}, err
 	}
 	if d.Kind != kind {
-		return Doc{}, wire.New(wire.CodeWrongTarget, "/kind", fmt.Sprintf("kind %.64q on the topic of kind %.64q", d.Kind, kind))
+		return Doc{}, wire.New(wire.CodeWrongTarget, "/kind",
+			fmt.Sprintf("kind %.64q on the topic of kind %.64q", d.Kind, kind))
 	}
 	if err := trust.Verify(seal.DesiredPreimage(d), d.Sig); err != nil {
 		return Doc{}, wire.AsError(err)

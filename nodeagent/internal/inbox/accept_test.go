@@ -65,11 +65,16 @@ func TestDocument(t *testing.T) {
 		{"other kind", resigned(func(d *wire.Desired) { d.Kind = "policies" }), wire.CodeWrongTarget},
 		{"other version", resigned(func(d *wire.Desired) { d.V = 2 }), wire.CodeWrongVersion},
 		{"unsigned", envelope(func(d *wire.Desired) { d.Sig = nil }), wire.CodeUnsigned},
-		{"unknown key", envelope(func(d *wire.Desired) { d.Sig = signer(2).Sign(seal.DesiredPreimage(d)) }), wire.CodeUnknownKey},
+		{"unknown key", envelope(func(d *wire.Desired) { d.Sig = signer(2).Sign(seal.DesiredPreimage(d)) }),
+			wire.CodeUnknownKey},
 		{"rev changed", envelope(func(d *wire.Desired) { d.Rev = 9 }), wire.CodeBadSignature},
-		{"mode changed", envelope(func(d *wire.Desired) { d.Mode, d.ConfirmWithin = wire.ModeTry, "PT1S" }), wire.CodeBadSignature},
+		{"mode changed", envelope(func(d *wire.Desired) { d.Mode, d.ConfirmWithin = wire.ModeTry, "PT1S" }),
+			wire.CodeBadSignature},
 		{"body changed", envelope(func(d *wire.Desired) { d.Body = []byte(`{"a":1}`) }), wire.CodeHashMismatch},
-		{"reference to another", resigned(func(d *wire.Desired) { d.Body, d.Ref = nil, &wire.Ref{URL: "http://x", Hash: wire.Hash([]byte("x"))} }), wire.CodeHashMismatch},
+		{"reference to another",
+			resigned(func(d *wire.Desired) {
+				d.Body, d.Ref = nil, &wire.Ref{URL: "http://x", Hash: wire.Hash([]byte("x"))}
+			}), wire.CodeHashMismatch},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			doc, err := me.Document(trusting(signer(1)), "config", c.payload)
@@ -109,7 +114,8 @@ func TestRequest(t *testing.T) {
 		{"good", q(func(*wire.Request) {}), epoch, "", true},
 		{"late", q(func(*wire.Request) {}), epoch.Add(time.Second), wire.CodeExpired, true},
 		{"other node", q(func(r *wire.Request) { r.Node = "n2" }), epoch, wire.CodeWrongTarget, false},
-		{"other key", q(func(r *wire.Request) { r.Sig = signer(2).Sign(seal.RequestPreimage(r)) }), epoch, wire.CodeUnknownKey, false},
+		{"other key", q(func(r *wire.Request) { r.Sig = signer(2).Sign(seal.RequestPreimage(r)) }), epoch,
+			wire.CodeUnknownKey, false},
 		{"long ID", q(func(r *wire.Request) { r.ID = strings.Repeat("x", 300) }), epoch, wire.CodeTooLarge, false},
 		{"garbage", []byte("{"), epoch, wire.CodeMalformed, false},
 	} {
@@ -143,14 +149,16 @@ func TestBeacon(t *testing.T) {
 	refused := func(name string, payload []byte, want wire.Code) {
 		t.Helper()
 		next, h := tr.Beacon("u1", epoch, payload, false)
-		if codeOf(h.Refused) != want || h.KnownKey == (want == wire.CodeUnknownKey) || h.Pinned || len(next.Keys) != len(tr.Keys) || next.Epoch != tr.Epoch {
+		if codeOf(h.Refused) != want || h.KnownKey == (want == wire.CodeUnknownKey) || h.Pinned ||
+			len(next.Keys) != len(tr.Keys) || next.Epoch != tr.Epoch {
 			t.Errorf("%s: %+v", name, h)
 		}
 	}
 	refused("another key", beacon(two, func(b *wire.Beacon) { b.Epoch = 9 }), wire.CodeUnknownKey)
 	refused("another key that announces ours", beacon(two, nil, one), wire.CodeUnknownKey)
 	refused("another unit", beacon(one, func(b *wire.Beacon) { b.Unit = "u2" }), wire.CodeWrongTarget)
-	refused("a key under another's ID", beacon(one, func(b *wire.Beacon) { b.Keys[0].ID = two.Key().ID }), wire.CodeBadValue)
+	refused("a key under another's ID", beacon(one, func(b *wire.Beacon) { b.Keys[0].ID = two.Key().ID }),
+		wire.CodeBadValue)
 	refused("a short key", beacon(one, func(b *wire.Beacon) { b.Keys[0].Ed25519 = []byte{1} }), wire.CodeBadValue)
 	refused("garbage", []byte("x"), wire.CodeMalformed)
 
@@ -161,7 +169,8 @@ func TestBeacon(t *testing.T) {
 	if !h.Pinned || !h.Again || tr.Epoch != 2 || len(tr.Keys) != 2 {
 		t.Errorf("rotation and a new epoch: %+v", h)
 	}
-	if next, h := tr.Beacon("u1", epoch, beacon(two, func(b *wire.Beacon) { b.Epoch, b.KeysRev = 1, 2 }, three), false); h.Again || next.Epoch != 2 || len(next.Keys) != 2 || next.Keys[three.Key().ID] == nil {
+	if next, h := tr.Beacon("u1", epoch, beacon(two, func(b *wire.Beacon) { b.Epoch, b.KeysRev = 1, 2 }, three),
+		false); h.Again || next.Epoch != 2 || len(next.Keys) != 2 || next.Keys[three.Key().ID] == nil {
 		t.Errorf("signed by an announced key, lower epoch: %+v %+v", h, next)
 	}
 }
@@ -172,7 +181,8 @@ func FuzzInbox(f *testing.F) {
 	f.Add(envelope(func(*wire.Desired) {}), uint8(0))
 	f.Add(resigned(func(d *wire.Desired) { d.Mode, d.ConfirmWithin = wire.ModeTry, "PT1M" }), uint8(1))
 	f.Add(resigned(func(d *wire.Desired) { d.Body, d.Ref = nil, &wire.Ref{URL: "u", Hash: d.Hash} }), uint8(1))
-	f.Add(wire.Encode(&wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "q", Method: "confirm", NotAfter: epoch}), uint8(2))
+	f.Add(wire.Encode(&wire.Request{V: 1, Unit: "u1", Node: "n1", ID: "q", Method: "confirm", NotAfter: epoch}),
+		uint8(2))
 	f.Add(beacon(signer(1), nil), uint8(3))
 	f.Add([]byte(strings.Repeat(`{"body":`, 200)), uint8(0))
 	f.Fuzz(func(t *testing.T, data []byte, how uint8) {
@@ -190,7 +200,8 @@ func FuzzInbox(f *testing.F) {
 			t.Errorf("a message of %d bytes", len(err.Message))
 		}
 		if err == nil {
-			if !sealed && !bytes.Equal(data, envelope(func(*wire.Desired) {})) && doc.Stamp != (wire.Stamp{Epoch: 1, Rev: 2}) {
+			if !sealed && !bytes.Equal(data, envelope(func(*wire.Desired) {})) &&
+				doc.Stamp != (wire.Stamp{Epoch: 1, Rev: 2}) {
 				t.Fatalf("accepted what was not signed: %s", data)
 			}
 			var effects []Effect

@@ -139,7 +139,8 @@ const (
 	EventRefusedMessage = event.RefusedMessage // a message was malformed, foreign or not signed as it should be
 	EventKeyPinned      = event.KeyPinned      // the unit's keys were learned or added to
 	EventKeyDropped     = event.KeyDropped     // a retired key is not believed any more
-	EventKeyRefused     = event.KeyRefused     // a beacon by a key that is not pinned, or that another has followed, was refused
+	// a beacon by a key that is not pinned, or that another has followed, was refused
+	EventKeyRefused     = event.KeyRefused
 	EventClockSkew      = event.ClockSkew      // the node's clock and the controller's differ by more than MaxSkew
 	EventRestoreTrouble = event.RestoreTrouble // the last good document is back, but the on-apply command failed for it
 )

@@ -184,7 +184,8 @@ func TestProperties(t *testing.T) {
 			return rapid.SampledFrom([]string{"works", "works", "works", "fails", "unknown"}).Draw(t, "disk")
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
-			switch rapid.SampledFrom([]string{"desired", "desired", "answer", "answer", "answer", "tick", "confirm", "crash", "clock", "stop"}).Draw(t, "event") {
+			switch rapid.SampledFrom([]string{"desired", "desired", "answer", "answer", "answer", "tick", "confirm",
+				"crash", "clock", "stop"}).Draw(t, "event") {
 			case "desired":
 				w.deliver(w.doc(rapid.Uint64Range(1, 40).Draw(t, "rev")), disk())
 			case "answer":
@@ -224,10 +225,12 @@ func TestProperties(t *testing.T) {
 		}
 		s := w.state
 		if s.Flight.Phase != Idle || s.Touched || w.inPlace.Stamp != s.Running.Stamp {
-			t.Fatalf("at the end: phase %s, touched %v, in place %v, running %v", s.Flight.Phase, s.Touched, w.inPlace.Stamp, s.Running.Stamp)
+			t.Fatalf("at the end: phase %s, touched %v, in place %v, running %v", s.Flight.Phase, s.Touched,
+				w.inPlace.Stamp, s.Running.Stamp)
 		}
 		if n := w.newest; n.Exists() && sound(n) && works(n) && n.Mode == wire.ModeApply && s.Running.Stamp != n.Stamp {
-			t.Fatalf("at the end %v runs, the newest acceptable document is %v; last %+v", s.Running.Stamp, n.Stamp, s.Last)
+			t.Fatalf("at the end %v runs, the newest acceptable document is %v; last %+v", s.Running.Stamp, n.Stamp,
+				s.Last)
 		}
 		if s.Last != nil && !s.Last.State.Settled() {
 			t.Fatalf("at the end the newest attempt is %s", s.Last.State)
@@ -242,7 +245,8 @@ func TestTrialNeverGrows(t *testing.T) {
 		within := time.Duration(rapid.IntRange(1, 100_000).Draw(t, "within")) * time.Second
 		w := &world{t: t, now: clock.Now{Wall: epoch}, state: New(Durable{}), issued: map[wire.Stamp]Doc{}}
 		w.step(Started{}, "works")
-		w.deliver(Doc{Stamp: wire.Stamp{Epoch: 1, Rev: 1}, Mode: wire.ModeTry, ConfirmWithin: duration.Duration(within), Body: []byte("b")}, "works")
+		w.deliver(Doc{Stamp: wire.Stamp{Epoch: 1, Rev: 1}, Mode: wire.ModeTry, ConfirmWithin: duration.Duration(within),
+			Body: []byte("b")}, "works")
 		w.answer("works", false)
 		w.answer("works", false)
 		run := time.Duration(0)

@@ -51,7 +51,8 @@ func (s *script) line(t *testing.T, line string) {
 	case "checked":
 		ev := Checked{Stamp: flight}
 		if arg(2) == "bad" {
-			ev.Errs = []*wire.Error{wire.New(wire.CodeBadValue, "/priority", "too high"), wire.New(wire.CodeBadValue, "/labels", "too many")}
+			ev.Errs = []*wire.Error{wire.New(wire.CodeBadValue, "/priority", "too high"),
+				wire.New(wire.CodeBadValue, "/labels", "too many")}
 		}
 		s.step(now, ev, unsaved)
 	case "applied":
@@ -104,7 +105,8 @@ func stampOf(t *testing.T, s string) wire.Stamp {
 
 // docOf reads "EPOCH.REV [other] [try DURATION] [ref]".
 func docOf(t *testing.T, words []string) Doc {
-	d := Doc{Stamp: stampOf(t, words[0]), Version: words[0], Hash: "h" + words[0], Mode: wire.ModeApply, Body: []byte(words[0])}
+	d := Doc{Stamp: stampOf(t, words[0]), Version: words[0], Hash: "h" + words[0], Mode: wire.ModeApply,
+		Body: []byte(words[0])}
 	for i, w := range words {
 		switch w {
 		case "other":

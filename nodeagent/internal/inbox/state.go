@@ -27,8 +27,9 @@ type Doc struct {
 	Hash          string            `json:"hash"`
 	Mode          wire.Mode         `json:"mode"`
 	ConfirmWithin duration.Duration `json:"confirmWithin,omitzero"` // above zero in mode try, if the document is sound
-	Body          []byte            `json:"-"`                      // exact bytes, not to be written to; empty if it travelled by reference
-	Content       any               `json:"-"`                      // what the kind has read from Body; nil: nothing
+	// exact bytes, not to be written to; empty if it travelled by reference
+	Body    []byte `json:"-"`
+	Content any    `json:"-"` // what the kind has read from Body; nil: nothing
 }
 
 // Exists reports whether d is a document at all.

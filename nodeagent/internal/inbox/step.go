@@ -123,7 +123,8 @@ func (t *step) started() {
 		t.restore(f.Verdict, true)
 	case t.Touched:
 		t.restore(Verdict{State: wire.StateRolledBack, Retry: true,
-			Err: wire.New(wire.CodeInterrupted, "", "the agent stopped while the document was being applied; it is tried again")}, true)
+			Err: wire.New(wire.CodeInterrupted, "",
+				"the agent stopped while the document was being applied; it is tried again")}, true)
 	case f.Phase != Idle:
 		f.Phase = Waiting
 		t.retryAt = t.now.Mono + backoff(f.Attempt, t.chance)
@@ -168,7 +169,8 @@ func (t *step) desired(doc Doc) {
 	switch c := doc.Stamp.Compare(t.High); {
 	case c < 0:
 		t.do(Emit{Type: EventStale, Doc: doc.Ref(), Err: wire.New(wire.CodeStale, "",
-			fmt.Sprintf("epoch %d rev %d came after epoch %d rev %d", doc.Stamp.Epoch, doc.Stamp.Rev, t.High.Epoch, t.High.Rev))})
+			fmt.Sprintf("epoch %d rev %d came after epoch %d rev %d", doc.Stamp.Epoch, doc.Stamp.Rev, t.High.Epoch,
+				t.High.Rev))})
 	case c > 0:
 		t.High, t.HighHash, t.fork = doc.Stamp, doc.Hash, nil
 		t.mustSave()
@@ -185,7 +187,8 @@ func (t *step) desired(doc Doc) {
 		t.fork = nil
 		t.report()
 	default:
-		err := wire.New(wire.CodeFork, "/hash", "another document with this epoch and rev was accepted before: "+t.HighHash)
+		err := wire.New(wire.CodeFork, "/hash",
+			"another document with this epoch and rev was accepted before: "+t.HighHash)
 		if t.fork == nil || t.fork.Hash != doc.Hash {
 			t.fork = attempt(doc, wire.StateRejected, err, 1, t.now.Wall)
 			t.do(Emit{Type: EventFork, Doc: doc.Ref(), Err: err})
@@ -218,9 +221,11 @@ func (t *step) begin() {
 	t.attempt(wire.StateReceived, nil)
 	switch d := t.Flight.Doc; {
 	case len(d.Body) == 0:
-		t.settle(Verdict{State: wire.StateRejected, Err: wire.New(wire.CodeNotSupported, "/ref", "documents of this kind must carry their body")})
+		t.settle(Verdict{State: wire.StateRejected,
+			Err: wire.New(wire.CodeNotSupported, "/ref", "documents of this kind must carry their body")})
 	case d.Mode == wire.ModeTry && d.ConfirmWithin <= 0:
-		t.settle(Verdict{State: wire.StateRejected, Err: wire.New(wire.CodeBadValue, "/confirmWithin", "not an ISO 8601 duration above zero")})
+		t.settle(Verdict{State: wire.StateRejected,
+			Err: wire.New(wire.CodeBadValue, "/confirmWithin", "not an ISO 8601 duration above zero")})
 	default:
 		t.busy = opCheck
 		t.do(Check{Doc: d})
@@ -288,7 +293,8 @@ func (t *step) restored(ev Restored) {
 			t.next()
 			return
 		}
-		t.attempt(wire.StateFailed, wire.New(ev.Err.Code, ev.Err.Path, "the last good document cannot be put back: "+ev.Err.Message))
+		t.attempt(wire.StateFailed,
+			wire.New(ev.Err.Code, ev.Err.Path, "the last good document cannot be put back: "+ev.Err.Message))
 		return
 	}
 	t.tries, t.Touched = 0, false

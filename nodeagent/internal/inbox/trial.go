@@ -47,7 +47,8 @@ func (t *step) confirm(ev Confirm) {
 	case t.Last != nil && ev.Stamp == t.Last.Stamp():
 		err = wire.New(wire.CodeWrongState, "", fmt.Sprintf("the document is %s, not being tried", t.Last.State))
 	default:
-		err = wire.New(wire.CodeNotFound, "", fmt.Sprintf("no document with epoch %d and rev %d is being tried", ev.Stamp.Epoch, ev.Stamp.Rev))
+		err = wire.New(wire.CodeNotFound, "",
+			fmt.Sprintf("no document with epoch %d and rev %d is being tried", ev.Stamp.Epoch, ev.Stamp.Rev))
 	}
 	t.do(Answer{ID: ev.ID, Err: err})
 }

@@ -54,7 +54,9 @@ func (f Floor) Check(kind wire.Kind, s wire.Stamp) *wire.Error {
 	if !own {
 		least = f.All
 	}
-	return wire.New(wire.CodeStale, "", fmt.Sprintf("epoch %d rev %d was old when this node joined: the unit was at epoch %d rev %d", s.Epoch, s.Rev, least.Epoch, least.Rev))
+	return wire.New(wire.CodeStale, "",
+		fmt.Sprintf("epoch %d rev %d was old when this node joined: the unit was at epoch %d rev %d", s.Epoch, s.Rev,
+			least.Epoch, least.Rev))
 }
 
 // Obeyed is the mark of the newest order, a request after which the node is not what it was before: it
@@ -117,13 +119,15 @@ func (t Trust) Beacon(unit string, now time.Time, payload []byte, retained bool)
 }
 
 // sound reads a beacon, and refuses one that counts for nothing. listed are its keys, in their order.
-func (t *Trust) sound(unit string, payload []byte) (b *wire.Beacon, listed seal.Trust, order []string, refused *wire.Error) {
+func (t *Trust) sound(unit string, payload []byte) (b *wire.Beacon, listed seal.Trust, order []string,
+	refused *wire.Error) {
 	b, err := wire.Decode[wire.Beacon](payload)
 	if err != nil {
 		return nil, nil, nil, wire.AsError(err)
 	}
 	if b.Unit != unit {
-		return nil, nil, nil, wire.New(wire.CodeWrongTarget, "/unit", fmt.Sprintf("for unit %.64q; this is unit %q", b.Unit, unit))
+		return nil, nil, nil, wire.New(wire.CodeWrongTarget, "/unit",
+			fmt.Sprintf("for unit %.64q; this is unit %q", b.Unit, unit))
 	}
 	if listed, order, refused = list(b.Keys); refused != nil {
 		return nil, nil, nil, refused
@@ -139,7 +143,8 @@ func (t *Trust) sound(unit string, payload []byte) (b *wire.Beacon, listed seal.
 		return nil, nil, nil, wire.New(wire.CodeBadValue, "/keys", "the key that signs is not listed")
 	}
 	if slices.Index(t.Order, b.Sig.KeyID) < slices.Index(t.Order, t.Signer) {
-		return nil, nil, nil, wire.New(wire.CodeStale, "/sig/kid", fmt.Sprintf("key %s signs no beacons any more: %s does", b.Sig.KeyID, t.Signer))
+		return nil, nil, nil, wire.New(wire.CodeStale, "/sig/kid",
+			fmt.Sprintf("key %s signs no beacons any more: %s does", b.Sig.KeyID, t.Signer))
 	}
 	return b, listed, order, nil
 }
@@ -150,7 +155,8 @@ func list(all []wire.Key) (seal.Trust, []string, *wire.Error) {
 	for i, k := range all {
 		pub := ed25519.PublicKey(k.Ed25519)
 		if len(pub) != ed25519.PublicKeySize || k.ID != seal.KeyID(pub) || keys[k.ID] != nil || i >= maxKeys {
-			return nil, nil, wire.New(wire.CodeBadValue, fmt.Sprintf("/keys/%d", i), "not an Ed25519 key under its own ID, there twice, or one too many")
+			return nil, nil, wire.New(wire.CodeBadValue, fmt.Sprintf("/keys/%d", i),
+				"not an Ed25519 key under its own ID, there twice, or one too many")
 		}
 		keys[k.ID] = pub
 		order = append(order, k.ID)
@@ -187,7 +193,8 @@ func (t Trust) Vouched(keys []wire.Key, rev uint64) (Trust, Heard) {
 	if err != nil {
 		return t, Heard{Refused: err, KnownKey: true}
 	}
-	if rev < t.KeysRev && pinned[t.Signer] != nil || t.KeysRev == rev && slices.Equal(t.Order, order) && len(t.Keys) > 0 {
+	if rev < t.KeysRev && pinned[t.Signer] != nil || t.KeysRev == rev && slices.Equal(t.Order, order) &&
+		len(t.Keys) > 0 {
 		return t, Heard{}
 	}
 	t, h := t.take(pinned, order, rev)
@@ -206,7 +213,8 @@ func (t Trust) Provisioned(key seal.Trust) (Trust, bool) {
 			t.Anchor = kid
 			return t, true
 		}
-		return Trust{Keys: key, Order: []string{kid}, Anchor: kid, Epoch: t.Epoch, Newest: t.Newest, Floor: t.Floor, Obeyed: t.Obeyed}, true
+		return Trust{Keys: key, Order: []string{kid}, Anchor: kid, Epoch: t.Epoch, Newest: t.Newest, Floor: t.Floor,
+			Obeyed: t.Obeyed}, true
 	}
 	return t, false
 }

@@ -61,7 +61,8 @@ func TestRotation(t *testing.T) {
 	if h := hear(switched); h.Pinned || !h.Changed || len(h.Dropped) > 0 || tr.Signer != two.Key().ID {
 		t.Errorf("switched: %+v %+v", h, tr)
 	}
-	for what, payload := range map[string][]byte{"an older beacon": announced, "the oldest": first, "a list by the key that goes": keyed(one, 9, one)} {
+	for what, payload := range map[string][]byte{"an older beacon": announced, "the oldest": first,
+		"a list by the key that goes": keyed(one, 9, one)} {
 		if h := hear(payload); codeOf(h.Refused) != wire.CodeStale || h.KnownKey {
 			t.Errorf("after the switch, %s: %+v", what, h)
 		}
@@ -147,11 +148,13 @@ func TestProvisioned(t *testing.T) {
 	if tr, changed = tr.Provisioned(trusting(one)); changed || !slices.Equal(tr.Order, ids(two)) {
 		t.Errorf("a restart after a rotation: %+v", tr)
 	}
-	if tr, changed = tr.Provisioned(trusting(three)); !changed || !slices.Equal(tr.Order, ids(three)) || tr.KeysRev != 0 {
+	if tr, changed = tr.Provisioned(trusting(three)); !changed || !slices.Equal(tr.Order, ids(three)) ||
+		tr.KeysRev != 0 {
 		t.Errorf("another key by hand: %+v", tr)
 	}
 	pinned, _ := Trust{}.Beacon("u1", epoch, keyed(one, 5, one, two), false)
-	if next, changed := pinned.Provisioned(trusting(one)); !changed || len(next.Keys) != 2 || next.Anchor != one.Key().ID {
+	if next, changed := pinned.Provisioned(trusting(one)); !changed || len(next.Keys) != 2 ||
+		next.Anchor != one.Key().ID {
 		t.Errorf("given by hand what was pinned already: %+v", next)
 	}
 }
@@ -163,10 +166,12 @@ func TestFloor(t *testing.T) {
 		epoch, rev uint64
 		stale      bool
 	}{
-		{"config", 3, 11, true}, {"config", 2, 90, true}, {"config", 3, 12, false}, {"config", 3, 13, false}, {"config", 4, 1, false},
+		{"config", 3, 11, true}, {"config", 2, 90, true}, {"config", 3, 12, false}, {"config", 3, 13, false},
+		{"config", 4, 1, false},
 		{"policies", 3, 40, true}, {"policies", 3, 12, true}, {"policies", 3, 41, false}, {"policies", 4, 1, false},
 	} {
-		if err := f.Check(c.kind, wire.Stamp{Epoch: c.epoch, Rev: c.rev}); (err != nil) != c.stale || err != nil && err.Code != wire.CodeStale {
+		if err := f.Check(c.kind, wire.Stamp{Epoch: c.epoch, Rev: c.rev}); (err != nil) != c.stale ||
+			err != nil && err.Code != wire.CodeStale {
 			t.Errorf("%s (%d, %d): %v", c.kind, c.epoch, c.rev, err)
 		}
 	}

@@ -66,7 +66,8 @@ func TestHowRunsEnd(t *testing.T) {
 // A process has its own environment and nothing of the keeper's or the test's.
 func TestSurroundings(t *testing.T) {
 	r := newRig(t)
-	r.start(r.shell("a", `echo "$GREETING"; pwd; ls /proc/self/fd | tr '\n' ' '; echo; env | grep -c .; env | grep ^TANDEM; read x || echo no input; echo problem >&2; cat /proc/$$/stat`))
+	r.start(r.shell("a",
+		`echo "$GREETING"; pwd; ls /proc/self/fd | tr '\n' ' '; echo; env | grep -c .; env | grep ^TANDEM; read x || echo no input; echo problem >&2; cat /proc/$$/stat`))
 	s := r.wait("a")
 	lines := strings.Split(strings.TrimSpace(r.output("a")), "\n")
 	id, err := identity(r.dir, nil)
@@ -160,7 +161,8 @@ func TestStop(t *testing.T) {
 		t.Errorf("%+v, %q", s, r.output("obeys"))
 	}
 	// One that does not, nor do those that it started.
-	r.start(r.shell("deaf", `trap '' TERM HUP INT; (while :; do sleep 1000; done) & echo $! >up; while :; do sleep 1000; done`))
+	r.start(r.shell("deaf",
+		`trap '' TERM HUP INT; (while :; do sleep 1000; done) & echo $! >up; while :; do sleep 1000; done`))
 	child := up.pid()
 	if _, err := r.c.Stop(r.ctx(), "deaf", time.Hour); err != nil {
 		t.Fatal(err)

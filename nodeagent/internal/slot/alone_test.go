@@ -15,7 +15,8 @@ import (
 func TestAlone(t *testing.T) {
 	busy := error(nil)
 	dir := t.TempDir()
-	s := Open(Config{Dir: filepath.Join(dir, "slots"), Machine: func() boot.Evidence { return boot.Evidence{} }, Busy: func() error { return busy },
+	s := Open(Config{Dir: filepath.Join(dir, "slots"), Machine: func() boot.Evidence { return boot.Evidence{} },
+		Busy:     func() error { return busy },
 		SelfTest: func(context.Context, string) (string, error) { return "2", nil }})
 	file := filepath.Join(dir, "tandem-node")
 	if err := os.WriteFile(file, []byte("version 2"), 0o700); err != nil {

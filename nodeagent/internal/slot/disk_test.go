@@ -36,7 +36,8 @@ func TestReplaceIsModelled(t *testing.T) {
 
 // Both disks answer alike.
 func TestDisksAgree(t *testing.T) {
-	for name, d := range map[string]Disk{"real": osDisk{filepath.Join(t.TempDir(), "x", "slots"), nil}, "simulated": newSim()} {
+	for name, d := range map[string]Disk{"real": osDisk{filepath.Join(t.TempDir(), "x", "slots"), nil},
+		"simulated": newSim()} {
 		t.Run(name, func(t *testing.T) {
 			ok := func(err error) {
 				t.Helper()
@@ -251,14 +252,16 @@ func TestQuarantineIsBounded(t *testing.T) {
 		}
 	}
 	st, err := s.Status()
-	if err != nil || len(st.Notes) != 1 || !strings.Contains(st.Notes[0], "record.0 is no good: it does not begin with") {
+	if err != nil || len(st.Notes) != 1 ||
+		!strings.Contains(st.Notes[0], "record.0 is no good: it does not begin with") {
 		t.Errorf("%q %v", st.Notes, err)
 	}
 	kept, err := filepath.Glob(filepath.Join(dir, "record.0.bad-*"))
 	if err != nil || len(kept) != maxBad {
 		t.Errorf("%q %v", kept, err)
 	}
-	if newest, err := os.ReadFile(filepath.Join(dir, fmt.Sprint("record.0.bad-", 3*maxBad))); err != nil || string(newest) != fmt.Sprint("bad ", 3*maxBad-1) {
+	if newest, err := os.ReadFile(filepath.Join(dir, fmt.Sprint("record.0.bad-", 3*maxBad))); err != nil ||
+		string(newest) != fmt.Sprint("bad ", 3*maxBad-1) {
 		t.Errorf("%q %v", newest, err)
 	}
 }
@@ -267,7 +270,8 @@ func TestStageStops(t *testing.T) {
 	s := Open(Config{Dir: filepath.Join(t.TempDir(), "slots")})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Stage(ctx, Source{File: script(t, "1")}); !errors.Is(err, context.Canceled) || errors.Is(err, ErrRefused) {
+	if _, err := s.Stage(ctx, Source{File: script(t, "1")}); !errors.Is(err, context.Canceled) ||
+		errors.Is(err, ErrRefused) {
 		t.Errorf("%v", err)
 	}
 	hang := filepath.Join(t.TempDir(), "hang")
@@ -279,14 +283,16 @@ func TestStageStops(t *testing.T) {
 	if _, err := s.Stage(ctx, Source{File: hang}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
-	if out, err := s.Stage(t.Context(), Source{File: script(t, "2")}); err != nil || out.Version != "2" || out.Slot != "a" {
+	if out, err := s.Stage(t.Context(), Source{File: script(t, "2")}); err != nil || out.Version != "2" ||
+		out.Slot != "a" {
 		t.Errorf("%+v %v", out, err)
 	}
 }
 
 func TestMachine(t *testing.T) {
 	dir := t.TempDir()
-	for text, want := range map[string]uint64{"pgfault 1\noom_kill 42\nx 3\n": 42, "low 0\nmax 9\noom 3\noom_kill 2\noom_group_kill 1\n": 2, "x 1\n": 0} {
+	for text, want := range map[string]uint64{"pgfault 1\noom_kill 42\nx 3\n": 42,
+		"low 0\nmax 9\noom 3\noom_kill 2\noom_group_kill 1\n": 2, "x 1\n": 0} {
 		counts := filepath.Join(dir, "counts")
 		if err := os.WriteFile(counts, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -301,7 +307,9 @@ func TestMachine(t *testing.T) {
 	// What was killed among workloads is not what ended the agent. (The path leads out of /sys/fs/cgroup.)
 	all := Machine().OOMKills
 	group := filepath.Join(dir, "group")
-	if err := errors.Join(os.Mkdir(group, 0o700), os.WriteFile(filepath.Join(group, "memory.events"), []byte("oom_kill 18446744073709551615\n"), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(group, 0o700),
+		os.WriteFile(filepath.Join(group, "memory.events"), []byte("oom_kill 18446744073709551615\n"),
+			0o600)); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(EnvWorkloads, "/../../.."+group)

@@ -60,7 +60,8 @@ func (s *Store) load() (r record.Record, notes []string, err error) {
 	if missing > 0 {
 		notes = append(notes, fmt.Sprintf("%d of the record's %d copies are missing", missing, len(copies)))
 	}
-	return r, append(notes, fmt.Sprintf("no copy of the record is left; it was rebuilt from what the slots hold: slot %s is in force", r.Good)), nil
+	return r, append(notes, fmt.Sprintf("no copy of the record is left; it was rebuilt from what the slots hold: slot "+
+		"%s is in force", r.Good)), nil
 }
 
 // quarantine moves a copy out of the way and says so.
@@ -121,7 +122,8 @@ func (s *Store) rebuild() (record.Record, map[ID]record.Manifest) {
 		if err != nil {
 			continue
 		}
-		if size, hash, err := Measure(context.Background(), s.disk, s.binary(id)); err == nil && size == m.Size && hash == m.Hash {
+		if size, hash, err := Measure(context.Background(), s.disk, s.binary(id)); err == nil && size == m.Size &&
+			hash == m.Hash {
 			held[id] = m
 		}
 	}
@@ -137,7 +139,8 @@ func (s *Store) save(old, next record.Record) (record.Record, error) {
 	next.Seq = old.Seq + 1
 	data := next.Encode()
 	if len(data) > record.MaxSize {
-		return old, fmt.Errorf("slots: the record has grown to %d bytes; more than %d would not be read again", len(data), record.MaxSize)
+		return old, fmt.Errorf("slots: the record has grown to %d bytes; more than %d would not be read again",
+			len(data), record.MaxSize)
 	}
 	if err := next.Validate(); err != nil { // a mistake of ours; the launcher must not die of it
 		return old, fmt.Errorf("slots: not saved, because it contradicts itself: %w", err)
@@ -164,7 +167,8 @@ func (s *Store) mirror(r record.Record) error {
 		}
 		data, err := s.disk.Read(s.manifest(id), record.MaxSize)
 		if err == nil {
-			if m, err := record.DecodeManifest(data); err == nil && m.Hash == want.Hash && m.Committed == want.Committed {
+			if m, err := record.DecodeManifest(data); err == nil && m.Hash == want.Hash &&
+				m.Committed == want.Committed {
 				continue
 			}
 		}

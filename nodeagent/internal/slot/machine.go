@@ -31,7 +31,8 @@ func Machine() boot.Evidence {
 		ev.Kernel = os.Getenv(EnvKernel)
 	}
 	ev.OOMKills = oomKills("/proc/vmstat")
-	if group := os.Getenv(EnvWorkloads); group != "" { // what ended those, mostly their own limits, says nothing of the agent
+	// what ended those, mostly their own limits, says nothing of the agent
+	if group := os.Getenv(EnvWorkloads); group != "" {
 		ev.OOMKills -= min(oomKills("/sys/fs/cgroup"+group+"/memory.events"), ev.OOMKills)
 	}
 	ev.Panic = lastPanic("/sys/fs/pstore")
@@ -97,7 +98,8 @@ func Version(ctx context.Context, path string) (string, error) {
 
 func version(ctx context.Context, path string) (string, error) {
 	cmd := exec.CommandContext(ctx, path, "version")
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TANDEM_") || strings.HasPrefix(v, "NOTIFY_SOCKET=") })
+	cmd.Env = slices.DeleteFunc(os.Environ(),
+		func(v string) bool { return strings.HasPrefix(v, "TANDEM_") || strings.HasPrefix(v, "NOTIFY_SOCKET=") })
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second

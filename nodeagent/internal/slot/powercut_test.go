@@ -18,7 +18,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Kills the process, and cuts the power, before every single step of every op of the story; a cut
 // leaves every combination of what was not synced. The start after that dies at every step in the same
-// ways, but for disks that were seen already, and the one after that has to find a verified slot, say why it is that one, and go on.
+// ways, but for disks that were seen already, and the one after that has to find a verified slot, say why it is that
+// one, and go on.
 func TestCrashAtEveryStep(t *testing.T) {
 	deaths, starts := 0, 0
 	lives(t, func(i int, o op, before *simDisk, kernel int) {
@@ -50,7 +51,8 @@ func TestCrashAtEveryStep(t *testing.T) {
 			deaths++
 			at := w.disk.count
 			w.disk.aftermath(seen, func(how string, rebooted bool, after *simDisk) {
-				starts += checkAfter(t, fmt.Sprintf("op %d, %s, step %d, %s", i, o.name, at, how), after, kernel, rebooted, allowed, tries, again)
+				starts += checkAfter(t, fmt.Sprintf("op %d, %s, step %d, %s", i, o.name, at, how), after, kernel,
+					rebooted, allowed, tries, again)
 			})
 		}
 		if _, err := w.run(o); err != nil {
@@ -64,7 +66,8 @@ func TestCrashAtEveryStep(t *testing.T) {
 }
 
 // checkAfter starts the agent on what a crash left, undisturbed and with a second crash at each step.
-func checkAfter(t *testing.T, where string, after *simDisk, kernel int, rebooted bool, allowed map[string]bool, tries map[string]int, again map[[32]byte]bool) (starts int) {
+func checkAfter(t *testing.T, where string, after *simDisk, kernel int, rebooted bool, allowed map[string]bool,
+	tries map[string]int, again map[[32]byte]bool) (starts int) {
 	t.Helper()
 	if rebooted {
 		kernel++
@@ -99,7 +102,8 @@ func checkAfter(t *testing.T, where string, after *simDisk, kernel int, rebooted
 			}
 			// Nothing was started yet, so a try that was only half written down may come back.
 			if then.trying != "" && then.tries > tries[then.trying] {
-				t.Fatalf("%s, then step %d of the start, %s: the tries rose from %d to %d", where, at, how, tries[then.trying], then.tries)
+				t.Fatalf("%s, then step %d of the start, %s: the tries rose from %d to %d", where, at, how,
+					tries[then.trying], then.tries)
 			}
 			if err := w.start(then, allowed); err != nil {
 				t.Fatalf("%s, then step %d of the start, %s: %v\n%s", where, at, how, err, w.disk.dump())
@@ -180,7 +184,8 @@ func TestDamage(t *testing.T) {
 							apply(w.disk, "b/tandem-node", b)
 							apply(w.disk, "a/manifest", m)
 							apply(w.disk, "b/manifest", m)
-							where := fmt.Sprintf("before op %d, %s: records %s and %s, slots %s and %s, manifests %s", i, o.name, r0.name, r1.name, a.name, b.name, m.name)
+							where := fmt.Sprintf("before op %d, %s: records %s and %s, slots %s and %s, manifests %s",
+								i, o.name, r0.name, r1.name, a.name, b.name, m.name)
 							then, _, err := w.view()
 							if err != nil {
 								t.Fatalf("%s: %v", where, err)
@@ -200,7 +205,8 @@ func TestDamage(t *testing.T) {
 								t.Fatalf("%s: %v", where, err)
 							}
 							intact := a.name == "whole" && b.name == "whole"
-							if running := w.content(st.Running); intact && m.name == "whole" && running != was.good && running != was.trying {
+							if running := w.content(st.Running); intact && m.name == "whole" && running != was.good &&
+								running != was.trying {
 								t.Fatalf("%s: %s runs instead of %s\n%s", where, running, was.good, w.disk.dump())
 							}
 							if a.name != b.name || m.name == "flipped" {
@@ -255,7 +261,9 @@ func TestRandomLives(t *testing.T) {
 				w.disk.at = w.disk.count + rapid.IntRange(1, 45).Draw(t, "step")
 			}
 			dead, err := w.run(o)
-			refused := errors.Is(err, record.ErrTrial) || errors.Is(err, record.ErrNoTrial) || errors.Is(err, record.ErrNoPrevious) || errors.Is(err, record.ErrEmpty) || errors.Is(err, record.ErrNotStarted)
+			refused := errors.Is(err, record.ErrTrial) || errors.Is(err, record.ErrNoTrial) ||
+				errors.Is(err, record.ErrNoPrevious) || errors.Is(err, record.ErrEmpty) ||
+				errors.Is(err, record.ErrNotStarted)
 			if err != nil && !refused && o.name != "arm" && o.name[:5] != "stage" {
 				t.Fatalf("%s: %v", o.name, err)
 			}
@@ -356,7 +364,8 @@ func TestErrorThenAgain(t *testing.T) {
 			if o.name == "rollback" { // of the slot that was meant the first time
 				left := record.None
 				for _, s := range from {
-					if s.State == record.InProgress || s.State == record.Updating || left == record.None && s.State == record.Active {
+					if s.State == record.InProgress || s.State == record.Updating ||
+						left == record.None && s.State == record.Active {
 						left = s.Slot
 					}
 				}
@@ -371,7 +380,8 @@ func TestErrorThenAgain(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", where, err)
 			}
-			if err := after.start(then, map[string]bool{was.good: true, want.good: true, was.trying: true, want.trying: true}); err != nil {
+			if err := after.start(then,
+				map[string]bool{was.good: true, want.good: true, was.trying: true, want.trying: true}); err != nil {
 				t.Fatalf("%s: %v\n%s", where, err, w.disk.dump())
 			}
 			if starts {
@@ -380,7 +390,8 @@ func TestErrorThenAgain(t *testing.T) {
 			if _, err := w.run(again); err != nil {
 				t.Fatalf("%s, again: %v", where, err)
 			}
-			if got, _, err := w.view(); err != nil || got.good != want.good || got.trying != want.trying || got.tries != want.tries {
+			if got, _, err := w.view(); err != nil || got.good != want.good || got.trying != want.trying ||
+				got.tries != want.tries {
 				t.Fatalf("%s, again: %+v, want %+v, %v", where, got, want, err)
 			}
 		}

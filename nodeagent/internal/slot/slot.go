@@ -135,11 +135,13 @@ func (s *Store) Status() (Status, error) {
 }
 
 func status(r record.Record, notes []string) Status {
-	st := Status{Running: r.Boot.Slot, Trial: r.Trial() != "", Name: r.Trial(), Approved: r.ApprovedBy(), Trying: r.Trying, Previous: r.Previous, Why: r.Why, TriesLeft: r.Tries, Next: r.Next,
+	st := Status{Running: r.Boot.Slot, Trial: r.Trial() != "", Name: r.Trial(), Approved: r.ApprovedBy(),
+		Trying: r.Trying, Previous: r.Previous, Why: r.Why, TriesLeft: r.Tries, Next: r.Next,
 		Boot: r.Boot, Last: r.Last, Unreported: r.Unreported, Dropped: r.Dropped, Notes: notes, Seq: r.Seq}
 	for _, id := range []ID{record.A, record.B, record.Factory} {
 		x := r.Slot(id)
-		st.Slots = append(st.Slots, SlotStatus{Slot: id, State: r.State(id), Version: x.Version, Hash: x.Hash, Verdict: x.Verdict})
+		st.Slots = append(st.Slots,
+			SlotStatus{Slot: id, State: r.State(id), Version: x.Version, Hash: x.Hash, Verdict: x.Verdict})
 	}
 	return st
 }
@@ -181,8 +183,8 @@ func (s *Store) Commit(running ID) error {
 	return s.update(func(r record.Record) (record.Record, error) { return r.Commit(running) }, s.mirror)
 }
 
-// Approve notes that somebody at the node approves of the slot that runs on trial. The agent, which looks at the slots now
-// and then, does the rest.
+// Approve notes that somebody at the node approves of the slot that runs on trial. The agent, which looks at the slots
+// now and then, does the rest.
 func (s *Store) Approve(by string) error {
 	return s.update(func(r record.Record) (record.Record, error) { return r.Approve(by) })
 }

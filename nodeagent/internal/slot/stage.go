@@ -125,7 +125,8 @@ func (s *Store) fill(ctx context.Context, id ID, from io.Reader, src Source) (St
 		return Staged{}, fmt.Errorf("%w: it fails its self-test: %w", ErrRefused, err)
 	}
 	if src.Version != "" && src.Version != out.Version {
-		return Staged{}, fmt.Errorf("%w: it says that it is version %s, and it should be %s", ErrRefused, out.Version, src.Version)
+		return Staged{}, fmt.Errorf("%w: it says that it is version %s, and it should be %s", ErrRefused, out.Version,
+			src.Version)
 	}
 	m := record.Manifest{Version: out.Version, Hash: out.Hash, Size: out.Size}
 	if err := s.disk.Replace(s.manifest(id), m.Encode()); err != nil {

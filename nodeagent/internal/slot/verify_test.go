@@ -33,9 +33,13 @@ func (d lyingDisk) Open(name string) (io.ReadCloser, error) {
 // What was written is read back before it counts.
 func TestDiskThatLies(t *testing.T) {
 	ran := false
-	s := Open(Config{Dir: "/slots", Disk: lyingDisk{newSim()}, SelfTest: func(context.Context, string) (string, error) { ran = true; return "2", nil }})
+	s := Open(Config{Dir: "/slots", Disk: lyingDisk{newSim()}, SelfTest: func(context.Context, string) (string, error) {
+		ran = true
+		return "2", nil
+	}})
 	_, err := s.StageFrom(t.Context(), bytes.NewReader(binary("2")), Source{})
-	if err == nil || !strings.Contains(err.Error(), "does not give back what was written to slot a") || errors.Is(err, ErrRefused) || ran {
+	if err == nil || !strings.Contains(err.Error(), "does not give back what was written to slot a") ||
+		errors.Is(err, ErrRefused) || ran {
 		t.Errorf("%v, started: %v", err, ran)
 	}
 	if st, err := s.Status(); err != nil || st.Slots[0].Hash != "" || st.Slots[0].State != record.Unused {
@@ -75,7 +79,8 @@ func TestOnlyABadCopyIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, err := Open(Config{Dir: "/slots", Disk: d, Machine: func() boot.Evidence { return boot.Evidence{Kernel: "k"} }}).Starting().Next(nil)
-	if err != nil || l.Slot != record.Factory || l.Reason != wire.BootUnknown || len(l.Notes) != 2 || !strings.Contains(l.Notes[1], "rebuilt") {
+	if err != nil || l.Slot != record.Factory || l.Reason != wire.BootUnknown || len(l.Notes) != 2 ||
+		!strings.Contains(l.Notes[1], "rebuilt") {
 		t.Errorf("%+v %v", l, err)
 	}
 }

@@ -199,7 +199,8 @@ func story() []op {
 		opStage("v1"), opArm("v1", 3), opBoot("v1"), opPlanned(), opBoot("v1"), opCommit(), opBoot("v1"),
 		opStage("v2"), opArm("v2", 2), opBoot("v2"), opBoot("v2"), opBoot("v1"), // crashes until it falls back
 		opStage("v3"), opArm("v3", 1), opBoot("v3"), opCommit(), opReported(),
-		opStage("v4"), opStage("v5"), opArm("v5", 2), opArm("v5", 3), opRollback(), opBoot("v3"), // given up before it started
+		// given up before it started
+		opStage("v4"), opStage("v5"), opArm("v5", 2), opArm("v5", 3), opRollback(), opBoot("v3"),
 		opStage("v6"), opArm("v6", 3), opBoot("v6"), opRollback(), opBoot("v3"), // its health failed
 		opArm("v6", 2), opFailingExec("v3"), opBoot("v3"),
 		opStage("v7"), opArm("v7", 2), opBoot("v7"), opCommit(), opBoot("v7"),

@@ -62,7 +62,8 @@ func (s *Store) Events(after uint64, limit int) ([]wire.Event, error) {
 			return nil
 		}
 		c := tx.Bucket(bEvent).Cursor()
-		for k, v := c.Seek(key(after + 1)); k != nil && binary.BigEndian.Uint64(k) <= s.sure && len(out) < limit; k, v = c.Next() {
+		for k, v := c.Seek(key(after + 1)); k != nil && binary.BigEndian.Uint64(k) <= s.sure &&
+			len(out) < limit; k, v = c.Next() {
 			ev, err := wire.Decode[wire.Event](v)
 			if err != nil {
 				return fmt.Errorf("saved event %d: %w", binary.BigEndian.Uint64(k), err)

@@ -128,8 +128,10 @@ func openFile(path string) (*bolt.DB, error) {
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, fmt.Errorf("state file %s is in use: another tandem-node runs with this state directory", path)
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
-		return nil, fmt.Errorf("state file %s is damaged (%w); move it away to start anew: the controller sends the documents again", path, err)
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum),
+		errors.Is(err, berrors.ErrVersionMismatch):
+		return nil, fmt.Errorf("state file %s is damaged (%w); move it away to start anew: the controller sends the "+
+			"documents again", path, err)
 	case err != nil:
 		return nil, fmt.Errorf("open state file: %w", err)
 	}
@@ -352,7 +354,8 @@ func (s *Store) Kinds() (map[wire.Kind]inbox.Durable, error) {
 			d.Next.Body = clone(b.Get(kWaiting))
 			for _, doc := range []inbox.Doc{d.Running, d.Flight.Doc, d.Next} {
 				if len(doc.Body) > 0 && wire.Hash(doc.Body) != doc.Hash {
-					return fmt.Errorf("kind %s: the saved body of epoch %d rev %d does not have its hash", name, doc.Stamp.Epoch, doc.Stamp.Rev)
+					return fmt.Errorf("kind %s: the saved body of epoch %d rev %d does not have its hash", name,
+						doc.Stamp.Epoch, doc.Stamp.Rev)
 				}
 			}
 			kinds[wire.Kind(name)] = d

@@ -33,17 +33,22 @@ func open(t *testing.T, cfg Config) *Store {
 }
 
 func doc(rev uint64, body string) inbox.Doc {
-	return inbox.Doc{Stamp: wire.Stamp{Epoch: 1, Rev: rev}, Version: fmt.Sprint(rev), Hash: wire.Hash([]byte(body)), Mode: wire.ModeTry,
+	return inbox.Doc{Stamp: wire.Stamp{Epoch: 1, Rev: rev}, Version: fmt.Sprint(rev), Hash: wire.Hash([]byte(body)),
+		Mode:          wire.ModeTry,
 		ConfirmWithin: duration.Duration(90 * time.Second), Body: []byte(body)}
 }
 
 // full is a state with every field set.
 func full() inbox.Durable {
 	at := time.Date(2026, 11, 20, 10, 0, 0, 123, time.UTC)
-	return inbox.Durable{High: wire.Stamp{Epoch: 1, Rev: 3}, HighHash: "h", Running: doc(1, "one"), Next: doc(3, "three"), Touched: true,
-		Flight: inbox.Flight{Doc: doc(2, "two"), Phase: inbox.Restoring, Attempt: 4, Remaining: duration.Duration(time.Minute), WallUntil: at,
-			Verdict: inbox.Verdict{State: wire.StateFailed, Err: wire.New(wire.CodeApplyFailed, "/a", "b"), Retry: true}},
-		Last: &wire.Attempt{Epoch: 1, Rev: 2, Version: "2", Hash: "h", State: wire.StateApplying, Attempt: 4, At: at, Error: wire.New(wire.CodeStorage, "", "x")}}
+	return inbox.Durable{High: wire.Stamp{Epoch: 1, Rev: 3}, HighHash: "h", Running: doc(1, "one"),
+		Next: doc(3, "three"), Touched: true,
+		Flight: inbox.Flight{Doc: doc(2, "two"), Phase: inbox.Restoring, Attempt: 4,
+			Remaining: duration.Duration(time.Minute), WallUntil: at,
+			Verdict: inbox.Verdict{State: wire.StateFailed, Err: wire.New(wire.CodeApplyFailed, "/a", "b"),
+				Retry: true}},
+		Last: &wire.Attempt{Epoch: 1, Rev: 2, Version: "2", Hash: "h", State: wire.StateApplying, Attempt: 4, At: at,
+			Error: wire.New(wire.CodeStorage, "", "x")}}
 }
 
 func TestKeepsEverything(t *testing.T) {
@@ -67,8 +72,11 @@ func TestKeepsEverything(t *testing.T) {
 		}
 	}
 	set(reflect.ValueOf(want), "Durable")
-	trust := inbox.Trust{Epoch: 7, Keys: seal.Trust{"k": make([]byte, 32)}, Order: []string{"k"}, KeysRev: 9, Signer: "k", Anchor: "a",
-		Newest: time.Date(2026, 11, 20, 10, 0, 0, 5, time.UTC), Floor: inbox.Floor{All: wire.Stamp{Epoch: 7, Rev: 4}, Kinds: map[wire.Kind]wire.Stamp{"config": {Epoch: 7, Rev: 2}}},
+	trust := inbox.Trust{Epoch: 7, Keys: seal.Trust{"k": make([]byte, 32)}, Order: []string{"k"}, KeysRev: 9,
+		Signer: "k", Anchor: "a",
+		Newest: time.Date(2026, 11, 20, 10, 0, 0, 5, time.UTC),
+		Floor: inbox.Floor{All: wire.Stamp{Epoch: 7, Rev: 4},
+			Kinds: map[wire.Kind]wire.Stamp{"config": {Epoch: 7, Rev: 2}}},
 		Obeyed: inbox.Obeyed{ID: "q", Until: time.Date(2026, 11, 20, 10, 0, 20, 7, time.UTC)}}
 	if _, err := s.Commit(Batch{Kinds: []Kind{{"config", want}}, Trust: &trust}); err != nil {
 		t.Fatal(err)
@@ -334,8 +342,9 @@ func TestEventsOfFailedSaves(t *testing.T) {
 	}
 }
 
-// An event of a save that failed may be in the file and yet not on the disk. If it were told and the power then cut, another event would
-// get its number, and the controller would take that one for the first: nobody hears of it until a save has succeeded.
+// An event of a save that failed may be in the file and yet not on the disk. If it were told and the power then cut,
+// another event would get its number, and the controller would take that one for the first: nobody hears of it until a
+// save has succeeded.
 func TestEventsInDoubtAreNotTold(t *testing.T) {
 	cfg := config(t)
 	bad := errors.New("fsync failed")

@@ -157,7 +157,8 @@ func (w *world) live() {
 				panic(crash{})
 			case Check:
 				if e.OK {
-					w.step(Verdict{Number: w.state.Number, Commit: w.commits, Why: Why{wire.BootFallback, "no contact"}})
+					w.step(Verdict{Number: w.state.Number, Commit: w.commits,
+						Why: Why{wire.BootFallback, "no contact"}})
 				}
 			case Emit:
 				w.point()
@@ -247,7 +248,8 @@ func TestEndsAtEveryPoint(t *testing.T) {
 			fails     Verb
 			commits   bool
 			committed bool // if nothing goes wrong
-		}{{"", true, true}, {"", false, false}, {Install, true, false}, {Activate, true, false}, {Verify, true, false}, {Commit, true, false}} {
+		}{{"", true, true}, {"", false, false}, {Install, true, false}, {Activate, true, false}, {Verify, true, false},
+			{Commit, true, false}} {
 			fresh := func() *world {
 				return &world{t: t, p: program{takesReboot: reboot, fails: c.fails}, commits: c.commits}
 			}
@@ -260,7 +262,8 @@ func TestEndsAtEveryPoint(t *testing.T) {
 				t.Helper()
 				tales++
 				if w.story(); w.check() != nil {
-					t.Fatalf("fails %q, commits %v, takes a reboot: %v; %s: %v\n%s", c.fails, c.commits, reboot, what, w.check(), w.disk.Encode())
+					t.Fatalf("fails %q, commits %v, takes a reboot: %v; %s: %v\n%s", c.fails, c.commits, reboot,
+						what, w.check(), w.disk.Encode())
 				}
 				if r := w.disk; r.Last.Committed && !c.committed && c.fails != Commit {
 					t.Errorf("fails %q, commits %v, %s: kept", c.fails, c.commits, what)
@@ -295,7 +298,8 @@ func TestEndsAtEveryPoint(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add(Record{}.Encode())
-	f.Add(Record{Seq: 3, Number: 2, Phase: Trying, Version: "2", Tried: true, Why: Why{wire.BootFallback, "x"}}.Encode())
+	f.Add(Record{Seq: 3, Number: 2, Phase: Trying, Version: "2", Tried: true,
+		Why: Why{wire.BootFallback, "x"}}.Encode())
 	f.Add([]byte("tandem-component 1 00\n{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := Decode(data)

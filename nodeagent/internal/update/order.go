@@ -13,7 +13,8 @@ func (t *step) order(ev Order) *wire.Error {
 		return wire.New(wire.CodeWrongState, "", fmt.Sprintf(format, a...))
 	}
 	if t.Off {
-		return wire.New(wire.CodeNotFound, "/component", "the agent's settings do not name this component any more: --component")
+		return wire.New(wire.CodeNotFound, "/component",
+			"the agent's settings do not name this component any more: --component")
 	}
 	p := t.Phase
 	switch ev.What {
@@ -30,7 +31,8 @@ func (t *step) order(ev Order) *wire.Error {
 		case p != Installing && p != Staged && p != None:
 			return refuse("version %s is under way already: %s", t.Version, t.Component("").Text)
 		case p == None, ev.Version != "" && ev.Version != t.Version:
-			return wire.New(wire.CodeNotFound, "/version", "no such version of the component is staged: stage one first, at the node")
+			return wire.New(wire.CodeNotFound, "/version",
+				"no such version of the component is staged: stage one first, at the node")
 		}
 		if why := t.obstacle(); why != "" {
 			return refuse("%s", why)

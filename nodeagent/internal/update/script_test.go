@@ -28,7 +28,8 @@ type script struct {
 var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 // stories are the scripts that there must be.
-var stories = []string{"good", "bad", "by-hand", "in-the-way", "reboot", "no-reboot", "later", "killed", "crash", "in-force", "lost", "off", "disk",
+var stories = []string{"good", "bad", "by-hand", "in-the-way", "reboot", "no-reboot", "later", "killed", "crash",
+	"in-force", "lost", "off", "disk",
 	"agent", "agent-by-hand", "agent-over"}
 
 func TestScripts(t *testing.T) {
@@ -97,9 +98,11 @@ func (s *script) line(line string) {
 			s.now.NoReboot = text
 		}
 	case "order":
-		s.step(Order{What: What(strings.TrimSuffix(words[1], ":")), By: "anna", Version: value("version"), Hash: "sha256:00", Size: 1, Detail: text}, unsaved)
+		s.step(Order{What: What(strings.TrimSuffix(words[1], ":")), By: "anna", Version: value("version"),
+			Hash: "sha256:00", Size: 1, Detail: text}, unsaved)
 	case "byhand": // an order that comes by way of the disk
-		next, effects := New(s.state.Record).Step(Now{Wall: epoch}, Order{What: What(strings.TrimSuffix(words[1], ":")), By: "bob", Version: value("version"), Detail: text})
+		next, effects := New(s.state.Record).Step(Now{Wall: epoch},
+			Order{What: What(strings.TrimSuffix(words[1], ":")), By: "bob", Version: value("version"), Detail: text})
 		for _, e := range effects {
 			s.say("%s", s.effect(e))
 		}
@@ -107,14 +110,16 @@ func (s *script) line(line string) {
 		s.state = s.state.Load(next.Record)
 		s.shown()
 	case "verdict":
-		s.step(Verdict{Number: s.state.Number, Commit: words[1] == "commit", Why: Why{wire.BootFallback, text}}, unsaved)
+		s.step(Verdict{Number: s.state.Number, Commit: words[1] == "commit", Why: Why{wire.BootFallback, text}},
+			unsaved)
 	case "ended":
 		ev := Ended{Verb: Verb(words[1])}
 		if text != "" {
 			ev.Fault, ev.Text = Fault(strings.TrimSuffix(words[2], ":")), text
 		} else {
 			ev.Status = Status{Active: value("active"), Trying: value("trying"), Staged: value("staged"),
-				Running: value("running"), Reboot: slices.Contains(words, "reboot"), Restart: Restarts(value("restart")), NoWayBack: value("no-way-back")}
+				Running: value("running"), Reboot: slices.Contains(words, "reboot"),
+				Restart: Restarts(value("restart")), NoWayBack: value("no-way-back")}
 			if why := value("over"); why != "" {
 				ev.Status.Ended = Why{wire.BootReason(why), "no sound"}
 			}
@@ -167,7 +172,8 @@ func (s *script) say(format string, a ...any) {
 func (s *script) shown() {
 	r := s.state.Record
 	c := r.Component("os")
-	now := fmt.Sprintf("%s %d, %s %q next %q: %s", cmp.Or(string(r.Phase), "idle"), r.Number, c.State, c.Version, c.Next, c.Text)
+	now := fmt.Sprintf("%s %d, %s %q next %q: %s", cmp.Or(string(r.Phase), "idle"), r.Number, c.State, c.Version,
+		c.Next, c.Text)
 	if r.Try != "" {
 		now += ", to be tried for " + r.Try
 	}

@@ -283,7 +283,8 @@ func (t *step) finish(committed bool, why Why) {
 // over writes down how the update ended.
 func (t *step) over(committed bool, why Why) {
 	t.Before = t.Last
-	t.Last = Outcome{Number: t.Number, Version: t.Version, Committed: committed, Tried: t.Tried, Why: why, At: t.now.Wall.UTC().Truncate(time.Second)}
+	t.Last = Outcome{Number: t.Number, Version: t.Version, Committed: committed, Tried: t.Tried, Why: why,
+		At: t.now.Wall.UTC().Truncate(time.Second)}
 	if t.Tried { // health tells
 		t.Told = t.Number
 	}

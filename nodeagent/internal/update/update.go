@@ -141,23 +141,24 @@ type Outcome struct {
 // Record is what survives. An older agent may read what a newer one wrote: members are only added, and
 // those that are not known are kept.
 type Record struct {
-	Seq      uint64         `json:"seq"`             // of this record; the next one that is written has a higher one
-	Off      bool           `json:"off,omitzero"`    // the agent is not told to care for this component
-	Number   uint64         `json:"number,omitzero"` // of the newest update; none before has it
-	Phase    Phase          `json:"phase,omitempty"`
-	Version  string         `json:"version,omitempty"`
-	Hash     string         `json:"hash,omitempty"` // of the file, sha256:…
-	Size     int64          `json:"size,omitzero"`  // of the file, bytes
-	Previous string         `json:"previous,omitempty"`
-	Try      string         `json:"try,omitempty"`     // not empty: it is tried as soon as it is staged; for whom
-	Runs     int            `json:"runs,omitzero"`     // of the phase's verb, begun
-	Reboots  int            `json:"reboots,omitzero"`  // restarts asked for in this phase
-	Crashes  int            `json:"crashes,omitzero"`  // of the agent or the machine in the trial
-	Tried    bool           `json:"tried,omitzero"`    // it was on trial
-	Approved uint64         `json:"approved,omitzero"` // the update of this number is approved of by somebody at the node
-	Why      Why            `json:"why,omitzero"`      // it is given up
-	Has      Status         `json:"has,omitzero"`      // what the program said last
-	Note     string         `json:"note,omitempty"`    // what is in the way, for people
+	Seq      uint64 `json:"seq"`             // of this record; the next one that is written has a higher one
+	Off      bool   `json:"off,omitzero"`    // the agent is not told to care for this component
+	Number   uint64 `json:"number,omitzero"` // of the newest update; none before has it
+	Phase    Phase  `json:"phase,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Hash     string `json:"hash,omitempty"` // of the file, sha256:…
+	Size     int64  `json:"size,omitzero"`  // of the file, bytes
+	Previous string `json:"previous,omitempty"`
+	Try      string `json:"try,omitempty"`    // not empty: it is tried as soon as it is staged; for whom
+	Runs     int    `json:"runs,omitzero"`    // of the phase's verb, begun
+	Reboots  int    `json:"reboots,omitzero"` // restarts asked for in this phase
+	Crashes  int    `json:"crashes,omitzero"` // of the agent or the machine in the trial
+	Tried    bool   `json:"tried,omitzero"`   // it was on trial
+	// the update of this number is approved of by somebody at the node
+	Approved uint64         `json:"approved,omitzero"`
+	Why      Why            `json:"why,omitzero"`   // it is given up
+	Has      Status         `json:"has,omitzero"`   // what the program said last
+	Note     string         `json:"note,omitempty"` // what is in the way, for people
 	Last     Outcome        `json:"last,omitzero"`
 	Before   Outcome        `json:"before,omitzero"` // the one before Last
 	Told     uint64         `json:"told,omitzero"`   // newest update whose end was told
@@ -214,7 +215,8 @@ func (s State) Load(r Record) State {
 
 // Lost is the Record of a component whose own was lost. What was under way, if anything, is given up.
 func Lost(why string, now time.Time) Record {
-	return Record{Number: uint64(max(1, now.Unix())), Phase: RollingBack, Why: Why{wire.BootFallback, "the record of its update was lost: " + kept(why)}}
+	return Record{Number: uint64(max(1, now.Unix())), Phase: RollingBack,
+		Why: Why{wire.BootFallback, "the record of its update was lost: " + kept(why)}}
 }
 
 // Answered says whether the program has said in this run what there is. Until then the record may be of before: the
@@ -277,7 +279,8 @@ func (r Record) Doing() string {
 // Component is how the component called name is reported.
 func (r Record) Component(name string) wire.HealthComponent {
 	s := r
-	c := wire.HealthComponent{Name: name, State: wire.SlotUnused, Version: s.Has.Active, Running: s.Has.Running, Text: s.Note}
+	c := wire.HealthComponent{Name: name, State: wire.SlotUnused, Version: s.Has.Active, Running: s.Has.Running,
+		Text: s.Note}
 	switch s.Phase {
 	case None:
 		if c.Version != "" {

@@ -20,18 +20,22 @@ func BenchmarkSlots(b *testing.B) {
 	for i := range 200 {
 		c := config(fmt.Sprint("s", i), "v", "", workload.HookStatus)
 		for j := range 10 {
-			c.Properties[fmt.Sprint("p", j)], c.Resources[fmt.Sprint("r", j)] = strings.Repeat("x", 50), workload.Artifact{Class: workload.Resource, UUID: fmt.Sprint(i, j)}
+			c.Properties[fmt.Sprint("p", j)], c.Resources[fmt.Sprint("r", j)] = strings.Repeat("x", 50),
+				workload.Artifact{Class: workload.Resource, UUID: fmt.Sprint(i, j)}
 		}
-		d := slotState{Slot: c.Slot, Born: "b", Wanted: &c, Main: &place{Config: c, Dir: "c1", Phase: "ready", Run: fmt.Sprintf("s%d.b.start.1", i)}, Runs: 1, Dirs: 1}
+		d := slotState{Slot: c.Slot, Born: "b", Wanted: &c,
+			Main: &place{Config: c, Dir: "c1", Phase: "ready", Run: fmt.Sprintf("s%d.b.start.1", i)}, Runs: 1, Dirs: 1}
 		data, err := json.Marshal(&d)
 		if err != nil {
 			b.Fatal(err)
 		}
 		w.store[c.Slot.Service] = data
-		w.runs[d.Main.Run] = &process{Status: keep.Status{ID: d.Main.Run, State: keep.Running, PID: 1, Started: time.Now()}}
+		w.runs[d.Main.Run] = &process{Status: keep.Status{ID: d.Main.Run, State: keep.Running, PID: 1,
+			Started: time.Now()}}
 	}
 	a := &agent{world: w, done: make(chan error, 1)}
-	m := New(Config{Dir: w.dir, Rules: rules, Resources: w, Store: a, Now: time.Now, Emit: nil, Report: func(wire.Workloads) {}})
+	m := New(Config{Dir: w.dir, Rules: rules, Resources: w, Store: a, Now: time.Now, Emit: nil,
+		Report: func(wire.Workloads) {}})
 	ctx, stop := context.WithCancel(context.Background())
 	stop() // nothing is done
 	m.began, m.work = time.Now(), ctx

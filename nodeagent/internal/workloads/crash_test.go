@@ -16,8 +16,10 @@ import (
 // The agent is killed, or the seam fails once, before and after each thing that leaves a mark. In the end
 // what is wanted runs once, and nothing else is left.
 func TestTroubleAtEveryStep(t *testing.T) {
-	hooks := []string{workload.HookInstall, workload.HookValidate, workload.HookStop, workload.HookNotify, workload.HookUninstall}
-	one, two, three := config("web", "one", "", hooks...), config("web", "two", "", hooks...), config("web", "two", "+", hooks...)
+	hooks := []string{workload.HookInstall, workload.HookValidate, workload.HookStop, workload.HookNotify,
+		workload.HookUninstall}
+	one, two, three := config("web", "one", "", hooks...), config("web", "two", "", hooks...),
+		config("web", "two", "+", hooks...)
 	plain := config("web", "three", "")
 	job, again := config("web", "job", ""), config("web", "job2", "")
 	job.Class, again.Class = workload.Job, workload.Job
@@ -73,14 +75,16 @@ func trouble(t *testing.T, name string, script []*workload.Config, die bool, at 
 			if to, err := os.Readlink(a.Manager.dir("web", "c1/data")); err != nil || to != "/store/copies/web-data+" {
 				t.Errorf("the link leads to %s, %v", to, err)
 			}
-		case name == "replace" && !die && strings.Contains(w.where, "enter c2") && len(w.running()["web"]) == 1 && w.running()["web"][0] == "one":
+		case name == "replace" && !die && strings.Contains(w.where, "enter c2") && len(w.running()["web"]) == 1 &&
+			w.running()["web"][0] == "one":
 			w.only(map[string]string{"web": "one"}) // the new one cannot be started, so the old one comes back
 		case name == "jobs":
 			n := map[string]int{}
 			for _, id := range w.started {
 				n[strings.Split(id, ".")[2]]++
 			}
-			if r := w.reports[len(w.reports)-1]; n["start"] != 2 || len(w.runs) != 0 || len(r.Slots) != 1 || r.Slots[0].State != wire.WorkloadCompleted || r.Slots[0].ID != "job2" {
+			if r := w.reports[len(w.reports)-1]; n["start"] != 2 || len(w.runs) != 0 || len(r.Slots) != 1 ||
+				r.Slots[0].State != wire.WorkloadCompleted || r.Slots[0].ID != "job2" {
 				t.Errorf("runs %v, left %v, %+v", w.started, w.runs, r)
 			}
 		case last == nil:

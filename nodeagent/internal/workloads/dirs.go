@@ -27,7 +27,8 @@ func (m *Manager) link(dir string, c workload.Config) *wire.Error {
 	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
 		r := m.cfg.Resources.Look(c.Resources[name])
 		if r.State != "" {
-			return wire.New(wire.CodeUnavailable, "/resources/"+name, "the resource is not on the node any more; it is fetched again")
+			return wire.New(wire.CodeUnavailable, "/resources/"+name,
+				"the resource is not on the node any more; it is fetched again")
 		}
 		paths[name], stores[filepath.Dir(r.Path)] = r.Path, true
 	}
@@ -180,7 +181,8 @@ func (m *Manager) clear(service string, dirs []string, whole bool) {
 				}
 			}
 			if err == nil && whole {
-				err = errors.Join(os.RemoveAll(m.dir(service, "")), os.RemoveAll(filepath.Join(m.cfg.Dir, "logs", service)))
+				err = errors.Join(os.RemoveAll(m.dir(service, "")),
+					os.RemoveAll(filepath.Join(m.cfg.Dir, "logs", service)))
 			}
 		}) {
 			return

@@ -61,7 +61,8 @@ func (m *Manager) perform(s *slot, e supervise.Effect) func() supervise.Event {
 	service := s.service
 	switch e := e.(type) {
 	case supervise.LinkUp:
-		err := wire.New(wire.CodeStorage, "", "what an earlier slot of this name has left on the node is not removed yet")
+		err := wire.New(wire.CodeStorage, "",
+			"what an earlier slot of this name has left on the node is not removed yet")
 		stale := m.stale[service]
 		return func() supervise.Event {
 			if !stale {
@@ -115,18 +116,22 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 		if c := e.Config.Container; c != nil {
 			constraints = c.Constraints
 		}
-		if run.Cgroups, refused = m.cfg.Groups.Enter(group(e.Config.Slot.Service, e.Dir), strings.TrimPrefix(e.Hook, "iss_hook_"), constraints); refused != nil {
+		if run.Cgroups, refused = m.cfg.Groups.Enter(group(e.Config.Slot.Service, e.Dir),
+			strings.TrimPrefix(e.Hook, "iss_hook_"), constraints); refused != nil {
 			refused = fmt.Errorf("its control group: %w", refused)
 			return nil
 		}
 		st, err = k.Start(m.work, run)
-		if answer, ok := errors.AsType[*wire.Error](err); ok && answer.Code != wire.CodeUnavailable { // so it is not started; by one that is about to end the next one does
+		// so it is not started; by one that is about to end the next one does
+		if answer, ok := errors.AsType[*wire.Error](err); ok && answer.Code != wire.CodeUnavailable {
 			refused, err = errors.New(answer.Message), nil
 		}
 		return err
 	})
 	if err == nil && refused != nil {
-		return supervise.Ended{Run: e.ID, Exit: wire.WorkloadExit{Code: -1, Text: wire.Plain(refused.Error(), wire.MaxText), At: m.now().Wall.UTC().Truncate(time.Second)}}
+		return supervise.Ended{Run: e.ID,
+			Exit: wire.WorkloadExit{Code: -1, Text: wire.Plain(refused.Error(), wire.MaxText),
+				At: m.now().Wall.UTC().Truncate(time.Second)}}
 	}
 	return m.answered(e.ID, st, err)
 }
@@ -140,7 +145,8 @@ func unknown(err error) bool {
 func (m *Manager) answered(id string, st keep.Status, err error) supervise.Event {
 	switch {
 	case unknown(err): // it was never started, or forgotten
-		return supervise.Ended{Run: id, Exit: wire.WorkloadExit{Code: -1, Lost: true, At: m.now().Wall.UTC().Truncate(time.Second)}}
+		return supervise.Ended{Run: id,
+			Exit: wire.WorkloadExit{Code: -1, Lost: true, At: m.now().Wall.UTC().Truncate(time.Second)}}
 	case err != nil: // the agent stops
 		return nil
 	case st.State == keep.Running:
@@ -152,7 +158,8 @@ func (m *Manager) answered(id string, st keep.Status, err error) supervise.Event
 // run is what the keeper is asked to run.
 func (m *Manager) run(service string, e supervise.Run) keep.Run {
 	dir := m.dir(service, e.Dir)
-	r := keep.Run{ID: e.ID, Argv: []string{filepath.Join(dir, e.Hook)}, Dir: dir, Env: environment(e, dir), MaxExecution: e.Max, StopGrace: m.cfg.Rules.Grace,
+	r := keep.Run{ID: e.ID, Argv: []string{filepath.Join(dir, e.Hook)}, Dir: dir, Env: environment(e, dir),
+		MaxExecution: e.Max, StopGrace: m.cfg.Rules.Grace,
 		Log: keep.Log{Path: m.hookLog(service, e.Dir, e.Hook), Bytes: 64 << 10, Files: 2}}
 	if e.Hook == workload.HookStart {
 		r.Log = keep.Log{Path: m.logPath(service), Bytes: m.cfg.LogBytes, Files: m.cfg.LogFiles}
@@ -172,8 +179,10 @@ func environment(e supervise.Run, dir string) []string {
 	if err != nil {
 		panic("workloads: properties cannot be written: " + err.Error()) // texts only
 	}
-	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir, "TANDEM_HOOK=" + e.Hook, "TANDEM_SLOT=" + c.Slot.String(),
-		"TANDEM_SERVICE=" + c.Slot.Service, "TANDEM_NODE=" + c.Slot.Node, "TANDEM_CONFIGURATION_ID=" + c.ConfigurationID, "TANDEM_DIR=" + dir, "TANDEM_PROPERTIES=" + string(all)}
+	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir,
+		"TANDEM_HOOK=" + e.Hook, "TANDEM_SLOT=" + c.Slot.String(),
+		"TANDEM_SERVICE=" + c.Slot.Service, "TANDEM_NODE=" + c.Slot.Node,
+		"TANDEM_CONFIGURATION_ID=" + c.ConfigurationID, "TANDEM_DIR=" + dir, "TANDEM_PROPERTIES=" + string(all)}
 	given := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(props)) {
 		if v := variable(name); !given[v] { // of two names that make the same variable, the first
@@ -207,8 +216,10 @@ func storage(err error) *wire.Error {
 
 // signals have the names of those that end processes.
 var signals = map[syscall.Signal]string{
-	syscall.SIGHUP: "SIGHUP", syscall.SIGINT: "SIGINT", syscall.SIGQUIT: "SIGQUIT", syscall.SIGILL: "SIGILL", syscall.SIGTRAP: "SIGTRAP", syscall.SIGABRT: "SIGABRT",
-	syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE", syscall.SIGKILL: "SIGKILL", syscall.SIGUSR1: "SIGUSR1", syscall.SIGSEGV: "SIGSEGV", syscall.SIGUSR2: "SIGUSR2",
+	syscall.SIGHUP: "SIGHUP", syscall.SIGINT: "SIGINT", syscall.SIGQUIT: "SIGQUIT", syscall.SIGILL: "SIGILL",
+	syscall.SIGTRAP: "SIGTRAP", syscall.SIGABRT: "SIGABRT",
+	syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE", syscall.SIGKILL: "SIGKILL", syscall.SIGUSR1: "SIGUSR1",
+	syscall.SIGSEGV: "SIGSEGV", syscall.SIGUSR2: "SIGUSR2",
 	syscall.SIGPIPE: "SIGPIPE", syscall.SIGALRM: "SIGALRM", syscall.SIGTERM: "SIGTERM",
 }
 

@@ -25,7 +25,8 @@ func TestEndWhileAllIsBusy(t *testing.T) {
 		for i := range 50 {
 			configs = append(configs, config(fmt.Sprint("s", i), "v", ""))
 			id := fmt.Sprintf("old%d.1.start.1", i)
-			w.runs[id] = &process{Status: keep.Status{ID: id, State: keep.Exited, Started: time.Now(), Ended: time.Now()}}
+			w.runs[id] = &process{Status: keep.Status{ID: id, State: keep.Exited, Started: time.Now(),
+				Ended: time.Now()}}
 		}
 		a.Manager.Want(configs)
 		settled(time.Second)
@@ -49,7 +50,8 @@ func TestEndWhileAllIsBusy(t *testing.T) {
 
 // What the end has kept from being done does not count as done.
 func TestEndBeforeItsTurn(t *testing.T) {
-	for name, e := range map[string]supervise.Effect{"delete": supervise.Delete{Dir: "c1"}, "link": supervise.LinkUp{Dir: "c1"}, "stop": supervise.Stop{ID: "r"},
+	for name, e := range map[string]supervise.Effect{"delete": supervise.Delete{Dir: "c1"},
+		"link": supervise.LinkUp{Dir: "c1"}, "stop": supervise.Stop{ID: "r"},
 		"run": supervise.Run{ID: "r", Hook: workload.HookStart, Dir: "c1"}} {
 		ctx, stop := context.WithCancel(t.Context())
 		m := New(Config{Dir: t.TempDir(), Now: time.Now})

@@ -67,7 +67,8 @@ func (s *server) asked(path string) int {
 
 // serve serves until end is called.
 func serve(t *testing.T) (s *server, client *http.Client, end func()) {
-	s = &server{conns: make(chan net.Conn), done: make(chan struct{}), pages: map[string]http.HandlerFunc{}, requests: map[string]int{}}
+	s = &server{conns: make(chan net.Conn), done: make(chan struct{}), pages: map[string]http.HandlerFunc{},
+		requests: map[string]int{}}
 	h := &http.Server{Handler: s}
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(s) }()
@@ -115,9 +116,11 @@ func (s store) Look(a workload.Artifact) Resource {
 // fetched is a configuration of one resource that is to be fetched.
 func fetched(id, path string, data []byte) []workload.Config {
 	sum := sha256.Sum256(data)
-	return []workload.Config{{Class: workload.Instance, ConfigurationID: id, Slot: workload.Slot{Service: "web", Node: "n1"}, Resources: map[string]workload.Artifact{
-		workload.HookStart: {Class: workload.Resource, URLs: []string{"http://host.test" + path}, Size: int64(len(data)),
-			Verification: workload.Verification{Checksum: "SHA256:" + hex.EncodeToString(sum[:])}}}}}
+	return []workload.Config{{Class: workload.Instance, ConfigurationID: id,
+		Slot: workload.Slot{Service: "web", Node: "n1"}, Resources: map[string]workload.Artifact{
+			workload.HookStart: {Class: workload.Resource, URLs: []string{"http://host.test" + path},
+				Size:         int64(len(data)),
+				Verification: workload.Verification{Checksum: "SHA256:" + hex.EncodeToString(sum[:])}}}}}
 }
 
 // on is how many bytes the store has on the disk.
@@ -158,14 +161,17 @@ func TestTroubleWithFetching(t *testing.T) {
 			_, _ = rw.Write(data[:100_000])
 			panic(http.ErrAbortHandler)
 		}},
-		"resets": {code: wire.CodeUnavailable, most: 60, page: func(rw http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }},
-		"sends more than it said": {code: wire.CodeTooLarge, most: 15, page: func(rw http.ResponseWriter, r *http.Request) {
-			for r.Context().Err() == nil {
-				if _, err := rw.Write(data); err != nil {
-					return
-				}
-			}
+		"resets": {code: wire.CodeUnavailable, most: 60, page: func(rw http.ResponseWriter, _ *http.Request) {
+			panic(http.ErrAbortHandler)
 		}},
+		"sends more than it said": {code: wire.CodeTooLarge, most: 15,
+			page: func(rw http.ResponseWriter, r *http.Request) {
+				for r.Context().Err() == nil {
+					if _, err := rw.Write(data); err != nil {
+						return
+					}
+				}
+			}},
 		"one byte a second": {code: wire.CodeTimeout, most: 60, page: func(rw http.ResponseWriter, r *http.Request) {
 			length(rw)
 			for i := range data {
@@ -238,10 +244,12 @@ func TestTroubleWithFetching(t *testing.T) {
 				a.Manager.Want(fetched("two", "/two", data))
 				settled(6 * time.Hour)
 				r := a.world.report().Slots[0]
-				if r.State != wire.WorkloadRunning || r.ID != "one" || r.Wanted != "two" || r.Doing != "fetch" || r.Restarts != 0 {
+				if r.State != wire.WorkloadRunning || r.ID != "one" || r.Wanted != "two" || r.Doing != "fetch" ||
+					r.Restarts != 0 {
 					t.Errorf("told of the slot: %+v", r)
 				}
-				if r.Error == nil || r.Error.Code != c.code || len(r.Resources) != 1 || r.Resources[0].Error == nil || r.Resources[0].Name != workload.HookStart {
+				if r.Error == nil || r.Error.Code != c.code || len(r.Resources) != 1 || r.Resources[0].Error == nil ||
+					r.Resources[0].Name != workload.HookStart {
 					t.Errorf("told of the trouble: %v, %+v; want %s", r.Error, r.Resources, c.code)
 				}
 				if got := w.hooks("web"); got != "start" {

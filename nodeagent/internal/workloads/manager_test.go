@@ -42,12 +42,14 @@ func TestSlotsComeAndGo(t *testing.T) {
 		a := w.agent()
 		settled(time.Minute)
 		if len(w.runs)+w.saves+w.asked != 0 || len(w.reports) != 1 {
-			t.Errorf("with nothing wanted: %v, %d saves, asked %d times, %d reports", w.runs, w.saves, w.asked, len(w.reports))
+			t.Errorf("with nothing wanted: %v, %d saves, asked %d times, %d reports", w.runs, w.saves, w.asked,
+				len(w.reports))
 		}
 		var configs []workload.Config
 		want := map[string]string{}
 		for i := range 40 { // more than are done beside each other
-			c := config(fmt.Sprint("s", i), fmt.Sprint("v", i), "", workload.HookInstall, workload.HookValidate, workload.HookStop)
+			c := config(fmt.Sprint("s", i), fmt.Sprint("v", i), "", workload.HookInstall, workload.HookValidate,
+				workload.HookStop)
 			configs = append(configs, c)
 			want[c.Slot.Service] = c.ConfigurationID
 		}
@@ -59,7 +61,8 @@ func TestSlotsComeAndGo(t *testing.T) {
 				t.Errorf("%s: %s", service, got)
 			}
 		}
-		if r := a.world.report(); len(r.Slots) != 40 || slices.ContainsFunc(r.Slots, func(s wire.WorkloadSlot) bool { return s.State != wire.WorkloadRunning }) {
+		if r := a.world.report(); len(r.Slots) != 40 ||
+			slices.ContainsFunc(r.Slots, func(s wire.WorkloadSlot) bool { return s.State != wire.WorkloadRunning }) {
 			t.Errorf("reported: %+v", r)
 		}
 		a.Manager.Want(configs[:1])
@@ -115,7 +118,8 @@ func TestSaveFails(t *testing.T) {
 		}
 		a.Manager.Want([]workload.Config{config("web", "three", "")})
 		settled(10 * time.Second)
-		if len(w.started)+len(w.groups)+len(w.store)+len(w.events) > 0 || w.asked > 1 || len(a.world.report().Slots) != 0 {
+		if len(w.started)+len(w.groups)+len(w.store)+len(w.events) > 0 || w.asked > 1 ||
+			len(a.world.report().Slots) != 0 {
 			t.Errorf("done before it was saved: %v %v %v, %+v", w.started, w.groups, w.events, w.report())
 		}
 		if entries, _ := os.ReadDir(w.dir); len(entries) > 0 {
@@ -274,7 +278,9 @@ func TestLogsOfAdopted(t *testing.T) {
 	m := New(Config{Dir: t.TempDir(), Rules: rules, Now: time.Now})
 	m.began, m.work = time.Now(), ctx
 	c := config("web", "one", "", workload.HookStatus)
-	m.add(slotState{Slot: c.Slot, Wanted: &c, Main: &place{Config: c, Dir: "c1", Run: "r1", Task: &supervise.Task{Hook: workload.HookStatus, Run: "r2", Of: "r1"}}})
+	m.add(slotState{Slot: c.Slot, Wanted: &c,
+		Main: &place{Config: c, Dir: "c1", Run: "r1",
+			Task: &supervise.Task{Hook: workload.HookStatus, Run: "r2", Of: "r1"}}})
 	for run, log := range map[string]string{"r1": m.logPath("web"), "r2": m.hookLog("web", "c1", workload.HookStatus)} {
 		if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 			t.Fatal(err)
@@ -316,7 +322,8 @@ func TestLooseRunEndsMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.started = []string{"old.1.start.1"}
-		w.runs["old.1.start.1"] = &process{Status: keep.Status{ID: "old.1.start.1", State: keep.Running, Started: time.Now()}}
+		w.runs["old.1.start.1"] = &process{Status: keep.Status{ID: "old.1.start.1", State: keep.Running,
+			Started: time.Now()}}
 		release := make(chan struct{})
 		w.hold["stop"] = release
 		a := w.agent()
@@ -342,7 +349,8 @@ func TestResourceVanishes(t *testing.T) {
 		a.Manager.Want([]workload.Config{config("web", "one", "", workload.HookNotify)})
 		settled(3 * time.Second)
 		r := a.world.report()
-		if len(r.Slots[0].Resources) != 1 || r.Slots[0].Resources[0].State != "fetching" || r.Slots[0].Doing != "fetch" || len(w.started) > 0 {
+		if len(r.Slots[0].Resources) != 1 || r.Slots[0].Resources[0].State != "fetching" ||
+			r.Slots[0].Doing != "fetch" || len(w.started) > 0 {
 			t.Errorf("%+v", r)
 		}
 		n := len(w.reports)

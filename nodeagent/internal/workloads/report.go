@@ -19,7 +19,9 @@ func (m *Manager) resources(r *wire.WorkloadSlot, p *supervise.Place) {
 		if at.State == "" || len(r.Resources) == maxResources {
 			continue
 		}
-		r.Resources = append(r.Resources, wire.WorkloadResource{Name: wire.Plain(name, wire.MaxText), State: at.State, Done: at.Done, Size: at.Size, Error: at.Err})
+		r.Resources = append(r.Resources,
+			wire.WorkloadResource{Name: wire.Plain(name, wire.MaxText), State: at.State, Done: at.Done, Size: at.Size,
+				Error: at.Err})
 		r.Error = cmp.Or(r.Error, at.Err)
 	}
 }

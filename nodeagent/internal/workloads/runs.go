@@ -66,7 +66,9 @@ func (m *Manager) heard(st keep.Status, end wire.WorkloadExit) {
 			return
 		}
 		// Of a run whose end is not saved yet the keeper must not forget it, and then it is forgotten in its turn.
-		if slices.Contains(s.saved.RunIDs(), st.ID) || slices.ContainsFunc(s.queue, func(e supervise.Effect) bool { f, ok := e.(supervise.Forget); return ok && f.ID == st.ID }) {
+		if slices.Contains(s.saved.RunIDs(), st.ID) ||
+			slices.ContainsFunc(s.queue,
+				func(e supervise.Effect) bool { f, ok := e.(supervise.Forget); return ok && f.ID == st.ID }) {
 			return
 		}
 	}
@@ -106,7 +108,8 @@ func (m *Manager) stop(id string, grace time.Duration) (st keep.Status, err erro
 
 // forget has the keeper forget a run that has ended.
 func (m *Manager) forget(id string) {
-	err := m.keeper("forget "+id, func(k Keeper) error { return k.Forget(m.work, id) }, wire.CodeNotFound, wire.CodeWrongState)
+	err := m.keeper("forget "+id, func(k Keeper) error { return k.Forget(m.work, id) }, wire.CodeNotFound,
+		wire.CodeWrongState)
 	if err != nil && m.work.Err() == nil {
 		m.cfg.Log.Warn("a run is not forgotten", zap.Error(err))
 	}
@@ -129,7 +132,8 @@ func (m *Manager) keeper(what string, do func(Keeper) error, codes ...wire.Code)
 		}
 		if m.work.Err() == nil && !warned {
 			warned = true
-			m.cfg.Log.Warn("the keeper of processes does not do something; it is tried again", zap.String("to", what), zap.Error(err))
+			m.cfg.Log.Warn("the keeper of processes does not do something; it is tried again", zap.String("to", what),
+				zap.Error(err))
 		}
 	}
 }
@@ -154,8 +158,10 @@ func (m *Manager) exit(st keep.Status) wire.WorkloadExit {
 	if st.State == keep.Running {
 		return wire.WorkloadExit{}
 	}
-	lost := st.State == keep.Lost || st.Cause == keep.CauseQuit // the machine went down, or the keeper: no verdict on what ran
-	e := wire.WorkloadExit{Code: st.ExitCode, OOM: st.OOMKills > 0, Late: st.Cause == keep.CauseTimeout, Lost: lost, Text: wire.Plain(st.Error, wire.MaxText), At: st.Ended.UTC().Truncate(time.Second)}
+	// the machine went down, or the keeper: no verdict on what ran
+	lost := st.State == keep.Lost || st.Cause == keep.CauseQuit
+	e := wire.WorkloadExit{Code: st.ExitCode, OOM: st.OOMKills > 0, Late: st.Cause == keep.CauseTimeout, Lost: lost,
+		Text: wire.Plain(st.Error, wire.MaxText), At: st.Ended.UTC().Truncate(time.Second)}
 	if st.Signal != 0 {
 		e.Code, e.Signal = -1, signalName(syscall.Signal(st.Signal))
 	}

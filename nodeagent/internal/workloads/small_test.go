@@ -91,7 +91,8 @@ func TestLogs(t *testing.T) {
 		if r = read(r.Cursor, 0); len(r.Data) != 10 {
 			t.Errorf("the rest has %d bytes", len(r.Data))
 		}
-		for _, bad := range []string{"x", "1", "1:", ":1", "1:-1", "-1:0", "1:2:3", " 1:2", "1:99999999999999999999", "1:18446744073709551615"} {
+		for _, bad := range []string{"x", "1", "1:", ":1", "1:-1", "-1:0", "1:2:3", " 1:2", "1:99999999999999999999",
+			"1:18446744073709551615"} {
 			if _, err := a.Logs(&wire.LogsParams{Service: "web", Cursor: bad}); err == nil || err.Path != "/cursor" {
 				t.Errorf("cursor %q: %v", bad, err)
 			}
@@ -111,13 +112,17 @@ func TestEnvironment(t *testing.T) {
 	c := config("web", "one", "")
 	c.Properties = map[string]string{"a.b": "1", "a_b": "2", "port": "80\n=x"}
 	env := environment(supervise.Run{Hook: workload.HookStart, Config: c}, "/d")
-	want := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/d", "TANDEM_HOOK=iss_hook_start", "TANDEM_SLOT=web@n1", "TANDEM_SERVICE=web",
-		"TANDEM_NODE=n1", "TANDEM_CONFIGURATION_ID=one", "TANDEM_DIR=/d", `TANDEM_PROPERTIES={"a.b":"1","a_b":"2","port":"80\n=x"}`, "TANDEM_PROPERTY_a_b=1", "TANDEM_PROPERTY_port=80\n=x"}
+	want := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/d",
+		"TANDEM_HOOK=iss_hook_start", "TANDEM_SLOT=web@n1", "TANDEM_SERVICE=web",
+		"TANDEM_NODE=n1", "TANDEM_CONFIGURATION_ID=one", "TANDEM_DIR=/d",
+		`TANDEM_PROPERTIES={"a.b":"1","a_b":"2","port":"80\n=x"}`, "TANDEM_PROPERTY_a_b=1",
+		"TANDEM_PROPERTY_port=80\n=x"}
 	if !slices.Equal(env, want) {
 		t.Errorf("%q", env)
 	}
 	c.Properties = nil
-	if env := environment(supervise.Run{Hook: workload.HookStart, Config: c}, "/d"); env[len(env)-1] != "TANDEM_PROPERTIES={}" {
+	if env := environment(supervise.Run{Hook: workload.HookStart, Config: c},
+		"/d"); env[len(env)-1] != "TANDEM_PROPERTIES={}" {
 		t.Errorf("%q", env)
 	}
 }
@@ -126,7 +131,8 @@ func TestReportFits(t *testing.T) {
 	slots := func(n int, text string, resources int) wire.Workloads {
 		w := wire.Workloads{}
 		for i := range n {
-			s := wire.WorkloadSlot{Slot: fmt.Sprintf("s%d@n1", i), ID: "v" + text, State: wire.WorkloadPreparing, Since: time.Unix(1, 0).UTC()}
+			s := wire.WorkloadSlot{Slot: fmt.Sprintf("s%d@n1", i), ID: "v" + text, State: wire.WorkloadPreparing,
+				Since: time.Unix(1, 0).UTC()}
 			for j := range resources {
 				s.Resources = append(s.Resources, wire.WorkloadResource{Name: fmt.Sprint("r", j), State: "waiting"})
 			}
@@ -150,7 +156,8 @@ func TestReportFits(t *testing.T) {
 		if _, err := wire.Decode[wire.Workloads](data); err != nil {
 			t.Error(err)
 		}
-		if len(w.Slots) < c.slots || len(w.Slots)+w.More != total || len(data) > maxReport || c.resource != (len(w.Slots[0].Resources) > 0) {
+		if len(w.Slots) < c.slots || len(w.Slots)+w.More != total || len(data) > maxReport ||
+			c.resource != (len(w.Slots[0].Resources) > 0) {
 			t.Errorf("of %d slots %d, and %d more, in %d bytes", total, len(w.Slots), w.More, len(data))
 		}
 	}
@@ -165,10 +172,12 @@ func TestLinkAndRemoveAfterCrash(t *testing.T) {
 		"slot's directory": func(dir, _ string) error { return os.MkdirAll(filepath.Dir(dir), 0o755) },
 		"no links":         func(dir, _ string) error { return os.MkdirAll(dir, 0o755) },
 		"half a link": func(dir, logs string) error {
-			return joined(os.MkdirAll(dir, 0o755), os.MkdirAll(logs, 0o755), os.Symlink("/store/copies/x", filepath.Join(dir, fresh)))
+			return joined(os.MkdirAll(dir, 0o755), os.MkdirAll(logs, 0o755),
+				os.Symlink("/store/copies/x", filepath.Join(dir, fresh)))
 		},
 		"some links": func(dir, _ string) error {
-			return joined(os.MkdirAll(dir, 0o755), os.Symlink("/store/copies/web-also", filepath.Join(dir, "also")), os.Symlink("/store/copies/old", filepath.Join(dir, "data")))
+			return joined(os.MkdirAll(dir, 0o755), os.Symlink("/store/copies/web-also", filepath.Join(dir, "also")),
+				os.Symlink("/store/copies/old", filepath.Join(dir, "data")))
 		},
 		"links of before": func(dir, _ string) error {
 			return joined(os.MkdirAll(dir, 0o755), os.Symlink("/store/copies/old", filepath.Join(dir, "given up")))
@@ -217,7 +226,8 @@ func TestLinkAndRemoveAfterCrash(t *testing.T) {
 				}
 				w.missing["web-data"] = true
 				before, _ := links(dir)
-				if err := m.link(dir, c); err == nil || err.Code != wire.CodeUnavailable || err.Path != "/resources/data" {
+				if err := m.link(dir, c); err == nil || err.Code != wire.CodeUnavailable ||
+					err.Path != "/resources/data" {
 					t.Errorf("without a resource: %v", err)
 				}
 				if after, _ := links(dir); len(after) != len(before) {
@@ -290,7 +300,8 @@ func TestConstraints(t *testing.T) {
 		a.Manager.Want([]workload.Config{c, config("free", "one", "")})
 		settled(time.Minute)
 		w.only(map[string]string{"web": "one", "free": "one"})
-		for run, want := range map[string]map[string]string{"c1.web/install": c.Container.Constraints, "c1.web/start": c.Container.Constraints, "c1.free/start": nil} {
+		for run, want := range map[string]map[string]string{"c1.web/install": c.Container.Constraints,
+			"c1.web/start": c.Container.Constraints, "c1.free/start": nil} {
 			if got, entered := w.limits[run]; !entered || !maps.Equal(got, want) {
 				t.Errorf("%s has %v, want %v (entered: %v)", run, got, want, entered)
 			}

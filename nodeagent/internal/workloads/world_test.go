@@ -26,7 +26,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var rules = supervise.Rules{Window: 10 * time.Second, Grace: 5 * time.Second, Status: 30 * time.Second, Reopen: time.Hour}
+var rules = supervise.Rules{Window: 10 * time.Second, Grace: 5 * time.Second, Status: 30 * time.Second,
+	Reopen: time.Hour}
 
 // world is a node that outlives its agents: a disk, a state file, a keeper, resources and groups.
 type world struct {
@@ -39,8 +40,9 @@ type world struct {
 	runs    map[string]*process
 	started []string // every run that was ever started
 	changed chan struct{}
-	ends    map[string]keep.Status // how a hook ends, by its name or configurationId/name; "" and missing: with 0, at once
-	missing map[string]bool        // uuids of resources that are not on the node
+	// how a hook ends, by its name or configurationId/name; "" and missing: with 0, at once
+	ends    map[string]keep.Status
+	missing map[string]bool // uuids of resources that are not on the node
 	wanted  []workload.Artifact
 	asked   int
 	groups  map[string]bool
@@ -72,8 +74,10 @@ type process struct {
 }
 
 func newWorld(t testing.TB) *world {
-	return &world{t: t, dir: tempDir(t), store: map[string][]byte{}, runs: map[string]*process{}, changed: make(chan struct{}), ends: map[string]keep.Status{},
-		missing: map[string]bool{}, groups: map[string]bool{}, limits: map[string]map[string]string{}, updates: make(chan struct{}, 1), refuse: map[string]*wire.Error{}, hold: map[string]chan struct{}{}}
+	return &world{t: t, dir: tempDir(t), store: map[string][]byte{}, runs: map[string]*process{},
+		changed: make(chan struct{}), ends: map[string]keep.Status{},
+		missing: map[string]bool{}, groups: map[string]bool{}, limits: map[string]map[string]string{},
+		updates: make(chan struct{}, 1), refuse: map[string]*wire.Error{}, hold: map[string]chan struct{}{}}
 }
 
 // tempDir is a directory in memory where there is one: it is synced often.
@@ -107,7 +111,8 @@ func (w *world) agent() *agent {
 	if w.fetches != nil {
 		resources = w.fetches
 	}
-	a.Manager = New(Config{Dir: w.dir, Rules: rules, LogBytes: 4096, LogFiles: 2, Keeper: a.keeper, Kept: func() bool { return len(w.started) > 0 },
+	a.Manager = New(Config{Dir: w.dir, Rules: rules, LogBytes: 4096, LogFiles: 2, Keeper: a.keeper,
+		Kept:      func() bool { return len(w.started) > 0 },
 		Resources: resources, Groups: a, Store: a, Now: time.Now, Log: zap.NewNop(),
 		Emit: func(kind string, _ *wire.Error, d supervise.Detail) {
 			w.lock(func() { w.events = append(w.events, kind+" "+d.Slot+" "+d.ID) })
@@ -236,7 +241,9 @@ func (a *agent) Leave(group string) error {
 	}
 	err := a.mark("leave "+group, func() {
 		for _, p := range a.runs {
-			busy = busy || p.State == keep.Running && slices.ContainsFunc(p.run.Cgroups, func(d string) bool { return strings.HasPrefix(d, "/cg/"+group+"/") })
+			busy = busy || p.State == keep.Running &&
+				slices.ContainsFunc(p.run.Cgroups,
+					func(d string) bool { return strings.HasPrefix(d, "/cg/"+group+"/") })
 		}
 		if !busy {
 			delete(a.groups, group)
@@ -303,7 +310,8 @@ func (w *world) only(want map[string]string) {
 		}
 	}
 	if len(got) != len(want) || len(w.runs) != len(want) || len(w.store) != len(want) || len(w.groups) != len(want) {
-		w.t.Errorf("%d slots, and there are %v runs, slots %v, groups %v", len(want), slices.Sorted(maps.Keys(w.runs)), slices.Sorted(maps.Keys(w.store)), slices.Sorted(maps.Keys(w.groups)))
+		w.t.Errorf("%d slots, and there are %v runs, slots %v, groups %v", len(want), slices.Sorted(maps.Keys(w.runs)),
+			slices.Sorted(maps.Keys(w.store)), slices.Sorted(maps.Keys(w.groups)))
 	}
 	for _, root := range []string{"slots", "logs"} {
 		services, err := os.ReadDir(filepath.Join(w.dir, root))
@@ -324,10 +332,13 @@ func (w *world) only(want map[string]string) {
 
 // config is a configuration of a slot: id/dynamic part, with these hooks beside the first.
 func config(service, id, dynamic string, hooks ...string) workload.Config {
-	c := workload.Config{Class: workload.Instance, ConfigurationID: id + dynamic, Slot: workload.Slot{Service: service, Node: "n1"}, Properties: map[string]string{"version": id},
-		Resources: map[string]workload.Artifact{"data": {Class: workload.DynamicResource, UUID: service + "-data" + dynamic, URLs: []string{"http://x/"}}}}
+	c := workload.Config{Class: workload.Instance, ConfigurationID: id + dynamic,
+		Slot: workload.Slot{Service: service, Node: "n1"}, Properties: map[string]string{"version": id},
+		Resources: map[string]workload.Artifact{"data": {Class: workload.DynamicResource,
+			UUID: service + "-data" + dynamic, URLs: []string{"http://x/"}}}}
 	for _, h := range append(hooks, workload.HookStart) {
-		c.Resources[h] = workload.Artifact{Class: workload.Resource, UUID: fmt.Sprintf("%s-%s-%s", service, id, h), URLs: []string{"http://x/"}}
+		c.Resources[h] = workload.Artifact{Class: workload.Resource, UUID: fmt.Sprintf("%s-%s-%s", service, id, h),
+			URLs: []string{"http://x/"}}
 	}
 	return c
 }

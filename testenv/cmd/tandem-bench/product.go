@@ -86,7 +86,8 @@ func (p *product) do(op string, args json.RawMessage) (any, error) {
 		if err := json.Unmarshal(args, &s); err != nil {
 			return nil, err
 		}
-		r, err := p.app.Unit().Submit(ctx, app.Submission{Kind: "config", Document: document(s.Version), Who: "bench", Via: "cli", Offline: s.Offline})
+		r, err := p.app.Unit().Submit(ctx,
+			app.Submission{Kind: "config", Document: document(s.Version), Who: "bench", Via: "cli", Offline: s.Offline})
 		if err == nil && r.State != "accepted" {
 			err = fmt.Errorf("version %s is %s: %w", s.Version, r.State, r.Error)
 		}
@@ -99,7 +100,9 @@ func (p *product) do(op string, args json.RawMessage) (any, error) {
 		if err := json.Unmarshal(args, &w); err != nil {
 			return nil, err
 		}
-		r, err := p.app.Unit().Submit(ctx, app.Submission{Kind: wire.KindWorkloads, Document: w.Document, Version: w.Version, Who: "bench", Via: "cli"})
+		r, err := p.app.Unit().Submit(ctx,
+			app.Submission{Kind: wire.KindWorkloads, Document: w.Document, Version: w.Version, Who: "bench",
+				Via: "cli"})
 		if err == nil && r.State != "accepted" {
 			err = fmt.Errorf("workloads %s are %s: %w", w.Version, r.State, r.Error)
 		}
@@ -117,7 +120,8 @@ func (p *product) do(op string, args json.RawMessage) (any, error) {
 	case "view":
 		s, err := p.app.Unit().Status(ctx)
 		g := s.Config.Progress
-		return fleetView{Nodes: g.Nodes, Online: g.Online, Installed: g.Installed, Version: s.Config.Version, Records: s.Rev, Up: s.Broker.Up}, err
+		return fleetView{Nodes: g.Nodes, Online: g.Online, Installed: g.Installed, Version: s.Config.Version,
+			Records: s.Rev, Up: s.Broker.Up}, err
 	case "enrol":
 		var e enrolment
 		if err := json.Unmarshal(args, &e); err != nil {
@@ -170,7 +174,8 @@ type broker struct {
 
 func newBroker(l net.Listener) (role, error) {
 	s, err := server.New(server.Config{
-		Unit: unitName, Listeners: []net.Listener{l}, Limits: server.Collectors(), Passwords: map[string]string{"controller": brokerPassword},
+		Unit: unitName, Listeners: []net.Listener{l}, Limits: server.Collectors(),
+		Passwords: map[string]string{"controller": brokerPassword},
 	})
 	if err != nil {
 		return nil, err

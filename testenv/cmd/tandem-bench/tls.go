@@ -111,16 +111,18 @@ func (p *product) join(ctx context.Context, name string) (b bearer, ca []byte, e
 	if b.Key, err = x509.MarshalPKCS8PrivateKey(key); err != nil {
 		return b, nil, err
 	}
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
-		MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, // it is the next line that decides
-		VerifyConnection: func(s tls.ConnectionState) error {
-			last := s.PeerCertificates[len(s.PeerCertificates)-1]
-			if jointoken.FingerprintOf(last.Raw) != token.CA {
-				return errors.New("another CA than the token's")
-			}
-			return nil
-		}}}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.app.JoinURL()+jointoken.JoinPath, bytes.NewReader(body))
+	client := http.Client{Timeout: patience,
+		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+			MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, // it is the next line that decides
+			VerifyConnection: func(s tls.ConnectionState) error {
+				last := s.PeerCertificates[len(s.PeerCertificates)-1]
+				if jointoken.FingerprintOf(last.Raw) != token.CA {
+					return errors.New("another CA than the token's")
+				}
+				return nil
+			}}}}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.app.JoinURL()+jointoken.JoinPath,
+		bytes.NewReader(body))
 	if err != nil {
 		return b, nil, err
 	}
@@ -243,12 +245,16 @@ func (b *session) tlsSize(n int) (err error) {
 		}
 	}
 	at := fmt.Sprintf("%d nodes", n)
-	b.add(figure{Section: "tls", Name: "apply, nodes not asked first, plain TCP, " + at, Unit: "s", Samples: applies[0]})
-	b.add(figure{Section: "tls", Name: "apply, nodes not asked first, mutual TLS 1.3, " + at, Unit: "s", Samples: applies[1]})
-	b.add(figure{Section: "tls", Name: "apply with mutual TLS over apply without, " + at, Unit: "×", Samples: ratios(applies[1], applies[0])})
+	b.add(figure{Section: "tls", Name: "apply, nodes not asked first, plain TCP, " + at, Unit: "s",
+		Samples: applies[0]})
+	b.add(figure{Section: "tls", Name: "apply, nodes not asked first, mutual TLS 1.3, " + at, Unit: "s",
+		Samples: applies[1]})
+	b.add(figure{Section: "tls", Name: "apply with mutual TLS over apply without, " + at, Unit: "×",
+		Samples: ratios(applies[1], applies[0])})
 	b.add(figure{Section: "tls", Name: "nodes that connect, plain TCP, " + at, Unit: "/s", Samples: connects[0]})
 	b.add(figure{Section: "tls", Name: "nodes that connect, mutual TLS 1.3, " + at, Unit: "/s", Samples: connects[1]})
-	b.add(figure{Section: "tls", Name: "time to connect with mutual TLS over that without, " + at, Unit: "×", Samples: ratios(connects[0], connects[1])})
+	b.add(figure{Section: "tls", Name: "time to connect with mutual TLS over that without, " + at, Unit: "×",
+		Samples: ratios(connects[0], connects[1])})
 	return nil
 }
 

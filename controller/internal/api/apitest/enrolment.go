@@ -23,7 +23,8 @@ func (u *Unit) Enroll(ctx context.Context, in op.EnrollIn) (view.Enrolment, erro
 	s.Who = caller.From(ctx).Who()
 	life := cmp.Or(in.Life(), 24*time.Hour)
 	t := jointoken.Token{Node: in.Node}
-	return view.Enrolment{Node: in.Node, Token: t.Text(), Expires: s.Now.Add(life), Controller: "https://gateway:8884", CA: t.CA.String()}, nil
+	return view.Enrolment{Node: in.Node, Token: t.Text(), Expires: s.Now.Add(life), Controller: "https://gateway:8884",
+		CA: t.CA.String()}, nil
 }
 
 // Revoke gives a node that is known the identity of one that was revoked.

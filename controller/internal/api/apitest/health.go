@@ -15,7 +15,8 @@ import (
 // node-2 has a check that fails, node-3 is well, node-4 was when it went away.
 func Healthy(s *State) {
 	for i, h := range []view.Health{
-		{State: view.HealthTrial, Text: "trial 1.5.0 4m left", Alerts: 1}, {State: view.HealthCheck, Text: "check disk"},
+		{State: view.HealthTrial, Text: "trial 1.5.0 4m left", Alerts: 1},
+		{State: view.HealthCheck, Text: "check disk"},
 		{State: view.HealthOK, Text: "ok"}, {State: view.HealthOK, Text: "ok"},
 	} {
 		h.ReportedAt = s.Now.Add(-30 * time.Second)
@@ -33,14 +34,23 @@ var Components = []wire.HealthComponent{
 func Report(now time.Time) *wire.Health {
 	return &wire.Health{
 		Indicator: wire.IndicatorContact, Text: wire.IndicatorTexts[wire.IndicatorContact],
-		Contact: wire.HealthContact{In: true, Since: now.Add(-6 * time.Minute), Result: wire.ContactSuccess, Last: now.Add(-time.Minute), Document: now.Add(-2 * time.Minute)},
-		Slots:   []wire.HealthSlot{{ID: "a", State: wire.SlotActive, Version: "1.4.0", Verified: true}, {ID: "b", State: wire.SlotInProgress, Version: "1.5.0", Verified: true}},
+		Contact: wire.HealthContact{In: true, Since: now.Add(-6 * time.Minute), Result: wire.ContactSuccess,
+			Last: now.Add(-time.Minute), Document: now.Add(-2 * time.Minute)},
+		Slots: []wire.HealthSlot{{ID: "a", State: wire.SlotActive, Version: "1.4.0", Verified: true},
+			{ID: "b", State: wire.SlotInProgress, Version: "1.5.0", Verified: true}},
 		Current: "b", Components: Components,
-		Trial: &wire.HealthTrial{Slot: "b", Version: "1.5.0", Since: now.Add(-6 * time.Minute), Remaining: wire.SpanOf(4 * time.Minute), Deadline: wire.SpanOf(24 * time.Minute),
-			Approval: wire.ApprovalNeeded, WaitsFor: []wire.HealthWait{{Code: wire.WaitApproval, Text: "somebody says that it may be kept"}, {Code: wire.WaitTestTime, Text: "PT4M in good health"}}},
-		Restart:  &wire.HealthRestart{Reason: wire.BootReboot, Detail: "by the controller: new kernel", At: now.Add(-30 * time.Second)}, // which waits for the trial
-		Boot:     wire.HealthBoot{Reason: wire.BootUpdate, Detail: "version 1.5.0", Restarts: 12, At: now.Add(-6 * time.Minute)},
-		Checks:   []wire.HealthCheck{{Name: "cpu", OK: true, Since: now.Add(-6 * time.Minute)}, {Name: "disk", Message: "0.99, limit 0.98", Since: now.Add(-time.Minute)}},
+		Trial: &wire.HealthTrial{Slot: "b", Version: "1.5.0", Since: now.Add(-6 * time.Minute),
+			Remaining: wire.SpanOf(4 * time.Minute), Deadline: wire.SpanOf(24 * time.Minute),
+			Approval: wire.ApprovalNeeded,
+			WaitsFor: []wire.HealthWait{{Code: wire.WaitApproval, Text: "somebody says that it may be kept"},
+				{Code: wire.WaitTestTime, Text: "PT4M in good health"}}},
+		// which waits for the trial
+		Restart: &wire.HealthRestart{Reason: wire.BootReboot, Detail: "by the controller: new kernel",
+			At: now.Add(-30 * time.Second)},
+		Boot: wire.HealthBoot{Reason: wire.BootUpdate, Detail: "version 1.5.0", Restarts: 12,
+			At: now.Add(-6 * time.Minute)},
+		Checks: []wire.HealthCheck{{Name: "cpu", OK: true, Since: now.Add(-6 * time.Minute)},
+			{Name: "disk", Message: "0.99, limit 0.98", Since: now.Add(-time.Minute)}},
 		Settings: wire.HealthSettings{}.Complete(),
 	}
 }
@@ -56,13 +66,15 @@ func (u *Unit) NodeHealth(ctx context.Context, in op.NodeIn) (view.NodeHealth, e
 		if n.Node != in.Node {
 			continue
 		}
-		v := view.NodeHealth{Node: in.Node, Online: n.Online, Since: n.Since, Health: view.Health{State: view.HealthUnknown, Text: "not reported"}}
+		v := view.NodeHealth{Node: in.Node, Online: n.Online, Since: n.Since,
+			Health: view.Health{State: view.HealthUnknown, Text: "not reported"}}
 		if n.Health != nil {
 			v.Health = *n.Health
 		}
 		if in.Node == "node-1" && n.Health != nil {
 			v.Report = Report(s.Now)
-			v.Raised = []view.Alert{{Tag: "systemQuotaAlert", Parameter: "cpu", Value: 0.97, Min: 0.5, Max: 0.9, Since: s.Now.Add(-3 * time.Minute), At: s.Now.Add(-time.Minute)}}
+			v.Raised = []view.Alert{{Tag: "systemQuotaAlert", Parameter: "cpu", Value: 0.97, Min: 0.5, Max: 0.9,
+				Since: s.Now.Add(-3 * time.Minute), At: s.Now.Add(-time.Minute)}}
 		}
 		return v, nil
 	}
@@ -178,10 +190,13 @@ func (u *Unit) Reboot(ctx context.Context, in op.RebootIn) (view.Ordered, error)
 // Try agrees if 1.5.0 is asked for, or anything, and of components os.
 func (u *Unit) Try(ctx context.Context, in op.TryIn) (view.Ordered, error) {
 	if in.Component != "" && in.Component != "os" {
-		return view.Ordered{}, &wire.Error{Code: wire.CodeNotFound, Path: "/component", Message: "the settings of this node's agent name no component " + in.Component + ": --component", Node: in.Node}
+		return view.Ordered{}, &wire.Error{Code: wire.CodeNotFound, Path: "/component",
+			Message: "the settings of this node's agent name no component " + in.Component + ": --component",
+			Node:    in.Node}
 	}
 	if in.Version != "" && in.Version != "1.5.0" {
-		return view.Ordered{}, &wire.Error{Code: wire.CodeWrongState, Message: "version 1.5.0 is staged, not " + in.Version, Node: in.Node}
+		return view.Ordered{},
+			&wire.Error{Code: wire.CodeWrongState, Message: "version 1.5.0 is staged, not " + in.Version, Node: in.Node}
 	}
 	return u.ordered(ctx, in.Node, wire.MethodTry, "-", "")
 }
@@ -203,7 +218,9 @@ func (u *Unit) ordered(ctx context.Context, node string, m wire.Method, needed, 
 	}
 	for _, n := range s.Nodes {
 		if n.Node == node && !n.Online {
-			return view.Ordered{}, wire.New(wire.CodeWrongState, "", fmt.Sprintf("node %s is offline; nothing was sent, and nothing waits for it", node))
+			return view.Ordered{},
+				wire.New(wire.CodeWrongState, "",
+					fmt.Sprintf("node %s is offline; nothing was sent, and nothing waits for it", node))
 		}
 	}
 	if !s.knows(node) {

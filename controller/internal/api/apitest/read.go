@@ -91,7 +91,8 @@ func (u *Unit) Resolved(ctx context.Context, in op.ResolveIn) (view.Resolved, er
 	}
 	c, src := unitconfig.Resolve(uc, in.Node, n.Type)
 	body := unitconfig.EncodeNode(c)
-	return view.Resolved{Node: in.Node, Type: n.Type, Rule: string(src.Rule), Entry: src.Pointer(), Hash: wire.Hash(body), Document: body}, nil
+	return view.Resolved{Node: in.Node, Type: n.Type, Rule: string(src.Rule), Entry: src.Pointer(),
+		Hash: wire.Hash(body), Document: body}, nil
 }
 
 // Explain explains from the installed document.
@@ -109,7 +110,8 @@ func (u *Unit) Explain(ctx context.Context, in op.ExplainIn) (view.Explanation, 
 	if err != nil {
 		return view.Explanation{}, err
 	}
-	out := view.Explanation{Node: in.Node, Pointer: in.Pointer, Value: x.Value, Rule: string(x.Source.Rule), Source: x.From, Why: x.Why, Version: uc.Version}
+	out := view.Explanation{Node: in.Node, Pointer: in.Pointer, Value: x.Value, Rule: string(x.Source.Rule),
+		Source: x.From, Why: x.Why, Version: uc.Version}
 	if d, ok := n.Documents[wire.KindConfig]; ok {
 		if out.InForce = d.InSync; d.Running != nil {
 			out.Running = d.Running.Version
@@ -177,7 +179,9 @@ func (u *Unit) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 		if f.Reverse {
 			e = s.Entries[len(s.Entries)-1-i]
 		}
-		if e.Seq >= f.From && (f.Node == "" || f.Node == e.Node) && (len(f.Types) == 0 || slices.Contains(f.Types, e.Type) || e.Type == "event" && slices.Contains(f.Types, e.Kind)) && len(out) < limit {
+		if e.Seq >= f.From && (f.Node == "" || f.Node == e.Node) &&
+			(len(f.Types) == 0 || slices.Contains(f.Types, e.Type) ||
+				e.Type == "event" && slices.Contains(f.Types, e.Kind)) && len(out) < limit {
 			out = append(out, e)
 		}
 	}

@@ -13,8 +13,10 @@ import (
 // Signing is what a unit's keys look like halfway through a rotation.
 func Signing(now time.Time) view.Keys {
 	return view.Keys{Rev: 1795168800, Keys: []view.SigningKey{
-		{ID: "34750f98bd59fcfc", Ed25519: make([]byte, 32), State: "signing", Since: now.Add(-300 * 24 * time.Hour), Nodes: 3},
-		{ID: "9f2c5a7d11e04b36", Ed25519: make([]byte, 32), State: "announced", Since: now.Add(-time.Minute), Who: "ann", Nodes: 2, Missing: []string{"node-3"}},
+		{ID: "34750f98bd59fcfc", Ed25519: make([]byte, 32), State: "signing", Since: now.Add(-300 * 24 * time.Hour),
+			Nodes: 3},
+		{ID: "9f2c5a7d11e04b36", Ed25519: make([]byte, 32), State: "announced", Since: now.Add(-time.Minute),
+			Who: "ann", Nodes: 2, Missing: []string{"node-3"}},
 	}}
 }
 
@@ -38,7 +40,8 @@ func (u *Unit) RotateKey(ctx context.Context, in op.RotateKey) (view.Keys, error
 	s.Who = caller.From(ctx).Who()
 	k := Signing(s.Now)
 	if !in.Force {
-		return view.Keys{}, wire.New(wire.CodeWrongState, "", "key "+k.Keys[1].ID+" cannot sign yet: node-3 is not known to believe it")
+		return view.Keys{}, wire.New(wire.CodeWrongState,
+			"", "key "+k.Keys[1].ID+" cannot sign yet: node-3 is not known to believe it")
 	}
 	k.Rev++
 	k.Keys[0].State, k.Keys[1].State = "leaving", "signing"

@@ -15,7 +15,8 @@ func Keys(dir string, now func() time.Time) (s *tokens.Store, byRole map[tokens.
 	byRole = map[tokens.Role]string{}
 	for _, role := range tokens.Roles {
 		secret := tokens.NewSecret()
-		set = set.With(tokens.Token{Name: string(role), Role: role, Hash: secret.Hash(), Created: Now, By: "uid:0(root)"})
+		set = set.With(tokens.Token{Name: string(role), Role: role, Hash: secret.Hash(), Created: Now,
+			By: "uid:0(root)"})
 		byRole[role] = secret.Text()
 	}
 	path := filepath.Join(dir, tokens.FileName)

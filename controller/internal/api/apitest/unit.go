@@ -124,7 +124,8 @@ func (s *State) submit(sub view.Submission) view.Result {
 			res.Checks.Silent = append(res.Checks.Silent, n.Node)
 		case s.Refuse[n.Node] != nil:
 			res.Checks.Asked++
-			res.Checks.Refused = append(res.Checks.Refused, view.NodeError{Node: n.Node, Errors: []*wire.Error{s.Refuse[n.Node]}})
+			res.Checks.Refused = append(res.Checks.Refused,
+				view.NodeError{Node: n.Node, Errors: []*wire.Error{s.Refuse[n.Node]}})
 		default:
 			res.Checks.Asked++
 			res.Checks.Agreed++

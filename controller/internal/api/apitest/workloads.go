@@ -27,38 +27,54 @@ type Workloads struct {
 }
 
 func slotOf(service, node string, state wire.WorkloadState) view.Slot {
-	s := view.Slot{Slot: service + "@" + node, Node: node, Online: true, Desired: service + "-2", State: string(state), At: Now.Add(-time.Minute)}
+	s := view.Slot{Slot: service + "@" + node, Node: node, Online: true, Desired: service + "-2", State: string(state),
+		At: Now.Add(-time.Minute)}
 	s.Report = &wire.WorkloadSlot{Slot: s.Slot, ID: service + "-2", State: state, Since: Now.Add(-10 * time.Minute)}
 	return s
 }
 
 // Working gives a Sample workloads: slots in every state.
 func Working(s *State) {
-	running, restarting, switching := slotOf("web", "node-1", wire.WorkloadRunning), slotOf("camera", "node-1", wire.WorkloadRestarting), slotOf("map", "node-2", wire.WorkloadRunning)
-	completed, failed, gone := slotOf("clean", "node-2", wire.WorkloadCompleted), slotOf("radio", "node-2", wire.WorkloadFailed), slotOf("old", "node-2", wire.WorkloadStopped)
-	running.Settled, completed.Settled, completed.Job, completed.Report.Job, gone.Settled, gone.Desired = true, true, true, true, true, ""
+	running, restarting, switching := slotOf("web", "node-1", wire.WorkloadRunning),
+		slotOf("camera", "node-1", wire.WorkloadRestarting), slotOf("map", "node-2", wire.WorkloadRunning)
+	completed, failed, gone := slotOf("clean", "node-2", wire.WorkloadCompleted),
+		slotOf("radio", "node-2", wire.WorkloadFailed), slotOf("old", "node-2", wire.WorkloadStopped)
+	running.Settled, completed.Settled, completed.Job, completed.Report.Job, gone.Settled, gone.Desired = true, true,
+		true, true, true, ""
 	restarting.Report.Restarts, restarting.Report.Next = 7, Now.Add(8*time.Second)
 	restarting.Report.Exit = &wire.WorkloadExit{Code: 3, At: Now.Add(-time.Minute)}
 	restarting.Why = "exit status 3"
 	switching.Report.ID, switching.Report.Wanted, switching.Report.Doing = "map-1", "map-2", "fetch"
-	switching.Report.Resources = []wire.WorkloadResource{{Name: "tiles", State: "fetching", Done: 12 << 20, Size: 40 << 20}, {Name: "style", State: "waiting"}}
+	switching.Report.Resources = []wire.WorkloadResource{{Name: "tiles", State: "fetching", Done: 12 << 20,
+		Size: 40 << 20}, {Name: "style", State: "waiting"}}
 	switching.Why = "map-2 is to come; fetch 12 of 40 MiB"
-	failed.Report.Error = wire.New(wire.CodeNotSupported, "/resources/iss_hook_start/urls/0", "this agent was built without BitTorrent")
+	failed.Report.Error = wire.New(wire.CodeNotSupported, "/resources/iss_hook_start/urls/0",
+		"this agent was built without BitTorrent")
 	failed.Why = "not-supported: this agent was built without BitTorrent"
 	gone.Why = "no longer wanted"
-	waiting := view.Slot{Slot: "web@node-4", Node: "node-4", Desired: "web-2", State: view.SlotWaiting, Why: "the node is offline"}
-	unknown := view.Slot{Slot: "web@node-9", Node: "node-9", Desired: "web-2", State: view.SlotWaiting, Why: "the node was never heard of"}
+	waiting := view.Slot{Slot: "web@node-4", Node: "node-4", Desired: "web-2", State: view.SlotWaiting,
+		Why: "the node is offline"}
+	unknown := view.Slot{Slot: "web@node-9", Node: "node-9", Desired: "web-2", State: view.SlotWaiting,
+		Why: "the node was never heard of"}
 	w := &s.Workloads
 	w.Slots = []view.Slot{restarting, running, completed, switching, gone, failed, waiting, unknown}
 	w.Document = []byte(`[{"@class":"Instance","slot":"web@node-1","resources":{}}]`)
 	w.Versions = []view.Version{
-		{Seq: 6, At: Now.Add(-20 * time.Hour), Version: "1.0.0", State: "accepted", Who: "uid:1000(alice)", Via: "cli", Mode: wire.ModeApply, Hash: wire.Hash(w.Document)},
-		{Seq: 8, At: Now.Add(-time.Hour), Version: "1.0.1", State: "refused", Who: "token/ann", Via: "http", Mode: wire.ModeApply, Error: &wire.Error{Code: wire.CodeNotSupported, Message: "the agent there, version 1.0.0, does not run workloads; update it, or take its slots out", Node: "node-3"}},
-		{Seq: 10, At: Now.Add(-15 * time.Minute), Version: "1.0.1", State: "accepted", Who: "uid:1000(alice)", Via: "cli", Mode: wire.ModeApply, Hash: wire.Hash(w.Document), Lenient: true},
+		{Seq: 6, At: Now.Add(-20 * time.Hour), Version: "1.0.0", State: "accepted", Who: "uid:1000(alice)", Via: "cli",
+			Mode: wire.ModeApply, Hash: wire.Hash(w.Document)},
+		{Seq: 8, At: Now.Add(-time.Hour), Version: "1.0.1", State: "refused", Who: "token/ann", Via: "http",
+			Mode: wire.ModeApply,
+			Error: &wire.Error{Code: wire.CodeNotSupported,
+				Message: "the agent there, version 1.0.0, does not run workloads; update it, or take its slots out",
+				Node:    "node-3"}},
+		{Seq: 10, At: Now.Add(-15 * time.Minute), Version: "1.0.1", State: "accepted", Who: "uid:1000(alice)",
+			Via: "cli", Mode: wire.ModeApply, Hash: wire.Hash(w.Document), Lenient: true},
 	}
-	w.Status = view.WorkloadStatus{Version: "1.0.1", Rev: 11, Since: Now.Add(-15 * time.Minute), Who: "uid:1000(alice)", Unknown: []string{"node-9"},
+	w.Status = view.WorkloadStatus{Version: "1.0.1", Rev: 11, Since: Now.Add(-15 * time.Minute), Who: "uid:1000(alice)",
+		Unknown:  []string{"node-9"},
 		Progress: view.Progress{Nodes: 3, Online: 2, Installed: 2, Missing: []view.Laggard{{Node: "node-4"}}},
-		Slots:    view.SlotProgress{Slots: 7, Running: 1, Completed: 1, Missing: []view.Slot{restarting, switching, failed, waiting, unknown}, OnlineMissing: 2, Failed: 1}}
+		Slots: view.SlotProgress{Slots: 7, Running: 1, Completed: 1,
+			Missing: []view.Slot{restarting, switching, failed, waiting, unknown}, OnlineMissing: 2, Failed: 1}}
 	w.Logs = map[string]string{"web@node-1": "started\nlistening on 8080\n"}
 }
 
@@ -109,14 +125,16 @@ func (s *State) submitWorkloads(sub view.Submission) view.Result {
 			e := *s.Refuse[c.Slot.Node]
 			e.Node = c.Slot.Node
 			res.Error = &e
-			res.Checks.Refused = append(res.Checks.Refused, view.NodeError{Node: c.Slot.Node, Errors: []*wire.Error{&e}})
+			res.Checks.Refused = append(res.Checks.Refused,
+				view.NodeError{Node: c.Slot.Node, Errors: []*wire.Error{&e}})
 		default:
 			res.Checks.Asked++
 			res.Checks.Agreed++
 		}
 	}
 	for _, slot := range w.Slots {
-		if slot.Desired != "" && !slices.ContainsFunc(filled.Configs, func(c workload.Config) bool { return c.Slot.String() == slot.Slot }) {
+		if slot.Desired != "" &&
+			!slices.ContainsFunc(filled.Configs, func(c workload.Config) bool { return c.Slot.String() == slot.Slot }) {
 			res.Placed.Stops = append(res.Placed.Stops, slot.Slot)
 		}
 	}
@@ -126,9 +144,11 @@ func (s *State) submitWorkloads(sub view.Submission) view.Result {
 	if res.State = "acceptable"; sub.DryRun {
 		return res
 	}
-	res.State, res.Epoch, res.Rev, res.Issued = "accepted", max(1, s.Status.Epoch), w.Status.Rev+1, len(nodes)-len(res.Placed.Unknown)
+	res.State, res.Epoch, res.Rev, res.Issued = "accepted", max(1, s.Status.Epoch), w.Status.Rev+1,
+		len(nodes)-len(res.Placed.Unknown)
 	w.Document = sub.Document
-	w.Status = view.WorkloadStatus{Version: res.Version, Rev: res.Rev, Since: s.Now, Who: sub.Who, Unknown: res.Placed.Unknown,
+	w.Status = view.WorkloadStatus{Version: res.Version, Rev: res.Rev, Since: s.Now, Who: sub.Who,
+		Unknown:  res.Placed.Unknown,
 		Progress: view.Progress{Nodes: res.Issued, Online: res.Checks.Asked, OnlineMissing: res.Checks.Asked},
 		Slots:    view.SlotProgress{Slots: res.Placed.Slots, OnlineMissing: res.Checks.Asked}}
 	if w.Then != nil {
@@ -208,7 +228,8 @@ func (u *Unit) RestartSlot(ctx context.Context, in op.SlotIn) (view.Ordered, err
 func (u *Unit) there(node, service string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !slices.ContainsFunc(u.state.Workloads.Slots, func(s view.Slot) bool { return s.Slot == service+"@"+node && s.Report != nil }) {
+	if !slices.ContainsFunc(u.state.Workloads.Slots,
+		func(s view.Slot) bool { return s.Slot == service+"@"+node && s.Report != nil }) {
 		return &wire.Error{Code: wire.CodeNotFound, Message: "there is no slot of the service " + service, Node: node}
 	}
 	return nil

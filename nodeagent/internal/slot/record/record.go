@@ -212,14 +212,16 @@ func (r Record) Validate() error {
 		return fmt.Errorf("%d tries, %d spared", r.Tries, r.Spared)
 	case r.Trying == None && (r.Tries != 0 || r.Booted || r.Spared != 0):
 		return errors.New("tries without a trial")
-	case !known(r.Writing, None) || r.Writing != None && (r.Writing == r.Good || r.Writing == r.Trying || r.Slot(r.Writing).Exists()):
+	case !known(r.Writing, None) || r.Writing != None &&
+		(r.Writing == r.Good || r.Writing == r.Trying || r.Slot(r.Writing).Exists()):
 		return fmt.Errorf("writing is %.20q", string(r.Writing))
 	case !known(r.Boot.Slot, None, Factory):
 		return fmt.Errorf("slot %.20q was started", string(r.Boot.Slot))
 	}
 	for _, id := range Writable {
 		s := r.Slot(id)
-		if s.Exists() && !validHash(s.Hash) || s.Size < 0 || s.Verdict != Untried && s.Verdict != Good && s.Verdict != Failed || !s.Exists() && s != (Slot{}) {
+		if s.Exists() && !validHash(s.Hash) || s.Size < 0 || s.Verdict != Untried && s.Verdict != Good &&
+			s.Verdict != Failed || !s.Exists() && s != (Slot{}) {
 			return fmt.Errorf("slot %s makes no sense", id)
 		}
 	}

@@ -141,11 +141,13 @@ func TestTries(t *testing.T) {
 		}
 	}
 	r.Mark(Mark{Reason: wire.BootWatchdogHung, Detail: "the sender"})
-	if stands := r.Mark(Mark{Reason: wire.BootFatal, Planned: true}); stands.Reason != wire.BootWatchdogHung || stands.Planned {
+	if stands := r.Mark(Mark{Reason: wire.BootFatal, Planned: true}); stands.Reason != wire.BootWatchdogHung ||
+		stands.Planned {
 		t.Errorf("the first does not stand: %+v", stands)
 	}
 	r = r.Start(ev, fine)
-	if r.Boot.Trial || r.Boot.Slot != A || r.Boot.Reason != wire.BootWatchdogHung || r.Boot.Note == "" || r.Slot(B).Verdict != Failed || r.Last.Committed || r.Last.Slot != B || r.Last.Reason != wire.BootFallback {
+	if r.Boot.Trial || r.Boot.Slot != A || r.Boot.Reason != wire.BootWatchdogHung || r.Boot.Note == "" ||
+		r.Slot(B).Verdict != Failed || r.Last.Committed || r.Last.Slot != B || r.Last.Reason != wire.BootFallback {
 		t.Errorf("%+v", r)
 	}
 	if _, err := r.Commit(B); !errors.Is(err, ErrNoTrial) {
@@ -233,7 +235,8 @@ func TestInstead(t *testing.T) {
 	bad := map[ID]error{B: errIO}
 	sound := func(id ID) error { return bad[id] }
 	r = r.Instead("exec format error", sound)
-	if r.Boot.Slot != A || r.Boot.Trial || r.Trying != None || r.Boot.Reason != wire.BootFallback || !strings.Contains(r.Boot.Note, "exec format error") {
+	if r.Boot.Slot != A || r.Boot.Trial || r.Trying != None || r.Boot.Reason != wire.BootFallback ||
+		!strings.Contains(r.Boot.Note, "exec format error") {
 		t.Fatalf("%+v", r.Boot)
 	}
 	bad[A] = errIO
@@ -312,15 +315,26 @@ func TestRefusals(t *testing.T) {
 			_, err := armed(t, r, B, 1).Arm(A, 1)
 			return err
 		}, "a trial is in progress"},
-		{"the one that is on trial", func() error { _, err := armed(t, r, B, 1).Start(Evidence{}, fine).Arm(B, 1); return err }, "a trial is in progress"},
-		{"an approval before the start", func() error { _, err := armed(t, r, B, 1).Approve("anna"); return err }, "not been started"},
+		{"the one that is on trial",
+			func() error { _, err := armed(t, r, B, 1).Start(Evidence{}, fine).Arm(B, 1); return err },
+			"a trial is in progress"},
+		{"an approval before the start", func() error { _, err := armed(t, r, B, 1).Approve("anna"); return err },
+			"not been started"},
 		{"an approval of nothing", func() error { _, err := r.Approve("anna"); return err }, "no trial"},
-		{"staging in a trial", func() error { _, err := armed(t, r, B, 1).Target(); return err }, "a trial is in progress"},
-		{"a commit before the start", func() error { _, err := armed(t, r, B, 1).Commit(B); return err }, "not been started"},
-		{"a commit of another", func() error { _, err := armed(t, r, B, 1).Start(Evidence{}, fine).Commit(A); return err }, "not been started"},
-		{"the good one in a trial", func() error { _, err := armed(t, r, B, 1).RollBack(A, wire.BootFallback, ""); return err }, "a trial is in progress"},
-		{"another one", func() error { _, err := r.RollBack(B, wire.BootFallback, ""); return err }, "neither on trial nor in force"},
-		{"a staging of before", func() error { _, err := r.Begin(B).Staged(r.Seq, Slot{}); return err }, "another staging"},
+		{"staging in a trial", func() error { _, err := armed(t, r, B, 1).Target(); return err },
+			"a trial is in progress"},
+		{"a commit before the start", func() error { _, err := armed(t, r, B, 1).Commit(B); return err },
+			"not been started"},
+		{"a commit of another",
+			func() error { _, err := armed(t, r, B, 1).Start(Evidence{}, fine).Commit(A); return err },
+			"not been started"},
+		{"the good one in a trial",
+			func() error { _, err := armed(t, r, B, 1).RollBack(A, wire.BootFallback, ""); return err },
+			"a trial is in progress"},
+		{"another one", func() error { _, err := r.RollBack(B, wire.BootFallback, ""); return err },
+			"neither on trial nor in force"},
+		{"a staging of before", func() error { _, err := r.Begin(B).Staged(r.Seq, Slot{}); return err },
+			"another staging"},
 	} {
 		if err := c.do(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
@@ -436,7 +450,8 @@ func TestTransitions(t *testing.T) {
 						bad[id] = rapid.SampledFrom([]error{errIO, ErrBroken}).Draw(t, "how")
 					}
 				}
-				next = r.Start(Evidence{Kernel: rapid.SampledFrom([]string{"k1", "k2"}).Draw(t, "kernel")}, func(id ID) error { return bad[id] })
+				next = r.Start(Evidence{Kernel: rapid.SampledFrom([]string{"k1", "k2"}).Draw(t, "kernel")},
+					func(id ID) error { return bad[id] })
 			}
 			if err != nil {
 				continue

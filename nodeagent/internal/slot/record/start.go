@@ -58,7 +58,8 @@ func (r Record) Start(ev boot.Evidence, sound func(ID) error) Record {
 	}
 	spare := r.Booted && planned && r.Spared < MaxSpared
 	if r.Tries == 0 && !spare {
-		return r.fallBack(fmt.Sprintf("none of its starts came to a commit; the last one ended with %s", ended(r.Boot)), fresh).choose(sound)
+		return r.fallBack(fmt.Sprintf("none of its starts came to a commit; the last one ended with %s", ended(r.Boot)),
+			fresh).choose(sound)
 	}
 	if err := sound(r.Trying); err != nil {
 		id := r.Trying
@@ -188,7 +189,8 @@ func (r Record) settle(id ID, skipped string, gone bool) Record {
 			r.Good, r.Previous = Factory, Factory
 		}
 		if s := r.Slot(broken); s.Exists() {
-			r.Last = Outcome{Seq: r.Seq + 1, Slot: broken, Version: s.Version, Hash: s.Hash, Reason: wire.BootFallback, Detail: bounded(skipped)}
+			r.Last = Outcome{Seq: r.Seq + 1, Slot: broken, Version: s.Version, Hash: s.Hash, Reason: wire.BootFallback,
+				Detail: bounded(skipped)}
 		}
 		r = r.with(broken, Slot{})
 		r.Why = bounded(r.Boot.Note)

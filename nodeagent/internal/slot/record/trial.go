@@ -34,7 +34,8 @@ func (r Record) Target() (ID, error) {
 		}
 		return 2
 	}
-	sort.SliceStable(free, func(i, j int) bool { return worth(free[i]) < worth(free[j]) }) // a generic sort would make the agent larger
+	// a generic sort would make the agent larger
+	sort.SliceStable(free, func(i, j int) bool { return worth(free[i]) < worth(free[j]) })
 	return free[0], nil
 }
 
@@ -167,7 +168,8 @@ func (r Record) RollBack(from ID, reason wire.BootReason, detail string) (Record
 	default:
 		s := r.Slot(r.Good)
 		s.Verdict = Failed
-		r.Last = Outcome{Seq: r.Seq + 1, Slot: from, Version: s.Version, Hash: s.Hash, Reason: reason, Detail: bounded(detail)}
+		r.Last = Outcome{Seq: r.Seq + 1, Slot: from, Version: s.Version, Hash: s.Hash, Reason: reason,
+			Detail: bounded(detail)}
 		r = r.with(from, s)
 		r.Good, r.Previous = r.Previous, Factory
 		r.Why = bounded(fmt.Sprintf("slot %s was rolled back (%s): %s", from, reason, detail))
@@ -189,7 +191,8 @@ func (r Record) goodAgain() Record {
 // endTrial leaves the good slot alone with what the trial was.
 func (r Record) endTrial(reason wire.BootReason, detail string) Record {
 	s := r.Slot(r.Trying)
-	r.Last = Outcome{Seq: r.Seq + 1, Slot: r.Trying, Version: s.Version, Hash: s.Hash, Reason: reason, Detail: bounded(detail)}
+	r.Last = Outcome{Seq: r.Seq + 1, Slot: r.Trying, Version: s.Version, Hash: s.Hash, Reason: reason,
+		Detail: bounded(detail)}
 	if s.Verdict == Untried {
 		s.Verdict = Failed
 	}

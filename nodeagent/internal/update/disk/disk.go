@@ -196,7 +196,8 @@ func ioError(err error) bool {
 // Stage copies a file to where the agent installs it from, verifies it, and has order do the rest. version
 // is what it holds; hash, sha256:…, what it has to have; empty: any. The error is slot.ErrRefused if the
 // source is to blame, and slot.ErrLocked if another staging is under way.
-func (s *Store) Stage(ctx context.Context, file, version, hash string, now time.Time, order func(update.Record, update.Order) (update.Record, error)) (o update.Order, err error) {
+func (s *Store) Stage(ctx context.Context, file, version, hash string, now time.Time,
+	order func(update.Record, update.Order) (update.Record, error)) (o update.Order, err error) {
 	if err := update.CheckVersion(version); err != nil {
 		return o, fmt.Errorf("%w: %w", slot.ErrRefused, err)
 	}

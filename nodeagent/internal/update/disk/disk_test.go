@@ -97,14 +97,17 @@ func TestStage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := read(t, s); r.Phase != update.Installing || r.Version != "2" || r.Hash != o.Hash || r.Size != 10 || files(t, s) != "file-1 record" {
+	if r := read(t, s); r.Phase != update.Installing || r.Version != "2" || r.Hash != o.Hash || r.Size != 10 ||
+		files(t, s) != "file-1 record" {
 		t.Errorf("%+v, %s", r, files(t, s))
 	}
 	// With the right hash, and in the place of the one before, whose file goes with the next one.
-	if _, err := s.Stage(t.Context(), file, "3", o.Hash, time.Now(), order); err != nil || files(t, s) != "file-1 file-2 record" {
+	if _, err := s.Stage(t.Context(), file, "3", o.Hash, time.Now(), order); err != nil ||
+		files(t, s) != "file-1 file-2 record" {
 		t.Errorf("%v, %s", err, files(t, s))
 	}
-	if _, err := s.Stage(t.Context(), file, "4", "", time.Now(), order); err != nil || files(t, s) != "file-2 file-3 record" {
+	if _, err := s.Stage(t.Context(), file, "4", "", time.Now(), order); err != nil ||
+		files(t, s) != "file-2 file-3 record" {
 		t.Errorf("%v, %s", err, files(t, s))
 	}
 	unlock, err := s.disk.Lock(stageLock, 0)
@@ -123,7 +126,10 @@ func TestStage(t *testing.T) {
 		t.Errorf("%v, %s", err, files(t, s))
 	}
 	// A refusal comes before the copy.
-	if err := s.Update(time.Now(), func(r update.Record) (update.Record, error) { r.Phase = update.Trying; return r, nil }); err != nil {
+	if err := s.Update(time.Now(), func(r update.Record) (update.Record, error) {
+		r.Phase = update.Trying
+		return r, nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Stage(t.Context(), file, "5", "", time.Now(), order); err == nil || files(t, s) != "file-4 record" {
@@ -142,7 +148,8 @@ func TestVerifyFile(t *testing.T) {
 	if err := s.Verify(t.Context(), 1, o.Size, o.Hash); err != nil {
 		t.Error(err)
 	}
-	for what, text := range map[string]string{"shorter": "the bundl", "longer": "the bundle.", "altered": "the bundlE"} {
+	for what, text := range map[string]string{"shorter": "the bundl", "longer": "the bundle.",
+		"altered": "the bundlE"} {
 		write(t, s.File(1), text, 0o600)
 		if err := s.Verify(t.Context(), 1, o.Size, o.Hash); !errors.Is(err, update.ErrFailed) {
 			t.Errorf("%s: %v", what, err)
@@ -159,21 +166,25 @@ func TestVerifyFile(t *testing.T) {
 // A record that is no good is kept under another name, and what was under way is given up; also if the
 // agent ends just then.
 func TestDamagedRecord(t *testing.T) {
-	for what, data := range map[string]string{"empty": "", "cut short": "tandem-component 1 00", "altered": "tandem-component 1 00\n{}", "of another format": "tandem-component 9 00\n{}"} {
+	for what, data := range map[string]string{"empty": "", "cut short": "tandem-component 1 00",
+		"altered": "tandem-component 1 00\n{}", "of another format": "tandem-component 9 00\n{}"} {
 		s := newStore(t, nil)
 		write(t, filepath.Join(s.dir, recordFile), data, 0o644)
 		if _, err := s.Read(); err == nil {
 			t.Errorf("%s: it is read", what)
 		}
 		failed := errors.New("the agent ends")
-		if err := s.Update(time.Now(), func(update.Record) (update.Record, error) { return update.Record{}, failed }); !errors.Is(err, failed) {
+		if err := s.Update(time.Now(), func(update.Record) (update.Record, error) {
+			return update.Record{}, failed
+		}); !errors.Is(err, failed) {
 			t.Errorf("%s: %v", what, err)
 		}
 		for range 2 {
 			if err := s.Update(time.Now(), func(r update.Record) (update.Record, error) { return r, nil }); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
-			if r := read(t, s); r.Phase != update.RollingBack || r.Number == 0 || !strings.Contains(r.Why.Detail, "lost") {
+			if r := read(t, s); r.Phase != update.RollingBack || r.Number == 0 ||
+				!strings.Contains(r.Why.Detail, "lost") {
 				t.Errorf("%s: %+v", what, r)
 			}
 		}
@@ -186,7 +197,8 @@ func TestDamagedRecord(t *testing.T) {
 // The record is written whole or not at all, whatever step fails or is the last.
 func TestRecordAtEveryStep(t *testing.T) {
 	type crash struct{}
-	for at, step := range []durable.Step{durable.Create, durable.Write, durable.Write, durable.Sync, durable.Rename, durable.SyncDir} {
+	for at, step := range []durable.Step{durable.Create, durable.Write, durable.Write, durable.Sync, durable.Rename,
+		durable.SyncDir} {
 		for _, crashes := range []bool{false, true} {
 			n := -1
 			s := newStore(t, func(durable.Step) error {
@@ -246,7 +258,10 @@ func TestStepsExclude(t *testing.T) {
 		all.Go(func() {
 			mine := OpenStore(filepath.Dir(filepath.Dir(s.dir)), "os", nil)
 			for range 10 {
-				if err := mine.Update(time.Now(), func(r update.Record) (update.Record, error) { r.Number++; return r, nil }); err != nil {
+				if err := mine.Update(time.Now(), func(r update.Record) (update.Record, error) {
+					r.Number++
+					return r, nil
+				}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -282,7 +297,10 @@ func TestBusy(t *testing.T) {
 		t.Errorf("but os: %v", err)
 	}
 	os := OpenStore(dir, "os", nil)
-	if err := os.Update(time.Now(), func(r update.Record) (update.Record, error) { r.Off = true; return r, nil }); err != nil || Busy(dir, "") != nil {
+	if err := os.Update(time.Now(), func(r update.Record) (update.Record, error) {
+		r.Off = true
+		return r, nil
+	}); err != nil || Busy(dir, "") != nil {
 		t.Errorf("one that nobody drives: %v %v", err, Busy(dir, ""))
 	}
 	write(t, filepath.Join(os.dir, recordFile), "nonsense", 0o644)

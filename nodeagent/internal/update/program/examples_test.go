@@ -96,7 +96,10 @@ func TestDirectory(t *testing.T) {
 		if err != nil {
 			t.Skipf("this machine has no %s", name)
 		}
-		write(t, filepath.Join(tools, name), fmt.Sprintf("#!/bin/sh\nn=0\n[ ! -f \"$TURNS\" ] || read -r n <\"$TURNS\"\nn=$((n+1))\necho $n >\"$TURNS\"\nif [ $n -eq \"$KILL_AT\" ]; then kill -9 $PPID; exit 1; fi\n[ %s = sync ] || exec %s \"$@\"\n", name, path), 0o755)
+		write(t, filepath.Join(tools, name),
+			fmt.Sprintf("#!/bin/sh\nn=0\n[ ! -f \"$TURNS\" ] || read -r n <\"$TURNS\"\nn=$((n+1))\necho $n >\"$TURNS\"\nif [ "+
+				"$n -eq \"$KILL_AT\" ]; then kill -9 $PPID; exit 1; fi\n[ %s = sync ] || exec %s \"$@\"\n", name, path),
+			0o755)
 	}
 	if _, err := exec.LookPath("flock"); err != nil {
 		t.Skip("this machine has no flock")
@@ -115,7 +118,8 @@ func TestDirectory(t *testing.T) {
 			if err := os.RemoveAll(turns); err != nil {
 				t.Fatal(err)
 			}
-			return Component{Name: "app", Command: []string{example(t, "directory"), root}, Dir: root}.Run(t.Context(), verb, job)
+			return Component{Name: "app", Command: []string{example(t, "directory"), root}, Dir: root}.Run(t.Context(),
+				verb, job)
 		}
 		check := func(where string, root string, st update.Status, err error) {
 			t.Helper()
@@ -143,7 +147,8 @@ func TestDirectory(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%d, %s, killed at %d: %v", i, s.verb, at, err)
 			}
-			if data, err := os.ReadFile(filepath.Join(root, "current", "more")); string(data) != now.Running || now.Running == "" && err == nil {
+			if data, err := os.ReadFile(filepath.Join(root, "current", "more")); string(data) != now.Running ||
+				now.Running == "" && err == nil {
 				t.Fatalf("%d, %s, killed at %d: current holds %q, status %+v", i, s.verb, at, data, now)
 			}
 			st, err = run(root, s.verb, 0)

@@ -96,9 +96,12 @@ func (c Component) execute(ctx context.Context, verb update.Verb, job update.Job
 	}
 	cmd := exec.CommandContext(ctx, c.Command[0], append(slices.Clone(c.Command[1:]), string(verb))...)
 	// Of our own environment it gets all but our settings: a password may be among them.
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TANDEM_") || strings.HasPrefix(v, "NOTIFY_SOCKET=") }),
-		"TANDEM_VERB="+string(verb), "TANDEM_COMPONENT="+c.Name, "TANDEM_COMPONENT_DIR="+c.Dir, "TANDEM_VERSION="+job.Version, "TANDEM_FILE="+job.File,
-		"TANDEM_HASH="+job.Hash, "TANDEM_PREVIOUS_VERSION="+job.Previous, "TANDEM_TIMEOUT="+strconv.Itoa(int(limit.Seconds())))
+	cmd.Env = append(slices.DeleteFunc(os.Environ(),
+		func(v string) bool { return strings.HasPrefix(v, "TANDEM_") || strings.HasPrefix(v, "NOTIFY_SOCKET=") }),
+		"TANDEM_VERB="+string(verb), "TANDEM_COMPONENT="+c.Name, "TANDEM_COMPONENT_DIR="+c.Dir,
+		"TANDEM_VERSION="+job.Version, "TANDEM_FILE="+job.File,
+		"TANDEM_HASH="+job.Hash, "TANDEM_PREVIOUS_VERSION="+job.Previous,
+		"TANDEM_TIMEOUT="+strconv.Itoa(int(limit.Seconds())))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second

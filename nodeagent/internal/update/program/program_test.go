@@ -68,12 +68,15 @@ func TestContract(t *testing.T) {
 		{"contradiction of activate", `echo '{"active":"1","staged":"2"}'`, Activate, ErrFailed, "says otherwise"},
 		{"contradiction of rollback", `echo '{"active":"1","staged":"2"}'`, Rollback, ErrFailed, "says otherwise"},
 		{"much output", `i=0; while [ $i -lt 3000 ]; do echo "line $i of many"; echo "error $i" >&2; i=$((i+1)); done; exit 1`, Commit, ErrFailed, "error 2999"},
-		{"what it leaves running", `sleep 100 >/dev/null 2>&1 & echo $! >"$TANDEM_COMPONENT_DIR/left"; echo '{"active":"2"}'`, Commit, nil, ""},
+		{"what it leaves running",
+			`sleep 100 >/dev/null 2>&1 & echo $! >"$TANDEM_COMPONENT_DIR/left"; echo '{"active":"2"}'`, Commit, nil,
+			""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			comp := shell(t, c.program)
 			st, err := comp.Run(t.Context(), c.verb, Job{Version: "2", File: "/f", Hash: "sha256:x", Previous: "1"})
-			if !errors.Is(err, c.want) || c.want == nil && (err != nil || st.Active != "2" || st.Message != c.text) || c.want != nil && !strings.Contains(err.Error(), c.text) {
+			if !errors.Is(err, c.want) || c.want == nil && (err != nil || st.Active != "2" || st.Message != c.text) ||
+				c.want != nil && !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%+v %v", st, err)
 			}
 			if err != nil && len(err.Error()) > 2*maxTail {
@@ -93,7 +96,8 @@ func TestContract(t *testing.T) {
 	if _, err := (Component{Name: "none"}).Run(t.Context(), update.Show, Job{}); !errors.Is(err, ErrFailed) {
 		t.Errorf("%v", err)
 	}
-	if _, err := (Component{Name: "x", Command: []string{"/nonexistent/x"}}).Run(t.Context(), update.Show, Job{}); !errors.Is(err, ErrFailed) {
+	if _, err := (Component{Name: "x", Command: []string{"/nonexistent/x"}}).Run(t.Context(), update.Show,
+		Job{}); !errors.Is(err, ErrFailed) {
 		t.Errorf("%v", err)
 	}
 }
