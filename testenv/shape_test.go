@@ -29,10 +29,10 @@ const (
 
 // The most entries that the lists may have. Lower these when the lists have become shorter.
 const (
-	mostColumns   = 550
-	mostFiles     = 4
-	mostFunctions = 2
-	mostWords     = 38
+	mostColumns   = 77
+	mostFiles     = 0
+	mostFunctions = 0
+	mostWords     = 7
 )
 
 // The round of work in which these rules began. Commits before it have subjects of any length.
