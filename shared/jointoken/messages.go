@@ -19,8 +19,8 @@ const (
 	KeysPath  = "/keys"  // POST an empty object with the node's certificate; answered with a KeyList
 )
 
-// ServerName is a name in every certificate of a unit's controller: a node asks for it rather
-// than for an address, because addresses change and the unit's CA signs nobody else's.
+// ServerName is a host name in every server certificate of a unit's controller. Nodes verify it instead of an
+// address: addresses change, and the unit's CA issues this name to the controller only.
 const ServerName = "controller.tandem.internal"
 
 // Identities are URIs in certificates: tandem://UNIT/node/NODE, tandem://UNIT/cloud/NAME,
@@ -31,7 +31,7 @@ const Scheme = "tandem"
 // tandem://u1/node/n1.
 func IdentityURI(unit, subject string) string { return Scheme + "://" + unit + "/" + subject }
 
-// ParseIdentity is the inverse of IdentityURI. It takes nothing but that form.
+// ParseIdentity is the inverse of IdentityURI. It accepts no other form.
 func ParseIdentity(uri string) (unit, subject string, err error) {
 	rest, ok := strings.CutPrefix(uri, Scheme+"://")
 	unit, subject, more := strings.Cut(rest, "/")
@@ -41,11 +41,11 @@ func ParseIdentity(uri string) (unit, subject string, err error) {
 	return unit, subject, nil
 }
 
-// BrokerRole is the role of a broker apart from the controller: a server, and never a client of one.
+// BrokerRole is the role of a broker that is not part of the controller. It is a server, never a client.
 const BrokerRole = "broker"
 
 // ValidSubject reports whether s is "controller", or a role and a name: "node/n1", "cloud/eu",
-// "operator/ann", "broker/b1". But for a broker's, it is the client ID and user name at the broker.
+// "operator/ann", "broker/b1". Every subject but a broker's is also the client ID and user name at the broker.
 func ValidSubject(s string) bool {
 	if s == "controller" {
 		return true
@@ -92,30 +92,30 @@ func NewJoinRequest(t Token, csr []byte) JoinRequest {
 	return JoinRequest{Node: t.Node, Secret: hex.EncodeToString(t.Secret[:]), CSR: csr}
 }
 
-// RenewRequest asks for the next certificate. Who asks is in the certificate of the connection.
+// RenewRequest asks for the next certificate. The certificate of the connection identifies the node.
 type RenewRequest struct {
 	CSR []byte `json:"csr"`
 }
 
-// Admission is what makes a node part of its unit.
+// Admission is the answer to a join or renewal: everything that makes a node part of its unit.
 type Admission struct {
 	Unit        string     `json:"unit"`
 	Node        string     `json:"node"`
-	Certificate []byte     `json:"certificate"` // DER, of the key in the request
+	Certificate []byte     `json:"certificate"` // DER, for the key in the request
 	CA          []byte     `json:"ca"`          // DER of the unit's CA, the only one to trust
-	UnitKeys    []wire.Key `json:"unitKeys"`    // that sign what the controller says, the oldest first
+	UnitKeys    []wire.Key `json:"unitKeys"`    // the controller's public signing keys, the oldest first
 	KeysRev     uint64     `json:"keysRev,omitzero"`
 	Floor       Floor      `json:"floor,omitzero"`
 	Brokers     []Broker   `json:"brokers"` // in order of preference
 }
 
-// Floor tells a node that has lost its state, or never had one, what is old.
+// Floor tells a node without saved state which documents are old.
 type Floor struct {
 	Epoch uint64 `json:"epoch,omitzero"` // of the unit
-	// newest of the unit: documents of kinds that are not named here are newer
+	// Rev is the unit's newest rev. Documents of kinds that Kinds does not have must be newer.
 	Rev   uint64                   `json:"rev,omitzero"`
-	Kinds map[wire.Kind]wire.Stamp `json:"kinds,omitzero"` // the node's documents at this moment
-	Time  time.Time                `json:"time,omitzero"`  // the controller's clock
+	Kinds map[wire.Kind]wire.Stamp `json:"kinds,omitzero"` // stamps of the node's present documents
+	Time  time.Time                `json:"time,omitzero"`  // by the controller's clock
 }
 
 // KeyList is the signing keys of the unit, as its beacon lists them.
@@ -125,10 +125,10 @@ type KeyList struct {
 	KeysRev  uint64     `json:"keysRev,omitzero"`
 }
 
-// Broker is where nodes find their broker.
+// Broker is the address of a broker.
 type Broker struct {
 	URL  string `json:"url"`
-	Name string `json:"name,omitempty"` // that its certificate must bear; "": the URL's host
+	Name string `json:"name,omitempty"` // host name that its certificate must have; "": the URL's host
 }
 
 // Refusal is the body of every answer that is not an Admission.
@@ -143,7 +143,7 @@ func decode(data []byte, limit int, m any) error {
 		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("more than %d bytes", limit))
 	}
 	if err := json.Unmarshal(data, m, strict); err != nil {
-		return quiet(err)
+		return redacted(err)
 	}
 	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
 		return wire.New(wire.CodeBadValue, "", "an object is expected")
@@ -151,11 +151,11 @@ func decode(data []byte, limit int, m any) error {
 	return nil
 }
 
-// quiet turns an error of the JSON library into one that repeats nothing of the input, which may
-// be a secret.
-func quiet(err error) error {
+// redacted turns an error of the JSON library into one without any part of the input, which may be a
+// secret.
+func redacted(err error) error {
 	e := wire.AsError(err)
-	if e.Code != wire.CodeBadValue { // then the path is made of our own names
+	if e.Code != wire.CodeBadValue { // with a bad value, the path has field names of this package only
 		e.Path = ""
 	}
 	return wire.New(e.Code, e.Path, wire.Meanings[e.Code])
@@ -255,7 +255,7 @@ func DecodeKeys(data []byte) (*KeyList, error) {
 	return &l, nil
 }
 
-// DecodeRefusal finds the reason in the body of a refusal; nil if there is none to be found.
+// DecodeRefusal returns the error in the body of a refusal; nil if the body has none.
 func DecodeRefusal(data []byte) *wire.Error {
 	var r Refusal
 	if len(data) > MaxAnswer || json.Unmarshal(data, &r) != nil || r.Error == nil || r.Error.Code == "" {

@@ -1,13 +1,12 @@
 // Package jointoken owns what lets a node become part of a unit: the one-time token that an
 // operator carries to it, and the messages with which the node then has its key certified.
 //
-// A token names the node, holds a secret, and holds the fingerprint of the unit's CA: who has it
-// need trust nobody on the way to the controller. It is one word that survives copying: a token
-// that was cut short or has a wrong character is told from one that the controller does not know
-// before anything leaves the node.
+// A token has the name of the node, a secret, and the fingerprint of the unit's CA, so that the node
+// need trust nobody between it and the controller. It is one word with a checksum: a token that was cut
+// short or mistyped is detected before the node sends anything.
 //
-// The package is pure. It does not know which tokens are valid, and it must not let a secret out
-// by printing: only Text shows it.
+// The package is pure. It does not know which tokens are valid. Printing never shows a secret; only Text
+// and JoinRequest do.
 //
 //tandem:pure
 package jointoken
@@ -43,8 +42,8 @@ const (
 // Secret is 128 bits that only the issuer of a token and its bearer know.
 type Secret [secretLen]byte
 
-// Hash is how a secret is kept: SHA-256, in hexadecimal. A secret is random as a whole, so there
-// is nothing that a slower hash would protect.
+// Hash is the form in which a secret is kept: SHA-256, in hexadecimal. All bits of a secret are random,
+// so a slower hash would protect nothing.
 func (s Secret) Hash() string {
 	sum := sha256.Sum256(s[:])
 	return hex.EncodeToString(sum[:])
@@ -107,8 +106,7 @@ func (t Token) String() string { return fmt.Sprintf("token for node %q of %s", t
 // GoString does not show the secret.
 func (t Token) GoString() string { return t.String() }
 
-// ErrFormat is what every error of Parse is about: the text is not a whole token. The text itself
-// is never in an error.
+// ErrFormat is in every error of Parse: the text is not a whole token. The text itself never is.
 var ErrFormat = errors.New("this is not a whole join token")
 
 // Parse reads a token. White space around it, which copying adds, is left out.

@@ -7,9 +7,9 @@
 //	leaf = SHA-256(0x00 ‖ preimage)      node = SHA-256(0x01 ‖ smaller child ‖ larger child)
 //	signed = "tandem/1/root\n" ‖ root
 //
-// Children are sorted, so that the way up needs no directions; a node without a sibling moves up
-// unchanged. Leaves name unit, node, kind, epoch and rev, so a proof of membership is all that
-// is needed: a position would say nothing more.
+// Children are sorted, so that the path to the root needs no directions. A node without a sibling moves
+// up unchanged. A leaf covers unit, node, kind, epoch and rev, so its position in the tree means nothing
+// and a proof of membership is enough.
 //
 //tandem:pure
 package seal
@@ -26,8 +26,8 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Batch is the largest number of messages under one signature. 256 leaves make a way up of at
-// most eight steps, 344 characters in the envelope, and cost one signature in 256 documents.
+// Batch is the largest number of messages under one signature. With 256 leaves, a path to the root has
+// at most eight steps, 344 characters in the envelope, and 256 documents cost one signature.
 const Batch = 256
 
 // KeyID names a public key: the first 16 hex digits of its SHA-256.
@@ -107,7 +107,7 @@ func (s *Signer) signTree(preimages [][]byte) []*wire.Signature {
 	return out
 }
 
-// Trust is the set of keys that a node believes, by key ID.
+// Trust is the set of keys that a node trusts, by key ID.
 type Trust map[string]ed25519.PublicKey
 
 // Verify checks sig over preimage. The error is a *wire.Error with CodeUnsigned, CodeUnknownKey
@@ -116,8 +116,8 @@ func (t Trust) Verify(preimage []byte, sig *wire.Signature) error {
 	return t.VerifyWith(preimage, sig, ed25519.Verify)
 }
 
-// VerifyWith is Verify with the Ed25519 check given: a process that plays a thousand nodes
-// remembers the roots it has checked.
+// VerifyWith is Verify with another function for the Ed25519 check, so that a process that simulates a
+// thousand nodes can cache the roots that it has checked.
 func (t Trust) VerifyWith(preimage []byte, sig *wire.Signature,
 	check func(pub ed25519.PublicKey, message, sig []byte) bool) error {
 	if sig == nil || len(sig.Ed25519) == 0 {
@@ -199,8 +199,8 @@ func RequestPreimage(r *wire.Request) []byte {
 	return line(b, wire.Hash(r.Params))
 }
 
-// BeaconPreimage is what a beacon's signature covers: all of it. The lines that may be missing begin
-// with a word and a space, which no other line of it holds.
+// BeaconPreimage is what a beacon's signature covers: all its fields. Each optional line begins with a
+// word and a space, so that no other line can be mistaken for it.
 func BeaconPreimage(m *wire.Beacon) []byte {
 	b := make([]byte, 0, 256)
 	b = append(b, "tandem/1/beacon\n"...)
@@ -216,14 +216,14 @@ func BeaconPreimage(m *wire.Beacon) []byte {
 	if m.KeysRev != 0 {
 		b = line(b, "keys "+strconv.FormatUint(m.KeysRev, 10))
 	}
-	if !m.Maintenance.IsZero() { // told from a jitter, a duration or nothing, by its word
+	if !m.Maintenance.IsZero() { // the word distinguishes it from a jitter, which is a duration or empty
 		b = line(b, "maintenance "+m.Maintenance.UTC().Format(time.RFC3339Nano))
 	}
 	return b
 }
 
-// line adds s and a line feed. A line feed within s, which no valid field holds, is written as a
-// NUL: a message that Decode refuses cannot be made to look like one that it accepts.
+// line adds s and a line feed. A line feed within s, which no valid field has, is written as a NUL, so
+// that a message that Decode refuses cannot have the preimage of one that it accepts.
 func line(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		c := s[i]

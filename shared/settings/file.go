@@ -59,7 +59,7 @@ func decodeFile(path string, data []byte, fields []*field) error {
 			return bad(key.Line, "no such setting"+suggest("", key.Value, fields, "--help lists them"))
 		}
 		if line, why := setNode(f.ptr, value); why != "" {
-			return bad(line, f.discreet(why))
+			return bad(line, f.redacted(why))
 		}
 		f.source = "file " + place(path, key.Line)
 	}

@@ -19,7 +19,7 @@ func Main(run func(ctx context.Context, args []string, stdout, stderr io.Writer)
 	}))
 }
 
-// supervise runs run; what it starts has ended when it returns.
+// supervise runs run and handles signals meanwhile. Its goroutine has ended when it returns.
 func supervise(signals <-chan os.Signal, exit func(int), run func(context.Context) int) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	done, ended := make(chan struct{}), make(chan struct{})

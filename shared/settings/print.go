@@ -2,7 +2,7 @@ package settings
 
 import "strings"
 
-// help is the whole answer to --help.
+// help returns the text of --help.
 func help(program string, cfg any, fields []*field) string {
 	var b strings.Builder
 	if u, ok := cfg.(Usager); ok {
@@ -68,8 +68,8 @@ func wrap(b *strings.Builder, text string) {
 	}
 }
 
-// effective is the whole answer to --print-config: a file that says the same again, but for
-// secrets, which stay out of it.
+// effective returns the text of --print-config: a settings file with the effective values, without
+// secrets.
 func effective(program, file string, fields []*field) string {
 	var b strings.Builder
 	b.WriteString("# " + program + " " + Version)

@@ -50,8 +50,8 @@ func (e *Error) Error() string {
 	return e.Where + ": " + e.Message
 }
 
-// Usager is implemented by a config that has its own opening for --help: usage line, what the
-// program does, an example. Without it, usage line and example are made up from the fields.
+// Usager is implemented by a config with its own beginning of --help: usage line, purpose of the program,
+// an example. Without it, usage line and example are generated from the fields.
 type Usager interface{ Usage() string }
 
 // field is one setting. ptr points into the config; its dynamic type is one of those that set
@@ -60,12 +60,12 @@ type field struct {
 	name, env, help string
 	secret          bool
 	ptr             any
-	def, source     string // rendered default; where the value came from
+	def, source     string // default as YAML; source of the value, such as "flag --listen"
 }
 
-// discreet is what may be said about a value that is wrong: errors end in logs, so a secret is not
-// repeated in one.
-func (f *field) discreet(why string) string {
+// redacted returns the message about a wrong value, without the value if it is a secret: errors end in
+// logs.
+func (f *field) redacted(why string) string {
 	if !f.secret {
 		return why
 	}
@@ -112,7 +112,7 @@ func Load(program string, cfg any, args []string, lookupEnv func(string) (string
 			continue
 		}
 		if why := set(f.ptr, split(f.ptr, text)); why != "" {
-			return nil, &Error{Where: f.env, Message: f.discreet(why)}
+			return nil, &Error{Where: f.env, Message: f.redacted(why)}
 		}
 		f.source = "env " + f.env
 	}
@@ -122,7 +122,7 @@ func Load(program string, cfg any, args []string, lookupEnv func(string) (string
 			continue
 		}
 		if why := set(f.ptr, texts); why != "" {
-			return nil, &Error{Where: "--" + f.name, Message: f.discreet(why)}
+			return nil, &Error{Where: "--" + f.name, Message: f.redacted(why)}
 		}
 		f.source = "flag --" + f.name
 	}
@@ -139,7 +139,7 @@ func Unexpected(rest, commands []string) error {
 		return nil
 	}
 	return errors.New("unexpected argument " + strictjson.Show(rest[0]) +
-		meant("", rest[0], commands, "--help shows the usage"))
+		nearest("", rest[0], commands, "--help shows the usage"))
 }
 
 func printed(out io.Writer, text string) error {
@@ -255,7 +255,7 @@ func isList(ptr any) bool {
 	return false
 }
 
-// split takes a variable's or a default's text apart, where the type has more than one value.
+// split returns the values in the text of a variable or default: one, or several for a list or map.
 func split(ptr any, text string) []string {
 	if !isList(ptr) {
 		return []string{text}
@@ -267,7 +267,7 @@ func split(ptr any, text string) []string {
 	return parts
 }
 
-// typeName is how help calls the type of a setting; "" if settings cannot have it.
+// typeName is the name of a setting's type in help texts; "" if settings cannot have the type.
 func typeName(ptr any) string {
 	switch ptr.(type) {
 	case *string:

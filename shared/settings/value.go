@@ -106,8 +106,8 @@ func render(ptr any) string {
 	return ""
 }
 
-// suggest ends a message about a name that does not exist: with the nearest one that does, or
-// with otherwise.
+// suggest returns the end of a message about a name that does not exist: the nearest one that does, or
+// otherwise.
 func suggest(prefix, name string, fields []*field, otherwise string) string {
 	names := slices.Collect(maps.Keys(builtins))
 	if prefix == "" {
@@ -117,11 +117,11 @@ func suggest(prefix, name string, fields []*field, otherwise string) string {
 		names = append(names, f.name)
 	}
 	slices.Sort(names)
-	return meant(prefix, name, names, otherwise)
+	return nearest(prefix, name, names, otherwise)
 }
 
-// meant is the end of such a message.
-func meant(prefix, name string, known []string, otherwise string) string {
+// nearest is suggest with the known names given.
+func nearest(prefix, name string, known []string, otherwise string) string {
 	if n := near.Best(name, known); n != "" {
 		return near.Suggest([]string{prefix + n}, "")
 	}

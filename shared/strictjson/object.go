@@ -8,7 +8,7 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Field describes a member of an object. read gets the value's place and must consume the value.
+// Field describes a member of an object. Read gets the place of the value and must read the whole value.
 type Field struct {
 	Name     string
 	Required bool
@@ -22,7 +22,7 @@ func Required(name string, read func(At)) Field { return Field{name, true, read}
 func Optional(name string, read func(At)) Field { return Field{name, false, read} }
 
 // Object reads an object with these fields, at most 16, and no others. A null is the same as an absent field.
-// ok says that it was read to its end, whatever its problems.
+// ok reports whether it was read to its end, with or without problems.
 func (r *Reader) Object(a At, fields ...Field) (ok bool) {
 	if !r.Is(a, '{') {
 		return false
@@ -88,8 +88,8 @@ func names(fields []Field) []string {
 	return list
 }
 
-// Members reads an object whose names are not the format's, at most most of them. each gets a
-// name and its value's place, and must consume the value. A null is the same as an absent member.
+// Members reads an object with at most most members, whose names the format does not fix. each gets a name
+// and the place of its value, and must read the whole value. A null is the same as an absent member.
 func (r *Reader) Members(a At, most int, each func(name string, e At)) {
 	if !r.Is(a, '{') {
 		return

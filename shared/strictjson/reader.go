@@ -18,18 +18,17 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Reader walks a JSON document as a format's description tells it to, and collects problems with
-// their places instead of stopping at the first. It needs no memory in proportion to the input but
-// for what it keeps. After a syntax error, or MaxProblems problems, it is over: every method
-// returns at once, ok false.
+// Reader reads a JSON document by the description of its format, and collects all problems with their
+// places. Its memory grows only with the values that it returns. After a syntax error, or MaxProblems
+// problems, the reading is over: every method returns at once, with ok false.
 type Reader struct {
 	data     []byte
 	dec      *jsontext.Decoder
 	problems []found
-	over     bool
+	over     bool // see Over
 }
 
-// At is where a value stands: JSON pointer and byte offset.
+// At is the place of a value: JSON pointer and byte offset.
 type At struct {
 	Ptr string
 	Off int
@@ -41,7 +40,7 @@ type Limits struct {
 	Depth int // levels of nesting
 }
 
-// Read runs the format's root over data, and returns the problems.
+// Read calls root with a Reader of data, checks that nothing follows the document, and returns the problems.
 func Read(data []byte, most Limits, root func(*Reader)) Problems {
 	r := &Reader{data: data}
 	switch {
@@ -91,7 +90,7 @@ func tooDeep(data []byte, most int) (int, bool) {
 func pointer(data []byte) string {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))
 	for {
-		if _, err := dec.ReadToken(); err != nil { // the end, or a mistake before it: that is where to look
+		if _, err := dec.ReadToken(); err != nil { // the end of data, or a syntax error before it
 			return string(dec.StackPointer())
 		}
 	}

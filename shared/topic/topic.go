@@ -28,7 +28,7 @@ func Shard(node string) string {
 	return hex.EncodeToString(h[:1])
 }
 
-// ofShard is shard == Shard(node) without garbage: every message from a node is parsed.
+// ofShard reports whether shard == Shard(node), without an allocation: it runs for every message of a node.
 func ofShard(shard, node string) bool {
 	var buf [MaxName]byte // node is a ValidName
 	h := sha256.Sum256(append(buf[:0], node...))
@@ -45,7 +45,7 @@ func Shards() []string {
 	return s
 }
 
-// Leaf is what a topic is about.
+// Leaf names the content of a topic.
 type Leaf string
 
 // The leaves of the topic tree.
