@@ -65,11 +65,12 @@ type Config struct {
 // Usage opens --help.
 func (*Config) Usage() string {
 	return `Usage: tandem-controller [flags]
-       tandem-controller journal verify|compact|export|backup FILE
+       tandem-controller journal verify|compact|export FILE
+       tandem-controller journal backup FILE COPY
 
 Keeps every node of one unit on the configuration it should have. Runs on the gateway node; by
 default with a broker of its own inside. Operate it with the command tandem. "journal" works on the
-file of a journal while no controller runs on it; it has --help of its own.
+file of a journal while no controller runs on it; each verb has --help.
 
 Example:
   tandem-controller --unit line4 --state-dir ./state --socket ./state/control.sock --listen-tls :8883

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -59,7 +60,9 @@ type journalArgs struct {
 }
 
 func onJournal(ctx context.Context, args []string, stdout io.Writer) error {
-	if len(args) == 0 || args[0] == "--help" || args[0] == "-h" {
+	if len(args) == 0 || slices.ContainsFunc(args[:min(len(args), 2)], func(arg string) bool {
+		return arg == "--help" || arg == "-h"
+	}) {
 		_, err := io.WriteString(stdout, journalUsage)
 		return err
 	}

@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 )
 
@@ -42,6 +45,14 @@ func TestJournalFiles(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
+	_, exported, _ := journalRun(t, "export", path)
+	for line := range strings.Lines(exported) {
+		var e op.Exported
+		err := json.Unmarshal([]byte(line), &e, json.RejectUnknownMembers(true))
+		if _, known := record.ParseType(e.Type); err != nil || !known || e.Seq == 0 || e.At.IsZero() {
+			t.Errorf("a line that is not as the API's document says: %v\n%s", err, line)
+		}
+	}
 	text := filepath.Join(dir, "text")
 	if err := os.WriteFile(text, []byte(strings.Repeat("text\n", 2000)), 0o600); err != nil {
 		t.Fatal(err)
@@ -62,6 +73,8 @@ func TestJournalFiles(t *testing.T) {
 		{"backup " + path + " " + copied, 2, "exists and was left alone"},
 		{"backup --replace " + path + " " + copied, 0, "wrote " + copied},
 		{"--help", 0, "tandem-controller journal verify FILE"},
+		{"compact --help", 0, "tandem-controller journal compact FILE"},
+		{"backup -h", 0, "tandem-controller journal backup FILE COPY"},
 		{"verify", 2, "journal verify needs 1 file name"},
 		{"backup " + path, 2, "journal backup needs 2 file name"},
 		{"verify " + path + " " + copied, 2, "unexpected argument"},

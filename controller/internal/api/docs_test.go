@@ -3,12 +3,15 @@ package api_test
 import (
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/shared/event"
 )
 
 // shapes returns the types of the operations' bodies and answers, by name.
@@ -70,5 +73,43 @@ func TestExamples(t *testing.T) {
 	}
 	if seen < 30 {
 		t.Errorf("only %d examples", seen)
+	}
+}
+
+// TestTypesOfEntries: the tables of shared/docs/http.md name every type of records, and of nodes' events.
+func TestTypesOfEntries(t *testing.T) {
+	text, err := os.ReadFile("../../../shared/docs/http.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []string
+	for _, r := range record.Types() {
+		records = append(records, r.String())
+	}
+	for header, c := range map[string]struct {
+		column int
+		want   []string
+	}{
+		"| type | what happened | data |": {1, records},
+		"| events about | types |":        {2, event.Types()},
+	} {
+		_, table, ok := strings.Cut(string(text), header+"\n")
+		if !ok {
+			t.Fatalf("no table %s", header)
+		}
+		var got []string
+		for line := range strings.Lines(table) {
+			if !strings.HasPrefix(line, "|") {
+				break
+			}
+			for i, part := range strings.Split(strings.Split(line, "|")[c.column], "`") {
+				if i%2 == 1 {
+					got = append(got, part)
+				}
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s names %q, the code %q", header, got, c.want)
+		}
 	}
 }

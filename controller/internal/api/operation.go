@@ -90,7 +90,7 @@ func WatchNodes(see func(context.Context) (op.Nodes, error)) Operation {
 }
 
 // File answers with what fill writes. Name is what a browser calls it; "": it shows it.
-func File(o op.Op[op.None, op.None], name string, fill func(context.Context, io.Writer) error) Operation {
+func File[Line any](o op.Op[op.None, Line], name string, fill func(context.Context, io.Writer) error) Operation {
 	return serve(o, func(a *API, w http.ResponseWriter, r *http.Request, _ op.None) error {
 		if name != "" {
 			w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)

@@ -187,18 +187,26 @@ func (d *document) parameter(p op.Param) object {
 // body describes what a request brings.
 func (d *document) body(s op.Spec, in op.Input) object {
 	var schema object
-	description := ""
+	description, demanded := "", !s.Optional
 	if in.Text != nil {
 		f := s.In.FieldByIndex(in.Text)
 		description = d.comment(s.In, f.Name)
 	} else {
-		schema = d.of(bodyType(s.In))
+		t := bodyType(s.In)
+		schema, demanded = d.of(t), demanded || d.demands(t)
 	}
 	o := object{}.with("description", description)
-	if !s.Optional {
+	if demanded {
 		o = o.with("required", true)
 	}
 	return o.with("content", object{{in.Type, object{{"schema", schema}}}})
+}
+
+// demands reports whether a struct has members that are required.
+func (d *document) demands(t reflect.Type) bool {
+	var required []string
+	d.members(t, new(object), &required)
+	return len(required) > 0
 }
 
 // bodyType is the part of an input that is the body: a struct that is embedded beside the parameters, or
@@ -230,6 +238,9 @@ func (d *document) responses(same []op.Spec) object {
 			media = object{{"schema", object{}}}
 		case op.File:
 			kind = s.Type
+			if s.Out != reflect.TypeFor[op.None]() {
+				media = object{{"x-line", d.of(s.Out)}}
+			}
 		case op.Stream:
 			kind, media = "application/x-ndjson", object{{"x-line", d.of(s.Out)}}
 		default:

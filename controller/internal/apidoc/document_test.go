@@ -4,6 +4,8 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 
 	"tandem.internal/controller/internal/apidoc"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/shared/wire"
 )
 
 var update = flag.Bool("update", false, "write the documents")
@@ -94,6 +97,62 @@ func TestReferences(t *testing.T) {
 	}
 	if len(ids) < 40 {
 		t.Errorf("%d operations", len(ids))
+	}
+}
+
+// TestDemanded: a member that an operation's Check misses is required in the document, and so is its body.
+func TestDemanded(t *testing.T) {
+	text, err := apidoc.Make("../../..", op.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Paths map[string]map[string]struct {
+			RequestBody struct {
+				Required bool
+				Content  map[string]struct {
+					Schema struct {
+						Ref string `json:"$ref"`
+					}
+				}
+			} `json:"requestBody"`
+		}
+		Components struct {
+			Schemas map[string]struct{ Required []string }
+		}
+	}
+	if err := json.Unmarshal(text, &doc, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, s := range op.All() {
+		body := doc.Paths[s.Path()][strings.ToLower(s.Method())].RequestBody
+		ref := strings.TrimPrefix(body.Content["application/json"].Schema.Ref, "#/components/schemas/")
+		required := doc.Components.Schemas[ref].Required
+		if s.Optional && body.Required != (len(required) > 0) {
+			t.Errorf("%s: the body is required: %v, and its members %q", s.Name, body.Required, required)
+		}
+		in, ok := reflect.New(s.In).Interface().(op.Checker)
+		if !ok {
+			if s.Optional && len(required) > 0 {
+				t.Errorf("%s: %q is required, and nothing checks it in a body that is left out", s.Name, required)
+			}
+			continue
+		}
+		e := in.Check()
+		if e == nil || e.Code != wire.CodeMissing || e.Path == "" {
+			continue
+		}
+		seen[s.Name+e.Path] = true
+		if !body.Required || !slices.Contains(required, strings.TrimPrefix(e.Path, "/")) {
+			t.Errorf("%s misses %s; in the document a body is required: %v, with %q",
+				s.Name, e.Path, body.Required, required)
+		}
+	}
+	for _, want := range []string{"node.reboot/reason", "node.approve/version", "config.rollback/version"} {
+		if !seen[want] {
+			t.Errorf("%s is not missed; these are: %v", want, seen)
+		}
 	}
 }
 

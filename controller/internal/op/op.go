@@ -81,7 +81,7 @@ type Op[In, Out any] struct {
 	When     string // parameter that chooses this operation among those of its route; "": the one without
 	Form     Form
 	Type     string // content type of a File
-	Optional bool   // the body may be left out
+	Optional bool   // a body that is left out is {}; the members that Check demands are missing then
 	Long     bool   // the answer takes long: it counts as a stream, of which there are only so many at once
 }
 

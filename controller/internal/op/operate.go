@@ -76,7 +76,15 @@ type RebootIn struct {
 
 // Reboot says why a machine restarts.
 type Reboot struct {
-	Reason string `json:"reason,omitzero"` // for the journal and the node's boot reason
+	Reason string `json:"reason"` // for the journal and the node's boot reason
+}
+
+// Check judges that there is a reason.
+func (in *Reboot) Check() *wire.Error {
+	if in.Reason == "" {
+		return wire.New(wire.CodeMissing, "/reason", "required")
+	}
+	return nil
 }
 
 // TryIn names a node, and what it tries.
@@ -100,6 +108,14 @@ type ApproveIn struct {
 // Approve says what is kept.
 type Approve struct {
 	Version string `json:"version"` // what must be on trial
+}
+
+// Check judges that there is a version.
+func (in *Approve) Check() *wire.Error {
+	if in.Version == "" {
+		return wire.New(wire.CodeMissing, "/version", "required")
+	}
+	return nil
 }
 
 // Maintain announces a maintenance.

@@ -122,7 +122,7 @@ var (
 		Name: "journal.verify", Route: "GET /v1/journal/verify", Role: View, Long: true,
 		About: "Checks that every record of the journal is as it was written.",
 	})
-	ExportJournal = define(Op[None, None]{
+	ExportJournal = define(Op[None, Exported]{
 		Name: "journal.export", Route: "GET /v1/journal/export", Role: Admin, Form: File, Type: "application/x-ndjson",
 		About: "Sends the journal as JSON lines.",
 	})

@@ -3,6 +3,8 @@ package op
 import (
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"tandem.internal/controller/internal/view"
 )
 
@@ -33,6 +35,18 @@ type NodeChange struct {
 // Announced is the maintenance that is announced now.
 type Announced struct {
 	Maintenance *view.Maintenance `json:"maintenance,omitempty"` // what is announced now; absent: nothing
+}
+
+// Exported is a line of the journal's export: a record with all that it has.
+type Exported struct {
+	Seq  uint64         `json:"seq"`            // sequence number
+	At   time.Time      `json:"at"`             // by the controller's clock
+	Type string         `json:"type"`           // of the record
+	Node string         `json:"node"`           // that it is about; "" for the unit
+	Who  string         `json:"who"`            // caused it; "" for the node or the controller itself
+	Kind string         `json:"kind"`           // of the document that it is about; of an event, the event's own type
+	Data jsontext.Value `json:"data,omitempty"` // of the record; its members depend on the type; null: it has none
+	Raw  []byte         `json:"raw,omitempty"`  // instead of data: what is not JSON, as it came
 }
 
 // Verification is what a check of the journal found.

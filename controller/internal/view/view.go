@@ -245,10 +245,10 @@ type Explanation struct {
 type Entry struct {
 	Seq  uint64         `json:"seq"`            // sequence number, one above the record before
 	At   time.Time      `json:"at"`             // by the controller's clock
-	Type string         `json:"type"`           // of the record
+	Type string         `json:"type"`           // of the record; the page of the HTTP API lists them
 	Node string         `json:"node,omitempty"` // that it is about
 	Who  string         `json:"who,omitempty"`  // caused it: "uid:1000(alice)", "token/press for bob"
-	Kind string         `json:"kind,omitempty"` // of the document that it is about
+	Kind string         `json:"kind,omitempty"` // of the document that it is about; of an event, the event's own type
 	Data jsontext.Value `json:"data,omitempty"` // of the record; its members depend on the type
 }
 

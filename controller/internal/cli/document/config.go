@@ -80,6 +80,8 @@ var configTexts = verbTexts{
 	},
 	apply: text{
 		short: "Make a unit configuration the one that every node should have",
+		long: "Make a unit configuration the one that every node should have. One that is on trial is replaced:\n" +
+			"its trial ends, and what is applied now stays unless it comes with --try.",
 		example: "  tandem config apply unit.json --wait\n" +
 			"  tandem config apply unit.json --try 2m   # rolled back unless confirmed in 2 minutes\n" +
 			"  generate | tandem config apply -",
