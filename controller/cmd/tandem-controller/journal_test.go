@@ -57,7 +57,7 @@ func TestJournalFiles(t *testing.T) {
 	if err := os.WriteFile(text, []byte(strings.Repeat("text\n", 2000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const whole = "2 records up to number 2, 1 bodies: the chain is whole"
+	const whole = "2 records up to number 2, 1 body: the chain is whole"
 	for _, c := range []struct {
 		args   string
 		status int

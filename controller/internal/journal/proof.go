@@ -8,16 +8,17 @@ import (
 // String tells people what was looked at and every problem, a line each.
 func (p *Proof) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d records up to number %d, %d bodies", p.Records, p.Last, p.Bodies)
+	fmt.Fprintf(&b, "%s up to number %d, %s", count(p.Records, "record", "records"), p.Last,
+		count(p.Bodies, "body", "bodies"))
 	if p.Compacted > 0 {
-		fmt.Fprintf(&b, ", %d records compacted away before", p.Compacted)
+		fmt.Fprintf(&b, ", %s compacted away before", count(p.Compacted, "record", "records"))
 	}
 	b.WriteString(": ")
 	if p.OK() {
 		b.WriteString("the chain is whole")
 		return b.String()
 	}
-	fmt.Fprintf(&b, "%d problems", len(p.Problems))
+	b.WriteString(count(len(p.Problems), "problem", "problems"))
 	for _, q := range p.Problems {
 		b.WriteString("\n" + q.String())
 	}
@@ -25,4 +26,12 @@ func (p *Proof) String() string {
 		b.WriteString("\n… and more")
 	}
 	return b.String()
+}
+
+// count is a number with what it counts.
+func count[N int | uint64](n N, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
 }

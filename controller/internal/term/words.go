@@ -23,6 +23,21 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/day)
 }
 
+// Ahead renders how long something still takes, to the nearest second below 100, else minute below 100, and so on:
+// 90s, 2m, 24h. What is a whole one of the next unit is that: 1m, 1h.
+func Ahead(d time.Duration) string {
+	if s := max(0, d.Round(time.Second)); s < 100*time.Second && s != time.Minute {
+		return fmt.Sprintf("%ds", s/time.Second)
+	}
+	if m := d.Round(time.Minute); m < 100*time.Minute && m != time.Hour {
+		return fmt.Sprintf("%dm", m/time.Minute)
+	}
+	if h := d.Round(time.Hour); h < 2*day {
+		return fmt.Sprintf("%dh", h/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d.Round(day)/day)
+}
+
 // Exact renders a length of time to the second: 7d, 2m30s.
 func Exact(d time.Duration) string {
 	text := ""
@@ -105,7 +120,7 @@ func (s *Screen) Ago(t time.Time) string {
 }
 
 // Left renders how long it is until t.
-func (s *Screen) Left(t time.Time) string { return Span(t.Sub(s.Now())) }
+func (s *Screen) Left(t time.Time) string { return Ahead(t.Sub(s.Now())) }
 
 // Clock renders a time; the date is left out of today's.
 func (s *Screen) Clock(t time.Time) string {

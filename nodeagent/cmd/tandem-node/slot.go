@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -150,6 +151,15 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 	return exitOK
 }
 
+// where is the option that names the state directory again, unless it is the usual one.
+func (c slotConfig) where() string {
+	usual, _ := reflect.TypeFor[slotConfig]().FieldByName("StateDir")
+	if c.StateDir == usual.Tag.Get("default") {
+		return ""
+	}
+	return " --state-dir " + c.StateDir
+}
+
 // target is what a verb works on: the agent itself, or another component.
 type target interface {
 	stage(ctx context.Context, file string, cfg stageConfig) error
@@ -227,8 +237,8 @@ func (a agentTarget) stage(ctx context.Context, file string, cfg stageConfig) er
 	if err != nil {
 		return err
 	}
-	return a.out.say(got, "slot %s holds version %s (%s); try it: tandem-node slot try", got.Slot, got.Version,
-		got.Hash)
+	return a.out.say(got, "slot %s holds version %s (%s); try it: tandem-node slot try%s", got.Slot, got.Version,
+		got.Hash, cfg.where())
 }
 
 func (a agentTarget) try(rest []string, cfg tryConfig) error {

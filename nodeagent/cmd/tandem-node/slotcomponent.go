@@ -62,7 +62,7 @@ func (h handed) stage(ctx context.Context, file string, cfg stageConfig) error {
 		return err
 	}
 	return h.say("component %s: version %s (%s) is there for the agent to install; then try it: tandem-node slot try "+
-		"--component %s", h.Name, o.Version, o.Hash, h.Name)
+		"--component %s%s", h.Name, o.Version, o.Hash, h.Name, cfg.where())
 }
 
 func (h handed) try(rest []string, cfg tryConfig) error {

@@ -58,11 +58,21 @@ func reason(ev Order) string {
 	return plain(strings.TrimSuffix("by "+ev.By+": "+ev.Detail, ": "))
 }
 
+// noTrial says that nothing is on trial, and how far a component is that is to have this version.
+func (t *step) noTrial(version string) string {
+	for _, c := range t.slots.Updates.List {
+		if c.Next == version && version != "" {
+			return plain(fmt.Sprintf("version %s of component %s is not on trial: %s", version, c.Name, c.Text))
+		}
+	}
+	return "no slot is on trial"
+}
+
 // approve notes that the trial may be kept.
 func (t *step) approve(ev Order) *wire.Error {
 	switch {
 	case !t.trying:
-		return wire.New(wire.CodeNotFound, "", "no slot is on trial")
+		return wire.New(wire.CodeNotFound, "", t.noTrial(ev.Version))
 	case ev.Version != t.Trial.Version:
 		return wire.New(wire.CodeWrongState, "/version", fmt.Sprintf("version %s is on trial", t.Trial.Version))
 	case t.Restart.Do != "" || t.Trial.Verdict.Do != "":

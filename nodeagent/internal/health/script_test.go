@@ -189,6 +189,11 @@ func (s *script) event(name string, args []string) Event {
 			u.Trial = Tried{ID: value(args, "on"), Component: name, Version: version,
 				Checks: []string{"component:" + name}}
 		}
+		if v := value(args, "next"); v != "" { // slots … next os:2: staged
+			name, version, _ := strings.Cut(v, ":")
+			u.List = append(u.List, wire.HealthComponent{Name: name, State: wire.SlotUpdating, Next: version,
+				Text: "staged"})
+		}
 		if v := value(args, "kept"); v != "" {
 			u.Over = []Over{{Trial: v, Kept: true}}
 		}
