@@ -52,7 +52,7 @@ func Make(root string, ops []op.Spec) ([]byte, error) {
 const about = "What the operator's CLI uses and programs may. Fields are only ever added: ignore those that you do " +
 	"not know. A request must not have members or parameters that are not listed here. On the controller's unix " +
 	"socket no token is needed. x-role is the least role that a token needs. x-line is the shape of each line of a " +
-	"stream. x-extensible-enum lists the values that are known today."
+	"stream or an export. x-extensible-enum lists the values that are known today."
 
 type document struct{ schemas }
 

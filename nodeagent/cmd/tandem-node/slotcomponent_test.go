@@ -53,7 +53,8 @@ func TestSlotOfComponent(t *testing.T) {
 	says(1, "", "no version of the component is on trial", "commit", "--component", "os")
 	says(1, "", "no version of the component is on trial", "approve", "--component", "os")
 	says(1, "", "no version of the component is staged", "rollback", "--component", "os")
-	says(0, "tandem-node slot try --component os --state-dir "+n.dir+"\n", "", "stage", file, "--component", "os", "--version", "7", "--hash",
+	says(0, "tandem-node slot try --component os --state-dir "+n.dir+"\n", "",
+		"stage", file, "--component", "os", "--version", "7", "--hash",
 		"BAB59F2948216E8FF89B7FC8655F94DB6143A00897C68860D3BCF0FF9C2E5212")
 	agent(func(r *update.Record) { r.Phase = update.Staged })
 	says(1, "", "no such version", "try", "--component", "os", "--version", "8")
