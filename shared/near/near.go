@@ -7,28 +7,29 @@ package near
 import "strings"
 
 // Best returns the candidate with the fewest edits from name, if that is at most a third of the name's length;
-// otherwise "". The first of equals wins. That a candidate begins with the name counts as one edit.
+// otherwise "". The first of equals wins. That a candidate begins with the name counts as one edit. Of very many
+// or very long candidates only the first are looked at.
 func Best(name string, candidates []string) string {
-	best, found := max(1, len(name)/3)+1, ""
-	low := strings.ToLower(name)
+	s := search{name: strings.ToLower(name), most: max(1, len(name)/3)}
+	found := ""
 	for _, c := range candidates {
-		if d := apart(low, strings.ToLower(c)); d < best {
-			best, found = d, c
+		if d := s.edits(c); d <= s.most {
+			s.most, found = d-1, c
 		}
 	}
 	return found
 }
 
 // All returns every known name to which the fewest edits lead, in their order: one edit, or in a name of six
-// bytes or more two.
+// bytes or more two. Of very many or very long names only the first are looked at.
 func All(name string, known []string) (found []string) {
-	low, least := strings.ToLower(name), max(1, min(2, len(name)/3))
+	s := search{name: strings.ToLower(name), most: max(1, min(2, len(name)/3))}
 	for _, k := range known {
-		d := apart(low, strings.ToLower(k))
-		if d < least {
-			found, least = nil, d
+		d := s.edits(k)
+		if d < s.most {
+			found, s.most = nil, d
 		}
-		if d == least {
+		if d == s.most {
 			found = append(found, k)
 		}
 	}
@@ -57,16 +58,35 @@ func Suggest(found []string, otherwise string) string {
 	return ""
 }
 
-// apart is how many edits lie between a name that was given and one that there is.
-func apart(name, known string) int {
-	const longest = 256 // a longer name is no typing mistake, and comparing is quadratic
-	switch {
-	case len(name) > longest || len(known) > longest || name == "":
-		return longest
-	case name != known && strings.HasPrefix(known, name):
+const (
+	longest  = 256     // bytes; a longer name is no typing mistake, and comparing is quadratic
+	mostWork = 1 << 22 // pairs of bytes that one search compares: some milliseconds
+)
+
+// search looks for the names that are near one.
+type search struct {
+	name string // in lower case
+	most int    // edits that are still of interest
+	work int    // pairs of bytes compared so far
+}
+
+// edits is how many edits lie between the name and one that there is; more than most if that is all that counts.
+func (s *search) edits(known string) int {
+	far := max(s.most, 0) + 1
+	if s.name == "" || len(s.name) > longest || len(known) > longest {
+		return far
+	}
+	known = strings.ToLower(known)
+	if s.name != known && strings.HasPrefix(known, s.name) {
 		return 1
 	}
-	return edits(name, known)
+	if apart := len(s.name) - len(known); apart > s.most || -apart > s.most {
+		return far
+	}
+	if s.work += len(s.name) * len(known); s.work > mostWork {
+		return far
+	}
+	return edits(s.name, known)
 }
 
 // edits counts the insertions, deletions, replacements and swaps of neighbours that turn a into b

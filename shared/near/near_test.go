@@ -35,6 +35,28 @@ func TestBestAndAll(t *testing.T) {
 	}
 }
 
+// A search ends however many and however long the names are, and still finds what comes early.
+func TestSearchIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 250)
+	known := []string{long + "a"}
+	for range 100_000 {
+		known = append(known, strings.Repeat("y", 250))
+	}
+	if n := testing.AllocsPerRun(1, func() {
+		if got := Best(long+"b", known); got != known[0] {
+			t.Errorf("Best is %q", got)
+		}
+		if got := All(long+"b", known); !slices.Equal(got, known[:1]) {
+			t.Errorf("All are %q", got)
+		}
+	}); n > 1_000 { // three for each pair of names that are compared
+		t.Errorf("%v allocations", n)
+	}
+	if got := Best("apply", append(known, "aply")); got != "aply" {
+		t.Errorf("behind names of another length: %q", got)
+	}
+}
+
 func TestWords(t *testing.T) {
 	for want, got := range map[string]string{
 		`; did you mean "apply"?`:     Hint("aply", known),

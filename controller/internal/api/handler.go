@@ -87,6 +87,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		r = r.WithContext(caller.With(ctx, who))
 		if !known {
+			if pattern != "" { // the handler is a route's, whose role nobody has checked
+				handler = http.NotFoundHandler()
+			}
 			a.noRoute(rec, r, handler)
 			return
 		}

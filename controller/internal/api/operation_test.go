@@ -1,11 +1,18 @@
 package api_test
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/controller/internal/view"
 )
 
 // lacking is a core that leaves one operation out.
@@ -36,5 +43,50 @@ func TestEveryOperationIsBound(t *testing.T) {
 			}()
 			api.New(core, api.Config{})
 		}()
+	}
+}
+
+// trying is a core that notes which node it is to try a version on.
+type trying struct {
+	*apitest.Unit
+	nodes []string
+}
+
+func (c *trying) Operations() []api.Operation {
+	others := slices.DeleteFunc(c.Unit.Operations(), func(o api.Operation) bool { return o.Name() == op.TryNode.Name })
+	return append(others, api.Bind(op.TryNode, func(_ context.Context, in op.TryIn) (view.Ordered, error) {
+		c.nodes = append(c.nodes, in.Node)
+		return view.Ordered{}, nil
+	}))
+}
+
+// TestOnlyWhoMayIsHeard: a path that is not written plainly leads nowhere, also where its clean form is a route, and a
+// body never changes what the path says.
+func TestOnlyWhoMayIsHeard(t *testing.T) {
+	core := &trying{Unit: apitest.New(apitest.Sample())}
+	h := api.New(core, api.Config{Tokens: keys})
+	for _, c := range []struct {
+		role       tokens.Role
+		path, body string
+		status     int
+	}{
+		{tokens.View, "/v1/nodes/n1/try", "", http.StatusForbidden},
+		{tokens.View, "/v1/nodes/%2e%2e/try", "", http.StatusNotFound},
+		{tokens.Admin, "/v1/nodes/%2e%2e/try", "", http.StatusNotFound},
+		{tokens.Admin, "/v1/nodes/%2e/try", "", http.StatusNotFound},
+		{tokens.Admin, "/v1/nodes/n1/try", " null\n", http.StatusBadRequest},
+		{tokens.Admin, "/v1/nodes/n1/try", `{}`, http.StatusOK},
+	} {
+		r := httptest.NewRequest(http.MethodPost, c.path, strings.NewReader(c.body))
+		r.Header.Set("Authorization", "Bearer "+bearers[c.role])
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.status {
+			t.Errorf("%s by %s with %q: %d %s, want %d", c.path, c.role, c.body, w.Code, w.Body, c.status)
+		}
+	}
+	if !slices.Equal(core.nodes, []string{"n1"}) {
+		t.Errorf("the core was asked for %q", core.nodes)
 	}
 }

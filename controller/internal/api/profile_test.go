@@ -32,6 +32,15 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, res.Status, err)
 		}
 	}
+	for _, seconds := range []string{"0", "61", "99999", "-1", "x", "1e9"} {
+		res, err := s.client.Get("http://tandem/debug/pprof/trace?seconds=" + seconds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s seconds: %s, %v", seconds, res.Status, err)
+		}
+	}
 	remote := api.New(apitest.New(apitest.Sample()), api.Config{Tokens: keys})
 	for role, want := range map[tokens.Role]int{
 		tokens.View: http.StatusForbidden, tokens.Operate: http.StatusForbidden, tokens.Admin: http.StatusNotFound,

@@ -157,6 +157,8 @@ func (b *Operation) body(a *API, w http.ResponseWriter, r *http.Request, in refl
 			return wire.New(wire.CodeInvalidArgument, "", "this request takes no body")
 		}
 	case blank && b.spec.Optional:
+	case string(bytes.TrimSpace(body)) == "null": // it would empty what the path has said
+		return wire.New(wire.CodeInvalidArgument, "", "the body is null; a JSON object is needed")
 	default:
 		if err := json.Unmarshal(body, in.Interface(), json.RejectUnknownMembers(true)); err != nil {
 			return wire.AsError(err)

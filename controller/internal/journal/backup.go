@@ -74,9 +74,11 @@ func (j *Journal) backupFile(path string, marked bool) (err error) {
 // after, in bytes. It needs as much free space as the contents. The new file has the owner of the old one. After a
 // crash at any point the old file or the new one is in place, and both hold everything.
 func CompactFile(path string, opts Options) (before, after int64, err error) {
-	if _, err := os.Stat(path); err != nil { // Open would make a new one
-		return 0, 0, explainOpen(path, err)
+	file, err := filepath.EvalSymlinks(path) // a link stays, and its file is replaced
+	if err != nil {
+		return 0, 0, explainOpen(path, err) // Open would make a new one
 	}
+	path = file
 	j, err := Open(path, opts)
 	if err != nil {
 		return 0, 0, err

@@ -256,7 +256,14 @@ func TestCompactFile(t *testing.T) {
 	if _, _, err := CompactFile(path+".none", Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
-	before, after, err := CompactFile(path, Options{})
+	link := path + ".link"
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	before, after, err := CompactFile(link, Options{})
+	if at, lerr := os.Readlink(link); lerr != nil || at != path {
+		t.Errorf("the link leads to %q: %v", at, lerr)
+	}
 	info, serr := os.Stat(path)
 	if err != nil || serr != nil || before < 5_000_000 || after > 200_000 || info.Size() != after ||
 		info.Mode().Perm() != 0o600 {

@@ -31,9 +31,9 @@ func (w *torrents) offer(kept map[plan.Key][]string) {
 			}
 		}
 	}
-	for k := range w.made {
+	for k := range w.tried {
 		if _, ok := kept[k]; !ok {
-			delete(w.made, k)
+			delete(w.tried, k)
 		}
 	}
 	var add []plan.Key
@@ -98,10 +98,10 @@ func (w *torrents) make(k plan.Key, urls []string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(hashes) == 0 || w.busy || w.closed || w.made[k] {
+	if len(hashes) == 0 || w.busy || w.closed || w.tried[k] {
 		return
 	}
-	w.busy, w.made[k] = true, true
+	w.busy, w.tried[k] = true, true
 	w.making.Go(func() {
 		if err := w.makePlain(k, hashes); err != nil && w.ctx.Err() == nil {
 			w.store.log.Warn("a resource cannot be prepared for being served", zap.String("resource", string(k)),
