@@ -21,12 +21,18 @@ func (o *outbox) beacon(up bool) link.Publication {
 
 // beaconUntil is beacon with a maintenance until then, if that is not over.
 func (o *outbox) beaconUntil(up bool, maintenance time.Time) link.Publication {
+	at := o.c.cfg.Now().UTC()
 	o.mu.Lock()
 	epoch := o.epoch
+	// No two beacons have the same time: a node takes the second for a recorded one, which is no contact.
+	if ahead := o.beaconAt.Sub(at); ahead >= 0 && ahead < time.Millisecond {
+		at = o.beaconAt.Add(time.Nanosecond)
+	}
+	o.beaconAt = at
 	o.mu.Unlock()
 	keys := o.c.keys.Load()
 	b := wire.Beacon{
-		V: wire.Version, Unit: o.c.cfg.Unit, Epoch: epoch, Up: up, Time: o.c.cfg.Now().UTC(),
+		V: wire.Version, Unit: o.c.cfg.Unit, Epoch: epoch, Up: up, Time: at,
 		Keys: keys.list, KeysRev: keys.rev, Jitter: duration.Format(o.c.cfg.Jitter),
 	}
 	if maintenance.After(b.Time) {

@@ -41,6 +41,7 @@ type outbox struct {
 	finds    int             // retained documents that came
 	flushed  []chan struct{} // of those who wait until nothing is to be sent
 
+	beaconAt time.Time     // that the newest beacon tells
 	spoken   time.Time     // when the newest beacon was made
 	greeting bool          // nodes have come online since
 	apart    time.Duration // the next is made so long after that, or when it is due
