@@ -286,7 +286,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	if a.trust.door != nil && err == nil {
 		stopDoor = part("join door",
-			func(ctx context.Context) error { return a.trust.door.Serve(ctx, a.trust.doorstep) })
+			func(ctx context.Context) error { return a.trust.door.Serve(ctx, a.trust.joinListener) })
 	}
 	stopAPI := func() error { return nil }
 	if a.api != nil && err == nil {

@@ -1,5 +1,5 @@
 // Package app wires the controller: New builds everything, Run runs it until its context ends.
-// There is nothing clever here; what the parts do is said in their own packages.
+// What the parts do is described in their own packages.
 package app
 
 import (
@@ -15,54 +15,115 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Config is the controller's configuration; the tags are its reference (--help prints them).
+// Config is the controller's configuration; package settings reads it.
 type Config struct {
-	Unit     string `name:"unit" help:"name of the unit (required): letters, digits, and . _ - after the first, at most 63"`
-	StateDir string `name:"state-dir" default:"/var/lib/tandem/controller" help:"directory of the journal, the unit's signing key and the readable copy of the unit configuration; made with mode 0700 if it is missing"`
+	Unit     string `name:"unit"`
+	StateDir string `name:"state-dir" default:"/var/lib/tandem/controller"`
 
-	ListenTLS  string   `name:"listen-tls" help:"address on which the embedded broker serves nodes that have joined, over mutual TLS, such as :8883; not used with --broker"`
-	JoinListen string   `name:"join-listen" help:"address of the door by which nodes join and renew their certificates, over TLS (empty: with --listen-tls, the port after its port)"`
-	Advertise  []string `name:"advertise" help:"host name or address under which nodes reach this machine; the first one is what tokens say (none: the host of --listen-tls, or this machine's name)"`
-	Listen     string   `name:"listen" help:"address on which the embedded broker serves without TLS, for nodes on this machine (empty: 127.0.0.1:1883, or none with --listen-tls)"`
-	Insecure   bool     `name:"insecure-listen" help:"let --listen and --http be addresses that other machines reach although the traffic is not encrypted (--http: unless it begins with https://); whoever is on that network can then pose as a node, and read tokens"`
+	ListenTLS  string   `name:"listen-tls"`
+	JoinListen string   `name:"join-listen"`
+	Advertise  []string `name:"advertise"`
+	Listen     string   `name:"listen"`
+	Insecure   bool     `name:"insecure-listen"`
 
-	CertificateLife time.Duration `name:"certificate-life" default:"2160h" help:"how long the certificate of a node counts; it is renewed after two thirds of that, so a node may be away for a third of it at least"`
-	NewKey          bool          `name:"new-key" help:"go on with another signing key although the one that signs is lost: one that is left in the state directory, or else a new one. Nodes that have joined learn it at the join door, the others need hands"`
-	NewCA           bool          `name:"new-ca" help:"make a new CA although the unit's is lost, or take over another; every node has to join again"`
+	CertificateLife time.Duration `name:"certificate-life" default:"2160h"`
+	NewKey          bool          `name:"new-key"`
+	NewCA           bool          `name:"new-ca"`
 
-	Passwords map[string]string `name:"passwords" secret:"true" help:"passwords at the embedded broker by user name: cloud/NAME and operator/NAME need one, node/ID may have one; better given in the file, or as TANDEM_PASSWORDS, than on the command line"`
+	Passwords map[string]string `name:"passwords" secret:"true"`
 
-	Broker       string `name:"broker" help:"URL of a broker to use instead of the embedded one, such as tls://10.0.0.5:8883; there the controller shows a certificate of the unit's CA, if it has one (--join-listen)"`
-	BrokerCA     string `name:"broker-ca" help:"file with the certificates of the authorities that may vouch for a tls:// --broker, in PEM (empty: the system's and the unit's own CA)"`
-	BrokerUser   string `name:"broker-user" default:"controller" help:"user name at --broker"`
-	BrokerClient string `name:"broker-client-id" default:"controller" help:"client ID at --broker; units that share a broker need one each"`
-	BrokerSecret string `name:"broker-password" secret:"true" help:"password at --broker; better given as TANDEM_BROKER_PASSWORD than on the command line"`
-	SubscribeQoS int    `name:"subscribe-qos" default:"1" help:"QoS of subscriptions at --broker: 1, or 0 for NATS, where a QoS 1 subscription is dear"`
+	Broker       string `name:"broker"`
+	BrokerCA     string `name:"broker-ca"`
+	BrokerUser   string `name:"broker-user" default:"controller"`
+	BrokerClient string `name:"broker-client-id" default:"controller"`
+	BrokerSecret string `name:"broker-password" secret:"true"`
+	SubscribeQoS int    `name:"subscribe-qos" default:"1"`
 
-	Inbox bool `name:"inbox" help:"take submissions over MQTT; whoever is the broker can then run programs on nodes"`
+	Inbox bool `name:"inbox"`
 
-	Socket   string `name:"socket" default:"/run/tandem/control.sock" help:"unix socket of the HTTP API; whoever may open it may do everything (mode 0660)"`
-	HTTP     string `name:"http" help:"TCP address of the HTTP API and the dashboard, in addition to the socket, such as :8885; over TLS, but on loopback plain unless it begins with https://; callers need a token: tandem token create"`
-	HTTPCert string `name:"http-cert" help:"file with the certificate of --http and those up to its CA, in PEM; read again when it changes (empty: one of the unit's CA, for the names of --advertise)"`
-	HTTPKey  string `name:"http-key" help:"file with the key of --http-cert, in PEM; mode 0600 or 0640"`
+	Socket   string `name:"socket" default:"/run/tandem/control.sock"`
+	HTTP     string `name:"http"`
+	HTTPCert string `name:"http-cert"`
+	HTTPKey  string `name:"http-key"`
 
-	ConfigFile   string        `name:"config-copy" help:"readable copy of the unit configuration (empty: unit-config.json in --state-dir)"`
-	CheckTimeout time.Duration `name:"check-timeout" default:"5s" help:"how long the online nodes have to judge a submission; silence is no refusal"`
-	ReportGrace  time.Duration `name:"report-grace" default:"5s" help:"how long a node's report may take before the controller asks for it"`
-	ReportJitter time.Duration `name:"report-jitter" default:"5s" help:"nodes spread the reports that a new epoch makes them repeat over this long"`
+	ConfigFile   string        `name:"config-copy"`
+	CheckTimeout time.Duration `name:"check-timeout" default:"5s"`
+	ReportGrace  time.Duration `name:"report-grace" default:"5s"`
+	ReportJitter time.Duration `name:"report-jitter" default:"5s"`
 
-	NodeReportRate  float64 `name:"node-report-rate" default:"2" help:"reports and presence messages a second of one node that the journal takes, each KiB counting as one; beyond that the newest of each waits, and nothing is lost"`
-	NodeReportBurst float64 `name:"node-report-burst" default:"200" help:"how many of those it takes at once from a node that was quiet"`
-	NodeEventRate   float64 `name:"node-event-rate" default:"1" help:"events a second of one node that the journal takes, each KiB counting as one; beyond that they wait in the node's own queue"`
-	NodeEventBurst  float64 `name:"node-event-burst" default:"1000" help:"how many events it takes at once from a node that was quiet; a node keeps 1000 while it is cut off"`
+	NodeReportRate  float64 `name:"node-report-rate" default:"2"`
+	NodeReportBurst float64 `name:"node-report-burst" default:"200"`
+	NodeEventRate   float64 `name:"node-event-rate" default:"1"`
+	NodeEventBurst  float64 `name:"node-event-burst" default:"1000"`
 
-	StopMaintenance time.Duration `name:"stop-maintenance" default:"0s" help:"a stop in good order tells the nodes that the controller is away on purpose for this long, at most 24h: they do not reboot or roll back for want of contact meanwhile"`
+	StopMaintenance time.Duration `name:"stop-maintenance" default:"0s"`
 
-	KeepRecords int    `name:"keep-records" default:"1000000" help:"newest journal records that are kept whatever they say; older reports and presence go, the history of the unit configuration stays"`
-	LogLevel    string `name:"log-level" default:"info" help:"debug, info, warn or error"`
+	KeepRecords int    `name:"keep-records" default:"1000000"`
+	LogLevel    string `name:"log-level" default:"info"`
 }
 
-// Usage opens --help.
+// Help describes the settings.
+func (*Config) Help() map[string]string {
+	return map[string]string{
+		"unit": "name of the unit (required): letters, digits, and . _ - after the first, at most 63",
+		"state-dir": "directory of the journal, the unit's signing key and the readable copy of the unit " +
+			"configuration; made with mode 0700 if it is missing",
+		"listen-tls": "address on which the embedded broker serves nodes that have joined, over mutual TLS, " +
+			"such as :8883; not used with --broker",
+		"join-listen": "address of the door by which nodes join and renew their certificates, over TLS (empty: " +
+			"with --listen-tls, the port after its port)",
+		"advertise": "host name or address under which nodes reach this machine; the first one is what " +
+			"tokens say (none: the host of --listen-tls, or this machine's name)",
+		"listen": "address on which the embedded broker serves without TLS, for nodes on this machine " +
+			"(empty: 127.0.0.1:1883, or none with --listen-tls)",
+		"insecure-listen": "let --listen and --http be addresses that other machines reach although the traffic is " +
+			"not encrypted (--http: unless it begins with https://); whoever is on that network can then pose as a " +
+			"node, and read tokens",
+		"certificate-life": "how long the certificate of a node counts; it is renewed after two thirds of that, so " +
+			"a node may be away for a third of it at least",
+		"new-key": "go on with another signing key although the one that signs is lost: one that is left " +
+			"in the state directory, or else a new one. Nodes that have joined learn it at the join door, the others " +
+			"need hands",
+		"new-ca": "make a new CA although the unit's is lost, or take over another; every node has to " +
+			"join again",
+		"passwords": "passwords at the embedded broker by user name: cloud/NAME and operator/NAME need one, " +
+			"node/ID may have one; better given in the file, or as TANDEM_PASSWORDS, than on the command line",
+		"broker": "URL of a broker to use instead of the embedded one, such as tls://10.0.0.5:8883; there " +
+			"the controller shows a certificate of the unit's CA, if it has one (--join-listen)",
+		"broker-ca": "file with the certificates of the authorities that may vouch for a tls:// --broker, in " +
+			"PEM (empty: the system's and the unit's own CA)",
+		"broker-user":      "user name at --broker",
+		"broker-client-id": "client ID at --broker; units that share a broker need one each",
+		"broker-password":  "password at --broker; better given as TANDEM_BROKER_PASSWORD than on the command line",
+		"subscribe-qos":    "QoS of subscriptions at --broker: 1, or 0 for NATS, where a QoS 1 subscription is dear",
+		"inbox":            "take submissions over MQTT; whoever is the broker can then run programs on nodes",
+		"socket":           "unix socket of the HTTP API; whoever may open it may do everything (mode 0660)",
+		"http": "TCP address of the HTTP API and the dashboard, in addition to the socket, such as " +
+			":8885; over TLS, but on loopback plain unless it begins with https://; callers need a token: tandem " +
+			"token create",
+		"http-cert": "file with the certificate of --http and those up to its CA, in PEM; read again when it " +
+			"changes (empty: one of the unit's CA, for the names of --advertise)",
+		"http-key":      "file with the key of --http-cert, in PEM; mode 0600 or 0640",
+		"config-copy":   "readable copy of the unit configuration (empty: unit-config.json in --state-dir)",
+		"check-timeout": "how long the online nodes have to judge a submission; silence is no refusal",
+		"report-grace":  "how long a node's report may take before the controller asks for it",
+		"report-jitter": "nodes spread the reports that a new epoch makes them repeat over this long",
+		"node-report-rate": "reports and presence messages a second of one node that the journal takes, each KiB " +
+			"counting as one; beyond that the newest of each waits, and nothing is lost",
+		"node-report-burst": "how many of those it takes at once from a node that was quiet",
+		"node-event-rate": "events a second of one node that the journal takes, each KiB counting as one; beyond " +
+			"that they wait in the node's own queue",
+		"node-event-burst": "how many events it takes at once from a node that was quiet; a node keeps 1000 while " +
+			"it is cut off",
+		"stop-maintenance": "a stop in good order tells the nodes that the controller is away on purpose for this " +
+			"long, at most 24h: they do not reboot or roll back for want of contact meanwhile",
+		"keep-records": "newest journal records that are kept whatever they say; older reports and presence go, " +
+			"the history of the unit configuration stays",
+		"log-level": "debug, info, warn or error",
+	}
+}
+
+// Usage is the beginning of --help.
 func (*Config) Usage() string {
 	return `Usage: tandem-controller [flags]
        tandem-controller journal verify|compact|export FILE
@@ -85,13 +146,13 @@ type UsageError struct{ err error }
 
 func (e *UsageError) Error() string { return e.err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.err }
 
-// defaultListen is where the embedded broker serves when nothing is said.
+// defaultListen is the address without TLS of the embedded broker if neither --listen nor --listen-tls is given.
 const defaultListen = "127.0.0.1:1883"
 
-// check refuses what cannot work, with words about the setting; the error is a *UsageError.
+// check returns a *UsageError that names the first setting that cannot work, or nil.
 func (c *Config) check() error {
 	if err := c.mistake(); err != nil {
 		return &UsageError{err}
@@ -99,6 +160,7 @@ func (c *Config) check() error {
 	return nil
 }
 
+// mistake returns what is wrong with the first setting that cannot work, or nil.
 func (c *Config) mistake() error {
 	switch {
 	case c.Unit == "":
@@ -137,7 +199,7 @@ func (c *Config) mistake() error {
 	return err
 }
 
-// limits refuses limits that would let nothing of a node through. Zero is the default.
+// limits returns an error for a rate or burst so low that no message of a node passes. Zero is the default.
 func (c *Config) limits() error {
 	for _, l := range []struct {
 		name         string
@@ -153,7 +215,7 @@ func (c *Config) limits() error {
 	return nil
 }
 
-// loopback refuses an address that other machines could reach.
+// loopback returns an error for an address (HOST:PORT) that other machines can reach.
 func loopback(addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -166,6 +228,7 @@ func loopback(addr string) error {
 		"loopback address, or --insecure-listen if the network is trusted", addr)
 }
 
+// copyPath is the file of the readable copy of the unit configuration.
 func (c *Config) copyPath() string {
 	if c.ConfigFile != "" {
 		return c.ConfigFile
@@ -173,7 +236,7 @@ func (c *Config) copyPath() string {
 	return filepath.Join(c.StateDir, "unit-config.json")
 }
 
-// listen opens a TCP listener and says what to do if it cannot.
+// listen opens a TCP listener. Its error names the flag and says what to do.
 func listen(flag, addr string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
@@ -183,6 +246,7 @@ func listen(flag, addr string) (net.Listener, error) {
 	return l, nil
 }
 
+// stateDir creates the state directory with mode 0700 if it is missing.
 func stateDir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return fmt.Errorf("--state-dir: %w", err)

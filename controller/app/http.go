@@ -18,9 +18,9 @@ import (
 	"tandem.internal/controller/internal/tokens"
 )
 
-// httpDoor is where the HTTP API serves TCP, "" for nowhere, and whether with TLS. That is so
-// wherever other machines come in; on loopback, or where --insecure-listen was given, only if the
-// address begins with https:// or a certificate was given.
+// httpDoor returns the TCP address (HOST:PORT) of the HTTP API, "" for none, and whether it serves TLS.
+// It does where other machines can connect. On loopback, or with --insecure-listen, it does only if --http
+// begins with https:// or a certificate is given.
 func (c *Config) httpDoor() (at string, secure bool, err error) {
 	scheme, at, given := strings.Cut(c.HTTP, "://")
 	if !given {
@@ -57,20 +57,22 @@ func (c *Config) httpDoor() (at string, secure bool, err error) {
 	return at, secure, nil
 }
 
-// httpOfCA reports whether the HTTP API shows a certificate of the unit's CA.
+// httpOfCA reports whether the HTTP API serves TLS with a certificate of the unit's CA.
 func (c *Config) httpOfCA() bool {
 	_, secure, err := c.httpDoor()
 	return err == nil && secure && c.HTTPCert == ""
 }
 
-// openDoors opens the doors of the HTTP API.
+// openDoors opens the listeners of the HTTP API and makes its handler.
 func (a *App) openDoors(deps Deps, undo *[]func() error) error {
 	clock, err := a.clock(deps)
 	if err != nil {
 		return err
 	}
 	cfg := api.Config{Log: a.log}
-	if cfg.Tokens, err = tokens.Open(tokens.Config{Path: filepath.Join(a.cfg.StateDir, tokens.FileName), Now: clock, Steps: deps.Steps}); err != nil {
+	cfg.Tokens, err = tokens.Open(tokens.Config{Path: filepath.Join(a.cfg.StateDir, tokens.FileName), Now: clock,
+		Steps: deps.Steps})
+	if err != nil {
 		return err
 	}
 	open := func(l net.Listener) {
@@ -108,7 +110,7 @@ func (a *App) openDoors(deps Deps, undo *[]func() error) error {
 		host := hosts[0]
 		if h, _, err := net.SplitHostPort(at); err == nil && h != "" && len(a.cfg.Advertise) == 0 {
 			if ip := net.ParseIP(h); ip == nil || !ip.IsUnspecified() {
-				host = h // nobody reaches it elsewhere
+				host = h // it serves no other address
 			}
 		}
 		a.url = scheme + reached(host, l)
@@ -121,8 +123,8 @@ func (a *App) openDoors(deps Deps, undo *[]func() error) error {
 	return nil
 }
 
-// clock is the wall clock, but never a time that is known to have passed: a gateway that wakes in
-// 1970 must not let an expired token in.
+// clock returns a clock that shows the wall time, but never a time before the newest journal record: with a
+// wall clock that starts in 1970, an expired token must not count.
 func (a *App) clock(deps Deps) (func() time.Time, error) {
 	floor, err := a.core.Newest()
 	if err != nil {
@@ -140,9 +142,11 @@ func (a *App) clock(deps Deps) (func() time.Time, error) {
 	}, nil
 }
 
-// HTTPURL is where the HTTP API serves TCP, "" if it does not.
+// HTTPURL is the URL of the HTTP API over TCP, "" if it serves none.
 func (a *App) HTTPURL() string { return a.url }
 
+// httpTLS returns the TLS configuration of the HTTP API: the certificate of --http-cert, or one of the unit's CA
+// for hosts.
 func (a *App) httpTLS(hosts []string) (*tls.Config, error) {
 	if a.cfg.HTTPCert == "" {
 		s, err := a.trust.ca.Server(hosts)
@@ -151,48 +155,48 @@ func (a *App) httpTLS(hosts []string) (*tls.Config, error) {
 		}
 		return s.Optional(), nil
 	}
-	k := &keyPair{cert: a.cfg.HTTPCert, key: a.cfg.HTTPKey, log: a.log, turn: make(chan struct{}, 1)}
+	k := &keyPair{cert: a.cfg.HTTPCert, key: a.cfg.HTTPKey, log: a.log, reading: make(chan struct{}, 1)}
 	p, err := k.read()
 	if err != nil {
 		return nil, err
 	}
-	k.now.Store(p)
+	k.current.Store(p)
 	return &tls.Config{GetCertificate: k.get}, nil
 }
 
-// keyPair is a certificate and its key in two files, which somebody else renews.
+// keyPair is a certificate and its key in two files. The files are read again when they change.
 type keyPair struct {
 	cert, key string
 	log       *zap.Logger
-	turn      chan struct{} // holds a value while somebody looks at the files
-	now       atomic.Pointer[pair]
+	reading   chan struct{} // of size 1: holds a value while a handshake checks the files
+	current   atomic.Pointer[pair]
 }
 
-// pair is what was in the files.
+// pair is the content of the two files when they were last read.
 type pair struct {
-	cert   *tls.Certificate
-	times  [2]time.Time // of the files
-	looked time.Time    // when they were last seen to be so
+	cert    *tls.Certificate
+	times   [2]time.Time // modification times of the files
+	checked time.Time    // when the files last had these modification times
 }
 
-// lookEvery is how soon a certificate is used that was put in the place of another.
-const lookEvery = 10 * time.Second
+// checkEvery is the least time between two checks of the files.
+const checkEvery = 10 * time.Second
 
-// get returns the certificate; one handshake every so often looks at the files for the others. Files
-// that cannot be used change nothing but the log: while they are replaced they do not fit together.
+// get returns the certificate. At most every checkEvery, one handshake checks the files. If they cannot be
+// used, get logs that and returns the certificate read before: while files are replaced they may not match.
 func (k *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	p := k.now.Load()
-	if time.Since(p.looked) < lookEvery {
+	p := k.current.Load()
+	if time.Since(p.checked) < checkEvery {
 		return p.cert, nil
 	}
 	select {
-	case k.turn <- struct{}{}:
-		defer func() { <-k.turn }()
+	case k.reading <- struct{}{}:
+		defer func() { <-k.reading }()
 	default:
 		return p.cert, nil
 	}
 	next := *p
-	next.looked = time.Now()
+	next.checked = time.Now()
 	if times, err := k.times(); err != nil || times != p.times {
 		fresh, err := k.read()
 		if err != nil {
@@ -201,10 +205,11 @@ func (k *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			next = *fresh
 		}
 	}
-	k.now.Store(&next)
+	k.current.Store(&next)
 	return next.cert, nil
 }
 
+// times returns the modification times of the two files.
 func (k *keyPair) times() (t [2]time.Time, err error) {
 	for i, path := range []string{k.cert, k.key} {
 		info, err := os.Stat(path)
@@ -216,8 +221,9 @@ func (k *keyPair) times() (t [2]time.Time, err error) {
 	return t, nil
 }
 
+// read reads the two files. A key that everybody may read is an error.
 func (k *keyPair) read() (*pair, error) {
-	p := &pair{looked: time.Now()}
+	p := &pair{checked: time.Now()}
 	var err error
 	if p.times, err = k.times(); err != nil {
 		return nil, fmt.Errorf("--http-cert, --http-key: %w", err)

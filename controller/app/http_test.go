@@ -148,16 +148,16 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	core, logs := observer.New(zap.WarnLevel)
 	cert, key := certified(t, dir, 1)
-	k := &keyPair{cert: cert, key: key, log: zap.New(core), turn: make(chan struct{}, 1)}
+	k := &keyPair{cert: cert, key: key, log: zap.New(core), reading: make(chan struct{}, 1)}
 	p, err := k.read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.now.Store(p)
+	k.current.Store(p)
 	later := func() { // the next handshake looks at the files
-		p := *k.now.Load()
-		p.looked = time.Time{}
-		k.now.Store(&p)
+		p := *k.current.Load()
+		p.checked = time.Time{}
+		k.current.Store(&p)
 	}
 	serial := func() int64 {
 		c, err := k.get(nil)

@@ -26,19 +26,19 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// trust is the unit's CA and what stands behind it: the TLS listener of the broker and the door by
-// which nodes join. The zero value is a controller without TLS.
+// trust is the unit's CA and what serves with its certificates: the TLS listener of the broker and the join
+// door. The zero value is a controller without TLS.
 type trust struct {
-	ca       *ca.CA
-	listener net.Listener // of the broker, with TLS; nil: none
-	door     *join.Door   // nil: none
-	doorstep net.Listener // of the door
-	access   *access
+	ca           *ca.CA
+	listener     net.Listener // of the broker, with TLS; nil: none
+	door         *join.Door   // nil: none
+	joinListener net.Listener // of the join door; nil: none
+	access       *access
 }
 
-// openTrust makes the unit's CA, if anything is to be served with it, and listens.
+// openTrust opens the unit's CA and the listeners that use it. It does nothing if there are none.
 func (a *App) openTrust(deps Deps, undo *[]func() error) error {
-	a.trust.access = &access{core: a.core, shown: map[string]ca.Peer{}}
+	a.trust.access = &access{core: a.core, peers: map[string]ca.Peer{}}
 	joinAt, err := a.cfg.joinAt()
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (a *App) openTrust(deps Deps, undo *[]func() error) error {
 			}
 		}
 		if l != nil {
-			*undo = append(*undo, func() error { return closed(l) })
+			*undo = append(*undo, func() error { return closeListener(l) })
 		}
 		return l, nil
 	}
@@ -86,7 +86,8 @@ func (a *App) openTrust(deps Deps, undo *[]func() error) error {
 		}
 		a.trust.listener = tls.NewListener(raw, s.Mutual())
 	}
-	if a.trust.doorstep, err = open(deps.JoinListener, "--join-listen", joinAt); err != nil || a.trust.doorstep == nil {
+	a.trust.joinListener, err = open(deps.JoinListener, "--join-listen", joinAt)
+	if err != nil || a.trust.joinListener == nil {
 		return err
 	}
 	broker := jointoken.Broker{URL: a.cfg.Broker}
@@ -97,31 +98,31 @@ func (a *App) openTrust(deps Deps, undo *[]func() error) error {
 		return errors.New("--join-listen: nodes that join need a broker that they reach over TLS: --listen-tls, or a " +
 			"tls:// URL as --broker")
 	}
-	a.trust.door, err = join.New(join.Config{Unit: a.cfg.Unit, CA: a.trust.ca, Core: a.core, Hosts: hosts, Brokers: []jointoken.Broker{broker},
-		Life: authority.Life, Log: deps.Log})
+	a.trust.door, err = join.New(join.Config{Unit: a.cfg.Unit, CA: a.trust.ca, Core: a.core, Hosts: hosts,
+		Brokers: []jointoken.Broker{broker}, Life: authority.Life, Log: deps.Log})
 	if err == nil {
-		authority.URL = "https://" + reached(hosts[0], a.trust.doorstep)
+		authority.URL = "https://" + reached(hosts[0], a.trust.joinListener)
 	}
 	return err
 }
 
-// close closes the door of a controller that never opened it.
+// close closes the join listener of a controller that never ran its join door.
 func (t *trust) close() error {
-	if t.doorstep == nil {
+	if t.joinListener == nil {
 		return nil
 	}
-	return closed(t.doorstep)
+	return closeListener(t.joinListener)
 }
 
-// closed closes a listener that may be closed already.
-func closed(l net.Listener) error {
+// closeListener closes a listener that may be closed already.
+func closeListener(l net.Listener) error {
 	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return nil
 }
 
-// reached is where others reach a listener: under the host, at the port that it really has.
+// reached returns the HOST:PORT under which other machines reach a listener: host, and the listener's port.
 func reached(host string, l net.Listener) string {
 	if _, port, err := net.SplitHostPort(l.Addr().String()); err == nil {
 		return net.JoinHostPort(host, port)
@@ -129,6 +130,7 @@ func reached(host string, l net.Listener) string {
 	return host
 }
 
+// fingerprint parses the fingerprint of a CA in the journal: sha256: and 64 hexadecimal digits.
 func fingerprint(text string) (*jointoken.Fingerprint, error) {
 	var fp jointoken.Fingerprint
 	b, err := hex.DecodeString(strings.TrimPrefix(text, wire.HashPrefix))
@@ -139,7 +141,7 @@ func fingerprint(text string) (*jointoken.Fingerprint, error) {
 	return &fp, nil
 }
 
-// joinAt is the address of the join door: the one given, or the port after that of --listen-tls.
+// joinAt returns the address of the join door: --join-listen, or the port after that of --listen-tls; "": none.
 func (c *Config) joinAt() (string, error) {
 	if c.JoinListen != "" || c.ListenTLS == "" {
 		return c.JoinListen, nil
@@ -183,7 +185,7 @@ func (c *Config) hosts() []string {
 	return good
 }
 
-// plainListen is where the broker serves without TLS; "": nowhere.
+// plainListen is the address at which the broker serves without TLS; "": none.
 func (c *Config) plainListen() string {
 	if c.Listen == "" && c.ListenTLS == "" {
 		return defaultListen
@@ -191,7 +193,7 @@ func (c *Config) plainListen() string {
 	return c.Listen
 }
 
-// exposed says in words which doors other machines reach without TLS.
+// exposed returns a warning for each address that other machines reach without TLS.
 func (c *Config) exposed() []string {
 	var all []string
 	if at := c.plainListen(); c.Broker == "" && at != "" && loopback(at) != nil {
@@ -210,10 +212,10 @@ func (c *Config) exposed() []string {
 	return all
 }
 
-// lastYear is when the end of the CA is told.
+// lastYear is the time before the CA's end in which every start warns of it.
 const lastYear = 365 * 24 * time.Hour
 
-// trouble is what an operator should know about the doors.
+// trouble returns warnings about the listeners and the CA, for the operator.
 func (a *App) trouble() []string {
 	all := a.cfg.exposed()
 	if c := a.trust.ca; c != nil {
@@ -225,16 +227,17 @@ func (a *App) trouble() []string {
 	return all
 }
 
-// access decides whom the embedded broker takes a client for.
+// access authenticates the clients of the embedded broker.
 type access struct {
 	core *distribute.Core
 	ca   *ca.CA // nil without TLS
 
 	mu    sync.Mutex
-	shown map[string]ca.Peer // the certificate of each one's newest connection, by client ID
+	peers map[string]ca.Peer // certificate of the newest connection, by client ID
 }
 
-// verify returns whom a client's certificate proves it to be.
+// verify returns the client ID that a client's certificate proves; "" for a client without TLS whose user name is
+// free. An error refuses the client.
 func (x *access) verify(c server.ConnectInfo) (string, error) {
 	if c.TLS == nil {
 		return "", x.core.Claimable(c.Username)
@@ -252,12 +255,12 @@ func (x *access) verify(c server.ConnectInfo) (string, error) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.shown[p.Subject] = p
+	x.peers[p.Subject] = p
 	return p.Subject, nil
 }
 
-// overdue says why a client's session has to end; "": it may stay.
-func (x *access) overdue(p ca.Peer) string {
+// endReason returns why a client's session has to end; "": it may go on.
+func (x *access) endReason(p ca.Peer) string {
 	if err := x.core.Certified(p.Subject, p.Serial); err != nil {
 		return err.Error()
 	}
@@ -267,46 +270,46 @@ func (x *access) overdue(p ca.Peer) string {
 	return ""
 }
 
-// recheck looks again at a client that has just connected: between its authentication and its
-// session it may have been revoked.
+// recheck returns why the session of a client that has just connected has to end; "": it may go on. The client
+// may have been revoked between its authentication and the start of its session.
 func (x *access) recheck(id string) (why string) {
 	x.mu.Lock()
-	p, ok := x.shown[id]
+	p, ok := x.peers[id]
 	x.mu.Unlock()
 	if !ok {
 		return ""
 	}
-	return x.overdue(p)
+	return x.endReason(p)
 }
 
-// sweep returns those whose certificate does not count any more, and why.
+// sweep returns the client IDs whose certificate has expired or was revoked, each with the reason.
 func (x *access) sweep() map[string]string {
 	x.mu.Lock()
-	all := make([]ca.Peer, 0, len(x.shown))
-	for _, p := range x.shown {
+	all := make([]ca.Peer, 0, len(x.peers))
+	for _, p := range x.peers {
 		all = append(all, p)
 	}
 	x.mu.Unlock()
 	late := map[string]string{}
 	for _, p := range all {
-		if why := x.overdue(p); why != "" {
+		if why := x.endReason(p); why != "" {
 			late[p.Subject] = why
 		}
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, p := range all {
-		if _, ok := late[p.Subject]; ok && x.shown[p.Subject] == p { // it may have come back with a newer one
-			delete(x.shown, p.Subject)
+		if _, ok := late[p.Subject]; ok && x.peers[p.Subject] == p { // unless it has connected again with a newer one
+			delete(x.peers, p.Subject)
 		}
 	}
 	return late
 }
 
-// sweepEvery is how soon a session ends after its certificate has.
+// sweepEvery is the longest that a session goes on after its certificate has expired.
 const sweepEvery = time.Minute
 
-// guard ends sessions whose certificate has expired meanwhile, and those that a revocation missed.
+// guard ends, until ctx ends, the sessions whose certificate has expired or was revoked.
 func (a *App) guard(ctx context.Context) error {
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
@@ -323,7 +326,7 @@ func (a *App) guard(ctx context.Context) error {
 	}
 }
 
-// TLSAddr is where the embedded broker serves with TLS, nil if it does not.
+// TLSAddr is the address at which the embedded broker serves TLS, nil if it does not.
 func (a *App) TLSAddr() net.Addr {
 	if a.trust.listener == nil {
 		return nil
@@ -331,10 +334,10 @@ func (a *App) TLSAddr() net.Addr {
 	return a.trust.listener.Addr()
 }
 
-// JoinURL is where nodes join, "" if they cannot.
+// JoinURL is the URL of the join door, "" if there is none.
 func (a *App) JoinURL() string { return a.core.JoinURL() }
 
-// brokerTLS is how the controller meets a broker of the site over TLS.
+// brokerTLS returns the TLS configuration for --broker.
 func (a *App) brokerTLS() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS13}
 	var err error

@@ -1,9 +1,9 @@
-// Package app is the node agent: it wires the inbox, the store, the reports and the appliers of
-// one node together and runs them.
+// Package app is the node agent: it wires the inbox, the store, the reports and the appliers of one node together
+// and runs them.
 //
-// One goroutine owns all state: what comes in on the link, what appliers answer, and time passing
-// are events to it; each is stepped, saved, and only then acted upon. Appliers, the sender and the
-// link have a goroutine each, which Run starts and waits for.
+// One goroutine owns all state. Its inputs are messages of the link, results of appliers, and the time. It steps
+// the state machine with each input, saves the new state, and then carries out the effects. Appliers, the sender
+// and the link have a goroutine each; Run starts these and waits for them.
 package app
 
 import (
@@ -30,58 +30,58 @@ import (
 // Config is the agent's configuration, as package settings reads it. New completes a Config that
 // was not read by it: zero times and limits mean their defaults.
 type Config struct {
-	Unit       string `name:"unit" help:"unit that this node belongs to (required, unless it has joined one)"`
-	Node       string `name:"node" help:"ID of this node; empty: the one that it has joined as, or the host name"`
-	Type       string `name:"type" help:"node type, nodeGroupSubject.codename in unit configurations (required)"`
-	Broker     string `name:"broker" help:"MQTT broker: tcp://, tls:// or unix:// URL; empty: the one that the controller named when this node joined, else tcp://127.0.0.1:1883"`
-	Password   string `name:"password" secret:"true" help:"password at the broker; the user name is node/ID"`
-	Controller string `name:"controller" help:"the controller's join door, https://HOST:PORT, if it is not where this node has joined any more: certificates are renewed there"`
-	StateDir   string `name:"state-dir" default:"/var/lib/tandem-node" help:"directory for config.json and the agent's own state; made if missing"`
+	Unit       string `name:"unit"`
+	Node       string `name:"node"`
+	Type       string `name:"type"`
+	Broker     string `name:"broker"`
+	Password   string `name:"password" secret:"true"`
+	Controller string `name:"controller"`
+	StateDir   string `name:"state-dir" default:"/var/lib/tandem-node"`
 
-	OnApply        string        `name:"on-apply" help:"command to run when config.json has changed: words separated by white space, no shell and no quoting. It finds TANDEM_MODE (apply, try, rollback, repair), TANDEM_CONFIG_FILE, TANDEM_VERSION and TANDEM_PREVIOUS_VERSION in its environment, and succeeds with exit status 0"`
-	OnApplyTimeout time.Duration `name:"on-apply-timeout" default:"30s" help:"time limit of the on-apply command; past it the command's process group is killed"`
+	OnApply        string        `name:"on-apply"`
+	OnApplyTimeout time.Duration `name:"on-apply-timeout" default:"30s"`
 
-	MaxPriority   int               `name:"max-priority" default:"-1" help:"highest priority that this node takes; -1: any"`
-	AllowedLabels []string          `name:"allowed-label" help:"label that this node takes; none: any"`
-	Partitions    map[string]string `name:"partition" help:"partition that alert rules may name, as name=path; none: not checked"`
-	Components    map[string]string `name:"component" help:"part of the node that a program updates on trial (slots.md, Other components), as name=command: words separated by white space"`
-	Attributes    map[string]string `name:"attribute" help:"attribute to report with the node's information"`
+	MaxPriority   int               `name:"max-priority" default:"-1"`
+	AllowedLabels []string          `name:"allowed-label"`
+	Partitions    map[string]string `name:"partition"`
+	Components    map[string]string `name:"component"`
+	Attributes    map[string]string `name:"attribute"`
 
-	SamplePeriod  time.Duration `name:"sample-period" default:"10s" help:"how often CPU, RAM, partitions and traffic are measured, for alerts and for the node's health"`
-	Interfaces    []string      `name:"interface" help:"network interface whose traffic counts, or a pattern such as eth*; none: all but the loopback"`
-	OnIndicator   string        `name:"on-indicator" help:"command that shows the link indicator, to drive a light: words separated by white space. It finds TANDEM_INDICATOR (1 no address, 2 no broker, 3 no controller, 4 in contact, from 10 errors) and TANDEM_INDICATOR_TEXT in its environment"`
-	RebootCommand string        `name:"reboot-command" help:"command that restarts the machine, such as systemctl reboot; it finds TANDEM_REASON and TANDEM_DETAIL in its environment. None: the agent never does"`
-	WatchDir      string        `name:"watch-dir" help:"directory in which other programs ask to be watched: NAME.touch, a file that they touch every 25 seconds, and NAME.pid, the number of a process that is to live; none: nobody is"`
-	ResetTime     time.Duration `name:"reset-time" help:"without a word from the controller for so long, restart the machine (0s: 168h; the controller's setting comes first)"`
-	FallbackTime  time.Duration `name:"fallback-time" help:"on trial: without a word from the controller for so long, go back to the slot before (0s: 5m; likewise)"`
-	TestTime      time.Duration `name:"test-time" help:"on trial: keep the slot after so long in good health (0s: 10m; likewise)"`
-	DeadlineTime  time.Duration `name:"deadline-time" help:"on trial: go back to the slot before, if it is not kept after running for so long (0s: twice test and fallback time, at least 24h where an approval is needed; likewise)"`
-	ContactTime   time.Duration `name:"contact-time" help:"for how long a word from the controller counts as contact (0s: 2m30s; likewise)"`
-	WatchdogTime  time.Duration `name:"watchdog-time" help:"a loop of the agent, or a watched program, that stands still for so long hangs (0s: 1m; likewise, from the next start on)"`
-	NeedApproval  bool          `name:"need-approval" help:"a slot on trial is kept only after somebody has approved of it, whatever the controller's settings say"`
+	SamplePeriod  time.Duration `name:"sample-period" default:"10s"`
+	Interfaces    []string      `name:"interface"`
+	OnIndicator   string        `name:"on-indicator"`
+	RebootCommand string        `name:"reboot-command"`
+	WatchDir      string        `name:"watch-dir"`
+	ResetTime     time.Duration `name:"reset-time"`
+	FallbackTime  time.Duration `name:"fallback-time"`
+	TestTime      time.Duration `name:"test-time"`
+	DeadlineTime  time.Duration `name:"deadline-time"`
+	ContactTime   time.Duration `name:"contact-time"`
+	WatchdogTime  time.Duration `name:"watchdog-time"`
+	NeedApproval  bool          `name:"need-approval"`
 
-	Workloads        bool          `name:"workloads" default:"true" help:"run the workloads that the controller places on this node"`
-	WorkloadWindow   time.Duration `name:"workload-window" default:"30s" help:"a new version of an instance has to stay up for so long, or the one before comes back"`
-	WorkloadGrace    time.Duration `name:"workload-grace" default:"10s" help:"how long a process has to end after SIGTERM, before SIGKILL"`
-	WorkloadStatus   time.Duration `name:"workload-status" default:"30s" help:"how often iss_hook_status is run"`
-	WorkloadReopen   time.Duration `name:"workload-reopen" default:"24h" help:"how often iss_hook_reopenlogs is run"`
-	WorkloadLogBytes int           `name:"workload-log-bytes" default:"1048576" help:"size of one file of the output of a slot's process"`
-	WorkloadLogFiles int           `name:"workload-log-files" default:"4" help:"such files kept"`
-	WorkloadGroup    string        `name:"workload-group" help:"control group in which workloads get theirs, as /proc/PID/cgroup names groups (processes.md, Constraints); empty: the agent's own"`
-	FetchRate        int           `name:"fetch-rate" help:"bytes a second of all downloads of resources together; 0: no limit"`
-	FetchParallel    int           `name:"fetch-parallel" default:"2" help:"downloads at a time"`
-	FetchKeep        int           `name:"fetch-keep-free" default:"67108864" help:"bytes that resources leave free on the file system"`
-	PeerListen       string        `name:"peer-listen" help:"HOST:PORT where other nodes may fetch by BitTorrent what this node holds (only in the full agent); none: nobody may"`
-	Peers            []string      `name:"peer" help:"HOST:PORT of a node to fetch from by BitTorrent"`
-	PeerAllow        []string      `name:"peer-allow" help:"address, or prefix such as 10.0.0.0/8, that may connect beside those of --peer"`
-	PeerRate         int           `name:"peer-rate" help:"bytes a second given to other nodes; 0: no limit"`
+	Workloads        bool          `name:"workloads" default:"true"`
+	WorkloadWindow   time.Duration `name:"workload-window" default:"30s"`
+	WorkloadGrace    time.Duration `name:"workload-grace" default:"10s"`
+	WorkloadStatus   time.Duration `name:"workload-status" default:"30s"`
+	WorkloadReopen   time.Duration `name:"workload-reopen" default:"24h"`
+	WorkloadLogBytes int           `name:"workload-log-bytes" default:"1048576"`
+	WorkloadLogFiles int           `name:"workload-log-files" default:"4"`
+	WorkloadGroup    string        `name:"workload-group"`
+	FetchRate        int           `name:"fetch-rate"`
+	FetchParallel    int           `name:"fetch-parallel" default:"2"`
+	FetchKeep        int           `name:"fetch-keep-free" default:"67108864"`
+	PeerListen       string        `name:"peer-listen"`
+	Peers            []string      `name:"peer"`
+	PeerAllow        []string      `name:"peer-allow"`
+	PeerRate         int           `name:"peer-rate"`
 
-	UnitKey      string        `name:"unit-key" help:"the unit's public key (Ed25519, base64), or a file that holds it; empty: trust the first controller heard"`
-	PinKeys      bool          `name:"pin-keys" help:"learn another signing key only from a key that is believed already, or by hand, and never by asking the controller at its join door: a node that missed a rotation, and every node when the key is lost, then needs hands"`
-	Beat         time.Duration `name:"beat" default:"60s" help:"how often to say that the node is alive, within a fifth at random"`
-	EventLimit   int           `name:"event-limit" default:"1000" help:"events kept until the controller has them; the oldest go first"`
-	SubscribeQoS int           `name:"subscribe-qos" default:"1" help:"MQTT QoS of subscriptions, 0 or 1; 0 suits NATS"`
-	LogLevel     string        `name:"log-level" default:"info" help:"debug, info, warn or error"`
+	UnitKey      string        `name:"unit-key"`
+	PinKeys      bool          `name:"pin-keys"`
+	Beat         time.Duration `name:"beat" default:"60s"`
+	EventLimit   int           `name:"event-limit" default:"1000"`
+	SubscribeQoS int           `name:"subscribe-qos" default:"1"`
+	LogLevel     string        `name:"log-level" default:"info"`
 }
 
 // NewConfig returns a Config with the defaults, for callers that do not read settings.
@@ -90,7 +90,7 @@ func NewConfig(unit, node, nodeType, stateDir string) Config {
 		Workloads: true}
 }
 
-// Usage opens the help of tandem-node.
+// Usage is the beginning of the help of tandem-node.
 func (*Config) Usage() string {
 	return `Usage: tandem-node join --controller URL --token TOKEN
        tandem-node --type TYPE [flags]
@@ -125,7 +125,7 @@ type UsageError struct{ Setting, Message string }
 
 func (e *UsageError) Error() string { return "--" + e.Setting + ": " + e.Message }
 
-// complete fills in defaults and checks what can be checked without touching the disk.
+// complete fills in defaults and checks what can be checked without the disk. The error is a *UsageError.
 func (c *Config) complete() error {
 	for _, check := range []func() error{c.completeNames, c.checkLimits, c.completeTimes, c.completeWorkloads} {
 		if err := check(); err != nil {
@@ -135,13 +135,14 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// nameRule says what topic.ValidName wants.
+// nameRule describes the names that topic.ValidName accepts.
 const nameRule = "letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
 
 func bad(setting, format string, a ...any) error {
 	return &UsageError{setting, fmt.Sprintf(format, a...)}
 }
 
+// completeNames checks the unit, the node ID (default: the host name), the type and the state directory.
 func (c *Config) completeNames() error {
 	if c.Unit == "" {
 		return bad("unit", "required: the unit that this node belongs to; or join one: tandem-node join")
@@ -168,6 +169,7 @@ func (c *Config) completeNames() error {
 	return nil
 }
 
+// checkLimits checks the settings that limit what the node takes, components, and counts.
 func (c *Config) checkLimits() error {
 	if c.MaxPriority < -1 || int64(c.MaxPriority) > math.MaxUint32 {
 		return bad("max-priority", "%d is neither -1 nor a priority", c.MaxPriority)
@@ -200,6 +202,7 @@ func (c *Config) checkLimits() error {
 	return nil
 }
 
+// completeTimes checks times; those that are 0 get their defaults.
 func (c *Config) completeTimes() error {
 	if c.OnApplyTimeout == 0 {
 		c.OnApplyTimeout = 30 * time.Second
@@ -231,6 +234,7 @@ func (c *Config) completeTimes() error {
 	return nil
 }
 
+// completeWorkloads checks the settings of workloads and downloads; times that are 0 get their defaults.
 func (c *Config) completeWorkloads() error {
 	for _, t := range []struct {
 		name  string
@@ -262,10 +266,10 @@ func (c *Config) completeWorkloads() error {
 	return nil
 }
 
-// defaultBroker is on this machine.
+// defaultBroker is the broker of a node that has not joined.
 const defaultBroker = "tcp://127.0.0.1:1883"
 
-// unitKey reads the provisioned key, if there is one.
+// unitKey returns the key of --unit-key, nil if the setting is empty. The error is a *UsageError.
 func (c Config) unitKey() (seal.Trust, error) {
 	if c.UnitKey == "" {
 		return nil, nil
@@ -286,7 +290,7 @@ func (c Config) unitKey() (seal.Trust, error) {
 	return seal.Trust{seal.KeyID(pub): pub}, nil
 }
 
-// rules are the node's own limits on config documents.
+// rules returns the limits that the node's settings put on config documents.
 func (c Config) rules() unitconfig.LocalRules {
 	var r unitconfig.LocalRules
 	if c.MaxPriority >= 0 {
@@ -311,7 +315,7 @@ func (c Config) partitionNames() []string {
 	return names
 }
 
-// qos is how the link subscribes.
+// qos is the QoS of the link's subscriptions.
 func (c Config) qos() link.QoS {
 	if c.SubscribeQoS == 0 {
 		return link.AtMostOnce
@@ -319,7 +323,7 @@ func (c Config) qos() link.QoS {
 	return link.AtLeastOnce
 }
 
-// health are the node's own settings of health.
+// health returns the node's own settings of health; the controller's come first.
 func (c Config) health() wire.HealthSettings {
 	s := wire.HealthSettings{FormatVersion: wire.HealthFormat,
 		Reset: wire.Span(c.ResetTime), Fallback: wire.Span(c.FallbackTime), Test: wire.Span(c.TestTime),

@@ -20,13 +20,24 @@ const IdentityDir = "identity"
 
 // JoinConfig is the configuration of tandem-node join, as package settings reads it.
 type JoinConfig struct {
-	Controller string `name:"controller" help:"the controller's join door, https://HOST:PORT, as tandem node enroll prints it (required)"`
-	Token      string `name:"token" secret:"true" help:"token that tandem node enroll has made (required); - reads it from standard input, so that no process list shows it"`
-	Unit       string `name:"unit" help:"unit that the controller has to be of; empty: any"`
-	StateDir   string `name:"state-dir" default:"/var/lib/tandem-node" help:"state directory of the agent; made if missing"`
+	Controller string `name:"controller"`
+	Token      string `name:"token" secret:"true"`
+	Unit       string `name:"unit"`
+	StateDir   string `name:"state-dir" default:"/var/lib/tandem-node"`
 }
 
-// Usage opens the help of tandem-node join.
+// Help describes the settings.
+func (*JoinConfig) Help() map[string]string {
+	return map[string]string{
+		"controller": "the controller's join door, https://HOST:PORT, as tandem node enroll prints it (required)",
+		"token": "token that tandem node enroll has made (required); - reads it from standard input, so that no " +
+			"process list shows it",
+		"unit":      "unit that the controller has to be of; empty: any",
+		"state-dir": "state directory of the agent; made if missing",
+	}
+}
+
+// Usage is the beginning of the help of tandem-node join.
 func (*JoinConfig) Usage() string {
 	return `Usage: tandem-node join --controller URL --token TOKEN [flags]
 
@@ -40,7 +51,7 @@ Example:
 `
 }
 
-// JoinDeps is what a join takes from the world; the zero value is production, without an input.
+// JoinDeps are the dependencies of Join; the zero value is for production, without an input.
 type JoinDeps struct {
 	In    io.Reader        // for a token of "-"
 	Now   func() time.Time // nil: time.Now
@@ -48,11 +59,11 @@ type JoinDeps struct {
 	Steps durable.Steps
 }
 
-// Joined is what a join has brought.
+// Joined is the result of a join.
 type Joined struct {
 	Unit, Node string
 	Expires    time.Time // of the certificate
-	Dir        string    // where it is kept
+	Dir        string    // the directory of key and certificate
 }
 
 // Join makes this node part of a unit. The error is a *UsageError for a mistake in cfg, and a
@@ -90,8 +101,8 @@ func Join(ctx context.Context, cfg JoinConfig, deps JoinDeps) (Joined, error) {
 	return Joined{Unit: id.Unit, Node: id.Node, Expires: id.Expires(), Dir: dir}, nil
 }
 
-// identify takes over who this node is, if it has joined a unit: its names, whom it trusts, and
-// where the broker is. What the configuration says otherwise is a mistake, but for the broker.
+// identify completes the configuration of a node that has joined a unit: the names of unit and node, and the
+// broker's URL. Another unit or node in the configuration is a *UsageError; another broker is not.
 func (a *Agent) identify(dir string) error {
 	dir = filepath.Join(dir, IdentityDir)
 	k, err := identity.NewKeeper(identity.KeeperConfig{Dir: dir, Controller: a.cfg.Controller,
@@ -126,10 +137,10 @@ func (a *Agent) identify(dir string) error {
 	return nil
 }
 
-// expiry is what an event about the certificate tells.
+// expiry is the detail of an event about the certificate.
 type expiry = event.CertificateDetail
 
-// certificate tells the controller what became of the certificate.
+// certificate reports an event about the certificate to the controller.
 func (a *Agent) certificate(ev identity.Event) {
 	a.emit(string(ev.Type), ev.Error, expiry{Expires: ev.Expires.UTC()})
 }

@@ -17,16 +17,18 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Whom this node believes: the keys that the unit signs with, and the newest time that they have told.
+// This file has what the agent does with the unit's signing keys and with the newest signed time.
 
-// timeEvery is how far the newest time may run ahead of the one on the disk before it is saved for its
-// own sake: 144 small writes a day. It goes along with any other save once it is timeAlong ahead, and
-// is saved when the agent stops.
+// timeEvery is how far the newest time may be ahead of the saved one before it is saved without any other
+// change: 144 small writes a day. Any other save includes it once it is timeAlong ahead, and it is saved when the
+// agent stops.
 const (
 	timeEvery = 10 * time.Minute
 	timeAlong = time.Minute
 )
 
+// beacon takes a beacon: its keys, its time, and the contact that it is. Documents that were held until a key is
+// known follow.
 func (a *Agent) beacon(m message) {
 	trust, h := a.trust.Beacon(a.id.Unit, a.deps.Now(), m.payload, m.retained)
 	if h.Refused != nil {
@@ -44,7 +46,7 @@ func (a *Agent) beacon(m message) {
 	}
 	newest := a.trust.Newest
 	if !a.takeTrust(trust, h) {
-		return // the next beacon says it again
+		return // the next beacon brings the same keys
 	}
 	a.takeSignedTime(m.payload)
 	a.takeContact(m.payload, !m.retained && a.trust.Newest != newest)
@@ -58,8 +60,8 @@ func (a *Agent) beacon(m message) {
 	}
 }
 
-// takeTrust takes over a changed trust and reports it; false: it could not be saved. Keys are on the
-// disk before anything is believed because of them.
+// takeTrust takes over changed keys and times, and reports them. It returns false if changed keys could not be
+// saved: keys are on the disk before any signature is accepted because of them.
 func (a *Agent) takeTrust(trust inbox.Trust, h inbox.Heard) bool {
 	var events []wire.Event
 	add := func(kind string, err *wire.Error, detail any) {
@@ -99,8 +101,8 @@ func (a *Agent) takeTrust(trust inbox.Trust, h inbox.Heard) bool {
 	return true
 }
 
-// acceptOrder says whether an order counts; nil: it does, and its mark is on the disk. After a restart, which
-// may be what it asks for, nothing else knows that it was obeyed.
+// acceptOrder returns why an order is refused, nil if it is accepted. An accepted order is noted on the disk, so
+// that it is not obeyed again after a restart, which the order itself may ask for.
 func (a *Agent) acceptOrder(r *wire.Request) *wire.Error {
 	before := a.trust
 	trust, err := before.Obey(r.ID, r.NotAfter)
@@ -115,7 +117,7 @@ func (a *Agent) acceptOrder(r *wire.Request) *wire.Error {
 	return nil
 }
 
-// takeVouchedKeys takes the keys that the controller named at its join door.
+// takeVouchedKeys takes the signing keys that the join door returned.
 func (a *Agent) takeVouchedKeys(k identity.Keys) {
 	trust, h := a.trust.Vouched(k.List, k.Rev)
 	if h.Refused != nil {
@@ -136,9 +138,9 @@ func (a *Agent) takeVouchedKeys(k identity.Keys) {
 	}
 }
 
-// learnKeys begins with the keys that were given by hand, or with those that the newest join has
-// brought, in the place of any that were pinned before: a join takes hands on the node, and is the way
-// out after a key was lost. It also brings what is old from then on.
+// learnKeys replaces the pinned keys at the start of the agent: with --unit-key if it is given, else with those of
+// a new join. Joining is done by hand at the node, and is the way out after the unit's key was lost. A join also
+// brings the stamps below which documents are old.
 func (a *Agent) learnKeys(provisioned seal.Trust) {
 	if provisioned != nil {
 		var changed bool
@@ -161,7 +163,7 @@ func (a *Agent) learnKeys(provisioned seal.Trust) {
 	a.trust, a.unsaved = trust, true
 }
 
-// markKeysTaken notes that those keys are saved.
+// markKeysTaken notes on the disk that the keys of the newest join are saved.
 func (a *Agent) markKeysTaken() {
 	if a.keeper == nil || a.unsaved || !a.keeper.Fresh() {
 		return
@@ -171,11 +173,11 @@ func (a *Agent) markKeysTaken() {
 	}
 }
 
-// keyChange is what an event about the pinned keys tells.
+// keyChange is the detail of an event about the pinned keys.
 type keyChange = event.KeysDetail
 
-// takeSignedTime takes the time of a beacon in whose signature has been verified. It has passed, also if
-// the beacon is an old one.
+// takeSignedTime gives the time of a beacon with a verified signature to the certificate's clock. That time has
+// passed even if the beacon is old.
 func (a *Agent) takeSignedTime(beacon []byte) {
 	if a.keeper == nil {
 		return
@@ -187,11 +189,20 @@ func (a *Agent) takeSignedTime(beacon []byte) {
 
 // TrustConfig is the configuration of tandem-node trust, as package settings reads it.
 type TrustConfig struct {
-	StateDir string `name:"state-dir" default:"/var/lib/tandem-node" help:"state directory of the agent"`
-	Reset    bool   `name:"reset" help:"forget the keys: at its next start the agent takes those of its newest join or renewal, or --unit-key, or else trusts the first controller that it hears"`
+	StateDir string `name:"state-dir" default:"/var/lib/tandem-node"`
+	Reset    bool   `name:"reset"`
 }
 
-// Usage opens the help of tandem-node trust.
+// Help describes the settings.
+func (*TrustConfig) Help() map[string]string {
+	return map[string]string{
+		"state-dir": "state directory of the agent",
+		"reset": "forget the keys: at its next start the agent takes those of its newest join or renewal, or " +
+			"--unit-key, or else trusts the first controller that it hears",
+	}
+}
+
+// Usage is the beginning of the help of tandem-node trust.
 func (*TrustConfig) Usage() string {
 	return `Usage: tandem-node trust [--reset] [flags]
 
@@ -204,7 +215,7 @@ Example:
 `
 }
 
-// Believed is whom a node believes.
+// Believed is what a node's state file says about the unit's signing keys.
 type Believed struct {
 	Unit, Node string
 	Keys       []string // IDs, the oldest first
@@ -213,8 +224,8 @@ type Believed struct {
 	Newest     time.Time
 }
 
-// Trusted shows whom the node of a state directory believed when its agent stopped, and with Reset
-// makes it forget them.
+// Trusted returns the keys in the state file of a stopped agent, and with cfg.Reset deletes them there. The error
+// is a *UsageError for a mistake in cfg.
 func Trusted(cfg TrustConfig) (Believed, error) {
 	if cfg.StateDir == "" {
 		return Believed{}, &UsageError{"state-dir", "required"}

@@ -3,7 +3,7 @@ package settings
 import "strings"
 
 // help returns the text of --help.
-func help(program string, cfg any, fields []*field) string {
+func help(program string, cfg Config, fields []*field) string {
 	var b strings.Builder
 	if u, ok := cfg.(Usager); ok {
 		b.WriteString(strings.TrimRight(u.Usage(), "\n"))

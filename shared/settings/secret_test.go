@@ -8,6 +8,15 @@ import (
 	"testing"
 )
 
+type secrets struct {
+	Token string            `name:"token" secret:"true"`
+	Users map[string]string `name:"users" secret:"true"`
+}
+
+func (*secrets) Help() map[string]string {
+	return map[string]string{"token": "a token", "users": "passwords"}
+}
+
 // A secret that is wrong is not repeated in the error, wherever it came from.
 func TestErrorsKeepSecrets(t *testing.T) {
 	const secret = "31415926535"
@@ -19,10 +28,7 @@ func TestErrorsKeepSecrets(t *testing.T) {
 		{"flag", "", "", secret, "--users"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var cfg struct {
-				Token string            `name:"token" secret:"true" help:"a token"`
-				Users map[string]string `name:"users" secret:"true" help:"passwords"`
-			}
+			var cfg secrets
 			path := filepath.Join(t.TempDir(), "c.yaml")
 			if err := os.WriteFile(path, []byte(c.file), 0o600); err != nil {
 				t.Fatal(err)

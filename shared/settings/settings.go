@@ -1,12 +1,21 @@
 // Package settings reads a program's configuration: flags win over TANDEM_* variables, these over
-// a YAML file, and that over the defaults. The program's config struct is the reference; its
-// fields carry tags:
+// a YAML file, and that over the defaults. The program's config struct is the reference: a tagged field
+// is a setting, and the method Help has its text in --help.
 //
-//	Listen string `name:"listen" default:"127.0.0.1:1883" help:"address of the embedded broker"`
-//	Token  string `name:"token" secret:"true" help:"what HTTP callers must present"`
+//	type config struct {
+//		Listen string `name:"listen" default:"127.0.0.1:1883"`
+//		Token  string `name:"token" secret:"true"`
+//	}
+//
+//	func (*config) Help() map[string]string {
+//		return map[string]string{
+//			"listen": "address of the embedded broker",
+//			"token":  "what HTTP callers must present",
+//		}
+//	}
 //
 // Field types: string, bool, int, uint64, float64, time.Duration (Go syntax: 1m30s), []string and
-// map[string]string. Embedded structs contribute their fields. The variable of listen-http is
+// map[string]string. Embedded structs contribute their fields and texts. The variable of listen-http is
 // TANDEM_LISTEN_HTTP; lists and maps in variables and defaults are separated by commas, flags of
 // that type are repeated. A higher source replaces the whole list or map of a lower one. A field
 // without a default tag keeps, as its default, the value that the struct was given with.
@@ -19,6 +28,7 @@ package settings
 import (
 	"errors"
 	"io"
+	"maps"
 	"reflect"
 	"runtime"
 	"strings"
@@ -50,7 +60,13 @@ func (e *Error) Error() string {
 	return e.Where + ": " + e.Message
 }
 
-// Usager is implemented by a config with its own beginning of --help: usage line, purpose of the program,
+// Config is a pointer to a struct whose fields are settings.
+type Config interface {
+	// Help returns the help text of each setting, by the setting's name. It must not use the fields.
+	Help() map[string]string
+}
+
+// Usager is implemented by a Config with its own beginning of --help: usage line, purpose of the program,
 // an example. Without it, usage line and example are generated from the fields.
 type Usager interface{ Usage() string }
 
@@ -80,13 +96,14 @@ const (
 	configEnv  = "TANDEM_CONFIG"
 )
 
-// Load fills cfg, a pointer to a struct, and returns the arguments that are not flags. Flags may
-// stand before, between and after them; "--" ends the flags. A variable that is set but empty
-// counts as not set. The error is a *Error, or ErrPrinted when out already has the answer. Load
-// panics on a struct that it cannot serve.
-func Load(program string, cfg any, args []string, lookupEnv func(string) (string, bool), out io.Writer) (rest []string,
-	err error) {
+// Load fills cfg and returns the arguments that are not flags. Flags may stand before, between and after
+// them; "--" ends the flags. A variable that is set but empty counts as not set. The error is a *Error, or
+// ErrPrinted when out already has the answer. Load panics on a struct that it cannot serve: a type that
+// settings cannot have, a setting without a help text, or a help text without a setting.
+func Load(program string, cfg Config, args []string, lookupEnv func(string) (string, bool),
+	out io.Writer) (rest []string, err error) {
 	fields := collect(reflect.ValueOf(cfg).Elem(), nil)
+	addHelp(fields, helpTexts(reflect.TypeOf(cfg).Elem()))
 	flags, rest, builtin, err := scan(fields, args)
 	if err != nil {
 		return nil, err
@@ -162,7 +179,7 @@ func collect(v reflect.Value, fields []*field) []*field {
 		if name == "" {
 			continue
 		}
-		f := &field{name: name, help: sf.Tag.Get("help"), secret: sf.Tag.Get("secret") == "true",
+		f := &field{name: name, secret: sf.Tag.Get("secret") == "true",
 			env: "TANDEM_" + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(name)),
 			ptr: v.Field(i).Addr().Interface(), source: "default"}
 		if find(fields, name) != nil || builtins[name] != "" {
@@ -183,6 +200,34 @@ func collect(v reflect.Value, fields []*field) []*field {
 		fields = append(fields, f)
 	}
 	return fields
+}
+
+// helpTexts returns the help texts of a struct type and of the structs that it embeds.
+func helpTexts(t reflect.Type) map[string]string {
+	texts := map[string]string{}
+	for i := range t.NumField() {
+		if sf := t.Field(i); sf.Anonymous && sf.Type.Kind() == reflect.Struct {
+			maps.Copy(texts, helpTexts(sf.Type))
+		}
+	}
+	if c, ok := reflect.New(t).Interface().(Config); ok {
+		maps.Copy(texts, c.Help())
+	}
+	return texts
+}
+
+// addHelp gives each field its help text. It panics unless there is exactly one text for each field.
+func addHelp(fields []*field, texts map[string]string) {
+	for _, f := range fields {
+		if f.help = texts[f.name]; f.help == "" {
+			panic("settings: " + f.name + " has no help text")
+		}
+	}
+	for name := range texts {
+		if find(fields, name) == nil {
+			panic("settings: the help text of " + name + " has no setting")
+		}
+	}
 }
 
 // builtins are the flags that every program has, and the type of their value.

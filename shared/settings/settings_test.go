@@ -3,6 +3,7 @@ package settings
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,21 +13,39 @@ import (
 )
 
 type common struct {
-	LogLevel string `name:"log-level" default:"info" help:"how much to log: debug, info, warn or error"`
+	LogLevel string `name:"log-level" default:"info"`
+}
+
+func (*common) Help() map[string]string {
+	return map[string]string{"log-level": "how much to log: debug, info, warn or error"}
 }
 
 type config struct {
 	common
-	Listen string            `name:"listen" default:"127.0.0.1:1883" help:"address of the embedded broker, which every node of the unit must be able to reach at all times"`
-	Retain bool              `name:"retain" default:"true" help:"keep messages"`
-	Tries  int               `name:"tries" default:"3" help:"attempts"`
-	Limit  uint64            `name:"limit" help:"bytes"`
-	Ratio  float64           `name:"ratio" default:"0.5" help:"share"`
-	Beat   time.Duration     `name:"beat" default:"30s" help:"pause"`
-	Peers  []string          `name:"peer" help:"other brokers"`
-	Labels map[string]string `name:"label" help:"what this is"`
-	Token  string            `name:"token" secret:"true" help:"shared secret"`
+	Listen string            `name:"listen" default:"127.0.0.1:1883"`
+	Retain bool              `name:"retain" default:"true"`
+	Tries  int               `name:"tries" default:"3"`
+	Limit  uint64            `name:"limit"`
+	Ratio  float64           `name:"ratio" default:"0.5"`
+	Beat   time.Duration     `name:"beat" default:"30s"`
+	Peers  []string          `name:"peer"`
+	Labels map[string]string `name:"label"`
+	Token  string            `name:"token" secret:"true"`
 	hidden int
+}
+
+func (*config) Help() map[string]string {
+	return map[string]string{
+		"listen": "address of the embedded broker, which every node of the unit must be able to reach at all times",
+		"retain": "keep messages",
+		"tries":  "attempts",
+		"limit":  "bytes",
+		"ratio":  "share",
+		"beat":   "pause",
+		"peer":   "other brokers",
+		"label":  "what this is",
+		"token":  "shared secret",
+	}
 }
 
 func load(t *testing.T, file string, env map[string]string, args ...string) (config, []string, string, error) {
@@ -266,6 +285,38 @@ func TestImpossibleStructsPanic(t *testing.T) {
 				}
 			}()
 			collect(reflect.ValueOf(cfg).Elem(), nil)
+		}()
+	}
+}
+
+type undescribed struct {
+	config
+	Extra int `name:"extra"`
+}
+
+type overdescribed struct{ config }
+
+func (*overdescribed) Help() map[string]string {
+	return map[string]string{"listn": "no field has this name"}
+}
+
+// Each setting has a help text, and each help text a setting; else the program does not start.
+func TestHelpTextsMatchSettings(t *testing.T) {
+	for _, test := range []struct {
+		cfg  Config
+		want string
+	}{
+		{&undescribed{}, "settings: extra has no help text"},
+		{&overdescribed{}, "settings: the help text of listn has no setting"},
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != test.want {
+					t.Errorf("%T: %v, want %q", test.cfg, got, test.want)
+				}
+			}()
+			_, err := Load("tandem-x", test.cfg, nil, os.LookupEnv, io.Discard)
+			t.Errorf("%T is accepted: %v", test.cfg, err)
 		}()
 	}
 }

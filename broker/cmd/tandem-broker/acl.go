@@ -15,17 +15,31 @@ import (
 	"tandem.internal/shared/topic"
 )
 
-// aclConfig names the identities to print rules for; the tags are the reference (--help prints them).
+// aclConfig is the configuration of tandem-broker acl: the identities to print rules for.
 type aclConfig struct {
-	Unit      string            `name:"unit" help:"name of the unit (required)"`
-	Node      []string          `name:"node" help:"a node of the unit, press-1; repeat it for each"`
-	Nodes     string            `name:"nodes" help:"file with the nodes: one name a line, or what tandem nodes --json prints, of which revoked nodes are left out; - reads standard input"`
-	Cloud     []string          `name:"cloud" help:"name of a cloud side, which submits and reads the answers; repeat it for each"`
-	Operator  []string          `name:"operator" help:"name of an operator who may read the whole unit; repeat it for each"`
-	Passwords map[string]string `name:"passwords" secret:"true" help:"nats only: users have these passwords, by user name, instead of certificates; better given in a file, or as TANDEM_PASSWORDS, than on the command line"`
+	Unit      string            `name:"unit"`
+	Node      []string          `name:"node"`
+	Nodes     string            `name:"nodes"`
+	Cloud     []string          `name:"cloud"`
+	Operator  []string          `name:"operator"`
+	Passwords map[string]string `name:"passwords" secret:"true"`
 }
 
-// Usage opens --help.
+// Help describes the settings.
+func (*aclConfig) Help() map[string]string {
+	return map[string]string{
+		"unit": "name of the unit (required)",
+		"node": "a node of the unit, press-1; repeat it for each",
+		"nodes": "file with the nodes: one name a line, or what tandem nodes --json prints, of which revoked " +
+			"nodes are left out; - reads standard input",
+		"cloud":    "name of a cloud side, which submits and reads the answers; repeat it for each",
+		"operator": "name of an operator who may read the whole unit; repeat it for each",
+		"passwords": "nats only: users have these passwords, by user name, instead of certificates; better given in " +
+			"a file, or as TANDEM_PASSWORDS, than on the command line",
+	}
+}
+
+// Usage is the beginning of --help.
 func (*aclConfig) Usage() string {
 	return `Usage: tandem-broker acl mosquitto|nats --unit UNIT [flags]
 

@@ -10,17 +10,31 @@ import (
 	"tandem.internal/shared/topic"
 )
 
-// config is the broker's configuration; the tags are its reference (--help prints them).
+// config is the broker's configuration; package settings reads it.
 type config struct {
-	Unit       string            `name:"unit" default:"unit" help:"name of the unit: letters, digits, and . _ - after the first, at most 63"`
-	Listen     []string          `name:"listen" default:"127.0.0.1:1883" help:"address to serve on"`
-	Insecure   bool              `name:"insecure-listen" help:"let --listen be addresses that other machines reach although the traffic is not encrypted; whoever is on that network can then pose as a node"`
-	Passwords  map[string]string `name:"passwords" secret:"true" help:"passwords by user name: controller, cloud/NAME and operator/NAME need one, node/ID may have one; better given in the file, or as TANDEM_PASSWORDS, than on the command line"`
-	MaxClients int               `name:"max-clients" default:"50000" help:"connections that may be open at a time; each needs a file descriptor"`
-	LogLevel   string            `name:"log-level" default:"info" help:"debug, info, warn or error; debug tells of every client that comes and goes"`
+	Unit       string            `name:"unit" default:"unit"`
+	Listen     []string          `name:"listen" default:"127.0.0.1:1883"`
+	Insecure   bool              `name:"insecure-listen"`
+	Passwords  map[string]string `name:"passwords" secret:"true"`
+	MaxClients int               `name:"max-clients" default:"50000"`
+	LogLevel   string            `name:"log-level" default:"info"`
 }
 
-// Usage opens --help.
+// Help describes the settings.
+func (*config) Help() map[string]string {
+	return map[string]string{
+		"unit":   "name of the unit: letters, digits, and . _ - after the first, at most 63",
+		"listen": "address to serve on",
+		"insecure-listen": "let --listen be addresses that other machines reach although the traffic is not " +
+			"encrypted; whoever is on that network can then pose as a node",
+		"passwords": "passwords by user name: controller, cloud/NAME and operator/NAME need one, node/ID may " +
+			"have one; better given in the file, or as TANDEM_PASSWORDS, than on the command line",
+		"max-clients": "connections that may be open at a time; each needs a file descriptor",
+		"log-level":   "debug, info, warn or error; debug tells of every client that comes and goes",
+	}
+}
+
+// Usage is the beginning of --help.
 func (*config) Usage() string {
 	return `Usage: tandem-broker [flags]
        tandem-broker acl mosquitto|nats --unit UNIT [flags]

@@ -22,19 +22,41 @@ import (
 
 // replayConfig is the configuration of tandem-node alerts replay.
 type replayConfig struct {
-	Rules   string `name:"rules" help:"the rules: a unit configuration, or a node's config.json (required)"`
-	Samples string `name:"samples" help:"the recorded samples, CSV as tandem-node alerts sample prints it; - reads standard input (required)"`
-	Node    string `name:"node" help:"with a unit configuration: the node whose rules are replayed"`
-	Type    string `name:"type" help:"with a unit configuration: the node's type"`
-	JSON    bool   `name:"json" help:"print JSON"`
+	Rules   string `name:"rules"`
+	Samples string `name:"samples"`
+	Node    string `name:"node"`
+	Type    string `name:"type"`
+	JSON    bool   `name:"json"`
+}
+
+// Help describes the settings.
+func (*replayConfig) Help() map[string]string {
+	return map[string]string{
+		"rules": "the rules: a unit configuration, or a node's config.json (required)",
+		"samples": "the recorded samples, CSV as tandem-node alerts sample prints it; - reads standard input " +
+			"(required)",
+		"node": "with a unit configuration: the node whose rules are replayed",
+		"type": "with a unit configuration: the node's type",
+		"json": "print JSON",
+	}
 }
 
 // sampleConfig is the configuration of tandem-node alerts sample.
 type sampleConfig struct {
-	Period     time.Duration     `name:"period" default:"10s" help:"time between two samples"`
-	Count      int               `name:"count" default:"0" help:"samples to print; 0: until it is stopped"`
-	Partitions map[string]string `name:"partition" help:"partition to measure, as name=path"`
-	Interfaces []string          `name:"interface" help:"network interface to count, a name or a pattern such as eth*; none: all but the loopback"`
+	Period     time.Duration     `name:"period" default:"10s"`
+	Count      int               `name:"count" default:"0"`
+	Partitions map[string]string `name:"partition"`
+	Interfaces []string          `name:"interface"`
+}
+
+// Help describes the settings.
+func (*sampleConfig) Help() map[string]string {
+	return map[string]string{
+		"period":    "time between two samples",
+		"count":     "samples to print; 0: until it is stopped",
+		"partition": "partition to measure, as name=path",
+		"interface": "network interface to count, a name or a pattern such as eth*; none: all but the loopback",
+	}
 }
 
 const alertsUsage = `Usage: tandem-node alerts sample [--period 10s] [--partition NAME=PATH]…
@@ -99,7 +121,7 @@ type outputError struct{ err error }
 
 func (e *outputError) Error() string { return "output: " + e.err.Error() }
 
-func loadVerb(program string, cfg any, args []string, stdout io.Writer) error {
+func loadVerb(program string, cfg settings.Config, args []string, stdout io.Writer) error {
 	lookup := func(key string) (string, bool) {
 		if key == "TANDEM_CONFIG" { // the agent's file, which has other settings
 			return "", false

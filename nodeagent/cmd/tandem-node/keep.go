@@ -17,8 +17,16 @@ import (
 
 // keepConfig is the configuration of tandem-node keep.
 type keepConfig struct {
-	Dir  string `name:"dir" default:"/var/lib/tandem-node/keeper" help:"the keeper's directory"`
-	Quit bool   `name:"quit" help:"stop every workload process and end the keeper that runs, and wait for it"`
+	Dir  string `name:"dir" default:"/var/lib/tandem-node/keeper"`
+	Quit bool   `name:"quit"`
+}
+
+// Help describes the settings.
+func (*keepConfig) Help() map[string]string {
+	return map[string]string{
+		"dir":  "the keeper's directory",
+		"quit": "stop every workload process and end the keeper that runs, and wait for it",
+	}
 }
 
 // Usage opens the help of tandem-node keep.

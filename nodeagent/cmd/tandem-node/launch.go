@@ -19,7 +19,15 @@ import (
 
 // launchConfig is the configuration of tandem-node launch.
 type launchConfig struct {
-	StateDir string `name:"state-dir" default:"/var/lib/tandem-node" help:"state directory of the agent; the slots are in slots/ there. If the agent's flags name one, that is the default"`
+	StateDir string `name:"state-dir" default:"/var/lib/tandem-node"`
+}
+
+// Help describes the settings.
+func (*launchConfig) Help() map[string]string {
+	return map[string]string{
+		"state-dir": "state directory of the agent; the slots are in slots/ there. If the agent's flags name one, " +
+			"that is the default",
+	}
 }
 
 // Usage opens the help of tandem-node launch.

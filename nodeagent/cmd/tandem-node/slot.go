@@ -24,27 +24,60 @@ import (
 
 // slotConfig is the configuration of every tandem-node slot command.
 type slotConfig struct {
-	StateDir string `name:"state-dir" default:"/var/lib/tandem-node" help:"state directory of the agent"`
-	JSON     bool   `name:"json" help:"print JSON"`
+	StateDir string `name:"state-dir" default:"/var/lib/tandem-node"`
+	JSON     bool   `name:"json"`
 	// Component is one that the agent's own --component names.
-	Component string `name:"component" help:"the component that is meant; empty: the agent itself"`
+	Component string `name:"component"`
+}
+
+// Help describes the settings.
+func (*slotConfig) Help() map[string]string {
+	return map[string]string{
+		"state-dir": "state directory of the agent",
+		"json":      "print JSON",
+		"component": "the component that is meant; empty: the agent itself",
+	}
 }
 
 type stageConfig struct {
 	slotConfig
-	Version string `name:"want-version" help:"version that the binary has to say it is, empty: any; or that a component's file holds; may be written --version"`
-	Hash    string `name:"hash" help:"hash that the file has to have, sha256:… as sha256sum prints it; empty: any"`
+	Version string `name:"want-version"`
+	Hash    string `name:"hash"`
+}
+
+// Help describes the settings.
+func (*stageConfig) Help() map[string]string {
+	return map[string]string{
+		"want-version": "version that the binary has to say it is, empty: any; or that a component's file holds; may " +
+			"be written --version",
+		"hash": "hash that the file has to have, sha256:… as sha256sum prints it; empty: any",
+	}
 }
 
 type tryConfig struct {
 	slotConfig
-	Tries   int    `name:"tries" default:"3" help:"starts without a commit after which the good slot runs again, 1 to 10"`
-	Version string `name:"want-version" help:"of a component: version that must be staged, may be written --version; empty: any"`
+	Tries   int    `name:"tries" default:"3"`
+	Version string `name:"want-version"`
+}
+
+// Help describes the settings.
+func (*tryConfig) Help() map[string]string {
+	return map[string]string{
+		"tries":        "starts without a commit after which the good slot runs again, 1 to 10",
+		"want-version": "of a component: version that must be staged, may be written --version; empty: any",
+	}
 }
 
 type rollbackConfig struct {
 	slotConfig
-	Why string `name:"why" default:"by hand" help:"what to remember as the reason"`
+	Why string `name:"why" default:"by hand"`
+}
+
+// Help describes the settings.
+func (*rollbackConfig) Help() map[string]string {
+	return map[string]string{
+		"why": "what to remember as the reason",
+	}
 }
 
 const slotUsage = `Usage: tandem-node slot stage FILE [--version V] [--hash H]
@@ -85,7 +118,7 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 		verb, args = args[0], args[1:]
 	}
 	var (
-		cfg   any
+		cfg   settings.Config
 		base  *slotConfig
 		most  int // arguments
 		least int
