@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/bindings"
 	"tandem.internal/controller/internal/tokens"
 )
 
@@ -119,7 +120,7 @@ func (a *App) openDoors(deps Deps, undo *[]func() error) error {
 			cfg.CA = a.trust.ca.Fingerprint().String()
 		}
 	}
-	a.api = api.New(served{a.core}, cfg)
+	a.api = api.New(bindings.Core{Core: a.core}, cfg)
 	return nil
 }
 

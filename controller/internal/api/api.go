@@ -36,15 +36,16 @@ type Config struct {
 
 // API answers HTTP requests about one unit.
 type API struct {
-	core    Core
-	cfg     Config
-	log     *zap.Logger
-	mux     *http.ServeMux
-	roles   map[string]op.Role // by pattern
-	guard   guard
-	streams chan struct{} // holds one value for each open stream of a local caller
-	remote  chan struct{} // and of one over TCP: they cannot take what local ones need
-	stop    chan struct{} // closed when streams have to end
+	core     Core
+	cfg      Config
+	log      *zap.Logger
+	mux      *http.ServeMux
+	roles    map[string]op.Role // by pattern
+	guard    guard
+	streams  chan struct{}      // holds one value for each open stream of a local caller
+	remote   chan struct{}      // and of one over TCP: they cannot take what local ones need
+	stopping context.Context    // done when streams and measurements have to end
+	stop     context.CancelFunc // ends stopping
 
 	mu      sync.Mutex
 	open    int           // requests being answered
@@ -84,8 +85,9 @@ func New(core Core, cfg Config) *API {
 		guard: guard{flight: door.Crowd{Max: cfg.MaxRequests, Each: cfg.MaxPerPeer}},
 		core:  core, cfg: cfg, log: cfg.Log, mux: http.NewServeMux(), roles: map[string]op.Role{},
 		streams: make(chan struct{}, cfg.MaxStreams), remote: make(chan struct{}, cfg.MaxStreams),
-		stop: make(chan struct{}), idle: make(chan struct{}),
+		idle: make(chan struct{}),
 	}
+	a.stopping, a.stop = context.WithCancel(context.Background())
 	all := append(core.Operations(), a.own()...)
 	for _, s := range op.All() {
 		n := 0

@@ -88,7 +88,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, f view.EntryFilter,
 		}
 		if len(entries) == f.Limit {
 			select {
-			case <-a.stop:
+			case <-a.stopping.Done():
 				return a.endStream(s, ctx, nil)
 			default:
 				continue

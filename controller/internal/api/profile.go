@@ -26,16 +26,8 @@ func (a *API) profile(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	watch := make(chan struct{})
-	go func() {
-		defer close(watch)
-		select {
-		case <-a.stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	defer func() { cancel(); <-watch }()
+	defer cancel()
+	defer context.AfterFunc(a.stopping, cancel)()
 	r = r.WithContext(ctx)
 	switch {
 	case name == "profile":

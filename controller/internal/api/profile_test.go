@@ -1,11 +1,13 @@
 package api_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
@@ -52,5 +54,30 @@ func TestProfiles(t *testing.T) {
 		if w.Code != want || strings.Contains(w.Body.String(), "profile:") {
 			t.Errorf("over TCP as %s: status %d, want %d, %.80q", role, w.Code, want, w.Body)
 		}
+	}
+}
+
+// TestMeasurementsEndWithTheAPI: one that has begun does not hold up the end.
+func TestMeasurementsEndWithTheAPI(t *testing.T) {
+	s := serve(t, api.Config{Grace: patience})
+	ended := make(chan error, 1)
+	go func() {
+		res, err := s.client.Get("http://tandem/debug/pprof/trace?seconds=60")
+		if err == nil {
+			_, err = io.Copy(io.Discard, res.Body)
+			err = errors.Join(err, res.Body.Close())
+		}
+		ended <- err
+	}()
+	began := time.Now()
+	for running := false; !running; {
+		body, err := io.ReadAll(s.get("/debug/pprof/goroutine?debug=2").Body)
+		if err != nil || time.Since(began) > patience/2 {
+			t.Fatalf("the measurement does not begin: %v", err)
+		}
+		running = strings.Contains(string(body), "net/http/pprof.Trace(")
+	}
+	if err := errors.Join(s.stop(), <-ended); err != nil || time.Since(began) > patience/2 {
+		t.Errorf("ended after %v: %v", time.Since(began), err)
 	}
 }

@@ -43,7 +43,7 @@ func (a *API) Serve(ctx context.Context, listeners ...net.Listener) error {
 		})
 	}
 	<-ctx.Done()
-	close(a.stop)
+	a.stop()
 	grace, done := context.WithTimeout(context.Background(), a.cfg.Grace)
 	defer done()
 	if err := srv.Shutdown(grace); err != nil {

@@ -90,7 +90,7 @@ func (s *stream) wait(ctx context.Context, changed <-chan struct{}, pause time.D
 		defer t.Stop()
 		select {
 		case <-t.C:
-		case <-s.a.stop:
+		case <-s.a.stopping.Done():
 			return false
 		case <-ctx.Done():
 			return false
@@ -102,7 +102,7 @@ func (s *stream) wait(ctx context.Context, changed <-chan struct{}, pause time.D
 		select {
 		case <-changed:
 			return true
-		case <-s.a.stop:
+		case <-s.a.stopping.Done():
 			return false
 		case <-ctx.Done():
 			return false
@@ -126,7 +126,7 @@ func (s *stream) finish(ctx context.Context, err error) {
 	}
 	if err == nil {
 		select {
-		case <-s.a.stop:
+		case <-s.a.stopping.Done():
 			err = wire.New(wire.CodeUnavailable, "", "the controller is stopping")
 		default:
 			return

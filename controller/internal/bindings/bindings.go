@@ -1,4 +1,6 @@
-package app
+// Package bindings says which method of the core does each operation of package op. The program and the
+// tests of the API serve the same table.
+package bindings
 
 import (
 	"tandem.internal/controller/internal/api"
@@ -6,12 +8,12 @@ import (
 	"tandem.internal/controller/internal/op"
 )
 
-// served is the core as the API serves it.
-type served struct{ *distribute.Core }
+// Core is the core as package api serves it.
+type Core struct{ *distribute.Core }
 
-// Operations binds every operation to the core's methods.
-func (s served) Operations() []api.Operation {
-	c := s.Core
+// Operations binds every operation that the API does not do by itself to a method of the core.
+func (b Core) Operations() []api.Operation {
+	c := b.Core
 	return []api.Operation{
 		api.Ask(op.UnitStatus, c.Status),
 		api.Ask(op.ListNodes, c.Nodes),
