@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -89,4 +90,28 @@ func TestOnlyWhoMayIsHeard(t *testing.T) {
 	if !slices.Equal(core.nodes, []string{"n1"}) {
 		t.Errorf("the core was asked for %q", core.nodes)
 	}
+}
+
+// TestUncleanPathsAreNotHandled: where the clean form of a path is a route, whose role nobody has checked, its handler
+// does not even read the body.
+func TestUncleanPathsAreNotHandled(t *testing.T) {
+	h := api.New(apitest.New(apitest.Sample()), api.Config{Tokens: keys})
+	for _, path := range []string{"/v1/tokens/%2e%2e/revoke", "/v1/tokens/%2e/revoke", "/v1//config/restore"} {
+		body := &noted{}
+		r := httptest.NewRequest(http.MethodPost, path, body)
+		r.Header.Set("Authorization", "Bearer "+bearers[tokens.View])
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusNotFound || body.read {
+			t.Errorf("%s: %d, its body was read: %v", path, w.Code, body.read)
+		}
+	}
+}
+
+// noted is an empty body that notes whether it is read.
+type noted struct{ read bool }
+
+func (n *noted) Read([]byte) (int, error) {
+	n.read = true
+	return 0, io.EOF
 }
