@@ -14,28 +14,27 @@ import (
 	"tandem.internal/shared/pulse"
 )
 
-// Publication is a message that the link itself sends: a last will or a goodbye.
+// Publication is a message that the link itself sends: a last will or a goodbye message.
 type Publication struct {
 	Topic   string
 	Payload []byte
 	Retain  bool
 }
 
-// QoS is how a dialled link subscribes. Publishes are always QoS 1.
+// QoS is the MQTT quality of service of a dialled link's subscriptions. Publishes always have QoS 1.
 type QoS int8
 
 const (
 	// AtLeastOnce is MQTT's QoS 1: the broker keeps a message until the Handler has returned.
 	AtLeastOnce QoS = 1
-	// AtMostOnce is MQTT's QoS 0. It is for brokers where each QoS 1 subscription is dear, such
-	// as NATS, where it is a stream consumer; retained state and asking again make up for it.
+	// AtMostOnce is MQTT's QoS 0. It is for brokers where a QoS 1 subscription is expensive, such as NATS, where
+	// each one is a stream consumer. Retained messages, and requests to send again, recover what is lost.
 	AtMostOnce QoS = -1
 )
 
-// Backoff spaces the attempts to connect, with full jitter: before attempt n after the last good
-// session, the link pauses a random time between 0 and min(Max, Min·2ⁿ). A session that lasted
-// at least as long as the pause it would earn starts the count anew, so that two clients that
-// take the same ID from each other slow down.
+// Backoff is the pause between attempts to connect, with full jitter: before attempt n after the last good session,
+// the link pauses a random time between 0 and min(Max, Min·2ⁿ). A session that lasted at least that long is a good
+// one: n is 0 again. So two clients with the same ID, each of which ends the other's session, slow down.
 type Backoff struct {
 	Min time.Duration // zero means 250 ms
 	Max time.Duration // zero means 30 s, or Min if that is longer
@@ -56,8 +55,8 @@ type Config struct {
 	// (port 8883), or unix:///path. It may be empty if OpenConn is set. It carries no
 	// credentials.
 	Broker string
-	// ClientID names this client to the broker, uniquely. It must not be empty: an ID of the
-	// broker's choosing would differ from session to session.
+	// ClientID is the MQTT client ID, unique at the broker. It must not be empty: the broker would choose another ID
+	// for each session.
 	ClientID string
 	// Username and Password are the credentials. Empty means none; a password needs a user name.
 	Username string
@@ -73,12 +72,12 @@ type Config struct {
 	Filters []string
 	// SubscribeQoS is the QoS of every subscription. Zero means AtLeastOnce.
 	SubscribeQoS QoS
-	// Will makes the last will of one session; it is asked before each attempt to connect, on
-	// Run's goroutine. Nil, or a nil result, means no will.
+	// Will returns the last will of one session. It is called before each attempt to connect, on Run's goroutine.
+	// Nil, or a nil result, means no will.
 	Will func(session uint64) *Publication
-	// Goodbye makes what is published when Run's ctx ends while a session is up. If it is not
-	// acknowledged within a second, the link leaves without a DISCONNECT, so that the broker publishes
-	// the will. Nil means nothing.
+	// Goodbye returns the messages to publish when Run's ctx ends while a session is up. If the broker does not
+	// acknowledge them within a second, the link closes the connection without a DISCONNECT, so that the broker
+	// publishes the will. Nil means no messages.
 	Goodbye func(session uint64) []Publication
 
 	// Window is the number of publishes that may be unacknowledged. Zero means 64.
@@ -91,10 +90,9 @@ type Config struct {
 	// Desired envelope).
 	MaxPacket int
 
-	// Backoff spaces the attempts to connect.
+	// Backoff is the pause between attempts to connect.
 	Backoff Backoff
-	// Rand is the chance in Backoff; only Run's goroutine uses it. Nil means math/rand/v2's
-	// own source.
+	// Rand draws the pauses of Backoff; only Run's goroutine uses it. Nil means the source of math/rand/v2.
 	Rand *rand.Rand
 	// KeepAlive is how long the connection may be silent before a ping; whole seconds, at least
 	// 1. Twice this time without a byte from the broker ends the session. Zero means 30 s.
@@ -107,18 +105,18 @@ type Config struct {
 	// Zero means 30 s.
 	AckTimeout time.Duration
 
-	// Watch watches the link's loops: "link", which keeps sessions going, and in each session "link
-	// writer" and "link acks". A loop that waits for the broker counts as alive. The MQTT client needs
-	// no watch: if it stands still, acknowledgements stop and the session ends. Nil means no watch.
+	// Watch watches the link's loops: "link", which is Run's, and in each session "link writer" and "link acks". A
+	// loop that waits for the broker counts as alive. The goroutines of the MQTT client are not watched: if they
+	// hang, acknowledgements stop and the session ends. Nil means no watch.
 	Watch pulse.Watch
-	// Log gets what no Handler call reports. Nil means no log.
+	// Log gets warnings that no Handler call reports. Nil means no log.
 	Log *zap.Logger
 }
 
 // maxFilters is the number of filters in one SUBSCRIBE or UNSUBSCRIBE packet.
 const maxFilters = 256
 
-// withDefaults returns c with its zeros replaced, or says which field is wrong.
+// withDefaults returns c with defaults in the place of zeros, or an error about the first field that is wrong.
 func (c Config) withDefaults() (Config, error) {
 	bad := func(format string, a ...any) (Config, error) {
 		return Config{}, fmt.Errorf("link configuration: "+format, a...)
@@ -178,7 +176,7 @@ func setDefault[T int | time.Duration](p *T, v T) {
 	}
 }
 
-// pause draws the pause before attempt n.
+// pause returns a random pause before attempt n, counted from 0.
 func (c *Config) pause(n int) time.Duration {
 	if c.Rand == nil {
 		return rand.N(c.Backoff.ceiling(n) + 1)

@@ -14,34 +14,32 @@ import (
 	"tandem.internal/shared/pulse"
 )
 
-// linger bounds the time of an orderly close: writing the buffer, and reading until the broker has
-// closed too. A socket that is closed with unread input is reset, and the broker could then lose the
-// DISCONNECT.
+// linger is the most time that an orderly close takes: it writes the buffer, and reads until the broker has closed too.
+// A socket that is closed with unread input is reset, and the broker could then lose the DISCONNECT.
 const linger = 500 * time.Millisecond
 
-// conn stands between paho and the network. It
-//   - writes from a goroutine of its own, so that what paho writes packet by packet reaches the
-//     network in batches, at once while the network is idle;
-//   - never blocks a paho goroutine in Write: publishers wait for room first, in reserve, where
-//     they can be cancelled; all other packets of paho are small;
-//   - looks like a working connection to paho until release: after a failure it discards writes and
-//     blocks the reader, because a paho client that has noticed the failure never answers a Publish;
-//   - bounds silence of the broker, and every write, not only those of PUBLISH packets;
-//   - passes only well-formed packets of a bounded size to paho (inspect, frame.go).
+// conn is the net.Conn that paho uses; it wraps the network connection. It
+//   - writes from a goroutine of its own: at once while the network is idle, else many packets in one write;
+//   - never blocks paho in Write: publishers wait for room before, in reserve, which can be cancelled; all other
+//     packets of paho are small;
+//   - looks like a working connection to paho until release: after a failure it discards writes and blocks paho's
+//     reader, because a paho client that has noticed a failure never completes a Publish;
+//   - limits the time in which the broker sends nothing, and the time of every write;
+//   - passes only well-formed packets of a limited size to paho (checkNextPacket, frame.go).
 //
-// paho's own deadlines are ignored. fail is called with the first failure, and maybe with later ones.
+// It ignores the deadlines that paho sets. It calls fail with the first failure, and possibly with later ones.
 type conn struct {
 	nc           net.Conn
 	limit        int           // largest packet from the broker, in bytes
-	high         int           // buffered bytes from which on publishers wait
+	highWater    int           // with so many bytes in the buffer, publishers wait
 	silence      time.Duration // longest time without a byte from the broker
 	writeTimeout time.Duration
 	watch        pulse.Watch
 	fail         func(error)
 
 	// owned by the goroutine that reads
-	in   *bufio.Reader
-	left int // bytes of the current packet that paho has not read yet
+	in     *bufio.Reader
+	unread int // bytes of the current packet that paho has not read yet
 
 	mu        sync.Mutex
 	out       []byte         // bytes to write
@@ -50,7 +48,7 @@ type conn struct {
 	room      chan struct{}  // closed when there is room; nil while nobody waits
 	subs      map[uint16]int // number of filters of each SUBSCRIBE without a SUBACK yet, by packet ID
 	closing   bool           // orderly close: write the buffer, then close
-	dead      bool           // closed, maybe after a failure: nothing more is written
+	discarded bool           // nc is closed, and nothing more is written
 	unblocked bool           // release was called
 
 	wake     chan struct{} // capacity 1; holds a value if the writer has something to do
@@ -62,7 +60,7 @@ func newConn(nc net.Conn, cfg *Config, fail func(error)) *conn {
 	c := &conn{
 		nc:           nc,
 		limit:        cfg.MaxPacket,
-		high:         cfg.BufferSize,
+		highWater:    cfg.BufferSize,
 		silence:      2 * cfg.KeepAlive,
 		writeTimeout: cfg.WriteTimeout,
 		watch:        cfg.Watch,
@@ -77,13 +75,13 @@ func newConn(nc net.Conn, cfg *Config, fail func(error)) *conn {
 	return c
 }
 
-// silenceReader reads from the network and fails when the broker is silent for too long.
+// silenceReader reads from the network. Read fails when the broker sends nothing for conn.silence.
 type silenceReader struct{ c *conn }
 
 func (r silenceReader) Read(p []byte) (int, error) {
 	c := r.c
 	c.mu.Lock()
-	if !c.closing && !c.dead { // else Close has set a shorter deadline, or nc is closed
+	if !c.closing && !c.discarded { // otherwise Close has set a shorter deadline, or nc is closed
 		if err := c.nc.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
 			c.mu.Unlock()
 			return 0, err
@@ -95,23 +93,23 @@ func (r silenceReader) Read(p []byte) (int, error) {
 
 // Read returns the next bytes of the current packet.
 func (c *conn) Read(p []byte) (int, error) {
-	if c.left == 0 {
-		n, err := c.inspect()
+	if c.unread == 0 {
+		n, err := c.checkNextPacket()
 		if err != nil {
 			return 0, c.readEnded(err)
 		}
-		c.left = n
+		c.unread = n
 	}
-	n, err := c.in.Read(p[:min(len(p), c.left)])
-	c.left -= n
+	n, err := c.in.Read(p[:min(len(p), c.unread)])
+	c.unread -= n
 	if err != nil && n == 0 {
 		return 0, c.readEnded(err)
 	}
 	return n, nil
 }
 
-// readEnded reports why reading ended, blocks paho's reader until release, and returns an error with
-// which the reader ends silently.
+// readEnded calls fail with the reason why reading ended, and waits for release. It returns net.ErrClosed, with which
+// paho's reader ends without a report.
 func (c *conn) readEnded(err error) error {
 	c.mu.Lock()
 	closing := c.closing
@@ -134,11 +132,11 @@ func (c *conn) readEnded(err error) error {
 	return net.ErrClosed
 }
 
-// Write takes one packet; paho never splits one. It does not block.
+// Write appends one whole packet, which paho never splits, to the buffer. It does not block.
 func (c *conn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dead || c.closing {
+	if c.discarded || c.closing {
 		return len(p), nil
 	}
 	if id, n, ok := subscribeFilters(p); ok {
@@ -149,7 +147,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// wakeWriter tells the writer that there is something to do.
+// wakeWriter wakes writeLoop.
 func (c *conn) wakeWriter() {
 	select {
 	case c.wake <- struct{}{}:
@@ -157,7 +155,7 @@ func (c *conn) wakeWriter() {
 	}
 }
 
-// writeLoop writes the buffer to the network, all of it at a time.
+// writeLoop writes the buffer to the network until the connection is closed.
 func (c *conn) writeLoop() {
 	defer close(c.done)
 	beat := c.watch.Start("link writer", c.writeTimeout)
@@ -166,7 +164,7 @@ func (c *conn) writeLoop() {
 	for {
 		beat.Beat()
 		c.mu.Lock()
-		if c.dead {
+		if c.discarded {
 			c.mu.Unlock()
 			return
 		}
@@ -193,12 +191,13 @@ func (c *conn) writeLoop() {
 			return
 		}
 		spare = batch
-		if cap(spare) > 2*c.high { // a large packet has grown it
+		if cap(spare) > 2*c.highWater { // a large packet has made it grow
 			spare = nil
 		}
 	}
 }
 
+// send writes batch to the network within the time limit.
 func (c *conn) send(batch []byte, closing bool) error {
 	timeout := c.writeTimeout
 	if closing {
@@ -211,10 +210,10 @@ func (c *conn) send(batch []byte, closing bool) error {
 	return err
 }
 
-// closeInOrder closes the sending direction, waits until the reader has read to the end, and closes.
+// closeInOrder closes the sending direction, waits until the reader has read to the end, and closes nc.
 func (c *conn) closeInOrder() {
 	if half, ok := c.nc.(interface{ CloseWrite() error }); ok {
-		if half.CloseWrite() == nil { // else the broker was faster
+		if half.CloseWrite() == nil { // otherwise the broker has closed already
 			<-c.released
 		}
 	} else {
@@ -228,7 +227,7 @@ func (c *conn) reserve(ctx context.Context, n int, down, stop <-chan struct{}) e
 	for {
 		c.mu.Lock()
 		busy := len(c.out) + c.writing + c.reserved
-		if busy == 0 || busy+n <= c.high {
+		if busy == 0 || busy+n <= c.highWater {
 			c.reserved += n
 			c.mu.Unlock()
 			return nil
@@ -250,7 +249,7 @@ func (c *conn) reserve(ctx context.Context, n int, down, stop <-chan struct{}) e
 	}
 }
 
-// unreserve undoes reserve.
+// unreserve frees n bytes that reserve has reserved.
 func (c *conn) unreserve(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -258,19 +257,19 @@ func (c *conn) unreserve(n int) {
 	c.signalRoom()
 }
 
-// signalRoom wakes those who wait for room, if there is any. The caller holds c.mu.
+// signalRoom wakes the goroutines in reserve if there is room. The caller holds c.mu.
 func (c *conn) signalRoom() {
-	if c.room != nil && (c.dead || len(c.out)+c.writing+c.reserved < c.high) {
+	if c.room != nil && (c.discarded || len(c.out)+c.writing+c.reserved < c.highWater) {
 		close(c.room)
 		c.room = nil
 	}
 }
 
-// Close begins an orderly close, after paho's DISCONNECT. It returns at once.
+// Close begins an orderly close; paho calls it after its DISCONNECT. It returns at once.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closing || c.dead {
+	if c.closing || c.discarded {
 		return nil
 	}
 	c.closing = true
@@ -282,11 +281,11 @@ func (c *conn) Close() error {
 // be called more than once, from any goroutine.
 func (c *conn) discard() {
 	c.mu.Lock()
-	if c.dead {
+	if c.discarded {
 		c.mu.Unlock()
 		return
 	}
-	c.dead, c.out = true, nil
+	c.discarded, c.out = true, nil
 	c.signalRoom()
 	c.wakeWriter()
 	c.mu.Unlock()

@@ -12,8 +12,9 @@ import (
 
 // Dialled is a Link over MQTT 3.1.1, and a Subscriber. Create it with Dial.
 //
-// Its Message calls run one goroutine each, as many as the broker leaves unacknowledged (QoS 1)
-// or sends (QoS 0), and may come before Up: from the moment that a filter is granted.
+// Each call of Handler.Message has its own goroutine. With QoS 1 the broker limits their number by the messages
+// that it leaves unacknowledged; with QoS 0 nothing does. The first call may come before Up, as soon as the broker
+// has granted a filter.
 type Dialled struct {
 	cfg     Config
 	addr    address
@@ -44,8 +45,8 @@ func Dial(cfg Config, h Handler) (*Dialled, error) {
 	return d, nil
 }
 
-// Run implements Link. It returns nil when ctx ends: within two seconds, and as soon as no
-// Handler call is left.
+// Run implements Link. It returns nil within two seconds after ctx has ended, but not before the last Handler call
+// has returned.
 func (d *Dialled) Run(ctx context.Context) error {
 	if !d.started.CompareAndSwap(false, true) {
 		return errRunTwice
@@ -55,8 +56,8 @@ func (d *Dialled) Run(ctx context.Context) error {
 	defer d.calls.Wait()
 	attempt := 0
 	for id := uint64(1); ctx.Err() == nil; id++ {
-		lasted := d.session(ctx, id)
-		if lasted >= d.cfg.Backoff.ceiling(attempt) {
+		upTime := d.runSession(ctx, id)
+		if upTime >= d.cfg.Backoff.ceiling(attempt) {
 			attempt = 0
 		}
 		d.beat.Sleep(ctx, d.cfg.pause(attempt))
@@ -65,9 +66,9 @@ func (d *Dialled) Run(ctx context.Context) error {
 	return nil
 }
 
-// session makes one attempt and, if it succeeds, keeps the session until it or ctx ends. It
-// returns how long the session was up.
-func (d *Dialled) session(ctx context.Context, id uint64) time.Duration {
+// runSession connects once and, if that succeeds, waits until the session or ctx ends. It returns how long the
+// session was up; 0 if it never was.
+func (d *Dialled) runSession(ctx context.Context, id uint64) time.Duration {
 	s, err := d.connect(ctx, id)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -89,7 +90,7 @@ func (d *Dialled) session(ctx context.Context, id uint64) time.Duration {
 		}
 	}
 	d.current.Store(nil)
-	if s.leave(ctx) {
+	if s.end() {
 		err = fmt.Errorf("stopped: %w", context.Cause(ctx))
 	} else {
 		err = s.err
@@ -98,8 +99,8 @@ func (d *Dialled) session(ctx context.Context, id uint64) time.Duration {
 	return time.Since(start)
 }
 
-// Publish implements Link. Besides ErrDown and ctx's error it returns errors of the message
-// itself: a topic that cannot be published to, or a packet larger than MaxPacket.
+// Publish implements Link. The error is ErrDown, ctx's error, or about the message: a topic that CheckTopic refuses,
+// or a packet larger than Config.MaxPacket.
 func (d *Dialled) Publish(ctx context.Context, topic string, payload []byte, retain bool) error {
 	if err := CheckTopic(topic); err != nil {
 		return err
@@ -118,15 +119,15 @@ func (d *Dialled) Publish(ctx context.Context, topic string, payload []byte, ret
 	return err
 }
 
-// publishSize returns an upper bound of the size of a QoS 1 PUBLISH packet.
+// publishSize returns an upper bound, in bytes, of the size of a QoS 1 PUBLISH packet: type and flags, length, topic
+// length, topic, packet ID, payload (MQTT 3.1.1, section 3.3).
 func publishSize(topic string, payload []byte) int {
 	return 1 + 4 + 2 + len(topic) + 2 + len(payload)
 }
 
-// Subscribe implements Subscriber. A filter that the broker refuses is an error; the session
-// goes on.
+// Subscribe implements Subscriber. A filter that the broker refuses is an error, and the session goes on.
 func (d *Dialled) Subscribe(ctx context.Context, filters ...string) error {
-	s, err := d.forFilters(ctx, filters)
+	s, err := d.sessionFor(ctx, filters)
 	if err != nil {
 		return err
 	}
@@ -135,14 +136,15 @@ func (d *Dialled) Subscribe(ctx context.Context, filters ...string) error {
 
 // Unsubscribe implements Subscriber.
 func (d *Dialled) Unsubscribe(ctx context.Context, filters ...string) error {
-	s, err := d.forFilters(ctx, filters)
+	s, err := d.sessionFor(ctx, filters)
 	if err != nil {
 		return err
 	}
 	return s.unsubscribe(ctx, filters)
 }
 
-func (d *Dialled) forFilters(ctx context.Context, filters []string) (*session, error) {
+// sessionFor checks the filters and returns the current session, or ErrDown.
+func (d *Dialled) sessionFor(ctx context.Context, filters []string) (*session, error) {
 	for _, f := range filters {
 		if err := CheckFilter(f); err != nil {
 			return nil, err

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// CheckTopic says why a topic cannot be published to (MQTT 3.1.1, section 4.7), or returns nil.
-// A broker ends the session of a client that publishes to such a topic.
+// CheckTopic returns an error if nothing may be published to the topic (MQTT 3.1.1, section 4.7). A broker ends the
+// session of a client that does.
 func CheckTopic(topic string) error {
 	switch {
 	case topic == "":
@@ -20,7 +20,7 @@ func CheckTopic(topic string) error {
 	return nil
 }
 
-// CheckFilter says why a filter cannot be subscribed to (MQTT 3.1.1, section 4.7), or returns nil.
+// CheckFilter returns an error if the filter is not valid (MQTT 3.1.1, section 4.7).
 func CheckFilter(filter string) error {
 	bad := func(why string) error { return fmt.Errorf("filter %.200q %s", filter, why) }
 	switch {

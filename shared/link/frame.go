@@ -10,86 +10,89 @@ import (
 
 var errProtocol = errors.New("the broker breaks the protocol")
 
-func protocol(format string, a ...any) error {
+// protocolError returns an error that wraps errProtocol.
+func protocolError(format string, a ...any) error {
 	return fmt.Errorf("%w: %s", errProtocol, fmt.Sprintf(format, a...))
 }
 
-// inspect looks at the next packet before paho does and returns its size. paho would allocate
-// whatever a length field says (up to 256 MiB), panic on a SUBACK with more codes than there
-// were filters, take an unknown CONNACK code for success, and leave publishers hanging for as
-// long as WriteTimeout after a packet that it cannot decode.
-func (c *conn) inspect() (int, error) {
+// checkNextPacket checks the next packet from the broker before paho reads it, and returns its size in bytes. An
+// error wraps errProtocol or is one of reading. Without this check paho
+//   - allocates as much as a length field says, up to 256 MiB;
+//   - panics on a SUBACK with more codes than the SUBSCRIBE had filters;
+//   - takes an unknown CONNACK code for success;
+//   - lets publishers wait for WriteTimeout after a packet that it cannot decode.
+func (c *conn) checkNextPacket() (int, error) {
 	var b []byte
 	var err error
-	body, head := 0, 2
+	bodySize, headSize := 0, 2
 	for {
-		if b, err = c.in.Peek(head); err != nil {
+		if b, err = c.in.Peek(headSize); err != nil {
 			return 0, err
 		}
-		last := b[head-1]
-		body |= int(last&0x7f) << (7 * (head - 2))
+		last := b[headSize-1]
+		bodySize |= int(last&0x7f) << (7 * (headSize - 2))
 		if last&0x80 == 0 {
 			break
 		}
-		if head++; head > 5 {
-			return 0, protocol("a length of more than four bytes")
+		if headSize++; headSize > 5 {
+			return 0, protocolError("a length of more than four bytes")
 		}
 	}
-	kind, flags := b[0]>>4, b[0]&0x0f
-	name := packets.PacketNames[kind]
-	if head+body > c.limit {
-		return 0, protocol("a %s packet of %d bytes, more than the limit of %d", name, head+body, c.limit)
+	packetType, flags := b[0]>>4, b[0]&0x0f
+	name := packets.PacketNames[packetType]
+	if headSize+bodySize > c.limit {
+		return 0, protocolError("a %s packet of %d bytes, more than the limit of %d", name, headSize+bodySize, c.limit)
 	}
-	want := -1 // body size
-	switch kind {
+	want := -1 // size of the body in bytes; -1: it varies
+	switch packetType {
 	case packets.Connack, packets.Puback, packets.Unsuback:
 		want = 2
 	case packets.Pingresp:
 		want = 0
 	case packets.Suback, packets.Publish:
-		if body < 2 {
-			return 0, protocol("a %s packet of %d bytes", name, head+body)
+		if bodySize < 2 {
+			return 0, protocolError("a %s packet of %d bytes", name, headSize+bodySize)
 		}
 	default:
-		return 0, protocol("a packet of type %d", kind)
+		return 0, protocolError("a packet of type %d", packetType)
 	}
-	if want >= 0 && body != want {
-		return 0, protocol("a %s packet with %d bytes instead of %d", name, body, want)
+	if want >= 0 && bodySize != want {
+		return 0, protocolError("a %s packet with %d bytes instead of %d", name, bodySize, want)
 	}
-	if body == 0 {
-		return head, nil
+	if bodySize == 0 {
+		return headSize, nil
 	}
-	if b, err = c.in.Peek(head + 2); err != nil {
+	if b, err = c.in.Peek(headSize + 2); err != nil {
 		return 0, err
 	}
-	field := binary.BigEndian.Uint16(b[head:]) // packet ID, or topic length
-	switch kind {
+	first := binary.BigEndian.Uint16(b[headSize:]) // packet ID, length of the topic, or CONNACK flags and code
+	switch packetType {
 	case packets.Connack:
-		if code := b[head+1]; code > packets.ErrRefusedNotAuthorised {
-			return 0, protocol("CONNACK code %d", code)
+		if code := b[headSize+1]; code > packets.ErrRefusedNotAuthorised {
+			return 0, protocolError("CONNACK code %d", code)
 		}
 	case packets.Suback:
 		c.mu.Lock()
-		n, ok := c.subs[field]
-		delete(c.subs, field)
+		n, ok := c.subs[first]
+		delete(c.subs, first)
 		c.mu.Unlock()
-		if !ok || body != 2+n {
-			return 0, protocol("a SUBACK with %d codes for %d filters", body-2, n)
+		if !ok || bodySize != 2+n {
+			return 0, protocolError("a SUBACK with %d codes for %d filters", bodySize-2, n)
 		}
 	case packets.Publish:
 		qos := flags >> 1 & 3
-		need := 2 + int(field)
+		need := 2 + int(first)
 		if qos > 0 {
 			need += 2
 		}
-		if qos > 1 || field == 0 || body < need {
-			return 0, protocol("a malformed PUBLISH (QoS %d, topic of %d bytes, body of %d)", qos, field, body)
+		if qos > 1 || first == 0 || bodySize < need {
+			return 0, protocolError("a malformed PUBLISH (QoS %d, topic of %d bytes, body of %d)", qos, first, bodySize)
 		}
 	}
-	return head + body, nil
+	return headSize + bodySize, nil
 }
 
-// subscribeFilters returns the packet ID and the number of filters if p is a SUBSCRIBE packet.
+// subscribeFilters returns the packet ID and the number n of filters if p is a SUBSCRIBE packet, which paho made.
 func subscribeFilters(p []byte) (id uint16, n int, ok bool) {
 	if len(p) == 0 || p[0]>>4 != packets.Subscribe {
 		return 0, 0, false

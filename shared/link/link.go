@@ -1,13 +1,12 @@
 // Package link owns the sessions of the controller and of node agents with a broker. It is the only
 // importer of the MQTT client.
 //
-// A link connects, subscribes, and calls its Handler. When the session ends it calls the Handler
-// again and, after a jittered and capped pause, starts another one with a new client. Sessions are
-// clean: the link has no queue that survives a session. Retained messages, and requests to send again,
-// recover what was lost. A completed Publish proves nothing about the other end.
+// A link connects, subscribes, and calls its Handler. When a session ends, the link calls the Handler again and
+// starts another session after a random pause of limited length. Sessions are clean (MQTT 3.1.1, section 3.1.2.4):
+// no queue survives a session. Retained messages, and requests to send again, recover what was lost. A Publish that
+// has returned does not mean that a receiver has the message.
 //
-// Two implementations: Dial, over MQTT 3.1.1, and NewLocal, inside the process of an embedded
-// broker, whose intake no slow-consumer queue can drop from.
+// There are two implementations: Dial, over MQTT 3.1.1, and NewLocal, in the process of an embedded broker.
 package link
 
 import (
@@ -15,65 +14,65 @@ import (
 	"errors"
 )
 
-// ErrDown is returned by Publish while no session is up, and when the session ends before the
-// message could be handed to the broker.
+// ErrDown is returned by Publish while no session is up, and when the session ends before the message was sent.
 var ErrDown = errors.New("no session with the broker")
 
-// ErrRefused is in the error of Down when the broker is there and does not let this client in.
+// ErrRefused is wrapped by the error of Handler.Down when the broker has refused the CONNECT of this client.
 var ErrRefused = errors.New("refused")
 
-// ErrUnavailable is in the error of Down, beside ErrRefused, when the broker says that it cannot serve now.
+// ErrUnavailable is wrapped, beside ErrRefused, when the reason is CONNACK code 3, server unavailable (MQTT 3.1.1,
+// section 3.2.2.3).
 var ErrUnavailable = errors.New("not available")
 
-// Message is one received publish. Payload belongs to the receiver.
+// Message is one received publish. The receiver may keep and change Payload.
 type Message struct {
 	Topic    string
 	Payload  []byte
 	Retained bool // sent by the broker because of a subscription, not because it was just published
 }
 
-// Handler receives the events of a link. Up and Down are called in turn, from one goroutine. Message is
-// called from many goroutines at once, in any order, from the moment at which a filter is granted, so
-// possibly before Up. The message is acknowledged to the broker when the call
-// returns, so a receiver that must not lose it makes it durable first. A call may outlast its
-// session. Every method may Publish, but Up and Down must not wait for what only another Handler
-// call brings about.
+// Handler receives the events of a link.
+//
+// Up and Down are called by one goroutine. Message is called by many goroutines at once, in any order, as soon as the
+// broker has granted a filter, which may be before Up. The message is acknowledged to the broker when Message returns:
+// a receiver that must not lose it saves it before. A call of Message may last longer than its session.
+//
+// Every method may call Publish. Up and Down must not wait for another call of the Handler.
 type Handler interface {
-	// Up begins a session: connected, and every filter granted. session counts the attempts of
-	// this Run from 1, so it rises but may skip: a last will of an attempt that failed halfway
-	// must not look like one of the session that followed.
+	// Up reports that a session has begun: it is connected, and every filter is granted. session is the number of
+	// the attempt, counted from 1 in this Run. Attempts that fail are counted too, so that the last will of a
+	// failed attempt differs from that of the next session.
 	Up(session uint64)
-	// Down ends the session that Up began, also when Run's ctx ends, or reports a connection
-	// attempt that failed (session 0). err says why in words a person can act on.
+	// Down reports that the session of the last Up has ended, for whatever reason, or that an attempt to connect
+	// has failed (session 0). err is the reason, in words for people.
 	Down(session uint64, err error)
-	// Message hands over one received message.
+	// Message receives one message.
 	Message(Message)
 }
 
 // Link is a connection to the broker that lasts while Run runs.
 type Link interface {
-	// Run keeps sessions going until ctx ends, then publishes the Goodbye messages of its
-	// configuration, disconnects, and returns after every Handler call has returned. It is
-	// called once; ending with ctx is no error.
+	// Run opens one session after the other until ctx ends. Then it publishes the Goodbye messages of its
+	// configuration, disconnects, and returns nil after every Handler call has returned. It is called once; a
+	// second call is an error.
 	Run(ctx context.Context) error
-	// Publish hands a QoS 1 message to the current session. It waits while the window of
-	// unacknowledged messages is full, and returns when the message is on its way: ErrDown or
-	// ctx's error if it is not. A topic with a wildcard, or a packet larger than the link's limit,
-	// is an error of its own. The payload must not be changed afterwards. Safe for concurrent use.
+	// Publish sends a message with QoS 1 in the current session. It waits while the window of unacknowledged
+	// messages is full, and does not wait for the acknowledgement. If the message was not sent, the error is
+	// ErrDown, ctx's error, or one about a topic or size that is not allowed. The payload must not be changed
+	// afterwards. Publish is safe for concurrent use.
 	Publish(ctx context.Context, topic string, payload []byte, retain bool) error
 }
 
-// Retainer is a Link that can look up what the broker retains, at no cost: the local one.
+// Retainer is a Link that can look up retained messages in the broker: Local.
 type Retainer interface {
 	// Retained returns the retained payload of a topic.
 	Retained(topic string) (payload []byte, ok bool)
 }
 
-// Subscriber is a Link whose subscriptions can change during a session: the dialled one.
+// Subscriber is a Link whose subscriptions can change during a session: Dialled.
 type Subscriber interface {
-	// Subscribe asks for more filters in the current session only and returns when the broker
-	// has granted them.
+	// Subscribe adds filters to the current session only, and returns when the broker has granted them.
 	Subscribe(ctx context.Context, filters ...string) error
-	// Unsubscribe ends them.
+	// Unsubscribe ends the subscriptions to filters in the current session.
 	Unsubscribe(ctx context.Context, filters ...string) error
 }

@@ -10,31 +10,31 @@ import (
 
 // Broker is what an embedded broker offers to the process around it.
 type Broker interface {
-	// Publish hands a message to the broker's subscribers, without calling the intake. It must not
-	// wait for a subscriber. The broker keeps payload.
+	// Publish sends a message to the broker's subscribers. It does not call the intake, and does not wait for a
+	// subscriber. The caller must not change payload afterwards.
 	Publish(topic string, payload []byte, retain bool) error
-	// Intake makes the broker call f with every message that a client publishes, before it
-	// acknowledges the message to that client, concurrently and waiting for f to return. f may keep
-	// payload. It is called once.
+	// Intake sets the function that gets every message that a client publishes. The broker acknowledges a message
+	// to its client after f has returned. It calls f from many goroutines at once. f may keep payload. Intake is
+	// called once.
 	Intake(f func(topic string, payload []byte))
 	// Retained returns the retained payload of a topic.
 	Retained(topic string) (payload []byte, ok bool)
 }
 
-// LocalOptions adds to a local link what the configuration of a dialled one has.
+// LocalOptions are the options of a local link; the zero value is valid.
 type LocalOptions struct {
-	// Goodbye makes what is published when Run's ctx ends. Nil means nothing. The session is 1.
+	// Goodbye returns the messages to publish when Run's ctx ends; session is 1. Nil means none.
 	Goodbye func(session uint64) []Publication
 }
 
 // Local is a Link to a broker in the same process, and a Retainer. Create it with NewLocal.
 //
-// Its Handler gets every message that a client publishes, whatever its topic, and the client's
-// acknowledgement waits for the Handler: no queue stands between them that could drop. It has one
-// session, which Up begins at once when Run starts and which ends with Run. Up means that the
-// intake stands, so a broker that begins to listen after Up shows the Handler everything. Nothing
-// is replayed: the broker keeps its messages in memory only and starts empty with the process.
-// Publish does not wait for a window; the broker bounds its clients itself.
+// The Handler gets every message that a client publishes, on any topic. The broker acknowledges a message after the
+// Handler has returned, so there is no queue in between that could lose it.
+//
+// There is one session. It begins when Run starts and ends with Run. When Up is called the intake is set, so the
+// Handler misses nothing if the broker begins to listen after Up. Nothing is replayed: the broker keeps messages in
+// memory only, and is empty when the process starts. Publish waits for no window; the broker limits its clients.
 type Local struct {
 	broker  Broker
 	handler Handler
@@ -56,8 +56,8 @@ func NewLocal(b Broker, h Handler, opts LocalOptions) *Local {
 	return &Local{broker: b, handler: h, opts: opts}
 }
 
-// Run implements Link. After it has returned, messages no longer reach the Handler although the
-// broker acknowledges them: stop the broker first.
+// Run implements Link. Stop the broker before ctx ends: after Run has returned, the broker acknowledges messages that
+// no Handler gets.
 func (l *Local) Run(ctx context.Context) error {
 	if !l.started.CompareAndSwap(false, true) {
 		return errRunTwice
@@ -77,6 +77,7 @@ func (l *Local) Run(ctx context.Context) error {
 	return err
 }
 
+// goodbye publishes the messages of LocalOptions.Goodbye.
 func (l *Local) goodbye() error {
 	if l.opts.Goodbye == nil {
 		return nil
@@ -90,8 +91,8 @@ func (l *Local) goodbye() error {
 	return errors.Join(errs...)
 }
 
-// enter begins a call, unless the session is over. It ends with l.calls.Done.
-func (l *Local) enter() bool {
+// beginCall reports whether the session is open, and then counts a call. The caller ends it with l.calls.Done.
+func (l *Local) beginCall() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open {
@@ -100,14 +101,15 @@ func (l *Local) enter() bool {
 	return l.open
 }
 
+// intake passes a message of a client to the Handler.
 func (l *Local) intake(topic string, payload []byte) {
-	if l.enter() {
+	if l.beginCall() {
 		defer l.calls.Done()
 		l.handler.Message(Message{Topic: topic, Payload: payload})
 	}
 }
 
-// Publish implements Link. The broker has the message when it returns nil.
+// Publish implements Link. When it returns nil, the broker has the message.
 func (l *Local) Publish(ctx context.Context, topic string, payload []byte, retain bool) error {
 	if err := CheckTopic(topic); err != nil {
 		return err
@@ -115,7 +117,7 @@ func (l *Local) Publish(ctx context.Context, topic string, payload []byte, retai
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !l.enter() {
+	if !l.beginCall() {
 		return ErrDown
 	}
 	defer l.calls.Done()

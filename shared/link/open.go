@@ -16,14 +16,15 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
-// address is where a broker listens, as its URL says.
+// address is the parsed URL of a broker.
 type address struct {
 	network string // tcp or unix
-	at      string // host:port or path
-	host    string // for TLS
+	target  string // HOST:PORT, or the path of the socket
+	host    string // name to verify with TLS; empty for unix
 	tls     bool
 }
 
+// parseBroker parses the URL of a broker; Config.Broker has its forms.
 func parseBroker(s string) (address, error) {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -45,7 +46,7 @@ func parseBroker(s string) (address, error) {
 		if u.Host != "" || u.Path == "" {
 			return bad("a unix socket is written unix:///path")
 		}
-		return address{network: "unix", at: u.Path}, nil
+		return address{network: "unix", target: u.Path}, nil
 	default:
 		return bad("scheme %q is none of tcp, mqtt, tls, mqtts, ssl, unix", u.Scheme)
 	}
@@ -58,23 +59,23 @@ func parseBroker(s string) (address, error) {
 	if u.Port() != "" {
 		port = u.Port()
 	}
-	a.at = net.JoinHostPort(a.host, port)
+	a.target = net.JoinHostPort(a.host, port)
 	return a, nil
 }
 
-// Exposed reports whether the way to a broker, given as a URL, is open to other machines: a network,
-// without TLS. What is no such URL is not.
+// Exposed reports whether messages to the broker with this URL cross a network without TLS. It returns false for text
+// that is not such a URL.
 func Exposed(broker string) bool {
 	a, err := parseBroker(broker)
 	ip := net.ParseIP(a.host)
 	return err == nil && a.network == "tcp" && !a.tls && a.host != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
-// open opens the connection below MQTT. Its errors are fit for people.
+// open opens the connection below MQTT. Its errors say what is wrong in words for people.
 func (d *Dialled) open(ctx context.Context) (net.Conn, error) {
 	nc, err := d.openPlain(ctx)
 	if err != nil {
-		return nil, explainOpen(d.where(), err)
+		return nil, explainOpen(d.brokerName(), err)
 	}
 	if !d.addr.tls {
 		return nc, nil
@@ -91,29 +92,30 @@ func (d *Dialled) open(ctx context.Context) (net.Conn, error) {
 		if cerr := nc.Close(); cerr != nil && !errors.Is(cerr, net.ErrClosed) {
 			err = errors.Join(err, cerr)
 		}
-		return nil, explainOpen(d.where(), fmt.Errorf("TLS: %w", err))
+		return nil, explainOpen(d.brokerName(), fmt.Errorf("TLS: %w", err))
 	}
 	return tc, nil
 }
 
+// openPlain opens the connection below TLS.
 func (d *Dialled) openPlain(ctx context.Context) (net.Conn, error) {
 	if d.cfg.OpenConn != nil {
 		return d.cfg.OpenConn(ctx)
 	}
 	var nd net.Dialer
-	return nd.DialContext(ctx, d.addr.network, d.addr.at)
+	return nd.DialContext(ctx, d.addr.network, d.addr.target)
 }
 
-// where names the broker in errors.
-func (d *Dialled) where() string {
+// brokerName is the name of the broker in errors.
+func (d *Dialled) brokerName() string {
 	if d.cfg.Broker == "" {
 		return "the broker"
 	}
 	return "the broker at " + d.cfg.Broker
 }
 
-// explainOpen says in words a person can act on why no connection was opened.
-func explainOpen(where string, err error) error {
+// explainOpen returns err with the reason why no connection was opened, in words for people.
+func explainOpen(broker string, err error) error {
 	var dns *net.DNSError
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError
@@ -145,12 +147,12 @@ func explainOpen(where string, err error) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		why = "no answer in time"
 	default:
-		return fmt.Errorf("cannot reach %s: %w", where, err)
+		return fmt.Errorf("cannot reach %s: %w", broker, err)
 	}
-	return fmt.Errorf("cannot reach %s: %s: %w", where, why, err)
+	return fmt.Errorf("cannot reach %s: %s: %w", broker, why, err)
 }
 
-// explainConnect says why the broker refused the MQTT CONNECT.
+// explainConnect returns the reason why the broker refused the MQTT CONNECT, in words for people. It wraps ErrRefused.
 func (d *Dialled) explainConnect(tok *mqtt.ConnectToken) error {
 	why := "no MQTT session could be opened"
 	switch tok.ReturnCode() {
@@ -159,11 +161,12 @@ func (d *Dialled) explainConnect(tok *mqtt.ConnectToken) error {
 	case packets.ErrRefusedIDRejected:
 		why = fmt.Sprintf("it refuses the client ID %q", d.cfg.ClientID)
 	case packets.ErrRefusedServerUnavailable:
-		return fmt.Errorf("%w by %s: it says that it is %w: %w", ErrRefused, d.where(), ErrUnavailable, tok.Error())
+		return fmt.Errorf("%w by %s: it says that it is %w: %w", ErrRefused, d.brokerName(), ErrUnavailable,
+			tok.Error())
 	case packets.ErrRefusedBadUsernameOrPassword:
 		why = fmt.Sprintf("it refuses the user name or password (user %q)", d.cfg.Username)
 	case packets.ErrRefusedNotAuthorised:
 		why = fmt.Sprintf("it does not authorise client %q (user %q)", d.cfg.ClientID, d.cfg.Username)
 	}
-	return fmt.Errorf("%w by %s: %s: %w", ErrRefused, d.where(), why, tok.Error())
+	return fmt.Errorf("%w by %s: %s: %w", ErrRefused, d.brokerName(), why, tok.Error())
 }

@@ -22,37 +22,37 @@ const (
 	refused           = 0x80 // SUBACK code (MQTT 3.1.1, section 3.9.3)
 )
 
-// session is one MQTT session: one connection and one paho client, never used again.
+// session is one MQTT session. It has its own connection and its own paho client, which no other session uses.
 type session struct {
-	d      *Dialled
-	id     uint64
-	conn   *conn
-	client mqtt.Client
-	began  mqtt.Token      // token of client.Connect
-	stop   <-chan struct{} // closed when Run's ctx ends
-	log    *zap.Logger
+	d            *Dialled
+	id           uint64
+	conn         *conn
+	client       mqtt.Client
+	connectToken mqtt.Token      // of client.Connect
+	stop         <-chan struct{} // closed when Run's ctx ends
+	log          *zap.Logger
 
 	failed sync.Once
 	err    error         // why the session failed; read it only after down is closed
-	down   chan struct{} // closed when the session has failed or is left
+	down   chan struct{} // closed when the session has failed or was ended
 
-	window chan struct{} // holds a value for each unacknowledged publish
-	flight chan inflight // publishes in the order in which they were sent
-	reaped chan struct{} // closed when the reaper has ended
+	window   chan struct{}       // holds a value for each unacknowledged publish
+	unacked  chan unackedPublish // unacknowledged publishes, in the order in which they were sent
+	acksDone chan struct{}       // closed when awaitAcks has returned
 
-	mu     sync.Mutex
-	closed bool           // no publish or Message call may begin any more
-	users  sync.WaitGroup // calls in progress that use client
+	mu          sync.Mutex
+	closed      bool           // no call that uses client, and no Message call, may begin any more
+	clientCalls sync.WaitGroup // calls in progress that use client
 }
 
-// inflight is a publish that the broker has not acknowledged yet.
-type inflight struct {
-	token mqtt.Token
-	until time.Time
+// unackedPublish is a publish that the broker has not acknowledged yet.
+type unackedPublish struct {
+	token    mqtt.Token
+	deadline time.Time // of the acknowledgement
 }
 
-// connect returns session id, connected and with every filter granted. If it fails, nothing of the session
-// is left.
+// connect opens session id: it connects and subscribes to every filter. If it fails, it has closed everything that it
+// opened.
 func (d *Dialled) connect(ctx context.Context, id uint64) (*session, error) {
 	limited, cancel := context.WithTimeout(ctx, d.cfg.ConnectTimeout)
 	defer cancel()
@@ -62,20 +62,20 @@ func (d *Dialled) connect(ctx context.Context, id uint64) (*session, error) {
 	}
 	s := &session{
 		d: d, id: id, stop: ctx.Done(), log: d.cfg.Log,
-		down:   make(chan struct{}),
-		window: make(chan struct{}, d.cfg.Window),
-		flight: make(chan inflight, d.cfg.Window),
-		reaped: make(chan struct{}),
+		down:     make(chan struct{}),
+		window:   make(chan struct{}, d.cfg.Window),
+		unacked:  make(chan unackedPublish, d.cfg.Window),
+		acksDone: make(chan struct{}),
 	}
 	s.conn = newConn(nc, &d.cfg, s.fail)
 	s.client = mqtt.NewClient(s.options())
-	go s.reap()
+	go s.awaitAcks()
 	d.beat.Beat()
 	err = s.handshake(limited)
-	for some := range slices.Chunk(d.cfg.Filters, maxFilters) {
+	for chunk := range slices.Chunk(d.cfg.Filters, maxFilters) {
 		if err == nil {
 			d.beat.Beat()
-			err = s.subscribe(ctx, some)
+			err = s.subscribe(ctx, chunk)
 		}
 	}
 	d.beat.Beat()
@@ -91,17 +91,17 @@ func (d *Dialled) connect(ctx context.Context, id uint64) (*session, error) {
 func (s *session) options() *mqtt.ClientOptions {
 	cfg := &s.d.cfg
 	o := mqtt.NewClientOptions()
-	o.Servers = []*url.URL{{Scheme: "tcp", Host: "broker"}} // not looked at: the connection is open
+	o.Servers = []*url.URL{{Scheme: "tcp", Host: "broker"}} // not used: s.conn is open already
 	o.SetClientID(cfg.ClientID).SetUsername(cfg.Username).SetPassword(cfg.Password)
-	o.SetProtocolVersion(4) // or each refusal is tried again as MQTT 3.1
+	o.SetProtocolVersion(4) // otherwise paho answers each refusal with an attempt as MQTT 3.1
 	o.SetCleanSession(true).SetStore(noStore{})
 	o.SetAutoReconnect(false).SetConnectRetry(false)
-	o.SetOrderMatters(false) // or a Message call that waits stops the acknowledgements
+	o.SetOrderMatters(false) // otherwise a Message call that waits delays all acknowledgements
 	o.SetAutoAckDisabled(true)
 	o.SetKeepAlive(cfg.KeepAlive)
-	o.SetPingTimeout(365 * 24 * time.Hour)  // conn bounds silence
-	o.SetConnectTimeout(cfg.ConnectTimeout) // handshake does it
-	o.SetWriteTimeout(2 * cfg.WriteTimeout) // conn does it, sooner
+	o.SetPingTimeout(365 * 24 * time.Hour)  // conn limits silence
+	o.SetConnectTimeout(cfg.ConnectTimeout) // handshake has the limit
+	o.SetWriteTimeout(2 * cfg.WriteTimeout) // conn has a shorter limit
 	o.SetDefaultPublishHandler(s.deliver)
 	o.SetConnectionLostHandler(func(_ mqtt.Client, err error) { s.fail(err) })
 	o.SetCustomOpenConnectionFn(func(*url.URL, mqtt.ClientOptions) (net.Conn, error) { return s.conn, nil })
@@ -116,7 +116,7 @@ func (s *session) options() *mqtt.ClientOptions {
 // handshake sends CONNECT and waits for CONNACK.
 func (s *session) handshake(ctx context.Context) error {
 	token := s.client.Connect().(*mqtt.ConnectToken)
-	s.began = token
+	s.connectToken = token
 	select {
 	case <-token.Done():
 		if token.Error() != nil {
@@ -126,11 +126,11 @@ func (s *session) handshake(ctx context.Context) error {
 	case <-s.down:
 		return s.err
 	case <-ctx.Done():
-		return fmt.Errorf("%s does not answer the MQTT CONNECT: %w", s.d.where(), ctx.Err())
+		return fmt.Errorf("%s does not answer the MQTT CONNECT: %w", s.d.brokerName(), ctx.Err())
 	}
 }
 
-// fail ends the session; only the first reason counts.
+// fail ends the session with a reason. Further calls do nothing.
 func (s *session) fail(err error) {
 	s.failed.Do(func() {
 		s.err = err
@@ -139,19 +139,19 @@ func (s *session) fail(err error) {
 	})
 }
 
-// enter begins a call that uses the client, unless the session is being closed. It ends with
-// s.users.Done.
-func (s *session) enter() bool {
+// beginCall reports whether the session is open, and then counts a call that uses the client. The caller ends it with
+// s.clientCalls.Done.
+func (s *session) beginCall() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
-		s.users.Add(1)
+		s.clientCalls.Add(1)
 	}
 	return !s.closed
 }
 
-// deliver is called by paho in a goroutine for each message. The message is acknowledged when
-// the Handler has returned; if the session has ended by then, it is not.
+// deliver passes a message to the Handler and acknowledges it after that. paho calls it in a goroutine for each
+// message. If the session ends before the Handler returns, no acknowledgement reaches the broker.
 func (s *session) deliver(_ mqtt.Client, m mqtt.Message) {
 	s.mu.Lock()
 	if s.closed {
@@ -165,7 +165,8 @@ func (s *session) deliver(_ mqtt.Client, m mqtt.Message) {
 	m.Ack()
 }
 
-// publish hands a message to the client and returns the token of its acknowledgement.
+// publish sends a message with QoS 1 and returns the token of its acknowledgement. It waits for the window and for
+// room in the write buffer. It returns ErrDown when the session has ended or stop is closed, or ctx's error.
 func (s *session) publish(ctx context.Context, p Publication, stop <-chan struct{}) (mqtt.Token, error) {
 	select {
 	case <-s.down:
@@ -183,11 +184,11 @@ func (s *session) publish(ctx context.Context, p Publication, stop <-chan struct
 	case <-stop:
 		return nil, ErrDown
 	}
-	if !s.enter() {
+	if !s.beginCall() {
 		<-s.window
 		return nil, ErrDown
 	}
-	defer s.users.Done()
+	defer s.clientCalls.Done()
 	size := publishSize(p.Topic, p.Payload)
 	if err := s.conn.reserve(ctx, size, s.down, stop); err != nil {
 		<-s.window
@@ -204,14 +205,14 @@ func (s *session) publish(ctx context.Context, p Publication, stop <-chan struct
 		}
 	default:
 	}
-	s.flight <- inflight{token, time.Now().Add(s.d.cfg.AckTimeout)} // has room: the window is held
+	s.unacked <- unackedPublish{token, time.Now().Add(s.d.cfg.AckTimeout)} // has room, because s.window had
 	return token, nil
 }
 
-// reap waits for the acknowledgements in the order of the publishes and opens the window. It ends
-// when the session does.
-func (s *session) reap() {
-	defer close(s.reaped)
+// awaitAcks waits for the acknowledgements in the order of the publishes and frees their places in the window. It
+// returns when the session ends.
+func (s *session) awaitAcks() {
+	defer close(s.acksDone)
 	beat := s.d.cfg.Watch.Start("link acks", 0)
 	defer beat.End()
 	timer := time.NewTimer(time.Hour)
@@ -219,8 +220,8 @@ func (s *session) reap() {
 	for {
 		beat.Beat()
 		select {
-		case f := <-s.flight:
-			if !s.acknowledged(f, timer, beat) {
+		case p := <-s.unacked:
+			if !s.awaitAck(p, timer, beat) {
 				return
 			}
 			<-s.window
@@ -231,18 +232,18 @@ func (s *session) reap() {
 	}
 }
 
-// acknowledged waits until a publish is acknowledged; false: the session has ended, or ends because it
-// is not.
-func (s *session) acknowledged(f inflight, timer *time.Timer, beat *pulse.Pulse) bool {
+// awaitAck waits until the broker has acknowledged a publish. It returns false if the session ends before; after the
+// deadline it ends the session itself.
+func (s *session) awaitAck(p unackedPublish, timer *time.Timer, beat *pulse.Pulse) bool {
 	select {
-	case <-f.token.Done():
+	case <-p.token.Done():
 		return true
 	default:
 	}
-	timer.Reset(time.Until(f.until))
+	timer.Reset(time.Until(p.deadline))
 	for {
 		select {
-		case <-f.token.Done():
+		case <-p.token.Done():
 			return true
 		case <-s.down:
 			return false
@@ -255,18 +256,19 @@ func (s *session) acknowledged(f inflight, timer *time.Timer, beat *pulse.Pulse)
 	}
 }
 
-// subscribe asks for filters and returns when all are granted.
+// subscribe subscribes to filters and returns when the broker has granted all. A refused filter is an error.
 func (s *session) subscribe(ctx context.Context, filters []string) error {
 	qos := byte(0)
 	if s.d.cfg.SubscribeQoS == AtLeastOnce {
 		qos = 1
 	}
 	for chunk := range slices.Chunk(filters, maxFilters) {
-		asked := make(map[string]byte, len(chunk))
+		requested := make(map[string]byte, len(chunk))
 		for _, f := range chunk {
-			asked[f] = qos
+			requested[f] = qos
 		}
-		token, err := s.ask(ctx, "SUBSCRIBE", func() mqtt.Token { return s.client.SubscribeMultiple(asked, nil) })
+		token, err := s.request(ctx, "SUBSCRIBE",
+			func() mqtt.Token { return s.client.SubscribeMultiple(requested, nil) })
 		if err != nil {
 			return err
 		}
@@ -285,10 +287,10 @@ func (s *session) subscribe(ctx context.Context, filters []string) error {
 	return nil
 }
 
-// unsubscribe ends filters.
+// unsubscribe ends the subscriptions to filters.
 func (s *session) unsubscribe(ctx context.Context, filters []string) error {
 	for chunk := range slices.Chunk(filters, maxFilters) {
-		if _, err := s.ask(ctx, "UNSUBSCRIBE",
+		if _, err := s.request(ctx, "UNSUBSCRIBE",
 			func() mqtt.Token { return s.client.Unsubscribe(chunk...) }); err != nil {
 			return err
 		}
@@ -296,14 +298,14 @@ func (s *session) unsubscribe(ctx context.Context, filters []string) error {
 	return nil
 }
 
-// ask sends a request and waits for its acknowledgement. A broker that stays silent fails the
-// session.
-func (s *session) ask(ctx context.Context, what string, send func() mqtt.Token) (mqtt.Token, error) {
-	if !s.enter() {
+// request calls send and waits until the broker has acknowledged the packet of that name. After AckTimeout it ends
+// the session and returns ErrDown.
+func (s *session) request(ctx context.Context, packet string, send func() mqtt.Token) (mqtt.Token, error) {
+	if !s.beginCall() {
 		return nil, ErrDown
 	}
 	token := send()
-	s.users.Done()
+	s.clientCalls.Done()
 	timer := time.NewTimer(s.d.cfg.AckTimeout)
 	defer timer.Stop()
 	select {
@@ -316,14 +318,14 @@ func (s *session) ask(ctx context.Context, what string, send func() mqtt.Token) 
 	case <-s.stop:
 		return nil, ErrDown
 	case <-timer.C:
-		s.fail(fmt.Errorf("the broker did not acknowledge %s within %v", what, s.d.cfg.AckTimeout))
+		s.fail(fmt.Errorf("the broker did not acknowledge %s within %v", packet, s.d.cfg.AckTimeout))
 		return nil, ErrDown
 	}
 }
 
-// leave ends the session. It reports whether the session ended because ctx did: then the broker has
-// acknowledged the goodbye messages, or it publishes the will.
-func (s *session) leave(ctx context.Context) (stopped bool) {
+// end closes the session. If it has not failed, end publishes the goodbye messages first and returns true; without
+// their acknowledgement it leaves out the DISCONNECT, so that the broker publishes the will.
+func (s *session) end() (stopped bool) {
 	select {
 	case <-s.down:
 	default:
@@ -367,24 +369,24 @@ func (s *session) goodbye() error {
 	return nil
 }
 
-// close stops the client and waits until nothing of the session runs any more, except for
-// Message calls. A session that has not failed ends in good order, with a DISCONNECT.
+// close stops the client and waits until all goroutines of the session have ended, except for Message calls. It sends
+// a DISCONNECT if the session has not failed.
 func (s *session) close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.users.Wait() // none waits for the broker: reserve ends with s.down or s.stop
+	s.clientCalls.Wait() // soon: no call waits for the broker longer than s.down or s.stop are open
 	select {
-	case <-s.down: // failed: nothing to be written; let paho find out
+	case <-s.down: // failed: nothing can be written, and paho may notice
 		s.conn.release()
 	default:
 	}
-	<-s.began.Done()
-	if s.began.Error() == nil { // else paho waits for a connection that never was
+	<-s.connectToken.Done()
+	if s.connectToken.Error() == nil { // otherwise paho waits for a connection that never existed
 		s.client.Disconnect(uint(disconnectTimeout / time.Millisecond))
 	}
-	s.fail(ErrDown) // in good order; releases the reaper and the connection
+	s.fail(ErrDown) // no failure: it stops awaitAcks and closes the connection
 	s.conn.release()
 	<-s.conn.done
-	<-s.reaped
+	<-s.acksDone
 }

@@ -2,9 +2,8 @@ package link
 
 import "github.com/eclipse/paho.mqtt.golang/packets"
 
-// noStore is paho's message store that stores nothing. A session is clean and its client is never
-// used again, so nothing may be replayed (paho's own memory store would do it in map order), and
-// leaving it out saves a formatted key and a map entry for each message.
+// noStore implements paho's message store and stores nothing. Sessions are clean, and each has its own client, so
+// nothing is replayed. paho's memory store would cost a formatted key and a map entry for each message.
 type noStore struct{}
 
 func (noStore) Open()                             {}
