@@ -24,18 +24,29 @@ func PerSecond(n, burst float64) Rate {
 // Bucket holds the tokens of one Rate, which every call names. The zero Bucket is full. It is a value: a copy
 // goes its own way. It belongs to one goroutine, or to a lock.
 //
-// The times that it is given come from one clock, any that does not jump. One that was set back gives no
-// tokens and takes none.
+// The times that it is given come from one clock, best one that does not jump, as with the monotonic reading that
+// time.Now adds. A clock that is set back gives no tokens and takes none, also when it is set right again. Time alone
+// cannot tell whether a clock was set forward or time has passed: one that runs ahead gives what it shows.
 type Bucket struct {
-	debt time.Duration // how long after at the bucket is full
-	at   time.Time     // when debt was true
+	debt   time.Duration // how long after at the bucket is full
+	at     time.Time     // when debt was true: the time of the newest call
+	behind time.Duration // how far the clock was set back and not set right since
 }
 
+// refill takes off the debt what has passed since the newest call. A clock that was set back and goes on from there
+// is believed; a step of as much as it was set back is taken for the correction, and what is beyond it has passed.
 func (b *Bucket) refill(now time.Time) {
-	if passed := now.Sub(b.at); passed > 0 {
-		b.debt = max(0, b.debt-passed)
-	}
+	passed := now.Sub(b.at)
 	b.at = now
+	if passed < 0 {
+		b.behind = min(b.behind, math.MaxInt64+passed) - passed
+		return
+	}
+	if passed >= b.behind {
+		passed -= b.behind
+		b.behind = 0
+	}
+	b.debt = max(0, b.debt-passed)
 }
 
 // Left returns how many tokens there are, below zero if it is overdrawn.
@@ -80,7 +91,11 @@ func (b *Bucket) Next(r Rate, n float64) time.Time {
 	if may >= math.MaxInt64 {
 		return b.at
 	}
-	return b.at.Add(max(0, b.debt-time.Duration(may)))
+	wait := max(0, b.debt-time.Duration(may))
+	if wait >= b.behind {
+		wait += b.behind // so long a step is taken for the correction
+	}
+	return b.at.Add(wait)
 }
 
 // Throttle lets a burst of equal things through and then one in a while, and counts the others, so that a flood

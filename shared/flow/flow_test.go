@@ -67,6 +67,76 @@ func TestClockGoesBack(t *testing.T) {
 	}
 }
 
+// A clock that is set back and right again, however often, gives nothing, and takes nothing of the time between.
+func TestClockGoesBackAndForth(t *testing.T) {
+	r := Rate{Burst: 5, Every: time.Minute}
+	var b Bucket
+	b.Charge(start, r, 5)
+	for range 3 {
+		if b.Take(start.Add(-time.Hour), r) || b.Take(start, r) {
+			t.Fatal("setting the clock back and forth gives tokens")
+		}
+	}
+	b.Left(start.Add(-2*time.Hour), r)
+	b.Left(start.Add(-3*time.Hour), r) // further back
+	b.Left(start.Add(-3*time.Hour+time.Minute), r)
+	if left := b.Left(start.Add(3*time.Minute), r); left != 3 {
+		t.Errorf("%v tokens after three minutes, one of them with a clock that was behind", left)
+	}
+	b.Left(start.Add(2*time.Minute+50*time.Second), r)
+	if next := b.Next(r, 5); b.Left(next, r) != 5 {
+		t.Errorf("at %v, which Next told, there are %v", next, b.Left(next, r))
+	}
+	b.Charge(start, r, 5)
+	b.Left(time.Time{}, r)
+	b.Left(start, r) // farther than a Duration goes, both ways
+	b.Left(time.Time{}, r)
+	if b.behind < 0 || b.debt < 0 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// However a clock that is looked at is set back and right again: never more passes than a burst and one for each
+// interval of real time, and at a clock that stays as it is nobody waits longer than that.
+func TestBoundWithAClockThatJumps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const pause = 1500 // the longest; the clock is set back by more, so that it is seen
+		r := Rate{Burst: float64(rapid.IntRange(1, 5).Draw(t, "burst"))}
+		r.Every = time.Duration(rapid.IntRange(1, 1000).Draw(t, "every"))
+		var b Bucket
+		var passed []time.Time
+		now, behind := start, time.Duration(0)
+		b.Left(now, r)
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			switch rapid.IntRange(0, 5).Draw(t, "clock") {
+			case 0:
+				behind += time.Duration(rapid.IntRange(pause+1, 1_000_000).Draw(t, "back"))
+			case 1:
+				behind = 0
+			default:
+				now = now.Add(time.Duration(rapid.IntRange(0, pause).Draw(t, "pause")))
+			}
+			if b.Take(now.Add(-behind), r) {
+				passed = append(passed, now)
+			}
+		}
+		for i, from := range passed {
+			for j := i; j < len(passed); j++ {
+				if most := r.Burst + float64(passed[j].Sub(from))/float64(r.Every); float64(j-i+1) > most {
+					t.Fatalf("%d passed within %v, at most %v may", j-i+1, passed[j].Sub(from), most)
+				}
+			}
+		}
+		b.Left(now.Add(-behind), r)
+		for range int(r.Burst) + 1 {
+			now = now.Add(r.Every)
+			if !b.Take(now.Add(-behind), r) {
+				t.Fatalf("none after an interval, %v behind", behind)
+			}
+		}
+	})
+}
+
 func TestPerSecond(t *testing.T) {
 	for _, c := range []struct {
 		n    float64
