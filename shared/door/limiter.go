@@ -42,11 +42,13 @@ func (l *Limiter) Take(now time.Time, from netip.Addr) (wait time.Duration, ok b
 	return 0, true
 }
 
-// Return gives an attempt back that succeeded.
+// Return gives an attempt back that succeeded. One of an address without a bucket of its own was the crowd's.
 func (l *Limiter) Return(from netip.Addr) {
-	if b, ok := l.from[Network(from)]; ok {
-		b.Return(ofAddress)
+	b := l.from[Network(from)]
+	if b == nil {
+		b = &l.crowd
 	}
+	b.Return(ofAddress)
 	l.all.Return(ofAll)
 }
 

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"tandem.internal/shared/flow"
 )
 
 var day = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -73,6 +75,29 @@ func TestLimiterForgetsWhatWentWell(t *testing.T) {
 			t.Fatalf("the %dth was refused", i)
 		}
 		l.Return(a)
+	}
+}
+
+// Nor does it those addresses that there is no room to tell apart.
+func TestLimiterForgetsWhatWentWellInACrowd(t *testing.T) {
+	var l Limiter
+	now := day
+	for i := range maxAddresses { // each fails once, within the half minute that its bucket needs
+		if _, ok := l.Take(now, netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)})); !ok {
+			t.Fatalf("the %dth was refused", i)
+		}
+		l.all = flow.Bucket{} // which is not what this is about
+		now = now.Add(time.Millisecond)
+	}
+	for i := range 50 {
+		from := netip.AddrFrom4([4]byte{10, 2, 0, byte(i)})
+		if _, ok := l.Take(now, from); !ok {
+			t.Fatalf("the %dth of the crowd was refused", i)
+		}
+		l.Return(from)
+	}
+	if len(l.from) != maxAddresses {
+		t.Fatalf("%d addresses are told apart, so this was no crowd", len(l.from))
 	}
 }
 
