@@ -128,7 +128,7 @@ func (f *Fleet) apply(r *record.Record, data any) {
 			if n.Up && !d.Online {
 				n.Up, n.Since = false, r.At
 			}
-			n.spoke = n.spoke && d.Online
+			n.heardOffline = n.heardOffline && d.Online
 			f.review(n, r.At)
 		}
 	case record.KeysData:
@@ -224,7 +224,7 @@ func (f *Fleet) applyIssued(r *record.Record, d *record.IssuedData) {
 func (f *Fleet) node(name string, at time.Time) *Node {
 	n := f.nodes[name]
 	if n == nil {
-		n = &Node{Name: name, FirstSeen: at, Since: at, Kinds: map[wire.Kind]*KindState{}, slot: -1}
+		n = &Node{Name: name, FirstSeen: at, Since: at, Kinds: map[wire.Kind]*KindState{}, index: -1}
 		f.nodes[name] = n
 	}
 	return n

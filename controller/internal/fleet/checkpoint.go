@@ -158,7 +158,7 @@ func (f *Fleet) restoreSource(name wire.Kind, s *sourceSnap) error {
 
 func (f *Fleet) restoreNode(ns *nodeSnap, docs []*kind.Doc) error {
 	n := &ns.Node
-	n.slot, n.Kinds = -1, make(map[wire.Kind]*KindState, len(ns.Kinds))
+	n.index, n.Kinds = -1, make(map[wire.Kind]*KindState, len(ns.Kinds))
 	ns.oldNodeSnap.into(ns)
 	for name, c := range ns.Kinds {
 		if !f.opt.Kinds.Reportable(name) {

@@ -67,8 +67,8 @@ func (s *step) takeEvent(h *Heard) {
 	n.liveEvents = max(n.liveEvents, h.Event.Seq)
 	n.gap.anew()
 	s.limiter.charge(s.now, h)
-	if n.EventSeq >= n.forgotten+forgetEvery {
-		s.forgetEvents(n)
+	if n.EventSeq >= n.ackedEvents+ackEvery {
+		s.ackEvents(n)
 	}
 }
 
@@ -138,20 +138,20 @@ func (s *step) chaseEvents(n *Node) {
 	s.askEvents(n)
 }
 
-// forgetEvery is how many events a node keeps before it is told that they are safe here.
-const forgetEvery = 100
+// ackEvery is how many events a node keeps before they are acknowledged.
+const ackEvery = 100
 
 // askEvents asks for what comes after the newest event here.
 func (s *step) askEvents(n *Node) {
 	g := &n.gap
 	g.asked++
-	g.question, g.agreed, g.first = s.forgetEvents(n), false, 0
+	g.question, g.agreed, g.first = s.ackEvents(n), false, 0
 }
 
-// forgetEvents asks for what comes after the newest event here, which tells the node to forget the
-// rest. It returns the question's ID.
-func (s *step) forgetEvents(n *Node) string {
-	n.forgotten = n.EventSeq
+// ackEvents asks for what comes after the newest event here, which acknowledges all up to it: the node forgets
+// them. It returns the question's ID.
+func (s *step) ackEvents(n *Node) string {
+	n.ackedEvents = n.EventSeq
 	params := wire.Encode(&wire.EventsParams{After: n.EventSeq})
 	return s.ask(wire.MethodEvents, []string{n.Name}, func(string) []byte { return params })
 }

@@ -90,14 +90,14 @@ type Node struct {
 	Info      *wire.NodeInfo           `json:"-"` // the node's description of itself, one of the details in Kinds
 
 	// Known only while the controller runs.
-	liveEvents uint64 // newest event the node says it has
-	forgotten  uint64 // the node was told that events up to here are safe
-	gap        gap    // events that came before their turn
-	gone       ended  // the newest session that has said its goodbye
-	spoke      bool   // it was heard, though it is not known to be online: its live message may be lost
-	retries    int    // questions asked since the node was last in step
-	slot       int    // place in the agenda, -1 if none
-	due        time.Time
+	liveEvents   uint64 // newest event the node says it has
+	ackedEvents  uint64 // highest event sequence acknowledged to the node
+	gap          gap    // events that came before their turn
+	gone         ended  // the newest session that has said its goodbye
+	heardOffline bool   // a message arrived while the node counts as offline; its live message may be lost
+	retries      int    // questions asked since the node was last in step
+	index        int    // in the heap of the agenda, -1 if it is not there
+	due          time.Time
 }
 
 // New returns the state of a unit of which nothing is known.

@@ -235,7 +235,7 @@ type ended struct {
 
 func (f *Fleet) applyLive(at time.Time, l *wire.Live) {
 	n := f.node(l.Node, at)
-	n.spoke = false
+	n.heardOffline = false
 	if n.Up != l.Up {
 		n.Up, n.Since = l.Up, at
 	}
@@ -245,7 +245,7 @@ func (f *Fleet) applyLive(at time.Time, l *wire.Live) {
 		}
 		n.gap = gap{}
 		if l.Up && l.Events < n.EventSeq && l.Boot != n.EventBoot { // an event of this boot may have overtaken it
-			n.EventSeq, n.forgotten = 0, 0 // its disk was wiped, and its events begin at 1 again
+			n.EventSeq, n.ackedEvents = 0, 0 // its disk was wiped, and its events begin at 1 again
 			n.Alerts = nil
 		}
 	}

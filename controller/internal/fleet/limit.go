@@ -52,7 +52,7 @@ type limiter struct {
 type allowance struct {
 	state, event flow.Bucket
 	held         map[wire.Kind]*Heard // reports that wait, the newest of each kind; presence under ""
-	told         bool                 // that it holds was told, and the bucket was not full since
+	announced    bool                 // throttling of this node was journaled and has not ended since
 	quiet        bool                 // its events are not listened to until eventDue
 	stateDue     time.Time            // of held
 	eventDue     time.Time
@@ -76,12 +76,19 @@ func (l *limiter) of(node string) *allowance {
 // round is how exact due times are: many nodes are then due together.
 const round = time.Second
 
-func (l *limiter) arrange(now, due time.Time) time.Time {
-	if r := due.Truncate(round); r.Before(due) {
-		due = r.Add(round)
+// roundUp returns the first whole second not before t. It keeps the monotonic reading, so that a clock that is set
+// does not put off what is due.
+func roundUp(t time.Time) time.Time {
+	if over := t.Sub(t.Truncate(round)); over > 0 {
+		t = t.Add(round - over)
 	}
+	return t
+}
+
+func (l *limiter) arrange(now, due time.Time) time.Time {
+	due = roundUp(due)
 	if !due.After(now) { // a fraction of a token is missing, too small for a time
-		due = now.Truncate(round).Add(round)
+		due = roundUp(now.Add(1))
 	}
 	if l.next.IsZero() || due.Before(l.next) {
 		l.next = due
@@ -94,7 +101,7 @@ func (l *limiter) arrange(now, due time.Time) time.Time {
 func (l *limiter) admit(now time.Time, h *Heard) (ok, began bool) {
 	a := l.of(h.Node)
 	if a.state.Left(now, l.state) >= 1 && len(a.held) == 0 { // nobody overtakes what is held
-		a.told = a.told && !a.state.Full(now)
+		a.announced = a.announced && !a.state.Full(now)
 		a.state.Charge(now, l.state, cost(len(h.Raw)))
 		return true, false
 	}
@@ -108,7 +115,7 @@ func (l *limiter) admit(now time.Time, h *Heard) (ok, began bool) {
 		}
 		a.held[key] = h
 	}
-	began, a.told = !a.told, true
+	began, a.announced = !a.announced, true
 	return false, began
 }
 

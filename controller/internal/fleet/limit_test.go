@@ -129,6 +129,31 @@ func TestLimitEvents(t *testing.T) {
 	}
 }
 
+// What is due is so by the clock that does not jump, if there is one, in whole seconds.
+func TestLimitIsDueByTheMonotonicClock(t *testing.T) {
+	now := time.Now()
+	l := newLimiter(Limits{StateRate: 0.3, StateBurst: 1})
+	for seq := range uint64(3) {
+		l.admit(now, reportOf("n1", wire.KindInfo, "b", seq+1, 1))
+	}
+	at, ok := l.deadline()
+	if !ok {
+		t.Fatal("nothing is due")
+	}
+	whole := roundUp(now)
+	for _, due := range []time.Time{at, l.of("n1").stateDue, whole, l.arrange(whole, whole)} {
+		if due.Before(now) || due.Sub(now) > 5*time.Second || !due.Truncate(time.Second).Equal(due) {
+			t.Errorf("now %v, due %v", now, due)
+		}
+		if due == due.Round(0) {
+			t.Errorf("%v has no monotonic reading", due)
+		}
+	}
+	if due := l.arrange(whole, whole); due.Sub(whole) != time.Second {
+		t.Errorf("due %v, not after %v", due, whole)
+	}
+}
+
 // TestLimitProperty: however a node floods, what is admitted in any run stays within burst and rate,
 // and in the end the newest of everything it said is there.
 func TestLimitProperty(t *testing.T) {

@@ -28,7 +28,7 @@ func (d needs) any() bool { return d.report || d.events || d.confirm }
 func (f *Fleet) needs(n *Node) needs {
 	d := needs{grace: f.opt.ReportGrace}
 	if !n.Up {
-		d.report = n.spoke && !f.limiter.holds(n.Name)
+		d.report = n.heardOffline && !f.limiter.holds(n.Name)
 		d.grace /= 4 // nodes say live first: it is late already
 		return d
 	}
@@ -75,7 +75,7 @@ func (f *Fleet) review(n *Node, now time.Time) {
 	}
 	due := now.Add(f.pause(n, d.grace))
 	busy := d.grace == f.opt.WorkGrace && n.retries == 0 // a word from it is progress
-	if n.slot < 0 || busy || due.Before(n.due) {
+	if n.index < 0 || busy || due.Before(n.due) {
 		f.agenda.set(n, due)
 	}
 }
@@ -93,8 +93,8 @@ const maxCalls = 3
 // noticed remembers that a node said something just now, although it is not known to be online: a
 // broker that is overrun drops live messages like any other, and the next beat is a minute away.
 func (s *step) noticed(h *Heard) {
-	if n := s.nodes[h.Node]; n != nil && !n.Up && !h.Retained && !n.spoke {
-		n.spoke = true
+	if n := s.nodes[h.Node]; n != nil && !n.Up && !h.Retained && !n.heardOffline {
+		n.heardOffline = true
 		s.review(n, s.now)
 	}
 }
@@ -118,7 +118,7 @@ func (s *step) tick() {
 			continue
 		}
 		n.retries++
-		n.spoke = n.spoke && n.retries < maxCalls
+		n.heardOffline = n.heardOffline && n.retries < maxCalls
 		s.agenda.set(n, s.now.Add(s.pause(n, d.grace)))
 		if d.report {
 			report = append(report, n.Name)
@@ -199,13 +199,13 @@ func (a agenda) Less(i, j int) bool {
 }
 func (a agenda) Swap(i, j int) {
 	a[i], a[j] = a[j], a[i]
-	a[i].slot, a[j].slot = i, j
+	a[i].index, a[j].index = i, j
 }
 
 // Push and Pop are for package heap.
 func (a *agenda) Push(x any) {
 	n := x.(*Node)
-	n.slot = len(*a)
+	n.index = len(*a)
 	*a = append(*a, n)
 }
 func (a *agenda) Pop() any {
@@ -213,21 +213,21 @@ func (a *agenda) Pop() any {
 	n := old[len(old)-1]
 	old[len(old)-1] = nil
 	*a = old[:len(old)-1]
-	n.slot = -1
+	n.index = -1
 	return n
 }
 
 func (a *agenda) set(n *Node, due time.Time) {
 	n.due = due
-	if n.slot >= 0 {
-		heap.Fix(a, n.slot)
+	if n.index >= 0 {
+		heap.Fix(a, n.index)
 	} else {
 		heap.Push(a, n)
 	}
 }
 
 func (a *agenda) remove(n *Node) {
-	if n.slot >= 0 {
-		heap.Remove(a, n.slot)
+	if n.index >= 0 {
+		heap.Remove(a, n.index)
 	}
 }
