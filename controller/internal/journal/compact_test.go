@@ -49,7 +49,7 @@ func TestCompactRules(t *testing.T) {
 		"newest":              {9, Policy{KeepRecords: 2}, "[8 9]", "[1-7]"},
 		"newest and a check":  {5, Policy{KeepRecords: 2}, "[6 7 8 9]", "[1-5]"},
 		"more than there are": {9, Policy{KeepRecords: 100}, "[1 2 3 4 5 6 7 8 9]", "[]"},
-		"types":               {9, Policy{KeepTypes: []Type{Submission, Accepted, Issued}}, "[2 3 5]", "[1-1 4-4 6-9]"},
+		"types":               {9, Policy{KeepTypes: []Type{Accepted, Refused, Withdrawn}}, "[2 3 5]", "[1-1 4-4 6-9]"},
 		"since":               {9, Policy{KeepSince: testTime.Add(3)}, "[4 5 6 7 8 9]", "[1-3]"},
 		"asked":               {7, Policy{Keep: odd}, "[1 3 5 7 8 9]", "[2-2 4-4 6-6]"},
 	} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,11 +57,13 @@ func reopen(t testing.TB, j *Journal, opts Options) *Journal {
 	return mustOpen(t, j.Path(), opts)
 }
 
+// firstTypes are the types of the first formats, which are in testdata.
+var firstTypes = Types()[:slices.Index(Types(), Note)+1]
+
 // rec is the i-th test record; all fields depend on i.
 func rec(i int) Record {
 	return Record{
-		// those of the first formats, which are in testdata
-		At: testTime.Add(time.Duration(i) * time.Nanosecond), Type: Types()[i%int(Note)],
+		At: testTime.Add(time.Duration(i) * time.Nanosecond), Type: firstTypes[i%len(firstTypes)],
 		Node: fmt.Sprintf("node-%d", i%7), Who: []string{"", "operator"}[i%2],
 		Kind: []string{"config", "info", ""}[i%3],
 		Data: fmt.Appendf(nil, `{"i": %d}`, i),

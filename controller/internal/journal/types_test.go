@@ -4,18 +4,17 @@ import "tandem.internal/controller/internal/record"
 
 // The record types under the names that these tests use.
 const (
-	Opened     = record.Opened
-	Submission = record.Submission
-	Accepted   = record.Accepted
-	Refused    = record.Refused
-	Issued     = record.Issued
-	Withdrawn  = record.Withdrawn
-	Report     = record.Report
-	Live       = record.Live
-	Event      = record.Event
-	Trouble    = record.Trouble
-	Note       = record.Note
-	typeEnd    = record.Maintenance + 1
+	Opened    = record.Opened
+	Accepted  = record.Accepted
+	Refused   = record.Refused
+	Issued    = record.Issued
+	Withdrawn = record.Withdrawn
+	Report    = record.Report
+	Live      = record.Live
+	Event     = record.Event
+	Trouble   = record.Trouble
+	Note      = record.Note
+	typeEnd   = record.Maintenance + 1
 )
 
 var (

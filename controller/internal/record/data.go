@@ -110,7 +110,7 @@ type MaintenanceData struct {
 
 // Decode reads the data of a record of this type. The result is the type that is named for it in this
 // package, by value; of a node's message it is a pointer to the checked wire type. It is nil for types
-// that were never written.
+// that are not known.
 func Decode(t Type, data []byte) (any, error) {
 	switch t {
 	case Opened:

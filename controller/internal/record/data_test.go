@@ -9,10 +9,9 @@ import (
 
 // Every type that is written has data that is read back; the data of another type is no panic.
 func TestDecodeKnowsEveryTypeThatIsWritten(t *testing.T) {
-	never := map[Type]bool{Submission: true, Info: true}
 	for _, typ := range Types() {
 		data, err := Decode(typ, []byte(`{}`))
-		if known := data != nil || err != nil; known == never[typ] {
+		if known := data != nil || err != nil; !known {
 			t.Errorf("%s: %T, %v", typ, data, err)
 		}
 	}

@@ -22,14 +22,14 @@ type Type uint16
 // The record types.
 const (
 	Opened      Type = iota + 1 // the controller started on this journal
-	Submission                  // somebody submitted a document; raw as received
+	_                           // 2 and 9 were reserved, and never written
 	Accepted                    // a submission was accepted, and why
 	Refused                     // a submission was refused, and why
 	Issued                      // desired documents for one or more nodes; its seq is their rev
 	Withdrawn                   // nodes' desired documents were taken back
 	Report                      // a reported envelope from a node
 	Live                        // presence of a node
-	Info                        // a node's description of itself
+	_                           // 9, see 2
 	Event                       // an event from a node
 	Request                     // an operator ordered a node to do something
 	Reply                       // what the node answered, or that it did not
@@ -50,8 +50,8 @@ const (
 )
 
 var typeNames = [typeEnd]string{
-	Opened: "opened", Submission: "submission", Accepted: "accepted", Refused: "refused",
-	Issued: "issued", Withdrawn: "withdrawn", Report: "report", Live: "live", Info: "info",
+	Opened: "opened", Accepted: "accepted", Refused: "refused",
+	Issued: "issued", Withdrawn: "withdrawn", Report: "report", Live: "live",
 	Event: "event", Request: "request", Reply: "reply", Confirm: "confirm",
 	RolledBack: "rolledback", State: "state", Trouble: "trouble", Note: "note",
 	Enrol: "enrol", Joined: "joined", Renewed: "renewed", Revoked: "revoked", JoinRefused: "join-refused",
@@ -67,7 +67,7 @@ func (t Type) String() string {
 }
 
 // Known reports whether t is in this program's list.
-func (t Type) Known() bool { return t > 0 && t < typeEnd }
+func (t Type) Known() bool { return t < typeEnd && typeNames[t] != "" }
 
 // ParseType is the inverse of String for known types.
 func ParseType(name string) (Type, bool) {
@@ -77,9 +77,11 @@ func ParseType(name string) (Type, bool) {
 
 // Types lists every known type in order.
 func Types() []Type {
-	all := make([]Type, 0, typeEnd-1)
-	for t := Type(1); t < typeEnd; t++ {
-		all = append(all, t)
+	all := make([]Type, 0, len(typeNames))
+	for t := range typeEnd {
+		if t.Known() {
+			all = append(all, t)
+		}
 	}
 	return all
 }
