@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Whole reads a whole number from low to high. Any JSON spelling of a whole number will do (1e3,
-// 50.0); its value is exact. rule is the message of a refusal.
+// Whole reads a whole number from low to high, in any notation of JSON (1e3, 50.0); the value is exact. rule is the
+// beginning of the message if it is something else.
 func (r *Reader) Whole(a At, low, high uint64, rule string) (uint64, bool) {
 	lit, ok := r.Number(a)
 	if !ok {
@@ -20,7 +20,7 @@ func (r *Reader) Whole(a At, low, high uint64, rule string) (uint64, bool) {
 	return n, true
 }
 
-// whole returns the value of a JSON number if it is a whole number that fits 64 bits.
+// whole returns the value of a JSON number; false unless it is a whole number that fits into 64 bits.
 func whole(lit string) (uint64, bool) {
 	if n, err := strconv.ParseUint(lit, 10, 64); err == nil {
 		return n, true
@@ -30,7 +30,7 @@ func whole(lit string) (uint64, bool) {
 	if i := strings.IndexAny(digits, "eE"); i >= 0 {
 		exp, err := strconv.ParseInt(digits[i+1:], 10, 32)
 		if err != nil {
-			exp = 1 << 30 // zero stays zero, anything else is out of range
+			exp = 1 << 30 // too large for any number but zero
 		}
 		digits, exponent = digits[:i], int(exp)
 	}
@@ -51,7 +51,7 @@ func whole(lit string) (uint64, bool) {
 	return n, err == nil
 }
 
-// Clipped shortens a number's literal for a message.
+// Clipped returns the literal of a number for a message: at most 32 bytes, then ….
 func Clipped(lit string) string {
 	if len(lit) > 32 {
 		return lit[:32] + "…"

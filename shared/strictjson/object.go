@@ -15,21 +15,21 @@ type Field struct {
 	Read     func(At)
 }
 
-// Required describes a member that must be there.
+// Required describes a member that must be present.
 func Required(name string, read func(At)) Field { return Field{name, true, read} }
 
 // Optional describes a member that may be absent or null.
 func Optional(name string, read func(At)) Field { return Field{name, false, read} }
 
-// Object reads an object with these fields, at most 16, and no others. A null is the same as an absent field.
-// ok reports whether it was read to its end, with or without problems.
+// Object reads an object with these fields, at most 16, and no others. Null is the same as absent. ok reports whether
+// the object was read to its end, with or without problems.
 func (r *Reader) Object(a At, fields ...Field) (ok bool) {
 	if !r.Is(a, '{') {
 		return false
 	}
 	r.token()
-	var seen, given uint16 // bits by field
-	var null [16]int       // where a field is null
+	var seen, given uint16 // one bit for each field: present; present and not null
+	var null [16]int       // offset of a field that is null
 	for !r.over && r.dec.PeekKind() != '}' {
 		off := r.Next()
 		t, ok := r.token()
@@ -71,6 +71,7 @@ func (r *Reader) Object(a At, fields ...Field) (ok bool) {
 	return true
 }
 
+// fieldAt returns the index of the field of that name; -1: there is none.
 func fieldAt(fields []Field, name string) int {
 	for i, f := range fields {
 		if f.Name == name {
@@ -80,6 +81,7 @@ func fieldAt(fields []Field, name string) int {
 	return -1
 }
 
+// names returns the names of fields.
 func names(fields []Field) []string {
 	list := make([]string, len(fields))
 	for i, f := range fields {
@@ -88,8 +90,8 @@ func names(fields []Field) []string {
 	return list
 }
 
-// Members reads an object with at most most members, whose names the format does not fix. each gets a name
-// and the place of its value, and must read the whole value. A null is the same as an absent member.
+// Members reads an object with at most most members of any name. each gets a name and the place of the value, and must
+// read the whole value. Null is the same as absent.
 func (r *Reader) Members(a At, most int, each func(name string, e At)) {
 	if !r.Is(a, '{') {
 		return
@@ -122,7 +124,8 @@ func (r *Reader) Members(a At, most int, each func(name string, e At)) {
 	r.token()
 }
 
-// Array reads an array of at most most elements. A null element is refused.
+// Array reads an array of at most most elements; null is not allowed. each gets an index and the place of the
+// element, and must read the whole element.
 func (r *Reader) Array(a At, most int, each func(i int, e At)) {
 	if !r.Is(a, '[') {
 		return

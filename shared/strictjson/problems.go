@@ -10,15 +10,14 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// MaxProblems bounds how many problems one reading reports; it stops there.
+// MaxProblems is the most problems that one call of Read returns; it stops there.
 const MaxProblems = 50
 
-// Problems are the reasons why a document is refused, in the order of their places. It is nil when
-// there is none. As an error, pass on p.Err(), never p itself: an empty Problems in an error
-// variable is not nil.
+// Problems are the reasons why a document is refused, in the order in which they occur in it; nil if there are none.
+// To return it as an error use Err: an error variable that holds an empty Problems is not nil.
 type Problems []*wire.Error
 
-// Error lists every problem on a line of its own, with its place.
+// Error returns one line for each problem, with its line and column in the document.
 func (p Problems) Error() string {
 	var b strings.Builder
 	for i, e := range p {
@@ -36,7 +35,7 @@ func (p Problems) Error() string {
 	return b.String()
 }
 
-// Unwrap lets errors.Is and errors.As look at each problem.
+// Unwrap returns the problems, for errors.Is and errors.As.
 func (p Problems) Unwrap() []error {
 	errs := make([]error, len(p))
 	for i, e := range p {
@@ -53,7 +52,7 @@ func (p Problems) Err() error {
 	return p
 }
 
-// First returns the problem nearest the document's beginning, for where only one fits, or nil.
+// First returns the first problem, or nil.
 func (p Problems) First() *wire.Error {
 	if len(p) == 0 {
 		return nil
@@ -61,19 +60,18 @@ func (p Problems) First() *wire.Error {
 	return p[0]
 }
 
-// found is a problem whose place is still a byte offset.
-type found struct {
+// unplaced is a problem without line and column.
+type unplaced struct {
 	err *wire.Error
-	off int
+	off int // of its place, in bytes
 }
 
-// place sorts what was found by place and turns offsets into lines and columns, both from 1.
-// Columns count characters.
-func place(data []byte, list []found) Problems {
+// placeAll sorts problems by offset and sets their lines and columns, both counted from 1. Columns count characters.
+func placeAll(data []byte, list []unplaced) Problems {
 	if len(list) == 0 {
 		return nil
 	}
-	// a generic sort would be 15 KB of the agent
+	// slices.SortStableFunc would add 15 KB to the agent
 	sort.SliceStable(list, func(i, j int) bool { return list[i].off < list[j].off })
 	ps, lines := make(Problems, 0, len(list)), LinesOf(data)
 	for _, f := range list {
@@ -83,18 +81,19 @@ func place(data []byte, list []found) Problems {
 	return ps
 }
 
-// Lines finds lines and columns of places that come one behind the other, in one pass.
+// Lines converts offsets in a document to lines and columns. The offsets must not fall, so that all of them take one
+// pass over the document.
 type Lines struct {
 	data         []byte
-	line, column int // of what stands at done, column from 0
-	done         int
+	done         int // offset of the last place
+	line, column int // of that place; the column is counted from 0
 }
 
-// LinesOf makes Lines for a document.
+// LinesOf returns Lines for a document.
 func LinesOf(data []byte) Lines { return Lines{data: data, line: 1} }
 
-// Place returns the line and column, both from 1, of what stands at a, which is not before the place asked
-// for last. Columns count characters.
+// Place returns the line and column of a, both counted from 1; columns count characters. a must not be before the place
+// of the last call.
 func (l *Lines) Place(a At) (line, column int) {
 	off := min(max(a.Off, l.done), len(l.data))
 	passed := l.data[l.done:off]
@@ -103,12 +102,12 @@ func (l *Lines) Place(a At) (line, column int) {
 		passed = passed[bytes.LastIndexByte(passed, '\n')+1:]
 		l.column = 0
 	}
-	l.column += utf8.RuneCount(passed) // only what is new: a document of one line has many places in it
+	l.column += utf8.RuneCount(passed) // counts each byte once, also if the document is a single line
 	l.done = off
 	return l.line, l.column + 1
 }
 
-// Place returns the line and column, both from 1, of what stands at a. Columns count characters.
+// Place returns the line and column of a, both counted from 1; columns count characters.
 func (r *Reader) Place(a At) (line, column int) {
 	before := r.data[:min(max(a.Off, 0), len(r.data))]
 	return bytes.Count(before, []byte{'\n'}) + 1, utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1

@@ -1,7 +1,6 @@
-// Package strictjson reads JSON documents by their format's description: every field is named, its
-// kind is known, and whatever else is there is refused. It reports all the problems that one pass
-// can find, each with its JSON pointer, line and column, and never keeps more of a document than it
-// is told to. It is pure.
+// Package strictjson reads JSON documents according to a description of their format: each field has a name and a type,
+// and a field that the description does not have is a problem. It reports all problems that it finds in one pass, each
+// with JSON pointer, line and column. It is pure.
 //
 //tandem:pure
 package strictjson
@@ -18,23 +17,22 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Reader reads a JSON document by the description of its format, and collects all problems with their
-// places. Its memory grows only with the values that it returns. After a syntax error, or MaxProblems
-// problems, the reading is over: every method returns at once, with ok false.
+// Reader reads a JSON document and collects problems with their places. It needs memory only for the values that it
+// returns. After a syntax error, or MaxProblems problems, reading is over: every method returns at once, with ok false.
 type Reader struct {
 	data     []byte
 	dec      *jsontext.Decoder
-	problems []found
+	problems []unplaced
 	over     bool // see Over
 }
 
-// At is the place of a value: JSON pointer and byte offset.
+// At is the place of a value: its JSON pointer (RFC 6901) and its offset in bytes.
 type At struct {
 	Ptr string
 	Off int
 }
 
-// Limits bound a document.
+// Limits are the limits of a document.
 type Limits struct {
 	Size  int // bytes
 	Depth int // levels of nesting
@@ -62,10 +60,10 @@ func Read(data []byte, most Limits, root func(*Reader)) Problems {
 		root(r)
 		r.end()
 	}
-	return place(data, r.problems)
+	return placeAll(data, r.problems)
 }
 
-// tooDeep finds the first bracket that nests deeper than most, in one pass over the bytes.
+// tooDeep returns the offset of the first bracket that is nested deeper than most levels.
 func tooDeep(data []byte, most int) (int, bool) {
 	depth, quoted := 0, false
 	for i := 0; i < len(data); i++ {
@@ -86,7 +84,7 @@ func tooDeep(data []byte, most int) (int, bool) {
 	return 0, false
 }
 
-// pointer returns the place of the last value that begins in data.
+// pointer returns the JSON pointer of the last value that begins in data.
 func pointer(data []byte) string {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))
 	for {
@@ -96,19 +94,19 @@ func pointer(data []byte) string {
 	}
 }
 
-// Add records a problem.
+// Add adds a problem, unless reading is over.
 func (r *Reader) Add(a At, code wire.Code, message string) {
 	if r.over {
 		return
 	}
-	r.problems = append(r.problems, found{wire.New(code, a.Ptr, message), a.Off})
+	r.problems = append(r.problems, unplaced{wire.New(code, a.Ptr, message), a.Off})
 	r.over = len(r.problems) >= MaxProblems
 }
 
-// Bad records a value outside its range.
+// Bad adds a problem with code bad-value.
 func (r *Reader) Bad(a At, message string) { r.Add(a, wire.CodeBadValue, message) }
 
-// fail records a syntax error and ends the reading.
+// fail adds a syntax error as a problem and ends reading.
 func (r *Reader) fail(err error) {
 	a, message := At{"", len(r.data)}, "the document ends too early"
 	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
@@ -126,7 +124,7 @@ func (r *Reader) fail(err error) {
 	r.over = true
 }
 
-// trailingComma reports whether a comma stands at off with nothing but a closing bracket after it.
+// trailingComma reports whether there is a comma at off, and a closing bracket next.
 func trailingComma(data []byte, off int) bool {
 	if off >= len(data) || data[off] != ',' {
 		return false
@@ -157,10 +155,10 @@ func (r *Reader) Next() int {
 	return off
 }
 
-// Here is the place of the document's root, before anything is read.
+// Here returns the place of the document's root, before anything is read.
 func (r *Reader) Here() At { return At{"", r.Next()} }
 
-// token reads one token; ok is false when the reading is over.
+// token reads one token; ok is false when reading is over.
 func (r *Reader) token() (t jsontext.Token, ok bool) {
 	if r.over {
 		return t, false
@@ -173,7 +171,7 @@ func (r *Reader) token() (t jsontext.Token, ok bool) {
 	return t, true
 }
 
-// Skip passes over one value of any shape, checking its syntax.
+// Skip reads one value of any type and checks its syntax only.
 func (r *Reader) Skip() {
 	if r.over {
 		return
@@ -183,10 +181,10 @@ func (r *Reader) Skip() {
 	}
 }
 
-// Over reports whether the reading has ended early.
+// Over reports whether reading has ended early.
 func (r *Reader) Over() bool { return r.over }
 
-// Peek returns the kind of the next token without reading it: 0 when the reading is over.
+// Peek returns the kind of the next token without reading it; 0 when reading is over.
 func (r *Reader) Peek() jsontext.Kind {
 	if r.over {
 		return 0
@@ -194,7 +192,7 @@ func (r *Reader) Peek() jsontext.Kind {
 	return r.dec.PeekKind()
 }
 
-// Is reports whether the next value has the kind wanted. If not, it records that and skips it.
+// Is reports whether the next value has the kind want. If not, it adds a problem and skips the value.
 func (r *Reader) Is(a At, want jsontext.Kind) bool {
 	if r.over {
 		return false
@@ -210,6 +208,7 @@ func (r *Reader) Is(a At, want jsontext.Kind) bool {
 	return false
 }
 
+// kindName returns the name of a kind in messages.
 func kindName(k jsontext.Kind) string {
 	switch k {
 	case '{':
@@ -242,7 +241,7 @@ func (r *Reader) Str(a At) (string, bool) {
 func (r *Reader) Bool(a At) (v, ok bool) {
 	k := r.Peek()
 	if k != 't' && k != 'f' {
-		r.Is(a, 't') // records what it is instead
+		r.Is(a, 't') // adds the problem
 		return false, false
 	}
 	_, ok = r.token()
@@ -261,7 +260,7 @@ func (r *Reader) Number(a At) (string, bool) {
 	return t.String(), true
 }
 
-// Member appends an object's member to a JSON pointer (RFC 6901).
+// Member appends the name of an object's member to a JSON pointer (RFC 6901). A long name is cut off.
 func Member(ptr, name string) string {
 	if len(name) > wire.MaxPath {
 		name = name[:wire.MaxPath]

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Show quotes s for a message, shortened if it is long.
+// Show returns s in quotes for a message: at most 64 bytes, then ….
 func Show(s string) string {
 	const most = 64
 	if len(s) > most {
@@ -15,7 +15,7 @@ func Show(s string) string {
 	return strconv.Quote(s)
 }
 
-// Among lists a few values for a message.
+// Among returns up to eight values, sorted, for a message.
 func Among(values []string) string {
 	const most = 8
 	if len(values) == 0 {

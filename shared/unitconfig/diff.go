@@ -11,21 +11,22 @@ import (
 	"tandem.internal/shared/strictjson"
 )
 
-// Change is one leaf that differs between two unit configurations. Before or After is nil where
-// the leaf does not exist.
+// Change is one value (a string, number, boolean or null) that differs between two unit configurations. Before or
+// After is nil if the value is absent there.
 type Change struct {
-	Entry string `json:"entry,omitzero"` // "node node-1", "type mainType"; "" for the unit's own fields
-	// into the newer configuration, or into the older where After is nil
+	Entry string `json:"entry,omitzero"` // "node node-1" or "type mainType"; "" for formatVersion and version
+	// Pointer is a JSON pointer into the newer configuration, or into the older one if After is nil.
 	Pointer string         `json:"pointer"`
 	Before  jsontext.Value `json:"before,omitzero"` // compact JSON
 	After   jsontext.Value `json:"after,omitzero"`
 }
 
-// Diff lists what changes from a to b, leaf by leaf: the unit's own fields first, then entry by
-// entry as b, then a, has them. Entries are aligned by whom they are for, partition rules by name,
-// labels by value; so the order of any of them, which has no effect, makes no difference, and
-// neither does an explicit value that equals what its absence means (but for ratios, where the
-// object's presence matters).
+// Diff returns the changes from a to b. formatVersion and version come first, then the entries in the order of b,
+// followed by those that only a has.
+//
+// Entries are compared by the node or type that they are for, partition rules by name, labels by value, so a different
+// order is no change. A value that equals the default is the same as an absent one, except in resourceRatios, where
+// the presence of the object matters.
 func Diff(a, b *UnitConfig) []Change {
 	older, newer := leavesOf(a), leavesOf(b)
 	rank := make(map[string]int)
@@ -60,39 +61,43 @@ func Diff(a, b *UnitConfig) []Change {
 	return list
 }
 
-// aligned is a leaf with the key that it has in common with the same leaf of another version.
-type aligned struct {
-	entry, key, ptr string
-	value           jsontext.Value
+// keyedLeaf is a value of a unit configuration.
+type keyedLeaf struct {
+	entry string // as in Change
+	key   string // the same for the corresponding value of another version
+	ptr   string // JSON pointer
+	value jsontext.Value
 }
 
+// leaves are the values of one unit configuration.
 type leaves struct {
-	list  []aligned
+	list  []keyedLeaf
 	value map[string]jsontext.Value // by key
 }
 
+// leavesOf returns the values of uc in the order of the document.
 func leavesOf(uc *UnitConfig) leaves {
 	ls := leaves{value: make(map[string]jsontext.Value)}
-	add := func(l aligned) {
+	add := func(l keyedLeaf) {
 		ls.list = append(ls.list, l)
 		ls.value[l.key] = l.value
 	}
-	add(aligned{key: "/formatVersion", ptr: "/formatVersion", value: encode(uc.FormatVersion)})
-	add(aligned{key: "/version", ptr: "/version", value: encode(uc.Version)})
+	add(keyedLeaf{key: "/formatVersion", ptr: "/formatVersion", value: encode(uc.FormatVersion)})
+	add(keyedLeaf{key: "/version", ptr: "/version", value: encode(uc.Version)})
 	for i := range uc.Nodes {
 		e := &uc.Nodes[i]
 		base := Source{Entry: i}.Pointer()
 		name := e.identity()
 		walk("", encode(e), func(ptr string, v jsontext.Value) {
 			if leaf(v) {
-				add(aligned{name, name + "\x00" + e.alignedKey(ptr), base + ptr, v})
+				add(keyedLeaf{name, name + "\x00" + e.leafKey(ptr), base + ptr, v})
 			}
 		})
 	}
 	return ls
 }
 
-// identity names whom the entry is for: "node node-1" or "type mainType".
+// identity returns the node or type that the entry is for: "node node-1" or "type mainType".
 func (e *NodeEntry) identity() string {
 	if e.Node != nil {
 		return "node " + e.Node.Codename
@@ -100,8 +105,8 @@ func (e *NodeEntry) identity() string {
 	return "type " + e.NodeGroupSubject.Codename
 }
 
-// alignedKey replaces the array indexes of a pointer into the entry by partition name and label.
-func (e *NodeEntry) alignedKey(ptr string) string {
+// leafKey returns a pointer into the entry with the name of a partition, or the label, in place of an array index.
+func (e *NodeEntry) leafKey(ptr string) string {
 	if rest, ok := strings.CutPrefix(ptr, "/labels/"); ok {
 		return strictjson.Member("/labels", e.Labels[index(rest)])
 	}

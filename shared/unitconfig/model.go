@@ -14,8 +14,8 @@ import (
 // Fields). It is a JSON string, not a number.
 const FormatVersion = "7"
 
-// Limits of the format. The seed names none; these are far above any vehicle or plant and keep
-// hostile input cheap. Lengths are in bytes of UTF-8.
+// Limits of the format. The seed has none; these are far above any vehicle or plant, and limit the cost of hostile
+// input. Lengths are in bytes of UTF-8.
 const (
 	MaxDocument   = 4 << 20 // a whole document
 	MaxName       = 128     // a codename that is not a node's, an ID, type, partition name or label
@@ -27,13 +27,13 @@ const (
 
 var limits = strictjson.Limits{Size: MaxDocument, Depth: maxDepth}
 
-// MaxProblems bounds how many problems one reading reports.
+// MaxProblems is the most problems that one call of a parser returns.
 const MaxProblems = strictjson.MaxProblems
 
 // Problems are the reasons why a document is refused.
 type Problems = strictjson.Problems
 
-// defaultRatio is a resource ratio that a present resourceRatios object leaves out, in percent.
+// defaultRatio is the value, in percent, of a ratio that a resourceRatios object does not have.
 const defaultRatio = 50
 
 // UnitConfig is a whole unit configuration (seed 000, Configuration Format).
@@ -55,7 +55,7 @@ type NodeEntry struct {
 	Priority         uint32       `json:"priority,omitzero"` // higher is placed first; absent and 0 are the same
 }
 
-// Identity names a node or a node type. Only the codename decides anything.
+// Identity names a node or a node type. Only the codename has an effect.
 type Identity struct {
 	ID       string `json:"id,omitzero"`
 	Codename string `json:"codename"`
@@ -63,8 +63,7 @@ type Identity struct {
 	Title    string `json:"title,omitzero"`
 }
 
-// AlertRules are the monitoring thresholds of a node; a nil rule watches nothing. Seed 000, Alert
-// Rules.
+// AlertRules are the rules by which a node raises alerts; nil means no rule (seed 000, Alert Rules).
 type AlertRules struct {
 	RAM        *FractionRule   `json:"ram,omitzero"`
 	CPU        *FractionRule   `json:"cpu,omitzero"`
@@ -73,14 +72,14 @@ type AlertRules struct {
 	Upload     *TrafficRule    `json:"upload,omitzero"`
 }
 
-// FractionRule watches a usage. The thresholds are fractions from 0.0 to 1.0, min at most max.
+// FractionRule is a rule for a usage. The thresholds are fractions from 0.0 to 1.0, and min is at most max.
 type FractionRule struct {
 	MinTimeout   duration.Duration `json:"minTimeout"` // absent in the input: 0, the first sample alerts
 	MinThreshold float64           `json:"minThreshold"`
 	MaxThreshold float64           `json:"maxThreshold"`
 }
 
-// PartitionRule is a FractionRule for the partition of that name.
+// PartitionRule is a FractionRule for the usage of the partition of that name.
 type PartitionRule struct {
 	Name         string            `json:"name"`
 	MinTimeout   duration.Duration `json:"minTimeout"`
@@ -93,14 +92,14 @@ func (p PartitionRule) Rule() FractionRule {
 	return FractionRule{p.MinTimeout, p.MinThreshold, p.MaxThreshold}
 }
 
-// TrafficRule watches a network rate. The thresholds are whole bytes per second, min at most max.
+// TrafficRule is a rule for a network rate. The thresholds are in bytes a second, and min is at most max.
 type TrafficRule struct {
 	MinTimeout   duration.Duration `json:"minTimeout"`
 	MinThreshold uint64            `json:"minThreshold"`
 	MaxThreshold uint64            `json:"maxThreshold"`
 }
 
-// EntryRatios are resource ratios as an entry has them, in percent from 0 to 100; nil was absent.
+// EntryRatios are the resource ratios of an entry, in percent from 0 to 100; nil means absent.
 type EntryRatios struct {
 	CPU     *int `json:"cpu,omitzero"`
 	RAM     *int `json:"ram,omitzero"`
@@ -108,7 +107,7 @@ type EntryRatios struct {
 	State   *int `json:"state,omitzero"`
 }
 
-// Resolved fills in the default of 50 for what is absent. An explicit 0 stays 0.
+// Resolved returns the ratios with the default, 50, for absent ones.
 func (e EntryRatios) Resolved() ResourceRatios {
 	or := func(p *int) int {
 		if p == nil {
@@ -119,8 +118,8 @@ func (e EntryRatios) Resolved() ResourceRatios {
 	return ResourceRatios{or(e.CPU), or(e.RAM), or(e.Storage), or(e.State)}
 }
 
-// ResourceRatios are the percentages of each resource that are there for service instances. Seed
-// 000, Resource Ratios.
+// ResourceRatios are the shares of a node's resources that service instances may use, in percent (seed 000, Resource
+// Ratios).
 type ResourceRatios struct {
 	CPU     int `json:"cpu"`
 	RAM     int `json:"ram"`
@@ -128,26 +127,27 @@ type ResourceRatios struct {
 	State   int `json:"state"`
 }
 
-// NodeConfig is what one node gets: the body of a document of kind config. Defaults are filled in.
-// Version is the unit configuration's. Node is nil in what a type-level entry gives, so that its
-// bytes are the same for every node; NodeGroupSubject is nil in what the default gives.
+// NodeConfig is the configuration of one node: the body of a document of kind config. It has defaults for absent
+// values.
+// Version is the unit configuration's. Node is nil if the entry is for a type, so that all its nodes get the same
+// bytes; NodeGroupSubject is nil in the default configuration.
 type NodeConfig struct {
 	FormatVersion    string          `json:"formatVersion"`
 	Version          string          `json:"version"`
 	Node             *Identity       `json:"node,omitzero"`
 	NodeGroupSubject *Identity       `json:"nodeGroupSubject,omitzero"`
 	AlertRules       AlertRules      `json:"alertRules,omitzero"`
-	ResourceRatios   *ResourceRatios `json:"resourceRatios,omitzero"` // nil: the configuration says nothing about them
+	ResourceRatios   *ResourceRatios `json:"resourceRatios,omitzero"` // nil: the entry has none
 	Labels           []string        `json:"labels,omitzero"`
 	Priority         uint32          `json:"priority"`
 }
 
-// EncodeNode writes a node's configuration as compact JSON: equal input, equal bytes. It panics on
-// what JSON cannot carry (NaN, broken UTF-8), which Parse and ParseNode never return.
+// EncodeNode returns a node's configuration as compact JSON. Equal input gives equal bytes. It panics on NaN and on
+// invalid UTF-8, which Parse and ParseNode never return.
 func EncodeNode(c NodeConfig) []byte { return encode(c) }
 
-// Encode writes a unit configuration as indented JSON that ends in a newline, for people and for
-// the controller's readable file. Parse gives the same value back. It panics like EncodeNode.
+// Encode returns a unit configuration as indented JSON that ends in a newline, for people and for the controller's
+// readable copy. Parse returns the same value again. It panics as EncodeNode does.
 func Encode(uc *UnitConfig) []byte {
 	return append(encode(uc, jsontext.WithIndent("  ")), '\n')
 }

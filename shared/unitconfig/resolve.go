@@ -6,17 +6,17 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Rule names a step of the resolution (seed 000, Node Resolution Logic).
+// Rule is a step of the resolution: how the entry of a node was found (seed 000, Node Resolution Logic).
 type Rule string
 
 // The three steps, in order of precedence.
 const (
 	ByNode  Rule = "node"    // an entry names the node
 	ByType  Rule = "type"    // the first entry without a node that names the node's type
-	Default Rule = "default" // neither: an empty configuration
+	Default Rule = "default" // there is no such entry: an empty configuration
 )
 
-// Source says where a node's configuration comes from.
+// Source is the entry that a node's configuration comes from, and the rule that found it.
 type Source struct {
 	Rule  Rule `json:"rule"`
 	Entry int  `json:"entry"` // index into nodes; -1 with Default
@@ -30,16 +30,16 @@ func (s Source) Pointer() string {
 	return "/nodes/" + strconv.Itoa(s.Entry)
 }
 
-// Resolver answers what each node gets from one unit configuration. Everything is indexed and
-// encoded once, when it is made, so that asking for ten thousand nodes costs ten thousand map
-// look-ups. It is not changed after that and may be used from several goroutines.
+// Resolver returns the configuration of each node from one unit configuration. NewResolver indexes and encodes all
+// entries once; after that a node costs two map look-ups. A Resolver does not change and is safe for concurrent use.
 type Resolver struct {
 	version string
-	byNode  map[string]int
-	byType  map[string]int
+	byNode  map[string]int // index of an entry, by node ID
+	byType  map[string]int // index of an entry, by node type
 	entries []resolved
 }
 
+// resolved is the configuration that an entry gives its nodes.
 type resolved struct {
 	config NodeConfig
 	body   []byte
@@ -70,7 +70,7 @@ func NewResolver(uc *UnitConfig) *Resolver {
 	return r
 }
 
-// Source says which step and entry serve a node.
+// Source returns the entry of a node.
 func (r *Resolver) Source(nodeID, nodeType string) Source {
 	if i, ok := r.byNode[nodeID]; ok {
 		return Source{ByNode, i}
@@ -81,8 +81,8 @@ func (r *Resolver) Source(nodeID, nodeType string) Source {
 	return Source{Default, -1}
 }
 
-// Config returns what a node gets. Slices and pointers in it are shared with the unit
-// configuration: do not write to them.
+// Config returns the configuration of a node. It shares slices and pointers with the unit configuration: do not write
+// to them.
 func (r *Resolver) Config(nodeID, nodeType string) (NodeConfig, Source) {
 	src := r.Source(nodeID, nodeType)
 	if src.Rule == Default {
@@ -91,8 +91,8 @@ func (r *Resolver) Config(nodeID, nodeType string) (NodeConfig, Source) {
 	return r.entries[src.Entry].config, src
 }
 
-// Body returns what a node gets as EncodeNode writes it, and its hash, "sha256:" and 64 hex
-// digits. All nodes that one entry serves get the same slice: do not write to it.
+// Body returns the configuration of a node as EncodeNode writes it, and its hash: "sha256:" and 64 hexadecimal digits.
+// All nodes of one entry get the same slice: do not write to it.
 func (r *Resolver) Body(nodeID, nodeType string) (body []byte, hash string, src Source) {
 	src = r.Source(nodeID, nodeType)
 	if src.Rule == Default {
@@ -103,8 +103,8 @@ func (r *Resolver) Body(nodeID, nodeType string) (body []byte, hash string, src 
 	return e.body, e.hash, src
 }
 
-// Resolve returns what one node gets: by node ID, else by node type, else the default. For many
-// nodes make a Resolver. The result shares memory with uc.
+// Resolve returns the configuration of one node: by node ID, else by node type, else the default. For many nodes use a
+// Resolver. The result shares memory with uc.
 func Resolve(uc *UnitConfig, nodeID, nodeType string) (NodeConfig, Source) {
 	byType := -1
 	for i := range uc.Nodes {
@@ -122,7 +122,8 @@ func Resolve(uc *UnitConfig, nodeID, nodeType string) (NodeConfig, Source) {
 	return empty(uc.Version, nodeID), Source{Default, -1}
 }
 
-// fromEntry is the entry as a node gets it: the unit configuration's version, defaults filled in.
+// fromEntry returns the configuration that an entry gives its nodes: with the unit configuration's version, and with
+// defaults for absent ratios.
 func fromEntry(version string, e *NodeEntry) NodeConfig {
 	c := NodeConfig{
 		FormatVersion:    FormatVersion,
@@ -140,7 +141,7 @@ func fromEntry(version string, e *NodeEntry) NodeConfig {
 	return c
 }
 
-// empty is the default: the unit configuration's version and the target node ID, nothing else.
+// empty returns the default configuration: the unit configuration's version and the node ID, nothing else.
 func empty(version, nodeID string) NodeConfig {
 	return NodeConfig{FormatVersion: FormatVersion, Version: version, Node: &Identity{Codename: nodeID}}
 }

@@ -24,6 +24,7 @@ func (p *parser) resources(a strictjson.At, templates bool) map[string]Artifact 
 	return all
 }
 
+// artifact reads one resource.
 func (p *parser) artifact(e strictjson.At, templates bool) Artifact {
 	var r Artifact
 	class := &raw{}
@@ -93,6 +94,7 @@ func (p *parser) artifact(e strictjson.At, templates bool) Artifact {
 	return r
 }
 
+// urls reads the addresses of a resource: at least one, each only once.
 func (p *parser) urls(a strictjson.At, templates bool) []string {
 	var list []string
 	p.Array(a, MaxURLs, func(i int, e strictjson.At) {
@@ -113,6 +115,7 @@ func (p *parser) urls(a strictjson.At, templates bool) []string {
 	return list
 }
 
+// checksum reads a checksum; "" if it is malformed. A template is not checked before it is filled.
 func (p *parser) checksum(a strictjson.At, templates bool) string {
 	s := p.str(a, templates)
 	if templates && isTemplate(s) {

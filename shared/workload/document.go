@@ -15,16 +15,16 @@ import (
 // DocumentFormat is the format version of a desired document of kind workloads.
 const DocumentFormat = "1"
 
-// document is the body of a desired document of kind workloads. Exactly one of the two is there.
+// document is the body of a desired document of kind workloads. It has either Workloads or Packed.
 type document struct {
 	FormatVersion string         `json:"formatVersion"`
 	Workloads     jsontext.Value `json:"workloads,omitzero"`
-	// Workloads, compressed (RFC 1952), for what is larger than wire.MaxBody
+	// Packed is Workloads compressed with gzip (RFC 1952), if the body would exceed wire.MaxBody without.
 	Packed []byte `json:"packed,omitempty"`
 }
 
-// EncodeDocument writes what ForNode returns as the body of a document, always in the same bytes for
-// the same content. It fails for more than fits.
+// EncodeDocument returns the body of a document with the configurations of one node, as ForNode returns them. Equal
+// input gives equal bytes. The error has code too-large if the body exceeds wire.MaxBody even when compressed.
 func EncodeDocument(configs []Config) ([]byte, *wire.Error) {
 	identified := make([]Config, len(configs))
 	for i, c := range configs {
@@ -46,11 +46,13 @@ func EncodeDocument(configs []Config) ([]byte, *wire.Error) {
 func marshal(d *document) []byte {
 	body, err := json.Marshal(d)
 	if err != nil {
-		panic("workload: a document cannot be written: " + err.Error()) // valid JSON and bytes only
+		// It cannot happen: a document has valid JSON and bytes only.
+		panic("workload: a document cannot be written: " + err.Error())
 	}
 	return body
 }
 
+// pack compresses data with gzip.
 func pack(data []byte) []byte {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -61,13 +63,15 @@ func pack(data []byte) []byte {
 		err = w.Close()
 	}
 	if err != nil {
-		panic("workload: a document cannot be packed: " + err.Error()) // into memory
+		panic("workload: a document cannot be packed: " + err.Error()) // cannot happen: it writes to memory
 	}
 	return b.Bytes()
 }
 
-// ParseDocument reads the body of a document of kind workloads for one node. It is strict: every
-// configuration can be run, is for this node, and has its configurationId; no two are for one slot.
+// ParseDocument reads the body of a document of kind workloads for the node of that ID. It is strict: each
+// configuration
+// must be an instance or a job that can be run, be for this node, have a configurationId, and have a slot of its own.
+// The errors have JSON pointers into the body.
 func ParseDocument(body []byte, node string) ([]Config, []*wire.Error) {
 	var d document
 	if err := json.Unmarshal(body, &d, json.RejectUnknownMembers(true)); err != nil {
@@ -113,6 +117,7 @@ func ParseDocument(body []byte, node string) ([]Config, []*wire.Error) {
 	return set.Configs, nil
 }
 
+// unpack decompresses what pack returns; more than MaxDocument bytes are an error.
 func unpack(packed []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

@@ -12,43 +12,43 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Filled is a set after its fillers have been applied: the configurations that can be run.
+// Filled is a set after its fillers have been applied: the configurations that nodes run.
 type Filled struct {
-	Configs []Config // by slot
+	Configs []Config // sorted by slot: by node, then by service
 	Slots   map[Slot]Explanation
 }
 
-// Explanation says how a slot's configuration came about.
+// Explanation is the origin of a slot's configuration. Origins and Passed are set only if the caller asks for
+// explanations.
 type Explanation struct {
-	Fillers []string // fillers that apply, without the parents of others
-	// Origins has for each JSON pointer in the configuration the filler that the value comes from, "" for the
-	// slot's own entry; only if the caller asks for explanations.
-	Origins map[string]string
-	Passed  map[string]string // reasons why the other fillers do not apply, by filler; like Origins
+	Fillers []string          // names of the fillers that apply, without ancestors of others
+	Origins map[string]string // name of a value's filler, by the value's JSON pointer; "": the slot's own entry
+	Passed  map[string]string // reason why a filler does not apply, by name of the filler
 }
 
 // Fill applies the fillers of a set to its topologies and configurations (seed 004, Inapplicable).
 //
-// A filler applies to an entry if its filter holds, or there is none, and if the properties that
-// the filler names have the same values there. A property that the entry lacks keeps a filler
-// without a filter away; one with a filter adds it. A property with a template in it is no condition.
+// A filler applies to an entry if its filter holds, or it has no filter, and if the entry's properties have the values
+// that the filler has. If the entry lacks one of these properties, a filler without a filter does not apply, and a
+// filler with a filter adds the property. A property whose value contains a template is no condition.
 //
-// What a filler says replaces what the entry has under the same name; the rest stays. A filler
-// has what its parents have and it lacks. Two parents of one filler, and two fillers that apply to
-// one slot, must not disagree: the error names both. A filler does not compete with its own parents.
+// A value of a filler replaces the entry's value of the same name; other values of the entry stay. A filler inherits
+// the values of its parents that it does not have itself. Two parents of one filler must not have different values of
+// one name, and neither must two fillers that apply to one slot: the problem names both. Where a filler applies, its
+// ancestors are not applied beside it.
 //
-// The result depends neither on the order of entries nor on that of fillers. What is filled
-// already and has no fillers beside it stays as it is.
+// The result does not depend on the order of entries and fillers. A configuration to which no filler applies does not
+// change.
 //
-// A problem has the line and column of the entry that is wrong. A set that would take too much time or memory
-// is refused, since a short set can expand to a very large result.
+// Each problem has the line and column of the entry that is wrong. A set that takes too much work (see maxWork) is a
+// problem, since a short set can expand to a very large result.
 func Fill(set *Set) (*Filled, Problems) {
 	f := newFilling(set)
 	return f.all(), f.problems
 }
 
-// FillFiles is Fill, with an explanation of each slot if explain is set, and with the file of each problem. With
-// explanations it may take three times as long.
+// FillFiles is Fill that also returns the file of each problem and, if explain is set, explains each slot.
+// Explanations may take three times the work.
 func FillFiles(set *Set, explain bool) (*Filled, Problems, []string) {
 	f := newFilling(set)
 	if f.explain = explain; explain {
@@ -61,7 +61,7 @@ func newFilling(set *Set) *filling {
 	return &filling{set: set, fillers: map[string]*resolved{}, most: maxWork}
 }
 
-// all fills the set; nil if there are problems.
+// all applies the fillers to the whole set. It returns nil if there are problems.
 func (f *filling) all() *Filled {
 	set := f.set
 	f.inherit(set.Fillers)
@@ -87,32 +87,32 @@ func (f *filling) all() *Filled {
 	return out
 }
 
-// filling is one call of Fill.
+// filling is the state of one call of Fill.
 type filling struct {
 	set      *Set
 	explain  bool
 	fillers  map[string]*resolved
 	order    []string // names of the fillers, sorted
-	work     int      // work done so far, see maxWork
-	most     int      // bound of work
+	work     int      // work done so far, in units of maxWork
+	most     int      // the most work
 	problems Problems
 	files    []string // file of each problem
 }
 
-// resolved is a filler with everything that it inherits.
+// resolved is a filler with the values that it inherits.
 type resolved struct {
 	*Filler
 	pieces     pieces
 	places     []string        // JSON pointers of pieces, sorted
 	conditions []condition     // properties that an entry must have
-	ancestors  map[string]bool // names of its parents, and of theirs
+	ancestors  map[string]bool // names of its parents, of their parents, and so on
 	done       bool            // finish was called
 }
 
-// condition is a value that a property of an entry must have for a filler to apply, see Fill.
+// condition is the value that a property of an entry must have if a filler is to apply, see Fill.
 type condition struct{ name, text string }
 
-// finish sets the pieces of a filler, its own and inherited, and what follows from them.
+// finish sets the pieces of a filler, its own and inherited ones, and derives places and conditions from them.
 func (r *resolved) finish(all pieces) {
 	r.pieces, r.done = all, true
 	r.places = slices.Sorted(maps.Keys(all))
@@ -123,6 +123,7 @@ func (r *resolved) finish(all pieces) {
 	}
 }
 
+// add adds a problem of the entry at a place, up to strictjson.MaxProblems.
 func (f *filling) add(at Place, code wire.Code, path, format string, a ...any) {
 	if len(f.problems) < strictjson.MaxProblems {
 		e := wire.New(code, path, fmt.Sprintf(format, a...))
@@ -131,7 +132,7 @@ func (f *filling) add(at Place, code wire.Code, path, format string, a ...any) {
 	}
 }
 
-// inherit completes every filler from its parents.
+// inherit adds to each filler the values of its parents.
 func (f *filling) inherit(fillers []Filler) {
 	for i := range fillers {
 		if _, taken := f.fillers[fillers[i].Name]; taken {
@@ -147,18 +148,19 @@ func (f *filling) inherit(fillers []Filler) {
 	}
 }
 
-// resolve completes one filler. way is the chain of its descendants that led to it, to find cycles.
-func (f *filling) resolve(r *resolved, way []string) {
-	if r.done || !f.spend(len(way)) {
+// resolve adds to one filler the values of its parents, which it resolves first. chain has the names of the descendants
+// through which it came to this filler; it serves to find cycles.
+func (f *filling) resolve(r *resolved, chain []string) {
+	if r.done || !f.spend(len(chain)) {
 		return
 	}
-	if i := slices.Index(way, r.Name); i >= 0 {
+	if i := slices.Index(chain, r.Name); i >= 0 {
 		f.add(f.filler(r.Name), wire.CodeBadValue, "", "fillers are each other's parents: %s",
-			strings.Join(append(way[i:], r.Name), " ← "))
-		r.finish(takeApart(r.Fill, r.Name))
+			strings.Join(append(chain[i:], r.Name), " ← "))
+		r.finish(templatePieces(r.Fill, r.Name))
 		return
 	}
-	way = append(way, r.Name) // may overwrite the end of a sibling's chain, which is not used any more
+	chain = append(chain, r.Name) // may overwrite the end of the chain of a filler that is already resolved
 	inherited := pieces{}
 	for _, n := range r.Parents {
 		parent := f.fillers[n]
@@ -171,7 +173,7 @@ func (f *filling) resolve(r *resolved, way []string) {
 				strictjson.Show(r.Name), strictjson.Show(n), near.Hint(n, others))
 			continue
 		}
-		f.resolve(parent, way)
+		f.resolve(parent, chain)
 		if !f.spend(copying * (len(parent.places) + len(parent.ancestors))) {
 			return
 		}
@@ -187,17 +189,17 @@ func (f *filling) resolve(r *resolved, way []string) {
 			inherited[at] = p
 		}
 	}
-	if r.done { // it turned out to be its own ancestor
+	if r.done { // by a nested call: it is its own ancestor
 		return
 	}
-	maps.Copy(inherited, takeApart(r.Fill, r.Name))
+	maps.Copy(inherited, templatePieces(r.Fill, r.Name))
 	r.finish(inherited)
 }
 
-// applies reports whether a filler applies to e. c is the first condition that does not hold; nil if the filter
-// does not hold, or if all do.
+// applies reports whether a filler applies to e. If it does not, c is the first condition that is not true, or nil if
+// it is the filter.
 func (f *filling) applies(r *resolved, e *entry) (ok bool, c *condition) {
-	f.spend(1 + r.Filter.size())
+	f.spend(1 + r.Filter.cost())
 	if !r.Filter.holds(e) {
 		return false, nil
 	}
@@ -211,8 +213,8 @@ func (f *filling) applies(r *resolved, e *entry) (ok bool, c *condition) {
 	return true, nil
 }
 
-// why returns the reason why a filler does not apply, given the result of applies.
-func (e *entry) why(c *condition) string {
+// reason returns why a filler does not apply to e; c is the result of applies.
+func (e *entry) reason(c *condition) string {
 	if c == nil {
 		return "its filter does not hold"
 	}
@@ -223,7 +225,7 @@ func (e *entry) why(c *condition) string {
 	return fmt.Sprintf("there is no property %s", strictjson.Show(c.name))
 }
 
-// fill applies the fillers to one entry and adds the result to out.
+// fill applies the fillers to one entry and adds the result to out. own are the entry's own values.
 func (f *filling) fill(out *Filled, e *entry, own pieces) {
 	if _, taken := out.Slots[e.slot]; taken {
 		f.add(f.slot(e.slot), wire.CodeDuplicate, "", "the slot %s has two entries%s", e.slot,
@@ -232,9 +234,9 @@ func (f *filling) fill(out *Filled, e *entry, own pieces) {
 	}
 	apply := f.applying(e)
 	var x Explanation
-	given := pieces{}
+	fromFillers := pieces{}
 	for _, r := range apply {
-		if !f.spend(len(apply)) || childAmong(r, apply) != "" {
+		if !f.spend(len(apply)) || descendantAmong(r, apply) != "" {
 			continue
 		}
 		if !f.spend(copying * len(r.places)) {
@@ -243,12 +245,12 @@ func (f *filling) fill(out *Filled, e *entry, own pieces) {
 		x.Fillers = append(x.Fillers, r.Name)
 		for _, at := range r.places {
 			p := r.pieces[at]
-			if other, set := given[at]; set && !other.equal(p) {
+			if other, set := fromFillers[at]; set && !other.equal(p) {
 				f.add(f.slot(e.slot), wire.CodeDuplicate, at, "two fillers apply to the slot %s and disagree: %s and "+
 					"%s", e.slot, f.show(other.from), f.show(p.from))
 				continue
 			}
-			given[at] = p
+			fromFillers[at] = p
 		}
 	}
 	out.Slots[e.slot] = x
@@ -259,8 +261,8 @@ func (f *filling) fill(out *Filled, e *entry, own pieces) {
 		}
 		return
 	}
-	for _, at := range slices.Sorted(maps.Keys(given)) {
-		p, err := f.filled(given[at], e)
+	for _, at := range slices.Sorted(maps.Keys(fromFillers)) {
+		p, err := f.filled(fromFillers[at], e)
 		if err != nil {
 			f.add(f.filler(p.from), wire.CodeBadValue, at, "filler %s, slot %s: %v", strictjson.Show(p.from), e.slot,
 				err)
@@ -297,26 +299,26 @@ func (f *filling) applying(e *entry) (apply []*resolved) {
 	return apply
 }
 
-// passed returns, by name, why each filler gives an entry nothing of its own: it does not apply, or a filler
-// that applies has it as an ancestor.
+// passed returns, by the filler's name, the reason why a filler is not applied to an entry: it does not apply, or it is
+// an ancestor of one that applies.
 func (f *filling) passed(e *entry, apply []*resolved) map[string]string {
 	all := map[string]string{}
 	for _, n := range f.order {
 		r := f.fillers[n]
 		if ok, c := f.applies(r, e); !ok {
 			f.spend(explaining)
-			all[n] = e.why(c)
+			all[n] = e.reason(c)
 		} else if f.spend(len(apply)); f.full() {
 			return nil
-		} else if heir := childAmong(r, apply); heir != "" {
-			all[n] = fmt.Sprintf("%s, which applies, has it as a parent", strictjson.Show(heir))
+		} else if descendant := descendantAmong(r, apply); descendant != "" {
+			all[n] = fmt.Sprintf("%s, which applies, has it as a parent", strictjson.Show(descendant))
 		}
 	}
 	return all
 }
 
-// childAmong returns the name of a filler that has r as an ancestor, "" if there is none.
-func childAmong(r *resolved, among []*resolved) string {
+// descendantAmong returns the name of the first filler that has r as an ancestor; "": there is none.
+func descendantAmong(r *resolved, among []*resolved) string {
 	for _, o := range among {
 		if o.ancestors[r.Name] && o != r {
 			return o.Name
@@ -325,7 +327,7 @@ func childAmong(r *resolved, among []*resolved) string {
 	return ""
 }
 
-// reasons lists, as the end of a message, why the first few fillers do not apply.
+// reasons lists, as the end of a message, why the first four fillers do not apply.
 func reasons(passed map[string]string) string {
 	var b strings.Builder
 	for i, n := range slices.Sorted(maps.Keys(passed)) {
@@ -338,7 +340,7 @@ func reasons(passed map[string]string) string {
 	return b.String()
 }
 
-// filled replaces the templates in a piece by values of e.
+// filled returns a piece with its templates replaced by values of e.
 func (f *filling) filled(p piece, e *entry) (piece, error) {
 	var err error
 	fill := func(s string) string {
@@ -365,7 +367,7 @@ func (f *filling) filled(p piece, e *entry) (piece, error) {
 	return p, err
 }
 
-// checkRunnable reports what keeps a configuration from being run. origins has the filler of each value.
+// checkRunnable reports why a configuration cannot be run. origins has the filler of each value.
 func (f *filling) checkRunnable(c *Config, origins map[string]string) {
 	placeOf := func(at string) Place {
 		if from := origins[at]; from != "" {

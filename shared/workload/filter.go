@@ -19,31 +19,32 @@ import (
 //	name   = a word, or a text
 //	text   = a word, or '…' or "…" with \ before a quote or a \
 //
-// A word is one or more of the characters that are not white space, quotes or any of []()=!\. A path alone asks
-// whether the value is there; = and != compare, and a value that is not there equals nothing. A
-// name without properties/ is a property.
+// A word is one or more characters other than white space, quotes and any of []()=!\. A path alone is true if the
+// entry has a value there; = and != compare. An absent value equals no text. A name without properties/ is that of a
+// property.
 type Filter struct {
-	root node
-	ops  int // tests in it
+	root  node
+	tests int // number of tests in it
 }
 
-// size is how many tests it takes at most; 0 for nil.
-func (f *Filter) size() int {
+// cost is the number of tests that holds makes at most; 0 for nil.
+func (f *Filter) cost() int {
 	if f == nil {
 		return 0
 	}
-	return f.ops
+	return f.tests
 }
 
-// node is one step of a condition.
+// node is a node of a condition's syntax tree.
 type node struct {
-	op   string // and, or, not, has, =, !=
-	kids []node
-	path string
-	text string
+	op       string // and, or, not, has, =, !=
+	operands []node // of and, or, not
+	path     string // of has, =, !=
+	text     string // of =, !=
 }
 
-// ParseFilter reads a filter; the error's message names the column.
+// ParseFilter reads a filter. The error has code bad-value or too-large; its message names the column, counted in
+// characters from 1.
 func ParseFilter(s string) (*Filter, *wire.Error) {
 	p := &filterParser{in: s}
 	if len(s) > MaxText {
@@ -60,71 +61,77 @@ func ParseFilter(s string) (*Filter, *wire.Error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	return &Filter{root, p.ops}, nil
+	return &Filter{root, p.tests}, nil
 }
 
+// token is a word, a text in quotes, or a mark such as [ or !=.
 type token struct {
-	text   string // "" at the end
-	word   bool   // a word or a text, not a mark
+	text   string // "" at the end of the filter
+	isText bool   // a word or a text in quotes
 	quoted bool   // a text in quotes
-	off    int
+	offset int    // of its first byte
 }
 
+// filterParser is a recursive-descent parser: each method reads one rule of the grammar.
 type filterParser struct {
-	ops int
-	in  string
-	at  int
-	tok token
-	err *wire.Error
+	tests int    // tests read so far
+	in    string // the filter
+	pos   int    // offset of the byte after tok
+	tok   token  // the next token, not consumed yet
+	err   *wire.Error
 }
 
+// fail notes an error at the current token, unless there is one already.
 func (p *filterParser) fail(format string, a ...any) {
 	if p.err == nil {
-		p.err = wire.New(wire.CodeBadValue, "", fmt.Sprintf("the filter, column %d: ", len([]rune(p.in[:p.tok.off]))+1)+
-			fmt.Sprintf(format, a...))
+		column := len([]rune(p.in[:p.tok.offset])) + 1
+		p.err = wire.New(wire.CodeBadValue, "",
+			fmt.Sprintf("the filter, column %d: ", column)+fmt.Sprintf(format, a...))
 	}
 }
 
+// marks are the characters of the tokens that are neither words nor texts.
 const marks = "[]()=!"
 
-// next moves to the next token.
+// next reads the next token into p.tok.
 func (p *filterParser) next() {
-	for p.at < len(p.in) && strings.IndexByte(" \t\r\n", p.in[p.at]) >= 0 {
-		p.at++
+	for p.pos < len(p.in) && strings.IndexByte(" \t\r\n", p.in[p.pos]) >= 0 {
+		p.pos++
 	}
-	p.tok = token{off: p.at}
-	if p.at == len(p.in) {
+	p.tok = token{offset: p.pos}
+	if p.pos == len(p.in) {
 		return
 	}
-	switch c := p.in[p.at]; {
+	switch c := p.in[p.pos]; {
 	case c == '"' || c == '\'':
 		p.quoted(c)
 	case strings.IndexByte(marks, c) >= 0:
-		p.at++
-		if (c == '=' || c == '!') && p.at < len(p.in) && p.in[p.at] == '=' {
-			p.at++
+		p.pos++
+		if (c == '=' || c == '!') && p.pos < len(p.in) && p.in[p.pos] == '=' {
+			p.pos++
 		}
-		p.tok.text = p.in[p.tok.off:p.at]
+		p.tok.text = p.in[p.tok.offset:p.pos]
 	default:
-		for p.at < len(p.in) && strings.IndexByte(" \t\r\n\"'\\"+marks, p.in[p.at]) < 0 {
-			p.at++
+		for p.pos < len(p.in) && strings.IndexByte(" \t\r\n\"'\\"+marks, p.in[p.pos]) < 0 {
+			p.pos++
 		}
-		if p.at == p.tok.off {
+		if p.pos == p.tok.offset {
 			p.fail("a \\ has a meaning in quotes only")
-			p.at = len(p.in)
+			p.pos = len(p.in)
 			return
 		}
-		p.tok.text, p.tok.word = p.in[p.tok.off:p.at], true
+		p.tok.text, p.tok.isText = p.in[p.tok.offset:p.pos], true
 	}
 }
 
+// quoted reads a text that begins with the quote q.
 func (p *filterParser) quoted(q byte) {
 	var b strings.Builder
-	for i := p.at + 1; i < len(p.in); i++ {
+	for i := p.pos + 1; i < len(p.in); i++ {
 		switch c := p.in[i]; {
 		case c == q:
-			p.at = i + 1
-			p.tok.text, p.tok.word, p.tok.quoted = b.String(), true, true
+			p.pos = i + 1
+			p.tok.text, p.tok.isText, p.tok.quoted = b.String(), true, true
 			return
 		case c == '\\' && i+1 < len(p.in) && (p.in[i+1] == '\\' || p.in[i+1] == q):
 			i++
@@ -134,25 +141,27 @@ func (p *filterParser) quoted(q byte) {
 		}
 	}
 	p.fail("the text that begins here never ends")
-	p.at = len(p.in)
+	p.pos = len(p.in)
 }
 
-// is reports whether the next token is this mark, or this word without quotes.
-func (p *filterParser) is(text string) bool {
+// nextIs reports whether the next token is this mark, or this word without quotes.
+func (p *filterParser) nextIs(text string) bool {
 	return p.err == nil && p.tok.text == text && !p.tok.quoted && p.tok.text != ""
 }
 
-func (p *filterParser) expect(text string, begin bool) {
+// expect consumes the token text. If another token comes, it is an error; first means that text begins a filter.
+func (p *filterParser) expect(text string, first bool) {
 	switch {
-	case p.is(text):
+	case p.nextIs(text):
 		p.next()
-	case begin:
+	case first:
 		p.fail("a filter is instance[condition]")
 	default:
 		p.fail("%s is expected%s", text, p.found())
 	}
 }
 
+// found returns, as the end of a message, which token came instead of the expected one.
 func (p *filterParser) found() string {
 	if p.tok.text == "" && !p.tok.quoted {
 		return ", and the filter ends"
@@ -161,28 +170,29 @@ func (p *filterParser) found() string {
 }
 
 func (p *filterParser) or(depth int) node {
-	kids := []node{p.and(depth)}
-	for p.is("or") {
+	operands := []node{p.and(depth)}
+	for p.nextIs("or") {
 		p.next()
-		kids = append(kids, p.and(depth))
+		operands = append(operands, p.and(depth))
 	}
-	return joined("or", kids)
+	return joined("or", operands)
 }
 
 func (p *filterParser) and(depth int) node {
-	kids := []node{p.not(depth)}
-	for p.is("and") {
+	operands := []node{p.not(depth)}
+	for p.nextIs("and") {
 		p.next()
-		kids = append(kids, p.not(depth))
+		operands = append(operands, p.not(depth))
 	}
-	return joined("and", kids)
+	return joined("and", operands)
 }
 
-func joined(op string, kids []node) node {
-	if len(kids) == 1 {
-		return kids[0]
+// joined returns a node with operands, or the only operand.
+func joined(op string, operands []node) node {
+	if len(operands) == 1 {
+		return operands[0]
 	}
-	return node{op: op, kids: kids}
+	return node{op: op, operands: operands}
 }
 
 func (p *filterParser) not(depth int) node {
@@ -192,10 +202,10 @@ func (p *filterParser) not(depth int) node {
 	switch {
 	case p.err != nil:
 		return node{}
-	case p.is("not"):
+	case p.nextIs("not"):
 		p.next()
-		return node{op: "not", kids: []node{p.not(depth + 1)}}
-	case p.is("("):
+		return node{op: "not", operands: []node{p.not(depth + 1)}}
+	case p.nextIs("("):
 		p.next()
 		n := p.or(depth + 1)
 		p.expect(")", false)
@@ -205,18 +215,18 @@ func (p *filterParser) not(depth int) node {
 }
 
 func (p *filterParser) test() node {
-	if !p.tok.word || p.is("and") || p.is("or") {
+	if !p.tok.isText || p.nextIs("and") || p.nextIs("or") {
 		p.fail("a path is expected, such as properties/name%s", p.found())
 		return node{}
 	}
-	p.ops++
+	p.tests++
 	path := p.path()
 	for _, op := range []string{"=", "==", "!="} {
-		if !p.is(op) {
+		if !p.nextIs(op) {
 			continue
 		}
 		p.next()
-		if !p.tok.word {
+		if !p.tok.isText {
 			p.fail("a text is expected after %s%s", op, p.found())
 			return node{}
 		}
@@ -227,7 +237,7 @@ func (p *filterParser) test() node {
 	return node{op: "has", path: path}
 }
 
-// path reads a path, whose last part may be in quotes: properties/"with space".
+// path reads a path. The name of a property may be in quotes: properties/"with space".
 func (p *filterParser) path() string {
 	t := p.tok
 	p.next()
@@ -241,7 +251,7 @@ func (p *filterParser) path() string {
 	}
 	path, why := knownPath(t.text)
 	if why != "" {
-		p.tok.off = t.off
+		p.tok.offset = t.offset
 		p.fail("%s", why)
 	}
 	return path
@@ -252,7 +262,7 @@ const propertyPath = "properties/"
 
 var paths = []string{"slot", "slot/service", "slot/node", "@class", "configurationId"}
 
-// knownPath completes a path; why says what is wrong with it, or "".
+// knownPath returns a path in full, with properties/ if it names a property. why is the mistake in it; "": none.
 func knownPath(s string) (path, why string) {
 	for _, known := range paths {
 		if s == known {
@@ -272,7 +282,7 @@ func knownPath(s string) (path, why string) {
 	return propertyPath + s, ""
 }
 
-// entry is what a filter or a template looks at: a topology, or a configuration that is there already.
+// entry is a topology or an applicable configuration, as filters and templates see it.
 type entry struct {
 	class      Class
 	id         string
@@ -280,8 +290,8 @@ type entry struct {
 	properties map[string]string
 }
 
-// at returns the value at a path.
-func (e *entry) at(path string) (string, bool) {
+// value returns the value at a full path, and whether there is one.
+func (e *entry) value(path string) (string, bool) {
 	switch path {
 	case "slot":
 		return e.slot.String(), true
@@ -301,26 +311,27 @@ func (e *entry) at(path string) (string, bool) {
 // holds reports whether the condition is true of e. A nil filter is true of everything.
 func (f *Filter) holds(e *entry) bool { return f == nil || f.root.holds(e) }
 
+// holds reports whether the condition is true of e.
 func (n *node) holds(e *entry) bool {
 	switch n.op {
 	case "and":
-		for i := range n.kids {
-			if !n.kids[i].holds(e) {
+		for i := range n.operands {
+			if !n.operands[i].holds(e) {
 				return false
 			}
 		}
 		return true
 	case "or":
-		for i := range n.kids {
-			if n.kids[i].holds(e) {
+		for i := range n.operands {
+			if n.operands[i].holds(e) {
 				return true
 			}
 		}
 		return false
 	case "not":
-		return !n.kids[0].holds(e)
+		return !n.operands[0].holds(e)
 	}
-	v, ok := e.at(n.path)
+	v, ok := e.value(n.path)
 	want := n.text
 	if n.path == "@class" {
 		want = strings.TrimPrefix(want, classPrefix)

@@ -1,8 +1,8 @@
-// Package workload owns workload configurations (seed 004): instances and jobs that nodes run, and
-// the templates that they are made from. It parses them strictly, fills topologies, checks that
-// what comes out can be run, and computes the pauses between restarts. It is pure: no clock, disk or network.
+// Package workload owns workload configurations (seed 004): the instances and jobs that nodes run, and the topologies
+// and fillers that they are made from. It parses them strictly, applies fillers to topologies, checks that nodes can
+// run the result, and computes the pauses between restarts. It is pure: no clock, disk or network.
 //
-// A reader's way: model.go, parse.go, then fill.go with filter.go and template.go.
+// Read model.go first, then parse.go, then fill.go with filter.go and template.go.
 //
 //tandem:pure
 package workload
@@ -14,14 +14,14 @@ import (
 	"tandem.internal/shared/strictjson"
 )
 
-// Limits of the format. The seed names none; these keep hostile input cheap.
+// Limits of the format. The seed has none; these limit the cost of hostile input.
 const (
 	MaxDocument    = 4 << 20 // bytes of one file
 	MaxEntries     = 10_000  // configurations in one file
 	MaxMembers     = 256     // properties, resources, constraints or hooks of one configuration
 	MaxURLs        = 32      // of one resource
 	MaxText        = 4096    // bytes of a value
-	MaxName        = 255     // bytes of a name: a resource's becomes a file's
+	MaxName        = 255     // bytes of a name; the name of a resource becomes that of a file
 	MaxParents     = 32      // of one filler
 	maxDepth       = 16      // nesting; the format itself needs seven levels
 	maxFilterDepth = 64      // nesting of a filter
@@ -29,34 +29,34 @@ const (
 
 var limits = strictjson.Limits{Size: MaxDocument, Depth: maxDepth}
 
-// Problems are the reasons why a document is refused, in the order of their places.
+// Problems are the reasons why a document is refused, in the order in which they occur in it.
 type Problems = strictjson.Problems
 
-// Class is what a configuration describes (seed 004, Applicable and Inapplicable).
+// Class is the kind of an entry, or of a resource (seed 004, Applicable and Inapplicable).
 type Class string
 
-// The classes. Each has a short name beside the one of the seed.
+// The classes of entries. Each also has a short name, without ru.yandex.iss.
 const (
 	Instance            Class = "ru.yandex.iss.Instance"            // runs for as long as it is wanted
 	Job                 Class = "ru.yandex.iss.Job"                 // runs until it has succeeded
-	TopologicalInstance Class = "ru.yandex.iss.TopologicalInstance" // a slot to be filled
-	InstanceFiller      Class = "ru.yandex.iss.InstanceFiller"      // what slots are filled with
+	TopologicalInstance Class = "ru.yandex.iss.TopologicalInstance" // a slot to which fillers apply
+	InstanceFiller      Class = "ru.yandex.iss.InstanceFiller"      // values for configurations
 )
 
 // The classes of resources.
 const (
-	Resource        Class = "ru.yandex.iss.Resource"        // static: another one means a restart
-	DynamicResource Class = "ru.yandex.iss.DynamicResource" // another one is told to the running instance by HookNotify
+	Resource        Class = "ru.yandex.iss.Resource"        // static: when it changes, the instance restarts
+	DynamicResource Class = "ru.yandex.iss.DynamicResource" // when it changes, HookNotify tells the running instance
 )
 
 const classPrefix = "ru.yandex.iss."
 
-// Short is the class without its prefix.
+// Short returns the class without its prefix: Instance, Job and so on.
 func (c Class) Short() string { return strings.TrimPrefix(string(c), classPrefix) }
 
-// The hooks: resources with these names are programs that the agent runs at their moments.
+// The hooks: resources with these names are programs, which the agent runs (seed 004, resources).
 const (
-	HookStart      = "iss_hook_start" // the only one that must be there
+	HookStart      = "iss_hook_start" // does the work; the only required one
 	HookInstall    = "iss_hook_install"
 	HookValidate   = "iss_hook_validate"
 	HookStatus     = "iss_hook_status"
@@ -66,18 +66,18 @@ const (
 	HookUninstall  = "iss_hook_uninstall"
 )
 
-// Hooks lists them.
+// Hooks are the names of all hooks, sorted.
 var Hooks = []string{HookInstall, HookNotify, HookReopenLogs, HookStart, HookStatus, HookStop, HookUninstall,
 	HookValidate}
 
 const hookPrefix = "iss_hook_"
 
-// Slot is a place where one instance or job runs: service@node.
+// Slot is a workload slot: the place for one instance or job, written service@node.
 type Slot struct{ Service, Node string }
 
 func (s Slot) String() string { return s.Service + "@" + s.Node }
 
-// MarshalText writes service@node.
+// MarshalText returns service@node.
 func (s Slot) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.
@@ -97,32 +97,32 @@ type Config struct {
 	TimeLimits      map[string]Limit    `json:"timeLimits,omitempty"`
 }
 
-// Container is what a configuration's processes are kept in (seed 004, container).
+// Container is the control group of a configuration's processes (seed 004, container).
 type Container struct {
-	Constraints map[string]string `json:"constraints,omitempty"` // control file of memory, cpu or blkio: its value
+	Constraints map[string]string `json:"constraints,omitempty"` // value by control file of memory, cpu or blkio
 }
 
-// Artifact is one resource: something to be fetched (seed 004, resources).
+// Artifact is one resource: a file to be fetched (seed 004, resources).
 type Artifact struct {
 	Class        Class        `json:"@class"`
 	UUID         string       `json:"uuid,omitempty"`
 	URLs         []string     `json:"urls"`
-	Cached       bool         `json:"cached,omitzero"` // kept when it is no longer used, until space runs short
-	Size         int64        `json:"size"`            // bytes to reserve before fetching; 0: none
+	Cached       bool         `json:"cached,omitzero"` // kept when no configuration uses it, until space runs short
+	Size         int64        `json:"size"`            // bytes to reserve before the download; 0: none
 	Verification Verification `json:"verification"`
 }
 
-// Verification says how an artifact is checked (seed 004, verification).
+// Verification is how and how often an artifact is checked (seed 004, verification).
 type Verification struct {
 	Checksum    string      `json:"checksum,omitempty"` // EMPTY:, MD5:hex or SHA256:hex
-	CheckPeriod CheckPeriod `json:"checkPeriod"`        // 0: once, after fetching
+	CheckPeriod CheckPeriod `json:"checkPeriod"`        // 0: only after the download
 }
 
-// CheckPeriod is how often an artifact is checked again, in whole minutes; in JSON 1d2h30m.
+// CheckPeriod is the time between checks of an artifact, in whole minutes; 1d2h30m in JSON.
 type CheckPeriod time.Duration
 
-// Limit bounds how a hook is run and run again (seed 004, timeLimits). Nil is what the seed calls
-// not given.
+// Limit limits the time of a hook and the pauses between its runs (seed 004, timeLimits). All times are in
+// milliseconds. Nil means that the document does not have the field.
 type Limit struct {
 	MinRestartPeriodMs   *int64   `json:"minRestartPeriodMs,omitempty"`
 	MaxRestartPeriodMs   *int64   `json:"maxRestartPeriodMs,omitempty"` // nil: no maximum
@@ -131,23 +131,23 @@ type Limit struct {
 	MaxExecutionTimeMs   *int64   `json:"maxExecutionTimeMs,omitempty"` // nil: no limit
 }
 
-// Topology is a slot that waits to be filled (seed 004, Topology).
+// Topology is a slot whose configuration comes from fillers (seed 004, Topology).
 type Topology struct {
 	Slot       Slot
 	Properties map[string]string
 }
 
-// Filler is what slots are filled with (seed 004, Filler).
+// Filler has values for the configurations of the entries to which it applies (seed 004, Filler).
 type Filler struct {
 	Name    string
-	Filter  *Filter // nil: every entry whose properties have the filler's values
+	Filter  *Filter // nil: applies by properties alone, see Fill
 	Parents []string
 	Fill    Template
 }
 
-// Template is the part of a configuration that a filler gives. Its texts may have @{…} in them.
+// Template has the values of a filler. Its texts may contain @{…}, see template.go.
 type Template struct {
-	Class           Class // "": not said
+	Class           Class // "": none
 	ConfigurationID string
 	Container       *Container
 	Properties      map[string]string
@@ -155,11 +155,11 @@ type Template struct {
 	TimeLimits      map[string]Limit
 }
 
-// Set is what some files say together.
+// Set is the content of one or several files.
 type Set struct {
 	Configs    []Config
 	Topologies []Topology
 	Fillers    []Filler
 
-	places map[string][]Place // of entries, see note
+	places map[string][]Place // of entries, see addPlace
 }

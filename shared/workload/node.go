@@ -12,10 +12,9 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// ForNode returns the configurations of one node in the order of configs, each with its ID. Resources with
-// one uuid are the same file on a node, so each gets the URLs of all of them (seed 004, urls), those of the
-// first slot first. An ID that is made of the content is made before that, so the URLs of another slot do
-// not change it.
+// ForNode returns the configurations of one node, in the order of configs, each with a configurationId. Resources with
+// the same uuid are the same file on a node, so each gets the URLs of all of them, those of the first slot first
+// (seed 004, urls). A configurationId that is derived from the content does not depend on the URLs of other slots.
 func ForNode(configs []Config, node string) []Config {
 	var mine []Config
 	urls := map[string][]string{}
@@ -45,8 +44,8 @@ func ForNode(configs []Config, node string) []Config {
 	return mine
 }
 
-// checkShared refuses resources with one uuid on one node if their checksums differ, or if they have more
-// URLs together than a resource may have.
+// checkShared reports resources with the same uuid on one node whose checksums differ, or which together have more than
+// MaxURLs addresses.
 func (f *filling) checkShared(configs []Config) {
 	type key struct{ node, uuid string }
 	urls := map[key]map[string]bool{}
@@ -86,7 +85,7 @@ func (f *filling) checkShared(configs []Config) {
 			first[k] = known{c.Slot, r.Verification.Checksum}
 		}
 	}
-	for _, c := range configs { // each of them gets the addresses of all
+	for _, c := range configs { // each such resource gets the addresses of all
 		for _, r := range c.Resources {
 			if r.UUID != "" {
 				f.spend(long[key{c.Slot.Node, r.UUID}] / bytesOfWork)
@@ -95,20 +94,21 @@ func (f *filling) checkShared(configs []Config) {
 	}
 }
 
-// Encode writes configurations as Parse reads them, always in the same bytes for the same content.
+// Encode returns configurations as JSON that Parse reads. Equal input gives equal bytes.
 func Encode(configs []Config) []byte {
 	if configs == nil {
 		configs = []Config{}
 	}
 	data, err := json.Marshal(configs, json.Deterministic(true))
 	if err != nil {
-		panic("workload: configurations cannot be written: " + err.Error()) // texts and numbers only
+		panic("workload: configurations cannot be written: " + err.Error()) // cannot happen: they are texts and numbers
 	}
 	return data
 }
 
-// Identified returns c with a configurationId: its own, or one made of its content, so that it
-// changes when anything in the configuration does (seed 004, configurationId).
+// Identified returns c with a configurationId (seed 004, configurationId). If c has none, it is auto- and 16
+// hexadecimal
+// digits of the SHA-256 of its content.
 func (c Config) Identified() Config {
 	if c.ConfigurationID == "" {
 		sum := sha256.Sum256(Encode([]Config{c}))

@@ -16,19 +16,19 @@ import (
 // Warning reports a mistake that ParseLenient accepts, and its place.
 type Warning = lenientjson.Warning
 
-// Parse reads one file: an array of configurations, topologies and fillers, in any mixture. It is
-// strict, as the tables of seed 004 say; every problem has its line, column and JSON pointer.
+// Parse reads one file: an array of configurations, topologies and fillers in any order. It is strict, according to
+// the tables of seed 004. Each problem has its line, column and JSON pointer.
 func Parse(data []byte) (*Set, Problems) {
 	set, _, ps := parse(data, false)
 	return set, ps
 }
 
-// ParseLenient reads what Parse reads, and accepts the mistakes of the seed's own examples: punctuation
-// (see package lenientjson), a checksum without its algorithm, and a missing size, checkPeriod, or
-// properties or resources of a filler. It returns a warning for each.
+// ParseLenient reads what Parse reads, and also accepts the mistakes in the seed's own examples, with a warning for
+// each: punctuation (see package lenientjson), a checksum without its algorithm, and a missing size, checkPeriod, or
+// properties or resources of a filler.
 func ParseLenient(data []byte) (*Set, []Warning, Problems) {
 	if len(data) > MaxDocument {
-		return parse(data, true) // which refuses it
+		return parse(data, true) // refuses it as too large
 	}
 	repaired, ws := lenientjson.Repair(data)
 	set, more, ps := parse(repaired, true)
@@ -44,6 +44,7 @@ type parser struct {
 	lines    strictjson.Lines
 }
 
+// parse reads one file; the set is nil if there are problems.
 func parse(data []byte, lenient bool) (*Set, []Warning, Problems) {
 	p := &parser{lenient: lenient, lines: strictjson.LinesOf(data)}
 	ps := strictjson.Read(data, limits, func(r *strictjson.Reader) {
@@ -57,8 +58,8 @@ func parse(data []byte, lenient bool) (*Set, []Warning, Problems) {
 	return &p.set, p.warnings, nil
 }
 
-// tolerable reports a mistake: a problem, or a warning if the reading is lenient. instead says for the
-// warning how the mistake is read.
+// tolerable reports a mistake: as a problem, or as a warning if the parser is lenient. instead is the end of the
+// warning: what the parser reads in place of the mistake.
 func (p *parser) tolerable(a strictjson.At, code wire.Code, message, instead string) {
 	if !p.lenient {
 		p.Add(a, code, message)
@@ -68,7 +69,8 @@ func (p *parser) tolerable(a strictjson.At, code wire.Code, message, instead str
 	p.warnings = append(p.warnings, Warning{Line: line, Column: column, Message: message + instead})
 }
 
-// raw holds the members of one entry until its class is known, since the class may stand anywhere in it.
+// raw has the members of one entry of any class, or of a filler's instance. The class may be anywhere in an entry, so
+// all members are read before it is known.
 type raw struct {
 	class, slot, name, filter               string
 	classAt, slotAt, nameAt, filterAt, inAt strictjson.At
@@ -81,13 +83,13 @@ type raw struct {
 	limitsAt                                map[string]strictjson.At
 	parents                                 []string
 	inner                                   *raw
-	given                                   map[string]strictjson.At
+	given                                   map[string]strictjson.At // places of the members that are present, by name
 }
 
+// shortClasses are the short names of the classes of entries.
 var shortClasses = []string{"Instance", "Job", "TopologicalInstance", "InstanceFiller"}
 
-// entry reads one element of the file. Which members it may have depends on its class, which is
-// looked up first.
+// entry reads element i of the file. slots and names have the elements of the slots and fillers so far.
 func (p *parser) entry(i int, e strictjson.At, slots map[Slot]int, names map[string]int) {
 	x := p.members(e, true)
 	if p.Over() || x == nil {
@@ -141,7 +143,7 @@ func (p *parser) entry(i int, e strictjson.At, slots map[Slot]int, names map[str
 	}
 }
 
-// rules names the members of each class; true: required.
+// rules has the members that an entry of each class may have; true: required.
 var rules = map[Class]map[string]bool{
 	Instance: {"@class": true, "configurationId": false, "slot": true, "container": false,
 		"properties": false, "resources": true, "timeLimits": false},
@@ -151,7 +153,8 @@ var rules = map[Class]map[string]bool{
 	InstanceFiller:      {"@class": true, "name": true, "filter": false, "parentFillers": false, "instance": true},
 }
 
-// members reads all that an entry of any class may have, or a filler's instance.
+// members reads the members of an entry of any class, or, if outer is false, of a filler's instance. It returns nil if
+// e is no object.
 func (p *parser) members(e strictjson.At, outer bool) *raw {
 	x := &raw{given: map[string]strictjson.At{}, limitsAt: map[string]strictjson.At{}}
 	field := func(name string, read func(strictjson.At)) strictjson.Field {
@@ -184,7 +187,8 @@ func (p *parser) members(e strictjson.At, outer bool) *raw {
 	return x
 }
 
-// class reads a class by its long or short name.
+// class returns the class of x, which may be given by its long or its short name. known are the short names that are
+// allowed.
 func (p *parser) class(x *raw, known []string) (Class, bool) {
 	short := strings.TrimPrefix(x.class, classPrefix)
 	if !slices.Contains(known, short) {
@@ -195,6 +199,7 @@ func (p *parser) class(x *raw, known []string) (Class, bool) {
 	return Class(classPrefix + short), true
 }
 
+// slot returns the slot of x; false if it is missing or malformed.
 func (p *parser) slot(x *raw) (Slot, bool) {
 	if _, given := x.given["slot"]; !given {
 		return Slot{}, false
@@ -220,6 +225,7 @@ func (p *parser) runnable(x *raw) {
 	}
 }
 
+// filler reads element i, a filler. names has the elements of the fillers so far.
 func (p *parser) filler(i int, x *raw, names map[string]int) {
 	if why := name(x.name); why != "" {
 		p.Bad(x.nameAt, why)
@@ -256,7 +262,7 @@ func (p *parser) filler(i int, x *raw, names map[string]int) {
 	p.set.Fillers = append(p.set.Fillers, f)
 }
 
-// parents reads one name, or an array of them.
+// parents reads parentFillers: the name of a filler, or an array of names.
 func (p *parser) parents(a strictjson.At) []string {
 	var list []string
 	one := func(a strictjson.At) {
@@ -280,7 +286,7 @@ func (p *parser) parents(a strictjson.At) []string {
 	return list
 }
 
-// str reads a text that may have templates in it, if the place allows that.
+// str reads a text. If templates is set, it may contain templates, which must be well-formed.
 func (p *parser) str(a strictjson.At, templates bool) string {
 	s, ok := p.Str(a)
 	if !ok {
@@ -296,7 +302,7 @@ func (p *parser) str(a strictjson.At, templates bool) string {
 	return s
 }
 
-// texts reads an object of texts with free names.
+// texts reads an object whose members are texts. what is the noun for a member in messages.
 func (p *parser) texts(a strictjson.At, what string, templates bool) map[string]string {
 	all := map[string]string{}
 	p.Members(a, MaxMembers, func(n string, e strictjson.At) {
@@ -308,6 +314,7 @@ func (p *parser) texts(a strictjson.At, what string, templates bool) map[string]
 	return all
 }
 
+// container reads a container (seed 004, container).
 func (p *parser) container(a strictjson.At, templates bool) *Container {
 	c := &Container{}
 	p.Object(a, strictjson.Optional("constraints",
@@ -315,6 +322,7 @@ func (p *parser) container(a strictjson.At, templates bool) *Container {
 	return c
 }
 
+// timeLimits reads time limits by hook (seed 004, timeLimits), and adds the place of each to places.
 func (p *parser) timeLimits(a strictjson.At, places map[string]strictjson.At) map[string]Limit {
 	all := map[string]Limit{}
 	p.Members(a, MaxMembers, func(n string, e strictjson.At) {
@@ -341,7 +349,7 @@ func (p *parser) timeLimits(a strictjson.At, places map[string]strictjson.At) ma
 					p.Bad(a, "a backoff is a number, 0 or more, not "+strictjson.Clipped(lit))
 					return
 				}
-				v += 0 // a negative zero is a zero
+				v += 0 // turns a negative zero into zero
 				l.RestartPeriodBackoff = &v
 			}),
 			strictjson.Optional("maxExecutionTimeMs", ms(&l.MaxExecutionTimeMs)),

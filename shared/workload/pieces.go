@@ -7,8 +7,8 @@ import (
 	"tandem.internal/shared/strictjson"
 )
 
-// piece is one value of a configuration, and the filler that it comes from. It is a resource, a time limit,
-// or else a text.
+// piece is one value of a configuration, with the filler that it comes from. The value is artifact or limit, or text if
+// both are nil.
 type piece struct {
 	from     string // name of the filler; "": the slot's own entry
 	text     string
@@ -29,6 +29,7 @@ func (p piece) equal(o piece) bool {
 	return p.text == o.text
 }
 
+// equal reports whether two limits have the same values; an absent value differs from 0.
 func (l Limit) equal(o Limit) bool {
 	same := func(a, b *int64) bool { return (a == nil) == (b == nil) && value(a) == value(b) }
 	return same(l.MinRestartPeriodMs, o.MinRestartPeriodMs) && same(l.MaxRestartPeriodMs, o.MaxRestartPeriodMs) &&
@@ -49,8 +50,8 @@ const (
 	atLimits      = "/timeLimits"
 )
 
-// takeApart returns the values of t as pieces from a filler.
-func takeApart(t Template, from string) pieces {
+// templatePieces returns the values of t as pieces of the filler from.
+func templatePieces(t Template, from string) pieces {
 	ps := pieces{}
 	if t.Class != "" {
 		ps[atClass] = piece{from: from, text: string(t.Class)}
@@ -76,16 +77,18 @@ func takeApart(t Template, from string) pieces {
 	return ps
 }
 
+// ownPieces returns the values that a configuration has itself.
 func ownPieces(c *Config) pieces {
-	return takeApart(Template{c.Class, c.ConfigurationID, c.Container, c.Properties, c.Resources, c.TimeLimits}, "")
+	return templatePieces(
+		Template{c.Class, c.ConfigurationID, c.Container, c.Properties, c.Resources, c.TimeLimits}, "")
 }
 
-// unescape reads one token of a JSON pointer.
+// unescape decodes one token of a JSON pointer (RFC 6901, section 4).
 func unescape(token string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 }
 
-// assemble is the inverse of takeApart: it returns the configuration of a slot with these values.
+// assemble returns the configuration of a slot with these values. It is the inverse of ownPieces.
 func (ps pieces) assemble(slot Slot) Config {
 	c := Config{Class: Instance, Slot: slot, Resources: map[string]Artifact{}}
 	put := func(dst *map[string]string, name, v string) {

@@ -6,7 +6,7 @@ import (
 	"tandem.internal/shared/strictjson"
 )
 
-// Place is where an entry begins: its file, and line and column in it, both from 1.
+// Place is the place where an entry begins: its file, and the line and column there, both counted from 1.
 type Place struct {
 	File         string // "" where there is only one
 	Line, Column int    // 0: not known
@@ -22,27 +22,27 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// Add adds the entries of o, which a file of this name holds, to s.
+// Add adds the entries of o to s. file is the name of the file that o was read from.
 func (s *Set) Add(o *Set, file string) {
 	s.Configs = append(s.Configs, o.Configs...)
 	s.Topologies = append(s.Topologies, o.Topologies...)
 	s.Fillers = append(s.Fillers, o.Fillers...)
-	for what, places := range o.places {
+	for key, places := range o.places {
 		for _, p := range places {
-			s.addPlace(what, Place{file, p.Line, p.Column})
+			s.addPlace(key, Place{file, p.Line, p.Column})
 		}
 	}
 }
 
-// addPlace adds the place of an entry. what is the slot, service@node, or a space and the name of a filler.
-func (s *Set) addPlace(what string, p Place) {
+// addPlace adds the place of an entry. key is service@node of a slot, or a space and the name of a filler.
+func (s *Set) addPlace(key string, p Place) {
 	if s.places == nil {
 		s.places = map[string][]Place{}
 	}
-	s.places[what] = append(s.places[what], p)
+	s.places[key] = append(s.places[key], p)
 }
 
-// newest is the last of some places.
+// newest returns the last of the places; the zero Place if there are none.
 func newest(places []Place) Place {
 	if len(places) == 0 {
 		return Place{}
@@ -50,14 +50,16 @@ func newest(places []Place) Place {
 	return places[len(places)-1]
 }
 
-// slot returns the place of a slot's entry, filler that of a filler.
-func (f *filling) slot(s Slot) Place        { return newest(f.set.places[s.String()]) }
+// slot returns the place of a slot's entry.
+func (f *filling) slot(s Slot) Place { return newest(f.set.places[s.String()]) }
+
+// filler returns the place of a filler.
 func (f *filling) filler(name string) Place { return newest(f.set.places[" "+name]) }
 
-// show returns the name of a filler and its place, since a set may have several files.
+// show returns the quoted name of a filler with its place, for messages.
 func (f *filling) show(name string) string { return strictjson.Show(name) + inBrackets(f.filler(name)) }
 
-// inBrackets returns a place in brackets, "" if it is not known.
+// inBrackets returns a place in brackets, after a space; "" if it is not known.
 func inBrackets(p Place) string {
 	if p.Line == 0 {
 		return ""

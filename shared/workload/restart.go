@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// RestartPause is how long to wait before a hook is run again (seed 004, timeLimits):
+// RestartPause returns the pause before a hook is run again (seed 004, timeLimits):
 //
 //	min(maxRestartPeriodMs, minRestartPeriodMs + restartPeriodScaleMs × restartPeriodBackoff^step)
 //
-// step counts the restarts in a row that ended with the same exit code; the first is 0. What is
-// not given counts as 0, a maximum that is not given as infinite. 0^0 is 1. The result is never
-// negative and at most the longest time.Duration.
+// step is the number of restarts in a row after the same exit code, not counting the first. A field that is absent
+// counts as 0, an absent maximum as infinite; 0^0 is 1. The result is from 0 to the longest time.Duration.
 func (l Limit) RestartPause(step int) time.Duration {
 	pause := float64(value(l.MinRestartPeriodMs)) + scaledBackoff(float64(value(l.RestartPeriodScaleMs)),
 		value(l.RestartPeriodBackoff), step)
@@ -33,7 +32,7 @@ func scaledBackoff(scale, backoff float64, step int) float64 {
 	return scale * math.Pow(backoff, float64(step))
 }
 
-// MaxExecution is how long a hook may run; ok is false if that is not limited.
+// MaxExecution returns the most time that a hook may run; ok is false if it is not limited.
 func (l Limit) MaxExecution() (d time.Duration, ok bool) {
 	if l.MaxExecutionTimeMs == nil || *l.MaxExecutionTimeMs > math.MaxInt64/int64(time.Millisecond) {
 		return 0, false
@@ -41,6 +40,7 @@ func (l Limit) MaxExecution() (d time.Duration, ok bool) {
 	return time.Duration(*l.MaxExecutionTimeMs) * time.Millisecond, true
 }
 
+// value returns *p, or the zero value if p is nil.
 func value[T any](p *T) T {
 	if p == nil {
 		return *new(T)

@@ -16,7 +16,7 @@ import (
 	"tandem.internal/shared/topic"
 )
 
-// ParseSlot reads service@node (seed 004, slot). A service is named as a node is.
+// ParseSlot reads service@node (seed 004, slot). Both must be names that topic.ValidName accepts.
 func ParseSlot(s string) (Slot, error) {
 	service, node, ok := strings.Cut(s, "@")
 	switch {
@@ -32,17 +32,18 @@ func ParseSlot(s string) (Slot, error) {
 	return Slot{service, node}, nil
 }
 
-// The algorithms of checksums. Empty stands for "do not check".
+// The algorithms of checksums. Empty means that the content is not checked.
 const (
 	Empty  = "EMPTY"
 	MD5    = "MD5"
 	SHA256 = "SHA256"
 )
 
+// sumBytes is the length of a checksum in bytes, by algorithm.
 var sumBytes = map[string]int{Empty: 0, MD5: 16, SHA256: 32}
 
-// ParseChecksum reads ALGORITHM:hex (seed 004, checksum; SHA256 is an addition). An empty text is
-// EMPTY:.
+// ParseChecksum reads ALGORITHM:hex (seed 004, checksum); SHA256 is an addition to the seed. An empty text means
+// EMPTY: and returns no sum.
 func ParseChecksum(s string) (algorithm string, sum []byte, err error) {
 	if s == "" {
 		return Empty, nil, nil
@@ -59,7 +60,8 @@ func ParseChecksum(s string) (algorithm string, sum []byte, err error) {
 	return algorithm, sum, nil
 }
 
-// ParseCheckPeriod reads 1d2h30m: all three units, in this order, whole numbers (seed 004, checkPeriod).
+// ParseCheckPeriod reads a text such as 1d2h30m: whole numbers up to 100000, with all three units in this order
+// (seed 004, checkPeriod).
 func ParseCheckPeriod(s string) (CheckPeriod, error) {
 	bad := fmt.Errorf("a check period is days, hours and minutes like 0d1h0m, not %s", strictjson.Show(s))
 	var d time.Duration
@@ -86,7 +88,7 @@ func (p CheckPeriod) String() string {
 	return fmt.Sprintf("%dd%dh%dm", minutes/(24*60), minutes/60%24, minutes%60)
 }
 
-// MarshalText writes 1d2h30m.
+// MarshalText returns a text such as 1d2h30m.
 func (p CheckPeriod) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.
@@ -103,7 +105,7 @@ const (
 	SchemeMagnet    = "magnet"    // BitTorrent
 )
 
-// checkURL refuses a URL that no agent can fetch.
+// checkURL returns an error for a URL that no agent can fetch.
 func checkURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -137,7 +139,7 @@ func checkURL(s string) error {
 	return nil
 }
 
-// fileName says why s cannot name a resource, which becomes a symbolic link's name, or "".
+// fileName returns why s cannot be the name of a resource, which becomes that of a symbolic link; "": it can.
 func fileName(s string) string {
 	switch {
 	case s == "", s == ".", s == "..":
@@ -152,7 +154,7 @@ func fileName(s string) string {
 	return text(s, MaxName)
 }
 
-// name says why s cannot name a property, constraint or filler, or "".
+// name returns why s cannot be the name of a property, constraint or filler; "": it can.
 func name(s string) string {
 	if s == "" {
 		return "a name must not be empty"
@@ -160,7 +162,7 @@ func name(s string) string {
 	return text(s, MaxName)
 }
 
-// text says what is wrong with s as printable text of at most most bytes, or "".
+// text returns why s is not printable text of at most most bytes; "": it is.
 func text(s string, most int) string {
 	if len(s) > most {
 		return fmt.Sprintf("%s has %d bytes; at most %d are allowed", strictjson.Show(s), len(s), most)

@@ -8,20 +8,21 @@ import (
 	"tandem.internal/shared/strictjson"
 )
 
-// Templates stand in the texts of a filler (seed 004, the worked example):
+// The texts of a filler may contain templates (seed 004, the worked example). The grammar of such a text:
 //
 //	text     = { anything | "@{" expr "}" }
 //	expr     = "prop" "(" quoted ")" | quoted
 //	quoted   = "…", with \ before a quote or a \
 //
-// prop gives the value at a path of the entry that is filled, as it was before: properties/name, slot, slot/service,
-// slot/node, @class or configurationId. A quoted text is itself, so that @{"@{"} writes a plain @{.
+// prop is the value at a path of the entry to which the filler applies, before any filler was applied. The paths are
+// properties/name, slot, slot/service, slot/node, @class and configurationId. The value of a quoted text is the text,
+// so @{"@{"} gives @{.
 const templateOpen = "@{"
 
-// isTemplate reports whether s has an expression in it.
+// isTemplate reports whether s contains an expression.
 func isTemplate(s string) bool { return strings.Contains(s, templateOpen) }
 
-// checkTemplate refuses a text whose expressions cannot be read.
+// checkTemplate returns an error if an expression in s is malformed or names no known path.
 func checkTemplate(s string) error {
 	_, err := expand(s, func(path string) (string, error) {
 		_, why := knownPath(path)
@@ -33,11 +34,11 @@ func checkTemplate(s string) error {
 	return err
 }
 
-// fill gives s with its expressions replaced by what e has.
+// fill replaces the expressions in s by values of e. A value that e does not have is an error.
 func (e *entry) fill(s string) (string, error) {
 	return expand(s, func(path string) (string, error) {
 		full, _ := knownPath(path)
-		v, ok := e.at(full)
+		v, ok := e.value(full)
 		if !ok {
 			return "", fmt.Errorf("%s has no %s", e.slot, strictjson.Show(full))
 		}
@@ -45,7 +46,8 @@ func (e *entry) fill(s string) (string, error) {
 	})
 }
 
-// expand replaces every expression of s by what prop says.
+// expand replaces each expression in s by its value. prop returns the value at a path. A result of more than MaxText
+// bytes is an error.
 func expand(s string, prop func(path string) (string, error)) (string, error) {
 	var b strings.Builder
 	for {
@@ -68,6 +70,7 @@ func expand(s string, prop func(path string) (string, error)) (string, error) {
 
 var errExpression = errors.New(`an expression is @{prop("path")} or @{"text"}`)
 
+// expression reads the rest of an expression after @{. It returns its value and the text after it.
 func expression(s string, prop func(string) (string, error)) (value, rest string, err error) {
 	s = strings.TrimLeft(s, " ")
 	call, isProp := strings.CutPrefix(s, "prop")
@@ -97,7 +100,7 @@ func expression(s string, prop func(string) (string, error)) (value, rest string
 	return value, rest, nil
 }
 
-// quoted reads a text in double quotes.
+// quoted reads a text in double quotes. It returns the text and what follows it.
 func quoted(s string) (value, rest string, err error) {
 	if !strings.HasPrefix(s, `"`) {
 		return "", "", errExpression

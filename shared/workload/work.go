@@ -5,19 +5,19 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Bounds of the work of Fill. A short set can expand to more than any machine can hold: by long chains of
-// parents, many slots compared with many fillers, templates in templates.
+// Limits of the work of Fill. A short set can expand to more than fits into memory: by long chains of parents, by many
+// slots that are compared with many fillers, or by long texts in many slots.
 const (
-	// maxWork bounds a call to some seconds and some hundred MiB. The unit is one comparison. 9,000 slots of 40
-	// values, each compared with 500 fillers, take half of it.
-	maxWork = 100_000_000
-	// copying is the work of copying a value, explaining that of a message why a filler does not apply.
-	copying, explaining = 40, 20
-	// bytesOfWork is how many bytes of the result, which are written into documents, count as one unit of work.
+	// maxWork is the most work of one call: some seconds, and some hundred MiB. The unit is one comparison. 9,000
+	// slots of 40 values, each compared with 500 fillers, take half of it.
+	maxWork    = 100_000_000
+	copying    = 40 // work of copying one value
+	explaining = 20 // work of one message why a filler does not apply
+	// bytesOfWork is the number of bytes of the result that count as one unit: they are written into documents.
 	bytesOfWork = 2
 )
 
-// spend adds work; false: it exceeds the bound, and Fill ends with a problem that says so.
+// spend adds n units of work. It returns false if the work exceeds the limit; then it adds a problem, once.
 func (f *filling) spend(n int) bool {
 	if f.work > f.most {
 		return false
@@ -34,5 +34,5 @@ func (f *filling) spend(n int) bool {
 	return false
 }
 
-// full reports whether Fill must stop: the work or the number of problems has reached its bound.
+// full reports whether Fill must stop: the work or the number of problems has reached its limit.
 func (f *filling) full() bool { return f.work > f.most || len(f.problems) >= strictjson.MaxProblems }
