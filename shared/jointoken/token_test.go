@@ -153,7 +153,9 @@ func FuzzMessages(f *testing.F) {
 	f.Add([]byte(`{"unit":"u","node":"n","certificate":"AA==","ca":"AA==","unitKeys":[{"kid":"k","ed25519":"` +
 		strings.Repeat("A", 43) + `="}],"brokers":[{"url":"tls://h:1"}]}`))
 	f.Add([]byte(`{"unit":"u","unitKeys":[{"kid":"k","ed25519":"` + strings.Repeat("A", 43) + `="}],"keysRev":7}`))
-	f.Add([]byte(`{"unit":"u","node":"n","certificate":"AA==","ca":"AA==","keysRev":3,"floor":{"epoch":3,"rev":9,"kinds":{"config":{"epoch":3,"rev":2}},"time":"2026-11-20T10:00:00Z"},"unitKeys":[{"kid":"k","ed25519":"` + strings.Repeat("A", 43) + `="}],"brokers":[{"url":"tls://h:1"}]}`))
+	f.Add([]byte(`{"unit":"u","node":"n","certificate":"AA==","ca":"AA==","keysRev":3,"floor":{"epoch":3,"rev":9,` +
+		`"kinds":{"config":{"epoch":3,"rev":2}},"time":"2026-11-20T10:00:00Z"},"unitKeys":[{"kid":"k",` +
+		`"ed25519":"` + strings.Repeat("A", 43) + `="}],"brokers":[{"url":"tls://h:1"}]}`))
 	f.Add([]byte(`{"error":{"code":"expired","message":"m"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if r, err := DecodeJoin(data); err == nil {

@@ -183,7 +183,8 @@ func TestPreimagesAreAsWritten(t *testing.T) {
 	for _, test := range []struct{ got, want string }{
 		{string(DesiredPreimage(d)), "tandem/1/desired\nu1\nn0\nconfig\n3\n1\n2.0.0\n" + d.Hash + "\ntry\nPT2M\n"},
 		{string(RequestPreimage(&wire.Request{Unit: "u1", Node: "n1", ID: "i", Method: "report", NotAfter: at})),
-			"tandem/1/request\nu1\nn1\ni\nreport\n2026-11-20T10:00:00.5Z\nsha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n"},
+			"tandem/1/request\nu1\nn1\ni\nreport\n2026-11-20T10:00:00.5Z\n" +
+				"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n"},
 		{string(BeaconPreimage(&wire.Beacon{Unit: "u1", Epoch: 3, Up: true, Time: at,
 			Keys: []wire.Key{{ID: "k", Ed25519: []byte{0xab, 1}}}, Jitter: "PT30S"})),
 			"tandem/1/beacon\nu1\n3\ntrue\n2026-11-20T10:00:00.5Z\nk\nab01\nPT30S\n"},

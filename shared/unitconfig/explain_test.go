@@ -35,7 +35,8 @@ func TestExplain(t *testing.T) {
 		{"lone", "none", "/node/codename", `"lone"`, "", `no entry names node "lone" or node type "none"`},
 		{"lone", "none", "/priority", `0`, "", "default"},
 		{"lone", "none", "/version", `"3.1.0-rc.1"`, "/version", "own"},
-		{"gw", "", "", `{"formatVersion":"7","version":"3.1.0-rc.1","node":{"codename":"gw"},"nodeGroupSubject":{"codename":"gateway"},"priority":0}`, "/nodes/3", "gw"},
+		{"gw", "", "", `{"formatVersion":"7","version":"3.1.0-rc.1","node":{"codename":"gw"},` +
+			`"nodeGroupSubject":{"codename":"gateway"},"priority":0}`, "/nodes/3", "gw"},
 	} {
 		x, err := Explain(uc, tt.node, tt.typ, tt.ptr)
 		if err != nil || string(x.Value) != tt.value || x.From != tt.from || x.Pointer != tt.ptr ||

@@ -68,7 +68,8 @@ func TestParseNullIsAbsent(t *testing.T) {
 // entry is a whole document with one entry; its extra fields begin on line 3, column 47 with the
 // entry's end on the same line.
 func entry(extra string) string {
-	return "{\"formatVersion\":\"7\",\n\"version\":\"1.0.0\",\n\"nodes\":[{\"nodeGroupSubject\":{\"codename\":\"t\"},\n" + extra + "}]}"
+	return "{\"formatVersion\":\"7\",\n\"version\":\"1.0.0\"," +
+		"\n\"nodes\":[{\"nodeGroupSubject\":{\"codename\":\"t\"},\n" + extra + "}]}"
 }
 
 func TestProblems(t *testing.T) {
@@ -183,9 +184,12 @@ func TestProblems(t *testing.T) {
 			one(wire.CodeBadValue, "/nodes/0/node/codename", 4, 20, "63")},
 		{"title too long", entry(`"node":{"codename":"n","title":"` + strings.Repeat("n", 257) + `"}`),
 			one(wire.CodeBadValue, "/nodes/0/node/title", 4, 32, "257 bytes")},
-		{"same node twice", head + "\"nodes\":[{\"node\":{\"codename\":\"n\"},\"nodeGroupSubject\":{\"codename\":\"t\"}},\n{\"node\":{\"codename\":\"n\"},\"nodeGroupSubject\":{\"codename\":\"u\"}}]}",
+		{"same node twice", head + "\"nodes\":[{\"node\":{\"codename\":\"n\"}," +
+			"\"nodeGroupSubject\":{\"codename\":\"t\"}},\n{\"node\":{\"codename\":\"n\"}," +
+			"\"nodeGroupSubject\":{\"codename\":\"u\"}}]}",
 			one(wire.CodeDuplicate, "/nodes/1/node/codename", 3, 21, `the node "n" already has an entry, /nodes/0`)},
-		{"same type twice", head + "\"nodes\":[{\"nodeGroupSubject\":{\"codename\":\"t\"}},\n{\"nodeGroupSubject\":{\"codename\":\"u\"}},\n{\"nodeGroupSubject\":{\"codename\":\"t\"}}]}",
+		{"same type twice", head + "\"nodes\":[{\"nodeGroupSubject\":{\"codename\":\"t\"}}," +
+			"\n{\"nodeGroupSubject\":{\"codename\":\"u\"}},\n{\"nodeGroupSubject\":{\"codename\":\"t\"}}]}",
 			one(wire.CodeDuplicate, "/nodes/2/nodeGroupSubject/codename", 4, 33,
 				`the node type "t" already has an entry, /nodes/0`)},
 
@@ -232,7 +236,9 @@ func TestProblems(t *testing.T) {
 			one(wire.CodeMissing, "/nodes/0/alertRules/partitions/0/name", 5, 16, "missing")},
 		{"partition empty name", rule(`"partitions":[{"name":"","minThreshold":0,"maxThreshold":1}]`),
 			one(wire.CodeBadValue, "/nodes/0/alertRules/partitions/0/name", 5, 24, "empty")},
-		{"partition twice", rule("\"partitions\":[{\"name\":\"p\",\"minThreshold\":0,\"maxThreshold\":1},\n{\"name\":\"p\",\"minThreshold\":0,\"maxThreshold\":1}]"), one(wire.CodeDuplicate, "/nodes/0/alertRules/partitions/1/name", 6, 9, `"p" already has a rule, at index 0`)},
+		{"partition twice", rule("\"partitions\":[{\"name\":\"p\",\"minThreshold\":0,\"maxThreshold\":1}," +
+			"\n{\"name\":\"p\",\"minThreshold\":0,\"maxThreshold\":1}]"), one(wire.CodeDuplicate,
+			"/nodes/0/alertRules/partitions/1/name", 6, 9, `"p" already has a rule, at index 0`)},
 
 		// Ratios, labels, priority.
 		{"ratio above 100", entry(`"resourceRatios":{"cpu":101}`),
@@ -384,7 +390,8 @@ func TestProblemsAsError(t *testing.T) {
 }
 
 func TestParseNode(t *testing.T) {
-	c, ps := ParseNode([]byte(`{"formatVersion":"7","version":"1.0.0","node":{"codename":"n"},"resourceRatios":{"cpu":0}}`))
+	c, ps := ParseNode([]byte(`{"formatVersion":"7","version":"1.0.0","node":{"codename":"n"},` +
+		`"resourceRatios":{"cpu":0}}`))
 	if ps != nil {
 		t.Fatal(ps)
 	}
@@ -399,7 +406,8 @@ func TestParseNode(t *testing.T) {
 		`{"formatVersion":"7","version":"1"}`:                             "/version",
 		`{"formatVersion":"7","version":"1.0.0","nodes":[]}`:              "/nodes",
 		`{"formatVersion":"7","version":"1.0.0","node":{"codename":" "}}`: "/node/codename",
-		`{"formatVersion":"7","version":"1.0.0","alertRules":{"ram":{"minThreshold":2,"maxThreshold":1}}}`: "/alertRules/ram/minThreshold",
+		`{"formatVersion":"7","version":"1.0.0","alertRules":{"ram":{"minThreshold":2,` +
+			`"maxThreshold":1}}}`: "/alertRules/ram/minThreshold",
 	} {
 		if c, ps := ParseNode([]byte(in)); c != nil || len(ps) != 1 || ps[0].Path != want {
 			t.Errorf("%s: %v", in, ps)

@@ -16,24 +16,34 @@ const someHash = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991
 // samples is one whole, valid message of each type.
 var samples = map[string]string{
 	"desired": `{"v":1,"unit":"u1","node":"n1","kind":"config","epoch":3,"rev":42,"version":"2.0.0","hash":"` +
-		someHash + `","issued":"2026-11-20T10:00:00Z","mode":"try","confirmWithin":"PT2M","body":{"a":[1]},"sig":{"kid":"k","ed25519":"AAAA","path":"AAAA"}}`,
+		someHash + `","issued":"2026-11-20T10:00:00Z","mode":"try","confirmWithin":"PT2M","body":{"a":[1]},` +
+		`"sig":{"kid":"k","ed25519":"AAAA","path":"AAAA"}}`,
 	"byref": `{"v":1,"unit":"u1","node":"n1","kind":"config","epoch":3,"rev":42,"version":"2.0.0","hash":"` +
 		someHash + `","issued":"2026-11-20T10:00:00Z","mode":"apply","ref":{"url":"https://h/x","hash":"` + someHash +
 		`","size":70000}}`,
-	"reported": `{"v":1,"node":"n1","kind":"config","boot":"b","seq":7,"running":{"epoch":3,"rev":41,"version":"1.9.0","hash":"` + someHash + `"},"last":{"epoch":3,"rev":42,"version":"2.0.0","hash":"` + someHash + `","state":"failed","error":{"code":"bad-value","path":"/a","message":"m"},"attempt":1,"at":"2026-11-20T10:00:00Z"},"detail":{"x":1}}`,
-	"live":     `{"v":1,"node":"n1","boot":"b","session":1,"up":true,"seqs":{"config":7},"events":12}`,
-	"event":    `{"v":1,"node":"n1","boot":"b","seq":1,"at":"2026-11-20T10:00:00Z","type":"alert","lost":2,"error":{"code":"timeout","message":"m"},"detail":[]}`,
-	"request":  `{"v":1,"unit":"u1","node":"n1","id":"i","method":"check","params":{"kind":"config"},"notAfter":"2026-11-20T10:00:00Z","sig":{"kid":"k","ed25519":"AAAA"}}`,
-	"reply":    `{"v":1,"node":"n1","id":"i","result":{"ok":true}}`,
-	"replyerr": `{"v":1,"node":"n1","id":"i","error":{"code":"not-supported","message":"m","node":"n1","line":1,"column":2}}`,
-	"beacon":   `{"v":1,"unit":"u1","epoch":3,"up":true,"time":"2026-11-20T10:00:00Z","keys":[{"kid":"k","ed25519":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}],"jitter":"PT30S","sig":{"kid":"k","ed25519":"AAAA"}}`,
-	"submit":   `{"v":1,"id":"i","from":"cloud","mode":"try","confirmWithin":"PT2M","document":{"version":"1"}}`,
-	"answer":   `{"v":1,"id":"i","version":"1","state":"refused","error":{"code":"already-exists","message":"m"}}`,
-	"check":    `{"kind":"config","version":"1","body":{}}`,
-	"result":   `{"ok":false,"errors":[{"code":"bad-value","message":"m"}]}`,
-	"events":   `{"after":4}`,
-	"confirm":  `{"kind":"config","epoch":1,"rev":2}`,
-	"info":     `{"type":"t","os":"linux","arch":"arm64","cpus":4,"ram":1,"partitions":[{"name":"p","path":"/p","size":1}],"attributes":{"a":"b"},"agentVersion":"1","error":{"code":"storage","message":"m"}}`,
+	"reported": `{"v":1,"node":"n1","kind":"config","boot":"b","seq":7,"running":{"epoch":3,"rev":41,` +
+		`"version":"1.9.0","hash":"` + someHash + `"},"last":{"epoch":3,"rev":42,"version":"2.0.0",` +
+		`"hash":"` + someHash + `","state":"failed","error":{"code":"bad-value","path":"/a","message":"m"},` +
+		`"attempt":1,"at":"2026-11-20T10:00:00Z"},"detail":{"x":1}}`,
+	"live": `{"v":1,"node":"n1","boot":"b","session":1,"up":true,"seqs":{"config":7},"events":12}`,
+	"event": `{"v":1,"node":"n1","boot":"b","seq":1,"at":"2026-11-20T10:00:00Z","type":"alert","lost":2,` +
+		`"error":{"code":"timeout","message":"m"},"detail":[]}`,
+	"request": `{"v":1,"unit":"u1","node":"n1","id":"i","method":"check","params":{"kind":"config"},` +
+		`"notAfter":"2026-11-20T10:00:00Z","sig":{"kid":"k","ed25519":"AAAA"}}`,
+	"reply": `{"v":1,"node":"n1","id":"i","result":{"ok":true}}`,
+	"replyerr": `{"v":1,"node":"n1","id":"i","error":{"code":"not-supported","message":"m","node":"n1","line":1,` +
+		`"column":2}}`,
+	"beacon": `{"v":1,"unit":"u1","epoch":3,"up":true,"time":"2026-11-20T10:00:00Z","keys":[{"kid":"k",` +
+		`"ed25519":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}],"jitter":"PT30S","sig":{"kid":"k",` +
+		`"ed25519":"AAAA"}}`,
+	"submit":  `{"v":1,"id":"i","from":"cloud","mode":"try","confirmWithin":"PT2M","document":{"version":"1"}}`,
+	"answer":  `{"v":1,"id":"i","version":"1","state":"refused","error":{"code":"already-exists","message":"m"}}`,
+	"check":   `{"kind":"config","version":"1","body":{}}`,
+	"result":  `{"ok":false,"errors":[{"code":"bad-value","message":"m"}]}`,
+	"events":  `{"after":4}`,
+	"confirm": `{"kind":"config","epoch":1,"rev":2}`,
+	"info": `{"type":"t","os":"linux","arch":"arm64","cpus":4,"ram":1,"partitions":[{"name":"p","path":"/p",` +
+		`"size":1}],"attributes":{"a":"b"},"agentVersion":"1","error":{"code":"storage","message":"m"}}`,
 }
 
 // decoders decode and encode again.

@@ -9,15 +9,23 @@ import (
 	"pgregory.net/rapid"
 )
 
-const settingsSample = `{"formatVersion":"1","reset":"P7D","fallback":"PT5M","test":"PT10M","deadline":"PT30M","contact":"PT2M30S","watchdog":"PT1M",` +
-	`"approval":false,"reboot":true,"checks":{"cpu":{"max":0.98,"for":"PT5M"},"ram":{"max":0.98,"for":"PT1M"},"disk":{"max":0.9},"network":{"max":12500000,"for":"PT1M"}}}`
+const settingsSample = `{"formatVersion":"1","reset":"P7D","fallback":"PT5M","test":"PT10M","deadline":"PT30M",` +
+	`"contact":"PT2M30S","watchdog":"PT1M",` +
+	`"approval":false,"reboot":true,"checks":{"cpu":{"max":0.98,"for":"PT5M"},"ram":{"max":0.98,"for":"PT1M"},` +
+	`"disk":{"max":0.9},"network":{"max":12500000,"for":"PT1M"}}}`
 
 func init() {
-	samples["health"] = `{"indicator":4,"text":"in contact with the controller","contact":{"in":true,"since":"2026-11-20T10:00:00Z","result":"success","last":"2026-11-20T10:09:00Z",` +
-		`"document":"2026-11-20T10:00:01Z"},"slots":[{"id":"a","state":"active","version":"1.4.0","verified":true},{"id":"b","state":"inprogress","version":"1.5.0","verified":true}],` +
-		`"current":"b","components":[{"name":"os","state":"updating","version":"6","next":"7","running":"6","text":"staged"}],"trial":{"slot":"b","version":"1.5.0","since":"2026-11-20T10:00:00Z","remaining":"PT1M","deadline":"PT21M","offline":true,"approval":"needed",` +
-		`"waitsFor":[{"code":"check","name":"disk","text":"98 % full"}]},"restart":{"reason":"reboot-command","detail":"new kernel","at":"2026-11-20T10:10:00Z"},` +
-		`"boot":{"reason":"update","detail":"1.5.0","restarts":12,"at":"2026-11-20T10:00:00Z"},"checks":[{"name":"disk","ok":false,"message":"98 % full","since":"2026-11-20T10:05:00Z"}],` +
+	samples["health"] = `{"indicator":4,"text":"in contact with the controller","contact":{"in":true,` +
+		`"since":"2026-11-20T10:00:00Z","result":"success","last":"2026-11-20T10:09:00Z",` +
+		`"document":"2026-11-20T10:00:01Z"},"slots":[{"id":"a","state":"active","version":"1.4.0","verified":true},` +
+		`{"id":"b","state":"inprogress","version":"1.5.0","verified":true}],` +
+		`"current":"b","components":[{"name":"os","state":"updating","version":"6","next":"7","running":"6",` +
+		`"text":"staged"}],"trial":{"slot":"b","version":"1.5.0","since":"2026-11-20T10:00:00Z",` +
+		`"remaining":"PT1M","deadline":"PT21M","offline":true,"approval":"needed",` +
+		`"waitsFor":[{"code":"check","name":"disk","text":"98 % full"}]},"restart":{"reason":"reboot-command",` +
+		`"detail":"new kernel","at":"2026-11-20T10:10:00Z"},` +
+		`"boot":{"reason":"update","detail":"1.5.0","restarts":12,"at":"2026-11-20T10:00:00Z"},` +
+		`"checks":[{"name":"disk","ok":false,"message":"98 % full","since":"2026-11-20T10:05:00Z"}],` +
 		`"maintenance":"2026-11-20T12:00:00Z","settings":` + settingsSample + `}`
 	samples["settings"] = settingsSample
 	samples["reboot"] = `{"reason":"new kernel"}`
@@ -147,7 +155,8 @@ func TestHealthToTheLimit(t *testing.T) {
 		`{"formatVersion":"1"}`,
 		`{"formatVersion":"1","reset":"PT4294967295S"}`,
 		`{"formatVersion":"1","reset":"PT2M","fallback":"PT2M","contact":"PT75S"}`,
-		`{"formatVersion":"1","fallback":"PT4294967295S","reset":"PT4294967295S","deadline":"PT4294967295S","test":"PT2M"}`,
+		`{"formatVersion":"1","fallback":"PT4294967295S","reset":"PT4294967295S","deadline":"PT4294967295S",` +
+			`"test":"PT2M"}`,
 		`{"formatVersion":"1","fallback":"PT75S","contact":"PT75S"}`,
 		`{"formatVersion":"1","test":"PT30S","watchdog":"PT29S"}`,
 		`{"formatVersion":"1","test":"PT1H"}`,
@@ -174,7 +183,8 @@ func TestHealthToTheLimit(t *testing.T) {
 
 func TestHealthDefaults(t *testing.T) {
 	c := HealthSettings{}.Complete()
-	if got := string(Encode(&c)); got != `{"formatVersion":"1","reset":"P7D","fallback":"PT5M","test":"PT10M","deadline":"PT30M","contact":"PT2M30S","watchdog":"PT1M","approval":false,"reboot":true,`+
+	if got := string(Encode(&c)); got != `{"formatVersion":"1","reset":"P7D","fallback":"PT5M","test":"PT10M",`+
+		`"deadline":"PT30M","contact":"PT2M30S","watchdog":"PT1M","approval":false,"reboot":true,`+
 		`"checks":{"cpu":{"max":0.98,"for":"PT5M"},"ram":{"max":0.98,"for":"PT1M"},"disk":{"max":0.98,"for":"PT1M"}}}` {
 		t.Error(got)
 	}

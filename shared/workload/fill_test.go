@@ -179,9 +179,11 @@ func TestFill(t *testing.T) {
 			filler("one", "", "", start, `"timeLimits":{"iss_hook_stop":{}}`)}, `"iss_hook_stop" is none`},
 		{"one uuid, two contents", []string{topo("a@n", `"p":"1"`), topo("b@n", `"p":"2"`),
 			filler("one", "", `"p":"1"`, start+
-				`,"x":{"@class":"Resource","uuid":"u","urls":["http://h/"],"size":0,"verification":{"checksum":"MD5:00112233445566778899aabbccddeeff"}}`),
+				`,"x":{"@class":"Resource","uuid":"u","urls":["http://h/"],"size":0,`+
+				`"verification":{"checksum":"MD5:00112233445566778899aabbccddeeff"}}`),
 			filler("two", "", `"p":"2"`, start+
-				`,"x":{"@class":"Resource","uuid":"u","urls":["http://h/"],"size":0,"verification":{"checksum":"MD5:ff112233445566778899aabbccddeeff"}}`)}, "one uuid is one content"},
+				`,"x":{"@class":"Resource","uuid":"u","urls":["http://h/"],"size":0,`+
+				`"verification":{"checksum":"MD5:ff112233445566778899aabbccddeeff"}}`)}, "one uuid is one content"},
 	} {
 		for turn, entries := range [][]string{c.entries, reversed(c.entries)} {
 			filled, ps := fillAll(t, entries...)

@@ -11,7 +11,8 @@ import (
 func TestPlaces(t *testing.T) {
 	bad := start + `,"x":{"@class":"Resource","uuid":"x","urls":["@{prop(\"p\")}://h/"],"size":0,"verification":{}}`
 	sum := func(digit string) string {
-		return start + `,"x":{"@class":"Resource","uuid":"u","urls":["http://h/"],"size":0,"verification":{"checksum":"MD5:` + strings.Repeat(digit, 32) + `"}}`
+		return start + `,"x":{"@class":"Resource","uuid":"u","urls":["http://h/"],"size":0,` +
+			`"verification":{"checksum":"MD5:` + strings.Repeat(digit, 32) + `"}}`
 	}
 	for name, c := range map[string]struct {
 		one, two []string // entries, each on a line of its own
@@ -46,7 +47,8 @@ func TestPlaces(t *testing.T) {
 		"two checksums": {[]string{filler("f", "", `"p":"1"`, sum("0")), filler("g", "", `"p":"2"`, sum("1"))},
 			[]string{topo("a@n", `"p":"1"`), topo("b@n", `"p":"2"`)}, "two:3:3 slot b@n: the uuid"},
 		"within one file": {[]string{filler("f", "", "", start), filler("g", "", "", res("iss_hook_start", "t")),
-			topo("a@n")}, nil, `one:4:3 two fillers apply to the slot a@n and disagree: "f" (one:2:3) and "g" (one:3:3)`},
+			topo("a@n")}, nil, `one:4:3 two fillers apply to the slot a@n and disagree: "f" (one:2:3) and "g" ` +
+			`(one:3:3)`},
 	} {
 		set := &Set{}
 		set.Add(mustParse(t, "[\n  "+strings.Join(c.one, ",\n  ")+"]"), "one")

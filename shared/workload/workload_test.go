@@ -132,7 +132,8 @@ func TestParse(t *testing.T) {
 		{`[{"@class":"Instance","slot":"a@n","filter":"instance[a]",` + res + `}]`, "unknown-field /0/filter 45"},
 		{`[{"@class":"TopologicalInstance","slot":"a@n"}]`, "missing /0/properties 2"},
 		{`[{"@class":"TopologicalInstance","slot":"a@n","properties":{"p":1}}]`, "bad-value /0/properties/p 65"},
-		{`[{"@class":"TopologicalInstance","slot":"a@n","properties":{}},{"@class":"TopologicalInstance","slot":"a@n","properties":{}}]`, "duplicate /1/slot 103"},
+		{`[{"@class":"TopologicalInstance","slot":"a@n","properties":{}},{"@class":"TopologicalInstance",` +
+			`"slot":"a@n","properties":{}}]`, "duplicate /1/slot 103"},
 		{`[{"@class":"InstanceFiller","name":"f","instance":{"properties":{},"resources":{}}}]`, ""},
 		{`[{"@class":"InstanceFiller","name":"f","instance":{}}]`, "missing /0/instance/properties 51; missing " +
 			"/0/instance/resources 51"},
@@ -140,7 +141,8 @@ func TestParse(t *testing.T) {
 			"missing /0/instance/timeLimits 51"},
 		{`[{"@class":"InstanceFiller","name":"f","filter":"instance[","instance":{"properties":{},"resources":{}}}]`,
 			"bad-value /0/filter 49"},
-		{`[{"@class":"InstanceFiller","name":"f","parentFillers":["a","a",1],"instance":{"properties":{},"resources":{}}}]`, "duplicate /0/parentFillers/1 61; bad-value /0/parentFillers/2 65"},
+		{`[{"@class":"InstanceFiller","name":"f","parentFillers":["a","a",1],"instance":{"properties":{},` +
+			`"resources":{}}}]`, "duplicate /0/parentFillers/1 61; bad-value /0/parentFillers/2 65"},
 		{`[{"@class":"InstanceFiller","name":"f","instance":{"properties":{"p":"@{prop(\"x\")"},"resources":{}}}]`,
 			"bad-value /0/instance/properties/p 70"},
 		{`[{"@class":"Instance","slot":"a@n","resources":{` + start +
@@ -174,7 +176,8 @@ func TestParseResource(t *testing.T) {
 	const sum = `"verification":{"checksum":"MD5:00112233445566778899aabbccddeeff","checkPeriod":"1d2h3m"}`
 	for _, c := range []struct{ in, want string }{
 		{`"@class":"Resource","uuid":"u","urls":["http://h/x"],"size":0,"verification":{}`, ""},
-		{`"@class":"ru.yandex.iss.Resource","urls":["https://h/x","rbtorrent:abc","magnet:?xt=urn:btih:abc"],"size":9,"cached":true,` + sum, ""},
+		{`"@class":"ru.yandex.iss.Resource","urls":["https://h/x","rbtorrent:abc","magnet:?xt=urn:btih:abc"],` +
+			`"size":9,"cached":true,` + sum, ""},
 		{`"@class":"Resource","uuid":"u","urls":["http://h/x"],"verification":{}`, "missing /size"},
 		{`"@class":"Resource","uuid":"u","urls":["http://h/x"],"size":0`, "missing /verification"},
 		{`"@class":"Resource","urls":["http://h/x"],"size":0,"verification":{}`, "missing /verification/checksum; " +
@@ -182,7 +185,8 @@ func TestParseResource(t *testing.T) {
 		{`"@class":"Resource","urls":["http://h/x"],"size":0,"verification":{"checksum":"EMPTY:"}`,
 			"missing /verification/checkPeriod"},
 		{`"@class":"Resource","urls":[],"size":0,` + sum, "missing /urls"},
-		{`"@class":"Resource","urls":["ftp://h/x","http:///x","http://u:p@h/x","http://h/ x","rbtorrent:","magnet:?x"],"size":0,` + sum,
+		{`"@class":"Resource","urls":["ftp://h/x","http:///x","http://u:p@h/x","http://h/ x","rbtorrent:",` +
+			`"magnet:?x"],"size":0,` + sum,
 			"bad-value /urls/0; bad-value /urls/1; bad-value /urls/2; bad-value /urls/4; bad-value /urls/5"},
 		{`"@class":"Resource","urls":["http://h/x","http://h/x"],"size":0,` + sum, "duplicate /urls/1"},
 		{`"@class":"Resource","urls":["http://h/x"],"size":-1,` + sum, "bad-value /size"},
@@ -192,8 +196,11 @@ func TestParseResource(t *testing.T) {
 		{`"@class":"Instance","urls":["http://h/x"],"size":1,` + sum, "bad-value /@class"},
 		{`"@class":"Resource","urls":["http://h/x"],"size":1,"verification":{"checksum":"MD5:00","checkPeriod":"1h"}`,
 			"bad-value /verification/checksum; bad-value /verification/checkPeriod"},
-		{`"@class":"Resource","urls":["http://h/x"],"size":1,"verification":{"checksum":"SHA1:00","checkPeriod":"0d0h0m"}`, "bad-value /verification/checksum"},
-		{`"@class":"Resource","urls":["http://h/x"],"size":1,"verification":{"checksum":"c8f1f9626698f46f88b6e70b2c6d132d","checkPeriod":"0d0h0m"}`, "bad-value /verification/checksum"},
+		{`"@class":"Resource","urls":["http://h/x"],"size":1,"verification":{"checksum":"SHA1:00",` +
+			`"checkPeriod":"0d0h0m"}`, "bad-value /verification/checksum"},
+		{`"@class":"Resource","urls":["http://h/x"],"size":1,` +
+			`"verification":{"checksum":"c8f1f9626698f46f88b6e70b2c6d132d","checkPeriod":"0d0h0m"}`,
+			"bad-value /verification/checksum"},
 	} {
 		_, ps := Parse([]byte(`[{"@class":"Instance","slot":"a@n","resources":{` + start + `,"r":{` + c.in + `}}}]`))
 		var got []string

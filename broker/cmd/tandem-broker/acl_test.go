@@ -39,7 +39,8 @@ func TestACL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := `{"nodes":[{"node":"n1","type":"main","online":true,"identity":{"state":"joined"}},{"node":"thief","identity":{"state":"revoked"}},{"node":"n2","online":false}]}`
+	listed := `{"nodes":[{"node":"n1","type":"main","online":true,"identity":{"state":"joined"}},{"node":"thief",` +
+		`"identity":{"state":"revoked"}},{"node":"n2","online":false}]}`
 	file := filepath.Join(t.TempDir(), "nodes")
 	if err := os.WriteFile(file, []byte("# the line\nn1\n\n n2 # the second\nn1\n"), 0o600); err != nil {
 		t.Fatal(err)
