@@ -1,6 +1,5 @@
-// Package event owns what nodes tell in events: their types and the shapes of their details. Nodes write
-// these, the controller keeps them as they came, and commands print them. An event of another type, or with
-// members that are not named here, is a newer node's.
+// Package event owns the types of events and the shapes of their details. Nodes write them, the controller stores them
+// unchanged, and commands print them. A newer node may send events of further types, and details with further members.
 //
 //tandem:pure
 package event
@@ -15,54 +14,54 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// The types of events, with what their detail is.
+// The types of events, each with the type of its detail.
 const (
 	Alert    = "alert"    // AlertDetail: a parameter crossed a threshold
 	Watchdog = "watchdog" // WatchdogDetail: a loop of the agent or a watched program does not make progress
 
 	Boot            = "boot"              // HealthDetail: the agent has started, and why
-	ContactLost     = "contact-lost"      // HealthDetail: the newest word from the controller is too old
+	ContactLost     = "contact-lost"      // HealthDetail: the newest message of the controller is too old
 	ContactBack     = "contact-back"      // HealthDetail: the controller is heard again
-	CheckFailed     = "check-failed"      // HealthDetail: a functional check fails, or is silent
-	CheckRecovered  = "check-recovered"   // HealthDetail: it is good again
-	Maintenance     = "maintenance"       // HealthDetail: the clocks stand still, or run again
+	CheckFailed     = "check-failed"      // HealthDetail: a check fails, or has no result
+	CheckRecovered  = "check-recovered"   // HealthDetail: a check is good again
+	Maintenance     = "maintenance"       // HealthDetail: announced maintenance began or ended
 	TrialStarted    = "trial-started"     // HealthDetail: a version runs on trial
-	TrialCommitted  = "trial-committed"   // HealthDetail: it is the good one now
-	TrialRolledBack = "trial-rolled-back" // HealthDetail: the version from before runs again
+	TrialCommitted  = "trial-committed"   // HealthDetail: the version on trial is kept
+	TrialRolledBack = "trial-rolled-back" // HealthDetail: the version before the trial runs again
 	CommitFailed    = "commit-failed"     // HealthDetail: the commit could not be written; it is tried again
 	RestartPlanned  = "restart-planned"   // HealthDetail: a restart was decided, and why
-	RestartRefused  = "restart-refused"   // HealthDetail: one is due, and is not made, and why
-	RestartFailed   = "restart-failed"    // HealthDetail: one was asked for and did not happen
+	RestartRefused  = "restart-refused"   // HealthDetail: a restart is due and does not happen, and why
+	RestartFailed   = "restart-failed"    // HealthDetail: a restart was requested and did not happen
 
 	ComponentStaged  = "component-staged"  // HealthDetail: a version is installed, and may be tried
-	ComponentRefused = "component-refused" // HealthDetail: it was to be tried and is not, and why
+	ComponentRefused = "component-refused" // HealthDetail: a version is not tried, and why
 	ComponentEnded   = "component-ended"   // HealthDetail: an update ended before its trial, and why
 
-	WorkloadExit      = "workload-exit"      // WorkloadDetail: a process ended that was to stay, or a job failed
+	WorkloadExit      = "workload-exit"      // WorkloadDetail: the process of an instance ended, or a job failed
 	WorkloadCompleted = "workload-completed" // WorkloadDetail: a job has succeeded
 	WorkloadInstalled = "workload-installed" // WorkloadDetail: a new configuration is in force
-	WorkloadBack      = "workload-back"      // WorkloadDetail: a new one did not stay up, the one before is back
-	WorkloadRefused   = "workload-refused"   // WorkloadDetail: a configuration cannot be taken into force
-	WorkloadUndone    = "workload-undone"    // WorkloadDetail: an uninstall hook failed and is given up
+	WorkloadBack      = "workload-back"      // WorkloadDetail: a new configuration did not stay up
+	WorkloadRefused   = "workload-refused"   // WorkloadDetail: a configuration cannot be put in force
+	WorkloadUndone    = "workload-undone"    // WorkloadDetail: an uninstall hook failed and is not run again
 
-	DriftRepaired  = "drift-repaired"  // DocumentDetail: what a committed document put in place was altered
-	Fork           = "fork"            // DocumentDetail: another document with the stamp of the newest one was refused
+	DriftRepaired  = "drift-repaired"  // DocumentDetail: a change to a document's effects was undone
+	Fork           = "fork"            // DocumentDetail: another document has the newest stamp
 	Stale          = "stale"           // DocumentDetail: an older document was refused
-	RestoreTrouble = "restore-trouble" // DocumentDetail: the last good one is back, its on-apply command failed
+	RestoreTrouble = "restore-trouble" // DocumentDetail: last-good is back, its command failed
 
-	RefusedMessage = "refused-message" // MessageDetail: a message was malformed, foreign or not signed as it should be
-	KeyRefused     = "key-refused"     // MessageDetail or none: a beacon by a key that is not pinned, or not any more
-	KeyPinned      = "key-pinned"      // KeysDetail: the unit's keys were learned or added to
-	KeyDropped     = "key-dropped"     // KeysDetail: a retired key is not believed any more
-	ClockSkew      = "clock-skew"      // none: the node's clock and the controller's differ too much
+	RefusedMessage = "refused-message" // MessageDetail: malformed, for another node, or badly signed
+	KeyRefused     = "key-refused"     // MessageDetail or none: a beacon is signed by a key that is not trusted
+	KeyPinned      = "key-pinned"      // KeysDetail: signing keys were learned
+	KeyDropped     = "key-dropped"     // KeysDetail: a signing key is not trusted any more
+	ClockSkew      = "clock-skew"      // none: the clocks of node and controller differ too much
 
 	CertificateRenewed    = "certificate-renewed"     // CertificateDetail
-	CertificateNotRenewed = "certificate-not-renewed" // CertificateDetail: at first, for a new reason, and daily
+	CertificateNotRenewed = "certificate-not-renewed" // CertificateDetail: reported at once, for each new reason, and daily
 	CertificateExpired    = "certificate-expired"     // CertificateDetail: the node has to join again
 )
 
-// AlertDetail is what is read of an alert: the cloud's item, and what Tandem adds (shared/docs/alerts.md). A
-// node tells more.
+// AlertDetail has those members of an alert that the controller reads: of the cloud's item, and of what Tandem adds
+// (shared/docs/alerts.md). A node sends more.
 type AlertDetail struct {
 	Tag       string    `json:"tag"`
 	Parameter string    `json:"parameter"`
@@ -74,16 +73,16 @@ type AlertDetail struct {
 	Reason    string    `json:"reason"` // of a fall: "below-threshold" or "rule-removed"
 }
 
-// WatchdogDetail says what the watchdog saw.
+// WatchdogDetail is what the watchdog has found about a loop or program.
 type WatchdogDetail struct {
 	Name    string            `json:"name"`
-	Program bool              `json:"program,omitzero"` // beside the agent; else one of its loops
+	Program bool              `json:"program,omitzero"` // it is a watched program; else a loop of the agent
 	Verdict string            `json:"verdict"`          // "late", "hung", "died", "unreadable", "back" or "gone"
-	For     duration.Duration `json:"for,omitzero"`     // without a sign of life
+	For     duration.Duration `json:"for,omitzero"`     // time without progress
 	Text    string            `json:"text,omitempty"`
 }
 
-// HealthDetail is what an event about health or an update tells (shared/docs/health.md).
+// HealthDetail is the detail of an event about health or an update (shared/docs/health.md).
 type HealthDetail struct {
 	Slot      string          `json:"slot,omitempty"` // of the agent
 	Component string          `json:"component,omitempty"`
@@ -94,7 +93,7 @@ type HealthDetail struct {
 	Restarts  uint64          `json:"restarts,omitzero"`
 }
 
-// WorkloadDetail is what an event about a slot of workloads tells.
+// WorkloadDetail is the detail of an event about a workload slot.
 type WorkloadDetail struct {
 	Slot string             `json:"slot"` // service@node
 	ID   string             `json:"id"`   // configurationId
@@ -102,33 +101,33 @@ type WorkloadDetail struct {
 	Text string             `json:"text,omitempty"`
 }
 
-// DocumentDetail is what an event about a document tells.
+// DocumentDetail is the detail of an event about a document.
 type DocumentDetail struct {
 	Kind wire.Kind `json:"kind"`
 	*wire.DocRef
-	Suppressed uint64 `json:"suppressed,omitzero"` // events of this type that were not told before it
+	Suppressed uint64 `json:"suppressed,omitzero"` // events of this type that were left out before it
 }
 
-// MessageDetail is what an event about a refused message tells.
+// MessageDetail is the detail of an event about a refused message.
 type MessageDetail struct {
 	Topic      string `json:"topic"`
-	Suppressed uint64 `json:"suppressed,omitzero"` // events of this type that were not told before it
+	Suppressed uint64 `json:"suppressed,omitzero"` // events of this type that were left out before it
 }
 
-// KeysDetail says which of the unit's keys a node believes.
+// KeysDetail has the signing keys that a node trusts.
 type KeysDetail struct {
-	Keys    []string `json:"keys"` // that are believed, the oldest first
+	Keys    []string `json:"keys"` // IDs of the trusted ones, the oldest first
 	Dropped []string `json:"dropped,omitempty"`
 	Rev     uint64   `json:"rev,omitzero"` // of the controller's list
 }
 
-// CertificateDetail is what an event about the node's certificate tells.
+// CertificateDetail is the detail of an event about the node's certificate.
 type CertificateDetail struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Decode reads the detail of an event of this type; the result is a pointer to the type that is named
-// there. nil without an error: the type has no detail, or is not known.
+// Decode decodes the detail of an event of this type. The result is a pointer to the type that the list above names. It
+// is nil, without an error, if the event has no detail or its type is unknown.
 func Decode(eventType string, detail jsontext.Value) (any, error) {
 	d := shape(eventType)
 	if d == nil || len(detail) == 0 {
@@ -140,7 +139,7 @@ func Decode(eventType string, detail jsontext.Value) (any, error) {
 	return d, nil
 }
 
-// Types lists every type.
+// Types returns every type.
 func Types() []string {
 	return []string{
 		Alert, Watchdog,

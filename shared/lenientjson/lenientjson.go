@@ -1,9 +1,8 @@
-// Package lenientjson turns the JSON that people write into strict JSON. It accepts comments, commas
-// that are missing, doubled or trailing, and brackets that are never closed. It repairs punctuation
-// only, never a name or a value, and reports each change and its place. It is pure.
+// Package lenientjson repairs JSON that people have written. It removes comments, and doubled and trailing commas; it
+// adds missing commas and closing brackets. It never changes a name or a value, and reports each change with its place.
+// It is pure.
 //
-// The HuJSON library removes comments and trailing commas. This package repairs the rest, which no
-// dialect allows, on the tokens.
+// The HuJSON library removes comments and trailing commas. This package does the rest, which no dialect of JSON allows.
 //
 //tandem:pure
 package lenientjson
@@ -16,28 +15,28 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// Warning tells of one change. Line and Column count from 1, columns in characters.
+// Warning reports one change, or one accepted mistake, and its place.
 type Warning struct {
 	Line    int    `json:"line"`    // first line is 1
-	Column  int    `json:"column"`  // in bytes, the first is 1
-	Message string `json:"message"` // what was let pass
+	Column  int    `json:"column"`  // in characters; the first is 1
+	Message string `json:"message"` // the mistake
 }
 
 func (w Warning) String() string {
 	return fmt.Sprintf("line %d, column %d: %s", w.Line, w.Column, w.Message)
 }
 
-// maxWarnings bounds the warnings. Further repairs are made, but not reported.
+// maxWarnings is the most warnings. Further repairs are made without one.
 const maxWarnings = 100
 
-// Repair returns data as standard JSON, as far as it can be repaired, and a warning for each change. Every
-// value keeps its line and column, unless a mark has to be inserted before it on its line and there is no
-// white space to replace. Other mistakes stay as they are, for a strict reader to refuse.
+// Repair returns data as standard JSON, as far as it can be repaired, and a warning for each change. A value keeps its
+// line and column unless a mark has to be inserted before it on its line and there is no white space to replace. Repair
+// does not change mistakes of other kinds; a strict parser refuses them.
 func Repair(data []byte) ([]byte, []Warning) {
 	m := &repairer{in: data, out: bytes.Clone(data)}
 	m.tokens()
 	if len(m.inserted) > 0 {
-		m.out = m.spliced()
+		m.out = m.withInsertions()
 	}
 	std, err := hujson.Standardize(m.out)
 	if err != nil {
@@ -46,10 +45,10 @@ func Repair(data []byte) ([]byte, []Warning) {
 	return std, m.warnings
 }
 
-// repairer makes one pass over the tokens. It keeps what it needs to know what the grammar allows next.
-// Places are byte offsets in the input.
+// repairer makes one pass over the tokens. Its state is enough to know which tokens the grammar allows next. Places are
+// byte offsets in the input.
 type repairer struct {
-	in, out  []byte // input and result; of the same length until insertions are spliced in
+	in, out  []byte // input and result; of the same length until withInsertions
 	open     []byte // open brackets, the innermost last
 	last     byte   // previous token: one of { } [ ] , : or v for a scalar value, k for a name; 0 at the start
 	lastEnd  int    // end of the previous token
@@ -84,7 +83,7 @@ func (m *repairer) warn(off int, message string) {
 	m.warnings = append(m.warnings, Warning{m.line + 1, utf8.RuneCount(m.in[m.start:off]) + 1, message})
 }
 
-// tokens goes over the tokens. It stops at a mistake that it cannot repair.
+// tokens reads all tokens and repairs what is between them. It stops at a mistake that it cannot repair.
 func (m *repairer) tokens() {
 	for i := 0; i < len(m.in); {
 		c := m.in[i]
@@ -105,7 +104,7 @@ func (m *repairer) tokens() {
 			m.last, m.lastEnd = ':', i+1
 			i++
 		case c == '{' || c == '[':
-			m.before(i)
+			m.beforeValue(i)
 			m.open = append(m.open, c)
 			m.last, m.lastEnd = c, i+1
 			i++
@@ -123,7 +122,7 @@ func (m *repairer) tokens() {
 			if name && (c != '"' || !followedByColon(m.in, end)) {
 				return
 			}
-			m.before(i)
+			m.beforeValue(i)
 			m.last, m.lastEnd = 'v', end
 			if name {
 				m.last = 'k'
@@ -137,8 +136,8 @@ func (m *repairer) tokens() {
 	}
 }
 
-// before is called where a value or a name begins: a comma is missing if a value stands before it.
-func (m *repairer) before(i int) {
+// beforeValue inserts a comma before the value or name that begins at i if the previous token is a value.
+func (m *repairer) beforeValue(i int) {
 	if len(m.open) == 0 {
 		return
 	}
@@ -148,7 +147,7 @@ func (m *repairer) before(i int) {
 	}
 }
 
-// atComma accepts a comma, or removes one that nothing stands before.
+// atComma accepts a comma, or removes one before which there is no value.
 func (m *repairer) atComma(i int) {
 	switch m.last {
 	case ',', '{', '[':
@@ -159,7 +158,7 @@ func (m *repairer) atComma(i int) {
 	m.comma, m.last, m.lastEnd = i, ',', i+1
 }
 
-// atClose handles a closing bracket. It first closes the brackets within it that are still open; false: there
+// atClose handles a closing bracket. It first closes the brackets inside that are still open. It returns false if there
 // is no open bracket for it.
 func (m *repairer) atClose(i int, c byte) bool {
 	if m.last == ',' {
@@ -179,7 +178,7 @@ func (m *repairer) atClose(i int, c byte) bool {
 	return false
 }
 
-// pop closes the innermost bracket and returns the mark that does so: '{'+2 is '}', and so with [.
+// pop closes the innermost bracket and returns the closing one: '{'+2 is '}', and '['+2 is ']'.
 func (m *repairer) pop() byte {
 	n := len(m.open) - 1
 	mark := m.open[n] + 2
@@ -187,10 +186,11 @@ func (m *repairer) pop() byte {
 	return mark
 }
 
+// closer returns the bracket that closes the innermost open one.
 func closer(open []byte) string { return string(rune(open[len(open)-1] + 2)) }
 
-// insert puts a mark between the tokens that end at from and begin at to. It replaces a space or tab before
-// the first comment there, so that nothing else moves; if there is none, the mark is inserted at from.
+// insert puts a mark between a token that ends at from and one that begins at to. It replaces a space or tab before the
+// first comment there, so that nothing else moves. If there is none, it inserts the mark at from.
 func (m *repairer) insert(from, to int, mark byte) {
 	for i := from; i < to; i++ {
 		if m.in[i] == '/' {
@@ -204,8 +204,8 @@ func (m *repairer) insert(from, to int, mark byte) {
 	m.inserted = append(m.inserted, insertion{from, mark})
 }
 
-// spliced returns the result with all insertions.
-func (m *repairer) spliced() []byte {
+// withInsertions returns the result with all insertions.
+func (m *repairer) withInsertions() []byte {
 	out := make([]byte, 0, len(m.out)+len(m.inserted))
 	at := 0
 	for _, ins := range m.inserted {
@@ -215,7 +215,7 @@ func (m *repairer) spliced() []byte {
 	return append(out, m.out[at:]...)
 }
 
-// comment returns where the comment that begins at i ends, or i if none does.
+// comment returns the end of the comment that begins at i, or i if there is none.
 func comment(in []byte, i int) int {
 	rest := in[i:]
 	switch {
@@ -232,7 +232,7 @@ func comment(in []byte, i int) int {
 	return i
 }
 
-// scalar returns where the string, number or word that begins at i ends, or i if none does.
+// scalar returns the end of the string, number or word that begins at i, or i if there is none.
 func scalar(in []byte, i int) int {
 	if in[i] == '"' {
 		for j := i + 1; j < len(in); j++ {
@@ -242,7 +242,7 @@ func scalar(in []byte, i int) int {
 			case '"':
 				return j + 1
 			case '\n':
-				return i // a string never goes over a line's end
+				return i // a string ends on its line
 			}
 		}
 		return i
@@ -254,6 +254,7 @@ func scalar(in []byte, i int) int {
 	return j
 }
 
+// followedByColon reports whether the next token after i is a colon.
 func followedByColon(in []byte, i int) bool {
 	rest := bytes.TrimLeft(in[i:], " \t\r\n")
 	return len(rest) > 0 && rest[0] == ':'

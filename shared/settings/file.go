@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// readFile reads a YAML file into the settings that it names. An empty file is a valid one.
+// readFile reads a YAML file and sets the settings that it names. An empty file is valid.
 func readFile(path string, fields []*field) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -24,6 +24,7 @@ func readFile(path string, fields []*field) error {
 	return decodeFile(path, data, fields)
 }
 
+// decodeFile sets the settings that data, the content of the file at path, names. The error is a *Error.
 func decodeFile(path string, data []byte, fields []*field) error {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
@@ -66,7 +67,8 @@ func decodeFile(path string, data []byte, fields []*field) error {
 	return nil
 }
 
-// setNode sets ptr from a YAML value and says in which line what is wrong, or "".
+// setNode sets *ptr to a YAML value. why is what is wrong with the value and line is the line of that; why is "" if
+// nothing is wrong.
 func setNode(ptr any, n *yaml.Node) (line int, why string) {
 	line, n = n.Line, deref(n)
 	var texts []string
@@ -125,10 +127,12 @@ func setNode(ptr any, n *yaml.Node) (line int, why string) {
 	return line, set(ptr, texts)
 }
 
+// nouns are the names of YAML tags in messages.
 var nouns = map[string]string{"!!str": "a string", "!!bool": "true or false", "!!int": "a whole number",
 	"!!float": "a number",
 	"!!seq":   "a list", "!!map": "a map", "!!null": "nothing", "!!timestamp": "a date"}
 
+// deref returns the node that an alias refers to; any other node as it is.
 func deref(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -136,6 +140,7 @@ func deref(n *yaml.Node) *yaml.Node {
 	return n
 }
 
+// describe returns the type of a value, and the value itself if it is a scalar, for a message.
 func describe(n *yaml.Node) string {
 	noun := nouns[n.ShortTag()]
 	if noun == "" {
@@ -147,6 +152,7 @@ func describe(n *yaml.Node) string {
 	return noun
 }
 
+// quoteIt is the advice to quote a scalar, as the end of a message.
 func quoteIt(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode && n.Value != "" {
 		return "; quote it"
@@ -156,7 +162,8 @@ func quoteIt(n *yaml.Node) string {
 
 func place(path string, line int) string { return path + ":" + strconv.Itoa(line) }
 
-// syntax takes the line out of the YAML library's message: "yaml: line 3: what is wrong".
+// syntax returns an error of the YAML library as an *Error. It takes the line from messages such as "yaml: line 3: what
+// is wrong".
 func syntax(path string, err error) error {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	if numbered, ok := strings.CutPrefix(message, "line "); ok {

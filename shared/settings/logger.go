@@ -7,15 +7,16 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Logger returns a logger that writes to standard error: lines for people on a terminal, JSON
-// elsewhere; every entry, never a sample. level is debug, info, warn or error; any other is a
-// *Error. With dev, entries carry their caller, errors a stack, and DPanic panics.
+// Logger returns a logger that writes every entry to standard error: lines for people on a terminal, JSON elsewhere.
+// level is debug, info, warn or error; any other is a *Error. With dev, entries have their caller, errors have a stack,
+// and DPanic panics.
 func Logger(level string, dev bool) (*zap.Logger, error) {
 	stat, err := os.Stderr.Stat()
 	terminal := err == nil && stat.Mode()&os.ModeCharDevice != 0
 	return newLogger(zapcore.Lock(os.Stderr), terminal, level, dev)
 }
 
+// newLogger is Logger with its output given.
 func newLogger(out zapcore.WriteSyncer, terminal bool, level string, dev bool) (*zap.Logger, error) {
 	var l zapcore.Level
 	switch level {

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Main is the whole of a program's main: it calls run with the arguments after the program's name
-// and exits with the status that run returns. The first SIGINT or SIGTERM ends ctx; a second one
-// exits at once, with 128 and the signal's number as the shell has it.
+// Main is the main function of a program: it calls run with the arguments after the program's name and exits with the
+// status that run returns. The first SIGINT or SIGTERM ends ctx. A second one exits at once with 128 plus the number of
+// the signal, as shells do.
 func Main(run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -19,7 +19,7 @@ func Main(run func(ctx context.Context, args []string, stdout, stderr io.Writer)
 	}))
 }
 
-// supervise runs run and handles signals meanwhile. Its goroutine has ended when it returns.
+// supervise calls run and handles signals until run returns. When supervise returns, its goroutine has ended.
 func supervise(signals <-chan os.Signal, exit func(int), run func(context.Context) int) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	done, ended := make(chan struct{}), make(chan struct{})

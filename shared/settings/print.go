@@ -68,8 +68,8 @@ func wrap(b *strings.Builder, text string) {
 	}
 }
 
-// effective returns the text of --print-config: a settings file with the effective values, without
-// secrets.
+// effective returns the text of --print-config: a settings file with the effective values. A secret is a comment
+// without its value.
 func effective(program, file string, fields []*field) string {
 	var b strings.Builder
 	b.WriteString("# " + program + " " + Version)

@@ -20,9 +20,9 @@
 // that type are repeated. A higher source replaces the whole list or map of a lower one. A field
 // without a default tag keeps, as its default, the value that the struct was given with.
 //
-// It guarantees that nothing is misread in silence: unknown flags, unknown or duplicate keys and
-// wrong types are errors that name their place. Unknown variables are left alone, they may belong
-// to another program. It keeps no state and must not grow a feature that only one program needs.
+// Unknown flags, unknown or duplicate keys, and values of a wrong type are errors with their place. Unknown variables
+// are no error, because they may be another program's. The package keeps no state. A feature that only one program
+// needs does not belong here.
 package settings
 
 import (
@@ -37,12 +37,12 @@ import (
 	"tandem.internal/shared/strictjson"
 )
 
-// Version is what --version prints, stamped with
+// Version is the version that --version prints. The build sets it with
 // -ldflags "-X tandem.internal/shared/settings.Version=…".
 var Version = "devel"
 
-// ErrPrinted is returned after --help, --version or --print-config has been answered on out: the
-// program exits with status 0.
+// ErrPrinted is returned after the answer to --help, --version or --print-config was written: the program exits with
+// status 0.
 var ErrPrinted = errors.New("answered")
 
 // Error is a mistake in flags, variables or the file: a usage error, exit status 2.
@@ -52,7 +52,7 @@ type Error struct {
 	Message string
 }
 
-// Error renders place, key and message on one line.
+// Error returns place, key and message on one line.
 func (e *Error) Error() string {
 	if e.Key != "" {
 		return e.Where + ": " + e.Key + ": " + e.Message
@@ -66,21 +66,21 @@ type Config interface {
 	Help() map[string]string
 }
 
-// Usager is implemented by a Config with its own beginning of --help: usage line, purpose of the program,
-// an example. Without it, usage line and example are generated from the fields.
+// Usager is implemented by a Config with its own beginning of --help: usage line, purpose of the program, an example.
+// Without it, usage line and example are made from the fields.
 type Usager interface{ Usage() string }
 
-// field is one setting. ptr points into the config; its dynamic type is one of those that set
-// knows.
+// field is one setting. ptr points into the config; its dynamic type is one that set accepts.
 type field struct {
 	name, env, help string
 	secret          bool
 	ptr             any
-	def, source     string // default as YAML; source of the value, such as "flag --listen"
+	def             string // default as YAML
+	source          string // where the value comes from, such as "flag --listen"
 }
 
-// redacted returns the message about a wrong value, without the value if it is a secret: errors end in
-// logs.
+// redacted returns the message about a wrong value. If the setting is a secret, the message does not contain the value,
+// because errors are logged.
 func (f *field) redacted(why string) string {
 	if !f.secret {
 		return why
@@ -149,8 +149,8 @@ func Load(program string, cfg Config, args []string, lookupEnv func(string) (str
 	return rest, nil
 }
 
-// Unexpected is the error for arguments that a program does not take, nil if there are none. commands are the words
-// that it knows in the place of the first one.
+// Unexpected returns an error about the first of the arguments that a program does not take; nil if there are none.
+// commands are the words that are allowed there, for a suggestion.
 func Unexpected(rest, commands []string) error {
 	if len(rest) == 0 {
 		return nil
@@ -159,6 +159,7 @@ func Unexpected(rest, commands []string) error {
 		nearest("", rest[0], commands, "--help shows the usage"))
 }
 
+// printed writes text to out and returns ErrPrinted.
 func printed(out io.Writer, text string) error {
 	if _, err := io.WriteString(out, text); err != nil {
 		return &Error{Where: "output", Message: err.Error()}
@@ -166,7 +167,8 @@ func printed(out io.Writer, text string) error {
 	return ErrPrinted
 }
 
-// collect lists the settings of a struct and gives each its default.
+// collect appends the settings of a struct to fields and sets each to its default. It panics on a struct that settings
+// cannot have.
 func collect(v reflect.Value, fields []*field) []*field {
 	t := v.Type()
 	for i := range t.NumField() {
@@ -233,7 +235,7 @@ func addHelp(fields []*field, texts map[string]string) {
 // builtins are the flags that every program has, and the type of their value.
 var builtins = map[string]string{configFlag: "file", "print-config": "bool", "help": "bool", "version": "bool"}
 
-// scan sorts args into the values of settings, of built-in flags, and the rest.
+// scan returns the values in args of settings and of built-in flags, and the other arguments. The error is a *Error.
 func scan(fields []*field, args []string) (flags map[*field][]string, rest []string, builtin map[string]string,
 	err error) {
 	flags, builtin = map[*field][]string{}, map[string]string{}
@@ -283,6 +285,7 @@ func scan(fields []*field, args []string) (flags map[*field][]string, rest []str
 	return flags, rest, builtin, nil
 }
 
+// find returns the setting of that name, nil if there is none.
 func find(fields []*field, name string) *field {
 	for _, f := range fields {
 		if f.name == name {
@@ -292,6 +295,7 @@ func find(fields []*field, name string) *field {
 	return nil
 }
 
+// isList reports whether a setting is a list or a map, whose flag may be repeated.
 func isList(ptr any) bool {
 	switch ptr.(type) {
 	case *[]string, *map[string]string:

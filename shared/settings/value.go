@@ -11,8 +11,8 @@ import (
 	"tandem.internal/shared/near"
 )
 
-// set parses texts into ptr and says what is wrong, in words, or "". Only lists and maps take
-// more or fewer than one text.
+// set sets *ptr to the value of texts. It returns what is wrong with them, in words; "": nothing. texts has exactly one
+// element unless the setting is a list or map.
 func set(ptr any, texts []string) string {
 	var err error
 	text := ""
@@ -68,6 +68,7 @@ func set(ptr any, texts []string) string {
 	return ""
 }
 
+// wrong returns the message about a number that strconv has refused.
 func wrong(text, want string, err error) string {
 	if e, ok := err.(*strconv.NumError); ok && e.Err == strconv.ErrRange {
 		return text + " is out of range"
@@ -75,7 +76,7 @@ func wrong(text, want string, err error) string {
 	return strconv.Quote(text) + " is not " + want
 }
 
-// render writes a value as YAML.
+// render returns a value as YAML.
 func render(ptr any) string {
 	switch p := ptr.(type) {
 	case *string:
@@ -106,8 +107,7 @@ func render(ptr any) string {
 	return ""
 }
 
-// suggest returns the end of a message about a name that does not exist: the nearest one that does, or
-// otherwise.
+// suggest returns the end of a message about an unknown name: the nearest known name after prefix, or otherwise.
 func suggest(prefix, name string, fields []*field, otherwise string) string {
 	names := slices.Collect(maps.Keys(builtins))
 	if prefix == "" {
@@ -120,7 +120,7 @@ func suggest(prefix, name string, fields []*field, otherwise string) string {
 	return nearest(prefix, name, names, otherwise)
 }
 
-// nearest is suggest with the known names given.
+// nearest is as suggest, with known in place of the names of settings.
 func nearest(prefix, name string, known []string, otherwise string) string {
 	if n := near.Best(name, known); n != "" {
 		return near.Suggest([]string{prefix + n}, "")

@@ -10,8 +10,7 @@ import (
 	"tandem.internal/shared/duration"
 )
 
-// Limits on what a message may list, and on its strings. They bound what a hostile sender can
-// make the receiver keep.
+// Limits of lists and strings in messages. They limit the memory that a hostile sender can take at the receiver.
 const (
 	maxName  = 63  // bytes of unit, node, kind, method and key names
 	maxKinds = 64  // kinds in live.seqs
@@ -19,8 +18,9 @@ const (
 	maxKeys  = 16  // keys that a node trusts
 )
 
-// check enforces the rules of the contract beyond field names and types. Strings that a signature
-// covers have no control characters, so that no two messages share a preimage (package seal).
+// check returns the first violation of a rule of the contract that goes beyond field names and types, as an *Error. A
+// string that a signature covers must have no control characters, so that no two messages have the same preimage
+// (package seal).
 func check(m any) error {
 	switch m := m.(type) {
 	case *Desired:
@@ -232,8 +232,8 @@ func (n *NodeInfo) check() error {
 	return nil
 }
 
-// ValidName reports whether s may name a unit, a node, a kind, a method or a key, and stand in a
-// topic: [A-Za-z0-9][A-Za-z0-9._-]{0,62}.
+// ValidName reports whether s can be the name of a unit, node, kind, method or key, and part of a topic:
+// [A-Za-z0-9][A-Za-z0-9._-]{0,62}.
 func ValidName(s string) bool {
 	if len(s) == 0 || len(s) > maxName {
 		return false
@@ -250,7 +250,7 @@ func ValidName(s string) bool {
 	return true
 }
 
-// first returns the first error that is not nil, as an error that is nil if there is none.
+// first returns the first of errs that is not nil; a nil error if all are nil.
 func first(errs ...*Error) error {
 	for _, e := range errs {
 		if e != nil {
@@ -260,7 +260,7 @@ func first(errs ...*Error) error {
 	return nil
 }
 
-// version requires the wire version of this package.
+// version returns an error unless v is Version.
 func version(v int) *Error {
 	switch v {
 	case Version:
@@ -271,7 +271,7 @@ func version(v int) *Error {
 	return New(CodeWrongVersion, "/v", fmt.Sprintf("wire version %d; this side speaks %d", v, Version))
 }
 
-// present requires a string that is not empty.
+// present returns an error if s is empty.
 func present(path, s string) *Error {
 	if s == "" {
 		return New(CodeMissing, path, "required")
@@ -279,7 +279,7 @@ func present(path, s string) *Error {
 	return nil
 }
 
-// presentRaw requires a raw field that is neither absent nor null.
+// presentRaw returns an error if a raw field is absent or null.
 func presentRaw(path string, raw []byte) *Error {
 	if len(raw) == 0 || string(raw) == "null" {
 		return New(CodeMissing, path, "required")
@@ -287,7 +287,7 @@ func presentRaw(path string, raw []byte) *Error {
 	return nil
 }
 
-// name requires a ValidName.
+// name returns an error unless ValidName accepts s.
 func name(path, s string) *Error {
 	if ValidName(s) {
 		return nil
@@ -298,7 +298,7 @@ func name(path, s string) *Error {
 	return New(CodeBadValue, path, "not a name: letters, digits and ._- after the first, at most 63")
 }
 
-// positive requires a number from 1.
+// positive returns an error if the number is 0.
 func positive(path string, n uint64) *Error {
 	if n == 0 {
 		return New(CodeMissing, path, "required, from 1")
@@ -306,7 +306,7 @@ func positive(path string, n uint64) *Error {
 	return nil
 }
 
-// instant requires a time that RFC 3339 can express in UTC.
+// instant returns an error unless RFC 3339 can express the time in UTC.
 func instant(path string, t time.Time) *Error {
 	if t.IsZero() {
 		return New(CodeMissing, path, "required")
@@ -317,7 +317,7 @@ func instant(path string, t time.Time) *Error {
 	return nil
 }
 
-// hash requires a hash as Hash returns it.
+// hash returns an error unless s has the form of what Hash returns.
 func hash(path, h string) *Error {
 	if len(h) == len(HashPrefix)+2*sha256.Size && h[:len(HashPrefix)] == HashPrefix {
 		for i := len(HashPrefix); i < len(h); i++ {
@@ -333,7 +333,7 @@ func hash(path, h string) *Error {
 	return New(CodeBadValue, path, "not sha256: and 64 lower-case hex digits")
 }
 
-// key checks the ID of the signing key only. Package seal verifies the signature.
+// key checks the ID of the signing key. It does not verify the signature; package seal does.
 func key(s *Signature) *Error {
 	if s == nil {
 		return nil
@@ -341,7 +341,7 @@ func key(s *Signature) *Error {
 	return plain("/sig/kid", s.KeyID)
 }
 
-// bounded requires an error within the limits of the contract; nil is one.
+// bounded returns an error if e exceeds the limits of the contract; nil does not.
 func bounded(path string, e *Error) *Error {
 	switch {
 	case e == nil:
@@ -354,7 +354,7 @@ func bounded(path string, e *Error) *Error {
 	return nil
 }
 
-// confirmWithin requires a duration with ModeTry, and none with another mode.
+// confirmWithin returns an error unless there is a duration with ModeTry, and none with another mode.
 func confirmWithin(m Mode, d string) error {
 	if (m == ModeTry) != (d != "") {
 		return New(CodeBadValue, "/confirmWithin", "goes with mode try, and only with it")

@@ -2,7 +2,7 @@ package wire
 
 import "strings"
 
-// Code is a machine-readable reason. The list only grows; meanings never change.
+// Code is a reason for programs. The list only grows; meanings never change.
 type Code string
 
 // The error codes. Meanings has one sentence for each.
@@ -38,7 +38,7 @@ const (
 	CodeInternal        Code = "internal"
 )
 
-// Meanings explains every code in one sentence.
+// Meanings has one sentence about each code.
 var Meanings = map[Code]string{
 	CodeMalformed:       "The input is not well-formed.",
 	CodeUnknownField:    "The input has a field that its format does not name.",
@@ -71,19 +71,18 @@ var Meanings = map[Code]string{
 	CodeInternal:        "Something went wrong that is not the caller's fault.",
 }
 
-// Error is a refusal or a failure as it travels: a code for programs, a JSON pointer to the
-// place, a bounded message for people. Line and Column (from 1) are set when the input was text
-// in the caller's hands; Node when one node said it.
+// Error is a refusal or a failure: a code for programs, a JSON pointer to the place, a message of limited length for
+// people. Line and Column are set if the input was a text of the caller; Node if a node has reported the error.
 type Error struct {
 	Code    Code   `json:"code"`            // what is wrong, for programs
 	Path    string `json:"path,omitempty"`  // JSON pointer (RFC 6901) of the place
 	Message string `json:"message"`         // what is wrong, for people
-	Node    string `json:"node,omitempty"`  // that says so
-	Line    int    `json:"line,omitzero"`   // of the document; the first is 1
-	Column  int    `json:"column,omitzero"` // of the document, in bytes; the first is 1
+	Node    string `json:"node,omitempty"`  // ID of the node that reported it
+	Line    int    `json:"line,omitzero"`   // line in the document; the first is 1
+	Column  int    `json:"column,omitzero"` // column in that line, in characters; the first is 1
 }
 
-// Error renders code, message and place on one line.
+// Error returns code, message, place and node on one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(string(e.Code))
@@ -102,13 +101,13 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is matches on the code alone, so errors.Is(err, &wire.Error{Code: wire.CodeStale}) works.
+// Is reports whether target is an Error with the same code: errors.Is(err, &wire.Error{Code: wire.CodeStale}).
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code
 }
 
-// New makes an Error whose path and message fit the contract's bounds.
+// New returns an Error. It shortens path and message to the limits of the contract.
 func New(code Code, path, message string) *Error {
 	return &Error{Code: code, Path: clip(path, MaxPath), Message: clip(message, MaxMessage)}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// strict are the options with which every message is read: names are case-sensitive, duplicate names
-// and names outside the contract are errors.
+// strict are the options for decoding: names are case-sensitive; duplicate names, and names that the contract does not
+// have, are errors.
 var strict = json.JoinOptions(json.RejectUnknownMembers(true))
 
 // Message is any message of the wire.
@@ -24,9 +24,10 @@ type Message interface {
 		Workloads | LogsParams | LogsResult | RestartParams
 }
 
-// Decode reads one message strictly. The error is always a *Error whose path points into the
-// message. Raw fields (Body, Params, Result, Detail, Document) are copies of the exact bytes of data.
-// A null means an absent field, but is not accepted as a whole message.
+// Decode decodes and checks one message. The error is always a *Error whose path is a JSON pointer into the message.
+// Raw
+// fields (Body, Params, Result, Detail, Document) are copies of the exact bytes in data. A field that is null counts as
+// absent; a message that is null is an error.
 func Decode[M Message](data []byte) (*M, error) {
 	if len(data) > MaxPacket {
 		return nil, New(CodeTooLarge, "", fmt.Sprintf("%d bytes; a message has at most %d", len(data), MaxPacket))
@@ -47,11 +48,12 @@ func Decode[M Message](data []byte) (*M, error) {
 	return m, nil
 }
 
-// maxDepth bounds the nesting of a message. No document comes near it, and it costs little memory.
+// maxDepth is the deepest nesting of a message. Documents have far less, and decoding so many levels needs little
+// memory.
 const maxDepth = 128
 
-// tooDeep reports whether data nests deeper than maxDepth. It allocates nothing. It counts brackets
-// first, which is several times faster than following the strings and decides nearly every message.
+// tooDeep reports whether data is nested deeper than maxDepth. It allocates nothing. It first counts all brackets, also
+// those in strings: that is several times faster, and is enough for nearly every message.
 func tooDeep(data []byte) bool {
 	if len(data) <= maxDepth || bytes.Count(data, []byte{'{'})+bytes.Count(data, []byte{'['}) <= maxDepth {
 		return false
@@ -78,8 +80,9 @@ func tooDeep(data []byte) bool {
 	return false
 }
 
-// AsError turns an error of the JSON library into an *Error with a JSON pointer. An *Error in err is
-// returned as it is; any other error becomes CodeMalformed.
+// AsError returns err as an *Error. An *Error that err wraps is returned as it is. An error of the JSON library gets
+// its
+// JSON pointer. Any other error gets CodeMalformed.
 func AsError(err error) *Error {
 	if w, ok := errors.AsType[*Error](err); ok {
 		return w
@@ -107,10 +110,10 @@ func AsError(err error) *Error {
 	return New(code, path, strings.TrimPrefix(msg, "json: "))
 }
 
-// HashPrefix begins every hash of the wire.
+// HashPrefix is the beginning of every hash of the contract.
 const HashPrefix = "sha256:"
 
-// Hash returns the SHA-256 of a body's exact bytes: "sha256:" and 64 hex digits.
+// Hash returns the SHA-256 of a body's exact bytes: "sha256:" and 64 hexadecimal digits.
 func Hash(body []byte) string {
 	var buf [len(HashPrefix) + 2*sha256.Size]byte
 	copy(buf[:], HashPrefix)

@@ -10,10 +10,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Encode writes any message: the same bytes for the same message. Raw fields (Body, Params, Result,
-// Detail, Document) keep their bytes and are the last member of their message. Invalid UTF-8 in a
-// string is replaced by U+FFFD. Encode panics on a value that is not JSON, such as a raw field with a
-// syntax error: that is a bug in the caller. It does not check the body of a Desired.
+// Encode returns a message as JSON. Equal messages give equal bytes. Raw fields (Body, Params, Result, Detail,
+// Document)
+// keep their bytes and are the last member of their message. U+FFFD replaces invalid UTF-8 in a string. Encode panics
+// on a value that JSON cannot express, such as a raw field with a syntax error, which is a mistake of the caller. It
+// does not check the body of a Desired.
 func Encode[M Message](m *M) []byte {
 	switch m := any(m).(type) {
 	case *Desired:
@@ -55,8 +56,9 @@ func marshal(m any) []byte {
 	return b
 }
 
-// splice adds a raw member at the end of object, byte for byte. The JSON library would remove its white
-// space, and the bytes would no longer have the hash that was signed.
+// splice adds a raw member at the end of object, byte for byte. The JSON library would remove white space, and the
+// bytes
+// would not have the signed hash any more.
 func splice(object []byte, name string, raw jsontext.Value) []byte {
 	if len(raw) == 0 {
 		return object
@@ -71,8 +73,8 @@ func splice(object []byte, name string, raw jsontext.Value) []byte {
 	return append(object, '}')
 }
 
-// Append adds the envelope's JSON to b and returns it. It is written by hand because a unit encodes ten
-// thousand documents at a time, and because the body must keep its bytes.
+// Append appends the envelope's JSON to b. It does not use the JSON library because a controller encodes ten thousand
+// documents at a time, and because the body must keep its bytes.
 func (d *Desired) Append(b []byte) []byte {
 	b = append(b, `{"v":`...)
 	b = strconv.AppendInt(b, int64(d.V), 10)
@@ -114,8 +116,9 @@ func (d *Desired) Append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// Append adds the request's JSON to b and returns it. Params must be JSON. It is not checked, because a
-// check sends the same document to thousands of nodes.
+// Append appends the request's JSON to b. Params must be JSON, which Append does not check, because the controller
+// sends
+// the same document to thousands of nodes.
 func (r *Request) Append(b []byte) []byte {
 	b = append(b, `{"v":`...)
 	b = strconv.AppendInt(b, int64(r.V), 10)
@@ -151,7 +154,7 @@ func (s *Signature) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// member adds a comma and a member with a string value.
+// member appends a comma and a member with a string value.
 func member(b []byte, name, value string) []byte {
 	b = append(b, ',', '"')
 	b = append(b, name...)
@@ -159,7 +162,7 @@ func member(b []byte, name, value string) []byte {
 	return quoted(b, value)
 }
 
-// quoted adds a JSON string.
+// quoted appends a JSON string.
 func quoted(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Indicator is what a node's link light shows (seed 002, "ledBlinker config"): how far the node has
-// come on its way to the controller, or what is wrong. The list only grows.
+// Indicator is the number for a light on the node (seed 002, "ledBlinker config"): the state of its connection to the
+// controller, or what is wrong. The list only grows.
 type Indicator int
 
 // The indicators. From 10 up they are errors.
 const (
 	IndicatorNoAddress Indicator = 1 // no network address
 	IndicatorNoBroker  Indicator = 2 // an address, but no session with the broker
-	IndicatorNoContact Indicator = 3 // the broker, but no word from the controller that is signed and fresh
+	IndicatorNoContact Indicator = 3 // a session, but no fresh, signed message of the controller
 	IndicatorContact   Indicator = 4 // in contact
 
 	IndicatorRefused     Indicator = 10 // the broker refuses this node
-	IndicatorCertificate Indicator = 11 // this node's certificate, or the broker's, does not hold
+	IndicatorCertificate Indicator = 11 // this node's certificate, or the broker's, is not valid
 	IndicatorKey         Indicator = 12 // the controller signs with a key that this node does not trust
 	IndicatorClock       Indicator = 13 // this node's clock is too far off to check certificates
 	IndicatorStorage     Indicator = 14 // the node's state cannot be saved
@@ -26,7 +26,7 @@ const (
 	IndicatorNoSlot      Indicator = 16 // there is no verified slot to restart into
 )
 
-// IndicatorTexts has a few words for each indicator.
+// IndicatorTexts has a short text for each indicator.
 var IndicatorTexts = map[Indicator]string{
 	IndicatorNoAddress:   "no network address",
 	IndicatorNoBroker:    "no session with the broker",
@@ -41,52 +41,52 @@ var IndicatorTexts = map[Indicator]string{
 	IndicatorNoSlot:      "no verified slot to restart into",
 }
 
-// Health is the detail of a reported/health envelope: what the seed calls the NodeAgent status.
+// Health is the detail of a reported/health envelope; the seed calls it the NodeAgent status.
 type Health struct {
-	Indicator  Indicator         `json:"indicator"`            // what the node's link light shows
-	Text       string            `json:"text"`                 // Indicator, in a few words
+	Indicator  Indicator         `json:"indicator"`            // number for a light on the node
+	Text       string            `json:"text"`                 // Indicator in words
 	Contact    HealthContact     `json:"contact"`              // with the controller
 	Slots      []HealthSlot      `json:"slots,omitempty"`      // A/B slots of the agent
 	Current    string            `json:"current,omitempty"`    // the slot that runs, by ID
 	Components []HealthComponent `json:"components,omitempty"` // other parts of the node that are updated on trial
 	Trial      *HealthTrial      `json:"trial,omitempty"`      // of the agent or a component
-	Restart    *HealthRestart    `json:"restart,omitempty"`    // wanted and not done yet
+	Restart    *HealthRestart    `json:"restart,omitempty"`    // a restart that was decided and has not happened yet
 	Boot       HealthBoot        `json:"boot"`                 // why and when the node started
 	Checks     []HealthCheck     `json:"checks,omitempty"`     // functional checks
-	// by the node's clock: until then its clocks stand still
+	// end of announced maintenance, by the node's clock; until then time without contact does not count
 	Maintenance time.Time      `json:"maintenance,omitzero"`
 	Settings    HealthSettings `json:"settings"` // in effect, complete
 }
 
-// ContactResult is how an attempt to hear from the controller ended.
+// ContactResult is the result of an attempt to hear from the controller.
 type ContactResult string
 
-// Only success refreshes contact; a temporary failure shows that the road is there.
+// Only ContactSuccess renews contact; ContactTemporary shows that the network works.
 const (
 	ContactSuccess   ContactResult = "success"   // a fresh signed message, or an accepted document
 	ContactTemporary ContactResult = "temporary" // the controller's side answered, but could not serve
-	ContactFailure   ContactResult = "failure"   // it could not be reached, or says that it is down
-	ContactSaved     ContactResult = "saved"     // the node works from what it had saved
+	ContactFailure   ContactResult = "failure"   // it could not be reached, or has announced that it is down
+	ContactSaved     ContactResult = "saved"     // the node works from its saved documents
 )
 
 func (r ContactResult) known() bool {
 	return r == ContactSuccess || r == ContactTemporary || r == ContactFailure || r == ContactSaved
 }
 
-// HealthContact is the node's contact with the controller. Times are the node's clock.
+// HealthContact is the node's contact with the controller. Times are by the node's clock.
 type HealthContact struct {
 	In       bool          `json:"in"`                // there is contact
-	Since    time.Time     `json:"since,omitzero"`    // of In, as it is
-	Result   ContactResult `json:"result,omitempty"`  // the newest
+	Since    time.Time     `json:"since,omitzero"`    // when In last changed
+	Result   ContactResult `json:"result,omitempty"`  // result of the newest attempt
 	Last     time.Time     `json:"last,omitzero"`     // the newest success in this boot
-	Document time.Time     `json:"document,omitzero"` // when the last good document came
+	Document time.Time     `json:"document,omitzero"` // when the last-good document was received
 }
 
-// SlotState is what a slot holds (seed 002, "zboot status").
+// SlotState is the state of an agent slot, or of a component (seed 002, "zboot status").
 type SlotState string
 
-// Active: good and booted by default. Updating: written, not tried yet. Inprogress: booted on
-// trial. Unused: neither.
+// Active: good, and started by default. Updating: written, and not tried yet. In progress: on trial. Unused: none of
+// these.
 const (
 	SlotActive     SlotState = "active"
 	SlotUpdating   SlotState = "updating"
@@ -98,69 +98,69 @@ func (s SlotState) known() bool {
 	return s == SlotActive || s == SlotUpdating || s == SlotInProgress || s == SlotUnused
 }
 
-// HealthSlot is one of the node's slots.
+// HealthSlot is one agent slot of the node.
 type HealthSlot struct {
 	ID       string    `json:"id"`                // of the slot
 	State    SlotState `json:"state"`             // of the slot
 	Version  string    `json:"version,omitempty"` // that it holds
-	Verified bool      `json:"verified,omitzero"` // what it holds has the hash that it should have
+	Verified bool      `json:"verified,omitzero"` // its content has the expected hash
 }
 
-// HealthComponent is a part of the node other than the agent, which a program of its own updates.
+// HealthComponent is a part of the node, other than the agent, that a program updates on trial.
 type HealthComponent struct {
 	Name string `json:"name"` // of the component
-	// of Next, if there is one; else active, or unused: no version is known
+	// state of Next, if there is one; else active, or unused if no version is known
 	State   SlotState `json:"state"`
 	Version string    `json:"version,omitempty"` // in force
-	Next    string    `json:"next,omitempty"`    // being installed, installed, on trial, or given up and not left yet
-	Running string    `json:"running,omitempty"` // as the program says
-	Text    string    `json:"text,omitempty"`    // what it is at, or how the newest update failed
+	Next    string    `json:"next,omitempty"`    // being installed, installed, on trial, or to be removed
+	Running string    `json:"running,omitempty"` // version that runs, as reported by the program
+	Text    string    `json:"text,omitempty"`    // what the update does now, or why the newest one failed
 }
 
 // HealthTrial is a trial of a slot, or of a component, that is under way.
 type HealthTrial struct {
-	Slot      string    `json:"slot"`                // of a component: its name
+	Slot      string    `json:"slot"`                // slot; for a component, its name
 	Component string    `json:"component,omitempty"` // on trial; empty: the agent
 	Version   string    `json:"version"`             // on trial
 	Since     time.Time `json:"since"`               // when it first started
-	Remaining Span      `json:"remaining,omitzero"`  // test time still to pass in good health
-	// running time until it is rolled back; absent: passed, see WaitsFor
+	Remaining Span      `json:"remaining,omitzero"`  // rest of the test time, which passes only in good health
+	// running time until it is rolled back; absent: it has passed, see WaitsFor
 	Deadline Span `json:"deadline,omitzero"`
-	// the site had no contact before the trial, so none is expected in time
+	// the node had no contact before the trial, so contact is not required in time
 	Offline  bool         `json:"offline,omitzero"`
-	Approval string       `json:"approval,omitempty"` // needed, or given: by whom
-	WaitsFor []HealthWait `json:"waitsFor,omitempty"` // what a commit needs and does not have
+	Approval string       `json:"approval,omitempty"` // needed, or who has approved
+	WaitsFor []HealthWait `json:"waitsFor,omitempty"` // conditions of a commit that do not hold yet
 }
 
-// ApprovalNeeded is a trial's Approval that has not been given.
+// ApprovalNeeded is the value of HealthTrial.Approval while nobody has approved.
 const ApprovalNeeded = "needed"
 
-// WaitCode names what a trial waits for. The list only grows.
+// WaitCode is a condition that a trial waits for. The list only grows.
 type WaitCode string
 
-// The things that a trial may wait for.
+// The conditions that a trial may wait for.
 const (
-	WaitSlots       WaitCode = "slots"       // the state of the slots is not known
-	WaitMaintenance WaitCode = "maintenance" // the controller's maintenance ends
-	// a functional check that was good before the trial, or is new, is not good
+	WaitSlots       WaitCode = "slots"       // the state of the slots is known
+	WaitMaintenance WaitCode = "maintenance" // announced maintenance has ended
+	// a check that was good before the trial, or is new, is good
 	WaitCheck    WaitCode = "check"
-	WaitContact  WaitCode = "contact"   // the controller, heard since the trial's start and still
-	WaitApproval WaitCode = "approval"  // someone says that it may be kept
-	WaitTestTime WaitCode = "test-time" // the test time passes in good health
-	WaitCommit   WaitCode = "commit"    // the commit is being written
-	WaitRestart  WaitCode = "restart"   // a restart has been decided
-	WaitWayBack  WaitCode = "way-back"  // it should be rolled back, but no verified slot is there
+	WaitContact  WaitCode = "contact"   // there is contact, and there was a fresh message since the trial began
+	WaitApproval WaitCode = "approval"  // somebody has approved
+	WaitTestTime WaitCode = "test-time" // the test time has passed in good health
+	WaitCommit   WaitCode = "commit"    // the commit is written
+	WaitRestart  WaitCode = "restart"   // a restart that was decided has happened
+	WaitWayBack  WaitCode = "way-back"  // there is a verified slot to roll back to
 )
 
-// HealthWait is one thing that a trial waits for.
+// HealthWait is one condition that a trial waits for.
 type HealthWait struct {
-	Code WaitCode `json:"code"`           // what is missing, for programs
+	Code WaitCode `json:"code"`           // the condition, for programs
 	Name string   `json:"name,omitempty"` // of the check
-	Text string   `json:"text"`           // what is missing, for people
+	Text string   `json:"text"`           // the condition, for people
 }
 
-// BootReason is why a node, or its agent, started (seed 002; the first writer wins). The list only
-// grows, and one that is not known passes as text.
+// BootReason is why a node, or its agent, has started (seed 002). If there are several reasons, the one that was
+// written first counts. The list only grows; receivers take an unknown reason as text.
 type BootReason string
 
 // The reasons of a start.
@@ -174,54 +174,54 @@ const (
 	BootDisconnect   BootReason = "disconnect"     // no contact for the reset time
 	BootFatal        BootReason = "fatal"          // the agent crashed or was killed
 	BootOOM          BootReason = "oom"            // out of memory
-	BootWatchdogHung BootReason = "watchdog-hung"  // a loop of the agent stood still
-	BootWatchdogPID  BootReason = "watchdog-pid"   // a program that the agent watches did
+	BootWatchdogHung BootReason = "watchdog-hung"  // a loop of the agent hung
+	BootWatchdogPID  BootReason = "watchdog-pid"   // a watched program hung or ended
 	BootKernel       BootReason = "kernel"         // the kernel crashed
-	BootPowerFail    BootReason = "power-fail"     // the machine went down without a word
-	BootUnknown      BootReason = "unknown"        // nobody has written a reason
+	BootPowerFail    BootReason = "power-fail"     // the machine went down without a recorded reason
+	BootUnknown      BootReason = "unknown"        // no reason was recorded
 )
 
 // HealthRestart is a restart that has been decided: of the machine, or into another slot.
 type HealthRestart struct {
 	Reason BootReason `json:"reason"`           // why it is to restart
-	Detail string     `json:"detail,omitempty"` // in a few words
-	At     time.Time  `json:"at"`               // not earlier than this, by the node's clock
+	Detail string     `json:"detail,omitempty"` // in words
+	At     time.Time  `json:"at"`               // not before this time, by the node's clock
 }
 
-// HealthBoot tells of the newest start.
+// HealthBoot is the newest start of the node.
 type HealthBoot struct {
 	Reason   BootReason `json:"reason"`           // why the node started
-	Detail   string     `json:"detail,omitempty"` // in a few words
+	Detail   string     `json:"detail,omitempty"` // in words
 	Restarts uint64     `json:"restarts"`         // how often this node has started
 	At       time.Time  `json:"at"`               // by the node's clock
 }
 
-// Postponed reports whether the decided restart waits for the end of the trial, so that its time is not
-// known. Only a restart that ends the trial does not wait.
+// Postponed reports whether the restart that was decided waits for the end of a trial, so that its time is not known.
+// A restart that rolls the trial back does not wait.
 func (h *Health) Postponed() bool {
 	return h.Restart != nil && h.Trial != nil && h.Restart.Reason != BootFallback
 }
 
-// HealthCheck is the newest verdict of one functional check.
+// HealthCheck is the newest result of one check.
 type HealthCheck struct {
 	Name    string    `json:"name"`              // of the check
 	OK      bool      `json:"ok"`                // the check passes
-	Message string    `json:"message,omitempty"` // what the check says
-	Since   time.Time `json:"since"`             // of OK, as it is, by the node's clock
+	Message string    `json:"message,omitempty"` // text of the check
+	Since   time.Time `json:"since"`             // when OK last changed, by the node's clock
 }
 
-// RebootParams ask the node to reboot the machine. It waits out a trial.
+// RebootParams ask the node to reboot the machine, after a trial if there is one.
 type RebootParams struct {
 	Reason string `json:"reason"` // for the journal and the node's boot reason
 }
 
-// TryParams ask the node to start its staged slot, or what is staged of a component, on trial.
+// TryParams ask the node to start the staged version of the agent, or of a component, on trial.
 type TryParams struct {
 	Component string `json:"component,omitempty"` // empty: the agent itself
 	Version   string `json:"version,omitempty"`   // version that must be staged; empty: any
 }
 
-// ApproveParams allow the node to keep the slot that it tries.
+// ApproveParams allow the node to keep the version on trial.
 type ApproveParams struct {
 	Version string `json:"version"` // version that must be on trial
 }
@@ -312,7 +312,7 @@ func (t *HealthTrial) check() error {
 	return nil
 }
 
-// optional is instant for a time that may be absent.
+// optional is as instant, for a time that may be absent.
 func optional(path string, t time.Time) *Error {
 	if t.IsZero() {
 		return nil
@@ -320,7 +320,7 @@ func optional(path string, t time.Time) *Error {
 	return instant(path, t)
 }
 
-// within returns the error of a part with the path of the part in front.
+// within returns err as an *Error with path in front of its own path; nil if err is nil.
 func within(path string, err error) error {
 	if err == nil {
 		return nil

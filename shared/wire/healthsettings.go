@@ -9,43 +9,44 @@ import (
 // HealthFormat is the format version of a desired document of kind health.
 const HealthFormat = "1"
 
-// MaxMaintenance is the longest total time for which announced maintenance may stop a node's clocks. A
-// beacon that announces no maintenance resets the total.
+// MaxMaintenance is the longest total time without contact that a node does not count because of announced maintenance.
+// A beacon that announces none resets the total.
 const MaxMaintenance = 24 * time.Hour
 
-// HealthSettings is the body of a desired document of kind health (seed 002, EVE Node Health
-// Monitor Function). Every field but the format version is optional; Complete says what then holds.
+// HealthSettings is the body of a desired document of kind health (seed 002, EVE Node Health Monitor Function). All
+// fields but the format version are optional; Complete has the defaults.
 type HealthSettings struct {
 	FormatVersion string `json:"formatVersion"`     // of these settings: "1"
-	Reset         Span   `json:"reset,omitzero"`    // normal operation: without contact for so long, reboot
-	Fallback      Span   `json:"fallback,omitzero"` // trial: without contact for so long, roll back
-	// trial: good health for so long, ending now, before a commit
+	Reset         Span   `json:"reset,omitzero"`    // time without contact after which the node reboots
+	Fallback      Span   `json:"fallback,omitzero"` // on trial: time without contact after which it is rolled back
+	// on trial: time of uninterrupted good health before a commit
 	Test     Span          `json:"test,omitzero"`
-	Deadline Span          `json:"deadline,omitzero"`  // trial: running time after which it is rolled back
-	Contact  Span          `json:"contact,omitzero"`   // how long a word from the controller counts as contact
-	Watchdog Span          `json:"watchdog,omitzero"`  // a loop that stands still for so long ends the agent
+	Deadline Span          `json:"deadline,omitzero"`  // on trial: running time after which it is rolled back
+	Contact  Span          `json:"contact,omitzero"`   // time for which a fresh message counts as contact
+	Watchdog Span          `json:"watchdog,omitzero"`  // time without progress after which a loop counts as hung
 	Approval *bool         `json:"approval,omitempty"` // a commit needs the controller's or the operator's approval
 	Reboot   *bool         `json:"reboot,omitempty"`   // the agent may reboot the machine
-	Checks   *HealthLimits `json:"checks,omitempty"`   // what is too much
+	Checks   *HealthLimits `json:"checks,omitempty"`   // limits of measured values
 }
 
-// HealthLimits are the limits of the checks that go by a measured value. CPU, RAM and disk are
-// fractions of the whole, network is bytes per second.
+// HealthLimits are the limits of the checks of measured values. CPU, RAM and disk are fractions of the whole; network
+// is in bytes a second.
 type HealthLimits struct {
-	CPU     *HealthLimit `json:"cpu,omitempty"`     // of the processors
-	RAM     *HealthLimit `json:"ram,omitempty"`     // of the memory
-	Disk    *HealthLimit `json:"disk,omitempty"`    // of the partitions
-	Network *HealthLimit `json:"network,omitempty"` // of the network
+	CPU     *HealthLimit `json:"cpu,omitempty"`     // use of the processors
+	RAM     *HealthLimit `json:"ram,omitempty"`     // use of the memory
+	Disk    *HealthLimit `json:"disk,omitempty"`    // use of each partition
+	Network *HealthLimit `json:"network,omitempty"` // traffic
 }
 
-// HealthLimit says that a check fails when its value stays above Max for the time For. A Max of
-// 1 switches a check of a fraction off.
+// HealthLimit is the limit of one check: it fails when the value stays above Max for the time For. For a fraction, a
+// Max
+// of 1 turns the check off.
 type HealthLimit struct {
-	Max float64 `json:"max"`          // share, 0 to 1
+	Max float64 `json:"max"`          // above 0; a fraction is at most 1
 	For Span    `json:"for,omitzero"` // absent: at once
 }
 
-// The defaults and bounds of the times, in seconds: seed 002 and EVE.
+// The defaults and limits of the times, from seed 002 and EVE.
 const (
 	second = Span(time.Second)
 
@@ -58,9 +59,11 @@ const (
 	ApprovalDeadline = 86400 * second // the least default deadline where an approval is needed
 )
 
-// Complete returns h with defaults for all absent fields: the defaults above; a deadline of twice the
-// sum of test and fallback time, and of at least a day if an approval is needed; reboots allowed; no
-// approval needed; limits of 98 % for CPU during five minutes, for RAM and disk during one.
+// Complete returns h with defaults for all absent fields:
+//   - the times above;
+//   - a deadline of twice the sum of test and fallback time, but of at least a day if an approval is needed;
+//   - no approval needed, and reboots allowed;
+//   - limits of 98 % for CPU during five minutes, and for RAM and disk during one.
 func (h HealthSettings) Complete() HealthSettings {
 	h.FormatVersion = HealthFormat
 	fill(&h.Reset, DefaultReset)
@@ -93,7 +96,7 @@ func (h HealthSettings) Complete() HealthSettings {
 	return h
 }
 
-// fill sets a field that has its zero value.
+// fill sets a field that is zero to value.
 func fill[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -101,15 +104,15 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// Check completes h and returns what is wrong with it, or nil. Each time must be within its bounds, and
-// the times must obey the rules below. The error's path points into h.
+// Check completes h and returns the first mistake in it, or nil. Each time must be within its limits, and the times
+// must obey the rules below. The error's path is a JSON pointer into h.
 //
-//	contact  >= 75 s       else a node loses contact between two beacons, which come each minute
-//	contact  <= fallback   else a trial is rolled back while there still is contact
-//	fallback <= reset      else normal operation has less patience than a trial
-//	watchdog <  test       else a version whose loops stand still can pass its test
+//	contact  >= 75 s       otherwise a node loses contact between two beacons, a minute apart
+//	contact  <= fallback   otherwise a trial is rolled back while there is contact
+//	fallback <= reset      otherwise a node reboots sooner than it rolls a trial back
+//	watchdog <  test       otherwise a version whose loops hang can pass its test
 //	deadline >= min(test + fallback, MaxSpan)
-//	                       else a trial with contact in time ends before its test time has passed
+//	                       otherwise a trial with contact in time can end before its test time
 func (h HealthSettings) Check() *Error {
 	if err := h.check(); err != nil {
 		return AsError(err)
@@ -154,7 +157,7 @@ func (h *HealthSettings) check() error {
 		c.Checks.Disk.check("/checks/disk", 1), c.Checks.Network.check("/checks/network", math.MaxFloat64))
 }
 
-// bound requires a time from least to most.
+// bound returns an error unless s is from least to most.
 func bound(path string, s, least, most Span) *Error {
 	if s < least || s > most {
 		return New(CodeBadValue, path, fmt.Sprintf("%v is not within %v and %v", s, least, most))
@@ -162,8 +165,8 @@ func bound(path string, s, least, most Span) *Error {
 	return nil
 }
 
-// contactTime requires a contact time that is longer than the pause between two beacons. With a shorter one
-// the node would lose contact each minute, and no trial could pass.
+// contactTime returns an error if s is not longer than the pause between two beacons: the node would lose contact each
+// minute, and no trial could be committed.
 func contactTime(path string, s Span) *Error {
 	if s < MinContact {
 		return New(CodeBadValue, path,

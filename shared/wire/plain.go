@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// MaxText bounds plain texts, in bytes: versions, boots, IDs, and the texts that a node reports.
+// MaxText is the most bytes of a plain text: a version, boot, ID, or text that a node reports.
 const MaxText = 256
 
 // Plain returns a text of at most most bytes without control characters: a control character becomes a
@@ -20,7 +20,7 @@ func Plain(s string, most int) string {
 	}, strings.ToValidUTF8(s, "�")), most)
 }
 
-// clip shortens s to at most n bytes without cutting a character, and replaces what is not UTF-8.
+// clip shortens s to at most n bytes without splitting a character, and replaces invalid UTF-8.
 func clip(s string, n int) string {
 	s = strings.ToValidUTF8(s, "�")
 	if len(s) <= n {
@@ -30,7 +30,7 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n-len(mark)], "") + mark
 }
 
-// text requires a plain string that is not empty.
+// text returns an error unless s is a plain text that is not empty.
 func text(path, s string) *Error {
 	if s == "" {
 		return New(CodeMissing, path, "required")
@@ -38,8 +38,9 @@ func text(path, s string) *Error {
 	return plain(path, s)
 }
 
-// plain requires a string of at most MaxText bytes without control characters. It is for strings that are
-// stored for every node, shown in tables or signed.
+// plain returns an error unless s has at most MaxText bytes and no control characters. It is for strings that are
+// stored
+// for each node, shown in tables, or signed.
 func plain(path, s string) *Error {
 	if len(s) > MaxText {
 		return New(CodeTooLarge, path, "longer than 256 bytes")

@@ -1,9 +1,9 @@
-// Package wire owns the messages that travel between the controller and the nodes: their
-// shapes, their strict decoding, their states and their error codes. It is the public contract
-// described in shared/docs/wire.md, version 1, and changes only by raising Version.
+// Package wire owns the messages between the controller and the nodes: their types, their strict decoding, their
+// states and their error codes. It is the public contract that shared/docs/wire.md describes. A change that an older
+// program cannot read raises Version.
 //
-// It guarantees that a document's body is carried byte for byte, never re-encoded, and that a
-// decoder refuses what the contract does not name. It does no I/O and reads no clock.
+// The bytes of a document's body never change on their way. A decoder refuses fields that the contract does not name.
+// The package does no I/O and reads no clock.
 //
 //tandem:pure
 package wire
@@ -24,15 +24,16 @@ const Version = 1
 // Limits on what either side accepts, in bytes.
 const (
 	MaxPacket  = 256 << 10 // a whole MQTT packet
-	MaxBody    = 64 << 10  // a document body inside an envelope; larger ones travel by reference
+	MaxBody    = 64 << 10  // a document body in an envelope; a larger one is referred to, see Ref
 	MaxMessage = 1 << 10   // an error's message
 	MaxPath    = 512       // an error's JSON pointer
 )
 
-// Kind names what a document is about.
+// Kind is the subject of a document or report.
 type Kind string
 
-// The document kinds. Info is only ever reported; Health has settings one way and status the other.
+// The kinds. Nodes report info and get no document of it. A document of kind health has settings, its report the
+// node's health.
 const (
 	KindConfig     Kind = "config"
 	KindPolicies   Kind = "policies"
@@ -42,16 +43,15 @@ const (
 	KindHealth     Kind = "health"
 )
 
-// Kinds lists every kind that the wire names, by name. It is the only such list: every input refuses a kind
-// that is not in it, and names it.
+// Kinds returns every kind of the contract, sorted by name. It is the only such list: each input refuses other kinds.
 func Kinds() []Kind {
 	return []Kind{KindComponents, KindConfig, KindHealth, KindInfo, KindPolicies, KindWorkloads}
 }
 
-// Known reports whether the wire names the kind.
+// Known reports whether k is a kind of the contract.
 func (k Kind) Known() bool { return slices.Contains(Kinds(), k) }
 
-// Stamp orders the documents of one unit: by epoch, then by rev. The order of arrival means nothing.
+// Stamp orders the documents of one unit: by epoch, then by rev. The order of arrival has no meaning.
 type Stamp struct {
 	Epoch uint64 `json:"epoch"`
 	Rev   uint64 `json:"rev"`
@@ -65,16 +65,16 @@ func (s Stamp) Compare(o Stamp) int {
 // IsZero reports whether s is the stamp of no document.
 func (s Stamp) IsZero() bool { return s == Stamp{} }
 
-// Mode says what a node does with an accepted document.
+// Mode is what a node does with an accepted document.
 type Mode string
 
-// Apply makes a document last; Try rolls it back unless it is confirmed in time.
+// ModeApply keeps the document; ModeTry rolls it back unless it is confirmed in time.
 const (
 	ModeApply Mode = "apply"
 	ModeTry   Mode = "try"
 )
 
-// Ref points at a body too large for an envelope.
+// Ref refers to a body that is too large for an envelope.
 type Ref struct {
 	URL  string `json:"url"`
 	Hash string `json:"hash"` // "sha256:" and 64 hex digits
@@ -86,10 +86,10 @@ type Ref struct {
 type Signature struct {
 	KeyID   string `json:"kid"`
 	Ed25519 []byte `json:"ed25519"`        // 64 bytes, base64 on the wire
-	Path    []byte `json:"path,omitempty"` // the way up, leaf to root: 32 bytes a step; empty: signed directly
+	Path    []byte `json:"path,omitempty"` // Merkle path from leaf to root, 32 bytes a step; empty: signed directly
 }
 
-// Desired is what a node should be: controller to node, retained.
+// Desired is the envelope of a document, from the controller to one node; retained.
 type Desired struct {
 	V             int            `json:"v"`
 	Unit          string         `json:"unit"`
@@ -107,10 +107,10 @@ type Desired struct {
 	Sig           *Signature     `json:"sig,omitempty"`
 }
 
-// Stamp returns the document's place in the order.
+// Stamp returns the document's stamp.
 func (d *Desired) Stamp() Stamp { return Stamp{d.Epoch, d.Rev} }
 
-// DocRef names one issued document without its body.
+// DocRef identifies an issued document.
 type DocRef struct {
 	Epoch   uint64 `json:"epoch"`   // of the unit when it was issued
 	Rev     uint64 `json:"rev"`     // of the record that issued it
@@ -118,13 +118,13 @@ type DocRef struct {
 	Hash    string `json:"hash"`    // of the document's bytes
 }
 
-// Stamp returns the document's place in the order.
+// Stamp returns the document's stamp.
 func (d *DocRef) Stamp() Stamp { return Stamp{d.Epoch, d.Rev} }
 
-// State is how far a node has come with a document.
+// State is the state of a node's attempt to install a document.
 type State string
 
-// The states of an attempt. Installed means applied and confirmed running.
+// The states of an attempt. Installed means applied and confirmed.
 const (
 	StateReceived   State = "received"
 	StateRejected   State = "rejected"
@@ -136,8 +136,7 @@ const (
 	StateSuperseded State = "superseded"
 )
 
-// Settled reports whether a node that is in this state will do nothing more with the document
-// by itself.
+// Settled reports whether s is final: the node does nothing more with the document of its own accord.
 func (s State) Settled() bool {
 	switch s {
 	case StateRejected, StateInstalled, StateFailed, StateRolledBack, StateSuperseded:
@@ -156,7 +155,7 @@ func (s State) Known() bool {
 	return false
 }
 
-// Attempt is the newest document a node has dealt with, and what came of it.
+// Attempt is the newest document that a node has received, and the state of its installation.
 type Attempt struct {
 	Epoch   uint64    `json:"epoch"`           // of the document
 	Rev     uint64    `json:"rev"`             // of the document
@@ -168,10 +167,10 @@ type Attempt struct {
 	At      time.Time `json:"at"`              // by the node's clock
 }
 
-// Stamp returns the attempted document's place in the order.
+// Stamp returns the document's stamp.
 func (a *Attempt) Stamp() Stamp { return Stamp{a.Epoch, a.Rev} }
 
-// Reported is what a node is: node to controller, retained.
+// Reported is a report of one kind, from a node to the controller; retained.
 type Reported struct {
 	V       int            `json:"v"`
 	Node    string         `json:"node"`
@@ -183,8 +182,8 @@ type Reported struct {
 	Detail  jsontext.Value `json:"detail,omitzero"`
 }
 
-// Live says that a node is there, and what the newest of each of its messages is, so that the
-// receiver can ask for what it missed. It is also the node's last will, with Up false.
+// Live reports the presence of a node, and the numbers of its newest reports and events, so that the controller can ask
+// for those that it has missed. With Up false it is the node's last will, or its last message before it stops.
 type Live struct {
 	V       int             `json:"v"`
 	Node    string          `json:"node"`
@@ -195,76 +194,75 @@ type Live struct {
 	Events  uint64          `json:"events,omitempty"` // newest event; counts across boots
 }
 
-// Event is something that happened on a node. Events wait on the node's disk until the
-// controller has them.
+// Event is one occurrence on a node. The node keeps it on its disk until the controller has acknowledged it.
 type Event struct {
 	V      int            `json:"v"`
 	Node   string         `json:"node"`
 	Boot   string         `json:"boot"`
-	Seq    uint64         `json:"seq"` // from 1, across boots, without gaps but for Lost
+	Seq    uint64         `json:"seq"` // from 1, across boots; without gaps, except for Lost
 	At     time.Time      `json:"at"`
 	Type   string         `json:"type"`
-	Lost   uint64         `json:"lost,omitempty"` // events just before this one that the node had no room to keep
+	Lost   uint64         `json:"lost,omitempty"` // number of events before this one for which there was no room
 	Error  *Error         `json:"error,omitempty"`
 	Detail jsontext.Value `json:"detail,omitzero"`
 }
 
-// Method names what a request asks for.
+// Method is the name of what a request asks for.
 type Method string
 
 // The request methods.
 const (
-	MethodCheck   Method = "check"   // CheckParams: would you take this document? Result: CheckResult
+	MethodCheck   Method = "check"   // CheckParams: whether the node would take the document. Result: CheckResult
 	MethodReport  Method = "report"  // no params: publish live and every report again. Result: null
-	MethodEvents  Method = "events"  // EventsParams: publish the events after this one again. Result: null
-	MethodConfirm Method = "confirm" // ConfirmParams: keep the tried document. Result: null
-	// RebootParams: reboot, once no trial is under way. Result: null, before it happens
+	MethodEvents  Method = "events"  // EventsParams: publish events again. Result: null
+	MethodConfirm Method = "confirm" // ConfirmParams: keep the document on trial. Result: null
+	// RebootParams: reboot the machine, after a trial if there is one. Result: null, before it happens
 	MethodReboot  Method = "reboot"
-	MethodTry     Method = "try"     // TryParams: start the staged slot on trial. Result: null, before it happens
-	MethodApprove Method = "approve" // ApproveParams: the tried slot may be kept. Result: null
-	MethodRestart Method = "restart" // RestartParams: start a workload's process anew. Result: null, before it happens
-	MethodLogs    Method = "logs"    // LogsParams: what a workload has written. Result: LogsResult
+	MethodTry     Method = "try"     // TryParams: start the staged version on trial. Result: null, before it happens
+	MethodApprove Method = "approve" // ApproveParams: allow to keep the version on trial. Result: null
+	MethodRestart Method = "restart" // RestartParams: restart a workload's process. Result: null, before it happens
+	MethodLogs    Method = "logs"    // LogsParams: return a workload's output. Result: LogsResult
 )
 
-// Request is one question to one node.
+// Request is a request of the controller to one node.
 type Request struct {
 	V        int            `json:"v"`
 	Unit     string         `json:"unit"`
 	Node     string         `json:"node"`
-	ID       string         `json:"id"` // the reply carries it back
+	ID       string         `json:"id"` // repeated in the reply
 	Method   Method         `json:"method"`
 	Params   jsontext.Value `json:"params,omitzero"`
 	NotAfter time.Time      `json:"notAfter"`
 	Sig      *Signature     `json:"sig,omitempty"`
 }
 
-// CheckParams carries a document that is not issued yet.
+// CheckParams has a document that is not issued yet.
 type CheckParams struct {
 	Kind    Kind           `json:"kind"`
 	Version string         `json:"version"`
 	Body    jsontext.Value `json:"body,omitzero"`
 }
 
-// CheckResult says whether the node would take the document, and why not.
+// CheckResult is a node's verdict: whether it would take the document, and why not.
 type CheckResult struct {
 	OK     bool     `json:"ok"`
 	Errors []*Error `json:"errors,omitempty"` // at most a few; the first is the main one
 }
 
-// EventsParams asks for every event with a higher sequence number; what is at or below it may
-// be forgotten by the node.
+// EventsParams asks for all events with a sequence number above After, and acknowledges the others, which the node may
+// delete.
 type EventsParams struct {
 	After uint64 `json:"after"`
 }
 
-// ConfirmParams names the tried document to keep.
+// ConfirmParams identifies the document on trial that the node is to keep.
 type ConfirmParams struct {
 	Kind  Kind   `json:"kind"`
 	Epoch uint64 `json:"epoch"`
 	Rev   uint64 `json:"rev"`
 }
 
-// Reply answers the request of the same ID: with a result or with an error.
+// Reply is a node's reply to the request with the same ID. It has a result or an error.
 type Reply struct {
 	V      int            `json:"v"`
 	Node   string         `json:"node"`
@@ -279,34 +277,35 @@ type Key struct {
 	Ed25519 []byte `json:"ed25519"` // 32 bytes, base64 on the wire
 }
 
-// Beacon is what every node of a unit hears first. As the controller's last will it has Up false.
+// Beacon is the controller's signed message to all nodes of the unit; retained. With Up false it is the controller's
+// last will, or its last message before it stops.
 type Beacon struct {
 	V       int        `json:"v"`
 	Unit    string     `json:"unit"`
 	Epoch   uint64     `json:"epoch"`
 	Up      bool       `json:"up"`
 	Time    time.Time  `json:"time"`
-	Keys    []Key      `json:"keys"`             // those that count, the oldest first
+	Keys    []Key      `json:"keys"`             // the valid ones, the oldest first
 	KeysRev uint64     `json:"keysRev,omitzero"` // orders the lists of keys; 0: the unit's first
 	Jitter  string     `json:"jitter"`           // ISO 8601: nodes spread repeated reports over this long
 	Sig     *Signature `json:"sig,omitempty"`
 
-	// Maintenance announces, by the controller's clock, until when the controller or the road to it may be
-	// away on purpose: nodes stop the clocks that a loss of contact runs on. See MaxMaintenance.
+	// Maintenance is the end of announced maintenance, by the controller's clock. Until then the controller, or the
+	// network to it, may be away, and nodes do not count the time without contact. See MaxMaintenance.
 	Maintenance time.Time `json:"maintenance,omitzero"`
 }
 
-// Submission is what the cloud side puts into inbox/{what}.
+// Submission is a submission over MQTT, published on inbox/{source} by a cloud side.
 type Submission struct {
 	V             int            `json:"v"`
-	ID            string         `json:"id"`   // the answer carries it back
+	ID            string         `json:"id"`   // repeated in the answer
 	From          string         `json:"from"` // who submits, for the journal
 	Mode          Mode           `json:"mode,omitempty"`
 	ConfirmWithin string         `json:"confirmWithin,omitempty"`
 	Document      jsontext.Value `json:"document,omitzero"`
 }
 
-// Answer is what the controller says to a Submission, on outbox/{what}.
+// Answer is the controller's answer to a Submission, published on outbox/{source}.
 type Answer struct {
 	V       int    `json:"v"`
 	ID      string `json:"id"`
@@ -325,8 +324,8 @@ type NodeInfo struct {
 	Partitions   []Partition       `json:"partitions,omitempty"` // of its disks
 	Attributes   map[string]string `json:"attributes,omitempty"` // set on the node
 	AgentVersion string            `json:"agentVersion"`         // of the agent's program
-	Keys         []string          `json:"keys,omitempty"`       // IDs of the signing keys that the node believes
-	Error        *Error            `json:"error,omitempty"`      // the node's own trouble, when it has any
+	Keys         []string          `json:"keys,omitempty"`       // IDs of the signing keys that the node trusts
+	Error        *Error            `json:"error,omitempty"`      // what is wrong with the node itself; absent: nothing
 }
 
 // Partition is one file system of a node that configurations may name.

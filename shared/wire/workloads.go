@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Workloads is the detail of a reported/workloads envelope: how far each slot of the node has come
-// (seed 004). Times are the node's clock.
+// Workloads is the detail of a reported/workloads envelope: the state of each workload slot of the node (seed 004).
+// Times are by the node's clock.
 type Workloads struct {
 	Slots []WorkloadSlot `json:"slots"`         // by name
-	More  int            `json:"more,omitzero"` // slots that did not fit
+	More  int            `json:"more,omitzero"` // number of further slots, for which the report has no room
 }
 
-// WorkloadState is what a slot's instance or job does.
+// WorkloadState is the state of a workload slot.
 type WorkloadState string
 
 // The states of a slot.
 const (
-	// nothing has been started yet: resources come, it is installed and validated
+	// its process was not started yet: resources are fetched, install and validate hooks run
 	WorkloadPreparing  WorkloadState = "preparing"
-	WorkloadRunning    WorkloadState = "running"    // its process is there
+	WorkloadRunning    WorkloadState = "running"    // its process runs
 	WorkloadRestarting WorkloadState = "restarting" // its process has ended, and is started again at Next
-	WorkloadCompleted  WorkloadState = "completed"  // a job that has succeeded
-	WorkloadFailed     WorkloadState = "failed"     // it cannot be prepared, or does not stay up; Error says why
-	WorkloadStopped    WorkloadState = "stopped"    // it is no longer wanted, and goes or is gone
+	WorkloadCompleted  WorkloadState = "completed"  // its job has succeeded
+	WorkloadFailed     WorkloadState = "failed"     // it cannot be prepared, or does not stay up; Error has the reason
+	WorkloadStopped    WorkloadState = "stopped"    // it is no longer wanted, and is being stopped or has stopped
 )
 
 func (s WorkloadState) known() bool {
@@ -34,70 +34,70 @@ func (s WorkloadState) known() bool {
 	return false
 }
 
-// WorkloadSlot is one slot of a node.
+// WorkloadSlot is one workload slot of a node.
 type WorkloadSlot struct {
 	Slot string `json:"slot"`         // service@node
-	Job  bool   `json:"job,omitzero"` // else an instance
-	// configurationId of what State is about: what runs, or the first that is to
+	Job  bool   `json:"job,omitzero"` // it has a job; else an instance
+	// configurationId of the configuration that State is about: the one that runs, or the first that is to run
 	ID       string        `json:"id"`
 	State    WorkloadState `json:"state"`             // of the slot
-	Since    time.Time     `json:"since"`             // of State; of WorkloadRunning: of the process that runs
-	Next     time.Time     `json:"next,omitzero"`     // of WorkloadRestarting
-	Restarts uint64        `json:"restarts,omitzero"` // of this configuration
-	Exit     *WorkloadExit `json:"exit,omitempty"`    // how the process ended last
-	// configurationId of what is to take its place, if it is another
+	Since    time.Time     `json:"since"`             // start of State; if running, start of the process
+	Next     time.Time     `json:"next,omitzero"`     // if restarting: time of the next start
+	Restarts uint64        `json:"restarts,omitzero"` // number of restarts with this configuration
+	Exit     *WorkloadExit `json:"exit,omitempty"`    // the newest end of the process
+	// configurationId of the configuration that is to replace ID; absent: none is
 	Wanted string `json:"wanted,omitempty"`
-	// what happens with Wanted, or before the first start: fetch, link, a hook's name, or ready: the old process is to
-	// end
+	// step in preparing Wanted, or the first configuration: fetch (resources), link, the name of a hook, or ready (the
+	// process that runs has to end first)
 	Doing     string             `json:"doing,omitempty"`
-	Error     *Error             `json:"error,omitempty"`     // what keeps it, or Wanted, from running
-	Resources []WorkloadResource `json:"resources,omitempty"` // that are not on the node yet, by name
+	Error     *Error             `json:"error,omitempty"`     // why the configuration, or Wanted, does not run
+	Resources []WorkloadResource `json:"resources,omitempty"` // those that are not on the node yet, by name
 }
 
 // WorkloadExit is how a process ended.
 type WorkloadExit struct {
-	Code   int       `json:"code"`             // -1: by a signal, or nobody knows
-	Signal string    `json:"signal,omitempty"` // SIGKILL
+	Code   int       `json:"code"`             // exit code; -1: it ended by a signal, or the code is not known
+	Signal string    `json:"signal,omitempty"` // name of the signal that ended it, such as SIGKILL
 	OOM    bool      `json:"oom,omitzero"`     // it was killed because its memory ran out
 	Late   bool      `json:"late,omitzero"`    // it was killed because maxExecutionTimeMs was over
-	Lost   bool      `json:"lost,omitzero"`    // it ended while nobody looked
+	Lost   bool      `json:"lost,omitzero"`    // it ended with the keeper or the machine
 	Text   string    `json:"text,omitempty"`   // why it could not be started
-	Said   string    `json:"said,omitempty"`   // the end of what it wrote, if it failed
+	Output string    `json:"said,omitempty"`   // the end of its output, if it failed
 	At     time.Time `json:"at"`               // by the node's clock
 }
 
-// WorkloadResource is a resource that is on its way.
+// WorkloadResource is the state of a resource that is not on the node yet.
 type WorkloadResource struct {
 	Name  string `json:"name"`            // of the resource
 	State string `json:"state"`           // waiting, fetching, verifying or failed
-	Done  int64  `json:"done,omitzero"`   // bytes
-	Size  int64  `json:"size,omitzero"`   // bytes, 0: not known
-	Error *Error `json:"error,omitempty"` // of the newest attempt
+	Done  int64  `json:"done,omitzero"`   // bytes that are on the node
+	Size  int64  `json:"size,omitzero"`   // bytes; 0: not known
+	Error *Error `json:"error,omitempty"` // why the newest attempt failed
 }
 
-// LogsParams ask for what a slot's processes have written. Result: LogsResult.
+// LogsParams ask for the output of a workload slot's processes. Result: LogsResult.
 type LogsParams struct {
 	Service string `json:"service"`
-	Cursor  string `json:"cursor,omitempty"` // of the LogsResult before; empty: the last Tail bytes
+	Cursor  string `json:"cursor,omitempty"` // of the previous LogsResult; empty: the last Tail bytes
 	Tail    int    `json:"tail,omitzero"`    // bytes, at most MaxLogs
 }
 
-// MaxLogs is how many bytes of a log one answer carries at most.
+// MaxLogs is the most bytes of output in one LogsResult.
 const MaxLogs = 32 << 10
 
-// LogsResult is a piece of a log.
+// LogsResult is a part of the output of a workload slot's processes.
 type LogsResult struct {
 	Data    []byte `json:"data,omitempty"`   // base64 on the wire
-	Cursor  string `json:"cursor"`           // for what comes next
-	Skipped bool   `json:"skipped,omitzero"` // something between the cursor and Data is gone
+	Cursor  string `json:"cursor"`           // for the next LogsParams
+	Skipped bool   `json:"skipped,omitzero"` // output between the cursor and Data was deleted
 }
 
-// RestartParams ask the node to start a slot's process anew. Result: null, before it happens.
+// RestartParams ask the node to restart the process of a workload slot. Result: null, before it happens.
 type RestartParams struct {
 	Service string `json:"service"`
 }
 
-// MaxSlots is how many slots a report has at most.
+// MaxSlots is the most slots in one report.
 const MaxSlots = 1024
 
 func (w *Workloads) check() error {
@@ -124,7 +124,7 @@ func (s *WorkloadSlot) check() error {
 		return New(CodeBadValue, "/state", "no such state")
 	}
 	if e := s.Exit; e != nil {
-		if err := first(plain("/exit/signal", e.Signal), plain("/exit/text", e.Text), plain("/exit/said", e.Said),
+		if err := first(plain("/exit/signal", e.Signal), plain("/exit/text", e.Text), plain("/exit/said", e.Output),
 			instant("/exit/at", e.At)); err != nil {
 			return err
 		}

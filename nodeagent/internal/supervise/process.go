@@ -355,8 +355,8 @@ func Ending(e wire.WorkloadExit) string {
 	default:
 		text = fmt.Sprintf("exit status %d", e.Code)
 	}
-	if e.Said != "" {
-		text += ": " + e.Said
+	if e.Output != "" {
+		text += ": " + e.Output
 	}
 	return text
 }

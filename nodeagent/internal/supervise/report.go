@@ -92,7 +92,7 @@ func (s State) Report() wire.WorkloadSlot {
 	r.Restarts, r.Error = of.Restarts, of.Error
 	if of.Exit != nil {
 		e := *of.Exit
-		e.Signal, e.Text, e.Said = plain(e.Signal), plain(e.Text), plain(e.Said)
+		e.Signal, e.Text, e.Output = plain(e.Signal), plain(e.Text), plain(e.Output)
 		r.Exit = &e
 	}
 	if p := s.Main; p != nil && p.Run == "" && p.Stopping == "" && !p.Done {

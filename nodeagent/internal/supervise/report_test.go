@@ -96,7 +96,7 @@ func TestReportIsPlain(t *testing.T) {
 		d.ConfigurationID, d.Properties = text.Draw(t, "id of the next"), nil
 		s, now := New(Durable{Slot: c.Slot, Born: "b"}, rules), clock.Now{Wall: epoch}
 		exit := wire.WorkloadExit{Code: 1, Signal: text.Draw(t, "signal"), Text: text.Draw(t, "text"),
-			Said: text.Draw(t, "said")}
+			Output: text.Draw(t, "said")}
 		step := func(ev Event) {
 			now.Mono += time.Second
 			s, _ = s.Step(now, ev)

@@ -262,7 +262,7 @@ func TestAdoption(t *testing.T) {
 		w.exit("web", keep.Status{ExitCode: 2})
 		a = w.agent()
 		synctest.Wait()
-		if e := a.world.report().Slots[0].Exit; e == nil || e.Code != 2 || e.Said != "no such host" {
+		if e := a.world.report().Slots[0].Exit; e == nil || e.Code != 2 || e.Output != "no such host" {
 			t.Errorf("its end: %+v", e)
 		}
 		settled(time.Minute)
@@ -288,8 +288,8 @@ func TestLogsOfAdopted(t *testing.T) {
 		if err := os.WriteFile(log+".1", []byte("of "+run+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if e := m.exit(keep.Status{ID: run, State: keep.Exited, ExitCode: 1}); e.Said != "of "+run {
-			t.Errorf("%s said %q", run, e.Said)
+		if e := m.exit(keep.Status{ID: run, State: keep.Exited, ExitCode: 1}); e.Output != "of "+run {
+			t.Errorf("%s said %q", run, e.Output)
 		}
 	}
 }

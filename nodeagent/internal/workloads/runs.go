@@ -169,7 +169,7 @@ func (m *Manager) exit(st keep.Status) wire.WorkloadExit {
 		e.Code = -1
 	}
 	if e.Code != 0 {
-		e.Said = m.lastOutput(st.ID)
+		e.Output = m.lastOutput(st.ID)
 	}
 	return e
 }

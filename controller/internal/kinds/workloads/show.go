@@ -195,8 +195,8 @@ func howEnded(e *wire.WorkloadExit) string {
 	case e.Signal != "":
 		text = "ended by " + e.Signal
 	}
-	if e.Said != "" {
-		text += ": " + e.Said
+	if e.Output != "" {
+		text += ": " + e.Output
 	}
 	return text
 }
