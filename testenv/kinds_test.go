@@ -17,9 +17,6 @@ var namesKinds = map[string]string{
 	"controller/internal/distribute/health.go":    "the operations about the settings of health",
 	"controller/internal/distribute/workloads.go": "the operations about slots, and the set that a version comes to",
 	"controller/internal/distribute/read.go":      "the operations about the unit configuration: resolved, explained",
-	"controller/internal/distribute/unit.go":      "confirm and rollback have the unit configuration's paths",
-	"controller/internal/distribute/status.go":    "outbox/status is the unit configuration's (seed 000)",
-	"controller/internal/op/submit.go":            "the operations' paths name the kind that is submitted",
 }
 
 // TestKindsAreNamedInTheirFoldersOnly looks at the controller and at the broker.

@@ -257,9 +257,9 @@ func TestHTTPOverTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		in := op.ConfigIn{Document: []byte(`{"formatVersion":"7","version":"1.0.0","nodes":[]}`)}
+		in := op.Submit{Document: []byte(`{"formatVersion":"7","version":"1.0.0","nodes":[]}`)}
 		in.DryRun = true
-		_, err = client.Call(t.Context(), c, op.ApplyConfig, in)
+		_, err = client.Call(t.Context(), c, op.VerbsOf(op.Subject{Name: "config"}).Apply, in)
 		return err
 	}
 	var short, long view.Grant

@@ -9,6 +9,7 @@ import (
 
 	"tandem.internal/controller/app"
 	"tandem.internal/controller/internal/distribute"
+	"tandem.internal/shared/wire"
 )
 
 // Seed 000, Startup: the file's place is a setting. The controller reads it there, and writes it there.
@@ -34,7 +35,7 @@ func TestConfigFileIsWhereTheSettingSays(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	s, err := a.Unit().ConfigStatus(t.Context())
+	s, err := a.Unit().SourceStatus(t.Context(), wire.KindConfig)
 	if err != nil || s.State != "installed" || s.Version != "1.0.0" {
 		t.Errorf("%+v %v", s, err)
 	}

@@ -18,13 +18,12 @@ type (
 	Result       = view.Result
 	Node         = view.Node
 	Document     = view.Document
-	ConfigStatus = view.ConfigStatus
+	SourceStatus = view.SourceStatus
 	Version      = view.Version
 	Entry        = view.Entry
 	EntryFilter  = view.EntryFilter
 	Scope        = view.Scope
 	NodeIn       = op.NodeIn
-	VersionIn    = op.VersionIn
 	ResolveIn    = op.ResolveIn
 	SlotsIn      = op.SlotsIn
 	SlotIn       = op.SlotIn

@@ -18,7 +18,7 @@ type Change struct {
 	// Pointer is a JSON pointer into the newer configuration, or into the older one if After is nil.
 	Pointer string         `json:"pointer"`
 	Before  jsontext.Value `json:"before,omitzero"` // compact JSON
-	After   jsontext.Value `json:"after,omitzero"`
+	After   jsontext.Value `json:"after,omitzero"`  // likewise
 }
 
 // Diff returns the changes from a to b. formatVersion and version come first, then the entries in the order of b,

@@ -132,13 +132,14 @@ func trials(r *rig) {
 		return v
 	}
 	kept := try(time.Minute)
-	if res, err := r.app.Unit().Confirm(controller.As(r.Context(), "test")); err != nil || res.State != "accepted" {
+	res, err := r.app.Unit().Confirm(controller.As(r.Context(), "test"), wire.KindConfig)
+	if err != nil || res.State != "accepted" {
 		r.Fatalf("%+v %v", res, err)
 	}
 	r.awaitVersion(kept, r.first...)
 	try(2 * time.Second)
 	r.until("the trial is over", func() string {
-		st, err := r.app.Unit().ConfigStatus(r.Context())
+		st, err := r.app.Unit().SourceStatus(r.Context(), wire.KindConfig)
 		if err != nil {
 			return err.Error()
 		}
@@ -228,7 +229,7 @@ func inbox(r *rig) {
 	send(submission) // delivered twice, as QoS 1 may
 	send([]byte(`{"v":1,"id":"s-bad","from":"cloud","document":{"formatVersion":"6"}}`))
 	answered("s-bad", "refused")
-	history, err := r.app.Unit().History(r.Context())
+	history, err := r.app.Unit().History(r.Context(), wire.KindConfig)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (e *Env) Calm() {
 			n.Restart()
 		}
 	}
-	var s controller.ConfigStatus
+	var s controller.SourceStatus
 	e.Until(patience, "the controller takes orders", func() (ok bool) {
 		s, ok = e.TryStatus()
 		return ok
@@ -223,7 +223,7 @@ func (e *Env) Check() {
 	if v, err := u.Verify(ctx); err != nil || !v.OK {
 		e.Wrong("the journal: %v %s", err, v.Report)
 	}
-	history, err := u.History(ctx)
+	history, err := u.History(ctx, wire.KindConfig)
 	if err != nil {
 		e.Wrong("history: %v", err)
 	}

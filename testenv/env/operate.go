@@ -65,14 +65,14 @@ func (e *Env) Confirm() controller.Result {
 // TryConfirm is Confirm for a trial that may be over.
 func (e *Env) TryConfirm() (controller.Result, error) {
 	return ask(e, func(ctx context.Context, u controller.Unit) (controller.Result, error) {
-		return u.Confirm(controller.As(ctx, "ann"))
+		return u.Confirm(controller.As(ctx, "ann"), wire.KindConfig)
 	})
 }
 
 // TryRollback reissues an old version under a new number.
 func (e *Env) TryRollback(version, as string) error {
 	_, err := ask(e, func(ctx context.Context, u controller.Unit) (controller.Result, error) {
-		r, err := u.Rollback(controller.As(ctx, "ann"), controller.Rollback{Version: version, As: as})
+		r, err := u.Rollback(controller.As(ctx, "ann"), wire.KindConfig, controller.Rollback{Version: version, As: as})
 		if err == nil && r.State == "accepted" {
 			e.acknowledge(r.Version)
 		} else if err == nil {
@@ -121,7 +121,7 @@ func ask[T any](e *Env, f func(context.Context, controller.Unit) (T, error)) (T,
 }
 
 // Status is the unit configuration's state.
-func (e *Env) Status() controller.ConfigStatus {
+func (e *Env) Status() controller.SourceStatus {
 	e.Helper()
 	s, ok := e.TryStatus()
 	if !ok {
@@ -131,17 +131,17 @@ func (e *Env) Status() controller.ConfigStatus {
 }
 
 // TryStatus is Status for a controller that may not answer.
-func (e *Env) TryStatus() (controller.ConfigStatus, bool) {
-	s, err := ask(e, func(ctx context.Context, u controller.Unit) (controller.ConfigStatus, error) {
-		return u.ConfigStatus(ctx)
+func (e *Env) TryStatus() (controller.SourceStatus, bool) {
+	s, err := ask(e, func(ctx context.Context, u controller.Unit) (controller.SourceStatus, error) {
+		return u.SourceStatus(ctx, wire.KindConfig)
 	})
 	return s, err == nil
 }
 
 // Restore ends the failed state.
 func (e *Env) Restore() error {
-	_, err := ask(e, func(ctx context.Context, u controller.Unit) (controller.ConfigStatus, error) {
-		return u.Restore(controller.As(ctx, "ann"))
+	_, err := ask(e, func(ctx context.Context, u controller.Unit) (controller.SourceStatus, error) {
+		return u.Restore(controller.As(ctx, "ann"), wire.KindConfig)
 	})
 	return err
 }

@@ -89,7 +89,7 @@ func TestTheWholeRoad(t *testing.T) {
 	ctx := patience(t)
 	installed := func(version string) {
 		t.Helper()
-		s, err := a.Unit().ConfigStatus(ctx)
+		s, err := a.Unit().SourceStatus(ctx, wire.KindConfig)
 		if err != nil || s.Version != version || s.Progress.Installed != nodes || s.Progress.Online != nodes {
 			t.Fatalf("%+v %v; %+v", s, err, f.Stats())
 		}
@@ -137,14 +137,14 @@ func TestTheWholeRoad(t *testing.T) {
 	}
 	for ctx.Err() == nil {
 		changed := a.Unit().Changed()
-		if s, err := a.Unit().ConfigStatus(ctx); err != nil {
+		if s, err := a.Unit().SourceStatus(ctx, wire.KindConfig); err != nil {
 			t.Fatal(err)
 		} else if s.Progress.Installed == nodes {
 			break
 		}
 		await(t, changed, f)
 	}
-	if _, err := a.Unit().Confirm(app.As(ctx, "test")); err != nil {
+	if _, err := a.Unit().Confirm(app.As(ctx, "test"), wire.KindConfig); err != nil {
 		t.Fatal(err)
 	}
 	for ctx.Err() == nil {

@@ -83,7 +83,7 @@ func TestKilledController(t *testing.T) {
 				t.Errorf("round %d: %s was accepted and is forgotten", round, v)
 			}
 		}
-		status, err := Get[controller.ConfigStatus](u, "/v1/config/status")
+		status, err := Get[controller.SourceStatus](u, "/v1/config/status")
 		if err != nil || status.State != "installed" && len(accepted) > 0 {
 			t.Errorf("round %d: %+v %v", round, status, err)
 		}

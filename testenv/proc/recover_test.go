@@ -50,7 +50,7 @@ func TestRestoredBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.StartController("--report-jitter", "100ms")
-	status, err := Get[controller.ConfigStatus](u, "/v1/config/status")
+	status, err := Get[controller.SourceStatus](u, "/v1/config/status")
 	if err != nil {
 		t.Fatal(err)
 	}

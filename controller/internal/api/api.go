@@ -89,15 +89,16 @@ func New(core Core, cfg Config) *API {
 	}
 	a.stopping, a.stop = context.WithCancel(context.Background())
 	all := append(core.Operations(), a.own()...)
+	bound := map[string]int{}
+	for _, o := range all {
+		bound[o.Name()]++
+	}
 	for _, s := range op.All() {
-		n := 0
-		for _, o := range all {
-			if o.Name() == s.Name {
-				n++
-			}
-		}
+		bound[s.Name] += 0 // one that nothing does counts, too
+	}
+	for name, n := range bound {
 		if n != 1 {
-			panic(fmt.Sprintf("api: %d things do %s", n, s.Name))
+			panic(fmt.Sprintf("api: %d things do %s", n, name))
 		}
 	}
 	for _, rt := range routes(all) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/event"
@@ -17,7 +18,7 @@ import (
 // shapes returns the types of the operations' bodies and answers, by name.
 func shapes() map[string]reflect.Type {
 	all := map[string]reflect.Type{"Problem": reflect.TypeFor[op.Problem]()}
-	for _, s := range op.All() {
+	for _, s := range append(op.All(), kinds.All().Specs()...) {
 		for _, t := range []reflect.Type{s.In, s.Out} {
 			all[t.Name()] = t
 			if t.Kind() != reflect.Struct {

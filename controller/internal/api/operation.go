@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 
-	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 )
@@ -61,18 +60,6 @@ func answered(s op.Spec, do func(context.Context, any) (any, error)) Operation {
 		}
 		return nil
 	}}
-}
-
-// Submit has do judge what is submitted, from whoever asks.
-func Submit[In any, P interface {
-	*In
-	Submission() view.Submission
-}](o op.Op[In, view.Result], do func(context.Context, view.Submission) (view.Result, error)) Operation {
-	return Bind(o, func(ctx context.Context, in In) (view.Result, error) {
-		s, who := P(&in).Submission(), caller.From(ctx)
-		s.Who, s.Via = who.Who(), who.Via()
-		return do(ctx, s)
-	})
 }
 
 // Watch answers with what see sees, now and whenever that changes.

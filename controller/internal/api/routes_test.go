@@ -19,19 +19,20 @@ import (
 var roles = map[tokens.Role][]string{
 	"": {"GET /healthz", "GET /readyz", "GET /", "GET /dashboard.css", "GET /dashboard.js"},
 	tokens.View: {
-		"GET /v1/config", "GET /v1/config/status", "GET /v1/config/history", "GET /v1/config/resolved",
-		"GET /v1/config/explain",
+		"GET /v1/config", "GET /v1/config/status", "GET /v1/config/history", "GET /v1/config/diff",
+		"GET /v1/config/resolved", "GET /v1/config/explain",
 		"GET /v1/nodes", "GET /v1/nodes/{node}", "GET /v1/events", "GET /v1/journal/verify", "GET /v1/unit/status",
 		"GET /v1/keys", "GET /v1/openapi.json",
 		"GET /v1/nodes/{node}/health", "GET /v1/health/settings",
 		"GET /v1/workloads", "GET /v1/workloads/status", "GET /v1/workloads/slots", "GET /v1/workloads/history",
+		"GET /v1/workloads/diff",
 	},
 	tokens.Operate: {
 		"POST /v1/config", "POST /v1/config/confirm", "POST /v1/config/restore", "POST /v1/config/rollback",
 		"POST /v1/health/settings", "POST /v1/health/settings/unset", "POST /v1/unit/maintenance",
 		"POST /v1/unit/maintenance/end",
 		"POST /v1/nodes/{node}/reboot", "POST /v1/nodes/{node}/try", "POST /v1/nodes/{node}/approve",
-		"POST /v1/workloads", "POST /v1/nodes/{node}/slots/{service}/restart",
+		"POST /v1/workloads", "POST /v1/workloads/rollback", "POST /v1/nodes/{node}/slots/{service}/restart",
 		"GET /v1/nodes/{node}/slots/{service}/logs",
 	},
 	tokens.Admin: {

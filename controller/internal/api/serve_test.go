@@ -234,11 +234,11 @@ func TestNodesAreWatched(t *testing.T) {
 func TestStatusIsWatched(t *testing.T) {
 	s := serve(t, api.Config{WatchEvery: time.Millisecond})
 	r := bufio.NewReader(s.get("/v1/config/status?watch=1").Body)
-	if st := next[view.ConfigStatus](t, r); st.Progress.Installed != 1 {
+	if st := next[view.SourceStatus](t, r); st.Progress.Installed != 1 {
 		t.Errorf("%+v", st)
 	}
 	s.unit.Do(func(st *apitest.State) { st.Config.Progress.Installed = 2 })
-	if st := next[view.ConfigStatus](t, r); st.Progress.Installed != 2 {
+	if st := next[view.SourceStatus](t, r); st.Progress.Installed != 2 {
 		t.Errorf("%+v", st)
 	}
 }

@@ -251,6 +251,9 @@ func (d *document) responses(same []op.Spec) object {
 			content = append(content, member{kind, media})
 			continue
 		}
+		if s.Form == op.Raw && same[0].Form == op.Raw {
+			continue // both may be any JSON
+		}
 		before := content[at].value.(object)
 		content[at].value = object{{"schema", object{{"anyOf", []any{before[0].value, media[0].value}}}}}
 	}

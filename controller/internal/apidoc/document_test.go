@@ -12,16 +12,20 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"tandem.internal/controller/internal/apidoc"
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/shared/wire"
 )
 
 var update = flag.Bool("update", false, "write the documents")
 
+// operations are those of the table, and those of the sources.
+var operations = append(op.All(), kinds.All().Specs()...)
+
 // TestDocuments: the document that is served, and the table for people, are what the operations and the
 // comments say.
 func TestDocuments(t *testing.T) {
-	document, err := apidoc.Make("../../..", op.All())
+	document, err := apidoc.Make("../../..", operations)
 	if err != nil {
 		t.Error(err)
 	}
@@ -32,7 +36,7 @@ func TestDocuments(t *testing.T) {
 		if !ok || !end {
 			t.Fatal("there is no place for the operations")
 		}
-		return before + "<!-- operations -->\n" + apidoc.Table(op.All()) + "<!-- end of operations -->\n" + after
+		return before + "<!-- operations -->\n" + apidoc.Table(operations) + "<!-- end of operations -->\n" + after
 	})
 }
 
@@ -56,7 +60,7 @@ func same(t *testing.T, file string, want func(string) string) {
 
 // TestReferences: what the document refers to is there, and what is there is referred to; names are unique.
 func TestReferences(t *testing.T) {
-	text, err := apidoc.Make("../../..", op.All())
+	text, err := apidoc.Make("../../..", operations)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +106,7 @@ func TestReferences(t *testing.T) {
 
 // TestDemanded: a member that an operation's Check misses is required in the document, and so is its body.
 func TestDemanded(t *testing.T) {
-	text, err := apidoc.Make("../../..", op.All())
+	text, err := apidoc.Make("../../..", operations)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +129,7 @@ func TestDemanded(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, s := range op.All() {
+	for _, s := range operations {
 		body := doc.Paths[s.Path()][strings.ToLower(s.Method())].RequestBody
 		ref := strings.TrimPrefix(body.Content["application/json"].Schema.Ref, "#/components/schemas/")
 		required := doc.Components.Schemas[ref].Required

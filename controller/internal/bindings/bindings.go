@@ -14,7 +14,7 @@ type Core struct{ *distribute.Core }
 // Operations binds every operation that the API does not do by itself to a method of the core.
 func (b Core) Operations() []api.Operation {
 	c := b.Core
-	return []api.Operation{
+	return append([]api.Operation{
 		api.Ask(op.UnitStatus, c.Status),
 		api.Ask(op.ListNodes, c.Nodes),
 		api.WatchNodes(c.Nodes),
@@ -22,27 +22,14 @@ func (b Core) Operations() []api.Operation {
 		api.Bind(op.NodeHealth, c.NodeHealth),
 		api.Ask(op.HealthSettings, c.HealthSettings),
 		api.Bind(op.NodeSettings, c.NodeSettings),
-		api.Bind(op.ShowConfig, c.Config),
-		api.Ask(op.ConfigStatus, c.ConfigStatus),
-		api.Watch(op.WatchConfig, c.ConfigStatus),
-		api.Ask(op.ConfigHistory, c.History),
 		api.Bind(op.ResolveConfig, c.Resolved),
 		api.Bind(op.ExplainConfig, c.Explain),
-		api.Bind(op.ShowWorkloads, c.Workloads),
-		api.Ask(op.WorkloadStatus, c.WorkloadStatus),
-		api.Watch(op.WatchWorkloads, c.WorkloadStatus),
-		api.Ask(op.WorkloadHistory, c.WorkloadHistory),
+		api.Bind(op.FillWorkloads, c.Filled),
 		api.Bind(op.ListSlots, c.Slots),
 		api.Bind(op.SlotLogs, c.SlotLogs),
 		api.Ask(op.VerifyJournal, c.Verify),
 		api.File(op.ExportJournal, "", c.Export),
 		api.File(op.BackupJournal, "journal.db", c.Backup),
-
-		api.Submit(op.ApplyConfig, c.Submit),
-		api.Ask(op.ConfirmConfig, c.Confirm),
-		api.Bind(op.RollBackConfig, c.Rollback),
-		api.Ask(op.RestoreConfig, c.Restore),
-		api.Submit(op.ApplyWorkloads, c.Submit),
 
 		api.Bind(op.SetHealthSettings, c.SetHealth),
 		api.Bind(op.UnsetHealthSettings, c.UnsetHealth),
@@ -60,5 +47,5 @@ func (b Core) Operations() []api.Operation {
 		api.Ask(op.ShowKeys, c.SigningKeys),
 		api.Bind(op.RotateKeys, c.RotateKey),
 		api.Bind(op.RetireKeys, c.RetireKey),
-	}
+	}, api.Verbs(c.Kinds().Documents(), c)...)
 }

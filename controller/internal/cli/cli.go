@@ -22,6 +22,7 @@ import (
 	"tandem.internal/controller/internal/cli/document"
 	"tandem.internal/controller/internal/cli/history"
 	"tandem.internal/controller/internal/cli/node"
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
@@ -45,11 +46,14 @@ func Run(ctx context.Context, args []string, surroundings IO) int {
 }
 
 func root(a *command.App) *cobra.Command {
+	if a.Kinds.Sources == nil {
+		a.Kinds = kinds.All()
+	}
 	root := command.Root(a, "tandem", "Keep every node of a unit on the configuration it should have",
 		"  tandem config apply unit.json --wait\n  tandem nodes\n"+
 			"  tandem config explain --node node-1 /alertRules/ram/maxThreshold",
-		slices.Concat(document.Commands(a), node.Commands(a), history.Commands(a), access.Commands(a),
-			[]*cobra.Command{version(a)})...)
+		slices.Concat(document.Commands(a, a.Kinds.Documents()), node.Commands(a), history.Commands(a),
+			access.Commands(a), []*cobra.Command{version(a)})...)
 	root.Long = `tandem is the operator's side of a Tandem controller.
 
 It talks to the controller on a unix socket, whose file mode says who may, or over

@@ -51,7 +51,7 @@ func hostile(s *apitest.State) {
 	s.Nodes[1].Documents[wire.KindConfig].Last.Error.Message = "\x1b[2J\x1b[31mowned\nnode-9  mainType\u202e"
 }
 
-func empty(s *apitest.State) { *s = apitest.State{Config: view.ConfigStatus{State: "absent"}} }
+func empty(s *apitest.State) { *s = apitest.State{Config: view.SourceStatus{State: "absent"}} }
 
 // identified gives node-1 an identity.
 func identified(state string) change {
@@ -195,7 +195,7 @@ func TestCommands(t *testing.T) {
 			s.Status.Broker.Up, s.Status.Broker.Embedded, s.Status.Broker.Error = false, false, "connection refused"
 		}},
 		{"unit-status-broken", "unit status", func(s *apitest.State) {
-			s.Status.Epoch, s.Status.Rev, s.Config = 0, 0, view.ConfigStatus{}
+			s.Status.Epoch, s.Status.Rev, s.Config = 0, 0, view.SourceStatus{}
 			s.Status.Trouble = []string{
 				"the journal /var/lib/journal.db cannot be written: the disk is full; nothing more is accepted until the cause " +
 					"is removed and the journal opened again"}

@@ -98,11 +98,11 @@ func TestWorkloads(t *testing.T) {
 		{"workload-rollback-no-as", "rollback 1.0.0", nil},
 		{"workload-wait-newest", "wait", func(s *apitest.State) {
 			apitest.Working(s)
-			s.Workloads.Status.Slots = view.SlotProgress{Slots: 2, Completed: 2}
+			s.Workloads.Status.Slots = &view.SlotProgress{Slots: 2, Completed: 2}
 		}},
 		{"workload-wait-none", "wait", nil},
 		{"workload-wait-nothing", "wait", func(s *apitest.State) {
-			s.Workloads.Status = view.WorkloadStatus{Version: "1.0.0", Rev: 1}
+			s.Workloads.Status = view.SourceStatus{Version: "1.0.0", Rev: 1}
 		}},
 		{"workload-restart", "restart web@node-1", apitest.Working},
 		{"workload-restart-misspelt", "restart wob@node-1", apitest.Working},
@@ -180,12 +180,12 @@ func TestWorkloadWait(t *testing.T) {
 	done := func(s *apitest.State) {
 		w := &s.Workloads.Status
 		w.Progress.OnlineMissing, w.Progress.Missing, w.Progress.Installed = 0, nil, w.Progress.Nodes
-		w.Slots = view.SlotProgress{Slots: 3, Running: 2, Completed: 1}
+		w.Slots = &view.SlotProgress{Slots: 3, Running: 2, Completed: 1}
 	}
 	failed := func(s *apitest.State) {
 		done(s)
 		w := &s.Workloads.Status
-		w.Slots = view.SlotProgress{Slots: 3, Running: 2, Failed: 1,
+		w.Slots = &view.SlotProgress{Slots: 3, Running: 2, Failed: 1,
 			Missing: []view.Slot{{Slot: "camera@node-2", Node: "node-2", Online: true, Desired: "c", State: "failed",
 				Why: "hash-mismatch: not what its checksum says"}}}
 	}
@@ -244,7 +244,7 @@ func TestWorkloadWaitInterrupted(t *testing.T) {
 	s.Workloads.Then = func(s *apitest.State) {
 		w := &s.Workloads.Status
 		w.Progress = view.Progress{Nodes: 2, Online: 2, Installed: 2}
-		w.Slots = view.SlotProgress{Slots: 3, Running: 2, OnlineMissing: 1,
+		w.Slots = &view.SlotProgress{Slots: 3, Running: 2, OnlineMissing: 1,
 			Missing: []view.Slot{{Slot: "camera@node-2", Node: "node-2", Online: true, Desired: "c",
 				State: "restarting", Why: "exit status 3"}}}
 	}

@@ -226,11 +226,11 @@ func (s *stored) start(t *testing.T, what string, bit int, readable []byte) {
 			s.recoverConfig(r, what, readable)
 			return
 		case what == "workloads":
-			st, err := r.core.WorkloadStatus(t.Context())
+			st, err := r.core.SourceStatus(t.Context(), wire.KindWorkloads)
 			r.mustBe("status of the workloads", err, "")
 			r.wantDamage("the workloads", st.Error, hash, s.records[hash])
 			r.mustBe("applying again", r.apply(damageWorkloads), "")
-			st, err = r.core.WorkloadStatus(t.Context())
+			st, err = r.core.SourceStatus(t.Context(), wire.KindWorkloads)
 			if r.mustBe("status of the workloads", err, ""); st.Error != nil || st.Slots.Slots != 1 {
 				t.Errorf("after they were applied again: %+v", st)
 			}
@@ -290,7 +290,7 @@ func (s *stored) recoverConfig(r *faulty, what string, readable []byte) {
 	want := "1.0.0"
 	switch {
 	case what == "trial":
-		_, err := r.core.Confirm(as(r.Context(), "ann"))
+		_, err := r.core.Confirm(as(r.Context(), "ann"), wire.KindConfig)
 		r.mustBe("confirming what is lost", err, wire.CodeStorage)
 		time.Sleep(time.Hour + time.Minute)
 		if d := r.desired()[wire.KindConfig]; d == nil || d.Version != "1.0.0" || d.Mode != wire.ModeApply {
@@ -300,11 +300,11 @@ func (s *stored) recoverConfig(r *faulty, what string, readable []byte) {
 			r.write(s.copy)
 		}
 	case trial:
-		_, err := r.core.Confirm(as(r.Context(), "ann"))
+		_, err := r.core.Confirm(as(r.Context(), "ann"), wire.KindConfig)
 		r.mustBe("confirming the trial", err, "")
 		want = "2.0.0"
 	case readable == nil:
-		_, err := r.core.Restore(as(r.Context(), "ann"))
+		_, err := r.core.Restore(as(r.Context(), "ann"), wire.KindConfig)
 		r.mustBe("restoring what is lost", err, wire.CodeStorage)
 		r.write(s.copy)
 	default:

@@ -12,7 +12,6 @@ import (
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kind"
-	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
@@ -195,16 +194,14 @@ func TestJournalIsReadWhileItIsReplaced(t *testing.T) {
 		}
 		reader("the copy", func() error { r.core.readCopy(); return nil })
 		reader("the state", func() error {
-			s, err := r.core.ConfigStatus(t.Context())
+			s, err := r.core.SourceStatus(t.Context(), wire.KindConfig)
 			if err == nil && (s.State != kind.Installed || s.Version != "1.0.0") {
 				t.Errorf("%+v", s)
 			}
 			return err
 		})
 		reader("the configuration", func() error {
-			_, err := r.core.Config(t.Context(), op.VersionIn{
-				Version: "1.0.0",
-			})
+			_, err := r.core.Document(t.Context(), wire.KindConfig, "1.0.0")
 			return err
 		})
 		reader("the entries", func() error { _, err := r.core.Entries(t.Context(), view.EntryFilter{}); return err })

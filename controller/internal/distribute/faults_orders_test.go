@@ -9,7 +9,6 @@ import (
 
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/kind"
-	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/topic"
@@ -47,7 +46,7 @@ func TestOrderWhoseCommitFails(t *testing.T) {
 		{"confirm", try, confirmFaulty, trying, confirmed},
 		{"restore", func(r *faulty) error {
 			r.write([]byte("{"))
-			_, err := r.core.ConfigStatus(r.Context())
+			_, err := r.core.SourceStatus(r.Context(), wire.KindConfig)
 			return err
 		}, restoreFaulty, failed, failed}, // the file was not written, and is found damaged again
 	} {
@@ -97,9 +96,8 @@ func TestOrderWhoseCommitFails(t *testing.T) {
 								if r.core.journal.Load().Last() <= durable {
 									t.Error("nothing was written since")
 								}
-								if doc, err := r.core.Config(t.Context(), op.VersionIn{
-									Version: "1.0.0",
-								}); err != nil || string(doc) != string(faultyDoc("1.0.0")) {
+								doc, err := r.core.Document(t.Context(), wire.KindConfig, "1.0.0")
+								if err != nil || string(doc) != string(faultyDoc("1.0.0")) {
 									t.Errorf("what was acknowledged: %s %v", doc, err)
 								}
 								r.whole()
@@ -296,7 +294,8 @@ func TestConfigStatusHealsWhenTheFileIsWhole(t *testing.T) {
 		r.write([]byte("{"))
 		wants("a damaged file", kind.Failed)
 		stale, _ := r.core.readCopy()
-		if s, err := r.core.Restore(as(t.Context(), "tester")); err != nil || s.State != kind.Installed {
+		s, err := r.core.Restore(as(t.Context(), "tester"), wire.KindConfig)
+		if err != nil || s.State != kind.Installed {
 			t.Errorf("%+v %v", s, err)
 		}
 		r.look(func(*fleet.Fleet) { // what was read before the restoring comes after it
@@ -313,11 +312,11 @@ func TestConfigStatusHealsWhenTheFileIsWhole(t *testing.T) {
 }
 
 func confirmFaulty(r *faulty) error {
-	_, err := r.core.Confirm(as(r.Context(), "tester"))
+	_, err := r.core.Confirm(as(r.Context(), "tester"), wire.KindConfig)
 	return err
 }
 
 func restoreFaulty(r *faulty) error {
-	_, err := r.core.Restore(as(r.Context(), "tester"))
+	_, err := r.core.Restore(as(r.Context(), "tester"), wire.KindConfig)
 	return err
 }

@@ -322,9 +322,9 @@ func (r *faulty) mustBe(what string, err error, code wire.Code) {
 }
 
 // status returns the unit configuration's state, which must be there to be seen.
-func (r *faulty) status() view.ConfigStatus {
+func (r *faulty) status() view.SourceStatus {
 	r.Helper()
-	s, err := r.core.ConfigStatus(r.Context())
+	s, err := r.core.SourceStatus(r.Context(), wire.KindConfig)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -261,7 +261,7 @@ func TestViewsShowOnlyWhatIsDurable(t *testing.T) {
 						func(f *fleet.Fleet) { seen, durable = f.Seq(), r.core.journal.Load().Last() })
 				})
 				synctest.Wait()
-				wg.Go(func() { doc, _ = r.core.Config(t.Context(), op.VersionIn{}) })
+				wg.Go(func() { doc, _ = r.core.Document(t.Context(), wire.KindConfig, "") })
 				synctest.Wait()
 				r.core.queue.mu.Lock()
 				behind := len(r.core.queue.items)

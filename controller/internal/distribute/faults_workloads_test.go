@@ -159,7 +159,7 @@ func TestWorkloadsInTurn(t *testing.T) {
 		}
 		<-r.core.heavyParse
 		r.mustBe("its turn", <-answers, "")
-		if doc, err := r.core.Workloads(t.Context(), op.WorkloadsIn{Filled: true}); err != nil || string(doc) != "[]" {
+		if doc, err := r.core.Filled(t.Context(), op.FilledIn{}); err != nil || string(doc) != "[]" {
 			t.Errorf("%s %v", doc, err)
 		}
 	})

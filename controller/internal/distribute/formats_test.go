@@ -130,7 +130,7 @@ func newest(t *testing.T, path string) time.Time {
 // goOn adopts the configuration on trial, applies another one and lets a new node report.
 func (r *faulty) goOn() {
 	r.Helper()
-	_, err := r.core.Confirm(as(r.Context(), "ann"))
+	_, err := r.core.Confirm(as(r.Context(), "ann"), wire.KindConfig)
 	r.mustBe("confirming the trial", err, "")
 	r.install("3.0.0")
 	r.look(func(f *fleet.Fleet) {
@@ -171,9 +171,9 @@ func (r *faulty) viewOf(name string, hidden bool) (any, error) {
 	ctx, c := r.Context(), r.core
 	switch name {
 	case "config-status":
-		return c.ConfigStatus(ctx)
+		return c.SourceStatus(ctx, wire.KindConfig)
 	case "config-history":
-		h, err := c.History(ctx)
+		h, err := c.History(ctx, wire.KindConfig)
 		return h.Versions, err
 	case "nodes":
 		all, err := c.Nodes(ctx)
@@ -184,12 +184,12 @@ func (r *faulty) viewOf(name string, hidden bool) (any, error) {
 	case "health-settings":
 		return c.HealthSettings(ctx)
 	case "workloads-status":
-		return c.WorkloadStatus(ctx)
+		return c.SourceStatus(ctx, wire.KindWorkloads)
 	case "workloads-slots":
 		s, err := c.Slots(ctx, op.SlotsIn{})
 		return s.Slots, err
 	case "workloads-history":
-		h, err := c.WorkloadHistory(ctx)
+		h, err := c.History(ctx, wire.KindWorkloads)
 		return h.Versions, err
 	}
 	if node, ok := strings.CutPrefix(name, "node-health-"); ok {

@@ -13,93 +13,12 @@ import (
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kind"
-	"tandem.internal/controller/internal/kinds/config"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
-
-// ConfigStatus returns the unit configuration's state. The readable copy is looked at first, beside the
-// loop; only if it does not agree with the state is it judged.
-func (c *Core) ConfigStatus(ctx context.Context) (s view.ConfigStatus, err error) {
-	damaged := false
-	see := func() error {
-		return c.look(ctx, func(f *fleet.Fleet) { s, damaged = config.Status(f), f.Damage(wire.KindConfig) != nil })
-	}
-	if err := see(); err != nil || c.cfg.Copy == "" {
-		return s, err
-	}
-	ev, _ := c.readCopy()
-	if whole := ev.Missing || ev.Known && ev.Error == nil; damaged || whole == (s.State == kind.Failed) {
-		if err := c.checkCopy(ctx); err != nil {
-			return s, err
-		}
-		err = see()
-	}
-	return s, err
-}
-
-// Config returns a version's document as it was submitted; "" is the installed one.
-func (c *Core) Config(ctx context.Context, in op.VersionIn) ([]byte, error) {
-	return c.document(ctx, c.cfg.Kinds.Source(wire.KindConfig), in.Version)
-}
-
-// document returns a version of a source's document as it was submitted; "" is the installed one.
-func (c *Core) document(ctx context.Context, src *kind.Source, version string) ([]byte, error) {
-	if version == "" {
-		var state kind.State
-		if err := c.look(ctx, func(f *fleet.Fleet) { state = f.State(src.Name) }); err != nil {
-			return nil, err
-		}
-		if state.Hash == "" {
-			return nil, wire.New(wire.CodeNotFound, "", "no "+src.Title+" is installed")
-		}
-		return c.body(state.Hash)
-	}
-	history, err := c.historyOf(ctx, src.Name)
-	if err != nil {
-		return nil, err
-	}
-	v, err := acceptedAs(history, version)
-	if err != nil {
-		return nil, err
-	}
-	return c.body(v.Hash)
-}
-
-// acceptedAs finds the newest acceptance of a version.
-func acceptedAs(history []view.Version, version string) (view.Version, error) {
-	for _, v := range slices.Backward(history) {
-		if v.Version == version && v.State == "accepted" {
-			return v, nil
-		}
-	}
-	return view.Version{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("version %.100q was never accepted", version))
-}
-
-// History returns what happened to the unit configuration, in order.
-func (c *Core) History(ctx context.Context) (op.History, error) {
-	all, err := c.historyOf(ctx, wire.KindConfig)
-	return op.History{Versions: all}, err
-}
-
-func (c *Core) historyOf(ctx context.Context, kind wire.Kind) ([]view.Version, error) {
-	j, err := c.reader(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := []view.Version{}
-	err = j.Scan(journal.Filter{Kind: string(kind), Types: historyTypes}, func(r record.Record) error {
-		v, err := fleet.HistoryEntry(&r)
-		if err == nil {
-			all = append(all, v)
-		}
-		return err
-	})
-	return all, err
-}
 
 // reader returns the journal for reading beside the loop.
 func (c *Core) reader(ctx context.Context) (j *journal.Journal, err error) {
@@ -110,7 +29,7 @@ func (c *Core) reader(ctx context.Context) (j *journal.Journal, err error) {
 // Resolved returns what a node gets from the installed configuration: the provider that other
 // parts ask (seed 000, NodeConfigProviderItf).
 func (c *Core) Resolved(ctx context.Context, in op.ResolveIn) (view.Resolved, error) {
-	doc, err := c.Config(ctx, op.VersionIn{})
+	doc, err := c.Document(ctx, wire.KindConfig, "")
 	if err != nil {
 		return view.Resolved{}, err
 	}
@@ -136,7 +55,7 @@ func (c *Core) Resolved(ctx context.Context, in op.ResolveIn) (view.Resolved, er
 
 // Explain says which entry set a value of a node's configuration and whether the node runs it.
 func (c *Core) Explain(ctx context.Context, in op.ExplainIn) (view.Explanation, error) {
-	doc, err := c.Config(ctx, op.VersionIn{})
+	doc, err := c.Document(ctx, wire.KindConfig, "")
 	if err != nil {
 		return view.Explanation{}, err
 	}
@@ -221,9 +140,13 @@ func (c *Core) Node(ctx context.Context, in op.NodeIn) (v view.Node, err error) 
 // Status returns the unit at a glance.
 func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 	s := view.UnitStatus{Unit: c.cfg.Unit, Version: c.cfg.Version, Started: c.started, Broker: c.roadNow()}
+	src := c.cfg.Kinds.Copied()
 	err := c.look(ctx, func(f *fleet.Fleet) {
 		s.Epoch, s.Rev = c.journal.Load().Epoch(), f.Seq()
-		s.Config, s.Maintenance = config.Status(f), f.MaintenanceView()
+		if src != nil {
+			s.Config = f.Status(src.Name)
+		}
+		s.Maintenance = f.MaintenanceView()
 		s.Trouble = f.Trouble()
 		if c.copyErr != nil {
 			text := "the readable copy of the unit configuration cannot be written: " + c.copyErr.Error()
@@ -235,7 +158,7 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 		s.Trouble, err = append(s.Trouble, w.Message), nil
 	}
 	if e := s.Config.Error; e != nil {
-		s.Trouble = append(s.Trouble, "the unit configuration is failed: "+e.Error())
+		s.Trouble = append(s.Trouble, "the "+src.Title+" is failed: "+e.Error())
 	}
 	if !s.Broker.Up {
 		s.Trouble = append(s.Trouble, "no session with the broker: "+s.Broker.Error)
@@ -244,7 +167,7 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 		s.Trouble = append(s.Trouble, c.cfg.Trouble()...)
 	}
 	if n := s.Config.Progress.Failed; n > 0 {
-		s.Trouble = append(s.Trouble, fmt.Sprintf("%d nodes did not take their newest configuration", n))
+		s.Trouble = append(s.Trouble, fmt.Sprintf("%d nodes did not take their newest %s", n, src.Noun))
 	}
 	return s, err
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/synctest"
+
+	"tandem.internal/shared/wire"
 )
 
 // A backup of the journal that is put back stands beside a newer readable copy. Nothing is sent before
@@ -19,7 +21,7 @@ func TestRestoredBackup(t *testing.T) {
 	}{
 		{name: "the file is applied", choose: func(u *seedUnit) { u.install(u.file()) }, want: "2.0.0"},
 		{name: "the journal is taken", choose: func(u *seedUnit) {
-			if _, err := u.core.Restore(as(u.Context(), "tester")); err != nil {
+			if _, err := u.core.Restore(as(u.Context(), "tester"), wire.KindConfig); err != nil {
 				u.Fatal(err)
 			}
 		}, want: "1.0.0"},

@@ -177,7 +177,7 @@ func TestSeed000Status(t *testing.T) {
 		u.write("}")
 		u.restart()
 		want("failed 1.0.0 malformed")
-		if _, err := u.core.Restore(as(t.Context(), "tester")); err != nil {
+		if _, err := u.core.Restore(as(t.Context(), "tester"), wire.KindConfig); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -133,9 +133,9 @@ func (u *seedUnit) install(doc string) {
 	}
 }
 
-func (u *seedUnit) status() view.ConfigStatus {
+func (u *seedUnit) status() view.SourceStatus {
 	u.Helper()
-	s, err := u.core.ConfigStatus(u.Context())
+	s, err := u.core.SourceStatus(u.Context(), wire.KindConfig)
 	if err != nil {
 		u.Fatal(err)
 	}

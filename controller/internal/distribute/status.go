@@ -11,7 +11,7 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// unitStatus is what outbox/status carries: the unit configuration's state for the cloud side
+// unitStatus is what outbox/status carries: the state of the source with the readable copy, for the cloud side
 // (seed 000, Status Reporting).
 type unitStatus struct {
 	V       int         `json:"v"`
@@ -31,9 +31,13 @@ type statusSeen struct {
 	since                 time.Time
 }
 
-// noteStatus publishes the unit configuration's state when it has changed.
+// noteStatus publishes that state when it has changed.
 func (c *Core) noteStatus() {
-	cfg := c.fleet.State(wire.KindConfig)
+	src := c.cfg.Kinds.Copied()
+	if src == nil {
+		return
+	}
+	cfg := c.fleet.State(src.Name)
 	now := statusSeen{state: cfg.State, version: cfg.Version, since: cfg.Since}
 	s := unitStatus{V: wire.Version, State: cfg.State, Version: cfg.Version, Error: cfg.Error, At: cfg.Since}
 	if t := cfg.Trial; t != nil {

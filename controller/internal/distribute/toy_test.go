@@ -13,6 +13,7 @@ import (
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/kinds"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -243,11 +244,11 @@ func TestToyKind(t *testing.T) {
 		u.has("n1", red("1.0.0", "apply", "car"))
 		u.has("n2", `1.0.0+`+colour.Version+` apply {}`)
 		u.box("3.0.0", both, try)
-		_, err := u.core.confirm(as(u.Context(), "ann"), tints)
+		_, err := u.core.Confirm(as(u.Context(), "ann"), tints)
 		u.mustBe("a trial that is not", err, wire.CodeNotFound)
-		_, err = u.core.confirm(as(u.Context(), "ann"), toys)
+		_, err = u.core.Confirm(as(u.Context(), "ann"), toys)
 		u.mustBe("confirming", err, "")
-		_, err = u.core.rollback(as(u.Context(), "ann"), toys, "1.0.0", "4.0.0")
+		_, err = u.core.Rollback(as(u.Context(), "ann"), toys, op.Rollback{Version: "1.0.0", As: "4.0.0"})
 		u.mustBe("rolling back", err, "")
 		last := u.has("n1", red("4.0.0", "apply", "car"))
 		u.has("n2", `4.0.0+`+colour.Version+` apply {}`)
@@ -278,10 +279,10 @@ func (u toyUnit) restart() {
 // history checks what is told of the source, and what operators see of it.
 func (u toyUnit) history() {
 	u.Helper()
-	all, err := u.core.historyOf(u.Context(), toys)
+	all, err := u.core.History(u.Context(), toys)
 	u.mustBe("history", err, "")
 	var got []string
-	for _, v := range all {
+	for _, v := range all.Versions {
 		got = append(got, v.Version+" "+v.State)
 	}
 	want := "[1.0.0 accepted 0.9.0 refused 2.0.0 accepted 2.0.0 expired 3.0.0 accepted 3.0.0 confirmed " +

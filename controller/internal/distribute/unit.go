@@ -7,7 +7,6 @@ import (
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/kind"
-	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -80,59 +79,9 @@ func (c *Core) checkCopy(ctx context.Context) error {
 	})
 }
 
-// Confirm keeps the configuration on trial.
-func (c *Core) Confirm(ctx context.Context) (view.Result, error) {
-	return c.confirm(ctx, wire.KindConfig)
-}
-
-// confirm keeps what is on trial of a source.
-func (c *Core) confirm(ctx context.Context, source wire.Kind) (view.Result, error) {
-	who := caller.From(ctx).Who()
-	return c.order(ctx, func(t uint64) fleet.Event {
-		return fleet.Confirm{Ticket: t, Source: source, Who: who}
-	})
-}
-
 // Remark writes a note into the journal and returns when it is durable.
 func (c *Core) Remark(ctx context.Context, r view.Remark) error {
 	who := caller.From(ctx).Who()
 	_, err := c.order(ctx, func(t uint64) fleet.Event { return fleet.Remark{Ticket: t, Who: who, Data: r} })
 	return err
-}
-
-// Restore writes the journal's configuration over a damaged copy.
-func (c *Core) Restore(ctx context.Context) (view.ConfigStatus, error) {
-	who := caller.From(ctx).Who()
-	if err := c.checkCopy(ctx); err != nil {
-		return view.ConfigStatus{}, err
-	}
-	if _, err := c.order(ctx, func(t uint64) fleet.Event { return fleet.Restore{Ticket: t, Who: who} }); err != nil {
-		return view.ConfigStatus{}, err
-	}
-	return c.ConfigStatus(ctx)
-}
-
-// Rollback submits the content of an earlier version under a new one.
-func (c *Core) Rollback(ctx context.Context, in op.Rollback) (view.Result, error) {
-	return c.rollback(ctx, wire.KindConfig, in.Version, in.As)
-}
-
-// rollback submits the document of an earlier version of a source again, under a new version.
-func (c *Core) rollback(ctx context.Context, source wire.Kind, version, as string) (view.Result, error) {
-	src, err := c.documents(source)
-	if err != nil {
-		return view.Result{}, err
-	}
-	doc, err := c.document(ctx, src, version)
-	if err != nil {
-		return view.Result{}, err
-	}
-	s := view.Submission{Kind: source, Document: doc, Version: as, Who: caller.From(ctx).Who(), Via: "rollback"}
-	if src.Rename != nil {
-		s.Version = ""
-		if s.Document, err = src.Rename(doc, as); err != nil {
-			return view.Result{}, err
-		}
-	}
-	return c.Submit(ctx, s)
 }

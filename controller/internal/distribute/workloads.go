@@ -6,19 +6,12 @@ import (
 
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
-	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/kinds/workloads"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
-
-// WorkloadStatus returns the unit's set of workloads and how far nodes and slots have come with it.
-func (c *Core) WorkloadStatus(ctx context.Context) (v view.WorkloadStatus, err error) {
-	err = c.look(ctx, func(f *fleet.Fleet) { v = workloads.Status(f) })
-	return v, err
-}
 
 // Slots lists the slots of a node, or of the unit if node is "".
 func (c *Core) Slots(ctx context.Context, in op.SlotsIn) (v op.Slots, err error) {
@@ -33,44 +26,17 @@ func (c *Core) Slots(ctx context.Context, in op.SlotsIn) (v op.Slots, err error)
 	return v, err
 }
 
-// Workloads returns the set of a version as it was submitted, "" for the newest; filled: the instances
-// and jobs that it comes to.
-func (c *Core) Workloads(ctx context.Context, in op.WorkloadsIn) ([]byte, error) {
-	var w kind.State
-	if err := c.look(ctx, func(f *fleet.Fleet) { w = f.State(wire.KindWorkloads) }); err != nil {
+// Filled returns the instances and jobs that a version of the set comes to, "" for the newest.
+func (c *Core) Filled(ctx context.Context, in op.FilledIn) (doc []byte, err error) {
+	src := c.cfg.Kinds.Source(wire.KindWorkloads)
+	r, err := c.reading(ctx, src, in.Version)
+	if err != nil {
 		return nil, err
 	}
-	hash, lenient := w.Hash, w.Lenient
-	if in.Version == "" && hash == "" {
-		return nil, wire.New(wire.CodeNotFound, "", "no workloads were ever applied")
-	}
-	if in.Version != "" {
-		history, err := c.historyOf(ctx, wire.KindWorkloads)
-		if err != nil {
-			return nil, err
-		}
-		v, err := acceptedAs(history, in.Version)
-		if err != nil {
-			return nil, err
-		}
-		hash, lenient = v.Hash, v.Lenient
-	}
-	doc, err := c.body(hash)
-	if err != nil || !in.Filled {
-		return doc, err
-	}
-	if terr := c.inTurn(ctx, c.cfg.Kinds.Source(wire.KindWorkloads), func() {
-		doc, err = workloads.Fill(doc, lenient)
-	}); terr != nil {
+	if terr := c.inTurn(ctx, src, func() { doc, err = workloads.Fill(r.Document, r.Lenient) }); terr != nil {
 		return nil, terr
 	}
 	return doc, err
-}
-
-// WorkloadHistory returns what happened to the sets of workloads, in order.
-func (c *Core) WorkloadHistory(ctx context.Context) (op.History, error) {
-	all, err := c.historyOf(ctx, wire.KindWorkloads)
-	return op.History{Versions: all}, err
 }
 
 // RestartSlot has a node start a slot's process anew, and returns when the node has answered.

@@ -163,7 +163,7 @@ func (u *seedUnit) workloads(s view.Submission) view.Result {
 func (u *seedUnit) told() string {
 	u.Helper()
 	synctest.Wait()
-	st, err := u.core.WorkloadStatus(u.Context())
+	st, err := u.core.SourceStatus(u.Context(), wire.KindWorkloads)
 	if err != nil {
 		u.Fatal(err)
 	}

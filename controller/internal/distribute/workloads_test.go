@@ -134,7 +134,7 @@ func TestWorkloadsAreCheckedByTheNodes(t *testing.T) {
 func TestWorkloadsInTheJournal(t *testing.T) {
 	inSeedUnit(t, func(t *testing.T, u *seedUnit) {
 		u.start()
-		if _, err := u.core.Workloads(t.Context(), op.WorkloadsIn{}); wire.AsError(err).Code != wire.CodeNotFound {
+		if _, err := u.core.Document(t.Context(), wire.KindWorkloads, ""); wire.AsError(err).Code != wire.CodeNotFound {
 			t.Errorf("%v", err)
 		}
 		sloppy := []byte(`[{"@class":"Instance" "slot":"web@n1", "resources":{"iss_hook_start":{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"verification":{},}}}]`)
@@ -158,22 +158,20 @@ func TestWorkloadsInTheJournal(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 		for range 2 {
-			if doc, err := u.core.Workloads(t.Context(), op.WorkloadsIn{
-				Version: "1.0.0",
-			}); err != nil || !bytes.Equal(doc, sloppy) {
+			doc, err := u.core.Document(t.Context(), wire.KindWorkloads, "1.0.0")
+			if err != nil || !bytes.Equal(doc, sloppy) {
 				t.Errorf("%v %s", err, doc)
 			}
-			doc, err := u.core.Workloads(t.Context(), op.WorkloadsIn{Version: "1.0.0", Filled: true})
+			doc, err = u.core.Filled(t.Context(), op.FilledIn{VersionIn: op.VersionIn{Version: "1.0.0"}})
 			if set, ps := workload.Parse(doc); err != nil || ps != nil || len(set.Configs) != 1 ||
 				set.Configs[0].Slot.String() != "web@n1" {
 				t.Errorf("%v %v %s", err, ps, doc)
 			}
-			if _, err := u.core.Workloads(t.Context(), op.WorkloadsIn{
-				Version: "1.9.0",
-			}); wire.AsError(err).Code != wire.CodeNotFound {
+			_, err = u.core.Document(t.Context(), wire.KindWorkloads, "1.9.0")
+			if wire.AsError(err).Code != wire.CodeNotFound {
 				t.Errorf("a refused version is shown: %v", err)
 			}
-			history, err := u.core.WorkloadHistory(t.Context())
+			history, err := u.core.History(t.Context(), wire.KindWorkloads)
 			var all []string
 			for _, v := range history.Versions {
 				all = append(all, v.Version+" "+v.State)
@@ -183,7 +181,7 @@ func TestWorkloadsInTheJournal(t *testing.T) {
 				got != want {
 				t.Errorf("%s (%v), want %s", got, err, want)
 			}
-			if configs, err := u.core.History(t.Context()); err != nil || len(configs.Versions) != 0 {
+			if configs, err := u.core.History(t.Context(), wire.KindConfig); err != nil || len(configs.Versions) != 0 {
 				t.Errorf("the unit configuration has a history: %+v %v", configs, err)
 			}
 			u.audit()

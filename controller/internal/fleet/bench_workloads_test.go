@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"tandem.internal/controller/internal/kinds/workloads"
 	"tandem.internal/shared/wire"
 )
 
@@ -29,7 +28,7 @@ func BenchmarkWorkloadStatus(b *testing.B) {
 		w.step(origin, w.heard(node, &wire.Reported{V: wire.Version, Node: node, Kind: wire.KindWorkloads, Boot: "b", Seq: 1, Detail: wire.Encode(work(w, []string{"web@" + node + ":a:running"}, false))}))
 	}
 	for b.Loop() {
-		if st := workloads.Status(w.live); st.Slots.Running != 10_000 {
+		if st := w.live.Status(wire.KindWorkloads); st.Slots.Running != 10_000 {
 			b.Fatalf("%+v", st.Slots)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"tandem.internal/controller/internal/kinds"
-	"tandem.internal/controller/internal/kinds/config"
 	"tandem.internal/controller/internal/kinds/health"
 	"tandem.internal/controller/internal/kinds/workloads"
 	"tandem.internal/controller/internal/record"
@@ -414,12 +413,12 @@ func FuzzReplay(f *testing.F) {
 		if got := again.Checkpoint(); !bytes.Equal(got, cp) {
 			t.Fatalf("a restored checkpoint is another:\n%s\n%s", got, cp)
 		}
-		config.Status(fleet)
+		fleet.Status(wire.KindConfig)
 		fleet.Views()
 		health.List(fleet)
 		fleet.Trouble()
 		workloads.Slots(fleet, "")
-		workloads.Status(fleet)
+		fleet.Status(wire.KindWorkloads)
 		fleet.NextDeadline()
 	})
 }

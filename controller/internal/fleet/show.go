@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -73,16 +74,39 @@ func (f *Fleet) Views() []view.Node {
 // maxLaggards bounds the laggards that are named in a Progress.
 const maxLaggards = 100
 
+// Status returns how the unit stands with a source, as operators see it.
+func (f *Fleet) Status(name wire.Kind) view.SourceStatus {
+	src := f.source(name)
+	st := src.State
+	v := view.SourceStatus{
+		State: st.State, Version: st.Version, Rev: st.Rev, Since: st.Since, Who: st.Who, Error: st.Error,
+		Trial: st.Trial.View(), Attempted: st.Attempted, Progress: f.progress(f.madeFrom(src)),
+	}
+	if err := f.damage(src); err != nil && v.Error == nil {
+		v.State, v.Error = kind.Failed, err
+	}
+	if src.Show != nil {
+		src.Show(f, &v)
+	}
+	return v
+}
+
 // Progress counts how far the nodes have come with their documents of a kind. Of a kind that not every node is
 // to have only those count that have a document.
 func (f *Fleet) Progress(name wire.Kind) view.Progress {
+	if o := f.output(name); o != nil {
+		return f.progress([]*output{o})
+	}
+	return view.Progress{}
+}
+
+// progress is Progress for several kinds together: a node has to have its documents of each.
+func (f *Fleet) progress(of []*output) view.Progress {
 	p := view.Progress{}
-	o := f.output(name)
-	everyone := o != nil && o.Everyone
+	everyone := slices.ContainsFunc(of, func(o *output) bool { return o.Everyone })
 	var late laggards
 	for _, n := range f.nodes {
-		k := n.Kinds[name]
-		there := k != nil && k.Desired != nil
+		k, there := n.furthest(of)
 		if everyone || there {
 			p.Nodes++
 			if n.Up {
@@ -105,6 +129,21 @@ func (f *Fleet) Progress(name wire.Kind) view.Progress {
 	}
 	p.Missing, p.Omitted = late.first, late.omitted
 	return p
+}
+
+// furthest returns the kind, of some, with which a node has the longest way to go: one that is under way, else one
+// that has failed. False: it is to have none of them.
+func (n *Node) furthest(of []*output) (worst *KindState, there bool) {
+	for _, o := range of {
+		k := n.Kinds[o.Name]
+		if k == nil || k.Desired == nil {
+			continue
+		}
+		if worst == nil || worst.InStep() || worst.Settled() && !k.Settled() {
+			worst = k
+		}
+	}
+	return worst, worst != nil
 }
 
 // laggards keeps the first maxLaggards of any number, in order: asking costs a pass over the nodes,

@@ -145,7 +145,7 @@ func (s *script) workloadEvent(what string, flags []string, options map[string]s
 
 // listed is what operators see of the unit's workloads, one line each.
 func (s *script) listed() []string {
-	st := workloads.Status(s.live)
+	st := s.live.Status(wire.KindWorkloads)
 	lines := []string{fmt.Sprintf("version %q rev %d, nodes %+v", st.Version, st.Rev, st.Progress)}
 	for _, slot := range workloads.Slots(s.live, "") {
 		line := fmt.Sprintf("%s %s", slot.Slot, slot.State)

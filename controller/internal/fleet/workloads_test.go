@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/kind"
-	"tandem.internal/controller/internal/kinds/workloads"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -49,7 +48,7 @@ func TestWorkloadsAreBounded(t *testing.T) {
 	if r := do(w.set("w1", entries...)); len(r.Placed.Unknown) != kind.MaxNamed || r.Placed.Omitted != 300 {
 		t.Errorf("%d unknown, %d omitted", len(r.Placed.Unknown), r.Placed.Omitted)
 	}
-	s := workloads.Status(w.live)
+	s := w.live.Status(wire.KindWorkloads)
 	if len(s.Slots.Missing) != 100 || s.Slots.Omitted != 400 || len(s.Unknown) != kind.MaxNamed {
 		t.Errorf("%d missing, %d omitted, %d unknown", len(s.Slots.Missing), s.Slots.Omitted, len(s.Unknown))
 	}

@@ -7,11 +7,13 @@
 package kind
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -47,7 +49,7 @@ type Kind struct {
 
 // Source is one kind of submissions: what operators submit, or change piece by piece. It has Parse or Fold.
 type Source struct {
-	Name  wire.Kind // also of the submissions, and of the records about them
+	Name  wire.Kind // also of the submissions, of the records about them, and of the paths of its operations
 	Title string    // "unit configuration", "set of workloads"
 	Noun  string    // "configuration", "workload"
 
@@ -58,8 +60,36 @@ type Source struct {
 	Next    func(version string) string          // version of a document that came without; nil: it has its own
 	Rename  Rename                               // nil: a document has no version of its own
 	Compare func(u Unit, c Content) *view.Placed // what a document comes to beside the one before; nil: no more
-	Copied  bool                                 // it has a readable copy, and is failed while that is damaged
-	Heavy   bool                                 // parsing takes so much memory that one is done at a time
+	// Diff lists the values that differ between two documents that were accepted. Nil: those of their JSON.
+	Diff func(from, to Reading) ([]view.Change, error)
+	Show func(u Unit, v *view.SourceStatus) // adds to what is shown of its state; nil: nothing
+
+	Lenience bool   // a document may be submitted to be read as meant
+	Heavy    bool   // parsing takes so much memory that one is done at a time
+	None     string // what is said while nothing is installed; "": that
+	Nothing  string // what an empty body could have meant: "[] stops everything"
+	// Copied: it is the unit's own document (seed 000). It has a readable copy, and is failed while that is damaged;
+	// its state is part of the unit's, and is published on outbox/status. One source at most is so.
+	Copied bool
+}
+
+// Subject names a source of documents for its operations.
+func (s *Source) Subject() op.Subject {
+	return op.Subject{
+		Name: string(s.Name), Title: s.Title, Trial: s.NoTrial == nil, Versioned: s.Next != nil, Lenient: s.Lenience,
+		Copied: s.Copied,
+	}
+}
+
+// Missing says that nothing is installed.
+func (s *Source) Missing() string { return cmp.Or(s.None, "no "+s.Title+" is installed") }
+
+// Changes lists the values that differ between two documents that were accepted.
+func (s *Source) Changes(from, to Reading) ([]view.Change, error) {
+	if s.Diff != nil {
+		return s.Diff(from, to)
+	}
+	return Changes(map[string]jsontext.Value{"": from.Document}, map[string]jsontext.Value{"": to.Document})
 }
 
 // Rename returns a document under another version.
@@ -159,6 +189,24 @@ func Join(sets ...Set) Set {
 				panic(fmt.Sprintf("kind: the kind %s is made from %s, which is no source", k.Name, name))
 			}
 		}
+	}
+	return all
+}
+
+// Documents are the sources of what is submitted whole.
+func (s Set) Documents() (all []*Source) {
+	for _, src := range s.Sources {
+		if src.Parse != nil {
+			all = append(all, src)
+		}
+	}
+	return all
+}
+
+// Specs returns the operations about the sources.
+func (s Set) Specs() (all []op.Spec) {
+	for _, src := range s.Documents() {
+		all = append(all, src.Subject().Specs()...)
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 // Package op owns what a client and the controller agree on: one table of operations, each with its
 // route, its role, and the types of its input and its answer. The controller's handlers, the client's
-// calls, the API document (OpenAPI) and the JSON of the CLI follow from it.
+// calls, the API document (OpenAPI) and the JSON of the CLI follow from it. The operations about documents
+// are made for each source (VerbsOf); those that a kind has besides are in its folder.
 //
 // An operation's input is a struct. Its fields come from the path, the query and the body:
 //
@@ -80,9 +81,10 @@ type Op[In, Out any] struct {
 	About    string // what it does, in sentences; the first is a summary
 	When     string // parameter that chooses this operation among those of its route; "": the one without
 	Form     Form
-	Type     string // content type of a File
-	Optional bool   // a body that is left out is {}; the members that Check demands are missing then
-	Long     bool   // the answer takes long: it counts as a stream, of which there are only so many at once
+	Type     string   // content type of a File
+	Optional bool     // a body that is left out is {}; the members that Check demands are missing then
+	Long     bool     // the answer takes long: it counts as a stream, of which there are only so many at once
+	Without  []string // parameters of In that this operation does not have
 }
 
 // Spec is an operation without its types as parameters.
@@ -108,10 +110,10 @@ func (s Spec) Path() string {
 	return path
 }
 
-// table has every operation in the order of the files of this package.
+// table has the operations that are about no source and of no kind, in the order of the files of this package.
 var table []Spec
 
-// All returns every operation.
+// All returns every operation but for those of sources and kinds, which kind.Set has.
 func All() []Spec { return slices.Clone(table) }
 
 func define[In, Out any](o Op[In, Out]) Op[In, Out] {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +42,7 @@ type Param struct {
 func (s Spec) Input() Input {
 	var in Input
 	in.walk(s.In, nil)
+	in.Query = slices.DeleteFunc(in.Query, func(p Param) bool { return slices.Contains(s.Without, p.Name) })
 	if in.Body {
 		in.Type = "application/json"
 	}

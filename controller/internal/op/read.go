@@ -55,24 +55,8 @@ var (
 	})
 )
 
-// The unit configuration.
+// What the unit configuration has besides the verbs.
 var (
-	ShowConfig = define(Op[VersionIn, []byte]{
-		Name: "config.show", Route: "GET /v1/config", Role: View, Form: Raw,
-		About: "Shows the unit configuration, byte for byte as it was submitted.",
-	})
-	ConfigStatus = define(Op[None, view.ConfigStatus]{
-		Name: "config.status", Route: "GET /v1/config/status", Role: View,
-		About: "Shows the state of the unit configuration, and how far the nodes have come with it.",
-	})
-	WatchConfig = define(Op[Watched, view.ConfigStatus]{
-		Name: "config.watch", Route: "GET /v1/config/status", Role: View, When: "watch", Form: Stream,
-		About: "Follows the state of the unit configuration: a line now, and whenever it changes.",
-	})
-	ConfigHistory = define(Op[None, History]{
-		Name: "config.history", Route: "GET /v1/config/history", Role: View,
-		About: "Lists what became of every submitted unit configuration, oldest first.",
-	})
 	ResolveConfig = define(Op[ResolveIn, view.Resolved]{
 		Name: "config.resolved", Route: "GET /v1/config/resolved", Role: View,
 		About: "Shows what a node gets from the installed unit configuration.",
@@ -83,23 +67,11 @@ var (
 	})
 )
 
-// The workloads.
+// What workloads have besides the verbs.
 var (
-	ShowWorkloads = define(Op[WorkloadsIn, []byte]{
-		Name: "workloads.show", Route: "GET /v1/workloads", Role: View, Form: Raw,
-		About: "Shows a set of workloads, byte for byte as it was submitted.",
-	})
-	WorkloadStatus = define(Op[None, view.WorkloadStatus]{
-		Name: "workloads.status", Route: "GET /v1/workloads/status", Role: View,
-		About: "Shows what the unit runs, and how far nodes and slots have come with it.",
-	})
-	WatchWorkloads = define(Op[Watched, view.WorkloadStatus]{
-		Name: "workloads.watch", Route: "GET /v1/workloads/status", Role: View, When: "watch", Form: Stream,
-		About: "Follows how far nodes and slots have come: a line now, and whenever it changes.",
-	})
-	WorkloadHistory = define(Op[None, History]{
-		Name: "workloads.history", Route: "GET /v1/workloads/history", Role: View,
-		About: "Lists what became of every submitted set of workloads, oldest first.",
+	FillWorkloads = define(Op[FilledIn, []byte]{
+		Name: "workloads.filled", Route: "GET /v1/workloads", Role: View, When: "filled", Form: Raw,
+		About: "Shows the instances and jobs that a set of workloads comes to.",
 	})
 	ListSlots = define(Op[SlotsIn, Slots]{
 		Name: "workloads.slots", Route: "GET /v1/workloads/slots", Role: View,
@@ -148,15 +120,10 @@ type OfNode struct {
 	Node string `query:"node" is:"name" need:"yes" json:"-"` // name of the node
 }
 
-// VersionIn names a version.
-type VersionIn struct {
-	Version string `query:"version" json:"-"` // the one to show; the installed one if it is left out
-}
-
-// WorkloadsIn names a version of the set of workloads.
-type WorkloadsIn struct {
-	Version string `query:"version" json:"-"` // the one to show; the newest if it is left out
-	Filled  bool   `query:"filled" json:"-"`  // show the instances and jobs that it comes to
+// FilledIn names a version of the set of workloads.
+type FilledIn struct {
+	VersionIn
+	Filled bool `query:"filled" json:"-"` // show the instances and jobs that it comes to
 }
 
 // SlotsIn says whose slots are listed.

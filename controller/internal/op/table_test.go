@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -18,7 +19,7 @@ import (
 // TestTable: every operation is whole, and what its tags say can be kept.
 func TestTable(t *testing.T) {
 	names, chosen, roles := map[string]bool{}, map[string]bool{}, map[string]op.Role{}
-	for _, s := range op.All() {
+	for _, s := range append(op.All(), kinds.All().Specs()...) {
 		if names[s.Name] || s.Name == "" {
 			t.Errorf("%s: the name %q is not its own", s.Route, s.Name)
 		}
@@ -112,8 +113,8 @@ func TestRequest(t *testing.T) {
 			"/v1/nodes/n%7Bservice%7D/slots/a%2Fb/logs", "tail=7"},
 		{op.Events.Spec(), &op.EventsIn{Types: []string{"b", "a"}, After: 18446744073709551614, Follow: true},
 			"/v1/events", "after=18446744073709551614&follow=1&type=b&type=a"},
-		{op.ApplyConfig.Spec(), &op.ConfigIn{
-			Mode: wire.ModeTry, ConfirmWithin: 90 * time.Second, Submitted: op.Submitted{ID: "é&", DryRun: true},
+		{op.VerbsOf(op.Subject{Name: "config", Trial: true}).Apply.Spec(), &op.Submit{
+			Mode: wire.ModeTry, ConfirmWithin: 90 * time.Second, ID: "é&", DryRun: true,
 		}, "/v1/config", "confirmWithin=PT1M30S&dryRun=1&id=%C3%A9%26&mode=try"},
 	} {
 		path, query := c.spec.Request(c.in)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -118,19 +119,34 @@ type NodeError struct {
 	Errors []*wire.Error `json:"errors"` // what it has against the document
 }
 
-// ConfigStatus is the state of the unit configuration (seed 000, Status Reporting).
-type ConfigStatus struct {
-	State     string      `json:"state"`               // "absent", "installed" or "failed"
-	Version   string      `json:"version"`             // installed; empty when absent
-	Rev       uint64      `json:"rev,omitempty"`       // of the newest issue to the whole unit
-	Since     time.Time   `json:"since,omitzero"`      // when State began
-	Error     *wire.Error `json:"error,omitempty"`     // when failed
-	Trial     *Trial      `json:"trial,omitempty"`     // a configuration that awaits confirmation
-	Attempted *Attempted  `json:"attempted,omitempty"` // the newest refused one, until a newer is accepted
-	Progress  Progress    `json:"progress"`            // of the nodes with the newest documents
+// SourceStatus is the state of a source of documents, such as the unit configuration (seed 000, Status Reporting),
+// and how far the nodes have come with it.
+type SourceStatus struct {
+	State     string        `json:"state"`               // "absent", "installed" or "failed"
+	Version   string        `json:"version"`             // installed; empty when absent
+	Rev       uint64        `json:"rev,omitempty"`       // of the newest issue to the whole unit
+	Since     time.Time     `json:"since,omitzero"`      // when State began
+	Who       string        `json:"who,omitempty"`       // submitted what is installed
+	Error     *wire.Error   `json:"error,omitempty"`     // when failed
+	Trial     *Trial        `json:"trial,omitempty"`     // a document that awaits confirmation
+	Attempted *Attempted    `json:"attempted,omitempty"` // the newest refused one, until a newer is accepted
+	Progress  Progress      `json:"progress"`            // of the nodes with the newest documents
+	Slots     *SlotProgress `json:"slots,omitempty"`     // of workloads
+	Unknown   []string      `json:"unknown,omitempty"`   // of workloads: nodes with slots that were never heard of
 }
 
-// Trial is a tried unit configuration.
+// Diff is what changes from one document to another.
+type Diff struct {
+	From    string   `json:"from"`             // version of the older one
+	To      string   `json:"to"`               // version of the newer one
+	Changes []Change `json:"changes"`          // value by value
+	Omitted int      `json:"omitted,omitzero"` // changes beyond those that the list has
+}
+
+// Change is one value that differs between two documents.
+type Change = unitconfig.Change
+
+// Trial is a tried document.
 type Trial struct {
 	Version  string    `json:"version"`  // on trial
 	Rev      uint64    `json:"rev"`      // of the documents issued
@@ -201,7 +217,7 @@ type Desired struct {
 	Issued time.Time `json:"issued"` // when it was issued
 }
 
-// Version is one entry of the history of the unit configuration, or of the workloads.
+// Version is one entry of the history of a source.
 type Version struct {
 	Seq     uint64    `json:"seq"`               // of the journal record
 	At      time.Time `json:"at"`                // when it happened
@@ -269,7 +285,7 @@ type UnitStatus struct {
 	Version     string       `json:"version"`               // of the controller's program
 	Started     time.Time    `json:"started"`               // when the controller started
 	Broker      Broker       `json:"broker"`                // the controller's road to its nodes
-	Config      ConfigStatus `json:"config"`                // of the unit configuration
+	Config      SourceStatus `json:"config"`                // of the unit configuration
 	Maintenance *Maintenance `json:"maintenance,omitempty"` // that is announced to the nodes
 	Trouble     []string     `json:"trouble,omitempty"`     // what an operator should look at, in words
 }

@@ -20,19 +20,6 @@ type Placed struct {
 	Omitted int      `json:"omitted,omitzero"` // slots and nodes beyond those that the lists name
 }
 
-// WorkloadStatus is the unit's set of workloads, and how far its nodes and slots have come.
-type WorkloadStatus struct {
-	Version   string       `json:"version"`             // empty: none was ever accepted
-	Rev       uint64       `json:"rev,omitempty"`       // of the documents issued
-	Since     time.Time    `json:"since,omitzero"`      // when it was accepted
-	Who       string       `json:"who,omitempty"`       // submitted it
-	Error     *wire.Error  `json:"error,omitempty"`     // the set is damaged in the journal; nodes get nothing of it
-	Attempted *Attempted   `json:"attempted,omitempty"` // the newest refused one, until a newer is accepted
-	Progress  Progress     `json:"progress"`            // of the documents; nodes without one are not counted
-	Slots     SlotProgress `json:"slots"`               // of the set
-	Unknown   []string     `json:"unknown,omitempty"`   // nodes with slots that were never heard of
-}
-
 // SlotProgress counts how far the slots of the set have come.
 type SlotProgress struct {
 	Slots         int    `json:"slots"`             // of the set

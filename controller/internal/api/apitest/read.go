@@ -11,30 +11,64 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/caller"
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
-// ConfigStatus returns State.Config.
-func (u *Unit) ConfigStatus(ctx context.Context) (view.ConfigStatus, error) {
-	s, leave, err := u.enter(ctx, "ConfigStatus")
+// SourceStatus returns State.Config, or State.Workloads.Status.
+func (u *Unit) SourceStatus(ctx context.Context, source wire.Kind) (view.SourceStatus, error) {
+	method := "ConfigStatus"
+	if source == wire.KindWorkloads {
+		method = "WorkloadStatus"
+	}
+	s, leave, err := u.enter(ctx, method)
 	if err != nil {
-		return view.ConfigStatus{}, err
+		return view.SourceStatus{}, err
 	}
 	defer leave()
+	if source == wire.KindWorkloads {
+		v := s.Workloads.Status
+		v.State = "absent"
+		if v.Version != "" {
+			v.State = "installed"
+		}
+		if v.Slots == nil {
+			v.Slots = &view.SlotProgress{}
+		}
+		return v, nil
+	}
 	return s.Config, nil
 }
 
-// Config returns one of State.Documents.
-func (u *Unit) Config(ctx context.Context, in op.VersionIn) ([]byte, error) {
+// Document returns one of State.Documents, or State.Workloads.Document.
+func (u *Unit) Document(ctx context.Context, source wire.Kind, version string) ([]byte, error) {
+	if source == wire.KindWorkloads {
+		return u.Workloads(ctx, version)
+	}
 	s, leave, err := u.enter(ctx, "Config")
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	return s.document(in.Version)
+	return s.document(version)
+}
+
+// Diff compares two versions.
+func (u *Unit) Diff(ctx context.Context, source wire.Kind, in op.DiffIn) (view.Diff, error) {
+	var sides [2]kind.Reading
+	for i, version := range []string{in.From, in.To} {
+		doc, err := u.Document(ctx, source, version)
+		if err != nil {
+			return view.Diff{}, err
+		}
+		sides[i] = kind.Reading{Document: doc, Version: version, Lenient: source == wire.KindWorkloads}
+	}
+	changes, err := kinds.All().Source(source).Changes(sides[0], sides[1])
+	return view.Diff{From: in.From, To: in.To, Changes: changes}, err
 }
 
 func (s *State) document(version string) ([]byte, error) {
@@ -49,13 +83,20 @@ func (s *State) document(version string) ([]byte, error) {
 	return doc, nil
 }
 
-// History returns State.Versions.
-func (u *Unit) History(ctx context.Context) (op.History, error) {
-	s, leave, err := u.enter(ctx, "History")
+// History returns State.Versions, or State.Workloads.Versions.
+func (u *Unit) History(ctx context.Context, source wire.Kind) (op.History, error) {
+	method := "History"
+	if source == wire.KindWorkloads {
+		method = "WorkloadHistory"
+	}
+	s, leave, err := u.enter(ctx, method)
 	if err != nil {
 		return op.History{}, err
 	}
 	defer leave()
+	if source == wire.KindWorkloads {
+		return op.History{Versions: append([]view.Version{}, s.Workloads.Versions...)}, nil
+	}
 	return op.History{Versions: slices.Clone(s.Versions)}, nil
 }
 

@@ -87,7 +87,7 @@ func Sample() State {
 			{Seq: 11, At: Now.Add(-2 * time.Minute), Version: "2.0.0", State: "accepted", Who: "uid:1000(alice)",
 				Via: "cli", Mode: wire.ModeApply, Hash: wire.Hash(Document("2.0.0"))},
 		},
-		Config: view.ConfigStatus{
+		Config: view.SourceStatus{
 			State: "installed", Version: "2.0.0", Rev: 12, Since: Now.Add(-2 * time.Minute),
 			Progress: view.Progress{Nodes: 4, Online: 3, Installed: 1, OnlineMissing: 1, Failed: 1,
 				Missing: []view.Laggard{

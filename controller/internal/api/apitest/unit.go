@@ -20,7 +20,7 @@ import (
 // State is everything that the unit is. Tests change it in Unit.Do.
 type State struct {
 	Now       time.Time
-	Config    view.ConfigStatus
+	Config    view.SourceStatus
 	Documents map[string][]byte // as submitted, by version
 	Versions  []view.Version
 	Nodes     []view.Node
@@ -169,7 +169,7 @@ func (s *State) accept(uc *unitconfig.UnitConfig, sub view.Submission, res *view
 }
 
 // Confirm ends the trial.
-func (u *Unit) Confirm(ctx context.Context) (view.Result, error) {
+func (u *Unit) Confirm(ctx context.Context, _ wire.Kind) (view.Result, error) {
 	s, leave, err := u.enter(ctx, "Confirm")
 	if err != nil {
 		return view.Result{}, err
@@ -185,22 +185,25 @@ func (u *Unit) Confirm(ctx context.Context) (view.Result, error) {
 }
 
 // Restore ends the failed state.
-func (u *Unit) Restore(ctx context.Context) (view.ConfigStatus, error) {
+func (u *Unit) Restore(ctx context.Context, _ wire.Kind) (view.SourceStatus, error) {
 	s, leave, err := u.enter(ctx, "Restore")
 	if err != nil {
-		return view.ConfigStatus{}, err
+		return view.SourceStatus{}, err
 	}
 	defer leave()
 	s.Who = caller.From(ctx).Who()
 	if len(s.Documents) == 0 {
-		return view.ConfigStatus{}, wire.New(wire.CodeNotFound, "", "the journal has no unit configuration to restore")
+		return view.SourceStatus{}, wire.New(wire.CodeNotFound, "", "the journal has no unit configuration to restore")
 	}
 	s.Config.State, s.Config.Error, s.Config.Since = "installed", nil, s.Now
 	return s.Config, nil
 }
 
 // Rollback submits old content again.
-func (u *Unit) Rollback(ctx context.Context, in op.Rollback) (view.Result, error) {
+func (u *Unit) Rollback(ctx context.Context, source wire.Kind, in op.Rollback) (view.Result, error) {
+	if source == wire.KindWorkloads {
+		return u.rollBackSet(ctx, in)
+	}
 	s, leave, err := u.enter(ctx, "Rollback")
 	if err != nil {
 		return view.Result{}, err

@@ -17,7 +17,7 @@ import (
 
 // Workloads is what a unit has of workloads.
 type Workloads struct {
-	Status   view.WorkloadStatus
+	Status   view.SourceStatus
 	Document []byte // of Status.Version, as submitted
 	Versions []view.Version
 	Slots    []view.Slot
@@ -70,10 +70,10 @@ func Working(s *State) {
 		{Seq: 10, At: Now.Add(-15 * time.Minute), Version: "1.0.1", State: "accepted", Who: "uid:1000(alice)",
 			Via: "cli", Mode: wire.ModeApply, Hash: wire.Hash(w.Document), Lenient: true},
 	}
-	w.Status = view.WorkloadStatus{Version: "1.0.1", Rev: 11, Since: Now.Add(-15 * time.Minute), Who: "uid:1000(alice)",
+	w.Status = view.SourceStatus{Version: "1.0.1", Rev: 11, Since: Now.Add(-15 * time.Minute), Who: "uid:1000(alice)",
 		Unknown:  []string{"node-9"},
 		Progress: view.Progress{Nodes: 3, Online: 2, Installed: 2, Missing: []view.Laggard{{Node: "node-4"}}},
-		Slots: view.SlotProgress{Slots: 7, Running: 1, Completed: 1,
+		Slots: &view.SlotProgress{Slots: 7, Running: 1, Completed: 1,
 			Missing: []view.Slot{restarting, switching, failed, waiting, unknown}, OnlineMissing: 2, Failed: 1}}
 	w.Logs = map[string]string{"web@node-1": "started\nlistening on 8080\n"}
 }
@@ -147,24 +147,14 @@ func (s *State) submitWorkloads(sub view.Submission) view.Result {
 	res.State, res.Epoch, res.Rev, res.Issued = "accepted", max(1, s.Status.Epoch), w.Status.Rev+1,
 		len(nodes)-len(res.Placed.Unknown)
 	w.Document = sub.Document
-	w.Status = view.WorkloadStatus{Version: res.Version, Rev: res.Rev, Since: s.Now, Who: sub.Who,
+	w.Status = view.SourceStatus{Version: res.Version, Rev: res.Rev, Since: s.Now, Who: sub.Who,
 		Unknown:  res.Placed.Unknown,
 		Progress: view.Progress{Nodes: res.Issued, Online: res.Checks.Asked, OnlineMissing: res.Checks.Asked},
-		Slots:    view.SlotProgress{Slots: res.Placed.Slots, OnlineMissing: res.Checks.Asked}}
+		Slots:    &view.SlotProgress{Slots: res.Placed.Slots, OnlineMissing: res.Checks.Asked}}
 	if w.Then != nil {
 		w.Then(s)
 	}
 	return res
-}
-
-// WorkloadStatus returns State.Workloads.Status.
-func (u *Unit) WorkloadStatus(ctx context.Context) (view.WorkloadStatus, error) {
-	s, leave, err := u.enter(ctx, "WorkloadStatus")
-	if err != nil {
-		return view.WorkloadStatus{}, err
-	}
-	defer leave()
-	return s.Workloads.Status, nil
 }
 
 // Slots filters State.Workloads.Slots.
@@ -187,7 +177,7 @@ func (u *Unit) Slots(ctx context.Context, in op.SlotsIn) (op.Slots, error) {
 }
 
 // Workloads returns State.Workloads.Document, whichever of State.Workloads.Versions is asked for.
-func (u *Unit) Workloads(ctx context.Context, in op.WorkloadsIn) ([]byte, error) {
+func (u *Unit) Workloads(ctx context.Context, version string) ([]byte, error) {
 	s, leave, err := u.enter(ctx, "Workloads")
 	if err != nil {
 		return nil, err
@@ -197,23 +187,31 @@ func (u *Unit) Workloads(ctx context.Context, in op.WorkloadsIn) ([]byte, error)
 	switch {
 	case w.Document == nil:
 		return nil, wire.New(wire.CodeNotFound, "", "no workloads were ever applied")
-	case in.Version != "" &&
-		!slices.ContainsFunc(w.Versions, func(v view.Version) bool { return v.Version == in.Version }):
-		return nil, wire.New(wire.CodeNotFound, "", "version "+in.Version+" was never accepted here")
-	case in.Filled:
-		return []byte(`[]`), nil
+	case version != "" && !slices.ContainsFunc(w.Versions, func(v view.Version) bool { return v.Version == version }):
+		return nil, wire.New(wire.CodeNotFound, "", "version "+version+" was never accepted here")
 	}
 	return w.Document, nil
 }
 
-// WorkloadHistory returns State.Workloads.Versions.
-func (u *Unit) WorkloadHistory(ctx context.Context) (op.History, error) {
-	s, leave, err := u.enter(ctx, "WorkloadHistory")
-	if err != nil {
-		return op.History{}, err
+// Filled returns an empty set.
+func (u *Unit) Filled(ctx context.Context, in op.FilledIn) ([]byte, error) {
+	if _, err := u.Workloads(ctx, in.Version); err != nil {
+		return nil, err
 	}
-	defer leave()
-	return op.History{Versions: append([]view.Version{}, s.Workloads.Versions...)}, nil
+	return []byte(`[]`), nil
+}
+
+func (u *Unit) rollBackSet(ctx context.Context, in op.Rollback) (view.Result, error) {
+	doc, err := u.Workloads(ctx, in.Version)
+	if err != nil {
+		return view.Result{}, err
+	}
+	_, problems := workload.Parse(doc)
+	who := caller.From(ctx)
+	return u.Submit(ctx, view.Submission{
+		Kind: wire.KindWorkloads, Document: doc, Version: in.As, Lenient: problems != nil, Mode: wire.ModeApply,
+		Who: who.Who(), Via: who.Via(),
+	})
 }
 
 // RestartSlot agrees, for slots that there are.

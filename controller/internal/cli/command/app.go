@@ -21,6 +21,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/term"
 )
 
@@ -35,15 +36,17 @@ type IO struct {
 	OutTerminal bool           // Out is a terminal
 	ErrTerminal bool           // Err is a terminal
 	Width       int            // columns of the terminal; 0: unknown
+	Kinds       kind.Set       // of documents; zero: those that the controller knows
 }
 
 // App is one run of the program.
 type App struct {
 	*term.Screen
-	In   io.Reader
-	Env  func(string) (string, bool)
-	User string // as in IO
-	JSON bool   // --json
+	In    io.Reader
+	Env   func(string) (string, bool)
+	User  string   // as in IO
+	Kinds kind.Set // as in IO
+	JSON  bool     // --json
 
 	socket    string
 	url       string
@@ -62,7 +65,7 @@ func New(s IO) *App {
 			OutTerminal: s.OutTerminal, ErrTerminal: s.ErrTerminal,
 			Colours: s.OutTerminal && noColor == "" && kind != "dumb",
 		},
-		In: s.In, Env: s.Env, User: s.User, timeout: Duration(30 * time.Second),
+		In: s.In, Env: s.Env, User: s.User, Kinds: s.Kinds, timeout: Duration(30 * time.Second),
 	}
 }
 

@@ -51,19 +51,19 @@ func (a *App) Laggards(p view.Progress) {
 	}
 }
 
-// StatusRows describes the unit configuration.
-func (a *App) StatusRows(t *term.Table, st view.ConfigStatus) {
+// StatusRows describes the state of a source, whose command is word.
+func (a *App) StatusRows(t *term.Table, word string, st view.SourceStatus) {
 	t.Add("State", map[string]term.Colour{"installed": term.Green, "failed": term.Red}[st.State].Cell(st.State))
 	if st.Version != "" {
 		t.Add("Version", st.Version+", for "+a.Age(st.Since))
 	}
 	if st.Error != nil {
 		t.Add("Error", term.Red.Cell(Brief(st.Error)))
-		t.Add("", "recover with a valid update, or with: tandem config restore")
+		t.Add("", "recover with a valid update, or with: tandem "+word+" restore")
 	}
 	if st.Trial != nil {
-		t.Add("On trial", fmt.Sprintf("%s until %s (%s left); keep it with: tandem config confirm",
-			st.Trial.Version, a.Clock(st.Trial.Deadline), a.Left(st.Trial.Deadline)))
+		t.Add("On trial", fmt.Sprintf("%s until %s (%s left); keep it with: tandem %s confirm",
+			st.Trial.Version, a.Clock(st.Trial.Deadline), a.Left(st.Trial.Deadline), word))
 	}
 	if r := st.Attempted; r != nil {
 		what := "unreadable document"

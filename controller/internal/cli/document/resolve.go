@@ -16,7 +16,7 @@ import (
 )
 
 // showResolved adds --node to show: what one node gets.
-func showResolved(a *command.App, cmd *cobra.Command) func(context.Context, string) (bool, error) {
+func showResolved(a *command.App, cmd *cobra.Command, _ *group) func(context.Context, string) (bool, error) {
 	var node string
 	cmd.Flags().StringVar(&node, "node", "", "what this node gets, resolved; a node's `ID`")
 	return func(ctx context.Context, version string) (bool, error) {
@@ -84,11 +84,11 @@ func resolve(a *command.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			in := &input{Source: from}
-			if err := parseConfig(in); err != nil {
+			uc, err := parseConfig(from)
+			if err != nil {
 				return err
 			}
-			c, src := unitconfig.Resolve(in.content.(*unitconfig.UnitConfig), node, nodeType)
+			c, src := unitconfig.Resolve(uc, node, nodeType)
 			body := unitconfig.EncodeNode(c)
 			return printResolved(a, view.Resolved{Node: node, Type: nodeType, Rule: string(src.Rule),
 				Entry: src.Pointer(), Hash: wire.Hash(body), Document: body})

@@ -10,6 +10,7 @@ import (
 
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
@@ -17,70 +18,76 @@ import (
 )
 
 // files is a verb that reads files.
-func (k *kind) files(name string, t text) *cobra.Command {
-	if k.file == "" {
-		return verb(name+" FILE…", t, cobra.ArbitraryArgs)
+func (g *group) files(name string) *cobra.Command {
+	if g.many {
+		return g.verb(name, "FILE…", cobra.ArbitraryArgs)
 	}
-	return verb(name+" FILE", t, command.Args(k.file))
+	return g.verb(name, "FILE", command.Args("FILE (- for standard input)"))
 }
 
-func (k *kind) check(a *command.App) *cobra.Command {
+func (g *group) check(a *command.App) *cobra.Command {
 	var offline bool
 	o := &options{dryRun: true}
-	cmd := k.files("check", k.verbs.check)
+	cmd := g.files("check")
 	cmd.RunE = func(cmd *cobra.Command, files []string) error {
-		in, err := k.read(a, cmd, files, o)
+		in, err := g.read(a, cmd, files, o)
 		if err != nil {
 			return err
 		}
 		if offline {
-			return k.readHere(a, in)
+			return g.readHere(a, in)
 		}
-		return k.submitted(cmd.Context(), a, in, o)
+		return g.submitted(cmd.Context(), a, in, o)
 	}
-	cmd.Flags().BoolVar(&offline, "offline", false, k.offline)
-	if k.checkFlags != nil {
-		k.checkFlags(cmd.Flags(), o)
+	cmd.Flags().BoolVar(&offline, "offline", false, g.offline)
+	if g.checkFlags != nil {
+		g.checkFlags(cmd.Flags(), o)
 	}
 	return cmd
 }
 
-func (k *kind) apply(a *command.App) *cobra.Command {
+func (g *group) apply(a *command.App) *cobra.Command {
 	o := &options{}
-	cmd := k.files("apply", k.verbs.apply)
+	cmd := g.files("apply")
 	cmd.RunE = func(cmd *cobra.Command, files []string) error {
-		in, err := k.read(a, cmd, files, o)
+		in, err := g.read(a, cmd, files, o)
 		if err != nil {
 			return err
 		}
-		return k.submitted(cmd.Context(), a, in, o)
+		return g.submitted(cmd.Context(), a, in, o)
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.skipNodes, "skip-nodes", false, "do not ask the nodes first; they still judge what they receive")
-	if k.applyFlags != nil {
-		k.applyFlags(f, o)
+	if g.subject.Trial {
+		f.Var(&o.try, "try", "roll back on every node unless confirmed within this time (2m or PT2M)")
 	}
-	k.waitFlag(cmd, o)
+	if g.applyFlags != nil {
+		g.applyFlags(f, o)
+	}
+	g.waitFlag(cmd, o)
 	return cmd
 }
 
 // waitFlag adds --wait, which may have a duration.
-func (k *kind) waitFlag(cmd *cobra.Command, o *options) {
-	cmd.Flags().Var(&o.wait, "wait", "wait until "+k.waits+"; at most this long, as in --wait=2m")
+func (g *group) waitFlag(cmd *cobra.Command, o *options) {
+	cmd.Flags().Var(&o.wait, "wait", "wait until "+g.waits+"; at most this long, as in --wait=2m")
 	cmd.Flags().Lookup("wait").NoOptDefVal = "30s"
 }
 
-func (k *kind) show(a *command.App) *cobra.Command {
+func (g *group) show(a *command.App) *cobra.Command {
 	var version string
-	cmd := verb("show", k.verbs.show, command.Args())
-	cmd.Flags().StringVar(&version, "version", "", k.version)
-	other := k.showFlags(a, cmd)
+	cmd := g.verb("show", "", command.Args())
+	cmd.Flags().StringVar(&version, "version", "", g.version)
+	other := func(context.Context, string) (bool, error) { return false, nil }
+	if g.showFlags != nil {
+		other = g.showFlags(a, cmd, g)
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if shown, err := other(cmd.Context(), version); shown || err != nil {
 			return err
 		}
 		return a.Connect(func(c *client.Client) error {
-			doc, err := k.fetched(cmd.Context(), c, version)
+			doc, err := g.fetched(cmd.Context(), c, version)
 			if err != nil {
 				return err
 			}
@@ -92,19 +99,19 @@ func (k *kind) show(a *command.App) *cobra.Command {
 }
 
 // fetched fetches the document of a version; "": the newest.
-func (k *kind) fetched(ctx context.Context, c *client.Client, version string) ([]byte, error) {
-	doc, err := k.fetch(ctx, c, version)
+func (g *group) fetched(ctx context.Context, c *client.Client, version string) ([]byte, error) {
+	doc, err := client.Call(ctx, c, g.ops.Show, op.VersionIn{Version: version})
 	if err != nil {
-		return nil, k.nearVersion(version)(ctx, c, err)
+		return nil, g.nearVersion(version)(ctx, c, err)
 	}
 	return doc, nil
 }
 
 // nearVersion adds the nearest versions to a not-found error.
-func (k *kind) nearVersion(version string) command.Explain {
-	otherwise := "tandem " + k.word + " history lists them"
+func (g *group) nearVersion(version string) command.Explain {
+	otherwise := "tandem " + g.word + " history lists them"
 	return command.Nearest(version, otherwise, func(ctx context.Context, c *client.Client) (known []string, err error) {
-		h, err := client.Call(ctx, c, k.history, op.None{})
+		h, err := client.Call(ctx, c, g.ops.History, op.None{})
 		for _, v := range h.Versions {
 			if v.State == "accepted" || v.State == "imported" {
 				known = append(known, v.Version)
@@ -114,21 +121,23 @@ func (k *kind) nearVersion(version string) command.Explain {
 	})
 }
 
-func (k *kind) showStatus(a *command.App) *cobra.Command {
-	cmd := verb("status", k.verbs.status, command.Args())
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return k.status(cmd.Context(), a) }
+func (g *group) showStatus(a *command.App) *cobra.Command {
+	cmd := g.verb("status", "", command.Args())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return command.Ask(cmd.Context(), a, g.ops.Status, op.None{}, g.status)
+	}
 	return cmd
 }
 
-func (k *kind) showHistory(a *command.App) *cobra.Command {
+func (g *group) showHistory(a *command.App) *cobra.Command {
 	limit := 20
-	cmd := verb("history", k.verbs.history, command.Args())
+	cmd := g.verb("history", "", command.Args())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if limit < 0 {
 			return command.Usage("--limit is 0 (everything) or more")
 		}
 		return command.Gather(cmd.Context(), a, func(ctx context.Context, c *client.Client) (op.History, error) {
-			h, err := client.Call(ctx, c, k.history, op.None{})
+			h, err := client.Call(ctx, c, g.ops.History, op.None{})
 			if limit > 0 && len(h.Versions) > limit {
 				h.Versions = slices.Clone(h.Versions[len(h.Versions)-limit:])
 			}
@@ -163,37 +172,69 @@ func printHistory(a *command.App, h op.History) {
 	a.Table(t)
 }
 
-func (k *kind) rollBack(a *command.App) *cobra.Command {
+func (g *group) rollBack(a *command.App) *cobra.Command {
 	var as string
 	o := &options{}
-	cmd := verb("rollback VERSION --as VERSION", k.verbs.rollback, command.Args("VERSION"))
+	cmd := g.verb("rollback", "VERSION --as VERSION", command.Args("VERSION"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if as == "" {
 			return command.Lacks(cmd, "--as VERSION, the version that the old content gets")
 		}
 		return a.Connect(func(c *client.Client) error {
-			res, err := k.rollback(cmd.Context(), c, args[0], as)
+			res, err := client.Call(cmd.Context(), c, g.ops.RollBack, op.Rollback{Version: args[0], As: as})
 			if err != nil {
-				return k.nearVersion(args[0])(cmd.Context(), c, err)
+				return g.nearVersion(args[0])(cmd.Context(), c, err)
 			}
-			return k.finish(cmd.Context(), a, c, res, nil, o.wait.Std())
+			return g.finish(cmd.Context(), a, c, res, nil, o.wait.Std())
 		})
 	}
 	cmd.Flags().StringVar(&as, "as", "", "the new `version`, above the installed one")
-	k.waitFlag(cmd, o)
+	g.waitFlag(cmd, o)
 	return cmd
 }
 
-func (k *kind) wait(a *command.App) *cobra.Command {
-	within := command.Duration(30 * time.Second)
-	cmd := verb("wait", k.verbs.wait, command.Args())
+func (g *group) confirm(a *command.App) *cobra.Command {
+	cmd := g.verb("confirm", "", command.Args())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return a.Connect(func(c *client.Client) error {
-			res, err := k.newest(cmd.Context(), a, c)
+			res, err := client.Call(cmd.Context(), c, g.ops.Confirm, op.None{})
 			if err != nil {
 				return err
 			}
-			o := waitFor(cmd.Context(), a, k.follow(c), res, within.Std())
+			if a.JSON {
+				if err := a.PrintJSON(res); err != nil {
+					return err
+				}
+			} else if res.State != "refused" {
+				a.Print("confirmed %s: it stays\n", term.Clean(res.Version))
+			}
+			return refusal(res, nil)
+		})
+	}
+	return cmd
+}
+
+func (g *group) restore(a *command.App) *cobra.Command {
+	cmd := g.verb("restore", "", command.Args())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		show := func(a *command.App, st view.SourceStatus) {
+			a.Print("restored %s from the journal: %s\n", term.Clean(st.Version), term.Clean(st.State))
+		}
+		return command.Ask(cmd.Context(), a, g.ops.Restore, op.None{}, show)
+	}
+	return cmd
+}
+
+func (g *group) wait(a *command.App) *cobra.Command {
+	within := command.Duration(30 * time.Second)
+	cmd := g.verb("wait", "", command.Args())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return a.Connect(func(c *client.Client) error {
+			res, err := g.newest(cmd.Context(), a, c)
+			if err != nil {
+				return err
+			}
+			o := waitFor(cmd.Context(), a, g.follow(c), res, within.Std())
 			failed := o.failure()
 			if a.JSON {
 				if err := a.PrintJSON(o); err != nil {
@@ -210,57 +251,79 @@ func (k *kind) wait(a *command.App) *cobra.Command {
 }
 
 // newest is what was accepted last.
-func (k *kind) newest(ctx context.Context, a *command.App, c *client.Client) (res view.Result, err error) {
+func (g *group) newest(ctx context.Context, a *command.App, c *client.Client) (res view.Result, err error) {
 	ctx, cancel := a.Limited(ctx)
 	defer cancel()
-	err = k.follow(c)(ctx, func(s stage) error {
+	err = g.follow(c)(ctx, func(s stage) error {
 		res.Rev, res.Version = s.rev, s.versions[len(s.versions)-1]
 		return client.ErrStop
 	})
 	if err == nil && res.Version == "" {
-		err = command.Refuse(command.ExitRefused, wire.CodeNotFound, "%s", k.nothing)
+		err = command.Refuse(command.ExitRefused, wire.CodeNotFound, "%s", g.nothing)
 	}
 	return res, err
 }
 
-func (k *kind) diff(a *command.App) *cobra.Command {
-	cmd := verb("diff A B", k.verbs.diff, command.Args("A", "B"))
+func (g *group) diff(a *command.App) *cobra.Command {
+	cmd := g.verb("diff", "A B", command.Args("A", "B"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if args[0] == "-" && args[1] == "-" {
 			return command.Usage("only one of A and B can be standard input")
 		}
-		var sides [2]*input
-		for i, arg := range args {
-			var err error
-			if isFile(arg) {
-				sides[i], err = k.read(a, cmd, []string{arg}, &options{})
-			} else {
-				sides[i], err = k.installed(cmd.Context(), a, arg)
-			}
-			if err != nil {
-				return neither(arg, err)
-			}
+		if !isFile(args[0]) && !isFile(args[1]) {
+			return g.diffVersions(cmd.Context(), a, args[0], args[1])
 		}
-		changes, err := k.compare(sides[0], sides[1])
-		if err != nil {
+		var sides [2]*kind.Reading
+		v := view.Diff{}
+		for i, name := range []*string{&v.From, &v.To} {
+			in, err := g.side(cmd, a, args[i])
+			if err != nil {
+				return neither(args[i], err)
+			}
+			*name = in.File
+			sides[i] = &kind.Reading{Document: in.Text, Lenient: g.subject.Lenient}
+		}
+		var err error
+		if v.Changes, err = g.src.Changes(*sides[0], *sides[1]); err != nil {
 			return err
 		}
-		return printDiff(a, sides[0], sides[1], changes)
+		return printDiff(a, v)
 	}
 	return cmd
 }
 
-// installed fetches a version's document and reads it.
-func (k *kind) installed(ctx context.Context, a *command.App, version string) (in *input, err error) {
-	err = a.Connect(func(c *client.Client) error {
-		doc, err := k.fetched(ctx, c, version)
+// diffVersions has the controller compare two versions.
+func (g *group) diffVersions(ctx context.Context, a *command.App, from, to string) error {
+	return a.Connect(func(c *client.Client) error {
+		v, err := client.Call(ctx, c, g.ops.Diff, op.DiffIn{From: from, To: to})
 		if err != nil {
+			for _, version := range []string{from, to} {
+				if better := g.nearVersion(version)(ctx, c, err); better != err {
+					return better
+				}
+			}
 			return err
 		}
-		in = &input{Source: command.Source{File: "version " + version, Text: doc}}
-		err = k.parse(in)
-		in.File = version
+		return printDiff(a, v)
+	})
+}
+
+// side reads one side of a comparison: a file, or a version that the controller has.
+func (g *group) side(cmd *cobra.Command, a *command.App, arg string) (in *input, err error) {
+	if isFile(arg) {
+		return g.read(a, cmd, []string{arg}, &options{})
+	}
+	err = a.Connect(func(c *client.Client) error {
+		doc, err := g.fetched(cmd.Context(), c, arg)
+		in = &input{Source: command.Source{File: arg, Text: doc}}
 		return err
 	})
 	return in, err
+}
+
+func printStatus(a *command.App, word string, st view.SourceStatus) {
+	t := &term.Table{}
+	a.StatusRows(t, word, st)
+	a.Table(t)
+	a.Laggards(st.Progress)
 }

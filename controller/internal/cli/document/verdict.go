@@ -8,6 +8,7 @@ import (
 
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -20,29 +21,40 @@ type submission struct {
 }
 
 // submitted submits a document and finishes the command.
-func (k *kind) submitted(ctx context.Context, a *command.App, in *input, o *options) error {
+func (g *group) submitted(ctx context.Context, a *command.App, in *input, o *options) error {
 	return a.Connect(func(c *client.Client) error {
-		res, err := k.submit(ctx, c, in, o)
+		res, err := client.Call(ctx, c, g.ops.Apply, g.submission(in, o))
 		if err != nil {
 			return err
 		}
-		return k.finish(ctx, a, c, res, in, o.wait.Std())
+		return g.finish(ctx, a, c, res, in, o.wait.Std())
 	})
 }
 
+// submission is a document as the flags say that it is submitted.
+func (g *group) submission(in *input, o *options) op.Submit {
+	s := op.Submit{
+		Version: o.version, Lenient: o.lenient, DryRun: o.dryRun, Offline: o.skipNodes, Document: in.Text,
+	}
+	if o.try > 0 {
+		s.Mode, s.ConfirmWithin = wire.ModeTry, o.try.Std()
+	}
+	return s
+}
+
 // finish shows a verdict on in, and waits for the nodes if limit is above 0. in may be nil.
-func (k *kind) finish(
+func (g *group) finish(
 	ctx context.Context, a *command.App, c *client.Client, res view.Result, in *input, limit time.Duration,
 ) error {
 	done, failed := submission{Result: res}, refusal(res, in)
 	if !a.JSON {
-		printResult(a, res)
+		g.printResult(a, res)
 		if err := a.Flush(); err != nil {
 			return err
 		}
 	}
 	if failed == nil && limit > 0 && res.State == "accepted" {
-		done.Wait = waitFor(ctx, a, k.follow(c), res, limit)
+		done.Wait = waitFor(ctx, a, g.follow(c), res, limit)
 		failed = done.Wait.failure()
 		if !a.JSON && failed == nil {
 			a.Print("%s\n", done.Wait.words())
@@ -75,13 +87,13 @@ func refusal(res view.Result, in *input) error {
 }
 
 // printResult shows a verdict: the controller's decision, then the answers of nodes.
-func printResult(a *command.App, res view.Result) {
+func (g *group) printResult(a *command.App, res view.Result) {
 	version := term.Clean(res.Version)
 	switch res.State {
 	case "accepted":
 		a.Print("accepted %s as rev %d: %s issued\n", version, res.Rev, term.Plural(res.Issued, "document"))
 		if !res.Deadline.IsZero() {
-			a.Print("on trial %s; keep it with: tandem config confirm\n", a.Until(res.Deadline))
+			a.Print("on trial %s; keep it with: tandem %s confirm\n", a.Until(res.Deadline), g.word)
 		}
 	case "acceptable":
 		a.Print("%s would be accepted\n", version)

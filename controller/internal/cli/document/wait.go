@@ -10,6 +10,7 @@ import (
 
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -45,6 +46,20 @@ func (s stage) settled() bool {
 
 // follower follows the stages of a unit until each returns client.ErrStop.
 type follower func(ctx context.Context, each func(stage) error) error
+
+// follow returns what follows the stages of a unit with the documents of the source.
+func (g *group) follow(c *client.Client) follower {
+	return func(ctx context.Context, each func(stage) error) error {
+		return client.Follow(ctx, c, g.ops.Watch, op.Watched{Watch: true}, func(st view.SourceStatus) error {
+			s := stage{rev: st.Rev, versions: []string{st.Version}, progress: st.Progress, slots: st.Slots}
+			if st.Trial != nil {
+				s.rev = max(s.rev, st.Trial.Rev)
+				s.versions = append(s.versions, st.Trial.Version)
+			}
+			return each(s)
+		})
+	}
+}
 
 // waitFor follows the unit until every online node has settled on the documents of res, another version took their
 // place, the limit is over or ctx ends. It waits for a controller that goes away meanwhile.

@@ -23,15 +23,15 @@ import (
 	"tandem.internal/shared/workload"
 )
 
-// workloadKind is the unit's set of workloads.
-func workloadKind() *kind {
-	return &kind{
+// workloadExtra is what workloads have besides, and their words.
+func workloadExtra() extra {
+	return extra{
 		word: "workload", short: "Say what runs on which node, and see whether it does",
 		example: "  tandem workload apply topology.json fillers.json --wait\n  tandem workload list\n" +
 			"  tandem workload logs web@node-1 -f",
-		verbs:   workloadTexts,
+		texts:   workloadTexts,
+		many:    true,
 		waits:   "every online node has it and its slots run or have completed",
-		nothing: "no set of workloads was accepted yet",
 		version: "the set of this `version`",
 		offline: "read and fill only, without a controller",
 
@@ -43,40 +43,19 @@ func workloadKind() *kind {
 		},
 		showFlags: showFilled,
 		read:      readSet,
-		parse:     parseSet,
 		readHere:  setReadHere,
-		compare:   compareSets,
-		submit: func(ctx context.Context, c *client.Client, in *input, o *options) (view.Result, error) {
-			return client.Call(ctx, c, op.ApplyWorkloads, op.WorkloadSet{
-				Version: o.version, Lenient: o.lenient, Document: in.Text, Submitted: o.submitted(),
-			})
-		},
-		fetch: func(ctx context.Context, c *client.Client, version string) ([]byte, error) {
-			return client.Call(ctx, c, op.ShowWorkloads, op.WorkloadsIn{Version: version})
-		},
-		rollback: rollBackSet,
-		history:  op.WorkloadHistory,
-		status: func(ctx context.Context, a *command.App) error {
-			return command.Ask(ctx, a, op.WorkloadStatus, op.None{}, node.PrintWorkloadStatus)
-		},
-		follow: func(c *client.Client) follower {
-			return func(ctx context.Context, each func(stage) error) error {
-				next := func(st view.WorkloadStatus) error {
-					return each(stage{st.Rev, []string{st.Version}, st.Progress, &st.Slots})
-				}
-				return client.Follow(ctx, c, op.WatchWorkloads, op.Watched{Watch: true}, next)
-			}
-		},
+		status:    node.PrintWorkloadStatus,
+		others:    workloadCommands,
 	}
 }
 
 var workloadTexts = verbTexts{
-	check: text{
+	"check": {
 		short: "Say whether a set of workloads would be accepted, by the nodes too; change nothing",
 		example: "  tandem workload check topology.json fillers.json\n" +
 			"  tandem workload check --offline topology.json fillers.json",
 	},
-	apply: text{
+	"apply": {
 		short: "Make what is in some files all that the unit runs",
 		long: `Submit the unit's whole set of workloads: topologies, fillers, instances and jobs.
 What runs now and is not in the files is stopped and taken off its node; [] stops everything.
@@ -85,28 +64,24 @@ The version is the next one unless --version gives a higher one.`,
 		example: "  tandem workload apply topology.json fillers.json --wait\n" +
 			"  tandem workload apply all.json --version 2.0.0",
 	},
-	show: text{
+	"show": {
 		short: "Print the unit's set of workloads as it was submitted, or what it comes to",
 		example: "  tandem workload show\n  tandem workload show --filled\n" +
 			"  tandem workload show --version 1.0.3",
 	},
-	status: text{
+	"status": {
 		short:   "Show the set of workloads and how far nodes and slots have come with it",
 		example: "  tandem workload status",
 	},
-	history: text{
-		short:   "List what was submitted and what became of it",
-		example: "  tandem workload history --limit 5",
-	},
-	diff: text{
+	"diff": {
 		short:   "Show what changes in the slots from A to B, each a version or a file",
 		example: "  tandem workload diff 1.0.2 1.0.3\n  tandem workload diff 1.0.3 ./all.json",
 	},
-	rollback: text{
+	"rollback": {
 		short:   "Submit an earlier version of the set again, under a higher one",
 		example: "  tandem workload rollback 1.0.2 --as 1.0.4 --wait",
 	},
-	wait: text{
+	"wait": {
 		short:   "Wait until every online node has the newest set and its slots run or have completed",
 		example: "  tandem workload wait --within 2m",
 	},
@@ -118,7 +93,7 @@ func lenientFlag(f *pflag.FlagSet, o *options) {
 }
 
 // showFilled adds --filled to show: what the set comes to.
-func showFilled(a *command.App, cmd *cobra.Command) func(context.Context, string) (bool, error) {
+func showFilled(a *command.App, cmd *cobra.Command, g *group) func(context.Context, string) (bool, error) {
 	var filled bool
 	cmd.Flags().BoolVar(&filled, "filled", false, "the instances and jobs that it comes to")
 	return func(ctx context.Context, version string) (bool, error) {
@@ -126,10 +101,10 @@ func showFilled(a *command.App, cmd *cobra.Command) func(context.Context, string
 			return false, nil
 		}
 		return true, a.Connect(func(c *client.Client) error {
-			doc, err := client.Call(ctx, c, op.ShowWorkloads, op.WorkloadsIn{Version: version, Filled: true})
+			doc, err := client.Call(ctx, c, op.FillWorkloads, op.FilledIn{VersionIn: op.VersionIn{Version: version}})
 			switch {
 			case err != nil:
-				return workloadKind().nearVersion(version)(ctx, c, err)
+				return g.nearVersion(version)(ctx, c, err)
 			case a.JSON:
 				a.PrintDocument(doc)
 				return nil
@@ -137,16 +112,6 @@ func showFilled(a *command.App, cmd *cobra.Command) func(context.Context, string
 			return a.PrintIndented(doc)
 		})
 	}
-}
-
-// rollBackSet submits a version's set again. It was accepted, so what cannot be read strictly was read leniently.
-func rollBackSet(ctx context.Context, c *client.Client, version, as string) (view.Result, error) {
-	doc, err := client.Call(ctx, c, op.ShowWorkloads, op.WorkloadsIn{Version: version})
-	if err != nil {
-		return view.Result{}, err
-	}
-	_, problems := workload.Parse(doc)
-	return client.Call(ctx, c, op.ApplyWorkloads, op.WorkloadSet{Version: as, Document: doc, Lenient: problems != nil})
 }
 
 // readSet reads files, joins them and fills what is in them.
@@ -188,23 +153,6 @@ func readSet(a *command.App, cmd *cobra.Command, files []string, o *options) (*i
 	}
 	in.content = filled
 	return in, nil
-}
-
-// parseSet reads and fills what the controller has.
-func parseSet(in *input) error {
-	set, problems := workload.Parse(in.Text)
-	if problems != nil {
-		var still workload.Problems
-		if set, _, still = workload.ParseLenient(in.Text); still != nil {
-			return command.Malformed(problems, in.Source)
-		}
-	}
-	filled, problems := workload.Fill(set)
-	if problems != nil {
-		return command.Malformed(problems, in.Source)
-	}
-	in.content = filled
-	return nil
 }
 
 // elements adds the elements of an array that was read already, each as it stands there.

@@ -19,9 +19,12 @@ import (
 	"tandem.internal/shared/workload"
 )
 
+// workloadStatus shows the state of the set of workloads.
+var workloadStatus = op.VerbsOf(op.Subject{Name: string(wire.KindWorkloads)}).Status
+
 // slotsJSON is what list prints with --json: the set, and the slots.
 type slotsJSON struct {
-	view.WorkloadStatus
+	view.SourceStatus
 	List []view.Slot `json:"list"`
 }
 
@@ -35,7 +38,7 @@ func slots(a *command.App) *cobra.Command {
 				return err
 			}
 			both := func(ctx context.Context, c *client.Client) (all slotsJSON, err error) {
-				if all.WorkloadStatus, err = client.Call(ctx, c, op.WorkloadStatus, op.None{}); err != nil {
+				if all.SourceStatus, err = client.Call(ctx, c, workloadStatus, op.None{}); err != nil {
 					return all, err
 				}
 				list, err := client.Call(ctx, c, op.ListSlots, op.SlotsIn{Node: node})
@@ -43,7 +46,7 @@ func slots(a *command.App) *cobra.Command {
 				return all, err
 			}
 			return command.Gather(cmd.Context(), a, both, func(a *command.App, all slotsJSON) {
-				printWorkloads(a, all.WorkloadStatus, all.List, node)
+				printWorkloads(a, all.SourceStatus, all.List, node)
 			}, command.NearNode(node))
 		},
 	}
@@ -52,7 +55,7 @@ func slots(a *command.App) *cobra.Command {
 }
 
 // printWorkloads lists slots, and below them the status of the set. If node is not empty, it lists the slots only.
-func printWorkloads(a *command.App, st view.WorkloadStatus, slots []view.Slot, node string) {
+func printWorkloads(a *command.App, st view.SourceStatus, slots []view.Slot, node string) {
 	switch {
 	case st.Version == "" && len(slots) == 0:
 		a.Print("no workloads were applied yet\n")
@@ -74,7 +77,7 @@ func printWorkloads(a *command.App, st view.WorkloadStatus, slots []view.Slot, n
 }
 
 // PrintWorkloadStatus shows the status of the set, and the slots and nodes that are not as they should be.
-func PrintWorkloadStatus(a *command.App, st view.WorkloadStatus) {
+func PrintWorkloadStatus(a *command.App, st view.SourceStatus) {
 	if st.Version == "" {
 		a.Print("no workloads were applied yet\n")
 	}
@@ -90,7 +93,7 @@ func PrintWorkloadStatus(a *command.App, st view.WorkloadStatus) {
 }
 
 // printSet shows the set's version, counts and error, and the newest refused submission.
-func printSet(a *command.App, st view.WorkloadStatus) {
+func printSet(a *command.App, st view.SourceStatus) {
 	if st.Version != "" {
 		s, p := st.Slots, st.Progress
 		a.Print("version %s, by %s %s: %d of %s as wanted; %d of %s with the newest document\n",

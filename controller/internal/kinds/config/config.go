@@ -18,7 +18,7 @@ func Set() kind.Set {
 	return kind.Set{
 		Sources: []*kind.Source{{
 			Name: wire.KindConfig, Title: "unit configuration", Noun: "configuration",
-			Parse: parse, Rename: rename, Copied: true,
+			Parse: parse, Rename: rename, Diff: diff, Copied: true,
 		}},
 		Kinds: []*kind.Kind{{Name: wire.KindConfig, Everyone: true, Looks: kind.Looks{Type: true}}},
 	}
@@ -77,11 +77,14 @@ func rename(document []byte, version string) ([]byte, error) {
 	return unitconfig.Encode(again), nil
 }
 
-// Status returns the unit configuration's state and how far the nodes have come with it.
-func Status(u kind.Unit) view.ConfigStatus {
-	s := u.State(wire.KindConfig)
-	return view.ConfigStatus{
-		State: s.State, Version: s.Version, Rev: s.Rev, Since: s.Since, Error: s.Error, Attempted: s.Attempted,
-		Trial: s.Trial.View(), Progress: u.Progress(wire.KindConfig),
+// diff lists what changes, entry by entry.
+func diff(from, to kind.Reading) ([]view.Change, error) {
+	a, problems := unitconfig.Parse(from.Document)
+	if len(problems) == 0 {
+		var b *unitconfig.UnitConfig
+		if b, problems = unitconfig.Parse(to.Document); len(problems) == 0 {
+			return unitconfig.Diff(a, b), nil
+		}
 	}
+	return nil, problems[0]
 }

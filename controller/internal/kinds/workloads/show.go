@@ -204,14 +204,10 @@ func howEnded(e *wire.WorkloadExit) string {
 // maxSlotsMissing bounds the slots that are named in a SlotProgress.
 const maxSlotsMissing = 100
 
-// Status returns the unit's set of workloads and how far nodes and slots have come with it.
-func Status(u kind.Unit) view.WorkloadStatus {
-	w, set := u.State(wire.KindWorkloads), installed(u)
-	s := view.WorkloadStatus{
-		Version: w.Version, Rev: w.Rev, Since: w.Since, Who: w.Who, Attempted: w.Attempted,
-		Progress: u.Progress(wire.KindWorkloads), Error: u.Damage(wire.KindWorkloads),
-	}
-	p := &s.Slots
+// showStatus adds how far the slots have come, and the nodes that are not known.
+func showStatus(u kind.Unit, s *view.SourceStatus) {
+	set, p := installed(u), &view.SlotProgress{}
+	s.Slots = p
 	var slots []view.Slot
 	for _, node := range set.names() {
 		n := seen(u, node)
@@ -235,7 +231,6 @@ func Status(u kind.Unit) view.WorkloadStatus {
 		return cmp.Compare(a.Node, b.Node)
 	})
 	p.Omitted = kind.Clip(&p.Missing, maxSlotsMissing)
-	return s
 }
 
 // count adds a slot of the set to what is counted of them.
@@ -265,8 +260,9 @@ func trouble(u kind.Unit) []string {
 		return nil
 	}
 	var all []string
-	s := Status(u)
-	if n := s.Progress.Failed; n > 0 {
+	var s view.SourceStatus
+	showStatus(u, &s)
+	if n := u.Progress(wire.KindWorkloads).Failed; n > 0 {
 		all = append(all, kind.Many(n, "node")+" did not take the newest workloads")
 	}
 	failed, restarting := s.Slots.Failed, 0

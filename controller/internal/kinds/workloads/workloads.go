@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/accept"
@@ -22,7 +23,9 @@ func Set() kind.Set {
 	return kind.Set{
 		Sources: []*kind.Source{{
 			Name: wire.KindWorkloads, Title: "set of workloads", Noun: "workload",
-			Parse: parse, NoTrial: errNoTrial, Next: accept.Next, Compare: compare, Heavy: true,
+			Parse: parse, NoTrial: errNoTrial, Next: accept.Next, Compare: compare, Diff: diff, Show: showStatus,
+			Lenience: true, Heavy: true,
+			None: "no workloads were ever applied", Nothing: "[] stops everything",
 		}},
 		Kinds: []*kind.Kind{{
 			Name: wire.KindWorkloads, Empty: none, TooOld: tooOld,
@@ -72,6 +75,14 @@ func read(doc []byte, lenient bool) (*workload.Set, []view.Warning, []*wire.Erro
 
 // Fill works out the instances and jobs of a set.
 func Fill(doc []byte, lenient bool) ([]byte, error) {
+	configs, err := filled(doc, lenient)
+	if err != nil {
+		return nil, err
+	}
+	return workload.Encode(configs), nil
+}
+
+func filled(doc []byte, lenient bool) ([]workload.Config, error) {
 	set, _, problems := read(doc, lenient)
 	if len(problems) > 0 {
 		return nil, problems[0]
@@ -80,7 +91,37 @@ func Fill(doc []byte, lenient bool) ([]byte, error) {
 	if len(problems) > 0 {
 		return nil, problems[0]
 	}
-	return workload.Encode(f.Configs), nil
+	return f.Configs, nil
+}
+
+// diff lists what changes in the slots, by slot and pointer into its configuration.
+func diff(from, to kind.Reading) ([]view.Change, error) {
+	before, err := bySlot(from)
+	if err != nil {
+		return nil, err
+	}
+	after, err := bySlot(to)
+	if err != nil {
+		return nil, err
+	}
+	return kind.Changes(before, after)
+}
+
+// bySlot returns the configurations of a set that was filled.
+func bySlot(r kind.Reading) (map[string]jsontext.Value, error) {
+	configs, err := filled(r.Document, r.Lenient)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]jsontext.Value, len(configs))
+	for _, c := range configs {
+		var one []jsontext.Value
+		if err := json.Unmarshal(workload.Encode([]workload.Config{c}), &one); err != nil {
+			return nil, fmt.Errorf("reading the slot %s: %w", c.Slot, err)
+		}
+		all[c.Slot.String()] = one[0]
+	}
+	return all, nil
 }
 
 // detail reads what a node tells of its slots. An agent that only refuses documents tells nothing.
