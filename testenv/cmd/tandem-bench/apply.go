@@ -17,7 +17,39 @@ type side struct {
 	echo  bool // bare clients
 	kept  bool // every node has a document retained
 
-	used [2][]float64 // processor time of each timed operation, µs a node: host, nodes
+	used []use // by each timed operation
+}
+
+// use is what one operation used.
+type use struct {
+	cpu         [2]int64  // of host and nodes, nanoseconds
+	allocations [2]uint64 // of the host: how many, and their bytes
+}
+
+func (u use) minus(v use) use {
+	for i := range u.cpu {
+		u.cpu[i] -= v.cpu[i]
+		u.allocations[i] -= v.allocations[i]
+	}
+	return u
+}
+
+// perNode are the uses of an operation, by node; processor time in µs.
+type perNode struct{ host, nodes, allocations, bytes []float64 }
+
+// usedBy returns what the operations with index which of every round of two used, without the first round's.
+func (s *side) usedBy(which int) (p perNode) {
+	for i := which + 2; i < len(s.used); i += 2 {
+		p.add(s.used[i], s.n)
+	}
+	return p
+}
+
+func (p *perNode) add(u use, n int) {
+	p.host = append(p.host, float64(u.cpu[0])/1e3/float64(n))
+	p.nodes = append(p.nodes, float64(u.cpu[1])/1e3/float64(n))
+	p.allocations = append(p.allocations, float64(u.allocations[0])/float64(n))
+	p.bytes = append(p.bytes, float64(u.allocations[1])/float64(n))
 }
 
 // side starts a host and n nodes, bare clients if echo is not 0, and connects them.
@@ -126,7 +158,7 @@ func (s *side) timed(op string, args any) (float64, error) {
 	if err := s.nodes.do("expect", s.n, nil); err != nil {
 		return 0, err
 	}
-	before, err := s.cpu()
+	before, err := s.usage()
 	if err != nil {
 		return 0, err
 	}
@@ -139,16 +171,25 @@ func (s *side) timed(op string, args any) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	after, err := s.cpu()
-	for i := range after {
-		s.used[i] = append(s.used[i], float64(after[i]-before[i])/1e3/float64(s.n))
-	}
+	after, err := s.usage()
+	s.used = append(s.used, after.minus(before))
 	return t, err
 }
 
-// cpu is the processor time that host and nodes have used, nanoseconds.
-func (s *side) cpu() (t [2]int64, err error) {
-	return t, errors.Join(s.host.do("cpu", nil, &t[0]), s.nodes.do("cpu", 0, &t[1]))
+// usage is what host and nodes have used so far.
+func (s *side) usage() (u use, err error) {
+	return u, errors.Join(s.host.do("allocations", nil, &u.allocations), s.host.do("cpu", nil, &u.cpu[0]),
+		s.nodes.do("cpu", 0, &u.cpu[1]))
+}
+
+// startProfiles begins a profile of the host and one of the nodes; stopProfiles ends them.
+func (s *side) startProfiles(dir, name string) error {
+	return errors.Join(s.host.do("profile", filepath.Join(dir, name+".cpu"), nil),
+		s.nodes.do("profile", filepath.Join(dir, "nodes-"+name+".cpu"), nil))
+}
+
+func (s *side) stopProfiles() error {
+	return errors.Join(s.host.do("profile", "", nil), s.nodes.do("profile", "", nil))
 }
 
 // since waits for the statuses that are expected and returns the seconds until then.
@@ -192,6 +233,8 @@ const (
 	statusSize   = 200
 )
 
+// applySection measures against two floors: the lean one, which shares nothing with the product but bbolt, and the
+// embedded broker with bare clients, which shows what the controller adds to its own broker.
 func applySection(b *session) error {
 	for _, t := range b.transport {
 		for _, n := range b.sizes {
@@ -203,97 +246,135 @@ func applySection(b *session) error {
 	return nil
 }
 
+// sides are what one size of apply is measured with.
+type applySides struct{ lean, floor, product *side }
+
 func (b *session) applySize(transport string, n int) (err error) {
 	listen := "127.0.0.1:0"
 	if transport == "pipe" {
 		listen = "pipe"
 	}
-	floor, err := b.side(hostConfig{Role: "floor", Durable: true, Listen: listen}, n, statusSize)
-	if err != nil {
-		return err
+	var s applySides
+	for _, at := range []struct {
+		side *(*side)
+		role string
+		echo int
+	}{{&s.lean, "lean", statusSize}, {&s.floor, "floor", statusSize}, {&s.product, "product", 0}} {
+		cfg := hostConfig{Role: at.role, Durable: at.role != "product", Listen: listen}
+		if *at.side, err = b.side(cfg, n, at.echo); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, (*at.side).close()) }()
 	}
-	defer func() { err = errors.Join(err, floor.close()) }()
-	product, err := b.side(hostConfig{Role: "product", Listen: listen}, n, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, product.close()) }()
-	var docs, checks, offline, whole []float64
+	t := map[string][]float64{}
 	for i := range b.pairs + 1 { // the first round is not counted: it fills caches and files
-		doc, err := floor.timed("publish", burst{Nodes: n, Size: documentSize})
-		if err != nil {
-			return err
-		}
-		check, err := floor.timed("publish", burst{Nodes: n, Size: documentSize, Request: true})
-		if err != nil {
-			return err
-		}
 		if b.profile != "" && i == 1 {
-			if err := product.nodes.do("profile",
-				filepath.Join(b.profile, fmt.Sprintf("nodes-%s-%d.cpu", transport, n)), nil); err != nil {
-				return err
-			}
-			if err := product.host.do("profile", filepath.Join(b.profile, fmt.Sprintf("apply-%s-%d.cpu", transport, n)),
-				nil); err != nil {
+			if err := s.product.startProfiles(b.profile, fmt.Sprintf("apply-%s-%d", transport, n)); err != nil {
 				return err
 			}
 		}
-		off, err := product.apply(true)
-		if err != nil {
+		if err := s.round(i, t); err != nil {
 			return err
-		}
-		all, err := product.apply(false)
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			docs, checks, offline, whole = append(docs, doc), append(checks, check), append(offline, off),
-				append(whole, all)
 		}
 	}
 	if b.profile != "" {
-		if err := errors.Join(product.host.do("profile", "", nil), product.nodes.do("profile", "", nil)); err != nil {
+		if err := s.product.stopProfiles(); err != nil {
 			return err
 		}
 	}
-	if err := product.host.do("verify", nil, nil); err != nil {
+	if err := s.product.host.do("verify", nil, nil); err != nil {
 		return err
 	}
-	two := make([]float64, len(docs))
-	for i := range two {
-		two[i] = docs[i] + checks[i]
+	for what, all := range t {
+		t[what] = all[1:]
 	}
-	at := fmt.Sprintf("%d nodes, %s", n, transport)
-	b.add(figure{Section: "apply", Name: "floor: document down, status up " +
-		"and durable, " + at, Unit: "s", Samples: docs})
-	b.add(figure{Section: "apply", Name: "floor: request down, reply up, " +
-		"nothing kept, " + at, Unit: "s", Samples: checks})
-	b.add(figure{Section: "apply", Name: "product: apply, nodes not asked first, " + at, Unit: "s", Samples: offline})
-	b.add(figure{Section: "apply", Name: "product: apply, nodes asked first, " + at, Unit: "s", Samples: whole})
-	b.add(figure{Section: "apply", Name: "apply over one floor round trip, " + at, Unit: "×",
-		Samples: ratios(offline, docs)}.most(1.3))
-	b.add(figure{Section: "apply", Name: "apply with check over two floor " +
-		"round trips, " + at, Unit: "×", Samples: ratios(whole, two)}.most(1.3))
-	if transport == "tcp" { // in one process they cannot be told apart
-		every := func(s *side, from int) (host, nodes []float64) {
-			for i := from + 2; i < len(s.used[0]); i += 2 {
-				host, nodes = append(host, s.used[0][i]), append(nodes, s.used[1][i])
-			}
-			return host, nodes
-		}
-		for i, what := range []string{"document", "request", "apply, not asked first", "apply, asked first"} {
-			s, name := floor, "floor"
-			if i >= 2 {
-				s, name = product, "product"
-			}
-			host, nodes := every(s, i%2)
-			b.add(figure{Section: "apply", Name: fmt.Sprintf("%s: processor time of the "+
-				"host, %s, %s", name, what, at), Unit: "µs/node", Samples: host})
-			b.add(figure{Section: "apply", Name: fmt.Sprintf("%s: processor time of the "+
-				"nodes, %s, %s", name, what, at), Unit: "µs/node", Samples: nodes})
-		}
-	}
+	b.applyFigures(s, t, transport, n)
 	return b.mochi(listen, transport, n)
+}
+
+// What one round of apply times.
+const (
+	leanDocument, leanRequest   = "lean floor: document down, status up and durable", "lean floor: request down, reply up"
+	floorDocument, floorRequest = "floor: document down, status up and durable", "floor: request down, reply up, nothing kept"
+	applyOffline, applyChecked  = "product: apply, nodes not asked first", "product: apply, nodes asked first"
+)
+
+// round times each side once, in an order that changes with i, and adds the seconds to t.
+func (s applySides) round(i int, t map[string][]float64) error {
+	bare := func(side *side, document, request string) func() error {
+		return func() error {
+			d, err := side.timed("publish", burst{Nodes: side.n, Size: documentSize})
+			if err != nil {
+				return err
+			}
+			q, err := side.timed("publish", burst{Nodes: side.n, Size: documentSize, Request: true})
+			t[document], t[request] = append(t[document], d), append(t[request], q)
+			return err
+		}
+	}
+	all := []func() error{
+		bare(s.lean, leanDocument, leanRequest),
+		bare(s.floor, floorDocument, floorRequest),
+		func() error {
+			off, err := s.product.apply(true)
+			if err != nil {
+				return err
+			}
+			asked, err := s.product.apply(false)
+			t[applyOffline], t[applyChecked] = append(t[applyOffline], off), append(t[applyChecked], asked)
+			return err
+		},
+	}
+	for k := range all {
+		if err := all[(i+k)%len(all)](); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *session) applyFigures(s applySides, t map[string][]float64, transport string, n int) {
+	at := fmt.Sprintf(", %d nodes, %s", n, transport)
+	add := func(name, unit string, samples []float64) figure {
+		return figure{Section: "apply", Name: name + at, Unit: unit, Samples: samples}
+	}
+	for _, what := range []string{leanDocument, leanRequest, floorDocument, floorRequest, applyOffline, applyChecked} {
+		b.add(add(what, "s", t[what]))
+	}
+	b.add(add("apply over one lean round trip", "×", ratios(t[applyOffline], t[leanDocument])).most(1.3))
+	b.add(add("apply with check over two lean round trips", "×",
+		ratios(t[applyChecked], sums(t[leanDocument], t[leanRequest]))).most(1.3))
+	b.add(add("apply over one floor round trip", "×", ratios(t[applyOffline], t[floorDocument])).most(1.3))
+	b.add(add("apply with check over two floor round trips", "×",
+		ratios(t[applyChecked], sums(t[floorDocument], t[floorRequest]))).most(1.3))
+	if transport != "tcp" { // in one process they cannot be told apart
+		return
+	}
+	for _, who := range []struct {
+		side  *side
+		names [2]string
+	}{
+		{s.lean, [2]string{"lean floor: %s, document", "lean floor: %s, request"}},
+		{s.floor, [2]string{"floor: %s, document", "floor: %s, request"}},
+		{s.product, [2]string{"product: %s, apply, not asked first", "product: %s, apply, asked first"}},
+	} {
+		for i, name := range who.names {
+			u := who.side.usedBy(i)
+			b.add(add(fmt.Sprintf(name, "processor time of the host"), "µs/node", u.host))
+			b.add(add(fmt.Sprintf(name, "processor time of the nodes"), "µs/node", u.nodes))
+			b.add(add(fmt.Sprintf(name, "allocations of the host"), "/node", u.allocations))
+			b.add(add(fmt.Sprintf(name, "allocated by the host"), "B/node", u.bytes))
+		}
+	}
+}
+
+// sums adds pair by pair.
+func sums(a, b []float64) []float64 {
+	all := make([]float64, len(a))
+	for i := range all {
+		all[i] = a[i] + b[i]
+	}
+	return all
 }
 
 // mochi shows what the embedded broker adds to the MQTT server that it is made of.

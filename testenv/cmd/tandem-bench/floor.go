@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	mqtt "github.com/mochi-mqtt/server/v2"
@@ -22,7 +24,7 @@ import (
 	"tandem.internal/testenv/fleet"
 )
 
-// floor is the least that anything on this road can cost: a broker that publishes documents and
+// floor is the reference on the product's own road (see lean for the least that anything can cost): a broker that publishes documents and
 // takes statuses, each made durable by a group commit before its PUBACK, and nothing else.
 type floor struct {
 	publish func(topic string, payload []byte, retain bool) error
@@ -51,13 +53,18 @@ func newFloor(cfg hostConfig, l net.Listener) (role, error) {
 	return f, s.Start()
 }
 
-// take makes a status durable: what a bare client echoes to a document. Nothing else is: not what
-// it says when it connects, which is JSON, and not replies.
+// take makes a status durable, and nothing else.
 func (f *floor) take(name string, payload []byte) error {
-	if f.commit == nil || strings.HasSuffix(name, "/reply") || len(payload) == 0 || payload[0] == '{' {
+	if f.commit == nil || !isStatus(name, payload) {
 		return nil
 	}
 	return f.commit.add(payload)
+}
+
+// isStatus tells what a bare client echoes to a document from what it says when it connects, which is JSON, and
+// from replies.
+func isStatus(name string, payload []byte) bool {
+	return !strings.HasSuffix(name, "/reply") && len(payload) > 0 && payload[0] != '{'
 }
 
 func (f *floor) serveMochi(l net.Listener) error {
@@ -103,6 +110,9 @@ type burst struct {
 }
 
 func (f *floor) do(op string, args json.RawMessage) (any, error) {
+	if op == "commits" {
+		return f.commit.commits(), nil
+	}
 	if op != "publish" {
 		return nil, fmt.Errorf("the floor does not know %q", op)
 	}
@@ -134,11 +144,13 @@ func (f *floor) close() error {
 }
 
 // committer is a group commit with as little around it as can be: while one transaction is on its
-// way to the disk, values gather for the next.
+// way to the disk, values gather for the next. Like the product's queue it lets those who bring more
+// run first, but not for long.
 type committer struct {
 	db   *bbolt.DB
 	wake chan struct{}
 	over chan struct{}
+	made atomic.Int64 // commits
 
 	mu    sync.Mutex
 	batch *commitBatch
@@ -146,6 +158,7 @@ type committer struct {
 
 type commitBatch struct {
 	values [][]byte
+	then   []func(error) // called in order when the batch is durable, or cannot be
 	done   chan struct{}
 	err    error
 }
@@ -160,8 +173,7 @@ func newCommitter(path string) (*committer, error) {
 		return nil, err
 	}
 	if err := db.Update(func(tx *bbolt.Tx) error {
-		_,
-			err := tx.CreateBucketIfNotExists(floorBucket)
+		_, err := tx.CreateBucketIfNotExists(floorBucket)
 		return err
 	}); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -174,9 +186,21 @@ func newCommitter(path string) (*committer, error) {
 
 // add returns when the value is durable.
 func (c *committer) add(value []byte) error {
+	b := c.put(value, nil)
+	<-b.done
+	return b.err
+}
+
+// after calls then on the committer's goroutine when the value is durable, or cannot be.
+func (c *committer) after(value []byte, then func(error)) { c.put(value, then) }
+
+func (c *committer) put(value []byte, then func(error)) *commitBatch {
 	c.mu.Lock()
 	b := c.batch
 	b.values = append(b.values, value)
+	if then != nil {
+		b.then = append(b.then, then)
+	}
 	first := len(b.values) == 1
 	c.mu.Unlock()
 	if first {
@@ -185,18 +209,44 @@ func (c *committer) add(value []byte) error {
 		default:
 		}
 	}
-	<-b.done
-	return b.err
+	return b
+}
+
+// commits is the number of transactions so far.
+func (c *committer) commits() int64 {
+	if c == nil {
+		return 0
+	}
+	return c.made.Load()
+}
+
+// maxTurns bounds how often others are let run before a batch is taken, as in the product.
+const maxTurns = 4
+
+// take returns what has gathered.
+func (c *committer) take() *commitBatch {
+	for before, turns := 0, 0; turns < maxTurns; turns++ {
+		c.mu.Lock()
+		now := len(c.batch.values)
+		c.mu.Unlock()
+		if now == before {
+			break
+		}
+		before = now
+		runtime.Gosched()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.batch
+	c.batch = &commitBatch{done: make(chan struct{})}
+	return b
 }
 
 func (c *committer) run() {
 	defer close(c.over)
 	seq := uint64(0)
 	for range c.wake {
-		c.mu.Lock()
-		b := c.batch
-		c.batch = &commitBatch{done: make(chan struct{})}
-		c.mu.Unlock()
+		b := c.take()
 		if len(b.values) == 0 {
 			continue
 		}
@@ -213,6 +263,10 @@ func (c *committer) run() {
 			}
 			return nil
 		})
+		c.made.Add(1)
+		for _, then := range b.then {
+			then(b.err)
+		}
 		close(b.done)
 	}
 }

@@ -29,7 +29,7 @@ const unitName = "bench"
 
 // hostConfig says what the nodes connect to.
 type hostConfig struct {
-	Role   string // product, floor, broker, or nodes
+	Role   string // product, lean, floor, broker, or nodes
 	Dir    string // for files; made by the caller
 	Listen string // TCP address; "pipe": in this process
 
@@ -73,6 +73,8 @@ func newRole(cfg hostConfig, pipe *linktest.Pipe) (role, error) {
 	switch cfg.Role {
 	case "product":
 		return newProduct(cfg, l)
+	case "lean":
+		return newLean(cfg, l)
 	case "floor":
 		return newFloor(cfg, l)
 	case "broker":
@@ -235,8 +237,8 @@ func child(raw string) error {
 	if cfg.Role == "broker" && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(server.GCPercent) // as tandem-broker does
 	}
-	if cfg.Role == "product" && os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(app.GCPercent) // as tandem-controller does
+	if (cfg.Role == "product" || cfg.Role == "lean" || cfg.Role == "floor") && os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(app.GCPercent) // as tandem-controller does; a floor shall not collect more often
 	}
 	r, err := newRole(cfg, nil)
 	if err != nil {
@@ -275,6 +277,10 @@ func operate(r role, op string, args json.RawMessage) (any, error) {
 		var u syscall.Rusage
 		err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 		return u.Utime.Nano() + u.Stime.Nano(), err
+	case "allocations": // the outcome is how many there were, and their bytes
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return [2]uint64{s.Mallocs, s.TotalAlloc}, nil
 	case "heap": // args: a path
 		var path string
 		if err := json.Unmarshal(args, &path); err != nil {

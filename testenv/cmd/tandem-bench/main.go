@@ -1,6 +1,6 @@
-// Command tandem-bench measures the product against its floor: the same broker, bare clients, one
-// durable commit per status and nothing else, in the same run on the same machine. It prints a
-// table, and with --json writes a file. It must not tune what it measures.
+// Command tandem-bench measures the product against floors in the same run on the same machine: the lean floor shares
+// nothing with the product but bbolt; the other is the product's broker with bare clients, one durable commit per
+// status and nothing else. It prints a table, and with --json writes a file. It must not tune what it measures.
 package main
 
 import (
@@ -87,7 +87,7 @@ func bench(args []string) error {
 		"a process of its own), pipe (all in one process)")
 	b := &session{}
 	flags.IntVar(&b.large, "large", 10_000, "nodes in storm, restart, refill and memory")
-	flags.IntVar(&b.pairs, "pairs", 5, "times that floor and product are measured in turn")
+	flags.IntVar(&b.pairs, "pairs", 15, "times that floor and product are measured in turn")
 	flags.StringVar(&b.profile, "profile", "", "directory for profiles of the product in apply, storm and memory")
 	flags.StringVar(&b.root, "root", ".", "the source tree")
 	path := flags.String("json", "", "file to write the figures to")

@@ -76,6 +76,12 @@ func TestFigures(t *testing.T) {
 	if p := percentile(v, 0.99); p != 99 {
 		t.Error(p)
 	}
+	for n, want := range map[int][2]float64{2: {1, 2}, 5: {1, 5}, 6: {1, 6}, 9: {2, 8}, 15: {4, 12}, 25: {8, 18}} {
+		low, high, sure := interval(v[100-n:]) // n … 1
+		if low != want[0] || high != want[1] || sure != (n >= 6) {
+			t.Errorf("%d samples: %v … %v, %v", n, low, high, sure)
+		}
+	}
 	if r := ratios([]float64{3, 1}, []float64{2, 4}); !slices.Equal(r, []float64{1.5, 0.25}) {
 		t.Error(r)
 	}

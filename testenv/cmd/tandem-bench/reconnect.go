@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 )
 
@@ -56,9 +55,16 @@ func stormSection(b *session) (err error) {
 		"without commits, " + at, Unit: "×", Samples: ratios(product.times, bare.times)})
 	b.add(figure{Section: "storm", Name: "statuses lost, " + at, Unit: "", Value: float64(lost)}.most(0))
 	for _, s := range all {
-		for i, who := range []string{"host", "nodes"} {
-			b.add(figure{Section: "storm", Name: fmt.Sprintf("%s: processor time of the %s, %s", s.name, who, at),
-				Unit: "µs/node", Samples: s.used[i]})
+		var p perNode
+		for _, u := range s.used {
+			p.add(u, s.n)
+		}
+		for _, who := range []struct {
+			name    string
+			samples []float64
+		}{{"host", p.host}, {"nodes", p.nodes}} {
+			b.add(figure{Section: "storm", Name: fmt.Sprintf("%s: processor time of the %s, %s", s.name, who.name, at),
+				Unit: "µs/node", Samples: who.samples})
 		}
 	}
 	return nil
@@ -89,15 +95,12 @@ func (s *storm) round(profiles string) (err error) {
 		return err
 	}
 	if profiles != "" {
-		for _, h := range []*host{s.host, s.nodes} {
-			path := filepath.Join(profiles, fmt.Sprintf("storm-%s-%s-%d.cpu", s.name, h.cfg.Role, len(s.times)))
-			if err := h.do("profile", path, nil); err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, h.do("profile", "", nil)) }()
+		if err := s.startProfiles(profiles, fmt.Sprintf("storm-%s-%d", s.name, len(s.times))); err != nil {
+			return err
 		}
+		defer func() { err = errors.Join(err, s.stopProfiles()) }()
 	}
-	before, err := s.cpu()
+	before, err := s.usage()
 	if err != nil {
 		return err
 	}
@@ -105,10 +108,8 @@ func (s *storm) round(profiles string) (err error) {
 	if err != nil {
 		return err
 	}
-	after, err := s.cpu()
-	for i := range after {
-		s.used[i] = append(s.used[i], float64(after[i]-before[i])/1e3/float64(s.n))
-	}
+	after, err := s.usage()
+	s.used = append(s.used, after.minus(before))
 	s.times = append(s.times, t)
 	return err
 }

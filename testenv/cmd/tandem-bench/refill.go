@@ -50,7 +50,7 @@ func refillSection(b *session) (err error) {
 	var used [3][]float64
 	var dropped []float64
 	for i := range max(3, b.pairs/2) {
-		before, err := s.cpu()
+		before, err := s.usage()
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func refillSection(b *session) (err error) {
 			return err
 		}
 		complete = append(complete, time.Since(began).Seconds())
-		after, err := s.cpu()
+		after, err := s.usage()
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func refillSection(b *session) (err error) {
 			return err
 		}
 		dropped = append(dropped, float64(lost))
-		for k, ns := range []int64{broker, after[0] - before[0], after[1] - before[1]} {
+		for k, ns := range []int64{broker, after.minus(before).cpu[0], after.minus(before).cpu[1]} {
 			used[k] = append(used[k], float64(ns)/1e3/float64(s.n))
 		}
 		if b.profile != "" {

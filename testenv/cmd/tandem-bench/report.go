@@ -40,7 +40,12 @@ func (b *session) add(f figure) {
 func (f *figure) line() string {
 	s := fmt.Sprintf("%9s %-10s", number(f.Value), f.Unit)
 	if len(f.Samples) > 1 {
-		s += fmt.Sprintf(" (%s … %s)", number(slices.Min(f.Samples)), number(slices.Max(f.Samples)))
+		low, high, sure := interval(f.Samples)
+		s += fmt.Sprintf(" (%s … %s", number(low), number(high))
+		if sure {
+			s += ", 95 %"
+		}
+		s += ")"
 	}
 	if f.Met != nil {
 		verdict := "MISSED"
@@ -92,6 +97,27 @@ func median(v []float64) float64 {
 		return 0
 	}
 	return (s[(n-1)/2] + s[n/2]) / 2
+}
+
+// interval is where the median of what the samples are drawn from lies with a confidence of at least 95 %, whatever
+// its distribution (order statistics: the binomial distribution with p = 1/2). With fewer than six samples there is
+// none: then it is from the least to the greatest, and sure is false.
+func interval(v []float64) (low, high float64, sure bool) {
+	s := slices.Sorted(slices.Values(v))
+	n := len(s)
+	below := math.Pow(0.5, float64(n)) // the chance that at most k of n lie below the median; here k = 0
+	if below > 0.025 {
+		return s[0], s[n-1], false
+	}
+	k, term := 0, below
+	for {
+		term *= float64(n-k) / float64(k+1)
+		if below+term > 0.025 {
+			return s[k], s[n-1-k], true
+		}
+		below += term
+		k++
+	}
 }
 
 func percentile(v []float64, p float64) float64 {
