@@ -56,7 +56,7 @@ const (
 	ClockSkew      = "clock-skew"      // none: the clocks of node and controller differ too much
 
 	CertificateRenewed    = "certificate-renewed"     // CertificateDetail
-	CertificateNotRenewed = "certificate-not-renewed" // CertificateDetail: reported at once, for each new reason, and daily
+	CertificateNotRenewed = "certificate-not-renewed" // CertificateDetail: at once, for each new reason, and daily
 	CertificateExpired    = "certificate-expired"     // CertificateDetail: the node has to join again
 )
 

@@ -294,9 +294,12 @@ func (b *session) applySize(transport string, n int) (err error) {
 
 // What one round of apply times.
 const (
-	leanDocument, leanRequest   = "lean floor: document down, status up and durable", "lean floor: request down, reply up"
-	floorDocument, floorRequest = "floor: document down, status up and durable", "floor: request down, reply up, nothing kept"
-	applyOffline, applyChecked  = "product: apply, nodes not asked first", "product: apply, nodes asked first"
+	leanDocument  = "lean floor: document down, status up and durable"
+	leanRequest   = "lean floor: request down, reply up"
+	floorDocument = "floor: document down, status up and durable"
+	floorRequest  = "floor: request down, reply up, nothing kept"
+	applyOffline  = "product: apply, nodes not asked first"
+	applyChecked  = "product: apply, nodes asked first"
 )
 
 // round times each side once, in an order that changes with i, and adds the seconds to t.

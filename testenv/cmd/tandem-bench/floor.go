@@ -24,7 +24,8 @@ import (
 	"tandem.internal/testenv/fleet"
 )
 
-// floor is the reference on the product's own road (see lean for the least that anything can cost): a broker that publishes documents and
+// floor is the reference on the product's own road (see lean for the least that anything can cost): a broker that
+// publishes documents and
 // takes statuses, each made durable by a group commit before its PUBACK, and nothing else.
 type floor struct {
 	publish func(topic string, payload []byte, retain bool) error
