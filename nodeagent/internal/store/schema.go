@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -104,13 +105,17 @@ func (s *Store) prepare(list []schema) (upgrades []schema, err error) {
 }
 
 // backup copies the file as it is, durably. What an interrupted one has left is replaced: the file is still the same.
+// The copy is always a new file: a link in its place is removed, never written through.
 func (s *Store) backup(tx *bolt.Tx) error {
 	path := backupPath(s.cfg.Path, s.version)
 	temp := path + ".tmp"
 	if err := s.cfg.Faults.at(Copy); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}

@@ -189,6 +189,54 @@ func TestVersionIsRaisedAfterTheTrial(t *testing.T) {
 	}
 }
 
+// The copy is a new file, whatever stands in its way: a link, or what an interrupted copy has left. What a link points
+// to stays as it is.
+func TestCopyFollowsNoLink(t *testing.T) {
+	for _, linked := range []func(bak string) string{
+		func(bak string) string { return bak + ".tmp" },
+		func(bak string) string { return bak },
+	} {
+		cfg := old(t, "v2")
+		other := filepath.Join(t.TempDir(), "other")
+		if err := os.WriteFile(other, []byte("not ours"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		bak := backupPath(cfg.Path, 2)
+		if err := os.Symlink(other, linked(bak)); err != nil {
+			t.Fatal(err)
+		}
+		err := openAs(t, cfg, next(), func(s *Store) {
+			if s.Held() != nil {
+				t.Errorf("not upgraded: %v", s.Held())
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(other); err != nil || string(text) != "not ours" {
+			t.Errorf("what the link points to has %d bytes now, %v", len(text), err)
+		}
+		if info, err := os.Lstat(bak); err != nil || info.Mode() != 0o600 || version(t, bak) != 2 {
+			t.Errorf("the copy: %v, %v", info, err)
+		}
+	}
+}
+
+// A copy that was interrupted is made anew, with the permissions that it should have.
+func TestCopyReplacesWhatWasLeft(t *testing.T) {
+	cfg := old(t, "v2")
+	bak := backupPath(cfg.Path, 2)
+	if err := os.WriteFile(bak+".tmp", []byte("half"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := openAs(t, cfg, next(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(bak); err != nil || info.Mode() != 0o600 || version(t, bak) != 2 {
+		t.Errorf("the copy: %v, %v", info, err)
+	}
+}
+
 // moments are those of an upgrade of a file of version 2.
 var moments = []Point{Copy, Sync, Rename, SyncDir, Before, After}
 
