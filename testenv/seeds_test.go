@@ -17,7 +17,7 @@ import (
 
 // docsDir holds seed-*.md, each of which lists the statements of one seed as table rows:
 //
-//	| 000-1 | what the seed says | what Tandem does | `shared TestParseSeed`, [ADR 009](adr/009-format-strictness.md) |
+//	| 000-1 | the seed says | Tandem does | `shared TestParseSeed`, [ADR 009](adr/009-format-strictness.md) |
 //
 // A test is named by its module, so that the documents stay true when it moves within the module.
 // Where several packages of the module have a test of this name, the package's last element is

@@ -267,7 +267,8 @@ func TestNewerDuringTrial(t *testing.T) {
 		r.desire(try(doc(1, 4), "PT2M"))
 		r.desire(doc(1, 5))
 		r.want("5/5 installed", "5.0.0")
-		if got := r.ran(); got != "apply 1.0.0 , try 2.0.0 1.0.0, rollback 1.0.0 3.0.0, try 4.0.0 1.0.0, apply 5.0.0 1.0.0" {
+		const want = "apply 1.0.0 , try 2.0.0 1.0.0, rollback 1.0.0 3.0.0, try 4.0.0 1.0.0, apply 5.0.0 1.0.0"
+		if got := r.ran(); got != want {
 			t.Errorf("ran %q", got)
 		}
 	})

@@ -31,7 +31,8 @@ want=$(get trying)
 want=${want:-$(get active)}
 reboot=false
 if [ ! -e reboots ]; then put running "$want"; elif [ "$(get running)" != "$want" ]; then reboot=true; fi
-echo "{\"active\":\"$(get active)\",\"trying\":\"$(get trying)\",\"staged\":\"$(get staged)\",\"running\":\"$(get running)\",\"reboot\":$reboot}"
+printf '{"active":"%s","trying":"%s","staged":"%s",' "$(get active)" "$(get trying)" "$(get staged)"
+printf '"running":"%s","reboot":%s}\n' "$(get running)" "$reboot"
 `
 
 // osRig is a patient with the component os in version 1.

@@ -122,6 +122,12 @@ func (w *works) starts() int {
 	return len(w.started)
 }
 
+// startFrom is the member resources of an instance whose start hook is fetched from this URL.
+func startFrom(url string) string {
+	return fmt.Sprintf(`,"resources":{"iss_hook_start":{"@class":"Resource","uuid":"start","urls":[%q],"size":0,`+
+		`"verification":{"checkPeriod":"0d0h0m"}}}`, url)
+}
+
 // duty makes a document of kind workloads of instances, each given as its slot and more members.
 func duty(rev uint64, configs ...string) *wire.Desired {
 	d := doc(1, rev)
@@ -129,7 +135,7 @@ func duty(rev uint64, configs ...string) *wire.Desired {
 	for i, c := range configs {
 		slot, more, _ := strings.Cut(c, " ")
 		if !strings.Contains(more, `"resources"`) {
-			more += `,"resources":{"iss_hook_start":{"@class":"Resource","uuid":"start","urls":["http://127.0.0.1:1/start"],"size":0,"verification":{"checkPeriod":"0d0h0m"}}}`
+			more += startFrom("http://127.0.0.1:1/start")
 		}
 		configs[i] = fmt.Sprintf(`{"@class":"Instance","configurationId":"c%d","slot":%q%s}`, rev, slot, more)
 	}
@@ -225,7 +231,7 @@ func TestWorkloads(t *testing.T) {
 }
 
 func TestWorkloadsRefused(t *testing.T) {
-	const torrent = `,"resources":{"iss_hook_start":{"@class":"Resource","uuid":"start","urls":["rbtorrent:9c3f48a7610df11c9eaefaecd72591a39c3f48a7"],"size":0,"verification":{"checkPeriod":"0d0h0m"}}}`
+	torrent := startFrom("rbtorrent:9c3f48a7610df11c9eaefaecd72591a39c3f48a7")
 	bubble(t, func(r *rig) {
 		w := newWorks(r)
 		r.start()

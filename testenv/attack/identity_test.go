@@ -70,7 +70,8 @@ var identities = []attempt{
 	{"the client ID of the controller, to take its session over", aNode,
 		calls("controller", "node/mallory", topic.ForController(unitName)),
 		refusals{"CONNACK 5", itself,
-			notHere + "NATS lets anybody choose any client ID, as the threat model says; the controller would connect again"}},
+			notHere + "NATS lets anybody choose any client ID, as the threat model says; " +
+				"the controller would connect again"}},
 	{"the name of the controller", aNode, calls("controller", "controller", topic.ForController(unitName)),
 		refusals{"CONNACK 5", itself, notHere + "it is the client ID that NATS does not bind"}},
 	{"the user name of the controller", aNode, calls("node/mallory", "controller", of("n1").Desired(wire.KindConfig)),

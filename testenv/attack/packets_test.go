@@ -172,8 +172,10 @@ var payloads = []attempt{
 
 // laughs is a set of workloads in which one text is made of another one, some hundred times.
 var laughs = `[{"@class":"TopologicalInstance","slot":"web@n1","properties":{"p":"` + strings.Repeat("x", 4000) + `"}},
-	{"@class":"InstanceFiller","name":"f","filter":"instance[p]","instance":{"properties":{"q":"` + strings.Repeat(`@{prop(\"p\")}`, 250) + `"},
-	"resources":{"iss_hook_start":{"@class":"Resource","uuid":"s","urls":["http://127.0.0.1/s"],"size":1,"verification":{}}}}}]`
+	{"@class":"InstanceFiller","name":"f","filter":"instance[p]",
+	"instance":{"properties":{"q":"` + strings.Repeat(`@{prop(\"p\")}`, 250) + `"},
+	"resources":{"iss_hook_start":
+	{"@class":"Resource","uuid":"s","urls":["http://127.0.0.1/s"],"size":1,"verification":{}}}}}]`
 
 // submits has the cloud side submit a document; the outcome is the answer.
 func submits(what, document string) func(*try) string {

@@ -43,7 +43,8 @@ func TestLife(t *testing.T) {
 			named(workload.HookNotify, s.artifact("Resource", "notify", s.hook("hook", 0))),
 			named(workload.HookStop, s.artifact("Resource", "stop", s.hook("hook", 0)))}, hooks...)
 		return fmt.Sprintf(`{"@class":"TopologicalInstance","slot":"web@n1","properties":{"kind":"web","port":"8080"}},
-			{"@class":"InstanceFiller","name":"web","filter":"instance[kind = 'web']","instance":{"properties":{},"resources":{%s}}}`, strings.Join(all, ","))
+			{"@class":"InstanceFiller","name":"web","filter":"instance[kind = 'web']",
+			"instance":{"properties":{},"resources":{%s}}}`, strings.Join(all, ","))
 	}
 	s.apply("1.0.0", web(s.start("one"), "a"))
 	s.awaitSettled("web@n1")
@@ -166,7 +167,8 @@ func TestJob(t *testing.T) {
 	})
 
 	flaky := fmt.Sprintf("#!/bin/sh\necho try >>%[1]s\n[ $(grep -c try %[1]s) -ge 3 ] || exit 3\n", s.diary)
-	s.apply("3.0.0", `{"@class":"Job","slot":"job@n1","timeLimits":{"iss_hook_start":{"minRestartPeriodMs":100}},"resources":{`+
+	s.apply("3.0.0", `{"@class":"Job","slot":"job@n1",`+
+		`"timeLimits":{"iss_hook_start":{"minRestartPeriodMs":100}},"resources":{`+
 		named(workload.HookStart, s.artifact("Resource", "flaky", flaky))+`}}`)
 	o := s.await("job@n1", "succeeds at last", func(o slot) bool {
 		return o.State == string(wire.WorkloadCompleted) &&

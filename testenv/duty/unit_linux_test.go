@@ -111,7 +111,8 @@ func (s *site) artifact(class, name, text string) string {
 	s.files[path] = text
 	s.mu.Unlock()
 	sum := md5.Sum([]byte(text))
-	return fmt.Sprintf(`{"@class":%q,"urls":[%q],"size":%d,"verification":{"checksum":"MD5:%s","checkPeriod":"0d0h0m"}}`,
+	return fmt.Sprintf(`{"@class":%q,"urls":[%q],"size":%d,`+
+		`"verification":{"checksum":"MD5:%s","checkPeriod":"0d0h0m"}}`,
 		class, s.server.URL+path, len(text), hex.EncodeToString(sum[:]))
 }
 

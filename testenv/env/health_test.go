@@ -230,7 +230,8 @@ func TestHealthOfANode(t *testing.T) {
 				Remaining: wire.SpanOf(4 * time.Minute)})
 			p.until("its health is shown",
 				func() bool { h, ok := probeHealth(e); return ok && h.Health.Text == "trial 1.5.0 4m left" })
-			p.event("alert", `{"tag":"systemQuotaAlert","parameter":"cpu","value":0.97,"state":"raise","since":"2026-01-01T00:00:00Z","minThreshold":0.5,"maxThreshold":0.9}`)
+			p.event("alert", `{"tag":"systemQuotaAlert","parameter":"cpu","value":0.97,"state":"raise",`+
+				`"since":"2026-01-01T00:00:00Z","minThreshold":0.5,"maxThreshold":0.9}`)
 			p.until("the alert is shown",
 				func() bool { h, _ := probeHealth(e); return len(h.Raised) == 1 && h.Raised[0].Value == 0.97 })
 			_, err := asked(e, func(ctx context.Context, u controller.Unit) (any, error) {
@@ -268,7 +269,8 @@ func TestHealthOfANode(t *testing.T) {
 			}
 			p.until("the maintenance is still announced",
 				func() bool { return p.away.After(time.Now().Add(time.Hour)) })
-			p.event("alert", `{"tag":"systemQuotaAlert","parameter":"cpu","value":0.1,"state":"fall","since":"2026-01-01T00:00:00Z"}`)
+			p.event("alert", `{"tag":"systemQuotaAlert","parameter":"cpu","value":0.1,"state":"fall",`+
+				`"since":"2026-01-01T00:00:00Z"}`)
 			p.until("the alert has fallen", func() bool { h, ok := probeHealth(e); return ok && len(h.Raised) == 0 })
 			if e.Broker != nil {
 				e.Broker.Wipe()

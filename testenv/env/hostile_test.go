@@ -40,7 +40,9 @@ func TestHostileNode(t *testing.T) {
 			payloads := [][]byte{
 				random, []byte("{"), []byte("null"), []byte("[]"), []byte(`"x"`), deep(100_000), []byte(`{"v":1e999}`),
 				wire.Encode(&foreign),
-				[]byte(`{"v":1,"node":"evil","kind":"config","boot":"b","seq":18446744073709551615,"running":{"epoch":18446744073709551615,"rev":18446744073709551615,"version":"1.0.0","hash":"sha256:` + strings.Repeat("0", 64) + `"}}`),
+				[]byte(`{"v":1,"node":"evil","kind":"config","boot":"b","seq":18446744073709551615,"running":{` +
+					`"epoch":18446744073709551615,"rev":18446744073709551615,"version":"1.0.0",` +
+					`"hash":"sha256:` + strings.Repeat("0", 64) + `"}}`),
 				bytes.Repeat([]byte("x"), 200<<10), bytes.Repeat([]byte("x"), 10<<20),
 			}
 			topics := []string{

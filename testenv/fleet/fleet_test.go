@@ -1,12 +1,12 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
 	"net"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -316,7 +316,8 @@ func TestAcceptance(t *testing.T) {
 		{"not JSON", []byte("x"), wire.CodeMalformed, "", 5},
 		{"unsigned", wire.Encode(&good), wire.CodeUnsigned, "", 5},
 		{"another's key", sealed(seal.NewSigner(other), same), wire.CodeUnknownKey, "", 5},
-		{"tampered", []byte(strings.Replace(string(sealed(signer, func(d *wire.Desired) { d.Rev = 6 })), `"rev":6`, `"rev":7`, 1)), wire.CodeBadSignature, "", 5},
+		{"tampered", bytes.Replace(sealed(signer, func(d *wire.Desired) { d.Rev = 6 }), []byte(`"rev":6`),
+			[]byte(`"rev":7`), 1), wire.CodeBadSignature, "", 5},
 		{"another node", sealed(signer, func(d *wire.Desired) { d.Node = Name(1) }), wire.CodeWrongTarget, "", 5},
 		{"older", sealed(signer, func(d *wire.Desired) { d.Rev = 4 }), wire.CodeStale, wire.StateInstalled, 5},
 		{"fork", sealed(signer, func(d *wire.Desired) { d.Body = []byte(`{"a":2}`); d.Hash = wire.Hash(d.Body) }),

@@ -26,7 +26,8 @@ import (
 // apply gives the unit a configuration of this version.
 func (r *Rig) apply(version string) {
 	r.t.Helper()
-	doc := fmt.Sprintf(`{"formatVersion":"7","version":%q,"nodes":[{"nodeGroupSubject":{"codename":"mainType"},"labels":["v%s"]}]}`, version, version)
+	doc := fmt.Sprintf(`{"formatVersion":"7","version":%q,"nodes":[`+
+		`{"nodeGroupSubject":{"codename":"mainType"},"labels":["v%s"]}]}`, version, version)
 	res, err := r.App.Unit().Submit(r.t.Context(), controller.Submission{Kind: "config", Document: []byte(doc),
 		Who: "ann"})
 	if err != nil || res.State != "accepted" {

@@ -44,7 +44,8 @@ func TestUpgradeUnderWorkload(t *testing.T) {
 		}
 		has(t, p.Tandem("workload", "apply", set, "--wait"), 0, "", "")
 	}
-	apply(fmt.Sprintf(`[{"@class":"Instance","slot":"web@n1","resources":{"iss_hook_start":{"@class":"Resource","urls":[%q],"size":%d,"verification":{"checksum":"SHA256:%s","checkPeriod":"0d0h0m"}}}}]`,
+	apply(fmt.Sprintf(`[{"@class":"Instance","slot":"web@n1","resources":{"iss_hook_start":{"@class":"Resource",`+
+		`"urls":[%q],"size":%d,"verification":{"checksum":"SHA256:%s","checkPeriod":"0d0h0m"}}}}]`,
 		server.URL+"/start", len(script), hex.EncodeToString(sum[:])))
 	started, err := os.ReadFile(file)
 	if err != nil {

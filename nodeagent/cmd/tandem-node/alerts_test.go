@@ -78,8 +78,9 @@ func TestReplayTable(t *testing.T) {
 func TestReplayJSON(t *testing.T) {
 	// A node's own document does as well, and says for whom it is.
 	file := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(file,
-		[]byte(`{"formatVersion":"7","version":"1.2.3","node":{"codename":"ecu-7"},"alertRules":{"cpu":{"minTimeout":"PT1M","minThreshold":0.3,"maxThreshold":0.8}},"priority":0}`), 0o600); err != nil {
+	const config = `{"formatVersion":"7","version":"1.2.3","node":{"codename":"ecu-7"},` +
+		`"alertRules":{"cpu":{"minTimeout":"PT1M","minThreshold":0.3,"maxThreshold":0.8}},"priority":0}`
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	status, out, errs := command(t, t.Context(), "alerts", "replay", "--json", "--rules", file, "--samples",

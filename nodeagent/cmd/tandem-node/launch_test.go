@@ -91,8 +91,8 @@ func (n node) program(v, more string) string {
 	file := filepath.Join(n.t.TempDir(), "tandem-node-"+v)
 	text := "#!/bin/sh\nif [ \"$*\" = version ]; then " + more + " echo \"tandem-node " + v + " (test)\"; exit; fi\n" +
 		// A Go program takes the first of two variables of one name, a shell the last.
-		"[ \"$(tr '\\0' '\\n' </proc/$$/environ | grep -c '^TANDEM_SLOT_TRIES=')\" = 1 ] || echo 'two counts of tries' " +
-		">>\"$LOG\"\n" +
+		"[ \"$(tr '\\0' '\\n' </proc/$$/environ | grep -c '^TANDEM_SLOT_TRIES=')\" = 1 ] || " +
+		"echo 'two counts of tries' >>\"$LOG\"\n" +
 		"echo \"" + v + " $$ slot=$TANDEM_SLOT trial=$TANDEM_SLOT_TRIAL tries=$TANDEM_SLOT_TRIES " +
 		"reason=$TANDEM_BOOT_REASON args=$*\" >>\"$LOG\"\nexit 7\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

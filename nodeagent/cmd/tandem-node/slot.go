@@ -292,7 +292,8 @@ func (a agentTarget) try(rest []string, cfg tryConfig) error {
 		if st.Trying != record.None {
 			return record.ErrTrial
 		}
-		return errors.New("nothing is staged that was not tried yet: stage something first, or say which slot to try again")
+		return errors.New("nothing is staged that was not tried yet: stage something first, " +
+			"or say which slot to try again")
 	}
 	if err := a.Arm(id, cfg.Tries); err != nil {
 		return err
@@ -301,8 +302,8 @@ func (a agentTarget) try(rest []string, cfg tryConfig) error {
 		return err
 	}
 	return a.out.say(st,
-		"slot %s runs on trial with the next start of the agent, at most %d times; then, without a commit, slot %s again: "+
-			"systemctl restart tandem-node", id, cfg.Tries, active(st))
+		"slot %s runs on trial with the next start of the agent, at most %d times; then, without a commit, "+
+			"slot %s again: systemctl restart tandem-node", id, cfg.Tries, active(st))
 }
 
 func active(st slot.Status) slot.ID {

@@ -90,8 +90,8 @@ func (h handed) end(what update.What, why string) error {
 		return err
 	}
 	if what == update.OrderApprove {
-		return h.say("component %s: it may be kept: the agent sees it within a minute, and commits once nothing else is "+
-			"missing", h.Name)
+		return h.say("component %s: it may be kept: the agent sees it within a minute, and commits once nothing "+
+			"else is missing", h.Name)
 	}
 	return h.say("component %s: the agent does it; what becomes of it: tandem-node slot status", h.Name)
 }
@@ -138,8 +138,8 @@ func components(stateDir, only string) (list []componentStatus, err error) {
 		if !topic.ValidName(only) {
 			return nil, fmt.Errorf("%.80q is not the name of a component", only)
 		}
-		return nil, fmt.Errorf("there is no component %s: the agent's setting --component names the components, once it "+
-			"has been started with it", only)
+		return nil, fmt.Errorf("there is no component %s: the agent's setting --component names the components, once "+
+			"it has been started with it", only)
 	}
 	return list, nil
 }

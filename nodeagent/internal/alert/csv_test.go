@@ -32,7 +32,8 @@ func readAll(text string) ([]Sample, *Reader, error) {
 }
 
 func TestReader(t *testing.T) {
-	all, r, err := readAll("\ufefftime,download,\"partition:a,b\",cpu\r\n2026-11-20T10:00:00Z,12,,0.5\r\n\r\n2026-11-20T12:00:30.5+01:00,,1,0\n")
+	all, r, err := readAll("\ufefftime,download,\"partition:a,b\",cpu\r\n2026-11-20T10:00:00Z,12,,0.5\r\n\r\n" +
+		"2026-11-20T12:00:30.5+01:00,,1,0\n")
 	if err != nil || r.Seconds() || len(all) != 2 {
 		t.Fatalf("%v, %+v", err, all)
 	}
@@ -52,24 +53,26 @@ func TestReader(t *testing.T) {
 }
 
 func TestReaderErrors(t *testing.T) {
+	const columns = "; there are cpu, ram, download, upload, partition:NAME and inodes:NAME"
 	for _, c := range []struct{ text, want string }{
 		{"", "line 1, column 1: the file is empty; the first line names the columns, such as time,cpu,ram"},
 		{"cpu,time\n", `line 1, column 1: the first column is "cpu"; it must be time`},
 		{"time\n", "line 1, column 1: no column but time; add cpu, ram, download, upload or partition:NAME"},
-		{"time,cpu,CPU\n", `line 1, column 10: no such column: "CPU"; there are cpu, ram, download, upload, partition:NAME and inodes:NAME`},
-		{"time,partition:\n",
-			`line 1, column 6: no such column: "partition:"; there are cpu, ram, download, upload, partition:NAME and inodes:NAME`},
+		{"time,cpu,CPU\n", `line 1, column 10: no such column: "CPU"` + columns},
+		{"time,partition:\n", `line 1, column 6: no such column: "partition:"` + columns},
 		{"time,cpu,ram,cpu\n", `line 1, column 14: the column "cpu" is there twice`},
 		{"time,cpu\n1,0.5\n2\n", "line 3, column 1: 1 fields; the first line has 2"},
 		{"time,cpu\n1,0.5,0.5\n", "line 2, column 7: 3 fields; the first line has 2"},
 		{"time,cpu\n1,0.5\n\n1,0.5\n", `line 4, column 1: the time "1" is not later than the line before`},
 		{"time,cpu\n2,0.5\n1.5,0.5\n", `line 3, column 1: the time "1.5" is not later than the line before`},
 		{"time,cpu\n1,0.5\n2026-11-20T10:00:00Z,0.5\n",
-			`line 3, column 1: "2026-11-20T10:00:00Z" is no time; the first one is a number of seconds from 0 to 8589934591`},
+			`line 3, column 1: "2026-11-20T10:00:00Z" is no time; ` +
+				`the first one is a number of seconds from 0 to 8589934591`},
 		{"time,cpu\n2026-11-20T10:00:00Z,0.5\n7,0.5\n",
 			`line 3, column 1: "7" is no time; want one such as 2026-11-20T10:00:10Z, or seconds in every line`},
 		{"time,cpu\n2026-11-20 10:00:00,0.5\n",
-			`line 2, column 1: "2026-11-20 10:00:00" is no time; want one such as 2026-11-20T10:00:10Z, or seconds in every line`},
+			`line 2, column 1: "2026-11-20 10:00:00" is no time; ` +
+				`want one such as 2026-11-20T10:00:10Z, or seconds in every line`},
 		{"time,cpu\n-1,0.5\n",
 			`line 2, column 1: "-1" is no time; the first one is a number of seconds from 0 to 8589934591`},
 		{"time,cpu\nNaN,0.5\n",

@@ -2,7 +2,7 @@
 // can do, makes one group for each workload with the settings that package limits made of its constraints, and one
 // leaf in it for each process that is run.
 //
-//	v2:  a group ─┬─ agent                    the agent and its keeper: a group with processes cannot have limited children
+//	v2:  a group ─┬─ agent                    agent and keeper: a group with processes cannot have limited children
 //	              └─ tandem ── SLOT ── LEAF   the limits are SLOT's, the processes LEAF's
 //	v1:  a group ─── tandem ── SLOT ── LEAF   in each controller's hierarchy
 //

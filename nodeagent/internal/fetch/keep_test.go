@@ -112,8 +112,7 @@ func TestReopen(t *testing.T) {
 			must(t, os.WriteFile(p+asJSON, []byte(`{"format":1,"key":"x"`), 0o600))
 		}, false},
 		{"meta of another", true, func(t *testing.T, p string) {
-			must(t, os.WriteFile(p+asJSON, []byte(`{"format":1,"key":"uuid:y","sum":"`+sha(data)+
-				`","size":5000,"checked":"2026-01-01T00:00:00Z","used":"2026-01-01T00:00:00Z","modified":"2026-01-01T00:00:00Z"}`), 0o600))
+			must(t, os.WriteFile(p+asJSON, metaOf(data), 0o600))
 		}, false},
 		{"meta huge", true, func(t *testing.T,
 			p string) {
@@ -210,10 +209,15 @@ func TestArtifactWithoutAName(t *testing.T) {
 	})
 }
 
+// metaOf describes a file with this content as one of uuid:y.
+func metaOf(data []byte) []byte {
+	return []byte(`{"format":1,"key":"uuid:y","sum":"` + sha(data) + `","size":5000,"checked":"2026-01-01T00:00:00Z",` +
+		`"used":"2026-01-01T00:00:00Z","modified":"2026-01-01T00:00:00Z"}`)
+}
+
 func FuzzMeta(f *testing.F) {
 	k := plan.Key("uuid:y")
-	f.Add([]byte(`{"format":1,"key":"uuid:y","sum":"`+sha(nil)+
-		`","size":5000,"checked":"2026-01-01T00:00:00Z","used":"2026-01-01T00:00:00Z","modified":"2026-01-01T00:00:00Z"}`), k.Name())
+	f.Add(metaOf(nil), k.Name())
 	f.Add([]byte(`{"format":2}`), "")
 	f.Fuzz(func(t *testing.T, data []byte, name string) {
 		m, err := parseMeta(data, name)

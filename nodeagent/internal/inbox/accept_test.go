@@ -45,6 +45,7 @@ func resigned(change func(*wire.Desired)) []byte {
 
 func TestDocument(t *testing.T) {
 	good := string(envelope(func(*wire.Desired) {}))
+	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
 	for _, c := range []struct {
 		name    string
 		payload []byte
@@ -59,7 +60,7 @@ func TestDocument(t *testing.T) {
 		{"too large", bytes.Repeat([]byte(" "), wire.MaxPacket+1), wire.CodeTooLarge},
 		{"10 MiB", bytes.Repeat([]byte("["), 10<<20), wire.CodeTooLarge},
 		{"deep", []byte(strings.Repeat("[", 100_000)), wire.CodeMalformed},
-		{"deep body", []byte(strings.Replace(good, `"body":{}`, `"body":`+strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000), 1)), wire.CodeMalformed},
+		{"deep body", []byte(strings.Replace(good, `"body":{}`, `"body":`+deep, 1)), wire.CodeMalformed},
 		{"other unit", resigned(func(d *wire.Desired) { d.Unit = "u2" }), wire.CodeWrongTarget},
 		{"other node", resigned(func(d *wire.Desired) { d.Node = "n2" }), wire.CodeWrongTarget},
 		{"other kind", resigned(func(d *wire.Desired) { d.Kind = "policies" }), wire.CodeWrongTarget},

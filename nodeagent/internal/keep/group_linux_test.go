@@ -227,7 +227,8 @@ func TestForksWithoutEnd(t *testing.T) {
 	up := r.pipe("up")
 	// Each one that runs makes two more; it ends by itself after a minute if nobody else does it.
 	bomb := r.shell("bomb",
-		`echo 'kill -0 '$$' 2>/dev/null || exit; (setsid sh ./more &) ; (setsid sh ./more &) ; sleep 0.01; exec sh ./more' >more; echo up >up; (sh ./more 2>/dev/null &); sleep 60`)
+		`echo 'kill -0 '$$' 2>/dev/null || exit; (setsid sh ./more &) ; (setsid sh ./more &) ; `+
+			`sleep 0.01; exec sh ./more' >more; echo up >up; (sh ./more 2>/dev/null &); sleep 60`)
 	bomb.Cgroups = dirs
 	r.start(bomb)
 	up.line()

@@ -67,7 +67,8 @@ func TestHowRunsEnd(t *testing.T) {
 func TestSurroundings(t *testing.T) {
 	r := newRig(t)
 	r.start(r.shell("a",
-		`echo "$GREETING"; pwd; ls /proc/self/fd | tr '\n' ' '; echo; env | grep -c .; env | grep ^TANDEM; read x || echo no input; echo problem >&2; cat /proc/$$/stat`))
+		`echo "$GREETING"; pwd; ls /proc/self/fd | tr '\n' ' '; echo; env | grep -c .; env | grep ^TANDEM; `+
+			`read x || echo no input; echo problem >&2; cat /proc/$$/stat`))
 	s := r.wait("a")
 	lines := strings.Split(strings.TrimSpace(r.output("a")), "\n")
 	id, err := identity(r.dir, nil)
@@ -221,9 +222,10 @@ func TestDaemons(t *testing.T) {
 	r.start(r.shell("other", `echo $$ >up; exec sleep 1000`))
 	other := up.pid()
 	for name, way := range map[string]string{
-		"child":        `sh -c 'echo $$ >up; exec sleep 1000'`,
-		"own-session":  `setsid sh -c 'echo $$ >up; exec sleep 1000'`,
-		"twice":        `(setsid sh -c '(setsid sh -c "echo \$\$ >up; exec sleep 1000" </dev/null >/dev/null 2>&1 &)' &)`,
+		"child":       `sh -c 'echo $$ >up; exec sleep 1000'`,
+		"own-session": `setsid sh -c 'echo $$ >up; exec sleep 1000'`,
+		"twice": `(setsid sh -c '(setsid sh -c "echo \$\$ >up; exec sleep 1000"` +
+			` </dev/null >/dev/null 2>&1 &)' &)`,
 		"deaf":         `setsid sh -c 'trap "" TERM INT HUP; echo $$ >up; while :; do sleep 1000; done'`,
 		"without-mark": `env -i PATH="$PATH" sh -c 'echo $$ >up; exec sleep 1000'`,
 		"false-mark":   `TANDEM_RUN=0123456789abcdef/other sh -c 'echo $$ >up; exec sleep 1000'`,

@@ -369,7 +369,10 @@ func TestErrorThenAgain(t *testing.T) {
 						left = s.Slot
 					}
 				}
-				again = op{o.name, func(w *world) error { _, err := w.store().Rollback(left, wire.BootFallback, "a test"); return err }}
+				again = op{o.name, func(w *world) error {
+					_, err := w.store().Rollback(left, wire.BootFallback, "a test")
+					return err
+				}}
 			}
 			if _, err := w.run(again); err == nil && !starts {
 				t.Errorf("%s, and nobody says so", where)

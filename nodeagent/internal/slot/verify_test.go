@@ -78,7 +78,8 @@ func TestOnlyABadCopyIsLeft(t *testing.T) {
 	if err := d.Replace(copies[1]+badMark+"1", []byte("bad")); err != nil {
 		t.Fatal(err)
 	}
-	l, err := Open(Config{Dir: "/slots", Disk: d, Machine: func() boot.Evidence { return boot.Evidence{Kernel: "k"} }}).Starting().Next(nil)
+	machine := func() boot.Evidence { return boot.Evidence{Kernel: "k"} }
+	l, err := Open(Config{Dir: "/slots", Disk: d, Machine: machine}).Starting().Next(nil)
 	if err != nil || l.Slot != record.Factory || l.Reason != wire.BootUnknown || len(l.Notes) != 2 ||
 		!strings.Contains(l.Notes[1], "rebuilt") {
 		t.Errorf("%+v %v", l, err)

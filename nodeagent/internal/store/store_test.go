@@ -164,7 +164,9 @@ func TestRefusesToOpen(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		change(t, cfg, func(tx *bolt.Tx) error { return tx.Bucket(bKind).Bucket([]byte("config")).Put(kRunning, []byte("xxx")) })
+		change(t, cfg, func(tx *bolt.Tx) error {
+			return tx.Bucket(bKind).Bucket([]byte("config")).Put(kRunning, []byte("xxx"))
+		})
 		if _, err := open(t, cfg).Kinds(); err == nil || !strings.Contains(err.Error(), "does not have its hash") {
 			t.Error(err)
 		}
@@ -201,7 +203,8 @@ func TestFaults(t *testing.T) {
 					return nil
 				}
 				s := open(t, cfg)
-				if _, err := s.Commit(Batch{Events: []wire.Event{event(1)}, Trust: &inbox.Trust{Epoch: 1}}); err != nil {
+				saved := Batch{Events: []wire.Event{event(1)}, Trust: &inbox.Trust{Epoch: 1}}
+				if _, err := s.Commit(saved); err != nil {
 					t.Fatal(err)
 				}
 				fail = point
@@ -410,10 +413,15 @@ func TestEventsInDoubtAreNotTold(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	s := open(t, config(t))
-	for i := range 8 {
-		if _, err := s.Commit(Batch{Events: []wire.Event{{V: 1, Node: "n1", Boot: "b", At: time.Unix(1, 0).UTC(), Type: fmt.Sprint("t", i+1)}}}); err != nil {
+	commit := func(name string, lost uint64) {
+		t.Helper()
+		ev := wire.Event{V: 1, Node: "n1", Boot: "b", At: time.Unix(1, 0).UTC(), Type: name, Lost: lost}
+		if _, err := s.Commit(Batch{Events: []wire.Event{ev}}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for i := range 8 {
+		commit(fmt.Sprint("t", i+1), 0)
 	}
 	check := func(after uint64, limit int, want string) {
 		t.Helper()
@@ -445,22 +453,16 @@ func TestEvents(t *testing.T) {
 	}
 	check(0, 9, "")
 	check(^uint64(0), 9, "")
-	if _, err := s.Commit(Batch{Events: []wire.Event{{V: 1, Node: "n1", Boot: "b", At: time.Unix(1, 0).UTC(), Type: "t9"}}}); err != nil {
-		t.Fatal(err)
-	}
+	commit("t9", 0)
 	check(0, 9, "9:t9")
 	for i, lost := range []uint64{0, 3, 0} { // of which two were lost before they came here
-		if _, err := s.Commit(Batch{Events: []wire.Event{{V: 1, Node: "n1", Boot: "b", At: time.Unix(1, 0).UTC(), Type: fmt.Sprint("u", i), Lost: lost}}}); err != nil {
-			t.Fatal(err)
-		}
+		commit(fmt.Sprint("u", i), lost)
 	}
 	check(0, 9, "9:t9 10:u0 14:u1(-3) 15:u2")
 	check(10, 9, "14:u1(-3) 15:u2")
 	check(12, 9, "14:u1(-1) 15:u2")
 	for range 3 {
-		if _, err := s.Commit(Batch{Events: []wire.Event{{V: 1, Node: "n1", Boot: "b", At: time.Unix(1, 0).UTC(), Type: "v"}}}); err != nil {
-			t.Fatal(err)
-		}
+		commit("v", 0)
 	}
 	check(0, 9, "14:u1(-5) 15:u2 16:v 17:v 18:v") // five are kept
 }

@@ -315,8 +315,9 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("nothing is due in phase %s", s.Phase)
 		}
 		c := s.Component("os")
-		if _, err := wire.Decode[wire.Health](wire.Encode(&wire.Health{Indicator: 1, Text: "x", Boot: wire.HealthBoot{Reason: "none", At: epoch},
-			Settings: wire.HealthSettings{}.Complete(), Components: []wire.HealthComponent{c}})); err != nil {
+		report := wire.Health{Indicator: 1, Text: "x", Boot: wire.HealthBoot{Reason: "none", At: epoch},
+			Settings: wire.HealthSettings{}.Complete(), Components: []wire.HealthComponent{c}}
+		if _, err := wire.Decode[wire.Health](wire.Encode(&report)); err != nil {
 			t.Errorf("a report that the wire refuses: %v: %+v", err, c)
 		}
 	})

@@ -194,7 +194,8 @@ func TestTroubleWithFetching(t *testing.T) {
 				dir := filepath.Join(w.dir, "resources")
 				trouble, written := false, 0 // of the disk
 				var mu sync.Mutex
-				files, err := fetch.Open(fetch.Config{Dir: dir, Client: client, Keep: 1 << 20, Chance: func() float64 { return 0 },
+				files, err := fetch.Open(fetch.Config{Dir: dir, Client: client, Keep: 1 << 20,
+					Chance: func() float64 { return 0 },
 					Space: func(string) (uint64, error) {
 						mu.Lock()
 						defer mu.Unlock()

@@ -149,14 +149,17 @@ func document(version string) []byte {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, `{"nodeGroupSubject":{"codename":%q},"alertRules":{"ram":{"minTimeout":"PT1S","minThreshold":0.1,"maxThreshold":0.9},"cpu":{"minTimeout":"PT2S","minThreshold":0.3,"maxThreshold":0.8},"partitions":[`, t)
+		fmt.Fprintf(&b, `{"nodeGroupSubject":{"codename":%q},"alertRules":{`+
+			`"ram":{"minTimeout":"PT1S","minThreshold":0.1,"maxThreshold":0.9},`+
+			`"cpu":{"minTimeout":"PT2S","minThreshold":0.3,"maxThreshold":0.8},"partitions":[`, t)
 		for k := range 7 {
 			if k > 0 {
 				b.WriteByte(',')
 			}
 			fmt.Fprintf(&b, `{"name":"part-%s-%d","minTimeout":"PT3S","minThreshold":0.5,"maxThreshold":0.9}`, t, k)
 		}
-		b.WriteString(`],"download":{"minTimeout":"PT5S","minThreshold":100,"maxThreshold":200},"upload":{"minTimeout":"PT6S","minThreshold":300,"maxThreshold":400}},` +
+		b.WriteString(`],"download":{"minTimeout":"PT5S","minThreshold":100,"maxThreshold":200},` +
+			`"upload":{"minTimeout":"PT6S","minThreshold":300,"maxThreshold":400}},` +
 			`"resourceRatios":{"cpu":50,"ram":51,"storage":52,"state":53},"labels":["mainNode"],"priority":1}`)
 	}
 	b.WriteString("]}")

@@ -37,10 +37,13 @@ func workloadSet(n int, url string) []byte {
 		return []byte("[]")
 	}
 	for i := range n {
-		fmt.Fprintf(&b, `{"@class":"TopologicalInstance","slot":"slot-%03d@node-1","properties":{"kind":"sleeper","port":"%d"}},`, i, 8000+i)
+		fmt.Fprintf(&b, `{"@class":"TopologicalInstance","slot":"slot-%03d@node-1",`+
+			`"properties":{"kind":"sleeper","port":"%d"}},`, i, 8000+i)
 	}
-	fmt.Fprintf(&b, `{"@class":"InstanceFiller","name":"sleeper","filter":"instance[kind = 'sleeper']","instance":{"properties":{},"resources":{
-		"iss_hook_start":{"@class":"Resource","urls":[%q],"size":%d,"verification":{"checksum":"MD5:%s","checkPeriod":"0d1h0m"}}}}}]`, url, len(slotHook), hex.EncodeToString(sum[:]))
+	fmt.Fprintf(&b, `{"@class":"InstanceFiller","name":"sleeper","filter":"instance[kind = 'sleeper']",
+		"instance":{"properties":{},"resources":{"iss_hook_start":{"@class":"Resource","urls":[%q],"size":%d,
+		"verification":{"checksum":"MD5:%s","checkPeriod":"0d1h0m"}}}}}]`, url, len(slotHook),
+		hex.EncodeToString(sum[:]))
 	return []byte(b.String())
 }
 

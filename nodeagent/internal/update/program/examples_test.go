@@ -97,8 +97,9 @@ func TestDirectory(t *testing.T) {
 			t.Skipf("this machine has no %s", name)
 		}
 		write(t, filepath.Join(tools, name),
-			fmt.Sprintf("#!/bin/sh\nn=0\n[ ! -f \"$TURNS\" ] || read -r n <\"$TURNS\"\nn=$((n+1))\necho $n >\"$TURNS\"\nif [ "+
-				"$n -eq \"$KILL_AT\" ]; then kill -9 $PPID; exit 1; fi\n[ %s = sync ] || exec %s \"$@\"\n", name, path),
+			fmt.Sprintf("#!/bin/sh\nn=0\n[ ! -f \"$TURNS\" ] || read -r n <\"$TURNS\"\nn=$((n+1))\n"+
+				"echo $n >\"$TURNS\"\nif [ $n -eq \"$KILL_AT\" ]; then kill -9 $PPID; exit 1; fi\n"+
+				"[ %s = sync ] || exec %s \"$@\"\n", name, path),
 			0o755)
 	}
 	if _, err := exec.LookPath("flock"); err != nil {

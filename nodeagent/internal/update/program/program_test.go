@@ -55,7 +55,9 @@ func TestContract(t *testing.T) {
 		text          string // part of the error, or of the status' message
 	}{
 		{"done", `echo working; echo '{"active":"2"}'; echo`, Commit, nil, ""},
-		{"environment", `echo "{\"active\":\"$TANDEM_VERSION\",\"message\":\"$1 $TANDEM_VERB $TANDEM_COMPONENT $TANDEM_FILE $TANDEM_HASH $TANDEM_PREVIOUS_VERSION $TANDEM_TIMEOUT ${TANDEM_PASSWORD:-none}\"}"`, Commit, nil, "commit commit app /f sha256:x 1 60 none"},
+		{"environment", `echo "{\"active\":\"$TANDEM_VERSION\",\"message\":\"$1 $TANDEM_VERB $TANDEM_COMPONENT ` +
+			`$TANDEM_FILE $TANDEM_HASH $TANDEM_PREVIOUS_VERSION $TANDEM_TIMEOUT ${TANDEM_PASSWORD:-none}\"}"`,
+			Commit, nil, "commit commit app /f sha256:x 1 60 none"},
 		{"own directory", `[ -f "$TANDEM_COMPONENT_DIR/c" ] && echo '{"active":"2"}'`, Commit, nil, ""},
 		{"fails", `echo nothing here >&2; exit 3`, Commit, ErrFailed, "exit status 3: nothing here"},
 		{"later", `echo no power >&2; exit 75`, Install, ErrLater, "no power"},
@@ -67,7 +69,8 @@ func TestContract(t *testing.T) {
 		{"contradiction of install", `echo '{"active":"1"}'`, Install, ErrFailed, "says otherwise"},
 		{"contradiction of activate", `echo '{"active":"1","staged":"2"}'`, Activate, ErrFailed, "says otherwise"},
 		{"contradiction of rollback", `echo '{"active":"1","staged":"2"}'`, Rollback, ErrFailed, "says otherwise"},
-		{"much output", `i=0; while [ $i -lt 3000 ]; do echo "line $i of many"; echo "error $i" >&2; i=$((i+1)); done; exit 1`, Commit, ErrFailed, "error 2999"},
+		{"much output", `i=0; while [ $i -lt 3000 ]; do echo "line $i of many"; echo "error $i" >&2; ` +
+			`i=$((i+1)); done; exit 1`, Commit, ErrFailed, "error 2999"},
 		{"what it leaves running",
 			`sleep 100 >/dev/null 2>&1 & echo $! >"$TANDEM_COMPONENT_DIR/left"; echo '{"active":"2"}'`, Commit, nil,
 			""},
@@ -105,7 +108,7 @@ func TestContract(t *testing.T) {
 // A verb that hangs is killed with all that it has started, whether its time is up or the agent stops.
 func TestKilled(t *testing.T) {
 	for _, stops := range []bool{false, true} {
-		c := shell(t, `sleep 1000 & echo $! >"$TANDEM_COMPONENT_DIR/child.new"; mv "$TANDEM_COMPONENT_DIR/child.new" "$TANDEM_COMPONENT_DIR/child"; wait`)
+		c := shell(t, `sleep 1000 & cd "$TANDEM_COMPONENT_DIR"; echo $! >child.new; mv child.new child; wait`)
 		ctx, cancel := context.WithCancel(t.Context())
 		child := filepath.Join(c.Dir, "child")
 		there := func() bool { _, err := os.Stat(child); return err == nil }
