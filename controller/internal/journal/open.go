@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 	"go.uber.org/zap"
 
+	"tandem.internal/shared/boltfile"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
 )
@@ -144,39 +144,28 @@ func precheck(path string) error {
 		return fail(ErrNotJournal, wire.CodeMalformed, nil,
 			path+" is empty, so it is not a journal; move it away to start a new one")
 	}
-	first := make([]byte, 80)
-	if _, err := f.ReadAt(first, 0); err != nil {
+	switch _, err := boltfile.ReadMeta(f, info.Size()); {
+	case errors.Is(err, boltfile.ErrForeign):
 		return berrors.ErrInvalid
-	}
-	used, txid, pageSize, ok := metaPage(first)
-	if !ok {
-		return nil // bbolt looks at the second one, too
-	}
-	second := make([]byte, 80)
-	if _, err := f.ReadAt(second, pageSize); err != nil {
+	case errors.Is(err, boltfile.ErrCut):
 		return truncated(path)
+	default:
+		return err
 	}
-	if used2, txid2, _, ok := metaPage(second); ok && txid2 > txid {
-		used = used2
-	}
-	if used > uint64(info.Size()/pageSize) {
-		return truncated(path)
-	}
-	return nil
 }
 
-// metaPage reads one of bbolt's two meta pages: pages in use, transaction, page size in bytes.
-// After the page header of 16 bytes come magic, version, page size and flags (4 bytes each, in
-// the machine's order), root (16), freelist, pages in use, transaction, and an FNV-1a sum.
-func metaPage(b []byte) (used, txid uint64, pageSize int64, ok bool) {
-	order := binary.NativeEndian
-	sum := fnv.New64a()
-	if _, err := sum.Write(b[16:72]); err != nil ||
-		sum.Sum64() != order.Uint64(b[72:]) || order.Uint32(b[16:]) != 0xED0CDAED {
-		return 0, 0, 0, false
+// checkPages fails with ErrDamaged if the page tree of the newest transaction is not one. It runs before bbolt follows
+// that tree, because bbolt answers a broken page with a panic in a goroutine of its own.
+func checkPages(path string, file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
 	}
-	pageSize = int64(order.Uint32(b[24:]))
-	return order.Uint64(b[56:]), order.Uint64(b[64:]), pageSize, pageSize >= 512
+	_, err = boltfile.Check(file, info.Size(), nil)
+	if errors.Is(err, boltfile.ErrDamaged) || errors.Is(err, boltfile.ErrCut) {
+		return fail(ErrDamaged, wire.CodeStorage, err, fmt.Sprintf("%s is damaged: %v; restore a backup", path, err))
+	}
+	return err
 }
 
 func truncated(path string) error {

@@ -68,6 +68,27 @@ func TestDamagedPages(t *testing.T) {
 	}
 }
 
+// A file that is cut is refused by its second meta page, too, when the first one is not valid.
+func TestCutWithoutFirstMetaPage(t *testing.T) {
+	path := tempPath(t)
+	j := mustOpen(t, path, Options{})
+	mustAppend(t, j, Batch{Records: recs(0, 300), Bodies: [][]byte{make([]byte, 50_000)}})
+	mustClose(t, j)
+	bad, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(bad[:100])
+	if err := os.WriteFile(path, bad[:4*os.Getpagesize()], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, readOnly := range []bool{true, false} {
+		if j, err := Open(path, Options{ReadOnly: readOnly}); !errors.Is(err, ErrDamaged) {
+			t.Fatal(j, err)
+		}
+	}
+}
+
 func BenchmarkOpen(b *testing.B) {
 	path := tempPath(b)
 	j := mustOpen(b, path, Options{})
