@@ -13,16 +13,25 @@ import (
 // namesKinds lists the files outside the folders of kinds that name one, each with the reason. It can only become
 // shorter: a new kind is a folder, its types in wire, and a line in the registry.
 var namesKinds = map[string]string{
-	"controller/internal/fleet/oldcheckpoint.go":  "reads the checkpoints of formats 1 to 5",
-	"controller/internal/distribute/health.go":    "the operations about the settings of health",
-	"controller/internal/distribute/workloads.go": "the operations about slots, and the set that a version comes to",
-	"controller/internal/distribute/read.go":      "the operations about the unit configuration: resolved, explained",
+	"controller/internal/fleet/oldcheckpoint.go":   "reads the checkpoints of formats 1 to 5",
+	"controller/internal/distribute/health.go":     "the operations about the settings of health",
+	"controller/internal/distribute/workloads.go":  "the operations about slots, and the set that a version comes to",
+	"controller/internal/distribute/config.go":     "the operations about the unit configuration: resolved, explained",
+	"controller/internal/cli/document/document.go": "the list of what commands have besides the verbs",
+	"controller/internal/cli/node/health.go":       "the commands about health, which is no document of operators",
+	"controller/internal/cli/node/slots.go":        "the commands about slots",
+	"controller/internal/kinds/kinds.go":           "the controller's list",
+	"nodeagent/app/kinds.go":                       "the agent's list",
+	"nodeagent/app/deps.go":                        "the seams of workloads, for tests",
+	"nodeagent/app/agent.go":                       "makes the node's description of itself, which is only reported",
+	"nodeagent/app/health.go":                      "the agent keeps the node's health, whose settings are a document",
 }
 
-// TestKindsAreNamedInTheirFoldersOnly looks at the controller and at the broker.
+// TestKindsAreNamedInTheirFoldersOnly looks at the controller, at the agent and at the broker. A file names a kind by
+// its constant, or by the import of its package.
 func TestKindsAreNamedInTheirFoldersOnly(t *testing.T) {
 	named := map[string]bool{}
-	for _, module := range []string{"controller", "broker"} {
+	for _, module := range []string{"controller", "nodeagent", "broker"} {
 		err := filepath.WalkDir(filepath.Join("..", module), func(path string, d fs.DirEntry, err error) error {
 			name := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
 			switch {
@@ -30,14 +39,13 @@ func TestKindsAreNamedInTheirFoldersOnly(t *testing.T) {
 				return err
 			case d.IsDir(), !strings.HasSuffix(name, ".go"), strings.HasSuffix(name, "_test.go"):
 				return nil
-			case strings.Contains(name, "/internal/kinds/"), strings.Contains(name, "/internal/cli/"),
-				strings.Contains(name, "test/"):
-				return nil // the CLI prints kinds; packages named …test serve tests
+			case inFolderOfKind(name), strings.Contains(name, "test/"):
+				return nil // packages named …test serve tests
 			}
 			if kind := firstKind(t, path); kind != "" {
 				named[name] = true
 				if namesKinds[name] == "" {
-					t.Errorf("%s names wire.%s: what is true of one kind belongs in its folder", name, kind)
+					t.Errorf("%s names %s: what is true of one kind belongs in its folder", name, kind)
 				}
 			}
 			return nil
@@ -53,11 +61,22 @@ func TestKindsAreNamedInTheirFoldersOnly(t *testing.T) {
 	}
 }
 
-// firstKind is the first constant of a kind that a file uses, "" if it uses none.
+// inFolderOfKind reports whether a file is in the folder of one kind, below those named kinds.
+func inFolderOfKind(name string) bool {
+	_, below, found := strings.Cut(name, "/internal/kinds/")
+	return found && strings.Contains(below, "/")
+}
+
+// firstKind is the first kind that a file names, "" if it names none.
 func firstKind(t *testing.T, path string) (found string) {
 	tree, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, imp := range tree.Imports {
+		if inFolderOfKind(strings.Trim(imp.Path.Value, `"`) + "/") {
+			return imp.Path.Value
+		}
 	}
 	ast.Inspect(tree, func(n ast.Node) bool {
 		sel, ok := n.(*ast.SelectorExpr)
@@ -67,7 +86,7 @@ func firstKind(t *testing.T, path string) (found string) {
 		name := sel.Sel.Name
 		x, ok := sel.X.(*ast.Ident)
 		if ok && x.Name == "wire" && strings.HasPrefix(name, "Kind") && name != "Kind" && name != "Kinds" {
-			found = name
+			found = "wire." + name
 		}
 		return true
 	})

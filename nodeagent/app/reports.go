@@ -108,7 +108,7 @@ func (a *Agent) refreshInfo() {
 	if err := a.deps.Capacity(&info); err != nil {
 		info.Error = wire.New(wire.CodeInternal, "", err.Error())
 	}
-	a.replace(&a.info, wire.Reported{Kind: wire.KindInfo, Detail: wire.Encode(&info)})
+	a.replace(&a.info, wire.Reported{Kind: a.info.name, Detail: wire.Encode(&info)})
 }
 
 // reply answers a request, and remembers the answer for as long as the request may be repeated.

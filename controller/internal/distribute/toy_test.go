@@ -1,7 +1,10 @@
 package distribute
 
 import (
+	"context"
+	"crypto/ed25519"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,16 +14,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
 
 // A kind that no program knows: toys, which a document hands out by name, in the colour that a setting says. It is
-// made from two sources, and nothing outside this file speaks of it.
+// made from two sources, and nothing outside its tests speaks of it: this file, and toy_verbs_test.go.
 const (
 	toys  wire.Kind = "toys"
 	tints wire.Kind = "tints"
@@ -67,7 +72,8 @@ func (b *toyBox) painted(colour string) *toyBox {
 	return all
 }
 
-func toySet() kind.Set {
+// ToySet is the set of the toys.
+func ToySet() kind.Set {
 	return kind.Set{
 		Sources: []*kind.Source{
 			{Name: toys, Title: "toy box", Noun: "toy box", Parse: parseToys, Rename: renameToys},
@@ -130,8 +136,34 @@ func toyDoc(version string, byNode map[string]string) []byte {
 // toyUnit is a unit with toys.
 type toyUnit struct{ *faulty }
 
+// StartToys runs a core that knows the toys, without any node, until the test ends.
+func StartToys(t *testing.T) *Core {
+	dir := t.TempDir()
+	core, err := New(Config{
+		Unit: faultyUnit, Version: "1", Kinds: kind.Join(kinds.All(), ToySet()),
+		Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
+		Open: func() (*journal.Journal, error) {
+			return journal.Open(filepath.Join(dir, "journal.db"), journal.Options{MapSize: 1 << 24})
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	core.Attach(&memory{retained: map[string][]byte{}, sent: map[string]int{}, refuse: map[string]int{}})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- core.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return core
+}
+
 func withToys(t *testing.T, f func(u toyUnit)) {
-	tune := func(c *Config) { c.Kinds = kind.Join(kinds.All(), toySet()) }
+	tune := func(c *Config) { c.Kinds = kind.Join(kinds.All(), ToySet()) }
 	withFaults(t, tune, func(_ *testing.T, r *faulty) { f(toyUnit{r}) })
 }
 

@@ -42,6 +42,10 @@ type Kind struct {
 	// Same reports whether two details differ in progress only. Nil: they never do.
 	Same func(a, b any) bool
 
+	// Words says in a few words what is in the detail of a report, in the journal, and what error it tells of. It has
+	// to bear a detail that this program would refuse. Nil: nothing.
+	Words func(raw jsontext.Value) (string, *wire.Error)
+
 	Brief   func(n Node, v *view.Node)         // adds to what a list shows of a node; nil: nothing
 	Show    func(u Unit, n Node, v *view.Node) // adds to what is shown of one node; nil: nothing
 	Trouble func(u Unit) []string              // what operators should look at, in words; nil: nothing

@@ -23,6 +23,7 @@ import (
 
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/term"
+	"tandem.internal/shared/wire"
 )
 
 // IO is the program's surroundings.
@@ -67,6 +68,14 @@ func New(s IO) *App {
 		},
 		In: s.In, Env: s.Env, User: s.User, Kinds: s.Kinds, timeout: Duration(30 * time.Second),
 	}
+}
+
+// UnitSource names the source of the unit's own document, "" if there is none.
+func (a *App) UnitSource() wire.Kind {
+	if src := a.Kinds.Copied(); src != nil {
+		return src.Name
+	}
+	return ""
 }
 
 // End writes what is left of the output, reports err if there is one, and returns the exit status.

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
@@ -17,7 +18,10 @@ import (
 )
 
 // say renders journal entries as text.
-type say struct{ *term.Screen }
+type say struct {
+	*term.Screen
+	kinds kind.Set
+}
 
 // read decodes data and renders it. It returns false if data cannot be decoded.
 func read[T any](data jsontext.Value, text func(T) string) (string, bool) {
@@ -71,7 +75,7 @@ func (s say) record(t record.Type, e view.Entry) (string, bool) {
 			return text
 		})
 	case record.Report:
-		return report(e)
+		return s.report(e)
 	case record.Live:
 		return read(e.Data, func(l wire.Live) string { return map[bool]string{true: "online", false: "offline"}[l.Up] })
 	case record.Event:

@@ -161,7 +161,7 @@ func (p *eventPrinter) row(e view.Entry) []term.Cell {
 	var row []term.Cell
 	for i, text := range []string{
 		fmt.Sprint(e.Seq), e.At.In(p.a.Zone).Format("2006-01-02 15:04:05"), typeOf(e), cmp.Or(e.Node, "-"),
-		cmp.Or(e.Who, "-"), term.Shorten(say{p.a.Screen}.entry(e), 400),
+		cmp.Or(e.Who, "-"), term.Shorten(say{p.a.Screen, p.a.Kinds}.entry(e), 400),
 	} {
 		text = term.Clean(text)
 		row = append(row, term.Cell{Text: text})

@@ -16,7 +16,7 @@ import (
 
 // report renders a node's report: the state of the newest document, the running version if it is another one, and
 // the detail in brief.
-func report(e view.Entry) (string, bool) {
+func (s say) report(e view.Entry) (string, bool) {
 	text, ok := read(e.Data, func(r wire.Reported) string {
 		if r.Boot == "" {
 			return "" // it is no report
@@ -31,7 +31,7 @@ func report(e view.Entry) (string, bool) {
 		case r.Running != nil && (r.Last == nil || r.Running.Version != r.Last.Version):
 			parts = append(parts, r.Running.Version+" runs")
 		}
-		if detail := reportDetail(r); detail != "" {
+		if detail := s.detail(r); detail != "" {
 			parts = append(parts, detail)
 		}
 		return string(r.Kind) + ": " + cmp.Or(strings.Join(parts, "; "), "nothing yet")
@@ -39,38 +39,14 @@ func report(e view.Entry) (string, bool) {
 	return text, ok && text != ""
 }
 
-func reportDetail(r wire.Reported) (text string) {
-	switch r.Kind {
-	case wire.KindInfo:
-		text, _ = read(r.Detail, func(i wire.NodeInfo) string {
-			return withError(fmt.Sprintf("type %s, agent %s, %s on %s",
-				cmp.Or(i.Type, "-"), cmp.Or(i.AgentVersion, "-"), i.OS, i.Arch), i.Error)
-		})
-	case wire.KindHealth:
-		text, _ = read(r.Detail, func(h wire.Health) string { return h.Text })
-	case wire.KindWorkloads:
-		text, _ = read(r.Detail, slotCounts)
+// detail renders the detail of a report, as its kind says.
+func (s say) detail(r wire.Reported) string {
+	k := s.kinds.Kind(r.Kind)
+	if k == nil || k.Words == nil {
+		return ""
 	}
-	return text
-}
-
-// slotCounts renders the number of slots in each state.
-func slotCounts(w wire.Workloads) string {
-	var states []wire.WorkloadState
-	count := map[wire.WorkloadState]int{}
-	for _, s := range w.Slots {
-		if count[s.State]++; count[s.State] == 1 {
-			states = append(states, s.State)
-		}
-	}
-	var parts []string
-	for _, s := range states {
-		parts = append(parts, fmt.Sprintf("%d %s", count[s], s))
-	}
-	if w.More > 0 {
-		parts = append(parts, fmt.Sprintf("%d without room in the report", w.More))
-	}
-	return strings.Join(parts, ", ")
+	text, err := k.Words(r.Detail)
+	return withError(text, err)
 }
 
 // nodeEvent is what is read of an event from a node.

@@ -15,7 +15,6 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/wire"
 )
 
 func list(a *command.App) *cobra.Command {
@@ -51,7 +50,7 @@ func watchNodes(ctx context.Context, a *command.App, c *client.Client) error {
 		case ch.Node != nil:
 			known[ch.Node.Node] = *ch.Node
 			if !first {
-				line = changeLine(*ch.Node, summarize(*ch.Node))
+				line = changeLine(*ch.Node, summarize(a, *ch.Node))
 			}
 		case ch.Gone != "":
 			delete(known, ch.Gone)
@@ -85,15 +84,15 @@ func changeLine(n view.Node, s summary) string {
 	return term.Clean(line)
 }
 
-// summary compares a node's desired and running unit configuration.
+// summary compares a node's desired and running document of the unit's own source.
 type summary struct {
 	running, desired, state, why string
 	colour                       term.Colour
 	since                        time.Time
 }
 
-func summarize(n view.Node) summary {
-	d, ok := n.Documents[wire.KindConfig]
+func summarize(a *command.App, n view.Node) summary {
+	d, ok := n.Documents[a.UnitSource()]
 	if !ok && n.FirstSeen.IsZero() && n.Identity != nil {
 		return summary{state: n.Identity.State} // enrolled or joined, and not heard of yet
 	}
@@ -136,7 +135,7 @@ func printNodes(a *command.App, nodes []view.Node) {
 	}}
 	online, inStep := 0, 0
 	for _, n := range nodes {
-		s := summarize(n)
+		s := summarize(a, n)
 		up := term.Green.Cell("yes")
 		switch {
 		case n.Online:

@@ -99,7 +99,7 @@ func printUnit(a *command.App, st view.UnitStatus) {
 		t.Add("Maintenance", term.Yellow.Cell(text))
 	}
 	if known {
-		a.StatusRows(t, "config", st.Config)
+		a.StatusRows(t, string(a.UnitSource()), st.Config)
 	}
 	a.Table(t)
 	if len(st.Trouble) > 0 {

@@ -5,6 +5,7 @@
 package health
 
 import (
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/kind"
@@ -26,6 +27,7 @@ func Set() kind.Set {
 			Name: wire.KindHealth, Looks: kind.Looks{Type: true}, Empty: unset.body,
 			Detail:  detail,
 			Blank:   func() any { return &wire.Health{} },
+			Words:   words,
 			Brief:   func(n kind.Node, v *view.Node) { v.Health = brief(n) },
 			Show:    show,
 			Trouble: trouble,
@@ -43,6 +45,15 @@ func detail(_ string, raw jsontext.Value) (any, *wire.Error) {
 		return nil, wire.AsError(err)
 	}
 	return h, nil
+}
+
+// words says how a node is.
+func words(raw jsontext.Value) (string, *wire.Error) {
+	var h wire.Health
+	if json.Unmarshal(raw, &h) != nil {
+		return "", nil
+	}
+	return h.Text, nil
 }
 
 func show(_ kind.Unit, n kind.Node, v *view.Node) {

@@ -5,6 +5,10 @@
 package info
 
 import (
+	"cmp"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/kind"
@@ -17,7 +21,18 @@ func Set() kind.Set {
 		Name:   wire.KindInfo,
 		Detail: detail,
 		Blank:  func() any { return &wire.NodeInfo{} },
+		Words:  words,
 	}}}
+}
+
+// words says what a node is.
+func words(raw jsontext.Value) (string, *wire.Error) {
+	var i wire.NodeInfo
+	if json.Unmarshal(raw, &i) != nil {
+		return "", nil
+	}
+	return fmt.Sprintf("type %s, agent %s, %s on %s",
+		cmp.Or(i.Type, "-"), cmp.Or(i.AgentVersion, "-"), i.OS, i.Arch), i.Error
 }
 
 func detail(_ string, raw jsontext.Value) (any, *wire.Error) {

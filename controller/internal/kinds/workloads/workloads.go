@@ -7,6 +7,7 @@ package workloads
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -32,6 +33,7 @@ func Set() kind.Set {
 			Detail:  detail,
 			Blank:   func() any { return &wire.Workloads{} },
 			Same:    same,
+			Words:   words,
 			Show:    func(u kind.Unit, n kind.Node, v *view.Node) { v.Slots = Slots(u, n.Name) },
 			Trouble: trouble,
 		}},
@@ -157,6 +159,29 @@ func foreign(w *wire.Workloads, node string) error {
 		seen[s.Service] = true
 	}
 	return nil
+}
+
+// words counts the slots in each state.
+func words(raw jsontext.Value) (string, *wire.Error) {
+	var w wire.Workloads
+	if json.Unmarshal(raw, &w) != nil {
+		return "", nil
+	}
+	var states []wire.WorkloadState
+	count := map[wire.WorkloadState]int{}
+	for _, s := range w.Slots {
+		if count[s.State]++; count[s.State] == 1 {
+			states = append(states, s.State)
+		}
+	}
+	var parts []string
+	for _, s := range states {
+		parts = append(parts, fmt.Sprintf("%d %s", count[s], s))
+	}
+	if w.More > 0 {
+		parts = append(parts, fmt.Sprintf("%d without room in the report", w.More))
+	}
+	return strings.Join(parts, ", "), nil
 }
 
 // same reports whether two reports differ in no more than progress: bytes, counts, times, words.
