@@ -43,9 +43,7 @@ func (j *Journal) Backup(w io.Writer) (err error) {
 // BackupFile is Backup into a file (mode 0600) that appears under its name whole and durable, or
 // not at all; a file that is there already is replaced. It writes nothing to the journal, so it
 // also works on one that is read-only or broken.
-func (j *Journal) BackupFile(path string) error { return j.backupFile(path, true) }
-
-func (j *Journal) backupFile(path string, marked bool) (err error) {
+func (j *Journal) BackupFile(path string) (err error) {
 	if j.closed.Load() {
 		return errClosed()
 	}
@@ -56,18 +54,46 @@ func (j *Journal) backupFile(path string, marked bool) (err error) {
 			return err
 		}
 		_, err = tx.WriteTo(f)
-		if err = errors.Join(err, tx.Rollback()); err != nil || !marked {
+		if err = errors.Join(err, tx.Rollback()); err != nil {
 			return err
 		}
-		db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{
-			Timeout: time.Second, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
-		})
+		db, err := openTemporary(f)
 		if err != nil {
 			return err
 		}
 		err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyCopy, []byte{1}) })
 		return errors.Join(err, db.Close())
 	})
+}
+
+// openTemporary opens a temporary file of replaceFile as a database. It fails if another file has its name by now.
+func openTemporary(f *os.File) (*bbolt.DB, error) {
+	return bbolt.Open(f.Name(), 0o600, &bbolt.Options{
+		Timeout: time.Second, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
+		NoSync: true, // replaceFile syncs the whole file once
+		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			again, err := os.OpenFile(name, flag&^os.O_CREATE, mode)
+			if err != nil {
+				return nil, err
+			}
+			if err := sameFile(f, again); err != nil {
+				return nil, errors.Join(err, again.Close())
+			}
+			return again, nil
+		},
+	})
+}
+
+func sameFile(a, b *os.File) error {
+	x, err := a.Stat()
+	if err != nil {
+		return err
+	}
+	y, err := b.Stat()
+	if err == nil && !os.SameFile(x, y) {
+		err = fmt.Errorf("%s was replaced while it was written", a.Name())
+	}
+	return err
 }
 
 // CompactFile makes the file as small as its contents, while nobody else has it open, and returns the sizes before and
@@ -88,10 +114,7 @@ func CompactFile(path string, opts Options) (before, after int64, err error) {
 		return 0, 0, err
 	}
 	err = replaceFile(path, ".compact-*", func(f *os.File) error {
-		dst, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{
-			Timeout: time.Second, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
-			NoSync: true, // replaceFile syncs the whole file once
-		})
+		dst, err := openTemporary(f)
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ type Options struct {
 }
 
 // Open opens the journal in path, making a new one if there is none and opts allow it, and
-// upgrading an older format after putting a copy of the old file beside it. The directory must
+// upgrading an older format after putting a backup of the old file beside it. The directory must
 // exist. It fails with ErrLocked, ErrNotJournal, ErrNewer, ErrOlder, ErrDamaged, or an error that
 // matches fs.ErrPermission or fs.ErrNotExist; each has a message for people.
 func Open(path string, opts Options) (*Journal, error) {
@@ -298,7 +298,7 @@ func (j *Journal) load(opts Options) error {
 			return err
 		}
 	}
-	return sweep(j.path)
+	return sweep(j.file())
 }
 
 // checkHead makes sure that appending would continue the chain where it ended.

@@ -1,8 +1,14 @@
 package journal
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -35,8 +41,7 @@ var upgrades = [Version]func(j *Journal, tx *bbolt.Tx) error{
 	5: func(*Journal, *bbolt.Tx) error { return nil }, // as they would records of further kinds
 }
 
-// upgrade brings the file to Version, after a copy of it was put beside it as PATH.v0.bak and
-// the like. An interrupted upgrade starts over at the next opening.
+// upgrade brings the file to Version, after keepOld. An interrupted upgrade starts over at the next opening.
 func (j *Journal) upgrade() error {
 	version := 0
 	err := j.db.View(func(tx *bbolt.Tx) (err error) {
@@ -58,15 +63,16 @@ func (j *Journal) upgrade() error {
 	case version > Version:
 		return fail(ErrNewer, wire.CodeWrongVersion, nil, fmt.Sprintf(
 			"the journal %s was written by a newer Tandem (format %d, this program knows up to %d); "+
-				"upgrade this program, or put back the copy that the upgrade made: %s.vN.bak, N its format",
-			j.path, version, Version, j.path))
+				"upgrade this program, or put back the copy that the upgrade made: %s.vN.bak, N its format, "+
+				"or of several the newest",
+			j.path, version, Version, j.file()))
 	case j.readOnly:
 		return fail(ErrOlder, wire.CodeWrongVersion, nil, fmt.Sprintf(
 			"the journal %s has the older format %d; start the controller once to upgrade it to %d",
 			j.path, version, Version))
 	}
-	backup := fmt.Sprintf("%s.v%d.bak", j.path, version)
-	if err := j.backupFile(backup, false); err != nil {
+	backup, err := j.keepOld(version)
+	if err != nil {
 		return fmt.Errorf("backup before upgrade: %w", err)
 	}
 	err = j.update(func(tx *bbolt.Tx) error {
@@ -91,7 +97,77 @@ func (j *Journal) NotUnderstood(cause error) error {
 	return fail(ErrNewer, wire.CodeWrongVersion, cause, fmt.Sprintf(
 		"the journal %s holds what this program does not know: %v; if a newer Tandem wrote it, "+
 			"upgrade this program, or put back the copy that the upgrade made (%s.vN.bak); else restore a backup",
-		j.path, cause, j.path))
+		j.path, cause, j.file()))
+}
+
+// file is the path of the file itself, where Path is a link.
+func (j *Journal) file() string {
+	if file, err := filepath.EvalSymlinks(j.path); err == nil {
+		return file
+	}
+	return j.path
+}
+
+// keepOld puts a copy of the file beside it and returns its path: FILE.v5.bak for format 5. It is marked as every
+// backup is: nodes may know documents of after the upgrade, so whoever goes on with the copy raises the epoch.
+//
+// A copy that is there already stays, since it may be the only one of what it has, and the new one gets a number:
+// FILE.v5-2.bak. To refuse instead would keep the controller from starting. Only a copy of the very same state is
+// replaced, or an upgrade that fails at each start would fill the disk. What is no file is in the way: ErrExist.
+func (j *Journal) keepOld(version int) (string, error) {
+	backup := fmt.Sprintf("%s.v%d.bak", j.file(), version)
+	for n := 2; ; n++ {
+		free, err := j.mayReplace(backup)
+		if err != nil {
+			return "", err
+		}
+		if free {
+			return backup, j.BackupFile(backup)
+		}
+		backup = fmt.Sprintf("%s.v%d-%d.bak", j.file(), version, n)
+	}
+}
+
+// mayReplace reports whether nothing is lost when a backup of this journal gets that name.
+func (j *Journal) mayReplace(path string) (bool, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true, nil
+	case err != nil:
+		return false, err
+	case !info.Mode().IsRegular():
+		return false, &fs.PathError{Op: "replace", Path: path, Err: fs.ErrExist}
+	}
+	mine, err := stateOf(j.db)
+	if err != nil {
+		return false, err
+	}
+	db, err := openDB(path, Options{ReadOnly: true, LockTimeout: time.Second})
+	if err != nil {
+		return false, nil // whatever it is, it is not this journal
+	}
+	other, err := stateOf(db)
+	return err == nil && other == mine, db.Close()
+}
+
+// stateOf says what a journal has come to: what is in meta but for the mark of a copy, and the newest record.
+func stateOf(db *bbolt.DB) (state string, err error) {
+	err = db.View(func(tx *bbolt.Tx) error {
+		meta, log := tx.Bucket(bucketMeta), tx.Bucket(bucketLog)
+		if meta == nil || log == nil {
+			return errNoMeta
+		}
+		k, v := log.Cursor().Last()
+		state = fmt.Sprintf("%x %x", k, sha256.Sum256(v))
+		return meta.ForEach(func(k, v []byte) error {
+			if !bytes.Equal(k, keyCopy) {
+				state += fmt.Sprintf("\n%s %x", k, v)
+			}
+			return nil
+		})
+	})
+	return state, err
 }
 
 // upgradeChain gives every record of format 0 its chain hash. Seqs and epoch stay.
