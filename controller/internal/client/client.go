@@ -84,7 +84,8 @@ func New(opt Options) (*Client, error) {
 		t.TLSClientConfig = opt.Trust.config(u)
 	} else if opt.Trust != nil {
 		return nil, wire.New(wire.CodeInvalidArgument, "",
-			"a CA is trusted (--ca, TANDEM_CA), but the address begins with http://, which is without TLS; write https://")
+			"a CA is trusted (--ca, TANDEM_CA), but the address begins with http://, which is without TLS; "+
+				"write https://")
 	}
 	c.base = strings.TrimRight(u.String(), "/")
 	return c, nil
@@ -163,12 +164,13 @@ func (c *Client) unreachable(ctx context.Context, method string, err error) erro
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case (errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err)) && method != http.MethodGet:
-		u.Hint = "it did not answer in time, and may do what was asked all the same: look (tandem events) before you try " +
-			"again with a longer --timeout"
+		u.Hint = "it did not answer in time, and may do what was asked all the same: look (tandem events) before " +
+			"you try again with a longer --timeout"
 	case errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err):
 		u.Hint = "it did not answer in time; it may be busy, or stuck: try again with a longer --timeout"
 	case errors.Is(err, fs.ErrNotExist):
-		u.Hint = "there is no such socket; is tandem-controller running, and does --socket (TANDEM_SOCKET) name its socket?"
+		u.Hint = "there is no such socket; is tandem-controller running, and does --socket (TANDEM_SOCKET) name its " +
+			"socket?"
 	case errors.Is(err, fs.ErrPermission):
 		u.Hint = "you may not use that socket; become a member of the group that owns it, or use sudo"
 	case errors.Is(err, syscall.ECONNREFUSED) && c.opt.URL == "" && !isSocket(c.opt.Socket):
@@ -189,7 +191,8 @@ func (c *Client) unreachable(ctx context.Context, method string, err error) erro
 			strings.TrimPrefix(cause(err).Error(), errForeign.Error()+": ")
 	case errors.As(err, &unknown), errors.As(err, &host):
 		u.Hint = "its certificate is not one that this machine trusts (" + cause(err).Error() +
-			"); give the unit's CA: --ca with its ca.pem or its fingerprint, or TANDEM_CA as \"tandem token create\" prints it"
+			"); give the unit's CA: --ca with its ca.pem or its fingerprint, or TANDEM_CA as " +
+			`"tandem token create" prints it`
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"): // net/http has no type for it
 		u.Hint = "what answers there does not speak TLS; does the address begin with http:// rather than https://?"
 	case errors.As(err, &dns):

@@ -74,7 +74,9 @@ func (r *faulty) apply(entries string) error {
 // Nothing is told outside before it is durable.
 func TestWorkloadsWhoseCommitFails(t *testing.T) {
 	const (
-		one  = `[{"@class":"Instance","configurationId":"a","slot":"web@n","resources":{"iss_hook_start":{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}]`
+		one = `[{"@class":"Instance","configurationId":"a","slot":"web@n","resources":{"iss_hook_start":` +
+			`{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"size":0,` +
+			`"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}]`
 		bare = "version= slots=0 node=- broker=-"
 		a    = "version=1.0.0 slots=1 node=[a] broker=[a]"
 		b    = "version=1.0.1 slots=1 node=[b] broker=[b]"

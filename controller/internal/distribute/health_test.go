@@ -314,8 +314,9 @@ func TestOrdersToANode(t *testing.T) {
 		if o := order(nil, false); wire.AsError(o.err).Code != wire.CodeNoAnswer || time.Since(began) > 30*time.Second {
 			t.Errorf("%+v after %v", o, time.Since(began))
 		}
-		if got, want := fmt.Sprint(r.told()),
-			"[request try ann reply try request try ann reply try wrong-state request try ann reply try no-answer]"; got != want {
+		want := "[request try ann reply try " +
+			"request try ann reply try wrong-state request try ann reply try no-answer]"
+		if got := fmt.Sprint(r.told()); got != want {
 			t.Errorf("the journal has %s, want %s", got, want)
 		}
 

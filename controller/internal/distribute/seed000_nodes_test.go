@@ -145,7 +145,8 @@ func TestSeed000Provider(t *testing.T) {
 			}
 		}
 		r, err := u.core.Resolved(t.Context(), op.ResolveIn{Node: "never-heard-of"})
-		if want := `{"formatVersion":"7","version":"1.0.0","node":{"codename":"never-heard-of"},"priority":0}`; err != nil || string(r.Document) != want {
+		want := `{"formatVersion":"7","version":"1.0.0","node":{"codename":"never-heard-of"},"priority":0}`
+		if err != nil || string(r.Document) != want {
 			t.Errorf("%s %v", r.Document, err)
 		}
 		u.write("{")

@@ -25,8 +25,10 @@ func seedDoc(version string) string {
   "version": %q,
   "nodes": [
     {"version": "1.0.0", "node": {"codename": "node-1"}, "nodeGroupSubject": {"codename": "mainType"},
-     "alertRules": {"ram": {"minTimeout": "PT1S", "minThreshold": 0.1, "maxThreshold": 0.9}}, "labels": ["mainNode"], "priority": 1},
-    {"nodeGroupSubject": {"codename": "mainType"}, "resourceRatios": {"cpu": 50, "ram": 51, "storage": 52, "state": 53}, "priority": 2},
+     "alertRules": {"ram": {"minTimeout": "PT1S", "minThreshold": 0.1, "maxThreshold": 0.9}},
+     "labels": ["mainNode"], "priority": 1},
+    {"nodeGroupSubject": {"codename": "mainType"},
+     "resourceRatios": {"cpu": 50, "ram": 51, "storage": 52, "state": 53}, "priority": 2},
     {"nodeGroupSubject": {"codename": "edgeType"}, "priority": 3}
   ]
 }

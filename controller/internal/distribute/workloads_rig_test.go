@@ -148,7 +148,9 @@ func setOf(entries ...string) []byte {
 		if more != "" {
 			more += ","
 		}
-		all = append(all, fmt.Sprintf(`{"@class":"Instance","configurationId":%q,"slot":%q,%s"resources":{"iss_hook_start":{"@class":"Resource","uuid":%q,"urls":["http://127.0.0.1/x"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}`, id, slot, more, id))
+		all = append(all, fmt.Sprintf(`{"@class":"Instance","configurationId":%q,"slot":%q,%s"resources":`+
+			`{"iss_hook_start":{"@class":"Resource","uuid":%q,"urls":["http://127.0.0.1/x"],"size":0,`+
+			`"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}`, id, slot, more, id))
 	}
 	return []byte("[" + strings.Join(all, ",") + "]")
 }

@@ -32,8 +32,8 @@ func TestWorkloadsReachTheirNodes(t *testing.T) {
 			t.Errorf("n1 and n3 got %s", got)
 		}
 		if got, want := u.told(),
-			"1.0.0 2/4: map@n1 running, web@n1 running, web@n2 waiting (the node is offline), web@n4 waiting (the node was "+
-				"never heard of)"; got != want {
+			"1.0.0 2/4: map@n1 running, web@n1 running, web@n2 waiting (the node is offline), "+
+				"web@n4 waiting (the node was never heard of)"; got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 		two.start()
@@ -113,8 +113,8 @@ func TestWorkloadsAreCheckedByTheNodes(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		if got, want := u.told(),
-			"1.0.0 1/2: web@n1 running, web@n2 waiting (the node did not take the document: not-supported: this agent does "+
-				"not know documents of this kind)"; got != want {
+			"1.0.0 1/2: web@n1 running, web@n2 waiting (the node did not take the document: not-supported: "+
+				"this agent does not know documents of this kind)"; got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 		s, err := u.core.Status(t.Context())
@@ -137,7 +137,8 @@ func TestWorkloadsInTheJournal(t *testing.T) {
 		if _, err := u.core.Document(t.Context(), wire.KindWorkloads, ""); wire.AsError(err).Code != wire.CodeNotFound {
 			t.Errorf("%v", err)
 		}
-		sloppy := []byte(`[{"@class":"Instance" "slot":"web@n1", "resources":{"iss_hook_start":{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"verification":{},}}}]`)
+		sloppy := []byte(`[{"@class":"Instance" "slot":"web@n1", "resources":{"iss_hook_start":` +
+			`{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"verification":{},}}}]`)
 		if r := u.workloads(view.Submission{Document: sloppy}); r.State != "refused" || r.Problems == nil ||
 			r.Problems[0].Line != 1 {
 			t.Errorf("%+v", r)

@@ -25,7 +25,9 @@ func BenchmarkWorkloadStatus(b *testing.B) {
 	}
 	for i := range 10_000 {
 		node := fmt.Sprintf("n%05d", i)
-		w.step(origin, w.heard(node, &wire.Reported{V: wire.Version, Node: node, Kind: wire.KindWorkloads, Boot: "b", Seq: 1, Detail: wire.Encode(work(w, []string{"web@" + node + ":a:running"}, false))}))
+		detail := wire.Encode(work(w, []string{"web@" + node + ":a:running"}, false))
+		w.step(origin, w.heard(node, &wire.Reported{V: wire.Version, Node: node, Kind: wire.KindWorkloads,
+			Boot: "b", Seq: 1, Detail: detail}))
 	}
 	for b.Loop() {
 		if st := w.live.Status(wire.KindWorkloads); st.Slots.Running != 10_000 {

@@ -114,7 +114,8 @@ func (s *script) healthEvent(what string, flags []string, options map[string]str
 		return Maintain{Ticket: s.tickets, For: d, Reason: "a switch", Who: "ann"}
 	case "alert":
 		detail := fmt.Sprintf(
-			`{"tag":"systemQuotaAlert","parameter":%q,"value":%s,"state":%q,"since":"2026-01-01T00:00:00Z","minThreshold":0.5,"maxThreshold":0.9}`, flags[3], flags[5], flags[4])
+			`{"tag":"systemQuotaAlert","parameter":%q,"value":%s,"state":%q,"since":"2026-01-01T00:00:00Z",`+
+				`"minThreshold":0.5,"maxThreshold":0.9}`, flags[3], flags[5], flags[4])
 		return s.heard(flags[0],
 			&wire.Event{V: wire.Version, Node: flags[0], Boot: flags[1], Seq: number(s.t, flags[2]), At: origin,
 				Type: "alert", Detail: []byte(detail)})

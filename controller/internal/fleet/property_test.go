@@ -386,7 +386,8 @@ func FuzzReplay(f *testing.F) {
 	}
 	f.Add(uint16(record.Confirm), "config", []byte(`{"version":"1.0.0","rev":1}`), script)
 	f.Add(uint16(record.Issued), "config",
-		[]byte(`{"epoch":1,"version":"1","mode":"try","whole":true,"reason":"","docs":[{"hash":"x","nodes":["n1",""]}]}`), script)
+		[]byte(`{"epoch":1,"version":"1","mode":"try","whole":true,"reason":"",`+
+			`"docs":[{"hash":"x","nodes":["n1",""]}]}`), script)
 	f.Add(uint16(record.Report), "", []byte(`{"v":1,"node":"n1","kind":"info","boot":"b","seq":1,"detail":null}`),
 		script)
 	f.Fuzz(func(t *testing.T, kind uint16, name string, data, script []byte) {

@@ -78,7 +78,8 @@ type script struct {
 //	copy missing | same | older | altered | unreadable
 //	bad NODE CODE
 //	set|unset all|type:T|node:N [reset=DURATION]
-//	health NODE BOOT SEQ [running=…] [last=…] [contact] [trial=VERSION] [left=DURATION] [waits=CODE] [check=NAME] [restart=REASON] [silent]
+//	health NODE BOOT SEQ [running=…] [last=…] [contact] [trial=VERSION] [left=DURATION] [waits=CODE] [check=NAME]
+//	    [restart=REASON] [silent]
 //	order NODE reboot|try|approve WORD
 //	done NODE [CODE]    (answers the newest order)
 //	maintain DURATION | end

@@ -19,8 +19,10 @@ func wantCode(t *testing.T, what string, a Answer, code wire.Code) {
 
 // A checkpoint from before there were settings, maintenance, orders and alerts.
 func TestOldCheckpoint(t *testing.T) {
-	const old = `{"seq":3,"config":{"state":"absent"},"docs":[],"nodes":[{"name":"n1","firstSeen":"2026-01-01T00:00:00Z","up":true,"since":"2026-01-01T00:00:00Z",` +
-		`"boot":"b","session":1,"info":{"type":"mainType","os":"linux","arch":"arm64","cpus":2,"ram":1073741824,"agentVersion":"1.0.0"},"kinds":{"info":{"boot":"b","seq":1,"at":"2026-01-01T00:00:00Z"}}}]}`
+	const old = `{"seq":3,"config":{"state":"absent"},"docs":[],"nodes":[{"name":"n1",` +
+		`"firstSeen":"2026-01-01T00:00:00Z","up":true,"since":"2026-01-01T00:00:00Z","boot":"b","session":1,` +
+		`"info":{"type":"mainType","os":"linux","arch":"arm64","cpus":2,"ram":1073741824,"agentVersion":"1.0.0"},` +
+		`"kinds":{"info":{"boot":"b","seq":1,"at":"2026-01-01T00:00:00Z"}}}]}`
 	w := newWorld(t)
 	f, err := Restored(w.opt, []byte(old))
 	if err != nil {

@@ -16,7 +16,8 @@ func (w *world) set(id string, entries ...string) Submit {
 	var all []string
 	for _, e := range entries {
 		if e == "filler" {
-			all = append(all, `{"@class":"InstanceFiller","name":"f","instance":{"properties":{"p":"1"},"resources":{}}}`)
+			all = append(all, `{"@class":"InstanceFiller","name":"f",`+
+				`"instance":{"properties":{"p":"1"},"resources":{}}}`)
 			continue
 		}
 		parts := strings.Split(e, ":")
@@ -32,7 +33,9 @@ func (w *world) set(id string, entries ...string) Submit {
 		if class == "Job" {
 			limits = `,"timeLimits":{"iss_hook_start":{"minRestartPeriodMs":1000}}`
 		}
-		all = append(all, fmt.Sprintf(`{"@class":%q,%s"slot":%q,"resources":{"iss_hook_start":{"@class":"Resource","uuid":"u-%s","urls":["http://127.0.0.1/x"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}%s}`,
+		all = append(all, fmt.Sprintf(`{"@class":%q,%s"slot":%q,"resources":{"iss_hook_start":`+
+			`{"@class":"Resource","uuid":"u-%s","urls":["http://127.0.0.1/x"],"size":0,`+
+			`"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}%s}`,
 			class, id, parts[0], parts[1], limits))
 	}
 	return w.given(id, []byte("["+strings.Join(all, ",")+"]"))

@@ -22,7 +22,9 @@ func TestFailedCommits(t *testing.T) {
 	boom := errors.New("boom")
 	writes := map[string]func(j *Journal) error{
 		"append": func(j *Journal) error {
-			_, err := j.Append(&Batch{Records: recs(10, 5), Bodies: [][]byte{[]byte("new")}, Checkpoint: &Checkpoint{Seq: 12, Chunks: [][]byte{[]byte("new")}}})
+			fresh := [][]byte{[]byte("new")}
+			_, err := j.Append(
+				&Batch{Records: recs(10, 5), Bodies: fresh, Checkpoint: &Checkpoint{Seq: 12, Chunks: fresh}})
 			return err
 		},
 		"bump": func(j *Journal) error { _, err := j.BumpEpoch(0); return err },
@@ -54,7 +56,9 @@ func TestFailedCommits(t *testing.T) {
 					opts.Faults.BeforeCommit = hook
 				}
 				j := mustOpen(t, tempPath(t), opts)
-				mustAppend(t, j, Batch{Records: recs(0, 10), Bodies: [][]byte{[]byte("old")}, Checkpoint: &Checkpoint{Seq: 10, Chunks: [][]byte{[]byte("old")}}})
+				first := [][]byte{[]byte("old")}
+				mustAppend(t, j,
+					Batch{Records: recs(0, 10), Bodies: first, Checkpoint: &Checkpoint{Seq: 10, Chunks: first}})
 				epoch := j.Epoch()
 				armed = true
 				for range 2 { // and again: it stays broken

@@ -228,7 +228,9 @@ func TestExport(t *testing.T) {
 	if len(lines) != len(data) {
 		t.Fatalf("%d lines", len(lines))
 	}
-	if want := `{"seq":1,"at":"2026-11-20T10:00:00.123456789Z","type":"opened","node":"node-0","who":"a \"quoted\"\nname","kind":"config","data":{"a":1,"b":[true,"\u00e9 "]}}`; lines[0] != want {
+	want := `{"seq":1,"at":"2026-11-20T10:00:00.123456789Z","type":"opened","node":"node-0",` +
+		`"who":"a \"quoted\"\nname","kind":"config","data":{"a":1,"b":[true,"\u00e9 "]}}`
+	if lines[0] != want {
 		t.Errorf("%s\n%s", lines[0], want)
 	}
 	for i, line := range lines {

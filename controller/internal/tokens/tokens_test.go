@@ -253,7 +253,8 @@ func FuzzDecode(f *testing.F) {
 	s[1].Expires = now.Add(time.Hour)
 	f.Add(s.Encode())
 	f.Add([]byte(`{"format":1,"tokens":[]}`))
-	f.Add([]byte(`{"format":1,"tokens":[{"name":"a","role":"admin","hash":"sha256:","created":"0001-01-01T00:00:00Z"}]}`))
+	f.Add([]byte(`{"format":1,"tokens":[` +
+		`{"name":"a","role":"admin","hash":"sha256:","created":"0001-01-01T00:00:00Z"}]}`))
 	f.Add([]byte(`{"format":1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := Decode(data)
