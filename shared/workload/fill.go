@@ -92,9 +92,11 @@ type filling struct {
 	set      *Set
 	explain  bool
 	fillers  map[string]*resolved
-	order    []string // names of the fillers, sorted
-	work     int      // work done so far, in units of maxWork
-	most     int      // the most work
+	order    []string     // names of the fillers, sorted
+	work     int          // work done so far, in units of maxWork
+	most     int          // the most work
+	stop     func() error // says whether to give up; nil: never
+	poll     int          // work at which it is asked next
 	problems Problems
 	files    []string // file of each problem
 }

@@ -15,14 +15,28 @@ const (
 	explaining = 20 // work of one message why a filler does not apply
 	// bytesOfWork is the number of bytes of the result that count as one unit: they are written into documents.
 	bytesOfWork = 2
+	// pollEvery is the work between two questions whether to stop, some milliseconds.
+	pollEvery = 100_000
 )
+
+// FillUntil is Fill, and gives up when stop returns an error. stop is called every few milliseconds; nil
+// never stops it.
+func FillUntil(set *Set, stop func() error) (*Filled, Problems) {
+	f := newFilling(set)
+	f.stop = stop
+	return f.all(), f.problems
+}
 
 // spend adds n units of work. It returns false if the work exceeds the limit; then it adds a problem, once.
 func (f *filling) spend(n int) bool {
 	if f.work > f.most {
 		return false
 	}
-	if f.work += n; f.work <= f.most {
+	f.work += n
+	if f.stopped() {
+		return false
+	}
+	if f.work <= f.most {
 		return true
 	}
 	e := wire.New(wire.CodeTooLarge, "", "this set takes too much time or memory to work out: use fewer slots or "+
@@ -32,6 +46,21 @@ func (f *filling) spend(n int) bool {
 	}
 	f.problems, f.files = append(f.problems, e), append(f.files, "")
 	return false
+}
+
+// stopped reports whether the caller wants Fill to stop. If so, no work is left, and that is the only problem.
+func (f *filling) stopped() bool {
+	if f.stop == nil || f.work < f.poll {
+		return false
+	}
+	f.poll = f.work + pollEvery
+	err := f.stop()
+	if err == nil {
+		return false
+	}
+	f.work = f.most + 1
+	f.problems, f.files = Problems{wire.New(wire.CodeUnavailable, "", "given up: "+err.Error())}, []string{""}
+	return true
 }
 
 // full reports whether Fill must stop: the work or the number of problems has reached its limit.

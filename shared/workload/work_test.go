@@ -1,11 +1,13 @@
 package workload
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"tandem.internal/shared/strictjson"
+	"tandem.internal/shared/wire"
 )
 
 // instance writes one that is there already.
@@ -102,5 +104,30 @@ func TestFillLarge(t *testing.T) {
 	}
 	if f.work > maxWork/100 { // a fiftieth of what one submission can have
 		t.Errorf("it took %d of %d", f.work, maxWork)
+	}
+}
+
+// TestFillUntil: whoever does not want the result any more is asked often enough, and not again after that.
+func TestFillUntil(t *testing.T) {
+	fillers := many(500, func(i int) string { return filler(fmt.Sprint(i), `"filter":"instance[z]"`, "", "") })
+	set := mustParse(t, "["+fillers+","+filler("f", `"filter":"instance[p]"`, "", start)+","+
+		many(1000, func(i int) string { return topo(fmt.Sprintf("a%d@n", i), `"p":"1"`) })+"]")
+	asked := 0
+	filled, problems := FillUntil(set, func() error { asked++; return nil })
+	if problems != nil || len(filled.Configs) != 1000 || asked < 10 {
+		t.Fatalf("%v; asked %d times", problems, asked)
+	}
+	for _, after := range []int{0, 5} {
+		asked = 0
+		filled, problems = FillUntil(set, func() error {
+			if asked++; asked > after {
+				return errors.New("the end")
+			}
+			return nil
+		})
+		if filled != nil || len(problems) != 1 || problems[0].Code != wire.CodeUnavailable || asked != after+1 ||
+			!strings.Contains(problems[0].Message, "the end") {
+			t.Errorf("%v; asked %d times", problems, asked)
+		}
 	}
 }

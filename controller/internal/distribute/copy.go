@@ -53,7 +53,7 @@ func (c *Core) lookAtCopy() {
 	if state = c.fleet.State(src.Name); doc != nil && state.Version == "" && state.Trial == nil && ev.Error == nil {
 		c.cfg.Log.Info("importing the "+src.Title, zap.String("file", c.cfg.Copy))
 		sub := view.Submission{Kind: src.Name, Document: doc, Who: "file", Via: "file", ID: "import", Offline: true}
-		c.step(c.parse(sub, 0))
+		c.step(c.parse(sub, nil))
 	}
 }
 
@@ -84,7 +84,7 @@ func (c *Core) readCopy() (fleet.Copy, []byte) {
 	if ev.Known = c.known(doc, ev.Hash); ev.Known {
 		return ev, doc
 	}
-	if s := c.parse(view.Submission{Kind: c.cfg.Kinds.Copied().Name, Document: doc}, 0); len(s.Problems) > 0 {
+	if s := c.parse(view.Submission{Kind: c.cfg.Kinds.Copied().Name, Document: doc}, nil); len(s.Problems) > 0 {
 		ev.Error = s.Problems[0]
 	}
 	return ev, doc

@@ -248,7 +248,7 @@ func TestViewsShowOnlyWhatIsDurable(t *testing.T) {
 				var submitted, looked error
 				var doc []byte
 				var seen, durable uint64
-				ev := r.core.parse(view.Submission{Kind: "config", Document: faultyDoc("1.0.0"), Offline: true}, 0)
+				ev := r.core.parse(view.Submission{Kind: "config", Document: faultyDoc("1.0.0"), Offline: true}, nil)
 				wg.Go(func() {
 					_, submitted = r.core.order(t.Context(), func(ticket uint64) fleet.Event {
 						ev.Ticket = ticket

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -162,6 +163,51 @@ func TestWorkloadsInTurn(t *testing.T) {
 		<-r.core.heavyParse
 		r.mustBe("its turn", <-answers, "")
 		if doc, err := r.core.Filled(t.Context(), op.FilledIn{}); err != nil || string(doc) != "[]" {
+			t.Errorf("%s %v", doc, err)
+		}
+	})
+}
+
+// ending is a context that ends after it was asked so often whether it has.
+type ending struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (e *ending) Err() error {
+	if e.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A set that is worked out does not hold up whoever has gone away, such as a controller that stops: it is left
+// where it is, without a record, and the next has its turn.
+func TestWorkloadsAreLeftWhenNobodyWaits(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		var all []string
+		for _, node := range []string{"a", "b", "c", "d"} {
+			all = append(all, `{"@class":"Instance","slot":"web@`+node+`","resources":{"iss_hook_start":`+
+				`{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"size":0,`+
+				`"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}`)
+		}
+		set := []byte("[" + strings.Join(all, ",") + "]")
+		last := r.core.journal.Load().Last()
+		for polls := range int64(4) {
+			ctx := &ending{Context: t.Context()}
+			ctx.left.Store(polls)
+			s := view.Submission{Kind: wire.KindWorkloads, Document: set, Who: "ann", Via: "http", Offline: true}
+			if _, err := r.core.Submit(ctx, s); !errors.Is(err, context.Canceled) || ctx.left.Load() > -2 {
+				t.Errorf("%d: %v, asked on %d times", polls, err, -ctx.left.Load())
+			}
+		}
+		if now := r.core.journal.Load().Last(); now != last {
+			t.Errorf("%d records more", now-last)
+		}
+		r.mustBe("the next", r.apply(string(set)), "")
+		ctx := &ending{Context: t.Context()}
+		ctx.left.Store(1)
+		if doc, err := r.core.Filled(ctx, op.FilledIn{}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s %v", doc, err)
 		}
 	})

@@ -11,16 +11,17 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// parse does the part of a submission that needs no state.
-func (c *Core) parse(s view.Submission, ticket uint64) fleet.Submit {
-	ev := fleet.Submit{Ticket: ticket, Sub: s, Hash: wire.Hash(s.Document)}
-	doc := kind.Reading{Document: s.Document, Version: s.Version, Lenient: s.Lenient}
+// parse does the part of a submission that needs no state. It may give up when stop, if it is not nil, returns an
+// error.
+func (c *Core) parse(s view.Submission, stop func() error) fleet.Submit {
+	ev := fleet.Submit{Sub: s, Hash: wire.Hash(s.Document)}
+	doc := kind.Reading{Document: s.Document, Version: s.Version, Lenient: s.Lenient, Stop: stop}
 	ev.Parsed = c.cfg.Kinds.Source(s.Kind).Parse(doc)
 	return ev
 }
 
 // inTurn does something with a document of a source. Heavy ones have to wait for each other: each may take some
-// hundred MiB while it is worked out.
+// hundred MiB while it is worked out. What was done is of no use if ctx has ended, which is the error then.
 func (c *Core) inTurn(ctx context.Context, src *kind.Source, do func()) error {
 	if src.Heavy {
 		select {
@@ -31,7 +32,7 @@ func (c *Core) inTurn(ctx context.Context, src *kind.Source, do func()) error {
 		}
 	}
 	do()
-	return nil
+	return ctx.Err()
 }
 
 // documents returns the source of submissions of this name. One that is not known is refused by its name.
@@ -57,7 +58,7 @@ func (c *Core) Submit(ctx context.Context, s view.Submission) (view.Result, erro
 		s.ID = fmt.Sprintf("s-%x", c.cfg.Now().UnixNano())
 	}
 	var ev fleet.Submit
-	if err := c.inTurn(ctx, src, func() { ev = c.parse(s, 0) }); err != nil {
+	if err := c.inTurn(ctx, src, func() { ev = c.parse(s, ctx.Err) }); err != nil {
 		return view.Result{}, err
 	}
 	return c.order(ctx, func(ticket uint64) fleet.Event {

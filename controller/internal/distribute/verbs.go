@@ -56,6 +56,7 @@ func (c *Core) Document(ctx context.Context, source wire.Kind, version string) (
 }
 
 // reading returns a version of a source's document as it is read again; "" is the installed one.
+// Working on it may be given up when ctx ends.
 func (c *Core) reading(ctx context.Context, src *kind.Source, version string) (r kind.Reading, err error) {
 	hash := ""
 	if version == "" {
@@ -78,6 +79,7 @@ func (c *Core) reading(ctx context.Context, src *kind.Source, version string) (r
 		}
 		r, hash = kind.Reading{Version: v.Version, Lenient: v.Lenient, Stored: true}, v.Hash
 	}
+	r.Stop = ctx.Err
 	r.Document, err = c.body(hash)
 	return r, err
 }

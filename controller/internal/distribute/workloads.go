@@ -33,7 +33,7 @@ func (c *Core) Filled(ctx context.Context, in op.FilledIn) (doc []byte, err erro
 	if err != nil {
 		return nil, err
 	}
-	if terr := c.inTurn(ctx, src, func() { doc, err = workloads.Fill(r.Document, r.Lenient) }); terr != nil {
+	if terr := c.inTurn(ctx, src, func() { doc, err = workloads.Fill(r) }); terr != nil {
 		return nil, terr
 	}
 	return doc, err

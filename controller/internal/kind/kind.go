@@ -105,6 +105,9 @@ type Reading struct {
 	Version  string // that was given beside it
 	Lenient  bool   // read what people leave out as meant
 	Stored   bool   // it was accepted before: a rule that is newer does not refuse it
+	// Stop is called now and then while a heavy document is parsed. An error gives up: the result has problems, and
+	// nobody wants it any more. Nil: nothing stops it.
+	Stop func() error
 }
 
 // Parsed is what became of it.

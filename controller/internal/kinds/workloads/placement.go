@@ -47,9 +47,9 @@ var none = func() *kind.Body {
 
 // place fills a set and works out what each node gets. The same set always gives the same bytes. A
 // set that has entries and comes to nothing is refused: it would stop all that runs in the unit, and
-// whoever means that submits an empty one.
-func place(set *workload.Set) (*Placement, []*wire.Error) {
-	filled, problems := workload.Fill(set)
+// whoever means that submits an empty one. It gives up when stop, which may be nil, returns an error.
+func place(set *workload.Set, stop func() error) (*Placement, []*wire.Error) {
+	filled, problems := workload.FillUntil(set, stop)
 	if problems != nil {
 		return nil, problems
 	}
@@ -66,6 +66,9 @@ func place(set *workload.Set) (*Placement, []*wire.Error) {
 	var errs []*wire.Error
 	p.order = slices.Sorted(maps.Keys(byNode))
 	for _, node := range p.order {
+		if stop != nil && stop() != nil {
+			return nil, []*wire.Error{wire.New(wire.CodeUnavailable, "", "given up")}
+		}
 		mine := workload.ForNode(byNode[node], node)
 		body, err := workload.EncodeDocument(mine)
 		if err != nil {

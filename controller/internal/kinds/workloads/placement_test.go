@@ -32,7 +32,7 @@ func TestPlace(t *testing.T) {
 	if problems != nil {
 		t.Fatal(problems)
 	}
-	p, errs := place(set)
+	p, errs := place(set, nil)
 	if errs != nil {
 		t.Fatal(errs)
 	}
@@ -70,7 +70,7 @@ func TestPlace(t *testing.T) {
 		random.Shuffle(len(again.Topologies), func(i, j int) {
 			again.Topologies[i], again.Topologies[j] = again.Topologies[j], again.Topologies[i]
 		})
-		q, errs := place(&again)
+		q, errs := place(&again, nil)
 		if errs != nil {
 			t.Fatal(errs[0])
 		}
@@ -117,11 +117,11 @@ func TestPlaceRefuses(t *testing.T) {
 		if problems != nil {
 			t.Fatalf("%s: %v", c.name, problems)
 		}
-		if p, errs := place(set); p != nil || len(errs) == 0 || errs[0].Code != c.code || errs[0].Node != c.node {
+		if p, errs := place(set, nil); p != nil || len(errs) == 0 || errs[0].Code != c.code || errs[0].Node != c.node {
 			t.Errorf("%s: %v %v", c.name, p, errs)
 		}
 	}
-	if p, errs := place(&workload.Set{}); errs != nil || p.slots != 0 {
+	if p, errs := place(&workload.Set{}, nil); errs != nil || p.slots != 0 {
 		t.Errorf("an empty set, which stops everything on purpose: %v", errs)
 	}
 }

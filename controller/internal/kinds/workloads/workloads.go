@@ -60,7 +60,7 @@ func parse(r kind.Reading) kind.Parsed {
 	if len(problems) > 0 {
 		return kind.Parsed{Version: r.Version, Problems: problems, Warnings: warnings}
 	}
-	p, problems := place(set)
+	p, problems := place(set, r.Stop)
 	if len(problems) > 0 {
 		return kind.Parsed{Version: r.Version, Problems: problems, Warnings: warnings[:min(len(warnings), maxWarnings)]}
 	}
@@ -76,20 +76,20 @@ func read(doc []byte, lenient bool) (*workload.Set, []view.Warning, []*wire.Erro
 }
 
 // Fill works out the instances and jobs of a set.
-func Fill(doc []byte, lenient bool) ([]byte, error) {
-	configs, err := filled(doc, lenient)
+func Fill(r kind.Reading) ([]byte, error) {
+	configs, err := filled(r)
 	if err != nil {
 		return nil, err
 	}
 	return workload.Encode(configs), nil
 }
 
-func filled(doc []byte, lenient bool) ([]workload.Config, error) {
-	set, _, problems := read(doc, lenient)
+func filled(r kind.Reading) ([]workload.Config, error) {
+	set, _, problems := read(r.Document, r.Lenient)
 	if len(problems) > 0 {
 		return nil, problems[0]
 	}
-	f, problems := workload.Fill(set)
+	f, problems := workload.FillUntil(set, r.Stop)
 	if len(problems) > 0 {
 		return nil, problems[0]
 	}
@@ -111,7 +111,7 @@ func diff(from, to kind.Reading) ([]view.Change, error) {
 
 // bySlot returns the configurations of a set that was filled.
 func bySlot(r kind.Reading) (map[string]jsontext.Value, error) {
-	configs, err := filled(r.Document, r.Lenient)
+	configs, err := filled(r)
 	if err != nil {
 		return nil, err
 	}
