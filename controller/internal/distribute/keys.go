@@ -12,6 +12,7 @@ import (
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/signing"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/seal"
@@ -159,7 +160,7 @@ func (c *Core) substitute(f *fleet.Fleet) (*seal.Signer, error) {
 
 // replaceKey goes on with another key than the one that was lost, before Run.
 func (c *Core) replaceKey(s *seal.Signer) error {
-	c.step(fleet.KeyOrder{Do: record.ReplaceKey, Key: s.Key()})
+	c.step(fleet.KeyOrder{Order: signing.Order{Do: record.ReplaceKey, Key: s.Key()}})
 	c.commit()
 	if c.broken != nil {
 		return c.broken
@@ -228,8 +229,8 @@ func (c *Core) RotateKey(ctx context.Context, in op.RotateKey) (view.Keys, error
 			fmt.Sprintf("the private half of key %s is gone; give it up (tandem key retire %s) and rotate again",
 				last.ID, last.ID))
 	}
-	ev := fleet.KeyOrder{Do: record.SignWithKey, Key: wire.Key{ID: last.ID}, Force: in.Force}
-	return c.keysAfter(ctx, c.keyOrder(ctx, ev))
+	o := signing.Order{Do: record.SignWithKey, Key: wire.Key{ID: last.ID}, Force: in.Force}
+	return c.keysAfter(ctx, c.keyOrder(ctx, o))
 }
 
 func (c *Core) announceKey(ctx context.Context) error {
@@ -241,7 +242,7 @@ func (c *Core) announceKey(ctx context.Context) error {
 	if err != nil {
 		return wire.New(wire.CodeStorage, "", err.Error())
 	}
-	return c.keyOrder(ctx, fleet.KeyOrder{Do: record.AnnounceKey, Key: s.Key()})
+	return c.keyOrder(ctx, signing.Order{Do: record.AnnounceKey, Key: s.Key()})
 }
 
 // RetireKey takes a key off the list: nodes drop it, and its private half is removed. It is refused for
@@ -249,13 +250,13 @@ func (c *Core) announceKey(ctx context.Context) error {
 func (c *Core) RetireKey(ctx context.Context, in op.RetireKey) (view.Keys, error) {
 	c.rotating.Lock()
 	defer c.rotating.Unlock()
-	ev := fleet.KeyOrder{Do: record.RetireKey, Key: wire.Key{ID: in.ID}, Force: in.Force}
-	return c.keysAfter(ctx, c.keyOrder(ctx, ev))
+	o := signing.Order{Do: record.RetireKey, Key: wire.Key{ID: in.ID}, Force: in.Force}
+	return c.keysAfter(ctx, c.keyOrder(ctx, o))
 }
 
-func (c *Core) keyOrder(ctx context.Context, ev fleet.KeyOrder) error {
-	ev.First, ev.Who = c.signer().Key(), caller.From(ctx).Who()
-	_, err := c.order(ctx, func(t uint64) fleet.Event { ev.Ticket = t; return ev })
+func (c *Core) keyOrder(ctx context.Context, o signing.Order) error {
+	o.First, o.Who = c.signer().Key(), caller.From(ctx).Who()
+	_, err := c.order(ctx, func(t uint64) fleet.Event { return fleet.KeyOrder{Ticket: t, Order: o} })
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/signing"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )
@@ -49,7 +50,8 @@ func (k *keyed) step(ev Event) (changed bool, err error) {
 }
 
 func (k *keyed) order(do record.KeyStep, key wire.Key, force bool) error {
-	_, err := k.step(KeyOrder{Ticket: 1, Do: do, Key: key, First: testKey(1), Force: force, Who: "ann"})
+	o := signing.Order{Do: do, Key: key, First: testKey(1), Force: force, Who: "ann"}
+	_, err := k.step(KeyOrder{Ticket: 1, Order: o})
 	return err
 }
 
@@ -176,8 +178,8 @@ func TestKeyProperties(t *testing.T) {
 			if do == record.ReplaceKey && gone[key.ID] {
 				continue // the shell takes no retired key
 			}
-			changed, err := k.step(KeyOrder{Ticket: 1, Do: do, Key: key, First: testKey(1),
-				Force: rapid.Bool().Draw(t, "force")})
+			o := signing.Order{Do: do, Key: key, First: testKey(1), Force: rapid.Bool().Draw(t, "force")}
+			changed, err := k.step(KeyOrder{Ticket: 1, Order: o})
 			after := k.f.Keys()
 			if changed != (err == nil) || changed != (after.Rev > before.Rev) {
 				t.Fatalf("%s: changed %v, %v, list %d after %d", do, changed, err, after.Rev, before.Rev)

@@ -12,6 +12,7 @@ import (
 	"tandem.internal/controller/internal/kinds/health"
 	"tandem.internal/controller/internal/kinds/workloads"
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/signing"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -363,7 +364,7 @@ func FuzzReplay(f *testing.F) {
 		seed.heard("n1", &wire.Live{V: wire.Version, Node: "n1", Boot: "b", Session: 1, Up: true}),
 		seed.info("n1", "b", 1, "mainType"), seed.submit("s1", "1.0.0"), Tick{}, Copy{Missing: true},
 		Bad{Node: "n1", Err: wire.New(wire.CodeMalformed, "", "x")},
-		KeyOrder{Do: record.AnnounceKey, Key: testKey(2), First: testKey(1)},
+		KeyOrder{Order: signing.Order{Do: record.AnnounceKey, Key: testKey(2), First: testKey(1)}},
 		setHealth(view.Scope{All: true}, &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}),
 		setHealth(view.Scope{Nodes: []string{"n1", "n2"}},
 			&wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}),
