@@ -1,9 +1,8 @@
-// Package durable replaces and removes files so that a crash or a full disk at any moment leaves
-// the old file whole or the new one whole, never a mixture and never nothing, and so that what a
-// call reported as done is still done after a power cut.
+// Package durable replaces and removes files. After a crash, or with a full disk, there is the whole old file or the
+// whole new one. A change of which a call has reported success survives a power cut.
 //
-// It is for small files that are written as a whole. One process writes a path; readers may read
-// it at any time. It does not lock, and it does not keep older versions.
+// It is for small files that are written as a whole. Only one process may write a path; others may read it at any time.
+// The package has no locks, and keeps no older versions.
 package durable
 
 import (
@@ -15,24 +14,24 @@ import (
 	"strings"
 )
 
-// Step is one thing that WriteFile does to the disk.
+// Step is one operation of WriteFile on the disk.
 type Step string
 
-// The steps, in order. Write comes twice: before the first and before the second half of the
-// data, so that a fault can leave a short file.
+// The steps, in order. Write occurs twice, for the first and for the second half of the data, so that a fault in a test
+// can leave a short file.
 const (
-	Create  Step = "create"  // a temporary file in the same directory
-	Write   Step = "write"   // the data into it
-	Sync    Step = "sync"    // its data to the disk
-	Rename  Step = "rename"  // onto the path
-	SyncDir Step = "syncdir" // the directory to the disk
+	Create  Step = "create"  // create a temporary file in the same directory
+	Write   Step = "write"   // write data to it
+	Sync    Step = "sync"    // flush it to the disk
+	Rename  Step = "rename"  // rename it to the path
+	SyncDir Step = "syncdir" // flush the directory to the disk
 )
 
-// Steps is a seam for tests: it is called before each step, and the step fails with the error that
-// it returns. A panic stands for a crash of the machine and leaves everything as it is. nil is
-// what production uses.
+// Steps injects faults in tests. It is called before each step, which fails with the error that it returns. If it
+// panics, WriteFile leaves the disk as a crash of the machine would. Nil injects none.
 type Steps func(Step) error
 
+// before calls s before a step.
 func (s Steps) before(step Step) error {
 	if s == nil {
 		return nil
@@ -40,12 +39,13 @@ func (s Steps) before(step Step) error {
 	return s(step)
 }
 
-// WriteFile makes data the content of path, with exactly the permissions perm. A symbolic link at
-// path is replaced, not followed.
+// WriteFile replaces the file at path with one that has the content data and exactly the permissions perm. It replaces
+// a
+// symbolic link instead of following it.
 //
-// After an error the old file is still there, whole, and nothing else is left behind. There is
-// one exception: if only the last step failed, path already has the new content, but a power cut
-// may bring the old one back. A crash may leave a temporary file, which Clean removes.
+// After an error path has the old file, and there is no temporary file. One exception: if only the last step failed,
+// path has the new file, and may have the old one again after a power cut. A crash may leave a temporary file, which
+// Clean removes.
 func WriteFile(path string, data []byte, perm fs.FileMode, steps Steps) error {
 	if err := writeFile(path, data, perm, steps); err != nil {
 		return fmt.Errorf("replace %s: %w", path, err)
@@ -65,7 +65,7 @@ func writeFile(path string, data []byte, perm fs.FileMode, steps Steps) error {
 	if err != nil {
 		return err
 	}
-	// No defer from here on: a panic must leave what a crash would leave.
+	// No defer from here on: a panic of steps must leave the disk as a crash would.
 	err = fill(f, data, perm, steps)
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
@@ -85,6 +85,7 @@ func writeFile(path string, data []byte, perm fs.FileMode, steps Steps) error {
 	return SettleDir(dir)
 }
 
+// fill writes data to a temporary file, sets its permissions and flushes it to the disk.
 func fill(f *os.File, data []byte, perm fs.FileMode, steps Steps) error {
 	half := len(data) / 2
 	for _, part := range [][]byte{data[:half], data[half:]} {
@@ -104,7 +105,7 @@ func fill(f *os.File, data []byte, perm fs.FileMode, steps Steps) error {
 	return f.Sync()
 }
 
-// Remove removes path for good. That there is no such file is no error.
+// Remove removes the file at path, durably. It is no error if there is none.
 func Remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -112,8 +113,8 @@ func Remove(path string) error {
 	return SettleDir(filepath.Dir(path))
 }
 
-// Clean removes the temporary files that a crash in WriteFile left beside path. It is called at
-// start, before anything writes path.
+// Clean removes the temporary files that a crash in WriteFile has left beside path. It is called when a program starts,
+// before anything writes path.
 func Clean(path string) error {
 	dir, name := filepath.Dir(path), filepath.Base(path)
 	entries, err := os.ReadDir(dir)
@@ -134,10 +135,10 @@ func Clean(path string) error {
 	return nil
 }
 
-// tempPrefix begins the names of path's temporary files; decimal digits follow.
+// tempPrefix is the beginning of the names of temporary files; decimal digits follow.
 func tempPrefix(name string) string { return "." + name + ".tmp" }
 
-// SettleDir makes what was made, renamed and removed in a directory durable.
+// SettleDir flushes a directory to the disk: files that were created, renamed and removed in it.
 func SettleDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

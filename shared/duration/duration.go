@@ -1,5 +1,5 @@
-// Package duration owns ISO 8601 durations: their form, their exact reading and their canonical writing.
-// It guarantees that what it writes reads back as the same value, to the nanosecond. See ADR 010.
+// Package duration parses and formats ISO 8601 durations. Parse returns exactly the value that Format was given, to the
+// nanosecond. See ADR 010.
 //
 //tandem:pure
 package duration
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Duration is a time.Duration that is an ISO 8601 duration in JSON. It is never negative when read.
+// Duration is a time.Duration that is an ISO 8601 duration in JSON. UnmarshalText never returns a negative one.
 type Duration time.Duration
 
 // Std returns d as the standard library's type.
@@ -23,10 +23,10 @@ func (d Duration) Std() time.Duration { return time.Duration(d) }
 // String returns the canonical form; see Format.
 func (d Duration) String() string { return Format(time.Duration(d)) }
 
-// MarshalText writes the canonical form.
+// MarshalText returns the canonical form.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what Parse accepts.
+// UnmarshalText parses text with Parse.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := Parse(string(text))
 	if err != nil {
@@ -36,14 +36,15 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// unit is one designator of a duration, in the order in which they must come.
+// unit is a unit of time in a duration.
 type unit struct {
-	mark byte
+	mark byte // its designator
 	name string
-	time bool // stands after the T
-	ns   uint64
+	time bool   // it comes after the T
+	ns   uint64 // its length in nanoseconds; 0: it depends on the calendar
 }
 
+// units are all units in the order in which they must occur.
 var units = []unit{
 	{'Y', "years", false, 0},
 	{'M', "months", false, 0},
@@ -54,22 +55,21 @@ var units = []unit{
 	{'S', "seconds", true, uint64(time.Second)},
 }
 
-const maxText = 64 // bytes; no useful duration is longer
+const maxText = 64 // most bytes of a duration
 
-// Parse reads an ISO 8601 duration: P[nW][nD][T[nH][nM][nS]], upper case, units in that
-// order and at most once, at least one of them, at least one after a T. Weeks may be combined
-// with the rest, as most writers allow though ISO 8601-1 has them alone. The last number may have a fraction
-// after a point or a comma; what is finer than a nanosecond is rounded to the nearest, so that
-// other people's floating-point output reads as what it meant.
+// Parse parses an ISO 8601 duration: P[nW][nD][T[nH][nM][nS]], in upper case. It has at least one unit, and at least
+// one
+// after a T; each unit occurs at most once, in this order. Weeks may be combined with other units, which ISO 8601-1
+// does
+// not allow but most programs do. The last number may have a fraction after a point or comma; it is rounded to the
+// nearest nanosecond, so that the output of floating-point programs gives the value that they meant.
 //
-// A day is 24 hours. Years and months are refused: their length depends on the calendar, and a
-// time-out that differs between February and March is a trap; say P30D or P365D instead. Negative
-// durations, white space and anything above 292 years (a time.Duration's range) are refused too.
-// The error says what is wrong, without quoting the input.
+// A day is 24 hours. Years and months are errors, because their length depends on the calendar: use P30D or P365D.
+// Negative durations, white space, and durations above 292 years (the range of time.Duration) are errors too. The error
+// describes the mistake, and does not quote the input.
 //
-// The arithmetic is on integers and exact: Parse(Format(d)) == d for every d >= 0.
-// That is why this is not built on a library: those at hand compute in float64, accept "P", "PT",
-// repeated and unordered units, and give years and months some fixed length.
+// The arithmetic is on integers and exact: Parse(Format(d)) == d for every d >= 0. No library is used because the known
+// ones compute in float64, accept "P", "PT", repeated and unordered units, and give years and months a fixed length.
 func Parse(s string) (time.Duration, error) {
 	const form = `want an ISO 8601 duration such as "PT1.5S", "PT10M" or "P1DT12H"`
 	var total uint64
@@ -83,7 +83,7 @@ func Parse(s string) (time.Duration, error) {
 		}
 		fraction = decimals != ""
 		ns, ok := scale(whole, decimals, u.ns)
-		if total += ns; !ok || total > math.MaxInt64 { // both were at most about 2^63, so nothing wrapped
+		if total += ns; !ok || total > math.MaxInt64 { // both terms are at most about 2^63: no overflow
 			return errors.New("the duration is longer than 292 years")
 		}
 		return nil
@@ -94,14 +94,14 @@ func Parse(s string) (time.Duration, error) {
 	return time.Duration(total), nil
 }
 
-// Valid reports whether s has the form of an ISO 8601 duration, at most 64 bytes long. Beyond what Parse
-// reads, that includes years, months, a fraction in any number, and durations of any length.
+// Valid reports whether s has the form of an ISO 8601 duration of at most 64 bytes. In addition to what Parse accepts,
+// it may have years, months, and a fraction in any number, and may be of any length of time.
 func Valid(s string) bool {
 	return scan(s, func(unit, string, string) error { return nil }) == nil
 }
 
-// scan calls part for each number of a duration, in order: its unit, its digits, and those after a point or
-// a comma. It returns the first mistake in the form, or the first error of part.
+// scan calls part for each number of a duration, in order, with its unit, its digits before, and its digits after the
+// point or comma. It returns the first mistake in the form, or the first error of part.
 func scan(s string, part func(u unit, whole, decimals string) error) error {
 	switch {
 	case s == "":
@@ -149,6 +149,7 @@ func scan(s string, part func(u unit, whole, decimals string) error) error {
 	return nil
 }
 
+// leadingNumber returns the digits, points and commas at the beginning of s.
 func leadingNumber(s string) string {
 	n := 0
 	for n < len(s) && ('0' <= s[n] && s[n] <= '9' || s[n] == '.' || s[n] == ',') {
@@ -157,7 +158,7 @@ func leadingNumber(s string) string {
 	return s[:n]
 }
 
-// unitAt finds the unit of a designator, which must not come before units[next].
+// unitAt returns the index in units of a designator. It is an error if that is before next.
 func unitAt(mark byte, inTime bool, next int) (int, error) {
 	i := len(units) - 1
 	for i >= 0 && (units[i].mark != mark || units[i].time != inTime) {
@@ -176,7 +177,7 @@ func unitAt(mark byte, inTime bool, next int) (int, error) {
 	return i, nil
 }
 
-// scale returns whole.decimals × ns, rounded half up; ok is false beyond 292 years.
+// scale returns whole.decimals × ns, rounded half up; ok is false above 292 years.
 func scale(whole, decimals string, ns uint64) (product uint64, ok bool) {
 	w, err := strconv.ParseUint(whole, 10, 64)
 	if err != nil {
@@ -186,13 +187,13 @@ func scale(whole, decimals string, ns uint64) (product uint64, ok bool) {
 	if hi > 0 || sum > math.MaxInt64 {
 		return 0, false
 	}
-	// The decimals are worth (digits × ns) / 10^n: from the right, add a digit's share and divide by
-	// ten. Dropping each remainder but the last changes nothing, since a sum of integers and a
-	// fraction rounds down the same with or without the fraction.
+	// The value of n decimals is digits × ns / 10^n. It is computed from the right: add a digit's share, and divide
+	// by ten. All remainders but the last can be dropped, because an integer plus a fraction rounds down to the
+	// integer.
 	var quotient uint64
 	last := uint64(0)
 	for i := len(decimals) - 1; i >= 0; i-- {
-		// quotient < ns <= 6.1e14 and a digit is at most 9, so this never overflows.
+		// quotient < ns <= 6.1e14 and a digit is at most 9: no overflow.
 		v := uint64(decimals[i]-'0')*ns + quotient
 		quotient, last = v/10, v%10
 	}
@@ -202,10 +203,10 @@ func scale(whole, decimals string, ns uint64) (product uint64, ok bool) {
 	return sum + quotient, true
 }
 
-// Format writes the canonical ISO 8601 form: P[nD][T[nH][nM][n[.n]S]] with each unit below
-// its next larger one, no trailing zeros, "PT0S" for zero. Sub-second durations are fractions of a
-// second ("PT0.25S"), which Parse reads back exactly. A negative duration, which the
-// product never stores, gets a leading minus that Parse refuses.
+// Format returns the canonical ISO 8601 form: P[nD][T[nH][nM][n[.n]S]], in which each number is below the next larger
+// unit and has no trailing zeros after a point; "PT0S" for zero. The product has no negative durations; they would get
+// a
+// leading minus, which Parse refuses.
 func Format(d time.Duration) string {
 	if d == 0 {
 		return "PT0S"

@@ -23,15 +23,14 @@ const (
 // address: addresses change, and the unit's CA issues this name to the controller only.
 const ServerName = "controller.tandem.internal"
 
-// Identities are URIs in certificates: tandem://UNIT/node/NODE, tandem://UNIT/cloud/NAME,
-// tandem://UNIT/operator/NAME and tandem://UNIT/controller.
+// Scheme is the scheme of the URIs that identify certificates: tandem://UNIT/node/NODE, tandem://UNIT/cloud/NAME,
+// tandem://UNIT/operator/NAME, tandem://UNIT/broker/NAME and tandem://UNIT/controller.
 const Scheme = "tandem"
 
-// IdentityURI is the URI of one identity: of subject "node/n1" in unit u1 it is
-// tandem://u1/node/n1.
+// IdentityURI returns the URI of a subject of a unit: that of "node/n1" in unit u1 is tandem://u1/node/n1.
 func IdentityURI(unit, subject string) string { return Scheme + "://" + unit + "/" + subject }
 
-// ParseIdentity is the inverse of IdentityURI. It accepts no other form.
+// ParseIdentity is the inverse of IdentityURI. Any other URI is an error.
 func ParseIdentity(uri string) (unit, subject string, err error) {
 	rest, ok := strings.CutPrefix(uri, Scheme+"://")
 	unit, subject, more := strings.Cut(rest, "/")
@@ -68,14 +67,14 @@ const (
 	maxURL     = 512
 )
 
-// JoinRequest asks for the first certificate of a node.
+// JoinRequest asks for a node's first certificate.
 type JoinRequest struct {
 	Node   string `json:"node"`
 	Secret string `json:"secret"` // hexadecimal
 	CSR    []byte `json:"csr"`    // PKCS #10 in DER, base64 in JSON
 }
 
-// SecretBytes returns the secret.
+// SecretBytes returns the secret. The error is a *wire.Error that does not contain it.
 func (r *JoinRequest) SecretBytes() (Secret, error) {
 	var s Secret
 	if hex.DecodedLen(len(r.Secret)) != len(s) {
@@ -87,7 +86,7 @@ func (r *JoinRequest) SecretBytes() (Secret, error) {
 	return s, nil
 }
 
-// NewJoinRequest is the request that goes with a token.
+// NewJoinRequest returns the request of the node with a token. csr is PKCS #10 in DER.
 func NewJoinRequest(t Token, csr []byte) JoinRequest {
 	return JoinRequest{Node: t.Node, Secret: hex.EncodeToString(t.Secret[:]), CSR: csr}
 }
@@ -97,7 +96,7 @@ type RenewRequest struct {
 	CSR []byte `json:"csr"`
 }
 
-// Admission is the answer to a join or renewal: everything that makes a node part of its unit.
+// Admission is the answer to a join or renewal: everything that a node needs to be part of its unit.
 type Admission struct {
 	Unit        string     `json:"unit"`
 	Node        string     `json:"node"`
@@ -109,7 +108,7 @@ type Admission struct {
 	Brokers     []Broker   `json:"brokers"` // in order of preference
 }
 
-// Floor tells a node without saved state which documents are old.
+// Floor has the stamps below which documents are old, for a node without saved state.
 type Floor struct {
 	Epoch uint64 `json:"epoch,omitzero"` // of the unit
 	// Rev is the unit's newest rev. Documents of kinds that Kinds does not have must be newer.
@@ -118,7 +117,7 @@ type Floor struct {
 	Time  time.Time                `json:"time,omitzero"`  // by the controller's clock
 }
 
-// KeyList is the signing keys of the unit, as its beacon lists them.
+// KeyList has the signing keys of the unit, as the beacon has them.
 type KeyList struct {
 	Unit     string     `json:"unit"`
 	UnitKeys []wire.Key `json:"unitKeys"`
@@ -131,13 +130,15 @@ type Broker struct {
 	Name string `json:"name,omitempty"` // host name that its certificate must have; "": the URL's host
 }
 
-// Refusal is the body of every answer that is not an Admission.
+// Refusal is the body of an answer with an error status.
 type Refusal struct {
 	Error *wire.Error `json:"error"`
 }
 
+// strict are the options for decoding.
 var strict = json.JoinOptions(json.RejectUnknownMembers(true))
 
+// decode decodes one message of at most limit bytes. The error is a *wire.Error that contains no input.
 func decode(data []byte, limit int, m any) error {
 	if len(data) > limit {
 		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("more than %d bytes", limit))
@@ -151,8 +152,7 @@ func decode(data []byte, limit int, m any) error {
 	return nil
 }
 
-// redacted turns an error of the JSON library into one without any part of the input, which may be a
-// secret.
+// redacted returns an error of the JSON library without any part of the input, which may be a secret.
 func redacted(err error) error {
 	e := wire.AsError(err)
 	if e.Code != wire.CodeBadValue { // with a bad value, the path has field names of this package only
@@ -161,7 +161,7 @@ func redacted(err error) error {
 	return wire.New(e.Code, e.Path, wire.Meanings[e.Code])
 }
 
-// DecodeJoin reads a JoinRequest strictly. The error is a *wire.Error that repeats no secret.
+// DecodeJoin decodes and checks a JoinRequest. The error is a *wire.Error that does not contain the secret.
 func DecodeJoin(data []byte) (*JoinRequest, error) {
 	var r JoinRequest
 	if err := decode(data, MaxRequest, &r); err != nil {
@@ -179,7 +179,7 @@ func DecodeJoin(data []byte) (*JoinRequest, error) {
 	return &r, nil
 }
 
-// DecodeRenew reads a RenewRequest strictly. The error is a *wire.Error.
+// DecodeRenew decodes and checks a RenewRequest. The error is a *wire.Error.
 func DecodeRenew(data []byte) (*RenewRequest, error) {
 	var r RenewRequest
 	if err := decode(data, MaxRequest, &r); err != nil {
@@ -191,8 +191,8 @@ func DecodeRenew(data []byte) (*RenewRequest, error) {
 	return &r, nil
 }
 
-// DecodeAdmission reads an Admission strictly. The error is a *wire.Error. Certificates are for
-// the caller to check.
+// DecodeAdmission decodes and checks an Admission, but not its certificates, which the caller has to verify. The error
+// is a *wire.Error.
 func DecodeAdmission(data []byte) (*Admission, error) {
 	var a Admission
 	if err := decode(data, MaxAnswer, &a); err != nil {
@@ -228,6 +228,7 @@ func DecodeAdmission(data []byte) (*Admission, error) {
 	return &a, nil
 }
 
+// checkKeys returns an error unless there are 1 to maxKeys Ed25519 keys with IDs.
 func checkKeys(keys []wire.Key) error {
 	if len(keys) == 0 || len(keys) > maxKeys {
 		return wire.New(wire.CodeBadValue, "/unitKeys", fmt.Sprintf("not 1 to %d keys", maxKeys))
@@ -240,7 +241,7 @@ func checkKeys(keys []wire.Key) error {
 	return nil
 }
 
-// DecodeKeys reads a KeyList strictly. The error is a *wire.Error.
+// DecodeKeys decodes and checks a KeyList. The error is a *wire.Error.
 func DecodeKeys(data []byte) (*KeyList, error) {
 	var l KeyList
 	if err := decode(data, MaxAnswer, &l); err != nil {
@@ -264,7 +265,7 @@ func DecodeRefusal(data []byte) *wire.Error {
 	return wire.New(r.Error.Code, r.Error.Path, r.Error.Message)
 }
 
-// Encode renders one of the messages.
+// Encode returns one of the messages as JSON. Equal messages give equal bytes.
 func Encode[M JoinRequest | RenewRequest | Admission | KeyList | Refusal](m *M) ([]byte, error) {
 	b, err := json.Marshal(m, json.Deterministic(true))
 	if err != nil {

@@ -1,12 +1,13 @@
-// Package jointoken owns what lets a node become part of a unit: the one-time token that an
-// operator carries to it, and the messages with which the node then has its key certified.
+// Package jointoken owns the one-time token with which a node joins a unit, and the messages between the node and the
+// join door.
 //
-// A token has the name of the node, a secret, and the fingerprint of the unit's CA, so that the node
-// need trust nobody between it and the controller. It is one word with a checksum: a token that was cut
-// short or mistyped is detected before the node sends anything.
+// A token has the name of the node, a secret, and the fingerprint of the unit's CA, so the node need not trust the
+// network between it and the controller. It is one word with a checksum: a token that is cut off or mistyped is an
+// error
+// before the node sends anything.
 //
-// The package is pure. It does not know which tokens are valid. Printing never shows a secret; only Text
-// and JoinRequest do.
+// The package is pure. It does not know which tokens are valid. Only Token.Text and JoinRequest contain the secret;
+// formatted output of the other types does not.
 //
 //tandem:pure
 package jointoken
@@ -25,7 +26,7 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Prefix begins every token, so that people and secret scanners know one when they see it.
+// Prefix is the beginning of every token, by which people and secret scanners recognize it.
 const Prefix = "tdm1."
 
 // MaxText is the longest token's length in bytes.
@@ -39,42 +40,42 @@ const (
 	maxRaw    = minRaw - 1 + maxName
 )
 
-// Secret is 128 bits that only the issuer of a token and its bearer know.
+// Secret is 128 random bits that only the issuer and the holder of a token know.
 type Secret [secretLen]byte
 
-// Hash is the form in which a secret is kept: SHA-256, in hexadecimal. All bits of a secret are random,
-// so a slower hash would protect nothing.
+// Hash returns the SHA-256 of the secret in hexadecimal: the form in which the controller stores it. All bits of a
+// secret are random, so a slower hash would not protect it better.
 func (s Secret) Hash() string {
 	sum := sha256.Sum256(s[:])
 	return hex.EncodeToString(sum[:])
 }
 
-// String does not show the secret, whatever prints it.
+// String returns a text without the secret.
 func (Secret) String() string { return "(secret)" }
 
-// Format does not show the secret, whatever the verb.
+// Format writes a text without the secret for every verb.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(secret)") }
 
-// MarshalText does not show the secret in JSON either; JoinRequest carries it.
+// MarshalText returns a text without the secret, also for JSON.
 func (Secret) MarshalText() ([]byte, error) { return []byte("(secret)"), nil }
 
-// Fingerprint is SHA-256 of a CA certificate's DER.
+// Fingerprint is the SHA-256 of a CA certificate in DER.
 type Fingerprint [sha256.Size]byte
 
 // FingerprintOf returns the fingerprint of a certificate in DER.
 func FingerprintOf(der []byte) Fingerprint { return sha256.Sum256(der) }
 
-// String is how people compare fingerprints: "sha256:" and hexadecimal.
+// String returns "sha256:" and 64 hexadecimal digits.
 func (f Fingerprint) String() string { return wire.HashPrefix + hex.EncodeToString(f[:]) }
 
-// Token is what a node needs to join.
+// Token is a join token.
 type Token struct {
 	Node   string
 	Secret Secret
 	CA     Fingerprint
 }
 
-// New makes a token for a node with a secret from random.
+// New returns a token for a node, with a secret read from random.
 func New(node string, ca Fingerprint, random io.Reader) (Token, error) {
 	t := Token{Node: node, CA: ca}
 	if !wire.ValidName(node) {
@@ -86,7 +87,7 @@ func New(node string, ca Fingerprint, random io.Reader) (Token, error) {
 	return t, nil
 }
 
-// Text is the token as people copy it, secret and all. It panics unless the node's name is valid.
+// Text returns the token as people copy it, with the secret. It panics unless the node's name is valid.
 func (t Token) Text() string {
 	if !wire.ValidName(t.Node) {
 		panic("jointoken: a token for no node")
@@ -100,16 +101,16 @@ func (t Token) Text() string {
 	return Prefix + base64.RawURLEncoding.EncodeToString(b)
 }
 
-// String does not show the secret.
+// String returns a text without the secret.
 func (t Token) String() string { return fmt.Sprintf("token for node %q of %s", t.Node, t.CA) }
 
-// GoString does not show the secret.
+// GoString returns a text without the secret.
 func (t Token) GoString() string { return t.String() }
 
-// ErrFormat is in every error of Parse: the text is not a whole token. The text itself never is.
+// ErrFormat is wrapped by every error of Parse. The error does not contain the text.
 var ErrFormat = errors.New("this is not a whole join token")
 
-// Parse reads a token. White space around it, which copying adds, is left out.
+// Parse reads a token. It ignores white space around it. The error wraps ErrFormat.
 func Parse(text string) (Token, error) {
 	bad := func(why string) (Token, error) { return Token{}, fmt.Errorf("%w: %s", ErrFormat, why) }
 	text = strings.TrimSpace(text)

@@ -1,14 +1,14 @@
-// Package near finds the known names that a person may have meant by one that is not known, and words the
-// question. Names are compared without case, by the number of edits that lead from one to the other.
+// Package near finds known names that are similar to an unknown one, and makes the end of a message that suggests them.
+// The measure is the number of edits that turn one name into the other; case does not count.
 //
 //tandem:pure
 package near
 
 import "strings"
 
-// Best returns the candidate with the fewest edits from name, if that is at most a third of the name's length;
-// otherwise "". The first of equals wins. That a candidate begins with the name counts as one edit. Of very many
-// or very long candidates only the first are looked at.
+// Best returns the first candidate with the fewest edits from name, if these are at most a third of the name's length;
+// otherwise "". A candidate that begins with name counts as one edit away. Candidates are left out when they are longer
+// than 256 bytes, or when comparing would take more than some milliseconds.
 func Best(name string, candidates []string) string {
 	s := search{name: strings.ToLower(name), most: max(1, len(name)/3)}
 	found := ""
@@ -20,8 +20,9 @@ func Best(name string, candidates []string) string {
 	return found
 }
 
-// All returns every known name to which the fewest edits lead, in their order: one edit, or in a name of six
-// bytes or more two. Of very many or very long names only the first are looked at.
+// All returns all known names with the fewest edits from name, in their order, if these are one edit, or at most two
+// for
+// a name of six or more bytes. Known names are left out as by Best.
 func All(name string, known []string) (found []string) {
 	s := search{name: strings.ToLower(name), most: max(1, min(2, len(name)/3))}
 	for _, k := range known {
@@ -36,7 +37,7 @@ func All(name string, known []string) (found []string) {
 	return found
 }
 
-// Hint ends a message about a name that is not known: `; did you mean "x"?` for the Best candidate, or nothing.
+// Hint returns the end of a message about an unknown name: `; did you mean "x"?` with the Best candidate, or "".
 func Hint(name string, candidates []string) string {
 	if c := Best(name, candidates); c != "" {
 		return Suggest([]string{`"` + c + `"`}, "")
@@ -44,8 +45,8 @@ func Hint(name string, candidates []string) string {
 	return ""
 }
 
-// Suggest ends a message about a name that is not known: with the names that were found, or, if there are none
-// or too many to help, with otherwise.
+// Suggest returns the end of a message about an unknown name: the names found, if there are one to four, else
+// otherwise.
 func Suggest(found []string, otherwise string) string {
 	switch {
 	case len(found) == 1:
@@ -59,18 +60,18 @@ func Suggest(found []string, otherwise string) string {
 }
 
 const (
-	longest  = 256     // bytes; a longer name is no typing mistake, and comparing is quadratic
+	longest  = 256     // bytes of a name; the time of a comparison is quadratic in it
 	mostWork = 1 << 22 // pairs of bytes that one search compares: some milliseconds
 )
 
-// search looks for the names that are near one.
+// search is one call of Best or All.
 type search struct {
 	name string // in lower case
-	most int    // edits that are still of interest
+	most int    // names with more edits than this are not of interest
 	work int    // pairs of bytes compared so far
 }
 
-// edits is how many edits lie between the name and one that there is; more than most if that is all that counts.
+// edits returns the number of edits between the searched name and a known one; if it exceeds s.most, any larger number.
 func (s *search) edits(known string) int {
 	far := max(s.most, 0) + 1
 	if s.name == "" || len(s.name) > longest || len(known) > longest {
@@ -89,8 +90,8 @@ func (s *search) edits(known string) int {
 	return edits(s.name, known)
 }
 
-// edits counts the insertions, deletions, replacements and swaps of neighbours that turn a into b
-// (optimal string alignment), byte by byte.
+// edits returns the least number of insertions, deletions, replacements and swaps of adjacent bytes that turn a into b
+// (optimal string alignment distance).
 func edits(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -1,9 +1,10 @@
-// Package pulse is what a loop beats with, for whoever watches that the process goes round. It owns the
-// beat of one loop: its registration, its end, and when it is due while the loop has nothing to do.
+// Package pulse lets a loop report its progress to a watchdog. It owns the beat of one loop: its registration, its
+// end, and the time at which it is due while the loop waits.
 //
-// A loop that waits for as long as it takes, for work or for a session, beats meanwhile: it wakes once
-// every Every. A call that cannot be left to beat has a bound, which the loop names when it registers;
-// past that it hangs. The package must not know who watches, or what becomes of a loop that hangs.
+// A loop that waits, for work or for a session, wakes once every Every to beat. A call during which it cannot beat has
+// a
+// time limit, which the loop gives when it registers; after that time it counts as hung. The package does not know the
+// watchdog, or what it does about a loop that hangs.
 package pulse
 
 import (
@@ -11,24 +12,25 @@ import (
 	"time"
 )
 
-// Every is how often a loop that waits wakes to beat.
+// Every is the time between two beats of a loop that waits.
 const Every = 20 * time.Second
 
-// Watch registers a loop with whoever watches: from now on, until it calls end, the loop calls beat at
-// least once in every period. Both return at once. A nil Watch is nobody.
+// Watch registers a loop with a watchdog. Until it calls end, the loop has to call beat at least once in each period.
+// Both functions return at once. With a nil Watch nothing is watched.
 type Watch func(loop string, period time.Duration) (beat, end func())
 
-// Pulse is the pulse of one loop, and belongs to its goroutine.
+// Pulse is the beat of one loop. Only the loop's goroutine may use it.
 type Pulse struct {
-	// C says that a beat is due: the loop has it in every select in which it waits, and beats. Nil,
-	// and never due, if nobody watches.
+	// C delivers a value when a beat is due. The loop receives from it in each select in which it waits, and then
+	// calls Beat. Nil if nothing is watched.
 	C <-chan time.Time
 
 	beat, end func()
 }
 
-// Start registers the caller's loop. longest is the bound of what it does at a stretch, without a beat:
-// those of its calls that it cannot leave; 0 if it is short.
+// Start registers the caller's loop. longest is the most time between two beats, which is that of its longest call; 0
+// if
+// all calls are short.
 func (w Watch) Start(loop string, longest time.Duration) *Pulse {
 	if w == nil {
 		return &Pulse{beat: func() {}, end: func() {}}
@@ -38,13 +40,13 @@ func (w Watch) Start(loop string, longest time.Duration) *Pulse {
 	return &Pulse{C: t.C, beat: beat, end: func() { t.Stop(); end() }}
 }
 
-// Beat says that the loop goes round.
+// Beat reports that the loop makes progress.
 func (p *Pulse) Beat() { p.beat() }
 
-// End says that the loop has ended in good order.
+// End reports that the loop has ended in good order.
 func (p *Pulse) End() { p.end() }
 
-// Sleep waits for d, or less if ctx ends, and beats meanwhile.
+// Sleep waits for d, or until ctx ends, and beats while it waits.
 func (p *Pulse) Sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

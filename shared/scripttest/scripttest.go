@@ -1,5 +1,5 @@
-// Package scripttest plays golden scripts, the files testdata/*.txt of a package under test: stories of what
-// may happen, in words that the package's test understands, and what follows. It is for tests only.
+// Package scripttest plays stories, the files testdata/*.txt of a package under test. A story has input lines, in words
+// that the package's test understands, and after each the output that follows. The package is for tests only.
 package scripttest
 
 import (
@@ -12,11 +12,13 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata say now")
 
-// Play plays every script of the package as a subtest with the name of its file. begin starts one: what it
-// returns takes the script's lines and writes to out what follows from each, indented. Indented lines of the
-// file are what followed when it was written; empty ones and those that begin with # are prose, and the first
-// of these says what could go wrong. A script that does not go as written fails, unless -rewrite is given.
-// Those named in must have to be there.
+// Play plays every story of the package as a subtest with the name of its file. begin starts one story. The function
+// that it returns gets each input line, and writes the output that follows to out, with an indent.
+//
+// In the file, indented lines are the expected output. Empty lines and lines that begin with # are prose; the first
+// line
+// says what could go wrong. A story whose output differs from the expected one fails, unless -rewrite is given. It is
+// also a failure if a story named in must is missing.
 func Play(t *testing.T, begin func(t *testing.T, out *strings.Builder) (line func(string)), must ...string) {
 	t.Helper()
 	for _, name := range must {
@@ -66,6 +68,7 @@ func Play(t *testing.T, begin func(t *testing.T, out *strings.Builder) (line fun
 	}
 }
 
+// at returns line i, or a text in its place after the end.
 func at(lines []string, i int) string {
 	if i < len(lines) {
 		return lines[i]

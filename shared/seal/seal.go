@@ -1,15 +1,14 @@
-// Package seal signs what the controller says and verifies it on the node: desired documents,
-// requests and beacons (shared/docs/wire.md, Signatures). It owns the preimages and the Merkle
-// tree that lets one Ed25519 signature seal many documents. It does no I/O.
+// Package seal signs the controller's messages and verifies them on the node: desired documents, requests and beacons
+// (shared/docs/wire.md, Signatures). It owns the preimages, and the Merkle tree by which one Ed25519 signature covers
+// many documents. It does no I/O.
 //
-// What is signed is the preimage itself, or the root of a tree whose leaves are preimages:
+// A signature covers a preimage, or the root of a tree whose leaves are preimages:
 //
 //	leaf = SHA-256(0x00 ‖ preimage)      node = SHA-256(0x01 ‖ smaller child ‖ larger child)
 //	signed = "tandem/1/root\n" ‖ root
 //
-// Children are sorted, so that the path to the root needs no directions. A node without a sibling moves
-// up unchanged. A leaf covers unit, node, kind, epoch and rev, so its position in the tree means nothing
-// and a proof of membership is enough.
+// Children are sorted, so a path to the root needs no directions. A node without a sibling moves up unchanged. A leaf
+// covers unit, node, kind, epoch and rev, so its position in the tree has no meaning: to be in the tree is enough.
 //
 //tandem:pure
 package seal
@@ -30,7 +29,7 @@ import (
 // at most eight steps, 344 characters in the envelope, and 256 documents cost one signature.
 const Batch = 256
 
-// KeyID names a public key: the first 16 hex digits of its SHA-256.
+// KeyID returns the ID of a public key: the first 16 hexadecimal digits of its SHA-256.
 func KeyID(pub ed25519.PublicKey) string {
 	h := sha256.Sum256(pub)
 	return hex.EncodeToString(h[:8])
@@ -47,7 +46,7 @@ func NewSigner(key ed25519.PrivateKey) *Signer {
 	return &Signer{id: KeyID(key.Public().(ed25519.PublicKey)), key: key}
 }
 
-// Key returns the public half as the beacon announces it.
+// Key returns the public key as the beacon has it.
 func (s *Signer) Key() wire.Key {
 	return wire.Key{ID: s.id, Ed25519: s.key.Public().(ed25519.PublicKey)}
 }
@@ -73,6 +72,7 @@ func (s *Signer) SignAll(preimages [][]byte) []*wire.Signature {
 	return out
 }
 
+// signTree signs at least two preimages with one signature over the root of their tree.
 func (s *Signer) signTree(preimages [][]byte) []*wire.Signature {
 	level := make([]hash, len(preimages))
 	for i, p := range preimages {
@@ -116,8 +116,8 @@ func (t Trust) Verify(preimage []byte, sig *wire.Signature) error {
 	return t.VerifyWith(preimage, sig, ed25519.Verify)
 }
 
-// VerifyWith is Verify with another function for the Ed25519 check, so that a process that simulates a
-// thousand nodes can cache the roots that it has checked.
+// VerifyWith is Verify with another function for the Ed25519 check: a process that simulates a thousand nodes can cache
+// the roots that it has checked.
 func (t Trust) VerifyWith(preimage []byte, sig *wire.Signature,
 	check func(pub ed25519.PublicKey, message, sig []byte) bool) error {
 	if sig == nil || len(sig.Ed25519) == 0 {
@@ -147,13 +147,16 @@ func (t Trust) VerifyWith(preimage []byte, sig *wire.Signature,
 	return nil
 }
 
+// hash is a node of the Merkle tree.
 type hash [sha256.Size]byte
 
+// leaf returns the leaf of a preimage.
 func leaf(preimage []byte) hash {
 	var buf [512]byte
 	return sha256.Sum256(append(append(buf[:0], 0), preimage...))
 }
 
+// parent returns the node above two children, in either order.
 func parent(a, b hash) hash {
 	var buf [1 + 2*sha256.Size]byte
 	buf[0] = 1
@@ -165,13 +168,14 @@ func parent(a, b hash) hash {
 	return sha256.Sum256(buf[:])
 }
 
+// rootPreimage returns the text that is signed for the root of a tree.
 func rootPreimage(root hash) []byte {
 	return append([]byte("tandem/1/root\n"), root[:]...)
 }
 
-// DesiredPreimage is what a desired document's signature covers: one line each for the message
-// type, unit, node, kind, epoch, rev, version, hash, mode and confirmWithin. No field of a message
-// that wire.Decode accepts holds a control character, so that no two share a preimage.
+// DesiredPreimage returns the text that a desired document's signature covers: one line each for message type, unit,
+// node, kind, epoch, rev, version, hash, mode and confirmWithin. No field of a message that wire.Decode accepts has a
+// control character, so no two messages have the same preimage.
 func DesiredPreimage(d *wire.Desired) []byte {
 	b := make([]byte, 0, 256)
 	b = append(b, "tandem/1/desired\n"...)
@@ -186,8 +190,8 @@ func DesiredPreimage(d *wire.Desired) []byte {
 	return line(b, d.ConfirmWithin)
 }
 
-// RequestPreimage is what a request's signature covers: message type, unit, node, id, method,
-// notAfter and the hash of the params' exact bytes.
+// RequestPreimage returns the text that a request's signature covers: one line each for message type, unit, node, id,
+// method, notAfter, and the hash of the exact bytes of params.
 func RequestPreimage(r *wire.Request) []byte {
 	b := make([]byte, 0, 256)
 	b = append(b, "tandem/1/request\n"...)
@@ -199,8 +203,9 @@ func RequestPreimage(r *wire.Request) []byte {
 	return line(b, wire.Hash(r.Params))
 }
 
-// BeaconPreimage is what a beacon's signature covers: all its fields. Each optional line begins with a
-// word and a space, so that no other line can be mistaken for it.
+// BeaconPreimage returns the text that a beacon's signature covers: all its fields. Each optional line begins with a
+// word
+// and a space, so that it differs from every other line.
 func BeaconPreimage(m *wire.Beacon) []byte {
 	b := make([]byte, 0, 256)
 	b = append(b, "tandem/1/beacon\n"...)
@@ -216,14 +221,14 @@ func BeaconPreimage(m *wire.Beacon) []byte {
 	if m.KeysRev != 0 {
 		b = line(b, "keys "+strconv.FormatUint(m.KeysRev, 10))
 	}
-	if !m.Maintenance.IsZero() { // the word distinguishes it from a jitter, which is a duration or empty
+	if !m.Maintenance.IsZero() { // the jitter, a duration or empty, does not begin so
 		b = line(b, "maintenance "+m.Maintenance.UTC().Format(time.RFC3339Nano))
 	}
 	return b
 }
 
-// line adds s and a line feed. A line feed within s, which no valid field has, is written as a NUL, so
-// that a message that Decode refuses cannot have the preimage of one that it accepts.
+// line appends s and a line feed. It writes a line feed in s, which no valid field has, as NUL, so that a message that
+// wire.Decode refuses cannot have the preimage of one that it accepts.
 func line(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		c := s[i]

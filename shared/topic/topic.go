@@ -1,5 +1,5 @@
-// Package topic builds and parses the topics of the wire (shared/docs/wire.md, Topics). Every
-// topic has exactly one writer. The package is pure.
+// Package topic builds and parses MQTT topics (shared/docs/wire.md, Topics). Each topic has exactly one writer. The
+// package is pure.
 //
 //tandem:pure
 package topic
@@ -13,22 +13,22 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Root begins every topic: the product and its wire version.
+// Root is the beginning of every topic: the product and its wire version.
 const Root = "tandem/1/"
 
-// MaxName is the longest unit or node name, in bytes.
+// MaxName is the most bytes of the name of a unit or node.
 const MaxName = 63
 
-// ValidName reports whether s may name a unit or a node: [A-Za-z0-9][A-Za-z0-9._-]{0,62}.
+// ValidName reports whether s can be the name of a unit or a node ID: [A-Za-z0-9][A-Za-z0-9._-]{0,62}.
 func ValidName(s string) bool { return wire.ValidName(s) }
 
-// Shard returns the first two hex digits of SHA-256(node), "00" to "ff".
+// Shard returns the shard of a node: the first two hexadecimal digits of the SHA-256 of its ID, "00" to "ff".
 func Shard(node string) string {
 	h := sha256.Sum256([]byte(node))
 	return hex.EncodeToString(h[:1])
 }
 
-// ofShard reports whether shard == Shard(node), without an allocation: it runs for every message of a node.
+// ofShard reports whether shard is Shard(node). It does not allocate, because it runs for each message of a node.
 func ofShard(shard, node string) bool {
 	var buf [MaxName]byte // node is a ValidName
 	h := sha256.Sum256(append(buf[:0], node...))
@@ -36,7 +36,7 @@ func ofShard(shard, node string) bool {
 	return len(shard) == 2 && shard[0] == digits[h[0]>>4] && shard[1] == digits[h[0]&15]
 }
 
-// Shards lists all 256 shards in order.
+// Shards returns all 256 shards, sorted.
 func Shards() []string {
 	s := make([]string, 256)
 	for i := range s {
@@ -45,10 +45,10 @@ func Shards() []string {
 	return s
 }
 
-// Leaf names the content of a topic.
+// Leaf is what the messages of a topic are.
 type Leaf string
 
-// The leaves of the topic tree.
+// The leaves of the topic tree. Those below a node: Desired, Request, Reply, Reported, Live and Event.
 const (
 	Beacon   Leaf = "controller"
 	Desired  Leaf = "desired"
@@ -61,40 +61,54 @@ const (
 	Outbox   Leaf = "outbox"
 )
 
-// Topic is a parsed topic. Kind is set for Desired and Reported, What for Inbox and Outbox, Node
-// for everything below a node.
+// Topic is a parsed topic.
 type Topic struct {
 	Unit string
-	Node string
+	Node string // of leaves below a node
 	Leaf Leaf
-	Kind wire.Kind
-	What string
+	Kind wire.Kind // of Desired and Reported
+	What string    // the source, of Inbox and Outbox
 }
 
-// ForController returns the beacon's topic.
+// ForController returns the topic of the beacon.
 func ForController(unit string) string { return Root + unit + "/controller" }
 
-// ForInbox and ForOutbox return the topics of the cloud side.
-func ForInbox(unit, what string) string  { return Root + unit + "/inbox/" + what }
+// ForInbox returns the topic of submissions to a source.
+func ForInbox(unit, what string) string { return Root + unit + "/inbox/" + what }
+
+// ForOutbox returns the topic of answers to submissions.
 func ForOutbox(unit, what string) string { return Root + unit + "/outbox/" + what }
 
-// Node holds one node's prefix, so that its topics are built without hashing again.
+// Node builds the topics of one node. It keeps their common prefix, which has the node's shard.
 type Node struct{ prefix string }
 
-// ForNode returns the topics of one node.
+// ForNode returns the Node of a unit's node.
 func ForNode(unit, node string) Node {
 	return Node{Root + unit + "/node/" + Shard(node) + "/" + node + "/"}
 }
 
-func (n Node) Desired(k wire.Kind) string  { return n.prefix + "desired/" + string(k) }
-func (n Node) DesiredFilter() string       { return n.prefix + "desired/+" }
-func (n Node) Request() string             { return n.prefix + "request" }
-func (n Node) Reply() string               { return n.prefix + "reply" }
-func (n Node) Reported(k wire.Kind) string { return n.prefix + "reported/" + string(k) }
-func (n Node) Live() string                { return n.prefix + "live" }
-func (n Node) Event() string               { return n.prefix + "event" }
+// Desired returns the topic of documents of a kind.
+func (n Node) Desired(k wire.Kind) string { return n.prefix + "desired/" + string(k) }
 
-// ShardFilters returns what a controller subscribes to for one shard of a unit: what nodes write.
+// DesiredFilter returns the filter that matches documents of every kind.
+func (n Node) DesiredFilter() string { return n.prefix + "desired/+" }
+
+// Request returns the topic of requests.
+func (n Node) Request() string { return n.prefix + "request" }
+
+// Reply returns the topic of replies.
+func (n Node) Reply() string { return n.prefix + "reply" }
+
+// Reported returns the topic of reports of a kind.
+func (n Node) Reported(k wire.Kind) string { return n.prefix + "reported/" + string(k) }
+
+// Live returns the topic of live messages.
+func (n Node) Live() string { return n.prefix + "live" }
+
+// Event returns the topic of events.
+func (n Node) Event() string { return n.prefix + "event" }
+
+// ShardFilters returns the filters that match all messages of the nodes of one shard.
 func ShardFilters(unit, shard string) []string {
 	p := Root + unit + "/node/" + shard + "/+/"
 	return []string{p + "live", p + "reported/+", p + "reply", p + "event"}
@@ -105,8 +119,8 @@ func ShardDesired(unit, shard string) string {
 	return Root + unit + "/node/" + shard + "/+/desired/+"
 }
 
-// Parse takes a topic apart. It accepts exactly what the builders make: a wrong shard, a bad
-// name or a leaf that does not exist is an error.
+// Parse parses a topic. It accepts exactly those that the functions above return: a wrong shard, an invalid name or an
+// unknown leaf is an error.
 func Parse(s string) (Topic, error) {
 	bad := func(why string) (Topic, error) {
 		return Topic{}, fmt.Errorf("topic %.200q: %s", s, why)

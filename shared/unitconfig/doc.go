@@ -1,21 +1,19 @@
-// Package unitconfig owns the unit configuration of seed 000: its JSON format (formatVersion
-// "7"), its strict reading and canonical writing, the order of its versions, and the resolution
-// of what each node of the unit gets from it.
+// Package unitconfig owns the unit configuration of seed 000: the JSON format (formatVersion "7"), strict parsing,
+// canonical encoding, the order of versions, and the resolution of each node's configuration.
 //
-// It guarantees that
-//   - what Parse accepts is unambiguous: every field is known, no name, node, node type, partition
-//     or label appears twice, every value is within its range;
-//   - a refusal names every problem it can find in one pass, each with a JSON pointer, line and
-//     column;
-//   - reading what was written gives the same value back, to the nanosecond and the bit;
-//   - resolving and encoding are deterministic: equal input, equal bytes, and every node that is
-//     served by the same type-level entry shares the same bytes.
+//   - A configuration that Parse accepts is unambiguous: it has no unknown fields, no node, node type, partition or
+// label
+//     twice, and all values are in their ranges.
+//   - Parse reports all problems that it finds in one pass, each with JSON pointer, line and column.
+//   - Parse returns exactly the value that Encode was given.
+//   - Resolving and encoding are deterministic: equal input gives equal bytes. All nodes of an entry for a type get the
+//     same bytes.
 //
-// The package is pure: it does no I/O, starts nothing and reads no clock. Its values are plain data
-// that may be read from several goroutines as long as nobody writes to them.
+// The package is pure: it does no I/O, starts no goroutine and reads no clock. Its values are plain data, which any
+// number of goroutines may read as long as none writes.
 //
-// The reader's road: model.go (the shapes), parse.go (the format, field by field) on top of
-// reader.go (JSON with positions), resolve.go (the three steps), then explain.go, diff.go, local.go.
+// Read model.go first (the types), then parse.go (the format), resolve.go (what each node gets), and explain.go,
+// diff.go and local.go.
 //
 //tandem:pure
 package unitconfig

@@ -11,21 +11,22 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Explanation says where one value of a node's configuration comes from.
+// Explanation is the origin of one value of a node's configuration.
 type Explanation struct {
-	Pointer string         `json:"pointer"` // into the resolved node document
-	Value   jsontext.Value `json:"value"`   // what stands there, compact JSON
-	Source  Source         `json:"source"`  // the entry that serves the node
-	// JSON pointer into the unit configuration; "" when a default gave the value
+	Pointer string         `json:"pointer"` // into the node's configuration
+	Value   jsontext.Value `json:"value"`   // compact JSON
+	Source  Source         `json:"source"`  // the entry that the node's configuration comes from
+	// JSON pointer into the unit configuration; "" if the value is a default
 	From string `json:"from,omitzero"`
 	Why  string `json:"why"` // one phrase for people
 }
 
-// Explain says which place in uc, or which default, set the value at pointer (RFC 6901) of the
-// document that the node gets; pointer "" is the whole document. The error is a *wire.Error:
-// invalid-argument for a malformed pointer, not-found, with the nearest existing pointer, for one
-// that points at nothing. From points into the canonical form (Encode), where array indexes and
-// names are those of the original.
+// Explain returns the origin of the value at pointer (RFC 6901) in the configuration of a node; pointer "" is all of
+// it.
+// Explanation.From points into the canonical form (Encode), where array indexes and names are those of uc. The error is
+// a *wire.Error: invalid-argument if the pointer is malformed, not-found, with the nearest existing pointer, if there
+// is
+// no value.
 func Explain(uc *UnitConfig, nodeID, nodeType, pointer string) (Explanation, error) {
 	if !jsontext.Pointer(pointer).IsValid() {
 		return Explanation{}, wire.New(wire.CodeInvalidArgument, pointer,
@@ -71,7 +72,7 @@ func origin(uc *UnitConfig, src Source, nodeID, nodeType, pointer string, value 
 	}
 }
 
-// notFound is the error for a pointer that points at nothing.
+// notFound returns the error for a pointer to no value.
 func notFound(doc values, pointer, nodeID string, src Source) *wire.Error {
 	of := "no entry matches it, so it gets the default"
 	if src.Entry >= 0 {
@@ -81,7 +82,7 @@ func notFound(doc values, pointer, nodeID string, src Source) *wire.Error {
 	if best := near.Best(pointer, doc.order); best != "" {
 		return wire.New(wire.CodeNotFound, pointer, message+near.Suggest([]string{best}, ""))
 	}
-	// Nothing is spelled like it: name what the nearest existing parent has.
+	// No pointer is similar: list what the nearest existing parent has.
 	for parent := pointer; parent != ""; {
 		parent, _, _ = cutLast(parent)
 		if have := doc.below(parent); have != nil {
@@ -101,6 +102,7 @@ type values struct {
 	order []string                  // the pointers in document order
 }
 
+// valuesOf returns all values of a document.
 func valuesOf(doc jsontext.Value) values {
 	v := values{at: make(map[string]jsontext.Value)}
 	walk("", doc, func(ptr string, value jsontext.Value) {
@@ -110,7 +112,7 @@ func valuesOf(doc jsontext.Value) values {
 	return v
 }
 
-// below lists the last tokens of the pointers right below parent.
+// below returns the last tokens of the pointers directly below parent.
 func (v values) below(parent string) (tokens []string) {
 	for _, ptr := range v.order {
 		if p, last, ok := cutLast(ptr); ok && p == parent {
@@ -120,7 +122,7 @@ func (v values) below(parent string) (tokens []string) {
 	return tokens
 }
 
-// cutLast cuts a pointer before its last token; ok is false for the root.
+// cutLast splits a pointer before its last token; ok is false for the root.
 func cutLast(ptr string) (parent, last string, ok bool) {
 	i := strings.LastIndexByte(ptr, '/')
 	if i < 0 {

@@ -10,17 +10,17 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// LocalRules are a node's own limits on the configurations that it takes, stricter than the format.
-// The zero value allows everything.
+// LocalRules are a node's own limits of configurations, in addition to those of the format. The zero value has none.
 type LocalRules struct {
 	MaxPriority   *uint32  // nil: any priority
 	AllowedLabels []string // nil: any label; empty: none
 	Partitions    []string // names of the node's partitions; nil: not checked, empty: there is none
 }
 
-// Check lists what the node's own rules do not permit in nc, in document order: not-allowed for its
-// labels and its priority, not-found for an alert rule on a partition that the node has not. The
-// problems have a JSON pointer into the node document but no line.
+// Check returns the problems that nc has by the node's own rules, in document order: with code not-allowed for labels
+// and
+// the priority, and not-found for an alert rule of a partition that the node does not have. The problems have JSON
+// pointers into nc, and no lines.
 func (r LocalRules) Check(nc *NodeConfig) Problems {
 	var ps Problems
 	if r.Partitions != nil {

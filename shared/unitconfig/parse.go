@@ -8,10 +8,11 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Parse reads a unit configuration strictly (seed 000, Configuration Format). If there is any
-// problem, the configuration is nil and the problems say everything that one pass can find, up to
-// MaxProblems. Two refusals stand alone, because they make the rest meaningless: a formatVersion
-// that is another string than "7" (wrong-version), and a document too large or too deep.
+// Parse reads a unit configuration strictly (seed 000, Configuration Format). If there are problems, the configuration
+// is nil, and the problems are all that one pass finds, up to MaxProblems. Two problems are returned alone, because
+// others have no meaning beside them: a formatVersion other than "7" (wrong-version), and a document that is too large
+// or
+// nested too deep.
 func Parse(data []byte) (*UnitConfig, Problems) {
 	uc := &UnitConfig{}
 	ps := strictjson.Read(data, limits, func(r *strictjson.Reader) { unitOf(r, uc) })
@@ -21,9 +22,9 @@ func Parse(data []byte) (*UnitConfig, Problems) {
 	return uc, nil
 }
 
-// ParseNode reads what EncodeNode writes, by the same strict rules. Absent resource ratios in a
-// present object become 50, an absent priority 0. It does not ask for which node the document is:
-// its envelope says so.
+// ParseNode reads what EncodeNode returns, by the same strict rules. Ratios that a resourceRatios object does not have
+// are 50; an absent priority is 0. It does not check for which node the configuration is: the envelope of the document
+// has that.
 func ParseNode(data []byte) (*NodeConfig, Problems) {
 	c := &NodeConfig{}
 	ps := strictjson.Read(data, limits, func(r *strictjson.Reader) {
@@ -33,8 +34,7 @@ func ParseNode(data []byte) (*NodeConfig, Problems) {
 			strictjson.Required("version", func(a strictjson.At) { c.Version = versionOf(r, a) }),
 			strictjson.Optional("node", func(a strictjson.At) {
 				c.Node = new(Identity)
-				identityOf(r, a, c.Node,
-					nodeName)
+				identityOf(r, a, c.Node, nodeName)
 			}),
 			strictjson.Optional("nodeGroupSubject", func(a strictjson.At) {
 				c.NodeGroupSubject = new(Identity)
@@ -63,9 +63,9 @@ func onlyVersion(ps Problems) Problems {
 	return ps
 }
 
+// unitOf reads a unit configuration.
 func unitOf(r *strictjson.Reader, uc *UnitConfig) {
-	type owner struct{ entry int }
-	nodes, types := make(map[string]owner), make(map[string]owner)
+	nodes, types := make(map[string]int), make(map[string]int) // index of the entry, by codename
 	r.Object(r.Here(),
 		strictjson.Required("formatVersion", func(a strictjson.At) { uc.FormatVersion = formatOf(r, a) }),
 		strictjson.Required("version", func(a strictjson.At) { uc.Version = versionOf(r, a) }),
@@ -83,10 +83,10 @@ func unitOf(r *strictjson.Reader, uc *UnitConfig) {
 				}
 				if first, taken := claimed[ident.name]; taken {
 					r.Add(ident.at, wire.CodeDuplicate, fmt.Sprintf("%s%s already has an entry, /nodes/%d", what,
-						strictjson.Show(ident.name), first.entry))
+						strictjson.Show(ident.name), first))
 					return
 				}
-				claimed[ident.name] = owner{i}
+				claimed[ident.name] = i
 			})
 		}),
 	)
@@ -98,6 +98,7 @@ type identAt struct {
 	at   strictjson.At
 }
 
+// entryOf reads an entry and returns the codename that identifies it.
 func entryOf(r *strictjson.Reader, a strictjson.At, n *NodeEntry) identAt {
 	var node, group identAt
 	body := &entryFields{alertRules: &n.AlertRules, labels: &n.Labels, priority: &n.Priority}
@@ -105,8 +106,7 @@ func entryOf(r *strictjson.Reader, a strictjson.At, n *NodeEntry) identAt {
 		strictjson.Optional("version", func(a strictjson.At) { n.Version = versionOf(r, a) }),
 		strictjson.Optional("node", func(a strictjson.At) {
 			n.Node = new(Identity)
-			node = identityOf(r, a, n.Node,
-				nodeName)
+			node = identityOf(r, a, n.Node, nodeName)
 		}),
 		strictjson.Required("nodeGroupSubject",
 			func(a strictjson.At) { group = identityOf(r, a, &n.NodeGroupSubject, shortText) }),
@@ -119,7 +119,7 @@ func entryOf(r *strictjson.Reader, a strictjson.At, n *NodeEntry) identAt {
 	return group
 }
 
-// entryFields are the fields that an entry and a resolved node document have in common.
+// entryFields are the fields that both an entry and a node's configuration have.
 type entryFields struct {
 	alertRules *AlertRules
 	ratios     *EntryRatios
@@ -127,6 +127,7 @@ type entryFields struct {
 	priority   *uint32
 }
 
+// fields returns descriptions of the fields for a reader.
 func (f *entryFields) fields(r *strictjson.Reader) []strictjson.Field {
 	return []strictjson.Field{
 		strictjson.Optional("alertRules", func(a strictjson.At) { rulesOf(r, a, f.alertRules) }),
@@ -139,6 +140,7 @@ func (f *entryFields) fields(r *strictjson.Reader) []strictjson.Field {
 	}
 }
 
+// formatOf reads formatVersion.
 func formatOf(r *strictjson.Reader, a strictjson.At) string {
 	if r.Peek() == '0' {
 		r.Bad(a, `formatVersion must be the string "7", not a number`)
@@ -153,6 +155,7 @@ func formatOf(r *strictjson.Reader, a strictjson.At) string {
 	return s
 }
 
+// versionOf reads a semantic version.
 func versionOf(r *strictjson.Reader, a strictjson.At) string {
 	s, ok := r.Str(a)
 	if !ok {
@@ -164,6 +167,7 @@ func versionOf(r *strictjson.Reader, a strictjson.At) string {
 	return s
 }
 
+// identityOf reads an identity. codename returns what is wrong with a codename; "": nothing.
 func identityOf(r *strictjson.Reader, a strictjson.At, id *Identity, codename func(string) string) identAt {
 	var named identAt
 	optional := func(dst *string, most int) func(strictjson.At) {
@@ -196,7 +200,7 @@ func identityOf(r *strictjson.Reader, a strictjson.At, id *Identity, codename fu
 	return named
 }
 
-// nodeName says why s can never be the ID of a node, or "".
+// nodeName returns why s cannot be a node ID; "": it can.
 func nodeName(s string) string {
 	if topic.ValidName(s) {
 		return ""
@@ -205,6 +209,7 @@ func nodeName(s string) string {
 		"1 to %d characters", strictjson.Show(s), topic.MaxName)
 }
 
+// labelsOf reads the labels of an entry, each of which may occur only once.
 func labelsOf(r *strictjson.Reader, a strictjson.At) []string {
 	var labels []string
 	first := make(map[string]int)
@@ -226,6 +231,7 @@ func labelsOf(r *strictjson.Reader, a strictjson.At) []string {
 	return labels
 }
 
+// ratiosOf reads resource ratios (seed 000, Resource Ratios).
 func ratiosOf(r *strictjson.Reader, a strictjson.At) *EntryRatios {
 	ratios := new(EntryRatios)
 	percent := func(dst **int) func(strictjson.At) {

@@ -32,6 +32,7 @@ func rulesOf(r *strictjson.Reader, a strictjson.At, rules *AlertRules) {
 	)
 }
 
+// partitionsOf reads partition rules, whose names must differ.
 func partitionsOf(r *strictjson.Reader, a strictjson.At) []PartitionRule {
 	var rules []PartitionRule
 	first := make(map[string]int)
@@ -57,13 +58,14 @@ func partitionsOf(r *strictjson.Reader, a strictjson.At) []PartitionRule {
 	return rules
 }
 
+// bounds are the values that every rule has.
 type bounds[T float64 | uint64] struct {
 	timeout  duration.Duration
 	min, max T
 }
 
-// ruleOf reads one rule with thresholds that value reads. Both thresholds are required: without
-// them a rule would read as 0 and alert for ever.
+// ruleOf reads one rule; value reads its thresholds. Both are required: with 0 in place of an absent one, a rule would
+// raise alerts for ever.
 func ruleOf[T float64 | uint64](r *strictjson.Reader, a strictjson.At,
 	value func(*strictjson.Reader, strictjson.At) (T, bool), more ...strictjson.Field) bounds[T] {
 	var b bounds[T]
@@ -80,6 +82,7 @@ func ruleOf[T float64 | uint64](r *strictjson.Reader, a strictjson.At,
 	return b
 }
 
+// durationOf reads an ISO 8601 duration.
 func durationOf(r *strictjson.Reader, a strictjson.At) duration.Duration {
 	s, ok := r.Str(a)
 	if !ok {
@@ -92,6 +95,7 @@ func durationOf(r *strictjson.Reader, a strictjson.At) duration.Duration {
 	return duration.Duration(d)
 }
 
+// rateOf reads a rate in bytes a second.
 func rateOf(r *strictjson.Reader, a strictjson.At) (uint64, bool) {
 	return r.Whole(a, 0, 1<<64-1,
 		"a traffic threshold is a whole number of bytes per second from 0 to 18446744073709551615")

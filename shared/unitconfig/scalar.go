@@ -16,7 +16,7 @@ func fractionOf(r *strictjson.Reader, a strictjson.At) (float64, bool) {
 	}
 	f, err := strconv.ParseFloat(lit, 64)
 	switch {
-	case err != nil || f > 1: // the only possible error is a number beyond float64
+	case err != nil || f > 1: // the only possible error: the number is too large for a float64
 		r.Bad(a, strictjson.Clipped(lit)+" is too large: a fraction from 0.0 to 1.0, not a percentage")
 		return 0, false
 	case f < 0:
@@ -26,7 +26,7 @@ func fractionOf(r *strictjson.Reader, a strictjson.At) (float64, bool) {
 	return f + 0, true // + 0 makes a negative zero positive, so that it is written as 0
 }
 
-// shortText says what is wrong with s as a name or label, or "".
+// shortText returns why s cannot be a name or label; "": it can.
 func shortText(s string) string {
 	if s == "" {
 		return "must not be empty"
@@ -34,7 +34,7 @@ func shortText(s string) string {
 	return text(s, MaxName)
 }
 
-// text says what is wrong with s as printable text of at most most bytes, or "".
+// text returns why s is not printable text of at most most bytes; "": it is.
 func text(s string, most int) string {
 	if len(s) > most {
 		return fmt.Sprintf("%s has %d bytes; at most %d are allowed", strictjson.Show(s), len(s), most)

@@ -12,8 +12,9 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// parseVersion reads a semantic version strictly: three numbers, no leading "v" or zeros. Numbers
-// above 64 bits are refused, in a pre-release too, where the library would order them as text.
+// parseVersion parses a semantic version strictly: three numbers, without a leading "v" or zeros. A number above 64
+// bits
+// is an error, also in a pre-release, where the library would compare it as text.
 func parseVersion(s string) (*semver.Version, error) {
 	v, err := semver.StrictNewVersion(s)
 	if err != nil {
@@ -22,7 +23,7 @@ func parseVersion(s string) (*semver.Version, error) {
 		}
 		why := ": " + lowerFirst(err.Error())
 		if errors.Is(err, semver.ErrInvalidSemVer) {
-			why = "" // it says the same again
+			why = "" // it would only repeat the message
 		}
 		return nil, fmt.Errorf("%s is not a semantic version such as 2.0.0 or 2.1.0-rc.1%s", strictjson.Show(s), why)
 	}
@@ -37,6 +38,7 @@ func parseVersion(s string) (*semver.Version, error) {
 	return v, nil
 }
 
+// lowerFirst returns an error text of the library as part of a message.
 func lowerFirst(s string) string {
 	s = strings.TrimPrefix(s, "strconv.ParseUint: ")
 	if s == "" {
@@ -45,9 +47,10 @@ func lowerFirst(s string) string {
 	return strings.ToLower(s[:1]) + s[1:]
 }
 
-// Compare returns -1, 0 or 1 as version a comes before, together with or after b by semantic
-// versioning's precedence: a pre-release comes before its release, build metadata does not count
-// (seed 000, Version Management). An unreadable version is a *wire.Error, invalid-argument.
+// Compare returns -1, 0 or 1 if version a is lower than, equal to or higher than b in the precedence of semantic
+// versioning: a pre-release is lower than its release, and build metadata does not count (seed 000, Version
+// Management).
+// The error is a *wire.Error with code invalid-argument, for a malformed version.
 func Compare(a, b string) (int, error) {
 	va, err := parseVersion(a)
 	if err != nil {
@@ -60,10 +63,10 @@ func Compare(a, b string) (int, error) {
 	return va.Compare(vb), nil
 }
 
-// CheckVersion decides whether next may follow the installed current: nil if it is higher,
-// already-exists if it is equal in precedence, wrong-state if it is lower, invalid-argument if
-// either cannot be read (seed 000, Version Management). Without an installed configuration there
-// is nothing to compare with, and the caller does not call it.
+// CheckVersion returns nil if version next may follow the installed version current, because it is higher. Otherwise
+// the
+// code of the error is already-exists if it is equal in precedence, wrong-state if it is lower, invalid-argument if
+// either is malformed (seed 000, Version Management). It is not called without an installed configuration.
 func CheckVersion(current, next string) *wire.Error {
 	c, err := Compare(next, current)
 	switch {
@@ -83,9 +86,9 @@ func CheckVersion(current, next string) *wire.Error {
 	}
 }
 
-// WithVersion returns the same content under another version, to reissue an old configuration above
-// a newer one. It shares everything but the version with uc. The error is a *wire.Error,
-// invalid-argument. Whether the version is high enough is CheckVersion's matter.
+// WithVersion returns uc with another version, to issue an old configuration again. It shares memory with uc. It does
+// not
+// check that the version is high enough; CheckVersion does. The error is a *wire.Error with code invalid-argument.
 func WithVersion(uc *UnitConfig, version string) (*UnitConfig, error) {
 	if _, err := parseVersion(version); err != nil {
 		return nil, wire.New(wire.CodeInvalidArgument, "/version", err.Error())

@@ -9,8 +9,9 @@ import (
 	"tandem.internal/shared/strictjson"
 )
 
-// walk visits v, which stands at ptr, and everything in it, parents first, in document order. v is
-// this package's own output; anything else panics.
+// walk calls visit for v, whose JSON pointer is ptr, and for every value in it, in document order. It panics unless v
+// is
+// JSON, which this package's own output is.
 func walk(ptr string, v jsontext.Value, visit func(ptr string, v jsontext.Value)) {
 	visit(ptr, v)
 	kind := v.Kind()
@@ -32,6 +33,7 @@ func walk(ptr string, v jsontext.Value, visit func(ptr string, v jsontext.Value)
 	}
 }
 
+// must returns v, and panics on an error.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic("unitconfig: own output cannot be read: " + err.Error())
@@ -39,11 +41,11 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// leaf reports whether v has nothing in it: a scalar, or an empty object or array.
+// leaf reports whether v has no values in it: a scalar, or an empty object or array.
 func leaf(v jsontext.Value) bool {
 	k := v.Kind()
 	return k != '{' && k != '[' || len(bytes.TrimSpace(v[1:len(v)-1])) == 0
 }
 
-// index reads an array index of a pointer that walk made.
+// index returns the array index in a token of a pointer from walk.
 func index(token string) int { return must(strconv.Atoi(token)) }
