@@ -1,11 +1,9 @@
-// Package acl owns the question who may write and who may read which topic. It restates the
-// writer column of the wire contract (shared/docs/wire.md, Topics) as pure functions over a unit
-// name, an identity and a topic.
+// Package acl decides who may write and read which topic. Its pure functions of a unit name, an identity and a topic
+// follow the column "writer" of the wire contract (shared/docs/wire.md, Topics).
 //
-// It guarantees that every topic has at most one writing role, that a node reaches nothing but
-// its own branch and the beacon, that nobody reaches another unit, $SYS or a shared
-// subscription, and that what is not named is refused. It must not authenticate anybody: the
-// identity is given.
+// At most one role may write a topic. A node may use only the topics below its own ID and the beacon. Nobody may use
+// topics of another unit, $SYS, or shared subscriptions. What no rule permits is denied. The package does not
+// authenticate: the caller gives the identity.
 //
 //tandem:pure
 package acl
@@ -17,15 +15,14 @@ import (
 	"tandem.internal/shared/topic"
 )
 
-// MaxFilter is the greatest length of a topic or filter, in bytes. No topic of the wire is longer, so
-// a longer one is refused unread.
+// MaxFilter is the most bytes of a topic or filter. No topic of the contract is longer.
 const MaxFilter = 256
 
 // Rules are the access rules of one unit.
 type Rules struct{ Unit string }
 
-// Grants are the rules of one unit for one identity. They are made once per connection, so that a
-// check costs comparisons and no hashing. The zero value permits nothing.
+// Grants are the rules of one unit for one identity. They are computed once for a connection, so that a check needs no
+// hashing. The zero value permits nothing.
 type Grants struct {
 	role   Role
 	unit   string // the unit's name
@@ -48,7 +45,7 @@ func (r Rules) For(id Identity) Grants {
 	return g
 }
 
-// Publish reports whether the topic may be written, and if so its leaf.
+// Publish reports whether the topic may be written, and returns its leaf if so.
 func (g Grants) Publish(name string) (topic.Leaf, bool) {
 	if len(name) > MaxFilter {
 		return "", false
@@ -66,6 +63,7 @@ func (g Grants) Publish(name string) (topic.Leaf, bool) {
 	return "", false
 }
 
+// nodePublish is Publish for a node.
 func (g Grants) nodePublish(name string) (topic.Leaf, bool) {
 	rest, ok := strings.CutPrefix(name, g.node)
 	if !ok {
@@ -81,7 +79,7 @@ func (g Grants) nodePublish(name string) (topic.Leaf, bool) {
 	return "", false
 }
 
-// writer is the role that may write topics of a leaf: the contract's writer column.
+// writer returns the role that may write topics of a leaf.
 func writer(leaf topic.Leaf) Role {
 	switch leaf {
 	case topic.Beacon, topic.Desired, topic.Request, topic.Outbox:
@@ -94,7 +92,7 @@ func writer(leaf topic.Leaf) Role {
 	return Anonymous
 }
 
-// Retained reports whether the contract lets messages on topics of this leaf be retained.
+// Retained reports whether messages on topics of this leaf may be retained.
 func Retained(leaf topic.Leaf) bool {
 	switch leaf {
 	case topic.Beacon, topic.Desired, topic.Reported, topic.Live, topic.Outbox:
@@ -103,7 +101,7 @@ func Retained(leaf topic.Leaf) bool {
 	return false
 }
 
-// Subscribe reports whether everything that the filter can match may be read.
+// Subscribe reports whether all topics that the filter can match may be read.
 func (g Grants) Subscribe(filter string) bool {
 	if len(filter) > MaxFilter {
 		return false
@@ -132,11 +130,12 @@ func (g Grants) Subscribe(filter string) bool {
 	return false
 }
 
-// oneName reports whether s is one name, or the wildcard that stands for any one.
+// oneName reports whether s is a name, or the wildcard for one level.
 func oneName(s string) bool { return s == "+" || topic.ValidName(s) }
 
-// validFilter reports whether s is a topic filter by MQTT 3.1.1, 4.7: no NUL, "+" alone in its
-// level, "#" alone in the last. No level of the wire is empty, so an empty one is refused.
+// validFilter reports whether s is a valid topic filter (MQTT 3.1.1, section 4.7) without empty levels, which no topic
+// of
+// the contract has.
 func validFilter(s string) bool {
 	if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
 		return false

@@ -10,13 +10,13 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// patterns are one identity's rules in the form of other brokers: MQTT filters of the topics that it
-// may write and may read.
+// patterns are one identity's rules as other brokers have them: MQTT filters of the topics that it may write and read.
 type patterns struct{ write, read []string }
 
-// patternsOf returns the rules of id as lists. They are the rules of Grants, with three differences
-// that lists force: a node may report only the kinds that the wire names; the controller's wildcards
-// do not check that the shard belongs to the node; and a "+" for a name also matches an invalid name.
+// patternsOf returns the rules of id as lists. They differ from Grants where lists cannot express a rule: a node may
+// report only the kinds of the contract; the controller's wildcards do not check that the shard is the node's; and a
+// "+"
+// for a name also matches an invalid name.
 func (r Rules) patternsOf(id Identity) patterns {
 	root := topic.Root + r.Unit + "/"
 	beacon, all := topic.ForController(r.Unit), root+"#"
@@ -43,8 +43,8 @@ func (r Rules) patternsOf(id Identity) patterns {
 	return patterns{}
 }
 
-// sortedIdentities returns the identities of an export in the order of their user names. An invalid
-// or repeated one is an error: an export that leaves an identity out must not look complete.
+// sortedIdentities returns the identities of an export, sorted by user name. An invalid or repeated one is an error: an
+// export without it would look complete.
 func (r Rules) sortedIdentities(who []Identity) ([]Identity, error) {
 	if !topic.ValidName(r.Unit) {
 		return nil, fmt.Errorf("export: bad unit name %.80q", r.Unit)
@@ -66,7 +66,7 @@ func (r Rules) sortedIdentities(who []Identity) ([]Identity, error) {
 	return who, nil
 }
 
-// comment writes text as comment lines.
+// comment appends text as comment lines.
 func comment(b *strings.Builder, text string) {
 	for line := range strings.Lines(text) {
 		b.WriteString(strings.TrimRight("# "+line, " \n"))

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// NATSUsers says how a NATS server authenticates its users.
+// NATSUsers is how a NATS server authenticates its users.
 type NATSUsers struct {
 	// Passwords are the users' passwords, in clear or as bcrypt hashes. Nil means certificates: the
 	// user name is the URI in the certificate, tandem://UNIT/node/n1, for verify_and_map. With
@@ -60,11 +60,12 @@ func (r Rules) NATS(who []Identity, users NATSUsers) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// unquotable reports whether a character cannot stand between single quotes in a NATS configuration.
+// unquotable reports whether a character is not possible in single quotes in a NATS configuration.
 func unquotable(c rune) bool { return c < ' ' || c == '\'' || c == '"' || c == '\\' || c >= 0x7f }
 
-// writeSubjects writes one list of permissions. To NATS an empty list would allow everything, so an
-// empty one is written as a rule that denies everything.
+// writeSubjects appends one list of permissions. NATS takes an empty list as one that allows everything, so for no
+// filters
+// it is a rule that denies everything.
 func writeSubjects(b *strings.Builder, name string, filters []string) {
 	if len(filters) == 0 {
 		b.WriteString("      " + name + ": { deny: \">\" }\n")

@@ -7,19 +7,19 @@ import (
 	"tandem.internal/shared/topic"
 )
 
-// Role says which side of the wire a client speaks for.
+// Role is what a client is in the unit.
 type Role uint8
 
-// The roles. The zero value may do nothing.
+// The roles. Anonymous, the zero value, may do nothing.
 const (
-	Anonymous  Role = iota // may do nothing
-	Node                   // writes one node's reports, reads that node's documents and requests
-	Controller             // writes documents, requests and the beacon, reads the whole unit
-	Cloud                  // submits into the inbox, reads the outbox
-	Operator               // reads the whole unit, writes nothing
+	Anonymous  Role = iota
+	Node            // writes one node's reports, reads that node's documents and requests
+	Controller      // writes documents, requests and the beacon, reads the whole unit
+	Cloud           // submits into the inbox, reads the outbox
+	Operator        // reads the whole unit, writes nothing
 )
 
-// String returns the role's name as it stands in a user name.
+// String returns the role's name in user names.
 func (r Role) String() string {
 	switch r {
 	case Node:
@@ -41,8 +41,7 @@ type Identity struct {
 	Name string
 }
 
-// String returns the user name, and the client ID, that IdentityOf reads back: "node/n1",
-// "cloud/eu", "operator/ann", "controller".
+// String returns the user name and client ID of the identity: "node/n1", "cloud/eu", "operator/ann", "controller".
 func (id Identity) String() string {
 	if id.Name == "" {
 		return id.Role.String()
@@ -50,9 +49,10 @@ func (id Identity) String() string {
 	return id.Role.String() + "/" + id.Name
 }
 
-// IdentityOf reads the identity that a client claims. The user name is "controller" or a role and a
-// name, "node/n1". The client ID must be the same text: the broker lets only one client hold an ID, so
-// a client can end no session but those of its own identity. The caller authenticates the claim.
+// IdentityOf returns the identity that a client claims. The caller has to authenticate it. The user name is
+// "controller",
+// or a role and a name such as "node/n1". The client ID must be equal: a new session ends the one with the same client
+// ID, so a client can end only sessions of its own identity.
 func IdentityOf(clientID, username string) (Identity, error) {
 	if clientID != username {
 		return Identity{}, fmt.Errorf("client ID %.80q is not the user name %.80q", clientID, username)

@@ -14,14 +14,14 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 )
 
-// The accept loop waits this long after an error, doubling from the first to the last.
+// After an error the accept loop waits acceptBackoff, and after each further one twice as long, up to acceptBackoffMax.
 const (
 	acceptBackoff    = 5 * time.Millisecond
 	acceptBackoffMax = time.Second
 )
 
-// accept serves a listener until it is closed. Errors, like running out of file descriptors,
-// are waited out.
+// accept accepts connections of a listener until it is closed. After an error, such as a lack of file descriptors, it
+// waits and goes on.
 func (s *Server) accept(l net.Listener) {
 	wait := acceptBackoff
 	for {
@@ -43,10 +43,10 @@ func (s *Server) accept(l net.Listener) {
 		s.emit(ev)
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 			s.mu.Lock()
-			c := s.stranger()
+			c := s.takeUnauthenticated()
 			s.mu.Unlock()
 			if c != nil {
-				c.hangUp()
+				c.disconnect()
 			}
 		}
 		timer := time.NewTimer(wait)
@@ -60,33 +60,33 @@ func (s *Server) accept(l net.Listener) {
 	}
 }
 
-// maxLeaving bounds the connections that have lost their place to others and are not gone yet.
+// maxLeaving is the most connections above Limits.MaxClients: those that were closed to make room and have not ended
+// yet.
 const maxLeaving = 1024
 
-// admit starts to serve a connection. At the limit, an unauthenticated connection is closed to make room,
-// so that a stranger who opens as many as are allowed keeps nobody out. If all are authenticated, the new
-// one is closed.
+// admit begins to serve a connection. At the limit it closes an unauthenticated connection to make room, so that nobody
+// can keep others out by opening connections. If all are authenticated, it closes the new one.
 func (s *Server) admit(nc net.Conn) {
 	c := newConn(nc, &s.limits, &s.wg)
 	err := c.Conn.SetReadDeadline(time.Now().Add(s.limits.FirstReadTimeout))
 	var other *conn
 	s.mu.Lock()
 	if err == nil && len(s.conns) >= s.limits.MaxClients {
-		if other = s.stranger(); other == nil || len(s.conns) >= s.limits.MaxClients+maxLeaving {
+		if other = s.takeUnauthenticated(); other == nil || len(s.conns) >= s.limits.MaxClients+maxLeaving {
 			err = fmt.Errorf("%d connections are enough", len(s.conns))
 		}
 	}
 	switch {
 	case err != nil:
-	case s.closing.Load(): // Close may have looked at conns already
+	case s.closing.Load(): // Close may have read conns already
 		err = ErrClosed
 	default:
-		s.conns[c], s.strangers[c] = struct{}{}, struct{}{}
-		s.wg.Add(1) // not from zero: the accept loop is counted
+		s.conns[c], s.unauthenticated[c] = struct{}{}, struct{}{}
+		s.wg.Add(1) // allowed: the accept loop is counted
 	}
 	s.mu.Unlock()
 	if other != nil {
-		other.hangUp()
+		other.disconnect()
 	}
 	if err == nil {
 		go s.serve(c)
@@ -97,27 +97,27 @@ func (s *Server) admit(nc net.Conn) {
 		s.count.refused.Add(1)
 		s.emitThrough(&s.full, Event{Kind: Refused, Remote: c.remote, Detail: explain(err)})
 	}
-	c.hangUp()
+	c.disconnect()
 }
 
-// stranger removes one of the unauthenticated connections and returns it, nil if there is none. The caller
-// holds mu, and closes the connection after releasing it.
-func (s *Server) stranger() *conn {
-	for c := range s.strangers {
-		delete(s.strangers, c)
+// takeUnauthenticated removes an unauthenticated connection from the set and returns it; nil if there is none. The
+// caller holds mu, and closes the connection after releasing mu.
+func (s *Server) takeUnauthenticated() *conn {
+	for c := range s.unauthenticated {
+		delete(s.unauthenticated, c)
 		return c
 	}
 	return nil
 }
 
-// known marks a connection as authenticated.
-func (s *Server) known(c *conn) {
+// markAuthenticated removes a connection from the unauthenticated ones.
+func (s *Server) markAuthenticated(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.strangers, c)
+	delete(s.unauthenticated, c)
 }
 
-// refused emits an event, rate-limited, for a connection that never became a session.
+// refused emits an event, rate-limited, about a connection that did not become a session.
 func (s *Server) refused(clientID string, c *conn, err error) {
 	if s.closing.Load() {
 		return
@@ -128,7 +128,7 @@ func (s *Server) refused(clientID string, c *conn, err error) {
 	}
 }
 
-// ended emits the events that were held back about a session, then that of its end.
+// ended emits the events about a session that were held back, then the event of its end.
 func (s *Server) ended(sess *session, err error) {
 	for _, t := range []*throttle{&sess.denied, &sess.unsubscribed, &sess.dropped} {
 		if ev, ok := t.rest(); ok {
@@ -155,7 +155,7 @@ func (s *Server) ended(sess *session, err error) {
 	s.emit(Event{Kind: Disconnected, ClientID: sess.id, Remote: sess.conn.remote, Detail: why})
 }
 
-// explain says in plain words why a connection ended.
+// explain returns why a connection has ended, in words.
 func explain(err error) string {
 	switch {
 	case err == nil:
@@ -173,7 +173,7 @@ func explain(err error) string {
 	return err.Error()
 }
 
-// tlsState returns nil unless the connection is TLS.
+// tlsState returns the state of a TLS connection; nil for any other.
 func tlsState(c net.Conn) *tls.ConnectionState {
 	t, ok := c.(interface{ ConnectionState() tls.ConnectionState })
 	if !ok {

@@ -9,8 +9,9 @@ import (
 	"tandem.internal/broker/acl"
 )
 
-// proved returns an Auth for which a client must claim the identity that verify has proved. It asks auth only
-// about clients that have proved none.
+// proved returns a function for Config.Auth by which a client must claim the identity that verify returns. It calls
+// auth
+// for clients for which verify returns none.
 func proved(verify func(ConnectInfo) (string, error), auth func(ConnectInfo) (acl.Identity, error)) func(ConnectInfo) (
 	acl.Identity, error) {
 	if verify == nil {
@@ -35,7 +36,7 @@ func proved(verify func(ConnectInfo) (string, error), auth func(ConnectInfo) (ac
 	}
 }
 
-// defaultAuth believes a node's claim, unless it has a password, and everybody else's only with one.
+// defaultAuth returns the default for Config.Auth: a node needs a password if it has an entry, other roles always.
 func defaultAuth(passwords map[string]string) func(ConnectInfo) (acl.Identity, error) {
 	return func(c ConnectInfo) (acl.Identity, error) {
 		id, err := acl.IdentityOf(c.ClientID, c.Username)
@@ -46,7 +47,7 @@ func defaultAuth(passwords map[string]string) func(ConnectInfo) (acl.Identity, e
 		if !ok && id.Role == acl.Node {
 			return id, nil
 		}
-		// Hashes are compared, so that the time taken tells neither the content nor the length.
+		// Hashes are compared, so that the time depends neither on the content nor on the length.
 		a, b := sha256.Sum256([]byte(want)), sha256.Sum256(c.Password)
 		if subtle.ConstantTimeCompare(a[:], b[:]) != 1 || !ok || want == "" {
 			return acl.Identity{}, errors.New("no such user, or wrong password")

@@ -15,51 +15,50 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// GCPercent is the collector's setting that suits a process which is a broker only, unless $GOGC
-// says otherwise. What is alive is small, some 12 KB a client, and the messages of a burst are garbage
-// at once: with 10,000 clients coming back at the same time it saves a seventh of the processor time.
+// GCPercent is the garbage collector's setting for a process that is only a broker, unless $GOGC is set. Live memory is
+// small, about 12 KB a client, and the messages of a burst are garbage at once. When 10,000 clients connect at the same
+// time, the setting saves a seventh of the processor time.
 const GCPercent = 400
 
-// Config says what a broker serves and to whom.
+// Config is the configuration of a broker.
 type Config struct {
-	// Unit is the unit whose topics exist here. Required.
+	// Unit is the name of the unit whose topics the broker serves. Required.
 	Unit string
 
-	// Listeners are where clients come in; none is fine for a broker that only publishes to
-	// itself. New takes them over when it succeeds: Close closes them.
+	// Listeners are the listeners to serve; there may be none. If New succeeds, the broker owns them, and Close closes
+	// them.
 	Listeners []net.Listener
 
-	// Auth decides who a client is; an error refuses the connection and is reported, never sent.
-	// It runs in the client's goroutine within FirstReadTimeout. Nil: the user name and the equal
-	// client ID are the identity (acl.IdentityOf). That is a claim, not proof: over plain TCP any
-	// local process can claim any node, so listen on loopback or put TLS with client certificates
-	// in front. The other roles are let in only with a password from Passwords.
+	// Auth returns the identity of a client. An error refuses the connection; an event has it, and the client does not
+	// get it. Auth is called in the client's goroutine and has Limits.FirstReadTimeout.
+	//
+	// Nil: the identity is the user name, which the client ID must equal (acl.IdentityOf). Nothing proves it: over TCP
+	// any process that reaches the listener can claim to be any node, so the listener has to be on loopback or behind
+	// TLS with client certificates. Roles other than node need a password from Passwords.
 	Auth func(ConnectInfo) (acl.Identity, error)
 
-	// Verify looks at a client before Auth does: it returns who the client has proved to be by its
-	// certificate, "node/n1", "" if it has proved nothing, or an error to refuse it. Client ID and
-	// user name must both be what was proved, and Auth is not asked then. It runs like Auth. Nil:
-	// nobody proves anything.
+	// Verify is called before Auth. It returns the identity that the client's certificate proves, such as "node/n1"; ""
+	// if it proves none; or an error, which refuses the connection. If it proves one, client ID and user name must be
+	// that, and Auth is not called. Nil: no certificate proves an identity.
 	Verify func(ConnectInfo) (proved string, err error)
 
-	// Passwords by user name, for the default Auth: needed for "controller", "cloud/x" and
-	// "operator/x", asked of "node/x" where there is an entry. Nil: nodes only.
+	// Passwords are passwords by user name, for the default Auth. "controller", "cloud/x" and "operator/x" need one;
+	// "node/x" needs it if there is an entry. Nil: only nodes can connect.
 	Passwords map[string]string
 
-	// Log takes what an administrator should see. Nil: nothing is logged.
+	// Log gets events and errors for the administrator. Nil: nothing is logged.
 	Log *zap.Logger
 
-	// Limits bound what a client can cost. The zero value is a good choice for a controller's
-	// embedded broker.
+	// Limits are the limits of clients. The zero value suits a controller's embedded broker.
 	Limits Limits
 
-	// OnEvent receives every event, one call at a time and in order, from the broker's own
-	// goroutine. It must not block: while it does, events queue up, and beyond 1,024 they are
-	// counted in Stats.EventsLost instead. It may call the server, except for Close. Nil: none.
+	// OnEvent gets every event, in order, one call at a time, from a goroutine of the broker. It must not block: events
+	// wait meanwhile, and when 1,024 wait, further ones are discarded and counted in Stats.EventsLost. It may call the
+	// Server, but not Close. Nil: events are only logged.
 	OnEvent func(Event)
 }
 
-// ConnectInfo is what a client says of itself in CONNECT, and where it comes from.
+// ConnectInfo is what is known about a client from its CONNECT and its connection.
 type ConnectInfo struct {
 	ClientID string
 	Username string
@@ -68,69 +67,71 @@ type ConnectInfo struct {
 	TLS      *tls.ConnectionState // nil without TLS
 }
 
-// Limits bound what one client, or all of them, can cost the broker. In every field zero means
-// the default that its comment names and explains; negative values are an error.
+// Limits are the limits of one client, or of all. In each field zero means the default in its comment; a negative value
+// is an error.
 type Limits struct {
-	// MaxPacket is the largest packet in bytes. Default wire.MaxPacket + 1 KiB: both ends refuse
-	// above wire.MaxPacket with a clear error, and the broker's limit, which can only cut the
-	// connection, stands just behind.
+	// MaxPacket is the largest packet in bytes. Default wire.MaxPacket + 1 KiB: controller and nodes refuse larger
+	// messages than wire.MaxPacket with an error, whereas the broker can only disconnect.
 	MaxPacket int
 
-	// MaxConnect is the largest CONNECT in bytes; a longer one, or anything else in its place, is
-	// cut before memory is set aside for it. Default 16 KiB: names, a token and a last will.
+	// MaxConnect is the largest CONNECT in bytes. A longer one, or another first packet, ends the connection before
+	// memory is allocated for it. Default 16 KiB: enough for names, a token and a last will.
 	MaxConnect int
 
-	// PendingPerClient is how many messages wait in one client's queue; the next is dropped and
-	// reported. Default 64: a node has one document of each kind, and each slot costs 8 bytes of
-	// every client. A client that collects from many nodes needs more, see Collectors.
+	// PendingPerClient is the most messages in one client's queue; a further one is dropped and reported. Default 64: a
+	// node has one document of each kind, and a place takes 8 bytes for each client. A client that subscribes to many
+	// nodes needs more, see Collectors.
 	PendingPerClient int
 
-	// PendingBytes is how much may wait for a client that reads slower than it is written to;
-	// beyond it the client is cut. What one SUBSCRIBE finds retained beyond it is dropped and
-	// reported. Default 4 MiB, 16 of the largest packets.
+	// PendingBytes is the most buffered bytes for a client that reads too slowly; with more it is disconnected.
+	// Retained
+	// messages for one SUBSCRIBE that exceed it are dropped and reported. Default 4 MiB, 16 of the largest packets.
 	PendingBytes int
 
-	// Inflight is how many QoS 1 messages a client may leave unacknowledged; the next is dropped
-	// and reported. Retained messages that a SUBSCRIBE matches count at once, for the client's
-	// acknowledgements are read only after them. Default 64.
+	// Inflight is the most unacknowledged QoS 1 messages to a client; a further one is dropped and reported. All
+	// retained
+	// messages for one SUBSCRIBE count at once, because acknowledgements are read only after they are written.
+	// Default 64.
 	Inflight int
 
-	// ReceiveMaximum is how many QoS 2 messages of one client may be open. Default 64.
+	// ReceiveMaximum is the most QoS 2 messages of one client that are not completed. Default 64.
 	ReceiveMaximum int
 
-	// FirstReadTimeout is how long a connection may take to complete its CONNECT, TLS included.
-	// Default 10 s: slow links make it, idle connections do not pile up.
+	// FirstReadTimeout is the most time until a connection has sent its CONNECT, with TLS. Default 10 s: enough for
+	// slow
+	// networks, and short enough that idle connections are few.
 	FirstReadTimeout time.Duration
 
-	// WriteTimeout is how long 16 KiB may take on their way to a client before it is cut. Default
-	// 5 s. Nobody waits for it: a write that cannot go out at once waits in PendingBytes.
+	// WriteTimeout is the most time for writing 16 KiB to a client; after that it is disconnected. Default 5 s. Nothing
+	// else waits meanwhile: the bytes are buffered, up to PendingBytes.
 	WriteTimeout time.Duration
 
-	// MaxSilence bounds how long a client may send nothing, for those that ask for a longer
-	// keep-alive or for none; others are cut after 1.5 times their keep-alive. Default 1 h: a
-	// client that left without a word is noticed, and one without keep-alive pays a reconnect.
+	// MaxSilence is the most time without a packet from a client that has a longer keep-alive or none; others have 1.5
+	// times their keep-alive. Default 1 h: a client that has failed is noticed, and one without a keep-alive has to
+	// reconnect.
 	MaxSilence time.Duration
 
-	// MaxClients is how many connections there may be; more are closed as they come. Default
-	// 50,000, more than one process has file descriptors for as a rule.
+	// MaxClients is the most connections; further ones are closed. Default 50,000, which is usually more than the file
+	// descriptors of a process.
 	MaxClients int
 
-	// MaxSubscriptions is how many filters one client may hold. Default 2,048: a controller holds
-	// four for each of 256 shards.
+	// MaxSubscriptions is the most filters of one client. Default 2,048: a controller has four for each of 256 shards.
 	MaxSubscriptions int
 
-	// ExtraKinds is how many retained reports of kinds that the wire does not name a node may
-	// have, so that a faulty one cannot fill the memory with them. Default 16.
+	// ExtraKinds is the most retained reports of a node of kinds that the contract does not have, so that a faulty node
+	// cannot fill the memory. Default 16.
 	ExtraKinds int
 }
 
-// Collectors returns the limits for a broker that a controller joins over a socket: room for
-// what tens of thousands of nodes have retained, asked for in one go. It costs 16 KiB more memory
-// for each client, and lets one that stops reading hold 64 MiB until it is cut.
+// Collectors returns the limits for a broker to which a controller connects over a socket: with one SUBSCRIBE it gets
+// the
+// retained messages of tens of thousands of nodes. They take 16 KiB more memory for each client, and up to 64 MiB for
+// one that does not read.
 func Collectors() Limits {
 	return Limits{PendingPerClient: 2048, PendingBytes: 64 << 20, Inflight: 60_000, MaxSubscriptions: 4096}
 }
 
+// withDefaults returns l with defaults in place of zeros, or an error.
 func (l Limits) withDefaults() (Limits, error) {
 	counts := []*int{&l.MaxPacket, &l.MaxConnect, &l.PendingPerClient, &l.PendingBytes, &l.Inflight, &l.ReceiveMaximum,
 		&l.MaxClients, &l.MaxSubscriptions, &l.ExtraKinds}
@@ -151,6 +152,7 @@ func (l Limits) withDefaults() (Limits, error) {
 	return l, nil
 }
 
+// validate returns what is wrong with c.
 func (c Config) validate() error {
 	if !topic.ValidName(c.Unit) {
 		return fmt.Errorf("bad unit name %.80q", c.Unit)

@@ -10,33 +10,34 @@ import (
 	"time"
 )
 
-// conn stands between mochi and a client's connection. Its Write never waits: what the socket
-// does not take at once is kept, up to a limit, and written by a goroutine that lives as long as
-// something is kept. So a client that stops reading delays no other, and is disconnected when nothing
-// of what is kept could be written for WriteTimeout.
+// conn is the net.Conn that mochi uses for a client; it wraps the network connection. Write never waits: bytes that the
+// socket does not take at once are buffered, up to a limit, and a goroutine writes them that exists as long as there
+// are
+// any. So a client that does not read delays no other. It is disconnected when no buffered bytes could be written for
+// Limits.WriteTimeout.
 type conn struct {
 	net.Conn
 	limits *Limits
 	remote string
 	wg     *sync.WaitGroup // counts the flusher; the server waits for it
-	raw    *rawWriter      // writes without waiting; nil where the connection cannot
+	raw    *rawWriter      // writes without waiting; nil if the connection has no such way
 
 	// Owned by the goroutine that reads.
-	header  []byte   // the first bytes, until the CONNECT's header is complete; then nil
-	checked bool     // the header was found good
+	header  []byte   // first bytes, until the header of CONNECT is complete; then nil
+	checked bool     // the header is valid
 	sess    *session // set once before the session is visible to other goroutines
 
-	mu       sync.Mutex
-	kept     []byte // not yet written, in order
-	spare    []byte // a small buffer to keep in next time
-	flushing bool
-	closed   bool
-	failed   error // why nothing more can be written
+	mu        sync.Mutex
+	unwritten []byte // bytes that are not written yet, in order
+	spare     []byte // a small buffer for unwritten
+	flushing  bool   // flush runs
+	closed    bool
+	failed    error // why nothing more can be written
 }
 
 const (
-	flushPiece = 16 << 10    // bytes per write deadline
-	linger     = time.Second // what is kept has this long to go out after Close
+	flushPiece = 16 << 10    // bytes that have Limits.WriteTimeout together
+	linger     = time.Second // time for buffered bytes after Close
 )
 
 var (
@@ -54,7 +55,7 @@ func newConn(c net.Conn, limits *Limits, wg *sync.WaitGroup) *conn {
 	return &conn{Conn: c, limits: limits, remote: remote, wg: wg, raw: newRawWriter(c)}
 }
 
-// Read refuses, before mochi makes room for it, a first packet that is no CONNECT or too long.
+// Read returns an error for a first packet that is no CONNECT or is too long, before mochi allocates memory for it.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if !c.checked && n > 0 {
@@ -65,6 +66,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// check checks the header of the first packet; p are the bytes that were read.
 func (c *conn) check(p []byte) error {
 	c.header = append(c.header, p[:min(len(p), 5-len(c.header))]...)
 	const connect = 0x10
@@ -88,8 +90,9 @@ func (c *conn) check(p []byte) error {
 	return nil
 }
 
-// SetDeadline is how mochi keeps the keep-alive. It concerns reading only, for writing has
-// deadlines of its own, and no client may be silent without bound.
+// SetDeadline sets the deadline for reading, by which the keep-alive is checked. It is at most Limits.MaxSilence from
+// now.
+// Writing has other deadlines.
 func (c *conn) SetDeadline(t time.Time) error {
 	if bound := time.Now().Add(c.limits.MaxSilence); t.IsZero() || t.After(bound) {
 		t = bound
@@ -97,12 +100,12 @@ func (c *conn) SetDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.failed != nil {
-		return net.ErrClosed // and leave the deadline that wakes the reader
+		return net.ErrClosed // the deadline that wakes the reader stays
 	}
 	return c.Conn.SetReadDeadline(t)
 }
 
-// Write takes all of p or fails. It does not wait for the client.
+// Write takes all of p, or returns an error. It does not wait for the client.
 func (c *conn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +119,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	if !c.flushing && c.raw != nil {
 		var err error
 		if n, err = c.raw.write(p); err != nil {
-			// Nothing more can go out; the reading side finds the same out and ends the session.
+			// Nothing more can be written. Reading fails too, which ends the session.
 			c.failed = err
 			return n, errors.Join(err, c.Conn.SetReadDeadline(longAgo))
 		}
@@ -124,35 +127,35 @@ func (c *conn) Write(p []byte) (int, error) {
 			return n, nil
 		}
 	}
-	if len(c.kept)+len(p)-n > c.limits.PendingBytes {
+	if len(c.unwritten)+len(p)-n > c.limits.PendingBytes {
 		c.failed = errBacklog
 		return n, errors.Join(errBacklog, c.Conn.SetDeadline(longAgo)) // wakes reader and flusher
 	}
-	if c.kept == nil {
-		c.kept, c.spare = c.spare, nil
+	if c.unwritten == nil {
+		c.unwritten, c.spare = c.spare, nil
 	}
-	c.kept = append(c.kept, p[n:]...)
+	c.unwritten = append(c.unwritten, p[n:]...)
 	if !c.flushing {
 		c.flushing = true
-		c.wg.Add(1) // not from zero: the connection's own goroutine is counted until it has closed c
+		c.wg.Add(1) // allowed: the connection's goroutine is counted until it has closed c
 		go c.flush()
 	}
 	return len(p), nil
 }
 
-// flush writes what is kept until nothing is, or until it cannot.
+// flush writes buffered bytes until there are none, or until writing fails.
 func (c *conn) flush() {
 	defer c.wg.Done()
 	for {
 		c.mu.Lock()
-		b := c.kept
-		c.kept = nil
+		b := c.unwritten
+		c.unwritten = nil
 		if len(b) == 0 || c.failed != nil {
 			c.flushing = false
 			closed := c.closed
 			c.mu.Unlock()
 			if closed {
-				_ = c.Conn.Close() // the client has everything; how its side ends is its own affair
+				_ = c.Conn.Close() // an error changes nothing: the client has everything
 			}
 			return
 		}
@@ -163,7 +166,7 @@ func (c *conn) flush() {
 			if c.failed = err; errors.Is(err, os.ErrDeadlineExceeded) {
 				c.failed = errStalled
 			}
-			_ = c.Conn.SetReadDeadline(longAgo) // an error means closed, which wakes the reader too
+			_ = c.Conn.SetReadDeadline(longAgo) // it fails only if closed, which wakes the reader too
 		}
 		if cap(b) <= 4<<10 {
 			c.spare = b[:0]
@@ -172,6 +175,7 @@ func (c *conn) flush() {
 	}
 }
 
+// writeAll writes b in pieces, each with a deadline.
 func (c *conn) writeAll(b []byte) error {
 	for len(b) > 0 {
 		c.mu.Lock()
@@ -180,7 +184,7 @@ func (c *conn) writeAll(b []byte) error {
 			return c.failed
 		}
 		var err error
-		if !c.closed { // else the deadline is Close's
+		if !c.closed { // otherwise disconnect has set the deadline
 			err = c.Conn.SetWriteDeadline(time.Now().Add(c.limits.WriteTimeout))
 		}
 		c.mu.Unlock()
@@ -198,60 +202,61 @@ func (c *conn) writeAll(b []byte) error {
 	if c.closed {
 		return nil
 	}
-	return c.Conn.SetWriteDeadline(time.Time{}) // a past one would fail the next write that does not wait
+	return c.Conn.SetWriteDeadline(time.Time{}) // rawWriter must not find a deadline that has passed
 }
 
-// hangUp makes the reading side end, which then says the last will and closes. Closing at once
-// would let mochi take the end for a wanted one.
-func (c *conn) hangUp() {
+// disconnect makes reading fail. The reading goroutine then publishes the last will and closes the connection. If the
+// connection were closed at once, mochi would take that for a DISCONNECT.
+func (c *conn) disconnect() {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		return
 	}
 	c.closed = true
-	_ = c.Conn.SetReadDeadline(longAgo) // an error means closed, which wakes the reader too
+	_ = c.Conn.SetReadDeadline(longAgo) // it fails only if closed, which wakes the reader too
 	flushing := c.flushing
 	if flushing {
 		_ = c.Conn.SetWriteDeadline(time.Now().Add(linger))
 	}
 	c.mu.Unlock()
 	if !flushing {
-		_ = bare(c.Conn).Close() // there is nobody left to tell
+		_ = belowTLS(c.Conn).Close() // an error changes nothing
 	}
 }
 
-// bare returns the connection below TLS. Closing TLS itself waits until the client reads the close
-// notification, and whoever disconnects a client must not wait for it.
-func bare(c net.Conn) net.Conn {
+// belowTLS returns the connection below TLS. Closing a TLS connection waits until the client has read the close
+// notification, and disconnect must not wait.
+func belowTLS(c net.Conn) net.Conn {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		return t.NetConn()
 	}
 	return c
 }
 
-// Close ends the connection, in the background if something is still to be written.
+// Close closes the connection; in the background if there are buffered bytes.
 func (c *conn) Close() error {
-	c.hangUp()
+	c.disconnect()
 	return nil
 }
 
-// writeFailure returns why writing ended, if it did.
+// writeFailure returns why writing has failed, nil if it has not.
 func (c *conn) writeFailure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failed
 }
 
-// rawWriter writes what the socket takes at once.
+// rawWriter writes as many bytes as the socket takes at once.
 type rawWriter struct {
 	raw syscall.RawConn
-	fn  func(fd uintptr) bool // made once: a closure per write would be garbage
+	fn  func(fd uintptr) bool // created once, so that write does not allocate
 	p   []byte
 	n   int
 	err error
 }
 
+// write returns how many bytes of p the socket has taken.
 func (w *rawWriter) write(p []byte) (int, error) {
 	w.p, w.n, w.err = p, 0, nil
 	err := w.raw.Write(w.fn)

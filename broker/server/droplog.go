@@ -5,14 +5,15 @@ import (
 	"log/slog"
 )
 
-// dropLog is the logger that mochi gets. It logs nothing: what matters is emitted as events, and mochi's
-// lines contain whole packets, payload and password. But one line is the only sign of a message that was
-// dropped because too many are unacknowledged; from it, dropLog makes an event.
+// dropLog is the logger that mochi gets. It logs nothing: the broker emits events, and mochi's lines contain whole
+// packets with payloads and passwords. But one line is the only sign that a message was dropped because too many are
+// unacknowledged; for that line dropLog emits an event.
 type dropLog struct{ s *Server }
 
+// quotaLine is the message of that line.
 const quotaLine = "client store quota reached" // mochi 2.7.9, Server.publishToClient
 
-// unacknowledged is why such a message is dropped.
+// unacknowledged is the detail of that event.
 const unacknowledged = "too many messages were unacknowledged"
 
 func newDropLog(s *Server) *slog.Logger { return slog.New(dropLog{s}) }

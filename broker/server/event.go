@@ -11,43 +11,44 @@ import (
 	"tandem.internal/shared/flow"
 )
 
-// EventKind says what happened.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The kinds of event.
 const (
 	Connected       EventKind = "connected"
-	Disconnected    EventKind = "disconnected"     // Detail says why
-	Refused         EventKind = "refused"          // a connection that never became a session; Detail says why
-	DeniedPublish   EventKind = "denied-publish"   // acknowledged and discarded
-	DeniedSubscribe EventKind = "denied-subscribe" // answered with a failure code
-	// a client came while one of the same ID was connected, which was cut
+	Disconnected    EventKind = "disconnected"     // Detail has the reason
+	Refused         EventKind = "refused"          // a connection did not become a session; Detail has the reason
+	DeniedPublish   EventKind = "denied-publish"   // a publish was acknowledged and discarded
+	DeniedSubscribe EventKind = "denied-subscribe" // a filter was answered with a failure code
+	// a client connected, and the one with the same ID was disconnected
 	Takeover     EventKind = "takeover"
-	Fight        EventKind = "fight"         // takeovers of one ID that will not end: two clients share it
-	Dropped      EventKind = "dropped"       // messages to a client that its limits had no room for
-	Stalled      EventKind = "stalled"       // a client was cut because it did not read
-	IntakeFailed EventKind = "intake-failed" // a message was not taken, not acknowledged, and its sender cut
-	AcceptFailed EventKind = "accept-failed" // a listener had an error; it goes on unless Detail says it ended
-	Panicked     EventKind = "panicked"      // a connection's goroutine panicked; only that connection is gone
+	Fight        EventKind = "fight"         // many takeovers of one ID: two clients share it
+	Dropped      EventKind = "dropped"       // messages to a client were dropped because of its limits
+	Stalled      EventKind = "stalled"       // a client was disconnected because it did not read
+	IntakeFailed EventKind = "intake-failed" // the intake failed: no acknowledgement, and the sender is disconnected
+	AcceptFailed EventKind = "accept-failed" // a listener had an error; it goes on unless Detail says otherwise
+	Panicked     EventKind = "panicked"      // a connection's goroutine panicked; only that connection has ended
 )
 
-// Event is something that an administrator, or the unit's journal, may want to know.
+// Event is an occurrence that may matter to an administrator.
 type Event struct {
 	Kind      EventKind
 	At        time.Time
 	ClientID  string
 	Remote    string // the client's address
-	OldRemote string // Takeover and Fight: the address of the client that was cut
+	OldRemote string // of Takeover and Fight: the address of the client that was disconnected
 	Topic     string // topic or filter
 	Detail    string
-	Count     int // how many this stands for, at least 1: repetitions are told once a second and client
+	Count     int // number of occurrences, at least 1: repetitions are emitted once a second for each client
 }
 
-// eventQueue is how many events wait for OnEvent.
+// eventQueue is the most events that wait for OnEvent.
 const eventQueue = 1024
 
-// events passes events to the log and to OnEvent from one goroutine, so that emitting one never blocks and
-// is allowed under any lock.
+// events gives events to OnEvent and the log from one goroutine, so that emit never blocks and may be called while a
+// lock
+// is held.
 type events struct {
 	queue chan Event
 	lost  atomic.Int64
@@ -63,6 +64,7 @@ func newEvents(log *zap.Logger, fn func(Event)) *events {
 	return &events{queue: make(chan Event, eventQueue), log: log, fn: fn, done: make(chan struct{})}
 }
 
+// emit queues an event; it discards the event if the queue is full or closed.
 func (e *events) emit(ev Event) {
 	ev.At = time.Now()
 	ev.Count = max(ev.Count, 1)
@@ -78,7 +80,7 @@ func (e *events) emit(ev Event) {
 	}
 }
 
-// run ends when the queue is closed and empty.
+// run delivers events until the queue is closed and empty.
 func (e *events) run() {
 	defer close(e.done)
 	for ev := range e.queue {
@@ -86,6 +88,7 @@ func (e *events) run() {
 	}
 }
 
+// deliver gives one event to OnEvent and the log.
 func (e *events) deliver(ev Event) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -98,6 +101,7 @@ func (e *events) deliver(ev Event) {
 	e.write(ev)
 }
 
+// write logs one event.
 func (e *events) write(ev Event) {
 	level := zap.WarnLevel
 	switch ev.Kind {
@@ -120,17 +124,18 @@ func (e *events) write(ev Event) {
 	}
 }
 
-// throttle lets one event of a kind through per second and counts the others into the next.
+// throttle passes one event a second; the next one has the count of those that were held back.
 type throttle struct {
 	mu      sync.Mutex
 	last    time.Time
-	held    int
-	pending *Event // nil while nothing is held: most clients never need it
+	held    int    // events held back since then
+	pending *Event // the newest of them; nil: none
 }
 
+// throttleEvery is the time between two events.
 const throttleEvery = time.Second
 
-// pass returns the event to tell now, if any.
+// pass returns the event to emit now, or false.
 func (t *throttle) pass(ev Event) (Event, bool) {
 	now := time.Now()
 	t.mu.Lock()
@@ -145,7 +150,7 @@ func (t *throttle) pass(ev Event) (Event, bool) {
 	return ev, true
 }
 
-// rest returns the event that was held back and never emitted.
+// rest returns the event that stands for those still held back, or false.
 func (t *throttle) rest() (Event, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,15 +162,17 @@ func (t *throttle) rest() (Event, bool) {
 	return ev, true
 }
 
-// flood lets events of strangers through, a burst and then one a second, and counts the others into the next.
+// flood passes events about unauthenticated connections: a burst, and then one a second. The next event has the count
+// of those that were held back.
 type flood struct {
 	mu       sync.Mutex
 	throttle flow.Throttle
 }
 
+// floodBurst is the number of events in a burst.
 const floodBurst = 32
 
-// pass returns the event to tell now, if any.
+// pass returns the event to emit now, or false.
 func (f *flood) pass(ev Event) (Event, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,10 +184,11 @@ func (f *flood) pass(ev Event) (Event, bool) {
 	return ev, true
 }
 
+// panicDetail returns the value of a panic as a text of limited length.
 func panicDetail(r any) string { return fmt.Sprintf("%.500v", r) }
 
-// close delivers the queued events and ends the goroutine. An event that is emitted afterwards is discarded:
-// the last goroutines of the clients may still emit some.
+// close waits until the queued events are delivered and the goroutine has ended. Events that the last goroutines of the
+// clients emit after that are discarded.
 func (e *events) close() {
 	e.mu.Lock()
 	e.closed = true

@@ -12,7 +12,7 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// hook implements mochi's callbacks. Its methods run in the publisher's goroutine.
+// hook implements mochi's callbacks, which mochi calls in the publisher's goroutine.
 type hook struct {
 	mqtt.HookBase
 	*Server
@@ -24,7 +24,7 @@ func (h *hook) Provides(b byte) bool {
 	return b == mqtt.OnACLCheck || b == mqtt.OnPublish || b == mqtt.OnPublishDropped
 }
 
-// sessionOf returns nil for the server's own client.
+// sessionOf returns the session of a client; nil for the broker's own client.
 func sessionOf(cl *mqtt.Client) *session {
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		return c.sess
@@ -32,24 +32,26 @@ func sessionOf(cl *mqtt.Client) *session {
 	return nil
 }
 
-// OnACLCheck lets every publish through to OnPublish, which can discard one without the
-// disconnection that mochi answers a refusal with. For reading it is the second guard, asked
-// again for every delivery: Server.refuses is the first. Who has not subscribed yet reads nothing:
-// mochi looks up subscribers by ID, and may find the next session of one that is gone.
+// OnACLCheck permits every publish: OnPublish can discard one, whereas mochi would disconnect the client.
+//
+// mochi calls it for every delivery, too. It is the second check of reading; Server.refuses, at the subscription, is
+// the
+// first. It denies everything to a client that has not subscribed: mochi looks up subscribers by ID, and may find the
+// next session of a client that has gone.
 func (h *hook) OnACLCheck(cl *mqtt.Client, name string, write bool) bool {
 	if write {
 		return true
 	}
 	s := sessionOf(cl)
-	return s != nil && s.listens.Load() && s.grants.Subscribe(name)
+	return s != nil && s.subscribed.Load() && s.grants.Subscribe(name)
 }
 
-// refusedTopic stands in for a topic that mochi would drop without an acknowledgement.
+// refusedTopic replaces a topic that mochi would drop without an acknowledgement.
 const refusedTopic = "refused"
 
-// OnPublish decides what becomes of a publish before it is retained, acknowledged or delivered.
-// mochi knows two errors: CodeSuccessIgnore acknowledges and discards; ErrRejectPacket does
-// nothing, not even acknowledge. After any other it would store and acknowledge all the same.
+// OnPublish checks a publish, gives it to the intake and retains it, before mochi acknowledges and delivers it. Of
+// errors, mochi knows two: after CodeSuccessIgnore it acknowledges and discards the message, after ErrRejectPacket it
+// does nothing. After any other it would go on as without an error.
 func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
 	if cl.Net.Inline {
 		h.retain(&pk)
@@ -65,7 +67,7 @@ func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, er
 	}
 	m := Message{Topic: pk.TopicName, Payload: pk.Payload, ClientID: s.id, Retain: pk.FixedHeader.Retain}
 	if !acl.Retained(leaf) {
-		pk.FixedHeader.Retain = false // or every new subscriber would hear an old event or reply
+		pk.FixedHeader.Retain = false // otherwise every new subscriber would get an old event or reply
 	}
 	if pk.FixedHeader.Retain && leaf == topic.Reported && !h.roomForKind(pk.TopicName) {
 		h.deny(s, pk.TopicName, "too many kinds that the wire does not name")
@@ -79,7 +81,7 @@ func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, er
 	return pk, nil
 }
 
-// retain keeps a message if it is to be kept, and does not tell mochi, which would keep it, too.
+// retain retains a message if its flag says so. It clears the flag, so that mochi does not retain it too.
 func (s *Server) retain(pk *packets.Packet) {
 	if pk.FixedHeader.Retain {
 		s.retained.set(pk.TopicName, pk.Payload, pk.FixedHeader.Qos)
@@ -87,7 +89,8 @@ func (s *Server) retain(pk *packets.Packet) {
 	}
 }
 
-// roomForKind reports whether a node may have one more retained report on this topic.
+// roomForKind reports whether a report on this topic may be retained: it is of a kind of the contract, is retained
+// already, or the node has fewer than Limits.ExtraKinds of other kinds.
 func (s *Server) roomForKind(name string) bool {
 	i := strings.LastIndexByte(name, '/')
 	if wire.Kind(name[i+1:]).Known() {
@@ -107,27 +110,28 @@ func (s *Server) roomForKind(name string) bool {
 	return extra < s.limits.ExtraKinds
 }
 
-// OnPublishDropped emits an event: a client's queue was full.
+// OnPublishDropped emits an event about a message that a client did not get because its queue was full.
 func (h *hook) OnPublishDropped(cl *mqtt.Client, pk packets.Packet) {
 	if s := sessionOf(cl); s != nil {
 		h.dropped(s, pk.TopicName, fmt.Sprintf("more than %d messages were waiting", h.limits.PendingPerClient))
 	}
 }
 
-// dropped emits an event, rate-limited: a message to a client was not sent.
+// dropped emits an event, rate-limited, about a message that was not sent to a client.
 func (s *Server) dropped(to *session, name, detail string) {
 	s.emitThrough(&to.dropped, Event{Kind: Dropped, ClientID: to.id, Remote: to.conn.remote, Topic: clip(name),
 		Detail: detail})
 }
 
-// deny records a publish that is acknowledged and discarded.
+// deny counts a publish that is acknowledged and discarded, and emits an event, rate-limited.
 func (s *Server) deny(by *session, name, detail string) {
 	s.count.deniedPublishes.Add(1)
 	s.emitThrough(&by.denied, Event{Kind: DeniedPublish, ClientID: by.id, Remote: by.conn.remote, Topic: clip(name),
 		Detail: detail})
 }
 
-// take hands a message to the intake, if it is one of those that nodes and the cloud side write.
+// take gives a message to the intake if its sender is a node or a cloud side. An error means that the intake does not
+// have it.
 func (s *Server) take(by *session, m Message) (err error) {
 	if s.intake == nil || by.who.Role != acl.Node && by.who.Role != acl.Cloud {
 		return nil
@@ -147,7 +151,7 @@ func (s *Server) take(by *session, m Message) (err error) {
 	return s.intake(m)
 }
 
-// clip bounds what a client can put into an event.
+// clip shortens a topic or filter for an event.
 func clip(name string) string {
 	if len(name) > acl.MaxFilter {
 		name = name[:acl.MaxFilter] + "…"

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// newRawWriter returns nil for what is not a plain socket: TLS, pipes, anything wrapped.
+// newRawWriter returns a writer for a plain socket; nil for TLS, pipes and wrapped connections.
 func newRawWriter(c net.Conn) *rawWriter {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -27,7 +27,7 @@ func newRawWriter(c net.Conn) *rawWriter {
 				w.n += n
 			case errors.Is(err, syscall.EINTR):
 			case errors.Is(err, syscall.EAGAIN):
-				return true // done for now, rather than wait
+				return true // the socket is full: do not wait
 			default:
 				w.err = err
 				return true

@@ -11,30 +11,29 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// retained keeps the retained messages of all topics in a tree of their levels. A message takes
-// its payload and about 140 bytes; in mochi's own store, which is left empty, it takes 1.5 KiB more.
+// retained is the store of retained messages: a tree of the levels of topics. A message takes its payload and about 140
+// bytes; in mochi's store, which stays empty, it would take 1.5 KiB more.
 //
-// Who subscribes reads it under mu from before the subscription is known until what it found has
-// its place in the client's stream (Server.subscribe), so that a newer message, which is kept
-// before it is delivered, comes after. Nothing that waits for a client or calls back happens
-// under mu.
+// Server.subscribe holds mu from before mochi knows the subscription until no other packet can come before the retained
+// messages. A newer message is retained before it is delivered, so the client gets it after the retained one. Nothing
+// waits for a client, or calls back, while mu is held.
 type retained struct {
 	mu   sync.RWMutex
 	root level
-	n    int
+	n    int // number of messages
 }
 
-// level is one level of a topic, with the message that is retained on the topic which ends here.
+// level is one level of topics, with the retained message of the topic that ends here.
 type level struct {
-	name    string
-	below   []level // sorted by name
-	payload []byte  // empty: nothing is retained here
-	qos     byte
+	name     string
+	children []level // sorted by name
+	payload  []byte  // empty: there is no retained message
+	qos      byte
 }
 
-// set retains a message in the place of what was there, or takes that away if payload is empty.
+// set replaces the retained message of a topic, or removes it if payload is empty.
 func (r *retained) set(name string, payload []byte, qos byte) {
-	payload = bytes.Clone(payload) // or the packet that it came in would be kept
+	payload = bytes.Clone(payload) // otherwise the whole packet would stay in memory
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(payload) == 0 {
@@ -43,14 +42,14 @@ func (r *retained) set(name string, payload []byte, qos byte) {
 		}
 		return
 	}
-	at := r.root.make(name)
+	at := r.root.insert(name)
 	if len(at.payload) == 0 {
 		r.n++
 	}
 	at.payload, at.qos = payload, qos
 }
 
-// get returns the payload that is retained on a topic.
+// get returns the retained payload of a topic.
 func (r *retained) get(name string) ([]byte, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -62,7 +61,7 @@ func (r *retained) get(name string) ([]byte, bool) {
 		if !ok {
 			return nil, false
 		}
-		at = &at.below[i]
+		at = &at.children[i]
 	}
 	return at.payload, len(at.payload) > 0
 }
@@ -73,19 +72,21 @@ func (r *retained) len() int {
 	return r.n
 }
 
-// match calls fn for each retained message whose topic a valid filter matches (MQTT 3.1.1, 4.7),
-// in order of topics. It costs what it finds, and what a "+" passes by. mu must be held.
+// match calls fn for each retained message whose topic matches a valid filter (MQTT 3.1.1, section 4.7), in the order
+// of
+// topics. Its time is that of the matches, and of the levels that a "+" matches. mu must be held.
 func (r *retained) match(filter string, fn func(name string, payload []byte, qos byte)) {
 	r.root.match(filter, make([]byte, 0, 128), fn)
 }
 
+// match is retained.match for the levels below l, whose topic is path.
 func (l *level) match(filter string, path []byte, fn func(string, []byte, byte)) {
 	key, rest, more := strings.Cut(filter, "/")
 	if key == "#" {
 		l.all(path, fn)
 		return
 	}
-	first, last := 0, len(l.below)
+	first, last := 0, len(l.children)
 	if key != "+" {
 		i, ok := l.find(key)
 		if first, last = i, i; ok {
@@ -93,81 +94,84 @@ func (l *level) match(filter string, path []byte, fn func(string, []byte, byte))
 		}
 	}
 	for i := first; i < last; i++ {
-		at := &l.below[i]
+		at := &l.children[i]
 		if path := append(path, at.name...); more {
 			at.match(rest, append(path, '/'), fn)
 		} else {
-			at.tell(path, fn)
+			at.visit(path, fn)
 		}
 	}
 }
 
-// all calls fn for everything from here on: "a/#" matches "a", too.
+// all calls fn for the messages of l and of all levels below it: "a/#" matches "a" too.
 func (l *level) all(path []byte, fn func(string, []byte, byte)) {
-	l.tell(bytes.TrimSuffix(path, []byte("/")), fn)
-	for i := range l.below {
-		at := &l.below[i]
+	l.visit(bytes.TrimSuffix(path, []byte("/")), fn)
+	for i := range l.children {
+		at := &l.children[i]
 		at.all(append(append(path, at.name...), '/'), fn)
 	}
 }
 
-func (l *level) tell(path []byte, fn func(string, []byte, byte)) {
+// visit calls fn for the message of l, if there is one.
+func (l *level) visit(path []byte, fn func(string, []byte, byte)) {
 	if len(l.payload) > 0 {
 		fn(string(path), l.payload, l.qos)
 	}
 }
 
-// find returns where the level of a name is, or would be.
+// find returns the index of the child of that name; if there is none, where it would be, and false.
 func (l *level) find(name string) (int, bool) {
-	return sort.Find(len(l.below), func(i int) int { return strings.Compare(name, l.below[i].name) })
+	return sort.Find(len(l.children), func(i int) int { return strings.Compare(name, l.children[i].name) })
 }
 
-// make returns the level that a topic ends in. It is valid until the next change.
-func (l *level) make(rest string) *level {
+// insert returns the level in which a topic ends, and creates it if necessary. The result is valid until the next
+// change.
+func (l *level) insert(rest string) *level {
 	key, rest, more := strings.Cut(rest, "/")
 	i, ok := l.find(key)
 	if !ok {
-		if n := len(l.below); n == cap(l.below) { // most have few, for ever: room for exactly these
-			l.below = append(make([]level, 0, n+1+n/4), l.below...)
+		if n := len(l.children); n == cap(l.children) { // little spare room: most levels get no more
+			l.children = append(make([]level, 0, n+1+n/4), l.children...)
 		}
-		l.below = slices.Insert(l.below, i, level{name: word(key)})
+		l.children = slices.Insert(l.children, i, level{name: intern(key)})
 	}
-	if at := &l.below[i]; more {
-		return at.make(rest)
+	if at := &l.children[i]; more {
+		return at.insert(rest)
 	} else {
 		return at
 	}
 }
 
-// remove takes away what is retained on a topic, and the levels that nothing needs any more. It
-// reports whether there was something.
+// remove removes the retained message of a topic, and levels that are empty after that. It reports whether there was a
+// message.
 func (l *level) remove(rest string) (found bool) {
 	key, rest, more := strings.Cut(rest, "/")
 	i, ok := l.find(key)
 	if !ok {
 		return false
 	}
-	at := &l.below[i]
+	at := &l.children[i]
 	if more {
 		found = at.remove(rest)
 	} else {
 		found, at.payload = len(at.payload) > 0, nil
 	}
-	if len(at.payload) == 0 && len(at.below) == 0 {
-		l.below = slices.Delete(l.below, i, i+1)
+	if len(at.payload) == 0 && len(at.children) == 0 {
+		l.children = slices.Delete(l.children, i, i+1)
 	}
 	return found
 }
 
-// word returns a string of its own for a level's name: one for all where the wire names it.
-func word(name string) string {
-	if w, ok := words[name]; ok {
+// intern returns a copy of a level's name; names of the contract share one copy.
+func intern(name string) string {
+	if w, ok := contractNames[name]; ok {
 		return w
 	}
 	return strings.Clone(name)
 }
 
-var words = func() map[string]string {
+// contractNames are names of levels that nearly every node has.
+var contractNames = func() map[string]string {
 	all := map[string]string{}
 	for _, l := range []topic.Leaf{topic.Desired, topic.Reported, topic.Live} {
 		all[string(l)] = string(l)

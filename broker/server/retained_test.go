@@ -73,8 +73,8 @@ func TestRetainedIsAMap(t *testing.T) {
 		for name := range model {
 			r.set(name, nil, 1)
 		}
-		if r.len() != 0 || len(r.root.below) != 0 {
-			t.Fatalf("%d messages and %d levels are left of nothing", r.len(), len(r.root.below))
+		if r.len() != 0 || len(r.root.children) != 0 {
+			t.Fatalf("%d messages and %d levels are left of nothing", r.len(), len(r.root.children))
 		}
 	})
 }

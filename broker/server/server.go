@@ -16,16 +16,16 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// ErrClosed is returned by what comes after Close.
+// ErrClosed is returned by calls after Close.
 var ErrClosed = errors.New("the broker is closed")
 
-// Message is one publish that a node or the cloud side made.
+// Message is one publish of a node or a cloud side.
 type Message struct {
 	Topic    string
 	Payload  []byte // the receiver may keep it, but not change it
 	ClientID string
 	Retain   bool // the sender asked for it to be retained
-	Will     bool // it is the last will of a client that left without a word
+	Will     bool // it is the last will of a client that ended without a DISCONNECT
 }
 
 // Server is one MQTT broker. Its methods are safe for concurrent use.
@@ -40,26 +40,27 @@ type Server struct {
 	retained retained
 	intake   func(Message) error // set before Start
 	count    counters
-	full     throttle // of connections refused as they come
-	refusals flood    // of those that were not let in
+	full     throttle // of events about connections above Limits.MaxClients
+	refusals flood    // of events about clients that were refused
 
 	stop    chan struct{}  // closed by Close
 	wg      sync.WaitGroup // accept loops, connections, flushers
 	closing atomic.Bool
 	closed  chan struct{} // closed when Close is done
 
-	mu        sync.Mutex
-	started   bool
-	listeners []net.Listener
-	conns     map[*conn]struct{}
-	strangers map[*conn]struct{} // those of conns that have not said who they are
+	mu              sync.Mutex
+	started         bool
+	listeners       []net.Listener
+	conns           map[*conn]struct{}
+	unauthenticated map[*conn]struct{} // those of conns that are not authenticated yet
 }
 
+// counters are counts since New; Stats has their meanings.
 type counters struct {
 	received, deniedPublishes, deniedSubscribes, refused, stalled, taken, intakeFailures atomic.Int64
 }
 
-// New makes a broker that does not serve yet, but can be published to.
+// New returns a broker that does not serve yet. Publish may be called already. The error is about cfg.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("broker configuration: %w", err)
@@ -72,7 +73,7 @@ func New(cfg Config) (*Server, error) {
 		unit: cfg.Unit, limits: limits, auth: cfg.Auth, log: cfg.Log,
 		stop: make(chan struct{}), closed: make(chan struct{}),
 		sessions:  registry{byID: map[string]*session{}},
-		listeners: cfg.Listeners, conns: map[*conn]struct{}{}, strangers: map[*conn]struct{}{},
+		listeners: cfg.Listeners, conns: map[*conn]struct{}{}, unauthenticated: map[*conn]struct{}{},
 	}
 	if s.log == nil {
 		s.log = zap.NewNop()
@@ -93,34 +94,34 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// readBuffer is each client's, bytes: a node's report fits, and thousands of idle nodes hold little.
+// readBuffer is the size in bytes of each client's read buffer. A node's report fits; more would cost memory for each
+// idle node.
 const readBuffer = 1 << 10
 
-// capabilities turns the limits into mochi's terms.
+// capabilities returns the limits as mochi has them.
 func capabilities(l Limits) *mqtt.Capabilities {
 	c := mqtt.NewDefaultServerCapabilities()
-	c.MaximumMessageExpiryInterval = 0 // nothing ages out; the default takes retained messages away after a day
+	c.MaximumMessageExpiryInterval = 0 // no expiry; the default deletes retained messages after a day
 	c.MaximumPacketSize = uint32(l.MaxPacket)
 	c.MaximumClientWritesPending = int32(l.PendingPerClient)
 	c.MaximumInflight = uint16(l.Inflight)
 	c.ReceiveMaximum = uint16(l.ReceiveMaximum)
 	c.SharedSubAvailable = 0
 	c.TopicAliasMaximum = 0
-	// MaximumClients stays unlimited: the accept loop counts, before anything is read.
+	// MaximumClients stays unlimited: the accept loop counts connections before anything is read.
 	return c
 }
 
-// Intake sets the function that receives every message that a node or the cloud side publishes (reported, live,
-// event, reply, inbox; wills too). fn runs before the message is retained, acknowledged or
-// delivered, concurrently for different clients and in order for each, and may block: PUBACK
-// waits for it, so what fn writes to disk is durable when the client gets it. If fn panics
-// the message is not acknowledged. It must be called before Start.
+// Intake sets the function that gets every message of a node or cloud side: reported, live, event, reply and inbox, and
+// last wills. The broker calls fn before it retains, acknowledges or delivers the message: for one client in order, for
+// several clients at once. fn may block: the PUBACK waits, so what fn writes to disk is durable when the client gets
+// it. If fn panics, the message is not acknowledged. Intake panics after Start.
 func (s *Server) Intake(fn func(Message)) {
 	s.IntakeErr(func(m Message) error { fn(m); return nil })
 }
 
-// IntakeErr is Intake for a taker that can fail: on an error nothing is retained or
-// acknowledged, and the client is disconnected, so that it will send the message again.
+// IntakeErr is Intake with a function that can fail. After an error the message is neither retained nor acknowledged,
+// and the client is disconnected, so that it sends the message again.
 func (s *Server) IntakeErr(fn func(Message) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +131,7 @@ func (s *Server) IntakeErr(fn func(Message) error) {
 	s.intake = fn
 }
 
-// Start begins to serve the listeners.
+// Start begins to serve the listeners. The error is ErrClosed, or says that Start was called before.
 func (s *Server) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,16 +142,16 @@ func (s *Server) Start() error {
 		return errors.New("the broker was started before")
 	}
 	s.started = true
-	// mochi's own Serve is left out: besides its listeners it runs a loop that every second
-	// copies all clients and retained messages to find expired ones, of which there are none here.
+	// mochi's Serve is not called. It would serve mochi's listeners, and each second copy all clients and retained
+	// messages to find expired ones, of which there are none here.
 	for _, l := range s.listeners {
 		s.wg.Go(func() { s.accept(l) })
 	}
 	return nil
 }
 
-// Close closes the listeners and all connections and returns when nothing of the broker runs any
-// more. Last wills are not published: it is the broker that goes, not its clients.
+// Close closes the listeners and all connections, and returns when all goroutines of the broker have ended. It does not
+// publish last wills, because the clients have not failed.
 func (s *Server) Close() error {
 	if s.closing.Swap(true) {
 		<-s.closed
@@ -171,7 +172,7 @@ func (s *Server) Close() error {
 		}
 	}
 	for _, c := range conns {
-		c.hangUp()
+		c.disconnect()
 	}
 	s.wg.Wait()
 	if err := s.mq.Close(); err != nil {
@@ -189,11 +190,12 @@ func (s *Server) Addr() net.Addr {
 	return s.listeners[0].Addr()
 }
 
-// Publish publishes as the broker's own client, past the access rules and the intake, to QoS 1
-// subscribers as QoS 1. With retain, an empty payload removes what is retained. It returns when
-// the message is retained and in every subscriber's queue, and waits for no subscriber; one whose
-// queue is full loses the message, and an event is emitted. The payload must not be changed
-// afterwards.
+// Publish publishes a message as the broker's own client, without access rules and intake. Subscribers get it with
+// their
+// QoS, at most 1. With retain, an empty payload removes the retained message. When Publish returns, the message is
+// retained and in every subscriber's queue. It waits for no subscriber: if a queue is full, the message is dropped for
+// that subscriber, and an event is emitted. The payload must not be changed afterwards. The error is ErrClosed, or a
+// *wire.Error if the topic is not valid (invalid-argument) or the message is too large (too-large).
 func (s *Server) Publish(name string, payload []byte, retain bool) error {
 	switch {
 	case s.closing.Load():
@@ -211,23 +213,23 @@ func (s *Server) Publish(name string, payload []byte, retain bool) error {
 	return nil
 }
 
-// Retained returns the payload that is retained on a topic. It must not be changed.
+// Retained returns the retained payload of a topic, which must not be changed.
 func (s *Server) Retained(name string) ([]byte, bool) {
 	return s.retained.get(name)
 }
 
-// Disconnect closes the connection of a client, if there is one; why is the detail of its Disconnected
-// event. Its last will is published.
+// Disconnect closes the connection of a client, if it has one, and publishes its last will. why is the detail of the
+// Disconnected event.
 func (s *Server) Disconnect(clientID, why string) {
 	if c := s.sessions.get(clientID); c != nil {
 		c.end(why)
 	}
 }
 
-// Stats are counts since New, except for the first four, which are of now.
+// Stats are current numbers (the first four) and counts since New.
 type Stats struct {
-	Clients       int // authenticated and connected
-	Connections   int // with those that are not authenticated yet
+	Clients       int // authenticated connections
+	Connections   int // all connections
 	Retained      int
 	Subscriptions int
 
@@ -237,16 +239,16 @@ type Stats struct {
 	BytesSent        int64
 	Taken            int64 // messages that the intake took
 	IntakeFailures   int64
-	Dropped          int64 // messages to clients, for want of room
+	Dropped          int64 // messages that clients did not get because their queues were full
 	DeniedPublishes  int64
 	DeniedSubscribes int64
 	Refused          int64 // connections
-	Stalled          int64 // clients cut because they did not read
+	Stalled          int64 // clients disconnected because they did not read
 	Takeovers        int64
-	EventsLost       int64 // events that OnEvent was too slow for
+	EventsLost       int64 // events that were discarded because OnEvent was too slow
 }
 
-// Stats returns the counts of now.
+// Stats returns the current numbers.
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	conns := len(s.conns)
@@ -265,8 +267,10 @@ func (s *Server) Stats() Stats {
 	}
 }
 
+// emit queues an event for Config.OnEvent and the log.
 func (s *Server) emit(ev Event) { s.events.emit(ev) }
 
+// emitThrough emits an event unless t holds it back.
 func (s *Server) emitThrough(t *throttle, ev Event) {
 	if ev, ok := t.pass(ev); ok {
 		s.emit(ev)

@@ -11,15 +11,15 @@ import (
 	"tandem.internal/broker/acl"
 )
 
-// Two clients that share an ID take over from each other for ever: fightTakeovers within fightWindow are a
-// Fight, of which one event is emitted in that time.
+// Two clients with the same ID end each other's sessions for ever. fightTakeovers within fightWindow are a Fight, of
+// which one event is emitted in that time.
 const (
 	fightTakeovers = 4
 	fightWindow    = time.Minute
 )
 
-// session is one authenticated client's stay. Everything above mu is set before the session is
-// claimed and does not change.
+// session is the session of an authenticated client. The fields up to done are set before the session claims its ID and
+// do not change.
 type session struct {
 	id     string
 	who    acl.Identity
@@ -28,50 +28,53 @@ type session struct {
 	client *mqtt.Client
 	done   chan struct{} // closed when nothing of the session is left in the broker
 
-	takenOver atomic.Bool // set before its connection is closed for a newer one
-	listens   atomic.Bool // set before its first subscription
+	takenOver  atomic.Bool // set before its connection is closed for a newer one
+	subscribed atomic.Bool // set before its first subscription
 
-	denied, unsubscribed, dropped throttle
+	denied, unsubscribed, dropped throttle // of events: denied publishes, denied subscriptions, dropped messages
 
 	// Owned by the goroutine that reads this client's packets.
 	established bool      // CONNACK was sent
 	will        mqtt.Will // the last will; without Flag there is none
-	filters     []string  // that it has subscribed to
+	filters     []string  // to which it is subscribed
 
 	mu           sync.Mutex
-	why          string      // why the broker ends the session; empty: it was not the broker
+	why          string      // why the broker ends the session; empty: it does not
 	takeovers    []time.Time // of this client ID, newest last, within fightWindow
 	fightEmitted time.Time
 }
 
-// end closes the session's connection. The first why is the detail of its Disconnected event.
+// end closes the session's connection. The why of the first call is the detail of the Disconnected event.
 func (s *session) end(why string) {
 	s.mu.Lock()
 	if s.why == "" {
 		s.why = why
 	}
 	s.mu.Unlock()
-	s.conn.hangUp()
+	s.conn.disconnect()
 }
 
+// reason returns the why of the first call of end.
 func (s *session) reason() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.why
 }
 
-// registry knows who is connected. One client at a time holds an ID: a newcomer ends the session
-// that holds it and waits until that session has ended. Letting mochi hand over a live session
-// instead can lose the new one, when the old one's clean-up, or a third client, comes between.
+// registry has the sessions by client ID. Only one session at a time has an ID: a new one ends the present one and
+// waits
+// for its end. With a takeover by mochi the new session can be lost, if the clean-up of the old one, or a third client,
+// comes between.
 type registry struct {
 	mu    sync.Mutex
 	byID  map[string]*session
 	count atomic.Int64 // takeovers
 }
 
-// claim gives s its ID, after the sessions that hold it are gone, for which it waits at most
-// limit. It reports takeovers and fights through tell.
-func (r *registry) claim(s *session, limit time.Duration, tell func(Event)) error {
+// claim gives s its ID. It first ends the sessions that have it, and waits at most limit for that. It emits events
+// about
+// takeovers and fights.
+func (r *registry) claim(s *session, limit time.Duration, emit func(Event)) error {
 	expired := time.NewTimer(limit)
 	defer expired.Stop()
 	for {
@@ -85,7 +88,7 @@ func (r *registry) claim(s *session, limit time.Duration, tell func(Event)) erro
 		r.mu.Unlock()
 		if first := !old.takenOver.Swap(true); first {
 			r.count.Add(1)
-			r.inherit(s, old, tell)
+			r.inherit(s, old, emit)
 		}
 		old.end("taken over by " + s.conn.remote)
 		select {
@@ -96,11 +99,11 @@ func (r *registry) claim(s *session, limit time.Duration, tell func(Event)) erro
 	}
 }
 
-// inherit carries the history of takeovers over from the session that s ends.
-func (r *registry) inherit(s, old *session, tell func(Event)) {
+// inherit copies the history of takeovers from old, which s ends, to s. It emits a Takeover, and a Fight if it is one.
+func (r *registry) inherit(s, old *session, emit func(Event)) {
 	now := time.Now()
 	ev := Event{Kind: Takeover, ClientID: s.id, Remote: s.conn.remote, OldRemote: old.conn.remote}
-	tell(ev)
+	emit(ev)
 	old.mu.Lock()
 	history, emitted := old.takeovers, old.fightEmitted
 	old.mu.Unlock()
@@ -113,7 +116,7 @@ func (r *registry) inherit(s, old *session, tell func(Event)) {
 		ev.Kind = Fight
 		ev.Detail = fmt.Sprintf("%d takeovers within %s: two clients share this ID", n,
 			now.Sub(history[0]).Round(time.Millisecond))
-		tell(ev)
+		emit(ev)
 	}
 	if len(history) > fightTakeovers {
 		history = history[len(history)-fightTakeovers:]
@@ -123,7 +126,7 @@ func (r *registry) inherit(s, old *session, tell func(Event)) {
 	s.mu.Unlock()
 }
 
-// release lets the next client have the ID.
+// release frees the ID of s for the next client.
 func (r *registry) release(s *session) {
 	r.mu.Lock()
 	if r.byID[s.id] == s {
@@ -133,6 +136,7 @@ func (r *registry) release(s *session) {
 	close(s.done)
 }
 
+// get returns the session of a client ID; nil if there is none.
 func (r *registry) get(id string) *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()

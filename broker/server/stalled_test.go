@@ -102,7 +102,7 @@ func (c *crowd) stuck() (n int) {
 	defer c.mu.Unlock()
 	for nc := range c.conns {
 		nc.mu.Lock()
-		if nc.flushing && len(nc.kept) > 0 {
+		if nc.flushing && len(nc.unwritten) > 0 {
 			n++
 		}
 		nc.mu.Unlock()

@@ -10,17 +10,17 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 )
 
-// failure is the SUBACK's code for a filter that was refused (MQTT 3.1.1, 3.9.3).
+// failure is the return code in SUBACK for a filter that is refused (MQTT 3.1.1, section 3.9.3).
 const failure = 0x80
 
-// subscribe answers a SUBSCRIBE and delivers what is retained on the topics that it matches.
-// mochi's own answer would take the retained messages from mochi's store, and would refuse a
-// packet ID which equals that of a message on its way to the client, though the two have nothing
-// to do with each other.
+// subscribe answers a SUBSCRIBE and sends the retained messages on the topics that match. mochi's answer would use
+// mochi's store of retained messages. It would also refuse a packet ID that an unacknowledged message to the client
+// has,
+// although the packet IDs of the two directions are independent.
 //
-// What is found goes out at once and in one piece, past mochi's queue of news, which is empty
-// when a client subscribes to something for the first time. One that does so again may see a
-// retained message before older news of the same topic; the newest follows in any case.
+// The retained messages are written at once and in one piece, before the messages in mochi's queue. The queue is empty
+// when a client subscribes for the first time. A client that subscribes again may get a retained message before older
+// messages of the same topic; it gets the newest message last in any case.
 func (s *Server) subscribe(sess *session, pk packets.Packet) error {
 	if code := pk.SubscribeValidate(); code != packets.CodeSuccess {
 		return code
@@ -36,7 +36,7 @@ func (s *Server) subscribe(sess *session, pk packets.Packet) error {
 		}
 	}
 	defer release()
-	sess.listens.Store(true)
+	sess.subscribed.Store(true)
 	for i, f := range pk.Filters {
 		if why := s.refuses(sess, f.Filter); why != "" {
 			s.count.deniedSubscribes.Add(1)
@@ -69,7 +69,7 @@ func (s *Server) subscribe(sess *session, pk packets.Packet) error {
 	return out.write(release)
 }
 
-// refuses says why a filter is not subscribed to, "" if it is.
+// refuses returns why a client may not subscribe to a filter; "": it may.
 func (s *Server) refuses(sess *session, filter string) string {
 	if !sess.grants.Subscribe(filter) {
 		return "not permitted"
@@ -80,7 +80,7 @@ func (s *Server) refuses(sess *session, filter string) string {
 	return ""
 }
 
-// unsubscribe answers an UNSUBSCRIBE; see subscribe.
+// unsubscribe answers an UNSUBSCRIBE.
 func (s *Server) unsubscribe(sess *session, pk packets.Packet) error {
 	if code := pk.UnsubscribeValidate(); code != packets.CodeSuccess {
 		return code
@@ -88,20 +88,21 @@ func (s *Server) unsubscribe(sess *session, pk packets.Packet) error {
 	for _, f := range pk.Filters {
 		if i := slices.Index(sess.filters, f.Filter); i >= 0 {
 			sess.filters = slices.Delete(sess.filters, i, i+1)
-			s.leave(sess, f.Filter)
+			s.dropSubscription(sess, f.Filter)
 		}
 	}
 	return sess.client.WritePacket(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Unsuback},
 		PacketID: pk.PacketID})
 }
 
-func (s *Server) leave(sess *session, filter string) {
+// dropSubscription removes a subscription from mochi.
+func (s *Server) dropSubscription(sess *session, filter string) {
 	if s.mq.Topics.Unsubscribe(filter, sess.id) {
 		atomic.AddInt64(&s.mq.Info.Subscriptions, -1)
 	}
 }
 
-// outgoing collects packets that go to a client in one piece.
+// outgoing collects packets that are written to a client in one piece.
 type outgoing struct {
 	*Server
 	sess     *session
@@ -109,6 +110,7 @@ type outgoing struct {
 	messages int64
 }
 
+// add encodes a SUBACK or PUBLISH packet.
 func (o *outgoing) add(pk packets.Packet) error {
 	switch pk.ProtocolVersion = o.sess.client.Properties.ProtocolVersion; pk.FixedHeader.Type {
 	case packets.Suback:
@@ -118,8 +120,9 @@ func (o *outgoing) add(pk packets.Packet) error {
 	}
 }
 
-// message adds a retained message that the client may read. One that exceeds the client's limits is dropped,
-// with an event.
+// message adds a retained message if the client may read it. A message that exceeds the client's limits is dropped,
+// with
+// an event.
 func (o *outgoing) message(name string, payload []byte, qos byte) error {
 	if !o.sess.grants.Subscribe(name) {
 		return nil
@@ -142,7 +145,7 @@ func (o *outgoing) message(name string, payload []byte, qos byte) error {
 		if err != nil {
 			return err
 		}
-		// The ID is taken until it is acknowledged. Nothing is ever sent again: no payload is kept.
+		// The ID is in use until it is acknowledged. The payload is not kept, because nothing is sent again.
 		pk.PacketID = uint16(id)
 		cl.State.Inflight.Set(packets.Packet{FixedHeader: pk.FixedHeader, PacketID: pk.PacketID,
 			Created: time.Now().Unix()})
@@ -152,7 +155,7 @@ func (o *outgoing) message(name string, payload []byte, qos byte) error {
 	return o.add(pk)
 }
 
-// write calls placed when the packets have their place in the client's stream, and writes them.
+// write writes the packets. It calls placed as soon as no other packet can come before them.
 func (o *outgoing) write(placed func()) error {
 	cl := o.sess.client
 	cl.Lock() // as mochi does for each packet

@@ -240,8 +240,8 @@ func (c *Config) copyPath() string {
 func listen(flag, addr string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; another controller or broker may be running: see `ss -ltnp`, or choose another "+
-			"address", flag, err)
+		return nil, fmt.Errorf("%s: %w; another controller or broker may be running: see `ss -ltnp`, or choose "+
+			"another address", flag, err)
 	}
 	return l, nil
 }

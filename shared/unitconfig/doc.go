@@ -2,8 +2,7 @@
 // canonical encoding, the order of versions, and the resolution of each node's configuration.
 //
 //   - A configuration that Parse accepts is unambiguous: it has no unknown fields, no node, node type, partition or
-// label
-//     twice, and all values are in their ranges.
+//     label twice, and all values are in their ranges.
 //   - Parse reports all problems that it finds in one pass, each with JSON pointer, line and column.
 //   - Parse returns exactly the value that Encode was given.
 //   - Resolving and encoding are deterministic: equal input gives equal bytes. All nodes of an entry for a type get the

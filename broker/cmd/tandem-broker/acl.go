@@ -131,7 +131,7 @@ func (c *aclConfig) identities(stdin io.Reader) ([]acl.Identity, error) {
 	return who, nil
 }
 
-// maxNodes bounds the input of --nodes, in bytes. A hundred thousand nodes fit.
+// maxNodes is the most bytes of the input of --nodes: enough for a hundred thousand nodes.
 const maxNodes = 256 << 20
 
 // read returns the content of the file that --nodes names, or of standard input for "-".

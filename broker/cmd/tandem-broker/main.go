@@ -1,5 +1,5 @@
-// Command tandem-broker is the unit's MQTT broker as a process of its own, for sites where the
-// controller shall be able to restart without its nodes noticing; see tandem-broker --help.
+// Command tandem-broker is the unit's MQTT broker as a program, for sites where nodes are to stay connected while the
+// controller restarts; see tandem-broker --help.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 // Exit statuses.
 const (
 	exitOK    = 0
-	exitError = 1 // it cannot run or go on
+	exitError = 1 // it cannot start, or has failed
 	exitUsage = 2
 )
 
@@ -115,6 +115,7 @@ func listen(ctx context.Context, addrs []string) (open []net.Listener, err error
 	return open, nil
 }
 
+// closeAll closes all listeners and returns all errors.
 func closeAll(listeners []net.Listener) (err error) {
 	for _, l := range listeners {
 		err = errors.Join(err, l.Close())

@@ -15,20 +15,20 @@ import (
 	"tandem.internal/shared/topic"
 )
 
-// serve owns a connection from its first byte until nothing of it is left. It does what mochi's
-// EstablishConnection would do, whose frames hold whole packets while it waits for the next one:
-// what an idle client's goroutine has on its stack here fits 4 KiB rather than 16. So the frames
-// of serve, guard and attend must stay small; what needs room is in functions of its own.
+// serve owns a connection from its first byte to its end. It replaces mochi's EstablishConnection, whose stack frames
+// contain whole packets while it waits for the next one. Here the stack of an idle client's goroutine fits into 4 KiB
+// instead of 16. So the frames of serve, guard and servePackets must stay small, and larger ones are in functions that
+// are not inlined.
 func (s *Server) serve(c *conn) {
 	defer s.wg.Done()
 	cl := s.mq.NewClient(c, "tandem", "", false)
-	s.leaves(c, cl, s.guard(c, cl, s.attend))
+	s.cleanUp(c, cl, s.guard(c, cl, s.servePackets))
 }
 
-// leaves clears away what is left of a connection that ended because of err.
+// cleanUp publishes the last will of a connection that ended because of err, and removes the connection from all sets.
 //
 //go:noinline
-func (s *Server) leaves(c *conn, cl *mqtt.Client, err error) {
+func (s *Server) cleanUp(c *conn, cl *mqtt.Client, err error) {
 	sess := c.sess
 	if err != nil && sess != nil && sess.established {
 		if failed := s.guard(c, cl, s.lastWill); failed != nil {
@@ -36,23 +36,23 @@ func (s *Server) leaves(c *conn, cl *mqtt.Client, err error) {
 		}
 	}
 	cl.Stop(err)
-	c.hangUp()
+	c.disconnect()
 	if sess == nil {
 		s.refused("", c, err)
 	} else {
-		s.forget(sess)
+		s.removeClient(sess)
 		s.ended(sess, err)
 		s.sessions.release(sess)
 	}
-	s.mu.Lock() // last: whoever finds the connection gone finds nothing of it
+	s.mu.Lock() // last: a connection that is not in conns has left nothing behind
 	delete(s.conns, c)
-	delete(s.strangers, c)
+	delete(s.unauthenticated, c)
 	s.mu.Unlock()
 }
 
 var errPanic = errors.New("panic")
 
-// guard turns a panic into an error and emits an event.
+// guard calls fn. It turns a panic into an error, and emits an event about it.
 func (s *Server) guard(c *conn, cl *mqtt.Client, fn func(*conn, *mqtt.Client) error) (err error) {
 	defer func() {
 		r := recover()
@@ -71,13 +71,13 @@ func (s *Server) guard(c *conn, cl *mqtt.Client, fn func(*conn, *mqtt.Client) er
 	return fn(c, cl)
 }
 
-// attend lets the client in and serves its packets until it says goodbye or fails.
-func (s *Server) attend(c *conn, cl *mqtt.Client) error {
+// servePackets reads the CONNECT and then further packets until the client disconnects or fails.
+func (s *Server) servePackets(c *conn, cl *mqtt.Client) error {
 	var head packets.FixedHeader
 	if err := cl.ReadFixedHeader(&head); err != nil {
 		return err
 	}
-	if err := s.join(c, cl, &head); err != nil {
+	if err := s.handleConnect(c, cl, &head); err != nil {
 		return err
 	}
 	s.wg.Go(cl.WriteLoop) // ends with cl.Stop
@@ -96,7 +96,7 @@ func (s *Server) attend(c *conn, cl *mqtt.Client) error {
 	return nil
 }
 
-// silence is when a client will have been silent for too long (MQTT 3.1.1, 3.1.2.10); zero: never.
+// silence returns the deadline for the next packet (MQTT 3.1.1, section 3.1.2.10); zero: none. keepAlive is in seconds.
 func silence(keepAlive uint16) time.Time {
 	if keepAlive == 0 {
 		return time.Time{}
@@ -104,7 +104,7 @@ func silence(keepAlive uint16) time.Time {
 	return time.Now().Add(time.Duration(keepAlive) * time.Second * 3 / 2)
 }
 
-// process reads the rest of a packet and does what it asks for.
+// process reads the rest of a packet and handles it.
 //
 //go:noinline
 func (s *Server) process(c *conn, cl *mqtt.Client, head *packets.FixedHeader) error {
@@ -121,7 +121,7 @@ func (s *Server) process(c *conn, cl *mqtt.Client, head *packets.FixedHeader) er
 		return s.unsubscribe(c.sess, pk)
 	case packets.Publish:
 		s.count.received.Add(1)
-		if strings.HasPrefix(pk.TopicName, "$") { // mochi would not acknowledge it, and the client repeat it for ever
+		if strings.HasPrefix(pk.TopicName, "$") { // mochi would not acknowledge it: the client would repeat it for ever
 			s.deny(c.sess, pk.TopicName, "")
 			pk.TopicName = refusedTopic
 		}
@@ -129,11 +129,10 @@ func (s *Server) process(c *conn, cl *mqtt.Client, head *packets.FixedHeader) er
 	return s.mq.InjectPacket(cl, pk)
 }
 
-// join reads the CONNECT and answers it: it authenticates the client, ends what held its ID, and
-// makes its session.
+// handleConnect reads the CONNECT, authenticates the client, creates its session and answers with CONNACK.
 //
 //go:noinline
-func (s *Server) join(c *conn, cl *mqtt.Client, head *packets.FixedHeader) error {
+func (s *Server) handleConnect(c *conn, cl *mqtt.Client, head *packets.FixedHeader) error {
 	if head.Type != packets.Connect {
 		return errNoConnect
 	}
@@ -142,7 +141,7 @@ func (s *Server) join(c *conn, cl *mqtt.Client, head *packets.FixedHeader) error
 		return err
 	}
 	cl.ParseConnect("tandem", pk)
-	sess, code, err := s.invite(c, cl, pk)
+	sess, code, err := s.newSession(c, cl, pk)
 	if err != nil {
 		if failed := s.mq.SendConnack(cl, code, false, nil); failed != nil {
 			err = fmt.Errorf("%w; and it could not be told: %w", err, failed)
@@ -150,9 +149,9 @@ func (s *Server) join(c *conn, cl *mqtt.Client, head *packets.FixedHeader) error
 		return err
 	}
 	c.sess = sess
-	s.known(c)
-	// Sessions end with their connection: a resumed one is replayed out of order and, when full,
-	// keeps the oldest. Retained state carries what a client missed. CONNACK says "no session".
+	s.markAuthenticated(c)
+	// Sessions end with their connection: mochi replays a resumed one out of order and, when it is full, drops the
+	// newest. Retained messages have what a client has missed. CONNACK says that there was no session.
 	cl.Properties.Clean = true
 	sess.will, cl.Properties.Will = cl.Properties.Will, mqtt.Will{}
 	if sess.will.Flag != 0 {
@@ -170,9 +169,9 @@ func (s *Server) join(c *conn, cl *mqtt.Client, head *packets.FixedHeader) error
 	return nil
 }
 
-// invite returns the session of an accepted client, which then holds its client ID, or the CONNACK code and
-// the reason for the refusal.
-func (s *Server) invite(c *conn, cl *mqtt.Client, pk packets.Packet) (*session, packets.Code, error) {
+// newSession authenticates a client and returns its session, which has its client ID from then on; or the CONNACK code
+// and the reason of a refusal.
+func (s *Server) newSession(c *conn, cl *mqtt.Client, pk packets.Packet) (*session, packets.Code, error) {
 	if code := pk.ConnectValidate(); code != packets.CodeSuccess {
 		return nil, code, code
 	}
@@ -198,6 +197,7 @@ func (s *Server) invite(c *conn, cl *mqtt.Client, pk packets.Packet) (*session, 
 	return sess, packets.CodeSuccess, nil
 }
 
+// authenticate asks Config.Auth for the identity of a client.
 func (s *Server) authenticate(c *conn, pk packets.Packet) (who acl.Identity, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -211,10 +211,11 @@ func (s *Server) authenticate(c *conn, pk packets.Packet) (who acl.Identity, err
 	})
 }
 
-// lastWill publishes the will of a client that disconnected without DISCONNECT, unless the will would be
-// false: when the broker closes, or when a newer session of the client has taken over. It is a publish like
-// any other, except that nobody waits for an acknowledgement: a will that the intake refuses is retained all
-// the same, to be found later.
+// lastWill publishes the last will of a client whose connection ended without DISCONNECT. It does not when the broker
+// is
+// closing or the client has a newer session, because the will would be false. It is a publish like any other, but
+// without
+// an acknowledgement: if the intake refuses it, it is retained nevertheless, so that it can be found later.
 func (s *Server) lastWill(c *conn, _ *mqtt.Client) error {
 	sess := c.sess
 	w := sess.will
@@ -223,23 +224,23 @@ func (s *Server) lastWill(c *conn, _ *mqtt.Client) error {
 	}
 	leaf, ok := sess.grants.Publish(w.TopicName)
 	if !ok {
-		return nil // join emitted the event
+		return nil // handleConnect has emitted the event
 	}
 	taken := s.take(sess, Message{Topic: w.TopicName, Payload: w.Payload, ClientID: sess.id, Retain: w.Retain,
 		Will: true})
 	w.Retain = w.Retain && acl.Retained(leaf) && (leaf != topic.Reported || s.roomForKind(w.TopicName))
 	if taken != nil && !w.Retain {
-		return nil // take emitted the event
+		return nil // take has emitted the event
 	}
 	return s.mq.Publish(w.TopicName, w.Payload, w.Retain, w.Qos)
 }
 
-// forget takes a client and its subscriptions away.
-func (s *Server) forget(sess *session) {
+// removeClient removes a client and its subscriptions from mochi.
+func (s *Server) removeClient(sess *session) {
 	cl := sess.client
 	cl.ClearInflights()
 	for _, f := range sess.filters {
-		s.leave(sess, f)
+		s.dropSubscription(sess, f)
 	}
 	sess.filters = nil
 	if now, ok := s.mq.Clients.Get(cl.ID); ok && now == cl {
