@@ -16,8 +16,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// unitOf are the identities of the export's tests: names with dots, the longest name, a node that is
-// called like the controller and one that is called like an operator.
+// unitOf returns the identities for tests of the export: names with dots, the longest name, a node named as the
+// controller
+// and one named as an operator.
 var unitOf = []Identity{
 	{Role: Controller}, {Cloud, "eu"}, {Operator, "n1"},
 	{Node, "n1"}, {Node, "n2"}, {Node, "ecu.left-1_a"}, {Node, "controller"},
@@ -93,7 +94,7 @@ func TestExportRefuses(t *testing.T) {
 	}
 }
 
-// subset reports whether everything that the MQTT filter matches is matched by pattern, too.
+// subset reports whether pattern matches all topics that the MQTT filter matches.
 func subset(filter, pattern string) bool {
 	f, p := strings.Split(filter, "/"), strings.Split(pattern, "/")
 	for i, level := range p {
@@ -109,12 +110,12 @@ func subset(filter, pattern string) bool {
 	return len(f) == len(p)
 }
 
-// dotless leaves out those whom NATS does not take.
+// dotless returns the identities without a dot in their name, which NATS accepts.
 func dotless(who []Identity) []Identity {
 	return slices.DeleteFunc(slices.Clone(who), func(id Identity) bool { return strings.Contains(id.Name, ".") })
 }
 
-// judge says what an exported text permits: a small reader of the format, written from its manual.
+// judge returns what an exported text permits. It is a small parser of the format, written from its manual.
 type judge func(text string, id Identity) (may func(write bool, s string) bool)
 
 // mosquittoJudge reads an ACL file (mosquitto.conf(5), acl_file). mosquitto asks about each topic;

@@ -114,8 +114,8 @@ func TestInjectedAuth(t *testing.T) {
 	c.ping()
 }
 
-// TestCollector: a controller on a socket subscribes shard by shard and hears all that 3,000
-// nodes have retained, and nothing is dropped.
+// TestCollector: a controller on a socket subscribes shard by shard, gets all retained messages of 3,000 nodes, and
+// nothing is dropped.
 func TestCollector(t *testing.T) {
 	s := serve(t, Config{Passwords: passwords, Limits: Collectors()}, nil)
 	const nodes = 3000
@@ -203,8 +203,7 @@ func TestMaxClients(t *testing.T) {
 	s.dial(t).mustConnect("node/n3").ping()
 }
 
-// TestStrangersMakeRoom: connections that do not say who they are keep nobody out, and end nobody's
-// session.
+// TestStrangersMakeRoom: unauthenticated connections keep nobody out, and end no session.
 func TestStrangersMakeRoom(t *testing.T) {
 	s := serve(t, Config{Limits: Limits{MaxClients: 3}}, nil)
 	first := s.dial(t).mustConnect("node/n1")
@@ -226,7 +225,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreBounded: whoever knocks without end does not fill the log.
+// TestRefusalsAreBounded: a client that is refused again and again does not fill the log.
 func TestRefusalsAreBounded(t *testing.T) {
 	s := serve(t, Config{}, nil)
 	const knocks = 200
@@ -254,8 +253,9 @@ func TestRefusalsAreBounded(t *testing.T) {
 	})
 }
 
-// TestKeepAlive: a client that falls silent is cut after 1.5 times its keep-alive, one that
-// asked for no keep-alive after MaxSilence.
+// TestKeepAlive: a client that sends nothing is disconnected after 1.5 times its keep-alive; without a keep-alive,
+// after
+// MaxSilence.
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := linktest.NewPipe()

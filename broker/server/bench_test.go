@@ -55,7 +55,7 @@ func BenchmarkFanOut(b *testing.B) {
 	})
 }
 
-// tally counts statuses, and tells when every node's has come.
+// tally counts statuses and signals when those of all nodes have arrived.
 type tally struct {
 	n   atomic.Int64
 	all chan struct{}
@@ -155,8 +155,8 @@ func answer(c *rawClient, status string) {
 	}
 }
 
-// cpuTime is what this process, clients included, has used: steadier than the clock on a machine
-// that others use too.
+// cpuTime returns the processor time of this process, with the clients: on a shared machine it varies less than the
+// clock.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

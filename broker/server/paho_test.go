@@ -22,8 +22,9 @@ import (
 	"tandem.internal/shared/link/linktest"
 )
 
-// forgetful is a store in which paho finds nothing after a reconnect, as in package link. With a
-// memory, what OnConnect sends while paho looks for older messages goes out twice.
+// forgetful is a store in which paho finds nothing after a reconnect, as in package link. With paho's own store,
+// messages
+// that OnConnect sends while paho looks for older ones are sent twice.
 type forgetful struct{ paho.Store }
 
 func (forgetful) All() []string { return nil }
@@ -35,8 +36,8 @@ func done(t *testing.T, what string, token paho.Token) {
 	}
 }
 
-// TestPahoThroughBrokerRestart runs the client that agents use against a pipe in virtual time:
-// documents and statuses, an hour of silence, and a broker that goes and comes back empty.
+// TestPahoThroughBrokerRestart runs the agents' MQTT client on a pipe in virtual time: documents and statuses, an hour
+// without messages, and a broker that restarts empty.
 func TestPahoThroughBrokerRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := linktest.NewPipe()
@@ -100,8 +101,8 @@ func TestPahoThroughBrokerRestart(t *testing.T) {
 	})
 }
 
-// TestTLS: Auth sees the client's certificate, writes work without a plain socket, and the
-// handshake counts as the first read.
+// TestTLS: Auth gets the client's certificate, writing works without a plain socket, and FirstReadTimeout includes the
+// handshake.
 func TestTLS(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -146,7 +147,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// FuzzConnection sends any bytes, before and after CONNECT: no panic, and others are served.
+// FuzzConnection sends any bytes before and after CONNECT: there is no panic, and other clients are served.
 func FuzzConnection(f *testing.F) {
 	connect, err := encode(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}, ProtocolVersion: 4,
 		Connect: packets.ConnectParams{

@@ -1,7 +1,7 @@
 package server
 
-// Each test here is named in the package comment's table of what bites in mochi, and fails
-// without the defence that stands beside it.
+// The package comment names each test here beside a defect of mochi. The test fails without what the package does about
+// the defect.
 
 import (
 	"context"
@@ -68,8 +68,9 @@ func TestRetainedOutliveADay(t *testing.T) {
 	})
 }
 
-// TestNothingTicks: in a bubble time flies to the next timer, so a loop that ticks once a second
-// makes a year cost 30 million turns. Without one a year takes no time at all.
+// TestNothingTicks: in a bubble the time jumps to the next timer. With a loop that runs once a second, a year would
+// take 30
+// million rounds; without one it takes no time.
 func TestNothingTicks(t *testing.T) {
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
@@ -82,8 +83,9 @@ func TestNothingTicks(t *testing.T) {
 	}
 }
 
-// TestIntakeLosesNothing sends 20,000 statuses from 50 nodes, as fast as they go, to an intake
-// that takes its time for some, and expects each exactly once, in order per node.
+// TestIntakeLosesNothing sends 20,000 statuses from 50 nodes, as fast as possible, to an intake that is slow for some.
+// It
+// expects each exactly once, and those of a node in order.
 func TestIntakeLosesNothing(t *testing.T) {
 	const nodes, each = 50, 400
 	var mu sync.Mutex
@@ -176,7 +178,7 @@ func TestDropsAreTold(t *testing.T) {
 	})
 }
 
-// flakyListener fails as a process without file descriptors does, before it works.
+// flakyListener first fails as in a process without file descriptors, and then works.
 type flakyListener struct {
 	net.Listener
 	fail atomic.Int32
@@ -202,8 +204,7 @@ func TestAcceptLoopSurvivesErrors(t *testing.T) {
 	}
 }
 
-// truncatedSubscribe ends after the filter, where MQTT 5 has an options byte that mochi reads
-// without looking.
+// truncatedSubscribe ends after the filter. MQTT 5 has an options byte there, which mochi reads without a check.
 var truncatedSubscribe = []byte{0x82, 6, 0, 1, 0, 0, 1, 'a'}
 
 func TestTruncatedV5Subscribe(t *testing.T) {

@@ -18,10 +18,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds waits that only a failing test waits out.
+// patience is the longest wait; only a test that fails waits so long.
 const patience = time.Minute
 
-// rawClient speaks MQTT packet by packet, so that a test can do what no library does.
+// rawClient sends and reads MQTT packets one by one, so that a test can do what no library does.
 type rawClient struct {
 	t    testing.TB
 	nc   net.Conn
@@ -58,7 +58,7 @@ func withPassword(p string) connectOption {
 	return func(pk *packets.Packet) { pk.Connect.PasswordFlag, pk.Connect.Password = true, []byte(p) }
 }
 
-// connect sends CONNECT and returns CONNACK's code.
+// connect sends CONNECT and returns the code of CONNACK.
 func (c *rawClient) connect(user string, opts ...connectOption) packets.Packet {
 	c.t.Helper()
 	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}, ProtocolVersion: c.v,
@@ -169,7 +169,7 @@ func readPacket(r *bufio.Reader, version byte) (packets.Packet, error) {
 	return pk, err
 }
 
-// next reads until a packet of the type comes, acknowledging publishes in between.
+// next reads until it gets a packet of the type. It acknowledges publishes in between.
 func (c *rawClient) next(kind byte) packets.Packet {
 	c.t.Helper()
 	for {
@@ -186,7 +186,7 @@ func (c *rawClient) next(kind byte) packets.Packet {
 	}
 }
 
-// gone reads until the broker has hung up.
+// gone reads until the broker has closed the connection.
 func (c *rawClient) gone() {
 	c.t.Helper()
 	for {
@@ -216,7 +216,7 @@ func (c *rawClient) report(name string, payload string, retain bool) {
 	}
 }
 
-// subscribe returns SUBACK's codes.
+// subscribe subscribes and returns the codes of SUBACK.
 func (c *rawClient) subscribe(filters ...string) []byte {
 	c.t.Helper()
 	c.id++
@@ -234,7 +234,7 @@ func (c *rawClient) ping() {
 	c.next(packets.Pingresp)
 }
 
-// recorder keeps events and lets a test wait for one.
+// recorder records events, and a test can wait for one.
 type recorder struct {
 	mu   sync.Mutex
 	all  []Event

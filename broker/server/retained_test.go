@@ -15,7 +15,7 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// matches restates MQTT 3.1.1, 4.7, level by level.
+// matches implements MQTT 3.1.1, section 4.7, level by level.
 func matches(filter, name string) bool {
 	f, n := strings.Split(filter, "/"), strings.Split(name, "/")
 	for i, level := range f {
@@ -29,8 +29,9 @@ func matches(filter, name string) bool {
 	return len(f) == len(n)
 }
 
-// TestRetainedIsAMap: whatever was set and removed in whatever order, the tree holds what a map
-// of topics would, finds by filter what a look at every topic would, and keeps no empty level.
+// TestRetainedIsAMap: after any sequence of set and remove the tree has what a map by topic would have, finds by a
+// filter
+// what a comparison with each topic finds, and has no empty level.
 func TestRetainedIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "live", ""}), 1, 4)
@@ -79,7 +80,7 @@ func TestRetainedIsAMap(t *testing.T) {
 	})
 }
 
-// TestRetainedIsSmall keeps what nodes have retained as a rule, and weighs it.
+// TestRetainedIsSmall measures the memory of the messages that nodes usually retain.
 func TestRetainedIsSmall(t *testing.T) {
 	const nodes, size, most = 5000, 128, 320 // bytes a message, the payload's 128 included
 	var r retained
@@ -105,9 +106,8 @@ func TestRetainedIsSmall(t *testing.T) {
 	runtime.KeepAlive(&r)
 }
 
-// TestIdleClientIsShallow: what is on the stacks of a client that says nothing fits 4 KiB for the
-// goroutine that reads, twice that under -race, and 8 KiB for mochi's that writes. With mochi's
-// reading, too, it was 24.
+// TestIdleClientIsShallow: the stack of an idle client's reading goroutine fits into 4 KiB, twice that under -race, and
+// that of mochi's writing goroutine into 8 KiB. With mochi's reading goroutine they took 24 KiB together.
 func TestIdleClientIsShallow(t *testing.T) {
 	const clients, most = 200, 18 << 10
 	s := serve(t, Config{}, nil)
@@ -132,8 +132,8 @@ func TestIdleClientIsShallow(t *testing.T) {
 	eventually(t, "their stacks are small", func() bool { return (stacks()-before)/clients <= most })
 }
 
-// TestNewsComesAfterWhatIsRetained: who subscribes while documents follow each other sees none
-// that is older than one that it has seen.
+// TestNewsComesAfterWhatIsRetained: a client that subscribes while new documents are published gets none that is older
+// than one that it already has.
 func TestNewsComesAfterWhatIsRetained(t *testing.T) {
 	s := serve(t, Config{Limits: Limits{Inflight: 60_000, PendingPerClient: 4096}}, nil)
 	name := of("n1").Desired(wire.KindConfig)
@@ -178,8 +178,8 @@ func TestNewsComesAfterWhatIsRetained(t *testing.T) {
 	}
 }
 
-// TestRetainedQoSAndLimits: a retained message comes with the lower of the two qualities of
-// service, each once, and those that the limits have no room for are told of.
+// TestRetainedQoSAndLimits: each retained message is sent once, with the lower QoS of publish and subscription. Events
+// report those that exceed the limits.
 func TestRetainedQoSAndLimits(t *testing.T) {
 	s := serve(t, Config{Limits: Limits{Inflight: 1, PendingBytes: 1000}, Passwords: passwords}, nil)
 	n1 := s.dial(t).mustConnect("node/n1")

@@ -63,9 +63,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestTakeoverStorm lets many clients come with one ID at once. mochi alone can be left with a
-// connected client that it does not know any more; here the last one standing must hear what is
-// published to it, and nobody else be connected.
+// TestTakeoverStorm connects many clients with the same ID at once. With mochi alone, a client can stay connected that
+// mochi does not know any more. Here exactly one client must stay connected, and get messages.
 func TestTakeoverStorm(t *testing.T) {
 	s := serve(t, Config{}, nil)
 	const clients, rounds = 8, 10
@@ -342,8 +341,8 @@ func TestRetainWhileSubscribing(t *testing.T) {
 	wg.Wait()
 }
 
-// TestPacketIDsAreTwoWorlds: what the client numbers and what the broker numbers has nothing to
-// do with each other (MQTT 3.1.1, 2.3.1), but mochi keeps both in one map.
+// TestPacketIDsAreTwoWorlds: the packet IDs of client and broker are independent (MQTT 3.1.1, section 2.3.1), but mochi
+// has both in one map.
 func TestPacketIDsAreTwoWorlds(t *testing.T) {
 	s := serve(t, Config{}, nil)
 	for _, k := range []wire.Kind{wire.KindConfig, wire.KindPolicies, wire.KindComponents, wire.KindWorkloads} {

@@ -7,8 +7,9 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 )
 
-// TestVerify: who has proved who it is may call itself nothing else, and is asked for no password;
-// who has proved nothing is Auth's.
+// TestVerify: a client whose certificate proves an identity may claim no other, and needs no password. For a client
+// whose
+// certificate proves none, Auth is called.
 func TestVerify(t *testing.T) {
 	who, refuse := "", error(nil)
 	s := serve(t, Config{Passwords: passwords, Verify: func(ConnectInfo) (string, error) { return who, refuse }}, nil)

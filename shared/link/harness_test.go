@@ -61,7 +61,7 @@ func (d *dialled) publish(topic, payload string) {
 	}
 }
 
-// firstDown returns the first Down call, which must say all of words.
+// firstDown returns the first Down call, whose error must contain all words.
 func (d *dialled) firstDown(session uint64, words ...string) {
 	d.t.Helper()
 	downs := d.Downs()
@@ -78,7 +78,7 @@ func (d *dialled) firstDown(session uint64, words ...string) {
 	}
 }
 
-// never opens no connection, and nobody reads at the other end of silent's.
+// never opens no connection; silent opens one whose other end is not read.
 func never(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
 func silent(context.Context) (net.Conn, error)    { c, _ := net.Pipe(); return c, nil }
 

@@ -19,7 +19,7 @@ import (
 	"tandem.internal/shared/link/linktest"
 )
 
-// Pitfall 5: the pauses are random, grow to their cap and no further, and differ between clients.
+// Pitfall 5: the pauses are random, grow up to their maximum, and differ between clients.
 func TestBackoff(t *testing.T) {
 	const attempts = 200
 	pauses := func(t *testing.T, seed uint64) (list []time.Duration) {
@@ -69,8 +69,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// Two clients with one ID slow down instead of fighting at full speed, and a session that lasted
-// makes the next pause short again.
+// Two clients with the same ID slow down, and after a long session the next pause is short again.
 func TestBackoffOfShortSessions(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		x, y := dial(t, s, link.Config{ClientID: "same"}, nil), dial(t, s, link.Config{ClientID: "same"}, nil)
@@ -91,8 +90,9 @@ func TestBackoffOfShortSessions(t *testing.T) {
 	})
 }
 
-// ctx may end at any stage: Run returns soon, without a false report, and leaves nothing behind
-// (the bubble fails if a goroutine is left).
+// At whatever stage ctx ends, Run returns soon, makes no false calls of the Handler, and leaves no goroutine (the
+// bubble
+// would fail).
 func TestStopAtEveryStage(t *testing.T) {
 	for name, c := range map[string]struct {
 		open      func(context.Context) (net.Conn, error)
@@ -165,7 +165,7 @@ func TestStopAtEveryStage(t *testing.T) {
 	}
 }
 
-// A goodbye that the broker does not acknowledge is not followed by a DISCONNECT: the will speaks.
+// A goodbye that the broker does not acknowledge is not followed by a DISCONNECT, so the broker publishes the will.
 func TestGoodbyeUnacknowledged(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		d := dial(t, s, link.Config{
@@ -186,8 +186,9 @@ func TestGoodbyeUnacknowledged(t *testing.T) {
 	})
 }
 
-// When a session ends in whatever way, nobody who publishes is kept: not even for a moment of
-// virtual time, while paho by itself would keep them for its write time-out.
+// When a session ends, for whatever reason, all calls of Publish return without any virtual time passing. With paho
+// alone
+// they would wait for its write time-out.
 func TestEndFreesPublishers(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		var count atomic.Int64
@@ -230,7 +231,7 @@ func TestEndFreesPublishers(t *testing.T) {
 	})
 }
 
-// A broker that accepts a connection and says nothing costs no more than ConnectTimeout.
+// With a broker that accepts a connection and does not answer, an attempt ends after ConnectTimeout.
 func TestConnectTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		s.mute[packets.Connect] = true
@@ -246,8 +247,7 @@ func TestConnectTimeout(t *testing.T) {
 	})
 }
 
-// The will and the goodbye are asked for each session, with its own number, which rises past
-// attempts that failed halfway.
+// Will and Goodbye are called for each session with its number, which also counts attempts that failed.
 func TestWillPerSession(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		var asked []uint64

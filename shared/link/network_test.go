@@ -71,7 +71,7 @@ func certificate(t *testing.T, ips ...net.IP) (tls.Certificate, *x509.CertPool) 
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }
 
-// signals is a Handler that tells the test through channels.
+// signals is a Handler that sends its calls to channels.
 type signals struct {
 	linktest.Recorder
 	up   chan uint64
@@ -206,8 +206,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// A link that leaves while messages pour in still leaves in order: the socket is not reset before
-// the broker has read the DISCONNECT, or the will would contradict the goodbye.
+// A link that stops while many messages arrive still ends in good order: the socket is not reset before the broker has
+// read the DISCONNECT. Otherwise the broker would publish the will after the goodbye.
 func TestLeaveUnderLoad(t *testing.T) {
 	for round := range 10 {
 		s := newServer(t)

@@ -42,8 +42,8 @@ func (p *published) all() []string {
 	return slices.Clone(p.list)
 }
 
-// Pitfalls 1 and 2: nothing that was not acknowledged is sent again in another session, in map
-// order or otherwise, and what is sent arrives in the order of the Publish calls.
+// Pitfalls 1 and 2: unacknowledged messages are not sent again in another session, and messages arrive in the order of
+// the Publish calls.
 func TestNothingReplayed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		var seen published
@@ -75,8 +75,7 @@ func TestNothingReplayed(t *testing.T) {
 	})
 }
 
-// Pitfall 1, seen from the other side: a publish that is never acknowledged does not pass for one
-// that is; the session ends.
+// Pitfall 1: a publish that is never acknowledged ends the session.
 func TestAckTimeout(t *testing.T) {
 	for _, mute := range []byte{packets.Publish, packets.Subscribe, packets.Unsubscribe} {
 		t.Run(packets.PacketNames[mute], func(t *testing.T) {
@@ -109,8 +108,7 @@ func TestAckTimeout(t *testing.T) {
 	}
 }
 
-// Pitfall 3: a Message call that waits for another message, and for an acknowledgement, stops
-// nothing.
+// Pitfall 3: a Message call that waits for another message and for an acknowledgement blocks nothing else.
 func TestMessageMayWait(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		second := make(chan struct{})
@@ -142,8 +140,9 @@ func TestMessageMayWait(t *testing.T) {
 	})
 }
 
-// The acknowledgement follows the call, and a call that outlasts its session acknowledges nothing
-// in the next one.
+// A message is acknowledged after its Message call. A call that lasts longer than its session acknowledges nothing in
+// the
+// next session.
 func TestAckAfterReturn(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		leave := make(chan struct{})
@@ -171,8 +170,9 @@ func TestAckAfterReturn(t *testing.T) {
 	})
 }
 
-// Pitfall 4: a refused filter is an error that names it, in whatever packet it stands; and the
-// packets hold at most 256 filters, one at a time.
+// Pitfall 4: the error about a refused filter names it, in whichever packet it was. A packet has at most 256 filters,
+// and
+// the packets are sent one after the other.
 func TestSubscribePackets(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		var mu sync.Mutex
@@ -219,7 +219,7 @@ func TestSubscribePackets(t *testing.T) {
 	})
 }
 
-// Pitfall 6: a refused CONNECT is explained, and not tried again as MQTT 3.1.
+// Pitfall 6: the error about a refused CONNECT has the reason, and no attempt as MQTT 3.1 follows.
 func TestRefusedConnect(t *testing.T) {
 	for code, want := range map[byte]string{
 		packets.ErrRefusedBadProtocolVersion:    "does not speak MQTT 3.1.1",
@@ -261,8 +261,9 @@ func TestRefusedConnect(t *testing.T) {
 	}
 }
 
-// Pitfall 6: WriteTimeout holds for every packet: a broker that stops reading ends the session,
-// and until then whoever publishes can be called off.
+// Pitfall 6: WriteTimeout applies to every packet: when a broker stops reading, the session ends, and until then a call
+// of
+// Publish can be cancelled.
 func TestStalledBroker(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		d := dial(t, s, link.Config{WriteTimeout: 3 * time.Second, AckTimeout: time.Hour}, nil)
@@ -297,8 +298,8 @@ func TestStalledBroker(t *testing.T) {
 	})
 }
 
-// A broker that no longer answers is noticed; one that does is not left, however long nothing
-// else happens.
+// A broker that no longer answers pings ends the session; with one that does, the session goes on without other
+// packets.
 func TestSilence(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		d := dial(t, s, link.Config{KeepAlive: 20 * time.Second}, nil)
@@ -313,7 +314,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// What paho would panic or choke on, or allocate without bound for, ends the session with a reason.
+// Packets on which paho would panic or hang, or for which it would allocate without limit, end the session with a
+// reason.
 func TestBrokenPackets(t *testing.T) {
 	for _, c := range []struct{ name, raw, want string }{
 		{"publish of 256 MiB", "\x30\xff\xff\xff\x7f", "more than the limit"},
@@ -366,8 +368,8 @@ func TestBrokenPackets(t *testing.T) {
 	})
 }
 
-// 20,000 retained messages meet handlers that publish an answer each: all arrive, all are
-// acknowledged, all are answered.
+// 20,000 retained messages, each of which the Handler answers with a Publish, all arrive and are acknowledged and
+// answered.
 func TestRetainedFlood(t *testing.T) {
 	const n = 20_000
 	bubble(t, func(t *testing.T, s *server) {
@@ -398,7 +400,7 @@ func TestRetainedFlood(t *testing.T) {
 	})
 }
 
-// What is too large is refused before it is sent; the session goes on.
+// A message that is too large is refused before it is sent, and the session goes on.
 func TestLargePublish(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		d := dial(t, s, link.Config{MaxPacket: 1000, Filters: []string{"t"}}, nil)

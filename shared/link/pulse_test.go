@@ -16,8 +16,9 @@ import (
 	"tandem.internal/shared/link/linktest"
 )
 
-// pulses watches the loops of a link: the newest beat of each that runs, and the longest time without
-// one, in periods.
+// pulses watches the loops of a link. It has the newest beat of each loop that runs, and the longest time without a
+// beat,
+// in periods.
 type pulses struct {
 	mu   sync.Mutex
 	next int
@@ -55,7 +56,7 @@ func (p *pulses) watch(loop string, period time.Duration) (beat, end func()) {
 	}
 }
 
-// judge notes a loop that is late. p.mu is held.
+// judge records a loop that is late. The caller holds p.mu.
 func (p *pulses) judge(r *loopRun) {
 	if time.Since(r.last) > r.period && !slices.Contains(p.late, r.name) {
 		p.late = append(p.late, r.name)
@@ -78,7 +79,7 @@ func (p *pulses) left() int {
 	return len(p.runs)
 }
 
-// However long a broker is away, or silent at whatever point, the link's loops go round.
+// The link's loops beat however long a broker is away, and at whatever point it stops answering.
 func TestLoopsGoRound(t *testing.T) {
 	for name, c := range map[string]struct {
 		open      func(context.Context) (net.Conn, error)
@@ -149,7 +150,7 @@ func TestLoopsGoRound(t *testing.T) {
 	}
 }
 
-// stuck is a connection of which a call hangs until it is let go, whatever deadline it has.
+// stuck is a connection of which one call hangs until it is released, in spite of deadlines.
 type stuck struct {
 	net.Conn
 	write, close <-chan struct{}

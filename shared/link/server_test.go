@@ -19,8 +19,8 @@ import (
 	"tandem.internal/shared/link/linktest"
 )
 
-// server is a small MQTT 3.1.1 broker for tests: QoS 1 from clients, QoS 0 or 1 to them, retained
-// messages, wills, wildcards; no bounds and no sessions. It is a linktest.Rig over net.Pipe.
+// server is a small MQTT 3.1.1 broker for tests: QoS 1 from clients, QoS 0 or 1 to them, retained messages, wills and
+// wildcards, but no limits and no persistent sessions. It is a linktest.Rig over net.Pipe.
 type server struct {
 	t *testing.T
 
@@ -40,7 +40,7 @@ type server struct {
 	wg       sync.WaitGroup
 }
 
-// peer is one connection, seen from the server.
+// peer is the server's end of one connection.
 type peer struct {
 	srv     *server
 	nc      net.Conn
@@ -64,7 +64,7 @@ func newServer(t *testing.T) *server {
 	}
 }
 
-// open is an OpenConn for a client with an ID.
+// open returns a function for link.Config.OpenConn of the client with an ID.
 func (s *server) open(id string) func(context.Context) (net.Conn, error) {
 	return func(context.Context) (net.Conn, error) {
 		s.mu.Lock()
@@ -202,7 +202,7 @@ func (p *peer) read() {
 	}
 }
 
-// answer sends an answer unless the server is mute on what it answers.
+// answer sends an answer, unless the server is set not to answer such packets.
 func (p *peer) answer(to byte, cp packets.ControlPacket) {
 	p.srv.mu.Lock()
 	mute := p.srv.mute[to]
@@ -284,7 +284,7 @@ func (p *peer) subscribe(m *packets.SubscribePacket) {
 	}
 }
 
-// send delivers one message with the best QoS of the filters that match.
+// send delivers one message with the highest QoS of the filters that match.
 func (p *peer) send(topic string, payload []byte, retain bool) {
 	m := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
 	m.TopicName, m.Payload, m.Retain = topic, payload, retain
@@ -338,7 +338,7 @@ func (s *server) set(f func()) {
 	f()
 }
 
-// The rest makes it a linktest.Rig.
+// The methods below are those of linktest.Rig.
 
 func (s *server) Link(o linktest.Options, h link.Handler) link.Link {
 	l, err := link.Dial(link.Config{

@@ -17,7 +17,7 @@ func (*secrets) Help() map[string]string {
 	return map[string]string{"token": "a token", "users": "passwords"}
 }
 
-// A secret that is wrong is not repeated in the error, wherever it came from.
+// An error about a secret does not contain the secret, whether it is from the file, a variable or a flag.
 func TestErrorsKeepSecrets(t *testing.T) {
 	const secret = "31415926535"
 	for _, c := range []struct{ name, file, env, arg, place string }{

@@ -254,7 +254,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-// Values that the caller put into the struct are the defaults of fields without a default tag.
+// A field without a default tag has the value that the caller has set as its default.
 func TestGivenDefaults(t *testing.T) {
 	c := config{Peers: []string{"a"}, Limit: 9}
 	if _, err := Load("x", &c, nil, func(string) (string, bool) { return "", false }, os.Stdout); err != nil ||

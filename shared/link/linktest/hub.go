@@ -1,11 +1,11 @@
-// Package linktest is a broker for the tests of packages that use a link, and the suite that
-// every broker and link must pass.
+// Package linktest has a broker for the tests of packages that use a link, and the suite of tests that every broker and
+// link must pass.
 //
-// A Hub keeps everything in memory and has no clock: a link that loses its session has the next
-// one at once, unless the Hub refuses it. Without an intake, a publish is routed in the goroutine
-// that publishes, to the receivers in the order of their IDs, and each session hands its messages
-// over one after the other, so that a test which runs one thing at a time is repeatable. What it
-// must not do is more than a broker does: a Hub loses, holds and repeats messages only as told.
+// A Hub keeps everything in memory and has no clock. A link that loses its session gets another one at once, unless the
+// Hub refuses it. Without an intake, the goroutine that publishes also routes the message, to the receivers in the
+// order
+// of their IDs, and each session passes its messages to the Handler one after the other. So a test that does one thing
+// at a time is repeatable. A Hub loses, holds and repeats messages only as the test says.
 package linktest
 
 import (
@@ -19,35 +19,35 @@ import (
 	"tandem.internal/shared/link"
 )
 
-// Verdict says what happens to one message on its way to one receiver.
+// Verdict is what happens to one message for one receiver.
 type Verdict int
 
 // The verdicts.
 const (
 	Deliver Verdict = iota
-	Drop            // never arrives
-	Twice           // arrives twice
-	Hold            // waits for Release, or for the end of the receiver's session
+	Drop            // it never arrives
+	Twice           // it arrives twice
+	Hold            // it waits for Release; lost if the receiver's session ends before
 )
 
-// Hook judges a message from one link to another, by their IDs. from is empty for what the Hub
-// itself publishes and for a retained copy sent because of a subscription. It is called without
-// a lock, from many goroutines.
+// Hook returns the verdict on a message from one link to another; from and to are their IDs. from is empty if the Hub
+// itself publishes, and for a retained message that is sent because of a subscription. It is called by many goroutines,
+// while no lock is held.
 type Hook func(from, to string, m link.Message) Verdict
 
 // Hub is an in-memory broker. It also serves as the embedded broker of a local link
 // (link.Broker). Safe for concurrent use.
 type Hub struct {
-	mu       sync.Mutex
-	hook     Hook
-	intake   func(topic string, payload []byte)
-	retained map[string][]byte
-	sessions []*session      // in the order of their IDs
-	apart    map[string]bool // IDs that cannot connect
-	refused  map[string]bool // filters
-	frozen   map[string]bool // IDs whose publishes are not read
-	held     []parcel
-	changed  chan struct{} // closed when what was refused may now be granted
+	mu          sync.Mutex
+	hook        Hook
+	intake      func(topic string, payload []byte)
+	retained    map[string][]byte
+	sessions    []*session      // in the order of their IDs
+	partitioned map[string]bool // IDs that cannot connect
+	refused     map[string]bool // filters
+	frozen      map[string]bool // IDs whose publishes are not read
+	held        []parcel
+	changed     chan struct{} // closed when something that was refused may be possible now
 }
 
 // parcel is a held message.
@@ -61,11 +61,11 @@ var _ link.Broker = (*Hub)(nil)
 // New returns an empty broker.
 func New() *Hub {
 	return &Hub{
-		retained: map[string][]byte{},
-		apart:    map[string]bool{},
-		refused:  map[string]bool{},
-		frozen:   map[string]bool{},
-		changed:  make(chan struct{}),
+		retained:    map[string][]byte{},
+		partitioned: map[string]bool{},
+		refused:     map[string]bool{},
+		frozen:      map[string]bool{},
+		changed:     make(chan struct{}),
 	}
 }
 
@@ -76,14 +76,15 @@ func (h *Hub) SetHook(f Hook) {
 	h.hook = f
 }
 
-// Publish implements link.Broker: the Hub itself publishes, past the intake.
+// Publish implements link.Broker. The message does not go to the intake.
 func (h *Hub) Publish(topic string, payload []byte, retain bool) error {
 	h.route("", topic, payload, retain)
 	return nil
 }
 
-// Intake implements link.Broker. It must be set before the links that it listens to have their
-// sessions; from then on each session has a goroutine that routes what it publishes.
+// Intake implements link.Broker. It must be called before the links have their sessions. From then on each session has
+// a
+// goroutine that routes its messages.
 func (h *Hub) Intake(f func(topic string, payload []byte)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,14 +99,14 @@ func (h *Hub) Retained(topic string) ([]byte, bool) {
 	return bytes.Clone(p), ok
 }
 
-// Topics lists the topics of the retained messages in order.
+// Topics returns the topics of the retained messages, sorted.
 func (h *Hub) Topics() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Sorted(maps.Keys(h.retained))
 }
 
-// Cut ends the session of id as a broken connection does: its will is published.
+// Cut ends the session of id as a broken connection does. Its will is published.
 func (h *Hub) Cut(id string) {
 	h.mu.Lock()
 	s := h.find(id)
@@ -115,16 +116,16 @@ func (h *Hub) Cut(id string) {
 	}
 }
 
-// Partition cuts id and refuses it until Heal.
+// Partition ends the session of id and refuses others until Heal.
 func (h *Hub) Partition(id string) {
 	h.mu.Lock()
-	h.apart[id] = true
+	h.partitioned[id] = true
 	h.mu.Unlock()
 	h.Cut(id)
 }
 
 // Heal ends a Partition.
-func (h *Hub) Heal(id string) { h.change(func() { delete(h.apart, id) }) }
+func (h *Hub) Heal(id string) { h.change(func() { delete(h.partitioned, id) }) }
 
 // Refuse makes subscriptions to a filter fail until Allow.
 func (h *Hub) Refuse(filter string) {
@@ -136,7 +137,7 @@ func (h *Hub) Refuse(filter string) {
 // Allow ends a Refuse.
 func (h *Hub) Allow(filter string) { h.change(func() { delete(h.refused, filter) }) }
 
-// change makes a change after which links that wait for a session try again.
+// change calls f, after which links that wait for a session try again.
 func (h *Hub) change(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,14 +146,14 @@ func (h *Hub) change(f func()) {
 	h.changed = make(chan struct{})
 }
 
-// Freeze stops reading what id publishes: nothing is acknowledged, the window fills.
+// Freeze stops reading the messages of id: nothing is acknowledged, and the window fills.
 func (h *Hub) Freeze(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.frozen[id] = true
 }
 
-// Thaw reads on, beginning with what was published meanwhile.
+// Thaw ends a Freeze. The messages published meanwhile are read first.
 func (h *Hub) Thaw(id string) {
 	h.mu.Lock()
 	delete(h.frozen, id)
@@ -163,14 +164,15 @@ func (h *Hub) Thaw(id string) {
 	}
 }
 
+// isFrozen reports whether the messages of id are not read.
 func (h *Hub) isFrozen(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.frozen[id]
 }
 
-// Wipe is a broker that was killed and has lost everything: every session ends without a will,
-// and nothing is retained or held any more.
+// Wipe acts as a broker that was killed and has lost everything: all sessions end without a will, and all retained and
+// held messages are lost.
 func (h *Hub) Wipe() {
 	h.mu.Lock()
 	clear(h.retained)
@@ -189,8 +191,8 @@ func (h *Hub) Held() int {
 	return len(h.held)
 }
 
-// Release delivers all held messages. pick chooses the next of n that are left, from 0 to n-1;
-// nil keeps their order.
+// Release delivers all held messages. pick returns the index of the next one among n that are left; nil keeps their
+// order.
 func (h *Hub) Release(pick func(n int) int) {
 	h.mu.Lock()
 	held := h.held
@@ -206,10 +208,10 @@ func (h *Hub) Release(pick func(n int) int) {
 	}
 }
 
-// Close does nothing: a Hub has no goroutine of its own. It completes Rig.
+// Close does nothing, because a Hub has no goroutine of its own. It is part of Rig.
 func (h *Hub) Close() {}
 
-// find returns the session of id, or nil. h.mu is held.
+// find returns the session of id, or nil. The caller holds h.mu.
 func (h *Hub) find(id string) *session {
 	if i, ok := h.index(id); ok {
 		return h.sessions[i]
@@ -217,17 +219,19 @@ func (h *Hub) find(id string) *session {
 	return nil
 }
 
+// index returns the index of the session of id, or where it would be and false. The caller holds h.mu.
 func (h *Hub) index(id string) (int, bool) {
 	return slices.BinarySearchFunc(h.sessions, id, func(s *session, id string) int {
 		return strings.Compare(s.link.opts.ID, id)
 	})
 }
 
-// attach begins a session, or says why not and what to wait for.
+// attach begins a session. If that is refused, it returns the error, and a channel that is closed when it is worth
+// trying again.
 func (h *Hub) attach(s *session, filters []string) (retry <-chan struct{}, err error) {
 	id := s.link.opts.ID
 	h.mu.Lock()
-	if h.apart[id] {
+	if h.partitioned[id] {
 		defer h.mu.Unlock()
 		return h.changed, fmt.Errorf("cannot reach the broker: partitioned by the test")
 	}
@@ -251,11 +255,12 @@ func (h *Hub) attach(s *session, filters []string) (retry <-chan struct{}, err e
 	return nil, nil
 }
 
+// refusal returns the error of a refused subscription.
 func refusal(filter, id string) error {
 	return fmt.Errorf("the broker refuses the subscription to %q (client %q)", filter, id)
 }
 
-// end ends a session, once, and publishes its will.
+// end ends a session unless it has ended already. With will, it publishes the session's will.
 func (h *Hub) end(s *session, err error, will bool) {
 	h.mu.Lock()
 	if s.ended() {
@@ -276,7 +281,7 @@ func (h *Hub) end(s *session, err error, will bool) {
 	}
 }
 
-// route stores a retained message and hands it to every session that a filter of its matches.
+// route retains a message if retain is set, and sends it to all sessions with a filter that matches.
 func (h *Hub) route(from, topic string, payload []byte, retain bool) {
 	h.mu.Lock()
 	if retain && len(payload) > 0 {

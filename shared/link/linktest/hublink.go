@@ -13,7 +13,7 @@ import (
 	"tandem.internal/shared/link"
 )
 
-// Options describes a link of a Hub or of another Rig; the fields are those of link.Config.
+// Options are the options of a link of a Rig, with the meanings of link.Config.
 type Options struct {
 	ID      string
 	Filters []string
@@ -29,7 +29,7 @@ type Link struct {
 	handler link.Handler
 	started atomic.Bool
 	current atomic.Pointer[session]
-	calls   sync.WaitGroup // goroutines of sessions, past ones too
+	calls   sync.WaitGroup // goroutines of all sessions, also ended ones
 }
 
 // session is one session of a link with the Hub.
@@ -39,18 +39,18 @@ type session struct {
 	will   *link.Publication
 	intake func(topic string, payload []byte)
 	down   chan struct{}   // closed when the session has ended
-	stop   <-chan struct{} // Run's ctx ends
-	wake   chan struct{}   // a token: queue has something
-	upWake chan struct{}   // a token: backlog has something
+	stop   <-chan struct{} // closed when Run's ctx ends
+	wake   chan struct{}   // of size 1: holds a value if queue is not empty
+	upWake chan struct{}   // of size 1: holds a value if backlog is not empty
 
 	// under hub.mu
 	err     error
 	filters []string
-	queue   []link.Message     // for the Handler
-	backlog []link.Publication // from the Handler's side, not read yet
-	reading bool               // somebody drains the backlog
-	unacked int
-	room    chan struct{} // closed when unacked falls
+	queue   []link.Message     // messages for the Handler
+	backlog []link.Publication // messages that were published and not routed yet
+	reading bool               // a goroutine routes the backlog
+	unacked int                // number of unacknowledged publishes
+	room    chan struct{}      // closed when unacked falls
 }
 
 // Link returns a link that connects when it is run.
@@ -61,8 +61,9 @@ func (h *Hub) Link(o Options, handler link.Handler) link.Link {
 	return &Link{hub: h, opts: o, handler: handler}
 }
 
-// Run implements link.Link. A session that is lost is followed by another at once; one that is
-// refused is tried again when the Hub has changed its mind.
+// Run implements link.Link. After a session has ended, it begins another one at once. After a refusal it tries again
+// when
+// the test has changed what the Hub refuses.
 func (l *Link) Run(ctx context.Context) error {
 	if !l.started.CompareAndSwap(false, true) {
 		return errors.New("linktest: Run was called twice")
@@ -86,13 +87,13 @@ func (l *Link) Run(ctx context.Context) error {
 			}
 			continue
 		}
-		l.session(ctx, id, s)
+		l.runSession(ctx, id, s)
 	}
 	return nil
 }
 
-// session keeps an attached session until it or ctx ends.
-func (l *Link) session(ctx context.Context, id uint64, s *session) {
+// runSession calls Up for an attached session, waits until it or ctx ends, and calls Down.
+func (l *Link) runSession(ctx context.Context, id uint64, s *session) {
 	if s.intake != nil {
 		l.calls.Go(s.upstream)
 	}
@@ -108,7 +109,7 @@ func (l *Link) session(ctx context.Context, id uint64, s *session) {
 		l.handler.Down(id, s.err)
 		return
 	}
-	if l.hub.isFrozen(l.opts.ID) { // the goodbye is not read: the will speaks
+	if l.hub.isFrozen(l.opts.ID) { // the goodbye would not be read: the will is published
 		l.hub.end(s, link.ErrDown, true)
 	} else if l.opts.Goodbye != nil {
 		for _, p := range l.opts.Goodbye(id) {
@@ -122,6 +123,7 @@ func (l *Link) session(ctx context.Context, id uint64, s *session) {
 	l.handler.Down(id, fmt.Errorf("stopped: %w", context.Cause(ctx)))
 }
 
+// ended reports whether the session has ended.
 func (s *session) ended() bool {
 	select {
 	case <-s.down:
@@ -137,28 +139,29 @@ func (s *session) push(m link.Message) {
 	defer s.hub.mu.Unlock()
 	if !s.ended() {
 		s.queue = append(s.queue, m)
-		poke(s.wake)
+		notify(s.wake)
 	}
 }
 
-func poke(c chan struct{}) {
+// notify puts a value into a channel of size 1.
+func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// downstream hands queued messages to the Handler, one after the other.
+// downstream passes queued messages to the Handler, one after the other.
 func (s *session) downstream() {
 	for {
 		s.hub.mu.Lock()
 		var m link.Message
-		some := len(s.queue) > 0
-		if some {
+		found := len(s.queue) > 0
+		if found {
 			m, s.queue = s.queue[0], s.queue[1:]
 		}
 		s.hub.mu.Unlock()
-		if some {
+		if found {
 			s.link.handler.Message(m)
 			continue
 		}
@@ -170,7 +173,7 @@ func (s *session) downstream() {
 	}
 }
 
-// upstream routes what the link publishes through the intake.
+// upstream routes the messages that the link publishes, and gives them to the intake.
 func (s *session) upstream() {
 	for {
 		s.drainAll()
@@ -182,16 +185,16 @@ func (s *session) upstream() {
 	}
 }
 
-// drain routes the backlog, here or in the goroutine that belongs to it.
+// drain routes the backlog: in this goroutine, or, with an intake, in that of upstream.
 func (s *session) drain() {
 	if s.intake != nil {
-		poke(s.upWake)
+		notify(s.upWake)
 		return
 	}
 	s.drainAll()
 }
 
-// drainAll routes the backlog in order, unless another goroutine already does.
+// drainAll routes the backlog in order. It returns at once if another goroutine already does.
 func (s *session) drainAll() {
 	s.hub.mu.Lock()
 	if s.reading {
@@ -266,7 +269,7 @@ func (l *Link) Publish(ctx context.Context, topic string, payload []byte, retain
 	return nil
 }
 
-// grant adds filters to the session and sends what is retained for them, in the order of topics.
+// grant adds filters to the session and sends the retained messages that match, in the order of topics.
 func (s *session) grant(filters []string) {
 	s.hub.mu.Lock()
 	for _, f := range filters {
@@ -274,21 +277,22 @@ func (s *session) grant(filters []string) {
 			s.filters = append(s.filters, f)
 		}
 	}
-	var kept []link.Message
+	var matching []link.Message
 	for _, topic := range slices.Sorted(maps.Keys(s.hub.retained)) {
 		if slices.ContainsFunc(filters, func(f string) bool { return Match(f, topic) }) {
-			kept = append(kept, link.Message{Topic: topic, Payload: bytes.Clone(s.hub.retained[topic]), Retained: true})
+			payload := bytes.Clone(s.hub.retained[topic])
+			matching = append(matching, link.Message{Topic: topic, Payload: payload, Retained: true})
 		}
 	}
 	s.hub.mu.Unlock()
-	for _, m := range kept {
+	for _, m := range matching {
 		s.hub.send("", s, m)
 	}
 }
 
 // Subscribe implements link.Subscriber.
 func (l *Link) Subscribe(ctx context.Context, filters ...string) error {
-	s, err := l.forFilters(ctx, filters)
+	s, err := l.sessionFor(ctx, filters)
 	if err != nil {
 		return err
 	}
@@ -306,7 +310,7 @@ func (l *Link) Subscribe(ctx context.Context, filters ...string) error {
 
 // Unsubscribe implements link.Subscriber.
 func (l *Link) Unsubscribe(ctx context.Context, filters ...string) error {
-	s, err := l.forFilters(ctx, filters)
+	s, err := l.sessionFor(ctx, filters)
 	if err != nil {
 		return err
 	}
@@ -316,7 +320,8 @@ func (l *Link) Unsubscribe(ctx context.Context, filters ...string) error {
 	return nil
 }
 
-func (l *Link) forFilters(ctx context.Context, filters []string) (*session, error) {
+// sessionFor checks the filters and returns the current session, or link.ErrDown.
+func (l *Link) sessionFor(ctx context.Context, filters []string) (*session, error) {
 	for _, f := range filters {
 		if err := link.CheckFilter(f); err != nil {
 			return nil, err

@@ -9,37 +9,38 @@ import (
 	"syscall"
 )
 
-// PipeQueue is how many connections wait to be accepted. A small queue makes a reconnect storm
-// slow, as with brokers that listen with a backlog of 100.
+// PipeQueue is the most connections that wait to be accepted. With a small queue, such as a backlog of 100, it takes
+// long
+// until many clients have connected again.
 const PipeQueue = 4096
 
-// Pipe is a network of one address in memory, for brokers and clients in one process: without
-// sockets, so without their limits, and inside a testing/synctest bubble if it was made there.
-// Like a real address it outlives its listener: after Close, Listen may be called again.
+// Pipe is a network with one address, in memory, for brokers and clients in one process. It uses no sockets, so their
+// limits do not matter, and it works in a testing/synctest bubble in which it was created. After the listener was
+// closed, Listen may be called again.
 type Pipe struct {
-	mu  sync.Mutex
-	cur *pipeListener // nil: nobody listens
+	mu       sync.Mutex
+	listener *pipeListener // nil: there is none
 }
 
-// NewPipe returns an address that nobody listens on yet.
+// NewPipe returns a Pipe without a listener.
 func NewPipe() *Pipe { return &Pipe{} }
 
-// Listen starts to listen. Only one listener can be open at a time.
+// Listen opens a listener. Only one can be open at a time.
 func (p *Pipe) Listen() (net.Listener, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cur != nil {
+	if p.listener != nil {
 		return nil, pipeError("listen", syscall.EADDRINUSE)
 	}
-	p.cur = &pipeListener{pipe: p, queue: make(chan net.Conn, PipeQueue), done: make(chan struct{})}
-	return p.cur, nil
+	p.listener = &pipeListener{pipe: p, queue: make(chan net.Conn, PipeQueue), done: make(chan struct{})}
+	return p.listener, nil
 }
 
-// Dial connects to the listener; it waits only while the queue of connections to accept is full.
-// Without a listener the connection is refused.
+// Dial connects to the listener. It waits only while the queue of connections is full. Without a listener the error is
+// ECONNREFUSED.
 func (p *Pipe) Dial(ctx context.Context) (net.Conn, error) {
 	p.mu.Lock()
-	l := p.cur
+	l := p.listener
 	p.mu.Unlock()
 	if l == nil {
 		return nil, pipeError("dial", syscall.ECONNREFUSED)
@@ -52,7 +53,7 @@ func (p *Pipe) Dial(ctx context.Context) (net.Conn, error) {
 		err = ctx.Err()
 	case l.queue <- far:
 		select {
-		case <-l.done: // it may have been drained before far came in
+		case <-l.done: // drain may have run before far was queued
 			l.drain()
 		default:
 		}
@@ -85,20 +86,21 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close refuses what waits to be accepted; what was accepted lives on.
+// Close closes the connections that wait to be accepted; accepted ones stay open.
 func (l *pipeListener) Close() error {
 	l.pipe.mu.Lock()
-	if l.pipe.cur != l {
+	if l.pipe.listener != l {
 		l.pipe.mu.Unlock()
 		return fmt.Errorf("close: %w", net.ErrClosed)
 	}
-	l.pipe.cur = nil
+	l.pipe.listener = nil
 	l.pipe.mu.Unlock()
 	close(l.done)
 	l.drain()
 	return nil
 }
 
+// drain closes the connections that wait to be accepted.
 func (l *pipeListener) drain() {
 	for {
 		select {

@@ -13,8 +13,8 @@ type Downed struct {
 	Err     error
 }
 
-// Recorder is a Handler that remembers its calls. OnUp and OnMessage, if set before Run, run
-// inside the calls. Safe for concurrent use.
+// Recorder is a Handler that records its calls. OnUp and OnMessage, if set before Run, are called in them. Safe for
+// concurrent use.
 type Recorder struct {
 	OnUp      func(session uint64)
 	OnMessage func(link.Message)

@@ -10,8 +10,8 @@ import (
 	"tandem.internal/shared/link"
 )
 
-// Rig is a broker under the control of a test, and the links to it. *Hub is one; the methods
-// mean what they mean there, save that a link may take up to half a minute to come back.
+// Rig is a broker that a test controls, and its links. *Hub is one. The methods have the meanings that they have there,
+// but a link may take up to half a minute until it has a session again.
 type Rig interface {
 	Link(Options, link.Handler) link.Link
 	Publish(topic string, payload []byte, retain bool) error
@@ -26,8 +26,9 @@ type Rig interface {
 	Close()
 }
 
-// RunSuite checks that the links of a rig keep the contract of package link. Each case runs in a
-// testing/synctest bubble with a rig of its own, made inside it.
+// RunSuite tests that the links of a rig fulfil the contract of package link. Each case runs in a testing/synctest
+// bubble
+// with its own rig, which make creates in the bubble.
 func RunSuite(t *testing.T, make func(t *testing.T) Rig) {
 	for _, c := range []struct {
 		name string
@@ -66,7 +67,7 @@ func RunSuite(t *testing.T, make func(t *testing.T) Rig) {
 	}
 }
 
-// bench is one case under way.
+// bench is the state of one case.
 type bench struct {
 	*testing.T
 	Rig
@@ -81,7 +82,7 @@ type running struct {
 	stop func() // ends Run and waits for it
 }
 
-// start runs a link until the end of the case, and waits until it is up or has given up.
+// start runs a link until the end of the case, and waits until it has a session or was refused.
 func (b *bench) start(o Options, r *Recorder) *running {
 	b.Helper()
 	if r == nil {
@@ -112,13 +113,13 @@ func (b *bench) start(o Options, r *Recorder) *running {
 	return &running{l, r, stop}
 }
 
-// later lets virtual time pass, enough for a link to come back.
+// later lets a minute of virtual time pass, in which a link gets a session again.
 func (b *bench) later() {
 	time.Sleep(time.Minute)
 	synctest.Wait()
 }
 
-// inTurn checks that each Up has its Down.
+// inTurn checks that each Up is followed by its Down.
 func (b *bench) inTurn(r *Recorder) {
 	b.Helper()
 	var ended []uint64
@@ -135,6 +136,7 @@ func (b *bench) inTurn(r *Recorder) {
 	}
 }
 
+// publish publishes a message and waits until it was delivered.
 func (b *bench) publish(l link.Link, topic, payload string, retain bool) {
 	b.Helper()
 	if err := l.Publish(b.ctx, topic, []byte(payload), retain); err != nil {
@@ -143,7 +145,7 @@ func (b *bench) publish(l link.Link, topic, payload string, retain bool) {
 	synctest.Wait()
 }
 
-// expect compares everything that was received so far, in any order.
+// expect compares all messages received so far with want, in any order.
 func (b *bench) expect(r *running, want ...string) {
 	b.Helper()
 	synctest.Wait()
@@ -162,6 +164,7 @@ func (b *bench) expect(r *running, want ...string) {
 	}
 }
 
+// expectRetained compares the retained message of a topic with want; "": none.
 func (b *bench) expectRetained(topic, want string) {
 	b.Helper()
 	got, ok := b.Retained(topic)

@@ -176,7 +176,7 @@ func frozenStop(b *bench) {
 	}}, nil)
 	b.Freeze("x")
 	x.stop()
-	b.Thaw("x") // a broker that was stuck notices only now
+	b.Thaw("x") // a frozen broker notices the end of the connection only now
 	synctest.Wait()
 	b.expectRetained("w", "lost 1")
 }
@@ -223,7 +223,7 @@ func window(b *bench) {
 	b.Thaw("x")
 	b.later()
 	b.publish(x, "t", "c", false)
-	b.expect(watch, "t=a", "t=a", "t=a", "t=a", "t=b", "t=c") // what was lost is not sent again
+	b.expect(watch, "t=a", "t=a", "t=a", "t=a", "t=b", "t=c") // lost messages are not sent again
 	b.Freeze("x")
 	for range 4 {
 		b.publish(x, "t", "d", false)
@@ -273,7 +273,7 @@ func publishInside(b *bench) {
 	}
 }
 
-// publish2 publishes n messages without waiting for anything else, as Up does.
+// publish2 publishes n messages without waiting in between, as a Handler does in Up.
 func (b *bench) publish2(l link.Link, n int) {
 	for range n {
 		if err := l.Publish(b.ctx, "up", []byte("x"), false); err != nil {
@@ -336,7 +336,7 @@ func subscribeLater(b *bench) {
 	}
 	b.Cut("x")
 	b.later()
-	b.publish(x, "s/2", "c", false) // only Options.Filters outlive a session
+	b.publish(x, "s/2", "c", false) // only Options.Filters apply to every session
 	b.expect(x, "s/1=r (retained)", "s/2=a")
 	x.stop()
 	if err := sub.Subscribe(b.ctx, "s/2"); !errors.Is(err, link.ErrDown) {
@@ -361,7 +361,7 @@ func sameID(b *bench) {
 	x := b.start(Options{ID: "same", Will: will("w")}, nil)
 	b.Partition("other")
 	ctx, cancel := context.WithCancel(b.ctx)
-	r := &Recorder{OnUp: func(uint64) { b.Partition("same") }} // or the two fight for ever
+	r := &Recorder{OnUp: func(uint64) { b.Partition("same") }} // otherwise the two end each other for ever
 	y := b.Link(Options{ID: "same"}, r)
 	done := make(chan error, 1)
 	go func() { done <- y.Run(ctx) }()
