@@ -13,7 +13,7 @@ import (
 
 // TestDashboardIsServed: to whoever asks, with a policy that lets nothing in but its own files.
 func TestDashboardIsServed(t *testing.T) {
-	_, h := sample()
+	_, h := sample(t)
 	for path, want := range map[string]string{
 		"/": "text/html; charset=utf-8", "/dashboard.js": "text/javascript; charset=utf-8",
 		"/dashboard.css": "text/css; charset=utf-8",
@@ -102,7 +102,7 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	}
 	for _, m := range paths {
 		path := regexp.MustCompile(`\$\{[a-z]+\}`).ReplaceAllString(m[1], "9")
-		_, h := sample()
+		_, h := sample(t)
 		method := "GET"
 		if strings.Contains(path, "follow=1") || strings.Contains(path, "watch=1") {
 			method = "HEAD" // the beginning is enough

@@ -5,11 +5,24 @@ import (
 	"testing"
 
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
 )
+
+// set sets something for a type of nodes.
+func set(t *testing.T, u *apitest.Rig) {
+	t.Helper()
+	in := op.SetHealth{Scope: view.Scope{Types: []string{"mainType"}},
+		Settings: &wire.HealthSettings{FormatVersion: wire.HealthFormat}}
+	if _, err := u.SetHealth(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // The routes about health: what they take, and what they answer.
 func TestHealthRoutes(t *testing.T) {
-	set := `{"all":true,"settings":{"formatVersion":"1","reset":"P7D"}}`
+	all := `{"all":true,"settings":{"formatVersion":"1","reset":"P7D"}}`
 	for _, c := range []struct {
 		method, path, body string
 		status             int
@@ -23,7 +36,7 @@ func TestHealthRoutes(t *testing.T) {
 		{"GET", "/v1/health/settings", "", 200, `"rev":0`},
 		{"GET", "/v1/health/settings?node=node-1", "", 200, `"inEffect":{`},
 		{"GET", "/v1/health/settings?node=", "", 400, `invalid-argument`},
-		{"POST", "/v1/health/settings", set, 200, `"issued":4`},
+		{"POST", "/v1/health/settings", all, 200, `"issued":4`},
 		{"POST", "/v1/health/settings", `{"nodes":["node-1","node-9"],"settings":{"formatVersion":"1"}}`,
 			200, `"unknown":["node-9"]`},
 		{"POST", "/v1/health/settings", ``, 400, `malformed`},
@@ -37,10 +50,10 @@ func TestHealthRoutes(t *testing.T) {
 		{"POST", "/v1/health/settings", `{"all":true,"settings":{"formatVersion":"1","rest":"P1D"}}`, 400,
 			`unknown-field`},
 		{"POST", "/v1/health/settings", `{"everybody":true,"settings":{"formatVersion":"1"}}`, 400, `unknown-field`},
-		{"POST", "/v1/health/settings?all=1", set, 400, `invalid-argument`},
+		{"POST", "/v1/health/settings?all=1", all, 400, `invalid-argument`},
 		{"POST", "/v1/health/settings/unset", `{"all":true}`, 404, `not-found`},
 		{"POST", "/v1/health/settings/unset", `{"types":["mainType"]}`, 200, `"rev"`},
-		{"POST", "/v1/health/settings/unset", set, 400, `unknown-field`},
+		{"POST", "/v1/health/settings/unset", all, 400, `unknown-field`},
 		{"POST", "/v1/nodes/node-1/reboot", `{"reason":"kernel"}`, 200, `"method":"reboot"`},
 		{"POST", "/v1/nodes/node-1/reboot", ``, 400, `/reason`},
 		{"POST", "/v1/nodes/node-1/reboot", `{"force":true}`, 400, `unknown-field`},
@@ -62,15 +75,18 @@ func TestHealthRoutes(t *testing.T) {
 		{"POST", "/v1/unit/maintenance/end", ``, 409, `wrong-state`},
 		{"POST", "/v1/unit/maintenance/end", `{"for":"PT1H"}`, 400, `invalid-argument`},
 	} {
-		u, h := sample()
-		u.Do(apitest.Healthy)
+		u, h := sample(t)
+		u.Healthy()
+		if strings.HasPrefix(c.body, `{"types"`) {
+			set(t, u)
+		}
 		w := call(h, c.method, c.path, c.body)
 		described(t, c.method, c.path, w)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s %s %s: %d %s, want %d with %s", c.method, c.path, c.body, w.Code, w.Body, c.status, c.want)
 		}
 	}
-	u, h := sample()
+	u, h := sample(t)
 	if w := call(h, "POST", "/v1/unit/maintenance", `{"for":"PT2H","reason":"switch"}`); w.Code != 200 {
 		t.Fatal(w.Body)
 	}
@@ -81,9 +97,8 @@ func TestHealthRoutes(t *testing.T) {
 		strings.TrimSpace(w.Body.String()) != "{}" {
 		t.Error(w.Code, w.Body)
 	}
-	u.Do(func(s *apitest.State) {
-		if s.Status.Maintenance != nil || s.Who == "" {
-			t.Errorf("%+v, ordered by %q", s.Status.Maintenance, s.Who)
-		}
-	})
+	st, err := u.Status(t.Context())
+	if who := newest(t, u).Who; err != nil || st.Maintenance != nil || who == "" {
+		t.Errorf("%+v, ordered by %q", st.Maintenance, who)
+	}
 }

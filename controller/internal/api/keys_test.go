@@ -25,11 +25,12 @@ func TestSigningKeys(t *testing.T) {
 		{"POST", "/v1/keys/retire", `{}`, 400, `/kid`},
 		{"POST", "/v1/keys/retire", `{"kid":"a/b"}`, 400, `/kid`},
 		{"POST", "/v1/keys/retire", `{"kid":"nokey"}`, 404, `not-found`},
-		{"POST", "/v1/keys/retire", `{"kid":"34750f98bd59fcfc"}`, 409, `wrong-state`},
-		{"POST", "/v1/keys/retire", `{"kid":"9f2c5a7d11e04b36","force":true}`, 200, `"keys":[{`},
+		{"POST", "/v1/keys/retire", `{"kid":"139e3940e64b5491"}`, 409, `wrong-state`},
+		{"POST", "/v1/keys/retire", `{"kid":"fa4d86c3b551aa6c","force":true}`, 200, `"keys":[{`},
 		{"GET", "/v1/keys/retire", "", 405, `POST`},
 	} {
-		_, h := sample()
+		u, h := sample(t)
+		u.Rotating()
 		w := call(h, c.method, c.path, c.body)
 		described(t, c.method, c.path, w)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,23 +85,19 @@ func TestRevokedStreamsEnd(t *testing.T) {
 
 // held answers Nodes when it is let.
 type held struct {
-	*apitest.Unit
+	*apitest.Rig
 	began, let chan struct{}
 }
 
-// instead returns a unit's operations with another way to list the nodes.
-func instead(u *apitest.Unit, nodes func(context.Context) (op.Nodes, error)) []api.Operation {
-	others := slices.DeleteFunc(u.Operations(), func(o api.Operation) bool { return o.Name() == op.ListNodes.Name })
-	return append(others, api.Ask(op.ListNodes, nodes))
+func (h *held) Operations() []api.Operation {
+	return apitest.Instead(h.Rig, api.Ask(op.ListNodes, h.Nodes)).Operations()
 }
-
-func (h *held) Operations() []api.Operation { return instead(h.Unit, h.Nodes) }
 
 func (h *held) Nodes(ctx context.Context) (op.Nodes, error) {
 	h.began <- struct{}{}
 	select {
 	case <-h.let:
-		return h.Unit.Nodes(ctx)
+		return h.Rig.Nodes(ctx)
 	case <-ctx.Done():
 		return op.Nodes{}, ctx.Err()
 	}
@@ -111,7 +106,7 @@ func (h *held) Nodes(ctx context.Context) (op.Nodes, error) {
 // TestRevokedRequestsEnd: so does what is being worked on.
 func TestRevokedRequestsEnd(t *testing.T) {
 	own, by := ownKeys(t, nil)
-	u := &held{Unit: apitest.New(apitest.Sample()), began: make(chan struct{}), let: make(chan struct{})}
+	u := &held{Rig: apitest.StartSample(t), began: make(chan struct{}), let: make(chan struct{})}
 	h := api.New(u, api.Config{Tokens: own})
 	answered := make(chan string)
 	go func() {
@@ -147,7 +142,7 @@ func (a *answer) WriteHeader(status int) { a.status = status }
 // TestRequestsOfOneAddressAreBounded: one address cannot take what others need, and the unix socket
 // is not counted at all.
 func TestRequestsOfOneAddressAreBounded(t *testing.T) {
-	u := &held{Unit: apitest.New(apitest.Sample()), began: make(chan struct{}), let: make(chan struct{})}
+	u := &held{Rig: apitest.StartSample(t), began: make(chan struct{}), let: make(chan struct{})}
 	h := api.New(u, api.Config{Tokens: keys, MaxPerPeer: 2, MaxRequests: 3})
 	ask := func(from string) *answer {
 		req, err := http.NewRequest("GET", "/v1/nodes", nil)

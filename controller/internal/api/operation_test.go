@@ -17,22 +17,22 @@ import (
 )
 
 // lacking is a core that leaves one operation out.
-type lacking struct{ *apitest.Unit }
+type lacking struct{ *apitest.Rig }
 
-func (l lacking) Operations() []api.Operation { return l.Unit.Operations()[1:] }
+func (l lacking) Operations() []api.Operation { return l.Rig.Operations()[1:] }
 
 // doubled is a core that does one operation twice.
-type doubled struct{ *apitest.Unit }
+type doubled struct{ *apitest.Rig }
 
 func (d doubled) Operations() []api.Operation {
-	all := d.Unit.Operations()
+	all := d.Rig.Operations()
 	return append(all, all[0])
 }
 
 // TestEveryOperationIsBound: an API that does not answer to all of the table is never made.
 func TestEveryOperationIsBound(t *testing.T) {
-	api.New(apitest.New(apitest.State{}), api.Config{})
-	unit := apitest.New(apitest.State{})
+	api.New(apitest.Start(t), api.Config{})
+	unit := apitest.Start(t)
 	for want, core := range map[string]api.Core{
 		"0 things do unit.status": lacking{unit}, "2 things do unit.status": doubled{unit},
 	} {
@@ -49,12 +49,12 @@ func TestEveryOperationIsBound(t *testing.T) {
 
 // trying is a core that notes which node it is to try a version on.
 type trying struct {
-	*apitest.Unit
+	*apitest.Rig
 	nodes []string
 }
 
 func (c *trying) Operations() []api.Operation {
-	others := slices.DeleteFunc(c.Unit.Operations(), func(o api.Operation) bool { return o.Name() == op.TryNode.Name })
+	others := slices.DeleteFunc(c.Rig.Operations(), func(o api.Operation) bool { return o.Name() == op.TryNode.Name })
 	return append(others, api.Bind(op.TryNode, func(_ context.Context, in op.TryIn) (view.Ordered, error) {
 		c.nodes = append(c.nodes, in.Node)
 		return view.Ordered{}, nil
@@ -64,7 +64,7 @@ func (c *trying) Operations() []api.Operation {
 // TestOnlyWhoMayIsHeard: a path that is not written plainly leads nowhere, also where its clean form is a route, and a
 // body never changes what the path says.
 func TestOnlyWhoMayIsHeard(t *testing.T) {
-	core := &trying{Unit: apitest.New(apitest.Sample())}
+	core := &trying{Rig: apitest.StartSample(t)}
 	h := api.New(core, api.Config{Tokens: keys})
 	for _, c := range []struct {
 		role       tokens.Role
@@ -95,7 +95,7 @@ func TestOnlyWhoMayIsHeard(t *testing.T) {
 // TestUncleanPathsAreNotHandled: where the clean form of a path is a route, whose role nobody has checked, its handler
 // does not even read the body.
 func TestUncleanPathsAreNotHandled(t *testing.T) {
-	h := api.New(apitest.New(apitest.Sample()), api.Config{Tokens: keys})
+	h := api.New(apitest.StartSample(t), api.Config{Tokens: keys})
 	for _, path := range []string{"/v1/tokens/%2e%2e/revoke", "/v1/tokens/%2e/revoke", "/v1//config/restore"} {
 		body := &noted{}
 		r := httptest.NewRequest(http.MethodPost, path, body)

@@ -43,7 +43,7 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("%s seconds: %s, %v", seconds, res.Status, err)
 		}
 	}
-	remote := api.New(apitest.New(apitest.Sample()), api.Config{Tokens: keys})
+	remote := api.New(apitest.StartSample(t), api.Config{Tokens: keys})
 	for role, want := range map[tokens.Role]int{
 		tokens.View: http.StatusForbidden, tokens.Operate: http.StatusForbidden, tokens.Admin: http.StatusNotFound,
 	} {

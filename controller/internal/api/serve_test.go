@@ -2,20 +2,20 @@ package api_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -26,83 +26,10 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// served is an API on a real unix socket.
-type served struct {
-	t      *testing.T
-	unit   *apitest.Unit
-	path   string
-	client *http.Client
-	stop   func() error // stops serving and returns what Serve did
-}
-
-func serve(t *testing.T, cfg api.Config) *served {
-	t.Helper()
-	s := &served{t: t, unit: apitest.New(apitest.Sample()), path: filepath.Join(t.TempDir(), "c.sock")}
-	l, err := api.ListenUnix(s.path, 0o660)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	result := make(chan error, 1)
-	a := api.New(s.unit, cfg)
-	go func() { result <- a.Serve(ctx, l) }()
-	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", s.path)
-	}}
-	s.client = &http.Client{Transport: tr}
-	s.stop = sync.OnceValue(func() error {
-		cancel()
-		err := <-result
-		tr.CloseIdleConnections()
-		return err
-	})
-	t.Cleanup(func() {
-		if err := s.stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
-func (s *served) get(path string) *http.Response {
-	s.t.Helper()
-	res, err := s.client.Get("http://tandem" + path)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() {
-		if err := res.Body.Close(); err != nil {
-			s.t.Error(err)
-		}
-	})
-	if res.StatusCode != 200 {
-		body, err := io.ReadAll(res.Body)
-		s.t.Fatalf("%s: %s %s %v", path, res.Status, body, err)
-	}
-	return res
-}
-
-// next reads the next line of a stream that is not blank.
-func next[T any](t *testing.T, r *bufio.Reader) (v T) {
-	t.Helper()
-	for {
-		line, err := r.ReadBytes('\n')
-		if err != nil {
-			t.Fatalf("stream ended: %v", err)
-		}
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		if err := json.Unmarshal(line, &v, json.RejectUnknownMembers(true)); err != nil {
-			t.Fatalf("%v in %s", err, line)
-		}
-		return v
-	}
-}
-
 func TestUnixSocketKnowsItsCaller(t *testing.T) {
 	s := serve(t, api.Config{})
 	for _, user := range []string{"", "alice", "bad name"} {
+		s.unit.Damage()
 		req, err := http.NewRequest("POST", "http://tandem/v1/config/restore", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -117,12 +44,11 @@ func TestUnixSocketKnowsItsCaller(t *testing.T) {
 		if err := res.Body.Close(); err != nil || res.StatusCode != 200 {
 			t.Fatal(res.Status, err)
 		}
-		s.unit.Do(func(st *apitest.State) {
-			if !strings.HasPrefix(st.Who, "uid:") || strings.HasSuffix(st.Who, " for alice") != (user == "alice") ||
-				strings.Contains(st.Who, "bad") {
-				t.Errorf("%q: who is %q", user, st.Who)
-			}
-		})
+		who := newest(t, s.unit, "state").Who
+		if !strings.HasPrefix(who, "uid:") || strings.HasSuffix(who, " for alice") != (user == "alice") ||
+			strings.Contains(who, "bad") {
+			t.Errorf("%q: who is %q", user, who)
+		}
 	}
 	stat, err := os.Stat(s.path)
 	if err != nil || stat.Mode().Perm() != 0o660 {
@@ -138,17 +64,16 @@ func TestUnixSocketKnowsItsCaller(t *testing.T) {
 
 func TestEventsAreFollowed(t *testing.T) {
 	s := serve(t, api.Config{KeepAlive: 5 * time.Millisecond})
-	res := s.get("/v1/events?after=9&follow=1")
+	last := newest(t, s.unit).Seq
+	res := s.get(fmt.Sprintf("/v1/events?after=%d&follow=1", last-5))
 	r := bufio.NewReader(res.Body)
-	for seq := uint64(10); seq <= 14; seq++ {
+	for seq := last - 4; seq <= last; seq++ {
 		if e := next[view.Entry](t, r); e.Seq != seq {
 			t.Fatalf("entry %d, want %d", e.Seq, seq)
 		}
 	}
-	for seq := uint64(15); seq <= 20; seq++ {
-		s.unit.Do(func(st *apitest.State) {
-			st.Entries = append(st.Entries, view.Entry{Seq: seq, At: apitest.Now, Type: "note"})
-		})
+	for seq := last + 1; seq <= last+6; seq++ {
+		remark(t, s.unit)
 		if e := next[view.Entry](t, r); e.Seq != seq {
 			t.Fatalf("entry %d, want %d", e.Seq, seq)
 		}
@@ -170,27 +95,28 @@ func TestEventsAreFollowed(t *testing.T) {
 func TestFilteredFollowersSeeEveryMatch(t *testing.T) {
 	s := serve(t, api.Config{})
 	r := bufio.NewReader(s.get("/v1/events?type=live&node=node-4&follow=1").Body)
-	if e := next[view.Entry](t, r); e.Seq != 14 {
-		t.Fatal(e)
-	}
-	for seq := uint64(15); seq < 200; seq++ {
-		e := view.Entry{Seq: seq, At: apitest.Now, Type: "note"}
-		if seq%20 == 0 {
-			e.Type, e.Node = "live", "node-4"
+	for _, up := range []bool{true, false} {
+		if e := next[view.Entry](t, r); e.Type != "live" || strings.Contains(string(e.Data), `"up":true`) != up {
+			t.Fatal(e)
 		}
-		s.unit.Do(func(st *apitest.State) { st.Entries = append(st.Entries, e) })
-		if seq%20 == 0 {
-			if got := next[view.Entry](t, r); got.Seq != seq {
-				t.Fatalf("entry %d, want %d", got.Seq, seq)
-			}
+	}
+	for i := range 185 {
+		if i%20 != 0 {
+			remark(t, s.unit)
+			continue
+		}
+		s.unit.Connect("node-4", i%40 == 0)
+		if got, want := next[view.Entry](t, r), newest(t, s.unit, "live").Seq; got.Seq != want {
+			t.Fatalf("entry %d, want %d", got.Seq, want)
 		}
 	}
 }
 
 func TestNewestFirst(t *testing.T) {
 	s := serve(t, api.Config{})
+	last := newest(t, s.unit).Seq
 	r := bufio.NewReader(s.get("/v1/events?newest=1&limit=2").Body)
-	if a, b := next[view.Entry](t, r), next[view.Entry](t, r); a.Seq != 14 || b.Seq != 13 {
+	if a, b := next[view.Entry](t, r), next[view.Entry](t, r); a.Seq != last || b.Seq != last-1 {
 		t.Errorf("%d %d", a.Seq, b.Seq)
 	}
 	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
@@ -199,7 +125,19 @@ func TestNewestFirst(t *testing.T) {
 }
 
 func TestNodesAreWatched(t *testing.T) {
-	s := serve(t, api.Config{WatchEvery: time.Millisecond})
+	u := apitest.StartSample(t)
+	var broken atomic.Pointer[wire.Error]
+	nodes := func(ctx context.Context) (op.Nodes, error) {
+		if err := broken.Load(); err != nil {
+			return op.Nodes{}, err
+		}
+		all, err := u.Nodes(ctx)
+		if err == nil && all.Nodes[3].Online { // with it node-2 is gone
+			all.Nodes = slices.Delete(all.Nodes, 1, 2)
+		}
+		return all, err
+	}
+	s := serveCore(t, u, apitest.Instead(u, api.WatchNodes(nodes)), api.Config{WatchEvery: time.Millisecond})
 	r := bufio.NewReader(s.get("/v1/nodes?watch=1").Body)
 	for _, name := range []string{"node-1", "node-2", "node-3", "node-4"} {
 		if c := next[op.NodeChange](t, r); c.Node == nil || c.Node.Node != name {
@@ -209,11 +147,8 @@ func TestNodesAreWatched(t *testing.T) {
 	if c := next[op.NodeChange](t, r); !c.Complete {
 		t.Fatalf("%+v", c)
 	}
-	s.unit.Do(func(*apitest.State) {}) // nothing changed: nothing to say
-	s.unit.Do(func(st *apitest.State) {
-		st.Nodes[3].Online = true
-		st.Nodes = append(st.Nodes[:1:1], st.Nodes[2:]...)
-	})
+	remark(t, u) // nothing changed: nothing to say
+	u.Connect("node-4", true)
 	if c := next[op.NodeChange](t, r); c.Node == nil || c.Node.Node != "node-4" || !c.Node.Online {
 		t.Errorf("%+v", c)
 	}
@@ -223,9 +158,8 @@ func TestNodesAreWatched(t *testing.T) {
 	if c := next[op.NodeChange](t, r); !c.Complete {
 		t.Errorf("%+v", c)
 	}
-	s.unit.Do(func(st *apitest.State) {
-		st.Fail = map[string]error{"Nodes": wire.New(wire.CodeUnavailable, "", "broken")}
-	})
+	broken.Store(wire.New(wire.CodeUnavailable, "", "broken"))
+	remark(t, u)
 	if p := next[op.Problem](t, r); p.Error == nil || p.Error.Message != "broken" {
 		t.Errorf("%+v", p)
 	}
@@ -237,7 +171,7 @@ func TestStatusIsWatched(t *testing.T) {
 	if st := next[view.SourceStatus](t, r); st.Progress.Installed != 1 {
 		t.Errorf("%+v", st)
 	}
-	s.unit.Do(func(st *apitest.State) { st.Config.Progress.Installed = 2 })
+	s.unit.Report("node-3", wire.KindConfig, wire.StateInstalled, nil, nil)
 	if st := next[view.SourceStatus](t, r); st.Progress.Installed != 2 {
 		t.Errorf("%+v", st)
 	}
@@ -259,14 +193,26 @@ func TestStreamsAreLimited(t *testing.T) {
 }
 
 func TestDownloadsThatFailAreCutOff(t *testing.T) {
-	s := serve(t, api.Config{})
+	u := apitest.StartSample(t)
+	var disk atomic.Pointer[error]
+	fill := func(_ context.Context, w io.Writer) error {
+		for i := range 8 {
+			if err := disk.Load(); err != nil && i == 4 {
+				return *err
+			}
+			if _, err := w.Write(make([]byte, 4096)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	s := serveCore(t, u, apitest.Instead(u, api.File(op.BackupJournal, "journal.db", fill),
+		api.File(op.ExportJournal, "", fill)), api.Config{})
 	whole, err := io.ReadAll(s.get("/v1/journal/backup").Body)
 	if err != nil || len(whole) != 8*4096 {
 		t.Fatal(len(whole), err)
 	}
-	s.unit.Do(func(st *apitest.State) {
-		st.Fail = map[string]error{"Backup": errors.New("disk"), "Export": errors.New("disk")}
-	})
+	disk.Store(new(errors.New("disk")))
 	for _, path := range []string{"/v1/journal/backup", "/v1/journal/export"} {
 		res, err := s.client.Get("http://tandem" + path)
 		if err == nil {
@@ -281,7 +227,7 @@ func TestDownloadsThatFailAreCutOff(t *testing.T) {
 
 // TestStopWaitsForWork: what was being worked on when the API stops still gets its answer.
 func TestStopWaitsForWork(t *testing.T) {
-	u := &slow{Unit: apitest.New(apitest.Sample()), began: make(chan struct{}), done: make(chan struct{})}
+	u := &slow{Rig: apitest.StartSample(t), began: make(chan struct{}), done: make(chan struct{})}
 	path := filepath.Join(t.TempDir(), "c.sock")
 	l, err := api.ListenUnix(path, 0o600)
 	if err != nil {
@@ -321,11 +267,13 @@ func TestStopWaitsForWork(t *testing.T) {
 
 // slow takes its time for Nodes.
 type slow struct {
-	*apitest.Unit
+	*apitest.Rig
 	began, done chan struct{}
 }
 
-func (s *slow) Operations() []api.Operation { return instead(s.Unit, s.Nodes) }
+func (s *slow) Operations() []api.Operation {
+	return apitest.Instead(s.Rig, api.Ask(op.ListNodes, s.Nodes)).Operations()
+}
 
 func (s *slow) Nodes(ctx context.Context) (op.Nodes, error) {
 	close(s.began)
@@ -333,12 +281,12 @@ func (s *slow) Nodes(ctx context.Context) (op.Nodes, error) {
 	case <-s.done:
 	case <-ctx.Done():
 	}
-	return s.Unit.Nodes(ctx)
+	return s.Rig.Nodes(ctx)
 }
 
 // TestStopEndsWhatDoesNot: after the grace period the request's context ends, and Serve returns.
 func TestStopEndsWhatDoesNot(t *testing.T) {
-	u := &slow{Unit: apitest.New(apitest.Sample()), began: make(chan struct{}), done: make(chan struct{})}
+	u := &slow{Rig: apitest.StartSample(t), began: make(chan struct{}), done: make(chan struct{})}
 	path := filepath.Join(t.TempDir(), "c.sock")
 	l, err := api.ListenUnix(path, 0o600)
 	if err != nil {
@@ -374,7 +322,7 @@ func TestServeOverTCPNeedsTheToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := api.New(apitest.New(apitest.Sample()), api.Config{Tokens: keys})
+	a := api.New(apitest.StartSample(t), api.Config{Tokens: keys})
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- a.Serve(ctx, l) }()
@@ -412,7 +360,7 @@ func TestServeFailsWithItsListener(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := api.New(apitest.New(apitest.State{}), api.Config{}).Serve(context.Background(), l); err == nil {
+	if err := api.New(apitest.Start(t), api.Config{}).Serve(context.Background(), l); err == nil {
 		t.Error("served on a closed listener")
 	}
 }

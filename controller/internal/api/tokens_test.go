@@ -34,7 +34,7 @@ func ownKeys(t *testing.T, now func() time.Time) (*tokens.Store, map[tokens.Role
 }
 
 func TestCredentials(t *testing.T) {
-	u := apitest.New(apitest.Sample())
+	u := apitest.StartSample(t)
 	wrong := tokens.NewSecret().Text()
 	for _, c := range []struct {
 		keys    *tokens.Store
@@ -85,7 +85,7 @@ func TestCredentials(t *testing.T) {
 // TestTokensAreMade: one with the role admin makes another, which counts at once; the journal knows
 // both, and nobody can ask for a token a second time.
 func TestTokensAreMade(t *testing.T) {
-	u := apitest.New(apitest.Sample())
+	u := apitest.StartSample(t)
 	own, by := ownKeys(t, nil)
 	h := api.New(u, api.Config{Tokens: own, URL: "https://gateway:8885", CA: "sha256:00"})
 	ask := func(bearer, method, target, body string) *httptest.ResponseRecorder {
@@ -104,14 +104,13 @@ func TestTokensAreMade(t *testing.T) {
 		g.CA != "sha256:00" || g.Expires.Sub(g.Created) != time.Hour || g.Expired {
 		t.Errorf("%+v", g.Token)
 	}
+	u.Damage()
 	if w := ask(g.Secret, "POST", "/v1/config/restore", ""); w.Code != 200 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	u.Do(func(s *apitest.State) {
-		if s.Who != "token/ann" {
-			t.Errorf("who is %q", s.Who)
-		}
-	})
+	if who := newest(t, u, "state").Who; who != "token/ann" {
+		t.Errorf("who is %q", who)
+	}
 	if w := ask(g.Secret, "POST", "/v1/tokens", `{"name":"bob","role":"view"}`); w.Code != 403 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -125,25 +124,25 @@ func TestTokensAreMade(t *testing.T) {
 	if w := ask(g.Secret, "GET", "/v1/nodes", ""); w.Code != 401 {
 		t.Errorf("revoked: %d %s", w.Code, w.Body)
 	}
-	u.Do(func(s *apitest.State) {
-		var notes []string
-		for _, e := range s.Entries {
-			if e.Type == "note" {
-				notes = append(notes, e.Who+" "+string(e.Data))
-			}
-			if strings.Contains(string(e.Data), g.Secret[5:20]) {
-				t.Error("the token is in the journal")
-			}
+	entries, err := u.Entries(t.Context(), view.EntryFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notes []string
+	for _, e := range entries {
+		if e.Type == "note" {
+			notes = append(notes, e.Who+" "+string(e.Data))
 		}
-		if len(notes) != 2 || !strings.HasPrefix(notes[0], "token/admin ") ||
-			!strings.Contains(notes[0], `"token":"ann"`) || !strings.Contains(notes[1], "revoked") {
-			t.Errorf("%q", notes)
+		if strings.Contains(string(e.Data), g.Secret[5:20]) {
+			t.Error("the token is in the journal")
 		}
-	})
+	}
+	if len(notes) != 2 || !strings.HasPrefix(notes[0], "token/admin ") ||
+		!strings.Contains(notes[0], `"token":"ann"`) || !strings.Contains(notes[1], "revoked") {
+		t.Errorf("%q", notes)
+	}
 	// With the journal broken no token is made, but one is revoked.
-	u.Do(func(s *apitest.State) {
-		s.Fail = map[string]error{"Remark": wire.New(wire.CodeStorage, "", "the disk is full")}
-	})
+	h = api.New(failing{u, wire.New(wire.CodeStorage, "", "the disk is full")}, api.Config{Tokens: own})
 	if w := ask(by[tokens.Admin], "POST", "/v1/tokens", `{"name":"bob","role":"view"}`); w.Code != 503 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,9 @@ import (
 
 	"tandem.internal/controller/internal/api/apitest"
 	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/distribute"
+	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -29,44 +33,6 @@ const malformed = `{
 }
 `
 
-type change = func(*apitest.State)
-
-func refuses(s *apitest.State) {
-	s.Refuse = map[string]*wire.Error{"node-2": wire.New(wire.CodeBadValue, "/priority", "at most 10 here")}
-}
-
-func trial(s *apitest.State) {
-	s.Config.Trial = &view.Trial{Version: "2.1.0", Rev: 13, Deadline: apitest.Now.Add(90e9)}
-}
-
-func failed(s *apitest.State) {
-	s.Config.State, s.Config.Error = "failed", wire.New(wire.CodeMalformed, "", "the file unit.json was altered")
-	s.Config.Attempted = &view.Attempted{Version: "1.9.5", At: apitest.Now.Add(-time10), Who: "uid:1000(alice)",
-		Error: wire.New(wire.CodeWrongState, "/version", "version 1.9.5 is lower than the installed 2.0.0")}
-}
-
-const time10 = 10 * 60e9
-
-func hostile(s *apitest.State) {
-	s.Nodes[1].Documents[wire.KindConfig].Last.Error.Message = "\x1b[2J\x1b[31mowned\nnode-9  mainType\u202e"
-}
-
-func empty(s *apitest.State) { *s = apitest.State{Config: view.SourceStatus{State: "absent"}} }
-
-// identified gives node-1 an identity.
-func identified(state string) change {
-	return func(s *apitest.State) {
-		id := &view.Identity{State: state, Joined: apitest.Now.Add(-time10), Expires: apitest.Now.AddDate(0, 3, 0)}
-		switch state {
-		case "revoked":
-			id.Revoked, id.RevokedBy = apitest.Now.Add(-time10), "uid:1000(alice)"
-		case "expired":
-			id.State, id.Expires = "joined", apitest.Now.Add(-time10)
-		}
-		s.Nodes[0].Identity = id
-	}
-}
-
 // TestCommands runs every command as a person does, for people and as JSON.
 func TestCommands(t *testing.T) {
 	good, next := "GOOD", "NEXT" // stand for files
@@ -83,16 +49,14 @@ func TestCommands(t *testing.T) {
 		{"config-check-offline-malformed", "config check --offline BAD", nil},
 		{"config-apply", "config apply GOOD", nil},
 		{"config-apply-silent", "config apply GOOD",
-			func(s *apitest.State) { s.Silent = map[string]bool{"node-3": true} }},
+			played(func(u *apitest.Rig) { u.Silence("node-3") })},
 		{"config-apply-try", "config apply GOOD --try 2m", nil},
 		{"config-apply-try-iso", "config apply GOOD --try PT90S", nil},
 		{"config-apply-skip-nodes", "config apply GOOD --skip-nodes", refuses},
 		{"config-apply-refused", "config apply GOOD", refuses},
 		{"config-apply-same", "config apply SAME", nil},
 		{"config-apply-malformed", "config apply BAD", nil},
-		{"config-apply-storage", "config apply GOOD", func(s *apitest.State) {
-			s.Fail = map[string]error{"Submit": wire.New(wire.CodeStorage, "", "the disk is full")}
-		}},
+		{"config-apply-storage", "config apply GOOD", answered(apitest.Failing(apitest.Config.Apply, diskFull))},
 		{"config-confirm", "config confirm", trial},
 		{"config-confirm-nothing", "config confirm", nil},
 		{"config-status", "config status", nil},
@@ -114,14 +78,12 @@ func TestCommands(t *testing.T) {
 		{"config-rollback-low", "config rollback 1.9.0 --as 1.9.1", nil},
 		{"config-rollback-unknown", "config rollback 0.0.1 --as 2.0.1", nil},
 		{"config-rollback-no-as", "config rollback 1.9.0", nil},
-		{"config-wait", "config wait", func(s *apitest.State) {
-			s.Config.Progress = view.Progress{Nodes: 4, Online: 4, Installed: 4}
-		}},
-		{"config-wait-rejected", "config wait --within 2m", func(s *apitest.State) {
-			s.Config.Progress = view.Progress{Nodes: 4, Online: 4, Installed: 3, Failed: 1, Missing: []view.Laggard{
-				{Node: "node-2", Online: true, State: wire.StateRejected},
-			}}
-		}},
+		{"config-wait", "config wait", played(func(u *apitest.Rig) {
+			arrive(u, "node-1", "node-2", "node-3", "node-4")
+		})},
+		{"config-wait-rejected", "config wait --within 2m", played(func(u *apitest.Rig) {
+			arrive(u, "node-1", "node-3", "node-4")
+		})},
 		{"config-wait-none", "config wait", empty},
 		{"config-resolve", "config resolve GOOD --node node-1", nil},
 		{"config-resolve-type", "config resolve GOOD --node node-7 --type mainType", nil},
@@ -143,75 +105,68 @@ func TestCommands(t *testing.T) {
 		{"node-joined", "node node-1", identified("joined")},
 		{"node-revoked", "node node-1", identified("revoked")},
 		{"node-expired", "node node-1", identified("expired")},
-		{"node-enrolled", "node node-9", func(s *apitest.State) {
-			s.Nodes = append(s.Nodes, view.Node{Node: "node-9", Identity: &view.Identity{State: "enrolled"}})
-		}},
-		{"nodes-awaited", "nodes", func(s *apitest.State) {
-			s.Nodes = append(s.Nodes, view.Node{Node: "node-8", Identity: &view.Identity{State: "joined"}},
-				view.Node{Node: "node-9", Identity: &view.Identity{State: "enrolled"}})
-		}},
-		{"node-enroll", "node enroll node-1", nil},
-		{"node-enroll-ttl", "node enroll node-1 --ttl 1h", nil},
-		{"node-enroll-no-door", "node enroll node-1", func(s *apitest.State) {
-			s.Fail = map[string]error{"Enroll": wire.New(wire.CodeNotSupported, "",
-				"this controller has no door to join by; start it with --listen-tls")}
-		}},
+		{"node-enrolled", "node node-9", played(func(u *apitest.Rig) { enroll(u, "node-9") })},
+		{"nodes-awaited", "nodes", played(func(u *apitest.Rig) {
+			join(u, "node-8", apitest.Now.AddDate(0, 3, 0))
+			enroll(u, "node-9")
+		})},
+		{"node-enroll", "node enroll node-1", plainTokens},
+		{"node-enroll-ttl", "node enroll node-1 --ttl 1h", plainTokens},
+		{"node-enroll-no-door", "node enroll node-1", played(func(u *apitest.Rig) {
+			u.SetAuthority(distribute.Authority{})
+		})},
 		{"node-enroll-nobody", "node enroll no/de", nil},
 		{"node-revoke", "node revoke node-1 --reason stolen", nil},
 		{"node-revoke-unknown", "node revoke node1", nil},
-		{"identity-certify", "identity certify cloud/eu --csr GOOD", nil},
-		{"identity-certify-out", "identity certify cloud/eu --csr GOOD --out DIR/eu.pem", nil},
-		{"identity-certify-in-the-way", "identity certify cloud/eu --csr GOOD --out BAD", nil},
+		{"identity-certify", "identity certify cloud/eu --csr GOOD", certified},
+		{"identity-certify-out", "identity certify cloud/eu --csr GOOD --out DIR/eu.pem", certified},
+		{"identity-certify-in-the-way", "identity certify cloud/eu --csr GOOD --out BAD", certified},
 		{"identity-certify-no-csr", "identity certify cloud/eu", nil},
-		{"identity-revoke", "identity revoke cloud/eu", nil},
+		{"identity-revoke", "identity revoke cloud/eu", played(func(u *apitest.Rig) {
+			must(u.Enrolment(context.Background(), enrol.Certify{Subject: "cloud/eu", Key: "k", Serial: "1",
+				Expires: apitest.Now.AddDate(0, 3, 0)}))
+		})},
 		{"token-list", "token list", nil},
 		{"token-create", "token create ann --role operate", nil},
 		{"token-create-expires", "token create dashboard --role view --expires 90d", nil},
-		{"token-create-journal-broken", "token create ann --role view", func(s *apitest.State) {
-			s.Fail = map[string]error{"Remark": wire.New(wire.CodeStorage, "", "the disk is full")}
-		}},
+		{"token-create-journal-broken", "token create ann --role view", unremarked},
 		{"token-revoke", "token revoke operate", nil},
 		{"token-revoke-misspelt", "token revoke oprate", nil},
-		{"token-revoke-journal-broken", "token revoke operate", func(s *apitest.State) {
-			s.Fail = map[string]error{"Remark": wire.New(wire.CodeStorage, "", "the disk is full")}
-		}},
-		{"key-show", "key show", nil},
-		{"key-rotate-too-early", "key rotate", nil},
-		{"key-rotate-force", "key rotate --force", nil},
-		{"key-retire", "key retire 9f2c5a7d11e04b36", nil},
-		{"key-retire-signing", "key retire 34750f98bd59fcfc", nil},
-		{"key-retire-unknown", "key retire nokey", nil},
+		{"token-revoke-journal-broken", "token revoke operate", unremarked},
+		{"key-show", "key show", rotating},
+		{"key-rotate-too-early", "key rotate", rotating},
+		{"key-rotate-force", "key rotate --force", rotating},
+		{"key-retire", "key retire fa4d86c3b551aa6c", rotating},
+		{"key-retire-signing", "key retire 139e3940e64b5491", rotating},
+		{"key-retire-unknown", "key retire nokey", rotating},
 		{"events", "events --limit 3", nil},
 		{"events-filtered", "events --node node-4 --type live", nil},
 		{"events-after", "events --after 9 --limit 2", nil},
 		{"events-none", "events --type nothing", nil},
 		{"journal-verify", "journal verify", nil},
 		{"journal-verify-damaged", "journal verify",
-			func(s *apitest.State) { s.Damage = "record 7 altered: its content does not match its chain hash" }},
+			answered(apitest.Fixed(op.VerifyJournal,
+				op.Verification{Report: "record 7 altered: its content does not match its chain hash"}))},
 		{"journal-export", "journal export", nil},
 		{"journal-backup", "journal backup DIR/b.db", nil},
 		{"unit-status", "unit status", nil},
-		{"unit-status-down", "unit status", func(s *apitest.State) {
-			s.Status.Broker.Up, s.Status.Broker.Embedded, s.Status.Broker.Error = false, false, "connection refused"
-		}},
-		{"unit-status-broken", "unit status", func(s *apitest.State) {
-			s.Status.Epoch, s.Status.Rev, s.Config = 0, 0, view.SourceStatus{}
-			s.Status.Trouble = []string{
+		{"unit-status-down", "unit status", amended(func(st *view.UnitStatus) {
+			st.Broker.Up, st.Broker.Embedded, st.Broker.Error = false, false, "connection refused"
+		})},
+		{"unit-status-broken", "unit status", amended(func(st *view.UnitStatus) {
+			st.Epoch, st.Rev, st.Config = 0, 0, view.SourceStatus{State: "absent"}
+			st.Trouble = []string{
 				"the journal /var/lib/journal.db cannot be written: the disk is full; nothing more is accepted until the cause " +
 					"is removed and the journal opened again"}
-		}},
-		{"unit-status-not-ready", "unit status", func(s *apitest.State) {
-			s.Fail = map[string]error{"Status": wire.New(wire.CodeUnavailable, "", "the controller is starting")}
-		}},
+		})},
+		{"unit-status-not-ready", "unit status", answered(apitest.Failing(op.UnitStatus,
+			wire.New(wire.CodeUnavailable, "", "the controller is starting")))},
 		{"version", "version", nil},
 	} {
 		for _, suffix := range []string{"", "-json"} {
 			t.Run(c.name+suffix, func(t *testing.T) {
-				s := apitest.Sample()
-				if c.state != nil {
-					c.state(&s)
-				}
-				b := newBench(t, s)
+				t.Parallel()
+				b := c.state.bench(t)
 				files := strings.NewReplacer(
 					good, b.write("good.json", string(apitest.Document("2.1.0"))),
 					next, b.write("next.json", strings.ReplaceAll(strings.ReplaceAll(string(apitest.Document("2.1.0")), "0.8", "0.75"), `"labels": ["mainNode"],`, `"labels": ["mainNode", "big"],`)),
@@ -231,7 +186,7 @@ func TestCommands(t *testing.T) {
 
 // TestJSONIsJSON: with --json, what goes to either side is JSON, line by line.
 func TestJSONIsJSON(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	bad := b.write("bad.json", malformed)
 	for _, args := range [][]string{
 		{"config", "apply", bad}, {"config", "check", "--offline", bad}, {"confg"}, {"config", "--frob"},
@@ -254,7 +209,7 @@ func TestJSONIsJSON(t *testing.T) {
 
 // TestEveryCommandHelps: each command has an example, and its help shows it.
 func TestEveryCommandHelps(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	var paths []string
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {

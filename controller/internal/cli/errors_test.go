@@ -4,19 +4,23 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/controller/internal/view"
 )
 
 // TestMistakes: what people mistype, and what they are told.
 func TestMistakes(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	good := b.write("good.json", string(apitest.Document("2.1.0")))
 	b.write("empty.json", "")
 	b.write("cut.json", `{"formatVersion": "7", "version": "2.1.0", "nodes": [{"node": `)
@@ -81,14 +85,14 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestStandardInput(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	golden(t, "stdin", b.transcript(string(apitest.Document("2.1.0")), "config", "apply", "-")+
 		b.transcript(malformed, "config", "apply", "-")+
 		b.transcript(string(apitest.Document("3.0.0")), "config", "diff", "2.0.0", "-"))
 }
 
 func TestDoors(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	token := b.tokens[tokens.View]
 	file := b.write("token", "# mine\n\n"+token+"\n")
 	for _, c := range []struct {
@@ -121,15 +125,13 @@ func TestDoors(t *testing.T) {
 		}
 	}
 	b.env = map[string]string{"TANDEM_SOCKET": b.socket}
-	b.unit.Do(func(s *apitest.State) { s.Documents["2.0.0"] = apitest.Document("2.0.0") })
 	if _, stderr, exit := b.run("", "config", "rollback", "1.9.0", "--as", "2.0.1"); exit != 0 {
 		t.Fatal(stderr)
 	}
-	b.unit.Do(func(s *apitest.State) {
-		if !strings.HasPrefix(s.Who, "uid:") || !strings.Contains(s.Who, " for alice") {
-			t.Errorf("the journal would have %q", s.Who)
-		}
-	})
+	all, err := b.unit.Entries(t.Context(), view.EntryFilter{Reverse: true, Limit: 1, Types: []string{"accepted"}})
+	if err != nil || !strings.HasPrefix(all[0].Who, "uid:") || !strings.Contains(all[0].Who, " for alice") {
+		t.Errorf("the journal has %+v, %v", all, err)
+	}
 }
 
 // swapped is a token with one character that is another one.
@@ -143,7 +145,7 @@ func swapped(token string) string {
 
 // TestWarnsOfClearText: a token that crosses a network as it is.
 func TestWarnsOfClearText(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	b.env = map[string]string{"TANDEM_TOKEN": b.tokens[tokens.View]}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // nobody is asked
@@ -155,7 +157,7 @@ func TestWarnsOfClearText(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	b.stop()
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: b.socket, Net: "unix"})
 	if err != nil {
@@ -170,7 +172,7 @@ func TestNobodyListens(t *testing.T) {
 
 // TestStuckController: a controller that takes the connection and says nothing costs --timeout.
 func TestStuckController(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	b.stop()
 	l, err := net.Listen("unix", b.socket)
 	if err != nil {
@@ -191,7 +193,7 @@ func TestStuckController(t *testing.T) {
 
 // TestStrangers: what answers is not a controller.
 func TestStrangers(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	b.stop()
 	for name, answer := range map[string]string{
 		"html":     "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
@@ -234,7 +236,7 @@ func TestStrangers(t *testing.T) {
 
 // TestOutputThatCannotBeWritten is an error, not a success.
 func TestOutputThatCannotBeWritten(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	var errs bytes.Buffer
 	io := b.io
 	io.In, io.Out, io.Err = strings.NewReader(""), full{}, &errs
@@ -255,9 +257,11 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 // TestDownloadsThatFail leave no file.
 func TestDownloadsThatFail(t *testing.T) {
-	s := apitest.Sample()
-	s.Fail = map[string]error{"Backup": errors.New("disk"), "Export": errors.New("disk")}
-	b := newBench(t, s)
+	fail := func(_ context.Context, w io.Writer) error {
+		_, err := w.Write(make([]byte, 4096))
+		return errors.Join(err, errors.New("disk"))
+	}
+	b := answered(api.File(op.BackupJournal, "journal.db", fail), api.File(op.ExportJournal, "", fail)).bench(t)
 	for _, args := range [][]string{{"journal", "backup", b.dir + "/b.db"},
 		{"journal", "export", "-o", b.dir + "/b.db"}} {
 		if _, stderr, exit := b.run("", args...); exit != exitUnreachable || !strings.Contains(stderr, "cut off") {

@@ -9,35 +9,33 @@ import (
 
 	"tandem.internal/controller/internal/api/apitest"
 	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
 
-func healthy(s *apitest.State) {
-	apitest.Healthy(s)
-	set := func(text, who string) view.HealthSetting {
+// healthy has settings of health, and its nodes tell theirs.
+func healthy(u *apitest.Rig) {
+	set := func(who string, scope view.Scope, text string) {
 		h, err := wire.Decode[wire.HealthSettings]([]byte(text))
-		if err != nil {
-			panic(err)
-		}
-		return view.HealthSetting{Settings: *h, Rev: 7, At: s.Now.Add(-time.Hour), Who: who}
+		must(err)
+		_, err = u.SetHealth(as(who), op.SetHealth{Scope: scope, Settings: h})
+		must(err)
 	}
-	all := set(`{"formatVersion":"1","reset":"P7D","contact":"PT2M30S"}`, "uid:1000(alice)")
-	s.Settings = view.HealthSettings{Rev: 7, All: &all,
-		Types: map[string]view.HealthSetting{
-			"mainType": set(`{"formatVersion":"1","approval":true,"checks":{"disk":{"max":0.9,"for":"PT5M"}}}`,
-				"token/ann")},
-		Nodes: map[string]view.HealthSetting{"node-2": set(`{"formatVersion":"1","reboot":false}`, "token/ann")}}
+	set(apitest.Alice, view.Scope{All: true}, `{"formatVersion":"1","reset":"P7D","contact":"PT2M30S"}`)
+	set(apitest.Ann, view.Scope{Types: []string{"mainType"}},
+		`{"formatVersion":"1","approval":true,"checks":{"disk":{"max":0.9,"for":"PT5M"}}}`)
+	set(apitest.Ann, view.Scope{Nodes: []string{"node-2"}}, `{"formatVersion":"1","reboot":false}`)
+	u.Healthy()
 }
 
-func maintained(s *apitest.State) {
-	s.Status.Maintenance = &view.Maintenance{Since: s.Now.Add(-time.Hour), Until: s.Now.Add(90 * time.Minute),
-		Who: "uid:1000(alice)", Reason: "a new switch"}
-}
+var maintained = played(func(u *apitest.Rig) {
+	_, err := u.Maintain(as(apitest.Alice), op.Maintain{For: "PT1H30M", Reason: "a new switch"})
+	must(err)
+})
 
 // told gives the unit events of nodes and orders of operators.
-func told(s *apitest.State) {
-	s.Entries = nil
+func told() (entries []view.Entry) {
 	for i, e := range []view.Entry{
 		{Type: "event", Node: "node-1", Kind: "alert", Data: alert("raise", 0.971234, "")},
 		{Type: "event", Node: "node-1", Kind: "alert", Data: alert("continue", 0.7, "")},
@@ -90,9 +88,10 @@ func told(s *apitest.State) {
 			Data: jsontext.Value(
 				`{"id":"try-1","method":"try","error":{"code":"wrong-state","message":"nothing is staged","node":"node-1"}}`)},
 	} {
-		e.Seq, e.At = uint64(9+i), s.Now.Add(time.Duration(i-20)*time.Second)
-		s.Entries = append(s.Entries, e)
+		e.Seq, e.At = uint64(9+i), apitest.Now.Add(time.Duration(i-20)*time.Second)
+		entries = append(entries, e)
 	}
+	return entries
 }
 
 func alert(state string, value float64, reason string) jsontext.Value {
@@ -112,23 +111,19 @@ func TestHealthCommands(t *testing.T) {
 		args  string
 		state change
 	}{
-		{"nodes-health", "nodes", healthy},
-		{"node-health", "node node-1", func(s *apitest.State) {
-			healthy(s)
-			s.Nodes[0].Raised = []view.Alert{{Tag: "systemQuotaAlert", Parameter: "partition:services", Value: 0.97,
-				Min: 0.5, Max: 0.9, Since: s.Now.Add(-time10), At: s.Now}}
-		}},
-		{"health", "health node-1", healthy},
-		{"node-components", "node node-1", func(s *apitest.State) {
-			healthy(s)
-			s.Nodes[0].Components = apitest.Components
-		}},
+		{"nodes-health", "nodes", played(healthy)},
+		{"node-health", "node node-1", played(healthy, func(u *apitest.Rig) {
+			u.Event("node-1", 2, "alert", `{"tag":"systemQuotaAlert","parameter":"partition:services","value":0.97,`+
+				`"state":"raise","since":"2026-11-20T09:50:00Z","minThreshold":0.5,"maxThreshold":0.9}`)
+		})},
+		{"health", "health node-1", played(healthy)},
+		{"node-components", "node node-1", played(healthy)},
 		{"health-silent", "health node-3", nil},
-		{"health-offline", "health node-4", healthy},
-		{"health-misspelt", "health node1", healthy},
-		{"health-settings", "health settings", healthy},
+		{"health-offline", "health node-4", played(healthy)},
+		{"health-misspelt", "health node1", played(healthy)},
+		{"health-settings", "health settings", played(healthy)},
 		{"health-settings-none", "health settings", nil},
-		{"health-settings-node", "health settings --node node-1", healthy},
+		{"health-settings-node", "health settings --node node-1", played(healthy)},
 		{"health-settings-node-none", "health settings --node node-3", nil},
 		{"health-set", "health set --all --reset 7d --fallback 5m --test 10m --watchdog 90s", nil},
 		{"health-set-type", "health set --type mainType --approval yes --reboot no --check disk=0.9:5m --check " +
@@ -137,14 +132,11 @@ func TestHealthCommands(t *testing.T) {
 		{"health-set-bad-file", "health set --all BAD", nil},
 		{"health-set-cross", "health set --all --contact 10m", nil},
 		{"health-set-percent", "health set --all --check cpu=95", nil},
-		{"health-unset", "health unset --type mainType", healthy},
+		{"health-unset", "health unset --type mainType", played(healthy)},
 		{"health-unset-nothing", "health unset --all", nil},
 		{"node-reboot", "node reboot node-1 --reason kernel", nil},
 		{"node-reboot-offline", "node reboot node-4 --reason kernel", nil},
-		{"node-reboot-no-answer", "node reboot node-1 --reason kernel", func(s *apitest.State) {
-			s.Fail = map[string]error{"Order": &wire.Error{Code: wire.CodeNoAnswer,
-				Message: "the node has not answered in time", Node: "node-1"}}
-		}},
+		{"node-reboot-no-answer", "node reboot node-1 --reason kernel", unanswered},
 		{"node-try", "node try node-1", nil},
 		{"node-try-refused", "node try node-1 --version 1.6.0", nil},
 		{"node-try-component", "node try node-1 --component os --version 1.5.0", nil},
@@ -155,16 +147,13 @@ func TestHealthCommands(t *testing.T) {
 		{"unit-maintenance-end", "unit maintenance --end", maintained},
 		{"unit-maintenance-end-none", "unit maintenance --end", nil},
 		{"unit-status-maintenance", "unit status", maintained},
-		{"events-health", "events", told},
-		{"events-alerts", "events --type alert --node node-1", told},
+		{"events-health", "events", tells(told())},
+		{"events-alerts", "events --type alert --node node-1", tells(told())},
 	} {
 		for _, suffix := range []string{"", "-json"} {
 			t.Run(c.name+suffix, func(t *testing.T) {
-				s := apitest.Sample()
-				if c.state != nil {
-					c.state(&s)
-				}
-				b := newBench(t, s)
+				t.Parallel()
+				b := c.state.bench(t)
 				files := strings.NewReplacer("FILE", b.write("health.json", `{"formatVersion":"1","reset":"P1D"}`),
 					"BAD", b.write("bad.json", `{"formatVersion":"1","rest":"P1D"}`))
 				args := strings.Fields(files.Replace(c.args))
@@ -179,7 +168,8 @@ func TestHealthCommands(t *testing.T) {
 
 // TestHealthMistakes: what cannot be meant is refused before a controller is asked.
 func TestHealthMistakes(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
+	before := b.newest()
 	for args, want := range map[string]string{
 		"health":                                       "needs NODE",
 		"health set --all":                             "needs settings",
@@ -209,11 +199,9 @@ func TestHealthMistakes(t *testing.T) {
 			t.Errorf("%s: status %d, %s; want %q", args, exit, stderr, want)
 		}
 	}
-	b.unit.Do(func(s *apitest.State) {
-		if s.Who != "" {
-			t.Errorf("the controller was asked by %s", s.Who)
-		}
-	})
+	if e := b.newest(); e.Seq != before.Seq {
+		t.Errorf("the controller was asked by %s", e.Who)
+	}
 	stdout, stderr, exit := b.run(`{"formatVersion":"1","reset":"P1D"}`, "health", "set", "--all", "-")
 	if exit != 0 || stderr != "" || !strings.Contains(stdout, "reset 1d") {
 		t.Errorf("%d %s %s", exit, stdout, stderr)

@@ -18,6 +18,7 @@ import (
 	"tandem.internal/controller/internal/api/apitest"
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/controller/internal/view"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 // bench is a controller's API on a real socket, and a program run against it.
 type bench struct {
 	t      *testing.T
-	unit   *apitest.Unit
+	unit   *apitest.Rig
 	dir    string
 	socket string
 	tcp    string // address
@@ -41,9 +42,13 @@ type bench struct {
 	ctx    context.Context
 }
 
-func newBench(t *testing.T, s apitest.State) *bench {
+// newBench serves a core.
+func newBench(t *testing.T, u *apitest.Rig) *bench { return benchOf(t, u, u) }
+
+// benchOf serves a core that stands before a rig.
+func benchOf(t *testing.T, u *apitest.Rig, core api.Core) *bench {
 	t.Helper()
-	b := &bench{t: t, unit: apitest.New(s), dir: t.TempDir(), env: map[string]string{}, ctx: context.Background()}
+	b := &bench{t: t, unit: u, dir: u.Dir, env: map[string]string{}, ctx: context.Background()}
 	b.socket = filepath.Join(b.dir, "control.sock")
 	l, err := api.ListenUnix(b.socket, 0o660)
 	if err != nil {
@@ -61,7 +66,7 @@ func newBench(t *testing.T, s apitest.State) *bench {
 	b.tcp = "http://" + tcp.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	a := api.New(b.unit, api.Config{Tokens: keys, URL: "https://gateway:8885", CA: "sha256:" + strings.Repeat("ab", 32),
+	a := api.New(core, api.Config{Tokens: keys, URL: "https://gateway:8885", CA: "sha256:" + strings.Repeat("ab", 32),
 		WatchEvery: time.Millisecond})
 	go func() { served <- a.Serve(ctx, []net.Listener{l, tcp}...) }()
 	b.stop = sync.OnceFunc(func() {
@@ -134,4 +139,14 @@ func (b *bench) write(name, text string) string {
 		b.t.Fatal(err)
 	}
 	return path
+}
+
+// newest is the newest entry of the journal.
+func (b *bench) newest() view.Entry {
+	b.t.Helper()
+	all, err := b.unit.Entries(b.t.Context(), view.EntryFilter{Reverse: true, Limit: 1})
+	if err != nil || len(all) != 1 {
+		b.t.Fatal(all, err)
+	}
+	return all[0]
 }

@@ -3,20 +3,23 @@ package cli
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 )
 
 // followed runs a command that does not end by itself. Each time what it has written ends in one of
 // the marks, the step of that mark is taken; at the last it is interrupted instead.
-func followed(t *testing.T, terminal bool, marks []string, step func(int, *apitest.State), args ...string) (out string,
-	exit int) {
+func followed(t *testing.T, b *bench, terminal bool, marks []string, step func(int), args ...string) (
+	out string, exit int) {
 	t.Helper()
-	b := newBench(t, apitest.Sample())
 	ctx, interrupt := context.WithCancel(context.Background())
 	defer interrupt()
 	seen := make(chan string, 100)
@@ -41,7 +44,7 @@ func followed(t *testing.T, terminal bool, marks []string, step func(int, *apite
 			}
 		}
 		if i < len(marks)-1 { // what follows the last mark may or may not be seen
-			b.unit.Do(func(s *apitest.State) { step(i, s) })
+			step(i)
 		}
 	}
 	interrupt()
@@ -50,14 +53,6 @@ func followed(t *testing.T, terminal bool, marks []string, step func(int, *apite
 }
 
 func TestNodesAreWatched(t *testing.T) {
-	back := func(i int, s *apitest.State) {
-		if i == 0 {
-			s.Nodes[3].Online, s.Nodes[3].Since = true, apitest.Now
-		}
-		if i == 1 {
-			s.Nodes = s.Nodes[1:]
-		}
-	}
 	for name, c := range map[string]struct {
 		terminal bool
 		marks    []string
@@ -71,7 +66,25 @@ func TestNodesAreWatched(t *testing.T) {
 			`"gone":"node-1"`}, []string{"nodes", "--watch", "--json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, exit := followed(t, c.terminal, c.marks, back, c.args...)
+			u := apitest.StartSample(t)
+			var gone atomic.Bool
+			nodes := func(ctx context.Context) (op.Nodes, error) {
+				all, err := u.Nodes(ctx)
+				if err == nil && gone.Load() {
+					all.Nodes = all.Nodes[1:]
+				}
+				return all, err
+			}
+			back := func(i int) {
+				if i == 0 {
+					u.Connect("node-4", true)
+				} else {
+					gone.Store(true)
+					must(u.Remark(t.Context(), view.Remark{Text: "node-1 is gone"})) // they look again
+				}
+			}
+			b := benchOf(t, u, apitest.Instead(u, api.WatchNodes(nodes)))
+			out, exit := followed(t, b, c.terminal, c.marks, back, c.args...)
 			if exit != 0 {
 				t.Errorf("status %d, %s", exit, out)
 			}
@@ -91,19 +104,28 @@ func TestNodesAreWatched(t *testing.T) {
 }
 
 func TestEventsAreFollowed(t *testing.T) {
-	add := func(i int, s *apitest.State) {
-		s.Entries = append(s.Entries,
-			view.Entry{Seq: uint64(15 + i), At: apitest.Now, Type: "event", Node: "a-node-with-a-long-name",
-				Data: []byte(`"\u001b[2J"`)})
+	follow := func(limit string, marks func(seq uint64) []string, args ...string) (out string, exit int) {
+		b := newBench(t, apitest.StartSample(t))
+		last := b.newest().Seq
+		add := func(i int) {
+			b.unit.Event("a-node-with-a-long-name", uint64(1+i), "odd", `"\u001b[2J"`)
+		}
+		return followed(t, b, false, marks(last), add, append([]string{"events", "--follow", limit,
+			fmt.Sprint(map[string]uint64{"--limit": 2, "--after": last - 2}[limit])}, args...)...)
 	}
-	out, exit := followed(t, false, []string{"offline", "15  ", "16  "}, add, "events", "--follow", "--limit", "2")
+	out, exit := follow("--limit", func(seq uint64) []string {
+		return []string{fmt.Sprint(seq, "  "), fmt.Sprint(seq+1, "  "), fmt.Sprint(seq+2, "  ")}
+	})
 	if exit != 0 {
 		t.Errorf("status %d", exit)
 	}
 	golden(t, "events-follow", out)
-	out, exit = followed(t, false, []string{`{"up":false}`, `"seq":15`}, add, "events", "--follow", "--after", "12",
-		"--json")
-	if exit != 0 || strings.Count(out, "\n") < 3 || strings.Contains(out, `"seq":12,`) {
+	var before string
+	out, exit = follow("--after", func(seq uint64) []string {
+		before = fmt.Sprintf(`"seq":%d,`, seq-2)
+		return []string{fmt.Sprintf(`"seq":%d,`, seq), fmt.Sprintf(`"seq":%d,`, seq+1)}
+	}, "--json")
+	if exit != 0 || strings.Count(out, "\n") < 3 || strings.Contains(out, before) {
 		t.Errorf("status %d: %s", exit, out)
 	}
 }
@@ -111,7 +133,7 @@ func TestEventsAreFollowed(t *testing.T) {
 // TestFollowersLearnOfTheEnd: when the controller stops, they do not end as if all was well.
 func TestFollowersLearnOfTheEnd(t *testing.T) {
 	for _, args := range [][]string{{"events", "--follow"}, {"nodes", "--watch"}} {
-		b := newBench(t, apitest.Sample())
+		b := newBench(t, apitest.StartSample(t))
 		var errs bytes.Buffer
 		wrote := make(chan struct{}, 100)
 		io := b.io
@@ -130,7 +152,7 @@ func TestFollowersLearnOfTheEnd(t *testing.T) {
 
 // TestColours: none without a terminal, with NO_COLOR, or on a dumb one.
 func TestColours(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	for _, c := range []struct {
 		terminal bool
 		env      map[string]string

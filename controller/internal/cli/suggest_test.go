@@ -5,14 +5,15 @@ import (
 	"testing"
 
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
 
 // TestMeant: one rule corrects what is mistyped, at each level and for each kind of name.
 func TestMeant(t *testing.T) {
-	b := newBench(t, apitest.Sample())
-	b.unit.Do(func(s *apitest.State) { apitest.Working(s) })
+	b := newBench(t, apitest.StartSample(t))
+	b.unit.Working()
 	for _, c := range []struct {
 		args, want string
 		exit       int
@@ -20,7 +21,7 @@ func TestMeant(t *testing.T) {
 		// Commands, before and beside what else may stand there.
 		{"confg apply --wait x.json", `"confg" is no command of tandem; did you mean config?`, exitUsage},
 		{"workload lst", "did you mean list?", exitUsage},
-		{"node rebot", `node rebot is known; did you mean the command reboot?`, exitUsage},
+		{"node rebot", `node "rebot" has never been heard of; did you mean the command reboot?`, exitUsage},
 		{"node rebot node-1 --reason x", `"rebot" is no command of tandem node; did you mean reboot?`, exitUsage},
 		{"node aprove node-1", `"aprove" is no command of tandem node; did you mean approve?`, exitUsage},
 		{"node node-1 reboot", "the command comes first; see tandem node reboot --help", exitUsage},
@@ -64,12 +65,10 @@ func TestMeant(t *testing.T) {
 
 // TestBadRequest: a certificate request that the controller cannot read is one in a file.
 func TestBadRequest(t *testing.T) {
-	s := apitest.Sample()
-	s.Fail = map[string]error{"Certify": wire.New(wire.CodeMalformed, "/csr", "one request in PEM is expected")}
-	b := newBench(t, s)
+	b := newBench(t, apitest.StartSample(t))
 	file := b.write("bad.pem", "no request")
 	_, stderr, exit := b.run("", "identity", "certify", "cloud/x", "--csr", file)
-	if want := "tandem: malformed: one request in PEM is expected (" + file + ")\n"; exit != exitUsage ||
+	if want := "tandem: malformed: one PKCS #10 certificate request in PEM is expected (" + file + ")\n"; exit != exitUsage ||
 		stderr != want {
 		t.Errorf("status %d, %q; want %q", exit, stderr, want)
 	}
@@ -77,7 +76,10 @@ func TestBadRequest(t *testing.T) {
 
 // TestNotYet: what may be said of somebody who is not there yet is said, with a word about it.
 func TestNotYet(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
+	_, err := b.unit.SetHealth(as(apitest.Ann), op.SetHealth{Scope: view.Scope{Types: []string{"quite-another-type"}},
+		Settings: &wire.HealthSettings{FormatVersion: wire.HealthFormat}})
+	must(err)
 	for args, want := range map[string]string{
 		"health set --node nodee-1 --reset 7d":   "Node nodee-1 has never been heard of; did you mean node-1?",
 		"health set --type manType --reset 7d":   "No node is of type manType; did you mean mainType?",
@@ -97,8 +99,8 @@ func TestNotYet(t *testing.T) {
 
 // TestNarrow: on a narrow terminal nothing of what is said about one thing is lost, and tables keep to it.
 func TestNarrow(t *testing.T) {
-	b := newBench(t, apitest.Sample())
-	b.unit.Do(healthy)
+	b := newBench(t, apitest.StartSample(t))
+	healthy(b.unit)
 	wide, _, _ := b.run("", "health", "node-1")
 	b.io.OutTerminal, b.io.Width = true, 60
 	b.env["NO_COLOR"] = "1"
@@ -122,65 +124,62 @@ func TestNarrow(t *testing.T) {
 
 // TestEventsInWords: every record is told in words, and its kind with it.
 func TestEventsInWords(t *testing.T) {
-	b := newBench(t, apitest.Sample())
-	b.unit.Do(func(s *apitest.State) {
-		s.Entries = nil
-		for i, e := range []view.Entry{
-			{Type: "opened", Data: []byte(`{"version":"1.4.0","epoch":7}`)},
-			{Type: "accepted", Who: "token/ann", Kind: "config",
-				Data: []byte(`{"id":"s","via":"cli","version":"2.1.0","hash":"sha256:00","mode":"try","within":"PT2M","checks":{"asked":3,"agreed":2,"silent":["node-3"],"unchecked":["node-4"]}}`)},
-			{Type: "accepted", Who: "token/ann", Kind: "workloads",
-				Data: []byte(`{"id":"s","via":"http","version":"1.0.3","mode":"apply","checks":{"asked":0,"agreed":0}}`)},
-			{Type: "refused", Kind: "workloads",
-				Data: []byte(`{"via":"mqtt","error":{"code":"malformed","message":"the document is empty","line":1,"column":1},"checks":{"asked":0,"agreed":0}}`)},
-			{Type: "issued", Kind: "config",
-				Data: []byte(`{"epoch":7,"version":"2.1.0","mode":"try","whole":true,"reason":"accepted 2.1.0","docs":[{"hash":"a","nodes":["node-2"]},{"hash":"b","nodes":["node-1"]}]}`)},
-			{Type: "issued", Kind: "health",
-				Data: []byte(`{"epoch":7,"version":"9","mode":"apply","reason":"settings changed","docs":[{"hash":"a","nodes":["node-2"]}]}`)},
-			{Type: "issued", Kind: "workloads",
-				Data: []byte(`{"epoch":7,"version":"1.0.3","mode":"apply","reason":"accepted 1.0.3","docs":[]}`)},
-			{Type: "withdrawn", Kind: "config", Data: []byte(`{"nodes":["node-1"]}`)},
-			{Type: "confirm", Kind: "config", Data: []byte(`{"version":"2.1.0","rev":5}`)},
-			{Type: "rolledback", Kind: "config", Data: []byte(`{"version":"2.1.0","rev":5}`)},
-			{Type: "state", Kind: "config",
-				Data: []byte(`{"state":"failed","error":{"code":"hash-mismatch","message":"it was altered"},"reason":"readable copy"}`)},
-			{Type: "report", Node: "node-1", Kind: "config",
-				Data: []byte(`{"v":1,"node":"node-1","kind":"config","boot":"b","seq":2,"running":{"epoch":7,"rev":4,"version":"2.0.0","hash":"h"},"last":{"epoch":7,"rev":5,"version":"2.1.0","hash":"h","state":"rejected","error":{"code":"not-allowed","message":"no"},"attempt":1,"at":"2026-11-20T09:59:00Z"}}`)},
-			{Type: "report", Node: "node-1", Kind: "config",
-				Data: []byte(`{"v":1,"node":"node-1","kind":"config","boot":"b","seq":2,"running":{"epoch":7,"rev":5,"version":"2.1.0","hash":"h"},"last":{"epoch":7,"rev":5,"version":"2.1.0","hash":"h","state":"installed","attempt":1,"at":"2026-11-20T09:59:00Z"}}`)},
-			{Type: "report", Node: "node-1", Kind: "config",
-				Data: []byte(`{"v":1,"node":"node-1","kind":"config","boot":"b","seq":1}`)},
-			{Type: "report", Node: "node-1", Kind: "info",
-				Data: []byte(`{"v":1,"node":"node-1","kind":"info","boot":"b","seq":1,"detail":{"type":"mainType","os":"linux","arch":"arm64","cpus":2,"ram":1,"agentVersion":"1.4.0"}}`)},
-			{Type: "report", Node: "node-1", Kind: "health",
-				Data: []byte(`{"v":1,"node":"node-1","kind":"health","boot":"b","seq":1,"detail":{"indicator":4,"text":"in contact with the controller"}}`)},
-			{Type: "report", Node: "node-1", Kind: "workloads",
-				Data: []byte(`{"v":1,"node":"node-1","kind":"workloads","boot":"b","seq":1,"detail":{"slots":[{"slot":"a","state":"running"},{"slot":"b","state":"failed"},{"slot":"c","state":"running"}],"more":2}}`)},
-			{Type: "live", Node: "node-1", Data: []byte(`{"v":1,"node":"node-1","boot":"b","session":1,"up":true}`)},
-			{Type: "trouble", Node: "node-1",
-				Data: []byte(`{"topic":"tandem/1/u/node/1/live","error":{"code":"malformed","message":"no JSON"},"skipped":3}`)},
-			{Type: "enrol", Node: "node-1", Who: "token/ann",
-				Data: []byte(`{"subject":"node/node-1","hash":"h","expires":"2026-11-20T12:00:00Z"}`)},
-			{Type: "joined", Node: "node-1",
-				Data: []byte(`{"subject":"node/node-1","serial":"1","key":"k","expires":"2027-02-20T12:00:00Z","ca":"c","from":"10.0.0.7"}`)},
-			{Type: "revoked", Who: "token/ann",
-				Data: []byte(`{"subject":"cloud/eu","reason":"contract ended","serials":["1"]}`)},
-			{Type: "join-refused", Node: "node-1",
-				Data: []byte(`{"subject":"node/node-1","from":"10.0.0.7","error":{"code":"expired","message":"the token has expired"},"count":4}`)},
-			{Type: "keys", Who: "token/ann",
-				Data: []byte(`{"did":"signing","key":"34750f98bd59fcfc","forced":true,"missing":["node-4"],"keys":{}}`)},
-			{Type: "unit-maintenance", Who: "token/ann"},
-			{Type: "event", Node: "node-1", Kind: "key-pinned",
-				Data: []byte(`{"type":"key-pinned","detail":{"keys":["k1","k2"],"rev":3}}`)},
-			{Type: "event", Node: "node-1", Kind: "stale",
-				Data: []byte(`{"type":"stale","error":{"code":"stale","message":"older"},"detail":{"kind":"config","version":"1.0.0","suppressed":2}}`)},
-			{Type: "event", Node: "node-1", Kind: "certificate-expired",
-				Data: []byte(`{"type":"certificate-expired","detail":{"expires":"2026-11-19T12:00:00Z"}}`)},
-		} {
-			e.Seq, e.At = uint64(1+i), s.Now
-			s.Entries = append(s.Entries, e)
-		}
-	})
+	entries := []view.Entry{
+		{Type: "opened", Data: []byte(`{"version":"1.4.0","epoch":7}`)},
+		{Type: "accepted", Who: "token/ann", Kind: "config",
+			Data: []byte(`{"id":"s","via":"cli","version":"2.1.0","hash":"sha256:00","mode":"try","within":"PT2M","checks":{"asked":3,"agreed":2,"silent":["node-3"],"unchecked":["node-4"]}}`)},
+		{Type: "accepted", Who: "token/ann", Kind: "workloads",
+			Data: []byte(`{"id":"s","via":"http","version":"1.0.3","mode":"apply","checks":{"asked":0,"agreed":0}}`)},
+		{Type: "refused", Kind: "workloads",
+			Data: []byte(`{"via":"mqtt","error":{"code":"malformed","message":"the document is empty","line":1,"column":1},"checks":{"asked":0,"agreed":0}}`)},
+		{Type: "issued", Kind: "config",
+			Data: []byte(`{"epoch":7,"version":"2.1.0","mode":"try","whole":true,"reason":"accepted 2.1.0","docs":[{"hash":"a","nodes":["node-2"]},{"hash":"b","nodes":["node-1"]}]}`)},
+		{Type: "issued", Kind: "health",
+			Data: []byte(`{"epoch":7,"version":"9","mode":"apply","reason":"settings changed","docs":[{"hash":"a","nodes":["node-2"]}]}`)},
+		{Type: "issued", Kind: "workloads",
+			Data: []byte(`{"epoch":7,"version":"1.0.3","mode":"apply","reason":"accepted 1.0.3","docs":[]}`)},
+		{Type: "withdrawn", Kind: "config", Data: []byte(`{"nodes":["node-1"]}`)},
+		{Type: "confirm", Kind: "config", Data: []byte(`{"version":"2.1.0","rev":5}`)},
+		{Type: "rolledback", Kind: "config", Data: []byte(`{"version":"2.1.0","rev":5}`)},
+		{Type: "state", Kind: "config",
+			Data: []byte(`{"state":"failed","error":{"code":"hash-mismatch","message":"it was altered"},"reason":"readable copy"}`)},
+		{Type: "report", Node: "node-1", Kind: "config",
+			Data: []byte(`{"v":1,"node":"node-1","kind":"config","boot":"b","seq":2,"running":{"epoch":7,"rev":4,"version":"2.0.0","hash":"h"},"last":{"epoch":7,"rev":5,"version":"2.1.0","hash":"h","state":"rejected","error":{"code":"not-allowed","message":"no"},"attempt":1,"at":"2026-11-20T09:59:00Z"}}`)},
+		{Type: "report", Node: "node-1", Kind: "config",
+			Data: []byte(`{"v":1,"node":"node-1","kind":"config","boot":"b","seq":2,"running":{"epoch":7,"rev":5,"version":"2.1.0","hash":"h"},"last":{"epoch":7,"rev":5,"version":"2.1.0","hash":"h","state":"installed","attempt":1,"at":"2026-11-20T09:59:00Z"}}`)},
+		{Type: "report", Node: "node-1", Kind: "config",
+			Data: []byte(`{"v":1,"node":"node-1","kind":"config","boot":"b","seq":1}`)},
+		{Type: "report", Node: "node-1", Kind: "info",
+			Data: []byte(`{"v":1,"node":"node-1","kind":"info","boot":"b","seq":1,"detail":{"type":"mainType","os":"linux","arch":"arm64","cpus":2,"ram":1,"agentVersion":"1.4.0"}}`)},
+		{Type: "report", Node: "node-1", Kind: "health",
+			Data: []byte(`{"v":1,"node":"node-1","kind":"health","boot":"b","seq":1,"detail":{"indicator":4,"text":"in contact with the controller"}}`)},
+		{Type: "report", Node: "node-1", Kind: "workloads",
+			Data: []byte(`{"v":1,"node":"node-1","kind":"workloads","boot":"b","seq":1,"detail":{"slots":[{"slot":"a","state":"running"},{"slot":"b","state":"failed"},{"slot":"c","state":"running"}],"more":2}}`)},
+		{Type: "live", Node: "node-1", Data: []byte(`{"v":1,"node":"node-1","boot":"b","session":1,"up":true}`)},
+		{Type: "trouble", Node: "node-1",
+			Data: []byte(`{"topic":"tandem/1/u/node/1/live","error":{"code":"malformed","message":"no JSON"},"skipped":3}`)},
+		{Type: "enrol", Node: "node-1", Who: "token/ann",
+			Data: []byte(`{"subject":"node/node-1","hash":"h","expires":"2026-11-20T12:00:00Z"}`)},
+		{Type: "joined", Node: "node-1",
+			Data: []byte(`{"subject":"node/node-1","serial":"1","key":"k","expires":"2027-02-20T12:00:00Z","ca":"c","from":"10.0.0.7"}`)},
+		{Type: "revoked", Who: "token/ann",
+			Data: []byte(`{"subject":"cloud/eu","reason":"contract ended","serials":["1"]}`)},
+		{Type: "join-refused", Node: "node-1",
+			Data: []byte(`{"subject":"node/node-1","from":"10.0.0.7","error":{"code":"expired","message":"the token has expired"},"count":4}`)},
+		{Type: "keys", Who: "token/ann",
+			Data: []byte(`{"did":"signing","key":"34750f98bd59fcfc","forced":true,"missing":["node-4"],"keys":{}}`)},
+		{Type: "unit-maintenance", Who: "token/ann"},
+		{Type: "event", Node: "node-1", Kind: "key-pinned",
+			Data: []byte(`{"type":"key-pinned","detail":{"keys":["k1","k2"],"rev":3}}`)},
+		{Type: "event", Node: "node-1", Kind: "stale",
+			Data: []byte(`{"type":"stale","error":{"code":"stale","message":"older"},"detail":{"kind":"config","version":"1.0.0","suppressed":2}}`)},
+		{Type: "event", Node: "node-1", Kind: "certificate-expired",
+			Data: []byte(`{"type":"certificate-expired","detail":{"expires":"2026-11-19T12:00:00Z"}}`)},
+	}
+	for i := range entries {
+		entries[i].Seq, entries[i].At = uint64(1+i), apitest.Now
+	}
+	b := tells(entries).bench(t)
 	stdout, _, _ := b.run("", "events")
 	golden(t, "events-words", stdout)
 	for line := range strings.Lines(stdout) {
@@ -192,11 +191,9 @@ func TestEventsInWords(t *testing.T) {
 
 // TestAway: of a node that is away is said what it was, not what it is.
 func TestAway(t *testing.T) {
-	b := newBench(t, apitest.Sample())
-	b.unit.Do(func(s *apitest.State) {
-		healthy(s)
-		s.Nodes[0].Online = false
-	})
+	b := newBench(t, apitest.StartSample(t))
+	healthy(b.unit)
+	b.unit.Connect("node-1", false)
 	stdout, _, _ := b.run("", "health", "node-1")
 	for _, want := range []string{"Indicator  was 4, in contact", "Contact    was yes; newest attempt"} {
 		if !strings.Contains(stdout, want) {

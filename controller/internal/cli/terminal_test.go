@@ -15,10 +15,10 @@ import (
 // control characters only; and it is the same JSON.
 func TestJSONIsHarmlessOnATerminal(t *testing.T) {
 	const said = "\x1b[2J\u009b31m\x7f\u202e\u2066\U000e0041 — ok €\U0001f600"
-	s := apitest.Sample()
-	s.Nodes[1].Documents[wire.KindConfig].Last.Error.Message = said
-	b := newBench(t, s)
-	for _, args := range [][]string{{"nodes", "--json"}, {"node", s.Nodes[1].Node, "--json"}, {"node", s.Nodes[1].Node},
+	const node = "node-2"
+	b := newBench(t, apitest.StartSample(t))
+	b.unit.Report(node, wire.KindConfig, wire.StateRejected, wire.New(wire.CodeBadValue, "", said), nil)
+	for _, args := range [][]string{{"nodes", "--json"}, {"node", node, "--json"}, {"node", node},
 		{"config", "status", "--json"}, {"no-such-\u009b31m-command", "--json"}} {
 		stdout, stderr, _ := b.run("", args...)
 		for _, c := range stdout + stderr {
@@ -27,7 +27,7 @@ func TestJSONIsHarmlessOnATerminal(t *testing.T) {
 			}
 		}
 	}
-	stdout, _, _ := b.run("", "node", s.Nodes[1].Node, "--json")
+	stdout, _, _ := b.run("", "node", node, "--json")
 	if !strings.Contains(stdout, `\u001b[2J\u009b31m\u007f\u202e\u2066\udb40\udc41 — ok €😀`) {
 		t.Errorf("%s", stdout)
 	}

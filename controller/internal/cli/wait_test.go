@@ -17,14 +17,14 @@ import (
 
 // steps is what the nodes do after an apply, one step for each line of progress that was seen. A
 // nil step is a person who interrupts.
-type steps []func(*view.Progress)
+type steps []func(*apitest.Rig)
 
 // paced is a writer that makes the next step happen whenever progress is written.
 type paced struct {
 	mu    sync.Mutex
 	buf   bytes.Buffer
 	steps steps
-	unit  *apitest.Unit
+	unit  *apitest.Rig
 	doing sync.WaitGroup
 	stop  func()
 }
@@ -40,43 +40,21 @@ func (p *paced) Write(b []byte) (int, error) {
 				p.stop()
 				return
 			}
-			p.unit.Do(func(s *apitest.State) {
-				pr := s.Config.Progress
-				pr.Missing = append([]view.Laggard(nil), pr.Missing...)
-				step(&pr)
-				s.Config.Progress = pr
-			})
+			step(p.unit)
 		})
 	}
 	return p.buf.Write(b)
 }
 
-// settle moves a node on; an installed one is no longer missing.
-func settle(node string, state wire.State, why *wire.Error) func(*view.Progress) {
-	return func(p *view.Progress) {
-		for i := range p.Missing {
-			if p.Missing[i].Node != node {
-				continue
-			}
-			p.Missing[i].State, p.Missing[i].Error = state, why
-			switch state {
-			case wire.StateInstalled, wire.StateTrying:
-				p.Installed++
-				p.OnlineMissing--
-				p.Missing = append(p.Missing[:i], p.Missing[i+1:]...)
-			case wire.StateRejected, wire.StateFailed:
-				p.Failed++
-				p.OnlineMissing--
-			}
-			return
-		}
-	}
+// settle moves a node on with its newest configuration.
+func settle(node string, state wire.State, why *wire.Error) func(*apitest.Rig) {
+	return func(u *apitest.Rig) { u.Report(node, wire.KindConfig, state, why, nil) }
 }
 
 // waited runs apply --wait while the nodes take their steps.
 func waited(t *testing.T, s steps, terminal bool, args ...string) string {
 	t.Helper()
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	w := &paced{steps: s, unit: b.unit, stop: cancel}
@@ -95,6 +73,8 @@ func waited(t *testing.T, s steps, terminal bool, args ...string) string {
 }
 
 func TestApplyWaits(t *testing.T) {
+	tried := steps{settle("node-1", wire.StateTrying, nil), settle("node-2", wire.StateApplying, nil),
+		settle("node-2", wire.StateTrying, nil), settle("node-3", wire.StateTrying, nil)}
 	bad := wire.New(wire.CodeBadValue, "/priority", "at most 10 here")
 	all := steps{settle("node-1", wire.StateInstalled, nil), settle("node-2", wire.StateApplying, nil),
 		settle("node-2", wire.StateInstalled, nil), settle("node-3", wire.StateInstalled, nil)}
@@ -110,7 +90,7 @@ func TestApplyWaits(t *testing.T) {
 		{"wait", all, false, []string{"--wait"}},
 		{"wait-refused", refused, false, []string{"--wait"}},
 		{"wait-stuck", stuck, false, []string{"--wait=1m"}},
-		{"wait-try", all, false, []string{"--try", "2m", "--wait"}},
+		{"wait-try", tried, false, []string{"--try", "2m", "--wait"}},
 		{"wait-terminal", all, true, []string{"--wait"}},
 		{"wait-terminal-json", all, true, []string{"--wait", "--json"}},
 		{"wait-stuck-json", stuck, true, []string{"--wait", "--json"}},
@@ -121,13 +101,13 @@ func TestApplyWaits(t *testing.T) {
 
 // TestWaitIsOvertaken: another configuration takes the place of the one that is waited for.
 func TestWaitIsOvertaken(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	var errs bytes.Buffer
 	var out bytes.Buffer
 	io := b.io
 	io.Out, io.Err = &out, writer(func(text []byte) (int, error) {
 		if bytes.Contains(text, []byte("/4 nodes")) {
-			b.unit.Do(func(s *apitest.State) { s.Config.Version, s.Config.Rev = "3.0.0", s.Config.Rev+1 })
+			b.unit.Submit(view.Submission{Document: apitest.Document("3.0.0"), Who: apitest.Ann, Via: "http"})
 		}
 		return errs.Write(text)
 	})
@@ -145,7 +125,7 @@ func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // TestWaitOutlivesTheController: it restarts in the middle, and the wait goes on.
 func TestWaitOutlivesTheController(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	var errs bytes.Buffer
 	restarted := make(chan func(), 1)
 	var once sync.Once
@@ -157,9 +137,7 @@ func TestWaitOutlivesTheController(t *testing.T) {
 			once.Do(func() {
 				restarts.Go(func() {
 					b.stop()
-					b.unit.Do(func(s *apitest.State) {
-						s.Config.Progress = view.Progress{Nodes: 4, Online: 4, Installed: 4}
-					})
+					arrive(b.unit, "node-1", "node-2", "node-3", "node-4")
 					l, err := api.ListenUnix(b.socket, 0o660)
 					if err != nil {
 						t.Error(err)
@@ -191,9 +169,9 @@ func TestWaitOutlivesTheController(t *testing.T) {
 
 // TestWaitLosesTheController: it never comes back.
 func TestWaitLosesTheController(t *testing.T) {
-	s := apitest.Sample()
-	s.Fail = map[string]error{"ConfigStatus": wire.New(wire.CodeUnavailable, "", "restarting")}
-	b := newBench(t, s)
+	restarting := wire.New(wire.CodeUnavailable, "", "restarting")
+	b := answered(apitest.Failing(apitest.Config.Status, restarting),
+		apitest.Failing(apitest.Config.Watch, restarting)).bench(t)
 	_, stderr, exit := b.run("", "config", "apply", b.write("good.json", string(apitest.Document("2.1.0"))),
 		"--wait=20ms")
 	if exit != exitIncomplete || !strings.Contains(stderr, "timeout: accepted, but nothing was heard") {

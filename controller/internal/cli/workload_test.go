@@ -78,7 +78,7 @@ func TestWorkloadFill(t *testing.T) {
 	} {
 		for _, suffix := range []string{"", "-json"} {
 			t.Run(c.name+suffix, func(t *testing.T) {
-				b := newBench(t, apitest.Sample())
+				b := newBench(t, apitest.StartSample(t))
 				b.env["TANDEM_SOCKET"] = b.dir + "/none" // no controller is asked
 				copied := func(name string) string {
 					data, err := os.ReadFile(samples + name)
@@ -102,7 +102,7 @@ func TestWorkloadFill(t *testing.T) {
 
 // TestWorkloadFillOutputIsInput: what --json prints can be read and filled again, to the same.
 func TestWorkloadFillOutputIsInput(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	b := newBench(t, apitest.StartSample(t))
 	first, stderr, exit := b.run("", "workload", "fill", samples+"topology.json", samples+"fillers.json", "--json")
 	if exit != 0 || stderr != "" {
 		t.Fatalf("%d %s", exit, stderr)

@@ -2,12 +2,15 @@ package cli
 
 import (
 	"context"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -23,9 +26,50 @@ func (b *bench) sample(name string) string {
 	return b.write(name, string(data))
 }
 
-func tooOld(s *apitest.State) {
-	s.Refuse = map[string]*wire.Error{"node-2": wire.New(wire.CodeNotSupported, "",
-		"the agent there, version 1.0.0, does not run workloads; update it, or take its slots out")}
+var tooOld = played(func(u *apitest.Rig) {
+	u.Refuse("node-2", wire.New(wire.CodeNotSupported, "", "this agent does not know documents of this kind"))
+})
+
+var working = played((*apitest.Rig).Working)
+
+// placed applies a set of workloads.
+func placed(version, document string, lenient bool) func(*apitest.Rig) {
+	return func(u *apitest.Rig) {
+		u.Submit(view.Submission{Kind: wire.KindWorkloads, Version: version, Document: []byte(document),
+			Who: apitest.Alice, Via: "cli", Lenient: lenient})
+	}
+}
+
+// run has the nodes of the set report their slots: they run, but for what change changes. A node that refuses its
+// document has them all the same.
+func run(u *apitest.Rig, change func(*wire.WorkloadSlot), refusing ...string) {
+	all, err := u.Slots(context.Background(), op.SlotsIn{})
+	must(err)
+	byNode := map[string][]wire.WorkloadSlot{}
+	for _, s := range all.Slots {
+		r := wire.WorkloadSlot{Slot: s.Slot, ID: s.Desired, State: wire.WorkloadRunning, Since: u.Now()}
+		change(&r)
+		byNode[s.Node] = append(byNode[s.Node], r)
+	}
+	for _, node := range slices.Sorted(maps.Keys(byNode)) {
+		if slices.Contains(refusing, node) {
+			u.Report(node, wire.KindWorkloads, wire.StateRejected, wire.New(wire.CodeNotSupported, "",
+				"memory.limit_in_bytes cannot be enforced here"), wire.Encode(&wire.Workloads{Slots: byNode[node]}))
+		} else {
+			u.Work(node, byNode[node]...)
+		}
+	}
+}
+
+// applied is a sample where something happens right after a set was accepted.
+func applied(t *testing.T, then func(*apitest.Rig)) *bench {
+	u := apitest.StartSample(t)
+	submit := func(ctx context.Context, s view.Submission) (view.Result, error) {
+		res, err := u.Core.Submit(ctx, s)
+		then(u)
+		return res, err
+	}
+	return benchOf(t, u, apitest.Submitting(u, submit))
 }
 
 // set is a set with these services on node-1, whose hooks are of this version.
@@ -40,16 +84,10 @@ func set(version string, services ...string) string {
 }
 
 // ran gives a unit a set that was accepted.
-func ran(s *apitest.State) {
-	apitest.Working(s)
-	s.Workloads.Document = []byte(set("one", "web"))
-}
+var ran = played(placed("1.0.0", string(apitest.SetOf("old@node-2")), false), placed("1.0.1", set("one", "web"), false))
 
 // ranLenient is ran with a set that can be read leniently only.
-func ranLenient(s *apitest.State) {
-	apitest.Working(s)
-	s.Workloads.Document = []byte(sloppy)
-}
+var ranLenient = played(placed("1.0.1", sloppy, true))
 
 // TestWorkloads runs the commands about workloads as a person does, for people and as JSON.
 func TestWorkloads(t *testing.T) {
@@ -58,31 +96,31 @@ func TestWorkloads(t *testing.T) {
 		args  string
 		state change
 	}{
-		{"workload-check", "check TOPOLOGY FILLERS", apitest.Working},
+		{"workload-check", "check TOPOLOGY FILLERS", working},
 		{"workload-check-offline", "check --offline TOPOLOGY FILLERS", nil},
 		{"workload-check-refused", "check TOPOLOGY FILLERS", tooOld},
 		{"workload-apply", "apply TOPOLOGY FILLERS", nil},
-		{"workload-apply-stops", "apply --version 2.0.0 TOPOLOGY FILLERS", apitest.Working},
-		{"workload-apply-dry", "apply --dry-run TOPOLOGY FILLERS --wait", apitest.Working},
-		{"workload-apply-low", "apply --version 1.0.1 TOPOLOGY FILLERS", apitest.Working},
-		{"workload-apply-version", "apply --version two TOPOLOGY FILLERS", apitest.Working},
+		{"workload-apply-stops", "apply --version 2.0.0 TOPOLOGY FILLERS", working},
+		{"workload-apply-dry", "apply --dry-run TOPOLOGY FILLERS --wait", working},
+		{"workload-apply-low", "apply --version 1.0.1 TOPOLOGY FILLERS", working},
+		{"workload-apply-version", "apply --version two TOPOLOGY FILLERS", working},
 		{"workload-apply-skip-nodes", "apply --skip-nodes TOPOLOGY FILLERS", tooOld},
 		{"workload-apply-refused", "apply TOPOLOGY FILLERS", tooOld},
 		{"workload-apply-sloppy", "apply SLOPPY", nil},
 		{"workload-apply-lenient", "apply --lenient SLOPPY TOPOLOGY FILLERS", nil},
-		{"workload-apply-nothing", "apply EMPTY", apitest.Working},
+		{"workload-apply-nothing", "apply EMPTY", working},
 		{"workload-apply-no-file", "apply", nil},
-		{"workload-list", "list", apitest.Working},
-		{"workload-list-node", "list --node node-2", apitest.Working},
-		{"workload-list-node-none", "list --node node-3", apitest.Working},
-		{"workload-list-misspelt", "list --node node2", apitest.Working},
+		{"workload-list", "list", working},
+		{"workload-list-node", "list --node node-2", working},
+		{"workload-list-node-none", "list --node node-3", working},
+		{"workload-list-misspelt", "list --node node2", working},
 		{"workload-list-none", "list", nil},
-		{"workload-show", "show", apitest.Working},
-		{"workload-show-filled", "show --filled", apitest.Working},
-		{"workload-show-version", "show --version 9.9.9", apitest.Working},
+		{"workload-show", "show", working},
+		{"workload-show-filled", "show --filled", working},
+		{"workload-show-version", "show --version 9.9.9", working},
 		{"workload-show-none", "show", nil},
-		{"workload-history", "history", apitest.Working},
-		{"workload-status", "status", apitest.Working},
+		{"workload-history", "history", working},
+		{"workload-status", "status", working},
 		{"workload-status-none", "status", nil},
 		{"workload-diff", "diff OLD NEW", nil},
 		{"workload-diff-removed", "diff NEW OLD", nil},
@@ -96,35 +134,26 @@ func TestWorkloads(t *testing.T) {
 		{"workload-rollback-low", "rollback 1.0.1 --as 1.0.0", ran},
 		{"workload-rollback-unknown", "rollback 1.0.9 --as 1.0.2", ran},
 		{"workload-rollback-no-as", "rollback 1.0.0", nil},
-		{"workload-wait-newest", "wait", func(s *apitest.State) {
-			apitest.Working(s)
-			s.Workloads.Status.Slots = &view.SlotProgress{Slots: 2, Completed: 2}
-		}},
+		{"workload-wait-newest", "wait", played(placed("1.0.0", string(apitest.SetOf("web@node-4")), false),
+			placed("1.0.1", string(apitest.SetOf("job:web@node-1", "job:map@node-2")), false), func(u *apitest.Rig) {
+				run(u, func(s *wire.WorkloadSlot) { s.State = wire.WorkloadCompleted })
+			})},
 		{"workload-wait-none", "wait", nil},
-		{"workload-wait-nothing", "wait", func(s *apitest.State) {
-			s.Workloads.Status = view.SourceStatus{Version: "1.0.0", Rev: 1}
-		}},
-		{"workload-restart", "restart web@node-1", apitest.Working},
-		{"workload-restart-misspelt", "restart wob@node-1", apitest.Working},
-		{"workload-restart-offline", "restart web@node-4", apitest.Working},
-		{"workload-restart-malformed", "restart web", apitest.Working},
-		{"workload-restart-no-answer", "restart web@node-1", func(s *apitest.State) {
-			apitest.Working(s)
-			s.Fail = map[string]error{"Order": &wire.Error{Code: wire.CodeNoAnswer,
-				Message: "the node has not answered in time", Node: "node-1"}}
-		}},
-		{"workload-logs", "logs web@node-1", apitest.Working},
-		{"workload-logs-tail", "logs web@node-1 --tail 1", apitest.Working},
-		{"workload-logs-tail-0", "logs web@node-1 --tail 0", apitest.Working},
-		{"workload-logs-none", "logs wob@node-1", apitest.Working},
+		{"workload-wait-nothing", "wait", played(placed("1.0.0", "[]", false))},
+		{"workload-restart", "restart web@node-1", working},
+		{"workload-restart-misspelt", "restart wob@node-1", working},
+		{"workload-restart-offline", "restart web@node-4", working},
+		{"workload-restart-malformed", "restart web", working},
+		{"workload-restart-no-answer", "restart web@node-1", unanswered},
+		{"workload-logs", "logs web@node-1", working},
+		{"workload-logs-tail", "logs web@node-1 --tail 1", working},
+		{"workload-logs-tail-0", "logs web@node-1 --tail 0", working},
+		{"workload-logs-none", "logs wob@node-1", working},
 	} {
 		for _, suffix := range []string{"", "-json"} {
 			t.Run(c.name+suffix, func(t *testing.T) {
-				s := apitest.Sample()
-				if c.state != nil {
-					c.state(&s)
-				}
-				b := newBench(t, s)
+				t.Parallel()
+				b := c.state.bench(t)
 				files := strings.NewReplacer("TOPOLOGY", b.sample("topology.json"), "FILLERS", b.sample("fillers.json"),
 					"SLOPPY", b.write("sloppy.json", strings.ReplaceAll(sloppy, "web@", "extra@")), "EMPTY",
 					b.write("empty.json", "[]\n"),
@@ -137,14 +166,17 @@ func TestWorkloads(t *testing.T) {
 			})
 		}
 	}
-	s := apitest.Sample()
-	apitest.Working(&s)
-	golden(t, "node-slots", newBench(t, s).transcript("", "node", "node-2"))
+	golden(t, "node-slots", working.bench(t).transcript("", "node", "node-2"))
 }
 
 // What is submitted is what the files say: one file to the byte, of several every entry.
 func TestWorkloadsAreSubmittedAsGiven(t *testing.T) {
-	b := newBench(t, apitest.Sample())
+	var subs []view.Submission
+	u := apitest.StartSample(t)
+	b := benchOf(t, u, apitest.Submitting(u, func(ctx context.Context, s view.Submission) (view.Result, error) {
+		subs = append(subs, s)
+		return u.Core.Submit(ctx, s)
+	}))
 	topology, fillers := b.sample("topology.json"), b.sample("fillers.json")
 	all, _, exit := b.run("", "workload", "fill", topology, fillers, "--json")
 	one := b.write("all.json", all)
@@ -155,8 +187,6 @@ func TestWorkloadsAreSubmittedAsGiven(t *testing.T) {
 			t.Fatalf("%v: %d %s", args, exit, stderr)
 		}
 	}
-	var subs []view.Submission
-	b.unit.Do(func(s *apitest.State) { subs = s.Submissions })
 	if len(subs) != 3 || exit != 0 {
 		t.Fatalf("%d submissions", len(subs))
 	}
@@ -177,29 +207,28 @@ func TestWorkloadsAreSubmittedAsGiven(t *testing.T) {
 
 // TestWorkloadWait: --wait returns when slots run, and says which do not and why.
 func TestWorkloadWait(t *testing.T) {
-	done := func(s *apitest.State) {
-		w := &s.Workloads.Status
-		w.Progress.OnlineMissing, w.Progress.Missing, w.Progress.Installed = 0, nil, w.Progress.Nodes
-		w.Slots = &view.SlotProgress{Slots: 3, Running: 2, Completed: 1}
+	completed := func(s *wire.WorkloadSlot) {
+		if s.Slot == "camera@node-2" {
+			s.State = wire.WorkloadCompleted
+		}
 	}
-	failed := func(s *apitest.State) {
-		done(s)
-		w := &s.Workloads.Status
-		w.Slots = &view.SlotProgress{Slots: 3, Running: 2, Failed: 1,
-			Missing: []view.Slot{{Slot: "camera@node-2", Node: "node-2", Online: true, Desired: "c", State: "failed",
-				Why: "hash-mismatch: not what its checksum says"}}}
+	done := func(u *apitest.Rig) { run(u, completed) }
+	failed := func(u *apitest.Rig) {
+		run(u, func(s *wire.WorkloadSlot) {
+			if s.Slot == "camera@node-2" {
+				s.State = wire.WorkloadFailed
+				s.Error = wire.New(wire.CodeHashMismatch, "", "not what its checksum says")
+			}
+		})
 	}
-	refused := func(s *apitest.State) {
-		done(s)
-		w := &s.Workloads.Status
-		w.Progress.Failed, w.Progress.Installed = 1, w.Progress.Nodes-1
-		w.Progress.Missing = []view.Laggard{{Node: "node-2", Online: true, State: wire.StateRejected,
-			Error: wire.New(wire.CodeNotSupported, "", "memory.limit_in_bytes cannot be enforced here")}}
+	refused := func(u *apitest.Rig) { run(u, completed, "node-2") }
+	replaced := func(u *apitest.Rig) {
+		u.Submit(view.Submission{Kind: wire.KindWorkloads, Version: "9.0.0", Document: []byte("[]"), Who: apitest.Ann,
+			Via: "http"})
 	}
-	replaced := func(s *apitest.State) { s.Workloads.Status.Version, s.Workloads.Status.Rev = "9.0.0", 99 }
 	for _, c := range []struct {
 		name string
-		then func(*apitest.State)
+		then func(*apitest.Rig)
 		wait string
 	}{
 		{"workload-wait", done, "30s"}, {"workload-wait-failed", failed, "30s"},
@@ -208,14 +237,13 @@ func TestWorkloadWait(t *testing.T) {
 		for _, suffix := range []string{"", "-json"} {
 			t.Run(c.name+suffix, func(t *testing.T) {
 				t.Parallel()
-				b := newBench(t, apitest.Sample())
+				// What comes after the acceptance comes at once, so that what is printed on the way is always the same.
+				b := applied(t, c.then)
 				args := []string{"workload", "apply", b.sample("topology.json"), b.sample("fillers.json"),
 					"--wait=" + c.wait}
 				if suffix != "" {
 					args = append(args, "--json")
 				}
-				// What comes after the acceptance comes at once, so that what is printed on the way is always the same.
-				b.unit.Do(func(s *apitest.State) { s.Workloads.Then = c.then })
 				golden(t, c.name+suffix, b.transcript("", args...))
 			})
 		}
@@ -240,15 +268,13 @@ func (u *until) Write(b []byte) (int, error) {
 // Whoever does not wait to the end is told what was still missing.
 func TestWorkloadWaitInterrupted(t *testing.T) {
 	t.Parallel()
-	s := apitest.Sample()
-	s.Workloads.Then = func(s *apitest.State) {
-		w := &s.Workloads.Status
-		w.Progress = view.Progress{Nodes: 2, Online: 2, Installed: 2}
-		w.Slots = &view.SlotProgress{Slots: 3, Running: 2, OnlineMissing: 1,
-			Missing: []view.Slot{{Slot: "camera@node-2", Node: "node-2", Online: true, Desired: "c",
-				State: "restarting", Why: "exit status 3"}}}
-	}
-	b := newBench(t, s)
+	b := applied(t, func(u *apitest.Rig) {
+		run(u, func(s *wire.WorkloadSlot) {
+			if s.Slot == "camera@node-2" {
+				s.State, s.Exit = wire.WorkloadRestarting, &wire.WorkloadExit{Code: 3, At: u.Now()}
+			}
+		})
+	})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var out strings.Builder
@@ -269,10 +295,8 @@ func TestWorkloadWaitInterrupted(t *testing.T) {
 // is printed cannot move a terminal's cursor.
 func TestWorkloadLogsFollow(t *testing.T) {
 	t.Parallel()
-	s := apitest.Sample()
-	apitest.Working(&s)
-	s.Workloads.Grows = []string{"one\n\xe2\x82", "\xac two\x1b[2J\n"}
-	b := newBench(t, s)
+	b := working.bench(t)
+	b.unit.Log("started\nlistening on 8080\n", "one\n\xe2\x82", "\xac two\x1b[2J\n")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var errs strings.Builder

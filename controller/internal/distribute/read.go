@@ -12,6 +12,7 @@ import (
 
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
@@ -86,7 +87,7 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 		s.Trouble = append(s.Trouble, c.cfg.Trouble()...)
 	}
 	if n := s.Config.Progress.Failed; n > 0 {
-		s.Trouble = append(s.Trouble, fmt.Sprintf("%d nodes did not take their newest %s", n, src.Noun))
+		s.Trouble = append(s.Trouble, kind.Many(n, "node")+" did not take the newest "+src.Noun)
 	}
 	return s, err
 }

@@ -1,10 +1,15 @@
 package apitest
 
 import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
+	"tandem.internal/controller/internal/caller"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -34,84 +39,129 @@ func Document(version string) []byte {
 `)
 }
 
-func ref(rev uint64, version string) wire.DocRef {
-	return wire.DocRef{Epoch: 1, Rev: rev, Version: version, Hash: wire.Hash([]byte(version))}
+// StartSample starts a unit of four nodes on version 2.0.0: node-1 has it, node-2 refused it, node-3 is applying it,
+// and
+// node-4 is away. Before that they had 1.9.0. Its clock says Now.
+func StartSample(tb testing.TB) *Rig {
+	tb.Helper()
+	r := start(tb, Now.Add(-48*time.Hour))
+	r.sample()
+	r.at(0)
+	return r
 }
 
-func attempt(rev uint64, version string, state wire.State, err *wire.Error) *wire.Attempt {
-	r := ref(rev, version)
-	return &wire.Attempt{Epoch: r.Epoch, Rev: r.Rev, Version: r.Version, Hash: r.Hash, State: state, Error: err,
-		Attempt: 1, At: Now.Add(-time.Minute)}
+// Alice and Ann are who did what there is in samples.
+const (
+	Alice = "uid:1000(alice)"
+	Ann   = "token/ann"
+)
+
+// at moves the clock to so long before Now.
+func (r *Rig) at(before time.Duration) { r.Advance(Now.Add(-before).Sub(r.Now())) }
+
+// Submit submits a document, for the unit configuration unless s says otherwise.
+func (r *Rig) Submit(s view.Submission) view.Result {
+	if s.Kind == "" {
+		s.Kind = wire.KindConfig
+	}
+	res, err := r.Core.Submit(context.Background(), s)
+	if err != nil {
+		r.tb.Error(err)
+	}
+	return res
 }
 
-func node(name, nodeType string, online bool, since time.Duration, d view.Document) view.Node {
-	d.ReportedAt = Now.Add(-since)
-	return view.Node{
-		Node: name, Type: nodeType, Online: online, Since: Now.Add(-since), FirstSeen: Now.Add(-48 * time.Hour),
-		InSync:    d.InSync,
-		Documents: map[wire.Kind]view.Document{wire.KindConfig: d},
-		Info: &wire.NodeInfo{Type: nodeType, OS: "linux", Arch: "arm64", CPUs: 4, RAM: 2 << 30,
-			Partitions:   []wire.Partition{{Name: "services", Path: "/var/services", Size: 8 << 30}},
-			AgentVersion: "1.0.0"},
-		Boot: "b-" + name, Session: 2, Events: 7,
+// types are the types of the sample's nodes.
+var types = map[string]string{"node-1": "mainType", "node-2": "mainType", "node-3": "secondaryType",
+	"node-4": "secondaryType"}
+
+func (r *Rig) sample() {
+	nodes := slices.Sorted(maps.Keys(types))
+	for _, node := range nodes {
+		r.Connect(node, true)
+		r.Info(node)
+	}
+	r.at(30 * time.Hour)
+	r.Submit(view.Submission{Document: Document("1.9.0"), Who: "uid:0(root)", Via: "file"})
+	for _, node := range nodes {
+		r.Report(node, wire.KindConfig, wire.StateInstalled, nil, nil)
+	}
+	r.reconnect(26*time.Hour, "node-3")
+	r.reconnect(3*time.Hour, "node-1")
+	r.at(10 * time.Minute)
+	r.Submit(view.Submission{Document: Document("1.9.0"), Who: Alice, Via: "cli"})
+	r.at(5 * time.Minute)
+	r.Connect("node-4", false)
+	r.at(2 * time.Minute)
+	r.Submit(view.Submission{Document: Document("2.0.0"), Who: Alice, Via: "cli"})
+	r.reconnect(90*time.Second, "node-2")
+	r.at(time.Minute)
+	r.Report("node-1", wire.KindConfig, wire.StateInstalled, nil, nil)
+	r.Report("node-2", wire.KindConfig, wire.StateRejected, wire.New(wire.CodeBadValue, "/alertRules/partitions/0/name",
+		`there is no partition "logs" on this node`), nil)
+	r.Report("node-3", wire.KindConfig, wire.StateApplying, nil, nil)
+}
+
+func (r *Rig) reconnect(before time.Duration, node string) {
+	r.at(before)
+	r.Connect(node, false)
+	r.Connect(node, true)
+}
+
+// Healthy has the nodes of a sample tell their health: node-1 tries a version and has raised an alert, node-2 has a
+// check that fails, node-3 is well, node-4 was when it went away.
+func (r *Rig) Healthy() {
+	well := wire.Health{Indicator: wire.IndicatorContact, Text: wire.IndicatorTexts[wire.IndicatorContact],
+		Contact: wire.HealthContact{In: true}, Boot: wire.HealthBoot{Reason: wire.BootPowerFail, At: r.Now()},
+		Settings: wire.HealthSettings{}.Complete()}
+	failing := well
+	failing.Indicator, failing.Text = wire.IndicatorCheck, wire.IndicatorTexts[wire.IndicatorCheck]
+	failing.Checks = []wire.HealthCheck{{Name: "disk", Since: r.Now()}}
+	for i, h := range []*wire.Health{Trying(r.Now()), &failing, &well, &well} {
+		r.Report(fmt.Sprint("node-", i+1), wire.KindHealth, wire.StateInstalled, nil, wire.Encode(h))
+	}
+	r.Event("node-1", 1, "alert", `{"tag":"systemQuotaAlert","parameter":"cpu","value":0.97,"state":"raise",`+
+		`"since":"2026-11-20T09:57:00Z","minThreshold":0.5,"maxThreshold":0.9}`)
+}
+
+// Trying is what a node tells that tries a version.
+func Trying(now time.Time) *wire.Health {
+	return &wire.Health{
+		Indicator: wire.IndicatorContact, Text: wire.IndicatorTexts[wire.IndicatorContact],
+		Contact: wire.HealthContact{In: true, Since: now.Add(-6 * time.Minute), Result: wire.ContactSuccess,
+			Last: now.Add(-time.Minute), Document: now.Add(-2 * time.Minute)},
+		Slots: []wire.HealthSlot{{ID: "a", State: wire.SlotActive, Version: "1.4.0", Verified: true},
+			{ID: "b", State: wire.SlotInProgress, Version: "1.5.0", Verified: true}},
+		Current: "b", Components: components,
+		Trial: &wire.HealthTrial{Slot: "b", Version: "1.5.0", Since: now.Add(-6 * time.Minute),
+			Remaining: wire.SpanOf(4 * time.Minute), Deadline: wire.SpanOf(24 * time.Minute),
+			Approval: wire.ApprovalNeeded,
+			WaitsFor: []wire.HealthWait{{Code: wire.WaitApproval, Text: "somebody says that it may be kept"},
+				{Code: wire.WaitTestTime, Text: "PT4M in good health"}}},
+		// which waits for the trial
+		Restart: &wire.HealthRestart{Reason: wire.BootReboot, Detail: "by the controller: new kernel",
+			At: now.Add(-30 * time.Second)},
+		Boot: wire.HealthBoot{Reason: wire.BootUpdate, Detail: "version 1.5.0", Restarts: 12,
+			At: now.Add(-6 * time.Minute)},
+		Checks: []wire.HealthCheck{{Name: "cpu", OK: true, Since: now.Add(-6 * time.Minute)},
+			{Name: "disk", Message: "0.99, limit 0.98", Since: now.Add(-time.Minute)}},
+		Settings: wire.HealthSettings{}.Complete(),
 	}
 }
 
-// Sample is a unit of four nodes on version 2.0.0: one has it, one refused it, one is applying it, one is away.
-func Sample() State {
-	two := ref(12, "2.0.0")
-	one := ref(5, "1.9.0")
-	want := &view.Desired{DocRef: two, Mode: wire.ModeApply, Issued: Now.Add(-2 * time.Minute)}
-	bad := &wire.Error{Code: wire.CodeBadValue, Path: "/alertRules/partitions/0/name",
-		Message: `there is no partition "logs" on this node`}
-	s := State{
-		Now: Now,
-		Nodes: []view.Node{
-			node("node-1", "mainType", true, 3*time.Hour,
-				view.Document{Desired: want, Running: &two, Last: attempt(12, "2.0.0", wire.StateInstalled, nil),
-					InSync: true}),
-			node("node-2", "mainType", true, 90*time.Second,
-				view.Document{Desired: want, Running: &one, Last: attempt(12, "2.0.0", wire.StateRejected, bad)}),
-			node("node-3", "secondaryType", true, 26*time.Hour,
-				view.Document{Desired: want, Running: &one, Last: attempt(12, "2.0.0", wire.StateApplying, nil)}),
-			node("node-4", "secondaryType", false, 5*time.Minute,
-				view.Document{Desired: want, Running: &one, Last: attempt(5, "1.9.0", wire.StateInstalled, nil)}),
-		},
-		Documents: map[string][]byte{"1.9.0": Document("1.9.0"), "2.0.0": Document("2.0.0")},
-		Versions: []view.Version{
-			{Seq: 4, At: Now.Add(-30 * time.Hour), Version: "1.9.0", State: "accepted", Who: "uid:0(root)", Via: "file",
-				Mode: wire.ModeApply, Hash: wire.Hash(Document("1.9.0"))},
-			{Seq: 9, At: Now.Add(-10 * time.Minute), Version: "1.9.0", State: "refused", Who: "uid:1000(alice)",
-				Via: "cli", Mode: wire.ModeApply,
-				Error: wire.New(wire.CodeAlreadyExists, "/version", "version 1.9.0 is already installed")},
-			{Seq: 11, At: Now.Add(-2 * time.Minute), Version: "2.0.0", State: "accepted", Who: "uid:1000(alice)",
-				Via: "cli", Mode: wire.ModeApply, Hash: wire.Hash(Document("2.0.0"))},
-		},
-		Config: view.SourceStatus{
-			State: "installed", Version: "2.0.0", Rev: 12, Since: Now.Add(-2 * time.Minute),
-			Progress: view.Progress{Nodes: 4, Online: 3, Installed: 1, OnlineMissing: 1, Failed: 1,
-				Missing: []view.Laggard{
-					{Node: "node-2", Online: true, State: wire.StateRejected, Error: bad},
-					{Node: "node-3", Online: true, State: wire.StateApplying},
-					{Node: "node-4"},
-				}},
-		},
-		Status: view.UnitStatus{
-			Unit: "u1", Epoch: 1, Rev: 14, Version: "1.0.0", Started: Now.Add(-30 * time.Hour),
-			Broker:  view.Broker{Embedded: true, Address: "127.0.0.1:1883", Up: true, Since: Now.Add(-30 * time.Hour)},
-			Trouble: []string{"node-2 rejected version 2.0.0"},
-		},
+var components = []wire.HealthComponent{
+	{Name: "app", State: wire.SlotActive, Version: "3.1", Running: "3.1", Text: "given up: version 3.2: no contact"},
+	{Name: "os", State: wire.SlotUpdating, Version: "6", Next: "7", Running: "6", Text: "staged"},
+}
+
+// Rotating announces a second signing key to a sample, which node-3 does not know yet. Each key is one of Kids.
+func (r *Rig) Rotating() {
+	if _, err := r.RotateKey(caller.Named(context.Background(), "ann", "cli"), op.RotateKey{}); err != nil {
+		r.tb.Error(err)
 	}
-	for i, e := range []view.Entry{
-		{Type: "opened", Data: jsontext.Value(`{"version":"1.0.0"}`)},
-		{Type: "submission", Who: "uid:1000(alice)", Kind: "config", Data: jsontext.Value(`{"via":"cli"}`)},
-		{Type: "accepted", Who: "uid:1000(alice)", Kind: "config", Data: jsontext.Value(`{"version":"2.0.0"}`)},
-		{Type: "issued", Kind: "config", Data: jsontext.Value(`{"version":"2.0.0","nodes":4}`)},
-		{Type: "report", Node: "node-1", Kind: "config", Data: jsontext.Value(`{"state":"installed"}`)},
-		{Type: "live", Node: "node-4", Data: jsontext.Value(`{"up":false}`)},
-	} {
-		e.Seq, e.At = uint64(9+i), Now.Add(time.Duration(i-6)*time.Second)
-		s.Entries = append(s.Entries, e)
+	kids := newKeyring().IDs()
+	for _, node := range []string{"node-1", "node-2", "node-4"} {
+		r.Info(node, kids...)
 	}
-	return s
+	r.Info("node-3", kids[0])
 }

@@ -1,0 +1,214 @@
+package apitest
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/shared/link"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
+)
+
+// road is the core's link: what the core sends to a node is dealt with at once.
+type road struct{ *Rig }
+
+// Run implements link.Link.
+func (r road) Run(ctx context.Context) error {
+	r.handler.Up(1)
+	<-ctx.Done()
+	r.handler.Down(1, ctx.Err())
+	return nil
+}
+
+// Publish implements link.Link. Of what the core says, requests are answered. Documents are not looked at: nodes report
+// about those that the core's own state names.
+func (r road) Publish(_ context.Context, to string, payload []byte, _ bool) error {
+	t, err := topic.Parse(to)
+	if err != nil || t.Leaf != topic.Request {
+		return nil
+	}
+	q, err := wire.Decode[wire.Request](payload)
+	if err != nil {
+		return err
+	}
+	if r.isSilent(q.Node) {
+		r.settle() // those who were asked before have answered
+		switch q.Method {
+		case wire.MethodReport, wire.MethodEvents, wire.MethodConfirm: // nobody waits for it
+		case wire.MethodCheck:
+			r.Advance(checkTimeout)
+		default:
+			r.Advance(orderTimeout)
+		}
+		return nil
+	}
+	reply := wire.Reply{V: wire.Version, Node: q.Node, ID: q.ID}
+	result, werr := r.obey(q)
+	if reply.Error = werr; werr == nil {
+		reply.Result = result
+	}
+	r.say(topic.ForNode(unit, q.Node).Reply(), wire.Encode(&reply))
+	return nil
+}
+
+// say returns when what a node says is in the journal.
+func (r *Rig) say(to string, payload []byte) {
+	r.handler.Message(link.Message{Topic: to, Payload: payload})
+}
+
+func (r *Rig) isSilent(node string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.silent[node]
+}
+
+// Silence has a node not answer any more: the clock moves on instead until it is not waited for. Of nodes that are
+// asked together it is the last.
+func (r *Rig) Silence(node string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.silent[node] = true
+}
+
+// Refuse has a node have something against every document that it is asked about. With wire.CodeNotSupported it does
+// not know their kind.
+func (r *Rig) Refuse(node string, err *wire.Error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuse[node] = err
+}
+
+// Log is what every slot has written, and what it writes before each further look.
+func (r *Rig) Log(text string, grows ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log, r.grows = text, grows
+}
+
+// obey does what a request asks for.
+func (r *Rig) obey(q *wire.Request) (jsontext.Value, *wire.Error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	refused := r.refuse[q.Node]
+	switch q.Method {
+	case wire.MethodCheck:
+		switch {
+		case refused == nil:
+			return wire.Encode(&wire.CheckResult{OK: true}), nil
+		case refused.Code == wire.CodeNotSupported:
+			return nil, refused
+		}
+		return wire.Encode(&wire.CheckResult{Errors: []*wire.Error{refused}}), nil
+	case wire.MethodTry:
+		p := must(wire.Decode[wire.TryParams](q.Params))
+		if p.Component != "" && p.Component != "os" {
+			return nil, wire.New(wire.CodeNotFound, "/component",
+				"the settings of this node's agent name no component "+p.Component)
+		}
+		if p.Version != "" && p.Version != "1.5.0" {
+			return nil, wire.New(wire.CodeWrongState, "", "version 1.5.0 is staged, not "+p.Version)
+		}
+	case wire.MethodRestart:
+		return jsontext.Value("null"), noSlot(must(wire.Decode[wire.RestartParams](q.Params)).Service)
+	case wire.MethodLogs:
+		p := must(wire.Decode[wire.LogsParams](q.Params))
+		if err := noSlot(p.Service); err != nil {
+			return nil, err
+		}
+		return wire.Encode(r.logs(p)), nil
+	}
+	return jsontext.Value("null"), nil
+}
+
+// noSlot says that there is no slot of a service; every node has one of web.
+func noSlot(service string) *wire.Error {
+	if service == "web" {
+		return nil
+	}
+	return wire.New(wire.CodeNotFound, "", "there is no slot of the service "+service)
+}
+
+// logs reads the log; a cursor is an offset.
+func (r *Rig) logs(p *wire.LogsParams) *wire.LogsResult {
+	from, skipped := 0, false
+	if p.Tail > 0 {
+		from = max(0, len(r.log)-p.Tail)
+	}
+	if p.Cursor != "" {
+		if len(r.grows) > 0 {
+			r.log, r.grows = r.log+r.grows[0], r.grows[1:]
+		}
+		n, err := strconv.Atoi(p.Cursor)
+		if from = n; err != nil || n > len(r.log) {
+			from, skipped = 0, true
+		}
+	}
+	return &wire.LogsResult{Data: []byte(r.log[from:]), Cursor: strconv.Itoa(len(r.log)), Skipped: skipped}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err) // the core asks in the form that it was compiled with
+	}
+	return v
+}
+
+// number counts what nodes say.
+func (r *Rig) number() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said++
+	return r.said
+}
+
+func boot(node string) string { return "b-" + node }
+
+// Connect has a node come, or go.
+func (r *Rig) Connect(node string, up bool) {
+	live := wire.Live{V: wire.Version, Node: node, Boot: boot(node), Session: r.number(), Up: up}
+	r.say(topic.ForNode(unit, node).Live(), wire.Encode(&live))
+}
+
+// Say has a node report about one kind of document.
+func (r *Rig) Say(node string, kind wire.Kind, rep wire.Reported) {
+	rep.V, rep.Node, rep.Kind, rep.Boot, rep.Seq = wire.Version, node, kind, boot(node), r.number()
+	r.say(topic.ForNode(unit, node).Reported(kind), wire.Encode(&rep))
+}
+
+// Report has a node report what became of its newest document of a kind. Unless that is installed, it runs what it ran
+// before. With it goes the detail of the report, if there is one. Without a document the detail is all.
+func (r *Rig) Report(node string, kind wire.Kind, state wire.State, why *wire.Error, detail jsontext.Value) {
+	n, err := r.Core.Node(context.Background(), op.NodeIn{Node: node})
+	if err != nil {
+		r.tb.Error(err)
+	}
+	d := n.Documents[kind]
+	if d.Desired == nil {
+		r.Say(node, kind, wire.Reported{Detail: detail})
+		return
+	}
+	ref := d.Desired.DocRef
+	rep := wire.Reported{Running: d.Running, Detail: detail, Last: &wire.Attempt{Epoch: ref.Epoch, Rev: ref.Rev,
+		Version: ref.Version, Hash: ref.Hash, State: state, Error: why, Attempt: 1, At: r.Now()}}
+	if state == wire.StateInstalled {
+		rep.Running = &ref
+	}
+	r.Say(node, kind, rep)
+}
+
+// Info has a node of the sample describe itself; it believes these keys.
+func (r *Rig) Info(node string, keys ...string) {
+	r.Say(node, wire.KindInfo, wire.Reported{Detail: wire.Encode(&wire.NodeInfo{Type: types[node], OS: "linux",
+		Arch: "arm64", CPUs: 4, RAM: 2 << 30, AgentVersion: "1.0.0", Keys: keys,
+		Partitions: []wire.Partition{{Name: "services", Path: "/var/services", Size: 8 << 30}}})})
+}
+
+// Event has a node tell of an event, its first ones in order.
+func (r *Rig) Event(node string, seq uint64, typ, detail string) {
+	e := wire.Event{V: wire.Version, Node: node, Boot: boot(node), Seq: seq, At: r.Now(), Type: typ,
+		Detail: jsontext.Value(detail)}
+	r.say(topic.ForNode(unit, node).Event(), wire.Encode(&e))
+}

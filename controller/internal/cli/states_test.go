@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/caller"
+	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/jointoken"
+	"tandem.internal/shared/wire"
+)
+
+// A change makes the unit of a test, and what stands before it. nil is the sample as it is.
+type change func(t *testing.T) (*apitest.Rig, api.Core)
+
+// bench serves what a change makes.
+func (c change) bench(t *testing.T) *bench {
+	t.Helper()
+	if c == nil {
+		c = played()
+	}
+	u, core := c(t)
+	return benchOf(t, u, core)
+}
+
+// played is a sample in which something happens.
+func played(all ...func(*apitest.Rig)) change {
+	return func(t *testing.T) (*apitest.Rig, api.Core) {
+		u := apitest.StartSample(t)
+		for _, play := range all {
+			play(u)
+		}
+		return u, u
+	}
+}
+
+// answered is a sample with other operations in the place of the core's.
+func answered(all ...api.Operation) change {
+	return func(t *testing.T) (*apitest.Rig, api.Core) {
+		u := apitest.StartSample(t)
+		return u, apitest.Instead(u, all...)
+	}
+}
+
+// amended is a sample whose status is told otherwise.
+func amended(change func(*view.UnitStatus)) change {
+	return func(t *testing.T) (*apitest.Rig, api.Core) {
+		u := apitest.StartSample(t)
+		st, err := u.Status(t.Context())
+		must(err)
+		change(&st)
+		return u, apitest.Instead(u, apitest.Fixed(op.UnitStatus, st))
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func as(who string) context.Context { return caller.Named(context.Background(), who, "cli") }
+
+// empty is a unit without nodes and documents.
+func empty(t *testing.T) (*apitest.Rig, api.Core) {
+	u := apitest.Start(t)
+	return u, u
+}
+
+var (
+	diskFull = wire.New(wire.CodeStorage, "", "the disk is full")
+
+	refuses = played(func(u *apitest.Rig) {
+		u.Refuse("node-2", wire.New(wire.CodeBadValue, "/priority", "at most 10 here"))
+	})
+	trial = played(func(u *apitest.Rig) {
+		u.Submit(view.Submission{Document: apitest.Document("2.1.0"), Who: apitest.Alice, Via: "cli",
+			Mode: wire.ModeTry, ConfirmWithin: 90 * time.Second})
+	})
+	failed = played(func(u *apitest.Rig) {
+		u.Submit(view.Submission{Document: apitest.Document("1.9.5"), Who: apitest.Alice, Via: "cli"})
+		u.Damage()
+	})
+	hostile = played(func(u *apitest.Rig) {
+		u.Report("node-2", wire.KindConfig, wire.StateRejected, wire.New(wire.CodeBadValue,
+			"/alertRules/partitions/0/name", "\x1b[2J\x1b[31mowned\nnode-9  mainType\u202e"), nil)
+	})
+	unanswered = played((*apitest.Rig).Working, func(u *apitest.Rig) { u.Silence("node-1") })
+	rotating   = played((*apitest.Rig).Rotating)
+
+	// certified answers with a certificate that is none: a real one is another each time.
+	certified = answered(apitest.Fixed(op.CertifyIdentity, view.Certificate{Identity: "cloud/eu",
+		Certificate: certificate, CA: certificate, Expires: apitest.Now.AddDate(0, 3, 0)}))
+)
+
+const certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
+const time10 = 10 * time.Minute
+
+// plainTokens is a sample whose join tokens have a secret of zeros.
+func plainTokens(t *testing.T) (*apitest.Rig, api.Core) {
+	u := apitest.StartSample(t)
+	return u, apitest.Instead(u, api.Bind(op.EnrollNode,
+		func(ctx context.Context, in op.EnrollIn) (view.Enrolment, error) {
+			e, err := u.Core.Enroll(ctx, in)
+			plain := jointoken.Token{Node: in.Node}
+			e.Token, e.CA = plain.Text(), plain.CA.String()
+			return e, err
+		}))
+}
+
+// unremarked is a sample whose journal takes no remarks.
+func unremarked(t *testing.T) (*apitest.Rig, api.Core) {
+	u := apitest.StartSample(t)
+	return u, silentJournal{u}
+}
+
+type silentJournal struct{ *apitest.Rig }
+
+func (silentJournal) Remark(context.Context, view.Remark) error { return diskFull }
+
+// arrive has node-4 come back, and nodes run the newest configuration.
+func arrive(u *apitest.Rig, nodes ...string) {
+	u.Connect("node-4", true)
+	for _, node := range nodes {
+		u.Report(node, wire.KindConfig, wire.StateInstalled, nil, nil)
+	}
+}
+
+func enroll(u *apitest.Rig, node string) {
+	must(u.Enrolment(as(apitest.Alice), enrol.Enrol{Subject: "node/" + node, Hash: node}))
+}
+
+func join(u *apitest.Rig, node string, expires time.Time) {
+	enroll(u, node)
+	must(u.Enrolment(context.Background(), enrol.Join{Subject: "node/" + node, Hash: node, Key: "k", Serial: "1",
+		Expires: expires, CA: "sha256:00"}))
+}
+
+// identified gives node-1 an identity.
+func identified(state string) change {
+	return played(func(u *apitest.Rig) {
+		if state == "expired" {
+			join(u, "node-1", apitest.Now.Add(-time10))
+			return
+		}
+		join(u, "node-1", apitest.Now.AddDate(0, 3, 0))
+		if state == "revoked" {
+			_, err := u.Revoke(as(apitest.Alice), op.RevokeIn{NodeIn: op.NodeIn{Node: "node-1"}})
+			must(err)
+		}
+	})
+}
+
+// telling is a core whose journal has other entries.
+type telling struct {
+	*apitest.Rig
+	entries []view.Entry
+}
+
+// tells is a sample whose journal has these entries.
+func tells(entries []view.Entry) change {
+	return func(t *testing.T) (*apitest.Rig, api.Core) {
+		u := apitest.StartSample(t)
+		return u, telling{u, entries}
+	}
+}
+
+func (c telling) Entries(_ context.Context, f view.EntryFilter) (all []view.Entry, _ error) {
+	for i := range c.entries {
+		e := c.entries[i]
+		if f.Reverse {
+			e = c.entries[len(c.entries)-1-i]
+		}
+		if e.Seq >= f.From && (f.Node == "" || f.Node == e.Node) && (len(f.Types) == 0 ||
+			slices.Contains(f.Types, e.Type) || e.Type == "event" && slices.Contains(f.Types, e.Kind)) {
+			all = append(all, e)
+		}
+	}
+	return all[:min(len(all), cmp.Or(f.Limit, 1000))], nil
+}
