@@ -24,11 +24,8 @@ func enroll(a *command.App) *cobra.Command {
 	var ttl command.Duration
 	cmd := &cobra.Command{
 		Use: "enroll NODE", Short: "Make a token with which a node joins the unit, once",
-		Example: "  tandem node enroll node-1\n  tandem node enroll node-1 --ttl 1h --json", Args: command.Args("NODE"),
+		Example: "  tandem node enroll node-1\n  tandem node enroll node-1 --ttl 1h --json", Args: command.NodeArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := command.CheckNode(cmd, args[0]); err != nil {
-				return err
-			}
 			in := op.EnrollIn{NodeIn: op.NodeIn{Node: args[0]}, Enroll: op.Enroll{TTL: ttl.ISO()}}
 			return command.Ask(cmd.Context(), a, op.EnrollNode, in, printEnrolment)
 		},
@@ -47,11 +44,8 @@ func revokeNode(a *command.App) *cobra.Command {
 	var in op.RevokeIn
 	cmd := &cobra.Command{
 		Use: "revoke NODE", Short: "Cut a node off: its session, its certificates and its open tokens end at once",
-		Example: "  tandem node revoke node-1 --reason \"stolen\"", Args: command.Args("NODE"),
+		Example: "  tandem node revoke node-1 --reason \"stolen\"", Args: command.NodeArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := command.CheckNode(cmd, args[0]); err != nil {
-				return err
-			}
 			in.Node = args[0]
 			return command.Ask(cmd.Context(), a, op.RevokeNode, in, func(a *command.App, n view.Node) {
 				node := term.Clean(n.Node)

@@ -44,9 +44,19 @@ func Lacks(c *cobra.Command, what string) error {
 	return Usage("%s needs %s; for example:\n%s", c.CommandPath(), what, c.Example)
 }
 
-// Subject demands the argument of a command that has commands, too. Of several words the first may be a command that
-// is misspelt, or the second one that stands at the wrong place.
-func Subject(placeholder string) cobra.PositionalArgs {
+// NodeArg demands one argument, NODE, that can be a node's ID.
+func NodeArg(c *cobra.Command, args []string) error { return nodeArg(c, "NODE", args) }
+
+func nodeArg(c *cobra.Command, placeholder string, args []string) error {
+	if err := Args(placeholder)(c, args); err != nil {
+		return err
+	}
+	return CheckNode(c, args[0])
+}
+
+// NodeOrCommand is NodeArg for a command that has commands, too. Of several words the first may be a command that is
+// misspelt, or the second one that stands at the wrong place.
+func NodeOrCommand(placeholder string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > 1 {
 			if err := noCommand(c, args[0]); err != nil {
@@ -57,7 +67,7 @@ func Subject(placeholder string) cobra.PositionalArgs {
 					args[0], c.CommandPath(), c.CommandPath(), at[0])
 			}
 		}
-		return Args(placeholder)(c, args)
+		return nodeArg(c, placeholder, args)
 	}
 }
 

@@ -21,15 +21,8 @@ func health(a *command.App) *cobra.Command {
 		Use: "health NODE", Short: "Show what a node tells of its health, or set its timers and limits",
 		Example: "  tandem health node-1\n  tandem health set --all --reset 7d --fallback 5m\n" +
 			"  tandem health settings --node node-1",
-		Args: command.Subject("NODE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := command.CheckNode(cmd, args[0]); err != nil {
-				return err
-			}
-			in := op.NodeIn{Node: args[0]}
-			return command.Ask(cmd.Context(), a, op.NodeHealth, in, printHealth,
-				command.NearNode(in.Node, command.Names(cmd)...))
-		},
+		Args: command.NodeOrCommand("NODE"),
+		RunE: asked(a, op.NodeHealth, printHealth),
 	}
 	cmd.AddCommand(setHealth(a), healthSettings(a), unsetHealth(a))
 	return cmd

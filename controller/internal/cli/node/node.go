@@ -19,15 +19,18 @@ import (
 func show(a *command.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "node ID", Short: "Show everything that is known of one node, let it in and cut it off, or order it about",
-		Example: "  tandem node node-1\n  tandem node enroll node-1", Args: command.Subject("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := command.CheckNode(cmd, args[0]); err != nil {
-				return err
-			}
-			in := op.NodeIn{Node: args[0]}
-			return command.Ask(cmd.Context(), a, op.ShowNode, in, printNode,
-				command.NearNode(in.Node, command.Names(cmd)...))
-		},
+		Example: "  tandem node node-1\n  tandem node enroll node-1", Args: command.NodeOrCommand("ID"),
+		RunE: asked(a, op.ShowNode, printNode),
+	}
+}
+
+// asked asks about the node that the argument names, which may also be a command that was mistyped.
+func asked[Out any](
+	a *command.App, o op.Op[op.NodeIn, Out], show func(*command.App, Out),
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return command.Ask(cmd.Context(), a, o, op.NodeIn{Node: args[0]}, show,
+			command.NearNode(args[0], command.Names(cmd)...))
 	}
 }
 

@@ -19,12 +19,9 @@ import (
 func order[In any](
 	a *command.App, cmd *cobra.Command, o op.Op[In, view.Ordered], in *In, node *string, required, done string,
 ) *cobra.Command {
-	cmd.Args = command.Args("NODE")
+	cmd.Args = command.NodeArg
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		*node = args[0]
-		if err := command.CheckNode(cmd, *node); err != nil {
-			return err
-		}
 		if f := cmd.Flags().Lookup(required); f != nil && f.Value.String() == "" {
 			return command.Lacks(cmd, "--"+required)
 		}
