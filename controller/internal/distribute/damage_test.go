@@ -229,9 +229,13 @@ func (s *stored) start(t *testing.T, what string, bit int, readable []byte) {
 			st, err := r.core.SourceStatus(t.Context(), wire.KindWorkloads)
 			r.mustBe("status of the workloads", err, "")
 			r.wantDamage("the workloads", st.Error, hash, s.records[hash])
+			if st.State != kind.Failed {
+				t.Errorf("the state of damaged workloads is %s", st.State)
+			}
 			r.mustBe("applying again", r.apply(damageWorkloads), "")
 			st, err = r.core.SourceStatus(t.Context(), wire.KindWorkloads)
-			if r.mustBe("status of the workloads", err, ""); st.Error != nil || st.Slots.Slots != 1 {
+			if r.mustBe("status of the workloads", err, ""); st.Error != nil || st.Slots.Slots != 1 ||
+				st.State != kind.Installed {
 				t.Errorf("after they were applied again: %+v", st)
 			}
 		case what == "issued configuration" && altered:

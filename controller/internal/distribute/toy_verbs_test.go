@@ -119,6 +119,12 @@ func TestToyKindByHTTP(t *testing.T) {
 	d.asks("GET /v1/toys/status", "", 200, `{"state":"installed","version":"1.2.0"`)
 	d.asks("GET /v1/toys/history", "", 200, `"version":"1.2.0","state":"accepted"`)
 	d.asks("POST /v1/toys/restore", "", 404, "nothing at")
+	many := strings.Builder{}
+	for i := range 10_000 {
+		fmt.Fprintf(&many, `,"m%04d":"car"`, i)
+	}
+	d.asks("POST /v1/toys", `{"version":"2.0.0","toys":{"n1":"car"`+many.String()+"}}", 200, `"version":"2.0.0"`)
+	d.asks("GET /v1/toys/diff?from=1.2.0", "", 200, `],"omitted":1}`)
 	d.asks("GET /v1/tints", "", 404, "nothing at") // it is changed piece by piece
 }
 
