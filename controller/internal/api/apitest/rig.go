@@ -43,7 +43,6 @@ type Rig struct {
 
 	tb      testing.TB
 	handler link.Handler
-	stop    func()
 
 	mu     sync.Mutex
 	now    time.Time
@@ -82,8 +81,7 @@ func start(tb testing.TB, now time.Time) *Rig {
 	r.Core, r.handler = bindings.Core{Core: core}, core.Handler()
 	core.Attach(road{r})
 	endLink, endCore := r.part(road{r}.Run), r.part(core.Run)
-	r.stop = sync.OnceFunc(func() { endLink(); endCore() })
-	tb.Cleanup(r.stop)
+	tb.Cleanup(func() { endLink(); endCore() })
 	return r
 }
 
@@ -117,7 +115,7 @@ func (r *Rig) Now() time.Time {
 	return r.now
 }
 
-// Advance moves the clock on, and returns when the core has done what is due.
+// Advance moves the clock on. What is due then is done before the core deals with anything else.
 func (r *Rig) Advance(d time.Duration) {
 	r.mu.Lock()
 	r.now = r.now.Add(d)

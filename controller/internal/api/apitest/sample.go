@@ -117,15 +117,15 @@ func (r *Rig) Healthy() {
 	failing := well
 	failing.Indicator, failing.Text = wire.IndicatorCheck, wire.IndicatorTexts[wire.IndicatorCheck]
 	failing.Checks = []wire.HealthCheck{{Name: "disk", Since: r.Now()}}
-	for i, h := range []*wire.Health{Trying(r.Now()), &failing, &well, &well} {
+	for i, h := range []*wire.Health{trying(r.Now()), &failing, &well, &well} {
 		r.Report(fmt.Sprint("node-", i+1), wire.KindHealth, wire.StateInstalled, nil, wire.Encode(h))
 	}
 	r.Event("node-1", 1, "alert", `{"tag":"systemQuotaAlert","parameter":"cpu","value":0.97,"state":"raise",`+
 		`"since":"2026-11-20T09:57:00Z","minThreshold":0.5,"maxThreshold":0.9}`)
 }
 
-// Trying is what a node tells that tries a version.
-func Trying(now time.Time) *wire.Health {
+// trying is what a node tells that tries a version.
+func trying(now time.Time) *wire.Health {
 	return &wire.Health{
 		Indicator: wire.IndicatorContact, Text: wire.IndicatorTexts[wire.IndicatorContact],
 		Contact: wire.HealthContact{In: true, Since: now.Add(-6 * time.Minute), Result: wire.ContactSuccess,
@@ -154,7 +154,7 @@ var components = []wire.HealthComponent{
 	{Name: "os", State: wire.SlotUpdating, Version: "6", Next: "7", Running: "6", Text: "staged"},
 }
 
-// Rotating announces a second signing key to a sample, which node-3 does not know yet. Each key is one of Kids.
+// Rotating announces a second signing key to a sample, which node-3 does not know yet.
 func (r *Rig) Rotating() {
 	if _, err := r.RotateKey(caller.Named(context.Background(), "ann", "cli"), op.RotateKey{}); err != nil {
 		r.tb.Error(err)

@@ -27,8 +27,8 @@ func SetOf(slots ...string) []byte {
 	return []byte("[" + strings.Join(all, ",") + "]")
 }
 
-// Running is a slot that does as it should.
-func Running(service, node string, since time.Time) wire.WorkloadSlot {
+// running is a slot that does as it should.
+func running(service, node string, since time.Time) wire.WorkloadSlot {
 	return wire.WorkloadSlot{Slot: service + "@" + node, ID: service + "-2", State: wire.WorkloadRunning, Since: since}
 }
 
@@ -51,10 +51,10 @@ func (r *Rig) Working() {
 	apply("1.0.1", SetOf("web@node-1", "camera@node-1", "map@node-2", "job:clean@node-2", "radio@node-2", "web@node-4",
 		"web@node-9"), Alice, true)
 	since := r.Now().Add(-10 * time.Minute)
-	web, camera, mapped := Running("web", "node-1", since), Running("camera", "node-1", since),
-		Running("map", "node-2", since)
-	clean, radio, old := Running("clean", "node-2", since), Running("radio", "node-2", since),
-		Running("old", "node-2", since)
+	web, camera, mapped := running("web", "node-1", since), running("camera", "node-1", since),
+		running("map", "node-2", since)
+	clean, radio, old := running("clean", "node-2", since), running("radio", "node-2", since),
+		running("old", "node-2", since)
 	camera.State, camera.Restarts, camera.Next = wire.WorkloadRestarting, 7, r.Now().Add(8*time.Second)
 	camera.Exit = &wire.WorkloadExit{Code: 3, At: r.Now().Add(-time.Minute)}
 	mapped.ID, mapped.Wanted, mapped.Doing = "map-1", "map-2", "fetch"
