@@ -29,10 +29,10 @@ const (
 
 // The most entries that the lists may have. Lower these when the lists have become shorter.
 const (
-	mostColumns   = 77
+	mostColumns   = 6
 	mostFiles     = 0
 	mostFunctions = 0
-	mostWords     = 7
+	mostWords     = 3
 )
 
 // The round of work in which these rules began. Commits before it have subjects of any length.

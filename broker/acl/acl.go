@@ -134,8 +134,7 @@ func (g Grants) Subscribe(filter string) bool {
 func oneName(s string) bool { return s == "+" || topic.ValidName(s) }
 
 // validFilter reports whether s is a valid topic filter (MQTT 3.1.1, section 4.7) without empty levels, which no topic
-// of
-// the contract has.
+// of the contract has.
 func validFilter(s string) bool {
 	if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
 		return false

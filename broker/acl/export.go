@@ -15,8 +15,7 @@ type patterns struct{ write, read []string }
 
 // patternsOf returns the rules of id as lists. They differ from Grants where lists cannot express a rule: a node may
 // report only the kinds of the contract; the controller's wildcards do not check that the shard is the node's; and a
-// "+"
-// for a name also matches an invalid name.
+// "+" for a name also matches an invalid name.
 func (r Rules) patternsOf(id Identity) patterns {
 	root := topic.Root + r.Unit + "/"
 	beacon, all := topic.ForController(r.Unit), root+"#"

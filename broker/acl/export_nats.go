@@ -64,8 +64,7 @@ func (r Rules) NATS(who []Identity, users NATSUsers) ([]byte, error) {
 func unquotable(c rune) bool { return c < ' ' || c == '\'' || c == '"' || c == '\\' || c >= 0x7f }
 
 // writeSubjects appends one list of permissions. NATS takes an empty list as one that allows everything, so for no
-// filters
-// it is a rule that denies everything.
+// filters it is a rule that denies everything.
 func writeSubjects(b *strings.Builder, name string, filters []string) {
 	if len(filters) == 0 {
 		b.WriteString("      " + name + ": { deny: \">\" }\n")

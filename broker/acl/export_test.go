@@ -17,8 +17,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
 // unitOf returns the identities for tests of the export: names with dots, the longest name, a node named as the
-// controller
-// and one named as an operator.
+// controller and one named as an operator.
 var unitOf = []Identity{
 	{Role: Controller}, {Cloud, "eu"}, {Operator, "n1"},
 	{Node, "n1"}, {Node, "n2"}, {Node, "ecu.left-1_a"}, {Node, "controller"},

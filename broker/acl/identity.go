@@ -50,9 +50,8 @@ func (id Identity) String() string {
 }
 
 // IdentityOf returns the identity that a client claims. The caller has to authenticate it. The user name is
-// "controller",
-// or a role and a name such as "node/n1". The client ID must be equal: a new session ends the one with the same client
-// ID, so a client can end only sessions of its own identity.
+// "controller", or a role and a name such as "node/n1". The client ID must be equal: a new session ends the one with
+// the same client ID, so a client can end only sessions of its own identity.
 func IdentityOf(clientID, username string) (Identity, error) {
 	if clientID != username {
 		return Identity{}, fmt.Errorf("client ID %.80q is not the user name %.80q", clientID, username)

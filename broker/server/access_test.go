@@ -254,8 +254,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 }
 
 // TestKeepAlive: a client that sends nothing is disconnected after 1.5 times its keep-alive; without a keep-alive,
-// after
-// MaxSilence.
+// after MaxSilence.
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := linktest.NewPipe()

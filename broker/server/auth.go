@@ -10,8 +10,7 @@ import (
 )
 
 // proved returns a function for Config.Auth by which a client must claim the identity that verify returns. It calls
-// auth
-// for clients for which verify returns none.
+// auth for clients for which verify returns none.
 func proved(verify func(ConnectInfo) (string, error), auth func(ConnectInfo) (acl.Identity, error)) func(ConnectInfo) (
 	acl.Identity, error) {
 	if verify == nil {

@@ -84,13 +84,12 @@ type Limits struct {
 	PendingPerClient int
 
 	// PendingBytes is the most buffered bytes for a client that reads too slowly; with more it is disconnected.
-	// Retained
-	// messages for one SUBSCRIBE that exceed it are dropped and reported. Default 4 MiB, 16 of the largest packets.
+	// Retained messages for one SUBSCRIBE that exceed it are dropped and reported. Default 4 MiB, 16 of the largest
+	// packets.
 	PendingBytes int
 
 	// Inflight is the most unacknowledged QoS 1 messages to a client; a further one is dropped and reported. All
-	// retained
-	// messages for one SUBSCRIBE count at once, because acknowledgements are read only after they are written.
+	// retained messages for one SUBSCRIBE count at once, because acknowledgements are read only after they are written.
 	// Default 64.
 	Inflight int
 
@@ -98,8 +97,7 @@ type Limits struct {
 	ReceiveMaximum int
 
 	// FirstReadTimeout is the most time until a connection has sent its CONNECT, with TLS. Default 10 s: enough for
-	// slow
-	// networks, and short enough that idle connections are few.
+	// slow networks, and short enough that idle connections are few.
 	FirstReadTimeout time.Duration
 
 	// WriteTimeout is the most time for writing 16 KiB to a client; after that it is disconnected. Default 5 s. Nothing
@@ -124,9 +122,8 @@ type Limits struct {
 }
 
 // Collectors returns the limits for a broker to which a controller connects over a socket: with one SUBSCRIBE it gets
-// the
-// retained messages of tens of thousands of nodes. They take 16 KiB more memory for each client, and up to 64 MiB for
-// one that does not read.
+// the retained messages of tens of thousands of nodes. They take 16 KiB more memory for each client, and up to 64 MiB
+// for one that does not read.
 func Collectors() Limits {
 	return Limits{PendingPerClient: 2048, PendingBytes: 64 << 20, Inflight: 60_000, MaxSubscriptions: 4096}
 }

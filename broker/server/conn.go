@@ -12,9 +12,8 @@ import (
 
 // conn is the net.Conn that mochi uses for a client; it wraps the network connection. Write never waits: bytes that the
 // socket does not take at once are buffered, up to a limit, and a goroutine writes them that exists as long as there
-// are
-// any. So a client that does not read delays no other. It is disconnected when no buffered bytes could be written for
-// Limits.WriteTimeout.
+// are any. So a client that does not read delays no other. It is disconnected when no buffered bytes could be written
+// for Limits.WriteTimeout.
 type conn struct {
 	net.Conn
 	limits *Limits
@@ -91,8 +90,7 @@ func (c *conn) check(p []byte) error {
 }
 
 // SetDeadline sets the deadline for reading, by which the keep-alive is checked. It is at most Limits.MaxSilence from
-// now.
-// Writing has other deadlines.
+// now. Writing has other deadlines.
 func (c *conn) SetDeadline(t time.Time) error {
 	if bound := time.Now().Add(c.limits.MaxSilence); t.IsZero() || t.After(bound) {
 		t = bound

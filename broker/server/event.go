@@ -47,8 +47,7 @@ type Event struct {
 const eventQueue = 1024
 
 // events gives events to OnEvent and the log from one goroutine, so that emit never blocks and may be called while a
-// lock
-// is held.
+// lock is held.
 type events struct {
 	queue chan Event
 	lost  atomic.Int64

@@ -35,9 +35,8 @@ func sessionOf(cl *mqtt.Client) *session {
 // OnACLCheck permits every publish: OnPublish can discard one, whereas mochi would disconnect the client.
 //
 // mochi calls it for every delivery, too. It is the second check of reading; Server.refuses, at the subscription, is
-// the
-// first. It denies everything to a client that has not subscribed: mochi looks up subscribers by ID, and may find the
-// next session of a client that has gone.
+// the first. It denies everything to a client that has not subscribed: mochi looks up subscribers by ID, and may find
+// the next session of a client that has gone.
 func (h *hook) OnACLCheck(cl *mqtt.Client, name string, write bool) bool {
 	if write {
 		return true

@@ -23,8 +23,7 @@ import (
 )
 
 // forgetful is a store in which paho finds nothing after a reconnect, as in package link. With paho's own store,
-// messages
-// that OnConnect sends while paho looks for older ones are sent twice.
+// messages that OnConnect sends while paho looks for older ones are sent twice.
 type forgetful struct{ paho.Store }
 
 func (forgetful) All() []string { return nil }

@@ -69,8 +69,7 @@ func TestRetainedOutliveADay(t *testing.T) {
 }
 
 // TestNothingTicks: in a bubble the time jumps to the next timer. With a loop that runs once a second, a year would
-// take 30
-// million rounds; without one it takes no time.
+// take 30 million rounds; without one it takes no time.
 func TestNothingTicks(t *testing.T) {
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
@@ -84,8 +83,7 @@ func TestNothingTicks(t *testing.T) {
 }
 
 // TestIntakeLosesNothing sends 20,000 statuses from 50 nodes, as fast as possible, to an intake that is slow for some.
-// It
-// expects each exactly once, and those of a node in order.
+// It expects each exactly once, and those of a node in order.
 func TestIntakeLosesNothing(t *testing.T) {
 	const nodes, each = 50, 400
 	var mu sync.Mutex

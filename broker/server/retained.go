@@ -73,8 +73,7 @@ func (r *retained) len() int {
 }
 
 // match calls fn for each retained message whose topic matches a valid filter (MQTT 3.1.1, section 4.7), in the order
-// of
-// topics. Its time is that of the matches, and of the levels that a "+" matches. mu must be held.
+// of topics. Its time is that of the matches, and of the levels that a "+" matches. mu must be held.
 func (r *retained) match(filter string, fn func(name string, payload []byte, qos byte)) {
 	r.root.match(filter, make([]byte, 0, 128), fn)
 }

@@ -30,8 +30,7 @@ func matches(filter, name string) bool {
 }
 
 // TestRetainedIsAMap: after any sequence of set and remove the tree has what a map by topic would have, finds by a
-// filter
-// what a comparison with each topic finds, and has no empty level.
+// filter what a comparison with each topic finds, and has no empty level.
 func TestRetainedIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "live", ""}), 1, 4)

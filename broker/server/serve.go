@@ -212,10 +212,8 @@ func (s *Server) authenticate(c *conn, pk packets.Packet) (who acl.Identity, err
 }
 
 // lastWill publishes the last will of a client whose connection ended without DISCONNECT. It does not when the broker
-// is
-// closing or the client has a newer session, because the will would be false. It is a publish like any other, but
-// without
-// an acknowledgement: if the intake refuses it, it is retained nevertheless, so that it can be found later.
+// is closing or the client has a newer session, because the will would be false. It is a publish like any other, but
+// without an acknowledgement: if the intake refuses it, it is retained nevertheless, so that it can be found later.
 func (s *Server) lastWill(c *conn, _ *mqtt.Client) error {
 	sess := c.sess
 	w := sess.will

@@ -191,11 +191,10 @@ func (s *Server) Addr() net.Addr {
 }
 
 // Publish publishes a message as the broker's own client, without access rules and intake. Subscribers get it with
-// their
-// QoS, at most 1. With retain, an empty payload removes the retained message. When Publish returns, the message is
-// retained and in every subscriber's queue. It waits for no subscriber: if a queue is full, the message is dropped for
-// that subscriber, and an event is emitted. The payload must not be changed afterwards. The error is ErrClosed, or a
-// *wire.Error if the topic is not valid (invalid-argument) or the message is too large (too-large).
+// their QoS, at most 1. With retain, an empty payload removes the retained message. When Publish returns, the message
+// is retained and in every subscriber's queue. It waits for no subscriber: if a queue is full, the message is dropped
+// for that subscriber, and an event is emitted. The payload must not be changed afterwards. The error is ErrClosed, or
+// a *wire.Error if the topic is not valid (invalid-argument) or the message is too large (too-large).
 func (s *Server) Publish(name string, payload []byte, retain bool) error {
 	switch {
 	case s.closing.Load():

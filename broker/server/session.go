@@ -62,9 +62,8 @@ func (s *session) reason() string {
 }
 
 // registry has the sessions by client ID. Only one session at a time has an ID: a new one ends the present one and
-// waits
-// for its end. With a takeover by mochi the new session can be lost, if the clean-up of the old one, or a third client,
-// comes between.
+// waits for its end. With a takeover by mochi the new session can be lost, if the clean-up of the old one, or a third
+// client, comes between.
 type registry struct {
 	mu    sync.Mutex
 	byID  map[string]*session
@@ -72,8 +71,7 @@ type registry struct {
 }
 
 // claim gives s its ID. It first ends the sessions that have it, and waits at most limit for that. It emits events
-// about
-// takeovers and fights.
+// about takeovers and fights.
 func (r *registry) claim(s *session, limit time.Duration, emit func(Event)) error {
 	expired := time.NewTimer(limit)
 	defer expired.Stop()

@@ -133,8 +133,7 @@ func (c *crowd) measure(t *testing.T) (p99 time.Duration) {
 }
 
 // TestStalledSubscriberDelaysNobody: nothing waits for the three. The broker is set to disconnect them after five
-// minutes
-// only, so anything that waited for them would wait that long. Their small remaining cost is measured: the 99th
+// minutes only, so anything that waited for them would wait that long. Their small remaining cost is measured: the 99th
 // percentile of the others is compared with that of a broker of the same size where all read. The two are measured in
 // turn, and the best turn counts, because the noise of a busy machine varies and a delay by the broker does not.
 func TestStalledSubscriberDelaysNobody(t *testing.T) {

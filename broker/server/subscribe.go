@@ -15,8 +15,7 @@ const failure = 0x80
 
 // subscribe answers a SUBSCRIBE and sends the retained messages on the topics that match. mochi's answer would use
 // mochi's store of retained messages. It would also refuse a packet ID that an unacknowledged message to the client
-// has,
-// although the packet IDs of the two directions are independent.
+// has, although the packet IDs of the two directions are independent.
 //
 // The retained messages are written at once and in one piece, before the messages in mochi's queue. The queue is empty
 // when a client subscribes for the first time. A client that subscribes again may get a retained message before older
@@ -121,8 +120,7 @@ func (o *outgoing) add(pk packets.Packet) error {
 }
 
 // message adds a retained message if the client may read it. A message that exceeds the client's limits is dropped,
-// with
-// an event.
+// with an event.
 func (o *outgoing) message(name string, payload []byte, qos byte) error {
 	if !o.sess.grants.Subscribe(name) {
 		return nil

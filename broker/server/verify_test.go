@@ -8,8 +8,7 @@ import (
 )
 
 // TestVerify: a client whose certificate proves an identity may claim no other, and needs no password. For a client
-// whose
-// certificate proves none, Auth is called.
+// whose certificate proves none, Auth is called.
 func TestVerify(t *testing.T) {
 	who, refuse := "", error(nil)
 	s := serve(t, Config{Passwords: passwords, Verify: func(ConnectInfo) (string, error) { return who, refuse }}, nil)

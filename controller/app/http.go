@@ -49,7 +49,8 @@ func (c *Config) httpDoor() (at string, secure bool, err error) {
 		return "", false, errors.New("--http-cert: --http begins with http://, which is without TLS")
 	case scheme == "http" && open && !c.Insecure:
 		return "", false, fmt.Errorf("--http: %s can be reached from other machines, and tokens would cross the "+
-			"network unencrypted; leave out http:// to serve TLS, or add --insecure-listen if the network is trusted", at)
+			"network unencrypted; leave out http:// to serve TLS, or add --insecure-listen if the network is trusted",
+			at)
 	case scheme == "":
 		secure = c.HTTPCert != "" || open && !c.Insecure
 	case scheme != "http":

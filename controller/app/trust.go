@@ -198,8 +198,8 @@ func (c *Config) exposed() []string {
 	var all []string
 	if at := c.plainListen(); c.Broker == "" && at != "" && loopback(at) != nil {
 		all = append(all, "the broker serves "+at+
-			" WITHOUT TLS (--insecure-listen): anybody on that network can read everything and pose as any node that has "+
-			"not joined; use --listen-tls")
+			" WITHOUT TLS (--insecure-listen): anybody on that network can read everything and pose as any node that "+
+			"has not joined; use --listen-tls")
 	}
 	if at, secure, err := c.httpDoor(); err == nil && at != "" && !secure && loopback(at) != nil {
 		all = append(all, "the HTTP API serves "+at+

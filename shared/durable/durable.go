@@ -40,8 +40,7 @@ func (s Steps) before(step Step) error {
 }
 
 // WriteFile replaces the file at path with one that has the content data and exactly the permissions perm. It replaces
-// a
-// symbolic link instead of following it.
+// a symbolic link instead of following it.
 //
 // After an error path has the old file, and there is no temporary file. One exception: if only the last step failed,
 // path has the new file, and may have the old one again after a power cut. A crash may leave a temporary file, which

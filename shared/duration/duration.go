@@ -58,10 +58,8 @@ var units = []unit{
 const maxText = 64 // most bytes of a duration
 
 // Parse parses an ISO 8601 duration: P[nW][nD][T[nH][nM][nS]], in upper case. It has at least one unit, and at least
-// one
-// after a T; each unit occurs at most once, in this order. Weeks may be combined with other units, which ISO 8601-1
-// does
-// not allow but most programs do. The last number may have a fraction after a point or comma; it is rounded to the
+// one after a T; each unit occurs at most once, in this order. Weeks may be combined with other units, which ISO 8601-1
+// does not allow but most programs do. The last number may have a fraction after a point or comma; it is rounded to the
 // nearest nanosecond, so that the output of floating-point programs gives the value that they meant.
 //
 // A day is 24 hours. Years and months are errors, because their length depends on the calendar: use P30D or P365D.
@@ -205,8 +203,7 @@ func scale(whole, decimals string, ns uint64) (product uint64, ok bool) {
 
 // Format returns the canonical ISO 8601 form: P[nD][T[nH][nM][n[.n]S]], in which each number is below the next larger
 // unit and has no trailing zeros after a point; "PT0S" for zero. The product has no negative durations; they would get
-// a
-// leading minus, which Parse refuses.
+// a leading minus, which Parse refuses.
 func Format(d time.Duration) string {
 	if d == 0 {
 		return "PT0S"

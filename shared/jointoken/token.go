@@ -3,8 +3,7 @@
 //
 // A token has the name of the node, a secret, and the fingerprint of the unit's CA, so the node need not trust the
 // network between it and the controller. It is one word with a checksum: a token that is cut off or mistyped is an
-// error
-// before the node sends anything.
+// error before the node sends anything.
 //
 // The package is pure. It does not know which tokens are valid. Only Token.Text and JoinRequest contain the secret;
 // formatted output of the other types does not.

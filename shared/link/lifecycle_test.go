@@ -91,8 +91,7 @@ func TestBackoffOfShortSessions(t *testing.T) {
 }
 
 // At whatever stage ctx ends, Run returns soon, makes no false calls of the Handler, and leaves no goroutine (the
-// bubble
-// would fail).
+// bubble would fail).
 func TestStopAtEveryStage(t *testing.T) {
 	for name, c := range map[string]struct {
 		open      func(context.Context) (net.Conn, error)
@@ -187,8 +186,7 @@ func TestGoodbyeUnacknowledged(t *testing.T) {
 }
 
 // When a session ends, for whatever reason, all calls of Publish return without any virtual time passing. With paho
-// alone
-// they would wait for its write time-out.
+// alone they would wait for its write time-out.
 func TestEndFreesPublishers(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		var count atomic.Int64

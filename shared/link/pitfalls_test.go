@@ -141,8 +141,7 @@ func TestMessageMayWait(t *testing.T) {
 }
 
 // A message is acknowledged after its Message call. A call that lasts longer than its session acknowledges nothing in
-// the
-// next session.
+// the next session.
 func TestAckAfterReturn(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		leave := make(chan struct{})
@@ -171,8 +170,7 @@ func TestAckAfterReturn(t *testing.T) {
 }
 
 // Pitfall 4: the error about a refused filter names it, in whichever packet it was. A packet has at most 256 filters,
-// and
-// the packets are sent one after the other.
+// and the packets are sent one after the other.
 func TestSubscribePackets(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		var mu sync.Mutex
@@ -262,8 +260,7 @@ func TestRefusedConnect(t *testing.T) {
 }
 
 // Pitfall 6: WriteTimeout applies to every packet: when a broker stops reading, the session ends, and until then a call
-// of
-// Publish can be cancelled.
+// of Publish can be cancelled.
 func TestStalledBroker(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		d := dial(t, s, link.Config{WriteTimeout: 3 * time.Second, AckTimeout: time.Hour}, nil)

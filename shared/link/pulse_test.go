@@ -17,8 +17,7 @@ import (
 )
 
 // pulses watches the loops of a link. It has the newest beat of each loop that runs, and the longest time without a
-// beat,
-// in periods.
+// beat, in periods.
 type pulses struct {
 	mu   sync.Mutex
 	next int

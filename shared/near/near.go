@@ -21,8 +21,7 @@ func Best(name string, candidates []string) string {
 }
 
 // All returns all known names with the fewest edits from name, in their order, if these are one edit, or at most two
-// for
-// a name of six or more bytes. Known names are left out as by Best.
+// for a name of six or more bytes. Known names are left out as by Best.
 func All(name string, known []string) (found []string) {
 	s := search{name: strings.ToLower(name), most: max(1, min(2, len(name)/3))}
 	for _, k := range known {

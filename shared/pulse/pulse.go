@@ -2,9 +2,8 @@
 // end, and the time at which it is due while the loop waits.
 //
 // A loop that waits, for work or for a session, wakes once every Every to beat. A call during which it cannot beat has
-// a
-// time limit, which the loop gives when it registers; after that time it counts as hung. The package does not know the
-// watchdog, or what it does about a loop that hangs.
+// a time limit, which the loop gives when it registers; after that time it counts as hung. The package does not know
+// the watchdog, or what it does about a loop that hangs.
 package pulse
 
 import (
@@ -29,8 +28,7 @@ type Pulse struct {
 }
 
 // Start registers the caller's loop. longest is the most time between two beats, which is that of its longest call; 0
-// if
-// all calls are short.
+// if all calls are short.
 func (w Watch) Start(loop string, longest time.Duration) *Pulse {
 	if w == nil {
 		return &Pulse{beat: func() {}, end: func() {}}

@@ -16,9 +16,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata sa
 // that it returns gets each input line, and writes the output that follows to out, with an indent.
 //
 // In the file, indented lines are the expected output. Empty lines and lines that begin with # are prose; the first
-// line
-// says what could go wrong. A story whose output differs from the expected one fails, unless -rewrite is given. It is
-// also a failure if a story named in must is missing.
+// line says what could go wrong. A story whose output differs from the expected one fails, unless -rewrite is given. It
+// is also a failure if a story named in must is missing.
 func Play(t *testing.T, begin func(t *testing.T, out *strings.Builder) (line func(string)), must ...string) {
 	t.Helper()
 	for _, name := range must {

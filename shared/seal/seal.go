@@ -204,8 +204,7 @@ func RequestPreimage(r *wire.Request) []byte {
 }
 
 // BeaconPreimage returns the text that a beacon's signature covers: all its fields. Each optional line begins with a
-// word
-// and a space, so that it differs from every other line.
+// word and a space, so that it differs from every other line.
 func BeaconPreimage(m *wire.Beacon) []byte {
 	b := make([]byte, 0, 256)
 	b = append(b, "tandem/1/beacon\n"...)

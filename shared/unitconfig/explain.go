@@ -22,11 +22,9 @@ type Explanation struct {
 }
 
 // Explain returns the origin of the value at pointer (RFC 6901) in the configuration of a node; pointer "" is all of
-// it.
-// Explanation.From points into the canonical form (Encode), where array indexes and names are those of uc. The error is
-// a *wire.Error: invalid-argument if the pointer is malformed, not-found, with the nearest existing pointer, if there
-// is
-// no value.
+// it. Explanation.From points into the canonical form (Encode), where array indexes and names are those of uc. The
+// error is a *wire.Error: invalid-argument if the pointer is malformed, not-found, with the nearest existing pointer,
+// if there is no value.
 func Explain(uc *UnitConfig, nodeID, nodeType, pointer string) (Explanation, error) {
 	if !jsontext.Pointer(pointer).IsValid() {
 		return Explanation{}, wire.New(wire.CodeInvalidArgument, pointer,

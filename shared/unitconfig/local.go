@@ -18,8 +18,7 @@ type LocalRules struct {
 }
 
 // Check returns the problems that nc has by the node's own rules, in document order: with code not-allowed for labels
-// and
-// the priority, and not-found for an alert rule of a partition that the node does not have. The problems have JSON
+// and the priority, and not-found for an alert rule of a partition that the node does not have. The problems have JSON
 // pointers into nc, and no lines.
 func (r LocalRules) Check(nc *NodeConfig) Problems {
 	var ps Problems

@@ -128,9 +128,8 @@ type ResourceRatios struct {
 }
 
 // NodeConfig is the configuration of one node: the body of a document of kind config. It has defaults for absent
-// values.
-// Version is the unit configuration's. Node is nil if the entry is for a type, so that all its nodes get the same
-// bytes; NodeGroupSubject is nil in the default configuration.
+// values. Version is the unit configuration's. Node is nil if the entry is for a type, so that all its nodes get the
+// same bytes; NodeGroupSubject is nil in the default configuration.
 type NodeConfig struct {
 	FormatVersion    string          `json:"formatVersion"`
 	Version          string          `json:"version"`

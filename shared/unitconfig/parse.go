@@ -11,8 +11,7 @@ import (
 // Parse reads a unit configuration strictly (seed 000, Configuration Format). If there are problems, the configuration
 // is nil, and the problems are all that one pass finds, up to MaxProblems. Two problems are returned alone, because
 // others have no meaning beside them: a formatVersion other than "7" (wrong-version), and a document that is too large
-// or
-// nested too deep.
+// or nested too deep.
 func Parse(data []byte) (*UnitConfig, Problems) {
 	uc := &UnitConfig{}
 	ps := strictjson.Read(data, limits, func(r *strictjson.Reader) { unitOf(r, uc) })

@@ -13,8 +13,7 @@ import (
 )
 
 // parseVersion parses a semantic version strictly: three numbers, without a leading "v" or zeros. A number above 64
-// bits
-// is an error, also in a pre-release, where the library would compare it as text.
+// bits is an error, also in a pre-release, where the library would compare it as text.
 func parseVersion(s string) (*semver.Version, error) {
 	v, err := semver.StrictNewVersion(s)
 	if err != nil {
@@ -49,8 +48,7 @@ func lowerFirst(s string) string {
 
 // Compare returns -1, 0 or 1 if version a is lower than, equal to or higher than b in the precedence of semantic
 // versioning: a pre-release is lower than its release, and build metadata does not count (seed 000, Version
-// Management).
-// The error is a *wire.Error with code invalid-argument, for a malformed version.
+// Management). The error is a *wire.Error with code invalid-argument, for a malformed version.
 func Compare(a, b string) (int, error) {
 	va, err := parseVersion(a)
 	if err != nil {
@@ -64,8 +62,7 @@ func Compare(a, b string) (int, error) {
 }
 
 // CheckVersion returns nil if version next may follow the installed version current, because it is higher. Otherwise
-// the
-// code of the error is already-exists if it is equal in precedence, wrong-state if it is lower, invalid-argument if
+// the code of the error is already-exists if it is equal in precedence, wrong-state if it is lower, invalid-argument if
 // either is malformed (seed 000, Version Management). It is not called without an installed configuration.
 func CheckVersion(current, next string) *wire.Error {
 	c, err := Compare(next, current)
@@ -87,8 +84,7 @@ func CheckVersion(current, next string) *wire.Error {
 }
 
 // WithVersion returns uc with another version, to issue an old configuration again. It shares memory with uc. It does
-// not
-// check that the version is high enough; CheckVersion does. The error is a *wire.Error with code invalid-argument.
+// not check that the version is high enough; CheckVersion does. The error is a *wire.Error with code invalid-argument.
 func WithVersion(uc *UnitConfig, version string) (*UnitConfig, error) {
 	if _, err := parseVersion(version); err != nil {
 		return nil, wire.New(wire.CodeInvalidArgument, "/version", err.Error())

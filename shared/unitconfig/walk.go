@@ -10,8 +10,7 @@ import (
 )
 
 // walk calls visit for v, whose JSON pointer is ptr, and for every value in it, in document order. It panics unless v
-// is
-// JSON, which this package's own output is.
+// is JSON, which this package's own output is.
 func walk(ptr string, v jsontext.Value, visit func(ptr string, v jsontext.Value)) {
 	visit(ptr, v)
 	kind := v.Kind()

@@ -25,9 +25,8 @@ type Message interface {
 }
 
 // Decode decodes and checks one message. The error is always a *Error whose path is a JSON pointer into the message.
-// Raw
-// fields (Body, Params, Result, Detail, Document) are copies of the exact bytes in data. A field that is null counts as
-// absent; a message that is null is an error.
+// Raw fields (Body, Params, Result, Detail, Document) are copies of the exact bytes in data. A field that is null
+// counts as absent; a message that is null is an error.
 func Decode[M Message](data []byte) (*M, error) {
 	if len(data) > MaxPacket {
 		return nil, New(CodeTooLarge, "", fmt.Sprintf("%d bytes; a message has at most %d", len(data), MaxPacket))
@@ -81,8 +80,7 @@ func tooDeep(data []byte) bool {
 }
 
 // AsError returns err as an *Error. An *Error that err wraps is returned as it is. An error of the JSON library gets
-// its
-// JSON pointer. Any other error gets CodeMalformed.
+// its JSON pointer. Any other error gets CodeMalformed.
 func AsError(err error) *Error {
 	if w, ok := errors.AsType[*Error](err); ok {
 		return w

@@ -11,10 +11,9 @@ import (
 )
 
 // Encode returns a message as JSON. Equal messages give equal bytes. Raw fields (Body, Params, Result, Detail,
-// Document)
-// keep their bytes and are the last member of their message. U+FFFD replaces invalid UTF-8 in a string. Encode panics
-// on a value that JSON cannot express, such as a raw field with a syntax error, which is a mistake of the caller. It
-// does not check the body of a Desired.
+// Document) keep their bytes and are the last member of their message. U+FFFD replaces invalid UTF-8 in a string.
+// Encode panics on a value that JSON cannot express, such as a raw field with a syntax error, which is a mistake of the
+// caller. It does not check the body of a Desired.
 func Encode[M Message](m *M) []byte {
 	switch m := any(m).(type) {
 	case *Desired:
@@ -57,8 +56,7 @@ func marshal(m any) []byte {
 }
 
 // splice adds a raw member at the end of object, byte for byte. The JSON library would remove white space, and the
-// bytes
-// would not have the signed hash any more.
+// bytes would not have the signed hash any more.
 func splice(object []byte, name string, raw jsontext.Value) []byte {
 	if len(raw) == 0 {
 		return object
@@ -117,8 +115,7 @@ func (d *Desired) Append(b []byte) []byte {
 }
 
 // Append appends the request's JSON to b. Params must be JSON, which Append does not check, because the controller
-// sends
-// the same document to thousands of nodes.
+// sends the same document to thousands of nodes.
 func (r *Request) Append(b []byte) []byte {
 	b = append(b, `{"v":`...)
 	b = strconv.AppendInt(b, int64(r.V), 10)

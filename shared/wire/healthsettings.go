@@ -39,8 +39,7 @@ type HealthLimits struct {
 }
 
 // HealthLimit is the limit of one check: it fails when the value stays above Max for the time For. For a fraction, a
-// Max
-// of 1 turns the check off.
+// Max of 1 turns the check off.
 type HealthLimit struct {
 	Max float64 `json:"max"`          // above 0; a fraction is at most 1
 	For Span    `json:"for,omitzero"` // absent: at once

@@ -39,8 +39,7 @@ func text(path, s string) *Error {
 }
 
 // plain returns an error unless s has at most MaxText bytes and no control characters. It is for strings that are
-// stored
-// for each node, shown in tables, or signed.
+// stored for each node, shown in tables, or signed.
 func plain(path, s string) *Error {
 	if len(s) > MaxText {
 		return New(CodeTooLarge, path, "longer than 256 bytes")

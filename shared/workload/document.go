@@ -69,9 +69,8 @@ func pack(data []byte) []byte {
 }
 
 // ParseDocument reads the body of a document of kind workloads for the node of that ID. It is strict: each
-// configuration
-// must be an instance or a job that can be run, be for this node, have a configurationId, and have a slot of its own.
-// The errors have JSON pointers into the body.
+// configuration must be an instance or a job that can be run, be for this node, have a configurationId, and have a slot
+// of its own. The errors have JSON pointers into the body.
 func ParseDocument(body []byte, node string) ([]Config, []*wire.Error) {
 	var d document
 	if err := json.Unmarshal(body, &d, json.RejectUnknownMembers(true)); err != nil {

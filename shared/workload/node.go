@@ -107,8 +107,7 @@ func Encode(configs []Config) []byte {
 }
 
 // Identified returns c with a configurationId (seed 004, configurationId). If c has none, it is auto- and 16
-// hexadecimal
-// digits of the SHA-256 of its content.
+// hexadecimal digits of the SHA-256 of its content.
 func (c Config) Identified() Config {
 	if c.ConfigurationID == "" {
 		sum := sha256.Sum256(Encode([]Config{c}))

@@ -3,9 +3,8 @@
 //
 // A Hub keeps everything in memory and has no clock. A link that loses its session gets another one at once, unless the
 // Hub refuses it. Without an intake, the goroutine that publishes also routes the message, to the receivers in the
-// order
-// of their IDs, and each session passes its messages to the Handler one after the other. So a test that does one thing
-// at a time is repeatable. A Hub loses, holds and repeats messages only as the test says.
+// order of their IDs, and each session passes its messages to the Handler one after the other. So a test that does one
+// thing at a time is repeatable. A Hub loses, holds and repeats messages only as the test says.
 package linktest
 
 import (
@@ -83,8 +82,7 @@ func (h *Hub) Publish(topic string, payload []byte, retain bool) error {
 }
 
 // Intake implements link.Broker. It must be called before the links have their sessions. From then on each session has
-// a
-// goroutine that routes its messages.
+// a goroutine that routes its messages.
 func (h *Hub) Intake(f func(topic string, payload []byte)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

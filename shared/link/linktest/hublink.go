@@ -62,8 +62,7 @@ func (h *Hub) Link(o Options, handler link.Handler) link.Link {
 }
 
 // Run implements link.Link. After a session has ended, it begins another one at once. After a refusal it tries again
-// when
-// the test has changed what the Hub refuses.
+// when the test has changed what the Hub refuses.
 func (l *Link) Run(ctx context.Context) error {
 	if !l.started.CompareAndSwap(false, true) {
 		return errors.New("linktest: Run was called twice")

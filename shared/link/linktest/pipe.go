@@ -10,8 +10,7 @@ import (
 )
 
 // PipeQueue is the most connections that wait to be accepted. With a small queue, such as a backlog of 100, it takes
-// long
-// until many clients have connected again.
+// long until many clients have connected again.
 const PipeQueue = 4096
 
 // Pipe is a network with one address, in memory, for brokers and clients in one process. It uses no sockets, so their

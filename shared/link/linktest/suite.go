@@ -27,8 +27,7 @@ type Rig interface {
 }
 
 // RunSuite tests that the links of a rig fulfil the contract of package link. Each case runs in a testing/synctest
-// bubble
-// with its own rig, which make creates in the bubble.
+// bubble with its own rig, which make creates in the bubble.
 func RunSuite(t *testing.T, make func(t *testing.T) Rig) {
 	for _, c := range []struct {
 		name string
