@@ -136,11 +136,11 @@ func (f *Fleet) apply(r *record.Record, data any) {
 	case change:
 		f.applyChange(r, d)
 	case record.MaintenanceData:
-		f.applyMaintenance(r, &d)
+		f.maintenance.changed(r, &d)
 	case record.RequestData:
-		f.applyRequest(r, &d)
+		f.questions.requested(r.Node, &d)
 	case record.ReplyData:
-		delete(f.orders, d.ID)
+		f.questions.replied(&d)
 	case record.Enrolment:
 		f.enrolled.Apply(r.At, r.Who, d)
 	case record.Verdict:

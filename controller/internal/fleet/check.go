@@ -43,7 +43,8 @@ type owed struct {
 // consult asks the online nodes about a submission, or judges it at once if there are none.
 func (s *step) consult(p *pending) {
 	for _, o := range s.madeFrom(p.src) {
-		p.asks = append(p.asks, check{id: s.requestID(wire.MethodCheck), output: o, content: s.proposed(o, p)})
+		id := s.questions.nextID(s.now, wire.MethodCheck)
+		p.asks = append(p.asks, check{id: id, output: o, content: s.proposed(o, p)})
 	}
 	p.deadline = s.now.Add(s.opt.CheckTimeout)
 	for _, n := range s.sorted() {

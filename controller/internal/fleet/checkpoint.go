@@ -52,7 +52,8 @@ type kindSnap struct {
 // Checkpoint returns the state as of Seq, so that Replay may begin there.
 func (f *Fleet) Checkpoint() []byte {
 	snap := snapshot{
-		Seq: f.seq, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys, Maintenance: f.maintenance, Orders: f.orders,
+		Seq: f.seq, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys,
+		Maintenance: f.maintenance, Orders: f.questions.orders,
 		Sources: map[wire.Kind]*sourceSnap{},
 	}
 	for _, src := range f.sources {
@@ -127,7 +128,7 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 			return nil, fmt.Errorf("fleet checkpoint: %s: %w", name, err)
 		}
 	}
-	maps.Copy(f.orders, snap.Orders)
+	maps.Copy(f.questions.orders, snap.Orders)
 	if len(snap.Enrolled) > 0 {
 		enrolled, err := enrol.Restored(snap.Enrolled)
 		if err != nil {

@@ -51,27 +51,24 @@ func (o Options) withDefaults() Options {
 // Fleet is the state of one unit. It belongs to one goroutine.
 type Fleet struct {
 	opt     Options
-	seq     uint64 // newest record applied
-	sources []*source
 	outputs []*output // in the order in which nodes get them
-	nodes   map[string]*Node
-	agenda  agenda
 
-	damaged map[string]*wire.Error // submitted documents that the journal has lost, by hash; not part of the state
-
+	// What records make.
+	seq         uint64 // newest record applied
+	sources     []*source
+	nodes       map[string]*Node
 	enrolled    *enrol.State       // who belongs to the unit
 	keys        record.SigningKeys // that sign what the controller says
 	maintenance Maintenance        // that is announced
-	orders      map[string]*Asked  // requests of operators that are not answered yet, by ID
-	tickets     map[string]uint64  // of those who wait for them; no part of the state
-	queries     queries
+	questions   questions          // to nodes, that somebody waits for
 
-	pending *pending // the submission that the nodes are judging
-	waiting []Submit // those behind it
-
-	troubled map[string]*trouble
+	// Known only while the controller runs.
+	damaged  map[string]*wire.Error // submitted documents that the journal has lost, by hash
+	pending  *pending               // the submission that the nodes are judging
+	waiting  []Submit               // those behind it
+	agenda   agenda
 	limiter  limiter
-	asked    uint64    // requests since the start
+	troubles troubles
 	raised   time.Time // when the epoch was last raised
 }
 
@@ -103,10 +100,8 @@ type Node struct {
 // New returns the state of a unit of which nothing is known.
 func New(opt Options) *Fleet {
 	f := &Fleet{
-		opt: opt.withDefaults(), nodes: map[string]*Node{}, troubled: map[string]*trouble{},
-		limiter: newLimiter(opt.Limits),
-		damaged: map[string]*wire.Error{}, enrolled: enrol.New(),
-		orders: map[string]*Asked{}, tickets: map[string]uint64{}, queries: newQueries(),
+		opt: opt.withDefaults(), nodes: map[string]*Node{}, enrolled: enrol.New(), questions: newQuestions(),
+		damaged: map[string]*wire.Error{}, limiter: newLimiter(opt.Limits), troubles: troubles{},
 	}
 	f.sources, f.outputs = newSources(opt.Kinds)
 	return f
@@ -257,11 +252,11 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 	case Change:
 		s.changeCollection(ev)
 	case Maintain:
-		s.maintain(ev)
+		s.maintenance.order(&s, &ev)
 	case Order:
-		s.order(ev)
+		s.questions.order(&s, &ev)
 	case Query:
-		s.query(ev)
+		s.questions.query(&s, &ev)
 	case Remark:
 		s.remark(ev)
 	default:

@@ -24,53 +24,6 @@ type Heard struct {
 
 func (Heard) event() {}
 
-// Bad is a message that could not be taken: garbage, or something its sender has no business
-// saying.
-type Bad struct {
-	Node  string
-	Topic string
-	Err   *wire.Error
-}
-
-func (Bad) event() {}
-
-// trouble remembers when a sender's bad messages were last journaled.
-type trouble struct {
-	at      time.Time
-	skipped int
-}
-
-// One record in troubleEvery for each sender, and at most maxTroubled senders at a time, so that
-// garbage cannot fill the journal.
-const (
-	troubleEvery = 10 * time.Second
-	maxTroubled  = 1000
-)
-
-func (s *step) bad(b Bad) {
-	t := s.troubled[b.Node]
-	if t == nil {
-		if len(s.troubled) >= maxTroubled {
-			for name, old := range s.troubled {
-				if s.now.Sub(old.at) >= troubleEvery {
-					delete(s.troubled, name)
-				}
-			}
-			if len(s.troubled) >= maxTroubled {
-				return
-			}
-		}
-		t = &trouble{}
-		s.troubled[b.Node] = t
-	} else if s.now.Sub(t.at) < troubleEvery {
-		t.skipped++
-		return
-	}
-	data := record.TroubleData{Topic: b.Topic, Error: b.Err, Skipped: t.skipped}
-	t.at, t.skipped = s.now, 0
-	s.emit(record.Record{Type: record.Trouble, Node: b.Node}, data)
-}
-
 func (s *step) heard(h *Heard) {
 	switch {
 	case h.Reported != nil:
@@ -272,27 +225,12 @@ func (s *step) askConfirm(o *output, nodes []string, stamp wire.Stamp) {
 	s.ask(wire.MethodConfirm, nodes, func(string) []byte { return params })
 }
 
-// requestLife is how long a request may be acted upon: long enough for a slow link, short enough
-// that a recorded one is of no use later.
-const requestLife = 2 * time.Minute
-
-// ask asks nodes for something, and returns the request's ID, to which each node's name is added.
-func (s *step) ask(m wire.Method, nodes []string, params func(string) []byte) string {
-	id := s.requestID(m)
-	s.effect(Ask{ID: id, Nodes: nodes, Method: m, Params: params, NotAfter: s.now.Add(requestLife)})
-	return id
-}
-
 var agreed = []byte(`{"ok":true}`)
 
-// heardReply ends an operator's order, or counts an answer to the check under way. Other replies
+// heardReply ends an operator's order or query, or counts an answer to the check under way. Other replies
 // need no action: what the request asked for comes on its own topic.
 func (s *step) heardReply(h *Heard) {
-	if o := s.orders[h.Reply.ID]; o != nil && o.Node == h.Node {
-		s.answered(h.Reply.ID, h.Reply.Error)
-		return
-	}
-	if s.queryAnswered(h) {
+	if s.questions.answered(s, h) {
 		return
 	}
 	if n := s.nodes[h.Node]; n != nil && strings.HasPrefix(h.Reply.ID, string(wire.MethodEvents)+"-") {

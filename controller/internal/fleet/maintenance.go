@@ -34,11 +34,8 @@ type MaintenanceChanged struct{}
 
 func (MaintenanceChanged) effect() {}
 
-// Maintenance returns what is announced. It may have ended a moment ago.
-func (f *Fleet) Maintenance() Maintenance { return f.maintenance }
-
-func (s *step) maintain(ev Maintain) {
-	if err := s.judgeMaintenance(&ev); err != nil {
+func (m *Maintenance) order(s *step, ev *Maintain) {
+	if err := m.judge(ev); err != nil {
 		s.effect(Answer{Ticket: ev.Ticket, Err: err})
 		return
 	}
@@ -46,13 +43,13 @@ func (s *step) maintain(ev Maintain) {
 	if ev.For > 0 {
 		data.Until = s.now.Add(ev.For).UTC().Truncate(time.Second)
 	}
-	s.changeMaintenance(data, ev.Who)
+	m.change(s, data, ev.Who)
 	s.effect(Answer{Ticket: ev.Ticket})
 }
 
-func (s *step) judgeMaintenance(ev *Maintain) *wire.Error {
+func (m *Maintenance) judge(ev *Maintain) *wire.Error {
 	switch {
-	case ev.For == 0 && s.maintenance.Until.IsZero():
+	case ev.For == 0 && m.Until.IsZero():
 		return wire.New(wire.CodeWrongState, "", "no maintenance is announced")
 	case ev.For == 0:
 		return nil
@@ -66,24 +63,28 @@ func (s *step) judgeMaintenance(ev *Maintain) *wire.Error {
 	return nil
 }
 
-func (s *step) changeMaintenance(data record.MaintenanceData, who string) {
+func (m *Maintenance) change(s *step, data record.MaintenanceData, who string) {
 	s.emit(record.Record{Type: record.Maintenance, Who: who}, data)
 	s.effect(MaintenanceChanged{})
 }
 
-// endMaintenance ends one whose time is over.
-func (s *step) endMaintenance() {
-	if m := s.maintenance; !m.Until.IsZero() && !s.now.Before(m.Until) {
-		s.changeMaintenance(record.MaintenanceData{Reason: "its time is over"}, "")
+// expire ends a maintenance whose time is over.
+func (m *Maintenance) expire(s *step) {
+	if !m.Until.IsZero() && !s.now.Before(m.Until) {
+		m.change(s, record.MaintenanceData{Reason: "its time is over"}, "")
 	}
 }
 
-func (f *Fleet) applyMaintenance(r *record.Record, d *record.MaintenanceData) {
+// deadline is when expire has something to do; zero: never.
+func (m *Maintenance) deadline() time.Time { return m.Until }
+
+// changed changes the state as a record says.
+func (m *Maintenance) changed(r *record.Record, d *record.MaintenanceData) {
 	if d.Until.IsZero() {
-		f.maintenance = Maintenance{}
+		*m = Maintenance{}
 		return
 	}
-	f.maintenance = Maintenance{Since: r.At, Until: d.Until, Who: r.Who, Reason: d.Reason}
+	*m = Maintenance{Since: r.At, Until: d.Until, Who: r.Who, Reason: d.Reason}
 }
 
 // At is what is left of a maintenance at a start: it lasts no longer than it was to, also where the clock
@@ -94,6 +95,9 @@ func (m Maintenance) At(now time.Time) Maintenance {
 	}
 	return m
 }
+
+// Maintenance returns what is announced. It may have ended a moment ago.
+func (f *Fleet) Maintenance() Maintenance { return f.maintenance }
 
 // MaintenanceView returns what is announced as operators see it, nil if there is nothing.
 func (f *Fleet) MaintenanceView() *view.Maintenance {

@@ -1,19 +1,11 @@
 package fleet
 
 import (
-	"container/heap"
 	"hash/crc32"
-	"strconv"
 	"time"
 
 	"tandem.internal/shared/wire"
 )
-
-// requestID is unique among the requests that a node may still remember, however coarse the clock.
-func (s *step) requestID(m wire.Method) string {
-	s.asked++
-	return string(m) + "-" + strconv.FormatInt(s.now.UnixNano(), 36) + "-" + strconv.FormatUint(s.asked, 36) + "-"
-}
 
 // needs is what a node owes the controller, or the other way round.
 type needs struct {
@@ -99,49 +91,6 @@ func (s *step) noticed(h *Heard) {
 	}
 }
 
-// tick does what is due: the end of a check, the end of a trial, questions to nodes.
-func (s *step) tick() {
-	if p := s.pending; p != nil && !s.now.Before(p.deadline) {
-		s.judge()
-	}
-	s.expireTrials()
-	s.endMaintenance()
-	s.giveUp()
-	s.queriesOver()
-	s.releaseHeld()
-	var report []string
-	for len(s.agenda) > 0 && !s.agenda[0].due.After(s.now) {
-		n := s.agenda[0]
-		d := s.needs(n)
-		if !d.any() {
-			s.agenda.remove(n)
-			continue
-		}
-		n.retries++
-		n.heardOffline = n.heardOffline && n.retries < maxCalls
-		s.agenda.set(n, s.now.Add(s.pause(n, d.grace)))
-		if d.report {
-			report = append(report, n.Name)
-			for _, k := range n.Kinds {
-				k.asked = true
-			}
-		}
-		if d.events {
-			s.chaseEvents(n)
-		}
-		if d.confirm {
-			for _, o := range s.outputs {
-				if k := n.Kinds[o.Name]; s.confirmedMeanwhile(o, k) {
-					s.askConfirm(o, []string{n.Name}, k.Desired.Stamp())
-				}
-			}
-		}
-	}
-	if len(report) > 0 {
-		s.ask(wire.MethodReport, report, nil)
-	}
-}
-
 // resend publishes a document again to a node that, asked for its report, does not know it: once for each
 // question, for the node reports at once when it gets what it has, and both would go on without end.
 func (s *step) resend(n *Node, kind wire.Kind) {
@@ -150,84 +99,5 @@ func (s *step) resend(n *Node, kind wire.Kind) {
 		(k.Last == nil || k.Last.Stamp().Compare(k.Desired.Stamp()) < 0) {
 		k.asked = false
 		s.effect(Publish{Kind: kind, Doc: k.Desired, Nodes: []string{n.Name}})
-	}
-}
-
-// NextDeadline returns when the next Tick is due; false: nothing is.
-func (f *Fleet) NextDeadline() (time.Time, bool) {
-	var next time.Time
-	earlier := func(t time.Time) {
-		if next.IsZero() || t.Before(next) {
-			next = t
-		}
-	}
-	if f.pending != nil {
-		earlier(f.pending.deadline)
-	}
-	for _, src := range f.sources {
-		if src.Trial != nil {
-			earlier(src.Trial.Deadline)
-		}
-	}
-	if !f.maintenance.Until.IsZero() {
-		earlier(f.maintenance.Until)
-	}
-	for _, o := range f.orders {
-		earlier(o.Until)
-	}
-	for _, q := range f.queries.open {
-		earlier(q.until)
-	}
-	if len(f.agenda) > 0 {
-		earlier(f.agenda[0].due)
-	}
-	if due, ok := f.limiter.deadline(); ok {
-		earlier(due)
-	}
-	return next, !next.IsZero()
-}
-
-// agenda is a heap of the nodes that something is due for, soonest first.
-type agenda []*Node
-
-func (a agenda) Len() int { return len(a) }
-func (a agenda) Less(i, j int) bool {
-	if a[i].due.Equal(a[j].due) {
-		return a[i].Name < a[j].Name // the order of equal times is not left to chance
-	}
-	return a[i].due.Before(a[j].due)
-}
-func (a agenda) Swap(i, j int) {
-	a[i], a[j] = a[j], a[i]
-	a[i].index, a[j].index = i, j
-}
-
-// Push and Pop are for package heap.
-func (a *agenda) Push(x any) {
-	n := x.(*Node)
-	n.index = len(*a)
-	*a = append(*a, n)
-}
-func (a *agenda) Pop() any {
-	old := *a
-	n := old[len(old)-1]
-	old[len(old)-1] = nil
-	*a = old[:len(old)-1]
-	n.index = -1
-	return n
-}
-
-func (a *agenda) set(n *Node, due time.Time) {
-	n.due = due
-	if n.index >= 0 {
-		heap.Fix(a, n.index)
-	} else {
-		heap.Push(a, n)
-	}
-}
-
-func (a *agenda) remove(n *Node) {
-	if n.index >= 0 {
-		heap.Remove(a, n.index)
 	}
 }

@@ -40,7 +40,7 @@ func TestOldCheckpoint(t *testing.T) {
 		f.Step(origin, ev, &out)
 		wantCode(t, fmt.Sprintf("%T", ev), answerOrNone(out.Effects), "")
 	}
-	if k := f.Lookup("n1").Kinds[wire.KindHealth]; k == nil || k.Desired == nil || len(f.orders) != 1 ||
+	if k := f.Lookup("n1").Kinds[wire.KindHealth]; k == nil || k.Desired == nil || len(f.questions.orders) != 1 ||
 		f.MaintenanceView() == nil {
 		t.Errorf("%+v", k)
 	}
@@ -94,8 +94,8 @@ func TestHealthIsBounded(t *testing.T) {
 	now = now.Add(time.Minute)
 	do(Tick{})
 	wantCode(t, "when the others were given up", do(order), "")
-	if len(w.live.tickets) != 1 {
-		t.Errorf("%d tickets are kept", len(w.live.tickets))
+	if len(w.live.questions.tickets) != 1 {
+		t.Errorf("%d tickets are kept", len(w.live.questions.tickets))
 	}
 
 	for i := range uint64(maxAlerts + 10) {

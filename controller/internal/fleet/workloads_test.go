@@ -69,16 +69,16 @@ func TestWorkloadsAreBounded(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	w.step(origin.Add(queryLife), Tick{})
-	if len(w.live.queries.open) != 0 {
-		t.Errorf("%d questions are kept", len(w.live.queries.open))
+	if len(w.live.questions.queries) != 0 {
+		t.Errorf("%d questions are kept", len(w.live.questions.queries))
 	}
 	for i := range maxNoted + 10 {
 		ask := Query{Node: "n1", Method: wire.MethodLogs, Who: fmt.Sprint("who", i), What: "read"}
 		w.step(origin.Add(time.Duration(i)*queryLife), ask)
 		w.step(origin.Add(time.Duration(i+1)*queryLife), Tick{})
 	}
-	if len(w.live.queries.noted) > maxNoted {
-		t.Errorf("%d people are remembered", len(w.live.queries.noted))
+	if len(w.live.questions.noted) > maxNoted {
+		t.Errorf("%d people are remembered", len(w.live.questions.noted))
 	}
 	w.check()
 }
