@@ -14,9 +14,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Type says what a record is about. The list only grows, numbers are never reused, and adding
-// one raises the journal's version, so that an older program refuses a file whose records it
-// cannot name.
+// Type says what a record is about. Types are only added, and numbers are never reused: a program refuses a journal
+// with a record whose type it does not know (ADR 030).
 type Type uint16
 
 // The record types.
