@@ -24,13 +24,18 @@ type document struct {
 }
 
 // EncodeDocument returns the body of a document with the configurations of one node, as ForNode returns them. Equal
-// input gives equal bytes. The error has code too-large if the body exceeds wire.MaxBody even when compressed.
+// input gives equal bytes. The error has code too-large if the body exceeds wire.MaxBody even when compressed, or if
+// it would be more than MaxDocument when it is unpacked, which ParseDocument refuses.
 func EncodeDocument(configs []Config) ([]byte, *wire.Error) {
 	identified := make([]Config, len(configs))
 	for i, c := range configs {
 		identified[i] = c.Identified()
 	}
 	d := document{FormatVersion: DocumentFormat, Workloads: Encode(identified)}
+	if len(d.Workloads) > MaxDocument {
+		return nil, wire.New(wire.CodeTooLarge, "", fmt.Sprintf("what this node is to run takes %d bytes; "+
+			"a node reads at most %d", len(d.Workloads), MaxDocument))
+	}
 	body := marshal(&d)
 	if len(body) > wire.MaxBody {
 		d.Packed, d.Workloads = pack(d.Workloads), nil

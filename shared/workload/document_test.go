@@ -56,6 +56,21 @@ func TestDocumentTooLarge(t *testing.T) {
 	if _, err := EncodeDocument(configs); err == nil || err.Code != wire.CodeTooLarge {
 		t.Errorf("%v", err)
 	}
+	// What compresses well is held to what a node unpacks.
+	configs = nil
+	for size := 0; size <= MaxDocument; size += MaxText {
+		c := started(fmt.Sprintf("s%d", len(configs)), "n1")
+		c.Properties["x"] = strings.Repeat("x", MaxText)
+		configs = append(configs, c)
+	}
+	if body, err := EncodeDocument(configs); err == nil || err.Code != wire.CodeTooLarge {
+		_, errs := ParseDocument(body, "n1")
+		t.Errorf("%v; a node says %v", err, errs)
+	}
+	body, err := EncodeDocument(configs[:len(configs)/2])
+	if _, errs := ParseDocument(body, "n1"); err != nil || errs != nil {
+		t.Errorf("half of it: %v, %v", err, errs)
+	}
 }
 
 func TestBadDocument(t *testing.T) {
