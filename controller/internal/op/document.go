@@ -2,7 +2,6 @@ package op
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"tandem.internal/controller/internal/view"
@@ -104,7 +103,7 @@ func (s Subject) Specs() []Spec {
 	if s.Copied {
 		all = append(all, v.Restore.Spec())
 	}
-	return slices.Clip(all)
+	return all
 }
 
 // Submit is a document, and how it is submitted. Each source has those of the parameters that it has a use for.

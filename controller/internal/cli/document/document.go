@@ -6,7 +6,6 @@ package document
 import (
 	"context"
 	"maps"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -38,8 +37,7 @@ type extra struct {
 	version string    // help of show's --version
 	offline string    // help of check's --offline
 
-	// Flags of check and apply that this source alone has; nil: none.
-	checkFlags, applyFlags func(*pflag.FlagSet, *options)
+	applyFlags func(*pflag.FlagSet, *options) // flags of apply that this source alone has; nil: none
 	// Other ways to show it than as it was submitted: adds flags, and returns what shows it if they are given.
 	showFlags func(*command.App, *cobra.Command, *group) func(ctx context.Context, version string) (bool, error)
 
@@ -167,7 +165,7 @@ func (g *group) commands(a *command.App) *cobra.Command {
 		cmd.AddCommand(g.restore(a))
 	}
 	if g.others != nil {
-		cmd.AddCommand(slices.Clip(g.others(a))...)
+		cmd.AddCommand(g.others(a)...)
 	}
 	return cmd
 }

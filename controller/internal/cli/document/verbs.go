@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/client"
@@ -40,8 +41,8 @@ func (g *group) check(a *command.App) *cobra.Command {
 		return g.submitted(cmd.Context(), a, in, o)
 	}
 	cmd.Flags().BoolVar(&offline, "offline", false, g.offline)
-	if g.checkFlags != nil {
-		g.checkFlags(cmd.Flags(), o)
+	if g.subject.Lenient {
+		lenientFlag(cmd.Flags(), o)
 	}
 	return cmd
 }
@@ -61,11 +62,22 @@ func (g *group) apply(a *command.App) *cobra.Command {
 	if g.subject.Trial {
 		f.Var(&o.try, "try", "roll back on every node unless confirmed within this time (2m or PT2M)")
 	}
+	if g.subject.Versioned {
+		f.StringVar(&o.version, "version", "", "the `version` that it gets, above the one before (default: the next)")
+	}
+	if g.subject.Lenient {
+		lenientFlag(f, o)
+	}
 	if g.applyFlags != nil {
 		g.applyFlags(f, o)
 	}
 	g.waitFlag(cmd, o)
 	return cmd
+}
+
+func lenientFlag(f *pflag.FlagSet, o *options) {
+	f.BoolVar(&o.lenient, "lenient", false, "read files with missing or superfluous commas and brackets, comments, "+
+		"and what else people leave out; each is told")
 }
 
 // waitFlag adds --wait, which may have a duration.
@@ -273,21 +285,20 @@ func (g *group) diff(a *command.App) *cobra.Command {
 		if !isFile(args[0]) && !isFile(args[1]) {
 			return g.diffVersions(cmd.Context(), a, args[0], args[1])
 		}
-		var sides [2]*kind.Reading
-		v := view.Diff{}
-		for i, name := range []*string{&v.From, &v.To} {
-			in, err := g.side(cmd, a, args[i])
+		var names [2]string
+		var sides [2]kind.Reading
+		for i, arg := range args {
+			in, err := g.side(cmd, a, arg)
 			if err != nil {
-				return neither(args[i], err)
+				return neither(arg, err)
 			}
-			*name = in.File
-			sides[i] = &kind.Reading{Document: in.Text, Lenient: g.subject.Lenient}
+			names[i], sides[i] = in.File, kind.Reading{Document: in.Text, Lenient: g.subject.Lenient}
 		}
-		var err error
-		if v.Changes, err = g.src.Changes(*sides[0], *sides[1]); err != nil {
+		changes, err := g.src.Changes(sides[0], sides[1])
+		if err != nil {
 			return err
 		}
-		return printDiff(a, v)
+		return printDiff(a, view.Diff{From: names[0], To: names[1], Changes: changes})
 	}
 	return cmd
 }
@@ -298,7 +309,8 @@ func (g *group) diffVersions(ctx context.Context, a *command.App, from, to strin
 		v, err := client.Call(ctx, c, g.ops.Diff, op.DiffIn{From: from, To: to})
 		if err != nil {
 			for _, version := range []string{from, to} {
-				if better := g.nearVersion(version)(ctx, c, err); better != err {
+				better := g.nearVersion(version)(ctx, c, err)
+				if command.AsFailure(better).Err.Message != command.AsFailure(err).Err.Message {
 					return better
 				}
 			}

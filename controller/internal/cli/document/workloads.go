@@ -35,11 +35,8 @@ func workloadExtra() extra {
 		version: "the set of this `version`",
 		offline: "read and fill only, without a controller",
 
-		checkFlags: lenientFlag,
 		applyFlags: func(f *pflag.FlagSet, o *options) {
-			f.StringVar(&o.version, "version", "", "the set's `version`, above the one before (default: the next)")
 			f.BoolVar(&o.dryRun, "dry-run", false, "judge only, as check does")
-			lenientFlag(f, o)
 		},
 		showFlags: showFilled,
 		read:      readSet,
@@ -85,11 +82,6 @@ The version is the next one unless --version gives a higher one.`,
 		short:   "Wait until every online node has the newest set and its slots run or have completed",
 		example: "  tandem workload wait --within 2m",
 	},
-}
-
-func lenientFlag(f *pflag.FlagSet, o *options) {
-	f.BoolVar(&o.lenient, "lenient", false, "read files with missing or superfluous commas and brackets, comments, "+
-		"and what else people leave out; each is told")
 }
 
 // showFilled adds --filled to show: what the set comes to.
