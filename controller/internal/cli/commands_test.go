@@ -148,7 +148,7 @@ func TestCommands(t *testing.T) {
 			answered(apitest.Fixed(op.VerifyJournal,
 				op.Verification{Report: "record 7 altered: its content does not match its chain hash"}))},
 		{"journal-export", "journal export", nil},
-		{"journal-backup", "journal backup DIR/b.db", nil},
+		{"journal-backup", "journal backup DIR/b.db", smallBackup},
 		{"unit-status", "unit status", nil},
 		{"unit-status-down", "unit status", amended(func(st *view.UnitStatus) {
 			st.Broker.Up, st.Broker.Embedded, st.Broker.Error = false, false, "connection refused"

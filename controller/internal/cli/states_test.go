@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"io"
 	"slices"
 	"testing"
 	"time"
@@ -99,6 +100,12 @@ var (
 	certified = answered(apitest.Fixed(op.CertifyIdentity, view.Certificate{Identity: "cloud/eu",
 		Certificate: certificate, CA: certificate, Expires: apitest.Now.AddDate(0, 3, 0)}))
 )
+
+// smallBackup is a sample whose journal's file has a size that depends on no machine.
+var smallBackup = answered(api.File(op.BackupJournal, "journal.db", func(_ context.Context, w io.Writer) error {
+	_, err := w.Write(make([]byte, 32<<10))
+	return err
+}))
 
 const certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
