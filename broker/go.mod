@@ -22,3 +22,5 @@ require (
 )
 
 replace tandem.internal/shared => ../shared
+
+replace github.com/gorilla/websocket => ../shared/link/nowebsocket

@@ -33,3 +33,5 @@ require (
 )
 
 replace tandem.internal/broker => ../broker
+
+replace github.com/gorilla/websocket => ../shared/link/nowebsocket

@@ -111,3 +111,5 @@ require (
 )
 
 replace tandem.internal/shared => ../shared
+
+replace github.com/gorilla/websocket => ../shared/link/nowebsocket

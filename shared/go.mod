@@ -20,3 +20,5 @@ require (
 	golang.org/x/net v0.44.0 // indirect
 	golang.org/x/sync v0.17.0 // indirect
 )
+
+replace github.com/gorilla/websocket => ./link/nowebsocket

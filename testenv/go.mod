@@ -146,3 +146,5 @@ require (
 replace tandem.internal/nodeagent => ../nodeagent
 
 replace google.golang.org/genproto => google.golang.org/genproto v0.0.0-20240401170217-c3f982113cda
+
+replace github.com/gorilla/websocket => ../shared/link/nowebsocket
