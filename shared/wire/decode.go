@@ -28,23 +28,28 @@ type Message interface {
 // Raw fields (Body, Params, Result, Detail, Document) are copies of the exact bytes in data. A field that is null
 // counts as absent; a message that is null is an error.
 func Decode[M Message](data []byte) (*M, error) {
-	if len(data) > MaxPacket {
-		return nil, New(CodeTooLarge, "", fmt.Sprintf("%d bytes; a message has at most %d", len(data), MaxPacket))
-	}
-	if tooDeep(data) {
-		return nil, New(CodeMalformed, "", fmt.Sprintf("nested more than %d deep", maxDepth))
-	}
 	m := new(M)
-	if err := json.Unmarshal(data, m, strict); err != nil {
-		return nil, AsError(err)
-	}
-	if data = bytes.TrimLeft(data, " \t\r\n"); data[0] != '{' {
-		return nil, New(CodeBadValue, "", "a message is an object")
-	}
-	if err := check(m); err != nil {
+	if err := decode(data, m); err != nil {
 		return nil, err
 	}
 	return m, nil
+}
+
+// decode is Decode into a pointer to any message: one function for all of them.
+func decode(data []byte, m any) error {
+	if len(data) > MaxPacket {
+		return New(CodeTooLarge, "", fmt.Sprintf("%d bytes; a message has at most %d", len(data), MaxPacket))
+	}
+	if tooDeep(data) {
+		return New(CodeMalformed, "", fmt.Sprintf("nested more than %d deep", maxDepth))
+	}
+	if err := json.Unmarshal(data, m, strict); err != nil {
+		return AsError(err)
+	}
+	if data = bytes.TrimLeft(data, " \t\r\n"); data[0] != '{' {
+		return New(CodeBadValue, "", "a message is an object")
+	}
+	return check(m)
 }
 
 // maxDepth is the deepest nesting of a message. Documents have far less, and decoding so many levels needs little

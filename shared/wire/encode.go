@@ -14,8 +14,11 @@ import (
 // Document) keep their bytes and are the last member of their message. U+FFFD replaces invalid UTF-8 in a string.
 // Encode panics on a value that JSON cannot express, such as a raw field with a syntax error, which is a mistake of the
 // caller. It does not check the body of a Desired.
-func Encode[M Message](m *M) []byte {
-	switch m := any(m).(type) {
+func Encode[M Message](m *M) []byte { return encode(m) }
+
+// encode is Encode for a pointer to any message: one function for all of them.
+func encode(m any) []byte {
+	switch m := m.(type) {
 	case *Desired:
 		return m.Append(nil)
 	case *Reported:
