@@ -147,6 +147,19 @@ func pinned(cs tls.ConnectionState, fp jointoken.Fingerprint, now time.Time) err
 // controller refused.
 func post[A any](ctx context.Context, dial DialFunc, conf *tls.Config, where string, body []byte,
 	decode func([]byte) (*A, error)) (*A, error) {
+	answer, err := exchange(ctx, dial, conf, where, body)
+	if err != nil {
+		return nil, err
+	}
+	a, err := decode(answer)
+	if err != nil {
+		return nil, fmt.Errorf("the controller's answer: %w", err)
+	}
+	return a, nil
+}
+
+// exchange is post without the decoding.
+func exchange(ctx context.Context, dial DialFunc, conf *tls.Config, where string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	// Nothing of the environment counts here: no proxy, no redirect, no second protocol. A handshake does
@@ -187,11 +200,7 @@ func post[A any](ctx context.Context, dial DialFunc, conf *tls.Config, where str
 		return nil, fmt.Errorf("what is at %s is not the join door of a controller (HTTP status %d)", where,
 			res.StatusCode)
 	}
-	a, err := decode(answer)
-	if err != nil {
-		return nil, fmt.Errorf("the controller's answer: %w", err)
-	}
-	return a, nil
+	return answer, nil
 }
 
 // wantsCertificate recognizes the alert of RFC 8446, section 6.2, by which a server refuses who shows no
