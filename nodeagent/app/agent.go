@@ -35,17 +35,17 @@ const (
 
 // Agent is one node's agent. Make it with New, run it once.
 type Agent struct {
-	cfg    Config
-	deps   Deps
-	log    *zap.Logger
-	id     inbox.Identity
-	topics topic.Node
-	boot   string
-	began  time.Time
-	store  *store.Store
-	keeper *identity.Keeper // nil: this node has not joined
-	link   link.Link
-	sender *report.Sender
+	cfg     Config
+	deps    Deps
+	log     *zap.Logger
+	id      inbox.Identity
+	topics  topic.Node
+	boot    string
+	began   time.Time
+	store   *store.Store
+	renewer *identity.Renewer // nil: this node has not joined
+	link    link.Link
+	sender  *report.Sender
 
 	in      chan any      // from the link and the identity: up, down, message, …
 	closed  chan struct{} // the owner no longer reads in
@@ -165,8 +165,8 @@ func (a *Agent) linkConfig() link.Config {
 		return link.Publication{Topic: a.topics.Live(), Payload: wire.Encode(&l), Retain: true}
 	}
 	var conf *tls.Config // the system's authorities
-	if a.keeper != nil {
-		conf = a.keeper.TLS(a.keeper.Current().Brokers[0].Name)
+	if a.renewer != nil {
+		conf = a.renewer.TLS(a.renewer.Current().Brokers[0].Name)
 	}
 	return link.Config{
 		TLS: conf, Broker: a.cfg.Broker, ClientID: me, Username: me, Password: a.cfg.Password,

@@ -259,7 +259,7 @@ func (a *Agent) doPart(p *part, e update.Effect) {
 	case update.Emit:
 		a.emit(e.Type, nil, health.Detail{Component: p.name, Version: e.Version, Text: e.Text})
 		if e.Number != 0 {
-			a.logged(p, a.stepPart(p, update.Told{Number: e.Number}))
+			a.logged(p, a.stepPart(p, update.Reported{Number: e.Number}))
 		}
 	}
 }

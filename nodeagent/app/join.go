@@ -105,7 +105,7 @@ func Join(ctx context.Context, cfg JoinConfig, deps JoinDeps) (Joined, error) {
 // broker's URL. Another unit or node in the configuration is a *UsageError; another broker is not.
 func (a *Agent) identify(dir string) error {
 	dir = filepath.Join(dir, IdentityDir)
-	k, err := identity.NewKeeper(identity.KeeperConfig{Dir: dir, Controller: a.cfg.Controller,
+	k, err := identity.NewRenewer(identity.RenewerConfig{Dir: dir, Controller: a.cfg.Controller,
 		Now: a.deps.Now, Log: a.deps.Log, Dial: a.deps.Dial, Steps: a.deps.Steps,
 		OnEvent: func(ev identity.Event) { ears{a}.tell(ev) },
 		OnKeys:  func(k identity.Keys) { ears{a}.tell(k) },
@@ -130,7 +130,7 @@ func (a *Agent) identify(dir string) error {
 			return bad(c.name, "%q, but this node has joined as node %q of unit %q (%s)", *c.set, id.Node, id.Unit, dir)
 		}
 	}
-	a.keeper = k
+	a.renewer = k
 	if a.cfg.Broker == "" {
 		a.cfg.Broker = id.Brokers[0].URL
 	}

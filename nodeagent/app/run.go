@@ -28,8 +28,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.startBackground(&s)
 	s.start("kinds", stopTimeDisk, a.runners()...)
 	s.start("monitor", stopTime, a.runMonitor)
-	if a.keeper != nil {
-		s.start("identity", stopTime, a.keeper.Run, a.keeper.RunKeys)
+	if a.renewer != nil {
+		s.start("identity", stopTime, a.renewer.Run, a.renewer.RunKeys)
 	}
 	s.add("owner", stopTimeDisk, func() error {
 		a.stopping()

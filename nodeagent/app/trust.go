@@ -39,8 +39,8 @@ func (a *Agent) beacon(m message) {
 		a.emit(inbox.EventKeyRefused, h.Refused, refusal{Topic: m.topic})
 		a.healthEvent(health.Link{Address: true, Broker: a.session != 0, Error: wire.IndicatorKey,
 			Text: h.Refused.Message})
-		if a.keeper != nil && !a.cfg.PinKeys {
-			a.keeper.AskKeys() // the keys may have changed while this node was away
+		if a.renewer != nil && !a.cfg.PinKeys {
+			a.renewer.AskKeys() // the keys may have changed while this node was away
 		}
 		return
 	}
@@ -128,7 +128,7 @@ func (a *Agent) takeVouchedKeys(k identity.Keys) {
 		return
 	}
 	if !a.takeTrust(trust, h) {
-		a.keeper.AskKeys()
+		a.renewer.AskKeys()
 		return
 	}
 	a.log.Info("the keys that sign were learned at the controller's door",
@@ -148,10 +148,10 @@ func (a *Agent) learnKeys(provisioned seal.Trust) {
 		a.unsaved = a.unsaved || changed
 		return
 	}
-	if a.keeper == nil || !a.keeper.Fresh() && len(a.trust.Keys) > 0 {
+	if a.renewer == nil || !a.renewer.Fresh() && len(a.trust.Keys) > 0 {
 		return
 	}
-	id := a.keeper.Current()
+	id := a.renewer.Current()
 	f := id.Floor
 	old := inbox.Floor{All: wire.Stamp{Epoch: f.Epoch, Rev: f.Rev}, Kinds: f.Kinds}
 	begin := inbox.Trust{Newest: f.Time, Floor: old}
@@ -165,10 +165,10 @@ func (a *Agent) learnKeys(provisioned seal.Trust) {
 
 // markKeysTaken notes on the disk that the keys of the newest join are saved.
 func (a *Agent) markKeysTaken() {
-	if a.keeper == nil || a.unsaved || !a.keeper.Fresh() {
+	if a.renewer == nil || a.unsaved || !a.renewer.Fresh() {
 		return
 	}
-	if err := a.keeper.Taken(); err != nil {
+	if err := a.renewer.Taken(); err != nil {
 		a.log.Warn("identity", zap.Error(err)) // the next start pins the same keys once more
 	}
 }
@@ -179,11 +179,11 @@ type keyChange = event.KeysDetail
 // takeSignedTime gives the time of a beacon with a verified signature to the certificate's clock. That time has
 // passed even if the beacon is old.
 func (a *Agent) takeSignedTime(beacon []byte) {
-	if a.keeper == nil {
+	if a.renewer == nil {
 		return
 	}
 	if b, err := wire.Decode[wire.Beacon](beacon); err == nil {
-		a.keeper.Heard(b.Time)
+		a.renewer.Heard(b.Time)
 	}
 }
 

@@ -75,7 +75,7 @@ func TestCrashWhileJoining(t *testing.T) {
 			if left, err := os.ReadDir(cfg.Dir); err != nil || len(left) != 1 {
 				t.Fatalf("crash at step %d left %v", n, left)
 			}
-			if k, err := NewKeeper(KeeperConfig{Dir: cfg.Dir, Now: atDay, Dial: cfg.Dial}); err != nil ||
+			if k, err := NewRenewer(RenewerConfig{Dir: cfg.Dir, Now: atDay, Dial: cfg.Dial}); err != nil ||
 				k.renew(t.Context(), id) != nil {
 				t.Fatalf("crash at step %d: the identity does not count (%v)", n, err)
 			}

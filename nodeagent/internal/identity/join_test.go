@@ -258,7 +258,7 @@ func TestJoinWithADeadClock(t *testing.T) {
 	if _, err := Join(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	k, err := NewKeeper(KeeperConfig{Dir: cfg.Dir, Now: cfg.Now, Dial: cfg.Dial})
+	k, err := NewRenewer(RenewerConfig{Dir: cfg.Dir, Now: cfg.Now, Dial: cfg.Dial})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ const (
 
 // AskKeys has RunKeys ask the controller which keys sign: something was signed by one that the node does
 // not believe. It returns at once.
-func (k *Keeper) AskKeys() {
+func (k *Renewer) AskKeys() {
 	select {
 	case k.asked <- struct{}{}:
 	default:
@@ -37,7 +37,7 @@ func (k *Keeper) AskKeys() {
 
 // RunKeys asks the controller for the unit's signing keys whenever AskKeys was called, over a connection
 // on which the unit's CA vouches for both, and hands the answer to OnKeys. It goes on until ctx ends.
-func (k *Keeper) RunKeys(ctx context.Context) {
+func (k *Renewer) RunKeys(ctx context.Context) {
 	beat := k.cfg.Watch.Start("keys", timeout)
 	defer beat.End()
 	vain := 0 // questions in a row that brought nothing new
@@ -71,7 +71,7 @@ func (k *Keeper) RunKeys(ctx context.Context) {
 	}
 }
 
-func (k *Keeper) keys(ctx context.Context) (Keys, error) {
+func (k *Renewer) keys(ctx context.Context) (Keys, error) {
 	id := k.Current()
 	a, err := post(ctx, k.cfg.Dial, k.TLS(jointoken.ServerName), k.door(id)+jointoken.KeysPath, []byte("{}"),
 		jointoken.DecodeKeys)

@@ -41,10 +41,10 @@ func TestHangsAreFound(t *testing.T) {
 		in  string
 		set func(b *kept, gate <-chan struct{})
 	}{
-		"certificate": {"(*Keeper).Run", func(b *kept, gate <-chan struct{}) {
+		"certificate": {"(*Renewer).Run", func(b *kept, gate <-chan struct{}) {
 			b.set(func() { b.steps = func(durable.Step) error { <-gate; return nil } })
 		}},
-		"keys": {"(*Keeper).RunKeys", func(b *kept, gate <-chan struct{}) {
+		"keys": {"(*Renewer).RunKeys", func(b *kept, gate <-chan struct{}) {
 			b.k.cfg.OnKeys = func(Keys) { <-gate }
 			b.k.AskKeys()
 		}},

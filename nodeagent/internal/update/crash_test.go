@@ -163,7 +163,7 @@ func (w *world) live() {
 			case Emit:
 				w.point()
 				if w.told[e.Number] = e.Text; e.Number != 0 {
-					w.step(Told{e.Number})
+					w.step(Reported{e.Number})
 				}
 			}
 			continue
@@ -232,8 +232,8 @@ func (w *world) check() error {
 		return fmt.Errorf("the record says %+v, the program has %+v", r.Last, w.p)
 	case !r.Last.Committed && (r.Last.Why.Detail == "" || r.Last.Why.Reason == ""):
 		return fmt.Errorf("nobody says why it was given up: %+v", r.Last)
-	case !r.Last.Tried && w.told[1] != r.Last.Why.Detail || r.Told != 1 && len(w.unsaved) == 0:
-		return fmt.Errorf("told: %q, up to %d; it was %+v", w.told[1], r.Told, r.Last)
+	case !r.Last.Tried && w.told[1] != r.Last.Why.Detail || r.Reported != 1 && len(w.unsaved) == 0:
+		return fmt.Errorf("told: %q, up to %d; it was %+v", w.told[1], r.Reported, r.Last)
 	}
 	return nil
 }

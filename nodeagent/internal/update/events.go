@@ -78,21 +78,21 @@ type Verdict struct {
 	Why    Why // not Commit
 }
 
-// Told says that the controller will be told of the end of this update.
-type Told struct{ Number uint64 }
+// Reported says that the end of this update is in the queue of events.
+type Reported struct{ Number uint64 }
 
 // Dropped says that the newest Step could not be saved, and is not in force. What it began was not begun;
 // if it was for Ended, the verb has ended all the same.
 type Dropped struct{ Ended bool }
 
-func (Started) event() {}
-func (Tick) event()    {}
-func (Look) event()    {}
-func (Ended) event()   {}
-func (Order) event()   {}
-func (Verdict) event() {}
-func (Told) event()    {}
-func (Dropped) event() {}
+func (Started) event()  {}
+func (Tick) event()     {}
+func (Look) event()     {}
+func (Ended) event()    {}
+func (Order) event()    {}
+func (Verdict) event()  {}
+func (Reported) event() {}
+func (Dropped) event()  {}
 
 // Effect is something that the shell must do, after the Record is saved if it has changed.
 type Effect interface{ effect() }
@@ -117,7 +117,7 @@ type Restart struct {
 	Why Why
 }
 
-// Emit asks for an event to be kept and sent; then, if it has a Number, for Told.
+// Emit asks for an event to be kept and sent; then, if it has a Number, for Reported.
 type Emit struct {
 	Number  uint64
 	Type    string

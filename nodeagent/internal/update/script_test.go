@@ -150,7 +150,7 @@ func (s *script) step(ev Event, unsaved bool) {
 	for _, e := range effects {
 		s.say("%s", s.effect(e))
 		if e, ok := e.(Emit); ok && e.Number != 0 {
-			s.step(Told{e.Number}, false)
+			s.step(Reported{e.Number}, false)
 		}
 	}
 	if at, ok := s.state.NextDeadline(); ok && s.state.Waits() && at <= now.Mono && !now.Alone {

@@ -37,8 +37,8 @@ func (s State) Step(now Now, ev Event) (State, []Effect) {
 		t.verdict(ev)
 	case Look:
 		t.shown, t.at = false, t.now.Mono
-	case Told:
-		t.Told = max(t.Told, ev.Number)
+	case Reported:
+		t.Reported = max(t.Reported, ev.Number)
 	case Dropped:
 		if t.at = now.Mono + firstPause; ev.Ended {
 			t.running = ""
@@ -62,8 +62,8 @@ func (t *step) begin(ev Started) {
 
 // drive begins what is due, and tells of it.
 func (t *step) drive() {
-	if l := t.Last; l.Number > t.Told && t.telling != l.Number {
-		t.telling = l.Number
+	if l := t.Last; l.Number > t.Reported && t.reporting != l.Number {
+		t.reporting = l.Number
 		t.do(Emit{Number: l.Number, Type: EventEnded, Version: l.Version, Text: plain(l.Why.Detail)})
 	}
 	if t.Off {
@@ -286,7 +286,7 @@ func (t *step) over(committed bool, why Why) {
 	t.Last = Outcome{Number: t.Number, Version: t.Version, Committed: committed, Tried: t.Tried, Why: why,
 		At: t.now.Wall.UTC().Truncate(time.Second)}
 	if t.Tried { // health tells
-		t.Told = t.Number
+		t.Reported = t.Number
 	}
 }
 

@@ -161,7 +161,7 @@ type Record struct {
 	Note     string         `json:"note,omitempty"` // what is in the way, for people
 	Last     Outcome        `json:"last,omitzero"`
 	Before   Outcome        `json:"before,omitzero"` // the one before Last
-	Told     uint64         `json:"told,omitzero"`   // newest update whose end was told
+	Reported uint64         `json:"told,omitzero"`   // newest update whose end was reported
 	Rest     jsontext.Value `json:",embed,inline"`
 }
 
@@ -197,7 +197,7 @@ type State struct {
 	fails     int           // in a row, in this run and phase
 	shown     bool          // the program has said what there is, and nothing has changed since as far as is known
 	answered  bool          // the program has said in this run what there is
-	telling   uint64        // the end of this update is being told
+	reporting uint64        // the end of this update is being reported
 	check     string        // as it was told to health: "", "ok", or what is wrong
 }
 

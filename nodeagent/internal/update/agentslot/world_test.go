@@ -234,7 +234,7 @@ func (w *world) obey(e update.Effect) {
 		}
 	case update.Emit:
 		if e.Number != 0 {
-			w.step(update.Told{Number: e.Number})
+			w.step(update.Reported{Number: e.Number})
 		}
 	}
 }

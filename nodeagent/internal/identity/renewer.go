@@ -26,7 +26,7 @@ type EventType string
 // The events.
 const (
 	Renewed    EventType = event.CertificateRenewed
-	NotRenewed EventType = event.CertificateNotRenewed // told when it begins, when the reason changes, and once a day
+	NotRenewed EventType = event.CertificateNotRenewed // reported at once, for each new reason, and daily
 	Expired    EventType = event.CertificateExpired    // and could not be renewed: the node has to join again
 )
 
@@ -39,14 +39,14 @@ type Event struct {
 
 // Pauses of the renewal.
 const (
-	lookAgain = time.Hour      // a clock may be set, a machine sleep: the wall clock is looked at this often
-	backoff   = time.Minute    // after the first failure
-	maxPause  = 6 * time.Hour  // after many
-	tellAgain = 24 * time.Hour // the same failure is told again
+	lookAgain   = time.Hour      // a clock may be set, a machine sleep: the wall clock is looked at this often
+	backoff     = time.Minute    // after the first failure
+	maxPause    = 6 * time.Hour  // after many
+	reportAgain = 24 * time.Hour // the same failure is reported again
 )
 
-// KeeperConfig is what a Keeper needs.
-type KeeperConfig struct {
+// RenewerConfig is what a Renewer needs.
+type RenewerConfig struct {
 	Dir        string
 	Controller string // URL of the join door, if it is elsewhere than at the join; "": where it was
 
@@ -57,25 +57,26 @@ type KeeperConfig struct {
 	Steps   durable.Steps    // fault seam; nil in production
 	OnEvent func(Event)      // called on Run's goroutine; nil: nobody
 	OnKeys  func(Keys)       // called on RunKeys' goroutine; nil: nobody
-	Watch   pulse.Watch      // is told that Run and RunKeys go round; nil: nobody
+	Watch   pulse.Watch      // watches that Run and RunKeys go round; nil: nobody does
 }
 
-// Keeper holds the identity in use and renews it. All methods but Run may be called by many
+// Renewer is the certificate renewer: it holds the identity in use and renews it. All methods but Run may be called by
+// many
 // goroutines.
-type Keeper struct {
-	cfg   KeeperConfig
+type Renewer struct {
+	cfg   RenewerConfig
 	asked chan struct{} // holds one token while somebody wants the keys
 
-	mu     sync.Mutex
-	id     *Identity
-	heard  time.Time // newest time that somebody trusted has told
-	told   EventType // what was last told, until a renewal succeeds
-	reason wire.Code
-	toldAt time.Time
+	mu         sync.Mutex
+	id         *Identity
+	heard      time.Time // newest time that somebody trusted has signed
+	reported   EventType // newest one that was reported, until a renewal succeeds
+	reason     wire.Code
+	reportedAt time.Time
 }
 
-// NewKeeper loads the identity; the error is Load's.
-func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
+// NewRenewer loads the identity; the error is Load's.
+func NewRenewer(cfg RenewerConfig) (*Renewer, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -99,11 +100,11 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	if err := prepare(cfg.Dir); err != nil {
 		return nil, err
 	}
-	return &Keeper{cfg: cfg, id: id, asked: make(chan struct{}, 1)}, nil
+	return &Renewer{cfg: cfg, id: id, asked: make(chan struct{}, 1)}, nil
 }
 
 // Current is the identity in use.
-func (k *Keeper) Current() *Identity {
+func (k *Renewer) Current() *Identity {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.id
@@ -111,13 +112,13 @@ func (k *Keeper) Current() *Identity {
 
 // Fresh reports whether the agent has not pinned the signing keys of the newest join yet. Those that
 // a renewal brings do not count: an agent that missed a change of the keys asks for them (Keys).
-func (k *Keeper) Fresh() bool {
+func (k *Renewer) Fresh() bool {
 	data, err := os.ReadFile(filepath.Join(k.cfg.Dir, takenFile))
 	return err != nil || string(data) != k.Current().join
 }
 
 // Taken notes that they are pinned, durably.
-func (k *Keeper) Taken() error {
+func (k *Renewer) Taken() error {
 	if err := durable.WriteFile(filepath.Join(k.cfg.Dir, takenFile), []byte(k.Current().join), 0o600,
 		k.cfg.Steps); err != nil {
 		return fmt.Errorf("identity: %w", err)
@@ -127,7 +128,7 @@ func (k *Keeper) Taken() error {
 
 // Heard takes in a time that the controller has signed: a node whose clock stands in 1970 learns
 // from it that its certificate is to be renewed.
-func (k *Keeper) Heard(t time.Time) {
+func (k *Renewer) Heard(t time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if t.After(k.heard) {
@@ -136,7 +137,7 @@ func (k *Keeper) Heard(t time.Time) {
 }
 
 // Now is the wall clock, but never a time that is known to have passed.
-func (k *Keeper) Now() time.Time {
+func (k *Renewer) Now() time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.cfg.Now()
@@ -151,7 +152,7 @@ func (k *Keeper) Now() time.Time {
 // TLS is the configuration for connections to a broker: TLS 1.3, nobody trusted but the unit's
 // CA, and on each connection the certificate that is newest then. name is what the broker's
 // certificate must bear; "": the host that is dialled.
-func (k *Keeper) TLS(name string) *tls.Config {
+func (k *Renewer) TLS(name string) *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(k.Current().ca) // a renewal does not change it
 	return &tls.Config{
@@ -166,7 +167,7 @@ func (k *Keeper) TLS(name string) *tls.Config {
 }
 
 // Run renews the certificate when two thirds of its life are over, until ctx ends.
-func (k *Keeper) Run(ctx context.Context) {
+func (k *Renewer) Run(ctx context.Context) {
 	beat := k.cfg.Watch.Start("certificate", timeout)
 	defer beat.End()
 	early := k.cfg.Rand.Float64()
@@ -199,7 +200,7 @@ func due(id *Identity, early float64) time.Time {
 
 // pause grows from a minute to some hours, or to a fiftieth of a certificate that lives less, and is
 // drawn from its upper half.
-func (k *Keeper) pause(id *Identity, failures int) time.Duration {
+func (k *Renewer) pause(id *Identity, failures int) time.Duration {
 	leaf := id.cert.Leaf
 	most := max(backoff, min(maxPause, leaf.NotAfter.Sub(leaf.NotBefore)/50))
 	p := min(backoff<<min(failures-1, 16), most)
@@ -209,7 +210,7 @@ func (k *Keeper) pause(id *Identity, failures int) time.Duration {
 // renew trades the certificate for the next one, with a new key. Until the new identity is whole
 // on the disk the old one is in use, and it counts until the one after next was issued: a crash
 // or a lost answer costs a repetition.
-func (k *Keeper) renew(ctx context.Context, id *Identity) error {
+func (k *Renewer) renew(ctx context.Context, id *Identity) error {
 	key, err := newKey()
 	if err != nil {
 		return err
@@ -241,32 +242,32 @@ func (k *Keeper) renew(ctx context.Context, id *Identity) error {
 		return err
 	}
 	k.mu.Lock()
-	k.id, k.told, k.reason = next, "", ""
+	k.id, k.reported, k.reason = next, "", ""
 	k.mu.Unlock()
 	k.cfg.Log.Info("certificate renewed", zap.Time("until", next.Expires()))
-	k.tell(Event{Type: Renewed, Expires: next.Expires()})
+	k.report(Event{Type: Renewed, Expires: next.Expires()})
 	return nil
 }
 
 // door is where the controller is asked.
-func (k *Keeper) door(id *Identity) string {
+func (k *Renewer) door(id *Identity) string {
 	if k.cfg.Controller != "" {
 		return k.cfg.Controller
 	}
 	return id.Controller
 }
 
-// failed tells of a failure, unless the same was told today.
-func (k *Keeper) failed(id *Identity, err error) {
+// failed reports a failure, unless the same was reported today.
+func (k *Renewer) failed(id *Identity, err error) {
 	now := k.Now()
 	ev := Event{Type: NotRenewed, Expires: id.Expires(), Error: refused(err)}
 	if now.After(ev.Expires) {
 		ev.Type = Expired
 	}
 	k.mu.Lock()
-	again := ev.Type == k.told && ev.Error.Code == k.reason && now.Sub(k.toldAt).Abs() < tellAgain
+	again := ev.Type == k.reported && ev.Error.Code == k.reason && now.Sub(k.reportedAt).Abs() < reportAgain
 	if !again {
-		k.told, k.reason, k.toldAt = ev.Type, ev.Error.Code, now
+		k.reported, k.reason, k.reportedAt = ev.Type, ev.Error.Code, now
 	}
 	k.mu.Unlock()
 	if again {
@@ -274,10 +275,10 @@ func (k *Keeper) failed(id *Identity, err error) {
 		return
 	}
 	k.cfg.Log.Warn("certificate not renewed", zap.Time("expires", ev.Expires), zap.Error(err))
-	k.tell(ev)
+	k.report(ev)
 }
 
-func (k *Keeper) tell(ev Event) {
+func (k *Renewer) report(ev Event) {
 	if k.cfg.OnEvent != nil {
 		k.cfg.OnEvent(ev)
 	}

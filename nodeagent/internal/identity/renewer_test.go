@@ -24,7 +24,7 @@ func bubble() time.Time { return time.Now().Add(27 * 365 * 24 * time.Hour) }
 // kept is a controller and a keeper that has joined it, in a bubble.
 type kept struct {
 	*controller
-	k      *Keeper
+	k      *Renewer
 	dir    string
 	dial   DialFunc
 	events []Event
@@ -46,7 +46,7 @@ func keep(t *testing.T) *kept {
 		t.Fatal(err)
 	}
 	var err error
-	b.k, err = NewKeeper(KeeperConfig{Dir: b.dir, Now: bubble, Dial: dial, Rand: rand.New(rand.NewPCG(1, 2)),
+	b.k, err = NewRenewer(RenewerConfig{Dir: b.dir, Now: bubble, Dial: dial, Rand: rand.New(rand.NewPCG(1, 2)),
 		Steps:   func(s durable.Step) error { return b.step(s) },
 		OnEvent: func(ev Event) { b.mu.Lock(); b.events = append(b.events, ev); b.mu.Unlock() },
 		OnKeys:  func(k Keys) { b.mu.Lock(); b.lists = append(b.lists, k); b.mu.Unlock() }})
@@ -244,7 +244,7 @@ func TestCrashWhileRenewing(t *testing.T) {
 			t.Fatal(err)
 		}
 		steps, count := crashing(n)
-		k, err := NewKeeper(KeeperConfig{Dir: cfg.Dir, Now: atDay, Dial: cfg.Dial, Steps: steps})
+		k, err := NewRenewer(RenewerConfig{Dir: cfg.Dir, Now: atDay, Dial: cfg.Dial, Steps: steps})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +256,7 @@ func TestCrashWhileRenewing(t *testing.T) {
 		if crashed && !k.Current().cert.Leaf.Equal(old.cert.Leaf) {
 			t.Fatalf("crash at step %d: in use before it is durable", n)
 		}
-		k, err = NewKeeper(KeeperConfig{Dir: cfg.Dir, Now: atDay, Dial: cfg.Dial})
+		k, err = NewRenewer(RenewerConfig{Dir: cfg.Dir, Now: atDay, Dial: cfg.Dial})
 		if err != nil {
 			t.Fatalf("crash at step %d: %v", n, err)
 		}
@@ -291,7 +291,7 @@ func TestRenewalChecksTheAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.spoil = func(a *jointoken.Admission) { spoil(c, a) }
-		k, err := NewKeeper(KeeperConfig{Dir: cfg.Dir, Now: atDay, Dial: cfg.Dial})
+		k, err := NewRenewer(RenewerConfig{Dir: cfg.Dir, Now: atDay, Dial: cfg.Dial})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +308,7 @@ func TestTLS(t *testing.T) {
 	if _, err := Join(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	k, err := NewKeeper(KeeperConfig{Dir: cfg.Dir, Now: atDay, Dial: cfg.Dial})
+	k, err := NewRenewer(RenewerConfig{Dir: cfg.Dir, Now: atDay, Dial: cfg.Dial})
 	if err != nil {
 		t.Fatal(err)
 	}
