@@ -189,7 +189,7 @@ func (a *Agent) stepPart(p *part, ev update.Event) (err error) {
 }
 
 func (a *Agent) savePart(p *part, ev update.Event, alone bool) error {
-	now := update.Now{Mono: time.Since(a.began), Wall: a.deps.Now(), NoReboot: a.noReboot()}
+	now := update.Now{Now: a.now(), NoReboot: a.noReboot()}
 	var next update.State
 	var effects []update.Effect
 	step := func() error {

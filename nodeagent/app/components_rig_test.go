@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/update"
 	"tandem.internal/nodeagent/internal/update/disk"
@@ -177,7 +178,7 @@ func (o osRig) boot() {
 
 func byHand(order update.Order) func(update.Record) (update.Record, error) {
 	return func(r update.Record) (update.Record, error) {
-		next, effects := update.New(r).Step(update.Now{Wall: time.Now()}, order)
+		next, effects := update.New(r).Step(update.Now{Now: clock.Now{Wall: time.Now()}}, order)
 		for _, e := range effects {
 			if a, ok := e.(update.Answer); ok && a.Err != nil {
 				return r, a.Err

@@ -253,8 +253,6 @@ func (a *Agent) runHealthEffect(e health.Effect) {
 			}
 			return func() {}
 		})
-	case health.KeepTry:
-		// stopping writes it down for every end that is planned
 	case health.Answer:
 		if e.ID == "" { // of the node itself, which asks again: a component's, or somebody's at the node
 			if e.Err != nil {

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/update"
@@ -42,7 +43,7 @@ const byHand = "somebody at the node"
 // order puts an order to what the record says.
 func order(o update.Order, obstacle string) func(update.Record) (update.Record, error) {
 	return func(r update.Record) (update.Record, error) {
-		next, effects := update.New(r).Step(update.Now{Wall: time.Now(), Obstacle: obstacle}, o)
+		next, effects := update.New(r).Step(update.Now{Now: clock.Now{Wall: time.Now()}, Obstacle: obstacle}, o)
 		for _, e := range effects {
 			if a, ok := e.(update.Answer); ok && a.Err != nil {
 				return r, errors.New(a.Err.Message)

@@ -205,9 +205,6 @@ type Reboot struct {
 // was written for it must explain no later end.
 type Stay struct{ Reason wire.BootReason }
 
-// KeepTry says that this stop is planned: the trial must not lose a try for it.
-type KeepTry struct{ Slot, Trial string }
-
 // Emit asks for an event to be kept and sent to the controller.
 type Emit struct {
 	Type   string
@@ -229,7 +226,6 @@ func (RollBack) effect()     {}
 func (RestartAgent) effect() {}
 func (Reboot) effect()       {}
 func (Stay) effect()         {}
-func (KeepTry) effect()      {}
 func (Emit) effect()         {}
 func (Answer) effect()       {}
 

@@ -326,8 +326,6 @@ func (s *script) step(at time.Duration, ev Event, unsaved bool) {
 			s.say(at, "REBOOT: %s, %s", e.Reason, e.Detail)
 		case Stay:
 			s.say(at, "the reason %s explains no later end", e.Reason)
-		case KeepTry:
-			s.say(at, "keep the try of slot %s", e.Slot)
 		case Emit:
 			d, err := json.Marshal(e.Detail)
 			if err != nil {

@@ -160,9 +160,6 @@ func (t *step) keep() {
 func (t *step) stopping() {
 	if t.trying {
 		t.keepSpent(0)
-		if t.Restart.Do == "" && t.known && t.Trial.Component == "" {
-			t.do(KeepTry{Slot: t.Trial.Slot, Trial: t.Trial.ID})
-		}
 	}
 	if t.resting {
 		t.saveRest(0)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/wire"
 )
 
@@ -188,7 +189,7 @@ func (w *world) story() {
 	w.p.active, w.p.running = "1", "1"
 	r := Record{Has: Status{Active: "1"}}
 	for _, o := range []Order{{What: OrderStage, Version: "2"}, {What: OrderTry, By: "bob"}} {
-		s, _ := New(r).Step(Now{Wall: epoch}, o)
+		s, _ := New(r).Step(Now{Now: clock.Now{Wall: epoch}}, o)
 		r = s.Record
 	}
 	w.disk = r
@@ -310,7 +311,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil || string(again.Encode()) != string(r.Encode()) {
 			t.Errorf("%v\n%s", err, r.Encode())
 		}
-		s, _ := New(r).Step(Now{Wall: epoch}, Started{Crashed: true})
+		s, _ := New(r).Step(Now{Now: clock.Now{Wall: epoch}}, Started{Crashed: true})
 		if s.Phase != "" && s.Due() == "" && s.Phase != Staged {
 			t.Errorf("nothing is due in phase %s", s.Phase)
 		}

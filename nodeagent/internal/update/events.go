@@ -1,19 +1,17 @@
 package update
 
 import (
-	"time"
-
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 )
 
 // Now is one instant, and what else there is to know at it.
 type Now struct {
-	Mono     time.Duration // since the agent started; never jumps
-	Wall     time.Time     // is shown
-	Alone    bool          // nothing else can begin a trial until this step is saved
-	Obstacle string        // why no trial of this component may begin; empty: nothing is in the way
-	NoReboot string        // why the node cannot be rebooted; empty: it can, or nobody knows here
+	clock.Now
+	Alone    bool   // nothing else can begin a trial until this step is saved
+	Obstacle string // why no trial of this component may begin; empty: nothing is in the way
+	NoReboot string // why the node cannot be rebooted; empty: it can, or nobody knows here
 }
 
 // Event is something that happened to a component's update.

@@ -101,7 +101,9 @@ func (s *script) line(line string) {
 		s.step(Order{What: What(strings.TrimSuffix(words[1], ":")), By: "anna", Version: value("version"),
 			Hash: "sha256:00", Size: 1, Detail: text}, unsaved)
 	case "byhand": // an order that comes by way of the disk
-		next, effects := New(s.state.Record).Step(Now{Wall: epoch},
+		var now Now
+		now.Wall = epoch
+		next, effects := New(s.state.Record).Step(now,
 			Order{What: What(strings.TrimSuffix(words[1], ":")), By: "bob", Version: value("version"), Detail: text})
 		for _, e := range effects {
 			s.say("%s", s.effect(e))

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/boot"
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/update"
@@ -183,7 +184,7 @@ func (w *world) step(ev update.Event) {
 // live is one run of the agent. It returns when nothing is left to be done.
 func (w *world) live() {
 	w.state, w.queue = update.New(w.saved), nil
-	w.now = update.Now{Wall: time.Unix(1e9, 0), Alone: true}
+	w.now = update.Now{Now: clock.Now{Wall: time.Unix(1e9, 0)}, Alone: true}
 	w.begun = false
 	w.step(update.Started{Own: true})
 	for range 300 {
@@ -278,7 +279,7 @@ func (w *world) story() {
 		size, hash := int64(1), wire.Hash([]byte("2"))
 		stage := update.Order{What: update.OrderStage, Version: "2", Hash: hash, Size: size}
 		for _, o := range []update.Order{stage, {What: update.OrderTry, By: "bob"}} {
-			s, _ := update.New(w.saved).Step(update.Now{Wall: time.Unix(1e9, 0)}, o)
+			s, _ := update.New(w.saved).Step(update.Now{Now: clock.Now{Wall: time.Unix(1e9, 0)}}, o)
 			w.saved = s.Record
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/update"
@@ -19,7 +20,7 @@ import (
 
 // order does an order as tandem-node slot does.
 func order(r update.Record, o update.Order) (update.Record, error) {
-	next, effects := update.New(r).Step(update.Now{Wall: time.Now()}, o)
+	next, effects := update.New(r).Step(update.Now{Now: clock.Now{Wall: time.Now()}}, o)
 	for _, e := range effects {
 		if a, ok := e.(update.Answer); ok && a.Err != nil {
 			return r, a.Err
