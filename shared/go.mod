@@ -3,6 +3,7 @@ module tandem.internal/shared
 go 1.26.0
 
 require (
+	github.com/Masterminds/semver/v3 v3.5.0
 	github.com/eclipse/paho.mqtt.golang v1.5.1
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/sosodev/duration v1.4.0
@@ -10,7 +11,6 @@ require (
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.28.0
 	go.yaml.in/yaml/v3 v3.0.6
-	golang.org/x/mod v0.30.0
 	pgregory.net/rapid v1.3.0
 )
 

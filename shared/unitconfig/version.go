@@ -1,58 +1,49 @@
 package unitconfig
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
-	"golang.org/x/mod/semver"
+	"github.com/Masterminds/semver/v3"
 
 	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 )
 
-// maxVersion bounds a version, in bytes.
-const maxVersion = 256
-
-// parseVersion reads a semantic version strictly: three numbers, no leading "v" or zeros. Numbers above 64 bits are
-// refused, in a pre-release too. What it returns is for the library, which wants the "v".
-func parseVersion(s string) (string, error) {
-	v, why := "v"+s, ""
-	switch {
-	case len(s) > maxVersion:
-		why = fmt.Sprintf(": it has %d bytes; at most %d are allowed", len(s), maxVersion)
-	case !semver.IsValid(v), semver.Canonical(v)+semver.Build(v) != v: // v1 and v1.2 are valid for the library
-		if slices.ContainsFunc(strings.FieldsFunc(s, isPunct), startsWithZero) {
-			why = ": a number starts with 0"
+// parseVersion parses a semantic version strictly: three numbers, without a leading "v" or zeros. A number above 64
+// bits is an error, also in a pre-release, where the library would compare it as text.
+func parseVersion(s string) (*semver.Version, error) {
+	v, err := semver.StrictNewVersion(s)
+	if err != nil {
+		if errors.Is(err, strconv.ErrRange) {
+			err = errors.New("a number is too large")
 		}
-	case !fits(v):
-		why = ": a number is too large"
-	default:
-		return v, nil
+		why := ": " + lowerFirst(err.Error())
+		if errors.Is(err, semver.ErrInvalidSemVer) {
+			why = "" // it would only repeat the message
+		}
+		return nil, fmt.Errorf("%s is not a semantic version such as 2.0.0 or 2.1.0-rc.1%s", strictjson.Show(s), why)
 	}
-	return "", fmt.Errorf("%s is not a semantic version such as 2.0.0 or 2.1.0-rc.1%s", strictjson.Show(s), why)
-}
-
-func isPunct(r rune) bool { return r == '.' || r == '-' || r == '+' }
-
-func startsWithZero(part string) bool {
-	return len(part) > 1 && part[0] == '0' && strings.Trim(part, "0123456789") == ""
-}
-
-// fits reports whether all numbers of a valid version have at most 64 bits.
-func fits(v string) bool {
-	pre := semver.Prerelease(v)
-	core := strings.TrimSuffix(semver.Canonical(v), pre)[1:]
-	for _, part := range strings.Split(core+"."+strings.TrimPrefix(pre, "-"), ".") {
-		if part == "" || strings.Trim(part, "0123456789") != "" {
-			continue // of a pre-release, and no number
-		}
-		if _, err := strconv.ParseUint(part, 10, 64); err != nil {
-			return false
+	for part := range strings.SplitSeq(v.Prerelease(), ".") {
+		if part != "" && strings.Trim(part, "0123456789") == "" {
+			if _, err := strconv.ParseUint(part, 10, 64); err != nil {
+				return nil, fmt.Errorf("%s is not a usable version: a number in its pre-release is too large",
+					strictjson.Show(s))
+			}
 		}
 	}
-	return true
+	return v, nil
+}
+
+// lowerFirst returns an error text of the library as part of a message.
+func lowerFirst(s string) string {
+	s = strings.TrimPrefix(s, "strconv.ParseUint: ")
+	if s == "" {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
 }
 
 // Compare returns -1, 0 or 1 if version a is lower than, equal to or higher than b in the precedence of semantic
@@ -67,7 +58,7 @@ func Compare(a, b string) (int, error) {
 	if err != nil {
 		return 0, wire.New(wire.CodeInvalidArgument, "", err.Error())
 	}
-	return semver.Compare(va, vb), nil
+	return va.Compare(vb), nil
 }
 
 // CheckVersion returns nil if version next may follow the installed version current, because it is higher. Otherwise
