@@ -5,8 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
 
@@ -137,13 +140,16 @@ func (s *step) checkAnswered(h *Heard) {
 			agent = n.Info.AgentVersion
 		}
 		p.refuse(h.Node, wire.New(r.Error.Code, "", c.output.TooOld(agent)))
-	case r.Error != nil && noVerdict(r.Error.Code):
-		open.silent = true
-	case r.Error != nil:
+	case r.Error != nil && refuses(r.Error.Code):
 		p.refuse(h.Node, r.Error)
+	case r.Error != nil:
+		open.silent = true
 	case bytes.Equal(r.Result, agreed):
 	default:
-		p.judged(h.Node, r.Result)
+		if err := p.judged(h.Node, r.Result); err != nil {
+			open.silent = true
+			s.bad(Bad{Node: h.Node, Topic: string(topic.Reply), Err: err})
+		}
 	}
 	if open.open != 0 {
 		return
@@ -161,18 +167,28 @@ func (s *step) checkAnswered(h *Heard) {
 	}
 }
 
-// judged reads a node's verdict.
-func (p *pending) judged(node string, result []byte) {
+// judged reads a node's verdict. What cannot be read is none, and is returned as an error.
+func (p *pending) judged(node string, result []byte) *wire.Error {
 	res, err := wire.Decode[wire.CheckResult](result)
+	if err != nil {
+		return wire.AsError(err)
+	}
+	var given struct {
+		OK *bool `json:"ok"`
+	}
+	if err := json.Unmarshal(result, &given); err != nil {
+		return wire.AsError(err)
+	}
 	switch {
-	case err != nil:
-		p.refuse(node, wire.AsError(err))
+	case given.OK == nil:
+		return wire.New(wire.CodeMissing, "/ok", "required")
 	case res.OK:
 	case len(res.Errors) == 0:
 		p.refuse(node, wire.New(wire.CodeBadValue, "", "the node refuses without a reason"))
 	default:
 		p.refuse(node, res.Errors...)
 	}
+	return nil
 }
 
 func (p *pending) checks() view.Checks {
@@ -187,12 +203,13 @@ func (p *pending) checks() view.Checks {
 	return c
 }
 
-// noVerdict tells the errors that say nothing about the document: the node could not judge it. It
-// counts as silent and judges the document when it is issued.
-func noVerdict(c wire.Code) bool {
+// refuses tells the errors of a reply that are a verdict: they find fault with the document. After any other
+// one, also one that is not known here, the node counts as silent and judges the document when it is issued.
+func refuses(c wire.Code) bool {
 	switch c {
-	case wire.CodeExpired, wire.CodeNotSupported, wire.CodeUnsigned, wire.CodeBadSignature,
-		wire.CodeUnknownKey, wire.CodeInternal, wire.CodeUnavailable:
+	case wire.CodeMalformed, wire.CodeUnknownField, wire.CodeDuplicate, wire.CodeMissing, wire.CodeBadValue,
+		wire.CodeTooLarge, wire.CodeWrongVersion, wire.CodeInvalidArgument, wire.CodeAlreadyExists,
+		wire.CodeWrongState, wire.CodeNotAllowed, wire.CodeApplyFailed:
 		return true
 	}
 	return false

@@ -108,7 +108,7 @@ type Checks struct {
 	Asked     int         `json:"asked"`               // nodes that were asked
 	Agreed    int         `json:"agreed"`              // nodes that had nothing against it
 	Refused   []NodeError `json:"refused,omitempty"`   // nodes that said no
-	Silent    []string    `json:"silent,omitempty"`    // online, but no answer within the deadline
+	Silent    []string    `json:"silent,omitempty"`    // online, but no verdict within the deadline
 	Unchecked []string    `json:"unchecked,omitempty"` // offline: they judge it when they are back
 	Omitted   int         `json:"omitted,omitzero"`    // nodes beyond those that the lists name
 }
