@@ -10,8 +10,11 @@ import (
 )
 
 // append adds one event and drops the oldest ones that there is no more room for.
-func (s *Store) append(tx *bolt.Tx, ev *wire.Event, newest, oldest uint64) (uint64, uint64, error) {
-	b := tx.Bucket(bEvent)
+func (s *Store) append(w *writer, ev *wire.Event, newest, oldest uint64) (uint64, uint64, error) {
+	b, err := w.bucket(bEvent)
+	if err != nil {
+		return 0, 0, err
+	}
 	b.FillPercent = 1
 	if ev.Lost > 0 { // they have numbers, too
 		if err := b.SetSequence(b.Sequence() + ev.Lost); err != nil {
@@ -34,14 +37,14 @@ func (s *Store) append(tx *bolt.Tx, ev *wire.Event, newest, oldest uint64) (uint
 
 // makeRoom drops the oldest events of too many, and returns the number of the oldest that is kept. Numbers of
 // lost events take no room.
-func (s *Store) makeRoom(b *bolt.Bucket) (oldest uint64, err error) {
+func (s *Store) makeRoom(b bucket) (oldest uint64, err error) {
 	c, n := b.Cursor(), 0
 	for k, _ := c.First(); k != nil; k, _ = c.Next() {
 		n++
 	}
 	k, _ := c.First()
 	for ; n > s.cfg.EventLimit; n-- {
-		if err := c.Delete(); err != nil {
+		if err := b.Delete(k); err != nil {
 			return 0, err
 		}
 		k, _ = c.First()
@@ -64,9 +67,9 @@ func (s *Store) Events(after uint64, limit int) ([]wire.Event, error) {
 		c := tx.Bucket(bEvent).Cursor()
 		for k, v := c.Seek(key(after + 1)); k != nil && binary.BigEndian.Uint64(k) <= s.sure &&
 			len(out) < limit; k, v = c.Next() {
-			ev, err := wire.Decode[wire.Event](v)
+			ev, err := decodeEvent(k, v)
 			if err != nil {
-				return fmt.Errorf("saved event %d: %w", binary.BigEndian.Uint64(k), err)
+				return err
 			}
 			out = append(out, *ev)
 		}
@@ -81,6 +84,17 @@ func (s *Store) Events(after uint64, limit int) ([]wire.Event, error) {
 	return out, nil
 }
 
+func decodeEvent(key, data []byte) (*wire.Event, error) {
+	if len(key) != 8 {
+		return nil, fmt.Errorf("a saved event has the number %x", key)
+	}
+	ev, err := wire.Decode[wire.Event](data)
+	if err != nil {
+		return nil, fmt.Errorf("saved event %d: %w", binary.BigEndian.Uint64(key), err)
+	}
+	return ev, nil
+}
+
 // Acked drops the events that the controller has, up to the given sequence number.
 func (s *Store) Acked(seq uint64) error {
 	seq = min(seq, s.sure)
@@ -88,14 +102,21 @@ func (s *Store) Acked(seq uint64) error {
 		return nil
 	}
 	oldest := s.oldest
-	err := s.update(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bEvent)
+	err := s.update(func(w *writer) error {
+		b, err := w.bucket(bEvent)
+		if err != nil {
+			return err
+		}
 		for oldest = s.oldest; oldest <= seq; oldest++ {
 			if err := b.Delete(key(oldest)); err != nil {
 				return err
 			}
 		}
-		return tx.Bucket(bMeta).Put(kAcked, decimal(seq))
+		meta, err := w.bucket(bMeta)
+		if err != nil {
+			return err
+		}
+		return meta.Put(kAcked, decimal(seq))
 	})
 	if err != nil {
 		return fmt.Errorf("forget events: %w", err)

@@ -18,12 +18,16 @@ type Node struct {
 	Reboots uint64         `json:"reboots,omitzero"` // starts of the machine that were known at the newest save
 }
 
-func putNode(tx *bolt.Tx, n *Node) error {
+func putNode(w *writer, n *Node) error {
 	data, err := json.Marshal(n, json.Deterministic(true))
 	if err != nil {
 		return err
 	}
-	return tx.Bucket(bMeta).Put(kCare, data)
+	meta, err := w.bucket(bMeta)
+	if err != nil {
+		return err
+	}
+	return meta.Put(kCare, data)
 }
 
 // Node returns what was saved of the node itself; the zero Node if nothing was.

@@ -31,7 +31,7 @@ type schema struct {
 //	2  as the package comment says. Agents of version 1 had no slots, so none is gone back to
 var schemas = []schema{{version: 1}, {version: 2, trial: true}}
 
-// readVersion returns the version of a file; 0: it is new.
+// readVersion returns the version of a file; 0: it has none.
 func readVersion(tx *bolt.Tx) (uint64, error) {
 	meta := tx.Bucket(bMeta)
 	if meta == nil || meta.Get(kVersion) == nil {
@@ -79,10 +79,11 @@ func backupPath(path string, version uint64) string {
 // another node, and copies one that is about to be upgraded. It returns the upgrades.
 func (s *Store) prepare(list []schema) (upgrades []schema, err error) {
 	err = s.db.View(func(tx *bolt.Tx) error {
-		s.version, err = readVersion(tx)
-		if err != nil || s.version == 0 {
-			s.version = list[len(list)-1].version
+		if s.version, err = readVersion(tx); err != nil {
 			return err
+		}
+		if s.version == 0 {
+			return &damage{errors.New("it has no version")}
 		}
 		from, err := known(list, s.version, s.cfg.Path)
 		if err != nil {

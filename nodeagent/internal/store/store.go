@@ -7,6 +7,8 @@
 //	  acked      the newest event that the controller is known to have, decimal
 //	  care       the node's health, alerts and starts as Node has them, JSON
 //	  trust      the pinned keys, the newest epoch and time of a beacon, and the floor, JSON
+//	  sum        of everything else, see sum
+//	  lost       Loss, JSON; none: nothing was lost
 //	kind/
 //	  {kind}/
 //	    state    inbox.Durable without bodies, JSON
@@ -17,6 +19,9 @@
 //	  {seq}      8 bytes, big-endian: a wire.Event, JSON
 //	workload/
 //	  {service}  supervise.Durable, JSON
+//
+// Before the file is opened, all of it is checked: what is damaged is kept aside, and a new file takes its place
+// (ADR 031). MarksFile beside it has once more what the controller could not give back.
 //
 // Everything that one Commit is given is saved together or not at all, and is on the disk when it
 // returns. After an error, either may be the case: the caller must be right in both, and a later
@@ -35,7 +40,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/shared/wire"
@@ -45,6 +49,7 @@ var (
 	bMeta, bKind, bEvent, bWorkload     = []byte("meta"), []byte("kind"), []byte("event"), []byte("workload")
 	kVersion, kUnit, kNode              = []byte("version"), []byte("unit"), []byte("node")
 	kBoots, kAcked, kTrust, kCare       = []byte("boots"), []byte("acked"), []byte("trust"), []byte("care")
+	kSum, kLost                         = []byte("sum"), []byte("lost")
 	kState, kRunning, kFlight, kWaiting = []byte("state"), []byte("running"), []byte("flight"), []byte("next")
 )
 
@@ -60,6 +65,8 @@ const (
 	Sync    Point = "sync"    // it has its content, which may not be on the disk
 	Rename  Point = "rename"  // it has not its name yet
 	SyncDir Point = "syncdir" // its name may not be on the disk
+
+	Mark Point = "mark" // the marks are not written
 )
 
 // Faults is a seam for tests: it is called around each commit and before each step of a copy, which reports the
@@ -79,19 +86,26 @@ type Config struct {
 	Unit, Node string // whose state it is; another's is refused
 	EventLimit int    // events kept at most; the oldest go first
 	Trial      bool   // the agent is on trial: the one before it must be able to read the file
-	Faults     Faults // nil: none
+	Had        string // what shows that the node had a state file: that it is missing is a loss; "": nothing shows it
+
+	Now    func() time.Time // wall clock; nil: time.Now
+	Warn   func(error)      // is told that the marks cannot be written; nil: nobody
+	Faults Faults           // nil: none
 }
 
 // Store is an open state file.
 type Store struct {
-	cfg     Config
-	db      *bolt.DB
-	version uint64 // of the file: what is written is what agents of this version read
-	held    error
-	boots   uint64
-	acked   uint64
-	newest  uint64 // sequence number of the newest event in the file ever
-	oldest  uint64 // of the oldest kept one; newest+1 if there is none
+	cfg      Config
+	db       *bolt.DB
+	version  uint64 // of the file: what is written is what agents of this version read
+	held     error
+	loss     *Loss
+	marked   marks // as they are written
+	unmarked bool  // they may not be
+	boots    uint64
+	acked    uint64
+	newest   uint64 // sequence number of the newest event in the file ever
+	oldest   uint64 // of the oldest kept one; newest+1 if there is none
 
 	// After a save that failed, what is in the file may not be on the disk: a power cut would take it, and its
 	// numbers would be given to other events. Nobody hears of it before a later save has ended the doubt.
@@ -99,75 +113,33 @@ type Store struct {
 	doubt []wire.Event // of the newest save that failed: in the file all the same
 }
 
-// lockWait is how long Open waits for another process to let go of the file.
-const lockWait = 2 * time.Second
-
-// Open opens the state file, makes it if it is not there, and counts one more start.
-func Open(cfg Config) (*Store, error) { return openSchema(cfg, schemas) }
-
-func openSchema(cfg Config, list []schema) (*Store, error) {
-	db, err := openFile(cfg.Path)
-	if err != nil {
-		return nil, err
-	}
-	s := &Store{cfg: cfg, db: db}
-	upgrades, err := s.prepare(list)
-	if err == nil {
-		err = s.begin(upgrades)
-	}
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return s, nil
-}
-
-func openFile(path string) (*bolt.DB, error) {
-	db, err := bolt.Open(path, 0o600, &bolt.Options{
-		Timeout: lockWait, NoFreelistSync: true, FreelistType: bolt.FreelistMapType, NoStatistics: true,
-	})
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, fmt.Errorf("state file %s is in use: another tandem-node runs with this state directory", path)
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum),
-		errors.Is(err, berrors.ErrVersionMismatch):
-		return nil, fmt.Errorf("state file %s is damaged (%w); move it away to start anew: the controller sends the "+
-			"documents again", path, err)
-	case err != nil:
-		return nil, fmt.Errorf("open state file: %w", err)
-	}
-	return db, nil
-}
-
 // begin upgrades the file and counts the start: all of it or nothing.
 func (s *Store) begin(upgrades []schema) error {
 	if err := os.Chmod(s.cfg.Path, 0o600); err != nil {
 		return fmt.Errorf("state file: %w", err)
 	}
-	return s.update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bMeta, bKind, bEvent, bWorkload} {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-				return err
-			}
-		}
-		meta := tx.Bucket(bMeta)
-		if meta.Get(kVersion) == nil {
-			err := errors.Join(meta.Put(kUnit, []byte(s.cfg.Unit)), meta.Put(kNode, []byte(s.cfg.Node)))
-			if err != nil {
-				return err
-			}
+	return s.update(func(w *writer) error {
+		if err := w.makeBuckets(); err != nil {
+			return err
 		}
 		for _, u := range upgrades {
 			if s.version = u.version; u.upgrade == nil {
 				continue
 			}
-			if err := u.upgrade(tx); err != nil {
+			if err := w.upgrade(u.upgrade); err != nil {
 				return fmt.Errorf("state file %s: upgrade to version %d: %w", s.cfg.Path, u.version, err)
 			}
+		}
+		meta, err := w.bucket(bMeta)
+		if err != nil {
+			return err
 		}
 		if err := meta.Put(kVersion, decimal(s.version)); err != nil {
 			return err
 		}
-		var err error
+		if s.loss, err = readLoss(w.tx); err != nil {
+			return err
+		}
 		if s.boots, err = number(meta.Get(kBoots)); err != nil {
 			return err
 		}
@@ -175,7 +147,7 @@ func (s *Store) begin(upgrades []schema) error {
 		if s.acked, err = number(meta.Get(kAcked)); err != nil {
 			return err
 		}
-		events := tx.Bucket(bEvent)
+		events := w.tx.Bucket(bEvent)
 		s.newest = events.Sequence()
 		s.sure = s.newest // this save ends what was in doubt when the agent stopped
 		s.oldest = s.newest + 1
@@ -193,11 +165,11 @@ func (s *Store) Close() error { return s.db.Close() }
 func (s *Store) Boots() uint64 { return s.boots }
 
 // update is the only way in which the file changes.
-func (s *Store) update(f func(*bolt.Tx) error) error {
+func (s *Store) update(f func(*writer) error) error {
 	if err := s.cfg.Faults.at(Before); err != nil {
 		return err
 	}
-	if err := s.db.Update(f); err != nil {
+	if err := change(s.db, f); err != nil {
 		return err
 	}
 	return s.cfg.Faults.at(After)
@@ -209,6 +181,8 @@ type Batch struct {
 	Trust  *inbox.Trust // whom the node believes
 	Node   *Node        // of the node itself
 	Events []wire.Event // appended; Seq is given by the store, past Lost. After an error: those that wait, again, first
+
+	LossReported bool // one of the events reports the loss
 }
 
 // Kind is the saved state of one kind of document.
@@ -223,27 +197,34 @@ type Kind struct {
 func (s *Store) Commit(b Batch) ([]wire.Event, error) {
 	events := append([]wire.Event(nil), b.Events...)
 	newest, oldest := s.newest, s.oldest
-	err := s.update(func(tx *bolt.Tx) error {
+	err := s.update(func(w *writer) error {
 		newest, oldest = s.newest, s.oldest
 		known := s.known(events)
 		for i := range b.Kinds {
-			if err := putKind(tx, &b.Kinds[i]); err != nil {
+			if err := putKind(w, &b.Kinds[i]); err != nil {
 				return fmt.Errorf("save the state of %s: %w", b.Kinds[i].Name, err)
 			}
 		}
 		if b.Trust != nil {
-			if err := putTrust(tx, b.Trust); err != nil {
+			if err := putTrust(w, b.Trust); err != nil {
 				return fmt.Errorf("save the pinned keys: %w", err)
 			}
 		}
 		if b.Node != nil {
-			if err := putNode(tx, b.Node); err != nil {
+			if err := putNode(w, b.Node); err != nil {
 				return fmt.Errorf("save the node's health: %w", err)
+			}
+		}
+		if b.LossReported && s.loss != nil {
+			reported := *s.loss
+			reported.Reported = true
+			if err := putLoss(w, &reported); err != nil {
+				return fmt.Errorf("save that the loss is reported: %w", err)
 			}
 		}
 		var err error
 		for i := known; i < len(events); i++ {
-			if newest, oldest, err = s.append(tx, &events[i], newest, oldest); err != nil {
+			if newest, oldest, err = s.append(w, &events[i], newest, oldest); err != nil {
 				return fmt.Errorf("save an event: %w", err)
 			}
 		}
@@ -259,7 +240,22 @@ func (s *Store) Commit(b Batch) ([]wire.Event, error) {
 		return nil, err
 	}
 	s.newest, s.sure, s.oldest, s.doubt = newest, newest, oldest, nil
+	if b.LossReported && s.loss != nil {
+		s.loss.Reported = true
+	}
+	if s.unmarked || len(b.Kinds) > 0 || b.Trust != nil || s.marked.V != 0 && s.eventsNear() {
+		s.warn(s.saveMarks())
+	}
 	return events, nil
+}
+
+// warn reports that the marks could not be written, which the next commit tries again. Nothing waits for them: they are
+// for when the state file is lost.
+func (s *Store) warn(err error) {
+	s.unmarked = err != nil
+	if err != nil && s.cfg.Warn != nil {
+		s.cfg.Warn(fmt.Errorf("the marks beside the state file: %w", err))
+	}
 }
 
 // known numbers the first events of a batch that are in doubt, and counts them.
@@ -289,12 +285,12 @@ func (s *Store) reload() error {
 	})
 }
 
-func putKind(tx *bolt.Tx, k *Kind) error {
-	b, err := tx.Bucket(bKind).CreateBucketIfNotExists([]byte(k.Name))
+func putKind(w *writer, k *Kind) error {
+	b, err := w.bucket(bKind, []byte(k.Name))
 	if err != nil {
 		return err
 	}
-	old, err := readState(b)
+	old, err := readState(b.Bucket)
 	if err != nil {
 		return err
 	}
@@ -378,7 +374,7 @@ func number(b []byte) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(string(b), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("state file: bad number %.40q", b)
+		return 0, &damage{fmt.Errorf("bad number %.40q", b)}
 	}
 	return n, nil
 }

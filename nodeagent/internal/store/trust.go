@@ -28,7 +28,7 @@ type trust struct {
 	Obeyed  inbox.Obeyed      `json:"obeyed,omitzero"`
 }
 
-func putTrust(tx *bolt.Tx, t *inbox.Trust) error {
+func putTrust(w *writer, t *inbox.Trust) error {
 	saved := trust{Keys: map[string][]byte{}, Order: t.Order, KeysRev: t.KeysRev, Signer: t.Signer, Anchor: t.Anchor,
 		Epoch: t.Epoch, Newest: t.Newest.UTC().Round(0), Floor: t.Floor, Obeyed: t.Obeyed}
 	for kid, pub := range t.Keys {
@@ -38,7 +38,11 @@ func putTrust(tx *bolt.Tx, t *inbox.Trust) error {
 	if err != nil {
 		return err
 	}
-	return tx.Bucket(bMeta).Put(kTrust, data)
+	meta, err := w.bucket(bMeta)
+	if err != nil {
+		return err
+	}
+	return meta.Put(kTrust, data)
 }
 
 // Trust returns whom the node believes; the zero Trust before anything was pinned.
@@ -62,6 +66,10 @@ func readTrust(tx *bolt.Tx) (inbox.Trust, error) {
 	if err := json.Unmarshal(data, &saved, json.RejectUnknownMembers(true)); err != nil {
 		return inbox.Trust{}, fmt.Errorf("pinned keys: %w", err)
 	}
+	return saved.value(), nil
+}
+
+func (saved *trust) value() inbox.Trust {
 	t := inbox.Trust{Order: saved.Order, KeysRev: saved.KeysRev, Signer: saved.Signer, Anchor: saved.Anchor,
 		Epoch: saved.Epoch, Newest: saved.Newest, Floor: saved.Floor, Obeyed: saved.Obeyed}
 	if len(saved.Keys) > 0 {
@@ -73,7 +81,7 @@ func readTrust(tx *bolt.Tx) (inbox.Trust, error) {
 	if len(t.Order) != len(t.Keys) { // version 1 had no order
 		t.Order = slices.Sorted(maps.Keys(t.Keys))
 	}
-	return t, nil
+	return t
 }
 
 // Believed is what a state file says of its node's trust, for people.
@@ -92,7 +100,7 @@ func ReadTrust(path string, forget bool) (b Believed, err error) {
 	if err != nil {
 		return b, err
 	}
-	look := func(tx *bolt.Tx) error {
+	err = db.View(func(tx *bolt.Tx) error {
 		v, err := readVersion(tx)
 		if err == nil && v == 0 {
 			err = errors.New("it is not the state file of an agent")
@@ -105,16 +113,14 @@ func ReadTrust(path string, forget bool) (b Believed, err error) {
 		}
 		meta := tx.Bucket(bMeta)
 		b.Unit, b.Node = string(meta.Get(kUnit)), string(meta.Get(kNode))
-		if b.Trust, err = readTrust(tx); err != nil || !forget {
-			return err
-		}
+		b.Trust, err = readTrust(tx)
+		return err
+	})
+	if err == nil && forget {
 		t := inbox.Trust{Epoch: b.Trust.Epoch, Newest: b.Trust.Newest, Floor: b.Trust.Floor}
-		return putTrust(tx, &t)
-	}
-	if forget {
-		err = db.Update(look)
-	} else {
-		err = db.View(look)
+		err = change(db, func(w *writer) error { return putTrust(w, &t) })
+		s := &Store{cfg: Config{Path: path, Unit: b.Unit, Node: b.Node}, db: db}
+		err = errors.Join(err, s.reload(), s.loadMarks())
 	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		err = fmt.Errorf("state file %s: %w", path, err)

@@ -31,8 +31,11 @@ func (s *Store) Workloads() (map[string]supervise.Durable, error) {
 // SaveWorkloads saves slots by service, all or none; nil removes one. Unlike the rest, it may be called
 // beside the store's goroutine.
 func (s *Store) SaveWorkloads(slots map[string]*supervise.Durable) error {
-	return s.update(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bWorkload)
+	return s.update(func(w *writer) error {
+		b, err := w.bucket(bWorkload)
+		if err != nil {
+			return err
+		}
 		for service, d := range slots {
 			if d == nil {
 				if err := b.Delete([]byte(service)); err != nil {
