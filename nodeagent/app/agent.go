@@ -129,7 +129,9 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 func (a *Agent) storeConfig(dir string) store.Config {
 	trial, _ := a.deps.LookupEnv(slot.EnvTrial)
 	return store.Config{Path: filepath.Join(dir, StateFile), Unit: a.id.Unit, Node: a.id.Node,
-		EventLimit: a.cfg.EventLimit, Trial: trial == "1", Faults: a.deps.StoreFaults}
+		EventLimit: a.cfg.EventLimit, Trial: trial == "1", Had: a.hadState(dir), Now: a.deps.Now,
+		Warn:   func(err error) { a.log.Warn("what is old is not written twice", zap.Error(err)) },
+		Faults: a.deps.StoreFaults}
 }
 
 // load reads what the store has and makes the kinds.

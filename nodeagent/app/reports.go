@@ -101,7 +101,7 @@ func (a *Agent) replace(r *reported, next wire.Reported) bool {
 // refreshInfo looks at the node and makes the report of it anew.
 func (a *Agent) refreshInfo() {
 	info := wire.NodeInfo{Type: a.cfg.Type, OS: runtime.GOOS, Arch: runtime.GOARCH, Attributes: a.cfg.Attributes,
-		AgentVersion: settings.Version, Keys: a.trust.Order}
+		AgentVersion: settings.Version, Keys: a.trust.Order, Error: a.lossTrouble()}
 	for _, name := range a.cfg.partitionNames() {
 		info.Partitions = append(info.Partitions, wire.Partition{Name: name, Path: a.cfg.Partitions[name]})
 	}

@@ -102,6 +102,7 @@ func (a *Agent) begin() {
 	if a.unsaved {
 		_ = a.commit(store.Batch{Trust: &a.trust}) // logged there, and tried again at saveAt
 	}
+	a.reportLoss()
 	a.markKeysTaken()
 	for _, d := range a.documents {
 		d.inbox.Handle(inbox.Started{})

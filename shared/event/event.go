@@ -58,6 +58,8 @@ const (
 	CertificateRenewed    = "certificate-renewed"     // CertificateDetail
 	CertificateNotRenewed = "certificate-not-renewed" // CertificateDetail: at once, for each new reason, and daily
 	CertificateExpired    = "certificate-expired"     // CertificateDetail: the node has to join again
+
+	StateLost = "state-lost" // StateDetail: the file of the node's state was damaged or gone, and the node began anew
 )
 
 // AlertDetail has those members of an alert that the controller reads: of the cloud's item, and of what Tandem adds
@@ -150,6 +152,7 @@ func Types() []string {
 		DriftRepaired, Fork, Stale, RestoreTrouble,
 		RefusedMessage, KeyRefused, KeyPinned, KeyDropped, ClockSkew,
 		CertificateRenewed, CertificateNotRenewed, CertificateExpired,
+		StateLost,
 	}
 }
 
@@ -174,6 +177,8 @@ func shape(eventType string) any {
 		return &KeysDetail{}
 	case CertificateRenewed, CertificateNotRenewed, CertificateExpired:
 		return &CertificateDetail{}
+	case StateLost:
+		return &StateDetail{}
 	}
 	return nil
 }

@@ -52,6 +52,7 @@ type Node struct {
 	last    *wire.Attempt         // the newest reported
 	told    string                // version that the software was last told of
 	tellers int                   // runs of the on-apply command
+	lost    bool                  // its state was lost: it may run nothing until it has its document again
 }
 
 func newNode(e *Env, spec NodeSpec) *Node {
@@ -238,6 +239,7 @@ func (n *Node) watch(kind wire.Kind, running *wire.DocRef, last *wire.Attempt) {
 			last.Error)
 	}
 	switch {
+	case running == nil && n.lost:
 	case running == nil && !n.running.IsZero():
 		n.e.Wrong("%s: ran %v and now runs nothing", n.Name, n.running)
 	case running == nil:
@@ -248,6 +250,7 @@ func (n *Node) watch(kind wire.Kind, running *wire.DocRef, last *wire.Attempt) {
 			n.e.Wrong("%s: two documents of %v", n.Name, running.Stamp())
 		}
 		n.running, n.hashes[running.Stamp()] = running.Stamp(), running.Hash
+		n.lost = false
 	}
 	if last == nil || last.State != wire.StateInstalled {
 		return
@@ -303,4 +306,25 @@ func (n *Node) Spoil(data []byte) {
 	if err := os.WriteFile(filepath.Join(n.Dir, node.ConfigFile), data, 0o600); err != nil {
 		n.e.Fatal(err)
 	}
+}
+
+// Damage changes the file of the stopped agent's state, or removes it if change returns nil.
+func (n *Node) Damage(change func(data []byte) []byte) {
+	n.e.Helper()
+	n.e.Note("%s: its state is damaged", n.Name)
+	path := filepath.Join(n.Dir, node.StateFile)
+	data, err := os.ReadFile(path)
+	if err == nil {
+		if data = change(data); data == nil {
+			err = os.Remove(path)
+		} else {
+			err = os.WriteFile(path, data, 0o600)
+		}
+	}
+	if err != nil {
+		n.e.Fatal(err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lost = true
 }

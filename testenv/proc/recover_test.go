@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	controller "tandem.internal/controller/app"
@@ -109,6 +110,31 @@ func TestLostFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, u.Verify(journal), 2, "", "is not a Tandem journal")
+}
+
+// A node whose state was cut while it was killed comes back unaided, and an operator sees what happened and what to do.
+func TestNodeStateIsDamaged(t *testing.T) {
+	t.Parallel()
+	u := started(t)
+	u.Nodes["n1"].Kill()
+	state := filepath.Join(u.StateDir("n1"), "state.db")
+	if err := os.Truncate(state, 9000); err != nil {
+		t.Fatal(err)
+	}
+	has(t, Run(t, u.Dir, nil, Binary(t, "tandem-node"), "trust", "--state-dir", u.StateDir("n1")), 1, "", "is damaged")
+	u.StartNode("n1", "main")
+	u.AwaitOnline("n1", true)
+	u.accept("1.1.0", 2)
+	u.AwaitVersion("1.1.0", "n1")
+	Until(t, "the event is there", func() string {
+		o := u.Tandem("events", "--node", "n1", "--type", "state-lost")
+		if !strings.Contains(o.Out, "it is cut short") || !strings.Contains(o.Out, "; kept as state.db.bad-") ||
+			!strings.Contains(o.Out, "it knows from a copy whom to believe and what is old") {
+			return o.Out + o.Errors
+		}
+		return ""
+	})
+	has(t, u.Tandem("node", "n1"), 0, "see to the disk, then remove state.db.bad-", "")
 }
 
 // A node that loses its state begins as a new one and gets its document; one that loses config.json

@@ -175,6 +175,9 @@ func TestEventsInWords(t *testing.T) {
 			Data: []byte(`{"type":"stale","error":{"code":"stale","message":"older"},"detail":{"kind":"config","version":"1.0.0","suppressed":2}}`)},
 		{Type: "event", Node: "node-1", Kind: "certificate-expired",
 			Data: []byte(`{"type":"certificate-expired","detail":{"expires":"2026-11-19T12:00:00Z"}}`)},
+		{Type: "event", Node: "node-1", Kind: "state-lost",
+			Data: []byte(`{"type":"state-lost","error":{"code":"storage","message":"the state file was damaged"},` +
+				`"detail":{"reason":"it is cut short","kept":"state.db.bad-20261120T095900Z","trust":"marks"}}`)},
 	}
 	for i := range entries {
 		entries[i].Seq, entries[i].At = uint64(1+i), apitest.Now

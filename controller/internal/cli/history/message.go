@@ -84,10 +84,27 @@ func (s say) event(e view.Entry) (string, bool) {
 				prefixed("believes ", term.List(d.Keys)), prefixed("not any more ", term.List(d.Dropped)))
 		case *event.CertificateDetail:
 			return joined(ev.Error, 0, prefixed("certificate until ", s.clock(d)))
+		case *event.StateDetail:
+			return joined(ev.Error, 0, d.Reason, prefixed("kept as ", d.Kept), stateTrust(d.Trust))
 		}
 		return joined(ev.Error, 0)
 	})
 	return text, ok && text != ""
+}
+
+// stateTrust says what a node that lost its state knows of what was before.
+func stateTrust(from string) string {
+	switch from {
+	case event.TrustMarks:
+		return "it knows from a copy whom to believe and what is old"
+	case event.TrustJoin:
+		return "it knows from its join whom to believe, and takes what was issued since for new"
+	case event.TrustUnitKey:
+		return "it believes its --unit-key, and takes all that it has signed for new"
+	case event.TrustFirst:
+		return "it believes the first controller that it hears"
+	}
+	return from
 }
 
 func (s say) clock(d *event.CertificateDetail) string {
