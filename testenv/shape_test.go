@@ -29,7 +29,7 @@ const (
 
 // The most entries that the lists may have. Lower these when the lists have become shorter.
 const (
-	mostColumns   = 6
+	mostColumns   = 0
 	mostFiles     = 0
 	mostFunctions = 0
 	mostWords     = 3

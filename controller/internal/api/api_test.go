@@ -51,7 +51,8 @@ func call(h http.Handler, method, target, body string) *httptest.ResponseRecorde
 }
 
 // instance is a set of one instance.
-const instance = `[{"@class":"Instance","slot":"web@node-1","resources":{"iss_hook_start":{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/w"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}]`
+const instance = `[{"@class":"Instance","slot":"web@node-1","resources":{"iss_hook_start":{"@class":"Resource",` +
+	`"uuid":"u","urls":["http://127.0.0.1/w"],"size":0,"verification":{"checksum":"EMPTY:","checkPeriod":"0d0h0m"}}}}]`
 
 func sample(t testing.TB) (*apitest.Rig, *api.API) {
 	t.Helper()

@@ -195,7 +195,8 @@ func (a *API) write(w http.ResponseWriter, status int, v any) {
 	if err != nil {
 		a.log.Error("answer cannot be written as JSON", zap.Error(err))
 		status, body = http.StatusInternalServerError,
-			[]byte(`{"error":{"code":"internal","message":"the answer cannot be written as JSON; the controller's log says why"}}`+"\n")
+			[]byte(`{"error":{"code":"internal",`+
+				`"message":"the answer cannot be written as JSON; the controller's log says why"}}`+"\n")
 	}
 	a.raw(w, status, "application/json", body)
 }

@@ -156,7 +156,8 @@ func TestCommands(t *testing.T) {
 		{"unit-status-broken", "unit status", amended(func(st *view.UnitStatus) {
 			st.Epoch, st.Rev, st.Config = 0, 0, view.SourceStatus{State: "absent"}
 			st.Trouble = []string{
-				"the journal /var/lib/journal.db cannot be written: the disk is full; nothing more is accepted until the cause " +
+				"the journal /var/lib/journal.db cannot be written: the disk is full; nothing more is accepted " +
+					"until the cause " +
 					"is removed and the journal opened again"}
 		})},
 		{"unit-status-not-ready", "unit status", answered(apitest.Failing(op.UnitStatus,
@@ -169,7 +170,9 @@ func TestCommands(t *testing.T) {
 				b := c.state.bench(t)
 				files := strings.NewReplacer(
 					good, b.write("good.json", string(apitest.Document("2.1.0"))),
-					next, b.write("next.json", strings.ReplaceAll(strings.ReplaceAll(string(apitest.Document("2.1.0")), "0.8", "0.75"), `"labels": ["mainNode"],`, `"labels": ["mainNode", "big"],`)),
+					next, b.write("next.json", strings.NewReplacer("0.8", "0.75",
+						`"labels": ["mainNode"],`, `"labels": ["mainNode", "big"],`,
+					).Replace(string(apitest.Document("2.1.0")))),
 					"BAD", b.write("bad.json", malformed),
 					"SAME", b.write("same.json", string(apitest.Document("2.0.0"))),
 					"OLD", b.write("old.json", string(apitest.Document("1.0.0"))),

@@ -43,7 +43,8 @@ func told() (entries []view.Entry) {
 		{Type: "event", Node: "node-1", Kind: "alert", Data: alert("fall", 0.97, "rule-removed")},
 		{Type: "event", Node: "node-1", Kind: "boot",
 			Data: jsontext.Value(
-				`{"v":1,"node":"node-1","type":"boot","detail":{"reason":"fallback","text":"no contact","restarts":12}}`)},
+				`{"v":1,"node":"node-1","type":"boot","detail":{"reason":"fallback","text":"no contact",` +
+					`"restarts":12}}`)},
 		{Type: "event", Node: "node-1", Kind: "trial-committed",
 			Data: jsontext.Value(`{"detail":{"slot":"b","version":"1.5.0"}}`)},
 		{Type: "event", Node: "node-1", Kind: "trial-rolled-back",
@@ -66,7 +67,8 @@ func told() (entries []view.Entry) {
 		{Type: "unit-maintenance", Data: jsontext.Value(`{"reason":"its time is over"}`)},
 		{Type: "request", Node: "node-1", Who: "token/ann",
 			Data: jsontext.Value(
-				`{"id":"reboot-1","method":"reboot","params":{"reason":"new kernel"},"notAfter":"2026-11-20T12:00:00Z"}`)},
+				`{"id":"reboot-1","method":"reboot","params":{"reason":"new kernel"},` +
+					`"notAfter":"2026-11-20T12:00:00Z"}`)},
 		{Type: "reply", Node: "node-1", Data: jsontext.Value(`{"id":"reboot-1","method":"reboot"}`)},
 		{Type: "request", Node: "node-1", Who: "token/ann",
 			Data: jsontext.Value(
@@ -75,18 +77,22 @@ func told() (entries []view.Entry) {
 			Data: jsontext.Value(`{"text":"read the logs of web@node-1"}`)},
 		{Type: "event", Node: "node-1", Kind: "workload-exit",
 			Data: jsontext.Value(
-				`{"detail":{"slot":"web@node-1","id":"web-2","exit":{"code":3,"at":"2026-11-20T09:59:00Z"},"text":"exit status 3: bad, 4 times in a row"}}`)},
+				`{"detail":{"slot":"web@node-1","id":"web-2","exit":{"code":3,"at":"2026-11-20T09:59:00Z"},` +
+					`"text":"exit status 3: bad, 4 times in a row"}}`)},
 		{Type: "event", Node: "node-1", Kind: "workload-back",
 			Data: jsontext.Value(
-				`{"detail":{"slot":"web@node-1","id":"web-1","text":"web-1 is back"},"error":{"code":"apply-failed","message":"web-2 did not stay up"}}`)},
+				`{"detail":{"slot":"web@node-1","id":"web-1","text":"web-1 is back"},` +
+					`"error":{"code":"apply-failed","message":"web-2 did not stay up"}}`)},
 		{Type: "event", Node: "node-1", Kind: "watchdog",
 			Data: jsontext.Value(`{"detail":{"name":"monitor","verdict":"late","for":"PT50S"}}`)},
 		{Type: "event", Node: "node-1", Kind: "watchdog",
 			Data: jsontext.Value(
-				`{"detail":{"name":"pump","program":true,"verdict":"unreadable","text":"pump.pid is not a regular file"}}`)},
+				`{"detail":{"name":"pump","program":true,"verdict":"unreadable",` +
+					`"text":"pump.pid is not a regular file"}}`)},
 		{Type: "reply", Node: "node-1",
 			Data: jsontext.Value(
-				`{"id":"try-1","method":"try","error":{"code":"wrong-state","message":"nothing is staged","node":"node-1"}}`)},
+				`{"id":"try-1","method":"try","error":{"code":"wrong-state","message":"nothing is staged",` +
+					`"node":"node-1"}}`)},
 	} {
 		e.Seq, e.At = uint64(9+i), apitest.Now.Add(time.Duration(i-20)*time.Second)
 		entries = append(entries, e)
@@ -95,7 +101,8 @@ func told() (entries []view.Entry) {
 }
 
 func alert(state string, value float64, reason string) jsontext.Value {
-	text := `{"v":1,"node":"node-1","boot":"b","seq":3,"at":"2026-11-20T09:59:00Z","type":"alert","detail":{"timestamp":"2026-11-20T09:59:00Z","tag":"systemQuotaAlert",` +
+	text := `{"v":1,"node":"node-1","boot":"b","seq":3,"at":"2026-11-20T09:59:00Z","type":"alert",` +
+		`"detail":{"timestamp":"2026-11-20T09:59:00Z","tag":"systemQuotaAlert",` +
 		`"node":{"codename":"node-1"},"parameter":"cpu","value":` + command.Amount(value) + `,"state":"` + state +
 		`","since":"2026-11-20T09:57:00Z","minTimeout":"PT2S","minThreshold":0.5,"maxThreshold":0.9`
 	if reason != "" {

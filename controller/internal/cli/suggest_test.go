@@ -68,7 +68,8 @@ func TestBadRequest(t *testing.T) {
 	b := newBench(t, apitest.StartSample(t))
 	file := b.write("bad.pem", "no request")
 	_, stderr, exit := b.run("", "identity", "certify", "cloud/x", "--csr", file)
-	if want := "tandem: malformed: one PKCS #10 certificate request in PEM is expected (" + file + ")\n"; exit != exitUsage ||
+	if want := "tandem: malformed: one PKCS #10 certificate request in PEM is expected " +
+		"(" + file + ")\n"; exit != exitUsage ||
 		stderr != want {
 		t.Errorf("status %d, %q; want %q", exit, stderr, want)
 	}
@@ -127,52 +128,70 @@ func TestEventsInWords(t *testing.T) {
 	entries := []view.Entry{
 		{Type: "opened", Data: []byte(`{"version":"1.4.0","epoch":7}`)},
 		{Type: "accepted", Who: "token/ann", Kind: "config",
-			Data: []byte(`{"id":"s","via":"cli","version":"2.1.0","hash":"sha256:00","mode":"try","within":"PT2M","checks":{"asked":3,"agreed":2,"silent":["node-3"],"unchecked":["node-4"]}}`)},
+			Data: []byte(`{"id":"s","via":"cli","version":"2.1.0","hash":"sha256:00","mode":"try","within":"PT2M",` +
+				`"checks":{"asked":3,"agreed":2,"silent":["node-3"],"unchecked":["node-4"]}}`)},
 		{Type: "accepted", Who: "token/ann", Kind: "workloads",
 			Data: []byte(`{"id":"s","via":"http","version":"1.0.3","mode":"apply","checks":{"asked":0,"agreed":0}}`)},
 		{Type: "refused", Kind: "workloads",
-			Data: []byte(`{"via":"mqtt","error":{"code":"malformed","message":"the document is empty","line":1,"column":1},"checks":{"asked":0,"agreed":0}}`)},
+			Data: []byte(`{"via":"mqtt","error":{"code":"malformed","message":"the document is empty","line":1,` +
+				`"column":1},"checks":{"asked":0,"agreed":0}}`)},
 		{Type: "issued", Kind: "config",
-			Data: []byte(`{"epoch":7,"version":"2.1.0","mode":"try","whole":true,"reason":"accepted 2.1.0","docs":[{"hash":"a","nodes":["node-2"]},{"hash":"b","nodes":["node-1"]}]}`)},
+			Data: []byte(`{"epoch":7,"version":"2.1.0","mode":"try","whole":true,"reason":"accepted 2.1.0",` +
+				`"docs":[{"hash":"a","nodes":["node-2"]},{"hash":"b","nodes":["node-1"]}]}`)},
 		{Type: "issued", Kind: "health",
-			Data: []byte(`{"epoch":7,"version":"9","mode":"apply","reason":"settings changed","docs":[{"hash":"a","nodes":["node-2"]}]}`)},
+			Data: []byte(`{"epoch":7,"version":"9","mode":"apply","reason":"settings changed","docs":[{"hash":"a",` +
+				`"nodes":["node-2"]}]}`)},
 		{Type: "issued", Kind: "workloads",
 			Data: []byte(`{"epoch":7,"version":"1.0.3","mode":"apply","reason":"accepted 1.0.3","docs":[]}`)},
 		{Type: "withdrawn", Kind: "config", Data: []byte(`{"nodes":["node-1"]}`)},
 		{Type: "confirm", Kind: "config", Data: []byte(`{"version":"2.1.0","rev":5}`)},
 		{Type: "rolledback", Kind: "config", Data: []byte(`{"version":"2.1.0","rev":5}`)},
 		{Type: "state", Kind: "config",
-			Data: []byte(`{"state":"failed","error":{"code":"hash-mismatch","message":"it was altered"},"reason":"readable copy"}`)},
+			Data: []byte(`{"state":"failed","error":{"code":"hash-mismatch","message":"it was altered"},` +
+				`"reason":"readable copy"}`)},
 		{Type: "report", Node: "node-1", Kind: "config",
-			Data: []byte(`{"v":1,"node":"node-1","kind":"config","boot":"b","seq":2,"running":{"epoch":7,"rev":4,"version":"2.0.0","hash":"h"},"last":{"epoch":7,"rev":5,"version":"2.1.0","hash":"h","state":"rejected","error":{"code":"not-allowed","message":"no"},"attempt":1,"at":"2026-11-20T09:59:00Z"}}`)},
+			Data: []byte(`{"v":1,"node":"node-1","kind":"config","boot":"b","seq":2,"running":{"epoch":7,"rev":4,` +
+				`"version":"2.0.0","hash":"h"},"last":{"epoch":7,"rev":5,"version":"2.1.0","hash":"h",` +
+				`"state":"rejected","error":{"code":"not-allowed","message":"no"},"attempt":1,` +
+				`"at":"2026-11-20T09:59:00Z"}}`)},
 		{Type: "report", Node: "node-1", Kind: "config",
-			Data: []byte(`{"v":1,"node":"node-1","kind":"config","boot":"b","seq":2,"running":{"epoch":7,"rev":5,"version":"2.1.0","hash":"h"},"last":{"epoch":7,"rev":5,"version":"2.1.0","hash":"h","state":"installed","attempt":1,"at":"2026-11-20T09:59:00Z"}}`)},
+			Data: []byte(`{"v":1,"node":"node-1","kind":"config","boot":"b","seq":2,"running":{"epoch":7,"rev":5,` +
+				`"version":"2.1.0","hash":"h"},"last":{"epoch":7,"rev":5,"version":"2.1.0","hash":"h",` +
+				`"state":"installed","attempt":1,"at":"2026-11-20T09:59:00Z"}}`)},
 		{Type: "report", Node: "node-1", Kind: "config",
 			Data: []byte(`{"v":1,"node":"node-1","kind":"config","boot":"b","seq":1}`)},
 		{Type: "report", Node: "node-1", Kind: "info",
-			Data: []byte(`{"v":1,"node":"node-1","kind":"info","boot":"b","seq":1,"detail":{"type":"mainType","os":"linux","arch":"arm64","cpus":2,"ram":1,"agentVersion":"1.4.0"}}`)},
+			Data: []byte(`{"v":1,"node":"node-1","kind":"info","boot":"b","seq":1,"detail":{"type":"mainType",` +
+				`"os":"linux","arch":"arm64","cpus":2,"ram":1,"agentVersion":"1.4.0"}}`)},
 		{Type: "report", Node: "node-1", Kind: "health",
-			Data: []byte(`{"v":1,"node":"node-1","kind":"health","boot":"b","seq":1,"detail":{"indicator":4,"text":"in contact with the controller"}}`)},
+			Data: []byte(`{"v":1,"node":"node-1","kind":"health","boot":"b","seq":1,"detail":{"indicator":4,` +
+				`"text":"in contact with the controller"}}`)},
 		{Type: "report", Node: "node-1", Kind: "workloads",
-			Data: []byte(`{"v":1,"node":"node-1","kind":"workloads","boot":"b","seq":1,"detail":{"slots":[{"slot":"a","state":"running"},{"slot":"b","state":"failed"},{"slot":"c","state":"running"}],"more":2}}`)},
+			Data: []byte(`{"v":1,"node":"node-1","kind":"workloads","boot":"b","seq":1,` +
+				`"detail":{"slots":[{"slot":"a","state":"running"},{"slot":"b","state":"failed"},{"slot":"c",` +
+				`"state":"running"}],"more":2}}`)},
 		{Type: "live", Node: "node-1", Data: []byte(`{"v":1,"node":"node-1","boot":"b","session":1,"up":true}`)},
 		{Type: "trouble", Node: "node-1",
-			Data: []byte(`{"topic":"tandem/1/u/node/1/live","error":{"code":"malformed","message":"no JSON"},"skipped":3}`)},
+			Data: []byte(`{"topic":"tandem/1/u/node/1/live","error":{"code":"malformed","message":"no JSON"},` +
+				`"skipped":3}`)},
 		{Type: "enrol", Node: "node-1", Who: "token/ann",
 			Data: []byte(`{"subject":"node/node-1","hash":"h","expires":"2026-11-20T12:00:00Z"}`)},
 		{Type: "joined", Node: "node-1",
-			Data: []byte(`{"subject":"node/node-1","serial":"1","key":"k","expires":"2027-02-20T12:00:00Z","ca":"c","from":"10.0.0.7"}`)},
+			Data: []byte(`{"subject":"node/node-1","serial":"1","key":"k","expires":"2027-02-20T12:00:00Z",` +
+				`"ca":"c","from":"10.0.0.7"}`)},
 		{Type: "revoked", Who: "token/ann",
 			Data: []byte(`{"subject":"cloud/eu","reason":"contract ended","serials":["1"]}`)},
 		{Type: "join-refused", Node: "node-1",
-			Data: []byte(`{"subject":"node/node-1","from":"10.0.0.7","error":{"code":"expired","message":"the token has expired"},"count":4}`)},
+			Data: []byte(`{"subject":"node/node-1","from":"10.0.0.7","error":{"code":"expired",` +
+				`"message":"the token has expired"},"count":4}`)},
 		{Type: "keys", Who: "token/ann",
 			Data: []byte(`{"did":"signing","key":"34750f98bd59fcfc","forced":true,"missing":["node-4"],"keys":{}}`)},
 		{Type: "unit-maintenance", Who: "token/ann"},
 		{Type: "event", Node: "node-1", Kind: "key-pinned",
 			Data: []byte(`{"type":"key-pinned","detail":{"keys":["k1","k2"],"rev":3}}`)},
 		{Type: "event", Node: "node-1", Kind: "stale",
-			Data: []byte(`{"type":"stale","error":{"code":"stale","message":"older"},"detail":{"kind":"config","version":"1.0.0","suppressed":2}}`)},
+			Data: []byte(`{"type":"stale","error":{"code":"stale","message":"older"},"detail":{"kind":"config",` +
+				`"version":"1.0.0","suppressed":2}}`)},
 		{Type: "event", Node: "node-1", Kind: "certificate-expired",
 			Data: []byte(`{"type":"certificate-expired","detail":{"expires":"2026-11-19T12:00:00Z"}}`)},
 		{Type: "event", Node: "node-1", Kind: "state-lost",

@@ -28,8 +28,10 @@ const sloppy = `[
 
 // more disagrees with a filler of the samples.
 const more = `[
-  {"@class": "InstanceFiller", "name": "more", "filter": "instance[slot/node = 'node-2']", "instance": {"properties": {}, "resources": {
-    "iss_hook_start": {"@class": "Resource", "uuid": "more", "urls": ["http://127.0.0.1/more"], "size": 0, "verification": {}}}}}
+  {"@class": "InstanceFiller", "name": "more",
+   "filter": "instance[slot/node = 'node-2']", "instance": {"properties": {}, "resources": {
+    "iss_hook_start": {"@class": "Resource", "uuid": "more", "urls": ["http://127.0.0.1/more"],
+       "size": 0, "verification": {}}}}}
 ]
 `
 
