@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )
 
@@ -28,9 +29,14 @@ func TestApply(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.start()
 		r.want("-", "")
+		r.wantContact(false, time.Time{})
+		r.pass(time.Minute)
 		r.desire(doc(1, 1))
 		r.want("1/1 installed", "1.0.0")
+		r.wantContact(true, time.Now())
+		r.pass(time.Minute)
 		r.desire(doc(1, 2))
+		r.wantContact(true, time.Now())
 		r.want("2/2 installed", "2.0.0")
 		if got := r.ran(); got != "apply 1.0.0 , apply 2.0.0 1.0.0" {
 			t.Errorf("ran %q", got)
@@ -39,6 +45,46 @@ func TestApply(t *testing.T) {
 		if err != nil || info.Mode() != 0o600 {
 			t.Errorf("config.json: %v %v", info, err)
 		}
+	})
+}
+
+// wantContact checks whether contact is reported, and when a document was accepted.
+func (r *rig) wantContact(in bool, document time.Time) {
+	r.Helper()
+	document = document.UTC().Truncate(time.Second)
+	if c := r.health().Contact; c.In != in || !c.Document.Equal(document) {
+		r.Errorf("contact %+v, want %v and a document of %v", c, in, document)
+	}
+}
+
+// A document that the broker has kept is no contact, nor is one that came before; one that is rejected is no document.
+func TestDocumentsAndContact(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.start()
+		r.desire(doc(1, 1))
+		at := time.Now()
+		r.stop()
+		r.pass(time.Minute)
+		r.start() // the same once more
+		r.pass(time.Minute)
+		r.wantContact(false, at)
+		r.stop()
+		r.desire(doc(1, 2))
+		r.pass(time.Minute)
+		at = time.Now()
+		r.start()
+		r.want("2/2 installed", "2.0.0")
+		r.wantContact(false, at)
+		r.pass(time.Minute)
+		r.desire(doc(1, 1)) // out of date
+		r.wantContact(false, at)
+		forged := doc(1, 9)
+		forged.Sig = seal.NewSigner(key(7)).Sign(seal.DesiredPreimage(forged))
+		r.publish(r.topics.Desired(forged.Kind), forged.Append(nil), true)
+		r.wantContact(false, at)
+		r.desire(with(doc(1, 3), `{"formatVersion":"7","version":"3.0.0","colour":"red"}`))
+		r.want("2/3 rejected unknown-field", "2.0.0")
+		r.wantContact(true, at)
 	})
 }
 

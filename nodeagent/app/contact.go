@@ -17,7 +17,8 @@ import (
 func (a *Agent) takeLink(up bool, err error) {
 	l := health.Link{Address: up || a.deps.Address(a.cfg.Broker), Broker: up}
 	if err != nil {
-		l.Error, l.Text = indicatorOf(err), err.Error()
+		now := a.deps.Now()
+		l.Error, l.Text = indicatorOf(err, now, a.trust.Corrected(now)), err.Error()
 		if l.Error == 0 {
 			l.Text = ""
 		}
@@ -28,12 +29,16 @@ func (a *Agent) takeLink(up bool, err error) {
 	}
 }
 
-// indicatorOf says what kind of trouble keeps the node from its broker, 0 if it is just not there.
-func indicatorOf(err error) wire.Indicator {
+// indicatorOf says what kind of trouble keeps the node from its broker, 0 if it is just not there. now is this node's
+// clock, controller the controller's as far as it is known.
+func indicatorOf(err error, now, controller time.Time) wire.Indicator {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil &&
+		(now.Before(invalid.Cert.NotBefore) || !controller.After(invalid.Cert.NotAfter)):
+		return wire.IndicatorClock
 	case errors.As(err, &authority), errors.As(err, &host), errors.As(err, &invalid):
 		return wire.IndicatorCertificate
 	case errors.Is(err, link.ErrRefused):
@@ -79,4 +84,15 @@ func (a *Agent) takeContact(payload []byte, newer bool) {
 	if b.Up || left > 0 { // a controller that goes down without a word does not end what it announced
 		a.healthEvent(health.Maintenance{Left: left})
 	}
+}
+
+// takeAccepted takes in that a document newer than all before was accepted. It is contact if it was sent now, and not
+// kept by the broker since an unknown time.
+func (a *Agent) takeAccepted(d *documents, retained bool) {
+	_, last := d.inbox.State.Report()
+	ev := health.Contact{Document: last == nil || last.State != wire.StateRejected}
+	if !retained {
+		ev.Result = wire.ContactSuccess
+	}
+	a.healthEvent(ev)
 }

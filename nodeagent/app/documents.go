@@ -135,7 +135,11 @@ func (a *Agent) document(name wire.Kind, m message) {
 		return
 	}
 	if d := a.kind(name); d != nil {
+		before := d.inbox.State.High
 		d.inbox.Handle(inbox.Desired{Doc: doc, At: a.deps.Now()})
+		if high := d.inbox.State.High; high != before && high == doc.Stamp {
+			a.takeAccepted(d, m.retained)
+		}
 		return
 	}
 	a.refuseKind(name, doc, m)

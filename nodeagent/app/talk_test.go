@@ -188,8 +188,8 @@ func TestSession(t *testing.T) {
 		if !strings.HasPrefix(got, "1+ 1- 2+ 2+ 2+ ") || !strings.HasSuffix(got, "2+ 2- 1+' 1-' ") {
 			t.Errorf("lives %s", got)
 		}
-		// two starts, and the key
-		if l := r.lives[len(r.lives)-2]; l.Seqs["config"] != 1 || l.Seqs["info"] != 1 || l.Events != 3 {
+		// two starts, the key, and the contact of the document, which was lost and came back
+		if l := r.lives[len(r.lives)-2]; l.Seqs["config"] != 1 || l.Seqs["info"] != 1 || l.Events != 5 {
 			t.Errorf("%+v", l)
 		}
 		info := r.reports["info"][0]

@@ -79,7 +79,7 @@ type HealthContact struct {
 	Since    time.Time     `json:"since,omitzero"`    // when In last changed
 	Result   ContactResult `json:"result,omitempty"`  // result of the newest attempt
 	Last     time.Time     `json:"last,omitzero"`     // the newest success in this boot
-	Document time.Time     `json:"document,omitzero"` // when the last-good document was received
+	Document time.Time     `json:"document,omitzero"` // when a document was last accepted, and not rejected
 }
 
 // SlotState is the state of an agent slot, or of a component (seed 002, "zboot status").

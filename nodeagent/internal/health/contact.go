@@ -30,15 +30,18 @@ func (s State) silentFrom(limit time.Duration) time.Duration {
 }
 
 func (t *step) contact(ev Contact) {
+	if ev.Document {
+		t.Document = wall(t.now)
+	}
+	if ev.Result == "" {
+		return
+	}
 	t.result = ev.Result
 	switch ev.Result {
 	case wire.ContactSuccess:
 		t.heard, t.success, t.reached = true, t.clock(), t.clock()
 		t.last = wall(t.now)
 		t.Resets = 0
-		if ev.Document {
-			t.Document = wall(t.now)
-		}
 		t.meet()
 	case wire.ContactTemporary:
 		t.reached = t.clock()

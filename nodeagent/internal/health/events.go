@@ -34,8 +34,8 @@ type Link struct {
 // Contact says that the controller was heard, or was not (seed 002, "zedagent status"). What counts as a success is
 // made now and signed by the controller: a beacon that is fresh, a request, a document as it is accepted.
 type Contact struct {
-	Result   wire.ContactResult
-	Document bool // a good document was accepted
+	Result   wire.ContactResult // empty: it says nothing about now
+	Document bool               // a document was accepted, and not rejected
 }
 
 // Maintenance says what a sound beacon announces: for how long, from now, the controller or the

@@ -47,7 +47,7 @@ type Durable struct {
 	Order       Restart   `json:"order,omitzero"`   // a reboot that was asked for and waits
 	Resets      int       `json:"resets,omitzero"`  // reboots for want of contact, without contact in between
 	Maintenance Believed  `json:"maintenance,omitzero"`
-	Document    time.Time `json:"document,omitzero"` // when the last good document came
+	Document    time.Time `json:"document,omitzero"` // when a document was last accepted, and not rejected
 }
 
 // Baseline is how the node was in normal operation.
