@@ -191,6 +191,35 @@ func TestMetaPages(t *testing.T) {
 	}
 }
 
+// What the pages of the tree may not be, although each alone is sound.
+func TestPagesOfTheTree(t *testing.T) {
+	order := binary.NativeEndian
+	for _, c := range []struct {
+		name   string
+		change func(root []byte, buckets [][]byte)
+	}{
+		{"a page under another number", func(root []byte, _ [][]byte) { order.PutUint64(root, 5) }},
+		{"two buckets on one page", func(_ []byte, buckets [][]byte) { copy(buckets[1][:8], buckets[0][:8]) }},
+		{"a bucket on the page of the root", func(root []byte, buckets [][]byte) { copy(buckets[0][:8], root[:8]) }},
+		{"a bucket on a meta page", func(_ []byte, buckets [][]byte) { order.PutUint64(buckets[0], 1) }},
+	} {
+		data := file(t, "unlisted")
+		root := data[order.Uint64(data[pageSize+32:])*pageSize:]
+		var buckets [][]byte // their headers
+		for at := pageHeader; len(buckets) < int(order.Uint16(root[10:])); at += pageElement {
+			e := root[at:]
+			buckets = append(buckets, e[order.Uint32(e[4:])+order.Uint32(e[8:]):])
+		}
+		if order.Uint64(buckets[0]) == 0 {
+			t.Fatal("the bucket has no page of its own")
+		}
+		c.change(root, buckets)
+		if _, _, err := check(data); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
 // A disk that does not read is neither: the caller decides.
 func TestUnreadable(t *testing.T) {
 	data, broken := file(t, "unlisted"), errors.New("input/output error")
