@@ -17,7 +17,7 @@ BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 AGENT ?= bin/tandem-node
 FULL ?= bin/tandem-node-full
 
-.PHONY: help up test quick check build agent agent-full torrent fmt-check vet staticcheck tidy tidy-check standalone fuzz brokers bench soak vm clean
+.PHONY: help up test quick check build agent agent-full torrent notice fmt-check vet staticcheck tidy tidy-check standalone fuzz brokers bench soak vm clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -71,6 +71,9 @@ staticcheck:
 
 tidy: ## go mod tidy in every module
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy); done
+
+notice: ## write shared/docs/notice.md anew: the modules in the programs, and their licences
+	go test ./testenv -run '^TestNotice$$' -update
 
 tidy-check:
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || { echo "$$m: run make tidy"; exit 1; }; done

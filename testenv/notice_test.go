@@ -1,0 +1,287 @@
+package testenv_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+var updateNotice = flag.Bool("update", false, "write shared/docs/notice.md anew")
+
+const notice = docsDir + "/notice.md"
+
+// linked is a module of others that is part of a program.
+type linked struct {
+	Path, Version, Dir string
+	full               bool // only the agent with BitTorrent has it
+	packages           []string
+}
+
+// linkedModules are the modules of others in the shipped programs, by path. Every command outside testenv is shipped,
+// and the agent also with the tags of "make agent-full".
+func linkedModules(t *testing.T) map[string]*linked {
+	t.Helper()
+	programs, err := filepath.Glob("../*/cmd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range programs {
+		programs[i] = root + filepath.ToSlash(strings.TrimPrefix(p, "../"))
+	}
+	programs = slices.DeleteFunc(programs, func(p string) bool { return module(p) == "testenv" })
+	if len(programs) < 4 {
+		t.Fatalf("only the programs %q were found", programs)
+	}
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tags := regexp.MustCompile(`(?m)^TORRENT := (\S+)$`).FindSubmatch(makefile)
+	if tags == nil {
+		t.Fatal("the Makefile does not say TORRENT := …")
+	}
+	all := map[string]*linked{}
+	for _, tags := range []string{"", string(tags[1])} {
+		for _, p := range dependencies(t, tags, programs) {
+			m := p.Module
+			if m != nil && m.Replace != nil {
+				m = m.Replace
+			}
+			if m == nil || m.Version == "" { // Go's own library, or of this workspace
+				continue
+			}
+			if all[m.Path] == nil {
+				all[m.Path] = &linked{Path: m.Path, Version: m.Version, Dir: m.Dir, full: tags != ""}
+			}
+			all[m.Path].packages = append(all[m.Path].packages, p.Dir)
+		}
+	}
+	return all
+}
+
+type dependency struct {
+	Dir    string
+	Module *goModule
+}
+
+type goModule struct {
+	Path, Version, Dir string
+	Replace            *goModule // is linked in its place
+}
+
+// dependencies are the packages in programs that are built with tags.
+func dependencies(t *testing.T, tags string, programs []string) (all []dependency) {
+	t.Helper()
+	args := []string{"list", "-deps", "-tags", tags, "-json=Dir,Module"}
+	list := exec.Command("go", append(args, programs...)...)
+	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p dependency
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|e[dp]l)([.-].*)?$`)
+
+// texts are the licences and notices that a module has at its top and above its linked packages, without spaces at
+// the ends of lines.
+func (m *linked) texts(t *testing.T) (texts []string) {
+	t.Helper()
+	dirs := map[string]bool{m.Dir: true}
+	for _, dir := range m.packages {
+		for ; dir != m.Dir; dir = filepath.Dir(dir) {
+			dirs[dir] = true
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if !e.Type().IsRegular() || !licenceFile.MatchString(e.Name()) || path.Ext(e.Name()) == ".go" {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b strings.Builder
+			for line := range strings.Lines(string(text)) {
+				b.WriteString(strings.TrimRightFunc(line, unicode.IsSpace) + "\n")
+			}
+			texts = append(texts, strings.Trim(b.String(), "\n"))
+		}
+	}
+	return texts
+}
+
+// phrases tell licences apart: the words of a text without line ends, and the licence's name in SPDX.
+var phrases = []struct{ words, name string }{
+	{"Permission is hereby granted, free of charge, to any person obtaining", "MIT"},
+	{"Permission to use, copy, modify, and", "ISC"},
+	{"Eclipse Public License v2.0 and Eclipse Distribution License v1.0", "EPL-2.0 OR BSD-3-Clause"},
+	{"Apache License, Version 2.0", "Apache-2.0"},
+	{"Apache License Version 2.0", "Apache-2.0"},
+	{"Mozilla Public License", "MPL-2.0"},
+}
+
+// licence names what texts grant. It is empty if they are not known.
+func licence(texts []string) string {
+	var names []string
+	for _, text := range texts {
+		words := strings.Join(strings.Fields(text), " ")
+		found := ""
+		for _, p := range phrases {
+			if found == "" && strings.Contains(words, p.words) {
+				found = p.name
+			}
+		}
+		if bsd := "Redistribution and use in source and binary forms"; found == "" && strings.Contains(words, bsd) {
+			found = "BSD-2-Clause"
+			if strings.Contains(words, "the names of its contributors") || strings.Contains(words, "Neither the name") {
+				found = "BSD-3-Clause"
+			}
+		}
+		if strings.Contains(words, "covered by two different licenses: MIT and Apache") {
+			found = "MIT AND Apache-2.0"
+		}
+		if found != "" && !slices.ContainsFunc(names, func(n string) bool { return strings.Contains(n, found) }) {
+			names = append(names, found)
+		}
+	}
+	return strings.Join(names, " AND ")
+}
+
+// noticeHead has ~ for `.
+const noticeHead = `# Software of others in the programs
+
+The programs are built with the modules below, unchanged, and with Go's own library, which has the licence of
+~golang.org/x/sys~. The texts of all licences follow the table; whoever hands on the programs hands on this document
+with them. The source of a module, also of those under the MPL-2.0, is where Go gets it from:
+~https://proxy.golang.org/MODULE/@v/VERSION.zip~ (~!x~ for a capital ~X~ in the module's path).
+Of two licences with OR between them, the last one applies here. What is marked as *full* is only in the agent with
+BitTorrent (~make agent-full~).
+
+~make notice~ writes this document.
+
+| module | version | licence | |
+|---|---|---|---|
+`
+
+// noticeOf is the document about modules.
+func noticeOf(t *testing.T, modules map[string]*linked) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(strings.ReplaceAll(noticeHead, "~", "`"))
+	of := map[string][]string{} // modules by text
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(modules)) {
+		m := modules[name]
+		in := ""
+		if m.full {
+			in = "full"
+		}
+		own := m.texts(t)
+		granted := licence(own)
+		if granted == "" {
+			t.Errorf("%s %s: no licence is known in its %d texts", name, m.Version, len(own))
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, m.Version, granted, in)
+		for _, text := range own {
+			if of[text] == nil {
+				texts = append(texts, text)
+			}
+			if !slices.Contains(of[text], name) {
+				of[text] = append(of[text], name)
+			}
+		}
+	}
+	b.WriteString("\n## Texts\n")
+	for _, text := range texts {
+		fmt.Fprintf(&b, "\n`%s`:\n\n~~~text\n%s\n~~~\n", strings.Join(of[text], "`, `"), text)
+	}
+	return b.String()
+}
+
+// notice.md has every module in the shipped programs, with its version, its licence and the licence's text.
+func TestNotice(t *testing.T) {
+	want := noticeOf(t, linkedModules(t))
+	if *updateNotice {
+		if err := os.WriteFile(notice, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(notice)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	have, wanted := strings.Split(string(text), "\n"), strings.Split(want, "\n")
+	for i := range max(len(have), len(wanted)) {
+		if i < min(len(have), len(wanted)) && have[i] == wanted[i] {
+			continue
+		}
+		t.Fatalf("line %d of notice.md is %q, not %q: run make notice", i+1, at(have, i), at(wanted, i))
+	}
+}
+
+func at(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return "the end"
+}
+
+// What the document has for licences that are easily mistaken.
+func TestNoticeKnowsLicences(t *testing.T) {
+	for _, c := range []struct{ want, texts string }{
+		{"", "All rights reserved."},
+		{"MIT", "Permission is hereby granted, free of\ncharge, to any person obtaining a copy"},
+		{"BSD-2-Clause", "Redistribution and use in source and binary forms, with"},
+		{"BSD-3-Clause", "Redistribution and use in source and binary\nforms, with … Neither the name of"},
+		{"MIT AND BSD-3-Clause", "Permission is hereby granted, free of charge, to any person obtaining\x00" +
+			"Redistribution and use in source and binary forms, Neither the name"},
+	} {
+		if got := licence(strings.Split(c.texts, "\x00")); got != c.want {
+			t.Errorf("%q is %q, want %q", c.texts, got, c.want)
+		}
+	}
+}
+
+// The README asks for the Go that go.work asks for.
+func TestReadmeNamesTheGoThatIsNeeded(t *testing.T) {
+	work, err1 := os.ReadFile("../go.work")
+	readme, err2 := os.ReadFile("../README.md")
+	if err := cmp.Or(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(work)
+	named := regexp.MustCompile(`\bGo (\d+\.\d+)\b`).FindAllSubmatch(readme, -1)
+	if version == nil || len(named) != 1 || !bytes.Equal(named[0][1], version[1]) {
+		t.Errorf("go.work needs Go %q, the README names %q", version, named)
+	}
+}
