@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -68,7 +69,11 @@ func decodeSealed(b []byte) (r sealed, ok bool) {
 type tally struct {
 	found  sealed // as it is, but for the transaction
 	record []byte // as it was written; nil: there is none
+	newer  bool   // meta has a key that agents without sums do not write
 }
+
+// oldKeys are the keys in meta that agents without sums write.
+var oldKeys = [][]byte{kVersion, kUnit, kNode, kBoots, kAcked, kTrust, kCare}
 
 func (t *tally) add(e boltfile.Entry) error {
 	inMeta := len(e.Path) == 1 && bytes.Equal(e.Path[0], bMeta)
@@ -82,6 +87,9 @@ func (t *tally) add(e boltfile.Entry) error {
 	case inMeta && bytes.Equal(e.Key, kBoots):
 		t.found.boots, _ = number(e.Value) // a bad number is of no record
 	}
+	if inMeta && !slices.ContainsFunc(oldKeys, func(key []byte) bool { return bytes.Equal(key, e.Key) }) {
+		t.newer = true
+	}
 	t.found.sum.toggle(e.Path, e.Key, e.Value)
 	return nil
 }
@@ -89,6 +97,9 @@ func (t *tally) add(e boltfile.Entry) error {
 // compare says whether the values of a file are those that the transaction of this number has left. Without an error
 // and verified, nobody can say: an agent wrote last that knew no sums.
 func (t *tally) compare(txid uint64) (verified bool, err error) {
+	if t.record == nil && t.newer {
+		return false, &damage{errors.New("the record of its sum is not there")}
+	}
 	if t.record == nil {
 		return false, nil
 	}
