@@ -19,14 +19,26 @@ func (s State) contacted() bool {
 }
 
 // silentFrom is where the time without contact begins that is held against limit: the start of
-// the run, the newest success, or a temporary failure. A controller that fails temporarily for
+// the run, the newest success, or a temporary failure. In normal operation, a controller that fails temporarily for
 // ever can double the time, not stop it.
 func (s State) silentFrom(limit time.Duration) time.Duration {
-	from := s.success
-	if s.trying {
-		from = max(from, s.from)
+	return min(max(s.success, s.reached), s.success+limit)
+}
+
+// silentUntil is when a trial has gone without contact for too long, and for how long that is: the fallback time, which
+// a temporary failure begins anew, and in any case silenceCap without a success. Of a trial that never had one, earlier
+// runs count for the latter.
+func (s State) silentUntil() (at, limit time.Duration) {
+	success := max(s.success, s.from)
+	limit = s.settings.Fallback.Std()
+	at = max(success, s.reached) + limit
+	if !s.Trial.Met {
+		success = s.spentFrom - s.spentBase
 	}
-	return min(max(from, s.reached), from+limit)
+	if hard := success + silenceCap; hard < at {
+		at, limit = hard, silenceCap
+	}
+	return at, limit
 }
 
 func (t *step) contact(ev Contact) {

@@ -33,6 +33,7 @@ const (
 	baselineBeat = time.Minute        // the baseline is saved at most so often
 	resetCap     = 7 * 24 * time.Hour // resets need not be further apart than this, or than the reset time
 	commitRetry  = 10 * time.Second   // after a commit that could not be written
+	silenceCap   = 7 * 24 * time.Hour // a trial without a word for so long is over, whatever the settings say
 	defaultTTL   = time.Minute        // of a check that names none
 	awaitPart    = 5 * time.Minute    // for the first word of a component on trial
 )

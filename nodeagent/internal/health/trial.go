@@ -215,14 +215,15 @@ func (s State) excused() bool {
 // verdict says whether the trial is to be rolled back. Fallback comes before the deadline.
 func (s State) verdict() Restart {
 	roll := Restart{Do: DoRollBack, Reason: wire.BootFallback}
+	silent, limit := s.silentUntil()
 	switch {
 	case s.Trial.Verdict.Do != "":
 		roll.Detail = s.Trial.Verdict.Detail
 	case s.resting:
 		return Restart{}
-	case !s.Trial.Baseline.Offline && s.clock() >= s.silentFrom(s.settings.Fallback.Std())+s.settings.Fallback.Std():
+	case !s.Trial.Baseline.Offline && s.clock() >= silent:
 		roll.Detail = fmt.Sprintf("version %s: no contact with the controller for %v", s.Trial.Version,
-			s.settings.Fallback)
+			wire.SpanOf(limit))
 	case s.overdue() && !s.excused():
 		var waits []string
 		for _, w := range s.lacks() {
@@ -286,7 +287,8 @@ func (s State) trialDeadline() (time.Duration, bool) {
 		}
 		if !s.resting {
 			if !s.Trial.Baseline.Offline {
-				sooner(s.silentFrom(s.settings.Fallback.Std()) + s.settings.Fallback.Std() + s.paused)
+				silent, _ := s.silentUntil()
+				sooner(silent + s.paused)
 			}
 			sooner(max(s.spentFrom+s.settings.Deadline.Std()-s.spentBase, s.recheck) + s.paused)
 		}
