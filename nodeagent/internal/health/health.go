@@ -28,7 +28,7 @@ import (
 const (
 	// between the decision to restart and the restart: it is saved, reported and shown
 	restartDelay = 30 * time.Second
-	stuckAfter   = 10 * time.Minute   // a restart that was asked for and has not happened
+	stuckAfter   = 10 * time.Minute   // a restart or commit that was asked for and has not happened
 	retrySave    = time.Minute        // before a decision that could not be saved is made again
 	baselineBeat = time.Minute        // the baseline is saved at most so often
 	resetCap     = 7 * 24 * time.Hour // resets need not be further apart than this, or than the reset time
@@ -145,7 +145,7 @@ type State struct {
 	spentBase time.Duration
 	recheck   time.Duration // the deadline was excused until here
 	commit    bool          // asked for and not answered
-	commitAt  time.Duration // not asked for again before; monotonic
+	commitAt  time.Duration // not asked for again before, or no answer is expected any more; monotonic
 
 	resetFrom time.Duration // a reset was tried in vain; on the clock that maintenance stops
 
@@ -215,7 +215,11 @@ func (s State) NextDeadline() (time.Duration, bool) {
 	if s.fresh() && !s.resting {
 		sooner(s.success + s.settings.Contact.Std() + s.paused)
 	}
-	if s.Restart.Do != "" || s.commit {
+	if s.Restart.Do != "" {
+		return at, ok
+	}
+	if s.trying && s.commit {
+		sooner(s.commitAt)
 		return at, ok
 	}
 	if s.trying {

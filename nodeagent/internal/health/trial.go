@@ -229,7 +229,9 @@ func (s State) verdict() Restart {
 		for _, w := range s.lacks() {
 			waits = append(waits, strings.TrimSpace(string(w.Code)+" "+w.Name))
 		}
-		if s.left() > 0 || len(waits) == 0 {
+		if s.commitAt > 0 && s.left() == 0 && len(waits) == 0 {
+			waits = append(waits, string(wire.WaitCommit))
+		} else if s.left() > 0 || len(waits) == 0 {
 			waits = append(waits, string(wire.WaitTestTime))
 		}
 		roll.Detail = plain(fmt.Sprintf("version %s: not committed within %v, "+
@@ -252,7 +254,11 @@ func (s State) noWayBack() string {
 // still pass: nothing better is there.
 func (t *step) tryOn() {
 	if t.commit {
-		return
+		if t.now.Mono < t.commitAt {
+			return
+		}
+		t.commitFailed(wire.New(wire.CodeTimeout, "", fmt.Sprintf("it was asked for %v ago and was not answered",
+			wire.SpanOf(stuckAfter))))
 	}
 	if t.overdue() && t.excused() {
 		t.recheck = t.clock() + t.settings.Test.Std()
@@ -268,7 +274,7 @@ func (t *step) tryOn() {
 		t.refuse(r, why)
 	}
 	if t.Trial.Verdict.Do == "" && len(t.lacks()) == 0 && t.left() == 0 && t.now.Mono >= t.commitAt {
-		t.commit = true
+		t.commit, t.commitAt = true, t.now.Mono+stuckAfter
 		t.do(Commit{Trial: t.Trial.ID})
 	}
 }
@@ -303,9 +309,14 @@ func (t *step) committed(ev Committed) {
 	if !t.commit || ev.Trial != t.Trial.ID || ev.Err == nil { // that it is kept, Slots tells
 		return
 	}
+	t.commitFailed(ev.Err)
+}
+
+// commitFailed takes in that a commit was not written, or was not heard of: the trial goes on.
+func (t *step) commitFailed(err *wire.Error) {
 	t.commit, t.commitAt = false, t.now.Mono+commitRetry
 	d := Detail{Slot: t.Trial.Slot, Component: t.Trial.Component, Version: t.Trial.Version}
-	t.emit(EventCommitFailed, ev.Err, d)
+	t.emit(EventCommitFailed, err, d)
 }
 
 // keepSpent is what is saved of the deadline: as it will be after every.
