@@ -20,7 +20,7 @@ func (a *Agent) takeSample(s monitor.Sample) {
 	for _, r := range s.Readings {
 		if r.Err != nil {
 			a.log.Debug("cannot be measured", zap.String("parameter", string(r.Parameter)), zap.Error(r.Err))
-			continue
+			r.Value = math.NaN() // and so is the greatest of several of which one is unknown
 		}
 		switch {
 		case r.Parameter == alert.CPU || r.Parameter == alert.RAM:

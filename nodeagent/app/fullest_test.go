@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,24 @@ func TestFullestPartition(t *testing.T) {
 		p.pass(2 * time.Minute)
 		if got := p.check("disk"); !strings.HasPrefix(got, "bad: 1, ") {
 			t.Errorf("no inodes: %s", got)
+		}
+		// Which is the fullest is unknown while one of them is: that is no good reading.
+		set("/a", Usage{Bytes: 0.1, Inodes: math.NaN()})
+		p.pass(2 * time.Minute)
+		if got := p.check("disk"); !strings.HasPrefix(got, "bad: silent for ") {
+			t.Errorf("no number: %s", got)
+		}
+		set("/a", Usage{Bytes: 0.1, Inodes: 0.1})
+		p.pass(20 * time.Second)
+		if got := p.check("disk"); got != "ok" {
+			t.Errorf("known again: %s", got)
+		}
+		p.mu.Lock()
+		delete(usage, "/c")
+		p.mu.Unlock()
+		p.pass(2 * time.Minute)
+		if got := p.check("disk"); !strings.HasPrefix(got, "bad: silent for ") {
+			t.Errorf("a partition that is away: %s", got)
 		}
 	})
 }

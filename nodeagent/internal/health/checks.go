@@ -1,7 +1,9 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -44,7 +46,14 @@ func (t *step) sample(ev Sample) {
 		panic("health: no such sample: " + ev.Name)
 	}
 	old, there := t.find(ev.Name)
-	above := l != nil && !(ev.Value <= l.Max) // what is no number is above
+	if math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) { // unknown: without another word it falls silent
+		if !there && l != nil {
+			t.put(check{name: ev.Name, heard: t.now.Mono, ttl: cmp.Or(max(ev.TTL, 0), defaultTTL), awaited: true,
+				since: wall(t.now)})
+		}
+		return
+	}
+	above := l != nil && ev.Value > l.Max
 	from := t.now.Mono
 	if old.above {
 		from = old.from

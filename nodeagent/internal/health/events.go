@@ -91,7 +91,7 @@ type Check struct {
 // its like.
 type Sample struct {
 	Name  string
-	Value float64
+	Value float64       // what is no finite number is unknown
 	TTL   time.Duration // how long it counts; 0: a minute
 }
 

@@ -190,6 +190,9 @@ func (m *Monitor) sample(ctx context.Context) Sample {
 	s.Mono, s.Wall = now.Sub(m.cfg.Began), m.cfg.Now()
 	s.Readings = make([]alert.Reading, 0, 4+2*len(m.parts))
 	add := func(p alert.Parameter, v float64, err error) {
+		if err == nil && (math.IsNaN(v) || math.IsInf(v, 0)) {
+			v, err = 0, errNoNumber
+		}
 		s.Readings = append(s.Readings, alert.Reading{Parameter: p, Value: v, Err: err})
 		if err == nil {
 			m.avg.add(p, v)
@@ -218,10 +221,13 @@ func (m *Monitor) sample(ctx context.Context) Sample {
 	return s
 }
 
-// inside holds a fraction within its range.
+// errNoNumber is why a value is unknown that was measured as no finite number.
+var errNoNumber = errors.New("what was measured is no number")
+
+// inside holds a fraction within its range; what is no finite number stays so.
 func inside(v float64) float64 {
-	if math.IsNaN(v) {
-		return 0
+	if math.IsInf(v, 0) {
+		return v
 	}
-	return max(0, min(1, v))
+	return max(0, min(1, v)) // NaN if v is
 }

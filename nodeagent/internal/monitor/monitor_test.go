@@ -187,7 +187,7 @@ func TestTrouble(t *testing.T) {
 		s = next()
 		wantUnknown(t, s, alert.CPU, "since now")
 		wantUnknown(t, s, alert.Download, "since now")
-		want(t, s, alert.RAM, 0)
+		wantUnknown(t, s, alert.RAM, "no number")
 		want(t, s, alert.Partition("data"), 1)
 		// Counters that go back, of one direction; processor times that do not move.
 		n.set(func(n *node) { n.nics = []Counters{{"eth0", 10, 6000}} })
