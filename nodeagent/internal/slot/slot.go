@@ -69,8 +69,20 @@ type Config struct {
 
 // Store is the slots of one node. Its methods may be called at the same time, by several processes.
 type Store struct {
-	cfg  Config
-	disk Disk
+	cfg    Config
+	disk   Disk
+	expect *SlotStatus // of While; nil: nothing
+}
+
+// ErrChanged says that a slot is not any more what it was when it was looked at.
+var ErrChanged = errors.New("the slot has changed meanwhile")
+
+// While returns a Store that changes the slots only while this slot has the state and the content of x: between a look
+// and a step somebody else may have staged, kept or given up a version. Else the error is ErrChanged.
+func (s *Store) While(x SlotStatus) *Store {
+	c := *s
+	c.expect = &x
+	return &c
 }
 
 // Open takes a slot directory. Nothing is read or made yet: a launcher has to go on whatever is wrong
@@ -273,6 +285,9 @@ func (s *Store) update(f func(record.Record) (record.Record, error), follow ...f
 		r, _, err := s.load()
 		if err != nil {
 			return err
+		}
+		if x := s.expect; x != nil && (r.State(x.Slot) != x.State || r.Slot(x.Slot).Hash != x.Hash) {
+			return fmt.Errorf("slot %s: %w", x.Slot, ErrChanged)
 		}
 		next, err := f(r)
 		if err != nil {

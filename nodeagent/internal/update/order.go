@@ -22,6 +22,9 @@ func (t *step) order(ev Order) *wire.Error {
 		if p != None && p != Installing && p != Staged {
 			return refuse("version %s is under way: %s", t.Version, t.Component("").Text)
 		}
+		if t.Try != "" {
+			return refuse("version %s is to be tried, by order of %s: roll it back first", t.Version, t.Try)
+		}
 		t.clear()
 		t.Number++
 		t.Version, t.Hash, t.Size, t.Previous = ev.Version, ev.Hash, ev.Size, t.Has.Active

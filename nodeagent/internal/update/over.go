@@ -44,6 +44,10 @@ func (t *step) adopt() {
 	version := cmp.Or(t.Has.Trying, t.Has.Staged)
 	switch {
 	case version != t.Version && version != "":
+		if t.Try != "" {
+			why := "version " + version + " was staged in its place"
+			t.do(Emit{Type: EventRefused, Version: t.Version, Text: plain(why)})
+		}
 		number := t.Number
 		t.clear()
 		t.Number, t.Version, t.Previous, t.shown = number+1, version, t.Has.Active, true

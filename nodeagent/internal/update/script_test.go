@@ -30,7 +30,7 @@ var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 // stories are the scripts that there must be.
 var stories = []string{"good", "bad", "by-hand", "in-the-way", "reboot", "no-reboot", "later", "killed", "crash",
 	"in-force", "lost", "off", "disk",
-	"agent", "agent-by-hand", "agent-over"}
+	"agent", "agent-by-hand", "agent-over", "try-replaced"}
 
 func TestScripts(t *testing.T) {
 	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {

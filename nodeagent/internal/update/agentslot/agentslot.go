@@ -84,7 +84,7 @@ func (p Program) activate(st slot.Status, job update.Job) error {
 	case x.Slot == st.Trying:
 		return nil
 	}
-	return p.Slots.Arm(x.Slot, slot.DefaultTries)
+	return p.Slots.While(x).Arm(x.Slot, slot.DefaultTries)
 }
 
 // commit keeps the version on trial.
@@ -92,10 +92,11 @@ func (p Program) commit(st slot.Status, job update.Job) error {
 	if active := good(st); st.Trying == record.None && p.version(st, active) == job.Version {
 		return nil
 	}
-	if x, ok := find(st, job); !ok || x.Slot != st.Trying {
+	x, ok := find(st, job)
+	if !ok || x.Slot != st.Trying {
 		return fmt.Errorf("%w: version %s is not on trial", update.ErrFailed, job.Version)
 	}
-	return p.Slots.Commit(st.Running)
+	return p.Slots.While(x).Commit(st.Running)
 }
 
 // rollback gives up the version, on trial or staged.
@@ -105,10 +106,10 @@ func (p Program) rollback(st slot.Status, job update.Job) error {
 	case !ok:
 		return nil
 	case x.Slot == st.Trying:
-		_, err := p.Slots.Rollback(x.Slot, job.Why.Reason, job.Why.Detail)
+		_, err := p.Slots.While(x).Rollback(x.Slot, job.Why.Reason, job.Why.Detail)
 		return err
 	}
-	return p.Slots.Discard(x.Slot)
+	return p.Slots.While(x).Discard(x.Slot)
 }
 
 // find returns the slot that waits for its trial, or is on trial, with the version that a verb is about.

@@ -82,3 +82,54 @@ func TestLeavesOtherVersionsAlone(t *testing.T) {
 	w.verb(update.Commit, two, "failed")
 	w.verb(update.Show, two, "1, trying 3, staged")
 }
+
+// Between a verb's look and its step somebody at the node is faster: what that one did stands, and the verb looks
+// again.
+func TestSomebodyIsFaster(t *testing.T) {
+	two := update.Job{Version: "2", Why: update.Why{Reason: wire.BootFallback, Detail: "no sound"}}
+	stage := func(w *world, version string) {
+		if _, err := w.slots().StageFrom(t.Context(), strings.NewReader(version), slot.Source{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	try := func(w *world) {
+		if err := w.slots().Arm(record.B, 2); err != nil {
+			t.Fatal(err)
+		}
+		w.launch()
+	}
+	commit := func(w *world) {
+		if err := w.slots().Commit(record.B); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name      string
+		verb      update.Verb
+		trial     bool
+		meanwhile func(w *world)
+		want      string
+	}{
+		{"rolls back what was committed", update.Rollback, true, commit, "2, trying , staged"},
+		{"arms another version", update.Activate, false, func(w *world) { stage(w, "3") }, "1, trying , staged 3"},
+		{"discards another version", update.Rollback, false, func(w *world) { stage(w, "3") },
+			"1, trying , staged 3"},
+		{"discards what was armed", update.Rollback, false, try, "1, trying 2, staged"},
+	} {
+		w := newWorld(t, "")
+		stage(w, "2")
+		if c.trial {
+			try(w)
+		}
+		locks := 0
+		w.disk.lock = func() {
+			if locks++; locks == 2 { // the first is the look's
+				c.meanwhile(w)
+			}
+		}
+		if _, err := w.program().Run(t.Context(), c.verb, two); !errors.Is(err, update.ErrLater) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		w.verb(update.Show, two, c.want)
+	}
+}

@@ -27,6 +27,7 @@ import (
 type memory struct {
 	files map[string][]byte
 	point func() // before and after each change
+	lock  func() // before each step; nil: nothing
 }
 
 func (d *memory) Read(name string, limit int64) ([]byte, error) {
@@ -78,6 +79,9 @@ func (d *memory) SyncDir(string) error { return nil }
 func (d *memory) Mkdir(string) error   { return nil }
 
 func (d *memory) Lock(string, time.Duration) (func() error, error) {
+	if d.lock != nil {
+		d.lock()
+	}
 	return func() error { return nil }, nil
 }
 
