@@ -45,6 +45,14 @@ func TestApply(t *testing.T) {
 		if err != nil || info.Mode() != 0o600 {
 			t.Errorf("config.json: %v %v", info, err)
 		}
+		// In each session the node describes itself.
+		r.reports[wire.KindInfo] = nil
+		r.restart()
+		if all := r.reports[wire.KindInfo]; len(all) == 0 {
+			t.Error("the node does not describe itself")
+		} else if i := decode[wire.NodeInfo](r, all[0].Detail); i.Type != "mainType" || i.CPUs != 2 || i.RAM != 1<<30 {
+			t.Errorf("the node describes itself as %+v", i)
+		}
 	})
 }
 
@@ -68,6 +76,9 @@ func TestDocumentsAndContact(t *testing.T) {
 		r.start() // the same once more
 		r.pass(time.Minute)
 		r.wantContact(false, at)
+		if got := r.health().Contact.Result; got != wire.ContactSaved {
+			t.Errorf("it works from what it has saved, and the result is %q", got)
+		}
 		r.stop()
 		r.desire(doc(1, 2))
 		r.pass(time.Minute)

@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/shared/link"
+	"tandem.internal/shared/seal"
+	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
 
@@ -40,4 +43,69 @@ func TestIndicatorOf(t *testing.T) {
 			t.Errorf("%s: indicator %d, want %d", c.name, got, c.want)
 		}
 	}
+}
+
+// Contact is a word that the controller has signed, and says now: none that the broker has kept, that was said before,
+// or that somebody else has signed.
+func TestOnlyFreshSignedWordsAreContact(t *testing.T) {
+	healthBubble(t, func(p *patient) {
+		p.start() // with the beacon that the broker has kept
+		in := func(want bool, what string) {
+			t.Helper()
+			if got := p.health().Contact; got.In != want {
+				t.Errorf("%s: %+v", what, got)
+			}
+		}
+		in(false, "kept by the broker")
+		p.pass(time.Minute)
+		p.beacon(1, seal.NewSigner(key(7)))
+		in(false, "signed by a stranger")
+		q := &wire.Request{V: wire.Version, Unit: "u1", Node: "n1", ID: "forged", Method: wire.MethodReport,
+			NotAfter: time.Now().Add(time.Minute)}
+		q.Sig = seal.NewSigner(key(7)).Sign(seal.RequestPreimage(q))
+		p.publish(p.topics.Request(), wire.Encode(q), false)
+		in(false, "a forged request")
+		q.ID, q.NotAfter = "late", time.Now().Add(-time.Second)
+		p.sign(q)
+		p.publish(p.topics.Request(), wire.Encode(q), false)
+		in(false, "a request of before")
+		old := wire.Beacon{V: wire.Version, Unit: "u1", Epoch: 1, Up: true, Time: time.Now(), Jitter: "PT10S",
+			Keys: []wire.Key{p.signer.Key()}}
+		old.Sig = p.signer.Sign(seal.BeaconPreimage(&old))
+		p.pass(time.Second)
+		p.hearBeacon()
+		in(true, "a beacon of now")
+		p.pass(3 * time.Minute)
+		in(false, "silence")
+		p.publish(topic.ForController("u1"), wire.Encode(&old), false)
+		in(false, "a beacon that is played again")
+		p.request(wire.MethodReport, nil)
+		in(true, "a request of now")
+	})
+}
+
+// What goes over the network is a check, and is judged if a limit is set.
+func TestNetworkUsage(t *testing.T) {
+	healthBubble(t, func(p *patient) {
+		at, rate, sum := time.Now(), uint64(1000), uint64(0) // bytes per second, bytes
+		p.deps.Sources.Interfaces = func() ([]Counters, error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			sum, at = sum+uint64(time.Since(at).Seconds())*rate, time.Now()
+			return []Counters{{Name: "eth0", Received: sum, Sent: 7}}, nil
+		}
+		p.start()
+		p.desire(healthDoc(1, `{"formatVersion":"1","checks":{"network":{"max":5000,"for":"PT20S"}}}`))
+		p.pass(time.Minute)
+		if got := p.check(health.SampleNetwork); got != "ok" {
+			t.Errorf("check network is %s", got)
+		}
+		p.mu.Lock()
+		rate = 9000
+		p.mu.Unlock()
+		p.pass(time.Minute)
+		if got := p.check(health.SampleNetwork); got != "bad: 9000 bytes per second, above 5000" {
+			t.Errorf("check network is %s", got)
+		}
+	})
 }

@@ -14,7 +14,7 @@ import (
 
 func TestWatchedPrograms(t *testing.T) {
 	healthBubble(t, func(p *patient) {
-		p.cfg.WatchDir = t.TempDir()
+		p.cfg.WatchDir, p.cfg.RebootCommand = t.TempDir(), "reboot now"
 		file := filepath.Join(p.cfg.WatchDir, "pump.touch")
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -53,6 +53,42 @@ func TestWatchedPrograms(t *testing.T) {
 			t.Errorf("check program:pump is %s", got)
 		}
 		p.wantTold("check-failed program:pump, check-recovered program:pump, check-failed program:pump",
+			health.EventCheckFailed, health.EventCheckRecovered)
+		// Nothing restarts for a program.
+		p.wantTold("", health.EventRestartPlanned, health.EventRestartRefused)
+		if h := p.health(); h.Restart != nil || h.Boot.Restarts != 1 || p.commands() != "" {
+			t.Errorf("a program hangs, and %+v", h)
+		}
+	})
+}
+
+// A loop of the agent that is late makes the check watchdog bad, for as long as it is.
+func TestLateLoopIsAFailingCheck(t *testing.T) {
+	healthBubble(t, func(p *patient) {
+		slow := &trap{gate: make(chan struct{})}
+		p.deps.Die = func() { t.Error("it was late, and ended the agent") }
+		p.deps.Sources.RAM = func() (float64, error) { slow.pass(); return 0.25, nil }
+		p.start()
+		p.pass(time.Minute)
+		if got := p.check(health.CheckWatchdog); got != "ok" {
+			t.Errorf("check watchdog is %s", got)
+		}
+		slow.set.Store(true)
+		for range 20 {
+			if p.pass(5 * time.Second); p.check(health.CheckWatchdog) != "ok" {
+				break
+			}
+		}
+		if got := p.check(health.CheckWatchdog); got != "bad: the loop monitor is late" {
+			t.Errorf("check watchdog is %s", got)
+		}
+		slow.set.Store(false)
+		close(slow.gate)
+		p.pass(time.Minute)
+		if got := p.check(health.CheckWatchdog); got != "ok" {
+			t.Errorf("check watchdog is %s", got)
+		}
+		p.wantTold("check-failed watchdog, check-recovered watchdog",
 			health.EventCheckFailed, health.EventCheckRecovered)
 	})
 }

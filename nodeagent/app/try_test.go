@@ -31,6 +31,9 @@ func TestTryAndTheHalfMinute(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.pass(10 * time.Second)
+		if got := s.state("a"); got != wire.SlotUpdating {
+			t.Errorf("slot a is %s once it is written", got)
+		}
 		p.wantRefused(p.request(wire.MethodTry, wire.Encode(&wire.TryParams{Version: "2"})), "")
 		p.pass(10 * time.Second)
 		if _, err := s.store.Stage(t.Context(), file("three")); !errors.Is(err, record.ErrTrial) {
@@ -70,5 +73,36 @@ func TestTryOfAComponentAndTheHalfMinute(t *testing.T) {
 		o.wantComponent("inprogress 1 2 trying")
 		o.wantTold("component-staged, restart-planned update, restart-planned update, trial-started",
 			append(componentEvents, health.EventRestartRefused)...)
+	})
+}
+
+// The controller has the version on trial kept: without its word one that needs an approval stays on trial.
+func TestControllerKeepsAVersion(t *testing.T) {
+	healthBubble(t, func(p *patient) {
+		p.cfg.TestTime, p.cfg.NeedApproval = 90*time.Second, true
+		s := newSlotted(p)
+		s.stage()
+		s.launch("a", true)
+		live := func(d time.Duration) {
+			for ; d > 0; d -= time.Minute {
+				p.hearBeacon()
+				p.pass(time.Minute)
+			}
+		}
+		live(10 * time.Minute)
+		if got := s.state("a"); got != wire.SlotInProgress {
+			t.Fatalf("not approved, and slot a is %s", got)
+		}
+		approve := func(version string) *wire.Reply {
+			return p.request(wire.MethodApprove, wire.Encode(&wire.ApproveParams{Version: version}))
+		}
+		p.wantRefused(approve("3"), wire.CodeWrongState)
+		p.wantRefused(approve("2"), "")
+		live(time.Minute)
+		if got := s.state("a"); got != wire.SlotActive || s.slots().Previous != record.Factory {
+			t.Errorf("approved, and slot a is %s: %+v", got, s.slots())
+		}
+		p.wantTold("trial-started, trial-committed", health.EventTrialStarted, health.EventTrialCommitted,
+			health.EventTrialRolledBack)
 	})
 }
