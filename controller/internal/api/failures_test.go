@@ -46,6 +46,7 @@ func TestFailuresOfTheUnit(t *testing.T) {
 			"POST /v1/config":                apitest.Failing(apitest.Config.Apply, c.err),
 			"POST /v1/config/confirm":        apitest.Failing(apitest.Config.Confirm, c.err),
 			"POST /v1/config/restore":        apitest.Failing(apitest.Config.Restore, c.err),
+			"POST /v1/config/retry":          apitest.Failing(apitest.Config.Retry, c.err),
 			"POST /v1/config/rollback":       apitest.Failing(apitest.Config.RollBack, c.err),
 			"GET /v1/config/status":          apitest.Failing(apitest.Config.Status, c.err),
 			"GET /v1/config":                 apitest.Failing(apitest.Config.Show, c.err),

@@ -18,6 +18,7 @@ type Documents interface {
 	History(ctx context.Context, source wire.Kind) (op.History, error)
 	Diff(ctx context.Context, source wire.Kind, in op.DiffIn) (view.Diff, error)
 	Rollback(ctx context.Context, source wire.Kind, in op.Rollback) (view.Result, error)
+	Retry(ctx context.Context, source wire.Kind) (view.Result, error)
 	Confirm(ctx context.Context, source wire.Kind) (view.Result, error)
 	Restore(ctx context.Context, source wire.Kind) (view.SourceStatus, error)
 }
@@ -48,6 +49,7 @@ func verbs(src *kind.Source, core Documents) []Operation {
 		Bind(v.RollBack, func(ctx context.Context, in op.Rollback) (view.Result, error) {
 			return core.Rollback(ctx, name, in)
 		}),
+		Ask(v.Retry, func(ctx context.Context) (view.Result, error) { return core.Retry(ctx, name) }),
 	}
 	if subject.Trial {
 		all = append(all, Ask(v.Confirm, func(ctx context.Context) (view.Result, error) {

@@ -95,10 +95,14 @@ func TestCommands(t *testing.T) {
 		{"config-explain-version", "config explain --node node-1 /version", nil},
 		{"config-explain-whole", "config explain --node node-1 /", nil},
 		{"config-explain-nothing-there", "config explain --node node-1 /alertRules/ram/maxTreshold", nil},
+		{"config-retry", "config retry", nil},
+		{"config-retry-nothing", "config retry", played(func(u *apitest.Rig) { arrive(u, "node-2") })},
+		{"config-retry-failed", "config retry", failed},
 		{"config-restore", "config restore", failed},
 		{"config-restore-nothing", "config restore", empty},
 		{"nodes", "nodes", nil},
 		{"nodes-hostile", "nodes", hostile},
+		{"nodes-in-error", "nodes", inError},
 		{"nodes-empty", "nodes", empty},
 		{"node", "node node-2", nil},
 		{"node-misspelt", "node node2", nil},
@@ -150,6 +154,7 @@ func TestCommands(t *testing.T) {
 		{"journal-export", "journal export", nil},
 		{"journal-backup", "journal backup DIR/b.db", smallBackup},
 		{"unit-status", "unit status", nil},
+		{"unit-status-in-error", "unit status", inError},
 		{"unit-status-down", "unit status", amended(func(st *view.UnitStatus) {
 			st.Broker.Up, st.Broker.Embedded, st.Broker.Error = false, false, "connection refused"
 		})},

@@ -93,6 +93,13 @@ var (
 		u.Report("node-2", wire.KindConfig, wire.StateRejected, wire.New(wire.CodeBadValue,
 			"/alertRules/partitions/0/name", "\x1b[2J\x1b[31mowned\nnode-9  mainType\u202e"), nil)
 	})
+	inError = played(func(u *apitest.Rig) {
+		info := wire.NodeInfo{Type: "mainType", OS: "linux", Arch: "arm64", CPUs: 4, RAM: 2 << 30,
+			AgentVersion: "1.0.0", Error: wire.New(wire.CodeStorage, "", "the disk is full")}
+		for _, node := range []string{"node-1", "node-2"} {
+			u.Say(node, wire.KindInfo, wire.Reported{Detail: wire.Encode(&info)})
+		}
+	})
 	unanswered = played((*apitest.Rig).Working, func(u *apitest.Rig) { u.Silence("node-1") })
 	rotating   = played((*apitest.Rig).Rotating)
 

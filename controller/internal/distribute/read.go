@@ -67,6 +67,7 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 			s.Config = f.Status(src.Name)
 		}
 		s.Maintenance = f.MaintenanceView()
+		s.InError, _ = f.InError()
 		s.Trouble = f.Trouble()
 		if c.copyErr != nil {
 			text := "the readable copy of the unit configuration cannot be written: " + c.copyErr.Error()

@@ -139,6 +139,23 @@ func (c *Core) Diff(ctx context.Context, source wire.Kind, in op.DiffIn) (v view
 	return v, err
 }
 
+// Retry sends what is made from a source again to the nodes that have failed at it.
+func (c *Core) Retry(ctx context.Context, source wire.Kind) (view.Result, error) {
+	src, err := c.documents(source)
+	if err != nil {
+		return view.Result{}, err
+	}
+	if src.Copied {
+		if err := c.checkCopy(ctx); err != nil {
+			return view.Result{}, err
+		}
+	}
+	who := caller.From(ctx).Who()
+	return c.order(ctx, func(t uint64) fleet.Event {
+		return fleet.Retry{Ticket: t, Source: source, Who: who}
+	})
+}
+
 // Confirm keeps what is on trial of a source.
 func (c *Core) Confirm(ctx context.Context, source wire.Kind) (view.Result, error) {
 	who := caller.From(ctx).Who()

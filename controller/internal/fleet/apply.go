@@ -150,7 +150,8 @@ func (f *Fleet) apply(r *record.Record, data any) {
 	case record.WithdrawnData:
 		for _, name := range d.Nodes {
 			if n := f.nodes[name]; n != nil {
-				n.kind(wire.Kind(r.Kind)).Desired = nil
+				k := n.kind(wire.Kind(r.Kind))
+				k.Desired, k.IssuedBoot = nil, ""
 				f.review(n, r.At)
 			}
 		}
@@ -213,7 +214,8 @@ func (f *Fleet) applyIssued(r *record.Record, d *record.IssuedData) {
 		}
 		for _, name := range g.Nodes {
 			n := f.node(name, r.At)
-			n.kind(wire.Kind(r.Kind)).Desired = doc
+			k := n.kind(wire.Kind(r.Kind))
+			k.Desired, k.IssuedBoot = doc, n.Boot
 			n.retries = 0
 			f.review(n, r.At)
 		}

@@ -91,6 +91,7 @@ type Node struct {
 	ackedEvents  uint64 // highest event sequence acknowledged to the node
 	gap          gap    // events that came before their turn
 	gone         ended  // the newest session that has said its goodbye
+	recovered    bool   // it has just told that it is in error no more
 	heardOffline bool   // a message arrived while the node counts as offline; its live message may be lost
 	retries      int    // questions asked since the node was last in step
 	index        int    // in the heap of the agenda, -1 if it is not there
@@ -245,6 +246,8 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.confirm(ev)
 	case Restore:
 		s.restore(ev)
+	case Retry:
+		s.retry(ev)
 	case Enrolment:
 		s.enrolment(ev)
 	case KeyOrder:
@@ -331,6 +334,14 @@ func (f *Fleet) sorted() []*Node {
 
 // Lookup returns a node, nil if it was never heard of.
 func (f *Fleet) Lookup(name string) *Node { return f.nodes[name] }
+
+// inError returns what the node is in error with, as it told; nil: with nothing.
+func (n *Node) inError() *wire.Error {
+	if n.Info == nil {
+		return nil
+	}
+	return n.Info.Error
+}
 
 // Type returns the node's type, "" while it has not told.
 func (n *Node) Type() string {

@@ -43,6 +43,7 @@ func (s *step) heard(h *Heard) {
 func (s *step) heardReport(h *Heard) {
 	r := h.Reported
 	n, anew := s.nodes[h.Node], true
+	inError := n != nil && n.inError() != nil
 	if n != nil {
 		k := n.Kinds[r.Kind]
 		anew = k == nil || k.Boot != r.Boot
@@ -65,7 +66,9 @@ func (s *step) heardReport(h *Heard) {
 	s.emit(record.Record{Type: record.Report, Node: h.Node, Kind: string(r.Kind), Data: h.Raw}, reported{r, h.Detail})
 	n = s.nodes[h.Node]
 	if _, described := h.Detail.(*wire.NodeInfo); described {
+		n.recovered = inError && n.inError() == nil
 		s.distribute(n)
+		n.recovered = false
 	}
 	if o := s.output(r.Kind); o != nil && len(o.from) > 0 {
 		s.checkEpoch(n, o)

@@ -20,7 +20,6 @@ func (s *step) distribute(n *Node) {
 func (s *step) supply(n *Node, o *output) {
 	if of, ok := s.offered(o); ok {
 		if reason := s.due(n, &of); reason != "" {
-			n.kind(o.Name).pushedBoot = n.Boot
 			s.issue(of, []*Node{n}, false, reason)
 		}
 	}
@@ -40,7 +39,6 @@ func (s *step) spread(o *output, reason string) int {
 	for _, n := range s.sorted() {
 		if k := n.Kinds[o.Name]; s.due(n, &of) != "" || n.Info != nil && k != nil && k.Failed() {
 			nodes = append(nodes, n)
-			n.kind(o.Name).pushedBoot = n.Boot // refusing it is no reason to get it again at once
 		}
 	}
 	if len(nodes) == 0 {
@@ -64,7 +62,8 @@ func (s *step) issueDue(of offer, reason string) int {
 }
 
 // due says why a node is to get a document: what it should have is not what was last issued to it,
-// or it came back in error (seed 000, Node Info Change). "": it is not.
+// it has recovered from an error of its own, or it came back with a document that failed (seed 000, Node
+// Info Change). "": it is not.
 func (s *step) due(n *Node, o *offer) string {
 	if n.Info == nil {
 		return ""
@@ -83,7 +82,9 @@ func (s *step) due(n *Node, o *offer) string {
 		return "node info changed"
 	case s.ahead(k):
 		return "the node knows a newer document than was issued to it"
-	case k.Failed() && k.pushedBoot != n.Boot && k.Boot == n.Boot:
+	case n.recovered:
+		return "the node has recovered from its error"
+	case k.Failed() && k.IssuedBoot != n.Boot && k.Boot == n.Boot: // refused in this boot, it would be again
 		return "node is back with an error"
 	}
 	return ""
@@ -125,7 +126,7 @@ func (s *step) issue(o offer, nodes []*Node, whole bool, reason string) int {
 		count++
 	}
 	s.out.Bodies = append(s.out.Bodies, bodies...)
-	s.emit(record.Record{Type: record.Issued, Kind: string(o.Name)}, data)
+	s.emit(record.Record{Type: record.Issued, Kind: string(o.Name), Who: o.who}, data)
 	for i, g := range data.Docs {
 		doc := s.nodes[g.Nodes[0]].kind(o.Name).Desired
 		s.effect(Publish{Kind: o.Name, Doc: doc, Body: bodies[i], Nodes: g.Nodes})

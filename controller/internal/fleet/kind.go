@@ -12,14 +12,13 @@ type KindState struct {
 	kind.Document
 
 	// Known only while the controller runs.
-	cached     cachedBody // what it gets now
-	liveSeq    uint64     // newest report the node says it has sent in its current boot
-	asked      bool       // its report was asked for, and the document was not published again since
-	heardSeq   uint64     // newest report, of Boot, that was heard and is not journaled
-	heardAt    time.Time  // when it came
-	progress   any        // its detail, newer than Detail
-	pushedBoot string     // a node in error was issued its document again in this boot
-	reissued   time.Time  // when the node last knew more than was issued to it
+	cached   cachedBody // what it gets now
+	liveSeq  uint64     // newest report the node says it has sent in its current boot
+	asked    bool       // its report was asked for, and the document was not published again since
+	heardSeq uint64     // newest report, of Boot, that was heard and is not journaled
+	heardAt  time.Time  // when it came
+	progress any        // its detail, newer than Detail
+	reissued time.Time  // when the node last knew more than was issued to it
 }
 
 func (n *Node) kind(k wire.Kind) *KindState {

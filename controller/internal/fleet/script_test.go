@@ -151,7 +151,15 @@ func (w *world) heard(node string, m any) Heard {
 }
 
 func (w *world) info(node, boot string, seq uint64, kind string) Heard {
+	return w.infoWith(node, boot, seq, kind, "")
+}
+
+// infoWith is info of a node that is in error, unless the code is "".
+func (w *world) infoWith(node, boot string, seq uint64, kind string, code wire.Code) Heard {
 	info := wire.NodeInfo{Type: kind, OS: "linux", Arch: "arm64", CPUs: 2, RAM: 1 << 30, AgentVersion: "1.0.0"}
+	if code != "" {
+		info.Error = wire.New(code, "", "for a reason")
+	}
 	return w.heard(node, &wire.Reported{V: wire.Version, Node: node, Kind: wire.KindInfo, Boot: boot, Seq: seq,
 		Detail: wire.Encode(&info)})
 }

@@ -15,11 +15,8 @@ func (s *script) line(line string) {
 	if err != nil {
 		s.t.Fatalf("%s: %v", line, err)
 	}
-	if words[1] == "show" || words[1] == "list" {
-		seen := s.seen
-		if words[1] == "list" {
-			seen = s.listed
-		}
+	views := map[string]func() []string{"show": s.seen, "list": s.listed, "trouble": s.live.Trouble}
+	if seen := views[words[1]]; seen != nil {
 		for _, line := range seen() {
 			fmt.Fprintf(s.text, "    %s\n", line)
 		}
@@ -67,9 +64,9 @@ type script struct {
 
 // event reads an event:
 //
-//	opened [EPOCH] | tick | confirm | restore | epoch E
+//	opened [EPOCH] | tick | confirm | restore | retry | epoch E
 //	live NODE BOOT SESSION up|down [KIND=SEQ]… [events=N]
-//	info NODE BOOT SEQ TYPE
+//	info NODE BOOT SEQ TYPE [error=CODE]    (in error)
 //	report NODE BOOT SEQ [running=E.R:VERSION] [last=E.R:VERSION:STATE[:CODE]]
 //	event NODE BOOT SEQ TYPE [lost=N]
 //	sends|expired NODE    (agrees to, or refuses, the newest question for events)
@@ -92,6 +89,7 @@ type script struct {
 //	restart (of the controller, on what its journal holds)
 //	show    (what operators see of health)
 //	list    (and of workloads)
+//	trouble    (and in words)
 func (s *script) event(what string, args []string) Event {
 	options := map[string]string{}
 	var flags []string
@@ -123,6 +121,9 @@ func (s *script) event(what string, args []string) Event {
 	case "confirm":
 		s.tickets++
 		return Confirm{Ticket: s.tickets, Source: wire.KindConfig, Who: "ann"}
+	case "retry":
+		s.tickets++
+		return Retry{Ticket: s.tickets, Source: wire.KindConfig, Who: "ann"}
 	case "restore":
 		s.tickets++
 		return Restore{Ticket: s.tickets, Who: "ann"}
@@ -144,7 +145,7 @@ func (s *script) event(what string, args []string) Event {
 		}
 		return s.heard(flags[0], l)
 	case "info":
-		return s.info(flags[0], flags[1], number(s.t, flags[2]), flags[3])
+		return s.infoWith(flags[0], flags[1], number(s.t, flags[2]), flags[3], wire.Code(options["error"]))
 	case "set", "unset", "health", "order", "done", "maintain", "alert":
 		return s.healthEvent(what, flags, options)
 	case "workloads", "slots", "old-agent", "logs", "says":

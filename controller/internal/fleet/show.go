@@ -52,8 +52,35 @@ func (f *Fleet) Show(name string) (view.Node, bool) {
 	return v, true
 }
 
+// InError returns the nodes that are in error, as they told, in the order of names; at most kind.MaxNamed, and
+// how many more there are.
+func (f *Fleet) InError() (all []view.NodeError, omitted int) {
+	for _, n := range f.sorted() {
+		if err := n.inError(); err != nil {
+			all = append(all, view.NodeError{Node: n.Name, Errors: []*wire.Error{err}})
+		}
+	}
+	return all, kind.Clip(&all, kind.MaxNamed)
+}
+
+// maxErrorsTold bounds the nodes in error that the unit's trouble describes.
+const maxErrorsTold = 5
+
+// errorTrouble says in words which nodes are in error.
+func (f *Fleet) errorTrouble() (all []string) {
+	nodes, more := f.InError()
+	for i, n := range nodes {
+		if i == maxErrorsTold {
+			return append(all, kind.Many(len(nodes)-i+more, "more node")+" in error")
+		}
+		all = append(all, "node "+n.Node+" is in error: "+n.Errors[0].Error())
+	}
+	return all
+}
+
 // Trouble says in words what operators should look at.
 func (f *Fleet) Trouble() (all []string) {
+	all = f.errorTrouble()
 	for _, o := range f.outputs {
 		if o.Trouble != nil {
 			all = append(all, o.Trouble(f)...)

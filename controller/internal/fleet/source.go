@@ -171,6 +171,7 @@ type offer struct {
 	version string
 	mode    wire.Mode
 	within  time.Duration // of a trial, what is left of it
+	who     string        // asked for it; "": it follows from something else
 }
 
 // offered returns what nodes get of a kind; false: nothing is distributed, because nothing was accepted or

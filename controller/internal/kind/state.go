@@ -50,13 +50,15 @@ func (t *Trial) View() *view.Trial {
 
 // Document is one kind of documents on one node: what it should have, and what it said.
 type Document struct {
-	Desired *Doc          `json:"desired,omitempty"`
-	Running *wire.DocRef  `json:"running,omitempty"`
-	Last    *wire.Attempt `json:"last,omitempty"`
-	Boot    string        `json:"boot,omitempty"` // of the newest report
-	Seq     uint64        `json:"seq,omitempty"`  // of the newest report
-	At      time.Time     `json:"at,omitzero"`    // when it came
-	Detail  any           `json:"-"`              // of the newest report that had one; see Kind.Detail
+	Desired *Doc `json:"desired,omitempty"`
+	// IssuedBoot is the node's, as far as it was known, when Desired was issued.
+	IssuedBoot string        `json:"issuedBoot,omitempty"`
+	Running    *wire.DocRef  `json:"running,omitempty"`
+	Last       *wire.Attempt `json:"last,omitempty"`
+	Boot       string        `json:"boot,omitempty"` // of the newest report
+	Seq        uint64        `json:"seq,omitempty"`  // of the newest report
+	At         time.Time     `json:"at,omitzero"`    // when it came
+	Detail     any           `json:"-"`              // of the newest report that had one; see Kind.Detail
 }
 
 // Doc is one issued document; nodes that got the same body in the same issue share it.

@@ -27,6 +27,7 @@ type Verbs struct {
 	History  Op[None, History]
 	Diff     Op[DiffIn, view.Diff]
 	RollBack Op[Rollback, view.Result]
+	Retry    Op[None, view.Result]
 	Confirm  Op[None, view.Result]       // if Subject.Trial
 	Restore  Op[None, view.SourceStatus] // if Subject.Copied
 }
@@ -65,6 +66,10 @@ func VerbsOf(s Subject) Verbs {
 			Name: s.Name + ".rollback", Route: "POST " + path + "/rollback", Role: Operate, Form: Verdict,
 			About: "Submits the content of an earlier version again, under a new version.",
 		},
+		Retry: Op[None, view.Result]{
+			Name: s.Name + ".retry", Route: "POST " + path + "/retry", Role: Operate, Form: Verdict,
+			About: "Sends the " + title + " again to the nodes that have failed at it. The answer says how many.",
+		},
 		Confirm: Op[None, view.Result]{
 			Name: s.Name + ".confirm", Route: "POST " + path + "/confirm", Role: Operate, Form: Verdict,
 			About: "Keeps the " + title + " that is on trial.",
@@ -95,7 +100,7 @@ func (s Subject) Specs() []Spec {
 	v := VerbsOf(s)
 	all := []Spec{
 		v.Apply.Spec(), v.Show.Spec(), v.Status.Spec(), v.Watch.Spec(), v.History.Spec(), v.Diff.Spec(),
-		v.RollBack.Spec(),
+		v.RollBack.Spec(), v.Retry.Spec(),
 	}
 	if s.Trial {
 		all = append(all, v.Confirm.Spec())

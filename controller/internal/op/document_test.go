@@ -13,7 +13,7 @@ import (
 
 // TestVerbs: a source has the operations, and each submission the parameters, that make sense for it.
 func TestVerbs(t *testing.T) {
-	const always = "apply show status watch history diff rollback"
+	const always = "apply show status watch history diff rollback retry"
 	for _, c := range []struct {
 		subject           op.Subject
 		verbs, parameters string

@@ -113,10 +113,10 @@ type Checks struct {
 	Omitted   int         `json:"omitted,omitzero"`    // nodes beyond those that the lists name
 }
 
-// NodeError is one node's refusal.
+// NodeError is what one node has told: why it refuses a document, or what it is in error with.
 type NodeError struct {
 	Node   string        `json:"node"`   // name of the node
-	Errors []*wire.Error `json:"errors"` // what it has against the document
+	Errors []*wire.Error `json:"errors"` // the main one first
 }
 
 // SourceStatus is the state of a source of documents, such as the unit configuration (seed 000, Status Reporting),
@@ -287,6 +287,7 @@ type UnitStatus struct {
 	Broker      Broker       `json:"broker"`                // the controller's road to its nodes
 	Config      SourceStatus `json:"config"`                // of the unit configuration
 	Maintenance *Maintenance `json:"maintenance,omitempty"` // that is announced to the nodes
+	InError     []NodeError  `json:"inError,omitempty"`     // nodes that are in error, as they told; at most 200
 	Trouble     []string     `json:"trouble,omitempty"`     // what an operator should look at, in words
 }
 

@@ -1,5 +1,6 @@
 // Package document owns the commands about documents: what operators submit as a whole, and nodes get their parts of.
-// The verbs (check, apply, show, status, history, diff, rollback, wait, and confirm where there are trials) are made
+// The verbs (check, apply, show, status, history, diff, rollback, retry, wait, and confirm where there are trials) are
+// made
 // for every source. What one alone has, and what it says in its own words, it adds in extras.
 package document
 
@@ -143,6 +144,9 @@ func defaultTexts(word, title string) verbTexts {
 			short:   "Submit the content of an earlier version again, under a higher one",
 			example: is + "rollback 1.9.0 --as 2.0.1 --wait",
 		},
+		"retry": {
+			short: "Send the " + title + " again to the nodes that failed at it", example: is + "retry --wait",
+		},
 		"wait": {
 			short: "Wait until every online node has the newest " + title, example: is + "wait --within 2m",
 		},
@@ -157,7 +161,7 @@ func defaultTexts(word, title string) verbTexts {
 // commands makes the command of a source: the verbs, and others that it alone has.
 func (g *group) commands(a *command.App) *cobra.Command {
 	cmd := command.Group(g.word, g.short, g.example, g.check(a), g.apply(a), g.show(a), g.showStatus(a),
-		g.showHistory(a), g.diff(a), g.rollBack(a), g.wait(a))
+		g.showHistory(a), g.diff(a), g.rollBack(a), g.retry(a), g.wait(a))
 	if g.subject.Trial {
 		cmd.AddCommand(g.confirm(a))
 	}

@@ -205,6 +205,29 @@ func (g *group) rollBack(a *command.App) *cobra.Command {
 	return cmd
 }
 
+func (g *group) retry(a *command.App) *cobra.Command {
+	o := &options{}
+	cmd := g.verb("retry", "", command.Args())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return a.Connect(func(c *client.Client) error {
+			res, err := client.Call(cmd.Context(), c, g.ops.Retry, op.None{})
+			if err != nil {
+				return err
+			}
+			if !a.JSON {
+				text := term.Clean(res.Version) + " is sent again: " + term.Plural(res.Issued, "document") + " issued"
+				if res.Issued == 0 {
+					text = "nothing is sent: no node has failed at " + term.Clean(res.Version)
+				}
+				a.Print("%s\n", text)
+			}
+			return g.conclude(cmd.Context(), a, c, res, nil, o.wait.Std())
+		})
+	}
+	g.waitFlag(cmd, o)
+	return cmd
+}
+
 func (g *group) confirm(a *command.App) *cobra.Command {
 	cmd := g.verb("confirm", "", command.Args())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -46,12 +46,19 @@ func (g *group) submission(in *input, o *options) op.Submit {
 func (g *group) finish(
 	ctx context.Context, a *command.App, c *client.Client, res view.Result, in *input, limit time.Duration,
 ) error {
-	done, failed := submission{Result: res}, refusal(res, in)
 	if !a.JSON {
 		g.printResult(a, res)
-		if err := a.Flush(); err != nil {
-			return err
-		}
+	}
+	return g.conclude(ctx, a, c, res, in, limit)
+}
+
+// conclude waits for the nodes if limit is above 0, after a verdict that is shown, unless as JSON. in may be nil.
+func (g *group) conclude(
+	ctx context.Context, a *command.App, c *client.Client, res view.Result, in *input, limit time.Duration,
+) error {
+	done, failed := submission{Result: res}, refusal(res, in)
+	if err := a.Flush(); err != nil {
+		return err
 	}
 	if failed == nil && limit > 0 && res.State == "accepted" {
 		done.Wait = waitFor(ctx, a, g.follow(c), res, limit)
@@ -119,7 +126,7 @@ func (g *group) printResult(a *command.App, res view.Result) {
 		t.Add(term.Red.Cell("refused"), "by "+n.Node+": "+strings.Join(why, "; "))
 	}
 	if len(ch.Silent) > 0 {
-		t.Add(term.Yellow.Cell("silent"), term.List(ch.Silent)+" (online, but no answer in time)")
+		t.Add(term.Yellow.Cell("silent"), term.List(ch.Silent)+" (online, but no verdict in time)")
 	}
 	if len(ch.Unchecked) > 0 {
 		t.Add("unchecked", term.List(ch.Unchecked)+" (offline; judged there when back)")

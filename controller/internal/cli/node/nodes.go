@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,7 +85,8 @@ func changeLine(n view.Node, s summary) string {
 	return term.Clean(line)
 }
 
-// summary compares a node's desired and running document of the unit's own source.
+// summary compares a node's desired and running document of the unit's own source. What the node is in error
+// with is why, too.
 type summary struct {
 	running, desired, state, why string
 	colour                       term.Colour
@@ -92,6 +94,14 @@ type summary struct {
 }
 
 func summarize(a *command.App, n view.Node) summary {
+	s := documentSummary(a, n)
+	if n.Info != nil && n.Info.Error != nil {
+		s.why = strings.TrimPrefix(s.why+"; in error: "+command.Brief(n.Info.Error), "; ")
+	}
+	return s
+}
+
+func documentSummary(a *command.App, n view.Node) summary {
 	d, ok := n.Documents[a.UnitSource()]
 	if !ok && n.FirstSeen.IsZero() && n.Identity != nil {
 		return summary{state: n.Identity.State} // enrolled or joined, and not heard of yet
@@ -133,7 +143,7 @@ func printNodes(a *command.App, nodes []view.Node) {
 	t := &term.Table{Head: []string{
 		"NODE", "TYPE", "ONLINE", "RUNNING", "DESIRED", "STATE", "AGE", "HEALTH", "WHY",
 	}}
-	online, inStep := 0, 0
+	online, inStep, inError := 0, 0, 0
 	for _, n := range nodes {
 		s := summarize(a, n)
 		up := term.Green.Cell("yes")
@@ -148,9 +158,16 @@ func printNodes(a *command.App, nodes []view.Node) {
 		if n.InSync {
 			inStep++
 		}
+		if n.Info != nil && n.Info.Error != nil {
+			inError++
+		}
 		t.Add(n.Node, cmp.Or(n.Type, "-"), up, cmp.Or(s.running, "-"), cmp.Or(s.desired, "-"),
 			s.colour.Cell(s.state), a.Age(s.since), healthCell(n), s.why)
 	}
 	a.Table(t)
-	a.Print("\n%s, %d online, %d in step\n", term.Plural(len(nodes), "node"), online, inStep)
+	text := fmt.Sprintf("%s, %d online, %d in step", term.Plural(len(nodes), "node"), online, inStep)
+	if inError > 0 {
+		text += fmt.Sprintf(", %d in error", inError)
+	}
+	a.Print("\n%s\n", text)
 }
