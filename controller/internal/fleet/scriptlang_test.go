@@ -15,7 +15,7 @@ func (s *script) line(line string) {
 	if err != nil {
 		s.t.Fatalf("%s: %v", line, err)
 	}
-	views := map[string]func() []string{"show": s.seen, "list": s.listed, "trouble": s.live.Trouble}
+	views := map[string]func() []string{"show": s.seen, "list": s.listed, "nodes": s.nodes, "trouble": s.live.Trouble}
 	if seen := views[words[1]]; seen != nil {
 		for _, line := range seen() {
 			fmt.Fprintf(s.text, "    %s\n", line)
@@ -89,6 +89,7 @@ type script struct {
 //	restart (of the controller, on what its journal holds)
 //	show    (what operators see of health)
 //	list    (and of workloads)
+//	nodes    (in a list)
 //	trouble    (and in words)
 func (s *script) event(what string, args []string) Event {
 	options := map[string]string{}
@@ -202,6 +203,25 @@ func (s *script) event(what string, args []string) Event {
 	}
 	s.t.Fatalf("no such event: %s %v", what, args)
 	return nil
+}
+
+// nodes is what a list of nodes shows of the unit configuration, one line each, and how it counts.
+func (s *script) nodes() (lines []string) {
+	for _, v := range s.live.Views() {
+		d := v.Documents[wire.KindConfig]
+		line := v.Node
+		if d.Running != nil {
+			line += fmt.Sprintf(" runs %d.%d:%s", d.Running.Epoch, d.Running.Rev, d.Running.Version)
+		}
+		if d.Desired != nil {
+			line += fmt.Sprintf(" of %d.%d:%s", d.Desired.Epoch, d.Desired.Rev, d.Desired.Version)
+		}
+		if d.Last != nil {
+			line += fmt.Sprintf(", %s", d.Last.State)
+		}
+		lines = append(lines, fmt.Sprintf("%s, in step: %v", line, v.InSync))
+	}
+	return append(lines, fmt.Sprintf("%+v", s.live.Progress(wire.KindConfig)))
 }
 
 // effect says an effect in one line.

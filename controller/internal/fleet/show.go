@@ -22,6 +22,9 @@ func (f *Fleet) View(n *Node) view.Node {
 			continue
 		}
 		d := k.Document.View()
+		if everyone && k.Desired == nil && (k.Running != nil || k.Last != nil) {
+			d.InSync = false // it has, or has tried, what the unit has not; a trial that ran out is no arrival
+		}
 		if v.Documents == nil {
 			v.Documents = map[wire.Kind]view.Document{}
 		}
