@@ -12,8 +12,11 @@ import (
 // report makes a report of a kind from the words of a script.
 func (s *script) report(kind wire.Kind, flags []string, options map[string]string) Heard {
 	r := &wire.Reported{V: wire.Version, Node: flags[0], Kind: kind, Boot: flags[1], Seq: number(s.t, flags[2])}
-	if doc := strings.Split(options["running"], ":"); len(doc) == 2 {
+	if doc := strings.Split(options["running"], ":"); len(doc) >= 2 {
 		r.Running = s.ref(flags[0], kind, doc[0], doc[1])
+		if len(doc) > 2 {
+			r.Running.Hash = wire.Hash([]byte(doc[2]))
+		}
 	}
 	if doc := strings.Split(options["last"], ":"); len(doc) >= 3 {
 		d := s.ref(flags[0], kind, doc[0], doc[1])

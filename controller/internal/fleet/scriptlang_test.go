@@ -67,7 +67,7 @@ type script struct {
 //	opened [EPOCH] | tick | confirm | restore | retry | epoch E
 //	live NODE BOOT SESSION up|down [KIND=SEQ]… [events=N]
 //	info NODE BOOT SEQ TYPE [error=CODE]    (in error)
-//	report NODE BOOT SEQ [running=E.R:VERSION] [last=E.R:VERSION:STATE[:CODE]]
+//	report NODE BOOT SEQ [running=E.R:VERSION[:HASHED]] [last=E.R:VERSION:STATE[:CODE]]
 //	event NODE BOOT SEQ TYPE [lost=N]
 //	sends|expired NODE    (agrees to, or refuses, the newest question for events)
 //	submit ID VERSION [try=DURATION] [dry] [offline] [LABEL]…
@@ -218,6 +218,9 @@ func (s *script) nodes() (lines []string) {
 		}
 		if d.Last != nil {
 			line += fmt.Sprintf(", %s", d.Last.State)
+		}
+		if d.Error != nil {
+			line += fmt.Sprintf(" (%v)", d.Error)
 		}
 		lines = append(lines, fmt.Sprintf("%s, in step: %v", line, v.InSync))
 	}

@@ -188,6 +188,9 @@ func (l *laggards) add(n *Node, k *KindState) {
 	if k.Last != nil && k.Last.Stamp() == k.Desired.Stamp() {
 		g.State, g.Error = k.Last.State, k.Last.Error
 	}
+	if err := k.Fork(); err != nil {
+		g.Error = err
+	}
 	full := len(l.first) == maxLaggards
 	if full {
 		l.omitted++

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"fmt"
 	"time"
 
 	"tandem.internal/controller/internal/view"
@@ -74,27 +75,58 @@ func (d *Doc) Same(o *wire.Desired) bool {
 	return d.Stamp() == o.Stamp() && d.Hash == o.Hash && d.Version == o.Version && d.Mode == o.Mode
 }
 
+// Fork returns how the node contradicts what was issued to it: under the stamp of its newest document it names
+// another version or hash. Nil: it does not.
+func (k *Document) Fork() *wire.Error {
+	d := k.Desired
+	if d == nil {
+		return nil
+	}
+	named := func(stamp wire.Stamp, version, hash string) *wire.Error {
+		if stamp != d.Stamp() || version == d.Version && hash == d.Hash {
+			return nil
+		}
+		text := fmt.Sprintf("the node names the version %s for document (%d, %d), which is %s", version, d.Epoch, d.Rev,
+			d.Version)
+		if version == d.Version {
+			text = fmt.Sprintf("the node names another hash for document (%d, %d)", d.Epoch, d.Rev)
+		}
+		return wire.New(wire.CodeFork, "", text)
+	}
+	var err *wire.Error
+	if r := k.Running; r != nil {
+		err = named(r.Stamp(), r.Version, r.Hash)
+	}
+	if l := k.Last; l != nil && err == nil {
+		err = named(l.Stamp(), l.Version, l.Hash)
+	}
+	return err
+}
+
 // InStep reports whether the node runs what it should of this kind.
 func (k *Document) InStep() bool {
 	d := k.Desired
 	if d == nil {
 		return true
 	}
-	if k.Last != nil && k.Last.Stamp() == d.Stamp() && k.Last.State == wire.StateTrying {
-		return true
+	if k.Fork() != nil {
+		return false
 	}
-	return k.Running != nil && k.Running.Stamp() == d.Stamp() && k.Running.Hash == d.Hash
+	trying := k.Last != nil && k.Last.Stamp() == d.Stamp() && k.Last.State == wire.StateTrying
+	return trying || k.Running != nil && k.Running.Stamp() == d.Stamp()
 }
 
 // Settled reports whether the node has done with its newest document, well or not.
 func (k *Document) Settled() bool {
 	d := k.Desired
-	return d == nil || k.InStep() || k.Last != nil && k.Last.Stamp() == d.Stamp() && k.Last.State.Settled()
+	return d == nil || k.InStep() || k.Last != nil && k.Last.Stamp() == d.Stamp() && k.Last.State.Settled() ||
+		k.Fork() != nil
 }
 
-// Failed reports whether the node's newest attempt at the newest document went wrong.
+// Failed reports whether the node's newest attempt at the newest document went wrong, or is told of as one at
+// another document.
 func (k *Document) Failed() bool {
-	return k.Desired != nil && k.Last != nil && k.Last.Stamp() == k.Desired.Stamp() &&
+	return k.Fork() != nil || k.Desired != nil && k.Last != nil && k.Last.Stamp() == k.Desired.Stamp() &&
 		k.Last.State.Settled() && k.Last.State != wire.StateInstalled
 }
 
@@ -112,7 +144,7 @@ func (k *Document) Newest() wire.Stamp {
 
 // View returns the document as operators see it.
 func (k *Document) View() view.Document {
-	d := view.Document{Running: k.Running, Last: k.Last, InSync: k.InStep(), ReportedAt: k.At}
+	d := view.Document{Running: k.Running, Last: k.Last, InSync: k.InStep(), Error: k.Fork(), ReportedAt: k.At}
 	if k.Desired != nil {
 		d.Desired = &view.Desired{DocRef: k.Desired.DocRef, Mode: k.Desired.Mode, Issued: k.Desired.Issued}
 	}

@@ -207,6 +207,7 @@ type Document struct {
 	Running    *wire.DocRef  `json:"running,omitempty"`   // what it runs
 	Last       *wire.Attempt `json:"last,omitempty"`      // what it last tried
 	InSync     bool          `json:"inSync"`              // it runs what it should
+	Error      *wire.Error   `json:"error,omitempty"`     // how what it tells contradicts what was issued to it
 	ReportedAt time.Time     `json:"reportedAt,omitzero"` // when the node told
 }
 

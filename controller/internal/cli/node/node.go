@@ -117,6 +117,9 @@ func printDocumentState(a *command.App, kind string, d view.Document) {
 			}
 		}
 	}
+	if d.Error != nil {
+		t.Add("error", term.Red.Cell(command.Brief(d.Error)))
+	}
 	a.Table(t)
 }
 

@@ -129,6 +129,9 @@ func documentSummary(a *command.App, n view.Node) summary {
 			s.why = "offline"
 		}
 	}
+	if d.Error != nil {
+		s.why, s.colour = command.Brief(d.Error), term.Red
+	}
 	s.desired = d.Desired.Version
 	return s
 }
