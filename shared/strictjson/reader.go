@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -49,6 +50,8 @@ func Read(data []byte, most Limits, root func(*Reader)) Problems {
 		r.Add(At{}, wire.CodeMalformed, "the document is empty")
 	case bytes.HasPrefix(data, []byte("\ufeff")):
 		r.Add(At{}, wire.CodeMalformed, "the document begins with a byte order mark, which JSON does not allow")
+	case isYAML(data):
+		r.Add(At{}, wire.CodeMalformed, "the document is YAML, and JSON is expected")
 	default:
 		if off, deep := tooDeep(data, most.Depth); deep {
 			r.Add(At{pointer(data[:off+1]), off}, wire.CodeMalformed,
@@ -62,6 +65,12 @@ func Read(data []byte, most Limits, root func(*Reader)) Problems {
 	}
 	return placeAll(data, r.problems)
 }
+
+// isYAML reports whether a document begins as YAML does and JSON never does: with a mark, a directive, an item of a
+// list, or a name without quotes and a colon, maybe after comments.
+func isYAML(data []byte) bool { return yamlStart.Match(data) }
+
+var yamlStart = regexp.MustCompile(`^(\s*(#[^\n]*)?\n)*[ \t]*(---|%YAML\b|-|[A-Za-z_][A-Za-z0-9_. -]*:)(\s|$)`)
 
 // tooDeep returns the offset of the first bracket that is nested deeper than most levels.
 func tooDeep(data []byte, most int) (int, bool) {

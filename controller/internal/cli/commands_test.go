@@ -55,6 +55,7 @@ func TestCommands(t *testing.T) {
 		{"config-apply-skip-nodes", "config apply GOOD --skip-nodes", refuses},
 		{"config-apply-refused", "config apply GOOD", refuses},
 		{"config-apply-same", "config apply SAME", nil},
+		{"config-apply-yaml", "config apply YAML", nil},
 		{"config-apply-malformed", "config apply BAD", nil},
 		{"config-apply-storage", "config apply GOOD", answered(apitest.Failing(apitest.Config.Apply, diskFull))},
 		{"config-confirm", "config confirm", trial},
@@ -105,6 +106,11 @@ func TestCommands(t *testing.T) {
 		{"nodes-in-error", "nodes", inError},
 		{"nodes-empty", "nodes", empty},
 		{"node", "node node-2", nil},
+		{"node-one-of-each", "node node-1", played(func(u *apitest.Rig) {
+			u.Event("node-1", 1, "started", "{}")
+			u.Say("node-1", wire.KindInfo, wire.Reported{Detail: wire.Encode(&wire.NodeInfo{Type: "mainType",
+				OS: "linux", Arch: "arm64", CPUs: 1, RAM: 2 << 30, AgentVersion: "1.0.0"})})
+		})},
 		{"node-misspelt", "node node2", nil},
 		{"node-joined", "node node-1", identified("joined")},
 		{"node-revoked", "node node-1", identified("revoked")},
@@ -178,6 +184,7 @@ func TestCommands(t *testing.T) {
 					next, b.write("next.json", strings.NewReplacer("0.8", "0.75",
 						`"labels": ["mainNode"],`, `"labels": ["mainNode", "big"],`,
 					).Replace(string(apitest.Document("2.1.0")))),
+					"YAML", b.write("unit.yaml", "formatVersion: \"7\"\nversion: 2.1.0\nnodes: []\n"),
 					"BAD", b.write("bad.json", malformed),
 					"SAME", b.write("same.json", string(apitest.Document("2.0.0"))),
 					"OLD", b.write("old.json", string(apitest.Document("1.0.0"))),

@@ -154,7 +154,7 @@ func artifact(r workload.Artifact) string {
 		}
 	}
 	if r.Size > 0 {
-		parts = append(parts, fmt.Sprintf("%d bytes", r.Size))
+		parts = append(parts, term.Plural(int(r.Size), "byte"))
 	}
 	if r.Verification.CheckPeriod > 0 {
 		parts = append(parts, "checked every "+r.Verification.CheckPeriod.String())

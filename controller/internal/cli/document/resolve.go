@@ -31,9 +31,9 @@ func showResolved(a *command.App, cmd *cobra.Command, _ *group) func(context.Con
 			if err != nil {
 				return command.NearNode(node)(ctx, c, err)
 			}
-			if res.Rule == string(view.ByDefault) && !a.JSON {
+			if res.Rule == string(view.ByDefault) { // for anybody, also for one that does not exist
 				if err := command.KnownNode(ctx, c, node); err != nil {
-					a.Warn("%s", command.AsFailure(err))
+					return err
 				}
 			}
 			return printResolved(a, res)

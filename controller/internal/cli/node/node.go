@@ -52,7 +52,7 @@ func printNode(a *command.App, n view.Node) {
 	t.Add("First seen", a.Ago(n.FirstSeen))
 	identityRow(a, t, n.Identity)
 	if i := n.Info; i != nil {
-		t.Add("System", fmt.Sprintf("%s on %s, %d CPUs, %s RAM", i.OS, i.Arch, i.CPUs, term.Size(i.RAM)))
+		t.Add("System", fmt.Sprintf("%s on %s, %s, %s RAM", i.OS, i.Arch, term.Plural(i.CPUs, "CPU"), term.Size(i.RAM)))
 		for _, p := range i.Partitions {
 			t.Add("Partition", fmt.Sprintf("%s at %s, %s", p.Name, p.Path, term.Size(p.Size)))
 		}
@@ -65,7 +65,7 @@ func printNode(a *command.App, n view.Node) {
 		}
 	}
 	if n.Boot != "" {
-		t.Add("Boot", fmt.Sprintf("%s, session %d, %d events", n.Boot, n.Session, n.Events))
+		t.Add("Boot", fmt.Sprintf("%s, session %d, %s", n.Boot, n.Session, term.Plural(int(n.Events), "event")))
 	}
 	if n.Health != nil {
 		t.Add("Health", healthCell(n))
