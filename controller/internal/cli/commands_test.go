@@ -103,6 +103,8 @@ func TestCommands(t *testing.T) {
 		{"config-restore-nothing", "config restore", empty},
 		{"nodes", "nodes", nil},
 		{"nodes-hostile", "nodes", hostile},
+		{"nodes-revoked", "nodes", identified("revoked")},
+		{"unit-status-revoked", "unit status", identified("revoked")},
 		{"nodes-in-error", "nodes", inError},
 		{"nodes-empty", "nodes", empty},
 		{"node", "node node-2", nil},

@@ -50,7 +50,11 @@ func (s *step) consult(p *pending) {
 		p.asks = append(p.asks, check{id: id, output: o, content: s.proposed(o, p)})
 	}
 	p.deadline = s.now.Add(s.opt.CheckTimeout)
+	revoked := s.revoked()
 	for _, n := range s.sorted() {
+		if revoked[n.Name] {
+			continue
+		}
 		concerned, absent := false, !n.Up || n.Info == nil
 		for i := range p.asks {
 			c := &p.asks[i]

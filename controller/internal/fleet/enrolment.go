@@ -87,6 +87,20 @@ func (f *Fleet) Admissions() []Admission {
 	return all
 }
 
+// revoked returns the names of the nodes that were revoked, and have not joined anew: they are not waited for.
+func (f *Fleet) revoked() map[string]bool {
+	var all map[string]bool
+	f.enrolled.Each(func(sub *enrol.Subject) {
+		if name, isNode := strings.CutPrefix(sub.Name, nodePrefix); isNode && !sub.Revoked.IsZero() {
+			if all == nil {
+				all = map[string]bool{}
+			}
+			all[name] = true
+		}
+	})
+	return all
+}
+
 // CA is the fingerprint of the CA that the unit's nodes trust; "" while none has joined.
 func (f *Fleet) CA() string { return f.enrolled.CA() }
 

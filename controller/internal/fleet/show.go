@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"tandem.internal/controller/internal/kind"
@@ -58,8 +59,9 @@ func (f *Fleet) Show(name string) (view.Node, bool) {
 // InError returns the nodes that are in error, as they told, in the order of names; at most kind.MaxNamed, and
 // how many more there are.
 func (f *Fleet) InError() (all []view.NodeError, omitted int) {
+	revoked := f.revoked()
 	for _, n := range f.sorted() {
-		if err := n.inError(); err != nil {
+		if err := n.inError(); err != nil && !revoked[n.Name] {
 			all = append(all, view.NodeError{Node: n.Name, Errors: []*wire.Error{err}})
 		}
 	}
@@ -81,9 +83,30 @@ func (f *Fleet) errorTrouble() (all []string) {
 	return all
 }
 
+// offlineTrouble says in words how many nodes are offline.
+func (f *Fleet) offlineTrouble() []string {
+	revoked, nodes, offline := f.revoked(), 0, 0
+	for _, n := range f.nodes {
+		if revoked[n.Name] {
+			continue
+		}
+		nodes++
+		if !n.Up {
+			offline++
+		}
+	}
+	switch {
+	case offline == 0:
+		return nil
+	case offline == 1:
+		return []string{"1 of " + kind.Many(nodes, "node") + " is offline"}
+	}
+	return []string{fmt.Sprintf("%d of %s are offline", offline, kind.Many(nodes, "node"))}
+}
+
 // Trouble says in words what operators should look at.
 func (f *Fleet) Trouble() (all []string) {
-	all = f.errorTrouble()
+	all = append(f.errorTrouble(), f.offlineTrouble()...)
 	for _, o := range f.outputs {
 		if o.Trouble != nil {
 			all = append(all, o.Trouble(f)...)
@@ -130,12 +153,17 @@ func (f *Fleet) Progress(name wire.Kind) view.Progress {
 	return view.Progress{}
 }
 
-// progress is Progress for several kinds together: a node has to have its documents of each.
+// progress is Progress for several kinds together: a node has to have its documents of each. Revoked nodes do not
+// count.
 func (f *Fleet) progress(of []*output) view.Progress {
 	p := view.Progress{}
 	everyone := slices.ContainsFunc(of, func(o *output) bool { return o.Everyone })
 	var late laggards
+	revoked := f.revoked()
 	for _, n := range f.nodes {
+		if revoked[n.Name] {
+			continue
+		}
 		k, there := n.furthest(of)
 		if everyone || there {
 			p.Nodes++

@@ -47,7 +47,7 @@ func (w *world) given(id string, doc []byte) Submit {
 }
 
 // work makes a node's report of its slots from "SLOT:ID:STATE[:WORD]…": a word is wanted=ID,
-// doing=WHAT, exit=N, oom, done=BYTES or the code of an error.
+// doing=WHAT, exit=N, oom, unfetched, done=BYTES or the code of an error.
 func work(w *world, slots []string, more bool) *wire.Workloads {
 	d := &wire.Workloads{Slots: []wire.WorkloadSlot{}}
 	if more {
@@ -66,6 +66,9 @@ func work(w *world, slots []string, more bool) *wire.Workloads {
 				s.Exit = &wire.WorkloadExit{Code: int(number(w.t, value)), At: origin}
 			case "oom":
 				s.Exit = &wire.WorkloadExit{Code: -1, OOM: true, At: origin}
+			case "unfetched":
+				s.Resources = []wire.WorkloadResource{{Name: "data", State: "waiting",
+					Error: wire.New(wire.CodeNotFound, "", "404")}}
 			case "done":
 				s.Resources = []wire.WorkloadResource{{Name: "data", State: "fetching", Done: int64(number(w.t, value)),
 					Size: 1000}}

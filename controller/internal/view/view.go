@@ -163,7 +163,7 @@ type Attempted struct {
 
 // Progress counts how far the nodes have come with the newest documents issued to them.
 type Progress struct {
-	Nodes         int       `json:"nodes"`             // known
+	Nodes         int       `json:"nodes"`             // known, and not revoked
 	Online        int       `json:"online"`            // of them
 	Installed     int       `json:"installed"`         // running what they should; with a trial: trying it
 	Missing       []Laggard `json:"missing,omitempty"` // not there yet, online ones first; at most 100 of them

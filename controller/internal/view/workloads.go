@@ -22,13 +22,14 @@ type Placed struct {
 
 // SlotProgress counts how far the slots of the set have come.
 type SlotProgress struct {
-	Slots         int    `json:"slots"`             // of the set
-	Running       int    `json:"running"`           // what they should
-	Completed     int    `json:"completed"`         // jobs that have
-	Missing       []Slot `json:"missing,omitempty"` // the others, on online nodes first; at most 100 of them
-	Omitted       int    `json:"omitted,omitempty"` // others beyond those listed
-	OnlineMissing int    `json:"onlineMissing"`     // on online nodes, and not failed for good
-	Failed        int    `json:"failed"`            // that do not run what they should, and nothing is tried any more
+	Slots         int    `json:"slots"`              // of the set
+	Running       int    `json:"running"`            // what they should
+	Completed     int    `json:"completed"`          // jobs that have
+	Missing       []Slot `json:"missing,omitempty"`  // the others, on online nodes first; at most 100 of them
+	Omitted       int    `json:"omitted,omitempty"`  // others beyond those listed
+	OnlineMissing int    `json:"onlineMissing"`      // on online nodes, and not failed for good
+	Unfetched     int    `json:"unfetched,omitzero"` // on online nodes, with a resource that could not be fetched yet
+	Failed        int    `json:"failed"`             // that do not run what they should, and nothing is tried any more
 }
 
 // The states of a Slot that no node reports.

@@ -94,12 +94,18 @@ type summary struct {
 }
 
 func summarize(a *command.App, n view.Node) summary {
+	if isRevoked(n) {
+		return summary{state: n.Identity.State, colour: term.Red, since: n.Identity.Revoked}
+	}
 	s := documentSummary(a, n)
 	if n.Info != nil && n.Info.Error != nil {
 		s.why = strings.TrimPrefix(s.why+"; in error: "+command.Brief(n.Info.Error), "; ")
 	}
 	return s
 }
+
+// isRevoked reports whether a node is not let in any more: nothing is expected of it.
+func isRevoked(n view.Node) bool { return n.Identity != nil && n.Identity.State == "revoked" }
 
 func documentSummary(a *command.App, n view.Node) summary {
 	d, ok := n.Documents[a.UnitSource()]
@@ -146,31 +152,42 @@ func printNodes(a *command.App, nodes []view.Node) {
 	t := &term.Table{Head: []string{
 		"NODE", "TYPE", "ONLINE", "RUNNING", "DESIRED", "STATE", "AGE", "HEALTH", "WHY",
 	}}
-	online, inStep, inError := 0, 0, 0
+	online, inStep, inError, revoked := 0, 0, 0, 0
 	for _, n := range nodes {
 		s := summarize(a, n)
 		up := term.Green.Cell("yes")
 		switch {
 		case n.Online:
-			online++
 		case n.FirstSeen.IsZero():
 			up = term.Yellow.Cell("not yet")
 		default:
 			up = term.Yellow.Cell("no, " + a.Age(n.Since))
 		}
-		if n.InSync {
-			inStep++
-		}
-		if n.Info != nil && n.Info.Error != nil {
-			inError++
+		if isRevoked(n) {
+			revoked++
+		} else {
+			online += count(n.Online)
+			inStep += count(n.InSync)
+			inError += count(n.Info != nil && n.Info.Error != nil)
 		}
 		t.Add(n.Node, cmp.Or(n.Type, "-"), up, cmp.Or(s.running, "-"), cmp.Or(s.desired, "-"),
 			s.colour.Cell(s.state), a.Age(s.since), healthCell(n), s.why)
 	}
 	a.Table(t)
-	text := fmt.Sprintf("%s, %d online, %d in step", term.Plural(len(nodes), "node"), online, inStep)
+	text := fmt.Sprintf("%s, %d online, %d in step", term.Plural(len(nodes)-revoked, "node"), online, inStep)
 	if inError > 0 {
 		text += fmt.Sprintf(", %d in error", inError)
 	}
+	if revoked > 0 {
+		text += fmt.Sprintf("; and %d revoked", revoked)
+	}
 	a.Print("\n%s\n", text)
+}
+
+// count is 1 if ok, else 0.
+func count(ok bool) int {
+	if ok {
+		return 1
+	}
+	return 0
 }

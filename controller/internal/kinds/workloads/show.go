@@ -117,6 +117,13 @@ func failedForGood(s *view.Slot) bool {
 		(r.Wanted == s.Desired || r.ID == s.Desired && r.State == wire.WorkloadFailed)
 }
 
+// unfetched reports whether the newest attempt to fetch something that a slot needs has failed.
+func unfetched(r *wire.WorkloadSlot) bool {
+	return r != nil && slices.ContainsFunc(r.Resources, func(res wire.WorkloadResource) bool {
+		return res.Error != nil || res.State == "failed"
+	})
+}
+
 // why says in a few words what a slot waits for, or what is wrong.
 func why(n *sight, s *view.Slot) string {
 	var parts []string
@@ -247,6 +254,9 @@ func count(p *view.SlotProgress, s *view.Slot, n *sight) {
 		p.Failed++
 	case s.Online && s.State != view.SlotUntold && !n.failed():
 		p.OnlineMissing++
+		if unfetched(s.Report) {
+			p.Unfetched++
+		}
 	}
 	p.Missing = append(p.Missing, *s)
 }
@@ -273,6 +283,10 @@ func trouble(u kind.Unit) []string {
 	}
 	if failed > 0 {
 		all = append(all, kind.Many(failed, "slot")+" failed, see: tandem workload list")
+	}
+	if n := s.Slots.Unfetched; n > 0 {
+		all = append(all,
+			kind.Many(n, "slot")+" cannot fetch a resource, which is tried again, see: tandem workload list")
 	}
 	if restarting > 0 {
 		all = append(all, kind.Many(restarting, "slot")+" ended and will be started again")
