@@ -90,7 +90,7 @@ func (j *Journal) Checkpoint() (c Checkpoint, ok bool, err error) {
 		return err
 	})
 	if errors.Is(err, errCheckpoint) {
-		return Checkpoint{}, false, j.damaged("%v", err)
+		return Checkpoint{}, false, j.Damaged("%v", err)
 	}
 	return c, ok, err
 }

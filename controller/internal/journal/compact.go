@@ -65,33 +65,32 @@ func (j *Journal) compactLog(ctx context.Context, p Policy, done *Compacted) err
 		upTo = min(upTo, st.Last-keep)
 	}
 	types := setOf(p.KeepTypes)
-	var names interner
 	for next := uint64(1); next <= upTo; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		entries, err := j.logEntries(next, upTo, compactChunk)
-		if err != nil || len(entries) == 0 {
+		visits := 0
+		var doomed []uint64
+		err := j.Scan(Filter{From: next, To: upTo, Limit: compactChunk}, func(r Record) error {
+			visits, next = visits+1, r.Seq+1
+			old := p.KeepSince.IsZero() || r.At.Before(p.KeepSince)
+			if old && !types.has(r.Type) && (p.Keep == nil || !p.Keep(r)) {
+				doomed = append(doomed, r.Seq)
+			}
+			return nil
+		})
+		if err != nil || visits == 0 {
 			return err
-		}
-		next = entries[len(entries)-1].seq + 1
-		var doomed []mark
-		var bytes int64
-		for _, e := range entries {
-			r, err := j.decode(e.seq, e.value, &names)
-			if err != nil {
-				return err
-			}
-			if types.has(r.Type) || !p.KeepSince.IsZero() && !r.At.Before(p.KeepSince) || p.Keep != nil && p.Keep(r) {
-				continue
-			}
-			doomed = append(doomed, mark{e.seq, Hash(e.value[:hashSize])})
-			bytes += int64(len(e.value))
 		}
 		if len(doomed) == 0 {
 			continue
 		}
-		if err := j.update(func(tx *bbolt.Tx) error { return removeRecords(tx, doomed) }, nil); err != nil {
+		var bytes int64
+		err = j.update(func(tx *bbolt.Tx) (err error) {
+			bytes, err = j.removeRecords(tx, doomed)
+			return err
+		}, nil)
+		if err != nil {
 			return err
 		}
 		done.Records += len(doomed)
@@ -113,7 +112,7 @@ func (j *Journal) logEntries(from, to uint64, n int) (out []entry, err error) {
 		c := tx.Bucket(bucketLog).Cursor()
 		for k, v := c.Seek(beSeq(from)); k != nil && len(out) < n && size < 4*chunkBytes; k, v = c.Next() {
 			if len(k) != 8 {
-				return j.damaged("a key of %d bytes in the log", len(k))
+				return j.Damaged("a key of %d bytes in the log", len(k))
 			}
 			seq := binary.BigEndian.Uint64(k)
 			if seq > to {
@@ -128,8 +127,8 @@ func (j *Journal) logEntries(from, to uint64, n int) (out []entry, err error) {
 }
 
 // removeRecords deletes the records (in rising order) and enters them into gaps, joining
-// neighbouring gaps.
-func removeRecords(tx *bbolt.Tx, doomed []mark) error {
+// neighbouring gaps. It returns how many bytes their values had.
+func (j *Journal) removeRecords(tx *bbolt.Tx, doomed []uint64) (size int64, err error) {
 	log, gaps := tx.Bucket(bucketLog), tx.Bucket(bucketGaps)
 	var from uint64 // the open gap; 0: none
 	var to mark
@@ -139,28 +138,34 @@ func removeRecords(tx *bbolt.Tx, doomed []mark) error {
 		}
 		return gaps.Put(beSeq(from), to.bytes())
 	}
-	for _, d := range doomed {
-		if err := log.Delete(beSeq(d.seq)); err != nil {
-			return err
+	for _, seq := range doomed {
+		value := log.Get(beSeq(seq))
+		if len(value) < hashSize {
+			return 0, j.Damaged("record %d is gone", seq)
 		}
-		if from == 0 || to.seq != d.seq-1 {
+		size += int64(len(value))
+		at := mark{seq, Hash(value[:hashSize])}
+		if err := log.Delete(beSeq(seq)); err != nil {
+			return 0, err
+		}
+		if from == 0 || to.seq != seq-1 {
 			if err := flush(); err != nil {
-				return err
+				return 0, err
 			}
-			from = d.seq
-			if start, end, ok := gapBefore(gaps, d.seq); ok && end.seq == d.seq-1 {
+			from = seq
+			if start, end, ok := gapBefore(gaps, seq); ok && end.seq == seq-1 {
 				from = start
 			}
 		}
-		to = d
-		if next, ok := parseMark(gaps.Get(beSeq(d.seq + 1))); ok {
+		to = at
+		if next, ok := parseMark(gaps.Get(beSeq(seq + 1))); ok {
 			to = next
-			if err := gaps.Delete(beSeq(d.seq + 1)); err != nil {
-				return err
+			if err := gaps.Delete(beSeq(seq + 1)); err != nil {
+				return 0, err
 			}
 		}
 	}
-	return flush()
+	return size, flush()
 }
 
 // gapBefore finds the last gap that begins before seq.
@@ -245,7 +250,7 @@ func (j *Journal) bodyHashes(after *Hash, n int) (out []Hash, err error) {
 		}
 		for ; k != nil && len(out) < n; k, _ = c.Next() {
 			if len(k) != hashSize {
-				return j.damaged("a key of %d bytes among the bodies", len(k))
+				return j.Damaged("a key of %d bytes among the bodies", len(k))
 			}
 			out = append(out, Hash(k))
 		}

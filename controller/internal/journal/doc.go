@@ -37,6 +37,9 @@
 //     acknowledged on top of an unknown. The process should stop: after a failed fsync the
 //     kernel's cache may show what the disk does not have.
 //   - Sequence numbers rise by one, from 1, and are never used twice within an epoch.
+//   - A record that is read is proved by the chain: one that was changed behind the journal's back is ErrDamaged, with
+//     its number, and never taken for another. So are bodies, by their hash, and the checkpoint, by its sum.
+//   - Where the page that names the newest commit is not valid, the commit before counts, in a higher epoch.
 //   - Readers never stop the writer: they copy out short chunks. Backup is the one long read
 //     transaction; it makes the file grow while it runs but holds nobody up until the file
 //     outgrows Options.MapSize.

@@ -196,7 +196,8 @@ func errClosed() error {
 	return fail(ErrClosed, wire.CodeUnavailable, nil, "the journal is closed")
 }
 
-func (j *Journal) damaged(format string, args ...any) error {
+// Damaged is the error of a journal that is not what was written: ErrDamaged, with the code storage and what to do.
+func (j *Journal) Damaged(format string, args ...any) error {
 	return fail(ErrDamaged, wire.CodeStorage, nil, fmt.Sprintf(
 		`the journal %s is damaged: %s; see "tandem journal verify", and restore a backup`,
 		j.path, fmt.Sprintf(format, args...)))
@@ -218,7 +219,7 @@ func (j *Journal) Stats() (Stats, error) {
 	err := j.view(func(tx *bbolt.Tx) error {
 		head, ok := parseMark(tx.Bucket(bucketMeta).Get(keyHead))
 		if !ok {
-			return j.damaged("its head is missing")
+			return j.Damaged("its head is missing")
 		}
 		s.Last, s.Size = head.seq, tx.Size()
 		if k, _ := tx.Bucket(bucketLog).Cursor().First(); len(k) == 8 {

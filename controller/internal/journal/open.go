@@ -55,12 +55,12 @@ func Open(path string, opts Options) (*Journal, error) {
 			return nil, explainOpen(path, err)
 		}
 	}
-	db, err := openDB(path, opts)
+	db, whole, err := openDB(path, opts)
 	for range 3 { // CompactFile put another file in place while we waited for the lock
 		if !errors.Is(err, errMoved) {
 			break
 		}
-		db, err = openDB(path, opts)
+		db, whole, err = openDB(path, opts)
 	}
 	if err != nil {
 		return nil, explainOpen(path, err)
@@ -69,16 +69,17 @@ func Open(path string, opts Options) (*Journal, error) {
 		db: db, path: path, readOnly: opts.ReadOnly, log: opts.Log, now: opts.Now, faults: opts.Faults,
 		maintenance: make(chan struct{}, 1),
 	}
-	if err := j.load(opts); err != nil {
+	if err := j.load(opts, whole); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return j, nil
 }
 
-// openDB opens and locks the file, and makes sure that the locked file is still the one in path.
-func openDB(path string, opts Options) (*bbolt.DB, error) {
+// openDB opens and locks the file, and makes sure that the locked file is still the one in path. It is not whole if
+// it is that of the commit before the newest one.
+func openDB(path string, opts Options) (_ *bbolt.DB, whole bool, err error) {
 	if err := precheck(path); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var file *os.File
 	bopts := bbolt.Options{
@@ -93,18 +94,18 @@ func openDB(path string, opts Options) (*bbolt.DB, error) {
 	// Read-only first: it touches no page but the first two, and its lock keeps writers out.
 	db, err := bbolt.Open(path, 0o600, &bopts)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if err := checkPages(path, file); err != nil {
-		return nil, errors.Join(err, db.Close())
+	if whole, err = checkPages(path, file); err != nil {
+		return nil, false, errors.Join(err, db.Close())
 	}
 	if !opts.ReadOnly {
 		if err := db.Close(); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		bopts.ReadOnly = false
 		if db, err = bbolt.Open(path, 0o600, &bopts); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	locked, err := file.Stat()
@@ -120,9 +121,9 @@ func openDB(path string, opts Options) (*bbolt.DB, error) {
 		err = file.Chmod(0o600)
 	}
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, false, errors.Join(err, db.Close())
 	}
-	return db, nil
+	return db, whole, nil
 }
 
 // precheck refuses a file that bbolt would start to write into or fall over: an empty one, and
@@ -156,16 +157,16 @@ func precheck(path string) error {
 
 // checkPages fails with ErrDamaged if the page tree of the newest transaction is not one. It runs before bbolt follows
 // that tree, because bbolt answers a broken page with a panic in a goroutine of its own.
-func checkPages(path string, file *os.File) error {
+func checkPages(path string, file *os.File) (whole bool, err error) {
 	info, err := file.Stat()
 	if err != nil {
-		return err
+		return false, err
 	}
-	_, err = boltfile.Check(file, info.Size(), nil)
+	meta, err := boltfile.Check(file, info.Size(), nil)
 	if errors.Is(err, boltfile.ErrDamaged) || errors.Is(err, boltfile.ErrCut) {
-		return fail(ErrDamaged, wire.CodeStorage, err, fmt.Sprintf("%s is damaged: %v; restore a backup", path, err))
+		err = fail(ErrDamaged, wire.CodeStorage, err, fmt.Sprintf("%s is damaged: %v; restore a backup", path, err))
 	}
-	return err
+	return meta.Whole, err
 }
 
 func truncated(path string) error {
@@ -258,7 +259,7 @@ func format(tx *bbolt.Tx, now time.Time) error {
 }
 
 // load checks the version, upgrades, and reads what the journal keeps in memory.
-func (j *Journal) load(opts Options) error {
+func (j *Journal) load(opts Options, whole bool) error {
 	if err := j.upgrade(); err != nil {
 		return err
 	}
@@ -267,17 +268,17 @@ func (j *Journal) load(opts Options) error {
 		meta := tx.Bucket(bucketMeta)
 		epoch := meta.Get(keyEpoch)
 		if len(epoch) != 8 {
-			return j.damaged("its epoch is missing")
+			return j.Damaged("its epoch is missing")
 		}
 		j.epoch.Store(binary.BigEndian.Uint64(epoch))
 		for _, name := range [][]byte{bucketLog, bucketGaps, bucketBodies, bucketCheckpoint} {
 			if tx.Bucket(name) == nil {
-				return j.damaged("its %s is missing", name)
+				return j.Damaged("its %s is missing", name)
 			}
 		}
 		var ok bool
 		if j.head, ok = parseMark(meta.Get(keyHead)); !ok && !j.readOnly {
-			return j.damaged("its head is missing")
+			return j.Damaged("its head is missing")
 		}
 		j.last.Store(j.head.seq)
 		copied = meta.Get(keyCopy) != nil
@@ -293,7 +294,11 @@ func (j *Journal) load(opts Options) error {
 		j.log.Warn("the journal is a restored backup: its epoch is raised, so that nodes take its documents",
 			zap.String("path", j.path))
 	}
-	if copied || opts.NewEpoch {
+	if !whole {
+		j.log.Warn("the newest commit of the journal was cut off, or is damaged: it begins at the one before, in a "+
+			"higher epoch, so that no document has the number of another", zap.String("path", j.path))
+	}
+	if copied || opts.NewEpoch || !whole {
 		if _, err := j.BumpEpoch(0); err != nil {
 			return err
 		}
@@ -307,24 +312,24 @@ func (j *Journal) checkHead(tx *bbolt.Tx) error {
 	var lastKey, gapEnd uint64
 	if k != nil {
 		if len(k) != 8 || len(v) < hashSize {
-			return j.damaged("its newest record is malformed")
+			return j.Damaged("its newest record is malformed")
 		}
 		lastKey = binary.BigEndian.Uint64(k)
 	}
 	gk, gv := tx.Bucket(bucketGaps).Cursor().Last()
 	gap, ok := parseMark(gv)
 	if gk != nil && !ok {
-		return j.damaged("its list of gaps is malformed")
+		return j.Damaged("its list of gaps is malformed")
 	}
 	if gk != nil {
 		gapEnd = gap.seq
 	}
 	switch {
 	case max(lastKey, gapEnd) != j.head.seq:
-		return j.damaged("its newest record is %d but should be %d", max(lastKey, gapEnd), j.head.seq)
+		return j.Damaged("its newest record is %d but should be %d", max(lastKey, gapEnd), j.head.seq)
 	case lastKey == j.head.seq && k != nil && Hash(v[:hashSize]) != j.head.hash,
 		lastKey < gapEnd && gap.hash != j.head.hash:
-		return j.damaged("its newest record %d is not the one that was written", j.head.seq)
+		return j.Damaged("its newest record %d is not the one that was written", j.head.seq)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -32,12 +33,20 @@ const (
 
 // Replay calls fn for every record from seq from on, in order, outside any transaction; the
 // record's Data is valid only during the call. It ends at the records that are durable when it
-// gets there. fn may return ErrStop to end early. ErrDamaged if a record cannot be read.
+// gets there. fn may return ErrStop to end early. ErrDamaged if a record is not what was written,
+// or is gone, be it by Compact.
 func (j *Journal) Replay(from uint64, fn func(Record) error) error {
-	return j.Scan(Filter{From: from}, fn)
+	next := max(from, 1)
+	return j.Scan(Filter{From: from}, func(r Record) error {
+		if r.Seq != next {
+			return j.Damaged("the records %d to %d were compacted, and there is no checkpoint of them", next, r.Seq-1)
+		}
+		next++
+		return fn(r)
+	})
 }
 
-// Scan is Replay for the records that f picks.
+// Scan is Replay for the records that f picks, without those that Compact removed. It proves those that it picks.
 func (j *Journal) Scan(f Filter, fn func(Record) error) error {
 	s := scanner{j: j, f: f, types: setOf(f.Types), next: max(f.From, 1)}
 	if f.To == 0 {
@@ -86,6 +95,9 @@ func (j *Journal) Record(seq uint64) (r Record, ok bool, err error) {
 			return nil
 		}
 		ok = true
+		if err = j.prove(tx, mark{}, seq, v, new([]byte)); err != nil {
+			return err
+		}
 		if r, err = j.decode(seq, v, nil); err != nil {
 			return err
 		}
@@ -98,17 +110,50 @@ func (j *Journal) Record(seq uint64) (r Record, ok bool, err error) {
 // decode reads a log value; the record's Data aliases it.
 func (j *Journal) decode(seq uint64, value []byte, names *interner) (Record, error) {
 	if len(value) < hashSize {
-		return Record{}, j.damaged("record %d: %v", seq, errShort)
+		return Record{}, j.Damaged("record %d: %v", seq, errShort)
 	}
 	r, err := decodePayload(value[hashSize:], names)
 	if errors.Is(err, errType) {
 		return Record{}, j.NotUnderstood(fmt.Errorf("%w, its number %d", err, seq))
 	}
 	if err != nil {
-		return Record{}, j.damaged("record %d: %v", seq, err)
+		return Record{}, j.Damaged("record %d: %v", seq, err)
 	}
 	r.Seq = seq
 	return r, nil
+}
+
+// prove fails with ErrDamaged if a log value is not what was written after the record before it. prev is that record's
+// mark, if it is known. buf is scratch space.
+func (j *Journal) prove(tx *bbolt.Tx, prev mark, seq uint64, value []byte, buf *[]byte) error {
+	if len(value) < hashSize {
+		return j.Damaged("record %d: %v", seq, errShort)
+	}
+	if prev.seq == 0 || prev.seq != seq-1 {
+		var ok bool
+		if prev, ok = before(tx, seq); !ok {
+			return j.Damaged("the records before record %d are gone", seq)
+		}
+	}
+	b := append((*buf)[:0], prev.hash[:]...) // one call of SHA-256 on one buffer: starts read many records
+	b = append(binary.BigEndian.AppendUint64(b, seq), value[hashSize:]...)
+	*buf = b
+	if sha256.Sum256(b) != Hash(value[:hashSize]) {
+		return j.Damaged("record %d, or the one before it, is not what was written", seq)
+	}
+	return nil
+}
+
+// before returns the mark that the chain has before a record: of the record before it, of a gap, or of the beginning.
+func before(tx *bbolt.Tx, seq uint64) (mark, bool) {
+	if seq == 1 {
+		return mark{hash: genesis(tx.Bucket(bucketMeta).Get(keyCreated))}, true
+	}
+	if v := tx.Bucket(bucketLog).Get(beSeq(seq - 1)); len(v) >= hashSize {
+		return mark{seq - 1, Hash(v[:hashSize])}, true
+	}
+	_, to, ok := gapBefore(tx.Bucket(bucketGaps), seq)
+	return to, ok && to.seq == seq-1
 }
 
 // scanner reads a log chunk by chunk. Its buffers are used again by the next chunk.
@@ -118,9 +163,11 @@ type scanner struct {
 	types   typeSet
 	names   interner
 	next    uint64
+	prev    mark // of the record that was read last, where the next one follows it; else zero
 	ended   bool
 	records []Record
 	buf     []byte
+	proof   []byte // scratch space of prove
 }
 
 func (s *scanner) chunk() error {
@@ -143,7 +190,7 @@ func (s *scanner) chunk() error {
 				return nil
 			}
 			if len(k) != 8 {
-				return s.j.damaged("a key of %d bytes in the log", len(k))
+				return s.j.Damaged("a key of %d bytes in the log", len(k))
 			}
 			seq := binary.BigEndian.Uint64(k)
 			if seq > s.f.To || seq < s.f.From {
@@ -153,27 +200,31 @@ func (s *scanner) chunk() error {
 			if s.next = seq; visits >= chunkVisits || len(s.buf) >= chunkBytes {
 				return nil
 			}
-			if err := s.take(seq, v); err != nil {
+			if err := s.take(tx, seq, v); err != nil {
 				return err
 			}
 			if s.f.Reverse {
 				k, v = c.Prev()
 			} else {
+				s.prev = mark{seq, Hash(v[:hashSize])}
 				k, v = c.Next()
 			}
 		}
 	})
 }
 
-// take keeps a copy of the record if the filter picks it.
-func (s *scanner) take(seq uint64, value []byte) error {
+// take keeps a copy of the record if the filter picks it, and then proves it: starts scan a million records for a few.
+func (s *scanner) take(tx *bbolt.Tx, seq uint64, value []byte) error {
 	r, err := s.j.decode(seq, value, &s.names)
+	if err == nil && (s.types != 0 && !s.types.has(r.Type) || s.f.Node != "" && s.f.Node != r.Node ||
+		s.f.Kind != "" && s.f.Kind != r.Kind || r.At.Before(s.f.Since)) {
+		return nil
+	}
+	if perr := s.j.prove(tx, s.prev, seq, value, &s.proof); perr != nil {
+		return perr // it also is why a record cannot be read
+	}
 	if err != nil {
 		return err
-	}
-	if s.types != 0 && !s.types.has(r.Type) || s.f.Node != "" && s.f.Node != r.Node ||
-		s.f.Kind != "" && s.f.Kind != r.Kind || r.At.Before(s.f.Since) {
-		return nil
 	}
 	start := len(s.buf)
 	s.buf = append(s.buf, r.Data...) // if it moves, earlier records keep the old array

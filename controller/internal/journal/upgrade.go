@@ -143,7 +143,7 @@ func (j *Journal) mayReplace(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	db, err := openDB(path, Options{ReadOnly: true, LockTimeout: time.Second})
+	db, _, err := openDB(path, Options{ReadOnly: true, LockTimeout: time.Second})
 	if err != nil {
 		return false, nil // whatever it is, it is not this journal
 	}
@@ -192,10 +192,10 @@ func upgradeChain(j *Journal, tx *bbolt.Tx) error {
 	for seq := uint64(1); seq <= newest; seq++ {
 		payload := log.Get(beSeq(seq))
 		if payload == nil {
-			return j.damaged("record %d is missing, so it cannot be upgraded", seq)
+			return j.Damaged("record %d is missing, so it cannot be upgraded", seq)
 		}
 		if _, err := decodePayload(payload, nil); err != nil {
-			return j.damaged("record %d cannot be read (%v), so it cannot be upgraded", seq, err)
+			return j.Damaged("record %d cannot be read (%v), so it cannot be upgraded", seq, err)
 		}
 		head = mark{seq: seq, hash: link(head.hash, seq, payload)}
 		if err := log.Put(beSeq(seq), slices.Concat(head.hash[:], payload)); err != nil {
