@@ -2,6 +2,7 @@ package proc
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,7 +53,7 @@ func TestControllersDiskIsFull(t *testing.T) {
 	u := NewUnit(t)
 	mount(t, u.StateDir("controller"), "32m")
 	u.StartController()
-	u.StartNode("n1", "main")
+	node := u.StartNode("n1", "main")
 	u.AwaitOnline("n1", true)
 	if res, err := u.Submit(Document("1.0.0", 1), ""); err != nil || res.State != "accepted" {
 		t.Fatalf("%+v %v", res, err)
@@ -80,6 +81,10 @@ func TestControllersDiskIsFull(t *testing.T) {
 		if o := u.Tandem("unit", "status"); !strings.Contains(o.Out+o.Errors, "the disk is full") {
 			t.Errorf("unit status says nothing of the full disk: %+v", o)
 		}
+		whileItIsFull(t, u, accepted)
+		if strings.Contains(node.Log(), `"msg":"no session with the broker`) {
+			t.Error("the node lost its session")
+		}
 	} else {
 		t.Error("the controller has ended")
 	}
@@ -96,6 +101,31 @@ func TestControllersDiskIsFull(t *testing.T) {
 		t.Fatalf("with space again: %+v %v", res, err)
 	}
 	u.AwaitVersion("2.0.0", "n1")
+}
+
+// whileItIsFull checks that everything can be read, that nothing is taken, and why, and that the node stays.
+func whileItIsFull(t *testing.T, u *Unit, accepted string) {
+	t.Helper()
+	status, answer, err := u.request(http.MethodGet, "/readyz", nil)
+	if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(string(answer), "the disk is full") {
+		t.Errorf("/readyz: %d %s %v", status, answer, err)
+	}
+	if o := u.Tandem("config", "show"); o.Status != 0 || !strings.Contains(o.Out, accepted) {
+		t.Errorf("what was accepted cannot be read: %+v", o)
+	}
+	file := filepath.Join(u.Dir, "next.json")
+	if err := os.WriteFile(file, Document("3.0.0", 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := u.Tandem("config", "apply", file)
+	if o.Status != 3 || !strings.Contains(o.Errors, "the disk is full") {
+		t.Errorf("a submission: %+v", o)
+	}
+	for _, args := range [][]string{{"nodes"}, {"node", "n1"}, {"events"}, {"journal", "verify"}} {
+		if o := u.Tandem(args...); o.Status != 0 {
+			t.Errorf("%v: %+v", args, o)
+		}
+	}
 }
 
 // A node's disk is full: it keeps what it has and says why; with space again it gets there by

@@ -56,6 +56,9 @@ func (a *API) health(context.Context) (op.Alive, error) {
 
 // ready answers when submissions are taken and nodes can be reached.
 func (a *API) ready(ctx context.Context) (op.Alive, error) {
+	if err := a.core.Refusing(); err != nil {
+		return op.Alive{}, err
+	}
 	st, err := a.core.Status(ctx)
 	if err != nil {
 		return op.Alive{}, err

@@ -61,6 +61,8 @@ type Core interface {
 	Operations() []Operation
 	// Status is the unit at a glance.
 	Status(ctx context.Context) (view.UnitStatus, error)
+	// Refusing is why no submission is taken at the moment, nil if they are.
+	Refusing() error
 	// Entries returns journal entries in order; Changed is closed at the next append, for callers that follow.
 	Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, error)
 	Changed() <-chan struct{}

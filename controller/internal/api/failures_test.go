@@ -96,6 +96,29 @@ func TestFailuresOfTheUnit(t *testing.T) {
 	}
 }
 
+// refusing is a core that takes nothing at the moment.
+type refusing struct{ *apitest.Rig }
+
+func (refusing) Refusing() error {
+	return wire.New(wire.CodeStorage, "", "the journal cannot be written: the disk is full")
+}
+
+// A controller whose disk is full is not ready, says why, and is healthy: a restart would not help.
+func TestFullDiskIsNotReady(t *testing.T) {
+	h := api.New(refusing{apitest.Start(t)}, api.Config{Tokens: keys})
+	w := call(h, "GET", "/readyz", "")
+	if body := w.Body.String(); w.Code != 503 || code(t, w.Body.Bytes()) != wire.CodeStorage ||
+		!strings.Contains(body, "disk is full") {
+		t.Errorf("ready with a full disk: %d %s", w.Code, w.Body)
+	}
+	if w := call(h, "GET", "/healthz", ""); w.Code != 200 {
+		t.Errorf("not healthy with a full disk: %s", w.Body)
+	}
+	if w := call(h, "GET", "/v1/nodes", ""); w.Code != 200 {
+		t.Errorf("the nodes cannot be read: %s", w.Body)
+	}
+}
+
 func TestPanicIsAnswered(t *testing.T) {
 	nodes := func(context.Context) (op.Nodes, error) { panic("told to") }
 	h := api.New(apitest.Instead(apitest.Start(t), api.Ask(op.ListNodes, nodes)), api.Config{Tokens: keys})

@@ -58,8 +58,8 @@ func root(a *command.App) *cobra.Command {
 
 It talks to the controller on a unix socket, whose file mode says who may, or over
 HTTPS with a token (tandem token create). Exit status: 0 done; 1 refused by a rule;
-2 usage or malformed input; 3 the controller cannot be reached; 4 accepted, but not
-every node got there.`
+2 usage or malformed input; 3 the controller cannot be reached, or its disk refuses
+to write; 4 accepted, but not every node got there.`
 	asked := root.Flags().Bool("version", false, "print this program's version, as the command version does")
 	without := root.RunE
 	root.RunE = func(c *cobra.Command, args []string) error {

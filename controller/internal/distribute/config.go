@@ -26,7 +26,7 @@ func (c *Core) Resolved(ctx context.Context, in op.ResolveIn) (view.Resolved, er
 		return view.Resolved{}, problems[0]
 	}
 	if in.Type == "" {
-		if err := c.look(ctx, func(f *fleet.Fleet) {
+		if err := c.see(ctx, func(f *fleet.Fleet) {
 			if n := f.Lookup(in.Node); n != nil {
 				in.Type = n.Type()
 			}
@@ -54,7 +54,7 @@ func (c *Core) Explain(ctx context.Context, in op.ExplainIn) (view.Explanation, 
 	x := view.Explanation{Node: in.Node, Pointer: in.Pointer, Version: uc.Version}
 	found, nodeType := false, ""
 	var k kind.Document
-	if err := c.look(ctx, func(f *fleet.Fleet) {
+	if err := c.see(ctx, func(f *fleet.Fleet) {
 		if n := f.Lookup(in.Node); n != nil {
 			found, nodeType = true, n.Type()
 			if s := n.Kinds[wire.KindConfig]; s != nil {

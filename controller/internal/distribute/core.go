@@ -8,9 +8,9 @@
 // A second goroutine, the outbox, signs and publishes; it always sends the newest document of a
 // node, so a slow broker skips versions rather than falling behind.
 //
-// When the journal cannot be written the loop acknowledges nothing, refuses submissions with code
-// storage, and keeps trying to open the journal again; it then begins from what is durable, just
-// as after a restart.
+// When the journal cannot be written the loop refuses submissions with code storage, holds what nodes
+// say, shows what the journal's file has, and keeps trying to write to it; it then begins from what is
+// durable, just as after a restart.
 package distribute
 
 import (
@@ -97,7 +97,9 @@ type Core struct {
 
 	// The loop's own.
 	fleet       *fleet.Fleet
-	broken      error // why the journal is not writable; nil: it is
+	broken      error   // why the journal is not writable; nil: it is
+	unread      error   // why the Fleet is not what the journal has: that cannot be read; nil: it is
+	backlog     backlog // what nodes said since it is broken
 	reopenAt    time.Time
 	reopenPause time.Duration
 	out         fleet.Out
@@ -158,6 +160,9 @@ func New(cfg Config) (*Core, error) {
 	}
 	if err := c.load(); err != nil {
 		return nil, err
+	}
+	if err := c.adopt(); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	lost := c.lost
 	c.lost = false
@@ -248,8 +253,10 @@ func (c *Core) drain() bool {
 			it.view(c.fleet, c.broken)
 		case c.broken == nil:
 			c.step(it.event)
-		case it.ticket != 0: // the sender of a message is asked for it when the journal is back
+		case it.ticket != 0:
 			c.answer(fleet.Answer{Ticket: it.ticket, Err: c.broken})
+		default:
+			c.backlog.keep(it.event)
 		}
 	}
 	c.commit()

@@ -108,8 +108,7 @@ func TestFullDiskDoesNotFlap(t *testing.T) {
 		}
 		_, err := r.submit("2.0.0")
 		r.mustBe("a submission", err, wire.CodeStorage)
-		_, err = r.core.Nodes(t.Context())
-		r.mustBe("a look", err, wire.CodeStorage)
+		r.shows("1.0.0")
 		r.disk.fail(0, 0)
 		r.recover()
 		r.install("2.0.0")

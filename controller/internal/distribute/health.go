@@ -34,7 +34,7 @@ func (c *Core) changeHealth(
 		return view.SettingsChange{}, err
 	}
 	v := view.SettingsChange{Rev: r.Rev, Issued: r.Issued}
-	err = c.look(ctx, func(f *fleet.Fleet) {
+	err = c.see(ctx, func(f *fleet.Fleet) {
 		for _, name := range scope.Nodes {
 			if f.Lookup(name) == nil {
 				v.Unknown = append(v.Unknown, name)
@@ -46,20 +46,20 @@ func (c *Core) changeHealth(
 
 // HealthSettings returns what is set.
 func (c *Core) HealthSettings(ctx context.Context) (v view.HealthSettings, err error) {
-	err = c.look(ctx, func(f *fleet.Fleet) { v = health.List(f) })
+	err = c.see(ctx, func(f *fleet.Fleet) { v = health.List(f) })
 	return v, err
 }
 
 // NodeSettings returns what is set for one node, and what is in effect there.
 func (c *Core) NodeSettings(ctx context.Context, in op.OfNode) (v view.NodeSettings, err error) {
-	err = c.look(ctx, func(f *fleet.Fleet) { v = health.OfNode(f, in.Node) })
+	err = c.see(ctx, func(f *fleet.Fleet) { v = health.OfNode(f, in.Node) })
 	return v, err
 }
 
 // NodeHealth returns what a node has told of its health.
 func (c *Core) NodeHealth(ctx context.Context, in op.NodeIn) (v view.NodeHealth, err error) {
 	found := false
-	err = c.look(ctx, func(f *fleet.Fleet) {
+	err = c.see(ctx, func(f *fleet.Fleet) {
 		n, known := f.Node(wire.KindHealth, in.Node)
 		if found = known; found {
 			v = health.Whole(n)

@@ -204,7 +204,7 @@ func (o *outbox) sealed(d *wire.Desired) bool {
 
 // SigningKeys shows the keys, and which nodes are known to believe them.
 func (c *Core) SigningKeys(ctx context.Context) (v view.Keys, err error) {
-	err = c.look(ctx, func(f *fleet.Fleet) { v = f.KeysView(c.signer().Key()) })
+	err = c.see(ctx, func(f *fleet.Fleet) { v = f.KeysView(c.signer().Key()) })
 	return v, err
 }
 

@@ -3,7 +3,6 @@ package distribute
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -24,24 +23,27 @@ func (c *Core) load() error {
 	}
 	f, checkpoint, err := replay(j, c.options(j))
 	if err == nil {
-		err = c.loadKeys(f)
-	}
-	if err == nil {
 		c.fleet, c.checkpoint = f, checkpoint
-		c.admitted.reset(f.Admissions())
-		c.announceMaintenance(f.Maintenance().At(c.cfg.Now())) // as the record of this start will have it
 		c.journal.Store(j)
-		if err = c.loadDocuments(); err == nil {
-			err = c.inbox.remember(j)
-		}
+		err = c.loadDocuments()
 	}
 	if err != nil {
 		if cerr := j.Close(); cerr != nil {
 			c.cfg.Log.Debug("closing the journal", zap.Error(cerr))
 		}
+	}
+	return err
+}
+
+// adopt lets what load has read count: who is let in, what signs, what was answered. After a failed write that waits
+// until the journal is tried again: the file may show what the disk does not have.
+func (c *Core) adopt() error {
+	if err := c.loadKeys(c.fleet); err != nil {
 		return err
 	}
-	return nil
+	c.admitted.reset(c.fleet.Admissions())
+	c.announceMaintenance(c.fleet.Maintenance().At(c.cfg.Now())) // as the record of this start will have it
+	return c.inbox.remember(c.journal.Load())
 }
 
 func (c *Core) options(j *journal.Journal) fleet.Options {
@@ -65,8 +67,7 @@ func replay(j *journal.Journal, opt fleet.Options) (*fleet.Fleet, uint64, error)
 			return nil, 0, j.NotUnderstood(err)
 		}
 		if f.Seq() != cp.Seq {
-			return nil, 0, fmt.Errorf("journal: the checkpoint of record %d holds the state of record %d", cp.Seq,
-				f.Seq())
+			return nil, 0, j.Damaged("the checkpoint of record %d holds the state of record %d", cp.Seq, f.Seq())
 		}
 	}
 	err = j.Replay(f.Seq()+1, func(r record.Record) error {

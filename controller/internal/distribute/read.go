@@ -21,14 +21,14 @@ import (
 
 // reader returns the journal for reading beside the loop.
 func (c *Core) reader(ctx context.Context) (j *journal.Journal, err error) {
-	err = c.look(ctx, func(*fleet.Fleet) { j = c.journal.Load() })
+	err = c.see(ctx, func(*fleet.Fleet) { j = c.journal.Load() })
 	return j, err
 }
 
 // Nodes returns every node in the order of names, those that have not connected yet among them.
 func (c *Core) Nodes(ctx context.Context) (v op.Nodes, err error) {
 	now := c.cfg.Now()
-	err = c.look(ctx, func(f *fleet.Fleet) {
+	err = c.see(ctx, func(f *fleet.Fleet) {
 		all := f.Views()
 		for i := range all {
 			all[i].Identity = f.Identity(all[i].Node, now)
@@ -45,7 +45,7 @@ func (c *Core) Nodes(ctx context.Context) (v op.Nodes, err error) {
 // Node returns one node.
 func (c *Core) Node(ctx context.Context, in op.NodeIn) (v view.Node, err error) {
 	found := false
-	err = c.look(ctx, func(f *fleet.Fleet) {
+	err = c.see(ctx, func(f *fleet.Fleet) {
 		v, found = f.Show(in.Node)
 		if v.Identity = f.Identity(in.Node, c.cfg.Now()); v.Identity != nil {
 			v.Node, found = in.Node, true // it may not have connected yet
@@ -61,7 +61,7 @@ func (c *Core) Node(ctx context.Context, in op.NodeIn) (v view.Node, err error) 
 func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 	s := view.UnitStatus{Unit: c.cfg.Unit, Version: c.cfg.Version, Started: c.started, Broker: c.roadNow()}
 	src := c.cfg.Kinds.Copied()
-	err := c.look(ctx, func(f *fleet.Fleet) {
+	err := c.see(ctx, func(f *fleet.Fleet) {
 		s.Epoch, s.Rev = c.journal.Load().Epoch(), f.Seq()
 		if src != nil {
 			s.Config = f.Status(src.Name)
@@ -72,6 +72,9 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 		if c.copyErr != nil {
 			text := "the readable copy of the unit configuration cannot be written: " + c.copyErr.Error()
 			s.Trouble = append(s.Trouble, text)
+		}
+		if c.broken != nil {
+			s.Trouble = append(s.Trouble, wire.AsError(c.broken).Message)
 		}
 	})
 	if w, ok := errors.AsType[*wire.Error](err); ok && w.Code == wire.CodeStorage {

@@ -65,9 +65,28 @@ func (c *Core) ask(ctx context.Context, make func(ticket uint64) fleet.Event) fl
 	}
 }
 
-// look runs fn on the loop's goroutine, where the Fleet may be read. When look returns an error fn
-// has not run and will not.
+// look runs fn on the loop's goroutine, where the Fleet may be read and what follows be written. When look returns
+// an error fn has not run and will not.
 func (c *Core) look(ctx context.Context, fn func(*fleet.Fleet)) error {
+	return c.onLoop(ctx, func(f *fleet.Fleet, broken error) error {
+		if broken == nil {
+			fn(f)
+		}
+		return broken
+	})
+}
+
+// see is look for those who only read: also while the journal cannot be written, when the Fleet is what its file has.
+func (c *Core) see(ctx context.Context, fn func(*fleet.Fleet)) error {
+	return c.onLoop(ctx, func(f *fleet.Fleet, _ error) error {
+		if c.unread == nil {
+			fn(f)
+		}
+		return c.unread
+	})
+}
+
+func (c *Core) onLoop(ctx context.Context, fn func(*fleet.Fleet, error) error) error {
 	var err error
 	var taken atomic.Bool // by fn, or by the caller who left
 	done := make(chan struct{})
@@ -76,9 +95,7 @@ func (c *Core) look(ctx context.Context, fn func(*fleet.Fleet)) error {
 			return
 		}
 		defer close(done)
-		if err = broken; err == nil {
-			fn(f)
-		}
+		err = fn(f, broken)
 	}}, nil) {
 		return errStopped
 	}

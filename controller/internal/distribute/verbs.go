@@ -30,14 +30,17 @@ func (c *Core) SourceStatus(ctx context.Context, source wire.Kind) (s view.Sourc
 	}
 	damaged := false
 	see := func() error {
-		return c.look(ctx, func(f *fleet.Fleet) { s, damaged = f.Status(source), f.Damage(source) != nil })
+		return c.see(ctx, func(f *fleet.Fleet) { s, damaged = f.Status(source), f.Damage(source) != nil })
 	}
 	if err := see(); err != nil || !src.Copied || c.cfg.Copy == "" {
 		return s, err
 	}
 	ev, _ := c.readCopy()
 	if whole := ev.Missing || ev.Known && ev.Error == nil; damaged || whole == (s.State == kind.Failed) {
-		if err := c.checkCopy(ctx); err != nil {
+		switch err := c.checkCopy(ctx); {
+		case err != nil && c.Refusing() != nil: // it cannot be judged now, and the state is shown as it is
+			return s, nil
+		case err != nil:
 			return s, err
 		}
 		err = see()
@@ -61,7 +64,7 @@ func (c *Core) reading(ctx context.Context, src *kind.Source, version string) (r
 	hash := ""
 	if version == "" {
 		var state kind.State
-		if err := c.look(ctx, func(f *fleet.Fleet) { state = f.State(src.Name) }); err != nil {
+		if err := c.see(ctx, func(f *fleet.Fleet) { state = f.State(src.Name) }); err != nil {
 			return r, err
 		}
 		if state.Hash == "" {

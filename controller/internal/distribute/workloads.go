@@ -16,7 +16,7 @@ import (
 // Slots lists the slots of a node, or of the unit if node is "".
 func (c *Core) Slots(ctx context.Context, in op.SlotsIn) (v op.Slots, err error) {
 	found := in.Node == ""
-	err = c.look(ctx, func(f *fleet.Fleet) {
+	err = c.see(ctx, func(f *fleet.Fleet) {
 		v.Slots = workloads.Slots(f, in.Node)
 		found = found || len(v.Slots) > 0 || f.Lookup(in.Node) != nil
 	})

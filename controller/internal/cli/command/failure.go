@@ -20,7 +20,7 @@ const (
 	ExitOK          = 0
 	ExitRefused     = 1 // a rule says no
 	ExitUsage       = 2 // the command line or a file is malformed
-	ExitUnreachable = 3 // no controller answers
+	ExitUnreachable = 3 // no controller answers, or it cannot write to its disk
 	ExitIncomplete  = 4 // accepted, but not every node got there
 )
 
@@ -94,6 +94,7 @@ var exits = map[wire.Code]int{
 	wire.CodeTooLarge:        ExitUsage,
 	wire.CodeInvalidArgument: ExitUsage,
 	wire.CodeUnavailable:     ExitUnreachable,
+	wire.CodeStorage:         ExitUnreachable,
 }
 
 // AsFailure makes any error one that can be reported.
