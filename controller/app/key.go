@@ -19,12 +19,14 @@ import (
 	"tandem.internal/shared/seal"
 )
 
-// The files of the unit's Ed25519 keys in the state directory, PKCS #8 in PEM, mode 0600: that of the
+// The files of the unit's Ed25519 keys in the state directory, both halves in PEM, mode 0600: that of the
 // first key, and those that rotations have made, which are named by their ID. Which one signs is in the
 // journal.
 const (
 	firstKeyFile = "unit-key.pem"
 	keyFiles     = "unit-key-*.pem"
+
+	privateBlock = "PRIVATE KEY" // PKCS #8
 )
 
 func keyFile(kid string) string { return "unit-key-" + kid + ".pem" }
@@ -59,7 +61,7 @@ func openKeyring(dir, journal string, steps durable.Steps) (*keyring, error) {
 		}
 	}
 	for _, path := range paths {
-		key, err := readKey(path)
+		key, _, err := readKey(path) // its name proves it
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +71,7 @@ func openKeyring(dir, journal string, steps durable.Steps) (*keyring, error) {
 				want)
 		}
 	}
-	key, err := readKey(path)
+	key, proved, err := readKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, jerr := os.Stat(journal); jerr == nil || len(paths) > 0 {
 			return r, nil
@@ -77,6 +79,9 @@ func openKeyring(dir, journal string, steps durable.Steps) (*keyring, error) {
 		if key, err = makeKey(); err == nil {
 			err = writeKey(path, key, nil)
 		}
+	} else if err == nil && !proved {
+		// Of an older program. If there is no room for the public half, the next start tries again: the key is good.
+		_ = writeKey(path, key, nil)
 	}
 	if err != nil {
 		return nil, err
@@ -136,28 +141,40 @@ func (r *keyring) Forget(kid string) error {
 	return nil
 }
 
-// readKey reads one key; the error is fs.ErrNotExist if there is no such file.
-func readKey(path string) (ed25519.PrivateKey, error) {
+// readKey reads one key; the error is fs.ErrNotExist if there is no such file. It is proved by its public half, which
+// is in the file as well: of 32 random bytes nothing else shows that one is not what was written.
+func readKey(path string) (_ ed25519.PrivateKey, proved bool, err error) {
+	fail := func(format string, args ...any) (ed25519.PrivateKey, bool, error) {
+		return nil, false, fmt.Errorf("signing key: %s "+format, append([]any{path}, args...)...)
+	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("signing key: %w", err)
+		return nil, false, fmt.Errorf("signing key: %w", err)
 	}
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return nil, fmt.Errorf("signing key: %s is not PEM; restore it from a backup: nodes refuse any other key", path)
+	const restore = "restore it from a backup: nodes refuse any other key"
+	block, rest := pem.Decode(data)
+	if block == nil || block.Type != privateBlock {
+		return fail("is not a private key in PEM; %s", restore)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("signing key: %s: %w", path, err)
+		return fail("is damaged: %w; %s", err, restore)
 	}
 	ed, ok := key.(ed25519.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("signing key: %s holds a %T, not an Ed25519 key", path, key)
+		return fail("holds a %T, not an Ed25519 key", key)
+	}
+	if block, _ := pem.Decode(rest); block != nil {
+		public, err := x509.ParsePKIXPublicKey(block.Bytes)
+		if err != nil || !ed.Public().(ed25519.PublicKey).Equal(public) {
+			return fail("is damaged: its two halves do not belong together; %s", restore)
+		}
+		proved = true
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("signing key: %s is open to others (mode %v); chmod 600 it", path, info.Mode().Perm())
+		return fail("is open to others (mode %v); chmod 600 it", info.Mode().Perm())
 	}
-	return ed, nil
+	return ed, proved, nil
 }
 
 func makeKey() (ed25519.PrivateKey, error) {
@@ -173,8 +190,13 @@ func writeKey(path string, key ed25519.PrivateKey, steps durable.Steps) error {
 	if err != nil {
 		return fmt.Errorf("signing key: %w", err)
 	}
-	if err := durable.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600,
-		steps); err != nil {
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return fmt.Errorf("signing key: %w", err)
+	}
+	text := append(pem.EncodeToMemory(&pem.Block{Type: privateBlock, Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})...)
+	if err := durable.WriteFile(path, text, 0o600, steps); err != nil {
 		return fmt.Errorf("signing key: %w", err)
 	}
 	return nil

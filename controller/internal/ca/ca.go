@@ -197,7 +197,7 @@ func parse(data []byte) (crypto.Signer, *x509.Certificate, error) {
 			cert, err = x509.ParseCertificate(block.Bytes)
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("%w; restore it from a backup", err)
 		}
 	}
 	if signer == nil || cert == nil {
@@ -209,6 +209,9 @@ func parse(data []byte) (crypto.Signer, *x509.Certificate, error) {
 	}
 	if !cert.IsCA {
 		return nil, nil, errors.New("its certificate is not of a CA")
+	}
+	if err := cert.CheckSignatureFrom(cert); err != nil { // parsing does not look at it
+		return nil, nil, fmt.Errorf("its certificate is not what was signed (%w); restore it from a backup", err)
 	}
 	return signer, cert, nil
 }

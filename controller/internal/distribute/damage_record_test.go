@@ -39,11 +39,11 @@ func TestDamagedRecords(t *testing.T) {
 		t.Fatalf("%d records", len(issued))
 	}
 	for _, seq := range issued {
-		bits := 0
-		for bit := 0; bits == 0 || bit < bits; bit += 37 {
-			if *everyBit {
-				bit -= 36
-			}
+		bits, step := 1, 37
+		if *everyBit {
+			step = 1
+		}
+		for bit := 0; bit < bits; bit += step {
 			path := filepath.Join(t.TempDir(), "journal.db")
 			bits = 8 * flipRecord(t, path, file, seq, bit)
 			core, err := New(Config{

@@ -202,28 +202,39 @@ func (s Set) Find(h Hash) int {
 const format = 1
 
 type file struct {
-	Format int `json:"format"`
-	Tokens Set `json:"tokens"`
+	Format int  `json:"format"`
+	Sum    Hash `json:"sum,omitzero"` // of the tokens without white space; older programs wrote none
+	Tokens Set  `json:"tokens"`
+}
+
+// sum proves the set: a role or an end that was changed is not taken for what was written.
+func (s Set) sum() Hash { return sha256.Sum256(marshal(s)) }
+
+func marshal(v any, options ...json.Options) []byte {
+	b, err := json.Marshal(v, append(options, json.Deterministic(true))...)
+	if err != nil {
+		panic("tokens: cannot encode: " + err.Error())
+	}
+	return b
 }
 
 // Encode writes the set as its file.
 func (s Set) Encode() []byte {
-	b, err := json.Marshal(file{Format: format, Tokens: s}, json.Deterministic(true), jsontext.WithIndent(" "))
-	if err != nil {
-		panic("tokens: cannot encode: " + err.Error())
-	}
-	return append(b, '\n')
+	return append(marshal(file{Format: format, Sum: s.sum(), Tokens: s}, jsontext.WithIndent(" ")), '\n')
 }
 
-// Decode reads the file. It accepts only what Encode writes: a set that was read in part could accept
+// Decode reads the file. It accepts only what Encode writes, or has written: a set that was read in part could accept
 // a revoked token.
 func Decode(data []byte) (Set, error) {
 	var f file
 	if err := json.Unmarshal(data, &f, json.RejectUnknownMembers(true)); err != nil {
 		return nil, wire.AsError(err)
 	}
-	if f.Format != format {
+	switch {
+	case f.Format != format:
 		return nil, fmt.Errorf("format %d; this program knows %d", f.Format, format)
+	case f.Sum != Hash{} && f.Sum != f.Tokens.sum():
+		return nil, errors.New("it is damaged: the tokens are not those that were written")
 	}
 	var s Set
 	for _, t := range f.Tokens {
