@@ -17,7 +17,7 @@ BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 AGENT ?= bin/tandem-node
 FULL ?= bin/tandem-node-full
 
-.PHONY: help up test quick check build agent agent-full torrent notice fmt-check vet staticcheck tidy tidy-check standalone fuzz brokers bench soak vm clean
+.PHONY: help up test quick check build agent agent-full torrent notice fmt-check vet staticcheck tidy tidy-check standalone fuzz brokers bench soak ship-check vm clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -90,6 +90,10 @@ bench: ## speed and size, against a floor measured in the same run; figures also
 
 soak: ## random faults, many more schedules than in the tests
 	go test ./testenv/env -run 'TestSchedules' -schedules 50000 -timeout 4h
+
+ship-check: ## before a release, beside check: flips every bit, cuts at every size, clears every page of the files that are trusted
+	go test $$(grep -rl --include='*_test.go' '"every-bit"' $(MODULES) | xargs -n1 dirname | sort -u | sed 's|^|./|') \
+		-run 'Damage|Every' -every-bit -timeout 4h
 
 vm: ## systemd, its units and real control groups in a virtual machine; root on Debian
 	@deploy/vm/run
