@@ -3,6 +3,8 @@ package unitconfig
 import (
 	"bytes"
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,79 +23,83 @@ type Change struct {
 	After   jsontext.Value `json:"after,omitzero"`  // likewise
 }
 
-// Diff returns the changes from a to b. formatVersion and version come first, then the entries in the order of b,
-// followed by those that only a has.
+// Diff yields the changes from a to b. formatVersion and version come first, then the entries in the order of b,
+// followed by those that only a has. One entry is compared at a time.
 //
 // Entries are compared by the node or type that they are for, partition rules by name, labels by value, so a different
 // order is no change. A value that equals the default is the same as an absent one, except in resourceRatios, where
 // the presence of the object matters.
-func Diff(a, b *UnitConfig) []Change {
-	older, newer := leavesOf(a), leavesOf(b)
-	rank := make(map[string]int)
-	for _, l := range slices.Concat(newer.list, older.list) {
-		if _, ok := rank[l.entry]; !ok && l.entry != "" {
-			rank[l.entry] = len(rank) + 1
+func Diff(a, b *UnitConfig) iter.Seq[Change] {
+	return func(yield func(Change) bool) {
+		for _, f := range []struct{ name, before, after string }{
+			{"/formatVersion", a.FormatVersion, b.FormatVersion}, {"/version", a.Version, b.Version},
+		} {
+			if f.before != f.after && !yield(Change{"", f.name, encode(f.before), encode(f.after)}) {
+				return
+			}
+		}
+		older := make(map[string]int, len(a.Nodes))
+		for i := range a.Nodes {
+			older[a.Nodes[i].identity()] = i
+		}
+		for i := range b.Nodes {
+			name := b.Nodes[i].identity()
+			from := leaves{}
+			if k, ok := older[name]; ok {
+				from = leavesOf(a, k)
+				delete(older, name)
+			}
+			if !changesOf(name, from, leavesOf(b, i), yield) {
+				return
+			}
+		}
+		for i := range a.Nodes {
+			name := a.Nodes[i].identity()
+			if _, left := older[name]; left && !changesOf(name, leavesOf(a, i), leaves{}, yield) {
+				return
+			}
 		}
 	}
-	type keyed struct {
-		Change
-		key string
-	}
-	var changes []keyed
-	for _, l := range newer.list {
-		before, ok := older.value[l.key]
-		if !ok || !bytes.Equal(before, l.value) {
-			changes = append(changes, keyed{Change{l.entry, l.ptr, before, l.value}, l.key})
-		}
-	}
-	for _, l := range older.list {
-		if _, ok := newer.value[l.key]; !ok {
-			changes = append(changes, keyed{Change{l.entry, l.ptr, l.value, nil}, l.key})
-		}
-	}
-	slices.SortStableFunc(changes, func(x, y keyed) int {
-		return cmp.Or(cmp.Compare(rank[x.Entry], rank[y.Entry]), strings.Compare(x.key, y.key))
-	})
-	list := make([]Change, len(changes))
-	for i, c := range changes {
-		list[i] = c.Change
-	}
-	return list
 }
 
-// keyedLeaf is a value of a unit configuration.
-type keyedLeaf struct {
-	entry string // as in Change
-	key   string // the same for the corresponding value of another version
-	ptr   string // JSON pointer
+// changesOf yields the changes within an entry, by key. It reports whether more are wanted.
+func changesOf(name string, from, to leaves, yield func(Change) bool) bool {
+	keys := slices.Collect(maps.Keys(to))
+	for key := range from {
+		if _, ok := to[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		before, after := from[key], to[key]
+		if bytes.Equal(before.value, after.value) {
+			continue
+		}
+		if !yield(Change{name, cmp.Or(after.ptr, before.ptr), before.value, after.value}) {
+			return false
+		}
+	}
+	return true
+}
+
+// leaves are the values of one entry, by a key that is the same for the corresponding value of another version.
+type leaves map[string]pointed
+
+// pointed is a value with its JSON pointer into the configuration.
+type pointed struct {
+	ptr   string
 	value jsontext.Value
 }
 
-// leaves are the values of one unit configuration.
-type leaves struct {
-	list  []keyedLeaf
-	value map[string]jsontext.Value // by key
-}
-
-// leavesOf returns the values of uc in the order of the document.
-func leavesOf(uc *UnitConfig) leaves {
-	ls := leaves{value: make(map[string]jsontext.Value)}
-	add := func(l keyedLeaf) {
-		ls.list = append(ls.list, l)
-		ls.value[l.key] = l.value
-	}
-	add(keyedLeaf{key: "/formatVersion", ptr: "/formatVersion", value: encode(uc.FormatVersion)})
-	add(keyedLeaf{key: "/version", ptr: "/version", value: encode(uc.Version)})
-	for i := range uc.Nodes {
-		e := &uc.Nodes[i]
-		base := Source{Entry: i}.Pointer()
-		name := e.identity()
-		walk("", encode(e), func(ptr string, v jsontext.Value) {
-			if leaf(v) {
-				add(keyedLeaf{name, name + "\x00" + e.leafKey(ptr), base + ptr, v})
-			}
-		})
-	}
+// leavesOf returns the values of entry i.
+func leavesOf(uc *UnitConfig, i int) leaves {
+	ls, e, base := leaves{}, &uc.Nodes[i], Source{Entry: i}.Pointer()
+	walk("", encode(e), func(ptr string, v jsontext.Value) {
+		if leaf(v) {
+			ls[e.leafKey(ptr)] = pointed{base + ptr, v}
+		}
+	})
 	return ls
 }
 

@@ -2,6 +2,7 @@ package unitconfig
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,7 +51,7 @@ func TestDiff(t *testing.T) {
 			"node gw|/nodes/3/resourceRatios||{}"},
 	} {
 		var got []string
-		for _, c := range Diff(parsed(t, "fleet.json"), edit(tt.change)) {
+		for c := range Diff(parsed(t, "fleet.json"), edit(tt.change)) {
 			got = append(got, fmt.Sprintf("%s|%s|%s|%s", c.Entry, c.Pointer, string(c.Before), string(c.After)))
 		}
 		if g := strings.Join(got, "\n"); g != tt.want {
@@ -64,7 +65,7 @@ func TestDiff(t *testing.T) {
 func TestDiffProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := configs().Draw(t, "a"), configs().Draw(t, "b")
-		if d := Diff(a, a); len(d) != 0 {
+		if d := slices.Collect(Diff(a, a)); len(d) != 0 {
 			t.Fatalf("differs from itself: %+v", d)
 		}
 		count := func(cs []Change) map[string]int {
@@ -74,7 +75,7 @@ func TestDiffProperties(t *testing.T) {
 			}
 			return m
 		}
-		forth, back := Diff(a, b), Diff(b, a)
+		forth, back := slices.Collect(Diff(a, b)), slices.Collect(Diff(b, a))
 		for i := range back {
 			back[i].Before, back[i].After = back[i].After, back[i].Before
 		}

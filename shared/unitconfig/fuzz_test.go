@@ -3,6 +3,7 @@ package unitconfig
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"testing"
 
 	"tandem.internal/shared/wire"
@@ -49,7 +50,7 @@ func FuzzParse(f *testing.F) {
 		if ps != nil || !reflect.DeepEqual(uc, again) {
 			t.Fatalf("%+v\nread again: %+v\n%v", uc, again, ps)
 		}
-		if d := Diff(uc, again); len(d) > 0 {
+		if d := slices.Collect(Diff(uc, again)); len(d) > 0 {
 			t.Fatalf("differs from itself: %+v", d)
 		}
 		r := NewResolver(uc)

@@ -2,6 +2,7 @@ package unitconfig
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,7 +89,7 @@ func TestWithVersion(t *testing.T) {
 	if err != nil || again.Version != "2.0.1" || old.Version != "2.0.0" {
 		t.Fatalf("%+v, %v (old %s)", again, err, old.Version)
 	}
-	if changes := Diff(old, again); len(changes) != 1 || changes[0].Pointer != "/version" {
+	if changes := slices.Collect(Diff(old, again)); len(changes) != 1 || changes[0].Pointer != "/version" {
 		t.Errorf("more than the version changed: %+v", changes)
 	}
 	if _, err := WithVersion(old, "2.1"); !errors.Is(err, &wire.Error{Code: wire.CodeInvalidArgument}) {

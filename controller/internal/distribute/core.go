@@ -128,6 +128,9 @@ type Core struct {
 
 	heavyParse chan struct{} // semaphore of size 1: parsing a heavy document may take hundreds of MiB
 
+	readersTurn chan struct{} // semaphore of size 1: the same for those who only read
+	readers     atomic.Int64  // how many have their turn or wait for it
+
 	keys     atomic.Pointer[keyset] // changed by the loop, read by all
 	rotating sync.Mutex             // one change of the keys at a time
 	lost     bool                   // the key that signed is: New replaces it
@@ -148,7 +151,7 @@ func New(cfg Config) (*Core, error) {
 	cfg = cfg.withDefaults()
 	c := &Core{
 		cfg: cfg, started: cfg.Now(), waiting: map[uint64]chan fleet.Answer{}, changed: make(chan struct{}),
-		heavyParse: make(chan struct{}, 1), road: cfg.Broker,
+		heavyParse: make(chan struct{}, 1), readersTurn: make(chan struct{}, 1), road: cfg.Broker,
 	}
 	c.queue.init()
 	c.inbox.init()

@@ -168,6 +168,46 @@ func TestWorkloadsInTurn(t *testing.T) {
 	})
 }
 
+// Those who read have a turn of their own: they wait for each other, a few at most, and hold up no submission.
+func TestReadersInTurn(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		if _, err := r.submit("1.0.0"); err != nil {
+			t.Fatal(err)
+		}
+		r.core.readersTurn <- struct{}{} // somebody is at it
+		ctx, cancel := context.WithCancel(t.Context())
+		answers := make(chan error, maxReaders)
+		for range maxReaders {
+			go func() {
+				_, err := r.core.Diff(ctx, wire.KindConfig, op.DiffIn{From: "1.0.0", To: "1.0.0"})
+				answers <- err
+			}()
+		}
+		synctest.Wait()
+		if len(answers) != 0 {
+			t.Fatalf("two read at once: %v", <-answers)
+		}
+		if _, err := r.core.Filled(ctx, op.FilledIn{}); err == nil || wire.AsError(err).Code != wire.CodeUnavailable {
+			t.Errorf("one too many: %v", err)
+		}
+		if _, err := r.core.Submit(ctx, view.Submission{
+			Kind: wire.KindWorkloads, Document: []byte(`[]`), Who: "a", Via: "http", Offline: true,
+		}); err != nil {
+			t.Errorf("a submission: %v", err)
+		}
+		cancel()
+		for range maxReaders {
+			if err := <-answers; !errors.Is(err, context.Canceled) {
+				t.Errorf("who does not wait any more: %v", err)
+			}
+		}
+		<-r.core.readersTurn
+		if doc, err := r.core.Filled(t.Context(), op.FilledIn{}); err != nil || string(doc) != "[]" {
+			t.Errorf("%s %v", doc, err)
+		}
+	})
+}
+
 // ending is a context that ends after it was asked so often whether it has.
 type ending struct {
 	context.Context

@@ -35,6 +35,28 @@ func (c *Core) inTurn(ctx context.Context, src *kind.Source, do func()) error {
 	return ctx.Err()
 }
 
+// inReadersTurn does something for somebody who reads, which takes a whole document and memory for it. Readers have a
+// turn of their own, one at a time, so that they hold up no submission; where many wait already it is a
+// CodeUnavailable. What was done is of no use if ctx has ended, which is the error then.
+func (c *Core) inReadersTurn(ctx context.Context, do func()) error {
+	if c.readers.Add(1) > maxReaders {
+		c.readers.Add(-1)
+		return wire.New(wire.CodeUnavailable, "", "others are having documents compared or worked out; try again soon")
+	}
+	defer c.readers.Add(-1)
+	select {
+	case c.readersTurn <- struct{}{}:
+		defer func() { <-c.readersTurn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	do()
+	return ctx.Err()
+}
+
+// maxReaders bounds those who have their turn or wait for it.
+const maxReaders = 4
+
 // documents returns the source of submissions of this name. One that is not known is refused by its name.
 func (c *Core) documents(name wire.Kind) (*kind.Source, error) {
 	if src := c.cfg.Kinds.Source(name); src != nil && src.Parse != nil {

@@ -2,6 +2,7 @@ package distribute
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -114,15 +115,17 @@ func (c *Core) History(ctx context.Context, source wire.Kind) (op.History, error
 	return op.History{Versions: all}, err
 }
 
-// maxChanges bounds the changes that a Diff lists.
-const maxChanges = 10_000
-
 // Diff returns what changes from one version of a source's document to another.
 func (c *Core) Diff(ctx context.Context, source wire.Kind, in op.DiffIn) (v view.Diff, err error) {
 	src, err := c.documents(source)
 	if err != nil {
 		return v, err
 	}
+	terr := c.inReadersTurn(ctx, func() { v, err = c.diff(ctx, src, in) })
+	return v, cmp.Or(terr, err)
+}
+
+func (c *Core) diff(ctx context.Context, src *kind.Source, in op.DiffIn) (v view.Diff, err error) {
 	from, err := c.reading(ctx, src, in.From)
 	if err != nil {
 		return v, err
@@ -135,10 +138,10 @@ func (c *Core) Diff(ctx context.Context, source wire.Kind, in op.DiffIn) (v view
 	if bytes.Equal(from.Document, to.Document) && from.Lenient == to.Lenient {
 		return v, nil
 	}
-	if terr := c.inTurn(ctx, src, func() { v.Changes, err = src.Changes(from, to) }); terr != nil {
-		return v, terr
+	all, err := src.Changes(from, to)
+	if all.List != nil {
+		v.Changes, v.Omitted = all.List, all.Omitted
 	}
-	v.Omitted = kind.Clip(&v.Changes, maxChanges)
 	return v, err
 }
 

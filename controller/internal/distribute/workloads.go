@@ -1,11 +1,13 @@
 package distribute
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/kinds/workloads"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
@@ -29,14 +31,13 @@ func (c *Core) Slots(ctx context.Context, in op.SlotsIn) (v op.Slots, err error)
 // Filled returns the instances and jobs that a version of the set comes to, "" for the newest.
 func (c *Core) Filled(ctx context.Context, in op.FilledIn) (doc []byte, err error) {
 	src := c.cfg.Kinds.Source(wire.KindWorkloads)
-	r, err := c.reading(ctx, src, in.Version)
-	if err != nil {
-		return nil, err
-	}
-	if terr := c.inTurn(ctx, src, func() { doc, err = workloads.Fill(r) }); terr != nil {
-		return nil, terr
-	}
-	return doc, err
+	terr := c.inReadersTurn(ctx, func() {
+		var r kind.Reading
+		if r, err = c.reading(ctx, src, in.Version); err == nil {
+			doc, err = workloads.Fill(r)
+		}
+	})
+	return doc, cmp.Or(terr, err)
 }
 
 // RestartSlot has a node start a slot's process anew, and returns when the node has answered.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,45 +13,80 @@ import (
 	"tandem.internal/controller/internal/view"
 )
 
-// Changes lists the values that differ between two lists of JSON values, by entry and pointer into it.
-func Changes(from, to map[string]jsontext.Value) ([]view.Change, error) {
-	before, err := leavesOf(from)
-	if err != nil {
-		return nil, err
+// MaxChanges bounds the changes that are listed; of what comes after, only the number is known.
+const MaxChanges = 10_000
+
+// Changed gathers the changes between two documents, in order.
+type Changed struct {
+	List    []view.Change // at most MaxChanges
+	Omitted int
+}
+
+// Add adds one change, or only counts it.
+func (c *Changed) Add(change view.Change) {
+	if len(c.List) >= MaxChanges {
+		c.Omitted++
+		return
 	}
-	after, err := leavesOf(to)
-	if err != nil {
-		return nil, err
+	c.List = append(c.List, change)
+}
+
+// Changes lists the values that differ between two lists of JSON values, by entry and pointer into it. It compares one
+// entry at a time, so that it takes little memory, and gives up with stop's error if stop, unless it is nil, has one.
+func Changes(from, to map[string]jsontext.Value, stop func() error) (all Changed, err error) {
+	names := slices.Sorted(maps.Keys(from))
+	for name := range to {
+		if _, ok := from[name]; !ok {
+			names = append(names, name)
+		}
 	}
-	all := maps.Clone(before)
-	maps.Copy(all, after)
-	changes := []view.Change{}
-	for _, at := range slices.SortedFunc(maps.Keys(all), func(x, y leaf) int {
-		return cmp.Or(strings.Compare(x.entry, y.entry), strings.Compare(x.pointer, y.pointer))
-	}) {
+	slices.Sort(names)
+	for _, name := range names {
+		if stop != nil {
+			if err := stop(); err != nil {
+				return Changed{}, err
+			}
+		}
+		if bytes.Equal(from[name], to[name]) {
+			continue
+		}
+		if err := all.entry(name, from[name], to[name]); err != nil {
+			return Changed{}, fmt.Errorf("reading %s: %w", cmp.Or(name, "the document"), err)
+		}
+	}
+	return all, nil
+}
+
+// entry adds the changes within one entry; a value that is nil is absent.
+func (c *Changed) entry(name string, from, to jsontext.Value) error {
+	before, after := map[string]jsontext.Value{}, map[string]jsontext.Value{}
+	if from != nil {
+		if err := addLeaves(before, "", from); err != nil {
+			return err
+		}
+	}
+	if to != nil {
+		if err := addLeaves(after, "", to); err != nil {
+			return err
+		}
+	}
+	pointers := slices.Collect(maps.Keys(before))
+	for at := range after {
+		if _, ok := before[at]; !ok {
+			pointers = append(pointers, at)
+		}
+	}
+	slices.Sort(pointers)
+	for _, at := range pointers {
 		if !bytes.Equal(before[at], after[at]) {
-			changes = append(changes, view.Change{
-				Entry: at.entry, Pointer: at.pointer, Before: before[at], After: after[at],
-			})
+			c.Add(view.Change{Entry: name, Pointer: at, Before: before[at], After: after[at]})
 		}
 	}
-	return changes, nil
+	return nil
 }
 
-// leaf is a place in an entry that has a scalar or an empty container.
-type leaf struct{ entry, pointer string }
-
-func leavesOf(entries map[string]jsontext.Value) (map[leaf]jsontext.Value, error) {
-	found := map[leaf]jsontext.Value{}
-	for entry, v := range entries {
-		if err := addLeaves(found, leaf{entry: entry}, v); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", cmp.Or(entry, "the document"), err)
-		}
-	}
-	return found, nil
-}
-
-func addLeaves(to map[leaf]jsontext.Value, at leaf, v jsontext.Value) error {
+// addLeaves adds the scalars and empty containers of a value, by JSON pointer.
+func addLeaves(to map[string]jsontext.Value, at string, v jsontext.Value) error {
 	switch v.Kind() {
 	case '{':
 		var members map[string]jsontext.Value
@@ -61,8 +95,7 @@ func addLeaves(to map[leaf]jsontext.Value, at leaf, v jsontext.Value) error {
 			return err
 		}
 		for name, member := range members {
-			next := leaf{at.entry, string(jsontext.Pointer(at.pointer).AppendToken(name))}
-			if err := addLeaves(to, next, member); err != nil {
+			if err := addLeaves(to, string(jsontext.Pointer(at).AppendToken(name)), member); err != nil {
 				return err
 			}
 		}
@@ -73,7 +106,7 @@ func addLeaves(to map[leaf]jsontext.Value, at leaf, v jsontext.Value) error {
 			return err
 		}
 		for i, element := range elements {
-			if err := addLeaves(to, leaf{at.entry, fmt.Sprintf("%s/%d", at.pointer, i)}, element); err != nil {
+			if err := addLeaves(to, fmt.Sprintf("%s/%d", at, i), element); err != nil {
 				return err
 			}
 		}

@@ -65,7 +65,8 @@ type Source struct {
 	Rename  Rename                               // nil: a document has no version of its own
 	Compare func(u Unit, c Content) *view.Placed // what a document comes to beside the one before; nil: no more
 	// Diff lists the values that differ between two documents that were accepted. Nil: those of their JSON.
-	Diff func(from, to Reading) ([]view.Change, error)
+	// It gives up when Stop of the first has an error.
+	Diff func(from, to Reading) (Changed, error)
 	Show func(u Unit, v *view.SourceStatus) // adds to what is shown of its state; nil: nothing
 
 	Lenience bool   // a document may be submitted to be read as meant
@@ -89,11 +90,11 @@ func (s *Source) Subject() op.Subject {
 func (s *Source) Missing() string { return cmp.Or(s.None, "no "+s.Title+" is installed") }
 
 // Changes lists the values that differ between two documents that were accepted.
-func (s *Source) Changes(from, to Reading) ([]view.Change, error) {
+func (s *Source) Changes(from, to Reading) (Changed, error) {
 	if s.Diff != nil {
 		return s.Diff(from, to)
 	}
-	return Changes(map[string]jsontext.Value{"": from.Document}, map[string]jsontext.Value{"": to.Document})
+	return Changes(map[string]jsontext.Value{"": from.Document}, map[string]jsontext.Value{"": to.Document}, from.Stop)
 }
 
 // Rename returns a document under another version.

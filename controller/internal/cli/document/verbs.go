@@ -321,7 +321,7 @@ func (g *group) diff(a *command.App) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printDiff(a, view.Diff{From: names[0], To: names[1], Changes: changes})
+		return printDiff(a, view.Diff{From: names[0], To: names[1], Changes: changes.List, Omitted: changes.Omitted})
 	}
 	return cmd
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"tandem.internal/controller/internal/kind"
-	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
@@ -78,13 +77,24 @@ func rename(document []byte, version string) ([]byte, error) {
 }
 
 // diff lists what changes, entry by entry.
-func diff(from, to kind.Reading) ([]view.Change, error) {
+func diff(from, to kind.Reading) (all kind.Changed, err error) {
 	a, problems := unitconfig.Parse(from.Document)
-	if len(problems) == 0 {
-		var b *unitconfig.UnitConfig
-		if b, problems = unitconfig.Parse(to.Document); len(problems) == 0 {
-			return unitconfig.Diff(a, b), nil
-		}
+	if len(problems) > 0 {
+		return all, problems[0]
 	}
-	return nil, problems[0]
+	b, problems := unitconfig.Parse(to.Document)
+	if len(problems) > 0 {
+		return all, problems[0]
+	}
+	entry := ""
+	for change := range unitconfig.Diff(a, b) {
+		if change.Entry != entry && from.Stop != nil {
+			if err := from.Stop(); err != nil {
+				return kind.Changed{}, err
+			}
+		}
+		entry = change.Entry
+		all.Add(change)
+	}
+	return all, nil
 }

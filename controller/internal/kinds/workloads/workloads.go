@@ -97,16 +97,16 @@ func filled(r kind.Reading) ([]workload.Config, error) {
 }
 
 // diff lists what changes in the slots, by slot and pointer into its configuration.
-func diff(from, to kind.Reading) ([]view.Change, error) {
+func diff(from, to kind.Reading) (all kind.Changed, err error) {
 	before, err := bySlot(from)
 	if err != nil {
-		return nil, err
+		return all, err
 	}
 	after, err := bySlot(to)
 	if err != nil {
-		return nil, err
+		return all, err
 	}
-	return kind.Changes(before, after)
+	return kind.Changes(before, after, from.Stop)
 }
 
 // bySlot returns the configurations of a set that was filled.
