@@ -3,6 +3,8 @@ package acl
 import (
 	"fmt"
 	"strings"
+
+	"tandem.internal/shared/wire"
 )
 
 // Mosquitto returns the rules of the identities as an ACL file of mosquitto 2 (mosquitto.conf(5),
@@ -18,7 +20,7 @@ func (r Rules) Mosquitto(who []Identity) ([]byte, error) {
 		return nil, err
 	}
 	var b strings.Builder
-	comment(&b, fmt.Sprintf(mosquittoHead, r.Unit))
+	comment(&b, fmt.Sprintf(mosquittoHead, r.Unit, wire.MaxPacket))
 	for _, id := range who {
 		p := r.patternsOf(id)
 		b.WriteString("\nuser " + id.String() + "\n")
@@ -42,7 +44,7 @@ mosquitto.conf must say at least:
   acl_file THIS FILE
   max_queued_messages 1000000
   max_inflight_messages 2000
-  max_packet_size 263168
+  max_packet_size %d
   listener 8883
   cafile ca.pem
   certfile broker.pem

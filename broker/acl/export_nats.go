@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"tandem.internal/shared/wire"
 )
 
 // NATSUsers is how a NATS server authenticates its users.
@@ -30,7 +32,7 @@ func (r Rules) NATS(who []Identity, users NATSUsers) ([]byte, error) {
 		return nil, err
 	}
 	var b strings.Builder
-	comment(&b, fmt.Sprintf(natsHead, r.Unit))
+	comment(&b, fmt.Sprintf(natsHead, r.Unit, wire.MaxPacket))
 	b.WriteString("\nauthorization {\n  users = [\n")
 	for _, id := range who {
 		if strings.Contains(id.Name, ".") {
@@ -103,13 +105,14 @@ The server's configuration must include this file and say at least:
 
   server_name: NAME
   jetstream { store_dir: DIR, sync_interval: always }
-  max_payload: 512KB
+  max_payload: %d
   mqtt {
     listen: "0.0.0.0:8883"
     tls { ca_file: ca.pem, cert_file: broker.pem, key_file: broker-key.pem, verify_and_map: true, min_version: "1.3" }
   }
 
-verify_and_map takes the user from the URI in the certificate. Users may connect by MQTT alone: as
+max_payload lets every message of Tandem's through, and no much longer one. verify_and_map takes the
+user from the URI in the certificate. Users may connect by MQTT alone: as
 clients of NATS they could get at the server's internal subjects. Run tandem-controller and
 tandem-node with --subscribe-qos 0 (each QoS 1 subscription is a JetStream consumer).
 NATS lets whoever is connected choose any client ID and so end another session.

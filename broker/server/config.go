@@ -70,8 +70,8 @@ type ConnectInfo struct {
 // Limits are the limits of one client, or of all. In each field zero means the default in its comment; a negative value
 // is an error.
 type Limits struct {
-	// MaxPacket is the largest packet in bytes. Default wire.MaxPacket + 1 KiB: controller and nodes refuse larger
-	// messages than wire.MaxPacket with an error, whereas the broker can only disconnect.
+	// MaxPacket is the largest packet in bytes; a client that sends a larger one is disconnected. Default
+	// wire.MaxPacket, in which every message of wire.MaxPayload fits.
 	MaxPacket int
 
 	// MaxConnect is the largest CONNECT in bytes. A longer one, or another first packet, ends the connection before
@@ -132,7 +132,7 @@ func Collectors() Limits {
 func (l Limits) withDefaults() (Limits, error) {
 	counts := []*int{&l.MaxPacket, &l.MaxConnect, &l.PendingPerClient, &l.PendingBytes, &l.Inflight, &l.ReceiveMaximum,
 		&l.MaxClients, &l.MaxSubscriptions, &l.ExtraKinds}
-	for i, def := range []int{wire.MaxPacket + 1<<10, 16 << 10, 64, 4 << 20, 64, 64, 50_000, 2048, 16} {
+	for i, def := range []int{wire.MaxPacket, 16 << 10, 64, 4 << 20, 64, 64, 50_000, 2048, 16} {
 		if *counts[i] = cmp.Or(*counts[i], def); *counts[i] < 0 {
 			return l, fmt.Errorf("negative limit %d", *counts[i])
 		}

@@ -267,7 +267,7 @@ func TestInlinePayload(t *testing.T) {
 	}{{"", 1, wire.CodeInvalidArgument}, {"a/+", 1, wire.CodeInvalidArgument}, {"a/#", 1, wire.CodeInvalidArgument},
 		{"a\x00", 1, wire.CodeInvalidArgument}, {"\xff", 1, wire.CodeInvalidArgument},
 		{strings.Repeat("a", 300), 1, wire.CodeInvalidArgument},
-		{"a", wire.MaxPacket + 1<<10, wire.CodeTooLarge}} {
+		{"a", wire.MaxPacket, wire.CodeTooLarge}} {
 		err := s.Publish(bad.name, make([]byte, bad.size), false)
 		if e, ok := err.(*wire.Error); !ok || e.Code != bad.code {
 			t.Errorf("Publish(%.20q, %d bytes): %v", bad.name, bad.size, err)

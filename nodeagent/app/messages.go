@@ -47,9 +47,9 @@ func (a *Agent) receive(m message) {
 		a.refuse(m, wire.New(wire.CodeWrongTarget, "", "a topic that this node did not ask for"))
 		return
 	}
-	if m.size > wire.MaxPacket {
+	if m.size > wire.MaxPayload {
 		a.refuse(m, wire.New(wire.CodeTooLarge, "",
-			fmt.Sprintf("%d bytes; a message has at most %d", m.size, wire.MaxPacket)))
+			fmt.Sprintf("%d bytes; a message has at most %d", m.size, wire.MaxPayload)))
 		return
 	}
 	if len(m.payload) == 0 {
@@ -98,7 +98,7 @@ func (e ears) Down(session uint64, err error) { e.tell(down{session, err}) }
 
 func (e ears) Message(m link.Message) {
 	size := len(m.Payload)
-	if size > wire.MaxPacket {
+	if size > wire.MaxPayload {
 		m.Payload = nil
 	}
 	e.tell(message{m.Topic, m.Payload, size, m.Retained})

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/shared/pulse"
+	"tandem.internal/shared/wire"
 )
 
 // Publication is a message that the link itself sends: a last will or a goodbye message.
@@ -33,12 +34,18 @@ const (
 )
 
 // Backoff is the pause between attempts to connect, with full jitter: before attempt n after the last good session,
-// the link pauses a random time between 0 and min(Max, Min·2ⁿ). A session that lasted at least that long is a good
-// one: n is 0 again. So two clients with the same ID, each of which ends the other's session, slow down.
+// the link pauses a random time between 0 and min(Max, Min·2ⁿ). A session that was up for at least that long, or for
+// 5 s, is a good one: n is 0 again. So two clients with the same ID, each of which ends the other's session, slow down.
 type Backoff struct {
 	Min time.Duration // zero means 250 ms
 	Max time.Duration // zero means 30 s, or Min if that is longer
 }
+
+// goodSession is for how long a session is up at most until it counts as a good one.
+const goodSession = 5 * time.Second
+
+// good reports whether a session that was up for so long, after attempt n, was a good one.
+func (b Backoff) good(up time.Duration, n int) bool { return up >= min(b.ceiling(n), goodSession) }
 
 // ceiling returns the longest pause before attempt n, counted from 0.
 func (b Backoff) ceiling(n int) time.Duration {
@@ -85,9 +92,9 @@ type Config struct {
 	// BufferSize is the size in bytes of the read buffer and of what may wait to be written
 	// before Publish waits too. Zero means 4096, which suits a node; a controller takes 64 KiB.
 	BufferSize int
-	// MaxPacket is the largest MQTT packet in bytes, in both directions: a larger Publish is
-	// refused, a larger packet from the broker ends the session. Zero means 256 KiB (wire.md,
-	// Desired envelope).
+	// MaxPacket is the largest MQTT packet in bytes, in both directions. A larger Publish is refused. A larger PUBLISH
+	// from the broker is read past, up to 64 MiB: the Handler gets a Message with TooLong. Any other packet that is
+	// larger ends the session. Zero means wire.MaxPacket.
 	MaxPacket int
 
 	// Backoff is the pause between attempts to connect.
@@ -151,7 +158,7 @@ func (c Config) withDefaults() (Config, error) {
 		return bad("the window of %d exceeds 60000", c.Window)
 	}
 	setDefault(&c.BufferSize, 4096)
-	setDefault(&c.MaxPacket, 256<<10)
+	setDefault(&c.MaxPacket, wire.MaxPacket)
 	setDefault(&c.Backoff.Min, 250*time.Millisecond)
 	setDefault(&c.Backoff.Max, max(30*time.Second, c.Backoff.Min))
 	if c.Backoff.Min > c.Backoff.Max {

@@ -25,7 +25,8 @@ const linger = 500 * time.Millisecond
 //   - looks like a working connection to paho until release: after a failure it discards writes and blocks paho's
 //     reader, because a paho client that has noticed a failure never completes a Publish;
 //   - limits the time in which the broker sends nothing, and the time of every write;
-//   - passes only well-formed packets of a limited size to paho (checkNextPacket, frame.go).
+//   - passes only well-formed packets of a limited size to paho (checkNextPacket, frame.go), and reads past a PUBLISH
+//     that is larger (skipPublish).
 //
 // It ignores the deadlines that paho sets. It calls fail with the first failure, and possibly with later ones.
 type conn struct {
@@ -35,7 +36,9 @@ type conn struct {
 	silence      time.Duration // longest time without a byte from the broker
 	writeTimeout time.Duration
 	watch        pulse.Watch
+	name         string // of the broker, in errors
 	fail         func(error)
+	skipped      func(m Message, ack func()) // takes what is known of a PUBLISH that was read past; does not block
 
 	// owned by the goroutine that reads
 	in     *bufio.Reader
@@ -56,7 +59,7 @@ type conn struct {
 	done     chan struct{} // closed when the writer has ended and nc is closed
 }
 
-func newConn(nc net.Conn, cfg *Config, fail func(error)) *conn {
+func newConn(nc net.Conn, cfg *Config, fail func(error), skipped func(m Message, ack func())) *conn {
 	c := &conn{
 		nc:           nc,
 		limit:        cfg.MaxPacket,
@@ -64,7 +67,9 @@ func newConn(nc net.Conn, cfg *Config, fail func(error)) *conn {
 		silence:      2 * cfg.KeepAlive,
 		writeTimeout: cfg.WriteTimeout,
 		watch:        cfg.Watch,
+		name:         cfg.brokerName(),
 		fail:         fail,
+		skipped:      skipped,
 		subs:         map[uint16]int{},
 		wake:         make(chan struct{}, 1),
 		released:     make(chan struct{}),
@@ -93,7 +98,7 @@ func (r silenceReader) Read(p []byte) (int, error) {
 
 // Read returns the next bytes of the current packet.
 func (c *conn) Read(p []byte) (int, error) {
-	if c.unread == 0 {
+	for c.unread == 0 {
 		n, err := c.checkNextPacket()
 		if err != nil {
 			return 0, c.readEnded(err)
@@ -123,7 +128,7 @@ func (c *conn) readEnded(err error) error {
 		err = fmt.Errorf("the broker closed the connection: %w", err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = fmt.Errorf("nothing heard from the broker for %v: %w", c.silence, err)
-	case errors.Is(err, errProtocol):
+	case errors.Is(err, errProtocol), errors.Is(err, ErrRefused):
 	default:
 		err = fmt.Errorf("the connection broke: %w", err)
 	}

@@ -57,7 +57,7 @@ func (d *Dialled) Run(ctx context.Context) error {
 	attempt := 0
 	for id := uint64(1); ctx.Err() == nil; id++ {
 		upTime := d.runSession(ctx, id)
-		if upTime >= d.cfg.Backoff.ceiling(attempt) {
+		if d.cfg.Backoff.good(upTime, attempt) {
 			attempt = 0
 		}
 		d.beat.Sleep(ctx, d.cfg.pause(attempt))

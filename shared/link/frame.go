@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
@@ -15,8 +16,8 @@ func protocolError(format string, a ...any) error {
 	return fmt.Errorf("%w: %s", errProtocol, fmt.Sprintf(format, a...))
 }
 
-// checkNextPacket checks the next packet from the broker before paho reads it, and returns its size in bytes. An
-// error wraps errProtocol or is one of reading. Without this check paho
+// checkNextPacket checks the next packet from the broker before paho reads it, and returns its size in bytes; 0 means
+// that it was read past. An error wraps errProtocol or ErrRefused, or is one of reading. Without this check paho
 //   - allocates as much as a length field says, up to 256 MiB;
 //   - panics on a SUBACK with more codes than the SUBSCRIBE had filters;
 //   - takes an unknown CONNACK code for success;
@@ -40,16 +41,19 @@ func (c *conn) checkNextPacket() (int, error) {
 	}
 	packetType, flags := b[0]>>4, b[0]&0x0f
 	name := packets.PacketNames[packetType]
+	if n := headSize + bodySize; packetType == packets.Publish && n > c.limit && n <= maxSkip {
+		return 0, c.skipPublish(headSize, bodySize, flags)
+	}
 	if headSize+bodySize > c.limit {
 		return 0, protocolError("a %s packet of %d bytes, more than the limit of %d", name, headSize+bodySize, c.limit)
 	}
 	want := -1 // size of the body in bytes; -1: it varies
 	switch packetType {
-	case packets.Connack, packets.Puback, packets.Unsuback:
+	case packets.Puback, packets.Unsuback:
 		want = 2
 	case packets.Pingresp:
 		want = 0
-	case packets.Suback, packets.Publish:
+	case packets.Connack, packets.Suback, packets.Publish:
 		if bodySize < 2 {
 			return 0, protocolError("a %s packet of %d bytes", name, headSize+bodySize)
 		}
@@ -68,8 +72,11 @@ func (c *conn) checkNextPacket() (int, error) {
 	first := binary.BigEndian.Uint16(b[headSize:]) // packet ID, length of the topic, or CONNACK flags and code
 	switch packetType {
 	case packets.Connack:
-		if code := b[headSize+1]; code > packets.ErrRefusedNotAuthorised {
-			return 0, protocolError("CONNACK code %d", code)
+		if code := b[headSize+1]; code > packets.ErrRefusedNotAuthorised { // MQTT 5 has such codes, and longer packets
+			return 0, unknownRefusal(c.name, code)
+		}
+		if bodySize != 2 {
+			return 0, protocolError("a CONNACK packet with %d bytes instead of 2", bodySize)
 		}
 	case packets.Suback:
 		c.mu.Lock()
@@ -80,16 +87,60 @@ func (c *conn) checkNextPacket() (int, error) {
 			return 0, protocolError("a SUBACK with %d codes for %d filters", bodySize-2, n)
 		}
 	case packets.Publish:
-		qos := flags >> 1 & 3
-		need := 2 + int(first)
-		if qos > 0 {
-			need += 2
-		}
-		if qos > 1 || first == 0 || bodySize < need {
-			return 0, protocolError("a malformed PUBLISH (QoS %d, topic of %d bytes, body of %d)", qos, first, bodySize)
+		if _, err := publishHead(flags, int(first), bodySize); err != nil {
+			return 0, err
 		}
 	}
 	return headSize + bodySize, nil
+}
+
+// publishHead returns how many bytes of a PUBLISH's body are before the payload, or an error about the packet.
+func publishHead(flags byte, topicSize, bodySize int) (int, error) {
+	qos := flags >> 1 & 3
+	size := 2 + topicSize
+	if qos > 0 {
+		size += 2
+	}
+	if qos > 1 || topicSize == 0 || bodySize < size {
+		return 0, protocolError("a malformed PUBLISH (QoS %d, topic of %d bytes, body of %d)", qos, topicSize, bodySize)
+	}
+	return size, nil
+}
+
+// maxSkip is the size in bytes of the largest PUBLISH that is read past. A larger one ends the session: it would keep
+// back acknowledgements for too long.
+const maxSkip = 64 << 20
+
+// skipPublish reads past a PUBLISH that is larger than the limit, of which it keeps no more than the topic, and passes
+// on what is known of it. To end the session instead would not help: a retained message comes again in the next one.
+func (c *conn) skipPublish(headSize, bodySize int, flags byte) error {
+	if _, err := c.in.Discard(headSize); err != nil {
+		return err
+	}
+	var two [2]byte
+	if _, err := io.ReadFull(c.in, two[:]); err != nil {
+		return err
+	}
+	name := make([]byte, binary.BigEndian.Uint16(two[:]))
+	size, err := publishHead(flags, len(name), bodySize)
+	if err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(c.in, name); err != nil {
+		return err
+	}
+	ack := func() {}
+	if size > 2+len(name) { // QoS 1
+		if _, err := io.ReadFull(c.in, two[:]); err != nil {
+			return err
+		}
+		ack = func() { _, _ = c.Write([]byte{packets.Puback << 4, 2, two[0], two[1]}) } // conn.Write returns no error
+	}
+	if _, err := c.in.Discard(bodySize - size); err != nil {
+		return err
+	}
+	c.skipped(Message{Topic: string(name), TooLong: bodySize - size, Retained: flags&1 == 1}, ack)
+	return nil
 }
 
 // subscribeFilters returns the packet ID and the number n of filters if p is a SUBSCRIBE packet, which paho made.

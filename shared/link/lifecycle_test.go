@@ -90,6 +90,38 @@ func TestBackoffOfShortSessions(t *testing.T) {
 	})
 }
 
+// After an outage that took the pauses to the longest, a session of 5 s is a good one: when the broker restarts, every
+// link is back after the shortest back-off. After shorter sessions the pauses stay long.
+func TestBackoffAnew(t *testing.T) {
+	const links = 30
+	bubble(t, func(t *testing.T, s *server) {
+		for held, want := range map[time.Duration]func(back int) bool{
+			5 * time.Second: func(back int) bool { return back == links },
+			4 * time.Second: func(back int) bool { return back < links/2 },
+		} {
+			back := 0
+			for i := range links {
+				d := dial(t, s, link.Config{Rand: rand.New(rand.NewPCG(uint64(i), 1))}, nil)
+				synctest.Wait()
+				s.Partition("x")
+				pass(5 * time.Minute)
+				s.Heal("x")
+				for len(d.Ups()) < 2 {
+					pass(10 * time.Millisecond)
+				}
+				pass(held)
+				s.Cut("x")
+				pass(250 * time.Millisecond)
+				back += len(d.Ups()) - 2
+				d.stop()
+			}
+			if !want(back) {
+				t.Errorf("after sessions of %v %d of %d were back after the shortest back-off", held, back, links)
+			}
+		}
+	})
+}
+
 // At whatever stage ctx ends, Run returns soon, makes no false calls of the Handler, and leaves no goroutine (the
 // bubble would fail).
 func TestStopAtEveryStage(t *testing.T) {

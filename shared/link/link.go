@@ -29,6 +29,7 @@ type Message struct {
 	Topic    string
 	Payload  []byte
 	Retained bool // sent by the broker because of a subscription, not because it was just published
+	TooLong  int  // above 0: the payload had so many bytes, did not fit a packet of Config.MaxPacket, and is not here
 }
 
 // Handler receives the events of a link.

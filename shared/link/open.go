@@ -75,7 +75,7 @@ func Exposed(broker string) bool {
 func (d *Dialled) open(ctx context.Context) (net.Conn, error) {
 	nc, err := d.openPlain(ctx)
 	if err != nil {
-		return nil, explainOpen(d.brokerName(), err)
+		return nil, explainOpen(d.cfg.brokerName(), err)
 	}
 	if !d.addr.tls {
 		return nc, nil
@@ -92,7 +92,7 @@ func (d *Dialled) open(ctx context.Context) (net.Conn, error) {
 		if cerr := nc.Close(); cerr != nil && !errors.Is(cerr, net.ErrClosed) {
 			err = errors.Join(err, cerr)
 		}
-		return nil, explainOpen(d.brokerName(), fmt.Errorf("TLS: %w", err))
+		return nil, explainOpen(d.cfg.brokerName(), fmt.Errorf("TLS: %w", err))
 	}
 	return tc, nil
 }
@@ -107,11 +107,11 @@ func (d *Dialled) openPlain(ctx context.Context) (net.Conn, error) {
 }
 
 // brokerName is the name of the broker in errors.
-func (d *Dialled) brokerName() string {
-	if d.cfg.Broker == "" {
+func (c *Config) brokerName() string {
+	if c.Broker == "" {
 		return "the broker"
 	}
-	return "the broker at " + d.cfg.Broker
+	return "the broker at " + c.Broker
 }
 
 // explainOpen returns err with the reason why no connection was opened, in words for people.
@@ -161,12 +161,28 @@ func (d *Dialled) explainConnect(tok *mqtt.ConnectToken) error {
 	case packets.ErrRefusedIDRejected:
 		why = fmt.Sprintf("it refuses the client ID %q", d.cfg.ClientID)
 	case packets.ErrRefusedServerUnavailable:
-		return fmt.Errorf("%w by %s: it says that it is %w: %w", ErrRefused, d.brokerName(), ErrUnavailable,
+		return fmt.Errorf("%w by %s: it says that it is %w: %w", ErrRefused, d.cfg.brokerName(), ErrUnavailable,
 			tok.Error())
 	case packets.ErrRefusedBadUsernameOrPassword:
 		why = fmt.Sprintf("it refuses the user name or password (user %q)", d.cfg.Username)
 	case packets.ErrRefusedNotAuthorised:
 		why = fmt.Sprintf("it does not authorise client %q (user %q)", d.cfg.ClientID, d.cfg.Username)
 	}
-	return fmt.Errorf("%w by %s: %s: %w", ErrRefused, d.brokerName(), why, tok.Error())
+	return fmt.Errorf("%w by %s: %s: %w", ErrRefused, d.cfg.brokerName(), why, tok.Error())
+}
+
+// unknownRefusal returns the reason why the broker refused the MQTT CONNECT with a code that MQTT 3.1.1 reserves
+// (section 3.2.2.3), in words for people: every code but 0 is a refusal. It wraps ErrRefused. Some brokers say it with
+// a code of MQTT 5 (section 3.2.2.2), whose name is added.
+func unknownRefusal(broker string, code byte) error {
+	name := map[byte]string{
+		0x80: "unspecified error", 0x81: "malformed packet", 0x82: "protocol error",
+		0x84: "unsupported protocol version", 0x85: "client identifier not valid", 0x86: "bad user name or password",
+		0x87: "not authorized", 0x88: "server unavailable", 0x89: "server busy", 0x8a: "banned",
+		0x97: "quota exceeded", 0x9f: "connection rate exceeded",
+	}[code]
+	if name != "" {
+		name = fmt.Sprintf("; in MQTT 5 it is %q", name)
+	}
+	return fmt.Errorf("%w by %s: CONNACK code %d, which MQTT 3.1.1 does not have%s", ErrRefused, broker, code, name)
 }

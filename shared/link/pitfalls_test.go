@@ -225,7 +225,10 @@ func TestRefusedConnect(t *testing.T) {
 		packets.ErrRefusedServerUnavailable:     "not available",
 		packets.ErrRefusedBadUsernameOrPassword: `password (user "me")`,
 		packets.ErrRefusedNotAuthorised:         `does not authorise client "x"`,
+		6:                                       "CONNACK code 6,",
+		0x82:                                    `code 130, which MQTT 3.1.1 does not have; in MQTT 5 it is "protocol error"`,
 		0x87:                                    "CONNACK code 135",
+		0xff:                                    "CONNACK code 255,",
 	} {
 		bubble(t, func(t *testing.T, s *server) {
 			s.connack = code
@@ -239,7 +242,7 @@ func TestRefusedConnect(t *testing.T) {
 			}, nil)
 			synctest.Wait()
 			d.firstDown(0, want)
-			if err := d.Downs()[0].Err; errors.Is(err, link.ErrRefused) != (code < 0x80) ||
+			if err := d.Downs()[0].Err; !errors.Is(err, link.ErrRefused) ||
 				errors.Is(err, link.ErrUnavailable) != (code == packets.ErrRefusedServerUnavailable) {
 				t.Errorf("code %d: %v", code, err)
 			}

@@ -67,7 +67,7 @@ func (d *Dialled) connect(ctx context.Context, id uint64) (*session, error) {
 		unacked:  make(chan unackedPublish, d.cfg.Window),
 		acksDone: make(chan struct{}),
 	}
-	s.conn = newConn(nc, &d.cfg, s.fail)
+	s.conn = newConn(nc, &d.cfg, s.fail, s.skipped)
 	s.client = mqtt.NewClient(s.options())
 	go s.awaitAcks()
 	d.beat.Beat()
@@ -126,7 +126,7 @@ func (s *session) handshake(ctx context.Context) error {
 	case <-s.down:
 		return s.err
 	case <-ctx.Done():
-		return fmt.Errorf("%s does not answer the MQTT CONNECT: %w", s.d.brokerName(), ctx.Err())
+		return fmt.Errorf("%s does not answer the MQTT CONNECT: %w", s.d.cfg.brokerName(), ctx.Err())
 	}
 }
 
@@ -153,16 +153,33 @@ func (s *session) beginCall() bool {
 // deliver passes a message to the Handler and acknowledges it after that. paho calls it in a goroutine for each
 // message. If the session ends before the Handler returns, no acknowledgement reaches the broker.
 func (s *session) deliver(_ mqtt.Client, m mqtt.Message) {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return
+	if s.beginMessage() {
+		s.message(Message{Topic: m.Topic(), Payload: m.Payload(), Retained: m.Retained()}, m.Ack)
 	}
-	s.d.calls.Add(1)
-	s.mu.Unlock()
+}
+
+// skipped is deliver for a message that conn has read past.
+func (s *session) skipped(m Message, ack func()) {
+	if s.beginMessage() {
+		go s.message(m, ack)
+	}
+}
+
+// beginMessage reports whether the session is open, and then counts a Message call, which message ends.
+func (s *session) beginMessage() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.d.calls.Add(1)
+	}
+	return !s.closed
+}
+
+// message calls the Handler, and then ack.
+func (s *session) message(m Message, ack func()) {
 	defer s.d.calls.Done()
-	s.d.handler.Message(Message{Topic: m.Topic(), Payload: m.Payload(), Retained: m.Retained()})
-	m.Ack()
+	s.d.handler.Message(m)
+	ack()
 }
 
 // publish sends a message with QoS 1 and returns the token of its acknowledgement. It waits for the window and for

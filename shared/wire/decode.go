@@ -37,8 +37,8 @@ func Decode[M Message](data []byte) (*M, error) {
 
 // decode is Decode into a pointer to any message: one function for all of them.
 func decode(data []byte, m any) error {
-	if len(data) > MaxPacket {
-		return New(CodeTooLarge, "", fmt.Sprintf("%d bytes; a message has at most %d", len(data), MaxPacket))
+	if len(data) > MaxPayload {
+		return New(CodeTooLarge, "", fmt.Sprintf("%d bytes; a message has at most %d", len(data), MaxPayload))
 	}
 	if tooDeep(data) {
 		return New(CodeMalformed, "", fmt.Sprintf("nested more than %d deep", maxDepth))

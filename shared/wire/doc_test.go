@@ -166,8 +166,8 @@ func TestContractTables(t *testing.T) {
 	for _, l := range rows(t, doc, "| limit | value |") {
 		limits = append(limits, strings.TrimSuffix(l[1], " bytes"))
 	}
-	want := fmt.Sprintf("%d %d %d %d %d %d %d %d %d", wire.MaxPacket, wire.MaxBody, wire.MaxDepth, wire.MaxName,
-		wire.MaxText,
+	want := fmt.Sprintf("%d %d %d %d %d %d %d %d %d %d", wire.MaxPayload, wire.MaxPacket, wire.MaxBody, wire.MaxDepth,
+		wire.MaxName, wire.MaxText,
 		wire.MaxMessage, wire.MaxPath, wire.MaxKinds, wire.MaxList)
 	if got := strings.Join(limits, " "); got != want {
 		t.Errorf("limits %s in the contract, %s in the code", got, want)

@@ -29,7 +29,7 @@ func fuzz[M Message](f *testing.F, raw func(*M) jsontext.Value, seeds ...string)
 			}
 			return
 		}
-		if tooDeep(data) || len(data) > MaxPacket {
+		if tooDeep(data) || len(data) > MaxPayload {
 			t.Fatal("too deep or too large, and accepted")
 		}
 		if r := raw(m); len(r) > 0 && !bytes.Contains(data, r) {

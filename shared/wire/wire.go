@@ -23,10 +23,11 @@ const Version = 1
 
 // Limits on what either side accepts, in bytes.
 const (
-	MaxPacket  = 256 << 10 // a whole MQTT packet
-	MaxBody    = 64 << 10  // a document body in an envelope; a larger one is referred to, see Ref
-	MaxMessage = 1 << 10   // an error's message
-	MaxPath    = 512       // an error's JSON pointer
+	MaxPayload = 256 << 10          // a whole message: the payload of an MQTT PUBLISH
+	MaxPacket  = MaxPayload + 1<<10 // the MQTT packet around it: brokers and links let a larger one not through
+	MaxBody    = 64 << 10           // a document body in an envelope; a larger one is referred to, see Ref
+	MaxMessage = 1 << 10            // an error's message
+	MaxPath    = 512                // an error's JSON pointer
 )
 
 // Kind is the subject of a document or report.

@@ -57,7 +57,7 @@ func TestDocument(t *testing.T) {
 		{"trailing", []byte(good + "x"), wire.CodeMalformed},
 		{"unknown field", []byte(strings.Replace(good, `"v":1`, `"v":1,"x":1`, 1)), wire.CodeUnknownField},
 		{"twice", []byte(strings.Replace(good, `"v":1`, `"v":1,"v":1`, 1)), wire.CodeDuplicate},
-		{"too large", bytes.Repeat([]byte(" "), wire.MaxPacket+1), wire.CodeTooLarge},
+		{"too large", bytes.Repeat([]byte(" "), wire.MaxPayload+1), wire.CodeTooLarge},
 		{"10 MiB", bytes.Repeat([]byte("["), 10<<20), wire.CodeTooLarge},
 		{"deep", []byte(strings.Repeat("[", 100_000)), wire.CodeMalformed},
 		{"deep body", []byte(strings.Replace(good, `"body":{}`, `"body":`+deep, 1)), wire.CodeMalformed},

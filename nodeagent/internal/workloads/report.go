@@ -10,7 +10,7 @@ import (
 )
 
 // maxReport bounds a report, in bytes: it goes into one packet, with an envelope.
-const maxReport = wire.MaxPacket - 16<<10
+const maxReport = wire.MaxPayload - 16<<10
 
 // resources tells of the resources that are not there yet.
 func (m *Manager) resources(r *wire.WorkloadSlot, p *supervise.Place) {
