@@ -97,7 +97,7 @@ func (e ears) Up(session uint64)              { e.tell(up{session}) }
 func (e ears) Down(session uint64, err error) { e.tell(down{session, err}) }
 
 func (e ears) Message(m link.Message) {
-	size := len(m.Payload)
+	size := max(len(m.Payload), m.TooLong)
 	if size > wire.MaxPayload {
 		m.Payload = nil
 	}

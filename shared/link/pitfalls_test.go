@@ -226,7 +226,7 @@ func TestRefusedConnect(t *testing.T) {
 		packets.ErrRefusedBadUsernameOrPassword: `password (user "me")`,
 		packets.ErrRefusedNotAuthorised:         `does not authorise client "x"`,
 		6:                                       "CONNACK code 6,",
-		0x82:                                    `code 130, which MQTT 3.1.1 does not have; in MQTT 5 it is "protocol error"`,
+		0x82:                                    `code 130, which MQTT 3.1.1 does not have; in MQTT 5 it is "protocol`,
 		0x87:                                    "CONNACK code 135",
 		0xff:                                    "CONNACK code 255,",
 	} {

@@ -28,6 +28,7 @@ import (
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/flow"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )
@@ -140,6 +141,9 @@ type Core struct {
 
 	admitted  admissions
 	authority *Authority // set before Run; nil: none
+
+	tooLongMu sync.Mutex
+	tooLongs  flow.Throttle // of lines in the log
 
 	roadMu sync.Mutex
 	road   view.Broker

@@ -83,6 +83,17 @@ func (b *inbox) remember(j *journal.Journal) error {
 	return err
 }
 
+// newest returns the newest answers that are remembered, at most one for each topic.
+func (b *inbox) newest() map[string]answer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := map[string]answer{}
+	for _, a := range b.answered {
+		all[a.what] = a
+	}
+	return all
+}
+
 const viaInbox = "inbox"
 
 // close ends what is under way and waits.
@@ -214,13 +225,15 @@ func asError(err error) *wire.Error {
 	return wire.New(wire.CodeUnavailable, "", err.Error())
 }
 
+// unknownID is the ID in the answer to a submission whose own could not be found.
+const unknownID = "unknown"
+
 // idOf finds the ID of a submission that is otherwise malformed, so that its sender can tell which
 // one is meant.
 func idOf(payload []byte) string {
-	const unknown = "unknown"
 	dec := jsontext.NewDecoder(bytes.NewBuffer(payload), jsontext.AllowDuplicateNames(true))
 	if t, err := dec.ReadToken(); err != nil || t.Kind() != '{' {
-		return unknown
+		return unknownID
 	}
 	for dec.PeekKind() == '"' {
 		name, err := dec.ReadValue()
@@ -231,15 +244,20 @@ func idOf(payload []byte) string {
 				!strings.ContainsFunc(id, unicode.IsControl) {
 				return id
 			}
-			return unknown
+			return unknownID
 		}
 		if err != nil || dec.SkipValue() != nil {
-			return unknown
+			return unknownID
 		}
 	}
-	return unknown
+	return unknownID
 }
 
 func (c *Core) reply(what string, a wire.Answer) {
-	c.outbox.send(link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, what), Payload: wire.Encode(&a), Retain: true})
+	c.outbox.send(c.answerOn(what, a))
+}
+
+// answerOn returns what is published as the answer to a submission.
+func (c *Core) answerOn(what string, a wire.Answer) link.Publication {
+	return link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, what), Payload: wire.Encode(&a), Retain: true}
 }

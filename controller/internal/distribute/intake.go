@@ -1,7 +1,13 @@
 package distribute
 
 import (
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/shared/flow"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -20,16 +26,27 @@ func (h handler) Message(m link.Message)         { h.c.message(m) }
 // done without the state, and returns when what the message says is durable: only then does the
 // broker acknowledge it to its sender.
 func (c *Core) message(m link.Message) {
-	if len(m.Payload) == 0 {
+	if len(m.Payload) > wire.MaxPayload {
+		m.TooLong = len(m.Payload)
+	}
+	if len(m.Payload) == 0 && m.TooLong == 0 {
 		return // a retained message was taken away
 	}
 	t, err := topic.Parse(m.Topic)
 	if err != nil || t.Unit != c.cfg.Unit {
 		return // not a topic of this unit; nobody of this unit can have written it
 	}
+	if m.TooLong > 0 {
+		c.tooLong(&t, m)
+		return
+	}
 	switch t.Leaf {
 	case topic.Desired:
 		c.outbox.found(t.Node, t.Kind, m.Payload)
+	case topic.Outbox:
+		if m.Retained && t.What != statusTopic {
+			c.outbox.foundAnswer(t.What, m.Payload)
+		}
 	case topic.Beacon:
 		c.outbox.echo(m.Payload, m.Retained)
 	case topic.Inbox:
@@ -40,6 +57,42 @@ func (c *Core) message(m link.Message) {
 		}
 	case topic.Reported, topic.Live, topic.Event, topic.Reply:
 		c.hear(&t, m)
+	}
+}
+
+// tooLong deals with a message that is longer than any may be: it says so, and sees to it that the broker does not
+// retain it. Only what is found retained is taken away: what was just published may be followed by something better.
+func (c *Core) tooLong(t *topic.Topic, m link.Message) {
+	err := wire.New(wire.CodeTooLarge, "",
+		fmt.Sprintf("%d bytes; a message has at most %d", m.TooLong, wire.MaxPayload))
+	c.logTooLong(m, err)
+	switch {
+	case t.Leaf == topic.Desired:
+		c.outbox.found(t.Node, t.Kind, nil)
+	case t.Leaf == topic.Beacon:
+		c.outbox.echo(nil, m.Retained)
+	case t.Leaf == topic.Outbox:
+		c.outbox.foundAnswer(t.What, nil)
+	case m.Retained: // also a submission, which nobody should retain: it was refused when it came
+		c.outbox.send(link.Publication{Topic: m.Topic, Retain: true})
+	case t.Leaf == topic.Inbox && c.cfg.Inbox:
+		c.inbox.turnAway(c, t.What, m.Topic, unknownID, err)
+		return
+	}
+	c.queue.put(item{event: fleet.Bad{Node: t.Node, Topic: m.Topic, Err: err,
+		Again: m.Retained && t.Leaf != topic.Desired}}, nil)
+}
+
+// tooLongRate bounds the lines about messages that are too long.
+var tooLongRate = flow.Rate{Burst: 4, Every: 10 * time.Second}
+
+func (c *Core) logTooLong(m link.Message, err *wire.Error) {
+	c.tooLongMu.Lock()
+	held, ok := c.tooLongs.Pass(c.cfg.Now(), tooLongRate)
+	c.tooLongMu.Unlock()
+	if ok {
+		c.cfg.Log.Warn("a message was discarded", zap.String("topic", m.Topic), zap.Bool("retained", m.Retained),
+			zap.Error(err), zap.Int("more", held))
 	}
 }
 

@@ -28,7 +28,7 @@ type outbox struct {
 	dirty    []*slot
 	asks     []fleet.Ask
 	plain    []link.Publication // small messages of the controller's own: answers, status
-	status   []link.Publication // the newest status, for a broker that has lost it; at most one
+	kept     map[string]kept    // what outbox topics are to retain, by topic
 	epoch    uint64
 	session  uint64             // 0: down
 	refill   bool               // the session is new: look at what the broker retains
@@ -63,7 +63,8 @@ type slot struct {
 }
 
 func newOutbox(c *Core) *outbox {
-	o := &outbox{c: c, wake: make(chan struct{}, 1), epoch: c.journal.Load().Epoch(), slots: map[slotKey]*slot{}}
+	o := &outbox{c: c, wake: make(chan struct{}, 1), epoch: c.journal.Load().Epoch(), slots: map[slotKey]*slot{},
+		kept: c.recall()}
 	o.reset(c.desired())
 	return o
 }
@@ -147,8 +148,11 @@ func (o *outbox) ask(a fleet.Ask) {
 	o.kick()
 }
 
+// send publishes a message, now or in the next session. What an outbox topic is to retain is published again in every
+// session to come.
 func (o *outbox) send(p link.Publication) {
 	o.mu.Lock()
+	o.keep(p)
 	if i := slices.IndexFunc(o.plain,
 		func(old link.Publication) bool { return p.Retain && old.Topic == p.Topic }); i >= 0 && !isAnswer(p.Topic) {
 		o.plain[i] = p // what nobody has heard yet is replaced
@@ -163,14 +167,6 @@ func (o *outbox) send(p link.Publication) {
 func isAnswer(name string) bool {
 	t, err := topic.Parse(name)
 	return err == nil && t.Leaf == topic.Outbox && t.What != statusTopic
-}
-
-// setStatus publishes the unit's status, now and in every session to come.
-func (o *outbox) setStatus(p link.Publication) {
-	o.mu.Lock()
-	o.status = []link.Publication{p}
-	o.mu.Unlock()
-	o.send(p)
 }
 
 func (o *outbox) isUp() bool {
@@ -253,11 +249,14 @@ func (o *outbox) work(ctx context.Context) {
 			o.mu.Unlock()
 			return
 		}
-		session, refill, asks, plain, status, relive := o.ctx, o.refill, o.asks, o.plain, o.status, o.relive
+		session, refill, asks, plain, relive := o.ctx, o.refill, o.asks, o.plain, o.relive
 		greet := o.greeting && !time.Now().Before(o.spoken.Add(o.apart)) && !refill // which begins with one
 		o.refill, o.asks, o.plain = false, nil, nil
 		var docs []document
-		if !refill {
+		var first []link.Publication
+		if refill {
+			first = o.opening(plain)
+		} else {
 			docs = o.takeDirty()
 		}
 		o.mu.Unlock()
@@ -267,7 +266,7 @@ func (o *outbox) work(ctx context.Context) {
 		var err error
 		switch {
 		case refill:
-			err = o.fill(session, slices.Concat(plain, status))
+			err = o.fill(session, first)
 			o.putAsks(asks)
 		case len(asks)+len(docs)+len(plain) == 0 && relive:
 			o.mu.Lock()

@@ -27,6 +27,9 @@ func (o *outbox) fill(ctx context.Context, plain []link.Publication) error {
 	if err == nil && !wiped {
 		err = o.compare(ctx)
 	}
+	if err == nil {
+		err = o.sendPlain(ctx, o.unfound())
+	}
 	if err != nil {
 		return err
 	}
@@ -151,7 +154,7 @@ const quietWait = 300 * time.Millisecond
 const shardsAtOnce = 16
 
 func (o *outbox) collect(ctx context.Context, l link.Subscriber) error {
-	var filters []string
+	filters := []string{topic.ForOutbox(o.c.cfg.Unit, "+")}
 	for _, shard := range topic.Shards() {
 		filters = append(filters, topic.ShardDesired(o.c.cfg.Unit, shard))
 	}
@@ -193,7 +196,7 @@ func (o *outbox) settle(ctx context.Context, echo <-chan struct{}) error {
 	}
 }
 
-// found compares a retained document with what should be there.
+// found compares a retained document with what should be there; nil stands for one that is too long.
 func (o *outbox) found(node string, kind wire.Kind, payload []byte) {
 	d, err := wire.Decode[wire.Desired](payload)
 	o.mu.Lock()
@@ -203,8 +206,9 @@ func (o *outbox) found(node string, kind wire.Kind, payload []byte) {
 	switch {
 	case s != nil && s.doc != nil:
 		s.same = err == nil && s.doc.Same(d) && o.sealed(d)
-	case err == nil && d.Mode == wire.ModeTry:
-		// A trial that was withdrawn, perhaps just before a crash: nobody is to begin it now.
+	case err == nil && d.Mode == wire.ModeTry, payload == nil:
+		// A trial that was withdrawn, perhaps just before a crash: nobody is to begin it now. What is too long is
+		// nothing that a node could take, and would come again in every session.
 		if s == nil {
 			s = &slot{slotKey: slotKey{node, kind}, topic: topic.ForNode(o.c.cfg.Unit, node).Desired(kind)}
 			o.slots[s.slotKey] = s

@@ -40,12 +40,18 @@ func (o *outside) Subscribe(_ context.Context, filters ...string) error {
 	for _, f := range filters {
 		shard, wild := strings.CutSuffix(f, "+/desired/+")
 		for to, payload := range retained {
-			if to == f || wild && strings.HasPrefix(to, shard) {
+			if to == f || wild && strings.HasPrefix(to, shard) || outboxOf(to, f) {
 				o.core.Handler().Message(link.Message{Topic: to, Payload: payload, Retained: true})
 			}
 		}
 	}
 	return nil
+}
+
+// outboxOf reports whether a topic is one of outbox/+.
+func outboxOf(to, filter string) bool {
+	prefix, ok := strings.CutSuffix(filter, "outbox/+")
+	return ok && strings.HasPrefix(to, prefix+"outbox/")
 }
 
 func (o *outside) Unsubscribe(context.Context, ...string) error { return nil }

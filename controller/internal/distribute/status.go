@@ -51,6 +51,6 @@ func (c *Core) noteStatus() {
 	if err != nil {
 		panic("distribute: cannot encode the unit's status: " + err.Error())
 	}
-	c.outbox.setStatus(link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, statusTopic), Payload: payload,
+	c.outbox.send(link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, statusTopic), Payload: payload,
 		Retain: true})
 }

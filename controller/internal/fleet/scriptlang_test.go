@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -199,7 +200,8 @@ func (s *script) event(what string, args []string) Event {
 			return Copy{Hash: "sha256:bad", Error: wire.New(wire.CodeMalformed, "", "no JSON")}
 		}
 	case "bad":
-		return Bad{Node: flags[0], Topic: "odd", Err: wire.New(wire.Code(flags[1]), "", "garbage")}
+		return Bad{Node: flags[0], Topic: "odd", Err: wire.New(wire.Code(flags[1]), "", "garbage"),
+			Again: slices.Contains(flags, "again")}
 	}
 	s.t.Fatalf("no such event: %s %v", what, args)
 	return nil

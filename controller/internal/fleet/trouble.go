@@ -13,6 +13,7 @@ type Bad struct {
 	Node  string
 	Topic string
 	Err   *wire.Error
+	Again bool // what the node reported is lost: it is to report again
 }
 
 func (Bad) event() {}
@@ -66,5 +67,8 @@ func (s *step) bad(b Bad) {
 	if skipped, ok := s.troubles.admit(s.now, b.Node); ok {
 		s.emit(record.Record{Type: record.Trouble, Node: b.Node},
 			record.TroubleData{Topic: b.Topic, Error: b.Err, Skipped: skipped})
+		if n := s.nodes[b.Node]; b.Again && n != nil && n.Up {
+			s.ask(wire.MethodReport, []string{n.Name}, nil)
+		}
 	}
 }
