@@ -178,3 +178,20 @@ func TestWaitLosesTheController(t *testing.T) {
 		t.Errorf("status %d, %s", exit, stderr)
 	}
 }
+
+// TestWaitWithoutBroker: the controller has lost its broker, and says so; the exit status is the documented one.
+func TestWaitWithoutBroker(t *testing.T) {
+	b := newBench(t, apitest.StartSample(t))
+	b.unit.Disconnect("nothing listens there")
+	var out, errs bytes.Buffer
+	io := b.io
+	io.Out, io.Err = &out, &errs
+	io.Env = func(k string) (string, bool) { v, ok := b.env[k]; return v, ok }
+	exit := Run(context.Background(),
+		[]string{"config", "apply", b.write("good.json", string(apitest.Document("2.1.0"))), "--wait=1s"}, io)
+	if exit != exitIncomplete || !strings.Contains(errs.String(),
+		"tandem: unavailable: accepted, but no node hears of it: the controller has no session with its broker: "+
+			"nothing listens there") {
+		t.Errorf("status %d, %s%s", exit, out.String(), errs.String())
+	}
+}

@@ -378,14 +378,18 @@ func (c *Core) run(e fleet.Effect) {
 
 // announce wakes those who follow the journal.
 func (c *Core) announce() {
-	c.changedMu.Lock()
-	close(c.changed)
-	c.changed = make(chan struct{})
-	c.changedMu.Unlock()
+	c.wakeFollowers()
 	c.noteStatus()
 }
 
-// Changed is closed when the journal has grown.
+func (c *Core) wakeFollowers() {
+	c.changedMu.Lock()
+	defer c.changedMu.Unlock()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Changed is closed when the journal has grown, or the controller's session with its broker has begun or ended.
 func (c *Core) Changed() <-chan struct{} {
 	c.changedMu.Lock()
 	defer c.changedMu.Unlock()

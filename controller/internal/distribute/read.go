@@ -176,6 +176,7 @@ func (c *Core) setRoad(up bool, why string) {
 		c.road.Since = c.cfg.Now()
 	}
 	c.road.Up, c.road.Error = up, why
+	c.wakeFollowers()
 }
 
 func (c *Core) roadNow() view.Broker {

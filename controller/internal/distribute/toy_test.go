@@ -150,6 +150,7 @@ func StartToys(t *testing.T) *Core {
 		t.Fatal(err)
 	}
 	core.Attach(&memory{retained: map[string][]byte{}, sent: map[string]int{}, refuse: map[string]int{}})
+	core.Handler().Up(1)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- core.Run(ctx) }()

@@ -29,6 +29,11 @@ func (c *Core) SourceStatus(ctx context.Context, source wire.Kind) (s view.Sourc
 	if err != nil {
 		return s, err
 	}
+	defer func() {
+		if b := c.roadNow(); !b.Up {
+			s.NoBroker = cmp.Or(b.Error, "not connected yet")
+		}
+	}()
 	damaged := false
 	see := func() error {
 		return c.see(ctx, func(f *fleet.Fleet) { s, damaged = f.Status(source), f.Damage(source) != nil })

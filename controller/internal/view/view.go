@@ -133,6 +133,7 @@ type SourceStatus struct {
 	Progress  Progress      `json:"progress"`            // of the nodes with the newest documents
 	Slots     *SlotProgress `json:"slots,omitempty"`     // of workloads
 	Unknown   []string      `json:"unknown,omitempty"`   // of workloads: nodes with slots that were never heard of
+	NoBroker  string        `json:"noBroker,omitempty"`  // why the controller, so far without a broker, reaches no node
 }
 
 // Diff is what changes from one document to another.

@@ -17,7 +17,6 @@ type road struct{ *Rig }
 
 // Run implements link.Link.
 func (r road) Run(ctx context.Context) error {
-	r.handler.Up(1)
 	<-ctx.Done()
 	r.handler.Down(1, ctx.Err())
 	return nil

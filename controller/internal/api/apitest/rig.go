@@ -80,6 +80,7 @@ func start(tb testing.TB, now time.Time) *Rig {
 	core.SetAuthority(distribute.Authority{CA: authority, Life: ca.NodeLife, URL: "https://gateway:8884"})
 	r.Core, r.handler = bindings.Core{Core: core}, core.Handler()
 	core.Attach(road{r})
+	r.handler.Up(1) // before anybody looks
 	endLink, endCore := r.part(road{r}.Run), r.part(core.Run)
 	tb.Cleanup(func() { endLink(); endCore() })
 	return r

@@ -21,14 +21,18 @@ type outcome struct {
 	Settled  bool               `json:"settled"` // every online node has dealt with the newest document
 	Replaced string             `json:"replaced,omitempty"`
 	Progress view.Progress      `json:"progress"`
-	Slots    *view.SlotProgress `json:"slots,omitempty"` // of workloads
+	Slots    *view.SlotProgress `json:"slots,omitempty"`    // of workloads
+	NoBroker string             `json:"noBroker,omitempty"` // why the controller reaches no node
+	cutOff   bool               // it reached none for a while
 	lost     error              // why the last following ended, unless it was the limit
 	stopped  bool               // the waiting was interrupted
 }
 
 const (
-	retry  = 300 * time.Millisecond // between attempts to follow a controller that went away
-	steady = 2 * time.Second        // how long slots have to run: a process that fails at once runs for a moment, too
+	retry = 300 * time.Millisecond // between attempts to follow a controller that went away
+	// how long slots have to run, since a process that fails at once runs for a moment, too, and how long the
+	// controller has to have a broker again
+	steady = 2 * time.Second
 )
 
 // stage is the progress of a unit with the newest document.
@@ -37,11 +41,13 @@ type stage struct {
 	versions []string // that count: installed, and on trial
 	progress view.Progress
 	slots    *view.SlotProgress // of workloads
+	noBroker string             // why the controller has no session with its broker; "": it has one
 }
 
-// settled reports whether every online node has dealt with its document, and every slot there is as it should be.
+// settled reports whether every online node has dealt with its document, and every slot there is as it should be. That
+// cannot be known of a controller without a broker, to which every node is offline.
 func (s stage) settled() bool {
-	return s.progress.OnlineMissing == 0 && (s.slots == nil || s.slots.OnlineMissing == 0)
+	return s.noBroker == "" && s.progress.OnlineMissing == 0 && (s.slots == nil || s.slots.OnlineMissing == 0)
 }
 
 // follower follows the stages of a unit until each returns client.ErrStop.
@@ -51,7 +57,8 @@ type follower func(ctx context.Context, each func(stage) error) error
 func (g *group) follow(c *client.Client) follower {
 	return func(ctx context.Context, each func(stage) error) error {
 		return client.Follow(ctx, c, g.ops.Watch, op.Watched{Watch: true}, func(st view.SourceStatus) error {
-			s := stage{rev: st.Rev, versions: []string{st.Version}, progress: st.Progress, slots: st.Slots}
+			s := stage{rev: st.Rev, versions: []string{st.Version}, progress: st.Progress, slots: st.Slots,
+				noBroker: st.NoBroker}
 			if st.Trial != nil {
 				s.rev = max(s.rev, st.Trial.Rev)
 				s.versions = append(s.versions, st.Trial.Version)
@@ -95,7 +102,8 @@ func (o *outcome) follow(ctx context.Context, follow follower, res view.Result, 
 		if st.rev < res.Rev {
 			return nil // not there yet
 		}
-		o.Progress, o.Slots = st.progress, st.slots
+		o.Progress, o.Slots, o.NoBroker = st.progress, st.slots, st.noBroker
+		o.cutOff = o.cutOff || st.noBroker != "" // nodes need a moment to come back after it
 		if !slices.Contains(st.versions, res.Version) {
 			o.Replaced = st.versions[len(st.versions)-1]
 			return client.ErrStop
@@ -108,7 +116,7 @@ func (o *outcome) follow(ctx context.Context, follow follower, res view.Result, 
 		switch {
 		case !o.Settled:
 			pause.Stop()
-		case st.slots == nil || st.slots.Running == 0:
+		case !o.cutOff && (st.slots == nil || st.slots.Running == 0):
 			return client.ErrStop
 		case !before:
 			pause.Reset(steady)
@@ -137,6 +145,9 @@ func (o *outcome) failure() error {
 	case o.Replaced != "":
 		return incomplete(wire.CodeStale,
 			"accepted, but "+term.Clean(o.Replaced)+" took its place before every node had it")
+	case o.NoBroker != "":
+		return incomplete(wire.CodeUnavailable, "accepted, but no node hears of it: the controller has no session "+
+			"with its broker: "+term.Clean(o.NoBroker))
 	case o.Slots != nil && (p.Nodes > 0 || o.Settled):
 		return o.slotFailure(incomplete)
 	case o.Settled && p.Failed == 0:
@@ -252,6 +263,9 @@ func showProgress(bar *term.Progress, of stage) {
 	}
 	if of.slots != nil {
 		text += slotsLate(of.slots)
+	}
+	if of.noBroker != "" {
+		text += "; the controller has no broker"
 	}
 	bar.Update(text, done, total)
 }

@@ -85,3 +85,57 @@ func TestWaitForNothing(t *testing.T) {
 		}
 	}
 }
+
+// Of a controller without a broker nobody knows which nodes are online: waiting does not succeed, but goes on for the
+// whole limit, and after it has a broker again for as long as nodes need to come back.
+func TestWaitWithoutBroker(t *testing.T) {
+	away := view.Progress{Nodes: 2, Missing: []view.Laggard{{Node: "n1"}, {Node: "n2"}}}
+	back := view.Progress{Nodes: 2, Online: 1, OnlineMissing: 1, Missing: []view.Laggard{{Node: "n1", Online: true}}}
+	done := view.Progress{Nodes: 2, Online: 2, Installed: 2}
+	const why = "connection refused"
+	for _, c := range []struct {
+		name   string
+		stages []stage // a second apart
+		took   time.Duration
+		want   string // "" for success
+	}{
+		{"all the time", []stage{{progress: away, noBroker: why}}, time.Minute, "unavailable: accepted, but no node " +
+			"hears of it: the controller has no session with its broker: " + why},
+		{"at the end", []stage{{progress: back}, {progress: away, noBroker: why}}, time.Minute,
+			"no session with its broker"},
+		{"at first", []stage{{progress: away, noBroker: why}, {progress: away}, {progress: back}, {progress: done}},
+			3*time.Second + steady, ""},
+		{"never", []stage{{progress: back}, {progress: done}}, time.Second, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := command.New(command.IO{
+					Out: &strings.Builder{}, Err: &strings.Builder{}, Now: time.Now,
+					Env: func(string) (string, bool) { return "", false },
+				})
+				follow := func(ctx context.Context, each func(stage) error) error {
+					for i, st := range c.stages {
+						if i > 0 {
+							time.Sleep(time.Second)
+						}
+						st.rev, st.versions = 7, []string{"1.0.0"}
+						if err := each(st); err != nil {
+							return nil
+						}
+					}
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				began := time.Now()
+				o := waitFor(t.Context(), a, follow, view.Result{Rev: 7, Version: "1.0.0"}, time.Minute)
+				if took := time.Since(began); took != c.took {
+					t.Errorf("it took %v, not %v", took, c.took)
+				}
+				err := o.failure()
+				if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%v, want %q", err, c.want)
+				}
+			})
+		})
+	}
+}
