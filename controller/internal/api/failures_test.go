@@ -120,8 +120,8 @@ func TestFullDiskIsNotReady(t *testing.T) {
 }
 
 func TestPanicIsAnswered(t *testing.T) {
-	nodes := func(context.Context) (op.Nodes, error) { panic("told to") }
-	h := api.New(apitest.Instead(apitest.Start(t), api.Ask(op.ListNodes, nodes)), api.Config{Tokens: keys})
+	nodes := func(context.Context, op.NodesIn) (op.Nodes, error) { panic("told to") }
+	h := api.New(apitest.Instead(apitest.Start(t), api.Bind(op.ListNodes, nodes)), api.Config{Tokens: keys})
 	if w := call(h, "GET", "/v1/nodes", ""); w.Code != 500 || code(t, w.Body.Bytes()) != wire.CodeInternal {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

@@ -23,7 +23,7 @@ import (
 // ServeHTTP answers one request: permission, route, and whatever went wrong.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	rec := &recorder{ResponseWriter: w}
+	rec := &recorder{ResponseWriter: w, gzip: takesGzip(r.Header)}
 	if !a.begin() {
 		a.fail(rec, r, wire.New(wire.CodeUnavailable, "", "the controller is stopping"))
 		return
@@ -139,6 +139,7 @@ type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
+	gzip   bool // the caller takes answers in gzip
 }
 
 // Unwrap is for http.ResponseController.
@@ -201,10 +202,17 @@ func (a *API) write(w http.ResponseWriter, status int, v any) {
 	a.raw(w, status, "application/json", body)
 }
 
-// raw answers with a whole body.
+// raw answers with a whole body, in gzip if it is large and the caller takes that.
 func (a *API) raw(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
+	if len(body) >= leastGzip {
+		h.Set("Vary", "Accept-Encoding")
+		if rec, ok := w.(*recorder); ok && rec.gzip {
+			h.Set("Content-Encoding", "gzip")
+			body = compressed(body)
+		}
+	}
 	h.Set("Content-Length", fmt.Sprint(len(body)))
 	if err := writeDeadline(w, time.Now().Add(a.cfg.WriteTimeout)); err != nil {
 		panic(http.ErrAbortHandler)

@@ -90,10 +90,10 @@ type held struct {
 }
 
 func (h *held) Operations() []api.Operation {
-	return apitest.Instead(h.Rig, api.Ask(op.ListNodes, h.Nodes)).Operations()
+	return apitest.Instead(h.Rig, api.Bind(op.ListNodes, h.Nodes)).Operations()
 }
 
-func (h *held) Nodes(ctx context.Context) (op.Nodes, error) {
+func (h *held) Nodes(ctx context.Context, _ op.NodesIn) (op.Nodes, error) {
 	h.began <- struct{}{}
 	select {
 	case <-h.let:

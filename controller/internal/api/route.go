@@ -65,6 +65,9 @@ func (rt *route) handle(a *API, w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := rt.goesWith(b, q); err != nil {
+		return err
+	}
 	in := reflect.New(b.spec.In)
 	if err := b.read(a, w, r, q, in); err != nil {
 		return err
@@ -115,6 +118,34 @@ func (rt *route) choose(q url.Values) (*Operation, error) {
 		}
 	}
 	return nil, wire.New(wire.CodeInvalidArgument, "", "a parameter is missing: "+rt.ops[0].spec.When)
+}
+
+// goesWith refuses parameters that b does not have, which another operation of the route has. A flag that is not set
+// may stand beside any.
+func (rt *route) goesWith(b *Operation, q url.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		named := func(p op.Param) bool { return p.Name == name }
+		if slices.ContainsFunc(b.input.Query, named) || b.spec.Form == op.Probe {
+			continue
+		}
+		for i := range rt.ops {
+			at := slices.IndexFunc(rt.ops[i].input.Query, named)
+			if at < 0 {
+				continue
+			}
+			if given, err := rt.ops[i].input.Query[at].Given(q); err != nil {
+				return err
+			} else if !given {
+				continue
+			}
+			why := fmt.Sprintf("the parameter %s does not go with %s", name, b.spec.When)
+			if b.spec.When == "" {
+				why = fmt.Sprintf("the parameter %s needs %s", name, rt.ops[i].spec.When)
+			}
+			return wire.New(wire.CodeInvalidArgument, "", why)
+		}
+	}
+	return nil
 }
 
 // read fills in, a pointer to an input, from a request: query, path, body, and the rules between fields.

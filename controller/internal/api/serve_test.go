@@ -272,10 +272,10 @@ type slow struct {
 }
 
 func (s *slow) Operations() []api.Operation {
-	return apitest.Instead(s.Rig, api.Ask(op.ListNodes, s.Nodes)).Operations()
+	return apitest.Instead(s.Rig, api.Bind(op.ListNodes, s.Nodes)).Operations()
 }
 
-func (s *slow) Nodes(ctx context.Context) (op.Nodes, error) {
+func (s *slow) Nodes(ctx context.Context, _ op.NodesIn) (op.Nodes, error) {
 	close(s.began)
 	select {
 	case <-s.done:

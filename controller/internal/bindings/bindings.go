@@ -16,7 +16,8 @@ func (b Core) Operations() []api.Operation {
 	c := b.Core
 	return append([]api.Operation{
 		api.Ask(op.UnitStatus, c.Status),
-		api.Ask(op.ListNodes, c.Nodes),
+		api.Bind(op.ListNodes, c.ListNodes),
+		api.Bind(op.PickNodes, c.PickNodes),
 		api.WatchNodes(c.Nodes),
 		api.Bind(op.ShowNode, c.Node),
 		api.Bind(op.NodeHealth, c.NodeHealth),

@@ -107,6 +107,11 @@ func TestCommands(t *testing.T) {
 		{"unit-status-revoked", "unit status", identified("revoked")},
 		{"nodes-in-error", "nodes", inError},
 		{"nodes-empty", "nodes", empty},
+		{"nodes-behind", "nodes --behind --online", nil},
+		{"nodes-name", "nodes --name *[24] --state rejected,waiting", nil},
+		{"nodes-page", "nodes --type mainType --limit 1", nil},
+		{"nodes-none", "nodes --offline --after node-4", nil},
+		{"nodes-fields", "nodes --fields node,state,online,health,documents --limit 2", nil},
 		{"node", "node node-2", nil},
 		{"node-one-of-each", "node node-1", played(func(u *apitest.Rig) {
 			u.Event("node-1", 1, "started", "{}")

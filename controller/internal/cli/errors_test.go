@@ -35,7 +35,7 @@ func TestMistakes(t *testing.T) {
 	var all strings.Builder
 	for _, args := range []string{
 		"", "confg", "config", "config aply x", "config x", "nods", "node", "node a/b", "node node-1 node-2",
-		"nodes --wacth", "nodes -x",
+		"nodes --wacth", "nodes -x", "nodes --watch --behind", "nodes --name [",
 		"config apply", "config apply DIR/none.json", "config apply DIR", "config apply DIR/empty.json",
 		"config apply DIR/cut.json",
 		"config apply DIR/long.json", "config check --offline DIR/many.json", "config apply DIR/good.json --wait 10s",

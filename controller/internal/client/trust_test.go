@@ -159,7 +159,7 @@ func TestTrust(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer cl.Close()
-			_, err = Call(t.Context(), cl, op.ListNodes, op.None{})
+			_, err = Call(t.Context(), cl, op.ListNodes, op.NodesIn{})
 			if (err == nil) != (c.want == "") || came() != (c.want == "") {
 				t.Fatalf("%v; somebody got a request: %v", err, came())
 			}
@@ -218,7 +218,7 @@ func TestWrongScheme(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = Call(t.Context(), cl, op.ListNodes, op.None{})
+		_, err = Call(t.Context(), cl, op.ListNodes, op.NodesIn{})
 		if u, ok := errors.AsType[*Unreachable](err); !ok || !strings.Contains(u.Hint, want) {
 			t.Errorf("%s: %v", wrong, err)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -23,23 +22,6 @@ import (
 func (c *Core) reader(ctx context.Context) (j *journal.Journal, err error) {
 	err = c.see(ctx, func(*fleet.Fleet) { j = c.journal.Load() })
 	return j, err
-}
-
-// Nodes returns every node in the order of names, those that have not connected yet among them.
-func (c *Core) Nodes(ctx context.Context) (v op.Nodes, err error) {
-	now := c.cfg.Now()
-	err = c.see(ctx, func(f *fleet.Fleet) {
-		all := f.Views()
-		for i := range all {
-			all[i].Identity = f.Identity(all[i].Node, now)
-		}
-		if awaited := f.Awaited(now); len(awaited) > 0 {
-			all = append(all, awaited...)
-			slices.SortFunc(all, func(a, b view.Node) int { return strings.Compare(a.Node, b.Node) })
-		}
-		v.Nodes = all
-	})
-	return v, err
 }
 
 // Node returns one node.

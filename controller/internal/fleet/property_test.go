@@ -416,7 +416,7 @@ func FuzzReplay(f *testing.F) {
 			t.Fatalf("a restored checkpoint is another:\n%s\n%s", got, cp)
 		}
 		fleet.Status(wire.KindConfig)
-		fleet.Views()
+		fleet.Views(anyName)
 		health.List(fleet)
 		fleet.Trouble()
 		workloads.Slots(fleet, "")

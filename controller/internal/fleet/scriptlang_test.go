@@ -209,7 +209,7 @@ func (s *script) event(what string, args []string) Event {
 
 // nodes is what a list of nodes shows of the unit configuration, one line each, and how it counts.
 func (s *script) nodes() (lines []string) {
-	for _, v := range s.live.Views() {
+	for _, v := range s.live.Views(anyName) {
 		d := v.Documents[wire.KindConfig]
 		line := v.Node
 		if d.Running != nil {

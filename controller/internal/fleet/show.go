@@ -115,11 +115,13 @@ func (f *Fleet) Trouble() (all []string) {
 	return all
 }
 
-// Views returns every node in the order of names.
-func (f *Fleet) Views() []view.Node {
+// Views returns the nodes whose names are wanted, in the order of names.
+func (f *Fleet) Views(wanted func(name string) bool) []view.Node {
 	all := make([]view.Node, 0, len(f.nodes))
 	for _, n := range f.sorted() {
-		all = append(all, f.View(n))
+		if wanted(n.Name) {
+			all = append(all, f.View(n))
+		}
 	}
 	return all
 }

@@ -28,15 +28,6 @@ var (
 		Name: "unit.status", Route: "GET /v1/unit/status", Role: View,
 		About: "Shows the unit at a glance.",
 	})
-	ListNodes = define(Op[None, Nodes]{
-		Name: "nodes.list", Route: "GET /v1/nodes", Role: View,
-		About: "Lists the nodes, by name. Those that may join or have joined and never connected have no firstSeen.",
-	})
-	WatchNodes = define(Op[Watched, NodeChange]{
-		Name: "nodes.watch", Route: "GET /v1/nodes", Role: View, When: "watch", Form: Stream,
-		About: "Follows the nodes. First come all of them and a line with complete, then what changes, " +
-			"each batch ended by complete.",
-	})
 	ShowNode = define(Op[NodeIn, view.Node]{
 		Name: "node.show", Route: "GET /v1/nodes/{node}", Role: View,
 		About: "Shows one node, with its alerts, slots and components.",

@@ -19,9 +19,11 @@ type History struct {
 	Versions []view.Version `json:"versions"` // oldest first
 }
 
-// Nodes is every node, sorted by name.
+// Nodes are nodes, sorted by name.
 type Nodes struct {
 	Nodes []view.Node `json:"nodes"` // sorted by name
+	// what after has to be for those that follow; absent: there are none
+	Next string `json:"next,omitempty"`
 }
 
 // NodeChange is one line of a node watch. First come all nodes and a line with Complete, then

@@ -107,7 +107,9 @@ func TestRequest(t *testing.T) {
 		in          any
 		path, query string
 	}{
-		{op.ListNodes.Spec(), &op.None{}, "/v1/nodes", ""},
+		{op.ListNodes.Spec(), &op.NodesIn{}, "/v1/nodes", ""},
+		{op.PickNodes.Spec(), &op.PickIn{NodesIn: op.NodesIn{Name: "n*", Behind: true, Limit: 2}, Fields: "node,state"},
+			"/v1/nodes", "behind=1&fields=node%2Cstate&limit=2&name=n%2A"},
 		{op.WatchNodes.Spec(), &op.Watched{}, "/v1/nodes", "watch=1"},
 		{op.SlotLogs.Spec(), &op.LogsIn{SlotIn: op.SlotIn{Node: "n{service}", Service: "a/b"}, Tail: 7},
 			"/v1/nodes/n%7Bservice%7D/slots/a%2Fb/logs", "tail=7"},

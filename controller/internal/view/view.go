@@ -202,6 +202,22 @@ type Node struct {
 	Components []wire.HealthComponent `json:"components,omitempty"` // parts of the node that programs update; likewise
 }
 
+// State is how a node stands with its document of a kind, in a word: the state of the newest document there, "waiting"
+// until it has told of that, "unconfigured" if there is none; of a node that is revoked or was never heard of that of
+// its Identity.
+func (n *Node) State(kind wire.Kind) string {
+	d, ok := n.Documents[kind]
+	switch {
+	case n.Identity != nil && (n.Identity.State == "revoked" || !ok && n.FirstSeen.IsZero()):
+		return n.Identity.State
+	case d.Desired == nil && d.Last == nil:
+		return "unconfigured"
+	case d.Last != nil && (d.Desired == nil || d.Last.Stamp() == d.Desired.Stamp()):
+		return string(d.Last.State)
+	}
+	return "waiting"
+}
+
 // Document is one document kind on one node: what it should run, what it runs, what it last tried.
 type Document struct {
 	Desired    *Desired      `json:"desired,omitempty"`   // what it should run

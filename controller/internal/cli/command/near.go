@@ -39,7 +39,7 @@ func Nearest(
 }
 
 func nodeNames(ctx context.Context, c *client.Client) (known []string, err error) {
-	nodes, err := client.Call(ctx, c, op.ListNodes, op.None{})
+	nodes, err := client.Call(ctx, c, op.ListNodes, op.NodesIn{})
 	for _, n := range nodes.Nodes {
 		known = append(known, n.Node)
 	}

@@ -133,7 +133,7 @@ func changeSettings[In any](
 		if len(change.Unknown) == 0 && len(s.Types) == 0 {
 			return nil
 		}
-		nodes, err := client.Call(ctx, c, op.ListNodes, op.None{})
+		nodes, err := client.Call(ctx, c, op.ListNodes, op.NodesIn{})
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"tandem.internal/controller/internal/cli/command"
@@ -19,25 +20,87 @@ import (
 )
 
 func list(a *command.App) *cobra.Command {
-	var watch bool
+	var in op.PickIn
+	var watch, all bool
 	cmd := &cobra.Command{
 		Use: "nodes", Short: "List the nodes: what each runs, what it should run, and why not",
-		Example: "  tandem nodes\n  tandem nodes --watch", Args: command.Args(),
+		Long: "List the nodes: what each runs, what it should run, and why not.\n\n" +
+			fmt.Sprintf("Of more than %d nodes a terminal gets those that are not in order, unless there is ", brief) +
+			"--all or\na filter. A pipe gets every node.",
+		Example: "  tandem nodes\n  tandem nodes --watch\n  tandem nodes --behind --name 'press-*'\n" +
+			"  tandem nodes --state rejected --fields node,type", Args: command.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if watch {
-				return a.Connect(func(c *client.Client) error { return watchNodes(cmd.Context(), a, c) })
+			switch {
+			case watch && !(in.All() && in.Fields == ""):
+				return command.Usage("--watch follows every node; it does not go with flags that select some of them")
+			case watch:
+				return a.Connect(func(c *client.Client) error { return watchNodes(cmd.Context(), a, c, all) })
+			case cmd.Flags().Changed("fields"):
+				return command.Ask(cmd.Context(), a, op.PickNodes, in, func(a *command.App, v op.Picked) {
+					printPicked(a, strings.Split(in.Fields, ","), v)
+				})
 			}
-			return command.Ask(cmd.Context(), a, op.ListNodes, op.None{}, func(a *command.App, all op.Nodes) {
-				printNodes(a, all.Nodes)
+			return command.Ask(cmd.Context(), a, op.ListNodes, in.NodesIn, func(a *command.App, v op.Nodes) {
+				if len(v.Nodes) == 0 && !in.All() {
+					a.Print("no such node\n")
+					return
+				}
+				printNodes(a, v.Nodes, all || !in.All())
+				printNext(a, v.Next)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "go on showing changes until interrupted")
+	f := cmd.Flags()
+	f.BoolVar(&watch, "watch", false, "go on showing changes until interrupted")
+	f.BoolVar(&all, "all", false, "show every node, also on a terminal")
+	f.StringVar(&in.Name, "name", "", "only those whose names match `PATTERN`: * is any characters, ? is one")
+	f.StringVar(&in.Type, "type", "", "only those of this node `TYPE`")
+	f.StringSliceVar(&in.States, "state", nil, "only those in this `STATE`; more than one: any of them")
+	f.BoolVar(&in.Online, "online", false, "only those that are connected")
+	f.BoolVar(&in.Offline, "offline", false, "only those that are not connected")
+	f.BoolVar(&in.Behind, "behind", false, "only those that are not in step")
+	f.StringVar(&in.After, "after", "", "only those whose names come after this `NODE`")
+	f.IntVar(&in.Limit, "limit", 0, "show at most `N`")
+	f.StringVar(&in.Fields, "fields", "", "show only these `FIELDS` of --json, and state, with commas between them")
 	return cmd
 }
 
+// printPicked lists some fields of nodes.
+func printPicked(a *command.App, fields []string, v op.Picked) {
+	t := &term.Table{}
+	for _, name := range fields {
+		t.Head = append(t.Head, strings.ToUpper(name))
+	}
+	for _, n := range v.Nodes {
+		row := make([]any, len(fields))
+		for i, name := range fields {
+			row[i] = "-"
+			if value, ok := n[name]; ok {
+				row[i] = fieldText(value)
+			}
+		}
+		t.Add(row...)
+	}
+	a.Table(t)
+	printNext(a, v.Next)
+}
+
+// fieldText is a JSON string's text, or any other value as it is.
+func fieldText(value jsontext.Value) string {
+	if text, err := jsontext.AppendUnquote(nil, value); err == nil {
+		return string(text)
+	}
+	return string(value)
+}
+
+func printNext(a *command.App, next string) {
+	if next != "" {
+		a.Print("more follow: --after %s\n", term.Clean(next))
+	}
+}
+
 // watchNodes draws the table anew on a terminal; elsewhere each change is a line.
-func watchNodes(ctx context.Context, a *command.App, c *client.Client) error {
+func watchNodes(ctx context.Context, a *command.App, c *client.Client, all bool) error {
 	known, first := map[string]view.Node{}, true
 	err := client.Follow(ctx, c, op.WatchNodes, op.Watched{Watch: true}, func(ch op.NodeChange) error {
 		if a.JSON {
@@ -64,7 +127,7 @@ func watchNodes(ctx context.Context, a *command.App, c *client.Client) error {
 			if a.OutTerminal {
 				a.Clear()
 			}
-			printNodes(a, slices.Collect(maps.Values(known)))
+			printNodes(a, slices.Collect(maps.Values(known)), all)
 		}
 		first = first && !ch.Complete
 		return a.Flush()
@@ -109,25 +172,21 @@ func isRevoked(n view.Node) bool { return n.Identity != nil && n.Identity.State 
 
 func documentSummary(a *command.App, n view.Node) summary {
 	d, ok := n.Documents[a.UnitSource()]
-	if !ok && n.FirstSeen.IsZero() && n.Identity != nil {
-		return summary{state: n.Identity.State} // enrolled or joined, and not heard of yet
-	}
+	s := summary{state: n.State(a.UnitSource()), since: d.ReportedAt}
 	if !ok {
-		return summary{state: "unconfigured"}
+		return s
 	}
-	s := summary{state: "waiting", since: d.ReportedAt}
 	if d.Running != nil {
 		s.running = d.Running.Version
 	}
 	switch {
 	case d.Desired == nil:
-		s.state = "unconfigured"
 		if d.Last != nil {
-			s.state, s.since, s.why = string(d.Last.State), d.Last.At, command.Brief(d.Last.Error)
+			s.since, s.why = d.Last.At, command.Brief(d.Last.Error)
 		}
 		return s
 	case d.Last != nil && d.Last.Stamp() == d.Desired.Stamp():
-		s.state, s.since, s.why = string(d.Last.State), d.Last.At, command.Brief(d.Last.Error)
+		s.since, s.why = d.Last.At, command.Brief(d.Last.Error)
 		s.colour = command.StateColour(d.Last.State)
 	default:
 		s.since = d.Desired.Issued
@@ -142,18 +201,56 @@ func documentSummary(a *command.App, n view.Node) summary {
 	return s
 }
 
-// printNodes lists nodes by name.
-func printNodes(a *command.App, nodes []view.Node) {
+// brief is how many nodes a terminal shows unless all are asked for.
+const brief = 100
+
+// urgency orders what is not in order: 0 is not in step, 1 in error or ill health, 2 offline; 3 is in order, or
+// revoked.
+func urgency(n *view.Node) int {
+	switch {
+	case isRevoked(*n):
+		return 3
+	case !n.Online:
+		return 2
+	case !n.InSync:
+		return 0
+	case n.Info != nil && n.Info.Error != nil,
+		n.Health != nil && (n.Health.State != view.HealthOK || n.Health.Alerts > 0):
+		return 1
+	}
+	return 3
+}
+
+// inBrief are the nodes that are not in order, the most urgent first, and a line about those that are left out.
+func inBrief(nodes []view.Node) (shown []view.Node, rest string) {
+	for _, n := range nodes {
+		if urgency(&n) < 3 {
+			shown = append(shown, n)
+		}
+	}
+	slices.SortStableFunc(shown, func(x, y view.Node) int { return cmp.Compare(urgency(&x), urgency(&y)) })
+	rest = term.Plural(len(nodes)-len(shown), "node") + " in order"
+	if more := len(shown) - brief; more > 0 {
+		shown, rest = shown[:brief], term.Plural(more, "more node")+" not in order and "+rest
+	}
+	return shown, "not shown: " + rest + "; --all shows every node\n"
+}
+
+// printNodes lists nodes by name. Of many a terminal gets those that are not in order, unless it is to have all.
+func printNodes(a *command.App, nodes []view.Node, all bool) {
 	if len(nodes) == 0 {
 		a.Print("no node has connected yet\n")
 		return
 	}
 	nodes = slices.SortedFunc(slices.Values(nodes), func(x, y view.Node) int { return cmp.Compare(x.Node, y.Node) })
+	shown, rest := nodes, ""
+	if a.OutTerminal && !all && len(nodes) > brief {
+		shown, rest = inBrief(nodes)
+	}
 	t := &term.Table{Head: []string{
 		"NODE", "TYPE", "ONLINE", "RUNNING", "DESIRED", "STATE", "AGE", "HEALTH", "WHY",
 	}}
-	online, inStep, inError, revoked := 0, 0, 0, 0
-	for _, n := range nodes {
+	for _, n := range shown {
 		s := summarize(a, n)
 		up := term.Green.Cell("yes")
 		switch {
@@ -163,6 +260,20 @@ func printNodes(a *command.App, nodes []view.Node) {
 		default:
 			up = term.Yellow.Cell("no, " + a.Age(n.Since))
 		}
+		t.Add(n.Node, cmp.Or(n.Type, "-"), up, cmp.Or(s.running, "-"), cmp.Or(s.desired, "-"),
+			s.colour.Cell(s.state), a.Age(s.since), healthCell(n), s.why)
+	}
+	if len(shown) > 0 {
+		a.Table(t)
+		a.Print("\n")
+	}
+	a.Print("%s\n%s", counts(nodes), rest)
+}
+
+// counts says in words how many nodes there are, and how many of them are as they should be.
+func counts(nodes []view.Node) string {
+	online, inStep, inError, revoked := 0, 0, 0, 0
+	for _, n := range nodes {
 		if isRevoked(n) {
 			revoked++
 		} else {
@@ -170,10 +281,7 @@ func printNodes(a *command.App, nodes []view.Node) {
 			inStep += count(n.InSync)
 			inError += count(n.Info != nil && n.Info.Error != nil)
 		}
-		t.Add(n.Node, cmp.Or(n.Type, "-"), up, cmp.Or(s.running, "-"), cmp.Or(s.desired, "-"),
-			s.colour.Cell(s.state), a.Age(s.since), healthCell(n), s.why)
 	}
-	a.Table(t)
 	text := fmt.Sprintf("%s, %d online, %d in step", term.Plural(len(nodes)-revoked, "node"), online, inStep)
 	if inError > 0 {
 		text += fmt.Sprintf(", %d in error", inError)
@@ -181,7 +289,7 @@ func printNodes(a *command.App, nodes []view.Node) {
 	if revoked > 0 {
 		text += fmt.Sprintf("; and %d revoked", revoked)
 	}
-	a.Print("\n%s\n", text)
+	return text
 }
 
 // count is 1 if ok, else 0.
