@@ -66,7 +66,7 @@ func quick(ctx context.Context, w workspace, base string, out io.Writer) (bool, 
 		do       func(context.Context, []string, io.Writer) (good bool, rest []string)
 	}{
 		{"vet", slices.Concat(p.Changed, p.Users), w.vet},
-		{"tests", p.Changed, w.test},
+		{"tests", p.Changed, w.testChanged},
 		{"rules", w.rules(p), w.testRules},
 		{"tests", p.Users, w.test},
 	} {

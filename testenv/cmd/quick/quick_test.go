@@ -67,13 +67,18 @@ func unit(t *testing.T) workspace {
 		t.Setenv(name+"_EMAIL", "test@example.org")
 	}
 	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-q", "-m", "first"}} {
-		c := exec.Command("git", args...)
-		c.Dir = dir
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
+		git(t, w, args...)
 	}
 	return w
+}
+
+func git(t *testing.T, w workspace, args ...string) {
+	t.Helper()
+	c := exec.Command("git", args...)
+	c.Dir = w.dir
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
 }
 
 func put(t *testing.T, w workspace, name, text string) {
@@ -121,6 +126,45 @@ func TestQuick(t *testing.T) {
 
 	put(t, w, "m/a/a.go", "package a\n\nimport \"fmt\"\n\nfunc One() int {fmt.Printf(\"%d\"); return 1}\n")
 	ask(t, ctx, w, false, "go vet: ", "not formatted:\nm/a/a.go")
+}
+
+// A test that reads files outside its module is run again when these have changed, and so are the rules.
+func TestQuickSeesOtherFiles(t *testing.T) {
+	w, ctx := unit(t), t.Context()
+	put(t, w, "m/a/doc_test.go", reads("a", "TestDoc", "../../doc.md"))
+	put(t, w, "doc.md", "right")
+	ask(t, ctx, w, true, "ok    m/a")
+	put(t, w, "doc.md", "wrong")
+	ask(t, ctx, w, false, "FAIL  m/a", "it says")
+
+	put(t, w, "doc.md", "right")
+	// the file's name is in two parts, so that it does not make m/b a package that has changed
+	put(t, w, "m/b/rules_test.go", reads("b", "TestShape", "../../n/c/c."+`" + "txt`))
+	put(t, w, "n/c/c.txt", "right")
+	git(t, w, "add", "-A")
+	git(t, w, "commit", "-q", "-m", "second")
+	w.house = "m.test/m/b"
+	put(t, w, "n/c/c.go", "package c\n")
+	ask(t, ctx, w, true, "ok    m/b", "ok    n/c")
+	put(t, w, "n/c/c.txt", "wrong")
+	ask(t, ctx, w, false, "FAIL  m/b", "it says")
+}
+
+// reads is a test of a package that reads a file.
+func reads(name, test, file string) string {
+	return "package " + name + `
+
+import (
+	"os"
+	"testing"
+)
+
+func ` + test + `(t *testing.T) {
+	if text, err := os.ReadFile("` + file + `"); err != nil || string(text) != "right" {
+		t.Errorf("it says %q, %v", text, err)
+	}
+}
+`
 }
 
 // What does not come to an end in time is left out, by name, and its processes end.

@@ -178,7 +178,14 @@ func (w workspace) rules(p plan) []string {
 
 // testRules tests the rules that every change has to keep, whatever it is about: shape and imports.
 func (w workspace) testRules(ctx context.Context, packages []string, out io.Writer) (ok bool, rest []string) {
-	return w.run(ctx, []string{"-run", "^Test(Shape|Words|Modules|Layers|Pure|Only|Nothing|Map)"}, packages, out)
+	const rules = "^Test(Shape|Words|Modules|Layers|Pure|Only|Nothing|Map)"
+	return w.run(ctx, []string{"-count=1", "-run", rules}, packages, out)
+}
+
+// testChanged tests packages with what has changed. Go would show the results of before for a test that reads
+// files of other modules, such as documents.
+func (w workspace) testChanged(ctx context.Context, packages []string, out io.Writer) (ok bool, rest []string) {
+	return w.run(ctx, []string{"-short", "-count=1"}, packages, out)
 }
 
 // test tests packages; rest are those whose result is not known in time.
