@@ -1,5 +1,6 @@
-// Package lenientjson repairs JSON that people have written. It removes comments, and doubled and trailing commas; it
-// adds missing commas and closing brackets. It never changes a name or a value, and reports each change with its place.
+// Package lenientjson repairs JSON that people have written. It removes comments, doubled and trailing commas, and
+// closing brackets too many; it adds missing commas and closing brackets. It never changes a name or a value, and
+// reports each change with its place.
 // It is pure.
 //
 // The HuJSON library removes comments and trailing commas. This package does the rest, which no dialect of JSON allows.
@@ -38,11 +39,11 @@ func Repair(data []byte) ([]byte, []Warning) {
 	if len(m.inserted) > 0 {
 		m.out = m.withInsertions()
 	}
-	std, err := hujson.Standardize(m.out)
+	std, err := hujson.Standardize(append(m.out, '\n')) // which wants one behind a comment at the very end
 	if err != nil {
 		return m.out, m.warnings
 	}
-	return std, m.warnings
+	return std[:len(std)-1], m.warnings
 }
 
 // repairer makes one pass over the tokens. Its state is enough to know which tokens the grammar allows next. Places are
@@ -132,7 +133,7 @@ func (m *repairer) tokens() {
 	}
 	for len(m.open) > 0 && m.last != ':' && m.last != 'k' {
 		m.warn(len(m.in), "the document ends before "+closer(m.open)+" closes what was opened")
-		m.insert(m.lastEnd, len(m.in), m.pop())
+		m.insert(len(m.in), m.pop())
 	}
 }
 
@@ -143,7 +144,7 @@ func (m *repairer) beforeValue(i int) {
 	}
 	if m.last == 'v' || m.last == '}' || m.last == ']' {
 		m.warn(m.lastEnd, "a comma is missing here")
-		m.insert(m.lastEnd, i, ',')
+		m.insert(i, ',')
 	}
 }
 
@@ -158,24 +159,28 @@ func (m *repairer) atComma(i int) {
 	m.comma, m.last, m.lastEnd = i, ',', i+1
 }
 
-// atClose handles a closing bracket. It first closes the brackets inside that are still open. It returns false if there
-// is no open bracket for it.
+// atClose handles a closing bracket. It first closes the brackets inside that are still open. It removes a bracket that
+// closes none of those that are open. It returns false if nothing is open.
 func (m *repairer) atClose(i int, c byte) bool {
+	n := bytes.LastIndexByte(m.open, c-2) + 1
+	if n == 0 && len(m.open) > 0 {
+		m.warn(i, string(rune(c))+" closes nothing")
+		m.out[i] = ' '
+		return true
+	}
 	if m.last == ',' {
 		m.warn(m.comma, "a comma before a closing bracket")
 	}
-	for n := len(m.open); n > 0; n-- {
-		if m.open[n-1] == c-2 {
-			for len(m.open) > n {
-				m.warn(i, closer(m.open)+" is missing here")
-				m.insert(m.lastEnd, i, m.pop())
-			}
-			m.pop()
-			m.last, m.lastEnd = c, i+1
-			return true
-		}
+	if n == 0 {
+		return false
 	}
-	return false
+	for len(m.open) > n {
+		m.warn(i, closer(m.open)+" is missing here")
+		m.insert(i, m.pop())
+	}
+	m.pop()
+	m.last, m.lastEnd = c, i+1
+	return true
 }
 
 // pop closes the innermost bracket and returns the closing one: '{'+2 is '}', and '['+2 is ']'.
@@ -189,19 +194,17 @@ func (m *repairer) pop() byte {
 // closer returns the bracket that closes the innermost open one.
 func closer(open []byte) string { return string(rune(open[len(open)-1] + 2)) }
 
-// insert puts a mark between a token that ends at from and one that begins at to. It replaces a space or tab before the
-// first comment there, so that nothing else moves. If there is none, it inserts the mark at from.
-func (m *repairer) insert(from, to int, mark byte) {
-	for i := from; i < to; i++ {
-		if m.in[i] == '/' {
-			break
-		}
+// insert puts a mark behind the last token, and before one that begins at to. It replaces a space or tab before the
+// first comment there, so that nothing else moves. If there is none, it inserts the mark right behind the last token.
+// The mark is then the last token: the next one that is inserted comes behind it.
+func (m *repairer) insert(to int, mark byte) {
+	for i := m.lastEnd; i < to && m.in[i] != '/'; i++ {
 		if m.out[i] == ' ' || m.out[i] == '\t' {
-			m.out[i] = mark
+			m.out[i], m.lastEnd = mark, i+1
 			return
 		}
 	}
-	m.inserted = append(m.inserted, insertion{from, mark})
+	m.inserted = append(m.inserted, insertion{m.lastEnd, mark})
 }
 
 // withInsertions returns the result with all insertions.

@@ -36,9 +36,10 @@ func All(name string, known []string) (found []string) {
 	return found
 }
 
-// Hint returns the end of a message about an unknown name: `; did you mean "x"?` with the Best candidate, or "".
+// Hint returns the end of a message about an unknown name: `; did you mean "x"?` with the Best candidate, or "". It
+// never suggests the name itself.
 func Hint(name string, candidates []string) string {
-	if c := Best(name, candidates); c != "" {
+	if c := Best(name, candidates); c != "" && c != name {
 		return Suggest([]string{`"` + c + `"`}, "")
 	}
 	return ""

@@ -60,7 +60,7 @@ func TestSearchIsBounded(t *testing.T) {
 func TestWords(t *testing.T) {
 	for want, got := range map[string]string{
 		`; did you mean "apply"?`:     Hint("aply", known),
-		"":                            Hint("rollback", known) + Suggest(nil, ""),
+		"":                            Hint("rollback", known) + Hint("apply", known) + Suggest(nil, ""),
 		"; did you mean a?":           Suggest([]string{"a"}, "x"),
 		"; did you mean one of a, b?": Suggest([]string{"a", "b"}, "x"),
 		"; --help lists them":         Suggest([]string{"a", "b", "c", "d", "e"}, "--help lists them"),
