@@ -239,10 +239,10 @@ func TestWorkloadsRefused(t *testing.T) {
 			doc  *wire.Desired
 			want string
 		}{
-			{duty(1, "web@n2"), "wrong-target /workloads/0/slot"},
+			{duty(1, "web@n2"), "wrong-target /slot"},
 			{duty(2, "web@n1", `db@n1 ,"container":{"constraints":{"memory.limit_in_bytes":"1G"}}`),
-				"not-supported /workloads/1/container/constraints/memory.limit_in_bytes"},
-			{duty(3, "web@n1 "+torrent), "not-supported /workloads/0/resources/iss_hook_start/urls"},
+				"not-supported /container/constraints/memory.limit_in_bytes"},
+			{duty(3, "web@n1 "+torrent), "not-supported /resources/iss_hook_start/urls"},
 			{with(duty(4), `{"formatVersion":"1"}`), "missing /workloads"},
 		} {
 			if fetch.BitTorrent && strings.HasSuffix(c.want, "/urls") {
@@ -255,6 +255,11 @@ func TestWorkloadsRefused(t *testing.T) {
 			r.mu.Unlock()
 			if last.State != wire.StateRejected || string(last.Error.Code)+" "+last.Error.Path != c.want {
 				t.Errorf("%d: %s %v, want %s", i, last.State, last.Error, c.want)
+			}
+			// Nobody but the node sees the document: its error says which slot it is about.
+			if slot := "slot " + []string{"web@n2", "db@n1", "web@n1", ""}[i]; i < 3 &&
+				!strings.HasPrefix(last.Error.Message, slot) {
+				t.Errorf("%d: %q, want %s", i, last.Error.Message, slot)
 			}
 		}
 		if n := w.starts(); n != 0 {

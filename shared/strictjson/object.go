@@ -44,7 +44,7 @@ func (r *Reader) Object(a At, fields ...Field) (ok bool) {
 			r.Add(At{here.Ptr, off}, wire.CodeUnknownField, "unknown field "+Show(name)+near.Hint(name, names(fields)))
 			r.Skip()
 		case seen&(1<<i) != 0:
-			r.Add(At{here.Ptr, off}, wire.CodeDuplicate, "the field "+Show(name)+" appears twice")
+			r.twice(name, At{here.Ptr, off})
 			r.Skip()
 		case r.dec.PeekKind() == 'n':
 			seen |= 1 << i
@@ -71,6 +71,11 @@ func (r *Reader) Object(a At, fields ...Field) (ok bool) {
 	return true
 }
 
+// twice adds the problem of a name that was there before.
+func (r *Reader) twice(name string, a At) {
+	r.Add(a, wire.CodeDuplicate, "the field "+Show(name)+" appears twice")
+}
+
 // fieldAt returns the index of the field of that name; -1: there is none.
 func fieldAt(fields []Field, name string) int {
 	for i, f := range fields {
@@ -91,8 +96,13 @@ func names(fields []Field) []string {
 }
 
 // Members reads an object with at most most members of any name. each gets a name and the place of the value, and must
-// read the whole value. Null is the same as absent.
+// read the whole value. Null is the same as absent. A name that is there twice is a problem.
 func (r *Reader) Members(a At, most int, each func(name string, e At)) {
+	r.MembersOr(a, most, each, r.twice)
+}
+
+// MembersOr is Members, but calls twice with each name that was there before, and its place; the value is passed over.
+func (r *Reader) MembersOr(a At, most int, each, twice func(name string, e At)) {
 	if !r.Is(a, '{') {
 		return
 	}
@@ -108,7 +118,7 @@ func (r *Reader) Members(a At, most int, each func(name string, e At)) {
 		e := At{Member(a.Ptr, name), r.Next()}
 		switch {
 		case seen[name]:
-			r.Add(At{e.Ptr, off}, wire.CodeDuplicate, "the field "+Show(name)+" appears twice")
+			twice(name, At{e.Ptr, off})
 			r.Skip()
 		case len(seen) == most:
 			r.Add(At{e.Ptr, off}, wire.CodeTooLarge, fmt.Sprintf("more than %d fields", most))

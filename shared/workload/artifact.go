@@ -28,7 +28,7 @@ func (p *parser) resources(a strictjson.At, templates bool) map[string]Artifact 
 func (p *parser) artifact(e strictjson.At, templates bool) Artifact {
 	var r Artifact
 	class := &raw{}
-	var sized, summed, periodic, verified bool
+	var sized, summed, periodic, verified, unsummed bool
 	var verifyAt strictjson.At
 	if !p.Object(e,
 		strictjson.Required("@class", func(a strictjson.At) {
@@ -57,7 +57,7 @@ func (p *parser) artifact(e strictjson.At, templates bool) Artifact {
 			p.Object(a,
 				strictjson.Optional("checksum", func(a strictjson.At) {
 					summed = true
-					r.Verification.Checksum = p.checksum(a, templates)
+					r.Verification.Checksum, unsummed = p.checksum(a, templates)
 				}),
 				strictjson.Optional("checkPeriod", func(a strictjson.At) {
 					periodic = true
@@ -82,9 +82,9 @@ func (p *parser) artifact(e strictjson.At, templates bool) Artifact {
 	if !verified || r.UUID != "" {
 		return r
 	}
-	if !summed {
+	if !summed || unsummed && !p.stored {
 		p.Add(strictjson.At{Ptr: strictjson.Member(verifyAt.Ptr, "checksum"), Off: verifyAt.Off}, wire.CodeMissing,
-			"a resource needs a checksum or a uuid")
+			nameless)
 	}
 	if !periodic {
 		p.tolerable(strictjson.At{Ptr: strictjson.Member(verifyAt.Ptr, "checkPeriod"), Off: verifyAt.Off},
@@ -93,6 +93,11 @@ func (p *parser) artifact(e strictjson.At, templates bool) Artifact {
 	}
 	return r
 }
+
+// nameless says what is wrong with a resource that has neither a uuid nor the checksum of a content: it could not be
+// told
+// from others.
+const nameless = "a resource needs a checksum or a uuid"
 
 // urls reads the addresses of a resource: at least one, each only once.
 func (p *parser) urls(a strictjson.At, templates bool) []string {
@@ -103,7 +108,7 @@ func (p *parser) urls(a strictjson.At, templates bool) []string {
 		if templates && isTemplate(s) {
 			return
 		}
-		if err := checkURL(s); err != nil {
+		if err := checkURL(s, p.stored); err != nil {
 			p.Bad(e, err.Error())
 		} else if slices.Index(list, s) < i {
 			p.Add(e, wire.CodeDuplicate, "this URL is there already")
@@ -115,21 +120,26 @@ func (p *parser) urls(a strictjson.At, templates bool) []string {
 	return list
 }
 
-// checksum reads a checksum; "" if it is malformed. A template is not checked before it is filled.
-func (p *parser) checksum(a strictjson.At, templates bool) string {
-	s := p.str(a, templates)
+// checksum reads a checksum; "" if it is malformed. empty says that it is that of no content. A template is not checked
+// before it is filled.
+func (p *parser) checksum(a strictjson.At, templates bool) (s string, empty bool) {
+	s = p.str(a, templates)
 	if templates && isTemplate(s) {
-		return s
+		return s, false
 	}
 	if sum, err := hex.DecodeString(s); err == nil && len(sum) == sumBytes[MD5] {
 		p.tolerable(a, wire.CodeBadValue, "a checksum begins with its algorithm: MD5:"+s, "; read so")
 		s = MD5 + ":" + s
 	}
-	if _, _, err := ParseChecksum(s); err != nil {
+	algorithm, _, err := ParseChecksum(s)
+	if err != nil {
 		p.Bad(a, err.Error())
-		return ""
+		return "", false
 	}
-	return s
+	if !p.stored {
+		s = canonical(s)
+	}
+	return s, algorithm == Empty
 }
 
 // defect is a reason why a configuration cannot be run.
@@ -158,8 +168,13 @@ func defects(resources map[string]Artifact, limits map[string]Limit) []defect {
 	for _, n := range slices.Sorted(maps.Keys(limits)) {
 		if _, ok := resources[n]; !ok || !strings.HasPrefix(n, hookPrefix) {
 			all = append(all, defect{wire.CodeBadValue, n, fmt.Sprintf("time limits are for hooks that are among the "+
-				"resources; %s is none%s", strictjson.Show(n), near.Hint(n, slices.Collect(maps.Keys(resources))))})
+				"resources; %s is none%s", strictjson.Show(n), near.Hint(n, hooksOf(resources)))})
 		}
 	}
 	return all
+}
+
+// hooksOf returns the names of the hooks among resources, sorted.
+func hooksOf(resources map[string]Artifact) []string {
+	return slices.DeleteFunc(slices.Clone(Hooks), func(n string) bool { _, ok := resources[n]; return !ok })
 }

@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,8 +27,12 @@ type document struct {
 
 // EncodeDocument returns the body of a document with the configurations of one node, as ForNode returns them. Equal
 // input gives equal bytes. The error has code too-large if the body exceeds wire.MaxBody even when compressed, or if
-// it would be more than MaxDocument when it is unpacked, which ParseDocument refuses.
+// it would be more than MaxDocument or MaxEntries when it is unpacked, which ParseDocument refuses.
 func EncodeDocument(configs []Config) ([]byte, *wire.Error) {
+	if len(configs) > MaxEntries {
+		return nil, wire.New(wire.CodeTooLarge, "", fmt.Sprintf("this node is to have %d slots; a node has at most %d",
+			len(configs), MaxEntries))
+	}
 	identified := make([]Config, len(configs))
 	for i, c := range configs {
 		identified[i] = c.Identified()
@@ -75,7 +81,8 @@ func pack(data []byte) []byte {
 
 // ParseDocument reads the body of a document of kind workloads for the node of that ID. It is strict: each
 // configuration must be an instance or a job that can be run, be for this node, have a configurationId, and have a slot
-// of its own. The errors have JSON pointers into the body.
+// of its own. Nobody but the node sees the body, so an error about a slot names it, and has the JSON pointer into its
+// configuration.
 func ParseDocument(body []byte, node string) ([]Config, []*wire.Error) {
 	var d document
 	if err := json.Unmarshal(body, &d, json.RejectUnknownMembers(true)); err != nil {
@@ -96,29 +103,45 @@ func ParseDocument(body []byte, node string) ([]Config, []*wire.Error) {
 		}
 		d.Workloads = data
 	}
-	set, problems := Parse(d.Workloads)
+	set, _, problems := ParseStored(d.Workloads, false) // it was judged when it was submitted
 	if problems != nil {
-		var errs []*wire.Error
-		for _, p := range problems {
-			errs = append(errs, wire.New(p.Code, at+p.Path, p.Message))
-		}
-		return nil, errs
+		return nil, aboutSlots(d.Workloads, at, problems)
 	}
 	if len(set.Topologies)+len(set.Fillers) > 0 {
 		return nil, []*wire.Error{wire.New(wire.CodeBadValue, at, "a node is given instances and jobs only")}
 	}
-	for i, c := range set.Configs {
-		path := fmt.Sprintf("%s/%d", at, i)
+	for _, c := range set.Configs {
 		switch {
 		case c.Slot.Node != node:
-			return nil, []*wire.Error{wire.New(wire.CodeWrongTarget, path+"/slot",
+			return nil, []*wire.Error{wire.New(wire.CodeWrongTarget, "/slot",
 				fmt.Sprintf("slot %s is not on node %q", c.Slot, node))}
 		case c.ConfigurationID == "":
-			return nil, []*wire.Error{wire.New(wire.CodeMissing, path+"/configurationId",
-				"required in what a node is given")}
+			return nil, []*wire.Error{wire.New(wire.CodeMissing, "/configurationId",
+				About(c.Slot, "required in what a node is given"))}
 		}
 	}
 	return set.Configs, nil
+}
+
+// About returns a message about a slot.
+func About(s Slot, message string) string { return "slot " + s.String() + ": " + message }
+
+// aboutSlots returns problems of an array of configurations, each with the slot that it is about. One that is about no
+// slot keeps its place, below at.
+func aboutSlots(configs jsontext.Value, at string, problems Problems) (errs []*wire.Error) {
+	var all []struct {
+		Slot Slot `json:"slot"`
+	}
+	named := json.Unmarshal(configs, &all) == nil
+	for _, p := range problems {
+		element, rest, _ := strings.Cut(strings.TrimPrefix(p.Path, "/"), "/")
+		if i, err := strconv.Atoi(element); named && err == nil && i < len(all) {
+			errs = append(errs, wire.New(p.Code, "/"+rest, About(all[i].Slot, p.Message)))
+			continue
+		}
+		errs = append(errs, wire.New(p.Code, at+p.Path, p.Message))
+	}
+	return errs
 }
 
 // unpack decompresses what pack returns; more than MaxDocument bytes are an error.

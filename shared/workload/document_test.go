@@ -85,11 +85,11 @@ func TestBadDocument(t *testing.T) {
 		{`{"formatVersion":"1","packed":"AAAA"}`, "bad-value /packed"},
 		{`{"formatVersion":"1","packed":"` + bomb + `"}`, "bad-value /packed"},
 		{`{"formatVersion":"1","workloads":` + strings.ReplaceAll(good, "web@n1", "web@n2") + `}`,
-			"wrong-target /workloads/0/slot"},
+			"wrong-target /slot"},
 		{`{"formatVersion":"1","workloads":` + strings.ReplaceAll(good, `"configurationId"`, `"configurationID"`) + `}`,
-			"unknown-field /workloads/0/configurationID"},
+			"unknown-field /configurationID"},
 		{`{"formatVersion":"1","workloads":` + string(Encode([]Config{started("web", "n1")})) + `}`,
-			"missing /workloads/0/configurationId"},
+			"missing /configurationId"},
 		{`{"formatVersion":"1","workloads":[{"@class":"TopologicalInstance","slot":"a@n1","properties":{}}]}`,
 			"bad-value /workloads"},
 		{`[]`, "bad-value "},
@@ -101,6 +101,10 @@ func TestBadDocument(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%.80s: %q (%v), want %q", c.body, got, errs, c.want)
+		}
+		if about, _, _ := strings.Cut(c.want, "/workloads"); about == c.want && strings.Contains(c.body, "web@") &&
+			c.want != "" && !strings.Contains(errs[0].Message, "slot web@n") {
+			t.Errorf("%.80s: %v does not name the slot", c.body, errs[0])
 		}
 	}
 }

@@ -37,8 +37,11 @@ type Explanation struct {
 // one name, and neither must two fillers that apply to one slot: the problem names both. Where a filler applies, its
 // ancestors are not applied beside it.
 //
+// A topology of a slot that has an instance or a job, too, replaces its properties of the same names, and adds the
+// others, before fillers are applied.
+//
 // The result does not depend on the order of entries and fillers. A configuration to which no filler applies does not
-// change.
+// change. The result is checked as Parse checks what is written, whole: what no node could run is a problem.
 //
 // Each problem has the line and column of the entry that is wrong. A set that takes too much work (see maxWork) is a
 // problem, since a short set can expand to a very large result.
@@ -66,20 +69,30 @@ func (f *filling) all() *Filled {
 	set := f.set
 	f.inherit(set.Fillers)
 	out := &Filled{Slots: map[Slot]Explanation{}}
+	topologies := f.topologies()
 	for i := range set.Configs {
-		c := &set.Configs[i]
-		f.fill(out, &entry{c.Class, c.ConfigurationID, c.Slot, c.Properties}, ownPieces(c))
+		c := set.Configs[i]
+		if t := topologies[c.Slot]; t != nil {
+			c.Properties = overlaid(c.Properties, t.Properties)
+		}
+		f.fill(out, &entry{c.Class, c.ConfigurationID, c.Slot, c.Properties}, ownPieces(&c))
 	}
 	for i := range set.Topologies {
 		t := &set.Topologies[i]
-		f.fill(out, &entry{TopologicalInstance, "", t.Slot, t.Properties},
-			ownPieces(&Config{Slot: t.Slot, Properties: t.Properties}))
+		if _, taken := out.Slots[t.Slot]; !taken {
+			f.fill(out, &entry{TopologicalInstance, "", t.Slot, t.Properties},
+				ownPieces(&Config{Slot: t.Slot, Properties: t.Properties}))
+		}
 	}
 	slices.SortFunc(out.Configs, func(a, b Config) int {
 		return cmp.Or(cmp.Compare(a.Slot.Node, b.Slot.Node), cmp.Compare(a.Slot.Service, b.Slot.Service))
 	})
 	if len(f.problems) == 0 {
 		f.checkShared(out.Configs)
+	}
+	if len(f.problems) == 0 && len(out.Configs) == 0 && len(set.Fillers) > 0 {
+		f.add(Place{}, wire.CodeMissing, "", "there are fillers, but no topology, instance or job: everything that "+
+			"runs in the unit would be stopped; if that is meant, apply an empty set: []")
 	}
 	if len(f.problems) > 0 {
 		return nil
@@ -196,6 +209,7 @@ func (f *filling) resolve(r *resolved, chain []string) {
 	}
 	maps.Copy(inherited, templatePieces(r.Fill, r.Name))
 	r.finish(inherited)
+	f.checkJob(r)
 }
 
 // applies reports whether a filler applies to e. If it does not, c is the first condition that is not true, or nil if
@@ -231,7 +245,7 @@ func (e *entry) reason(c *condition) string {
 func (f *filling) fill(out *Filled, e *entry, own pieces) {
 	if _, taken := out.Slots[e.slot]; taken {
 		f.add(f.slot(e.slot), wire.CodeDuplicate, "", "the slot %s has two entries%s", e.slot,
-			first(f.set.places[e.slot.String()]))
+			first(f.set.places[slotKey(e.slot, e.class)]))
 		return
 	}
 	apply := f.applying(e)
@@ -340,59 +354,4 @@ func reasons(passed map[string]string) string {
 		fmt.Fprintf(&b, "; %s: %s", strictjson.Show(n), passed[n])
 	}
 	return b.String()
-}
-
-// filled returns a piece with its templates replaced by values of e.
-func (f *filling) filled(p piece, e *entry) (piece, error) {
-	var err error
-	fill := func(s string) string {
-		if !isTemplate(s) {
-			return s
-		}
-		v, ferr := e.fill(s)
-		if err == nil {
-			err = ferr
-		}
-		return v
-	}
-	if a := p.artifact; a != nil {
-		filled := *a
-		filled.UUID, filled.Verification.Checksum = fill(a.UUID), fill(a.Verification.Checksum)
-		filled.URLs = make([]string, len(a.URLs))
-		for i, u := range a.URLs {
-			filled.URLs[i] = fill(u)
-		}
-		p.artifact = &filled
-		return p, err
-	}
-	p.text = fill(p.text)
-	return p, err
-}
-
-// checkRunnable reports why a configuration cannot be run. origins has the filler of each value.
-func (f *filling) checkRunnable(c *Config, origins map[string]string) {
-	placeOf := func(at string) Place {
-		if from := origins[at]; from != "" {
-			return f.filler(from)
-		}
-		return f.slot(c.Slot)
-	}
-	for _, l := range defects(c.Resources, c.TimeLimits) {
-		at := atResources
-		if l.limit != "" {
-			at = strictjson.Member(atLimits, l.limit)
-		}
-		f.add(placeOf(at), l.code, at, "slot %s: %s", c.Slot, l.message)
-	}
-	for _, n := range slices.Sorted(maps.Keys(c.Resources)) {
-		r, at := c.Resources[n], strictjson.Member(atResources, n)
-		for i, u := range r.URLs {
-			if err := checkURL(u); err != nil {
-				f.add(placeOf(at), wire.CodeBadValue, fmt.Sprintf("%s/urls/%d", at, i), "slot %s: %v", c.Slot, err)
-			}
-		}
-		if _, _, err := ParseChecksum(r.Verification.Checksum); err != nil {
-			f.add(placeOf(at), wire.CodeBadValue, at+"/verification/checksum", "slot %s: %v", c.Slot, err)
-		}
-	}
 }

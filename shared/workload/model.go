@@ -22,12 +22,13 @@ const (
 	MaxURLs        = 32      // of one resource
 	MaxText        = 4096    // bytes of a value
 	MaxName        = 255     // bytes of a name; the name of a resource becomes that of a file
+	MaxID          = 256     // bytes of a configurationId, which nodes report
 	MaxParents     = 32      // of one filler
 	maxDepth       = 16      // nesting; the format itself needs seven levels
 	maxFilterDepth = 64      // nesting of a filter
 )
 
-var limits = strictjson.Limits{Size: MaxDocument, Depth: maxDepth}
+var documentLimits = strictjson.Limits{Size: MaxDocument, Depth: maxDepth}
 
 // Problems are the reasons why a document is refused, in the order in which they occur in it.
 type Problems = strictjson.Problems
@@ -131,7 +132,8 @@ type Limit struct {
 	MaxExecutionTimeMs   *int64   `json:"maxExecutionTimeMs,omitempty"` // nil: no limit
 }
 
-// Topology is a slot whose configuration comes from fillers (seed 004, Topology).
+// Topology is a slot whose configuration comes from fillers, or properties that the instance or job of its slot gets
+// besides its own (seed 004, Inapplicable and Topology).
 type Topology struct {
 	Slot       Slot
 	Properties map[string]string
@@ -162,4 +164,5 @@ type Set struct {
 	Fillers    []Filler
 
 	places map[string][]Place // of entries, see addPlace
+	stored bool               // some of it was accepted before, see ParseStored
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -12,12 +13,42 @@ import (
 	"tandem.internal/shared/wire"
 )
 
+// ByNode returns the configurations by the IDs of their nodes.
+func (f *Filled) ByNode() map[string][]Config {
+	all := map[string][]Config{}
+	for _, c := range f.Configs {
+		all[c.Slot.Node] = append(all[c.Slot.Node], c)
+	}
+	return all
+}
+
+// sameFile is what the resources of one uuid say on a node.
+type sameFile struct {
+	urls   []string // of all, each once
+	first  []string // of the first
+	differ bool     // another one has another list
+}
+
+// addresses returns the URLs that each of the resources gets. Lists that differ have equal priority (seed 004, urls):
+// the
+// order is then one that favours none, and is another one on other nodes.
+func (s *sameFile) addresses(node, uuid string) []string {
+	if !s.differ {
+		return s.urls
+	}
+	draw := func(u string) string {
+		sum := sha256.Sum256([]byte(node + "\x00" + uuid + "\x00" + u))
+		return string(sum[:])
+	}
+	return slices.SortedFunc(slices.Values(s.urls), func(a, b string) int { return strings.Compare(draw(a), draw(b)) })
+}
+
 // ForNode returns the configurations of one node, in the order of configs, each with a configurationId. Resources with
-// the same uuid are the same file on a node, so each gets the URLs of all of them, those of the first slot first
-// (seed 004, urls). A configurationId that is derived from the content does not depend on the URLs of other slots.
+// the same uuid are the same file on a node, so each gets the URLs of all of them (seed 004, urls). A configurationId
+// that is derived from the content does not depend on the URLs of other slots.
 func ForNode(configs []Config, node string) []Config {
 	var mine []Config
-	urls := map[string][]string{}
+	files := map[string]*sameFile{} // by uuid
 	for _, c := range configs {
 		if c.Slot.Node != node {
 			continue
@@ -25,12 +56,25 @@ func ForNode(configs []Config, node string) []Config {
 		mine = append(mine, c.Identified())
 		for _, n := range slices.Sorted(maps.Keys(c.Resources)) {
 			r := c.Resources[n]
+			if r.UUID == "" {
+				continue
+			}
+			file := files[r.UUID]
+			if file == nil {
+				file = &sameFile{first: r.URLs}
+				files[r.UUID] = file
+			}
+			file.differ = file.differ || !slices.Equal(r.URLs, file.first)
 			for _, u := range r.URLs {
-				if r.UUID != "" && !slices.Contains(urls[r.UUID], u) {
-					urls[r.UUID] = append(urls[r.UUID], u)
+				if !slices.Contains(file.urls, u) {
+					file.urls = append(file.urls, u)
 				}
 			}
 		}
+	}
+	urls := map[string][]string{}
+	for uuid, file := range files {
+		urls[uuid] = file.addresses(node, uuid)
 	}
 	for i := range mine {
 		mine[i].Resources = maps.Clone(mine[i].Resources)

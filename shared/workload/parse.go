@@ -19,19 +19,30 @@ type Warning = lenientjson.Warning
 // Parse reads one file: an array of configurations, topologies and fillers in any order. It is strict, according to
 // the tables of seed 004. Each problem has its line, column and JSON pointer.
 func Parse(data []byte) (*Set, Problems) {
-	set, _, ps := parse(data, false)
+	set, _, ps := parse(data, &parser{})
 	return set, ps
 }
 
+// ParseStored reads what was accepted before, as Parse or ParseLenient did then: rules that are newer than the format
+// do not refuse it, and it stays as it was written.
+func ParseStored(data []byte, lenient bool) (*Set, []Warning, Problems) {
+	return repaired(data, &parser{lenient: lenient, stored: true})
+}
+
 // ParseLenient reads what Parse reads, and also accepts the mistakes in the seed's own examples, with a warning for
-// each: punctuation (see package lenientjson), a checksum without its algorithm, and a missing size, checkPeriod, or
-// properties or resources of a filler.
+// each: punctuation (see package lenientjson), a checksum without its algorithm, a property that is there twice, and a
+// missing size, checkPeriod, or properties or resources of a filler.
 func ParseLenient(data []byte) (*Set, []Warning, Problems) {
-	if len(data) > MaxDocument {
-		return parse(data, true) // refuses it as too large
+	return repaired(data, &parser{lenient: true})
+}
+
+// repaired parses data, and repairs its punctuation first if the parser is lenient.
+func repaired(data []byte, p *parser) (*Set, []Warning, Problems) {
+	if !p.lenient || len(data) > MaxDocument { // which is refused
+		return parse(data, p)
 	}
 	repaired, ws := lenientjson.Repair(data)
-	set, more, ps := parse(repaired, true)
+	set, more, ps := parse(repaired, p)
 	return set, append(ws, more...), ps
 }
 
@@ -39,17 +50,18 @@ func ParseLenient(data []byte) (*Set, []Warning, Problems) {
 type parser struct {
 	*strictjson.Reader
 	lenient  bool
+	stored   bool // it was accepted before, see ParseStored
 	warnings []Warning
 	set      Set
 	lines    strictjson.Lines
 }
 
 // parse reads one file; the set is nil if there are problems.
-func parse(data []byte, lenient bool) (*Set, []Warning, Problems) {
-	p := &parser{lenient: lenient, lines: strictjson.LinesOf(data)}
-	ps := strictjson.Read(data, limits, func(r *strictjson.Reader) {
+func parse(data []byte, p *parser) (*Set, []Warning, Problems) {
+	p.lines, p.set.stored = strictjson.LinesOf(data), p.stored
+	ps := strictjson.Read(data, documentLimits, func(r *strictjson.Reader) {
 		p.Reader = r
-		slots, names := map[Slot]int{}, map[string]int{}
+		slots, names := map[string]int{}, map[string]int{}
 		r.Array(r.Here(), MaxEntries, func(i int, e strictjson.At) { p.entry(i, e, slots, names) })
 	})
 	if ps != nil {
@@ -89,8 +101,8 @@ type raw struct {
 // shortClasses are the short names of the classes of entries.
 var shortClasses = []string{"Instance", "Job", "TopologicalInstance", "InstanceFiller"}
 
-// entry reads element i of the file. slots and names have the elements of the slots and fillers so far.
-func (p *parser) entry(i int, e strictjson.At, slots map[Slot]int, names map[string]int) {
+// entry reads element i of the file. slots and names have the elements of the slots, by key, and fillers so far.
+func (p *parser) entry(i int, e strictjson.At, slots, names map[string]int) {
 	x := p.members(e, true)
 	if p.Over() || x == nil {
 		return
@@ -126,11 +138,12 @@ func (p *parser) entry(i int, e strictjson.At, slots map[Slot]int, names map[str
 	default:
 		slot, ok := p.slot(x)
 		if ok {
-			if first, taken := slots[slot]; taken {
+			key := slotKey(slot, class)
+			if first, taken := slots[key]; taken {
 				p.Add(x.slotAt, wire.CodeDuplicate, fmt.Sprintf("the slot %s has an entry already, /%d", slot, first))
 			}
-			slots[slot] = i
-			p.set.addPlace(slot.String(), at)
+			slots[key] = i
+			p.set.addPlace(key, at)
 		}
 		if class == TopologicalInstance {
 			p.set.Topologies = append(p.set.Topologies, Topology{slot, x.properties})
@@ -168,7 +181,7 @@ func (p *parser) members(e strictjson.At, outer bool) *raw {
 		field("@class", func(a strictjson.At) { x.classAt = a; x.class, _ = p.Str(a) }),
 		field("configurationId", func(a strictjson.At) { x.idAt = a; x.id = p.str(a, templates) }),
 		field("container", func(a strictjson.At) { x.container = p.container(a, templates) }),
-		field("properties", func(a strictjson.At) { x.propsAt = a; x.properties = p.texts(a, "property", templates) }),
+		field("properties", func(a strictjson.At) { x.propsAt = a; x.properties = p.texts(a, property, templates) }),
 		field("resources", func(a strictjson.At) { x.resAt = a; x.resources = p.resources(a, templates) }),
 		field("timeLimits", func(a strictjson.At) { x.limits = p.timeLimits(a, x.limitsAt) }),
 	}
@@ -249,14 +262,15 @@ func (p *parser) filler(i int, x *raw, names map[string]int) {
 			f.Fill.Class, _ = p.class(in, shortClasses[:2])
 		}
 		for _, must := range []string{"properties", "resources"} {
-			if _, given := in.given[must]; !given {
+			if _, given := in.given[must]; !given && len(x.parents) == 0 { // else it is inherited
 				p.tolerable(strictjson.At{Ptr: strictjson.Member(x.inAt.Ptr, must), Off: x.inAt.Off}, wire.CodeMissing,
 					fmt.Sprintf("the required field %s is missing", strictjson.Show(must)), "; read as empty")
 			}
 		}
-		if _, given := in.given["timeLimits"]; f.Fill.Class == Job && !given {
+		// with parents see checkJob
+		if _, given := in.given["timeLimits"]; f.Fill.Class == Job && !given && len(x.parents) == 0 {
 			p.Add(strictjson.At{Ptr: strictjson.Member(x.inAt.Ptr, "timeLimits"), Off: x.inAt.Off}, wire.CodeMissing,
-				`the filler of a job needs "timeLimits"`)
+				noTimeLimits)
 		}
 	}
 	p.set.Fillers = append(p.set.Fillers, f)
@@ -302,23 +316,38 @@ func (p *parser) str(a strictjson.At, templates bool) string {
 	return s
 }
 
-// texts reads an object whose members are texts. what is the noun for a member in messages.
+// texts reads an object whose members are texts. what is the noun for a member in messages. A property that is there
+// twice, as in the seed's example of filling, is tolerable: the filler's stands first there.
 func (p *parser) texts(a strictjson.At, what string, templates bool) map[string]string {
 	all := map[string]string{}
-	p.Members(a, MaxMembers, func(n string, e strictjson.At) {
+	p.MembersOr(a, MaxMembers, func(n string, e strictjson.At) {
 		if why := name(n); why != "" {
 			p.Bad(e, what+": "+why)
 		}
 		all[n] = p.str(e, templates)
+	}, func(n string, again strictjson.At) {
+		message := "the field " + strictjson.Show(n) + " appears twice"
+		if what != property {
+			p.Add(again, wire.CodeDuplicate, message)
+			return
+		}
+		p.tolerable(again, wire.CodeDuplicate, message, "; the first one counts")
 	})
 	return all
 }
 
+const property = "property"
+
 // container reads a container (seed 004, container).
 func (p *parser) container(a strictjson.At, templates bool) *Container {
 	c := &Container{}
-	p.Object(a, strictjson.Optional("constraints",
-		func(a strictjson.At) { c.Constraints = p.texts(a, "constraint", templates) }))
+	p.Object(a, strictjson.Optional("constraints", func(a strictjson.At) {
+		given := p.Peek() == '{'
+		c.Constraints = p.texts(a, "constraint", templates)
+		if given && len(c.Constraints) == 0 && !p.stored {
+			p.Add(a, wire.CodeMissing, "there is no constraint in it: name one, or leave it out")
+		}
+	}))
 	return c
 }
 
@@ -327,13 +356,21 @@ func (p *parser) timeLimits(a strictjson.At, places map[string]strictjson.At) ma
 	all := map[string]Limit{}
 	p.Members(a, MaxMembers, func(n string, e strictjson.At) {
 		var l Limit
-		ms := func(dst **int64) func(strictjson.At) {
+		atLeast := func(least uint64, dst **int64, rule string) func(strictjson.At) {
 			return func(a strictjson.At) {
-				if v, ok := p.Whole(a, 0, 1<<53, "a time is a whole number of milliseconds, 0 or more"); ok {
+				if v, ok := p.Whole(a, least, 1<<53, rule); ok {
 					n := int64(v)
 					*dst = &n
 				}
 			}
+		}
+		ms := func(dst **int64) func(strictjson.At) {
+			return atLeast(0, dst, "a time is a whole number of milliseconds, 0 or more")
+		}
+		execution := ms(&l.MaxExecutionTimeMs)
+		if !p.stored {
+			execution = atLeast(1, &l.MaxExecutionTimeMs, "the most time of a hook is a whole number of "+
+				"milliseconds, 1 or more (without it the time is not limited)")
 		}
 		p.Object(e,
 			strictjson.Optional("minRestartPeriodMs", ms(&l.MinRestartPeriodMs)),
@@ -352,7 +389,7 @@ func (p *parser) timeLimits(a strictjson.At, places map[string]strictjson.At) ma
 				v += 0 // turns a negative zero into zero
 				l.RestartPeriodBackoff = &v
 			}),
-			strictjson.Optional("maxExecutionTimeMs", ms(&l.MaxExecutionTimeMs)),
+			strictjson.Optional("maxExecutionTimeMs", execution),
 		)
 		all[n], places[n] = l, e
 	})

@@ -32,9 +32,18 @@ func (s *Set) Add(o *Set, file string) {
 			s.addPlace(key, Place{file, p.Line, p.Column})
 		}
 	}
+	s.stored = s.stored || o.stored
 }
 
-// addPlace adds the place of an entry. key is service@node of a slot, or a space and the name of a filler.
+// slotKey is the key of a slot's entry: a slot may have one of a topology beside one of an instance or job.
+func slotKey(s Slot, class Class) string {
+	if class == TopologicalInstance {
+		return s.String() + " topology"
+	}
+	return s.String()
+}
+
+// addPlace adds the place of an entry. key is the slotKey of a slot, or a space and the name of a filler.
 func (s *Set) addPlace(key string, p Place) {
 	if s.places == nil {
 		s.places = map[string][]Place{}
@@ -50,8 +59,13 @@ func newest(places []Place) Place {
 	return places[len(places)-1]
 }
 
-// slot returns the place of a slot's entry.
-func (f *filling) slot(s Slot) Place { return newest(f.set.places[s.String()]) }
+// slot returns the place of a slot's entry: of its instance or job, else of its topology.
+func (f *filling) slot(s Slot) Place {
+	if places := f.set.places[slotKey(s, Instance)]; len(places) > 0 {
+		return newest(places)
+	}
+	return newest(f.set.places[slotKey(s, TopologicalInstance)])
+}
 
 // filler returns the place of a filler.
 func (f *filling) filler(name string) Place { return newest(f.set.places[" "+name]) }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"encoding/base32"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -60,6 +61,15 @@ func ParseChecksum(s string) (algorithm string, sum []byte, err error) {
 	return algorithm, sum, nil
 }
 
+// canonical returns a well-formed checksum with its digits in small letters: one content has one text.
+func canonical(s string) string {
+	algorithm, digits, ok := strings.Cut(s, ":")
+	if !ok {
+		return s
+	}
+	return algorithm + ":" + strings.ToLower(digits)
+}
+
 // ParseCheckPeriod reads a text such as 1d2h30m: whole numbers up to 100000, with all three units in this order
 // (seed 004, checkPeriod).
 func ParseCheckPeriod(s string) (CheckPeriod, error) {
@@ -105,8 +115,10 @@ const (
 	SchemeMagnet    = "magnet"    // BitTorrent
 )
 
-// checkURL returns an error for a URL that no agent can fetch.
-func checkURL(s string) error {
+// checkURL returns an error for a URL that no agent can fetch. One that was accepted before may name a torrent that
+// does
+// not exist.
+func checkURL(s string, stored bool) error {
 	u, err := url.Parse(s)
 	if err != nil {
 		inner := err
@@ -128,15 +140,48 @@ func checkURL(s string) error {
 		if u.Opaque == "" {
 			return fmt.Errorf("%s has no info hash", strictjson.Show(s))
 		}
+		if _, hash, _ := strings.Cut(s, ":"); !stored && !isHex(hash, infoHash) {
+			return fmt.Errorf("%s: rbtorrent: needs an info hash, which is %d hex digits", strictjson.Show(s),
+				2*infoHash)
+		}
 	case SchemeMagnet:
 		if !strings.Contains(u.RawQuery, "xt=urn:btih:") && !strings.Contains(u.RawQuery, "xt=urn:btmh:") {
 			return fmt.Errorf("%s names no torrent (xt=urn:btih:…)", strictjson.Show(s))
+		}
+		if !stored && !hasInfoHash(u.Query()["xt"]) {
+			return fmt.Errorf("%s: a magnet link needs xt=urn:btih: and an info hash of BitTorrent v1, which is %d "+
+				"hex digits or %d of base32", strictjson.Show(s), 2*infoHash, base32.StdEncoding.EncodedLen(infoHash))
 		}
 	default:
 		return fmt.Errorf("%s: http, https, rbtorrent and magnet are the schemes that can be fetched",
 			strictjson.Show(s))
 	}
 	return nil
+}
+
+// infoHash is the length of an info hash of BitTorrent v1 in bytes.
+const infoHash = 20
+
+// isHex reports whether s is n bytes in hex digits.
+func isHex(s string, n int) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == n
+}
+
+// hasInfoHash reports whether topics of a magnet link name a torrent of v1, and none names one that cannot be.
+func hasInfoHash(topics []string) (found bool) {
+	for _, xt := range topics {
+		hash, v1 := strings.CutPrefix(xt, "urn:btih:")
+		if !v1 {
+			continue
+		}
+		b, err := base32.StdEncoding.DecodeString(hash)
+		if !isHex(hash, infoHash) && (err != nil || len(b) != infoHash) {
+			return false
+		}
+		found = true
+	}
+	return found
 }
 
 // fileName returns why s cannot be the name of a resource, which becomes that of a symbolic link; "": it can.

@@ -79,6 +79,31 @@ func TestSeedApplicable(t *testing.T) {
 	}
 }
 
+// TestSeedResult: the result of filling as the seed prints it, with every slip that is in it, is that of filling.
+func TestSeedResult(t *testing.T) {
+	set, ws := lenient(t, "seed-result.txt")
+	want := []string{
+		`23: a comma is missing here`, `26: a comma before a closing bracket`, `33: a comma too many`,
+		`35: a comma is missing here`, `37: the field "all-tags" appears twice; the first one counts`,
+		`59: } closes nothing`, `6: a comma is missing here`,
+		`8: the field "all-tags" appears twice; the first one counts`,
+	}
+	ws = slices.DeleteFunc(ws, func(w string) bool { // four of each
+		return strings.Contains(w, "size") || strings.Contains(w, "checkPeriod")
+	})
+	if !slices.Equal(ws, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(ws, "\n"), strings.Join(want, "\n"))
+	}
+	filled, ps := Fill(set)
+	if ps != nil {
+		t.Fatal(ps)
+	}
+	if g, w := string(Encode(filled.Configs)), string(Encode(mustParse(t, string(file(t,
+		"seed-result.json"))).Configs)); g != w {
+		t.Errorf("got\n%s\nwant\n%s", g, w)
+	}
+}
+
 // TestSeedMutation is the seed's worked example. Its result is printed with all-tags twice: as the
 // filler's template gives it, with a space at the end, and as the topology had it. The filler's
 // wins, because what a filler names is replaced by what it says (seed 004, Filler, properties).
@@ -157,6 +182,17 @@ func TestParse(t *testing.T) {
 			`,"timeLimits":{"iss_hook_start":{"minRestartPeriodMs":-1,"restartPeriodBackoff":-0.5}}}]`,
 			"bad-value /0/timeLimits/iss_hook_start/minRestartPeriodMs 202; bad-value " +
 				"/0/timeLimits/iss_hook_start/restartPeriodBackoff 228"},
+		{`[{"@class":"Instance","slot":"a@n",` + res + `,"timeLimits":{"iss_hook_start":{"maxExecutionTimeMs":0}}}]`,
+			"bad-value /0/timeLimits/iss_hook_start/maxExecutionTimeMs 202"},
+		{`[{"@class":"Instance","slot":"a@n",` + res + `,"container":{"constraints":{}}}]`,
+			"missing /0/container/constraints 176"},
+		{`[{"@class":"InstanceFiller","name":"f","instance":{"properties":{},"resources":{},` +
+			`"container":{"constraints":{"a":null}}}}]`, "missing /0/instance/container/constraints 110"},
+		{`[{"@class":"Instance","slot":"a@n",` + res + `,"properties":{"p":"1","p":"1"}}]`,
+			"duplicate /0/properties/p 171"},
+		{`[{"@class":"Instance","slot":"a@n",` + res + `},{"@class":"TopologicalInstance","slot":"a@n",` +
+			`"properties":{}},{"@class":"Job","slot":"a@n",` + res + `}]`, "duplicate /2/slot 235"},
+		{`[{"@class":"InstanceFiller","name":"f","parentFillers":"g","instance":{}}]`, ""},
 		{`[{"@class":"Instance","slot":"a@n",` + res + `,"configurationId":"x","configurationId":"x"}]`,
 			"duplicate /0/configurationId 171"},
 	} {
@@ -176,14 +212,26 @@ func TestParseResource(t *testing.T) {
 	const sum = `"verification":{"checksum":"MD5:00112233445566778899aabbccddeeff","checkPeriod":"1d2h3m"}`
 	for _, c := range []struct{ in, want string }{
 		{`"@class":"Resource","uuid":"u","urls":["http://h/x"],"size":0,"verification":{}`, ""},
-		{`"@class":"ru.yandex.iss.Resource","urls":["https://h/x","rbtorrent:abc","magnet:?xt=urn:btih:abc"],` +
+		{`"@class":"ru.yandex.iss.Resource","urls":["https://h/x",` +
+			`"rbtorrent:00112233445566778899AABBCCDDEEFF00112233",` +
+			`"magnet:?xt=urn:btih:00112233445566778899aabbccddeeff00112233&tr=http://h/a",` +
+			`"magnet:?xt=urn:btih:AERUKZ4JVPG66AJDIVTYTK6N54ASGRLH&xt=urn:btmh:1220"],` +
 			`"size":9,"cached":true,` + sum, ""},
 		{`"@class":"Resource","uuid":"u","urls":["http://h/x"],"verification":{}`, "missing /size"},
 		{`"@class":"Resource","uuid":"u","urls":["http://h/x"],"size":0`, "missing /verification"},
 		{`"@class":"Resource","urls":["http://h/x"],"size":0,"verification":{}`, "missing /verification/checksum; " +
 			"missing /verification/checkPeriod"},
 		{`"@class":"Resource","urls":["http://h/x"],"size":0,"verification":{"checksum":"EMPTY:"}`,
-			"missing /verification/checkPeriod"},
+			"missing /verification/checkPeriod; missing /verification/checksum"},
+		{`"@class":"Resource","urls":["http://h/x"],"size":0,"verification":{"checksum":"","checkPeriod":"0d0h0m"}`,
+			"missing /verification/checksum"},
+		{`"@class":"Resource","uuid":"u","urls":["http://h/x"],"size":0,"verification":{"checksum":"EMPTY:"}`, ""},
+		{`"@class":"Resource","urls":["rbtorrent:abc","rbtorrent:0011223344556677889900112233445566778899ff",` +
+			`"rbtorrent:001122334455667788990011223344556677889z","magnet:?xt=urn:btih:abc","magnet:?xt=urn:btih:",` +
+			`"magnet:?xt=urn:btmh:122000112233445566778899","magnet:?xt=urn:btih:aerukz4jvpg66ajdivtytk6n54asgrlh",` +
+			`"magnet:?xt=urn:btih:AERUKZ4JVPG66AJDIVTYTK6N54ASGRL%0A"],"size":0,` + sum,
+			"bad-value /urls/0; bad-value /urls/1; bad-value /urls/2; bad-value /urls/3; bad-value /urls/4; " +
+				"bad-value /urls/5; bad-value /urls/6; bad-value /urls/7"},
 		{`"@class":"Resource","urls":[],"size":0,` + sum, "missing /urls"},
 		{`"@class":"Resource","urls":["ftp://h/x","http:///x","http://u:p@h/x","http://h/ x","rbtorrent:",` +
 			`"magnet:?x"],"size":0,` + sum,

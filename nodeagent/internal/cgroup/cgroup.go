@@ -25,7 +25,7 @@ import (
 	"strings"
 	"syscall"
 
-	"tandem.internal/nodeagent/internal/cgroup/limits"
+	"tandem.internal/shared/limits"
 )
 
 // Config says which part of the node's control groups may be used.

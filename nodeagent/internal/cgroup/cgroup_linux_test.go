@@ -15,7 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"tandem.internal/nodeagent/internal/cgroup/limits"
+	"tandem.internal/shared/limits"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

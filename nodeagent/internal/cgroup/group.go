@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"tandem.internal/nodeagent/internal/cgroup/limits"
+	"tandem.internal/shared/limits"
 )
 
 // Group is the control group of one workload.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"tandem.internal/nodeagent/internal/cgroup/limits"
+	"tandem.internal/shared/limits"
 )
 
 // mount is one hierarchy: the directory of the group under which the tree is to be, and what it controls.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tandem.internal/nodeagent/internal/cgroup/limits"
+	"tandem.internal/shared/limits"
 )
 
 // realTree is a tree in this machine's own groups.

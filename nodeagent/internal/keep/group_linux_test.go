@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/cgroup"
-	"tandem.internal/nodeagent/internal/cgroup/limits"
+	"tandem.internal/shared/limits"
 )
 
 // groups are the machine's own control groups, a tree of this test's in them.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -144,7 +145,19 @@ func readSet(a *command.App, cmd *cobra.Command, files []string, o *options) (*i
 		return nil, f
 	}
 	in.content = filled
-	return in, nil
+	return in, documents(filled)
+}
+
+// documents returns an error if a node could not be given what it is to run.
+func documents(filled *workload.Filled) error {
+	byNode := filled.ByNode()
+	for _, node := range slices.Sorted(maps.Keys(byNode)) {
+		if _, err := workload.EncodeDocument(workload.ForNode(byNode[node], node)); err != nil {
+			err.Node = node
+			return &command.Failure{Exit: command.ExitRefused, Err: err}
+		}
+	}
+	return nil
 }
 
 // elements adds the elements of an array that was read already, each as it stands there.
@@ -153,7 +166,7 @@ func elements(to [][]byte, data []byte, lenient bool) ([][]byte, error) {
 		data, _ = lenientjson.Repair(data)
 	}
 	var all []jsontext.Value
-	if err := json.Unmarshal(data, &all); err != nil {
+	if err := json.Unmarshal(data, &all, jsontext.AllowDuplicateNames(lenient)); err != nil {
 		return nil, err
 	}
 	for _, e := range all {

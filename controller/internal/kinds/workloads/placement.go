@@ -1,11 +1,9 @@
 package workloads
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/shared/wire"
@@ -33,9 +31,6 @@ type wanted struct {
 	job  bool
 }
 
-// maxID is what a report has room for.
-const maxID = 256 // bytes
-
 // none is what a node gets when it is no longer named: all of its slots are stopped.
 var none = func() *kind.Body {
 	body, err := workload.EncodeDocument(nil)
@@ -45,23 +40,14 @@ var none = func() *kind.Body {
 	return kind.NewBody(body)
 }()
 
-// place fills a set and works out what each node gets. The same set always gives the same bytes. A
-// set that has entries and comes to nothing is refused: it would stop all that runs in the unit, and
-// whoever means that submits an empty one. It gives up when stop, which may be nil, returns an error.
+// place fills a set and works out what each node gets. The same set always gives the same bytes. It gives
+// up when stop, which may be nil, returns an error.
 func place(set *workload.Set, stop func() error) (*Placement, []*wire.Error) {
 	filled, problems := workload.FillUntil(set, stop)
 	if problems != nil {
 		return nil, problems
 	}
-	if len(filled.Configs) == 0 && len(set.Fillers) > 0 {
-		return nil, []*wire.Error{wire.New(wire.CodeMissing, "", "there are fillers, "+
-			"but no topology, instance or job: "+
-			"everything that runs in the unit would be stopped; if that is meant, apply an empty set: []")}
-	}
-	byNode := map[string][]workload.Config{}
-	for _, c := range filled.Configs {
-		byNode[c.Slot.Node] = append(byNode[c.Slot.Node], c)
-	}
+	byNode := filled.ByNode()
 	p := &Placement{nodes: make(map[string]*placed, len(byNode)), slots: len(filled.Configs)}
 	var errs []*wire.Error
 	p.order = slices.Sorted(maps.Keys(byNode))
@@ -79,13 +65,7 @@ func place(set *workload.Set, stop func() error) (*Placement, []*wire.Error) {
 		}
 		n := &placed{body: kind.NewBody(body)}
 		for _, c := range mine {
-			id := c.Identified().ConfigurationID
-			if len(id) > maxID || strings.ContainsFunc(id, unicode.IsControl) {
-				errs = append(errs, wire.New(wire.CodeBadValue, "/configurationId", fmt.Sprintf(
-					"slot %s: a node reports a configurationId of at most %d bytes, without control characters",
-					c.Slot, maxID)))
-			}
-			n.slots = append(n.slots, wanted{c.Slot.String(), id, c.Class == workload.Job})
+			n.slots = append(n.slots, wanted{c.Slot.String(), c.ConfigurationID, c.Class == workload.Job})
 		}
 		slices.SortFunc(n.slots, func(a, b wanted) int { return strings.Compare(a.slot, b.slot) })
 		p.nodes[node] = n

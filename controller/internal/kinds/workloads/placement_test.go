@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -80,6 +81,27 @@ func TestPlace(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A set that was accepted before a rule is still read: the controller would not start without it.
+func TestStoredSet(t *testing.T) {
+	old := strings.Replace(topologies, `"slot":"map@n1"`, `"slot":"map@n1","container":{"constraints":{}},`+
+		`"timeLimits":{"iss_hook_start":{"maxExecutionTimeMs":0}}`, 1)
+	for _, lenient := range []bool{false, true} {
+		if p := parse(kind.Reading{Document: []byte(old), Lenient: lenient}); p.Content != nil || len(p.Problems) != 2 {
+			t.Errorf("submitted: %v", p.Problems)
+		}
+		stored := kind.Reading{Document: []byte(old), Lenient: lenient, Stored: true}
+		if p := parse(stored); p.Content == nil || len(p.Problems) != 0 {
+			t.Errorf("stored: %v", p.Problems)
+		}
+		if doc, err := Fill(stored); err != nil || !strings.Contains(string(doc), "maxExecutionTimeMs") {
+			t.Errorf("filled: %s %v", doc, err)
+		}
+		if changes, err := diff(stored, stored); err != nil || len(changes) != 0 {
+			t.Errorf("compared: %v %v", changes, err)
+		}
+	}
 }
 
 // A set is refused whole: for what cannot be filled, for what no document could carry, and if it would

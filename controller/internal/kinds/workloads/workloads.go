@@ -56,7 +56,7 @@ const maxWarnings = 100
 
 // parse reads a set of workloads and works out what each node gets.
 func parse(r kind.Reading) kind.Parsed {
-	set, warnings, problems := read(r.Document, r.Lenient)
+	set, warnings, problems := read(r)
 	if len(problems) > 0 {
 		return kind.Parsed{Version: r.Version, Problems: problems, Warnings: warnings}
 	}
@@ -67,11 +67,14 @@ func parse(r kind.Reading) kind.Parsed {
 	return kind.Parsed{Version: r.Version, Content: p, Warnings: warnings[:min(len(warnings), maxWarnings)]}
 }
 
-func read(doc []byte, lenient bool) (*workload.Set, []view.Warning, []*wire.Error) {
-	if lenient {
-		return workload.ParseLenient(doc)
+func read(r kind.Reading) (*workload.Set, []view.Warning, []*wire.Error) {
+	switch {
+	case r.Stored:
+		return workload.ParseStored(r.Document, r.Lenient)
+	case r.Lenient:
+		return workload.ParseLenient(r.Document)
 	}
-	set, problems := workload.Parse(doc)
+	set, problems := workload.Parse(r.Document)
 	return set, nil, problems
 }
 
@@ -85,7 +88,7 @@ func Fill(r kind.Reading) ([]byte, error) {
 }
 
 func filled(r kind.Reading) ([]workload.Config, error) {
-	set, _, problems := read(r.Document, r.Lenient)
+	set, _, problems := read(r)
 	if len(problems) > 0 {
 		return nil, problems[0]
 	}

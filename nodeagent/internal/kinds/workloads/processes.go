@@ -8,10 +8,10 @@ import (
 	"sync"
 
 	"tandem.internal/nodeagent/internal/cgroup"
-	"tandem.internal/nodeagent/internal/cgroup/limits"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/workloads"
+	"tandem.internal/shared/limits"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )

@@ -6,10 +6,11 @@ package workloads
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"tandem.internal/nodeagent/internal/workloads"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/pulse"
+	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -173,27 +175,27 @@ func (r *runner) logs(p *wire.LogsParams, _ string, answer kind.Answer) {
 	})
 }
 
-// check says what of a set this node cannot run.
+// check says what of a set this node cannot run. Whoever submitted the set has never seen this document, so an error
+// names the slot and what is wrong in it, with the JSON pointer into its configuration.
 func (c Config) check(configs []workload.Config) (errs []*wire.Error) {
 	if !c.On && len(configs) > 0 {
 		return []*wire.Error{wire.New(wire.CodeNotAllowed, "",
 			"this node runs no workloads: its agent was started with --workloads=false")}
 	}
-	for i, w := range configs {
+	for _, w := range configs {
 		var bad []*wire.Error
-		at := fmt.Sprintf("/workloads/%d", i)
 		if w.Container != nil && len(w.Container.Constraints) > 0 {
-			bad = c.Groups.Check(w.Container.Constraints, at+"/container/constraints")
+			bad = c.Groups.Check(w.Container.Constraints, "/container/constraints")
 		}
-		for name, resource := range w.Resources {
-			if !fetch.BitTorrent && !hasHTTP(resource) {
-				bad = append(bad, wire.New(wire.CodeNotSupported, at+"/resources/"+name+"/urls",
-					"this agent is built without BitTorrent: "+
+		for _, name := range slices.Sorted(maps.Keys(w.Resources)) {
+			if !fetch.BitTorrent && !hasHTTP(w.Resources[name]) {
+				bad = append(bad, wire.New(wire.CodeNotSupported, strictjson.Member("/resources", name)+"/urls",
+					"resource "+strictjson.Show(name)+": this agent is built without BitTorrent: "+
 						"give an http or https address, too, or install the full agent"))
 			}
 		}
-		for _, e := range bad { // whoever submitted the set has never seen this document
-			errs = append(errs, wire.New(e.Code, e.Path, "slot "+w.Slot.String()+": "+e.Message))
+		for _, e := range bad {
+			errs = append(errs, wire.New(e.Code, e.Path, workload.About(w.Slot, e.Message)))
 		}
 	}
 	return errs

@@ -7,11 +7,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"tandem.internal/nodeagent/internal/cgroup/limits"
 	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/kind"
 	"tandem.internal/nodeagent/internal/workloads"
+	"tandem.internal/shared/limits"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -47,14 +47,14 @@ func TestWorkloadsAreChecked(t *testing.T) {
 		{name: "nothing is limited", url: url},
 		{name: "a limit that is there", constraint: "memory.max", value: "64M", url: url},
 		{name: "a limit that is not there", constraint: "pids.max", value: "9", url: url,
-			want: wire.CodeNotSupported, at: "/workloads/0/container/constraints/pids.max"},
+			want: wire.CodeNotSupported, at: "/container/constraints/pids.max"},
 		{name: "no limit at all", constraint: "memory.limit", value: "64M", url: url,
-			want: wire.CodeNotSupported, at: "/workloads/0/container/constraints/memory.limit"},
+			want: wire.CodeNotSupported, at: "/container/constraints/memory.limit"},
 		{name: "a bad value", constraint: "memory.max", value: "64X", url: url,
-			want: wire.CodeBadValue, at: "/workloads/0/container/constraints/memory.max"},
+			want: wire.CodeBadValue, at: "/container/constraints/memory.max"},
 		{name: "no workloads here", url: url, off: true, want: wire.CodeNotAllowed},
 		{name: "BitTorrent alone", url: "rbtorrent:0123456789012345678901234567890123456789",
-			want: wire.CodeNotSupported, at: "/workloads/0/resources/iss_hook_start/urls"},
+			want: wire.CodeNotSupported, at: "/resources/iss_hook_start/urls"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.url != url && fetch.BitTorrent {
@@ -83,6 +83,10 @@ func TestWorkloadsAreChecked(t *testing.T) {
 			}
 			if named := strings.HasPrefix(errs[0].Message, "slot web@n1: "); named != (c.at != "") {
 				t.Errorf("%q: its slot is named: %v", errs[0].Message, named)
+			}
+			if what := `slot web@n1: resource "iss_hook_start": `; c.url != url &&
+				!strings.HasPrefix(errs[0].Message, what) {
+				t.Errorf("%q: its resource is not named", errs[0].Message)
 			}
 		})
 	}

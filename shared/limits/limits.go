@@ -43,11 +43,13 @@ type Capabilities struct {
 	Files map[string][]string
 	// Why says, for people, why what is missing is missing: "" or a sentence without its full stop.
 	Why string
+
+	any bool // stands for every node: it has all files
 }
 
 // has says whether new groups have a file.
 func (c Capabilities) has(controller, file string) bool {
-	return slices.Contains(c.Files[controller], file)
+	return c.any || slices.Contains(c.Files[controller], file)
 }
 
 // Setting is one line for one control file.
@@ -81,6 +83,14 @@ func Check(constraints map[string]string, caps Capabilities, at string) []*wire.
 	return errs
 }
 
+// CheckAny says what is wrong with constraints on every node, whatever it can do; see Map.
+func CheckAny(constraints map[string]string, at string) []*wire.Error {
+	if len(constraints) == 0 || Check(constraints, Capabilities{Version: V1, any: true}, at) == nil {
+		return nil
+	}
+	return Check(constraints, Capabilities{Version: V2, any: true}, at)
+}
+
 type mapping struct {
 	caps  Capabilities
 	at    string
@@ -101,8 +111,8 @@ func (m *mapping) read(name, value string) {
 	c, known := table[name]
 	switch {
 	case porto[name]:
-		m.fail(wire.CodeNotSupported, name, "%s is a property of Porto and its patched kernel, which this node does "+
-			"not have; leave it out", name)
+		m.fail(wire.CodeNotSupported, name, "%s is a property of Porto and its patched kernel, which nodes do not "+
+			"have; leave it out", name)
 		return
 	case !known:
 		m.fail(wire.CodeNotSupported, name, "%s is no constraint that a node can enforce; there are %s",

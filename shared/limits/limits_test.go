@@ -165,6 +165,29 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
+// What no node can enforce is known without one; what some can is not refused.
+func TestCheckAny(t *testing.T) {
+	for given, want := range map[string]string{
+		"": "", "memory.max=1G": "", "memory.high=1G": "", "memory.swappiness=10": "", "io.weight=5": "",
+		"blkio.weight=500; pids.max=3": "", "memory.swap.max=1G": "",
+		"cpu.smart=1":       "not-supported /c/cpu.smart",
+		"memory.limit=1G":   "not-supported /c/memory.limit",
+		"memory.max=20GB":   "bad-value /c/memory.max",
+		"cpu.max.burst=500": "bad-value /c/cpu.max.burst",
+		"memory.max=1G; memory.limit_in_bytes=1G": "duplicate /c/memory.max",
+	} {
+		constraints := map[string]string{}
+		for _, pair := range strings.Split(given, "; ") {
+			if name, value, ok := strings.Cut(pair, "="); ok {
+				constraints[name] = value
+			}
+		}
+		if got := show(nil, CheckAny(constraints, "/c")); got != want {
+			t.Errorf("%s: %q, want %q", given, got, want)
+		}
+	}
+}
+
 // Where something is missing, the message says what and why.
 func TestWhatANodeLacks(t *testing.T) {
 	for _, c := range []struct {
