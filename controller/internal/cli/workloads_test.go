@@ -32,6 +32,9 @@ var tooOld = played(func(u *apitest.Rig) {
 
 var working = played((*apitest.Rig).Working)
 
+// gone is working, but node-2 has just gone offline.
+var gone = played((*apitest.Rig).Working, func(u *apitest.Rig) { u.Connect("node-2", false) })
+
 // placed applies a set of workloads.
 func placed(version, document string, lenient bool) func(*apitest.Rig) {
 	return func(u *apitest.Rig) {
@@ -115,6 +118,8 @@ func TestWorkloads(t *testing.T) {
 		{"workload-list-node-none", "list --node node-3", working},
 		{"workload-list-misspelt", "list --node node2", working},
 		{"workload-list-none", "list", nil},
+		{"workload-list-away", "list", gone},
+		{"workload-status-away", "status", gone},
 		{"workload-show", "show", working},
 		{"workload-show-filled", "show --filled", working},
 		{"workload-show-version", "show --version 9.9.9", working},

@@ -30,12 +30,14 @@ type SlotProgress struct {
 	OnlineMissing int    `json:"onlineMissing"`      // on online nodes, and not failed for good
 	Unfetched     int    `json:"unfetched,omitzero"` // on online nodes, with a resource that could not be fetched yet
 	Failed        int    `json:"failed"`             // that do not run what they should, and nothing is tried any more
+	Away          int    `json:"away,omitzero"`      // on offline nodes: whether they run is not known; they are missing
 }
 
 // The states of a Slot that no node reports.
 const (
 	SlotWaiting = "waiting" // desired; its node has not told of it yet
 	SlotUntold  = "untold"  // its node's report had no room for it
+	SlotAway    = "away"    // its node is offline: whether it still runs is not known
 )
 
 // Slot is one slot of the unit: what should run there and what its node told last.
@@ -45,8 +47,9 @@ type Slot struct {
 	Online  bool   `json:"online"`            // its node is connected
 	Job     bool   `json:"job,omitzero"`      // it ends by itself; otherwise an instance, which stays
 	Desired string `json:"desired,omitempty"` // configurationId; empty: no longer wanted
-	// as reported: a wire.WorkloadState; else "waiting" or "untold"
-	State string `json:"state"`
+	// as reported: a wire.WorkloadState; else "waiting", "untold" or "away"
+	State string    `json:"state"`
+	Since time.Time `json:"since,omitzero"` // of "away": when its node went offline
 	// runs, or has completed, what it should; what is not wanted is gone
 	Settled bool               `json:"settled"`
 	Why     string             `json:"why,omitempty"`    // a few words: what it waits for, or what is wrong

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -96,9 +97,13 @@ func PrintWorkloadStatus(a *command.App, st view.SourceStatus) {
 func printSet(a *command.App, st view.SourceStatus) {
 	if st.Version != "" {
 		s, p := st.Slots, st.Progress
-		a.Print("version %s, by %s %s: %d of %s as wanted; %d of %s with the newest document\n",
+		away := ""
+		if s.Away > 0 {
+			away = fmt.Sprintf(", %d away", s.Away)
+		}
+		a.Print("version %s, by %s %s: %d of %s as wanted%s; %d of %s with the newest document\n",
 			term.Clean(st.Version), term.Clean(cmp.Or(st.Who, "the controller")), a.Ago(st.Since),
-			s.Running+s.Completed, term.Plural(s.Slots, "slot"), p.Installed, term.Plural(p.Nodes, "node"))
+			s.Running+s.Completed, term.Plural(s.Slots, "slot"), away, p.Installed, term.Plural(p.Nodes, "node"))
 	}
 	if st.Error != nil {
 		a.Print("failed: %s\n", command.Brief(st.Error))
@@ -119,7 +124,10 @@ func printSlots(a *command.App, slots []view.Slot, indent string) {
 			if r.Restarts > 0 {
 				restarts = strconv.FormatUint(r.Restarts, 10)
 			}
-			if !r.Next.IsZero() && r.State == wire.WorkloadRestarting {
+			if s.State == view.SlotAway {
+				age = a.Age(s.Since)
+			}
+			if !r.Next.IsZero() && s.State == string(wire.WorkloadRestarting) {
 				next = "now"
 				if left := r.Next.Sub(a.Now()); left >= time.Second {
 					next = "in " + term.Span(left)

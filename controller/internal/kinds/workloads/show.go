@@ -93,6 +93,9 @@ func slotsOf(all []view.Slot, p *Placement, n *sight) []view.Slot {
 		} else if s.State, s.At = view.SlotWaiting, base.At; more {
 			s.State = view.SlotUntold
 		}
+		if away(n, &s) {
+			s.State, s.Since = view.SlotAway, n.Since
+		}
 		s.Settled = settled(&s)
 		s.Why = why(n, &s)
 		all = append(all, s)
@@ -100,9 +103,24 @@ func slotsOf(all []view.Slot, p *Placement, n *sight) []view.Slot {
 	return all
 }
 
+// away reports whether nobody knows how a slot is: its node is offline, and what it reported was to go on.
+func away(n *sight, s *view.Slot) bool {
+	if n.Up || s.Report == nil {
+		return false
+	}
+	switch s.Report.State {
+	case wire.WorkloadCompleted, wire.WorkloadFailed, wire.WorkloadStopped:
+		return false
+	}
+	return true
+}
+
 // settled reports whether a slot is as it should be.
 func settled(s *view.Slot) bool {
 	r := s.Report
+	if s.State == view.SlotAway {
+		return false
+	}
 	if s.Desired == "" || r == nil {
 		return s.Desired == "" && (r == nil || r.State == wire.WorkloadStopped)
 	}
@@ -131,6 +149,8 @@ func why(n *sight, s *view.Slot) string {
 	switch {
 	case !n.known:
 		return "the node was never heard of"
+	case s.State == view.SlotAway:
+		say("the node is offline; %s when it was last heard", s.Report.State)
 	case !n.Up:
 		say("the node is offline")
 	}
@@ -250,6 +270,8 @@ func count(p *view.SlotProgress, s *view.Slot, n *sight) {
 	case s.Settled:
 		p.Running++
 		return
+	case s.State == view.SlotAway:
+		p.Away++
 	case failedForGood(s):
 		p.Failed++
 	case s.Online && s.State != view.SlotUntold && !n.failed():
@@ -277,7 +299,7 @@ func trouble(u kind.Unit) []string {
 	}
 	failed, restarting := s.Slots.Failed, 0
 	for _, slot := range s.Slots.Missing {
-		if slot.State == string(wire.WorkloadRestarting) {
+		if slot.State == string(wire.WorkloadRestarting) { // on an online node
 			restarting++
 		}
 	}

@@ -1,0 +1,92 @@
+package workloads
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// unit is one set and one node.
+type unit struct {
+	kind.Unit
+	set  *Placement
+	node kind.Node
+}
+
+func (u *unit) Each(_ wire.Kind, fn func(kind.Node)) { fn(u.node) }
+
+func (u *unit) Node(_ wire.Kind, name string) (kind.Node, bool) { return u.node, name == u.node.Name }
+
+func (u *unit) Content(wire.Kind) kind.Content { return u.set }
+
+func (u *unit) Damage(wire.Kind) *wire.Error { return nil }
+
+func (u *unit) Progress(wire.Kind) view.Progress { return view.Progress{} }
+
+// placedSet parses and places a set.
+func placedSet(t *testing.T, entries ...string) *Placement {
+	t.Helper()
+	set, problems := workload.Parse([]byte("[" + strings.Join(entries, ",") + "]"))
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	p, errs := place(set, nil)
+	if errs != nil {
+		t.Fatal(errs)
+	}
+	return p
+}
+
+// Whether what a node ran when it was last heard still runs is not known while it is offline: it is away, since when
+// it went. What had ended stays as it was reported.
+func TestSlotsOfAnOfflineNode(t *testing.T) {
+	var set []string
+	var reported []wire.WorkloadSlot
+	for i, s := range []wire.WorkloadState{wire.WorkloadRunning, wire.WorkloadRestarting, wire.WorkloadPreparing,
+		wire.WorkloadCompleted, wire.WorkloadFailed} {
+		slot := fmt.Sprintf("s%d@n1", i)
+		set = append(set, `{"@class":"Instance","slot":"`+slot+`","configurationId":"c","resources":{"iss_hook_start":`+
+			`{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"size":0,"verification":{}}}}`)
+		r := wire.WorkloadSlot{Slot: slot, ID: "c", State: s}
+		if s == wire.WorkloadFailed {
+			r.Error = wire.New(wire.CodeHashMismatch, "", "other content")
+		}
+		reported = append(reported, r)
+	}
+	went := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	u := &unit{set: placedSet(t, set...),
+		node: kind.Node{Name: "n1", Up: true, Since: went, Detail: &wire.Workloads{Slots: reported}}}
+	show := func() string {
+		var all []string
+		for _, s := range Slots(u, "") {
+			all = append(all, fmt.Sprintf("%s %v", s.State, s.Settled))
+			away := s.State == view.SlotAway
+			if away != s.Since.Equal(went) || away != strings.Contains(s.Why, "last heard") {
+				t.Errorf("%s %s: since %v, %q", s.Slot, s.State, s.Since, s.Why)
+			}
+		}
+		v := view.SourceStatus{}
+		showStatus(u, &v)
+		s := v.Slots
+		return fmt.Sprintf("%s; running %d, completed %d, failed %d, away %d, online missing %d, missing %d; %s",
+			strings.Join(all, ", "), s.Running, s.Completed, s.Failed, s.Away, s.OnlineMissing, len(s.Missing),
+			strings.Join(trouble(u), ", "))
+	}
+	if got, want := show(), "running true, restarting false, preparing false, completed true, failed false; "+
+		"running 1, completed 1, failed 1, away 0, online missing 2, missing 3; "+
+		"1 slot failed, see: tandem workload list, 1 slot ended and will be started again"; got != want {
+		t.Errorf("online:\n got %s\nwant %s", got, want)
+	}
+	u.node.Up = false
+	if got, want := show(), "away false, away false, away false, completed true, failed false; "+
+		"running 0, completed 1, failed 1, away 3, online missing 0, missing 4; "+
+		"1 slot failed, see: tandem workload list"; got != want {
+		t.Errorf("offline:\n got %s\nwant %s", got, want)
+	}
+}
