@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/kinds/workloads"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
@@ -100,7 +101,7 @@ func (a *Agent) replace(r *reported, next wire.Reported) bool {
 
 // refreshInfo looks at the node and makes the report of it anew.
 func (a *Agent) refreshInfo() {
-	info := wire.NodeInfo{Type: a.cfg.Type, OS: runtime.GOOS, Arch: runtime.GOARCH, Attributes: a.cfg.Attributes,
+	info := wire.NodeInfo{Type: a.cfg.Type, OS: runtime.GOOS, Arch: runtime.GOARCH, Attributes: a.attributes(),
 		AgentVersion: settings.Version, Keys: a.trust.Order, Error: a.lossTrouble()}
 	for _, name := range a.cfg.partitionNames() {
 		info.Partitions = append(info.Partitions, wire.Partition{Name: name, Path: a.cfg.Partitions[name]})
@@ -109,6 +110,17 @@ func (a *Agent) refreshInfo() {
 		info.Error = wire.New(wire.CodeInternal, "", err.Error())
 	}
 	a.replace(&a.info, wire.Reported{Kind: a.info.name, Detail: wire.Encode(&info)})
+}
+
+// attributes are those that were set, and what this agent cannot do. Nothing is added to what would exceed the wire's
+// bound.
+func (a *Agent) attributes() map[string]string {
+	all := workloads.Config{On: a.cfg.Workloads}.Lacks()
+	if len(a.cfg.Attributes)+len(all) > wire.MaxAttributes {
+		return a.cfg.Attributes
+	}
+	maps.Copy(all, a.cfg.Attributes)
+	return all
 }
 
 // reply answers a request, and remembers the answer for as long as the request may be repeated.

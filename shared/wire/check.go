@@ -210,6 +210,9 @@ func (r *CheckResult) check() error {
 	return nil
 }
 
+// MaxAttributes is the most attributes of a node.
+const MaxAttributes = maxList
+
 func (n *NodeInfo) check() error {
 	if err := first(plain("/type", n.Type), plain("/os", n.OS), plain("/arch", n.Arch),
 		plain("/agentVersion", n.AgentVersion), bounded("/error", n.Error)); err != nil {
@@ -218,8 +221,8 @@ func (n *NodeInfo) check() error {
 	if len(n.Partitions) > maxList {
 		return New(CodeTooLarge, "/partitions", "more than "+strconv.Itoa(maxList))
 	}
-	if len(n.Attributes) > maxList {
-		return New(CodeTooLarge, "/attributes", "more than "+strconv.Itoa(maxList))
+	if len(n.Attributes) > MaxAttributes {
+		return New(CodeTooLarge, "/attributes", "more than "+strconv.Itoa(MaxAttributes))
 	}
 	if len(n.Keys) > maxKeys {
 		return New(CodeTooLarge, "/keys", "more than "+strconv.Itoa(maxKeys))

@@ -329,6 +329,14 @@ type NodeInfo struct {
 	Error        *Error            `json:"error,omitempty"`      // what is wrong with the node itself; absent: nothing
 }
 
+// Attributes that agents report beside those that are set on the node; the value is AttributeNone.
+const (
+	AttributeWorkloads  = "tandem.workloads"  // the node runs no workloads
+	AttributeBitTorrent = "tandem.bittorrent" // its agent is built without BitTorrent
+
+	AttributeNone = "none"
+)
+
 // Partition is one file system of a node that configurations may name.
 type Partition struct {
 	Name string `json:"name"` // of the partition

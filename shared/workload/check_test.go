@@ -236,7 +236,7 @@ func TestEqualPriority(t *testing.T) {
 		}
 		for _, c := range slices.Concat(mine, turned) {
 			if !slices.Equal(c.Resources[HookStart].URLs, urls) {
-				t.Errorf("%s: %v, not %v", c.Slot, c.Resources[HookStart].URLs, urls)
+				t.Fatalf("%s: %v, not %v", c.Slot, c.Resources[HookStart].URLs, urls)
 			}
 		}
 		if got := fmt.Sprint(alike[1].Resources[HookStart].URLs); got != "[z y x]" {

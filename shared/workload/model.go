@@ -8,10 +8,12 @@
 package workload
 
 import (
+	"slices"
 	"strings"
 	"time"
 
 	"tandem.internal/shared/strictjson"
+	"tandem.internal/shared/wire"
 )
 
 // Limits of the format. The seed has none; these limit the cost of hostile input.
@@ -111,6 +113,27 @@ type Artifact struct {
 	Cached       bool         `json:"cached,omitzero"` // kept when no configuration uses it, until space runs short
 	Size         int64        `json:"size"`            // bytes to reserve before the download; 0: none
 	Verification Verification `json:"verification"`
+}
+
+// HasHTTP reports whether the artifact has an address that every agent can fetch from: http or https.
+func (a Artifact) HasHTTP() bool {
+	return slices.ContainsFunc(a.URLs, func(u string) bool {
+		scheme, _, _ := strings.Cut(u, ":")
+		return scheme == SchemeHTTP || scheme == SchemeHTTPS
+	})
+}
+
+// NoBitTorrent is the error of a resource of a slot that an agent without BitTorrent cannot fetch.
+func NoBitTorrent(s Slot, name string) *wire.Error {
+	return wire.New(wire.CodeNotSupported, strictjson.Member(atResources, name)+"/urls", About(s, "resource "+
+		strictjson.Show(name)+": this agent is built without BitTorrent: give an http or https address, too, or "+
+		"install the full agent"))
+}
+
+// NoWorkloads is the error of every set on a node that runs none.
+func NoWorkloads() *wire.Error {
+	return wire.New(wire.CodeNotAllowed, "",
+		"this node runs no workloads: its agent was started with --workloads=false")
 }
 
 // Verification is how and how often an artifact is checked (seed 004, verification).

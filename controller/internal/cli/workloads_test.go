@@ -35,6 +35,16 @@ var working = played((*apitest.Rig).Working)
 // gone is working, but node-2 has just gone offline.
 var gone = played((*apitest.Rig).Working, func(u *apitest.Rig) { u.Connect("node-2", false) })
 
+// lacking is a sample in which node-2 reported that it lacks something, and is offline.
+func lacking(attribute string) change {
+	return played(func(u *apitest.Rig) {
+		info := wire.NodeInfo{Type: "secondaryType", OS: "linux", Arch: "arm64", AgentVersion: "1.0.0",
+			Attributes: map[string]string{attribute: wire.AttributeNone}}
+		u.Say("node-2", wire.KindInfo, wire.Reported{Detail: wire.Encode(&info)})
+		u.Connect("node-2", false)
+	})
+}
+
 // placed applies a set of workloads.
 func placed(version, document string, lenient bool) func(*apitest.Rig) {
 	return func(u *apitest.Rig) {
@@ -118,6 +128,9 @@ func TestWorkloads(t *testing.T) {
 		{"workload-list-node-none", "list --node node-3", working},
 		{"workload-list-misspelt", "list --node node2", working},
 		{"workload-list-none", "list", nil},
+		{"workload-apply-lacks", "apply TOPOLOGY FILLERS", lacking(wire.AttributeWorkloads)},
+		{"workload-apply-lacks-skip-nodes", "apply --skip-nodes TOPOLOGY FILLERS", lacking(wire.AttributeWorkloads)},
+		{"workload-apply-lacks-nothing", "apply TOPOLOGY FILLERS", lacking(wire.AttributeBitTorrent)},
 		{"workload-list-away", "list", gone},
 		{"workload-status-away", "status", gone},
 		{"workload-show", "show", working},

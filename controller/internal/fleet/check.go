@@ -56,12 +56,16 @@ func (s *step) consult(p *pending) {
 			continue
 		}
 		concerned, absent := false, !n.Up || n.Info == nil
+		var against []*wire.Error // an offline node's document
 		for i := range p.asks {
 			c := &p.asks[i]
 			if c.content == nil || !c.output.Everyone && c.content.For(n.facts(c.output.Looks)) == nil {
 				continue
 			}
 			concerned = true
+			if absent && n.Info != nil && c.output.Known != nil && !p.Sub.Offline {
+				against = append(against, c.output.Known(c.content, n.facts(c.output.Looks))...)
+			}
 			if absent || p.Sub.Offline {
 				continue
 			}
@@ -71,7 +75,9 @@ func (s *step) consult(p *pending) {
 			}
 			p.open[n.Name].open |= 1 << i
 		}
-		if concerned && absent {
+		if len(against) > 0 {
+			p.refuse(n.Name, against...)
+		} else if concerned && absent {
 			p.offline = append(p.offline, n.Name)
 		}
 	}
@@ -227,7 +233,9 @@ func (p *pending) refuse(node string, errs ...*wire.Error) {
 	e.Node = node
 	errs = slices.Clone(errs)
 	errs[0] = &e
-	p.open[node].refused = true
+	if o := p.open[node]; o != nil {
+		o.refused = true
+	}
 	p.refused = append(p.refused, view.NodeError{Node: node, Errors: errs})
 }
 

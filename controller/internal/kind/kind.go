@@ -34,6 +34,9 @@ type Kind struct {
 	// TooOld says what to do about a node whose agent, of this version, does not know the kind; the version
 	// is "" while it is not known. Nil: such a node's check counts as silent.
 	TooOld func(agent string) string
+	// Known says what is known to be against a node's document of a content that it cannot be asked about, since it is
+	// offline, the main thing first. Nil: nothing is.
+	Known func(c Content, f Facts) []*wire.Error
 	// Detail reads and checks the detail of a report of this node; an empty one may be nil. Nil: the kind
 	// has none.
 	Detail func(node string, raw jsontext.Value) (any, *wire.Error)

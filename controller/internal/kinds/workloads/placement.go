@@ -20,9 +20,13 @@ type Placement struct {
 
 // placed is what one node is to run.
 type placed struct {
-	body  *kind.Body // as the node gets it
-	slots []wanted   // by name
+	body     *kind.Body    // as the node gets it
+	slots    []wanted      // by name
+	torrents []*wire.Error // of resources that cannot be fetched without BitTorrent, at most maxTorrents
 }
+
+// maxTorrents bounds the errors that are kept of a node: a verdict has no more of one.
+const maxTorrents = 8
 
 // wanted is one slot as it should be.
 type wanted struct {
@@ -66,6 +70,11 @@ func place(set *workload.Set, stop func() error) (*Placement, []*wire.Error) {
 		n := &placed{body: kind.NewBody(body)}
 		for _, c := range mine {
 			n.slots = append(n.slots, wanted{c.Slot.String(), c.ConfigurationID, c.Class == workload.Job})
+			for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
+				if len(n.torrents) < maxTorrents && !c.Resources[name].HasHTTP() {
+					n.torrents = append(n.torrents, workload.NoBitTorrent(c.Slot, name))
+				}
+			}
 		}
 		slices.SortFunc(n.slots, func(a, b wanted) int { return strings.Compare(a.slot, b.slot) })
 		p.nodes[node] = n

@@ -90,3 +90,40 @@ func TestSlotsOfAnOfflineNode(t *testing.T) {
 		t.Errorf("offline:\n got %s\nwant %s", got, want)
 	}
 }
+
+// What an offline node cannot run by what it reported last is known before it is back; what nobody knows is not
+// guessed.
+func TestWhatAnOfflineNodeLacks(t *testing.T) {
+	entry := func(slot, urls string) string {
+		return `{"@class":"Instance","slot":"` + slot + `","resources":{"iss_hook_start":` +
+			`{"@class":"Resource","uuid":"` + slot + `","urls":[` + urls + `],"size":0,"verification":{}}}}`
+	}
+	const torrent = `"rbtorrent:00112233445566778899aabbccddeeff00112233"`
+	p := placedSet(t, entry("a@n1", torrent), entry("b@n1", torrent+`,"https://h/x"`), entry("c@n2", torrent))
+	for _, c := range []struct {
+		node       string
+		attributes map[string]string
+		want       string
+	}{
+		{"n1", nil, ""},
+		{"n1", map[string]string{"site": "north", wire.AttributeBitTorrent: "yes"}, ""},
+		{"n3", map[string]string{wire.AttributeWorkloads: wire.AttributeNone}, ""},
+		{"n1", map[string]string{wire.AttributeWorkloads: wire.AttributeNone},
+			"not-allowed : this node runs no workloads"},
+		{"n1", map[string]string{wire.AttributeBitTorrent: wire.AttributeNone}, "not-supported " +
+			`/resources/iss_hook_start/urls: slot a@n1: resource "iss_hook_start": this agent is built without `},
+	} {
+		facts := kind.Facts{Node: c.node, Info: &wire.NodeInfo{Attributes: c.attributes}}
+		errs := known(p, facts)
+		got := ""
+		for _, e := range errs {
+			got += fmt.Sprintf("%s %s: %s", e.Code, e.Path, e.Message)
+		}
+		if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) || len(errs) > 1 {
+			t.Errorf("%s %v: %s, want %s", c.node, c.attributes, got, c.want)
+		}
+	}
+	if errs := known(p, kind.Facts{Node: "n1"}); errs != nil {
+		t.Errorf("nothing is known of it: %v", errs)
+	}
+}

@@ -29,7 +29,7 @@ func Set() kind.Set {
 			None: "no workloads were ever applied", Nothing: "[] stops everything",
 		}},
 		Kinds: []*kind.Kind{{
-			Name: wire.KindWorkloads, Empty: none, TooOld: tooOld,
+			Name: wire.KindWorkloads, Empty: none, TooOld: tooOld, Known: known,
 			Detail:  detail,
 			Blank:   func() any { return &wire.Workloads{} },
 			Same:    same,
@@ -49,6 +49,31 @@ func tooOld(agent string) string {
 		agent = ", version " + agent + ","
 	}
 	return "the agent there" + agent + " does not run workloads; update it, or take its slots out"
+}
+
+// known says what of a node's slots it cannot run, by what it reported last.
+func known(c kind.Content, f kind.Facts) (errs []*wire.Error) {
+	p, _ := c.(*Placement)
+	n := p.of(f.Node)
+	if n == nil || f.Info == nil {
+		return nil
+	}
+	lacks := func(name string) bool { return f.Info.Attributes[name] == wire.AttributeNone }
+	if lacks(wire.AttributeWorkloads) {
+		errs = []*wire.Error{workload.NoWorkloads()}
+	} else if lacks(wire.AttributeBitTorrent) {
+		errs = n.torrents
+	}
+	return offline(errs)
+}
+
+// offline returns errors with what to do if the node is not any more as it was.
+func offline(errs []*wire.Error) (all []*wire.Error) {
+	for _, e := range errs {
+		all = append(all, wire.New(e.Code, e.Path, e.Message+" (as the node, which is offline, reported last; "+
+			"--skip-nodes submits the set all the same)"))
+	}
+	return all
 }
 
 // maxWarnings bounds what an answer tells of a lenient reading.

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +23,6 @@ import (
 	"tandem.internal/nodeagent/internal/workloads"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/pulse"
-	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -179,36 +177,33 @@ func (r *runner) logs(p *wire.LogsParams, _ string, answer kind.Answer) {
 // names the slot and what is wrong in it, with the JSON pointer into its configuration.
 func (c Config) check(configs []workload.Config) (errs []*wire.Error) {
 	if !c.On && len(configs) > 0 {
-		return []*wire.Error{wire.New(wire.CodeNotAllowed, "",
-			"this node runs no workloads: its agent was started with --workloads=false")}
+		return []*wire.Error{workload.NoWorkloads()}
 	}
 	for _, w := range configs {
-		var bad []*wire.Error
 		if w.Container != nil && len(w.Container.Constraints) > 0 {
-			bad = c.Groups.Check(w.Container.Constraints, "/container/constraints")
-		}
-		for _, name := range slices.Sorted(maps.Keys(w.Resources)) {
-			if !fetch.BitTorrent && !hasHTTP(w.Resources[name]) {
-				bad = append(bad, wire.New(wire.CodeNotSupported, strictjson.Member("/resources", name)+"/urls",
-					"resource "+strictjson.Show(name)+": this agent is built without BitTorrent: "+
-						"give an http or https address, too, or install the full agent"))
+			for _, e := range c.Groups.Check(w.Container.Constraints, "/container/constraints") {
+				errs = append(errs, wire.New(e.Code, e.Path, workload.About(w.Slot, e.Message)))
 			}
 		}
-		for _, e := range bad {
-			errs = append(errs, wire.New(e.Code, e.Path, workload.About(w.Slot, e.Message)))
+		for _, name := range slices.Sorted(maps.Keys(w.Resources)) {
+			if !fetch.BitTorrent && !w.Resources[name].HasHTTP() {
+				errs = append(errs, workload.NoBitTorrent(w.Slot, name))
+			}
 		}
 	}
 	return errs
 }
 
-func hasHTTP(r workload.Artifact) bool {
-	for _, u := range r.URLs {
-		scheme, _, _ := strings.Cut(u, ":")
-		if scheme == workload.SchemeHTTP || scheme == workload.SchemeHTTPS {
-			return true
-		}
+// Lacks are the attributes that tell the controller what the node cannot do, for when it is offline and not asked.
+func (c Config) Lacks() map[string]string {
+	all := map[string]string{}
+	if !c.On {
+		all[wire.AttributeWorkloads] = wire.AttributeNone
 	}
-	return false
+	if !fetch.BitTorrent {
+		all[wire.AttributeBitTorrent] = wire.AttributeNone
+	}
+	return all
 }
 
 // fetched is a fetch.Store as the manager wants it.

@@ -91,3 +91,16 @@ func TestWorkloadsAreChecked(t *testing.T) {
 		})
 	}
 }
+
+// The controller is told what the node lacks, and no more.
+func TestLacks(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		all := Config{On: on}.Lacks()
+		if got := all[wire.AttributeWorkloads] == wire.AttributeNone; got == on {
+			t.Errorf("workloads %v: %v", on, all)
+		}
+		if got := all[wire.AttributeBitTorrent] == wire.AttributeNone; got == fetch.BitTorrent {
+			t.Errorf("BitTorrent %v: %v", fetch.BitTorrent, all)
+		}
+	}
+}
