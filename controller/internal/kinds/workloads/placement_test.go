@@ -98,7 +98,7 @@ func TestStoredSet(t *testing.T) {
 		if doc, err := Fill(stored); err != nil || !strings.Contains(string(doc), "maxExecutionTimeMs") {
 			t.Errorf("filled: %s %v", doc, err)
 		}
-		if changes, err := diff(stored, stored); err != nil || len(changes) != 0 {
+		if changes, err := diff(stored, stored); err != nil || len(changes.List) != 0 {
 			t.Errorf("compared: %v %v", changes, err)
 		}
 	}
