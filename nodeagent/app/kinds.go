@@ -1,6 +1,7 @@
 package app
 
 import (
+	"maps"
 	"path/filepath"
 	"time"
 
@@ -84,4 +85,15 @@ func (a *Agent) workloadsKind(dir string) workloads.Config {
 		},
 		Keeper: a.deps.Keeper, Resources: a.deps.Resources, Groups: a.deps.Groups,
 	}
+}
+
+// attributes are those that were set, and what this agent cannot do. Nothing is added to what would exceed the wire's
+// bound.
+func (a *Agent) attributes() map[string]string {
+	all := workloads.Config{On: a.cfg.Workloads}.Lacks()
+	if len(a.cfg.Attributes)+len(all) > wire.MaxAttributes {
+		return a.cfg.Attributes
+	}
+	maps.Copy(all, a.cfg.Attributes)
+	return all
 }

@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"tandem.internal/nodeagent/internal/kinds/workloads"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
@@ -110,17 +109,6 @@ func (a *Agent) refreshInfo() {
 		info.Error = wire.New(wire.CodeInternal, "", err.Error())
 	}
 	a.replace(&a.info, wire.Reported{Kind: a.info.name, Detail: wire.Encode(&info)})
-}
-
-// attributes are those that were set, and what this agent cannot do. Nothing is added to what would exceed the wire's
-// bound.
-func (a *Agent) attributes() map[string]string {
-	all := workloads.Config{On: a.cfg.Workloads}.Lacks()
-	if len(a.cfg.Attributes)+len(all) > wire.MaxAttributes {
-		return a.cfg.Attributes
-	}
-	maps.Copy(all, a.cfg.Attributes)
-	return all
 }
 
 // reply answers a request, and remembers the answer for as long as the request may be repeated.

@@ -30,7 +30,7 @@ type SlotProgress struct {
 	OnlineMissing int    `json:"onlineMissing"`      // on online nodes, and not failed for good
 	Unfetched     int    `json:"unfetched,omitzero"` // on online nodes, with a resource that could not be fetched yet
 	Failed        int    `json:"failed"`             // that do not run what they should, and nothing is tried any more
-	Away          int    `json:"away,omitzero"`      // on offline nodes: whether they run is not known; they are missing
+	Away          int    `json:"away,omitzero"`      // on offline nodes, and missing: whether they run is not known
 }
 
 // The states of a Slot that no node reports.
