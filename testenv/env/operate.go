@@ -130,9 +130,12 @@ func (e *Env) Status() controller.SourceStatus {
 	return s
 }
 
-// TryStatus is Status for a controller that may not answer.
+// TryStatus is Status for a controller that may not answer, or may not take orders.
 func (e *Env) TryStatus() (controller.SourceStatus, bool) {
 	s, err := ask(e, func(ctx context.Context, u controller.Unit) (controller.SourceStatus, error) {
+		if err := u.Refusing(); err != nil {
+			return controller.SourceStatus{}, err
+		}
 		return u.SourceStatus(ctx, wire.KindConfig)
 	})
 	return s, err == nil
