@@ -138,6 +138,13 @@ func (m *memory) Publish(_ context.Context, to string, payload []byte, retain bo
 	return nil
 }
 
+// retain has the broker keep a message that nobody published.
+func (m *memory) retain(at string, payload []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.retained[at] = payload
+}
+
 func (m *memory) Retained(of string) ([]byte, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -125,7 +125,7 @@ func TestTooLongAndRetained(t *testing.T) {
 		} {
 			time.Sleep(troubleWait)
 			requests, records := r.broker.published(at.Request()), len(r.records(record.Trouble))
-			r.broker.retained[name] = []byte("long")
+			r.broker.retain(name, []byte("long"))
 			long.Topic = name
 			r.core.Handler().Message(long)
 			synctest.Wait()
@@ -185,7 +185,7 @@ func TestTooLongDesired(t *testing.T) {
 		o.next(2, false)
 		for i, kind := range []wire.Kind{wire.KindConfig, wire.KindWorkloads} {
 			name := topic.ForNode(faultyUnit, "n").Desired(kind)
-			r.broker.retained[name] = make([]byte, wire.MaxPayload+1)
+			r.broker.retain(name, make([]byte, wire.MaxPayload+1))
 			o.next(uint64(3+i), false)
 			now, _ := r.broker.Retained(name)
 			d, err := wire.Decode[wire.Desired](now)

@@ -254,9 +254,7 @@ func TestSealedByTheOldKey(t *testing.T) {
 			b.hear(steps[i].name)
 		}
 		r.core.Handler().Down(1, errDisk)
-		r.broker.mu.Lock()
-		r.broker.retained[to] = old
-		r.broker.mu.Unlock()
+		r.broker.retain(to, old)
 		before := r.broker.published(topic.ForNode(faultyUnit, "n2").Desired(wire.KindConfig))
 		r.core.Handler().Up(2)
 		b.hear("the next session")
