@@ -14,6 +14,10 @@ import (
 	"strings"
 )
 
+// Replaceable reports whether a file may be replaced by a rename, by what os.Lstat says of it: a regular file or a
+// symbolic link, and no directory, device, FIFO or socket.
+func Replaceable(info fs.FileInfo) bool { return info.Mode().Type()&^fs.ModeSymlink == 0 }
+
 // Step is one operation of WriteFile on the disk.
 type Step string
 

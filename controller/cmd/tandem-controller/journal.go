@@ -15,6 +15,7 @@ import (
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
+	"tandem.internal/shared/durable"
 	"tandem.internal/shared/settings"
 )
 
@@ -151,7 +152,9 @@ func compactFile(a journalArgs, stdout io.Writer) error {
 
 func backupFile(a journalArgs, stdout io.Writer) error {
 	to := a.files[1]
-	if _, err := os.Lstat(to); err == nil && !a.replace {
+	if info, err := os.Lstat(to); err == nil && !durable.Replaceable(info) {
+		return usageError{fmt.Errorf("%s is not a regular file and was left alone", to)}
+	} else if err == nil && !a.replace {
 		return usageError{fmt.Errorf("%s exists and was left alone; --replace replaces it", to)}
 	}
 	if err := openJournal(a.files[0], func(j *journal.Journal) error { return j.BackupFile(to) }); err != nil {

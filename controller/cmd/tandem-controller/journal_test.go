@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,6 +58,10 @@ func TestJournalFiles(t *testing.T) {
 	if err := os.WriteFile(text, []byte(strings.Repeat("text\n", 2000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	const whole = "2 records up to number 2, 1 body: the chain is whole"
 	for _, c := range []struct {
 		args   string
@@ -72,6 +77,8 @@ func TestJournalFiles(t *testing.T) {
 		{"verify " + copied, 0, "2 records"},
 		{"backup " + path + " " + copied, 2, "exists and was left alone"},
 		{"backup --replace " + path + " " + copied, 0, "wrote " + copied},
+		{"backup --replace " + path + " " + fifo, 2, "is not a regular file and was left alone"},
+		{"backup --replace " + path + " " + dir, 2, "is not a regular file and was left alone"},
 		{"--help", 0, "tandem-controller journal verify FILE"},
 		{"compact --help", 0, "tandem-controller journal compact FILE"},
 		{"backup -h", 0, "tandem-controller journal backup FILE COPY"},

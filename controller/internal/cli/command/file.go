@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"tandem.internal/controller/internal/term"
+	"tandem.internal/shared/durable"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
@@ -54,7 +55,8 @@ func ReadFile(file string) (data []byte, err error) {
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
-// Vacant refuses a path at which a file stands, unless replace says otherwise.
+// Vacant refuses a path at which a file stands, unless replace says otherwise. What is no file, such as a device or a
+// directory, is never replaced.
 func Vacant(path string, replace bool) error {
 	refuse := func(code wire.Code, why string) error {
 		f := Refuse(ExitUsage, code, "%s", why)
@@ -64,12 +66,16 @@ func Vacant(path string, replace bool) error {
 	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
 		return refuse(wire.CodeNotFound, "its directory does not exist")
 	}
-	_, err := os.Lstat(path)
+	info, err := os.Lstat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && replace:
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return Unreadable(path, err)
+	case !durable.Replaceable(info):
+		return refuse(wire.CodeAlreadyExists, "it is not a regular file and was left alone")
+	case replace:
+		return nil
 	}
 	return refuse(wire.CodeAlreadyExists, "the file exists and was left alone")
 }

@@ -1,0 +1,45 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A file is replaced if that is asked for; what is no file never is.
+func TestVacant(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(at("file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("file", at("link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(at("fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path    string
+		replace bool
+		want    string // part of the error; "": none
+	}{
+		{at("new"), false, ""},
+		{at("new"), true, ""},
+		{at("none/new"), true, "its directory does not exist"},
+		{at("file"), false, "the file exists"},
+		{at("file"), true, ""},
+		{at("link"), false, "the file exists"},
+		{at("link"), true, ""},
+		{at("fifo"), true, "it is not a regular file"},
+		{dir, true, "it is not a regular file"},
+		{os.DevNull, true, "it is not a regular file"},
+	} {
+		err := Vacant(c.path, c.replace)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, replace %v: %v, want %q", c.path, c.replace, err, c.want)
+		}
+	}
+}
