@@ -166,8 +166,8 @@ func (r *faulty) wantViews(format int, want map[string]any) {
 	}
 }
 
-// expectAway changes what an old program showed to what is shown since then of slots of offline nodes: what was to go on
-// when the node was last heard is away. Their report is as it was. It returns how many there are in view.
+// expectAway changes what an old program showed to what is shown since then of slots of offline nodes: what was to go
+// on when the node was last heard is away. Their report is as it was. It returns how many there are in view.
 func expectAway(view any) (away int) {
 	switch v := view.(type) {
 	case []any:
