@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -226,6 +225,14 @@ func (f *lean) take(c *leanConn, first byte, body []byte) error {
 func (c *leanConn) write(b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.send(b)
+}
+
+// send writes within a bounded time: a node that does not read shall not hold up the committer for ever.
+func (c *leanConn) send(b []byte) error {
+	if err := c.SetWriteDeadline(time.Now().Add(leanWriteWithin)); err != nil {
+		return err
+	}
 	_, err := c.Conn.Write(b)
 	return err
 }
@@ -243,8 +250,7 @@ func (c *leanConn) publish(name string, payload []byte, flags byte) error {
 	b = append(b, name...)
 	b = binary.BigEndian.AppendUint16(b, c.next)
 	c.out = append(b, payload...)
-	_, err := c.Conn.Write(c.out)
-	return err
+	return c.send(c.out)
 }
 
 func (f *lean) do(op string, args json.RawMessage) (any, error) {
@@ -279,14 +285,10 @@ func (f *lean) do(op string, args json.RawMessage) (any, error) {
 		if c == nil {
 			continue // it gets what is retained when it comes back
 		}
-		if err := c.SetWriteDeadline(time.Now().Add(leanWriteWithin)); err != nil {
-			return nil, err
-		}
 		if err := c.publish(name, payload, 0); err != nil {
 			return nil, fmt.Errorf("%s: %w", node, err)
 		}
 	}
-	runtime.Gosched()
 	return nil, nil
 }
 
