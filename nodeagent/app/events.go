@@ -39,6 +39,9 @@ func (a *Agent) event(kind string, err *wire.Error, detail any) *wire.Event {
 	case refusal:
 		d.Suppressed = uint64(held)
 		detail = d
+	case event.WorkloadDetail:
+		d.Suppressed = uint64(held)
+		detail = d
 	}
 	ev := a.newEvent(kind, err, detail)
 	return &ev

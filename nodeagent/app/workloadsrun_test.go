@@ -10,9 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/workloads"
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -284,6 +287,41 @@ func TestNoWorkloads(t *testing.T) {
 		}
 		if n := w.starts(); n != 0 {
 			t.Errorf("%d processes were started", n)
+		}
+	})
+}
+
+// A process that ends at each start fills neither the disk nor the link with events, and the next one that is sent
+// says how many were not.
+func TestManyExits(t *testing.T) {
+	bubble(t, func(r *rig) {
+		w := newWorks(r)
+		r.start()
+		r.desire(duty(1, "web@n1"))
+		for i := range 40 {
+			r.pass(3 * time.Second)
+			w.mu.Lock()
+			for id := range w.runs { // another exit status each time: an end like no other
+				w.set(id, keep.Status{State: keep.Exited, ExitCode: 1 + i, Ended: time.Now()})
+			}
+			w.mu.Unlock()
+		}
+		r.pass(3 * time.Second)
+		exits, suppressed := 0, uint64(0)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, e := range r.events {
+			if e.Type != event.WorkloadExit {
+				continue
+			}
+			var d event.WorkloadDetail
+			if err := json.Unmarshal(e.Detail, &d); err != nil {
+				t.Fatal(err)
+			}
+			exits, suppressed = exits+1, suppressed+d.Suppressed
+		}
+		if exits < 8 || exits > 12 || suppressed == 0 {
+			t.Errorf("of 40 ends, %d events say that there were %d more", exits, suppressed)
 		}
 	})
 }

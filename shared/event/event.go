@@ -38,6 +38,7 @@ const (
 	ComponentEnded   = "component-ended"   // HealthDetail: an update ended before its trial, and why
 
 	WorkloadExit      = "workload-exit"      // WorkloadDetail: the process of an instance ended, or a job failed
+	WorkloadUnhealthy = "workload-unhealthy" // WorkloadDetail: a restart for the status; Exit is the hook's
 	WorkloadCompleted = "workload-completed" // WorkloadDetail: a job has succeeded
 	WorkloadInstalled = "workload-installed" // WorkloadDetail: a new configuration is in force
 	WorkloadBack      = "workload-back"      // WorkloadDetail: a new configuration did not stay up
@@ -101,6 +102,8 @@ type WorkloadDetail struct {
 	ID   string             `json:"id"`   // configurationId
 	Exit *wire.WorkloadExit `json:"exit,omitempty"`
 	Text string             `json:"text,omitempty"`
+	// events of this type that were left out before it, of all slots
+	Suppressed uint64 `json:"suppressed,omitzero"`
 }
 
 // DocumentDetail is the detail of an event about a document.
@@ -148,7 +151,8 @@ func Types() []string {
 		Boot, ContactLost, ContactBack, CheckFailed, CheckRecovered, Maintenance, TrialStarted, TrialCommitted,
 		TrialRolledBack, CommitFailed, RestartPlanned, RestartRefused, RestartFailed,
 		ComponentStaged, ComponentRefused, ComponentEnded,
-		WorkloadExit, WorkloadCompleted, WorkloadInstalled, WorkloadBack, WorkloadRefused, WorkloadUndone,
+		WorkloadExit, WorkloadUnhealthy, WorkloadCompleted, WorkloadInstalled, WorkloadBack, WorkloadRefused,
+		WorkloadUndone,
 		DriftRepaired, Fork, Stale, RestoreTrouble,
 		RefusedMessage, KeyRefused, KeyPinned, KeyDropped, ClockSkew,
 		CertificateRenewed, CertificateNotRenewed, CertificateExpired,
@@ -167,7 +171,8 @@ func shape(eventType string) any {
 		TrialRolledBack, CommitFailed, RestartPlanned, RestartRefused, RestartFailed,
 		ComponentStaged, ComponentRefused, ComponentEnded:
 		return &HealthDetail{}
-	case WorkloadExit, WorkloadCompleted, WorkloadInstalled, WorkloadBack, WorkloadRefused, WorkloadUndone:
+	case WorkloadExit, WorkloadUnhealthy, WorkloadCompleted, WorkloadInstalled, WorkloadBack, WorkloadRefused,
+		WorkloadUndone:
 		return &WorkloadDetail{}
 	case DriftRepaired, Fork, Stale, RestoreTrouble:
 		return &DocumentDetail{}

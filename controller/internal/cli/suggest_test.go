@@ -192,6 +192,10 @@ func TestEventsInWords(t *testing.T) {
 		{Type: "event", Node: "node-1", Kind: "stale",
 			Data: []byte(`{"type":"stale","error":{"code":"stale","message":"older"},"detail":{"kind":"config",` +
 				`"version":"1.0.0","suppressed":2}}`)},
+		{Type: "event", Node: "node-1", Kind: "workload-unhealthy",
+			Data: []byte(`{"type":"workload-unhealthy","error":{"code":"apply-failed","message":"iss_hook_status: ` +
+				`exit status 1: no answer"},"detail":{"slot":"web@node-1","id":"w1","exit":{"code":1},` +
+				`"text":"it is started anew","suppressed":2}}`)},
 		{Type: "event", Node: "node-1", Kind: "certificate-expired",
 			Data: []byte(`{"type":"certificate-expired","detail":{"expires":"2026-11-19T12:00:00Z"}}`)},
 		{Type: "event", Node: "node-1", Kind: "state-lost",

@@ -109,6 +109,7 @@ type Detail = event.WorkloadDetail
 // The types of events.
 const (
 	EventExit      = event.WorkloadExit      // a process ended that was to stay, or a job failed
+	EventUnhealthy = event.WorkloadUnhealthy // a process is started anew, for its status hook found it bad too often
 	EventCompleted = event.WorkloadCompleted // a job has succeeded
 	EventStayed    = event.WorkloadInstalled // a new configuration is in force, and the one before is given up
 	EventBack      = event.WorkloadBack      // a new configuration did not stay up, and the one before is back

@@ -124,6 +124,8 @@ func (t *step) stopped(p *Place) {
 		if t.Main.Config.Class != workload.Instance && t.Before != nil {
 			t.Gone, t.Before = append(t.Gone, t.Before), nil
 		}
+	case why == Unhealthy:
+		t.wait(p)
 	}
 }
 
@@ -156,10 +158,10 @@ func (t *step) exited(p *Place, exit wire.WorkloadExit) {
 	}
 	before := p.Exit
 	p.Run, p.Exit = "", &exit
-	if p != t.Main || p.Stopping != "" {
+	if p != t.Main || p.Stopping != "" && p.Stopping != Unhealthy {
 		return
 	}
-	if p.Config.Class == workload.Job && good(exit) {
+	if p.Stopping == "" && p.Config.Class == workload.Job && good(exit) {
 		p.Done, p.Same = true, 0
 		t.emit(EventCompleted, p, nil, "")
 		return
@@ -169,7 +171,11 @@ func (t *step) exited(p *Place, exit wire.WorkloadExit) {
 	} else {
 		p.Same = 0
 	}
-	if n := p.Same + 1; n&(n-1) == 0 { // the 1st, 2nd, 4th, 8th …: nobody reads more
+	if p.Stopping == Unhealthy {
+		return // it waits when the hooks have ended, too
+	}
+	p.Unhealthy = 0
+	if n := p.Same + 1; announced(n) {
 		t.emit(EventExit, p, nil, Ending(exit)+times(n))
 	}
 	if t.Before != nil && (!exit.Lost || p.Same+1 >= mostLost) {
@@ -247,7 +253,7 @@ func (t *step) hooked(p *Place, exit wire.WorkloadExit) {
 		if task.Of == p.Run && exit.Lost {
 			t.statusAt = t.now.Mono + t.rules.Status
 		} else if task.Of == p.Run {
-			t.status(p, failed)
+			t.status(p, failed, exit)
 		}
 	default:
 		p.Task, t.reopenAt = nil, t.now.Mono+t.rules.Reopen
@@ -255,7 +261,7 @@ func (t *step) hooked(p *Place, exit wire.WorkloadExit) {
 }
 
 // status takes in what the status hook says of the process that runs.
-func (t *step) status(p *Place, failed *wire.Error) {
+func (t *step) status(p *Place, failed *wire.Error, exit wire.WorkloadExit) {
 	every := t.rules.Status
 	if t.now.Mono < t.passed {
 		every = min(every, max(t.rules.Window/statusFaster, firstStatus))
@@ -275,8 +281,11 @@ func (t *step) status(p *Place, failed *wire.Error) {
 	case t.Before != nil:
 		t.back(failed.Message)
 	case t.bad >= badStatus:
-		t.emit(EventExit, p, failed, "it is started anew")
-		p.Stopping = Again
+		p.Stopping = Unhealthy
+		if p.Unhealthy++; announced(p.Unhealthy) {
+			t.do(Emit{Type: EventUnhealthy, Err: failed, Detail: Detail{Slot: t.Slot.String(),
+				ID: p.Config.ConfigurationID, Exit: &exit, Text: "it is started anew" + times(p.Unhealthy)}})
+		}
 	}
 }
 
@@ -329,6 +338,9 @@ func has(c workload.Config, hook string) bool {
 func good(e wire.WorkloadExit) bool {
 	return e.Code == 0 && e.Signal == "" && e.Text == "" && !e.Late && !e.Lost
 }
+
+// announced says whether there is an event for the n-th time in a row: the 1st, 2nd, 4th, 8th …; nobody reads more.
+func announced(n int) bool { return n&(n-1) == 0 }
 
 // times says how often in a row.
 func times(n int) string {

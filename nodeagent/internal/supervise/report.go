@@ -58,7 +58,7 @@ func (s State) state() wire.WorkloadState {
 		return wire.WorkloadPreparing
 	case p.Done:
 		return wire.WorkloadCompleted
-	case p.Run == "" || p.Stopping == Again || p.Stopping == Back:
+	case p.Run == "" || p.Stopping == Again || p.Stopping == Back || p.Stopping == Unhealthy:
 		return wire.WorkloadRestarting
 	}
 	return wire.WorkloadRunning

@@ -316,11 +316,11 @@ func (t *step) again() {
 		n.Task.at = 0
 	}
 	p := t.Main
-	if p == nil || p.Stopping != "" {
+	if p == nil || p.Stopping != "" && p.Stopping != Unhealthy {
 		return
 	}
-	p.Done, p.Same, t.at = false, -1, 0 // the pauses begin anew, whatever the next exit code is
-	if p.Run != "" {
+	p.Done, p.Same, p.Unhealthy, t.at = false, -1, 0, 0 // the pauses begin anew, whatever the next exit code is
+	if p.Run != "" || p.Stopping != "" {
 		p.Stopping = Again
 	}
 }

@@ -53,6 +53,8 @@ const (
 	Again   Why = "again"   // it is started anew
 	Remove  Why = "remove"  // the slot is no longer wanted
 	Back    Why = "back"    // it did not stay up: what was there before comes back
+	// its status hook found it bad too often: it is started anew, after its pause
+	Unhealthy Why = "unhealthy"
 )
 
 // Task is a hook beside the process: one that runs, or is to be run again.
@@ -84,6 +86,7 @@ type Place struct {
 	Loose       bool   `json:"loose,omitzero"`     // its links may be those of another configuration
 	Done        bool   `json:"done,omitzero"`      // a job has succeeded
 	Restarts    uint64 `json:"restarts,omitzero"`
+	Unhealthy   int    `json:"unhealthy,omitzero"` // stops in a row for the status hook
 	// restarts in a row after the same exit code, but for the first; -1: whatever comes next is the first
 	Same int                `json:"same,omitzero"`
 	Exit *wire.WorkloadExit `json:"exit,omitempty"`

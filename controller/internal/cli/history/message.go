@@ -70,7 +70,7 @@ func (s say) event(e view.Entry) (string, bool) {
 		case *event.HealthDetail:
 			return withError(health(e.Kind, d), ev.Error)
 		case *event.WorkloadDetail:
-			return withError(colon(strings.TrimSpace(d.Slot+" "+d.ID), d.Text), ev.Error)
+			return joined(nil, d.Suppressed, withError(colon(strings.TrimSpace(d.Slot+" "+d.ID), d.Text), ev.Error))
 		case *event.DocumentDetail:
 			version := ""
 			if d.DocRef != nil {
