@@ -151,7 +151,7 @@ func launch(r *run, out int) (pid int, err error) {
 				return pid, nil
 			}
 			if !errors.Is(err, syscall.ETXTBSY) || try == busyTries {
-				return 0, fmt.Errorf("start %s: %w", spec.Argv[0], err)
+				return 0, fmt.Errorf("start %s: %w", spec.Argv[0], notStarted(spec.Argv[0], spec.Dir, err))
 			}
 			time.Sleep(10 * time.Millisecond) // nothing tells when it is closed
 		}
