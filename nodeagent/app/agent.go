@@ -45,6 +45,7 @@ type Agent struct {
 	store   *store.Store
 	renewer *identity.Renewer // nil: this node has not joined
 	link    link.Link
+	prover  prover
 	sender  *report.Sender
 
 	in      chan any      // from the link and the identity: up, down, message, …
@@ -66,6 +67,7 @@ type Agent struct {
 	unsaved   bool         // the trust could not be saved yet
 	saveAt    time.Duration
 	session   uint64 // 0: down
+	greeted   bool   // a beacon was heard in this session
 	lastDown  string
 	beatAt    time.Duration
 	againAt   time.Duration // report everything again; 0: not due
@@ -114,6 +116,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		return nil, errors.Join(err, a.store.Close())
 	}
 	a.learnKeys(provisioned)
+	a.prover.setHeard(wire.Heard{Epoch: a.trust.Epoch, Time: a.trust.Newest})
 	if err := a.openNode(dir); err != nil {
 		return nil, errors.Join(err, a.store.Close())
 	}
@@ -122,16 +125,22 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	if err != nil {
 		return nil, errors.Join(&UsageError{"broker", err.Error()}, a.store.Close())
 	}
+	a.prover.link = a.link
 	return a, nil
 }
 
 // storeConfig says which state file is opened, and whether an older agent may have to read it again.
 func (a *Agent) storeConfig(dir string) store.Config {
-	trial, _ := a.deps.LookupEnv(slot.EnvTrial)
 	return store.Config{Path: filepath.Join(dir, StateFile), Unit: a.id.Unit, Node: a.id.Node,
-		EventLimit: a.cfg.EventLimit, Trial: trial == "1", Had: a.hadState(dir), Now: a.deps.Now,
+		EventLimit: a.cfg.EventLimit, Trial: a.onTrial(), Had: a.hadState(dir), Now: a.deps.Now,
 		Warn:   func(err error) { a.log.Warn("what is old is not written twice", zap.Error(err)) },
 		Faults: a.deps.StoreFaults}
+}
+
+// onTrial reports whether this agent runs on trial: the one before it may come back.
+func (a *Agent) onTrial() bool {
+	trial, _ := a.deps.LookupEnv(slot.EnvTrial)
+	return trial == "1"
 }
 
 // load reads what the store has and makes the kinds.

@@ -109,7 +109,10 @@ func (a *Agent) identify(dir string) error {
 		Now: a.deps.Now, Log: a.deps.Log, Dial: a.deps.Dial, Steps: a.deps.Steps,
 		OnEvent: func(ev identity.Event) { ears{a}.tell(ev) },
 		OnKeys:  func(k identity.Keys) { ears{a}.tell(k) },
-		Watch:   func(loop string, period time.Duration) (beat, end func()) { return a.node.watch.Loop(loop, period) }})
+
+		OnReportKey: func(k identity.ReportKey) { ears{a}.tell(k) },
+
+		Watch: func(loop string, period time.Duration) (beat, end func()) { return a.node.watch.Loop(loop, period) }})
 	if errors.Is(err, identity.ErrNone) {
 		if a.cfg.Broker == "" {
 			a.cfg.Broker = defaultBroker
@@ -131,6 +134,7 @@ func (a *Agent) identify(dir string) error {
 		}
 	}
 	a.renewer = k
+	a.prover.setKey(k.ReportKey())
 	if a.cfg.Broker == "" {
 		a.cfg.Broker = id.Brokers[0].URL
 	}

@@ -16,7 +16,7 @@ import (
 func (a *Agent) hear(what any) {
 	switch m := what.(type) {
 	case up:
-		a.session, a.lastDown = m.session, ""
+		a.session, a.lastDown, a.greeted = m.session, "", false
 		a.log.Info("connected", zap.String("broker", a.cfg.Broker), zap.Uint64("session", m.session))
 		a.sender.Up(m.session)
 		a.takeLink(true, nil)
@@ -37,6 +37,11 @@ func (a *Agent) hear(what any) {
 		a.certificate(m)
 	case identity.Keys:
 		a.takeVouchedKeys(m)
+	case identity.ReportKey:
+		a.prover.setKey(m)
+		if a.session != 0 {
+			a.reportEverything() // what was said without this key may not count any more
+		}
 	}
 }
 

@@ -24,12 +24,13 @@ func (a *Agent) Run(ctx context.Context) error {
 	s.start("watchdog", stopTime, a.node.watch.Run)
 	s.add("store", stopTimeDisk, a.store.Close)
 	s.add("link", stopTime, linked.stop)
-	s.start("sender", stopTime, func(ctx context.Context) { a.sender.Run(ctx, a.link, a.node.watch.Loop) })
+	s.start("sender", stopTime, func(ctx context.Context) { a.sender.Run(ctx, &a.prover, a.node.watch.Loop) })
 	a.startBackground(&s)
 	s.start("kinds", stopTimeDisk, a.runners()...)
 	s.start("monitor", stopTime, a.runMonitor)
 	if a.renewer != nil {
-		s.start("identity", stopTime, a.renewer.Run, a.renewer.RunKeys)
+		s.start("identity", stopTime, a.renewer.Run, a.renewer.RunKeys,
+			func(ctx context.Context) { a.renewer.RunReportKey(ctx, !a.onTrial()) })
 	}
 	s.add("owner", stopTimeDisk, func() error {
 		a.stopping()

@@ -48,6 +48,7 @@ func (a *Agent) beacon(m message) {
 	if !a.takeTrust(trust, h) {
 		return // the next beacon brings the same keys
 	}
+	a.heardBeacon()
 	a.takeSignedTime(m.payload)
 	a.takeContact(m.payload, !m.retained && a.trust.Newest != newest)
 	if h.Again {
@@ -58,6 +59,18 @@ func (a *Agent) beacon(m message) {
 	for name, m := range held {
 		a.document(name, m)
 	}
+}
+
+// heardBeacon has messages from now on say which beacon is the newest that was heard. If it is newer than the live
+// message of this session says, that is said again: the controller may have taken it for one that was played again.
+func (a *Agent) heardBeacon() {
+	now := wire.Heard{Epoch: a.trust.Epoch, Time: a.trust.Newest}
+	before, proves := a.prover.proves()
+	a.prover.setHeard(now)
+	if proves && a.session != 0 && !a.greeted && before.Before(now) {
+		a.publishLive()
+	}
+	a.greeted = a.session != 0
 }
 
 // takeTrust takes over changed keys and times, and reports them. It returns false if changed keys could not be

@@ -17,6 +17,8 @@ const (
 	JoinPath  = "/join"  // POST a JoinRequest; answered with an Admission
 	RenewPath = "/renew" // POST a RenewRequest with the node's certificate; answered with an Admission
 	KeysPath  = "/keys"  // POST an empty object with the node's certificate; answered with a KeyList
+	// ReportKeyPath: POST an empty object with the node's certificate; answered with a ReportKey
+	ReportKeyPath = "/report-key"
 )
 
 // ServerName is a host name in every server certificate of a unit's controller. Nodes verify it instead of an
@@ -122,6 +124,14 @@ type KeyList struct {
 	Unit     string     `json:"unit"`
 	UnitKeys []wire.Key `json:"unitKeys"`
 	KeysRev  uint64     `json:"keysRev,omitzero"`
+}
+
+// ReportKey is the key with which a node proves its messages; see wire.Prove.
+type ReportKey struct {
+	Unit   string `json:"unit"`
+	Node   string `json:"node"`
+	Serial string `json:"serial"` // of the certificate that was shown; the key counts as long as that
+	Key    []byte `json:"key"`    // wire.ReportKeySize bytes
 }
 
 // Broker is the address of a broker.
@@ -256,6 +266,21 @@ func DecodeKeys(data []byte) (*KeyList, error) {
 	return &l, nil
 }
 
+// DecodeReportKey decodes and checks a ReportKey. The error is a *wire.Error.
+func DecodeReportKey(data []byte) (*ReportKey, error) {
+	var k ReportKey
+	if err := decode(data, MaxAnswer, &k); err != nil {
+		return nil, err
+	}
+	switch {
+	case !wire.ValidName(k.Unit) || !wire.ValidName(k.Node):
+		return nil, wire.New(wire.CodeBadValue, "", "not the names of a unit and a node")
+	case len(k.Key) != wire.ReportKeySize:
+		return nil, wire.New(wire.CodeBadValue, "/key", fmt.Sprintf("not %d bytes", wire.ReportKeySize))
+	}
+	return &k, nil
+}
+
 // DecodeRefusal returns the error in the body of a refusal; nil if the body has none.
 func DecodeRefusal(data []byte) *wire.Error {
 	var r Refusal
@@ -266,7 +291,7 @@ func DecodeRefusal(data []byte) *wire.Error {
 }
 
 // Encode returns one of the messages as JSON. Equal messages give equal bytes.
-func Encode[M JoinRequest | RenewRequest | Admission | KeyList | Refusal](m *M) ([]byte, error) {
+func Encode[M JoinRequest | RenewRequest | Admission | KeyList | ReportKey | Refusal](m *M) ([]byte, error) {
 	b, err := json.Marshal(m, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)

@@ -77,6 +77,14 @@ func TestContractExamples(t *testing.T) {
 	seen, paths := map[string]bool{}, 0
 	for _, f := range fences(doc, "json") {
 		name, text := f[0], strings.TrimSpace(f[1])
+		if name == "Proof" {
+			message, p := wire.SplitProof([]byte(text))
+			const key = "0123456789abcdef0123456789abcdef"
+			if p == nil || !p.Verify([]byte(key), topic.ForNode("unit-7", "ecu-1").Live(), message) {
+				t.Errorf("the proof of the example does not hold: %s", text)
+			}
+			name, text = "Live", string(message)
+		}
 		if decoders[name] == nil {
 			t.Errorf("an example of %q", name)
 			continue

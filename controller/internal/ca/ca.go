@@ -14,7 +14,9 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -78,6 +80,8 @@ type CA struct {
 	key   crypto.Signer
 	cert  *x509.Certificate
 	pool  *x509.CertPool
+
+	reports []byte // what report keys are derived from
 }
 
 // Open reads the CA, or makes it at the first start. The error's message says what to do.
@@ -121,6 +125,9 @@ func Open(cfg Config) (*CA, error) {
 		}
 	}
 	if c.key, c.cert, err = parse(data); err != nil {
+		return nil, fmt.Errorf("unit CA: %s: %w", path, err)
+	}
+	if c.reports, err = reportSecret(c.key); err != nil {
 		return nil, fmt.Errorf("unit CA: %s: %w", path, err)
 	}
 	c.raiseFloor(c.cert.NotBefore)
@@ -214,6 +221,26 @@ func parse(data []byte) (crypto.Signer, *x509.Certificate, error) {
 		return nil, nil, fmt.Errorf("its certificate is not what was signed (%w); restore it from a backup", err)
 	}
 	return signer, cert, nil
+}
+
+// reportSecret derives from the CA's key what report keys are derived from (RFC 5869): so there is no second secret to
+// keep, to copy or to lose.
+func reportSecret(key crypto.Signer) ([]byte, error) {
+	k, ok := key.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, errors.New("its key is not an ECDSA key; restore it from a backup")
+	}
+	secret, err := k.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	return hkdf.Extract(sha256.New, secret, []byte("tandem/1/report-keys"))
+}
+
+// ReportKey returns the key with which a node proves its messages, wire.ReportKeySize bytes: that of a node and the
+// serial number of one of its certificates. It is derived each time and kept nowhere.
+func (c *CA) ReportKey(node, serial string) ([]byte, error) {
+	return hkdf.Expand(sha256.New, c.reports, "tandem/1/report-key\n"+c.unit+"\n"+node+"\n"+serial, wire.ReportKeySize)
 }
 
 // raiseFloor makes t the floor if it is later.

@@ -98,12 +98,18 @@ func (c *Core) logTooLong(m link.Message, err *wire.Error) {
 
 func (c *Core) hear(t *topic.Topic, m link.Message) {
 	failures := c.failures.Load()
-	ev, known := c.repeats.find(m.Topic, m.Payload)
-	var err *wire.Error
-	if !known {
-		ev, err = c.decode(t, m.Payload)
+	message, since, err := c.proved(t, m.Topic, m.Payload)
+	var ev fleet.Heard
+	var known bool
+	if err == nil {
+		if ev, known = c.repeats.find(m.Topic, message); !known {
+			ev, err = c.decode(t, message)
+		}
 	}
-	ev.Retained = m.Retained
+	ev.Retained, ev.Since = m.Retained, since
+	if t.Leaf == topic.Live {
+		ev.Raw = m.Payload // with the proof, which says how old it is at most
+	}
 	if err != nil {
 		c.queue.put(item{event: fleet.Bad{Node: t.Node, Topic: m.Topic, Err: err}}, nil)
 		return

@@ -84,6 +84,7 @@ type Subject struct {
 	Joined       time.Time     `json:"joined,omitzero"`        // time of the newest join
 	Revoked      time.Time     `json:"revoked,omitzero"`       // time of the revocation; zero: not revoked
 	RevokedBy    string        `json:"revokedBy,omitempty"`
+	Proves       time.Time     `json:"proves,omitzero"` // since when it proves its messages; zero: it has not yet
 }
 
 // State holds the subjects of one unit. One goroutine owns it.
@@ -180,6 +181,8 @@ func (s *State) Decide(now time.Time, ev Event) Decision {
 		return s.certify(now, ev)
 	case Revoke:
 		return s.revoke(now, ev)
+	case Prove:
+		return s.prove(ev)
 	}
 	panic("enrol: unknown event")
 }

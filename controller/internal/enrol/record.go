@@ -23,6 +23,8 @@ func Check(d record.Enrolment) error {
 		subject, named = d.Subject, d.Serial != "" && d.Key != ""
 	case record.RevokedData:
 		subject = d.Subject
+	case record.ProvesData:
+		subject = d.Subject
 	default: // JoinRefusedData: its subject is only a claim of the caller
 		return nil
 	}
@@ -58,7 +60,7 @@ func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
 		}
 		s.drop(sub, func(c Certificate) bool { return true }, d.Key)
 		s.add(sub, Certificate{Serial: d.Serial, Key: d.Key, Issued: at, Expires: d.Expires.UTC()})
-		sub.Joined, sub.Revoked, sub.RevokedBy, s.ca = at, time.Time{}, "", d.CA
+		sub.Joined, sub.Revoked, sub.RevokedBy, sub.Proves, s.ca = at, time.Time{}, "", time.Time{}, d.CA
 	case record.RenewedData:
 		sub := s.subject(d.Subject)
 		s.drop(sub, func(c Certificate) bool { return c.Serial != d.Old }, d.Key)
@@ -69,6 +71,8 @@ func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
 		s.withdraw(sub)
 		s.drop(sub, func(Certificate) bool { return true }, "")
 		sub.Revoked, sub.RevokedBy = at, who
+	case record.ProvesData:
+		s.subject(d.Subject).Proves = at
 	}
 }
 

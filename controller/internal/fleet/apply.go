@@ -96,6 +96,10 @@ func (f *Fleet) decode(r *record.Record) (any, error) {
 			return nil, fmt.Errorf("no report of kind %.80q is known here", rep.Kind)
 		}
 		return reported{rep, f.detail(rep)}, nil
+	case record.Live:
+		message, proof := wire.SplitProof(r.Data)
+		l, err := wire.Decode[wire.Live](message)
+		return presence{l, proof.Since()}, err
 	}
 	return record.Decode(r.Type, r.Data)
 }
@@ -162,7 +166,7 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		st.State, st.Error, st.Since = d.State, d.Error, r.At
 	case reported:
 		f.applyReport(r.At, d)
-	case *wire.Live:
+	case presence:
 		f.applyLive(r.At, d)
 	case *wire.Event:
 		n := f.node(d.Node, r.At)

@@ -24,6 +24,7 @@ type Admission struct {
 	Subject string // "node/n1"
 	Serials []string
 	Revoked bool
+	Proves  bool   // what it says without proof does not count
 	Cut     string // its session has to end, for this reason; "": it may stay
 }
 
@@ -72,12 +73,15 @@ func consequence(d record.Enrolment) (subject, cut string) {
 		return d.Subject, "it was revoked"
 	case record.JoinRefusedData:
 		return d.Subject, ""
+	case record.ProvesData:
+		return d.Subject, ""
 	}
 	panic("fleet: unknown enrolment record")
 }
 
 func admission(sub *enrol.Subject, cut string) Admission {
-	return Admission{Subject: sub.Name, Serials: sub.Serials(), Revoked: !sub.Revoked.IsZero(), Cut: cut}
+	return Admission{Subject: sub.Name, Serials: sub.Serials(), Revoked: !sub.Revoked.IsZero(),
+		Proves: !sub.Proves.IsZero(), Cut: cut}
 }
 
 // Admissions returns what counts of everybody.
@@ -126,7 +130,8 @@ func (f *Fleet) Identity(node string, now time.Time) *view.Identity {
 	if state == "" {
 		return nil
 	}
-	id := &view.Identity{State: state, Joined: sub.Joined, Revoked: sub.Revoked, RevokedBy: sub.RevokedBy}
+	id := &view.Identity{State: state, Joined: sub.Joined, Revoked: sub.Revoked, RevokedBy: sub.RevokedBy,
+		Proves: sub.Proves}
 	if n := len(sub.Certificates); n > 0 {
 		id.Expires = sub.Certificates[n-1].Expires
 	}

@@ -80,6 +80,8 @@ type Node struct {
 	Since     time.Time                `json:"since"` // of Up
 	Boot      string                   `json:"boot,omitempty"`
 	Session   uint64                   `json:"session,omitempty"`
+	Heard     wire.Heard               `json:"heard,omitzero"`      // newest beacon that a live message was proved with
+	PastBoots []string                 `json:"pastBoots,omitempty"` // before Boot, the newest last
 	EventSeq  uint64                   `json:"eventSeq,omitempty"`  // newest event journaled
 	EventBoot string                   `json:"eventBoot,omitempty"` // that told it
 	Alerts    []view.Alert             `json:"alerts,omitempty"`    // raised, the oldest first

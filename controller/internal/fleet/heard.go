@@ -13,8 +13,9 @@ import (
 // of the pointers is set.
 type Heard struct {
 	Node     string
-	Raw      []byte // as it came; kept in the journal
-	Retained bool   // the broker had kept it: it may be old
+	Raw      []byte     // as it came; kept in the journal
+	Retained bool       // the broker had kept it: it may be old
+	Since    wire.Heard // the newest beacon that it was proved with; zero: it was not proved
 	Reported *wire.Reported
 	Detail   any // of a Reported, as its kind has read it; nil: it has none
 	Live     *wire.Live
@@ -47,7 +48,8 @@ func (s *step) heardReport(h *Heard) {
 	if n != nil {
 		k := n.Kinds[r.Kind]
 		anew = k == nil || k.Boot != r.Boot
-		if n.Boot != "" && n.Boot != r.Boot && k != nil && k.Boot == n.Boot {
+		if n.Boot != "" && n.Boot != r.Boot &&
+			(k != nil && k.Boot == n.Boot || n.playedAgain(h.Since, r.Boot, s.now)) {
 			return
 		}
 		if k != nil && k.Boot == r.Boot && r.Seq <= k.heard() {
@@ -142,6 +144,9 @@ func (f *Fleet) confirmedMeanwhile(o *output, k *KindState) bool {
 
 func (s *step) heardLive(h *Heard) {
 	l, n := h.Live, s.nodes[h.Node]
+	if n != nil && l.Up && n.playedAgain(h.Since, l.Boot, s.now) {
+		return
+	}
 	if n != nil && n.Boot == l.Boot {
 		switch {
 		case l.Session < n.Session: // an older connection, its last will perhaps
@@ -159,7 +164,7 @@ func (s *step) heardLive(h *Heard) {
 	if !s.admit(h) {
 		return
 	}
-	s.emit(record.Record{Type: record.Live, Node: h.Node, Data: h.Raw}, l)
+	s.emit(record.Record{Type: record.Live, Node: h.Node, Data: h.Raw}, presence{l, h.Since})
 	if n = s.nodes[h.Node]; n.Up {
 		if !h.Retained {
 			s.effect(Greet{Nodes: len(s.nodes)})
@@ -168,6 +173,15 @@ func (s *step) heardLive(h *Heard) {
 	} else {
 		s.leftCheck(n.Name)
 	}
+}
+
+// playedAgain reports whether a message of a boot is older than the newest live message that was proved: somebody
+// repeats what the node said once. What was journaled by a clock that was ahead is no measure.
+func (n *Node) playedAgain(since wire.Heard, boot string, now time.Time) bool {
+	if n.Heard.Epoch == 0 || n.Heard.Time.After(now) {
+		return false
+	}
+	return since.Before(n.Heard) || !n.Heard.Before(since) && slices.Contains(n.PastBoots, boot)
 }
 
 // leftCheck does not wait for the verdict of a node that went away.
@@ -189,13 +203,28 @@ type ended struct {
 	session uint64
 }
 
-func (f *Fleet) applyLive(at time.Time, l *wire.Live) {
+// maxPastBoots bounds the boots that are remembered of a node: between two beacons it has few.
+const maxPastBoots = 4
+
+// presence is a live message, with the newest beacon that it was proved with.
+type presence struct {
+	*wire.Live
+	since wire.Heard
+}
+
+func (f *Fleet) applyLive(at time.Time, l presence) {
 	n := f.node(l.Node, at)
+	if n.Heard.Before(l.since) || n.Heard.Time.After(at) { // a clock that was ahead binds nobody
+		n.Heard = l.since
+	}
 	n.heardOffline = false
 	if n.Up != l.Up {
 		n.Up, n.Since = l.Up, at
 	}
 	if n.Boot != l.Boot {
+		if n.Boot != "" && l.since.Epoch != 0 {
+			n.PastBoots = append(n.PastBoots[max(0, len(n.PastBoots)+1-maxPastBoots):], n.Boot)
+		}
 		for _, k := range n.Kinds {
 			k.liveSeq = 0 // the new boot counts anew
 		}
@@ -210,7 +239,7 @@ func (f *Fleet) applyLive(at time.Time, l *wire.Live) {
 		n.gone = ended{l.Boot, l.Session}
 	}
 	n.Boot, n.Session, n.retries = l.Boot, l.Session, 0
-	f.noteSeqs(n, l)
+	f.noteSeqs(n, l.Live)
 	f.review(n, at)
 }
 

@@ -30,7 +30,7 @@ func (f *Fleet) needs(n *Node) needs {
 		if k.Last != nil && k.Last.State == wire.StateTrying && f.keepsTrying(name, k) {
 			d.confirm, patient = true, false
 		}
-		if k.liveSeq > 0 && (k.Boot != n.Boot || k.heard() < k.liveSeq) {
+		if n.owes(k) {
 			d.report, patient = true, false
 		}
 		if k.Desired == nil || k.Settled() {
@@ -50,6 +50,17 @@ func (f *Fleet) needs(n *Node) needs {
 	}
 	return d
 }
+
+// owes reports whether a node has sent a report of a kind in this boot that has not arrived.
+func (n *Node) owes(k *KindState) bool {
+	return k.liveSeq > 0 && (k.Boot != n.Boot || k.heard() < k.liveSeq)
+}
+
+// unheard reports whether that report was asked for in vain again and again: what is known of the kind is old.
+func (n *Node) unheard(k *KindState) bool { return n.Up && n.retries >= maxCalls && n.owes(k) }
+
+var errUnheard = wire.New(wire.CodeNoAnswer, "", "the node says that it has reported something newer, which does not "+
+	"arrive; the broker may withhold it")
 
 // keepsTrying reports whether a node tries what was confirmed.
 func (f *Fleet) keepsTrying(name wire.Kind, k *KindState) bool {

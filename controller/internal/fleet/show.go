@@ -26,6 +26,9 @@ func (f *Fleet) View(n *Node) view.Node {
 		if everyone && k.Desired == nil && (k.Running != nil || k.Last != nil) {
 			d.InSync = false // it has, or has tried, what the unit has not; a trial that ran out is no arrival
 		}
+		if n.unheard(k) {
+			d.InSync, d.Error = false, cmp.Or(d.Error, errUnheard)
+		}
 		if v.Documents == nil {
 			v.Documents = map[wire.Kind]view.Document{}
 		}
@@ -176,11 +179,12 @@ func (f *Fleet) progress(of []*output) view.Progress {
 		if !there {
 			continue
 		}
-		if k.InStep() {
+		unheard := n.unheard(k)
+		if k.InStep() && !unheard {
 			p.Installed++
 			continue
 		}
-		if k.Settled() {
+		if k.Settled() && !unheard {
 			p.Failed++
 		} else if n.Up {
 			p.OnlineMissing++
@@ -220,6 +224,8 @@ func (l *laggards) add(n *Node, k *KindState) {
 	}
 	if err := k.Fork(); err != nil {
 		g.Error = err
+	} else if n.unheard(k) {
+		g.Error = errUnheard
 	}
 	full := len(l.first) == maxLaggards
 	if full {

@@ -19,6 +19,7 @@ import (
 	"path"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,7 +59,7 @@ type Config struct {
 	MaxPerAddress int           // open connections from one address; default 16
 }
 
-// Door is the HTTP handler of the join door: join, renew, and the list of signing keys.
+// Door is the HTTP handler of the join door: join, renew, the list of signing keys, and a node's report key.
 type Door struct {
 	cfg    Config
 	log    *zap.Logger
@@ -94,6 +95,7 @@ func New(cfg Config) (*Door, error) {
 	d.mux.HandleFunc("POST "+jointoken.JoinPath, d.guarded(encoded(d.join)))
 	d.mux.HandleFunc("POST "+jointoken.RenewPath, d.guarded(encoded(d.renew)))
 	d.mux.HandleFunc("POST "+jointoken.KeysPath, d.guarded(encoded(d.keys)))
+	d.mux.HandleFunc("POST "+jointoken.ReportKeyPath, d.guarded(encoded(d.reportKey)))
 	return d, nil
 }
 
@@ -107,7 +109,7 @@ var errBusy = wire.New(wire.CodeUnavailable, "", "too many attempts; try again l
 type answerer func(r *http.Request, body []byte, from string) ([]byte, error)
 
 // encoded returns an answerer that encodes the message that answer returns.
-func encoded[M jointoken.Admission | jointoken.KeyList](
+func encoded[M jointoken.Admission | jointoken.KeyList | jointoken.ReportKey](
 	answer func(r *http.Request, body []byte, from string) (*M, error)) answerer {
 	return func(r *http.Request, body []byte, from string) ([]byte, error) {
 		m, err := answer(r, body, from)
@@ -203,18 +205,43 @@ func (d *Door) renew(r *http.Request, body []byte, from string) (*jointoken.Admi
 // keys sends the current signing keys to a node that missed a change of them. TLS authenticates this
 // connection; every other message of the controller is authenticated by these keys only.
 func (d *Door) keys(r *http.Request, body []byte, _ string) (*jointoken.KeyList, error) {
-	peer, err := d.cfg.CA.PeerOf(r.TLS)
-	if err != nil {
-		return nil, wire.New(wire.CodeNotAllowed, "", "the keys are told on a connection that shows a certificate")
-	}
-	if err := d.cfg.Core.Certified(peer.Subject, peer.Serial); err != nil {
+	if _, err := d.certified(r, body); err != nil {
 		return nil, err
-	}
-	if string(bytes.TrimSpace(body)) != "{}" {
-		return nil, wire.New(wire.CodeMalformed, "", "an empty object is expected")
 	}
 	list, rev := d.cfg.Core.Keys()
 	return &jointoken.KeyList{Unit: d.cfg.Unit, UnitKeys: list, KeysRev: rev}, nil
+}
+
+// reportKey sends a node the key with which it proves what it says: here both ends meet without a broker between.
+func (d *Door) reportKey(r *http.Request, body []byte, _ string) (*jointoken.ReportKey, error) {
+	peer, err := d.certified(r, body)
+	if err != nil {
+		return nil, err
+	}
+	node, isNode := strings.CutPrefix(peer.Subject, "node/")
+	if !isNode {
+		return nil, wire.New(wire.CodeNotAllowed, "", "only nodes prove what they say")
+	}
+	key, err := d.cfg.CA.ReportKey(node, peer.Serial)
+	if err != nil {
+		return nil, err
+	}
+	return &jointoken.ReportKey{Unit: d.cfg.Unit, Node: node, Serial: peer.Serial, Key: key}, nil
+}
+
+// certified returns who asks: somebody with a certificate that counts, whose request is an empty object.
+func (d *Door) certified(r *http.Request, body []byte) (ca.Peer, error) {
+	peer, err := d.cfg.CA.PeerOf(r.TLS)
+	if err != nil {
+		return peer, wire.New(wire.CodeNotAllowed, "", "keys are told on a connection that shows a certificate")
+	}
+	if err := d.cfg.Core.Certified(peer.Subject, peer.Serial); err != nil {
+		return peer, err
+	}
+	if string(bytes.TrimSpace(body)) != "{}" {
+		return peer, wire.New(wire.CodeMalformed, "", "an empty object is expected")
+	}
+	return peer, nil
 }
 
 // certify checks the request, has the core decide, and only then signs. After a crash before the

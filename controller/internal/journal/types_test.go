@@ -14,7 +14,7 @@ const (
 	Event     = record.Event
 	Trouble   = record.Trouble
 	Note      = record.Note
-	typeEnd   = record.Maintenance + 1
+	typeEnd   = record.Proves + 1
 )
 
 var (

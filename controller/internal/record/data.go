@@ -130,7 +130,8 @@ func Decode(t Type, data []byte) (any, error) {
 	case Report:
 		return wire.Decode[wire.Reported](data)
 	case Live:
-		return wire.Decode[wire.Live](data)
+		message, _ := wire.SplitProof(data)
+		return wire.Decode[wire.Live](message)
 	case Event:
 		return wire.Decode[wire.Event](data)
 	case Request:
@@ -155,6 +156,8 @@ func Decode(t Type, data []byte) (any, error) {
 		return parse[SettingsData](data)
 	case Maintenance:
 		return parse[MaintenanceData](data)
+	case Proves:
+		return parse[ProvesData](data)
 	}
 	return nil, nil
 }

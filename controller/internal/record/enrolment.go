@@ -48,6 +48,11 @@ type RevokedData struct {
 	Serials []string `json:"serials,omitempty"`
 }
 
+// ProvesData says that a node has proved a message with its report key.
+type ProvesData struct {
+	Subject string `json:"subject"`
+}
+
 // JoinRefusedData says that somebody was not let in. It changes nothing.
 type JoinRefusedData struct {
 	Subject string      `json:"subject"` // as claimed
@@ -62,3 +67,4 @@ func (JoinedData) Type() Type      { return Joined }      // Type is the type of
 func (RenewedData) Type() Type     { return Renewed }     // Type is the type of the record.
 func (RevokedData) Type() Type     { return Revoked }     // Type is the type of the record.
 func (JoinRefusedData) Type() Type { return JoinRefused } // Type is the type of the record.
+func (ProvesData) Type() Type      { return Proves }      // Type is the type of the record.

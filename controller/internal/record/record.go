@@ -45,6 +45,7 @@ const (
 	Keys                        // the unit's signing keys changed
 	Settings                    // what operators want of a kind of document changed
 	Maintenance                 // the controller, or the road to it, may be away on purpose; or not any more
+	Proves                      // a node has proved a message; what it does not prove is refused from now on
 	typeEnd
 )
 
@@ -54,7 +55,7 @@ var typeNames = [typeEnd]string{
 	Event: "event", Request: "request", Reply: "reply", Confirm: "confirm",
 	RolledBack: "rolledback", State: "state", Trouble: "trouble", Note: "note",
 	Enrol: "enrol", Joined: "joined", Renewed: "renewed", Revoked: "revoked", JoinRefused: "join-refused",
-	Keys: "keys", Settings: "settings", Maintenance: "unit-maintenance",
+	Keys: "keys", Settings: "settings", Maintenance: "unit-maintenance", Proves: "proves",
 }
 
 // String returns the type's name, as in exports and filters.

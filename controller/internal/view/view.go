@@ -20,6 +20,7 @@ type Identity struct {
 	Expires   time.Time `json:"expires,omitzero"`    // of its newest certificate
 	Revoked   time.Time `json:"revoked,omitzero"`    // when it was revoked
 	RevokedBy string    `json:"revokedBy,omitempty"` // who revoked it
+	Proves    time.Time `json:"proves,omitzero"`     // since when it proves its messages; absent: it does not
 }
 
 // Enrolment is a token for a node, shown once.

@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -91,6 +92,9 @@ type controller struct {
 	raw     http.HandlerFunc           // instead of everything
 	unitKey ed25519.PublicKey
 	keysRev uint64
+
+	reportKeys []string // serial numbers for which a report key was given
+	noReports  bool     // the controller is one from before there were report keys
 }
 
 func newController(t testing.TB, now func() time.Time) *controller {
@@ -132,6 +136,10 @@ func (c *controller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.keyList(w, r)
 		return
 	}
+	if r.URL.Path == jointoken.ReportKeyPath {
+		c.reportKey(w, r)
+		return
+	}
 	a, err := c.answer(r)
 	if err != nil {
 		e := refused(err)
@@ -169,6 +177,25 @@ func (c *controller) keyList(w http.ResponseWriter, r *http.Request) {
 		c.t.Error(err)
 	}
 	_, _ = w.Write(b)
+}
+
+// reportKey answers a node that asks for its report key: the bytes of its serial number, over and over.
+func (c *controller) reportKey(w http.ResponseWriter, r *http.Request) {
+	if c.noReports || len(r.TLS.PeerCertificates) == 0 {
+		http.NotFound(w, r)
+		return
+	}
+	serial := r.TLS.PeerCertificates[0].SerialNumber.Text(16)
+	c.reportKeys = append(c.reportKeys, serial)
+	b, err := jointoken.Encode(&jointoken.ReportKey{Unit: "u1", Node: "n1", Serial: serial, Key: keyFor(serial)})
+	if err != nil {
+		c.t.Error(err)
+	}
+	_, _ = w.Write(b)
+}
+
+func keyFor(serial string) []byte {
+	return []byte(strings.Repeat(serial, wire.ReportKeySize)[:wire.ReportKeySize])
 }
 
 func (c *controller) answer(r *http.Request) (*jointoken.Admission, error) {

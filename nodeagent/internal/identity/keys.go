@@ -28,9 +28,12 @@ const (
 
 // AskKeys has RunKeys ask the controller which keys sign: something was signed by one that the node does
 // not believe. It returns at once.
-func (k *Renewer) AskKeys() {
+func (k *Renewer) AskKeys() { signal(k.asked) }
+
+// signal puts the one token into a channel.
+func signal(c chan struct{}) {
 	select {
-	case k.asked <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

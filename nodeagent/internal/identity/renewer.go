@@ -57,7 +57,9 @@ type RenewerConfig struct {
 	Steps   durable.Steps    // fault seam; nil in production
 	OnEvent func(Event)      // called on Run's goroutine; nil: nobody
 	OnKeys  func(Keys)       // called on RunKeys' goroutine; nil: nobody
-	Watch   pulse.Watch      // watches that Run and RunKeys go round; nil: nobody does
+	Watch   pulse.Watch      // watches that Run, RunKeys and RunReportKey go round; nil: nobody does
+
+	OnReportKey func(ReportKey) // called on RunReportKey's goroutine; nil: nobody
 }
 
 // Renewer is the certificate renewer: it holds the identity in use and renews it. All methods but Run may be called by
@@ -66,6 +68,7 @@ type RenewerConfig struct {
 type Renewer struct {
 	cfg   RenewerConfig
 	asked chan struct{} // holds one token while somebody wants the keys
+	next  chan struct{} // holds one token after a renewal, until RunReportKey has noticed
 
 	mu         sync.Mutex
 	id         *Identity
@@ -100,7 +103,7 @@ func NewRenewer(cfg RenewerConfig) (*Renewer, error) {
 	if err := prepare(cfg.Dir); err != nil {
 		return nil, err
 	}
-	return &Renewer{cfg: cfg, id: id, asked: make(chan struct{}, 1)}, nil
+	return &Renewer{cfg: cfg, id: id, asked: make(chan struct{}, 1), next: make(chan struct{}, 1)}, nil
 }
 
 // Current is the identity in use.
@@ -244,6 +247,7 @@ func (k *Renewer) renew(ctx context.Context, id *Identity) error {
 	k.mu.Lock()
 	k.id, k.reported, k.reason = next, "", ""
 	k.mu.Unlock()
+	signal(k.next)
 	k.cfg.Log.Info("certificate renewed", zap.Time("until", next.Expires()))
 	k.report(Event{Type: Renewed, Expires: next.Expires()})
 	return nil

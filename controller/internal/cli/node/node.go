@@ -148,4 +148,11 @@ func identityRow(a *command.App, t *term.Table, id *view.Identity) {
 		c = term.Yellow.Cell("enrolled, has not joined yet")
 	}
 	t.Add("Identity", c)
+	if id.State == "joined" {
+		proves := term.Yellow.Cell("not proved: a broker could make them up")
+		if !id.Proves.IsZero() {
+			proves = term.Green.Cell("proved since " + a.Clock(id.Proves))
+		}
+		t.Add("Messages", proves)
+	}
 }

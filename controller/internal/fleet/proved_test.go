@@ -1,0 +1,106 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"tandem.internal/controller/internal/kinds"
+	"tandem.internal/shared/wire"
+)
+
+var start = time.Unix(1_800_000_000, 0).UTC()
+
+// said is a live message of a boot, proved with the beacon of some minute.
+func (h *rig) said(boot string, up bool, minute int) {
+	l := &wire.Live{V: wire.Version, Node: "n1", Boot: boot, Session: 1, Up: up}
+	since := wire.Heard{}
+	raw := wire.Encode(l)
+	if up {
+		since = wire.Heard{Epoch: 1000, Time: start.Add(time.Duration(minute) * time.Minute)}
+		raw = wire.Prove(make([]byte, wire.ReportKeySize), "t", raw, since)
+	}
+	h.step(Heard{Node: "n1", Raw: raw, Live: l, Since: since})
+}
+
+// TestPlayedAgain: a proved message that somebody repeats does not count, of an earlier minute or of the same, before
+// or after a restart of the controller; what a wrong clock has left in the journal does not keep a node out.
+func TestPlayedAgain(t *testing.T) {
+	for _, replayed := range []bool{false, true} {
+		h := newRig(t)
+		h.now = start.Add(10 * time.Minute)
+		h.said("b1", true, 1)
+		h.said("b2", true, 2)
+		h.said("b3", true, 2)
+		if replayed {
+			h.replays()
+			f, err := Restored(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 1000}, h.f.Checkpoint())
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.f = f
+		}
+		for _, old := range []struct {
+			boot   string
+			minute int
+		}{{"b1", 1}, {"b2", 2}, {"b9", 1}} {
+			h.said(old.boot, true, old.minute)
+			if n := h.f.nodes["n1"]; n.Boot != "b3" {
+				t.Fatalf("replayed %v: boot %s of minute %d counts again", replayed, old.boot, old.minute)
+			}
+		}
+		report := &wire.Reported{V: wire.Version, Node: "n1", Kind: wire.KindConfig, Boot: "b2", Seq: 9}
+		h.step(Heard{Node: "n1", Raw: wire.Encode(report), Reported: report,
+			Since: wire.Heard{Epoch: 1000, Time: start}})
+		if k := h.f.nodes["n1"].Kinds[wire.KindConfig]; k != nil && k.Boot == "b2" {
+			t.Error("a report of an earlier boot counts again")
+		}
+		h.said("b3", false, 0)
+		if h.f.nodes["n1"].Up {
+			t.Error("a last will needs no proof")
+		}
+		h.said("b4", true, 3)
+		if n := h.f.nodes["n1"]; !n.Up || n.Boot != "b4" {
+			t.Errorf("%+v", n)
+		}
+
+		h.said("b5", true, 60*24*40) // the controller's clock was 40 days ahead
+		h.said("b6", true, 4)
+		if n := h.f.nodes["n1"]; n.Boot != "b6" {
+			t.Errorf("a node is kept out by a time that has not come: %s", n.Boot)
+		}
+	}
+}
+
+// TestUnheard: a node whose newest report does not arrive, however often it is asked for, is not in step.
+func TestUnheard(t *testing.T) {
+	h := newRig(t)
+	h.join("n1")
+	h.submit("1.0.0", wire.ModeApply, 0)
+	d := h.f.nodes["n1"].Kinds[wire.KindConfig].Desired
+	h.report("n1", "b", 1, wire.StateInstalled, d, d)
+	shown := func() (bool, *wire.Error, int) {
+		v, _ := h.f.Show("n1")
+		return v.InSync, v.Documents[wire.KindConfig].Error, h.f.Status(wire.KindConfig).Progress.Installed
+	}
+	if ok, err, n := shown(); !ok || err != nil || n != 1 {
+		t.Fatalf("in step %v, %v, %d", ok, err, n)
+	}
+	h.live("n1", "b", 1, true, 0, map[wire.Kind]uint64{wire.KindConfig: 2, wire.KindInfo: 1})
+	if ok, _, _ := shown(); !ok {
+		t.Error("it has had no time to arrive")
+	}
+	for range 8 {
+		h.wait(time.Minute)
+	}
+	if ok, err, n := shown(); ok || err == nil || err.Code != wire.CodeNoAnswer || n != 0 {
+		t.Errorf("in step %v, %v, %d", ok, err, n)
+	}
+	p := h.f.Status(wire.KindConfig).Progress
+	if len(p.Missing) != 1 || p.Missing[0].Error == nil || p.Missing[0].Error.Code != wire.CodeNoAnswer {
+		t.Errorf("%+v", p)
+	}
+	h.report("n1", "b", 2, wire.StateInstalled, d, d)
+	if ok, err, n := shown(); !ok || err != nil || n != 1 {
+		t.Errorf("in step %v, %v, %d", ok, err, n)
+	}
+}
