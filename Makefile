@@ -85,7 +85,7 @@ fuzz: ## every fuzz target for FUZZTIME
 	@deploy/demo/fuzz $(FUZZTIME)
 
 bench: ## speed and size, against a floor measured in the same run; figures also in bench.json
-	@deploy/demo/brokers etcd etcd-server
+	@deploy/demo/brokers
 	go run ./testenv/cmd/tandem-bench -json bench.json
 
 soak: ## random faults, many more schedules than in the tests

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -20,46 +16,33 @@ import (
 )
 
 // etcdSection does with etcd what a user would do with it instead: one watcher for each node's
-// key, a writer that puts a document of 1 KiB for each, and each watcher answers with a put of a
-// status of 200 bytes; the clock stops when the last status is put, which etcd answers after its
+// key, a writer that puts a document of 1 KiB for each, one by one or many in a transaction, and each watcher answers
+// with a put of a status of 200 bytes; the clock stops when the last status is put, which etcd answers after its
 // fsync. The watchers of all nodes share connections, which spares etcd most of what thousands of
 // clients would cost it: each connection carries one watch stream and all its nodes' puts.
 func etcdSection(b *session) error {
-	path, err := etcdBinary()
+	path, version, err := b.findEtcd()
 	if err != nil {
-		fmt.Println("  skipped:", err)
+		fmt.Println("  SKIPPED:", err)
 		return nil
 	}
+	fmt.Println("  measured is etcd", version)
 	for _, n := range b.sizes {
-		if err := b.etcdSize(path, n); err != nil {
+		if err := b.etcdSize(path, version, n); err != nil {
 			return fmt.Errorf("%d nodes: %w", n, err)
 		}
 	}
 	return nil
 }
 
-// etcdBinary finds etcd, and installs Debian's if this is root.
-func etcdBinary() (string, error) {
-	if path, err := exec.LookPath("etcd"); err == nil {
-		return path, nil
-	}
-	if u, err := user.Current(); err == nil && u.Uid == "0" {
-		if apt, err := exec.LookPath("apt-get"); err == nil {
-			if out, err := exec.Command(apt, "install", "-y", "-q", "etcd-server").CombinedOutput(); err != nil {
-				return "", fmt.Errorf("installing etcd-server: %w: %.300s", err, out)
-			}
-			return exec.LookPath("etcd")
-		}
-	}
-	return "", errors.New("no etcd here: apt-get install etcd-server")
-}
-
 // etcdConnections is how many connections the nodes share.
 const etcdConnections = 64
 
+// etcdBatch is how many documents are put in one transaction, in those rounds that do.
+const etcdBatch = 16
+
 type etcd struct {
-	cmd     *exec.Cmd
-	log     *os.File
+	*program
 	clients []*clientv3.Client
 	seen    atomic.Int64
 	target  atomic.Int64
@@ -71,28 +54,20 @@ type etcd struct {
 
 func startEtcd(path, dir string) (*etcd, error) {
 	var ports [2]string
-	for i := range ports { // free now, and hopefully still in a moment
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for i := range ports {
+		at, err := freeAddress()
 		if err != nil {
 			return nil, err
 		}
-		ports[i] = "http://" + l.Addr().String()
-		if err := l.Close(); err != nil {
-			return nil, err
-		}
+		ports[i] = "http://" + at
 	}
 	e := &etcd{}
 	var err error
-	if e.log, err = os.Create(filepath.Join(dir, "etcd.log")); err != nil {
+	if e.program, err = startProgram(dir, path, "--name", "bench", "--data-dir", filepath.Join(dir, "etcd"),
+		"--listen-client-urls", ports[0], "--advertise-client-urls", ports[0], "--listen-peer-urls", ports[1],
+		"--initial-advertise-peer-urls", ports[1], "--initial-cluster", "bench="+ports[1], "--log-level", "error",
+		"--quota-backend-bytes", "4294967296"); err != nil {
 		return nil, err
-	}
-	e.cmd = exec.Command(path, "--name", "bench", "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls",
-		ports[0], "--advertise-client-urls", ports[0],
-		"--listen-peer-urls", ports[1], "--initial-advertise-peer-urls", ports[1], "--initial-cluster", "bench="+
-			ports[1], "--log-level", "error", "--quota-backend-bytes", "4294967296")
-	e.cmd.Stderr, e.cmd.Stdout = e.log, e.log
-	if err := e.cmd.Start(); err != nil {
-		return nil, errors.Join(err, e.log.Close())
 	}
 	for range etcdConnections {
 		c, err := clientv3.New(clientv3.Config{Endpoints: []string{ports[0]}, DialTimeout: 10 * time.Second,
@@ -119,9 +94,7 @@ func (e *etcd) close() error {
 	for _, c := range e.clients {
 		errs = append(errs, c.Close())
 	}
-	errs = append(errs, e.cmd.Process.Kill())
-	_ = e.cmd.Wait() // it says that it was killed
-	return errors.Join(append(errs, e.log.Close())...)
+	return errors.Join(append(errs, e.kill())...)
 }
 
 // watch starts a node: its watch, and its answers.
@@ -147,8 +120,8 @@ func (e *etcd) watch(ctx context.Context, c *clientv3.Client, name string, ready
 	}
 }
 
-// round puts a document for each node and returns the seconds until every status is put.
-func (e *etcd) round(ctx context.Context, n int) (float64, error) {
+// round puts a document for each node, so many in a transaction, and returns the seconds until every status is put.
+func (e *etcd) round(ctx context.Context, n, batch int) (float64, error) {
 	e.done = make(chan struct{})
 	e.target.Store(e.seen.Load() + int64(n))
 	document := string(make([]byte, documentSize))
@@ -157,8 +130,12 @@ func (e *etcd) round(ctx context.Context, n int) (float64, error) {
 	const writers = 256 // puts under way: more gain nothing, fewer wait for single fsyncs
 	for w := range writers {
 		wg.Go(func() {
-			for i := w; i < n; i += writers {
-				if _, err := e.clients[w%len(e.clients)].Put(ctx, "desired/"+fleet.Name(i), document); err != nil {
+			for from := w * batch; from < n; from += writers * batch {
+				var ops []clientv3.Op
+				for i := from; i < min(n, from+batch); i++ {
+					ops = append(ops, clientv3.OpPut("desired/"+fleet.Name(i), document))
+				}
+				if err := e.write(ctx, e.clients[w%len(e.clients)], ops); err != nil {
 					e.failed.Store(&err)
 					return
 				}
@@ -166,6 +143,9 @@ func (e *etcd) round(ctx context.Context, n int) (float64, error) {
 		})
 	}
 	wg.Wait()
+	if err := e.failed.Load(); err != nil {
+		return 0, *err
+	}
 	select {
 	case <-e.done:
 	case <-ctx.Done():
@@ -177,7 +157,17 @@ func (e *etcd) round(ctx context.Context, n int) (float64, error) {
 	return time.Since(began).Seconds(), nil
 }
 
-func (b *session) etcdSize(path string, n int) (err error) {
+// write puts one document by itself, and more in a transaction.
+func (e *etcd) write(ctx context.Context, c *clientv3.Client, ops []clientv3.Op) error {
+	if len(ops) == 1 {
+		_, err := c.Do(ctx, ops[0])
+		return err
+	}
+	_, err := c.Txn(ctx).Then(ops...).Commit()
+	return err
+}
+
+func (b *session) etcdSize(path, version string, n int) (err error) {
 	dir, err := b.folder()
 	if err != nil {
 		return err
@@ -200,27 +190,72 @@ func (b *session) etcdSize(path string, n int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, product.close()) }()
-	var etcds, ours []float64
-	for i := range b.pairs + 1 {
-		wait, done := patient()
-		t, err := e.round(wait, n)
-		done()
-		if err != nil {
+	single, batched := &etcdRounds{etcd: e, batch: 1}, &etcdRounds{etcd: e, batch: etcdBatch}
+	var ours []float64
+	all := []func() error{
+		func() error { return single.add(n) },
+		func() error { return batched.add(n) },
+		func() error {
+			t, err := product.apply(true)
+			ours = append(ours, t)
 			return err
-		}
-		off, err := product.apply(true)
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			etcds, ours = append(etcds, t), append(ours, off)
+		},
+	}
+	for i := range b.pairs + 1 { // the first round is not counted: it fills caches and files
+		for k := range all {
+			if err := all[(i+k)%len(all)](); err != nil {
+				return err
+			}
 		}
 	}
-	at := fmt.Sprintf("%d nodes", n)
-	f := figure{Section: "etcd", Name: "etcd: put, watch, put of a status, " + at, Unit: "s", Samples: etcds}
-	f.Note = fmt.Sprintf("%d watchers over %d connections", n, etcdConnections)
-	b.add(f)
-	b.add(figure{Section: "etcd", Name: "product: apply, nodes not asked first, " + at, Unit: "s", Samples: ours})
-	b.add(figure{Section: "etcd", Name: "etcd over product, " + at, Unit: "×", Samples: ratios(etcds, ours)}.least(1.5))
+	b.etcdFigures(single, batched, product, ours[1:], version)
 	return nil
+}
+
+// etcdRounds are the rounds of one manner of putting documents.
+type etcdRounds struct {
+	*etcd
+	batch      int
+	times, cpu []float64 // seconds; µs of the server per node
+}
+
+func (r *etcdRounds) add(n int) error {
+	before, err := r.processor()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := patient()
+	defer cancel()
+	t, err := r.round(ctx, n, r.batch)
+	if err != nil {
+		return err
+	}
+	after, err := r.processor()
+	r.times = append(r.times, t)
+	r.cpu = append(r.cpu, float64((after-before).Nanoseconds())/1e3/float64(n))
+	return err
+}
+
+func (b *session) etcdFigures(single, batched *etcdRounds, product *side, ours []float64, version string) {
+	at := fmt.Sprintf("%d nodes", product.n)
+	var p perNode
+	for _, u := range product.used[1:] {
+		p.add(u, product.n)
+	}
+	b.add(figure{Section: "etcd", Name: "product: apply, nodes not asked first, " + at, Unit: "s", Samples: ours})
+	b.add(figure{Section: "etcd", Name: "product: processor time of the host, " + at, Unit: "µs/node",
+		Samples: p.host})
+	for _, r := range []struct {
+		*etcdRounds
+		how string
+	}{{single, "put"}, {batched, fmt.Sprintf("transactions of %d puts", etcdBatch)}} {
+		f := figure{Section: "etcd", Name: fmt.Sprintf("etcd: %s, watch, put of a status, %s", r.how, at), Unit: "s",
+			Samples: r.times[1:]}
+		f.Note = fmt.Sprintf("etcd %s, %d watchers over %d connections", version, product.n, etcdConnections)
+		b.add(f)
+		b.add(figure{Section: "etcd", Name: fmt.Sprintf("etcd: %s: processor time of the server, %s", r.how, at),
+			Unit: "µs/node", Samples: r.cpu[1:]})
+		b.add(figure{Section: "etcd", Name: fmt.Sprintf("etcd with %s over product, %s", r.how, at), Unit: "×",
+			Samples: ratios(r.times[1:], ours), Note: "etcd " + version}.least(1.5))
+	}
 }

@@ -29,13 +29,15 @@ const unitName = "bench"
 
 // hostConfig says what the nodes connect to.
 type hostConfig struct {
-	Role   string // product, lean, floor, broker, or nodes
+	Role   string // product, lean, floor, broker, mosquitto, nats; nodes or natsnodes
 	Dir    string // for files; made by the caller
 	Listen string // TCP address; "pipe": in this process
 
 	// Floor.
 	Mochi   bool // mochi by itself instead of the embedded broker
-	Durable bool // a group commit before each PUBACK
+	Durable bool // a group commit before each PUBACK; NATS: fsync before each acknowledgement
+
+	Program string // of mosquitto or NATS
 
 	// Product.
 	Broker string // address of an external broker; "": embedded
@@ -48,6 +50,9 @@ type hostConfig struct {
 	Certs   string // file with their certificates; "": without TLS
 }
 
+// processors is a role whose work is done by another process, too.
+type processors interface{ processor() (time.Duration, error) }
+
 // role is a host's inside: it answers one operation at a time.
 type role interface {
 	do(op string, args json.RawMessage) (any, error)
@@ -56,8 +61,15 @@ type role interface {
 }
 
 func newRole(cfg hostConfig, pipe *linktest.Pipe) (role, error) {
-	if cfg.Role == "nodes" {
+	switch cfg.Role {
+	case "nodes":
 		return newNodes(cfg, pipe)
+	case "natsnodes":
+		return newNATSNodes(cfg), nil
+	case "mosquitto":
+		return newMosquitto(cfg)
+	case "nats":
+		return newNATS(cfg)
 	}
 	var l net.Listener
 	var err error
@@ -273,10 +285,16 @@ func operate(r role, op string, args json.RawMessage) (any, error) {
 	case "gc":
 		runtime.GC()
 		return nil, nil
-	case "cpu": // the outcome is the processor time that the process has used, nanoseconds
+	case "cpu": // the outcome is the processor time that the role has used, nanoseconds
 		var u syscall.Rusage
 		err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-		return u.Utime.Nano() + u.Stime.Nano(), err
+		used := u.Utime.Nano() + u.Stime.Nano()
+		if p, ok := r.(processors); ok && err == nil {
+			var more time.Duration
+			more, err = p.processor()
+			used += more.Nanoseconds()
+		}
+		return used, err
 	case "allocations": // the outcome is how many there were, and their bytes
 		var s runtime.MemStats
 		runtime.ReadMemStats(&s)
@@ -337,19 +355,30 @@ func memory() (m memoryUse, err error) {
 }
 
 // residentSet reads VmRSS of a process.
-func residentSet(pid string) (uint64, error) {
-	status, err := os.ReadFile("/proc/" + pid + "/status")
+func residentSet(pid string) (uint64, error) { return memoryOf("/proc/"+pid+"/status", "VmRSS") }
+
+// memoryOf reads a field of a file of proc(5), in bytes.
+func memoryOf(path, field string) (uint64, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			var kb uint64
-			_, err := fmt.Sscan(rest, &kb)
-			return kb << 10, err
+	kb, err := procField(string(text), field)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return kb << 10, err
+}
+
+// procField finds the number in a line "field: number", whatever its unit.
+func procField(text, field string) (n uint64, err error) {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, field+":"); ok {
+			_, err := fmt.Sscan(rest, &n)
+			return n, err
 		}
 	}
-	return 0, errors.New("no VmRSS in /proc/" + pid + "/status")
+	return 0, errors.New("no " + field)
 }
 
 // patience bounds every wait of a benchmark.

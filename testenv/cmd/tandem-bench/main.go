@@ -39,10 +39,12 @@ func run(args []string) int {
 type options struct {
 	sizes     []int
 	large     int // nodes in the sections with one size
+	scale     int // nodes in scale
 	pairs     int
 	transport []string
 	dir       string
 	profile   string
+	etcd      string // program; "": a current one is built
 	root      string // of the source tree, for what is built or tested
 }
 
@@ -53,10 +55,12 @@ var sections = []struct {
 }{
 	{"apply", "a unit configuration to every node, and every status journaled", applySection},
 	{"etcd", "the same with etcd's watch and put", etcdSection},
+	{"peers", "the same with mosquitto and NATS JetStream", peersSection},
 	{"tls", "the same apply, and connecting, with mutual TLS beside plain", tlsSection},
 	{"stall", "one node that does not read, and the others", stallSection},
 	{"storm", "all nodes come back with new documents waiting", stormSection},
 	{"restart", "the controller is killed and starts again", restartSection},
+	{"scale", "a checked apply to as many nodes as memory allows, over pipes", scaleSection},
 	{"refill", "a broker outside is killed and an empty one starts", refillSection},
 	{"memory", "the controller's memory per idle node", memorySection},
 	{"journal", "records made durable per second", journalSection},
@@ -82,13 +86,15 @@ func bench(args []string) error {
 		fmt.Fprintf(flags.Output(), "\nFlags:\n")
 		flags.PrintDefaults()
 	}
-	sizes := flags.String("sizes", "1000,10000", "numbers of nodes in apply, etcd and tls")
+	sizes := flags.String("sizes", "1000,10000", "numbers of nodes in apply, etcd, peers and tls")
 	transport := flags.String("transport", "tcp,pipe", "how the nodes reach the broker in apply: tcp (the broker in "+
 		"a process of its own), pipe (all in one process)")
 	b := &session{}
 	flags.IntVar(&b.large, "large", 10_000, "nodes in storm, restart, refill and memory")
+	flags.IntVar(&b.scale, "scale", 45_000, "nodes in scale")
 	flags.IntVar(&b.pairs, "pairs", 15, "times that floor and product are measured in turn")
 	flags.StringVar(&b.profile, "profile", "", "directory for profiles of the product in apply, storm and memory")
+	flags.StringVar(&b.etcd, "etcd", "", "program to measure in etcd (default: one as new as the client here is built)")
 	flags.StringVar(&b.root, "root", ".", "the source tree")
 	path := flags.String("json", "", "file to write the figures to")
 	if err := flags.Parse(args); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -20,13 +21,16 @@ func TestMain(m *testing.M) {
 // Every section runs with a handful of nodes and leaves figures of all it is asked for; what the
 // figures are is no matter here.
 func TestSections(t *testing.T) {
-	names := []string{"apply", "tls", "stall", "storm", "restart", "refill", "memory"}
+	names := []string{"apply", "tls", "stall", "storm", "restart", "refill", "scale", "memory"}
 	if !testing.Short() {
-		names = append(names, "agent", "etcd")
+		names = append(names, "agent", "peers")
+	}
+	args := []string{"-sizes", "12", "-large", "12", "-scale", "12", "-pairs", "1", "-root", "../../.."}
+	if etcd, err := exec.LookPath("etcd"); err == nil && !testing.Short() { // a test builds none
+		names, args = append(names, "etcd"), append(args, "-etcd", etcd)
 	}
 	path := filepath.Join(t.TempDir(), "bench.json")
-	args := []string{"-sizes", "12", "-large", "12", "-pairs", "1", "-root", "../../..", "-json", path}
-	if err := bench(append(args, names...)); err != nil {
+	if err := bench(append(append(args, "-json", path), names...)); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(path)
@@ -37,8 +41,9 @@ func TestSections(t *testing.T) {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		t.Fatal(err)
 	}
-	targets := map[string]int{}
+	targets, figures := map[string]int{}, map[string]int{}
 	for _, f := range r.Figures {
+		figures[f.Section]++
 		if f.Met != nil {
 			targets[f.Section]++
 		}
@@ -47,8 +52,11 @@ func TestSections(t *testing.T) {
 		}
 	}
 	for _, name := range names {
-		if targets[name] == 0 && name != "etcd" && name != "tls" { // there may be no etcd here
+		if targets[name] == 0 && name != "tls" && name != "peers" {
 			t.Errorf("%s says nothing of what is asked for", name)
+		}
+		if figures[name] == 0 {
+			t.Errorf("%s has no figures", name)
 		}
 	}
 }

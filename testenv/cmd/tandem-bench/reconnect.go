@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -19,30 +20,44 @@ const (
 // cannot do.
 func stormSection(b *session) (err error) {
 	floor, bare, product := &storm{name: "floor"}, &storm{name: "bare"}, &storm{name: "product"}
-	all := []*storm{floor, bare, product}
+	secure := &storm{name: "product with mutual TLS"}
+	all := []*storm{floor, bare, product, secure}
 	for _, s := range all {
 		cfg, echo := hostConfig{Role: "floor", Durable: s == floor, Listen: "127.0.0.1:0"}, reportSize
 		if s == product {
 			cfg, echo = hostConfig{Role: "product", Listen: "127.0.0.1:0"}, 0
 		}
-		if s.side, err = b.side(cfg, b.large, echo); err != nil {
+		if s == secure {
+			s.side, err = b.secure(b.large)
+		} else {
+			s.side, err = b.side(cfg, b.large, echo)
+		}
+		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, s.close()) }()
 	}
-	lost := 0
+	lost := [2]int{}
 	for i := range max(3, b.pairs) {
 		for k := range all { // in turn, so that none always follows the same other
 			if err := all[(i+k)%len(all)].round(b.profile); err != nil {
 				return err
 			}
 		}
-		var v fleetView
-		if err := product.host.do("view", nil, &v); err != nil {
-			return err
+		for k, s := range []*storm{product, secure} {
+			var v fleetView
+			if err := s.host.do("view", nil, &v); err != nil {
+				return err
+			}
+			lost[k] += b.large - v.Installed
 		}
-		lost += b.large - v.Installed
 	}
+	b.stormFigures(floor, bare, product, secure, lost)
+	return nil
+}
+
+// stormFigures are the figures of all sides; lost are the statuses that the product lost, without and with TLS.
+func (b *session) stormFigures(floor, bare, product, secure *storm, lost [2]int) {
 	at := fmt.Sprintf("%d nodes", b.large)
 	b.add(figure{Section: "storm", Name: "floor: reconnect, every status in " +
 		"and durable, " + at, Unit: "s", Samples: floor.times})
@@ -53,8 +68,14 @@ func stormSection(b *session) (err error) {
 		Samples: ratios(product.times, floor.times)}.most(1.3))
 	b.add(figure{Section: "storm", Name: "reconnect storm over bare " +
 		"without commits, " + at, Unit: "×", Samples: ratios(product.times, bare.times)})
-	b.add(figure{Section: "storm", Name: "statuses lost, " + at, Unit: "", Value: float64(lost)}.most(0))
-	for _, s := range all {
+	b.add(figure{Section: "storm", Name: "product with mutual TLS: reconnect, every status journaled, " + at,
+		Unit: "s", Samples: secure.times})
+	b.add(figure{Section: "storm", Name: "reconnect storm with mutual TLS over the same without, " + at, Unit: "×",
+		Samples: ratios(secure.times, product.times)})
+	b.add(figure{Section: "storm", Name: "statuses lost, " + at, Unit: "", Value: float64(lost[0])}.most(0))
+	b.add(figure{Section: "storm", Name: "statuses lost with mutual TLS, " + at, Unit: "",
+		Value: float64(lost[1])}.most(0))
+	for _, s := range []*storm{floor, bare, product, secure} {
 		var p perNode
 		for _, u := range s.used {
 			p.add(u, s.n)
@@ -67,7 +88,6 @@ func stormSection(b *session) (err error) {
 				Unit: "µs/node", Samples: who.samples})
 		}
 	}
-	return nil
 }
 
 // storm is one side of the storm and what it took.
@@ -95,7 +115,8 @@ func (s *storm) round(profiles string) (err error) {
 		return err
 	}
 	if profiles != "" {
-		if err := s.startProfiles(profiles, fmt.Sprintf("storm-%s-%d", s.name, len(s.times))); err != nil {
+		if err := s.startProfiles(profiles, fmt.Sprintf("storm-%s-%d",
+			strings.ReplaceAll(s.name, " ", "-"), len(s.times))); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, s.stopProfiles()) }()
