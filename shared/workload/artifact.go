@@ -77,7 +77,7 @@ func (p *parser) artifact(e strictjson.At, templates bool) Artifact {
 	}
 	if !sized {
 		p.tolerable(strictjson.At{Ptr: strictjson.Member(e.Ptr, "size"), Off: e.Off}, wire.CodeMissing,
-			`the required field "size" is missing`, "; read as 0, which reserves nothing")
+			`the required field "size" is missing`, "; read as 0, which reserves nothing", "size", "0")
 	}
 	if !verified || r.UUID != "" {
 		return r
@@ -89,7 +89,7 @@ func (p *parser) artifact(e strictjson.At, templates bool) Artifact {
 	if !periodic {
 		p.tolerable(strictjson.At{Ptr: strictjson.Member(verifyAt.Ptr, "checkPeriod"), Off: verifyAt.Off},
 			wire.CodeMissing, `"checkPeriod" is required where there is no uuid`,
-			"; read as 0d0h0m, which is never again")
+			"; read as 0d0h0m, which is never again", "checkPeriod", `"0d0h0m"`)
 	}
 	return r
 }
@@ -128,7 +128,7 @@ func (p *parser) checksum(a strictjson.At, templates bool) (s string, empty bool
 		return s, false
 	}
 	if sum, err := hex.DecodeString(s); err == nil && len(sum) == sumBytes[MD5] {
-		p.tolerable(a, wire.CodeBadValue, "a checksum begins with its algorithm: MD5:"+s, "; read so")
+		p.tolerable(a, wire.CodeBadValue, "a checksum begins with its algorithm: MD5:"+s, "; read so", "", MD5+":")
 		s = MD5 + ":" + s
 	}
 	algorithm, _, err := ParseChecksum(s)

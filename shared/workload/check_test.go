@@ -85,10 +85,10 @@ func TestStored(t *testing.T) {
 	if len(ps) != 5 {
 		t.Errorf("today: %v", ps)
 	}
-	for _, lenient := range []bool{false, true} {
-		set, ws, ps := ParseStored([]byte(old), lenient)
-		if ps != nil || len(ws) > 0 {
-			t.Fatal(ws, ps)
+	for _, read := range []func([]byte) (*Set, Problems){ParseStored, ParseStoredLenient} {
+		set, ps := read([]byte(old))
+		if ps != nil {
+			t.Fatal(ps)
 		}
 		other := &Set{}
 		other.Add(set, "file")
@@ -109,7 +109,7 @@ func TestStored(t *testing.T) {
 			}
 		}
 	}
-	if _, _, ps := ParseStored([]byte(`[{"@class":"Instance","slot":"a","resources":{}}]`), false); len(ps) != 2 {
+	if _, ps := ParseStored([]byte(`[{"@class":"Instance","slot":"a","resources":{}}]`)); len(ps) != 2 {
 		t.Errorf("%v", ps)
 	}
 }

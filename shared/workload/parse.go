@@ -7,57 +7,31 @@ import (
 	"strconv"
 	"strings"
 
-	"tandem.internal/shared/lenientjson"
 	"tandem.internal/shared/near"
 	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 )
 
-// Warning reports a mistake that ParseLenient accepts, and its place.
-type Warning = lenientjson.Warning
-
 // Parse reads one file: an array of configurations, topologies and fillers in any order. It is strict, according to
 // the tables of seed 004. Each problem has its line, column and JSON pointer.
-func Parse(data []byte) (*Set, Problems) {
-	set, _, ps := parse(data, &parser{})
-	return set, ps
-}
+func Parse(data []byte) (*Set, Problems) { return parse(data, &parser{}) }
 
-// ParseStored reads what was accepted before, as Parse or ParseLenient did then: rules that are newer than the format
-// do not refuse it, and it stays as it was written.
-func ParseStored(data []byte, lenient bool) (*Set, []Warning, Problems) {
-	return repaired(data, &parser{lenient: lenient, stored: true})
-}
-
-// ParseLenient reads what Parse reads, and also accepts the mistakes in the seed's own examples, with a warning for
-// each: punctuation (see package lenientjson), a checksum without its algorithm, a property that is there twice, and a
-// missing size, checkPeriod, or properties or resources of a filler.
-func ParseLenient(data []byte) (*Set, []Warning, Problems) {
-	return repaired(data, &parser{lenient: true})
-}
-
-// repaired parses data, and repairs its punctuation first if the parser is lenient.
-func repaired(data []byte, p *parser) (*Set, []Warning, Problems) {
-	if !p.lenient || len(data) > MaxDocument { // which is refused
-		return parse(data, p)
-	}
-	repaired, ws := lenientjson.Repair(data)
-	set, more, ps := parse(repaired, p)
-	return set, append(ws, more...), ps
-}
+// ParseStored reads what was accepted before, as Parse did then: rules that are newer than the format do not refuse it,
+// and it stays as it was written.
+func ParseStored(data []byte) (*Set, Problems) { return parse(data, &parser{stored: true}) }
 
 // parser reads one file.
 type parser struct {
 	*strictjson.Reader
-	lenient  bool
-	stored   bool // it was accepted before, see ParseStored
-	warnings []Warning
-	set      Set
-	lines    strictjson.Lines
+	lenient bool
+	stored  bool // it was accepted before, see ParseStored
+	slips   []slip
+	set     Set
+	lines   strictjson.Lines
 }
 
 // parse reads one file; the set is nil if there are problems.
-func parse(data []byte, p *parser) (*Set, []Warning, Problems) {
+func parse(data []byte, p *parser) (*Set, Problems) {
 	p.lines, p.set.stored = strictjson.LinesOf(data), p.stored
 	ps := strictjson.Read(data, documentLimits, func(r *strictjson.Reader) {
 		p.Reader = r
@@ -65,20 +39,27 @@ func parse(data []byte, p *parser) (*Set, []Warning, Problems) {
 		r.Array(r.Here(), MaxEntries, func(i int, e strictjson.At) { p.entry(i, e, slots, names) })
 	})
 	if ps != nil {
-		return nil, p.warnings, ps
+		return nil, ps
 	}
-	return &p.set, p.warnings, nil
+	return &p.set, nil
 }
 
-// tolerable reports a mistake: as a problem, or as a warning if the parser is lenient. instead is the end of the
-// warning: what the parser reads in place of the mistake.
-func (p *parser) tolerable(a strictjson.At, code wire.Code, message, instead string) {
+// slip is a mistake that is tolerated, and its remedy: what Strict writes.
+type slip struct {
+	off     int    // of the object that lacks member, of the text that lacks value, or of what is too much
+	message string // of the warning
+	member  string // what the object lacks
+	value   string // of the member, or what the text lacks at its beginning; both "": a member is too much
+}
+
+// tolerable reports a mistake: as a problem, or as a slip if the parser is lenient. instead is the end of the warning:
+// what the parser reads in place of the mistake. member and value are those of the slip.
+func (p *parser) tolerable(a strictjson.At, code wire.Code, message, instead, member, value string) {
 	if !p.lenient {
 		p.Add(a, code, message)
 		return
 	}
-	line, column := p.Place(a)
-	p.warnings = append(p.warnings, Warning{Line: line, Column: column, Message: message + instead})
+	p.slips = append(p.slips, slip{a.Off, message + instead, member, value})
 }
 
 // raw has the members of one entry of any class, or of a filler's instance. The class may be anywhere in an entry, so
@@ -263,8 +244,9 @@ func (p *parser) filler(i int, x *raw, names map[string]int) {
 		}
 		for _, must := range []string{"properties", "resources"} {
 			if _, given := in.given[must]; !given && len(x.parents) == 0 { // else it is inherited
-				p.tolerable(strictjson.At{Ptr: strictjson.Member(x.inAt.Ptr, must), Off: x.inAt.Off}, wire.CodeMissing,
-					fmt.Sprintf("the required field %s is missing", strictjson.Show(must)), "; read as empty")
+				why := fmt.Sprintf("the required field %s is missing", strictjson.Show(must))
+				at := strictjson.At{Ptr: strictjson.Member(x.inAt.Ptr, must), Off: x.inAt.Off}
+				p.tolerable(at, wire.CodeMissing, why, "; read as empty", must, "{}")
 			}
 		}
 		// with parents see checkJob
@@ -331,7 +313,7 @@ func (p *parser) texts(a strictjson.At, what string, templates bool) map[string]
 			p.Add(again, wire.CodeDuplicate, message)
 			return
 		}
-		p.tolerable(again, wire.CodeDuplicate, message, "; the first one counts")
+		p.tolerable(again, wire.CodeDuplicate, message, "; the first one counts", "", "")
 	})
 	return all
 }

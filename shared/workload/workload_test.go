@@ -35,10 +35,11 @@ func mustParse(t testing.TB, data string) *Set {
 // lenient reads a file of the seed and returns its warnings as line: message.
 func lenient(t *testing.T, name string) (*Set, []string) {
 	t.Helper()
-	set, ws, ps := ParseLenient(file(t, name))
+	strict, ws, ps := Strict(file(t, name))
 	if ps != nil {
 		t.Fatalf("%s: %v", name, ps)
 	}
+	set := mustParse(t, string(strict))
 	var got []string
 	for _, w := range ws {
 		got = append(got, fmt.Sprintf("%d: %s", w.Line, w.Message))

@@ -11,13 +11,15 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// parse does the part of a submission that needs no state. It may give up when stop, if it is not nil, returns an
-// error.
+// parse does the part of a submission that needs no state. What is read leniently goes on as the strict document. It
+// may give up when stop, if it is not nil, returns an error.
 func (c *Core) parse(s view.Submission, stop func() error) fleet.Submit {
-	ev := fleet.Submit{Sub: s, Hash: wire.Hash(s.Document)}
 	doc := kind.Reading{Document: s.Document, Version: s.Version, Lenient: s.Lenient, Stop: stop}
-	ev.Parsed = c.cfg.Kinds.Source(s.Kind).Parse(doc)
-	return ev
+	p := c.cfg.Kinds.Source(s.Kind).Parse(doc)
+	if p.Strict != nil {
+		s.Document = p.Strict
+	}
+	return fleet.Submit{Sub: s, Hash: wire.Hash(s.Document), Parsed: p}
 }
 
 // inTurn does something with a document of a source. Heavy ones have to wait for each other: each may take some

@@ -140,7 +140,7 @@ func (c *Core) diff(ctx context.Context, src *kind.Source, in op.DiffIn) (v view
 		return v, err
 	}
 	v = view.Diff{From: from.Version, To: to.Version, Changes: []view.Change{}}
-	if bytes.Equal(from.Document, to.Document) && from.Lenient == to.Lenient {
+	if bytes.Equal(from.Document, to.Document) {
 		return v, nil
 	}
 	all, err := src.Changes(from, to)

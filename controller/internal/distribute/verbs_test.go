@@ -44,7 +44,7 @@ func TestWorkloadsCompareAndComeBack(t *testing.T) {
 			t.Fatalf("%+v %v", r, err)
 		}
 		doc, err := u.core.Document(t.Context(), wire.KindWorkloads, "")
-		if err != nil || !bytes.Equal(doc, sloppy) {
+		if err != nil || !bytes.Equal(doc, strictly(t, sloppy)) {
 			t.Errorf("%s %v", doc, err)
 		}
 		s, err := u.core.SourceStatus(t.Context(), wire.KindWorkloads)

@@ -3,6 +3,7 @@ package distribute_test
 import (
 	"fmt"
 	"strings"
+	"testing"
 	"testing/synctest"
 	"time"
 
@@ -137,6 +138,16 @@ func (n *seedNode) gets() string {
 	all := strings.Join(n.work.got, " ")
 	n.work.got = nil
 	return all
+}
+
+// strictly is the strict document of a set that is read leniently.
+func strictly(t *testing.T, sloppy []byte) []byte {
+	t.Helper()
+	strict, _, ps := workload.Strict(sloppy)
+	if ps != nil {
+		t.Fatal(ps)
+	}
+	return strict
 }
 
 // setOf is a set of instances "service@node:configuration", with what else is said of each.

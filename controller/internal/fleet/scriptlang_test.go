@@ -82,7 +82,7 @@ type script struct {
 //	done NODE [CODE]    (answers the newest order)
 //	maintain DURATION | end
 //	alert NODE BOOT SEQ PARAMETER raise|continue|fall VALUE
-//	workloads ID [version=V] [lenient] [dry] [offline] [SLOT:CONFIGURATION[:job]]… [filler]
+//	workloads ID [version=V] [dry] [offline] [SLOT:CONFIGURATION[:job]]… [filler]
 //	old-agent NODE    (answers the newest check: it does not know the kind)
 //	slots NODE BOOT SEQ [running=…] [last=…] [more] [SLOT:ID:STATE[:WORD[:WORD]]]…
 //	logs NODE SERVICE [who=WHO]

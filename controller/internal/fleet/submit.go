@@ -68,8 +68,7 @@ func (s *step) name(src *source, ev *Submit) {
 
 // again reports whether a document was submitted without a version and is the installed one.
 func (s *step) again(src *source, ev *Submit) bool {
-	return src.Next != nil && src.Version != "" && ev.Sub.Version == "" && ev.Hash == src.Hash &&
-		ev.Sub.Lenient == src.Lenient && s.damage(src) == nil
+	return src.Next != nil && src.Version != "" && ev.Sub.Version == "" && ev.Hash == src.Hash && s.damage(src) == nil
 }
 
 // rule is what the controller alone can say.
@@ -115,8 +114,7 @@ func (s *step) judge() {
 
 func (p *pending) verdict() record.Verdict {
 	v := record.Verdict{
-		ID: p.Sub.ID, Via: p.Sub.Via, Version: p.Version, Hash: p.Hash,
-		Lenient: p.Sub.Lenient, Mode: p.Sub.Mode, Checks: p.checks(),
+		ID: p.Sub.ID, Via: p.Sub.Via, Version: p.Version, Hash: p.Hash, Mode: p.Sub.Mode, Checks: p.checks(),
 	}
 	if v.Mode == wire.ModeTry {
 		v.Within = duration.Duration(p.Sub.ConfirmWithin)

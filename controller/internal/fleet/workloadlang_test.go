@@ -86,11 +86,9 @@ func (s *script) workloadEvent(what string, flags []string, options map[string]s
 	switch what {
 	case "workloads":
 		var entries []string
-		var lenient, dry, offline bool
+		var dry, offline bool
 		for _, f := range flags[1:] {
 			switch f {
-			case "lenient":
-				lenient = true
 			case "dry":
 				dry = true
 			case "offline":
@@ -100,7 +98,7 @@ func (s *script) workloadEvent(what string, flags []string, options map[string]s
 			}
 		}
 		sub := s.set(flags[0], entries...)
-		sub.Sub.Lenient, sub.Sub.DryRun, sub.Sub.Offline = lenient, dry, offline
+		sub.Sub.DryRun, sub.Sub.Offline = dry, offline
 		sub.Version, sub.Sub.Version = options["version"], options["version"]
 		if try := options["try"]; try != "" {
 			d, err := time.ParseDuration(try)

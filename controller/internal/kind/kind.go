@@ -107,7 +107,7 @@ type Rename func(document []byte, version string) ([]byte, error)
 type Reading struct {
 	Document []byte
 	Version  string // that was given beside it
-	Lenient  bool   // read what people leave out as meant
+	Lenient  bool   // read what people leave out as meant, see Parsed.Strict
 	Stored   bool   // it was accepted before: a rule that is newer does not refuse it
 	// Stop is called now and then while a heavy document is parsed. An error gives up: the result has problems, and
 	// nobody wants it any more. Nil: nothing stops it.
@@ -120,6 +120,7 @@ type Parsed struct {
 	Content  Content // nil with Problems
 	Problems []*wire.Error
 	Warnings []view.Warning
+	Strict   []byte // what a document that was submitted leniently is journaled as; nil: as it is
 }
 
 // Fold keeps a collection that records change. Its content is kept in checkpoints.

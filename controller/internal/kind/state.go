@@ -14,7 +14,7 @@ type State struct {
 	State     string          `json:"state"` // Absent, Installed or Failed
 	Version   string          `json:"version,omitempty"`
 	Hash      string          `json:"hash,omitempty"`   // of the submitted document
-	Lenient   bool            `json:"lenient,omitzero"` // it was read so, and is again
+	Lenient   bool            `json:"lenient,omitzero"` // see record.Verdict
 	Rev       uint64          `json:"rev,omitempty"`    // of its newest issue to all, or else of its acceptance
 	Since     time.Time       `json:"since,omitzero"`
 	Who       string          `json:"who,omitempty"`

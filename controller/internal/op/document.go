@@ -44,7 +44,7 @@ func VerbsOf(s Subject) Verbs {
 		},
 		Show: Op[VersionIn, []byte]{
 			Name: s.Name + ".show", Route: "GET " + path, Role: View, Form: Raw,
-			About: "Shows the " + title + ", byte for byte as it was submitted.",
+			About: "Shows the " + title + ", byte for byte as it was submitted" + s.strictly() + ".",
 		},
 		Status: Op[None, view.SourceStatus]{
 			Name: s.Name + ".status", Route: "GET " + path + "/status", Role: View,
@@ -79,6 +79,14 @@ func VerbsOf(s Subject) Verbs {
 			About: "Writes the readable copy of the " + title + " again, from the journal, and ends the failed state.",
 		},
 	}
+}
+
+// strictly says what is shown of a document that was read as meant.
+func (s Subject) strictly() string {
+	if !s.Lenient {
+		return ""
+	}
+	return "; of one that was read leniently, the strict document"
 }
 
 // without are the parameters of a submission that a source has no use for.

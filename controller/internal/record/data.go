@@ -30,7 +30,7 @@ type Verdict struct {
 	Via      string            `json:"via,omitempty"`
 	Version  string            `json:"version,omitempty"`
 	Hash     string            `json:"hash,omitempty"`   // of the submitted document
-	Lenient  bool              `json:"lenient,omitzero"` // workloads: it was read so
+	Lenient  bool              `json:"lenient,omitzero"` // of old journals: read it leniently
 	Mode     wire.Mode         `json:"mode,omitempty"`
 	Within   duration.Duration `json:"within,omitzero"` // with wire.ModeTry
 	Error    *wire.Error       `json:"error,omitempty"`

@@ -247,7 +247,7 @@ type Version struct {
 	Via     string      `json:"via,omitempty"`    // door: "http", "cli", "inbox" or "file"
 	Mode    wire.Mode   `json:"mode,omitempty"`   // "apply" or "try"
 	Hash    string      `json:"hash,omitempty"`   // of the submitted document
-	Lenient bool        `json:"lenient,omitzero"` // workloads: it was read so
+	Lenient bool        `json:"lenient,omitzero"` // workloads: the document is not strict; of old records only
 	Error   *wire.Error `json:"error,omitempty"`  // why it was refused, or failed
 }
 

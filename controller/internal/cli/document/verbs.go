@@ -315,7 +315,9 @@ func (g *group) diff(a *command.App) *cobra.Command {
 			if err != nil {
 				return neither(arg, err)
 			}
-			names[i], sides[i] = in.File, kind.Reading{Document: in.Text, Lenient: g.subject.Lenient}
+			stored := !isFile(arg)
+			names[i] = in.File
+			sides[i] = kind.Reading{Document: in.Text, Stored: stored, Lenient: stored && g.subject.Lenient}
 		}
 		changes, err := g.src.Changes(sides[0], sides[1])
 		if err != nil {

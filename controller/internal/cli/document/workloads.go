@@ -19,7 +19,6 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/lenientjson"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -116,14 +115,24 @@ func readSet(a *command.App, cmd *cobra.Command, files []string, o *options) (*i
 	var entries [][]byte
 	sources := map[string]command.Source{}
 	for _, f := range files {
-		one, from, err := readWorkloads(a, f, o.lenient)
+		from, err := a.Read(f)
 		if err != nil {
 			return nil, err
+		}
+		strict := from.Text
+		if o.lenient {
+			if strict, err = asMeant(a, from); err != nil {
+				return nil, err
+			}
+		}
+		one, problems := workload.Parse(strict)
+		if problems != nil {
+			return nil, malformed(problems, from)
 		}
 		set.Add(one, from.File)
 		in.Source, sources[from.File] = from, from
 		if len(files) > 1 {
-			if entries, err = elements(entries, from.Text, o.lenient); err != nil {
+			if entries, err = elements(entries, strict); err != nil {
 				return nil, fmt.Errorf("joining %s: %w", f, err)
 			}
 		}
@@ -161,12 +170,9 @@ func documents(filled *workload.Filled) error {
 }
 
 // elements adds the elements of an array that was read already, each as it stands there.
-func elements(to [][]byte, data []byte, lenient bool) ([][]byte, error) {
-	if lenient {
-		data, _ = lenientjson.Repair(data)
-	}
+func elements(to [][]byte, data []byte) ([][]byte, error) {
 	var all []jsontext.Value
-	if err := json.Unmarshal(data, &all, jsontext.AllowDuplicateNames(lenient)); err != nil {
+	if err := json.Unmarshal(data, &all); err != nil {
 		return nil, err
 	}
 	for _, e := range all {
@@ -175,34 +181,28 @@ func elements(to [][]byte, data []byte, lenient bool) ([][]byte, error) {
 	return to, nil
 }
 
-// readWorkloads reads a file, or standard input for "-". Warnings go to standard error.
-func readWorkloads(a *command.App, file string, lenient bool) (*workload.Set, command.Source, error) {
-	from, err := a.Read(file)
-	if err != nil {
-		return nil, from, err
-	}
-	if !lenient {
-		set, problems := workload.Parse(from.Text)
-		if problems == nil {
-			return set, from, nil
-		}
-		f := command.Malformed(problems, from)
-		if _, _, problems := workload.ParseLenient(from.Text); problems == nil {
-			hint := wire.New(wire.CodeInvalidArgument, "", "with --lenient this file can be read")
-			f.Problems = append(slices.Clone(f.Problems), hint)
-		}
-		return nil, from, f
-	}
-	set, warnings, problems := workload.ParseLenient(from.Text)
+// asMeant returns the strict text of a file. Warnings go to standard error.
+func asMeant(a *command.App, from command.Source) ([]byte, error) {
+	strict, warnings, problems := workload.Strict(from.Text)
 	for _, w := range warnings {
 		if err := warn(a, from.File, w); err != nil {
-			return nil, from, err
+			return nil, err
 		}
 	}
 	if problems != nil {
-		return nil, from, command.Malformed(problems, from)
+		return nil, command.Malformed(problems, from)
 	}
-	return set, from, nil
+	return strict, nil
+}
+
+// malformed returns the failure of a file, with a hint if it can be read as meant.
+func malformed(problems workload.Problems, from command.Source) error {
+	f := command.Malformed(problems, from)
+	if _, _, problems := workload.Strict(from.Text); problems == nil {
+		hint := wire.New(wire.CodeInvalidArgument, "", "with --lenient this file can be read")
+		f.Problems = append(slices.Clone(f.Problems), hint)
+	}
+	return f
 }
 
 // warningJSON is what --json prints of something that was read as meant.

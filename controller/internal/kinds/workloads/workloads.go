@@ -81,26 +81,38 @@ const maxWarnings = 100
 
 // parse reads a set of workloads and works out what each node gets.
 func parse(r kind.Reading) kind.Parsed {
-	set, warnings, problems := read(r)
-	if len(problems) > 0 {
-		return kind.Parsed{Version: r.Version, Problems: problems, Warnings: warnings}
+	p := kind.Parsed{Version: r.Version}
+	if r.Lenient && !r.Stored {
+		p.Strict, p.Warnings, p.Problems = workload.Strict(r.Document)
+		p.Warnings = p.Warnings[:min(len(p.Warnings), maxWarnings)]
+		if len(p.Problems) > 0 {
+			return p
+		}
+		r.Document, r.Lenient = p.Strict, false
 	}
-	p, problems := place(set, r.Stop)
+	set, problems := read(r)
 	if len(problems) > 0 {
-		return kind.Parsed{Version: r.Version, Problems: problems, Warnings: warnings[:min(len(warnings), maxWarnings)]}
+		p.Problems = problems
+		return p
 	}
-	return kind.Parsed{Version: r.Version, Content: p, Warnings: warnings[:min(len(warnings), maxWarnings)]}
+	placed, problems := place(set, r.Stop)
+	if len(problems) > 0 {
+		p.Problems = problems
+		return p
+	}
+	p.Content = placed
+	return p
 }
 
-func read(r kind.Reading) (*workload.Set, []view.Warning, []*wire.Error) {
+// read reads a set that is strict, or that was accepted before.
+func read(r kind.Reading) (*workload.Set, workload.Problems) {
 	switch {
-	case r.Stored:
-		return workload.ParseStored(r.Document, r.Lenient)
+	case !r.Stored:
+		return workload.Parse(r.Document)
 	case r.Lenient:
-		return workload.ParseLenient(r.Document)
+		return workload.ParseStoredLenient(r.Document)
 	}
-	set, problems := workload.Parse(r.Document)
-	return set, nil, problems
+	return workload.ParseStored(r.Document)
 }
 
 // Fill works out the instances and jobs of a set.
@@ -113,7 +125,7 @@ func Fill(r kind.Reading) ([]byte, error) {
 }
 
 func filled(r kind.Reading) ([]workload.Config, error) {
-	set, _, problems := read(r)
+	set, problems := read(r)
 	if len(problems) > 0 {
 		return nil, problems[0]
 	}
