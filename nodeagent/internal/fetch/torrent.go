@@ -21,6 +21,7 @@ import (
 	"github.com/anacrolix/torrent"
 	"github.com/anacrolix/torrent/iplist"
 	"github.com/anacrolix/torrent/metainfo"
+	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
 	"tandem.internal/nodeagent/internal/fetch/plan"
@@ -34,6 +35,9 @@ const BitTorrent = true
 // askAgain is how often the nodes that are known are asked again for a torrent.
 const askAgain = 10 * time.Second
 
+// errStill ends a round of a torrent of which nothing comes.
+var errStill = errors.New("nothing comes")
+
 // torrents is BitTorrent, by a client that begins when it is needed first.
 type torrents struct {
 	store  *Store
@@ -43,6 +47,7 @@ type torrents struct {
 	stop   context.CancelFunc // of making info dictionaries
 	ctx    context.Context
 	making sync.WaitGroup
+	still  time.Duration // stillAfter; tests take less
 
 	mu     sync.Mutex
 	client *torrent.Client
@@ -53,7 +58,7 @@ type torrents struct {
 }
 
 func newSwarm(s *Store) (swarm, error) {
-	w := &torrents{store: s, tried: map[plan.Key]bool{}, served: map[plan.Key]*torrent.Torrent{}}
+	w := &torrents{store: s, still: stillAfter, tried: map[plan.Key]bool{}, served: map[plan.Key]*torrent.Torrent{}}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	for _, a := range s.Peers.Allow {
 		p, err := netip.ParsePrefix(a)
@@ -201,39 +206,43 @@ func (w *torrents) fetch(ctx context.Context, text string, f *part) ([]byte, err
 	if err := d.write(d.partPath(f.key)+asJSON, origin{Format: 1, Key: f.key, URL: text}); err != nil {
 		return nil, err
 	}
-	in := newIntake(f)
-	defer in.close()
-	t, fresh := client.AddTorrentOpt(torrent.AddTorrentOpts{InfoHash: hash, Storage: in})
-	if !fresh {
-		return nil, passing(wire.CodeUnavailable, "this torrent is being fetched or served as something else")
+	m := w.newMotion()
+	var in *intake
+	for info := []byte(nil); ; {
+		in = newIntake(f, in)
+		t, fresh := client.AddTorrentOpt(torrent.AddTorrentOpts{InfoHash: hash, InfoBytes: info, Storage: in})
+		if !fresh {
+			return nil, passing(wire.CodeUnavailable, "this torrent is being fetched or served as something else")
+		}
+		if len(trackers) > 0 {
+			t.AddTrackers([][]string{trackers})
+		}
+		info, err = w.round(ctx, t, in, m)
+		if err == nil {
+			return info, f.Truncate(in.length)
+		}
+		if !errors.Is(err, errStill) {
+			return nil, err
+		}
+		w.store.log.Info("nothing comes of a torrent; it is begun anew", zap.String("resource", string(f.key)),
+			zap.Int64("bytes", m.came))
 	}
+}
+
+// round follows t to its end and drops it. It returns the info dictionary, as soon as there is one.
+func (w *torrents) round(ctx context.Context, t *torrent.Torrent, in *intake, m *motion) (info []byte, err error) {
+	defer in.close()
 	defer t.Drop()
 	t.SetOnWriteChunkError(in.fail)
-	if len(trackers) > 0 {
-		t.AddTrackers([][]string{trackers})
-	}
-	if err := w.follow(ctx, t, in); err != nil {
-		return nil, err
-	}
-	in.close()
-	if err := f.Truncate(in.length); err != nil {
-		return nil, err
-	}
-	return t.Metainfo().InfoBytes, nil
+	err = w.follow(ctx, t, in, m)
+	return t.Metainfo().InfoBytes, err
 }
 
 // follow asks the nodes that are known until all of a torrent is there, or nothing comes any more.
-func (w *torrents) follow(ctx context.Context, t *torrent.Torrent, in *intake) error {
-	again := time.NewTicker(askAgain)
+func (w *torrents) follow(ctx context.Context, t *torrent.Torrent, in *intake, m *motion) error {
+	again, look := time.NewTicker(askAgain), time.NewTicker(m.still/10)
 	defer again.Stop()
-	// As slow as the limit makes it is nobody's fault.
-	slow := w.store.Slow
-	if w.store.Rate > 0 {
-		slow = min(slow, w.store.Rate/int64(2*w.store.Parallel))
-	}
-	patience := time.NewTicker(w.store.Patience)
-	defer patience.Stop()
-	before := int64(0)
+	defer look.Stop()
 	got := t.GotInfo()
 	w.ask(t)
 	for {
@@ -252,13 +261,15 @@ func (w *torrents) follow(ctx context.Context, t *torrent.Torrent, in *intake) e
 			t.DownloadAll()
 		case <-again.C:
 			w.ask(t)
-		case <-patience.C:
-			now := in.came.Load()
-			if now-before < int64(w.store.Patience.Seconds()*float64(slow)) {
+		case now := <-look.C:
+			stats := t.Stats()
+			switch m.look(now, stats.BytesRead.Int64()+in.judged.Load(), in.came.Swap(0)) {
+			case tooSlow:
 				return passing(wire.CodeTimeout, fmt.Sprintf("the %d nodes that are asked sent less than %d bytes a "+
-					"second for %v", len(w.store.Peers.Addresses), slow, w.store.Patience))
+					"second for %v", len(w.store.Peers.Addresses), m.slow, w.store.Patience))
+			case stands:
+				return errStill
 			}
-			before = now
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 type intake struct {
 	part    *part
 	came    atomic.Int64  // bytes written
+	judged  atomic.Int64  // times that a piece was
 	changed chan struct{} // one slot: a piece has come
 	trouble chan struct{} // closed when err is there
 
@@ -37,8 +38,16 @@ type intake struct {
 	right  int
 }
 
-func newIntake(f *part) *intake {
-	return &intake{part: f, changed: make(chan struct{}, 1), trouble: make(chan struct{})}
+// newIntake lets the next torrent write into f, after one that had before; nil: the first.
+func newIntake(f *part, before *intake) *intake {
+	in := &intake{part: f, changed: make(chan struct{}, 1), trouble: make(chan struct{})}
+	if before != nil {
+		before.state.Lock()
+		in.length, in.pieces, in.right = before.length, before.pieces, before.right
+		before.pieces = nil
+		before.state.Unlock()
+	}
+	return in
 }
 
 func (in *intake) close() {
@@ -97,19 +106,31 @@ func (in *intake) begin(info *metainfo.Info) error {
 		return err
 	}
 	f.store.ledger.reserve(f.key, left)
-	f.progress.total.Store(length)
-	f.progress.done.Store(0)
 	in.state.Lock()
 	defer in.state.Unlock()
-	in.length, in.pieces = length, make([]byte, info.NumPieces())
+	if in.pieces == nil {
+		f.progress.total.Store(length)
+		f.progress.done.Store(0)
+		in.length, in.pieces = length, make([]byte, info.NumPieces())
+		if st.Size() == 0 {
+			for i := range in.pieces {
+				in.pieces[i] = 1 // nothing to verify
+			}
+		}
+	}
 	notify(in.changed)
 	return nil
 }
 
 // mark notes what is known about a piece.
 func (in *intake) mark(p metainfo.Piece, state byte) {
+	in.judged.Add(1)
 	in.state.Lock()
 	i := p.Index()
+	if i >= len(in.pieces) {
+		in.state.Unlock()
+		return // another torrent goes on with them
+	}
 	switch was := in.pieces[i]; {
 	case was != 2 && state == 2:
 		in.right++
@@ -157,6 +178,9 @@ func (p intakePiece) MarkNotComplete() error { p.in.mark(p.p, 1); return nil }
 func (p intakePiece) Completion() storage.Completion {
 	p.in.state.Lock()
 	defer p.in.state.Unlock()
+	if p.p.Index() >= len(p.in.pieces) {
+		return storage.Completion{}
+	}
 	state := p.in.pieces[p.p.Index()]
 	return storage.Completion{Ok: state != 0, Complete: state == 2}
 }
