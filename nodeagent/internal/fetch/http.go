@@ -91,7 +91,7 @@ func away(ctx context.Context, _, address string, _ syscall.RawConn) error {
 func (s *Store) download(ctx context.Context, e plan.Fetch, f *part) (resumed bool, sum string, page bool, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	from, o, err := f.resumable(e.URL)
+	from, o, err := f.resumable(e)
 	if err != nil {
 		return false, "", false, err
 	}
@@ -107,7 +107,9 @@ func (s *Store) download(ctx context.Context, e plan.Fetch, f *part) (resumed bo
 	req.Header.Set("Accept-Encoding", "identity")
 	if from > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
-		req.Header.Set("If-Range", o.validator())
+		if v := o.validator(); v != "" {
+			req.Header.Set("If-Range", v)
+		}
 	}
 	resp, err := s.Client.Do(req)
 	if err != nil {
@@ -116,7 +118,15 @@ func (s *Store) download(ctx context.Context, e plan.Fetch, f *part) (resumed bo
 	defer resp.Body.Close()
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	page = kind == "text/html" || kind == "application/xhtml+xml"
+	if from > 0 && resp.StatusCode == http.StatusRequestedRangeNotSatisfiable &&
+		resp.Header.Get("Content-Range") == fmt.Sprintf("bytes */%d", from) {
+		f.progress.done.Store(from)
+		return true, "", page, nil // all of it was there, and nobody had said how much that is
+	}
 	total, err := s.answered(resp, e, from, page)
+	if err == nil && resp.StatusCode == http.StatusPartialContent && o.Total > 0 && total != o.Total {
+		err = again("the server has something else than what has come already")
+	}
 	if err != nil {
 		return false, "", page, err
 	}
@@ -127,15 +137,8 @@ func (s *Store) download(ctx context.Context, e plan.Fetch, f *part) (resumed bo
 		}
 		s.ledger.reserve(e.Key, e.Reserve)
 	}
-	if total > e.Reserve {
-		if err := s.ledger.allow(e.Key, total-from); err != nil {
-			if full(err) {
-				return from > 0, "", page, &failure{kind: plan.Full, code: wire.CodeStorage, total: total, drop: true,
-					why: fmt.Sprintf("it has %d bytes: %v", total, err)}
-			}
-			return from > 0, "", page, err
-		}
-		s.ledger.reserve(e.Key, total-from)
+	if err := s.takes(e.Key, e.Reserve, total, from); err != nil {
+		return from > 0, "", page, err
 	}
 	f.progress.total.Store(max(total, 0))
 	f.progress.done.Store(from)
@@ -153,6 +156,9 @@ func (s *Store) download(ctx context.Context, e plan.Fetch, f *part) (resumed bo
 	if err != nil {
 		return from > 0, "", page, err
 	}
+	if total >= 0 && got != total {
+		return from > 0, "", page, again(fmt.Sprintf("what came ends after %d of %d bytes", got, total))
+	}
 	if total < 0 && len(resp.TransferEncoding) == 0 && resp.ProtoMajor == 1 && e.Sum == "" && got < e.Reserve {
 		return false, "", page, passing(wire.CodeUnavailable, fmt.Sprintf("the connection ended after %d "+
 			"of %d bytes", got, e.Reserve))
@@ -161,6 +167,21 @@ func (s *Store) download(ctx context.Context, e plan.Fetch, f *part) (resumed bo
 		sum = algorithm + ":" + hex.EncodeToString(h.Sum(nil))
 	}
 	return from > 0, sum, page, nil
+}
+
+// takes reserves the rest of a copy that the server says to be larger than is reserved.
+func (s *Store) takes(k plan.Key, reserved, total, from int64) error {
+	if total <= reserved {
+		return nil
+	}
+	if err := s.ledger.allow(k, total-from); full(err) {
+		return &failure{kind: plan.Full, code: wire.CodeStorage, total: total, drop: true,
+			why: fmt.Sprintf("it has %d bytes: %v", total, err)}
+	} else if err != nil {
+		return err
+	}
+	s.ledger.reserve(k, total-from)
+	return nil
 }
 
 // answered judges a response before its body is read. total is how many bytes the whole has; -1:
@@ -312,17 +333,26 @@ func (s *Store) body(ctx context.Context, stop context.CancelCauseFunc, body io.
 	}
 }
 
-// resumable says from where the download of a part from url can go on.
-func (p *part) resumable(url string) (from int64, o origin, err error) {
+// resumable says from where the download of a part can go on. With a checksum, which finds what does not belong
+// together, it is no matter from which address the part is, or whether the server can prove that it is the same.
+func (p *part) resumable(e plan.Fetch) (from int64, o origin, err error) {
 	info, err := p.Stat()
 	if err != nil {
 		return 0, o, err
 	}
 	o, err = readOrigin(p.store.disk.partPath(p.key)+asJSON, p.key.Name())
-	if errors.Is(err, os.ErrNotExist) || err == nil && (o.URL != url || o.validator() == "") {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		return 0, origin{}, nil
-	} else if err != nil {
+	case err != nil:
 		return 0, origin{}, p.clear()
+	case !strings.HasPrefix(o.URL, workload.SchemeHTTP): // a torrent's has holes
+		return 0, origin{}, nil
+	case o.URL != e.URL:
+		o.ETag, o.LastModified = "", ""
+	}
+	if o.validator() == "" && e.Sum == "" {
+		return 0, origin{}, nil
 	}
 	return info.Size(), o, nil
 }

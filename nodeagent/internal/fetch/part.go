@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"tandem.internal/nodeagent/internal/fetch/plan"
 	"tandem.internal/shared/durable"
@@ -41,10 +42,18 @@ func (s *Store) openPart(k plan.Key, most int64, p *progress) (*part, error) {
 		return nil, err
 	}
 	path := s.disk.partPath(k)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		if err := s.disk.before(stepRemove); err != nil {
+			return nil, err
+		}
+		if err := os.RemoveAll(path); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if errors.Is(err, fs.ErrPermission) { // it was made read-only and then not renamed
 		if err = os.Chmod(path, 0o600); err == nil {
-			f, err = os.OpenFile(path, os.O_RDWR, 0)
+			f, err = os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
 		}
 	}
 	if err != nil {

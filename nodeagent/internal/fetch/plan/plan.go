@@ -75,6 +75,8 @@ type item struct {
 	full bool // it ran out of room, and something is to be given up for it
 	url  string
 
+	doubted bool // what came in several goes was wrong, and nobody was blamed for it
+
 	tries    []try // of each of spec.URLs
 	err      *wire.Error
 	have     int64 // bytes of the part

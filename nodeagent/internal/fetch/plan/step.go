@@ -13,7 +13,7 @@ import (
 func (t *step) fetched(ev Fetched) {
 	it := t.answered(ev.Copy.Key, opFetch)
 	it.copy, it.held, it.partial, it.stop, it.err = ev.Copy, true, false, false, nil
-	it.have, it.best, it.fulls, it.full, it.url = 0, 0, 0, false, ""
+	it.have, it.best, it.fulls, it.full, it.doubted, it.url = 0, 0, 0, false, false, ""
 	clear(t.renewed(&it))
 	if it.wanted {
 		it = t.adopt(it)
@@ -51,8 +51,8 @@ func (t *step) failed(ev Failed) {
 		}
 	case i < 0:
 		it.err = ev.Err // the address is not wanted any more
-	case ev.Kind == Wrong && ev.Resumed:
-		it.err = ev.Err // what was there before may be to blame: once again, from the start
+	case ev.Kind == Wrong && ev.Resumed && !it.doubted:
+		it.err, it.doubted = ev.Err, true // what was there before may be to blame: once again, from the start
 	case ev.Kind == Wrong:
 		it.err = ev.Err
 		tries[i].fails++
