@@ -75,6 +75,7 @@ func TestResumedAnswers(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}
 	const anew, on = "/f  ", `/f bytes=70000- "a"`
+	refetched := strings.Join([]string{anew, on, anew}, ",")
 	for _, c := range []struct {
 		name   string
 		second http.HandlerFunc
@@ -83,20 +84,22 @@ func TestResumedAnswers(t *testing.T) {
 		none   bool             // there is no checksum
 	}{
 		{name: "goes on", second: whole, want: anew + "," + on},
-		{name: "no part", second: func(rw http.ResponseWriter, r *http.Request) { write(rw, data) }, want: anew + "," + on},
+		{name: "no part", second: func(rw http.ResponseWriter, r *http.Request) { write(rw, data) },
+			want: anew + "," + on},
 		{name: "nothing proves it", first: breaks(70_000, serves(data, "")), second: serves(data, ""),
 			want: anew + ",/f bytes=70000- "},
 		{name: "nothing proves it, no checksum", first: breaks(70_000, serves(data, "")), second: serves(data, ""),
 			want: anew + "," + anew, none: true},
-		{name: "lies that it is the same", second: serves(other, tag), want: anew + "," + on + "," + anew},
-		{name: "another length", second: serves(data[:100_000], tag), want: anew + "," + on + "," + anew},
-		{name: "another part", second: partly("bytes 60000-199999/200000", data[60_000:]), want: anew + "," + on + "," + anew},
-		{name: "more than the part", second: partly("bytes 70000-199999/200000", append(data[70_000:200_000:200_000], 1)),
-			want: anew + "," + on + "," + anew, none: true},
+		{name: "lies that it is the same", second: serves(other, tag), want: refetched},
+		{name: "another length", second: serves(data[:100_000], tag), want: refetched},
+		{name: "another part", second: partly("bytes 60000-199999/200000", data[60_000:]), want: refetched},
+		{name: "more than the part", want: refetched, none: true,
+			second: partly("bytes 70000-199999/200000", append(data[70_000:200_000:200_000], 1))},
 		{name: "less than the part", second: partly("bytes 70000-199999/200000", data[70_000:100_000]),
-			want: anew + "," + on + "," + anew, none: true},
-		{name: "nothing there", second: refuses("bytes */50000"), want: anew + "," + on + "," + anew},
-		{name: "all was there", first: unsized, second: refuses("bytes */200000"), want: anew + `,/f bytes=200000- "a"`},
+			want: refetched, none: true},
+		{name: "nothing there", second: refuses("bytes */50000"), want: refetched},
+		{name: "all was there", first: unsized, second: refuses("bytes */200000"),
+			want: anew + `,/f bytes=200000- "a"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -128,9 +131,8 @@ func TestResumeFromAnotherAddress(t *testing.T) {
 		second     http.HandlerFunc
 	}{
 		{"the same", `/one  ,/two bytes=70000- `, serves(data, `"other"`)},
-		{"behind a redirect", `/one  ,/two bytes=70000- ,/three bytes=70000- `, func(rw http.ResponseWriter, r *http.Request) {
-			http.Redirect(rw, r, "/three", http.StatusFound)
-		}},
+		{"behind a redirect", `/one  ,/two bytes=70000- ,/three bytes=70000- `,
+			func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "/three", http.StatusFound) }},
 		{"another content", `/one  ,/two bytes=70000- ,/two  ,/one  `, serves(content(2, 200_000), `"a"`)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
