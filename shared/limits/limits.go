@@ -41,6 +41,8 @@ type Capabilities struct {
 	Version Version
 	// Files are the control files that a new group has, by controller: memory, cpu, io (v2) or blkio (v1), pids.
 	Files map[string][]string
+	// Idle are those of them that take a value and that nothing obeys.
+	Idle []string
 	// Why says, for people, why what is missing is missing: "" or a sentence without its full stop.
 	Why string
 

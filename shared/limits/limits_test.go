@@ -141,6 +141,26 @@ func TestWeightsOfBFQ(t *testing.T) {
 	}
 }
 
+// A weight is refused where no disk obeys any of its files, and is written to all that there are.
+func TestWeightsThatNothingObeys(t *testing.T) {
+	both := Capabilities{Version: V2, Files: map[string][]string{"io": {"io.weight", "io.bfq.weight"}}}
+	for idle, want := range map[string]string{
+		"": "io.weight=300; io.bfq.weight=300", "io.weight": "io.weight=300; io.bfq.weight=300",
+		"io.bfq.weight": "io.weight=300; io.bfq.weight=300", "io.weight io.bfq.weight": "not-supported /c/io.weight",
+	} {
+		both.Idle = strings.Fields(idle)
+		if got := show(Map(map[string]string{"io.weight": "300"}, both, "/c")); got != want {
+			t.Errorf("idle is %q: %s, want %s", idle, got, want)
+		}
+	}
+	v1 := v1
+	v1.Idle = []string{"blkio.weight", "io.weight"}
+	if errs := Check(map[string]string{"blkio.weight": "500", "pids.max": "9"}, v1, ""); len(errs) != 1 ||
+		!strings.HasPrefix(errs[0].Message, "this node cannot enforce blkio.weight: none of its disks obeys it") {
+		t.Errorf("%v", errs)
+	}
+}
+
 func TestBadValues(t *testing.T) {
 	for name, values := range map[string][]string{
 		"memory.max": {"", "x", "1.5G", "-2", "20", "20GB", "+1G", "1_0G", "0x100000",

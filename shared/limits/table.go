@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tandem.internal/shared/wire"
 )
 
 // resource is one thing that can be limited, whatever version calls it.
@@ -193,14 +195,25 @@ func (m *mapping) writeV2() {
 	}
 }
 
-// setWeight sets the weight of input and output: n in the usual file, or where the node's scheduler is BFQ
-// in that one's, whose scale is 1 to 1000 with the same default as io.weight.
+// setWeight sets the weight of input and output in each file for it that the node has: n in the usual one, and in BFQ's,
+// whose scale is 1 to 1000 with the same default as io.weight. Some disk has to obey one of them.
 func (m *mapping) setWeight(controller, file string, n int64, bfq string) {
-	if m.caps.has(controller, bfq) && !m.caps.has(controller, file) {
-		m.set(ioWeight, controller, decimal(clamp(m.values.ioWeight, 1, 1000)), bfq)
-		return
+	there, obeyed := false, false
+	for _, s := range []Setting{{controller, file, decimal(n)},
+		{controller, bfq, decimal(clamp(m.values.ioWeight, 1, 1000))}} {
+		if m.caps.has(controller, s.File) {
+			m.settings = append(m.settings, s)
+			there, obeyed = true, obeyed || !slices.Contains(m.caps.Idle, s.File)
+		}
 	}
-	m.set(ioWeight, controller, decimal(n), file)
+	name := m.meant[ioWeight]
+	switch {
+	case !there:
+		m.set(ioWeight, controller, "", file) // says so
+	case !obeyed:
+		m.fail(wire.CodeNotSupported, name, "this node cannot enforce %s: none of its disks obeys it; one does whose "+
+			"scheduler (/sys/block/DISK/queue/scheduler) is bfq, or for which io.cost.qos of cgroup v2 is enabled", name)
+	}
 }
 
 // firstOf is the first of some resources that a constraint names.

@@ -39,6 +39,8 @@ type Config struct {
 	Name string
 	// Proc is where /proc/self is; "": there.
 	Proc string
+	// Sys is where the kernel tells of disks; "": /sys.
+	Sys string
 	// Kernel is a seam for tests; nil: the real one.
 	Kernel *Kernel
 }
@@ -75,6 +77,8 @@ const agentGroup = "agent"
 // Tree is the groups of this agent. Its methods are for any goroutine.
 type Tree struct {
 	kernel Kernel
+	sys    string
+	costs  string            // the file of cgroup v2 that says for which disks weights are costs; "": there is none
 	dirs   map[string]string // controller, or unified for none: its directory of this tree
 	caps   limits.Capabilities
 }
@@ -86,7 +90,7 @@ const unified = "unified"
 // it moves this process into a group beside the workloads', once.
 func Open(cfg Config) *Tree {
 	cfg = cfg.resolved()
-	t := &Tree{kernel: *cfg.Kernel, dirs: map[string]string{}, caps: limits.Capabilities{Files: map[string][]string{}}}
+	t := &Tree{kernel: *cfg.Kernel, sys: cfg.Sys, dirs: map[string]string{}, caps: limits.Capabilities{Files: map[string][]string{}}}
 	var why []string
 	mounts, err := readMounts(cfg)
 	if err != nil {
@@ -110,6 +114,9 @@ func (cfg Config) resolved() Config {
 	}
 	if cfg.Proc == "" {
 		cfg.Proc = ownProc
+	}
+	if cfg.Sys == "" {
+		cfg.Sys = "/sys"
 	}
 	if cfg.Kernel == nil {
 		cfg.Kernel = &real
@@ -138,6 +145,34 @@ func Discard(cfg Config) error {
 // Capabilities are what a group of this tree can do.
 func (t *Tree) Capabilities() limits.Capabilities { return t.caps }
 
+// Idle are the files of new groups with weights that no disk obeys now: that is for the disks' schedulers to do, which
+// may be changed at any time.
+func (t *Tree) Idle() (files []string) {
+	schedulers := ""
+	block := filepath.Join(t.sys, "block")
+	disks, _ := os.ReadDir(block) // without them, nothing obeys
+	for _, d := range disks {
+		text, err := os.ReadFile(filepath.Join(block, d.Name(), "queue", "scheduler"))
+		if err == nil { // else the disk has just gone
+			schedulers += string(text)
+		}
+	}
+	for _, w := range []struct{ file, by string }{
+		{"io.weight", "[cfq]"}, {"blkio.weight", "[cfq]"}, {"io.bfq.weight", "[bfq]"}, {"blkio.bfq.weight", "[bfq]"},
+	} {
+		if !strings.Contains(schedulers, w.by) && !(w.file == "io.weight" && t.costed()) {
+			files = append(files, w.file)
+		}
+	}
+	return files
+}
+
+// costed says whether cgroup v2 itself sees to it that some disk obeys io.weight.
+func (t *Tree) costed() bool {
+	text, err := os.ReadFile(t.costs)
+	return err == nil && strings.Contains(string(text), "enable=1")
+}
+
 // ownProc is where the kernel tells about this process.
 const ownProc = "/proc/self"
 
@@ -147,6 +182,7 @@ var controllers = []string{"memory", "cpu", "io", "blkio", "pids"}
 // open takes one hierarchy into use.
 func (t *Tree) open(m mount, cfg Config) error {
 	if m.version == limits.V2 {
+		t.costs = filepath.Join(m.top, "io.cost.qos")
 		return t.openV2(m, cfg)
 	}
 	dir := filepath.Join(m.dir, cfg.Name)

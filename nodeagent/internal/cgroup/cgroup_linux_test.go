@@ -380,3 +380,38 @@ func FuzzMountinfo(f *testing.F) {
 		}
 	})
 }
+
+// Which weights are obeyed is for the disks' schedulers to say, at the time of asking.
+func TestIdle(t *testing.T) {
+	m := newMachine(t, "/tandem-node")
+	cfg := m.config()
+	cfg.Sys = filepath.Join(m.dir, "sys")
+	tree := Open(cfg)
+	queue := func(disk, scheduler string) {
+		dir := filepath.Join(cfg.Sys, "block", disk, "queue")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		m.write(filepath.Join(dir, "scheduler"), scheduler+"\n")
+	}
+	check := func(want string) {
+		t.Helper()
+		if got := strings.Join(tree.Idle(), " "); got != want {
+			t.Errorf("idle are %s, want %s", got, want)
+		}
+	}
+	const all = "io.weight blkio.weight io.bfq.weight blkio.bfq.weight"
+	check(all) // no disks
+	queue("vda", "none [mq-deadline] kyber bfq")
+	queue("ram0", "none")
+	check(all)
+	queue("sdb", "mq-deadline kyber [bfq] none")
+	check("io.weight blkio.weight")
+	queue("sdb", "noop deadline [cfq]")
+	check("io.bfq.weight blkio.bfq.weight")
+	queue("sdb", "[none]")
+	m.write(filepath.Join(m.dir, "io.cost.qos"), "8:0 enable=0 ctrl=auto\n")
+	check(all)
+	m.write(filepath.Join(m.dir, "io.cost.qos"), "8:0 enable=0 ctrl=auto\n8:16 enable=1 ctrl=auto\n")
+	check("blkio.weight io.bfq.weight blkio.bfq.weight")
+}

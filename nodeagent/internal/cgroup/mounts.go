@@ -14,6 +14,7 @@ import (
 // mount is one hierarchy: the directory of the group under which the tree is to be, and what it controls.
 type mount struct {
 	version     limits.Version
+	top         string // the directory of all groups that this process can see
 	dir         string
 	controllers []string // of v1: among those that constraints are about, and cpuacct
 }
@@ -44,7 +45,7 @@ func readMounts(cfg Config) ([]mount, error) {
 		if !ok {
 			continue
 		}
-		m := mount{version: limits.V2}
+		m := mount{version: limits.V2, top: dir}
 		group := groups[""]
 		if kind == "cgroup" {
 			m.version = limits.V1

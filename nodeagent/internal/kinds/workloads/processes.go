@@ -40,7 +40,9 @@ func (g *controlGroups) open() *cgroup.Tree {
 }
 
 func (g *controlGroups) Check(constraints map[string]string, at string) []*wire.Error {
-	return limits.Check(constraints, g.open().Capabilities(), at)
+	caps := g.open().Capabilities()
+	caps.Idle = g.open().Idle() // what was taken before is not refused for that, see Enter
+	return limits.Check(constraints, caps, at)
 }
 
 func (g *controlGroups) Enter(group, run string, constraints map[string]string) ([]string, error) {
