@@ -42,8 +42,9 @@ func newWorks(r *rig) *works {
 	return w
 }
 
-func (w *works) Want([]workload.Artifact) {}
-func (w *works) Updates() <-chan struct{} { return w.updates }
+func (w *works) Want([]workload.Artifact)  {}
+func (w *works) Retry([]workload.Artifact) {}
+func (w *works) Updates() <-chan struct{}  { return w.updates }
 func (w *works) Look(workload.Artifact) workloads.Resource {
 	return workloads.Resource{Path: w.file}
 }

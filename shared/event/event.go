@@ -43,6 +43,7 @@ const (
 	WorkloadInstalled = "workload-installed" // WorkloadDetail: a new configuration is in force
 	WorkloadBack      = "workload-back"      // WorkloadDetail: a new configuration did not stay up
 	WorkloadRefused   = "workload-refused"   // WorkloadDetail: a configuration cannot be put in force
+	WorkloadDamaged   = "workload-damaged"   // WorkloadDetail: a resource is damaged, and cannot be fetched again
 	WorkloadUndone    = "workload-undone"    // WorkloadDetail: an uninstall hook failed and is not run again
 
 	DriftRepaired  = "drift-repaired"  // DocumentDetail: a change to a document's effects was undone
@@ -152,7 +153,7 @@ func Types() []string {
 		TrialRolledBack, CommitFailed, RestartPlanned, RestartRefused, RestartFailed,
 		ComponentStaged, ComponentRefused, ComponentEnded,
 		WorkloadExit, WorkloadUnhealthy, WorkloadCompleted, WorkloadInstalled, WorkloadBack, WorkloadRefused,
-		WorkloadUndone,
+		WorkloadDamaged, WorkloadUndone,
 		DriftRepaired, Fork, Stale, RestoreTrouble,
 		RefusedMessage, KeyRefused, KeyPinned, KeyDropped, ClockSkew,
 		CertificateRenewed, CertificateNotRenewed, CertificateExpired,
@@ -172,7 +173,7 @@ func shape(eventType string) any {
 		ComponentStaged, ComponentRefused, ComponentEnded:
 		return &HealthDetail{}
 	case WorkloadExit, WorkloadUnhealthy, WorkloadCompleted, WorkloadInstalled, WorkloadBack, WorkloadRefused,
-		WorkloadUndone:
+		WorkloadDamaged, WorkloadUndone:
 		return &WorkloadDetail{}
 	case DriftRepaired, Fork, Stale, RestoreTrouble:
 		return &DocumentDetail{}

@@ -49,9 +49,10 @@ type WorkloadSlot struct {
 	Wanted string `json:"wanted,omitempty"`
 	// step in preparing Wanted, or the first configuration: fetch (resources), link, the name of a hook, or ready (the
 	// process that runs has to end first)
-	Doing     string             `json:"doing,omitempty"`
-	Error     *Error             `json:"error,omitempty"`     // why the configuration, or Wanted, does not run
-	Resources []WorkloadResource `json:"resources,omitempty"` // those that are not on the node yet, by name
+	Doing string `json:"doing,omitempty"`
+	// why the configuration, or Wanted, does not run, or what it lacks while it runs
+	Error     *Error             `json:"error,omitempty"`
+	Resources []WorkloadResource `json:"resources,omitempty"` // those that are not on the node, by name
 }
 
 // WorkloadExit is how a process ended.
@@ -66,7 +67,7 @@ type WorkloadExit struct {
 	At     time.Time `json:"at"`               // by the node's clock
 }
 
-// WorkloadResource is the state of a resource that is not on the node yet.
+// WorkloadResource is the state of a resource that is not on the node: not yet, or it was found damaged.
 type WorkloadResource struct {
 	Name  string `json:"name"`            // of the resource
 	State string `json:"state"`           // waiting, fetching, verifying or failed

@@ -167,6 +167,9 @@ func limiter(bytes int64) *rate.Limiter {
 // none of them stands for are removed, unless they are to be cached.
 func (s *Store) Want(all []workload.Artifact) { s.event(plan.Want{Specs: plan.Join(all)}) }
 
+// Retry has those of these artifacts that failed fetched again at once.
+func (s *Store) Retry(all []workload.Artifact) { s.event(plan.Retry{Artifacts: all}) }
+
 // Updates tells that the Status of something may have changed since it was received from last.
 func (s *Store) Updates() <-chan struct{} { return s.updates }
 

@@ -114,6 +114,7 @@ const (
 	EventStayed    = event.WorkloadInstalled // a new configuration is in force, and the one before is given up
 	EventBack      = event.WorkloadBack      // a new configuration did not stay up, and the one before is back
 	EventRefused   = event.WorkloadRefused   // a configuration cannot be taken into force
+	EventDamaged   = event.WorkloadDamaged   // a resource of what is in force is damaged, and cannot be fetched again
 	EventUndone    = event.WorkloadUndone    // an uninstall hook failed and is given up
 )
 

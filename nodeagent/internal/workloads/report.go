@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -23,6 +24,41 @@ func (m *Manager) resources(r *wire.WorkloadSlot, p *supervise.Place) {
 			wire.WorkloadResource{Name: wire.Plain(name, wire.MaxText), State: at.State, Done: at.Done, Size: at.Size,
 				Error: at.Err})
 		r.Error = cmp.Or(r.Error, at.Err)
+	}
+}
+
+// damage tells of the resources of what is in force that were found damaged. The process goes on, and they are fetched
+// again; of one that cannot be fetched there is an event, once until it is there.
+func (m *Manager) damage(r *wire.WorkloadSlot, s *slot) {
+	before := s.damaged
+	s.damaged = nil
+	p := s.saved.Main
+	if p == nil || p.Done {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Config.Resources)) {
+		at := m.cfg.Resources.Look(p.Config.Resources[name])
+		if at.State == "" || at.Err == nil {
+			continue
+		}
+		shown := wire.Plain(name, wire.MaxText)
+		if len(r.Resources) < maxResources && !slices.ContainsFunc(r.Resources,
+			func(o wire.WorkloadResource) bool { return o.Name == shown }) { // it may be of the next configuration, too
+			r.Resources = append(r.Resources,
+				wire.WorkloadResource{Name: shown, State: at.State, Done: at.Done, Size: at.Size, Error: at.Err})
+		}
+		already := slices.Contains(before, name)
+		failed := at.State == "failed" || at.State == "waiting" && at.Err.Code == wire.CodeStorage
+		if !already && !failed {
+			continue // it is fetched for the first time
+		}
+		s.damaged = append(s.damaged, name)
+		err := wire.New(at.Err.Code, "/resources/"+name, fmt.Sprintf("the resource %.64q is damaged, and cannot be "+
+			"fetched again: %s", name, at.Err.Message))
+		r.Error = cmp.Or(r.Error, err)
+		if !already {
+			m.cfg.Emit(supervise.EventDamaged, err, supervise.Detail{Slot: r.Slot, ID: r.ID, Text: "it goes on without"})
+		}
 	}
 }
 

@@ -209,11 +209,7 @@ func (m *Manager) undo() {
 func (m *Manager) ask() {
 	all := []workload.Artifact{}
 	for _, service := range slices.Sorted(maps.Keys(m.slots)) {
-		for _, p := range m.slots[service].state.Places() {
-			for _, name := range slices.Sorted(maps.Keys(p.Config.Resources)) {
-				all = append(all, p.Config.Resources[name])
-			}
-		}
+		all = append(all, needs(m.slots[service])...)
 	}
 	if m.asked == nil || !reflect.DeepEqual(m.asked, all) {
 		m.asked = all
@@ -221,11 +217,22 @@ func (m *Manager) ask() {
 	}
 }
 
+// needs are the resources of a slot.
+func needs(s *slot) (all []workload.Artifact) {
+	for _, p := range s.state.Places() {
+		for _, name := range slices.Sorted(maps.Keys(p.Config.Resources)) {
+			all = append(all, p.Config.Resources[name])
+		}
+	}
+	return all
+}
+
 // report is what the node tells of its slots: what is saved.
 func (m *Manager) report() wire.Workloads {
 	w := wire.Workloads{Slots: []wire.WorkloadSlot{}}
 	for _, service := range slices.Sorted(maps.Keys(m.slots)) {
-		s := m.slots[service].saved
+		slot := m.slots[service]
+		s := slot.saved
 		if s.Empty() {
 			continue
 		}
@@ -233,6 +240,7 @@ func (m *Manager) report() wire.Workloads {
 		if p := s.Next; p != nil && p.Phase == supervise.Fetch {
 			m.resources(&r, p)
 		}
+		m.damage(&r, slot)
 		w.Slots = append(w.Slots, r)
 	}
 	return fit(w)

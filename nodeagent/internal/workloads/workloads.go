@@ -49,6 +49,7 @@ type Resource struct {
 // Resources has the resources of workloads; see fetch.Store. Look is for any goroutine.
 type Resources interface {
 	Want(all []workload.Artifact)
+	Retry(all []workload.Artifact) // what failed is not waited for any longer
 	Look(a workload.Artifact) Resource
 	Updates() <-chan struct{}
 }
@@ -133,6 +134,7 @@ type slot struct {
 	dirty   bool               // they have changed what is saved
 	queue   []supervise.Effect // to be done; the first one is being done if busy
 	busy    bool
+	damaged []string // resources of what is in force that could not be fetched again
 }
 
 // New makes a manager. Nothing happens before Run.
@@ -169,7 +171,7 @@ func born() string {
 	return hex.EncodeToString(b)
 }
 
-// Restart has a slot's process started anew.
+// Restart has a slot's process started anew, and what it needs fetched at once.
 func (m *Manager) Restart(service string) *wire.Error {
 	answer := make(chan *wire.Error, 1)
 	m.call(func() {
@@ -179,6 +181,7 @@ func (m *Manager) Restart(service string) *wire.Error {
 			return
 		}
 		m.tell(s, supervise.Restart{})
+		m.cfg.Resources.Retry(needs(s))
 		answer <- nil
 	})
 	select {

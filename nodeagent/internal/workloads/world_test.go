@@ -211,6 +211,8 @@ func (w *world) update() {
 	}
 }
 
+func (w *world) Retry([]workload.Artifact) {}
+
 func (w *world) Updates() <-chan struct{} { return w.updates }
 
 func (w *world) Look(a workload.Artifact) Resource {

@@ -204,7 +204,12 @@ func (t *step) want(w Specs) {
 				tries[i] = it.tries[j]
 			}
 		}
+		corrected := it.wanted && it.spec.Size != p.Size
 		it.spec, it.tries, it.wanted = p, tries, true
+		if corrected {
+			t.afresh(&it)
+			it.late = it.busy == opFetch
+		}
 		t.items[k] = t.adopt(it)
 	}
 	for _, n := range slices.Sorted(maps.Keys(found)) {

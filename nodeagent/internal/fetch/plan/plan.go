@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
 )
 
 // Now is one instant.
@@ -72,6 +73,7 @@ type item struct {
 
 	busy op
 	stop bool // the fetch was cancelled
+	late bool // it is fetched by a size that was corrected meanwhile
 	full bool // it ran out of room, and something is to be given up for it
 	url  string
 
@@ -138,6 +140,8 @@ type Event interface{ event() }
 type (
 	// Want says what is wanted from now on.
 	Want struct{ Specs Specs }
+	// Retry says that artifacts are not to wait any longer after what failed.
+	Retry struct{ Artifacts []workload.Artifact }
 	// Tick says that time has passed, or that something else than the store may have freed room.
 	Tick struct{}
 	// Fetched answers Fetch: the copy is in its place.
@@ -166,6 +170,7 @@ type (
 )
 
 func (Want) event()    {}
+func (Retry) event()   {}
 func (Tick) event()    {}
 func (Fetched) event() {}
 func (Failed) event()  {}
@@ -243,6 +248,14 @@ func (s State) Step(now Now, ev Event) (State, []Effect) {
 	switch ev := ev.(type) {
 	case Want:
 		t.want(ev.Specs)
+	case Retry:
+		for _, a := range ev.Artifacts {
+			if k := t.of(a); t.items[k].wanted {
+				it := t.items[k]
+				t.afresh(&it)
+				t.items[k] = it
+			}
+		}
 	case Fetched:
 		t.fetched(ev)
 	case Failed:

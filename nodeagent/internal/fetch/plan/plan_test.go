@@ -222,7 +222,7 @@ func TestChecks(t *testing.T) {
 		t.Errorf("what is damaged can be used until it is removed: %+v", v)
 	}
 	y.does(y.step(Removed{Key: key(1)}))
-	if v := y.s.Look(a); v.Repaired != 1 || v.Phase != Failing || v.Err.Code != wire.CodeHashMismatch {
+	if v := y.s.Look(a); v.Repaired != 1 || v.Phase != Waiting || v.Err.Code != wire.CodeHashMismatch {
 		t.Errorf("%+v", v)
 	}
 	y.does(y.step(Fetched{Copy: copyOf(4, 0)}), "fetch a 0")
@@ -267,4 +267,32 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q: %q", k, n)
 		}
 	}
+}
+
+// What was corrected, or is asked for again, does not wait for the pause after the failure before.
+func TestCorrected(t *testing.T) {
+	bad := wire.New(wire.CodeTooLarge, "", "correct its size")
+	y := &story{t: t, s: New(1, nil, nil, nil, nil), now: Now{At: begin, Room: 100}}
+	fails := func(n int) []Effect { return y.step(Failed{Key: key(n), Kind: Wrong, Err: bad}) }
+	y.does(y.want(summed(1, 10, "x")), "fetch x 10")
+	y.does(fails(1))
+	y.does(y.want(summed(1, 10, "x"))) // nothing has changed
+	y.does(y.want(summed(1, 20, "x")), "fetch x 20")
+	y.does(y.want(summed(1, 30, "x"))) // while it is fetched by the size before
+	y.does(fails(1), "fetch x 30")
+	y.does(fails(1)) // now it waits
+	if v := y.s.Look(summed(1, 0)); v.Phase != Failing || !v.Next.After(begin) {
+		t.Errorf("%+v", v)
+	}
+	y.does(y.want(summed(1, 30, "y", "x")), "fetch y 30") // another address
+	y.does(fails(1))
+	y.does(y.want(summed(2, 30, "y", "x")), "remove "+string(key(1)), "fetch y 30") // another content
+	y.does(y.step(Removed{Key: key(1)}))
+	y.does(fails(2), "fetch x 30")
+	y.does(fails(2))
+	y.does(y.step(Retry{[]workload.Artifact{summed(1, 0)}})) // of another resource
+	y.does(y.step(Retry{[]workload.Artifact{summed(2, 0)}}), "fetch y 30")
+	y.does(y.want(summed(3, 300, "x")), "cancel") // more than there is room for
+	y.does(y.step(Failed{Key: key(2), Kind: Stopped}), "remove "+string(key(2)))
+	y.does(y.want(summed(3, 60, "x")), "fetch x 60")
 }

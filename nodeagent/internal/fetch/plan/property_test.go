@@ -282,9 +282,11 @@ func TestProperties(t *testing.T) {
 					}
 				}
 			})
-			switch what := rapid.IntRange(0, 5).Draw(t, "event"); {
+			switch what := rapid.IntRange(0, 6).Draw(t, "event"); {
 			case what == 0:
 				want()
+			case what == 6:
+				w.step(Retry{w.wanted})
 			case what == 1:
 				w.total = int64(rapid.IntRange(0, 400).Draw(t, "total"))
 				w.step(Tick{})

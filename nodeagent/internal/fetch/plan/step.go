@@ -13,7 +13,7 @@ import (
 func (t *step) fetched(ev Fetched) {
 	it := t.answered(ev.Copy.Key, opFetch)
 	it.copy, it.held, it.partial, it.stop, it.err = ev.Copy, true, false, false, nil
-	it.have, it.best, it.fulls, it.full, it.doubted, it.url = 0, 0, 0, false, false, ""
+	it.have, it.best, it.fulls, it.full, it.doubted, it.url, it.late = 0, 0, 0, false, false, "", false
 	clear(t.renewed(&it))
 	if it.wanted {
 		it = t.adopt(it)
@@ -66,7 +66,17 @@ func (t *step) failed(ev Failed) {
 		tries[i].fails++
 		tries[i].at = t.now.At.Add(backoff(tries[i].fails, passingMin, passingMax, t.now.Chance))
 	}
+	if it.late {
+		t.afresh(&it)
+	}
+	it.late = false
 	t.items[ev.Key] = it
+}
+
+// afresh has what waits after a failure tried again at once.
+func (t *step) afresh(it *item) {
+	clear(t.renewed(it))
+	it.fulls, it.roomAt, it.removeAt, it.checkAt = 0, time.Time{}, time.Time{}, time.Time{}
 }
 
 func (t *step) checked(ev Checked) {

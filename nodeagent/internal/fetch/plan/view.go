@@ -57,7 +57,7 @@ func (s State) Look(a workload.Artifact) View {
 		v.Phase = Fetching
 	case it.found:
 		v.Phase = Verifying
-	case it.busy == opRemove, it.err == nil:
+	case it.busy == opRemove, it.err == nil, !it.nextTry().After(s.at):
 		v.Phase = Waiting
 	default:
 		v.Phase, v.Next = Failing, it.nextTry()
