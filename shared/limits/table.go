@@ -195,8 +195,8 @@ func (m *mapping) writeV2() {
 	}
 }
 
-// setWeight sets the weight of input and output in each file for it that the node has: n in the usual one, and in BFQ's,
-// whose scale is 1 to 1000 with the same default as io.weight. Some disk has to obey one of them.
+// setWeight sets the weight of input and output in each file for it that the node has: n in the usual one, and in
+// BFQ's, whose scale is 1 to 1000 with the same default as io.weight. Some disk has to obey one of them.
 func (m *mapping) setWeight(controller, file string, n int64, bfq string) {
 	there, obeyed := false, false
 	for _, s := range []Setting{{controller, file, decimal(n)},
@@ -212,7 +212,8 @@ func (m *mapping) setWeight(controller, file string, n int64, bfq string) {
 		m.set(ioWeight, controller, "", file) // says so
 	case !obeyed:
 		m.fail(wire.CodeNotSupported, name, "this node cannot enforce %s: none of its disks obeys it; one does whose "+
-			"scheduler (/sys/block/DISK/queue/scheduler) is bfq, or for which io.cost.qos of cgroup v2 is enabled", name)
+			"scheduler (/sys/block/DISK/queue/scheduler) is bfq, or for which io.cost.qos of cgroup v2 is enabled",
+			name)
 	}
 }
 

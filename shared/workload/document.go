@@ -103,7 +103,7 @@ func ParseDocument(body []byte, node string) ([]Config, []*wire.Error) {
 		}
 		d.Workloads = data
 	}
-	set, problems := ParseStored(d.Workloads) // it was judged when it was submitted
+	set, problems := parse(d.Workloads, &parser{stored: true}) // it was judged when it was submitted
 	if problems != nil {
 		return nil, aboutSlots(d.Workloads, at, problems)
 	}

@@ -92,6 +92,8 @@ func TestBadDocument(t *testing.T) {
 			"missing /configurationId"},
 		{`{"formatVersion":"1","workloads":[{"@class":"TopologicalInstance","slot":"a@n1","properties":{}}]}`,
 			"bad-value /workloads"},
+		{`{"formatVersion":"1","workloads":[{"@class":"InstanceFiller","name":"f","instance":{"properties":{},` +
+			`"resources":{}}}]}`, "bad-value /workloads"},
 		{`[]`, "bad-value "},
 	} {
 		_, errs := ParseDocument([]byte(c.body), "n1")

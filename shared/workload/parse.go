@@ -14,20 +14,24 @@ import (
 
 // Parse reads one file: an array of configurations, topologies and fillers in any order. It is strict, according to
 // the tables of seed 004. Each problem has its line, column and JSON pointer.
-func Parse(data []byte) (*Set, Problems) { return parse(data, &parser{}) }
+func Parse(data []byte) (*Set, Problems) { return parse(data, &parser{filler: (*parser).readFiller}) }
 
 // ParseStored reads what was accepted before, as Parse did then: rules that are newer than the format do not refuse it,
 // and it stays as it was written.
-func ParseStored(data []byte) (*Set, Problems) { return parse(data, &parser{stored: true}) }
+func ParseStored(data []byte) (*Set, Problems) {
+	return parse(data, &parser{stored: true, filler: (*parser).readFiller})
+}
 
 // parser reads one file.
 type parser struct {
 	*strictjson.Reader
 	lenient bool
 	stored  bool // it was accepted before, see ParseStored
-	slips   []slip
-	set     Set
-	lines   strictjson.Lines
+	// readFiller; nil where there can be none: without it, and what it needs, the agent is 16 KB smaller
+	filler func(p *parser, i int, x *raw, names map[string]int)
+	slips  []slip
+	set    Set
+	lines  strictjson.Lines
 }
 
 // parse reads one file; the set is nil if there are problems.
@@ -114,7 +118,11 @@ func (p *parser) entry(i int, e strictjson.At, slots, names map[string]int) {
 	}
 	switch class {
 	case InstanceFiller:
-		p.filler(i, x, names)
+		if p.filler == nil {
+			p.set.Fillers = append(p.set.Fillers, Filler{}) // who reads a document refuses it
+			return
+		}
+		p.filler(p, i, x, names)
 		p.set.addPlace(" "+x.name, at)
 	default:
 		slot, ok := p.slot(x)
@@ -220,7 +228,7 @@ func (p *parser) runnable(x *raw) {
 }
 
 // filler reads element i, a filler. names has the elements of the fillers so far.
-func (p *parser) filler(i int, x *raw, names map[string]int) {
+func (p *parser) readFiller(i int, x *raw, names map[string]int) {
 	if why := name(x.name); why != "" {
 		p.Bad(x.nameAt, why)
 	} else if first, taken := names[x.name]; taken {

@@ -27,7 +27,7 @@ func Strict(data []byte) ([]byte, []Warning, Problems) {
 		return nil, nil, problems
 	}
 	data, warnings := lenientjson.Repair(data)
-	p := &parser{lenient: true}
+	p := &parser{lenient: true, filler: (*parser).readFiller}
 	_, problems := parse(data, p)
 	slices.SortStableFunc(p.slips, func(a, b slip) int { return cmp.Compare(a.off, b.off) })
 	lines := strictjson.LinesOf(data)
@@ -52,7 +52,7 @@ func Strict(data []byte) ([]byte, []Warning, Problems) {
 // before they stored the strict one.
 func ParseStoredLenient(data []byte) (*Set, Problems) {
 	data, _ = lenientjson.Repair(data)
-	return parse(data, &parser{lenient: true, stored: true})
+	return parse(data, &parser{lenient: true, stored: true, filler: (*parser).readFiller})
 }
 
 // change replaces what is from one offset to another.

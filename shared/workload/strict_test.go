@@ -16,7 +16,7 @@ import (
 // meant reads a text as a lenient reader does; nil: it cannot be read so.
 func meant(in []byte) *Set {
 	repaired, _ := lenientjson.Repair(in)
-	set, ps := parse(repaired, &parser{lenient: true})
+	set, ps := parse(repaired, &parser{lenient: true, filler: (*parser).readFiller})
 	if ps != nil {
 		return nil
 	}

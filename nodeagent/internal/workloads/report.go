@@ -57,7 +57,7 @@ func (m *Manager) damage(r *wire.WorkloadSlot, s *slot) {
 			"fetched again: %s", name, at.Err.Message))
 		r.Error = cmp.Or(r.Error, err)
 		if !already {
-			m.cfg.Emit(supervise.EventDamaged, err, supervise.Detail{Slot: r.Slot, ID: r.ID, Text: "it goes on without"})
+			m.cfg.Emit(supervise.EventDamaged, err, supervise.Detail{Slot: r.Slot, ID: r.ID, Text: "it goes on"})
 		}
 	}
 }
