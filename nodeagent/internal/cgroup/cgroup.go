@@ -90,7 +90,8 @@ const unified = "unified"
 // it moves this process into a group beside the workloads', once.
 func Open(cfg Config) *Tree {
 	cfg = cfg.resolved()
-	t := &Tree{kernel: *cfg.Kernel, sys: cfg.Sys, dirs: map[string]string{}, caps: limits.Capabilities{Files: map[string][]string{}}}
+	t := &Tree{kernel: *cfg.Kernel, sys: cfg.Sys, dirs: map[string]string{},
+		caps: limits.Capabilities{Files: map[string][]string{}}}
 	var why []string
 	mounts, err := readMounts(cfg)
 	if err != nil {
