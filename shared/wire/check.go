@@ -81,9 +81,9 @@ func check(m any) error {
 		if m.Tail < 0 || m.Tail > MaxLogs {
 			return New(CodeBadValue, "/tail", fmt.Sprintf("from 0 to %d", MaxLogs))
 		}
-		return first(name("/service", m.Service), plain("/cursor", m.Cursor))
+		return first(name("/service", m.Service), plain("/cursor", m.Cursor), plain("/hook", m.Hook))
 	case *LogsResult:
-		return first(text("/cursor", m.Cursor))
+		return first(text("/cursor", m.Cursor), plain("/hook", m.Hook))
 	case *RestartParams:
 		return first(name("/service", m.Service))
 	}

@@ -81,6 +81,7 @@ type LogsParams struct {
 	Service string `json:"service"`
 	Cursor  string `json:"cursor,omitempty"` // of the previous LogsResult; empty: the last Tail bytes
 	Tail    int    `json:"tail,omitzero"`    // bytes, at most MaxLogs
+	Hook    string `json:"hook,omitempty"`   // whose output it is, such as iss_hook_install; empty: iss_hook_start
 }
 
 // MaxLogs is the most bytes of output in one LogsResult.
@@ -91,6 +92,7 @@ type LogsResult struct {
 	Data    []byte `json:"data,omitempty"`   // base64 on the wire
 	Cursor  string `json:"cursor"`           // for the next LogsParams
 	Skipped bool   `json:"skipped,omitzero"` // output between the cursor and Data was deleted
+	Hook    string `json:"hook,omitempty"`   // the one that was asked for
 }
 
 // RestartParams ask the node to restart the process of a workload slot. Result: null, before it happens.

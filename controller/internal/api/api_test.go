@@ -127,6 +127,8 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/v1/nodes/node-1/slots/web/logs?tail=5", "", 200, "", `"data":"ODA4MAo="`},
 		{"GET", "/v1/nodes/node-1/slots/web/logs?cursor=26", "", 200, "", `"cursor":"26"`},
 		{"GET", "/v1/nodes/node-1/slots/web/logs?cursor=26&tail=5", "", 400, wire.CodeInvalidArgument, "exclude"},
+		{"GET", "/v1/nodes/node-1/slots/web/logs?hook=iss_hook_validate", "", 200, "", `"hook":"iss_hook_validate"`},
+		{"GET", "/v1/nodes/node-1/slots/web/logs?hook=validate", "", 400, wire.CodeInvalidArgument, "iss_hook_install"},
 		{"GET", "/v1/nodes/node-1/slots/web/logs?tail=32769", "", 400, wire.CodeInvalidArgument, ""},
 		{"GET", "/v1/nodes/node-1/slots/web/logs?follow=1", "", 400, wire.CodeInvalidArgument, ""},
 		{"GET", "/v1/nodes/node-1/slots/none/logs", "", 404, wire.CodeNotFound, ""},

@@ -166,6 +166,10 @@ func TestWorkloads(t *testing.T) {
 		{"workload-logs", "logs web@node-1", working},
 		{"workload-logs-tail", "logs web@node-1 --tail 1", working},
 		{"workload-logs-tail-0", "logs web@node-1 --tail 0", working},
+		{"workload-logs-hook", "logs web@node-1 --hook validate", working},
+		{"workload-logs-all", "logs web@node-1 --hook all --tail 1", working},
+		{"workload-logs-no-hook", "logs web@node-1 --hook nope", working},
+		{"workload-logs-follow-all", "logs web@node-1 --hook all -f", working},
 		{"workload-logs-none", "logs wob@node-1", working},
 	} {
 		for _, suffix := range []string{"", "-json"} {

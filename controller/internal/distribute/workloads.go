@@ -48,7 +48,7 @@ func (c *Core) RestartSlot(ctx context.Context, in op.SlotIn) (view.Ordered, err
 // SlotLogs asks a node for a piece of what a slot's processes have written. That somebody reads them is
 // journaled, once an hour.
 func (c *Core) SlotLogs(ctx context.Context, in op.LogsIn) (view.Logs, error) {
-	p := wire.LogsParams{Service: in.Service, Cursor: in.Cursor, Tail: in.Tail}
+	p := wire.LogsParams{Service: in.Service, Cursor: in.Cursor, Tail: in.Tail, Hook: in.Hook}
 	slot, who := workload.Slot{Service: in.Service, Node: in.Node}.String(), caller.From(ctx).Who()
 	params := wire.Encode(&p)
 	if _, err := wire.Decode[wire.LogsParams](params); err != nil { // the node would say the same
@@ -67,6 +67,10 @@ func (c *Core) SlotLogs(ctx context.Context, in op.LogsIn) (view.Logs, error) {
 	if err != nil {
 		why := "the node's answer cannot be read: " + err.Error()
 		return view.Logs{}, &wire.Error{Code: wire.CodeInternal, Message: why, Node: in.Node}
+	}
+	if r.Hook != in.Hook {
+		return view.Logs{}, &wire.Error{Code: wire.CodeNotSupported, Node: in.Node,
+			Message: "the agent there shows the output of iss_hook_start only; update it"}
 	}
 	return view.Logs{Slot: slot, LogsResult: *r}, nil
 }

@@ -114,7 +114,9 @@ func (w *seedWork) reply(n *seedNode, q *wire.Request) *wire.Reply {
 		return r
 	}
 	l := wire.LogsResult{Cursor: fmt.Sprint("1:", len(w.log))}
-	if p.Cursor == "" {
+	if p.Hook == workload.HookStatus { // of the others it knows nothing, as an old agent
+		l.Hook, l.Data = p.Hook, []byte("well\n")
+	} else if p.Cursor == "" {
 		l.Data = []byte(w.log[max(0, len(w.log)-p.Tail):])
 	}
 	r.Result = wire.Encode(&l)

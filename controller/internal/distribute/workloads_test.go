@@ -253,7 +253,7 @@ func TestSlotLogsAndRestart(t *testing.T) {
 		u.node("n2", "mainType")
 		read := func(node string, p wire.LogsParams) (string, error) {
 			l, err := u.core.SlotLogs(as(t.Context(), "ann"), op.LogsIn{
-				SlotIn: op.SlotIn{Node: node, Service: p.Service}, Cursor: p.Cursor, Tail: p.Tail,
+				SlotIn: op.SlotIn{Node: node, Service: p.Service}, Cursor: p.Cursor, Tail: p.Tail, Hook: p.Hook,
 			})
 			return string(l.Data) + "|" + l.Cursor, err
 		}
@@ -262,6 +262,14 @@ func TestSlotLogsAndRestart(t *testing.T) {
 		}
 		if got, err := read("n1", wire.LogsParams{Service: "web", Cursor: "1:18"}); got != "|1:18" || err != nil {
 			t.Errorf("%q %v", got, err)
+		}
+		if got, err := read("n1", wire.LogsParams{Service: "web", Hook: workload.HookStatus}); err != nil ||
+			got != "well\n|1:18" {
+			t.Errorf("of a hook: %q %v", got, err)
+		}
+		if got, err := read("n1", wire.LogsParams{Service: "web", Hook: workload.HookInstall}); got != "|" ||
+			wire.AsError(err).Code != wire.CodeNotSupported {
+			t.Errorf("of a hook, from an agent that shows another one's: %q %v", got, err)
 		}
 		if n := u.entries("note"); n != 1 {
 			t.Errorf("%d notes", n)

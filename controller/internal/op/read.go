@@ -1,6 +1,9 @@
 package op
 
 import (
+	"slices"
+	"strings"
+
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -70,8 +73,8 @@ var (
 	})
 	SlotLogs = define(Op[LogsIn, view.Logs]{
 		Name: "slot.logs", Route: "GET /v1/nodes/{node}/slots/{service}/logs", Role: Operate,
-		About: "Asks a node for a piece of what a slot's processes have written. To follow it, ask again with the " +
-			"cursor. Whoever reads logs is noted in the journal, once an hour for each slot.",
+		About: "Asks a node for a piece of what a slot's process, or another hook, has written. To follow it, ask " +
+			"again with the cursor. Whoever reads logs is noted in the journal, once an hour for each slot.",
 	})
 )
 
@@ -154,12 +157,16 @@ type LogsIn struct {
 	SlotIn
 	Cursor string `query:"cursor" json:"-"`                   // of the answer before
 	Tail   int    `query:"tail" min:"1" max:"32768" json:"-"` // begin so many bytes before the end
+	Hook   string `query:"hook" json:"-"`                     // whose output, such as iss_hook_install; iss_hook_start
 }
 
-// Check judges the slot's name, and that the piece is named in one way.
+// Check judges the names of slot and hook, and that the piece is named in one way.
 func (in *LogsIn) Check() *wire.Error {
 	if in.Cursor != "" && in.Tail > 0 {
 		return invalid("cursor and tail exclude each other")
+	}
+	if in.Hook != "" && !slices.Contains(workload.Hooks, in.Hook) {
+		return invalid("hook is one of %s", strings.Join(workload.Hooks, ", "))
 	}
 	return in.SlotIn.Check()
 }

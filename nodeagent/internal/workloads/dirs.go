@@ -105,12 +105,13 @@ func relink(dir, name, target string) error {
 	return os.Rename(path, filepath.Join(dir, name))
 }
 
-// discard removes what is on the node of a configuration: its control group, its directory and the logs of
-// its hooks. The group comes first: it cannot go while a process is in it.
+// discard removes what is on the node of a configuration: its control group and its directory. The group comes first:
+// it cannot go while a process is in it.
 func (m *Manager) discard(service, dir string) error {
 	if err := m.cfg.Groups.Leave(group(service, dir)); err != nil {
 		return err
 	}
+	// agents before this one kept logs of hooks there
 	return errors.Join(os.RemoveAll(m.dir(service, dir)), os.RemoveAll(filepath.Join(m.cfg.Dir, "logs", service, dir)))
 }
 

@@ -71,15 +71,19 @@ func (m *Manager) perform(s *slot, e supervise.Effect) func() supervise.Event {
 			return supervise.Linked{Dir: e.Dir, Err: err}
 		}
 	case supervise.Delete:
+		remove := m.remove
+		if s.state.Wanted != nil {
+			remove = m.discard // the logs of its hooks may still be asked for
+		}
 		return func() supervise.Event {
 			var err error
-			m.do(func() { err = m.remove(service, e.Dir) })
+			m.do(func() { err = remove(service, e.Dir) })
 			return supervise.Removed{Dir: e.Dir, Err: storage(err)}
 		}
 	case supervise.Run:
 		m.follows()
 		run := m.run(service, e)
-		m.paths.Store(e.ID, run.Log.Path)
+		m.paths.Store(e.ID, output{path: run.Log.Path})
 		return func() supervise.Event { return m.start(run, e) }
 	case supervise.Stop:
 		return func() supervise.Event {
@@ -121,6 +125,9 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 			refused = fmt.Errorf("its control group: %w", refused)
 			return nil
 		}
+		if end, err := keep.Tail(run.Log.Path, 0); err == nil {
+			m.paths.Store(e.ID, output{run.Log.Path, end})
+		}
 		st, err = k.Start(m.work, run)
 		// so it is not started; by one that is about to end the next one does
 		if answer, ok := errors.AsType[*wire.Error](err); ok && answer.Code != wire.CodeUnavailable {
@@ -160,7 +167,7 @@ func (m *Manager) run(service string, e supervise.Run) keep.Run {
 	dir := m.dir(service, e.Dir)
 	r := keep.Run{ID: e.ID, Argv: []string{filepath.Join(dir, e.Hook)}, Dir: dir, Env: environment(e, dir),
 		MaxExecution: e.Max, StopGrace: m.cfg.Rules.Grace,
-		Log: keep.Log{Path: m.hookLog(service, e.Dir, e.Hook), Bytes: 64 << 10, Files: 2}}
+		Log: keep.Log{Path: m.hookLog(service, e.Hook), Bytes: 64 << 10, Files: 2}}
 	if e.Hook == workload.HookStart {
 		r.Log = keep.Log{Path: m.logPath(service), Bytes: m.cfg.LogBytes, Files: m.cfg.LogFiles}
 	}

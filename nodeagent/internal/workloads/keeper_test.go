@@ -108,6 +108,9 @@ func (c client) Start(_ context.Context, run keep.Run) (keep.Status, error) {
 		if !ok {
 			end, ok = c.ends[hook]
 		}
+		if text := c.output[hook]; text != "" {
+			c.says(run.Log.Path, text)
+		}
 		if hook != workload.HookStart || ok {
 			c.finish(p, end)
 		}

@@ -1,22 +1,29 @@
 package workloads
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
 )
 
-// Logs returns a piece of what a slot's process has written, at most wire.MaxLogs. It may be called by
+// Logs returns a piece of what a slot's process has written, or another hook, at most wire.MaxLogs. It may be called by
 // any goroutine.
 func (m *Manager) Logs(p *wire.LogsParams) (*wire.LogsResult, *wire.Error) {
 	if _, ok := m.names.Load(p.Service); !ok {
 		return nil, wire.New(wire.CodeNotFound, "/service", fmt.Sprintf("this node has no slot %.64q", p.Service))
 	}
-	log, skipped := m.logPath(p.Service), false
+	hook := cmp.Or(p.Hook, workload.HookStart)
+	if !slices.Contains(workload.Hooks, hook) {
+		return nil, wire.New(wire.CodeBadValue, "/hook", "one of "+strings.Join(workload.Hooks, ", "))
+	}
+	log, skipped := m.hookLog(p.Service, hook), false
 	at, err := cursor(p.Cursor)
 	if err != nil {
 		return nil, wire.New(wire.CodeBadValue, "/cursor", "not a cursor of an earlier answer")
@@ -34,7 +41,8 @@ func (m *Manager) Logs(p *wire.LogsParams) (*wire.LogsResult, *wire.Error) {
 	if err != nil && !errors.Is(err, keep.ErrRotated) {
 		return nil, storage(err)
 	}
-	return &wire.LogsResult{Data: data, Cursor: fmt.Sprintf("%d:%d", next.File, next.Offset), Skipped: skipped}, nil
+	return &wire.LogsResult{Data: data, Cursor: fmt.Sprintf("%d:%d", next.File, next.Offset), Skipped: skipped,
+		Hook: p.Hook}, nil
 }
 
 // cursor reads a cursor; of "" it makes the zero one.
@@ -51,22 +59,31 @@ func cursor(text string) (at keep.Cursor, err error) {
 	return at, err
 }
 
-// lastOutput is the last line that a run has written.
+// output is where the output of a run is.
+type output struct {
+	path string
+	from keep.Cursor // it begins behind that; zero: that is not known
+}
+
+// lastOutput is the last line that a run has written; an earlier one's, if it is not known where the run's begin.
 func (m *Manager) lastOutput(run string) string {
-	path, ok := m.paths.Load(run)
+	known, ok := m.paths.Load(run)
 	if !ok {
 		return ""
 	}
-	at, err := keep.Tail(path.(string), maxSaid)
+	out := known.(output)
+	at, err := keep.Tail(out.path, maxSaid)
 	if err != nil {
 		return ""
 	}
-	data, _, err := keep.ReadLog(path.(string), at, maxSaid)
+	if from := out.from; from.File > at.File || from.File == at.File && from.Offset > at.Offset {
+		at = from
+	}
+	data, _, err := keep.ReadLog(out.path, at, maxSaid)
 	if err != nil {
 		return ""
 	}
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	// an earlier run may have written those before
 	return wire.Plain(strings.TrimSpace(lines[len(lines)-1]), wire.MaxText)
 }
 

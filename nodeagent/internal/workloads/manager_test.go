@@ -281,7 +281,7 @@ func TestLogsOfAdopted(t *testing.T) {
 	m.add(slotState{Slot: c.Slot, Wanted: &c,
 		Main: &place{Config: c, Dir: "c1", Run: "r1",
 			Task: &supervise.Task{Hook: workload.HookStatus, Run: "r2", Of: "r1"}}})
-	for run, log := range map[string]string{"r1": m.logPath("web"), "r2": m.hookLog("web", "c1", workload.HookStatus)} {
+	for run, log := range map[string]string{"r1": m.logPath("web"), "r2": m.hookLog("web", workload.HookStatus)} {
 		if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 			t.Fatal(err)
 		}

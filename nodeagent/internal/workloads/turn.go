@@ -3,6 +3,7 @@ package workloads
 import (
 	"context"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"time"
@@ -89,10 +90,10 @@ func (m *Manager) add(d supervise.Durable) {
 	m.names.Store(s.service, true)
 	for _, p := range s.state.Places() {
 		if p.Run != "" {
-			m.paths.Store(p.Run, m.logPath(s.service))
+			m.paths.Store(p.Run, output{path: m.logPath(s.service)})
 		}
 		if t := p.Task; t != nil && t.Run != "" {
-			m.paths.Store(t.Run, m.hookLog(s.service, p.Dir, t.Hook))
+			m.paths.Store(t.Run, output{path: m.hookLog(s.service, t.Hook)})
 		}
 	}
 	m.tell(s, supervise.Started{})
@@ -179,6 +180,10 @@ func (m *Manager) save(now time.Duration) {
 		if s.state.Empty() && len(s.queue) == 0 {
 			delete(m.slots, service)
 			m.names.Delete(service)
+			if _, err := os.Lstat(m.dir(service, "")); err == nil { // with the logs of what was refused
+				m.stale[service] = true
+				m.workers.Go(func() { m.clear(service, nil, true) })
+			}
 		}
 	}
 	if m.asks {

@@ -105,7 +105,7 @@ type Manager struct {
 	ended chan struct{} // closed when Run ends
 	room  chan struct{} // a token for each thing that is being done
 	names sync.Map      // services of the slots
-	paths sync.Map      // of the logs of runs, by ID
+	paths sync.Map      // where the output of runs is, by ID: output
 	need  chan struct{} // closed when the keeper is to be followed
 	work  context.Context
 
@@ -209,6 +209,11 @@ func (m *Manager) logPath(service string) string {
 	return filepath.Join(m.cfg.Dir, "logs", service, "process")
 }
 
-func (m *Manager) hookLog(service, dir, hook string) string {
-	return filepath.Join(m.cfg.Dir, "logs", service, dir, hook)
+// hookLog is the log of one hook of a slot: those of all its configurations write there, so that it outlives one that
+// was refused.
+func (m *Manager) hookLog(service, hook string) string {
+	if hook == workload.HookStart {
+		return m.logPath(service)
+	}
+	return filepath.Join(m.cfg.Dir, "logs", service, hook)
 }

@@ -42,7 +42,8 @@ type world struct {
 	changed chan struct{}
 	// how a hook ends, by its name or configurationId/name; "" and missing: with 0, at once
 	ends    map[string]keep.Status
-	missing map[string]bool // uuids of resources that are not on the node
+	output  map[string]string // what a hook writes, by its name
+	missing map[string]bool   // uuids of resources that are not on the node
 	wanted  []workload.Artifact
 	asked   int
 	groups  map[string]bool
@@ -76,6 +77,7 @@ type process struct {
 func newWorld(t testing.TB) *world {
 	return &world{t: t, dir: tempDir(t), store: map[string][]byte{}, runs: map[string]*process{},
 		changed: make(chan struct{}), ends: map[string]keep.Status{},
+		output:  map[string]string{},
 		missing: map[string]bool{}, groups: map[string]bool{}, limits: map[string]map[string]string{},
 		updates: make(chan struct{}, 1), refuse: map[string]*wire.Error{}, hold: map[string]chan struct{}{}}
 }

@@ -10,6 +10,7 @@ import (
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
 )
 
 // road is the core's link: what the core sends to a node is dealt with at once.
@@ -132,6 +133,13 @@ func noSlot(service string) *wire.Error {
 
 // logs reads the log; a cursor is an offset.
 func (r *Rig) logs(p *wire.LogsParams) *wire.LogsResult {
+	if p.Hook != "" && p.Hook != workload.HookStart {
+		l := &wire.LogsResult{Cursor: "0", Hook: p.Hook}
+		if p.Hook == workload.HookValidate && p.Cursor == "" {
+			l.Data = []byte("port 80 is taken\n")
+		}
+		return l
+	}
 	from, skipped := 0, false
 	if p.Tail > 0 {
 		from = max(0, len(r.log)-p.Tail)
@@ -145,7 +153,8 @@ func (r *Rig) logs(p *wire.LogsParams) *wire.LogsResult {
 			from, skipped = 0, true
 		}
 	}
-	return &wire.LogsResult{Data: []byte(r.log[from:]), Cursor: strconv.Itoa(len(r.log)), Skipped: skipped}
+	return &wire.LogsResult{Data: []byte(r.log[from:]), Cursor: strconv.Itoa(len(r.log)), Skipped: skipped,
+		Hook: p.Hook}
 }
 
 func must[T any](v T, err error) T {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -25,12 +26,15 @@ const logsPause = time.Second
 func slotLogs(a *command.App) *cobra.Command {
 	var follow bool
 	var tail int
+	var hook string
 	cmd := &cobra.Command{
 		Use: "logs SLOT", Short: "Print the end of what a slot's processes have written",
 		Long: `Print the end of what a slot's processes have written to standard output and standard
-error, at most 32 KiB of it, and with -f what comes.`,
-		Example: "  tandem workload logs web@node-1 --tail 20\n  tandem workload logs web@node-1 -f",
-		Args:    command.Args("SLOT"),
+error, at most 32 KiB of it, and with -f what comes. Without --hook it is that of iss_hook_start; with "all" that of
+each hook that has written something, under its name.`,
+		Example: "  tandem workload logs web@node-1 --tail 20\n  tandem workload logs web@node-1 -f\n" +
+			"  tandem workload logs web@node-1 --hook validate",
+		Args: command.Args("SLOT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := parseSlot(args[0])
 			if err != nil {
@@ -39,17 +43,47 @@ error, at most 32 KiB of it, and with -f what comes.`,
 			if tail < 0 || tail == 0 && cmd.Flags().Changed("tail") {
 				return command.Usage("--tail is a number of lines, 1 or more")
 			}
-			return a.Connect(func(c *client.Client) error { return printLogs(cmd.Context(), a, c, s, tail, follow) })
+			hooks, err := hooksOf(hook)
+			if err != nil {
+				return err
+			}
+			if follow && len(hooks) > 1 {
+				return command.Usage("-f follows one hook; name it with --hook")
+			}
+			return a.Connect(func(c *client.Client) error {
+				for _, h := range hooks {
+					if err := printLogs(cmd.Context(), a, c, s, h, len(hooks) > 1, tail, follow); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is written until interrupted")
 	cmd.Flags().IntVar(&tail, "tail", 0, "begin with the last `N` lines (default: all that fits)")
+	cmd.Flags().StringVar(&hook, "hook", "", "of this `HOOK`, such as install, or all (default: start)")
 	return cmd
 }
 
-// printLogs prints pieces of a log as they come.
-func printLogs(ctx context.Context, a *command.App, c *client.Client, s workload.Slot, tail int, follow bool) error {
-	p := op.LogsIn{SlotIn: op.SlotIn{Node: s.Node, Service: s.Service}, Tail: wire.MaxLogs}
+// hooksOf are the hooks that --hook means; "" is the process, of agents of any age.
+func hooksOf(name string) ([]string, error) {
+	switch full := "iss_hook_" + strings.TrimPrefix(name, "iss_hook_"); {
+	case name == "" || full == workload.HookStart:
+		return []string{""}, nil
+	case name == "all":
+		return workload.Hooks, nil
+	case slices.Contains(workload.Hooks, full):
+		return []string{full}, nil
+	}
+	return nil, command.Usage("--hook is all or one of %s", strings.Join(workload.Hooks, ", "))
+}
+
+// printLogs prints pieces of the log of a hook as they come, if titled under its name.
+func printLogs(ctx context.Context, a *command.App, c *client.Client, s workload.Slot, hook string, titled bool,
+	tail int, follow bool) error {
+
+	p := op.LogsIn{SlotIn: op.SlotIn{Node: s.Node, Service: s.Service}, Tail: wire.MaxLogs, Hook: hook}
 	out := &logWriter{a: a}
 	for {
 		l, err := client.Call(ctx, c, op.SlotLogs, p)
@@ -63,6 +97,12 @@ func printLogs(ctx context.Context, a *command.App, c *client.Client, s workload
 		default:
 			if p.Cursor == "" && tail > 0 {
 				l.Data = lastLines(l.Data, tail)
+			}
+			if titled && len(l.Data) == 0 {
+				return nil
+			}
+			if titled && !a.JSON {
+				a.Print("==> %s <==\n", hook)
 			}
 			if err := out.piece(l, p.Cursor != ""); err != nil {
 				return err
