@@ -156,7 +156,7 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 	for _, args := range [][]string{{"tandem-controller"}, {"tandem-node"}, {"tandem-broker"}, {"tandem"},
 		{"tandem", "config", "apply"},
 		{"tandem", "config", "rollback"}, {"tandem", "config", "check"}, {"tandem", "config", "resolve"},
-		{"tandem", "events"}, {"tandem", "nodes"}, {"tandem", "journal", "verify"}} {
+		{"tandem", "events"}, {"tandem", "nodes"}, {"tandem", "node", "forget"}, {"tandem", "journal", "verify"}} {
 		out, err := exec.Command(filepath.Join(dir, args[0]), append(args[1:], "--help")...).Output()
 		if err != nil {
 			t.Fatal(err)

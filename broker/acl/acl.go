@@ -1,9 +1,9 @@
 // Package acl decides who may write and read which topic. Its pure functions of a unit name, an identity and a topic
 // follow the column "writer" of the wire contract (shared/docs/wire.md, Topics).
 //
-// At most one role may write a topic. A node may use only the topics below its own ID and the beacon. Nobody may use
-// topics of another unit, $SYS, or shared subscriptions. What no rule permits is denied. The package does not
-// authenticate: the caller gives the identity.
+// At most one role may write a topic; the controller may also clear what nodes left retained. A node may use only the
+// topics below its own ID and the beacon. Nobody may use topics of another unit, $SYS, or shared subscriptions. What no
+// rule permits is denied. The package does not authenticate: the caller gives the identity.
 //
 //tandem:pure
 package acl
@@ -61,6 +61,19 @@ func (g Grants) Publish(name string) (topic.Leaf, bool) {
 		return t.Leaf, true
 	}
 	return "", false
+}
+
+// Clear reports whether what is retained on a topic may be taken away, by an empty retained message, although another
+// role writes it, and returns its leaf if so: the controller takes away what a node left.
+func (g Grants) Clear(name string) (topic.Leaf, bool) {
+	if g.role != Controller || len(name) > MaxFilter {
+		return "", false
+	}
+	t, err := topic.Parse(name)
+	if err != nil || t.Unit != g.unit || t.Leaf != topic.Reported && t.Leaf != topic.Live {
+		return "", false
+	}
+	return t.Leaf, true
 }
 
 // nodePublish is Publish for a node.

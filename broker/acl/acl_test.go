@@ -54,6 +54,23 @@ func TestOneWriter(t *testing.T) {
 	}
 }
 
+// The controller clears what nodes left retained, and nobody else clears what is another one's.
+func TestClear(t *testing.T) {
+	n, other := topic.ForNode("u1", "n1"), topic.ForNode("u2", "n1")
+	for name, may := range map[string]bool{
+		n.Live(): true, n.Reported(wire.KindConfig): true, n.Reported("other"): true,
+		n.Event(): false, n.Reply(): false, n.Desired(wire.KindConfig): false, topic.ForInbox("u1", "config"): false,
+		other.Live(): false, "tandem/1/u1/node/00/n1/live": false, strings.Repeat("x", MaxFilter+1): false,
+	} {
+		for _, id := range everybody {
+			leaf, ok := rules.For(id).Clear(name)
+			if want := may && id == controller; ok != want || ok != (leaf != "") {
+				t.Errorf("Clear(%v, %.80q) = %q, %v, want %v", id, name, leaf, ok, want)
+			}
+		}
+	}
+}
+
 func TestPublishRefused(t *testing.T) {
 	own := topic.ForNode("u1", "n1")
 	foreign := topic.ForNode("u1", "n2")

@@ -14,8 +14,8 @@ import (
 type patterns struct{ write, read []string }
 
 // patternsOf returns the rules of id as lists. They differ from Grants where lists cannot express a rule: a node may
-// report only the kinds of the contract; the controller's wildcards do not check that the shard is the node's; and a
-// "+" for a name also matches an invalid name.
+// report only the kinds of the contract; the controller's wildcards do not check that the shard is the node's; a "+"
+// for a name also matches an invalid name; and who may clear a topic may write it.
 func (r Rules) patternsOf(id Identity) patterns {
 	root := topic.Root + r.Unit + "/"
 	beacon, all := topic.ForController(r.Unit), root+"#"
@@ -31,6 +31,7 @@ func (r Rules) patternsOf(id Identity) patterns {
 	case Controller:
 		return patterns{read: []string{all}, write: []string{
 			beacon, root + "node/+/+/" + string(topic.Desired) + "/+", root + "node/+/+/" + string(topic.Request),
+			root + "node/+/+/" + string(topic.Reported) + "/+", root + "node/+/+/" + string(topic.Live),
 			topic.ForOutbox(r.Unit, "+"),
 		}}
 	case Cloud:

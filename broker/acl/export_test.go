@@ -270,7 +270,9 @@ func TestExportAgrees(t *testing.T) {
 			if may == nil {
 				continue
 			}
-			for write, rule := range map[bool]bool{true: mayPublish(rules, id, s), false: rules.For(id).Subscribe(s)} {
+			_, clears := rules.For(id).Clear(s)
+			writes := mayPublish(rules, id, s) || clears
+			for write, rule := range map[bool]bool{true: writes, false: rules.For(id).Subscribe(s)} {
 				got := may(write, s)
 				switch {
 				case canonical(s) && got != rule:

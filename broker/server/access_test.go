@@ -160,6 +160,27 @@ func TestMaxSubscriptions(t *testing.T) {
 	}
 }
 
+// What a node left retained the controller may take away, and nothing else: it says nothing in a node's place. Nor does
+// another node.
+func TestControllerClears(t *testing.T) {
+	s := serve(t, Config{Passwords: passwords}, nil)
+	node, boss := s.dial(t).mustConnect("node/n1"), s.dial(t).mustConnect("controller", withPassword("c-secret"))
+	other := s.dial(t).mustConnect("node/n2")
+	for _, name := range []string{of("n1").Live(), of("n1").Reported(wire.KindConfig)} {
+		node.report(name, "said", true)
+		boss.report(name, "another's", true)
+		boss.report(name, "", false)
+		other.report(name, "", true)
+		if got, _ := s.Retained(name); string(got) != "said" {
+			t.Errorf("%s: %q", name, got)
+		}
+		boss.report(name, "", true)
+		if got, ok := s.Retained(name); ok {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 func TestExtraKinds(t *testing.T) {
 	s := serve(t, Config{Limits: Limits{ExtraKinds: 3}}, nil)
 	c := s.dial(t).mustConnect("node/n1")

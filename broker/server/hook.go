@@ -58,6 +58,9 @@ func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, er
 	}
 	s := sessionOf(cl)
 	leaf, ok := s.grants.Publish(pk.TopicName)
+	if !ok && pk.FixedHeader.Retain && len(pk.Payload) == 0 {
+		leaf, ok = s.grants.Clear(pk.TopicName)
+	}
 	if !ok {
 		if pk.TopicName != refusedTopic {
 			h.deny(s, pk.TopicName, "")

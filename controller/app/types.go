@@ -41,6 +41,7 @@ type (
 	EnrollIn     = op.EnrollIn
 	Revoke       = op.Revoke
 	RevokeIn     = op.RevokeIn
+	Forget       = op.Forget
 	CertifyIn    = op.CertifyIn
 	RotateKey    = op.RotateKey
 	RetireKey    = op.RetireKey

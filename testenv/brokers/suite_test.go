@@ -39,6 +39,7 @@ func suite(t *testing.T, b broker, is traits) {
 		{"controller restart", controllerRestart},
 		{"events once", eventsOnce},
 		{"dots in names", dots},
+		{"forgotten", forgotten},
 	} {
 		began := time.Now()
 		if !t.Run(c.name, func(t *testing.T) {

@@ -54,6 +54,10 @@ func TestOwnThings(t *testing.T) {
 				}
 				node.Drop()
 				must(t, boss.Hears(n.Live(), "gone"))
+				for _, name := range []string{n.Live(), n.Reported("config")} { // it is forgotten
+					must(t, boss.Publish(name, "", true))
+					must(t, boss.Hears(name, ""))
+				}
 			})
 		}
 		outside := s.dial(t, cloud, nil)

@@ -37,8 +37,8 @@ var roles = map[tokens.Role][]string{
 		"GET /v1/nodes/{node}/slots/{service}/logs",
 	},
 	tokens.Admin: {
-		"POST /v1/nodes/{node}/enroll", "POST /v1/nodes/{node}/revoke", "POST /v1/identities/certify",
-		"POST /v1/identities/revoke",
+		"POST /v1/nodes/{node}/enroll", "POST /v1/nodes/{node}/revoke", "POST /v1/nodes/forget",
+		"POST /v1/identities/certify", "POST /v1/identities/revoke",
 		"GET /v1/journal/export", "GET /v1/journal/backup", "GET /v1/tokens", "POST /v1/tokens",
 		"POST /v1/tokens/{token}/revoke",
 		"POST /v1/keys/rotate", "POST /v1/keys/retire", "GET /debug/pprof/{profile}",

@@ -43,6 +43,7 @@ func (b Core) Operations() []api.Operation {
 
 		api.Bind(op.EnrollNode, c.Enroll),
 		api.Bind(op.RevokeNode, c.Revoke),
+		api.Bind(op.ForgetNodes, c.Forget),
 		api.Bind(op.CertifyIdentity, c.Certify),
 		api.Bind(op.RevokeIdentity, c.Disown),
 		api.Ask(op.ShowKeys, c.SigningKeys),

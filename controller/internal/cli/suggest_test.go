@@ -181,6 +181,7 @@ func TestEventsInWords(t *testing.T) {
 				`"ca":"c","from":"10.0.0.7"}`)},
 		{Type: "revoked", Who: "token/ann",
 			Data: []byte(`{"subject":"cloud/eu","reason":"contract ended","serials":["1"]}`)},
+		{Type: "forgotten", Node: "node-3", Who: "token/ann", Data: []byte(`{"reason":"scrapped"}`)},
 		{Type: "join-refused", Node: "node-1",
 			Data: []byte(`{"subject":"node/node-1","from":"10.0.0.7","error":{"code":"expired",` +
 				`"message":"the token has expired"},"count":4}`)},

@@ -29,6 +29,7 @@ import (
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/flow"
+	"tandem.internal/shared/link"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )
@@ -354,6 +355,10 @@ func (c *Core) run(e fleet.Effect) {
 		c.outbox.publish(e)
 	case fleet.Ask:
 		c.outbox.ask(e)
+	case fleet.Clear:
+		for _, name := range e.Topics {
+			c.outbox.send(link.Publication{Topic: name, Retain: true})
+		}
 	case fleet.Greet:
 		c.outbox.greet(e.Nodes)
 	case fleet.WriteCopy:
@@ -374,26 +379,6 @@ func (c *Core) run(e fleet.Effect) {
 	default:
 		panic(fmt.Sprintf("distribute: unknown effect %T", e))
 	}
-}
-
-// announce wakes those who follow the journal.
-func (c *Core) announce() {
-	c.wakeFollowers()
-	c.noteStatus()
-}
-
-func (c *Core) wakeFollowers() {
-	c.changedMu.Lock()
-	defer c.changedMu.Unlock()
-	close(c.changed)
-	c.changed = make(chan struct{})
-}
-
-// Changed is closed when the journal has grown, or the controller's session with its broker has begun or ended.
-func (c *Core) Changed() <-chan struct{} {
-	c.changedMu.Lock()
-	defer c.changedMu.Unlock()
-	return c.changed
 }
 
 var errStopped = wire.New(wire.CodeUnavailable, "", "the controller is stopping")

@@ -136,6 +136,15 @@ func (c *Core) Revoke(ctx context.Context, in op.RevokeIn) (view.Node, error) {
 	return c.Node(ctx, in.NodeIn)
 }
 
+// Forget takes nodes out of the unit.
+func (c *Core) Forget(ctx context.Context, in op.Forget) (op.Forgotten, error) {
+	who := caller.From(ctx).Who()
+	_, err := c.order(ctx, func(t uint64) fleet.Event {
+		return fleet.Forget{Ticket: t, Nodes: in.Nodes, Force: in.Force, Reason: in.Reason, Who: who}
+	})
+	return op.Forgotten{Nodes: in.Nodes}, err
+}
+
 // JoinURL is where nodes join, "" if they cannot.
 func (c *Core) JoinURL() string {
 	if c.authority == nil {

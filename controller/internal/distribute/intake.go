@@ -111,7 +111,7 @@ func (c *Core) hear(t *topic.Topic, m link.Message) {
 		ev.Raw = m.Payload // with the proof, which says how old it is at most
 	}
 	if err != nil {
-		c.queue.put(item{event: fleet.Bad{Node: t.Node, Topic: m.Topic, Err: err}}, nil)
+		c.queue.put(item{event: fleet.Bad{Node: t.Node, Topic: m.Topic, Err: err, Retained: m.Retained}}, nil)
 		return
 	}
 	if t.Leaf == topic.Reply || known && c.queue.roomy() { // what is durable already is not waited for

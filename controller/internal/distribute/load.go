@@ -187,5 +187,5 @@ var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused,
 
 // keptTypes are the records that compaction leaves: that history, who belonged to the unit, which
 // keys signed, and what operators ordered.
-var keptTypes = append(slices.Clone(historyTypes), record.Enrol, record.Joined, record.Revoked, record.Keys,
-	record.Settings, record.Maintenance, record.Request, record.Reply)
+var keptTypes = append(slices.Clone(historyTypes), record.Enrol, record.Joined, record.Revoked, record.Forgotten,
+	record.Keys, record.Settings, record.Maintenance, record.Request, record.Reply)

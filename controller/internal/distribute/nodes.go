@@ -50,6 +50,7 @@ func (c *Core) ListNodes(ctx context.Context, in op.NodesIn) (v op.Nodes, err er
 func (c *Core) selects(in *op.NodesIn, n *view.Node) bool {
 	state := n.State(c.unitSource())
 	return (in.Type == "" || n.Type == in.Type) && (!in.Online || n.Online) && (!in.Offline || !n.Online) &&
+		(in.OfflineFor == 0 || !n.Online && !n.FirstSeen.IsZero() && c.cfg.Now().Sub(n.Since) >= in.OfflineFor) &&
 		(!in.Behind || !n.InSync && state != "revoked") && (len(in.States) == 0 || slices.Contains(in.States, state))
 }
 

@@ -69,7 +69,7 @@ func newOutbox(c *Core) *outbox {
 	return o
 }
 
-// desired lists what the Fleet wants retained.
+// desired lists what the Fleet wants retained, and where nothing is to be.
 func (c *Core) desired() []fleet.Publish {
 	byDoc := map[*kind.Doc]*fleet.Publish{}
 	var all []*fleet.Publish
@@ -87,9 +87,9 @@ func (c *Core) desired() []fleet.Publish {
 			p.Nodes = append(p.Nodes, n.Name)
 		}
 	}
-	out := make([]fleet.Publish, len(all))
-	for i, p := range all {
-		out[i] = *p
+	out := c.fleet.Withdrawn()
+	for _, p := range all {
+		out = append(out, *p)
 	}
 	return out
 }

@@ -206,9 +206,9 @@ func (o *outbox) found(node string, kind wire.Kind, payload []byte) {
 	switch {
 	case s != nil && s.doc != nil:
 		s.same = err == nil && s.doc.Same(d) && o.sealed(d)
-	case err == nil && d.Mode == wire.ModeTry, payload == nil:
-		// A trial that was withdrawn, perhaps just before a crash: nobody is to begin it now. What is too long is
-		// nothing that a node could take, and would come again in every session.
+	case s != nil, payload == nil, err == nil && d.Mode == wire.ModeTry:
+		// Nothing is to be there. A trial was withdrawn, perhaps just before a crash: nobody is to begin it now. What
+		// is too long is nothing that a node could take, and would come again in every session.
 		if s == nil {
 			s = &slot{slotKey: slotKey{node, kind}, topic: topic.ForNode(o.c.cfg.Unit, node).Desired(kind)}
 			o.slots[s.slotKey] = s

@@ -54,3 +54,23 @@ func (c *Core) noteStatus() {
 	c.outbox.send(link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, statusTopic), Payload: payload,
 		Retain: true})
 }
+
+// announce wakes those who follow the journal.
+func (c *Core) announce() {
+	c.wakeFollowers()
+	c.noteStatus()
+}
+
+func (c *Core) wakeFollowers() {
+	c.changedMu.Lock()
+	defer c.changedMu.Unlock()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Changed is closed when the journal has grown, or the controller's session with its broker has begun or ended.
+func (c *Core) Changed() <-chan struct{} {
+	c.changedMu.Lock()
+	defer c.changedMu.Unlock()
+	return c.changed
+}

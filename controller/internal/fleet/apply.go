@@ -57,6 +57,11 @@ func (f *Fleet) targets(r *record.Record, data any) error {
 		return d.Keys.Check()
 	case record.Enrolment:
 		return enrol.Check(d)
+	case record.ForgottenData:
+		if !wire.ValidName(r.Node) {
+			return fmt.Errorf("%.80q is no name of a node", r.Node)
+		}
+		return nil
 	default:
 		return nil
 	}
@@ -147,6 +152,9 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		f.questions.replied(&d)
 	case record.Enrolment:
 		f.enrolled.Apply(r.At, r.Who, d)
+		f.awaits(d)
+	case record.ForgottenData:
+		f.applyForgotten(r.Node, r.At)
 	case record.Verdict:
 		f.applyVerdict(r, &d)
 	case record.IssuedData:
@@ -232,6 +240,7 @@ func (f *Fleet) node(name string, at time.Time) *Node {
 	if n == nil {
 		n = &Node{Name: name, FirstSeen: at, Since: at, Kinds: map[wire.Kind]*KindState{}, index: -1}
 		f.nodes[name] = n
+		delete(f.forgotten, name)
 	}
 	return n
 }

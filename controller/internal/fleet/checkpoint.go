@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,12 +17,13 @@ import (
 
 // snapshot is the whole state as it is kept. Documents that nodes share are written once.
 type snapshot struct {
-	Seq      uint64                    `json:"seq"`
-	Sources  map[wire.Kind]*sourceSnap `json:"sources,omitempty"`
-	Docs     []*kind.Doc               `json:"docs"`
-	Nodes    []*nodeSnap               `json:"nodes"`
-	Enrolled jsontext.Value            `json:"enrolled,omitzero"` // of package enrol
-	Keys     record.SigningKeys        `json:"keys,omitzero"`
+	Seq       uint64                    `json:"seq"`
+	Sources   map[wire.Kind]*sourceSnap `json:"sources,omitempty"`
+	Docs      []*kind.Doc               `json:"docs"`
+	Nodes     []*nodeSnap               `json:"nodes"`
+	Forgotten map[string]time.Time      `json:"forgotten,omitempty"`
+	Enrolled  jsontext.Value            `json:"enrolled,omitzero"` // of package enrol
+	Keys      record.SigningKeys        `json:"keys,omitzero"`
 
 	Maintenance Maintenance       `json:"maintenance,omitzero"`
 	Orders      map[string]*Asked `json:"orders,omitempty"`
@@ -52,7 +54,7 @@ type kindSnap struct {
 // Checkpoint returns the state as of Seq, so that Replay may begin there.
 func (f *Fleet) Checkpoint() []byte {
 	snap := snapshot{
-		Seq: f.seq, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys,
+		Seq: f.seq, Forgotten: f.forgotten, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys,
 		Maintenance: f.maintenance, Orders: f.questions.orders,
 		Sources: map[wire.Kind]*sourceSnap{},
 	}
@@ -129,6 +131,7 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 		}
 	}
 	maps.Copy(f.questions.orders, snap.Orders)
+	maps.Copy(f.forgotten, snap.Forgotten)
 	if len(snap.Enrolled) > 0 {
 		enrolled, err := enrol.Restored(snap.Enrolled)
 		if err != nil {

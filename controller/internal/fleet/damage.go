@@ -73,7 +73,7 @@ func (s *step) lost(ev Lost) {
 	var nodes []*Node
 	for _, n := range s.sorted() {
 		k := n.Kinds[ev.Kind]
-		if k == nil || k.Desired == nil || k.Desired.DocRef != ev.Doc || n.Info == nil {
+		if k == nil || k.Desired == nil || k.Desired.DocRef != ev.Doc || !s.takesDocuments(n) {
 			continue
 		}
 		if of.body(n) != nil {

@@ -52,12 +52,27 @@ func (s *step) enrolment(ev Enrolment) {
 		if sub := s.enrolled.Lookup(subject); sub != nil && typ != record.Enrol && typ != record.JoinRefused {
 			s.effect(admission(sub, cut))
 		}
+		s.standing(typ, node)
 	}
 	a := Answer{Ticket: ev.Ticket}
 	if d.Err != nil {
 		a.Err = d.Err
 	}
 	s.effect(a)
+}
+
+// standing has a node's documents follow from whether it belongs to the unit.
+func (s *step) standing(typ record.Type, node string) {
+	n := s.nodes[node]
+	switch {
+	case n == nil:
+		return
+	case typ == record.Revoked:
+		s.takeDocuments(func(revoked *Node) bool { return revoked == n })
+	case typ == record.Joined:
+		s.distribute(n)
+	}
+	s.review(n, s.now)
 }
 
 // consequence says whom a record is about, and why that one's session has to end, if it has to.
@@ -113,7 +128,7 @@ func (f *Fleet) CA() string { return f.enrolled.CA() }
 func (f *Fleet) Awaited(now time.Time) (all []view.Node) {
 	f.enrolled.Each(func(sub *enrol.Subject) {
 		name, isNode := strings.CutPrefix(sub.Name, nodePrefix)
-		if !isNode || f.nodes[name] != nil || sub.Standing(now) == "revoked" {
+		if !isNode || f.nodes[name] != nil || !f.forgotten[name].IsZero() || sub.Standing(now) == "revoked" {
 			return
 		}
 		if id := f.Identity(name, now); id != nil {

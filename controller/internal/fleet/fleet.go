@@ -57,10 +57,11 @@ type Fleet struct {
 	seq         uint64 // newest record applied
 	sources     []*source
 	nodes       map[string]*Node
-	enrolled    *enrol.State       // who belongs to the unit
-	keys        record.SigningKeys // that sign what the controller says
-	maintenance Maintenance        // that is announced
-	questions   questions          // to nodes, that somebody waits for
+	forgotten   map[string]time.Time // when, by the names of nodes that are not known any more
+	enrolled    *enrol.State         // who belongs to the unit
+	keys        record.SigningKeys   // that sign what the controller says
+	maintenance Maintenance          // that is announced
+	questions   questions            // to nodes, that somebody waits for
 
 	// Known only while the controller runs.
 	damaged  map[string]*wire.Error // submitted documents that the journal has lost, by hash
@@ -103,7 +104,8 @@ type Node struct {
 // New returns the state of a unit of which nothing is known.
 func New(opt Options) *Fleet {
 	f := &Fleet{
-		opt: opt.withDefaults(), nodes: map[string]*Node{}, enrolled: enrol.New(), questions: newQuestions(),
+		opt: opt.withDefaults(), nodes: map[string]*Node{}, forgotten: map[string]time.Time{},
+		enrolled: enrol.New(), questions: newQuestions(),
 		damaged: map[string]*wire.Error{}, limiter: newLimiter(opt.Limits), troubles: troubles{},
 	}
 	f.sources, f.outputs = newSources(opt.Kinds)
@@ -252,6 +254,8 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.retry(ev)
 	case Enrolment:
 		s.enrolment(ev)
+	case Forget:
+		s.forget(ev)
 	case KeyOrder:
 		s.keyOrder(ev)
 	case Change:
@@ -290,6 +294,7 @@ func (s *step) opened(ev Opened) {
 		}
 	}
 	s.begin(record.OpenedData{Version: ev.Version, Epoch: s.opt.Epoch})
+	s.takeDocuments(func(n *Node) bool { return s.isRevoked(n.Name) }) // of a program that issued them all the same
 	if len(ask) > 0 {
 		s.ask(wire.MethodReport, ask, nil)
 	}

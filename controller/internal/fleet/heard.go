@@ -26,6 +26,9 @@ type Heard struct {
 func (Heard) event() {}
 
 func (s *step) heard(h *Heard) {
+	if s.disregards(h) {
+		return
+	}
 	switch {
 	case h.Reported != nil:
 		s.heardReport(h)
@@ -130,7 +133,7 @@ const rolledBackEarly = "rolled back before it heard of the confirmation"
 // rolledBackTrial reports whether a node has rolled back what was confirmed.
 func (s *step) rolledBackTrial(n *Node, o *offer) bool {
 	k := n.Kinds[o.Name]
-	if o.mode == wire.ModeTry || n.Info == nil || k == nil || k.Desired == nil || k.Last == nil {
+	if o.mode == wire.ModeTry || !s.takesDocuments(n) || k == nil || k.Desired == nil || k.Last == nil {
 		return false
 	}
 	return k.Desired.Mode == wire.ModeTry && k.Last.Stamp() == k.Desired.Stamp() && k.Last.State == wire.StateRolledBack

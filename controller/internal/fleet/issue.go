@@ -37,7 +37,7 @@ func (s *step) spread(o *output, reason string) int {
 	}
 	var nodes []*Node
 	for _, n := range s.sorted() {
-		if k := n.Kinds[o.Name]; s.due(n, &of) != "" || n.Info != nil && k != nil && k.Failed() {
+		if k := n.Kinds[o.Name]; s.due(n, &of) != "" || s.takesDocuments(n) && k != nil && k.Failed() {
 			nodes = append(nodes, n)
 		}
 	}
@@ -65,7 +65,7 @@ func (s *step) issueDue(of offer, reason string) int {
 // it has recovered from an error of its own, or it came back with a document that failed (seed 000, Node
 // Info Change). "": it is not.
 func (s *step) due(n *Node, o *offer) string {
-	if n.Info == nil {
+	if !s.takesDocuments(n) {
 		return ""
 	}
 	body := o.body(n)
@@ -108,8 +108,8 @@ func (s *step) issue(o offer, nodes []*Node, whole bool, reason string) int {
 	var bodies [][]byte
 	count := 0
 	for _, n := range nodes {
-		if n.Info == nil {
-			continue // its type is not known yet; it gets its document when it tells
+		if !s.takesDocuments(n) {
+			continue // it gets its document when it tells its type, or has joined anew
 		}
 		body := o.body(n)
 		if body == nil {
@@ -165,7 +165,8 @@ func (s *step) checkEpoch(n *Node, o *output) {
 	switch {
 	case k.Desired != nil && knows.Compare(k.Desired.Stamp()) <= 0:
 	case knows.Compare(next) < 0:
-		if of, ok := s.offered(o); k.Desired != nil && ok && n.Info != nil && s.now.Sub(k.reissued) >= reissueEvery {
+		of, ok := s.offered(o)
+		if ok && k.Desired != nil && s.takesDocuments(n) && s.now.Sub(k.reissued) >= reissueEvery {
 			k.reissued = s.now
 			s.issue(of, []*Node{n}, false, "the node knows a newer document than was issued to it here")
 		}

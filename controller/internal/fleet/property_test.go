@@ -54,7 +54,7 @@ func (d *drawn) document(node string, kind wire.Kind) *wire.DocRef {
 }
 
 func (d *drawn) event() Event {
-	switch rapid.IntRange(0, 21).Draw(d.T, "event") {
+	switch rapid.IntRange(0, 23).Draw(d.T, "event") {
 	case 0:
 		return Opened{Version: "1.0.0"}
 	case 1, 2, 3:
@@ -136,6 +136,8 @@ func (d *drawn) event() Event {
 		return Copy{Hash: d.w.live.State(wire.KindConfig).Hash, Known: true}
 	case 16, 17, 18:
 		return d.ofHealth()
+	case 21, 22:
+		return d.ofMembers()
 	case 19, 20:
 		return d.ofWorkloads()
 	}

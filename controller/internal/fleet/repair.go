@@ -24,6 +24,9 @@ func (f *Fleet) needs(n *Node) needs {
 		d.grace /= 4 // nodes say live first: it is late already
 		return d
 	}
+	if f.isRevoked(n.Name) {
+		return needs{}
+	}
 	patient := n.Info != nil
 	d.report = n.Info == nil // without its type it gets no document
 	for name, k := range n.Kinds {

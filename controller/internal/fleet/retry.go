@@ -44,7 +44,7 @@ func (s *step) retry(ev Retry) {
 		}
 		var nodes []*Node
 		for _, n := range s.sorted() {
-			if k := n.Kinds[o.Name]; k != nil && k.Failed() && n.Info != nil && of.body(n) != nil {
+			if k := n.Kinds[o.Name]; k != nil && k.Failed() && s.takesDocuments(n) && of.body(n) != nil {
 				nodes = append(nodes, n)
 			}
 		}

@@ -87,6 +87,9 @@ type script struct {
 //	slots NODE BOOT SEQ [running=…] [last=…] [more] [SLOT:ID:STATE[:WORD[:WORD]]]…
 //	logs NODE SERVICE [who=WHO]
 //	says NODE [CODE]    (answers the newest question for logs)
+//	enrol|join NODE TOKEN | revoke NODE
+//	forget NODE… [force]
+//	retained EVENT…    (as the broker had kept it)
 //	restart (of the controller, on what its journal holds)
 //	show    (what operators see of health)
 //	list    (and of workloads)
@@ -148,6 +151,8 @@ func (s *script) event(what string, args []string) Event {
 		return s.heard(flags[0], l)
 	case "info":
 		return s.infoWith(flags[0], flags[1], number(s.t, flags[2]), flags[3], wire.Code(options["error"]))
+	case "enrol", "join", "revoke", "forget", "retained":
+		return s.memberEvent(what, args, has)
 	case "set", "unset", "health", "order", "done", "maintain", "alert":
 		return s.healthEvent(what, flags, options)
 	case "workloads", "slots", "old-agent", "logs", "says":
@@ -272,6 +277,8 @@ func (s *script) effect(e Effect) string {
 		return fmt.Sprintf("write the copy (given: %v)", e.Document != nil)
 	case RaiseEpoch:
 		return fmt.Sprintf("raise the epoch above %d", e.Above)
+	case Clear:
+		return fmt.Sprintf("clear %v", e.Topics)
 	}
 	return fmt.Sprintf("%#v", e)
 }

@@ -23,7 +23,7 @@ func (f *Fleet) View(n *Node) view.Node {
 			continue
 		}
 		d := k.Document.View()
-		if everyone && k.Desired == nil && (k.Running != nil || k.Last != nil) {
+		if everyone && k.Desired == nil && (k.Running != nil || k.Last != nil) && !f.isRevoked(n.Name) {
 			d.InSync = false // it has, or has tried, what the unit has not; a trial that ran out is no arrival
 		}
 		if n.unheard(k) {

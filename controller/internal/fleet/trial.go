@@ -105,7 +105,7 @@ func (s *step) takeBack(of offer, reason string) {
 	}
 	var nodes []*Node
 	for _, n := range s.sorted() {
-		if n.Kinds[of.Name] == nil || n.Info == nil || of.body(n) == nil {
+		if n.Kinds[of.Name] == nil || !s.takesDocuments(n) || of.body(n) == nil {
 			continue
 		}
 		if tries(n) || s.due(n, &of) != "" {

@@ -14,6 +14,8 @@ type Bad struct {
 	Topic string
 	Err   *wire.Error
 	Again bool // what the node reported is lost: it is to report again
+
+	Retained bool // the broker has kept it
 }
 
 func (Bad) event() {}
@@ -64,6 +66,10 @@ func (all troubles) room(now time.Time) bool {
 }
 
 func (s *step) bad(b Bad) {
+	if b.Retained && s.isGone(b.Node) {
+		s.effect(Clear{Topics: []string{b.Topic}})
+		return
+	}
 	if skipped, ok := s.troubles.admit(s.now, b.Node); ok {
 		s.emit(record.Record{Type: record.Trouble, Node: b.Node},
 			record.TroubleData{Topic: b.Topic, Error: b.Err, Skipped: skipped})

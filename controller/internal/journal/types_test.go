@@ -14,7 +14,7 @@ const (
 	Event     = record.Event
 	Trouble   = record.Trouble
 	Note      = record.Note
-	typeEnd   = record.Proves + 1
+	typeEnd   = record.Forgotten + 1
 )
 
 var (

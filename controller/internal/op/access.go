@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,11 @@ var (
 	RevokeNode = define(Op[RevokeIn, view.Node]{
 		Name: "node.revoke", Route: "POST /v1/nodes/{node}/revoke", Role: Admin, Optional: true,
 		About: "Ends a node's session, its certificates and its open tokens, at once. To revoke again is no error.",
+	})
+	ForgetNodes = define(Op[Forget, Forgotten]{
+		Name: "nodes.forget", Route: "POST /v1/nodes/forget", Role: Admin,
+		About: "Takes nodes out of the unit, all that are named or none, with what the broker retains of them. " +
+			"One that is online is a wrong-state. One that comes back is a new node; one that was revoked stays so.",
 	})
 	CertifyIdentity = define(Op[CertifyIn, view.Certificate]{
 		Name: "identity.certify", Route: "POST /v1/identities/certify", Role: Admin,
@@ -104,6 +110,43 @@ func (in *Revoke) Check() *wire.Error {
 		return wire.New(wire.CodeTooLarge, "/reason", "longer than 256 bytes")
 	}
 	return nil
+}
+
+// Forget names nodes that are not the unit's any more.
+type Forget struct {
+	Nodes  []string `json:"nodes"`            // their names, at most 1000
+	Force  bool     `json:"force,omitzero"`   // also those that are online
+	Reason string   `json:"reason,omitempty"` // for the journal, at most 256 bytes
+}
+
+// MaxForget bounds the nodes that are forgotten together.
+const MaxForget = 1000
+
+// Check judges the names, and the reason's length.
+func (in *Forget) Check() *wire.Error {
+	switch {
+	case len(in.Nodes) == 0:
+		return wire.New(wire.CodeMissing, "/nodes", "required")
+	case len(in.Nodes) > MaxForget:
+		return wire.New(wire.CodeTooLarge, "/nodes", fmt.Sprintf("at most %d names", MaxForget))
+	case len(in.Reason) > 256:
+		return wire.New(wire.CodeTooLarge, "/reason", "longer than 256 bytes")
+	}
+	for i, name := range in.Nodes {
+		at := fmt.Sprintf("/nodes/%d", i)
+		if !wire.ValidName(name) {
+			return wire.New(wire.CodeInvalidArgument, at, fmt.Sprintf("%.80q is not a node ID", name))
+		}
+		if slices.Contains(in.Nodes[:i], name) {
+			return wire.New(wire.CodeDuplicate, at, name+" is named twice")
+		}
+	}
+	return nil
+}
+
+// Forgotten names the nodes that were forgotten.
+type Forgotten struct {
+	Nodes []string `json:"nodes"` // in the order in which they were named
 }
 
 // CertifyIn asks for a certificate.

@@ -4,6 +4,7 @@ import (
 	"path"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -36,6 +37,8 @@ type NodesIn struct {
 	Online  bool     `query:"online" json:"-"`  // connected
 	Offline bool     `query:"offline" json:"-"` // not connected
 	Behind  bool     `query:"behind" json:"-"`  // not in step
+	// were heard of, and are not connected for at least so long
+	OfflineFor time.Duration `query:"offlineFor" json:"-"`
 	// their names come after this one; where the answer before ended, whatever has come or gone since
 	After string `query:"after" is:"name" json:"-"`
 	Limit int    `query:"limit" min:"1" max:"100000" json:"-"` // at most so many

@@ -102,6 +102,11 @@ type SettingsData struct {
 	Settings *wire.HealthSettings `json:"settings,omitempty"` // nil: unset
 }
 
+// ForgottenData is the data of Forgotten records.
+type ForgottenData struct {
+	Reason string `json:"reason,omitempty"`
+}
+
 // MaintenanceData is the data of Maintenance records.
 type MaintenanceData struct {
 	Until  time.Time `json:"until,omitzero"` // zero: it is over
@@ -158,6 +163,8 @@ func Decode(t Type, data []byte) (any, error) {
 		return parse[MaintenanceData](data)
 	case Proves:
 		return parse[ProvesData](data)
+	case Forgotten:
+		return parse[ForgottenData](data)
 	}
 	return nil, nil
 }

@@ -25,6 +25,7 @@ func TestEncodedDataIsReadBack(t *testing.T) {
 		Settings:    SettingsData{Scope: view.Scope{All: true}},
 		Note:        view.Remark{Text: "hello"},
 		Revoked:     RevokedData{Subject: "node/n1"},
+		Forgotten:   ForgottenData{Reason: "scrapped"},
 		JoinRefused: JoinRefusedData{Subject: "node/n1", Count: 3},
 		Keys:        KeysData{Did: RetireKey, Keys: SigningKeys{Rev: 3, Retired: []string{"k"}}},
 	} {

@@ -46,6 +46,7 @@ const (
 	Settings                    // what operators want of a kind of document changed
 	Maintenance                 // the controller, or the road to it, may be away on purpose; or not any more
 	Proves                      // a node has proved a message; what it does not prove is refused from now on
+	Forgotten                   // a node is not one of the unit any more, unless it says something again
 	typeEnd
 )
 
@@ -56,6 +57,7 @@ var typeNames = [typeEnd]string{
 	RolledBack: "rolledback", State: "state", Trouble: "trouble", Note: "note",
 	Enrol: "enrol", Joined: "joined", Renewed: "renewed", Revoked: "revoked", JoinRefused: "join-refused",
 	Keys: "keys", Settings: "settings", Maintenance: "unit-maintenance", Proves: "proves",
+	Forgotten: "forgotten",
 }
 
 // String returns the type's name, as in exports and filters.

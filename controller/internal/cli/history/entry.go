@@ -219,6 +219,10 @@ func (s say) identity(t record.Type, e view.Entry) (string, bool) {
 		})
 	case record.Revoked:
 		return read(e.Data, func(d record.RevokedData) string { return term.Remark(d.Subject, d.Reason) })
+	case record.Forgotten:
+		return read(e.Data, func(d record.ForgottenData) string {
+			return term.Remark("no node of the unit any more", d.Reason)
+		})
 	case record.JoinRefused:
 		return read(e.Data, func(d record.JoinRefusedData) string {
 			text := withError(d.Subject+from(d.From), d.Error)

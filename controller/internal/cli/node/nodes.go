@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/client"
@@ -21,6 +22,7 @@ import (
 
 func list(a *command.App) *cobra.Command {
 	var in op.PickIn
+	var sel selection
 	var watch, all bool
 	cmd := &cobra.Command{
 		Use: "nodes", Short: "List the nodes: what each runs, what it should run, and why not",
@@ -30,6 +32,7 @@ func list(a *command.App) *cobra.Command {
 		Example: "  tandem nodes\n  tandem nodes --watch\n  tandem nodes --behind --name 'press-*'\n" +
 			"  tandem nodes --state rejected --fields node,type", Args: command.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			in.NodesIn = sel.selected()
 			switch {
 			case watch && !(in.All() && in.Fields == ""):
 				return command.Usage("--watch follows every node; it does not go with flags that select some of them")
@@ -53,16 +56,34 @@ func list(a *command.App) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&watch, "watch", false, "go on showing changes until interrupted")
 	f.BoolVar(&all, "all", false, "show every node, also on a terminal")
-	f.StringVar(&in.Name, "name", "", "only those whose names match `PATTERN`: * is any characters, ? is one")
-	f.StringVar(&in.Type, "type", "", "only those of this node `TYPE`")
-	f.StringSliceVar(&in.States, "state", nil, "only those in this `STATE`; more than one: any of them")
-	f.BoolVar(&in.Online, "online", false, "only those that are connected")
-	f.BoolVar(&in.Offline, "offline", false, "only those that are not connected")
-	f.BoolVar(&in.Behind, "behind", false, "only those that are not in step")
-	f.StringVar(&in.After, "after", "", "only those whose names come after this `NODE`")
-	f.IntVar(&in.Limit, "limit", 0, "show at most `N`")
+	sel.flags(f)
+	f.StringVar(&sel.in.After, "after", "", "only those whose names come after this `NODE`")
+	f.IntVar(&sel.in.Limit, "limit", 0, "show at most `N`")
 	f.StringVar(&in.Fields, "fields", "", "show only these `FIELDS` of --json, and state, with commas between them")
 	return cmd
+}
+
+// selection are the flags that select nodes.
+type selection struct {
+	in      op.NodesIn
+	offline command.Duration
+}
+
+func (s *selection) flags(f *pflag.FlagSet) {
+	f.StringVar(&s.in.Name, "name", "", "only those whose names match `PATTERN`: * is any characters, ? is one")
+	f.StringVar(&s.in.Type, "type", "", "only those of this node `TYPE`")
+	f.StringSliceVar(&s.in.States, "state", nil, "only those in this `STATE`; more than one: any of them")
+	f.BoolVar(&s.in.Online, "online", false, "only those that are connected")
+	f.BoolVar(&s.in.Offline, "offline", false, "only those that are not connected")
+	f.Var(&s.offline, "offline-for", "only those that are not connected for at least so long")
+	f.BoolVar(&s.in.Behind, "behind", false, "only those that are not in step")
+}
+
+// selected is what the flags select.
+func (s *selection) selected() op.NodesIn {
+	in := s.in
+	in.OfflineFor = s.offline.Std()
+	return in
 }
 
 // printPicked lists some fields of nodes.

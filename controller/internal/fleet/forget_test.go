@@ -1,0 +1,121 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/shared/wire"
+)
+
+// members is a unit of n1 and n2, which have joined and are online.
+func members(t *testing.T) (w *world, step func(Event) ([]record.Record, []Effect)) {
+	w, now := newWorld(t), origin
+	step = func(ev Event) ([]record.Record, []Effect) {
+		now = now.Add(time.Second)
+		return w.step(now, ev)
+	}
+	for _, node := range []string{"n1", "n2"} {
+		step(Enrolment{Event: member("enrol", node, "t-"+node)})
+		step(Enrolment{Event: member("join", node, "t-"+node)})
+		step(w.heard(node, &wire.Live{V: wire.Version, Node: node, Boot: "b1", Session: 1, Up: true}))
+		step(w.info(node, "b1", 1, "mainType"))
+	}
+	return w, step
+}
+
+// A node that was forgotten is not awaited, and no key waits for it, although its certificate counts; with a new token
+// it is awaited.
+func TestForgottenIsNotAwaited(t *testing.T) {
+	w, step := members(t)
+	key := record.SigningKey{Key: wire.Key{ID: "k"}, Announced: origin.Add(time.Hour)}
+	expect := func(when string, awaited, unaware []string) {
+		t.Helper()
+		var got []string
+		for _, n := range w.live.Awaited(origin) {
+			got = append(got, n.Node)
+		}
+		if names := w.live.unaware(key); !slices.Equal(got, awaited) || !slices.Equal(names, unaware) {
+			t.Errorf("%s: awaited are %q, unaware of the key %q", when, got, names)
+		}
+	}
+	expect("before", nil, []string{"n1", "n2"})
+	step(Forget{Nodes: []string{"n2"}, Force: true})
+	expect("forgotten", nil, []string{"n1"})
+	step(Enrolment{Event: member("enrol", "n2", "again")})
+	expect("enrolled", []string{"n2"}, []string{"n1", "n2"})
+	w.check()
+}
+
+// What a node has proved before it was forgotten makes it no node again, whoever repeats it.
+func TestForgottenIsNotPlayedAgain(t *testing.T) {
+	w, step := members(t)
+	says := func(at time.Time) *Node {
+		h := w.heard("n2", &wire.Live{V: wire.Version, Node: "n2", Boot: "b1", Session: 1, Up: true})
+		h.Since = wire.Heard{Epoch: 5, Time: at}
+		h.Raw = wire.Prove(make([]byte, wire.ReportKeySize), "t", h.Raw, h.Since)
+		step(h)
+		return w.live.Lookup("n2")
+	}
+	step(Forget{Nodes: []string{"n2"}, Force: true})
+	at := w.live.forgotten["n2"]
+	if n := says(at.Add(-time.Second)); n != nil {
+		t.Errorf("it was said before, and the node is %+v", n)
+	}
+	if n := says(at); n == nil || !n.Up {
+		t.Errorf("it is back, and the node is %+v", n)
+	}
+	w.check()
+}
+
+// Nothing is asked of a node that was revoked, and what a program before has issued to one is withdrawn.
+func TestRevokedIsLeftAlone(t *testing.T) {
+	w, step := members(t)
+	sub := w.submit("s1", "1.0.0")
+	sub.Sub.Offline = true
+	step(sub)
+	step(w.heard("n2", &wire.Live{V: wire.Version, Node: "n2", Boot: "b1", Session: 2, Up: true, // a report is missing
+		Seqs: map[wire.Kind]uint64{wire.KindInfo: 9}}))
+	step(Enrolment{Event: member("revoke", "n2", "")})
+	for range 20 {
+		_, effects := step(Tick{})
+		for _, e := range effects {
+			if a, ok := e.(Ask); ok && slices.Contains(a.Nodes, "n2") {
+				t.Errorf("it is asked to %s", a.Method)
+			}
+		}
+	}
+
+	doc := w.live.Lookup("n1").Kinds[wire.KindConfig].Desired
+	old := record.Record{Seq: w.live.Seq() + 1, At: origin.Add(time.Hour), Type: record.Issued, Kind: "config",
+		Data: record.Encode(record.IssuedData{Epoch: doc.Epoch, Version: doc.Version, Mode: doc.Mode,
+			Docs: []record.IssuedDoc{{Hash: doc.Hash, Nodes: []string{"n1", "n2"}}}})}
+	if err := w.live.Replay(&old); err != nil {
+		t.Fatal(err)
+	}
+	w.journal = append(w.journal, old)
+	_, effects := step(Opened{Version: "2.0.0"})
+	if got, want := say(effects), "publish config <nil> "; len(got) < len(want) || got[:len(want)] != want {
+		t.Errorf("at the start: %s", got)
+	}
+	if d := w.live.Lookup("n2").Kinds[wire.KindConfig].Desired; d != nil {
+		t.Errorf("it is to have %+v", d)
+	}
+	if d := w.live.Lookup("n1").Kinds[wire.KindConfig].Desired; d == nil || d.Rev != old.Seq {
+		t.Errorf("n1 is to have %+v", d)
+	}
+	w.check()
+}
+
+// What is remembered of names that were forgotten is bounded; the newest are.
+func TestForgottenIsBounded(t *testing.T) {
+	f := New(newWorld(t).opt)
+	for i := range maxForgotten + 5 {
+		f.applyForgotten(fmt.Sprintf("n%05d", i), origin.Add(time.Duration(i)))
+	}
+	if _, first := f.forgotten["n00004"]; first || len(f.forgotten) != maxForgotten {
+		t.Errorf("%d are remembered, the oldest among them: %v", len(f.forgotten), first)
+	}
+}
