@@ -25,18 +25,14 @@ func (s State) silentFrom(limit time.Duration) time.Duration {
 	return min(max(s.success, s.reached), s.success+limit)
 }
 
-// silentUntil is when a trial has gone without contact for too long, and for how long that is: the fallback time, which
-// a temporary failure begins anew, and in any case silenceCap without a success. Of a trial that never had one, earlier
-// runs count for the latter.
+// silentUntil is when a trial has gone without contact for too long, and for how long that is: silenceCap without a
+// word, over all runs of the trial, and where there was contact before, the fallback time, which a temporary failure
+// begins anew.
 func (s State) silentUntil() (at, limit time.Duration) {
-	success := max(s.success, s.from)
-	limit = s.settings.Fallback.Std()
-	at = max(success, s.reached) + limit
-	if !s.Trial.Met {
-		success = s.spentFrom - s.spentBase
-	}
-	if hard := success + silenceCap; hard < at {
-		at, limit = hard, silenceCap
+	at, limit = s.spentFrom-s.spentBase+s.heardSpent+silenceCap, silenceCap
+	fallback := s.settings.Fallback.Std()
+	if soft := max(s.success, s.from, s.reached) + fallback; !s.Trial.Baseline.Offline && soft < at {
+		at, limit = soft, fallback
 	}
 	return at, limit
 }

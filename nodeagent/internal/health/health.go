@@ -72,7 +72,8 @@ type Trial struct {
 	Since     time.Time `json:"since,omitzero"`    // the first start
 	// of the deadline, as it will be when the next save is due: a crash never lengthens a trial
 	Spent    duration.Duration `json:"spent,omitzero"`
-	Met      bool              `json:"met,omitzero"` // there was contact, in this run or an earlier one
+	Heard    duration.Duration `json:"heard,omitzero"` // what was spent at the newest word, or approval at the node
+	Met      bool              `json:"met,omitzero"`   // there was contact, in this run or an earlier one
 	Approved string            `json:"approved,omitempty"`
 	ByHand   bool              `json:"byHand,omitzero"`  // the approval was given at the node
 	Verdict  Restart           `json:"verdict,omitzero"` // it is to be rolled back, and why
@@ -143,9 +144,11 @@ type State struct {
 	window    time.Duration // the healthy span begins here
 	spentFrom time.Duration // Trial.Spent was spentBase here
 	spentBase time.Duration
-	recheck   time.Duration // the deadline was excused until here
-	commit    bool          // asked for and not answered
-	commitAt  time.Duration // not asked for again before, or no answer is expected any more; monotonic
+
+	heardSpent time.Duration // as Trial.Heard is saved next
+	recheck    time.Duration // the deadline was excused until here
+	commit     bool          // asked for and not answered
+	commitAt   time.Duration // not asked for again before, or no answer is expected any more; monotonic
 
 	resetFrom time.Duration // a reset was tried in vain; on the clock that maintenance stops
 

@@ -88,6 +88,7 @@ func (t *step) approve(ev Order) *wire.Error {
 		if t.Trial.ByHand = true; !t.Trial.Met {
 			t.anew()
 		}
+		t.heardSpent = t.spent()
 	}
 	t.must = true
 	return nil

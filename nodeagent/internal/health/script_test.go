@@ -53,7 +53,7 @@ var stories = []string{
 	"flapping", "clock", "week", "offline", "offline-hand", "offline-sick", "offline-met", "sick", "no-slot",
 	"no-reboot", "settings", "ties", "crash", "disk",
 	"component", "component-lost", "component-orders",
-	"hard-deadline", "temporary-trial", "commit-hangs", "unknown",
+	"hard-deadline", "hard-offline", "hard-component", "temporary-trial", "commit-hangs", "unknown",
 }
 
 func TestScripts(t *testing.T) {

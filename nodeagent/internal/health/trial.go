@@ -81,6 +81,7 @@ func slotOf(list []wire.HealthSlot, id string) wire.HealthSlot {
 func (t *step) run() {
 	t.trying, t.met, t.from, t.window = true, false, t.clock(), t.clock()
 	t.spentBase, t.spentFrom, t.recheck = t.Trial.Spent.Std(), t.clock(), 0
+	t.heardSpent = t.Trial.Heard.Std()
 	if t.Trial.Baseline.Offline && !t.Trial.Met { // it waits, and its checks have not spoken yet in this run
 		t.recheck = t.clock() + t.settings.Test.Std()
 	}
@@ -124,17 +125,17 @@ func (t *step) meet() {
 		return
 	}
 	t.met = true
-	if t.Trial.Met {
-		return
+	if !t.Trial.Met {
+		t.Trial.Met = true
+		t.anew()
 	}
-	t.Trial.Met = true
-	t.anew()
+	t.heardSpent = t.spent()
 }
 
 // anew begins the deadline anew, where there was no contact before the trial: what it has waited for is there.
 func (t *step) anew() {
 	if t.Trial.Baseline.Offline {
-		t.spentBase, t.spentFrom, t.recheck = 0, t.clock(), 0
+		t.spentBase, t.spentFrom, t.recheck, t.heardSpent = 0, t.clock(), 0, 0
 		t.keepAt = t.now.Mono
 		t.keep()
 	}
@@ -221,7 +222,7 @@ func (s State) verdict() Restart {
 		roll.Detail = s.Trial.Verdict.Detail
 	case s.resting:
 		return Restart{}
-	case !s.Trial.Baseline.Offline && s.clock() >= silent:
+	case s.clock() >= silent:
 		roll.Detail = fmt.Sprintf("version %s: no contact with the controller for %v", s.Trial.Version,
 			wire.SpanOf(limit))
 	case s.overdue() && !s.excused():
@@ -292,10 +293,8 @@ func (s State) trialDeadline() (time.Duration, bool) {
 			sooner(s.now.Mono)
 		}
 		if !s.resting {
-			if !s.Trial.Baseline.Offline {
-				silent, _ := s.silentUntil()
-				sooner(silent + s.paused)
-			}
+			silent, _ := s.silentUntil()
+			sooner(silent + s.paused)
 			sooner(max(s.spentFrom+s.settings.Deadline.Std()-s.spentBase, s.recheck) + s.paused)
 		}
 	}
@@ -321,5 +320,5 @@ func (t *step) commitFailed(err *wire.Error) {
 
 // keepSpent is what is saved of the deadline: as it will be after every.
 func (t *step) keepSpent(every time.Duration) {
-	t.Trial.Spent = duration.Duration(t.spent() + every)
+	t.Trial.Spent, t.Trial.Heard = duration.Duration(t.spent()+every), duration.Duration(t.heardSpent)
 }
