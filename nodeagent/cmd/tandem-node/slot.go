@@ -232,6 +232,8 @@ func advise(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w; run this as root or as the user of the agent", err)
+	case errors.Is(err, slot.ErrChanged):
+		return fmt.Errorf("%w; look at it (tandem-node slot status), and order it again if it is still wanted", err)
 	case errors.Is(err, slot.ErrLocked):
 		return fmt.Errorf("%w; wait for it and try again", err)
 	}
@@ -295,7 +297,7 @@ func (a agentTarget) try(rest []string, cfg tryConfig) error {
 		return errors.New("nothing is staged that was not tried yet: stage something first, " +
 			"or say which slot to try again")
 	}
-	if err := a.Arm(id, cfg.Tries); err != nil {
+	if err := a.as(st, id).Arm(id, cfg.Tries); err != nil {
 		return err
 	}
 	if st, err = a.Status(); err != nil {
@@ -304,6 +306,16 @@ func (a agentTarget) try(rest []string, cfg tryConfig) error {
 	return a.out.say(st,
 		"slot %s runs on trial with the next start of the agent, at most %d times; then, without a commit, "+
 			"slot %s again: systemctl restart tandem-node", id, cfg.Tries, active(st))
+}
+
+// as is the slots for a step that is about one of them as it was looked at.
+func (a agentTarget) as(st slot.Status, id slot.ID) *slot.Store {
+	for _, x := range st.Slots {
+		if x.Slot == id {
+			return a.While(x)
+		}
+	}
+	return a.Store
 }
 
 func active(st slot.Status) slot.ID {
@@ -330,11 +342,16 @@ func (a agentTarget) rollback(why string) error {
 	if err != nil {
 		return err
 	}
+	return a.leave(st, why)
+}
+
+// leave rolls back what is on trial, or in force, as it was looked at.
+func (a agentTarget) leave(st slot.Status, why string) error {
 	from := st.Trying
 	if from == record.None {
 		from = active(st)
 	}
-	to, err := a.Rollback(from, wire.BootFallback, why)
+	to, err := a.as(st, from).Rollback(from, wire.BootFallback, why)
 	if err != nil {
 		return err
 	}
@@ -365,7 +382,7 @@ func (a agentTarget) commit() error {
 	if err != nil {
 		return err
 	}
-	if err := a.Commit(st.Running); err != nil {
+	if err := a.as(st, st.Running).Commit(st.Running); err != nil {
 		return err
 	}
 	if st, err = a.Status(); err != nil {

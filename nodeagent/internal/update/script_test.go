@@ -28,8 +28,8 @@ type script struct {
 var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 // stories are the scripts that there must be.
-var stories = []string{"good", "bad", "by-hand", "in-the-way", "reboot", "no-reboot", "later", "killed", "crash",
-	"in-force", "lost", "off", "disk",
+var stories = []string{"good", "bad", "late-commit", "by-hand", "in-the-way", "reboot", "no-reboot", "later", "killed",
+	"crash", "in-force", "lost", "off", "disk",
 	"agent", "agent-by-hand", "agent-over", "try-replaced"}
 
 func TestScripts(t *testing.T) {

@@ -237,12 +237,15 @@ func (t *step) failed(ev Ended) {
 	}
 }
 
-// verdict obeys health.
+// verdict obeys health. A commit that has not come through in time is rolled back, too: RollingBack sees whether it has
+// come through all the same.
 func (t *step) verdict(ev Verdict) {
 	switch {
-	case t.Phase != Trying || ev.Number != t.Number:
+	case t.Phase != Trying && t.Phase != Committing || ev.Number != t.Number:
 	case ev.Commit:
-		t.enter(Committing)
+		if t.Phase == Trying {
+			t.enter(Committing)
+		}
 	default:
 		t.Why = Why{ev.Why.Reason, kept(ev.Why.Detail)}
 		t.enter(RollingBack)
