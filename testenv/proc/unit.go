@@ -73,11 +73,11 @@ func Port(t testing.TB) int {
 		ports.given = map[int]bool{}
 	}
 	for range 1000 {
-		port := 18000 + 2*rand.IntN(7000)
+		port := 18000 + 3*rand.IntN(4600)
 		if ports.given[port] {
 			continue
 		}
-		if free(t, port) && free(t, port+1) {
+		if free(t, port) && free(t, port+1) && free(t, port+2) {
 			ports.given[port] = true
 			return port
 		}

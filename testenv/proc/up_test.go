@@ -2,8 +2,10 @@ package proc
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,6 +51,26 @@ func suggestions(t *testing.T, text string) (before string, commands []string) {
 	return before, commands
 }
 
+var dashboard = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/#(tdo1\.\S+)`)
+
+// ask gets something with a token, and returns the status.
+func ask(t *testing.T, url, token string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	return res.StatusCode
+}
+
 // The demo comes up, does all that it suggests as printed, stops at Ctrl-C, goes on with its state,
 // and explains what is in its way.
 func TestDemo(t *testing.T) {
@@ -62,6 +84,16 @@ func TestDemo(t *testing.T) {
 	_, after, _ := strings.Cut(log, "The unit runs.")
 	if n := strings.Count(after, "\n"); !strings.Contains(log, "every node has it (3 nodes)") || n < 10 || n > 35 {
 		t.Errorf("too little or too much:\n%s", log)
+	}
+
+	link := dashboard.FindStringSubmatch(log)
+	if link == nil {
+		t.Fatalf("no link to the dashboard:\n%s", log)
+	}
+	for path, token := range map[string]string{"/": "", "/v1/nodes": link[2]} {
+		if status := ask(t, link[1]+path, token); status != http.StatusOK {
+			t.Errorf("the dashboard's %s: status %d", path, status)
+		}
 	}
 
 	before, commands := suggestions(t, d.Log())
@@ -121,6 +153,9 @@ func TestDemo(t *testing.T) {
 	d = StartDemo(t, dir, run, env, "deploy/demo/up")
 	if !strings.Contains(d.Log(), "going on with the state") {
 		t.Errorf("the second start:\n%s", d.Log())
+	}
+	if status := ask(t, link[1]+"/v1/nodes", link[2]); status != http.StatusUnauthorized {
+		t.Errorf("the link of the demo before: status %d", status)
 	}
 	Until(t, "all are in step", func() string {
 		if o := d.Shell(before + "\nbin/tandem nodes"); !strings.Contains(o.Out, "2.3.0") ||

@@ -76,6 +76,13 @@ func TestDashboardShowsText(t *testing.T) {
 	if regexp.MustCompile(`url\(|@import`).MatchString(looks) {
 		t.Error("the looks come from elsewhere")
 	}
+	// A node that is offline, or out of step, is not green; and the token of a link is taken out of the address.
+	for _, want := range []string{`look === "good" && !(n.inSync && n.online) ? "wait" : look`,
+		`history.replaceState(null, "", location.pathname)`} {
+		if !strings.Contains(program, want) {
+			t.Errorf("the program lacks %s", want)
+		}
+	}
 	// Every element that the program looks for is on the page.
 	ids := regexp.MustCompile(`at\("([^"]+)"\)`).FindAllStringSubmatch(program, -1)
 	if len(ids) < 8 {
