@@ -50,6 +50,40 @@ func tour(t *testing.T) (steps []step) {
 	return steps
 }
 
+// recipes are the blocks of commands of the README's "How do I".
+func recipes(t *testing.T) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(Root(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(text), "\n## How do I …\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for i, part := range strings.Split(section, "```") {
+		if i%2 == 1 {
+			all = append(all, part)
+		}
+	}
+	if !ok || len(all) < 2 {
+		t.Fatalf("the README has %d recipes", len(all))
+	}
+	return all
+}
+
+// paste runs a recipe as one that is pasted as a whole: each line has to succeed.
+func (d *Demo) paste(recipe string, env []string) {
+	d.t.Helper()
+	if strings.Contains(recipe, " 8000 ") && !free(d.t, 8000) {
+		d.t.Logf("something listens on port 8000, which this needs:%s", recipe)
+		return
+	}
+	recipe = strings.Replace(recipe, " -f ", " ", 1) // which nobody ends here
+	const first = "set -e; trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
+	if o := d.Shell(first+recipe, env...); o.Status != 0 {
+		d.t.Errorf("pasted, this ends with status %d:%s\n%s%s", o.Status, recipe, o.Out, o.Errors)
+	}
+}
+
 var exitStatus = regexp.MustCompile(`# exit status (\d)$`)
 
 // compare looks for the expected lines, in order; … stands for anything.
@@ -73,7 +107,7 @@ next:
 	return ""
 }
 
-// Every command of the tour in the README, in order, as a newcomer types them in a fresh tree.
+// Every command of the tour in the README, in order, as a newcomer types them in a fresh tree, and then its recipes.
 func TestTour(t *testing.T) {
 	t.Parallel()
 	dir := Tree(t)
@@ -121,6 +155,9 @@ func TestTour(t *testing.T) {
 		if missing := compare(s.expected, got.String()); missing != "" {
 			t.Errorf("after %q the README shows\n  %s\nbut this was printed:\n%s", s.commands, missing, got.String())
 		}
+	}
+	for _, recipe := range recipes(t) {
+		d.paste(recipe, env)
 	}
 	d.Interrupt()
 	d.Wait(Patience)
