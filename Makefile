@@ -14,8 +14,9 @@ export CGO_ENABLED ?= 1
 export GOEXPERIMENT := $(shell GOEXPERIMENT=jsonv2 go env GOEXPERIMENT 2>/dev/null)
 # Programs are pure Go, so that one binary runs on any Linux of its architecture.
 BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
-AGENT ?= bin/tandem-node
-FULL ?= bin/tandem-node-full
+BIN ?= bin
+AGENT ?= $(BIN)/tandem-node
+FULL ?= $(BIN)/tandem-node-full
 
 .PHONY: help up test quick check build agent agent-full torrent notice fmt-check vet staticcheck tidy tidy-check standalone fuzz brokers bench soak ship-check vm clean
 
@@ -25,9 +26,9 @@ help: ## this list
 up: build ## build and run a unit of three nodes on this machine until Ctrl-C
 	@deploy/demo/up
 
-build: agent ## the four binaries, in bin/
+build: agent ## the four binaries, in bin/; BIN=DIR says where else
 	@for b in controller/cmd/tandem-controller controller/cmd/tandem broker/cmd/tandem-broker; do \
-		$(BUILD) -o bin/$$(basename $$b) ./$$b; done
+		$(BUILD) -o $(BIN)/$$(basename $$b) ./$$b; done
 
 # Without inlining (-l), HTTP/2 and gaps between functions the agent takes less of the node's disk and memory, and no time that anybody
 # notices: shared/docs/adr/019-an-agent-without-inlining.md. tandem-bench measures what this builds.

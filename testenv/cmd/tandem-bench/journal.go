@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -17,6 +18,67 @@ import (
 	"tandem.internal/testenv/fleet"
 )
 
+// journaler brings messages of nodes to a controller's intake, as its link does: its broker has no listeners.
+type journaler struct {
+	role    role
+	handler link.Handler
+}
+
+func newJournaler(dir string) (*journaler, error) {
+	r, err := newProduct(hostConfig{Role: "product", Dir: dir}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &journaler{r, r.(*product).app.Handler()}, nil
+}
+
+func (j *journaler) close() error { return j.role.close() }
+
+func (j *journaler) view() (v fleetView, err error) {
+	raw, err := j.role.do("view", nil)
+	if err == nil {
+		v = raw.(fleetView)
+	}
+	return v, err
+}
+
+// submit applies a version; no node is asked.
+func (j *journaler) submit(version string) error {
+	raw, err := json.Marshal(submission{version, true})
+	if err == nil {
+		_, err = j.role.do("submit", raw)
+	}
+	return err
+}
+
+// flood brings so many reports of each sender, the first with a number, each when the one before is durable, and
+// returns how long that took.
+func (j *journaler) flood(senders, seq, each int) time.Duration {
+	letters := make([][]link.Message, senders)
+	for i := range letters {
+		name := fleet.Name(i)
+		to := topic.ForNode(unitName, name).Reported(wire.KindConfig)
+		ref := wire.DocRef{Epoch: 1, Rev: 1, Version: "1.0.0", Hash: wire.Hash([]byte(name))}
+		for k := range each {
+			letters[i] = append(letters[i], link.Message{Topic: to, Payload: wire.Encode(&wire.Reported{
+				V: wire.Version, Node: name, Kind: wire.KindConfig, Boot: "boot-1", Seq: uint64(seq + k), Running: &ref,
+				Last: &wire.Attempt{Epoch: 1, Rev: 1, Version: "1.0.0", Hash: ref.Hash, State: wire.StateInstalled,
+					Attempt: 1, At: time.Unix(1_790_000_000, int64(seq+k))}})})
+		}
+	}
+	began := time.Now()
+	var wg sync.WaitGroup
+	for _, all := range letters {
+		wg.Go(func() {
+			for _, m := range all {
+				j.handler.Message(m)
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(began)
+}
+
 // journalSection brings reports of many nodes to the controller's intake, as its link does, each
 // sender waiting for its report to be durable before it sends the next: topic, envelope, state
 // machine, chain and disk. Then the journal's own group commit, by its own benchmark.
@@ -25,62 +87,26 @@ func journalSection(b *session) (err error) {
 	if err != nil {
 		return err
 	}
-	// A broker without listeners: the messages come past it.
-	r, err := newProduct(hostConfig{Role: "product", Dir: dir}, nil)
+	j, err := newJournaler(dir)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	p := r.(*product)
-	handler := p.app.Handler()
+	defer func() { err = errors.Join(err, j.close()) }()
 	const each = 100
 	senders := min(2000, b.large)
-	type letter struct {
-		topic    string
-		payloads [each][]byte
-	}
-	letters := make([]letter, senders)
-	for i := range letters {
-		name := fleet.Name(i)
-		letters[i].topic = topic.ForNode(unitName, name).Reported(wire.KindConfig)
-		for k := range letters[i].payloads {
-			ref := wire.DocRef{Epoch: 1, Rev: 1, Version: "1.0.0", Hash: wire.Hash([]byte(name))}
-			letters[i].payloads[k] = wire.Encode(&wire.Reported{V: wire.Version, Node: name, Kind: wire.KindConfig,
-				Boot: "boot-1", Seq: uint64(k + 1), Running: &ref,
-				Last: &wire.Attempt{Epoch: 1, Rev: 1, Version: "1.0.0", Hash: ref.Hash, State: wire.StateInstalled,
-					Attempt: 1, At: time.Unix(1_790_000_000, int64(k))}})
-		}
-	}
-	var before, after fleetView
-	view := func(v *fleetView) error {
-		raw, err := r.do("view", nil)
-		if err == nil {
-			*v = raw.(fleetView)
-		}
+	before, err := j.view()
+	if err != nil {
 		return err
 	}
-	if err := view(&before); err != nil {
-		return err
-	}
-	began := time.Now()
-	var wg sync.WaitGroup
-	for i := range letters {
-		wg.Go(func() {
-			l := &letters[i]
-			for _, payload := range l.payloads {
-				handler.Message(link.Message{Topic: l.topic, Payload: payload})
-			}
-		})
-	}
-	wg.Wait()
-	took := time.Since(began)
-	if err := view(&after); err != nil {
+	took := j.flood(senders, 1, each)
+	after, err := j.view()
+	if err != nil {
 		return err
 	}
 	if got := after.Records - before.Records; got != uint64(senders*each) {
 		return fmt.Errorf("%d of %d reports were journaled", got, senders*each)
 	}
-	if _, err := r.do("verify", nil); err != nil {
+	if _, err := j.role.do("verify", nil); err != nil {
 		return err
 	}
 	b.add(figure{Section: "journal", Name: fmt.Sprintf("reports through intake and state "+

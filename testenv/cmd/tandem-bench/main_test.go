@@ -23,9 +23,10 @@ func TestMain(m *testing.M) {
 func TestSections(t *testing.T) {
 	names := []string{"apply", "tls", "stall", "storm", "restart", "refill", "scale", "memory"}
 	if !testing.Short() {
-		names = append(names, "agent", "peers")
+		names = append(names, "agent", "peers", "shipped", "records", "idle")
 	}
-	args := []string{"-sizes", "12", "-large", "12", "-scale", "12", "-pairs", "1", "-root", "../../.."}
+	args := []string{"-sizes", "12", "-large", "12", "-scale", "12", "-pairs", "1", "-root", "../../..",
+		"-records", "1000", "-idle", "100ms", "-watch", "1s"}
 	if etcd, err := exec.LookPath("etcd"); err == nil && !testing.Short() { // a test builds none
 		names, args = append(names, "etcd"), append(args, "-etcd", etcd)
 	}
@@ -52,7 +53,7 @@ func TestSections(t *testing.T) {
 		}
 	}
 	for _, name := range names {
-		if targets[name] == 0 && name != "tls" && name != "peers" {
+		if targets[name] == 0 && !slices.Contains([]string{"tls", "peers", "idle"}, name) {
 			t.Errorf("%s says nothing of what is asked for", name)
 		}
 		if figures[name] == 0 {

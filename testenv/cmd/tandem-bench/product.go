@@ -30,7 +30,7 @@ type product struct {
 func newProduct(cfg hostConfig, l net.Listener) (role, error) {
 	// Nodes are asked to be patient with: a check of 10,000 nodes on a busy machine is no silence.
 	c := app.Config{
-		Unit: unitName, StateDir: filepath.Join(cfg.Dir, "state"), Listen: "127.0.0.1:0", KeepRecords: 1_000_000,
+		Unit: unitName, StateDir: filepath.Join(cfg.Dir, "state"), Listen: "127.0.0.1:0", KeepRecords: keepRecords,
 		CheckTimeout: time.Minute, ReportGrace: 5 * time.Second,
 	}
 	deps := app.Deps{NoAPI: true}
@@ -127,7 +127,7 @@ func (p *product) do(op string, args json.RawMessage) (any, error) {
 		if err := json.Unmarshal(args, &e); err != nil {
 			return nil, err
 		}
-		return nil, p.enrol(ctx, e)
+		return nil, enrol(ctx, e, p.app.JoinURL(), p.token)
 	case "verify":
 		v, err := p.app.Unit().Verify(ctx)
 		if err == nil && !v.OK {

@@ -105,9 +105,12 @@ func (b *session) natsServer() (string, error) {
 	return path, b.build("go", "build", "-o", path, "github.com/nats-io/nats-server/v2")
 }
 
-// shipped builds the product's programs as they are shipped and returns their directory.
-func (b *session) shipped() (string, error) {
+// programs builds the product's programs as they are shipped and returns their directory.
+func (b *session) programs() (string, error) {
 	dir := filepath.Join(b.dir, "bin")
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil // for another section
+	}
 	return dir, b.build("make", "-s", "build", "BIN="+dir)
 }
 

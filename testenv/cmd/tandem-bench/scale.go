@@ -12,7 +12,7 @@ import (
 const checkTimeout = 5 * time.Second
 
 // scaleRoom is the memory that a node and its part of the controller may take here together, in bytes.
-const scaleRoom = 300_000
+const scaleRoom = 200_000
 
 // scaleSection applies to as many nodes as one machine has no connections for: over pipes, in one process.
 func scaleSection(b *session) (err error) {

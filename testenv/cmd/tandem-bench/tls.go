@@ -42,8 +42,8 @@ type bearers struct {
 // joins is how many nodes join at a time; the door takes sixteen from one address.
 const joins = 8
 
-// enrol has every node join by the door that real ones use.
-func (p *product) enrol(ctx context.Context, e enrolment) error {
+// enrol has every node join by the door that real ones use, which has a URL, each with a token for it.
+func enrol(ctx context.Context, e enrolment, url string, token func(context.Context, string) (string, error)) error {
 	all := bearers{Nodes: map[string]bearer{}}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -53,7 +53,12 @@ func (p *product) enrol(ctx context.Context, e enrolment) error {
 	for range joins {
 		wg.Go(func() {
 			for name := range names {
-				b, ca, err := p.join(ctx, name)
+				var b bearer
+				var ca []byte
+				text, err := token(ctx, name)
+				if err == nil {
+					b, ca, err = join(ctx, url, text)
+				}
 				if err != nil {
 					cancel()
 					failed <- fmt.Errorf("%s joins: %w", name, err)
@@ -85,13 +90,15 @@ func (p *product) enrol(ctx context.Context, e enrolment) error {
 	return errors.Join(ctx.Err(), os.WriteFile(e.Path, raw, 0o600))
 }
 
-// join trades a token for a certificate.
-func (p *product) join(ctx context.Context, name string) (b bearer, ca []byte, err error) {
-	e, err := p.app.Unit().Enroll(app.As(ctx, "bench"), app.EnrollIn{NodeIn: app.NodeIn{Node: name}})
-	if err != nil {
-		return b, nil, err
-	}
-	token, err := jointoken.Parse(e.Token)
+// token asks for a join token.
+func (p *product) token(ctx context.Context, node string) (string, error) {
+	e, err := p.app.Unit().Enroll(app.As(ctx, "bench"), app.EnrollIn{NodeIn: app.NodeIn{Node: node}})
+	return e.Token, err
+}
+
+// join trades a token for a certificate at the join door.
+func join(ctx context.Context, url, text string) (b bearer, ca []byte, err error) {
+	token, err := jointoken.Parse(text)
 	if err != nil {
 		return b, nil, err
 	}
@@ -121,7 +128,7 @@ func (p *product) join(ctx context.Context, name string) (b bearer, ca []byte, e
 				}
 				return nil
 			}}}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.app.JoinURL()+jointoken.JoinPath,
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+jointoken.JoinPath,
 		bytes.NewReader(body))
 	if err != nil {
 		return b, nil, err
