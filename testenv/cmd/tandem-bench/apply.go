@@ -145,6 +145,7 @@ func (b *session) applyFigures(s applySides, t map[string][]float64, transport s
 			b.add(add(fmt.Sprintf(name, "processor time of the nodes"), "µs/node", u.nodes))
 			b.add(add(fmt.Sprintf(name, "allocations of the host"), "/node", u.allocations))
 			b.add(add(fmt.Sprintf(name, "allocated by the host"), "B/node", u.bytes))
+			b.add(add(fmt.Sprintf(name, "commits of the host"), "", u.commits))
 		}
 	}
 }

@@ -111,9 +111,6 @@ type burst struct {
 }
 
 func (f *floor) do(op string, args json.RawMessage) (any, error) {
-	if op == "commits" {
-		return f.commit.commits(), nil
-	}
 	if op != "publish" {
 		return nil, fmt.Errorf("the floor does not know %q", op)
 	}
@@ -135,6 +132,7 @@ func (f *floor) do(op string, args json.RawMessage) (any, error) {
 }
 
 func (f *floor) addr() net.Addr { return f.at }
+func (f *floor) commits() int64 { return f.commit.commits() }
 
 func (f *floor) close() error {
 	err := f.stop()

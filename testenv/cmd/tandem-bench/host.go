@@ -53,6 +53,9 @@ type hostConfig struct {
 // processors is a role whose work is done by another process, too.
 type processors interface{ processor() (time.Duration, error) }
 
+// committing is a role that makes durable what it gets, with so many commits so far.
+type committing interface{ commits() int64 }
+
 // role is a host's inside: it answers one operation at a time.
 type role interface {
 	do(op string, args json.RawMessage) (any, error)
@@ -295,6 +298,11 @@ func operate(r role, op string, args json.RawMessage) (any, error) {
 			used += more.Nanoseconds()
 		}
 		return used, err
+	case "commits": // the outcome is how many there were; 0 where nobody can know
+		if c, ok := r.(committing); ok {
+			return c.commits(), nil
+		}
+		return 0, nil
 	case "allocations": // the outcome is how many there were, and their bytes
 		var s runtime.MemStats
 		runtime.ReadMemStats(&s)

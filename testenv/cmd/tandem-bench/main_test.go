@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -42,15 +43,24 @@ func TestSections(t *testing.T) {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		t.Fatal(err)
 	}
-	targets, figures := map[string]int{}, map[string]int{}
+	targets, figures, commits := map[string]int{}, map[string]int{}, 0
 	for _, f := range r.Figures {
 		figures[f.Section]++
 		if f.Met != nil {
 			targets[f.Section]++
 		}
+		if _, what, ok := strings.Cut(f.Name, "commits of the host, "); ok && !strings.HasPrefix(what, "request") {
+			commits++
+			if f.Value < 1 {
+				t.Errorf("nothing was made durable: %+v", f)
+			}
+		}
 		if f.Value < 0 || f.Name == "" {
 			t.Errorf("%+v", f)
 		}
+	}
+	if commits != 4 { // of both floors, and of the product with and without asking first
+		t.Errorf("%d figures of commits", commits)
 	}
 	for _, name := range names {
 		if targets[name] == 0 && !slices.Contains([]string{"tls", "peers", "idle"}, name) {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"tandem.internal/broker/server"
@@ -23,6 +24,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // product is the controller as it is shipped, but for its HTTP API.
 type product struct {
 	app  *app.App
+	made atomic.Int64 // commits of the journal
 	at   net.Addr
 	stop func() error
 }
@@ -35,6 +37,10 @@ func newProduct(cfg hostConfig, l net.Listener) (role, error) {
 	}
 	deps := app.Deps{NoAPI: true}
 	p := &product{}
+	deps.JournalFaults.AfterCommit = func() error { // this one only counts
+		p.made.Add(1)
+		return nil
+	}
 	if cfg.Broker != "" {
 		c.Broker, c.BrokerUser, c.BrokerSecret, c.SubscribeQoS = "tcp://"+cfg.Broker, "controller", brokerPassword, 1
 	} else {
@@ -60,6 +66,7 @@ func newProduct(cfg hostConfig, l net.Listener) (role, error) {
 	return p, nil
 }
 
+func (p *product) commits() int64 { return p.made.Load() }
 func (p *product) addr() net.Addr { return p.at }
 func (p *product) close() error   { return p.stop() }
 

@@ -25,6 +25,7 @@ type side struct {
 type use struct {
 	cpu         [2]int64  // of host and nodes, nanoseconds
 	allocations [2]uint64 // of the host: how many, and their bytes
+	commits     int64     // of the host
 }
 
 func (u use) minus(v use) use {
@@ -32,11 +33,12 @@ func (u use) minus(v use) use {
 		u.cpu[i] -= v.cpu[i]
 		u.allocations[i] -= v.allocations[i]
 	}
+	u.commits -= v.commits
 	return u
 }
 
-// perNode are the uses of an operation, by node; processor time in µs.
-type perNode struct{ host, nodes, allocations, bytes []float64 }
+// perNode are the uses of an operation, by node but for the commits; processor time in µs.
+type perNode struct{ host, nodes, allocations, bytes, commits []float64 }
 
 // usedBy returns what the operations with index which of every round of two used, without the first round's.
 func (s *side) usedBy(which int) (p perNode) {
@@ -51,6 +53,7 @@ func (p *perNode) add(u use, n int) {
 	p.nodes = append(p.nodes, float64(u.cpu[1])/1e3/float64(n))
 	p.allocations = append(p.allocations, float64(u.allocations[0])/float64(n))
 	p.bytes = append(p.bytes, float64(u.allocations[1])/float64(n))
+	p.commits = append(p.commits, float64(u.commits))
 }
 
 // side starts a host and n nodes, bare clients if echo is not 0, and connects them.
@@ -184,6 +187,7 @@ func (s *side) timed(op string, args any) (float64, error) {
 // usage is what host and nodes have used so far.
 func (s *side) usage() (u use, err error) {
 	return u, errors.Join(s.host.do("allocations", nil, &u.allocations), s.host.do("cpu", nil, &u.cpu[0]),
+		s.host.do("commits", nil, &u.commits),
 		s.nodes.do("cpu", 0, &u.cpu[1]))
 }
 
