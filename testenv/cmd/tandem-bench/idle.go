@@ -132,11 +132,10 @@ func idleSection(b *session) (err error) {
 	if err != nil {
 		return err
 	}
-	agent, err := b.agentBinary()
+	dir, err := b.folder()
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(agent)
 	s, err := startShipped(bin, dir, false)
 	if err != nil {
 		return err
@@ -147,8 +146,9 @@ func idleSection(b *session) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
-	cmd := exec.Command(agent, "--unit", unitName, "--node", "node-1", "--type", nodeTypes[0], "--broker",
-		"tcp://"+m.listener.Addr().String(), "--state-dir", filepath.Join(dir, "agent"), "--log-level", "error")
+	cmd := exec.Command(filepath.Join(bin, "tandem-node"), "--unit", unitName, "--node", "node-1", "--type",
+		nodeTypes[0], "--broker", "tcp://"+m.listener.Addr().String(), "--state-dir", filepath.Join(dir, "agent"),
+		"--log-level", "error")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		return err

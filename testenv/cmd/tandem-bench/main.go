@@ -80,6 +80,7 @@ var sections = []struct {
 type session struct {
 	options
 	report report
+	built  bool // the product's programs are, in dir
 }
 
 func bench(args []string) error {

@@ -35,11 +35,10 @@ func newMosquitto(cfg hostConfig) (role, error) {
 		return nil, err
 	}
 	conf := filepath.Join(cfg.Dir, "mosquitto.conf")
-	// It would else take another user, who may not read the directory, and hold back messages for slow clients.
-	text := "user root\nlistener " + port + " 127.0.0.1\nallow_anonymous true\npersistence false\n" +
+	text := "listener " + port + " 127.0.0.1\nallow_anonymous true\npersistence false\n" +
 		"set_tcp_nodelay true\nsys_interval 0\nmax_queued_messages 0\nlog_type error\nlog_dest stderr\n"
-	if os.Getuid() != 0 {
-		text = text[len("user root\n"):]
+	if os.Getuid() == 0 {
+		text += "user root\n" // else it takes one that may not read the directory
 	}
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		return nil, err

@@ -108,10 +108,12 @@ func (b *session) natsServer() (string, error) {
 // programs builds the product's programs as they are shipped and returns their directory.
 func (b *session) programs() (string, error) {
 	dir := filepath.Join(b.dir, "bin")
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil // for another section
+	if b.built {
+		return dir, nil
 	}
-	return dir, b.build("make", "-s", "build", "BIN="+dir)
+	err := b.build("make", "-s", "build", "BIN="+dir)
+	b.built = err == nil
+	return dir, err
 }
 
 // build runs a command that builds, at the top of the source tree.
