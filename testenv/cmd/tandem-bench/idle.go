@@ -166,7 +166,7 @@ func idleSection(b *session) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*b.watch)
 	defer cancel()
-	pause(ctx, b.watch/12) // what follows on a start and an apply is over
+	pause(ctx, b.watch/6) // what follows on a start and an apply is over
 	return b.watchAgent(ctx, m, strconv.Itoa(cmd.Process.Pid))
 }
 

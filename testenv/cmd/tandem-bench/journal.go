@@ -1,12 +1,11 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -116,37 +115,61 @@ func journalSection(b *session) (err error) {
 	return b.group()
 }
 
-// group runs the journal's own benchmark of its group commit.
+// group runs the journal's own benchmarks, of itself and of bbolt without it.
 func (b *session) group() error {
-	cmd := exec.Command("go", "test", "-run", "^$", "-bench", "^Benchmark(Group|Floor)$", "-benchtime", "0.5s",
+	cmd := exec.Command("go", "test", "-run", "^$", "-bench", "^Benchmark(Append|Floor)$", "-benchtime", "0.5s",
 		"./controller/internal/journal")
 	cmd.Dir = b.root
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("the journal's benchmark: %w\n%s", err, out)
 	}
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		f := strings.Fields(lines.Text())
-		for i := 1; i < len(f); i++ {
-			if f[i] != "records/s" {
-				continue
-			}
-			v, err := strconv.ParseFloat(f[i-1], 64)
-			if err != nil {
-				return err
-			}
-			name, callers, _ := strings.Cut(f[0], "/callers=")
-			callers, _, _ = strings.Cut(callers, "-")
-			fig := figure{Section: "journal", Name: fmt.Sprintf("bbolt group commit without a "+
-				"journal, %s callers", callers), Unit: "records/s", Value: v}
-			if name == "BenchmarkGroup" {
-				fig.Name = fmt.Sprintf("group commit of the journal, %s callers", callers)
-				if callers != "64" { // so few are bound by the disk's syncs
-					fig = fig.least(50_000)
-				}
-			}
-			b.add(fig)
-		}
+	all, err := benchmarks(string(out))
+	if err != nil {
+		return err
+	}
+	for _, f := range all {
+		b.add(f)
 	}
 	return nil
+}
+
+// journalBenchmarks are those that must be there, with the rows that they make.
+var journalBenchmarks = map[string]string{
+	"BenchmarkAppend/batch=":  "the journal by itself, %s records in a commit",
+	"BenchmarkFloor/callers=": "bbolt group commit without a journal, %s callers",
+}
+
+// benchmarks reads what "go test -bench" prints of the journal.
+func benchmarks(out string) (all []figure, err error) {
+	found := map[string]bool{}
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		at := slices.Index(f, "records/s")
+		if at < 1 {
+			continue
+		}
+		for prefix, row := range journalBenchmarks {
+			size, ok := strings.CutPrefix(f[0], prefix)
+			if !ok {
+				continue
+			}
+			found[prefix] = true
+			size, _, _ = strings.Cut(size, "-") // the number of processors
+			fig := figure{Section: "journal", Name: fmt.Sprintf(row, size), Unit: "records/s"}
+			if fig.Value, err = strconv.ParseFloat(f[at-1], 64); err != nil {
+				return nil, err
+			}
+			if n, err := strconv.Atoi(size); err == nil && n >= 512 && strings.HasPrefix(f[0], "BenchmarkAppend") {
+				fig = fig.least(50_000) // fewer in a commit are bound by the disk's syncs
+			}
+			all = append(all, fig)
+		}
+	}
+	for prefix := range journalBenchmarks {
+		if !found[prefix] {
+			return nil, fmt.Errorf("the journal has no benchmark %s any more", prefix)
+		}
+	}
+	return all, nil
 }

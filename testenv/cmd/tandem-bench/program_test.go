@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -82,5 +83,31 @@ func TestNATSProtocol(t *testing.T) {
 	}
 	if got := natsPut(nil, "desired.a", "", []byte("xy")); !slices.Equal(got, []byte("PUB desired.a 2\r\nxy\r\n")) {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestBenchmarks(t *testing.T) {
+	const out = `goos: linux
+BenchmarkAppend/batch=64-2    610  981234 ns/op  41000 records/s  12 B/op
+BenchmarkAppend/batch=512-2   410  1281234 ns/op  61000 records/s  12 B/op
+BenchmarkFloor/callers=64-2   610  12000 ns/op  5032 records/s
+PASS
+`
+	all, err := benchmarks(out)
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if f := all[0]; f.Value != 41_000 || f.Met != nil || f.Name != "the journal by itself, 64 records in a commit" {
+		t.Errorf("%+v", f)
+	}
+	if f := all[1]; f.Met == nil || !*f.Met {
+		t.Errorf("%+v", f)
+	}
+	if f := all[2]; f.Value != 5032 || f.Met != nil {
+		t.Errorf("%+v", f)
+	}
+	_, without, _ := strings.Cut(out, "BenchmarkFloor")
+	if _, err := benchmarks(without); err == nil {
+		t.Error("a benchmark that has gone is not missed")
 	}
 }
