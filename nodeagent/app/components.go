@@ -110,7 +110,8 @@ func (a *Agent) startParts(boot wire.BootReason) {
 	crashed := []wire.BootReason{wire.BootFatal, wire.BootOOM, wire.BootWatchdogHung, wire.BootWatchdogPID,
 		wire.BootKernel, wire.BootPowerFail}
 	for _, p := range a.node.parts {
-		p.begin = update.Started{Crashed: slices.Contains(crashed, boot), Own: p.own}
+		p.begin = update.Started{Crashed: slices.Contains(crashed, boot), Power: boot == wire.BootPowerFail,
+			Own: p.own}
 		a.logged(p, a.stepPart(p, update.Tick{}))
 	}
 }

@@ -227,7 +227,7 @@ func (a *Agent) runHealthEffect(e health.Effect) {
 			return health.Committed{Trial: e.Trial, Err: err}
 		})
 	case health.RollBack:
-		v := update.Verdict{Why: update.Why{Reason: e.Reason, Detail: e.Detail}}
+		v := update.Verdict{Why: update.Why{Reason: e.Reason, Detail: e.Detail, Failed: true}}
 		a.judged(e.Trial, v, func(err *wire.Error) health.Event { return health.Restarting{Err: err} })
 	case health.RestartAgent:
 		a.restart(func() error {

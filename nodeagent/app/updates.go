@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"sort"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,6 +21,9 @@ func slotsOf(st slot.Status) health.Slots {
 	out := health.Slots{Current: string(st.Running), Used: true}
 	for _, s := range st.Slots {
 		h := wire.HealthSlot{ID: string(s.Slot), State: wire.SlotState(s.State), Version: s.Version}
+		if s.State == record.Updating {
+			h.Hash = s.Hash
+		}
 		h.Verified = s.Hash != "" || s.Slot == record.Factory
 		if s.Slot == record.Factory && s.Slot == st.Running {
 			h.Version = settings.Version
@@ -95,6 +99,12 @@ func (a *Agent) viewParts() (v health.Updates) {
 		if !p.own {
 			v.List = append(v.List, r.Component(p.name))
 		}
+		for _, q := range r.Quarantine {
+			if !p.own {
+				q.Component = p.name
+			}
+			v.Quarantine = append(v.Quarantine, q)
+		}
 		for _, o := range []update.Outcome{r.Last, r.Before} {
 			if o.Tried {
 				v.Over = append(v.Over, health.Over{Trial: update.Trial(p.name, o.Number), Kept: o.Committed,
@@ -113,6 +123,9 @@ func (a *Agent) viewParts() (v health.Updates) {
 			v.Busy = fmt.Sprintf("component %s, version %s, is %s", p.name, r.Version, r.Doing())
 		}
 	}
+	// a generic sort would make the agent larger
+	sort.SliceStable(v.Quarantine, func(i, j int) bool { return v.Quarantine[i].At.Before(v.Quarantine[j].At) })
+	v.Quarantine = v.Quarantine[max(0, len(v.Quarantine)-wire.MaxQuarantine):]
 	return v
 }
 
@@ -135,7 +148,8 @@ func (a *Agent) judged(trial string, v update.Verdict, answer func(*wire.Error) 
 }
 
 // tryPart has what is staged of a component, or of the agent if there is no name, tried by order of the controller.
-func (a *Agent) tryPart(name, version, by string) *wire.Error {
+func (a *Agent) tryPart(what *wire.TryParams, by string) *wire.Error {
+	name := what.Component
 	for _, p := range a.node.parts {
 		if p.name != name && (name != "" || !p.own) {
 			continue
@@ -145,7 +159,8 @@ func (a *Agent) tryPart(name, version, by string) *wire.Error {
 			err = a.stepPart(p, update.Look{})
 		}
 		if err == nil {
-			err = a.stepPart(p, update.Order{What: update.OrderTry, By: by, Version: version})
+			err = a.stepPart(p, update.Order{What: update.OrderTry, By: by, Version: what.Version,
+				Force: what.Force})
 		}
 		return failed(err)
 	}

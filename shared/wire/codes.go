@@ -28,6 +28,7 @@ const (
 	CodeNotFound        Code = "not-found"
 	CodeNotAllowed      Code = "not-allowed"
 	CodeNotSupported    Code = "not-supported"
+	CodeQuarantined     Code = "quarantined"
 	CodeUnconfirmed     Code = "unconfirmed"
 	CodeApplyFailed     Code = "apply-failed"
 	CodeTimeout         Code = "timeout"
@@ -61,6 +62,7 @@ var Meanings = map[Code]string{
 	CodeNotFound:        "What was asked for does not exist.",
 	CodeNotAllowed:      "The caller or the node's own rules do not permit this.",
 	CodeNotSupported:    "The receiver does not know how to do this.",
+	CodeQuarantined:     "The same content has failed before, and was not forced.",
 	CodeUnconfirmed:     "The tried document was not confirmed in time and was rolled back.",
 	CodeApplyFailed:     "The node's apply command failed.",
 	CodeTimeout:         "The work did not end within its time limit.",

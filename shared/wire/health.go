@@ -49,6 +49,7 @@ type Health struct {
 	Slots      []HealthSlot      `json:"slots,omitempty"`      // A/B slots of the agent
 	Current    string            `json:"current,omitempty"`    // the slot that runs, by ID
 	Components []HealthComponent `json:"components,omitempty"` // other parts of the node that are updated on trial
+	Quarantine []HealthFailed    `json:"quarantine,omitempty"` // what has failed on trial, the oldest first
 	Trial      *HealthTrial      `json:"trial,omitempty"`      // of the agent or a component
 	Restart    *HealthRestart    `json:"restart,omitempty"`    // a restart that was decided and has not happened yet
 	Boot       HealthBoot        `json:"boot"`                 // why and when the node started
@@ -104,6 +105,7 @@ type HealthSlot struct {
 	State    SlotState `json:"state"`             // of the slot
 	Version  string    `json:"version,omitempty"` // that it holds
 	Verified bool      `json:"verified,omitzero"` // its content has the expected hash
+	Hash     string    `json:"hash,omitempty"`    // of its content, while that waits for a trial
 }
 
 // HealthComponent is a part of the node, other than the agent, that a program updates on trial.
@@ -113,9 +115,22 @@ type HealthComponent struct {
 	State   SlotState `json:"state"`
 	Version string    `json:"version,omitempty"` // in force
 	Next    string    `json:"next,omitempty"`    // being installed, installed, on trial, or to be removed
+	Hash    string    `json:"hash,omitempty"`    // of the content of Next, while that waits for a trial
 	Running string    `json:"running,omitempty"` // version that runs, as reported by the program
 	Text    string    `json:"text,omitempty"`    // what the update does now, or why the newest one failed
 }
+
+// HealthFailed is content that has failed on trial: it is refused unless somebody insists.
+type HealthFailed struct {
+	Component string    `json:"component,omitempty"` // empty: the agent
+	Version   string    `json:"version"`             // that failed
+	Hash      string    `json:"hash"`                // of its content
+	Text      string    `json:"text,omitempty"`      // why
+	At        time.Time `json:"at"`                  // when, by the node's clock
+}
+
+// MaxQuarantine is the most contents that a report has in Quarantine.
+const MaxQuarantine = 16
 
 // HealthTrial is a trial of a slot, or of a component, that is under way.
 type HealthTrial struct {
@@ -219,6 +234,7 @@ type RebootParams struct {
 type TryParams struct {
 	Component string `json:"component,omitempty"` // empty: the agent itself
 	Version   string `json:"version,omitempty"`   // version that must be staged; empty: any
+	Force     bool   `json:"force,omitzero"`      // also if that content has failed before
 }
 
 // ApproveParams allow the node to keep the version on trial.
@@ -251,6 +267,9 @@ func (h *Health) check() error {
 		if !s.State.known() {
 			return New(CodeBadValue, at+"/state", "no such state")
 		}
+		if err := first(content(at+"/hash", s.Hash)); err != nil {
+			return err
+		}
 	}
 	if len(h.Components) > maxList {
 		return New(CodeTooLarge, "/components", "more than "+strconv.Itoa(maxList))
@@ -258,12 +277,15 @@ func (h *Health) check() error {
 	for i, c := range h.Components {
 		at := "/components/" + strconv.Itoa(i)
 		if err := first(name(at+"/name", c.Name), plain(at+"/version", c.Version), plain(at+"/next", c.Next),
-			plain(at+"/running", c.Running), plain(at+"/text", c.Text)); err != nil {
+			content(at+"/hash", c.Hash), plain(at+"/running", c.Running), plain(at+"/text", c.Text)); err != nil {
 			return err
 		}
 		if !c.State.known() {
 			return New(CodeBadValue, at+"/state", "no such state")
 		}
+	}
+	if err := h.checkQuarantine(); err != nil {
+		return err
 	}
 	if r := h.Restart; r != nil {
 		if err := first(text("/restart/reason", string(r.Reason)), plain("/restart/detail", r.Detail),
@@ -287,6 +309,33 @@ func (h *Health) check() error {
 		}
 	}
 	return within("/settings", h.Settings.check())
+}
+
+func (h *Health) checkQuarantine() error {
+	if len(h.Quarantine) > MaxQuarantine {
+		return New(CodeTooLarge, "/quarantine", "more than "+strconv.Itoa(MaxQuarantine))
+	}
+	for i, q := range h.Quarantine {
+		at := "/quarantine/" + strconv.Itoa(i)
+		if q.Component != "" {
+			if err := first(name(at+"/component", q.Component)); err != nil {
+				return err
+			}
+		}
+		if err := first(plain(at+"/version", q.Version), hash(at+"/hash", q.Hash), plain(at+"/text", q.Text),
+			instant(at+"/at", q.At)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// content is as hash, for one that may be absent.
+func content(path, h string) *Error {
+	if h == "" {
+		return nil
+	}
+	return hash(path, h)
 }
 
 func (t *HealthTrial) check() error {

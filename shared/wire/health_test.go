@@ -18,9 +18,13 @@ func init() {
 	samples["health"] = `{"indicator":4,"text":"in contact with the controller","contact":{"in":true,` +
 		`"since":"2026-11-20T10:00:00Z","result":"success","last":"2026-11-20T10:09:00Z",` +
 		`"document":"2026-11-20T10:00:01Z"},"slots":[{"id":"a","state":"active","version":"1.4.0","verified":true},` +
-		`{"id":"b","state":"inprogress","version":"1.5.0","verified":true}],` +
+		`{"id":"b","state":"inprogress","version":"1.5.0","verified":true,` +
+		`"hash":"sha256:` + strings.Repeat("b", 64) + `"}],` +
 		`"current":"b","components":[{"name":"os","state":"updating","version":"6","next":"7","running":"6",` +
-		`"text":"staged"}],"trial":{"slot":"b","version":"1.5.0","since":"2026-11-20T10:00:00Z",` +
+		`"hash":"sha256:` + strings.Repeat("7", 64) + `","text":"staged"}],` +
+		`"quarantine":[{"component":"os","version":"5","hash":"sha256:` + strings.Repeat("5", 64) + `",` +
+		`"text":"no contact","at":"2026-11-19T10:00:00Z"}],` +
+		`"trial":{"slot":"b","version":"1.5.0","since":"2026-11-20T10:00:00Z",` +
 		`"remaining":"PT1M","deadline":"PT21M","offline":true,"approval":"needed",` +
 		`"waitsFor":[{"code":"check","name":"disk","text":"98 % full"}]},"restart":{"reason":"reboot-command",` +
 		`"detail":"new kernel","at":"2026-11-20T10:10:00Z"},` +
@@ -29,7 +33,7 @@ func init() {
 		`"maintenance":"2026-11-20T12:00:00Z","settings":` + settingsSample + `}`
 	samples["settings"] = settingsSample
 	samples["reboot"] = `{"reason":"new kernel"}`
-	samples["tryslot"] = `{"version":"1.5.0"}`
+	samples["tryslot"] = `{"version":"1.5.0","force":true}`
 	samples["approve"] = `{"version":"1.5.0"}`
 	samples["maintenance"] = strings.Replace(samples["beacon"], `}}`, `},"maintenance":"2026-11-20T12:00:00Z"}`, 1)
 	decoders["health"], decoders["settings"], decoders["reboot"] = again[Health], again[HealthSettings],
@@ -73,6 +77,16 @@ func TestEveryRuleOfHealth(t *testing.T) {
 		{"health", `"text":"staged"`, `"text":"` + long + `"`, "too-large", "/components/0/text"},
 		{"health", `"components":[`, `"components":[` + strings.Repeat(`{"name":"x","state":"unused"},`, 256),
 			"too-large", "/components"},
+		{"health", `"hash":"sha256:b`, `"hash":"sha256:B`, "bad-value", "/slots/1/hash"},
+		{"health", `"hash":"sha256:7`, `"hash":"sha256:`, "bad-value", "/components/0/hash"},
+		{"health", `"component":"os","version":"5"`, `"component":"an os","version":"5"`, "bad-value",
+			"/quarantine/0/component"},
+		{"health", `"version":"5"`, `"version":"\n"`, "bad-value", "/quarantine/0/version"},
+		{"health", `"hash":"sha256:5`, `"hash":"sha256:`, "bad-value", "/quarantine/0/hash"},
+		{"health", `"text":"no contact"`, `"text":"` + long + `"`, "too-large", "/quarantine/0/text"},
+		{"health", `"at":"2026-11-19T10:00:00Z"`, `"at":null`, "missing", "/quarantine/0/at"},
+		{"health", `"quarantine":[`, `"quarantine":[` + strings.Repeat(`{"version":"5"},`, 16), "too-large",
+			"/quarantine"},
 		{"health", `"trial":{"slot":"b"`, `"trial":{"component":"an os","slot":"b"`, "bad-value", "/trial/component"},
 		{"health", `"trial":{"slot":"b"`, `"trial":{"slot":""`, "missing", "/trial/slot"},
 		{"health", `"slot":"b","version":"1.5.0"`, `"slot":"b","version":"\n"`, "bad-value", "/trial/version"},

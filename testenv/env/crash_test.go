@@ -122,6 +122,7 @@ func (s story) run(t *testing.T, setup env.Setup, which string, at int, how faul
 		ops = c.machine.Disarm()
 		e.Calm()
 		if c.open { // not acknowledged: the operator does it again, and is told if it was done after all
+			c.final.Force = true // its trial may have begun, and ended, in between
 			r, err := e.Submit(c.final)
 			if err != nil || r.State != "accepted" && r.Error.Code != wire.CodeAlreadyExists {
 				e.Wrong("again: %s %v %v", r.State, r.Error, err)

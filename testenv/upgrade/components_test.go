@@ -229,9 +229,37 @@ func TestComponentRollsBack(t *testing.T) {
 				}
 				return ""
 			})
+			a.refusesAgain(c.why)
 			a.untouched()
 			a.ended()
 		})
+	}
+}
+
+// refusesAgain has version 2 staged and tried once more: it is refused with the reason of before, at the node and by
+// the controller, unless somebody insists.
+func (a withApp) refusesAgain(why string) {
+	a.t.Helper()
+	stage := func(more ...string) proc.Output {
+		return proc.Run(a.t, a.Dir, nil, append([]string{proc.Binary(a.t, "tandem-node"), "slot", "stage",
+			"--state-dir", a.StateDir("n1"), "--component", "app", "--version", "2",
+			filepath.Join(a.holds, "2.tar")}, more...)...)
+	}
+	o := stage()
+	has(a.t, o, 1, "", "version 2 failed here before: ")
+	has(a.t, o, 1, "", why)
+	has(a.t, a.Tandem("health", "n1"), 0, "IN QUARANTINE", "")
+	has(a.t, stage("--force"), 0, "is there for the agent to install", "")
+	proc.Until(a.t, "the controller knows what is staged", func() string {
+		if h := a.health(); len(h.Components) != 1 || h.Components[0].Hash == "" || h.Components[0].Text != "staged" {
+			return fmt.Sprintf("%+v", h)
+		}
+		return ""
+	})
+	has(a.t, a.Tandem("node", "try", "n1", "--component", "app"), 1, "",
+		"quarantined: version 2 failed on node n1 before: ")
+	if s := a.component("status"); s.Phase != "staged" || a.runs() != "1" {
+		a.t.Errorf("version %s runs; %+v", a.runs(), s)
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"tandem.internal/controller/internal/api/apitest"
 	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -100,6 +102,22 @@ func told() (entries []view.Entry) {
 	return entries
 }
 
+// quarantined is a unit in which node-3 has staged what has failed on node-4.
+var quarantined = played(healthy, func(u *apitest.Rig) {
+	hash := wire.Hash([]byte("os 7"))
+	h := wire.Health{Indicator: wire.IndicatorContact, Text: "x", Settings: wire.HealthSettings{}.Complete(),
+		Boot:       wire.HealthBoot{Reason: wire.BootStop, At: u.Now()},
+		Components: []wire.HealthComponent{{Name: "os", State: wire.SlotUpdating, Version: "6", Next: "7", Hash: hash}}}
+	u.Report("node-3", wire.KindHealth, wire.StateInstalled, nil, wire.Encode(&h))
+	h.Components = nil
+	h.Quarantine = []wire.HealthFailed{{Component: "os", Version: "7", Hash: hash, At: u.Now().Add(-time.Hour),
+		Text: "no contact with the controller for PT5M"}, {Version: "1.5.0", Hash: wire.Hash([]byte("1.5.0")),
+		At: u.Now().Add(-time.Minute), Text: "no sound"}}
+	u.Report("node-4", wire.KindHealth, wire.StateInstalled, nil, wire.Encode(&h))
+	join(u, "node-4", apitest.Now.AddDate(0, 3, 0))
+	must(u.Enrolment(context.Background(), enrol.Prove{Subject: "node/node-4"}))
+})
+
 func alert(state string, value float64, reason string) jsontext.Value {
 	text := `{"v":1,"node":"node-1","boot":"b","seq":3,"at":"2026-11-20T09:59:00Z","type":"alert",` +
 		`"detail":{"timestamp":"2026-11-20T09:59:00Z","tag":"systemQuotaAlert",` +
@@ -148,6 +166,9 @@ func TestHealthCommands(t *testing.T) {
 		{"node-try-refused", "node try node-1 --version 1.6.0", nil},
 		{"node-try-component", "node try node-1 --component os --version 1.5.0", nil},
 		{"node-try-component-unknown", "node try node-1 --component oz", nil},
+		{"node-try-quarantined", "node try node-3 --component os", quarantined},
+		{"node-try-forced", "node try node-3 --component os --force", quarantined},
+		{"health-quarantine", "health node-4", quarantined},
 		{"node-approve", "node approve node-1 --version 1.5.0", nil},
 		{"unit-maintenance", "unit maintenance --for 2h --reason switch", nil},
 		{"unit-maintenance-long", "unit maintenance --for 2d --reason switch", nil},

@@ -85,6 +85,14 @@ var (
 		u.Submit(view.Submission{Document: apitest.Document("2.1.0"), Who: apitest.Alice, Via: "cli",
 			Mode: wire.ModeTry, ConfirmWithin: 90 * time.Second})
 	})
+	// nobody has confirmed what was on trial, and node-1 has failed at it
+	expired = played(func(u *apitest.Rig) {
+		u.Submit(view.Submission{Document: apitest.Document("2.1.0"), Who: apitest.Alice, Via: "cli",
+			Mode: wire.ModeTry, ConfirmWithin: 90 * time.Second})
+		u.Report("node-1", wire.KindConfig, wire.StateFailed,
+			wire.New(wire.CodeApplyFailed, "", "the on-apply command ended with exit status 3"), nil)
+		u.Advance(2 * time.Minute)
+	})
 	failed = played(func(u *apitest.Rig) {
 		u.Submit(view.Submission{Document: apitest.Document("1.9.5"), Who: apitest.Alice, Via: "cli"})
 		u.Damage()

@@ -19,7 +19,7 @@ func (c *Core) Reboot(ctx context.Context, in op.RebootIn) (view.Ordered, error)
 
 // Try is described at Reboot.
 func (c *Core) Try(ctx context.Context, in op.TryIn) (view.Ordered, error) {
-	p := wire.TryParams{Component: in.Component, Version: in.Version}
+	p := wire.TryParams{Component: in.Component, Version: in.Version, Force: in.Force}
 	return orderNode(ctx, c, in.Node, wire.MethodTry, &p)
 }
 

@@ -168,7 +168,7 @@ func (f *Fleet) apply(r *record.Record, data any) {
 			}
 		}
 	case record.TrialOver:
-		f.applyTrialOver(r)
+		f.applyTrialOver(r, &d)
 	case record.StateChange:
 		st := &f.source(wire.Kind(r.Kind)).State
 		st.State, st.Error, st.Since = d.State, d.Error, r.At
@@ -189,7 +189,7 @@ func (f *Fleet) applyVerdict(r *record.Record, d *record.Verdict) {
 	case r.Type == record.Refused:
 		st.Attempted = &view.Attempted{Version: d.Version, At: r.At, Who: r.Who, Error: d.Error}
 	case d.Mode == wire.ModeTry:
-		st.Attempted = nil
+		st.Attempted, st.GivenUp = nil, stillGivenUp(st.GivenUp, d)
 		st.Trial = &kind.Trial{
 			Version: d.Version, Hash: d.Hash, Lenient: d.Lenient, Who: r.Who,
 			Deadline: r.At.Add(d.Within.Std()), Within: d.Within,
@@ -197,7 +197,7 @@ func (f *Fleet) applyVerdict(r *record.Record, d *record.Verdict) {
 	default:
 		*st = kind.State{
 			State: kind.Installed, Version: d.Version, Hash: d.Hash, Lenient: d.Lenient,
-			Rev: r.Seq, Since: r.At, Who: r.Who,
+			Rev: r.Seq, Since: r.At, Who: r.Who, GivenUp: stillGivenUp(st.GivenUp, d),
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -99,6 +100,8 @@ func (q *questions) order(s *step, ev *Order) {
 			"; nothing was sent, and nothing waits for it: order it again when it is back")
 	case len(q.orders) >= maxOrders:
 		err = wire.New(wire.CodeUnavailable, "", "too many orders wait for an answer; try again in a few seconds")
+	default:
+		err = s.against(n, ev)
 	}
 	if err != nil {
 		s.effect(Answer{Ticket: ev.Ticket, Err: err})
@@ -110,6 +113,26 @@ func (q *questions) order(s *step, ev *Order) {
 	s.emit(record.Record{Type: record.Request, Node: n.Name, Who: ev.Who}, data)
 	q.tickets[data.ID] = ev.Ticket
 	s.askOne(id, n, ev.Method, ev.Params, notAfter)
+}
+
+// against says what the kinds know against an order.
+func (s *step) against(n *Node, ev *Order) *wire.Error {
+	proving := s.proving()
+	for _, o := range s.outputs {
+		if o.Against == nil {
+			continue
+		}
+		var others []kind.Node
+		for _, m := range s.sorted() {
+			if proving[m.Name] || m == n {
+				others = append(others, m.as(o.Name))
+			}
+		}
+		if err := o.Against(n.as(o.Name), others, ev.Method, ev.Params); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (q *questions) query(s *step, ev *Query) {

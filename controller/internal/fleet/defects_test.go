@@ -80,20 +80,23 @@ func TestMissedConfirmationIsIssuedAgain(t *testing.T) {
 	}
 }
 
-// A node that comes back from a boot with an error gets its document again, also when its live
-// message comes before its report.
-func TestNodeInErrorGetsItsDocumentAfterABoot(t *testing.T) {
-	h := newRig(t)
-	h.submit("1.0.0", wire.ModeApply, 0)
-	h.join("n")
-	v1 := h.want("n")
-	h.report("n", "b", 1, wire.StateFailed, v1, nil)
-	h.live("n", "b", 1, false, 0, nil)
-	h.live("n", "c", 1, true, 0, nil)
-	h.info("n", "c", 1)
-	h.report("n", "c", 1, wire.StateFailed, v1, nil)
-	if h.want("n") == v1 {
-		t.Error("not issued again after a boot with an error")
+// A node that comes back from a boot gets a document again that it had refused, also when its live message comes before
+// its report. One that went wrong while it was applied it does not get unasked.
+func TestRefusedDocumentIsIssuedAgainAfterABoot(t *testing.T) {
+	for state, again := range map[wire.State]bool{wire.StateRejected: true, wire.StateFailed: false,
+		wire.StateRolledBack: false} {
+		h := newRig(t)
+		h.submit("1.0.0", wire.ModeApply, 0)
+		h.join("n")
+		v1 := h.want("n")
+		h.report("n", "b", 1, state, v1, nil)
+		h.live("n", "b", 1, false, 0, nil)
+		h.live("n", "c", 1, true, 0, nil)
+		h.info("n", "c", 1)
+		h.report("n", "c", 1, state, v1, nil)
+		if (h.want("n") != v1) != again {
+			t.Errorf("%s: issued again after a boot: %v", state, !again)
+		}
 	}
 }
 

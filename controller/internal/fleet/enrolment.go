@@ -120,6 +120,18 @@ func (f *Fleet) revoked() map[string]bool {
 	return all
 }
 
+// proving returns the names of the nodes that prove what they say, and were not revoked: nobody else can have made it
+// up.
+func (f *Fleet) proving() map[string]bool {
+	all := map[string]bool{}
+	f.enrolled.Each(func(sub *enrol.Subject) {
+		if name, isNode := strings.CutPrefix(sub.Name, nodePrefix); isNode {
+			all[name] = sub.Revoked.IsZero() && !sub.Proves.IsZero()
+		}
+	})
+	return all
+}
+
 // CA is the fingerprint of the CA that the unit's nodes trust; "" while none has joined.
 func (f *Fleet) CA() string { return f.enrolled.CA() }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/kinds/health"
 	"tandem.internal/shared/wire"
 )
@@ -59,6 +60,19 @@ func told(w *world, flags []string, options map[string]string) *wire.Health {
 		h.Indicator, h.Checks = wire.IndicatorCheck,
 			[]wire.HealthCheck{{Name: "fine", OK: true, Since: origin}, {Name: c, Since: origin}}
 	}
+	if v := options["staged"]; v != "" {
+		h.Slots = []wire.HealthSlot{{ID: "b", State: wire.SlotUpdating, Version: v, Hash: wire.Hash([]byte(v))}}
+	}
+	if v := options["os"]; v != "" {
+		h.Components = []wire.HealthComponent{{Name: "os", State: wire.SlotUpdating, Next: v,
+			Hash: wire.Hash([]byte(v))}}
+	}
+	for _, part := range []string{"", "os"} {
+		if v := options["failed"+part]; v != "" {
+			h.Quarantine = append(h.Quarantine, wire.HealthFailed{Component: part, Version: v,
+				Hash: wire.Hash([]byte(v)), Text: "no contact", At: origin})
+		}
+	}
 	if r := options["restart"]; r != "" {
 		h.Restart = &wire.HealthRestart{Reason: wire.BootReason(r), At: origin}
 	}
@@ -90,12 +104,15 @@ func (s *script) healthEvent(what string, flags []string, options map[string]str
 			}
 		}
 		return Change{Ticket: s.tickets, Source: wire.KindHealth, Data: ev, Who: "ann"}
+	case "proves":
+		return Enrolment{Event: enrol.Prove{Subject: "node/" + flags[0]}}
 	case "health":
 		return s.report(wire.KindHealth, flags, options)
 	case "order":
 		params := map[string][]byte{
-			"reboot":  wire.Encode(&wire.RebootParams{Reason: flags[2]}),
-			"try":     wire.Encode(&wire.TryParams{Version: flags[2]}),
+			"reboot": wire.Encode(&wire.RebootParams{Reason: flags[2]}),
+			"try": wire.Encode(&wire.TryParams{Version: flags[2], Component: options["component"],
+				Force: options["force"] != ""}),
 			"approve": wire.Encode(&wire.ApproveParams{Version: flags[2]}),
 			"restart": wire.Encode(&wire.RestartParams{Service: flags[2]}),
 		}[flags[1]]

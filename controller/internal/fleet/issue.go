@@ -62,8 +62,8 @@ func (s *step) issueDue(of offer, reason string) int {
 }
 
 // due says why a node is to get a document: what it should have is not what was last issued to it,
-// it has recovered from an error of its own, or it came back with a document that failed (seed 000, Node
-// Info Change). "": it is not.
+// it has recovered from an error of its own, or it came back with a document that it had refused (seed 000,
+// Node Info Change); one that broke it is not tried again unasked. "": it is not.
 func (s *step) due(n *Node, o *offer) string {
 	if !s.takesDocuments(n) {
 		return ""
@@ -84,7 +84,7 @@ func (s *step) due(n *Node, o *offer) string {
 		return "the node knows a newer document than was issued to it"
 	case n.recovered:
 		return "the node has recovered from its error"
-	case k.Failed() && k.IssuedBoot != n.Boot && k.Boot == n.Boot: // refused in this boot, it would be again
+	case k.Failed() && !k.Broke() && k.IssuedBoot != n.Boot && k.Boot == n.Boot: // refused in this boot: so again
 		return "node is back with an error"
 	}
 	return ""

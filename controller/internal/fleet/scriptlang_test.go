@@ -153,7 +153,7 @@ func (s *script) event(what string, args []string) Event {
 		return s.infoWith(flags[0], flags[1], number(s.t, flags[2]), flags[3], wire.Code(options["error"]))
 	case "enrol", "join", "revoke", "forget", "retained":
 		return s.memberEvent(what, args, has)
-	case "set", "unset", "health", "order", "done", "maintain", "alert":
+	case "set", "unset", "health", "order", "done", "maintain", "alert", "proves":
 		return s.healthEvent(what, flags, options)
 	case "workloads", "slots", "old-agent", "logs", "says":
 		return s.workloadEvent(what, flags, options)
@@ -173,9 +173,9 @@ func (s *script) event(what string, args []string) Event {
 		return s.heard(flags[0], &wire.Reply{V: wire.Version, Node: flags[0], ID: s.events + flags[0],
 			Error: wire.New(wire.CodeExpired, "/notAfter", "too late")})
 	case "submit":
-		dry, offline := has("dry"), has("offline")
+		dry, offline, force := has("dry"), has("offline"), has("force")
 		sub := s.submit(flags[0], flags[1], flags[2:]...)
-		sub.Sub.DryRun, sub.Sub.Offline = dry, offline
+		sub.Sub.DryRun, sub.Sub.Offline, sub.Sub.Force = dry, offline, force
 		if within := options["try"]; within != "" {
 			d, err := time.ParseDuration(within)
 			if err != nil {
@@ -267,6 +267,9 @@ func (s *script) effect(e Effect) string {
 			return fmt.Sprintf("answer %d: %s", e.Ticket, e.Data)
 		}
 		r := e.Result
+		if q := r.Quarantined; q != nil {
+			return fmt.Sprintf("answer %d: %s %s, but %v", e.Ticket, r.State, r.Version, q)
+		}
 		if p := r.Placed; p != nil {
 			return fmt.Sprintf("answer %d: %s %s rev %d, issued %d, placed %+v, checks %+v, error %v", e.Ticket,
 				r.State, r.Version, r.Rev, r.Issued, *p, r.Checks, r.Error)

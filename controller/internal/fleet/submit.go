@@ -83,9 +83,19 @@ func (s *step) rule(src *source, ev *Submit) *wire.Error {
 	} else if ev.Sub.Mode != wire.ModeApply || ev.Sub.ConfirmWithin != 0 {
 		return src.NoTrial
 	}
-	if s.again(src, ev) {
+	if !s.again(src, ev) {
+		if err := s.rises(src, ev); err != nil {
+			return err
+		}
+	}
+	if ev.Sub.DryRun { // which tells of it
 		return nil
 	}
+	return s.failedBefore(src, ev)
+}
+
+// rises says why a version may not follow what there is.
+func (s *step) rises(src *source, ev *Submit) *wire.Error {
 	c := accept.Current{Installed: src.State.State == kind.Installed && s.damage(src) == nil, Version: src.Version}
 	if src.Trial != nil {
 		c.Trial = src.Trial.Version
@@ -115,6 +125,7 @@ func (s *step) judge() {
 func (p *pending) verdict() record.Verdict {
 	v := record.Verdict{
 		ID: p.Sub.ID, Via: p.Sub.Via, Version: p.Version, Hash: p.Hash, Mode: p.Sub.Mode, Checks: p.checks(),
+		Forced: p.Sub.Force,
 	}
 	if v.Mode == wire.ModeTry {
 		v.Within = duration.Duration(p.Sub.ConfirmWithin)
@@ -175,6 +186,9 @@ func (s *step) answer(p *pending, state string, v *record.Verdict, issued int) {
 		if t := p.src.Trial; v.Mode == wire.ModeTry {
 			r.Rev, r.Deadline = t.Rev, t.Deadline
 		}
+	}
+	if state == "acceptable" {
+		r.Quarantined = s.failedBefore(p.src, &p.Submit)
 	}
 	s.effect(Answer{Ticket: p.Ticket, Result: r})
 }

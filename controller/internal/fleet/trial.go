@@ -80,7 +80,7 @@ func (s *step) expireTrials() {
 func (s *step) endTrial(src *source) {
 	t, damage := src.Trial, s.trialDamage(src)
 	src.trying = nil
-	over := record.TrialOver{Version: t.Version, Rev: t.Rev}
+	over := record.TrialOver{Version: t.Version, Rev: t.Rev, Error: s.broke(src)}
 	s.emit(record.Record{Type: record.RolledBack, Kind: string(src.Name)}, over)
 	s.trialDamageOver(src, damage)
 	reason := "trial of " + t.Version + " was not confirmed"
@@ -133,7 +133,7 @@ func (s *step) withdraw(o *output, which func(*Node) bool) {
 }
 
 // applyTrialOver keeps what was tried, or forgets it.
-func (f *Fleet) applyTrialOver(r *record.Record) {
+func (f *Fleet) applyTrialOver(r *record.Record, over *record.TrialOver) {
 	src := f.source(wire.Kind(r.Kind))
 	t := src.Trial
 	if t == nil {
@@ -147,5 +147,7 @@ func (f *Fleet) applyTrialOver(r *record.Record) {
 		for _, n := range f.nodes {
 			f.review(n, r.At)
 		}
+		return
 	}
+	src.GivenUp = &kind.GivenUp{Version: t.Version, Hash: t.Hash, Error: over.Error, At: r.At}
 }

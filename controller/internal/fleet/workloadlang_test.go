@@ -86,19 +86,21 @@ func (s *script) workloadEvent(what string, flags []string, options map[string]s
 	switch what {
 	case "workloads":
 		var entries []string
-		var dry, offline bool
+		var dry, offline, force bool
 		for _, f := range flags[1:] {
 			switch f {
 			case "dry":
 				dry = true
 			case "offline":
 				offline = true
+			case "force":
+				force = true
 			default:
 				entries = append(entries, f)
 			}
 		}
 		sub := s.set(flags[0], entries...)
-		sub.Sub.DryRun, sub.Sub.Offline = dry, offline
+		sub.Sub.DryRun, sub.Sub.Offline, sub.Sub.Force = dry, offline, force
 		sub.Version, sub.Sub.Version = options["version"], options["version"]
 		if try := options["try"]; try != "" {
 			d, err := time.ParseDuration(try)

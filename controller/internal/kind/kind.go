@@ -45,6 +45,10 @@ type Kind struct {
 	// Same reports whether two details differ in progress only. Nil: they never do.
 	Same func(a, b any) bool
 
+	// Against says what is known against an order to a node; known are that node and those who prove what they say.
+	// Nil: nothing is.
+	Against func(n Node, known []Node, m wire.Method, params []byte) *wire.Error
+
 	// Words says in a few words what is in the detail of a report, in the journal, and what error it tells of. It has
 	// to bear a detail that this program would refuse. Nil: nothing.
 	Words func(raw jsontext.Value) (string, *wire.Error)

@@ -21,6 +21,16 @@ type State struct {
 	Error     *wire.Error     `json:"error,omitempty"`
 	Trial     *Trial          `json:"trial,omitempty"`
 	Attempted *view.Attempted `json:"attempted,omitempty"`
+	// the newest trial that was not confirmed, unless it or a newer version was accepted since
+	GivenUp *GivenUp `json:"givenUp,omitempty"`
+}
+
+// GivenUp is a document whose trial nobody has confirmed.
+type GivenUp struct {
+	Version string      `json:"version"`
+	Hash    string      `json:"hash"`
+	Error   *wire.Error `json:"error,omitempty"` // of a node that has failed at it
+	At      time.Time   `json:"at"`
 }
 
 // The states of a source.
@@ -128,6 +138,12 @@ func (k *Document) Settled() bool {
 func (k *Document) Failed() bool {
 	return k.Fork() != nil || k.Desired != nil && k.Last != nil && k.Last.Stamp() == k.Desired.Stamp() &&
 		k.Last.State.Settled() && k.Last.State != wire.StateInstalled
+}
+
+// Broke reports whether the newest document went wrong on the node while it was applied, or on trial. What was rejected
+// before anything was touched did not.
+func (k *Document) Broke() bool {
+	return k.Failed() && k.Last != nil && (k.Last.State == wire.StateFailed || k.Last.State == wire.StateRolledBack)
 }
 
 // Newest is the newest stamp that the node has reported anything of.

@@ -128,6 +128,7 @@ type Submit struct {
 	Lenient  bool   `query:"lenient" json:"-"`         // take what is left out as meant
 	DryRun   bool   `query:"dryRun" json:"-"`          // judge only
 	Offline  bool   `query:"offline" json:"-"`         // do not ask the nodes: they still judge what they receive
+	Force    bool   `query:"force" json:"-"`           // also if the same document has failed before
 	ID       string `query:"id" json:"-"`              // the submitter's own; one is made if it is left out
 	Document []byte `body:"application/json" json:"-"` // the document, whole
 }
@@ -148,7 +149,7 @@ func (in *Submit) Check() *wire.Error {
 func (in *Submit) Submission(source wire.Kind) view.Submission {
 	return view.Submission{
 		Kind: source, Mode: in.Mode, ConfirmWithin: in.ConfirmWithin, Version: in.Version, Lenient: in.Lenient,
-		Document: in.Document, DryRun: in.DryRun, Offline: in.Offline, ID: in.ID,
+		Document: in.Document, DryRun: in.DryRun, Offline: in.Offline, Force: in.Force, ID: in.ID,
 	}
 }
 

@@ -38,7 +38,8 @@ var (
 	})
 	TryNode = define(Op[TryIn, view.Ordered]{
 		Name: "node.try", Route: "POST /v1/nodes/{node}/try", Role: Operate, Optional: true,
-		About: "Has a node try the version of its agent, or of a component, that is staged.",
+		About: "Has a node try the version of its agent, or of a component, that is staged. Content that has failed " +
+			"on trial on a node of the unit is a quarantined, unless force is set.",
 	})
 	ApproveNode = define(Op[ApproveIn, view.Ordered]{
 		Name: "node.approve", Route: "POST /v1/nodes/{node}/approve", Role: Operate, Optional: true,
@@ -97,6 +98,7 @@ type TryIn struct {
 type Try struct {
 	Component string `json:"component,omitempty"` // name of the component; "": the agent itself
 	Version   string `json:"version,omitempty"`   // what must be staged; "": whatever is
+	Force     bool   `json:"force,omitzero"`      // also if the same content has failed on a node of the unit before
 }
 
 // ApproveIn names a node, and what it keeps.

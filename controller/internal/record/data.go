@@ -33,6 +33,7 @@ type Verdict struct {
 	Lenient  bool              `json:"lenient,omitzero"` // of old journals: read it leniently
 	Mode     wire.Mode         `json:"mode,omitempty"`
 	Within   duration.Duration `json:"within,omitzero"` // with wire.ModeTry
+	Forced   bool              `json:"forced,omitzero"` // although the same document had failed before
 	Error    *wire.Error       `json:"error,omitempty"`
 	Problems []*wire.Error     `json:"problems,omitempty"`
 	Checks   view.Checks       `json:"checks"`
@@ -62,8 +63,9 @@ type WithdrawnData struct {
 
 // TrialOver is the data of Confirm and RolledBack records.
 type TrialOver struct {
-	Version string `json:"version"`
-	Rev     uint64 `json:"rev"`
+	Version string      `json:"version"`
+	Rev     uint64      `json:"rev"`
+	Error   *wire.Error `json:"error,omitempty"` // RolledBack: of a node that has failed at it
 }
 
 // StateChange is the data of State records: a document's state changed without a submission.

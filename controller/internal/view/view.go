@@ -85,23 +85,26 @@ type Submission struct {
 	ConfirmWithin time.Duration // with wire.ModeTry only
 	DryRun        bool          // check only: every verdict, nothing journaled as accepted
 	Offline       bool          // do not ask the nodes: they still judge what they receive
+	Force         bool          // also if the same document has failed before
 }
 
 // Result is the verdict on a Submission.
 type Result struct {
-	ID       string        `json:"id"`                 // of the submission
-	State    string        `json:"state"`              // "accepted", "refused"; with DryRun "acceptable"
-	Version  string        `json:"version,omitempty"`  // of the document
-	Rev      uint64        `json:"rev,omitempty"`      // of the documents issued
-	Epoch    uint64        `json:"epoch,omitempty"`    // of the unit
-	Mode     wire.Mode     `json:"mode,omitempty"`     // "apply" or "try"
-	Deadline time.Time     `json:"deadline,omitzero"`  // a trial ends then unless confirmed
-	Error    *wire.Error   `json:"error,omitempty"`    // the first of Problems, or the rule that said no
-	Problems []*wire.Error `json:"problems,omitempty"` // of the document
-	Checks   Checks        `json:"checks"`             // what the nodes said
-	Issued   int           `json:"issued"`             // documents made from it
-	Placed   *Placed       `json:"placed,omitempty"`   // of workloads
-	Warnings []Warning     `json:"warnings,omitempty"` // what a lenient reading let pass, at most 100
+	ID       string      `json:"id"`                // of the submission
+	State    string      `json:"state"`             // "accepted", "refused"; with DryRun "acceptable"
+	Version  string      `json:"version,omitempty"` // of the document
+	Rev      uint64      `json:"rev,omitempty"`     // of the documents issued
+	Epoch    uint64      `json:"epoch,omitempty"`   // of the unit
+	Mode     wire.Mode   `json:"mode,omitempty"`    // "apply" or "try"
+	Deadline time.Time   `json:"deadline,omitzero"` // a trial ends then unless confirmed
+	Error    *wire.Error `json:"error,omitempty"`   // the first of Problems, or the rule that said no
+	// with DryRun: the same document has failed before, and would be refused unless it is forced
+	Quarantined *wire.Error   `json:"quarantined,omitempty"`
+	Problems    []*wire.Error `json:"problems,omitempty"` // of the document
+	Checks      Checks        `json:"checks"`             // what the nodes said
+	Issued      int           `json:"issued"`             // documents made from it
+	Placed      *Placed       `json:"placed,omitempty"`   // of workloads
+	Warnings    []Warning     `json:"warnings,omitempty"` // what a lenient reading let pass, at most 100
 }
 
 // Checks is what the nodes said to a Submission before it was accepted.

@@ -138,6 +138,8 @@ func TestSlotsByHand(t *testing.T) {
 	}
 	n.must("version 2.0 in slot b was given up: fallback", "slot", "status")
 
+	n.inQuarantine(two)
+
 	// Tried once more on request, and committed; then back by hand.
 	n.must("slot b runs on trial", "slot", "try", "b")
 	n.launch("2.0 PID slot=b trial=1 tries=2 reason=update args=")

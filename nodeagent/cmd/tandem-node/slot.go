@@ -15,7 +15,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/nodeagent/internal/slot"
-	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/update"
 	"tandem.internal/nodeagent/internal/update/disk"
 	"tandem.internal/shared/settings"
@@ -43,6 +42,7 @@ type stageConfig struct {
 	slotConfig
 	Version string `name:"want-version"`
 	Hash    string `name:"hash"`
+	Force   bool   `name:"force"`
 }
 
 // Help describes the settings.
@@ -50,7 +50,8 @@ func (*stageConfig) Help() map[string]string {
 	return map[string]string{
 		"want-version": "version that the binary has to say it is, empty: any; or that a component's file holds; may " +
 			"be written --version",
-		"hash": "hash that the file has to have, sha256:… as sha256sum prints it; empty: any",
+		"hash":  "hash that the file has to have, sha256:… as sha256sum prints it; empty: any",
+		"force": "also if the same content has failed here before",
 	}
 }
 
@@ -58,6 +59,7 @@ type tryConfig struct {
 	slotConfig
 	Tries   int    `name:"tries" default:"3"`
 	Version string `name:"want-version"`
+	Force   bool   `name:"force"`
 }
 
 // Help describes the settings.
@@ -65,6 +67,19 @@ func (*tryConfig) Help() map[string]string {
 	return map[string]string{
 		"tries":        "starts without a commit after which the good slot runs again, 1 to 10",
 		"want-version": "of a component: version that must be staged, may be written --version; empty: any",
+		"force":        "also if the same content has failed here before",
+	}
+}
+
+type clearConfig struct {
+	slotConfig
+	Version string `name:"want-version"`
+}
+
+// Help describes the settings.
+func (*clearConfig) Help() map[string]string {
+	return map[string]string{
+		"want-version": "version that is cleared, may be written --version; empty: all",
 	}
 }
 
@@ -80,13 +95,14 @@ func (*rollbackConfig) Help() map[string]string {
 	}
 }
 
-const slotUsage = `Usage: tandem-node slot stage FILE [--version V] [--hash H]
-       tandem-node slot try [SLOT] [--tries N]
+const slotUsage = `Usage: tandem-node slot stage FILE [--version V] [--hash H] [--force]
+       tandem-node slot try [SLOT] [--tries N] [--force]
        tandem-node slot status [--json]
        tandem-node slot approve
        tandem-node slot commit
        tandem-node slot rollback [--why TEXT]
-       tandem-node slot stage|try|approve|commit|rollback --component NAME ...
+       tandem-node slot clear [--version V]
+       tandem-node slot stage|try|approve|commit|rollback|clear --component NAME ...
 
 Works on the A/B slots of this node by hand, also while the agent runs. stage writes a binary to the
 free slot, verifies it and lets it say its version. try lets the next start of the agent be a trial
@@ -97,6 +113,9 @@ the slot before. The agent, if it runs, sees all that within a minute, and resta
 and after its rollback; systemctl restart tandem-node does so at once. Run it as root or as the user
 of the agent.
 
+What has failed on trial is in quarantine: the same content is staged and tried again with --force only,
+until it or a newer version is committed. clear forgets what has failed; status lists it.
+
 With --component all of it is about another part of the node, which the agent updates by a program of
 its own. The agent sees within seconds what is wanted, and does it if it runs; status tells what became
 of it.
@@ -106,7 +125,7 @@ Example:
   tandem-node slot stage ./os-7.raucb --component os --version 7 && tandem-node slot try --component os
 `
 
-var slotVerbs = []string{"stage", "try", "status", "approve", "commit", "rollback"}
+var slotVerbs = []string{"stage", "try", "status", "approve", "commit", "rollback", "clear"}
 
 // Usage opens the help of tandem-node slot.
 func (*slotConfig) Usage() string { return slotUsage }
@@ -125,6 +144,7 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 		stage stageConfig
 		try   tryConfig
 		back  rollbackConfig
+		clean clearConfig
 		plain slotConfig
 	)
 	switch verb {
@@ -134,6 +154,8 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 		cfg, base, most = &try, &try.slotConfig, 1
 	case "rollback":
 		cfg, base = &back, &back.slotConfig
+	case "clear":
+		cfg, base = &clean, &clean.slotConfig
 	case "status", "commit", "approve":
 		cfg, base = &plain, &plain
 	case "help", "--help", "-h":
@@ -141,7 +163,7 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 	default:
 		return fail(exitUsage, settings.Unexpected([]string{verb}, slotVerbs))
 	}
-	if verb == "stage" || verb == "try" {
+	if verb == "stage" || verb == "try" || verb == "clear" {
 		for i, a := range args {
 			if a == "--version" || strings.HasPrefix(a, "--version=") {
 				args[i] = "--want-" + strings.TrimPrefix(a, "--")
@@ -174,6 +196,8 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 			err = on.try(rest, try)
 		case "status":
 			err = on.status()
+		case "clear":
+			err = on.clear(clean.Version)
 		default:
 			err = on.end(update.What(verb), back.Why)
 		}
@@ -198,6 +222,7 @@ type target interface {
 	stage(ctx context.Context, file string, cfg stageConfig) error
 	try(rest []string, cfg tryConfig) error
 	end(what update.What, why string) error // approve, commit or roll back
+	clear(version string) error             // the quarantine
 	status() error
 }
 
@@ -206,13 +231,6 @@ func openTarget(s *slot.Store, cfg slotConfig, out printer) (target, error) {
 		return agentTarget{s, cfg.StateDir, out}, nil
 	}
 	return openComponent(s, cfg.StateDir, cfg.Component, out)
-}
-
-// agentTarget is the agent: what is done to its slots, it takes up when it sees it.
-type agentTarget struct {
-	*slot.Store
-	stateDir string
-	out      printer
 }
 
 func openSlots(stateDir string) (*slot.Store, error) {
@@ -265,130 +283,6 @@ func wholeHash(hash string) string {
 		return hash
 	}
 	return wire.HashPrefix + strings.ToLower(hash)
-}
-
-func (a agentTarget) stage(ctx context.Context, file string, cfg stageConfig) error {
-	got, err := a.Stage(ctx, slot.Source{File: file, Version: cfg.Version, Hash: wholeHash(cfg.Hash)})
-	if err != nil {
-		return err
-	}
-	return a.out.say(got, "slot %s holds version %s (%s); try it: tandem-node slot try%s", got.Slot, got.Version,
-		got.Hash, cfg.where())
-}
-
-func (a agentTarget) try(rest []string, cfg tryConfig) error {
-	st, err := a.Status()
-	if err != nil {
-		return err
-	}
-	id := record.None
-	if len(rest) == 1 {
-		id = slot.ID(rest[0])
-	}
-	for _, x := range st.Slots {
-		if len(rest) == 0 && x.State == record.Updating && x.Hash != "" {
-			id = x.Slot
-		}
-	}
-	if id == record.None {
-		if st.Trying != record.None {
-			return record.ErrTrial
-		}
-		return errors.New("nothing is staged that was not tried yet: stage something first, " +
-			"or say which slot to try again")
-	}
-	if err := a.as(st, id).Arm(id, cfg.Tries); err != nil {
-		return err
-	}
-	if st, err = a.Status(); err != nil {
-		return err
-	}
-	return a.out.say(st,
-		"slot %s runs on trial with the next start of the agent, at most %d times; then, without a commit, "+
-			"slot %s again: systemctl restart tandem-node", id, cfg.Tries, active(st))
-}
-
-// as is the slots for a step that is about one of them as it was looked at.
-func (a agentTarget) as(st slot.Status, id slot.ID) *slot.Store {
-	for _, x := range st.Slots {
-		if x.Slot == id {
-			return a.While(x)
-		}
-	}
-	return a.Store
-}
-
-func active(st slot.Status) slot.ID {
-	for _, x := range st.Slots {
-		if x.State == record.Active {
-			return x.Slot
-		}
-	}
-	return record.None
-}
-
-func (a agentTarget) end(what update.What, why string) error {
-	switch what {
-	case update.OrderApprove:
-		return a.approve()
-	case update.OrderCommit:
-		return a.commit()
-	}
-	return a.rollback(why)
-}
-
-func (a agentTarget) rollback(why string) error {
-	st, err := a.Status()
-	if err != nil {
-		return err
-	}
-	return a.leave(st, why)
-}
-
-// leave rolls back what is on trial, or in force, as it was looked at.
-func (a agentTarget) leave(st slot.Status, why string) error {
-	from := st.Trying
-	if from == record.None {
-		from = active(st)
-	}
-	to, err := a.as(st, from).Rollback(from, wire.BootFallback, why)
-	if err != nil {
-		return err
-	}
-	if st, err = a.Status(); err != nil {
-		return err
-	}
-	if st.Running == to {
-		return a.out.say(st, "slot %s is given up; slot %s goes on running", from, to)
-	}
-	return a.out.say(st,
-		"slot %s is given up; slot %s runs with the next start of the agent: systemctl restart tandem-node", from, to)
-}
-
-func (a agentTarget) approve() error {
-	if err := a.Approve(byHand); err != nil {
-		return err
-	}
-	st, err := a.Status()
-	if err != nil {
-		return err
-	}
-	return a.out.say(st,
-		"slot %s may be kept: the agent sees it within a minute, and commits once nothing else is missing", st.Running)
-}
-
-func (a agentTarget) commit() error {
-	st, err := a.Status()
-	if err != nil {
-		return err
-	}
-	if err := a.as(st, st.Running).Commit(st.Running); err != nil {
-		return err
-	}
-	if st, err = a.Status(); err != nil {
-		return err
-	}
-	return a.out.say(st, "slot %s is in force; the one before is slot %s", st.Running, st.Previous)
 }
 
 func colon(text string) string {

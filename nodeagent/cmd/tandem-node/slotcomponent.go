@@ -58,7 +58,10 @@ func (h handed) stage(ctx context.Context, file string, cfg stageConfig) error {
 		return errors.New("a component's file does not say its version: --version does")
 	}
 	o, err := h.Stage(ctx, file, cfg.Version, wholeHash(cfg.Hash), time.Now(),
-		func(r update.Record, o update.Order) (update.Record, error) { return order(o, "")(r) })
+		func(r update.Record, o update.Order) (update.Record, error) {
+			o.Force = cfg.Force
+			return order(o, "")(r)
+		})
 	if err != nil {
 		return err
 	}
@@ -77,8 +80,8 @@ func (h handed) try(rest []string, cfg tryConfig) error {
 	} else if err != nil {
 		return err
 	}
-	if err := h.Update(time.Now(),
-		order(update.Order{What: update.OrderTry, By: byHand, Version: cfg.Version}, obstacle)); err != nil {
+	o := update.Order{What: update.OrderTry, By: byHand, Version: cfg.Version, Force: cfg.Force}
+	if err := h.Update(time.Now(), order(o, obstacle)); err != nil {
 		return err
 	}
 	return h.say("component %s: what is staged is tried as soon as it is installed; what becomes of it: tandem-node "+
@@ -97,6 +100,14 @@ func (h handed) end(what update.What, why string) error {
 	return h.say("component %s: the agent does it; what becomes of it: tandem-node slot status", h.Name)
 }
 
+func (h handed) clear(version string) error {
+	o := update.Order{What: update.OrderClear, By: byHand, Version: version}
+	if err := h.Update(time.Now(), order(o, "")); err != nil {
+		return err
+	}
+	return h.say("component %s: cleared: it is staged and tried again like any other version", h.Name)
+}
+
 func (h handed) say(format string, args ...any) error {
 	r, err := h.Read()
 	if err != nil {
@@ -108,13 +119,14 @@ func (h handed) say(format string, args ...any) error {
 // componentStatus is a component as slot status --json has it.
 type componentStatus struct {
 	wire.HealthComponent
-	Phase update.Phase   `json:"phase,omitempty"`
-	Try   bool           `json:"try,omitzero"` // as soon as it is staged
-	Last  update.Outcome `json:"last,omitzero"`
+	Phase      update.Phase        `json:"phase,omitempty"`
+	Try        bool                `json:"try,omitzero"` // as soon as it is staged
+	Last       update.Outcome      `json:"last,omitzero"`
+	Quarantine []wire.HealthFailed `json:"quarantine,omitempty"`
 }
 
 func statusOf(name string, r update.Record) componentStatus {
-	return componentStatus{r.Component(name), r.Phase, r.Try != "", r.Last}
+	return componentStatus{r.Component(name), r.Phase, r.Try != "", r.Last, r.Quarantine}
 }
 
 // components are those that the agent cares for: all, or that of one name.
@@ -160,7 +172,15 @@ func sayComponents(list []componentStatus, out printer) error {
 			return err
 		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, c := range list {
+		if err := sayQuarantine(c.Name, c.Quarantine, out); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func dash(text string) string {

@@ -88,6 +88,28 @@ func TestSlotOfComponent(t *testing.T) {
 		t.Errorf("%+v %v", r, err)
 	}
 	says(0, "inprogress", "", "status", "--component", "os")
+	// What has failed is refused before it is there to be installed, and where it is: unless somebody insists.
+	const hash = "sha256:bab59f2948216e8ff89b7fc8655f94db6143a00897c68860d3bcf0ff9c2e5212"
+	agent(func(r *update.Record) {
+		r.Phase, r.Version, r.Hash = update.Staged, "7", hash
+		r.Quarantine = []wire.HealthFailed{{Hash: hash, Version: "7", Text: "no sound", At: time.Unix(0, 0)}}
+	})
+	failed := "version 7 failed here before: no sound (at 1970-01-01T00:00:00Z); --force tries it all the same, or " +
+		"stage a newer version"
+	says(1, "", failed, "try", "--component", "os")
+	says(1, "", failed, "stage", file, "--component", "os", "--version", "7.1")
+	if r, err := store.Read(); err != nil || r.Version != "7" || r.Phase != update.Staged {
+		t.Errorf("%+v %v", r, err)
+	}
+	says(0, "in quarantine: os 7 ("+hash+"): no sound", "", "status", "--component", "os")
+	says(0, `"text": "no sound"`, "", "status", "--json")
+	says(0, "as soon as it is installed", "", "try", "--component", "os", "--force")
+	agent(func(r *update.Record) { r.Try = "" })
+	says(0, "for the agent to install", "", "stage", file, "--component", "os", "--version", "7.1", "--force")
+	says(1, "", "no such version is in quarantine", "clear", "--component", "os", "--version", "8")
+	says(0, "cleared", "", "clear", "--component", "os", "--version", "7")
+	says(0, "as soon as it is installed", "", "try", "--component", "os")
+	says(1, "", "no such version is in quarantine", "clear")
 	agent(func(r *update.Record) { r.Off = true })
 	says(1, "", "there is no component os", "commit", "--component", "os")
 	says(0, `"slots"`, "", "status", "--json")

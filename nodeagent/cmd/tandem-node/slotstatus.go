@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/wire"
 )
 
 // status prints what there is to know of the component.
@@ -32,33 +34,15 @@ func (a agentTarget) status() error {
 	if err != nil {
 		return err
 	}
+	failed, unread := a.quarantine(st.Last)
 	if out.json {
 		return out.say(struct {
 			slot.Status
-			Components []componentStatus `json:"components,omitempty"`
-		}{st, parts}, "")
+			Components []componentStatus   `json:"components,omitempty"`
+			Quarantine []wire.HealthFailed `json:"quarantine,omitempty"`
+		}{st, parts, failed}, "")
 	}
-	w := tabwriter.NewWriter(out.w, 0, 0, 2, ' ', 0)
-	line := func(format string, args ...any) {
-		if err == nil {
-			_, err = fmt.Fprintf(w, format+"\n", args...)
-		}
-	}
-	line("SLOT\tSTATE\tVERSION\tVERDICT\t")
-	for _, x := range st.Slots {
-		version, verdict := x.Version, string(x.Verdict)
-		if x.Slot == record.Factory {
-			version = "(as installed)"
-		} else if version == "" {
-			version = "-"
-		} else if verdict == "" {
-			verdict = "untried"
-		}
-		line("%s\t%s\t%s\t%s\t", x.Slot, x.State, version, verdict)
-	}
-	if err == nil {
-		err = w.Flush()
-	}
+	err = saySlots(st, out)
 	say := func(format string, args ...any) {
 		if err == nil {
 			_, err = fmt.Fprintf(out.w, format+"\n", args...)
@@ -90,10 +74,52 @@ func (a agentTarget) status() error {
 	for _, n := range st.Notes {
 		say("note: %s", n)
 	}
+	if unread != nil {
+		say("note: %v", unread)
+	}
+	if err == nil {
+		err = sayQuarantine("", failed, out)
+	}
 	if err == nil && len(parts) > 0 {
 		err = sayComponents(parts, out)
 	}
 	return err
+}
+
+func saySlots(st slot.Status, out printer) (err error) {
+	w := tabwriter.NewWriter(out.w, 0, 0, 2, ' ', 0)
+	line := func(format string, args ...any) {
+		if err == nil {
+			_, err = fmt.Fprintf(w, format+"\n", args...)
+		}
+	}
+	line("SLOT\tSTATE\tVERSION\tVERDICT\t")
+	for _, x := range st.Slots {
+		version, verdict := x.Version, string(x.Verdict)
+		if x.Slot == record.Factory {
+			version = "(as installed)"
+		} else if version == "" {
+			version = "-"
+		} else if verdict == "" {
+			verdict = "untried"
+		}
+		line("%s\t%s\t%s\t%s\t", x.Slot, x.State, version, verdict)
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	return err
+}
+
+// sayQuarantine lists what has failed of the agent, or of a component.
+func sayQuarantine(component string, list []wire.HealthFailed, out printer) error {
+	for _, q := range list {
+		name := strings.TrimSpace(component + " " + q.Version)
+		if _, err := fmt.Fprintf(out.w, "in quarantine: %s (%s): %s\n", name, q.Hash, q.Text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // trying says how far the trial is.

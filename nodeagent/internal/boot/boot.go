@@ -70,6 +70,11 @@ var planned = map[wire.BootReason]bool{
 // Known says whether a reason is one of those that this program writes.
 func Known(r wire.BootReason) bool { _, ok := planned[r]; return ok }
 
+// Crash says whether a run that ended so may itself be to blame. Lost power is nobody's fault.
+func Crash(r wire.BootReason) bool {
+	return Known(r) && !planned[r] && r != wire.BootPowerFail && r != wire.BootUnknown
+}
+
 // Evidence is what the machine shows at a start.
 type Evidence struct {
 	Kernel   string // the kernel's boot ID, a new one with every boot; empty: it cannot be read

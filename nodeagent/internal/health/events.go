@@ -58,6 +58,8 @@ type Updates struct {
 	Busy  string                 // not empty: one is about to be on trial, or to be left; the baseline stays as it is
 	Trial Tried                  // the zero one: there is none
 	Over  []Over                 // how the newest trials ended
+
+	Quarantine []wire.HealthFailed // as it is reported
 }
 
 // Tried is a version that runs on trial.

@@ -20,6 +20,7 @@ func (s State) Health() wire.Health {
 		Settings: s.settings,
 	}
 	h.Slots, h.Components = slices.Clone(s.slots.List), slices.Clone(s.slots.Updates.List)
+	h.Quarantine = s.slots.Updates.Quarantine
 	for _, c := range s.checks {
 		if (!c.awaited || c.silent) && len(h.Checks) < maxChecks {
 			h.Checks = append(h.Checks, wire.HealthCheck{Name: c.name, OK: c.ok, Message: c.message, Since: c.since})

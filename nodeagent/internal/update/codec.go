@@ -36,6 +36,9 @@ func Decode(data []byte) (Record, error) {
 	case r.Phase != None && r.Phase != RollingBack && r.Phase != Leaving && CheckVersion(r.Version) != nil:
 		return Record{}, fmt.Errorf("the version that is under way is none: %w", CheckVersion(r.Version))
 	}
+	(&r).keep(func(q *wire.HealthFailed) bool {
+		return record.ValidHash(q.Hash) && CheckVersion(q.Version) == nil && q.Text == plain(q.Text) && !q.At.IsZero()
+	})
 	r.Has = r.Has.bounded() // an older agent has written Reboot alone
 	return r, nil
 }

@@ -159,7 +159,7 @@ func (w *world) live() {
 			case Check:
 				if e.OK {
 					w.step(Verdict{Number: w.state.Number, Commit: w.commits,
-						Why: Why{wire.BootFallback, "no contact"}})
+						Why: Why{Reason: wire.BootFallback, Detail: "no contact"}})
 				}
 			case Emit:
 				w.point()
@@ -300,7 +300,7 @@ func TestEndsAtEveryPoint(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(Record{}.Encode())
 	f.Add(Record{Seq: 3, Number: 2, Phase: Trying, Version: "2", Tried: true,
-		Why: Why{wire.BootFallback, "x"}}.Encode())
+		Why: Why{Reason: wire.BootFallback, Detail: "x"}}.Encode())
 	f.Add([]byte("tandem-component 1 00\n{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := Decode(data)

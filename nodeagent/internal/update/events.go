@@ -20,6 +20,7 @@ type Event interface{ event() }
 // Started is the first event of every run of the agent.
 type Started struct {
 	Crashed bool // the run before has ended without a word, or the machine has
+	Power   bool // the machine has, perhaps for want of power: that is nobody's fault
 	Own     bool // it is the agent's own update: what its slots have without a word here is taken up
 }
 
@@ -57,16 +58,18 @@ const (
 	OrderApprove  What = "approve"
 	OrderCommit   What = "commit"
 	OrderRollback What = "rollback"
+	OrderClear    What = "clear" // the quarantine
 )
 
 // Order is what somebody asks for, at the node or through the controller. It is answered with Answer.
 type Order struct {
 	What    What
 	By      string
-	Version string // stage; try: what must be staged, or empty
+	Version string // stage; try: what must be staged, or empty; clear: which one, or empty: all
 	Hash    string // stage: of the file, which was written and verified as that of update Number+1
 	Size    int64
 	Detail  string // rollback: why
+	Force   bool   // stage, try: also what is in quarantine
 }
 
 // Verdict is what health decides about the trial of that name.

@@ -25,6 +25,9 @@ func (t *step) order(ev Order) *wire.Error {
 		if t.Try != "" {
 			return refuse("version %s is to be tried, by order of %s: roll it back first", t.Version, t.Try)
 		}
+		if err := Refusal(t.Quarantine, ev.Hash, ev.Force); err != nil {
+			return err
+		}
 		t.clear()
 		t.Number++
 		t.Version, t.Hash, t.Size, t.Previous = ev.Version, ev.Hash, ev.Size, t.Has.Active
@@ -36,6 +39,9 @@ func (t *step) order(ev Order) *wire.Error {
 		case p == None, ev.Version != "" && ev.Version != t.Version:
 			return wire.New(wire.CodeNotFound, "/version",
 				"no such version of the component is staged: stage one first, at the node")
+		}
+		if err := Refusal(t.Quarantine, t.Hash, ev.Force); err != nil {
+			return err
 		}
 		if why := t.obstacle(); why != "" {
 			return refuse("%s", why)
@@ -63,7 +69,9 @@ func (t *step) order(ev Order) *wire.Error {
 		case None:
 			return wire.New(wire.CodeNotFound, "", "no version of the component is staged or on trial")
 		}
-		t.giveUp("by " + strings.TrimSuffix(ev.By+": "+ev.Detail, ": "))
+		t.giveUp(false, "by "+strings.TrimSuffix(ev.By+": "+ev.Detail, ": "))
+	case OrderClear:
+		return t.clearQuarantine(ev.Version)
 	default:
 		panic("update: no such order: " + string(ev.What))
 	}

@@ -14,16 +14,23 @@ func (t *step) settled() bool {
 		return false
 	case t.Has.Ended.Reason != "":
 		t.Tried = true
-		t.leave(t.Has.Ended)
+		t.leave(t.hasEnded())
 	case t.Has.Active == t.Version && (t.Phase == Trying || t.own):
 		t.Tried = true
 		t.finish(true, Why{})
 	case t.own:
-		t.finish(false, Why{wire.BootUnknown, "version " + t.Version + " is not on trial any more"})
+		t.finish(false, Why{Reason: wire.BootUnknown, Detail: "version " + t.Version + " is not on trial any more"})
 	default:
 		return false
 	}
 	return true
+}
+
+// hasEnded is why the newest trial is over. Of the agent's slots it may be about another content.
+func (t *step) hasEnded() Why {
+	why := t.Has.Ended
+	why.Failed = why.Failed && (!t.own || t.Hash == t.Has.EndedHash)
+	return why
 }
 
 // leave ends the update without keeping it; if the version runs still, a restart has to follow.
@@ -43,7 +50,7 @@ func (t *step) leave(why Why) {
 func (t *step) adopt() {
 	version := cmp.Or(t.Has.Trying, t.Has.Staged)
 	switch {
-	case version != t.Version && version != "":
+	case version != "" && (version != t.Version || t.Hash != "" && t.Has.Hash != t.Hash):
 		if t.Try != "" {
 			why := "version " + version + " was staged in its place"
 			t.do(Emit{Type: EventRefused, Version: t.Version, Text: plain(why)})
@@ -51,9 +58,16 @@ func (t *step) adopt() {
 		number := t.Number
 		t.clear()
 		t.Number, t.Version, t.Previous, t.shown = number+1, version, t.Has.Active, true
+		t.Hash = t.Has.Hash
 		t.enter(Staged)
+	case version != "":
+		t.Hash = t.Has.Hash // a record from before the hash was known
 	case version == "" && t.Phase == Staged:
-		t.finish(t.Has.Active == t.Version, cmp.Or(t.Has.Ended, Why{wire.BootUnknown, "it is not staged any more"}))
+		why := t.hasEnded()
+		if why == (Why{}) {
+			why = Why{Reason: wire.BootUnknown, Detail: "it is not staged any more"}
+		}
+		t.finish(t.Has.Active == t.Version, why)
 	}
 	switch {
 	case t.Phase != Staged || t.Has.Trying == "":
@@ -61,7 +75,7 @@ func (t *step) adopt() {
 		t.enter(Trying)
 	default:
 		t.enter(Restarting)
-		t.restart(Why{wire.BootUpdate, "to try version " + t.Version})
+		t.restart(t.toTry())
 	}
 }
 

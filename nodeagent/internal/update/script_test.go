@@ -13,8 +13,9 @@ import (
 )
 
 // script plays one file of testdata: lines "TIME EVENT" go in, what comes out stands below them,
-// indented. Time passes from line to line, with a Tick at every deadline. "no trial: WHY" and "no reboot:
-// WHY" say what is in the way from then on, until "free". A line may end in "unsaved".
+// indented. A version's content is its own, unless content= says which; of= is that of what has ended. Time passes from
+// line to line, with a Tick at every deadline. "no trial: WHY" and "no reboot: WHY" say what is in the way from then
+// on, until "free". A line may end in "unsaved".
 type script struct {
 	t     *testing.T
 	state State
@@ -23,6 +24,15 @@ type script struct {
 	now   Now
 	out   *strings.Builder
 	was   string
+	held  string
+}
+
+// content is the hash of what the scripts call so: by itself, each version has its own.
+func content(name string) string {
+	if name == "" {
+		return ""
+	}
+	return wire.Hash([]byte(name))
 }
 
 var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
@@ -30,7 +40,7 @@ var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 // stories are the scripts that there must be.
 var stories = []string{"good", "bad", "late-commit", "by-hand", "in-the-way", "reboot", "no-reboot", "later", "killed",
 	"crash", "in-force", "lost", "off", "disk",
-	"agent", "agent-by-hand", "agent-over", "try-replaced"}
+	"quarantine", "quarantine-agent", "agent", "agent-by-hand", "agent-over", "try-replaced"}
 
 func TestScripts(t *testing.T) {
 	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
@@ -79,7 +89,8 @@ func (s *script) line(line string) {
 			s.t.Fatal(err)
 		}
 		s.state, s.base, s.now.Mono = New(r), at, 0
-		s.step(Started{Crashed: slices.Contains(words, "crashed"), Own: slices.Contains(words, "own")}, unsaved)
+		s.step(Started{Crashed: slices.Contains(words, "crashed"), Own: slices.Contains(words, "own"),
+			Power: slices.Contains(words, "power")}, unsaved)
 	case "look":
 		s.step(Look{}, unsaved)
 	case "off":
@@ -99,12 +110,14 @@ func (s *script) line(line string) {
 		}
 	case "order":
 		s.step(Order{What: What(strings.TrimSuffix(words[1], ":")), By: "anna", Version: value("version"),
-			Hash: "sha256:00", Size: 1, Detail: text}, unsaved)
+			Hash: content(cmp.Or(value("content"), value("version"))), Size: 1, Detail: text,
+			Force: slices.Contains(words, "force")}, unsaved)
 	case "byhand": // an order that comes by way of the disk
 		var now Now
 		now.Wall = epoch
 		next, effects := New(s.state.Record).Step(now,
-			Order{What: What(strings.TrimSuffix(words[1], ":")), By: "bob", Version: value("version"), Detail: text})
+			Order{What: What(strings.TrimSuffix(words[1], ":")), By: "bob", Version: value("version"), Detail: text,
+				Hash: content(value("version")), Force: slices.Contains(words, "force")})
 		for _, e := range effects {
 			s.say("%s", s.effect(e))
 		}
@@ -112,7 +125,7 @@ func (s *script) line(line string) {
 		s.state = s.state.Load(next.Record)
 		s.shown()
 	case "verdict":
-		s.step(Verdict{Number: s.state.Number, Commit: words[1] == "commit", Why: Why{wire.BootFallback, text}},
+		s.step(Verdict{Number: s.state.Number, Commit: words[1] == "commit", Why: Why{wire.BootFallback, text, true}},
 			unsaved)
 	case "ended":
 		ev := Ended{Verb: Verb(words[1])}
@@ -123,8 +136,10 @@ func (s *script) line(line string) {
 				Running: value("running"), Reboot: slices.Contains(words, "reboot"),
 				Restart: Restarts(value("restart")), NoWayBack: value("no-way-back")}
 			if why := value("over"); why != "" {
-				ev.Status.Ended = Why{wire.BootReason(why), "no sound"}
+				ev.Status.Ended = Why{wire.BootReason(why), "no sound", slices.Contains(words, "failed")}
 			}
+			ev.Status.Hash = content(cmp.Or(value("content"), value("trying"), value("staged")))
+			ev.Status.EndedHash = content(value("of"))
 		}
 		s.step(ev, unsaved)
 	default:
@@ -182,6 +197,14 @@ func (s *script) shown() {
 	if now != s.was {
 		s.was = now
 		s.say("%s", now)
+	}
+	held := ""
+	for _, q := range r.Quarantine {
+		held += fmt.Sprintf("; %s %s (%s)", q.Version, q.Hash[7:11], q.Text)
+	}
+	if held != s.held {
+		s.held = held
+		s.say("quarantine: %s", strings.TrimPrefix(held, "; "))
 	}
 }
 

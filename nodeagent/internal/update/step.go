@@ -55,7 +55,7 @@ func (t *step) begin(ev Started) {
 	t.started, t.own, t.shown, t.at = true, ev.Own, false, t.now.Mono
 	if ev.Crashed && t.Phase == Trying && !t.own { // the launcher counts the starts of the agent's own
 		if t.Crashes++; t.Crashes > maxCrashes {
-			t.giveUp(fmt.Sprintf("the node has crashed %d times on trial", t.Crashes))
+			t.giveUp(!ev.Power, fmt.Sprintf("the node has crashed %d times on trial", t.Crashes))
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (t *step) run() {
 	verb := t.Due()
 	if verb != Verify && verb != Rollback && t.Phase != None && t.Phase != Staged && t.Phase != Leaving {
 		if t.Runs >= maxRuns {
-			t.giveUp(fmt.Sprintf("%s did not succeed in %d attempts%s", verb, t.Runs, colon(t.Note)))
+			t.giveUp(t.Note == "", fmt.Sprintf("%s did not succeed in %d attempts%s", verb, t.Runs, colon(t.Note)))
 			verb = t.Due()
 		} else {
 			t.Runs++
@@ -166,10 +166,10 @@ func (t *step) ended(ev Ended) {
 		case t.Has.Restart == Nothing:
 			t.enter(Trying)
 		case t.Has.Restart == Node && t.now.NoReboot != "":
-			t.giveUp("it takes a reboot of the node, and " + t.now.NoReboot)
+			t.giveUp(false, "it takes a reboot of the node, and "+t.now.NoReboot)
 		default:
 			t.enter(Restarting)
-			t.restart(Why{wire.BootUpdate, "to try version " + t.Version})
+			t.restart(t.toTry())
 		}
 	case Restarting:
 		switch {
@@ -179,10 +179,11 @@ func (t *step) ended(ev Ended) {
 		case t.now.Mono < t.askAt:
 			t.at = t.askAt
 		case t.Reboots >= maxRestarts:
-			t.giveUp(fmt.Sprintf("it waits for a %s still, after %d were ordered", t.Has.Restart.noun(), t.Reboots))
+			t.giveUp(false,
+				fmt.Sprintf("it waits for a %s still, after %d were ordered", t.Has.Restart.noun(), t.Reboots))
 		default:
 			t.Runs = 0
-			t.restart(Why{wire.BootUpdate, "to try version " + t.Version})
+			t.restart(t.toTry())
 		}
 	case Trying:
 		if !t.settled() {
@@ -224,7 +225,7 @@ func (t *step) failed(ev Ended) {
 		t.at = t.now.Mono + verifyPause
 		t.say(t.Note)
 		if ev.Fault == Failed {
-			t.giveUp(t.Note)
+			t.giveUp(!t.own, t.Note)
 		} else {
 			t.Note = "" // which health tells
 		}
@@ -232,7 +233,7 @@ func (t *step) failed(ev Ended) {
 		t.say("it cannot be rolled back: " + t.Note)
 	default:
 		if final {
-			t.giveUp(t.Note)
+			t.giveUp(!t.own, t.Note) // the agent's own verbs find fault with the slots
 		}
 	}
 }
@@ -247,14 +248,19 @@ func (t *step) verdict(ev Verdict) {
 			t.enter(Committing)
 		}
 	default:
-		t.Why = Why{ev.Why.Reason, kept(ev.Why.Detail)}
+		t.Why = Why{ev.Why.Reason, kept(ev.Why.Detail), ev.Why.Failed}
 		t.enter(RollingBack)
 	}
 }
 
-func (t *step) giveUp(why string) {
-	t.Why = Why{wire.BootFallback, kept("version " + t.Version + ": " + why)}
+// giveUp takes back what is under way. failed: once it was to run, what it holds is to blame.
+func (t *step) giveUp(failed bool, why string) {
+	t.Why = Why{wire.BootFallback, kept("version " + t.Version + ": " + why), failed && t.Phase.OnTrial()}
 	t.enter(RollingBack)
+}
+
+func (t *step) toTry() Why {
+	return Why{Reason: wire.BootUpdate, Detail: "to try version " + t.Version}
 }
 
 // enter begins a phase: its verb is due at once.
@@ -290,6 +296,12 @@ func (t *step) over(committed bool, why Why) {
 		At: t.now.Wall.UTC().Truncate(time.Second)}
 	if t.Tried { // health tells
 		t.Reported = t.Number
+	}
+	switch {
+	case committed:
+		t.release()
+	case why.Failed && t.Hash != "":
+		t.quarantine()
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/wire"
 )
 
@@ -49,6 +50,9 @@ type Status struct {
 	Restart   Restarts `json:"restart,omitzero"`   // what has to be started again to go on
 	NoWayBack string   `json:"noWayBack,omitzero"` // why what is on trial could not be given up; empty: it can
 	Ended     Why      `json:"ended,omitzero"`     // why the newest trial ended, if it was not kept and that is known
+
+	// Of the agent's own: the hash of what is staged or on trial, and of what ended.
+	Hash, EndedHash string `json:"-"`
 
 	// Reboot is the older word for Restart "node". Older agents read it in records.
 	Reboot bool `json:"reboot,omitzero"`
@@ -126,6 +130,7 @@ func (p Phase) OnTrial() bool { return p != None && p != Installing && p != Stag
 type Why struct {
 	Reason wire.BootReason `json:"reason,omitempty"`
 	Detail string          `json:"detail,omitempty"`
+	Failed bool            `json:"failed,omitzero"` // the content itself is to blame: it is quarantined
 }
 
 // Outcome is how an update ended.
@@ -155,14 +160,16 @@ type Record struct {
 	Crashes  int    `json:"crashes,omitzero"` // of the agent or the machine in the trial
 	Tried    bool   `json:"tried,omitzero"`   // it was on trial
 	// the update of this number is approved of by somebody at the node
-	Approved uint64         `json:"approved,omitzero"`
-	Why      Why            `json:"why,omitzero"`   // it is given up
-	Has      Status         `json:"has,omitzero"`   // what the program said last
-	Note     string         `json:"note,omitempty"` // what is in the way, for people
-	Last     Outcome        `json:"last,omitzero"`
-	Before   Outcome        `json:"before,omitzero"` // the one before Last
-	Reported uint64         `json:"told,omitzero"`   // newest update whose end was reported
-	Rest     jsontext.Value `json:",embed,inline"`
+	Approved uint64  `json:"approved,omitzero"`
+	Why      Why     `json:"why,omitzero"`   // it is given up
+	Has      Status  `json:"has,omitzero"`   // what the program said last
+	Note     string  `json:"note,omitempty"` // what is in the way, for people
+	Last     Outcome `json:"last,omitzero"`
+	Before   Outcome `json:"before,omitzero"` // the one before Last
+	// Quarantine is the content that has failed, the oldest first: nobody tries it again without force.
+	Quarantine []wire.HealthFailed `json:"quarantine,omitempty"`
+	Reported   uint64              `json:"told,omitzero"` // newest update whose end was reported
+	Rest       jsontext.Value      `json:",embed,inline"`
 }
 
 // Trial names the trial of an update: no other trial on the node has the name. component is the
@@ -181,6 +188,7 @@ const (
 	maxRestarts = 3                // for one step
 	maxCrashes  = 2                // in a trial; the next one ends it
 	maxText     = 600              // bytes of a reason that are kept
+	maxFailed   = 16               // contents in quarantine
 )
 
 // State is all there is to know about a component's update. Make it with New.
@@ -216,7 +224,7 @@ func (s State) Load(r Record) State {
 // Lost is the Record of a component whose own was lost. What was under way, if anything, is given up.
 func Lost(why string, now time.Time) Record {
 	return Record{Number: uint64(max(1, now.Unix())), Phase: RollingBack,
-		Why: Why{wire.BootFallback, "the record of its update was lost: " + kept(why)}}
+		Why: Why{Reason: wire.BootFallback, Detail: "the record of its update was lost: " + kept(why)}}
 }
 
 // Answered says whether the program has said in this run what there is. Until then the record may be of before: the
@@ -293,6 +301,9 @@ func (r Record) Component(name string) wire.HealthComponent {
 		c.State, c.Next = wire.SlotInProgress, s.Version
 	default:
 		c.State, c.Next = wire.SlotUpdating, s.Version
+		if record.ValidHash(s.Hash) {
+			c.Hash = s.Hash
+		}
 	}
 	if s.Phase != None && c.Text == "" {
 		c.Text = s.Doing()

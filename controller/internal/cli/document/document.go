@@ -59,12 +59,12 @@ type text struct{ short, long, example string }
 
 // options are the flags of check and apply.
 type options struct {
-	dryRun, skipNodes bool
-	try               command.Duration // sources that can be tried
-	version           string           // sources whose version is not in the document
-	lenient           bool             // sources that can be read so
-	wait              command.Duration
-	explain           bool // of fill: say where each value comes from
+	dryRun, skipNodes, force bool
+	try                      command.Duration // sources that can be tried
+	version                  string           // sources whose version is not in the document
+	lenient                  bool             // sources that can be read so
+	wait                     command.Duration
+	explain                  bool // of fill: say where each value comes from
 }
 
 // input is a document that was read here.

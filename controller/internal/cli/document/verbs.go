@@ -59,6 +59,7 @@ func (g *group) apply(a *command.App) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.skipNodes, "skip-nodes", false, "do not ask the nodes first; they still judge what they receive")
+	f.BoolVar(&o.force, "force", false, "also if the same document has failed before")
 	if g.subject.Trial {
 		f.Var(&o.try, "try", "roll back on every node unless confirmed within this time (2m or PT2M)")
 	}

@@ -34,7 +34,8 @@ func (g *group) submitted(ctx context.Context, a *command.App, in *input, o *opt
 // submission is a document as the flags say that it is submitted.
 func (g *group) submission(in *input, o *options) op.Submit {
 	s := op.Submit{
-		Version: o.version, Lenient: o.lenient, DryRun: o.dryRun, Offline: o.skipNodes, Document: in.Text,
+		Version: o.version, Lenient: o.lenient, DryRun: o.dryRun, Offline: o.skipNodes, Force: o.force,
+		Document: in.Text,
 	}
 	if o.try > 0 {
 		s.Mode, s.ConfirmWithin = wire.ModeTry, o.try.Std()
@@ -103,6 +104,10 @@ func (g *group) printResult(a *command.App, res view.Result) {
 			a.Print("on trial %s; keep it with: tandem %s confirm\n", a.Until(res.Deadline), g.word)
 		}
 	case "acceptable":
+		if q := res.Quarantined; q != nil {
+			a.Print("%s would be accepted with --force only: %s\n", version, term.Clean(q.Message))
+			break
+		}
 		a.Print("%s would be accepted\n", version)
 	default:
 		a.Print("%s\n", strings.TrimSpace(term.Clean(res.State)+" "+version))

@@ -60,7 +60,7 @@ func (s say) record(t record.Type, e view.Entry) (string, bool) {
 		return read(e.Data, func(d record.TrialOver) string { return ofKind(e.Kind, d.Version) + " stays" })
 	case record.RolledBack:
 		return read(e.Data, func(d record.TrialOver) string {
-			return ofKind(e.Kind, d.Version) + " was not confirmed in time"
+			return withError(ofKind(e.Kind, d.Version)+" was not confirmed in time", d.Error)
 		})
 	case record.State:
 		return read(e.Data, func(d record.StateChange) string {
@@ -108,6 +108,9 @@ func verdict(kind string, d *record.Verdict) string {
 	}
 	if d.Via != "" {
 		text += ", via " + d.Via
+	}
+	if d.Forced {
+		text += ", by force"
 	}
 	if d.Error != nil {
 		return withError(text, d.Error)

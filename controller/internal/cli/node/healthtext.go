@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -144,6 +145,14 @@ func healthLists(a *command.App, h *wire.Health) {
 		a.Table(t)
 	}
 	printComponents(a, h.Components)
+	if len(h.Quarantine) > 0 {
+		a.Print("\n")
+		t := &term.Table{Head: []string{"IN QUARANTINE", "VERSION", "SINCE", "WHY"}}
+		for _, q := range h.Quarantine {
+			t.Add(cmp.Or(q.Component, "agent"), q.Version, a.Ago(q.At), q.Text)
+		}
+		a.Table(t)
+	}
 	if len(h.Checks) > 0 {
 		a.Print("\n")
 		t := &term.Table{Head: []string{"CHECK", "VERDICT", "SINCE", "WHY"}}

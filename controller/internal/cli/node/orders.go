@@ -61,6 +61,7 @@ func try(a *command.App) *cobra.Command {
 	f.StringVar(&in.Component, "component", "",
 		"the `name` of the part of the node that is meant (default: the agent itself)")
 	f.StringVar(&in.Version, "version", "", "the `version` that must be staged (default: whatever is)")
+	f.BoolVar(&in.Force, "force", false, "also if the same content has failed on a node of the unit before")
 	return order(a, cmd, op.TryNode, &in, &in.Node, "", "starts what is staged, on trial")
 }
 

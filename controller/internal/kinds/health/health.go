@@ -27,6 +27,7 @@ func Set() kind.Set {
 			Name: wire.KindHealth, Looks: kind.Looks{Type: true}, Empty: unset.body,
 			Detail:  detail,
 			Blank:   func() any { return &wire.Health{} },
+			Against: against,
 			Words:   words,
 			Brief:   func(n kind.Node, v *view.Node) { v.Health = brief(n) },
 			Show:    show,

@@ -20,8 +20,8 @@ type Config struct {
 	Report func() *wire.Health
 	// Order has an order obeyed, which answers the request of its ID.
 	Order func(o core.Order)
-	// Try has what is staged tried. component is whose that is; empty: the agent's own.
-	Try func(component, version, by string) *wire.Error
+	// Try has what is staged tried.
+	Try func(what *wire.TryParams, by string) *wire.Error
 }
 
 // New makes the kind.
@@ -61,7 +61,7 @@ func (c Config) reboot(p *wire.RebootParams, id string, _ kind.Answer) {
 }
 
 func (c Config) try(p *wire.TryParams, _ string, answer kind.Answer) {
-	answer([]byte("null"), c.Try(p.Component, p.Version, byController))
+	answer([]byte("null"), c.Try(p, byController))
 }
 
 func (c Config) approve(p *wire.ApproveParams, id string, _ kind.Answer) {

@@ -76,7 +76,7 @@ func DecodeManifest(data []byte) (Manifest, error) {
 	if err := decode(manifestHead, data, &m); err != nil {
 		return Manifest{}, err
 	}
-	if !validHash(m.Hash) || m.Size < 0 {
+	if !ValidHash(m.Hash) || m.Size < 0 {
 		return Manifest{}, errors.New("it names no file")
 	}
 	return m, nil
@@ -106,8 +106,8 @@ func decode(head string, data []byte, v any) error {
 	return nil
 }
 
-// validHash says whether h is "sha256:" and 64 hex digits in lower case.
-func validHash(h string) bool {
+// ValidHash says whether h is "sha256:" and 64 hex digits in lower case.
+func ValidHash(h string) bool {
 	digits, ok := strings.CutPrefix(h, "sha256:")
 	return ok && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
 }

@@ -85,6 +85,7 @@ type Outcome struct {
 	Committed bool            `json:"committed,omitzero"`
 	Reason    wire.BootReason `json:"reason,omitzero"` // if it was not committed
 	Detail    string          `json:"detail,omitzero"`
+	Failed    bool            `json:"failed,omitzero"` // what it holds is to blame; nobody has given it up by hand
 }
 
 // Record is all that is kept. The zero value is not valid; New makes the first one.
@@ -220,7 +221,7 @@ func (r Record) Validate() error {
 	}
 	for _, id := range Writable {
 		s := r.Slot(id)
-		if s.Exists() && !validHash(s.Hash) || s.Size < 0 || s.Verdict != Untried && s.Verdict != Good &&
+		if s.Exists() && !ValidHash(s.Hash) || s.Size < 0 || s.Verdict != Untried && s.Verdict != Good &&
 			s.Verdict != Failed || !s.Exists() && s != (Slot{}) {
 			return fmt.Errorf("slot %s makes no sense", id)
 		}

@@ -148,6 +148,42 @@ func TestTries(t *testing.T) {
 	}
 }
 
+// What ended a trial says whether what the slot holds is to blame: power that is lost, a damaged file and a person's
+// decision find no fault with it.
+func TestWhoIsToBlame(t *testing.T) {
+	trial := func() Record { return armed(t, staged(t, committed(t), "2"), B, 1).Start(Evidence{Kernel: "k"}, fine) }
+	broken := func(id ID) error {
+		if id == B {
+			return ErrBroken
+		}
+		return nil
+	}
+	byHand, err := trial().RollBack(B, wire.BootFallback, "by hand")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hung := trial()
+	hung.Mark(Mark{Reason: wire.BootWatchdogHung})
+	for name, c := range map[string]struct {
+		r    Record
+		want bool
+	}{
+		"crash":            {trial().Start(Evidence{Kernel: "k"}, fine), true},
+		"hung":             {hung.Start(Evidence{Kernel: "k"}, fine), true},
+		"kernel":           {trial().Start(Evidence{Kernel: "l", Panic: "oops"}, fine), true},
+		"power":            {trial().Start(Evidence{Kernel: "l"}, fine), false},
+		"not known":        {trial().Start(Evidence{}, fine), false},
+		"damaged":          {armed(t, staged(t, committed(t), "2"), B, 1).Start(Evidence{Kernel: "k"}, broken), false},
+		"cannot start":     {trial().Instead("exec format error", broken), true},
+		"by hand":          {byHand, false},
+		"a second by hand": {byHand.Start(Evidence{Kernel: "k"}, fine), false},
+	} {
+		if l := c.r.Last; c.r.Trying != None || l.Slot != B || l.Failed != c.want {
+			t.Errorf("%s: %+v", name, l)
+		}
+	}
+}
+
 // A planned restart takes no try: not even one that comes when the last one is taken ends the trial.
 func TestLastTryRestartsAsPlanned(t *testing.T) {
 	ev := Evidence{Kernel: "k"}

@@ -58,8 +58,11 @@ func (r Record) Start(ev boot.Evidence, sound func(ID) error) Record {
 	}
 	spare := r.Booted && planned && r.Spared < MaxSpared
 	if r.Tries == 0 && !spare {
-		return r.fallBack(fmt.Sprintf("none of its starts came to a commit; the last one ended with %s", ended(r.Boot)),
-			fresh).choose(sound)
+		failed := boot.Crash(r.Boot.Reason)
+		why := "none of its starts came to a commit; the last one ended with " + ended(r.Boot)
+		r = r.fallBack(why, fresh)
+		r.Last.Failed = failed
+		return r.choose(sound)
 	}
 	if err := sound(r.Trying); err != nil {
 		id := r.Trying
@@ -99,6 +102,7 @@ func (r Record) fallBack(why string, derived bool) Record {
 func (r Record) Instead(why string, sound func(ID) error) Record {
 	if r.Boot.Trial && r.Trying == r.Boot.Slot {
 		r = r.fallBack("it cannot be started: "+why, true)
+		r.Last.Failed = true
 	} else {
 		r.Boot.Note = fmt.Sprintf("slot %s cannot be started: %s", r.Boot.Slot, why)
 	}

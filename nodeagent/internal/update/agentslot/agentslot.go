@@ -150,9 +150,9 @@ func (p Program) status(st slot.Status) update.Status {
 	for _, x := range st.Slots {
 		switch {
 		case x.Slot == st.Trying:
-			s.Trying = x.Version
+			s.Trying, s.Hash = x.Version, x.Hash
 		case x.State == record.Updating && x.Hash != "":
-			s.Staged = x.Version
+			s.Staged, s.Hash = x.Version, x.Hash
 		}
 	}
 	if active.Slot != record.Factory && active.Hash == "" {
@@ -163,7 +163,8 @@ func (p Program) status(st slot.Status) update.Status {
 	}
 	gone := st.Last.Seq != 0 && !st.Last.Committed
 	if gone {
-		s.Ended = update.Why{Reason: st.Last.Reason, Detail: st.Last.Detail}
+		s.Ended = update.Why{Reason: st.Last.Reason, Detail: st.Last.Detail, Failed: st.Last.Failed}
+		s.EndedHash = st.Last.Hash
 	}
 	left := gone && st.Running == st.Last.Slot && st.Running != active.Slot // and runs still
 	if !st.Trial && (st.Trying != record.None || left) {
