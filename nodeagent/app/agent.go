@@ -68,6 +68,8 @@ type Agent struct {
 	saveAt    time.Duration
 	session   uint64 // 0: down
 	greeted   bool   // a beacon was heard in this session
+	view      inbox.View
+	asks      string // what the next live message asks for, see wire.Live
 	lastDown  string
 	beatAt    time.Duration
 	againAt   time.Duration // report everything again; 0: not due

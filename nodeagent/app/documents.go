@@ -139,6 +139,7 @@ func (a *Agent) document(name wire.Kind, m message) {
 		d.inbox.Handle(inbox.Desired{Doc: doc, At: a.deps.Now()})
 		if high := d.inbox.State.High; high != before && high == doc.Stamp {
 			a.takeAccepted(d, m.retained)
+			a.lookAtView()
 		}
 		return
 	}

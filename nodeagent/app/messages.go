@@ -24,6 +24,7 @@ func (a *Agent) hear(what any) {
 		a.sendEvents()
 	case down:
 		a.session = 0
+		a.view.Offline()
 		a.sender.Down()
 		a.takeLink(false, m.err)
 		a.sent = min(a.sent, a.sender.LastEvent())

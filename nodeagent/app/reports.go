@@ -49,7 +49,8 @@ func (a *Agent) reportEverything() {
 // publishLive publishes live, and sets the next beat.
 func (a *Agent) publishLive() {
 	l := wire.Live{V: wire.Version, Node: a.id.Node, Boot: a.boot, Session: a.session, Up: true,
-		Seqs: map[wire.Kind]uint64{}, Events: a.store.NewestEvent()}
+		Seqs: map[wire.Kind]uint64{}, Events: a.store.NewestEvent(), Asks: a.asks}
+	a.asks = ""
 	for _, r := range a.reports() {
 		l.Seqs[r.name] = r.seq
 	}

@@ -39,6 +39,8 @@ func (a *Agent) request(m message) {
 		a.sendEvents()
 	case wire.MethodConfirm:
 		a.confirm(r)
+	case wire.MethodNewest:
+		a.reply(r.ID, []byte("null"), a.takeNewest(r))
 	default:
 		a.kindRequest(r)
 	}

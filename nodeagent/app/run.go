@@ -166,6 +166,9 @@ func (a *Agent) untilDeadline() time.Duration {
 	at := now + far
 	if a.session != 0 {
 		at = min(at, a.beatAt)
+		if t, ok := a.view.Due(); ok {
+			at = min(at, t)
+		}
 		if a.againAt != 0 {
 			at = min(at, a.againAt)
 		}
@@ -193,6 +196,7 @@ func (a *Agent) tick() {
 	if a.session == 0 {
 		return
 	}
+	a.lookAtView()
 	if a.againAt != 0 && now >= a.againAt {
 		a.againAt = 0
 		a.reportEverything()

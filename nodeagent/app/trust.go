@@ -49,6 +49,7 @@ func (a *Agent) beacon(m message) {
 		return // the next beacon brings the same keys
 	}
 	a.heardBeacon()
+	a.view.Hear(time.Since(a.began), h.Mark, time.Duration(a.deps.Rand.Float64()*float64(inbox.ViewJitter)))
 	a.takeSignedTime(m.payload)
 	a.takeContact(m.payload, !m.retained && a.trust.Newest != newest)
 	if h.Again {

@@ -56,6 +56,8 @@ const (
 	KeyPinned      = "key-pinned"      // KeysDetail: signing keys were learned
 	KeyDropped     = "key-dropped"     // KeysDetail: a signing key is not trusted any more
 	ClockSkew      = "clock-skew"      // none: the clocks of node and controller differ too much
+	ViewStale      = "view-stale"      // ViewDetail: the newest documents, or the word which they are, do not arrive
+	ViewCurrent    = "view-current"    // none: they have
 
 	CertificateRenewed    = "certificate-renewed"     // CertificateDetail
 	CertificateNotRenewed = "certificate-not-renewed" // CertificateDetail: at once, for each new reason, and daily
@@ -155,7 +157,7 @@ func Types() []string {
 		WorkloadExit, WorkloadUnhealthy, WorkloadCompleted, WorkloadInstalled, WorkloadBack, WorkloadRefused,
 		WorkloadDamaged, WorkloadUndone,
 		DriftRepaired, Fork, Stale, RestoreTrouble,
-		RefusedMessage, KeyRefused, KeyPinned, KeyDropped, ClockSkew,
+		RefusedMessage, KeyRefused, KeyPinned, KeyDropped, ClockSkew, ViewStale, ViewCurrent,
 		CertificateRenewed, CertificateNotRenewed, CertificateExpired,
 		StateLost,
 	}
@@ -185,6 +187,8 @@ func shape(eventType string) any {
 		return &CertificateDetail{}
 	case StateLost:
 		return &StateDetail{}
+	case ViewStale:
+		return &ViewDetail{}
 	}
 	return nil
 }

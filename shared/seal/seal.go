@@ -226,6 +226,26 @@ func BeaconPreimage(m *wire.Beacon) []byte {
 	return b
 }
 
+// SignBeacon signs a beacon. With newest, the stamp of the newest document of the unit, the signature has a path: its
+// one sibling is a mark that changes with newest.
+func (s *Signer) SignBeacon(m *wire.Beacon, newest wire.Stamp) *wire.Signature {
+	if newest.IsZero() {
+		return s.Sign(BeaconPreimage(m))
+	}
+	b := line([]byte("tandem/1/newest\n"), m.Unit)
+	b = append(strconv.AppendUint(b, newest.Epoch, 10), '\n')
+	b = append(strconv.AppendUint(b, newest.Rev, 10), '\n')
+	return s.signTree([][]byte{BeaconPreimage(m), b})[0]
+}
+
+// Mark returns the mark of a signed beacon, in hexadecimal; "" if it has none.
+func Mark(m *wire.Beacon) string {
+	if m.Sig == nil || len(m.Sig.Path) != sha256.Size {
+		return ""
+	}
+	return hex.EncodeToString(m.Sig.Path)
+}
+
 // line appends s and a line feed. It writes a line feed in s, which no valid field has, as NUL, so that a message that
 // wire.Decode refuses cannot have the preimage of one that it accepts.
 func line(b []byte, s string) []byte {

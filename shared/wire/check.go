@@ -29,7 +29,7 @@ func check(m any) error {
 		return m.check()
 	case *Live:
 		if err := first(version(m.V), name("/node", m.Node), text("/boot", m.Boot),
-			positive("/session", m.Session)); err != nil {
+			positive("/session", m.Session), plain("/asks", m.Asks)); err != nil {
 			return err
 		}
 		return m.checkSeqs()
@@ -58,6 +58,13 @@ func check(m any) error {
 		return first(name("/kind", string(m.Kind)), text("/version", m.Version), presentRaw("/body", m.Body))
 	case *CheckResult:
 		return m.check()
+	case *NewestParams:
+		for k, s := range m.Stamps {
+			if !ValidName(string(k)) || s.Epoch == 0 || s.Rev == 0 {
+				return New(CodeBadValue, "/stamps", "not the place of a kind's document")
+			}
+		}
+		return first(text("/mark", m.Mark))
 	case *ConfirmParams:
 		return first(name("/kind", string(m.Kind)), positive("/epoch", m.Epoch), positive("/rev", m.Rev))
 	case *NodeInfo:

@@ -41,6 +41,7 @@ var samples = map[string]string{
 	"check":   `{"kind":"config","version":"1","body":{}}`,
 	"result":  `{"ok":false,"errors":[{"code":"bad-value","message":"m"}]}`,
 	"events":  `{"after":4}`,
+	"newest":  `{"mark":"a1","stamps":{"config":{"epoch":1,"rev":2}}}`,
 	"confirm": `{"kind":"config","epoch":1,"rev":2}`,
 	"info": `{"type":"t","os":"linux","arch":"arm64","cpus":4,"ram":1,"partitions":[{"name":"p","path":"/p",` +
 		`"size":1}],"attributes":{"a":"b"},"agentVersion":"1","error":{"code":"storage","message":"m"}}`,
@@ -53,7 +54,7 @@ var decoders = map[string]func([]byte) ([]byte, error){
 	"request": again[Request], "reply": again[Reply], "replyerr": again[Reply], "beacon": again[Beacon],
 	"submit": again[Submission],
 	"answer": again[Answer], "check": again[CheckParams], "result": again[CheckResult], "events": again[EventsParams],
-	"confirm": again[ConfirmParams], "info": again[NodeInfo],
+	"newest": again[NewestParams], "confirm": again[ConfirmParams], "info": again[NodeInfo],
 }
 
 func again[M Message](data []byte) ([]byte, error) {

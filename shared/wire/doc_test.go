@@ -43,9 +43,10 @@ func TestContractExamples(t *testing.T) {
 		"Submission": decode[wire.Submission],
 		"Answer":     decode[wire.Answer], "CheckParams": decode[wire.CheckParams],
 		"CheckResult":  decode[wire.CheckResult],
-		"EventsParams": decode[wire.EventsParams], "ConfirmParams": decode[wire.ConfirmParams],
-		"NodeInfo": decode[wire.NodeInfo],
-		"Health":   decode[wire.Health], "HealthSettings": decode[wire.HealthSettings],
+		"EventsParams": decode[wire.EventsParams], "NewestParams": decode[wire.NewestParams],
+		"ConfirmParams": decode[wire.ConfirmParams],
+		"NodeInfo":      decode[wire.NodeInfo],
+		"Health":        decode[wire.Health], "HealthSettings": decode[wire.HealthSettings],
 		"RebootParams": decode[wire.RebootParams],
 		"TryParams":    decode[wire.TryParams], "ApproveParams": decode[wire.ApproveParams],
 		"Workloads": decode[wire.Workloads], "LogsParams": decode[wire.LogsParams],
@@ -185,8 +186,8 @@ func TestContractTables(t *testing.T) {
 		methods[wire.Method(strings.Trim(m[0], "`"))] = true
 	}
 	for _, m := range []wire.Method{wire.MethodCheck, wire.MethodReport, wire.MethodEvents, wire.MethodConfirm,
-		wire.MethodReboot, wire.MethodTry, wire.MethodApprove} {
-		if !methods[m] || len(methods) != 7 {
+		wire.MethodReboot, wire.MethodTry, wire.MethodApprove, wire.MethodNewest} {
+		if !methods[m] || len(methods) != 8 {
 			t.Errorf("methods %v", methods)
 		}
 	}

@@ -193,6 +193,7 @@ type Live struct {
 	Up      bool            `json:"up"`
 	Seqs    map[Kind]uint64 `json:"seqs,omitempty"`   // newest report of each kind
 	Events  uint64          `json:"events,omitempty"` // newest event; counts across boots
+	Asks    string          `json:"asks,omitempty"`   // mark of a beacon: which documents should this node have?
 }
 
 // Event is one occurrence on a node. The node keeps it on its disk until the controller has acknowledged it.
@@ -222,6 +223,7 @@ const (
 	MethodTry     Method = "try"     // TryParams: start the staged version on trial. Result: null, before it happens
 	MethodApprove Method = "approve" // ApproveParams: allow to keep the version on trial. Result: null
 	MethodRestart Method = "restart" // RestartParams: restart a workload's process. Result: null, before it happens
+	MethodNewest  Method = "newest"  // NewestParams: know which documents are the newest. Result: null
 	MethodLogs    Method = "logs"    // LogsParams: return a workload's output. Result: LogsResult
 )
 
@@ -254,6 +256,12 @@ type CheckResult struct {
 // delete.
 type EventsParams struct {
 	After uint64 `json:"after"`
+}
+
+// NewestParams says which documents a node should have.
+type NewestParams struct {
+	Mark   string         `json:"mark"`            // of the beacon that the node has asked about
+	Stamps map[Kind]Stamp `json:"stamps,omitzero"` // of its documents, by kind
 }
 
 // ConfirmParams identifies the document on trial that the node is to keep.

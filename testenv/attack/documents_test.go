@@ -208,20 +208,21 @@ func (a *try) retained(node string) string { return a.last(of(node).Desired(wire
 func (a *try) decode(text string, into any) {
 	a.t.Helper()
 	var err error
+	message, _ := wire.SplitProof([]byte(text))
 	switch m := into.(type) {
 	case *wire.Desired:
 		var d *wire.Desired
-		if d, err = wire.Decode[wire.Desired]([]byte(text)); err == nil {
+		if d, err = wire.Decode[wire.Desired](message); err == nil {
 			*m = *d
 		}
 	case *wire.Beacon:
 		var d *wire.Beacon
-		if d, err = wire.Decode[wire.Beacon]([]byte(text)); err == nil {
+		if d, err = wire.Decode[wire.Beacon](message); err == nil {
 			*m = *d
 		}
 	case *wire.Reply:
 		var d *wire.Reply
-		if d, err = wire.Decode[wire.Reply]([]byte(text)); err == nil {
+		if d, err = wire.Decode[wire.Reply](message); err == nil {
 			*m = *d
 		}
 	}

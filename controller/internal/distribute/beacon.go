@@ -6,7 +6,6 @@ import (
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/link"
-	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
@@ -38,7 +37,11 @@ func (o *outbox) beaconUntil(up bool, maintenance time.Time) link.Publication {
 	if maintenance.After(b.Time) {
 		b.Maintenance = maintenance
 	}
-	b.Sig = keys.signer.Sign(seal.BeaconPreimage(&b))
+	newest := wire.Stamp{}
+	if up { // a last will may be heard days later
+		newest = *o.c.newest.Load()
+	}
+	b.Sig = keys.signer.SignBeacon(&b, newest)
 	return link.Publication{Topic: topic.ForController(b.Unit), Payload: wire.Encode(&b), Retain: true}
 }
 

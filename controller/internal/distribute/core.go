@@ -137,8 +137,8 @@ type Core struct {
 	rotating sync.Mutex             // one change of the keys at a time
 	lost     bool                   // the key that signed is: New replaces it
 
-	// until when a maintenance is announced, zero: none; changed by the loop, read by all
-	away atomic.Pointer[time.Time]
+	away   atomic.Pointer[time.Time]  // until when a maintenance is announced, zero: none
+	newest atomic.Pointer[wire.Stamp] // of the document that was issued last
 
 	admitted  admissions
 	authority *Authority // set before Run; nil: none
@@ -311,7 +311,7 @@ func (c *Core) deadline() (time.Time, bool) {
 // the next deadline, the readable copy by the look at start.
 func (c *Core) commit() {
 	for range maxRounds {
-		if len(c.out.Records)+len(c.out.Bodies) == 0 && len(c.out.Effects) == 0 {
+		if len(c.out.Records)+len(c.out.Bodies)+len(c.out.Effects) == 0 {
 			return
 		}
 		if len(c.out.Records) > 0 {
@@ -330,6 +330,7 @@ func (c *Core) commit() {
 		effects := append([]fleet.Effect(nil), c.out.Effects...)
 		wrote := len(c.out.Records) > 0
 		c.out.Reset()
+		c.noteNewest()
 		for _, e := range effects { // documents need not wait for the readable copy's way to the disk
 			if _, ok := e.(fleet.Publish); ok {
 				c.run(e)

@@ -43,7 +43,15 @@ func (c *Core) adopt() error {
 	}
 	c.admitted.reset(c.fleet.Admissions())
 	c.announceMaintenance(c.fleet.Maintenance().At(c.cfg.Now())) // as the record of this start will have it
+	c.noteNewest()
 	return c.inbox.remember(c.journal.Load())
+}
+
+// noteNewest has beacons bear the mark of the document that was issued last.
+func (c *Core) noteNewest() {
+	if newest := c.fleet.Newest(); c.newest.Load() == nil || *c.newest.Load() != newest {
+		c.newest.Store(&newest)
+	}
 }
 
 func (c *Core) options(j *journal.Journal) fleet.Options {

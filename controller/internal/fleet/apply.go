@@ -219,6 +219,7 @@ func (f *Fleet) applyIssued(r *record.Record, d *record.IssuedData) {
 			src.moved(r.Seq, d.Mode)
 		}
 	}
+	f.newest = wire.Stamp{Epoch: d.Epoch, Rev: r.Seq}
 	for _, g := range d.Docs {
 		doc := &kind.Doc{
 			DocRef: wire.DocRef{Epoch: d.Epoch, Rev: r.Seq, Version: d.Version, Hash: g.Hash},

@@ -188,6 +188,9 @@ func (f *Fleet) restoreNode(ns *nodeSnap, docs []*kind.Doc) error {
 			return fmt.Errorf("names document %d of %d", i, len(docs))
 		}
 		n.kind(name).Desired = docs[i]
+		if stamp := docs[i].Stamp(); stamp.Compare(f.newest) > 0 {
+			f.newest = stamp
+		}
 	}
 	f.nodes[n.Name] = n
 	return nil

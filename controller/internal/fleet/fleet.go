@@ -62,6 +62,7 @@ type Fleet struct {
 	keys        record.SigningKeys   // that sign what the controller says
 	maintenance Maintenance          // that is announced
 	questions   questions            // to nodes, that somebody waits for
+	newest      wire.Stamp           // of the document that was issued last
 
 	// Known only while the controller runs.
 	damaged  map[string]*wire.Error // submitted documents that the journal has lost, by hash
@@ -90,14 +91,15 @@ type Node struct {
 	Info      *wire.NodeInfo           `json:"-"` // the node's description of itself, one of the details in Kinds
 
 	// Known only while the controller runs.
-	liveEvents   uint64 // newest event the node says it has
-	ackedEvents  uint64 // highest event sequence acknowledged to the node
-	gap          gap    // events that came before their turn
-	gone         ended  // the newest session that has said its goodbye
-	recovered    bool   // it has just told that it is in error no more
-	heardOffline bool   // a message arrived while the node counts as offline; its live message may be lost
-	retries      int    // questions asked since the node was last in step
-	index        int    // in the heap of the agenda, -1 if it is not there
+	answered     time.Time // when it last got an answer about which documents are its newest
+	liveEvents   uint64    // newest event the node says it has
+	ackedEvents  uint64    // highest event sequence acknowledged to the node
+	gap          gap       // events that came before their turn
+	gone         ended     // the newest session that has said its goodbye
+	recovered    bool      // it has just told that it is in error no more
+	heardOffline bool      // a message arrived while the node counts as offline; its live message may be lost
+	retries      int       // questions asked since the node was last in step
+	index        int       // in the heap of the agenda, -1 if it is not there
 	due          time.Time
 }
 

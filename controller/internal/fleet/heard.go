@@ -147,6 +147,9 @@ func (f *Fleet) confirmedMeanwhile(o *output, k *KindState) bool {
 
 func (s *step) heardLive(h *Heard) {
 	l, n := h.Live, s.nodes[h.Node]
+	if l.Asks != "" && n != nil {
+		s.tellNewest(n, l.Asks)
+	}
 	if n != nil && l.Up && n.playedAgain(h.Since, l.Boot, s.now) {
 		return
 	}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -102,5 +103,41 @@ func TestUnheard(t *testing.T) {
 	h.report("n1", "b", 2, wire.StateInstalled, d, d)
 	if ok, err, n := shown(); !ok || err != nil || n != 1 {
 		t.Errorf("in step %v, %v, %d", ok, err, n)
+	}
+}
+
+// TestNewest: a node that asks is told which documents are its newest, at most every few seconds.
+func TestNewest(t *testing.T) {
+	h := newRig(t)
+	h.join("n1")
+	h.submit("1.0.0", wire.ModeApply, 0)
+	asks := func() (told []string) {
+		l := &wire.Live{V: wire.Version, Node: "n1", Boot: "b", Session: 1, Up: true, Asks: "m1"}
+		for _, e := range h.step(Heard{Node: "n1", Raw: wire.Encode(l), Live: l}) {
+			if a, ok := e.(Ask); ok && a.Method == wire.MethodNewest {
+				told = append(told, string(a.Params("n1")))
+			}
+		}
+		return told
+	}
+	want := fmt.Sprintf(`{"mark":"m1","stamps":{"config":{"epoch":1000,"rev":%d}}}`, h.f.Newest().Rev)
+	if told := asks(); len(told) != 1 || told[0] != want {
+		t.Errorf("%q, want %s", told, want)
+	}
+	if told := asks(); len(told) != 0 {
+		t.Errorf("again at once: %q", told)
+	}
+	h.now = h.now.Add(tellEvery)
+	if told := asks(); len(told) != 1 {
+		t.Errorf("later: %q", told)
+	}
+	before := h.f.Newest()
+	h.submit("2.0.0", wire.ModeApply, 0)
+	if h.f.Newest().Compare(before) <= 0 {
+		t.Error("what is issued does not change the mark")
+	}
+	f, err := Restored(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 1000}, h.f.Checkpoint())
+	if err != nil || f.Newest() != h.f.Newest() {
+		t.Errorf("after a restart %v, want %v (%v)", f.Newest(), h.f.Newest(), err)
 	}
 }

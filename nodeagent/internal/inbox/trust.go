@@ -86,6 +86,7 @@ type Heard struct {
 	Skew     time.Duration // set when the clocks have begun to differ by more than MaxSkew
 	Refused  *wire.Error   // the beacon counts for nothing
 	KnownKey bool          // with Refused: it was not about the key
+	Mark     string        // changes when the controller issues a document; "": it has none
 }
 
 // Beacon takes a beacon in. The first valid one of the unit pins its keys, unless keys are
@@ -97,9 +98,10 @@ func (t Trust) Beacon(unit string, now time.Time, payload []byte, retained bool)
 	if err != nil {
 		return t, Heard{Refused: err, KnownKey: err.Code != wire.CodeUnknownKey && err.Code != wire.CodeStale}
 	}
-	h := Heard{}
+	h := Heard{Mark: seal.Mark(b)}
 	if len(t.Keys) == 0 || b.KeysRev > t.KeysRev {
 		t, h = t.take(listed, order, b.KeysRev)
+		h.Mark = seal.Mark(b)
 	}
 	if t.Signer != b.Sig.KeyID {
 		t.Signer, h.Changed = b.Sig.KeyID, true
