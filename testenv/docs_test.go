@@ -2,12 +2,16 @@ package testenv_test
 
 import (
 	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -91,7 +95,43 @@ func TestLinksLeadSomewhere(t *testing.T) {
 // and in `code`.
 var commandLines = regexp.MustCompile("(?m)(?:^ *|`|\\$ |bin/)tandem ((?:[a-z][a-z-]*)(?: [a-z][a-z-]*)?)")
 
-// Every command that a document names exists.
+// inMessages finds commands of tandem in the messages of programs, where prose may say "tandem is the …".
+var (
+	inMessages = regexp.MustCompile("(?:^|[^\\w/.-])tandem ((?:[a-z][a-z-]*)(?: [a-z][a-z-]*)?)")
+	prose      = []string{"asks", "completion", "controller", "help", "is", "works"}
+)
+
+// messages are the string literals of the programs, by file.
+func messages(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, module := range []string{"controller", "nodeagent", "broker", "shared"} {
+		err := filepath.WalkDir("../"+module, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					if text, bad := strconv.Unquote(lit.Value); bad == nil {
+						found[path] += text + "\n"
+					}
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+// Every command that a document or a message of a program names exists.
 func TestCommandsInDocumentsExist(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "tandem")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./cmd/tandem")
@@ -108,9 +148,18 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 		known[words] = err == nil && bytes.Contains(out, []byte("Usage:\n  tandem "+words))
 		return known[words]
 	}
-	seen := 0
+	named := map[string][][]string{} // by file
 	for path, text := range documents(t) {
-		for _, m := range commandLines.FindAllStringSubmatch(text, -1) {
+		named[path] = commandLines.FindAllStringSubmatch(text, -1)
+	}
+	for path, text := range messages(t) {
+		named[path] = slices.DeleteFunc(inMessages.FindAllStringSubmatch(text, -1), func(m []string) bool {
+			return slices.Contains(prose, strings.Fields(m[1])[0])
+		})
+	}
+	seen := 0
+	for path, all := range named {
+		for _, m := range all {
 			words := m[1]
 			first, _, _ := strings.Cut(words, " ")
 			if strings.HasSuffix(words, "-") { // an argument, such as node-1
@@ -123,8 +172,8 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 			seen++
 		}
 	}
-	if seen < 20 {
-		t.Errorf("only %d commands were found in the documents", seen)
+	if seen < 150 {
+		t.Errorf("only %d commands were found", seen)
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 	"tandem.internal/shared/strictjson"
 )
 
-// Change is one value (a string, number, boolean or null) that differs between two unit configurations. Before or
+// Change is one value (a string, number, boolean or null) that differs between two documents of a kind. Before or
 // After is nil if the value is absent there.
 type Change struct {
-	Entry string `json:"entry,omitzero"` // "node node-1" or "type mainType"; "" for formatVersion and version
-	// Pointer is a JSON pointer into the newer configuration, or into the older one if After is nil.
+	Entry string `json:"entry,omitzero"` // of a unit configuration: "node node-1" or "type mainType"
+	// Pointer is a JSON pointer into the newer document, or into the older one if After is nil.
 	Pointer string         `json:"pointer"`
 	Before  jsontext.Value `json:"before,omitzero"` // compact JSON
 	After   jsontext.Value `json:"after,omitzero"`  // likewise

@@ -39,7 +39,7 @@ func isLocal(r *http.Request) bool {
 type requester struct {
 	peer   peer
 	bearer *tokens.Bearer // nil: by the unix socket
-	user   string         // what the CLI claims
+	user   string         // as the program claims
 }
 
 var (
@@ -125,9 +125,10 @@ func (c requester) Who() string {
 	return base
 }
 
-// Via is the door.
+// Via is the door. Who claims a name on the unix socket is taken for the program tandem; over TCP nothing tells it from
+// others.
 func (c requester) Via() string {
-	if c.user != "" {
+	if c.bearer == nil && c.user != "" {
 		return "cli"
 	}
 	return "http"

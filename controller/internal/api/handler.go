@@ -250,9 +250,17 @@ func ifSupported(err error) error {
 
 // body reads the whole request body within its limit.
 func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.cfg.MaxBody))
-	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, wire.New(wire.CodeTooLarge, "", fmt.Sprintf("the request body is larger than %d bytes", e.Limit))
+	large := r.ContentLength > a.cfg.MaxBody
+	var b []byte
+	var err error
+	if !large {
+		b, err = io.ReadAll(http.MaxBytesReader(w, r.Body, a.cfg.MaxBody))
+		_, large = errors.AsType[*http.MaxBytesError](err)
+	}
+	if large {
+		w.Header().Set("Connection", "close") // or the server would await the body before it answers
+		return nil, wire.New(wire.CodeTooLarge, "",
+			fmt.Sprintf("the request body is larger than %d bytes", a.cfg.MaxBody))
 	}
 	if err != nil {
 		return nil, wire.New(wire.CodeMalformed, "", "the request body could not be read to its end")

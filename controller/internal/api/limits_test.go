@@ -263,3 +263,47 @@ func TestSlowLoris(t *testing.T) {
 		})
 	}
 }
+
+// exchange sends raw bytes over the socket and returns the status of the answer.
+func (s *served) exchange(raw string) int {
+	s.t.Helper()
+	c, err := net.Dial("unix", s.path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }() // only read from
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, raw); err != nil {
+		s.t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return res.StatusCode
+}
+
+// TestHeaderLimit: the longest header is as long as http.md says.
+func TestHeaderLimit(t *testing.T) {
+	s := serve(t, api.Config{})
+	ask := func(size int) int {
+		head, end := "GET /healthz HTTP/1.1\r\nHost: tandem\r\nX: ", "\r\n\r\n"
+		return s.exchange(head + strings.Repeat("x", size-len(head)-len(end)) + end)
+	}
+	if got := ask(16 << 10); got != 200 {
+		t.Errorf("16 KiB: %d", got)
+	}
+	if got := ask(16<<10 + 1); got != 431 {
+		t.Errorf("one more: %d", got)
+	}
+}
+
+// TestLargeBodyIsRefusedAtOnce: nobody waits for a body that is announced as too large.
+func TestLargeBodyIsRefusedAtOnce(t *testing.T) {
+	s := serve(t, api.Config{MaxBody: 10})
+	if got := s.exchange("POST /v1/config HTTP/1.1\r\nHost: tandem\r\nContent-Length: 11\r\n\r\n"); got != 413 {
+		t.Errorf("status %d", got)
+	}
+}

@@ -19,6 +19,9 @@ import (
 	"tandem.internal/shared/door"
 )
 
+// maxHeader is the size of the longest header of a request, in bytes.
+const maxHeader = 16 << 10
+
 // Serve answers on the listeners until ctx ends or one of them fails, and closes them. It returns
 // when every request has ended: streams at once, the rest within Config.Grace. It is called once.
 func (a *API) Serve(ctx context.Context, listeners ...net.Listener) error {
@@ -30,7 +33,7 @@ func (a *API) Serve(ctx context.Context, listeners ...net.Listener) error {
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      30*time.Second + a.cfg.WriteTimeout,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10,
+		MaxHeaderBytes:    maxHeader - 4<<10, // the server adds 4 KiB to it
 		ConnContext:       withPeer,
 		ErrorLog:          zap.NewStdLog(a.log.WithOptions(zap.IncreaseLevel(zap.WarnLevel))),
 	}

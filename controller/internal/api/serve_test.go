@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -362,5 +363,44 @@ func TestServeFailsWithItsListener(t *testing.T) {
 	}
 	if err := api.New(apitest.Start(t), api.Config{}).Serve(context.Background(), l); err == nil {
 		t.Error("served on a closed listener")
+	}
+}
+
+// TestVia: the journal says "cli" only of who names a user on the socket; over TCP anybody can.
+func TestVia(t *testing.T) {
+	var via string
+	u := apitest.StartSample(t)
+	core := apitest.Submitting(u, func(ctx context.Context, s view.Submission) (view.Result, error) {
+		via = s.Via
+		return view.Result{State: "accepted"}, nil
+	})
+	s := serveCore(t, u, core, api.Config{})
+	tcp := api.New(core, api.Config{Tokens: keys})
+	for _, c := range []struct {
+		socket bool
+		user   string
+		want   string
+	}{{true, "alice", "cli"}, {true, "", "http"}, {false, "alice", "http"}, {false, "", "http"}} {
+		req := httptest.NewRequest("POST", "http://tandem/v1/config", strings.NewReader("{}"))
+		if c.user != "" {
+			req.Header.Set(op.UserHeader, c.user)
+		}
+		if c.socket {
+			req.RequestURI = ""
+			res, err := s.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := res.Body.Close(); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			req.Header.Set("Authorization", "Bearer "+token)
+			tcp.ServeHTTP(httptest.NewRecorder(), req)
+		}
+		if via != c.want {
+			t.Errorf("%+v: %q", c, via)
+		}
+		via = ""
 	}
 }

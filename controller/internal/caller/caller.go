@@ -6,7 +6,7 @@ import "context"
 // Caller is who asks.
 type Caller interface {
 	Who() string // for the journal: "uid:1000(alice)", "token/press for bob"
-	Via() string // the door: "http", "cli", "inbox" or "file"
+	Via() string // the door: "http", "cli" (on the unix socket, with a user's name), "inbox" or "file"
 }
 
 type key struct{}

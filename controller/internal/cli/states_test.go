@@ -81,9 +81,9 @@ var (
 	refuses = played(func(u *apitest.Rig) {
 		u.Refuse("node-2", wire.New(wire.CodeBadValue, "/priority", "at most 10 here"))
 	})
-	trial = played(func(u *apitest.Rig) {
-		u.Submit(view.Submission{Document: apitest.Document("2.1.0"), Who: apitest.Alice, Via: "cli",
-			Mode: wire.ModeTry, ConfirmWithin: 90 * time.Second})
+	trial = played(try)
+	tried = played(try, func(u *apitest.Rig) {
+		u.Report("node-1", wire.KindConfig, wire.StateTrying, nil, nil)
 	})
 	// nobody has confirmed what was on trial, and node-1 has failed at it
 	expired = played(func(u *apitest.Rig) {
@@ -93,6 +93,13 @@ var (
 			wire.New(wire.CodeApplyFailed, "", "the on-apply command ended with exit status 3"), nil)
 		u.Advance(2 * time.Minute)
 	})
+	confirmed = played(try, func(u *apitest.Rig) {
+		if _, err := u.Confirm(as(apitest.Alice), wire.KindConfig); err != nil {
+			panic(err)
+		}
+		u.Report("node-1", wire.KindConfig, wire.StateInstalled, nil, nil)
+	})
+	away   = played(func(u *apitest.Rig) { u.Disconnect("nothing listens there") })
 	failed = played(func(u *apitest.Rig) {
 		u.Submit(view.Submission{Document: apitest.Document("1.9.5"), Who: apitest.Alice, Via: "cli"})
 		u.Damage()
@@ -147,6 +154,12 @@ func unremarked(t *testing.T) (*apitest.Rig, api.Core) {
 type silentJournal struct{ *apitest.Rig }
 
 func (silentJournal) Remark(context.Context, view.Remark) error { return diskFull }
+
+// try has a document on trial.
+func try(u *apitest.Rig) {
+	u.Submit(view.Submission{Document: apitest.Document("2.1.0"), Who: apitest.Alice, Via: "cli",
+		Mode: wire.ModeTry, ConfirmWithin: 90 * time.Second})
+}
 
 // arrive has node-4 come back, and nodes run the newest configuration.
 func arrive(u *apitest.Rig, nodes ...string) {

@@ -199,8 +199,8 @@ func errClosed() error {
 // Damaged is the error of a journal that is not what was written: ErrDamaged, with the code storage and what to do.
 func (j *Journal) Damaged(format string, args ...any) error {
 	return fail(ErrDamaged, wire.CodeStorage, nil, fmt.Sprintf(
-		`the journal %s is damaged: %s; see "tandem journal verify", and restore a backup`,
-		j.path, fmt.Sprintf(format, args...)))
+		`the journal %s is damaged: %s; see "tandem-controller journal verify %s", and restore a backup`,
+		j.path, fmt.Sprintf(format, args...), j.path))
 }
 
 // Stats are figures for metrics and for deciding when to compact.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -124,7 +125,7 @@ type Submit struct {
 	Mode          wire.Mode     `query:"mode" json:"-"`          // "apply", which is the default, or "try"
 	ConfirmWithin time.Duration `query:"confirmWithin" json:"-"` // how long a trial lasts; with mode=try only
 	// it gets; default: the next
-	Version  string `query:"version" empty:"leave it out to have one derived" json:"-"`
+	Version  string `query:"version" is:"version" empty:"leave it out to have one derived" json:"-"`
 	Lenient  bool   `query:"lenient" json:"-"`         // take what is left out as meant
 	DryRun   bool   `query:"dryRun" json:"-"`          // judge only
 	Offline  bool   `query:"offline" json:"-"`         // do not ask the nodes: they still judge what they receive
@@ -178,7 +179,7 @@ type Rollback struct {
 	As      string `json:"as"`      // the version it gets, above the installed one
 }
 
-// Check judges that both versions are there.
+// Check judges that both versions are there, and that the new one is a version.
 func (in *Rollback) Check() *wire.Error {
 	switch {
 	case len(in.Version) > 256:
@@ -189,6 +190,9 @@ func (in *Rollback) Check() *wire.Error {
 		return wire.New(wire.CodeMissing, "/version", "the version whose content comes back")
 	case in.As == "":
 		return wire.New(wire.CodeMissing, "/as", "the new version that it gets")
+	}
+	if _, err := unitconfig.Compare(in.As, in.As); err != nil {
+		return wire.New(wire.CodeInvalidArgument, "/as", wire.AsError(err).Message)
 	}
 	return nil
 }

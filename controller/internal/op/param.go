@@ -9,10 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/topic"
+	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -30,7 +32,7 @@ type Param struct {
 	Name     string
 	Index    []int // of the field, for reflect
 	Type     reflect.Type
-	Is       string // "", "name" or "pointer"
+	Is       string // "", "name", "pointer" or "version"
 	Need     bool   // required
 	Min, Max uint64 // of a number
 	Empty    string // not "": it must not be given without a value; what to do instead
@@ -130,6 +132,11 @@ func (p *Param) FromQuery(v reflect.Value, q url.Values) *wire.Error {
 	text := q.Get(p.Name)
 	switch {
 	case p.Many():
+		for _, one := range q[p.Name] {
+			if err := p.text(one); err != nil {
+				return err
+			}
+		}
 		f.Set(reflect.ValueOf(q[p.Name]))
 		return nil
 	case p.Type == reflect.TypeFor[time.Duration]():
@@ -147,6 +154,8 @@ func (p *Param) FromQuery(v reflect.Value, q url.Values) *wire.Error {
 // text judges the value of a string.
 func (p *Param) text(s string) *wire.Error {
 	switch {
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return invalid("the parameter %s has a control character", p.Name)
 	case p.Is == "name":
 		if err := nodeName(s); err != nil {
 			return invalid("the parameter %s: %s", p.Name, err.Message)
@@ -160,6 +169,10 @@ func (p *Param) text(s string) *wire.Error {
 		return invalid("the parameter %s is longer than 256 bytes, or not UTF-8", p.Name)
 	case s == "" && p.Empty != "":
 		return invalid("the parameter %s is empty; %s", p.Name, p.Empty)
+	case p.Is == "version":
+		if _, err := unitconfig.Compare(s, s); err != nil {
+			return invalid("the parameter %s: %s", p.Name, wire.AsError(err).Message)
+		}
 	}
 	return nil
 }
@@ -202,10 +215,12 @@ func (p *Param) duration(f reflect.Value, text string) *wire.Error {
 
 // FromPath sets the field of p in v, a struct.
 func (p *Param) FromPath(v reflect.Value, text string) *wire.Error {
+	judge := p.text
 	if p.Is == "name" {
-		if err := nodeName(text); err != nil {
-			return err
-		}
+		judge = nodeName
+	}
+	if err := judge(text); err != nil {
+		return err
 	}
 	v.FieldByIndex(p.Index).SetString(text)
 	return nil

@@ -39,7 +39,7 @@ func Change(
 	c := change{Order: o, now: now.UTC(), unaware: unaware}
 	c.next = record.SigningKeys{List: slices.Clone(keys.List), Retired: keys.Retired}
 	if len(c.next.List) == 0 && o.Do != record.ReplaceKey {
-		c.next.List = []record.SigningKey{{Key: o.First, State: record.KeySigning, Since: c.now}}
+		c.next.List = []record.SigningKey{{Key: o.First, State: record.KeySigning}}
 	}
 	var err *wire.Error
 	switch o.Do {

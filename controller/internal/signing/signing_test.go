@@ -57,6 +57,9 @@ func (u *unit) must(t *testing.T, do record.KeyStep, n int) record.KeysData {
 func TestChange(t *testing.T) {
 	u := &unit{}
 	u.must(t, record.AnnounceKey, 2)
+	if first := u.keys.Find(key(1).ID); !first.Since.IsZero() || u.keys.Find(key(2).ID).Since.IsZero() {
+		t.Errorf("the first key signs since it was joined by another: %+v", first)
+	}
 	for n := range 150 {
 		u.unaware = append(u.unaware, fmt.Sprintf("n%03d", n))
 	}

@@ -14,7 +14,7 @@ type SigningKey struct {
 	ID      string    `json:"kid"`               // by which envelopes name it
 	Ed25519 []byte    `json:"ed25519"`           // the public half, as --unit-key takes it
 	State   string    `json:"state"`             // "announced", "signing" or "leaving"
-	Since   time.Time `json:"since,omitzero"`    // in State since
+	Since   time.Time `json:"since,omitzero"`    // in State since; absent: since the unit began
 	Who     string    `json:"who,omitempty"`     // made the change
 	Nodes   int       `json:"nodes"`             // that are known to believe it
 	Missing []string  `json:"missing,omitempty"` // that are not, at most 100

@@ -66,7 +66,7 @@ func retireKey(a *command.App) *cobra.Command {
 func printKeys(a *command.App, k view.Keys) {
 	t := &term.Table{Head: []string{"KEY", "STATE", "SINCE", "BY", "BELIEVED BY", "NOT KNOWN OF"}}
 	for _, key := range k.Keys {
-		since, state := "", term.Cell{Text: key.State}
+		since, state := "the beginning", term.Cell{Text: key.State}
 		if !key.Since.IsZero() {
 			since = a.Ago(key.Since)
 		}

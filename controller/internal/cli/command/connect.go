@@ -29,7 +29,7 @@ func (a *App) Flags(flags *pflag.FlagSet) {
 		"(variable TANDEM_CA, default: the system's)")
 	flags.StringVar(&a.tokenFile, "token-file", "",
 		"`file` with the token for --url (variable TANDEM_TOKEN has the token itself)")
-	flags.Var(&a.timeout, "timeout", "longest wait for an answer")
+	flags.Var(&a.timeout, "timeout", "longest wait for one answer of the controller")
 }
 
 // Explain makes an error of the controller one that helps.

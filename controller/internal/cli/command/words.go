@@ -88,6 +88,9 @@ func (a *App) StatusRows(t *term.Table, word string, st view.SourceStatus) {
 		nodes += fmt.Sprintf(", %d failed", p.Failed)
 	}
 	t.Add("Nodes", nodes)
+	if st.NoBroker != "" {
+		t.Add("Broker", term.Red.Cell("no session, so no node is reached: "+st.NoBroker))
+	}
 }
 
 // Until says when something ends, and how long that is from now.

@@ -282,7 +282,7 @@ func (g *group) wait(a *command.App) *cobra.Command {
 			return failed
 		})
 	}
-	cmd.Flags().Var(&within, "within", "wait at most this long")
+	cmd.Flags().Var(&within, "within", "wait at most this long for the nodes; --timeout is for the controller")
 	return cmd
 }
 

@@ -93,7 +93,7 @@ func printDocumentState(a *command.App, kind string, d view.Document) {
 	t := &term.Table{Indent: "  "}
 	if d.Desired != nil {
 		mode := ""
-		if d.Desired.Mode == wire.ModeTry {
+		if onTrial(d) {
 			mode = ", on trial"
 		}
 		t.Add("desired", docRef(&d.Desired.DocRef)+mode+", issued "+a.Ago(d.Desired.Issued))
@@ -121,6 +121,12 @@ func printDocumentState(a *command.App, kind string, d view.Document) {
 		t.Add("error", term.Red.Cell(command.Brief(d.Error)))
 	}
 	a.Table(t)
+}
+
+// onTrial reports whether the node may still try what it should run: it has not told that the trial is over.
+func onTrial(d view.Document) bool {
+	over := d.Last != nil && d.Last.Stamp() == d.Desired.Stamp() && d.Last.State.Settled()
+	return d.Desired.Mode == wire.ModeTry && !over
 }
 
 func docRef(r *wire.DocRef) string {

@@ -112,6 +112,9 @@ func printSet(a *command.App, st view.SourceStatus) {
 		a.Print("refused %s: version %s by %s: %s\n", a.Ago(t.At), term.Clean(cmp.Or(t.Version, "?")),
 			term.Clean(t.Who), command.Brief(t.Error))
 	}
+	if st.NoBroker != "" {
+		a.Print("no session with the broker, so no node is reached: %s\n", term.Clean(st.NoBroker))
+	}
 }
 
 // printSlots shows slots as a table.
