@@ -9,8 +9,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
+	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
@@ -181,8 +183,10 @@ func (c *Config) mistake() error {
 	if _, _, err := c.httpDoor(); err != nil {
 		return err
 	}
-	if err := c.limits(); err != nil {
-		return err
+	for _, check := range []func() error{c.limits, c.times, c.places} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	if at := c.plainListen(); c.Broker == "" && !c.Insecure && at != "" {
 		if err := loopback(at); err != nil {
@@ -211,6 +215,60 @@ func (c *Config) limits() error {
 		if l.value != 0 && l.value < l.least {
 			return fmt.Errorf("--%s: %v would let nothing of a node through; at least %v", l.name, l.value, l.least)
 		}
+	}
+	return nil
+}
+
+// times returns an error for a time or a number that is out of its range. Zero is the default of the times.
+func (c *Config) times() error {
+	for _, t := range []struct {
+		name        string
+		value, most time.Duration
+	}{
+		{"check-timeout", c.CheckTimeout, time.Hour}, {"report-grace", c.ReportGrace, 24 * time.Hour},
+		{"report-jitter", c.ReportJitter, 24 * time.Hour},
+	} {
+		if t.value < 0 || t.value > t.most {
+			return fmt.Errorf("--%s: from 0 to %v, not %v", t.name, t.most, t.value)
+		}
+	}
+	if c.KeepRecords < 0 {
+		return fmt.Errorf("--keep-records: 0 or more, not %d", c.KeepRecords)
+	}
+	return nil
+}
+
+// hostName is what a certificate can name, besides an address.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?)*\.?$`)
+
+// places returns an error for an address, a host name or a file that cannot be one.
+func (c *Config) places() error {
+	for _, l := range []struct{ name, addr string }{
+		{"listen-tls", c.ListenTLS}, {"join-listen", c.JoinListen}, {"listen", c.Listen},
+	} {
+		if l.addr == "" {
+			continue
+		}
+		_, port, err := net.SplitHostPort(l.addr)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil {
+			return fmt.Errorf("--%s: %w; for example :8883", l.name, err)
+		}
+	}
+	for _, host := range c.Advertise {
+		if ip := net.ParseIP(host); ip == nil && (len(host) > 253 || !hostName.MatchString(host)) {
+			return fmt.Errorf("--advertise: %.80q is neither a host name nor an address, without a port", host)
+		}
+	}
+	if c.Broker != "" {
+		if err := link.CheckBroker(c.Broker); err != nil {
+			return fmt.Errorf("--broker: %w", err)
+		}
+	}
+	if info, err := os.Stat(c.ConfigFile); c.ConfigFile != "" && err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("--config-copy: %s is not a regular file", c.ConfigFile)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/bindings"
 	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/shared/durable"
 )
 
 // httpDoor returns the TCP address (HOST:PORT) of the HTTP API, "" for none, and whether it serves TLS.
@@ -234,7 +235,15 @@ func (k *keyPair) read() (*pair, error) {
 		return nil, fmt.Errorf("--http-key: everybody may use %s (mode %04o); chmod it to 0600 or 0640",
 			k.key, info.Mode().Perm())
 	}
-	c, err := tls.LoadX509KeyPair(k.cert, k.key)
+	cert, err := durable.ReadFile(k.cert, maxPEM)
+	if err != nil {
+		return nil, err
+	}
+	key, err := durable.ReadFile(k.key, maxPEM)
+	if err != nil {
+		return nil, err
+	}
+	c, err := tls.X509KeyPair(cert, key)
 	if _, ok := errors.AsType[*fs.PathError](err); err != nil && !ok {
 		err = fmt.Errorf("%s and %s: %w", k.cert, k.key, err)
 	}

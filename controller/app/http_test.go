@@ -98,12 +98,29 @@ func TestSettingsThatCannotBe(t *testing.T) {
 		"--node-report-burst":        func(c *Config) { c.NodeReportBurst = 0.5 },
 		"--node-event-rate":          func(c *Config) { c.NodeEventRate = 0.0001 },
 		"--node-event-burst":         func(c *Config) { c.NodeEventBurst = 1 },
+		"--keep-records: 0 or more":  func(c *Config) { c.KeepRecords = -1 },
+		"--check-timeout: from 0":    func(c *Config) { c.CheckTimeout = -5 * time.Second },
+		"--check-timeout: ":          func(c *Config) { c.CheckTimeout = 2 * time.Hour },
+		"--report-grace":             func(c *Config) { c.ReportGrace = -1 },
+		"--report-jitter":            func(c *Config) { c.ReportJitter = -1 },
+		`--advertise: "*"`:           func(c *Config) { c.Advertise = []string{"gateway", "fe80::1", "*"} },
+		`--advertise: "gateway:88"`:  func(c *Config) { c.Advertise = []string{"gateway:88"} },
+		`--advertise: ""`:            func(c *Config) { c.Advertise = []string{""} },
+		"--listen-tls":               func(c *Config) { c.ListenTLS = ":65536" },
+		"--join-listen":              func(c *Config) { c.JoinListen = "8884" },
+		"--listen: ":                 func(c *Config) { c.Listen, c.Insecure = "127.0.0.1:-1", true },
+		"--broker: ":                 func(c *Config) { c.Broker = "tls://10.0.0.5:70000" },
+		"--broker: the broker URL":   func(c *Config) { c.Broker = "tcp://u:hunter2@h" },
+		"--config-copy":              func(c *Config) { c.ConfigFile = os.TempDir() },
 	} {
 		cfg := good
 		change(&cfg)
 		err := cfg.check()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("a password is told: %v", err)
 		}
 		if _, usage := errors.AsType[*UsageError](err); err != nil && !usage {
 			t.Errorf("%q is no mistake of usage: %T", want, err)

@@ -21,6 +21,7 @@ import (
 	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/join"
+	"tandem.internal/shared/durable"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/wire"
@@ -337,12 +338,15 @@ func (a *App) TLSAddr() net.Addr {
 // JoinURL is the URL of the join door, "" if there is none.
 func (a *App) JoinURL() string { return a.core.JoinURL() }
 
+// maxPEM is the size of the largest file with certificates, in bytes.
+const maxPEM = 4 << 20
+
 // brokerTLS returns the TLS configuration for --broker.
 func (a *App) brokerTLS() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS13}
 	var err error
 	if a.cfg.BrokerCA != "" {
-		text, err := os.ReadFile(a.cfg.BrokerCA)
+		text, err := durable.ReadFile(a.cfg.BrokerCA, maxPEM)
 		if err != nil {
 			return nil, fmt.Errorf("--broker-ca: %w", err)
 		}

@@ -20,6 +20,7 @@ import (
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/nodeagent/internal/update/disk"
+	"tandem.internal/shared/durable"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
@@ -179,6 +180,9 @@ func (c *Config) checkLimits() error {
 			return bad("partition", "the path of %s=%s is not absolute", name, path)
 		}
 	}
+	if slices.Contains(c.AllowedLabels, "") {
+		return bad("allowed-label", "a label is not empty")
+	}
 	if len(c.Components) > disk.Most {
 		return bad("component", "more than %d", disk.Most)
 	}
@@ -277,7 +281,7 @@ func (c Config) unitKey() (seal.Trust, error) {
 	text := c.UnitKey
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(key) != ed25519.PublicKeySize {
-		data, ferr := os.ReadFile(c.UnitKey)
+		data, ferr := durable.ReadFile(c.UnitKey, 4096)
 		if ferr != nil {
 			return nil, &UsageError{"unit-key", fmt.Sprintf("neither 32 bytes in base64 nor a file: %v", ferr)}
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -292,6 +293,10 @@ func TestOfflineForAYear(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	good := NewConfig("u1", "n1", "t", t.TempDir())
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		setting string
 		change  func(*Config)
@@ -309,12 +314,17 @@ func TestConfig(t *testing.T) {
 		{"on-apply-timeout", func(c *Config) { c.OnApplyTimeout = -1 }},
 		{"workload-group", func(c *Config) { c.WorkloadGroup = "tandem.slice/tandem-workloads.service" }},
 		{"broker", func(c *Config) { c.Broker = "http://x" }},
+		{"broker", func(c *Config) { c.Broker = "tcp://x:0" }},
+		{"broker", func(c *Config) { c.Broker = "tcp://u:hunter2@x" }},
+		{"allowed-label", func(c *Config) { c.AllowedLabels = []string{""} }},
+		{"sample-period", func(c *Config) { c.SamplePeriod = -1 }},
+		{"unit-key", func(c *Config) { c.UnitKey = fifo }},
 	} {
 		cfg := good
 		c.change(&cfg)
 		_, err := New(cfg, Deps{})
 		var usage *UsageError
-		if !errors.As(err, &usage) || usage.Setting != c.setting {
+		if !errors.As(err, &usage) || usage.Setting != c.setting || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", c.setting, err)
 		}
 	}

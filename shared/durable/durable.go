@@ -1,4 +1,4 @@
-// Package durable replaces and removes files. After a crash, or with a full disk, there is the whole old file or the
+// Package durable replaces, removes and reads files. After a crash, or with a full disk, there is the whole old file or the
 // whole new one. A change of which a call has reported success survives a power cut.
 //
 // It is for small files that are written as a whole. Only one process may write a path; others may read it at any time.
@@ -8,6 +8,7 @@ package durable
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +18,28 @@ import (
 // Replaceable reports whether a file may be replaced by a rename, by what os.Lstat says of it: a regular file or a
 // symbolic link, and no directory, device, FIFO or socket.
 func Replaceable(info fs.FileInfo) bool { return info.Mode().Type()&^fs.ModeSymlink == 0 }
+
+// ReadFile returns the content of the regular file at path, of at most limit bytes. Of anything else, such as a FIFO or
+// a device, which may never end or never begin, it does not even open it. Its errors name the path.
+func ReadFile(path string, limit int64) (data []byte, err error) {
+	bad := func(why string) ([]byte, error) {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New(why)}
+	}
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return bad("not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if data, err = io.ReadAll(io.LimitReader(f, limit+1)); err == nil && int64(len(data)) > limit {
+		return bad(fmt.Sprintf("more than %d bytes", limit))
+	}
+	return data, err
+}
 
 // Step is one operation of WriteFile on the disk.
 type Step string

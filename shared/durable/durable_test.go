@@ -248,3 +248,27 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 	close(stop)
 	<-done
 }
+
+// TestReadFile: what is read is a regular file within its limit; a FIFO would wait for a writer for ever.
+func TestReadFile(t *testing.T) {
+	dir := t.TempDir()
+	file, fifo := filepath.Join(dir, "file"), filepath.Join(dir, "fifo")
+	if err := os.WriteFile(file, []byte("12345"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := ReadFile(file, 5); err != nil || string(data) != "12345" {
+		t.Errorf("%q %v", data, err)
+	}
+	for _, c := range []struct{ path, want string }{
+		{file, "more than 4 bytes"}, {fifo, "not a regular file"}, {dir, "not a regular file"},
+		{filepath.Join(dir, "none"), "no such file"},
+	} {
+		if data, err := ReadFile(c.path, 4); err == nil || data != nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), c.path) {
+			t.Errorf("%s: %q %v", c.path, data, err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -330,7 +331,10 @@ func TestConfig(t *testing.T) {
 		"scheme":           func(c *link.Config) { c.Broker = "ws://h" },
 		"no scheme":        func(c *link.Config) { c.Broker = "h:1883" },
 		"no host":          func(c *link.Config) { c.Broker = "tcp://:1883" },
-		"credentials":      func(c *link.Config) { c.Broker = "tcp://u:p@h" },
+		"credentials":      func(c *link.Config) { c.Broker = "tcp://u:hunter2@h" },
+		"broken URL":       func(c *link.Config) { c.Broker = "tcp://u:%hunter2/@h" },
+		"port":             func(c *link.Config) { c.Broker = "tcp://h:65536" },
+		"port 0":           func(c *link.Config) { c.Broker = "tls://h:0" },
 		"path":             func(c *link.Config) { c.Broker = "tcp://h/x" },
 		"unix host":        func(c *link.Config) { c.Broker = "unix://x" },
 		"bad URL":          func(c *link.Config) { c.Broker = "tcp://h:%zz" },
@@ -345,8 +349,8 @@ func TestConfig(t *testing.T) {
 	} {
 		c := good
 		change(&c)
-		if _, err := link.Dial(c, nil); err == nil {
-			t.Errorf("%s: accepted", name)
+		if _, err := link.Dial(c, nil); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, broker := range []string{"mqtt://h", "tls://h:1", "mqtts://[::1]", "ssl://h", "unix:///run/s",

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
@@ -24,17 +26,23 @@ type address struct {
 	tls     bool
 }
 
+// CheckBroker returns what is wrong with the URL of a broker, or nil.
+func CheckBroker(url string) error {
+	_, err := parseBroker(url)
+	return err
+}
+
 // parseBroker parses the URL of a broker; Config.Broker has its forms.
 func parseBroker(s string) (address, error) {
+	if strings.Contains(s, "@") && !strings.HasPrefix(s, "unix:") { // not shown: it may hold a password
+		return address{}, errors.New("the broker URL carries credentials; they have their own settings")
+	}
 	u, err := url.Parse(s)
 	if err != nil {
 		return address{}, fmt.Errorf("broker URL: %w", err)
 	}
 	bad := func(format string, a ...any) (address, error) {
-		return address{}, fmt.Errorf("broker URL %q: "+format, append([]any{u.Redacted()}, a...)...)
-	}
-	if u.User != nil {
-		return bad("carries credentials; they have their own settings")
+		return address{}, fmt.Errorf("broker URL %q: "+format, append([]any{s}, a...)...)
 	}
 	a := address{network: "tcp"}
 	port := "1883"
@@ -58,6 +66,9 @@ func parseBroker(s string) (address, error) {
 	}
 	if u.Port() != "" {
 		port = u.Port()
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return bad("a port is a number from 1 to 65535")
 	}
 	a.target = net.JoinHostPort(a.host, port)
 	return a, nil

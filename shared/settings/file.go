@@ -4,18 +4,23 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
+	"io/fs"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"tandem.internal/shared/durable"
 )
+
+// maxFile is the size of the largest settings file, in bytes.
+const maxFile = 1 << 20
 
 // readFile reads a YAML file and sets the settings that it names. An empty file is valid.
 func readFile(path string, fields []*field) error {
-	data, err := os.ReadFile(path)
+	data, err := durable.ReadFile(path, maxFile)
 	if err != nil {
-		var pe *os.PathError
+		var pe *fs.PathError
 		if errors.As(err, &pe) {
 			err = pe.Err
 		}

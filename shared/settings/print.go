@@ -68,6 +68,16 @@ func wrap(b *strings.Builder, text string) {
 	}
 }
 
+// masked returns a value as YAML without what stands before the last @ of a URL: a user's name and password.
+func masked(value string) string {
+	scheme, rest, ok := strings.Cut(value, "://")
+	at := strings.LastIndexByte(rest, '@')
+	if !ok || at < 0 {
+		return value
+	}
+	return scheme + "://***" + rest[at:]
+}
+
 // effective returns the text of --print-config: a settings file with the effective values. A secret is a comment
 // without its value.
 func effective(program, file string, fields []*field) string {
@@ -83,7 +93,7 @@ func effective(program, file string, fields []*field) string {
 			b.WriteString("# " + f.name + ": ***  # " + f.source + "\n")
 			continue
 		}
-		b.WriteString(f.name + ": " + value + "  # " + f.source + "\n")
+		b.WriteString(f.name + ": " + masked(value) + "  # " + f.source + "\n")
 	}
 	return b.String()
 }

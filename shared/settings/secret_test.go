@@ -1,10 +1,12 @@
 package settings
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -44,5 +46,50 @@ func TestErrorsKeepSecrets(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+type door struct {
+	Broker string   `name:"broker"`
+	Peers  []string `name:"peer"`
+}
+
+func (*door) Help() map[string]string {
+	return map[string]string{"broker": "a URL", "peer": "URLs"}
+}
+
+// What --print-config shows of a URL has no user's name and no password.
+func TestPrintMasksURLs(t *testing.T) {
+	for _, c := range []struct{ given, shown string }{
+		{"tcp://u:hunter2@h:1", `broker: "tcp://***@h:1"`},
+		{"tcp://u:hunter2/x@y@h", `broker: "tcp://***@h"`},
+		{"tcp://h:1", `broker: "tcp://h:1"`},
+		{"eu@h", `broker: "eu@h"`},
+	} {
+		var out strings.Builder
+		_, err := Load("test", &door{}, []string{"--broker", c.given, "--print-config"},
+			func(string) (string, bool) { return "", false }, &out)
+		if !errors.Is(err, ErrPrinted) || !strings.Contains(out.String(), c.shown) ||
+			strings.Contains(out.String(), "hunter2") {
+			t.Errorf("%s: %v, %s", c.given, err, out.String())
+		}
+	}
+	var out strings.Builder
+	_, err := Load("test", &door{}, []string{"--peer", "a://u:hunter2@h", "--peer", "b://v:hunter2@i", "--print-config"},
+		func(string) (string, bool) { return "", false }, &out)
+	if !errors.Is(err, ErrPrinted) || strings.Contains(out.String(), "hunter2") {
+		t.Errorf("%v, %s", err, out.String())
+	}
+}
+
+// A settings file is a file: a FIFO would wait for a writer for ever, and a device never end.
+func TestFileIsRegular(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load("test", &door{}, []string{"--config", fifo}, func(string) (string, bool) { return "", false }, io.Discard)
+	if e := (*Error)(nil); !errors.As(err, &e) || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("%v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"syscall"
 
+	"tandem.internal/broker/acl"
 	"tandem.internal/broker/server"
 	"tandem.internal/shared/topic"
 )
@@ -59,6 +60,11 @@ func (c *config) check() error {
 	case c.MaxClients < 1:
 		return errors.New("--max-clients: at least 1")
 	}
+	for name := range c.Passwords {
+		if _, err := acl.IdentityOf(name, name); err != nil {
+			return fmt.Errorf("--passwords: %w", err)
+		}
+	}
 	for _, addr := range c.Listen {
 		if err := checkListen(addr, c.Insecure); err != nil {
 			return fmt.Errorf("--listen: %w", err)
@@ -69,7 +75,10 @@ func (c *config) check() error {
 
 // checkListen refuses an address that other machines can reach, unless insecure is set.
 func checkListen(addr string, insecure bool) error {
-	host, _, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
 	if err != nil {
 		return err
 	}

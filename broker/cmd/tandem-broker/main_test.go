@@ -111,6 +111,8 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"--listen", ":1883"}, "--insecure-listen"},
 		{[]string{"--listen", "192.0.2.1:1883"}, "--insecure-listen"},
 		{[]string{"--listen", "nonsense"}, "--listen"},
+		{[]string{"--listen", "127.0.0.1:65536"}, "--listen"},
+		{[]string{"--passwords", "nobody/x=hunter2"}, "--passwords"},
 		{[]string{"--max-clients", "0"}, "--max-clients"},
 		{[]string{"--log-level", "loud"}, "loud"},
 		{[]string{"--nothing"}, "--nothing"},

@@ -78,6 +78,10 @@ func New(opt Options) (*Client, error) {
 	}
 	u, err := url.Parse(opt.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.User != nil {
+		if strings.Contains(opt.URL, "@") { // not shown: it may hold a password
+			return nil, wire.New(wire.CodeInvalidArgument, "",
+				"the address carries credentials; a token has --token-file, or TANDEM_TOKEN")
+		}
 		return nil, wire.New(wire.CodeInvalidArgument, "",
 			fmt.Sprintf("%.200q is not an address such as https://gateway:8885", opt.URL))
 	}

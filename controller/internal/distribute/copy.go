@@ -11,6 +11,7 @@ import (
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -73,7 +74,7 @@ func (c *Core) judgeCopy() (fleet.Copy, []byte) {
 }
 
 func (c *Core) readCopy() (fleet.Copy, []byte) {
-	doc, err := os.ReadFile(c.cfg.Copy)
+	doc, err := durable.ReadFile(c.cfg.Copy, unitconfig.MaxDocument)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return fleet.Copy{Missing: true}, nil

@@ -4,13 +4,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"go.uber.org/zap"
 
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -93,7 +94,7 @@ func (c *Core) body(hash string) ([]byte, error) {
 	if !errors.Is(err, journal.ErrDamaged) || c.cfg.Copy == "" {
 		return b, err
 	}
-	doc, rerr := os.ReadFile(c.cfg.Copy)
+	doc, rerr := durable.ReadFile(c.cfg.Copy, unitconfig.MaxDocument)
 	if rerr != nil || wire.Hash(doc) != hash {
 		return nil, err
 	}

@@ -129,17 +129,20 @@ func openDB(path string, opts Options) (_ *bbolt.DB, whole bool, err error) {
 // precheck refuses a file that bbolt would start to write into or fall over: an empty one, and
 // one that ends before its newest meta page says.
 func precheck(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }() // only read from
-	info, err := f.Stat()
+	info, err := os.Stat(path) // before it is opened: a FIFO would wait for a writer
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {
 		return fail(ErrNotJournal, wire.CodeMalformed, nil, path+" is not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only read from
+	if info, err = f.Stat(); err != nil {
+		return err
 	}
 	if info.Size() == 0 {
 		return fail(ErrNotJournal, wire.CodeMalformed, nil,

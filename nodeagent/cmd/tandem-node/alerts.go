@@ -16,6 +16,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/alert"
 	"tandem.internal/nodeagent/internal/monitor"
+	"tandem.internal/shared/durable"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/unitconfig"
 )
@@ -253,7 +254,7 @@ func replay(cfg replayConfig, stdout io.Writer) error {
 
 // nodeConfig reads the file with the rules, whichever of the two it is.
 func nodeConfig(cfg replayConfig) (*unitconfig.NodeConfig, error) {
-	data, err := os.ReadFile(cfg.Rules)
+	data, err := durable.ReadFile(cfg.Rules, unitconfig.MaxDocument)
 	if err != nil {
 		return nil, fmt.Errorf("--rules: %w", err)
 	}

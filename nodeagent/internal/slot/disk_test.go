@@ -266,6 +266,18 @@ func TestQuarantineIsBounded(t *testing.T) {
 	}
 }
 
+// TestStageOfNoFile: what is no file is refused without opening it; a FIFO would wait for a writer for ever.
+func TestStageOfNoFile(t *testing.T) {
+	s := Open(Config{Dir: filepath.Join(t.TempDir(), "slots")})
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Stage(t.Context(), Source{File: fifo}); !errors.Is(err, ErrRefused) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestStageStops(t *testing.T) {
 	s := Open(Config{Dir: filepath.Join(t.TempDir(), "slots")})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -34,20 +34,30 @@ type Staged struct {
 	Size    int64  `json:"size"` // bytes
 }
 
+// OpenSource opens a file that is to be staged. The error is ErrRefused if it is none: a FIFO is not even opened, since
+// that would wait for a writer.
+func OpenSource(file string) (*os.File, error) {
+	if info, err := os.Stat(file); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is not a file", ErrRefused, file)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return f, nil
+}
+
 // Stage writes a binary to the slot that is free, verifies it and lets it say its version. The slot
 // counts as empty from before the first byte until all of that is done. The error is ErrRefused if the
 // source is to blame, ErrLocked if another staging is under way, and record.ErrTrial during a trial.
 func (s *Store) Stage(ctx context.Context, src Source) (out Staged, err error) {
-	f, err := os.Open(src.File)
+	f, err := OpenSource(src.File)
 	if err != nil {
-		return Staged{}, fmt.Errorf("%w: %w", ErrRefused, err)
+		return Staged{}, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if info, err := f.Stat(); err != nil {
-		return Staged{}, fmt.Errorf("stage: %w", err)
-	} else if !info.Mode().IsRegular() {
-		return Staged{}, fmt.Errorf("%w: %s is not a file", ErrRefused, src.File)
-	}
 	return s.StageFrom(ctx, f, src)
 }
 

@@ -201,16 +201,11 @@ func (s *Store) Stage(ctx context.Context, file, version, hash string, now time.
 	if err := update.CheckVersion(version); err != nil {
 		return o, fmt.Errorf("%w: %w", slot.ErrRefused, err)
 	}
-	from, err := os.Open(file)
+	from, err := slot.OpenSource(file)
 	if err != nil {
-		return o, fmt.Errorf("%w: %w", slot.ErrRefused, err)
+		return o, err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	if info, err := from.Stat(); err != nil {
-		return o, fmt.Errorf("stage: %w", err)
-	} else if !info.Mode().IsRegular() {
-		return o, fmt.Errorf("%w: %s is not a file", slot.ErrRefused, file)
-	}
 	unlock, err := s.disk.Lock(stageLock, 0)
 	if err != nil {
 		return o, fmt.Errorf("stage: %w", err)
