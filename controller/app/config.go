@@ -239,7 +239,7 @@ func (c *Config) times() error {
 }
 
 // hostName is what a certificate can name, besides an address.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9])?)*\.?$`)
+var hostName = regexp.MustCompile(`^(\w([\w-]*\w)?\.)*\w([\w-]*\w)?\.?$`)
 
 // places returns an error for an address, a host name or a file that cannot be one.
 func (c *Config) places() error {

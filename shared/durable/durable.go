@@ -1,5 +1,5 @@
-// Package durable replaces, removes and reads files. After a crash, or with a full disk, there is the whole old file or the
-// whole new one. A change of which a call has reported success survives a power cut.
+// Package durable replaces, removes and reads files. After a crash, or with a full disk, there is the whole old file
+// or the whole new one. A change of which a call has reported success survives a power cut.
 //
 // It is for small files that are written as a whole. Only one process may write a path; others may read it at any time.
 // The package has no locks, and keeps no older versions.

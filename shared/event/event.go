@@ -7,7 +7,6 @@ package event
 import (
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/shared/duration"
@@ -141,7 +140,7 @@ func Decode(eventType string, detail jsontext.Value) (any, error) {
 	if d == nil || len(detail) == 0 {
 		return nil, nil
 	}
-	if err := json.Unmarshal(detail, d); err != nil {
+	if err := wire.Unmarshal(detail, d); err != nil {
 		return nil, err
 	}
 	return d, nil

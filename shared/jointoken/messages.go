@@ -153,7 +153,7 @@ func decode(data []byte, limit int, m any) error {
 	if len(data) > limit {
 		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("more than %d bytes", limit))
 	}
-	if err := json.Unmarshal(data, m, strict); err != nil {
+	if err := wire.Unmarshal(data, m, strict); err != nil {
 		return redacted(err)
 	}
 	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {

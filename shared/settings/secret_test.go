@@ -75,8 +75,8 @@ func TestPrintMasksURLs(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	_, err := Load("test", &door{}, []string{"--peer", "a://u:hunter2@h", "--peer", "b://v:hunter2@i", "--print-config"},
-		func(string) (string, bool) { return "", false }, &out)
+	_, err := Load("test", &door{}, []string{"--peer", "a://u:hunter2@h", "--peer", "b://v:hunter2@i",
+		"--print-config"}, func(string) (string, bool) { return "", false }, &out)
 	if !errors.Is(err, ErrPrinted) || strings.Contains(out.String(), "hunter2") {
 		t.Errorf("%v, %s", err, out.String())
 	}
@@ -88,7 +88,8 @@ func TestFileIsRegular(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Load("test", &door{}, []string{"--config", fifo}, func(string) (string, bool) { return "", false }, io.Discard)
+	_, err := Load("test", &door{}, []string{"--config", fifo},
+		func(string) (string, bool) { return "", false }, io.Discard)
 	if e := (*Error)(nil); !errors.As(err, &e) || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("%v", err)
 	}

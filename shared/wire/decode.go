@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -43,7 +45,7 @@ func decode(data []byte, m any) error {
 	if tooDeep(data) {
 		return New(CodeMalformed, "", fmt.Sprintf("nested more than %d deep", maxDepth))
 	}
-	if err := json.Unmarshal(data, m, strict); err != nil {
+	if err := Unmarshal(data, m, strict); err != nil {
 		return AsError(err)
 	}
 	if data = bytes.TrimLeft(data, " \t\r\n"); data[0] != '{' {
@@ -51,6 +53,32 @@ func decode(data []byte, m any) error {
 	}
 	return check(m)
 }
+
+// Unmarshal decodes JSON into a pointer, as package json does. Times may have a t or z in lower case (RFC 3339, section
+// 5.6), which the library refuses: hardly anybody writes them so, and messages without them cost nothing more.
+func Unmarshal(data []byte, m any, opts ...json.Options) error {
+	err := json.Unmarshal(data, m, opts...)
+	if s, ok := errors.AsType[*json.SemanticError](err); !ok || s.GoType != reflect.TypeFor[time.Time]() {
+		return err
+	}
+	reflect.ValueOf(m).Elem().SetZero()
+	if json.Unmarshal(data, m, append(opts, anyCase)...) == nil {
+		return nil
+	}
+	return err
+}
+
+// anyCase reads times with a t and z of any case.
+var anyCase = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, t *time.Time) error {
+	if d.PeekKind() != '"' {
+		return errors.ErrUnsupported
+	}
+	text, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	return t.UnmarshalJSON(bytes.ToUpper(text))
+}))
 
 // maxDepth is the deepest nesting of a message. Documents have far less, and decoding so many levels needs little
 // memory.

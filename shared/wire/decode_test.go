@@ -339,3 +339,24 @@ func TestErrors(t *testing.T) {
 		t.Error("Is")
 	}
 }
+
+// Times may have a t and z in lower case, as RFC 3339 allows; what is wrong stays wrong.
+func TestTimesInLowerCase(t *testing.T) {
+	const upper = `{"v":1,"node":"n1","boot":"b","seq":1,"type":"toy","at":"2024-01-01T00:00:00.5Z"}`
+	want, err := Decode[Event]([]byte(upper))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{"2024-01-01t00:00:00.5z", "2024-01-01T00:00:00.5z", "2024-01-01t01:00:00.5+01:00"} {
+		got, err := Decode[Event]([]byte(strings.Replace(upper, "2024-01-01T00:00:00.5Z", at, 1)))
+		if err != nil || !got.At.Equal(want.At) || got.Node != "n1" {
+			t.Errorf("%s: %+v %v", at, got, err)
+		}
+	}
+	for _, at := range []string{"2024-01-01 00:00:00z", "2024-13-01t00:00:00z", "", "z"} {
+		_, err := Decode[Event]([]byte(strings.Replace(upper, "2024-01-01T00:00:00.5Z", at, 1)))
+		if e := AsError(err); err == nil || e.Path != "/at" || e.Code != CodeBadValue {
+			t.Errorf("%q: %v", at, err)
+		}
+	}
+}

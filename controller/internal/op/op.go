@@ -11,8 +11,8 @@
 //	Text    []byte        `body:"application/json" json:"-"`   // the whole body as it is
 //
 // Parameters are strings, booleans (1 or 0), numbers, ISO 8601 durations and lists of strings. Further
-// tags: is:"name" (the name of a node), is:"pointer" (RFC 6901) or is:"version" (semantic); need:"yes" (required); min, max;
-// empty:"…" (it must not be given without a value; what to do instead). Rules between fields are in the
+// tags: is:"name" (the name of a node), is:"pointer" (RFC 6901) or is:"version" (semantic); need:"yes" (required); min,
+// max; empty:"…" (it must not be given without a value; what to do instead). Rules between fields are in the
 // method Check. Whoever reads a request checks the query, the path, the body, and then calls Check.
 //
 // The package judges requests and knows no HTTP beyond the names of routes. Fields are only ever added.

@@ -247,7 +247,7 @@ type Version struct {
 	// "accepted", "refused", "confirmed", "expired", "imported", "failed", "restored"
 	State   string      `json:"state"`
 	Who     string      `json:"who,omitempty"`    // caused it
-	Via     string      `json:"via,omitempty"`    // door: "cli" (the socket, with a user's name), "http", "inbox", "file"
+	Via     string      `json:"via,omitempty"`    // door: "cli" (socket, a user's name), "http", "inbox", "file"
 	Mode    wire.Mode   `json:"mode,omitempty"`   // "apply" or "try"
 	Hash    string      `json:"hash,omitempty"`   // of the submitted document
 	Lenient bool        `json:"lenient,omitzero"` // workloads: the document is not strict; of old records only

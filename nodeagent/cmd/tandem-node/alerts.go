@@ -298,7 +298,7 @@ func (r *replayed) table(w io.Writer, seconds bool) error {
 	for _, a := range r.Alerts {
 		note := a.Reason
 		if a.Suppressed > 0 {
-			note = fmt.Sprintf("%d came and went untold", a.Suppressed)
+			note = fmt.Sprintf("%d came and went unsent", a.Suppressed)
 		}
 		row("%s\t%s\t%s\t%s\t%v\t%s", at(a.Timestamp), a.Parameter, a.State, figure(a.Parameter, a.Value),
 			a.Timestamp.Sub(a.Since), note)

@@ -6,7 +6,7 @@
 // effects, what the shell must do. Time comes in with each event; nothing happens between two
 // samples, so there is no deadline to wait for.
 //
-// It guarantees that every raise that was told is followed by exactly one fall, whatever becomes of
+// It guarantees that every raise that was sent is followed by exactly one fall, whatever becomes of
 // the rule, across restarts too; that between them, and only there, come continues; that an unknown
 // value changes nothing; and that a storm of alerts is bounded, see Limits. It must not measure
 // anything and does not know how an alert travels.
@@ -135,7 +135,7 @@ const (
 	ReasonRemoved = "rule-removed"    // the applied configuration has no such rule any more
 )
 
-// Alert is what is told: the cloud's item, and what Tandem adds from State on.
+// Alert is what is sent: the cloud's item, and what Tandem adds from State on.
 type Alert struct {
 	Timestamp time.Time `json:"timestamp"` // of the sample, by the node's clock
 	Tag       string    `json:"tag"`
@@ -149,7 +149,7 @@ type Alert struct {
 	MinThreshold float64           `json:"minThreshold"`
 	MaxThreshold float64           `json:"maxThreshold"`
 	Reason       string            `json:"reason,omitempty"` // of a fall
-	// with a raise: alerts of this rule that came and went untold before it
+	// with a raise: alerts of this rule that came and went unsent before it
 	Suppressed uint64 `json:"suppressed,omitempty"`
 }
 

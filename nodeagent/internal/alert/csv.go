@@ -145,7 +145,7 @@ func (r *Reader) time(text string) (time.Time, error) {
 		}
 		return time.Unix(0, 0).Add(time.Duration(math.Round(s*1e6)) * time.Microsecond).UTC(), nil
 	}
-	at, err := time.Parse(time.RFC3339Nano, text)
+	at, err := time.Parse(time.RFC3339Nano, strings.ToUpper(text)) // RFC 3339 allows t and z
 	if err != nil {
 		return time.Time{}, fmt.Errorf(
 			`%.64q is no time; want one such as 2026-11-20T10:00:10Z, or seconds in every line`, text)

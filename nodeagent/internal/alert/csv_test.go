@@ -45,6 +45,10 @@ func TestReader(t *testing.T) {
 		!reflect.DeepEqual(all[1].Readings, []Reading{{Partition("a,b"), 1, nil}, {CPU, 0, nil}}) {
 		t.Errorf("%+v", all[1])
 	}
+	all, _, err = readAll("time,ram\n2026-11-20t10:00:00z,1\n2026-11-20T11:00:01.5+01:00,1")
+	if err != nil || len(all) != 2 || !all[0].Wall.Equal(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)) {
+		t.Errorf("a time in lower case: %+v %v", all, err)
+	}
 	all, r, err = readAll("time,ram\n0,0\n0.25,1\n1e3,1")
 	if err != nil || !r.Seconds() || len(all) != 3 || all[1].Mono != 250*time.Millisecond ||
 		all[2].Mono != 1000*time.Second {

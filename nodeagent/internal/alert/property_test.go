@@ -28,7 +28,7 @@ func drawRules(t *rapid.T) []Rule {
 	return rules
 }
 
-// Whatever comes — samples, gaps, other rules, crashes that lose the last commit — what was told of
+// Whatever comes — samples, gaps, other rules, crashes that lose the last commit — what was sent of
 // each parameter is raise, continue…, fall, raise…; and what is saved is what has been raised and not
 // fallen.
 func TestPairs(t *testing.T) {
@@ -181,7 +181,7 @@ func TestAgainstHistory(t *testing.T) {
 	})
 }
 
-// The worst storm of the largest configuration tells no more in a day than fits a queue of 1,000 events.
+// The worst storm of the largest configuration sends no more in a day than fits a queue of 1,000 events.
 func TestStormIsBounded(t *testing.T) {
 	rules := []Rule{{CPU, 0, 0.5, 0.5}}
 	for i := range unitconfig.MaxPartitions {
@@ -205,7 +205,7 @@ func TestStormIsBounded(t *testing.T) {
 		}
 	}
 	if reported > 1000 || reported < 500 {
-		t.Errorf("%d alerts told in a day", reported)
+		t.Errorf("%d alerts sent in a day", reported)
 	}
 	if len(parameters) < 100 {
 		t.Errorf("%d of %d parameters were heard of", len(parameters), len(rules))
@@ -213,7 +213,7 @@ func TestStormIsBounded(t *testing.T) {
 	t.Logf("%d alerts of %d parameters", reported, len(parameters))
 }
 
-// A rule that flaps does not keep another rule's alert from being told at once.
+// A rule that flaps does not keep another rule's alert from being sent at once.
 func TestFlappingLeavesRoom(t *testing.T) {
 	rules := []Rule{{CPU, 0, 0.5, 0.5}, {RAM, 0, 0.5, 0.5}}
 	s, _ := New("n", Durable{}, Limits{}).Step(Configured{Rules: rules})

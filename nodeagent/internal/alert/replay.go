@@ -21,12 +21,12 @@ type Outcome struct {
 	Unknown    int               `json:"unknown"`    // without
 	Lowest     float64           `json:"lowest"`     // value; 0 without samples
 	Highest    float64           `json:"highest"`    // likewise
-	Raises     int               `json:"raises"`     // told
-	Continues  int               `json:"continues"`  // told
-	Falls      int               `json:"falls"`      // told
-	Suppressed int               `json:"suppressed"` // alerts that came and went untold, see Limits
+	Raises     int               `json:"raises"`     // sent
+	Continues  int               `json:"continues"`  // sent
+	Falls      int               `json:"falls"`      // sent
+	Suppressed int               `json:"suppressed"` // alerts that came and went unsent, see Limits
 	Up         bool              `json:"up"`         // raised at the end
-	UpFor      duration.Duration `json:"upFor"`      // in all, told or not
+	UpFor      duration.Duration `json:"upFor"`      // in all, sent or not
 	LongestUp  duration.Duration `json:"longestUp"`  // at once
 
 	lastUp duration.Duration // how long the newest alert has been up

@@ -109,7 +109,7 @@ func (s *script) step(at time.Duration, ev Event) {
 				more += ", " + a.Reason
 			}
 			if a.Suppressed > 0 {
-				more += fmt.Sprintf(", %d came and went untold", a.Suppressed)
+				more += fmt.Sprintf(", %d came and went unsent", a.Suppressed)
 			}
 			fmt.Fprintf(s.out, "  %v %s %s at %v, up since %s%s\n", at, a.State, a.Parameter, a.Value,
 				a.Since.Format("15:04:05"), more)

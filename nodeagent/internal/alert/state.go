@@ -9,9 +9,9 @@ import (
 // Limits bound what a storm of alerts may tell, so that it does not push everything else out of the
 // node's queue of events. The zero value means the defaults.
 //
-// A rule that has no raise left is not silenced: a raise that it owes is withheld until there is room,
-// and told then if the value still calls for it. One that falls before is not told at all, and counted
-// in the next raise that is. Falls are always told, so a raise and its fall stay a pair.
+// A rule that has no raise left is not silenced: its raise waits until there is room, and is sent then if the value
+// still calls for it. One whose value falls before is not sent at all: it is suppressed, and the next raise that is
+// sent counts it. Falls of what was sent are always sent, so a raise and its fall stay a pair.
 type Limits struct {
 	ContinueMin time.Duration // pause before the first continue; doubled for each further one
 	ContinueMax time.Duration // the longest pause between continues. A longer minTimeout wins over both
@@ -29,7 +29,7 @@ var DefaultLimits = Limits{
 	NodeBurst: 128, NodeEvery: 5 * time.Minute,
 }
 
-// Durable is the part of a State that survives a restart: the alerts that have been raised and told,
+// Durable is the part of a State that survives a restart: the alerts that have been raised and sent,
 // and have not fallen. It changes only when one is raised or falls, or the rule of one changes.
 type Durable struct {
 	Raised []Raised `json:"raised,omitempty"` // in the order of Rules
@@ -47,10 +47,10 @@ type Standing struct {
 	Rule       Rule
 	Value      float64 // the newest known one
 	Known      bool    // there is one
-	Up         bool    // the alert is raised, told or not
-	Withheld   bool    // raised and not told, for want of room
+	Up         bool    // the alert is raised, sent or not
+	Waiting    bool    // raised and not sent, for want of room
 	Since      time.Time
-	Suppressed uint64 // came and went untold since the last raise
+	Suppressed uint64 // came and went unsent since the last raise
 }
 
 // State is all there is to know about a node's alerts. Make it with New. It is a value: Step does
@@ -70,14 +70,14 @@ type tracked struct {
 	value      float64
 	known      bool
 	up         bool          // at or above max for long enough, and not yet below min for long enough
-	reported   bool          // up, and the raise was told
+	reported   bool          // up, and the raise was sent
 	since      time.Time     // up: when that was
 	first      float64       // up: the value at that moment
 	timing     bool          // not up: at or above max; up: below min
 	held       time.Duration // timing: for how long; only time between two known values in a row counts
 	seen       time.Duration // when the value was last known
 	blind      bool          // it has been unknown since
-	emitted    time.Duration // told: the newest raise or continue
+	emitted    time.Duration // sent: the newest raise or continue
 	continues  int           // since the raise
 	suppressed uint64
 	room       flow.Bucket
@@ -135,7 +135,7 @@ func (s State) Durable() Durable {
 func (s State) Standings() []Standing {
 	list := make([]Standing, len(s.rules))
 	for i, t := range s.rules {
-		list[i] = Standing{Rule: t.rule, Value: t.value, Known: t.known, Up: t.up, Withheld: t.up && !t.reported,
+		list[i] = Standing{Rule: t.rule, Value: t.value, Known: t.known, Up: t.up, Waiting: t.up && !t.reported,
 			Since: t.since, Suppressed: t.suppressed}
 	}
 	return list

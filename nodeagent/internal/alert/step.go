@@ -29,7 +29,7 @@ type Effect interface{ effect() }
 
 // Save comes first. It and the Emits of the same step belong to one commit, so that a crash loses
 // both or neither. If the commit fails, the shell keeps the new State and tries the same commit again
-// later: what is lost by a crash in between was neither saved nor told, and is found again.
+// later: what is lost by a crash in between was neither saved nor sent, and is found again.
 type Save struct{ Durable Durable }
 
 // Emit asks to keep the alert as an event and to send it.
@@ -144,7 +144,7 @@ func (t *step) sampled(r *tracked, v float64, ok bool) {
 	}
 }
 
-// tell tells of a raise, if there is room.
+// tell sends a raise, if there is room.
 func (t *step) tell(r *tracked) {
 	now, one, all := t.now.Steady(), t.limits.rule(), t.limits.all()
 	if r.room.Left(now, one) < 1 || !t.room.Take(now, all) {
@@ -158,7 +158,7 @@ func (t *step) tell(r *tracked) {
 	t.effects = append(t.effects, Emit{a})
 }
 
-// goOn tells that an alert continues, if it is time.
+// goOn sends a continue, if it is time.
 func (t *step) goOn(r *tracked) {
 	pause := t.limits.ContinueMin
 	for n := 0; n < r.continues && pause < t.limits.ContinueMax; n++ {

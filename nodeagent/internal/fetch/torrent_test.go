@@ -257,6 +257,8 @@ func TestTarget(t *testing.T) {
 			"&tr=udp%3A%2F%2Fh%3A1&tr=wss%3A%2F%2Fh&tr=file%3A%2F%2F%2Fetc&tr=http%3A%2F%2Fh%2Fa", true,
 			"udp://h:1 http://h/a"},
 		{"magnet:?xt=urn:btih:xyz", false, ""},
+		{"magnet:?xt=urn:btih:AERUKZ4JVPG66AJDIVTYTK6N54======", false, ""},
+		{"magnet:?xt=urn:btih:AERUKZ4JVPG66AJDIVTYTK6N%0A%0A%0A%0A%0A%0A%0A%0A", false, ""},
 		{"magnet:?xt=urn:sha1:" + hash, false, ""},
 		{"magnet:", false, ""},
 	} {
