@@ -93,7 +93,7 @@ soak: ## random faults, many more schedules than in the tests
 	go test ./testenv/env -run 'TestSchedules' -schedules 50000 -timeout 4h
 
 ship-check: ## before a release, beside check: flips every bit, cuts at every size, clears every page of the files that are trusted
-	go test $$(grep -rl --include='*_test.go' '"every-bit"' $(MODULES) | xargs -n1 dirname | sort -u | sed 's|^|./|') \
+	go test $$(grep -rl --include='*_test.go' 'filetest.EveryBit' $(MODULES) | xargs -n1 dirname | sort -u | sed 's|^|./|') \
 		-run 'Damage|Every' -every-bit -timeout 4h
 
 vm: ## systemd, its units and real control groups in a virtual machine; root on Debian

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tandem.internal/shared/filetest"
 )
 
 // Whatever bit of a key's file is flipped, it is refused by its name, or is the key that was written: with another one
@@ -29,8 +31,7 @@ func TestDamagedKeyFiles(t *testing.T) {
 		}
 		refused := 0
 		for bit := range 8 * len(good) {
-			bad := bytes.Clone(good)
-			bad[bit/8] ^= 1 << (bit % 8)
+			bad := filetest.Flipped(good, bit)
 			if err := os.WriteFile(path, bad, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -2,19 +2,15 @@ package boltfile
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"hash/fnv"
-	"io"
-	"os"
 	"path/filepath"
 	"testing"
-)
 
-var everyBit = flag.Bool("every-bit", false, "flip every bit of the files, not one of 31")
+	"tandem.internal/shared/filetest"
+)
 
 const pageSize = 1024 // of the files in testdata
 
@@ -22,19 +18,7 @@ const pageSize = 1024 // of the files in testdata
 // numbers with 60 keys on several pages, and in outer the bucket inner with a value of 2500 bytes and small, inline.
 func file(t testing.TB, name string) []byte {
 	t.Helper()
-	packed, err := os.ReadFile(filepath.Join("testdata", name+".db.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return filetest.Unpacked(t, filepath.Join("testdata", name+".db.gz"))
 }
 
 // check returns what Check does, with every entry as a line.
@@ -94,7 +78,7 @@ func TestEveryBit(t *testing.T) {
 			t.Fatal(err)
 		}
 		step := 31
-		if *everyBit {
+		if filetest.EveryBit() {
 			step = 1
 		}
 		found, other, same := 0, 0, 0

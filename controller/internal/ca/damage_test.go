@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tandem.internal/shared/filetest"
 )
 
 // Whatever bit of the CA's file is flipped, it is refused by its name, or is the CA that was made.
@@ -20,8 +22,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 	refused := 0
 	for bit := range 8 * len(good) {
-		bad := bytes.Clone(good)
-		bad[bit/8] ^= 1 << (bit % 8)
+		bad := filetest.Flipped(good, bit)
 		key, cert, err := parse(bad)
 		switch {
 		case err != nil:

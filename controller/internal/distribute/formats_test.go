@@ -1,10 +1,8 @@
 package distribute
 
 import (
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -23,6 +21,7 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/filetest"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )
@@ -284,22 +283,11 @@ func views(t *testing.T, name string) (all map[string]any) {
 // unzipped reads a file of testdata/formats.
 func unzipped(t *testing.T, name string) []byte {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "formats", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	var r io.Reader = f
+	path := filepath.Join("testdata", "formats", name)
 	if strings.HasSuffix(name, ".gz") {
-		if r, err = gzip.NewReader(f); err != nil {
-			t.Fatal(err)
-		}
+		return filetest.Unpacked(t, path)
 	}
-	data, err := io.ReadAll(r)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"tandem.internal/shared/filetest"
 	"tandem.internal/shared/wire"
 )
 
@@ -26,8 +27,7 @@ func TestBodyIsVerifiedWhenRead(t *testing.T) {
 			if bit == 8*len(body) {
 				return tx.Bucket(bucketBodies).Delete(hash[:])
 			}
-			bad := []byte(string(body))
-			bad[bit/8] ^= 1 << (bit % 8)
+			bad := filetest.Flipped(body, bit)
 			return tx.Bucket(bucketBodies).Put(hash[:], bad)
 		})
 		got, err := j.NeededBody(hash)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,29 +12,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
-)
 
-var (
-	everyBit   = flag.Bool("every-bit", false, "flip every bit and cut at every size, not a sample")
-	damageSeed = flag.Uint64("damage-seed", 0, "of the sample; 0: a new one")
+	"tandem.internal/shared/filetest"
 )
 
 // sampled is how many damages of each sort are tried without -every-bit.
 const sampled = 400
 
-// damageChance is the source of a sample, and logs how to have it again.
-func damageChance(t *testing.T) *rand.Rand {
-	seed := *damageSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-damage-seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
 // pick calls try with the numbers below n, or with a sample of them.
 func pick(t *testing.T, chance *rand.Rand, n int, try func(int)) {
-	if *everyBit {
+	if filetest.EveryBit() {
 		for i := range n {
 			try(i)
 		}
@@ -152,7 +138,7 @@ func mustBeWhole(t *testing.T, what, path string, file []byte, wants ...content)
 // Whatever bit of a journal is flipped, wherever it is cut, whatever page of it is zero: it has the content from
 // before, or is refused with its name. What a node is to have is never made of anything else.
 func TestDamagedFile(t *testing.T) {
-	path := filepath.Join(memoryDir(t), "journal.db")
+	path := filepath.Join(filetest.MemoryDir(t), "journal.db")
 	before, good := smallJournal(t, path)
 	wants := make([]content, 2)
 	for i, file := range [][]byte{good, before} {
@@ -166,11 +152,10 @@ func TestDamagedFile(t *testing.T) {
 	}
 	wants[0].epoch = 0
 	wants[1].epoch++ // the newest commit may be lost, but its numbers are not used again
-	chance := damageChance(t)
+	chance := filetest.Chance(t)
 	opened := 0
 	pick(t, chance, 8*len(good), func(bit int) {
-		bad := bytes.Clone(good)
-		bad[bit/8] ^= 1 << (bit % 8)
+		bad := filetest.Flipped(good, bit)
 		if mustBeWhole(t, fmt.Sprintf("bit %d", bit), path, bad, wants...) {
 			opened++
 		}
@@ -194,7 +179,7 @@ func TestDamagedFile(t *testing.T) {
 // A power cut in the middle of a commit leaves the content from before it or after it, at whichever page, and
 // whichever part of one, the writing ended. bbolt writes the page that names the others last.
 func TestCutWrite(t *testing.T) {
-	path := filepath.Join(memoryDir(t), "journal.db")
+	path := filepath.Join(filetest.MemoryDir(t), "journal.db")
 	before, after := smallJournal(t, path)
 	contents := make([]content, 2)
 	for i, file := range [][]byte{before, after} {
@@ -242,8 +227,7 @@ func TestDamagedRecordIsNotRead(t *testing.T) {
 	good := logValues(t, j)
 	for _, seq := range []uint64{1, 3, 7, 12, 14} {
 		for bit := range 8 * len(good[seq]) {
-			bad := bytes.Clone(good[seq])
-			bad[bit/8] ^= 1 << (bit % 8)
+			bad := filetest.Flipped(good[seq], bit)
 			putRaw(t, j, seq, bad)
 			damaged := func(what string, err error) {
 				t.Helper()

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"tandem.internal/shared/filetest"
 )
 
 // A file whose pages were damaged behind bbolt's back is refused, or opens and reads without
 // taking the process down; a damaged record then shows in Verify.
 func TestDamagedPages(t *testing.T) {
-	dir := memoryDir(t)
+	dir := filetest.MemoryDir(t)
 	path := filepath.Join(dir, "journal.db")
 	j := mustOpen(t, path, Options{})
 	b := Batch{Records: recs(0, 300), Checkpoint: &Checkpoint{Seq: 300, Chunks: [][]byte{make([]byte, 9000)}},

@@ -14,6 +14,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
+
+	"tandem.internal/shared/filetest"
 )
 
 func genRecord() *rapid.Generator[Record] {
@@ -43,25 +45,10 @@ func TestRecordRoundTrip(t *testing.T) {
 	})
 }
 
-// memoryDir is a directory in memory where there is one: hundreds of small journals need no disk.
-func memoryDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "journal-test-*")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 // For any sequence of appends, failed appends, compactions, shrinkings and reopenings, replay
 // gives what was appended, less what the policy let go, and the chain holds.
 func TestReplayIsWhatWasAppended(t *testing.T) {
-	dir := memoryDir(t)
+	dir := filetest.MemoryDir(t)
 	rapid.Check(t, func(t *rapid.T) {
 		path := filepath.Join(dir, "journal.db")
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tandem.internal/shared/filetest"
 )
 
 // Whatever bit of the file is flipped, it is refused by its name, or has the tokens that were written.
@@ -21,8 +23,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 	refused := 0
 	for bit := range 8 * len(good) {
-		bad := append([]byte(nil), good...)
-		bad[bit/8] ^= 1 << (bit % 8)
+		bad := filetest.Flipped(good, bit)
 		set, err := Decode(bad)
 		switch {
 		case err != nil:

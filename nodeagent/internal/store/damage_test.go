@@ -3,9 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,41 +16,20 @@ import (
 	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/supervise"
+	"tandem.internal/shared/filetest"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
 
-var (
-	everyBit   = flag.Bool("every-bit", false, "flip every bit and cut at every byte of the file, not a sample")
-	damageSeed = flag.Uint64("damage-seed", 0, "of the bits and sizes; 0: a new one")
-)
-
 // sampled is how many bits are flipped, and at how many sizes the file is cut, without -every-bit.
 const sampled = 1000
 
-// chance is what the samples are drawn with. The seed of a failure is printed.
-func chance(t *testing.T) *rand.Rand {
-	seed := *damageSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-damage-seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
-}
-
-// inMemory is a Config with its file in memory, if there is a file system for it: these tests open thousands.
+// inMemory is a Config with its file in memory: these tests open thousands.
 func inMemory(t *testing.T) Config {
 	cfg := config(t)
 	cfg.Now = func() time.Time { return time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC) }
-	if dir, err := os.MkdirTemp("/dev/shm", "tandem-store-"); err == nil {
-		t.Cleanup(func() {
-			if err := os.RemoveAll(dir); err != nil {
-				t.Error(err)
-			}
-		})
-		cfg.Path = filepath.Join(dir, "state.db")
-	}
+	cfg.Path = filepath.Join(filetest.MemoryDir(t), "state.db")
 	return cfg
 }
 
@@ -204,10 +181,10 @@ func TestEverySize(t *testing.T) {
 	for page := 0; page <= len(file); page += os.Getpagesize() {
 		sizes = append(sizes, max(0, page-1), page, min(page+1, len(file)))
 	}
-	for rng := chance(t); len(sizes) < sampled; {
+	for rng := filetest.Chance(t); len(sizes) < sampled; {
 		sizes = append(sizes, rng.IntN(len(file)))
 	}
-	if *everyBit {
+	if filetest.EveryBit() {
 		sizes = sizes[:0]
 		for size := range len(file) + 1 {
 			sizes = append(sizes, size)
@@ -235,7 +212,7 @@ func TestEveryBit(t *testing.T) {
 	files, contents := images(t, cfg)
 	file, want := files[len(files)-1], contents[len(contents)-1]
 	var bits []int
-	rng := chance(t)
+	rng := filetest.Chance(t)
 	for i := range sampled {
 		bit := rng.IntN(8 * len(file))
 		if i%3 > 0 { // where it hurts: headers, tables and what is written
@@ -255,23 +232,21 @@ func TestEveryBit(t *testing.T) {
 			}
 		}
 	}
-	if *everyBit {
+	if filetest.EveryBit() {
 		bits = bits[:0]
 		for bit := range 8 * len(file) {
 			bits = append(bits, bit)
 		}
 	}
-	bad, damaged := bytes.Clone(file), 0
+	damaged := 0
 	for _, bit := range bits {
-		bad[bit/8] ^= 1 << (bit % 8)
-		switch outcome(t, cfg, fmt.Sprintf("bit %d of byte %d", bit%8, bit/8), bad) {
+		switch outcome(t, cfg, fmt.Sprintf("bit %d of byte %d", bit%8, bit/8), filetest.Flipped(file, bit)) {
 		case "":
 			damaged++
 		case want:
 		default:
 			t.Fatalf("bit %d of byte %d: it has something else", bit%8, bit/8)
 		}
-		bad[bit/8] ^= 1 << (bit % 8)
 	}
 	t.Logf("%d bits of %d, %d damaged; the rest hit what is not in use", len(bits), 8*len(file), damaged)
 	if damaged < len(bits)/40 || damaged == len(bits) {
@@ -320,7 +295,7 @@ func TestEveryPage(t *testing.T) {
 func TestPowerCuts(t *testing.T) {
 	cfg := inMemory(t)
 	files, contents := images(t, cfg)
-	rng, size, cuts, lost := chance(t), os.Getpagesize(), 0, 0
+	rng, size, cuts, lost := filetest.Chance(t), os.Getpagesize(), 0, 0
 	for i := range files[1:] {
 		before, after := bytes.Clone(files[i]), files[i+1]
 		before = append(before, make([]byte, max(0, len(after)-len(before)))...) // it grows first

@@ -1,11 +1,8 @@
 package store
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/shared/filetest"
 	"tandem.internal/shared/wire"
 )
 
@@ -30,19 +28,7 @@ func next() []schema {
 // af0cbf5. It has two committed documents, a third on trial, three events and the keys of the unit.
 func old(t *testing.T, version string) Config {
 	t.Helper()
-	packed, err := os.ReadFile(filepath.Join("testdata", version+".db.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := config(t)
+	cfg, data := config(t), filetest.Unpacked(t, filepath.Join("testdata", version+".db.gz"))
 	if err := os.WriteFile(cfg.Path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
