@@ -67,6 +67,29 @@ type WorkloadExit struct {
 	At     time.Time `json:"at"`               // by the node's clock
 }
 
+// Words says how it ended.
+func (e *WorkloadExit) Words() string {
+	text := ""
+	switch {
+	case e.Text != "":
+		return "it could not be started: " + e.Text
+	case e.OOM:
+		text = "killed: it has used up its memory"
+	case e.Late:
+		text = "killed: its maxExecutionTimeMs was over"
+	case e.Lost:
+		text = "it ended while nobody looked"
+	case e.Signal != "":
+		text = "killed by " + e.Signal
+	default:
+		text = "exit status " + strconv.Itoa(e.Code)
+	}
+	if e.Output != "" {
+		text += ": " + e.Output
+	}
+	return text
+}
+
 // WorkloadResource is the state of a resource that is not on the node: not yet, or it was found damaged.
 type WorkloadResource struct {
 	Name  string `json:"name"`            // of the resource

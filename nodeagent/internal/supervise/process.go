@@ -176,10 +176,10 @@ func (t *step) exited(p *Place, exit wire.WorkloadExit) {
 	}
 	p.Unhealthy = 0
 	if n := p.Same + 1; announced(n) {
-		t.emit(EventExit, p, nil, Ending(exit)+times(n))
+		t.emit(EventExit, p, nil, exit.Words()+times(n))
 	}
 	if t.Before != nil && (!exit.Lost || p.Same+1 >= mostLost) {
-		t.back("it did not stay up: " + Ending(exit))
+		t.back("it did not stay up: " + exit.Words())
 		return
 	}
 	t.wait(p)
@@ -210,7 +210,7 @@ func (t *step) hooked(p *Place, exit wire.WorkloadExit) {
 	task := p.Task
 	task.Run = ""
 	task.Ends++
-	failed := wire.New(wire.CodeApplyFailed, "/resources/"+task.Hook, task.Hook+": "+Ending(exit))
+	failed := wire.New(wire.CodeApplyFailed, "/resources/"+task.Hook, task.Hook+": "+exit.Words())
 	if good(exit) {
 		failed = nil
 	}
@@ -348,27 +348,4 @@ func times(n int) string {
 		return ""
 	}
 	return fmt.Sprintf(", %d times in a row", n)
-}
-
-// Ending says in words how a process ended.
-func Ending(e wire.WorkloadExit) string {
-	text := ""
-	switch {
-	case e.Text != "":
-		return "it could not be started: " + e.Text
-	case e.OOM:
-		text = "killed: it has used up its memory"
-	case e.Late:
-		text = "killed: its maxExecutionTimeMs was over"
-	case e.Lost:
-		text = "it ended while nobody looked"
-	case e.Signal != "":
-		text = "killed by " + e.Signal
-	default:
-		text = fmt.Sprintf("exit status %d", e.Code)
-	}
-	if e.Output != "" {
-		text += ": " + e.Output
-	}
-	return text
 }

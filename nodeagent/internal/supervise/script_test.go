@@ -366,7 +366,7 @@ func reportOf(s State) string {
 		add("%d restarts", r.Restarts)
 	}
 	if r.Exit != nil {
-		add("last: %s", Ending(*r.Exit))
+		add("last: %s", r.Exit.Words())
 	}
 	if r.Wanted != "" {
 		add("wanted: %s", r.Wanted)

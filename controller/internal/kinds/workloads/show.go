@@ -179,7 +179,7 @@ func why(n *sight, s *view.Slot) string {
 		say("%s", inBrief(r.Error, ""))
 	}
 	if e := r.Exit; e != nil && (r.State == wire.WorkloadRestarting || r.State == wire.WorkloadFailed) {
-		say("%s", howEnded(e))
+		say("%s", e.Words())
 	}
 	return strings.Join(parts, "; ")
 }
@@ -206,26 +206,6 @@ func progressOf(all []wire.WorkloadResource) string {
 		return fmt.Sprintf(" %d of %d bytes", done, size)
 	}
 	return fmt.Sprintf(" %d of %d MiB", done/mib, size/mib)
-}
-
-func howEnded(e *wire.WorkloadExit) string {
-	text := fmt.Sprintf("exit status %d", e.Code)
-	switch {
-	case e.Text != "":
-		text = "it could not be started: " + e.Text
-	case e.OOM:
-		text = "its memory ran out"
-	case e.Late:
-		text = "its time was over"
-	case e.Lost:
-		text = "it ended while nobody looked"
-	case e.Signal != "":
-		text = "ended by " + e.Signal
-	}
-	if e.Output != "" {
-		text += ": " + e.Output
-	}
-	return text
 }
 
 // maxSlotsMissing bounds the slots that are named in a SlotProgress.
