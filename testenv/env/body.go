@@ -14,6 +14,7 @@ import (
 	"time"
 
 	node "tandem.internal/nodeagent/app"
+	"tandem.internal/nodeagent/slottest"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
 )
@@ -26,7 +27,7 @@ type Body struct {
 	Alone          atomic.Bool  // no new connection to the broker comes about
 
 	n        *Node
-	slots    node.Slots
+	slots    slottest.Slots
 	kernel   atomic.Int64 // boots of the machine
 	down     atomic.Bool  // the machine is down, not only the agent
 	release  string       // that runs: a version and what it is like; "" is the installed one
@@ -53,7 +54,7 @@ const (
 func newBody(n *Node) *Body {
 	b := &Body{n: n}
 	b.Ease()
-	b.slots = node.OpenSlots(n.Dir, b.evidence, b.step, func(_ context.Context, path string) (string, error) {
+	b.slots = slottest.Open(n.Dir, b.evidence, b.step, func(_ context.Context, path string) (string, error) {
 		data, err := os.ReadFile(path)
 		version, _, _ := strings.Cut(string(data), " ")
 		return version, err

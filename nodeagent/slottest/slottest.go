@@ -1,26 +1,28 @@
-package app
+// Package slottest does what the launcher does with the slots of a node, for tests that start agents without it.
+package slottest
 
 import (
 	"context"
 	"path/filepath"
 
+	"tandem.internal/nodeagent/app"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/shared/durable"
 )
 
-// Slots are the slots of a node, for whoever starts agents without the launcher: the tests of the pair.
+// Slots are the slots of a node.
 type Slots struct{ store *slot.Store }
 
-// OpenSlots takes the slots of a state directory. What is staged says of itself which version it is,
-// by selfTest; the other seams are those of Deps.
-func OpenSlots(stateDir string, machine func() Evidence, steps durable.Steps,
+// Open takes the slots of a state directory. What is staged says of itself which version it is, by selfTest; the other
+// seams are those of app.Deps.
+func Open(stateDir string, machine func() app.Evidence, steps durable.Steps,
 	selfTest func(ctx context.Context, path string) (string, error)) Slots {
 	return Slots{slot.Open(slot.Config{Dir: filepath.Join(stateDir, slot.Dir), Machine: machine, Steps: steps,
 		SelfTest: selfTest})}
 }
 
-// Start decides which slot starts now and writes it down, as the launcher does. path is the file that is
-// to be started, "" for the installed binary; env is what the agent is to find in its environment.
+// Start decides which slot starts now and writes it down. path is the file that is to be started, "" for the installed
+// binary; env is what the agent is to find in its environment.
 func (s Slots) Start() (path string, env []string, err error) {
 	l, err := s.store.Starting().Next(nil)
 	return l.Path, l.Env(), err
