@@ -67,10 +67,14 @@ func Read(data []byte, most Limits, root func(*Reader)) Problems {
 }
 
 // isYAML reports whether a document begins as YAML does and JSON never does: with a mark, a directive, an item of a
-// list, or a name without quotes and a colon, maybe after comments.
-func isYAML(data []byte) bool { return yamlStart.Match(data) }
-
-var yamlStart = regexp.MustCompile(`^(\s*(#[^\n]*)?\n)*[ \t]*(---|%YAML\b|-|[A-Za-z_][A-Za-z0-9_. -]*:)(\s|$)`)
+// list, or a name without quotes and a colon, maybe after comments. The expression takes much memory, which a document
+// that begins as JSON does not cost.
+func isYAML(data []byte) bool {
+	if c := bytes.TrimSpace(data)[0]; c == '{' || c == '[' {
+		return false
+	}
+	return regexp.MustCompile(`^(\s*(#[^\n]*)?\n)*[ \t]*(---|%YAML\b|-|[A-Za-z_][A-Za-z0-9_. -]*:)(\s|$)`).Match(data)
+}
 
 // tooDeep returns the offset of the first bracket that is nested deeper than most levels.
 func tooDeep(data []byte, most int) (int, bool) {
