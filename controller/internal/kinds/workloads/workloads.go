@@ -157,11 +157,8 @@ func bySlot(r kind.Reading) (map[string]jsontext.Value, error) {
 	}
 	all := make(map[string]jsontext.Value, len(configs))
 	for _, c := range configs {
-		var one []jsontext.Value
-		if err := json.Unmarshal(workload.Encode([]workload.Config{c}), &one); err != nil {
-			return nil, fmt.Errorf("reading the slot %s: %w", c.Slot, err)
-		}
-		all[c.Slot.String()] = one[0]
+		list := workload.Encode([]workload.Config{c})
+		all[c.Slot.String()] = list[1 : len(list)-1]
 	}
 	return all, nil
 }
