@@ -12,7 +12,7 @@ import (
 // agentUnmaps and keeperUnmaps are the pauses before each time that pages are let go, the last of them for
 // ever: most of what is resident is the binary, and much of that is of use only while the process starts.
 var (
-	agentUnmaps  = []time.Duration{500 * time.Millisecond, 30 * time.Second, time.Hour}
+	agentUnmaps  = []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 30 * time.Second, time.Hour}
 	keeperUnmaps = []time.Duration{2 * time.Second, time.Hour}
 )
 
