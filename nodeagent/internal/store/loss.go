@@ -70,7 +70,7 @@ func (c Config) now() time.Time {
 // absence is the loss that a missing file is; nil: the node is new.
 func (c Config) absence() *Loss {
 	had := c.Had
-	if _, err := c.readMarks(); had == "" && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errForeign) {
+	if _, _, err := c.readMarks(); had == "" && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errForeign) {
 		had = MarksFile + " is there"
 	}
 	if kept, err := c.beside(keptMark); had == "" && err == nil && len(kept) > 0 {

@@ -302,14 +302,14 @@ func TestMarksAreWrittenLater(t *testing.T) {
 	if _, err := s.Commit(Batch{Events: happened("a")}); err != nil || warned != 1 {
 		t.Errorf("%v, %d warnings", err, warned)
 	}
-	if m, err := cfg.readMarks(); err != nil || m.Kinds["config"] != full().High {
+	if m, _, err := cfg.readMarks(); err != nil || m.Kinds["config"] != full().High {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if err := errors.Join(s.Close(), os.Remove(cfg.marksPath())); err != nil {
 		t.Fatal(err)
 	}
 	open(t, cfg)
-	if m, err := cfg.readMarks(); err != nil || m.Kinds["config"] != full().High {
+	if m, _, err := cfg.readMarks(); err != nil || m.Kinds["config"] != full().High {
 		t.Errorf("%+v, %v", m, err)
 	}
 }

@@ -301,7 +301,7 @@ func (c Config) format(w *writer, version uint64, loss *Loss) error {
 	if err != nil || loss == nil {
 		return err
 	}
-	m, err := c.readMarks()
+	m, _, err := c.readMarks()
 	switch {
 	case err == nil:
 		loss.Marks = true

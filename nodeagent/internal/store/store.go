@@ -100,8 +100,10 @@ type Store struct {
 	version  uint64 // of the file: what is written is what agents of this version read
 	held     error
 	loss     *Loss
+	marks    marks // of what is saved, but for Events and N
 	marked   marks // as they are written
-	unmarked bool  // they may not be
+	half     int   // of the file of the marks, in bytes; 0: it is to be written as a whole
+	unmarked bool  // they may not be written
 	boots    uint64
 	acked    uint64
 	newest   uint64 // sequence number of the newest event in the file ever
@@ -243,6 +245,7 @@ func (s *Store) Commit(b Batch) ([]wire.Event, error) {
 	if b.LossReported && s.loss != nil {
 		s.loss.Reported = true
 	}
+	s.mark(&b)
 	if s.unmarked || len(b.Kinds) > 0 || b.Trust != nil || s.marked.V != 0 && s.eventsNear() {
 		s.warn(s.saveMarks())
 	}
@@ -290,10 +293,6 @@ func putKind(w *writer, k *Kind) error {
 	if err != nil {
 		return err
 	}
-	old, err := readState(b.Bucket)
-	if err != nil {
-		return err
-	}
 	data, err := json.Marshal(&k.State, json.Deterministic(true))
 	if err != nil {
 		return err
@@ -301,20 +300,15 @@ func putKind(w *writer, k *Kind) error {
 	if err := b.Put(kState, data); err != nil {
 		return err
 	}
-	for _, body := range []struct {
-		key      []byte
-		old, new inbox.Doc
-	}{
-		{kRunning, old.Running, k.State.Running},
-		{kFlight, old.Flight.Doc, k.State.Flight.Doc},
-		{kWaiting, old.Next, k.State.Next},
+	for _, body := range []struct{ key, value []byte }{
+		{kRunning, k.State.Running.Body},
+		{kFlight, k.State.Flight.Doc.Body},
+		{kWaiting, k.State.Next.Body},
 	} {
-		switch {
-		case body.new.Stamp == body.old.Stamp && body.new.Hash == body.old.Hash:
-		case len(body.new.Body) == 0:
+		if len(body.value) == 0 {
 			err = b.Delete(body.key)
-		default:
-			err = b.Put(body.key, body.new.Body)
+		} else {
+			err = b.Put(body.key, body.value)
 		}
 		if err != nil {
 			return err

@@ -158,9 +158,12 @@ func (w *writer) upgrade(f func(*bolt.Tx) error) error {
 	return w.addUp()
 }
 
-// Put is bbolt's.
+// Put is bbolt's. What is there already is not written again.
 func (b bucket) Put(key, value []byte) error {
 	if old := b.Get(key); old != nil {
+		if bytes.Equal(old, value) {
+			return nil
+		}
 		b.w.sum.toggle(b.path, key, old)
 	}
 	b.w.sum.toggle(b.path, key, value)

@@ -28,12 +28,17 @@ type trust struct {
 	Obeyed  inbox.Obeyed      `json:"obeyed,omitzero"`
 }
 
-func putTrust(w *writer, t *inbox.Trust) error {
+func savedTrust(t *inbox.Trust) trust {
 	saved := trust{Keys: map[string][]byte{}, Order: t.Order, KeysRev: t.KeysRev, Signer: t.Signer, Anchor: t.Anchor,
 		Epoch: t.Epoch, Newest: t.Newest.UTC().Round(0), Floor: t.Floor, Obeyed: t.Obeyed}
 	for kid, pub := range t.Keys {
 		saved.Keys[kid] = pub
 	}
+	return saved
+}
+
+func putTrust(w *writer, t *inbox.Trust) error {
+	saved := savedTrust(t)
 	data, err := json.Marshal(&saved, json.Deterministic(true))
 	if err != nil {
 		return err
