@@ -46,6 +46,14 @@ func (a *Agent) newDocuments(k kind.Kind, saved inbox.Durable) *documents {
 			}
 			return machine.Order{}
 		},
+		Answer: func(e inbox.Effect) (inbox.Event, bool) {
+			check, ok := e.(inbox.Check)
+			if !ok {
+				return nil, false
+			}
+			content, errs := k.Check(check.Doc)
+			return inbox.Checked{Stamp: check.Doc.Stamp, Content: content, Errs: errs}, true
+		},
 		Commit: a.saveStep,
 		Run:    func(e inbox.Effect) { a.runInboxEffect(d, e) },
 		After: func() {
@@ -70,9 +78,6 @@ func (a *Agent) kind(name wire.Kind) *documents {
 // runInboxEffect does what the inbox asks for.
 func (a *Agent) runInboxEffect(d *documents, e inbox.Effect) {
 	switch e := e.(type) {
-	case inbox.Check:
-		content, errs := d.kind.Check(e.Doc)
-		d.inbox.Handle(inbox.Checked{Stamp: e.Doc.Stamp, Content: content, Errs: errs})
 	case inbox.Apply:
 		a.place(d, func(ctx context.Context) inbox.Event { return d.kind.Placer.Apply(ctx, e) })
 	case inbox.Restore:

@@ -80,7 +80,7 @@ type Effect interface{ effect() }
 // saves as soon as it can. Whether a failed save reached the disk does not matter in either case.
 type Save struct{ Must bool }
 
-// Check asks for Checked.
+// Check asks for Checked. It changes nothing: the shell may answer it at once, and save both steps as one.
 type Check struct{ Doc Doc }
 
 // Apply asks to put Doc in place, and for Applied.

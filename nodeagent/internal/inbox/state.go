@@ -49,7 +49,7 @@ type Phase string
 // The phases of a Flight.
 const (
 	Idle      Phase = ""
-	Received  Phase = "received"  // accepted and saved; being checked, nothing changed on the node
+	Received  Phase = "received"  // accepted; being checked, nothing changed on the node
 	Applying  Phase = "applying"  // being put in place: the node may run any part of it
 	Trying    Phase = "trying"    // in place, waiting to be confirmed
 	Restoring Phase = "restoring" // the verdict is known; the last good document is being put back

@@ -6,6 +6,7 @@
 package machine
 
 import (
+	"slices"
 	"time"
 
 	"tandem.internal/nodeagent/internal/clock"
@@ -25,6 +26,9 @@ type Machine[S, Ev, Ef any] struct {
 	Next   func(S) (time.Duration, bool) // the deadline of the next Tick; nil: there is none
 	Tick   Ev
 	Sort   func(Ef) Order
+	// Answer answers an effect that only asks and changes nothing: with the event that follows, which is a part of the
+	// same step, and of its save. false: it is run as the others are. Nil: nothing is answered.
+	Answer func(Ef) (Ev, bool)
 	// Commit saves events and every Unsaved state. Without must it keeps the events that it cannot save.
 	Commit func(events []wire.Event, must bool) error
 	Run    func(Ef)
@@ -42,6 +46,14 @@ type Order struct {
 func (m *Machine[S, Ev, Ef]) Handle(ev Ev) {
 	now, before := m.Now(), m.State
 	next, effects := m.Step(before, now, ev)
+	for i := 0; m.Answer != nil && i < len(effects); i++ {
+		if answer, ok := m.Answer(effects[i]); ok {
+			var more []Ef
+			next, more = m.Step(next, now, answer)
+			effects = append(slices.Delete(effects, i, i+1), more...)
+			i--
+		}
+	}
 	save, must := m.Unsaved, false
 	var events []wire.Event
 	for _, e := range effects {

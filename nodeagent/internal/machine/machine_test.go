@@ -52,6 +52,9 @@ func newRig() *rig {
 			}
 			return Order{}
 		},
+		Answer: func(e string) (string, bool) {
+			return strings.CutPrefix(e, "ask:")
+		},
 		Commit: func(events []wire.Event, must bool) error {
 			say("commit %d: n=%d, %d events, must %v", len(r.trace), r.State.n, len(events), must)
 			if r.disk == nil {
@@ -93,6 +96,11 @@ func TestHandle(t *testing.T) {
 		"an effect is an event": {nil, "then:save x",
 			[]string{"run then:save", "commit 1: n=2, 0 events, must false", "run save", "after n=2",
 				"run x", "after n=2"}, 2, false},
+		"an answer is a part of the step and of its save": {nil, "must ask:emit ask:z y",
+			[]string{"commit 0: n=3, 1 events, must true", "run must", "run y", "run emit", "run z", "after n=3"},
+			3, false},
+		"with a step that had to be saved its answer does not count": {full, "ask:must x",
+			[]string{"commit 0: n=2, 0 events, must true", "run failed:storage", "after n=100"}, 100, true},
 	} {
 		r := newRig()
 		r.disk = c.disk
