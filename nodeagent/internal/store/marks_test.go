@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/shared/filetest"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )
@@ -67,13 +68,12 @@ func TestMarksHalves(t *testing.T) {
 		}
 		return m.Kinds["config"].Rev
 	}
-	chance, in, bits := chance(t), 0, len(after)*8
+	chance, in, bits := filetest.Chance(t), 0, len(after)*8
 	for i := range bits {
-		if !*everyBit && chance.IntN(bits) >= sampled {
+		if !filetest.EveryBit() && chance.IntN(bits) >= sampled {
 			continue
 		}
-		file := append([]byte(nil), after...)
-		file[i/8] ^= 1 << (i % 8)
+		file := filetest.Flipped(after, i)
 		want := uint64(6)
 		if uint64(i/8/(len(file)/2)) == newest.N%2 {
 			want, in = 5, in+1
