@@ -90,6 +90,8 @@ func TestLayersPointDownwards(t *testing.T) {
 			return 1
 		case strings.HasPrefix(rest, "cmd/"):
 			return 2
+		case strings.HasSuffix(rest, "test"): // for tests of other modules
+			return 2
 		}
 		return 0
 	}

@@ -15,6 +15,7 @@ import (
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/shared/filetest"
 	"tandem.internal/shared/seal"
 )
 
@@ -40,7 +41,7 @@ func TestDamagedRecords(t *testing.T) {
 	}
 	for _, seq := range issued {
 		bits, step := 1, 37
-		if *everyBit {
+		if filetest.EveryBit() {
 			step = 1
 		}
 		for bit := 0; bit < bits; bit += step {

@@ -3,10 +3,8 @@ package distribute
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,13 +19,9 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/filetest"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
-)
-
-var (
-	everyBit   = flag.Bool("every-bit", false, "flip every bit of every document, not a sample")
-	damageSeed = flag.Uint64("damage-seed", 0, "of the bits that are flipped; 0: a new one")
 )
 
 // bitsEach is how many bits of a document are flipped, one at a time, without -every-bit.
@@ -173,19 +167,14 @@ var damageCopies = map[string]func(*stored) []byte{
 // Nothing is ever published but what was submitted; the state says what is damaged and where; what can be known is
 // issued anew, and the journal is mended.
 func TestDamagedBodies(t *testing.T) {
-	seed := *damageSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-damage-seed %d", seed)
-	chance := rand.New(rand.NewPCG(seed, 0))
+	chance := filetest.Chance(t)
 	for _, trial := range []bool{false, true} {
 		s := damageUnit(t, trial)
 		for _, what := range slices.Sorted(maps.Keys(s.hashes)) {
 			for copied, readable := range damageCopies {
 				size := s.sizes[what] * 8
 				bits := append(chance.Perm(size)[:min(size, bitsEach)], -1)
-				if *everyBit && copied != "altered" {
+				if filetest.EveryBit() && copied != "altered" {
 					bits = append(chance.Perm(size), -1)
 				}
 				t.Run(fmt.Sprintf("trial=%v/%s/copy %s", trial, what, copied), func(t *testing.T) {

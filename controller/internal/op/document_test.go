@@ -18,10 +18,10 @@ func TestVerbs(t *testing.T) {
 		subject           op.Subject
 		verbs, parameters string
 	}{
-		{op.Subject{Name: "toys"}, always, "dryRun offline id"},
-		{op.Subject{Name: "toys", Trial: true}, always + " confirm", "mode confirmWithin dryRun offline id"},
-		{op.Subject{Name: "toys", Versioned: true, Lenient: true}, always, "version lenient dryRun offline id"},
-		{op.Subject{Name: "toys", Copied: true}, always + " restore", "dryRun offline id"},
+		{op.Subject{Name: "toys"}, always, "dryRun offline force id"},
+		{op.Subject{Name: "toys", Trial: true}, always + " confirm", "mode confirmWithin dryRun offline force id"},
+		{op.Subject{Name: "toys", Versioned: true, Lenient: true}, always, "version lenient dryRun offline force id"},
+		{op.Subject{Name: "toys", Copied: true}, always + " restore", "dryRun offline force id"},
 	} {
 		var verbs, parameters []string
 		for _, s := range c.subject.Specs() {
