@@ -88,16 +88,16 @@ func (f *Fleet) applyForgotten(name string, at time.Time) {
 
 // disregards reports whether a message makes no node of a name that is not known: whoever was revoked comes back by
 // joining anew; and of a node that was forgotten, what the broker retained is old, unless it says that it is online,
-// and so is what was proved before. What is retained is taken away.
+// and so is what was proved before. That it is gone is no news. What is retained is taken away.
 func (s *step) disregards(h *Heard) bool {
-	at, alive := s.forgotten[h.Node], h.Live != nil && h.Live.Up
+	at, alive, will := s.forgotten[h.Node], h.Live != nil && h.Live.Up, h.Live != nil && !h.Live.Up
 	repeated := h.Since.Epoch != 0 && h.Since.Time.Before(at) && !at.After(s.now)
 	switch {
 	case h.Reply != nil || !s.isGone(h.Node):
 		return false
-	case !s.isRevoked(h.Node) && !repeated && (!h.Retained || alive):
+	case !s.isRevoked(h.Node) && !repeated && !will && (!h.Retained || alive):
 		return false
-	case !h.Retained:
+	case !h.Retained && !will: // a broker retains a will when it tells it
 		return true
 	}
 	name := topic.ForNode(s.opt.Unit, h.Node).Live()
@@ -129,13 +129,18 @@ func (s *step) takeDocuments(which func(*Node) bool) {
 	}
 }
 
-// awaits ends what is remembered of a name that was forgotten, if a record says that somebody may come under it.
+// awaits ends what is remembered of a name that was forgotten, if a record says that somebody may come under it; and
+// what was proved under it, if somebody has joined.
 func (f *Fleet) awaits(d record.Enrolment) {
 	switch d := d.(type) {
 	case record.EnrolData:
 		delete(f.forgotten, strings.TrimPrefix(d.Subject, nodePrefix))
 	case record.JoinedData:
-		delete(f.forgotten, strings.TrimPrefix(d.Subject, nodePrefix))
+		name := strings.TrimPrefix(d.Subject, nodePrefix)
+		delete(f.forgotten, name)
+		if n := f.nodes[name]; n != nil {
+			n.Heard, n.PastBoots = wire.Heard{}, nil // no proof from before holds any more, and it may have no key yet
+		}
 	}
 }
 

@@ -147,19 +147,22 @@ func (f *Fleet) confirmedMeanwhile(o *output, k *KindState) bool {
 
 func (s *step) heardLive(h *Heard) {
 	l, n := h.Live, s.nodes[h.Node]
-	if l.Asks != "" && n != nil {
-		s.tellNewest(n, l.Asks)
-	}
 	if n != nil && l.Up && n.playedAgain(h.Since, l.Boot, s.now) {
 		return
+	}
+	if l.Asks != "" && l.Up && n != nil {
+		s.tellNewest(n, l.Asks)
 	}
 	if n != nil && n.Boot == l.Boot {
 		switch {
 		case l.Session < n.Session: // an older connection, its last will perhaps
 			return
+		case !l.Up && !n.Up:
+			n.gone = ended{l.Boot, l.Session}
+			return
 		case l.Up && n.gone == ended{l.Boot, l.Session}: // a beat that the goodbye overtook
 			return
-		case l.Session == n.Session && l.Up == n.Up:
+		case l.Session == n.Session && n.Up && l.Up:
 			s.noteSeqs(n, l) // the slow beat: nothing to journal
 			s.review(n, s.now)
 			return
@@ -234,28 +237,36 @@ func (f *Fleet) applyLive(at time.Time, l presence) {
 		for _, k := range n.Kinds {
 			k.liveSeq = 0 // the new boot counts anew
 		}
-		n.gap = gap{}
+		n.gap, n.liveEvents = gap{}, 0
 		if l.Up && l.Events < n.EventSeq && l.Boot != n.EventBoot { // an event of this boot may have overtaken it
 			n.EventSeq, n.ackedEvents = 0, 0 // its disk was wiped, and its events begin at 1 again
 			n.Alerts = nil
 		}
 	}
 	n.gap.broken()
-	if !l.Up {
-		n.gone = ended{l.Boot, l.Session}
+	if l.Up {
+		n.Session = l.Session
+		f.noteSeqs(n, l.Live)
+	} else {
+		n.gone = ended{l.Boot, l.Session} // nothing else of it counts: it needs no proof
+		if n.Boot != l.Boot {
+			n.Session = 0
+		}
 	}
-	n.Boot, n.Session, n.retries = l.Boot, l.Session, 0
-	f.noteSeqs(n, l.Live)
+	n.Boot, n.retries = l.Boot, 0
 	f.review(n, at)
 }
 
+// noteSeqs takes over what a node says that it has sent. Within a boot that only grows: a beat that somebody repeats
+// hides nothing.
 func (f *Fleet) noteSeqs(n *Node, l *wire.Live) {
 	for kind, seq := range l.Seqs {
 		if f.opt.Kinds.Reportable(kind) {
-			n.kind(kind).liveSeq = seq
+			k := n.kind(kind)
+			k.liveSeq = max(k.liveSeq, seq)
 		}
 	}
-	n.liveEvents = l.Events
+	n.liveEvents = max(n.liveEvents, l.Events)
 }
 
 func (s *step) askConfirm(o *output, nodes []string, stamp wire.Stamp) {
