@@ -25,6 +25,7 @@ type View struct {
 const (
 	ViewJitter = 20 * time.Second // nodes spread their questions over it
 	ViewGrace  = 45 * time.Second // for the question, its answer, and documents on their way
+	ViewAgain  = 10 * time.Second // without an answer: the controller answers a node every few seconds only
 )
 
 // Hear takes in the mark of a beacon; "": the controller has none. jitter is when to ask, from now, at most ViewJitter.
@@ -35,14 +36,22 @@ func (v *View) Hear(now time.Duration, mark string, jitter time.Duration) {
 	if v.lateAt == 0 {
 		v.lateAt = now + ViewGrace
 	}
-	v.heard = mark
+	if mark != v.heard {
+		v.heard, v.answered = mark, "" // an answer from before says nothing of an old beacon that is played again
+	}
 	if v.askAt == 0 {
 		v.askAt = now + max(jitter, 1)
 	}
 }
 
-// Offline forgets what was asked: a node without a session hears nothing, and says so in other ways.
-func (v *View) Offline() { v.askAt, v.lateAt = 0, 0 }
+// Offline forgets what was asked, and an answer that named what has not come: a node without a session hears nothing,
+// and says so in other ways.
+func (v *View) Offline() {
+	if v.lateAt != 0 {
+		v.answered = ""
+	}
+	v.askAt, v.lateAt = 0, 0
+}
 
 // Tell takes in the controller's answer: the mark that was asked for, and the stamps of the node's documents.
 func (v *View) Tell(mark string, newest map[wire.Kind]wire.Stamp) {
@@ -76,6 +85,9 @@ func (v *View) Look(now time.Duration, high func(wire.Kind) (wire.Stamp, bool)) 
 	l := Looked{}
 	if v.askAt != 0 && now >= v.askAt {
 		l.Ask, v.askAt = v.heard, 0
+		if again := now + ViewAgain; !v.late && again < v.lateAt {
+			v.askAt = again
+		}
 	}
 	if v.answered == v.heard {
 		for _, k := range slices.Sorted(maps.Keys(v.newest)) {
