@@ -349,33 +349,6 @@ func TestForkAndStale(t *testing.T) {
 	})
 }
 
-func TestDrift(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.start()
-		r.desire(doc(1, 1))
-		r.stop()
-		r.ran()
-		file := filepath.Join(r.dir, ConfigFile)
-		if err := os.WriteFile(file, []byte("{}"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		r.start()
-		r.want("1/1 installed", "1.0.0")
-		r.stop()
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
-		r.start()
-		r.want("1/1 installed", "1.0.0")
-		if got := r.ran(); got != "repair 1.0.0 , repair 1.0.0 " {
-			t.Errorf("ran %q", got)
-		}
-		if got := r.eventTypes(); got != "key-pinned drift-repaired drift-repaired" {
-			t.Errorf("events %q", got)
-		}
-	})
-}
-
 // The state file keeps its version while the agent is on trial, and only then.
 func TestStoreKnowsOfATrial(t *testing.T) {
 	for env, want := range map[string]bool{"1": true, "0": false, "": false} {

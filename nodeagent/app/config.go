@@ -41,6 +41,7 @@ type Config struct {
 
 	OnApply        string        `name:"on-apply"`
 	OnApplyTimeout time.Duration `name:"on-apply-timeout" default:"30s"`
+	RepairDrift    bool          `name:"repair-drift" default:"true"`
 
 	MaxPriority   int               `name:"max-priority" default:"-1"`
 	AllowedLabels []string          `name:"allowed-label"`
@@ -88,7 +89,7 @@ type Config struct {
 // NewConfig returns a Config with the defaults, for callers that do not read settings.
 func NewConfig(unit, node, nodeType, stateDir string) Config {
 	return Config{Unit: unit, Node: node, Type: nodeType, StateDir: stateDir, MaxPriority: -1, SubscribeQoS: 1,
-		Workloads: true}
+		RepairDrift: true, Workloads: true}
 }
 
 // Usage is the beginning of the help of tandem-node.

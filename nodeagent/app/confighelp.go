@@ -18,9 +18,11 @@ var configHelp = map[string]string{
 		"and no quoting. It finds TANDEM_MODE (apply, try, rollback, repair), TANDEM_CONFIG_FILE, TANDEM_VERSION " +
 		"and TANDEM_PREVIOUS_VERSION in its environment, and succeeds with exit status 0",
 	"on-apply-timeout": "time limit of the on-apply command; past it the command's process group is killed",
-	"max-priority":     "highest priority that this node takes; -1: any",
-	"allowed-label":    "label that this node takes; none: any",
-	"partition":        "partition that alert rules may name, as name=path; none: not checked",
+	"repair-drift": "write config.json again when somebody has altered or removed it, and run the on-apply command; " +
+		"false: only report it",
+	"max-priority":  "highest priority that this node takes; -1: any",
+	"allowed-label": "label that this node takes; none: any",
+	"partition":     "partition that alert rules may name, as name=path; none: not checked",
 	"component": "part of the node that a program updates on trial (slots.md, Other components), as " +
 		"name=command: words separated by white space",
 	"attribute": "attribute to report with the node's information",

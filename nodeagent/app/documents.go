@@ -27,7 +27,7 @@ type documents struct {
 func (a *Agent) newDocuments(k kind.Kind, saved inbox.Durable) *documents {
 	d := &documents{reported: reported{name: k.Name}, kind: k}
 	d.inbox = machine.Machine[inbox.State, inbox.Event, inbox.Effect]{
-		State: inbox.New(k.Load(saved)),
+		State: inbox.New(k.Load(saved), k.Look),
 		Now:   a.now,
 		Step: func(s inbox.State, now clock.Now, ev inbox.Event) (inbox.State, []inbox.Effect) {
 			return s.Step(now, a.deps.Rand.Float64(), ev)

@@ -38,7 +38,7 @@ func (a *Agent) kinds(dir string) ([]kind.Kind, error) {
 func (a *Agent) configKind(dir string) config.Config {
 	return config.Config{
 		Path: filepath.Join(dir, ConfigFile), ID: a.id, Rules: a.cfg.rules(), OnApply: a.cfg.OnApply,
-		Timeout: a.cfg.OnApplyTimeout, Steps: a.deps.Steps, Run: a.deps.RunCommand,
+		Timeout: a.cfg.OnApplyTimeout, Observe: !a.cfg.RepairDrift, Steps: a.deps.Steps, Run: a.deps.RunCommand,
 		Alerts: func(rules []alert.Rule) { a.node.alerts.Handle(alert.Configured{Now: a.now(), Rules: rules}) },
 	}
 }

@@ -45,6 +45,7 @@ const (
 	WorkloadDamaged   = "workload-damaged"   // WorkloadDetail: a resource is damaged, and cannot be fetched again
 	WorkloadUndone    = "workload-undone"    // WorkloadDetail: an uninstall hook failed and is not run again
 
+	Drift          = "drift"           // DocumentDetail: a document's effects are not what they should be, and stay so
 	DriftRepaired  = "drift-repaired"  // DocumentDetail: a change to a document's effects was undone
 	Fork           = "fork"            // DocumentDetail: another document has the newest stamp
 	Stale          = "stale"           // DocumentDetail: an older document was refused
@@ -155,7 +156,7 @@ func Types() []string {
 		ComponentStaged, ComponentRefused, ComponentEnded,
 		WorkloadExit, WorkloadUnhealthy, WorkloadCompleted, WorkloadInstalled, WorkloadBack, WorkloadRefused,
 		WorkloadDamaged, WorkloadUndone,
-		DriftRepaired, Fork, Stale, RestoreTrouble,
+		Drift, DriftRepaired, Fork, Stale, RestoreTrouble,
 		RefusedMessage, KeyRefused, KeyPinned, KeyDropped, ClockSkew, ViewStale, ViewCurrent,
 		CertificateRenewed, CertificateNotRenewed, CertificateExpired,
 		StateLost,
@@ -176,7 +177,7 @@ func shape(eventType string) any {
 	case WorkloadExit, WorkloadUnhealthy, WorkloadCompleted, WorkloadInstalled, WorkloadBack, WorkloadRefused,
 		WorkloadDamaged, WorkloadUndone:
 		return &WorkloadDetail{}
-	case DriftRepaired, Fork, Stale, RestoreTrouble:
+	case Drift, DriftRepaired, Fork, Stale, RestoreTrouble:
 		return &DocumentDetail{}
 	case RefusedMessage, KeyRefused:
 		return &MessageDetail{}

@@ -31,6 +31,7 @@ const (
 	CodeQuarantined     Code = "quarantined"
 	CodeUnconfirmed     Code = "unconfirmed"
 	CodeApplyFailed     Code = "apply-failed"
+	CodeDrift           Code = "drift"
 	CodeTimeout         Code = "timeout"
 	CodeInterrupted     Code = "interrupted"
 	CodeStorage         Code = "storage"
@@ -65,6 +66,7 @@ var Meanings = map[Code]string{
 	CodeQuarantined:     "The same content has failed before, and was not forced.",
 	CodeUnconfirmed:     "The tried document was not confirmed in time and was rolled back.",
 	CodeApplyFailed:     "The node's apply command failed.",
+	CodeDrift:           "What is in place on the node is not the document any more.",
 	CodeTimeout:         "The work did not end within its time limit.",
 	CodeInterrupted:     "The agent stopped before the document was confirmed, so it was rolled back.",
 	CodeStorage:         "The disk refused a write, so nothing was accepted.",

@@ -52,6 +52,7 @@ type Node struct {
 	last    *wire.Attempt         // the newest reported
 	told    string                // version that the software was last told of
 	tellers int                   // runs of the on-apply command
+	spoilt  bool                  // somebody has altered config.json: it may not say that it runs anything
 	lost    bool                  // its state was lost: it may run nothing until it has its document again
 }
 
@@ -239,7 +240,7 @@ func (n *Node) watch(kind wire.Kind, running *wire.DocRef, last *wire.Attempt) {
 			last.Error)
 	}
 	switch {
-	case running == nil && n.lost:
+	case running == nil && (n.lost || n.spoilt):
 	case running == nil && !n.running.IsZero():
 		n.e.Wrong("%s: ran %v and now runs nothing", n.Name, n.running)
 	case running == nil:
@@ -250,9 +251,10 @@ func (n *Node) watch(kind wire.Kind, running *wire.DocRef, last *wire.Attempt) {
 			n.e.Wrong("%s: two documents of %v", n.Name, running.Stamp())
 		}
 		n.running, n.hashes[running.Stamp()] = running.Stamp(), running.Hash
-		n.lost = false
+		n.lost, n.spoilt = false, false
 	}
-	if last == nil || last.State != wire.StateInstalled {
+	if last == nil || last.State != wire.StateInstalled || running == nil && last.Error != nil &&
+		last.Error.Code == wire.CodeDrift {
 		return
 	}
 	if running == nil || running.Stamp() != last.Stamp() || running.Hash != last.Hash {
@@ -303,6 +305,9 @@ func (n *Node) Holds(version string) bool {
 // Spoil puts something else into config.json.
 func (n *Node) Spoil(data []byte) {
 	n.e.Note("%s: config.json is spoilt", n.Name)
+	n.mu.Lock()
+	n.spoilt = true
+	n.mu.Unlock()
 	if err := os.WriteFile(filepath.Join(n.Dir, node.ConfigFile), data, 0o600); err != nil {
 		n.e.Fatal(err)
 	}

@@ -62,6 +62,14 @@ func (e *Env) Confirm() controller.Result {
 	return e.must(e.TryConfirm())
 }
 
+// Retry sends the configuration again to those who do not have it.
+func (e *Env) Retry() controller.Result {
+	e.Helper()
+	return e.must(ask(e, func(ctx context.Context, u controller.Unit) (controller.Result, error) {
+		return u.Retry(controller.As(ctx, "ann"), wire.KindConfig)
+	}))
+}
+
 // TryConfirm is Confirm for a trial that may be over.
 func (e *Env) TryConfirm() (controller.Result, error) {
 	return ask(e, func(ctx context.Context, u controller.Unit) (controller.Result, error) {

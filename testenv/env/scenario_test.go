@@ -7,6 +7,7 @@ import (
 	"time"
 
 	controller "tandem.internal/controller/app"
+	node "tandem.internal/nodeagent/app"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 	"tandem.internal/testenv/env"
@@ -366,5 +367,38 @@ func TestLostEventIsAskedFor(t *testing.T) {
 			t.Errorf("%d events were lost, want 3", lost)
 		}
 		e.Calm()
+	})
+}
+
+// What somebody does to config.json under a running agent is seen at the controller. One node puts it right by
+// itself; the other is not in step until its document is sent again.
+func TestDrift(t *testing.T) {
+	env.Run(t, env.Setup{Nodes: []env.NodeSpec{{Name: "n1", Type: "mainType"},
+		{Name: "n2", Type: "mainType", Config: func(c *node.Config) { c.RepairDrift = false }}}}, func(e *env.Env) {
+		e.Apply(env.Doc("1.0.0"))
+		e.Reached("1.0.0")
+		for _, n := range e.Nodes() {
+			n.Spoil([]byte("{}"))
+		}
+		e.Until(time.Minute, "n1 has put it right", func() bool {
+			return e.Node("n1").Holds("1.0.0") && events(e, "n1", "drift-repaired") == 1
+		})
+		e.Until(time.Minute, "n2 is not in step", func() bool {
+			v, ok := e.View("n2")
+			return ok && !v.Documents[wire.KindConfig].InSync && events(e, "n2", "drift") == 1
+		})
+		p := e.Status().Progress
+		if p.Installed != 1 || p.Failed != 1 || len(p.Missing) != 1 || p.Missing[0].Node != "n2" ||
+			p.Missing[0].Error == nil || p.Missing[0].Error.Code != wire.CodeDrift {
+			t.Errorf("%+v", p)
+		}
+		if r := e.Retry(); r.Issued != 1 {
+			t.Errorf("sent again: %+v", r)
+		}
+		e.Reached("1.0.0")
+		e.Calm()
+		if events(e, "n1", "drift-repaired") != 1 || events(e, "n2", "drift") != 1 {
+			t.Error("it was said more than once")
+		}
 	})
 }

@@ -150,7 +150,7 @@ func (c *Core) diff(ctx context.Context, src *kind.Source, in op.DiffIn) (v view
 	return v, err
 }
 
-// Retry sends what is made from a source again to the nodes that have failed at it.
+// Retry sends what is made from a source again to the nodes that have failed at it or have drifted.
 func (c *Core) Retry(ctx context.Context, source wire.Kind) (view.Result, error) {
 	src, err := c.documents(source)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Retry issues what is made from a source again to the nodes that have failed at it; answered under Ticket.
+// Retry issues what is made from a source again to the nodes that have failed at it or have drifted; answered under
+// Ticket.
 type Retry struct {
 	Ticket uint64
 	Source wire.Kind
@@ -44,7 +45,8 @@ func (s *step) retry(ev Retry) {
 		}
 		var nodes []*Node
 		for _, n := range s.sorted() {
-			if k := n.Kinds[o.Name]; k != nil && k.Failed() && s.takesDocuments(n) && of.body(n) != nil {
+			k := n.Kinds[o.Name]
+			if k != nil && (k.Failed() || k.Drifted()) && s.takesDocuments(n) && of.body(n) != nil {
 				nodes = append(nodes, n)
 			}
 		}

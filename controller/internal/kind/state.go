@@ -113,13 +113,21 @@ func (k *Document) Fork() *wire.Error {
 	return err
 }
 
+// Drifted reports whether the node has put its newest document in place and finds something else there.
+func (k *Document) Drifted() bool {
+	l := k.Last
+	return k.Desired != nil && l != nil && l.Stamp() == k.Desired.Stamp() &&
+		(l.State == wire.StateInstalled || l.State == wire.StateTrying) &&
+		l.Error != nil && l.Error.Code == wire.CodeDrift
+}
+
 // InStep reports whether the node runs what it should of this kind.
 func (k *Document) InStep() bool {
 	d := k.Desired
 	if d == nil {
 		return true
 	}
-	if k.Fork() != nil {
+	if k.Fork() != nil || k.Drifted() {
 		return false
 	}
 	trying := k.Last != nil && k.Last.Stamp() == d.Stamp() && k.Last.State == wire.StateTrying

@@ -69,7 +69,8 @@ func VerbsOf(s Subject) Verbs {
 		},
 		Retry: Op[None, view.Result]{
 			Name: s.Name + ".retry", Route: "POST " + path + "/retry", Role: Operate, Form: Verdict,
-			About: "Sends the " + title + " again to the nodes that have failed at it. The answer says how many.",
+			About: "Sends the " + title + " again to the nodes that have failed at it or have drifted. " +
+				"The answer says how many.",
 		},
 		Confirm: Op[None, view.Result]{
 			Name: s.Name + ".confirm", Route: "POST " + path + "/confirm", Role: Operate, Form: Verdict,

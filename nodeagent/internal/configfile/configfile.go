@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -38,6 +39,7 @@ type Applier struct {
 	ID      inbox.Identity
 	Command []string      // on-apply; empty: none
 	Timeout time.Duration // of one run of it
+	Observe bool          // Verify only says what it finds
 	Steps   durable.Steps // nil: no faults; a removal is the step "remove"
 	Run     Run           // runs the command
 }
@@ -65,7 +67,7 @@ func (a *Applier) Apply(ctx context.Context, job inbox.Apply) inbox.Applied {
 // Restore puts the last good document back.
 func (a *Applier) Restore(ctx context.Context, job inbox.Restore) inbox.Restored {
 	out := inbox.Restored{Stamp: job.From.Stamp}
-	if _, err := a.ensure(job.Good); err != nil {
+	if err := a.ensure(job.Good); err != nil {
 		out.Err = wire.New(wire.CodeStorage, "", err.Error())
 		return out
 	}
@@ -80,52 +82,72 @@ func (a *Applier) Restore(ctx context.Context, job inbox.Restore) inbox.Restored
 	return out
 }
 
-// Verify sees to it that a document is in place.
+// Verify looks whether a document is in place, and puts it there if it is not and may do so.
 func (a *Applier) Verify(ctx context.Context, job inbox.Verify) inbox.Verified {
-	var out inbox.Verified
-	what, err := a.ensure(job.Want)
-	if err != nil {
+	what := a.differs(job.Want)
+	out := inbox.Verified{Drifted: what != "", What: what}
+	if what == "" || a.Observe {
+		return out
+	}
+	if err := a.ensure(job.Want); err != nil {
 		out.Err = wire.New(wire.CodeStorage, "", err.Error())
 		return out
 	}
-	if what == "" {
-		return out
-	}
-	out.Drifted, out.What = true, what
+	out.Repaired = true
 	if err, _ := a.tell(ctx, ModeRepair, job.Want, inbox.Doc{}); err != nil {
 		out.What += "; " + err.Message
 	}
 	return out
 }
 
-// ensure makes config.json the body of want, or removes it if want is none. It says what was
-// wrong with it, or "" if nothing was.
-func (a *Applier) ensure(want inbox.Doc) (what string, err error) {
-	there, err := os.ReadFile(a.Path)
-	missing := errors.Is(err, fs.ErrNotExist)
+// differs says what is wrong with config.json if its body should be want's, or it should not be there if want is
+// none; "": nothing. However much somebody wrote there, it reads no more than the body has.
+func (a *Applier) differs(want inbox.Doc) string {
+	f, err := os.OpenFile(a.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO does not hold it up
 	switch {
-	case err != nil && !missing:
-		what = "config.json cannot be read: " + err.Error()
-	case !want.Exists() && missing:
-		return "", nil
+	case errors.Is(err, fs.ErrNotExist) && !want.Exists():
+		return ""
+	case errors.Is(err, fs.ErrNotExist):
+		return "config.json was missing"
+	case err != nil:
+		return "config.json cannot be read: " + err.Error()
+	}
+	info, err := f.Stat()
+	var there []byte
+	if err == nil && info.Mode().IsRegular() {
+		there, err = io.ReadAll(io.LimitReader(f, int64(len(want.Body))))
+	}
+	switch err = errors.Join(err, f.Close()); {
 	case !want.Exists():
-		if a.Steps != nil {
-			if err := a.Steps("remove"); err != nil {
-				return "", fmt.Errorf("remove %s: %w", a.Path, err)
-			}
+		return "config.json was there without a document"
+	case err != nil:
+		return "config.json cannot be read: " + err.Error()
+	case !info.Mode().IsRegular():
+		return "config.json was no regular file"
+	case info.Size() == int64(len(want.Body)) && bytes.Equal(there, want.Body):
+		return ""
+	}
+	same := 0
+	for same < len(there) && there[same] == want.Body[same] {
+		same++
+	}
+	return fmt.Sprintf("config.json was altered: it had %d bytes instead of %d, others from byte %d on", info.Size(),
+		len(want.Body), same+1)
+}
+
+// ensure makes config.json the body of want, or removes it if want is none.
+func (a *Applier) ensure(want inbox.Doc) error {
+	switch {
+	case a.differs(want) == "":
+		return nil
+	case want.Exists():
+		return durable.WriteFile(a.Path, want.Body, 0o600, a.Steps)
+	case a.Steps != nil:
+		if err := a.Steps("remove"); err != nil {
+			return fmt.Errorf("remove %s: %w", a.Path, err)
 		}
-		return "config.json was there without a document", durable.Remove(a.Path)
-	case missing:
-		what = "config.json was missing"
-	case !bytes.Equal(there, want.Body):
-		what = "config.json was altered"
-	default:
-		return "", nil
 	}
-	if !want.Exists() {
-		return "", errors.New(what)
-	}
-	return what, durable.WriteFile(a.Path, want.Body, 0o600, a.Steps)
+	return durable.Remove(a.Path)
 }
 
 // tell runs the on-apply command. A transient error is not the document's fault.

@@ -86,6 +86,56 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// What is in the place of the document is named, without reading more than the document has, and it is put right, or
+// left as it is by the setting.
+func TestVerify(t *testing.T) {
+	put := func(data string) func(string) error {
+		return func(path string) error { return os.WriteFile(path, []byte(data), 0o600) }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(path string) error
+		what   string
+	}{
+		{"nothing", func(string) error { return nil }, ""},
+		{"the same content in another file", func(path string) error {
+			return errors.Join(os.Remove(path), put(`{"a":1}`)(path))
+		}, ""},
+		{"one byte", put(`{"a":2}`), "config.json was altered: it had 7 bytes instead of 7, others from byte 6 on"},
+		{"shorter", put(`{"a"`), "config.json was altered: it had 4 bytes instead of 7, others from byte 5 on"},
+		{"longer", put(`{"a":1}x`), "config.json was altered: it had 8 bytes instead of 7, others from byte 8 on"},
+		{"a terabyte", func(path string) error { return os.Truncate(path, 1<<40) },
+			"config.json was altered: it had 1099511627776 bytes instead of 7, others from byte 8 on"},
+		{"removed", os.Remove, "config.json was missing"},
+		{"a FIFO", func(path string) error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)) },
+			"config.json was no regular file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, want := applier(t), inbox.Verify{Want: doc("1", `{"a":1}`)}
+			var told int
+			a.Run = func(context.Context, []string, []string) error { told++; return nil }
+			if err := errors.Join(put(`{"a":1}`)(a.Path), c.change(a.Path)); err != nil {
+				t.Fatal(err)
+			}
+			a.Observe = true
+			for range 2 {
+				if out := a.Verify(t.Context(), want); out != (inbox.Verified{Drifted: c.what != "", What: c.what}) {
+					t.Errorf("left: %+v", out)
+				}
+			}
+			if told != 0 {
+				t.Error("the command ran for what was left")
+			}
+			a.Observe = false
+			out := a.Verify(t.Context(), want)
+			if drifted := c.what != ""; out != (inbox.Verified{Drifted: drifted, What: c.what, Repaired: drifted}) ||
+				(told == 1) != drifted || read(t, a) != `{"a":1}` {
+				t.Errorf("put right: %+v, told %d times, %q", out, told, read(t, a))
+			}
+		})
+	}
+}
+
 func read(t *testing.T, a *Applier) string {
 	data, err := os.ReadFile(a.Path)
 	if os.IsNotExist(err) {

@@ -188,7 +188,7 @@ func FuzzInbox(f *testing.F) {
 	f.Add([]byte(strings.Repeat(`{"body":`, 200)), uint8(0))
 	f.Fuzz(func(t *testing.T, data []byte, how uint8) {
 		trust := Trust{Keys: trusting(signer(1))}
-		s, _ := New(Durable{}).Step(clock.Now{Wall: epoch}, 0, Started{})
+		s, _ := New(Durable{}, 0).Step(clock.Now{Wall: epoch}, 0, Started{})
 		sealed := false
 		if how%2 == 1 {
 			if d, err := wire.Decode[wire.Desired](data); err == nil {

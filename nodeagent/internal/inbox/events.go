@@ -44,9 +44,10 @@ type Restored struct {
 
 // Verified answers Verify. With an error it is repeated later.
 type Verified struct {
-	Err     *wire.Error
-	Drifted bool // something else had been there; it has been replaced
-	What    string
+	Err      *wire.Error
+	Drifted  bool   // something else was there
+	What     string // what was
+	Repaired bool   // the document is there again
 }
 
 // Confirm asks to keep the tried document. ID is the request's.
@@ -96,7 +97,7 @@ type Restore struct {
 	Tell       bool
 }
 
-// Verify asks to see that Want is in place, to put it there if not, and for Verified.
+// Verify asks to see whether Want is in place, to put it there if not and that is wanted, and for Verified.
 type Verify struct{ Want Doc }
 
 // Report asks to publish what State.Report said at that moment, whether it is new or not.
@@ -133,7 +134,8 @@ func (Answer) effect()  {}
 
 // The types of the events that a node sends.
 const (
-	EventDriftRepaired  = event.DriftRepaired  // what a committed document had put in place was missing or altered
+	EventDrift          = event.Drift          // what a document had put in place is missing or altered, and stays so
+	EventDriftRepaired  = event.DriftRepaired  // the same, and it has been put right
 	EventFork           = event.Fork           // another document with the stamp of the newest one was refused
 	EventStale          = event.Stale          // an older document was refused
 	EventRefusedMessage = event.RefusedMessage // a message was malformed, foreign or not signed as it should be

@@ -19,8 +19,10 @@ type world struct {
 	now     clock.Now
 	state   State
 	disk    Durable
+	look    time.Duration
 	asked   []Effect // not answered yet
 	inPlace Doc      // what the node's files and software have
+	altered bool     // somebody has altered that since
 	issued  map[wire.Stamp]Doc
 	newest  Doc // the newest that was ever delivered
 	running wire.Stamp
@@ -84,6 +86,12 @@ func (w *world) reported(r Report) {
 	if r.Last == nil || r.Last.State != wire.StateInstalled {
 		return
 	}
+	if r.Last.Error != nil {
+		if r.Running != nil {
+			w.t.Fatalf("running %v reported, and altered", r.Running)
+		}
+		return
+	}
 	if r.Running == nil || r.Running.Stamp() != r.Last.Stamp() || w.inPlace.Stamp != r.Last.Stamp() {
 		w.t.Fatalf("installed %v reported, running %v, in place %v", r.Last.Stamp(), r.Running, w.inPlace.Stamp)
 	}
@@ -108,7 +116,7 @@ func (w *world) answer(disk string, flaky bool) {
 		}
 		w.step(ev, disk)
 	case Apply:
-		w.inPlace = e.Doc
+		w.inPlace, w.altered = e.Doc, false
 		ev := Applied{Stamp: e.Doc.Stamp, Ran: true}
 		if flaky {
 			ev.Err, ev.Transient = trouble, true
@@ -124,16 +132,16 @@ func (w *world) answer(disk string, flaky bool) {
 			w.step(Restored{Stamp: e.From.Stamp, Err: trouble}, disk)
 			return
 		}
-		w.inPlace = e.Good
+		w.inPlace, w.altered = e.Good, false
 		w.step(Restored{Stamp: e.From.Stamp}, disk)
 	case Verify:
+		drifted := w.altered || w.inPlace.Stamp != e.Want.Stamp
 		if flaky {
-			w.step(Verified{Err: trouble}, disk)
+			w.step(Verified{Err: trouble, Drifted: drifted, What: "altered"}, disk)
 			return
 		}
-		drifted := w.inPlace.Stamp != e.Want.Stamp
-		w.inPlace = e.Want
-		w.step(Verified{Drifted: drifted}, disk)
+		w.inPlace, w.altered = e.Want, false
+		w.step(Verified{Drifted: drifted, What: "altered", Repaired: drifted}, disk)
 	}
 }
 
@@ -146,7 +154,7 @@ func (w *world) deliver(d Doc, disk string) {
 
 func (w *world) crash() {
 	w.asked = nil
-	w.state = New(w.disk)
+	w.state = New(w.disk, w.look)
 	if w.disk.Running.Stamp.Compare(w.running) < 0 {
 		w.t.Fatalf("after a crash running went back from %v to %v", w.running, w.disk.Running.Stamp)
 	}
@@ -178,14 +186,16 @@ func (w *world) doc(rev uint64) Doc {
 // says it runs. What must never happen on the way is in invariants, reported and answer.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{t: t, now: clock.Now{Wall: epoch}, state: New(Durable{}), issued: map[wire.Stamp]Doc{}}
+		look := time.Duration(rapid.IntRange(0, 1).Draw(t, "look")) * 30 * time.Second
+		w := &world{t: t, now: clock.Now{Wall: epoch}, look: look, state: New(Durable{}, look),
+			issued: map[wire.Stamp]Doc{}}
 		w.step(Started{}, "works")
 		disk := func() string {
 			return rapid.SampledFrom([]string{"works", "works", "works", "fails", "unknown"}).Draw(t, "disk")
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			switch rapid.SampledFrom([]string{"desired", "desired", "answer", "answer", "answer", "tick", "confirm",
-				"crash", "clock", "stop"}).Draw(t, "event") {
+				"crash", "clock", "stop", "alter"}).Draw(t, "event") {
 			case "desired":
 				w.deliver(w.doc(rapid.Uint64Range(1, 40).Draw(t, "rev")), disk())
 			case "answer":
@@ -199,20 +209,28 @@ func TestProperties(t *testing.T) {
 				w.crash()
 			case "clock":
 				w.now.Wall = w.now.Wall.Add(time.Duration(rapid.IntRange(-1000, 1000).Draw(t, "hours")) * time.Hour)
+			case "alter":
+				w.altered = look > 0
 			case "stop":
 				w.step(Stopping{}, disk())
 				w.crash()
 			}
 		}
-		// Calm. The controller still has the newest document retained.
+		// Calm. The controller still has the newest document retained. Somebody alters what is in place once more.
+		again := false
 		for i := 0; ; i++ {
 			for len(w.asked) > 0 {
 				w.answer("works", false)
 			}
 			at, ok := w.state.NextDeadline()
-			if !ok {
+			if looksOnly := w.state.looks() && w.state.Flight.Phase == Idle && at == w.state.lookAt; !ok ||
+				looksOnly && !w.altered && w.state.drift == nil {
 				if w.newest.Exists() && w.state.High != w.newest.Stamp {
 					w.deliver(w.newest, "works")
+					continue
+				}
+				if look > 0 && !again {
+					w.altered, again = true, true
 					continue
 				}
 				break
@@ -224,7 +242,8 @@ func TestProperties(t *testing.T) {
 			w.step(Tick{}, "works")
 		}
 		s := w.state
-		if s.Flight.Phase != Idle || s.Touched || w.inPlace.Stamp != s.Running.Stamp {
+		if s.Flight.Phase != Idle || s.Touched || w.inPlace.Stamp != s.Running.Stamp ||
+			w.altered && s.Running.Exists() {
 			t.Fatalf("at the end: phase %s, touched %v, in place %v, running %v", s.Flight.Phase, s.Touched,
 				w.inPlace.Stamp, s.Running.Stamp)
 		}
@@ -243,7 +262,7 @@ func TestProperties(t *testing.T) {
 func TestTrialNeverGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		within := time.Duration(rapid.IntRange(1, 100_000).Draw(t, "within")) * time.Second
-		w := &world{t: t, now: clock.Now{Wall: epoch}, state: New(Durable{}), issued: map[wire.Stamp]Doc{}}
+		w := &world{t: t, now: clock.Now{Wall: epoch}, state: New(Durable{}, 0), issued: map[wire.Stamp]Doc{}}
 		w.step(Started{}, "works")
 		w.deliver(Doc{Stamp: wire.Stamp{Epoch: 1, Rev: 1}, Mode: wire.ModeTry, ConfirmWithin: duration.Duration(within),
 			Body: []byte("b")}, "works")

@@ -17,6 +17,7 @@ import (
 type script struct {
 	state State
 	saved Durable
+	look  time.Duration
 	skew  time.Duration
 	out   *strings.Builder
 }
@@ -25,7 +26,7 @@ var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 func TestScripts(t *testing.T) {
 	scripttest.Play(t, func(t *testing.T, out *strings.Builder) func(string) {
-		s := &script{out: out, state: New(Durable{})}
+		s := &script{out: out, state: New(Durable{}, 0)}
 		return func(line string) { s.line(t, line) }
 	})
 }
@@ -74,7 +75,7 @@ func (s *script) line(t *testing.T, line string) {
 		}
 		s.step(now, ev, unsaved)
 	case "verified":
-		s.step(now, Verified{Drifted: arg(2) == "drift", What: "config.json was altered"}, unsaved)
+		s.step(now, verified(arg(2)), unsaved)
 	case "confirm":
 		s.step(now, Confirm{ID: "q1", Stamp: stampOf(t, words[2])}, unsaved)
 	case "tick":
@@ -82,8 +83,10 @@ func (s *script) line(t *testing.T, line string) {
 	case "stop":
 		s.step(now, Stopping{}, unsaved)
 	case "start": // after a crash, or the first one
-		s.state = New(s.saved)
+		s.state = New(s.saved, s.look)
 		s.step(now, Started{}, unsaved)
+	case "look": // begins with the next start
+		s.look = at
 	case "clock":
 		d, err := time.ParseDuration(words[2])
 		if err != nil {
@@ -93,6 +96,18 @@ func (s *script) line(t *testing.T, line string) {
 	default:
 		t.Fatalf("no such event: %s", line)
 	}
+}
+
+// verified reads "ok", "drift", "left" or "stuck".
+func verified(word string) Verified {
+	if word == "ok" {
+		return Verified{}
+	}
+	ev := Verified{Drifted: true, What: "config.json was altered", Repaired: word == "drift"}
+	if word == "stuck" {
+		ev.Err = wire.New(wire.CodeStorage, "", "no space left")
+	}
+	return ev
 }
 
 func stampOf(t *testing.T, s string) wire.Stamp {

@@ -102,12 +102,15 @@ const (
 type State struct {
 	Durable
 
+	look    time.Duration // how often what is in place is looked at; 0: at the start only
 	busy    op
 	until   time.Duration // trying: the end, on the monotonic clock
 	saveAt  time.Duration // trying: when Remaining is saved again
 	retryAt time.Duration // waiting, or an unfinished restore or verification: when to go on
 	tries   int           // failed restores or verifications in a row
 	unsure  bool          // a verification failed and must be repeated
+	lookAt  time.Duration // when what is in place is looked at again
+	drift   *wire.Error   // what is in the place of the document; replaced, never changed
 	fork    *wire.Attempt // a refused document with the stamp of the newest one
 
 	// Events whose step could not be saved, to be stepped again.
@@ -118,8 +121,9 @@ type State struct {
 }
 
 // New returns the State of a kind from its saved part; the zero Durable is a kind that the node
-// has never heard of. The shell fills in the Content of its documents. The first Step must be Started.
-func New(d Durable) State { return State{Durable: d} }
+// has never heard of. The shell fills in the Content of its documents. Every look it asks whether what is in
+// place is still so; 0: at the start only. The first Step must be Started.
+func New(d Durable, look time.Duration) State { return State{Durable: d, look: look} }
 
 // Report returns what the node says about this kind: what it runs, and the newest attempt.
 func (s State) Report() (running *wire.DocRef, last *wire.Attempt) {
@@ -137,6 +141,9 @@ func (s State) Report() (running *wire.DocRef, last *wire.Attempt) {
 		a := *s.Last
 		a.Error = s.trouble
 		return running, &a
+	}
+	if s.drift != nil {
+		return s.drifted(running, s.Last)
 	}
 	return running, s.Last
 }
@@ -161,6 +168,9 @@ func (s State) NextDeadline() (time.Duration, bool) {
 	}
 	if s.Flight.Phase == Trying {
 		sooner(min(s.until, s.saveAt))
+	}
+	if s.looks() {
+		sooner(s.lookAt)
 	}
 	return at, ok
 }

@@ -135,35 +135,6 @@ func (t *step) started() {
 	t.next()
 }
 
-func (t *step) verify(want Doc) {
-	t.unsure = false
-	if want.Exists() {
-		t.busy = opVerify
-		t.do(Verify{Want: want})
-	}
-}
-
-func (t *step) verified(ev Verified) {
-	if ev.Drifted {
-		want := t.Running
-		if t.Flight.Phase == Trying {
-			want = t.Flight.Doc
-		}
-		t.do(Emit{Type: EventDriftRepaired, Doc: want.Ref(), Err: wire.New(wire.CodeHashMismatch, "", ev.What)})
-	}
-	if ev.Err != nil {
-		t.tries++
-		t.unsure = true
-		if t.Flight.Phase != Waiting {
-			t.retryAt = t.now.Mono + backoff(t.tries, t.chance)
-		}
-	} else {
-		t.tries = 0
-	}
-	t.next()
-	t.tick()
-}
-
 // desired orders a document that came (wire.md, Acceptance by a node).
 func (t *step) desired(doc Doc) {
 	switch c := doc.Stamp.Compare(t.High); {
@@ -253,6 +224,9 @@ func (t *step) checked(ev Checked) {
 }
 
 func (t *step) applied(ev Applied) {
+	if ev.Err == nil {
+		t.placed()
+	}
 	switch doc := t.Flight.Doc; {
 	case ev.Err == nil && doc.Mode == wire.ModeApply:
 		t.commit()
@@ -298,6 +272,7 @@ func (t *step) restored(ev Restored) {
 		return
 	}
 	t.tries, t.Touched = 0, false
+	t.placed()
 	v := t.Flight.Verdict
 	if ev.Note != "" {
 		t.do(Emit{Type: EventRestoreTrouble, Doc: t.Running.Ref(), Err: wire.New(wire.CodeApplyFailed, "", ev.Note)})
@@ -353,6 +328,8 @@ func (t *step) tick() {
 		t.begin()
 	case f.Phase == Idle && t.unsure && due:
 		t.verify(t.Running)
+	case t.looks() && t.now.Mono >= t.lookAt:
+		t.verify(t.inPlace())
 	}
 }
 

@@ -8,6 +8,7 @@ package kind
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -40,6 +41,8 @@ type Spec[V any] struct {
 	Name wire.Kind
 	// Vital says that the node is not well while the newest document of this kind has failed.
 	Vital bool
+	// Look is how often Place is asked whether the document is still in place; 0: at the start only.
+	Look time.Duration
 	// Parse reads a body. It is called on the owner's goroutine, for what comes and for what was saved.
 	Parse func(doc inbox.Doc) (V, []*wire.Error)
 	// Check says what this node has against a document that was read, the main thing first; nil: nothing.
@@ -73,6 +76,7 @@ type Placer interface {
 type Kind struct {
 	Name    wire.Kind
 	Vital   bool
+	Look    time.Duration
 	Placer  Placer
 	Detail  func() []byte
 	Methods map[wire.Method]Method
@@ -85,7 +89,8 @@ type Kind struct {
 
 // New makes a Kind of what a Spec says.
 func New[V any](s Spec[V]) Kind {
-	k := Kind{Name: s.Name, Vital: s.Vital, Placer: s.Place, Detail: s.Detail, Methods: s.Methods, Run: s.Run}
+	k := Kind{Name: s.Name, Vital: s.Vital, Look: s.Look, Placer: s.Place, Detail: s.Detail, Methods: s.Methods,
+		Run: s.Run}
 	if k.Placer == nil {
 		k.Placer = putter[V]{s.Put}
 	}

@@ -145,7 +145,8 @@ func defaultTexts(word, title string) verbTexts {
 			example: is + "rollback 1.9.0 --as 2.0.1 --wait",
 		},
 		"retry": {
-			short: "Send the " + title + " again to the nodes that failed at it", example: is + "retry --wait",
+			short:   "Send the " + title + " again to the nodes that failed at it or drifted",
+			example: is + "retry --wait",
 		},
 		"wait": {
 			short: "Wait until every online node has the newest " + title, example: is + "wait --within 2m",

@@ -23,10 +23,14 @@ type Config struct {
 	Rules   unitconfig.LocalRules // what the node takes
 	OnApply string                // the on-apply command, words separated by white space; empty: none
 	Timeout time.Duration         // of one run of it
+	Observe bool                  // config.json that somebody altered is reported and left as it is
 	Steps   durable.Steps         // nil: no faults
 	Run     configfile.Run        // runs the command
 	Alerts  func([]alert.Rule)    // is told the rules that are in force, on the owner's goroutine
 }
+
+// Look is how often the node looks whether config.json is still what it wrote.
+const Look = 30 * time.Second
 
 // New makes the kind.
 func New(cfg Config) (kind.Kind, error) {
@@ -36,10 +40,11 @@ func New(cfg Config) (kind.Kind, error) {
 	return kind.New(kind.Spec[*unitconfig.NodeConfig]{
 		Name:  wire.KindConfig,
 		Vital: true,
+		Look:  Look,
 		Parse: parse,
 		Check: cfg.check,
 		Place: &configfile.Applier{Path: cfg.Path, ID: cfg.ID, Command: strings.Fields(cfg.OnApply),
-			Timeout: cfg.Timeout, Steps: cfg.Steps, Run: cfg.Run},
+			Timeout: cfg.Timeout, Observe: cfg.Observe, Steps: cfg.Steps, Run: cfg.Run},
 		InForce: func(doc kind.Document[*unitconfig.NodeConfig]) {
 			var rules []alert.Rule
 			if doc.Exists() {
