@@ -62,7 +62,7 @@ func (j *Journal) BackupFile(path string) (err error) {
 			return err
 		}
 		err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyCopy, []byte{1}) })
-		return errors.Join(err, db.Close())
+		return errors.Join(err, closeTrimmed(db, f))
 	})
 }
 
@@ -82,6 +82,20 @@ func openTemporary(f *os.File) (*bbolt.DB, error) {
 			return again, nil
 		},
 	})
+}
+
+// closeTrimmed closes the database of openTemporary, and cuts off what bbolt has reserved behind its pages: up to
+// 16 MiB.
+func closeTrimmed(db *bbolt.DB, f *os.File) error {
+	var size int64
+	err := db.View(func(tx *bbolt.Tx) error {
+		size = tx.Size()
+		return nil
+	})
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	return f.Truncate(size)
 }
 
 func sameFile(a, b *os.File) error {
@@ -118,7 +132,7 @@ func CompactFile(path string, opts Options) (before, after int64, err error) {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(bbolt.Compact(dst, j.db, 4<<20), dst.Close()); err != nil {
+		if err := errors.Join(bbolt.Compact(dst, j.db, 4<<20), closeTrimmed(dst, f)); err != nil {
 			return err
 		}
 		return sameOwner(f, path)

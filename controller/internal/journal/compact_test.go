@@ -233,6 +233,60 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
+// A journal from which nothing was removed is no larger than its pages were, and the same a second time. What bbolt
+// reserves in the new file is not left there.
+func TestCompactFileOfAWholeJournal(t *testing.T) {
+	path := tempPath(t)
+	j := mustOpen(t, path, Options{})
+	j.db.NoSync = true
+	for i := 0; i < 20_000; i += 100 {
+		b := Batch{Records: recs(i, 100), Bodies: [][]byte{fmt.Appendf(nil, "body %d", i)}}
+		for k := range b.Records {
+			b.Records[k].Data = bytes.Repeat([]byte{byte(k)}, 400)
+		}
+		if i%5000 == 0 {
+			b.Checkpoint = &Checkpoint{Seq: uint64(i + 100), Chunks: [][]byte{bytes.Repeat([]byte("s"), 50_000)}}
+		}
+		mustAppend(t, j, b)
+	}
+	used, err := pagesOf(j)
+	if err = errors.Join(err, j.db.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	want := show(all(t, j))
+	mustClose(t, j)
+	_, first, err := CompactFile(path, Options{})
+	if err != nil || first > used {
+		t.Errorf("%d bytes in pages became a file of %d, %v", used, first, err)
+	}
+	if before, after, err := CompactFile(path, Options{}); err != nil || before != first || after != first {
+		t.Errorf("once more: from %d to %d, %v; it was %d", before, after, err, first)
+	}
+	j = mustOpen(t, path, Options{})
+	if show(all(t, j)) != want {
+		t.Error("the records are others")
+	}
+	if p := mustVerify(t, j); !p.OK() || p.Records != 20_000 || p.Bodies != 200 {
+		t.Errorf("%+v", p)
+	}
+	cp, ok, err := j.Checkpoint()
+	if err != nil || !ok || cp.Seq != 15_100 || len(cp.Chunks) != 1 || len(cp.Chunks[0]) != 50_000 {
+		t.Errorf("checkpoint of %d, %v, %v", cp.Seq, ok, err)
+	}
+	if first := mustAppend(t, j, Batch{Records: recs(0, 1)}); first != 20_001 {
+		t.Errorf("the next record is %d", first)
+	}
+}
+
+// pagesOf is the size of the file's pages, without what is reserved behind them.
+func pagesOf(j *Journal) (size int64, err error) {
+	err = j.db.View(func(tx *bbolt.Tx) error {
+		size = tx.Size()
+		return nil
+	})
+	return size, err
+}
+
 func TestCompactFile(t *testing.T) {
 	path := tempPath(t)
 	j := mustOpen(t, path, Options{})
