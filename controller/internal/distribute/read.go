@@ -102,6 +102,9 @@ func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 	if len(events) > 0 && !events[""] {
 		filter.Types = append(filter.Types, record.Event)
 	}
+	if len(f.Types) == 1 && len(events) == 1 && !events[""] {
+		filter.Kind = f.Types[0] // the others need not be proved
+	}
 	all := []view.Entry{}
 	err = j.Scan(filter, func(r record.Record) error {
 		if r.Type == record.Event && len(events) > 0 && !events[""] && !events[r.Kind] {

@@ -250,6 +250,24 @@ func TestDamagedRecordIsNotRead(t *testing.T) {
 	}
 }
 
+// A scan for some types reads of the others no more than the type.
+func TestScanOfSomeTypes(t *testing.T) {
+	j := mustOpen(t, tempPath(t), Options{})
+	mustAppend(t, j, Batch{Records: []Record{{At: testTime, Type: Report}, {At: testTime, Type: Accepted}}})
+	value := logValues(t, j)[1]
+	putRaw(t, j, 1, value[:hashSize+1])
+	if got, err := j.Query(Filter{Types: []Type{Accepted}}); err != nil || len(got) != 1 || got[0].Seq != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := j.Query(Filter{Types: []Type{Accepted, Report}}); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a damaged record of a wanted type: %v", err)
+	}
+	putRaw(t, j, 1, value[:hashSize])
+	if _, err := j.Query(Filter{Types: []Type{Accepted}}); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a record without a type: %v", err)
+	}
+}
+
 // Without its checkpoint a journal that was compacted does not lead to the state, and is not replayed.
 func TestReplayOverAGap(t *testing.T) {
 	j := withGap(t)

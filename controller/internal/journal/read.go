@@ -123,6 +123,15 @@ func (j *Journal) decode(seq uint64, value []byte, names *interner) (Record, err
 	return r, nil
 }
 
+// typeOf reads no more than the type of a log value; false: it is not a known one.
+func typeOf(value []byte) (Type, bool) {
+	if len(value) <= hashSize {
+		return 0, false
+	}
+	t, n := binary.Uvarint(value[hashSize:])
+	return Type(t), n > 0 && t <= math.MaxUint16 && Type(t).Known()
+}
+
 // prove fails with ErrDamaged if a log value is not what was written after the record before it. prev is that record's
 // mark, if it is known. buf is scratch space.
 func (j *Journal) prove(tx *bbolt.Tx, prev mark, seq uint64, value []byte, buf *[]byte) error {
@@ -215,6 +224,9 @@ func (s *scanner) chunk() error {
 
 // take keeps a copy of the record if the filter picks it, and then proves it: starts scan a million records for a few.
 func (s *scanner) take(tx *bbolt.Tx, seq uint64, value []byte) error {
+	if t, ok := typeOf(value); ok && s.types != 0 && !s.types.has(t) {
+		return nil // what else it says need not be read
+	}
 	r, err := s.j.decode(seq, value, &s.names)
 	if err == nil && (s.types != 0 && !s.types.has(r.Type) || s.f.Node != "" && s.f.Node != r.Node ||
 		s.f.Kind != "" && s.f.Kind != r.Kind || r.At.Before(s.f.Since)) {
