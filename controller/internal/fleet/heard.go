@@ -223,7 +223,7 @@ type presence struct {
 
 func (f *Fleet) applyLive(at time.Time, l presence) {
 	n := f.node(l.Node, at)
-	if n.Heard.Before(l.since) || n.Heard.Time.After(at) { // a clock that was ahead binds nobody
+	if n.Heard.Before(l.since) || n.Heard.Time.After(at) && l.since.Epoch != 0 { // a clock that was ahead binds nobody
 		n.Heard = l.since
 	}
 	n.heardOffline = false

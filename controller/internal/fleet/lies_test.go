@@ -103,3 +103,27 @@ func TestWillOfTheForgotten(t *testing.T) {
 	}
 	w.check()
 }
+
+// While the controller's clock is behind, a last will, which has no proof, does not take away what replays are known
+// by.
+func TestWillWhileTheClockIsBehind(t *testing.T) {
+	w, step := members(t)
+	says := func(at time.Time, boot string, up bool, minute int) *Node {
+		h := w.heard("n2", &wire.Live{V: wire.Version, Node: "n2", Boot: boot, Session: 1, Up: up})
+		if up {
+			h.Since = wire.Heard{Epoch: 5, Time: origin.Add(time.Duration(minute) * time.Minute)}
+			h.Raw = wire.Prove(make([]byte, wire.ReportKeySize), "t", h.Raw, h.Since)
+		}
+		w.step(at, h)
+		return w.live.Lookup("n2")
+	}
+	step(Tick{})
+	later := origin.Add(time.Hour)
+	says(later, "b2", true, 5)
+	says(later, "b3", true, 50)
+	says(origin.Add(time.Minute), "b3", false, 0)
+	if n := says(later, "b2", true, 5); n.Boot != "b3" {
+		t.Errorf("what boot b2 said long ago counts again: %+v", n)
+	}
+	w.check()
+}
