@@ -42,6 +42,16 @@ type Broker struct {
 	AnyClientID bool
 
 	reload func(rules []byte) error
+	wipe   func() error
+}
+
+// Wipe ends the server, and starts it again at the same address without anything that it had.
+func (b *Broker) Wipe(t testing.TB) {
+	t.Helper()
+	if err := b.wipe(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, b.Address)
 }
 
 // Reload gives the server other rules; when it returns they are in force.
@@ -91,22 +101,27 @@ func Mosquitto(t testing.TB, c Config) *Broker {
 	if os.Getuid() == 0 {
 		user = "user root\n" // else it takes one that may not read the directory
 	}
-	log, err := os.Create(filepath.Join(c.Dir, "mosquitto.log"))
-	if err == nil {
-		err = errors.Join(rules(c.Rules), os.WriteFile(filepath.Join(c.Dir, "mosquitto.conf"),
-			[]byte(user+"log_dest stderr\nlog_type all\n"+conf), 0o600))
-	}
-	if err != nil {
+	logName := filepath.Join(c.Dir, "mosquitto.log")
+	if err := errors.Join(rules(c.Rules), os.WriteFile(filepath.Join(c.Dir, "mosquitto.conf"),
+		[]byte(user+"log_dest stderr\nlog_type all\n"+conf), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, "-c", "mosquitto.conf")
-	cmd.Dir, cmd.Stdout, cmd.Stderr = c.Dir, log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := errors.Join(cmd.Start(), log.Close()); err != nil {
+	var cmd *exec.Cmd
+	start := func() error {
+		log, err := os.Create(logName)
+		if err != nil {
+			return err
+		}
+		cmd = exec.Command(path, "-c", "mosquitto.conf")
+		cmd.Dir, cmd.Stdout, cmd.Stderr = c.Dir, log, log
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		return errors.Join(cmd.Start(), log.Close())
+	}
+	if err := start(); err != nil {
 		t.Fatal(err)
 	}
 	text := func() string {
-		out, err := os.ReadFile(log.Name())
+		out, err := os.ReadFile(logName)
 		if err != nil {
 			return err.Error()
 		}
@@ -128,6 +143,14 @@ func Mosquitto(t testing.TB, c Config) *Broker {
 		}
 		reloads++
 		return until(func() bool { return strings.Count(text(), "Reloading config.") >= reloads })
+	}
+	b.wipe = func() error { // it keeps nothing on the disk
+		if err := cmd.Process.Kill(); err != nil {
+			return err
+		}
+		_ = cmd.Wait() // it was killed
+		reloads = 0
+		return start()
 	}
 	await(t, b.Address)
 	return b
@@ -189,17 +212,33 @@ func NATS(t testing.TB, c Config) *Broker {
 		t.Fatalf("%v\n%s", err, conf)
 	}
 	opts.NoSigs, opts.NoLog = true, true
-	n, err := server.NewServer(opts)
-	if err != nil {
+	var n *server.Server
+	start := func() (err error) {
+		if n, err = server.NewServer(opts); err != nil {
+			return err
+		}
+		n.Start()
+		if !n.ReadyForConnections(patience) {
+			return errors.New("nats-server is not ready")
+		}
+		return nil
+	}
+	stop := func() {
+		if n != nil {
+			n.Shutdown()
+			n.WaitForShutdown()
+		}
+	}
+	t.Cleanup(func() { stop() })
+	if err := start(); err != nil {
 		t.Fatal(err)
 	}
-	n.Start()
-	t.Cleanup(func() {
-		n.Shutdown()
-		n.WaitForShutdown()
-	})
-	if !n.ReadyForConnections(patience) {
-		t.Fatal("nats-server is not ready")
+	b.wipe = func() error {
+		stop()
+		if err := os.RemoveAll(filepath.Join(c.Dir, "jetstream")); err != nil {
+			return err
+		}
+		return start()
 	}
 	b.reload = func(exported []byte) error {
 		return errors.Join(rules(exported), n.Reload())
