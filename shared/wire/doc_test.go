@@ -8,8 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"tandem.internal/shared/event"
+	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
+	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -29,6 +32,14 @@ func fences(doc, language string) (out [][2]string) {
 		out = append(out, [2]string{m[1], m[2]})
 	}
 	return out
+}
+
+func nodeConfig(text string) (any, error) {
+	c, problems := unitconfig.ParseNode([]byte(text))
+	if len(problems) > 0 {
+		return nil, problems[0]
+	}
+	return c, nil
 }
 
 func decode[M wire.Message](text string) (any, error) { return wire.Decode[M]([]byte(text)) }
@@ -52,6 +63,11 @@ func TestContractExamples(t *testing.T) {
 		"Workloads": decode[wire.Workloads], "LogsParams": decode[wire.LogsParams],
 		"LogsResult":    decode[wire.LogsResult],
 		"RestartParams": decode[wire.RestartParams],
+		"JoinRequest":   func(text string) (any, error) { return jointoken.DecodeJoin([]byte(text)) },
+		"Admission":     func(text string) (any, error) { return jointoken.DecodeAdmission([]byte(text)) },
+		"KeyList":       func(text string) (any, error) { return jointoken.DecodeKeys([]byte(text)) },
+		"ReportKey":     func(text string) (any, error) { return jointoken.DecodeReportKey([]byte(text)) },
+		"NodeConfig":    nodeConfig,
 		"UnitStatus":    func(text string) (any, error) { return text, nil }, // the controller's: see its test
 	}
 	doc := contract(t)
@@ -106,6 +122,11 @@ func TestContractExamples(t *testing.T) {
 				t.Errorf("the body has hash %s", wire.Hash(m.Body))
 			}
 			paths += len(sig.Path)
+			if m.Kind == wire.KindConfig {
+				if _, err := nodeConfig(string(m.Body)); err != nil {
+					t.Errorf("the body of the example: %v", err)
+				}
+			}
 		case *wire.Request:
 			preimage, sig = seal.RequestPreimage(m), m.Sig
 		case *wire.Beacon:
@@ -120,7 +141,7 @@ func TestContractExamples(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if paths == 0 || len(seen) != len(decoders) || len(printed) != 3 {
+	if paths == 0 || len(seen) != len(decoders) || len(printed) != 4 {
 		t.Errorf("messages with an example: %v; preimages: %d; bytes of Merkle paths: %d", seen, len(printed), paths)
 	}
 }
@@ -208,5 +229,43 @@ func TestContractTopics(t *testing.T) {
 	}
 	if len(leaves) != 9 {
 		t.Errorf("%d leaves: %v", len(leaves), leaves)
+	}
+}
+
+// The contract names every event; what an agent in another language has to know of joining is what the product reads.
+func TestContractJoiningAndEvents(t *testing.T) {
+	doc := contract(t)
+	for _, f := range fences(doc, "text") {
+		if f[0] != "Token" {
+			continue
+		}
+		token, err := jointoken.Parse(f[1])
+		if err != nil || token.Node != "ecu-1" {
+			t.Errorf("the token of the example: %v %v", token, err)
+		}
+		for _, j := range fences(doc, "json") {
+			want := jointoken.NewJoinRequest(token, nil).Secret
+			if j[0] == "JoinRequest" && !strings.Contains(j[1], want) {
+				t.Errorf("the request of the example has another secret than its token: %s", j[1])
+			}
+		}
+	}
+	if !strings.Contains(doc, "`"+jointoken.ServerName+"`") {
+		t.Errorf("the contract does not name %s", jointoken.ServerName)
+	}
+	named := map[string]bool{}
+	for _, r := range rows(t, doc, "| types | members of the detail |") {
+		for name := range strings.SplitSeq(r[0], ",") {
+			named[strings.Trim(name, " `")] = true
+		}
+	}
+	for _, name := range event.Types() {
+		if !named[name] {
+			t.Errorf("the contract does not name the event %s", name)
+		}
+		delete(named, name)
+	}
+	if len(named) > 0 {
+		t.Errorf("the contract names events that there are not: %v", named)
 	}
 }
