@@ -164,10 +164,10 @@ func (s State) NextDeadline() (time.Duration, bool) {
 	}
 	switch {
 	case s.unsure, s.Flight.Phase == Waiting, s.Flight.Phase == Restoring:
-		sooner(s.retryAt)
+		sooner(max(s.retryAt, s.stalledAt))
 	}
 	if s.Flight.Phase == Trying {
-		sooner(min(s.until, s.saveAt))
+		sooner(max(min(s.until, s.saveAt), s.stalledAt))
 	}
 	if s.looks() {
 		sooner(s.lookAt)

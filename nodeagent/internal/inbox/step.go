@@ -91,7 +91,10 @@ func (s State) Failed(now clock.Now, chance float64, ev Event, err *wire.Error) 
 		}
 		stalled = append(stalled, old)
 	}
-	s.stalled = append(stalled, ev)
+	if _, tick := ev.(Tick); !tick { // the next one decides the same again
+		stalled = append(stalled, ev)
+	}
+	s.stalled = stalled
 	s.stalls++
 	s.stalledAt = now.Mono + backoff(s.stalls, chance)
 	s.trouble = err
@@ -305,7 +308,7 @@ func (t *step) tick() {
 		t.do(Again{Events: t.stalled})
 		t.stalled = nil
 	}
-	if t.busy != opNone {
+	if t.busy != opNone || t.now.Mono < t.stalledAt {
 		return
 	}
 	f := &t.Flight
@@ -341,7 +344,12 @@ func (t *step) report() {
 }
 
 // mustSave says that the rest of this step is only true once it has been saved.
-func (t *step) mustSave() { t.must, t.stalls, t.trouble = true, 0, nil }
+func (t *step) mustSave() {
+	t.must, t.stalls, t.trouble = true, 0, nil
+	if len(t.stalled) == 0 {
+		t.stalledAt = 0
+	}
+}
 
 // attempt records how far the flight has come, and reports it.
 func (t *step) attempt(state wire.State, err *wire.Error) {
