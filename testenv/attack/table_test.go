@@ -77,7 +77,7 @@ func (r refusals) on(k kind) string {
 
 // table is every attempt.
 func table() []attempt {
-	return slices.Concat(identities, publishes, subscriptions, plantings, wills, packets, payloads, documents, httpDoor,
+	return slices.Concat(identities, publishes, subscriptions, plantings, wills, packets, payloads, documents, inventions, httpDoor,
 		joinDoor, revocation)
 }
 
