@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -35,15 +36,61 @@ const (
 // record's Data is valid only during the call. It ends at the records that are durable when it
 // gets there. fn may return ErrStop to end early. ErrDamaged if a record is not what was written,
 // or is gone, be it by Compact.
+//
+// While fn has the records of one chunk, the next one is read and proved.
 func (j *Journal) Replay(from uint64, fn func(Record) error) error {
 	next := max(from, 1)
-	return j.Scan(Filter{From: from}, func(r Record) error {
-		if r.Seq != next {
-			return j.Damaged("the records %d to %d were compacted, and there is no checkpoint of them", next, r.Seq-1)
+	chunks, done := make(chan chunk), make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() { j.readAhead(next, chunks, done) })
+	defer reading.Wait()
+	defer close(done)
+	for c := range chunks {
+		for _, r := range c.records {
+			if r.Seq != next {
+				return j.Damaged("the records %d to %d were compacted, and there is no checkpoint of them", next, r.Seq-1)
+			}
+			next++
+			if err := fn(r); errors.Is(err, ErrStop) {
+				return nil
+			} else if err != nil {
+				return err
+			}
 		}
-		next++
-		return fn(r)
-	})
+		if c.err != nil {
+			return c.err
+		}
+	}
+	return nil
+}
+
+// chunk is what one read transaction has copied; err is why it could not go on.
+type chunk struct {
+	records []Record
+	err     error
+}
+
+// readAhead sends all records from seq from on, a chunk at a time, until done is closed. It ends by closing chunks.
+func (j *Journal) readAhead(from uint64, chunks chan<- chunk, done <-chan struct{}) {
+	defer close(chunks)
+	s := scanner{j: j, f: Filter{From: from, To: math.MaxUint64}, next: from}
+	var spare scanner // the buffers of the chunk before, which its reader has done with when the next one is taken
+	for !s.ended {
+		s.records, spare.records = spare.records, s.records
+		s.buf, spare.buf = spare.buf, s.buf
+		c := chunk{err: s.chunk()}
+		if c.err == nil {
+			c.records = s.records
+		}
+		select {
+		case chunks <- c:
+		case <-done:
+			return
+		}
+		if c.err != nil {
+			return
+		}
+	}
 }
 
 // Scan is Replay for the records that f picks, without those that Compact removed. It proves those that it picks.
