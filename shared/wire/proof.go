@@ -42,7 +42,7 @@ func Prove(key []byte, topic string, message []byte, heard Heard) []byte {
 	out = append(out, heardMember...)
 	out = strconv.AppendUint(out, heard.Epoch, 10)
 	out = append(out, timeMember...)
-	out = append(out, stamp(heard.Time)...)
+	out = appendTime(out, heard.Time)
 	out = append(out, proofMember...)
 	out = base64.StdEncoding.AppendEncode(out, mac[:])
 	return append(out, `"}`...)
@@ -55,7 +55,7 @@ const (
 	proofMember = `"},"proof":"`
 )
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+func appendTime(b []byte, t time.Time) []byte { return t.UTC().AppendFormat(b, time.RFC3339Nano) }
 
 func proofSum(key []byte, topic string, message []byte, heard Heard) (mac [sha256.Size]byte) {
 	h := hmac.New(sha256.New, key)
@@ -64,7 +64,7 @@ func proofSum(key []byte, topic string, message []byte, heard Heard) (mac [sha25
 	b = append(b, '\n')
 	b = strconv.AppendUint(b, heard.Epoch, 10)
 	b = append(b, '\n')
-	b = append(b, stamp(heard.Time)...)
+	b = appendTime(b, heard.Time)
 	b = append(b, '\n')
 	h.Write(b)
 	h.Write(message)
@@ -96,16 +96,20 @@ func SplitProof(data []byte) (message []byte, p *Proof) {
 		strconv.FormatUint(p.Heard.Epoch, 10) != string(epoch) {
 		return data, nil
 	}
-	if p.Heard.Time, err = time.Parse(time.RFC3339Nano, string(at)); err != nil || stamp(p.Heard.Time) != string(at) {
+	var buf [64]byte
+	if p.Heard.Time, err = time.Parse(time.RFC3339Nano, string(at)); err != nil ||
+		string(appendTime(buf[:0], p.Heard.Time)) != string(at) {
 		return data, nil
 	}
-	raw, err := base64.StdEncoding.Strict().DecodeString(string(mac[:base64Size]))
+	raw, err := strict64.AppendDecode(buf[:0], mac[:base64Size])
 	if err != nil || len(raw) != len(p.MAC) {
 		return data, nil
 	}
 	p.MAC = [sha256.Size]byte(raw)
 	return append(append(make([]byte, 0, i+1), data[:i]...), '}'), p
 }
+
+var strict64 = base64.StdEncoding.Strict()
 
 // base64Size is the length of a MAC in base64.
 const base64Size = (sha256.Size + 2) / 3 * 4

@@ -140,8 +140,9 @@ type Core struct {
 	away   atomic.Pointer[time.Time]  // until when a maintenance is announced, zero: none
 	newest atomic.Pointer[wire.Stamp] // of the document that was issued last
 
-	admitted  admissions
-	authority *Authority // set before Run; nil: none
+	admitted   admissions
+	authority  *Authority // set before Run; nil: none
+	reportKeys reportKeys
 
 	tooLongMu sync.Mutex
 	tooLongs  flow.Throttle // of lines in the log

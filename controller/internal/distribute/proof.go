@@ -1,6 +1,9 @@
 package distribute
 
 import (
+	"sync"
+
+	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/shared/topic"
@@ -27,7 +30,7 @@ func (c *Core) proved(t *topic.Topic, name string, payload []byte) ([]byte, wire
 		return nil, wire.Heard{}, wire.New(wire.CodeUnknownKey, "/proof", "a proof by a node that has not joined")
 	}
 	for i := len(one.Serials) - 1; i >= 0; i-- { // the newest is the likeliest
-		key, err := c.authority.CA.ReportKey(t.Node, one.Serials[i])
+		key, err := c.reportKeys.of(c.authority.CA, t.Node, one.Serials[i])
 		if err != nil || !proof.Verify(key, name, message) {
 			continue
 		}
@@ -38,6 +41,39 @@ func (c *Core) proved(t *topic.Topic, name string, payload []byte) ([]byte, wire
 	}
 	return nil, wire.Heard{}, wire.New(wire.CodeBadSignature, "/proof", "the proof is not by this node's report key, "+
 		"or not of this message")
+}
+
+// reportKeys remembers the report keys of late, so that not every message derives one.
+type reportKeys struct {
+	mu  sync.Mutex
+	all map[reportKey][]byte
+}
+
+// reportKey names a report key.
+type reportKey struct{ node, serial string }
+
+// maxReportKeys bounds the keys that are remembered, some 16 MiB; then it begins anew.
+const maxReportKeys = 1 << 17
+
+func (r *reportKeys) of(authority *ca.CA, node, serial string) ([]byte, error) {
+	name := reportKey{node, serial}
+	r.mu.Lock()
+	key, ok := r.all[name]
+	r.mu.Unlock()
+	if ok {
+		return key, nil
+	}
+	key, err := authority.ReportKey(node, serial)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all == nil || len(r.all) >= maxReportKeys {
+		r.all = map[reportKey][]byte{}
+	}
+	r.all[name] = key
+	return key, nil
 }
 
 // goesAway reports whether a live message says that its node is gone.
