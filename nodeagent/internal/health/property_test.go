@@ -29,6 +29,7 @@ type world struct {
 	asked    []Effect // not answered yet
 
 	rested  time.Duration            // maintenance, at most
+	failed  time.Duration            // uptime of the newest Tick that could not be saved and had to be; -1: none
 	behind  bool                     // the disk has an older state,
 	slack   time.Duration            // for so long in all
 	lone    bool                     // no twin: time passes faster
@@ -48,7 +49,7 @@ type world struct {
 
 func newWorld(t *rapid.T) *world {
 	w := &world{t: t, now: clock.Now{Wall: epoch}, disk: []byte("{}"), met: map[string]bool{},
-		byHand: map[string]bool{}, run: map[string]time.Duration{}}
+		byHand: map[string]bool{}, run: map[string]time.Duration{}, failed: -1}
 	w.settings = wire.HealthSettings{FormatVersion: wire.HealthFormat, Reset: wire.SpanOf(time.Hour)}
 	w.slots = Slots{Used: true, Current: "a", Good: "a",
 		List: []wire.HealthSlot{{ID: "a", State: wire.SlotActive, Version: "1", Verified: true},
@@ -98,6 +99,7 @@ func (w *world) endTrial(well bool) {
 func (w *world) step(ev Event, disk string) {
 	next, effects := w.state.Step(w.now, ev)
 	twin := next
+	_, tick := ev.(Tick)
 	if !w.lone {
 		var same []Effect
 		if twin, same = w.twin.Step(w.now, ev); !reflect.DeepEqual(effects, same) {
@@ -118,6 +120,12 @@ func (w *world) step(ev Event, disk string) {
 				trouble := wire.New(wire.CodeStorage, "", "disk full")
 				next, effects = w.state.Failed(w.now, ev, trouble)
 				twin, _ = w.twin.Failed(w.now, ev, trouble)
+				if tick {
+					if w.failed == w.uptime {
+						w.t.Fatalf("at %v a second tick had to be saved and was not", w.now.Mono)
+					}
+					w.failed, tick = w.uptime, false // all of it is dropped; what else was due gets one tick more
+				}
 			}
 		}
 	}
@@ -143,7 +151,7 @@ func (w *world) step(ev Event, disk string) {
 		w.trialAt = w.now.Mono
 	}
 	at, ok := w.state.NextDeadline()
-	if _, tick := ev.(Tick); ok && (at < w.now.Mono || tick && at == w.now.Mono) {
+	if ok && (at < w.now.Mono || tick && at == w.now.Mono) {
 		w.t.Fatalf("after %T at %v a tick is wanted at %v", ev, w.now.Mono, at)
 	}
 	for _, e := range effects {

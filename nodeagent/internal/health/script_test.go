@@ -51,7 +51,7 @@ var stories = []string{
 	"never-met", "controller-down", "temporary", "dead-publisher", "two-writes", "two-writes-not", "slots-missing",
 	"storm", "maintenance",
 	"flapping", "clock", "week", "offline", "offline-hand", "offline-sick", "offline-met", "sick", "no-slot",
-	"no-reboot", "settings", "ties", "crash", "disk",
+	"no-reboot", "settings", "ties", "crash", "disk", "disk-tie",
 	"component", "component-lost", "component-orders",
 	"hard-deadline", "hard-offline", "hard-component", "temporary-trial", "commit-hangs", "unknown",
 }

@@ -69,7 +69,8 @@ func (s State) Step(now clock.Now, ev Event) (State, []Effect) {
 }
 
 // Failed is what becomes of s when the step that ev began could not be saved, and had to be: an
-// order is refused, and what time had decided is decided again a minute later.
+// order is refused, and what time had decided is decided again a minute later. What else was due at that instant
+// comes with the next Tick, which is wanted at once; that one does not have to be saved.
 func (s State) Failed(now clock.Now, ev Event, err *wire.Error) (State, []Effect) {
 	t := &step{State: s}
 	t.now.Mono, t.now.Wall = max(now.Mono, s.now.Mono), now.Wall
