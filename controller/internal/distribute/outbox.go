@@ -94,17 +94,18 @@ func (c *Core) desired() []fleet.Publish {
 	return out
 }
 
-// reset replaces everything by what the Fleet wants and looks at the broker again.
+// reset replaces everything by what the Fleet wants and looks at the broker again. It does so at one go: the outbox's
+// goroutine may be at work, and what it does not find in slots when it looks is not published in this session.
 func (o *outbox) reset(all []fleet.Publish) {
 	o.mu.Lock()
 	clear(o.slots)
 	o.dirty = nil
 	o.refill = o.session != 0
 	o.epoch = o.c.journal.Load().Epoch()
-	o.mu.Unlock()
 	for _, p := range all {
 		o.set(p, false)
 	}
+	o.mu.Unlock()
 	o.kick()
 }
 
@@ -117,13 +118,14 @@ func (o *outbox) kick() {
 
 // publish takes new documents over.
 func (o *outbox) publish(p fleet.Publish) {
+	o.mu.Lock()
 	o.set(p, true)
+	o.mu.Unlock()
 	o.kick()
 }
 
+// set is called with mu held.
 func (o *outbox) set(p fleet.Publish, dirty bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	for _, node := range p.Nodes {
 		key := slotKey{node, p.Kind}
 		s := o.slots[key]
@@ -250,6 +252,7 @@ func (o *outbox) work(ctx context.Context) {
 			return
 		}
 		session, refill, asks, plain, relive := o.ctx, o.refill, o.asks, o.plain, o.relive
+		flushed := o.flushed
 		greet := o.greeting && !time.Now().Before(o.spoken.Add(o.apart)) && !refill // which begins with one
 		o.refill, o.asks, o.plain = false, nil, nil
 		var docs []document
@@ -274,7 +277,7 @@ func (o *outbox) work(ctx context.Context) {
 			o.mu.Unlock()
 			err = o.hearAgain(session)
 		case len(asks)+len(docs)+len(plain) == 0:
-			o.empty()
+			o.empty(flushed)
 			return
 		default:
 			if err = o.sendPlain(session, plain); err == nil {
@@ -304,14 +307,14 @@ func (o *outbox) work(ctx context.Context) {
 	}
 }
 
-// empty lets those go who wait until nothing is to be sent.
-func (o *outbox) empty() {
+// empty lets those go who waited already when nothing was to be sent: who came later may have brought something.
+func (o *outbox) empty(flushed []chan struct{}) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, ch := range o.flushed {
+	o.flushed = o.flushed[len(flushed):]
+	o.mu.Unlock()
+	for _, ch := range flushed {
 		close(ch)
 	}
-	o.flushed = nil
 }
 
 // Flushed returns when everything that was to be published at the time of the call, documents above

@@ -2,12 +2,16 @@ package distribute
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -129,6 +133,53 @@ func TestRefillOutside(t *testing.T) {
 			})
 		})
 	}
+}
+
+// forget takes back what is retained of one topic; false: nothing was.
+func (m *memory) forget(of string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.retained[of]
+	delete(m.retained, of)
+	return ok
+}
+
+// When the journal is back, the outbox is told what all nodes are to have while it is at work with the first words of
+// this new beginning. It misses none of them.
+func TestResetWhileTheOutboxWorks(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		doc := &kind.Doc{DocRef: wire.DocRef{Rev: 1, Version: "1.0.0", Hash: wire.Hash([]byte("{}"))},
+			Mode: wire.ModeApply}
+		var all []fleet.Publish
+		for i := range 2000 {
+			all = append(all, fleet.Publish{Kind: wire.KindConfig, Doc: doc, Body: []byte("{}"),
+				Nodes: []string{fmt.Sprint("n", i)}})
+		}
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() { // keeps the outbox at work
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					r.core.outbox.kick()
+					runtime.Gosched()
+				}
+			}
+		}()
+		for range 10 {
+			r.core.outbox.reset(all)
+			if err := r.core.Flushed(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range all {
+				if !r.broker.forget(topic.ForNode(faultyUnit, p.Nodes[0]).Desired(p.Kind)) {
+					t.Fatalf("%s has no document", p.Nodes[0])
+				}
+			}
+		}
+	})
 }
 
 // Flushed waits for what is to be published, in this session or in the next.
