@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Tree copies the sources to a directory of the test's own, as a newcomer has them: without
@@ -74,6 +75,7 @@ func StartDemo(t testing.TB, dir, run string, env []string, argv ...string) *Dem
 		}
 		sweep()
 	})
+	d.awaitBuild()
 	Until(t, "the unit is up", func() string {
 		if !d.Alive() {
 			t.Fatal("it has ended")
@@ -84,6 +86,24 @@ func StartDemo(t testing.TB, dir, run string, env []string, argv ...string) *Dem
 		return ""
 	})
 	return d
+}
+
+// awaitBuild waits until the programs are there and the script runs that starts them. Patience is for what must happen,
+// and begins after that: how long a build takes, the machine and what Go has cached decide.
+func (d *Demo) awaitBuild() {
+	d.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for d.Alive() {
+		if _, err := os.Stat(filepath.Join(d.run, "controller.log")); err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-d.t.Context().Done():
+			d.t.Fatal("it was still building")
+		}
+	}
 }
 
 // sweeper starts a process that waits for the end of this program, or for sweep, and then kills
