@@ -21,7 +21,8 @@ func TestReportKey(t *testing.T) {
 	}
 	first := key(c, "n1", "a1")
 	elsewhere := open(t, Config{Dir: t.TempDir(), Unit: "u2"})
-	for _, other := range [][]byte{key(c, "n2", "a1"), key(c, "n1", "a2"), key(c, "n1a", "1"), key(elsewhere, "n1", "a1")} {
+	others := [][]byte{key(c, "n2", "a1"), key(c, "n1", "a2"), key(c, "n1a", "1"), key(elsewhere, "n1", "a1")}
+	for _, other := range others {
 		if bytes.Equal(other, first) {
 			t.Error("two have the same key")
 		}

@@ -48,7 +48,8 @@ func (j *Journal) Replay(from uint64, fn func(Record) error) error {
 	for c := range chunks {
 		for _, r := range c.records {
 			if r.Seq != next {
-				return j.Damaged("the records %d to %d were compacted, and there is no checkpoint of them", next, r.Seq-1)
+				return j.Damaged("the records %d to %d were compacted, and there is no checkpoint of them", next,
+					r.Seq-1)
 			}
 			next++
 			if err := fn(r); errors.Is(err, ErrStop) {
