@@ -208,7 +208,7 @@ var httpDoor = []attempt{
 	{"a node's name with NUL", aClient, asks(post("/v1/nodes/n1%00/enroll", "", "")), doors("400 invalid-argument")},
 	{"a node's name that is a filter", aClient, asks(post("/v1/nodes/%2B/enroll", "", "")),
 		doors("400 invalid-argument")},
-	{"a node's name of 16 KiB", aClient, asks(post("/v1/nodes/"+strings.Repeat("n", 16<<10)+"/enroll", "", "")),
+	{"a node's name of 8 KiB", aClient, asks(post("/v1/nodes/"+strings.Repeat("n", 8<<10)+"/enroll", "", "")),
 		doors("400 invalid-argument")},
 	{"an absolute URI without a token", aClient, asks("GET http://127.0.0.1/v1/nodes HTTP/1.1\nHost: " +
 		"x\nConnection: close\n\n"), doors("401 not-allowed")},

@@ -19,7 +19,7 @@ func TestTickThatIsNotSaved(t *testing.T) {
 		"what was there before": {Doc: doc, Phase: Restoring, Attempt: 1},
 		"a third attempt":       {Doc: doc, Phase: Waiting, Attempt: 2},
 	} {
-		s := New(Durable{High: doc.Stamp, HighHash: doc.Hash, Flight: flight})
+		s := New(Durable{High: doc.Stamp, HighHash: doc.Hash, Flight: flight}, 0)
 		if at, ok := s.NextDeadline(); !ok || at > now.Mono {
 			t.Fatalf("%s: a tick is wanted at %v, %v", name, at, ok)
 		}
