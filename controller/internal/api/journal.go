@@ -8,6 +8,7 @@ import (
 
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/workload"
 )
 
 const (
@@ -18,6 +19,13 @@ const (
 // events sends journal entries, in order or newest first, and the ones to come if asked to.
 func (a *API) events(w http.ResponseWriter, r *http.Request, in op.EventsIn) error {
 	f := view.EntryFilter{Node: in.Node, Types: in.Types, Reverse: in.Newest, From: 1 + in.After, Limit: in.Limit}
+	if in.Slot != "" {
+		slot, err := workload.ParseSlot(in.Slot)
+		if err != nil {
+			return err
+		}
+		f.Slot = slot
+	}
 	if in.Follow {
 		return a.follow(w, r, f, in.Limit)
 	}

@@ -25,7 +25,7 @@ var roles = map[tokens.Role][]string{
 		"GET /v1/keys", "GET /v1/openapi.json",
 		"GET /v1/nodes/{node}/health", "GET /v1/health/settings",
 		"GET /v1/workloads", "GET /v1/workloads/status", "GET /v1/workloads/slots", "GET /v1/workloads/history",
-		"GET /v1/workloads/diff",
+		"GET /v1/workloads/diff", "GET /v1/nodes/{node}/slots/{service}/why",
 	},
 	tokens.Operate: {
 		"POST /v1/config", "POST /v1/config/confirm", "POST /v1/config/restore", "POST /v1/config/rollback",

@@ -27,6 +27,7 @@ func (b Core) Operations() []api.Operation {
 		api.Bind(op.ExplainConfig, c.Explain),
 		api.Bind(op.FillWorkloads, c.Filled),
 		api.Bind(op.ListSlots, c.Slots),
+		api.Bind(op.WhySlot, c.WhySlot),
 		api.Bind(op.SlotLogs, c.SlotLogs),
 		api.Ask(op.VerifyJournal, c.Verify),
 		api.File(op.ExportJournal, "", c.Export),

@@ -32,6 +32,25 @@ var tooOld = played(func(u *apitest.Rig) {
 
 var working = played((*apitest.Rig).Working)
 
+// ended is working, where processes have ended before: that of web too, and of a slot whose name begins alike.
+var ended = played((*apitest.Rig).Working, func(u *apitest.Rig) {
+	for i, slot := range []string{"camera", "web", "web2", "camera"} {
+		u.Event("node-1", uint64(1+i), "workload-exit", `{"slot":"`+slot+`@node-1","id":"`+slot+
+			`-2","exit":{"code":3,"at":"2026-11-20T09:59:00Z"}}`)
+	}
+	_, err := u.RestartSlot(context.Background(), op.SlotIn{Node: "node-1", Service: "web"})
+	if err != nil {
+		panic(err)
+	}
+})
+
+// hooked has web@node-1 validate its configuration in vain.
+func hooked(u *apitest.Rig) {
+	u.Work("node-1", wire.WorkloadSlot{Slot: "web@node-1", ID: "web-1", Wanted: "web-2", State: wire.WorkloadRunning,
+		Since: u.Now(), Doing: "iss_hook_validate",
+		Error: wire.New(wire.CodeApplyFailed, "/resources/iss_hook_validate", "iss_hook_validate: exit status 1")})
+}
+
 // gone is working, but node-2 has just gone offline.
 var gone = played((*apitest.Rig).Working, func(u *apitest.Rig) { u.Connect("node-2", false) })
 
@@ -158,6 +177,20 @@ func TestWorkloads(t *testing.T) {
 			})},
 		{"workload-wait-none", "wait", nil},
 		{"workload-wait-nothing", "wait", played(placed("1.0.0", "[]", false))},
+		{"workload-why", "why web@node-1", ended},
+		{"workload-why-restarting", "why camera@node-1", ended},
+		{"workload-why-hook", "why web@node-1", played((*apitest.Rig).Working, hooked)},
+		{"workload-why-fetching", "why map@node-2", working},
+		{"workload-why-failed", "why radio@node-2", working},
+		{"workload-why-offline", "why web@node-4", working},
+		{"workload-why-unknown", "why web@node-9", working},
+		{"workload-why-misspelt", "why wob@node-1", working},
+		{"workload-why-malformed", "why web", working},
+		{"events-slot", "events --slot web@node-1", ended},
+		{"events-slot-typed", "events --slot web@node-1 --type request", ended},
+		{"events-slot-none", "events --slot map@node-2", ended},
+		{"events-slot-malformed", "events --slot web", ended},
+		{"events-slot-elsewhere", "events --slot web@node-1 --node node-2", ended},
 		{"workload-restart", "restart web@node-1", working},
 		{"workload-restart-misspelt", "restart wob@node-1", working},
 		{"workload-restart-offline", "restart web@node-4", working},
@@ -180,7 +213,10 @@ func TestWorkloads(t *testing.T) {
 					"SLOPPY", b.write("sloppy.json", strings.ReplaceAll(sloppy, "web@", "extra@")), "EMPTY",
 					b.write("empty.json", "[]\n"),
 					"OLD", b.write("old.json", set("one", "web")), "NEW", b.write("new.json", set("two", "web", "map")))
-				args := append([]string{"workload"}, strings.Fields(files.Replace(c.args))...)
+				args := strings.Fields(files.Replace(c.args))
+				if args[0] != "events" {
+					args = append([]string{"workload"}, args...)
+				}
 				if suffix != "" {
 					args = append(args, "--json")
 				}

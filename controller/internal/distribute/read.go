@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/fleet"
@@ -16,6 +17,7 @@ import (
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
 )
 
 // reader returns the journal for reading beside the loop.
@@ -105,8 +107,18 @@ func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 	if len(f.Types) == 1 && len(events) == 1 && !events[""] {
 		filter.Kind = f.Types[0] // the others need not be proved
 	}
+	ofSlot := f.Slot != workload.Slot{}
+	if ofSlot {
+		filter.Node = f.Slot.Node
+		if len(f.Types) == 0 {
+			filter.Types = []record.Type{record.Event, record.Request}
+		}
+	}
 	all := []view.Entry{}
 	err = j.Scan(filter, func(r record.Record) error {
+		if ofSlot && !aboutSlot(&r, f.Slot) {
+			return ctx.Err()
+		}
 		if r.Type == record.Event && len(events) > 0 && !events[""] && !events[r.Kind] {
 			return nil
 		}
@@ -121,6 +133,25 @@ func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 		return ctx.Err()
 	})
 	return all, err
+}
+
+// aboutSlot reports whether an entry is about a workload slot of its node: an event about it, or an order to it.
+func aboutSlot(r *record.Record, slot workload.Slot) bool {
+	var d struct {
+		Detail struct {
+			Slot string `json:"slot"`
+		} `json:"detail"`
+		Params struct {
+			Service string `json:"service"`
+		} `json:"params"`
+	}
+	switch {
+	case json.Unmarshal(r.Data, &d) != nil:
+		return false
+	case r.Type == record.Event:
+		return d.Detail.Slot == slot.String()
+	}
+	return r.Type == record.Request && d.Params.Service == slot.Service
 }
 
 // Verify checks the journal's chain and bodies.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
@@ -11,6 +12,7 @@ import (
 	"tandem.internal/controller/internal/kinds/workloads"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/why"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -26,6 +28,56 @@ func (c *Core) Slots(ctx context.Context, in op.SlotsIn) (v op.Slots, err error)
 		err = wire.New(wire.CodeNotFound, "", fmt.Sprintf("node %.100q has never been heard of", in.Node))
 	}
 	return v, err
+}
+
+const (
+	maxWhyEvents = 5       // that are told with the reason
+	maxWhyBack   = 100_000 // entries of the journal among which they are looked for
+)
+
+// WhySlot says why a slot does not run what it should, or how it runs.
+func (c *Core) WhySlot(ctx context.Context, in op.SlotIn) (view.SlotWhy, error) {
+	slot := workload.Slot{Service: in.Service, Node: in.Node}
+	facts, known := why.Facts{Now: c.cfg.Now()}, false
+	newest := uint64(0)
+	err := c.see(ctx, func(f *fleet.Fleet) {
+		facts.Slot, known = workloads.Slot(f, slot)
+		facts.Node, facts.Known = f.Show(in.Node)
+		facts.Doc = facts.Node.Documents[wire.KindWorkloads]
+		facts.Node.Identity = f.Identity(in.Node, facts.Now)
+		set := f.State(wire.KindWorkloads)
+		facts.Version, facts.Since, facts.Who = set.Version, set.Since, cmp.Or(set.Who, "the controller")
+		newest = f.Seq()
+	})
+	if err == nil && !known {
+		err = wire.New(wire.CodeNotFound, "", fmt.Sprintf(
+			"neither does the set of workloads have the slot %s, nor has its node told of it", slot))
+	}
+	if err != nil {
+		return view.SlotWhy{}, err
+	}
+	if facts.Slot.Desired != "" {
+		facts.Origin, facts.Unread = c.origin(ctx, slot)
+	}
+	filter := view.EntryFilter{
+		Slot: slot, Reverse: true, Limit: maxWhyEvents, From: max(newest, maxWhyBack) - maxWhyBack,
+	}
+	if facts.Events, err = c.Entries(ctx, filter); err != nil {
+		return view.SlotWhy{}, err
+	}
+	slices.Reverse(facts.Events)
+	return why.Slot(facts), nil
+}
+
+// origin says where what a slot should run comes from.
+func (c *Core) origin(ctx context.Context, slot workload.Slot) (from *why.Origin, err error) {
+	terr := c.inReadersTurn(ctx, func() {
+		var r kind.Reading
+		if r, err = c.reading(ctx, c.cfg.Kinds.Source(wire.KindWorkloads), ""); err == nil {
+			from, err = workloads.Origin(r, slot)
+		}
+	})
+	return from, cmp.Or(terr, err)
 }
 
 // Filled returns the instances and jobs that a version of the set comes to, "" for the newest.

@@ -71,6 +71,10 @@ var (
 		Name: "workloads.slots", Route: "GET /v1/workloads/slots", Role: View,
 		About: "Lists the slots of the unit, or of one node.",
 	})
+	WhySlot = define(Op[SlotIn, view.SlotWhy]{
+		Name: "slot.why", Route: "GET /v1/nodes/{node}/slots/{service}/why", Role: View,
+		About: "Says why a slot does not run what it should, or how it runs.",
+	})
 	SlotLogs = define(Op[LogsIn, view.Logs]{
 		Name: "slot.logs", Route: "GET /v1/nodes/{node}/slots/{service}/logs", Role: Operate,
 		About: "Asks a node for a piece of what a slot's process, or another hook, has written. To follow it, ask " +
@@ -174,6 +178,7 @@ func (in *LogsIn) Check() *wire.Error {
 // EventsIn selects entries of the journal.
 type EventsIn struct {
 	Node   string   `query:"node" is:"name" json:"-"`                   // of this one
+	Slot   string   `query:"slot" json:"-"`                             // events about this slot, and orders to it
 	Types  []string `query:"type" json:"-"`                             // of records, and of nodes' events
 	After  uint64   `query:"after" max:"18446744073709551614" json:"-"` // only those with a higher sequence number
 	Limit  int      `query:"limit" min:"1" max:"100000" json:"-"`       // at most so many; 1,000, with follow no limit
@@ -196,6 +201,15 @@ func (in *EventsIn) Check() *wire.Error {
 		if t == "" || len(t) > 64 {
 			return invalid("a type has 1 to 64 characters")
 		}
+	}
+	if in.Slot == "" {
+		return nil
+	}
+	switch s, err := workload.ParseSlot(in.Slot); {
+	case err != nil:
+		return invalid("the parameter slot: %s", err)
+	case in.Node != "" && in.Node != s.Node:
+		return invalid("the slot %s is not on node %.80q; leave node out", s, in.Node)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
 )
 
 // Identity is how a node stands with the unit's CA.
@@ -295,8 +296,9 @@ type EntryFilter struct {
 	From    uint64 // lowest sequence number
 	Limit   int    // 0: 1,000
 	Node    string
-	Types   []string // record type names; for node events also the event's own type
-	Reverse bool     // newest first
+	Slot    workload.Slot // events about it, and orders to it; zero: everything
+	Types   []string      // record type names; for node events also the event's own type
+	Reverse bool          // newest first
 }
 
 // UnitStatus is the unit at a glance.

@@ -62,3 +62,28 @@ type Logs struct {
 	Slot string `json:"slot"` // service@node
 	wire.LogsResult
 }
+
+// SlotWhy says why a slot does not run what it should, or how it runs.
+type SlotWhy struct {
+	Answer   string    `json:"answer"`           // one sentence
+	Reason   string    `json:"reason"`           // the same for programs, a word such as "offline"
+	Slot     Slot      `json:"slot"`             // as the list of slots shows it
+	Findings []Finding `json:"findings"`         // what is known, in the order in which it had to happen
+	Events   []Entry   `json:"events,omitempty"` // the newest about the slot, at most five, the newest last
+}
+
+// Finding is one thing that is known about what is asked for.
+type Finding struct {
+	About string    `json:"about"`       // "set", "node", "document", "resource", "hook", "exit" and so on
+	State string    `json:"state"`       // "good", "bad", "waits", or "note": it says nothing about the answer
+	Text  string    `json:"text"`        // in words
+	At    time.Time `json:"at,omitzero"` // when it happened, or will
+}
+
+// The states of a Finding.
+const (
+	FindingGood  = "good"
+	FindingBad   = "bad"
+	FindingWaits = "waits"
+	FindingNote  = "note"
+)

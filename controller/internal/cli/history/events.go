@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ import (
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/event"
+	"tandem.internal/shared/workload"
 )
 
 // Commands are the commands of this package that stand at the top.
@@ -30,11 +32,21 @@ func events(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "events", Short: "Show what happened, from the journal; JSON is one entry a line",
 		Example: "  tandem events --limit 20\n  tandem events --follow --node node-1\n" +
-			"  tandem events --type accepted --type refused\n  tandem events --type alert --node node-1",
+			"  tandem events --type accepted --type refused\n  tandem events --type alert --node node-1\n" +
+			"  tandem events --slot web@node-1",
 		Args: command.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := command.CheckNodeFlag(cmd, e.Node); err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("slot") {
+				slot, err := workload.ParseSlot(e.Slot)
+				if err != nil {
+					return command.Usage("--slot: %s", err)
+				}
+				if e.Node != "" && e.Node != slot.Node {
+					return command.Usage("--slot %s is not on the node of --node; leave that out", slot)
+				}
 			}
 			if e.Limit < 1 {
 				return command.Usage("--limit is 1 or more")
@@ -47,6 +59,7 @@ func events(a *command.App) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&e.Follow, "follow", false, "go on with what comes until interrupted")
 	f.StringVar(&e.Node, "node", "", "of this node only; a node's `ID`")
+	f.StringVar(&e.Slot, "slot", "", "about this workload `slot` only, service@node")
 	f.StringArrayVar(&e.Types, "type", nil,
 		"of this `type` only, as in the TYPE column, or a node event's own type; repeatable")
 	f.Uint64Var(&e.After, "after", 0, "from the entry after this `number` on")
@@ -105,8 +118,12 @@ func listEvents(ctx context.Context, a *command.App, c *client.Client, e op.Even
 // nothingFound says so, and whether the node and the types that were asked for are known. A node's first entry may
 // still come.
 func nothingFound(ctx context.Context, a *command.App, c *client.Client, e op.EventsIn, follow bool) error {
-	if e.Node != "" {
-		if err := command.KnownNode(ctx, c, e.Node); err != nil {
+	node := e.Node
+	if _, of, ok := strings.Cut(e.Slot, "@"); ok {
+		node = of
+	}
+	if node != "" {
+		if err := command.KnownNode(ctx, c, node); err != nil {
 			if !follow {
 				return err
 			}
@@ -148,6 +165,18 @@ func typeOf(e view.Entry) string {
 
 // eventColumns are the columns of a list of entries; the last one has no width.
 var eventColumns = []string{"SEQ", "TIME", "TYPE", "NODE", "WHO", "WHAT"}
+
+// PrintEntries shows some entries as a table.
+func PrintEntries(a *command.App, entries []view.Entry) error {
+	p := &eventPrinter{a: a}
+	p.fit(entries, false)
+	for _, e := range entries {
+		if err := p.print(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // eventPrinter prints entries in columns as wide as the entries need that are known beforehand. For entries that come
 // later columns only become wider.

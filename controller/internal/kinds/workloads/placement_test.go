@@ -147,3 +147,26 @@ func TestPlaceRefuses(t *testing.T) {
 		t.Errorf("an empty set, which stops everything on purpose: %v", errs)
 	}
 }
+
+// Where what a slot should run comes from is the set's own account: its topology, and the fillers that apply.
+func TestOrigin(t *testing.T) {
+	const hook = `"resources":{"iss_hook_start":{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],` +
+		`"size":0,"verification":{}}}`
+	r := kind.Reading{Document: []byte(`[{"@class":"Instance","slot":"a@n","configurationId":"a","properties":{},` +
+		hook + `},{"@class":"TopologicalInstance","slot":"b@n","properties":{}},` +
+		`{"@class":"InstanceFiller","name":"base","filter":"instance[slot/service = 'b']","instance":{` +
+		`"properties":{},` + hook + `}}]`)}
+	for slot, want := range map[string]string{"a": "false []", "b": "true [base]", "c": ""} {
+		o, err := Origin(r, workload.Slot{Service: slot, Node: "n"})
+		got := ""
+		if o != nil {
+			got = fmt.Sprint(o.Topology, o.Fillers)
+		}
+		if err != nil || got != want || o != nil && o.Config.Slot.Service != slot {
+			t.Errorf("%s: %q %v, want %q", slot, got, err, want)
+		}
+	}
+	if _, err := Origin(kind.Reading{Document: []byte("[")}, workload.Slot{}); err == nil {
+		t.Error("a set that cannot be read has origins")
+	}
+}

@@ -8,7 +8,9 @@ import (
 
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/why"
 	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
 )
 
 // Slots lists the slots of one node, or of the unit if node is "": what should run, what each node
@@ -32,6 +34,16 @@ func Slots(u kind.Unit, node string) []view.Slot {
 		all = slotsOf(all, p, &n)
 	}
 	return all
+}
+
+// Slot returns one slot as Slots does; false: nobody wants it, and its node has not told of it.
+func Slot(u kind.Unit, slot workload.Slot) (view.Slot, bool) {
+	all := Slots(u, slot.Node)
+	i := slices.IndexFunc(all, func(s view.Slot) bool { return s.Slot == slot.String() })
+	if i < 0 {
+		return view.Slot{}, false
+	}
+	return all[i], true
 }
 
 // installed returns the unit's set, nil if there is none.
@@ -97,7 +109,7 @@ func slotsOf(all []view.Slot, p *Placement, n *sight) []view.Slot {
 			s.State, s.Since = view.SlotAway, n.Since
 		}
 		s.Settled = settled(&s)
-		s.Why = why(n, &s)
+		s.Why = inWords(n, &s)
 		all = append(all, s)
 	}
 	return all
@@ -142,8 +154,8 @@ func unfetched(r *wire.WorkloadSlot) bool {
 	})
 }
 
-// why says in a few words what a slot waits for, or what is wrong.
-func why(n *sight, s *view.Slot) string {
+// inWords says in a few words what a slot waits for, or what is wrong.
+func inWords(n *sight, s *view.Slot) string {
 	var parts []string
 	say := func(format string, a ...any) { parts = append(parts, fmt.Sprintf(format, a...)) }
 	switch {
@@ -173,7 +185,7 @@ func why(n *sight, s *view.Slot) string {
 		say("%s is to come", r.Wanted)
 	}
 	if r.Doing != "" {
-		say("%s", r.Doing+progressOf(r.Resources))
+		say("%s", r.Doing+why.Progress(r.Resources))
 	}
 	if r.Error != nil {
 		say("%s", inBrief(r.Error, ""))
@@ -189,23 +201,7 @@ func inBrief(err *wire.Error, instead string) string {
 	if err == nil {
 		return instead
 	}
-	return string(err.Code) + ": " + err.Message
-}
-
-// progressOf sums up resources that are on their way: " 12 of 40 MiB".
-func progressOf(all []wire.WorkloadResource) string {
-	var done, size int64
-	for _, r := range all {
-		done, size = done+r.Done, size+max(r.Size, r.Done)
-	}
-	if size == 0 {
-		return ""
-	}
-	const mib = 1 << 20
-	if size < mib {
-		return fmt.Sprintf(" %d of %d bytes", done, size)
-	}
-	return fmt.Sprintf(" %d of %d MiB", done/mib, size/mib)
+	return why.Brief(err)
 }
 
 // maxSlotsMissing bounds the slots that are named in a SlotProgress.

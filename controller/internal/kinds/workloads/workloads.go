@@ -15,6 +15,7 @@ import (
 	"tandem.internal/controller/internal/accept"
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/why"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -134,6 +135,26 @@ func filled(r kind.Reading) ([]workload.Config, error) {
 		return nil, problems[0]
 	}
 	return f.Configs, nil
+}
+
+// Origin says where what a slot should run comes from; nil: the set does not have the slot.
+func Origin(r kind.Reading, slot workload.Slot) (*why.Origin, error) {
+	set, problems := read(r)
+	if len(problems) > 0 {
+		return nil, problems[0]
+	}
+	f, problems := workload.FillUntil(set, r.Stop)
+	if len(problems) > 0 {
+		return nil, problems[0]
+	}
+	i := slices.IndexFunc(f.Configs, func(c workload.Config) bool { return c.Slot == slot })
+	if i < 0 {
+		return nil, nil
+	}
+	return &why.Origin{
+		Config: f.Configs[i], Fillers: f.Slots[slot].Fillers,
+		Topology: slices.ContainsFunc(set.Topologies, func(t workload.Topology) bool { return t.Slot == slot }),
+	}, nil
 }
 
 // diff lists what changes in the slots, by slot and pointer into its configuration.
