@@ -97,6 +97,8 @@ type WorkloadResource struct {
 	Done  int64  `json:"done,omitzero"`   // bytes that are on the node
 	Size  int64  `json:"size,omitzero"`   // bytes; 0: not known
 	Error *Error `json:"error,omitempty"` // why the newest attempt failed
+	// time of the next attempt, if the newest has failed or there is no room; absent: no time is set
+	Next time.Time `json:"next,omitzero"`
 }
 
 // LogsParams ask for the output of a workload slot's processes. Result: LogsResult.
@@ -160,8 +162,8 @@ func (s *WorkloadSlot) check() error {
 	}
 	for i, r := range s.Resources {
 		at := "/resources/" + strconv.Itoa(i)
-		if err := first(text(at+"/name", r.Name), text(at+"/state", r.State),
-			bounded(at+"/error", r.Error)); err != nil {
+		if err := first(text(at+"/name", r.Name), text(at+"/state", r.State), bounded(at+"/error", r.Error),
+			optional(at+"/next", r.Next)); err != nil {
 			return err
 		}
 		if r.Done < 0 || r.Size < 0 {

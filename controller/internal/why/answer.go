@@ -70,7 +70,8 @@ func (f *Facts) onNode(r *wire.WorkloadSlot) (reason, sentence string) {
 		return Damaged, fmt.Sprintf("%s runs, but: %s", f.Slot.Slot, Brief(r.Error))
 	case r.Doing == "fetch" && failing(r) != nil:
 		res := failing(r)
-		return say(Unfetched, "its resource %q cannot be fetched: %s; it is tried again", res.Name, Brief(res.Error))
+		return say(Unfetched, "its resource %q cannot be fetched: %s; next try %s", res.Name, Brief(res.Error),
+			f.next(res.Next))
 	case r.Doing == "fetch":
 		return say(Fetching, "%s", fetching(r))
 	case hook && r.Error != nil:
@@ -82,9 +83,9 @@ func (f *Facts) onNode(r *wire.WorkloadSlot) (reason, sentence string) {
 	case r.Doing != "":
 		return say(Preparing, "%s", step(r.Doing))
 	case r.State == wire.WorkloadRestarting && r.Exit != nil:
-		return say(Pause, "its process has ended (%s); it is started again %s", r.Exit.Words(), f.next(r))
+		return say(Pause, "its process has ended (%s); it is started again %s", r.Exit.Words(), f.next(r.Next))
 	case r.State == wire.WorkloadRestarting:
-		return say(Pause, "its process is started again %s", f.next(r))
+		return say(Pause, "its process is started again %s", f.next(r.Next))
 	case r.Error != nil:
 		return say(Failed, "it failed, and is not tried again until it changes or is restarted: %s", Brief(r.Error))
 	}
@@ -161,8 +162,8 @@ func step(doing string) string {
 	return doing
 }
 
-func (f *Facts) next(r *wire.WorkloadSlot) string {
-	if left := r.Next.Sub(f.Now); !r.Next.IsZero() && left >= time.Second {
+func (f *Facts) next(at time.Time) string {
+	if left := at.Sub(f.Now); !at.IsZero() && left >= time.Second {
 		return "in " + span(left)
 	}
 	return "now"

@@ -128,6 +128,9 @@ func (f *Facts) done() (all []view.Finding) {
 		if res.Error != nil {
 			one.State, one.Text = view.FindingBad, one.Text+": "+res.Error.Error()
 		}
+		if !res.Next.IsZero() {
+			one.Text, one.At = one.Text+"; next try", res.Next
+		}
 		all = append(all, one)
 	}
 	switch {

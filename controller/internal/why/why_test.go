@@ -140,9 +140,10 @@ var reasons = []struct {
 		"web@n runs web-1, not web-2: its node n has the document, and has not told of it yet",
 		"process good web-1: running", told(func(r *wire.WorkloadSlot) { r.ID = "web-1" })},
 	{"a resource is missing", Unfetched, `web@n is not running: its resource "data" cannot be fetched: unavailable: ` +
-		`404 from http://h/x; it is tried again`, `resource bad "data" waiting: unavailable: 404 from http://h/x`,
+		`404 from http://h/x; next try in 2m`, `resource bad "data" waiting: unavailable: 404 from http://h/x; next try`,
 		preparing("fetch", nil, wire.WorkloadResource{Name: "bin", State: "waiting"}, wire.WorkloadResource{
-			Name: "data", State: "waiting", Error: wire.New(wire.CodeUnavailable, "", "404 from http://h/x")})},
+			Name: "data", State: "waiting", Error: wire.New(wire.CodeUnavailable, "", "404 from http://h/x"),
+			Next: now.Add(2 * time.Minute)})},
 	{"a resource comes", Fetching, `web@n is not running: its resource "data" is being fetched: 10 of 20 bytes`,
 		`resource waits "data" fetching 10 of 20 bytes`,
 		preparing("fetch", nil, wire.WorkloadResource{Name: "data", State: "fetching", Done: 10, Size: 20})},

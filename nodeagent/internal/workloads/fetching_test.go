@@ -106,7 +106,8 @@ type store struct{ *fetch.Store }
 
 func (s store) Look(a workload.Artifact) Resource {
 	st := s.Status(a)
-	r := Resource{State: string(st.State), Path: st.Path, Done: st.Done, Size: st.Size, Err: st.Err}
+	r := Resource{State: string(st.State), Path: st.Path, Done: st.Done, Size: st.Size, Err: st.Err,
+		Next: st.Next}
 	if st.State == fetch.Ready {
 		r.State = ""
 	}

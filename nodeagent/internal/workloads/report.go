@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/shared/wire"
@@ -20,9 +21,7 @@ func (m *Manager) resources(r *wire.WorkloadSlot, p *supervise.Place) {
 		if at.State == "" || len(r.Resources) == maxResources {
 			continue
 		}
-		r.Resources = append(r.Resources,
-			wire.WorkloadResource{Name: wire.Plain(name, wire.MaxText), State: at.State, Done: at.Done, Size: at.Size,
-				Error: at.Err})
+		r.Resources = append(r.Resources, at.told(name))
 		r.Error = cmp.Or(r.Error, at.Err)
 	}
 }
@@ -44,8 +43,7 @@ func (m *Manager) damage(r *wire.WorkloadSlot, s *slot) {
 		shown := wire.Plain(name, wire.MaxText)
 		if len(r.Resources) < maxResources && !slices.ContainsFunc(r.Resources,
 			func(o wire.WorkloadResource) bool { return o.Name == shown }) { // it may be of the next configuration, too
-			r.Resources = append(r.Resources,
-				wire.WorkloadResource{Name: shown, State: at.State, Done: at.Done, Size: at.Size, Error: at.Err})
+			r.Resources = append(r.Resources, at.told(name))
 		}
 		already := slices.Contains(before, name)
 		failed := at.State == "failed" || at.State == "waiting" && at.Err.Code == wire.CodeStorage
@@ -60,6 +58,17 @@ func (m *Manager) damage(r *wire.WorkloadSlot, s *slot) {
 			m.cfg.Emit(supervise.EventDamaged, err, supervise.Detail{Slot: r.Slot, ID: r.ID, Text: "it goes on"})
 		}
 	}
+}
+
+// told is what the report says of a resource.
+func (r Resource) told(name string) wire.WorkloadResource {
+	w := wire.WorkloadResource{
+		Name: wire.Plain(name, wire.MaxText), State: r.State, Done: r.Done, Size: r.Size, Error: r.Err,
+	}
+	if !r.Next.IsZero() {
+		w.Next = r.Next.UTC().Truncate(time.Second)
+	}
+	return w
 }
 
 // maxResources are told of one slot.

@@ -44,6 +44,7 @@ type Resource struct {
 	Path       string
 	Done, Size int64 // bytes
 	Err        *wire.Error
+	Next       time.Time // of the next attempt; zero: no time is set
 }
 
 // Resources has the resources of workloads; see fetch.Store. Look is for any goroutine.

@@ -211,7 +211,8 @@ type fetched struct{ *fetch.Store }
 
 func (s fetched) Look(a workload.Artifact) workloads.Resource {
 	st := s.Status(a)
-	r := workloads.Resource{State: string(st.State), Path: st.Path, Done: st.Done, Size: st.Size, Err: st.Err}
+	r := workloads.Resource{State: string(st.State), Path: st.Path, Done: st.Done, Size: st.Size, Err: st.Err,
+		Next: st.Next}
 	if st.State == fetch.Ready {
 		r.State = ""
 	}
