@@ -23,7 +23,8 @@ const (
 	WorkloadRestarting WorkloadState = "restarting" // its process has ended, and is started again at Next
 	WorkloadCompleted  WorkloadState = "completed"  // its job has succeeded
 	WorkloadFailed     WorkloadState = "failed"     // it cannot be prepared, or does not stay up; Error has the reason
-	WorkloadStopped    WorkloadState = "stopped"    // it is no longer wanted, and is being stopped or has stopped
+	// it is no longer wanted, or an operator has stopped it; it is being stopped or has stopped
+	WorkloadStopped WorkloadState = "stopped"
 )
 
 func (s WorkloadState) known() bool {

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,8 @@ type document struct {
 	Workloads     jsontext.Value `json:"workloads,omitzero"`
 	// Packed is Workloads compressed with gzip (RFC 1952), if the body would exceed wire.MaxBody without.
 	Packed []byte `json:"packed,omitempty"`
+	// Stopped has the services that an operator has stopped. An agent that does not know it refuses it by its name.
+	Stopped []string `json:"stopped,omitempty"`
 }
 
 // EncodeDocument returns the body of a document with the configurations of one node, as ForNode returns them. Equal
@@ -38,6 +41,11 @@ func EncodeDocument(configs []Config) ([]byte, *wire.Error) {
 		identified[i] = c.Identified()
 	}
 	d := document{FormatVersion: DocumentFormat, Workloads: Encode(identified)}
+	for _, c := range configs {
+		if c.Stopped {
+			d.Stopped = append(d.Stopped, c.Slot.Service)
+		}
+	}
 	if len(d.Workloads) > MaxDocument {
 		return nil, wire.New(wire.CodeTooLarge, "", fmt.Sprintf("what this node is to run takes %d bytes; "+
 			"a node reads at most %d", len(d.Workloads), MaxDocument))
@@ -109,6 +117,14 @@ func ParseDocument(body []byte, node string) ([]Config, []*wire.Error) {
 	}
 	if len(set.Topologies)+len(set.Fillers) > 0 {
 		return nil, []*wire.Error{wire.New(wire.CodeBadValue, at, "a node is given instances and jobs only")}
+	}
+	for i, service := range d.Stopped {
+		at := slices.IndexFunc(set.Configs, func(c Config) bool { return c.Slot.Service == service })
+		if at < 0 || set.Configs[at].Stopped {
+			return nil, []*wire.Error{wire.New(wire.CodeBadValue, "/stopped/"+strconv.Itoa(i),
+				About(Slot{service, node}, "it is stopped, and not in this document, or twice"))}
+		}
+		set.Configs[at].Stopped = true
 	}
 	for _, c := range set.Configs {
 		switch {

@@ -22,7 +22,9 @@ func TestDocument(t *testing.T) {
 	for _, n := range []int{0, 1, 400} {
 		var configs []Config
 		for i := range n {
-			configs = append(configs, started(fmt.Sprintf("s%03d", i), "n1"))
+			c := started(fmt.Sprintf("s%03d", i), "n1")
+			c.Stopped = i%3 == 1
+			configs = append(configs, c)
 		}
 		body, werr := EncodeDocument(configs)
 		if werr != nil {
@@ -94,6 +96,9 @@ func TestBadDocument(t *testing.T) {
 			"bad-value /workloads"},
 		{`{"formatVersion":"1","workloads":[{"@class":"InstanceFiller","name":"f","instance":{"properties":{},` +
 			`"resources":{}}}]}`, "bad-value /workloads"},
+		{`{"formatVersion":"1","stopped":["web"],"workloads":` + strings.ReplaceAll(good, "web@", "map@") + `}`,
+			"bad-value /stopped/0"},
+		{`{"formatVersion":"1","stopped":["web","web"],"workloads":` + good + `}`, "bad-value /stopped/1"},
 		{`[]`, "bad-value "},
 	} {
 		_, errs := ParseDocument([]byte(c.body), "n1")

@@ -98,6 +98,8 @@ type Config struct {
 	Properties      map[string]string   `json:"properties,omitempty"`
 	Resources       map[string]Artifact `json:"resources"` // by name
 	TimeLimits      map[string]Limit    `json:"timeLimits,omitempty"`
+	// Stopped: an operator has stopped it. It is no part of a configuration: a document has it beside them.
+	Stopped bool `json:"-"`
 }
 
 // Container is the control group of a configuration's processes (seed 004, container).

@@ -35,6 +35,7 @@ var roles = map[tokens.Role][]string{
 		"POST /v1/nodes/{node}/reboot", "POST /v1/nodes/{node}/try", "POST /v1/nodes/{node}/approve",
 		"POST /v1/workloads", "POST /v1/workloads/rollback", "POST /v1/nodes/{node}/slots/{service}/restart",
 		"GET /v1/nodes/{node}/slots/{service}/logs",
+		"POST /v1/nodes/{node}/slots/{service}/stop", "POST /v1/nodes/{node}/slots/{service}/start",
 	},
 	tokens.Admin: {
 		"POST /v1/nodes/{node}/enroll", "POST /v1/nodes/{node}/revoke", "POST /v1/nodes/forget",

@@ -41,6 +41,8 @@ func (b Core) Operations() []api.Operation {
 		api.Bind(op.TryNode, c.Try),
 		api.Bind(op.ApproveNode, c.Approve),
 		api.Bind(op.RestartSlot, c.RestartSlot),
+		api.Bind(op.StopSlot, c.StopSlot),
+		api.Bind(op.StartSlot, c.StartSlot),
 
 		api.Bind(op.EnrollNode, c.Enroll),
 		api.Bind(op.RevokeNode, c.Revoke),

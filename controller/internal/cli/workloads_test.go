@@ -44,6 +44,14 @@ var ended = played((*apitest.Rig).Working, func(u *apitest.Rig) {
 	}
 })
 
+// halted is working, with web@node-1 stopped.
+var halted = played((*apitest.Rig).Working, func(u *apitest.Rig) {
+	if _, err := u.StopSlot(context.Background(), op.SlotIn{Node: "node-1", Service: "web"}); err != nil {
+		panic(err)
+	}
+	u.Work("node-1", wire.WorkloadSlot{Slot: "web@node-1", ID: "web-2", State: wire.WorkloadStopped, Since: u.Now()})
+})
+
 // hooked has web@node-1 validate its configuration in vain.
 func hooked(u *apitest.Rig) {
 	u.Work("node-1", wire.WorkloadSlot{Slot: "web@node-1", ID: "web-1", Wanted: "web-2", State: wire.WorkloadRunning,
@@ -186,6 +194,15 @@ func TestWorkloads(t *testing.T) {
 		{"workload-why-unknown", "why web@node-9", working},
 		{"workload-why-misspelt", "why wob@node-1", working},
 		{"workload-why-malformed", "why web", working},
+		{"workload-stop", "stop map@node-2", working},
+		{"workload-stop-offline", "stop web@node-4", working},
+		{"workload-stop-twice", "stop web@node-1", halted},
+		{"workload-stop-misspelt", "stop wob@node-1", working},
+		{"workload-start", "start web@node-1", halted},
+		{"workload-start-runs", "start web@node-1", working},
+		{"workload-list-stopped", "list", halted},
+		{"workload-why-stopped", "why web@node-1", halted},
+		{"events-slot-stopped", "events --slot web@node-1", halted},
 		{"events-slot", "events --slot web@node-1", ended},
 		{"events-slot-typed", "events --slot web@node-1 --type request", ended},
 		{"events-slot-none", "events --slot map@node-2", ended},

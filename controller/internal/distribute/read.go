@@ -109,9 +109,8 @@ func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 	}
 	ofSlot := f.Slot != workload.Slot{}
 	if ofSlot {
-		filter.Node = f.Slot.Node
 		if len(f.Types) == 0 {
-			filter.Types = []record.Type{record.Event, record.Request}
+			filter.Types = []record.Type{record.Event, record.Request, record.Settings}
 		}
 	}
 	all := []view.Entry{}
@@ -138,6 +137,7 @@ func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 // aboutSlot reports whether an entry is about a workload slot of its node: an event about it, or an order to it.
 func aboutSlot(r *record.Record, slot workload.Slot) bool {
 	var d struct {
+		Slot   string `json:"slot"` // stopped or started
 		Detail struct {
 			Slot string `json:"slot"`
 		} `json:"detail"`
@@ -146,8 +146,10 @@ func aboutSlot(r *record.Record, slot workload.Slot) bool {
 		} `json:"params"`
 	}
 	switch {
-	case json.Unmarshal(r.Data, &d) != nil:
+	case r.Node != "" && r.Node != slot.Node, json.Unmarshal(r.Data, &d) != nil:
 		return false
+	case r.Type == record.Settings:
+		return d.Slot == slot.String()
 	case r.Type == record.Event:
 		return d.Detail.Slot == slot.String()
 	}

@@ -97,6 +97,36 @@ func (c *Core) RestartSlot(ctx context.Context, in op.SlotIn) (view.Ordered, err
 	return orderNode(ctx, c, in.Node, wire.MethodRestart, &wire.RestartParams{Service: in.Service})
 }
 
+// StopSlot stops a slot until it is started. The journal has it, and its node's document.
+func (c *Core) StopSlot(ctx context.Context, in op.SlotIn) (view.SlotStop, error) {
+	slot, known := workload.Slot{Service: in.Service, Node: in.Node}, false
+	if err := c.see(ctx, func(f *fleet.Fleet) {
+		s, ok := workloads.Slot(f, slot)
+		known = ok && s.Desired != ""
+	}); err != nil {
+		return view.SlotStop{}, err
+	}
+	if !known {
+		err := wire.New(wire.CodeNotFound, "", fmt.Sprintf("the set of workloads has no slot %s", slot))
+		return view.SlotStop{}, err
+	}
+	return c.changeStop(ctx, slot, true)
+}
+
+// StartSlot lets a slot that was stopped run again, also one that the set does not have now.
+func (c *Core) StartSlot(ctx context.Context, in op.SlotIn) (view.SlotStop, error) {
+	return c.changeStop(ctx, workload.Slot{Service: in.Service, Node: in.Node}, false)
+}
+
+func (c *Core) changeStop(ctx context.Context, slot workload.Slot, stopped bool) (view.SlotStop, error) {
+	who := caller.From(ctx).Who()
+	r, err := c.order(ctx, func(t uint64) fleet.Event {
+		data := workloads.Stop{Slot: slot, Stopped: stopped}
+		return fleet.Change{Ticket: t, Source: workloads.KindStops, Data: data, Who: who}
+	})
+	return view.SlotStop{Slot: slot.String(), Stopped: stopped, Rev: r.Rev, Issued: r.Issued}, err
+}
+
 // SlotLogs asks a node for a piece of what a slot's processes have written. That somebody reads them is
 // journaled, once an hour.
 func (c *Core) SlotLogs(ctx context.Context, in op.LogsIn) (view.Logs, error) {

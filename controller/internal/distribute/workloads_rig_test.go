@@ -50,10 +50,13 @@ func (n *seedNode) desiredWork(d *wire.Desired) {
 	w.slots = nil
 	var names []string
 	for _, c := range configs {
-		names = append(names, c.Slot.Service+":"+c.ConfigurationID)
+		name, state := c.Slot.Service+":"+c.ConfigurationID, wire.WorkloadRunning
+		if c.Stopped {
+			name, state = name+" stopped", wire.WorkloadStopped
+		}
+		names = append(names, name)
 		w.slots = append(w.slots,
-			wire.WorkloadSlot{Slot: c.Slot.String(), ID: c.ConfigurationID, State: wire.WorkloadRunning,
-				Since: time.Now()})
+			wire.WorkloadSlot{Slot: c.Slot.String(), ID: c.ConfigurationID, State: state, Since: time.Now()})
 	}
 	w.got = append(w.got, d.Version+"["+strings.Join(names, " ")+"]")
 	n.mu.Unlock()

@@ -49,6 +49,15 @@ var (
 		Name: "slot.restart", Route: "POST /v1/nodes/{node}/slots/{service}/restart", Role: Operate,
 		About: "Has a node start a slot's process anew.",
 	})
+	StopSlot = define(Op[SlotIn, view.SlotStop]{
+		Name: "slot.stop", Route: "POST /v1/nodes/{node}/slots/{service}/stop", Role: Operate,
+		About: "Stops a slot until it is started, whatever set is applied. A node that is offline obeys when it is " +
+			"back.",
+	})
+	StartSlot = define(Op[SlotIn, view.SlotStop]{
+		Name: "slot.start", Route: "POST /v1/nodes/{node}/slots/{service}/start", Role: Operate,
+		About: "Lets a slot that was stopped run again.",
+	})
 )
 
 // SetHealth says for whom settings are, and what they are. What is not named is the node's own setting, or

@@ -10,6 +10,7 @@ import (
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
 )
 
 // What records carry as data. Report, Live and Event carry the node's message as it came: wire.Reported,
@@ -102,6 +103,12 @@ type ReplyData struct {
 type SettingsData struct {
 	view.Scope
 	Settings *wire.HealthSettings `json:"settings,omitempty"` // nil: unset
+}
+
+// StopData is the data of Settings records about workload slots.
+type StopData struct {
+	Slot    workload.Slot `json:"slot"`
+	Stopped bool          `json:"stopped"` // false: it may run again
 }
 
 // ForgottenData is the data of Forgotten records.

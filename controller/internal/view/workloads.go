@@ -25,6 +25,7 @@ type SlotProgress struct {
 	Slots         int    `json:"slots"`              // of the set
 	Running       int    `json:"running"`            // what they should
 	Completed     int    `json:"completed"`          // jobs that have
+	Stopped       int    `json:"stopped,omitzero"`   // by operators
 	Missing       []Slot `json:"missing,omitempty"`  // the others, on online nodes first; at most 100 of them
 	Omitted       int    `json:"omitted,omitempty"`  // others beyond those listed
 	OnlineMissing int    `json:"onlineMissing"`      // on online nodes, and not failed for good
@@ -52,9 +53,24 @@ type Slot struct {
 	Since time.Time `json:"since,omitzero"` // of "away": when its node went offline
 	// runs, or has completed, what it should; what is not wanted is gone
 	Settled bool               `json:"settled"`
-	Why     string             `json:"why,omitempty"`    // a few words: what it waits for, or what is wrong
-	At      time.Time          `json:"at,omitzero"`      // when its node told
-	Report  *wire.WorkloadSlot `json:"report,omitempty"` // as its node told it last
+	Stopped *Stop              `json:"stopped,omitempty"` // by an operator
+	Why     string             `json:"why,omitempty"`     // a few words: what it waits for, or what is wrong
+	At      time.Time          `json:"at,omitzero"`       // when its node told
+	Report  *wire.WorkloadSlot `json:"report,omitempty"`  // as its node told it last
+}
+
+// Stop says who has stopped a slot.
+type Stop struct {
+	At  time.Time `json:"at"`            // when
+	Who string    `json:"who,omitempty"` // has done it
+}
+
+// SlotStop is the answer where a slot was stopped, or may run again.
+type SlotStop struct {
+	Slot    string `json:"slot"`    // service@node
+	Stopped bool   `json:"stopped"` // it is to stop; else it may run again
+	Rev     uint64 `json:"rev"`     // of the record
+	Issued  int    `json:"issued"`  // documents made from it; 0: the set does not have the slot
 }
 
 // Logs is a piece of what a slot's processes have written.

@@ -32,6 +32,9 @@ func (f *Facts) answer() (reason, sentence string) {
 		return NotWanted, s.Slot + " has stopped: it is not in the set any more"
 	case s.Settled && r.State == wire.WorkloadCompleted:
 		return Completed, fmt.Sprintf("%s has completed, %s ago", s.Slot, span(f.Now.Sub(r.Since)))
+	case s.Stopped != nil && (s.Settled || r == nil):
+		return Stopped, fmt.Sprintf("%s is stopped, by %s, for %s", s.Slot, s.Stopped.Who,
+			span(f.Now.Sub(s.Stopped.At)))
 	case s.Settled:
 		return Runs, fmt.Sprintf("%s runs what it should, for %s", s.Slot, span(f.Now.Sub(r.Since)))
 	case !s.Online && (r == nil || r.State != wire.WorkloadFailed):
@@ -64,6 +67,8 @@ func (f *Facts) onNode(r *wire.WorkloadSlot) (reason, sentence string) {
 	}
 	hook := strings.HasPrefix(r.Doing, "iss_hook_")
 	switch {
+	case f.Slot.Stopped != nil:
+		return say(Stopping, "its process is being stopped")
 	case r.State == wire.WorkloadStopped:
 		return say(Stopping, "what has run there is being stopped")
 	case r.State == wire.WorkloadRunning && r.ID == f.Slot.Desired && r.Doing == "" && r.Error != nil:
@@ -95,6 +100,9 @@ func (f *Facts) onNode(r *wire.WorkloadSlot) (reason, sentence string) {
 // subject begins the sentence: what the slot does instead of what it should.
 func (f *Facts) subject() string {
 	r := f.Slot.Report
+	if f.Slot.Stopped != nil {
+		return fmt.Sprintf("%s was stopped by %s, and may still run", f.Slot.Slot, f.Slot.Stopped.Who)
+	}
 	if r != nil && r.State == wire.WorkloadRunning && f.Slot.Online && r.ID != f.Slot.Desired {
 		return fmt.Sprintf("%s runs %s, not %s", f.Slot.Slot, r.ID, f.Slot.Desired)
 	}

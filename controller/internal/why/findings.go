@@ -37,6 +37,12 @@ func (f *Facts) asked() (all []view.Finding) {
 	case f.Origin != nil:
 		all = append(all, f.Origin.findings()...)
 	}
+	if stop := f.Slot.Stopped; stop != nil {
+		by := finding("stopped", view.FindingNote, "by %s; to have it run again: tandem workload start %s", stop.Who,
+			f.Slot.Slot)
+		by.At = stop.At
+		all = append(all, by)
+	}
 	all = append(all, f.node())
 	if f.Known {
 		all = append(all, document(f.Doc))

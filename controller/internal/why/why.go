@@ -18,6 +18,7 @@ const (
 	UnknownNode = "unknown-node" // its node was never heard of
 	Runs        = "runs"
 	Completed   = "completed"
+	Stopped     = "stopped"         // by an operator
 	Offline     = "offline"         // its node is
 	Refused     = "refused"         // its node did not take the document
 	NotIssued   = "not-issued"      // its node has no document yet

@@ -140,7 +140,8 @@ var reasons = []struct {
 		"web@n runs web-1, not web-2: its node n has the document, and has not told of it yet",
 		"process good web-1: running", told(func(r *wire.WorkloadSlot) { r.ID = "web-1" })},
 	{"a resource is missing", Unfetched, `web@n is not running: its resource "data" cannot be fetched: unavailable: ` +
-		`404 from http://h/x; next try in 2m`, `resource bad "data" waiting: unavailable: 404 from http://h/x; next try`,
+		`404 from http://h/x; next try in 2m`,
+		`resource bad "data" waiting: unavailable: 404 from http://h/x; next try`,
 		preparing("fetch", nil, wire.WorkloadResource{Name: "bin", State: "waiting"}, wire.WorkloadResource{
 			Name: "data", State: "waiting", Error: wire.New(wire.CodeUnavailable, "", "404 from http://h/x"),
 			Next: now.Add(2 * time.Minute)})},
@@ -178,6 +179,21 @@ var reasons = []struct {
 		told(func(r *wire.WorkloadSlot) {
 			r.ID, r.Wanted, r.Error = "web-1", "web-2", wire.New(wire.CodeApplyFailed, "", "it did not stay up")
 		})},
+	{"an operator has stopped it", Stopped, "web@n is stopped, by ann, for 3m",
+		"stopped note by ann; to have it run again: tandem workload start web@n", func(f *Facts) {
+			told(func(r *wire.WorkloadSlot) { r.State = wire.WorkloadStopped })(f)
+			f.Slot.Stopped, f.Slot.Settled = &view.Stop{At: now.Add(-3 * time.Minute), Who: "ann"}, true
+		}},
+	{"it still runs", Stopping,
+		"web@n was stopped by ann, and may still run: its process is being stopped", "process good web-2: running",
+		func(f *Facts) {
+			f.Slot.Stopped, f.Slot.Settled = &view.Stop{At: now, Who: "ann"}, false
+		}},
+	{"its agent is too old to stop it", Refused, "web@n was stopped by ann, and may still run: its node n did not " +
+		"take the document 1.0.2: unknown-field: stopped", "", func(f *Facts) {
+		newest(attempt(wire.StateRejected, wire.New(wire.CodeUnknownField, "/stopped", "stopped")))(f)
+		f.Slot.Stopped = &view.Stop{At: now, Who: "ann"}
+	}},
 	{"a resource is damaged", Damaged, "web@n runs, but: hash-mismatch: the resource data is damaged",
 		"error bad hash-mismatch: the resource data is damaged", told(func(r *wire.WorkloadSlot) {
 			r.Error = wire.New(wire.CodeHashMismatch, "", "the resource data is damaged")

@@ -15,7 +15,10 @@ type Event interface{ event() }
 type Started struct{}
 
 // Want says what the slot is to run; nil: nothing.
-type Want struct{ Config *workload.Config }
+type Want struct {
+	Config  *workload.Config
+	Stopped bool // it is prepared, and not run until an operator has it started
+}
 
 // Fetched says that every resource of the configuration in a directory is on the node, verified.
 type Fetched struct{ Dir string }

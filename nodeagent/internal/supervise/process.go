@@ -22,7 +22,7 @@ func (t *step) turnMain() bool {
 		if p.Task != nil && p.Task.Run != "" { // about the process that has ended
 			t.once("stop "+p.Task.Run, Stop{p.Task.Run, 0})
 		}
-		if t.now.Mono < t.at {
+		if t.Stopped || t.now.Mono < t.at {
 			return false
 		}
 		if p.Exit != nil {
@@ -32,6 +32,9 @@ func (t *step) turnMain() bool {
 			p.Task = nil // about the process before
 		}
 		p.Run, p.Notify, p.NotifyAgain, p.Error = t.run(workload.HookStart), false, nil, nil
+		return true
+	case t.Stopped:
+		p.Stopping = Halt
 		return true
 	}
 	t.once("run "+p.Run, Run{ID: p.Run, Hook: workload.HookStart, Dir: p.Dir, Config: p.Config,

@@ -24,14 +24,15 @@ type world struct {
 	saved []byte
 	now   clock.Now
 
-	runs   map[string]*run // that are there
-	ended  map[string]bool // IDs that ever ended
-	dirs   map[string]workload.Config
-	todo   []Event // answers that are due
-	fail   bool    // hooks may fail
-	counts map[string]int
-	seen   map[string]bool // IDs that were ever started
-	wanted *workload.Config
+	runs    map[string]*run // that are there
+	ended   map[string]bool // IDs that ever ended
+	dirs    map[string]workload.Config
+	todo    []Event // answers that are due
+	fail    bool    // hooks may fail
+	counts  map[string]int
+	seen    map[string]bool // IDs that were ever started
+	wanted  *workload.Config
+	stopped bool
 }
 
 type run struct {
@@ -126,12 +127,12 @@ func (w *world) crash() {
 	}
 	w.state = New(d, rules)
 	w.step(Started{})
-	w.todo = append(w.todo, Want{w.wanted}) // the document is known
+	w.todo = append(w.todo, Want{w.wanted, w.stopped}) // the document is known
 }
 
 func (w *world) want(c *workload.Config) {
 	w.wanted = c
-	w.step(Want{c})
+	w.step(Want{c, w.stopped})
 }
 
 func (w *world) effect(e Effect) {
@@ -162,6 +163,9 @@ func (w *world) effect(e Effect) {
 			w.t.Fatalf("%s is run in %s, which is not there", e.Hook, e.Dir)
 		}
 		if e.Hook == workload.HookStart {
+			if w.state.Stopped {
+				w.t.Fatalf("%s is started, and an operator has stopped it", e.ID)
+			}
 			for id, r := range w.runs {
 				if r.hook == workload.HookStart {
 					w.t.Fatalf("%s is started while %s runs", e.ID, id)
@@ -203,7 +207,7 @@ func (w *world) answer() bool {
 	ev := w.todo[i]
 	w.todo = slices.Delete(w.todo, i, i+1)
 	if _, ok := ev.(Want); ok {
-		ev = Want{w.wanted} // the newest
+		ev = Want{w.wanted, w.stopped} // the newest
 	}
 	w.step(ev)
 	return true
@@ -278,6 +282,7 @@ func TestProperties(t *testing.T) {
 				c := config(rapid.IntRange(1, 3).Draw(t, "n"), rapid.IntRange(1, 3).Draw(t, "data"),
 					rapid.SampledFrom([]int{0, 42, 255}).Draw(t, "hooks"), rapid.IntRange(0, 4).Draw(t, "job") == 0,
 					rapid.SampledFrom([]string{"a", "b"}).Draw(t, "x"))
+				w.stopped = rapid.IntRange(0, 3).Draw(t, "stopped") == 0
 				w.want(&c)
 			case "none":
 				w.want(nil)
@@ -302,7 +307,7 @@ func TestProperties(t *testing.T) {
 				w.crash()
 			}
 		}
-		w.fail = false
+		w.fail, w.stopped = false, false
 		c := config(rapid.IntRange(1, 7).Draw(t, "last"), 7, 255, false, "end")
 		if rapid.Bool().Draw(t, "emptied") {
 			w.want(nil)

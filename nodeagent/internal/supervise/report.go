@@ -27,7 +27,7 @@ func (s State) NextDeadline() (time.Duration, bool) {
 	}
 	p := s.Main
 	switch {
-	case p == nil || p.Stopping != "" || p.Done:
+	case p == nil || p.Stopping != "" || p.Done || p.Run == "" && s.Stopped:
 	case p.Run == "":
 		due(s.at)
 	default:
@@ -58,6 +58,8 @@ func (s State) state() wire.WorkloadState {
 		return wire.WorkloadPreparing
 	case p.Done:
 		return wire.WorkloadCompleted
+	case s.Stopped && (p.Run == "" || p.Stopping == Halt):
+		return wire.WorkloadStopped
 	case p.Run == "" || p.Stopping == Again || p.Stopping == Back || p.Stopping == Unhealthy:
 		return wire.WorkloadRestarting
 	}
@@ -95,7 +97,7 @@ func (s State) Report() wire.WorkloadSlot {
 		e.Signal, e.Text, e.Output = plain(e.Signal), plain(e.Text), plain(e.Output)
 		r.Exit = &e
 	}
-	if p := s.Main; p != nil && p.Run == "" && p.Stopping == "" && !p.Done {
+	if p := s.Main; p != nil && p.Run == "" && p.Stopping == "" && !p.Done && !s.Stopped {
 		r.Next = s.next
 	}
 	if n := s.Next; n != nil {

@@ -109,7 +109,7 @@ func TestReportIsPlain(t *testing.T) {
 			}
 		}
 		step(Started{})
-		step(Want{&c})
+		step(Want{Config: &c})
 		step(Fetched{"c1"})
 		step(Linked{Dir: "c1"})
 		for range 3 {
@@ -122,7 +122,7 @@ func TestReportIsPlain(t *testing.T) {
 			}
 			step(Restart{})
 		}
-		step(Want{&d})
+		step(Want{Config: &d})
 		for _, id := range s.RunIDs() {
 			step(Ended{Run: id, Exit: exit})
 		}

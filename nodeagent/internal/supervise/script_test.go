@@ -101,8 +101,12 @@ func (s *script) event(at time.Duration, name string, args []string) Event {
 		if args[0] == "none" {
 			return Want{}
 		}
+		stopped := args[0] == "stopped"
+		if stopped {
+			args = args[1:]
+		}
 		c := configOf(s.t, args)
-		return Want{&c}
+		return Want{&c, stopped}
 	case "fetched":
 		return Fetched{s.state.Next.Dir}
 	case "linked":

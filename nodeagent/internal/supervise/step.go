@@ -53,6 +53,7 @@ func (s State) Step(now clock.Now, ev Event) (State, []Effect) {
 		}
 	case Want:
 		t.Wanted = ev.Config
+		t.halt(ev.Stopped)
 		if r := t.Refused; r != nil && (ev.Config == nil || key(*ev.Config) != r.Key) {
 			t.Refused = nil
 		}
@@ -307,6 +308,14 @@ func (t *step) removed(ev Removed) {
 		return
 	}
 	t.Gone = slices.Delete(t.Gone, i, i+1)
+}
+
+// halt takes in whether an operator has stopped the slot. When it is started again, its pauses begin anew.
+func (t *step) halt(stopped bool) {
+	if p := t.Main; p != nil && t.Stopped && !stopped {
+		p.Same, p.Unhealthy, t.at = -1, 0, 0
+	}
+	t.Stopped = stopped
 }
 
 // again obeys the order to restart. What waits to be tried again does not wait.

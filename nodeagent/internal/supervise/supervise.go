@@ -53,6 +53,7 @@ const (
 	Again   Why = "again"   // it is started anew
 	Remove  Why = "remove"  // the slot is no longer wanted
 	Back    Why = "back"    // it did not stay up: what was there before comes back
+	Halt    Why = "halt"    // an operator has stopped it: it is not started until somebody has it started
 	// its status hook found it bad too often: it is started anew, after its pause
 	Unhealthy Why = "unhealthy"
 )
@@ -106,6 +107,7 @@ type Durable struct {
 	// told by the shell: makes run IDs differ from those of an earlier slot of this name
 	Born    string             `json:"born"`
 	Wanted  *workload.Config   `json:"wanted,omitempty"` // nil: the slot is to be emptied
+	Stopped bool               `json:"stopped,omitzero"` // an operator has stopped what is wanted
 	Main    *Place             `json:"main,omitempty"`   // in force
 	Next    *Place             `json:"next,omitempty"`   // to take Main's place
 	Before  *Place             `json:"before,omitempty"` // what Main replaced, until Main has stayed up

@@ -251,7 +251,7 @@ func TestTroubleWithFetching(t *testing.T) {
 					t.Errorf("told of the slot: %+v", r)
 				}
 				if r.Error == nil || r.Error.Code != c.code || len(r.Resources) != 1 || r.Resources[0].Error == nil ||
-					r.Resources[0].Name != workload.HookStart {
+					r.Resources[0].Name != workload.HookStart || r.Resources[0].Next.IsZero() {
 					t.Errorf("told of the trouble: %v, %+v; want %s", r.Error, r.Resources, c.code)
 				}
 				if got := w.hooks("web"); got != "start" {

@@ -372,3 +372,40 @@ func TestResourceVanishes(t *testing.T) {
 		a.end()
 	})
 }
+
+// What an operator has stopped is down over a restart of the agent, and an order to restart does not undo that.
+func TestStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		c := config("web", "v1", "")
+		want := func(stopped bool) {
+			c.Stopped = stopped
+			a.Manager.Want([]workload.Config{c})
+			settled(time.Minute)
+		}
+		want(false)
+		w.only(map[string]string{"web": "v1"})
+		down := func(when string) {
+			if up := w.running(); len(up) > 0 {
+				t.Errorf("%s: %v", when, up)
+			}
+		}
+		want(true)
+		down("stopped")
+		a.end()
+		a = w.agent()
+		settled(time.Minute)
+		if err := a.Manager.Restart("web"); err == nil || err.Code != wire.CodeWrongState {
+			t.Errorf("an order to restart what is stopped: %v", err)
+		}
+		settled(time.Minute)
+		down("after a restart of the agent and an order")
+		if s := w.report().Slots[0]; s.State != wire.WorkloadStopped {
+			t.Errorf("%+v", s)
+		}
+		want(false)
+		w.only(map[string]string{"web": "v1"})
+		a.end()
+	})
+}

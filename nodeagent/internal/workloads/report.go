@@ -21,7 +21,7 @@ func (m *Manager) resources(r *wire.WorkloadSlot, p *supervise.Place) {
 		if at.State == "" || len(r.Resources) == maxResources {
 			continue
 		}
-		r.Resources = append(r.Resources, at.told(name))
+		r.Resources = append(r.Resources, at.shown(name))
 		r.Error = cmp.Or(r.Error, at.Err)
 	}
 }
@@ -43,7 +43,7 @@ func (m *Manager) damage(r *wire.WorkloadSlot, s *slot) {
 		shown := wire.Plain(name, wire.MaxText)
 		if len(r.Resources) < maxResources && !slices.ContainsFunc(r.Resources,
 			func(o wire.WorkloadResource) bool { return o.Name == shown }) { // it may be of the next configuration, too
-			r.Resources = append(r.Resources, at.told(name))
+			r.Resources = append(r.Resources, at.shown(name))
 		}
 		already := slices.Contains(before, name)
 		failed := at.State == "failed" || at.State == "waiting" && at.Err.Code == wire.CodeStorage
@@ -60,8 +60,8 @@ func (m *Manager) damage(r *wire.WorkloadSlot, s *slot) {
 	}
 }
 
-// told is what the report says of a resource.
-func (r Resource) told(name string) wire.WorkloadResource {
+// shown is what the report says of a resource.
+func (r Resource) shown(name string) wire.WorkloadResource {
 	w := wire.WorkloadResource{
 		Name: wire.Plain(name, wire.MaxText), State: r.State, Done: r.Done, Size: r.Size, Error: r.Err,
 	}

@@ -149,9 +149,10 @@ func New(cfg Config) *Manager {
 func (m *Manager) Want(configs []workload.Config) {
 	configs = slices.Clone(configs)
 	m.call(func() {
-		wanted := map[string]*workload.Config{}
-		for i := range configs {
-			wanted[configs[i].Slot.Service] = &configs[i]
+		wanted, stopped := map[string]*workload.Config{}, map[string]bool{}
+		for _, c := range configs {
+			stopped[c.Slot.Service], c.Stopped = c.Stopped, false
+			wanted[c.Slot.Service] = &c
 		}
 		for service := range wanted {
 			if m.slots[service] == nil {
@@ -159,7 +160,7 @@ func (m *Manager) Want(configs []workload.Config) {
 			}
 		}
 		for service, s := range m.slots {
-			m.tell(s, supervise.Want{Config: wanted[service]})
+			m.tell(s, supervise.Want{Config: wanted[service], Stopped: stopped[service]})
 		}
 		m.asks = true
 	})
@@ -179,6 +180,11 @@ func (m *Manager) Restart(service string) *wire.Error {
 		s := m.slots[service]
 		if s == nil || s.state.Wanted == nil {
 			answer <- wire.New(wire.CodeNotFound, "/service", fmt.Sprintf("this node has no slot %.64q", service))
+			return
+		}
+		if s.state.Stopped {
+			answer <- wire.New(wire.CodeWrongState, "/service", fmt.Sprintf("an operator has stopped %.64q; to have "+
+				"it run again: tandem workload start", service))
 			return
 		}
 		m.tell(s, supervise.Restart{})

@@ -15,6 +15,7 @@ import (
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
 )
 
 // say renders journal entries as text.
@@ -181,6 +182,9 @@ func (s say) order(t record.Type, e view.Entry) (string, bool) {
 	case record.Note:
 		return read(e.Data, func(d view.Remark) string { return d.Text })
 	case record.Settings:
+		if text, ok := stopped(e); ok {
+			return text, true
+		}
 		return read(e.Data, func(d record.SettingsData) string {
 			if d.Settings == nil {
 				return ofKind(e.Kind, "unset for "+command.Whom(&d.Scope))
@@ -197,6 +201,18 @@ func (s say) order(t record.Type, e view.Entry) (string, bool) {
 		}
 		return term.Remark("until "+s.Clock(d.Until), d.Reason)
 	})
+}
+
+// stopped renders that a workload slot was stopped, or may run again; false: the entry is about something else.
+func stopped(e view.Entry) (text string, is bool) {
+	text, ok := read(e.Data, func(d record.StopData) string {
+		is = d.Slot != workload.Slot{}
+		if d.Stopped {
+			return d.Slot.String() + " stopped"
+		}
+		return d.Slot.String() + " may run again"
+	})
+	return text, ok && is
 }
 
 // identity renders enrolment, certificates and signing keys.

@@ -19,5 +19,5 @@ func Commands(a *command.App) []*cobra.Command {
 
 // SlotCommands are the commands about slots of workloads.
 func SlotCommands(a *command.App) []*cobra.Command {
-	return []*cobra.Command{slots(a), whySlot(a), restartSlot(a), slotLogs(a)}
+	return []*cobra.Command{slots(a), whySlot(a), restartSlot(a), stopSlot(a), startSlot(a), slotLogs(a)}
 }

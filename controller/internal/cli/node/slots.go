@@ -101,6 +101,9 @@ func printSet(a *command.App, st view.SourceStatus) {
 		if s.Away > 0 {
 			away = fmt.Sprintf(", %d away", s.Away)
 		}
+		if s.Stopped > 0 {
+			away += fmt.Sprintf(", %d stopped", s.Stopped)
+		}
 		a.Print("version %s, by %s %s: %d of %s as wanted%s; %d of %s with the newest document\n",
 			term.Clean(st.Version), term.Clean(cmp.Or(st.Who, "the controller")), a.Ago(st.Since),
 			s.Running+s.Completed, term.Plural(s.Slots, "slot"), away, p.Installed, term.Plural(p.Nodes, "node"))
@@ -169,6 +172,42 @@ func restartSlot(a *command.App) *cobra.Command {
 			}, nearSlot(s), unanswered)
 		},
 	}
+}
+
+func stopSlot(a *command.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "stop SLOT", Short: "Stop a slot until it is started, whatever set is applied",
+		Long: `Stop a slot. What it has on its node stays there, and what is applied meanwhile is
+prepared, and not started. It stays stopped until "tandem workload start", whoever restarts; a node that is offline
+obeys when it is back.`,
+		Example: "  tandem workload stop web@node-1",
+	}
+	return switchSlot(a, cmd, op.StopSlot, "%s is to stop, until: tandem workload start %[1]s\n")
+}
+
+func startSlot(a *command.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "start SLOT", Short: "Let a slot that was stopped run again",
+		Example: "  tandem workload start web@node-1",
+	}
+	return switchSlot(a, cmd, op.StartSlot, "%s may run again. To see what becomes of it: tandem workload why %[1]s\n")
+}
+
+func switchSlot(
+	a *command.App, cmd *cobra.Command, o op.Op[op.SlotIn, view.SlotStop], done string,
+) *cobra.Command {
+	cmd.Args = command.Args("SLOT")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := parseSlot(args[0])
+		if err != nil {
+			return err
+		}
+		in := op.SlotIn{Node: s.Node, Service: s.Service}
+		return command.Ask(cmd.Context(), a, o, in, func(a *command.App, _ view.SlotStop) {
+			a.Print(done, s.String())
+		}, nearSlot(s))
+	}
+	return cmd
 }
 
 // parseSlot reads the argument of a command.

@@ -20,7 +20,7 @@ func Slots(u kind.Unit, node string) []view.Slot {
 	p := installed(u)
 	if node != "" {
 		n := seen(u, node)
-		return slotsOf(all, p, &n)
+		return slotsOf(all, p, stopped(u), &n)
 	}
 	names := slices.Clone(p.names())
 	u.Each(wire.KindWorkloads, func(n kind.Node) {
@@ -31,7 +31,7 @@ func Slots(u kind.Unit, node string) []view.Slot {
 	slices.Sort(names)
 	for _, name := range names {
 		n := seen(u, name)
-		all = slotsOf(all, p, &n)
+		all = slotsOf(all, p, stopped(u), &n)
 	}
 	return all
 }
@@ -52,6 +52,9 @@ func installed(u kind.Unit) *Placement {
 	return p
 }
 
+// stopped returns what operators have stopped.
+func stopped(u kind.Unit) *Stops { return stopsOf(u.Content(KindStops)) }
+
 // sight is a node, known or not.
 type sight struct {
 	kind.Node
@@ -68,7 +71,7 @@ func seen(u kind.Unit, name string) sight {
 // waited for.
 func (n *sight) failed() bool { return n.Document != nil && n.Document.Failed() }
 
-func slotsOf(all []view.Slot, p *Placement, n *sight) []view.Slot {
+func slotsOf(all []view.Slot, p *Placement, stops *Stops, n *sight) []view.Slot {
 	var want []wanted
 	if mine := p.of(n.Name); mine != nil {
 		want = mine.slots
@@ -108,6 +111,9 @@ func slotsOf(all []view.Slot, p *Placement, n *sight) []view.Slot {
 		if away(n, &s) {
 			s.State, s.Since = view.SlotAway, n.Since
 		}
+		if stop, ok := stops.stop(s.Slot); ok && s.Desired != "" {
+			s.Stopped = &stop
+		}
 		s.Settled = settled(&s)
 		s.Why = inWords(n, &s)
 		all = append(all, s)
@@ -135,6 +141,9 @@ func settled(s *view.Slot) bool {
 	}
 	if s.Desired == "" || r == nil {
 		return s.Desired == "" && (r == nil || r.State == wire.WorkloadStopped)
+	}
+	if s.Stopped != nil {
+		return r.State != wire.WorkloadRunning && r.State != wire.WorkloadRestarting
 	}
 	return r.ID == s.Desired && (r.Wanted == "" || r.Wanted == s.Desired) && r.Error == nil &&
 		(r.State == wire.WorkloadRunning || r.State == wire.WorkloadCompleted)
@@ -169,6 +178,9 @@ func inWords(n *sight, s *view.Slot) string {
 	if s.Desired != "" && n.failed() {
 		last := n.Document.Last
 		say("the node did not take the document: %s", inBrief(last.Error, string(last.State)))
+	}
+	if s.Stopped != nil {
+		say("stopped by %s", s.Stopped.Who)
 	}
 	r := s.Report
 	if r == nil {
@@ -217,7 +229,7 @@ func showStatus(u kind.Unit, s *view.SourceStatus) {
 		if !n.known && len(s.Unknown) < kind.MaxNamed {
 			s.Unknown = append(s.Unknown, node)
 		}
-		slots = slotsOf(slots[:0], set, &n)
+		slots = slotsOf(slots[:0], set, stopped(u), &n)
 		for i := range slots {
 			if slots[i].Desired != "" {
 				count(p, &slots[i], &n)
@@ -242,6 +254,9 @@ func count(p *view.SlotProgress, s *view.Slot, n *sight) {
 	switch {
 	case s.Settled && s.State == string(wire.WorkloadCompleted):
 		p.Completed++
+		return
+	case s.Settled && s.Stopped != nil:
+		p.Stopped++
 		return
 	case s.Settled:
 		p.Running++

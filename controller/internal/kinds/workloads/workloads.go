@@ -28,9 +28,12 @@ func Set() kind.Set {
 			Parse: parse, NoTrial: errNoTrial, Next: accept.Next, Compare: compare, Diff: diff, Show: showStatus,
 			Lenience: true, Heavy: true,
 			None: "no workloads were ever applied", Nothing: "[] stops everything",
+		}, {
+			Name: KindStops, Title: "list of stopped slots", Noun: "list of stopped slots", Fold: stopFold(),
 		}},
 		Kinds: []*kind.Kind{{
-			Name: wire.KindWorkloads, Empty: none, TooOld: tooOld, Known: known,
+			Name: wire.KindWorkloads, From: []wire.Kind{wire.KindWorkloads, KindStops}, Build: build,
+			Empty: none, TooOld: tooOld, Known: known,
 			Detail:  detail,
 			Blank:   func() any { return &wire.Workloads{} },
 			Same:    same,
