@@ -115,7 +115,7 @@ var quarantined = played(healthy, func(u *apitest.Rig) {
 		At: u.Now().Add(-time.Minute), Text: "no sound"}}
 	u.Report("node-4", wire.KindHealth, wire.StateInstalled, nil, wire.Encode(&h))
 	join(u, "node-4", apitest.Now.AddDate(0, 3, 0))
-	must(u.Enrolment(context.Background(), enrol.Prove{Subject: "node/node-4"}))
+	must(u.Enrolment(context.Background(), enrol.Prove{Subject: "node/node-4", Serial: "1"}))
 })
 
 func alert(state string, value float64, reason string) jsontext.Value {

@@ -35,7 +35,7 @@ func (c *Core) proved(t *topic.Topic, name string, payload []byte) ([]byte, wire
 			continue
 		}
 		if !one.Proves {
-			c.queue.put(item{event: fleet.Enrolment{Event: enrol.Prove{Subject: subject}}}, nil)
+			c.queue.put(item{event: fleet.Enrolment{Event: enrol.Prove{Subject: subject, Serial: one.Serials[i]}}}, nil)
 		}
 		return message, proof.Heard, nil
 	}

@@ -76,19 +76,21 @@ type Fleet struct {
 
 // Node is what is known of one node.
 type Node struct {
-	Name      string                   `json:"name"`
-	FirstSeen time.Time                `json:"firstSeen"`
-	Up        bool                     `json:"up"`
-	Since     time.Time                `json:"since"` // of Up
-	Boot      string                   `json:"boot,omitempty"`
-	Session   uint64                   `json:"session,omitempty"`
-	Heard     wire.Heard               `json:"heard,omitzero"`      // newest beacon that a live message was proved with
-	PastBoots []string                 `json:"pastBoots,omitempty"` // before Boot, the newest last
-	EventSeq  uint64                   `json:"eventSeq,omitempty"`  // newest event journaled
-	EventBoot string                   `json:"eventBoot,omitempty"` // that told it
-	Alerts    []view.Alert             `json:"alerts,omitempty"`    // raised, the oldest first
-	Kinds     map[wire.Kind]*KindState `json:"-"`
-	Info      *wire.NodeInfo           `json:"-"` // the node's description of itself, one of the details in Kinds
+	Name      string     `json:"name"`
+	FirstSeen time.Time  `json:"firstSeen"`
+	Up        bool       `json:"up"`
+	Since     time.Time  `json:"since"` // of Up
+	Boot      string     `json:"boot,omitempty"`
+	Session   uint64     `json:"session,omitempty"`
+	Heard     wire.Heard `json:"heard,omitzero"` // newest beacon that a live message was proved with
+	// what it had heard when its events began at 1 again: those that were proved before are old
+	EventsSince wire.Heard               `json:"eventsSince,omitzero"`
+	PastBoots   []string                 `json:"pastBoots,omitempty"` // before Boot, the newest last
+	EventSeq    uint64                   `json:"eventSeq,omitempty"`  // newest event journaled
+	EventBoot   string                   `json:"eventBoot,omitempty"` // that told it
+	Alerts      []view.Alert             `json:"alerts,omitempty"`    // raised, the oldest first
+	Kinds       map[wire.Kind]*KindState `json:"-"`
+	Info        *wire.NodeInfo           `json:"-"` // the node's description of itself, one of the details in Kinds
 
 	// Known only while the controller runs.
 	answered     time.Time // when it last got an answer about which documents are its newest

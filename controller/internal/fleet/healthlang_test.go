@@ -105,7 +105,8 @@ func (s *script) healthEvent(what string, flags []string, options map[string]str
 		}
 		return Change{Ticket: s.tickets, Source: wire.KindHealth, Data: ev, Who: "ann"}
 	case "proves":
-		return Enrolment{Event: enrol.Prove{Subject: "node/" + flags[0]}}
+		serials := s.live.enrolled.Lookup("node/" + flags[0]).Serials()
+		return Enrolment{Event: enrol.Prove{Subject: "node/" + flags[0], Serial: serials[len(serials)-1]}}
 	case "health":
 		return s.report(wire.KindHealth, flags, options)
 	case "order":

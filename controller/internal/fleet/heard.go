@@ -240,6 +240,7 @@ func (f *Fleet) applyLive(at time.Time, l presence) {
 		n.gap, n.liveEvents = gap{}, 0
 		if l.Up && l.Events < n.EventSeq && l.Boot != n.EventBoot { // an event of this boot may have overtaken it
 			n.EventSeq, n.ackedEvents = 0, 0 // its disk was wiped, and its events begin at 1 again
+			n.EventsSince = l.since
 			n.Alerts = nil
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/shared/wire"
 )
@@ -139,5 +140,50 @@ func TestNewest(t *testing.T) {
 	f, err := Restored(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 1000}, h.f.Checkpoint())
 	if err != nil || f.Newest() != h.f.Newest() {
 		t.Errorf("after a restart %v, want %v (%v)", f.Newest(), h.f.Newest(), err)
+	}
+}
+
+// TestEventsPlayedAgainAfterAWipe: events from before a node lost its state do not count when they are repeated.
+func TestEventsPlayedAgainAfterAWipe(t *testing.T) {
+	w, step := members(t)
+	minute := 0
+	key := make([]byte, wire.ReportKeySize)
+	since := func() wire.Heard { return wire.Heard{Epoch: 5, Time: origin.Add(time.Duration(minute))} }
+	live := func(boot string, events uint64) {
+		h := w.heard("n2", &wire.Live{V: wire.Version, Node: "n2", Boot: boot, Session: 1, Up: true,
+			Events: events})
+		h.Since = since()
+		h.Raw = wire.Prove(key, "t", h.Raw, h.Since)
+		step(h)
+	}
+	event := func(boot string, seq uint64) {
+		e := &wire.Event{V: wire.Version, Node: "n2", Boot: boot, Seq: seq, At: origin, Type: "alert"}
+		step(Heard{Node: "n2", Raw: wire.Encode(e), Event: e, Since: since()})
+	}
+	live("b2", 2)
+	event("b2", 1)
+	event("b2", 2)
+	minute = 5
+	live("b3", 0) // the disk was wiped
+	minute = 0
+	event("b2", 1) // played again
+	if n := w.live.Lookup("n2"); n.EventSeq != 0 {
+		t.Errorf("an event from before the wipe counts again: %d", n.EventSeq)
+	}
+}
+
+// TestProofOfTheIdentityBefore: a proof by the key from before a join says nothing about who has joined.
+func TestProofOfTheIdentityBefore(t *testing.T) {
+	w, step := members(t)
+	step(Enrolment{Event: member("enrol", "n2", "again")})
+	step(Enrolment{Event: member("join", "n2", "again")})
+	// Verified with the key from before, and queued behind the join.
+	step(Enrolment{Event: enrol.Prove{Subject: "node/n2", Serial: "1-t-n2"}})
+	if sub := w.live.enrolled.Lookup("node/n2"); !sub.Proves.IsZero() {
+		t.Error("the new identity has proved nothing")
+	}
+	step(Enrolment{Event: enrol.Prove{Subject: "node/n2", Serial: "1-again"}})
+	if sub := w.live.enrolled.Lookup("node/n2"); sub.Proves.IsZero() {
+		t.Error("its own proof does not count")
 	}
 }
