@@ -13,13 +13,15 @@ import (
 func TestTickThatIsNotSaved(t *testing.T) {
 	now := clock.Now{Mono: 20 * time.Second, Wall: epoch}
 	doc := Doc{Stamp: wire.Stamp{Epoch: 1, Rev: 1}, Version: "1", Hash: "h", Mode: wire.ModeApply}
+	running := map[string]Doc{"a look at what runs": doc}
 	for name, flight := range map[string]Flight{
+		"a look at what runs":   {},
 		"a second attempt":      {Doc: doc, Phase: Waiting, Attempt: 1},
 		"the end of a trial":    {Doc: doc, Phase: Trying, Attempt: 1},
 		"what was there before": {Doc: doc, Phase: Restoring, Attempt: 1},
 		"a third attempt":       {Doc: doc, Phase: Waiting, Attempt: 2},
 	} {
-		s := New(Durable{High: doc.Stamp, HighHash: doc.Hash, Flight: flight}, 0)
+		s := New(Durable{High: doc.Stamp, HighHash: doc.Hash, Flight: flight, Running: running[name]}, time.Second)
 		if at, ok := s.NextDeadline(); !ok || at > now.Mono {
 			t.Fatalf("%s: a tick is wanted at %v, %v", name, at, ok)
 		}

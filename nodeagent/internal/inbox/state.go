@@ -164,15 +164,15 @@ func (s State) NextDeadline() (time.Duration, bool) {
 	}
 	switch {
 	case s.unsure, s.Flight.Phase == Waiting, s.Flight.Phase == Restoring:
-		sooner(max(s.retryAt, s.stalledAt))
+		sooner(s.retryAt)
 	}
 	if s.Flight.Phase == Trying {
-		sooner(max(min(s.until, s.saveAt), s.stalledAt))
+		sooner(min(s.until, s.saveAt))
 	}
 	if s.looks() {
 		sooner(s.lookAt)
 	}
-	return at, ok
+	return max(at, s.stalledAt), ok // nothing is begun again before that
 }
 
 // Refused is what a node reports of a document that it refuses before the inbox.
