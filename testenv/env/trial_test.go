@@ -56,8 +56,9 @@ func TestTrialExpires(t *testing.T) {
 			if _, err := e.TryConfirm(); wire.AsError(err).Code != wire.CodeNotFound {
 				t.Errorf("confirmed too late: %v", err)
 			}
-			e.Apply(env.Doc("2.0.0"))
-			e.Reached("2.0.0")
+			e.Refused(env.Doc("2.0.0"), wire.CodeQuarantined)
+			e.Apply(env.Doc("2.0.1"))
+			e.Reached("2.0.1")
 			e.Calm()
 		})
 	})
