@@ -97,7 +97,7 @@ var commandLines = regexp.MustCompile("(?m)(?:^ *|`|\\$ |bin/)tandem ((?:[a-z][a
 
 // inMessages finds commands of tandem in the messages of programs, where prose may say "tandem is the …".
 var (
-	inMessages = regexp.MustCompile("(?:^|[^\\w/.-])tandem ((?:[a-z][a-z-]*)(?: [a-z][a-z-]*)?)")
+	inMessages = regexp.MustCompile(`(?:^|[^\w/.-])tandem ((?:[a-z][a-z-]*)(?: [a-z][a-z-]*)?)`)
 	prose      = []string{"asks", "completion", "controller", "help", "is", "works"}
 )
 

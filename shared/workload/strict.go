@@ -102,8 +102,9 @@ func (s slip) change(data []byte) change {
 // false: there is none.
 func nullMember(object []byte, name string) (int, bool) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true))
-	t, err := dec.ReadToken()
+	_, err := dec.ReadToken()
 	for err == nil && dec.PeekKind() != '}' {
+		var t jsontext.Token
 		if t, err = dec.ReadToken(); err != nil {
 			break
 		}

@@ -19,7 +19,7 @@ const maxNesting = 5
 // a program that is missing as of one whose interpreter is.
 func notStarted(program, dir string, err error) error {
 	if errors.Is(err, syscall.ENOEXEC) {
-		return fmt.Errorf("%w: it is no program for %s, and no script that begins with #!", err, runtime.GOARCH)
+		return fmt.Errorf("%w: it is no program for %s, and no script with #! in front", err, runtime.GOARCH)
 	}
 	if !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.EACCES) {
 		return err
