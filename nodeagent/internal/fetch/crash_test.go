@@ -15,6 +15,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/fetch/plan"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/filetest"
 )
 
 // freezer counts the steps of a store and stops the disk before one of them: nothing is changed on
@@ -145,7 +146,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newCrashWorld(t)
 			f := newFreezer(at)
-			n := start(t, Config{Dir: memory(t), Client: w.site.client(), Steps: f.step, Log: zap.NewNop(),
+			n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.site.client(), Steps: f.step, Log: zap.NewNop(),
 				Parallel: 1})
 			w.story(n, f.frozen)
 			synctest.Wait()
@@ -189,7 +190,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 // clone copies a store, with the times of its files.
 func clone(t testing.TB, from string) string {
 	t.Helper()
-	to := memory(t)
+	to := filetest.MemoryDir(t)
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +240,7 @@ func TestEveryStepFailsOnce(t *testing.T) {
 			w := newCrashWorld(t)
 			var mu sync.Mutex
 			count := 0
-			c := Config{Dir: memory(t), Client: w.site.client(), Log: zap.NewNop(), Parallel: 1,
+			c := Config{Dir: filetest.MemoryDir(t), Client: w.site.client(), Log: zap.NewNop(), Parallel: 1,
 				Steps: func(durable.Step) error {
 					mu.Lock()
 					defer mu.Unlock()

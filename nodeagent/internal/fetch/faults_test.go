@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/filetest"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -150,7 +151,7 @@ func TestBadServers(t *testing.T) {
 				if c.unknown {
 					a = named("x", artifact("", c.size, bad))
 				}
-				n := start(t, Config{Dir: memory(t), Client: w.client(), Most: 3 << 20})
+				n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client(), Most: 3 << 20})
 				begun := time.Now()
 				n.Want(wants{a})
 				st := n.fails(a, c.text)
@@ -176,7 +177,7 @@ func TestNeverMatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSite(t)
 		a := artifact(sha(content(1, 10)), 1000, w.file("/wrong", content(2, 1000)))
-		n := start(t, Config{Dir: memory(t), Client: w.client()})
+		n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client()})
 		n.Want(wants{a})
 		n.fails(a, "has the checksum SHA256:")
 		time.Sleep(7 * 24 * time.Hour) // of the bubble
@@ -256,7 +257,7 @@ func TestResume(t *testing.T) {
 					f.data = content(9, 200_000)
 				}
 				a := named("x", artifact(c.sum, 200_000, w.put("/f", f.ServeHTTP)))
-				n := start(t, Config{Dir: memory(t), Client: w.client()})
+				n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client()})
 				n.Want(wants{a})
 				n.await(a, "broken", func(st Status) bool { return st.Err != nil })
 				f.mu.Lock()
@@ -284,7 +285,7 @@ func TestResumeAfterRestart(t *testing.T) {
 				a.Verification.Checksum = sha(data)
 				second = "bytes=70000-"
 			}
-			n := start(t, Config{Dir: memory(t), Client: w.client()})
+			n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client()})
 			n.Want(wants{a})
 			n.await(a, "broken", func(st Status) bool { return st.Err != nil })
 			n.stop()
@@ -309,7 +310,7 @@ func TestFullDisk(t *testing.T) {
 					small, large := content(1, 1000), content(2, 3<<20)
 					var full atomic.Bool
 					var writes atomic.Int64
-					c := Config{Dir: memory(t), Client: w.client(), Keep: 1 << 20, Parallel: 1}
+					c := Config{Dir: filetest.MemoryDir(t), Client: w.client(), Keep: 1 << 20, Parallel: 1}
 					c.Space = func(string) (uint64, error) {
 						if full.Load() && how != "enospc" && writes.Load() > 10 {
 							return 1 << 20, nil
@@ -374,7 +375,7 @@ func quota(t *testing.T, dir string, bytes int64) func(string) (uint64, error) {
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSite(t)
-		dir := memory(t)
+		dir := filetest.MemoryDir(t)
 		const mib = 1 << 20
 		n := start(t, Config{Dir: dir, Client: w.client(), Keep: mib, Space: quota(t, dir, 11*mib)}) // 10 MiB for us
 		make := func(i, mibs int) wantsOne {
@@ -457,7 +458,7 @@ type wantsOne struct {
 func TestUnknownSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSite(t)
-		dir := memory(t)
+		dir := filetest.MemoryDir(t)
 		const mib = 1 << 20
 		n := start(t, Config{Dir: dir, Client: w.client(), Keep: mib, Space: quota(t, dir, 9*mib)})
 		var cached wants

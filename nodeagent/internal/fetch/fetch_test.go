@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tandem.internal/shared/filetest"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -23,7 +24,7 @@ func TestFetches(t *testing.T) {
 		one, two, three := content(1, 300_000), content(2, 10), content(3, 0)
 		a, b, c := artifact(sha(one), 300_000, w.file("/one", one)), artifact(md(two), 0, w.file("/two", two)),
 			named("x", artifact("EMPTY:", 5, w.file("/three", three)))
-		n := start(t, Config{Dir: memory(t), Client: w.client()})
+		n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client()})
 		n.Want(wants{a, b, c})
 		n.ready(a, one)
 		n.ready(b, two)
@@ -49,7 +50,7 @@ func TestFetches(t *testing.T) {
 func TestNamesStayInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSite(t)
-		root := memory(t)
+		root := filetest.MemoryDir(t)
 		var all wants
 		for i, uuid := range []string{"../../escape", "/etc/passwd", "..", ".", "copies/x",
 			strings.Repeat("long/", 800), "a\x00b", "uuid:x", "sha256:" + strings.Repeat("0", 64)} {
@@ -85,7 +86,7 @@ func TestOneCopy(t *testing.T) {
 		summed := artifact(sha(data), 1000, "http://host.test/none")
 		alike := named("u", artifact(strings.ToUpper(sha(data)[:7])+strings.ToUpper(sha(data)[7:]), 10, good))
 		nameOnly := named("u", artifact("", 0, "http://host.test/none2"))
-		n := start(t, Config{Dir: memory(t), Client: w.client()})
+		n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client()})
 		n.Want(wants{nameOnly, summed, alike})
 		one := n.ready(summed, data).Path
 		if n.ready(alike, data).Path != one || n.ready(nameOnly, data).Path != one || w.requests("/good") != 1 {
@@ -147,7 +148,7 @@ func TestAddressesInTurn(t *testing.T) {
 			}
 		})
 		a := artifact(sha(data), 1000, gone, cut, no, end, "rbtorrent:00", "ftp://host.test/x")
-		n := start(t, Config{Dir: memory(t), Client: w.client()})
+		n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client()})
 		n.Want(wants{a})
 		st := n.await(a, "all have failed", func(st Status) bool {
 			return st.State == Failed &&
@@ -174,7 +175,8 @@ func TestRate(t *testing.T) {
 		one, two := content(1, 1<<20), content(2, 1<<20)
 		a, b := artifact(sha(one), 1<<20, w.file("/one", one)), artifact(sha(two), 1<<20, w.file("/two", two))
 		// Slower than what is too slow of a server: the limit is not the server's fault.
-		n := start(t, Config{Dir: memory(t), Client: w.client(), Rate: 10_000, Slow: 20_000, Patience: 5 * time.Second})
+		n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client(), Rate: 10_000, Slow: 20_000,
+			Patience: 5 * time.Second})
 		begun := time.Now()
 		n.Want(wants{a, b})
 		n.await(a, "progress", func(st Status) bool {
@@ -199,7 +201,7 @@ func TestCancel(t *testing.T) {
 		w := newSite(t)
 		data := content(1, 1<<20)
 		a := artifact(sha(data), 1<<20, w.file("/one", data))
-		n := start(t, Config{Dir: memory(t), Client: w.client(), Rate: 100_000})
+		n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client(), Rate: 100_000})
 		for range 2 {
 			n.Want(wants{a})
 			n.await(a, "progress", func(st Status) bool { return st.Done > 300_000 })
@@ -222,7 +224,7 @@ func TestWithoutBitTorrent(t *testing.T) {
 		t.Skip("this one has it")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		n := start(t, Config{Dir: memory(t)})
+		n := start(t, Config{Dir: filetest.MemoryDir(t)})
 		a := artifact(sha(nil), 0, "rbtorrent:0123456789012345678901234567890123456789")
 		n.Want(wants{a})
 		if st := n.fails(a, "built without BitTorrent (tag torrent): use an http or https URL, or "+

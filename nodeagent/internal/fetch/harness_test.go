@@ -265,18 +265,3 @@ func files(t testing.TB, dir string) string {
 	}
 	return b.String()
 }
-
-// memory is a directory in memory, if there is one: these tests sync thousands of times.
-func memory(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "fetch")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/fetch/plan"
+	"tandem.internal/shared/filetest"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -40,7 +41,7 @@ func TestRecheck(t *testing.T) {
 				a.Verification.Checksum = md(data)
 			}
 			a.Verification.CheckPeriod = workload.CheckPeriod(time.Hour)
-			n := start(t, Config{Dir: memory(t), Client: w.client(), Recheck: 10_000})
+			n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client(), Recheck: 10_000})
 			n.Want(wants{a})
 			st := n.ready(a, data)
 			time.Sleep(10*time.Hour + time.Minute) // of the bubble
@@ -126,7 +127,7 @@ func TestReopen(t *testing.T) {
 				if c.summed {
 					a.Verification.Checksum = sha(data)
 				}
-				n := start(t, Config{Dir: memory(t), Client: w.client()})
+				n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client()})
 				n.Want(wants{a})
 				path := n.ready(a, data).Path
 				n.stop()
@@ -170,7 +171,7 @@ func TestCached(t *testing.T) {
 		data, other := content(1, 1000), content(2, 1000)
 		a, b := artifact(sha(data), 1000, w.file("/f", data)), artifact(sha(other), 1000, w.file("/g", other))
 		a.Cached = true
-		n := start(t, Config{Dir: memory(t), Client: w.client()})
+		n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client()})
 		n.Want(wants{a, b})
 		n.ready(a, data)
 		n.ready(b, other)
@@ -191,7 +192,7 @@ func TestCached(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	file := filepath.Join(memory(t), "file")
+	file := filepath.Join(filetest.MemoryDir(t), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
 	if _, err := Open(Config{Dir: file}); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("%v", err)
@@ -200,7 +201,7 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestArtifactWithoutAName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := start(t, Config{Dir: memory(t)})
+		n := start(t, Config{Dir: filetest.MemoryDir(t)})
 		a := artifact("", 1, "http://host.test/x")
 		n.Want(wants{a})
 		if st := n.fails(a, "needs a checksum or a uuid"); st.Err.Code != wire.CodeMissing || st.State != Failed {

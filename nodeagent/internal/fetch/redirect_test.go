@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/fetch/plan"
+	"tandem.internal/shared/filetest"
 	"tandem.internal/shared/wire"
 )
 
@@ -35,7 +36,7 @@ func TestRedirect(t *testing.T) {
 			http.SetCookie(rw, &http.Cookie{Name: "a", Value: "b"})
 			http.Redirect(rw, r, "http://other.test/end?x=1", http.StatusTemporaryRedirect)
 		})+"?token=secret")
-		n := start(t, Config{Dir: memory(t), Client: w.client()})
+		n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client()})
 		n.Want(wants{a})
 		n.ready(a, data)
 		mu.Lock()

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tandem.internal/shared/filetest"
 )
 
 // turns answers each request for a content by its own handler, and all further ones by the last.
@@ -112,7 +114,7 @@ func TestResumedAnswers(t *testing.T) {
 				if c.none {
 					a.Verification.Checksum = ""
 				}
-				n := start(t, Config{Dir: memory(t), Client: w.client()})
+				n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client()})
 				n.Want(wants{a})
 				n.ready(a, data)
 				if got := strings.Join(s.ranges, ","); got != c.want {
@@ -145,7 +147,7 @@ func TestResumeFromAnotherAddress(t *testing.T) {
 				}
 				w.put("/three", s.ServeHTTP)
 				a := artifact(sha(data), 200_000, w.put("/one", s.ServeHTTP), w.put("/two", s.ServeHTTP))
-				n := start(t, Config{Dir: memory(t), Client: w.client()})
+				n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client()})
 				n.Want(wants{a})
 				n.ready(a, data)
 				if got := strings.Join(s.ranges, ","); got != c.want {
@@ -162,7 +164,7 @@ func TestWrongInSeveralGoes(t *testing.T) {
 		w := newSite(t)
 		s := &turns{handlers: []http.HandlerFunc{breaks(70_000, serves(content(2, 100_000), `"a"`))}}
 		a := artifact(sha(content(1, 100_000)), 100_000, w.put("/f", s.ServeHTTP))
-		n := start(t, Config{Dir: memory(t), Client: w.client()})
+		n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client()})
 		n.Want(wants{a})
 		n.fails(a, "has the checksum")
 		time.Sleep(7 * 24 * time.Hour) // of the bubble
@@ -182,7 +184,7 @@ func TestPartIsNoFile(t *testing.T) {
 					w := newSite(t)
 					s := &turns{handlers: []http.HandlerFunc{breaks(70_000, serves(data, `"a"`)), serves(data, `"a"`)}}
 					a := artifact(sha(data), 200_000, w.put("/f", s.ServeHTTP))
-					n := start(t, Config{Dir: memory(t), Client: w.client()})
+					n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client()})
 					n.Want(wants{a})
 					n.await(a, "broken", func(st Status) bool { return st.Err != nil })
 					if restarted {

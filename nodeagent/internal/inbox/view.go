@@ -60,7 +60,7 @@ func (v *View) Tell(mark string, newest map[wire.Kind]wire.Stamp) {
 	}
 }
 
-// Due is when Step has something to do; false: never.
+// Due is when Look has something to do; false: never.
 func (v *View) Due() (time.Duration, bool) {
 	switch {
 	case v.askAt != 0 && (v.late || v.lateAt == 0 || v.askAt < v.lateAt):
