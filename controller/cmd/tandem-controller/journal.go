@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/owner"
 	"tandem.internal/shared/settings"
 )
 
@@ -27,7 +29,7 @@ const journalUsage = `Usage: tandem-controller journal verify FILE [--json]
 Works on the file of a journal on which no controller runs: of a stopped one, or a backup.
 
 verify   checks that the journal is what was written; exit status 1: it is damaged
-compact  makes the file as small as its contents
+compact  makes the file as small as its contents; root's acts as the user who owns the directory
 export   prints the records as JSON lines
 backup   writes a copy; --replace: also where a file stands
 `
@@ -137,7 +139,20 @@ func verifyFile(ctx context.Context, a journalArgs, stdout io.Writer) error {
 	return nil
 }
 
+// compactFile replaces the file. If root runs it, it does so as the user who owns its directory, where it is named and
+// where that leads to.
 func compactFile(a journalArgs, stdout io.Writer) error {
+	for _, find := range []func(string) (string, error){filepath.Abs, filepath.EvalSymlinks} {
+		file, err := find(a.files[0])
+		if err != nil {
+			break // what is not there, the journal says in its own words
+		}
+		if err := owner.Become(filepath.Dir(file)); errors.Is(err, owner.ErrUnsafe) {
+			return usageError{err}
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
 	before, after, err := journal.CompactFile(a.files[0], journal.Options{})
 	if err != nil {
 		return err

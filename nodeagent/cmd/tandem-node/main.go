@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/app"
 	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/shared/owner"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
@@ -115,6 +118,9 @@ func join(ctx context.Context, args []string, stdout io.Writer, fail func(int, e
 	if err != nil {
 		return fail(exitUsage, err)
 	}
+	if err := becomeOwner(cfg.StateDir, app.IdentityDir); err != nil {
+		return fail(exitError, err)
+	}
 	j, err := app.Join(ctx, cfg, app.JoinDeps{In: os.Stdin})
 	if usage := (*app.UsageError)(nil); errors.As(err, &usage) {
 		return fail(exitUsage, err)
@@ -143,6 +149,9 @@ func trust(args []string, stdout io.Writer, fail func(int, error) int) int {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
+	if err := becomeOwner(cfg.StateDir); err != nil {
+		return fail(exitError, err)
+	}
 	b, err := app.Trusted(cfg)
 	if usage := (*app.UsageError)(nil); errors.As(err, &usage) {
 		return fail(exitUsage, err)
@@ -167,4 +176,13 @@ func trust(args []string, stdout io.Writer, fail func(int, error) int) int {
 		return fail(exitError, err)
 	}
 	return exitOK
+}
+
+// becomeOwner has a command of root's be one of the user who owns the state directory, if that is there.
+func becomeOwner(stateDir string, parts ...string) error {
+	err := owner.Become(stateDir, parts...)
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil // what is not there, the command says in its own words
+	}
+	return fmt.Errorf("state directory: %w", err)
 }

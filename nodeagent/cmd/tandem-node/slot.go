@@ -17,6 +17,7 @@ import (
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/update"
 	"tandem.internal/nodeagent/internal/update/disk"
+	"tandem.internal/shared/owner"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
@@ -110,8 +111,8 @@ of it: unless it is committed, the good slot runs again after the tries are used
 agent to commit it once it has proven itself, also where no controller can be heard and none could be
 before. commit keeps the slot on trial now, rollback leaves it; without a trial, rollback goes back to
 the slot before. The agent, if it runs, sees all that within a minute, and restarts itself for a trial
-and after its rollback; systemctl restart tandem-node does so at once. Run it as root or as the user
-of the agent.
+and after its rollback; systemctl restart tandem-node does so at once. Run it as the user of the agent
+(runuser -u tandem-node -- tandem-node slot …); root's becomes the user who owns the state directory.
 
 What has failed on trial is in quarantine: the same content is staged and tried again with --force only,
 until it or a newer version is committed. clear forgets what has failed; status lists it.
@@ -183,15 +184,16 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	s, err := openSlots(base.StateDir)
+	s, from, err := openSlots(base.StateDir, strings.Join(rest[:least], ""))
 	if err != nil {
 		return fail(exitError, err)
 	}
+	defer func() { _ = from.Close() }() // only read
 	on, err := openTarget(s, *base, printer{stdout, base.JSON})
 	if err == nil {
 		switch verb {
 		case "stage":
-			err = on.stage(ctx, rest[0], stage)
+			err = on.stage(ctx, from, stage)
 		case "try":
 			err = on.try(rest, try)
 		case "status":
@@ -219,7 +221,7 @@ func (c slotConfig) where() string {
 
 // target is what a verb works on: the agent itself, or another component.
 type target interface {
-	stage(ctx context.Context, file string, cfg stageConfig) error
+	stage(ctx context.Context, from *os.File, cfg stageConfig) error
 	try(rest []string, cfg tryConfig) error
 	end(what update.What, why string) error // approve, commit or roll back
 	clear(version string) error             // the quarantine
@@ -233,23 +235,40 @@ func openTarget(s *slot.Store, cfg slotConfig, out printer) (target, error) {
 	return openComponent(s, cfg.StateDir, cfg.Component, out)
 }
 
-func openSlots(stateDir string) (*slot.Store, error) {
+// openSlots opens the slots in a state directory, as the user who owns it if root runs this, and the file that is to be
+// staged, nil if there is none: perhaps only root may read that.
+func openSlots(stateDir, source string) (_ *slot.Store, from *os.File, err error) {
 	dir, err := filepath.Abs(stateDir)
 	if err != nil {
-		return nil, fmt.Errorf("state directory: %w", err)
+		return nil, nil, fmt.Errorf("state directory: %w", err)
 	}
 	if _, err := os.Stat(dir); err != nil {
-		return nil, advise(fmt.Errorf("state directory: %w; --state-dir names the agent's", err))
+		return nil, nil, advise(fmt.Errorf("state directory: %w; --state-dir names the agent's", err))
+	}
+	opened := source == ""
+	if !opened {
+		from, opened = owner.Open(source)
+	}
+	if err := becomeOwner(dir, slot.Dir, disk.Dir); err != nil {
+		if from != nil {
+			err = errors.Join(err, from.Close())
+		}
+		return nil, nil, err
+	}
+	if !opened {
+		if from, err = slot.OpenSource(source); err != nil {
+			return nil, nil, advise(err)
+		}
 	}
 	return slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Busy: func() error { return disk.Busy(dir, "") }}),
-		nil
+		from, nil
 }
 
 // advise adds to an error what to do about it.
 func advise(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w; run this as root or as the user of the agent", err)
+		return fmt.Errorf("%w; run this as the user of the agent, and who runs it as root acts as that user", err)
 	case errors.Is(err, slot.ErrChanged):
 		return fmt.Errorf("%w; look at it (tandem-node slot status), and order it again if it is still wanted", err)
 	case errors.Is(err, slot.ErrLocked):

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"tandem.internal/nodeagent/internal/slot"
@@ -23,10 +23,13 @@ type agentTarget struct {
 	out      printer
 }
 
-func (a agentTarget) stage(ctx context.Context, file string, cfg stageConfig) error {
-	src := slot.Source{File: file, Version: cfg.Version, Hash: wholeHash(cfg.Hash)}
-	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && !cfg.Force { // before the slot is emptied
-		_, hash, err := slot.Measure(ctx, slot.OpenDisk(filepath.Dir(file), nil), filepath.Base(file))
+func (a agentTarget) stage(ctx context.Context, from *os.File, cfg stageConfig) error {
+	src := slot.Source{Version: cfg.Version, Hash: wholeHash(cfg.Hash)}
+	if !cfg.Force { // before the slot is emptied
+		hash, err := slot.Hash(ctx, from)
+		if err == nil {
+			_, err = from.Seek(0, io.SeekStart)
+		}
 		if err != nil {
 			return err
 		}
@@ -39,7 +42,7 @@ func (a agentTarget) stage(ctx context.Context, file string, cfg stageConfig) er
 		}
 		src.Hash = cmp.Or(src.Hash, hash)
 	}
-	got, err := a.Stage(ctx, src)
+	got, err := a.StageFrom(ctx, from, src)
 	if err != nil {
 		return err
 	}

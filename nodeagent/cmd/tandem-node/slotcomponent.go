@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"text/tabwriter"
 	"time"
@@ -53,11 +54,11 @@ func order(o update.Order, obstacle string) func(update.Record) (update.Record, 
 	}
 }
 
-func (h handed) stage(ctx context.Context, file string, cfg stageConfig) error {
+func (h handed) stage(ctx context.Context, from *os.File, cfg stageConfig) error {
 	if cfg.Version == "" {
 		return errors.New("a component's file does not say its version: --version does")
 	}
-	o, err := h.Stage(ctx, file, cfg.Version, wholeHash(cfg.Hash), time.Now(),
+	o, err := h.StageFrom(ctx, from, cfg.Version, wholeHash(cfg.Hash), time.Now(),
 		func(r update.Record, o update.Order) (update.Record, error) {
 			o.Force = cfg.Force
 			return order(o, "")(r)

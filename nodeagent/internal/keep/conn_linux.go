@@ -66,7 +66,7 @@ func (k *keeper) accept(ctx context.Context, l *listener) {
 			}
 			continue
 		}
-		if !welcome(conn) {
+		if !k.welcome(conn) {
 			_ = conn.Close()
 			continue
 		}
@@ -81,20 +81,6 @@ func (k *keeper) accept(ctx context.Context, l *listener) {
 			k.attend(ctx, conn)
 		})
 	}
-}
-
-// welcome says whether a client is of the keeper's own user, or root.
-func welcome(conn *net.UnixConn) bool {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return false
-	}
-	var peer *syscall.Ucred
-	var perr error
-	err = raw.Control(func(fd uintptr) {
-		peer, perr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-	})
-	return err == nil && perr == nil && (peer.Uid == 0 || int(peer.Uid) == os.Geteuid())
 }
 
 // attend serves one client.

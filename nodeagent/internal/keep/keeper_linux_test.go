@@ -25,6 +25,8 @@ func TestMain(m *testing.M) {
 		os.Exit(asKeeper())
 	case "agent":
 		os.Exit(asAgent())
+	case "intruder":
+		os.Exit(asIntruder())
 	case "hog":
 		os.Exit(asHog())
 	}

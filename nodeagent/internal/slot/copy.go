@@ -43,6 +43,12 @@ func Measure(ctx context.Context, d Disk, name string) (size int64, hash string,
 	return size, hash, err
 }
 
+// Hash is that of what is left of a reader, sha256:…. It ends with ctx.
+func Hash(ctx context.Context, from io.Reader) (string, error) {
+	_, hash, err := sum(ctx, io.Discard, from)
+	return hash, err
+}
+
 func sum(ctx context.Context, to io.Writer, from io.Reader) (size int64, hash string, err error) {
 	h := sha256.New()
 	size, err = io.Copy(io.MultiWriter(to, h), &stopper{ctx, from})

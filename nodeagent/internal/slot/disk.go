@@ -50,8 +50,8 @@ type File interface {
 // ErrLocked says that another process holds a lock.
 var ErrLocked = errors.New("another process is at it")
 
-// osDisk is the real one. Everything in it may be read by every user who gets into the state
-// directory, so that what root has written by hand does not lock the agent out.
+// osDisk is the real one. Everything in it may be read by every user who gets into the state directory. No link below
+// it is followed.
 type osDisk struct {
 	dir   string
 	steps durable.Steps
@@ -63,7 +63,7 @@ func OpenDisk(dir string, steps durable.Steps) Disk { return osDisk{dir, steps} 
 func (d osDisk) path(name string) string { return filepath.Join(d.dir, name) }
 
 func (d osDisk) Read(name string, limit int64) (data []byte, err error) {
-	f, err := os.Open(d.path(name))
+	f, err := d.open(name, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,27 @@ func (d osDisk) Read(name string, limit int64) (data []byte, err error) {
 	return data, nil
 }
 
-func (d osDisk) Open(name string) (io.ReadCloser, error) { return os.Open(d.path(name)) }
+func (d osDisk) Open(name string) (io.ReadCloser, error) { return d.open(name, 0) }
+
+// open opens a regular file for reading. It follows no link in the place of one, and waits for no FIFO's writer.
+func (d osDisk) open(name string, flags int) (*os.File, error) {
+	path := d.path(name)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|flags, 0o644)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, fmt.Errorf("%s is a symbolic link: %w", path, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: errors.New("not a regular file")}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
 
 func (d osDisk) List(dir string) ([]string, error) {
 	entries, err := os.ReadDir(d.path(dir))
@@ -120,7 +140,10 @@ func (d osDisk) Mkdir(dir string) error {
 	above := filepath.Dir(path)
 	switch err := os.Mkdir(path, 0o755); {
 	case errors.Is(err, fs.ErrExist):
-		return nil
+		if info, lerr := os.Lstat(path); lerr != nil || info.IsDir() || dir == "." {
+			return lerr
+		}
+		return &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
 	case errors.Is(err, fs.ErrNotExist):
 		if err := os.MkdirAll(above, 0o700); err != nil {
 			return err
@@ -135,7 +158,7 @@ func (d osDisk) Mkdir(dir string) error {
 			return err
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); ok {
-			if err := os.Chown(path, int(st.Uid), int(st.Gid)); err != nil {
+			if err := os.Lchown(path, int(st.Uid), int(st.Gid)); err != nil {
 				return err
 			}
 		}
@@ -160,13 +183,9 @@ func (d osDisk) Remove(name string) error { return durable.Remove(d.path(name)) 
 const lockPause = 5 * time.Millisecond
 
 func (d osDisk) Lock(name string, wait time.Duration) (unlock func() error, err error) {
-	f, err := os.OpenFile(d.path(name), os.O_RDONLY|os.O_CREATE, 0o644)
+	f, err := d.open(name, os.O_CREATE)
 	if err != nil {
 		return nil, err
-	}
-	// Whoever made it, everybody may lock it; only its owner can say so.
-	if err := f.Chmod(0o644); err != nil && !errors.Is(err, fs.ErrPermission) {
-		return nil, errors.Join(err, f.Close())
 	}
 	began := time.Now()
 	for {

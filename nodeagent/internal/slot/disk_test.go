@@ -154,7 +154,7 @@ func TestRealDisk(t *testing.T) {
 					t.Fatalf("op %d, step %d: %+v %v", i, at, l, err)
 				}
 				if l.Slot == "a" {
-					if _, err := Version(t.Context(), l.Path); err != nil {
+					if _, err := Version(t.Context(), l.Path, ""); err != nil {
 						t.Errorf("op %d, step %d: %v", i, at, err)
 					}
 				}

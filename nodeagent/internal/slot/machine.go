@@ -2,15 +2,11 @@ package slot
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"tandem.internal/nodeagent/internal/boot"
@@ -72,45 +68,6 @@ func oomKills(path string) uint64 {
 		return 0
 	}
 	return n
-}
-
-// selfTestLimit is the time limit of a self-test.
-const selfTestLimit = 20 * time.Second
-
-// Version is the self-test of production: "BINARY version" has to exit with status 0 within 20 seconds
-// and to print "tandem-node VERSION". Its process group is killed when it does not.
-func Version(ctx context.Context, path string) (string, error) {
-	limited, cancel := context.WithTimeout(ctx, selfTestLimit)
-	defer cancel()
-	for {
-		version, err := version(limited, path)
-		switch {
-		case errors.Is(err, syscall.ETXTBSY) && limited.Err() == nil:
-			// A child that was forked at the wrong moment has the file open for writing until it executes.
-			time.Sleep(lockPause)
-		case err != nil && limited.Err() != nil && ctx.Err() == nil:
-			return "", fmt.Errorf("it did not end within %v", selfTestLimit)
-		default:
-			return version, err
-		}
-	}
-}
-
-func version(ctx context.Context, path string) (string, error) {
-	cmd := exec.CommandContext(ctx, path, "version")
-	cmd.Env = slices.DeleteFunc(os.Environ(),
-		func(v string) bool { return strings.HasPrefix(v, "TANDEM_") || strings.HasPrefix(v, "NOTIFY_SOCKET=") })
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
-	out := &limitedBuffer{limit: 4096}
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Run(); errors.Is(err, syscall.ENOEXEC) {
-		return "", errors.New("it is no program for this machine")
-	} else if err != nil {
-		return "", fmt.Errorf("%w: %s", err, bytes.TrimSpace(out.Bytes()))
-	}
-	return parseVersion(out.Bytes())
 }
 
 // parseVersion reads what "tandem-node version" prints.

@@ -59,7 +59,7 @@ type Config struct {
 	Steps durable.Steps
 	// Lock is how long a step waits for another one; 0: 20 seconds, far more than a step takes.
 	Lock time.Duration
-	// SelfTest starts a staged binary and returns the version that it says it is; nil: Version.
+	// SelfTest starts a staged binary and returns the version that it says it is; nil: Version, of what was measured.
 	SelfTest func(ctx context.Context, path string) (version string, err error)
 	// Busy says why no trial of a slot may begin now, such as that of a component; nil: nothing does.
 	Busy func() error
@@ -93,9 +93,6 @@ func Open(cfg Config) *Store {
 	}
 	if cfg.Lock == 0 {
 		cfg.Lock = 20 * time.Second
-	}
-	if cfg.SelfTest == nil {
-		cfg.SelfTest = Version
 	}
 	if cfg.Machine == nil {
 		cfg.Machine = Machine

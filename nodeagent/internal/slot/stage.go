@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"tandem.internal/nodeagent/internal/slot/record"
 )
@@ -34,17 +35,17 @@ type Staged struct {
 	Size    int64  `json:"size"` // bytes
 }
 
-// OpenSource opens a file that is to be staged. The error is ErrRefused if it is none: a FIFO is not even opened, since
-// that would wait for a writer.
+// OpenSource opens a file that is to be staged. The error is ErrRefused if it is none: nobody waits for the writer of a
+// FIFO.
 func OpenSource(file string) (*os.File, error) {
-	if info, err := os.Stat(file); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is not a file", ErrRefused, file)
-	}
-	f, err := os.Open(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	if info, err := f.Stat(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", ErrRefused, err), f.Close())
+	} else if !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%w: %s is not a file", ErrRefused, file), f.Close())
 	}
 	return f, nil
 }
@@ -128,7 +129,11 @@ func (s *Store) fill(ctx context.Context, id ID, from io.Reader, src Source) (St
 	if size != out.Size || hash != out.Hash {
 		return Staged{}, fmt.Errorf("stage: the disk does not give back what was written to slot %s", id)
 	}
-	if out.Version, err = s.cfg.SelfTest(ctx, filepath.Join(s.cfg.Dir, s.binary(id))); err != nil {
+	test := s.cfg.SelfTest
+	if test == nil {
+		test = func(ctx context.Context, path string) (string, error) { return Version(ctx, path, hash) }
+	}
+	if out.Version, err = test(ctx, filepath.Join(s.cfg.Dir, s.binary(id))); err != nil {
 		if ctx.Err() != nil {
 			return Staged{}, fmt.Errorf("stage: %w", ctx.Err())
 		}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -198,14 +199,20 @@ func ioError(err error) bool {
 // source is to blame, and slot.ErrLocked if another staging is under way.
 func (s *Store) Stage(ctx context.Context, file, version, hash string, now time.Time,
 	order func(update.Record, update.Order) (update.Record, error)) (o update.Order, err error) {
-	if err := update.CheckVersion(version); err != nil {
-		return o, fmt.Errorf("%w: %w", slot.ErrRefused, err)
-	}
 	from, err := slot.OpenSource(file)
 	if err != nil {
 		return o, err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
+	return s.StageFrom(ctx, from, version, hash, now, order)
+}
+
+// StageFrom is Stage with the file from a reader.
+func (s *Store) StageFrom(ctx context.Context, from io.Reader, version, hash string, now time.Time,
+	order func(update.Record, update.Order) (update.Record, error)) (o update.Order, err error) {
+	if err := update.CheckVersion(version); err != nil {
+		return o, fmt.Errorf("%w: %w", slot.ErrRefused, err)
+	}
 	unlock, err := s.disk.Lock(stageLock, 0)
 	if err != nil {
 		return o, fmt.Errorf("stage: %w", err)
