@@ -16,6 +16,7 @@ import (
 
 	"tandem.internal/broker/server"
 	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/clock"
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
@@ -33,6 +34,8 @@ import (
 type Deps struct {
 	Log *zap.Logger      // nil: silent
 	Now func() time.Time // nil: time.Now
+	// Machine tells whether Now has jumped; the zero value: that is not looked for. See ThisMachine.
+	Machine clock.Machine
 
 	Listeners    []net.Listener                              // of the embedded broker; nil: Config.Listen
 	TLSListener  net.Listener                                // below its TLS; nil: Config.ListenTLS
@@ -69,6 +72,7 @@ type App struct {
 	doors  []net.Listener
 	url    string // of the HTTP API over TCP; "": none
 	trust  trust
+	clock  *clock.Guard
 }
 
 // New opens the journal, the broker and the doors. What it opened is closed again when it fails.
@@ -98,6 +102,9 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 		return nil, err
 	}
 	a = &App{cfg: cfg, log: deps.Log, up: make(chan struct{})}
+	a.clock = clock.New(clock.Config{Now: deps.Now, Machine: deps.Machine, Steps: deps.Steps,
+		Path: filepath.Join(cfg.StateDir, clock.FileName)})
+	deps.Now = a.clock.Now
 	external := cfg.Broker != "" || deps.External
 
 	a.core, err = distribute.New(a.coreConfig(deps, journalPath, keys, external))
@@ -134,7 +141,7 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 	c := distribute.Config{
 		Kinds: kinds.All(),
 		Unit:  a.cfg.Unit, Version: settings.Version, Copy: a.cfg.copyPath(), Steps: deps.Steps,
-		Signer: keys.first, Keyring: keys, NewKey: a.cfg.NewKey, Now: deps.Now, Log: deps.Log, Fleet: deps.Fleet,
+		Signer: keys.first, Keyring: keys, NewKey: a.cfg.NewKey, Clock: a.clock, Log: deps.Log, Fleet: deps.Fleet,
 		Inbox: a.cfg.Inbox, Jitter: a.cfg.ReportJitter, StopMaintenance: a.cfg.StopMaintenance,
 		KeepRecords: a.cfg.KeepRecords,
 		Broker:      view.Broker{Embedded: !external, Address: a.cfg.Broker},

@@ -68,7 +68,7 @@ func (c *Config) httpOfCA() bool {
 
 // openDoors opens the listeners of the HTTP API and makes its handler.
 func (a *App) openDoors(deps Deps, undo *[]func() error) error {
-	clock, err := a.clock(deps)
+	clock, err := a.flooredClock(deps)
 	if err != nil {
 		return err
 	}
@@ -126,19 +126,15 @@ func (a *App) openDoors(deps Deps, undo *[]func() error) error {
 	return nil
 }
 
-// clock returns a clock that shows the wall time, but never a time before the newest journal record: with a
+// flooredClock returns a clock that shows the wall time, but never a time before the newest journal record: with a
 // wall clock that starts in 1970, an expired token must not count.
-func (a *App) clock(deps Deps) (func() time.Time, error) {
+func (a *App) flooredClock(deps Deps) (func() time.Time, error) {
 	floor, err := a.core.Newest()
 	if err != nil {
 		return nil, err
 	}
-	now := deps.Now
-	if now == nil {
-		now = time.Now
-	}
 	return func() time.Time {
-		if t := now(); t.After(floor) {
+		if t := deps.Now(); t.After(floor) {
 			return t
 		}
 		return floor

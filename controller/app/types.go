@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"tandem.internal/controller/internal/caller"
+	"tandem.internal/controller/internal/clock"
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/op"
@@ -49,6 +50,9 @@ type (
 	Tuning       = distribute.Config // what Deps.Tune is given
 	Faults       = journal.Faults
 )
+
+// ThisMachine is the machine that the program runs on.
+func ThisMachine() clock.Machine { return clock.ThisMachine() }
 
 // As returns a context in which somebody asks, by the name that the journal gets.
 func As(ctx context.Context, who string) context.Context { return caller.Named(ctx, who, "http") }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/hex"
@@ -179,7 +180,7 @@ func (a *Agent) linkConfig() link.Config {
 	}
 	var conf *tls.Config // the system's authorities
 	if a.renewer != nil {
-		conf = a.renewer.TLS(a.renewer.Current().Brokers[0].Name)
+		conf = a.renewer.TLS(cmp.Or(a.renewer.Current().Brokers[0].Name, link.Host(a.cfg.Broker)))
 	}
 	return link.Config{
 		TLS: conf, Broker: a.cfg.Broker, ClientID: me, Username: me, Password: a.cfg.Password,

@@ -44,14 +44,15 @@ func (a *Agent) beacon(m message) {
 		}
 		return
 	}
-	newest := a.trust.Newest
 	if !a.takeTrust(trust, h) {
 		return // the next beacon brings the same keys
 	}
 	a.heardBeacon()
 	a.view.Hear(time.Since(a.began), h.Mark, time.Duration(a.deps.Rand.Float64()*float64(inbox.ViewJitter)))
-	a.takeSignedTime(m.payload)
-	a.takeContact(m.payload, !m.retained && a.trust.Newest != newest)
+	if a.renewer != nil {
+		a.renewer.Heard(a.trust.Newest)
+	}
+	a.takeContact(m.payload, !m.retained && h.Newer)
 	if h.Again {
 		a.againAt = max(1, time.Since(a.began)+time.Duration(a.deps.Rand.Float64()*float64(h.Jitter)))
 	}
@@ -189,17 +190,6 @@ func (a *Agent) markKeysTaken() {
 
 // keyChange is the detail of an event about the pinned keys.
 type keyChange = event.KeysDetail
-
-// takeSignedTime gives the time of a beacon with a verified signature to the certificate's clock. That time has
-// passed even if the beacon is old.
-func (a *Agent) takeSignedTime(beacon []byte) {
-	if a.renewer == nil {
-		return
-	}
-	if b, err := wire.Decode[wire.Beacon](beacon); err == nil {
-		a.renewer.Heard(b.Time)
-	}
-}
 
 // TrustConfig is the configuration of tandem-node trust, as package settings reads it.
 type TrustConfig struct {

@@ -74,6 +74,16 @@ func parseBroker(s string) (address, error) {
 	return a, nil
 }
 
+// Host returns the host in the URL of a broker, as its certificate names it; "" for text that is not the URL of a
+// broker, and for a unix socket.
+func Host(broker string) string {
+	a, err := parseBroker(broker)
+	if err != nil {
+		return ""
+	}
+	return a.host
+}
+
 // Exposed reports whether messages to the broker with this URL cross a network without TLS. It returns false for text
 // that is not such a URL.
 func Exposed(broker string) bool {

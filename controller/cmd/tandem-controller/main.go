@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(app.GCPercent)
 	}
-	a, err := app.New(cfg, app.Deps{Log: log})
+	a, err := app.New(cfg, app.Deps{Log: log, Machine: app.ThisMachine()})
 	if err == nil {
 		err = a.Run(ctx)
 	}

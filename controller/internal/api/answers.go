@@ -66,5 +66,9 @@ func (a *API) ready(ctx context.Context) (op.Alive, error) {
 	if !st.Broker.Up {
 		return op.Alive{}, wire.New(wire.CodeUnavailable, "", "the broker cannot be reached")
 	}
+	if st.Clock != nil {
+		return op.Alive{}, wire.New(wire.CodeUnavailable, "",
+			"the clock has jumped: nothing is said to the nodes until it is right again or somebody confirms it")
+	}
 	return a.health(ctx)
 }

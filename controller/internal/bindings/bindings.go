@@ -37,6 +37,7 @@ func (b Core) Operations() []api.Operation {
 		api.Bind(op.UnsetHealthSettings, c.UnsetHealth),
 		api.Bind(op.AnnounceMaintenance, c.Maintain),
 		api.Ask(op.EndMaintenance, c.EndMaintenance),
+		api.Ask(op.ConfirmClock, c.ConfirmClock),
 		api.Bind(op.RebootNode, c.Reboot),
 		api.Bind(op.TryNode, c.Try),
 		api.Bind(op.ApproveNode, c.Approve),

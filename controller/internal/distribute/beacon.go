@@ -64,6 +64,9 @@ func (o *outbox) greet(nodes int) {
 
 // greetAt is when nodes are to be greeted; false: none are.
 func (o *outbox) greetAt() (time.Time, bool) {
+	if o.c.silent() {
+		return time.Time{}, false
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.spoken.Add(o.apart), o.greeting && o.session != 0

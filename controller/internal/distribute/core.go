@@ -23,6 +23,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/controller/internal/clock"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kind"
@@ -46,7 +47,8 @@ type Config struct {
 	NewKey  bool          // if the key that signs is lost, go on with another
 	Inbox   bool          // take submissions from MQTT; they carry no proof of their sender
 
-	Now   func() time.Time // nil: time.Now
+	Now   func() time.Time // nil: Clock, or time.Now
+	Clock *clock.Guard     // nil: jumps of the clock are not looked for
 	Log   *zap.Logger
 	Fleet fleet.Options // Unit, Epoch and Kinds are filled in
 	Kinds kind.Set      // of documents that there are
@@ -70,6 +72,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now
+		if c.Clock != nil {
+			c.Now = c.Clock.Now
+		}
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
@@ -117,6 +122,7 @@ type Core struct {
 	refusing atomic.Pointer[error]           // nil: messages are taken
 	failures atomic.Uint64                   // of the journal
 	stopping atomic.Bool                     // messages are not taken any more
+	jumped   atomic.Bool                     // the clock had, when somebody looked last
 
 	tickets   atomic.Uint64
 	waitingMu sync.Mutex
@@ -169,6 +175,9 @@ func New(cfg Config) (*Core, error) {
 	}
 	if err := c.load(); err != nil {
 		return nil, err
+	}
+	if err := c.beginClock(); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	if err := c.adopt(); err != nil {
 		return nil, errors.Join(err, c.Close())

@@ -142,8 +142,9 @@ func (o *outbox) set(p fleet.Publish, dirty bool) {
 }
 
 func (o *outbox) ask(a fleet.Ask) {
+	silent := o.c.silent()
 	o.mu.Lock()
-	if o.session != 0 {
+	if o.session != 0 && !silent {
 		o.asks = append(o.asks, a)
 	}
 	o.mu.Unlock()
@@ -232,6 +233,9 @@ func (o *outbox) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-beat.C:
+			if o.c.silent() {
+				continue
+			}
 			if b := o.beacon(true); o.isUp() {
 				o.send(b)
 			}
@@ -245,7 +249,7 @@ func (o *outbox) run(ctx context.Context) {
 
 // work publishes until there is nothing left or the session ends.
 func (o *outbox) work(ctx context.Context) {
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !o.c.silent() {
 		o.mu.Lock()
 		if o.session == 0 {
 			o.mu.Unlock()

@@ -71,6 +71,10 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 	if !s.Broker.Up {
 		s.Trouble = append(s.Trouble, "no session with the broker: "+s.Broker.Error)
 	}
+	if s.Clock = c.jumpView(); s.Clock != nil {
+		j, _ := c.jump()
+		s.Trouble = append(s.Trouble, "nothing is said to the nodes: "+jumpText(j))
+	}
 	if c.cfg.Trouble != nil {
 		s.Trouble = append(s.Trouble, c.cfg.Trouble()...)
 	}

@@ -52,7 +52,12 @@ func (c *Core) order(ctx context.Context, make func(ticket uint64) fleet.Event) 
 // ask is order with the whole answer.
 func (c *Core) ask(ctx context.Context, make func(ticket uint64) fleet.Event) fleet.Answer {
 	t, ch := c.ticket()
-	if !c.queue.put(item{event: make(t), ticket: t}, nil) {
+	ev := make(t)
+	if err := c.withheld(ev); err != nil {
+		c.takeTicket(t)
+		return fleet.Answer{Err: err}
+	}
+	if !c.queue.put(item{event: ev, ticket: t}, nil) {
 		c.takeTicket(t)
 		return fleet.Answer{Err: errStopped}
 	}

@@ -29,6 +29,13 @@ var (
 	})
 )
 
+// The controller's clock.
+var ConfirmClock = define(Op[None, view.ClockJump]{
+	Name: "clock.confirm", Route: "POST /v1/clock/confirm", Role: Operate,
+	About: "Takes what the machine's clock shows for the time, although it has jumped by more than a day, and speaks " +
+		"to the nodes again. A wrong-state if it has not. The answer is the jump.",
+})
+
 // Orders to one node. They are in the journal before they are sent, and nothing waits for a node that is
 // offline.
 var (

@@ -17,7 +17,8 @@ var (
 	})
 	Ready = define(Op[None, Alive]{
 		Name: "ready", Route: "GET /readyz", Form: Probe,
-		About: "Says that submissions are taken and the broker is reached. Otherwise the status is 503.",
+		About: "Says that submissions are taken, the broker is reached, and the clock has not jumped. Otherwise the " +
+			"status is 503.",
 	})
 	ShowAPI = define(Op[None, []byte]{
 		Name: "api", Route: "GET /v1/openapi.json", Role: View, Form: Raw,

@@ -311,8 +311,17 @@ type UnitStatus struct {
 	Broker      Broker       `json:"broker"`                // the controller's road to its nodes
 	Config      SourceStatus `json:"config"`                // of the unit configuration
 	Maintenance *Maintenance `json:"maintenance,omitempty"` // that is announced to the nodes
+	Clock       *ClockJump   `json:"clock,omitempty"`       // why nothing is said to the nodes; absent: it is
 	InError     []NodeError  `json:"inError,omitempty"`     // nodes that are in error, as they told; at most 200
 	Trouble     []string     `json:"trouble,omitempty"`     // what an operator should look at, in words
+}
+
+// ClockJump is a jump of the controller's clock by more than a day.
+type ClockJump struct {
+	Since   time.Time `json:"since"`   // when it was noticed, by time
+	Time    time.Time `json:"time"`    // what time it would be without the jump; the controller goes by it
+	Clock   time.Time `json:"clock"`   // what the machine's clock shows
+	Seconds int64     `json:"seconds"` // by which it jumped; negative: back
 }
 
 // Broker is the controller's road to its nodes.

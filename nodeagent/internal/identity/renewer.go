@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -72,7 +73,7 @@ type Renewer struct {
 
 	mu         sync.Mutex
 	id         *Identity
-	heard      time.Time // newest time that somebody trusted has signed
+	heard      time.Time // newest time that a beacon has told
 	reported   EventType // newest one that was reported, until a renewal succeeds
 	reason     wire.Code
 	reportedAt time.Time
@@ -129,44 +130,87 @@ func (k *Renewer) Taken() error {
 	return nil
 }
 
-// Heard takes in a time that the controller has signed: a node whose clock stands in 1970 learns
-// from it that its certificate is to be renewed.
+// Heard takes in the newest time that the controller has told, in place of the one before: a node whose clock stands
+// in 1970 learns from it that its certificate is to be renewed. It goes back where the node believes the controller
+// that it went back (inbox.Trust). One after the CA's end is not believed.
 func (k *Renewer) Heard(t time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if t.After(k.heard) {
+	if !t.After(k.id.ca.NotAfter) {
 		k.heard = t
 	}
 }
 
 // Now is the wall clock, but never a time that is known to have passed.
 func (k *Renewer) Now() time.Time {
+	return k.times()[0]
+}
+
+// times are what time it may be, the likeliest first: the wall clock, but no time that is known to have passed; the
+// same without what was heard, which comes from a clock that may have been wrong; the wall clock alone.
+func (k *Renewer) times() [3]time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.cfg.Now()
-	for _, t := range []time.Time{k.heard, k.id.known()} {
-		if t.After(now) {
-			now = t
-		}
+	wall := k.cfg.Now()
+	own := later(wall, k.id.known())
+	return [3]time.Time{later(own, k.heard), own, wall}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
-	return now
+	return a
 }
 
 // TLS is the configuration for connections to a broker: TLS 1.3, nobody trusted but the unit's
 // CA, and on each connection the certificate that is newest then. name is what the broker's
-// certificate must bear; "": the host that is dialled.
+// certificate must bear.
 func (k *Renewer) TLS(name string) *tls.Config {
-	roots := x509.NewCertPool()
-	roots.AddCert(k.Current().ca) // a renewal does not change it
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
-		RootCAs:    roots,
 		ServerName: name,
-		Time:       k.Now,
+		// The usual verification knows one time only. What replaces it is VerifyConnection, which runs in every
+		// handshake before anything is sent.
+		InsecureSkipVerify: true,
+		VerifyConnection:   func(cs tls.ConnectionState) error { return k.verify(cs, name) },
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return &k.Current().cert, nil
 		},
 	}
+}
+
+// verify is the usual verification of a server's certificate. One that has expired, or is not valid yet, by what was
+// heard is tried by the node's own clock: a controller whose clock was wrong must not lock the node out.
+func (k *Renewer) verify(cs tls.ConnectionState, name string) error {
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	roots.AddCert(k.Current().ca) // a renewal does not change it
+	for _, c := range cs.PeerCertificates[1:] {
+		between.AddCert(c)
+	}
+	if name == "" {
+		return errors.New("identity: no name is known that the other side's certificate must bear")
+	}
+	var first error
+	for i, now := range k.times() {
+		_, err := cs.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: name,
+			CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		if err == nil {
+			if i > 0 {
+				k.cfg.Log.Warn("a certificate holds by this node's own clock only", zap.String("of", name),
+					zap.Time("clock", now), zap.Time("heard", k.times()[0]))
+			}
+			return nil
+		}
+		if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); !ok || invalid.Reason != x509.Expired {
+			first = err // no time would help
+			break
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return &tls.CertificateVerificationError{UnverifiedCertificates: cs.PeerCertificates, Err: first}
 }
 
 // Run renews the certificate when two thirds of its life are over, until ctx ends.

@@ -36,6 +36,20 @@ type Trust struct {
 
 	offset time.Duration // the controller's clock minus the node's
 	skewed bool
+	leap   leap // a time that is not believed yet
+}
+
+// MaxLeap is how far a beacon's time may be ahead of what the node expects and is believed at once. Beyond it beacons
+// have to go on with that time for leapWait, evenly: a clock that was wrong for a moment is not kept in mind.
+const (
+	MaxLeap  = 24 * time.Hour
+	leapWait = 10 * time.Minute
+)
+
+// leap is a time far ahead that beacons tell.
+type leap struct {
+	first, last time.Time // that they told; zero: none does
+	since       time.Time // when the first came, by the node's clock
 }
 
 // Floor is where the documents of a node stood when it joined: a node that has lost its state tells
@@ -87,6 +101,7 @@ type Heard struct {
 	Refused  *wire.Error   // the beacon counts for nothing
 	KnownKey bool          // with Refused: it was not about the key
 	Mark     string        // changes when the controller issues a document; "": it has none
+	Newer    bool          // its time is another than that of all before
 }
 
 // Beacon takes a beacon in. The first valid one of the unit pins its keys, unless keys are
@@ -223,12 +238,20 @@ func (t Trust) Provisioned(key seal.Trust) (Trust, bool) {
 
 // clock learns the controller's time. A beacon that is played again does not move it: one that is
 // older than the newest counts only if it comes with a higher epoch, or if the node's own clock agrees
-// with it, for then it was the controller's clock that was ahead and has been set right.
+// with it, for then it was the controller's clock that was ahead and has been set right. One that is far
+// ahead does not move it either, until others have borne it out.
 func (t *Trust) clock(b *wire.Beacon, now time.Time, retained, newEpoch bool, h *Heard) {
 	offset := b.Time.Sub(now)
 	later := newEpoch || b.Time.After(t.Newest)
+	ahead := b.Time.Sub(t.Corrected(now))
+	if !t.Newest.IsZero() && ahead > MaxLeap && offset.Abs() > MaxSkew {
+		if !b.Up || retained || !t.borneOut(b.Time, now, ahead, h) {
+			return
+		}
+	}
 	if !b.Up || retained {
 		if later {
+			h.Newer = !b.Time.Equal(t.Newest)
 			t.Newest = b.Time
 		}
 		return
@@ -236,12 +259,33 @@ func (t *Trust) clock(b *wire.Beacon, now time.Time, retained, newEpoch bool, h 
 	if !later && offset.Abs() > MaxSkew {
 		return
 	}
+	h.Newer, t.leap = !b.Time.Equal(t.Newest), leap{}
 	t.Newest, t.offset = b.Time, offset
 	skewed := offset.Abs() > MaxSkew
 	if skewed && !t.skewed {
 		h.Skew = offset
 	}
 	t.skewed = skewed
+}
+
+// borneOut takes in a time far ahead, and reports whether it is to be believed. It is if beacons have told it for
+// leapWait, each a later one, as far apart as by the node's clock, and none has told another time in between.
+func (t *Trust) borneOut(at, now time.Time, ahead time.Duration, h *Heard) bool {
+	l := t.leap
+	own := now.Sub(l.since)
+	switch even := (at.Sub(l.first) - own).Abs() <= MaxSkew; {
+	case l.first.IsZero() || !even && (at.After(l.last) || own >= leapWait):
+		t.leap = leap{first: at, last: at, since: now}
+		h.Skew = ahead
+	case !at.After(l.last):
+		return false // played again
+	case own >= leapWait:
+		return true
+	default:
+		t.leap.last = at
+	}
+	h.Newer = true
+	return false
 }
 
 // Corrected is the controller's clock, as far as the node knows it, and never a time that is known to

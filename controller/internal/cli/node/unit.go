@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -87,6 +88,10 @@ func printUnit(a *command.App, st view.UnitStatus) {
 	}
 	broker.Text = st.Broker.Address + " (" + kind + "), " + broker.Text
 	t.Add("Broker", broker)
+	if c := st.Clock; c != nil {
+		t.Add("Clock", term.Red.Cell("has jumped to "+c.Clock.Format(time.DateTime)+", and should show "+
+			c.Time.Format(time.DateTime)+" UTC"))
+	}
 	known := st.Epoch != 0 // not while the journal cannot be written: the trouble below says why
 	if known {
 		t.Add("Journal", fmt.Sprintf("newest record %d, epoch %d", st.Rev, st.Epoch))
