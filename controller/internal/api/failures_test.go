@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -93,6 +94,35 @@ func TestFailuresOfTheUnit(t *testing.T) {
 	}
 	if w := call(h, "GET", "/healthz", ""); w.Code != 200 {
 		t.Errorf("not healthy without a broker: %s", w.Body)
+	}
+}
+
+// A controller whose clock has jumped is not ready until somebody confirms it: it does not speak to the nodes.
+func TestJumpedClockIsNotReady(t *testing.T) {
+	u := apitest.Start(t)
+	h := api.New(u, api.Config{Tokens: keys})
+	confirm := func(status int) string {
+		t.Helper()
+		w := call(h, "POST", "/v1/clock/confirm", "")
+		if w.Code != status {
+			t.Errorf("confirm: %d %s", w.Code, w.Body)
+		}
+		return w.Body.String()
+	}
+	confirm(409)
+	u.Jump(40 * 24 * time.Hour)
+	if w := call(h, "GET", "/readyz", ""); w.Code != 503 || !strings.Contains(w.Body.String(), "clock has jumped") {
+		t.Errorf("ready with a clock that has jumped: %d %s", w.Code, w.Body)
+	}
+	if w := call(h, "GET", "/v1/unit/status", ""); !strings.Contains(w.Body.String(), `"seconds":3456000`) ||
+		!strings.Contains(w.Body.String(), "tandem clock confirm") {
+		t.Errorf("status: %s", w.Body)
+	}
+	if body := confirm(200); !strings.Contains(body, `"seconds":3456000`) {
+		t.Errorf("confirmed: %s", body)
+	}
+	if w := call(h, "GET", "/readyz", ""); w.Code != 200 {
+		t.Errorf("not ready after it was confirmed: %s", w.Body)
 	}
 }
 

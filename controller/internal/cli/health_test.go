@@ -36,6 +36,9 @@ var maintained = played(func(u *apitest.Rig) {
 	must(err)
 })
 
+// jumped is a unit whose clock has jumped.
+var jumped = played(func(u *apitest.Rig) { u.Jump(40 * 24 * time.Hour) })
+
 // told gives the unit events of nodes and orders of operators.
 func told() (entries []view.Entry) {
 	for i, e := range []view.Entry{
@@ -175,6 +178,10 @@ func TestHealthCommands(t *testing.T) {
 		{"unit-maintenance-end", "unit maintenance --end", maintained},
 		{"unit-maintenance-end-none", "unit maintenance --end", nil},
 		{"unit-status-maintenance", "unit status", maintained},
+		{"unit-status-clock", "unit status", jumped},
+		{"health-set-clock", "health set --all --reset 7d", jumped},
+		{"clock-confirm", "clock confirm", jumped},
+		{"clock-confirm-none", "clock confirm", nil},
 		{"events-health", "events", tells(told())},
 		{"events-alerts", "events --type alert --node node-1", tells(told())},
 	} {

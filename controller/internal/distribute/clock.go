@@ -63,8 +63,8 @@ func jumpText(j clock.Jump) string {
 	if j.By < 0 {
 		way = "behind"
 	}
-	return fmt.Sprintf("this machine's clock shows %s, %v %s what it should; set it right, or, if it is right, "+
-		"tandem clock confirm", j.Clock.UTC().Format(time.RFC3339), j.By.Abs().Round(time.Second), way)
+	return fmt.Sprintf("this machine's clock shows %s, %.1f days %s what it should; set it right, or, if it is right, "+
+		"tandem clock confirm", j.Clock.UTC().Format(time.RFC3339), j.By.Abs().Hours()/24, way)
 }
 
 func jumpError(j clock.Jump) *wire.Error { return wire.New(wire.CodeUnavailable, "", jumpText(j)) }
@@ -114,7 +114,7 @@ func (c *Core) ConfirmClock(ctx context.Context) (view.ClockJump, error) {
 		c.step(fleet.Remark{Who: who, Data: view.Remark{Text: text}})
 		c.commit()
 		c.silent() // which says that this is over
-		c.outbox.kick()
+		c.outbox.send(c.outbox.beacon(true))
 	}); lerr != nil {
 		return view.ClockJump{}, lerr
 	}

@@ -17,6 +17,7 @@ import (
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/bindings"
 	"tandem.internal/controller/internal/ca"
+	"tandem.internal/controller/internal/clock"
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
@@ -46,6 +47,7 @@ type Rig struct {
 
 	mu     sync.Mutex
 	now    time.Time
+	jumped time.Duration // by which the machine's clock is ahead of that
 	said   uint64 // number of the newest message of a node
 	refuse map[string]*wire.Error
 	silent map[string]bool
@@ -64,7 +66,7 @@ func start(tb testing.TB, now time.Time) *Rig {
 	keys := newKeyring()
 	core, err := distribute.New(distribute.Config{
 		Kinds: kinds.All(), Unit: unit, Version: "1.0.0", Copy: filepath.Join(dir, copyName), Signer: keys[0],
-		Keyring: keys, Now: r.Now, Fleet: fleet.Options{CheckTimeout: checkTimeout},
+		Keyring: keys, Clock: r.clock(), Fleet: fleet.Options{CheckTimeout: checkTimeout},
 		Broker: view.Broker{Embedded: true, Address: "127.0.0.1:1883"},
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(filepath.Join(dir, journalName), journal.Options{MapSize: 1 << 24, Now: r.Now})
@@ -114,6 +116,24 @@ func (r *Rig) Now() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now
+}
+
+// Jump has the machine's clock jump: it shows another time than Now from then on.
+func (r *Rig) Jump(by time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.jumped += by
+}
+
+// clock is the machine's clock, guarded.
+func (r *Rig) clock() *clock.Guard {
+	wall := func() time.Time {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.now.Add(r.jumped)
+	}
+	return clock.New(clock.Config{Now: wall,
+		Machine: clock.Machine{Uptime: func() time.Duration { return r.Now().Sub(time.Time{}) }}})
 }
 
 // Advance moves the clock on. What is due then is done before the core deals with anything else.
