@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,6 +62,10 @@ type unit struct {
 	others *trust.Rig                 // another unit, u2
 	sieges []*siege
 
+	ahead     atomic.Int64 // by which the clock of the controller's machine is ahead of the unit's, in nanoseconds
+	booted    time.Time    // of that machine
+	unguarded bool         // the controller is one from before it looked for jumps
+
 	// witnesses hear everything: an operator, and at a broker of the site the broker itself.
 	witnesses []*rawmqtt.Client
 	hand      *rawmqtt.Client // may do everything, as the broker may; nil: embedded
@@ -70,14 +75,18 @@ type unit struct {
 }
 
 // newUnit starts a unit, with a node whose certificate has expired, at a broker.
-func newUnit(t *testing.T, k kind) *unit {
+func newUnit(t *testing.T, k kind, change ...func(*unit)) *unit {
 	u := &unit{Rig: trust.Idle(t), t: t, kind: k, certs: map[string]tls.Certificate{}, stop: map[string]func(){},
 		others: trust.Idle(t)}
+	for _, f := range change {
+		f(u)
+	}
 	if k == mosquitto {
 		site.FindMosquitto(t)
 	}
 	u.Deps = func(d *controller.Deps) { // a hundred configurations a minute are not what is tried here
 		d.Fleet.Limits.StateRate, d.Fleet.Limits.StateBurst = 1e6, 1e6
+		u.keepTime(d)
 	}
 	u.others.Start(func(c *controller.Config) { c.Unit = "u2" })
 	u.others.Joined("n1")

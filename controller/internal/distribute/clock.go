@@ -48,6 +48,7 @@ func (c *Core) jump() (clock.Jump, bool) {
 		c.Misbehaved("", "", jumpError(j))
 	} else {
 		c.cfg.Log.Info("the clock is right again, or confirmed: the nodes are spoken to")
+		c.outbox.kick()
 	}
 	return j, jumped
 }
