@@ -120,7 +120,8 @@ func (g *Guard) save() error {
 	if g.cfg.Path == "" || g.cfg.Machine.Boot == "" {
 		return nil
 	}
-	data, err := json.Marshal(&mark{Boot: g.cfg.Machine.Boot, Up: int64(g.up), At: g.at.UTC()}, json.Deterministic(true))
+	m := mark{Boot: g.cfg.Machine.Boot, Up: int64(g.up), At: g.at.UTC()}
+	data, err := json.Marshal(&m, json.Deterministic(true))
 	if err == nil {
 		err = durable.WriteFile(g.cfg.Path, data, 0o600, g.cfg.Steps)
 	}

@@ -18,14 +18,14 @@ from join import EMPTY, SERVER, ask_door, load, tls, write
 from messages import (ANY, BEACON, DESIRED, REQUEST, SECOND, Refused, beacon_lines, compact, desired_lines, fields,
                       instant, integer, judge, listed_keys, parse, prove, read, request_lines, sha, span, stamp, verify)
 
-MAX_BODY, MAX_EVENTS, SKEW = 65536, 1000, 30 * SECOND
+MAX_BODY, MAX_EVENTS, SKEW, DAY = 65536, 1000, 30 * SECOND, 86400 * SECOND
 
 
 class Agent:
     """The node. Everything happens on one thread, in session and tick."""
 
     def __init__(self, args):
-        self.args, self.stopping, self.session, self.client, self.offset = args, False, 0, None, 0
+        self.args, self.stopping, self.session, self.client, self.offset, self.leap = args, False, 0, None, 0, None
         self.state = load(self.at("state.json")) or json.loads(compact(EMPTY))
         self.identity = load(self.at("identity.json")) or {"unit": args.unit, "node": args.node, "brokers": []}
         self.unit, self.node = self.identity["unit"], self.identity["node"]
@@ -155,9 +155,10 @@ class Agent:
             t["epoch"] = b["epoch"]
         if b["epoch"] == t["epoch"]:
             later, skew = higher or at > t["newest"], at - time.time_ns()
-            if later:
+            leaps = self.leaps(at, skew, b["up"] and not retained)
+            if later and not leaps:
                 t["newest"], t["heard"] = at, [b["epoch"], stamp(at)]
-            if b["up"] and not retained and (later or abs(skew) <= SKEW):
+            if b["up"] and not retained and not leaps and (later or abs(skew) <= SKEW):
                 t["newest"], self.offset = at, skew
         self.save()
         if not self.greeted:  # live names the newest beacon, once this session has heard one
@@ -166,6 +167,21 @@ class Agent:
         waiting, self.waiting = self.waiting, {}
         for kind, (_, payload) in waiting.items():
             self.hear("desired/" + kind, self.desired, kind, payload)
+
+    def leaps(self, at, skew, now):
+        """Whether a beacon's time is too far ahead of what is expected, and has not been borne out for ten minutes."""
+        expected = max(time.time_ns() + self.offset, self.state["trust"]["newest"])
+        if not self.state["trust"]["newest"] or at - expected <= DAY or abs(skew) <= SKEW:
+            self.leap = None if now else self.leap
+            return False
+        if now:
+            first, since = self.leap or (at, time.monotonic())
+            own = time.monotonic() - since
+            if abs((at - first) / SECOND - own) > SKEW / SECOND:
+                first, since, own = at, time.monotonic(), 0
+            self.leap = (first, since)
+            return own < 600
+        return True
 
     def door(self, path):
         """What the join door answers; None if it cannot be reached now."""
