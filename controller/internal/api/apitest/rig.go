@@ -48,7 +48,7 @@ type Rig struct {
 	mu     sync.Mutex
 	now    time.Time
 	jumped time.Duration // by which the machine's clock is ahead of that
-	said   uint64 // number of the newest message of a node
+	said   uint64        // number of the newest message of a node
 	refuse map[string]*wire.Error
 	silent map[string]bool
 	log    string   // of every slot that there is
