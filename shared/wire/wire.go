@@ -311,6 +311,7 @@ type Submission struct {
 	From          string         `json:"from"` // who submits, for the journal
 	Mode          Mode           `json:"mode,omitempty"`
 	ConfirmWithin string         `json:"confirmWithin,omitempty"`
+	Force         bool           `json:"force,omitzero"` // also if the same document has failed before
 	Document      jsontext.Value `json:"document,omitzero"`
 }
 

@@ -44,6 +44,7 @@ type submitted struct {
 	what, id, hash string
 	mode           wire.Mode
 	within         time.Duration
+	force          bool
 }
 
 type answer struct {
@@ -71,7 +72,7 @@ func (b *inbox) remember(j *journal.Journal) error {
 		v, err := record.ParseVerdict(r.Data)
 		if err == nil && v.Via == viaInbox {
 			answered = append(answered,
-				answer{submitted{r.Kind, v.ID, v.Hash, v.Mode, v.Within.Std()},
+				answer{submitted{r.Kind, v.ID, v.Hash, v.Mode, v.Within.Std(), v.Forced},
 					wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: r.Type.String(), Error: v.Error}})
 			answered = answered[max(0, len(answered)-maxAnswered):]
 		}
@@ -128,14 +129,14 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 		return
 	}
 	s := view.Submission{Kind: kind, Document: m.Document, Who: m.From, Via: viaInbox, ID: m.ID,
-		Mode: cmp.Or(m.Mode, wire.ModeApply)}
+		Mode: cmp.Or(m.Mode, wire.ModeApply), Force: m.Force}
 	if m.ConfirmWithin != "" {
 		if s.ConfirmWithin, err = duration.Parse(m.ConfirmWithin); err != nil {
 			b.turnAway(c, what, topic, m.ID, wire.New(wire.CodeInvalidArgument, "/confirmWithin", err.Error()))
 			return
 		}
 	}
-	this := submitted{what, m.ID, wire.Hash(m.Document), s.Mode, s.ConfirmWithin}
+	this := submitted{what, m.ID, wire.Hash(m.Document), s.Mode, s.ConfirmWithin, s.Force}
 	if again, ok := b.begin(this); !ok {
 		if again != nil {
 			c.reply(what, *again)

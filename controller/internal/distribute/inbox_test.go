@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -70,6 +71,46 @@ func TestInboxTurnsAway(t *testing.T) {
 		}
 		if got := r.records(record.Accepted, record.Refused); len(got) != 0 {
 			t.Errorf("verdicts %+v", got)
+		}
+	})
+}
+
+// What has failed is taken from the cloud side when it insists, in a submission of its own.
+func TestInboxForce(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		submit := func(id string, mode wire.Mode, force bool) string {
+			s := wire.Submission{V: wire.Version, ID: id, From: "cloud", Mode: mode, Force: force,
+				Document: faultyDoc("1.0.0")}
+			if mode == wire.ModeTry {
+				s.ConfirmWithin = "PT10S"
+			}
+			r.deliver(topic.ForInbox(faultyUnit, "config"), wire.Encode(&s))
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			payload, _ := r.broker.Retained(topic.ForOutbox(faultyUnit, "config"))
+			a, err := wire.Decode[wire.Answer](payload)
+			if err != nil || a.ID != id {
+				t.Fatalf("%s: %s, %v", id, payload, err)
+			}
+			if a.Error != nil {
+				return string(a.Error.Code)
+			}
+			return a.State
+		}
+		for _, c := range []struct {
+			id    string
+			mode  wire.Mode
+			force bool
+			want  string
+		}{
+			{"a", wire.ModeTry, false, "accepted"}, // and nobody confirms
+			{"b", wire.ModeApply, false, string(wire.CodeQuarantined)},
+			{"b", wire.ModeApply, true, "accepted"},
+			{"b", wire.ModeApply, false, string(wire.CodeQuarantined)}, // delivered again: as answered
+		} {
+			if got := submit(c.id, c.mode, c.force); got != c.want {
+				t.Errorf("%+v: %s", c, got)
+			}
 		}
 	})
 }

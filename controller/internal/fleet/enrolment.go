@@ -132,6 +132,16 @@ func (f *Fleet) proving() map[string]bool {
 	return all
 }
 
+// witnesses says of a node whether its failures count against a document that is submitted again. Revoked nodes do not
+// count, nor nodes that do not prove what they say where others do: whoever is the broker could make them up.
+func (f *Fleet) witnesses() func(node string) bool {
+	revoked, proving, some := f.revoked(), f.proving(), false
+	for _, proves := range proving {
+		some = some || proves
+	}
+	return func(node string) bool { return !revoked[node] && (proving[node] || !some) }
+}
+
 // CA is the fingerprint of the CA that the unit's nodes trust; "" while none has joined.
 func (f *Fleet) CA() string { return f.enrolled.CA() }
 

@@ -33,13 +33,13 @@ func (s *step) failedBefore(src *source, ev *Submit) *wire.Error {
 	return nil
 }
 
-// broke returns the error of the first node that has failed at the newest document of a source.
+// broke returns the error of the first node that has failed at the newest document of a source, and counts.
 func (s *step) broke(src *source) *wire.Error {
-	revoked := s.revoked()
+	counts := s.witnesses()
 	for _, o := range s.madeFrom(src) {
 		for _, n := range s.sorted() {
 			k := n.Kinds[o.Name]
-			if k == nil || !k.Broke() || revoked[n.Name] {
+			if k == nil || !k.Broke() || !counts(n.Name) {
 				continue
 			}
 			if k.Last.Error == nil {
