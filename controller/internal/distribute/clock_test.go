@@ -2,6 +2,7 @@ package distribute
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,12 +15,12 @@ import (
 
 const days = 24 * time.Hour
 
-// withClock is withFaults with a machine whose clock the test sets, by *shift.
-func withClock(t *testing.T, f func(t *testing.T, r *faulty, shift *time.Duration)) {
-	var shift time.Duration
+// withClock is withFaults with a machine whose clock the test sets, by nanoseconds in shift.
+func withClock(t *testing.T, f func(t *testing.T, r *faulty, shift *atomic.Int64)) {
+	var shift atomic.Int64
 	tune := func(c *Config) {
 		began := time.Now()
-		c.Clock = clock.New(clock.Config{Now: func() time.Time { return time.Now().Add(shift) },
+		c.Clock = clock.New(clock.Config{Now: func() time.Time { return time.Now().Add(time.Duration(shift.Load())) },
 			Machine: clock.Machine{Uptime: func() time.Duration { return time.Since(began) }}})
 	}
 	withFaults(t, tune, func(t *testing.T, r *faulty) { f(t, r, &shift) })
@@ -27,11 +28,11 @@ func withClock(t *testing.T, f func(t *testing.T, r *faulty, shift *time.Duratio
 
 // A clock that is wrong for two seconds is never heard by a node, and all goes on when it is right again.
 func TestClockIsWrongForAMoment(t *testing.T) {
-	withClock(t, func(t *testing.T, r *faulty, shift *time.Duration) {
+	withClock(t, func(t *testing.T, r *faulty, shift *atomic.Int64) {
 		r.join("n1")
 		r.install("1.0.0")
 		sent := r.broker.total()
-		*shift = 40 * days
+		shift.Store(int64(40 * days))
 		for range 10 { // longer than anybody would wait
 			r.join("n2") // who would be greeted, and asked
 			r.join("n1")
@@ -47,7 +48,7 @@ func TestClockIsWrongForAMoment(t *testing.T) {
 			!strings.Contains(strings.Join(s.Trouble, " "), "nothing is said to the nodes") {
 			t.Errorf("%+v %v", s, err)
 		}
-		*shift = 0
+		shift.Store(int64(0))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if at := r.beacon().Time; time.Since(at).Abs() > time.Minute {
@@ -75,13 +76,13 @@ func TestClockIsWrongForAMoment(t *testing.T) {
 // Somebody confirms a jump; one back begins a higher epoch, for nodes would take beacons for recorded ones.
 func TestClockIsConfirmed(t *testing.T) {
 	for _, by := range []time.Duration{40 * days, -40 * days} {
-		withClock(t, func(t *testing.T, r *faulty, shift *time.Duration) {
+		withClock(t, func(t *testing.T, r *faulty, shift *atomic.Int64) {
 			r.join("n1")
 			r.install("1.0.0")
 			_, err := r.core.ConfirmClock(t.Context())
 			r.mustBe("nothing to confirm", err, wire.CodeWrongState)
 			epoch := r.beacon().Epoch
-			*shift = by
+			shift.Store(int64(by))
 			j, err := r.core.ConfirmClock(t.Context())
 			if err != nil || j.Seconds != int64(by/time.Second) {
 				t.Fatalf("%+v %v", j, err)
