@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/shared/wire"
 )
 
@@ -92,12 +93,17 @@ func (c *Client) Keeper(ctx context.Context) (Keeper, error) {
 
 // Start starts a run. If its ID is known, nothing is started and the known run's status returned, so a
 // Start that was not answered can be repeated. A program that cannot be executed is no error of Start:
-// the run has Exited with Status.Error.
+// the run has Exited with Status.Error. So has one that cannot be confined as it should be, with a keeper that knows of
+// that; one that does not answers CodeNotSupported.
 func (c *Client) Start(ctx context.Context, run Run) (Status, error) {
 	if err := run.Check(); err != nil {
 		return Status{}, err
 	}
-	return c.one(ctx, request{Op: opStart, Run: &run})
+	op := opStart
+	if run.Confine != nil && run.Confine.Least.AtLeast(confine.Basic) {
+		op = opConfine
+	}
+	return c.one(ctx, request{Op: op, Run: &run})
 }
 
 // List returns every run that the keeper remembers, by ID.

@@ -240,7 +240,7 @@ func (k *keeper) call(c call) {
 		if a.Error = k.quit(r.Force); a.Error == nil && len(k.runs) > 0 {
 			k.note("told to end")
 		}
-	case r.Op == opStart && r.Run != nil:
+	case (r.Op == opStart || r.Op == opConfine) && r.Run != nil:
 		var s Status
 		if s, a.Error = k.start(*r.Run); a.Error == nil {
 			a.Status = []Status{s}

@@ -22,9 +22,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/shared/wire"
 )
 
@@ -66,6 +68,15 @@ type Run struct {
 	StopGrace time.Duration `json:"stopGrace,omitzero"`
 	Log       Log           `json:"log"`
 	User      *User         `json:"user,omitempty"` // nil: the keeper's own
+	// Confine says what it may reach; nil: it is not confined. Runs of one Dir at the same time have what the first of
+	// them was given, and may signal each other. A keeper of protocol 1 confines nothing.
+	Confine *Confine `json:"confine,omitempty"`
+}
+
+// Confine is how a run is confined, as far as the kernel lets it.
+type Confine struct {
+	Least confine.Level `json:"least,omitempty"` // with less it is not started
+	Room  confine.Room  `json:"room"`
 }
 
 // Log says where standard output and standard error go: to Path.1, Path.2 and so on, of which the
@@ -121,6 +132,7 @@ type Status struct {
 	// left. 0 also where that cannot be told.
 	OOMKills uint64 `json:"oomKills,omitzero"`
 	Dropped  int64  `json:"dropped,omitzero"` // bytes of output that the disk did not take
+	Confined confine.Level `json:"confined,omitempty"` // how far it is, or was
 	// processes of it that the kernel did not let be killed within half a minute
 	Left  int    `json:"left,omitzero"`
 	Error string `json:"error,omitempty"` // why it could not be started; State is Exited then
@@ -156,7 +168,16 @@ func (r *Run) Check() *wire.Error {
 		return bad("/dir", "the directory has to be an absolute path")
 	}
 	size := 0
-	for _, words := range [][]string{r.Argv, r.Env, r.Cgroups, {r.Dir, r.Log.Path}} {
+	texts := [][]string{r.Argv, r.Env, r.Cgroups, {r.Dir, r.Log.Path}}
+	if c := r.Confine; c != nil {
+		texts = append(texts, c.Room.Write, c.Room.Read, c.Room.Known)
+		for _, path := range slices.Concat(texts[len(texts)-3:]...) {
+			if !filepath.IsAbs(path) {
+				return bad("/confine/room", "%.200q is no absolute path", path)
+			}
+		}
+	}
+	for _, words := range texts {
 		if len(words) > maxWords {
 			return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("there are more than %d arguments "+
 				"or variables", maxWords))

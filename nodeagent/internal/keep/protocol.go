@@ -21,7 +21,8 @@ import (
 // Keeper.Protocol first.
 //
 //	1: hello, start, list, get, stop, signal, forget, follow, quit
-const Protocol = 1
+//	2: Run.Confine; confine, which is start for a run that must not be started without
+const Protocol = 2
 
 // maxMessage is the size of one message, in either direction.
 const maxMessage = 256 << 10
@@ -31,15 +32,16 @@ const pageSize = 100
 
 // The operations.
 const (
-	opHello  = "hello"
-	opStart  = "start"
-	opList   = "list"
-	opGet    = "get"
-	opStop   = "stop"
-	opSignal = "signal"
-	opForget = "forget"
-	opFollow = "follow"
-	opQuit   = "quit"
+	opHello   = "hello"
+	opStart   = "start"
+	opConfine = "confine"
+	opList    = "list"
+	opGet     = "get"
+	opStop    = "stop"
+	opSignal  = "signal"
+	opForget  = "forget"
+	opFollow  = "follow"
+	opQuit    = "quit"
 )
 
 // request is one line from a client.

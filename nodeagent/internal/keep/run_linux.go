@@ -7,19 +7,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"tandem.internal/nodeagent/internal/cgroup"
+	"tandem.internal/nodeagent/internal/confine"
 )
 
 // run is one run as the keeper has it. It belongs to the keeper's loop, but for spec, which is never
 // changed.
 type run struct {
-	spec   Run // without Argv and Env once it was started
+	spec   Run // without Argv, Env and Confine once it was started
 	status Status
 	mine   bool // this keeper started it
 	boot   string
@@ -27,6 +27,7 @@ type run struct {
 	mark   string
 	ooms   uint64 // of its groups before it
 	out    *output
+	domain *domain // nil: it is not confined, or has ended
 
 	maxAt, killAt time.Time // when it is killed: MaxExecution, the end of a grace; zero: not
 	ending        bool      // the main process is gone, and what is left is being ended
@@ -137,12 +138,14 @@ func launch(r *run, out int) (pid int, err error) {
 	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: []uintptr{null.Fd(), uintptr(out), uintptr(out)},
 		Sys: sys}
 	late := "" // the group of cgroup v2
+	forkExec := r.domain.forkExec
 	fork := func() (pid int, err error) {
 		for try := 1; ; try++ {
-			pid, err = syscall.ForkExec(spec.Argv[0], spec.Argv, attr)
-			if sys.UseCgroupFD && errors.Is(err, syscall.ENOSYS) { // before Linux 5.7, and in containers that forbid it
+			pid, err = forkExec(spec.Argv[0], spec.Argv, attr)
+			// before Linux 5.7, in containers that forbid it, and when it is confined
+			if sys.UseCgroupFD && errors.Is(err, syscall.ENOSYS) {
 				sys.UseCgroupFD = false
-				pid, err = syscall.ForkExec(spec.Argv[0], spec.Argv, attr)
+				pid, err = forkExec(spec.Argv[0], spec.Argv, attr)
 				if err == nil {
 					err = enterLate(late, pid, r.mark)
 				}
@@ -174,6 +177,9 @@ func launch(r *run, out int) (pid int, err error) {
 		defer func() { _ = d.Close() }() // only used by the child
 		sys.UseCgroupFD, sys.CgroupFD, late = true, int(d.Fd()), dir
 	}
+	if len(v1) > 0 && r.domain != nil {
+		return r.domain.inside(v1, fork)
+	}
 	if len(v1) > 0 {
 		return forkInside(v1, fork)
 	}
@@ -186,36 +192,26 @@ const tasksFile = "tasks"
 // forkInside calls fork in groups of cgroup v1, where each thread can have its own and a child has that of
 // the thread that made it. The thread is used up by it.
 func forkInside(dirs []string, fork func() (int, error)) (pid int, err error) {
-	var tid int
-	done := make(chan struct{})
-	var inside func()
-	inside = func() {
-		runtime.LockOSThread() // and never unlocked, so the thread ends with the goroutine
-		if tid = syscall.Gettid(); tid == os.Getpid() {
-			// The first thread cannot end. While it is held here, another goroutine has another one.
-			next := make(chan struct{})
-			go func() { defer close(next); inside() }()
-			<-next
-			runtime.UnlockOSThread()
-			return
-		}
+	tid := confine.Apart(func() {
 		for _, dir := range dirs {
-			if err = enter(dir, tid); err != nil {
+			if err = enter(dir, syscall.Gettid()); err != nil {
 				return
 			}
 		}
 		pid, err = fork()
-	}
-	go func() { defer close(done); inside() }()
-	<-done
-	// The group is not to be found with a thread of the keeper's in it.
+	})
+	awaitThread(tid) // the group is not to be found with a thread of the keeper's in it
+	return pid, err
+}
+
+// awaitThread waits until a thread that is about to end has ended.
+func awaitThread(tid int) {
 	for range 1000 {
-		if _, serr := os.Stat("/proc/self/task/" + strconv.Itoa(tid)); errors.Is(serr, fs.ErrNotExist) {
-			break
+		if _, err := os.Stat("/proc/self/task/" + strconv.Itoa(tid)); errors.Is(err, fs.ErrNotExist) {
+			return
 		}
 		time.Sleep(200 * time.Microsecond) // nothing tells when a thread has ended
 	}
-	return pid, err
 }
 
 // enter puts a thread into a group of cgroup v1.

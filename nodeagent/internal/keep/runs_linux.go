@@ -78,6 +78,7 @@ func (k *keeper) over(o over) {
 	if !r.mine {
 		r.status.State = Lost
 	}
+	k.leave(r)
 	k.note("run %s has ended: %s, code %d, signal %d, cause %q", r.spec.ID, r.status.State, r.status.ExitCode,
 		r.status.Signal, r.status.Cause)
 	k.save(r)
@@ -137,6 +138,7 @@ func (k *keeper) start(spec Run) (Status, *wire.Error) {
 	}
 	k.runs[spec.ID] = r
 	if err := k.begin(r); err != nil {
+		k.leave(r)
 		r.status.State, r.status.PID = Exited, 0
 		r.status.Ended = time.Now()
 		r.status.Error = wire.New(wire.CodeApplyFailed, "", err.Error()).Message
@@ -144,7 +146,7 @@ func (k *keeper) start(spec Run) (Status, *wire.Error) {
 	} else {
 		k.note("run %s started: process %d", spec.ID, r.status.PID)
 	}
-	r.spec.Argv, r.spec.Env = nil, nil
+	r.spec.Argv, r.spec.Env, r.spec.Confine = nil, nil, nil
 	k.save(r)
 	k.tell(r)
 	return r.now(), nil
@@ -152,6 +154,9 @@ func (k *keeper) start(spec Run) (Status, *wire.Error) {
 
 // begin makes the process of a run and what belongs to it.
 func (k *keeper) begin(r *run) (err error) {
+	if err := k.enter(r); err != nil {
+		return err
+	}
 	env := slices.DeleteFunc(slices.Clone(r.spec.Env), func(v string) bool { return strings.HasPrefix(v, Mark+"=") })
 	r.spec.Env = append(env, Mark+"="+r.mark)
 	r.ooms = cgroup.OOMKills(r.spec.Cgroups)
