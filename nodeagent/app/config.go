@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/nodeagent/internal/update/disk"
@@ -70,6 +71,9 @@ type Config struct {
 	WorkloadLogBytes int           `name:"workload-log-bytes" default:"1048576"`
 	WorkloadLogFiles int           `name:"workload-log-files" default:"4"`
 	WorkloadGroup    string        `name:"workload-group"`
+	WorkloadRead     []string      `name:"workload-read"`
+	WorkloadWrite    []string      `name:"workload-write"`
+	Confine          string        `name:"confine" default:"none"`
 	FetchRate        int           `name:"fetch-rate"`
 	FetchParallel    int           `name:"fetch-parallel" default:"2"`
 	FetchKeep        int           `name:"fetch-keep-free" default:"67108864"`
@@ -267,6 +271,16 @@ func (c *Config) completeWorkloads() error {
 	}
 	if g := c.WorkloadGroup; g != "" && g[0] != '/' {
 		return bad("workload-group", "%q does not name a control group as /proc/PID/cgroup does", g)
+	}
+	for name, paths := range map[string][]string{"workload-read": c.WorkloadRead, "workload-write": c.WorkloadWrite} {
+		for _, path := range paths {
+			if !filepath.IsAbs(path) {
+				return bad(name, "%q is not absolute", path)
+			}
+		}
+	}
+	if err := confine.Level(c.Confine).Check(); err != nil {
+		return bad("confine", "%v", err)
 	}
 	return nil
 }

@@ -8,8 +8,10 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/alert"
+	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/nodeagent/internal/fetch"
 	core "tandem.internal/nodeagent/internal/health"
+	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/kind"
 	"tandem.internal/nodeagent/internal/kinds/config"
 	"tandem.internal/nodeagent/internal/kinds/health"
@@ -76,6 +78,8 @@ func (a *Agent) workloadsKind(dir string) workloads.Config {
 			Reopen: a.cfg.WorkloadReopen},
 		LogBytes: int64(a.cfg.WorkloadLogBytes), LogFiles: a.cfg.WorkloadLogFiles,
 		Group: a.cfg.WorkloadGroup, Service: service,
+		Confine: keep.Confine{Least: confine.Level(a.cfg.Confine),
+			Room: confine.Room{Read: a.cfg.WorkloadRead, Write: a.cfg.WorkloadWrite}},
 		Fetch: fetch.Config{Rate: int64(a.cfg.FetchRate), Parallel: a.cfg.FetchParallel, Keep: int64(a.cfg.FetchKeep),
 			Peers: fetch.Peers{Listen: a.cfg.PeerListen, Addresses: a.cfg.Peers, Allow: a.cfg.PeerAllow,
 				Upload: int64(a.cfg.PeerRate)}},

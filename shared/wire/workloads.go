@@ -54,6 +54,8 @@ type WorkloadSlot struct {
 	// why the configuration, or Wanted, does not run, or what it lacks while it runs
 	Error     *Error             `json:"error,omitempty"`
 	Resources []WorkloadResource `json:"resources,omitempty"` // those that are not on the node, by name
+	// how far the newest process is confined: none, basic, files, landlock; absent: not known
+	Confined string `json:"confined,omitempty"`
 }
 
 // WorkloadExit is how a process ended.
@@ -146,7 +148,8 @@ func (w *Workloads) check() error {
 
 func (s *WorkloadSlot) check() error {
 	if err := first(text("/slot", s.Slot), text("/id", s.ID), instant("/since", s.Since), optional("/next", s.Next),
-		plain("/wanted", s.Wanted), plain("/doing", s.Doing), bounded("/error", s.Error)); err != nil {
+		plain("/wanted", s.Wanted), plain("/doing", s.Doing), plain("/confined", s.Confined),
+		bounded("/error", s.Error)); err != nil {
 		return err
 	}
 	if !s.State.known() {

@@ -2,6 +2,11 @@
 
 package confine
 
+import "errors"
+
+// Possible says that nothing is.
+func Possible() (Level, error) { return None, errors.ErrUnsupported }
+
 // Apart calls f.
 func Apart(f func()) (tid int) {
 	f()

@@ -130,8 +130,8 @@ type Status struct {
 	Cause    Cause         `json:"cause,omitempty"`   // why the keeper ended it; while it runs: why it is being ended
 	// OOMKills counts the processes of the run that were killed because its control group had no memory
 	// left. 0 also where that cannot be told.
-	OOMKills uint64 `json:"oomKills,omitzero"`
-	Dropped  int64  `json:"dropped,omitzero"` // bytes of output that the disk did not take
+	OOMKills uint64        `json:"oomKills,omitzero"`
+	Dropped  int64         `json:"dropped,omitzero"`   // bytes of output that the disk did not take
 	Confined confine.Level `json:"confined,omitempty"` // how far it is, or was
 	// processes of it that the kernel did not let be killed within half a minute
 	Left  int    `json:"left,omitzero"`

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/shared/wire"
@@ -92,6 +93,7 @@ func (m *Manager) perform(s *slot, e supervise.Effect) func() supervise.Event {
 		}
 	case supervise.Forget:
 		m.paths.Delete(e.ID)
+		delete(m.confined, e.ID)
 		m.release(e.ID, keep.Exited)
 		return func() supervise.Event { return nil }
 	}
@@ -130,7 +132,10 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 		}
 		st, err = k.Start(m.work, run)
 		// so it is not started; by one that is about to end the next one does
-		if answer, ok := errors.AsType[*wire.Error](err); ok && answer.Code != wire.CodeUnavailable {
+		if answer, ok := errors.AsType[*wire.Error](err); ok && answer.Code == wire.CodeNotSupported {
+			refused, err = errors.New("the keeper is of a version that cannot confine it as far as --confine says; another "+
+				"one takes its place when nothing runs"), nil
+		} else if ok && answer.Code != wire.CodeUnavailable {
 			refused, err = errors.New(answer.Message), nil
 		}
 		return err
@@ -166,12 +171,24 @@ func (m *Manager) answered(id string, st keep.Status, err error) supervise.Event
 func (m *Manager) run(service string, e supervise.Run) keep.Run {
 	dir := m.dir(service, e.Dir)
 	r := keep.Run{ID: e.ID, Argv: []string{filepath.Join(dir, e.Hook)}, Dir: dir, Env: environment(e, dir),
-		MaxExecution: e.Max, StopGrace: m.cfg.Rules.Grace,
+		MaxExecution: e.Max, StopGrace: m.cfg.Rules.Grace, Confine: m.confine(dir, e.Config),
 		Log: keep.Log{Path: m.hookLog(service, e.Hook), Bytes: 64 << 10, Files: 2}}
 	if e.Hook == workload.HookStart {
 		r.Log = keep.Log{Path: m.logPath(service), Bytes: m.cfg.LogBytes, Files: m.cfg.LogFiles}
 	}
 	return r
+}
+
+// confine is what the hooks of a configuration may reach: its directory, its resources and what Config has. Resources that
+// are fetched again later lie beside those of now.
+func (m *Manager) confine(dir string, c workload.Config) *keep.Confine {
+	own := confine.Room{Write: []string{dir}}
+	for _, a := range c.Resources {
+		if at := filepath.Dir(m.cfg.Resources.Look(a).Path); filepath.IsAbs(at) && !slices.Contains(own.Known, at) {
+			own.Known = append(own.Known, at)
+		}
+	}
+	return &keep.Confine{Least: m.cfg.Confine.Least, Room: m.cfg.Confine.Room.With(own)}
 }
 
 // environment is all that a hook finds in its environment, but for TANDEM_PID, the slot's process if that
@@ -187,6 +204,7 @@ func environment(e supervise.Run, dir string) []string {
 		panic("workloads: properties cannot be written: " + err.Error()) // texts only
 	}
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir,
+		"TMPDIR=" + dir,
 		"TANDEM_HOOK=" + e.Hook, "TANDEM_SLOT=" + c.Slot.String(),
 		"TANDEM_SERVICE=" + c.Slot.Service, "TANDEM_NODE=" + c.Slot.Node,
 		"TANDEM_CONFIGURATION_ID=" + c.ConfigurationID, "TANDEM_DIR=" + dir, "TANDEM_PROPERTIES=" + string(all)}

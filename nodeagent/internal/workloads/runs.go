@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"syscall"
@@ -8,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/shared/wire"
@@ -58,6 +60,9 @@ func (m *Manager) pause(d time.Duration) {
 func (m *Manager) heard(st keep.Status, end wire.WorkloadExit) {
 	for _, s := range m.slots {
 		if slices.Contains(s.state.RunIDs(), st.ID) {
+			if level := cmp.Or(st.Confined, confine.None); m.confined[st.ID] != level {
+				m.confined[st.ID], m.changed = level, true
+			}
 			if st.State == keep.Running {
 				m.tell(s, supervise.Running{Run: st.ID, Up: st.Up})
 			} else {

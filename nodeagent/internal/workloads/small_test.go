@@ -112,7 +112,7 @@ func TestEnvironment(t *testing.T) {
 	c := config("web", "one", "")
 	c.Properties = map[string]string{"a.b": "1", "a_b": "2", "port": "80\n=x"}
 	env := environment(supervise.Run{Hook: workload.HookStart, Config: c}, "/d")
-	want := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/d",
+	want := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/d", "TMPDIR=/d",
 		"TANDEM_HOOK=iss_hook_start", "TANDEM_SLOT=web@n1", "TANDEM_SERVICE=web",
 		"TANDEM_NODE=n1", "TANDEM_CONFIGURATION_ID=one", "TANDEM_DIR=/d",
 		`TANDEM_PROPERTIES={"a.b":"1","a_b":"2","port":"80\n=x"}`, "TANDEM_PROPERTY_a_b=1",

@@ -242,6 +242,9 @@ func (m *Manager) report() wire.Workloads {
 			continue
 		}
 		r := s.Report()
+		if s.Main != nil {
+			r.Confined = string(m.confined[s.Main.Run])
+		}
 		if p := s.Next; p != nil && p.Phase == supervise.Fetch {
 			m.resources(&r, p)
 		}

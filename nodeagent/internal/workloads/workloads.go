@@ -22,6 +22,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/shared/pulse"
@@ -75,6 +76,7 @@ type Config struct {
 	Rules     supervise.Rules
 	LogBytes  int64                                     // of one file of a slot's log
 	LogFiles  int                                       // that are kept
+	Confine   keep.Confine                              // of all hooks, beside their own directory and resources
 	Keeper    func(ctx context.Context) (Keeper, error) // called when something is to be run
 	Kept      func() bool                               // a keeper may have runs of an earlier agent
 	Resources Resources
@@ -118,11 +120,12 @@ type Manager struct {
 	asked    []workload.Artifact
 	changed  bool // the report is to be made anew
 	reported *wire.Workloads
-	progress bool                  // the report is to be made anew when it is time
-	reportAt time.Duration         // then
-	loose    map[string]keep.State // of runs that are being stopped or forgotten: nothing waits for them any more
-	stale    map[string]bool       // services of which an earlier slot's directories are not removed yet
-	needed   bool                  // need is closed
+	progress bool                     // the report is to be made anew when it is time
+	reportAt time.Duration            // then
+	loose    map[string]keep.State    // of runs that are being stopped or forgotten: nothing waits for them any more
+	stale    map[string]bool          // services of which an earlier slot's directories are not removed yet
+	needed   bool                     // need is closed
+	confined map[string]confine.Level // how far runs are, by ID
 }
 
 // slot is one slot of the node.
@@ -142,7 +145,8 @@ type slot struct {
 func New(cfg Config) *Manager {
 	return &Manager{cfg: cfg, calls: make(chan func(), 64), ended: make(chan struct{}),
 		room: make(chan struct{}, atOnce), need: make(chan struct{}),
-		slots: map[string]*slot{}, loose: map[string]keep.State{}, stale: map[string]bool{}}
+		slots: map[string]*slot{}, loose: map[string]keep.State{}, stale: map[string]bool{},
+		confined: map[string]confine.Level{}}
 }
 
 // Want says what the node is to run from now on: all of it, at every call.

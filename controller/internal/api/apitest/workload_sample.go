@@ -29,7 +29,8 @@ func SetOf(slots ...string) []byte {
 
 // running is a slot that does as it should.
 func running(service, node string, since time.Time) wire.WorkloadSlot {
-	return wire.WorkloadSlot{Slot: service + "@" + node, ID: service + "-2", State: wire.WorkloadRunning, Since: since}
+	return wire.WorkloadSlot{Slot: service + "@" + node, ID: service + "-2", State: wire.WorkloadRunning, Since: since,
+		Confined: "landlock"}
 }
 
 // Work has a node report that it has its newest document of workloads, and its slots.

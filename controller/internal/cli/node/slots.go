@@ -122,11 +122,12 @@ func printSet(a *command.App, st view.SourceStatus) {
 
 // printSlots shows slots as a table.
 func printSlots(a *command.App, slots []view.Slot, indent string) {
-	t := &term.Table{Indent: indent, Head: []string{"SLOT", "STATE", "CONFIGURATION", "AGE", "RESTARTS", "NEXT", "WHY"}}
+	t := &term.Table{Indent: indent, Head: []string{"SLOT", "STATE", "CONFIGURATION", "AGE", "RESTARTS", "NEXT", "CONFINED",
+		"WHY"}}
 	for _, s := range slots {
-		id, age, restarts, next := s.Desired, "", "", ""
+		id, age, restarts, next, confined := s.Desired, "", "", "", ""
 		if r := s.Report; r != nil {
-			id, age = r.ID, a.Age(r.Since)
+			id, age, confined = r.ID, a.Age(r.Since), r.Confined
 			if r.Restarts > 0 {
 				restarts = strconv.FormatUint(r.Restarts, 10)
 			}
@@ -140,7 +141,7 @@ func printSlots(a *command.App, slots []view.Slot, indent string) {
 				}
 			}
 		}
-		t.Add(s.Slot, slotColour(s).Cell(s.State), id, age, restarts, next, s.Why)
+		t.Add(s.Slot, slotColour(s).Cell(s.State), id, age, restarts, next, confined, s.Why)
 	}
 	a.Table(t)
 }

@@ -260,6 +260,6 @@ func same(x, y any) bool {
 	}
 	return a.More == b.More && slices.EqualFunc(a.Slots, b.Slots, func(x, y wire.WorkloadSlot) bool {
 		return x.Slot == y.Slot && x.Job == y.Job && x.ID == y.ID && x.State == y.State && x.Wanted == y.Wanted &&
-			(x.Doing == "") == (y.Doing == "") && code(x.Error) == code(y.Error)
+			x.Confined == y.Confined && (x.Doing == "") == (y.Doing == "") && code(x.Error) == code(y.Error)
 	})
 }

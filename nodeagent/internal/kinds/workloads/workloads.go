@@ -6,6 +6,7 @@ package workloads
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -16,8 +17,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/kind"
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/nodeagent/internal/workloads"
@@ -44,6 +47,7 @@ type Config struct {
 	LogFiles int             // that are kept
 	Group    string          // control group in which workloads get theirs; "": the agent's own
 	Service  bool            // the agent is a service of systemd
+	Confine  keep.Confine    // of all workloads: the least level, and files beside the system's, their own and resources
 	Fetch    fetch.Config    // of the store of resources, but for Dir, Now, Log, Steps and Watch
 	Store    workloads.Store // of the states of the instances
 
@@ -52,10 +56,12 @@ type Config struct {
 	Steps durable.Steps
 	Watch pulse.Watch // is told of the loops
 
-	// What tests replace; nil: the keeper's process, the store of resources, the kernel's control groups.
+	// What tests replace; nil: the keeper's process, the store of resources, the kernel's control groups, what the kernel
+	// can confine.
 	Keeper    func(context.Context) (workloads.Keeper, error)
 	Resources workloads.Resources
 	Groups    Groups
+	Possible  func() (confine.Level, error)
 }
 
 // runner runs the workloads of the node. report belongs to the owner's goroutine.
@@ -114,7 +120,8 @@ func New(cfg Config, host kind.Host) (kind.Kind, error) {
 func (r *runner) newManager() *workloads.Manager {
 	return workloads.New(workloads.Config{
 		Dir: filepath.Join(r.cfg.Dir, slotsDir), LogBytes: r.cfg.LogBytes, LogFiles: r.cfg.LogFiles, Rules: r.cfg.Rules,
-		Keeper: r.cfg.Keeper, Resources: r.cfg.Resources, Groups: r.cfg.Groups, Store: r.cfg.Store,
+		Confine: keep.Confine{Least: r.cfg.Confine.Least, Room: confine.System().With(r.cfg.Confine.Room)},
+		Keeper:  r.cfg.Keeper, Resources: r.cfg.Resources, Groups: r.cfg.Groups, Store: r.cfg.Store,
 		Now: r.cfg.Now, Log: r.cfg.Log.Named("workloads"),
 		Kept: func() bool {
 			_, err := os.Stat(filepath.Join(r.cfg.Dir, keeperDir))
@@ -179,6 +186,9 @@ func (c Config) check(configs []workload.Config) (errs []*wire.Error) {
 	if !c.On && len(configs) > 0 {
 		return []*wire.Error{workload.NoWorkloads()}
 	}
+	if err := c.confines(); err != nil && len(configs) > 0 {
+		return []*wire.Error{err}
+	}
 	for _, w := range configs {
 		if w.Container != nil && len(w.Container.Constraints) > 0 {
 			for _, e := range c.Groups.Check(w.Container.Constraints, "/container/constraints") {
@@ -192,6 +202,23 @@ func (c Config) check(configs []workload.Config) (errs []*wire.Error) {
 		}
 	}
 	return errs
+}
+
+// confines says why workloads cannot be confined as far as they have to be here.
+func (c Config) confines() *wire.Error {
+	if !c.Confine.Least.AtLeast(confine.Basic) {
+		return nil
+	}
+	possible := c.Possible
+	if possible == nil {
+		possible = confine.Possible
+	}
+	level, why := possible()
+	if level.AtLeast(c.Confine.Least) {
+		return nil
+	}
+	return wire.New(wire.CodeNotSupported, "", fmt.Sprintf("this node confines what it runs at least to %q (--confine), "+
+		"and can do %q: %v", c.Confine.Least, level, why))
 }
 
 // Lacks are the attributes that tell the controller what the node cannot do, for when it is offline and not asked.
