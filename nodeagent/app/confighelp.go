@@ -58,8 +58,8 @@ var configHelp = map[string]string{
 	"workload-log-files": "such files kept",
 	"workload-group": "control group in which workloads get theirs, as /proc/PID/cgroup names groups " +
 		"(processes.md, Constraints); empty: the agent's own",
-	"workload-read":  "file or directory, absolute, that workloads may read beside the system's and their own (hooks.md)",
-	"workload-write": "file or directory, absolute, that workloads may also change, such as a device",
+	"workload-read":  "absolute path that workloads may read, with what is below it (hooks.md, Confinement)",
+	"workload-write": "absolute path that workloads may also change, with what is below it; a device, say",
 	"confine": "how far workloads have to be confined at least: none, basic, files or landlock (hooks.md); a set is " +
 		"refused where that cannot be. They are always confined as far as the kernel can",
 	"fetch-rate":      "bytes a second of all downloads of resources together; 0: no limit",

@@ -60,10 +60,17 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// node starts a node with short times.
+// node starts a node with short times, whose workloads may write the diary.
 func (s *site) node(name string) {
 	s.t.Helper()
-	s.StartNode(name, "main", "--workload-window", "2s", "--workload-grace", "1s", "--workload-status", "1s")
+	s.strictNode(name, "--workload-write", s.Dir)
+}
+
+// strictNode starts one whose workloads may not.
+func (s *site) strictNode(name string, flags ...string) {
+	s.t.Helper()
+	s.StartNode(name, "main", append([]string{"--workload-window", "2s", "--workload-grace", "1s", "--workload-status",
+		"1s"}, flags...)...)
 	s.AwaitOnline(name, true)
 }
 
@@ -122,7 +129,7 @@ func (s *site) start(name string) string {
 	return fmt.Sprintf(`#!/bin/sh
 # %[1]s
 pid="%[3]s.$TANDEM_SERVICE"
-[ -e "$pid" ] && kill -0 "$(cat "$pid")" 2>/dev/null && echo "DOUBLE $TANDEM_SERVICE" >>%[2]s
+[ -e "$pid" ] && [ -e "/proc/$(cat "$pid")" ] && echo "DOUBLE $TANDEM_SERVICE" >>%[2]s
 echo $$ >"$pid.new" && mv "$pid.new" "$pid"
 echo "start %[1]s $TANDEM_SLOT $$" >>%[2]s
 echo "%[1]s is up, port $TANDEM_PROPERTY_port"

@@ -21,8 +21,9 @@ import (
 // agent has it in its hands. The last one ends it.
 func TestUpgradeUnderWorkload(t *testing.T) {
 	t.Parallel()
-	p := newPatient(t, nil, nil)
-	file := filepath.Join(p.Dir, "pid")
+	dir := t.TempDir()
+	p := newPatient(t, nil, nil, "--workload-write", dir)
+	file := filepath.Join(dir, "pid")
 	script := fmt.Sprintf("#!/bin/sh\necho $$ >>%s\necho up\nexec sleep 1000\n", file)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if _, err := fmt.Fprint(w, script); err != nil {

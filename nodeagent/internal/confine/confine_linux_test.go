@@ -127,7 +127,8 @@ func room(t *testing.T) (thread *Thread, own, known, other string) {
 	dir := t.TempDir()
 	own, known, other = filepath.Join(dir, "own"), filepath.Join(dir, "known"), filepath.Join(dir, "other")
 	for _, d := range []string{own, known, other} {
-		if err := errors.Join(os.Mkdir(d, 0o700), os.WriteFile(filepath.Join(d, "file"), []byte("x"), 0o700)); err != nil {
+		file := filepath.Join(d, "file")
+		if err := errors.Join(os.Mkdir(d, 0o700), os.WriteFile(file, []byte("x"), 0o700)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -158,8 +159,8 @@ func TestSystemCalls(t *testing.T) {
 	self := strconv.Itoa(os.Getpid())
 	want := "ptrace: EPERM\nmount: EPERM\nunshare: EPERM\nuserns: EPERM\nclone3: ENOSYS\nkeyctl: EPERM\nbpf: EPERM\n" +
 		"userfaultfd: EPERM\nio_uring: EPERM\nsetns: EPERM\nvm: EPERM\ngain: EPERM\nshell: done"
-	if got := try(t, thread, "ptrace="+self, "mount="+own, "unshare", "userns", "clone3", "keyctl", "bpf", "userfaultfd",
-		"io_uring", "setns", "vm", "gain", "shell"); got != want {
+	if got := try(t, thread, "ptrace="+self, "mount="+own, "unshare", "userns", "clone3", "keyctl", "bpf",
+		"userfaultfd", "io_uring", "setns", "vm", "gain", "shell"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -175,7 +176,8 @@ func TestFilesOfARoom(t *testing.T) {
 		{"read=" + known + "/file", "done"}, {"list=" + known, "EACCES"}, {"write=" + known + "/file", "EACCES"},
 		{"read=" + other + "/file", "EACCES"}, {"list=" + other, "EACCES"}, {"write=" + other + "/new", "EACCES"},
 		{"truncate=" + other + "/file", "EACCES"}, {"list=" + filepath.Dir(other), "EACCES"},
-		{"takeout=" + own + "/file," + other + "/taken", "EACCES"}, {"link=" + other + "/file," + own + "/linked", "EACCES"},
+		{"takeout=" + own + "/file," + other + "/taken", "EACCES"},
+		{"link=" + other + "/file," + own + "/linked", "EACCES"},
 		{"list=/tmp", "EACCES"}, {"list=/", "EACCES"}, {"read=/etc/shadow", "EACCES"}, {"write=/usr/new", "EACCES"},
 		{"memory=" + strconv.Itoa(os.Getpid()), "EACCES"},
 	} {
@@ -299,7 +301,8 @@ func TestLevels(t *testing.T) {
 			t.Errorf("%s: %v", l, err)
 		}
 	}
-	if err := Level("much").Check(); err == nil || !strings.Contains(err.Error(), "one of none, basic, files, landlock") {
+	if err := Level("much").Check(); err == nil ||
+		!strings.Contains(err.Error(), "one of none, basic, files, landlock") {
 		t.Error(err)
 	}
 	if size := unsafe.Sizeof(rulesetAttr{}); size != 24 {

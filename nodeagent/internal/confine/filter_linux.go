@@ -27,8 +27,8 @@ var refused = []uint32{
 
 // namespaces are the flags of clone and unshare that make new ones. CLONE_NEWTIME, of unshare alone, is a bit of the
 // signal in clone.
-const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
-	unix.CLONE_NEWPID | unix.CLONE_NEWNET
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 // architectures have the number by which the kernel tells the filter whose numbers of system calls it is given.
 var architectures = map[string]uint32{
@@ -36,8 +36,8 @@ var architectures = map[string]uint32{
 	"386": unix.AUDIT_ARCH_I386, "riscv64": unix.AUDIT_ARCH_RISCV64,
 }
 
-// Offsets in struct seccomp_data (seccomp(2)); the lower half of the first argument, on machines that are little-endian,
-// as all of architectures are.
+// Offsets in struct seccomp_data (seccomp(2)). That of the argument is of its lower half on machines that are
+// little-endian, as all of architectures are.
 const (
 	atNumber = 0
 	atArch   = 4
@@ -72,9 +72,10 @@ func program(goarch string) []unix.SockFilter {
 	}
 	// Its flags are in memory, where a filter does not see them: callers fall back to clone.
 	p = append(p, when(unix.BPF_JEQ, unix.SYS_CLONE3), refuse(syscall.ENOSYS))
-	for nr, flags := range map[uint32]uint32{unix.SYS_CLONE: namespaces, unix.SYS_UNSHARE: namespaces | unix.CLONE_NEWTIME} {
-		p = append(p, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 4, K: nr},
-			load(atArg0), when(unix.BPF_JSET, flags), refuse(syscall.EPERM), give(unix.SECCOMP_RET_ALLOW))
+	for _, c := range []struct{ nr, flags uint32 }{{unix.SYS_CLONE, namespaces},
+		{unix.SYS_UNSHARE, namespaces | unix.CLONE_NEWTIME}} {
+		p = append(p, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 4, K: c.nr},
+			load(atArg0), when(unix.BPF_JSET, c.flags), refuse(syscall.EPERM), give(unix.SECCOMP_RET_ALLOW))
 	}
 	return append(p, give(unix.SECCOMP_RET_ALLOW))
 }

@@ -62,16 +62,17 @@ func (r Room) With(o Room) Room {
 // System is what ordinary programs need of the system, and no secrets of others: programs, libraries, time, names of
 // hosts and users, what vouches for servers, devices that are nobody's.
 func System() Room {
-	etc := []string{"alternatives", "ca-certificates", "ca-certificates.conf", "fonts", "gai.conf", "group", "host.conf",
-		"hostname", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload", "locale.alias", "localtime",
-		"machine-id", "mime.types", "nsswitch.conf", "os-release", "passwd", "pki", "protocols", "resolv.conf", "services",
-		"ssl", "terminfo", "timezone"}
+	etc := []string{"alternatives", "ca-certificates", "ca-certificates.conf", "fonts", "gai.conf", "group",
+		"host.conf", "hostname", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload",
+		"locale.alias", "localtime", "machine-id", "mime.types", "nsswitch.conf", "os-release", "passwd",
+		"pki/ca-trust", "pki/tls/certs", "protocols", "resolv.conf", "services", "ssl/certs", "ssl/openssl.cnf",
+		"terminfo", "timezone"}
 	for i, name := range etc {
 		etc[i] = "/etc/" + name
 	}
 	return Room{
 		Write: []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"},
-		Read: append(etc, "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/gnu", "/nix", "/snap",
-			"/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf"),
+		Read: append(etc, "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/gnu", "/nix",
+			"/snap", "/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf"),
 	}
 }

@@ -21,7 +21,7 @@ func Here(room Room) (reached Level, why error) {
 			if level = Files; n >= scopedABI {
 				level = Landlock
 			} else {
-				why = fmt.Errorf("the kernel's Landlock, of ABI %d, knows no scopes: they came with ABI %d (Linux 6.12)", n,
+				why = fmt.Errorf("the kernel's Landlock, of ABI %d, has no scopes, which came with %d (Linux 6.12)", n,
 					scopedABI)
 			}
 		}

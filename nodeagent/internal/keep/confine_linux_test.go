@@ -98,14 +98,14 @@ func TestConfinedInGroups(t *testing.T) {
 	}
 }
 
-// TestLeastConfinement: what cannot be confined as far as it has to be is not started, and who asks says so in a way that
-// a keeper which knows nothing of it refuses.
+// TestLeastConfinement: what cannot be confined as far as it has to be is not started, and who asks says so in a way
+// that a keeper which knows nothing of it refuses.
 func TestLeastConfinement(t *testing.T) {
 	r := newRig(t)
 	run := r.confined("newer", "a", "touch started")
 	run.Confine.Least = "newer"
 	s := r.start(run)
-	if s.State != Exited || !strings.Contains(s.Error, `it has to be confined to "newer" at least, and this keeper can do`) {
+	if s.State != Exited || !strings.Contains(s.Error, `it has to be confined to "newer" at least, and this`) {
 		t.Errorf("%+v", s)
 	}
 	if _, err := os.Stat(filepath.Join(run.Dir, "started")); err == nil {

@@ -9,8 +9,8 @@ import (
 	"tandem.internal/nodeagent/internal/confine"
 )
 
-// domain is the confined thread that starts the runs of one directory: a slot's hooks have to be in one domain to signal
-// its process. It is the keeper's loop's.
+// domain is the confined thread that starts the runs of one directory: a slot's hooks have to be in one domain to
+// signal its process. It is the keeper's loop's.
 type domain struct {
 	*confine.Thread
 	runs  int  // that go on

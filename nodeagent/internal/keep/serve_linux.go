@@ -151,7 +151,8 @@ func open(cfg Serving) (_ *keeper, _ *listener, unlock func() error, err error) 
 		words:  newLogWriter(Log{Path: filepath.Join(cfg.Dir, "log"), Bytes: 128 << 10, Files: 2}),
 		living: newLiving(os.Getpid()),
 		calls:  make(chan call), overs: make(chan over), people: make(chan int), closed: make(chan struct{}),
-		runs: map[string]*run{}, domains: map[string]*domain{}, followers: map[*follower]struct{}{}, idleSince: time.Now(),
+		runs: map[string]*run{}, domains: map[string]*domain{}, followers: map[*follower]struct{}{},
+		idleSince: time.Now(),
 	}
 	if k.mark, err = identity(cfg.Dir, cfg.Steps); err != nil {
 		return nil, nil, nil, err

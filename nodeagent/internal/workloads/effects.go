@@ -133,8 +133,8 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 		st, err = k.Start(m.work, run)
 		// so it is not started; by one that is about to end the next one does
 		if answer, ok := errors.AsType[*wire.Error](err); ok && answer.Code == wire.CodeNotSupported {
-			refused, err = errors.New("the keeper is of a version that cannot confine it as far as --confine says; another "+
-				"one takes its place when nothing runs"), nil
+			refused, err = errors.New("the keeper is of a version that cannot confine it as far as --confine says; "+
+				"another one takes its place when nothing runs"), nil
 		} else if ok && answer.Code != wire.CodeUnavailable {
 			refused, err = errors.New(answer.Message), nil
 		}
@@ -179,8 +179,8 @@ func (m *Manager) run(service string, e supervise.Run) keep.Run {
 	return r
 }
 
-// confine is what the hooks of a configuration may reach: its directory, its resources and what Config has. Resources that
-// are fetched again later lie beside those of now.
+// confine is what the hooks of a configuration may reach: its directory, its resources and what Config has. Resources
+// that are fetched again later lie beside those of now.
 func (m *Manager) confine(dir string, c workload.Config) *keep.Confine {
 	own := confine.Room{Write: []string{dir}}
 	for _, a := range c.Resources {

@@ -122,8 +122,8 @@ func printSet(a *command.App, st view.SourceStatus) {
 
 // printSlots shows slots as a table.
 func printSlots(a *command.App, slots []view.Slot, indent string) {
-	t := &term.Table{Indent: indent, Head: []string{"SLOT", "STATE", "CONFIGURATION", "AGE", "RESTARTS", "NEXT", "CONFINED",
-		"WHY"}}
+	t := &term.Table{Indent: indent, Head: []string{"SLOT", "STATE", "CONFIGURATION", "AGE", "RESTARTS", "NEXT",
+		"CONFINED", "WHY"}}
 	for _, s := range slots {
 		id, age, restarts, next, confined := s.Desired, "", "", "", ""
 		if r := s.Report; r != nil {

@@ -47,7 +47,7 @@ type Config struct {
 	LogFiles int             // that are kept
 	Group    string          // control group in which workloads get theirs; "": the agent's own
 	Service  bool            // the agent is a service of systemd
-	Confine  keep.Confine    // of all workloads: the least level, and files beside the system's, their own and resources
+	Confine  keep.Confine    // of all workloads: at least; files beside the system's and their own
 	Fetch    fetch.Config    // of the store of resources, but for Dir, Now, Log, Steps and Watch
 	Store    workloads.Store // of the states of the instances
 
@@ -56,8 +56,8 @@ type Config struct {
 	Steps durable.Steps
 	Watch pulse.Watch // is told of the loops
 
-	// What tests replace; nil: the keeper's process, the store of resources, the kernel's control groups, what the kernel
-	// can confine.
+	// What tests replace; nil: the keeper's process, the store of resources, the kernel's control groups, and what the
+	// kernel can confine.
 	Keeper    func(context.Context) (workloads.Keeper, error)
 	Resources workloads.Resources
 	Groups    Groups
@@ -217,8 +217,8 @@ func (c Config) confines() *wire.Error {
 	if level.AtLeast(c.Confine.Least) {
 		return nil
 	}
-	return wire.New(wire.CodeNotSupported, "", fmt.Sprintf("this node confines what it runs at least to %q (--confine), "+
-		"and can do %q: %v", c.Confine.Least, level, why))
+	return wire.New(wire.CodeNotSupported, "", fmt.Sprintf("this node confines what it runs at least to %q "+
+		"(--confine), and can do %q: %v", c.Confine.Least, level, why))
 }
 
 // Lacks are the attributes that tell the controller what the node cannot do, for when it is offline and not asked.

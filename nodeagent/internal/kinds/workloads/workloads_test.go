@@ -1,14 +1,17 @@
 package workloads
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/kind"
 	"tandem.internal/nodeagent/internal/workloads"
 	"tandem.internal/shared/limits"
@@ -101,6 +104,36 @@ func TestLacks(t *testing.T) {
 		}
 		if got := all[wire.AttributeBitTorrent] == wire.AttributeNone; got == fetch.BitTorrent {
 			t.Errorf("BitTorrent %v: %v", fetch.BitTorrent, all)
+		}
+	}
+}
+
+// A set is refused where workloads cannot be confined as far as the node's settings demand; an empty one, with which
+// they go, is not.
+func TestConfinementIsDemanded(t *testing.T) {
+	config := workload.Config{Class: workload.Instance, Slot: workload.Slot{Service: "web", Node: "n1"},
+		Resources: map[string]workload.Artifact{
+			workload.HookStart: {Class: workload.Resource, UUID: "u", URLs: []string{"http://h/start"}}}}
+	for _, c := range []struct {
+		least, possible confine.Level
+		want            string
+		configs         []workload.Config
+	}{
+		{"", confine.None, "", []workload.Config{config}},
+		{confine.None, confine.None, "", []workload.Config{config}},
+		{confine.Basic, confine.Landlock, "", []workload.Config{config}},
+		{confine.Landlock, confine.Landlock, "", []workload.Config{config}},
+		{confine.Landlock, confine.Files, `at least to "landlock" (--confine), and can do "files": why`,
+			[]workload.Config{config, config}},
+		{confine.Basic, confine.None, `can do "none"`, []workload.Config{config}},
+		{confine.Basic, confine.None, "", nil},
+	} {
+		cfg := Config{On: true, Groups: memoryOnly{}, Confine: keep.Confine{Least: c.least},
+			Possible: func() (confine.Level, error) { return c.possible, errors.New("why") }}
+		errs := cfg.check(c.configs)
+		if len(errs) > 1 || (len(errs) == 1) != (c.want != "") ||
+			len(errs) == 1 && (errs[0].Code != wire.CodeNotSupported || !strings.Contains(errs[0].Message, c.want)) {
+			t.Errorf("%+v: %v", c, errs)
 		}
 	}
 }
