@@ -93,8 +93,8 @@ type Config struct {
 	// before Publish waits too. Zero means 4096, which suits a node; a controller takes 64 KiB.
 	BufferSize int
 	// MaxPacket is the largest MQTT packet in bytes, in both directions. A larger Publish is refused. A larger PUBLISH
-	// from the broker is read past, up to 64 MiB: the Handler gets a Message with TooLong. Any other packet that is
-	// larger ends the session. Zero means wire.MaxPacket.
+	// from the broker is read past, up to MQTT's 268,435,455 bytes: the Handler gets a Message with TooLong. Any other
+	// packet that is larger ends the session. Zero means wire.MaxPacket.
 	MaxPacket int
 
 	// Backoff is the pause between attempts to connect.

@@ -53,6 +53,8 @@ type conn struct {
 	closing   bool           // orderly close: write the buffer, then close
 	discarded bool           // nc is closed, and nothing more is written
 	unblocked bool           // release was called
+	skipping  bool           // a PUBLISH is being read past
+	skippedAt time.Time      // when the newest of these was over
 
 	wake     chan struct{} // capacity 1; holds a value if the writer has something to do
 	released chan struct{} // closed by release
@@ -150,6 +152,24 @@ func (c *conn) Write(p []byte) (int, error) {
 	c.out = append(c.out, p...)
 	c.wakeWriter()
 	return len(p), nil
+}
+
+// skips notes that a PUBLISH is being read past, or not any more.
+func (c *conn) skips(now bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.skipping, c.skippedAt = now, time.Now()
+}
+
+// patience is for how long more an acknowledgement is not late that should have come within limit: it may be behind
+// what is being read past. That comes to an end, as conn.silence bounds every wait for a byte of it.
+func (c *conn) patience(limit time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.skipping {
+		return limit
+	}
+	return limit - time.Since(c.skippedAt)
 }
 
 // wakeWriter wakes writeLoop.

@@ -131,7 +131,7 @@ func (d *Dialled) Subscribe(ctx context.Context, filters ...string) error {
 	if err != nil {
 		return err
 	}
-	return s.subscribe(ctx, filters)
+	return s.subscribe(ctx, pulse.None(), filters)
 }
 
 // Unsubscribe implements Subscriber.

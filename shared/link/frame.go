@@ -41,7 +41,7 @@ func (c *conn) checkNextPacket() (int, error) {
 	}
 	packetType, flags := b[0]>>4, b[0]&0x0f
 	name := packets.PacketNames[packetType]
-	if n := headSize + bodySize; packetType == packets.Publish && n > c.limit && n <= maxSkip {
+	if n := headSize + bodySize; packetType == packets.Publish && n > c.limit {
 		return 0, c.skipPublish(headSize, bodySize, flags)
 	}
 	if headSize+bodySize > c.limit {
@@ -107,13 +107,12 @@ func publishHead(flags byte, topicSize, bodySize int) (int, error) {
 	return size, nil
 }
 
-// maxSkip is the size in bytes of the largest PUBLISH that is read past. A larger one ends the session: it would keep
-// back acknowledgements for too long.
-const maxSkip = 64 << 20
-
 // skipPublish reads past a PUBLISH that is larger than the limit, of which it keeps no more than the topic, and passes
-// on what is known of it. To end the session instead would not help: a retained message comes again in the next one.
+// on what is known of it. To end the session instead would not help, however large it is: a retained message comes
+// again in the next one. Acknowledgements behind it are not late for that (patience).
 func (c *conn) skipPublish(headSize, bodySize int, flags byte) error {
+	c.skips(true)
+	defer c.skips(false)
 	if _, err := c.in.Discard(headSize); err != nil {
 		return err
 	}

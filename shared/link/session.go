@@ -75,7 +75,7 @@ func (d *Dialled) connect(ctx context.Context, id uint64) (*session, error) {
 	for chunk := range slices.Chunk(d.cfg.Filters, maxFilters) {
 		if err == nil {
 			d.beat.Beat()
-			err = s.subscribe(ctx, chunk)
+			err = s.subscribe(ctx, d.beat, chunk)
 		}
 	}
 	d.beat.Beat()
@@ -233,6 +233,10 @@ func (s *session) awaitAck(p unackedPublish, timer *time.Timer, beat *pulse.Puls
 		case <-s.down:
 			return false
 		case <-timer.C:
+			if more := s.conn.patience(s.d.cfg.AckTimeout); more > 0 {
+				timer.Reset(more)
+				continue
+			}
 			s.fail(fmt.Errorf("the broker did not acknowledge a publish within %v", s.d.cfg.AckTimeout))
 			return false
 		case <-beat.C:
@@ -242,7 +246,7 @@ func (s *session) awaitAck(p unackedPublish, timer *time.Timer, beat *pulse.Puls
 }
 
 // subscribe subscribes to filters and returns when the broker has granted all. A refused filter is an error.
-func (s *session) subscribe(ctx context.Context, filters []string) error {
+func (s *session) subscribe(ctx context.Context, beat *pulse.Pulse, filters []string) error {
 	qos := byte(0)
 	if s.d.cfg.SubscribeQoS == AtLeastOnce {
 		qos = 1
@@ -252,7 +256,7 @@ func (s *session) subscribe(ctx context.Context, filters []string) error {
 		for _, f := range chunk {
 			requested[f] = qos
 		}
-		token, err := s.request(ctx, "SUBSCRIBE",
+		token, err := s.request(ctx, beat, "SUBSCRIBE",
 			func() mqtt.Token { return s.client.SubscribeMultiple(requested, nil) })
 		if err != nil {
 			return err
@@ -275,7 +279,7 @@ func (s *session) subscribe(ctx context.Context, filters []string) error {
 // unsubscribe ends the subscriptions to filters.
 func (s *session) unsubscribe(ctx context.Context, filters []string) error {
 	for chunk := range slices.Chunk(filters, maxFilters) {
-		if _, err := s.request(ctx, "UNSUBSCRIBE",
+		if _, err := s.request(ctx, pulse.None(), "UNSUBSCRIBE",
 			func() mqtt.Token { return s.client.Unsubscribe(chunk...) }); err != nil {
 			return err
 		}
@@ -284,8 +288,9 @@ func (s *session) unsubscribe(ctx context.Context, filters []string) error {
 }
 
 // request calls send and waits until the broker has acknowledged the packet of that name. After AckTimeout it ends
-// the session and returns ErrDown.
-func (s *session) request(ctx context.Context, packet string, send func() mqtt.Token) (mqtt.Token, error) {
+// the session and returns ErrDown. beat is that of the caller's goroutine.
+func (s *session) request(ctx context.Context, beat *pulse.Pulse, packet string,
+	send func() mqtt.Token) (mqtt.Token, error) {
 	if !s.beginCall() {
 		return nil, ErrDown
 	}
@@ -293,18 +298,26 @@ func (s *session) request(ctx context.Context, packet string, send func() mqtt.T
 	s.clientCalls.Done()
 	timer := time.NewTimer(s.d.cfg.AckTimeout)
 	defer timer.Stop()
-	select {
-	case <-token.Done():
-		return token, token.Error()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-s.down:
-		return nil, ErrDown
-	case <-s.stop:
-		return nil, ErrDown
-	case <-timer.C:
-		s.fail(fmt.Errorf("the broker did not acknowledge %s within %v", packet, s.d.cfg.AckTimeout))
-		return nil, ErrDown
+	for {
+		select {
+		case <-token.Done():
+			return token, token.Error()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-s.down:
+			return nil, ErrDown
+		case <-s.stop:
+			return nil, ErrDown
+		case <-timer.C:
+			if more := s.conn.patience(s.d.cfg.AckTimeout); more > 0 {
+				timer.Reset(more)
+				continue
+			}
+			s.fail(fmt.Errorf("the broker did not acknowledge %s within %v", packet, s.d.cfg.AckTimeout))
+			return nil, ErrDown
+		case <-beat.C:
+			beat.Beat()
+		}
 	}
 }
 

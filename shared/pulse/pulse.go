@@ -27,6 +27,9 @@ type Pulse struct {
 	beat, end func()
 }
 
+// None is the pulse of a goroutine that is not watched.
+func None() *Pulse { return Watch(nil).Start("", 0) }
+
 // Start registers the caller's loop. longest is the most time between two beats, which is that of its longest call; 0
 // if all calls are short.
 func (w Watch) Start(loop string, longest time.Duration) *Pulse {
