@@ -50,6 +50,9 @@ func (w *works) Look(workload.Artifact) workloads.Resource {
 }
 func (w *works) Enter(string, string, map[string]string) (dirs []string, err error) { return nil, nil }
 func (w *works) Leave(string) error                                                 { return nil }
+func (w *works) Usage(_ string, pid int) wire.WorkloadProcess {
+	return wire.WorkloadProcess{PID: pid}
+}
 
 // Check refuses what is to have a limit of memory.
 func (w *works) Check(constraints map[string]string, at string) (errs []*wire.Error) {

@@ -31,6 +31,32 @@ func (w *world) says(log, text string) {
 	}
 }
 
+// What a process uses is told while it runs, and nothing of one that does not.
+func TestProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		a.Manager.Want([]workload.Config{config("web", "one", "")})
+		settled(time.Minute)
+		p := a.Process(t.Context(), "web")
+		if p == nil || p.PID == 0 || p.Memory != 1<<20 {
+			t.Errorf("%+v", p)
+		}
+		if p := a.Process(t.Context(), "db"); p != nil {
+			t.Errorf("a slot that there is not: %+v", p)
+		}
+		a.Manager.Want(nil)
+		settled(time.Minute)
+		if p := a.Process(t.Context(), "web"); p != nil {
+			t.Errorf("it has ended: %+v", p)
+		}
+		a.end()
+		if p := a.Process(t.Context(), "web"); p != nil {
+			t.Errorf("the agent has ended: %+v", p)
+		}
+	})
+}
+
 // What a hook has written can be read by its name, also when its configuration was refused and is gone, and goes with
 // the slot.
 func TestHookLogs(t *testing.T) {

@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,6 +44,38 @@ func (m *Manager) Logs(p *wire.LogsParams) (*wire.LogsResult, *wire.Error) {
 	}
 	return &wire.LogsResult{Data: data, Cursor: fmt.Sprintf("%d:%d", next.File, next.Offset), Skipped: skipped,
 		Hook: p.Hook}, nil
+}
+
+// Process is what the process of a slot uses; nil: none runs. It may be called by any goroutine.
+func (m *Manager) Process(ctx context.Context, service string) *wire.WorkloadProcess {
+	type place struct{ run, dir string }
+	answer := make(chan place, 1)
+	m.call(func() {
+		var at place
+		if s := m.slots[service]; s != nil && s.state.Main != nil {
+			at = place{s.state.Main.Run, s.state.Main.Dir}
+		}
+		answer <- at
+	})
+	var at place
+	select {
+	case at = <-answer:
+	case <-m.ended:
+	case <-ctx.Done():
+	}
+	if at.run == "" {
+		return nil
+	}
+	k, err := m.cfg.Keeper(ctx)
+	if err != nil {
+		return nil // the manager's log has it
+	}
+	st, err := k.Get(ctx, at.run)
+	if err != nil || st.State != keep.Running {
+		return nil
+	}
+	used := m.cfg.Groups.Usage(group(service, at.dir), st.PID)
+	return &used
 }
 
 // cursor reads a cursor; of "" it makes the zero one.

@@ -62,6 +62,8 @@ type Groups interface {
 	Enter(group, run string, constraints map[string]string) (dirs []string, err error)
 	// Leave removes a group; one with processes is an error. That it is not there is no error.
 	Leave(group string) error
+	// Usage is what a group and the process of it use, as far as the node tells.
+	Usage(group string, pid int) wire.WorkloadProcess
 }
 
 // Store keeps the states of the slots, by service.

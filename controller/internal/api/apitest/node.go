@@ -141,6 +141,10 @@ func (r *Rig) logs(p *wire.LogsParams) *wire.LogsResult {
 		return l
 	}
 	from, skipped := 0, false
+	var process *wire.WorkloadProcess
+	if p.Cursor == "" {
+		process = &wire.WorkloadProcess{PID: 4711, Processes: 3, Memory: 12 << 20, CPUMs: 61_250}
+	}
 	if p.Tail > 0 {
 		from = max(0, len(r.log)-p.Tail)
 	}
@@ -154,7 +158,7 @@ func (r *Rig) logs(p *wire.LogsParams) *wire.LogsResult {
 		}
 	}
 	return &wire.LogsResult{Data: []byte(r.log[from:]), Cursor: strconv.Itoa(len(r.log)), Skipped: skipped,
-		Hook: p.Hook}
+		Hook: p.Hook, Process: process}
 }
 
 func must[T any](v T, err error) T {

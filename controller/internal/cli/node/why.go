@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,8 @@ type whyJSON struct {
 	Hook     string      `json:"hook,omitempty"` // whose output Log is; absent: the process's
 	Log      []byte      `json:"log,omitempty"`  // the last lines of it, in base64
 	LogError *wire.Error `json:"logError,omitempty"`
+	// what the process uses; absent: none runs, or the agent does not tell
+	Process *wire.WorkloadProcess `json:"process,omitempty"`
 }
 
 func whySlot(a *command.App) *cobra.Command {
@@ -66,8 +69,21 @@ func (v *whyJSON) readLog(ctx context.Context, c *client.Client, in op.SlotIn) e
 		v.LogError = e
 		return nil
 	}
-	v.Log = lastLines(l.Data, whyLines)
+	v.Log, v.Process = lastLines(l.Data, whyLines), l.Process
 	return err
+}
+
+// usage says what a process uses.
+func usage(p *wire.WorkloadProcess) string {
+	all := []string{fmt.Sprintf("PID %d", p.PID)}
+	if p.Processes > 1 {
+		all = append(all, fmt.Sprintf("%d processes", p.Processes))
+	}
+	if p.Memory > 0 {
+		all = append(all, "memory "+term.Size(p.Memory))
+	}
+	all = append(all, fmt.Sprintf("processor time %.2f s", float64(p.CPUMs)/1000))
+	return strings.Join(all, ", ")
 }
 
 func printWhy(a *command.App, v *whyJSON) error {
@@ -86,6 +102,9 @@ func printWhy(a *command.App, v *whyJSON) error {
 			when = a.Ago(f.At)
 		}
 		t.Add(f.About, colours[f.State].Cell(f.State), when, f.Text)
+	}
+	if v.Process != nil {
+		t.Add("usage", "", "", usage(v.Process))
 	}
 	a.Table(t)
 	if len(v.Events) > 0 {

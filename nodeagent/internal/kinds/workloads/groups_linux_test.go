@@ -3,11 +3,39 @@ package workloads
 import (
 	"os"
 	"path/filepath"
+	"runtime"
+	"syscall"
 	"testing"
+	"time"
 
 	"tandem.internal/nodeagent/internal/cgroup"
 	"tandem.internal/shared/wire"
 )
+
+// Where no control group tells, /proc does; what cannot be found out is absent.
+func TestUsage(t *testing.T) {
+	none := t.TempDir()
+	g := &controlGroups{cfg: cgroup.Config{Proc: none, Sys: none}}
+	held := make([]byte, 32<<20)
+	for i := range held {
+		held[i] = byte(i)
+	}
+	var before syscall.Rusage
+	for before.Utime.Nano() < int64(20*time.Millisecond) { // bounded: the loop itself uses it up
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &before); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u := g.Usage("c1.web", os.Getpid())
+	if u.PID != os.Getpid() || u.Memory < uint64(len(held)) || u.CPUMs < 10 || u.CPUMs > 600_000 {
+		t.Errorf("%+v", u)
+	}
+	runtime.KeepAlive(held)
+	const nobody = 1 << 30 // above any PID
+	if u := g.Usage("../x", nobody); u != (wire.WorkloadProcess{PID: nobody}) {
+		t.Errorf("%+v", u)
+	}
+}
 
 // A weight that no disk obeys is refused; a process that had it before is still started.
 func TestWeightNothingObeys(t *testing.T) {

@@ -1,10 +1,15 @@
 package workloads
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 
 	"tandem.internal/nodeagent/internal/cgroup"
@@ -71,6 +76,39 @@ func (g *controlGroups) Leave(group string) error {
 		return err
 	}
 	return created.Remove()
+}
+
+// Usage is from the control group; where there is none that tells, from the main process and those children of it that
+// have ended.
+func (g *controlGroups) Usage(group string, pid int) wire.WorkloadProcess {
+	used := wire.WorkloadProcess{PID: pid}
+	if created, err := g.open().Group(group); err == nil {
+		if s, err := created.Stats(); err == nil { // else there is no such group
+			used.Processes, used.Memory, used.CPUMs = s.Processes, s.MemoryBytes, uint64(s.CPU.Milliseconds())
+		}
+	}
+	memory, cpu := ofProcess(pid)
+	used.Memory, used.CPUMs = cmp.Or(used.Memory, memory), cmp.Or(used.CPUMs, cpu)
+	return used
+}
+
+// ofProcess reads /proc/PID/stat (proc_pid_stat(5)): bytes of resident memory, and milliseconds of processor time, its
+// ended children's included; 0 if it cannot be read. The name in it is in parentheses and may have any character.
+func ofProcess(pid int) (memory, cpu uint64) {
+	const msPerTick = 1000 / 100 // USER_HZ is 100 on all that Go runs on
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	f := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	if err != nil || len(f) < 22 {
+		return 0, 0
+	}
+	number := func(field int) uint64 { // as the manual page numbers it
+		n, err := strconv.ParseUint(f[field-3], 10, 64)
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	return number(24) * uint64(os.Getpagesize()), (number(14) + number(15) + number(16) + number(17)) * msPerTick
 }
 
 // keeper makes a client of the keeper's process when it is first needed.

@@ -168,8 +168,11 @@ func (r *runner) restart(p *wire.RestartParams, _ string, answer kind.Answer) {
 }
 
 func (r *runner) logs(p *wire.LogsParams, _ string, answer kind.Answer) {
-	r.host.Later(func(context.Context) func() {
+	r.host.Later(func(ctx context.Context) func() {
 		result, err := r.manager.Logs(p)
+		if err == nil && p.Cursor == "" { // else the output is followed
+			result.Process = r.manager.Process(ctx, p.Service)
+		}
 		return func() {
 			if err != nil {
 				answer(nil, err)
