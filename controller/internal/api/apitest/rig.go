@@ -118,11 +118,16 @@ func (r *Rig) Now() time.Time {
 	return r.now
 }
 
-// Jump has the machine's clock jump: it shows another time than Now from then on.
+// Jump has the machine's clock jump: it shows another time than Now from then on. The core has noticed it then, and the
+// journal has it.
 func (r *Rig) Jump(by time.Duration) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.jumped += by
+	r.mu.Unlock()
+	if _, err := r.Core.Status(context.Background()); err != nil {
+		r.tb.Error(err)
+	}
+	r.settle()
 }
 
 // clock is the machine's clock, guarded.
