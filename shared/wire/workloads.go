@@ -121,12 +121,12 @@ type LogsResult struct {
 	Cursor  string `json:"cursor"`           // for the next LogsParams
 	Skipped bool   `json:"skipped,omitzero"` // output between the cursor and Data was deleted
 	Hook    string `json:"hook,omitempty"`   // the one that was asked for
-	// what the slot's process uses; absent: none runs, a cursor was given, or the agent does not tell
+	// what the slot's process uses; absent: none runs, a cursor was given, or the agent is older
 	Process *WorkloadProcess `json:"process,omitempty"`
 }
 
-// WorkloadProcess is a slot's process, with all that it has started in its control group. A number that is absent is not
-// known to the node.
+// WorkloadProcess is a slot's process, with all that it has started in its control group. A number that is absent is
+// not known to the node.
 type WorkloadProcess struct {
 	PID       int    `json:"pid"`                // of the main process
 	Processes int    `json:"processes,omitzero"` // in the control group
