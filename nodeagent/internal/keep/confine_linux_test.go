@@ -61,6 +61,14 @@ func TestConfinedRuns(t *testing.T) {
 			t.Errorf("%s: %+v\n%s", c.id, s, r.output(c.id))
 		}
 	}
+	elsewhere := r.confined("elsewhere", "a", "")
+	elsewhere.Argv = []string{filepath.Join(r.work, "program")} // beside its directory
+	if err := os.WriteFile(elsewhere.Argv[0], []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.start(elsewhere); able(confine.Files) && !strings.Contains(s.Error, "permission denied; perhaps what it") {
+		t.Errorf("%+v", s)
+	}
 	if s := r.start(r.shell("free", "grep -q 'NoNewPrivs:.0' /proc/self/status")); s.Confined != "" {
 		t.Errorf("%+v", s)
 	}

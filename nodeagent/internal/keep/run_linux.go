@@ -154,7 +154,11 @@ func launch(r *run, out int) (pid int, err error) {
 				return pid, nil
 			}
 			if !errors.Is(err, syscall.ETXTBSY) || try == busyTries {
-				return 0, fmt.Errorf("start %s: %w", spec.Argv[0], notStarted(spec.Argv[0], spec.Dir, err))
+				err = notStarted(spec.Argv[0], spec.Dir, err)
+				if r.domain != nil && errors.Is(err, syscall.EACCES) {
+					err = fmt.Errorf("%w; perhaps what it needs is not in the files that it is confined to", err)
+				}
+				return 0, fmt.Errorf("start %s: %w", spec.Argv[0], err)
 			}
 			time.Sleep(10 * time.Millisecond) // nothing tells when it is closed
 		}
