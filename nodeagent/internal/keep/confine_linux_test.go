@@ -66,7 +66,7 @@ func TestConfinedRuns(t *testing.T) {
 	if err := os.WriteFile(elsewhere.Argv[0], []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if s := r.start(elsewhere); able(confine.Files) && !strings.Contains(s.Error, "permission denied; perhaps what it") {
+	if s := r.start(elsewhere); able(confine.Files) && !strings.Contains(s.Error, "permission denied; perhaps what") {
 		t.Errorf("%+v", s)
 	}
 	if s := r.start(r.shell("free", "grep -q 'NoNewPrivs:.0' /proc/self/status")); s.Confined != "" {
