@@ -113,6 +113,7 @@ func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 	}
 	ofSlot := f.Slot != workload.Slot{}
 	if ofSlot {
+		filter.Node, filter.OrUnit = f.Slot.Node, true
 		if len(f.Types) == 0 {
 			filter.Types = []record.Type{record.Event, record.Request, record.Settings}
 		}

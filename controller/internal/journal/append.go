@@ -55,6 +55,7 @@ func (j *Journal) Append(b *Batch) (first uint64, err error) {
 	}, func() {
 		j.head = head
 		j.last.Store(head.seq)
+		j.index.appended(b.Records, first)
 	})
 	if err != nil {
 		return 0, err

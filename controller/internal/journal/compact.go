@@ -65,6 +65,7 @@ func (j *Journal) compactLog(ctx context.Context, p Policy, done *Compacted) err
 		upTo = min(upTo, st.Last-keep)
 	}
 	types := setOf(p.KeepTypes)
+	defer j.index.forget(upTo)
 	for next := uint64(1); next <= upTo; {
 		if err := ctx.Err(); err != nil {
 			return err

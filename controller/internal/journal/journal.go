@@ -51,6 +51,7 @@ type Journal struct {
 	// writer is the single-writer rule: held across a commit on purpose. Readers never take it.
 	writer sync.Mutex
 	head   mark              // newest record
+	index  *index            // which records may be where
 	seal   sealer            // buffers of the running write
 	fresh  map[Hash]struct{} // bodies stored since the running Compact began; nil without one
 	key    [8]byte

@@ -67,7 +67,7 @@ func Open(path string, opts Options) (*Journal, error) {
 	}
 	j := &Journal{
 		db: db, path: path, readOnly: opts.ReadOnly, log: opts.Log, now: opts.Now, faults: opts.Faults,
-		maintenance: make(chan struct{}, 1),
+		maintenance: make(chan struct{}, 1), index: newIndex(),
 	}
 	if err := j.load(opts, whole); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -284,6 +284,7 @@ func (j *Journal) load(opts Options, whole bool) error {
 			return j.Damaged("its head is missing")
 		}
 		j.last.Store(j.head.seq)
+		j.index.tail.next = j.head.seq + 1
 		copied = meta.Get(keyCopy) != nil
 		if j.readOnly {
 			return nil // Verify wants to look at damaged journals too

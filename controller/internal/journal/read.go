@@ -20,11 +20,14 @@ type Filter struct {
 	To      uint64    // last Seq; 0: the newest
 	Types   []Type    // any of these
 	Node    string    // of this node
+	OrUnit  bool      // with Node: or of none, which is the unit
 	Kind    string    // about this document kind
 	Since   time.Time // At not before this
 	Limit   int       // at most so many
 	Reverse bool      // newest first
 }
+
+func (f *Filter) ofNode(name string) bool { return name == f.Node || f.OrUnit && name == "" }
 
 // A read transaction visits at most so many records and copies out about so many bytes.
 const (
@@ -74,7 +77,8 @@ type chunk struct {
 // readAhead sends all records from seq from on, a chunk at a time, until done is closed. It ends by closing chunks.
 func (j *Journal) readAhead(from uint64, chunks chan<- chunk, done <-chan struct{}) {
 	defer close(chunks)
-	s := scanner{j: j, f: Filter{From: from, To: math.MaxUint64}, next: from}
+	s := scanner{j: j, f: Filter{From: from, To: math.MaxUint64}, next: from, wanted: wanted{all: true}}
+	s.learner.next = from
 	var spare scanner // the buffers of the chunk before, which its reader has done with when the next one is taken
 	for !s.ended {
 		s.records, spare.records = spare.records, s.records
@@ -103,6 +107,7 @@ func (j *Journal) Scan(f Filter, fn func(Record) error) error {
 	if f.Reverse {
 		s.next = s.f.To
 	}
+	s.wanted, s.learner.next = j.index.wanted(&f, s.types), s.next
 	for left := f.Limit; ; {
 		if err := s.chunk(); err != nil {
 			return err
@@ -218,6 +223,8 @@ type scanner struct {
 	j       *Journal
 	f       Filter
 	types   typeSet
+	wanted  wanted // what the index is asked for
+	learner learner
 	names   interner
 	next    uint64
 	prev    mark // of the record that was read last, where the next one follows it; else zero
@@ -231,16 +238,7 @@ func (s *scanner) chunk() error {
 	s.records, s.buf = s.records[:0], s.buf[:0]
 	return s.j.view(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(bucketLog).Cursor()
-		k, v := c.Seek(beSeq(s.next))
-		if s.f.Reverse {
-			// Seek finds the key or the next higher one.
-			switch {
-			case k == nil:
-				k, v = c.Last()
-			case len(k) == 8 && binary.BigEndian.Uint64(k) > s.next:
-				k, v = c.Prev()
-			}
-		}
+		k, v := s.seek(c, s.next)
 		for visits := 0; ; visits++ {
 			if k == nil {
 				s.ended = true
@@ -257,17 +255,39 @@ func (s *scanner) chunk() error {
 			if s.next = seq; visits >= chunkVisits || len(s.buf) >= chunkBytes {
 				return nil
 			}
+			if at := s.j.index.next(seq, &s.wanted, s.f.Reverse); at != seq {
+				s.j.index.leave(&s.learner, seq)
+				s.prev, s.learner = mark{}, learner{next: at}
+				k, v = s.seek(c, at)
+				continue
+			}
 			if err := s.take(tx, seq, v); err != nil {
 				return err
 			}
 			if s.f.Reverse {
 				k, v = c.Prev()
-			} else {
-				s.prev = mark{seq, Hash(v[:hashSize])}
-				k, v = c.Next()
+				continue
 			}
+			if b := s.j.index.learn(&s.learner, seq); b != nil && !s.j.index.addValue(b, v) {
+				s.learner.block = nil
+			}
+			s.prev = mark{seq, Hash(v[:hashSize])}
+			k, v = c.Next()
 		}
 	})
+}
+
+// seek finds the record with a sequence number, or the next one in the scanner's direction.
+func (s *scanner) seek(c *bbolt.Cursor, seq uint64) (k, v []byte) {
+	k, v = c.Seek(beSeq(seq)) // the key or the next higher one
+	switch {
+	case !s.f.Reverse:
+	case k == nil:
+		k, v = c.Last()
+	case len(k) == 8 && binary.BigEndian.Uint64(k) > seq:
+		k, v = c.Prev()
+	}
+	return k, v
 }
 
 // take keeps a copy of the record if the filter picks it, and then proves it: starts scan a million records for a few.
@@ -276,7 +296,7 @@ func (s *scanner) take(tx *bbolt.Tx, seq uint64, value []byte) error {
 		return nil // what else it says need not be read
 	}
 	r, err := s.j.decode(seq, value, &s.names)
-	if err == nil && (s.types != 0 && !s.types.has(r.Type) || s.f.Node != "" && s.f.Node != r.Node ||
+	if err == nil && (s.types != 0 && !s.types.has(r.Type) || s.f.Node != "" && !s.f.ofNode(r.Node) ||
 		s.f.Kind != "" && s.f.Kind != r.Kind || r.At.Before(s.f.Since)) {
 		return nil
 	}
