@@ -172,3 +172,50 @@ func TestIndexAndDamage(t *testing.T) {
 		t.Errorf("asking: %v", err)
 	}
 }
+
+// One record among many is found wherever in its block it is, in both directions, also if the block was first read from
+// its middle on.
+func TestIndexFindsOne(t *testing.T) {
+	for _, at := range []uint64{5 * blockSize, 5*blockSize + 1, 5*blockSize + 60, 6*blockSize - 1, 6 * blockSize} {
+		j := mustOpen(t, tempPath(t), Options{})
+		j.db.NoSync = true
+		records := slices.Repeat([]Record{{At: testTime, Type: record.Report, Node: "n"}}, 10*blockSize)
+		records[at-1].Node = "x"
+		mustAppend(t, j, Batch{Records: records})
+		found := func(when string) {
+			t.Helper()
+			for _, f := range []Filter{{Node: "x"}, {Node: "x", Reverse: true}, {Node: "x", From: at},
+				{Node: "x", To: at, Reverse: true}} {
+				if got, err := j.Query(f); err != nil || len(got) != 1 || got[0].Seq != at {
+					t.Errorf("%s, at %d, %+v: %d records, %v", when, at, f, len(got), err)
+				}
+			}
+		}
+		found("appended")
+		for _, from := range []uint64{1, 5*blockSize + 1, 5*blockSize + 90, 6 * blockSize} {
+			j = reopen(t, j, Options{})
+			if _, err := j.Query(Filter{From: from, Types: []Type{record.Joined}}); err != nil {
+				t.Fatal(err)
+			}
+			found(fmt.Sprint("read from ", from))
+			learned(t, j)
+			found(fmt.Sprint("read from ", from, " and from 1"))
+		}
+	}
+}
+
+// A block that somebody else has learned meanwhile is not replaced by a part of it.
+func TestIndexKeepsWholeBlocks(t *testing.T) {
+	x, l := newIndex(), learner{next: blockSize}
+	for seq := uint64(blockSize); seq < blockSize+9; seq++ {
+		x.learn(&l, seq)
+	}
+	x.leave(&l, blockSize+9)
+	if x.knows(1) {
+		t.Error("a part of a block is taken for it")
+	}
+	x.leave(&l, 2*blockSize)
+	if !x.knows(1) {
+		t.Error("a block that is whole is not known")
+	}
+}
