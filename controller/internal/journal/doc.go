@@ -47,6 +47,10 @@
 // What it must not do: understand the records' data, decide anything, publish anything, or run
 // a caller's function inside a transaction.
 //
+// Questions for few records of many pass over blocks of records that an index in memory says cannot have them. It is
+// learned from what is appended, and from whoever reads the log in order, as the controller does at its start: nothing
+// of it is in the file.
+//
 // Open walks bbolt's page tree before bbolt uses it (pageWalk), so a file with broken pages is
 // refused with a message; it reads every page once for that: about a second per cached GiB.
 //

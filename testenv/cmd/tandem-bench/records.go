@@ -104,6 +104,8 @@ func (b *session) readJournal(bin, dir, at string) (err error) {
 		{"config history", "/v1/config/history"},
 		{"events, the newest 1,000", "/v1/events"},
 		{"events --type alert", "/v1/events?type=alert"},
+		{"events --node", "/v1/events?node=" + fleet.Name(7)},
+		{"events --slot", "/v1/events?slot=web@" + fleet.Name(7)},
 	} {
 		f := figure{Section: "records", Name: ask.name + at, Unit: "ms"}
 		for range recordAsks {
