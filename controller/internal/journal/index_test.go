@@ -165,10 +165,12 @@ func TestIndexAndDamage(t *testing.T) {
 		log := tx.Bucket(bucketLog)
 		return log.Put(beSeq(300), append(slices.Clone(log.Get(beSeq(300))[:hashSize]), 0xff))
 	})
-	if err := j.Scan(Filter{Types: []Type{record.Joined}}, func(Record) error { return nil }); !errors.Is(err, ErrDamaged) {
+	joined := Filter{Types: []Type{record.Joined}}
+	if err := j.Scan(joined, func(Record) error { return nil }); !errors.Is(err, ErrDamaged) {
 		t.Errorf("learning: %v", err)
 	}
-	if _, err := j.Query(Filter{Types: []Type{record.Joined}, From: 300}); !errors.Is(err, ErrDamaged) {
+	joined.From = 300
+	if _, err := j.Query(joined); !errors.Is(err, ErrDamaged) {
 		t.Errorf("asking: %v", err)
 	}
 }
