@@ -7,8 +7,8 @@ import (
 
 // An index says of each block of records what may be in it, so that a question for few of a million passes over the
 // others. It is in memory: a set of types and a Bloom filter of names for each block, about 2.5 bytes a record. It
-// never says that a record is not there which is; so it need not follow what Compact removes. It is filled by Append and by
-// whoever reads the log in order, as each start does. Of a block that it does not know it says nothing.
+// never says that a record is not there which is; so it need not follow what Compact removes. It is filled by Append
+// and by whoever reads the log in order, as each start does. Of a block that it does not know it says nothing.
 type index struct {
 	seed maphash.Seed
 
