@@ -12,6 +12,8 @@ import (
 
 	mqtt "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"tandem.internal/shared/door"
 )
 
 // After an error the accept loop waits acceptBackoff, and after each further one twice as long, up to acceptBackoffMax.
@@ -43,11 +45,9 @@ func (s *Server) accept(l net.Listener) {
 		s.emit(ev)
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 			s.mu.Lock()
-			c := s.takeUnauthenticated()
+			drop := s.takeUnauthenticated()
 			s.mu.Unlock()
-			if c != nil {
-				c.disconnect()
-			}
+			s.turnAway(drop)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -68,12 +68,12 @@ const maxLeaving = 1024
 // can keep others out by opening connections. If all are authenticated, it closes the new one.
 func (s *Server) admit(nc net.Conn) {
 	c := newConn(nc, &s.limits, &s.wg)
-	err := c.Conn.SetReadDeadline(time.Now().Add(s.limits.FirstReadTimeout))
-	var other *conn
+	var err error
+	var start, drop []*conn
 	s.mu.Lock()
-	if err == nil && len(s.conns) >= s.limits.MaxClients {
-		if other = s.takeUnauthenticated(); other == nil || len(s.conns) >= s.limits.MaxClients+maxLeaving {
-			err = fmt.Errorf("%d connections are enough", len(s.conns))
+	if full := len(s.conns); full >= s.limits.MaxClients {
+		if drop = s.takeUnauthenticated(); len(drop) == 0 || full >= s.limits.MaxClients+maxLeaving {
+			err = fmt.Errorf("%d connections are enough", full)
 		}
 	}
 	switch {
@@ -81,15 +81,15 @@ func (s *Server) admit(nc net.Conn) {
 	case s.closing.Load(): // Close may have read conns already
 		err = ErrClosed
 	default:
-		s.conns[c], s.unauthenticated[c] = struct{}{}, struct{}{}
-		s.wg.Add(1) // allowed: the accept loop is counted
+		s.conns[c] = struct{}{}
+		var more []*conn
+		start, more = s.lobby.Enter(time.Now(), c, door.Address(c.remote))
+		drop = append(drop, s.sort(start, more)...)
 	}
 	s.mu.Unlock()
-	if other != nil {
-		other.disconnect()
-	}
+	s.turnAway(drop)
+	s.begin(start)
 	if err == nil {
-		go s.serve(c)
 		return
 	}
 	// emitted before the client can notice, and rate-limited: many connections must not fill the log
@@ -100,21 +100,63 @@ func (s *Server) admit(nc net.Conn) {
 	c.disconnect()
 }
 
-// takeUnauthenticated removes an unauthenticated connection from the set and returns it; nil if there is none. The
-// caller holds mu, and closes the connection after releasing mu.
-func (s *Server) takeUnauthenticated() *conn {
-	for c := range s.unauthenticated {
-		delete(s.unauthenticated, c)
-		return c
+// begin serves connections whose turn has come.
+func (s *Server) begin(start []*conn) {
+	for _, c := range start {
+		s.wg.Add(1) // allowed: the caller is counted
+		go s.serve(c)
 	}
-	return nil
 }
 
-// markAuthenticated removes a connection from the unauthenticated ones.
-func (s *Server) markAuthenticated(c *conn) {
+// sort notes what the lobby has said: start are served from now on. Nothing serves those of drop that were waiting, so
+// they are gone at once; the others are when their goroutines end. The caller holds mu, and gives start to begin and
+// the result to turnAway afterwards.
+func (s *Server) sort(start, drop []*conn) []*conn {
+	for _, c := range start {
+		c.waiting = false
+	}
+	for _, c := range drop {
+		if c.waiting {
+			delete(s.conns, c)
+		}
+	}
+	return drop
+}
+
+// turnAway closes connections that left the lobby to make room.
+func (s *Server) turnAway(drop []*conn) {
+	for _, c := range drop {
+		if c.waiting {
+			s.refused("", c, errNoPlace)
+		}
+		c.disconnect()
+	}
+}
+
+var errNoPlace = errors.New("it made room for others before its turn came")
+
+// takeUnauthenticated removes an unauthenticated connection from the lobby and returns it; nothing if there is none.
+// The caller holds mu, and gives the result to turnAway afterwards.
+func (s *Server) takeUnauthenticated() []*conn {
+	c, ok := s.lobby.Any()
+	if !ok {
+		return nil
+	}
+	s.lobby.Drop(c)
+	return s.sort(nil, []*conn{c})
+}
+
+// leaveLobby gives the place of a connection that is authenticated, or has ended, to the next.
+func (s *Server) leaveLobby(c *conn, ended bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.unauthenticated, c)
+	if ended {
+		delete(s.conns, c)
+	}
+	start, drop := s.lobby.Leave(time.Now(), c)
+	s.sort(start, drop)
+	s.mu.Unlock()
+	s.turnAway(drop)
+	s.begin(start)
 }
 
 // refused emits an event, rate-limited, about a connection that did not become a session.

@@ -96,8 +96,8 @@ type Limits struct {
 	// ReceiveMaximum is the most QoS 2 messages of one client that are not completed. Default 64.
 	ReceiveMaximum int
 
-	// FirstReadTimeout is the most time until a connection has sent its CONNECT, with TLS. Default 10 s: enough for
-	// slow networks, and short enough that idle connections are few.
+	// FirstReadTimeout is the most time until a connection has sent its CONNECT, with TLS, from when it is served.
+	// Default 5 s: enough for slow networks, and short enough that idle connections are few.
 	FirstReadTimeout time.Duration
 
 	// WriteTimeout is the most time for writing 16 KiB to a client; after that it is disconnected. Default 5 s. Nothing
@@ -108,6 +108,12 @@ type Limits struct {
 	// times their keep-alive. Default 1 h: a client that has failed is noticed, and one without a keep-alive has to
 	// reconnect.
 	MaxSilence time.Duration
+
+	// Strangers is the most connections that are served at once before their CONNECT is accepted; of these,
+	// StrangersEach come from one IPv4 address or one IPv6 network of 64 bits. Further ones wait for a place, at next to
+	// no memory, and the networks take turns. Defaults 256 and 64: with TLS one can cost 100 KiB.
+	Strangers     int
+	StrangersEach int
 
 	// MaxClients is the most connections; further ones are closed. Default 50,000, which is usually more than the file
 	// descriptors of a process.
@@ -121,6 +127,14 @@ type Limits struct {
 	ExtraKinds int
 }
 
+// Bounds on connections that wait to be served: how many; how long those that are served are not asked to make room; and
+// how long one waits. Nobody who comes in earnest waits longer: it tries again.
+const (
+	maxWaiting        = 8192
+	strangersPatience = 2 * time.Second
+	longestWait       = 30 * time.Second
+)
+
 // Collectors returns the limits for a broker to which a controller connects over a socket: with one SUBSCRIBE it gets
 // the retained messages of tens of thousands of nodes. They take 16 KiB more memory for each client, and up to 64 MiB
 // for one that does not read.
@@ -131,14 +145,14 @@ func Collectors() Limits {
 // withDefaults returns l with defaults in place of zeros, or an error.
 func (l Limits) withDefaults() (Limits, error) {
 	counts := []*int{&l.MaxPacket, &l.MaxConnect, &l.PendingPerClient, &l.PendingBytes, &l.Inflight, &l.ReceiveMaximum,
-		&l.MaxClients, &l.MaxSubscriptions, &l.ExtraKinds}
-	for i, def := range []int{wire.MaxPacket, 16 << 10, 64, 4 << 20, 64, 64, 50_000, 2048, 16} {
+		&l.MaxClients, &l.MaxSubscriptions, &l.ExtraKinds, &l.Strangers, &l.StrangersEach}
+	for i, def := range []int{wire.MaxPacket, 16 << 10, 64, 4 << 20, 64, 64, 50_000, 2048, 16, 256, 64} {
 		if *counts[i] = cmp.Or(*counts[i], def); *counts[i] < 0 {
 			return l, fmt.Errorf("negative limit %d", *counts[i])
 		}
 	}
 	times := []*time.Duration{&l.FirstReadTimeout, &l.WriteTimeout, &l.MaxSilence}
-	for i, def := range []time.Duration{10 * time.Second, 5 * time.Second, time.Hour} {
+	for i, def := range []time.Duration{5 * time.Second, 5 * time.Second, time.Hour} {
 		if *times[i] = cmp.Or(*times[i], def); *times[i] < 0 {
 			return l, fmt.Errorf("negative limit %s", *times[i])
 		}

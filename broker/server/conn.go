@@ -21,6 +21,8 @@ type conn struct {
 	wg     *sync.WaitGroup // counts the flusher; the server waits for it
 	raw    *rawWriter      // writes without waiting; nil if the connection has no such way
 
+	waiting bool // nothing serves it yet; Server.mu guards it until it is served or has left the lobby
+
 	// Owned by the goroutine that reads.
 	header  []byte   // first bytes, until the header of CONNECT is complete; then nil
 	checked bool     // the header is valid
@@ -51,7 +53,7 @@ func newConn(c net.Conn, limits *Limits, wg *sync.WaitGroup) *conn {
 	if a := c.RemoteAddr(); a != nil {
 		remote = a.String()
 	}
-	return &conn{Conn: c, limits: limits, remote: remote, wg: wg, raw: newRawWriter(c)}
+	return &conn{Conn: c, limits: limits, remote: remote, wg: wg, raw: newRawWriter(c), waiting: true}
 }
 
 // Read returns an error for a first packet that is no CONNECT or is too long, before mochi allocates memory for it.

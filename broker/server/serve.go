@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/broker/acl"
+	"tandem.internal/shared/door"
 	"tandem.internal/shared/topic"
 )
 
@@ -44,10 +46,7 @@ func (s *Server) cleanUp(c *conn, cl *mqtt.Client, err error) {
 		s.ended(sess, err)
 		s.sessions.release(sess)
 	}
-	s.mu.Lock() // last: a connection that is not in conns has left nothing behind
-	delete(s.conns, c)
-	delete(s.unauthenticated, c)
-	s.mu.Unlock()
+	s.leaveLobby(c, true) // last: a connection that is not in conns has left nothing behind
 }
 
 var errPanic = errors.New("panic")
@@ -73,6 +72,9 @@ func (s *Server) guard(c *conn, cl *mqtt.Client, fn func(*conn, *mqtt.Client) er
 
 // servePackets reads the CONNECT and then further packets until the client disconnects or fails.
 func (s *Server) servePackets(c *conn, cl *mqtt.Client) error {
+	if err := s.greet(c); err != nil {
+		return err
+	}
 	var head packets.FixedHeader
 	if err := cl.ReadFixedHeader(&head); err != nil {
 		return err
@@ -94,6 +96,22 @@ func (s *Server) servePackets(c *conn, cl *mqtt.Client) error {
 		}
 	}
 	return nil
+}
+
+// greet gives a connection its time until its CONNECT has come, and does the handshake if it has TLS.
+//
+//go:noinline
+func (s *Server) greet(c *conn) error {
+	if err := c.SetDeadline(time.Now().Add(s.limits.FirstReadTimeout)); err != nil {
+		return err
+	}
+	t, ok := c.Conn.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	err := t.Handshake()
+	door.Lift(t)
+	return err
 }
 
 // silence returns the deadline for the next packet (MQTT 3.1.1, section 3.1.2.10); zero: none. keepAlive is in seconds.
@@ -149,7 +167,7 @@ func (s *Server) handleConnect(c *conn, cl *mqtt.Client, head *packets.FixedHead
 		return err
 	}
 	c.sess = sess
-	s.markAuthenticated(c)
+	s.leaveLobby(c, false)
 	// Sessions end with their connection: mochi replays a resumed one out of order and, when it is full, drops the
 	// newest. Retained messages have what a client has missed. CONNACK says that there was no session.
 	cl.Properties.Clean = true

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/broker/acl"
+	"tandem.internal/shared/door"
 	"tandem.internal/shared/wire"
 )
 
@@ -48,11 +49,11 @@ type Server struct {
 	closing atomic.Bool
 	closed  chan struct{} // closed when Close is done
 
-	mu              sync.Mutex
-	started         bool
-	listeners       []net.Listener
-	conns           map[*conn]struct{}
-	unauthenticated map[*conn]struct{} // those of conns that are not authenticated yet
+	mu        sync.Mutex
+	started   bool
+	listeners []net.Listener
+	conns     map[*conn]struct{}
+	lobby     door.Lobby[*conn] // those of conns that are not authenticated yet
 }
 
 // counters are counts since New; Stats has their meanings.
@@ -73,7 +74,9 @@ func New(cfg Config) (*Server, error) {
 		unit: cfg.Unit, limits: limits, auth: cfg.Auth, log: cfg.Log,
 		stop: make(chan struct{}), closed: make(chan struct{}),
 		sessions:  registry{byID: map[string]*session{}},
-		listeners: cfg.Listeners, conns: map[*conn]struct{}{}, unauthenticated: map[*conn]struct{}{},
+		listeners: cfg.Listeners, conns: map[*conn]struct{}{},
+		lobby: door.Lobby[*conn]{Each: limits.StrangersEach, Max: limits.Strangers, Waiting: maxWaiting,
+			Patience: strangersPatience, Longest: longestWait},
 	}
 	if s.log == nil {
 		s.log = zap.NewNop()

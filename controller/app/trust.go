@@ -21,6 +21,7 @@ import (
 	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/join"
+	"tandem.internal/shared/door"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/link"
@@ -85,7 +86,7 @@ func (a *App) openTrust(deps Deps, undo *[]func() error) error {
 		if err != nil {
 			return fmt.Errorf("--listen-tls: %w", err)
 		}
-		a.trust.listener = tls.NewListener(raw, s.Mutual())
+		a.trust.listener = door.TLS(raw, s.Mutual(), 0)
 	}
 	a.trust.joinListener, err = open(deps.JoinListener, "--join-listen", joinAt)
 	if err != nil || a.trust.joinListener == nil {

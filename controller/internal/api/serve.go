@@ -35,6 +35,7 @@ func (a *API) Serve(ctx context.Context, listeners ...net.Listener) error {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeader - 4<<10, // the server adds 4 KiB to it
 		ConnContext:       withPeer,
+		ConnState:         door.LiftActive,
 		ErrorLog:          zap.NewStdLog(a.log.WithOptions(zap.IncreaseLevel(zap.WarnLevel))),
 	}
 	var accepting sync.WaitGroup
@@ -192,5 +193,5 @@ func ListenTCP(address string, conf *tls.Config, insecure bool) (net.Listener, e
 	conf.MinVersion = tls.VersionTLS13
 	conf.NextProtos = []string{"http/1.1"} // one request at a time on a connection, so that counting connections counts
 	conf.ClientAuth = tls.NoClientCert     // tokens say who comes, and browsers would ask for a certificate
-	return tls.NewListener(b, conf), nil
+	return door.TLS(b, conf, maxHeader), nil
 }

@@ -54,7 +54,7 @@ type Config struct {
 	Life    time.Duration      // lifetime of certificates; default ca.NodeLife
 	Log     *zap.Logger        // nil: silent
 
-	Timeout       time.Duration // of the handshake and of reading a request; writing has twice as long; default 10 s
+	Timeout       time.Duration // of the handshake and of reading a request; writing has twice as long; default 5 s
 	MaxConns      int           // open connections; default 256
 	MaxPerAddress int           // open connections from one address; default 16
 }
@@ -79,7 +79,7 @@ func New(cfg Config) (*Door, error) {
 		cfg.Life = ca.NodeLife
 	}
 	if cfg.Timeout == 0 {
-		cfg.Timeout = 10 * time.Second
+		cfg.Timeout = 5 * time.Second
 	}
 	if cfg.MaxConns == 0 {
 		cfg.MaxConns = 256

@@ -2,7 +2,6 @@ package join
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +16,9 @@ import (
 // grace is how long requests in progress may take when the door closes.
 const grace = 2 * time.Second
 
+// maxHeader is the size of the longest header of a request, in bytes.
+const maxHeader = 8 << 10
+
 // Serve answers on l until ctx ends or l fails, and closes l. It returns after every goroutine of the
 // door has ended. A second call is a bug.
 func (d *Door) Serve(ctx context.Context, l net.Listener) error {
@@ -30,13 +32,14 @@ func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 		ReadTimeout:       d.cfg.Timeout,
 		WriteTimeout:      2 * d.cfg.Timeout,
 		IdleTimeout:       d.cfg.Timeout,
-		MaxHeaderBytes:    4 << 10,
+		MaxHeaderBytes:    maxHeader - 4<<10, // the server adds 4 KiB to it
+		ConnState:         door.LiftActive,
 		ErrorLog:          log,
 	}
 	srv.SetKeepAlivesEnabled(false) // a node sends one request
 	done := make(chan error, 1)
 	go func() {
-		done <- srv.Serve(tls.NewListener(door.Bound(l, d.cfg.MaxConns, d.cfg.MaxPerAddress), d.server.Optional()))
+		done <- srv.Serve(door.TLS(door.Bound(l, d.cfg.MaxConns, d.cfg.MaxPerAddress), d.server.Optional(), maxHeader))
 	}()
 	select {
 	case err := <-done:
