@@ -89,7 +89,8 @@ bench: ## speed and size, against a floor measured in the same run; figures also
 	@deploy/demo/brokers
 	go run ./testenv/cmd/tandem-bench -json bench.json
 
-soak: ## random faults, many more schedules than in the tests
+soak: ## random faults, many more schedules than in the tests; 200,000 hostile connections, and 10 minutes of garbage
+	go test ./testenv/proc -run 'TestHostileMany' -hostile 200000 -garbage 10m -timeout 1h -v
 	go test ./testenv/env -run 'TestSchedules' -schedules 50000 -timeout 4h
 
 ship-check: ## before a release, beside check: flips every bit, cuts at every size, clears every page of the files that are trusted

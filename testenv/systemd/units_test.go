@@ -32,7 +32,7 @@ var known = map[string][]string{
 		"User", "Group", "DynamicUser", "LoadCredential", "ExecStartPre", "ExecStart", "ExecStop", "GuessMainPID",
 		"Slice", "StateDirectory", "StateDirectoryMode", "RuntimeDirectory", "RuntimeDirectoryMode",
 		"RuntimeDirectoryPreserve", "Environment", "Type", "NotifyAccess", "WatchdogSec", "Restart", "RestartSec",
-		"TimeoutStopSec", "KillMode", "Delegate", "OOMPolicy", "LimitNOFILE", "LimitCORE", "TasksMax",
+		"TimeoutStopSec", "KillMode", "Delegate", "OOMPolicy", "LimitNOFILE", "LimitCORE", "TasksMax", "MemoryHigh",
 		"OOMScoreAdjust",
 		"CapabilityBoundingSet", "AmbientCapabilities", "NoNewPrivileges", "RestrictSUIDSGID", "RestrictNamespaces",
 		"ProtectSystem", "ProtectHome",
