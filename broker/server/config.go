@@ -127,8 +127,8 @@ type Limits struct {
 	ExtraKinds int
 }
 
-// Bounds on connections that wait to be served: how many; how long those that are served are not asked to make room; and
-// how long one waits. Nobody who comes in earnest waits longer: it tries again.
+// Bounds on connections that wait to be served: how many; how long those that are served are not asked to make room;
+// and how long one waits. Nobody who comes in earnest waits longer: it tries again.
 const (
 	maxWaiting        = 8192
 	strangersPatience = 2 * time.Second
@@ -145,7 +145,8 @@ func Collectors() Limits {
 // withDefaults returns l with defaults in place of zeros, or an error.
 func (l Limits) withDefaults() (Limits, error) {
 	counts := []*int{&l.MaxPacket, &l.MaxConnect, &l.PendingPerClient, &l.PendingBytes, &l.Inflight, &l.ReceiveMaximum,
-		&l.MaxClients, &l.MaxSubscriptions, &l.ExtraKinds, &l.Strangers, &l.StrangersEach}
+		&l.MaxClients, &l.MaxSubscriptions, &l.ExtraKinds, &l.Strangers,
+		&l.StrangersEach}
 	for i, def := range []int{wire.MaxPacket, 16 << 10, 64, 4 << 20, 64, 64, 50_000, 2048, 16, 256, 64} {
 		if *counts[i] = cmp.Or(*counts[i], def); *counts[i] < 0 {
 			return l, fmt.Errorf("negative limit %d", *counts[i])
