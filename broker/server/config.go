@@ -110,8 +110,8 @@ type Limits struct {
 	MaxSilence time.Duration
 
 	// Strangers is the most connections that are served at once before their CONNECT is accepted; of these,
-	// StrangersEach come from one IPv4 address or one IPv6 network of 64 bits. Further ones wait for a place, at next to
-	// no memory, and the networks take turns. Defaults 256 and 64: with TLS one can cost 100 KiB.
+	// StrangersEach come from one IPv4 address or one IPv6 network of 64 bits. Further ones wait for a place, at next
+	// to no memory, and the networks take turns. Defaults 256 and 64: with TLS one can cost 100 KiB.
 	Strangers     int
 	StrangersEach int
 
