@@ -43,7 +43,8 @@ type Config struct {
 	Verify func(ConnectInfo) (proved string, err error)
 
 	// Passwords are passwords by user name, for the default Auth. "controller", "cloud/x" and "operator/x" need one;
-	// "node/x" needs it if there is an entry. Nil: only nodes can connect.
+	// "node/x" needs it if there is an entry. After ten wrong ones from one address, or a hundred for one user, further
+	// ones are refused unseen, but for two a minute, or one a second. Nil: only nodes can connect.
 	Passwords map[string]string
 
 	// Log gets events and errors for the administrator. Nil: nothing is logged.
@@ -174,9 +175,12 @@ func (c Config) validate() error {
 			return errors.New("nil listener")
 		}
 	}
-	for name := range c.Passwords {
+	for name, password := range c.Passwords {
 		if _, err := acl.IdentityOf(name, name); err != nil {
 			return fmt.Errorf("password entry: %w", err)
+		}
+		if password == SamplePassword {
+			return fmt.Errorf("the password of %s is still that of the sample, which everybody knows", name)
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ const (
 	Refused         EventKind = "refused"          // a connection did not become a session; Detail has the reason
 	DeniedPublish   EventKind = "denied-publish"   // a publish was acknowledged and discarded
 	DeniedSubscribe EventKind = "denied-subscribe" // a filter was answered with a failure code
-	// a client connected, and the one with the same ID was disconnected
+	// a client connected, and the one with the same ID was disconnected; Count is of all clients
 	Takeover     EventKind = "takeover"
 	Fight        EventKind = "fight"         // many takeovers of one ID: two clients share it
 	Dropped      EventKind = "dropped"       // messages to a client were dropped because of its limits
@@ -161,8 +161,8 @@ func (t *throttle) rest() (Event, bool) {
 	return ev, true
 }
 
-// flood passes events about unauthenticated connections: a burst, and then one a second. The next event has the count
-// of those that were held back.
+// flood passes events that clients can cause without an end: a burst, and then one a second. The next event has the
+// count of those that were held back.
 type flood struct {
 	mu       sync.Mutex
 	throttle flow.Throttle

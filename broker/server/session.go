@@ -68,6 +68,7 @@ type registry struct {
 	mu    sync.Mutex
 	byID  map[string]*session
 	count atomic.Int64 // takeovers
+	news  flood        // of Takeover events
 }
 
 // claim gives s its ID. It first ends the sessions that have it, and waits at most limit for that. It emits events
@@ -101,7 +102,9 @@ func (r *registry) claim(s *session, limit time.Duration, emit func(Event)) erro
 func (r *registry) inherit(s, old *session, emit func(Event)) {
 	now := time.Now()
 	ev := Event{Kind: Takeover, ClientID: s.id, Remote: s.conn.remote, OldRemote: old.conn.remote}
-	emit(ev)
+	if ev, ok := r.news.pass(ev); ok { // whoever may connect as somebody can do so without an end
+		emit(ev)
+	}
 	old.mu.Lock()
 	history, emitted := old.takeovers, old.fightEmitted
 	old.mu.Unlock()

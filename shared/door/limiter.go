@@ -22,16 +22,27 @@ const (
 // (IPv6: one network of 64 bits), two hundred at once and then fifty a second from everywhere. With
 // secrets of 128 bits it guards the processor and the log, not the secrets. The zero value is ready.
 // It belongs to one goroutine, or to a lock.
-type Limiter struct {
+type Limiter struct{ LimiterOf[netip.Prefix] }
+
+// Take asks to make an attempt. If it may not be made, wait is when to ask again.
+func (l *Limiter) Take(now time.Time, from netip.Addr) (wait time.Duration, ok bool) {
+	return l.LimiterOf.Take(now, Network(from))
+}
+
+// Return gives an attempt back that succeeded. One of an address without a bucket of its own was the crowd's.
+func (l *Limiter) Return(from netip.Addr) { l.LimiterOf.Return(Network(from)) }
+
+// LimiterOf is a Limiter that tells apart by something else than addresses, such as who somebody has proved to be.
+type LimiterOf[K comparable] struct {
 	all   flow.Bucket
-	from  map[netip.Prefix]*flow.Bucket
-	crowd flow.Bucket // for addresses that there is no room to tell apart
+	from  map[K]*flow.Bucket
+	crowd flow.Bucket // for those that there is no room to tell apart
 	swept time.Time
 }
 
 // Take asks to make an attempt. If it may not be made, wait is when to ask again.
-func (l *Limiter) Take(now time.Time, from netip.Addr) (wait time.Duration, ok bool) {
-	b := l.bucket(now, Network(from))
+func (l *LimiterOf[K]) Take(now time.Time, who K) (wait time.Duration, ok bool) {
+	b := l.bucket(now, who)
 	if !b.Take(now, ofAddress) {
 		return max(time.Second, b.Next(ofAddress, 1).Sub(now)), false
 	}
@@ -42,9 +53,9 @@ func (l *Limiter) Take(now time.Time, from netip.Addr) (wait time.Duration, ok b
 	return 0, true
 }
 
-// Return gives an attempt back that succeeded. One of an address without a bucket of its own was the crowd's.
-func (l *Limiter) Return(from netip.Addr) {
-	b := l.from[Network(from)]
+// Return gives an attempt back that succeeded.
+func (l *LimiterOf[K]) Return(who K) {
+	b := l.from[who]
 	if b == nil {
 		b = &l.crowd
 	}
@@ -52,12 +63,12 @@ func (l *Limiter) Return(from netip.Addr) {
 	l.all.Return(ofAll)
 }
 
-func (l *Limiter) bucket(now time.Time, p netip.Prefix) *flow.Bucket {
-	if b := l.from[p]; b != nil {
+func (l *LimiterOf[K]) bucket(now time.Time, who K) *flow.Bucket {
+	if b := l.from[who]; b != nil {
 		return b
 	}
 	if l.from == nil {
-		l.from = map[netip.Prefix]*flow.Bucket{}
+		l.from = map[K]*flow.Bucket{}
 	}
 	if len(l.from) >= maxAddresses {
 		if now.Sub(l.swept).Abs() < sweepEvery {
@@ -74,6 +85,6 @@ func (l *Limiter) bucket(now time.Time, p netip.Prefix) *flow.Bucket {
 		}
 	}
 	b := &flow.Bucket{}
-	l.from[p] = b
+	l.from[who] = b
 	return b
 }

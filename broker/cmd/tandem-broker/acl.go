@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"tandem.internal/broker/acl"
+	"tandem.internal/broker/server"
 	"tandem.internal/shared/near"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/topic"
@@ -196,6 +197,10 @@ func (c *aclConfig) render(format string, who []acl.Identity) ([]byte, error) {
 			id, err := acl.IdentityOf(name, name)
 			if err != nil {
 				return nil, usageError{fmt.Errorf("--passwords: %w", err)}
+			}
+			if password == server.SamplePassword {
+				return nil, usageError{fmt.Errorf("--passwords: that of %s is still the sample's, which everybody "+
+					"knows", id)}
 			}
 			if !slices.Contains(who, id) {
 				return nil, usageError{fmt.Errorf("--passwords: %s has one, but is not named as --node, --cloud or "+

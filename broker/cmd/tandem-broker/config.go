@@ -60,9 +60,12 @@ func (c *config) check() error {
 	case c.MaxClients < 1:
 		return errors.New("--max-clients: at least 1")
 	}
-	for name := range c.Passwords {
+	for name, password := range c.Passwords {
 		if _, err := acl.IdentityOf(name, name); err != nil {
 			return fmt.Errorf("--passwords: %w", err)
+		}
+		if password == server.SamplePassword {
+			return fmt.Errorf("--passwords: that of %s is still the sample's, which everybody knows", name)
 		}
 	}
 	for _, addr := range c.Listen {

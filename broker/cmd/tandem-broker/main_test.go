@@ -113,6 +113,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"--listen", "nonsense"}, "--listen"},
 		{[]string{"--listen", "127.0.0.1:65536"}, "--listen"},
 		{[]string{"--passwords", "nobody/x=hunter2"}, "--passwords"},
+		{[]string{"--passwords", "controller=change-me"}, "--passwords: that of controller is still the sample's"},
 		{[]string{"--max-clients", "0"}, "--max-clients"},
 		{[]string{"--log-level", "loud"}, "loud"},
 		{[]string{"--nothing"}, "--nothing"},

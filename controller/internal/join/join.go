@@ -66,8 +66,9 @@ type Door struct {
 	server *ca.Server
 	mux    *http.ServeMux
 
-	mu      sync.Mutex
-	limiter door.Limiter
+	mu        sync.Mutex
+	strangers door.Limiter           // by address
+	known     door.LimiterOf[string] // by the subject of a certificate that counts
 }
 
 // New makes a door; Serve opens it.
@@ -120,7 +121,26 @@ func encoded[M jointoken.Admission | jointoken.KeyList | jointoken.ReportKey](
 	}
 }
 
-// guarded returns a handler that bounds the attempts of an address, reads the body, and answers.
+// attempt asks to make an attempt for a request: one with a certificate that counts has a budget of its own, so that
+// nobody who guesses tokens can delay a renewal, from the same address or from many. again gives it back.
+func (d *Door) attempt(r *http.Request) (wait time.Duration, again func(), ok bool) {
+	peer, err := d.cfg.CA.PeerOf(r.TLS)
+	if err == nil {
+		err = d.cfg.Core.Certified(peer.Subject, peer.Serial)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.cfg.CA.Now()
+	if err == nil {
+		wait, ok = d.known.Take(now, peer.Subject)
+		return wait, func() { d.known.Return(peer.Subject) }, ok
+	}
+	from := door.Address(r.RemoteAddr)
+	wait, ok = d.strangers.Take(now, from)
+	return wait, func() { d.strangers.Return(from) }, ok
+}
+
+// guarded returns a handler that bounds the attempts of somebody, reads the body, and answers.
 func (d *Door) guarded(answer answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -130,22 +150,19 @@ func (d *Door) guarded(answer answerer) http.HandlerFunc {
 				panic(http.ErrAbortHandler)
 			}
 		}()
-		from := door.Address(r.RemoteAddr)
-		d.mu.Lock()
-		wait, ok := d.limiter.Take(d.cfg.CA.Now(), from)
-		d.mu.Unlock()
+		wait, again, ok := d.attempt(r)
 		if !ok {
 			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 			d.write(w, http.StatusTooManyRequests, refusal(errBusy))
 			return
 		}
-		body, err := d.read(w, r, from.String(), answer)
+		body, err := d.read(w, r, door.Address(r.RemoteAddr).String(), answer)
 		if err != nil {
 			d.refuse(w, r, err)
 			return
 		}
 		d.mu.Lock()
-		d.limiter.Return(from)
+		again()
 		d.mu.Unlock()
 		d.write(w, http.StatusOK, body)
 	}

@@ -42,6 +42,32 @@ func TestGuessingIsSlow(t *testing.T) {
 	r.admitted(c, jointoken.JoinPath, key, joinBody(t, tok, csr(t, key, "n1")))
 }
 
+// Who guesses tokens, from one address or from many, delays no renewal from the same address. What is asked with a
+// certificate that does not count is a guess like others.
+func TestRenewalHasABudgetOfItsOwn(t *testing.T) {
+	r := newRig(t, nil)
+	tok, key := r.token("n1"), newKey(t)
+	cert, _ := r.admitted(r.client(), jointoken.JoinPath, key, joinBody(t, tok, csr(t, key, "n1")))
+	r.core.pass(time.Hour) // nothing is renewed at once
+	guess := r.token("n2")
+	guess.Secret[3] ^= 0xff
+	body, guesser := joinBody(t, guess, csr(t, newKey(t), "n2")), r.client()
+	for range 20 {
+		if _, _, _, err := r.post(guesser, jointoken.JoinPath, "application/json", body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.refused("a guess", guesser, jointoken.JoinPath, body, 429, wire.CodeUnavailable)
+	next := newKey(t)
+	renewed, _ := r.admitted(r.client(cert), jointoken.RenewPath, next, renewBody(t, csr(t, next, "n1")))
+	for range 10 { // and is bounded itself
+		r.refused("for another node", r.client(renewed), jointoken.RenewPath, renewBody(t, csr(t, next, "n2")), 403,
+			wire.CodeWrongTarget)
+	}
+	r.refused("once more", r.client(renewed), jointoken.RenewPath, renewBody(t, csr(t, next, "n2")), 429,
+		wire.CodeUnavailable)
+}
+
 func TestSlowClientsAreCut(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Timeout = 300 * time.Millisecond })
 	ended := func(what string, nc net.Conn) {
