@@ -21,6 +21,7 @@ import (
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kinds"
+	"tandem.internal/controller/internal/submitter"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/link"
@@ -161,6 +162,9 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 		}
 	}
 	c.Trouble = a.trouble
+	if a.cfg.Submitters != "" {
+		c.Submitters = submitter.List{Path: a.cfg.Submitters}
+	}
 	if c.Fleet.Limits == (fleet.Limits{}) {
 		c.Fleet.Limits = fleet.Limits{StateRate: a.cfg.NodeReportRate, StateBurst: a.cfg.NodeReportBurst,
 			EventRate: a.cfg.NodeEventRate, EventBurst: a.cfg.NodeEventBurst}
@@ -306,7 +310,9 @@ func (a *App) Run(ctx context.Context) error {
 		inbox := "off"
 		if a.cfg.Inbox {
 			inbox = "on"
-			a.log.Warn("the MQTT inbox is on: whoever is the broker can run programs on every node")
+			if a.cfg.Submitters == "" {
+				a.log.Warn("the MQTT inbox is on: whoever can submit at the broker can run programs on every node")
+			}
 		}
 		a.log.Info("controller is running", zap.String("unit", a.cfg.Unit), zap.String("version", settings.Version),
 			zap.String("inbox", inbox))

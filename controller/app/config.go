@@ -41,7 +41,8 @@ type Config struct {
 	BrokerSecret string `name:"broker-password" secret:"true"`
 	SubscribeQoS int    `name:"subscribe-qos" default:"1"`
 
-	Inbox bool `name:"inbox"`
+	Inbox      bool   `name:"inbox"`
+	Submitters string `name:"submitters"`
 
 	Socket   string `name:"socket" default:"/run/tandem/control.sock"`
 	HTTP     string `name:"http"`
@@ -98,8 +99,10 @@ func (*Config) Help() map[string]string {
 		"broker-client-id": "client ID at --broker; units that share a broker need one each",
 		"broker-password":  "password at --broker; better given as TANDEM_BROKER_PASSWORD than on the command line",
 		"subscribe-qos":    "QoS of subscriptions at --broker: 1, or 0 for NATS, where a QoS 1 subscription is dear",
-		"inbox":            "take submissions over MQTT; whoever is the broker can then run programs on nodes",
-		"socket":           "unix socket of the HTTP API; whoever may open it may do everything (mode 0660)",
+		"inbox":            "take submissions over MQTT; with --broker they have to be signed, see --submitters",
+		"submitters": "file of those who may submit over MQTT, a line each: NAME KEY (Ed25519, base64) and, to " +
+			"limit it, KIND,KIND; then what comes there has to be signed. Read again for each submission",
+		"socket": "unix socket of the HTTP API; whoever may open it may do everything (mode 0660)",
 		"http": "TCP address of the HTTP API and the dashboard, in addition to the socket, such as " +
 			":8885; over TLS, but on loopback plain unless it begins with https://; callers need a token: tandem " +
 			"token create",
@@ -177,6 +180,11 @@ func (c *Config) mistake() error {
 		return errors.New("--subscribe-qos: 0 or 1")
 	case (c.HTTPCert == "") != (c.HTTPKey == ""):
 		return errors.New("--http-cert and --http-key go together")
+	case c.Submitters != "" && !c.Inbox:
+		return errors.New("--submitters: nothing is taken over MQTT without --inbox")
+	case c.Inbox && c.Broker != "" && c.Submitters == "":
+		return errors.New("--inbox: whoever is the broker could run programs on every node; with --broker name a " +
+			"file of those who sign what they submit: --submitters")
 	case c.HTTPCert != "" && c.HTTP == "":
 		return errors.New("--http-cert: there is no --http to use it at")
 	}

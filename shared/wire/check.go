@@ -53,7 +53,7 @@ func check(m any) error {
 			return New(CodeBadValue, "/state", "neither accepted nor refused")
 		}
 		return first(version(m.V), text("/id", m.ID), plain("/version", m.Version), text("/state", m.State),
-			bounded("/error", m.Error))
+			bounded("/error", m.Error), key(m.Sig))
 	case *CheckParams:
 		return first(name("/kind", string(m.Kind)), text("/version", m.Version), presentRaw("/body", m.Body))
 	case *CheckResult:
@@ -195,8 +195,18 @@ func (s *Submission) check() error {
 		return New(CodeBadValue, "/mode", "neither apply nor try")
 	}
 	if err := first(version(s.V), text("/id", s.ID), text("/from", s.From),
-		presentRaw("/document", s.Document)); err != nil {
+		presentRaw("/document", s.Document), key(s.Sig)); err != nil {
 		return err
+	}
+	switch {
+	case s.Sig == nil && !s.Time.IsZero():
+		return New(CodeMissing, "/sig", "required with a time")
+	case s.Sig != nil && len(s.Sig.Path) > 0:
+		return New(CodeBadValue, "/sig/path", "a submission is signed by itself")
+	case s.Sig != nil:
+		if err := instant("/time", s.Time); err != nil {
+			return err
+		}
 	}
 	return confirmWithin(s.Mode, s.ConfirmWithin)
 }

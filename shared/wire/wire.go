@@ -312,7 +312,9 @@ type Submission struct {
 	Mode          Mode           `json:"mode,omitempty"`
 	ConfirmWithin string         `json:"confirmWithin,omitempty"`
 	Force         bool           `json:"force,omitzero"` // also if the same document has failed before
+	Time          time.Time      `json:"time,omitzero"`  // when it was signed
 	Document      jsontext.Value `json:"document,omitzero"`
+	Sig           *Signature     `json:"sig,omitempty"` // by the submitter; not signed as a tree
 }
 
 // Answer is the controller's answer to a Submission, published on outbox/{source}.
@@ -322,6 +324,9 @@ type Answer struct {
 	Version string `json:"version,omitempty"`
 	State   string `json:"state"` // accepted or refused
 	Error   *Error `json:"error,omitempty"`
+	// when it was published, by the controller's clock; there if Sig is
+	Time time.Time  `json:"time,omitzero"`
+	Sig  *Signature `json:"sig,omitempty"` // by the controller's key
 }
 
 // NodeInfo is the detail of a reported/info envelope (seed 000, Node Info Change).

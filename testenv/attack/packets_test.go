@@ -184,25 +184,30 @@ func submits(what, document string) func(*try) string {
 		subscribe(a.t, c, topic.ForOutbox(unitName, "+"))
 		s := wire.Submission{V: wire.Version, ID: "bomb-" + what + "-" + string(a.kind), From: "cloud",
 			Document: []byte(document)}
-		if err := c.Publish(topic.ForInbox(unitName, what), string(wire.Encode(&s)), false); err != nil {
-			return why(err)
-		}
-		var answer wire.Answer
-		if err := c.Until("the answer", func(all []rawmqtt.Message) bool {
-			for _, m := range all {
-				if strings.Contains(m.Payload, s.ID) && json.Unmarshal([]byte(m.Payload), &answer) == nil {
-					return true
-				}
-			}
-			return false
-		}); err != nil {
-			return why(err)
-		}
-		if answer.Error == nil {
-			return fmt.Sprintf("answered: %+v", answer)
-		}
-		return fmt.Sprintf("%s: %s", answer.State, answer.Error.Code)
+		return a.answered(c, what, s.ID, a.cloud.Sign(unitName, what, &s, time.Now()))
 	}
+}
+
+// answered publishes a submission; the outcome is the answer.
+func (a *try) answered(c *rawmqtt.Client, what, id string, payload []byte) string {
+	if err := c.Publish(topic.ForInbox(unitName, what), string(payload), false); err != nil {
+		return why(err)
+	}
+	var answer wire.Answer
+	if err := c.Until("the answer", func(all []rawmqtt.Message) bool {
+		for _, m := range all {
+			if strings.Contains(m.Payload, id) && json.Unmarshal([]byte(m.Payload), &answer) == nil {
+				return true
+			}
+		}
+		return false
+	}); err != nil {
+		return why(err)
+	}
+	if answer.Error == nil {
+		return fmt.Sprintf("answered: %+v", answer)
+	}
+	return fmt.Sprintf("%s: %s", answer.State, answer.Error.Code)
 }
 
 // reports has a node that was quiet before report something; the outcome is the journal's record of it.

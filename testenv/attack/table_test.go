@@ -77,8 +77,8 @@ func (r refusals) on(k kind) string {
 
 // table is every attempt.
 func table() []attempt {
-	return slices.Concat(identities, publishes, subscriptions, plantings, wills, packets, payloads, documents,
-		inventions, httpDoor, joinDoor, revocation)
+	return slices.Concat(identities, publishes, subscriptions, plantings, wills, submissions, packets, payloads,
+		documents, inventions, httpDoor, joinDoor, revocation)
 }
 
 // TestTable: the table is as large as it has to be, and says all that a row has to say.

@@ -25,6 +25,7 @@ import (
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
+	"tandem.internal/testenv/cloud"
 	"tandem.internal/testenv/proc"
 	"tandem.internal/testenv/rawmqtt"
 	"tandem.internal/testenv/site"
@@ -61,6 +62,7 @@ type unit struct {
 	stop   map[string]func()          // of agents
 	others *trust.Rig                 // another unit, u2
 	sieges []*siege
+	cloud  *cloud.Side // may submit
 
 	ahead     atomic.Int64 // by which the clock of the controller's machine is ahead of the unit's, in nanoseconds
 	booted    time.Time    // of that machine
@@ -77,7 +79,7 @@ type unit struct {
 // newUnit starts a unit, with a node whose certificate has expired, at a broker.
 func newUnit(t *testing.T, k kind, change ...func(*unit)) *unit {
 	u := &unit{Rig: trust.Idle(t), t: t, kind: k, certs: map[string]tls.Certificate{}, stop: map[string]func(){},
-		others: trust.Idle(t)}
+		others: trust.Idle(t), cloud: cloud.New(t)}
 	for _, f := range change {
 		f(u)
 	}
@@ -106,6 +108,7 @@ func newUnit(t *testing.T, k kind, change ...func(*unit)) *unit {
 		c.HTTP, c.Socket = "https://"+u.http, filepath.Join(u.Dir, "s")
 		c.CheckTimeout = 30 * time.Second // nobody is silent: the machine is slow
 		c.Inbox = true                    // some attempts submit there
+		c.Submitters = u.cloud.File
 		if k != embedded {
 			c.ListenTLS, c.JoinListen = "", "127.0.0.1:0"
 			c.Broker, c.BrokerUser = fmt.Sprintf("tls://127.0.0.1:%d", brokerPort), "controller"

@@ -21,6 +21,7 @@ import (
 	node "tandem.internal/nodeagent/app"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/wire"
+	"tandem.internal/testenv/cloud"
 	"tandem.internal/testenv/proc"
 )
 
@@ -53,8 +54,8 @@ type rig struct {
 	app   *controller.App
 	ctl   *life
 	nodes map[string]*member
-	first []string // names of those that run from the beginning on
-	inbox bool     // the controller is started with --inbox
+	first []string    // names of those that run from the beginning on
+	cloud *cloud.Side // may submit: the controller is started with --inbox; nil: nobody may
 	minor int
 }
 
@@ -65,8 +66,11 @@ func (r *rig) startController() {
 	r.Helper()
 	cfg := controller.Config{
 		Unit: unit, StateDir: filepath.Join(r.dir, "controller"), SubscribeQoS: r.is.qos, BrokerUser: "controller",
-		BrokerSecret: password, Inbox: r.inbox, ReportJitter: 100 * time.Millisecond,
+		BrokerSecret: password, Inbox: r.cloud != nil, ReportJitter: 100 * time.Millisecond,
 		CheckTimeout: 2 * time.Second, ReportGrace: 500 * time.Millisecond,
+	}
+	if r.cloud != nil {
+		cfg.Submitters = r.cloud.File
 	}
 	if r.is.embedded {
 		cfg.Listen, cfg.Passwords = r.b.address(), map[string]string{"cloud/c1": password}

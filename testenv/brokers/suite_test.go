@@ -15,6 +15,7 @@ import (
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
+	"tandem.internal/testenv/cloud"
 	"tandem.internal/testenv/proc"
 )
 
@@ -191,7 +192,7 @@ func inboxOff(r *rig) {
 
 // inbox: the cloud side submits over the broker and is answered there, once for each ID.
 func inbox(r *rig) {
-	r.inbox = true
+	r.cloud = cloud.New(r)
 	r.restartController()
 	cloud := r.newProbe("cloud/c1", topic.ForOutbox(unit, "config"), topic.ForOutbox(unit, "status"))
 	defer func() {
@@ -200,8 +201,11 @@ func inbox(r *rig) {
 		}
 	}()
 	v := r.next()
-	submission := wire.Encode(&wire.Submission{V: wire.Version, ID: "s-" + v, From: "cloud",
-		Document: jsontext.Value(proc.Document(v, r.minor))})
+	sign := func(id string, document []byte) []byte {
+		s := wire.Submission{V: wire.Version, ID: id, From: "cloud", Document: jsontext.Value(document)}
+		return r.cloud.Sign(unit, "config", &s, time.Now())
+	}
+	submission := sign("s-"+v, proc.Document(v, r.minor))
 	send := func(payload []byte) {
 		r.Helper()
 		if err := cloud.Publish(r.Context(), topic.ForInbox(unit, "config"), payload, false); err != nil {
@@ -228,8 +232,10 @@ func inbox(r *rig) {
 	answered("s-"+v, "accepted")
 	r.awaitVersion(v, r.first...)
 	send(submission) // delivered twice, as QoS 1 may
-	send([]byte(`{"v":1,"id":"s-bad","from":"cloud","document":{"formatVersion":"6"}}`))
+	send(sign("s-bad", []byte(`{"formatVersion":"6"}`)))
 	answered("s-bad", "refused")
+	send([]byte(`{"v":1,"id":"s-bare","from":"cloud","document":{"formatVersion":"6"}}`))
+	answered("s-bare", "refused")
 	history, err := r.app.Unit().History(r.Context(), wire.KindConfig)
 	if err != nil {
 		r.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
+	"tandem.internal/testenv/cloud"
 	"tandem.internal/testenv/env"
 )
 
@@ -64,13 +65,16 @@ func events(e *env.Env, node, kind string) int {
 	return n
 }
 
-// withInbox starts the controller with --inbox.
-func withInbox(c *controller.Config, _ *controller.Deps) { c.Inbox = true }
+// withInbox starts the controller with --inbox, for what this cloud side signs.
+func withInbox(s *cloud.Side) func(*controller.Config, *controller.Deps) {
+	return func(c *controller.Config, _ *controller.Deps) { c.Inbox, c.Submitters = true, s.File }
+}
 
 // The cloud side submits over MQTT and hears the answer and the unit's status there.
 func TestInboxAndOutbox(t *testing.T) {
-	env.Run(t, env.Setup{External: true, Controller: withInbox, Nodes: []env.NodeSpec{{Name: "n1", MaxPriority: 5},
-		{Name: "n2"}}}, func(e *env.Env) {
+	side := cloud.New(t)
+	env.Run(t, env.Setup{External: true, Controller: withInbox(side),
+		Nodes: []env.NodeSpec{{Name: "n1", MaxPriority: 5}, {Name: "n2"}}}, func(e *env.Env) {
 		cloud := e.Client("cloud/c1", topic.ForOutbox(env.Unit, "config"), topic.ForOutbox(env.Unit, "status"))
 		cloud.Heard()
 		submit := func(id string, doc []byte, more ...func(*wire.Submission)) wire.Answer {
@@ -79,7 +83,8 @@ func TestInboxAndOutbox(t *testing.T) {
 			for _, f := range more {
 				f(&s)
 			}
-			if err := cloud.Publish(topic.ForInbox(env.Unit, "config"), wire.Encode(&s), false); err != nil {
+			if err := cloud.Publish(topic.ForInbox(env.Unit, "config"), side.Sign(env.Unit, "config", &s, time.Now()),
+				false); err != nil {
 				t.Fatal(err)
 			}
 			var answers []wire.Answer

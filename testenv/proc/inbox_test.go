@@ -2,8 +2,13 @@ package proc
 
 import (
 	"bytes"
+	"encoding/base64"
+	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,4 +93,78 @@ func TestInboxIsOffUnlessAsked(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// The example for a cloud side makes a key, submits with it, and believes only the controller.
+func TestSubmitInPython(t *testing.T) {
+	const python = "/usr/bin/python3"
+	if out, err := exec.Command(python, "-c", "import paho.mqtt.client, cryptography").CombinedOutput(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%s", out)
+		}
+		fmt.Fprintf(os.Stderr, "SKIPPED: the example of a cloud side is NOT tested: %s\n", out)
+		t.Skip("no paho-mqtt or cryptography")
+	}
+	u := NewUnit(t)
+	file := func(name string, text []byte) string {
+		path := filepath.Join(u.Dir, name)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	script := func(env []string, args ...string) Output {
+		t.Helper()
+		return Run(t, u.Dir, env, append([]string{python, "-B",
+			filepath.Join(Root(t), "deploy", "cloud", "submit.py")}, args...)...)
+	}
+	key := filepath.Join(u.Dir, "fleet.pem")
+	made := script(nil, "key", key, "--name", "fleet")
+	if made.Status != 0 {
+		t.Fatalf("%+v", made)
+	}
+	submitters := file("submitters", []byte(made.Out))
+	u.Controller = Start(t, "controller", []string{"TANDEM_PASSWORDS=cloud/eu=" + cloudPassword},
+		u.ControllerArgs("--inbox", "--submitters", submitters)...)
+	u.AwaitReady()
+	status, data, err := u.request(http.MethodGet, "/v1/keys", nil)
+	var keys struct {
+		Keys []struct {
+			Ed25519 string `json:"ed25519"`
+		} `json:"keys"`
+	}
+	if err != nil || status != http.StatusOK || json.Unmarshal(data, &keys) != nil || len(keys.Keys) == 0 {
+		t.Fatalf("%s, %v", data, err)
+	}
+	submits := func(document, key, controllerKey string, more ...string) Output {
+		t.Helper()
+		return script([]string{"TANDEM_PASSWORD=" + cloudPassword}, append([]string{"submit", document, "--key", key,
+			"--unit", "u1", "--broker", "tcp://127.0.0.1:" + strconv.Itoa(u.Port), "--user", "cloud/eu",
+			"--controller-key", controllerKey}, more...)...)
+	}
+	good := file("good.json", append(Document("1.0.0", 1), "\n\n"...))
+	for _, c := range []struct {
+		name   string
+		out    Output
+		status int
+		text   string
+	}{
+		{"good", submits(good, key, keys.Keys[0].Ed25519), 0, `"accepted"`},
+		{"the same again", submits(good, key, keys.Keys[0].Ed25519), 2, `"already-exists"`},
+		{"another controller", submits(good, key, base64.StdEncoding.EncodeToString(make([]byte, 32)), "--wait",
+			"2"), 3, "not signed"},
+		{"a trial by force", submits(file("try.json", Document("2.0.0", 1)), key, keys.Keys[0].Ed25519, "--try", "PT1H",
+			"--force"), 0, `"accepted"`},
+		{"a stranger", submits(good, func() string {
+			other := filepath.Join(u.Dir, "other.pem")
+			if out := script(nil, "key", other); out.Status != 0 {
+				t.Fatalf("%+v", out)
+			}
+			return other
+		}(), keys.Keys[0].Ed25519), 2, `"unknown-key"`},
+	} {
+		if c.out.Status != c.status || !strings.Contains(c.out.Out+c.out.Errors, c.text) {
+			t.Errorf("%s: %+v", c.name, c.out)
+		}
+	}
 }

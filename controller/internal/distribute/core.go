@@ -45,7 +45,10 @@ type Config struct {
 	Signer  *seal.Signer  // of the unit's first key; nil: that was retired, or lost
 	Keyring Keyring       // of all keys; nil: there is only Signer
 	NewKey  bool          // if the key that signs is lost, go on with another
-	Inbox   bool          // take submissions from MQTT; they carry no proof of their sender
+	Inbox   bool          // take submissions from MQTT
+	// Submitters says who has signed a submission. Nil: who submits at the embedded broker has not to sign, and nobody
+	// can submit at another one.
+	Submitters Submitters
 
 	Now   func() time.Time // nil: Clock, or time.Now
 	Clock *clock.Guard     // nil: jumps of the clock are not looked for

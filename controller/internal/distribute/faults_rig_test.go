@@ -214,7 +214,8 @@ func (r *faulty) start() {
 	r.Helper()
 	cfg := Config{
 		Kinds: kinds.All(),
-		Unit:  faultyUnit, Version: "1", Inbox: true, Copy: filepath.Join(r.dir, "unit-config.json"),
+		Unit:  faultyUnit, Version: "1", Inbox: true, Broker: view.Broker{Embedded: true},
+		Copy:   filepath.Join(r.dir, "unit-config.json"),
 		Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(filepath.Join(r.dir, "journal.db"),

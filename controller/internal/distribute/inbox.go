@@ -17,6 +17,7 @@ import (
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/link"
+	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
@@ -36,6 +37,15 @@ type inbox struct {
 	busy     int
 	answered []answer // the newest answers, oldest first
 	open     map[submitted]bool
+	signed   map[line]time.Time // when the newest submission that was judged was signed
+}
+
+// line is what one submitter sends on one topic: the signed times grow.
+type line struct{ who, what string }
+
+// Submitters knows who may submit; see submitter.List.
+type Submitters interface {
+	Verify(unit, what string, m *wire.Submission, now time.Time) (who string, err *wire.Error)
 }
 
 // submitted tells a submission from every other one: what is its topic's name, the kind of the documents
@@ -61,13 +71,14 @@ const (
 
 func (b *inbox) init() {
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	b.open = map[submitted]bool{}
+	b.open, b.signed = map[submitted]bool{}, map[line]time.Time{}
 }
 
 // remember finds the newest answers in the journal, so that a submission which is delivered again
 // after a restart is not judged again.
 func (b *inbox) remember(j *journal.Journal) error {
 	var answered []answer
+	newest := map[line]time.Time{}
 	err := j.Scan(journal.Filter{Types: []record.Type{record.Accepted, record.Refused}}, func(r record.Record) error {
 		v, err := record.ParseVerdict(r.Data)
 		if err == nil && v.Via == viaInbox {
@@ -75,12 +86,15 @@ func (b *inbox) remember(j *journal.Journal) error {
 				answer{submitted{r.Kind, v.ID, v.Hash, v.Mode, v.Within.Std(), v.Forced},
 					wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: r.Type.String(), Error: v.Error}})
 			answered = answered[max(0, len(answered)-maxAnswered):]
+			if l := (line{r.Who, r.Kind}); v.Signed.After(newest[l]) {
+				newest[l] = v.Signed
+			}
 		}
 		return err
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.answered = answered
+	b.answered, b.signed = answered, newest
 	return err
 }
 
@@ -128,8 +142,13 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 		b.turnAway(c, what, topic, m.ID, wire.New(wire.CodeNotSupported, "", c.takes()))
 		return
 	}
-	s := view.Submission{Kind: kind, Document: m.Document, Who: m.From, Via: viaInbox, ID: m.ID,
-		Mode: cmp.Or(m.Mode, wire.ModeApply), Force: m.Force}
+	s := view.Submission{Kind: kind, Document: m.Document, Via: viaInbox, ID: m.ID,
+		Mode: cmp.Or(m.Mode, wire.ModeApply), Force: m.Force, Signed: m.Time.UTC()}
+	var refused *wire.Error
+	if s.Who, refused = c.submitter(what, m); refused != nil {
+		b.turnAway(c, what, topic, m.ID, refused)
+		return
+	}
 	if m.ConfirmWithin != "" {
 		if s.ConfirmWithin, err = duration.Parse(m.ConfirmWithin); err != nil {
 			b.turnAway(c, what, topic, m.ID, wire.New(wire.CodeInvalidArgument, "/confirmWithin", err.Error()))
@@ -137,7 +156,8 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 		}
 	}
 	this := submitted{what, m.ID, wire.Hash(m.Document), s.Mode, s.ConfirmWithin, s.Force}
-	if again, ok := b.begin(this); !ok {
+	from := line{s.Who, what}
+	if again, ok := b.begin(this, from, s.Signed); !ok {
 		if again != nil {
 			c.reply(what, *again)
 		}
@@ -146,9 +166,24 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 	go func() {
 		defer b.wg.Done()
 		a := c.submitFrom(b.ctx, s)
-		b.end(answer{this, a})
+		b.end(answer{this, a}, from, s.Signed)
 		c.reply(what, a)
 	}()
+}
+
+// submitter returns who submits: who has signed, or, at the embedded broker, which lets nobody else publish there, whom
+// the cloud side names.
+func (c *Core) submitter(what string, m *wire.Submission) (who string, err *wire.Error) {
+	switch {
+	case c.cfg.Submitters != nil:
+		return c.cfg.Submitters.Verify(c.cfg.Unit, what, m, c.cfg.Now())
+	case !c.cfg.Broker.Embedded:
+		return "", wire.New(wire.CodeUnsigned, "", "at a broker outside only signed submissions count, and this "+
+			"controller was started without --submitters")
+	case m.Sig != nil:
+		return "", wire.New(wire.CodeUnknownKey, "/sig", "this controller was started without --submitters")
+	}
+	return m.From, nil
 }
 
 // takes names the topics on which submissions are taken.
@@ -169,7 +204,7 @@ func (b *inbox) turnAway(c *Core, what, topic, id string, err *wire.Error) {
 
 // begin reports whether a submission is new and there is room; if not, again is the answer to
 // give, if there is one already.
-func (b *inbox) begin(s submitted) (again *wire.Answer, ok bool) {
+func (b *inbox) begin(s submitted, from line, signed time.Time) (again *wire.Answer, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.answered {
@@ -181,6 +216,9 @@ func (b *inbox) begin(s submitted) (again *wire.Answer, ok bool) {
 	switch {
 	case b.over || b.open[s]:
 		return nil, false
+	case !signed.IsZero() && !signed.After(b.signed[from]):
+		return &wire.Answer{V: wire.Version, ID: s.id, State: "refused", Error: wire.New(wire.CodeExpired, "/time",
+			"a later one of "+from.who+" was judged: it is played again, or came too late")}, false
 	case b.busy >= maxBusy:
 		return &wire.Answer{V: wire.Version, ID: s.id, State: "refused",
 			Error: wire.New(wire.CodeUnavailable, "", "too many submissions are under way; send it again later")}, false
@@ -191,13 +229,16 @@ func (b *inbox) begin(s submitted) (again *wire.Answer, ok bool) {
 	return nil, true
 }
 
-func (b *inbox) end(a answer) {
+func (b *inbox) end(a answer, from line, signed time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.busy--
 	delete(b.open, a.submitted)
 	if a.Error != nil && (a.Error.Code == wire.CodeUnavailable || a.Error.Code == wire.CodeStorage) {
 		return // not judged: it may be sent again
+	}
+	if signed.After(b.signed[from]) {
+		b.signed[from] = signed
 	}
 	b.answered = append(b.answered, a)
 	if len(b.answered) > maxAnswered {
@@ -258,7 +299,9 @@ func (c *Core) reply(what string, a wire.Answer) {
 	c.outbox.send(c.answerOn(what, a))
 }
 
-// answerOn returns what is published as the answer to a submission.
+// answerOn returns what is published as the answer to a submission, signed.
 func (c *Core) answerOn(what string, a wire.Answer) link.Publication {
+	a.Time = c.cfg.Now().UTC()
+	a.Sig = c.signer().Sign(seal.AnswerPreimage(c.cfg.Unit, what, &a))
 	return link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, what), Payload: wire.Encode(&a), Retain: true}
 }

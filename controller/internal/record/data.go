@@ -35,6 +35,7 @@ type Verdict struct {
 	Mode     wire.Mode         `json:"mode,omitempty"`
 	Within   duration.Duration `json:"within,omitzero"` // with wire.ModeTry
 	Forced   bool              `json:"forced,omitzero"` // although the same document had failed before
+	Signed   time.Time         `json:"signed,omitzero"` // when the submitter signed it
 	Error    *wire.Error       `json:"error,omitempty"`
 	Problems []*wire.Error     `json:"problems,omitempty"`
 	Checks   view.Checks       `json:"checks"`

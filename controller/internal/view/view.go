@@ -87,6 +87,7 @@ type Submission struct {
 	DryRun        bool          // check only: every verdict, nothing journaled as accepted
 	Offline       bool          // do not ask the nodes: they still judge what they receive
 	Force         bool          // also if the same document has failed before
+	Signed        time.Time     // when Who signed it; zero: it is not signed
 }
 
 // Result is the verdict on a Submission.
