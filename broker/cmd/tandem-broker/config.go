@@ -14,7 +14,11 @@ import (
 // config is the broker's configuration; package settings reads it.
 type config struct {
 	Unit       string            `name:"unit" default:"unit"`
-	Listen     []string          `name:"listen" default:"127.0.0.1:1883"`
+	Listen     []string          `name:"listen"`
+	ListenTLS  []string          `name:"listen-tls"`
+	TLSCert    string            `name:"tls-cert"`
+	TLSKey     string            `name:"tls-key"`
+	TLSCA      string            `name:"tls-ca"`
 	Insecure   bool              `name:"insecure-listen"`
 	Passwords  map[string]string `name:"passwords" secret:"true"`
 	MaxClients int               `name:"max-clients" default:"50000"`
@@ -25,7 +29,13 @@ type config struct {
 func (*config) Help() map[string]string {
 	return map[string]string{
 		"unit":   "name of the unit: letters, digits, and . _ - after the first, at most 63",
-		"listen": "address to serve on",
+		"listen": "address to serve on without TLS; 127.0.0.1:1883 if --listen-tls is not given either",
+		"listen-tls": "address to serve on with TLS 1.3, for other machines: who connects shows a certificate of " +
+			"--tls-ca, and is whom it names",
+		"tls-cert": "certificate of --listen-tls, in PEM, as tandem identity certify broker/NAME prints it; read " +
+			"again when it changes",
+		"tls-key": "key of --tls-cert, in PEM; read again when it changes",
+		"tls-ca":  "the unit's CA, in PEM: ca.pem of the controller",
 		"insecure-listen": "let --listen be addresses that other machines reach although the traffic is not " +
 			"encrypted; whoever is on that network can then pose as a node",
 		"passwords": "passwords by user name: controller, cloud/NAME and operator/NAME need one, node/ID may " +
@@ -45,9 +55,17 @@ controller fills it again. tandem-controller has the same broker inside; this on
 where the two shall restart apart. tandem-broker acl prints the access rules for mosquitto or NATS
 (see tandem-broker acl --help).
 
-Example:
+Examples:
   TANDEM_PASSWORDS=controller=secret tandem-broker --unit line4 --listen 127.0.0.1:1883
+  tandem-broker --unit line4 --listen-tls :8883 --tls-cert b1.pem --tls-key b1.key --tls-ca ca.pem
 `
+}
+
+// complete sets the default of --listen.
+func (c *config) complete() {
+	if len(c.Listen)+len(c.ListenTLS) == 0 {
+		c.Listen = []string{"127.0.0.1:1883"}
+	}
 }
 
 // check returns an error that names the setting and says what is wrong with it.
@@ -55,8 +73,12 @@ func (c *config) check() error {
 	switch {
 	case !topic.ValidName(c.Unit):
 		return fmt.Errorf("--unit: %q is no unit name: letters, digits, and . _ - after the first, at most 63", c.Unit)
-	case len(c.Listen) == 0:
-		return errors.New("--listen: an address is needed")
+	case len(c.Listen)+len(c.ListenTLS) == 0:
+		return errors.New("--listen, --listen-tls: an address is needed")
+	case len(c.ListenTLS) > 0 && (c.TLSCert == "" || c.TLSKey == "" || c.TLSCA == ""):
+		return errors.New("--listen-tls: needs --tls-cert, --tls-key and --tls-ca")
+	case len(c.ListenTLS) == 0 && (c.TLSCert != "" || c.TLSKey != "" || c.TLSCA != ""):
+		return errors.New("--tls-cert, --tls-key, --tls-ca: are for --listen-tls")
 	case c.MaxClients < 1:
 		return errors.New("--max-clients: at least 1")
 	}
@@ -97,8 +119,8 @@ func (c *config) insecureAddresses() (all []string) {
 	for _, addr := range c.Listen {
 		if checkListen(addr, false) != nil {
 			all = append(all, addr+" is served WITHOUT TLS (--insecure-listen): anybody on that network can read "+
-				"everything and pose as any node that has no password; nodes on other machines join a "+
-				"tandem-controller with --listen-tls")
+				"everything and pose as any node that has no password; nodes on other machines need "+
+				"--listen-tls")
 		}
 	}
 	return all

@@ -10,10 +10,12 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"slices"
 
 	"go.uber.org/zap"
 
 	"tandem.internal/broker/server"
+	"tandem.internal/shared/door"
 	"tandem.internal/shared/settings"
 )
 
@@ -55,6 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = settings.Unexpected(rest, []string{"acl"})
 	}
 	if err == nil {
+		cfg.complete()
 		err = cfg.check()
 	}
 	if err != nil {
@@ -75,12 +78,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // serve runs the broker until ctx ends.
 func serve(ctx context.Context, cfg *config, log *zap.Logger) error {
-	listeners, err := listen(ctx, cfg.Listen)
+	conf, err := cfg.tls(log)
 	if err != nil {
 		return err
 	}
+	listeners, err := listen(ctx, slices.Concat(cfg.Listen, cfg.ListenTLS))
+	if err != nil {
+		return err
+	}
+	for i := len(cfg.Listen); i < len(listeners); i++ {
+		listeners[i] = door.TLS(listeners[i], conf, 0)
+	}
 	s, err := server.New(server.Config{Unit: cfg.Unit, Listeners: listeners, Passwords: cfg.Passwords,
-		Limits: cfg.limits(), Log: log})
+		Verify: cfg.verify, Limits: cfg.limits(), Log: log})
 	if err != nil {
 		return errors.Join(err, closeAll(listeners))
 	}
@@ -93,7 +103,7 @@ func serve(ctx context.Context, cfg *config, log *zap.Logger) error {
 	for _, what := range cfg.insecureAddresses() {
 		log.Warn("INSECURE: " + what)
 	}
-	if cfg.Passwords["controller"] == "" {
+	if cfg.Passwords["controller"] == "" && len(cfg.ListenTLS) == 0 {
 		log.Warn("no controller can connect: give --passwords controller=… or TANDEM_PASSWORDS")
 	}
 	<-ctx.Done()

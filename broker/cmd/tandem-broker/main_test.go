@@ -114,6 +114,8 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"--listen", "127.0.0.1:65536"}, "--listen"},
 		{[]string{"--passwords", "nobody/x=hunter2"}, "--passwords"},
 		{[]string{"--passwords", "controller=change-me"}, "--passwords: that of controller is still the sample's"},
+		{[]string{"--listen-tls", ":8883"}, "--tls-cert"},
+		{[]string{"--tls-ca", "ca.pem"}, "--listen-tls"},
 		{[]string{"--max-clients", "0"}, "--max-clients"},
 		{[]string{"--log-level", "loud"}, "loud"},
 		{[]string{"--nothing"}, "--nothing"},
@@ -140,8 +142,8 @@ func TestHelp(t *testing.T) {
 	if status := run(context.Background(), []string{"--help"}, &out, &errs); status != exitOK || errs.Len() != 0 {
 		t.Errorf("status %d, %q", status, errs.String())
 	}
-	for _, want := range []string{"Example:", "--unit", "--listen", "127.0.0.1:1883", "--insecure-listen",
-		"--passwords", "--log-level", "--max-clients"} {
+	for _, want := range []string{"Examples:", "--unit", "--listen", "127.0.0.1:1883", "--insecure-listen",
+		"--listen-tls", "--tls-cert", "--passwords", "--log-level", "--max-clients"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("help lacks %q", want)
 		}
