@@ -74,7 +74,7 @@ func (a authority) issue(t *testing.T, identities ...string) tls.Certificate {
 }
 
 // A broker with TLS of its own: who connects is whom the certificate names, and nobody else.
-func TestTLS(t *testing.T) {
+func TestCertificatesAreIdentities(t *testing.T) {
 	dir, unit := t.TempDir(), newAuthority(t)
 	own := unit.issue(t, "tandem://u1/broker/b1")
 	secret, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
