@@ -75,7 +75,7 @@ func (w *site) Addr() net.Addr { return &net.UnixAddr{Name: "site"} }
 // client is the client of production, but for how it dials.
 func (w *site) client() *http.Client {
 	c := NewClient()
-	tr := c.Transport.(*http.Transport)
+	tr := c.Transport.(byName).RoundTripper.(*http.Transport)
 	tr.Proxy = nil
 	tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		mine, its := net.Pipe()

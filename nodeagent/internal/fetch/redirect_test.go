@@ -6,9 +6,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,8 +141,91 @@ func TestRedirectToTheNodeItself(t *testing.T) {
 		t.Errorf("on the host of its own address: %v", err)
 	}
 	for _, address := range []string{"192.0.2.1:80", "10.0.0.1:80", "[2001:db8::1]:80"} {
-		if err := away(context.WithValue(t.Context(), led{}, true), "tcp", address, nil); err != nil {
+		if err := away(context.WithValue(t.Context(), led{}, "x"), "tcp", address, nil); err != nil {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+}
+
+// A name that leads to the node itself, or to its link, is not followed, at once or after a redirect to the same name.
+func TestNameOfTheNodeItself(t *testing.T) {
+	var asked atomic.Bool
+	inner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) }))
+	defer inner.Close()
+	_, port, err := net.SplitHostPort(inner.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		host string
+		at   netip.Addr // what the name's server says
+		away bool
+	}{
+		{"resources.example", netip.MustParseAddr("127.0.0.1"), true},
+		{"resources.example", netip.MustParseAddr("::1"), true},
+		{"resources.example", netip.MustParseAddr("169.254.169.254"), true},
+		{"resources.example", netip.MustParseAddr("0.0.0.0"), true},
+		{"127.0.0.1", netip.Addr{}, false},
+		{"localhost", netip.Addr{}, false},
+	} {
+		asked.Store(false)
+		client := newClient(&net.Resolver{PreferGo: true, Dial: nameServer(t, c.at)})
+		client.Timeout = 20 * time.Second
+		res, err := client.Get("http://" + c.host + ":" + port + "/")
+		if err == nil {
+			err = res.Body.Close()
+		}
+		var f *failure
+		refused := errors.As(err, &f) && f.code == wire.CodeNotAllowed && strings.Contains(f.Error(), c.host+" is at ")
+		if refused != c.away || asked.Load() == c.away {
+			t.Errorf("%+v: %v; it was asked: %v", c, err, asked.Load())
+		}
+	}
+}
+
+// nameServer answers every question for addresses with one.
+func nameServer(t *testing.T, at netip.Addr) func(ctx context.Context, network, address string) (net.Conn, error) {
+	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		buf := make([]byte, 512)
+		for {
+			n, from, err := pc.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			q := buf[:n] // RFC 1035, 4.1: a header of 12 bytes and one question; what follows, OPT, is left out
+			end := 12
+			for q[end] != 0 {
+				end += int(q[end]) + 1
+			}
+			end += 5
+			wanted := byte(1) // A
+			if at.Is6() {
+				wanted = 28 // AAAA
+			}
+			answer := append([]byte{q[0], q[1], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, q[12:end]...)
+			if q[end-3] == wanted {
+				answer[7] = 1
+				data := at.AsSlice()
+				answer = append(answer, 0xc0, 12, 0, wanted, 0, 1, 0, 0, 0, 60, 0, byte(len(data)))
+				answer = append(answer, data...)
+			}
+			if _, err := pc.WriteTo(answer, from); err != nil {
+				return
+			}
+		}
+	})
+	t.Cleanup(func() {
+		if err := pc.Close(); err != nil {
+			t.Error(err)
+		}
+		done.Wait()
+	})
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", pc.LocalAddr().String())
 	}
 }

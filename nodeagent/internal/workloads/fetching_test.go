@@ -72,9 +72,8 @@ func serve(t *testing.T) (s *server, client *http.Client, end func()) {
 	h := &http.Server{Handler: s}
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(s) }()
-	client = fetch.NewClient()
-	tr := client.Transport.(*http.Transport)
-	tr.Proxy = nil
+	tr := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+	client = &http.Client{Transport: tr}
 	tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		mine, its := net.Pipe()
 		select {
