@@ -103,6 +103,10 @@ func filter() error {
 	if p == nil {
 		return fmt.Errorf("there is no filter of system calls for %s", runtime.GOARCH)
 	}
+	return install(p)
+}
+
+func install(p []unix.SockFilter) error {
 	prog := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
 	// not seccomp(2), which the service's own filter may forbid
 	_, _, e := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER,
