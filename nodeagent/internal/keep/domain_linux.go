@@ -2,8 +2,10 @@ package keep
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 
 	"tandem.internal/nodeagent/internal/confine"
@@ -25,6 +27,7 @@ func (k *keeper) enter(r *run) error {
 	}
 	d := k.domains[r.spec.Dir]
 	if d == nil || d.ended {
+		allot(threadMemory)
 		d = &domain{Thread: confine.NewThread(c.Room)}
 		k.domains[r.spec.Dir] = d
 		if d.Why != nil {
@@ -63,6 +66,17 @@ func (d *domain) end() {
 	if !d.ended {
 		d.ended = true
 		d.End()
+		allot(-threadMemory)
+	}
+}
+
+// threadMemory is what the runtime has for a thread, in bytes: two stacks, of which the limit of its memory knows.
+const threadMemory = 64 << 10
+
+// allot raises the limit of the runtime's memory, if there is one: with many domains it would do nothing but collect.
+func allot(bytes int64) {
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		debug.SetMemoryLimit(limit + bytes)
 	}
 }
 

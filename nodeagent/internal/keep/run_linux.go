@@ -250,6 +250,7 @@ func bringIn(dir string, pid int, mark string) error {
 		return err
 	}
 	in := map[int]bool{pid: true}
+	first, _ := lookAt(pid) // it is there, dead or alive, until it is waited for
 	for clean, pass := 0, 0; clean < 2; pass++ {
 		if pass == maxPasses {
 			return errors.New("its control group: it starts processes faster than they can be put there")
@@ -261,7 +262,7 @@ func bringIn(dir string, pid int, mark string) error {
 		}
 		for _, other := range list {
 			p, ok := lookAt(other)
-			if !ok || p.dead || in[other] {
+			if !ok || p.dead || in[other] || p.ticks < first.ticks { // what is older was not made by it
 				continue
 			}
 			if p.session != pid {

@@ -93,7 +93,6 @@ func (m *Manager) perform(s *slot, e supervise.Effect) func() supervise.Event {
 		}
 	case supervise.Forget:
 		m.paths.Delete(e.ID)
-		delete(m.confined, e.ID)
 		m.release(e.ID, keep.Exited)
 		return func() supervise.Event { return nil }
 	}

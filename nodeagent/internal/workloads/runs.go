@@ -60,8 +60,8 @@ func (m *Manager) pause(d time.Duration) {
 func (m *Manager) heard(st keep.Status, end wire.WorkloadExit) {
 	for _, s := range m.slots {
 		if slices.Contains(s.state.RunIDs(), st.ID) {
-			if level := cmp.Or(st.Confined, confine.None); m.confined[st.ID] != level {
-				m.confined[st.ID], m.changed = level, true
+			if p := s.state.Main; p != nil && p.Run == st.ID && s.confinedRun != st.ID {
+				s.confined, s.confinedRun, m.progress = cmp.Or(st.Confined, confine.None), st.ID, true
 			}
 			if st.State == keep.Running {
 				m.tell(s, supervise.Running{Run: st.ID, Up: st.Up})

@@ -242,8 +242,8 @@ func (m *Manager) report() wire.Workloads {
 			continue
 		}
 		r := s.Report()
-		if s.Main != nil {
-			r.Confined = string(m.confined[s.Main.Run])
+		if s.Main != nil && s.Main.Run != "" && s.Main.Run == slot.confinedRun {
+			r.Confined = string(slot.confined)
 		}
 		if p := s.Next; p != nil && p.Phase == supervise.Fetch {
 			m.resources(&r, p)

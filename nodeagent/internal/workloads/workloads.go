@@ -122,12 +122,11 @@ type Manager struct {
 	asked    []workload.Artifact
 	changed  bool // the report is to be made anew
 	reported *wire.Workloads
-	progress bool                     // the report is to be made anew when it is time
-	reportAt time.Duration            // then
-	loose    map[string]keep.State    // of runs that are being stopped or forgotten: nothing waits for them any more
-	stale    map[string]bool          // services of which an earlier slot's directories are not removed yet
-	needed   bool                     // need is closed
-	confined map[string]confine.Level // how far runs are, by ID
+	progress bool                  // the report is to be made anew when it is time
+	reportAt time.Duration         // then
+	loose    map[string]keep.State // of runs that are being stopped or forgotten: nothing waits for them any more
+	stale    map[string]bool       // services of which an earlier slot's directories are not removed yet
+	needed   bool                  // need is closed
 }
 
 // slot is one slot of the node.
@@ -141,14 +140,16 @@ type slot struct {
 	queue   []supervise.Effect // to be done; the first one is being done if busy
 	busy    bool
 	damaged []string // resources of what is in force that could not be fetched again
+	// how far the process of that run is confined
+	confined    confine.Level
+	confinedRun string
 }
 
 // New makes a manager. Nothing happens before Run.
 func New(cfg Config) *Manager {
 	return &Manager{cfg: cfg, calls: make(chan func(), 64), ended: make(chan struct{}),
 		room: make(chan struct{}, atOnce), need: make(chan struct{}),
-		slots: map[string]*slot{}, loose: map[string]keep.State{}, stale: map[string]bool{},
-		confined: map[string]confine.Level{}}
+		slots: map[string]*slot{}, loose: map[string]keep.State{}, stale: map[string]bool{}}
 }
 
 // Want says what the node is to run from now on: all of it, at every call.
