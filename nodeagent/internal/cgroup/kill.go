@@ -116,6 +116,9 @@ func Processes(dirs []string) (pids []int, err error) {
 	return slices.DeleteFunc(slices.Compact(pids), func(pid int) bool { return pid == os.Getpid() }), nil
 }
 
+// In lists the processes of one group, and not of its children.
+func In(dir string) (pids []int, err error) { return procs(dir) }
+
 // procs are the processes of one group; none if it is not there. In v1, threads have groups of their own:
 // a process is where its first thread is, and not where another one makes a child.
 func procs(dir string) (pids []int, err error) {

@@ -52,6 +52,17 @@ func lookAt(pid int) (p process, ok bool) {
 	return parseStat(pid, data)
 }
 
+// newestPID is the number that the kernel has given to a process last (proc_loadavg(5)); 0: it cannot be known.
+func newestPID() int {
+	data, err := os.ReadFile("/proc/loadavg")
+	if f := strings.Fields(string(data)); err == nil && len(f) == 5 {
+		if pid, err := strconv.Atoi(f[4]); err == nil {
+			return pid
+		}
+	}
+	return 0
+}
+
 // kernelThread is PF_KTHREAD among a process's flags.
 const kernelThread = 0x0020_0000
 
