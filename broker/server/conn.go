@@ -1,8 +1,8 @@
 package server
 
 import (
+	"bufio"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"sync"
@@ -24,9 +24,8 @@ type conn struct {
 	waiting bool // nothing serves it yet; Server.mu guards it until it is served or has left the lobby
 
 	// Owned by the goroutine that reads.
-	header  []byte   // first bytes, until the header of CONNECT is complete; then nil
-	checked bool     // the header is valid
-	sess    *session // set once before the session is visible to other goroutines
+	in   *bufio.Reader // nil until the connection is served
+	sess *session      // set once before the session is visible to other goroutines
 
 	mu        sync.Mutex
 	unwritten []byte // bytes that are not written yet, in order
@@ -54,41 +53,6 @@ func newConn(c net.Conn, limits *Limits, wg *sync.WaitGroup) *conn {
 		remote = a.String()
 	}
 	return &conn{Conn: c, limits: limits, remote: remote, wg: wg, raw: newRawWriter(c), waiting: true}
-}
-
-// Read returns an error for a first packet that is no CONNECT or is too long, before mochi allocates memory for it.
-func (c *conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if !c.checked && n > 0 {
-		if bad := c.check(p[:n]); bad != nil {
-			return 0, bad
-		}
-	}
-	return n, err
-}
-
-// check checks the header of the first packet; p are the bytes that were read.
-func (c *conn) check(p []byte) error {
-	c.header = append(c.header, p[:min(len(p), 5-len(c.header))]...)
-	const connect = 0x10
-	if c.header[0] != connect {
-		return errNoConnect
-	}
-	length := 0
-	for i, b := range c.header[1:] {
-		length |= int(b&0x7f) << (7 * i)
-		if b&0x80 == 0 {
-			c.header, c.checked = nil, true
-			if length > c.limits.MaxConnect {
-				return fmt.Errorf("a CONNECT of %d bytes, more than %d", length, c.limits.MaxConnect)
-			}
-			return nil
-		}
-	}
-	if len(c.header) == 5 {
-		return errors.New("malformed packet length")
-	}
-	return nil
 }
 
 // SetDeadline sets the deadline for reading, by which the keep-alive is checked. It is at most Limits.MaxSilence from

@@ -8,6 +8,9 @@
 // It keeps nothing on disk, does not authenticate (Config.Auth does), and does not look into payloads: the controller's
 // journal has the data, and the controller publishes everything again after a start.
 //
+// What clients send is read and checked here (front.go), and decoded by mochi only if MQTT 3.1.1 allows it (TestFront,
+// FuzzFront): mochi has no release since March 2025.
+//
 // Defects of mochi 2.7.9, with what this package does about each, and the test that fails without it (in
 // pitfalls_test.go unless another file is named):
 //
@@ -23,7 +26,7 @@
 //   - A truncated MQTT 5 SUBSCRIBE ends the process: version 5 is refused, and each connection recovers from a panic
 //     (TestTruncatedV5Subscribe).
 //   - A recursive read lock with MQTT 5 send quotas: version 5 is refused (TestTruncatedV5Subscribe).
-//   - Four packets before CONNECT take 991 MiB: the length of CONNECT is checked before mochi reads it
+//   - Four packets before CONNECT take 991 MiB: lengths are checked before anything is allocated
 //     (TestHugeLengthAllocatesNothing).
 //   - There is no deadline before CONNECT: there is one for the first packet (TestFirstReadDeadline).
 //   - The storage hook acknowledges messages that it could not store: it is not used; a message that the intake did

@@ -202,8 +202,9 @@ func TestAcceptLoopSurvivesErrors(t *testing.T) {
 	}
 }
 
-// truncatedSubscribe ends after the filter. MQTT 5 has an options byte there, which mochi reads without a check.
-var truncatedSubscribe = []byte{0x82, 6, 0, 1, 0, 0, 1, 'a'}
+// truncatedSubscribe is whole by MQTT 3.1.1. Read as MQTT 5 it ends after the filter, where that has an options byte,
+// which mochi reads without a check.
+var truncatedSubscribe = []byte{0x82, 5, 0, 1, 0, 0, 0}
 
 func TestTruncatedV5Subscribe(t *testing.T) {
 	s := serve(t, Config{}, nil)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -75,11 +76,11 @@ func (s *Server) servePackets(c *conn, cl *mqtt.Client) error {
 	if err := s.greet(c); err != nil {
 		return err
 	}
-	var head packets.FixedHeader
-	if err := cl.ReadFixedHeader(&head); err != nil {
+	h, err := readHead(c.in, false, &s.limits)
+	if err != nil {
 		return err
 	}
-	if err := s.handleConnect(c, cl, &head); err != nil {
+	if err := s.handleConnect(c, cl, h); err != nil {
 		return err
 	}
 	s.wg.Go(cl.WriteLoop) // ends with cl.Stop
@@ -87,11 +88,10 @@ func (s *Server) servePackets(c *conn, cl *mqtt.Client) error {
 		if err := c.SetDeadline(silence(cl.State.Keepalive)); err != nil {
 			return err
 		}
-		head = packets.FixedHeader{}
-		if err := cl.ReadFixedHeader(&head); err != nil {
+		if h, err = readHead(c.in, true, &s.limits); err != nil {
 			return err
 		}
-		if err := s.process(c, cl, &head); err != nil {
+		if err := s.process(c, cl, h); err != nil {
 			return err
 		}
 	}
@@ -102,6 +102,7 @@ func (s *Server) servePackets(c *conn, cl *mqtt.Client) error {
 //
 //go:noinline
 func (s *Server) greet(c *conn) error {
+	c.in = bufio.NewReaderSize(c, readBuffer)
 	if err := c.SetDeadline(time.Now().Add(s.limits.FirstReadTimeout)); err != nil {
 		return err
 	}
@@ -125,14 +126,13 @@ func silence(keepAlive uint16) time.Time {
 // process reads the rest of a packet and handles it.
 //
 //go:noinline
-func (s *Server) process(c *conn, cl *mqtt.Client, head *packets.FixedHeader) error {
-	pk, err := cl.ReadPacket(head)
+func (s *Server) process(c *conn, cl *mqtt.Client, h head) error {
+	pk, err := readBody(c.in, h, cl.Properties.ProtocolVersion)
 	if err != nil {
 		return err
 	}
+	s.count.bytes.Add(int64(h.size()))
 	switch pk.FixedHeader.Type {
-	case packets.Connect:
-		return packets.ErrProtocolViolationSecondConnect
 	case packets.Subscribe:
 		return s.subscribe(c.sess, pk)
 	case packets.Unsubscribe:
@@ -150,14 +150,12 @@ func (s *Server) process(c *conn, cl *mqtt.Client, head *packets.FixedHeader) er
 // handleConnect reads the CONNECT, authenticates the client, creates its session and answers with CONNACK.
 //
 //go:noinline
-func (s *Server) handleConnect(c *conn, cl *mqtt.Client, head *packets.FixedHeader) error {
-	if head.Type != packets.Connect {
-		return errNoConnect
-	}
-	pk, err := cl.ReadPacket(head)
+func (s *Server) handleConnect(c *conn, cl *mqtt.Client, h head) error {
+	pk, err := readBody(c.in, h, 0)
 	if err != nil {
 		return err
 	}
+	s.count.bytes.Add(int64(h.size()))
 	cl.ParseConnect("tandem", pk)
 	sess, code, err := s.newSession(c, cl, pk)
 	if err != nil {

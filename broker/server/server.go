@@ -58,7 +58,7 @@ type Server struct {
 
 // counters are counts since New; Stats has their meanings.
 type counters struct {
-	received, deniedPublishes, deniedSubscribes, refused, stalled, taken, intakeFailures atomic.Int64
+	received, deniedPublishes, deniedSubscribes, refused, stalled, taken, intakeFailures, bytes atomic.Int64
 }
 
 // New returns a broker that does not serve yet. Publish may be called already. The error is about cfg.
@@ -88,7 +88,7 @@ func New(cfg Config) (*Server, error) {
 	s.events = newEvents(s.log, cfg.OnEvent)
 	s.mq = mqtt.New(&mqtt.Options{
 		Capabilities: capabilities(limits), InlineClient: true, Logger: newDropLog(s),
-		ClientNetReadBufferSize: readBuffer,
+		ClientNetReadBufferSize: 16, // the least there is: mochi reads nothing, see front.go
 	})
 	if err := s.mq.AddHook(&hook{Server: s}, nil); err != nil {
 		return nil, fmt.Errorf("attach to the MQTT server: %w", err)
@@ -260,7 +260,7 @@ func (s *Server) Stats() Stats {
 		Clients: s.sessions.len(), Connections: conns, Retained: s.retained.len(),
 		Subscriptions: int(atomic.LoadInt64(&i.Subscriptions)),
 		Received:      s.count.received.Load(), Sent: atomic.LoadInt64(&i.MessagesSent),
-		BytesReceived: atomic.LoadInt64(&i.BytesReceived), BytesSent: atomic.LoadInt64(&i.BytesSent),
+		BytesReceived: s.count.bytes.Load(), BytesSent: atomic.LoadInt64(&i.BytesSent),
 		Taken: s.count.taken.Load(), IntakeFailures: s.count.intakeFailures.Load(),
 		Dropped:         atomic.LoadInt64(&i.MessagesDropped) + atomic.LoadInt64(&i.InflightDropped),
 		DeniedPublishes: s.count.deniedPublishes.Load(), DeniedSubscribes: s.count.deniedSubscribes.Load(),
