@@ -43,8 +43,8 @@ var (
 var flagsOf = map[byte]byte{packets.Connect: 0, packets.Puback: 0, packets.Pubrec: 0, packets.Pubrel: 2,
 	packets.Pubcomp: 0, packets.Subscribe: 2, packets.Unsubscribe: 2, packets.Pingreq: 0, packets.Disconnect: 0}
 
-// readHead reads a fixed header. Nothing is allocated for a packet that is longer than the limits allow, or that clients
-// do not send at this place: CONNECT is the first, and no other.
+// readHead reads a fixed header. Nothing is allocated for a packet that is longer than the limits allow, or that
+// clients do not send at this place: CONNECT is the first, and no other.
 func readHead(r io.ByteReader, connected bool, l *Limits) (h head, err error) {
 	if h.first, err = r.ReadByte(); err != nil {
 		return h, err
