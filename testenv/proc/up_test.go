@@ -51,12 +51,12 @@ func suggestions(t *testing.T, text string) (before string, commands []string) {
 	return before, commands
 }
 
-var dashboard = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/#(tdo1\.\S+)`)
+var dashboard = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/#once=(tdo1\.\S+)`)
 
-// ask gets something with a token, and returns the status.
-func ask(t *testing.T, url, token string) int {
+// ask makes a request with a token, and returns the status.
+func ask(t *testing.T, method, url, token string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,9 +90,12 @@ func TestDemo(t *testing.T) {
 	if link == nil {
 		t.Fatalf("no link to the dashboard:\n%s", log)
 	}
-	for path, token := range map[string]string{"/": "", "/v1/nodes": link[2]} {
-		if status := ask(t, link[1]+path, token); status != http.StatusOK {
-			t.Errorf("the dashboard's %s: status %d", path, status)
+	if status := ask(t, http.MethodGet, link[1]+"/", ""); status != http.StatusOK {
+		t.Errorf("the dashboard: status %d", status)
+	}
+	for i, want := range []int{http.StatusOK, http.StatusUnauthorized} { // the link logs in once
+		if status := ask(t, http.MethodPost, link[1]+"/v1/tokens/redeem", link[2]); status != want {
+			t.Errorf("the link, time %d: status %d", i+1, status)
 		}
 	}
 
@@ -154,7 +157,7 @@ func TestDemo(t *testing.T) {
 	if !strings.Contains(d.Log(), "going on with the state") {
 		t.Errorf("the second start:\n%s", d.Log())
 	}
-	if status := ask(t, link[1]+"/v1/nodes", link[2]); status != http.StatusUnauthorized {
+	if status := ask(t, http.MethodPost, link[1]+"/v1/tokens/redeem", link[2]); status != http.StatusUnauthorized {
 		t.Errorf("the link of the demo before: status %d", status)
 	}
 	Until(t, "all are in step", func() string {

@@ -50,8 +50,8 @@ var (
 		"this controller keeps no tokens, so it answers on its unix socket only")
 )
 
-// caller says who makes the request, or why it must not be answered; the error is a *wire.Error.
-func (a *API) caller(r *http.Request) (requester, error) {
+// caller says who makes the request of a route, or why it must not be answered; the error is a *wire.Error.
+func (a *API) caller(r *http.Request, route string) (requester, error) {
 	c := requester{user: r.Header.Get(op.UserHeader)}
 	if !plainName(c.user) {
 		c.user = ""
@@ -69,6 +69,9 @@ func (a *API) caller(r *http.Request) (requester, error) {
 	}
 	var err error
 	c.bearer, err = a.cfg.Tokens.Who(text)
+	if err == nil && c.bearer.Once && route != op.RedeemToken.Route {
+		err = tokens.ErrOnce
+	}
 	return c, err
 }
 

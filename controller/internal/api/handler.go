@@ -74,7 +74,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	role, known := a.roles[pattern]
 	known = known && path.Clean(r.URL.Path) == r.URL.Path // no redirects: the path is wrong
 	if !known || role != op.Anybody {
-		who, err := a.caller(r)
+		who, err := a.caller(r, pattern)
 		if err != nil {
 			a.refuse(rec, r, err)
 			return

@@ -95,6 +95,7 @@ func (a *API) own() []Operation {
 		serve(op.Events, (*API).events),
 		Ask(op.ListTokens, a.listTokens),
 		Bind(op.CreateToken, a.createToken),
+		Bind(op.RedeemToken, a.redeemToken),
 		Bind(op.RevokeToken, a.revokeToken),
 	}
 }

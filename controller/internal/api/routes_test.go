@@ -22,7 +22,7 @@ var roles = map[tokens.Role][]string{
 		"GET /v1/config", "GET /v1/config/status", "GET /v1/config/history", "GET /v1/config/diff",
 		"GET /v1/config/resolved", "GET /v1/config/explain",
 		"GET /v1/nodes", "GET /v1/nodes/{node}", "GET /v1/events", "GET /v1/journal/verify", "GET /v1/unit/status",
-		"GET /v1/keys", "GET /v1/openapi.json",
+		"GET /v1/keys", "GET /v1/openapi.json", "POST /v1/tokens/redeem",
 		"GET /v1/nodes/{node}/health", "GET /v1/health/settings",
 		"GET /v1/workloads", "GET /v1/workloads/status", "GET /v1/workloads/slots", "GET /v1/workloads/history",
 		"GET /v1/workloads/diff", "GET /v1/nodes/{node}/slots/{service}/why",
@@ -70,7 +70,7 @@ func TestRoles(t *testing.T) {
 		method, path, _ := strings.Cut(pattern, " ")
 		path = strings.NewReplacer(
 			"{node}", "nobody", "{token}", "nobody", "{service}", "none", "{profile}", "none").Replace(path)
-		if need == string(tokens.View) && method != "GET" {
+		if need == string(tokens.View) && method != "GET" && pattern != "POST /v1/tokens/redeem" { // for links alone
 			t.Errorf("%s changes something, and may be done with the role view", pattern)
 		}
 		for _, role := range append([]tokens.Role{""}, tokens.Roles...) {

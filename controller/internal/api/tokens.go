@@ -43,12 +43,35 @@ func (a *API) createToken(ctx context.Context, in op.NewToken) (view.Grant, erro
 	who := caller.From(ctx).Who()
 	note := func(t tokens.Token) error {
 		text := fmt.Sprintf("token %s was made, with the role %s", t.Name, t.Role)
+		if t.Once {
+			text += ", for a link that logs in once"
+		}
 		if !t.Expires.IsZero() {
 			text += " until " + t.Expires.Format(time.RFC3339)
 		}
 		return a.core.Remark(ctx, view.Remark{Text: text, Token: t.Name, Role: string(t.Role)})
 	}
-	t, secret, err := a.cfg.Tokens.Create(ctx, in.Name, op.Role(in.Role), in.Life(), who, note)
+	t, secret, err := a.cfg.Tokens.Create(ctx, in.Name, op.Role(in.Role), in.Life(), in.Once, who, note)
+	if err != nil {
+		return view.Grant{}, err
+	}
+	return view.Grant{Token: a.shown(t), Secret: secret.Text(), URL: a.cfg.URL, CA: a.cfg.CA}, nil
+}
+
+// redeemToken gives the caller, who came with a link, a token of its own, and ends the link.
+func (a *API) redeemToken(ctx context.Context, _ op.None) (view.Grant, error) {
+	who, _ := caller.From(ctx).(requester)
+	if who.bearer == nil {
+		return view.Grant{}, wire.New(wire.CodeNotSupported, "", "who comes by the unix socket has no link to redeem")
+	}
+	// The request ends with the very secret that it came with; its answer does not.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.WriteTimeout)
+	defer cancel()
+	note := func(t tokens.Token) error {
+		text := "the link of token " + t.Name + " was used; it does not count any more"
+		return a.core.Remark(ctx, view.Remark{Text: text, Token: t.Name, Role: string(t.Role)})
+	}
+	t, secret, err := a.cfg.Tokens.Redeem(ctx, who.bearer, note)
 	if err != nil {
 		return view.Grant{}, err
 	}

@@ -157,3 +157,53 @@ func TestTokensAreMade(t *testing.T) {
 		t.Errorf("%v", l)
 	}
 }
+
+// TestLinkLogsInOnce: what a link brings does nothing but become a token of the same name, and that once.
+func TestLinkLogsInOnce(t *testing.T) {
+	u := apitest.StartSample(t)
+	own, by := ownKeys(t, nil)
+	h := api.New(u, api.Config{Tokens: own, URL: "https://gateway:8885"})
+	ask := func(bearer, method, target, body string) (view.Grant, *httptest.ResponseRecorder) {
+		t.Helper()
+		r := httptest.NewRequest(method, target, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+bearer)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		var g view.Grant
+		if w.Code == 200 && method == "POST" {
+			if err := json.Unmarshal(w.Body.Bytes(), &g); err != nil {
+				t.Error(err)
+			}
+		}
+		return g, w
+	}
+	link, w := ask(by[tokens.Admin], "POST", "/v1/tokens", `{"name":"wall","role":"admin","ttl":"PT1H","once":true}`)
+	if w.Code != 200 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	for _, target := range []string{"GET /v1/nodes", "GET /v1/tokens", "GET /v1/nothing", "POST /v1/tokens"} {
+		method, path, _ := strings.Cut(target, " ")
+		if _, w := ask(link.Secret, method, path, ""); w.Code != 401 ||
+			!strings.Contains(w.Body.String(), "open the link") {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+	}
+	got, w := ask(link.Secret, "POST", "/v1/tokens/redeem", "")
+	if w.Code != 200 || got.Secret == link.Secret || got.Name != "wall" || got.Role != "admin" ||
+		!got.Expires.Equal(link.Expires) {
+		t.Fatalf("%d %+v", w.Code, got.Token)
+	}
+	if n := newest(t, u, "note"); n.Who != "token/wall" ||
+		!strings.Contains(string(n.Data), "the link of token wall was used") {
+		t.Errorf("%s %s", n.Who, n.Data)
+	}
+	if _, w := ask(got.Secret, "GET", "/v1/nodes", ""); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if _, w := ask(link.Secret, "POST", "/v1/tokens/redeem", ""); w.Code != 401 {
+		t.Errorf("a second time: %d", w.Code)
+	}
+	if _, w := ask(got.Secret, "POST", "/v1/tokens/redeem", ""); w.Code != 409 {
+		t.Errorf("no link: %d %s", w.Code, w.Body)
+	}
+}

@@ -161,6 +161,7 @@ func TestCommands(t *testing.T) {
 		{"token-list", "token list", nil},
 		{"token-create", "token create ann --role operate", nil},
 		{"token-create-expires", "token create dashboard --role view --expires 90d", nil},
+		{"token-create-link", "token create wall --role view --link", nil},
 		{"token-create-journal-broken", "token create ann --role view", unremarked},
 		{"token-revoke", "token revoke operate", nil},
 		{"token-revoke-misspelt", "token revoke oprate", nil},

@@ -63,6 +63,11 @@ var (
 		Name: "token.create", Route: "POST /v1/tokens", Role: Admin,
 		About: "Makes an operator's token. It is shown in this answer and nowhere else.",
 	})
+	RedeemToken = define(Op[None, view.Grant]{
+		Name: "token.redeem", Route: "POST /v1/tokens/redeem", Role: View,
+		About: "Exchanges the token of a link, which is for this alone, for one of the same name, role and end, " +
+			"once. A wrong-state: the token is not that of a link.",
+	})
 	RevokeToken = define(Op[TokenIn, view.Token]{
 		Name: "token.revoke", Route: "POST /v1/tokens/{token}/revoke", Role: Admin,
 		About: "Ends a token, and what is under way with it.",
@@ -212,6 +217,7 @@ type NewToken struct {
 	Name string `json:"name"`          // by which the journal knows who did what
 	Role string `json:"role"`          // "view", "operate" or "admin"
 	TTL  string `json:"ttl,omitempty"` // how long the token counts, ISO 8601; until it is revoked if it is left out
+	Once bool   `json:"once,omitzero"` // it is for a link to the dashboard, /#once=TOKEN, which logs in once
 }
 
 // Life is TTL; 0: it was left out.

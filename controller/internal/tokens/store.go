@@ -60,6 +60,9 @@ var ErrExpired = wire.New(wire.CodeNotAllowed, "", "the token has expired; ask f
 var ErrUnknown = wire.New(wire.CodeNotAllowed, "", "the token is not one that this controller knows; it may have "+
 	"been revoked")
 
+// ErrOnce is the answer to a link's token that is used for anything but Redeem.
+var ErrOnce = wire.New(wire.CodeNotAllowed, "", "the token is that of a link, which logs in once: open the link")
+
 // Open reads the file, if there is one. The error's message says what to do.
 func Open(cfg Config) (*Store, error) {
 	if cfg.Now == nil {
@@ -104,6 +107,8 @@ func newRevocation() revocation {
 type Bearer struct {
 	Name    string
 	Role    Role
+	Once    bool            // may do nothing but Redeem
+	hash    Hash            // of the secret that was presented
 	revoked context.Context // ends when the token is revoked
 	left    time.Duration   // time until the token expires; 0: it never does
 }
@@ -138,7 +143,7 @@ func (s *Store) Who(text string) (*Bearer, error) {
 	if t.Expired(now) {
 		return nil, ErrExpired
 	}
-	b := &Bearer{Name: t.Name, Role: t.Role, revoked: st.revocations[t.Name].ctx}
+	b := &Bearer{Name: t.Name, Role: t.Role, Once: t.Once, hash: t.Hash, revoked: st.revocations[t.Name].ctx}
 	if !t.Expires.IsZero() {
 		b.left = t.Expires.Sub(now)
 	}
@@ -151,10 +156,10 @@ func (s *Store) List() Set { return s.current.Load().set }
 // Now is the clock that decides whether a token has expired.
 func (s *Store) Now() time.Time { return s.cfg.Now() }
 
-// Create makes a token with a lifetime; 0 means that it never expires. It calls note after all checks
-// and before the token becomes valid. If note fails, Create returns its error and makes no token. Every
-// other error is a *wire.Error.
-func (s *Store) Create(ctx context.Context, name string, role Role, life time.Duration, by string,
+// Create makes a token with a lifetime; 0 means that it never expires. With once it is a link's. Create calls note
+// after all checks and before the token becomes valid. If note fails, Create returns its error and makes no token.
+// Every other error is a *wire.Error.
+func (s *Store) Create(ctx context.Context, name string, role Role, life time.Duration, once bool, by string,
 	note func(Token) error) (Token, Secret, error) {
 	fail := func(err error) (Token, Secret, error) { return Token{}, Secret{}, err }
 	if life != 0 && (life < MinLife || life > MaxLife) {
@@ -165,7 +170,8 @@ func (s *Store) Create(ctx context.Context, name string, role Role, life time.Du
 	}
 	defer s.unlock()
 	old, secret := s.current.Load(), NewSecret()
-	t := Token{Name: name, Role: role, Hash: secret.Hash(), Created: s.cfg.Now().UTC().Truncate(time.Second), By: by}
+	t := Token{Name: name, Role: role, Hash: secret.Hash(), Created: s.cfg.Now().UTC().Truncate(time.Second), By: by,
+		Once: once}
 	if life != 0 {
 		t.Expires = t.Created.Add(life)
 	}

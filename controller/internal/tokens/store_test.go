@@ -33,7 +33,7 @@ func open(t *testing.T, cfg Config) *Store {
 
 func create(t *testing.T, s *Store, name string, role Role, life time.Duration) string {
 	t.Helper()
-	_, secret, err := s.Create(t.Context(), name, role, life, "uid:0(root)", noted)
+	_, secret, err := s.Create(t.Context(), name, role, life, false, "uid:0(root)", noted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,8 @@ func TestCreateRefuses(t *testing.T) {
 		"not journaled": {"bob", View, 0, silent, ""},
 	} {
 		calls := 0
-		_, _, err := s.Create(t.Context(), c.name, c.role, c.life, "", func(Token) error { calls++; return c.note })
+		note := func(Token) error { calls++; return c.note }
+		_, _, err := s.Create(t.Context(), c.name, c.role, c.life, false, "", note)
 		if err == nil || code(err) != c.want || c.want == "" && !errors.Is(err, silent) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -155,7 +156,8 @@ func TestFaults(t *testing.T) {
 			s := open(t, cfg)
 			ann := create(t, s, "ann", Admin, 0)
 			broken = true
-			if _, secret, err := s.Create(t.Context(), "bob", Admin, 0, "", noted); code(err) != wire.CodeStorage ||
+			_, secret, err := s.Create(t.Context(), "bob", Admin, 0, false, "", noted)
+			if code(err) != wire.CodeStorage ||
 				secret != (Secret{}) {
 				t.Errorf("made on a broken disk: %v", err)
 			}
@@ -288,7 +290,7 @@ func TestManyAtOnce(t *testing.T) {
 		all.Go(func() {
 			name := fmt.Sprint("t", i)
 			for range 5 {
-				_, secret, err := s.Create(t.Context(), name, View, 0, "", noted)
+				_, secret, err := s.Create(t.Context(), name, View, 0, false, "", noted)
 				if err != nil {
 					t.Error(err)
 					return

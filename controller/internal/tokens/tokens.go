@@ -123,6 +123,7 @@ type Token struct {
 	Created time.Time `json:"created"`
 	By      string    `json:"by,omitempty"` // who made it
 	Expires time.Time `json:"expires,omitzero"`
+	Once    bool      `json:"once,omitzero"` // it is a link's: it is for Redeem alone
 }
 
 // Expired reports whether its end has come.

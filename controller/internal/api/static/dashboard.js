@@ -6,6 +6,7 @@ const kept = 50; // events shown
 const nodes = new Map(); // by name
 const events = []; // newest first
 let token = "";
+let link = false; // the token is a link's: it counts once, for another one
 let last = 0; // newest event seen
 let asked = false; // a status is on its way
 let again = false; // and another is wanted after it
@@ -34,8 +35,8 @@ const why = (e) => (e ? `${e.code}: ${e.message}` : "");
 class Refused extends Error {}
 
 // get asks for something; the answer is a Response.
-async function get(path, signal) {
-  const res = await fetch(path, { headers: { Authorization: `Bearer ${token}` }, cache: "no-store", credentials: "omit", signal });
+async function get(path, signal, method = "GET") {
+  const res = await fetch(path, { method, headers: { Authorization: `Bearer ${token}` }, cache: "no-store", credentials: "omit", signal });
   if (res.ok) return res;
   let text = `status ${res.status}`;
   try {
@@ -158,6 +159,10 @@ function sawEvent(e, signal) {
 
 // session shows the unit until something fails.
 async function session(signal) {
+  if (link) {
+    token = (await (await get("/v1/tokens/redeem", signal, "POST")).json()).token;
+    link = false;
+  }
   await askStatus(signal);
   if (last === 0) {
     const text = await (await get(`/v1/events?newest=1&limit=${kept}`, signal)).text();
@@ -187,7 +192,10 @@ async function run() {
         token = "";
         at("shown").hidden = true;
         at("enter").hidden = false;
-        at("live").textContent = `The controller says no: ${e.message}`;
+        at("live").textContent = link
+          ? "This link was used before, or its time is over. On the controller's machine, this makes a new one: tandem token create NAME --role view --link"
+          : `The controller says no: ${e.message}`;
+        link = false;
         return;
       }
       if (live) wait = 1;
@@ -201,8 +209,10 @@ async function run() {
 }
 
 // A link may bring the token behind #, which no server and no log sees; it does not stay in the address.
-if (/^#tdo1\.[\w-]+$/.test(location.hash)) {
-  token = location.hash.slice(1);
+const brought = /^#(once=)?(tdo1\.[\w-]+)$/.exec(location.hash);
+if (brought) {
+  link = brought[1] !== undefined;
+  token = brought[2];
   history.replaceState(null, "", location.pathname);
   run();
 }

@@ -54,6 +54,7 @@ func checkRole(cmd *cobra.Command, role string) error {
 func createToken(a *command.App) *cobra.Command {
 	var role string
 	var life command.Duration
+	var link bool
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Make a token for a person or a program, and show it once",
 		Long: `Make a token for a person or a program, and show it once.
@@ -61,9 +62,13 @@ func createToken(a *command.App) *cobra.Command {
 Roles: view reads; operate also submits, confirms, rolls back and restores, sets timers
 of health and orders nodes to reboot; admin also makes and revokes tokens, lets nodes
 join, certifies, changes signing keys, and copies the journal. The
-journal names the token beside everything that is done with it.`,
-		Example: "  tandem token create ann --role operate\n  tandem token create dashboard --role view --expires 90d",
-		Args:    command.Args("NAME"),
+journal names the token beside everything that is done with it.
+
+With --link it is one line, the address of the dashboard: it logs in once, the first who
+opens it. That session has the name, role and end of the token.`,
+		Example: "  tandem token create ann --role operate\n" +
+			"  tandem token create dashboard --role view --expires 90d\n  tandem token create wall --role view --link",
+		Args: command.Args("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkToken(cmd, args[0]); err != nil {
 				return err
@@ -71,13 +76,27 @@ journal names the token beside everything that is done with it.`,
 			if err := checkRole(cmd, role); err != nil {
 				return err
 			}
-			in := op.NewToken{Name: args[0], Role: role, TTL: life.ISO()}
-			return command.Ask(cmd.Context(), a, op.CreateToken, in, printGrant)
+			in := op.NewToken{Name: args[0], Role: role, TTL: life.ISO(), Once: link}
+			show := printGrant
+			if link {
+				show = printLink
+			}
+			return command.Ask(cmd.Context(), a, op.CreateToken, in, show)
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "", "`role`, what it may do: view, operate or admin (required)")
 	cmd.Flags().Var(&life, "expires", "how long it counts, such as 12h or 90d (default: until it is revoked)")
+	cmd.Flags().BoolVar(&link, "link", false, "print an address of the dashboard that logs in once")
 	return cmd
+}
+
+// printLink shows a token as an address of the dashboard, which logs in once.
+func printLink(a *command.App, g view.Grant) {
+	if g.URL == "" {
+		printGrant(a, g)
+		return
+	}
+	a.Print("%s/#once=%s\n", term.Clean(g.URL), term.Clean(g.Secret))
 }
 
 // printGrant shows a token as one line that is all that another machine needs.

@@ -1,0 +1,93 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/wire"
+)
+
+// A link's token is exchanged once, for one of the same name, role and end; with an error nothing has changed.
+func TestRedeem(t *testing.T) {
+	at, full := now, false
+	cfg := Config{Path: filepath.Join(t.TempDir(), FileName), Now: func() time.Time { return at },
+		Steps: func(durable.Step) error {
+			if full {
+				return syscall.ENOSPC
+			}
+			return nil
+		}}
+	s := open(t, cfg)
+	made, secret, err := s.Create(t.Context(), "wall", View, time.Hour, true, "uid:0(root)", noted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := secret.Text()
+	s = open(t, cfg) // a restart
+	first, err := s.Who(link)
+	if err != nil || !first.Once {
+		t.Fatalf("%+v %v", first, err)
+	}
+	second, err := s.Who(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, release := first.Context(t.Context())
+	defer release()
+
+	silent := errors.New("the journal is broken")
+	if _, _, err := s.Redeem(t.Context(), first, func(Token) error { return silent }); !errors.Is(err, silent) {
+		t.Error(err)
+	}
+	full = true
+	if _, _, err := s.Redeem(t.Context(), first, noted); code(err) != wire.CodeStorage {
+		t.Error(err)
+	}
+	full = false
+	if b, err := s.Who(link); err != nil || !b.Once || ctx.Err() != nil {
+		t.Errorf("after errors: %+v %v %v", b, err, ctx.Err())
+	}
+
+	got, secret, err := s.Redeem(t.Context(), first, noted)
+	if err != nil || got.Name != "wall" || got.Role != View || !got.Expires.Equal(made.Expires) || got.Once {
+		t.Fatalf("%+v %v", got, err)
+	}
+	<-ctx.Done()
+	if err := context.Cause(ctx); !errors.Is(err, ErrRevoked) {
+		t.Error(err)
+	}
+	if _, _, err := s.Redeem(t.Context(), second, noted); !errors.Is(err, ErrUnknown) {
+		t.Errorf("who came at the same time: %v", err)
+	}
+	for range 2 { // the second time after a restart
+		if b, err := s.Who(link); !errors.Is(err, ErrUnknown) {
+			t.Errorf("the link counts still: %+v %v", b, err)
+		}
+		b, err := s.Who(secret.Text())
+		if err != nil || b.Once || b.Name != "wall" {
+			t.Fatalf("%+v %v", b, err)
+		}
+		if _, _, err := s.Redeem(t.Context(), b, noted); code(err) != wire.CodeWrongState {
+			t.Errorf("no link is redeemed: %v", err)
+		}
+		s = open(t, cfg)
+	}
+
+	_, secret, err = s.Create(t.Context(), "late", View, time.Minute, true, "", noted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late, err := s.Who(secret.Text())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at = at.Add(time.Minute)
+	if _, _, err := s.Redeem(t.Context(), late, noted); !errors.Is(err, ErrExpired) {
+		t.Errorf("after its end: %v", err)
+	}
+}
