@@ -5,6 +5,7 @@ MODULES := shared broker controller nodeagent testenv
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X tandem.internal/shared/settings.Version=$(VERSION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := v1.9.0
 FUZZTIME ?= 1s
 BASE ?= main
 export GOPRIVATE := tandem.internal
@@ -18,7 +19,7 @@ BIN ?= bin
 AGENT ?= $(BIN)/tandem-node
 FULL ?= $(BIN)/tandem-node-full
 
-.PHONY: help up test quick check build agent agent-full torrent notice fmt-check vet staticcheck tidy tidy-check standalone fuzz brokers bench soak ship-check vm clean
+.PHONY: help up test quick check build agent agent-full torrent notice fmt-check vet staticcheck tidy tidy-check standalone fuzz vuln brokers bench soak ship-check vm clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,7 +59,7 @@ quick: ## vet and test what has changed since BASE (main), in under a minute; pr
 brokers: ## install mosquitto for the tests if it is missing and this is root on Debian
 	@deploy/demo/brokers
 
-check: fmt-check vet staticcheck torrent tidy-check standalone fuzz ## what must pass before a change lands
+check: fmt-check vet staticcheck torrent tidy-check standalone vuln fuzz ## what must pass before a change lands
 	$(MAKE) test
 
 fmt-check:
@@ -84,6 +85,9 @@ standalone: ## every module builds without the workspace
 
 fuzz: ## every fuzz target for FUZZTIME
 	@deploy/demo/fuzz $(FUZZTIME)
+
+vuln: ## known vulnerabilities in what the programs call; says so where the database cannot be reached
+	@deploy/demo/vuln $(GOVULNCHECK)
 
 bench: ## speed and size, against a floor measured in the same run; figures also in bench.json
 	@deploy/demo/brokers
