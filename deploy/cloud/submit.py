@@ -63,7 +63,7 @@ def verified(args, answer):
     covered = preimage(
         "tandem/1/answer", ("unit", args.unit), ("what", args.kind), ("id", answer["id"]),
         ("version", answer.get("version")), ("state", answer["state"]), ("error", answer.get("error", {}).get("code")),
-        ("time", answer.get("time")))
+        ("time", answer.get("time")), ("of", answer.get("of")))
     try:
         public.verify(base64.b64decode(answer.get("sig", {}).get("ed25519", "")), covered)
         return True
@@ -76,6 +76,7 @@ def submit(args):
         document = f.read().strip()
     json.loads(document)
     payload, name = signed(args, document)
+    of = "sha256:" + hashlib.sha256(payload).hexdigest()
     inbox, outbox = (f"tandem/1/{args.unit}/{way}/{args.kind}" for way in ("inbox", "outbox"))
     heard = queue.Queue()
     client = mqtt.Client(client_id=args.user, clean_session=True)
@@ -96,6 +97,9 @@ def submit(args):
             except (queue.Empty, ValueError):
                 continue
             if not isinstance(answer, dict) or answer.get("id") != name:
+                continue
+            if args.controller_key and answer.get("of") != of:
+                print("an answer to another submission with this ID is passed over", file=sys.stderr)
                 continue
             if args.controller_key and not verified(args, answer):
                 print("an answer that the controller has not signed is passed over", file=sys.stderr)

@@ -48,6 +48,7 @@ func AnswerPreimage(unit, what string, a *wire.Answer) []byte {
 		{"state", a.State},
 		{"error", code},
 		{"time", a.Time.UTC().Format(time.RFC3339Nano)},
+		{"of", a.Of},
 	} {
 		if f.value != "" {
 			b = line(b, f.name+" "+f.value)

@@ -19,9 +19,9 @@ func TestSubmissionPreimage(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	a := &wire.Answer{ID: "s-9", Version: "2.0.0", State: "refused", Error: wire.New(wire.CodeExpired, "/time", "text"),
-		Time: s.Time}
+		Time: s.Time, Of: wire.Hash([]byte("payload"))}
 	want = "tandem/1/answer\nunit u1\nwhat config\nid s-9\nversion 2.0.0\nstate refused\nerror expired\n" +
-		"time 2026-11-20T10:00:00.000005Z\n"
+		"time 2026-11-20T10:00:00.000005Z\nof " + wire.Hash([]byte("payload")) + "\n"
 	if got := string(AnswerPreimage("u1", "config", a)); got != want {
 		t.Errorf("%s", got)
 	}

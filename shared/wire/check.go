@@ -53,7 +53,7 @@ func check(m any) error {
 			return New(CodeBadValue, "/state", "neither accepted nor refused")
 		}
 		return first(version(m.V), text("/id", m.ID), plain("/version", m.Version), text("/state", m.State),
-			bounded("/error", m.Error), key(m.Sig))
+			bounded("/error", m.Error), plain("/of", m.Of), key(m.Sig))
 	case *CheckParams:
 		return first(name("/kind", string(m.Kind)), text("/version", m.Version), presentRaw("/body", m.Body))
 	case *CheckResult:

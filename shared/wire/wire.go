@@ -326,6 +326,7 @@ type Answer struct {
 	Error   *Error `json:"error,omitempty"`
 	// when it was published, by the controller's clock; there if Sig is
 	Time time.Time  `json:"time,omitzero"`
+	Of   string     `json:"of,omitempty"`  // hash of the payload that it answers; absent after a restart
 	Sig  *Signature `json:"sig,omitempty"` // by the controller's key
 }
 

@@ -257,7 +257,7 @@ func TestInboxRemembersVerdicts(t *testing.T) {
 			if anew || got == nil {
 				t.Errorf("%s would be judged again", want.ID)
 			} else {
-				want.Time, want.Sig = time.Time{}, nil // each time that it is published it has new ones
+				want.Time, want.Sig, want.Of = time.Time{}, nil, "" // each time that it is published these are new
 				if a, b := wire.Encode(got), wire.Encode(&want); string(a) != string(b) {
 					t.Errorf("answered %s, said %s", a, b)
 				}

@@ -132,26 +132,27 @@ func (b *inbox) discard(c *Core, topic string) {
 // take answers a submission, later unless it is malformed. One that cannot be judged is journaled as
 // what it is: trouble, of which there is not too much.
 func (b *inbox) take(c *Core, what, topic string, payload []byte) {
+	of := wire.Hash(payload)
 	m, err := wire.Decode[wire.Submission](payload)
 	if err != nil {
-		b.turnAway(c, what, topic, idOf(payload), wire.AsError(err))
+		b.turnAway(c, what, topic, idOf(payload), of, wire.AsError(err))
 		return
 	}
 	kind := wire.Kind(what)
 	if _, err := c.documents(kind); err != nil {
-		b.turnAway(c, what, topic, m.ID, wire.New(wire.CodeNotSupported, "", c.takes()))
+		b.turnAway(c, what, topic, m.ID, of, wire.New(wire.CodeNotSupported, "", c.takes()))
 		return
 	}
 	s := view.Submission{Kind: kind, Document: m.Document, Via: viaInbox, ID: m.ID,
 		Mode: cmp.Or(m.Mode, wire.ModeApply), Force: m.Force, Signed: m.Time.UTC()}
 	var refused *wire.Error
 	if s.Who, refused = c.submitter(what, m); refused != nil {
-		b.turnAway(c, what, topic, m.ID, refused)
+		b.turnAway(c, what, topic, m.ID, of, refused)
 		return
 	}
 	if m.ConfirmWithin != "" {
 		if s.ConfirmWithin, err = duration.Parse(m.ConfirmWithin); err != nil {
-			b.turnAway(c, what, topic, m.ID, wire.New(wire.CodeInvalidArgument, "/confirmWithin", err.Error()))
+			b.turnAway(c, what, topic, m.ID, of, wire.New(wire.CodeInvalidArgument, "/confirmWithin", err.Error()))
 			return
 		}
 	}
@@ -159,6 +160,7 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 	from := line{s.Who, what}
 	if again, ok := b.begin(this, from, s.Signed); !ok {
 		if again != nil {
+			again.Of = of
 			c.reply(what, *again)
 		}
 		return
@@ -166,6 +168,7 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 	go func() {
 		defer b.wg.Done()
 		a := c.submitFrom(b.ctx, s)
+		a.Of = of
 		b.end(answer{this, a}, from, s.Signed)
 		c.reply(what, a)
 	}()
@@ -197,9 +200,9 @@ func (c *Core) takes() string {
 	return "this controller takes submissions on " + strings.Join(all, " and ")
 }
 
-func (b *inbox) turnAway(c *Core, what, topic, id string, err *wire.Error) {
+func (b *inbox) turnAway(c *Core, what, topic, id, of string, err *wire.Error) {
 	c.Misbehaved("", topic, err)
-	c.reply(what, wire.Answer{V: wire.Version, ID: id, State: "refused", Error: err})
+	c.reply(what, wire.Answer{V: wire.Version, ID: id, State: "refused", Error: err, Of: of})
 }
 
 // begin reports whether a submission is new and there is room; if not, again is the answer to
@@ -299,7 +302,8 @@ func (c *Core) reply(what string, a wire.Answer) {
 	c.outbox.send(c.answerOn(what, a))
 }
 
-// answerOn returns what is published as the answer to a submission, signed.
+// answerOn returns what is published as the answer to a submission, signed. Of makes it the answer to one payload:
+// whoever can publish may submit under the ID of another, and would have a signed refusal to show for that.
 func (c *Core) answerOn(what string, a wire.Answer) link.Publication {
 	a.Time = c.cfg.Now().UTC()
 	a.Sig = c.signer().Sign(seal.AnswerPreimage(c.cfg.Unit, what, &a))

@@ -64,7 +64,7 @@ func (c *cloudSide) send(m *wire.Submission) string {
 	}
 	k := c.r.core.signer().Key()
 	if err := (seal.Trust{k.ID: k.Ed25519}).Verify(seal.AnswerPreimage(faultyUnit, "config", a), a.Sig); err != nil ||
-		a.ID != m.ID || time.Since(a.Time).Abs() > time.Minute {
+		a.ID != m.ID || a.Of != wire.Hash(wire.Encode(m)) || time.Since(a.Time).Abs() > time.Minute {
 		c.t.Errorf("the answer %s: %v", payload, err)
 	}
 	if a.Error != nil {
@@ -95,6 +95,25 @@ func TestInboxWantsSignatures(t *testing.T) {
 		all := c.r.records(record.Accepted)
 		if len(all) != 1 || all[0].Who != "submitter/fleet" {
 			c.t.Errorf("the journal has %+v", all)
+		}
+	})
+}
+
+// Whoever can publish gets a signed refusal under the ID of what was accepted, but not of its payload.
+func TestInboxRefusalIsOfOnePayload(t *testing.T) {
+	withCloud(t, func(c *cloudSide) {
+		good := c.signed("a", "1.0.0")
+		if got := c.send(good); got != "accepted" {
+			c.t.Errorf("signed: %s", got)
+		}
+		bare := *good
+		bare.Sig, bare.Time = nil, time.Time{}
+		if got := c.send(&bare); got != string(wire.CodeUnsigned) { // send looks at what the answer is of
+			c.t.Errorf("unsigned: %s", got)
+		}
+		time.Sleep(time.Second)
+		if got := c.send(c.signed("a", "1.0.0")); got != "accepted" {
+			c.t.Errorf("signed anew: %s", got)
 		}
 	})
 }

@@ -76,7 +76,7 @@ func (c *Core) tooLong(t *topic.Topic, m link.Message) {
 	case m.Retained: // also a submission, which nobody should retain: it was refused when it came
 		c.outbox.send(link.Publication{Topic: m.Topic, Retain: true})
 	case t.Leaf == topic.Inbox && c.cfg.Inbox:
-		c.inbox.turnAway(c, t.What, m.Topic, unknownID, err)
+		c.inbox.turnAway(c, t.What, m.Topic, unknownID, "", err)
 		return
 	}
 	c.queue.put(item{event: fleet.Bad{Node: t.Node, Topic: m.Topic, Err: err,
