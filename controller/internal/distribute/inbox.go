@@ -186,7 +186,7 @@ func (c *Core) submitter(what string, m *wire.Submission) (who string, err *wire
 	case m.Sig != nil:
 		return "", wire.New(wire.CodeUnknownKey, "/sig", "this controller was started without --submitters")
 	}
-	return m.From, nil
+	return "unsigned/" + m.From, nil
 }
 
 // takes names the topics on which submissions are taken.

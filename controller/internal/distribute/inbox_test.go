@@ -112,6 +112,11 @@ func TestInboxForce(t *testing.T) {
 				t.Errorf("%+v: %s", c, got)
 			}
 		}
+		for _, verdict := range r.records(record.Accepted, record.Refused) {
+			if verdict.Who != "unsigned/cloud" { // a claim is shown as one: no user's name, and no submitter's
+				t.Errorf("the journal has %+v", verdict)
+			}
+		}
 	})
 }
 
