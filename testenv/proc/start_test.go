@@ -24,7 +24,7 @@ func TestFlags(t *testing.T) {
 			return Run(t, t.TempDir(), nil, append([]string{Binary(t, name)}, args...)...)
 		}
 		has(t, run("--help"), 0, "Usage: "+name, "")
-		has(t, run("--help"), 0, "Example:", "")
+		has(t, run("--help"), 0, "\nExample", "")
 		has(t, run("--version"), 0, name, "")
 		has(t, run("--print-config", "--log-level", "warn"), 0, `log-level: "warn"`, "")
 		has(t, run("--log-levle", "warn"), 2, "", "--log-level")
