@@ -95,12 +95,20 @@ func TestDoors(t *testing.T) {
 	b := newBench(t, apitest.StartSample(t))
 	token := b.tokens[tokens.View]
 	file := b.write("token", "# mine\n\n"+token+"\n")
+	shared := b.write("shared", token)
+	for name, mode := range map[string]os.FileMode{file: 0o600, shared: 0o640} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		name string
 		env  map[string]string
 		args []string
 		exit int
 	}{
+		{"a token file that others may read", map[string]string{}, []string{"--url", b.tcp, "--token-file", shared},
+			exitUsage},
 		{"url and token file", map[string]string{}, []string{"--url", b.tcp + "/", "--token-file", file}, 0},
 		{"url and token from the environment", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": token}, nil, 0},
 		{"wrong token", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": tokens.NewSecret().Text()},

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -187,6 +188,15 @@ func (a *App) token() (string, error) {
 	}
 	if _, err := tokens.Parse(text); err != nil {
 		return "", Usage("%s: %s", from, err)
+	}
+	if a.tokenFile == "" {
+		return text, nil
+	}
+	switch info, err := os.Stat(a.tokenFile); {
+	case err != nil:
+		return "", Unreadable(a.tokenFile, err)
+	case info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
+		return "", Usage("%s: others may use it (mode %04o); chmod 600 it", a.tokenFile, info.Mode().Perm())
 	}
 	return text, nil
 }
