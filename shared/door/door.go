@@ -4,9 +4,11 @@
 package door
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 
 	"tandem.internal/shared/wire"
@@ -112,6 +114,26 @@ type counted struct {
 func (c *counted) Close() error {
 	c.leave()
 	return c.Conn.Close()
+}
+
+// Body reads a request's body of at most max bytes. A larger one is not read, even if it is announced, and gives an
+// [*http.MaxBytesError]; then the server ends the connection half a second after the answer, so that a caller who
+// is still sending can read it (RFC 9112, section 9.6).
+func Body(w http.ResponseWriter, r *http.Request, max int64) ([]byte, error) {
+	for {
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
+		}
+		w = u.Unwrap() // only the server's own writer is told of a body that is too large
+	}
+	body := r.Body
+	if r.ContentLength > max {
+		// Reading one byte too many is the only way to tell the server why the body is left unread. Without it a
+		// connection that the caller wanted closed is reset at once.
+		body, max = io.NopCloser(strings.NewReader(" ")), 0
+	}
+	return io.ReadAll(http.MaxBytesReader(w, body, max))
 }
 
 // Status is the HTTP status of a refusal; what is not expected of a caller is 500.

@@ -1,9 +1,13 @@
 package door
 
 import (
+	"errors"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"tandem.internal/shared/wire"
@@ -91,6 +95,53 @@ func TestBound(t *testing.T) {
 	dial()
 	if err := (<-accepted).Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// wrapped is a writer as handlers put around the server's own.
+type wrapped struct{ http.ResponseWriter }
+
+func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// TestBody: a caller who still sends what is too large reads the answer to its end; the connection is not reset under
+// him, whether he wanted it closed or not, said the length or not.
+func TestBody(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := Body(wrapped{w}, r, 10)
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		}
+		_, _ = w.Write(b)
+	}))
+	defer s.Close()
+	long := strings.Repeat("x", 100_000)
+	chunks := "Transfer-Encoding: chunked\r\n"
+	for name, request := range map[string]string{
+		"announced":            "Content-Length: 1000000\r\n\r\n" + long,
+		"announced, to close":  "Content-Length: 1000000\r\nConnection: close\r\n\r\n" + long,
+		"in chunks":            chunks + "\r\n186a0\r\n" + long + "\r\n0\r\n\r\n",
+		"in chunks, to close":  chunks + "Connection: close\r\n\r\n186a0\r\n" + long + "\r\n0\r\n\r\n",
+		"one too many":         "Content-Length: 11\r\n\r\n01234567890",
+		"as long as it may be": "Content-Length: 10\r\nConnection: close\r\n\r\n0123456789",
+	} {
+		c, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: h\r\n"+request); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(c)
+		want := "HTTP/1.1 413 "
+		if strings.HasPrefix(name, "as long") {
+			want = "HTTP/1.1 200 "
+		}
+		if err != nil || !strings.HasPrefix(string(answer), want) {
+			t.Errorf("%s: %q, %v", name, answer, err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"path"
 	"runtime/debug"
@@ -250,15 +249,8 @@ func ifSupported(err error) error {
 
 // body reads the whole request body within its limit.
 func (a *API) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	large := r.ContentLength > a.cfg.MaxBody
-	var b []byte
-	var err error
-	if !large {
-		b, err = io.ReadAll(http.MaxBytesReader(w, r.Body, a.cfg.MaxBody))
-		_, large = errors.AsType[*http.MaxBytesError](err)
-	}
-	if large {
-		w.Header().Set("Connection", "close") // or the server would await the body before it answers
+	b, err := door.Body(w, r, a.cfg.MaxBody)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, wire.New(wire.CodeTooLarge, "",
 			fmt.Sprintf("the request body is larger than %d bytes", a.cfg.MaxBody))
 	}

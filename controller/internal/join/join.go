@@ -13,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"path"
@@ -172,14 +171,8 @@ func (d *Door) read(w http.ResponseWriter, r *http.Request, from string, answer 
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return nil, wire.New(wire.CodeNotSupported, "", "the body has to be application/json")
 	}
-	large := r.ContentLength > jointoken.MaxRequest
-	var body []byte
-	var err error
-	if !large {
-		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, jointoken.MaxRequest))
-		_, large = errors.AsType[*http.MaxBytesError](err)
-	}
-	if large {
+	body, err := door.Body(w, r, jointoken.MaxRequest)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, wire.New(wire.CodeTooLarge, "", fmt.Sprintf("a request has at most %d bytes", jointoken.MaxRequest))
 	}
 	if err != nil {
