@@ -91,10 +91,13 @@ func (a *Agent) workloadsKind(dir string) workloads.Config {
 	}
 }
 
-// attributes are those that were set, and what this agent cannot do. Nothing is added to what would exceed the wire's
-// bound.
+// attributes are those that were set, and what the kinds say of this node. Nothing is added to what would exceed the
+// wire's bound.
 func (a *Agent) attributes() map[string]string {
-	all := workloads.Config{On: a.cfg.Workloads}.Lacks()
+	all := map[string]string{}
+	for _, d := range a.documents {
+		maps.Copy(all, d.kind.Attributes())
+	}
 	if len(a.cfg.Attributes)+len(all) > wire.MaxAttributes {
 		return a.cfg.Attributes
 	}

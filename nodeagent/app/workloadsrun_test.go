@@ -54,6 +54,9 @@ func (w *works) Usage(_ string, pid int) wire.WorkloadProcess {
 	return wire.WorkloadProcess{PID: pid}
 }
 
+// Limits are not known.
+func (w *works) Limits() string { return "" }
+
 // Check refuses what is to have a limit of memory.
 func (w *works) Check(constraints map[string]string, at string) (errs []*wire.Error) {
 	if _, ok := constraints["memory.limit_in_bytes"]; ok {

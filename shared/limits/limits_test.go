@@ -318,3 +318,38 @@ func FuzzMap(f *testing.F) {
 		}
 	})
 }
+
+// TestText: what is read of what was written allows and refuses the same constraints.
+func TestText(t *testing.T) {
+	for want, c := range map[string]Capabilities{
+		"none": {Why: "no control groups are mounted", Files: map[string][]string{"memory": {"memory.max"}}},
+		"v1 blkio.throttle.read_bps_device -blkio.weight memory.limit_in_bytes memory.swappiness": {Version: V1,
+			Files: map[string][]string{"memory": {"memory.stat", "memory.swappiness", "memory.limit_in_bytes"},
+				"blkio": {"blkio.weight", "blkio.throttle.read_bps_device"}}, Idle: []string{"blkio.weight"}},
+		"v2 cpu.max -io.bfq.weight io.max io.weight pids.max": {Version: V2, Files: map[string][]string{
+			"cpu": {"cpu.max", "cpu.stat"}, "io": {"io.weight", "io.bfq.weight", "io.max"}, "pids": {"pids.max"}},
+			Idle: []string{"io.bfq.weight", "blkio.weight"}},
+		"v2": {Version: V2},
+	} {
+		text := c.Text()
+		if text != want {
+			t.Errorf("got %q, want %q", text, want)
+		}
+		read, err := ParseCapabilities(text)
+		if err != nil || read.Text() != want || read.Version != c.Version {
+			t.Errorf("%q: read as %+v, %v", want, read, err)
+		}
+		for name, value := range map[string]string{"memory.max": "64M", "memory.swappiness": "5",
+			"cpu.max": "1000 10000", "io.weight": "50", "io.max": "8:0 rbps=10M", "pids.max": "5"} {
+			given := map[string]string{name: value}
+			if was, is := len(Check(given, c, "")), len(Check(given, read, "")); was != is {
+				t.Errorf("%q: %s has %d errors where it was written, and %d where it was read", want, name, was, is)
+			}
+		}
+	}
+	for _, bad := range []string{"", "v3", "V1 memory.max", "memory.max"} {
+		if c, err := ParseCapabilities(bad); err == nil {
+			t.Errorf("%q is read as %+v", bad, c)
+		}
+	}
+}

@@ -344,10 +344,11 @@ type NodeInfo struct {
 	Error        *Error            `json:"error,omitempty"`      // what is wrong with the node itself; absent: nothing
 }
 
-// Attributes that agents report beside those that are set on the node; the value is AttributeNone.
+// Attributes that agents report beside those that are set on the node; the value is AttributeNone if no other is named.
 const (
 	AttributeWorkloads  = "tandem.workloads"  // the node runs no workloads
 	AttributeBitTorrent = "tandem.bittorrent" // its agent is built without BitTorrent
+	AttributeLimits     = "tandem.limits"     // which constraints it can enforce: the Text of limits.Capabilities
 
 	AttributeNone = "none"
 )

@@ -62,6 +62,9 @@ type Spec[V any] struct {
 	Methods map[wire.Method]Method
 	// Run works for the kind until ctx ends. Nil: nothing runs.
 	Run func(ctx context.Context)
+	// Attributes are what the report of the node itself says of the kind, see wire.NodeInfo. It is called on the
+	// owner's goroutine. Nil: there are none.
+	Attributes func() map[string]string
 }
 
 // Placer puts documents in place. Its methods answer the inbox's effects of the same names, one at a time on a
@@ -82,6 +85,8 @@ type Kind struct {
 	Methods map[wire.Method]Method
 	Run     func(ctx context.Context) // nil: nothing runs
 
+	Attributes func() map[string]string
+
 	read    func(doc inbox.Doc) (any, []*wire.Error)
 	check   func(doc inbox.Doc) []*wire.Error
 	inForce func(doc inbox.Doc) *wire.Error
@@ -90,7 +95,10 @@ type Kind struct {
 // New makes a Kind of what a Spec says.
 func New[V any](s Spec[V]) Kind {
 	k := Kind{Name: s.Name, Vital: s.Vital, Look: s.Look, Placer: s.Place, Detail: s.Detail, Methods: s.Methods,
-		Run: s.Run}
+		Run: s.Run, Attributes: s.Attributes}
+	if k.Attributes == nil {
+		k.Attributes = func() map[string]string { return nil }
+	}
 	if k.Placer == nil {
 		k.Placer = putter[V]{s.Put}
 	}

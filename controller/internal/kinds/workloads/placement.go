@@ -22,11 +22,18 @@ type Placement struct {
 type placed struct {
 	body     *kind.Body    // as the node gets it
 	slots    []wanted      // by name
-	torrents []*wire.Error // of resources that cannot be fetched without BitTorrent, at most maxTorrents
+	torrents []*wire.Error // of resources that cannot be fetched without BitTorrent, at most maxErrors
+	limited  []limited     // those with constraints
 }
 
-// maxTorrents bounds the errors that are kept of a node: a verdict has no more of one.
-const maxTorrents = 8
+// limited is a slot with constraints.
+type limited struct {
+	slot        workload.Slot
+	constraints map[string]string
+}
+
+// maxErrors bounds the errors that are kept of a node: a verdict has no more of one.
+const maxErrors = 8
 
 // wanted is one slot as it should be.
 type wanted struct {
@@ -70,8 +77,11 @@ func place(set *workload.Set, stop func() error) (*Placement, []*wire.Error) {
 		n := &placed{body: kind.NewBody(body)}
 		for _, c := range mine {
 			n.slots = append(n.slots, wanted{c.Slot.String(), c.ConfigurationID, c.Class == workload.Job})
+			if c.Container != nil && len(c.Container.Constraints) > 0 {
+				n.limited = append(n.limited, limited{c.Slot, c.Container.Constraints})
+			}
 			for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
-				if len(n.torrents) < maxTorrents && !c.Resources[name].HasHTTP() {
+				if len(n.torrents) < maxErrors && !c.Resources[name].HasHTTP() {
 					n.torrents = append(n.torrents, workload.NoBitTorrent(c.Slot, name))
 				}
 			}

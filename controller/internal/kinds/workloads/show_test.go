@@ -99,7 +99,13 @@ func TestWhatAnOfflineNodeLacks(t *testing.T) {
 			`{"@class":"Resource","uuid":"` + slot + `","urls":[` + urls + `],"size":0,"verification":{}}}}`
 	}
 	const torrent = `"rbtorrent:00112233445566778899aabbccddeeff00112233"`
-	p := placedSet(t, entry("a@n1", torrent), entry("b@n1", torrent+`,"https://h/x"`), entry("c@n2", torrent))
+	bounded := func(slot, constraints string) string {
+		return strings.TrimSuffix(entry(slot, `"https://h/x"`), "}") +
+			`,"container":{"constraints":{` + constraints + `}}}`
+	}
+	p := placedSet(t, entry("a@n1", torrent), entry("b@n1", torrent+`,"https://h/x"`), entry("c@n2", torrent),
+		bounded("d@n4", `"memory.max":"64M"`), bounded("e@n4", `"pids.max":"9","cpu.weight":"50"`),
+		entry("f@n4", torrent))
 	for _, c := range []struct {
 		node       string
 		attributes map[string]string
@@ -112,6 +118,15 @@ func TestWhatAnOfflineNodeLacks(t *testing.T) {
 			"not-allowed : this node runs no workloads"},
 		{"n1", map[string]string{wire.AttributeBitTorrent: wire.AttributeNone}, "not-supported " +
 			`/resources/iss_hook_start/urls: slot a@n1: resource "iss_hook_start": this agent is built without `},
+		{"n1", map[string]string{wire.AttributeLimits: "none"}, ""}, // nothing of it is limited
+		{"n4", map[string]string{wire.AttributeLimits: "v2 cpu.weight memory.max pids.max"}, ""},
+		{"n4", map[string]string{wire.AttributeLimits: "v3 of a newer agent"}, ""},
+		{"n4", map[string]string{wire.AttributeLimits: "v2 cpu.weight memory.max"}, "not-supported " +
+			"/container/constraints/pids.max: slot e@n4: this node cannot enforce pids.max: "},
+		{"n4", map[string]string{wire.AttributeLimits: "v1 cpu.shares memory.limit_in_bytes"}, "not-supported " +
+			"/container/constraints/pids.max: slot e@n4: "}, // the names of either version are understood
+		{"n4", map[string]string{wire.AttributeLimits: "v2 cpu.weight pids.max", wire.AttributeWorkloads: "none"},
+			"not-allowed : this node runs no workloads"},
 	} {
 		facts := kind.Facts{Node: c.node, Info: &wire.NodeInfo{Attributes: c.attributes}}
 		errs := known(p, facts)
@@ -121,6 +136,14 @@ func TestWhatAnOfflineNodeLacks(t *testing.T) {
 		}
 		if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) || len(errs) > 1 {
 			t.Errorf("%s %v: %s, want %s", c.node, c.attributes, got, c.want)
+		}
+	}
+	all := map[string]string{wire.AttributeLimits: "none", wire.AttributeBitTorrent: wire.AttributeNone}
+	for range 2 { // what is kept of the set is not changed by asking
+		errs := known(p, kind.Facts{Node: "n4", Info: &wire.NodeInfo{Attributes: all}})
+		if len(errs) != 4 || errs[0].Path != "/resources/iss_hook_start/urls" ||
+			errs[1].Path != "/container/constraints/memory.max" || !strings.Contains(errs[1].Message, "--skip-nodes") {
+			t.Errorf("%v", errs)
 		}
 	}
 	if errs := known(p, kind.Facts{Node: "n1"}); errs != nil {

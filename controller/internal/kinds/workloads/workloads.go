@@ -16,6 +16,7 @@ import (
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/controller/internal/why"
+	"tandem.internal/shared/limits"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -65,10 +66,28 @@ func known(c kind.Content, f kind.Facts) (errs []*wire.Error) {
 	lacks := func(name string) bool { return f.Info.Attributes[name] == wire.AttributeNone }
 	if lacks(wire.AttributeWorkloads) {
 		errs = []*wire.Error{workload.NoWorkloads()}
-	} else if lacks(wire.AttributeBitTorrent) {
-		errs = n.torrents
+	} else {
+		if lacks(wire.AttributeBitTorrent) {
+			errs = n.torrents
+		}
+		errs = append(errs[:len(errs):len(errs)], n.unlimited(f.Info.Attributes[wire.AttributeLimits])...)
 	}
-	return offline(errs)
+	return offline(errs[:min(len(errs), maxErrors)])
+}
+
+// unlimited says which constraints a node cannot enforce that has told of its control groups what text says. What
+// cannot be read, because a newer agent wrote it, says nothing.
+func (n *placed) unlimited(text string) (errs []*wire.Error) {
+	can, err := limits.ParseCapabilities(text)
+	if err != nil {
+		return nil
+	}
+	for _, l := range n.limited {
+		for _, e := range limits.Check(l.constraints, can, "/container/constraints") {
+			errs = append(errs, wire.New(e.Code, e.Path, workload.About(l.slot, e.Message)))
+		}
+	}
+	return errs
 }
 
 // offline returns errors with what to do if the node is not any more as it was.

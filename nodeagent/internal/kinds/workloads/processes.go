@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"tandem.internal/nodeagent/internal/cgroup"
 	"tandem.internal/nodeagent/internal/keep"
@@ -26,13 +27,16 @@ type Groups interface {
 	workloads.Groups
 	// Check says what is wrong with constraints here; at is their place in the document.
 	Check(constraints map[string]string, at string) []*wire.Error
+	// Limits says which constraints can be enforced, as the Text of limits.Capabilities; "": that is not known yet.
+	Limits() string
 }
 
 // controlGroups are the kernel's. They are looked for when they are first needed.
 type controlGroups struct {
-	cfg  cgroup.Config
-	once sync.Once
-	tree *cgroup.Tree
+	cfg    cgroup.Config
+	once   sync.Once
+	tree   *cgroup.Tree
+	opened atomic.Bool
 }
 
 func newControlGroups(cfg Config) *controlGroups {
@@ -40,14 +44,27 @@ func newControlGroups(cfg Config) *controlGroups {
 }
 
 func (g *controlGroups) open() *cgroup.Tree {
-	g.once.Do(func() { g.tree = cgroup.Open(g.cfg) })
+	g.once.Do(func() { g.tree = cgroup.Open(g.cfg); g.opened.Store(true) })
 	return g.tree
 }
 
-func (g *controlGroups) Check(constraints map[string]string, at string) []*wire.Error {
+// capabilities has the files that nothing obeys now: what was taken before is not refused for that, see Enter.
+func (g *controlGroups) capabilities() limits.Capabilities {
 	caps := g.open().Capabilities()
-	caps.Idle = g.open().Idle() // what was taken before is not refused for that, see Enter
-	return limits.Check(constraints, caps, at)
+	caps.Idle = g.open().Idle()
+	return caps
+}
+
+func (g *controlGroups) Check(constraints map[string]string, at string) []*wire.Error {
+	return limits.Check(constraints, g.capabilities(), at)
+}
+
+// Limits looks for groups only in one that was given for that: elsewhere the agent would have to leave its own.
+func (g *controlGroups) Limits() string {
+	if g.cfg.Group == "" && !g.opened.Load() {
+		return ""
+	}
+	return g.capabilities().Text()
 }
 
 func (g *controlGroups) Enter(group, run string, constraints map[string]string) ([]string, error) {

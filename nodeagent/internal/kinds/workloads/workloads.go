@@ -113,7 +113,8 @@ func New(cfg Config, host kind.Host) (kind.Kind, error) {
 			wire.MethodRestart: {Order: true, Read: kind.Params(r.restart)},
 			wire.MethodLogs:    {Read: kind.Params(r.logs)},
 		},
-		Run: r.run,
+		Run:        r.run,
+		Attributes: r.cfg.attributes,
 	}), nil
 }
 
@@ -224,11 +225,13 @@ func (c Config) confines() *wire.Error {
 		"(--confine), and can do %q: %v", c.Confine.Least, level, why))
 }
 
-// Lacks are the attributes that tell the controller what the node cannot do, for when it is offline and not asked.
-func (c Config) Lacks() map[string]string {
+// attributes tell the controller what the node cannot do, for when it is offline and not asked.
+func (c Config) attributes() map[string]string {
 	all := map[string]string{}
 	if !c.On {
 		all[wire.AttributeWorkloads] = wire.AttributeNone
+	} else if text := c.Groups.Limits(); text != "" {
+		all[wire.AttributeLimits] = text
 	}
 	if !fetch.BitTorrent {
 		all[wire.AttributeBitTorrent] = wire.AttributeNone

@@ -22,10 +22,13 @@ import (
 // memoryOnly are the control groups of a node that can limit memory, and nothing else.
 type memoryOnly struct{ workloads.Groups }
 
+var onlyMemory = limits.Capabilities{Version: limits.V2, Files: map[string][]string{"memory": {"memory.max"}}}
+
 func (memoryOnly) Check(constraints map[string]string, at string) []*wire.Error {
-	can := limits.Capabilities{Version: limits.V2, Files: map[string][]string{"memory": {"memory.max"}}}
-	return limits.Check(constraints, can, at)
+	return limits.Check(constraints, onlyMemory, at)
 }
+
+func (memoryOnly) Limits() string { return onlyMemory.Text() }
 
 // newKind makes the kind without a keeper of processes and a store of resources.
 func newKind(t *testing.T, cfg Config) kind.Kind {
@@ -95,16 +98,39 @@ func TestWorkloadsAreChecked(t *testing.T) {
 	}
 }
 
-// The controller is told what the node lacks, and no more.
-func TestLacks(t *testing.T) {
+// The controller is told what the node lacks, and no more; which constraints it can enforce, only by a node that runs
+// workloads and may look.
+func TestAttributes(t *testing.T) {
 	for _, on := range []bool{true, false} {
-		all := Config{On: on}.Lacks()
+		all := newKind(t, Config{On: on, Groups: memoryOnly{}}).Attributes()
+		if got, ok := all[wire.AttributeLimits]; ok != on || on && got != "v2 memory.max" {
+			t.Errorf("workloads %v: %v", on, all)
+		}
 		if got := all[wire.AttributeWorkloads] == wire.AttributeNone; got == on {
 			t.Errorf("workloads %v: %v", on, all)
 		}
 		if got := all[wire.AttributeBitTorrent] == wire.AttributeNone; got == fetch.BitTorrent {
 			t.Errorf("BitTorrent %v: %v", fetch.BitTorrent, all)
 		}
+	}
+}
+
+// Looking for control groups may move the agent. So it is done for a report only in a group that was given for that,
+// and told of elsewhere when it had to be done.
+func TestLimitsAreLookedForWhereTheyMayBe(t *testing.T) {
+	given := newControlGroups(Config{Dir: t.TempDir(), Group: "a/group/that/is/not/there"})
+	if text := given.Limits(); text != "none" {
+		t.Errorf("a group that is not there: %q", text)
+	}
+	own := newControlGroups(Config{Dir: t.TempDir(), Service: true})
+	if text := own.Limits(); text != "" || own.tree != nil {
+		t.Errorf("its own: %q", text)
+	}
+	own.cfg.Group = "another/group/that/is/not/there" // so that this test makes no groups
+	own.Check(map[string]string{"memory.max": "64M"}, "")
+	own.cfg.Group = ""
+	if text := own.Limits(); text != "none" {
+		t.Errorf("once it has looked: %q", text)
 	}
 }
 
