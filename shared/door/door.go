@@ -42,27 +42,26 @@ func Network(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// Crowd counts by Network, and bounds what one network and all of them may have at once. It is safe for
-// concurrent use.
-type Crowd struct {
+// Crowd bounds what one and all of them may have at once, such as connections of a Network. It is safe for concurrent
+// use.
+type Crowd[K comparable] struct {
 	Max  int // of all
-	Each int // of one network
+	Each int // of one
 
 	mu   sync.Mutex
 	all  int
-	from map[netip.Prefix]int
+	from map[K]int
 }
 
-// Enter counts one more, if there is room. leave takes it back; calling it again does nothing.
-func (c *Crowd) Enter(a netip.Addr) (leave func(), ok bool) {
-	n := Network(a)
+// Enter counts one more of n, if there is room. leave takes it back; calling it again does nothing.
+func (c *Crowd[K]) Enter(n K) (leave func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all >= c.Max || c.from[n] >= c.Each {
 		return nil, false
 	}
 	if c.from == nil {
-		c.from = map[netip.Prefix]int{}
+		c.from = map[K]int{}
 	}
 	c.all++
 	c.from[n]++
@@ -79,12 +78,12 @@ func (c *Crowd) Enter(a netip.Addr) (leave func(), ok bool) {
 // Bound returns a listener that closes connections as they come when there are max of all, or each of one
 // network. A connection counts until it is closed.
 func Bound(l net.Listener, max, each int) net.Listener {
-	return &bounded{Listener: l, crowd: Crowd{Max: max, Each: each}}
+	return &bounded{Listener: l, crowd: Crowd[netip.Prefix]{Max: max, Each: each}}
 }
 
 type bounded struct {
 	net.Listener
-	crowd Crowd
+	crowd Crowd[netip.Prefix]
 }
 
 // Accept returns the next connection that there is room for.
@@ -98,7 +97,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if r := c.RemoteAddr(); r != nil {
 			from = Address(r.String())
 		}
-		if leave, ok := b.crowd.Enter(from); ok {
+		if leave, ok := b.crowd.Enter(Network(from)); ok {
 			return &counted{c, leave}, nil
 		}
 		_ = c.Close() // a stranger's connection: there is nobody to tell

@@ -25,12 +25,12 @@ func TestAddress(t *testing.T) {
 }
 
 func TestCrowd(t *testing.T) {
-	c := Crowd{Max: 3, Each: 2}
+	c := Crowd[netip.Prefix]{Max: 3, Each: 2}
 	one, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
 	third := netip.MustParseAddr("10.0.0.1")
 	enter := func(a netip.Addr, want bool) func() {
 		t.Helper()
-		leave, ok := c.Enter(a)
+		leave, ok := c.Enter(Network(a))
 		if ok != want {
 			t.Errorf("%s enters: %v", a, ok)
 		}

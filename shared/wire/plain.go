@@ -8,12 +8,16 @@ import (
 // MaxText is the most bytes of a plain text: a version, boot, ID, or text that a node reports.
 const MaxText = 256
 
-// Plain returns a text of at most most bytes without control characters: a control character becomes a
-// space, invalid UTF-8 becomes "�", and a text that is too long ends in "…". If most is at most MaxText, the
-// result fits every field that must be plain.
+// Misleads reports whether a character may not be in a text that people give or read: a control character, or one that
+// turns the direction of the text around it (Unicode's Bidi_Control), so that it reads as something else.
+func Misleads(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+
+// Plain returns a text of at most most bytes without characters that mislead: each becomes a space, invalid UTF-8
+// becomes "�", and a text that is too long ends in "…". If most is at most MaxText, the result fits every field that
+// must be plain.
 func Plain(s string, most int) string {
 	return clip(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if Misleads(r) {
 			return ' '
 		}
 		return r

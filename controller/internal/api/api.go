@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -23,9 +24,10 @@ type Config struct {
 	URL    string        // under which callers reach the API over TCP, for whoever gets a new token; "": not at all
 	CA     string        // fingerprint of the CA that vouches for URL, likewise
 
-	Log          *zap.Logger   // nil: no log; each request at debug, what the API itself broke at error
-	MaxBody      int64         // bytes of a request body; 0: a unit configuration and 4 KiB
-	MaxStreams   int           // streams, exports and backups at once, of TCP callers and of others; 0: 64
+	Log     *zap.Logger // nil: no log; each request at debug, what the API itself broke at error
+	MaxBody int64       // bytes of a request body; 0: a unit configuration and 4 KiB
+	// streams, exports and backups at once, of TCP callers and of others; a quarter of them with one token; 0: 64
+	MaxStreams   int
 	MaxRequests  int           // being answered at once over TCP; 0: 256
 	MaxPerPeer   int           // of them, from one address; 0: 32
 	WatchEvery   time.Duration // least time between two looks at the unit for one watcher; 0: 250 ms
@@ -42,8 +44,8 @@ type API struct {
 	mux      *http.ServeMux
 	roles    map[string]op.Role // by pattern
 	guard    guard
-	streams  chan struct{}      // holds one value for each open stream of a local caller
-	remote   chan struct{}      // and of one over TCP: they cannot take what local ones need
+	local    door.Crowd[string] // streams of local callers
+	remote   door.Crowd[string] // streams over TCP, by token: they cannot take what local ones need
 	stopping context.Context    // done when streams and measurements have to end
 	stop     context.CancelFunc // ends stopping
 
@@ -84,10 +86,11 @@ func New(core Core, cfg Config) *API {
 		cfg.Log = zap.NewNop()
 	}
 	a := &API{
-		guard: guard{flight: door.Crowd{Max: cfg.MaxRequests, Each: cfg.MaxPerPeer}},
+		guard: guard{flight: door.Crowd[netip.Prefix]{Max: cfg.MaxRequests, Each: cfg.MaxPerPeer}},
 		core:  core, cfg: cfg, log: cfg.Log, mux: http.NewServeMux(), roles: map[string]op.Role{},
-		streams: make(chan struct{}, cfg.MaxStreams), remote: make(chan struct{}, cfg.MaxStreams),
-		idle: make(chan struct{}),
+		local:  door.Crowd[string]{Max: cfg.MaxStreams, Each: cfg.MaxStreams},
+		remote: door.Crowd[string]{Max: cfg.MaxStreams, Each: max(cfg.MaxStreams/4, 1)},
+		idle:   make(chan struct{}),
 	}
 	a.stopping, a.stop = context.WithCancel(context.Background())
 	all := append(core.Operations(), a.own()...)

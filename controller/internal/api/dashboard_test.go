@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 
 	"tandem.internal/controller/internal/tokens"
 )
@@ -78,10 +79,25 @@ func TestDashboardShowsText(t *testing.T) {
 	}
 	// A node that is offline, or out of step, is not green; and the token of a link is taken out of the address.
 	for _, want := range []string{`look === "good" && !(n.inSync && n.online) ? "wait" : look`,
-		`history.replaceState(null, "", location.pathname)`} {
+		`history.replaceState(null, "", location.pathname)`, `String(text ?? "").replace(turns, "\ufffd")`} {
 		if !strings.Contains(program, want) {
 			t.Errorf("the program lacks %s", want)
 		}
+	}
+	// What turns the direction of text is not shown: all characters that Unicode has for it.
+	list := regexp.MustCompile(`const turns = /\[([^]]*)\]/g;`).FindStringSubmatch(program)
+	if list == nil {
+		t.Fatal("the program does not say which characters turn text")
+	}
+	shown := regexp.MustCompile("[" + regexp.MustCompile(`\\u([0-9a-f]{4})`).ReplaceAllString(list[1], `\x{$1}`) + "]")
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if is := unicode.Is(unicode.Bidi_Control, r); is != shown.MatchString(string(r)) {
+			t.Errorf("%U turns text: %v, and the program says the contrary", r, is)
+		}
+	}
+	if n := strings.Count(program, ".textContent ="); n != 1+strings.Count(program, `at("live").textContent`)+
+		strings.Count(program, `at("unit").textContent`) {
+		t.Errorf("text is shown in %d places, some of them without make", n)
 	}
 	// Every element that the program looks for is on the page.
 	ids := regexp.MustCompile(`at\("([^"]+)"\)`).FindAllStringSubmatch(program, -1)

@@ -19,7 +19,7 @@ import (
 
 // guard keeps strangers on TCP from costing much. Who comes by the unix socket is not counted.
 type guard struct {
-	flight door.Crowd // requests being answered, by address
+	flight door.Crowd[netip.Prefix] // requests being answered, by network
 
 	mu      sync.Mutex
 	limiter door.Limiter  // of failed authentications

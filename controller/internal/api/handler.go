@@ -56,7 +56,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	secured(rec, r)
 	if !isLocal(r) {
-		leave, ok := a.guard.flight.Enter(door.Address(r.RemoteAddr))
+		leave, ok := a.guard.flight.Enter(door.Network(door.Address(r.RemoteAddr)))
 		if !ok {
 			a.later(rec, time.Second, "too many requests at once; try again later")
 			return

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/shared/wire"
 )
@@ -31,17 +32,16 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) (release func(), err
 	if r.ContentLength != 0 {
 		return nil, wire.New(wire.CodeInvalidArgument, "", "this request takes no body")
 	}
-	places := a.streams
-	if !isLocal(r) {
-		places = a.remote
+	places, name := &a.local, ""
+	if who, _ := caller.From(r.Context()).(requester); who.bearer != nil {
+		places, name = &a.remote, who.bearer.Name
 	}
-	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
-	default:
+	release, ok := places.Enter(name)
+	if !ok {
 		w.Header().Set("Retry-After", "5")
 		return nil, wire.New(wire.CodeUnavailable, "", "too many streams are open; try again later")
 	}
+	return release, nil
 }
 
 // start sends the header of a stream.

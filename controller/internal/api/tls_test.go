@@ -289,3 +289,29 @@ func TestSmuggling(t *testing.T) {
 		}
 	}
 }
+
+// TestStreamsOfOneToken: who has a token cannot take all places for streams; what ends makes room.
+func TestStreamsOfOneToken(t *testing.T) {
+	r := serveTCP(t, false, api.Config{MaxStreams: 8}) // two with one token
+	ctx, leave := context.WithCancel(t.Context())
+	open := func(role tokens.Role) int {
+		res := r.ask("GET", "/v1/nodes?watch=1", r.by[role], func(q *http.Request) { *q = *q.WithContext(ctx) })
+		t.Cleanup(func() { _ = res.Body.Close() })
+		return res.StatusCode
+	}
+	for i, want := range []int{200, 200, 503, 503} {
+		if got := open(tokens.Admin); got != want {
+			t.Errorf("stream %d: %d, want %d", i+1, got, want)
+		}
+	}
+	if got := open(tokens.View); got != 200 {
+		t.Errorf("somebody else: %d", got)
+	}
+	leave()
+	ctx = t.Context()
+	for late := time.Now().Add(patience); open(tokens.Admin) != 200; { // as soon as the server has noticed
+		if time.Now().After(late) {
+			t.Fatal("the places are not free again")
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
@@ -286,7 +285,7 @@ func idOf(payload []byte) string {
 		if isID && dec.PeekKind() == '"' {
 			t, err := dec.ReadToken()
 			if id := t.String(); err == nil && id != "" && len(id) <= 256 &&
-				!strings.ContainsFunc(id, unicode.IsControl) {
+				!strings.ContainsFunc(id, wire.Misleads) {
 				return id
 			}
 			return unknownID

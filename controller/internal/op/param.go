@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"tandem.internal/shared/duration"
@@ -154,8 +153,8 @@ func (p *Param) FromQuery(v reflect.Value, q url.Values) *wire.Error {
 // text judges the value of a string.
 func (p *Param) text(s string) *wire.Error {
 	switch {
-	case strings.ContainsFunc(s, unicode.IsControl):
-		return invalid("the parameter %s has a control character", p.Name)
+	case strings.ContainsFunc(s, wire.Misleads):
+		return invalid("the parameter %s has a control character, or one that turns the direction of text", p.Name)
 	case p.Is == "name":
 		if err := nodeName(s); err != nil {
 			return invalid("the parameter %s: %s", p.Name, err.Message)

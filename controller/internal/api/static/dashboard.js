@@ -14,10 +14,13 @@ let live = false; // the unit was shown since the last failure
 
 const at = (id) => document.getElementById(id);
 
+// turns are the characters that turn the direction of the text around them.
+const turns = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
 // make builds an element that holds text.
 function make(tag, text, look) {
   const e = document.createElement(tag);
-  e.textContent = text ?? "";
+  e.textContent = String(text ?? "").replace(turns, "\ufffd");
   if (look) e.className = look;
   return e;
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -116,7 +115,7 @@ func checkScope(s *view.Scope) *wire.Error {
 		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("more than %d names", view.MaxScope))
 	}
 	for i, t := range s.Types {
-		if t == "" || len(t) > 256 || strings.ContainsFunc(t, unicode.IsControl) {
+		if t == "" || len(t) > 256 || strings.ContainsFunc(t, wire.Misleads) {
 			at := fmt.Sprintf("/types/%d", i)
 			return wire.New(wire.CodeInvalidArgument, at, fmt.Sprintf("%.80q is no node type", t))
 		}
