@@ -63,24 +63,25 @@ type Config struct {
 	WatchdogTime  time.Duration `name:"watchdog-time"`
 	NeedApproval  bool          `name:"need-approval"`
 
-	Workloads        bool          `name:"workloads" default:"true"`
-	WorkloadWindow   time.Duration `name:"workload-window" default:"30s"`
-	WorkloadGrace    time.Duration `name:"workload-grace" default:"10s"`
-	WorkloadStatus   time.Duration `name:"workload-status" default:"30s"`
-	WorkloadReopen   time.Duration `name:"workload-reopen" default:"24h"`
-	WorkloadLogBytes int           `name:"workload-log-bytes" default:"1048576"`
-	WorkloadLogFiles int           `name:"workload-log-files" default:"4"`
-	WorkloadGroup    string        `name:"workload-group"`
-	WorkloadRead     []string      `name:"workload-read"`
-	WorkloadWrite    []string      `name:"workload-write"`
-	Confine          string        `name:"confine" default:"none"`
-	FetchRate        int           `name:"fetch-rate"`
-	FetchParallel    int           `name:"fetch-parallel" default:"2"`
-	FetchKeep        int           `name:"fetch-keep-free" default:"67108864"`
-	PeerListen       string        `name:"peer-listen"`
-	Peers            []string      `name:"peer"`
-	PeerAllow        []string      `name:"peer-allow"`
-	PeerRate         int           `name:"peer-rate"`
+	Workloads         bool          `name:"workloads" default:"true"`
+	WorkloadWindow    time.Duration `name:"workload-window" default:"30s"`
+	WorkloadGrace     time.Duration `name:"workload-grace" default:"10s"`
+	WorkloadStatus    time.Duration `name:"workload-status" default:"30s"`
+	WorkloadReopen    time.Duration `name:"workload-reopen" default:"24h"`
+	WorkloadLogBytes  int           `name:"workload-log-bytes" default:"1048576"`
+	WorkloadLogFiles  int           `name:"workload-log-files" default:"4"`
+	WorkloadGroup     string        `name:"workload-group"`
+	WorkloadRead      []string      `name:"workload-read"`
+	WorkloadWrite     []string      `name:"workload-write"`
+	Confine           string        `name:"confine" default:"none"`
+	UnprovedResources bool          `name:"unproved-resources"`
+	FetchRate         int           `name:"fetch-rate"`
+	FetchParallel     int           `name:"fetch-parallel" default:"2"`
+	FetchKeep         int           `name:"fetch-keep-free" default:"67108864"`
+	PeerListen        string        `name:"peer-listen"`
+	Peers             []string      `name:"peer"`
+	PeerAllow         []string      `name:"peer-allow"`
+	PeerRate          int           `name:"peer-rate"`
 
 	UnitKey      string        `name:"unit-key"`
 	PinKeys      bool          `name:"pin-keys"`

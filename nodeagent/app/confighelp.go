@@ -62,6 +62,8 @@ var configHelp = map[string]string{
 	"workload-write": "absolute path that workloads may also change, with what is below it; a device, say",
 	"confine": "how far workloads have to be confined at least: none, basic, files or landlock (hooks.md); a set is " +
 		"refused where that cannot be. They are always confined as far as the kernel can",
+	"unproved-resources": "take resources that come by plain HTTP from another machine without a SHA256 checksum: " +
+		"they are whatever the network says (resources.md)",
 	"fetch-rate":      "bytes a second of all downloads of resources together; 0: no limit",
 	"fetch-parallel":  "downloads at a time",
 	"fetch-keep-free": "bytes that resources leave free on the file system",

@@ -80,6 +80,7 @@ func (a *Agent) workloadsKind(dir string) workloads.Config {
 		Group: a.cfg.WorkloadGroup, Service: service,
 		Confine: keep.Confine{Least: confine.Level(a.cfg.Confine),
 			Room: confine.Room{Read: a.cfg.WorkloadRead, Write: a.cfg.WorkloadWrite}},
+		Unproved: a.cfg.UnprovedResources,
 		Fetch: fetch.Config{Rate: int64(a.cfg.FetchRate), Parallel: a.cfg.FetchParallel, Keep: int64(a.cfg.FetchKeep),
 			Peers: fetch.Peers{Listen: a.cfg.PeerListen, Addresses: a.cfg.Peers, Allow: a.cfg.PeerAllow,
 				Upload: int64(a.cfg.PeerRate)}},

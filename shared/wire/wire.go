@@ -348,6 +348,7 @@ type NodeInfo struct {
 const (
 	AttributeWorkloads  = "tandem.workloads"  // the node runs no workloads
 	AttributeBitTorrent = "tandem.bittorrent" // its agent is built without BitTorrent
+	AttributeUnproved   = "tandem.unproved"   // it takes no resource that is workload.Artifact.Unproved
 	AttributeLimits     = "tandem.limits"     // which constraints it can enforce: the Text of limits.Capabilities
 
 	AttributeNone = "none"

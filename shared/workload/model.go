@@ -8,6 +8,8 @@
 package workload
 
 import (
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -130,6 +132,29 @@ func NoBitTorrent(s Slot, name string) *wire.Error {
 	return wire.New(wire.CodeNotSupported, strictjson.Member(atResources, name)+"/urls", About(s, "resource "+
 		strictjson.Show(name)+": this agent is built without BitTorrent: give an http or https address, too, or "+
 		"install the full agent"))
+}
+
+// Unproved reports whether the artifact may come from another machine by plain HTTP with nothing that proves it: no
+// checksum, or one of MD5, of which somebody may have made two contents.
+func (a Artifact) Unproved() bool {
+	if algorithm, _, err := ParseChecksum(a.Verification.Checksum); err == nil && algorithm == SHA256 {
+		return false
+	}
+	return slices.ContainsFunc(a.URLs, func(text string) bool {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != SchemeHTTP {
+			return false
+		}
+		ip, err := netip.ParseAddr(u.Hostname())
+		return u.Hostname() != "localhost" && (err != nil || !ip.Unmap().IsLoopback())
+	})
+}
+
+// NoProof is the error of a resource of a slot that is Unproved, on a node that takes no such.
+func NoProof(s Slot, name string) *wire.Error {
+	return wire.New(wire.CodeNotAllowed, strictjson.Member(atResources, name)+"/verification", About(s, "resource "+
+		strictjson.Show(name)+": by plain HTTP it is whatever the network says: give it a checksum, SHA256:…, or "+
+		"https addresses only; --unproved-resources on the node takes it as it is"))
 }
 
 // NoWorkloads is the error of every set on a node that runs none.

@@ -64,3 +64,30 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 }
+
+// TestUnproved: a resource needs proof that may come by plain HTTP from another machine.
+func TestUnproved(t *testing.T) {
+	const sum = "SHA256:66102cc18b13724bc5cce85b78fa49f37bbbead6aa52708a394fc6c336951101"
+	for _, c := range []struct {
+		urls []string
+		sum  string
+		want bool
+	}{
+		{[]string{"http://h/x"}, "", true},
+		{[]string{"http://h/x"}, "EMPTY:", true},
+		{[]string{"http://h/x"}, "MD5:d41d8cd98f00b204e9800998ecf8427e", true},
+		{[]string{"http://h/x"}, sum, false},
+		{[]string{"http://h/x"}, "sha256:" + sum[7:], true}, // no checksum of the seed's
+		{[]string{"https://h/x"}, "", false},
+		{[]string{"https://h/x", "http://h/x"}, "", true},
+		{[]string{"rbtorrent:9c3f48a7610df11c9eaefaecd72591a39c3f48a7"}, "", false},
+		{[]string{"http://127.0.0.1:80/x", "http://[::1]/x", "http://localhost/x"}, "", false},
+		{[]string{"http://[::ffff:127.0.0.1]/"}, "", false},
+		{[]string{"http://127.0.0.1.example/x"}, "", true},
+		{[]string{"HTTP://10.0.0.1/x"}, "", true},
+	} {
+		if got := (Artifact{URLs: c.urls, Verification: Verification{Checksum: c.sum}}).Unproved(); got != c.want {
+			t.Errorf("%v %q: %v", c.urls, c.sum, got)
+		}
+	}
+}

@@ -23,6 +23,7 @@ type placed struct {
 	body     *kind.Body    // as the node gets it
 	slots    []wanted      // by name
 	torrents []*wire.Error // of resources that cannot be fetched without BitTorrent, at most maxErrors
+	unproved []*wire.Error // of resources that nothing proves, at most maxErrors
 	limited  []limited     // those with constraints
 }
 
@@ -83,6 +84,9 @@ func place(set *workload.Set, stop func() error) (*Placement, []*wire.Error) {
 			for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
 				if len(n.torrents) < maxErrors && !c.Resources[name].HasHTTP() {
 					n.torrents = append(n.torrents, workload.NoBitTorrent(c.Slot, name))
+				}
+				if len(n.unproved) < maxErrors && c.Resources[name].Unproved() {
+					n.unproved = append(n.unproved, workload.NoProof(c.Slot, name))
 				}
 			}
 		}

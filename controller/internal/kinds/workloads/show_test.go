@@ -105,7 +105,7 @@ func TestWhatAnOfflineNodeLacks(t *testing.T) {
 	}
 	p := placedSet(t, entry("a@n1", torrent), entry("b@n1", torrent+`,"https://h/x"`), entry("c@n2", torrent),
 		bounded("d@n4", `"memory.max":"64M"`), bounded("e@n4", `"pids.max":"9","cpu.weight":"50"`),
-		entry("f@n4", torrent))
+		entry("f@n4", torrent), entry("g@n5", `"https://h/x"`), entry("h@n5", `"http://h/x"`))
 	for _, c := range []struct {
 		node       string
 		attributes map[string]string
@@ -125,6 +125,9 @@ func TestWhatAnOfflineNodeLacks(t *testing.T) {
 			"/container/constraints/pids.max: slot e@n4: this node cannot enforce pids.max: "},
 		{"n4", map[string]string{wire.AttributeLimits: "v1 cpu.shares memory.limit_in_bytes"}, "not-supported " +
 			"/container/constraints/pids.max: slot e@n4: "}, // the names of either version are understood
+		{"n5", nil, ""},
+		{"n5", map[string]string{wire.AttributeUnproved: wire.AttributeNone}, "not-allowed " +
+			`/resources/iss_hook_start/verification: slot h@n5: resource "iss_hook_start": by plain HTTP it is `},
 		{"n4", map[string]string{wire.AttributeLimits: "v2 cpu.weight pids.max", wire.AttributeWorkloads: "none"},
 			"not-allowed : this node runs no workloads"},
 	} {

@@ -68,9 +68,12 @@ func known(c kind.Content, f kind.Facts) (errs []*wire.Error) {
 		errs = []*wire.Error{workload.NoWorkloads()}
 	} else {
 		if lacks(wire.AttributeBitTorrent) {
-			errs = n.torrents
+			errs = append(errs, n.torrents...)
 		}
-		errs = append(errs[:len(errs):len(errs)], n.unlimited(f.Info.Attributes[wire.AttributeLimits])...)
+		if lacks(wire.AttributeUnproved) {
+			errs = append(errs, n.unproved...)
+		}
+		errs = append(errs, n.unlimited(f.Info.Attributes[wire.AttributeLimits])...)
 	}
 	return offline(errs[:min(len(errs), maxErrors)])
 }

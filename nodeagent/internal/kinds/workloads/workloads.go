@@ -48,6 +48,7 @@ type Config struct {
 	Group    string          // control group in which workloads get theirs; "": the agent's own
 	Service  bool            // the agent is a service of systemd
 	Confine  keep.Confine    // of all workloads: at least; files beside the system's and their own
+	Unproved bool            // resources that are workload.Artifact.Unproved are taken
 	Fetch    fetch.Config    // of the store of resources, but for Dir, Now, Log, Steps and Watch
 	Store    workloads.Store // of the states of the instances
 
@@ -203,6 +204,9 @@ func (c Config) check(configs []workload.Config) (errs []*wire.Error) {
 			if !fetch.BitTorrent && !w.Resources[name].HasHTTP() {
 				errs = append(errs, workload.NoBitTorrent(w.Slot, name))
 			}
+			if !c.Unproved && w.Resources[name].Unproved() {
+				errs = append(errs, workload.NoProof(w.Slot, name))
+			}
 		}
 	}
 	return errs
@@ -235,6 +239,9 @@ func (c Config) attributes() map[string]string {
 	}
 	if !fetch.BitTorrent {
 		all[wire.AttributeBitTorrent] = wire.AttributeNone
+	}
+	if !c.Unproved {
+		all[wire.AttributeUnproved] = wire.AttributeNone
 	}
 	return all
 }

@@ -43,10 +43,10 @@ func newKind(t *testing.T, cfg Config) kind.Kind {
 
 // A node refuses what it could not do as it is written, and names the slot.
 func TestWorkloadsAreChecked(t *testing.T) {
-	const url = "http://h/start"
+	const url = "https://h/start"
 	for _, c := range []struct {
 		name, constraint, value, url string
-		off                          bool
+		off, unproved                bool
 		want                         wire.Code
 		at                           string
 	}{
@@ -59,11 +59,14 @@ func TestWorkloadsAreChecked(t *testing.T) {
 		{name: "a bad value", constraint: "memory.max", value: "64X", url: url,
 			want: wire.CodeBadValue, at: "/container/constraints/memory.max"},
 		{name: "no workloads here", url: url, off: true, want: wire.CodeNotAllowed},
+		{name: "nothing proves it", url: "http://h/start", want: wire.CodeNotAllowed,
+			at: "/resources/iss_hook_start/verification"},
+		{name: "nothing proves it, and it may come", url: "http://h/start", unproved: true},
 		{name: "BitTorrent alone", url: "rbtorrent:0123456789012345678901234567890123456789",
 			want: wire.CodeNotSupported, at: "/resources/iss_hook_start/urls"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.url != url && fetch.BitTorrent {
+			if strings.HasPrefix(c.url, "rbtorrent") && fetch.BitTorrent {
 				t.Skip("this agent has BitTorrent")
 			}
 			config := workload.Config{Class: workload.Instance, Slot: workload.Slot{Service: "web", Node: "n1"},
@@ -76,7 +79,7 @@ func TestWorkloadsAreChecked(t *testing.T) {
 			if werr != nil {
 				t.Fatal(werr)
 			}
-			k := newKind(t, Config{On: !c.off, Groups: memoryOnly{}})
+			k := newKind(t, Config{On: !c.off, Unproved: c.unproved, Groups: memoryOnly{}})
 			_, errs := k.Check(inbox.Doc{Version: "1.0.0", Body: body})
 			if c.want == "" {
 				if len(errs) > 0 {
@@ -102,7 +105,10 @@ func TestWorkloadsAreChecked(t *testing.T) {
 // workloads and may look.
 func TestAttributes(t *testing.T) {
 	for _, on := range []bool{true, false} {
-		all := newKind(t, Config{On: on, Groups: memoryOnly{}}).Attributes()
+		all := newKind(t, Config{On: on, Unproved: !on, Groups: memoryOnly{}}).Attributes()
+		if got := all[wire.AttributeUnproved] == wire.AttributeNone; got != on {
+			t.Errorf("unproved resources %v: %v", !on, all)
+		}
 		if got, ok := all[wire.AttributeLimits]; ok != on || on && got != "v2 memory.max" {
 			t.Errorf("workloads %v: %v", on, all)
 		}
@@ -139,7 +145,7 @@ func TestLimitsAreLookedForWhereTheyMayBe(t *testing.T) {
 func TestConfinementIsDemanded(t *testing.T) {
 	config := workload.Config{Class: workload.Instance, Slot: workload.Slot{Service: "web", Node: "n1"},
 		Resources: map[string]workload.Artifact{
-			workload.HookStart: {Class: workload.Resource, UUID: "u", URLs: []string{"http://h/start"}}}}
+			workload.HookStart: {Class: workload.Resource, UUID: "u", URLs: []string{"https://h/start"}}}}
 	for _, c := range []struct {
 		least, possible confine.Level
 		want            string
