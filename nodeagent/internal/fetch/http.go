@@ -11,12 +11,10 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"tandem.internal/nodeagent/internal/fetch/plan"
@@ -30,15 +28,15 @@ const maxRedirects = 10
 // NewClient returns the HTTP client that a Store uses: every phase before the body is bounded in
 // time, TLS is 1.2 or newer, nothing is decompressed, and a redirect neither leaves https, nor takes
 // along where it came from. Neither a redirect nor a host's name leads to the node itself.
-func NewClient() *http.Client { return newClient(nil) }
+func NewClient() *http.Client { return newClient(nil, net.InterfaceAddrs) }
 
-// newClient is NewClient with another resolver of names; nil: the machine's.
-func newClient(names *net.Resolver) *http.Client {
+// newClient is NewClient with another resolver of names, nil: the machine's, and what tells the addresses of this node.
+func newClient(names *net.Resolver, own func() ([]net.Addr, error)) *http.Client {
 	return &http.Client{
 		Transport: byName{&http.Transport{
 			Proxy: http.ProxyFromEnvironment,
 			DialContext: (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second, Resolver: names,
-				ControlContext: away}).DialContext,
+				ControlContext: away(own)}).DialContext,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    15 * time.Second,
 			ResponseHeaderTimeout:  30 * time.Second,
@@ -68,37 +66,6 @@ func redirect(req *http.Request, via []*http.Request) error {
 	if proxy, err := http.ProxyFromEnvironment(req); err == nil && proxy == nil &&
 		req.URL.Hostname() != via[0].URL.Hostname() {
 		*req = *req.WithContext(context.WithValue(req.Context(), led{}, "the server redirects to "))
-	}
-	return nil
-}
-
-// byName marks the requests to a host by its name: whoever answers for that name chooses where they lead. Who wants
-// this node itself says so by its address, or localhost. What goes by a proxy is the proxy's to judge.
-type byName struct{ http.RoundTripper }
-
-func (n byName) RoundTrip(req *http.Request) (*http.Response, error) {
-	host := req.URL.Hostname()
-	_, err := netip.ParseAddr(host)
-	proxy, perr := http.ProxyFromEnvironment(req)
-	if err != nil && host != "localhost" && perr == nil && proxy == nil && req.Context().Value(led{}) == nil {
-		req = req.WithContext(context.WithValue(req.Context(), led{}, host+" is at "))
-	}
-	return n.RoundTripper.RoundTrip(req)
-}
-
-// led marks the requests whose address is not what the resource's own names. Its value begins the error.
-type led struct{}
-
-// away keeps those from the node itself and its neighbours on the link: what listens there, such as
-// programs without passwords and a cloud's service of metadata, answers whoever asks from this machine.
-func away(ctx context.Context, _, address string, _ syscall.RawConn) error {
-	how, ok := ctx.Value(led{}).(string)
-	if !ok {
-		return nil
-	}
-	to, err := netip.ParseAddrPort(address)
-	if ip := to.Addr().Unmap(); err != nil || !ip.IsGlobalUnicast() {
-		return passing(wire.CodeNotAllowed, how+address+", which is this node, or no more than its link")
 	}
 	return nil
 }

@@ -141,9 +141,14 @@ func TestRedirectToTheNodeItself(t *testing.T) {
 		t.Errorf("on the host of its own address: %v", err)
 	}
 	for _, address := range []string{"192.0.2.1:80", "10.0.0.1:80", "[2001:db8::1]:80"} {
-		if err := away(context.WithValue(t.Context(), led{}, "x"), "tcp", address, nil); err != nil {
+		none := func() ([]net.Addr, error) { return nil, nil }
+		if err := away(none)(context.WithValue(t.Context(), led{}, "x"), "tcp", address, nil); err != nil {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+	broken := func() ([]net.Addr, error) { return nil, errors.New("no netlink") }
+	if err := away(broken)(context.WithValue(t.Context(), led{}, "x"), "tcp", "192.0.2.1:80", nil); err == nil {
+		t.Error("what is not known to be another machine's is dialled")
 	}
 }
 
@@ -156,6 +161,10 @@ func TestNameOfTheNodeItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own := func() ([]net.Addr, error) {
+		return []net.Addr{&net.IPNet{IP: net.IPv4(192, 0, 2, 7), Mask: net.CIDRMask(24, 32)},
+			&net.IPNet{IP: net.ParseIP("2001:db8::7"), Mask: net.CIDRMask(64, 128)}}, nil
+	}
 	for _, c := range []struct {
 		host string
 		at   netip.Addr // what the name's server says
@@ -165,11 +174,16 @@ func TestNameOfTheNodeItself(t *testing.T) {
 		{"resources.example", netip.MustParseAddr("::1"), true},
 		{"resources.example", netip.MustParseAddr("169.254.169.254"), true},
 		{"resources.example", netip.MustParseAddr("0.0.0.0"), true},
+		{"resources.example", netip.MustParseAddr("192.0.2.7"), true}, // this node's, on its network
+		{"resources.example", netip.MustParseAddr("2001:db8::7"), true},
+		{"resources.example", netip.MustParseAddr("fd00:ec2::254"), true},
+		{"resources.example", netip.MustParseAddr("100.100.100.200"), true},
+		{"resources.example", netip.MustParseAddr("168.63.129.16"), true},
 		{"127.0.0.1", netip.Addr{}, false},
 		{"localhost", netip.Addr{}, false},
 	} {
 		asked.Store(false)
-		client := newClient(&net.Resolver{PreferGo: true, Dial: nameServer(t, c.at)})
+		client := newClient(&net.Resolver{PreferGo: true, Dial: nameServer(t, c.at)}, own)
 		client.Timeout = 20 * time.Second
 		res, err := client.Get("http://" + c.host + ":" + port + "/")
 		if err == nil {

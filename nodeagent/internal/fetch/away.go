@@ -1,0 +1,67 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"tandem.internal/shared/wire"
+)
+
+// byName marks the requests to a host by its name: whoever answers for that name chooses where they lead. Who wants
+// this node itself says so by its address, or localhost. What goes by a proxy is the proxy's to judge.
+type byName struct{ http.RoundTripper }
+
+func (n byName) RoundTrip(req *http.Request) (*http.Response, error) {
+	host := req.URL.Hostname()
+	_, err := netip.ParseAddr(host)
+	proxy, perr := http.ProxyFromEnvironment(req)
+	if err != nil && host != "localhost" && perr == nil && proxy == nil && req.Context().Value(led{}) == nil {
+		req = req.WithContext(context.WithValue(req.Context(), led{}, host+" is at "))
+	}
+	return n.RoundTripper.RoundTrip(req)
+}
+
+// led marks the requests whose address is not what the resource's own names. Its value begins the error.
+type led struct{}
+
+// away keeps those from the node itself and its neighbours on the link: what listens there, such as programs without
+// passwords and a cloud's service of metadata, answers whoever asks from this machine.
+func away(own func() ([]net.Addr, error)) func(context.Context, string, string, syscall.RawConn) error {
+	return func(ctx context.Context, _, address string, _ syscall.RawConn) error {
+		how, ok := ctx.Value(led{}).(string)
+		if !ok {
+			return nil
+		}
+		to, err := netip.ParseAddrPort(address)
+		ip := to.Addr().Unmap().WithZone("")
+		switch {
+		case err != nil || !ip.IsGlobalUnicast():
+			return passing(wire.CodeNotAllowed, how+address+", which is this node, or no more than its link")
+		case slices.Contains(metadata, ip):
+			return passing(wire.CodeNotAllowed, how+address+", where a cloud tells its machines their secrets")
+		}
+		all, err := own()
+		if err != nil {
+			return passing(wire.CodeUnavailable, fmt.Sprintf("%s%s, and the addresses of this node are not known: %v",
+				how, address, err))
+		}
+		for _, a := range all {
+			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap() == ip {
+				return passing(wire.CodeNotAllowed, how+address+", which is this node")
+			}
+		}
+		return nil
+	}
+}
+
+// metadata are the addresses of clouds' services of metadata that are not link-local: of Amazon (IPv6), Alibaba, Azure
+// and Oracle.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
+	netip.MustParseAddr("192.0.0.192"),
+}
