@@ -99,7 +99,7 @@ func NewConfig(unit, node, nodeType, stateDir string) Config {
 
 // Usage is the beginning of the help of tandem-node.
 func (*Config) Usage() string {
-	return `Usage: tandem-node join --controller URL --token TOKEN
+	return `Usage: tandem-node join --controller URL --token -
        tandem-node --type TYPE [flags]
        tandem-node launch [--state-dir DIR] -- [flags]
        tandem-node slot stage|try|status|approve|commit|rollback

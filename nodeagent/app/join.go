@@ -13,6 +13,7 @@ import (
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/jointoken"
+	"tandem.internal/shared/settings"
 )
 
 // IdentityDir is the directory of the node's key and certificate in the state directory.
@@ -21,7 +22,7 @@ const IdentityDir = "identity"
 // JoinConfig is the configuration of tandem-node join, as package settings reads it.
 type JoinConfig struct {
 	Controller string `name:"controller"`
-	Token      string `name:"token" secret:"true"`
+	Token      string `name:"token" secret:"true" flag:"stdin"`
 	Unit       string `name:"unit"`
 	StateDir   string `name:"state-dir" default:"/var/lib/tandem-node"`
 }
@@ -30,16 +31,15 @@ type JoinConfig struct {
 func (*JoinConfig) Help() map[string]string {
 	return map[string]string{
 		"controller": "the controller's join door, https://HOST:PORT, as tandem node enroll prints it (required)",
-		"token": "token that tandem node enroll has made (required); - reads it from standard input, so that no " +
-			"process list shows it",
-		"unit":      "unit that the controller has to be of; empty: any",
-		"state-dir": "state directory of the agent; made if missing",
+		"token":      "the token that tandem node enroll has made (required), on standard input: give - here",
+		"unit":       "unit that the controller has to be of; empty: any",
+		"state-dir":  "state directory of the agent; made if missing",
 	}
 }
 
 // Usage is the beginning of the help of tandem-node join.
 func (*JoinConfig) Usage() string {
-	return `Usage: tandem-node join --controller URL --token TOKEN [flags]
+	return `Usage: tandem-node join --controller URL --token - [flags]
 
 Makes this node part of a unit: makes a key, which never leaves the node, has it certified by the
 controller of the token and by nobody else, and keeps key, certificate and the unit's keys in
@@ -47,7 +47,7 @@ identity/ in the state directory. May be repeated with the same token if it fail
 interrupted. An agent that runs has to be restarted afterwards.
 
 Example:
-  tandem-node join --controller https://gateway:8884 --token tdm1.AQZub2RlLT…
+  tandem-node join --controller https://gateway:8884 --token - <token-file
 `
 }
 
@@ -76,7 +76,7 @@ func Join(ctx context.Context, cfg JoinConfig, deps JoinDeps) (Joined, error) {
 		return Joined{}, &UsageError{"controller", err.Error()}
 	}
 	text := cfg.Token
-	if text == "-" && deps.In != nil {
+	if text == settings.Stdin && deps.In != nil {
 		line, err := bufio.NewReader(io.LimitReader(deps.In, 4096)).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return Joined{}, &UsageError{"token", "standard input: " + err.Error()}

@@ -94,3 +94,33 @@ func TestFileIsRegular(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// standardInput is a config with a secret that standard input has.
+type standardInput struct {
+	Token string `name:"token" secret:"true" flag:"stdin"`
+}
+
+func (*standardInput) Help() map[string]string { return map[string]string{"token": "a token"} }
+
+// TestSecretOnStandardInput: what every user could read in the list of processes is refused, and not repeated.
+func TestSecretOnStandardInput(t *testing.T) {
+	none := func(string) (string, bool) { return "", false }
+	for _, args := range [][]string{{"--token", "-"}, {"--token=-"}} {
+		var c standardInput
+		if _, err := Load("program", &c, args, none, io.Discard); err != nil || c.Token != Stdin {
+			t.Errorf("%v: %q, %v", args, c.Token, err)
+		}
+	}
+	for _, args := range [][]string{{"--token", "tdm1.xyz"}, {"--token=tdm1.xyz"}, {"--token", ""}} {
+		var c standardInput
+		_, err := Load("program", &c, args, none, io.Discard)
+		if err == nil || strings.Contains(err.Error(), "xyz") || !strings.Contains(err.Error(), "TANDEM_TOKEN") {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+	var c standardInput
+	env := func(name string) (string, bool) { return map[string]string{"TANDEM_TOKEN": "tdm1.xyz"}[name], true }
+	if _, err := Load("program", &c, nil, env, io.Discard); err != nil || c.Token != "tdm1.xyz" {
+		t.Errorf("by the environment: %q, %v", c.Token, err)
+	}
+}

@@ -74,6 +74,7 @@ type Usager interface{ Usage() string }
 type field struct {
 	name, env, help string
 	secret          bool
+	stdin           bool // its flag only says that standard input has it
 	ptr             any
 	def             string // default as YAML
 	source          string // where the value comes from, such as "flag --listen"
@@ -90,6 +91,9 @@ func (f *field) redacted(why string) string {
 	}
 	return "want a " + typeName(f.ptr) + ", in quotes if it is in a file; what was given is not shown"
 }
+
+// Stdin is the value of a flag that says that standard input has the setting: one of a field with the tag flag:"stdin".
+const Stdin = "-"
 
 const (
 	configFlag = "config"
@@ -181,7 +185,7 @@ func collect(v reflect.Value, fields []*field) []*field {
 		if name == "" {
 			continue
 		}
-		f := &field{name: name, secret: sf.Tag.Get("secret") == "true",
+		f := &field{name: name, secret: sf.Tag.Get("secret") == "true", stdin: sf.Tag.Get("flag") == "stdin",
 			env: "TANDEM_" + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(name)),
 			ptr: v.Field(i).Addr().Interface(), source: "default"}
 		if find(fields, name) != nil || builtins[name] != "" {
@@ -270,6 +274,9 @@ func scan(fields []*field, args []string) (flags map[*field][]string, rest []str
 			}
 		}
 		switch {
+		case f != nil && f.stdin && value != Stdin:
+			return nil, nil, nil, &Error{Where: shown, Message: "every user of this machine can read an argument: " +
+				"give " + Stdin + " here and the " + f.name + " on standard input, or put it into " + f.env}
 		case f == nil && kind == "bool" && has:
 			return nil, nil, nil, &Error{Where: shown, Message: "takes no value"}
 		case f == nil && value == "":

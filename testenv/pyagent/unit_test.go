@@ -89,9 +89,13 @@ func newUnit(t *testing.T, kind string) *unit {
 	if kind != "embedded" {
 		u.startBroker(kind, brokerPort)
 	}
-	token := u.Enroll(node)
-	if out := proc.Run(t, u.Dir, nil, u.script("join.py", "--controller", u.App.JoinURL(), "--token",
-		token)...); out.Status != 0 {
+	token := filepath.Join(u.Dir, "token")
+	if err := os.WriteFile(token, []byte(u.Enroll(node)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := append([]string{"/bin/sh", "-c", `token=$1; shift; exec "$@" <"$token"`, "join", token},
+		u.script("join.py", "--controller", u.App.JoinURL())...)
+	if out := proc.Run(t, u.Dir, nil, command...); out.Status != 0 {
 		t.Fatalf("joining: %+v", out)
 	}
 	u.start()

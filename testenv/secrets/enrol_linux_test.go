@@ -117,10 +117,13 @@ func TestNoSecretOfEnrolmentGetsOut(t *testing.T) {
 	if join("thief", first) == 0 || join("thief", withdrawn) == 0 || join("thief", good[:len(good)-3]+"abc") == 0 {
 		t.Error("a token that was used, withdrawn or mistyped has let a machine join")
 	}
-	// A token on the command line is what the reference warns of: its errors must not repeat it even so.
+	// A token on the command line is refused, and not repeated.
 	o := proc.Run(t, u.Dir, nil, proc.Binary(t, "tandem-node"), "join", "--controller", door, "--token", first,
 		"--state-dir", u.StateDir("thief"))
 	s.look("tandem-node join with the token as a flag", []byte(o.Out+o.Errors))
+	if o.Status != 2 || !strings.Contains(o.Errors, "every user of this machine can read an argument") {
+		t.Errorf("a token as a flag: status %d, %s", o.Status, o.Errors)
+	}
 	if status := join("n2", good); status != 0 {
 		t.Fatalf("n2 does not join: status %d", status)
 	}

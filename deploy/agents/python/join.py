@@ -71,7 +71,7 @@ def ask_door(door, path, message, context):
 
 def join(args):
     """Uses a token; leaves identity.json, ca.pem, own.pem and the first state in the directory."""
-    text = args.token.strip().removeprefix("tdm1.")
+    text = sys.stdin.readline().strip().removeprefix("tdm1.")
     token = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if struct.unpack(">I", token[-4:])[0] != zlib.crc32(token[:-4]) or token[0] != 1:
         sys.exit("this is not a whole join token")
@@ -112,9 +112,8 @@ def load(path):
 
 
 def main():
-    p = argparse.ArgumentParser(description="joins a unit with a token")
+    p = argparse.ArgumentParser(description="joins a unit with the token on standard input")
     p.add_argument("--controller", required=True, help="the join door, https://HOST:PORT")
-    p.add_argument("--token", required=True)
     p.add_argument("--dir", required=True, help="the node's state, as agent.py has it")
     join(p.parse_args())
 

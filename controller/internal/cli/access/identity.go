@@ -37,7 +37,9 @@ func enroll(a *command.App) *cobra.Command {
 func printEnrolment(a *command.App, e view.Enrolment) {
 	node := term.Clean(e.Node)
 	a.Print("%s may join %s, once; whoever has the token is %s. On the node:\n\n", node, a.Until(e.Expires), node)
-	a.Print("  tandem-node join --controller %s --token %s\n", term.Clean(e.Controller), term.Clean(e.Token))
+	// A here-document: the token is no argument, which every user of the node could read.
+	a.Print("  tandem-node join --controller %s --token - <<'END'\n%s\nEND\n", term.Clean(e.Controller),
+		term.Clean(e.Token))
 }
 
 func revokeNode(a *command.App) *cobra.Command {
