@@ -2,9 +2,11 @@ package workload
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tandem.internal/shared/wire"
 )
@@ -264,5 +266,19 @@ func TestDocumentOfManySlots(t *testing.T) {
 		if _, err := EncodeDocument(configs); err == nil || err.Code != wire.CodeTooLarge {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// TestMaxExecution: a hook without a limit, or with one that no clock reaches, has none.
+func TestMaxExecution(t *testing.T) {
+	for ms, want := range map[int64]time.Duration{1: time.Millisecond, 60_000: time.Minute,
+		math.MaxInt64 / 1_000_000:   math.MaxInt64 / 1_000_000 * time.Millisecond,
+		math.MaxInt64/1_000_000 + 1: 0, math.MaxInt64: 0} {
+		if d, ok := (Limit{MaxExecutionTimeMs: &ms}).MaxExecution(); d != want || ok != (want > 0) {
+			t.Errorf("%d ms: %v, %v", ms, d, ok)
+		}
+	}
+	if d, ok := (Limit{}).MaxExecution(); ok {
+		t.Errorf("none: %v", d)
 	}
 }

@@ -153,10 +153,12 @@ func TestRules(t *testing.T) {
 		Partitions: []unitconfig.PartitionRule{
 			{Name: "services", MinThreshold: 0.5, MaxThreshold: 0.9},
 			{Name: "data", MinThreshold: 0.6, MaxThreshold: 0.7}},
-		Upload: &unitconfig.TrafficRule{MinThreshold: 300, MaxThreshold: 400},
+		Upload:   &unitconfig.TrafficRule{MinThreshold: 300, MaxThreshold: 400},
+		Download: &unitconfig.TrafficRule{MinTimeout: duration.Duration(time.Minute), MinThreshold: 1, MaxThreshold: 2},
 	})
 	want := []Rule{{CPU, duration.Duration(time.Second), 0.3, 0.8}, {RAM, 0, 0.1, 0.9},
-		{"partition:services", 0, 0.5, 0.9}, {"partition:data", 0, 0.6, 0.7}, {Upload, 0, 300, 400}}
+		{"partition:services", 0, 0.5, 0.9}, {"partition:data", 0, 0.6, 0.7},
+		{Download, duration.Duration(time.Minute), 1, 2}, {Upload, 0, 300, 400}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}

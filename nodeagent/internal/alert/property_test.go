@@ -2,6 +2,7 @@ package alert
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -224,5 +225,42 @@ func TestFlappingLeavesRoom(t *testing.T) {
 	_, effects := s.Step(Sample{Now: clock.Now{Mono: 25 * time.Hour}, Readings: []Reading{{RAM, 1, nil}}})
 	if len(effects) != 2 {
 		t.Errorf("%+v", effects)
+	}
+}
+
+// TestContinuesShareTheNodesRoom: many alerts that last send no more continues than the node may, and leave half of
+// its room to what is new.
+func TestContinuesShareTheNodesRoom(t *testing.T) {
+	limits := Limits{ContinueMin: time.Second, ContinueMax: time.Second, RuleBurst: 1 << 20, NodeBurst: 40,
+		NodeEvery: time.Hour}
+	var rules []Rule
+	readings := make([]Reading, 30)
+	for i := range readings {
+		readings[i] = Reading{Parameter: Partition(fmt.Sprint(i)), Value: 0.9}
+		rules = append(rules, Rule{readings[i].Parameter, 0, 0.3, 0.8})
+	}
+	count := map[Phase]int{}
+	s, now := New("n", Durable{}, limits), clock.Now{Wall: epoch}
+	take := func(next State, effects []Effect) {
+		s = next
+		for _, e := range effects {
+			if e, ok := e.(Emit); ok {
+				count[e.Alert.State]++
+			}
+		}
+	}
+	take(s.Step(Configured{Now: now, Rules: rules[:5]}))
+	for range 100 {
+		now.Mono, now.Wall = now.Mono+2*time.Second, now.Wall.Add(2*time.Second)
+		take(s.Step(Sample{Now: now, Readings: readings[:5]}))
+	}
+	if count[Raise] != 5 || count[Continue] != 15 { // 40, less 5, less the half that is kept
+		t.Errorf("five that last: %v", count)
+	}
+	take(s.Step(Configured{Now: now, Rules: rules}))
+	now.Mono, now.Wall = now.Mono+2*time.Second, now.Wall.Add(2*time.Second)
+	take(s.Step(Sample{Now: now, Readings: readings}))
+	if count[Raise] != 5+20 {
+		t.Errorf("25 more, with 20 left: %v", count)
 	}
 }
