@@ -152,6 +152,7 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		f.questions.replied(&d)
 	case record.Enrolment:
 		f.enrolled.Apply(r.At, r.Who, d)
+		f.strangers.forget()
 		f.awaits(d)
 	case record.ForgottenData:
 		f.applyForgotten(r.Node, r.At)
@@ -242,6 +243,7 @@ func (f *Fleet) node(name string, at time.Time) *Node {
 		n = &Node{Name: name, FirstSeen: at, Since: at, Kinds: map[wire.Kind]*KindState{}, index: -1}
 		f.nodes[name] = n
 		delete(f.forgotten, name)
+		f.strangers.add(f.hasJoined(name))
 	}
 	return n
 }

@@ -59,6 +59,7 @@ type Fleet struct {
 	nodes       map[string]*Node
 	forgotten   map[string]time.Time // when, by the names of nodes that are not known any more
 	enrolled    *enrol.State         // who belongs to the unit
+	strangers   strangers            // how many nodes have not joined
 	keys        record.SigningKeys   // that sign what the controller says
 	maintenance Maintenance          // that is announced
 	questions   questions            // to nodes, that somebody waits for

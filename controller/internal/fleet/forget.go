@@ -77,6 +77,7 @@ func (f *Fleet) applyForgotten(name string, at time.Time) {
 		f.agenda.remove(n)
 	}
 	delete(f.nodes, name)
+	f.strangers.forget()
 	delete(f.limiter.nodes, name)
 	f.forgotten[name] = at
 	for len(f.forgotten) > maxForgotten {

@@ -119,3 +119,43 @@ func TestForgottenIsBounded(t *testing.T) {
 		t.Errorf("%d are remembered, the oldest among them: %v", len(f.forgotten), first)
 	}
 }
+
+// TestNamesThatNobodyHas: once a node has joined, only so many names that have not become nodes; what is refused costs
+// no more than one remark, who is enrolled gets in, and forgetting makes room.
+func TestNamesThatNobodyHas(t *testing.T) {
+	h := newRig(t)
+	h.join("plain") // before anybody has joined
+	for _, what := range []string{"enrol", "join"} {
+		h.step(Enrolment{Event: member(what, "n1", "t")})
+	}
+	h.join("n1")
+	said := 0
+	for i := range maxStrangers + 50 {
+		before := len(h.recs)
+		h.live(fmt.Sprintf("ghost-%d", i), "b", 1, true, 0, nil)
+		for _, r := range h.recs[before:] {
+			if r.Type == record.Trouble {
+				said++
+			}
+		}
+	}
+	if len(h.f.nodes) != 1+maxStrangers || said != 1 {
+		t.Errorf("%d nodes, and it was said %d times", len(h.f.nodes), said)
+	}
+	if n := len(h.f.limiter.nodes); n > 2+maxStrangers {
+		t.Errorf("%d names are remembered", n)
+	}
+	h.live("plain", "b", 2, true, 0, nil) // those that are known go on
+	h.step(Enrolment{Event: member("enrol", "n2", "t2")})
+	h.join("n2")
+	if n := h.f.nodes; n["plain"].Session != 2 || n["n2"] == nil {
+		t.Error("who is known, or enrolled, does not get in")
+	}
+	h.step(Forget{Nodes: []string{"ghost-7", "ghost-8", "n2"}, Force: true})
+	for _, name := range []string{"late-1", "late-2", "late-3"} {
+		h.join(name)
+	}
+	if n := h.f.nodes; n["late-1"] == nil || n["late-3"] != nil {
+		t.Errorf("%d nodes after some were forgotten", len(n))
+	}
+}

@@ -26,7 +26,7 @@ type Heard struct {
 func (Heard) event() {}
 
 func (s *step) heard(h *Heard) {
-	if s.disregards(h) {
+	if s.isCrowdedOut(h) || s.disregards(h) {
 		return
 	}
 	switch {
