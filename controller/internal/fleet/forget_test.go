@@ -125,10 +125,10 @@ func TestForgottenIsBounded(t *testing.T) {
 func TestNamesThatNobodyHas(t *testing.T) {
 	h := newRig(t)
 	h.join("plain") // before anybody has joined
+	h.join("n1")
 	for _, what := range []string{"enrol", "join"} {
 		h.step(Enrolment{Event: member(what, "n1", "t")})
 	}
-	h.join("n1")
 	said := 0
 	for i := range maxStrangers + 50 {
 		before := len(h.recs)
@@ -151,6 +151,7 @@ func TestNamesThatNobodyHas(t *testing.T) {
 	if n := h.f.nodes; n["plain"].Session != 2 || n["n2"] == nil {
 		t.Error("who is known, or enrolled, does not get in")
 	}
+	h.live("one-more", "b", 1, true, 0, nil)
 	h.step(Forget{Nodes: []string{"ghost-7", "ghost-8", "n2"}, Force: true})
 	for _, name := range []string{"late-1", "late-2", "late-3"} {
 		h.join(name)
