@@ -19,8 +19,10 @@ type pending struct {
 	Submit
 	src      *source
 	asks     []check
+	began    time.Time
 	deadline time.Time
 	open     map[string]*owed // nodes that have not answered everything
+	awaited  int              // of them, those that are not known to be silent
 	asked    int
 	agreed   int
 	refused  []view.NodeError
@@ -41,6 +43,32 @@ type check struct {
 type owed struct {
 	open            uint64 // a bit for each of pending.asks that is not answered
 	refused, silent bool
+	quiet           bool // the node did not answer the check before, see Node.quiet
+}
+
+// quietShare is the part of the time for a check that nodes get which did not answer the one before.
+const quietShare = 10
+
+// answered takes a node out of those that have to answer. What is left may be nodes that are known to be silent: they
+// are not waited for as long as the others.
+func (s *step) answered(node string) {
+	p := s.pending
+	if !p.open[node].quiet {
+		p.awaited--
+	}
+	delete(p.open, node)
+	if len(p.open) == 0 {
+		s.judge()
+		return
+	}
+	p.hurry(s.opt.CheckTimeout)
+}
+
+// hurry ends the check early if it waits for nodes only that are known to be silent.
+func (p *pending) hurry(timeout time.Duration) {
+	if p.awaited == 0 {
+		p.deadline = p.began.Add(timeout / quietShare)
+	}
 }
 
 // consult asks the online nodes about a submission, or judges it at once if there are none.
@@ -49,7 +77,7 @@ func (s *step) consult(p *pending) {
 		id := s.questions.nextID(s.now, wire.MethodCheck)
 		p.asks = append(p.asks, check{id: id, output: o, content: s.proposed(o, p)})
 	}
-	p.deadline = s.now.Add(s.opt.CheckTimeout)
+	p.began, p.deadline = s.now, s.now.Add(s.opt.CheckTimeout)
 	revoked := s.revoked()
 	for _, n := range s.sorted() {
 		if revoked[n.Name] {
@@ -71,7 +99,10 @@ func (s *step) consult(p *pending) {
 			}
 			c.nodes = append(c.nodes, n.Name)
 			if p.open[n.Name] == nil {
-				p.open[n.Name] = &owed{}
+				p.open[n.Name] = &owed{quiet: n.quiet}
+				if !n.quiet {
+					p.awaited++
+				}
 			}
 			p.open[n.Name].open |= 1 << i
 		}
@@ -92,6 +123,7 @@ func (s *step) consult(p *pending) {
 				Params: s.checkParams(&c, p.Version)})
 		}
 	}
+	p.hurry(s.opt.CheckTimeout)
 }
 
 // proposed is what a kind would be made from if the submission were accepted.
@@ -164,7 +196,6 @@ func (s *step) checkAnswered(h *Heard) {
 	if open.open != 0 {
 		return
 	}
-	delete(p.open, h.Node)
 	switch {
 	case open.refused:
 	case open.silent:
@@ -172,9 +203,7 @@ func (s *step) checkAnswered(h *Heard) {
 	default:
 		p.agreed++
 	}
-	if len(p.open) == 0 {
-		s.judge()
-	}
+	s.answered(h.Node)
 }
 
 // judged reads a node's verdict. What cannot be read is none, and is returned as an error.

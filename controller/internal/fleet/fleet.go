@@ -99,6 +99,7 @@ type Node struct {
 	ackedEvents  uint64    // highest event sequence acknowledged to the node
 	gap          gap       // events that came before their turn
 	gone         ended     // the newest session that has said its goodbye
+	quiet        bool      // it did not answer the newest check, or anything since, and has not connected anew
 	recovered    bool      // it has just told that it is in error no more
 	heardOffline bool      // a message arrived while the node counts as offline; its live message may be lost
 	retries      int       // questions asked since the node was last in step

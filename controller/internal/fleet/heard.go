@@ -38,6 +38,9 @@ func (s *step) heard(h *Heard) {
 	case h.Event != nil:
 		s.heardEvent(h)
 	case h.Reply != nil:
+		if n := s.nodes[h.Node]; n != nil {
+			n.quiet = false // late, perhaps
+		}
 		s.heardReply(h)
 	}
 }
@@ -175,6 +178,7 @@ func (s *step) heardLive(h *Heard) {
 	}
 	s.emit(record.Record{Type: record.Live, Node: h.Node, Data: h.Raw}, presence{l, h.Since})
 	if n = s.nodes[h.Node]; n.Up {
+		n.quiet = false
 		if !h.Retained {
 			s.effect(Greet{Nodes: len(s.nodes)})
 		}
@@ -199,11 +203,8 @@ func (s *step) leftCheck(node string) {
 	if p == nil || p.open[node] == nil {
 		return
 	}
-	delete(p.open, node)
 	p.offline = append(p.offline, node)
-	if len(p.open) == 0 {
-		s.judge()
-	}
+	s.answered(node)
 }
 
 // ended names a session that is over.

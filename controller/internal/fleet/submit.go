@@ -107,6 +107,11 @@ func (s *step) rises(src *source, ev *Submit) *wire.Error {
 func (s *step) judge() {
 	p := s.pending
 	s.pending = nil
+	for name := range p.open {
+		if n := s.nodes[name]; n != nil {
+			n.quiet = true
+		}
+	}
 	s.expireTrials()
 	if len(p.refused) > 0 {
 		s.refuse(p, p.refused[0].Errors[0], nil)
