@@ -115,7 +115,8 @@ func (c *Core) Enroll(ctx context.Context, in op.EnrollIn) (view.Enrolment, erro
 		return view.Enrolment{}, wire.New(wire.CodeInvalidArgument, "", err.Error())
 	}
 	life := cmp.Or(in.Life(), enrol.TokenLife)
-	err = c.Enrolment(ctx, enrol.Enrol{Subject: "node/" + in.Node, Hash: t.Secret.Hash(), Life: life})
+	err = c.Enrolment(ctx, enrol.Enrol{Subject: "node/" + in.Node, Hash: t.Secret.Hash(), Life: life,
+		Type: in.Type})
 	if err != nil {
 		return view.Enrolment{}, err
 	}

@@ -65,6 +65,7 @@ type Token struct {
 	Who     string     `json:"who,omitempty"`   // issuer of the token
 	Key     string     `json:"key,omitempty"`   // hash of the key that was certified with it
 	Again   int        `json:"again,omitempty"` // joins with the same token and key after the first one
+	Type    string     `json:"type,omitempty"`  // see Enrol
 }
 
 // Certificate is a certificate that is accepted.
@@ -85,6 +86,7 @@ type Subject struct {
 	Revoked      time.Time     `json:"revoked,omitzero"`       // time of the revocation; zero: not revoked
 	RevokedBy    string        `json:"revokedBy,omitempty"`
 	Proves       time.Time     `json:"proves,omitzero"` // since when it proves its messages; zero: it has not yet
+	Type         string        `json:"type,omitempty"`  // the only node type that it may report; "": any
 }
 
 // State holds the subjects of one unit. One goroutine owns it.
@@ -111,6 +113,7 @@ type Enrol struct {
 	Hash    string        // of the token's secret
 	Life    time.Duration // 0: TokenLife
 	Who     string
+	Type    string // the only node type that who joins with it may report; "": any
 }
 
 // Join asks for the first certificate, with the secret of a token.
@@ -204,7 +207,8 @@ func (s *State) enrol(now time.Time, ev Enrol) Decision {
 	case s.tokens[ev.Hash] != nil:
 		return refuse(wire.CodeInternal, "the secret was drawn before")
 	}
-	return Decision{Record: record.EnrolData{Subject: ev.Subject, Hash: ev.Hash, Expires: now.Add(ev.Life).UTC()}}
+	return Decision{Record: record.EnrolData{Subject: ev.Subject, Hash: ev.Hash, Expires: now.Add(ev.Life).UTC(),
+		NodeType: ev.Type}}
 }
 
 // join judges a token. Its secret has 128 random bits and is looked up by its hash. The duration of
@@ -350,49 +354,5 @@ func (s *State) Each(fn func(*Subject)) {
 
 // CA returns the fingerprint of the CA that the unit's nodes trust; "" while none has joined.
 func (s *State) CA() string { return s.ca }
-
-// Serials returns the serials of the accepted certificates; none if the subject is revoked.
-func (sub *Subject) Serials() []string {
-	if !sub.Revoked.IsZero() {
-		return nil
-	}
-	return sub.serials()
-}
-
-func (sub *Subject) serials() []string {
-	if sub == nil {
-		return nil
-	}
-	var list []string
-	for _, c := range sub.Certificates {
-		list = append(list, c.Serial)
-	}
-	return list
-}
-
-func (sub *Subject) holds(key string) bool {
-	return slices.ContainsFunc(sub.Certificates, func(c Certificate) bool { return c.Key == key })
-}
-
-// hasOpenToken reports whether the subject has a token that can still be used.
-func (sub *Subject) hasOpenToken(now time.Time) bool {
-	return slices.ContainsFunc(sub.Tokens, func(t Token) bool { return t.State == Open && now.Before(t.Expires) })
-}
-
-// Standing is the state of a subject in one word: "joined", "revoked", "enrolled" (it has an open
-// token and no certificate) or "".
-func (sub *Subject) Standing(now time.Time) string {
-	switch {
-	case sub == nil:
-		return ""
-	case sub.hasOpenToken(now) && len(sub.Serials()) == 0:
-		return "enrolled"
-	case !sub.Revoked.IsZero():
-		return "revoked"
-	case len(sub.Certificates) > 0:
-		return "joined"
-	}
-	return ""
-}
 
 func nodeName(subject string) string { return strings.TrimPrefix(subject, "node/") }

@@ -42,7 +42,7 @@ func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
 		sub := s.subject(d.Subject)
 		s.withdraw(sub)
 		sub.Tokens = append(sub.Tokens, Token{Hash: d.Hash, State: Open, Issued: at, Expires: d.Expires.UTC(),
-			Who: who})
+			Who: who, Type: d.NodeType})
 		s.tokens[d.Hash] = sub
 		for len(sub.Tokens) > maxTokens {
 			delete(s.tokens, sub.Tokens[0].Hash)
@@ -55,7 +55,7 @@ func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
 				if t.State == Used && d.Again {
 					t.Again++
 				}
-				t.State, t.Key = Used, d.Key
+				t.State, t.Key, sub.Type = Used, d.Key, t.Type
 			}
 		}
 		s.drop(sub, func(c Certificate) bool { return true }, d.Key)

@@ -67,8 +67,8 @@ func (s *step) standing(typ record.Type, node string) {
 	switch {
 	case n == nil:
 		return
-	case typ == record.Revoked:
-		s.takeDocuments(func(revoked *Node) bool { return revoked == n })
+	case typ == record.Revoked, typ == record.Joined && n.Info != nil && !s.takesDocuments(n):
+		s.takeDocuments(func(out *Node) bool { return out == n })
 	case typ == record.Joined:
 		s.distribute(n)
 	}

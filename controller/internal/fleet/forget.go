@@ -120,8 +120,15 @@ func (f *Fleet) isRevoked(name string) bool {
 	return sub != nil && !sub.Revoked.IsZero()
 }
 
-// takesDocuments reports whether documents may be issued to a node: it has told its type, and was not revoked.
-func (f *Fleet) takesDocuments(n *Node) bool { return n.Info != nil && !f.isRevoked(n.Name) }
+// takesDocuments reports whether documents may be issued to a node: it has told its type, which is the one that it was
+// enrolled with, if that was said, and it was not revoked.
+func (f *Fleet) takesDocuments(n *Node) bool {
+	if n.Info == nil || f.isRevoked(n.Name) {
+		return false
+	}
+	sub := f.enrolled.Lookup(nodePrefix + n.Name)
+	return sub == nil || sub.Type == "" || sub.Type == n.Info.Type
+}
 
 // takeDocuments withdraws everything that was issued to some nodes.
 func (s *step) takeDocuments(which func(*Node) bool) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/wire"
 )
@@ -158,5 +159,51 @@ func TestNamesThatNobodyHas(t *testing.T) {
 	}
 	if n := h.f.nodes; n["late-1"] == nil || n["late-3"] != nil {
 		t.Errorf("%d nodes after some were forgotten", len(n))
+	}
+}
+
+// TestTypeIsBound: a node that was enrolled as of a type is not believed to be of another one, also if it said so
+// before, and gets nothing as one. Enrolled anew without a type, it may be of any.
+func TestTypeIsBound(t *testing.T) {
+	h := newRig(t)
+	enroll := func(node, token, typ string) {
+		h.step(Enrolment{Event: enrol.Enrol{Subject: nodePrefix + node, Hash: token, Type: typ}})
+		h.step(Enrolment{Event: member("join", node, token)})
+	}
+	issued := func(node string) bool {
+		n := h.f.nodes[node]
+		return n != nil && n.Kinds[wire.KindConfig] != nil && n.Kinds[wire.KindConfig].Desired != nil
+	}
+	troubles := func() (n int) {
+		for _, r := range h.recs {
+			if r.Type == record.Trouble {
+				n++
+			}
+		}
+		return n
+	}
+	h.join("before") // says that it is of the type m, and gets a document as such
+	h.submit("0.1.0", wire.ModeApply, 0)
+	enroll("before", "t1", "other")
+	enroll("liar", "t2", "other")
+	enroll("honest", "t3", "m")
+	enroll("any", "t4", "")
+	for _, node := range []string{"liar", "honest", "any"} {
+		h.join(node)
+	}
+	h.submit("1.0.0", wire.ModeApply, 0)
+	for node, want := range map[string]bool{"before": false, "liar": false, "honest": true, "any": true} {
+		if got := issued(node); got != want {
+			t.Errorf("%s gets a document: %v", node, got)
+		}
+	}
+	if h.f.nodes["liar"].Info != nil || troubles() != 1 {
+		t.Errorf("what the liar says is believed: %+v; it was told %d times", h.f.nodes["liar"].Info, troubles())
+	}
+	h.replays()
+	enroll("liar", "t5", "")
+	h.info("liar", "b", 2)
+	if !issued("liar") {
+		t.Error("enrolled anew for any type, it gets nothing")
 	}
 }

@@ -1,11 +1,14 @@
 package fleet
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/shared/strictjson"
+	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
 
@@ -49,6 +52,9 @@ func (s *step) heard(h *Heard) {
 // is late, or early; if it is early then the node's live message will say so and it is asked for.
 func (s *step) heardReport(h *Heard) {
 	r := h.Reported
+	if s.isOfAnotherType(h) {
+		return
+	}
 	n, anew := s.nodes[h.Node], true
 	inError := n != nil && n.inError() != nil
 	if n != nil {
@@ -91,6 +97,20 @@ func (s *step) heardReport(h *Heard) {
 			s.supply(n, o)
 		}
 	}
+}
+
+// isOfAnotherType reports whether a node describes itself with another type than the one that it was enrolled with.
+// That is not believed: the type decides what the node gets.
+func (s *step) isOfAnotherType(h *Heard) bool {
+	info, _ := h.Detail.(*wire.NodeInfo)
+	sub := s.enrolled.Lookup(nodePrefix + h.Node)
+	if info == nil || sub == nil || sub.Type == "" || sub.Type == info.Type {
+		return false
+	}
+	s.bad(Bad{Node: h.Node, Topic: topic.ForNode(s.opt.Unit, h.Node).Reported(h.Reported.Kind), Err: wire.New(
+		wire.CodeNotAllowed, "/detail/type", fmt.Sprintf("it says that it is of the type %s, and was enrolled as %s; "+
+			"correct its --type, or enroll it anew", strictjson.Show(info.Type), strictjson.Show(sub.Type)))})
+	return true
 }
 
 // reported is a report with its detail, as its kind has read it.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -74,22 +75,28 @@ var (
 	})
 )
 
-// EnrollIn names a node, and how long its token counts.
+// EnrollIn names a node, and says what its token is good for.
 type EnrollIn struct {
 	NodeIn
 	Enroll
 }
 
-// Enroll says how long a token counts.
+// Enroll says how long a token counts, and for what.
 type Enroll struct {
-	TTL string `json:"ttl,omitempty"` // ISO 8601; a day if it is left out
+	TTL  string `json:"ttl,omitempty"`  // ISO 8601; a day if it is left out
+	Type string `json:"type,omitempty"` // the only node type that the node may have; any if it is left out
 }
 
 // Life is TTL; 0: it was left out.
 func (in *Enroll) Life() time.Duration { return positive(in.TTL) }
 
-// Check judges the TTL.
-func (in *Enroll) Check() *wire.Error { return checkTTL(in.TTL, "PT12H") }
+// Check judges the TTL and the type.
+func (in *Enroll) Check() *wire.Error {
+	if len(in.Type) > wire.MaxText || !utf8.ValidString(in.Type) || strings.ContainsFunc(in.Type, wire.Misleads) {
+		return wire.New(wire.CodeInvalidArgument, "/type", fmt.Sprintf("%.80q is no node type", in.Type))
+	}
+	return checkTTL(in.TTL, "PT12H")
+}
 
 func checkTTL(ttl, example string) *wire.Error {
 	if ttl != "" && positive(ttl) == 0 {

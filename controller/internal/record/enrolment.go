@@ -14,6 +14,8 @@ type EnrolData struct {
 	Subject string    `json:"subject"`
 	Hash    string    `json:"hash"`
 	Expires time.Time `json:"expires"`
+	// Node type of who joins with it, the only one that it may report; "": any
+	NodeType string `json:"nodeType,omitempty"`
 }
 
 // JoinedData says that a subject has a key certified: with a token, or without one by order of an

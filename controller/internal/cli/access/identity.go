@@ -22,15 +22,18 @@ func NodeCommands(a *command.App) []*cobra.Command {
 
 func enroll(a *command.App) *cobra.Command {
 	var ttl command.Duration
+	var nodeType string
 	cmd := &cobra.Command{
 		Use: "enroll NODE", Short: "Make a token with which a node joins the unit, once",
-		Example: "  tandem node enroll node-1\n  tandem node enroll node-1 --ttl 1h --json", Args: command.NodeArg,
+		Example: "  tandem node enroll node-1\n  tandem node enroll node-1 --type mainType --ttl 1h --json",
+		Args:    command.NodeArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			in := op.EnrollIn{NodeIn: op.NodeIn{Node: args[0]}, Enroll: op.Enroll{TTL: ttl.ISO()}}
+			in := op.EnrollIn{NodeIn: op.NodeIn{Node: args[0]}, Enroll: op.Enroll{TTL: ttl.ISO(), Type: nodeType}}
 			return command.Ask(cmd.Context(), a, op.EnrollNode, in, printEnrolment)
 		},
 	}
 	cmd.Flags().Var(&ttl, "ttl", "how long the token counts, up to 30 days (default 24h)")
+	cmd.Flags().StringVar(&nodeType, "type", "", "believe no other node type of this node (default any)")
 	return cmd
 }
 
