@@ -21,6 +21,7 @@ import (
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kinds"
+	"tandem.internal/controller/internal/revoked"
 	"tandem.internal/controller/internal/submitter"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
@@ -145,6 +146,7 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 		Signer: keys.first, Keyring: keys, NewKey: a.cfg.NewKey, Clock: a.clock, Log: deps.Log, Fleet: deps.Fleet,
 		Inbox: a.cfg.Inbox, Jitter: a.cfg.ReportJitter, StopMaintenance: a.cfg.StopMaintenance,
 		KeepRecords: a.cfg.KeepRecords,
+		Revoked:     filepath.Join(a.cfg.StateDir, revoked.FileName),
 		Broker:      view.Broker{Embedded: !external, Address: a.cfg.Broker},
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(journalPath, journal.Options{Now: deps.Now, Log: deps.Log, Faults: deps.JournalFaults})

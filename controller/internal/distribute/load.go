@@ -42,6 +42,9 @@ func (c *Core) adopt() error {
 		return err
 	}
 	c.admitted.reset(c.fleet.Admissions())
+	for _, subject := range c.revived() { // until the record of that is written
+		c.admitted.set(fleet.Admission{Subject: subject, Revoked: true})
+	}
 	c.announceMaintenance(c.fleet.Maintenance().At(c.cfg.Now())) // as the record of this start will have it
 	c.noteNewest()
 	return c.inbox.remember(c.journal.Load())

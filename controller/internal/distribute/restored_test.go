@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/shared/wire"
 )
 
@@ -65,4 +69,74 @@ func TestRestoredBackup(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRestoredBackupRevokesAgain: who was revoked after a backup stays so when that is restored; who has joined anew
+// since does, too, until it joins once more. A backup that knows of the join lets it in, whatever the clock showed.
+func TestRestoredBackupRevokesAgain(t *testing.T) {
+	inSeedUnit(t, func(t *testing.T, u *seedUnit) {
+		member := func(ev enrol.Event) {
+			time.Sleep(time.Second) // of the bubble
+			if err := u.core.Enrolment(as(t.Context(), "tester"), ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+		join := func(node, token string) {
+			member(enrol.Enrol{Subject: "node/" + node, Hash: token})
+			member(enrol.Join{Subject: "node/" + node, Hash: token, Key: "key-" + token, Serial: "1" + token,
+				Expires: time.Now().Add(24 * time.Hour), CA: "ca"})
+		}
+		backup := func() (all bytes.Buffer) {
+			if err := u.core.Backup(t.Context(), &all); err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}
+		restore := func(b bytes.Buffer) {
+			u.stop()
+			if err := os.WriteFile(filepath.Join(u.dir, "journal.db"), b.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			u.start()
+		}
+		let := func(when string, want ...string) {
+			t.Helper()
+			var got []string
+			for _, at := range []string{"stays a", "stolen b", "back c", "back d"} {
+				node, token, _ := strings.Cut(at, " ")
+				if u.core.Certified("node/"+node, "1"+token) == nil {
+					got = append(got, at)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: let in are %q, want %q", when, got, want)
+			}
+		}
+		u.start()
+		join("stays", "a")
+		join("stolen", "b")
+		join("back", "c")
+		before := backup()
+		member(enrol.Revoke{Subject: "node/stolen"})
+		member(enrol.Revoke{Subject: "node/back"})
+		join("back", "d")
+		let("before", "stays a", "back d")
+		after := backup()
+		restore(before)
+		let("restored", "stays a") // the certificate c was revoked
+		join("back", "d")
+		let("joined once more", "stays a", "back d")
+		restore(after)
+		let("restored to after the join", "stays a", "back d")
+		u.stop()
+		u.start()
+		let("started again", "stays a", "back d")
+		u.stop()
+		if err := os.Remove(filepath.Join(u.dir, "revoked.txt")); err != nil {
+			t.Fatal(err)
+		}
+		u.start() // the file is made anew of what the journal has
+		restore(before)
+		let("restored once more", "stays a", "back c") // it had joined: that it was revoked, the journal had forgotten
+	})
 }

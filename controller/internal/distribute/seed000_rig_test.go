@@ -59,7 +59,8 @@ func (u *seedUnit) start() {
 	core, err := distribute.New(distribute.Config{
 		Kinds: kinds.All(),
 		Unit:  seedName, Inbox: true, Broker: view.Broker{Embedded: true}, Copy: u.copyPath(),
-		Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
+		Revoked: filepath.Join(u.dir, "revoked.txt"),
+		Signer:  seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(filepath.Join(u.dir, "journal.db"), journal.Options{MapSize: 1 << 24})
 		},

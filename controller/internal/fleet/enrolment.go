@@ -106,6 +106,23 @@ func (f *Fleet) Admissions() []Admission {
 	return all
 }
 
+// Revocations returns when each subject was revoked that has not joined anew.
+func (f *Fleet) Revocations() map[string]time.Time {
+	all := map[string]time.Time{}
+	f.enrolled.Each(func(sub *enrol.Subject) {
+		if !sub.Revoked.IsZero() {
+			all[sub.Name] = sub.Revoked
+		}
+	})
+	return all
+}
+
+// LetsIn reports whether a subject that was revoked at a time is let in all the same, and has not joined since.
+func (f *Fleet) LetsIn(subject string, revoked time.Time) bool {
+	sub := f.enrolled.Lookup(subject)
+	return sub != nil && sub.Revoked.IsZero() && sub.Joined.Before(revoked)
+}
+
 // revoked returns the names of the nodes that were revoked, and have not joined anew: they are not waited for.
 func (f *Fleet) revoked() map[string]bool {
 	var all map[string]bool

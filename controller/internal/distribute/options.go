@@ -1,0 +1,78 @@
+package distribute
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/controller/internal/clock"
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/seal"
+)
+
+// Config is what a Core needs. Zero durations and counts mean their default.
+type Config struct {
+	Unit    string
+	Version string // of the program
+	Open    func() (*journal.Journal, error)
+	Copy    string        // path of the readable copy of the unit configuration
+	Revoked string        // path of the file of revocations; "": there is none
+	Steps   durable.Steps // fault seam of the readable copy; nil in production
+	Signer  *seal.Signer  // of the unit's first key; nil: that was retired, or lost
+	Keyring Keyring       // of all keys; nil: there is only Signer
+	NewKey  bool          // if the key that signs is lost, go on with another
+	Inbox   bool          // take submissions from MQTT
+	// Submitters says who has signed a submission. Nil: who submits at the embedded broker has not to sign, and nobody
+	// can submit at another one.
+	Submitters Submitters
+
+	Now   func() time.Time // nil: Clock, or time.Now
+	Clock *clock.Guard     // nil: jumps of the clock are not looked for
+	Log   *zap.Logger
+	Fleet fleet.Options // Unit, Epoch and Kinds are filled in
+	Kinds kind.Set      // of documents that there are
+
+	StopMaintenance time.Duration // a stop in good order announces a maintenance of so long; 0: none
+	Beacon          time.Duration // how often the beacon is sent again; 1 min
+	Jitter          time.Duration // nodes spread repeated reports over this; 0: they do not
+	ReopenEvery     time.Duration // how often a broken journal is tried again; 2 s
+	CheckpointEvery uint64        // records between two checkpoints; 100,000
+	KeepRecords     int           // newest records that compaction keeps whatever they are; 1,000,000
+	MaxBatch        int           // events in one commit; 4096
+	// Cut ends the session of a subject ("node/n1") at the broker. It must not wait for the core.
+	// Nil: there is none that could be ended.
+	Cut func(subject, why string)
+	// Trouble is what Status has to tell besides; nil: nothing.
+	Trouble func() []string
+
+	Broker view.Broker // how Status describes the road; Up, Since and Error are filled in
+}
+
+func (c Config) withDefaults() Config {
+	if c.Now == nil {
+		c.Now = time.Now
+		if c.Clock != nil {
+			c.Now = c.Clock.Now
+		}
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	setDefault(&c.Beacon, time.Minute)
+	setDefault(&c.ReopenEvery, 2*time.Second)
+	setDefault(&c.CheckpointEvery, 100_000)
+	setDefault(&c.KeepRecords, 1_000_000)
+	setDefault(&c.MaxBatch, 4096)
+	return c
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
