@@ -157,7 +157,8 @@ const (
 // checkEpoch notices a node that knows documents newer than this journal issued to it: the journal was
 // lost, or is an old copy. If the next rev is above what the node knows, its document is issued
 // again; if not, the epoch is raised. An epoch far in the future is a lie or a broken clock and must
-// not carry the unit's epoch along; nor may one node set the whole unit in motion over and over.
+// not carry the unit's epoch along; nor may one node set the whole unit in motion over and over; nor whoever is the
+// broker, in the name of a node that does not prove what it says, where others do.
 func (s *step) checkEpoch(n *Node, o *output) {
 	k := n.Kinds[o.Name]
 	knows := k.Newest()
@@ -170,7 +171,8 @@ func (s *step) checkEpoch(n *Node, o *output) {
 			k.reissued = s.now
 			s.issue(of, []*Node{n}, false, "the node knows a newer document than was issued to it here")
 		}
-	case knows.Epoch > uint64(max(0, s.now.Unix()))+epochSlack, s.now.Sub(s.raised) < raiseEvery:
+	case knows.Epoch > uint64(max(0, s.now.Unix()))+epochSlack, s.now.Sub(s.raised) < raiseEvery,
+		!s.witnesses()(n.Name):
 		s.bad(Bad{Node: n.Name, Topic: "reported/" + string(o.Name), Err: wire.New(wire.CodeStale, "", fmt.Sprintf(
 			"the node claims to know document (%d, %d), which this unit never issued", knows.Epoch, knows.Rev))})
 	default:
