@@ -32,11 +32,12 @@ func (u *unit) keepTime(d *controller.Deps) {
 }
 
 // wrong is by how much the clock is wrong: more than the life of the certificate that the broker shows.
-var wrong = map[kind]time.Duration{embedded: 40 * 24 * time.Hour, mosquitto: 100 * 24 * time.Hour}
+var wrong = map[kind]time.Duration{embedded: 40 * 24 * time.Hour, mosquitto: 100 * 24 * time.Hour,
+	nats: 100 * 24 * time.Hour}
 
 // TestWrongClock: whatever gets a beacon of a wrong time to the nodes, they come back when their sessions end.
 func TestWrongClock(t *testing.T) {
-	for _, k := range []kind{embedded, mosquitto} {
+	for _, k := range kinds {
 		t.Run(string(k), func(t *testing.T) {
 			t.Parallel()
 			u := newUnit(t, k)
