@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/health"
+	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/wire"
 )
@@ -62,27 +63,19 @@ func address(broker string) bool {
 	})
 }
 
-// takeContact takes in that a sound beacon came.
-func (a *Agent) takeContact(payload []byte, newer bool) {
-	b, err := wire.Decode[wire.Beacon](payload)
-	if err != nil {
-		return // it was decoded before
-	}
-	if !b.Up { // also a last will, which is as old as its session
+// takeContact takes in that a sound beacon came; newer: it was sent now.
+func (a *Agent) takeContact(h inbox.Heard, newer bool) {
+	if !h.Up { // also a last will, which is as old as its session
 		a.healthEvent(health.Contact{Result: wire.ContactFailure})
 	}
 	if !newer {
 		return // retained, or played again: it says nothing about now
 	}
-	if b.Up {
+	if h.Up {
 		a.healthEvent(health.Contact{Result: wire.ContactSuccess})
 	}
-	left := time.Duration(0)
-	if !b.Maintenance.IsZero() {
-		left = b.Maintenance.Sub(b.Time)
-	}
-	if b.Up || left > 0 { // a controller that goes down without a word does not end what it announced
-		a.healthEvent(health.Maintenance{Left: left})
+	if h.Up || h.Rest > 0 { // a controller that goes down without a word does not end what it announced
+		a.healthEvent(health.Maintenance{Left: h.Rest})
 	}
 }
 

@@ -52,7 +52,7 @@ func (a *Agent) beacon(m message) {
 	if a.renewer != nil {
 		a.renewer.Heard(a.trust.Newest)
 	}
-	a.takeContact(m.payload, !m.retained && h.Newer)
+	a.takeContact(h, !m.retained && h.Newer)
 	if h.Again {
 		a.againAt = max(1, time.Since(a.began)+time.Duration(a.deps.Rand.Float64()*float64(h.Jitter)))
 	}

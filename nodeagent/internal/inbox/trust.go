@@ -102,6 +102,8 @@ type Heard struct {
 	KnownKey bool          // with Refused: it was not about the key
 	Mark     string        // changes when the controller issues a document; "": it has none
 	Newer    bool          // its time is another than that of all before
+	Up       bool          // the controller speaks; false: it says, or its will does, that it does not
+	Rest     time.Duration // of the maintenance that is announced, from the beacon's time on; 0: there is none
 }
 
 // Beacon takes a beacon in. The first valid one of the unit pins its keys, unless keys are
@@ -117,6 +119,9 @@ func (t Trust) Beacon(unit string, now time.Time, payload []byte, retained bool)
 	if len(t.Keys) == 0 || b.KeysRev > t.KeysRev {
 		t, h = t.take(listed, order, b.KeysRev)
 		h.Mark = seal.Mark(b)
+	}
+	if h.Up = b.Up; !b.Maintenance.IsZero() {
+		h.Rest = b.Maintenance.Sub(b.Time)
 	}
 	if t.Signer != b.Sig.KeyID {
 		t.Signer, h.Changed = b.Sig.KeyID, true
