@@ -94,16 +94,17 @@ type Node struct {
 	Info        *wire.NodeInfo           `json:"-"` // the node's description of itself, one of the details in Kinds
 
 	// Known only while the controller runs.
-	answered     time.Time // when it last got an answer about which documents are its newest
-	liveEvents   uint64    // newest event the node says it has
-	ackedEvents  uint64    // highest event sequence acknowledged to the node
-	gap          gap       // events that came before their turn
-	gone         ended     // the newest session that has said its goodbye
-	quiet        bool      // it did not answer the newest check, or anything since, and has not connected anew
-	recovered    bool      // it has just told that it is in error no more
-	heardOffline bool      // a message arrived while the node counts as offline; its live message may be lost
-	retries      int       // questions asked since the node was last in step
-	index        int       // in the heap of the agenda, -1 if it is not there
+	answered     time.Time   // when it last got an answer about which documents are its newest
+	liveEvents   uint64      // newest event the node says it has
+	ackedEvents  uint64      // highest event sequence acknowledged to the node
+	gap          gap         // events that came before their turn
+	gone         ended       // the newest session that has said its goodbye
+	claim        *wire.Error // it describes itself as what it is not, which is not believed; nil: it does not
+	quiet        bool        // it did not answer the newest check, or anything since, and has not connected anew
+	recovered    bool        // it has just told that it is in error no more
+	heardOffline bool        // a message arrived while the node counts as offline; its live message may be lost
+	retries      int         // questions asked since the node was last in step
+	index        int         // in the heap of the agenda, -1 if it is not there
 	due          time.Time
 }
 
@@ -348,10 +349,10 @@ func (f *Fleet) sorted() []*Node {
 // Lookup returns a node, nil if it was never heard of.
 func (f *Fleet) Lookup(name string) *Node { return f.nodes[name] }
 
-// inError returns what the node is in error with, as it told; nil: with nothing.
+// inError returns what the node is in error with, as it told, or because of what it told; nil: with nothing.
 func (n *Node) inError() *wire.Error {
-	if n.Info == nil {
-		return nil
+	if n.claim != nil || n.Info == nil {
+		return n.claim
 	}
 	return n.Info.Error
 }

@@ -197,13 +197,16 @@ func TestTypeIsBound(t *testing.T) {
 			t.Errorf("%s gets a document: %v", node, got)
 		}
 	}
+	if all, _ := h.f.InError(); len(all) != 1 || all[0].Node != "liar" || all[0].Errors[0].Path != "/detail/type" {
+		t.Errorf("in error are %v", all)
+	}
 	if h.f.nodes["liar"].Info != nil || troubles() != 1 {
 		t.Errorf("what the liar says is believed: %+v; it was told %d times", h.f.nodes["liar"].Info, troubles())
 	}
 	h.replays()
 	enroll("liar", "t5", "")
 	h.info("liar", "b", 2)
-	if !issued("liar") {
-		t.Error("enrolled anew for any type, it gets nothing")
+	if all, _ := h.f.InError(); len(all) != 0 || !issued("liar") {
+		t.Error(all, "enrolled anew for any type, it gets nothing")
 	}
 }

@@ -80,6 +80,7 @@ func (s *step) heardReport(h *Heard) {
 	s.emit(record.Record{Type: record.Report, Node: h.Node, Kind: string(r.Kind), Data: h.Raw}, reported{r, h.Detail})
 	n = s.nodes[h.Node]
 	if _, described := h.Detail.(*wire.NodeInfo); described {
+		n.claim = nil
 		n.recovered = inError && n.inError() == nil
 		s.distribute(n)
 		n.recovered = false
@@ -107,9 +108,12 @@ func (s *step) isOfAnotherType(h *Heard) bool {
 	if info == nil || sub == nil || sub.Type == "" || sub.Type == info.Type {
 		return false
 	}
-	s.bad(Bad{Node: h.Node, Topic: topic.ForNode(s.opt.Unit, h.Node).Reported(h.Reported.Kind), Err: wire.New(
-		wire.CodeNotAllowed, "/detail/type", fmt.Sprintf("it says that it is of the type %s, and was enrolled as %s; "+
-			"correct its --type, or enroll it anew", strictjson.Show(info.Type), strictjson.Show(sub.Type)))})
+	err := wire.New(wire.CodeNotAllowed, "/detail/type", fmt.Sprintf("it says that it is of the type %s, and was "+
+		"enrolled as %s; correct its --type, or enroll it anew", strictjson.Show(info.Type), strictjson.Show(sub.Type)))
+	s.bad(Bad{Node: h.Node, Topic: topic.ForNode(s.opt.Unit, h.Node).Reported(h.Reported.Kind), Err: err})
+	if n := s.nodes[h.Node]; n != nil {
+		n.claim = err
+	}
 	return true
 }
 
