@@ -42,12 +42,13 @@ func TestRun(t *testing.T) {
 		{"--unit u1 --type t --node n1 --log-level error --broker tcp://127.0.0.1:1 --state-dir " + dir, 0, "", ""},
 		{"join", 2, "", "--controller: required"},
 		{"join --help", 0, "--token", ""},
-		{"join --controller http://gateway --token " + token, 2, "", "https://HOST:PORT"},
-		{"join --controller gateway:1 --token secret", 2, "", "not a whole join token"},
-		{"join --controller gateway:1 --token " + token[:30], 2, "", "not a whole join token"},
+		{"join --controller gateway:1 --token " + token, 2, "", "every user of this machine can read an argument"},
+		{"join --controller http://gateway TANDEM_TOKEN=" + token, 2, "", "https://HOST:PORT"},
+		{"join --controller gateway:1 TANDEM_TOKEN=secret", 2, "", "not a whole join token"},
+		{"join --controller gateway:1 TANDEM_TOKEN=" + token[:30], 2, "", "not a whole join token"},
 		{"join --controller gateway:1 " + token, 2, "", "no argument"},
-		{"join --controller 127.0.0.1:1 --state-dir " + file + " --token " + token, 1, "", "identity: "},
-		{"join --controller 127.0.0.1:1 --state-dir " + dir + " --token " + token, 1, "",
+		{"join --controller 127.0.0.1:1 --state-dir " + file + " TANDEM_TOKEN=" + token, 1, "", "identity: "},
+		{"join --controller 127.0.0.1:1 --state-dir " + dir + " TANDEM_TOKEN=" + token, 1, "",
 			"cannot reach the controller"},
 		{"trust --help", 0, "--reset", ""},
 		{"trust extra", 2, "", `unexpected argument "extra"`},
@@ -57,8 +58,12 @@ func TestRun(t *testing.T) {
 		{"--unit u1 --type t --node n2 --state-dir " + dir, 1, "", `belongs to node "n1"`},
 	} {
 		t.Run(c.args, func(t *testing.T) {
+			args, tok, given := strings.Cut(c.args, " TANDEM_TOKEN=")
+			if given {
+				t.Setenv("TANDEM_TOKEN", tok)
+			}
 			var stdout, stderr bytes.Buffer
-			status := run(ended, strings.Fields(c.args), &stdout, &stderr)
+			status := run(ended, strings.Fields(args), &stdout, &stderr)
 			if status != c.status || !strings.Contains(stdout.String(), c.out) ||
 				!strings.Contains(stderr.String(), c.err) {
 				t.Errorf("status %d, stdout %q, stderr %q", status, stdout.String(), stderr.String())
