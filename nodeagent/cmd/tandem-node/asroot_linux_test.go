@@ -127,7 +127,7 @@ func TestRootFollowsNoLinks(t *testing.T) {
 		{"components", "", "slot status"},
 		{"state.db", "state.db", "trust --reset"},
 		{"state.marks", "secret", "trust --reset"},
-		{"identity", "", "join --controller 127.0.0.1:1 --token " + token},
+		{"identity", "", "join --controller 127.0.0.1:1"},
 	} {
 		t.Run(c.link+" "+c.args[:min(16, len(c.args))], func(t *testing.T) {
 			h := newHostile(t)
@@ -145,7 +145,11 @@ func TestRootFollowsNoLinks(t *testing.T) {
 			file := filepath.Join(h.TempDir(), "tandem-node")
 			h.ok(os.WriteFile(file, []byte("#!/bin/sh\necho tandem-node 2\n"), 0o755))
 			before := h.look(h.prize)
-			_, out := h.root(strings.Fields(strings.ReplaceAll(c.args, "FILE", file))...)
+			t.Setenv("TANDEM_TOKEN", token) // for join
+			status, out := h.root(strings.Fields(strings.ReplaceAll(c.args, "FILE", file))...)
+			if status == exitUsage {
+				t.Fatalf("nothing was tried: %s", out)
+			}
 			if after := h.look(h.prize); after != before {
 				t.Errorf("the command said: %swhat was\n%sis now\n%s", out, before, after)
 			}
