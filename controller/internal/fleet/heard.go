@@ -187,8 +187,8 @@ func (s *step) heardLive(h *Heard) {
 		case !l.Up && !n.Up:
 			n.gone = ended{l.Boot, l.Session}
 			return
-		case l.Up && n.gone == ended{l.Boot, l.Session}: // a beat that the goodbye overtook
-			return
+		case l.Up && n.gone == ended{l.Boot, l.Session} && !h.Since.Time.After(n.Since):
+			return // a beat that the goodbye overtook; one that knows a later beacon shows that the node goes on
 		case l.Session == n.Session && n.Up && l.Up:
 			s.noteSeqs(n, l) // the slow beat: nothing to journal
 			s.review(n, s.now)

@@ -73,6 +73,32 @@ func TestPlayedAgain(t *testing.T) {
 	}
 }
 
+// TestWillOfSomebodyElse: a last will that the broker plays while the session goes on takes the node away only until it
+// proves that it has heard a later beacon; a beat from before, which the will has overtaken, does not bring it back.
+func TestWillOfSomebodyElse(t *testing.T) {
+	h := newRig(t)
+	h.now = start.Add(10 * time.Minute)
+	h.said("b1", true, 9)
+	for range 2 { // a broker may do so again
+		h.said("b1", false, 0)
+		h.said("b1", true, 9)
+		if h.f.nodes["n1"].Up {
+			t.Fatal("a beat from before the will brings the node back")
+		}
+		h.now = h.now.Add(2 * time.Minute)
+		h.said("b1", true, int(h.now.Sub(start)/time.Minute)-1)
+		if !h.f.nodes["n1"].Up {
+			t.Fatal("a node that goes on is away")
+		}
+		before := len(h.recs)
+		h.said("b1", true, int(h.now.Sub(start)/time.Minute))
+		if len(h.recs) != before {
+			t.Error("a beat is journaled")
+		}
+		h.replays()
+	}
+}
+
 // TestUnheard: a node whose newest report does not arrive, however often it is asked for, is not in step.
 func TestUnheard(t *testing.T) {
 	h := newRig(t)
