@@ -86,9 +86,9 @@ func (n *node) attempt(ref wire.DocRef, state wire.State, err *wire.Error) {
 	n.seqs[seqConfig]++
 }
 
-// heard takes the beacon in: it pins the unit's keys, and a changed epoch makes the node report
+// hear takes the beacon in: it pins the unit's keys, and a changed epoch makes the node report
 // again within the beacon's jitter. It returns the report on a document that waited for the keys.
-func (n *node) heard(payload []byte) []message {
+func (n *node) hear(payload []byte) []message {
 	if n.f.cfg.Echo > 0 {
 		return nil
 	}
@@ -98,9 +98,9 @@ func (n *node) heard(payload []byte) []message {
 		return nil
 	}
 	n.mu.Lock()
-	again := n.epoch != 0 && n.epoch != b.Epoch && b.Up
+	again := n.heard.Epoch != 0 && n.heard.Epoch != b.Epoch && b.Up
 	early := n.early
-	n.epoch, n.early = b.Epoch, nil
+	n.heard, n.early = wire.Heard{Epoch: b.Epoch, Time: b.Time}, nil
 	c := n.c
 	n.mu.Unlock()
 	if again {
@@ -110,7 +110,7 @@ func (n *node) heard(payload []byte) []message {
 			now := n.c
 			n.mu.Unlock()
 			if now == c {
-				if _, err := c.send(0, all...); err != nil {
+				if _, err := n.send(c, 0, all...); err != nil {
 					n.f.note(n.name, err)
 				}
 			}

@@ -26,6 +26,8 @@ type Config struct {
 	Dial func(context.Context) (net.Conn, error)
 	// DialAs, if not nil, opens a node's connection in the place of Dial, with a certificate of its own.
 	DialAs func(ctx context.Context, node string) (net.Conn, error)
+	// Key, if not nil, returns the report key of a node, with which it proves what it says; nil: it does not.
+	Key func(node string) []byte
 	// Dials is how many nodes may be between dialling and CONNACK at a time. Zero means 256.
 	Dials int
 	// Backoff spaces a node's attempts after its connection broke, as in package link. Zeros mean
@@ -114,8 +116,11 @@ func New(cfg Config) *Fleet {
 	f.ctx, f.end = context.WithCancel(context.Background())
 	for i := range cfg.Nodes {
 		name := Name(i)
-		f.nodes = append(f.nodes, &node{f: f, name: name, typ: cfg.Types[i%len(cfg.Types)],
-			topics: topic.ForNode(cfg.Unit, name)})
+		n := &node{f: f, name: name, typ: cfg.Types[i%len(cfg.Types)], topics: topic.ForNode(cfg.Unit, name)}
+		if cfg.Key != nil {
+			n.key = cfg.Key(name)
+		}
+		f.nodes = append(f.nodes, n)
 	}
 	return f
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mochi-mqtt/server/v2/packets"
 	"go.uber.org/goleak"
 
 	"tandem.internal/broker/server"
@@ -294,7 +295,7 @@ func TestAcceptance(t *testing.T) {
 	beacon := wire.Beacon{V: 1, Unit: "u1", Epoch: 2, Up: true, Time: time.Unix(1, 0), Keys: []wire.Key{signer.Key()},
 		Jitter: "PT0S"}
 	beacon.Sig = signer.Sign(seal.BeaconPreimage(&beacon))
-	if out := n.heard(wire.Encode(&beacon)); out != nil || !f.trust.pinned() {
+	if out := n.hear(wire.Encode(&beacon)); out != nil || !f.trust.pinned() {
 		t.Fatalf("%v %+v", out, f.Stats())
 	}
 	forged := beacon
@@ -346,6 +347,38 @@ func TestAcceptance(t *testing.T) {
 		}
 		if n.running.Rev != c.running {
 			t.Errorf("%s: runs %+v", c.name, n.running)
+		}
+	}
+}
+
+// TestProofs: a node with a key proves everything that it says, with the newest beacon; one without says it as it is.
+func TestProofs(t *testing.T) {
+	key := bytes.Repeat([]byte{7}, wire.ReportKeySize)
+	f := New(Config{Unit: "u1", Nodes: 2, Key: func(name string) []byte {
+		return map[string][]byte{Name(0): key}[name]
+	}})
+	defer f.Close()
+	heard := wire.Heard{Epoch: 5, Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	for i, n := range f.nodes {
+		n.heard = heard
+		mine, its := net.Pipe()
+		sent := make(chan error, 1)
+		go func() {
+			_, err := n.send(newConn(mine), 0, n.greeting()...)
+			sent <- errors.Join(err, mine.Close())
+		}()
+		c, count := newConn(its), 0
+		var pk packets.Packet
+		buf := make([]byte, 0, 2048)
+		for ; c.read(&pk, &buf) == nil; count++ {
+			message, proof := wire.SplitProof(pk.Payload)
+			if (proof != nil) != (i == 0) || proof != nil && (!proof.Verify(key, pk.TopicName, message) ||
+				proof.Since() != heard) {
+				t.Errorf("node %d: %s has the proof %+v", i, pk.TopicName, proof)
+			}
+		}
+		if err := errors.Join(<-sent, its.Close()); err != nil || count != 3 {
+			t.Errorf("node %d: %d messages, %v", i, count, err)
 		}
 	}
 }

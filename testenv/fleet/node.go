@@ -21,6 +21,7 @@ type node struct {
 	name   string
 	typ    string
 	topics topic.Node
+	key    []byte // that its messages are proved with; nil: they are not
 
 	hold    atomic.Pointer[chan struct{}] // not nil: the node takes nothing in until it is closed
 	ackedAt atomic.Int64                  // when the newest status was acknowledged, Unix nanoseconds
@@ -31,9 +32,9 @@ type node struct {
 	seqs    [2]uint64 // of the newest info and config report
 	running wire.DocRef
 	last    wire.Attempt
-	epoch   uint64 // of the newest beacon
-	early   []byte // the newest document that came before the first beacon
-	arrived bool   // the greeting of this connection was acknowledged
+	heard   wire.Heard // the newest beacon
+	early   []byte     // the newest document that came before the first beacon
+	arrived bool       // the greeting of this connection was acknowledged
 
 	// The reader's own, for the connection that it reads.
 	status uint16 // packet ID of the status that is not acknowledged yet
@@ -184,7 +185,7 @@ func (n *node) packet(c *conn, pk *packets.Packet) error {
 				return errDenied
 			}
 		}
-		id, err := c.send(0, n.greeting()...)
+		id, err := n.send(c, 0, n.greeting()...)
 		n.greet = id
 		return err
 	case packets.Puback:
@@ -224,16 +225,29 @@ func (n *node) publish(c *conn, pk *packets.Packet) error {
 	case leaf == n.topics.Request():
 		out = n.request(pk.Payload)
 	case leaf == n.f.beacon:
-		if out = n.heard(pk.Payload); len(out) > 0 {
+		if out = n.hear(pk.Payload); len(out) > 0 {
 			status, news = true, true
 		}
 	}
-	id, err := c.send(pk.PacketID, out...)
+	id, err := n.send(c, pk.PacketID, out...)
 	if status || n.f.cfg.Echo > 0 {
 		n.news = news || n.status != 0 && n.news // a report that says the same again takes its place
 		n.status = id
 	}
 	return err
+}
+
+// send is conn.send, with proofs if the node has a key.
+func (n *node) send(c *conn, ack uint16, all ...message) (last uint16, err error) {
+	if n.key != nil {
+		n.mu.Lock()
+		heard := n.heard
+		n.mu.Unlock()
+		for i := range all {
+			all[i].payload = wire.Prove(n.key, all[i].topic, all[i].payload, heard)
+		}
+	}
+	return c.send(ack, all...)
 }
 
 // greeting is what a node says on every connect: live, then everything it reports.
@@ -264,7 +278,7 @@ func (n *node) beat() {
 	if !here {
 		return
 	}
-	if _, err := c.send(0, live); err != nil && n.f.ctx.Err() == nil {
+	if _, err := n.send(c, 0, live); err != nil && n.f.ctx.Err() == nil {
 		n.f.note(n.name, err)
 	}
 }

@@ -34,8 +34,7 @@ func newNodes(cfg hostConfig, pipe *linktest.Pipe) (role, error) {
 		return d.DialContext(ctx, "tcp", cfg.Connect)
 	}
 	if cfg.Certs != "" {
-		var err error
-		if c.DialAs, err = mutual(cfg); err != nil {
+		if err := mutual(cfg, &c); err != nil {
 			return nil, err
 		}
 	}

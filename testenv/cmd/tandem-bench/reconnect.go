@@ -28,7 +28,7 @@ func stormSection(b *session) (err error) {
 			cfg, echo = hostConfig{Role: "product", Listen: "127.0.0.1:0"}, 0
 		}
 		if s == secure {
-			s.side, err = b.secure(b.large)
+			s.side, err = b.secure(b.large, false)
 		} else {
 			s.side, err = b.side(cfg, b.large, echo)
 		}

@@ -151,7 +151,7 @@ func (s *shipped) crew(dir string, n int) (nodes *host, err error) {
 		cfg.Certs = filepath.Join(dir, "certificates.json")
 		ctx, cancel := patient()
 		defer cancel()
-		if err := enrol(ctx, enrolment{n, cfg.Certs}, s.join, s.token); err != nil {
+		if err := enrol(ctx, enrolment{n, cfg.Certs, false}, s.join, s.token); err != nil {
 			return nil, err
 		}
 	}

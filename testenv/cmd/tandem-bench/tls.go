@@ -28,10 +28,11 @@ import (
 type enrolment struct {
 	Nodes int
 	Path  string
+	Prove bool // the nodes get their report keys, too
 }
 
-// bearer is a node's certificate and key, DER.
-type bearer struct{ Certificate, Key []byte }
+// bearer is a node's certificate and key, DER, and its report key, if it proves what it says.
+type bearer struct{ Certificate, Key, ReportKey []byte }
 
 // bearers is what is in the file.
 type bearers struct {
@@ -58,6 +59,9 @@ func enrol(ctx context.Context, e enrolment, url string, token func(context.Cont
 				text, err := token(ctx, name)
 				if err == nil {
 					b, ca, err = join(ctx, url, text)
+				}
+				if err == nil && e.Prove {
+					err = b.askReportKey(ctx, url, ca)
 				}
 				if err != nil {
 					cancel()
@@ -128,21 +132,7 @@ func join(ctx context.Context, url, text string) (b bearer, ca []byte, err error
 				}
 				return nil
 			}}}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+jointoken.JoinPath,
-		bytes.NewReader(body))
-	if err != nil {
-		return b, nil, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	res, err := client.Do(r)
-	if err != nil {
-		return b, nil, err
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	if err == nil && res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", res.Status, answer)
-	}
+	answer, err := post(ctx, &client, url+jointoken.JoinPath, body)
 	if err != nil {
 		return b, nil, err
 	}
@@ -154,39 +144,85 @@ func join(ctx context.Context, url, text string) (b bearer, ca []byte, err error
 	return b, a.CA, nil
 }
 
-// mutual dials with the certificates in a file.
-func mutual(cfg hostConfig) (func(context.Context, string) (net.Conn, error), error) {
-	raw, err := os.ReadFile(cfg.Certs)
+// post sends a request to the join door and returns the answer.
+func post(ctx context.Context, client *http.Client, url string, body []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	var all bearers
-	if err := json.Unmarshal(raw, &all); err != nil {
+	r.Header.Set("Content-Type", "application/json")
+	res, err := client.Do(r)
+	if err != nil {
 		return nil, err
 	}
-	ca, err := x509.ParseCertificate(all.CA)
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", res.Status, answer)
+	}
+	return answer, err
+}
+
+// config is for TLS as the bearer; ca is DER.
+func (b *bearer) config(ca []byte) (*tls.Config, error) {
+	root, err := x509.ParseCertificate(ca)
+	if err != nil {
+		return nil, err
+	}
+	key, err := x509.ParsePKCS8PrivateKey(b.Key)
 	if err != nil {
 		return nil, err
 	}
 	roots := x509.NewCertPool()
-	roots.AddCert(ca)
-	confs := make(map[string]*tls.Config, len(all.Nodes))
-	for name, b := range all.Nodes {
-		key, err := x509.ParsePKCS8PrivateKey(b.Key)
-		if err != nil {
-			return nil, err
-		}
-		confs[name] = &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: jointoken.ServerName,
-			Certificates: []tls.Certificate{{Certificate: [][]byte{b.Certificate}, PrivateKey: key}}}
-	}
-	return func(ctx context.Context, name string) (net.Conn, error) {
-		d := tls.Dialer{Config: confs[name]}
-		return d.DialContext(ctx, "tcp", cfg.Connect)
-	}, nil
+	roots.AddCert(root)
+	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: jointoken.ServerName,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{b.Certificate}, PrivateKey: key}}}, nil
 }
 
-// secure starts the product with TLS and n nodes that have joined, and connects them.
-func (b *session) secure(n int) (*side, error) {
+// askReportKey asks for the report key of a node at the join door.
+func (b *bearer) askReportKey(ctx context.Context, url string, ca []byte) error {
+	conf, err := b.config(ca)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: conf}}
+	answer, err := post(ctx, &client, url+jointoken.ReportKeyPath, []byte("{}"))
+	if err != nil {
+		return err
+	}
+	k, err := jointoken.DecodeReportKey(answer)
+	if err == nil {
+		b.ReportKey = k.Key
+	}
+	return err
+}
+
+// mutual has nodes dial with the certificates in a file, and prove what they say if it has the keys for that.
+func mutual(cfg hostConfig, c *fleet.Config) error {
+	raw, err := os.ReadFile(cfg.Certs)
+	if err != nil {
+		return err
+	}
+	var all bearers
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return err
+	}
+	confs := make(map[string]*tls.Config, len(all.Nodes))
+	for name, b := range all.Nodes {
+		if confs[name], err = b.config(all.CA); err != nil {
+			return err
+		}
+	}
+	c.DialAs = func(ctx context.Context, name string) (net.Conn, error) {
+		d := tls.Dialer{Config: confs[name]}
+		return d.DialContext(ctx, "tcp", cfg.Connect)
+	}
+	c.Key = func(name string) []byte { return all.Nodes[name].ReportKey }
+	return nil
+}
+
+// secure starts the product with TLS and n nodes that have joined, and connects them. prove: they prove what they say.
+func (b *session) secure(n int, prove bool) (*side, error) {
 	dir, err := b.folder()
 	if err != nil {
 		return nil, err
@@ -196,7 +232,7 @@ func (b *session) secure(n int) (*side, error) {
 		return nil, err
 	}
 	certs := filepath.Join(dir, "certificates.json")
-	if err := h.do("enrol", enrolment{n, certs}, nil); err != nil {
+	if err := h.do("enrol", enrolment{n, certs, prove}, nil); err != nil {
 		return nil, errors.Join(err, h.close())
 	}
 	s := &side{host: h, n: n}
@@ -218,21 +254,25 @@ func tlsSection(b *session) error {
 	return nil
 }
 
-// tlsSize measures one number of nodes, plain and with TLS in turn.
+// tlsSize measures one number of nodes: plain, with TLS, and with TLS and proofs, in turn.
 func (b *session) tlsSize(n int) (err error) {
 	plain, err := b.side(hostConfig{Role: "product", Listen: "127.0.0.1:0"}, n, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, plain.close()) }()
-	secure, err := b.secure(n)
-	if err != nil {
-		return err
+	sides := []*side{plain}
+	for _, prove := range []bool{false, true} {
+		secure, err := b.secure(n, prove)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, secure.close()) }()
+		sides = append(sides, secure)
 	}
-	defer func() { err = errors.Join(err, secure.close()) }()
-	var applies, connects [2][]float64
+	var applies, connects [3][]float64
 	for i := range b.pairs + 1 { // the first round is not counted: it fills caches and files
-		for k, s := range []*side{plain, secure} {
+		for k, s := range sides {
 			t, err := s.apply(true)
 			if err != nil {
 				return err
@@ -246,22 +286,23 @@ func (b *session) tlsSize(n int) (err error) {
 			}
 		}
 	}
-	for _, s := range []*side{plain, secure} {
+	for _, s := range sides {
 		if err := s.host.do("verify", nil, nil); err != nil {
 			return err
 		}
 	}
 	at := fmt.Sprintf("%d nodes", n)
-	b.add(figure{Section: "tls", Name: "apply, nodes not asked first, plain TCP, " + at, Unit: "s",
-		Samples: applies[0]})
-	b.add(figure{Section: "tls", Name: "apply, nodes not asked first, mutual TLS 1.3, " + at, Unit: "s",
-		Samples: applies[1]})
-	b.add(figure{Section: "tls", Name: "apply with mutual TLS over apply without, " + at, Unit: "×",
-		Samples: ratios(applies[1], applies[0])})
-	b.add(figure{Section: "tls", Name: "nodes that connect, plain TCP, " + at, Unit: "/s", Samples: connects[0]})
-	b.add(figure{Section: "tls", Name: "nodes that connect, mutual TLS 1.3, " + at, Unit: "/s", Samples: connects[1]})
-	b.add(figure{Section: "tls", Name: "time to connect with mutual TLS over that without, " + at, Unit: "×",
-		Samples: ratios(connects[0], connects[1])})
+	for k, how := range []string{"plain TCP", "mutual TLS 1.3", "mutual TLS 1.3 and proofs"} {
+		b.add(figure{Section: "tls", Name: "apply, nodes not asked first, " + how + ", " + at, Unit: "s",
+			Samples: applies[k]})
+		b.add(figure{Section: "tls", Name: "nodes that connect, " + how + ", " + at, Unit: "/s", Samples: connects[k]})
+	}
+	for k, what := range []string{"with mutual TLS over that without", "with proofs over that without"} {
+		b.add(figure{Section: "tls", Name: "time to apply " + what + ", " + at, Unit: "×",
+			Samples: ratios(applies[k+1], applies[k])})
+		b.add(figure{Section: "tls", Name: "time to connect " + what + ", " + at, Unit: "×",
+			Samples: ratios(connects[k], connects[k+1])})
+	}
 	return nil
 }
 
