@@ -140,3 +140,54 @@ func TestRestoredBackupRevokesAgain(t *testing.T) {
 		let("restored once more", "stays a", "back c") // it had joined: that it was revoked, the journal had forgotten
 	})
 }
+
+// TestRestoredBackupWithdrawsTokens: a token that was open when a backup was made, and used since, does not count once
+// more when that is restored, nor does any other of it. What has a certificate of the backup stays in.
+func TestRestoredBackupWithdrawsTokens(t *testing.T) {
+	inSeedUnit(t, func(t *testing.T, u *seedUnit) {
+		member := func(ev enrol.Event) error {
+			time.Sleep(time.Second) // of the bubble
+			return u.core.Enrolment(as(t.Context(), "tester"), ev)
+		}
+		join := func(node, token, key string) error {
+			return member(enrol.Join{Subject: "node/" + node, Hash: token, Key: key, Serial: "1" + key,
+				Expires: time.Now().Add(24 * time.Hour), CA: "ca"})
+		}
+		do := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		u.start()
+		do(member(enrol.Enrol{Subject: "node/n1", Hash: "a"}))
+		do(join("n1", "a", "k1"))
+		do(member(enrol.Enrol{Subject: "node/n1", Hash: "b"})) // for an exchange of hardware
+		do(member(enrol.Enrol{Subject: "node/n2", Hash: "c"}))
+		u.stop() // started again in between: that alone withdraws nothing
+		u.start()
+		var backup bytes.Buffer
+		do(u.core.Backup(t.Context(), &backup))
+		do(join("n2", "c", "k2"))
+		for _, restart := range []bool{false, true} {
+			u.stop()
+			if !restart {
+				do(os.WriteFile(filepath.Join(u.dir, "journal.db"), backup.Bytes(), 0o600))
+			}
+			u.start()
+			for node, token := range map[string]string{"n1": "b", "n2": "c"} {
+				err := join(node, token, "k3"+node)
+				if err == nil || !strings.Contains(err.Error(), "the token was withdrawn") {
+					t.Errorf("%s joins with the token of the backup: %v", node, err)
+				}
+			}
+			if err := u.core.Certified("node/n1", "1k1"); err != nil {
+				t.Errorf("a node of the backup is refused: %v", err)
+			}
+		}
+		do(member(enrol.Enrol{Subject: "node/n2", Hash: "d"}))
+		u.stop()
+		u.start()
+		do(join("n2", "d", "k4"))
+	})
+}

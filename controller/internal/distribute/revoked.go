@@ -35,8 +35,17 @@ func (c *Core) revived() (subjects []string) {
 }
 
 // revokeAgain has those revoked whom this journal lets in and the file of revocations does not: it was restored from
-// an older backup. Who has joined since is let in.
+// an older backup. Who has joined since is let in. The open tokens of an older journal are withdrawn: they may have
+// been used since.
 func (c *Core) revokeAgain() {
+	if c.older() {
+		for _, subject := range c.fleet.WithOpenToken(c.cfg.Now()) {
+			c.cfg.Log.Warn("a token was withdrawn: the journal is an older one, and it may have been used since",
+				zap.String("subject", subject))
+			c.step(fleet.Enrolment{Who: revoked.FileName, Event: enrol.WithdrawTokens{Subject: subject,
+				Reason: "made before this journal was restored"}})
+		}
+	}
 	for _, subject := range c.revived() {
 		c.cfg.Log.Warn("revoked again: the journal is older than that", zap.String("subject", subject))
 		c.step(fleet.Enrolment{Who: revoked.FileName, Event: enrol.Revoke{Subject: subject,
@@ -47,24 +56,38 @@ func (c *Core) revokeAgain() {
 	}
 }
 
+// older reports whether the journal on the disk is an older one than the file of revocations knows.
+func (c *Core) older() bool {
+	return c.revoked != nil && c.journal.Load().Last() < c.revoked.Newest()
+}
+
 // noteRevoked keeps what has just become durable of revocations beside the journal, before anybody is told of it.
 func (c *Core) noteRevoked(records []record.Record) {
 	if c.revoked == nil {
 		return
 	}
+	reached, joined := uint64(0), map[string]time.Time{}
 	for _, r := range records {
 		switch r.Type {
 		case record.Revoked:
 			c.keepRevoked(c.fleet.Revocations())
+		case record.Opened:
+			reached = r.Seq
 		case record.Joined:
-			d, err := record.Decode(r.Type, r.Data)
-			if joined, ok := d.(record.JoinedData); err == nil && ok {
-				err = c.revoked.Joined(joined.Subject, r.At)
-			}
-			if err != nil {
-				c.cfg.Log.Error("who has joined anew may count as revoked after the next start", zap.Error(err))
+			reached = r.Seq
+			if d, err := record.Decode(r.Type, r.Data); err == nil {
+				if one, ok := d.(record.JoinedData); ok {
+					joined[one.Subject] = r.At
+				}
 			}
 		}
+	}
+	if reached == 0 {
+		return
+	}
+	if err := c.revoked.Reached(reached, joined); err != nil {
+		c.cfg.Log.Error("a backup restored before the next start would let used tokens count once more",
+			zap.Error(err))
 	}
 }
 

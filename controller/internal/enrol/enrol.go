@@ -184,6 +184,8 @@ func (s *State) Decide(now time.Time, ev Event) Decision {
 		return s.certify(now, ev)
 	case Revoke:
 		return s.revoke(now, ev)
+	case WithdrawTokens:
+		return s.withdrawTokens(now, ev)
 	case Prove:
 		return s.prove(ev)
 	}

@@ -25,6 +25,8 @@ func Check(d record.Enrolment) error {
 		subject = d.Subject
 	case record.ProvesData:
 		subject = d.Subject
+	case record.TokenWithdrawnData:
+		subject = d.Subject
 	default: // JoinRefusedData: its subject is only a claim of the caller
 		return nil
 	}
@@ -71,6 +73,8 @@ func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
 		s.withdraw(sub)
 		s.drop(sub, func(Certificate) bool { return true }, "")
 		sub.Revoked, sub.RevokedBy = at, who
+	case record.TokenWithdrawnData:
+		s.withdraw(s.subject(d.Subject))
 	case record.ProvesData:
 		s.subject(d.Subject).Proves = at
 	}

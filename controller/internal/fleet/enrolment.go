@@ -90,6 +90,8 @@ func consequence(d record.Enrolment) (subject, cut string) {
 		return d.Subject, ""
 	case record.ProvesData:
 		return d.Subject, ""
+	case record.TokenWithdrawnData:
+		return d.Subject, ""
 	}
 	panic("fleet: unknown enrolment record")
 }
@@ -116,6 +118,9 @@ func (f *Fleet) Revocations() map[string]time.Time {
 	})
 	return all
 }
+
+// WithOpenToken returns, sorted, the subjects with which somebody can join.
+func (f *Fleet) WithOpenToken(now time.Time) []string { return f.enrolled.WithOpenToken(now) }
 
 // LetsIn reports whether a subject that was revoked at a time is let in all the same, and has not joined since.
 func (f *Fleet) LetsIn(subject string, revoked time.Time) bool {

@@ -175,6 +175,8 @@ func Decode(t Type, data []byte) (any, error) {
 		return parse[ProvesData](data)
 	case Forgotten:
 		return parse[ForgottenData](data)
+	case TokenWithdrawn:
+		return parse[TokenWithdrawnData](data)
 	}
 	return nil, nil
 }

@@ -50,6 +50,12 @@ type RevokedData struct {
 	Serials []string `json:"serials,omitempty"`
 }
 
+// TokenWithdrawnData says that the open tokens of a subject are withdrawn. Its certificates count as before.
+type TokenWithdrawnData struct {
+	Subject string `json:"subject"`
+	Reason  string `json:"reason,omitempty"`
+}
+
 // ProvesData says that a node has proved a message with its report key.
 type ProvesData struct {
 	Subject string `json:"subject"`
@@ -70,3 +76,6 @@ func (RenewedData) Type() Type     { return Renewed }     // Type is the type of
 func (RevokedData) Type() Type     { return Revoked }     // Type is the type of the record.
 func (JoinRefusedData) Type() Type { return JoinRefused } // Type is the type of the record.
 func (ProvesData) Type() Type      { return Proves }      // Type is the type of the record.
+
+// Type is the type of the record.
+func (TokenWithdrawnData) Type() Type { return TokenWithdrawn }

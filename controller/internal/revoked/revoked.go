@@ -1,5 +1,6 @@
-// Package revoked owns the file of who was revoked, beside the journal: a journal that is restored from an older backup
-// knows nothing of revocations since, and would let those nodes in again.
+// Package revoked owns the file of who was revoked, and of how far the journal has been, beside it: a journal that is
+// restored from an older backup knows nothing of revocations since, nor of tokens that were used, and would let those
+// nodes in again. A second such file stands beside that of the operators' tokens.
 //
 // It guarantees that what Note has returned for is on the disk, whole after any crash, and that a damaged file is an
 // error and never an empty list. It must not know what a revocation does. One goroutine owns a List.
@@ -7,12 +8,14 @@ package revoked
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,21 +23,26 @@ import (
 	"tandem.internal/shared/jointoken"
 )
 
-// FileName is the name of the file in the controller's state directory.
-const FileName = "revoked.txt"
+// The names of such files in the controller's state directory: of who has a certificate of the unit, and of operators'
+// tokens.
+const (
+	FileName   = "revoked.txt"
+	TokensFile = "revoked-tokens.txt"
+)
 
-// The file: this and the CRC-32 (IEEE) of what follows, in a line; then a line for each subject, sorted: when it was
-// revoked last (RFC 3339, UTC), a space, and its name, such as node/n1.
+// The file: this and the CRC-32 (IEEE) of what follows, in a line; "newest", a space, and how far the journal has been;
+// then a line for each subject, sorted: when it was revoked last (RFC 3339, UTC), a space, and its name: node/n1.
 const header = "revocations 1 "
 
 // maxFile is the size of the largest file that is read, in bytes.
 const maxFile = 64 << 20
 
-// List is who was revoked, and when last. Who has joined since is still on it.
+// List is who was revoked, and when last, and how far the journal has been. Who has joined since is still on it.
 type List struct {
-	path  string
-	steps durable.Steps
-	all   map[string]time.Time
+	path   string
+	steps  durable.Steps
+	all    map[string]time.Time
+	newest uint64
 }
 
 // Open reads the file at path; one that is not there is an empty list. steps is a fault seam, nil in production.
@@ -68,8 +76,16 @@ func (l *List) parse(text string) error {
 	}
 	for line := range strings.Lines(rest) {
 		at, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if at == "newest" {
+			n, err := strconv.ParseUint(name, 10, 64)
+			if err != nil {
+				return fmt.Errorf("%.80q is no number of a record", line)
+			}
+			l.newest = n
+			continue
+		}
 		t, err := time.Parse(time.RFC3339Nano, at)
-		if err != nil || !jointoken.ValidSubject(name) {
+		if err != nil || !jointoken.ValidSubject(name) && !isToken(name) {
 			return fmt.Errorf("%.80q is no time and identity", line)
 		}
 		l.all[name] = t
@@ -77,8 +93,22 @@ func (l *List) parse(text string) error {
 	return nil
 }
 
+// OfToken is the name under which a token of operators is noted, of the SHA-256 of its secret.
+func OfToken(hash [32]byte) string { return tokenPrefix + hex.EncodeToString(hash[:]) }
+
+const tokenPrefix = "token/"
+
+func isToken(name string) bool {
+	hash, ok := strings.CutPrefix(name, tokenPrefix)
+	b, err := hex.DecodeString(hash)
+	return ok && err == nil && len(b) == 32
+}
+
 // All returns when each was revoked last. It is a copy.
 func (l *List) All() map[string]time.Time { return maps.Clone(l.all) }
+
+// Newest is the number of a record that the journal has had; 0: none is known. A journal without it is an older one.
+func (l *List) Newest() uint64 { return l.newest }
 
 // Note adds who was revoked, and returns when that is on the disk. What is known already, or older, costs nothing.
 // After an error the list is as before.
@@ -89,25 +119,30 @@ func (l *List) Note(some map[string]time.Time) error {
 			next[name] = at
 		}
 	}
-	return l.write(next)
+	return l.write(next, l.newest)
 }
 
-// Joined has whoever joined at a time count as revoked before that: the clock may have been set back in between. It
-// returns when that is on the disk; after an error the list is as before.
-func (l *List) Joined(name string, at time.Time) error {
-	if revoked, ok := l.all[name]; !ok || revoked.Before(at) {
-		return nil
-	}
+// Reached says that the journal has the record of a number, whatever was said before, and who has joined, and when:
+// they count as revoked before that, if at all, since the clock may have been set back in between. It returns when
+// that is on the disk; after an error the list is as before.
+func (l *List) Reached(seq uint64, joined map[string]time.Time) error {
 	next := maps.Clone(l.all)
-	next[name] = at.UTC().Add(-1)
-	return l.write(next)
+	for name, at := range joined {
+		if revoked, ok := next[name]; ok && !revoked.Before(at) {
+			next[name] = at.UTC().Add(-1)
+		}
+	}
+	return l.write(next, seq)
 }
 
-func (l *List) write(next map[string]time.Time) error {
-	if maps.Equal(next, l.all) {
+func (l *List) write(next map[string]time.Time, newest uint64) error {
+	if maps.Equal(next, l.all) && newest == l.newest {
 		return nil
 	}
 	var lines bytes.Buffer
+	if newest > 0 {
+		fmt.Fprintf(&lines, "newest %d\n", newest)
+	}
 	for _, name := range slices.Sorted(maps.Keys(next)) {
 		fmt.Fprintf(&lines, "%s %s\n", next[name].Format(time.RFC3339Nano), name)
 	}
@@ -115,6 +150,6 @@ func (l *List) write(next map[string]time.Time) error {
 	if err := durable.WriteFile(l.path, data, 0o600, l.steps); err != nil {
 		return fmt.Errorf("revocations: %w", err)
 	}
-	l.all = next
+	l.all, l.newest = next, newest
 	return nil
 }

@@ -37,14 +37,19 @@ func TestNote(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, at := range map[string]time.Time{"node/n1": noon.Add(time.Hour), "node/n3": noon, "cloud/eu": noon} {
-		if err := l.Joined(name, at); err != nil { // for cloud/eu the clock was set back
-			t.Fatal(err)
-		}
+	joined := map[string]time.Time{"node/n1": noon.Add(time.Hour), "node/n3": noon, "cloud/eu": noon}
+	if err := l.Reached(7, joined); err != nil { // for cloud/eu the clock was set back
+		t.Fatal(err)
 	}
 	want := map[string]time.Time{"node/n1": noon.Add(time.Minute), "cloud/eu": noon.Add(-1)}
-	if got := open(t, path, nil).All(); !maps.EqualFunc(got, want, time.Time.Equal) {
-		t.Errorf("%v", got)
+	if again := open(t, path, nil); !maps.EqualFunc(again.All(), want, time.Time.Equal) || again.Newest() != 7 {
+		t.Errorf("%v, newest %d", again.All(), again.Newest())
+	}
+	if err := l.Reached(5, nil); err != nil { // a backup was restored, and is what counts now
+		t.Fatal(err)
+	}
+	if again := open(t, path, nil); len(again.All()) != 2 || again.Newest() != 5 {
+		t.Errorf("%v, newest %d", again.All(), again.Newest())
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v %v", info, err)

@@ -12,7 +12,8 @@ import (
 // Redeem makes the bearer's token, which has to be a link's, an ordinary one with another secret; name, role and end
 // stay. What was presented does not count any more: of two who present it, one gets the new secret and the other
 // ErrUnknown. Redeem calls note after all checks and before the new secret counts, and returns its error; every other
-// error is a *wire.Error. With an error nothing has changed.
+// error is a *wire.Error. With an error nothing has changed, except that after a failure of the
+// disk the link may not count any more when the controller starts again.
 func (s *Store) Redeem(ctx context.Context, b *Bearer, note func(Token) error) (Token, Secret, error) {
 	fail := func(err error) (Token, Secret, error) { return Token{}, Secret{}, err }
 	if !b.Once {
@@ -36,6 +37,9 @@ func (s *Store) Redeem(ctx context.Context, b *Bearer, note func(Token) error) (
 	next.revocations[t.Name] = newRevocation()
 	if err := note(*t); err != nil {
 		return fail(err)
+	}
+	if err := s.never(b.hash); err != nil { // first: the file never has both, and no link logs in twice
+		return fail(wire.New(wire.CodeStorage, "", "the link was not redeemed: "+err.Error()))
 	}
 	if err := s.write(next.set); err != nil { // if it goes well, what was revoked is out of the file, too
 		return fail(wire.New(wire.CodeStorage, "", "the link was not redeemed: "+err.Error()))

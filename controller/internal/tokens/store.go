@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"tandem.internal/controller/internal/revoked"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
 )
@@ -33,6 +36,7 @@ type Config struct {
 // change.
 type Store struct {
 	cfg     Config
+	revoked *revoked.List // what was revoked or redeemed, whatever the file says; used under the lock
 	changes chan struct{} // lock for changes, full while it is held; a channel, so that lock can obey a context
 	current atomic.Pointer[state]
 }
@@ -72,7 +76,11 @@ func Open(cfg Config) (*Store, error) {
 	if err := durable.Clean(cfg.Path); err != nil {
 		return nil, fmt.Errorf("tokens: %w", err)
 	}
-	s := &Store{cfg: cfg, changes: make(chan struct{}, 1)}
+	gone, err := revoked.Open(filepath.Join(filepath.Dir(cfg.Path), revoked.TokensFile), cfg.Steps)
+	if err != nil {
+		return nil, fmt.Errorf("tokens: %w", err)
+	}
+	s := &Store{cfg: cfg, revoked: gone, changes: make(chan struct{}, 1)}
 	st := &state{revocations: map[string]revocation{}}
 	data, err := os.ReadFile(cfg.Path)
 	switch {
@@ -91,6 +99,8 @@ func Open(cfg Config) (*Store, error) {
 			return fail(fmt.Errorf("%w; restore it from a backup, or remove it and make new tokens", err))
 		}
 	}
+	all := gone.All()
+	st.set = slices.DeleteFunc(st.set, func(t Token) bool { _, is := all[revoked.OfToken(t.Hash)]; return is })
 	for _, t := range st.set {
 		st.revocations[t.Name] = newRevocation()
 	}
@@ -219,7 +229,7 @@ func (s *Store) Revoke(ctx context.Context, name string) (Token, error) {
 	if r, ok := old.revocations[name]; ok {
 		r.revoke(ErrRevoked)
 	}
-	if err := s.write(next.set); err != nil {
+	if err := errors.Join(s.write(next.set), s.never(t.Hash)); err != nil {
 		return t, wire.New(wire.CodeStorage, "", "the token does not count any more, but the disk did not take that: "+
 			"it would count again after a restart. Make room and revoke it again ("+err.Error()+")")
 	}
@@ -229,6 +239,11 @@ func (s *Store) Revoke(ctx context.Context, name string) (Token, error) {
 
 func (s *Store) write(set Set) error {
 	return durable.WriteFile(s.cfg.Path, set.Encode(), 0o600, s.cfg.Steps)
+}
+
+// never has a secret not count after a start either, although the file of an older backup may have it.
+func (s *Store) never(h Hash) error {
+	return s.revoked.Note(map[string]time.Time{revoked.OfToken(h): s.cfg.Now()})
 }
 
 // lock begins a change of the tokens. It waits for another change, until ctx ends.

@@ -196,6 +196,49 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestOlderFile: what was revoked or redeemed since a copy of the file was made does not count when that is put back.
+func TestOlderFile(t *testing.T) {
+	cfg := Config{Path: filepath.Join(t.TempDir(), FileName)}
+	s := open(t, cfg)
+	ann, bob := create(t, s, "ann", Admin, 0), create(t, s, "bob", View, 0)
+	_, link, err := s.Create(t.Context(), "wall", View, 0, true, "", noted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older, err := os.ReadFile(cfg.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Revoke(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	wall, err := s.Who(link.Text())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Redeem(t.Context(), wall, noted); err != nil {
+		t.Fatal(err)
+	}
+	again := create(t, s, "ann", View, 0)
+	if back := open(t, cfg); len(back.List()) != 3 {
+		t.Errorf("with the newest file: %v", back.List())
+	} else if _, err := back.Who(again); err != nil {
+		t.Errorf("a new token of a name that was revoked: %v", err)
+	}
+	if err := os.WriteFile(cfg.Path, older, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	back := open(t, cfg)
+	for what, text := range map[string]string{"revoked": ann, "redeemed": link.Text()} {
+		if _, err := back.Who(text); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := back.Who(bob); err != nil || len(back.List()) != 1 {
+		t.Errorf("%v %v", err, back.List())
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), FileName)
 	set, _ := sample("ann")

@@ -3,8 +3,8 @@
 //
 // It guarantees that a token's text is available once, when it is made; that the duration of a
 // comparison reveals nothing; that a token is valid only after it is on the disk, and is invalid from
-// the moment at which it is revoked, in requests in progress as well; and that the file is whole after
-// any crash. It must not know HTTP, or the unit.
+// the moment at which it is revoked, in requests in progress as well, also if an older file is put back; and that the
+// file is whole after any crash. It must not know HTTP, or the unit.
 //
 // Secret, Set and the file's format are pure; Store adds the file. ADR 014 says why there is a file
 // beside the journal.

@@ -238,6 +238,10 @@ func (s say) identity(t record.Type, e view.Entry) (string, bool) {
 		})
 	case record.Revoked:
 		return read(e.Data, func(d record.RevokedData) string { return term.Remark(d.Subject, d.Reason) })
+	case record.TokenWithdrawn:
+		return read(e.Data, func(d record.TokenWithdrawnData) string {
+			return term.Remark("nobody joins with the token of "+d.Subject, d.Reason)
+		})
 	case record.Forgotten:
 		return read(e.Data, func(d record.ForgottenData) string {
 			return term.Remark("no node of the unit any more", d.Reason)
