@@ -104,7 +104,7 @@ func bench(args []string) error {
 	flags.DurationVar(&b.idle, "idle", 2*time.Minute, "how long the controller is left alone in shipped")
 	flags.DurationVar(&b.watch, "watch", 3*time.Minute, "how long the agent is watched in idle")
 	flags.IntVar(&b.pairs, "pairs", 15, "times that floor and product are measured in turn")
-	flags.StringVar(&b.profile, "profile", "", "directory for profiles of the product in apply, storm and memory")
+	flags.StringVar(&b.profile, "profile", "", "directory for profiles of the product in apply, tls, storm and memory")
 	flags.StringVar(&b.etcd, "etcd", "", "program to measure in etcd (default: one as new as the client here is built)")
 	flags.StringVar(&b.root, "root", ".", "the source tree")
 	path := flags.String("json", "", "file to write the figures to")

@@ -286,7 +286,13 @@ func (b *session) tlsSize(n int) (err error) {
 			}
 		}
 	}
-	for _, s := range sides {
+	for k, s := range sides {
+		if b.profile != "" {
+			if err := s.profileApplies(b.profile, fmt.Sprintf("tls-%s-%d", []string{"plain", "mutual", "proofs"}[k], n),
+				b.pairs); err != nil {
+				return err
+			}
+		}
 		if err := s.host.do("verify", nil, nil); err != nil {
 			return err
 		}
@@ -304,6 +310,19 @@ func (b *session) tlsSize(n int) (err error) {
 			Samples: ratios(connects[k], connects[k+1])})
 	}
 	return nil
+}
+
+// profileApplies writes the profiles of a number of applies.
+func (s *side) profileApplies(dir, name string, count int) error {
+	if err := s.startProfiles(dir, name); err != nil {
+		return err
+	}
+	for range count {
+		if _, err := s.apply(true); err != nil {
+			return err
+		}
+	}
+	return s.stopProfiles()
 }
 
 // reconnect breaks every connection, connects all nodes again and returns the seconds until each has
