@@ -362,6 +362,21 @@ func (a *App) brokerTLS() (*tls.Config, error) {
 			c.Trust(conf.RootCAs)
 		}
 		conf.Time, conf.GetClientCertificate = c.Now, c.Client().Certificate
+		conf.VerifyConnection = func(state tls.ConnectionState) error { return a.trust.access.broker(&state) }
 	}
 	return conf, nil
+}
+
+// broker returns why a broker with a certificate of this unit is not believed; nil: it is, or TLS has verified it by
+// another CA.
+func (x *access) broker(state *tls.ConnectionState) error {
+	p, err := x.ca.PeerOf(state)
+	if err != nil || !strings.HasPrefix(p.Subject, jointoken.BrokerRole+"/") {
+		return nil //nolint:nilerr // it names no broker of this unit
+	}
+	if x.core.Certified(p.Subject, p.Serial) != nil {
+		return fmt.Errorf("its certificate, of %s, was revoked or replaced; make one with: "+
+			"tandem identity certify %[1]s", p.Subject)
+	}
+	return nil
 }

@@ -44,6 +44,7 @@ type (
 	RevokeIn     = op.RevokeIn
 	Forget       = op.Forget
 	CertifyIn    = op.CertifyIn
+	Disown       = op.Disown
 	RotateKey    = op.RotateKey
 	RetireKey    = op.RetireKey
 	NodeHealth   = view.NodeHealth

@@ -6,8 +6,10 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net"
 	"path"
+	"strings"
 	"testing"
 
 	"tandem.internal/broker/server"
@@ -86,4 +88,32 @@ func TestBrokerOfTheSite(t *testing.T) {
 	}
 	defer r.Run("n1", a.Run)()
 	r.Online("n1", true)
+}
+
+// TestRevokedBroker: the controller does not speak to a broker whose certificate was revoked.
+func TestRevokedBroker(t *testing.T) {
+	r := NewRig(t)
+	_, again := site(t, r)
+	until := func(what string, good func(up bool, why string) bool) {
+		r.Until(what, func() string {
+			s, err := r.App.Unit().Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !good(s.Broker.Up, s.Broker.Error) {
+				return fmt.Sprintf("up %v, error %q", s.Broker.Up, s.Broker.Error)
+			}
+			return ""
+		})
+	}
+	until("the controller reaches its broker", func(up bool, _ string) bool { return up })
+	disown := controller.Disown{Identity: "broker/b1"}
+	if _, err := r.App.Unit().Disown(controller.As(t.Context(), "ann"), disown); err != nil {
+		t.Fatal(err)
+	}
+	r.Stop()
+	r.Start(again)
+	until("the controller refuses it", func(up bool, why string) bool {
+		return !up && strings.Contains(why, "its certificate, of broker/b1, was revoked")
+	})
 }

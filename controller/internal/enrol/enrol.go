@@ -287,7 +287,7 @@ func (s *State) renew(now time.Time, ev Renew) Decision {
 		Expires: ev.Expires, CA: ev.CA, From: ev.From}}
 }
 
-// certify judges an administrator's order. It replaces the subject's certificates, as a join does.
+// certify judges an administrator's order. It replaces the subject's certificates, as a join does; see replacedBy.
 func (s *State) certify(now time.Time, ev Certify) Decision {
 	if !jointoken.ValidSubject(ev.Subject) {
 		return refuse(wire.CodeInvalidArgument, "%.80q is not an identity", ev.Subject)
@@ -300,8 +300,20 @@ func (s *State) certify(now time.Time, ev Certify) Decision {
 		return Decision{Err: err}
 	}
 	return Decision{Record: record.JoinedData{Subject: ev.Subject, Serial: ev.Serial, Key: ev.Key,
-		Expires: ev.Expires, CA: ev.CA, Replaced: sub.serials()}}
+		Expires: ev.Expires, CA: ev.CA, Replaced: replacedBy(ev.Subject, sub)}}
 }
+
+// replacedBy returns the serials that do not count any more when a subject is certified. A broker's newest one goes
+// on counting: it serves until somebody has installed the next.
+func replacedBy(subject string, sub *Subject) []string {
+	all := sub.serials()
+	if isBroker(subject) {
+		all = all[:max(0, len(all)-1)]
+	}
+	return all
+}
+
+func isBroker(subject string) bool { return strings.HasPrefix(subject, jointoken.BrokerRole+"/") }
 
 func (s *State) revoke(now time.Time, ev Revoke) Decision {
 	if !jointoken.ValidSubject(ev.Subject) {

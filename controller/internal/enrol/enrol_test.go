@@ -221,6 +221,25 @@ func TestCertify(t *testing.T) {
 	r.counts("cloud/eu")
 }
 
+// TestCertifyBroker: a broker's certificate counts until the next but one is made, or until it is revoked.
+func TestCertifyBroker(t *testing.T) {
+	r := newRig(t)
+	c := Certify{Subject: "broker/b1", Key: "k1", Serial: "s1", Expires: day.AddDate(0, 3, 0), CA: "ca", Who: "ann"}
+	for _, step := range []struct {
+		serial string
+		want   []string
+	}{{"s1", []string{"s1"}}, {"s2", []string{"s1", "s2"}}, {"s3", []string{"s2", "s3"}}} {
+		c.Key, c.Serial = "k"+step.serial, step.serial
+		r.want(step.serial, r.do("ann", c), "")
+		r.counts("broker/b1", step.want...)
+	}
+	r.want("revoke", r.do("ann", Revoke{Subject: "broker/b1"}), "")
+	r.counts("broker/b1")
+	c.Key, c.Serial = "k4", "s4"
+	r.want("after that", r.do("ann", c), "")
+	r.counts("broker/b1", "s4")
+}
+
 func TestArguments(t *testing.T) {
 	r := newRig(t)
 	r.want("no identity", r.do("ann", Enrol{Subject: "n1", Hash: "h"}), wire.CodeInvalidArgument)

@@ -60,7 +60,11 @@ func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
 				t.State, t.Key, sub.Type = Used, d.Key, t.Type
 			}
 		}
-		s.drop(sub, func(c Certificate) bool { return true }, d.Key)
+		gone := sub.serials()
+		if isBroker(d.Subject) {
+			gone = d.Replaced
+		}
+		s.drop(sub, func(c Certificate) bool { return slices.Contains(gone, c.Serial) }, d.Key)
 		s.add(sub, Certificate{Serial: d.Serial, Key: d.Key, Issued: at, Expires: d.Expires.UTC()})
 		sub.Joined, sub.Revoked, sub.RevokedBy, sub.Proves, s.ca = at, time.Time{}, "", time.Time{}, d.CA
 	case record.RenewedData:

@@ -29,7 +29,8 @@ var (
 	})
 	CertifyIdentity = define(Op[CertifyIn, view.Certificate]{
 		Name: "identity.certify", Route: "POST /v1/identities/certify", Role: Admin,
-		About: "Certifies the key of somebody who is not a node. What it had before does not count any more.",
+		About: "Certifies the key of somebody who is not a node. What it had before does not count any more; " +
+			"of a broker, the newest goes on counting.",
 	})
 	RevokeIdentity = define(Op[Disown, Disown]{
 		Name: "identity.revoke", Route: "POST /v1/identities/revoke", Role: Admin,
