@@ -1,7 +1,7 @@
 # Tandem. `make up` shows it, `make test` proves it, `make help` lists the rest.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
-MODULES := shared broker controller nodeagent testenv
+MODULES := shared broker controller nodeagent nodeagent/key testenv
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X tandem.internal/shared/settings.Version=$(VERSION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -27,8 +27,9 @@ help: ## this list
 up: build ## build and run a unit of three nodes on this machine until Ctrl-C
 	@deploy/demo/up
 
-build: agent ## the four binaries, in bin/; BIN=DIR says where else
-	@for b in controller/cmd/tandem-controller controller/cmd/tandem broker/cmd/tandem-broker; do \
+build: agent ## the five binaries, in bin/; BIN=DIR says where else
+	@for b in controller/cmd/tandem-controller controller/cmd/tandem broker/cmd/tandem-broker \
+		nodeagent/key/cmd/tandem-key; do \
 		$(BUILD) -o $(BIN)/$$(basename $$b) ./$$b; done
 
 # Without inlining (-l), HTTP/2 and gaps between functions the agent takes less of the node's disk and memory, and no time that anybody

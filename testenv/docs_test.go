@@ -195,14 +195,15 @@ var flagInCode = regexp.MustCompile("`(--[a-z][a-z-]+)")
 func TestFlagsInDocumentsExist(t *testing.T) {
 	dir := t.TempDir()
 	var help bytes.Buffer
-	for _, module := range []string{"controller", "nodeagent", "broker"} {
+	for _, module := range []string{"controller", "nodeagent", "nodeagent/key", "broker"} {
 		build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "./cmd/...")
 		build.Dir = "../" + module
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	for _, args := range [][]string{{"tandem-controller"}, {"tandem-node"}, {"tandem-broker"}, {"tandem"},
+	for _, args := range [][]string{{"tandem-controller"}, {"tandem-node"}, {"tandem-key"}, {"tandem-broker"},
+		{"tandem"},
 		{"tandem", "config", "apply"},
 		{"tandem", "config", "rollback"}, {"tandem", "config", "check"}, {"tandem", "config", "resolve"},
 		{"tandem", "events"}, {"tandem", "nodes"}, {"tandem", "node", "forget"}, {"tandem", "journal", "verify"}} {

@@ -24,6 +24,7 @@ require (
 	go.uber.org/zap v1.28.0
 	golang.org/x/sys v0.49.0
 	tandem.internal/nodeagent v0.0.0
+	tandem.internal/nodeagent/key v0.0.0
 )
 
 require (
@@ -144,6 +145,8 @@ require (
 )
 
 replace tandem.internal/nodeagent => ../nodeagent
+
+replace tandem.internal/nodeagent/key => ../nodeagent/key
 
 replace google.golang.org/genproto => google.golang.org/genproto v0.0.0-20240401170217-c3f982113cda
 

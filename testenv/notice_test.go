@@ -40,6 +40,11 @@ func linkedModules(t *testing.T) map[string]*linked {
 	if err != nil {
 		t.Fatal(err)
 	}
+	more, err := filepath.Glob("../*/*/cmd/*") // of modules below others
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs = append(programs, more...)
 	for i, p := range programs {
 		programs[i] = root + filepath.ToSlash(strings.TrimPrefix(p, "../"))
 	}

@@ -38,6 +38,7 @@ type Config struct {
 	Broker     string `name:"broker"`
 	Password   string `name:"password" secret:"true"`
 	Controller string `name:"controller"`
+	Key        string `name:"key"`
 	StateDir   string `name:"state-dir" default:"/var/lib/tandem-node"`
 
 	OnApply        string        `name:"on-apply"`

@@ -3,6 +3,9 @@ package app
 // Help describes the settings.
 func (*Config) Help() map[string]string { return configHelp }
 
+const keyHelp = "program that holds this node's private key as another user, unix:/PATH, the socket of tandem-key; " +
+	"empty: the key is in the state directory"
+
 // configHelp are the texts of --help, by the name of the setting.
 var configHelp = map[string]string{
 	"unit": "unit that this node belongs to (required, unless it has joined one)",
@@ -13,6 +16,7 @@ var configHelp = map[string]string{
 	"password": "password at the broker; the user name is node/ID",
 	"controller": "the controller's join door, https://HOST:PORT, if it is not where this node has " +
 		"joined any more: certificates are renewed there",
+	"key":       keyHelp + "; a key that is still in the state directory moves there",
 	"state-dir": "directory for config.json and the agent's own state; made if missing",
 	"on-apply": "command to run when config.json has changed: words separated by white space, no shell " +
 		"and no quoting. It finds TANDEM_MODE (apply, try, rollback, repair), TANDEM_CONFIG_FILE, TANDEM_VERSION " +

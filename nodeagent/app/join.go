@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/identity"
+	"tandem.internal/nodeagent/internal/signer"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/jointoken"
@@ -24,6 +25,7 @@ type JoinConfig struct {
 	Controller string `name:"controller"`
 	Token      string `name:"token" secret:"true" flag:"stdin"`
 	Unit       string `name:"unit"`
+	Key        string `name:"key"`
 	StateDir   string `name:"state-dir" default:"/var/lib/tandem-node"`
 }
 
@@ -33,6 +35,7 @@ func (*JoinConfig) Help() map[string]string {
 		"controller": "the controller's join door, https://HOST:PORT, as tandem node enroll prints it (required)",
 		"token":      "the token that tandem node enroll has made (required), on standard input: give - here",
 		"unit":       "unit that the controller has to be of; empty: any",
+		"key":        keyHelp + ". The agent needs the same setting",
 		"state-dir":  "state directory of the agent; made if missing",
 	}
 }
@@ -92,8 +95,12 @@ func Join(ctx context.Context, cfg JoinConfig, deps JoinDeps) (Joined, error) {
 		return Joined{}, &UsageError{"state-dir", err.Error()}
 	}
 	dir = filepath.Join(dir, IdentityDir)
+	program, err := keyProgram(cfg.Key)
+	if err != nil {
+		return Joined{}, err
+	}
 	id, err := identity.Join(ctx, identity.JoinConfig{
-		Dir: dir, Controller: cfg.Controller, Token: token, Unit: cfg.Unit,
+		Dir: dir, Controller: cfg.Controller, Token: token, Unit: cfg.Unit, Program: program,
 		Now: deps.Now, Dial: deps.Dial, Steps: deps.Steps})
 	if err != nil {
 		return Joined{}, err
@@ -101,11 +108,27 @@ func Join(ctx context.Context, cfg JoinConfig, deps JoinDeps) (Joined, error) {
 	return Joined{Unit: id.Unit, Node: id.Node, Expires: id.Expires(), Dir: dir}, nil
 }
 
+// keyProgram reads the setting key; nil if it is empty. The error is a *UsageError.
+func keyProgram(setting string) (*signer.Client, error) {
+	if setting == "" {
+		return nil, nil
+	}
+	c, err := signer.Open(setting)
+	if err != nil {
+		return nil, &UsageError{"key", err.Error()}
+	}
+	return c, nil
+}
+
 // identify completes the configuration of a node that has joined a unit: the names of unit and node, and the
 // broker's URL. Another unit or node in the configuration is a *UsageError; another broker is not.
 func (a *Agent) identify(dir string) error {
 	dir = filepath.Join(dir, IdentityDir)
-	k, err := identity.NewRenewer(identity.RenewerConfig{Dir: dir, Controller: a.cfg.Controller,
+	program, err := keyProgram(a.cfg.Key)
+	if err != nil {
+		return err
+	}
+	k, err := identity.NewRenewer(identity.RenewerConfig{Dir: dir, Controller: a.cfg.Controller, Program: program,
 		Now: a.deps.Now, Log: a.deps.Log, Dial: a.deps.Dial, Steps: a.deps.Steps,
 		OnEvent: func(ev identity.Event) { ears{a}.tell(ev) },
 		OnKeys:  func(k identity.Keys) { ears{a}.tell(k) },

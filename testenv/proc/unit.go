@@ -28,7 +28,7 @@ var bin struct {
 	err error
 }
 
-// Main builds the four programs, runs the tests and removes the programs again; a test package's
+// Main builds the programs, runs the tests and removes the programs again; a test package's
 // TestMain exits with what it returns.
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "tandem-proc-")
@@ -37,7 +37,7 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	for _, module := range []string{"controller", "nodeagent", "broker"} {
+	for _, module := range []string{"controller", "nodeagent", "nodeagent/key", "broker"} {
 		build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "./cmd/...")
 		build.Dir = filepath.Join("..", "..", module)
 		if out, err := build.CombinedOutput(); err != nil {
@@ -48,7 +48,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Binary is the path of one of the four programs.
+// Binary is the path of one of the programs.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
 	if bin.err != nil {

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(proc.Main(m)) }
 
-var programs = []string{"tandem-controller", "tandem-node", "tandem-broker"}
+var programs = []string{"tandem-controller", "tandem-node", "tandem-key", "tandem-broker"}
 
 // exposure is the highest grade of `systemd-analyze security` that passes, in tenths: 1.5 of 10.
 const exposure = "15"
@@ -104,6 +104,9 @@ func TestUnits(t *testing.T) {
 			_, text := source(t, name+".service")
 			s := settings(t, text)
 			for key, want := range demanded {
+				if name == "tandem-key" && key == "RestrictAddressFamilies" {
+					want = "AF_UNIX"
+				}
 				if got := s[key]; len(got) != 1 || got[0] != want {
 					t.Errorf("%s is %q, want %q", key, got, want)
 				}
@@ -207,6 +210,34 @@ func TestAgent(t *testing.T) {
 	}
 }
 
+// TestKeyUnit: the key program is another user than the agent, knows users and processes by their own numbers, and
+// refuses the control group of workloads.
+func TestKeyUnit(t *testing.T) {
+	_, text := source(t, "tandem-key.service")
+	s := settings(t, text)
+	_, text = source(t, "tandem-node.service")
+	agent := settings(t, text)
+	_, text = source(t, "tandem-workloads.service")
+	w := settings(t, text)
+	for _, who := range []string{"User", "Group"} {
+		if s[who] == nil || s[who][0] == agent[who][0] {
+			t.Errorf("%s is %q, as the agent's", who, s[who])
+		}
+	}
+	if s["PrivateUsers"] != nil || s["ProtectProc"][0] != "default" || s["StateDirectoryMode"][0] != "0700" {
+		t.Errorf("PrivateUsers %q, ProtectProc %q, StateDirectoryMode %q", s["PrivateUsers"], s["ProtectProc"],
+			s["StateDirectoryMode"])
+	}
+	want := "--refuse-group /" + w["Slice"][0] + "/tandem-workloads.service"
+	if start := s["ExecStart"][0]; !strings.HasSuffix(start, want) {
+		t.Errorf("ExecStart is %q, want %q", start, want)
+	}
+	o := proc.Run(t, t.TempDir(), nil, proc.Binary(t, "tandem-key"), "--print-config")
+	if got, _ := effective(o.Out, "agent"); got != agent["User"][0] {
+		t.Errorf("it answers user %q, and the agent's is %q", got, agent["User"])
+	}
+}
+
 // TestPrograms: each program takes the command line of its unit together with the example
 // configuration, and then keeps its files where the unit lets it write.
 func TestPrograms(t *testing.T) {
@@ -252,6 +283,7 @@ func TestPrograms(t *testing.T) {
 			}
 			for setting, under := range map[string][]string{
 				"state-dir": prefixed("/var/lib/", s["StateDirectory"]),
+				"dir":       prefixed("/var/lib/", s["StateDirectory"]),
 				"socket":    prefixed("/run/", s["RuntimeDirectory"]),
 			} {
 				if value, ok := effective(o.Out, setting); ok &&

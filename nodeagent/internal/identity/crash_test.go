@@ -58,7 +58,7 @@ func TestCrashWhileJoining(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			after, err := Load(cfg.Dir)
+			after, err := Load(cfg.Dir, nil)
 			switch {
 			case err != nil && (rejoin || !errors.Is(err, ErrNone)):
 				t.Fatalf("crash at step %d: %v", n, err)

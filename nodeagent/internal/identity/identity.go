@@ -2,21 +2,17 @@
 // unit's CA made for it, that CA, the unit's signing keys, and where the broker is. It joins the
 // unit with a token, renews the certificate by itself, and gives TLS what it needs.
 //
-// The key is made here and never leaves the node. All of an identity is one file, mode 0600, that
+// The key is made here and never leaves the node. It is in the file, or a key program has it, which signs for the
+// agent (package signer). All else of an identity is one file, mode 0600, that
 // is replaced as a whole: a crash at any moment leaves the old identity or the new one. Nobody is
 // trusted but the CA whose fingerprint the token named, neither the system's authorities nor
 // addresses or names on the way. It must not know what travels on the connections.
 package identity
 
 import (
-	"bytes"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,6 +24,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/nodeagent/internal/signer"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/seal"
@@ -77,24 +74,28 @@ type saved struct {
 	Node        string             `json:"node"`
 	Controller  string             `json:"controller"`
 	Join        string             `json:"join"`
-	Key         []byte             `json:"key"`         // PKCS #8
-	Certificate []byte             `json:"certificate"` // DER
-	CA          []byte             `json:"ca"`          // DER
+	Key         []byte             `json:"key,omitzero"` // PKCS #8; none: the key program has it
+	Certificate []byte             `json:"certificate"`  // DER
+	CA          []byte             `json:"ca"`           // DER
 	UnitKeys    []wire.Key         `json:"unitKeys"`
 	KeysRev     uint64             `json:"keysRev,omitzero"`
 	Floor       jointoken.Floor    `json:"floor,omitzero"`
 	Brokers     []jointoken.Broker `json:"brokers"`
 }
 
-// version of the file. History: 2 has keysRev and floor.
-const version = 2
+// version of the file. History: 2 has keysRev and floor; 3 has no key.
+const (
+	version        = 2
+	versionOutside = 3 // the key program has the key
+)
 
 // ErrNone says that the node has not joined.
 var ErrNone = errors.New("this node has not joined a unit")
 
-// Load reads the identity in dir. The error is ErrNone, or one that a person can act on. An
-// expired certificate is no error: renewing it may still help, and reporting needs a name.
-func Load(dir string) (*Identity, error) {
+// Load reads the identity in dir. program is the key program, nil if there is none; it is not asked. The error is
+// ErrNone, or one that a person can act on. An expired certificate is no error: renewing it may still help, and
+// reporting needs a name.
+func Load(dir string, program *signer.Client) (*Identity, error) {
 	path := filepath.Join(dir, File)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -110,10 +111,13 @@ func Load(dir string) (*Identity, error) {
 		return nil, fmt.Errorf("identity: %s cannot be read (%s); join again with a new token", path,
 			wire.AsError(err).Code)
 	}
-	if s.V != version && s.V != 1 {
-		return nil, fmt.Errorf("identity: %s has format %d, this program knows %d", path, s.V, version)
+	if s.V < 1 || s.V > versionOutside {
+		return nil, fmt.Errorf("identity: %s has format %d, this program knows %d", path, s.V, versionOutside)
 	}
-	key, err := parseKey(s.Key)
+	if s.V == versionOutside && program == nil {
+		return nil, fmt.Errorf("identity: the key for %s is with a key program: say with --key where it is", path)
+	}
+	key, err := s.signer(program)
 	if err != nil {
 		return nil, fmt.Errorf("identity: %s: %w; join again with a new token", path, err)
 	}
@@ -127,16 +131,37 @@ func Load(dir string) (*Identity, error) {
 	return id, nil
 }
 
+// signer is the key of a saved identity.
+func (s *saved) signer(program *signer.Client) (crypto.Signer, error) {
+	if s.V != versionOutside {
+		return parseKey(s.Key)
+	}
+	leaf, err := x509.ParseCertificate(s.Certificate)
+	if err != nil {
+		return nil, errors.New("the node's certificate cannot be read")
+	}
+	return program.Key(leaf.PublicKey)
+}
+
+// outside reports whether a key program has the key.
+func (id *Identity) outside() bool {
+	_, ok := id.cert.PrivateKey.(*signer.Key)
+	return ok
+}
+
 // save replaces the identity in dir.
 func (id *Identity) save(dir string, steps durable.Steps) error {
-	key, err := x509.MarshalPKCS8PrivateKey(id.cert.PrivateKey)
-	if err != nil {
-		return fmt.Errorf("identity: %w", err)
-	}
-	data, err := json.Marshal(&saved{V: version, Unit: id.Unit, Node: id.Node, Controller: id.Controller, Join: id.join,
-		Key:         key,
+	s := saved{V: versionOutside, Unit: id.Unit, Node: id.Node, Controller: id.Controller, Join: id.join,
 		Certificate: id.cert.Leaf.Raw, CA: id.ca.Raw, UnitKeys: id.UnitKeys, KeysRev: id.KeysRev, Floor: id.Floor,
-		Brokers: id.Brokers}, json.Deterministic(true))
+		Brokers: id.Brokers}
+	if !id.outside() {
+		var err error
+		if s.Key, err = x509.MarshalPKCS8PrivateKey(id.cert.PrivateKey); err != nil {
+			return fmt.Errorf("identity: %w", err)
+		}
+		s.V = version
+	}
+	data, err := json.Marshal(&s, json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("identity: %w", err)
 	}
@@ -184,76 +209,6 @@ func admitted(a *jointoken.Admission, key crypto.Signer, fp jointoken.Fingerprin
 	return &Identity{Unit: a.Unit, Node: a.Node, Brokers: a.Brokers, UnitKeys: a.UnitKeys, KeysRev: a.KeysRev,
 		Floor: a.Floor, ca: ca,
 		cert: tls.Certificate{Certificate: [][]byte{a.Certificate}, PrivateKey: key, Leaf: leaf}}, nil
-}
-
-// newKey makes a key.
-func newKey() (crypto.Signer, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
-	}
-	return key, nil
-}
-
-func parseKey(der []byte) (crypto.Signer, error) {
-	key, err := x509.ParsePKCS8PrivateKey(der)
-	if err != nil {
-		return nil, errors.New("the key cannot be read")
-	}
-	signer, ok := key.(crypto.Signer)
-	if !ok {
-		return nil, errors.New("the key cannot sign")
-	}
-	return signer, nil
-}
-
-// request is what a key is certified with.
-func request(node string, key crypto.Signer) ([]byte, error) {
-	csr, err := x509.CreateCertificateRequest(rand.Reader,
-		&x509.CertificateRequest{Subject: pkix.Name{CommonName: node}}, key)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate request: %w", err)
-	}
-	return csr, nil
-}
-
-// pending is a key that a controller may already have certified for a token.
-type pending struct {
-	Token string `json:"token"` // hash of its secret
-	Key   []byte `json:"key"`   // PKCS #8
-}
-
-// pendingKey returns the key to join with: the one of an earlier attempt with the same token, or a
-// new one that is durable before anybody hears of it. So an answer that was lost, on the way or by
-// a crash, can be asked for again.
-func pendingKey(dir string, t jointoken.Token, steps durable.Steps) (crypto.Signer, error) {
-	path := filepath.Join(dir, pendingFile)
-	var p pending
-	if data, err := os.ReadFile(path); err == nil {
-		if json.Unmarshal(bytes.TrimSpace(data), &p) == nil && p.Token == t.Secret.Hash() {
-			if key, err := parseKey(p.Key); err == nil {
-				return key, nil
-			}
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("identity: %w", err)
-	}
-	key, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	p = pending{Token: t.Secret.Hash()}
-	if p.Key, err = x509.MarshalPKCS8PrivateKey(key); err != nil {
-		return nil, fmt.Errorf("identity: %w", err)
-	}
-	data, err := json.Marshal(&p)
-	if err != nil {
-		return nil, fmt.Errorf("identity: %w", err)
-	}
-	if err := durable.WriteFile(path, data, 0o600, steps); err != nil {
-		return nil, fmt.Errorf("identity: %w", err)
-	}
-	return key, nil
 }
 
 // prepare makes the directory and removes what a crash left.

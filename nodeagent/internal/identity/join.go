@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/nodeagent/internal/signer"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/wire"
@@ -31,7 +32,8 @@ type JoinConfig struct {
 	Dir        string // of the identity; made if missing
 	Controller string // URL of the join door, https://HOST:PORT
 	Token      jointoken.Token
-	Unit       string // the unit to join; "": the one that answers
+	Unit       string         // the unit to join; "": the one that answers
+	Program    *signer.Client // has the key; nil: it is in the identity
 
 	Now   func() time.Time // nil: time.Now
 	Dial  DialFunc         // nil: the network
@@ -52,11 +54,7 @@ func Join(ctx context.Context, cfg JoinConfig) (*Identity, error) {
 	if err := prepare(cfg.Dir); err != nil {
 		return nil, err
 	}
-	key, err := pendingKey(cfg.Dir, cfg.Token, cfg.Steps)
-	if err != nil {
-		return nil, err
-	}
-	csr, err := request(cfg.Token.Node, key)
+	key, csr, err := pendingKey(ctx, &cfg)
 	if err != nil {
 		return nil, err
 	}

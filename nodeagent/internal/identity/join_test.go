@@ -38,14 +38,14 @@ func start(t *testing.T) (*controller, JoinConfig) {
 
 func TestJoin(t *testing.T) {
 	c, cfg := start(t)
-	if _, err := Load(cfg.Dir); !errors.Is(err, ErrNone) {
+	if _, err := Load(cfg.Dir, nil); !errors.Is(err, ErrNone) {
 		t.Fatal(err)
 	}
 	id, err := Join(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Load(cfg.Dir)
+	again, err := Load(cfg.Dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestJoinTrustsNobodyElse(t *testing.T) {
 			if strings.Contains(tt.name, "CA") && !errors.Is(err, ErrForeign) {
 				t.Errorf("%v is no ErrForeign", err)
 			}
-			if _, err := Load(dir); !errors.Is(err, ErrNone) {
+			if _, err := Load(dir, nil); !errors.Is(err, ErrNone) {
 				t.Errorf("an identity was made: %v", err)
 			}
 		})
@@ -166,7 +166,7 @@ func TestJoinChecksTheAnswer(t *testing.T) {
 		if _, err := Join(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
-		if _, err := Load(cfg.Dir); !errors.Is(err, ErrNone) {
+		if _, err := Load(cfg.Dir, nil); !errors.Is(err, ErrNone) {
 			t.Errorf("%s: an identity was made: %v", tt.name, err)
 		}
 		c.mu.Lock()

@@ -31,7 +31,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"open to others", text, 0o644, "chmod 600"},
 		{"cut", text[:len(text)/2], 0o600, "join again"},
 		{"empty", "", 0o600, "join again"},
-		{"newer", strings.Replace(text, `"v":2`, `"v":3`, 1), 0o600, "format 3"},
+		{"with a key program", strings.Replace(text, `"v":2`, `"v":3`, 1), 0o600, "--key"},
+		{"newer", strings.Replace(text, `"v":2`, `"v":4`, 1), 0o600, "format 4"},
 		{"unknown field", strings.Replace(text, `"v":2`, `"v":2,"x":1`, 1), 0o600, "join again"},
 		{"no key", strings.Replace(text, `"key":"`, `"key":"AAAA`, 1), 0o600, "the key cannot be read"},
 		{"another node", strings.Replace(text, `"node":"n1"`, `"node":"n2"`, 1), 0o600, "not for node"},
@@ -42,7 +43,7 @@ func TestLoadRefuses(t *testing.T) {
 		if err := os.Chmod(path, tt.mode); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Load(cfg.Dir)
+		_, err := Load(cfg.Dir, nil)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
@@ -78,7 +79,7 @@ func FuzzLoad(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(dir, File), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if id, err := Load(dir); err == nil && (id.cert.PrivateKey == nil || id.cert.Leaf == nil || id.ca == nil) {
+		if id, err := Load(dir, nil); err == nil && (id.cert.PrivateKey == nil || id.cert.Leaf == nil || id.ca == nil) {
 			t.Fatalf("%+v", id)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/signer"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/jointoken"
@@ -49,7 +50,8 @@ const (
 // RenewerConfig is what a Renewer needs.
 type RenewerConfig struct {
 	Dir        string
-	Controller string // URL of the join door, if it is elsewhere than at the join; "": where it was
+	Controller string         // URL of the join door, if it is elsewhere than at the join; "": where it was
+	Program    *signer.Client // has the keys; nil: they are in Dir
 
 	Now     func() time.Time // wall clock, may jump; nil: time.Now
 	Rand    *rand.Rand       // chance in jitter, used by Run only; nil: its own
@@ -77,6 +79,8 @@ type Renewer struct {
 	reported   EventType // newest one that was reported, until a renewal succeeds
 	reason     wire.Code
 	reportedAt time.Time
+	have       savedReportKey
+	known      bool // have is what is kept; false: the key program has not said yet
 }
 
 // NewRenewer loads the identity; the error is Load's.
@@ -97,7 +101,7 @@ func NewRenewer(cfg RenewerConfig) (*Renewer, error) {
 		}
 		cfg.Controller = door
 	}
-	id, err := Load(cfg.Dir)
+	id, err := Load(cfg.Dir, cfg.Program)
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +179,9 @@ func (k *Renewer) TLS(name string) *tls.Config {
 		InsecureSkipVerify: true,
 		VerifyConnection:   func(cs tls.ConnectionState) error { return k.verify(cs, name) },
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if err := k.fetchReportKey(); err != nil {
+				return nil, err
+			}
 			return &k.Current().cert, nil
 		},
 	}
@@ -213,15 +220,16 @@ func (k *Renewer) verify(cs tls.ConnectionState, name string) error {
 	return &tls.CertificateVerificationError{UnverifiedCertificates: cs.PeerCertificates, Err: first}
 }
 
-// Run renews the certificate when two thirds of its life are over, until ctx ends.
+// Run renews the certificate when two thirds of its life are over, until ctx ends; at once if there is a key program
+// and the key is not with it yet.
 func (k *Renewer) Run(ctx context.Context) {
-	beat := k.cfg.Watch.Start("certificate", timeout)
+	beat := k.cfg.Watch.Start("certificate", timeout+signer.Limit)
 	defer beat.End()
 	early := k.cfg.Rand.Float64()
 	failures := 0
 	for ctx.Err() == nil {
 		now, id := k.Now(), k.Current()
-		if wait := due(id, early).Sub(now); wait > 0 {
+		if wait := due(id, early).Sub(now); wait > 0 && !k.toMove(id) {
 			beat.Sleep(ctx, min(wait, lookAgain))
 			continue
 		}
@@ -236,6 +244,9 @@ func (k *Renewer) Run(ctx context.Context) {
 		beat.Sleep(ctx, k.pause(id, failures))
 	}
 }
+
+// toMove reports whether the key is still in the directory and belongs into the key program.
+func (k *Renewer) toMove(id *Identity) bool { return k.cfg.Program != nil && !id.outside() }
 
 // due is when to renew: after two thirds of the life, and up to a twentieth earlier by chance, so
 // that nodes that joined together do not come together.
@@ -258,7 +269,7 @@ func (k *Renewer) pause(id *Identity, failures int) time.Duration {
 // on the disk the old one is in use, and it counts until the one after next was issued: a crash
 // or a lost answer costs a repetition.
 func (k *Renewer) renew(ctx context.Context, id *Identity) error {
-	key, err := newKey()
+	key, err := makeKey(ctx, k.cfg.Dir, k.cfg.Program)
 	if err != nil {
 		return err
 	}

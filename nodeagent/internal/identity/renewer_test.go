@@ -109,7 +109,7 @@ func TestRenewsByItselfForYears(t *testing.T) {
 				t.Errorf("%+v", ev)
 			}
 		}
-		disk, err := Load(b.dir)
+		disk, err := Load(b.dir, nil)
 		if err != nil || !disk.cert.Leaf.Equal(b.k.Current().cert.Leaf) {
 			t.Errorf("the disk has another identity: %v", err)
 		}
@@ -222,7 +222,7 @@ func TestRenewalThatFailsHalfWay(t *testing.T) {
 				if b.k.Current() != first {
 					t.Fatal("an identity that is not on the disk is in use")
 				}
-				if _, err := Load(b.dir); err != nil {
+				if _, err := Load(b.dir, nil); err != nil {
 					t.Fatal(err)
 				}
 				b.set(func() { b.lose, b.steps = false, nil })

@@ -7,58 +7,28 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"tandem.internal/nodeagent/internal/peer"
 )
-
-// peer is the process that has connected, as the kernel knows it.
-type peer struct {
-	unix.Ucred
-	handle int // a pidfd; -1: this kernel has none of peers
-}
 
 // welcome says whether a client is of the keeper's own user, or root, and not among the processes of runs: these have
 // the same user, and what they ask for would be done outside of their confinement.
 func (k *keeper) welcome(conn *net.UnixConn) bool {
-	p, err := peerOf(conn)
+	p, err := peer.Of(conn)
 	if err != nil {
 		return false
 	}
-	if p.handle >= 0 {
-		defer func() { _ = unix.Close(p.handle) }() // never written
-	}
+	defer p.Close()
 	own := os.Geteuid()
 	switch {
-	case p.Uid == 0 && own != 0: // it can do anyway what a keeper could for it
+	case p.UID == 0 && own != 0: // it can do anyway what a keeper could for it
 		return true
-	case int(p.Uid) != own, p.Pid <= 0:
+	case p.UID != own, p.PID <= 0:
 		return false
-	case k.among(int(p.Pid)):
-		k.note("process %d, of a run, asked for something; it was hung up on", p.Pid)
+	case k.among(p.PID):
+		k.note("process %d, of a run, asked for something; it was hung up on", p.PID)
 		return false
 	}
-	// what was looked at was the peer, if that has not ended by now
-	return p.handle < 0 || unix.PidfdSendSignal(p.handle, 0, nil, 0) == nil
-}
-
-// peerOf asks the kernel who has connected.
-func peerOf(conn *net.UnixConn) (p peer, err error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return p, err
-	}
-	var perr error
-	err = raw.Control(func(fd uintptr) {
-		var cred *unix.Ucred
-		if cred, perr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); perr != nil {
-			return
-		}
-		p.Ucred = *cred
-		p.handle, perr = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD)
-		if errors.Is(perr, unix.ENOPROTOOPT) { // before Linux 6.5
-			p.handle, perr = -1, nil
-		}
-	})
-	return p, errors.Join(err, perr)
+	return p.Same() // what was looked at was the peer, if that has not ended by now
 }
 
 // maxDepth bounds how many parents of parents are looked at.
