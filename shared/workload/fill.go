@@ -235,6 +235,9 @@ func (e *entry) reason(c *condition) string {
 		return "its filter does not hold"
 	}
 	if have, ok := e.properties[c.name]; ok {
+		if IsSecret(c.name) {
+			return fmt.Sprintf("the property %s has another value", strictjson.Show(c.name))
+		}
 		return fmt.Sprintf("the property %s is %s, not %s", strictjson.Show(c.name), strictjson.Show(have),
 			strictjson.Show(c.text))
 	}

@@ -9,6 +9,15 @@ type Caller interface {
 	Via() string // the door: "http", "cli" (on the unix socket, with a user's name), "inbox" or "file"
 }
 
+// Viewer is a Caller who may perhaps only view the unit.
+type Viewer interface{ OnlyViews() bool }
+
+// OnlyViews reports whether who asks may only view the unit: what is secret is hidden from them.
+func OnlyViews(ctx context.Context) bool {
+	v, ok := From(ctx).(Viewer)
+	return ok && v.OnlyViews()
+}
+
 type key struct{}
 
 // With returns a context in which c asks.

@@ -15,6 +15,7 @@ import (
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
 )
 
 // What every source of documents can be asked for. An unknown name of a source is a CodeNotSupported.
@@ -54,14 +55,26 @@ func (c *Core) SourceStatus(ctx context.Context, source wire.Kind) (s view.Sourc
 	return s, err
 }
 
-// Document returns a version of a source's document as it was submitted; "" is the installed one.
+// Document returns a version of a source's document as it was submitted; "" is the installed one. What is secret is
+// hidden from those who may only view the unit.
 func (c *Core) Document(ctx context.Context, source wire.Kind, version string) ([]byte, error) {
 	src, err := c.documents(source)
 	if err != nil {
 		return nil, err
 	}
 	r, err := c.reading(ctx, src, version)
-	return r.Document, err
+	if err != nil {
+		return nil, err
+	}
+	return public(ctx, src, r.Document)
+}
+
+// public returns a document as whoever asks may see it.
+func public(ctx context.Context, src *kind.Source, document []byte) ([]byte, error) {
+	if src.Hide == nil || !caller.OnlyViews(ctx) {
+		return document, nil
+	}
+	return src.Hide(document)
 }
 
 // reading returns a version of a source's document as it is read again; "" is the installed one.
@@ -144,6 +157,9 @@ func (c *Core) diff(ctx context.Context, src *kind.Source, in op.DiffIn) (v view
 		return v, nil
 	}
 	all, err := src.Changes(from, to)
+	if src.Secret != nil && caller.OnlyViews(ctx) {
+		all.Conceal(src.Secret, workload.Hidden)
+	}
 	if all.List != nil {
 		v.Changes, v.Omitted = all.List, all.Omitted
 	}

@@ -89,7 +89,10 @@ func (c *Core) Filled(ctx context.Context, in op.FilledIn) (doc []byte, err erro
 			doc, err = workloads.Fill(r)
 		}
 	})
-	return doc, cmp.Or(terr, err)
+	if err := cmp.Or(terr, err); err != nil {
+		return nil, err
+	}
+	return public(ctx, src, doc)
 }
 
 // RestartSlot has a node start a slot's process anew, and returns when the node has answered.

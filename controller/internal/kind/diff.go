@@ -57,6 +57,25 @@ func Changes(from, to map[string]jsontext.Value, stop func() error) (all Changed
 	return all, nil
 }
 
+// Conceal replaces the values of members that are secret.
+func (c *Changed) Conceal(secret func(member string) bool, instead string) {
+	value := jsontext.Value(`"` + instead + `"`)
+	for i := range c.List {
+		one := &c.List[i]
+		for token := range jsontext.Pointer(one.Pointer).Tokens() {
+			if !secret(token) {
+				continue
+			}
+			if one.Before != nil {
+				one.Before = value
+			}
+			if one.After != nil {
+				one.After = value
+			}
+		}
+	}
+}
+
 // entry adds the changes within one entry; a value that is nil is absent.
 func (c *Changed) entry(name string, from, to jsontext.Value) error {
 	before, after := map[string]jsontext.Value{}, map[string]jsontext.Value{}

@@ -75,6 +75,10 @@ type Source struct {
 	// It gives up when Stop of the first has an error.
 	Diff func(from, to Reading) (Changed, error)
 	Show func(u Unit, v *view.SourceStatus) // adds to what is shown of its state; nil: nothing
+	// Hide returns a document without what those may not see who only view the unit, and Secret says which members
+	// these are; nil: nothing is hidden.
+	Hide   func(document []byte) ([]byte, error)
+	Secret func(member string) bool
 
 	Lenience bool   // a document may be submitted to be read as meant
 	Heavy    bool   // parsing takes so much memory that one is done at a time

@@ -27,6 +27,7 @@ func Set() kind.Set {
 		Sources: []*kind.Source{{
 			Name: wire.KindWorkloads, Title: "set of workloads", Noun: "workload",
 			Parse: parse, NoTrial: errNoTrial, Next: accept.Next, Compare: compare, Diff: diff, Show: showStatus,
+			Hide: workload.Hide, Secret: workload.IsSecret,
 			Lenience: true, Heavy: true,
 			None: "no workloads were ever applied", Nothing: "[] stops everything",
 		}, {
