@@ -57,18 +57,30 @@ def signed(args, document):
     return text, head["id"]
 
 
-def verified(args, answer):
-    """Whether the controller has signed an answer."""
+def verified(args, message, covered):
+    """Whether the controller has signed a message."""
     public = Ed25519PublicKey.from_public_bytes(base64.b64decode(args.controller_key))
-    covered = preimage(
-        "tandem/1/answer", ("unit", args.unit), ("what", args.kind), ("id", answer["id"]),
-        ("version", answer.get("version")), ("state", answer["state"]), ("error", answer.get("error", {}).get("code")),
-        ("time", answer.get("time")), ("of", answer.get("of")))
     try:
-        public.verify(base64.b64decode(answer.get("sig", {}).get("ed25519", "")), covered)
+        public.verify(base64.b64decode(message.get("sig", {}).get("ed25519", "")), covered)
         return True
     except InvalidSignature:
         return False
+
+
+def answer_preimage(args, answer):
+    return preimage(
+        "tandem/1/answer", ("unit", args.unit), ("what", args.kind), ("id", answer["id"]),
+        ("version", answer.get("version")), ("state", answer["state"]), ("error", answer.get("error", {}).get("code")),
+        ("time", answer.get("time")), ("of", answer.get("of")))
+
+
+def status_preimage(args, status):
+    trial = status.get("trial", {})
+    return preimage(
+        "tandem/1/status", ("unit", args.unit), ("epoch", status["epoch"]), ("rev", status["rev"]),
+        ("time", status["time"]), ("state", status["state"]), ("version", status["version"]),
+        ("error", status.get("error", {}).get("code")), ("at", status["at"]), ("trial", trial.get("version")),
+        ("trialRev", trial.get("rev")), ("deadline", trial.get("deadline")))
 
 
 def submit(args):
@@ -77,37 +89,58 @@ def submit(args):
     json.loads(document)
     payload, name = signed(args, document)
     of = "sha256:" + hashlib.sha256(payload).hexdigest()
-    inbox, outbox = (f"tandem/1/{args.unit}/{way}/{args.kind}" for way in ("inbox", "outbox"))
-    heard = queue.Queue()
+    inbox = f"tandem/1/{args.unit}/inbox/{args.kind}"
+    for answer in heard(args, args.kind, lambda client: client.publish(inbox, payload, qos=1)):
+        if answer.get("id") != name:
+            continue
+        if args.controller_key and answer.get("of") != of:
+            print("an answer to another submission with this ID is passed over", file=sys.stderr)
+            continue
+        if args.controller_key and not verified(args, answer, answer_preimage(args, answer)):
+            print("an answer that the controller has not signed is passed over", file=sys.stderr)
+            continue
+        print(json.dumps(answer))
+        return 0 if answer["state"] == "accepted" else 2
+    print(f"no answer within {args.wait} s", file=sys.stderr)
+    return 3
+
+
+def status(args):
+    for message in heard(args, "status", lambda client: None):
+        try:
+            good = verified(args, message, status_preimage(args, message))
+        except KeyError:
+            good = False
+        if good:
+            print(json.dumps(message))
+            return 0
+        print("a status that the controller has not signed is passed over", file=sys.stderr)
+    print(f"no status within {args.wait} s", file=sys.stderr)
+    return 3
+
+
+def heard(args, what, begin):
+    """The messages on an outbox topic, until args.wait is over; begin is called when they are subscribed to."""
+    messages = queue.Queue()
     client = mqtt.Client(client_id=args.user, clean_session=True)
     client.username_pw_set(args.user, os.environ.get("TANDEM_PASSWORD"))
     url = urlsplit(args.broker)
     if url.scheme == "tls":
         client.tls_set(ca_certs=args.ca, certfile=args.cert, keyfile=args.cert_key)
-    client.on_connect = lambda c, *_: c.subscribe(outbox, qos=1)
-    client.on_subscribe = lambda c, *_: c.publish(inbox, payload, qos=1)
-    client.on_message = lambda c, _, m: heard.put(m.payload)
+    client.on_connect = lambda c, *_: c.subscribe(f"tandem/1/{args.unit}/outbox/{what}", qos=1)
+    client.on_subscribe = lambda c, *_: begin(c)
+    client.on_message = lambda c, _, m: messages.put(m.payload)
     client.connect(url.hostname, url.port, keepalive=30)
     client.loop_start()
     until = time.monotonic() + args.wait
     try:
         while (left := until - time.monotonic()) > 0:
             try:
-                answer = json.loads(heard.get(timeout=left))
+                message = json.loads(messages.get(timeout=left))
             except (queue.Empty, ValueError):
                 continue
-            if not isinstance(answer, dict) or answer.get("id") != name:
-                continue
-            if args.controller_key and answer.get("of") != of:
-                print("an answer to another submission with this ID is passed over", file=sys.stderr)
-                continue
-            if args.controller_key and not verified(args, answer):
-                print("an answer that the controller has not signed is passed over", file=sys.stderr)
-                continue
-            print(json.dumps(answer))
-            return 0 if answer["state"] == "accepted" else 2
-        print(f"no answer within {args.wait} s", file=sys.stderr)
-        return 3
+            if isinstance(message, dict):
+                yield message
     finally:
         client.disconnect()
         client.loop_stop()
@@ -123,20 +156,24 @@ def main():
     send = verbs.add_parser("submit", help="sign and submit a document; 0: accepted, 2: refused, 3: no answer")
     send.add_argument("document", help="file with JSON")
     send.add_argument("--key", required=True, help="file of the submitter's key")
-    send.add_argument("--unit", required=True)
     send.add_argument("--kind", default="config", help="config or workloads (default: config)")
-    send.add_argument("--broker", required=True, help="such as tls://broker:8883; tcp:// on the same machine")
-    send.add_argument("--user", default="cloud/cloud", help="user name and client ID; password: TANDEM_PASSWORD")
-    send.add_argument("--ca", help="file of the unit's CA, for tls://")
-    send.add_argument("--cert", help="file of a certificate of cloud/NAME, for tls://")
-    send.add_argument("--cert-key", help="file of its key")
     send.add_argument("--controller-key", help="the controller's public key in base64, to verify answers with")
     send.add_argument("--id", help="of the submission (default: random)")
     send.add_argument("--from", dest="sender", default="submit.py", help="who submits, for the journal")
     send.add_argument("--try", dest="try_for", metavar="PT2M", help="roll it back unless it is confirmed so soon")
     send.add_argument("--force", action="store_true", help="also if the same document has failed before")
-    send.add_argument("--wait", type=float, default=60, help="seconds for the answer (default: 60)")
     send.set_defaults(run=submit)
+    show = verbs.add_parser("status", help="show the unit's status, verified; 0: shown, 3: none came")
+    show.add_argument("--controller-key", required=True, help="the controller's public key in base64")
+    show.set_defaults(run=status)
+    for verb in send, show:
+        verb.add_argument("--unit", required=True)
+        verb.add_argument("--broker", required=True, help="such as tls://broker:8883; tcp:// on the same machine")
+        verb.add_argument("--user", default="cloud/cloud", help="user name and client ID; password: TANDEM_PASSWORD")
+        verb.add_argument("--ca", help="file of the unit's CA, for tls://")
+        verb.add_argument("--cert", help="file of a certificate of cloud/NAME, for tls://")
+        verb.add_argument("--cert-key", help="file of its key")
+        verb.add_argument("--wait", type=float, default=60, help="seconds for what is to come (default: 60)")
     args = parser.parse_args()
     return args.run(args)
 

@@ -1,29 +1,20 @@
 package seal
 
 import (
+	"strconv"
 	"time"
 
 	"tandem.internal/shared/wire"
 )
 
-// SubmissionPreimage returns the text that the signature of a submission on inbox/{what} covers: a first line, then one
-// for each field, its name, a space and its value, in this order. A field that is absent has no line, so fields can be
-// added to the end; a receiver refuses a submission with a field that it does not know. The document is covered by the
-// hash of its exact bytes.
-func SubmissionPreimage(unit, what string, s *wire.Submission) []byte {
-	b := make([]byte, 0, 256)
-	b = append(b, "tandem/1/submission\n"...)
-	for _, f := range []struct{ name, value string }{
-		{"unit", unit},
-		{"what", what},
-		{"id", s.ID},
-		{"from", s.From},
-		{"time", s.Time.UTC().Format(time.RFC3339Nano)},
-		{"mode", string(s.Mode)},
-		{"confirmWithin", s.ConfirmWithin},
-		{"force", map[bool]string{true: "true"}[s.Force]},
-		{"document", wire.Hash(s.Document)},
-	} {
+// namedField is a field of what is signed: its name and value. One with the value "" is absent.
+type namedField struct{ name, value string }
+
+// fields returns a first line, then one for each field that there is: its name, a space and its value.
+func fields(first string, all []namedField) []byte {
+	b := append(make([]byte, 0, 256), first...)
+	b = append(b, '\n')
+	for _, f := range all {
 		if f.value != "" {
 			b = line(b, f.name+" "+f.value)
 		}
@@ -31,28 +22,64 @@ func SubmissionPreimage(unit, what string, s *wire.Submission) []byte {
 	return b
 }
 
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+func codeOf(e *wire.Error) string {
+	if e == nil {
+		return ""
+	}
+	return string(e.Code)
+}
+
+// SubmissionPreimage returns the text that the signature of a submission on inbox/{what} covers: a first line, then one
+// for each field, its name, a space and its value, in this order. A field that is absent has no line, so fields can be
+// added to the end; a receiver refuses a submission with a field that it does not know. The document is covered by the
+// hash of its exact bytes.
+func SubmissionPreimage(unit, what string, s *wire.Submission) []byte {
+	return fields("tandem/1/submission", []namedField{
+		{"unit", unit},
+		{"what", what},
+		{"id", s.ID},
+		{"from", s.From},
+		{"time", timestamp(s.Time)},
+		{"mode", string(s.Mode)},
+		{"confirmWithin", s.ConfirmWithin},
+		{"force", map[bool]string{true: "true"}[s.Force]},
+		{"document", wire.Hash(s.Document)},
+	})
+}
+
 // AnswerPreimage returns the text that the signature of an answer on outbox/{what} covers, as SubmissionPreimage does.
 // Of an error it covers the code.
 func AnswerPreimage(unit, what string, a *wire.Answer) []byte {
-	b := make([]byte, 0, 256)
-	b = append(b, "tandem/1/answer\n"...)
-	code := ""
-	if a.Error != nil {
-		code = string(a.Error.Code)
-	}
-	for _, f := range []struct{ name, value string }{
+	return fields("tandem/1/answer", []namedField{
 		{"unit", unit},
 		{"what", what},
 		{"id", a.ID},
 		{"version", a.Version},
 		{"state", a.State},
-		{"error", code},
-		{"time", a.Time.UTC().Format(time.RFC3339Nano)},
+		{"error", codeOf(a.Error)},
+		{"time", timestamp(a.Time)},
 		{"of", a.Of},
-	} {
-		if f.value != "" {
-			b = line(b, f.name+" "+f.value)
-		}
+	})
+}
+
+// StatusPreimage returns the text that the signature of outbox/status covers, as SubmissionPreimage does. Of an error
+// it covers the code.
+func StatusPreimage(unit string, s *wire.UnitStatus) []byte {
+	all := []namedField{
+		{"unit", unit},
+		{"epoch", strconv.FormatUint(s.Epoch, 10)},
+		{"rev", strconv.FormatUint(s.Rev, 10)},
+		{"time", timestamp(s.Time)},
+		{"state", s.State},
+		{"version", s.Version},
+		{"error", codeOf(s.Error)},
+		{"at", timestamp(s.At)},
 	}
-	return b
+	if t := s.Trial; t != nil {
+		all = append(all, namedField{"trial", t.Version}, namedField{"trialRev", strconv.FormatUint(t.Rev, 10)},
+			namedField{"deadline", timestamp(t.Deadline)})
+	}
+	return fields("tandem/1/status", all)
 }

@@ -27,6 +27,22 @@ func TestSubmissionPreimage(t *testing.T) {
 	}
 }
 
+func TestStatusPreimage(t *testing.T) {
+	at := time.Date(2026, 11, 20, 10, 0, 0, 5000, time.UTC)
+	s := &wire.UnitStatus{State: "failed", Version: "1.9.0", Error: wire.New(wire.CodeHashMismatch, "", "text"), At: at,
+		Epoch: 3, Rev: 43, Time: at.Add(time.Second)}
+	want := "tandem/1/status\nunit u1\nepoch 3\nrev 43\ntime 2026-11-20T10:00:01.000005Z\nstate failed\n" +
+		"version 1.9.0\nerror hash-mismatch\nat 2026-11-20T10:00:00.000005Z\n"
+	if got := string(StatusPreimage("u1", s)); got != want {
+		t.Errorf("%s", got)
+	}
+	s.Trial = &wire.StatusTrial{Version: "2.0.0", Rev: 42, Deadline: at}
+	want += "trial 2.0.0\ntrialRev 42\ndeadline 2026-11-20T10:00:00.000005Z\n"
+	if got := string(StatusPreimage("u1", s)); got != want {
+		t.Errorf("%s", got)
+	}
+}
+
 // No two submissions that differ have the same preimage.
 func TestSubmissionPreimagesAreInjective(t *testing.T) {
 	type all struct{ unit, what, id, from, at, mode, within, force, document string }

@@ -54,6 +54,9 @@ func check(m any) error {
 		}
 		return first(version(m.V), text("/id", m.ID), plain("/version", m.Version), text("/state", m.State),
 			bounded("/error", m.Error), plain("/of", m.Of), key(m.Sig))
+	case *UnitStatus:
+		return first(version(m.V), text("/state", m.State), plain("/version", m.Version), bounded("/error", m.Error),
+			key(m.Sig))
 	case *CheckParams:
 		return first(name("/kind", string(m.Kind)), text("/version", m.Version), presentRaw("/body", m.Body))
 	case *CheckResult:

@@ -36,7 +36,10 @@ var samples = map[string]string{
 	"beacon": `{"v":1,"unit":"u1","epoch":3,"up":true,"time":"2026-11-20T10:00:00Z","keys":[{"kid":"k",` +
 		`"ed25519":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}],"jitter":"PT30S","sig":{"kid":"k",` +
 		`"ed25519":"AAAA"}}`,
-	"submit":  `{"v":1,"id":"i","from":"cloud","mode":"try","confirmWithin":"PT2M","document":{"version":"1"}}`,
+	"submit": `{"v":1,"id":"i","from":"cloud","mode":"try","confirmWithin":"PT2M","document":{"version":"1"}}`,
+	"status": `{"v":1,"state":"failed","version":"1","error":{"code":"hash-mismatch","message":"m"},` +
+		`"trial":{"version":"2","rev":3,"deadline":"2026-11-20T10:00:00Z"},"at":"2026-11-20T10:00:00Z","epoch":1,` +
+		`"rev":4,"time":"2026-11-20T10:00:00Z"}`,
 	"answer":  `{"v":1,"id":"i","version":"1","state":"refused","error":{"code":"already-exists","message":"m"}}`,
 	"check":   `{"kind":"config","version":"1","body":{}}`,
 	"result":  `{"ok":false,"errors":[{"code":"bad-value","message":"m"}]}`,
@@ -53,7 +56,8 @@ var decoders = map[string]func([]byte) ([]byte, error){
 	"event":   again[Event],
 	"request": again[Request], "reply": again[Reply], "replyerr": again[Reply], "beacon": again[Beacon],
 	"submit": again[Submission],
-	"answer": again[Answer], "check": again[CheckParams], "result": again[CheckResult], "events": again[EventsParams],
+	"answer": again[Answer], "status": again[UnitStatus],
+	"check": again[CheckParams], "result": again[CheckResult], "events": again[EventsParams],
 	"newest": again[NewestParams], "confirm": again[ConfirmParams], "info": again[NodeInfo],
 }
 
@@ -192,6 +196,7 @@ func TestEveryRule(t *testing.T) {
 		{"submit", `"mode":"try",`, ``, "bad-value", "/confirmWithin"},
 		{"submit", `"document":{"version":"1"}`, `"document":null`, "missing", "/document"},
 		{"answer", `"state":"refused",`, ``, "missing", "/state"},
+		{"status", `"state":"failed",`, ``, "missing", "/state"},
 		{"answer", `"refused"`, `"maybe"`, "bad-value", "/state"},
 		{"check", `"kind":"config",`, ``, "missing", "/kind"},
 		{"check", `"version":"1",`, ``, "missing", "/version"},

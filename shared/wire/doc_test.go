@@ -68,7 +68,7 @@ func TestContractExamples(t *testing.T) {
 		"KeyList":       func(text string) (any, error) { return jointoken.DecodeKeys([]byte(text)) },
 		"ReportKey":     func(text string) (any, error) { return jointoken.DecodeReportKey([]byte(text)) },
 		"NodeConfig":    nodeConfig,
-		"UnitStatus":    func(text string) (any, error) { return text, nil }, // the controller's: see its test
+		"UnitStatus":    decode[wire.UnitStatus],
 	}
 	doc := contract(t)
 	trust := seal.Trust{}

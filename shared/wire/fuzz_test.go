@@ -68,7 +68,8 @@ func FuzzBeacon(f *testing.F) { fuzz(f, none[Beacon], "beacon") }
 func FuzzSubmission(f *testing.F) {
 	fuzz(f, func(m *Submission) jsontext.Value { return m.Document }, "submit")
 }
-func FuzzAnswer(f *testing.F) { fuzz(f, none[Answer], "answer") }
+func FuzzAnswer(f *testing.F)     { fuzz(f, none[Answer], "answer") }
+func FuzzUnitStatus(f *testing.F) { fuzz(f, none[UnitStatus], "status") }
 func FuzzCheckParams(f *testing.F) {
 	fuzz(f, func(m *CheckParams) jsontext.Value { return m.Body }, "check")
 }

@@ -330,6 +330,27 @@ type Answer struct {
 	Sig  *Signature `json:"sig,omitempty"` // by the controller's key
 }
 
+// UnitStatus is the state of the unit configuration, on outbox/status (seed 000, Status Reporting).
+type UnitStatus struct {
+	V       int          `json:"v"`
+	State   string       `json:"state"` // absent, installed or failed
+	Version string       `json:"version"`
+	Error   *Error       `json:"error,omitempty"`
+	Trial   *StatusTrial `json:"trial,omitempty"`
+	At      time.Time    `json:"at"`             // since when
+	Epoch   uint64       `json:"epoch,omitzero"` // of the journal that it is of; there if Sig is
+	Rev     uint64       `json:"rev,omitzero"`   // of the newest record then; it grows within an epoch
+	Time    time.Time    `json:"time,omitzero"`  // when it was made, by the controller's clock
+	Sig     *Signature   `json:"sig,omitempty"`  // by the controller's key
+}
+
+// StatusTrial is the version that nodes try.
+type StatusTrial struct {
+	Version  string    `json:"version"`  // on trial
+	Rev      uint64    `json:"rev"`      // of the documents issued
+	Deadline time.Time `json:"deadline"` // it ends then unless confirmed
+}
+
 // NodeInfo is the detail of a reported/info envelope (seed 000, Node Info Change).
 type NodeInfo struct {
 	Type         string            `json:"type"`                 // the node type, nodeGroupSubject.codename of seed 000

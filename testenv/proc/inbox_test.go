@@ -142,6 +142,12 @@ func TestSubmitInPython(t *testing.T) {
 			"--unit", "u1", "--broker", "tcp://127.0.0.1:" + strconv.Itoa(u.Port), "--user", "cloud/eu",
 			"--controller-key", controllerKey}, more...)...)
 	}
+	shows := func(controllerKey string, more ...string) Output {
+		t.Helper()
+		return script([]string{"TANDEM_PASSWORD=" + cloudPassword}, append([]string{"status", "--unit", "u1",
+			"--broker", "tcp://127.0.0.1:" + strconv.Itoa(u.Port), "--user", "cloud/eu",
+			"--controller-key", controllerKey}, more...)...)
+	}
 	good := file("good.json", append(Document("1.0.0", 1), "\n\n"...))
 	for _, c := range []struct {
 		name   string
@@ -162,6 +168,9 @@ func TestSubmitInPython(t *testing.T) {
 			}
 			return other
 		}(), keys.Keys[0].Ed25519), 2, `"unknown-key"`},
+		{"the status", shows(keys.Keys[0].Ed25519), 0, `"trial": {"version": "2.0.0"`},
+		{"another controller's status", shows(base64.StdEncoding.EncodeToString(make([]byte, 32)), "--wait", "2"), 3,
+			"not signed"},
 	} {
 		if c.out.Status != c.status || !strings.Contains(c.out.Out+c.out.Errors, c.text) {
 			t.Errorf("%s: %+v", c.name, c.out)

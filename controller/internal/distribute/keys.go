@@ -179,6 +179,7 @@ func (c *Core) keysChanged() {
 	}
 	if before.signer.Key().ID != c.signer().Key().ID {
 		c.outbox.reseal()
+		c.status = statusSeen{} // which is then published again, under the key that signs now
 	}
 	c.outbox.send(c.outbox.beacon(true))
 }

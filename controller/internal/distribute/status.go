@@ -3,24 +3,11 @@ package distribute
 import (
 	"time"
 
-	"github.com/go-json-experiment/json"
-
-	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/link"
+	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
-
-// unitStatus is what outbox/status carries: the state of the source with the readable copy, for the cloud side
-// (seed 000, Status Reporting).
-type unitStatus struct {
-	V       int         `json:"v"`
-	State   string      `json:"state"`
-	Version string      `json:"version"`
-	Error   *wire.Error `json:"error,omitempty"`
-	Trial   *view.Trial `json:"trial,omitempty"`
-	At      time.Time   `json:"at"` // since when
-}
 
 // statusTopic is the name of the unit's status below outbox.
 const statusTopic = "status"
@@ -31,7 +18,8 @@ type statusSeen struct {
 	since                 time.Time
 }
 
-// noteStatus publishes that state when it has changed.
+// noteStatus publishes the state of the source with the readable copy when it has changed, for the cloud side (seed
+// 000, Status Reporting).
 func (c *Core) noteStatus() {
 	src := c.cfg.Kinds.Copied()
 	if src == nil {
@@ -39,19 +27,18 @@ func (c *Core) noteStatus() {
 	}
 	cfg := c.fleet.State(src.Name)
 	now := statusSeen{state: cfg.State, version: cfg.Version, since: cfg.Since}
-	s := unitStatus{V: wire.Version, State: cfg.State, Version: cfg.Version, Error: cfg.Error, At: cfg.Since}
+	s := wire.UnitStatus{V: wire.Version, State: cfg.State, Version: cfg.Version, Error: cfg.Error, At: cfg.Since,
+		Epoch: c.journal.Load().Epoch(), Rev: c.fleet.Seq(), Time: c.cfg.Now().UTC()}
 	if t := cfg.Trial; t != nil {
-		now.trial, s.Trial = t.Version, t.View()
+		trial := wire.StatusTrial(*t.View())
+		now.trial, s.Trial = t.Version, &trial
 	}
 	if now == c.status {
 		return
 	}
 	c.status = now
-	payload, err := json.Marshal(&s)
-	if err != nil {
-		panic("distribute: cannot encode the unit's status: " + err.Error())
-	}
-	c.outbox.send(link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, statusTopic), Payload: payload,
+	s.Sig = c.signer().Sign(seal.StatusPreimage(c.cfg.Unit, &s))
+	c.outbox.send(link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, statusTopic), Payload: wire.Encode(&s),
 		Retain: true})
 }
 
