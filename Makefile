@@ -1,7 +1,7 @@
 # Tandem. `make up` shows it, `make test` proves it, `make help` lists the rest.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
-MODULES := shared broker controller nodeagent nodeagent/key testenv
+MODULES := shared broker controller nodeagent nodeagent/bittorrent nodeagent/key testenv
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X tandem.internal/shared/settings.Version=$(VERSION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -38,18 +38,13 @@ agent: ## the node agent alone; AGENT=FILE says where
 	@mkdir -p "$$(dirname "$(AGENT)")"
 	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS) -funcalign=1' -gcflags=all=-l -tags nethttpomithttp2 -o "$(AGENT)" ./nodeagent/cmd/tandem-node
 
-# The full agent has BitTorrent (shared/docs/adr/021-bittorrent-in-the-full-agent.md). The other tags keep
-# out of the library what is not used: databases and uTP in C.
-TORRENT := torrent,nosqlite,noboltdb,disable_libutp
-
+# The full agent has BitTorrent, from a module of its own: shared/docs/adr/041-bittorrent-in-a-module-of-its-own.md.
 agent-full: ## the node agent with BitTorrent, as bin/tandem-node-full; FULL=FILE says where else
 	@mkdir -p "$$(dirname "$(FULL)")"
-	@$(BUILD) -tags $(TORRENT) -gcflags=all=-l -o "$(FULL)" ./nodeagent/cmd/tandem-node
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS) -funcalign=1' -gcflags=all=-l -o "$(FULL)" ./nodeagent/bittorrent/cmd/tandem-node-full
 
-torrent: ## vet, check and test what only the full agent has
-	CGO_ENABLED=0 go vet -tags $(TORRENT) ./nodeagent/internal/fetch ./nodeagent/cmd/tandem-node
-	CGO_ENABLED=0 go run $(STATICCHECK) -tags $(TORRENT) ./nodeagent/internal/fetch
-	CGO_ENABLED=0 go test -tags $(TORRENT) ./nodeagent/internal/fetch
+torrent: ## test what only the full agent has, alone and in real time
+	CGO_ENABLED=0 go test ./nodeagent/bittorrent/...
 
 test: brokers ## every test, under the race detector, also those against real brokers
 	@deploy/demo/test

@@ -79,7 +79,7 @@ func TestModulesKeepToTheirNeighbours(t *testing.T) {
 	}
 }
 
-// The layers inside a module: cmd, then app, then internal.
+// The layers inside a module: cmd, then cli, then app, then internal.
 func TestLayersPointDownwards(t *testing.T) {
 	layer := func(path string) int {
 		rest := strings.TrimPrefix(strings.TrimPrefix(path, root), module(path)+"/")
@@ -88,10 +88,12 @@ func TestLayersPointDownwards(t *testing.T) {
 			return 0
 		case rest == "app":
 			return 1
-		case strings.HasPrefix(rest, "cmd/"):
+		case rest == "cli": // what the mains of one program share
 			return 2
+		case strings.HasPrefix(rest, "cmd/"), strings.Contains(rest, "/cmd/"):
+			return 3
 		case strings.HasSuffix(rest, "test"): // for tests of other modules
-			return 2
+			return 3
 		}
 		return 0
 	}
@@ -212,6 +214,49 @@ func TestOnlyTestsImportWhatServesTests(t *testing.T) {
 				t.Errorf("%s imports %s outside its tests", path, imp)
 			}
 		}
+	}
+}
+
+// The full agent. It is in a module of its own, with what BitTorrent needs.
+const fullAgent = root + "nodeagent/bittorrent/cmd/tandem-node-full"
+
+// BitTorrent and the modules behind it are in the full agent only: no other program links it, and no other module of
+// the workspace needs them.
+func TestOnlyTheFullAgentHasBitTorrent(t *testing.T) {
+	const library, own = "github.com/anacrolix/", root + "nodeagent/bittorrent"
+	for path, p := range packages(t) {
+		if path == own || strings.HasPrefix(path, own+"/") {
+			continue
+		}
+		for _, imp := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if strings.HasPrefix(imp, library) || imp == own || strings.HasPrefix(imp, own+"/") {
+				t.Errorf("%s imports %s", path, imp)
+			}
+		}
+	}
+	var files []string
+	for _, pattern := range []string{"../*/go.mod", "../*/go.sum", "../*/*/go.mod", "../*/*/go.sum"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		its := strings.Contains(filepath.ToSlash(file), "nodeagent/bittorrent/")
+		if bytes.Contains(text, []byte(library)) != its {
+			t.Errorf("%s names %s: %v", file, library, !its)
+		}
+	}
+	full := dependencies(t, []string{fullAgent})
+	if !slices.ContainsFunc(full, func(d dependency) bool {
+		return d.Module != nil && strings.HasPrefix(d.Module.Path, library)
+	}) {
+		t.Error("this test does not see what the full agent links")
 	}
 }
 

@@ -32,8 +32,7 @@ type linked struct {
 	packages           []string
 }
 
-// linkedModules are the modules of others in the shipped programs, by path. Every command outside testenv is shipped,
-// and the agent also with the tags of "make agent-full".
+// linkedModules are the modules of others in the shipped programs, by path. Every command outside testenv is shipped.
 func linkedModules(t *testing.T) map[string]*linked {
 	t.Helper()
 	programs, err := filepath.Glob("../*/cmd/*")
@@ -48,21 +47,13 @@ func linkedModules(t *testing.T) map[string]*linked {
 	for i, p := range programs {
 		programs[i] = root + filepath.ToSlash(strings.TrimPrefix(p, "../"))
 	}
-	programs = slices.DeleteFunc(programs, func(p string) bool { return module(p) == "testenv" })
+	programs = slices.DeleteFunc(programs, func(p string) bool { return module(p) == "testenv" || p == fullAgent })
 	if len(programs) < 4 {
 		t.Fatalf("only the programs %q were found", programs)
 	}
-	makefile, err := os.ReadFile("../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tags := regexp.MustCompile(`(?m)^TORRENT := (\S+)$`).FindSubmatch(makefile)
-	if tags == nil {
-		t.Fatal("the Makefile does not say TORRENT := …")
-	}
 	all := map[string]*linked{}
-	for _, tags := range []string{"", string(tags[1])} {
-		for _, p := range dependencies(t, tags, programs) {
+	for _, programs := range [][]string{programs, {fullAgent}} {
+		for _, p := range dependencies(t, programs) {
 			m := p.Module
 			if m != nil && m.Replace != nil {
 				m = m.Replace
@@ -71,7 +62,7 @@ func linkedModules(t *testing.T) map[string]*linked {
 				continue
 			}
 			if all[m.Path] == nil {
-				all[m.Path] = &linked{Path: m.Path, Version: m.Version, Dir: m.Dir, full: tags != ""}
+				all[m.Path] = &linked{Path: m.Path, Version: m.Version, Dir: m.Dir, full: programs[0] == fullAgent}
 			}
 			all[m.Path].packages = append(all[m.Path].packages, p.Dir)
 		}
@@ -89,10 +80,10 @@ type goModule struct {
 	Replace            *goModule // is linked in its place
 }
 
-// dependencies are the packages in programs that are built with tags.
-func dependencies(t *testing.T, tags string, programs []string) (all []dependency) {
+// dependencies are the packages in programs.
+func dependencies(t *testing.T, programs []string) (all []dependency) {
 	t.Helper()
-	args := []string{"list", "-deps", "-tags", tags, "-json=Dir,Module"}
+	args := []string{"list", "-deps", "-json=Dir,Module"}
 	list := exec.Command("go", append(args, programs...)...)
 	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	out, err := list.Output()

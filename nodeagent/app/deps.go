@@ -10,6 +10,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/configfile"
+	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/kind"
 	kindworkloads "tandem.internal/nodeagent/internal/kinds/workloads"
 	"tandem.internal/nodeagent/internal/monitor"
@@ -76,6 +77,8 @@ type Deps struct {
 	Keeper    func(context.Context) (workloads.Keeper, error)
 	Resources workloads.Resources
 	Groups    kindworkloads.Groups
+	// Swarm is BitTorrent, for the store of resources; nil means that there is none.
+	Swarm fetch.NewSwarm
 	// Die ends the process at once when the watchdog finds that the agent hangs; nil means to exit.
 	Die func()
 	// Kinds make kinds beside the agent's own; nil: there are no others.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/workloads"
 	"tandem.internal/shared/event"
@@ -255,9 +254,6 @@ func TestWorkloadsRefused(t *testing.T) {
 			{duty(3, "web@n1 "+torrent), "not-supported /resources/iss_hook_start/urls"},
 			{with(duty(4), `{"formatVersion":"1"}`), "missing /workloads"},
 		} {
-			if fetch.BitTorrent && strings.HasSuffix(c.want, "/urls") {
-				continue // this agent can
-			}
 			r.desire(c.doc)
 			r.mu.Lock()
 			all := r.reports[wire.KindWorkloads]

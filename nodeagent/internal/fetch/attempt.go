@@ -33,10 +33,13 @@ type failure struct {
 
 func (f *failure) Error() string { return f.why }
 
-func passing(code wire.Code, why string) error {
+// Passing is the error of an attempt at an address which may go well another time.
+func Passing(code wire.Code, why string) error {
 	return &failure{kind: plan.Passing, code: code, why: why}
 }
-func wrong(code wire.Code, why string) error {
+
+// Wrong is the error of an attempt at an address which has something else. What has come of it is removed.
+func Wrong(code wire.Code, why string) error {
 	return &failure{kind: plan.Wrong, code: code, why: why, drop: true}
 }
 
@@ -95,8 +98,8 @@ func (s *Store) attempt(ctx context.Context, e plan.Fetch, p *progress) (c plan.
 	if err != nil {
 		return c, false, err
 	}
-	defer f.Close() // what was written is synced before it counts
-	info, err := f.Stat()
+	defer f.file.Close() // what was written is synced before it counts
+	info, err := f.file.Stat()
 	if err != nil {
 		return c, false, err
 	}
@@ -109,9 +112,14 @@ func (s *Store) attempt(ctx context.Context, e plan.Fetch, p *progress) (c plan.
 		resumed, early, page, err = s.download(ctx, e, f)
 	case workload.SchemeRBTorrent, workload.SchemeMagnet:
 		resumed = info.Size() > 0
-		dict, err = s.swarm.fetch(ctx, e.URL, f)
+		if s.swarm == nil {
+			err = Passing(wire.CodeNotSupported, "this agent is built without BitTorrent: use an http or https URL, "+
+				"or the full agent")
+			break
+		}
+		dict, err = s.swarm.Fetch(ctx, e.URL, &Pieces{f})
 	default:
-		err = passing(wire.CodeNotSupported, "http, https, rbtorrent and magnet are what can be fetched")
+		err = Passing(wire.CodeNotSupported, "http, https, rbtorrent and magnet are what can be fetched")
 	}
 	if err != nil {
 		return c, resumed, err
@@ -125,7 +133,7 @@ func (s *Store) attempt(ctx context.Context, e plan.Fetch, p *progress) (c plan.
 		return c, resumed, err
 	}
 	c = e.Copy
-	if c.Sum, c.Size, err = checksum(ctx, f.File, e.Sum, nil); err != nil {
+	if c.Sum, c.Size, err = checksum(ctx, f.file, e.Sum, nil); err != nil {
 		return c, resumed, err
 	}
 	if e.Sum != "" && c.Sum != e.Sum {
@@ -145,7 +153,7 @@ func mismatch(want, got string, page bool) error {
 	if page {
 		why += "; the server calls it a web page"
 	}
-	return wrong(wire.CodeHashMismatch, why)
+	return Wrong(wire.CodeHashMismatch, why)
 }
 
 // digest returns the hash that a checksum is made with, and its name. "" stands for SHA256.

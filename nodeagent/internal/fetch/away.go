@@ -41,18 +41,18 @@ func away(own func() ([]net.Addr, error)) func(context.Context, string, string, 
 		ip := to.Addr().Unmap().WithZone("")
 		switch {
 		case err != nil || !ip.IsGlobalUnicast():
-			return passing(wire.CodeNotAllowed, how+address+", which is this node, or no more than its link")
+			return Passing(wire.CodeNotAllowed, how+address+", which is this node, or no more than its link")
 		case slices.Contains(metadata, ip):
-			return passing(wire.CodeNotAllowed, how+address+", where a cloud tells its machines their secrets")
+			return Passing(wire.CodeNotAllowed, how+address+", where a cloud tells its machines their secrets")
 		}
 		all, err := own()
 		if err != nil {
-			return passing(wire.CodeUnavailable, fmt.Sprintf("%s%s, and the addresses of this node are not known: %v",
+			return Passing(wire.CodeUnavailable, fmt.Sprintf("%s%s, and the addresses of this node are not known: %v",
 				how, address, err))
 		}
 		for _, a := range all {
 			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap() == ip {
-				return passing(wire.CodeNotAllowed, how+address+", which is this node")
+				return Passing(wire.CodeNotAllowed, how+address+", which is this node")
 			}
 		}
 		return nil

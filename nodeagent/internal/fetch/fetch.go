@@ -45,7 +45,8 @@ type Config struct {
 	Patience time.Duration                             // for which it may be as slow; 0: one minute
 	// bytes a second for checks of what was verified before; 0: 8 MiB
 	Recheck int64
-	Peers   Peers         // BitTorrent; only in an agent built with the tag torrent
+	Swarm   NewSwarm      // BitTorrent; nil: none
+	Peers   Peers         // for it
 	Steps   durable.Steps // faults for tests; called by several goroutines; nil: none
 	Watch   pulse.Watch   // is told that Run goes round; nil: nobody
 }
@@ -87,7 +88,7 @@ type Store struct {
 	disk    *disk
 	ledger  *ledger
 	limit   *rate.Limiter // of all downloads
-	swarm   swarm
+	swarm   Swarm         // nil: none
 	poke    chan struct{} // one slot: there are effects to be run
 	updates chan struct{} // one slot
 
@@ -139,8 +140,13 @@ func Open(c Config) (*Store, error) {
 	s := &Store{Config: c, log: c.Log, disk: d, limit: limiter(c.Rate), poke: make(chan struct{}, 1),
 		updates: make(chan struct{}, 1), running: map[plan.Key]*transfer{}}
 	s.ledger = &ledger{keep: c.Keep, space: func() (uint64, error) { return c.Space(dir) }, left: map[plan.Key]int64{}}
-	if s.swarm, err = newSwarm(s); err != nil {
-		return nil, fmt.Errorf("open the resources: BitTorrent: %w", err)
+	if c.Swarm != nil {
+		if s.swarm, err = c.Swarm(&Host{&s.Config, s}); err != nil {
+			return nil, fmt.Errorf("open the resources: BitTorrent: %w", err)
+		}
+	} else if c.Peers.Listen != "" || len(c.Peers.Addresses) > 0 {
+		s.log.Warn("the settings name other nodes to exchange resources with, and this agent is built without " +
+			"BitTorrent: it asks none and serves none")
 	}
 	s.state = plan.New(c.Parallel, there.held, there.doubted, there.found, there.parts)
 	return s, nil
@@ -223,8 +229,8 @@ func notify(c chan struct{}) {
 	}
 }
 
-// errStop is why a download ends that is not wanted any more, or when Run ends.
-var errStop = errors.New("stopped")
+// ErrStopped is why a download ends that is not wanted any more, or when Run ends.
+var ErrStopped = errors.New("stopped")
 
 // diskLimit is how long one turn of Run's may wait for the disk.
 const diskLimit = time.Minute
@@ -235,9 +241,13 @@ func (s *Store) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer s.Client.CloseIdleConnections()
-	defer s.swarm.close()
-	defer all.Wait()
-	defer cancel(errStop)
+	defer func() {
+		all.Wait()
+		if s.swarm != nil {
+			s.swarm.Close()
+		}
+	}()
+	defer cancel(ErrStopped)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	p := s.Watch.Start("resources", diskLimit)
@@ -258,7 +268,9 @@ func (s *Store) Run(ctx context.Context) error {
 		if len(queue) > 0 {
 			continue
 		}
-		s.swarm.offer(kept)
+		if s.swarm != nil {
+			s.swarm.Offer(kept)
+		}
 		wait := time.Hour
 		if due {
 			wait = max(at.Sub(s.Now()), 0)
@@ -285,7 +297,7 @@ func (s *Store) perform(ctx context.Context, all *sync.WaitGroup, e plan.Effect)
 		s.running[e.Key] = t
 		s.mu.Unlock()
 		all.Go(func() {
-			defer stop(errStop)
+			defer stop(ErrStopped)
 			ev := s.fetch(ctx, e, &t.progress)
 			s.mu.Lock()
 			delete(s.running, e.Key)
@@ -298,7 +310,7 @@ func (s *Store) perform(ctx context.Context, all *sync.WaitGroup, e plan.Effect)
 		t := s.running[e.Key]
 		s.mu.Unlock()
 		if t != nil {
-			t.stop(errStop)
+			t.stop(ErrStopped)
 		}
 	case plan.Check:
 		all.Go(func() {

@@ -220,15 +220,12 @@ func TestCancel(t *testing.T) {
 }
 
 func TestWithoutBitTorrent(t *testing.T) {
-	if BitTorrent {
-		t.Skip("this one has it")
-	}
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, Config{Dir: filetest.MemoryDir(t)})
 		a := artifact(sha(nil), 0, "rbtorrent:0123456789012345678901234567890123456789")
 		n.Want(wants{a})
-		if st := n.fails(a, "built without BitTorrent (tag torrent): use an http or https URL, or "+
-			"the full agent"); st.Err.Code != wire.CodeNotSupported || st.State != Failed {
+		st := n.fails(a, "built without BitTorrent: use an http or https URL, or the full agent")
+		if st.Err.Code != wire.CodeNotSupported || st.State != Failed {
 			t.Errorf("%+v", st)
 		}
 	})

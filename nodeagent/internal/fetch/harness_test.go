@@ -3,18 +3,11 @@ package fetch
 import (
 	"bytes"
 	"context"
-	"crypto/md5"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"io/fs"
-	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap/zaptest"
 
+	"tandem.internal/nodeagent/internal/fetch/fetchtest"
 	"tandem.internal/shared/workload"
 )
 
@@ -128,41 +122,24 @@ func (w *site) file(path string, data []byte) string {
 	})
 }
 
-// content is n bytes that look like nothing.
-func content(seed uint64, n int) []byte {
-	b := make([]byte, 0, n+8)
-	for r := rand.New(rand.NewPCG(seed, 1)); len(b) < n; {
-		b = binary.LittleEndian.AppendUint64(b, r.Uint64())
-	}
-	return b[:n]
-}
-
-func sha(data []byte) string {
-	sum := sha256.Sum256(data)
-	return "SHA256:" + hex.EncodeToString(sum[:])
-}
-
-func md(data []byte) string {
-	sum := md5.Sum(data)
-	return "MD5:" + hex.EncodeToString(sum[:])
-}
-
-func artifact(sum string, size int, urls ...string) workload.Artifact {
-	return workload.Artifact{Class: workload.Resource, URLs: urls, Size: int64(size),
-		Verification: workload.Verification{Checksum: sum}}
-}
-
-func named(uuid string, a workload.Artifact) workload.Artifact { a.UUID = uuid; return a }
-
 // node is a store that runs.
 type node struct {
 	*Store
 	t    testing.TB
 	stop func()
-	late time.Duration // when await gives up; in a bubble it costs nothing
 }
 
-const plenty = 1 << 40
+// What the tests of BitTorrent use, too.
+var (
+	content  = fetchtest.Content
+	sha      = fetchtest.SHA
+	md       = fetchtest.MD
+	artifact = fetchtest.Artifact
+	named    = fetchtest.Named
+	files    = fetchtest.Files
+)
+
+const plenty = fetchtest.Plenty
 
 // start opens a store and lets it run until the test ends or stop is called.
 func start(t testing.TB, c Config) *node {
@@ -180,18 +157,7 @@ func start(t testing.TB, c Config) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	n := &node{Store: s, t: t, late: 100 * time.Hour}
-	n.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-	t.Cleanup(n.stop)
-	return n
+	return &node{Store: s, t: t, stop: fetchtest.Run(t, s.Run)}
 }
 
 // where is the path that the copy of a has or would have.
@@ -204,31 +170,14 @@ func (n *node) where(a workload.Artifact) string {
 // await waits until the status of a is as it should be.
 func (n *node) await(a workload.Artifact, what string, ok func(Status) bool) Status {
 	n.t.Helper()
-	late := time.After(n.late)
-	for {
-		st := n.Status(a)
-		if ok(st) {
-			return st
-		}
-		select {
-		case <-n.Updates():
-		case <-late:
-			n.t.Fatalf("%s: never; now %+v", what, st)
-		}
-	}
+	const late = 100 * time.Hour // in a bubble it costs nothing
+	return fetchtest.Await(n.t, late, n.Updates(), func() Status { return n.Status(a) }, what, ok)
 }
 
 func (n *node) ready(a workload.Artifact, want []byte) Status {
 	n.t.Helper()
 	st := n.await(a, "ready", func(st Status) bool { return st.State == Ready })
-	got, err := os.ReadFile(st.Path)
-	if err != nil || !bytes.Equal(got, want) {
-		n.t.Fatalf("the copy has %d bytes, want %d: %v", len(got), len(want), err)
-	}
-	info, err := os.Lstat(st.Path)
-	if err != nil || info.Mode() != 0o555 || !filepath.IsAbs(st.Path) {
-		n.t.Fatalf("%v %v %v", st.Path, info.Mode(), err)
-	}
+	fetchtest.Whole(n.t, st.Path, want)
 	if st.Size != int64(len(want)) || st.Done != st.Size || st.Err != nil {
 		n.t.Fatalf("%+v", st)
 	}
@@ -246,22 +195,4 @@ func (n *node) fails(a workload.Artifact, text string) Status {
 		n.t.Fatalf("it fails and can be used: %+v", st)
 	}
 	return st
-}
-
-// files lists what is in a store, without what differs between runs.
-func files(t testing.TB, dir string) string {
-	t.Helper()
-	var b strings.Builder
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(dir, path)
-		fmt.Fprintln(&b, rel)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }

@@ -52,13 +52,13 @@ func redirect(req *http.Request, via []*http.Request) error {
 	last := via[len(via)-1]
 	switch {
 	case len(via) > maxRedirects:
-		return passing(wire.CodeUnavailable, fmt.Sprintf("the server redirects more than %d times", maxRedirects))
+		return Passing(wire.CodeUnavailable, fmt.Sprintf("the server redirects more than %d times", maxRedirects))
 	case req.URL.Scheme != workload.SchemeHTTP && req.URL.Scheme != workload.SchemeHTTPS:
-		return passing(wire.CodeNotAllowed, "the server redirects to the scheme "+strconv.Quote(req.URL.Scheme))
+		return Passing(wire.CodeNotAllowed, "the server redirects to the scheme "+strconv.Quote(req.URL.Scheme))
 	case last.URL.Scheme == workload.SchemeHTTPS && req.URL.Scheme != workload.SchemeHTTPS:
-		return passing(wire.CodeNotAllowed, "the server redirects from https to http")
+		return Passing(wire.CodeNotAllowed, "the server redirects from https to http")
 	case req.URL.User != nil:
-		return passing(wire.CodeNotAllowed, "the server redirects to a URL with a user name in it")
+		return Passing(wire.CodeNotAllowed, "the server redirects to a URL with a user name in it")
 	}
 	for _, h := range []string{"Referer", "Authorization", "Cookie"} {
 		req.Header.Del(h)
@@ -85,7 +85,7 @@ func (s *Store) download(ctx context.Context, e plan.Fetch, f *part) (resumed bo
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.URL, nil)
 	if err != nil {
-		return false, "", false, wrong(wire.CodeInvalidArgument, "this is no URL")
+		return false, "", false, Wrong(wire.CodeInvalidArgument, "this is no URL")
 	}
 	req.Header.Set("User-Agent", "tandem-node")
 	req.Header.Set("Accept-Encoding", "identity")
@@ -144,7 +144,7 @@ func (s *Store) download(ctx context.Context, e plan.Fetch, f *part) (resumed bo
 		return from > 0, "", page, again(fmt.Sprintf("what came ends after %d of %d bytes", got, total))
 	}
 	if total < 0 && len(resp.TransferEncoding) == 0 && resp.ProtoMajor == 1 && e.Sum == "" && got < e.Reserve {
-		return false, "", page, passing(wire.CodeUnavailable, fmt.Sprintf("the connection ended after %d "+
+		return false, "", page, Passing(wire.CodeUnavailable, fmt.Sprintf("the connection ended after %d "+
 			"of %d bytes", got, e.Reserve))
 	}
 	if h != nil {
@@ -188,15 +188,15 @@ func (s *Store) answered(resp *http.Response, e plan.Fetch, from int64, page boo
 	path := strings.ToLower(resp.Request.URL.Path)
 	switch {
 	case total > s.most(e.Reserve):
-		return 0, wrong(wire.CodeTooLarge, fmt.Sprintf("it has %d bytes, and this resource may have %d; "+
+		return 0, Wrong(wire.CodeTooLarge, fmt.Sprintf("it has %d bytes, and this resource may have %d; "+
 			"correct its size", total, s.most(e.Reserve)))
 	case e.Sum == "" && page && !strings.HasSuffix(path, ".html") && !strings.HasSuffix(path, ".htm") &&
 		!strings.HasSuffix(path, ".xhtml"):
-		return 0, wrong(wire.CodeBadValue, "the server answers with a web page; if that is the resource, give "+
+		return 0, Wrong(wire.CodeBadValue, "the server answers with a web page; if that is the resource, give "+
 			"it a checksum")
 	}
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" && e.Sum == "" {
-		return 0, wrong(wire.CodeBadValue, "the server sends it encoded ("+enc+") without being asked to; give the "+
+		return 0, Wrong(wire.CodeBadValue, "the server sends it encoded ("+enc+") without being asked to; give the "+
 			"resource a checksum")
 	}
 	return total, nil
@@ -215,7 +215,7 @@ func status(resp *http.Response) error {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		code = wire.CodeNotAllowed
 	}
-	return passing(code, "the server answers "+strconv.Itoa(resp.StatusCode)+" "+http.StatusText(resp.StatusCode))
+	return Passing(code, "the server answers "+strconv.Itoa(resp.StatusCode)+" "+http.StatusText(resp.StatusCode))
 }
 
 // contentRange reads "bytes FROM-LAST/TOTAL" and refuses another from.
@@ -255,9 +255,9 @@ func reached(ctx context.Context, err error) error {
 		err = e.Err
 	}
 	if e := net.Error(nil); errors.As(err, &e) && e.Timeout() {
-		return passing(wire.CodeTimeout, "no answer: "+err.Error())
+		return Passing(wire.CodeTimeout, "no answer: "+err.Error())
 	}
-	return passing(wire.CodeUnavailable, "no answer: "+err.Error())
+	return Passing(wire.CodeUnavailable, "no answer: "+err.Error())
 }
 
 // body copies the body into the part. It gives up a server that is too slow: only the time spent
@@ -307,9 +307,9 @@ func (s *Store) body(ctx context.Context, stop context.CancelCauseFunc, body io.
 			}
 			return 0, context.Cause(ctx)
 		case errors.Is(readErr, io.ErrUnexpectedEOF):
-			return 0, passing(wire.CodeUnavailable, fmt.Sprintf("the connection ended early, after %d bytes", at))
+			return 0, Passing(wire.CodeUnavailable, fmt.Sprintf("the connection ended early, after %d bytes", at))
 		case readErr != nil:
-			return 0, passing(wire.CodeUnavailable, fmt.Sprintf("the connection broke after %d bytes: %v", at, readErr))
+			return 0, Passing(wire.CodeUnavailable, fmt.Sprintf("the connection broke after %d bytes: %v", at, readErr))
 		}
 		if err := s.limit.WaitN(ctx, n); err != nil {
 			return 0, err
@@ -320,7 +320,7 @@ func (s *Store) body(ctx context.Context, stop context.CancelCauseFunc, body io.
 // resumable says from where the download of a part can go on. With a checksum, which finds what does not belong
 // together, it is no matter from which address the part is, or whether the server can prove that it is the same.
 func (p *part) resumable(e plan.Fetch) (from int64, o origin, err error) {
-	info, err := p.Stat()
+	info, err := p.file.Stat()
 	if err != nil {
 		return 0, o, err
 	}

@@ -24,7 +24,7 @@ const lookEvery = 1 << 20
 
 // part is the file of a copy that is being fetched. Every byte of it is accounted for.
 type part struct {
-	*os.File
+	file     *os.File
 	store    *Store
 	key      plan.Key
 	most     int64 // bytes that it may have
@@ -59,7 +59,7 @@ func (s *Store) openPart(k plan.Key, most int64, p *progress) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &part{File: f, store: s, key: k, most: most, progress: p}, nil
+	return &part{file: f, store: s, key: k, most: most, progress: p}, nil
 }
 
 // WriteAt writes what has come. It fails with errMost and, if there is no room, an error that full knows.
@@ -74,7 +74,7 @@ func (p *part) WriteAt(b []byte, off int64) (int, error) {
 	if err := p.store.disk.before(durable.Write); err != nil {
 		return 0, err
 	}
-	return p.File.WriteAt(b, off)
+	return p.file.WriteAt(b, off)
 }
 
 func (p *part) account(n int64) error {
@@ -106,14 +106,14 @@ func (p *part) clear() error {
 		return err
 	}
 	p.progress.done.Store(0)
-	return p.Truncate(0)
+	return p.file.Truncate(0)
 }
 
 func (p *part) sync() error {
 	if err := p.store.disk.before(durable.Sync); err != nil {
 		return err
 	}
-	if err := p.Sync(); err != nil {
+	if err := p.file.Sync(); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
 	return nil

@@ -96,5 +96,5 @@ func (l leftOut) print(out io.Writer) {
 		}
 	}
 	fmt.Fprintln(out, "left out, as always: "+
-		"what -short skips, race, fuzz, staticcheck, the full agent, packages further away")
+		"what -short skips, race, fuzz, staticcheck, packages further away")
 }

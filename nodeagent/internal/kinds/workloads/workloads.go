@@ -201,7 +201,7 @@ func (c Config) check(configs []workload.Config) (errs []*wire.Error) {
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(w.Resources)) {
-			if !fetch.BitTorrent && !w.Resources[name].HasHTTP() {
+			if c.Fetch.Swarm == nil && !w.Resources[name].HasHTTP() {
 				errs = append(errs, workload.NoBitTorrent(w.Slot, name))
 			}
 			if !c.Unproved && w.Resources[name].Unproved() {
@@ -237,7 +237,7 @@ func (c Config) attributes() map[string]string {
 	} else if text := c.Groups.Limits(); text != "" {
 		all[wire.AttributeLimits] = text
 	}
-	if !fetch.BitTorrent {
+	if c.Fetch.Swarm == nil {
 		all[wire.AttributeBitTorrent] = wire.AttributeNone
 	}
 	if !c.Unproved {

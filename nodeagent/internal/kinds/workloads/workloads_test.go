@@ -30,6 +30,9 @@ func (memoryOnly) Check(constraints map[string]string, at string) []*wire.Error 
 
 func (memoryOnly) Limits() string { return onlyMemory.Text() }
 
+// newSwarm stands for BitTorrent, which nothing here asks for anything.
+func newSwarm(*fetch.Host) (fetch.Swarm, error) { return nil, nil }
+
 // newKind makes the kind without a keeper of processes and a store of resources.
 func newKind(t *testing.T, cfg Config) kind.Kind {
 	t.Helper()
@@ -47,6 +50,7 @@ func TestWorkloadsAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		name, constraint, value, url string
 		off, unproved                bool
+		swarm                        fetch.NewSwarm
 		want                         wire.Code
 		at                           string
 	}{
@@ -64,11 +68,10 @@ func TestWorkloadsAreChecked(t *testing.T) {
 		{name: "nothing proves it, and it may come", url: "http://h/start", unproved: true},
 		{name: "BitTorrent alone", url: "rbtorrent:0123456789012345678901234567890123456789",
 			want: wire.CodeNotSupported, at: "/resources/iss_hook_start/urls"},
+		{name: "BitTorrent, which is there", url: "rbtorrent:0123456789012345678901234567890123456789", unproved: true,
+			swarm: newSwarm},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if strings.HasPrefix(c.url, "rbtorrent") && fetch.BitTorrent {
-				t.Skip("this agent has BitTorrent")
-			}
 			config := workload.Config{Class: workload.Instance, Slot: workload.Slot{Service: "web", Node: "n1"},
 				Resources: map[string]workload.Artifact{
 					workload.HookStart: {Class: workload.Resource, UUID: "u", URLs: []string{c.url}}}}
@@ -79,7 +82,8 @@ func TestWorkloadsAreChecked(t *testing.T) {
 			if werr != nil {
 				t.Fatal(werr)
 			}
-			k := newKind(t, Config{On: !c.off, Unproved: c.unproved, Groups: memoryOnly{}})
+			k := newKind(t, Config{On: !c.off, Unproved: c.unproved, Groups: memoryOnly{},
+				Fetch: fetch.Config{Swarm: c.swarm}})
 			_, errs := k.Check(inbox.Doc{Version: "1.0.0", Body: body})
 			if c.want == "" {
 				if len(errs) > 0 {
@@ -115,9 +119,13 @@ func TestAttributes(t *testing.T) {
 		if got := all[wire.AttributeWorkloads] == wire.AttributeNone; got == on {
 			t.Errorf("workloads %v: %v", on, all)
 		}
-		if got := all[wire.AttributeBitTorrent] == wire.AttributeNone; got == fetch.BitTorrent {
-			t.Errorf("BitTorrent %v: %v", fetch.BitTorrent, all)
+		if all[wire.AttributeBitTorrent] != wire.AttributeNone {
+			t.Errorf("no BitTorrent: %v", all)
 		}
+	}
+	full := newKind(t, Config{Groups: memoryOnly{}, Fetch: fetch.Config{Swarm: newSwarm}}).Attributes()
+	if _, ok := full[wire.AttributeBitTorrent]; ok {
+		t.Errorf("with BitTorrent: %v", full)
 	}
 }
 
