@@ -52,7 +52,7 @@ test: brokers ## every test, under the race detector, also those against real br
 quick: ## vet and test what has changed since BASE (main), in under a minute; prints what it left out
 	@go run ./testenv/cmd/quick -base "$(BASE)"
 
-brokers: ## install mosquitto for the tests if it is missing and this is root on Debian
+brokers: ## install mosquitto and swtpm for the tests if they are missing and this is root on Debian
 	@deploy/demo/brokers
 
 check: fmt-check vet staticcheck torrent tidy-check standalone vuln fuzz ## what must pass before a change lands

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
+	github.com/google/go-tpm v0.9.8
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.28.0
 	tandem.internal/nodeagent v0.0.0

@@ -101,7 +101,10 @@ const clientContext = "TLS 1.3, client CertificateVerify"
 // TestKeys: the program makes keys, signs with them, keeps those that it is told to, and has them after a restart.
 func TestKeys(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	cfg := config(t)
+	chips(t, testKeys)
+}
+
+func testKeys(t *testing.T, cfg Config) {
 	c, stop := serve(t, cfg)
 	first, err := c.Make(t.Context())
 	if err != nil {
@@ -175,8 +178,9 @@ func TestSignsNothingElse(t *testing.T) {
 }
 
 // TestSecret: the program keeps one secret across restarts.
-func TestSecret(t *testing.T) {
-	cfg := config(t)
+func TestSecret(t *testing.T) { chips(t, testSecret) }
+
+func testSecret(t *testing.T, cfg Config) {
 	c, stop := serve(t, cfg)
 	if _, _, err := c.Read(t.Context()); !isCode(err, wire.CodeNotFound) {
 		t.Errorf("%v", err)

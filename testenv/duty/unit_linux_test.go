@@ -34,7 +34,7 @@ type site struct {
 	gets  map[string]int
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T, flags ...string) *site {
 	s := &site{Unit: proc.NewUnit(t), t: t, files: map[string]string{}, gets: map[string]int{}}
 	s.diary = filepath.Join(s.Dir, "diary")
 	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +56,7 @@ func newSite(t *testing.T) *site {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended meanwhile
 		}
 	})
-	s.StartController("--report-jitter", "50ms")
+	s.StartController(append([]string{"--report-jitter", "50ms"}, flags...)...)
 	return s
 }
 

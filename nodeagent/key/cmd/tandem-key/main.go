@@ -11,7 +11,10 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"go.uber.org/zap"
+
 	"tandem.internal/nodeagent/key"
+	"tandem.internal/nodeagent/key/internal/tpm"
 	"tandem.internal/shared/settings"
 )
 
@@ -26,6 +29,7 @@ const (
 type config struct {
 	Socket   string `name:"socket" default:"/run/tandem-key/socket"`
 	Dir      string `name:"dir" default:"/var/lib/tandem-key"`
+	TPM      string `name:"tpm"`
 	Agent    string `name:"agent" default:"tandem-node"`
 	Group    string `name:"refuse-group"`
 	LogLevel string `name:"log-level" default:"info"`
@@ -36,7 +40,9 @@ func (*config) Help() map[string]string {
 	return map[string]string{
 		"socket": "unix socket to listen on; the agent and tandem-node join get --key unix:/PATH",
 		"dir":    "directory of the keys, mode 0700; made if missing",
-		"agent":  "user of the agent, a name or a number: its processes are answered, but none that it has started",
+		"tpm": "TPM 2.0 that makes and uses the keys, /dev/tpmrm0, or unix:/PATH for an emulator: what is in the " +
+			"directory is worth nothing without it; empty: the keys are in the directory",
+		"agent": "user of the agent, a name or a number: its processes are answered, but none that it has started",
 		"refuse-group": "control group, as /proc/PID/cgroup names groups (cgroup v2), in which nobody is answered: " +
 			"that of the workloads",
 		"log-level": "debug, info, warn or error",
@@ -85,11 +91,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	guard := key.AgentOnly(uid, cfg.Group)
-	if err := key.Serve(ctx, key.Config{Socket: cfg.Socket, Dir: cfg.Dir, Guard: guard, Log: log}, nil); err != nil {
+	if err := serve(ctx, &cfg, uid, log); err != nil {
 		return fail(exitError, err)
 	}
 	return exitOK
+}
+
+// serve runs the program until ctx ends.
+func serve(ctx context.Context, cfg *config, uid int, log *zap.Logger) error {
+	c := key.Config{Socket: cfg.Socket, Dir: cfg.Dir, Guard: key.AgentOnly(uid, cfg.Group), Log: log}
+	if cfg.TPM != "" {
+		chip, err := tpm.Open(cfg.TPM)
+		if err != nil {
+			return err
+		}
+		c.Chip = chip
+		return errors.Join(key.Serve(ctx, c, nil), chip.Close())
+	}
+	return key.Serve(ctx, c, nil)
 }
 
 // check checks the settings and returns the agent's user; own is this program's.
