@@ -24,6 +24,7 @@ import (
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/shared/flow"
 	"tandem.internal/shared/link"
+	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
@@ -56,28 +57,29 @@ type Agent struct {
 	work    context.Context // of the workers: ends when the agent stops
 
 	// The rest belongs to Run's goroutine.
-	documents []*documents // by name of the kind
-	unknown   map[wire.Kind]*reported
-	info      reported // reported/info
-	trust     inbox.Trust
-	savedTime time.Time // trust.Newest as the disk has it
-	held      map[wire.Kind]message
-	throttle  map[string]flow.Throttle
-	backlog   []wire.Event // events that could not be saved yet
-	lost      uint64       // events that there was no room for behind them
-	unsaved   bool         // the trust could not be saved yet
-	saveAt    time.Duration
-	session   uint64 // 0: down
-	greeted   bool   // a beacon was heard in this session
-	view      inbox.View
-	asks      string // what the next live message asks for, see wire.Live
-	lastDown  string
-	beatAt    time.Duration
-	againAt   time.Duration // report everything again; 0: not due
-	sent      uint64        // newest event handed to the sender
-	answers   answers
-	node      nodeState
-	fatal     error
+	documents  []*documents // by name of the kind
+	publishers publisher.Keys
+	unknown    map[wire.Kind]*reported
+	info       reported // reported/info
+	trust      inbox.Trust
+	savedTime  time.Time // trust.Newest as the disk has it
+	held       map[wire.Kind]message
+	throttle   map[string]flow.Throttle
+	backlog    []wire.Event // events that could not be saved yet
+	lost       uint64       // events that there was no room for behind them
+	unsaved    bool         // the trust could not be saved yet
+	saveAt     time.Duration
+	session    uint64 // 0: down
+	greeted    bool   // a beacon was heard in this session
+	view       inbox.View
+	asks       string // what the next live message asks for, see wire.Live
+	lastDown   string
+	beatAt     time.Duration
+	againAt    time.Duration // report everything again; 0: not due
+	sent       uint64        // newest event handed to the sender
+	answers    answers
+	node       nodeState
+	fatal      error
 }
 
 // New opens the state directory and makes an agent that is ready to run. The error is a
@@ -102,6 +104,9 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	}
 	provisioned, err := a.cfg.unitKey()
 	if err != nil {
+		return nil, err
+	}
+	if a.publishers, err = a.cfg.publisherKeys(); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

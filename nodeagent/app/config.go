@@ -76,6 +76,7 @@ type Config struct {
 	WorkloadWrite     []string      `name:"workload-write"`
 	Confine           string        `name:"confine" default:"none"`
 	UnprovedResources bool          `name:"unproved-resources"`
+	PublisherKeys     []string      `name:"publisher-key"`
 	FetchRate         int           `name:"fetch-rate"`
 	FetchParallel     int           `name:"fetch-parallel" default:"2"`
 	FetchKeep         int           `name:"fetch-keep-free" default:"67108864"`

@@ -82,7 +82,7 @@ func (a *Agent) workloadsKind(dir string) workloads.Config {
 			Room: confine.Room{Read: a.cfg.WorkloadRead, Write: a.cfg.WorkloadWrite}},
 		Unproved: a.cfg.UnprovedResources,
 		Fetch: fetch.Config{Rate: int64(a.cfg.FetchRate), Parallel: a.cfg.FetchParallel, Keep: int64(a.cfg.FetchKeep),
-			Swarm: a.deps.Swarm,
+			Swarm: a.deps.Swarm, Publishers: a.publishers,
 			Peers: fetch.Peers{Listen: a.cfg.PeerListen, Addresses: a.cfg.Peers, Allow: a.cfg.PeerAllow,
 				Upload: int64(a.cfg.PeerRate)}},
 		Store: a.store, Now: a.deps.Now, Log: a.log, Steps: a.deps.Steps,

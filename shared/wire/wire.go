@@ -370,6 +370,7 @@ const (
 	AttributeWorkloads  = "tandem.workloads"  // the node runs no workloads
 	AttributeBitTorrent = "tandem.bittorrent" // its agent is built without BitTorrent
 	AttributeUnproved   = "tandem.unproved"   // it takes no resource that is workload.Artifact.Unproved
+	AttributePublishers = "tandem.publishers" // IDs of the publishers' keys, divided by spaces, of which it demands one
 	AttributeLimits     = "tandem.limits"     // which constraints it can enforce: the Text of limits.Capabilities
 
 	AttributeNone = "none"

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tandem.internal/shared/near"
+	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 )
@@ -29,7 +30,7 @@ func (p *parser) artifact(e strictjson.At, templates bool) Artifact {
 	var r Artifact
 	class := &raw{}
 	var sized, summed, periodic, verified, unsummed bool
-	var verifyAt strictjson.At
+	var verifyAt, signatureAt strictjson.At
 	if !p.Object(e,
 		strictjson.Required("@class", func(a strictjson.At) {
 			class.classAt = a
@@ -70,10 +71,19 @@ func (p *parser) artifact(e strictjson.At, templates bool) Artifact {
 						p.Bad(a, err.Error())
 					}
 				}),
+				strictjson.Optional("minisign", func(a strictjson.At) {
+					signatureAt = a
+					r.Verification.Minisign = p.minisign(a, templates)
+				}),
 			)
 		}),
 	) {
 		return r
+	}
+	sum := r.Verification.Checksum
+	if known := sum != "" || !summed; known && r.Verification.Minisign != "" && !holds(sum) &&
+		!(templates && isTemplate(sum)) {
+		p.Add(signatureAt, wire.CodeMissing, unheld)
 	}
 	if !sized {
 		p.tolerable(strictjson.At{Ptr: strictjson.Member(e.Ptr, "size"), Off: e.Off}, wire.CodeMissing,
@@ -140,6 +150,38 @@ func (p *parser) checksum(a strictjson.At, templates bool) (s string, empty bool
 		s = canonical(s)
 	}
 	return s, algorithm == Empty
+}
+
+// minisign reads a publisher's signature; "" if it is malformed. A template is not checked before it is filled.
+func (p *parser) minisign(a strictjson.At, templates bool) string {
+	s, ok := p.Str(a)
+	switch {
+	case !ok:
+		return ""
+	case templates && isTemplate(s):
+		if err := checkTemplate(s); err != nil {
+			p.Bad(a, err.Error())
+		}
+		return s
+	}
+	if _, err := publisher.Parse(s); err != nil {
+		p.Bad(a, malformedSignature(err))
+		return ""
+	}
+	return s
+}
+
+// unheld says what is wrong with a signature without a checksum that names one content: what the store has of the
+// resource could be another one than that which was verified.
+const unheld = "a resource with a signature needs a checksum of SHA256, too"
+
+// malformedSignature says that a text is no signature, and why.
+func malformedSignature(err error) string { return "it is not what minisign writes: " + err.Error() }
+
+// holds reports whether a checksum names one content for good.
+func holds(checksum string) bool {
+	algorithm, _, err := ParseChecksum(checksum)
+	return err == nil && algorithm == SHA256
 }
 
 // defect is a reason why a configuration cannot be run.

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"tandem.internal/shared/limits"
+	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 )
@@ -71,6 +72,7 @@ func (f *filling) filled(p piece, e *entry) (piece, error) {
 	if a := p.artifact; a != nil {
 		filled := *a
 		filled.UUID, filled.Verification.Checksum = fill(a.UUID), fill(a.Verification.Checksum)
+		filled.Verification.Minisign = fill(a.Verification.Minisign)
 		if err == nil && !f.set.stored {
 			if a.UUID != "" && filled.UUID == "" {
 				err = errors.New("a uuid must not be empty")
@@ -161,5 +163,12 @@ func (r *runnable) checkResource(n string, a Artifact) {
 		r.bad(wire.CodeBadValue, at, "/verification/checksum", "%v", err)
 	case algorithm == Empty && a.UUID == "" && !r.set.stored:
 		r.bad(wire.CodeMissing, at, "/verification/checksum", "%s", nameless)
+	}
+	if s := a.Verification.Minisign; s != "" {
+		if _, err := publisher.Parse(s); err != nil {
+			r.bad(wire.CodeBadValue, at, "/verification/minisign", "%s", malformedSignature(err))
+		} else if !holds(a.Verification.Checksum) {
+			r.bad(wire.CodeMissing, at, "/verification/minisign", "%s", unheld)
+		}
 	}
 }

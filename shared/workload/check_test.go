@@ -23,6 +23,7 @@ func TestFillChecks(t *testing.T) {
 	constraint := func(name, value string) string {
 		return `"container":{"constraints":{"` + name + `":"` + value + `"}}`
 	}
+	line := strings.Split(signature, `\n`)
 	long := func(prefix string) string {
 		return many(200, func(i int) string { return fmt.Sprintf(`"%s%d":""`, prefix, i) })
 	}
@@ -34,6 +35,13 @@ func TestFillChecks(t *testing.T) {
 			"a uuid must not be empty (at /resources/x)"},
 		"no content and no uuid": {`"p":"EMPTY"`, summed("", `@{prop(\"p\")}:`), "",
 			"missing: slot a@n: a resource needs a checksum or a uuid (at /resources/x/verification/checksum)"},
+		"a signature": {`"p":"` + line[0] + `"`, start + `,"x":{` +
+			minisigned(sha, `@{prop(\"p\")}\n`+line[1]+`\n`+line[2]) + `}`, "", ""},
+		"no signature": {`"p":"x"`, start + `,"x":{` + minisigned(sha, `@{prop(\"p\")}`) + `}`, "",
+			"bad-value: slot a@n: it is not what minisign writes: three lines"},
+		"a signature of any content": {`"p":"EMPTY:"`, start + `,"x":{"uuid":"u",` +
+			minisigned(`@{prop(\"p\")}`, signature) + `}`, "",
+			"needs a checksum of SHA256, too (at /resources/x/verification/minisign)"},
 		"no checksum": {`"p":"0"`, summed("", `MD5:@{prop(\"p\")}`), "", "needs 32 hex digits"},
 		"a long configurationId": {`"p":"` + strings.Repeat("x", MaxID) + `"`, start,
 			`"configurationId":"x@{prop(\"p\")}"`, "at most 256 bytes, without control characters (at " +

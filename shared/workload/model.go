@@ -137,7 +137,7 @@ func NoBitTorrent(s Slot, name string) *wire.Error {
 // Unproved reports whether the artifact may come from another machine by plain HTTP with nothing that proves it: no
 // checksum, or one of MD5, of which somebody may have made two contents.
 func (a Artifact) Unproved() bool {
-	if algorithm, _, err := ParseChecksum(a.Verification.Checksum); err == nil && algorithm == SHA256 {
+	if holds(a.Verification.Checksum) {
 		return false
 	}
 	return slices.ContainsFunc(a.URLs, func(text string) bool {
@@ -167,6 +167,9 @@ func NoWorkloads() *wire.Error {
 type Verification struct {
 	Checksum    string      `json:"checksum,omitempty"` // EMPTY:, MD5:hex or SHA256:hex
 	CheckPeriod CheckPeriod `json:"checkPeriod"`        // 0: only after the download
+	// Minisign is a publisher's signature of the file, as publisher.Parse reads it (ADR 049); "": it has none. The
+	// checksum beside it is one of SHA256.
+	Minisign string `json:"minisign,omitempty"`
 }
 
 // CheckPeriod is the time between checks of an artifact, in whole minutes; 1d2h30m in JSON.

@@ -132,7 +132,7 @@ func (p piece) size() int {
 		return 100
 	}
 	if a := p.artifact; a != nil {
-		n := 100 + len(a.UUID)
+		n := 100 + len(a.UUID) + len(a.Verification.Minisign)
 		for _, u := range a.URLs {
 			n += len(u)
 		}

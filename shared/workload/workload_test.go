@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tandem.internal/shared/publisher/publishertest"
 	"tandem.internal/shared/wire"
 )
 
@@ -208,6 +209,18 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// sha is a checksum, and signature somebody's signature in the text of a JSON string.
+var (
+	sha       = "SHA256:" + strings.Repeat("0", 64)
+	signature = strings.ReplaceAll(publishertest.New(1).Sign(nil), "\n", `\n`)
+)
+
+// minisigned is a resource with a checksum and a signature.
+func minisigned(checksum, signature string) string {
+	return `"@class":"Resource","urls":["http://h/x"],"size":1,"verification":{"checksum":"` + checksum +
+		`","checkPeriod":"0d0h0m","minisign":"` + signature + `"}`
+}
+
 // TestParseResource goes through the tables of resources and verification.
 func TestParseResource(t *testing.T) {
 	const sum = `"verification":{"checksum":"MD5:00112233445566778899aabbccddeeff","checkPeriod":"1d2h3m"}`
@@ -250,6 +263,16 @@ func TestParseResource(t *testing.T) {
 		{`"@class":"Resource","urls":["http://h/x"],"size":1,` +
 			`"verification":{"checksum":"c8f1f9626698f46f88b6e70b2c6d132d","checkPeriod":"0d0h0m"}`,
 			"bad-value /verification/checksum"},
+		{minisigned(sha, signature), ""},
+		{minisigned(sha, signature[1:]), "bad-value /verification/minisign"},
+		{minisigned(sha, strings.Repeat(" ", 1025)), "bad-value /verification/minisign"},
+		{minisigned("MD5:00112233445566778899aabbccddeeff", signature), "missing /verification/minisign"},
+		{minisigned("SHA256:00", signature), "bad-value /verification/checksum"},
+		{`"@class":"Resource","uuid":"u","urls":["http://h/x"],"size":0,"verification":{"minisign":"` +
+			signature + `"}`,
+			"missing /verification/minisign"},
+		{`"@class":"Resource","uuid":"u","urls":["http://h/x"],"size":0,"verification":{"minisign":1}`,
+			"bad-value /verification/minisign"},
 	} {
 		_, ps := Parse([]byte(`[{"@class":"Instance","slot":"a@n","resources":{` + start + `,"r":{` + c.in + `}}}]`))
 		var got []string

@@ -34,6 +34,7 @@ const (
 	anOperator attacker = "operator"       // operator/spy, who may read and not write
 	theBroker  attacker = "hostile broker" // says whatever it likes to whomever it likes
 	aClient    attacker = "http client"    // at the HTTP and join doors
+	aThief     attacker = "stolen gateway" // has the controller's state, with the key that signs
 )
 
 // attempt is one row of the table. run returns the refusal as it was seen, in the words of outcome.go;
@@ -78,7 +79,7 @@ func (r refusals) on(k kind) string {
 // table is every attempt.
 func table() []attempt {
 	return slices.Concat(identities, publishes, subscriptions, plantings, wills, submissions, packets, payloads,
-		documents, inventions, httpDoor, joinDoor, revocation)
+		documents, inventions, unpublished, httpDoor, joinDoor, revocation)
 }
 
 // TestTable: the table is as large as it has to be, and says all that a row has to say.
@@ -114,7 +115,8 @@ func TestTable(t *testing.T) {
 			t.Errorf("%d attempts on %s, at least 30 are asked for", made[k], k)
 		}
 	}
-	for _, who := range []attacker{nobody, aNode, aRevoked, anExpired, theCloud, anOperator, theBroker, aClient} {
+	for _, who := range []attacker{nobody, aNode, aRevoked, anExpired, theCloud, anOperator, theBroker, aClient,
+		aThief} {
 		if by[who] == 0 {
 			t.Errorf("nothing is tried by: %s", who)
 		}

@@ -133,7 +133,7 @@ func (s *Store) attempt(ctx context.Context, e plan.Fetch, p *progress) (c plan.
 		return c, resumed, err
 	}
 	c = e.Copy
-	if c.Sum, c.Size, err = checksum(ctx, f.file, e.Sum, nil); err != nil {
+	if c.Sum, c.Digest, c.Size, err = s.checksum(ctx, f.file, e.Sum, nil); err != nil {
 		return c, resumed, err
 	}
 	if e.Sum != "" && c.Sum != e.Sum {
@@ -164,28 +164,32 @@ func digest(sum string) (hash.Hash, string) {
 	return sha256.New(), workload.SHA256
 }
 
-// checksum reads all of f and returns its checksum, made as like is, and its length. It reads no
-// faster than limit allows; nil: as fast as it can.
-func checksum(ctx context.Context, f io.ReaderAt, like string, limit *rate.Limiter) (sum string, size int64,
-	err error) {
+// checksum reads all of f and returns its checksum, made as like is, its digest if publishers have to sign, and its
+// length. It reads no faster than limit allows; nil: as fast as it can.
+func (s *Store) checksum(ctx context.Context, f io.ReaderAt, like string, limit *rate.Limiter) (sum, signed string,
+	size int64, err error) {
 	h, algorithm := digest(like)
+	second, both := s.digesting(h)
 	buf := make([]byte, burst)
 	for {
 		if err := ctx.Err(); err != nil {
-			return "", 0, err
+			return "", "", 0, err
 		}
 		n, err := f.ReadAt(buf, size)
-		h.Write(buf[:n])
+		both.Write(buf[:n]) // to hashes, which take all
 		size += int64(n)
 		if errors.Is(err, io.EOF) {
-			return algorithm + ":" + hex.EncodeToString(h.Sum(nil)), size, nil
+			if second != nil {
+				signed = hex.EncodeToString(second.Sum(nil))
+			}
+			return algorithm + ":" + hex.EncodeToString(h.Sum(nil)), signed, size, nil
 		}
 		if err != nil {
-			return "", 0, err
+			return "", "", 0, err
 		}
 		if limit != nil {
 			if err := limit.WaitN(ctx, n); err != nil {
-				return "", 0, err
+				return "", "", 0, err
 			}
 		}
 	}
@@ -226,7 +230,7 @@ func (s *Store) check(ctx context.Context, e plan.Check) plan.Checked {
 	if !e.Urgent {
 		limit = limiter(s.Recheck)
 	}
-	sum, size, err := checksum(ctx, f, e.Copy.Sum, limit)
+	sum, signed, size, err := s.checksum(ctx, f, e.Copy.Sum, limit)
 	switch {
 	case errors.Is(err, syscall.EIO):
 		return damaged("cannot be read: " + err.Error())
@@ -241,7 +245,7 @@ func (s *Store) check(ctx context.Context, e plan.Check) plan.Checked {
 		}
 	}
 	s.disk.verified(e.Copy.Key, info.ModTime())
-	done.Outcome, done.Copy.Size = plan.Sound, size
+	done.Outcome, done.Copy.Size, done.Copy.Digest = plan.Sound, size, signed
 	return done
 }
 

@@ -63,9 +63,10 @@ type origin struct {
 
 // disk is the store's directory.
 type disk struct {
-	dir   string
-	steps durable.Steps
-	log   *zap.Logger
+	dir     string
+	steps   durable.Steps
+	log     *zap.Logger
+	digests bool // copies have plan.Copy.Digest
 
 	mu       sync.Mutex
 	modified map[plan.Key]time.Time // of copies, when they were verified last
@@ -117,6 +118,8 @@ func (d *disk) scanCopies(t *there) error {
 			d.log.Warn("a copy of a resource is not as it was left; it is verified before it is used",
 				zap.String("resource", string(m.Key)))
 			t.doubted = append(t.doubted, m.Copy)
+		case d.digests && m.Digest == "":
+			t.doubted = append(t.doubted, m.Copy) // so it gets one
 		default:
 			d.modified[m.Key] = m.Modified
 			t.held = append(t.held, m.Copy)

@@ -24,6 +24,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/fetch/plan"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/pulse"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -45,10 +46,12 @@ type Config struct {
 	Patience time.Duration                             // for which it may be as slow; 0: one minute
 	// bytes a second for checks of what was verified before; 0: 8 MiB
 	Recheck int64
-	Swarm   NewSwarm      // BitTorrent; nil: none
-	Peers   Peers         // for it
-	Steps   durable.Steps // faults for tests; called by several goroutines; nil: none
-	Watch   pulse.Watch   // is told that Run goes round; nil: nobody
+	// of the publishers of whom each artifact has to be; none: nobody has to sign
+	Publishers publisher.Keys
+	Swarm      NewSwarm      // BitTorrent; nil: none
+	Peers      Peers         // for it
+	Steps      durable.Steps // faults for tests; called by several goroutines; nil: none
+	Watch      pulse.Watch   // is told that Run goes round; nil: nobody
 }
 
 // Peers says with whom resources are exchanged by BitTorrent. Other nodes are found by nothing
@@ -69,6 +72,7 @@ type Status struct {
 	Err      *wire.Error // the newest; when Ready only that its uuid is wanted with two checksums
 	Next     time.Time   // of the next attempt, when Failed or Waiting for room; zero: no time is set
 	URL      string      // that it is being fetched from
+	Unsigned *wire.Error // why it is not known to be what a publisher has signed; nil: it is, or nobody demands that
 	Repaired int         // times since the start that the copy was damaged and fetched again
 }
 
@@ -95,7 +99,8 @@ type Store struct {
 	mu      sync.Mutex
 	state   plan.State
 	queue   []plan.Effect
-	running map[plan.Key]*transfer // downloads
+	running map[plan.Key]*transfer    // downloads
+	judged  map[judgement]*wire.Error // of contents that are or were there
 }
 
 // transfer is a download on its way.
@@ -132,13 +137,14 @@ func Open(c Config) (*Store, error) {
 		return nil, fmt.Errorf("open the resources: %w", err)
 	}
 	c.Dir = dir
-	d := &disk{dir: dir, steps: c.Steps, log: c.Log, modified: map[plan.Key]time.Time{}}
+	d := &disk{dir: dir, steps: c.Steps, log: c.Log, digests: len(c.Publishers) > 0,
+		modified: map[plan.Key]time.Time{}}
 	there, err := d.scan()
 	if err != nil {
 		return nil, fmt.Errorf("open the resources in %s: %w", dir, err)
 	}
 	s := &Store{Config: c, log: c.Log, disk: d, limit: limiter(c.Rate), poke: make(chan struct{}, 1),
-		updates: make(chan struct{}, 1), running: map[plan.Key]*transfer{}}
+		updates: make(chan struct{}, 1), running: map[plan.Key]*transfer{}, judged: map[judgement]*wire.Error{}}
 	s.ledger = &ledger{keep: c.Keep, space: func() (uint64, error) { return c.Space(dir) }, left: map[plan.Key]int64{}}
 	if c.Swarm != nil {
 		if s.swarm, err = c.Swarm(&Host{&s.Config, s}); err != nil {
@@ -171,7 +177,10 @@ func limiter(bytes int64) *rate.Limiter {
 
 // Want says which artifacts the node needs from now on: all of them, at every call. Copies that
 // none of them stands for are removed, unless they are to be cached.
-func (s *Store) Want(all []workload.Artifact) { s.event(plan.Want{Specs: plan.Join(all)}) }
+func (s *Store) Want(all []workload.Artifact) {
+	s.wantJudged(all)
+	s.event(plan.Want{Specs: plan.Join(all)})
+}
 
 // Retry has those of these artifacts that failed fetched again at once.
 func (s *Store) Retry(all []workload.Artifact) { s.event(plan.Retry{Artifacts: all}) }
@@ -184,8 +193,11 @@ func (s *Store) Status(a workload.Artifact) Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.state.Look(a)
-	st := Status{State: v.Phase, Done: v.Have, Size: v.Size, Err: v.Err, Next: v.Next, URL: v.URL, Repaired: v.Repaired}
+	st := Status{State: v.Phase, Done: v.Have, Size: v.Size, Err: v.Err, Next: v.Next, URL: v.URL, Repaired: v.Repaired,
+		Unsigned: s.unsigned(a, v)}
 	switch t := s.running[v.Key]; {
+	case v.Phase == plan.Ready && st.Unsigned != nil:
+		st.State, st.Err = Failed, st.Unsigned
 	case v.Phase == plan.Ready:
 		st.Path = s.disk.copyPath(v.Key)
 	case v.Phase == plan.Fetching && t != nil:

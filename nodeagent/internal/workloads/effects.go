@@ -107,6 +107,9 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 		if st, err = k.Get(m.work, e.ID); !unknown(err) {
 			return err
 		}
+		if refused = m.unsigned(e.Config); refused != nil {
+			return nil
+		}
 		run := run
 		if e.Of != "" {
 			of, err := k.Get(m.work, e.Of)
@@ -145,6 +148,16 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 				At: m.now().Wall.UTC().Truncate(time.Second)}}
 	}
 	return m.answered(e.ID, st, err)
+}
+
+// unsigned says why no hook of a configuration may be started: it may be run by, or read, what no publisher has signed.
+func (m *Manager) unsigned(c workload.Config) error {
+	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
+		if err := m.cfg.Resources.Look(c.Resources[name]).Unsigned; err != nil {
+			return fmt.Errorf("the resource %.64q: %s", name, err.Message)
+		}
+	}
+	return nil
 }
 
 func unknown(err error) bool {

@@ -51,8 +51,12 @@ func (m *Manager) damage(r *wire.WorkloadSlot, s *slot) {
 			continue // it is fetched for the first time
 		}
 		s.damaged = append(s.damaged, name)
-		err := wire.New(at.Err.Code, "/resources/"+name, fmt.Sprintf("the resource %.64q is damaged, and cannot be "+
-			"fetched again: %s", name, at.Err.Message))
+		what := "is damaged, and cannot be fetched again"
+		if at.Unsigned != nil {
+			what = "cannot be used any more"
+		}
+		err := wire.New(at.Err.Code, "/resources/"+name, fmt.Sprintf("the resource %.64q %s: %s", name, what,
+			at.Err.Message))
 		r.Error = cmp.Or(r.Error, err)
 		if !already {
 			m.cfg.Emit(supervise.EventDamaged, err, supervise.Detail{Slot: r.Slot, ID: r.ID, Text: "it goes on"})

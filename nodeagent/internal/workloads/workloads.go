@@ -46,6 +46,9 @@ type Resource struct {
 	Done, Size int64 // bytes
 	Err        *wire.Error
 	Next       time.Time // of the next attempt; zero: no time is set
+	// Unsigned says why nothing of a configuration that has the artifact may be started: it is not known to be the file
+	// that a publisher has signed. Nil: it is, or nobody demands that.
+	Unsigned *wire.Error
 }
 
 // Resources has the resources of workloads; see fetch.Store. Look is for any goroutine.

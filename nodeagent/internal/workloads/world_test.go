@@ -44,6 +44,7 @@ type world struct {
 	ends    map[string]keep.Status
 	output  map[string]string // what a hook writes, by its name
 	missing map[string]bool   // uuids of resources that are not on the node
+	forged  map[string]bool   // uuids of resources that no publisher has signed
 	wanted  []workload.Artifact
 	asked   int
 	groups  map[string]bool
@@ -78,7 +79,8 @@ func newWorld(t testing.TB) *world {
 	return &world{t: t, dir: tempDir(t), store: map[string][]byte{}, runs: map[string]*process{},
 		changed: make(chan struct{}), ends: map[string]keep.Status{},
 		output:  map[string]string{},
-		missing: map[string]bool{}, groups: map[string]bool{}, limits: map[string]map[string]string{},
+		missing: map[string]bool{}, forged: map[string]bool{},
+		groups: map[string]bool{}, limits: map[string]map[string]string{},
 		updates: make(chan struct{}, 1), refuse: map[string]*wire.Error{}, hold: map[string]chan struct{}{}}
 }
 
@@ -222,6 +224,10 @@ func (w *world) Look(a workload.Artifact) Resource {
 	defer w.mu.Unlock()
 	if w.missing[a.UUID] || !slices.ContainsFunc(w.wanted, func(b workload.Artifact) bool { return b.UUID == a.UUID }) {
 		return Resource{State: "fetching", Done: 1, Size: 2}
+	}
+	if w.forged[a.UUID] {
+		err := wire.New(wire.CodeUnsigned, "", "it is not signed")
+		return Resource{State: "failed", Err: err, Unsigned: err}
 	}
 	return Resource{Path: "/store/copies/" + a.UUID}
 }

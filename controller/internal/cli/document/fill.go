@@ -153,6 +153,9 @@ func artifact(r workload.Artifact) string {
 			parts = append(parts, strings.TrimSpace(p.name+" "+p.value))
 		}
 	}
+	if id := r.Signer(); id != "" {
+		parts = append(parts, "signed with "+string(id))
+	}
 	if r.Size > 0 {
 		parts = append(parts, term.Plural(int(r.Size), "byte"))
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -25,6 +26,42 @@ type placed struct {
 	torrents []*wire.Error // of resources that cannot be fetched without BitTorrent, at most maxErrors
 	unproved []*wire.Error // of resources that nothing proves, at most maxErrors
 	limited  []limited     // those with constraints
+	signers  []signed      // the resources by who has signed them, at most maxErrors of one
+}
+
+// signed is a resource, and the key with which it says that it is signed; "": none.
+type signed struct {
+	slot   workload.Slot
+	name   string
+	signer publisher.ID
+}
+
+// sign notes who has signed a resource. Of more than maxErrors of one signer no more need to be known.
+func (n *placed) sign(s workload.Slot, name string, a workload.Artifact) {
+	signer, same := a.Signer(), 0
+	for _, o := range n.signers {
+		if o.signer == signer {
+			same++
+		}
+	}
+	if same < maxErrors {
+		n.signers = append(n.signers, signed{s, name, signer})
+	}
+}
+
+// unsigned says which resources no publisher has signed of whom a node has told that it demands one. Whether a
+// signature is good only the node can say.
+func (n *placed) unsigned(text string) (errs []*wire.Error) {
+	ids := publisher.ParseIDs(text)
+	if len(ids) == 0 {
+		return nil
+	}
+	for _, r := range n.signers {
+		if err := workload.NotPublished(r.slot, r.name, r.signer, ids); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
 }
 
 // limited is a slot with constraints.
@@ -88,6 +125,7 @@ func place(set *workload.Set, stop func() error) (*Placement, []*wire.Error) {
 				if len(n.unproved) < maxErrors && c.Resources[name].Unproved() {
 					n.unproved = append(n.unproved, workload.NoProof(c.Slot, name))
 				}
+				n.sign(c.Slot, name, c.Resources[name])
 			}
 		}
 		slices.SortFunc(n.slots, func(a, b wanted) int { return strings.Compare(a.slot, b.slot) })

@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/publisher/publishertest"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -98,6 +100,14 @@ func TestWhatAnOfflineNodeLacks(t *testing.T) {
 		return `{"@class":"Instance","slot":"` + slot + `","resources":{"iss_hook_start":` +
 			`{"@class":"Resource","uuid":"` + slot + `","urls":[` + urls + `],"size":0,"verification":{}}}}`
 	}
+	signed := func(slot string, by publishertest.Signer) string {
+		text, err := json.Marshal(by.Sign(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Replace(entry(slot, `"https://h/x"`), `"verification":{`, `"verification":{"checksum":"SHA256:`+
+			strings.Repeat("0", 64)+`","minisign":`+string(text), 1)
+	}
 	const torrent = `"rbtorrent:00112233445566778899aabbccddeeff00112233"`
 	bounded := func(slot, constraints string) string {
 		return strings.TrimSuffix(entry(slot, `"https://h/x"`), "}") +
@@ -105,6 +115,7 @@ func TestWhatAnOfflineNodeLacks(t *testing.T) {
 	}
 	p := placedSet(t, entry("a@n1", torrent), entry("b@n1", torrent+`,"https://h/x"`), entry("c@n2", torrent),
 		bounded("d@n4", `"memory.max":"64M"`), bounded("e@n4", `"pids.max":"9","cpu.weight":"50"`),
+		signed("i@n6", publishertest.New(1)), signed("j@n6", publishertest.New(2)), entry("k@n7", `"https://h/x"`),
 		entry("f@n4", torrent), entry("g@n5", `"https://h/x"`), entry("h@n5", `"http://h/x"`))
 	for _, c := range []struct {
 		node       string
@@ -128,6 +139,14 @@ func TestWhatAnOfflineNodeLacks(t *testing.T) {
 		{"n5", nil, ""},
 		{"n5", map[string]string{wire.AttributeUnproved: wire.AttributeNone}, "not-allowed " +
 			`/resources/iss_hook_start/verification: slot h@n5: resource "iss_hook_start": by plain HTTP it is `},
+		{"n7", map[string]string{wire.AttributePublishers: ""}, ""},
+		{"n7", map[string]string{wire.AttributePublishers: "what a newer agent says"}, ""},
+		{"n7", map[string]string{wire.AttributePublishers: "0101010101010101"}, "unsigned " +
+			`/resources/iss_hook_start/verification/minisign: slot k@n7: resource "iss_hook_start": it is not `},
+		{"n6", nil, ""},
+		{"n6", map[string]string{wire.AttributePublishers: "0202020202020202 0101010101010101"}, ""},
+		{"n6", map[string]string{wire.AttributePublishers: "0202020202020202"}, "unknown-key " +
+			`/resources/iss_hook_start/verification/minisign: slot i@n6: resource "iss_hook_start": it is sig`},
 		{"n4", map[string]string{wire.AttributeLimits: "v2 cpu.weight pids.max", wire.AttributeWorkloads: "none"},
 			"not-allowed : this node runs no workloads"},
 	} {

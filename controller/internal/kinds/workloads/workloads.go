@@ -74,6 +74,7 @@ func known(c kind.Content, f kind.Facts) (errs []*wire.Error) {
 		if lacks(wire.AttributeUnproved) {
 			errs = append(errs, n.unproved...)
 		}
+		errs = append(errs, n.unsigned(f.Info.Attributes[wire.AttributePublishers])...)
 		errs = append(errs, n.unlimited(f.Info.Attributes[wire.AttributeLimits])...)
 	}
 	return offline(errs[:min(len(errs), maxErrors)])

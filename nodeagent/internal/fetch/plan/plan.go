@@ -41,8 +41,9 @@ const (
 // Copy is a verified copy on the disk, as it is saved beside it.
 type Copy struct {
 	Key     Key       `json:"key"`
-	Sum     string    `json:"sum"`  // ALGORITHM:hex of the content; later checks compare with it
-	Size    int64     `json:"size"` // bytes
+	Sum     string    `json:"sum"`              // ALGORITHM:hex of the content; later checks compare with it
+	Digest  string    `json:"digest,omitempty"` // hex of publisher.NewHash over the content; "": it was not made
+	Size    int64     `json:"size"`             // bytes
 	Checked time.Time `json:"checked"`
 	Used    time.Time `json:"used"`            // wanted last; days count
 	Cached  bool      `json:"cached,omitzero"` // kept when it is not wanted

@@ -85,6 +85,7 @@ func (t *step) checked(ev Checked) {
 	case Sound:
 		it.held, it.found, it.checkAt = true, false, time.Time{}
 		it.copy.Size, it.copy.Sum, it.copy.Checked = ev.Copy.Size, ev.Copy.Sum, t.now.At
+		it.copy.Digest = ev.Copy.Digest
 		if it.wanted {
 			it.err = nil
 			it = t.adopt(it)

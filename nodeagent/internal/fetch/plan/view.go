@@ -29,6 +29,7 @@ type View struct {
 	Err      *wire.Error // the newest; nil when Ready, but for a dispute
 	Next     time.Time   // of the next attempt; zero: at once, or none is needed
 	URL      string      // being fetched from
+	Digest   string      // Copy's; "": it is not held, or has none
 	Repaired int         // times that a copy was found to be damaged
 }
 
@@ -48,7 +49,7 @@ func (s State) Look(a workload.Artifact) View {
 	v := View{Key: k, Have: it.have, Size: it.reserve(it.pick(s.at)), Err: it.err, URL: it.url, Repaired: it.repaired}
 	switch {
 	case it.held && it.busy != opRemove:
-		v.Phase, v.Have, v.Size, v.Err = Ready, it.copy.Size, it.copy.Size, nil
+		v.Phase, v.Have, v.Size, v.Err, v.Digest = Ready, it.copy.Size, it.copy.Size, nil, it.copy.Digest
 		if a.UUID != "" && s.disputed[a.UUID] {
 			v.Err = wire.New(wire.CodeDuplicate, "", "the uuid "+strictjson.Show(a.UUID)+" is wanted with another "+
 				"checksum, too: a new content needs a new uuid; the two are kept apart")

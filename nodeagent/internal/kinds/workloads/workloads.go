@@ -25,6 +25,7 @@ import (
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/nodeagent/internal/workloads"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/pulse"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -207,6 +208,11 @@ func (c Config) check(configs []workload.Config) (errs []*wire.Error) {
 			if !c.Unproved && w.Resources[name].Unproved() {
 				errs = append(errs, workload.NoProof(w.Slot, name))
 			}
+			if keys := c.Fetch.Publishers; len(keys) > 0 {
+				if err := w.Resources[name].Published(keys, nil); err != nil {
+					errs = append(errs, workload.Unpublished(w.Slot, name, err))
+				}
+			}
 		}
 	}
 	return errs
@@ -243,6 +249,9 @@ func (c Config) attributes() map[string]string {
 	if !c.Unproved {
 		all[wire.AttributeUnproved] = wire.AttributeNone
 	}
+	if keys := c.Fetch.Publishers; len(keys) > 0 {
+		all[wire.AttributePublishers] = publisher.JoinIDs(keys.IDs(), " ")
+	}
 	return all
 }
 
@@ -252,7 +261,7 @@ type fetched struct{ *fetch.Store }
 func (s fetched) Look(a workload.Artifact) workloads.Resource {
 	st := s.Status(a)
 	r := workloads.Resource{State: string(st.State), Path: st.Path, Done: st.Done, Size: st.Size, Err: st.Err,
-		Next: st.Next}
+		Next: st.Next, Unsigned: st.Unsigned}
 	if st.State == fetch.Ready {
 		r.State = ""
 	}

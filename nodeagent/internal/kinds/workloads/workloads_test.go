@@ -1,7 +1,10 @@
 package workloads
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +18,8 @@ import (
 	"tandem.internal/nodeagent/internal/kind"
 	"tandem.internal/nodeagent/internal/workloads"
 	"tandem.internal/shared/limits"
+	"tandem.internal/shared/publisher"
+	"tandem.internal/shared/publisher/publishertest"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -175,5 +180,57 @@ func TestConfinementIsDemanded(t *testing.T) {
 			len(errs) == 1 && (errs[0].Code != wire.CodeNotSupported || !strings.Contains(errs[0].Message, c.want)) {
 			t.Errorf("%+v: %v", c, errs)
 		}
+	}
+}
+
+// A node with publishers' keys takes only sets in which each resource has a signature of one of them, as far as that
+// shows without the files, and tells the controller whose.
+func TestPublishersAreDemanded(t *testing.T) {
+	own, second, thief := publishertest.New(1), publishertest.New(2), publishertest.New(3)
+	program := []byte("program")
+	sum := sha256.Sum256(program)
+	artifact := func(checksum, signature string) workload.Artifact {
+		return workload.Artifact{Class: workload.Resource, UUID: "u", URLs: []string{"https://h/start"},
+			Verification: workload.Verification{Checksum: checksum, Minisign: signature}}
+	}
+	checksum := "SHA256:" + hex.EncodeToString(sum[:])
+	keys := slices.Concat(own.Keys(t), second.Keys(t))
+	for _, c := range []struct {
+		name    string
+		keys    publisher.Keys
+		hook, x string // signatures
+		want    wire.Code
+	}{
+		{"nobody demands one", nil, "", "", ""},
+		{"nobody reads one", nil, thief.Sign(program), "", ""},
+		{"each is signed", keys, own.Sign(program), second.Sign(program), ""},
+		{"of another content, which shows later", keys, own.Sign([]byte("other")), second.Sign(program), ""},
+		{"data are not", keys, own.Sign(program), "", wire.CodeUnsigned},
+		{"by a stranger", keys, own.Sign(program), thief.Sign(program), wire.CodeUnknownKey},
+		{"in another's name", keys, own.Sign(program), thief.As(own).Sign(program), wire.CodeBadSignature},
+	} {
+		config := workload.Config{Class: workload.Instance, Slot: workload.Slot{Service: "web", Node: "n1"},
+			Resources: map[string]workload.Artifact{workload.HookStart: artifact(checksum, c.hook),
+				"x": artifact(checksum, c.x)}}
+		body, werr := workload.EncodeDocument([]workload.Config{config})
+		if werr != nil {
+			t.Fatal(werr)
+		}
+		k := newKind(t, Config{On: true, Groups: memoryOnly{}, Fetch: fetch.Config{Publishers: c.keys}})
+		_, errs := k.Check(inbox.Doc{Version: "1.0.0", Body: body})
+		if (len(errs) == 0) != (c.want == "") || len(errs) > 1 || len(errs) == 1 && (errs[0].Code != c.want ||
+			errs[0].Path != "/resources/x/verification/minisign" ||
+			!strings.HasPrefix(errs[0].Message, `slot web@n1: resource "x": `) ||
+			!strings.HasSuffix(errs[0].Message, ": 0101010101010101, 0202020202020202")) {
+			t.Errorf("%s: %v, want %s", c.name, errs, c.want)
+		}
+		want := map[bool]string{true: "0101010101010101 0202020202020202"}[c.keys != nil]
+		if got := k.Attributes()[wire.AttributePublishers]; got != want {
+			t.Errorf("%s: the controller is told of %q", c.name, got)
+		}
+	}
+	weak := artifact("MD5:00112233445566778899aabbccddeeff", own.Sign(program))
+	if err := weak.Published(keys, nil); err == nil || err.Code != wire.CodeBadSignature {
+		t.Errorf("with a checksum that does not hold: %v", err)
 	}
 }

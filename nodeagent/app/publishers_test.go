@@ -1,0 +1,56 @@
+package app
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tandem.internal/shared/publisher"
+	"tandem.internal/shared/publisher/publishertest"
+)
+
+// --publisher-key takes keys and files with keys; what is neither stops the start.
+func TestPublisherKeys(t *testing.T) {
+	one, two := publishertest.New(1), publishertest.New(2)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	file := write("keys.pub", "untrusted comment: a\n"+one.Public()+"\nuntrusted comment: b\n"+two.Public()+"\n")
+	many := []string{}
+	for i := range publisher.MaxKeys + 1 {
+		many = append(many, publishertest.New(byte(i)).Public())
+	}
+	for _, c := range []struct {
+		given []string
+		ids   string
+		want  string
+	}{
+		{nil, "", ""},
+		{[]string{two.Public()}, "0202020202020202", ""},
+		{[]string{file, one.Public()}, "0101010101010101 0202020202020202", ""},
+		{[]string{filepath.Join(dir, "none")}, "", "neither a public key of minisign"},
+		{[]string{write("bad", "x\n")}, "", "line 1 is no public key"},
+		{[]string{write("empty", "")}, "", "there is no public key in it"},
+		{[]string{write("large", strings.Repeat("\n", publisher.MaxFile)+one.Public())}, "", "neither"},
+		{many, "", "13 keys, of at most 12"},
+	} {
+		keys, err := Config{PublisherKeys: c.given}.publisherKeys()
+		if c.want != "" {
+			if e, ok := errors.AsType[*UsageError](err); !ok || e.Setting != "publisher-key" ||
+				!strings.Contains(e.Message, c.want) {
+				t.Errorf("%v: %v, want %s", c.given, err, c.want)
+			}
+			continue
+		}
+		if got := publisher.JoinIDs(keys.IDs(), " "); err != nil || got != c.ids {
+			t.Errorf("%v: %q %v", c.given, got, err)
+		}
+	}
+}
