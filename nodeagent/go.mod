@@ -29,6 +29,7 @@ require (
 	github.com/yusufpapurcu/wmi v1.2.4 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
+	golang.org/x/crypto v0.44.0 // indirect
 	golang.org/x/sync v0.20.0 // indirect
 )
 
