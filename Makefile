@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MODULES := shared broker controller nodeagent nodeagent/bittorrent nodeagent/key testenv
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+VERSION := $(shell deploy/demo/version)
 LDFLAGS := -s -w -X tandem.internal/shared/settings.Version=$(VERSION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := v1.9.0
