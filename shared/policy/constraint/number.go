@@ -110,6 +110,16 @@ func ParseVersion(s string) (Version, error) {
 	return Version{*v}, nil
 }
 
+// CheckRelease returns what is wrong with the version of a release: all three numbers must be there.
+func CheckRelease(s string) error {
+	core, _, _ := strings.Cut(s, "+")
+	core, _, _ = strings.Cut(core, "-")
+	if _, err := ParseVersion(s); err != nil || strings.Count(core, ".") != 2 {
+		return fmt.Errorf("%.40q is not three numbers such as 1.2.0 or 2.0.0-rc.1", s)
+	}
+	return nil
+}
+
 // Compare returns -1, 0 or 1 in the precedence of semantic versioning: a pre-release is lower than its release, and
 // build metadata does not count.
 func (v *Version) Compare(o Version) int { return v.semver.Compare(&o.semver) }
