@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/shared/policy"
 	"tandem.internal/shared/workload"
 )
 
@@ -51,5 +52,48 @@ func TestWorkloadsInTheDocuments(t *testing.T) {
 		!strings.EqualFold(r.Verification.Checksum, want) {
 		t.Errorf("the documents say %d bytes with %s; the file has %d with %s", r.Size, r.Verification.Checksum,
 			len(program), want)
+	}
+}
+
+// The samples of policies, nodes and properties are read by what the programs read them with.
+func TestPoliciesInTheSamples(t *testing.T) {
+	files, err := filepath.Glob("../deploy/samples/policies/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, nodes := map[string]*policy.Policy{}, map[string]*policy.Node{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var problems policy.Problems
+		switch name := strings.TrimSuffix(filepath.Base(file), ".json"); {
+		case name == "properties":
+			_, problems = policy.ParseProperties(data)
+		case strings.HasPrefix(name, "node-"):
+			nodes[name], problems = policy.ParseNode(data)
+		default:
+			policies[name], problems = policy.Parse(data, nil)
+		}
+		if problems != nil {
+			t.Errorf("%s: %v", file, problems)
+		}
+	}
+	hits := 0
+	for name, p := range policies {
+		for on, n := range nodes {
+			if t.Failed() {
+				return
+			}
+			if got, want := policy.Match(p, n).Hits, name == strings.TrimPrefix(on, "node-")+"s"; got != want {
+				t.Errorf("%s hits %s: %v", name, on, got)
+			} else if got {
+				hits++
+			}
+		}
+	}
+	if hits != 2 {
+		t.Errorf("%d hits of %d policies on %d nodes", hits, len(policies), len(nodes))
 	}
 }

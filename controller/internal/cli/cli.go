@@ -1,6 +1,6 @@
 // Package cli owns the operator's program, tandem: the tree of its commands. What they share is in package command;
-// the commands are in packages document, node, history and access. The commands and exit statuses are those of the
-// product's command reference.
+// the commands are in packages document, node, history, policy and access. The commands and exit statuses are those of
+// the product's command reference.
 //
 // It guarantees that
 //   - standard output has results only, errors and progress go to standard error, and with --json
@@ -22,6 +22,7 @@ import (
 	"tandem.internal/controller/internal/cli/document"
 	"tandem.internal/controller/internal/cli/history"
 	"tandem.internal/controller/internal/cli/node"
+	"tandem.internal/controller/internal/cli/policy"
 	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
@@ -53,7 +54,7 @@ func root(a *command.App) *cobra.Command {
 		"  tandem config apply unit.json --wait\n  tandem nodes\n"+
 			"  tandem config explain --node node-1 /alertRules/ram/maxThreshold",
 		slices.Concat(document.Commands(a, a.Kinds.Documents()), node.Commands(a), history.Commands(a),
-			access.Commands(a), []*cobra.Command{version(a)})...)
+			access.Commands(a), []*cobra.Command{policies(a), version(a)})...)
 	root.Long = `tandem is the operator's side of a Tandem controller.
 
 It talks to the controller on a unix socket, whose file mode says who may, or over
@@ -76,6 +77,11 @@ func version(a *command.App) *cobra.Command {
 		Use: "version", Short: "Print this program's version", Example: "  tandem version", Args: command.Args(),
 		RunE: func(*cobra.Command, []string) error { return printVersion(a) },
 	}
+}
+
+func policies(a *command.App) *cobra.Command {
+	return command.Group("policy", "Try out which nodes a management policy would hit",
+		"  tandem policy match policy.json --node node.json --explain", policy.Commands(a)...)
 }
 
 // versionJSON is what version prints with --json.
