@@ -67,6 +67,7 @@ func TestPolicyDefaults(t *testing.T) {
 		`"agentUpgradePolicy":{"start":"now"}`:              now,
 		`"agentUpgradePolicy":{"start":"1999-01-01T00:00:00Z","duration":1e3}`: {AtLeastVersion: Current,
 			Start: "1999-01-01T00:00:00Z", Duration: 1000},
+		`"agentUpgradePolicy":{"duration":0}`:     now,
 		`"agentUpgradePolicy":{"startWindow":60}`: {AtLeastVersion: Current, Start: Now, Duration: 60},
 		`"start":"now","startWindow":60,"agentUpgradePolicy":{"allowDowngrade":true}`: {AtLeastVersion: Current,
 			Start: Now, Duration: 60, AllowDowngrade: true},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/shared/policy/constraint"
 )
 
 const policySamples = "../../../deploy/samples/policies/"
@@ -88,7 +89,7 @@ func TestPolicyOffline(t *testing.T) {
 	}
 }
 
-// TestPolicyExamples: the commands in the document print what stands below them.
+// TestPolicyExamples: the expressions in the document are accepted, and its commands print what stands below them.
 func TestPolicyExamples(t *testing.T) {
 	text, err := os.ReadFile("../../../shared/docs/policies.md")
 	if err != nil {
@@ -97,6 +98,12 @@ func TestPolicyExamples(t *testing.T) {
 	t.Chdir(policySamples)
 	b := newBench(t, apitest.StartSample(t))
 	b.env["TANDEM_SOCKET"] = b.dir + "/none"
+	_, first, _ := strings.Cut(string(text), "\n```\n")
+	first, _, _ = strings.Cut(first, "\n```")
+	expressions := strings.Split(first, "\n")
+	if list, err := constraint.ParseList(expressions); err != nil || len(list) != 3 {
+		t.Errorf("%q: %v", expressions, err)
+	}
 	ran := 0
 	for i, block := range strings.Split(string(text), "```") {
 		rest, isExample := strings.CutPrefix(block, "\n$ tandem ")
@@ -112,7 +119,7 @@ func TestPolicyExamples(t *testing.T) {
 			ran++
 		}
 	}
-	if ran < 4 {
+	if ran < 6 {
 		t.Errorf("only %d examples were found", ran)
 	}
 }
