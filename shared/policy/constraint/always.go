@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxWork bounds the comparisons that AlwaysTrue evaluates for one expression: some tens of milliseconds.
-const maxWork = 1 << 21
+// maxWork bounds the comparisons that AlwaysTrue evaluates for a list: about a tenth of a second.
+const maxWork = 1 << 19
 
 // AlwaysTrue reports whether a list of expressions is true of every set of properties that has at least those in
 // always, each with a value of its type. It never says so of a list that some such set makes false.
@@ -22,19 +22,20 @@ const maxWork = 1 << 21
 // It says false, though the list is always true, where that depends on there being no version between two, and when
 // there are too many cases.
 func AlwaysTrue(l List, always map[string]Type) bool {
-	return !slices.ContainsFunc(l, func(e *Expr) bool { return !alwaysTrue(e, always) })
+	work := maxWork
+	return !slices.ContainsFunc(l, func(e *Expr) bool { return !alwaysTrue(e, always, &work) })
 }
 
-func alwaysTrue(e *Expr, always map[string]Type) bool {
+func alwaysTrue(e *Expr, always map[string]Type, work *int) bool {
 	if e.Op == And { // each part by itself has fewer cases
 		for i := range e.Args {
-			if !alwaysTrue(&e.Args[i], always) {
+			if !alwaysTrue(&e.Args[i], always, work) {
 				return false
 			}
 		}
 		return true
 	}
-	s := search{cases: map[string]*cases{}, work: maxWork}
+	s := search{cases: map[string]*cases{}, work: work}
 	s.collect(e, always)
 	return s.always(e, 0)
 }
@@ -56,7 +57,7 @@ type cases struct {
 type search struct {
 	cases map[string]*cases
 	order []*cases
-	work  int // comparisons left
+	work  *int // comparisons left
 }
 
 // maxTexts bounds the texts of one list: there is a case for each set of them.
@@ -163,7 +164,7 @@ func (d *decimal) floor() *big.Int {
 // always reports whether e is true in all cases of the properties from order[i] on, those before being chosen.
 func (s *search) always(e *Expr, i int) bool {
 	switch t := s.value(e); {
-	case s.work < 0:
+	case *s.work < 0:
 		return false
 	case t != unknown:
 		return t == certain
@@ -210,7 +211,7 @@ func (s *search) value(e *Expr) truth {
 		}
 		return one
 	}
-	s.work--
+	*s.work--
 	c := s.cases[e.Name]
 	switch {
 	case c == nil:
