@@ -16,8 +16,9 @@ import (
 // maxFile is the size of the largest settings file, in bytes.
 const maxFile = 1 << 20
 
-// readFile reads a YAML file and sets the settings that it names. An empty file is valid.
-func readFile(path string, fields []*field) error {
+// readFile reads a YAML file and sets the settings that it names; some: others than fields are passed over. An empty
+// file is valid.
+func readFile(path string, fields []*field, some bool) error {
 	data, err := durable.ReadFile(path, maxFile)
 	if err != nil {
 		var pe *fs.PathError
@@ -26,11 +27,11 @@ func readFile(path string, fields []*field) error {
 		}
 		return &Error{Where: path, Message: "the settings file cannot be read: " + err.Error()}
 	}
-	return decodeFile(path, data, fields)
+	return decodeFile(path, data, fields, some)
 }
 
 // decodeFile sets the settings that data, the content of the file at path, names. The error is a *Error.
-func decodeFile(path string, data []byte, fields []*field) error {
+func decodeFile(path string, data []byte, fields []*field, some bool) error {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); err == io.EOF {
@@ -61,6 +62,9 @@ func decodeFile(path string, data []byte, fields []*field) error {
 		}
 		seen[key.Value] = key.Line
 		f := find(fields, key.Value)
+		if f == nil && some {
+			continue
+		}
 		if f == nil {
 			return bad(key.Line, "no such setting"+suggest("", key.Value, fields, "--help lists them"))
 		}

@@ -118,13 +118,26 @@ func Load(program string, cfg Config, args []string, lookupEnv func(string) (str
 	if builtin["version"] != "" {
 		return nil, printed(out, program+" "+Version+" ("+runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH+")\n")
 	}
+	file, err := take(fields, flags, builtin, lookupEnv, false)
+	if err != nil {
+		return nil, err
+	}
+	if builtin["print-config"] != "" {
+		return nil, printed(out, effective(program, file, fields))
+	}
+	return rest, nil
+}
+
+// take sets fields to what file, variables and flags say, the later ones winning. some: the file may name others.
+func take(fields []*field, flags map[*field][]string, builtin map[string]string,
+	lookupEnv func(string) (string, bool), some bool) (file string, err error) {
 	file, given := builtin[configFlag]
 	if !given {
 		file, _ = lookupEnv(configEnv)
 	}
 	if file != "" {
-		if err := readFile(file, fields); err != nil {
-			return nil, err
+		if err := readFile(file, fields, some); err != nil {
+			return file, err
 		}
 	}
 	for _, f := range fields {
@@ -133,7 +146,7 @@ func Load(program string, cfg Config, args []string, lookupEnv func(string) (str
 			continue
 		}
 		if why := set(f.ptr, split(f.ptr, text)); why != "" {
-			return nil, &Error{Where: f.env, Message: f.redacted(why)}
+			return file, &Error{Where: f.env, Message: f.redacted(why)}
 		}
 		f.source = "env " + f.env
 	}
@@ -143,14 +156,36 @@ func Load(program string, cfg Config, args []string, lookupEnv func(string) (str
 			continue
 		}
 		if why := set(f.ptr, texts); why != "" {
-			return nil, &Error{Where: "--" + f.name, Message: f.redacted(why)}
+			return file, &Error{Where: "--" + f.name, Message: f.redacted(why)}
 		}
 		f.source = "flag --" + f.name
 	}
-	if builtin["print-config"] != "" {
-		return nil, printed(out, effective(program, file, fields))
+	return file, nil
+}
+
+// Some fills cfg, a pointer to a struct as Load takes it, with a few of another program's settings. args are that
+// program's, which may be a newer one: flags and keys that cfg does not name are passed over. The error is a *Error.
+func Some(cfg any, args []string, lookupEnv func(string) (string, bool)) error {
+	fields := collect(reflect.ValueOf(cfg).Elem(), nil)
+	var known []string
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		name, is := strings.CutPrefix(args[i], "--")
+		name, _, has := strings.Cut(name, "=")
+		f := find(fields, name)
+		if !is || f == nil && name != configFlag {
+			continue
+		}
+		known = append(known, args[i])
+		if !has && i+1 < len(args) && (f == nil || typeName(f.ptr) != "bool") {
+			i++
+			known = append(known, args[i])
+		}
 	}
-	return rest, nil
+	flags, _, builtin, err := scan(fields, known)
+	if err == nil {
+		_, err = take(fields, flags, builtin, lookupEnv, true)
+	}
+	return err
 }
 
 // Unexpected returns an error about the first of the arguments that a program does not take; nil if there are none.
