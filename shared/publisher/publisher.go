@@ -18,6 +18,7 @@ import (
 	"hash"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"golang.org/x/crypto/blake2b"
@@ -83,6 +84,16 @@ type Key struct {
 // ID is the key's.
 func (k Key) ID() ID { return k.id }
 
+// String is the key as ParseKey reads it.
+func (k Key) String() string {
+	id := make([]byte, 8)
+	hexed, _ := hex.DecodeString(string(k.id)) // which newID has written
+	for i, b := range hexed {
+		id[len(id)-1-i] = b
+	}
+	return base64.StdEncoding.EncodeToString(slices.Concat([]byte(plainAlgorithm), id, k.key))
+}
+
 // decode reads base64 that has one text only, of n bytes that begin with algorithm.
 func decode(text string, n int) ([]byte, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(text)
@@ -146,6 +157,7 @@ type Signature struct {
 	file    []byte // over the file's hash
 	comment string // trusted
 	global  []byte // over file and comment
+	expires time.Time
 }
 
 // ID is that of the key which the signature says that it is made with.
@@ -191,7 +203,11 @@ func Parse(text string) (Signature, error) {
 	if err != nil {
 		return Signature{}, fmt.Errorf("in the last line, %w", err)
 	}
-	return Signature{newID(b[2:10]), b[10:], comment, global}, nil
+	expires, err := parseExpiry(comment)
+	if err != nil {
+		return Signature{}, err
+	}
+	return Signature{newID(b[2:10]), b[10:], comment, global, expires}, nil
 }
 
 // What may be wrong with a signature.

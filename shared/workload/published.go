@@ -1,9 +1,6 @@
 package workload
 
 import (
-	"errors"
-	"slices"
-
 	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
@@ -21,45 +18,17 @@ func (a Artifact) Signer() publisher.ID {
 // Published says why an artifact is not one that the owner of a key has signed; nil: it is. digest is that of its
 // content, of publisher.NewHash; nil: it is judged as far as can be without. The error's path is "".
 func (a Artifact) Published(keys publisher.Keys, digest []byte) *wire.Error {
-	if err := signedBy(a.Signer(), keys.IDs()); err != nil {
-		return err
+	err := keys.Judge(a.Verification.Minisign, digest)
+	if err == nil && !holds(a.Verification.Checksum) {
+		return wire.New(wire.CodeBadSignature, "", "its signature does not count: "+unheld)
 	}
-	sig, err := publisher.Parse(a.Verification.Minisign)
-	switch {
-	case err != nil:
-	case !holds(a.Verification.Checksum):
-		err = errors.New(unheld)
-	case digest == nil:
-		err = keys.Check(sig)
-	default:
-		err = keys.Verify(sig, digest)
-	}
-	if err != nil {
-		return unpublished(wire.CodeBadSignature, "its signature does not count: "+err.Error(), keys.IDs())
-	}
-	return nil
-}
-
-// signedBy says what is wrong with a signer where a key with one of these IDs is demanded.
-func signedBy(signer publisher.ID, ids []publisher.ID) *wire.Error {
-	switch {
-	case signer == "":
-		return unpublished(wire.CodeUnsigned, "it is not signed", ids)
-	case !slices.Contains(ids, signer):
-		return unpublished(wire.CodeUnknownKey, "it is signed with the key "+string(signer), ids)
-	}
-	return nil
-}
-
-func unpublished(code wire.Code, why string, ids []publisher.ID) *wire.Error {
-	return wire.New(code, "", why+"; this node runs only what the owner of a publisher's key has signed: "+
-		publisher.JoinIDs(ids, ", "))
+	return err
 }
 
 // NotPublished is the error of a resource of a slot on a node that demands a publisher's key with one of these IDs, and
 // of which no more is known; nil: its signer is one of them.
 func NotPublished(s Slot, name string, signer publisher.ID, ids []publisher.ID) *wire.Error {
-	return Unpublished(s, name, signedBy(signer, ids))
+	return Unpublished(s, name, publisher.SignedBy(signer, ids))
 }
 
 // Unpublished is what Published says, of a resource of a slot; nil for nil.

@@ -44,11 +44,13 @@ func (s Signer) Keys(t testing.TB) publisher.Keys {
 }
 
 // Sign returns the signature of a file as a resource's "minisign" has it.
-func (s Signer) Sign(file []byte) string {
+func (s Signer) Sign(file []byte) string { return s.SignAs(file, "for a test") }
+
+// SignAs is Sign with a trusted comment.
+func (s Signer) SignAs(file []byte, comment string) string {
 	h := publisher.NewHash()
 	h.Write(file)
 	sig := ed25519.Sign(s.key, h.Sum(nil))
-	const comment = "for a test"
 	global := ed25519.Sign(s.key, append(bytes.Clone(sig), comment...))
 	return s.encode("ED", sig) + "\ntrusted comment: " + comment + "\n" + base64.StdEncoding.EncodeToString(global)
 }
