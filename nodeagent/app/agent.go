@@ -106,7 +106,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.publishers, err = a.cfg.publisherKeys(); err != nil {
+	if a.publishers, err = a.cfg.PublisherSetting.Read(); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -19,6 +19,7 @@ import (
 	"tandem.internal/nodeagent/internal/update/agentslot"
 	"tandem.internal/nodeagent/internal/update/disk"
 	"tandem.internal/nodeagent/internal/update/program"
+	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
@@ -61,7 +62,7 @@ func (a *Agent) openParts(dir string) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.cfg.Components)) {
-		if name == update.Name {
+		if name == update.Name || name == publisher.AgentName && len(a.publishers) > 0 {
 			return &UsageError{"component", name + " is the agent itself, whose program is built in"}
 		}
 		p := &part{name: name, store: disk.OpenStore(dir, name, a.deps.SlotSteps)}
@@ -100,7 +101,7 @@ func (a *Agent) openPart(p *part) error {
 		a.log.Error("a record is no good; what was under way is given up", zap.Error(err))
 	}
 	r.Off = false
-	p.state = update.New(r)
+	p.state, p.store.Publishers = update.New(r), a.publishers
 	a.node.parts = append(a.node.parts, p)
 	return nil
 }
@@ -196,11 +197,17 @@ func (a *Agent) savePart(p *part, ev update.Event, alone bool) error {
 	step := func() error {
 		return p.store.Update(now.Wall, func(r update.Record) (update.Record, error) {
 			r.Off = false
+			if alone && !p.own {
+				now.Unsigned = a.unsigned(p, r)
+			}
 			next, effects = p.state.Load(r).Step(now, ev)
 			return next.Record, nil
 		})
 	}
 	err := error(nil)
+	if alone && p.own { // not while nobody else may use the slots
+		now.Unsigned = a.unsigned(p, p.state.Record)
+	}
 	if alone {
 		err = a.node.slots.Alone(func() error {
 			now.Alone, now.Obstacle = true, a.obstacle(p)
@@ -298,8 +305,11 @@ func (p *part) run(ctx context.Context, verb update.Verb, r update.Record) updat
 	job := update.Job{Version: r.Version, Previous: r.Previous, Why: r.Why}
 	err := error(nil)
 	if verb == update.Install {
-		job.File, job.Hash = p.store.File(r.Number), r.Hash
-		err = p.store.Verify(ctx, r.Number, r.Size, r.Hash)
+		job.File, job.Hash, job.Signature = p.store.File(r.Number), r.Hash, r.Signature
+	}
+	// of the agent's own the slots verify what is tried
+	if verb == update.Install || verb == update.Activate && !p.own && len(p.store.Publishers) > 0 {
+		err = p.store.Verify(ctx, r)
 	}
 	if err != nil {
 		return update.Answered(verb, update.Status{}, err)

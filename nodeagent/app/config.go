@@ -76,7 +76,6 @@ type Config struct {
 	WorkloadWrite     []string      `name:"workload-write"`
 	Confine           string        `name:"confine" default:"none"`
 	UnprovedResources bool          `name:"unproved-resources"`
-	PublisherKeys     []string      `name:"publisher-key"`
 	FetchRate         int           `name:"fetch-rate"`
 	FetchParallel     int           `name:"fetch-parallel" default:"2"`
 	FetchKeep         int           `name:"fetch-keep-free" default:"67108864"`
@@ -84,6 +83,8 @@ type Config struct {
 	Peers             []string      `name:"peer"`
 	PeerAllow         []string      `name:"peer-allow"`
 	PeerRate          int           `name:"peer-rate"`
+
+	PublisherSetting
 
 	UnitKey      string        `name:"unit-key"`
 	PinKeys      bool          `name:"pin-keys"`

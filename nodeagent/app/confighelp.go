@@ -68,8 +68,9 @@ var configHelp = map[string]string{
 		"refused where that cannot be. They are always confined as far as the kernel can",
 	"unproved-resources": "take resources that come by plain HTTP from another machine without a SHA256 checksum: " +
 		"they are whatever the network says (resources.md)",
-	"publisher-key": "public key of minisign, or a file with such keys: workloads are taken only if the owner of one " +
-		"has signed each of their resources (publisher.md); none: nobody has to sign",
+	"publisher-key": "public key of minisign, or a file with such keys: what workloads run, and versions of the " +
+		"agent and of components, are taken only if the owner of one has signed the files (publisher.md); none: " +
+		"nobody has to sign. The launcher goes by it, too",
 	"fetch-rate":      "bytes a second of all downloads of resources together; 0: no limit",
 	"fetch-parallel":  "downloads at a time",
 	"fetch-keep-free": "bytes that resources leave free on the file system",

@@ -41,7 +41,7 @@ func TestPublisherKeys(t *testing.T) {
 		{[]string{write("large", strings.Repeat("\n", publisher.MaxFile)+one.Public())}, "", "neither"},
 		{many, "", "13 keys, of at most 12"},
 	} {
-		keys, err := Config{PublisherKeys: c.given}.publisherKeys()
+		keys, err := PublisherSetting{c.given}.Read()
 		if c.want != "" {
 			if e, ok := errors.AsType[*UsageError](err); !ok || e.Setting != "publisher-key" ||
 				!strings.Contains(e.Message, c.want) {

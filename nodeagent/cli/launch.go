@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"tandem.internal/nodeagent/app"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/shared/settings"
 )
@@ -35,8 +36,9 @@ func (*launchConfig) Usage() string {
 	return `Usage: tandem-node launch [--state-dir DIR] -- [flags of the agent]
 
 Starts the agent from the slot that is to run: the good one, or one on trial while it has tries
-left. It replaces itself by the agent, so the process stays the same; it restarts nothing, the
-service manager does. Without slots, or when no disk can be written, it starts this very binary.
+left; where the agent's settings name publishers' keys, only what their owners have signed. It
+replaces itself by the agent, so the process stays the same; it restarts nothing, the service manager
+does. Without slots, or when no disk can be written, it starts this very binary.
 The agent finds TANDEM_SLOT, TANDEM_SLOT_DIR, TANDEM_SLOT_TRIAL, TANDEM_SLOT_TRIES,
 TANDEM_BOOT_REASON, TANDEM_BOOT_NOTE and TANDEM_BOOT_RESTARTS in its environment.
 
@@ -87,7 +89,16 @@ func start(stateDir string, args []string, say func(string)) (err error) {
 	if err != nil {
 		return err
 	}
-	next := slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir)}).Starting()
+	var keys app.PublisherSetting
+	err = settings.Some(&keys, args, os.LookupEnv)
+	cfg := slot.Config{Dir: filepath.Join(dir, slot.Dir)}
+	if err == nil {
+		cfg.Publishers, err = keys.Read()
+	}
+	if cfg.Unread = err; err != nil {
+		say(fmt.Sprintf("%v; no slot is tried, and those in force are not verified", err))
+	}
+	next := slot.Open(cfg).Starting()
 	var why error
 	for {
 		l, err := next.Next(why)

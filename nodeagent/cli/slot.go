@@ -14,10 +14,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/nodeagent/app"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/update"
 	"tandem.internal/nodeagent/internal/update/disk"
 	"tandem.internal/shared/owner"
+	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
@@ -44,6 +46,8 @@ type stageConfig struct {
 	Version string `name:"want-version"`
 	Hash    string `name:"hash"`
 	Force   bool   `name:"force"`
+	// Signature is a file.
+	Signature string `name:"signature"`
 }
 
 // Help describes the settings.
@@ -51,7 +55,9 @@ func (*stageConfig) Help() map[string]string {
 	return map[string]string{
 		"want-version": "version that the binary has to say it is, empty: any; or that a component's file holds; may " +
 			"be written --version",
-		"hash":  "hash that the file has to have, sha256:… as sha256sum prints it; empty: any",
+		"hash": "hash that the file has to have, sha256:… as sha256sum prints it; empty: any",
+		"signature": "file with a publisher's signature of the file, by minisign or tandem publisher sign-file; " +
+			"empty: FILE.minisig, if it is there",
 		"force": "also if the same content has failed here before",
 	}
 }
@@ -96,7 +102,7 @@ func (*rollbackConfig) Help() map[string]string {
 	}
 }
 
-const slotUsage = `Usage: tandem-node slot stage FILE [--version V] [--hash H] [--force]
+const slotUsage = `Usage: tandem-node slot stage FILE [--version V] [--hash H] [--signature FILE] [--force]
        tandem-node slot try [SLOT] [--tries N] [--force]
        tandem-node slot status [--json]
        tandem-node slot approve
@@ -116,6 +122,9 @@ and after its rollback; systemctl restart tandem-node does so at once. Run it as
 
 What has failed on trial is in quarantine: the same content is staged and tried again with --force only,
 until it or a newer version is committed. clear forgets what has failed; status lists it.
+
+If the agent was started with publishers' keys, what is staged needs a signature of this version by
+one of their owners: FILE.minisig, or what --signature names. Agent and launcher verify it again.
 
 With --component all of it is about another part of the node, which the agent updates by a program of
 its own. The agent sees within seconds what is wanted, and does it if it runs; status tells what became
@@ -184,11 +193,11 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	s, from, err := openSlots(base.StateDir, strings.Join(rest[:least], ""))
+	s, from, err := openSlots(base.StateDir, strings.Join(rest[:least], ""), stage.Signature)
 	if err != nil {
 		return fail(exitError, err)
 	}
-	defer func() { _ = from.Close() }() // only read
+	defer from.close()
 	on, err := openTarget(s, *base, printer{stdout, base.JSON})
 	if err == nil {
 		switch verb {
@@ -221,47 +230,52 @@ func (c slotConfig) where() string {
 
 // target is what a verb works on: the agent itself, or another component.
 type target interface {
-	stage(ctx context.Context, from *os.File, cfg stageConfig) error
+	stage(ctx context.Context, from source, cfg stageConfig) error
 	try(rest []string, cfg tryConfig) error
 	end(what update.What, why string) error // approve, commit or roll back
 	clear(version string) error             // the quarantine
 	status() error
 }
 
-func openTarget(s *slot.Store, cfg slotConfig, out printer) (target, error) {
+func openTarget(s slots, cfg slotConfig, out printer) (target, error) {
 	if cfg.Component == "" || cfg.Component == update.Name {
-		return agentTarget{s, cfg.StateDir, out}, nil
+		return agentTarget{s.Store, cfg.StateDir, out}, nil
 	}
 	return openComponent(s, cfg.StateDir, cfg.Component, out)
 }
 
-// openSlots opens the slots in a state directory, as the user who owns it if root runs this, and the file that is to be
-// staged, nil if there is none: perhaps only root may read that.
-func openSlots(stateDir, source string) (_ *slot.Store, from *os.File, err error) {
+// slots are those of a state directory, and who has to have signed what is staged there.
+type slots struct {
+	*slot.Store
+	publishers publisher.Keys
+}
+
+// openSlots opens the slots in a state directory, as the user who owns it if root runs this, and what is to be staged,
+// which perhaps only root may read; file is "" if that is nothing.
+func openSlots(stateDir, file, signature string) (s slots, from source, err error) {
 	dir, err := filepath.Abs(stateDir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("state directory: %w", err)
+		return s, from, fmt.Errorf("state directory: %w", err)
 	}
 	if _, err := os.Stat(dir); err != nil {
-		return nil, nil, advise(fmt.Errorf("state directory: %w; --state-dir names the agent's", err))
+		return s, from, advise(fmt.Errorf("state directory: %w; --state-dir names the agent's", err))
 	}
-	opened := source == ""
-	if !opened {
-		from, opened = owner.Open(source)
+	from.open(file, signature, owner.Open)
+	if err = becomeOwner(dir, slot.Dir, disk.Dir); err == nil {
+		err = from.openAsOwner(file, signature)
 	}
-	if err := becomeOwner(dir, slot.Dir, disk.Dir); err != nil {
-		if from != nil {
-			err = errors.Join(err, from.Close())
-		}
-		return nil, nil, err
-	}
-	if !opened {
-		if from, err = slot.OpenSource(source); err != nil {
-			return nil, nil, advise(err)
+	if err == nil {
+		if s.publishers, err = app.SharedPublishers(dir); err != nil {
+			err = fmt.Errorf("the publishers' keys of the agent's newest start: %w", err)
 		}
 	}
-	return slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Busy: func() error { return disk.Busy(dir, "") }}),
-		from, nil
+	if err != nil {
+		from.close()
+		return s, from, advise(err)
+	}
+	s.Store = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Publishers: s.publishers,
+		Busy: func() error { return disk.Busy(dir, "") }})
+	return s, from, nil
 }
 
 // advise adds to an error what to do about it.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"tandem.internal/nodeagent/internal/slot"
@@ -23,8 +22,8 @@ type agentTarget struct {
 	out      printer
 }
 
-func (a agentTarget) stage(ctx context.Context, from *os.File, cfg stageConfig) error {
-	src := slot.Source{Version: cfg.Version, Hash: wholeHash(cfg.Hash)}
+func (a agentTarget) stage(ctx context.Context, from source, cfg stageConfig) error {
+	src := slot.Source{Version: cfg.Version, Hash: wholeHash(cfg.Hash), Signature: from.signature}
 	if !cfg.Force { // before the slot is emptied
 		hash, err := slot.Hash(ctx, from)
 		if err == nil {

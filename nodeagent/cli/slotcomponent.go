@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"text/tabwriter"
 	"time"
@@ -22,12 +21,12 @@ import (
 // agent does it.
 type handed struct {
 	*disk.Store
-	slots    *slot.Store
+	slots    slots
 	stateDir string
 	out      printer
 }
 
-func openComponent(slots *slot.Store, stateDir, name string, out printer) (handed, error) {
+func openComponent(slots slots, stateDir, name string, out printer) (handed, error) {
 	if _, err := components(stateDir, name); err != nil {
 		return handed{}, err
 	}
@@ -35,7 +34,9 @@ func openComponent(slots *slot.Store, stateDir, name string, out printer) (hande
 	if err != nil {
 		return handed{}, fmt.Errorf("state directory: %w", err)
 	}
-	return handed{disk.OpenStore(dir, name, nil), slots, dir, out}, nil
+	store := disk.OpenStore(dir, name, nil)
+	store.Publishers = slots.publishers
+	return handed{store, slots, dir, out}, nil
 }
 
 // byHand is who gives an order here.
@@ -54,11 +55,12 @@ func order(o update.Order, obstacle string) func(update.Record) (update.Record, 
 	}
 }
 
-func (h handed) stage(ctx context.Context, from *os.File, cfg stageConfig) error {
+func (h handed) stage(ctx context.Context, from source, cfg stageConfig) error {
 	if cfg.Version == "" {
 		return errors.New("a component's file does not say its version: --version does")
 	}
-	o, err := h.StageFrom(ctx, from, cfg.Version, wholeHash(cfg.Hash), time.Now(),
+	src := slot.Source{Version: cfg.Version, Hash: wholeHash(cfg.Hash), Signature: from.signature}
+	o, err := h.StageFrom(ctx, from, src, time.Now(),
 		func(r update.Record, o update.Order) (update.Record, error) {
 			o.Force = cfg.Force
 			return order(o, "")(r)
@@ -82,7 +84,14 @@ func (h handed) try(rest []string, cfg tryConfig) error {
 		return err
 	}
 	o := update.Order{What: update.OrderTry, By: byHand, Version: cfg.Version, Force: cfg.Force}
-	if err := h.Update(time.Now(), order(o, obstacle)); err != nil {
+	if err := h.Update(time.Now(), func(r update.Record) (update.Record, error) {
+		if r.Phase == update.Installing || r.Phase == update.Staged {
+			if err := h.Signed(r.Version, r.Signature, nil); err != nil {
+				return r, err
+			}
+		}
+		return order(o, obstacle)(r)
+	}); err != nil {
 		return err
 	}
 	return h.say("component %s: what is staged is tried as soon as it is installed; what becomes of it: tandem-node "+

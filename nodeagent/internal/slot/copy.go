@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"hash"
 	"io"
 	"path/filepath"
 
@@ -11,13 +12,14 @@ import (
 )
 
 // Copy makes name a new file on d, for good once there is no error, and measures it on the way: its size in
-// bytes and its hash, sha256:…. It ends with ctx.
-func Copy(ctx context.Context, d Disk, name string, from io.Reader) (size int64, hash string, err error) {
+// bytes and its hash, sha256:…; also, if it is not nil, gets the bytes, too. It ends with ctx.
+func Copy(ctx context.Context, d Disk, name string, from io.Reader, also hash.Hash) (size int64, sha string,
+	err error) {
 	f, err := d.Create(name)
 	if err != nil {
 		return 0, "", err
 	}
-	size, hash, err = sum(ctx, f, from)
+	size, sha, err = sum(ctx, f, from, also)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -27,30 +29,33 @@ func Copy(ctx context.Context, d Disk, name string, from io.Reader) (size int64,
 	if err == nil {
 		err = d.SyncDir(filepath.Dir(name))
 	}
-	return size, hash, err
+	return size, sha, err
 }
 
 // Measure reads a file on d as Copy wrote it.
-func Measure(ctx context.Context, d Disk, name string) (size int64, hash string, err error) {
+func Measure(ctx context.Context, d Disk, name string, also hash.Hash) (size int64, sha string, err error) {
 	f, err := d.Open(name)
 	if err != nil {
 		return 0, "", err
 	}
-	size, hash, err = sum(ctx, io.Discard, f)
+	size, sha, err = sum(ctx, io.Discard, f, also)
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
-	return size, hash, err
+	return size, sha, err
 }
 
 // Hash is that of what is left of a reader, sha256:…. It ends with ctx.
 func Hash(ctx context.Context, from io.Reader) (string, error) {
-	_, hash, err := sum(ctx, io.Discard, from)
-	return hash, err
+	_, sha, err := sum(ctx, io.Discard, from, nil)
+	return sha, err
 }
 
-func sum(ctx context.Context, to io.Writer, from io.Reader) (size int64, hash string, err error) {
+func sum(ctx context.Context, to io.Writer, from io.Reader, also hash.Hash) (size int64, sha string, err error) {
 	h := sha256.New()
+	if also != nil {
+		to = io.MultiWriter(to, also)
+	}
 	size, err = io.Copy(io.MultiWriter(to, h), &stopper{ctx, from})
 	return size, wire.HashPrefix + hex.EncodeToString(h.Sum(nil)), err
 }

@@ -122,7 +122,7 @@ func (s *Store) rebuild() (record.Record, map[ID]record.Manifest) {
 		if err != nil {
 			continue
 		}
-		if size, hash, err := Measure(context.Background(), s.disk, s.binary(id)); err == nil && size == m.Size &&
+		if size, hash, err := Measure(context.Background(), s.disk, s.binary(id), nil); err == nil && size == m.Size &&
 			hash == m.Hash {
 			held[id] = m
 		}

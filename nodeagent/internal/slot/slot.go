@@ -12,7 +12,8 @@
 //
 //	record.0 record.1   the record, twice
 //	record.0.bad-1 …    copies that were no good any more, kept for whoever wants to know
-//	a/ b/               a slot each: tandem-node, and manifest, which says what it is
+//	a/ b/               a slot each: tandem-node, tandem-node.minisig if a publisher has signed it, and manifest,
+//	                    which says what it is
 //	lock stage.lock     held for one step; held for a whole staging
 package slot
 
@@ -26,6 +27,7 @@ import (
 	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/wire"
 )
 
@@ -63,6 +65,10 @@ type Config struct {
 	SelfTest func(ctx context.Context, path string) (version string, err error)
 	// Busy says why no trial of a slot may begin now, such as that of a component; nil: nothing does.
 	Busy func() error
+	// Publishers have signed what is staged, tried and started; none: nobody has to. The installed binary is not asked.
+	Publishers publisher.Keys
+	// Unread is why it is not known who the publishers are: then no slot is tried. Nil: it is.
+	Unread error
 	// Machine shows what is to be known of the machine at a start; nil: Machine.
 	Machine func() boot.Evidence
 }

@@ -25,6 +25,8 @@ type Source struct {
 	File    string // path of the binary
 	Version string // that it has to say it is; empty: any
 	Hash    string // that it has to have, sha256:…; empty: any
+	// Signature is a publisher's, as publisher.Parse reads it; empty: it has none.
+	Signature string
 }
 
 // Staged is what a slot holds now.
@@ -108,12 +110,13 @@ func (s *Store) fill(ctx context.Context, id ID, from io.Reader, src Source) (St
 	out := Staged{Slot: id}
 	err := s.disk.Mkdir(string(id))
 	if err == nil {
-		err = errors.Join(s.disk.Clean(s.manifest(id)), s.disk.Remove(s.manifest(id)))
+		err = errors.Join(s.disk.Clean(s.manifest(id)), s.disk.Remove(s.manifest(id)),
+			s.disk.Clean(s.signature(id)), s.disk.Remove(s.signature(id)))
 	}
 	if err != nil {
 		return Staged{}, fmt.Errorf("stage: %w", err)
 	}
-	if out.Size, out.Hash, err = Copy(ctx, s.disk, s.binary(id), io.LimitReader(from, maxBinary+1)); err != nil {
+	if out.Size, out.Hash, err = Copy(ctx, s.disk, s.binary(id), io.LimitReader(from, maxBinary+1), nil); err != nil {
 		return Staged{}, fmt.Errorf("stage: %w", err)
 	}
 	if out.Size > maxBinary {
@@ -122,12 +125,19 @@ func (s *Store) fill(ctx context.Context, id ID, from io.Reader, src Source) (St
 	if src.Hash != "" && src.Hash != out.Hash {
 		return Staged{}, fmt.Errorf("%w: its hash is %s, and it should be %s", ErrRefused, out.Hash, src.Hash)
 	}
-	size, hash, err := Measure(ctx, s.disk, s.binary(id))
+	digest := s.digesting()
+	size, hash, err := Measure(ctx, s.disk, s.binary(id), digest)
 	if err != nil {
 		return Staged{}, fmt.Errorf("stage: %w", err)
 	}
 	if size != out.Size || hash != out.Hash {
 		return Staged{}, fmt.Errorf("stage: the disk does not give back what was written to slot %s", id)
+	}
+	// what nobody has signed is not even asked for its version
+	if digest != nil {
+		if err := s.cfg.Publishers.Judge(src.Signature, digest.Sum(nil)); err != nil {
+			return Staged{}, fmt.Errorf("%w: %w", ErrRefused, err)
+		}
 	}
 	test := s.cfg.SelfTest
 	if test == nil {
@@ -143,6 +153,9 @@ func (s *Store) fill(ctx context.Context, id ID, from io.Reader, src Source) (St
 		return Staged{}, fmt.Errorf("%w: it says that it is version %s, and it should be %s", ErrRefused, out.Version,
 			src.Version)
 	}
+	if err := s.keepSignature(id, src.Signature, out.Version); err != nil {
+		return Staged{}, err
+	}
 	m := record.Manifest{Version: out.Version, Hash: out.Hash, Size: out.Size}
 	if err := s.disk.Replace(s.manifest(id), m.Encode()); err != nil {
 		return Staged{}, fmt.Errorf("stage: %w", err)
@@ -150,7 +163,8 @@ func (s *Store) fill(ctx context.Context, id ID, from io.Reader, src Source) (St
 	return out, nil
 }
 
-// sound says whether a slot holds what the record says: record.ErrBroken if it does not.
+// sound says whether a slot holds what the record says, and what a publisher has signed where that is demanded:
+// record.ErrBroken or a *wire.Error if it does not.
 func (s *Store) sound(r record.Record, id ID) error {
 	if id == record.Factory {
 		return nil
@@ -159,7 +173,11 @@ func (s *Store) sound(r record.Record, id ID) error {
 	if !x.Exists() {
 		return fmt.Errorf("%w: it holds nothing", record.ErrBroken)
 	}
-	size, hash, err := Measure(context.Background(), s.disk, s.binary(id))
+	if s.cfg.Unread != nil && id == r.Trying {
+		return fmt.Errorf("%w: %w", ErrUnread, s.cfg.Unread)
+	}
+	digest := s.digesting()
+	size, hash, err := Measure(context.Background(), s.disk, s.binary(id), digest)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: its file is missing", record.ErrBroken)
@@ -170,7 +188,7 @@ func (s *Store) sound(r record.Record, id ID) error {
 	case hash != x.Hash:
 		return fmt.Errorf("%w: its file has been altered", record.ErrBroken)
 	}
-	return nil
+	return s.signed(id, x.Version, digest)
 }
 
 // abandoned ends, in the record, a staging that nobody is at any more.

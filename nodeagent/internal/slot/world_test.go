@@ -11,6 +11,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/wire"
 )
 
@@ -19,6 +20,15 @@ type world struct {
 	disk   *simDisk
 	kernel int
 }
+
+// makerKeys are demanded in each world.
+var makerKeys = func() publisher.Keys {
+	k, err := publisher.ParseKey(maker.Public())
+	if err != nil {
+		panic(err)
+	}
+	return publisher.Keys{k}
+}()
 
 // binary is what version v of the agent consists of.
 func binary(v string) []byte {
@@ -43,7 +53,7 @@ func (w *world) content(id ID) string {
 }
 
 func (w *world) store() *Store {
-	return Open(Config{Dir: "/slots", Disk: w.disk,
+	return Open(Config{Dir: "/slots", Disk: w.disk, Publishers: makerKeys,
 		SelfTest: func(_ context.Context, path string) (string, error) {
 			if v := w.content(ID(filepath.Base(filepath.Dir(path)))); v != "" {
 				return v, nil
@@ -85,7 +95,8 @@ type op struct {
 
 func opStage(v string) op {
 	return op{"stage " + v, func(w *world) error {
-		out, err := w.store().StageFrom(context.Background(), bytes.NewReader(binary(v)), Source{Version: v})
+		out, err := w.store().StageFrom(context.Background(), bytes.NewReader(binary(v)), Source{Version: v,
+			Signature: maker.SignAs(binary(v), "tandem-node "+v)})
 		if err == nil && w.content(out.Slot) != v {
 			return fmt.Errorf("slot %s does not hold %s", out.Slot, v)
 		}

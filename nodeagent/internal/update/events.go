@@ -12,6 +12,9 @@ type Now struct {
 	Alone    bool   // nothing else can begin a trial until this step is saved
 	Obstacle string // why no trial of this component may begin; empty: nothing is in the way
 	NoReboot string // why the node cannot be rebooted; empty: it can, or nobody knows here
+	// Unsigned says why no publisher vouches for what is staged, as far as shows without reading it; nil: one does, or
+	// nobody demands that.
+	Unsigned *wire.Error
 }
 
 // Event is something that happened to a component's update.
@@ -68,8 +71,10 @@ type Order struct {
 	Version string // stage; try: what must be staged, or empty; clear: which one, or empty: all
 	Hash    string // stage: of the file, which was written and verified as that of update Number+1
 	Size    int64
-	Detail  string // rollback: why
-	Force   bool   // stage, try: also what is in quarantine
+	// Signature is a publisher's, of the file. Only for stage.
+	Signature string
+	Detail    string // rollback: why
+	Force     bool   // stage, try: also what is in quarantine
 }
 
 // Verdict is what health decides about the trial of that name.

@@ -30,7 +30,7 @@ func (t *step) order(ev Order) *wire.Error {
 		}
 		t.clear()
 		t.Number++
-		t.Version, t.Hash, t.Size, t.Previous = ev.Version, ev.Hash, ev.Size, t.Has.Active
+		t.Version, t.Hash, t.Size, t.Signature, t.Previous = ev.Version, ev.Hash, ev.Size, ev.Signature, t.Has.Active
 		t.enter(Installing)
 	case OrderTry:
 		switch {
@@ -42,6 +42,9 @@ func (t *step) order(ev Order) *wire.Error {
 		}
 		if err := Refusal(t.Quarantine, t.Hash, ev.Force); err != nil {
 			return err
+		}
+		if t.now.Unsigned != nil {
+			return t.now.Unsigned
 		}
 		if why := t.obstacle(); why != "" {
 			return refuse("%s", why)

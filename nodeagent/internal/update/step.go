@@ -110,6 +110,8 @@ func (t *step) obstacle() string {
 	switch {
 	case t.now.Obstacle != "":
 		return t.now.Obstacle
+	case t.now.Unsigned != nil:
+		return t.now.Unsigned.Error()
 	case t.Has.Restart == Node && t.now.NoReboot != "":
 		return "it takes a reboot of the node, and " + t.now.NoReboot
 	}
@@ -307,7 +309,8 @@ func (t *step) over(committed bool, why Why) {
 
 func (t *step) clear() {
 	t.enter(None)
-	t.Version, t.Hash, t.Size, t.Previous, t.Tried, t.Crashes, t.Why = "", "", 0, "", false, 0, Why{}
+	t.Version, t.Hash, t.Size, t.Signature, t.Previous = "", "", 0, "", ""
+	t.Tried, t.Crashes, t.Why = false, 0, Why{}
 	t.shown = t.shown && !t.own // something else may be staged there
 }
 

@@ -73,11 +73,13 @@ const Name = "agent"
 
 // Job is what a verb is about. Fields that a verb does not need are empty.
 type Job struct {
-	Version  string
-	File     string // to install; its hash was verified
-	Hash     string // of File, sha256:…
-	Previous string // version that was in force when the update began
-	Why      Why    // why it is rolled back
+	Version string
+	File    string // to install; its hash was verified
+	Hash    string // of File, sha256:…
+	// Signature is a publisher's, of File
+	Signature string
+	Previous  string // version that was in force when the update began
+	Why       Why    // why it is rolled back
 }
 
 // Errors of a program's verbs.
@@ -146,19 +148,21 @@ type Outcome struct {
 // Record is what survives. An older agent may read what a newer one wrote: members are only added, and
 // those that are not known are kept.
 type Record struct {
-	Seq      uint64 `json:"seq"`             // of this record; the next one that is written has a higher one
-	Off      bool   `json:"off,omitzero"`    // the agent is not told to care for this component
-	Number   uint64 `json:"number,omitzero"` // of the newest update; none before has it
-	Phase    Phase  `json:"phase,omitempty"`
-	Version  string `json:"version,omitempty"`
-	Hash     string `json:"hash,omitempty"` // of the file, sha256:…
-	Size     int64  `json:"size,omitzero"`  // of the file, bytes
-	Previous string `json:"previous,omitempty"`
-	Try      string `json:"try,omitempty"`    // not empty: it is tried as soon as it is staged; for whom
-	Runs     int    `json:"runs,omitzero"`    // of the phase's verb, begun
-	Reboots  int    `json:"reboots,omitzero"` // restarts asked for in this phase
-	Crashes  int    `json:"crashes,omitzero"` // of the agent or the machine in the trial
-	Tried    bool   `json:"tried,omitzero"`   // it was on trial
+	Seq     uint64 `json:"seq"`             // of this record; the next one that is written has a higher one
+	Off     bool   `json:"off,omitzero"`    // the agent is not told to care for this component
+	Number  uint64 `json:"number,omitzero"` // of the newest update; none before has it
+	Phase   Phase  `json:"phase,omitempty"`
+	Version string `json:"version,omitempty"`
+	Hash    string `json:"hash,omitempty"` // of the file, sha256:…
+	Size    int64  `json:"size,omitzero"`  // of the file, bytes
+	// Signature is a publisher's, of the file; of the agent's own it lies beside the slot
+	Signature string `json:"signature,omitempty"`
+	Previous  string `json:"previous,omitempty"`
+	Try       string `json:"try,omitempty"`    // not empty: it is tried as soon as it is staged; for whom
+	Runs      int    `json:"runs,omitzero"`    // of the phase's verb, begun
+	Reboots   int    `json:"reboots,omitzero"` // restarts asked for in this phase
+	Crashes   int    `json:"crashes,omitzero"` // of the agent or the machine in the trial
+	Tried     bool   `json:"tried,omitzero"`   // it was on trial
 	// the update of this number is approved of by somebody at the node
 	Approved uint64  `json:"approved,omitzero"`
 	Why      Why     `json:"why,omitzero"`   // it is given up

@@ -14,6 +14,7 @@ import (
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/update"
+	"tandem.internal/shared/wire"
 )
 
 // Installed stands for the version of the installed binary where another one runs: nobody knows it.
@@ -27,7 +28,11 @@ type Program struct {
 
 // Run runs one verb and returns what there is now. The error is update.ErrLater, update.ErrFailed, or the context's.
 func (p Program) Run(ctx context.Context, verb update.Verb, job update.Job) (update.Status, error) {
-	st, err := p.Slots.Status()
+	err := p.Slots.Disarm()
+	var st slot.Status
+	if err == nil {
+		st, err = p.Slots.Status()
+	}
 	if err == nil {
 		switch verb {
 		case update.Install:
@@ -63,21 +68,23 @@ func permanent(err error) bool {
 			return true
 		}
 	}
-	return false
+	_, unsigned := errors.AsType[*wire.Error](err)
+	return unsigned
 }
 
 // install writes the file to the free slot, verifies it and lets it say its version.
 func (p Program) install(ctx context.Context, st slot.Status, job update.Job) error {
-	if _, ok := find(st, job); ok {
+	if _, ok := Waits(st, job.Version, job.Hash); ok {
 		return nil
 	}
-	_, err := p.Slots.Stage(ctx, slot.Source{File: job.File, Version: job.Version, Hash: job.Hash})
+	_, err := p.Slots.Stage(ctx, slot.Source{File: job.File, Version: job.Version, Hash: job.Hash,
+		Signature: job.Signature})
 	return err
 }
 
 // activate lets the next start be a trial of what is staged.
 func (p Program) activate(st slot.Status, job update.Job) error {
-	x, ok := find(st, job)
+	x, ok := Waits(st, job.Version, job.Hash)
 	switch {
 	case !ok:
 		return fmt.Errorf("%w: version %s is in no slot", update.ErrFailed, job.Version)
@@ -92,7 +99,7 @@ func (p Program) commit(st slot.Status, job update.Job) error {
 	if active := good(st); st.Trying == record.None && p.version(st, active) == job.Version {
 		return nil
 	}
-	x, ok := find(st, job)
+	x, ok := Waits(st, job.Version, job.Hash)
 	if !ok || x.Slot != st.Trying {
 		return fmt.Errorf("%w: version %s is not on trial", update.ErrFailed, job.Version)
 	}
@@ -101,7 +108,7 @@ func (p Program) commit(st slot.Status, job update.Job) error {
 
 // rollback gives up the version, on trial or staged.
 func (p Program) rollback(st slot.Status, job update.Job) error {
-	x, ok := find(st, job)
+	x, ok := Waits(st, job.Version, job.Hash)
 	switch {
 	case !ok:
 		return nil
@@ -112,11 +119,11 @@ func (p Program) rollback(st slot.Status, job update.Job) error {
 	return p.Slots.While(x).Discard(x.Slot)
 }
 
-// find returns the slot that waits for its trial, or is on trial, with the version that a verb is about.
-func find(st slot.Status, job update.Job) (slot.SlotStatus, bool) {
+// Waits returns the slot that waits for its trial, or is on trial, with a version of this hash; "": any.
+func Waits(st slot.Status, version, hash string) (slot.SlotStatus, bool) {
 	for _, x := range st.Slots {
 		waits := x.Slot == st.Trying || x.State == record.Updating && x.Hash != ""
-		if waits && x.Version == job.Version && (job.Hash == "" || x.Hash == job.Hash) {
+		if waits && x.Version == version && (hash == "" || x.Hash == hash) {
 			return x, true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -23,6 +24,7 @@ import (
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/update"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/topic"
 )
 
@@ -53,7 +55,10 @@ const lockWait = 20 * time.Second
 // Store keeps one component's record and file. Its methods may be called at the same time, by several
 // processes: every step reads the record from the disk under a lock.
 type Store struct {
-	Name  string
+	Name string
+	// Publishers have signed what is staged and installed; none: nobody has to.
+	Publishers publisher.Keys
+
 	dir   string
 	disk  slot.Disk
 	names names
@@ -204,13 +209,20 @@ func (s *Store) Stage(ctx context.Context, file, version, hash string, now time.
 		return o, err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	return s.StageFrom(ctx, from, version, hash, now, order)
+	return s.StageFrom(ctx, from, slot.Source{Version: version, Hash: hash}, now, order)
 }
 
-// StageFrom is Stage with the file from a reader.
-func (s *Store) StageFrom(ctx context.Context, from io.Reader, version, hash string, now time.Time,
+// StageFrom is Stage with the file from a reader, and with its signature.
+func (s *Store) StageFrom(ctx context.Context, from io.Reader, src slot.Source, now time.Time,
 	order func(update.Record, update.Order) (update.Record, error)) (o update.Order, err error) {
-	if err := update.CheckVersion(version); err != nil {
+	err = update.CheckVersion(src.Version)
+	if err == nil && src.Signature != "" {
+		_, err = publisher.Parse(src.Signature)
+	}
+	if err == nil {
+		err = s.Signed(src.Version, src.Signature, nil)
+	}
+	if err != nil {
 		return o, fmt.Errorf("%w: %w", slot.ErrRefused, err)
 	}
 	unlock, err := s.disk.Lock(stageLock, 0)
@@ -220,7 +232,7 @@ func (s *Store) StageFrom(ctx context.Context, from io.Reader, version, hash str
 	defer func() { err = errors.Join(err, unlock()) }()
 	// Whether it would be taken, before a long copy; and which number it gets: only a staging changes it.
 	var number uint64
-	o = update.Order{What: update.OrderStage, Version: version}
+	o = update.Order{What: update.OrderStage, Version: src.Version, Signature: src.Signature}
 	if err := s.Update(now, func(r update.Record) (update.Record, error) {
 		number = r.Number + 1
 		_, err := order(r, o)
@@ -231,11 +243,13 @@ func (s *Store) StageFrom(ctx context.Context, from io.Reader, version, hash str
 	if err := s.Sweep(number, number-1); err != nil {
 		return o, err
 	}
-	if o.Size, o.Hash, err = slot.Copy(ctx, s.disk, s.file(number), from); err == nil && hash != "" && hash != o.Hash {
-		err = fmt.Errorf("%w: its hash is %s, and it should be %s", slot.ErrRefused, o.Hash, hash)
+	o.Size, o.Hash, err = slot.Copy(ctx, s.disk, s.file(number), from, nil)
+	if err == nil && src.Hash != "" && src.Hash != o.Hash {
+		err = fmt.Errorf("%w: its hash is %s, and it should be %s", slot.ErrRefused, o.Hash, src.Hash)
 	}
 	if err == nil {
-		err = s.Verify(ctx, number, o.Size, o.Hash)
+		err = s.Verify(ctx, update.Record{Number: number, Version: o.Version, Size: o.Size, Hash: o.Hash,
+			Signature: o.Signature})
 	}
 	if err == nil {
 		err = s.Update(now, func(r update.Record) (update.Record, error) {
@@ -259,9 +273,31 @@ func (s *Store) discard(number uint64) error {
 	return s.disk.Remove(s.file(number))
 }
 
-// Verify reads the file of an update and compares it with what it should be: update.ErrFailed if it is not.
-func (s *Store) Verify(ctx context.Context, number uint64, size int64, hash string) error {
-	n, has, err := slot.Measure(ctx, s.disk, s.file(number))
+// Signed says whether a signature is one of a version of the component by a publisher, and of the content with this
+// digest; nil: any. The error is a *wire.Error.
+func (s *Store) Signed(version, signature string, digest hash.Hash) error {
+	if len(s.Publishers) == 0 {
+		return nil
+	}
+	var sum []byte
+	if digest != nil {
+		sum = digest.Sum(nil)
+	}
+	r := publisher.Release{Name: s.Name, Version: version}
+	if err := s.Publishers.JudgeRelease(r, signature, sum); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Verify reads the file of an update and compares it with what it should be, and with what a publisher has signed:
+// update.ErrFailed if it is not.
+func (s *Store) Verify(ctx context.Context, r update.Record) error {
+	var digest hash.Hash
+	if len(s.Publishers) > 0 {
+		digest = publisher.NewHash()
+	}
+	n, has, err := slot.Measure(ctx, s.disk, s.file(r.Number), digest)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: the file to install is missing", update.ErrFailed)
@@ -269,8 +305,11 @@ func (s *Store) Verify(ctx context.Context, number uint64, size int64, hash stri
 		return ctx.Err()
 	case err != nil:
 		return fmt.Errorf("%w: the file to install: %w", update.ErrLater, err)
-	case n != size || has != hash:
+	case n != r.Size || has != r.Hash:
 		return fmt.Errorf("%w: the file to install is not what was staged", update.ErrFailed)
+	}
+	if err := s.Signed(r.Version, r.Signature, digest); err != nil {
+		return fmt.Errorf("%w: %w", update.ErrFailed, err)
 	}
 	return nil
 }

@@ -146,20 +146,23 @@ func TestVerifyFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Verify(t.Context(), 1, o.Size, o.Hash); err != nil {
+	verify := func() error {
+		return s.Verify(t.Context(), update.Record{Number: 1, Size: o.Size, Hash: o.Hash})
+	}
+	if err := verify(); err != nil {
 		t.Error(err)
 	}
 	for what, text := range map[string]string{"shorter": "the bundl", "longer": "the bundle.",
 		"altered": "the bundlE"} {
 		write(t, s.File(1), text, 0o600)
-		if err := s.Verify(t.Context(), 1, o.Size, o.Hash); !errors.Is(err, update.ErrFailed) {
+		if err := verify(); !errors.Is(err, update.ErrFailed) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	if err := os.Remove(s.File(1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Verify(t.Context(), 1, o.Size, o.Hash); !errors.Is(err, update.ErrFailed) {
+	if err := verify(); !errors.Is(err, update.ErrFailed) {
 		t.Errorf("missing: %v", err)
 	}
 }
