@@ -19,10 +19,11 @@ import (
 // publishers are the commands of whoever signs programs. They ask no controller: the key has to stay away from it.
 func publishers(a *command.App) *cobra.Command {
 	return command.Group("publisher",
-		"Sign the files that workloads run, with a key that the unit does not have",
+		"Sign what nodes run, with a key that the unit does not have",
 		"  tandem publisher create publisher.key\n"+
-			"  tandem publisher sign set.json --key publisher.key --file http://gateway/hello=hello --out signed.json",
-		createPublisher(a), signSet(a))
+			"  tandem publisher sign set.json --key publisher.key --file http://gateway/hello=hello --out new.json\n"+
+			"  tandem publisher sign-file tandem-node --key publisher.key --version 1.4.0",
+		createPublisher(a), signSet(a), signFile(a))
 }
 
 // passwords says where the password of a key comes from.

@@ -31,6 +31,7 @@ func signSet(a *command.App) *cobra.Command {
 	var from passwords
 	var key, out, comment string
 	var files []string
+	var until expiry
 	cmd := &cobra.Command{
 		Use: "sign SET", Short: "Sign each resource in a file of workloads, and print the file with the signatures",
 		Long: `Sign the content of each resource in a file of workloads, and print the file with the
@@ -53,6 +54,9 @@ resource has no such checksum, nothing is signed: it would be whatever the serve
 				return command.Malformed(problems, set)
 			}
 			s := &signing{comment: comment, files: map[string]string{}, at: a.Now().Unix(), known: map[string]signed{}}
+			if s.expires, err = until.word(a.Now()); err != nil {
+				return err
+			}
 			for _, f := range files {
 				i := strings.LastIndexByte(f, '=')
 				if i <= 0 {
@@ -79,6 +83,7 @@ resource has no such checksum, nothing is signed: it would be whatever the serve
 	f.StringVar(&key, "key", "", "`file` with the publisher's key (required)")
 	f.StringArrayVar(&files, "file", nil, "`URL=FILE`: what is at that address is this file; repeatable")
 	f.StringVar(&out, "out", "", "`file` for the signed set (default: print it)")
+	until.flag(cmd)
 	f.StringVar(&comment, "comment", "", "trusted `comment` of the signatures (default: time and name of the file)")
 	return cmd
 }
@@ -87,6 +92,7 @@ resource has no such checksum, nothing is signed: it would be whatever the serve
 type signing struct {
 	key     minisign.PrivateKey
 	comment string
+	expires string            // what comes after the comment
 	files   map[string]string // by address
 	at      int64             // Unix time
 	known   map[string]signed // by address
@@ -296,7 +302,7 @@ func (s *signing) sign(url, name string, r io.Reader, want string) (signed, erro
 	case want != "" && strings.ToLower(c.sum) != want:
 		return c, fmt.Errorf("%s has the checksum %s", url, c.sum)
 	}
-	comment := cmp.Or(s.comment, fmt.Sprintf("timestamp:%d\tfile:%s\thashed", s.at, name))
+	comment := cmp.Or(s.comment, fmt.Sprintf("timestamp:%d\tfile:%s\thashed", s.at, name)) + s.expires
 	text := string(all.SignWithComments(s.key, comment, "-"))
 	_, c.signature, _ = strings.Cut(text, "\n") // without the untrusted comment
 	if _, err := publisher.Parse(c.signature); err != nil {

@@ -1,0 +1,109 @@
+package access
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/shared/publisher"
+	"tandem.internal/shared/topic"
+)
+
+// expiry is the time until which signatures bring files into force on nodes; "": without end.
+type expiry struct{ text string }
+
+func (e *expiry) flag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&e.text, "expires", "",
+		"`time` after which nodes start no more what they have not had before, such as 2027-01-31 or "+
+			"2027-01-31T12:00:00Z (default: never)")
+}
+
+// word is what says so in a trusted comment, with a space before it.
+func (e *expiry) word(now time.Time) (string, error) {
+	if e.text == "" {
+		return "", nil
+	}
+	at, err := time.Parse(time.RFC3339, e.text)
+	if err != nil {
+		at, err = time.Parse(time.DateOnly, e.text)
+	}
+	if err != nil {
+		return "", command.Usage("--expires: %.80q is no time such as 2027-01-31 or 2027-01-31T12:00:00Z", e.text)
+	}
+	if !at.After(now) {
+		return "", command.Usage("--expires: %s is over", publisher.Expiry(at)[len("expires:"):])
+	}
+	return " " + publisher.Expiry(at), nil
+}
+
+func signFile(a *command.App) *cobra.Command {
+	var from passwords
+	var until expiry
+	var key, out, name, version string
+	var replace bool
+	cmd := &cobra.Command{
+		Use: "sign-file FILE", Short: "Sign a version of the agent, or of a component, that is to be staged on nodes",
+		Long: `Sign a file that nodes are updated with: tandem-node slot stage FILE finds the signature,
+FILE.minisig, beside it. It counts for the version that is named here only, so that no old
+file passes for a new version; what the agent says of itself has to agree with it.`,
+		Example: "  tandem publisher sign-file tandem-node --key publisher.key --version 1.4.0\n" +
+			"  tandem publisher sign-file os-7.raucb --key publisher.key --component os --version 7",
+		Args: command.Args("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := publisher.Release{Name: name, Version: version}
+			switch {
+			case key == "":
+				return command.Lacks(cmd, "--key FILE")
+			case version == "":
+				return command.Lacks(cmd, "--version VERSION")
+			case !topic.ValidName(name):
+				return command.Usage("--component: %.80q is not a name", name)
+			case len(strings.Fields(version)) != 1 || strings.TrimSpace(version) != version || len(version) > 100:
+				return command.Usage("--version: %.100q is not a version: 1 to 100 bytes, without spaces", version)
+			}
+			expires, err := until.word(a.Now())
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				out = args[0] + ".minisig"
+			}
+			if err := command.Vacant(out, replace); err != nil {
+				return err
+			}
+			s := &signing{comment: r.Comment(), expires: expires, known: map[string]signed{}}
+			if s.key, err = publisherKey(a, key, &from); err != nil {
+				return err
+			}
+			f, err := os.Open(args[0])
+			if err != nil {
+				return command.Unreadable(args[0], err)
+			}
+			defer f.Close()
+			c, err := s.sign(args[0], filepath.Base(args[0]), f, "")
+			if err != nil {
+				return command.Unreadable(args[0], err)
+			}
+			text := "untrusted comment: " + r.Comment() + "\n" + strings.TrimSuffix(c.signature, "\n") + "\n"
+			write := func(w io.Writer) error { _, err := io.WriteString(w, text); return err }
+			if err := a.Save(out, replace, write); err != nil {
+				return err
+			}
+			return a.Saved(out)
+		},
+	}
+	from.flag(cmd)
+	until.flag(cmd)
+	f := cmd.Flags()
+	f.StringVar(&key, "key", "", "`file` with the publisher's key (required)")
+	f.StringVar(&name, "component", publisher.AgentName, "`name` of the component; of the agent, "+publisher.AgentName)
+	f.StringVar(&version, "version", "", "`version` that the file is (required)")
+	f.StringVar(&out, "out", "", "`file` for the signature (default: FILE.minisig)")
+	f.BoolVar(&replace, "replace", false, "replace a signature that is there")
+	return cmd
+}
