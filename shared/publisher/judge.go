@@ -111,6 +111,18 @@ func (s Signature) Expired(now time.Time) *wire.Error {
 		s.expires.UTC().Format(time.RFC3339)+", and nobody has renewed it")
 }
 
+// Expired is what Signature.Expired says of the text of a signature. One that is malformed does not expire.
+func Expired(text string, now time.Time) *wire.Error {
+	if !strings.Contains(text, expiry) {
+		return nil
+	}
+	s, err := Parse(text)
+	if err != nil {
+		return nil
+	}
+	return s.Expired(now)
+}
+
 // SignedBy says what is wrong with a signer where a key with one of these IDs is demanded; "": there is no signature.
 func SignedBy(signer ID, ids []ID) *wire.Error {
 	switch {

@@ -56,7 +56,7 @@ var Meanings = map[Code]string{
 	CodeHashMismatch:    "The body's hash is not the one that the envelope names.",
 	CodeFork:            "Two different documents carry the same epoch and rev.",
 	CodeStale:           "A newer document is already known.",
-	CodeExpired:         "The request came after the time it was valid for.",
+	CodeExpired:         "The request came after the time it was valid for, or a publisher's signature has ended.",
 	CodeAlreadyExists:   "The same version is already installed.",
 	CodeWrongState:      "A higher version is already installed.",
 	CodeInvalidArgument: "A version or an argument cannot be understood.",

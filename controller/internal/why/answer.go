@@ -73,6 +73,8 @@ func (f *Facts) onNode(r *wire.WorkloadSlot) (reason, sentence string) {
 		return say(Stopping, "what has run there is being stopped")
 	case r.State == wire.WorkloadRunning && r.ID == f.Slot.Desired && r.Doing == "" && r.Error != nil:
 		return Damaged, fmt.Sprintf("%s runs, but: %s", f.Slot.Slot, Brief(r.Error))
+	case r.Doing == "fetch" && failing(r) != nil && failing(r).Error.Code == wire.CodeExpired:
+		return say(Unfetched, "its resource %q is not put in force: %s", failing(r).Name, Brief(failing(r).Error))
 	case r.Doing == "fetch" && failing(r) != nil:
 		res := failing(r)
 		return say(Unfetched, "its resource %q cannot be fetched: %s; next try %s", res.Name, Brief(res.Error),

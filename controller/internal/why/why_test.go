@@ -145,6 +145,11 @@ var reasons = []struct {
 		preparing("fetch", nil, wire.WorkloadResource{Name: "bin", State: "waiting"}, wire.WorkloadResource{
 			Name: "data", State: "waiting", Error: wire.New(wire.CodeUnavailable, "", "404 from http://h/x"),
 			Next: now.Add(2 * time.Minute)})},
+	{"a signature has expired", Unfetched, `web@n is not running: its resource "data" is not put in force: expired: ` +
+		`nobody has renewed it`,
+		`resource bad "data" failed: expired: nobody has renewed it`,
+		preparing("fetch", nil, wire.WorkloadResource{Name: "data", State: "failed",
+			Error: wire.New(wire.CodeExpired, "", "nobody has renewed it")})},
 	{"a resource comes", Fetching, `web@n is not running: its resource "data" is being fetched: 10 of 20 bytes`,
 		`resource waits "data" fetching 10 of 20 bytes`,
 		preparing("fetch", nil, wire.WorkloadResource{Name: "data", State: "fetching", Done: 10, Size: 20})},

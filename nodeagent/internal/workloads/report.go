@@ -14,10 +14,13 @@ import (
 // maxReport bounds a report, in bytes: it goes into one packet, with an envelope.
 const maxReport = wire.MaxPayload - 16<<10
 
-// resources tells of the resources that are not there yet.
-func (m *Manager) resources(r *wire.WorkloadSlot, p *supervise.Place) {
+// resources tells of the resources that are not there yet, or are not put in force any more.
+func (m *Manager) resources(r *wire.WorkloadSlot, inForce, p *supervise.Place) {
 	for _, name := range slices.Sorted(maps.Keys(p.Config.Resources)) {
 		at := m.cfg.Resources.Look(p.Config.Resources[name])
+		if err := m.overdue(inForce, p.Config.Resources[name]); at.State == "" && err != nil {
+			at.State, at.Err = "failed", err
+		}
 		if at.State == "" || len(r.Resources) == maxResources {
 			continue
 		}

@@ -116,7 +116,7 @@ func (m *Manager) tell(s *slot, ev supervise.Event) {
 func (m *Manager) turn() {
 	now := m.now().Mono
 	for _, s := range m.slots {
-		if p := s.state.Next; p != nil && p.Phase == supervise.Fetch && m.there(p.Config) {
+		if p := s.state.Next; p != nil && p.Phase == supervise.Fetch && m.there(s.state.Main, p.Config) {
 			m.tell(s, supervise.Fetched{Dir: p.Dir})
 		}
 		if t, ok := s.state.NextDeadline(); ok && t <= now && len(s.events) == 0 {
@@ -129,6 +129,12 @@ func (m *Manager) turn() {
 	if m.progress && now >= m.reportAt {
 		m.changed = true
 	}
+	if n := m.expired(); n != m.overdues {
+		if n > m.overdues { // here, too: the controller may be stolen
+			m.cfg.Log.Warn("publishers' signatures of what is in force have expired", zap.Int("slots", n))
+		}
+		m.overdues, m.changed = n, true
+	}
 	if m.changed {
 		m.changed, m.progress, m.reportAt = false, false, now+progressEach
 		if r := m.report(); m.reported == nil || !reflect.DeepEqual(*m.reported, r) {
@@ -138,10 +144,11 @@ func (m *Manager) turn() {
 	}
 }
 
-// there reports whether every resource of a configuration is on the node.
-func (m *Manager) there(c workload.Config) bool {
+// there reports whether every resource of a configuration that is to take the place of what is in force is on the node,
+// and may be.
+func (m *Manager) there(inForce *supervise.Place, c workload.Config) bool {
 	for _, a := range c.Resources {
-		if m.cfg.Resources.Look(a).State != "" {
+		if m.cfg.Resources.Look(a).State != "" || m.overdue(inForce, a) != nil {
 			return false
 		}
 	}
@@ -246,9 +253,10 @@ func (m *Manager) report() wire.Workloads {
 			r.Confined = string(slot.confined)
 		}
 		if p := s.Next; p != nil && p.Phase == supervise.Fetch {
-			m.resources(&r, p)
+			m.resources(&r, s.Main, p)
 		}
 		m.damage(&r, slot)
+		m.renewals(&r, s.Main)
 		w.Slots = append(w.Slots, r)
 	}
 	return fit(w)

@@ -85,6 +85,7 @@ type Config struct {
 	Keeper    func(ctx context.Context) (Keeper, error) // called when something is to be run
 	Kept      func() bool                               // a keeper may have runs of an earlier agent
 	Resources Resources
+	Expire    bool // publishers' signatures are demanded: what has one that has expired is not put in force
 	Groups    Groups
 	Store     Store
 	Now       func() time.Time
@@ -127,6 +128,7 @@ type Manager struct {
 	reported *wire.Workloads
 	progress bool                  // the report is to be made anew when it is time
 	reportAt time.Duration         // then
+	overdues int                   // slots in force by signatures that have expired, as it was reported
 	loose    map[string]keep.State // of runs that are being stopped or forgotten: nothing waits for them any more
 	stale    map[string]bool       // services of which an earlier slot's directories are not removed yet
 	needed   bool                  // need is closed
