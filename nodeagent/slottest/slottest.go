@@ -28,8 +28,11 @@ func (s Slots) Start() (path string, env []string, err error) {
 	return l.Path, l.Env(), err
 }
 
-// Stage writes a file to the free slot and verifies it.
-func (s Slots) Stage(ctx context.Context, file string) error {
-	_, err := s.store.Stage(ctx, slot.Source{File: file})
+// Stage writes a file to the free slot and verifies it, but for who has signed it.
+func (s Slots) Stage(ctx context.Context, file string) error { return s.StageSigned(ctx, file, "") }
+
+// StageSigned is Stage with a publisher's signature; "": none.
+func (s Slots) StageSigned(ctx context.Context, file, signature string) error {
+	_, err := s.store.Stage(ctx, slot.Source{File: file, Signature: signature})
 	return err
 }

@@ -37,6 +37,9 @@ var unpublished = []attempt{
 	{"a program with the signature of another one", aThief,
 		runsProgram(func([]byte) string { return owner.Sign([]byte(published)) }),
 		outside("not started: bad-signature")},
+	{"a program of before, whose signature has expired", aThief, runsProgram(func(program []byte) string {
+		return owner.SignAs(program, "web expires:2001-01-01T00:00:00Z")
+	}), outside("not started: expired")},
 }
 
 // runsProgram issues a set to the node "strict" whose program is signed as sign does. The outcome is the node's report
@@ -57,8 +60,9 @@ func runsProgram(sign func([]byte) string) func(*try) string {
 		})
 		defer stop()
 		sum := sha256.Sum256(program)
+		slot := workload.Slot{Service: fmt.Sprintf("web-%d", a.number), Node: "strict"} // another one than before
 		body, werr := workload.EncodeDocument([]workload.Config{{Class: workload.Instance,
-			Slot: workload.Slot{Service: "web", Node: "strict"}, Resources: map[string]workload.Artifact{
+			Slot: slot, Resources: map[string]workload.Artifact{
 				workload.HookStart: {Class: workload.Resource, URLs: []string{server.URL}, Size: int64(len(program)),
 					Verification: workload.Verification{Checksum: "SHA256:" + hex.EncodeToString(sum[:]),
 						Minisign: sign(program)}}}}})
@@ -76,7 +80,7 @@ func runsProgram(sign func([]byte) string) func(*try) string {
 		}
 		out := ""
 		if err := a.hand.Until("a report of the set", func(all []rawmqtt.Message) bool {
-			out = outcome(all, of("strict"), d.Rev)
+			out = outcome(all, of("strict"), d.Rev, slot)
 			return out != ""
 		}); err != nil {
 			return why(err)
@@ -88,8 +92,8 @@ func runsProgram(sign func([]byte) string) func(*try) string {
 	}
 }
 
-// outcome is what a node has reported of a set of workloads; "": not yet.
-func outcome(all []rawmqtt.Message, of topic.Node, rev uint64) (out string) {
+// outcome is what a node has reported of a set of workloads, and of a slot in it; "": not yet.
+func outcome(all []rawmqtt.Message, of topic.Node, rev uint64, slot workload.Slot) (out string) {
 	for _, m := range all {
 		message, _ := wire.SplitProof([]byte(m.Payload))
 		if m.Topic != of.Reported(wire.KindWorkloads) || len(message) == 0 {
@@ -113,7 +117,7 @@ func outcome(all []rawmqtt.Message, of topic.Node, rev uint64) (out string) {
 			return fmt.Sprintf("%v in %s", err, r.Detail)
 		}
 		for _, s := range detail.Slots {
-			if len(s.Resources) > 0 && s.Resources[0].State == "failed" {
+			if s.Slot == slot.String() && len(s.Resources) > 0 && s.Resources[0].State == "failed" {
 				out = fmt.Sprintf("not started: %s", s.Resources[0].Error.Code)
 			}
 		}

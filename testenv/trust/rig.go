@@ -150,6 +150,12 @@ func (r *Rig) Joined(name string) {
 // each start of the controller; at a broker of the site the agent goes where it was told when it joined.
 func (r *Rig) Agent(machine string, change ...func(*node.Config)) (stop func()) {
 	r.t.Helper()
+	return r.AgentIn(machine, nil, change...)
+}
+
+// AgentIn is Agent in an environment, in the form NAME=value.
+func (r *Rig) AgentIn(machine string, env []string, change ...func(*node.Config)) (stop func()) {
+	r.t.Helper()
 	cfg := node.NewConfig("", "", "mainType", filepath.Join(r.Dir, machine))
 	cfg.Controller = r.App.JoinURL()
 	if at := r.App.TLSAddr(); at != nil {
@@ -158,7 +164,16 @@ func (r *Rig) Agent(machine string, change ...func(*node.Config)) (stop func()) 
 	for _, f := range change {
 		f(&cfg)
 	}
-	a, err := node.New(cfg, node.Deps{Log: r.Log, Now: r.Now, Capacity: func(*wire.NodeInfo) error { return nil }})
+	lookup := func(name string) (string, bool) {
+		for _, v := range env {
+			if value, ok := strings.CutPrefix(v, name+"="); ok {
+				return value, true
+			}
+		}
+		return "", false
+	}
+	a, err := node.New(cfg, node.Deps{Log: r.Log, Now: r.Now, Capacity: func(*wire.NodeInfo) error { return nil },
+		LookupEnv: lookup})
 	if err != nil {
 		r.t.Fatal(err)
 	}
