@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -179,4 +180,27 @@ func TestUnsignedSlotIsNotTried(t *testing.T) {
 			t.Errorf("the keys of before are there: %v", err)
 		}
 	})
+}
+
+// Where signatures are demanded, no component has the name by which they call the agent.
+func TestComponentIsNotCalledAsTheAgent(t *testing.T) {
+	for _, keys := range [][]string{nil, {maker.Public()}} {
+		osBubble(t, func(o osRig) {
+			o.cfg.PublisherKeys = keys
+			o.cfg.Components = map[string]string{publisher.AgentName: "/bin/true"}
+			a, err := New(o.cfg, o.deps)
+			if keys == nil {
+				if err == nil {
+					err = a.store.Close()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if usage, ok := errors.AsType[*UsageError](err); !ok || usage.Setting != "component" {
+				t.Errorf("%v", err)
+			}
+		})
+	}
 }

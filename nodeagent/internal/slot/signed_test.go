@@ -108,6 +108,7 @@ func TestOnlySignedSlotsAreTried(t *testing.T) {
 		{"signed", agentSigned(maker, "2"), nil, ""},
 		{"before there were keys", "", nil, wire.CodeUnsigned},
 		{"by somebody else", agentSigned(thief, "2"), nil, wire.CodeUnknownKey},
+		{"an old one, as a new version", maker.SignAs([]byte("agent 2"), "tandem-node 1"), nil, wire.CodeBadSignature},
 		{"its signature is gone", agentSigned(maker, "2"), func(dir string) error {
 			return os.Remove(filepath.Join(dir, "tandem-node.minisig"))
 		}, wire.CodeUnsigned},
@@ -249,6 +250,12 @@ func TestSigned(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := s.Signed(SlotStatus{Slot: record.B, Version: "2"}); code(err) != wire.CodeUnsigned {
+		t.Error(err)
+	}
+	if got, err := w.stage(w.store(), "3", ""); err != nil || got.Slot != record.A { // in its place
+		t.Fatal(got, err)
+	}
+	if _, err := s.Signed(SlotStatus{Slot: record.A, Version: "3"}); code(err) != wire.CodeUnsigned {
 		t.Error(err)
 	}
 	if sig, err := w.store().Signed(SlotStatus{Slot: record.B}); err != nil || sig.ID() != "" {
