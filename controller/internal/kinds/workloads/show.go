@@ -159,9 +159,12 @@ func failedForGood(s *view.Slot) bool {
 // unfetched reports whether the newest attempt to fetch something that a slot needs has failed.
 func unfetched(r *wire.WorkloadSlot) bool {
 	return r != nil && slices.ContainsFunc(r.Resources, func(res wire.WorkloadResource) bool {
-		return res.Error != nil || res.State == "failed"
+		return (res.Error != nil || res.State == "failed") && !expired(res.Error)
 	})
 }
+
+// expired says whether a publisher's signature has an end that is over.
+func expired(err *wire.Error) bool { return err != nil && err.Code == wire.CodeExpired }
 
 // inWords says in a few words what a slot waits for, or what is wrong.
 func inWords(n *sight, s *view.Slot) string {
@@ -288,8 +291,11 @@ func trouble(u kind.Unit) []string {
 	if n := u.Progress(wire.KindWorkloads).Failed; n > 0 {
 		all = append(all, kind.Many(n, "node")+" did not take the newest workloads")
 	}
-	failed, restarting := s.Slots.Failed, 0
+	failed, restarting, overdue := s.Slots.Failed, 0, 0
 	for _, slot := range s.Slots.Missing {
+		if slot.Report != nil && expired(slot.Report.Error) {
+			overdue++
+		}
 		if slot.State == string(wire.WorkloadRestarting) { // on an online node
 			restarting++
 		}
@@ -300,6 +306,10 @@ func trouble(u kind.Unit) []string {
 	if n := s.Slots.Unfetched; n > 0 {
 		all = append(all,
 			kind.Many(n, "slot")+" cannot fetch a resource, which is tried again, see: tandem workload list")
+	}
+	if overdue > 0 {
+		all = append(all, "nobody has renewed publishers' signatures in "+kind.Many(overdue, "slot")+
+			", see: tandem workload list")
 	}
 	if restarting > 0 {
 		all = append(all, kind.Many(restarting, "slot")+" ended and will be started again")

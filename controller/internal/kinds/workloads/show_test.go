@@ -93,6 +93,37 @@ func TestSlotsOfAnOfflineNode(t *testing.T) {
 	}
 }
 
+// What is in force by a signature that has expired, or waits for a new one, is said by name; it is not taken for a
+// resource that cannot be fetched.
+func TestSignaturesThatHaveExpired(t *testing.T) {
+	var set []string
+	var reported []wire.WorkloadSlot
+	waits := []wire.WorkloadResource{{Name: "x", State: "failed"}}
+	for i, r := range []wire.WorkloadSlot{{State: wire.WorkloadRunning},
+		{State: wire.WorkloadPreparing, Doing: "fetch", Resources: waits}} {
+		r.Slot, r.ID = fmt.Sprintf("s%d@n1", i), "c"
+		r.Error = wire.New(wire.CodeExpired, "", "nobody has renewed it")
+		if len(r.Resources) > 0 {
+			r.Resources[0].Error = r.Error
+		}
+		reported = append(reported, r)
+		set = append(set, `{"@class":"Instance","slot":"`+r.Slot+`","configurationId":"c","resources":`+
+			`{"iss_hook_start":{"@class":"Resource","uuid":"u","urls":["http://127.0.0.1/x"],"size":0,`+
+			`"verification":{}}}}`)
+	}
+	u := &unit{set: placedSet(t, set...), node: kind.Node{Name: "n1", Up: true,
+		Detail: &wire.Workloads{Slots: reported}}}
+	want := "nobody has renewed publishers' signatures in 2 slots, see: tandem workload list"
+	if got := strings.Join(trouble(u), ", "); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for _, s := range Slots(u, "") {
+		if s.Settled || !strings.Contains(s.Why, "expired: nobody has renewed it") {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
 // What an offline node cannot run by what it reported last is known before it is back; what nobody knows is not
 // guessed.
 func TestWhatAnOfflineNodeLacks(t *testing.T) {
