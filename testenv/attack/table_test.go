@@ -18,6 +18,7 @@ type programs struct{ *testing.M }
 func (p programs) Run() int { return proc.Main(p.M) }
 
 func TestMain(m *testing.M) {
+	proc.NotAKeeper()
 	goleak.VerifyTestMain(programs{m}, goleak.Cleanup(func(status int) { os.Exit(status) }),
 		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.init.0.func1"))
 }

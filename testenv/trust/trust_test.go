@@ -21,9 +21,13 @@ import (
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/wire"
+	"tandem.internal/testenv/proc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	proc.NotAKeeper()
+	goleak.VerifyTestMain(m)
+}
 
 func wantCode(t *testing.T, what string, err error, code wire.Code) {
 	t.Helper()
