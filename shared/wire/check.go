@@ -356,6 +356,9 @@ func hash(path, h string) *Error {
 	return New(CodeBadValue, path, "not sha256: and 64 lower-case hex digits")
 }
 
+// ValidHash reports whether s has the form of what Hash returns.
+func ValidHash(s string) bool { return hash("", s) == nil }
+
 // key checks the ID of the signing key. It does not verify the signature; package seal does.
 func key(s *Signature) *Error {
 	if s == nil {

@@ -186,6 +186,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if unexpected && r.Context().Err() == nil {
 		a.log.Error("request failed", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err))
 	}
+	if h, ok := errors.AsType[headedError](err); ok {
+		setHeaders(w, h)
+	}
 	a.write(w, door.Status(e.Code), op.Problem{Error: e})
 }
 

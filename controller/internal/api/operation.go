@@ -50,6 +50,7 @@ func answered(s op.Spec, do func(context.Context, any) (any, error)) Operation {
 		if err != nil {
 			return err
 		}
+		setHeaders(w, out)
 		switch s.Form {
 		case op.Verdict:
 			a.verdict(w, out.(view.Result))

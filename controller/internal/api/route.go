@@ -148,7 +148,7 @@ func (rt *route) goesWith(b *Operation, q url.Values) error {
 	return nil
 }
 
-// read fills in, a pointer to an input, from a request: query, path, body, and the rules between fields.
+// read fills in, a pointer to an input, from a request: query, path, headers, body, and the rules between fields.
 func (b *Operation) read(a *API, w http.ResponseWriter, r *http.Request, q url.Values, in reflect.Value) error {
 	for _, p := range b.input.Query {
 		if err := p.FromQuery(in.Elem(), q); err != nil {
@@ -157,6 +157,11 @@ func (b *Operation) read(a *API, w http.ResponseWriter, r *http.Request, q url.V
 	}
 	for _, p := range b.input.Path {
 		if err := p.FromPath(in.Elem(), r.PathValue(p.Name)); err != nil {
+			return err
+		}
+	}
+	for _, p := range b.input.Header {
+		if err := p.FromQuery(in.Elem(), url.Values(r.Header)); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ var roles = map[tokens.Role][]string{
 		"GET /v1/keys", "GET /v1/openapi.json", "POST /v1/tokens/redeem",
 		"GET /v1/nodes/{node}/health", "GET /v1/health/settings",
 		"GET /v1/workloads", "GET /v1/workloads/status", "GET /v1/workloads/slots", "GET /v1/workloads/history",
+		"GET /v1/artefacts", "GET /v1/artefacts/{digest}",
 		"GET /v1/workloads/diff", "GET /v1/nodes/{node}/slots/{service}/why",
 	},
 	tokens.Operate: {
@@ -35,6 +36,8 @@ var roles = map[tokens.Role][]string{
 		"POST /v1/nodes/{node}/reboot", "POST /v1/nodes/{node}/try", "POST /v1/nodes/{node}/approve",
 		"POST /v1/workloads", "POST /v1/workloads/rollback", "POST /v1/nodes/{node}/slots/{service}/restart",
 		"GET /v1/nodes/{node}/slots/{service}/logs",
+		"POST /v1/artefacts", "GET /v1/artefacts/{digest}/upload", "PATCH /v1/artefacts/{digest}/upload",
+		"POST /v1/artefacts/{digest}/complete", "POST /v1/artefacts/{digest}/remove",
 		"POST /v1/nodes/{node}/slots/{service}/stop", "POST /v1/nodes/{node}/slots/{service}/start",
 	},
 	tokens.Admin: {
@@ -69,7 +72,8 @@ func TestRoles(t *testing.T) {
 	for pattern, need := range want {
 		method, path, _ := strings.Cut(pattern, " ")
 		path = strings.NewReplacer(
-			"{node}", "nobody", "{token}", "nobody", "{service}", "none", "{profile}", "none").Replace(path)
+			"{node}", "nobody", "{token}", "nobody", "{service}", "none", "{digest}", "none",
+			"{profile}", "none").Replace(path)
 		if need == string(tokens.View) && method != "GET" && pattern != "POST /v1/tokens/redeem" { // for links alone
 			t.Errorf("%s changes something, and may be done with the role view", pattern)
 		}

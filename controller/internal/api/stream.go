@@ -32,6 +32,11 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) (release func(), err
 	if r.ContentLength != 0 {
 		return nil, wire.New(wire.CodeInvalidArgument, "", "this request takes no body")
 	}
+	return a.place(w, r)
+}
+
+// place is admit for a request that may have a body.
+func (a *API) place(w http.ResponseWriter, r *http.Request) (release func(), err error) {
 	places, name := &a.local, ""
 	if who, _ := caller.From(r.Context()).(requester); who.bearer != nil {
 		places, name = &a.remote, who.bearer.Name

@@ -141,15 +141,18 @@ func (d *document) operation(same []op.Spec) object {
 	return o.with("responses", d.responses(same))
 }
 
-// parameters describes what comes in the path and the query.
+// parameters describes what comes in the path, the query and headers.
 func (d *document) parameters(same []op.Spec) []object {
 	var all []object
 	var seen []string
 	for _, s := range same {
 		in := s.Input()
-		for i, p := range slices.Concat(in.Path, in.Query) {
+		for i, p := range slices.Concat(in.Path, in.Query, in.Header) {
 			where := "path"
-			if i >= len(in.Path) {
+			switch {
+			case i >= len(in.Path)+len(in.Query):
+				where = "header"
+			case i >= len(in.Path):
 				where = "query"
 			}
 			if slices.Contains(seen, p.Name) {

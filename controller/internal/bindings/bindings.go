@@ -3,9 +3,12 @@
 package bindings
 
 import (
+	"context"
+
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/view"
 )
 
 // Core is the core as package api serves it.
@@ -44,6 +47,18 @@ func (b Core) Operations() []api.Operation {
 		api.Bind(op.RestartSlot, c.RestartSlot),
 		api.Bind(op.StopSlot, c.StopSlot),
 		api.Bind(op.StartSlot, c.StartSlot),
+
+		api.Ask(op.ListArtefacts, c.Artefacts().List),
+		api.Bind(op.ShowArtefact, c.Artefacts().Show),
+		api.Bind(op.BeginUpload, c.Artefacts().Begin),
+		api.Bind(op.ShowUpload, c.Artefacts().ShowUpload),
+		api.Upload(op.WriteUpload, func(ctx context.Context, in op.UploadIn, body api.Body) (view.Upload, error) {
+			return c.Artefacts().Write(ctx, in.Digest, int64(in.Offset), body)
+		}),
+		api.Bind(op.CompleteUpload, func(ctx context.Context, in op.CompleteIn) (view.Upload, error) {
+			return c.Artefacts().Complete(ctx, in.Digest)
+		}),
+		api.Bind(op.RemoveArtefact, c.Artefacts().Remove),
 
 		api.Bind(op.EnrollNode, c.Enroll),
 		api.Bind(op.RevokeNode, c.Revoke),

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tandem.internal/controller/internal/artefact/store"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/revoked"
@@ -87,6 +88,8 @@ type Core struct {
 	revoked    *revoked.List // used by the loop alone; nil: there is none
 	authority  *Authority    // set before Run; nil: none
 	reportKeys reportKeys
+	artefacts  *store.Store // nil: there is none
+	named      named
 
 	tooLongMu sync.Mutex
 	tooLongs  flow.Throttle // of lines in the log
@@ -123,6 +126,9 @@ func New(cfg Config) (*Core, error) {
 	if err := c.adopt(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	if err := c.openArtefacts(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
 	lost := c.lost
 	c.lost = false
 	c.outbox = newOutbox(c)
@@ -149,6 +155,7 @@ func (c *Core) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.outbox.run(work) })
 	wg.Go(func() { c.maintain(work) })
+	wg.Go(func() { c.artefacts.Run(work) })
 	c.loop(ctx)
 	c.inbox.close()
 	stop()

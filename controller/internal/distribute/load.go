@@ -179,9 +179,18 @@ func (c *Core) compact(ctx context.Context) error {
 	return err
 }
 
-// bodiesInUse names what nodes should have and everything that was ever accepted.
+// bodiesInUse names what nodes should have or run, and everything that was ever accepted.
 func (c *Core) bodiesInUse(ctx context.Context, j *journal.Journal) (used map[string]bool, err error) {
-	if err := c.look(ctx, func(f *fleet.Fleet) { used = f.BodyInUse() }); err != nil {
+	if err := c.look(ctx, func(f *fleet.Fleet) {
+		used = f.BodyInUse()
+		for _, n := range f.Nodes() {
+			for _, hashes := range n.Bodies() { // they say which artefacts are in use
+				for _, hash := range hashes {
+					used[hash] = true
+				}
+			}
+		}
+	}); err != nil {
 		return nil, err
 	}
 	err = j.Scan(journal.Filter{Types: []record.Type{record.Accepted}}, func(r record.Record) error {
@@ -197,6 +206,7 @@ var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused,
 	record.State}
 
 // keptTypes are the records that compaction leaves: that history, who belonged to the unit, which
-// keys signed, and what operators ordered.
+// keys signed, what operators ordered, and which artefacts there were.
 var keptTypes = append(slices.Clone(historyTypes), record.Enrol, record.Joined, record.Revoked, record.Forgotten,
-	record.Keys, record.Settings, record.Maintenance, record.Request, record.Reply)
+	record.Keys, record.Settings, record.Maintenance, record.Request, record.Reply,
+	record.ArtefactAdded, record.ArtefactRemoved)

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/controller/internal/artefact/store"
 	"tandem.internal/controller/internal/clock"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
@@ -35,6 +36,8 @@ type Config struct {
 	Log   *zap.Logger
 	Fleet fleet.Options // Unit, Epoch and Kinds are filled in
 	Kinds kind.Set      // of documents that there are
+
+	Artefacts store.Config // of the store of artefacts; Ledger, Now and Log are filled in. Without Dir there is none
 
 	StopMaintenance time.Duration // a stop in good order announces a maintenance of so long; 0: none
 	Beacon          time.Duration // how often the beacon is sent again; 1 min

@@ -75,6 +75,7 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 		j, _ := c.jump()
 		s.Trouble = append(s.Trouble, "nothing is said to the nodes: "+jumpText(j))
 	}
+	s.Trouble = append(s.Trouble, c.artefacts.Trouble()...)
 	if c.cfg.Trouble != nil {
 		s.Trouble = append(s.Trouble, c.cfg.Trouble()...)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"tandem.internal/controller/internal/artefact"
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
@@ -55,6 +56,8 @@ func (f *Fleet) targets(r *record.Record, data any) error {
 		return nil
 	case record.KeysData:
 		return d.Keys.Check()
+	case record.Artefact:
+		return artefact.Check(d)
 	case record.Enrolment:
 		return enrol.Check(d)
 	case record.ForgottenData:
@@ -133,6 +136,7 @@ func (f *Fleet) apply(r *record.Record, data any) {
 			}
 		}
 		f.maintenance = f.maintenance.At(r.At)
+		f.artefacts.Opened(r.At)
 		for _, n := range f.nodes {
 			if n.Up && !d.Online {
 				n.Up, n.Since = false, r.At
@@ -150,6 +154,8 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		f.questions.requested(r.Node, &d)
 	case record.ReplyData:
 		f.questions.replied(&d)
+	case record.Artefact:
+		f.artefacts.Apply(r.At, r.Who, d)
 	case record.Enrolment:
 		f.enrolled.Apply(r.At, r.Who, d)
 		f.strangers.forget()

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/controller/internal/artefact"
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
@@ -27,6 +28,7 @@ type snapshot struct {
 
 	Maintenance Maintenance       `json:"maintenance,omitzero"`
 	Orders      map[string]*Asked `json:"orders,omitempty"`
+	Artefacts   *artefact.State   `json:"artefacts,omitempty"`
 
 	oldSnapshot // read, never written
 }
@@ -55,7 +57,7 @@ type kindSnap struct {
 func (f *Fleet) Checkpoint() []byte {
 	snap := snapshot{
 		Seq: f.seq, Forgotten: f.forgotten, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys,
-		Maintenance: f.maintenance, Orders: f.questions.orders,
+		Maintenance: f.maintenance, Orders: f.questions.orders, Artefacts: f.artefacts,
 		Sources: map[wire.Kind]*sourceSnap{},
 	}
 	for _, src := range f.sources {
@@ -132,6 +134,7 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 	}
 	maps.Copy(f.questions.orders, snap.Orders)
 	maps.Copy(f.forgotten, snap.Forgotten)
+	f.restoreArtefacts(snap.Artefacts)
 	if len(snap.Enrolled) > 0 {
 		enrolled, err := enrol.Restored(snap.Enrolled)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/controller/internal/artefact"
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
@@ -64,6 +65,7 @@ type Fleet struct {
 	maintenance Maintenance          // that is announced
 	questions   questions            // to nodes, that somebody waits for
 	newest      wire.Stamp           // of the document that was issued last
+	artefacts   *artefact.State      // what is in the store of artefacts
 
 	// Known only while the controller runs.
 	damaged  map[string]*wire.Error // submitted documents that the journal has lost, by hash
@@ -112,7 +114,7 @@ type Node struct {
 func New(opt Options) *Fleet {
 	f := &Fleet{
 		opt: opt.withDefaults(), nodes: map[string]*Node{}, forgotten: map[string]time.Time{},
-		enrolled: enrol.New(), questions: newQuestions(),
+		enrolled: enrol.New(), questions: newQuestions(), artefacts: artefact.New(),
 		damaged: map[string]*wire.Error{}, limiter: newLimiter(opt.Limits), troubles: troubles{},
 	}
 	f.sources, f.outputs = newSources(opt.Kinds)
@@ -275,6 +277,8 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.questions.query(&s, &ev)
 	case Remark:
 		s.remark(ev)
+	case Artefact:
+		s.artefact(ev)
 	default:
 		panic("fleet: unknown event")
 	}

@@ -53,6 +53,9 @@ type Kind struct {
 	// to bear a detail that this program would refuse. Nil: nothing.
 	Words func(raw jsontext.Value) (string, *wire.Error)
 
+	// Artefacts lists the digests of the artefacts that a node's document names. Nil: such documents name none.
+	Artefacts func(node string, body []byte) []string
+
 	Brief   func(n Node, v *view.Node)         // adds to what a list shows of a node; nil: nothing
 	Show    func(u Unit, n Node, v *view.Node) // adds to what is shown of one node; nil: nothing
 	Trouble func(u Unit) []string              // what operators should look at, in words; nil: nothing
@@ -75,6 +78,9 @@ type Source struct {
 	// It gives up when Stop of the first has an error.
 	Diff func(from, to Reading) (Changed, error)
 	Show func(u Unit, v *view.SourceStatus) // adds to what is shown of its state; nil: nothing
+	// Bodies calls each for every node that a content, which may be nil, names, also for those never heard of. Nil: it
+	// names none.
+	Bodies func(c Content, each func(node string, b *Body))
 	// Hide returns a document without what those may not see who only view the unit, and Secret says which members
 	// these are; nil: nothing is hidden.
 	Hide   func(document []byte) ([]byte, error)

@@ -3,17 +3,19 @@
 // calls, the API document (OpenAPI) and the JSON of the CLI follow from it. The operations about documents
 // are made for each source (VerbsOf); those that a kind has besides are in its folder.
 //
-// An operation's input is a struct. Its fields come from the path, the query and the body:
+// An operation's input is a struct. Its fields come from the path, the query, headers and the body:
 //
 //	Node    string        `path:"node" is:"name" json:"-"`     // a part of the route
 //	After   uint64        `query:"after" max:"9" json:"-"`     // a parameter; absent is zero
+//	Offset  uint64        `header:"Upload-Offset" json:"-"`    // a header
 //	Reason  string        `json:"reason"`                      // a member of the body, which is JSON
 //	Text    []byte        `body:"application/json" json:"-"`   // the whole body as it is
 //
 // Parameters are strings, booleans (1 or 0), numbers, ISO 8601 durations and lists of strings. Further
 // tags: is:"name" (the name of a node), is:"pointer" (RFC 6901) or is:"version" (semantic); need:"yes" (required); min,
 // max; empty:"…" (it must not be given without a value; what to do instead). Rules between fields are in the
-// method Check. Whoever reads a request checks the query, the path, the body, and then calls Check.
+// method Check. Whoever reads a request checks the query, the path, the headers, the body, and then calls Check. The
+// body of a PATCH is read while it comes, by what does the operation.
 //
 // The package judges requests and knows no HTTP beyond the names of routes. Fields are only ever added.
 //

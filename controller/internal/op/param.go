@@ -19,14 +19,15 @@ import (
 
 // Input says where the fields of an operation's input come from.
 type Input struct {
-	Path  []Param
-	Query []Param
-	Body  bool   // there are members of a JSON body
-	Text  []int  // index of the field that has the whole body; nil: there is none
-	Type  string // content type of the body
+	Path   []Param
+	Query  []Param
+	Header []Param
+	Body   bool   // there are members of a JSON body
+	Text   []int  // index of the field that has the whole body; nil: there is none
+	Type   string // content type of the body
 }
 
-// Param is a field that comes from the path or the query.
+// Param is a field that comes from the path, the query or a header.
 type Param struct {
 	Name     string
 	Index    []int // of the field, for reflect
@@ -54,7 +55,7 @@ func (in *Input) walk(t reflect.Type, at []int) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		index := append(at[:len(at):len(at)], i)
-		path, query := f.Tag.Get("path"), f.Tag.Get("query")
+		path, query, header := f.Tag.Get("path"), f.Tag.Get("query"), f.Tag.Get("header")
 		switch {
 		case f.Anonymous && f.Tag.Get("json") == "":
 			in.walk(f.Type, index)
@@ -62,6 +63,8 @@ func (in *Input) walk(t reflect.Type, at []int) {
 			in.Path = append(in.Path, param(path, t, f, index))
 		case query != "":
 			in.Query = append(in.Query, param(query, t, f, index))
+		case header != "":
+			in.Header = append(in.Header, param(header, t, f, index))
 		case f.Tag.Get("body") != "":
 			in.Text, in.Type = index, f.Tag.Get("body")
 		case f.Tag.Get("json") != "-":
@@ -241,6 +244,15 @@ func (s Spec) Request(in any) (path string, query url.Values) {
 		query.Set(s.When, "1")
 	}
 	return path, query
+}
+
+// Headers returns the headers that an input becomes.
+func (s Spec) Headers(in any) map[string]string {
+	v, all := reflect.Indirect(reflect.ValueOf(in)), map[string]string{}
+	for _, p := range s.Input().Header {
+		all[p.Name] = p.format(v.FieldByIndex(p.Index))[0]
+	}
+	return all
 }
 
 func (p *Param) format(f reflect.Value) []string {

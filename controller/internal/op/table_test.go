@@ -74,7 +74,7 @@ func checkInput(t *testing.T, s op.Spec) {
 	if s.Optional && !in.Body {
 		t.Errorf("%s: no body that may be left out", s.Name)
 	}
-	for _, p := range slices.Concat(in.Path, in.Query) {
+	for _, p := range slices.Concat(in.Path, in.Query, in.Header) {
 		if p.Field.Tag.Get("json") != "-" {
 			t.Errorf("%s: the parameter %s is a member of the body as well", s.Name, p.Name)
 		}

@@ -15,7 +15,7 @@ import (
 
 // What records carry as data. Report, Live and Event carry the node's message as it came: wire.Reported,
 // wire.Live and wire.Event; Note carries a view.Remark. The data of enrolment is in enrolment.go, that of
-// the signing keys in keys.go.
+// the signing keys in keys.go, that of artefacts in artefact.go.
 
 // OpenedData is the data of Opened records.
 type OpenedData struct {
@@ -177,6 +177,12 @@ func Decode(t Type, data []byte) (any, error) {
 		return parse[ForgottenData](data)
 	case TokenWithdrawn:
 		return parse[TokenWithdrawnData](data)
+	case ArtefactLeased:
+		return parse[ArtefactLeasedData](data)
+	case ArtefactAdded:
+		return parse[ArtefactAddedData](data)
+	case ArtefactRemoved:
+		return parse[ArtefactRemovedData](data)
 	}
 	return nil, nil
 }

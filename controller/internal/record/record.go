@@ -20,34 +20,37 @@ type Type uint16
 
 // The record types.
 const (
-	Opened         Type = iota + 1 // the controller started on this journal
-	_                              // 2 and 9 were reserved, and never written
-	Accepted                       // a submission was accepted, and why
-	Refused                        // a submission was refused, and why
-	Issued                         // desired documents for one or more nodes; its seq is their rev
-	Withdrawn                      // nodes' desired documents were taken back
-	Report                         // a reported envelope from a node
-	Live                           // presence of a node
-	_                              // 9, see 2
-	Event                          // an event from a node
-	Request                        // an operator ordered a node to do something
-	Reply                          // what the node answered, or that it did not
-	Confirm                        // a tried document was confirmed
-	RolledBack                     // a tried document was rolled back
-	State                          // the unit configuration changed its state
-	Trouble                        // something went wrong that nobody submitted
-	Note                           // a remark by an operator or the controller
-	Enrol                          // a token was made, with which a node may join
-	Joined                         // a node or another identity got its first certificate
-	Renewed                        // and the next one
-	Revoked                        // nothing of it counts any more
-	JoinRefused                    // somebody was not let in, and why
-	Keys                           // the unit's signing keys changed
-	Settings                       // what operators want of a kind of document changed
-	Maintenance                    // the controller, or the road to it, may be away on purpose; or not any more
-	Proves                         // a node has proved a message; what it does not prove is refused from now on
-	Forgotten                      // a node is not one of the unit any more, unless it says something again
-	TokenWithdrawn                 // nobody joins with a node's open token any more; what has joined is left alone
+	Opened          Type = iota + 1 // the controller started on this journal
+	_                               // 2 and 9 were reserved, and never written
+	Accepted                        // a submission was accepted, and why
+	Refused                         // a submission was refused, and why
+	Issued                          // desired documents for one or more nodes; its seq is their rev
+	Withdrawn                       // nodes' desired documents were taken back
+	Report                          // a reported envelope from a node
+	Live                            // presence of a node
+	_                               // 9, see 2
+	Event                           // an event from a node
+	Request                         // an operator ordered a node to do something
+	Reply                           // what the node answered, or that it did not
+	Confirm                         // a tried document was confirmed
+	RolledBack                      // a tried document was rolled back
+	State                           // the unit configuration changed its state
+	Trouble                         // something went wrong that nobody submitted
+	Note                            // a remark by an operator or the controller
+	Enrol                           // a token was made, with which a node may join
+	Joined                          // a node or another identity got its first certificate
+	Renewed                         // and the next one
+	Revoked                         // nothing of it counts any more
+	JoinRefused                     // somebody was not let in, and why
+	Keys                            // the unit's signing keys changed
+	Settings                        // what operators want of a kind of document changed
+	Maintenance                     // the controller, or the road to it, may be away on purpose; or not any more
+	Proves                          // a node has proved a message; what it does not prove is refused from now on
+	Forgotten                       // a node is not one of the unit any more, unless it says something again
+	TokenWithdrawn                  // nobody joins with a node's open token any more; what has joined is left alone
+	ArtefactLeased                  // an upload has its room in the store of artefacts, or goes on
+	ArtefactAdded                   // an artefact is in the store, whole and verified
+	ArtefactRemoved                 // an artefact, or an upload, is not in the store any more
 	typeEnd
 )
 
@@ -59,6 +62,7 @@ var typeNames = [typeEnd]string{
 	Enrol: "enrol", Joined: "joined", Renewed: "renewed", Revoked: "revoked", JoinRefused: "join-refused",
 	Keys: "keys", Settings: "settings", Maintenance: "unit-maintenance", Proves: "proves",
 	Forgotten: "forgotten", TokenWithdrawn: "token-withdrawn",
+	ArtefactLeased: "artefact-leased", ArtefactAdded: "artefact-added", ArtefactRemoved: "artefact-removed",
 }
 
 // String returns the type's name, as in exports and filters.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/artefact/store"
 	"tandem.internal/controller/internal/bindings"
 	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/clock"
@@ -67,6 +68,8 @@ func start(tb testing.TB, now time.Time) *Rig {
 	core, err := distribute.New(distribute.Config{
 		Kinds: kinds.All(), Unit: unit, Version: "1.0.0", Copy: filepath.Join(dir, copyName), Signer: keys[0],
 		Keyring: keys, Clock: r.clock(), Fleet: fleet.Options{CheckTimeout: checkTimeout},
+		Artefacts: store.Config{Dir: filepath.Join(dir, "artefacts"), Quota: 1 << 20,
+			Free: func(string) (int64, error) { return 1 << 30, nil }},
 		Broker: view.Broker{Embedded: true, Address: "127.0.0.1:1883"},
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(filepath.Join(dir, journalName), journal.Options{MapSize: 1 << 24, Now: r.Now})

@@ -83,8 +83,30 @@ func (s say) record(t record.Type, e view.Entry) (string, bool) {
 		return s.event(e)
 	case record.Request, record.Reply, record.Note, record.Settings, record.Maintenance:
 		return s.order(t, e)
+	case record.ArtefactLeased, record.ArtefactAdded, record.ArtefactRemoved:
+		return artefact(t, e)
 	}
 	return s.identity(t, e)
+}
+
+// artefact renders what happened to the store of artefacts.
+func artefact(t record.Type, e view.Entry) (string, bool) {
+	switch t {
+	case record.ArtefactLeased:
+		return read(e.Data, func(d record.ArtefactLeasedData) string {
+			return term.Remark("upload of "+d.Digest, words(d.Name, term.Size(uint64(max(d.Size, 0)))))
+		})
+	case record.ArtefactAdded:
+		return read(e.Data, func(d record.ArtefactAddedData) string {
+			return term.Remark(d.Digest, term.Size(uint64(max(d.Size, 0))))
+		})
+	}
+	return read(e.Data, func(d record.ArtefactRemovedData) string {
+		if d.Upload {
+			return term.Remark("upload of "+d.Digest, d.Reason)
+		}
+		return term.Remark(d.Digest, d.Reason)
+	})
 }
 
 // words joins words; empty ones are left out.

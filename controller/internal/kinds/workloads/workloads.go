@@ -27,7 +27,7 @@ func Set() kind.Set {
 		Sources: []*kind.Source{{
 			Name: wire.KindWorkloads, Title: "set of workloads", Noun: "workload",
 			Parse: parse, NoTrial: errNoTrial, Next: accept.Next, Compare: compare, Diff: diff, Show: showStatus,
-			Hide: workload.Hide, Secret: workload.IsSecret,
+			Hide: workload.Hide, Secret: workload.IsSecret, Bodies: bodies,
 			Lenience: true, Heavy: true,
 			None: "no workloads were ever applied", Nothing: "[] stops everything",
 		}, {
@@ -36,7 +36,7 @@ func Set() kind.Set {
 		Kinds: []*kind.Kind{{
 			Name: wire.KindWorkloads, From: []wire.Kind{wire.KindWorkloads, KindStops}, Build: build,
 			Empty: none, TooOld: tooOld, Known: known,
-			Detail:  detail,
+			Artefacts: artefacts, Detail: detail,
 			Blank:   func() any { return &wire.Workloads{} },
 			Same:    same,
 			Words:   words,

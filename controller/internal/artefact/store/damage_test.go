@@ -1,0 +1,127 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// TestDamageIsNeverServed: of an artefact that lost or changed a byte nothing of the chunk with it is sent, it is told
+// once, and the same file added again repairs it.
+func TestDamageIsNeverServed(t *testing.T) {
+	b := content(2*Chunk+500, 3)
+	for what, harm := range map[string]func(t *testing.T, r *rig, path string){
+		"a byte":        func(_ *testing.T, r *rig, path string) { r.flip(path, Chunk+7) },
+		"the last byte": func(_ *testing.T, r *rig, path string) { r.flip(path, int64(len(b)-1)) },
+		"its end": func(t *testing.T, _ *rig, path string) {
+			if err := os.Truncate(path, Chunk+9); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"all of it": func(t *testing.T, _ *rig, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the list of chunks": func(_ *testing.T, r *rig, path string) { r.flip(path+chunksSuffix, 40) },
+		"that list whole": func(t *testing.T, _ *rig, path string) {
+			if err := os.Remove(path + chunksSuffix); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		for _, finder := range []string{"a reader", "the scrubber", "a start"} {
+			t.Run(what+"/"+finder, func(t *testing.T) {
+				r := newRig(t)
+				d := r.add(b)
+				harm(t, r, r.blobPath(d))
+				switch finder {
+				case "a start":
+					r.open()
+					fallthrough
+				case "the scrubber":
+					r.ledger.pass(8 * 24 * time.Hour)
+					_ = r.Care(t.Context()) // its error is that the artefact is damaged
+				}
+				got, err := r.content(t.Context(), d)
+				if err == nil || !bytes.HasPrefix(b, got) {
+					t.Fatalf("%d bytes, %v", len(got), err)
+				}
+				if _, err := r.content(t.Context(), d); code(err) != wire.CodeStorage {
+					t.Errorf("once more: %v", err)
+				}
+				v, err := r.Show(t.Context(), op.ArtefactIn{Digest: d})
+				if err != nil || v.Damaged == nil || len(r.Trouble()) != 1 ||
+					!strings.Contains(r.Trouble()[0], "add the same file again") {
+					t.Errorf("%+v %v %q", v, err, r.Trouble())
+				}
+				if n := len(r.ledger.damaged); n > 1 || n == 0 && what != "all of it" {
+					t.Errorf("written down %d times", n)
+				}
+				r.open()
+				r.add(b)
+				r.mustServe(b)
+				if held := r.held(); held != int64(len(b)) || len(r.Trouble()) != 0 {
+					t.Errorf("%v %q", r.files(), r.Trouble())
+				}
+				r.open()
+				r.mustServe(b)
+			})
+		}
+	}
+}
+
+// TestRepairIsNoDamage: an artefact that is replaced while somebody reads what was there before is not damaged by that.
+func TestRepairIsNoDamage(t *testing.T) {
+	r := newRig(t)
+	b := content(2*Chunk, 3)
+	d := r.add(b)
+	f, err := r.Open(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.flip(r.blobPath(d), 3)
+	if _, err := r.content(t.Context(), d); !errors.Is(err, ErrDamaged) {
+		t.Fatal(err)
+	}
+	r.add(b)
+	if _, err := f.Chunk(t.Context(), 0, make([]byte, Chunk)); !errors.Is(err, ErrDamaged) {
+		t.Errorf("the file of before: %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	r.mustServe(b)
+}
+
+// TestWholeFilesSurviveABadUpload: an upload that is to repair an artefact, and ends otherwise, takes nothing away.
+func TestWholeFilesSurviveABadUpload(t *testing.T) {
+	r := newRig(t)
+	b := content(500, 3)
+	d := r.add(b)
+	r.flip(r.blobPath(d), 3)
+	if _, err := r.content(t.Context(), d); err == nil {
+		t.Fatal("served")
+	}
+	if v, err := r.Begin(t.Context(), op.NewArtefact{Digest: d, Size: 500}); err != nil || v.State != view.UploadOpen {
+		t.Fatalf("%+v %v", v, err)
+	}
+	if _, err := r.Write(t.Context(), d, 0, whole(content(500, 4))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Complete(t.Context(), d); code(err) != wire.CodeBadValue {
+		t.Errorf("%v", err)
+	}
+	if v, err := r.Show(t.Context(), op.ArtefactIn{Digest: d}); err != nil || v.Damaged == nil {
+		t.Errorf("%+v %v", v, err)
+	}
+	r.add(b)
+	r.mustServe(b)
+}

@@ -1,0 +1,76 @@
+package artefact
+
+import (
+	"math"
+	"time"
+)
+
+// MaxTransfers is how many nodes fetch at once.
+const MaxTransfers = 16
+
+// Bounds of what a node that has to wait is asked to.
+const (
+	minWait = time.Second
+	maxWait = time.Hour
+)
+
+// firstMean is taken for the duration of a transfer until one has ended.
+const firstMean = 3 * time.Second
+
+// maxWaiting bounds the nodes that are remembered as waiting; what is beyond it waits all the same.
+const maxWaiting = 100_000
+
+// Turns says which nodes may fetch now. At most MaxTransfers do; one of the others comes back after a time that grows
+// with how many wait and with how long a transfer takes, half of it more or less by chance, so that they do not come
+// together. The zero Turns is ready. It belongs to one goroutine, or to a lock.
+type Turns struct {
+	busy    int
+	mean    time.Duration        // of a transfer, the newest counting most; 0: none has ended
+	waiting map[string]time.Time // when they are back, by node
+}
+
+// Take asks for a turn of a node. chance is between 0 and 1. ok: it has one, and gives it back by Done; otherwise wait
+// says when it is to ask again.
+func (t *Turns) Take(now time.Time, node string, chance float64) (wait time.Duration, ok bool) {
+	delete(t.waiting, node)
+	for other, back := range t.waiting {
+		if now.Sub(back) > maxWait { // it does not come any more
+			delete(t.waiting, other)
+		}
+	}
+	if t.busy < MaxTransfers {
+		t.busy++
+		return 0, true
+	}
+	rounds := 1 + len(t.waiting)/MaxTransfers
+	mean := t.mean
+	if mean == 0 {
+		mean = firstMean
+	}
+	wait = time.Duration(math.Min(float64(rounds)*float64(mean)*(0.5+chance), float64(maxWait)))
+	wait = max(wait, minWait)
+	if t.waiting == nil {
+		t.waiting = map[string]time.Time{}
+	}
+	if len(t.waiting) < maxWaiting {
+		t.waiting[node] = now.Add(wait)
+	}
+	return wait, false
+}
+
+// Done gives a turn back that has taken so long.
+func (t *Turns) Done(took time.Duration) {
+	t.busy--
+	took = max(took, 0)
+	if t.mean == 0 {
+		t.mean = took
+		return
+	}
+	t.mean += (took - t.mean) / 8
+}
+
+// Busy is how many nodes fetch now, and Waiting how many were asked to come back.
+func (t *Turns) Busy() int { return t.busy }
+
+// Waiting is how many nodes were asked to come back, and have not yet.
+func (t *Turns) Waiting() int { return len(t.waiting) }
