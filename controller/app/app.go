@@ -145,9 +145,9 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 		Unit:  a.cfg.Unit, Version: settings.Version, Copy: a.cfg.copyPath(), Steps: deps.Steps,
 		Signer: keys.first, Keyring: keys, NewKey: a.cfg.NewKey, Clock: a.clock, Log: deps.Log, Fleet: deps.Fleet,
 		Inbox: a.cfg.Inbox, Jitter: a.cfg.ReportJitter, StopMaintenance: a.cfg.StopMaintenance,
-		KeepRecords: a.cfg.KeepRecords,
-		Revoked:     filepath.Join(a.cfg.StateDir, revoked.FileName),
-		Broker:      view.Broker{Embedded: !external, Address: a.cfg.Broker},
+		KeepRecords: a.cfg.KeepRecords, Artefacts: a.cfg.artefactStore(),
+		Revoked: filepath.Join(a.cfg.StateDir, revoked.FileName),
+		Broker:  view.Broker{Embedded: !external, Address: a.cfg.Broker},
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(journalPath, journal.Options{Now: deps.Now, Log: deps.Log, Faults: deps.JournalFaults})
 		},

@@ -61,6 +61,11 @@ type Config struct {
 
 	StopMaintenance time.Duration `name:"stop-maintenance" default:"0s"`
 
+	ArtefactQuota uint64        `name:"artefact-quota" default:"4294967296"`
+	ArtefactFree  uint64        `name:"artefact-keep-free" default:"268435456"`
+	ArtefactKeep  time.Duration `name:"artefact-keep" default:"720h"`
+	ArtefactRate  uint64        `name:"artefact-rate" default:"12500000"`
+
 	KeepRecords int    `name:"keep-records" default:"1000000"`
 	LogLevel    string `name:"log-level" default:"info"`
 }
@@ -122,6 +127,12 @@ func (*Config) Help() map[string]string {
 			"it is cut off",
 		"stop-maintenance": "a stop in good order tells the nodes that the controller is away on purpose for this " +
 			"long, at most 24h: they do not reboot or roll back for want of contact meanwhile",
+		"artefact-quota": "bytes of all artefacts, those included that are being uploaded; 0: there is no store of " +
+			"artefacts",
+		"artefact-keep-free": "bytes that artefacts leave free on the disk",
+		"artefact-keep": "an artefact that no document of a node has named for this long is removed; 0: none is, " +
+			"unless an operator does",
+		"artefact-rate": "bytes a second that nodes get of artefacts, all together; 0: no limit",
 		"keep-records": "newest journal records that are kept whatever they say; older reports and presence go, " +
 			"the history of the unit configuration stays",
 		"log-level": "debug, info, warn or error",
@@ -191,7 +202,7 @@ func (c *Config) mistake() error {
 	if _, _, err := c.httpDoor(); err != nil {
 		return err
 	}
-	for _, check := range []func() error{c.limits, c.times, c.places} {
+	for _, check := range []func() error{c.limits, c.times, c.places, c.artefactLimits} {
 		if err := check(); err != nil {
 			return err
 		}

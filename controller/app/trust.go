@@ -101,7 +101,7 @@ func (a *App) openTrust(deps Deps, undo *[]func() error) error {
 			"tls:// URL as --broker")
 	}
 	a.trust.door, err = join.New(join.Config{Unit: a.cfg.Unit, CA: a.trust.ca, Core: a.core, Hosts: hosts,
-		Brokers: []jointoken.Broker{broker}, Life: authority.Life, Log: deps.Log})
+		Brokers: []jointoken.Broker{broker}, Life: authority.Life, Log: deps.Log, Artefact: a.artefacts(deps)})
 	if err == nil {
 		authority.URL = "https://" + reached(hosts[0], a.trust.joinListener)
 	}

@@ -19,6 +19,8 @@ const (
 	KeysPath  = "/keys"  // POST an empty object with the node's certificate; answered with a KeyList
 	// ReportKeyPath: POST an empty object with the node's certificate; answered with a ReportKey
 	ReportKeyPath = "/report-key"
+	// ArtefactPath and a digest: GET with the node's certificate; answered with the content of that digest
+	ArtefactPath = "/artefacts/"
 )
 
 // ServerName is a host name in every server certificate of a unit's controller. Nodes verify it instead of an

@@ -94,7 +94,8 @@ func TestUploads(t *testing.T) {
 	var list op.Artefacts
 	_, text := s.send("GET", "/v1/artefacts", "", nil)
 	if err := json.Unmarshal(text, &list); err != nil || len(list.Artefacts) != 1 ||
-		list.Artefacts[0].Name != "agent" || list.Reserved != 100_000 || !strings.HasPrefix(list.Artefacts[0].Who, "uid:") {
+		list.Artefacts[0].Name != "agent" || list.Reserved != 100_000 ||
+		!strings.HasPrefix(list.Artefacts[0].Who, "uid:") {
 		t.Errorf("%s %v", text, err)
 	}
 	other := fmt.Sprintf(`{"digest":%q,"size":%d}`, "sha256:"+strings.Repeat("0", 64), 1<<20)

@@ -159,13 +159,17 @@ func TestTurns(t *testing.T) {
 	for n := range nodes {
 		due[fmt.Sprint("n", n)] = 0
 	}
-	var busy []time.Duration // when they end
+	type transfer struct {
+		node string
+		ends time.Duration
+	}
+	var busy []transfer
 	var now, end time.Duration
 	asked := 0
 	for len(due) > 0 || len(busy) > 0 {
 		for i := 0; i < len(busy); {
-			if busy[i] <= now {
-				turns.Done(takes)
+			if busy[i].ends <= now {
+				turns.Done(busy[i].node, takes)
 				busy = append(busy[:i], busy[i+1:]...)
 				end = now
 				continue
@@ -182,7 +186,7 @@ func TestTurns(t *testing.T) {
 			wait, ok := turns.Take(begin.Add(now), name, chance.Float64())
 			if ok {
 				delete(due, name)
-				busy = append(busy, now+takes)
+				busy = append(busy, transfer{name, now + takes})
 			} else if due[name] = now + wait; wait < time.Second || wait > time.Hour {
 				t.Fatalf("wait %v", wait)
 			}
@@ -198,5 +202,28 @@ func TestTurns(t *testing.T) {
 	t.Logf("all have it after %v, %v is the least; %.1f requests a node", end, best, float64(asked)/nodes)
 	if end > 3*best || asked > 12*nodes || turns.Waiting() != 0 {
 		t.Errorf("%v of %v, %d requests, %d still wait", end, best, asked, turns.Waiting())
+	}
+}
+
+// One node does not take the turns of all.
+func TestTurnsOfOneNode(t *testing.T) {
+	var turns Turns
+	for i := range 6 {
+		if _, ok := turns.Take(begin, "n1", 0.5); ok != (i < maxOfNode) {
+			t.Errorf("%d: %v", i, ok)
+		}
+	}
+	if _, ok := turns.Take(begin, "n2", 0.5); !ok {
+		t.Error("another node has to wait")
+	}
+	turns.Done("n1", time.Second)
+	if _, ok := turns.Take(begin, "n1", 0.5); !ok {
+		t.Error("its turn is not given back")
+	}
+	for range 4 {
+		turns.Done("n1", time.Second)
+	}
+	if turns.Done("n2", time.Second); turns.Busy() != 0 || len(turns.busy) != 0 {
+		t.Errorf("%+v", turns)
 	}
 }

@@ -5,8 +5,11 @@ import (
 	"time"
 )
 
-// MaxTransfers is how many nodes fetch at once.
-const MaxTransfers = 16
+// MaxTransfers is how many transfers there are at once, maxOfNode how many of one node.
+const (
+	MaxTransfers = 16
+	maxOfNode    = 4
+)
 
 // Bounds of what a node that has to wait is asked to.
 const (
@@ -20,11 +23,12 @@ const firstMean = 3 * time.Second
 // maxWaiting bounds the nodes that are remembered as waiting; what is beyond it waits all the same.
 const maxWaiting = 100_000
 
-// Turns says which nodes may fetch now. At most MaxTransfers do; one of the others comes back after a time that grows
-// with how many wait and with how long a transfer takes, half of it more or less by chance, so that they do not come
-// together. The zero Turns is ready. It belongs to one goroutine, or to a lock.
+// Turns says which nodes may fetch now, in at most MaxTransfers transfers; one of the others comes back after a time
+// that grows with how many wait and with how long a transfer takes, half of it more or less by chance, so that they do
+// not come together. The zero Turns is ready. It belongs to one goroutine, or to a lock.
 type Turns struct {
-	busy    int
+	busy    map[string]int       // transfers, by node
+	all     int                  // of them
 	mean    time.Duration        // of a transfer, the newest counting most; 0: none has ended
 	waiting map[string]time.Time // when they are back, by node
 }
@@ -38,8 +42,12 @@ func (t *Turns) Take(now time.Time, node string, chance float64) (wait time.Dura
 			delete(t.waiting, other)
 		}
 	}
-	if t.busy < MaxTransfers {
-		t.busy++
+	if t.all < MaxTransfers && t.busy[node] < maxOfNode {
+		if t.busy == nil {
+			t.busy = map[string]int{}
+		}
+		t.all++
+		t.busy[node]++
 		return 0, true
 	}
 	rounds := 1 + len(t.waiting)/MaxTransfers
@@ -58,9 +66,12 @@ func (t *Turns) Take(now time.Time, node string, chance float64) (wait time.Dura
 	return wait, false
 }
 
-// Done gives a turn back that has taken so long.
-func (t *Turns) Done(took time.Duration) {
-	t.busy--
+// Done gives a turn of a node back that has taken so long.
+func (t *Turns) Done(node string, took time.Duration) {
+	t.all--
+	if t.busy[node]--; t.busy[node] == 0 {
+		delete(t.busy, node)
+	}
 	took = max(took, 0)
 	if t.mean == 0 {
 		t.mean = took
@@ -69,8 +80,8 @@ func (t *Turns) Done(took time.Duration) {
 	t.mean += (took - t.mean) / 8
 }
 
-// Busy is how many nodes fetch now, and Waiting how many were asked to come back.
-func (t *Turns) Busy() int { return t.busy }
+// Busy is how many transfers there are now.
+func (t *Turns) Busy() int { return t.all }
 
 // Waiting is how many nodes were asked to come back, and have not yet.
 func (t *Turns) Waiting() int { return len(t.waiting) }

@@ -10,6 +10,7 @@ import (
 	"tandem.internal/controller/internal/artefact/store"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/wire"
 )
 
@@ -22,6 +23,12 @@ func (c *Core) openArtefacts() (err error) {
 		return nil
 	}
 	cfg.Ledger, cfg.Now, cfg.Log = c, c.cfg.Now, c.cfg.Log
+	cfg.URL = func() string {
+		if url := c.JoinURL(); url != "" {
+			return url + jointoken.ArtefactPath
+		}
+		return ""
+	}
 	c.artefacts, err = store.New(cfg, c.fleet.Artefacts())
 	return err
 }
@@ -127,7 +134,7 @@ func (c *Core) MayFetch(ctx context.Context, node, digest string) (bool, error) 
 	return false, nil
 }
 
-// named remembers which artefacts documents name, by the documents' hashes.
+// named remembers which artefacts nodes' documents name, by the nodes and the documents' hashes.
 type named struct {
 	mu  sync.Mutex
 	all map[string][]string
@@ -138,8 +145,9 @@ const maxNamed = 50_000
 
 // names lists the artefacts that a document names. One that the journal does not have any more names none.
 func (c *Core) names(doc issued) ([]string, error) {
+	key := doc.node + " " + doc.hash // a node may say that it runs another one's document, which names nothing for it
 	c.named.mu.Lock()
-	digests, known := c.named.all[doc.hash]
+	digests, known := c.named.all[key]
 	c.named.mu.Unlock()
 	if known {
 		return digests, nil
@@ -164,6 +172,6 @@ func (c *Core) names(doc issued) ([]string, error) {
 	if c.named.all == nil || len(c.named.all) >= maxNamed {
 		c.named.all = map[string][]string{}
 	}
-	c.named.all[doc.hash] = digests
+	c.named.all[key] = digests
 	return digests, nil
 }

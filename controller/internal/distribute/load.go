@@ -165,11 +165,17 @@ func (c *Core) compact(ctx context.Context) error {
 	// Which bodies are in use is asked when the journal begins to go through them: from then on it
 	// keeps new ones by itself, and what was accepted before is in the answer.
 	used := sync.OnceValues(func() (map[string]bool, error) { return c.bodiesInUse(ctx, j) })
+	running := sync.OnceValues(func() (map[string]bool, error) { return c.bodiesRunning(ctx) })
 	done, err := j.Compact(ctx, journal.Policy{
 		KeepRecords: c.cfg.KeepRecords, KeepTypes: keptTypes,
 		KeepBody: func(h journal.Hash) bool {
+			hash := wire.HashPrefix + hex.EncodeToString(h[:])
 			keep, err := used()
-			return err != nil || keep[wire.HashPrefix+hex.EncodeToString(h[:])]
+			if err != nil || keep[hash] {
+				return true
+			}
+			keep, err = running()
+			return err != nil || keep[hash]
 		},
 	})
 	if done.Records+done.Bodies > 0 {
@@ -179,18 +185,25 @@ func (c *Core) compact(ctx context.Context) error {
 	return err
 }
 
-// bodiesInUse names what nodes should have or run, and everything that was ever accepted.
-func (c *Core) bodiesInUse(ctx context.Context, j *journal.Journal) (used map[string]bool, err error) {
-	if err := c.look(ctx, func(f *fleet.Fleet) {
-		used = f.BodyInUse()
+// bodiesRunning names what nodes say that they run: it says which artefacts are in use. The journal may never have had
+// it.
+func (c *Core) bodiesRunning(ctx context.Context) (map[string]bool, error) {
+	all := map[string]bool{}
+	err := c.look(ctx, func(f *fleet.Fleet) {
 		for _, n := range f.Nodes() {
-			for _, hashes := range n.Bodies() { // they say which artefacts are in use
+			for _, hashes := range n.Bodies() {
 				for _, hash := range hashes {
-					used[hash] = true
+					all[hash] = true
 				}
 			}
 		}
-	}); err != nil {
+	})
+	return all, err
+}
+
+// bodiesInUse names what nodes should have and everything that was ever accepted.
+func (c *Core) bodiesInUse(ctx context.Context, j *journal.Journal) (used map[string]bool, err error) {
+	if err := c.look(ctx, func(f *fleet.Fleet) { used = f.BodyInUse() }); err != nil {
 		return nil, err
 	}
 	err = j.Scan(journal.Filter{Types: []record.Type{record.Accepted}}, func(r record.Record) error {

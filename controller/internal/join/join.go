@@ -1,5 +1,5 @@
-// Package join is the door through which nodes become part of the unit and renew their
-// certificates: a small HTTPS server of its own, beside the operators' API, because it faces
+// Package join is the door through which nodes become part of the unit, renew their
+// certificates and fetch artefacts: a small HTTPS server of its own, beside the operators' API, because it faces
 // whoever can reach the gateway.
 //
 // It guarantees that a certificate is signed only for a key whose holder signed the request, and only
@@ -52,13 +52,16 @@ type Config struct {
 	Brokers []jointoken.Broker // the unit's brokers, as admissions list them
 	Life    time.Duration      // lifetime of certificates; default ca.NodeLife
 	Log     *zap.Logger        // nil: silent
+	// Artefact answers a node's GET of an artefact. An error is answered by the door; it comes before anything is
+	// written but headers. Nil: there are none.
+	Artefact func(w http.ResponseWriter, r *http.Request, node, digest string) error
 
 	Timeout       time.Duration // of the handshake and of reading a request; writing has twice as long; default 5 s
 	MaxConns      int           // open connections; default 256
 	MaxPerAddress int           // open connections from one address; default 16
 }
 
-// Door is the HTTP handler of the join door: join, renew, the list of signing keys, and a node's report key.
+// Door is the HTTP handler of the join door: join, renew, the list of signing keys, a node's report key, and artefacts.
 type Door struct {
 	cfg    Config
 	log    *zap.Logger
@@ -96,6 +99,9 @@ func New(cfg Config) (*Door, error) {
 	d.mux.HandleFunc("POST "+jointoken.RenewPath, d.guarded(encoded(d.renew)))
 	d.mux.HandleFunc("POST "+jointoken.KeysPath, d.guarded(encoded(d.keys)))
 	d.mux.HandleFunc("POST "+jointoken.ReportKeyPath, d.guarded(encoded(d.reportKey)))
+	if cfg.Artefact != nil {
+		d.mux.HandleFunc("GET "+jointoken.ArtefactPath+"{digest}", d.artefact)
+	}
 	return d, nil
 }
 
@@ -179,6 +185,30 @@ func (d *Door) read(w http.ResponseWriter, r *http.Request, from string, answer 
 		return nil, wire.New(wire.CodeMalformed, "", "the request did not arrive whole")
 	}
 	return answer(r, body, from)
+}
+
+// artefact sends an artefact to a node whose certificate counts. To others it is an attempt like that to join.
+func (d *Door) artefact(w http.ResponseWriter, r *http.Request) {
+	peer, err := d.cfg.CA.PeerOf(r.TLS)
+	if err == nil {
+		err = d.cfg.Core.Certified(peer.Subject, peer.Serial)
+	}
+	node, isNode := strings.CutPrefix(peer.Subject, "node/")
+	if err != nil || !isNode {
+		d.mu.Lock()
+		wait, ok := d.strangers.Take(d.cfg.CA.Now(), door.Address(r.RemoteAddr))
+		d.mu.Unlock()
+		if !ok {
+			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			d.write(w, http.StatusTooManyRequests, refusal(errBusy))
+			return
+		}
+		d.refuse(w, r, wire.New(wire.CodeNotAllowed, "", "artefacts are sent to nodes whose certificate counts"))
+		return
+	}
+	if err := d.cfg.Artefact(w, r, node, r.PathValue("digest")); err != nil {
+		d.refuse(w, r, err)
+	}
 }
 
 // join issues a certificate in exchange for a token's secret.

@@ -17,8 +17,8 @@ var (
 	})
 	BeginUpload = define(Op[NewArtefact, view.Upload]{
 		Name: "artefact.begin", Route: "POST /v1/artefacts", Role: Operate,
-		About: "Makes room for the upload of an artefact, or finds the upload that is open. One that is there already " +
-			"is an upload that has ended. A storage says what does not fit, and what would free room.",
+		About: "Makes room for the upload of an artefact, or finds the upload that is open. One that is there " +
+			"already is an upload that has ended. A storage says what does not fit, and what would free room.",
 	})
 	ShowUpload = define(Op[ArtefactIn, view.Upload]{
 		Name: "artefact.upload", Route: "GET /v1/artefacts/{digest}/upload", Role: Operate,
@@ -33,8 +33,8 @@ var (
 	})
 	CompleteUpload = define(Op[CompleteIn, view.Upload]{
 		Name: "artefact.complete", Route: "POST /v1/artefacts/{digest}/complete", Role: Operate,
-		About: "Ends an upload: it is read again, and added if it has the digest; a bad-value throws it away. While it " +
-			"is verifying the answer says how far it is, after a second; ask again for the end.",
+		About: "Ends an upload: it is read again, and added if it has the digest; a bad-value throws it away. While " +
+			"it is verifying the answer says how far it is, after a second; ask again for the end.",
 	})
 	RemoveArtefact = define(Op[RemoveArtefactIn, RemovedArtefact]{
 		Name: "artefact.remove", Route: "POST /v1/artefacts/{digest}/remove", Role: Operate, Optional: true,

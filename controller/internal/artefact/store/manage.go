@@ -54,7 +54,13 @@ func (s *Store) shown(a *artefact.Artefact, used []string) view.Artefact {
 	s.mu.Lock()
 	damaged := s.damaged[a.Digest]
 	s.mu.Unlock()
-	return view.Artefact{Digest: a.Digest, Size: a.Size, Name: a.Name, Who: a.Who, Added: a.Added, Damaged: damaged,
+	url := ""
+	if s.cfg.URL != nil {
+		if url = s.cfg.URL(); url != "" {
+			url += a.Digest
+		}
+	}
+	return view.Artefact{URL: url, Digest: a.Digest, Size: a.Size, Name: a.Name, Who: a.Who, Added: a.Added, Damaged: damaged,
 		UsedBy: used[:min(len(used), maxUsers)], Omitted: max(0, len(used)-maxUsers)}
 }
 

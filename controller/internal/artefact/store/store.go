@@ -8,7 +8,8 @@
 //
 // It guarantees that
 //   - an artefact is visible only by a journal record, which is written when the file is verified, flushed and in
-//     place; a file that neither an artefact nor a lease of package artefact names is removed, at the start at the latest;
+//     place; a file that neither an artefact nor a lease of package artefact names is removed, at the start at the
+//     latest;
 //   - an offset that was answered survives a power cut;
 //   - a reader gets bytes only after the chunk with them was found to be what was uploaded; damage is told, and never
 //     sent;
@@ -59,6 +60,7 @@ type Config struct {
 	Free     func(dir string) (int64, error) // what the disk has left for us; nil: asks the file system
 	Keep     time.Duration                   // an artefact that nothing referred to for so long goes; 0: never
 	Around   durable.Around                  // fault seam
+	URL      func() string                   // where nodes fetch, without the digest; "" or nil: nowhere
 
 	Flush     int64         // bytes of an upload that a crash may lose; 8 MiB
 	Scrub     time.Duration // how often each artefact is read again; 7 days
