@@ -28,8 +28,8 @@ func (a *App) artefacts(deps Deps) func(w http.ResponseWriter, r *http.Request, 
 	if a.cfg.ArtefactQuota == 0 {
 		return nil
 	}
-	return serve.New(serve.Config{Store: a.core.Artefacts(), Allowed: a.core.MayFetch, Rate: float64(a.cfg.ArtefactRate),
-		Chance: rand.Float64, Log: deps.Log}).Send
+	return serve.New(serve.Config{Store: a.core.Artefacts(), Allowed: a.core.MayFetch,
+		Rate: float64(a.cfg.ArtefactRate), Chance: rand.Float64, Log: deps.Log}).Send
 }
 
 // artefactLimits returns an error for a size of the store of artefacts that cannot be.

@@ -1,6 +1,6 @@
 // Package cli owns the operator's program, tandem: the tree of its commands. What they share is in package command;
-// the commands are in packages document, node, history, policy and access. The commands and exit statuses are those of
-// the product's command reference.
+// the commands are in packages document, node, history, policy, artefact and access. The commands and exit statuses are
+// those of the product's command reference.
 //
 // It guarantees that
 //   - standard output has results only, errors and progress go to standard error, and with --json
@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tandem.internal/controller/internal/cli/access"
+	"tandem.internal/controller/internal/cli/artefact"
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/cli/document"
 	"tandem.internal/controller/internal/cli/history"
@@ -54,7 +55,7 @@ func root(a *command.App) *cobra.Command {
 		"  tandem config apply unit.json --wait\n  tandem nodes\n"+
 			"  tandem config explain --node node-1 /alertRules/ram/maxThreshold",
 		slices.Concat(document.Commands(a, a.Kinds.Documents()), node.Commands(a), history.Commands(a),
-			access.Commands(a), []*cobra.Command{policies(a), version(a)})...)
+			artefact.Commands(a), access.Commands(a), []*cobra.Command{policies(a), version(a)})...)
 	root.Long = `tandem is the operator's side of a Tandem controller.
 
 It talks to the controller on a unix socket, whose file mode says who may, or over

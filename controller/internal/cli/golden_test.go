@@ -22,8 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(goldens.fi
 // goldenFiles are the files testdata/NAME.txtar. A golden is in the one that its name begins with, else in
 // program.txtar.
 var goldenFiles = []string{
-	"config", "events", "health", "identity", "journal", "key", "node", "nodes", "policy", "token", "unit", "wait",
-	"workload",
+	"artefact", "config", "events", "health", "identity", "journal", "key", "node", "nodes", "policy", "token", "unit",
+	"wait", "workload",
 }
 
 func goldenFile(name string) string {

@@ -12,6 +12,7 @@ import (
 
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
 )
 
 // Call asks for an operation whose answer is one value, and returns that. Members that a newer controller
@@ -34,6 +35,40 @@ func Follow[In, Out any](ctx context.Context, c *Client, o op.Op[In, Out], in In
 // Download writes the file that an operation answers with to w. What w got is whole only if the error is nil.
 func Download[In, Out any](ctx context.Context, c *Client, o op.Op[In, Out], in In, w io.Writer) error {
 	return c.download(ctx, o.Spec(), &in, w)
+}
+
+// Upload asks for an operation whose body is a piece of a file: size bytes of body. No time limit counts while they go.
+func Upload[In, Out any](ctx context.Context, c *Client, o op.Op[In, Out], in In, body io.Reader, size int64,
+) (out Out, err error) {
+	err = c.upload(ctx, o.Spec(), &in, body, size, &out)
+	return out, err
+}
+
+func (c *Client) upload(ctx context.Context, s op.Spec, in any, body io.Reader, size int64, out any) error {
+	path, _ := s.Request(in)
+	req, err := http.NewRequestWithContext(ctx, s.Method(), c.base+path, io.NopCloser(body))
+	if err != nil {
+		return wire.New(wire.CodeInvalidArgument, "", err.Error())
+	}
+	if req.ContentLength = size; size == 0 {
+		req.Body = http.NoBody
+	}
+	req.Header.Set("Content-Type", s.Input().Type)
+	for name, value := range s.Headers(in) {
+		req.Header.Set(name, value)
+	}
+	res, err := c.do(req)
+	if err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(res.Body)
+	if err = errors.Join(err, res.Body.Close()); err != nil {
+		return c.unreachable(ctx, s.Method(), fmt.Errorf("the answer was cut off: %w", err))
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return c.foreign(err)
+	}
+	return nil
 }
 
 // ask makes the request of an operation; in is a pointer to its input.

@@ -121,6 +121,11 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		return nil, wire.New(wire.CodeInvalidArgument, "", err.Error())
 	}
+	return c.do(req, accepted...)
+}
+
+// do makes a request with the headers that all have.
+func (c *Client) do(req *http.Request, accepted ...int) (*http.Response, error) {
 	if c.opt.User != "" {
 		req.Header.Set(op.UserHeader, c.opt.User)
 	}
@@ -129,7 +134,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unreachable(ctx, method, err)
+		return nil, c.unreachable(req.Context(), req.Method, err)
 	}
 	if res.StatusCode/100 == 2 {
 		return res, nil

@@ -83,7 +83,8 @@ func TestArtefactsAreForNodes(t *testing.T) {
 		if i >= 10 {
 			want = 429
 		}
-		if status, _, h, _ := get("sha256:1f", who...); status != want || (h.Get("Retry-After") != "") != (want == 429) {
+		status, _, h, _ := get("sha256:1f", who...)
+		if status != want || (h.Get("Retry-After") != "") != (want == 429) {
 			t.Errorf("attempt %d: %d", i, status)
 		}
 	}

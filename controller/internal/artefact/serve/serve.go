@@ -1,7 +1,7 @@
 // Package serve sends artefacts to nodes, by HTTP.
 //
-// It guarantees that a node gets only what it may fetch, that for it all others do not exist, that no byte leaves before
-// its chunk is verified, and that a transfer of which a chunk is damaged is cut off instead of ended. At most
+// It guarantees that a node gets only what it may fetch, that for it all others do not exist, that no byte leaves
+// before its chunk is verified, and that a transfer of which a chunk is damaged is cut off instead of ended. At most
 // artefact.MaxTransfers nodes fetch at once, together at most the set rate; the others are told when to come back. Who
 // asks is known to the caller, by the certificate of the connection.
 package serve
@@ -28,10 +28,11 @@ import (
 
 // Config is what a Server needs.
 type Config struct {
-	Store   *store.Store
-	Allowed func(ctx context.Context, node, digest string) (bool, error) // whether a node may fetch an artefact
-	Rate    float64                                                      // bytes a second, of all transfers; 0: no limit
-	Chance  func() float64                                               // from 0 to 1
+	Store *store.Store
+	// Allowed reports whether a node may fetch an artefact.
+	Allowed func(ctx context.Context, node, digest string) (bool, error)
+	Rate    float64        // bytes a second, of all transfers; 0: no limit
+	Chance  func() float64 // from 0 to 1
 	Log     *zap.Logger
 }
 
@@ -115,7 +116,8 @@ func (s *Server) turn(w http.ResponseWriter, node string) (done func(), err erro
 func (s *Server) send(w http.ResponseWriter, r *http.Request, f *store.File, none error) error {
 	tag := `"` + f.Digest + `"`
 	from, to, status := int64(0), f.Size, http.StatusOK
-	if text := r.Header.Get("Range"); text != "" && (r.Header.Get("If-Range") == "" || r.Header.Get("If-Range") == tag) {
+	same := r.Header.Get("If-Range")
+	if text := r.Header.Get("Range"); text != "" && (same == "" || same == tag) {
 		from, to, status = span(text, f.Size)
 	}
 	buf := s.buffers.Get().(*[store.Chunk]byte)

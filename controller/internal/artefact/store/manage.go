@@ -60,8 +60,8 @@ func (s *Store) shown(a *artefact.Artefact, used []string) view.Artefact {
 			url += a.Digest
 		}
 	}
-	return view.Artefact{URL: url, Digest: a.Digest, Size: a.Size, Name: a.Name, Who: a.Who, Added: a.Added, Damaged: damaged,
-		UsedBy: used[:min(len(used), maxUsers)], Omitted: max(0, len(used)-maxUsers)}
+	return view.Artefact{URL: url, Digest: a.Digest, Size: a.Size, Name: a.Name, Who: a.Who, Added: a.Added,
+		Damaged: damaged, UsedBy: used[:min(len(used), maxUsers)], Omitted: max(0, len(used)-maxUsers)}
 }
 
 // Show shows one artefact.
