@@ -63,7 +63,7 @@ func TestArtefactInUse(t *testing.T) {
 	file := b.write("tiles.bin", string(tiles))
 	sum := strings.TrimPrefix(wire.Hash(tiles), wire.HashPrefix)
 	set := b.write("set.json", `[{"@class":"Instance","configurationId":"w1","slot":"web@node-9","resources":{`+
-		`"iss_hook_start":{"@class":"Resource","urls":["https://gateway:8884/artefacts/`+wire.Hash(tiles)+`"],"size":5,`+
+		`"iss_hook_start":{"@class":"Resource","urls":["https://gateway/artefacts/`+wire.Hash(tiles)+`"],"size":5,`+
 		`"verification":{"checksum":"SHA256:`+strings.ToUpper(sum)+`","checkPeriod":"0d0h0m"}}}}]`)
 	for _, args := range []string{"artefact add " + file, "workload apply " + set} {
 		if out, errs, exit := b.run("", strings.Fields(args)...); exit != 0 {
@@ -72,7 +72,8 @@ func TestArtefactInUse(t *testing.T) {
 	}
 	golden(t, "artefact-show-used", b.transcript("", "artefact", "show", sum))
 	golden(t, "artefact-remove-used", b.transcript("", "artefact", "remove", sum))
-	if err := os.WriteFile(filepath.Join(b.dir, "artefacts", "sha256", sum[:2], sum), []byte("tilts"), 0o600); err != nil {
+	blob := filepath.Join(b.dir, "artefacts", "sha256", sum[:2], sum)
+	if err := os.WriteFile(blob, []byte("tilts"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.unit.Artefacts().Scrub(t.Context(), wire.Hash(tiles)); err != nil {

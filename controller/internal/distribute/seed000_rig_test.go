@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/controller/internal/artefact/store"
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kinds"
@@ -59,8 +60,9 @@ func (u *seedUnit) start() {
 	core, err := distribute.New(distribute.Config{
 		Kinds: kinds.All(),
 		Unit:  seedName, Inbox: true, Broker: view.Broker{Embedded: true}, Copy: u.copyPath(),
-		Revoked: filepath.Join(u.dir, "revoked.txt"),
-		Signer:  seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
+		Revoked: filepath.Join(u.dir, "revoked.txt"), Artefacts: store.Config{Dir: filepath.Join(u.dir, "artefacts"),
+			Quota: 1 << 20, Free: func(string) (int64, error) { return 1 << 30, nil }},
+		Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
 		Open: func() (*journal.Journal, error) {
 			return journal.Open(filepath.Join(u.dir, "journal.db"), journal.Options{MapSize: 1 << 24})
 		},

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tandem.internal/controller/internal/artefact"
 	"tandem.internal/controller/internal/kinds/health"
 	"tandem.internal/shared/wire"
 )
@@ -47,9 +48,11 @@ func (d *drawn) document(node string, kind wire.Kind) *wire.DocRef {
 }
 
 func (d *drawn) event() Event {
-	switch rapid.IntRange(0, 23).Draw(d.T, "event") {
+	switch rapid.IntRange(0, 24).Draw(d.T, "event") {
 	case 0:
 		return Opened{Version: "1.0.0"}
+	case 24:
+		return d.ofArtefacts()
 	case 1, 2, 3:
 		node := d.node()
 		l := &wire.Live{V: wire.Version, Node: node, Boot: d.boot(), Session: d.small("session"),
@@ -222,3 +225,14 @@ func (d *drawn) ofHealth() Event {
 }
 
 func (d *drawn) boot() string { return rapid.SampledFrom([]string{"b1", "b1", "b2"}).Draw(d.T, "boot") }
+
+// ofArtefacts is a wish about the store of artefacts.
+func (d *drawn) ofArtefacts() Event {
+	n := d.small("artefact")
+	digest := wire.Hash([]byte{byte(n)})
+	return Artefact{Ticket: 1, Who: "ann", Event: rapid.SampledFrom([]artefact.Event{
+		artefact.Begin{Digest: digest, Size: int64(n) * 100, Who: "ann", Quota: 500, Free: 500, Damaged: n == 2},
+		artefact.Touch{Digest: digest}, artefact.Complete{Digest: digest, Chunks: digest},
+		artefact.Remove{Digest: digest}, artefact.Discard{Digest: digest}, artefact.Expire{Digest: digest},
+	}).Draw(d.T, "wish")}
+}
