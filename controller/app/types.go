@@ -47,6 +47,7 @@ type (
 	Disown       = op.Disown
 	RotateKey    = op.RotateKey
 	RetireKey    = op.RetireKey
+	NewArtefact  = op.NewArtefact
 	NodeHealth   = view.NodeHealth
 	Tuning       = distribute.Config // what Deps.Tune is given
 	Faults       = journal.Faults

@@ -2,6 +2,7 @@ package app
 
 import (
 	"maps"
+	"net/http"
 	"path/filepath"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"tandem.internal/nodeagent/internal/kinds/health"
 	"tandem.internal/nodeagent/internal/kinds/workloads"
 	"tandem.internal/nodeagent/internal/supervise"
+	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/wire"
 )
 
@@ -82,7 +84,7 @@ func (a *Agent) workloadsKind(dir string) workloads.Config {
 			Room: confine.Room{Read: a.cfg.WorkloadRead, Write: a.cfg.WorkloadWrite}},
 		Unproved: a.cfg.UnprovedResources,
 		Fetch: fetch.Config{Rate: int64(a.cfg.FetchRate), Parallel: a.cfg.FetchParallel, Keep: int64(a.cfg.FetchKeep),
-			Swarm: a.deps.Swarm, Publishers: a.publishers,
+			Controller: a.controllerClient(), Swarm: a.deps.Swarm, Publishers: a.publishers,
 			Peers: fetch.Peers{Listen: a.cfg.PeerListen, Addresses: a.cfg.Peers, Allow: a.cfg.PeerAllow,
 				Upload: int64(a.cfg.PeerRate)}},
 		Store: a.store, Now: a.deps.Now, Log: a.log, Steps: a.deps.Steps,
@@ -91,6 +93,14 @@ func (a *Agent) workloadsKind(dir string) workloads.Config {
 		},
 		Keeper: a.deps.Keeper, Resources: a.deps.Resources, Groups: a.deps.Groups,
 	}
+}
+
+// controllerClient fetches from the controller with the node's certificate; nil: the node has not joined.
+func (a *Agent) controllerClient() *http.Client {
+	if a.renewer == nil {
+		return nil
+	}
+	return fetch.NewControllerClient(a.renewer.TLS(jointoken.ServerName), a.renewer.Door)
 }
 
 // attributes are those that were set, and what the kinds say of this node. Nothing is added to what would exceed the

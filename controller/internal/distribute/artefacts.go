@@ -24,10 +24,11 @@ func (c *Core) openArtefacts() (err error) {
 	}
 	cfg.Ledger, cfg.Now, cfg.Log = c, c.cfg.Now, c.cfg.Log
 	cfg.URL = func() string {
-		if url := c.JoinURL(); url != "" {
-			return url + jointoken.ArtefactPath
+		if c.JoinURL() == "" {
+			return ""
 		}
-		return ""
+		// Whatever name or address a node has joined by: it knows the way to the controller by this one.
+		return "https://" + jointoken.ServerName + jointoken.ArtefactPath
 	}
 	c.artefacts, err = store.New(cfg, c.fleet.Artefacts())
 	return err

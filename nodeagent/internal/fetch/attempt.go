@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/time/rate"
 
@@ -27,8 +28,9 @@ type failure struct {
 	kind  plan.Kind
 	code  wire.Code
 	why   string
-	total int64 // bytes that the server said, if there is no room for them
-	drop  bool  // the part is of no use
+	total int64         // bytes that the server said, if there is no room for them
+	drop  bool          // the part is of no use
+	after time.Duration // with plan.Later: when it may be asked again
 }
 
 func (f *failure) Error() string { return f.why }
@@ -69,7 +71,7 @@ func (s *Store) fetch(ctx context.Context, e plan.Fetch, p *progress) plan.Event
 	if info, err := os.Lstat(s.disk.partPath(e.Key)); err == nil {
 		have = info.Size()
 	}
-	return plan.Failed{Key: e.Key, Kind: f.kind, Have: have, Total: f.total, Resumed: resumed,
+	return plan.Failed{Key: e.Key, Kind: f.kind, Have: have, Total: f.total, After: f.after, Resumed: resumed,
 		Err: wire.New(f.code, "", shown(e.URL)+": "+f.why)}
 }
 

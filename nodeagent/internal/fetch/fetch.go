@@ -32,18 +32,20 @@ import (
 
 // Config is what a Store needs. Only Dir must be set.
 type Config struct {
-	Dir      string                                    // made with mode 0700; nobody else writes in it
-	Now      func() time.Time                          // nil: time.Now
-	Chance   func() float64                            // in [0, 1), called by several goroutines; nil: math/rand/v2
-	Log      *zap.Logger                               // nil: none
-	Client   *http.Client                              // nil: NewClient()
-	Rate     int64                                     // bytes a second of all downloads together; 0: no limit
-	Parallel int                                       // downloads at a time; 0: 2
-	Keep     int64                                     // bytes to leave free on the file system
-	Space    func(dir string) (free uint64, err error) // bytes that may still be written; nil: asks the file system
-	Most     int64                                     // bytes of one resource whose size is not given; 0: 8 GiB
-	Slow     int64                                     // bytes a second below which an address is given up; 0: 1024
-	Patience time.Duration                             // for which it may be as slow; 0: one minute
+	Dir    string           // made with mode 0700; nobody else writes in it
+	Now    func() time.Time // nil: time.Now
+	Chance func() float64   // in [0, 1), called by several goroutines; nil: math/rand/v2
+	Log    *zap.Logger      // nil: none
+	Client *http.Client     // nil: NewClient()
+	// for the artefacts of the node's controller, see NewControllerClient; nil: the node has not joined
+	Controller *http.Client
+	Rate       int64                                     // bytes a second of all downloads together; 0: no limit
+	Parallel   int                                       // downloads at a time; 0: 2
+	Keep       int64                                     // bytes to leave free on the file system
+	Space      func(dir string) (free uint64, err error) // bytes that may still be written; nil: asks the file system
+	Most       int64                                     // bytes of one resource whose size is not given; 0: 8 GiB
+	Slow       int64                                     // bytes a second below which an address is given up; 0: 1024
+	Patience   time.Duration                             // for which it may be as slow; 0: one minute
 	// bytes a second for checks of what was verified before; 0: 8 MiB
 	Recheck int64
 	// of the publishers of whom each artifact has to be; none: nobody has to sign

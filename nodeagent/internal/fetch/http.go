@@ -95,7 +95,11 @@ func (s *Store) download(ctx context.Context, e plan.Fetch, f *part) (resumed bo
 			req.Header.Set("If-Range", v)
 		}
 	}
-	resp, err := s.Client.Do(req)
+	client, err := s.clientFor(e.URL)
+	if err != nil {
+		return false, "", false, err
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		return false, "", false, reached(ctx, err)
 	}
@@ -183,6 +187,9 @@ func (s *Store) answered(resp *http.Response, e plan.Fetch, from int64, page boo
 	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && from > 0:
 		return 0, again("the server says that it has less than has come already")
 	default:
+		if err := later(resp); err != nil {
+			return 0, err
+		}
 		return 0, status(resp)
 	}
 	path := strings.ToLower(resp.Request.URL.Path)

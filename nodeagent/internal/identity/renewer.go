@@ -1,12 +1,15 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -314,6 +317,15 @@ func (k *Renewer) door(id *Identity) string {
 		return k.cfg.Controller
 	}
 	return id.Controller
+}
+
+// Door is where the join door is, HOST:PORT.
+func (k *Renewer) Door() (string, error) {
+	u, err := url.Parse(k.door(k.Current()))
+	if err != nil {
+		return "", fmt.Errorf("identity: the controller's address: %w", err)
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")), nil
 }
 
 // failed reports a failure, unless the same was reported today.

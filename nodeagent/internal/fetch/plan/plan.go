@@ -152,9 +152,10 @@ type (
 		Key     Key
 		Kind    Kind
 		Err     *wire.Error
-		Have    int64 // bytes of the part that is left
-		Total   int64 // bytes of the whole, if the server said; else 0
-		Resumed bool  // a part that was there before was used
+		Have    int64         // bytes of the part that is left
+		Total   int64         // bytes of the whole, if the server said; else 0
+		After   time.Duration // with Later: when the address may be asked again
+		Resumed bool          // a part that was there before was used
 	}
 	// Checked answers Check. Copy is what was found if Outcome is Sound.
 	Checked struct {
@@ -187,6 +188,7 @@ const (
 	Wrong   Kind = "wrong"   // all of it may have come, and it is not what is wanted
 	Full    Kind = "full"    // no room on the disk; the address is not to blame
 	Stopped Kind = "stopped" // it was cancelled
+	Later   Kind = "later"   // the address has said when to come back, and is not to blame
 )
 
 // Outcome is what a check came to.

@@ -296,3 +296,27 @@ func TestCorrected(t *testing.T) {
 	y.does(y.step(Failed{Key: key(2), Kind: Stopped}), "remove "+string(key(2)))
 	y.does(y.want(summed(3, 60, "x")), "fetch x 60")
 }
+
+// TestLaterIsNoFailure: an address that says when to come back is asked again then, not before, with the part that is
+// there; nothing is counted against it.
+func TestLaterIsNoFailure(t *testing.T) {
+	y := &story{t: t, s: New(2, nil, nil, nil, nil), now: Now{At: begin, Room: 1 << 30, Chance: 0.5}}
+	a := summed(1, 100, "http://a/x")
+	y.does(y.want(a), "fetch http://a/x 100")
+	for range 20 {
+		y.does(y.step(Failed{Key: key(1), Kind: Later, Have: 40, After: 30 * time.Minute,
+			Err: wire.New(wire.CodeUnavailable, "", "waiting for the controller")}))
+		v := y.s.Look(a)
+		if v.Have != 40 || v.Err == nil || v.Next.Sub(y.now.At) != 30*time.Minute {
+			t.Fatalf("%+v", v)
+		}
+		y.now.At = y.now.At.Add(30*time.Minute - time.Second)
+		y.does(y.step(Tick{}))
+		y.now.At = y.now.At.Add(time.Second)
+		y.does(y.step(Tick{}), "fetch http://a/x 100")
+	}
+	y.step(Failed{Key: key(1), Kind: Passing, Have: 40, Err: wire.New(wire.CodeUnavailable, "", "x")})
+	if wait := y.s.Look(a).Next.Sub(y.now.At); wait > passingMin {
+		t.Errorf("the first failure costs %v", wait)
+	}
+}

@@ -51,6 +51,9 @@ func (t *step) failed(ev Failed) {
 		}
 	case i < 0:
 		it.err = ev.Err // the address is not wanted any more
+	case ev.Kind == Later:
+		it.err = ev.Err
+		tries[i].at = t.now.At.Add(ev.After)
 	case ev.Kind == Wrong && ev.Resumed && !it.doubted:
 		it.err, it.doubted = ev.Err, true // what was there before may be to blame: once again, from the start
 	case ev.Kind == Wrong:
