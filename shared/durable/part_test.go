@@ -120,3 +120,31 @@ func TestPartGoesOn(t *testing.T) {
 		}
 	}
 }
+
+// TestPartWithoutRoom: what was written since the newest flush goes when there is no room for more.
+func TestPartWithoutRoom(t *testing.T) {
+	path, writes := filepath.Join(t.TempDir(), "part"), 0
+	p, err := OpenPart(path, func(s Step, do func() error) error {
+		if s == Write {
+			if writes++; writes == 3 {
+				return syscall.ENOSPC
+			}
+		}
+		return do()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(p.Append([]byte("ab")), p.Sync(), p.Append([]byte("cd"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Append([]byte("ef")); !errors.Is(err, syscall.ENOSPC) || p.Size() != 2 || p.Durable() != 2 {
+		t.Errorf("%v, %d of %d", err, p.Durable(), p.Size())
+	}
+	if err := errors.Join(p.Append([]byte("gh")), p.Sync(), p.Close()); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "abgh" {
+		t.Errorf("%q %v", b, err)
+	}
+}

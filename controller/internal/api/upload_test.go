@@ -170,3 +170,36 @@ func TestSlowUploadsGoOn(t *testing.T) {
 		t.Errorf("%s", answer)
 	}
 }
+
+// TestTakingOverDoesNotWait: the next connection goes on at once, however long a silent sender may be.
+func TestTakingOverDoesNotWait(t *testing.T) {
+	s := serve(t, api.Config{WriteTimeout: 2 * time.Minute})
+	defer s.stop()
+	b, digest := artefact(5000)
+	if res, answer := s.send("POST", "/v1/artefacts", "",
+		strings.NewReader(fmt.Sprintf(`{"digest":%q,"size":%d}`, digest, len(b)))); res.StatusCode != 200 {
+		t.Fatalf("%s", answer)
+	}
+	c, err := (&net.Dialer{}).DialContext(context.Background(), "unix", s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	path := "/v1/artefacts/" + digest + "/upload"
+	if _, err := fmt.Fprintf(c, "PATCH %s HTTP/1.1\r\nHost: c\r\nContent-Length: %d\r\n"+
+		"Content-Type: application/partial-upload\r\nUpload-Offset: 0\r\n\r\n%s", path, len(b), b[:1000]); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	for sent := ""; sent != "1000"; { // until those have come
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("only %s have come, or the first one is waited for", sent)
+		}
+		res, _ := s.send("HEAD", path, "", nil)
+		sent = res.Header.Get("Upload-Offset")
+	}
+	res, answer := s.send("PATCH", path, partial+"Upload-Offset: 1000", bytes.NewReader(b[1000:]))
+	if res.StatusCode != 200 || time.Since(begun) > time.Minute {
+		t.Errorf("%d %s after %v", res.StatusCode, answer, time.Since(begun))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,19 @@ func TestDamageIsNeverServed(t *testing.T) {
 			}
 		},
 		"the list of chunks": func(_ *testing.T, r *rig, path string) { r.flip(path+chunksSuffix, 40) },
+		"it and that list, for another": func(t *testing.T, _ *rig, path string) {
+			other := content(len(b), 9)
+			if err := os.WriteFile(path, other, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, chunks, err := hashed(t.Context(), path, new(atomic.Int64))
+			if err == nil {
+				err = os.WriteFile(path+chunksSuffix, chunks, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
 		"that list whole": func(t *testing.T, _ *rig, path string) {
 			if err := os.Remove(path + chunksSuffix); err != nil {
 				t.Fatal(err)
