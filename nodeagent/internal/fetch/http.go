@@ -83,25 +83,9 @@ func (s *Store) download(ctx context.Context, e plan.Fetch, f *part) (resumed bo
 		f.progress.done.Store(from)
 		return true, "", false, nil // all of it is there
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.URL, nil)
-	if err != nil {
-		return false, "", false, Wrong(wire.CodeInvalidArgument, "this is no URL")
-	}
-	req.Header.Set("User-Agent", "tandem-node")
-	req.Header.Set("Accept-Encoding", "identity")
-	if from > 0 {
-		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
-		if v := o.validator(); v != "" {
-			req.Header.Set("If-Range", v)
-		}
-	}
-	client, err := s.clientFor(e.URL)
+	resp, err := s.request(ctx, e.URL, from, o)
 	if err != nil {
 		return false, "", false, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return false, "", false, reached(ctx, err)
 	}
 	defer resp.Body.Close()
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
@@ -155,6 +139,31 @@ func (s *Store) download(ctx context.Context, e plan.Fetch, f *part) (resumed bo
 		sum = algorithm + ":" + hex.EncodeToString(h.Sum(nil))
 	}
 	return from > 0, sum, page, nil
+}
+
+// request asks for what is at an address, from an offset.
+func (s *Store) request(ctx context.Context, address string, from int64, o origin) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, Wrong(wire.CodeInvalidArgument, "this is no URL")
+	}
+	req.Header.Set("User-Agent", "tandem-node")
+	req.Header.Set("Accept-Encoding", "identity")
+	if from > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+		if v := o.validator(); v != "" {
+			req.Header.Set("If-Range", v)
+		}
+	}
+	client, err := s.clientFor(address)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, reached(ctx, err)
+	}
+	return resp, nil
 }
 
 // takes reserves the rest of a copy that the server says to be larger than is reserved.
