@@ -19,6 +19,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/nodeagent/internal/update/disk"
 	"tandem.internal/shared/durable"
@@ -74,6 +75,7 @@ type Config struct {
 	WorkloadGroup     string        `name:"workload-group"`
 	WorkloadRead      []string      `name:"workload-read"`
 	WorkloadWrite     []string      `name:"workload-write"`
+	WorkloadUsers     string        `name:"workload-users"`
 	Confine           string        `name:"confine" default:"none"`
 	UnprovedResources bool          `name:"unproved-resources"`
 	FetchRate         int           `name:"fetch-rate"`
@@ -285,6 +287,13 @@ func (c *Config) completeWorkloads() error {
 	}
 	if err := confine.Level(c.Confine).Check(); err != nil {
 		return bad("confine", "%v", err)
+	}
+	users, err := keep.ParseUsers(c.WorkloadUsers)
+	if err != nil {
+		return bad("workload-users", "%v", err)
+	}
+	if l := confine.Level(c.Confine); users.None() && (l.Has(confine.User) || l.Has(confine.Net)) {
+		return bad("confine", "%s needs users for slots (--workload-users)", l)
 	}
 	return nil
 }

@@ -74,6 +74,7 @@ func (a *Agent) healthKind() health.Config {
 
 func (a *Agent) workloadsKind(dir string) workloads.Config {
 	_, service := a.deps.LookupEnv("INVOCATION_ID")
+	users, _ := keep.ParseUsers(a.cfg.WorkloadUsers) // which was checked with the other settings
 	return workloads.Config{
 		Dir: dir, Node: a.id.Node, On: a.cfg.Workloads,
 		Rules: supervise.Rules{Window: a.cfg.WorkloadWindow, Grace: a.cfg.WorkloadGrace, Status: a.cfg.WorkloadStatus,
@@ -82,7 +83,7 @@ func (a *Agent) workloadsKind(dir string) workloads.Config {
 		Group: a.cfg.WorkloadGroup, Service: service,
 		Confine: keep.Confine{Least: confine.Level(a.cfg.Confine),
 			Room: confine.Room{Read: a.cfg.WorkloadRead, Write: a.cfg.WorkloadWrite}},
-		Unproved: a.cfg.UnprovedResources,
+		Users: users, Unproved: a.cfg.UnprovedResources,
 		Fetch: fetch.Config{Rate: int64(a.cfg.FetchRate), Parallel: a.cfg.FetchParallel, Keep: int64(a.cfg.FetchKeep),
 			Controller: a.controllerClient(), Swarm: a.deps.Swarm, Publishers: a.publishers,
 			Peers: fetch.Peers{Listen: a.cfg.PeerListen, Addresses: a.cfg.Peers, Allow: a.cfg.PeerAllow,

@@ -72,6 +72,8 @@ func (w *works) set(id string, st keep.Status) keep.Status {
 	return st
 }
 
+func (w *works) Clear(_ context.Context, dir string) error { return os.RemoveAll(dir) }
+
 func (w *works) Get(_ context.Context, id string) (keep.Status, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

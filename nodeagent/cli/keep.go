@@ -3,22 +3,29 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
+	"time"
 
 	"tandem.internal/nodeagent/internal/cgroup"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/shared/owner"
 	"tandem.internal/shared/settings"
 )
 
 // keepConfig is the configuration of tandem-node keep.
 type keepConfig struct {
-	Dir  string `name:"dir" default:"/var/lib/tandem-node/keeper"`
-	Quit bool   `name:"quit"`
+	Dir   string `name:"dir" default:"/var/lib/tandem-node/keeper"`
+	Quit  bool   `name:"quit"`
+	Users string `name:"users"`
+	User  string `name:"user"`
 }
 
 // Help describes the settings.
@@ -26,6 +33,9 @@ func (*keepConfig) Help() map[string]string {
 	return map[string]string{
 		"dir":  "the keeper's directory",
 		"quit": "stop every workload process and end the keeper that runs, and wait for it",
+		"users": "FIRST-LAST: numbers of users that slots get, each its own (hooks.md, A user for each slot); only " +
+			"root can start such a keeper",
+		"user": "the agent's user, with --users; none: root",
 	}
 }
 
@@ -58,7 +68,7 @@ func keeper(ctx context.Context, args []string, stdout io.Writer, fail func(int,
 	if cfg.Quit {
 		err = quitKeeper(ctx, cfg.Dir)
 	} else {
-		err = keepRuns(ctx, cfg.Dir)
+		err = keepRuns(ctx, cfg)
 	}
 	if err != nil {
 		return fail(exitError, err)
@@ -67,6 +77,12 @@ func keeper(ctx context.Context, args []string, stdout io.Writer, fail func(int,
 }
 
 func quitKeeper(ctx context.Context, dir string) error {
+	// A keeper with users for slots does not know root.
+	if err := owner.Become(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
 	k, err := keep.Dial(ctx, dir)
 	if errors.Is(err, keep.ErrAbsent) {
 		return nil
@@ -77,18 +93,69 @@ func quitKeeper(ctx context.Context, dir string) error {
 	return k.Quit(ctx, true)
 }
 
-func keepRuns(ctx context.Context, dir string) error {
+// noIdle is for a keeper that a service manager has started, and would start again.
+const noIdle = 100 * 365 * 24 * time.Hour
+
+func keepRuns(ctx context.Context, cfg keepConfig) error {
 	limitKeeperMemory()
-	defer unmapUnused(keeperUnmaps)()
-	dir, err := filepath.Abs(dir)
+	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
 		return err
 	}
-	return keep.Serve(ctx, keep.Serving{Dir: dir, Version: settings.Version, Ready: keep.Ready(),
+	users, err := keep.ParseUsers(cfg.Users)
+	if err != nil {
+		return fmt.Errorf("--users: %w", err)
+	}
+	serving := keep.Serving{Dir: dir, Version: settings.Version, Ready: keep.Ready(), Users: users,
 		Last: func() error {
 			return cgroup.Discard(cgroup.Config{Group: os.Getenv(slot.EnvWorkloads),
 				Name: cgroup.NameOf(filepath.Dir(dir))})
-		}})
+		}}
+	if !users.None() && serving.Ready == nil {
+		serving.Idle = noIdle
+	}
+	if !users.None() && !keep.IsBound() {
+		return bind(ctx, cfg, users, serving)
+	}
+	defer unmapUnused(keeperUnmaps)()
+	return keep.Serve(ctx, serving)
+}
+
+// bind has the keeper run where the kernel bounds which users it can become.
+func bind(ctx context.Context, cfg keepConfig, users keep.Users, serving keep.Serving) error {
+	fail := func(err error) error {
+		if serving.Ready != nil { // who started it hears why
+			_, werr := fmt.Fprintln(serving.Ready, err)
+			err = errors.Join(err, werr, serving.Ready.Close())
+		}
+		return err
+	}
+	uid, gid, err := ids(cfg.User)
+	if err == nil {
+		err = users.Overlap()
+	}
+	if err == nil && (users.Has(uid) || users.Has(gid)) {
+		err = fmt.Errorf("--users %s: the agent's user is one of them", users)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return keep.Bound{Args: []string{"keep", "--dir", serving.Dir, "--users", users.String()}, Dir: serving.Dir,
+		Env: os.Environ(), UID: uid, GID: gid, Users: users, Ready: serving.Ready}.Run(ctx)
+}
+
+// ids are the numbers of a user, and of its group; of "" those of this process.
+func ids(name string) (uid, gid uint32, err error) {
+	if name == "" {
+		return uint32(os.Geteuid()), uint32(os.Getegid()), nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, 0, fmt.Errorf("--user: %w", err)
+	}
+	a, aerr := strconv.ParseUint(u.Uid, 10, 32)
+	b, berr := strconv.ParseUint(u.Gid, 10, 32)
+	return uint32(a), uint32(b), errors.Join(aerr, berr)
 }
 
 // limitKeeperMemory is limitMemory for a process that needs less. What it does takes no second processor.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Apart calls f on an OS thread that does nothing else before or after: what f sets for its thread holds for nothing
@@ -43,4 +45,29 @@ func NoNewPrivs() error {
 		return fmt.Errorf("no_new_privs: %w", e)
 	}
 	return nil
+}
+
+// Disarm has nothing that this thread executes get capabilities, of this user or of another one that it is started as:
+// they leave the bounding and the inheritable set, and so the ambient one. The thread keeps its own, by which it starts
+// processes of other users. It needs CAP_SETPCAP.
+func Disarm() error {
+	for c := uintptr(0); ; c++ {
+		_, _, e := syscall.RawSyscall6(syscall.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0, 0)
+		if e == syscall.EINVAL && c > 0 { // the kernel has no more
+			break
+		}
+		if e != 0 {
+			return fmt.Errorf("bounding set: capability %d: %w", c, e)
+		}
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return fmt.Errorf("capabilities: %w", err)
+	}
+	sets[0].Inheritable, sets[1].Inheritable = 0, 0
+	if err := unix.Capset(&header, &sets[0]); err != nil {
+		return fmt.Errorf("capabilities: %w", err)
+	}
+	return NoNewPrivs()
 }

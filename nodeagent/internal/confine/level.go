@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Level says how far something is confined. Each has what those before it have.
+// Level says how far something is confined: one of Levels, each of which has what those before it have, and what is in
+// force beside it, as in "landlock+user+net".
 type Level string
 
 // The levels.
@@ -20,15 +21,55 @@ const (
 // Levels are all of them, the least first.
 var Levels = []Level{None, Basic, Files, Landlock}
 
-// AtLeast says whether l is as much as another one.
-func (l Level) AtLeast(other Level) bool { return l.rank() >= other.rank() }
+// Extra is what can be in force beside each level.
+type Extra string
+
+// The extras, in the order in which they are written.
+const (
+	User Extra = "user" // its slot has a user of its own, who has no capabilities
+	Net  Extra = "net"  // it cannot connect to what listens on this machine's loopback addresses
+)
+
+var extras = []Extra{User, Net}
+
+// With is the level with an extra.
+func (l Level) With(e Extra) Level {
+	if l == "" {
+		l = None
+	}
+	if l.Has(e) {
+		return l
+	}
+	return l + "+" + Level(e)
+}
+
+// Has says whether a level has an extra.
+func (l Level) Has(e Extra) bool {
+	_, has, _ := strings.Cut(string(l), "+")
+	return slices.Contains(strings.Split(has, "+"), string(e))
+}
+
+// AtLeast says whether l is as much as another one, with each extra that the other has.
+func (l Level) AtLeast(other Level) bool {
+	_, wanted, _ := strings.Cut(string(other), "+")
+	for e := range strings.SplitSeq(wanted, "+") {
+		if e != "" && !l.Has(Extra(e)) {
+			return false
+		}
+	}
+	return l.rank() >= other.rank()
+}
+
+// Demands says whether less than l is possible: it is not none.
+func (l Level) Demands() bool { return !None.AtLeast(l) }
 
 // rank is a level's place in Levels; that of one that is not known, as a newer program may have it, is beyond all.
 func (l Level) rank() int {
-	if l == "" {
+	base, _, _ := strings.Cut(string(l), "+")
+	if base == "" {
 		return 0
 	}
-	if i := slices.Index(Levels, l); i >= 0 {
+	if i := slices.Index(Levels, Level(base)); i >= 0 {
 		return i
 	}
 	return len(Levels)
@@ -36,14 +77,23 @@ func (l Level) rank() int {
 
 // Check says what is wrong with a level that somebody has written.
 func (l Level) Check() error {
-	if l == "" || slices.Contains(Levels, l) {
+	if l == "" {
+		return nil
+	}
+	base, rest, plus := strings.Cut(string(l), "+")
+	good := slices.Contains(Levels, Level(base))
+	for e := range strings.SplitSeq(rest, "+") {
+		good = good && (!plus || slices.Contains(extras, Extra(e)))
+	}
+	if good {
 		return nil
 	}
 	names := make([]string, len(Levels))
 	for i, l := range Levels {
 		names[i] = string(l)
 	}
-	return fmt.Errorf("%.40q: one of %s", string(l), strings.Join(names, ", "))
+	return fmt.Errorf("%.40q: one of %s, perhaps with +%s or +%s behind it", string(l), strings.Join(names, ", "), User,
+		Net)
 }
 
 // Room is what files somebody who is confined may reach, by absolute paths. Of what is not there, nothing is given.

@@ -52,14 +52,21 @@ type Thread struct {
 }
 
 // NewThread makes one, until End.
-func NewThread(room Room) *Thread {
+func NewThread(room Room) *Thread { return newThread(func() (Level, error) { return Here(room) }) }
+
+// PlainThread makes one that is confined to nothing, as on a kernel that cannot.
+func PlainThread() *Thread {
+	return newThread(func() (Level, error) { return None, errors.New("nothing is confined") })
+}
+
+func newThread(set func() (Level, error)) *Thread {
 	t := &Thread{calls: make(chan func()), ended: make(chan struct{})}
 	ready := make(chan struct{})
 	go func() {
 		defer close(t.ended)
 		Apart(func() {
 			t.TID = syscall.Gettid()
-			t.Level, t.Why = Here(room)
+			t.Level, t.Why = set()
 			close(ready)
 			for f := range t.calls {
 				f()

@@ -96,7 +96,12 @@ func (d *disk) scan() (there, error) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return t, err
 		}
-		if err := os.Chmod(dir, 0o700); err != nil {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return t, err
+		}
+		// The keeper may have let users of slots pass.
+		if err := os.Chmod(dir, 0o700|info.Mode().Perm()&0o011); err != nil {
 			return t, err
 		}
 	}

@@ -14,7 +14,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/shared/wire"
 )
 
@@ -26,6 +25,10 @@ type Config struct {
 	Env     []string    // variables that it gets beside PATH, HOME, LANG and TZ
 	Version string      // of Exe: a keeper of another version that has no runs is replaced; "": none is
 	Log     *zap.Logger // nil: nowhere
+	// Users are to be given to slots: a keeper that does not, and has no runs, is replaced.
+	Users Users
+	// Served says that somebody else starts the keeper, and decides which version it is.
+	Served bool
 }
 
 // Client speaks with the keeper of a directory. It holds no connection and has no goroutine: each
@@ -50,17 +53,26 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 // Ensure starts the keeper if it does not run, and returns a client that does so again whenever it is
 // found missing. Several may do this at the same time: one keeper comes out.
 func Ensure(ctx context.Context, cfg Config) (*Client, error) {
-	c, err := newClient(cfg, true)
+	c, err := newClient(cfg, !cfg.Served)
 	if err != nil {
 		return nil, err
 	}
 	k, err := c.Keeper(ctx)
-	if err == nil && cfg.Version != "" && k.Version != cfg.Version {
+	if cfg.Served && errors.Is(err, ErrAbsent) {
+		return nil, fmt.Errorf("%w; it is a service's, or root's, to start it (--workload-users)", err)
+	}
+	other := cfg.Version != "" && k.Version != cfg.Version || k.Users != cfg.Users.String()
+	if cfg.Served {
+		other = k.Users == ""
+	}
+	if err == nil && other {
 		// A keeper that has runs stays what it is: they are its children. Only one that has none is replaced.
 		if err := c.Quit(ctx, false); err != nil && !errors.Is(err, &wire.Error{Code: wire.CodeWrongState}) {
 			return nil, err
 		}
-		_, err = c.Keeper(ctx)
+		if _, err = c.Keeper(ctx); cfg.Served && errors.Is(err, ErrAbsent) {
+			err = nil // it comes
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -79,6 +91,9 @@ func newClient(cfg Config, starts bool) (*Client, error) {
 	}
 	if cfg.Args == nil {
 		cfg.Args = []string{"keep", "--dir", dir}
+		if !cfg.Users.None() {
+			cfg.Args = append(cfg.Args, "--users", cfg.Users.String())
+		}
 	}
 	c := &Client{cfg: cfg, starts: starts, children: make(chan []int, 1)}
 	c.children <- nil
@@ -100,10 +115,17 @@ func (c *Client) Start(ctx context.Context, run Run) (Status, error) {
 		return Status{}, err
 	}
 	op := opStart
-	if run.Confine != nil && run.Confine.Least.AtLeast(confine.Basic) {
+	if run.Confine != nil && run.Confine.Least.Demands() {
 		op = opConfine
 	}
 	return c.one(ctx, request{Op: op, Run: &run})
+}
+
+// Clear removes a directory with all that is in it, also what slots with users of their own have made there. Links are
+// not followed.
+func (c *Client) Clear(ctx context.Context, dir string) error {
+	_, err := c.ask(ctx, request{Op: opClear, Dir: dir})
+	return err
 }
 
 // List returns every run that the keeper remembers, by ID.

@@ -107,6 +107,11 @@ func (k *keeper) attend(ctx context.Context, conn *net.UnixConn) {
 		case r.Op == opFollow:
 			k.follow(conn, in)
 			return
+		case r.Op == opClear: // which may take long, and is nothing of the loop's
+			if k.write(conn, answer{Error: remove(r.Dir)}) != nil {
+				return
+			}
+			continue
 		}
 		a, ok := k.do(call{request: r})
 		if !ok || k.write(conn, a) != nil {
@@ -117,6 +122,17 @@ func (k *keeper) attend(ctx context.Context, conn *net.UnixConn) {
 			return
 		}
 	}
+}
+
+// remove removes a directory for a client, which has the keeper's files for its own.
+func remove(dir string) *wire.Error {
+	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/" {
+		return wire.New(wire.CodeInvalidArgument, "/dir", "the directory has to be an absolute path")
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return wire.New(wire.CodeStorage, "", err.Error())
+	}
+	return nil
 }
 
 // come tells the loop that a client came or went.
@@ -146,7 +162,7 @@ func (k *keeper) do(c call) (a answer, ok bool) {
 }
 
 func (k *keeper) write(conn *net.UnixConn, a answer) error {
-	a.Keeper = Keeper{Protocol: Protocol, Version: k.cfg.Version, PID: k.living.self}
+	a.Keeper = Keeper{Protocol: Protocol, Version: k.cfg.Version, PID: k.living.self, Users: k.cfg.Users.String()}
 	if err := conn.SetWriteDeadline(time.Now().Add(tellLimit)); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (k *keeper) enter(r *run) error {
 	d := k.domains[r.spec.Dir]
 	if d == nil || d.ended {
 		allot(threadMemory)
-		d = &domain{Thread: confine.NewThread(c.Room)}
+		d = &domain{Thread: k.thread(c.Room)}
 		k.domains[r.spec.Dir] = d
 		if d.Why != nil {
 			k.note("what runs in %s is confined to %q: %v", r.spec.Dir, d.Level, d.Why)
@@ -36,14 +36,28 @@ func (k *keeper) enter(r *run) error {
 	}
 	d.runs++
 	r.domain, r.status.Confined = d, d.Level
-	if d.Level.AtLeast(c.Least) {
+	if r.uid != 0 {
+		var err error
+		if d.Do(func() { err = confine.Disarm() }); err != nil {
+			return err
+		}
+		r.status.Confined = r.status.Confined.With(confine.User)
+	}
+	if r.status.Confined.AtLeast(c.Least) {
 		return nil
 	}
-	err := fmt.Errorf("it has to be confined to %q at least, and this keeper can do %q", c.Least, d.Level)
+	err := fmt.Errorf("it has to be confined to %q at least, and this keeper can do %q", c.Least, r.status.Confined)
 	if d.Why != nil {
 		err = fmt.Errorf("%w: %w", err, d.Why)
 	}
 	return err
+}
+
+func (k *keeper) thread(room confine.Room) *confine.Thread {
+	if k.cfg.Plain {
+		return confine.PlainThread()
+	}
+	return confine.NewThread(room)
 }
 
 // leave ends a domain with its last run: the next one may get another room.

@@ -73,7 +73,7 @@ func FuzzRequest(f *testing.F) {
 
 func FuzzAnswer(f *testing.F) {
 	for _, a := range []answer{
-		{Keeper: Keeper{1, "1.0", 77}},
+		{Keeper: Keeper{1, "1.0", 77, "70000-70009"}},
 		{Error: wire.New(wire.CodeNotFound, "/id", "there is no such run")},
 		{Status: []Status{{ID: "a", State: Exited, PID: 4, Started: time.Unix(5, 6).UTC(), Signal: 9,
 			Cause: CauseStop}}, More: true},

@@ -67,7 +67,11 @@ type Run struct {
 	// StopGrace is how long it has between SIGTERM and SIGKILL when the keeper itself is told to end.
 	StopGrace time.Duration `json:"stopGrace,omitzero"`
 	Log       Log           `json:"log"`
-	User      *User         `json:"user,omitempty"` // nil: the keeper's own
+	User      *User         `json:"user,omitempty"` // nil: the keeper's own, or that of Slot
+	// Slot names whose run it is. A keeper with users for slots starts it as the slot's own user, with no capabilities,
+	// gives the slot's group Dir and what Dir is in, and starts nothing without a Slot and Confine. Others pass over
+	// it.
+	Slot string `json:"slot,omitempty"`
 	// Confine says what it may reach; nil: it is not confined. Runs of one Dir at the same time have what the first of
 	// them was given, and may signal each other. A keeper of protocol 1 confines nothing.
 	Confine *Confine `json:"confine,omitempty"`
@@ -133,6 +137,7 @@ type Status struct {
 	OOMKills uint64        `json:"oomKills,omitzero"`
 	Dropped  int64         `json:"dropped,omitzero"`   // bytes of output that the disk did not take
 	Confined confine.Level `json:"confined,omitempty"` // how far it is, or was
+	UID      uint32        `json:"uid,omitzero"`       // of its slot; 0: the keeper's own
 	// processes of it that the kernel did not let be killed within half a minute
 	Left  int    `json:"left,omitzero"`
 	Error string `json:"error,omitempty"` // why it could not be started; State is Exited then
@@ -148,6 +153,7 @@ type Keeper struct {
 	Protocol int    `json:"protocol"` // the newest that it speaks, see protocol.go
 	Version  string `json:"version"`  // of its program
 	PID      int    `json:"pid"`
+	Users    string `json:"users,omitempty"` // for slots, as ParseUsers reads them
 }
 
 // ErrAbsent says that no keeper listens in the directory.
@@ -164,8 +170,11 @@ func (r *Run) Check() *wire.Error {
 	if len(r.Argv) == 0 || !filepath.IsAbs(r.Argv[0]) {
 		return bad("/argv", "the program has to be given by its absolute path")
 	}
-	if !filepath.IsAbs(r.Dir) {
+	if !filepath.IsAbs(r.Dir) || r.Slot != "" && filepath.Clean(r.Dir) != r.Dir {
 		return bad("/dir", "the directory has to be an absolute path")
+	}
+	if len(r.Slot) > MaxID {
+		return bad("/slot", "a slot's name has at most %d bytes", MaxID)
 	}
 	size := 0
 	texts := [][]string{r.Argv, r.Env, r.Cgroups, {r.Dir, r.Log.Path}}

@@ -27,6 +27,10 @@ func TestMain(m *testing.M) {
 		os.Exit(asAgent())
 	case "intruder":
 		os.Exit(asIntruder())
+	case "bound":
+		os.Exit(asBounded())
+	case "hostile":
+		os.Exit(asHostile())
 	case "hog":
 		os.Exit(asHog())
 	}
@@ -38,8 +42,17 @@ func asKeeper() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	idle, err := time.ParseDuration(os.Args[2])
-	if err == nil {
-		err = Serve(ctx, Serving{Dir: os.Args[1], Version: os.Args[3], Ready: Ready(), Idle: idle, Last: lastWords})
+	serving := Serving{Dir: os.Args[1], Version: os.Args[3], Ready: Ready(), Idle: idle, Last: lastWords}
+	if err == nil && len(os.Args) > 4 {
+		serving.Users, err = ParseUsers(os.Args[4])
+		serving.Plain = os.Args[5] == "plain"
+	}
+	switch {
+	case err != nil:
+	case len(os.Args) > 6 && !IsBound():
+		err = asBound(ctx, serving)
+	default:
+		err = Serve(ctx, serving)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -22,7 +22,8 @@ import (
 //
 //	1: hello, start, list, get, stop, signal, forget, follow, quit
 //	2: Run.Confine; confine, which is start for a run that must not be started without
-const Protocol = 2
+//	3: Run.Slot; clear
+const Protocol = 3
 
 // maxMessage is the size of one message, in either direction.
 const maxMessage = 256 << 10
@@ -42,6 +43,7 @@ const (
 	opForget  = "forget"
 	opFollow  = "follow"
 	opQuit    = "quit"
+	opClear   = "clear"
 )
 
 // request is one line from a client.
@@ -54,6 +56,7 @@ type request struct {
 	Signal   int           `json:"signal,omitzero"`
 	Force    bool          `json:"force,omitzero"`
 	After    string        `json:"after,omitempty"` // list: the IDs behind this one
+	Dir      string        `json:"dir,omitempty"`   // clear
 }
 
 // answer is one line from the keeper: one for a request, and any number for follow.

@@ -3,11 +3,14 @@ package keep
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"tandem.internal/nodeagent/internal/cgroup"
+	"tandem.internal/nodeagent/internal/confine"
 )
 
 // Limits of ending what is left of a run.
@@ -25,6 +28,7 @@ type rest struct {
 	pid     int    // of the main process; 0: not known
 	ticks   uint64 // when that began; 0: not known
 	dir     string // the directory of the keeper, of which one that was killed may have just made a process; "": not
+	uid     uint32 // of its slot, which nobody else has; 0: the keeper's own
 	ours    bool   // it was this keeper's child, so what it left is below this keeper
 }
 
@@ -34,6 +38,24 @@ type rest struct {
 // were listed, and be gone before it is looked at. Nor can it be seen whose a process is while it changes
 // from one program to another.
 func (r rest) end(ctx context.Context, living *living) (left int, err error) {
+	if r.uid == 0 || r.ours {
+		return r.endHere(ctx, living)
+	}
+	// What an earlier keeper has started is in another user namespace, over which this one has no power: it is killed
+	// by a thread of its user. The thread's files stay the agent's.
+	confine.Apart(func() {
+		const same = ^uintptr(0)
+		if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(r.uid), same, same); e != 0 {
+			err = fmt.Errorf("become the user %d: %w", r.uid, e)
+			return
+		}
+		left, err = r.endHere(ctx, living)
+	})
+	return left, err
+}
+
+// endHere is end, by the rights of this thread.
+func (r rest) endHere(ctx context.Context, living *living) (left int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, restLimit)
 	defer cancel()
 	pause, began := firstPause, time.Now()
@@ -68,6 +90,7 @@ func (r rest) kill(living *living) (found int, unsure bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
+	alone := r.uid != 0 && !living.has(r.uid) // since before they were listed
 	main, there := all[r.pid]
 	there = there && r.ticks != 0 && main.ticks == r.ticks
 	var victims, strays []process
@@ -79,6 +102,7 @@ func (r rest) kill(living *living) (found int, unsure bool, err error) {
 		mark, changing := marked(p.pid, r.dir)
 		switch {
 		case mark == r.mark,
+			alone && owned(p.pid, r.uid),
 			there && p.session == r.pid, // its session is that of a process that is there
 			below && p.session == r.pid && !living.marks(mark) && living.run(r.pid) == nil:
 			victims = append(victims, p)
@@ -103,7 +127,8 @@ type living struct {
 	looks chan struct{} // has room for as many as may look at all processes at once
 
 	mu    sync.Mutex
-	forks int // odd while a process is made: it looks like a stray of the keeper's until it has its own program
+	forks int  // odd while a process is made: it looks like a stray of the keeper's until it has its own program
+	next  *run // of which it is made; nil: none is
 	runs  map[int]*run
 }
 
@@ -115,11 +140,13 @@ func newLiving(self int) *living {
 func (l *living) fork(r *run, f func() (int, error)) (pid int, err error) {
 	l.mu.Lock()
 	l.forks++
+	l.next = r
 	l.mu.Unlock()
 	pid, err = f()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forks++
+	l.next = nil
 	if err == nil {
 		l.runs[pid] = r
 	}
@@ -151,6 +178,16 @@ func (l *living) marks(mark string) (is bool) {
 	}
 	l.mu.Unlock()
 	return is
+}
+
+// has says whether a run of a slot's user goes on, or is being started.
+func (l *living) has(uid uint32) (is bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.runs {
+		is = is || r.uid == uid
+	}
+	return is || l.next != nil && l.next.uid == uid
 }
 
 func (l *living) count() int {

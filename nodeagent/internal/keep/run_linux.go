@@ -28,6 +28,8 @@ type run struct {
 	ooms   uint64 // of its groups before it
 	out    *output
 	domain *domain // nil: it is not confined, or has ended
+	uid    uint32  // of its slot; 0: the keeper's own
+	groups []uint32
 
 	maxAt, killAt time.Time // when it is killed: MaxExecution, the end of a grace; zero: not
 	ending        bool      // the main process is gone, and what is left is being ended
@@ -63,14 +65,19 @@ const drainLimit = time.Second
 // buffers are used only while there is something to read: most runs are silent.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
-// startOutput returns the writing end, for the process alone.
-func startOutput(log Log) (o *output, w int, err error) {
+// startOutput returns the writing end, for the process alone, whose user is uid; 0: the keeper's own.
+func startOutput(log Log, uid uint32) (o *output, w int, err error) {
 	var p [2]int
 	if err := syscall.Pipe2(p[:], syscall.O_CLOEXEC); err != nil {
 		return nil, 0, os.NewSyscallError("pipe2", err)
 	}
 	if err := syscall.SetNonblock(p[0], true); err != nil {
 		return nil, 0, errors.Join(os.NewSyscallError("fcntl", err), syscall.Close(p[0]), syscall.Close(p[1]))
+	}
+	if uid != 0 { // which may open it again by its name, as /dev/stderr
+		if err := syscall.Fchown(p[1], int(uid), int(uid)); err != nil {
+			return nil, 0, errors.Join(os.NewSyscallError("fchown", err), syscall.Close(p[0]), syscall.Close(p[1]))
+		}
 	}
 	o = &output{r: os.NewFile(uintptr(p[0]), "output"), closed: make(chan struct{}), log: newLogWriter(log)}
 	go o.read()
@@ -133,7 +140,7 @@ func launch(r *run, out int) (pid int, err error) {
 	}
 	sys := &syscall.SysProcAttr{Setsid: true}
 	if u := spec.User; u != nil {
-		sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID}
+		sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: r.groups}
 	}
 	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: []uintptr{null.Fd(), uintptr(out), uintptr(out)},
 		Sys: sys}

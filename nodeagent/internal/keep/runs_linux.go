@@ -23,7 +23,8 @@ func (k *keeper) lose(ctx context.Context, r *run) {
 		return
 	}
 	r.ending = true
-	k.end(ctx, r, rest{mark: r.mark, cgroups: r.spec.Cgroups, pid: r.status.PID, ticks: r.ticks, dir: k.cfg.Dir})
+	k.end(ctx, r, rest{mark: r.mark, cgroups: r.spec.Cgroups, pid: r.status.PID, ticks: r.ticks, dir: k.cfg.Dir,
+		uid: r.uid})
 }
 
 // end has what is left of a run ended.
@@ -60,7 +61,7 @@ func (k *keeper) reap(ctx context.Context) {
 		} else {
 			r.status.ExitCode = status.ExitStatus()
 		}
-		k.end(ctx, r, rest{mark: r.mark, cgroups: r.spec.Cgroups, pid: pid, ticks: r.ticks, ours: true})
+		k.end(ctx, r, rest{mark: r.mark, cgroups: r.spec.Cgroups, pid: pid, ticks: r.ticks, ours: true, uid: r.uid})
 	}
 }
 
@@ -154,6 +155,9 @@ func (k *keeper) start(spec Run) (Status, *wire.Error) {
 
 // begin makes the process of a run and what belongs to it.
 func (k *keeper) begin(r *run) (err error) {
+	if err := k.admit(r); err != nil {
+		return fmt.Errorf("a user of its own: %w", err)
+	}
 	if err := k.enter(r); err != nil {
 		return err
 	}
@@ -162,7 +166,7 @@ func (k *keeper) begin(r *run) (err error) {
 	r.ooms = cgroup.OOMKills(r.spec.Cgroups)
 	w := -1
 	if r.spec.Log.Path != "" {
-		if r.out, w, err = startOutput(r.spec.Log); err != nil {
+		if r.out, w, err = startOutput(r.spec.Log, r.uid); err != nil {
 			return err
 		}
 	}

@@ -26,6 +26,9 @@ type Serving struct {
 	// called when it ends and has no process left, while nobody else can have the directory; nil: nothing
 	Last  func() error
 	Steps durable.Steps // a seam for tests; nil: none
+	// Users are given to slots. The process has to be one that Bound has started, with the same.
+	Users Users
+	Plain bool // a seam for tests: nothing is confined, as on a kernel that cannot
 }
 
 // Pauses.
@@ -53,6 +56,7 @@ type keeper struct {
 
 	runs      map[string]*run
 	domains   map[string]*domain // by directory; of each a run goes on
+	users     *slotUsers         // nil: all runs are of the keeper's own user
 	followers map[*follower]struct{}
 	clients   int
 	idleSince time.Time
@@ -85,7 +89,7 @@ func Serve(ctx context.Context, cfg Serving) (err error) {
 		return err
 	}
 	k, listener, unlock, err := open(cfg)
-	if errors.Is(err, errBusy) {
+	if errors.Is(err, errBusy) && cfg.Ready != nil {
 		return say(sayBusy)
 	}
 	if err != nil {
@@ -171,6 +175,9 @@ func open(cfg Serving) (_ *keeper, _ *listener, unlock func() error, err error) 
 	if err := self.Release(); err != nil {
 		return nil, nil, nil, err
 	}
+	if k.users, err = openUsers(cfg.Dir, cfg.Users, cfg.Steps); err != nil {
+		return nil, nil, nil, err
+	}
 	all, err := k.records.load()
 	if err != nil {
 		return nil, nil, nil, err
@@ -179,6 +186,7 @@ func open(cfg Serving) (_ *keeper, _ *listener, unlock func() error, err error) 
 		k.runs[rec.Status.ID] = &run{
 			spec:   Run{ID: rec.Status.ID, Cgroups: rec.Cgroups, Log: rec.Log, StopGrace: rec.StopGrace},
 			status: rec.Status, boot: rec.Boot, ticks: rec.Ticks, mark: k.markOf(rec.Status.ID),
+			uid: rec.Status.UID,
 		}
 	}
 	l, err := listen(cfg.Dir)

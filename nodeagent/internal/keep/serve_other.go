@@ -16,6 +16,7 @@ type Serving struct {
 	Ready   *os.File
 	Idle    time.Duration
 	Last    func() error
+	Users   Users
 }
 
 // Serve says that there is no keeper on this system: it needs Linux's /proc and its subreapers.

@@ -112,7 +112,23 @@ func (m *Manager) discard(service, dir string) error {
 		return err
 	}
 	// agents before this one kept logs of hooks there
-	return errors.Join(os.RemoveAll(m.dir(service, dir)), os.RemoveAll(filepath.Join(m.cfg.Dir, "logs", service, dir)))
+	return errors.Join(m.removeAll(m.dir(service, dir)), os.RemoveAll(filepath.Join(m.cfg.Dir, "logs", service, dir)))
+}
+
+// removeAll removes a directory of a slot. What the slot's own user has made there, the keeper may remove.
+func (m *Manager) removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	k, kerr := m.cfg.Keeper(m.work)
+	if kerr == nil {
+		kerr = k.Clear(m.work, dir)
+	}
+	if kerr != nil {
+		return errors.Join(err, kerr)
+	}
+	return nil
 }
 
 // remove discards a configuration, and with the last one of a slot the slot's directories.
@@ -182,7 +198,7 @@ func (m *Manager) clear(service string, dirs []string, whole bool) {
 				}
 			}
 			if err == nil && whole {
-				err = errors.Join(os.RemoveAll(m.dir(service, "")),
+				err = errors.Join(m.removeAll(m.dir(service, "")),
 					os.RemoveAll(filepath.Join(m.cfg.Dir, "logs", service)))
 			}
 		}) {

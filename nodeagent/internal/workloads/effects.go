@@ -182,8 +182,8 @@ func (m *Manager) answered(id string, st keep.Status, err error) supervise.Event
 // run is what the keeper is asked to run.
 func (m *Manager) run(service string, e supervise.Run) keep.Run {
 	dir := m.dir(service, e.Dir)
-	r := keep.Run{ID: e.ID, Argv: []string{filepath.Join(dir, e.Hook)}, Dir: dir, Env: environment(e, dir),
-		MaxExecution: e.Max, StopGrace: m.cfg.Rules.Grace, Confine: m.confine(dir, e.Config),
+	r := keep.Run{ID: e.ID, Slot: service, Argv: []string{filepath.Join(dir, e.Hook)}, Dir: dir,
+		Env: environment(e, dir), MaxExecution: e.Max, StopGrace: m.cfg.Rules.Grace, Confine: m.confine(dir, e.Config),
 		Log: keep.Log{Path: m.hookLog(service, e.Hook), Bytes: 64 << 10, Files: 2}}
 	if e.Hook == workload.HookStart {
 		r.Log = keep.Log{Path: m.logPath(service), Bytes: m.cfg.LogBytes, Files: m.cfg.LogFiles}

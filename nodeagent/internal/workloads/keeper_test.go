@@ -72,6 +72,16 @@ func (p *process) now() keep.Status {
 	return st
 }
 
+func (c client) Clear(_ context.Context, dir string) error {
+	_, err := c.ask("clear", dir, func() (st keep.Status, answer *wire.Error) {
+		if err := os.RemoveAll(dir); err != nil {
+			answer = wire.New(wire.CodeStorage, "", err.Error())
+		}
+		return st, answer
+	})
+	return err
+}
+
 func (c client) Start(_ context.Context, run keep.Run) (keep.Status, error) {
 	if err := run.Check(); err != nil {
 		c.t.Error(err)

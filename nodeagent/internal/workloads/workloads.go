@@ -36,6 +36,8 @@ type Keeper interface {
 	Start(ctx context.Context, run keep.Run) (keep.Status, error)
 	Stop(ctx context.Context, id string, grace time.Duration) (keep.Status, error)
 	Forget(ctx context.Context, id string) error
+	// Clear removes a directory with all that is in it, also what users of slots have made there.
+	Clear(ctx context.Context, dir string) error
 	Follow(ctx context.Context, each func(keep.Status)) error
 }
 

@@ -138,7 +138,8 @@ type keeper struct {
 
 func newKeeper(cfg Config) *keeper {
 	return &keeper{cfg: keep.Config{Dir: filepath.Join(cfg.Dir, keeperDir), Version: settings.Version,
-		Env: []string{slot.EnvWorkloads + "=" + cfg.Group}, Log: cfg.Log.Named("keeper")}}
+		Env: []string{slot.EnvWorkloads + "=" + cfg.Group}, Log: cfg.Log.Named("keeper"),
+		Users: cfg.Users, Served: !cfg.Users.None() && os.Geteuid() != 0}}
 }
 
 func (k *keeper) get(ctx context.Context) (workloads.Keeper, error) {

@@ -49,6 +49,7 @@ type Config struct {
 	Group    string          // control group in which workloads get theirs; "": the agent's own
 	Service  bool            // the agent is a service of systemd
 	Confine  keep.Confine    // of all workloads: at least; files beside the system's and their own
+	Users    keep.Users      // that slots have; none: they have the agent's
 	Unproved bool            // resources that are workload.Artifact.Unproved are taken
 	Fetch    fetch.Config    // of the store of resources, but for Dir, Now, Log, Steps and Watch
 	Store    workloads.Store // of the states of the instances
@@ -220,7 +221,7 @@ func (c Config) check(configs []workload.Config) (errs []*wire.Error) {
 
 // confines says why workloads cannot be confined as far as they have to be here.
 func (c Config) confines() *wire.Error {
-	if !c.Confine.Least.AtLeast(confine.Basic) {
+	if !c.Confine.Least.Demands() {
 		return nil
 	}
 	possible := c.Possible
@@ -228,6 +229,9 @@ func (c Config) confines() *wire.Error {
 		possible = confine.Possible
 	}
 	level, why := possible()
+	if !c.Users.None() {
+		level = level.With(confine.User).With(confine.Net) // or the keeper refuses
+	}
 	if level.AtLeast(c.Confine.Least) {
 		return nil
 	}
