@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"tandem.internal/nodeagent/internal/cgroup"
@@ -35,7 +35,7 @@ func (*keepConfig) Help() map[string]string {
 		"quit": "stop every workload process and end the keeper that runs, and wait for it",
 		"users": "FIRST-LAST: numbers of users that slots get, each its own (hooks.md, A user for each slot); only " +
 			"root can start such a keeper",
-		"user": "the agent's user, with --users; none: root",
+		"user": "the agent's user, or UID:GID, with --users; none: root",
 	}
 }
 
@@ -144,18 +144,32 @@ func bind(ctx context.Context, cfg keepConfig, users keep.Users, serving keep.Se
 		Env: os.Environ(), UID: uid, GID: gid, Users: users, Ready: serving.Ready}.Run(ctx)
 }
 
-// ids are the numbers of a user, and of its group; of "" those of this process.
+// ids are the numbers of a user and of its group: of UID:GID, or of a name in passwd(5); of "" those of this process.
 func ids(name string) (uid, gid uint32, err error) {
 	if name == "" {
 		return uint32(os.Geteuid()), uint32(os.Getegid()), nil
 	}
-	u, err := user.Lookup(name)
-	if err != nil {
-		return 0, 0, fmt.Errorf("--user: %w", err)
+	numbers := strings.Split(name, ":")
+	if len(numbers) != 2 {
+		data, err := os.ReadFile("/etc/passwd")
+		if err != nil {
+			return 0, 0, fmt.Errorf("--user: %w", err)
+		}
+		for line := range strings.Lines(string(data)) {
+			if f := strings.Split(line, ":"); f[0] == name && len(f) > 3 {
+				numbers = f[2:4]
+			}
+		}
 	}
-	a, aerr := strconv.ParseUint(u.Uid, 10, 32)
-	b, berr := strconv.ParseUint(u.Gid, 10, 32)
-	return uint32(a), uint32(b), errors.Join(aerr, berr)
+	if len(numbers) != 2 {
+		return 0, 0, fmt.Errorf("--user: there is no user %.40q", name)
+	}
+	a, aerr := strconv.ParseUint(numbers[0], 10, 32)
+	b, berr := strconv.ParseUint(numbers[1], 10, 32)
+	if err := errors.Join(aerr, berr); err != nil {
+		return 0, 0, fmt.Errorf("--user %.40q: %w", name, err)
+	}
+	return uint32(a), uint32(b), nil
 }
 
 // limitKeeperMemory is limitMemory for a process that needs less. What it does takes no second processor.

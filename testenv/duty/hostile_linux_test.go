@@ -3,6 +3,7 @@ package duty
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ try() { # NAME COMMAND…
 }
 {
 	try own-file touch "$TANDEM_DIR/own"
+	try own-directory sh -c 'mkdir -m 700 "$TANDEM_DIR/deep" && touch "$TANDEM_DIR/deep/file"'
 	try temporary mktemp
 	try hosts cat /etc/hosts
 	try key cat "$state/identity/identity.json"
@@ -46,6 +48,7 @@ exec sleep 1000
 
 // hostileMay are what the hook is to be able to do: no more than its own.
 const hostileMay = `own-file done
+own-directory done
 temporary done
 hosts done
 key refused
@@ -71,6 +74,57 @@ func TestHostileHook(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.strictNode("n1", "--workload-status", "2s")
+	hostileHook(t, s, "")
+}
+
+// slotUsers are users that nobody else is.
+const slotUsers = "72000-72009"
+
+// TestSlotsHaveUsers: a hostile hook with a user of its own is kept as well, below an agent of root's and below one that
+// is not, whose keeper root has started; and the agent removes what that user has made.
+func TestSlotsHaveUsers(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("setpriv"); os.Getuid() != 0 || err != nil {
+		t.Skip("NOT TRIED: slots with users of their own. It takes root, and setpriv")
+	}
+	t.Run("root", func(t *testing.T) {
+		s := newSite(t)
+		s.open(t)
+		s.strictNode("n1", "--workload-users", slotUsers, "--confine", "none+user")
+		hostileHook(t, s, "user")
+	})
+	t.Run("service", func(t *testing.T) {
+		s := newSite(t)
+		s.open(t)
+		state, program := s.StateDir("n1"), proc.Binary(t, "tandem-node")
+		if err := os.MkdirAll(state, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(state, agentUser, agentUser); err != nil {
+			t.Fatal(err)
+		}
+		proc.Start(t, "keeper", nil, program, "keep", "--dir", filepath.Join(state, "keeper"), "--users", slotUsers,
+			"--user", fmt.Sprintf("%d:%d", agentUser, agentUser))
+		s.Nodes["n1"] = proc.Start(t, "n1", nil, as(agentUser, s.NodeArgs("n1", "main", "--workload-users", slotUsers,
+			"--confine", "none+user", "--workload-window", "2s", "--workload-grace", "1s")...)...)
+		s.AwaitOnline("n1", true)
+		hostileHook(t, s, "user")
+	})
+}
+
+// open lets everybody pass to the unit's directory and to the programs.
+func (s *site) open(t *testing.T) {
+	t.Helper()
+	for _, dir := range []string{s.Dir, filepath.Dir(s.Dir), filepath.Dir(proc.Binary(t, "tandem-node"))} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// hostileHook runs the hostile hook on node n1, and looks how far it gets and what is said of it: its level, with an
+// extra; "": none.
+func hostileHook(t *testing.T, s *site, extra string) {
 	state := s.StateDir("n1")
 	for _, dir := range []string{"identity", "slots/a"} { // of a node that has joined, and was updated
 		if err := os.MkdirAll(filepath.Join(state, dir), 0o700); err != nil {
@@ -93,15 +147,19 @@ func TestHostileHook(t *testing.T) {
 	})
 	o := s.await("evil@n1", "is said to be confined",
 		func(o slot) bool { return o.Report != nil && o.Report.Confined != "" })
-	if o.Report.Confined != "landlock" {
-		t.Skipf("NOT TRIED: what is confined to landlock; this kernel does %q", o.Report.Confined)
+	base, with, _ := strings.Cut(o.Report.Confined, "+")
+	if !strings.HasPrefix(with, extra) {
+		t.Errorf("it is confined to %q, without %q", o.Report.Confined, extra)
+	}
+	if base != "landlock" && extra == "" {
+		t.Skipf("NOT TRIED: what is confined to landlock; this kernel does %q", base)
 	}
 	if got, err := os.ReadFile(found[0]); err != nil || string(got) != hostileMay {
 		t.Errorf("%v\n%s", err, got)
 	}
 	for _, args := range [][]string{{"workload", "list"}, {"node", "n1"}} {
 		if out := s.Tandem(args...); out.Status != 0 || !strings.Contains(out.Out, "CONFINED") ||
-			!strings.Contains(out.Out, "landlock") {
+			!strings.Contains(out.Out, o.Report.Confined) {
 			t.Errorf("%q: %+v", args, out)
 		}
 	}
