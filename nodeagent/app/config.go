@@ -76,6 +76,7 @@ type Config struct {
 	WorkloadRead      []string      `name:"workload-read"`
 	WorkloadWrite     []string      `name:"workload-write"`
 	WorkloadUsers     string        `name:"workload-users"`
+	WorkloadLoopback  string        `name:"workload-loopback"`
 	Confine           string        `name:"confine" default:"none"`
 	UnprovedResources bool          `name:"unproved-resources"`
 	FetchRate         int           `name:"fetch-rate"`
@@ -291,6 +292,12 @@ func (c *Config) completeWorkloads() error {
 	users, err := keep.ParseUsers(c.WorkloadUsers)
 	if err != nil {
 		return bad("workload-users", "%v", err)
+	}
+	if _, _, err := keep.Loopback(c.WorkloadLoopback).Ports(); err != nil {
+		return bad("workload-loopback", "%v", err)
+	}
+	if c.WorkloadLoopback != "" && users.None() {
+		return bad("workload-loopback", "it needs users for slots (--workload-users)")
 	}
 	if l := confine.Level(c.Confine); users.None() && (l.Has(confine.User) || l.Has(confine.Net)) {
 		return bad("confine", "%s needs users for slots (--workload-users)", l)

@@ -83,7 +83,7 @@ func (a *Agent) workloadsKind(dir string) workloads.Config {
 		Group: a.cfg.WorkloadGroup, Service: service,
 		Confine: keep.Confine{Least: confine.Level(a.cfg.Confine),
 			Room: confine.Room{Read: a.cfg.WorkloadRead, Write: a.cfg.WorkloadWrite}},
-		Users: users, Unproved: a.cfg.UnprovedResources,
+		Users: users, Loopback: keep.Loopback(a.cfg.WorkloadLoopback), Unproved: a.cfg.UnprovedResources,
 		Fetch: fetch.Config{Rate: int64(a.cfg.FetchRate), Parallel: a.cfg.FetchParallel, Keep: int64(a.cfg.FetchKeep),
 			Controller: a.controllerClient(), Swarm: a.deps.Swarm, Publishers: a.publishers,
 			Peers: fetch.Peers{Listen: a.cfg.PeerListen, Addresses: a.cfg.Peers, Allow: a.cfg.PeerAllow,

@@ -26,6 +26,7 @@ type keepConfig struct {
 	Quit  bool   `name:"quit"`
 	Users string `name:"users"`
 	User  string `name:"user"`
+	Ports string `name:"loopback"`
 }
 
 // Help describes the settings.
@@ -36,6 +37,8 @@ func (*keepConfig) Help() map[string]string {
 		"users": "FIRST-LAST: numbers of users that slots get, each its own (hooks.md, A user for each slot); only " +
 			"root can start such a keeper",
 		"user": "the agent's user, or UID:GID, with --users; none: root",
+		"loopback": "with --users: ports of this machine's loopback addresses to which slots may connect, divided by " +
+			"commas, or all; none: they cannot",
 	}
 }
 
@@ -130,6 +133,10 @@ func bind(ctx context.Context, cfg keepConfig, users keep.Users, serving keep.Se
 		}
 		return err
 	}
+	ports, all, err := keep.Loopback(cfg.Ports).Ports()
+	if err != nil {
+		return fail(fmt.Errorf("--loopback: %w", err))
+	}
 	uid, gid, err := ids(cfg.User)
 	if err == nil {
 		err = users.Overlap()
@@ -141,7 +148,9 @@ func bind(ctx context.Context, cfg keepConfig, users keep.Users, serving keep.Se
 		return fail(err)
 	}
 	return keep.Bound{Args: []string{"keep", "--dir", serving.Dir, "--users", users.String()}, Dir: serving.Dir,
-		Env: os.Environ(), UID: uid, GID: gid, Users: users, Ready: serving.Ready}.Run(ctx)
+		Env: os.Environ(), UID: uid, GID: gid, Users: users, Ports: ports, Open: all, Note: func(text string) {
+			fmt.Fprintln(os.Stderr, text)
+		}, Ready: serving.Ready}.Run(ctx)
 }
 
 // ids are the numbers of a user and of its group: of UID:GID, or of a name in passwd(5); of "" those of this process.

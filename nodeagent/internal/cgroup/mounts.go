@@ -135,3 +135,12 @@ func below(root, group string) string {
 	}
 	return rest
 }
+
+// Top is the directory of all groups of cgroup v2 that this process can see; "" where there is no v2.
+func Top() (string, error) {
+	mounts, err := readMounts(Config{Proc: ownProc})
+	if n := len(mounts) - 1; n >= 0 && mounts[n].version == limits.V2 {
+		return mounts[n].top, err
+	}
+	return "", err
+}

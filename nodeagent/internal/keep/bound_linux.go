@@ -12,6 +12,9 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"tandem.internal/nodeagent/internal/cgroup"
+	"tandem.internal/nodeagent/internal/confine"
 )
 
 // Bound is how a keeper with users for slots is started, by root.
@@ -22,7 +25,11 @@ type Bound struct {
 	Env      []string // all of its environment
 	UID, GID uint32   // of the agent: the keeper's files are its own
 	Users    Users
-	Ready    *os.File // given on, as Serving.Ready; nil: none. Run closes it
+	// Ports of this machine's loopback addresses to which slots may connect. If Open, they may to all.
+	Ports []uint16
+	Open  bool
+	Note  func(string) // is told why the kernel cannot keep slots from loopback addresses
+	Ready *os.File     // given on, as Serving.Ready; nil: none. Run closes it
 }
 
 // powers are the capabilities of such a keeper, all within its user namespace: over processes and files of the agent's
@@ -33,11 +40,20 @@ var powers = []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP, unix.
 // Run starts the keeper and waits until it has ended. The kernel bounds what the keeper can become: it is the agent's
 // user in a user namespace that has this user and Users, and no other (user_namespaces(7)). When ctx ends, it is told
 // to end; it does not outlive the calling process.
-func (b Bound) Run(ctx context.Context) error {
+func (b Bound) Run(ctx context.Context) (err error) {
 	runtime.LockOSThread() // the kernel ends the keeper with the thread that has started it
 	defer runtime.UnlockOSThread()
 	env := slices.DeleteFunc(slices.Clone(b.Env), func(v string) bool { return strings.HasPrefix(v, readyEnv+"=") })
 	env = append(env, boundEnv+"=1", homeEnv+"="+b.Dir)
+	if !b.Open {
+		l, lerr := denyLoopback(b)
+		if lerr == nil { // it ends with this process, at the latest; and so does the keeper
+			defer func() { err = errors.Join(err, l.Close()) }()
+			env = append(env, netEnv+"=1")
+		} else if b.Note != nil {
+			b.Note("slots can connect to this machine's loopback addresses: " + lerr.Error())
+		}
+	}
 	files := []*os.File{os.Stdin, os.Stdout, os.Stderr}
 	if b.Ready != nil {
 		files = append(files, b.Ready)
@@ -77,6 +93,18 @@ func (b Bound) Run(ctx context.Context) error {
 	return nil
 }
 
+// denyLoopback keeps the users of slots from loopback addresses.
+func denyLoopback(b Bound) (*confine.Loopback, error) {
+	top, err := cgroup.Top()
+	if err == nil && top == "" {
+		err = errors.New("this machine has no cgroup v2")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return confine.DenyLoopback(top, b.Users.First, b.Users.Last, b.Ports)
+}
+
 func (b Bound) mapped(id uint32) []syscall.SysProcIDMap {
 	return []syscall.SysProcIDMap{{ContainerID: int(id), HostID: int(id), Size: 1},
 		{ContainerID: int(b.Users.First), HostID: int(b.Users.First), Size: int(b.Users.Last-b.Users.First) + 1}}
@@ -84,6 +112,9 @@ func (b Bound) mapped(id uint32) []syscall.SysProcIDMap {
 
 // boundEnv is in the environment of a keeper that Bound has started.
 const boundEnv = "TANDEM_KEEPER_BOUND"
+
+// netEnv is there if Bound keeps slots from loopback addresses.
+const netEnv = "TANDEM_KEEPER_NET"
 
 // IsBound says that this process is to be one that Bound has started. Serve looks whether it is.
 func IsBound() bool { return os.Getenv(boundEnv) != "" }

@@ -16,6 +16,9 @@ type Bound struct {
 	Env      []string
 	UID, GID uint32
 	Users    Users
+	Ports    []uint16
+	Open     bool
+	Note     func(string)
 	Ready    *os.File
 }
 

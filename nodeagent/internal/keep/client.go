@@ -26,7 +26,8 @@ type Config struct {
 	Version string      // of Exe: a keeper of another version that has no runs is replaced; "": none is
 	Log     *zap.Logger // nil: nowhere
 	// Users are to be given to slots: a keeper that does not, and has no runs, is replaced.
-	Users Users
+	Users    Users
+	Loopback Loopback // with Users
 	// Served says that somebody else starts the keeper, and decides which version it is.
 	Served bool
 }
@@ -92,7 +93,7 @@ func newClient(cfg Config, starts bool) (*Client, error) {
 	if cfg.Args == nil {
 		cfg.Args = []string{"keep", "--dir", dir}
 		if !cfg.Users.None() {
-			cfg.Args = append(cfg.Args, "--users", cfg.Users.String())
+			cfg.Args = append(cfg.Args, "--users", cfg.Users.String(), "--loopback", string(cfg.Loopback))
 		}
 	}
 	c := &Client{cfg: cfg, starts: starts, children: make(chan []int, 1)}

@@ -42,6 +42,9 @@ func (k *keeper) enter(r *run) error {
 			return err
 		}
 		r.status.Confined = r.status.Confined.With(confine.User)
+		if k.users.net {
+			r.status.Confined = r.status.Confined.With(confine.Net)
+		}
 	}
 	if r.status.Confined.AtLeast(c.Least) {
 		return nil

@@ -21,6 +21,7 @@ type slotUsers struct {
 	path  string
 	steps durable.Steps
 	users Users
+	net   bool // the kernel keeps them from loopback addresses
 	file  usersFile
 }
 
@@ -45,7 +46,8 @@ func openUsers(dir string, users Users, steps durable.Steps) (*slotUsers, error)
 	if err := bounded(users); err != nil {
 		return nil, err
 	}
-	s := &slotUsers{path: filepath.Join(dir, "users.json"), steps: steps, users: users, file: usersFile{Format: 1}}
+	s := &slotUsers{path: filepath.Join(dir, "users.json"), steps: steps, users: users, net: os.Getenv(netEnv) != "",
+		file: usersFile{Format: 1}}
 	data, err := os.ReadFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
@@ -76,19 +78,22 @@ func (s *slotUsers) has(uid uint32) bool { return s.users.Has(uid) && uid != s.u
 // before anybody uses it: the least that no slot has ever had; if there is none, that of the slot that got its own
 // first, of those of which no file and no process is there any more.
 func (s *slotUsers) of(slot, home string) (uint32, error) {
-	known := func(u slotUser) bool { return u.Slot == slot }
-	if i := slices.IndexFunc(s.file.Slots, known); i >= 0 && s.file.Slots[i].Home == home {
-		return s.file.Slots[i].UID, nil
-	} else if i >= 0 {
-		return 0, fmt.Errorf("the slot %q has its files in %s", slot, s.file.Slots[i].Home)
-	}
 	next := usersFile{Format: 1, Slots: slices.Clone(s.file.Slots)}
-	uid, err := s.free()
-	if err != nil {
-		return 0, err
+	var uid uint32
+	var err error
+	if i := slices.IndexFunc(next.Slots, func(u slotUser) bool { return u.Slot == slot }); i >= 0 {
+		uid = next.Slots[i].UID
+		if next.Slots[i].Home == home {
+			return uid, nil
+		}
+		next.Slots[i].Home = home // the state directory has another path now
+	} else {
+		if uid, err = s.free(); err != nil {
+			return 0, err
+		}
+		next.Slots = slices.DeleteFunc(next.Slots, func(u slotUser) bool { return u.UID == uid })
+		next.Slots = append(next.Slots, slotUser{slot, uid, home})
 	}
-	next.Slots = slices.DeleteFunc(next.Slots, func(u slotUser) bool { return u.UID == uid })
-	next.Slots = append(next.Slots, slotUser{slot, uid, home})
 	data, err := json.Marshal(next)
 	if err == nil {
 		err = durable.WriteFile(s.path, append(data, '\n'), 0o600, s.steps)
@@ -155,6 +160,9 @@ func (k *keeper) admit(r *run) error {
 	}
 	if r.spec.Slot == "" || r.spec.Confine == nil || r.spec.User != nil {
 		return errors.New("this keeper runs nothing but slots, each as a user of its own")
+	}
+	if info, err := os.Lstat(r.spec.Dir); err != nil || !info.IsDir() {
+		return errors.Join(fmt.Errorf("%s is no directory", r.spec.Dir), err)
 	}
 	home := filepath.Dir(r.spec.Dir)
 	uid, err := k.users.of(r.spec.Slot, home)

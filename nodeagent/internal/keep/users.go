@@ -14,6 +14,7 @@ type Users struct{ First, Last uint32 }
 const (
 	leastUser = 1000 // those below are the system's
 	mostUsers = 16384
+	maxPorts  = 256
 	overflow  = 65534 // whom the kernel shows for those that are not mapped (user_namespaces(7))
 )
 
@@ -37,6 +38,30 @@ func ParseUsers(text string) (u Users, err error) {
 		return Users{}, fmt.Errorf("%s: %d and %d stand for nobody", u, overflow, overflow+1)
 	}
 	return u, nil
+}
+
+// AllPorts is the Loopback of slots that may connect to everything there.
+const AllPorts = "all"
+
+// Loopback is what --workload-loopback says: AllPorts, or the ports of this machine's loopback addresses to which slots
+// may connect, divided by commas; "": none.
+type Loopback string
+
+// Ports are those ports; all says that it is AllPorts.
+func (l Loopback) Ports() (ports []uint16, all bool, err error) {
+	if l == "" || l == AllPorts {
+		return nil, l == AllPorts, nil
+	}
+	for text := range strings.SplitSeq(string(l), ",") {
+		n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 16)
+		if err != nil || n == 0 {
+			return nil, false, fmt.Errorf("%.40q: all, or ports divided by commas", string(l))
+		}
+		if ports = append(ports, uint16(n)); len(ports) > maxPorts {
+			return nil, false, fmt.Errorf("at most %d ports", maxPorts)
+		}
+	}
+	return ports, false, nil
 }
 
 // None says that no users are given.

@@ -139,7 +139,7 @@ type keeper struct {
 func newKeeper(cfg Config) *keeper {
 	return &keeper{cfg: keep.Config{Dir: filepath.Join(cfg.Dir, keeperDir), Version: settings.Version,
 		Env: []string{slot.EnvWorkloads + "=" + cfg.Group}, Log: cfg.Log.Named("keeper"),
-		Users: cfg.Users, Served: !cfg.Users.None() && os.Geteuid() != 0}}
+		Users: cfg.Users, Loopback: cfg.Loopback, Served: !cfg.Users.None() && os.Geteuid() != 0}}
 }
 
 func (k *keeper) get(ctx context.Context) (workloads.Keeper, error) {

@@ -50,6 +50,7 @@ type Config struct {
 	Service  bool            // the agent is a service of systemd
 	Confine  keep.Confine    // of all workloads: at least; files beside the system's and their own
 	Users    keep.Users      // that slots have; none: they have the agent's
+	Loopback keep.Loopback   // with Users, if this process starts the keeper
 	Unproved bool            // resources that are workload.Artifact.Unproved are taken
 	Fetch    fetch.Config    // of the store of resources, but for Dir, Now, Log, Steps and Watch
 	Store    workloads.Store // of the states of the instances
