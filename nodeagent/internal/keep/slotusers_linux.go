@@ -19,6 +19,7 @@ import (
 // slotUsers says which slot has which user. It is the keeper's loop's, and lies in users.json.
 type slotUsers struct {
 	path  string
+	state string // the agent's state directory
 	steps durable.Steps
 	users Users
 	net   bool // the kernel keeps them from loopback addresses
@@ -34,7 +35,8 @@ type usersFile struct {
 type slotUser struct {
 	Slot string `json:"slot"`
 	UID  uint32 `json:"uid"`
-	Home string `json:"home"` // the directory that the directories of its runs are in
+	// the directory that the directories of its runs are in, from the agent's state directory if it is in that
+	Home string `json:"home"`
 }
 
 // openUsers reads which slots have users. A file that cannot be read is an error: to begin anew would give a slot what
@@ -46,7 +48,11 @@ func openUsers(dir string, users Users, steps durable.Steps) (*slotUsers, error)
 	if err := bounded(users); err != nil {
 		return nil, err
 	}
-	s := &slotUsers{path: filepath.Join(dir, "users.json"), steps: steps, users: users, net: os.Getenv(netEnv) != "",
+	return loadUsers(dir, users, steps)
+}
+
+func loadUsers(dir string, users Users, steps durable.Steps) (*slotUsers, error) {
+	s := &slotUsers{path: filepath.Join(dir, "users.json"), state: filepath.Dir(dir), steps: steps, users: users, net: os.Getenv(netEnv) != "",
 		file: usersFile{Format: 1}}
 	data, err := os.ReadFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +68,7 @@ func openUsers(dir string, users Users, steps durable.Steps) (*slotUsers, error)
 		return nil, fmt.Errorf("users of slots: %s: %w", s.path, err)
 	}
 	for _, u := range s.file.Slots {
-		if _, err := os.Lstat(u.Home); !s.has(u.UID) && !errors.Is(err, fs.ErrNotExist) {
+		if !s.has(u.UID) && !s.gone(u) {
 			return nil, fmt.Errorf("users of slots: %q has the user %d, which is none of %s: take the slot from the "+
 				"node before its user", u.Slot, u.UID, users)
 		}
@@ -78,6 +84,9 @@ func (s *slotUsers) has(uid uint32) bool { return s.users.Has(uid) && uid != s.u
 // before anybody uses it: the least that no slot has ever had; if there is none, that of the slot that got its own
 // first, of those of which no file and no process is there any more.
 func (s *slotUsers) of(slot, home string) (uint32, error) {
+	if rel, err := filepath.Rel(s.state, home); err == nil && filepath.IsLocal(rel) {
+		home = rel
+	}
 	next := usersFile{Format: 1, Slots: slices.Clone(s.file.Slots)}
 	var uid uint32
 	var err error
@@ -86,7 +95,7 @@ func (s *slotUsers) of(slot, home string) (uint32, error) {
 		if next.Slots[i].Home == home {
 			return uid, nil
 		}
-		next.Slots[i].Home = home // the state directory has another path now
+		next.Slots[i].Home = home // the agent keeps them elsewhere now
 	} else {
 		if uid, err = s.free(); err != nil {
 			return 0, err
@@ -105,6 +114,16 @@ func (s *slotUsers) of(slot, home string) (uint32, error) {
 	return uid, nil
 }
 
+// gone says that no files of a slot are where its runs had them.
+func (s *slotUsers) gone(u slotUser) bool {
+	home := u.Home
+	if !filepath.IsAbs(home) {
+		home = filepath.Join(s.state, home)
+	}
+	_, err := os.Lstat(home)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // free is a user that can be given.
 func (s *slotUsers) free() (uint32, error) {
 	given := map[uint32]bool{}
@@ -117,7 +136,7 @@ func (s *slotUsers) free() (uint32, error) {
 		}
 	}
 	for _, u := range s.file.Slots {
-		if _, err := os.Lstat(u.Home); !errors.Is(err, fs.ErrNotExist) {
+		if !s.gone(u) {
 			continue
 		}
 		all, err := processes()

@@ -213,6 +213,30 @@ func TestUsersAreKept(t *testing.T) {
 	}
 }
 
+// TestGroupsOfASlot: a slot with a user of its own does not own its control groups.
+func TestGroupsOfASlot(t *testing.T) {
+	u := newUserRig(t, 0, true)
+	tree, settings := groups(t, map[string]string{"pids.max": "50"})
+	dirs := leaf(t, tree, settings, "slotuser")
+	run := u.of("a", "groups", `for dir in "$@"; do
+		echo 0 >$dir/cgroup.procs && echo moved
+		echo 0 >$dir/../cgroup.procs && echo moved
+		echo 0 >$dir/../../cgroup.procs && echo moved
+		echo max >$dir/../pids.max && echo unlimited
+		mkdir $dir/mine && echo made
+	done 2>/dev/null
+	cat /proc/self/cgroup`)
+	run.Argv = append(append(run.Argv, "sh"), dirs...)
+	run.Cgroups = dirs
+	u.start(run)
+	s := u.wait("groups")
+	out := u.output("groups")
+	if !s.Success() || strings.Contains(out, "moved") || strings.Contains(out, "unlimited") ||
+		strings.Contains(out, "made") || !strings.Contains(out, "slotuser") {
+		t.Errorf("%+v\n%s", s, out)
+	}
+}
+
 // TestTakenOverAgent: whoever is the agent has nothing run but as a slot's user, removes and writes nothing but its
 // own, and does not get into the keeper.
 func TestTakenOverAgent(t *testing.T) {
@@ -333,28 +357,4 @@ func said(err error) string {
 		return errno.Error()
 	}
 	return "done"
-}
-
-// TestUsersAreBounded: a keeper that the kernel does not bound gives no users, and what is no range is refused.
-func TestUsersAreBounded(t *testing.T) {
-	dir := t.TempDir()
-	_, err := openUsers(dir, slotRange, nil)
-	if err == nil || !strings.Contains(err.Error(), "has to be started by root") {
-		t.Error(err)
-	}
-	for text, want := range map[string]string{"": "", "70000-74095": "", "70000": "range", "70001-70000": "range",
-		"70000-70000": "range", "999-2000": "the system's", "65000-65534": "nobody", "65535-65600": "nobody",
-		"65536-65540": "", "70000-99999": "at most", "x-y": "range", "70000-4294967296": "range"} {
-		u, err := ParseUsers(text)
-		if want == "" && (err != nil || u.String() != text) || want != "" && (err == nil ||
-			!strings.Contains(err.Error(), want)) {
-			t.Errorf("%q: %v, %v", text, u, err)
-		}
-	}
-	if err := (Users{0, 10}).Overlap(); err == nil || !strings.Contains(err.Error(), "must be nobody else's") {
-		t.Error(err)
-	}
-	if err := slotRange.Overlap(); err != nil {
-		t.Error(err)
-	}
 }
