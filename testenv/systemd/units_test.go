@@ -22,10 +22,13 @@ const exposure = "15"
 // nodeExposure is the agent's: it has to write its own control groups.
 const nodeExposure = "16"
 
+// keeperExposure is that of the keeper of slots with users, which root starts.
+const keeperExposure = "31"
+
 // known are the settings that these units may use, by section; another one is a typing error or
 // asks for a word here.
 var known = map[string][]string{
-	"Unit":    {"Description", "After", "Before", "Requires", "StartLimitIntervalSec"},
+	"Unit":    {"Description", "After", "Before", "Requires", "Wants", "StartLimitIntervalSec"},
 	"Install": {"WantedBy"},
 	"Path":    {"PathExists"},
 	"Service": {
@@ -35,7 +38,7 @@ var known = map[string][]string{
 		"TimeoutStopSec", "KillMode", "Delegate", "OOMPolicy", "LimitNOFILE", "LimitCORE", "TasksMax", "MemoryHigh",
 		"OOMScoreAdjust",
 		"CapabilityBoundingSet", "AmbientCapabilities", "NoNewPrivileges", "RestrictSUIDSGID", "RestrictNamespaces",
-		"ProtectSystem", "ProtectHome",
+		"ProtectSystem", "ProtectHome", "ReadWritePaths",
 		"PrivateTmp", "PrivateDevices", "PrivateNetwork", "UMask", "ProtectKernelTunables", "ProtectKernelModules",
 		"ProtectKernelLogs", "ProtectControlGroups",
 		"ProtectClock", "ProtectHostname", "LockPersonality", "RestrictRealtime", "ProtectProc", "RemoveIPC",
@@ -238,6 +241,55 @@ func TestKeyUnit(t *testing.T) {
 	}
 }
 
+// TestKeeperUnit: the keeper of slots with users is started by root, and has no more of root's than that takes; the agent
+// is given the same users, and lets them pass.
+func TestKeeperUnit(t *testing.T) {
+	_, text := source(t, "tandem-keeper.service")
+	s := settings(t, text)
+	_, text = source(t, "tandem-node.service")
+	agent := settings(t, text)
+	_, text = source(t, "tandem-node-users.conf")
+	drop := settings(t, text)
+	for key, want := range demanded {
+		switch key {
+		case "CapabilityBoundingSet":
+			want = "CAP_SETUID CAP_SETGID CAP_KILL CAP_BPF CAP_NET_ADMIN"
+		case "RestrictNamespaces":
+			want = "user"
+		}
+		if got := s[key]; len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+	if s["User"] != nil || s["StateDirectory"] != nil || s["PrivateUsers"] != nil { // the directory stays the agent's
+		t.Errorf("User %q, StateDirectory %q, PrivateUsers %q", s["User"], s["StateDirectory"], s["PrivateUsers"])
+	}
+	allowed := "@system-service; ~@resources @obsolete; landlock_create_ruleset landlock_add_rule " +
+		"landlock_restrict_self bpf"
+	if filter := strings.Join(s["SystemCallFilter"], "; "); filter != allowed {
+		t.Errorf("SystemCallFilter: %s", filter)
+	}
+	for _, key := range []string{"Slice", "OOMPolicy", "Requires", "ProtectControlGroups", "TasksMax", "UMask",
+		"OOMScoreAdjust", "ProtectSystem"} {
+		if s[key] == nil || s[key][0] != agent[key][0] {
+			t.Errorf("%s is %q, the agent's %q", key, s[key], agent[key])
+		}
+	}
+	_, users, ok := strings.Cut(drop["Environment"][0], "TANDEM_WORKLOAD_USERS=")
+	state := "/var/lib/" + agent["StateDirectory"][0]
+	want := "/usr/bin/tandem-node keep --dir " + state + "/keeper --user " + agent["User"][0] + " --users " + users
+	if !ok || s["ExecStart"][0] != want || s["ReadWritePaths"][0] != state {
+		t.Errorf("ExecStart is %q, ReadWritePaths %q; want %q", s["ExecStart"], s["ReadWritePaths"], want)
+	}
+	if !strings.HasSuffix(agent["Environment"][0], s["Environment"][0]) {
+		t.Errorf("Environment is %q, the agent's %q", s["Environment"], agent["Environment"])
+	}
+	if drop["StateDirectoryMode"][0] != "0711" || !slices.Contains(drop["Wants"], "tandem-keeper.service") ||
+		!slices.Contains(drop["After"], "tandem-keeper.service") {
+		t.Errorf("the drop-in has %q", drop)
+	}
+}
+
 // TestPrograms: each program takes the command line of its unit together with the example
 // configuration, and then keeps its files where the unit lets it write.
 func TestPrograms(t *testing.T) {
@@ -324,7 +376,8 @@ func TestAnalyze(t *testing.T) {
 		t.Skip("SKIPPED: systemd-analyze is not installed, so systemd's own view of the units was NOT tested")
 	}
 	dir := t.TempDir()
-	for _, name := range append([]string{"tandem-workloads"}, programs...) { // which tandem-node requires
+	// tandem-node requires the first one, and so does the second
+	for _, name := range append([]string{"tandem-workloads", "tandem-keeper"}, programs...) {
 		path, text := source(t, name+".service")
 		installed := filepath.Join(dir, name+".service")
 		for _, p := range programs {
@@ -341,8 +394,11 @@ func TestAnalyze(t *testing.T) {
 			continue // it runs nothing that listens or lasts
 		}
 		threshold := exposure
-		if name == "tandem-node" {
+		switch name {
+		case "tandem-node":
 			threshold = nodeExposure
+		case "tandem-keeper":
+			threshold = keeperExposure
 		}
 		out, err = exec.Command(analyze, "security", "--offline=true", "--no-pager", "--threshold="+threshold,
 			path).CombinedOutput()
