@@ -309,3 +309,35 @@ func TestLevels(t *testing.T) {
 		t.Errorf("the rules' attributes have %d bytes", size)
 	}
 }
+
+// TestExtras: what is in force beside a level counts as well, whatever the order.
+func TestExtras(t *testing.T) {
+	both := Basic.With(User).With(Net)
+	if both != "basic+user+net" || both.With(User) != both || Level("").With(Net) != "none+net" {
+		t.Errorf("%q, %q", both, Level("").With(Net))
+	}
+	for _, c := range []struct {
+		l, least Level
+		want     bool
+	}{
+		{both, Basic, true}, {both, None, true}, {both, "basic+net", true}, {both, "none+net+user", true},
+		{both, Landlock, false}, {Landlock, "none+user", false}, {"landlock+user", "basic+user+net", false},
+		{"landlock+user", "basic+user", true}, {both, "basic+newer", false}, {"newer+user", "landlock+user", true},
+		{"landlock+users", "none+user", false},
+	} {
+		if c.l.AtLeast(c.least) != c.want {
+			t.Errorf("%q at least %q: %v", c.l, c.least, !c.want)
+		}
+	}
+	for l, good := range map[Level]bool{"none+user": true, "landlock+net+user": true, "none+": false, "user": false,
+		"none+user+": false, "none+users": false, "": true} {
+		if err := l.Check(); (err == nil) != good {
+			t.Errorf("%q: %v", l, err)
+		}
+	}
+	for l, demands := range map[Level]bool{"": false, None: false, "none+user": true, Basic: true} {
+		if l.Demands() != demands {
+			t.Errorf("%q demands something: %v", l, !demands)
+		}
+	}
+}

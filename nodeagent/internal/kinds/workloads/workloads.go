@@ -231,7 +231,9 @@ func (c Config) confines() *wire.Error {
 	}
 	level, why := possible()
 	if !c.Users.None() {
-		level = level.With(confine.User).With(confine.Net) // or the keeper refuses
+		if level = level.With(confine.User); c.Loopback != keep.AllPorts {
+			level = level.With(confine.Net) // or the keeper refuses
+		}
 	}
 	if level.AtLeast(c.Confine.Least) {
 		return nil

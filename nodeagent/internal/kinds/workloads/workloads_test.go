@@ -172,6 +172,8 @@ func TestConfinementIsDemanded(t *testing.T) {
 			[]workload.Config{config, config}},
 		{confine.Basic, confine.None, `can do "none"`, []workload.Config{config}},
 		{confine.Basic, confine.None, "", nil},
+		{"none+user", confine.Landlock, `at least to "none+user" (--confine), and can do "landlock": why`,
+			[]workload.Config{config}},
 	} {
 		cfg := Config{On: true, Groups: memoryOnly{}, Confine: keep.Confine{Least: c.least},
 			Possible: func() (confine.Level, error) { return c.possible, errors.New("why") }}
@@ -179,6 +181,14 @@ func TestConfinementIsDemanded(t *testing.T) {
 		if len(errs) > 1 || (len(errs) == 1) != (c.want != "") ||
 			len(errs) == 1 && (errs[0].Code != wire.CodeNotSupported || !strings.Contains(errs[0].Message, c.want)) {
 			t.Errorf("%+v: %v", c, errs)
+		}
+	}
+	for loopback, want := range map[keep.Loopback]int{"": 0, "53": 0, "all": 1} {
+		cfg := Config{On: true, Groups: memoryOnly{}, Confine: keep.Confine{Least: "basic+user+net"}, Loopback: loopback,
+			Users:    keep.Users{First: 70000, Last: 70009},
+			Possible: func() (confine.Level, error) { return confine.Landlock, nil }}
+		if errs := cfg.check([]workload.Config{config}); len(errs) != want {
+			t.Errorf("loopback %q: %v", loopback, errs)
 		}
 	}
 }
