@@ -43,7 +43,8 @@ func TestKeeperWithUsers(t *testing.T) {
 		t.Errorf("users %q", got)
 	}
 	served := cfg
-	served.Users, served.Served = keep.Users{First: 74000, Last: 74009}, true
+	first := 1_000_000 + 10*uint32(os.Getpid()) // of several tests at the same time each has its own
+	served.Users, served.Served = keep.Users{First: first, Last: first + 9}, true
 	c, err := keep.Ensure(ctx, served) // which ends it
 	if err != nil {
 		t.Fatal(err)
@@ -57,10 +58,10 @@ func TestKeeperWithUsers(t *testing.T) {
 	}
 	own := served
 	own.Served = false
-	if got := users(own); got != "74000-74009" {
+	if got := users(own); got != served.Users.String() {
 		t.Errorf("users %q", got)
 	}
-	if got := users(served); got != "74000-74009" {
+	if got := users(served); got != served.Users.String() {
 		t.Errorf("users %q", got)
 	}
 	c, err = keep.Ensure(ctx, own)
@@ -72,7 +73,7 @@ func TestKeeperWithUsers(t *testing.T) {
 	if err := os.MkdirAll(run.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := c.Start(ctx, run); err != nil || s.UID != 74001 || !s.Confined.Has(confine.User) {
+	if s, err := c.Start(ctx, run); err != nil || s.UID != first+1 || !s.Confined.Has(confine.User) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	var out, errs bytes.Buffer

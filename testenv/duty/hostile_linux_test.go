@@ -78,7 +78,7 @@ func TestHostileHook(t *testing.T) {
 }
 
 // slotUsers are users that nobody else is.
-const slotUsers = "72000-72009"
+var slotUsers = fmt.Sprintf("%d-%d", 1_000_000+10*os.Getpid(), 1_000_009+10*os.Getpid())
 
 // TestSlotsHaveUsers: a hostile hook with a user of its own is kept as well, below an agent of root's and below one that
 // is not, whose keeper root has started; and the agent removes what that user has made.

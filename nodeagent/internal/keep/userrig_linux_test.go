@@ -13,11 +13,24 @@ import (
 	"tandem.internal/nodeagent/internal/confine"
 )
 
-// slotRange are the users of slots in these tests: one group, and users for three slots.
-var slotRange = Users{71000, 71003}
+// base is the first of the users of these tests: of several that run at the same time, each has its own.
+var base = func() uint32 {
+	if text := os.Getenv(asBase); text != "" {
+		n, _ := strconv.ParseUint(text, 10, 32)
+		return uint32(n)
+	}
+	return 1_000_000 + uint32(os.Getpid())*10
+}()
 
-// agentUser stands for the user of an agent that is not root.
-const agentUser = 71999
+// asBase has base in the environment of what the tests start.
+const asBase = "KEEP_TEST_BASE"
+
+// slotRange are the users of slots: one group, and users for three slots; agentUser stands for the user of an agent that
+// is not root.
+var (
+	slotRange = Users{base, base + 3}
+	agentUser = int(base) + 9
+)
 
 // asBound starts the keeper that this process was asked to be, for the user that is the sixth argument.
 func asBound(ctx context.Context, s Serving) error {
@@ -71,6 +84,7 @@ func newUserRig(t *testing.T, uid int, plain bool) *userRig {
 	}
 	u.cfg = config(t, u.dir, time.Minute, "1")
 	u.cfg.Exe = u.exe
+	u.cfg.Env = append(u.cfg.Env, fmt.Sprint(asBase, "=", base))
 	u.cfg.Args = append(u.cfg.Args, slotRange.String(), how, strconv.Itoa(uid))
 	u.run()
 	t.Cleanup(func() { u.as(u.end) })

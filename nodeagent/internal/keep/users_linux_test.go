@@ -34,7 +34,7 @@ func TestHostileSlot(t *testing.T) {
 			_ = agent.Wait()
 		}()
 		other := u.start(u.of("other", "other", "umask 0; echo x >secret; echo y; exec sleep 1000"))
-		if other.UID != 71001 || !other.Confined.Has(confine.User) {
+		if other.UID != base+1 || !other.Confined.Has(confine.User) {
 			t.Fatalf("%+v", other)
 		}
 		var k Keeper
@@ -44,7 +44,7 @@ func TestHostileSlot(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		may, extra := hostileMay, confine.Level("+user+net")
+		may, extra := strings.Replace(hostileMay, "[71000]", fmt.Sprint([]uint32{base}), 1), confine.Level("+user+net")
 		if top, err := cgroup.Top(); err != nil || top == "" {
 			t.Log("NOT TRIED: keeping slots from loopback addresses; there is no cgroup v2")
 			may, extra = strings.Replace(may, "loopback refused", "loopback done", 1), "+user"
@@ -53,7 +53,7 @@ func TestHostileSlot(t *testing.T) {
 		run.Argv = []string{u.exe, u.state, fmt.Sprint(agent.Process.Pid), fmt.Sprint(k.PID), fmt.Sprint(other.PID),
 			fmt.Sprint(u.uid), fmt.Sprint(other.UID), l.Addr().String()}
 		run.Env = append(run.Env, asWhat+"=hostile", raceEnv)
-		if s := u.start(run); s.UID != 71002 || s.Error != "" {
+		if s := u.start(run); s.UID != base+2 || s.Error != "" {
 			t.Fatalf("%+v", s)
 		}
 		s := u.wait("evil")
@@ -168,11 +168,11 @@ func TestUsersAreKept(t *testing.T) {
 		return u.wait(id)
 	}
 	for i, slot := range []string{"a", "b", "c", "b"} {
-		if s, want := try(slot), []uint32{71001, 71002, 71003, 71002}[i]; s.UID != want || !s.Success() {
+		if s, want := try(slot), base+[]uint32{1, 2, 3, 2}[i]; s.UID != want || !s.Success() {
 			t.Errorf("%s: %+v, want %d", slot, s, want)
 		}
 	}
-	if s := try("d"); !strings.Contains(s.Error, "each user of 71000-71003 has a slot") {
+	if s := try("d"); !strings.Contains(s.Error, "each user of "+slotRange.String()+" has a slot") {
 		t.Errorf("%+v", s)
 	}
 	home := func(slot string) string { return filepath.Join(u.state, "workloads/slots", slot) }
@@ -188,12 +188,12 @@ func TestUsersAreKept(t *testing.T) {
 		t.Errorf("it is there: %v", err)
 	}
 	foreign := exec.Command("/bin/sleep", "1000") // a process of b's user that no keeper knows
-	foreign.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 71002, Gid: 71002},
+	foreign.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: base + 2, Gid: base + 2},
 		Pdeathsig: syscall.SIGKILL}
 	if err := foreign.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if s := try("d"); !strings.Contains(s.Error, "each user of 71000-71003 has a slot") {
+	if s := try("d"); !strings.Contains(s.Error, "each user of "+slotRange.String()+" has a slot") {
 		t.Errorf("%+v", s)
 	}
 	if err := foreign.Process.Kill(); err != nil {
@@ -207,7 +207,7 @@ func TestUsersAreKept(t *testing.T) {
 	})
 	u.run()
 	for i, slot := range []string{"d", "c", "a"} {
-		if s, want := try(slot), []uint32{71002, 71003, 71001}[i]; s.UID != want || !s.Success() {
+		if s, want := try(slot), base+[]uint32{2, 3, 1}[i]; s.UID != want || !s.Success() {
 			t.Errorf("%s: %+v, want %d", slot, s, want)
 		}
 	}
@@ -253,7 +253,7 @@ func TestTakenOverAgent(t *testing.T) {
 	good := u.of("a", "good", "id -u")
 	for id, change := range map[string]func(*Run){
 		"root":       func(r *Run) { r.User = &User{} },
-		"beyond":     func(r *Run) { r.User, r.Slot = &User{UID: 71004, GID: 71004}, "" },
+		"beyond":     func(r *Run) { r.User, r.Slot = &User{UID: base + 4, GID: base + 4}, "" },
 		"without":    func(r *Run) { r.Slot = "" },
 		"unconfined": func(r *Run) { r.Confine = nil },
 		"elsewhere":  func(r *Run) { r.Dir = filepath.Join(roots, "dir") },
@@ -271,7 +271,7 @@ func TestTakenOverAgent(t *testing.T) {
 		change(&run)
 		if id == "elsewhere" { // where it may run, and gets nothing
 			u.start(run)
-			if s := u.wait(id); s.UID != 71001 {
+			if s := u.wait(id); s.UID != base+1 {
 				t.Errorf("%s: %+v", id, s)
 			}
 			continue
@@ -317,15 +317,16 @@ func TestBound(t *testing.T) {
 		stdout := os.Stdout
 		os.Stdout = out
 		err = Bound{Exe: u.exe, Args: []string{u.work}, Dir: u.dir, UID: uint32(uid), GID: uint32(uid),
-			Users: slotRange, Env: []string{asWhat + "=bound", raceEnv}}.Run(u.ctx())
+			Users: slotRange, Env: []string{asWhat + "=bound", raceEnv, fmt.Sprint(asBase, "=", base)}}.Run(u.ctx())
 		os.Stdout = stdout
 		said, rerr := os.ReadFile(out.Name())
 		root := "invalid argument"
 		if uid == 0 {
 			root = "done"
 		}
-		want := fmt.Sprintf("0 %s\n1 invalid argument\n65534 invalid argument\n70999 invalid argument\n71000 done\n"+
-			"71003 done\n71004 invalid argument\nchown invalid argument\nwrite permission denied\n", root)
+		want := fmt.Sprintf("0 %s\n1 invalid argument\n65534 invalid argument\n%d invalid argument\n%d done\n"+
+			"%d done\n%d invalid argument\nchown invalid argument\nwrite permission denied\n", root, base-1, base,
+			base+3, base+4)
 		if uid == 0 { // whose files are the agent's
 			want = strings.Replace(want, "write permission denied", "write done", 1)
 		}
@@ -340,9 +341,10 @@ func TestBound(t *testing.T) {
 
 // asBounded tries what a keeper with users could do. The argument is a directory of root's.
 func asBounded() int {
-	for _, uid := range []uintptr{0, 1, 65534, 70999, 71000, 71003, 71004} {
+	for _, uid := range []uint32{0, 1, 65534, base - 1, base, base + 3, base + 4} {
 		confine.Apart(func() {
-			_, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, uid, uid, uid)
+			id := uintptr(uid)
+			_, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, id, id, id)
 			fmt.Println(uid, said(orNil(e)))
 		})
 	}
