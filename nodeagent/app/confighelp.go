@@ -67,7 +67,7 @@ var configHelp = map[string]string{
 	"workload-users": "FIRST-LAST: users and groups, nobody else's, of which each workload slot gets one; none: " +
 		"workloads have the agent's user. Unless the agent is root, tandem-keeper.service has to be there (hooks.md)",
 	"workload-loopback": "with --workload-users: ports of this machine's loopback addresses to which workloads may " +
-		"connect, divided by commas, or all; none: to none of them. For tandem-keeper.service it is the unit's --loopback",
+		"connect, divided by commas, or all; none: to none of them. tandem-keeper.service has --loopback for it",
 	"confine": "how far workloads have to be confined at least: none, basic, files or landlock (hooks.md); a set is " +
 		"refused where that cannot be. They are always confined as far as the kernel can",
 	"unproved-resources": "take resources that come by plain HTTP from another machine without a SHA256 checksum: " +

@@ -16,8 +16,8 @@ import (
 	"tandem.internal/shared/settings"
 )
 
-// TestKeeperWithUsers: an agent of root's replaces an idle keeper that gives slots no users; one that is not root does so,
-// too, starts none itself, and says who has to.
+// TestKeeperWithUsers: an agent of root's replaces an idle keeper that gives slots no users; one that is not root does
+// so, too, starts none itself, and says who has to.
 func TestKeeperWithUsers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -68,8 +68,8 @@ func TestKeeperWithUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := keep.Run{ID: "a", Slot: "a", Argv: []string{"/bin/true"}, Dir: filepath.Join(filepath.Dir(dir), "slots/a/c1"),
-		Confine: &keep.Confine{Room: confine.System()}}
+	run := keep.Run{ID: "a", Slot: "a", Argv: []string{"/bin/true"},
+		Dir: filepath.Join(filepath.Dir(dir), "slots/a/c1"), Confine: &keep.Confine{Room: confine.System()}}
 	if err := os.MkdirAll(run.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}

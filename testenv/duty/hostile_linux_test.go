@@ -80,8 +80,8 @@ func TestHostileHook(t *testing.T) {
 // slotUsers are users that nobody else is.
 var slotUsers = fmt.Sprintf("%d-%d", 1_000_000+10*os.Getpid(), 1_000_009+10*os.Getpid())
 
-// TestSlotsHaveUsers: a hostile hook with a user of its own is kept as well, below an agent of root's and below one that
-// is not, whose keeper root has started; and the agent removes what that user has made.
+// TestSlotsHaveUsers: a hostile hook with a user of its own is kept as well, below an agent of root's and below one
+// that is not, whose keeper root has started; and the agent removes what that user has made.
 func TestSlotsHaveUsers(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("setpriv"); os.Getuid() != 0 || err != nil {
@@ -112,7 +112,8 @@ func TestSlotsHaveUsers(t *testing.T) {
 		}
 		// with what tandem-keeper.service leaves it of root's rights
 		proc.Start(t, "keeper", nil, "setpriv", "--no-new-privs", "--inh-caps=-all",
-			"--bounding-set=-all,+setuid,+setgid,+kill,+bpf,+net_admin", "--", program, "keep", "--dir", filepath.Join(state, "keeper"), "--users", slotUsers,
+			"--bounding-set=-all,+setuid,+setgid,+kill,+bpf,+net_admin", "--", program, "keep",
+			"--dir", filepath.Join(state, "keeper"), "--users", slotUsers,
 			"--user", fmt.Sprintf("%d:%d", agentUser, agentUser))
 		s.Nodes["n1"] = proc.Start(t, "n1", nil, as(agentUser, s.NodeArgs("n1", "main", "--workload-users", slotUsers,
 			"--confine", "none+"+extra, "--workload-window", "2s", "--workload-grace", "1s")...)...)

@@ -241,8 +241,8 @@ func TestKeyUnit(t *testing.T) {
 	}
 }
 
-// TestKeeperUnit: the keeper of slots with users is started by root, and has no more of root's than that takes; the agent
-// is given the same users, and lets them pass.
+// TestKeeperUnit: the keeper of slots with users is started by root, and has no more of root's than that takes; the
+// agent is given the same users, and lets them pass.
 func TestKeeperUnit(t *testing.T) {
 	_, text := source(t, "tandem-keeper.service")
 	s := settings(t, text)

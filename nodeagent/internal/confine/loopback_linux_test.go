@@ -11,8 +11,8 @@ import (
 	"tandem.internal/nodeagent/internal/cgroup"
 )
 
-// TestLoopbackIsDenied: users of the range get nowhere on this machine's loopback addresses, in whatever form, but to the
-// ports that were asked for; others do, and they do when it is closed.
+// TestLoopbackIsDenied: users of the range get nowhere on this machine's loopback addresses, in whatever form, but to
+// the ports that were asked for; others do, and they do when it is closed.
 func TestLoopbackIsDenied(t *testing.T) {
 	top, err := cgroup.Top()
 	if err != nil || top == "" || os.Geteuid() != 0 {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSlotsMayPass: the store opens its directories to nobody, and leaves it to slots with users of their own to pass if
-// the keeper has let them.
+// TestSlotsMayPass: the store opens its directories to nobody, and leaves it to slots with users of their own to pass
+// if the keeper has let them.
 func TestSlotsMayPass(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	open := func(want os.FileMode) {

@@ -62,8 +62,8 @@ func TestUsersOfBefore(t *testing.T) {
 	if s, err = loadUsers(dir, Users{2000, 2009}, nil); err != nil || len(s.file.Slots) != 2 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := loadUsers(dir, Users{3000, 3009}, nil); err == nil || !strings.Contains(err.Error(), `"a" has the user `+
-		"2001, which is none of 3000-3009") {
+	_, err = loadUsers(dir, Users{3000, 3009}, nil)
+	if err == nil || !strings.Contains(err.Error(), `"a" has the user 2001, which is none of 3000-3009`) {
 		t.Error(err)
 	}
 	if err := os.Remove(filepath.Join(state, "slots/a")); err != nil {
@@ -77,7 +77,8 @@ func TestUsersOfBefore(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "users.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := loadUsers(dir, Users{2000, 2009}, nil); err == nil || !strings.Contains(err.Error(), "users.json") {
+		_, err := loadUsers(dir, Users{2000, 2009}, nil)
+		if err == nil || !strings.Contains(err.Error(), "users.json") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

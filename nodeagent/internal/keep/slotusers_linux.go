@@ -52,8 +52,8 @@ func openUsers(dir string, users Users, steps durable.Steps) (*slotUsers, error)
 }
 
 func loadUsers(dir string, users Users, steps durable.Steps) (*slotUsers, error) {
-	s := &slotUsers{path: filepath.Join(dir, "users.json"), state: filepath.Dir(dir), steps: steps, users: users, net: os.Getenv(netEnv) != "",
-		file: usersFile{Format: 1}}
+	s := &slotUsers{path: filepath.Join(dir, "users.json"), state: filepath.Dir(dir), steps: steps,
+		users: users, net: os.Getenv(netEnv) != "", file: usersFile{Format: 1}}
 	data, err := os.ReadFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil

@@ -25,8 +25,8 @@ var base = func() uint32 {
 // asBase has base in the environment of what the tests start.
 const asBase = "KEEP_TEST_BASE"
 
-// slotRange are the users of slots: one group, and users for three slots; agentUser stands for the user of an agent that
-// is not root.
+// slotRange are the users of slots: one group, and users for three slots; agentUser stands for the user of an agent
+// that is not root.
 var (
 	slotRange = Users{base, base + 3}
 	agentUser = int(base) + 9

@@ -184,8 +184,8 @@ func TestConfinementIsDemanded(t *testing.T) {
 		}
 	}
 	for loopback, want := range map[keep.Loopback]int{"": 0, "53": 0, "all": 1} {
-		cfg := Config{On: true, Groups: memoryOnly{}, Confine: keep.Confine{Least: "basic+user+net"}, Loopback: loopback,
-			Users:    keep.Users{First: 70000, Last: 70009},
+		cfg := Config{On: true, Groups: memoryOnly{}, Confine: keep.Confine{Least: "basic+user+net"},
+			Loopback: loopback, Users: keep.Users{First: 70000, Last: 70009},
 			Possible: func() (confine.Level, error) { return confine.Landlock, nil }}
 		if errs := cfg.check([]workload.Config{config}); len(errs) != want {
 			t.Errorf("loopback %q: %v", loopback, errs)
