@@ -48,11 +48,15 @@ func notStarted(program, dir string, err error) error {
 // interpreter is the program that the kernel needs to run another one: of a script the one behind #!, of a dynamically
 // linked program (ELF) its loader. It is "" if there is none, or it cannot be found out.
 func interpreter(program string) string {
-	f, err := os.Open(program)
+	// The slot may have put anything there: a pipe is not waited for.
+	f, err := os.OpenFile(program, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}
 	defer func() { _ = f.Close() }() // only read
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
 	head := make([]byte, 4096)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -46,6 +47,19 @@ func TestMissingInterpreter(t *testing.T) {
 		if s := r.wait(c.name); !strings.Contains(s.Error, c.err) || (c.err == "") != (s.Error == "") {
 			t.Errorf("%s: error %q, want %q", c.name, s.Error, c.err)
 		}
+	}
+}
+
+// TestPipeForAProgram: a slot that has put a pipe in its hook's place does not stop the keeper.
+func TestPipeForAProgram(t *testing.T) {
+	r := newRig(t)
+	run := r.shell("pipe", "")
+	run.Argv = []string{filepath.Join(r.work, "pipe")}
+	if err := syscall.Mkfifo(run.Argv[0], 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.start(run); !strings.Contains(s.Error, "permission denied") {
+		t.Errorf("%+v", s)
 	}
 }
 
