@@ -58,8 +58,10 @@ func TestKeeperWithUsers(t *testing.T) {
 	}
 	own := served
 	own.Served = false
-	if got := users(own); got != served.Users.String() {
-		t.Errorf("users %q", got)
+	for _, c := range []keep.Config{cfg, own, cfg, own} { // each replaces the one before
+		if got := users(c); got != c.Users.String() {
+			t.Errorf("users %q, want %q", got, c.Users)
+		}
 	}
 	if got := users(served); got != served.Users.String() {
 		t.Errorf("users %q", got)
