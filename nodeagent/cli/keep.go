@@ -101,6 +101,7 @@ const noIdle = 100 * 365 * 24 * time.Hour
 
 func keepRuns(ctx context.Context, cfg keepConfig) error {
 	limitKeeperMemory()
+	defer unmapUnused(keeperUnmaps)()
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
 		return err
@@ -120,7 +121,6 @@ func keepRuns(ctx context.Context, cfg keepConfig) error {
 	if !users.None() && !keep.IsBound() {
 		return bind(ctx, cfg, users, serving)
 	}
-	defer unmapUnused(keeperUnmaps)()
 	return keep.Serve(ctx, serving)
 }
 
