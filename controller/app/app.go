@@ -163,7 +163,7 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 			}
 		}
 	}
-	c.Trouble = a.trouble
+	c.Trouble, c.CAsChanged = a.trouble, a.endSessions
 	if a.cfg.Submitters != "" {
 		c.Submitters = submitter.List{Path: a.cfg.Submitters}
 	}

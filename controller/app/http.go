@@ -115,11 +115,20 @@ func (a *App) openDoors(deps Deps, undo *[]func() error) error {
 		a.url = scheme + reached(host, l)
 		cfg.URL = a.url
 		if secure && a.cfg.HTTPCert == "" {
-			cfg.CA = a.trust.ca.Fingerprint().String()
+			cfg.CA = a.pins
 		}
 	}
 	a.api = api.New(bindings.Core{Core: a.core}, cfg)
 	return nil
+}
+
+// pins are the fingerprints of the CAs that may vouch for the HTTP API, with commas between.
+func (a *App) pins() string {
+	var all []string
+	for _, fp := range a.trust.ca.Listed().All {
+		all = append(all, fp.String())
+	}
+	return strings.Join(all, ",")
 }
 
 // flooredClock returns a clock that shows the wall time, but never a time before the newest journal record: with a

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -53,10 +52,15 @@ func (a *App) openTrust(deps Deps, undo *[]func() error) error {
 	if c.Floor, err = a.core.Newest(); err != nil {
 		return err
 	}
+	if c.List, err = a.core.CAs(); err != nil {
+		return err
+	}
 	if known := a.core.KnownCA(); known != "" {
-		if c.Known, err = fingerprint(known); err != nil {
-			return err
+		fp, err := ca.ParseFingerprint(known)
+		if err != nil {
+			return fmt.Errorf("journal: %w", err)
 		}
+		c.Known = &fp
 	}
 	if a.trust.ca, err = ca.Open(c); err != nil {
 		return err
@@ -64,6 +68,12 @@ func (a *App) openTrust(deps Deps, undo *[]func() error) error {
 	a.trust.access.ca = a.trust.ca
 	authority := distribute.Authority{CA: a.trust.ca, Life: cmp.Or(a.cfg.CertificateLife, ca.NodeLife)}
 	defer func() { a.core.SetAuthority(authority) }()
+	if l := a.trust.ca.Listed(); len(c.List.All) > 0 && (l.Signs != c.List.Signs || len(l.All) != len(c.List.All)) {
+		a.core.SetAuthority(authority)
+		if err := a.core.ReplaceCA(); err != nil {
+			return err
+		}
+	}
 	open := func(l net.Listener, flag, addr string) (net.Listener, error) {
 		if l == nil && addr != "" {
 			var err error
@@ -130,17 +140,6 @@ func reached(host string, l net.Listener) string {
 		return net.JoinHostPort(host, port)
 	}
 	return host
-}
-
-// fingerprint parses the fingerprint of a CA in the journal: sha256: and 64 hexadecimal digits.
-func fingerprint(text string) (*jointoken.Fingerprint, error) {
-	var fp jointoken.Fingerprint
-	b, err := hex.DecodeString(strings.TrimPrefix(text, wire.HashPrefix))
-	if err != nil || len(b) != len(fp) {
-		return nil, fmt.Errorf("journal: %.80q is not the fingerprint of a CA", text)
-	}
-	copy(fp[:], b)
-	return &fp, nil
 }
 
 // joinAt returns the address of the join door: --join-listen, or the port after that of --listen-tls; "": none.
@@ -266,6 +265,9 @@ func (x *access) endReason(p ca.Peer) string {
 	if err := x.core.Certified(p.Subject, p.Serial); err != nil {
 		return err.Error()
 	}
+	if !x.ca.Counts(p.CA) {
+		return "the CA of its certificate was retired"
+	}
 	if x.ca.Now().After(p.Expires) {
 		return "its certificate has expired"
 	}
@@ -284,7 +286,7 @@ func (x *access) recheck(id string) (why string) {
 	return x.endReason(p)
 }
 
-// sweep returns the client IDs whose certificate has expired or was revoked, each with the reason.
+// sweep returns the client IDs whose certificate does not count any more, each with the reason.
 func (x *access) sweep() map[string]string {
 	x.mu.Lock()
 	all := make([]ca.Peer, 0, len(x.peers))
@@ -320,11 +322,19 @@ func (a *App) guard(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
-			for id, why := range a.trust.access.sweep() {
-				a.log.Info("ending a session", zap.String("client", id), zap.String("why", why))
-				a.broker.Disconnect(id, why)
-			}
+			a.endSessions()
 		}
+	}
+}
+
+// endSessions ends the sessions whose certificate does not count any more.
+func (a *App) endSessions() {
+	if a.broker == nil {
+		return
+	}
+	for id, why := range a.trust.access.sweep() {
+		a.log.Info("ending a session", zap.String("client", id), zap.String("why", why))
+		a.broker.Disconnect(id, why)
 	}
 }
 

@@ -48,6 +48,8 @@ type (
 	RotateKey    = op.RotateKey
 	RetireKey    = op.RetireKey
 	NewArtefact  = op.NewArtefact
+	RotateCA     = op.RotateCA
+	RetireCA     = op.RetireCA
 	NodeHealth   = view.NodeHealth
 	Tuning       = distribute.Config // what Deps.Tune is given
 	Faults       = journal.Faults

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/hex"
@@ -185,7 +184,7 @@ func (a *Agent) linkConfig() link.Config {
 	}
 	var conf *tls.Config // the system's authorities
 	if a.renewer != nil {
-		conf = a.renewer.TLS(cmp.Or(a.renewer.Current().Brokers[0].Name, link.Host(a.cfg.Broker)))
+		conf = a.renewer.TLS(a.brokerName())
 	}
 	return link.Config{
 		TLS: conf, Broker: a.cfg.Broker, ClientID: me, Username: me, Password: a.cfg.Password,

@@ -83,6 +83,8 @@ type Deps struct {
 	Die func()
 	// Kinds make kinds beside the agent's own; nil: there are no others.
 	Kinds []func(kind.Host) kind.Kind
+	// Follow draws when to renew with a new CA of the unit; nil: see identity.RenewerConfig.
+	Follow func() time.Time
 	// OnState is told what is reported about each kind whenever it changes, on the agent's
 	// goroutine; nil means nobody. It must not block.
 	OnState func(kind wire.Kind, running *wire.DocRef, last *wire.Attempt)

@@ -134,6 +134,9 @@ func (a *Agent) identify(dir string) error {
 		OnKeys:  func(k identity.Keys) { ears{a}.tell(k) },
 
 		OnReportKey: func(k identity.ReportKey) { ears{a}.tell(k) },
+		OnCAs:       func(c identity.CAsChanged) { ears{a}.tell(c) },
+
+		Stay: a.onTrial(), Follow: a.deps.Follow,
 
 		Watch: func(loop string, period time.Duration) (beat, end func()) { return a.node.watch.Loop(loop, period) }})
 	if errors.Is(err, identity.ErrNone) {

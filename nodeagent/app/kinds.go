@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -108,6 +109,9 @@ func (a *Agent) controllerClient() *http.Client {
 // wire's bound.
 func (a *Agent) attributes() map[string]string {
 	all := map[string]string{}
+	if a.renewer != nil {
+		all[wire.AttributeCA] = strings.Join(a.renewer.CAs(), " ")
+	}
 	for _, d := range a.documents {
 		maps.Copy(all, d.kind.Attributes())
 	}

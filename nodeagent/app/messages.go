@@ -22,6 +22,7 @@ func (a *Agent) hear(what any) {
 		a.takeLink(true, nil)
 		a.reportEverything()
 		a.sendEvents()
+		a.leaveRefused()
 	case down:
 		a.session = 0
 		a.view.Offline()
@@ -42,6 +43,12 @@ func (a *Agent) hear(what any) {
 		a.prover.setKey(m)
 		if a.session != 0 {
 			a.reportEverything() // what was said without this key may not count any more
+		}
+	case identity.CAsChanged:
+		a.leaveRefused()
+		if a.session != 0 {
+			a.refreshInfo() // which names the CAs
+			a.send(&a.info)
 		}
 	}
 }

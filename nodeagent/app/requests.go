@@ -39,6 +39,13 @@ func (a *Agent) request(m message) {
 		a.sendEvents()
 	case wire.MethodConfirm:
 		a.confirm(r)
+	case wire.MethodCA:
+		if a.renewer == nil {
+			a.reply(r.ID, nil, wire.New(wire.CodeWrongState, "", "this node has not joined"))
+			return
+		}
+		a.reply(r.ID, []byte("null"), nil)
+		a.renewer.AskCAs()
 	case wire.MethodNewest:
 		a.reply(r.ID, []byte("null"), a.takeNewest(r))
 	default:

@@ -30,7 +30,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	s.start("monitor", stopTime, a.runMonitor)
 	if a.renewer != nil {
 		s.start("identity", stopTime, a.renewer.Run, a.renewer.RunKeys,
-			func(ctx context.Context) { a.renewer.RunReportKey(ctx, !a.onTrial()) })
+			func(ctx context.Context) { a.renewer.RunReportKey(ctx, !a.onTrial()) }, a.renewer.RunCAs)
 	}
 	s.add("owner", stopTimeDisk, func() error {
 		a.stopping()

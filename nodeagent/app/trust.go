@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/shared/event"
+	"tandem.internal/shared/link"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )
@@ -114,6 +116,22 @@ func (a *Agent) takeTrust(trust inbox.Trust, h inbox.Heard) bool {
 		a.send(&a.info)
 	}
 	return true
+}
+
+// brokerName is the name that the broker's certificate has to have.
+func (a *Agent) brokerName() string {
+	return cmp.Or(a.renewer.Current().Brokers[0].Name, link.Host(a.cfg.Broker))
+}
+
+// leaveRefused ends the session if the broker's certificate does not count any more.
+func (a *Agent) leaveRefused() {
+	if a.renewer == nil || a.session == 0 || !a.renewer.Refuses(a.brokerName()) {
+		return
+	}
+	if c, ok := a.link.(link.Cutter); ok {
+		a.log.Warn("the broker's certificate was revoked; its session ends", zap.String("broker", a.cfg.Broker))
+		c.Cut(errors.New("the broker's certificate was revoked"))
+	}
 }
 
 // acceptOrder returns why an order is refused, nil if it is accepted. An accepted order is noted on the disk, so

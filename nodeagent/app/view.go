@@ -36,6 +36,9 @@ func (a *Agent) lookAtView() {
 		if len(l.Missing) > 0 {
 			text = "the newest documents do not arrive; the broker may withhold them"
 		}
+		if a.renewer != nil {
+			a.renewer.AskCAs() // it may be a broker that does not count any more
+		}
 		a.emit(event.ViewStale, wire.New(wire.CodeNoAnswer, "", text), event.ViewDetail{Missing: l.Missing})
 	case l.Changed:
 		a.emit(event.ViewCurrent, nil, nil)

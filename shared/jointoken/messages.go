@@ -2,6 +2,7 @@ package jointoken
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -21,6 +22,8 @@ const (
 	ReportKeyPath = "/report-key"
 	// ArtefactPath and a digest: GET with the node's certificate; answered with the content of that digest
 	ArtefactPath = "/artefacts/"
+	// CAPath: POST an empty object with the node's certificate; answered with a CAList
+	CAPath = "/ca"
 )
 
 // ServerName is a host name in every server certificate of a unit's controller. Nodes verify it instead of an
@@ -68,6 +71,8 @@ const (
 	maxKeys    = 16
 	maxBrokers = 8
 	maxKinds   = 64
+	maxCAs     = 4
+	maxRefused = 1024
 	maxURL     = 512
 )
 
@@ -134,6 +139,25 @@ type ReportKey struct {
 	Node   string `json:"node"`
 	Serial string `json:"serial"` // of the certificate that was shown; the key counts as long as that
 	Key    []byte `json:"key"`    // wire.ReportKeySize bytes
+}
+
+// CAList has the CAs of the unit, and what brokers do not count any more.
+type CAList struct {
+	Unit    string   `json:"unit"`
+	CAs     [][]byte `json:"cas"`               // certificates in DER, the oldest first
+	Signs   string   `json:"signs"`             // fingerprint of the one that certifies now
+	Rev     uint64   `json:"rev,omitzero"`      // orders the lists; 0: the unit's first CA
+	Refused []string `json:"refused,omitempty"` // brokers' keys: RefusedKey of each
+}
+
+// refusedDigits is the length of a refused key.
+const refusedDigits = 32
+
+// RefusedKey is how CAList names a key: 32 hexadecimal digits, the beginning of the SHA-256 of its SubjectPublicKeyInfo
+// in DER.
+func RefusedKey(spki []byte) string {
+	sum := sha256.Sum256(spki)
+	return hex.EncodeToString(sum[:refusedDigits/2])
 }
 
 // Broker is the address of a broker.
@@ -268,6 +292,29 @@ func DecodeKeys(data []byte) (*KeyList, error) {
 	return &l, nil
 }
 
+// DecodeCAs decodes and checks a CAList, but not its certificates, which the caller has to verify. The error is a
+// *wire.Error.
+func DecodeCAs(data []byte) (*CAList, error) {
+	var l CAList
+	if err := decode(data, MaxAnswer, &l); err != nil {
+		return nil, err
+	}
+	switch {
+	case !wire.ValidName(l.Unit):
+		return nil, wire.New(wire.CodeBadValue, "/unit", "not a unit name")
+	case len(l.CAs) == 0 || len(l.CAs) > maxCAs:
+		return nil, wire.New(wire.CodeBadValue, "/cas", fmt.Sprintf("not 1 to %d CAs", maxCAs))
+	case len(l.Refused) > maxRefused:
+		return nil, wire.New(wire.CodeTooLarge, "/refused", fmt.Sprintf("more than %d", maxRefused))
+	}
+	for i, k := range l.Refused {
+		if b, err := hex.DecodeString(k); err != nil || 2*len(b) != refusedDigits {
+			return nil, wire.New(wire.CodeBadValue, fmt.Sprintf("/refused/%d", i), "not 32 hexadecimal digits")
+		}
+	}
+	return &l, nil
+}
+
 // DecodeReportKey decodes and checks a ReportKey. The error is a *wire.Error.
 func DecodeReportKey(data []byte) (*ReportKey, error) {
 	var k ReportKey
@@ -293,7 +340,7 @@ func DecodeRefusal(data []byte) *wire.Error {
 }
 
 // Encode returns one of the messages as JSON. Equal messages give equal bytes.
-func Encode[M JoinRequest | RenewRequest | Admission | KeyList | ReportKey | Refusal](m *M) ([]byte, error) {
+func Encode[M JoinRequest | RenewRequest | Admission | KeyList | CAList | ReportKey | Refusal](m *M) ([]byte, error) {
 	b, err := json.Marshal(m, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)

@@ -67,6 +67,16 @@ func FingerprintOf(der []byte) Fingerprint { return sha256.Sum256(der) }
 // String returns "sha256:" and 64 hexadecimal digits.
 func (f Fingerprint) String() string { return wire.HashPrefix + hex.EncodeToString(f[:]) }
 
+// ID is the beginning of the fingerprint, 16 hexadecimal digits: what people and attributes call a CA.
+func (f Fingerprint) ID() string { return hex.EncodeToString(f[:8]) }
+
+// BelievedName is the name for which a client asks in the TLS handshake with a controller (RFC 6066, section 3), to say
+// which CA it believes: a controller that has several shows a certificate of that one. The certificate's name is
+// ServerName all the same.
+func BelievedName(ca Fingerprint) string {
+	return "ca-" + hex.EncodeToString(ca[:16]) + ".tandem.internal"
+}
+
 // Token is a join token.
 type Token struct {
 	Node   string

@@ -28,6 +28,7 @@ type Dialled struct {
 var (
 	_ Link       = (*Dialled)(nil)
 	_ Subscriber = (*Dialled)(nil)
+	_ Cutter     = (*Dialled)(nil)
 )
 
 // Dial checks cfg and returns a link that connects when it is run.
@@ -97,6 +98,13 @@ func (d *Dialled) runSession(ctx context.Context, id uint64) time.Duration {
 	}
 	d.handler.Down(id, err)
 	return time.Since(start)
+}
+
+// Cut ends the current session, if there is one, for a reason; the next attempt follows as after any other end.
+func (d *Dialled) Cut(why error) {
+	if s := d.current.Load(); s != nil {
+		s.fail(why)
+	}
 }
 
 // Publish implements Link. The error is ErrDown, ctx's error, or about the message: a topic that CheckTopic refuses,

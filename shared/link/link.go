@@ -70,6 +70,9 @@ type Retainer interface {
 	Retained(topic string) (payload []byte, ok bool)
 }
 
+// Cutter is a Link whose session its user may end: Dialled.
+type Cutter interface{ Cut(why error) }
+
 // Subscriber is a Link whose subscriptions can change during a session: Dialled.
 type Subscriber interface {
 	// Subscribe adds filters to the current session only, and returns when the broker has granted them.

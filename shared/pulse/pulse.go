@@ -48,7 +48,10 @@ func (p *Pulse) Beat() { p.beat() }
 func (p *Pulse) End() { p.end() }
 
 // Sleep waits for d, or until ctx ends, and beats while it waits.
-func (p *Pulse) Sleep(ctx context.Context, d time.Duration) {
+func (p *Pulse) Sleep(ctx context.Context, d time.Duration) { p.Wait(ctx, d, nil) }
+
+// Wait is a Sleep that also ends when wake gives something.
+func (p *Pulse) Wait(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	for {
@@ -57,6 +60,8 @@ func (p *Pulse) Sleep(ctx context.Context, d time.Duration) {
 		case <-t.C:
 			return
 		case <-ctx.Done():
+			return
+		case <-wake:
 			return
 		case <-p.C:
 		}

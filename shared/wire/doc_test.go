@@ -66,6 +66,7 @@ func TestContractExamples(t *testing.T) {
 		"JoinRequest":   func(text string) (any, error) { return jointoken.DecodeJoin([]byte(text)) },
 		"Admission":     func(text string) (any, error) { return jointoken.DecodeAdmission([]byte(text)) },
 		"KeyList":       func(text string) (any, error) { return jointoken.DecodeKeys([]byte(text)) },
+		"CAList":        func(text string) (any, error) { return jointoken.DecodeCAs([]byte(text)) },
 		"ReportKey":     func(text string) (any, error) { return jointoken.DecodeReportKey([]byte(text)) },
 		"NodeConfig":    nodeConfig,
 		"UnitStatus":    decode[wire.UnitStatus],
@@ -207,8 +208,8 @@ func TestContractTables(t *testing.T) {
 		methods[wire.Method(strings.Trim(m[0], "`"))] = true
 	}
 	for _, m := range []wire.Method{wire.MethodCheck, wire.MethodReport, wire.MethodEvents, wire.MethodConfirm,
-		wire.MethodReboot, wire.MethodTry, wire.MethodApprove, wire.MethodNewest} {
-		if !methods[m] || len(methods) != 8 {
+		wire.MethodReboot, wire.MethodTry, wire.MethodApprove, wire.MethodNewest, wire.MethodCA} {
+		if !methods[m] || len(methods) != 9 {
 			t.Errorf("methods %v", methods)
 		}
 	}

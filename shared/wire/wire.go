@@ -224,6 +224,7 @@ const (
 	MethodApprove Method = "approve" // ApproveParams: allow to keep the version on trial. Result: null
 	MethodRestart Method = "restart" // RestartParams: restart a workload's process. Result: null, before it happens
 	MethodNewest  Method = "newest"  // NewestParams: know which documents are the newest. Result: null
+	MethodCA      Method = "ca"      // no params: ask the join door which CAs and brokers count. Result: null
 	MethodLogs    Method = "logs"    // LogsParams: return a workload's output. Result: LogsResult
 )
 
@@ -371,6 +372,7 @@ const (
 	AttributeBitTorrent = "tandem.bittorrent" // its agent is built without BitTorrent
 	AttributeUnproved   = "tandem.unproved"   // it takes no resource that is workload.Artifact.Unproved
 	AttributePublishers = "tandem.publishers" // IDs of the publishers' keys, divided by spaces, of which it demands one
+	AttributeCA         = "tandem.ca"         // IDs of the CAs that it believes, divided by spaces; older agents: none
 	AttributeLimits     = "tandem.limits"     // which constraints it can enforce: the Text of limits.Capabilities
 
 	AttributeNone = "none"

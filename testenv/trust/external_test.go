@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap/zaptest/observer"
+
 	"tandem.internal/broker/server"
 	controller "tandem.internal/controller/app"
 	node "tandem.internal/nodeagent/app"
@@ -90,10 +92,20 @@ func TestBrokerOfTheSite(t *testing.T) {
 	r.Online("n1", true)
 }
 
-// TestRevokedBroker: the controller does not speak to a broker whose certificate was revoked.
+// TestRevokedBroker: the controller does not speak to a broker whose certificate was revoked, and nodes end their
+// sessions with it and begin none, after a restart as well.
 func TestRevokedBroker(t *testing.T) {
 	r := NewRig(t)
 	_, again := site(t, r)
+	r.Joined("n1")
+	stop := r.Agent("n1")
+	r.Online("n1", true)
+	r.Until("n1 can be told", func() string {
+		if r.View("n1").Info == nil || r.View("n1").Info.Attributes["tandem.ca"] == "" {
+			return "it has not said which CAs it believes"
+		}
+		return ""
+	})
 	until := func(what string, good func(up bool, why string) bool) {
 		r.Until(what, func() string {
 			s, err := r.App.Unit().Status(t.Context())
@@ -111,7 +123,31 @@ func TestRevokedBroker(t *testing.T) {
 	if _, err := r.App.Unit().Disown(controller.As(t.Context(), "ann"), disown); err != nil {
 		t.Fatal(err)
 	}
+	said := func(what, with string) int {
+		return r.Logs.FilterMessageSnippet(what).Filter(func(e observer.LoggedEntry) bool {
+			return strings.Contains(fmt.Sprint(e.ContextMap()), with)
+		}).Len()
+	}
+	refuses := func(when string, more int) {
+		r.Until("n1 refuses it "+when, func() string {
+			if said("no session with the broker", "its certificate was revoked or replaced") < more {
+				return "it has not said so"
+			}
+			return ""
+		})
+	}
+	r.Until("n1 ends its session", func() string {
+		if said("its session ends", "") == 0 {
+			return "it has not"
+		}
+		return ""
+	})
+	refuses("at once", 1)
 	r.Stop()
+	stop()
+	stop = r.Agent("n1") // while the controller is away
+	refuses("after a restart", 2)
+	stop()
 	r.Start(again)
 	until("the controller refuses it", func(up bool, why string) bool {
 		return !up && strings.Contains(why, "its certificate, of broker/b1, was revoked")

@@ -31,6 +31,8 @@ type Rig struct {
 	Logs *observer.ObservedLogs
 	Log  *zap.Logger
 
+	follow func() time.Time // when agents renew with a new CA
+
 	mu    sync.Mutex
 	shift time.Duration // of the clock
 
@@ -52,7 +54,8 @@ func NewRig(t *testing.T) *Rig {
 // Idle is a unit whose controller has never been started.
 func Idle(t *testing.T) *Rig {
 	core, logs := observer.New(zap.DebugLevel)
-	r := &Rig{t: t, Dir: t.TempDir(), Logs: logs, Log: zap.New(core), Stop: func() {}}
+	r := &Rig{t: t, Dir: t.TempDir(), Logs: logs, Log: zap.New(core), Stop: func() {},
+		follow: time.Now}
 	t.Cleanup(func() { r.Stop() })
 	return r
 }
@@ -173,7 +176,7 @@ func (r *Rig) AgentIn(machine string, env []string, change ...func(*node.Config)
 		return "", false
 	}
 	a, err := node.New(cfg, node.Deps{Log: r.Log, Now: r.Now, Capacity: func(*wire.NodeInfo) error { return nil },
-		LookupEnv: lookup})
+		LookupEnv: lookup, Follow: r.follow})
 	if err != nil {
 		r.t.Fatal(err)
 	}

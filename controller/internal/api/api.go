@@ -22,7 +22,7 @@ import (
 type Config struct {
 	Tokens *tokens.Store // what callers over TCP present; nil: every TCP caller is refused
 	URL    string        // under which callers reach the API over TCP, for whoever gets a new token; "": not at all
-	CA     string        // fingerprint of the CA that vouches for URL, likewise
+	CA     func() string // fingerprints of the CAs that may vouch for URL, with commas between; nil: none
 
 	Log     *zap.Logger // nil: no log; each request at debug, what the API itself broke at error
 	MaxBody int64       // bytes of a request body; 0: a unit configuration and 4 KiB

@@ -38,3 +38,27 @@ func TestSigningKeys(t *testing.T) {
 		}
 	}
 }
+
+// The routes about CAs. What they do is tested with a CA of its own, in distribute.
+func TestCAs(t *testing.T) {
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"GET", "/v1/ca", "", 200, `"state":"signing"`},
+		{"GET", "/v1/ca?rev=1", "", 400, `invalid-argument`},
+		{"POST", "/v1/ca/rotate", `{"force":1}`, 400, `/force`},
+		{"POST", "/v1/ca/rotate", `{"all":true}`, 400, `unknown-field`},
+		{"POST", "/v1/ca/retire", ``, 400, `malformed`},
+		{"POST", "/v1/ca/retire", `{"id":"a/b"}`, 400, `/id`},
+		{"POST", "/v1/ca/retire", `{"id":"noca"}`, 404, `not-found`},
+	} {
+		_, h := sample(t)
+		w := call(h, c.method, c.path, c.body)
+		described(t, c.method, c.path, w)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s %s %s: %d %s, want %d with %s", c.method, c.path, c.body, w.Code, w.Body, c.status, c.want)
+		}
+	}
+}

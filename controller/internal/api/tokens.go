@@ -55,7 +55,7 @@ func (a *API) createToken(ctx context.Context, in op.NewToken) (view.Grant, erro
 	if err != nil {
 		return view.Grant{}, err
 	}
-	return view.Grant{Token: a.shown(t), Secret: secret.Text(), URL: a.cfg.URL, CA: a.cfg.CA}, nil
+	return view.Grant{Token: a.shown(t), Secret: secret.Text(), URL: a.cfg.URL, CA: a.pins()}, nil
 }
 
 // redeemToken gives the caller, who came with a link, a token of its own, and ends the link.
@@ -75,7 +75,7 @@ func (a *API) redeemToken(ctx context.Context, _ op.None) (view.Grant, error) {
 	if err != nil {
 		return view.Grant{}, err
 	}
-	return view.Grant{Token: a.shown(t), Secret: secret.Text(), URL: a.cfg.URL, CA: a.cfg.CA}, nil
+	return view.Grant{Token: a.shown(t), Secret: secret.Text(), URL: a.cfg.URL, CA: a.pins()}, nil
 }
 
 // revokeToken ends a token. That is not put off until the journal has it: a full disk must not keep
@@ -101,4 +101,12 @@ func (a *API) revokeToken(ctx context.Context, in op.TokenIn) (view.Token, error
 			wire.New(e.Code, "", "the token was revoked, but the journal did not take that: "+e.Message)
 	}
 	return a.shown(t), nil
+}
+
+// pins are the fingerprints of the CAs that may vouch for the API, "" if the system's authorities do.
+func (a *API) pins() string {
+	if a.cfg.CA == nil {
+		return ""
+	}
+	return a.cfg.CA()
 }

@@ -68,5 +68,8 @@ func (b Core) Operations() []api.Operation {
 		api.Ask(op.ShowKeys, c.SigningKeys),
 		api.Bind(op.RotateKeys, c.RotateKey),
 		api.Bind(op.RetireKeys, c.RetireKey),
+		api.Ask(op.ShowCAs, c.ShowCAs),
+		api.Bind(op.RotateCAs, c.RotateCA),
+		api.Bind(op.RetireCAs, c.RetireCA),
 	}, api.Verbs(c.Kinds().Documents(), c)...)
 }

@@ -22,10 +22,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"tandem.internal/shared/durable"
@@ -33,10 +34,10 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// The files of a CA in its directory.
+// The files of a CA in its directory. CAs that rotations have made are in files of their own, see keyFile.
 const (
-	KeyFile         = "ca-key.pem" // key and certificate, mode 0600; the one to keep a copy of
-	CertificateFile = "ca.pem"     // the certificate again, for other programs
+	KeyFile         = "ca-key.pem" // key and certificate of the first one, mode 0600; to keep a copy of
+	CertificateFile = "ca.pem"     // the certificates of all that count, for other programs
 )
 
 // Lifetimes of certificates.
@@ -61,102 +62,145 @@ type Config struct {
 	// gateway without a battery starts in 1970. A clock below Floor, or below the time at which the
 	// CA was made, is replaced by the later of the two.
 	Floor time.Time
-	// Known is the fingerprint of the CA that this unit's nodes trust; nil if none has joined. If it
-	// is set and the CA is missing or is another one, Open fails unless Renew is set, because every
+	// List is what the journal says: the CAs that count, and which of them signs. Empty: there was no rotation.
+	List List
+	// Known is the fingerprint of the CA that this unit's nodes trust, while there is no List; nil if none has
+	// joined. If the CA that signs is missing or is another one, Open fails unless Renew is set, because every
 	// node would have to join again.
 	Known *jointoken.Fingerprint
-	// Renew allows Open to make a new CA when the Known one is missing, or to accept another one in
-	// its place.
+	// Renew allows Open to go on with another CA when one that counts is missing, or is not the Known one.
 	Renew bool
 
 	Steps durable.Steps // fault seam; nil in production
 }
 
-// CA is an open certificate authority. It is safe for concurrent use.
+// List names the CAs that count.
+type List struct {
+	All   []jointoken.Fingerprint // the oldest first
+	Signs jointoken.Fingerprint   // one of All; those behind it are announced, and sign nothing yet
+}
+
+// CA is the open certificate authority of a unit. While it is rotated it is more than one: List. It is safe for
+// concurrent use.
 type CA struct {
 	unit  string
+	dir   string
 	clock func() time.Time
 	floor time.Time // the least time that now returns
-	key   crypto.Signer
-	cert  *x509.Certificate
-	pool  *x509.CertPool
+	steps durable.Steps
 
+	trust atomic.Pointer[trusted]
+
+	mu   sync.Mutex
+	held map[jointoken.Fingerprint]*authority // by fingerprint
+}
+
+// authority is one CA.
+type authority struct {
+	fp      jointoken.Fingerprint
+	path    string // of its file
+	key     crypto.Signer
+	cert    *x509.Certificate
 	reports []byte // what report keys are derived from
 }
 
-// Open reads the CA, or makes it at the first start. The error's message says what to do.
+// trusted are the CAs that count.
+type trusted struct {
+	list  []*authority // the oldest first
+	signs int          // index of the one that signs
+	pool  *x509.CertPool
+}
+
+// Open reads the CA, or makes it at the first start. The error's message says what to do. With Config.Renew it may
+// go on with another CA than Config.List says: see Listed.
 //
 // Key and certificate are in one file, so a crash leaves a whole CA or none. Nothing is signed before
-// the file is written. The copy of the certificate is written again whenever it differs.
+// the file is written. The copy of the certificates is written again whenever it differs.
 func Open(cfg Config) (*CA, error) {
 	if !wire.ValidName(cfg.Unit) || strings.HasSuffix(cfg.Unit, ".") || strings.Contains(cfg.Unit, "..") {
 		return nil, fmt.Errorf("unit CA: %q cannot stand in certificates: a unit name with neither a dot at its end "+
 			"nor two in a row is needed", cfg.Unit)
 	}
-	path := filepath.Join(cfg.Dir, KeyFile)
-	for _, name := range []string{KeyFile, CertificateFile} {
-		if err := durable.Clean(filepath.Join(cfg.Dir, name)); err != nil {
-			return nil, fmt.Errorf("unit CA: %w", err)
-		}
-	}
-	c := &CA{unit: cfg.Unit, clock: cfg.Now, floor: earliestTime}
+	c := &CA{unit: cfg.Unit, dir: cfg.Dir, clock: cfg.Now, floor: earliestTime, steps: cfg.Steps,
+		held: map[jointoken.Fingerprint]*authority{}}
 	if c.clock == nil {
 		c.clock = time.Now
 	}
 	c.raiseFloor(cfg.Floor)
-	data, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if cfg.Known != nil && !cfg.Renew {
-			return nil, fmt.Errorf("unit CA: %s is gone, but nodes of this unit trust the CA that was in it (%s); "+
-				"restore it from a backup, or start with --new-ca and let every node join again", path, cfg.Known)
-		}
-		if data, err = create(cfg.Unit, c.now()); err == nil {
-			err = durable.WriteFile(path, data, 0o600, cfg.Steps)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("unit CA: %w", err)
-		}
-	case err != nil:
+	if err := c.load(); err != nil {
 		return nil, fmt.Errorf("unit CA: %w", err)
-	default:
-		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-			return nil, fmt.Errorf("unit CA: %s is open to others (mode %v); chmod 600 it", path, info.Mode().Perm())
-		}
 	}
-	if c.key, c.cert, err = parse(data); err != nil {
-		return nil, fmt.Errorf("unit CA: %s: %w", path, err)
+	list, err := c.choose(&cfg)
+	if err != nil {
+		return nil, fmt.Errorf("unit CA: %w", err)
 	}
-	if c.reports, err = reportSecret(c.key); err != nil {
-		return nil, fmt.Errorf("unit CA: %s: %w", path, err)
+	if err := c.Arrange(list); err != nil {
+		return nil, err
 	}
-	c.raiseFloor(c.cert.NotBefore)
-	switch fp := c.Fingerprint(); {
-	case c.cert.Subject.CommonName != commonName(cfg.Unit):
-		return nil, fmt.Errorf("unit CA: %s is of %q, not of unit %q", path, c.cert.Subject.CommonName, cfg.Unit)
-	case cfg.Known != nil && *cfg.Known != fp && !cfg.Renew:
-		return nil, fmt.Errorf("unit CA: %s holds another CA (%s) than the one that nodes of this unit trust (%s); "+
-			"restore it from a backup, or start with --new-ca and let every node join again", path, fp, cfg.Known)
-	case c.now().After(c.cert.NotAfter):
+	if now := c.now(); now.After(c.signs().cert.NotAfter) {
 		return nil, fmt.Errorf("unit CA: %s was valid until %s; move it away, start with --new-ca and let every "+
-			"node join again", path, c.cert.NotAfter.Format(time.DateOnly))
-	}
-	c.pool = x509.NewCertPool()
-	c.pool.AddCert(c.cert)
-	public := filepath.Join(cfg.Dir, CertificateFile)
-	text := c.PEM()
-	if old, err := os.ReadFile(public); err != nil || string(old) != string(text) {
-		if err := durable.WriteFile(public, text, 0o644, cfg.Steps); err != nil {
-			return nil, fmt.Errorf("unit CA: %w", err)
-		}
+			"node join again", c.signs().path, c.signs().cert.NotAfter.Format(time.DateOnly))
 	}
 	return c, nil
 }
 
+// choose says which CAs count from the start on. It makes one if there is none.
+func (c *CA) choose(cfg *Config) (List, error) {
+	first := filepath.Join(cfg.Dir, KeyFile)
+	only := func(fp jointoken.Fingerprint) List { return List{All: []jointoken.Fingerprint{fp}, Signs: fp} }
+	const again = "restore it from a backup, or start with --new-ca and let every node join again"
+	missing := ""
+	switch {
+	case len(cfg.List.All) > 0:
+		for _, fp := range cfg.List.All {
+			if c.held[fp] == nil {
+				missing = fmt.Sprintf("the file of the CA %s is gone, which counts in this unit; %s", fp, again)
+			}
+		}
+		if missing == "" {
+			return cfg.List, nil
+		}
+		if cfg.Renew && c.held[cfg.List.Signs] != nil {
+			return only(cfg.List.Signs), nil
+		}
+	case cfg.Known != nil:
+		if c.held[*cfg.Known] != nil {
+			return only(*cfg.Known), nil
+		}
+		missing = fmt.Sprintf("%s is gone, but nodes of this unit trust the CA that was in it (%s); %s", first,
+			cfg.Known, again)
+		if other := c.newest(); other != nil {
+			missing = fmt.Sprintf("%s holds another CA (%s) than the one that nodes of this unit trust (%s); %s",
+				other.path, other.fp, cfg.Known, again)
+		}
+	}
+	if missing != "" && !cfg.Renew {
+		return List{}, errors.New(missing)
+	}
+	for _, fp := range slices.Backward(cfg.List.All) { // nodes may believe it
+		if c.held[fp] != nil {
+			return only(fp), nil
+		}
+	}
+	for fp, a := range c.held { // another one may be what a crash has left of a rotation
+		if a.path == first {
+			return only(fp), nil
+		}
+	}
+	if a := c.newest(); a != nil {
+		return only(a.fp), nil
+	}
+	a, err := c.create(func(jointoken.Fingerprint) string { return first })
+	if err != nil {
+		return List{}, err
+	}
+	return only(a.fp), nil
+}
+
 func commonName(unit string) string { return "tandem CA " + unit }
 
-// create makes a new CA and returns the content of its file.
-func create(unit string, now time.Time) ([]byte, error) {
+// generate makes a new CA and returns the content of its file.
+func generate(unit string, now time.Time) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -238,9 +282,13 @@ func reportSecret(key crypto.Signer) ([]byte, error) {
 }
 
 // ReportKey returns the key with which a node proves its messages, wire.ReportKeySize bytes: that of a node and the
-// serial number of one of its certificates. It is derived each time and kept nowhere.
-func (c *CA) ReportKey(node, serial string) ([]byte, error) {
-	return hkdf.Expand(sha256.New, c.reports, "tandem/1/report-key\n"+c.unit+"\n"+node+"\n"+serial, wire.ReportKeySize)
+// serial number of one of its certificates, by the CA that signed that one. It is derived each time and kept nowhere.
+func (c *CA) ReportKey(by jointoken.Fingerprint, node, serial string) ([]byte, error) {
+	a := c.trust.Load().find(by)
+	if a == nil {
+		return nil, fmt.Errorf("report key: the CA %s does not count any more", by)
+	}
+	return hkdf.Expand(sha256.New, a.reports, "tandem/1/report-key\n"+c.unit+"\n"+node+"\n"+serial, wire.ReportKeySize)
 }
 
 // raiseFloor makes t the floor if it is later.
@@ -261,16 +309,42 @@ func (c *CA) now() time.Time {
 // Now returns the wall clock, but never a time before Config.Floor.
 func (c *CA) Now() time.Time { return c.now() }
 
-// Fingerprint returns the hash of the CA's certificate, which tokens carry and nodes compare.
-func (c *CA) Fingerprint() jointoken.Fingerprint { return jointoken.FingerprintOf(c.cert.Raw) }
-
-// Certificate is the CA's certificate in DER. It must not be changed.
-func (c *CA) Certificate() []byte { return c.cert.Raw }
-
-// PEM is the CA's certificate in PEM.
-func (c *CA) PEM() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.cert.Raw})
+func (c *CA) signs() *authority {
+	t := c.trust.Load()
+	return t.list[t.signs]
 }
 
-// Expires is the end of the CA's validity. None of its certificates is valid after that.
-func (c *CA) Expires() time.Time { return c.cert.NotAfter }
+// Fingerprint returns the hash of the certificate of the CA that signs, which tokens carry and nodes compare.
+func (c *CA) Fingerprint() jointoken.Fingerprint { return c.signs().fp }
+
+// Certificate is the certificate of the CA that signs, in DER. It must not be changed.
+func (c *CA) Certificate() []byte { return c.signs().cert.Raw }
+
+// CertificateOf is the certificate of one that counts, in DER; nil if it does not. It must not be changed.
+func (c *CA) CertificateOf(fp jointoken.Fingerprint) []byte {
+	if a := c.trust.Load().find(fp); a != nil {
+		return a.cert.Raw
+	}
+	return nil
+}
+
+// PEM has the certificates of all CAs that count, in PEM, the oldest first.
+func (c *CA) PEM() []byte { return c.trust.Load().pem() }
+
+func (t *trusted) pem() (text []byte) {
+	for _, a := range t.list {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})...)
+	}
+	return text
+}
+
+// ExpiresOf is the end of the validity of one that counts, zero if it does not.
+func (c *CA) ExpiresOf(fp jointoken.Fingerprint) time.Time {
+	if a := c.trust.Load().find(fp); a != nil {
+		return a.cert.NotAfter
+	}
+	return time.Time{}
+}
+
+// Expires is the end of the validity of the CA that signs. None of its certificates is valid after that.
+func (c *CA) Expires() time.Time { return c.signs().cert.NotAfter }

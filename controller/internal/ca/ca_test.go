@@ -48,11 +48,11 @@ func TestFirstStart(t *testing.T) {
 	if err != nil || bytes.Contains(public, []byte("PRIVATE")) || !bytes.Equal(public, c.PEM()) {
 		t.Errorf("the public copy: %s %v", public, err)
 	}
-	if got := c.cert.NotAfter.Sub(c.cert.NotBefore); got != Life {
+	if got := c.signs().cert.NotAfter.Sub(c.signs().cert.NotBefore); got != Life {
 		t.Errorf("the CA lives %v, want %v", got, Life)
 	}
-	if c.cert.Subject.CommonName != "tandem CA u1" || !c.cert.IsCA || !c.cert.MaxPathLenZero {
-		t.Errorf("the CA's certificate: %+v", c.cert.Subject)
+	if c.signs().cert.Subject.CommonName != "tandem CA u1" || !c.signs().cert.IsCA || !c.signs().cert.MaxPathLenZero {
+		t.Errorf("the CA's certificate: %+v", c.signs().cert.Subject)
 	}
 	again := open(t, Config{Dir: dir})
 	if again.Fingerprint() != c.Fingerprint() {
@@ -211,8 +211,8 @@ func TestFailedWrites(t *testing.T) {
 func TestClockOfTheDead(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, Config{Dir: dir, Now: at(time.Unix(0, 0))})
-	if c.cert.NotBefore.Before(earliestTime.Add(-skew)) || c.now().Before(earliestTime) {
-		t.Fatalf("a CA of %v", c.cert.NotBefore)
+	if c.signs().cert.NotBefore.Before(earliestTime.Add(-skew)) || c.now().Before(earliestTime) {
+		t.Fatalf("a CA of %v", c.signs().cert.NotBefore)
 	}
 	// The time is set, certificates are made, and the battery fails again.
 	c = open(t, Config{Dir: dir})

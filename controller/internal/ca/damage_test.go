@@ -27,7 +27,7 @@ func TestDamagedFile(t *testing.T) {
 		switch {
 		case err != nil:
 			refused++
-		case !bytes.Equal(cert.Raw, c.cert.Raw) || !samePublic(c.key.Public(), key.Public()):
+		case !bytes.Equal(cert.Raw, c.signs().cert.Raw) || !samePublic(c.signs().key.Public(), key.Public()):
 			t.Errorf("bit %d is taken for another CA", bit)
 		}
 		if bit%500 != 0 || err == nil {

@@ -82,16 +82,28 @@ func newSerial() (*big.Int, error) {
 	return new(big.Int).SetBytes(b[:]), nil
 }
 
-// Validity returns the validity of a certificate with that lifetime if it is issued now. It stays
-// within the validity of the CA.
-func (c *CA) Validity(life time.Duration) (from, until time.Time) {
+// Validity returns the validity of a certificate with that lifetime if the CA that signs issues it now. It stays
+// within the validity of that CA.
+func (c *CA) Validity(life time.Duration) (from, until time.Time) { return c.validity(c.signs(), life) }
+
+// ValidityBy is Validity for a certificate of a certain CA. One that does not count is an error.
+func (c *CA) ValidityBy(by jointoken.Fingerprint, life time.Duration) (from, until time.Time, err error) {
+	a := c.trust.Load().find(by)
+	if a == nil {
+		return from, until, fmt.Errorf("issue a certificate: the CA %s does not count any more", by)
+	}
+	from, until = c.validity(a, life)
+	return from, until, nil
+}
+
+func (c *CA) validity(by *authority, life time.Duration) (from, until time.Time) {
 	now := c.now().Truncate(time.Second).UTC()
 	from, until = now.Add(-min(skew, life/20)), now.Add(life)
-	if from.Before(c.cert.NotBefore) {
-		from = c.cert.NotBefore
+	if from.Before(by.cert.NotBefore) {
+		from = by.cert.NotBefore
 	}
-	if until.After(c.cert.NotAfter) {
-		until = c.cert.NotAfter
+	if until.After(by.cert.NotAfter) {
+		until = by.cert.NotAfter
 	}
 	return from, until
 }
@@ -102,6 +114,8 @@ type Grant struct {
 	Serial      string // as NewSerial returns it
 	From, Until time.Time
 	Hosts       []string // host names and addresses, for a broker only
+
+	CA jointoken.Fingerprint // that certifies; zero: the one that signs
 }
 
 // Issue certifies a key and returns the certificate in DER: a server certificate for its hosts if the
@@ -126,7 +140,13 @@ func (c *CA) Issue(key crypto.PublicKey, g Grant) ([]byte, error) {
 		t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 		setHosts(t, g.Hosts)
 	}
-	return c.sign(t, key)
+	by := c.signs()
+	if g.CA != (jointoken.Fingerprint{}) {
+		if by = c.trust.Load().find(g.CA); by == nil {
+			return nil, fmt.Errorf("issue a certificate: the CA %s does not count any more", g.CA)
+		}
+	}
+	return by.sign(t, key)
 }
 
 // setHosts adds host names and addresses to a server's certificate.
@@ -140,8 +160,8 @@ func setHosts(t *x509.Certificate, hosts []string) {
 	}
 }
 
-func (c *CA) sign(template *x509.Certificate, key crypto.PublicKey) ([]byte, error) {
-	der, err := x509.CreateCertificate(rand.Reader, template, c.cert, key, c.key)
+func (a *authority) sign(template *x509.Certificate, key crypto.PublicKey) ([]byte, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key, a.key)
 	if err != nil {
 		return nil, fmt.Errorf("issue a certificate: %w", err)
 	}
@@ -153,6 +173,7 @@ type Peer struct {
 	Subject string // "node/n1"
 	Serial  string // hexadecimal, as NewSerial returns it
 	Expires time.Time
+	CA      jointoken.Fingerprint // that certified it
 }
 
 // PeerOf returns the identity at the other end of a TLS connection to one of this CA's servers.
@@ -171,5 +192,7 @@ func (c *CA) PeerOf(state *tls.ConnectionState) (Peer, error) {
 	if unit != c.unit {
 		return Peer{}, fmt.Errorf("the certificate is of unit %q", unit)
 	}
-	return Peer{Subject: subject, Serial: leaf.SerialNumber.Text(16), Expires: leaf.NotAfter}, nil
+	chain := state.VerifiedChains[0]
+	return Peer{Subject: subject, Serial: leaf.SerialNumber.Text(16), Expires: leaf.NotAfter,
+		CA: jointoken.FingerprintOf(chain[len(chain)-1].Raw)}, nil
 }

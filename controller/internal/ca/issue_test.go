@@ -174,7 +174,7 @@ func TestValidityEndsWithTheCA(t *testing.T) {
 		t.Errorf("until %v, the CA ends at %v", until, c.Expires())
 	}
 	c = open(t, Config{})
-	if from, _ := c.Validity(NodeLife); from.Before(c.cert.NotBefore) {
+	if from, _ := c.Validity(NodeLife); from.Before(c.signs().cert.NotBefore) {
 		t.Errorf("from %v, before the CA", from)
 	}
 }
@@ -221,7 +221,7 @@ func handshake(t testing.TB, server, client *tls.Config) (state tls.ConnectionSt
 }
 
 func clientConfig(c *CA, certs ...tls.Certificate) *tls.Config {
-	return &tls.Config{RootCAs: c.pool, ServerName: jointoken.ServerName, Certificates: certs, Time: c.now}
+	return &tls.Config{RootCAs: c.trust.Load().pool, ServerName: jointoken.ServerName, Certificates: certs, Time: c.now}
 }
 
 func TestMutualTLS(t *testing.T) {
@@ -232,7 +232,7 @@ func TestMutualTLS(t *testing.T) {
 	}
 	from, until := c.Validity(NodeLife)
 	good := bearer(t, c, "node/n1", from, until)
-	serverCert, err := s.certificate()
+	serverCert, err := s.certificate("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,13 +309,13 @@ func TestServerCertificateIsRenewed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := s.certificate()
+	first, err := s.certificate("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	made := 1
 	for last := first; now.Before(day.AddDate(1, 0, 0)); now = now.Add(time.Hour) {
-		cert, err := s.certificate()
+		cert, err := s.certificate("")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ func TestReportKey(t *testing.T) {
 	c := open(t, cfg)
 	key := func(c *CA, node, serial string) []byte {
 		t.Helper()
-		k, err := c.ReportKey(node, serial)
+		k, err := c.ReportKey(c.Fingerprint(), node, serial)
 		if err != nil || len(k) != wire.ReportKeySize {
 			t.Fatal(len(k), err)
 		}
@@ -37,7 +37,7 @@ func BenchmarkReportKey(b *testing.B) {
 	c := open(b, Config{})
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := c.ReportKey("n1", "a1b2c3d4e5f60718"); err != nil {
+		if _, err := c.ReportKey(c.Fingerprint(), "n1", "a1b2c3d4e5f60718"); err != nil {
 			b.Fatal(err)
 		}
 	}

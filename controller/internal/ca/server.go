@@ -22,26 +22,48 @@ type Server struct {
 	hosts []string
 
 	mu    sync.Mutex
-	cert  *tls.Certificate
-	renew time.Time // when cert is replaced
+	certs map[jointoken.Fingerprint]*current // by CA
+}
+
+// current is a certificate in use.
+type current struct {
+	*tls.Certificate
+	renew time.Time // when it is replaced
+}
+
+// usable reports whether the certificate need not be replaced yet.
+func (c *current) usable(now time.Time) bool {
+	return c != nil && now.Before(c.renew) && !now.Before(c.Leaf.NotBefore)
 }
 
 // Server returns the TLS side of servers with these host names and addresses. Browsers and curl
 // verify the hosts; nodes verify jointoken.ServerName instead.
 func (c *CA) Server(hosts []string) (*Server, error) {
-	s := &Server{ca: c, hosts: slices.Clone(hosts)}
-	_, err := s.certificate() // fail at the start, not at the first connection
+	s := &Server{ca: c, hosts: slices.Clone(hosts), certs: map[jointoken.Fingerprint]*current{}}
+	_, err := s.certificate("") // fail at the start, not at the first connection
 	return s, err
 }
 
-// certificate returns the current certificate, a new one if it is due. It holds the lock while it
-// makes a key and a signature, well below a millisecond.
-func (s *Server) certificate() (*tls.Certificate, error) {
+// certificate returns the current certificate by the CA that a client believes, a new one if it is due. Who does not
+// say which one he believes is shown the oldest that counts: whoever has joined, or knows a fingerprint, since before a
+// rotation goes on as before until that one is retired. It holds the lock while it makes a key and a signature, well
+// below a millisecond.
+func (s *Server) certificate(serverName string) (*tls.Certificate, error) {
+	t := s.ca.trust.Load()
+	by := t.believed(serverName)
+	if by == nil {
+		by = t.list[0]
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.ca.now()
-	if s.cert != nil && now.Before(s.renew) && !now.Before(s.cert.Leaf.NotBefore) {
-		return s.cert, nil
+	if c := s.certs[by.fp]; c.usable(now) {
+		return c.Certificate, nil
+	}
+	for fp := range s.certs {
+		if t.find(fp) == nil {
+			delete(s.certs, fp)
+		}
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -51,19 +73,19 @@ func (s *Server) certificate() (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, until := s.ca.Validity(serverLife)
+	_, until := s.ca.validity(by, serverLife)
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "tandem controller"},
 		URIs:     []*url.URL{{Scheme: jointoken.Scheme, Host: s.ca.unit, Path: "/controller"}},
 		DNSNames: []string{jointoken.ServerName},
 		// A node whose clock is in 1970 takes the beginning of the CA's validity as its time. A server
 		// certificate that began later would lock it out until somebody sets its clock.
-		NotBefore: s.ca.cert.NotBefore, NotAfter: until,
+		NotBefore: by.cert.NotBefore, NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 	}
 	setHosts(template, s.hosts)
-	der, err := s.ca.sign(template, key.Public())
+	der, err := by.sign(template, key.Public())
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +94,10 @@ func (s *Server) certificate() (*tls.Certificate, error) {
 		return nil, err
 	}
 	// The chain includes the CA: a node that joins has only its fingerprint.
-	s.cert = &tls.Certificate{Certificate: [][]byte{der, s.ca.cert.Raw}, PrivateKey: key, Leaf: leaf}
-	s.renew = now.Add(until.Sub(now) * 2 / 3)
-	return s.cert, nil
+	next := &current{&tls.Certificate{Certificate: [][]byte{der, by.cert.Raw}, PrivateKey: key, Leaf: leaf},
+		now.Add(until.Sub(now) * 2 / 3)}
+	s.certs[by.fp] = next
+	return next.Certificate, nil
 }
 
 // Mutual is the configuration of a server that accepts only clients with a certificate of this CA. It
@@ -82,7 +105,7 @@ func (s *Server) certificate() (*tls.Certificate, error) {
 func (s *Server) Mutual() *tls.Config {
 	c := s.config()
 	c.ClientAuth = tls.RequireAndVerifyClientCert
-	return c
+	return s.upToDate(c)
 }
 
 // Optional is the configuration of a server that also accepts clients without a certificate, such as
@@ -91,16 +114,25 @@ func (s *Server) Optional() *tls.Config {
 	c := s.config()
 	c.ClientAuth = tls.VerifyClientCertIfGiven
 	c.NextProtos = []string{"http/1.1"}
+	return s.upToDate(c)
+}
+
+// upToDate has every connection judged by the CAs that count at its beginning.
+func (s *Server) upToDate(c *tls.Config) *tls.Config {
+	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		now := c.Clone()
+		now.GetConfigForClient, now.ClientCAs = nil, s.ca.trust.Load().pool
+		return now, nil
+	}
 	return c
 }
 
 func (s *Server) config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
-		ClientCAs:  s.ca.pool,
 		Time:       s.ca.now,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return s.certificate()
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return s.certificate(hello.ServerName)
 		},
 		// Every connection presents its current certificate: a resumed session would present the one of
 		// its first handshake.
@@ -113,32 +145,33 @@ func (s *Server) config() *tls.Config {
 type Client struct {
 	ca *CA
 
-	mu    sync.Mutex
-	cert  *tls.Certificate
-	renew time.Time // when cert is replaced
+	mu   sync.Mutex
+	cert *current
+	by   jointoken.Fingerprint // that certified it
 }
 
 // Client returns the controller's client side, with the subject "controller".
 func (c *CA) Client() *Client { return &Client{ca: c} }
 
-// Certificate returns the current certificate, a new one if it is due. It serves as
-// tls.Config.GetClientCertificate.
+// Certificate returns the current certificate, a new one if it is due: by the oldest CA that counts, which brokers know
+// the longest. It serves as tls.Config.GetClientCertificate.
 func (c *Client) Certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.ca.now()
-	if c.cert != nil && now.Before(c.renew) && !now.Before(c.cert.Leaf.NotBefore) {
-		return c.cert, nil
+	by := c.ca.trust.Load().list[0]
+	if c.by == by.fp && c.cert.usable(now) {
+		return c.cert.Certificate, nil
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	g := Grant{Subject: "controller"}
+	g := Grant{Subject: "controller", CA: by.fp}
 	if g.Serial, err = NewSerial(); err != nil {
 		return nil, err
 	}
-	g.From, g.Until = c.ca.Validity(serverLife)
+	g.From, g.Until = c.ca.validity(by, serverLife)
 	der, err := c.ca.Issue(key.Public(), g)
 	if err != nil {
 		return nil, err
@@ -147,10 +180,15 @@ func (c *Client) Certificate(*tls.CertificateRequestInfo) (*tls.Certificate, err
 	if err != nil {
 		return nil, err
 	}
-	c.cert = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
-	c.renew = now.Add(g.Until.Sub(now) * 2 / 3)
-	return c.cert, nil
+	c.cert = &current{&tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf},
+		now.Add(g.Until.Sub(now) * 2 / 3)}
+	c.by = by.fp
+	return c.cert.Certificate, nil
 }
 
-// Trust adds the CA to a pool of trusted ones.
-func (c *CA) Trust(pool *x509.CertPool) { pool.AddCert(c.cert) }
+// Trust adds the CAs that count to a pool of trusted ones.
+func (c *CA) Trust(pool *x509.CertPool) {
+	for _, a := range c.trust.Load().list {
+		pool.AddCert(a.cert)
+	}
+}

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(goldens.fi
 // goldenFiles are the files testdata/NAME.txtar. A golden is in the one that its name begins with, else in
 // program.txtar.
 var goldenFiles = []string{
-	"artefact", "config", "events", "health", "identity", "journal", "key", "node", "nodes", "policy", "token", "unit",
+	"artefact", "ca", "config", "events", "health", "identity", "journal", "key", "node", "nodes", "policy", "token",
+	"unit",
 	"wait", "workload",
 }
 

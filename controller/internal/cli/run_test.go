@@ -66,7 +66,8 @@ func benchOf(t *testing.T, u *apitest.Rig, core api.Core) *bench {
 	b.tcp = "http://" + tcp.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	a := api.New(core, api.Config{Tokens: keys, URL: "https://gateway:8885", CA: "sha256:" + strings.Repeat("ab", 32),
+	a := api.New(core, api.Config{Tokens: keys, URL: "https://gateway:8885",
+		CA:         func() string { return "sha256:" + strings.Repeat("ab", 32) },
 		WatchEvery: time.Millisecond})
 	go func() { served <- a.Serve(ctx, []net.Listener{l, tcp}...) }()
 	b.stop = sync.OnceFunc(func() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -220,4 +221,31 @@ func (c telling) Entries(_ context.Context, f view.EntryFilter) (all []view.Entr
 		}
 	}
 	return all[:min(len(all), cmp.Or(f.Limit, 1000))], nil
+}
+
+// authorities are the CAs of a unit at a step of a rotation.
+func authorities(step string) change {
+	one := view.CA{ID: "34750f98bd59fcfc", Fingerprint: "sha256:34750f98bd59fcfc" + strings.Repeat("0a", 24),
+		State: "signing", Expires: apitest.Now.AddDate(3, 0, 0), Nodes: 4}
+	two := view.CA{ID: "5d41402abc4b2a76", Fingerprint: "sha256:5d41402abc4b2a76" + strings.Repeat("0b", 24),
+		State: "announced", Since: apitest.Now, Who: "ann", Expires: apitest.Now.AddDate(10, 0, 0), Nodes: 3,
+		Missing: []string{"node-3"}}
+	v := view.CAs{Rev: 1795168800}
+	switch step {
+	case "":
+		v = view.CAs{CAs: []view.CA{one}}
+	case "announced":
+		v.CAs = []view.CA{one, two}
+	case "ready":
+		two.Nodes, two.Missing = 4, nil
+		v.CAs = []view.CA{one, two}
+	case "leaving":
+		one.State, one.Missing = "leaving", []string{"a token for node-9", "node-2"}
+		two.State, two.Missing = "signing", nil
+		v.CAs = []view.CA{one, two}
+	case "retired":
+		two.State, two.Missing = "signing", nil
+		v.CAs = []view.CA{two}
+	}
+	return answered(apitest.Fixed(op.ShowCAs, v), apitest.Fixed(op.RotateCAs, v), apitest.Fixed(op.RetireCAs, v))
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"tandem.internal/shared/jointoken"
@@ -15,20 +16,42 @@ import (
 
 // Trust is who may vouch for a controller that is reached by https://.
 type Trust struct {
-	roots *x509.CertPool         // nil: whoever has pin
-	pin   *jointoken.Fingerprint // of a CA's certificate, or of the controller's own
+	roots *x509.CertPool          // nil: whoever has one of pins
+	pins  []jointoken.Fingerprint // of CAs' certificates, or of the controller's own
 }
 
-// ParsePin reads a fingerprint as people copy it, "sha256:" and 64 hexadecimal digits.
+// maxPins is how many fingerprints may be given.
+const maxPins = 8
+
+// ParsePin reads a fingerprint as people copy it, "sha256:" and 64 hexadecimal digits, or several with commas between:
+// while a unit's CA is rotated, the controller is vouched for by one and then by the other.
 func ParsePin(text string) (*Trust, error) {
-	var fp jointoken.Fingerprint
-	digits, ok := strings.CutPrefix(strings.TrimSpace(text), wire.HashPrefix)
-	b, err := hex.DecodeString(digits)
-	if !ok || err != nil || len(b) != len(fp) {
-		return nil, fmt.Errorf("%.80q is not a fingerprint: %s and 64 hexadecimal digits", text, wire.HashPrefix)
+	t := &Trust{}
+	for one := range strings.SplitSeq(text, ",") {
+		var fp jointoken.Fingerprint
+		digits, ok := strings.CutPrefix(strings.TrimSpace(one), wire.HashPrefix)
+		b, err := hex.DecodeString(digits)
+		if !ok || err != nil || len(b) != len(fp) || len(t.pins) == maxPins {
+			return nil, fmt.Errorf("%.80q is not a fingerprint: %s and 64 hexadecimal digits", text, wire.HashPrefix)
+		}
+		copy(fp[:], b)
+		t.pins = append(t.pins, fp)
 	}
-	copy(fp[:], b)
-	return &Trust{pin: &fp}, nil
+	return t, nil
+}
+
+// pinned reports whether a certificate is one of the pins.
+func (t *Trust) pinned(c *x509.Certificate) bool {
+	return slices.Contains(t.pins, jointoken.FingerprintOf(c.Raw))
+}
+
+// names are the pins as people read them.
+func (t *Trust) names() string {
+	all := make([]string, 0, len(t.pins))
+	for _, fp := range t.pins {
+		all = append(all, fp.String())
+	}
+	return strings.Join(all, " or ")
 }
 
 // ParseCA reads the certificates of authorities in PEM.
@@ -62,11 +85,11 @@ func (t *Trust) verify(chain []*x509.Certificate, host string) error {
 		return fmt.Errorf("%w: it shows no certificate", errForeign)
 	}
 	roots := t.roots
-	if t.pin != nil {
+	if len(t.pins) > 0 {
 		roots = x509.NewCertPool()
 		found := false
 		for i, c := range chain {
-			if jointoken.FingerprintOf(c.Raw) != *t.pin {
+			if !t.pinned(c) {
 				continue
 			}
 			if i == 0 {
@@ -77,7 +100,7 @@ func (t *Trust) verify(chain []*x509.Certificate, host string) error {
 		}
 		if !found {
 			return fmt.Errorf("%w: %s vouches for it, not %s", errForeign,
-				jointoken.FingerprintOf(chain[len(chain)-1].Raw), t.pin)
+				jointoken.FingerprintOf(chain[len(chain)-1].Raw), t.names())
 		}
 	}
 	name := host

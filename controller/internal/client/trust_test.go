@@ -99,6 +99,16 @@ func with(c *tls.Certificate) *tls.Config {
 
 func pemOf(der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}) }
 
+// pins trusts whoever one of two certificates vouches for.
+func pins(t *testing.T, a, b []byte) *Trust {
+	t.Helper()
+	p, err := ParsePin(jointoken.FingerprintOf(a).String() + ", " + jointoken.FingerprintOf(b).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // TestTrust: a token goes to whoever the given CA vouches for as the controller, and to nobody else.
 func TestTrust(t *testing.T) {
 	unit, other := authority(t, "u1"), authority(t, "u1")
@@ -135,6 +145,9 @@ func TestTrust(t *testing.T) {
 	}{
 		{"the controller, by its CA's fingerprint", controller.Optional(), pin(unit.Certificate()), ""},
 		{"the controller, by its CA's file", controller.Optional(), file(unit.Certificate()), ""},
+		{"the controller, by its CA's fingerprint or another's", controller.Optional(),
+			pins(t, other.Certificate(), unit.Certificate()), ""},
+		{"an imitation, by two", imitation.Optional(), pins(t, unit.Certificate(), self.Certificate[0]), "nothing"},
 		{"the controller, by nothing", controller.Optional(), nil, "--ca"},
 		{"another unit of that name, by fingerprint", imitation.Optional(), pin(unit.Certificate()),
 			"nothing was sent"},
@@ -198,13 +211,22 @@ func FuzzTrust(f *testing.F) {
 	f.Add("-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := ParsePin(text)
-		if err == nil && p.pin.String() != strings.ToLower(strings.TrimSpace(text)) {
-			t.Fatalf("%q is read as %s", text, p.pin)
+		want := strings.ToLower(strings.Join(fields(text), " or "))
+		if err == nil && p.names() != want {
+			t.Fatalf("%q is read as %s", text, p.names())
 		}
 		if c, err := ParseCA([]byte(text)); err == nil && c.roots == nil {
 			t.Fatal("no CA and no error")
 		}
 	})
+}
+
+// fields are the parts of a text between commas, without the white space around each.
+func fields(text string) (all []string) {
+	for one := range strings.SplitSeq(text, ",") {
+		all = append(all, strings.TrimSpace(one))
+	}
+	return all
 }
 
 // TestWrongScheme: http:// where TLS is spoken, and the other way round, is said.

@@ -28,6 +28,7 @@ import (
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/flow"
+	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/wire"
 )
@@ -85,8 +86,9 @@ type Core struct {
 	newest atomic.Pointer[wire.Stamp] // of the document that was issued last
 
 	admitted   admissions
-	revoked    *revoked.List // used by the loop alone; nil: there is none
-	authority  *Authority    // set before Run; nil: none
+	revoked    *revoked.List                    // used by the loop alone; nil: there is none
+	authority  *Authority                       // set before Run; nil: none
+	cas        atomic.Pointer[jointoken.CAList] // as nodes are told it; changed by the loop, read by all
 	reportKeys reportKeys
 	artefacts  *store.Store // nil: there is none
 	named      named
@@ -328,6 +330,8 @@ func (c *Core) run(e fleet.Effect) {
 		c.answer(e)
 	case fleet.KeysChanged:
 		c.keysChanged()
+	case fleet.CAsChanged:
+		c.casChanged()
 	case fleet.MaintenanceChanged:
 		c.maintained()
 	case fleet.Admission:

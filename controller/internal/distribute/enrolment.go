@@ -31,9 +31,6 @@ type Authority struct {
 	URL  string        // of the join door, https://HOST:PORT; "": there is none
 }
 
-// SetAuthority names the authority. It is called before Run, if there is one.
-func (c *Core) SetAuthority(a Authority) { c.authority = &a }
-
 // admissions are the certificates that count, for those who ask while a client waits. It is what
 // the Fleet says, as of the newest durable record.
 type admissions struct {

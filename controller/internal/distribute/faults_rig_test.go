@@ -179,6 +179,7 @@ type faulty struct {
 	broker *memory
 	core   *Core
 	stop   func() error
+	ready  func(*Core) // is done between New and Run; nil: nothing
 }
 
 const faultyUnit = "u1"
@@ -225,6 +226,9 @@ func (r *faulty) start() {
 		r.Fatal(err)
 	}
 	r.core = core
+	if r.ready != nil {
+		r.ready(core)
+	}
 	r.broker = &memory{retained: map[string][]byte{}, sent: map[string]int{}, refuse: map[string]int{}}
 	core.Attach(r.broker)
 	ctx, cancel := context.WithCancel(context.Background())

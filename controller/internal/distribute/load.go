@@ -41,6 +41,7 @@ func (c *Core) adopt() error {
 	if err := c.loadKeys(c.fleet); err != nil {
 		return err
 	}
+	c.pickCAs()
 	c.admitted.reset(c.fleet.Admissions())
 	for _, subject := range c.revived() { // until the record of that is written
 		c.admitted.set(fleet.Admission{Subject: subject, Revoked: true})
@@ -219,7 +220,7 @@ var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused,
 	record.State}
 
 // keptTypes are the records that compaction leaves: that history, who belonged to the unit, which
-// keys signed, what operators ordered, and which artefacts there were.
+// keys signed and which CAs counted, what operators ordered, and which artefacts there were.
 var keptTypes = append(slices.Clone(historyTypes), record.Enrol, record.Joined, record.Revoked, record.Forgotten,
-	record.Keys, record.Settings, record.Maintenance, record.Request, record.Reply,
+	record.Keys, record.CA, record.Settings, record.Maintenance, record.Request, record.Reply,
 	record.ArtefactAdded, record.ArtefactRemoved)

@@ -49,6 +49,9 @@ type Config struct {
 	// Cut ends the session of a subject ("node/n1") at the broker. It must not wait for the core.
 	// Nil: there is none that could be ended.
 	Cut func(subject, why string)
+	// CAsChanged is told that other CAs, or other brokers, count: sessions are to be judged anew. nil: nobody. It must
+	// not wait for the core.
+	CAsChanged func()
 	// Trouble is what Status has to tell besides; nil: nothing.
 	Trouble func() []string
 

@@ -30,7 +30,7 @@ func (c *Core) proved(t *topic.Topic, name string, payload []byte) ([]byte, wire
 		return nil, wire.Heard{}, wire.New(wire.CodeUnknownKey, "/proof", "a proof by a node that has not joined")
 	}
 	for i := len(one.Serials) - 1; i >= 0; i-- { // the newest is the likeliest
-		key, err := c.reportKeys.of(c.authority.CA, t.Node, one.Serials[i])
+		key, err := c.reportKeys.of(c.authority.CA, t.Node, one.Serials[i], one.Issuers[i])
 		if err != nil || !proof.Verify(key, name, message) {
 			continue
 		}
@@ -55,7 +55,14 @@ type reportKey struct{ node, serial string }
 // maxReportKeys bounds the keys that are remembered, some 16 MiB; then it begins anew.
 const maxReportKeys = 1 << 17
 
-func (r *reportKeys) of(authority *ca.CA, node, serial string) ([]byte, error) {
+// forget has the keys derived anew: other CAs count.
+func (r *reportKeys) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = nil
+}
+
+func (r *reportKeys) of(authority *ca.CA, node, serial, issuer string) ([]byte, error) {
 	name := reportKey{node, serial}
 	r.mu.Lock()
 	key, ok := r.all[name]
@@ -63,8 +70,11 @@ func (r *reportKeys) of(authority *ca.CA, node, serial string) ([]byte, error) {
 	if ok {
 		return key, nil
 	}
-	key, err := authority.ReportKey(node, serial)
+	by, err := ca.ParseFingerprint(issuer)
 	if err != nil {
+		return nil, err
+	}
+	if key, err = authority.ReportKey(by, node, serial); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()

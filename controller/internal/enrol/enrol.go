@@ -74,6 +74,7 @@ type Certificate struct {
 	Key     string    `json:"key"`    // SHA-256 of the public key, in hexadecimal
 	Issued  time.Time `json:"issued"`
 	Expires time.Time `json:"expires"`
+	CA      string    `json:"ca,omitempty"` // fingerprint of the CA that signed it
 }
 
 // Subject is what is known of one identity.

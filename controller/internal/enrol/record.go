@@ -65,12 +65,12 @@ func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
 			gone = d.Replaced
 		}
 		s.drop(sub, func(c Certificate) bool { return slices.Contains(gone, c.Serial) }, d.Key)
-		s.add(sub, Certificate{Serial: d.Serial, Key: d.Key, Issued: at, Expires: d.Expires.UTC()})
+		s.add(sub, Certificate{Serial: d.Serial, Key: d.Key, Issued: at, Expires: d.Expires.UTC(), CA: d.CA})
 		sub.Joined, sub.Revoked, sub.RevokedBy, sub.Proves, s.ca = at, time.Time{}, "", time.Time{}, d.CA
 	case record.RenewedData:
 		sub := s.subject(d.Subject)
 		s.drop(sub, func(c Certificate) bool { return c.Serial != d.Old }, d.Key)
-		s.add(sub, Certificate{Serial: d.Serial, Key: d.Key, Issued: at, Expires: d.Expires.UTC()})
+		s.add(sub, Certificate{Serial: d.Serial, Key: d.Key, Issued: at, Expires: d.Expires.UTC(), CA: d.CA})
 		s.ca = d.CA
 	case record.RevokedData:
 		sub := s.subject(d.Subject)
@@ -171,8 +171,12 @@ func Restored(data []byte) (*State, error) {
 		for _, t := range sub.Tokens {
 			s.tokens[t.Hash] = sub
 		}
-		for _, c := range sub.Certificates {
+		for i := range sub.Certificates {
+			c := &sub.Certificates[i]
 			s.keys[c.Key] = sub
+			if c.CA == "" { // of a program that knew one CA
+				c.CA = snap.CA
+			}
 		}
 	}
 	return s, nil

@@ -58,6 +58,8 @@ func (f *Fleet) targets(r *record.Record, data any) error {
 		return d.Keys.Check()
 	case record.Artefact:
 		return artefact.Check(d)
+	case record.CAData:
+		return d.CAs.Check()
 	case record.Enrolment:
 		return enrol.Check(d)
 	case record.ForgottenData:
@@ -146,6 +148,8 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		}
 	case record.KeysData:
 		f.keys = d.Keys
+	case record.CAData:
+		f.cas = d.CAs
 	case change:
 		f.applyChange(r, d)
 	case record.MaintenanceData:

@@ -25,6 +25,7 @@ type snapshot struct {
 	Forgotten map[string]time.Time      `json:"forgotten,omitempty"`
 	Enrolled  jsontext.Value            `json:"enrolled,omitzero"` // of package enrol
 	Keys      record.SigningKeys        `json:"keys,omitzero"`
+	CAs       record.Authorities        `json:"cas,omitzero"`
 
 	Maintenance Maintenance       `json:"maintenance,omitzero"`
 	Orders      map[string]*Asked `json:"orders,omitempty"`
@@ -56,7 +57,7 @@ type kindSnap struct {
 // Checkpoint returns the state as of Seq, so that Replay may begin there.
 func (f *Fleet) Checkpoint() []byte {
 	snap := snapshot{
-		Seq: f.seq, Forgotten: f.forgotten, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys,
+		Seq: f.seq, Forgotten: f.forgotten, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys, CAs: f.cas,
 		Maintenance: f.maintenance, Orders: f.questions.orders, Artefacts: f.artefacts,
 		Sources: map[wire.Kind]*sourceSnap{},
 	}
@@ -118,9 +119,14 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 	if err := json.Unmarshal(data, &snap); err != nil {
 		return nil, fmt.Errorf("fleet checkpoint: %w", err)
 	}
-	f.seq, f.keys, f.maintenance = snap.Seq, snap.Keys, snap.Maintenance
+	f.seq, f.keys, f.cas, f.maintenance = snap.Seq, snap.Keys, snap.CAs, snap.Maintenance
 	if len(f.keys.List) > 0 {
 		if err := f.keys.Check(); err != nil {
+			return nil, fmt.Errorf("fleet checkpoint: %w", err)
+		}
+	}
+	if len(f.cas.List) > 0 {
+		if err := f.cas.Check(); err != nil {
 			return nil, fmt.Errorf("fleet checkpoint: %w", err)
 		}
 	}

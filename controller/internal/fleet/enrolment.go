@@ -7,6 +7,7 @@ import (
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/jointoken"
 )
 
 // Enrolment is somebody's wish to belong to the unit, or that somebody else does not any more;
@@ -23,6 +24,7 @@ func (Enrolment) event() {}
 type Admission struct {
 	Subject string // "node/n1"
 	Serials []string
+	Issuers []string // fingerprints of the CAs that signed them
 	Revoked bool
 	Proves  bool   // what it says without proof does not count
 	Cut     string // its session has to end, for this reason; "": it may stay
@@ -53,6 +55,10 @@ func (s *step) enrolment(ev Enrolment) {
 			s.effect(admission(sub, cut))
 		}
 		s.standing(typ, node)
+		if strings.HasPrefix(subject, jointoken.BrokerRole+"/") { // other brokers count from now on
+			s.effect(CAsChanged{})
+			s.promptAll()
+		}
 	}
 	a := Answer{Ticket: ev.Ticket}
 	if d.Err != nil {
@@ -97,8 +103,8 @@ func consequence(d record.Enrolment) (subject, cut string) {
 }
 
 func admission(sub *enrol.Subject, cut string) Admission {
-	return Admission{Subject: sub.Name, Serials: sub.Serials(), Revoked: !sub.Revoked.IsZero(),
-		Proves: !sub.Proves.IsZero(), Cut: cut}
+	return Admission{Subject: sub.Name, Serials: sub.Serials(), Issuers: sub.Issuers(),
+		Revoked: !sub.Revoked.IsZero(), Proves: !sub.Proves.IsZero(), Cut: cut}
 }
 
 // Admissions returns what counts of everybody.

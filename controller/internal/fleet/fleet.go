@@ -62,6 +62,7 @@ type Fleet struct {
 	enrolled    *enrol.State         // who belongs to the unit
 	strangers   strangers            // how many nodes have not joined
 	keys        record.SigningKeys   // that sign what the controller says
+	cas         record.Authorities   // that count
 	maintenance Maintenance          // that is announced
 	questions   questions            // to nodes, that somebody waits for
 	newest      wire.Stamp           // of the document that was issued last
@@ -267,6 +268,8 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.forget(ev)
 	case KeyOrder:
 		s.keyOrder(ev)
+	case CAOrder:
+		s.caOrder(ev)
 	case Change:
 		s.changeCollection(ev)
 	case Maintain:

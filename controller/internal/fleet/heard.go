@@ -84,6 +84,7 @@ func (s *step) heardReport(h *Heard) {
 		n.recovered = inError && n.inError() == nil
 		s.distribute(n)
 		n.recovered = false
+		s.promptOne(n, false)
 	}
 	if o := s.output(r.Kind); o != nil && len(o.from) > 0 {
 		s.checkEpoch(n, o)
@@ -207,6 +208,7 @@ func (s *step) heardLive(h *Heard) {
 			s.effect(Greet{Nodes: len(s.nodes)})
 		}
 		s.distribute(n)
+		s.promptOne(n, true)
 	} else {
 		s.leftCheck(n.Name)
 	}

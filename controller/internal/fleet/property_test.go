@@ -154,6 +154,7 @@ func FuzzReplay(f *testing.F) {
 		seed.info("n1", "b", 1, "mainType"), seed.submit("s1", "1.0.0"), Tick{}, Copy{Missing: true},
 		Bad{Node: "n1", Err: wire.New(wire.CodeMalformed, "", "x")},
 		KeyOrder{Order: signing.Order{Do: record.AnnounceKey, Key: testKey(2), First: testKey(1)}},
+		CAOrder{CAOrder: signing.CAOrder{Do: record.AnnounceKey, CA: testCA(2), First: testCA(1)}},
 		setHealth(view.Scope{All: true}, &wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}),
 		setHealth(view.Scope{Nodes: []string{"n1", "n2"}},
 			&wire.HealthSettings{FormatVersion: "1", Reset: wire.SpanOf(time.Hour)}),

@@ -39,6 +39,8 @@ type Core interface {
 	Certified(subject, serial string) error
 	// Keys returns the controller's public signing keys, the oldest first, and the revision of the list.
 	Keys() (list []wire.Key, rev uint64)
+	// DoorCAs is what nodes are told of the unit's CAs.
+	DoorCAs() jointoken.CAList
 	// Floor returns the newest stamps and the time that a node that joins now must treat as already seen.
 	Floor(ctx context.Context, node string) (jointoken.Floor, error)
 }
@@ -61,7 +63,8 @@ type Config struct {
 	MaxPerAddress int           // open connections from one address; default 16
 }
 
-// Door is the HTTP handler of the join door: join, renew, the list of signing keys, a node's report key, and artefacts.
+// Door is the HTTP handler of the join door: join, renew, the lists of signing keys and of CAs, a node's report key,
+// and artefacts.
 type Door struct {
 	cfg    Config
 	log    *zap.Logger
@@ -98,6 +101,7 @@ func New(cfg Config) (*Door, error) {
 	d.mux.HandleFunc("POST "+jointoken.JoinPath, d.guarded(encoded(d.join)))
 	d.mux.HandleFunc("POST "+jointoken.RenewPath, d.guarded(encoded(d.renew)))
 	d.mux.HandleFunc("POST "+jointoken.KeysPath, d.guarded(encoded(d.keys)))
+	d.mux.HandleFunc("POST "+jointoken.CAPath, d.guarded(encoded(d.cas)))
 	d.mux.HandleFunc("POST "+jointoken.ReportKeyPath, d.guarded(encoded(d.reportKey)))
 	if cfg.Artefact != nil {
 		d.mux.HandleFunc("GET "+jointoken.ArtefactPath+"{digest}", d.artefact)
@@ -115,7 +119,7 @@ var errBusy = wire.New(wire.CodeUnavailable, "", "too many attempts; try again l
 type answerer func(r *http.Request, body []byte, from string) ([]byte, error)
 
 // encoded returns an answerer that encodes the message that answer returns.
-func encoded[M jointoken.Admission | jointoken.KeyList | jointoken.ReportKey](
+func encoded[M jointoken.Admission | jointoken.KeyList | jointoken.CAList | jointoken.ReportKey](
 	answer func(r *http.Request, body []byte, from string) (*M, error)) answerer {
 	return func(r *http.Request, body []byte, from string) ([]byte, error) {
 		m, err := answer(r, body, from)
@@ -221,10 +225,12 @@ func (d *Door) join(r *http.Request, body []byte, from string) (*jointoken.Admis
 	if err != nil {
 		return nil, err
 	}
-	a, err := d.certify(r.Context(), "node/"+req.Node, req.CSR, func(key, serial string, until time.Time) enrol.Event {
-		return enrol.Join{Subject: "node/" + req.Node, Hash: secret.Hash(), Key: key, Serial: serial, Expires: until,
-			CA: d.cfg.CA.Fingerprint().String(), From: from}
-	})
+	by := d.cfg.CA.Issuer(r.TLS.ServerName, nil)
+	a, err := d.certify(r.Context(), by, "node/"+req.Node, req.CSR,
+		func(key, serial string, until time.Time) enrol.Event {
+			return enrol.Join{Subject: "node/" + req.Node, Hash: secret.Hash(), Key: key, Serial: serial,
+				Expires: until, CA: by.String(), From: from}
+		})
 	if err == nil {
 		// The join is durable now. If this fails, the node repeats its request and gets the floor then.
 		a.Floor, err = d.cfg.Core.Floor(r.Context(), req.Node)
@@ -242,9 +248,10 @@ func (d *Door) renew(r *http.Request, body []byte, from string) (*jointoken.Admi
 	if err != nil {
 		return nil, err
 	}
-	return d.certify(r.Context(), peer.Subject, req.CSR, func(key, serial string, until time.Time) enrol.Event {
+	by := d.cfg.CA.Issuer(r.TLS.ServerName, &peer)
+	return d.certify(r.Context(), by, peer.Subject, req.CSR, func(key, serial string, until time.Time) enrol.Event {
 		return enrol.Renew{Subject: peer.Subject, Serial: peer.Serial, Key: key, Next: serial, Expires: until,
-			CA: d.cfg.CA.Fingerprint().String(), From: from}
+			CA: by.String(), From: from}
 	})
 }
 
@@ -258,6 +265,15 @@ func (d *Door) keys(r *http.Request, body []byte, _ string) (*jointoken.KeyList,
 	return &jointoken.KeyList{Unit: d.cfg.Unit, UnitKeys: list, KeysRev: rev}, nil
 }
 
+// cas tells somebody which CAs count. The CA that vouches for this connection vouches for them.
+func (d *Door) cas(r *http.Request, body []byte, _ string) (*jointoken.CAList, error) {
+	if _, err := d.certified(r, body); err != nil {
+		return nil, err
+	}
+	l := d.cfg.Core.DoorCAs()
+	return &l, nil
+}
+
 // reportKey sends a node the key with which it proves what it says: here both ends meet without a broker between.
 func (d *Door) reportKey(r *http.Request, body []byte, _ string) (*jointoken.ReportKey, error) {
 	peer, err := d.certified(r, body)
@@ -268,7 +284,7 @@ func (d *Door) reportKey(r *http.Request, body []byte, _ string) (*jointoken.Rep
 	if !isNode {
 		return nil, wire.New(wire.CodeNotAllowed, "", "only nodes prove what they say")
 	}
-	key, err := d.cfg.CA.ReportKey(node, peer.Serial)
+	key, err := d.cfg.CA.ReportKey(peer.CA, node, peer.Serial)
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +309,7 @@ func (d *Door) certified(r *http.Request, body []byte) (ca.Peer, error) {
 // certify checks the request, has the core decide, and only then signs. After a crash before the
 // decision is durable, nothing has happened. After a crash behind it, a serial is accepted that no
 // certificate has, and the node asks again with the same token and key, or with its old certificate.
-func (d *Door) certify(ctx context.Context, subject string, csr []byte,
+func (d *Door) certify(ctx context.Context, by jointoken.Fingerprint, subject string, csr []byte,
 	event func(key, serial string, until time.Time) enrol.Event) (*jointoken.Admission, error) {
 	req, err := ca.ParseRequest(csr)
 	if err != nil {
@@ -307,16 +323,19 @@ func (d *Door) certify(ctx context.Context, subject string, csr []byte,
 	if err != nil {
 		return nil, err
 	}
-	from, until := d.cfg.CA.Validity(d.cfg.Life)
+	from, until, err := d.cfg.CA.ValidityBy(by, d.cfg.Life)
+	if err != nil {
+		return nil, err
+	}
 	if err := d.cfg.Core.Enrolment(ctx, event(req.Hash, serial, until)); err != nil {
 		return nil, err
 	}
-	der, err := d.cfg.CA.Issue(req.Key, ca.Grant{Subject: subject, Serial: serial, From: from, Until: until})
+	der, err := d.cfg.CA.Issue(req.Key, ca.Grant{Subject: subject, Serial: serial, From: from, Until: until, CA: by})
 	if err != nil {
 		return nil, err
 	}
 	list, rev := d.cfg.Core.Keys()
-	return &jointoken.Admission{Unit: d.cfg.Unit, Node: name, Certificate: der, CA: d.cfg.CA.Certificate(),
+	return &jointoken.Admission{Unit: d.cfg.Unit, Node: name, Certificate: der, CA: d.cfg.CA.CertificateOf(by),
 		UnitKeys: list, KeysRev: rev, Brokers: d.cfg.Brokers}, nil
 }
 

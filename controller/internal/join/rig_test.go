@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,8 @@ type core struct {
 	state *enrol.State
 	fail  error
 	seen  []record.Enrolment
+
+	cas atomic.Pointer[jointoken.CAList]
 }
 
 func (c *core) Enrolment(_ context.Context, ev enrol.Event) error {
@@ -68,6 +71,8 @@ func (c *core) Certified(subject, serial string) error {
 func (c *core) Keys() ([]wire.Key, uint64) {
 	return []wire.Key{{ID: "k1", Ed25519: make([]byte, 32)}}, 7
 }
+
+func (c *core) DoorCAs() jointoken.CAList { return *c.cas.Load() }
 
 func (c *core) Floor(_ context.Context, node string) (jointoken.Floor, error) {
 	return jointoken.Floor{Epoch: 3, Rev: 9,
@@ -102,6 +107,8 @@ func newRig(t *testing.T, tune func(*Config)) *rig {
 	if r.ca, err = ca.Open(ca.Config{Unit: "u1", Dir: t.TempDir(), Now: r.core.clock}); err != nil {
 		t.Fatal(err)
 	}
+	r.core.cas.Store(&jointoken.CAList{Unit: "u1", CAs: r.ca.Certificates(), Signs: r.ca.Fingerprint().String(),
+		Rev: 3})
 	zc, logs := observer.New(zap.DebugLevel)
 	r.logs = logs
 	cfg := Config{Unit: "u1", CA: r.ca, Core: r.core, Log: zap.New(zc),

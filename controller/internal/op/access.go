@@ -55,6 +55,23 @@ var (
 	})
 )
 
+// The unit's CAs.
+var (
+	ShowCAs = define(Op[None, view.CAs]{
+		Name: "ca.list", Route: "GET /v1/ca", Role: View,
+		About: "Lists the unit's CAs that count, oldest first.",
+	})
+	RotateCAs = define(Op[RotateCA, view.CAs]{
+		Name: "ca.rotate", Route: "POST /v1/ca/rotate", Role: Admin, Optional: true,
+		About: "Announces a new CA the first time, and has it sign the second time. " +
+			"A wrong-state names the nodes that are in the way.",
+	})
+	RetireCAs = define(Op[RetireCA, view.CAs]{
+		Name: "ca.retire", Route: "POST /v1/ca/retire", Role: Admin,
+		About: "Takes a CA off the list. A wrong-state names who still needs it.",
+	})
+)
+
 // Operators' tokens.
 var (
 	ListTokens = define(Op[None, Tokens]{
@@ -216,6 +233,25 @@ type RetireKey struct {
 func (in *RetireKey) Check() *wire.Error {
 	if !wire.ValidName(in.ID) {
 		return wire.New(wire.CodeInvalidArgument, "/kid", "the ID of a key is expected; see GET /v1/keys")
+	}
+	return nil
+}
+
+// RotateCA says how a CA is rotated.
+type RotateCA struct {
+	Force bool `json:"force,omitzero"` // switch although some nodes are not known to believe the new CA
+}
+
+// RetireCA names a CA.
+type RetireCA struct {
+	ID    string `json:"id"`             // of the CA that leaves the list
+	Force bool   `json:"force,omitzero"` // although somebody still needs it
+}
+
+// Check judges the ID.
+func (in *RetireCA) Check() *wire.Error {
+	if !wire.ValidName(in.ID) {
+		return wire.New(wire.CodeInvalidArgument, "/id", "the ID of a CA is expected; see GET /v1/ca")
 	}
 	return nil
 }

@@ -183,6 +183,8 @@ func Decode(t Type, data []byte) (any, error) {
 		return parse[ArtefactAddedData](data)
 	case ArtefactRemoved:
 		return parse[ArtefactRemovedData](data)
+	case CA:
+		return parse[CAData](data)
 	}
 	return nil, nil
 }

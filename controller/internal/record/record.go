@@ -51,6 +51,7 @@ const (
 	ArtefactLeased                  // an upload has its room in the store of artefacts, or goes on
 	ArtefactAdded                   // an artefact is in the store, whole and verified
 	ArtefactRemoved                 // an artefact, or an upload, is not in the store any more
+	CA                              // the unit's CAs changed
 	typeEnd
 )
 
@@ -62,7 +63,7 @@ var typeNames = [typeEnd]string{
 	Enrol: "enrol", Joined: "joined", Renewed: "renewed", Revoked: "revoked", JoinRefused: "join-refused",
 	Keys: "keys", Settings: "settings", Maintenance: "unit-maintenance", Proves: "proves",
 	Forgotten: "forgotten", TokenWithdrawn: "token-withdrawn",
-	ArtefactLeased: "artefact-leased", ArtefactAdded: "artefact-added", ArtefactRemoved: "artefact-removed",
+	ArtefactLeased: "artefact-leased", ArtefactAdded: "artefact-added", ArtefactRemoved: "artefact-removed", CA: "ca",
 }
 
 // String returns the type's name, as in exports and filters.

@@ -1,5 +1,6 @@
-// Package signing owns the rules about the unit's signing keys: which key may be announced, sign and be retired, and
-// when. It is pure: it judges an order and returns the new list, for a record; lists are never changed in place.
+// Package signing owns the rules about the unit's signing keys and its CAs: which one may be announced, sign and be
+// retired, and when. It is pure: it judges an order and returns the new list, for a record; lists are never changed in
+// place.
 // Private keys are not its business, nor is how nodes learn the list.
 //
 //tandem:pure
@@ -149,6 +150,12 @@ func (c *change) remember(kid string) {
 
 // notBelieving says in words who would not believe the unit any more.
 func notBelieving(names []string) string {
+	return areOrIs(names) + " not known to believe the key that signs then. Wait, revoke what is gone for good, " +
+		"or go on with --force: nodes that have joined catch up at the join door, the others need hands"
+}
+
+// areOrIs is some of the names, and the verb behind them.
+func areOrIs(names []string) string {
 	const most = 5
 	text := strings.Join(names[:min(len(names), most)], ", ")
 	if n := len(names) - most; n > 0 {
@@ -158,8 +165,7 @@ func notBelieving(names []string) string {
 	if len(names) == 1 {
 		are = "is"
 	}
-	return text + " " + are + " not known to believe the key that signs then. Wait, revoke what is gone for good, " +
-		"or go on with --force: nodes that have joined catch up at the join door, the others need hands"
+	return text + " " + are
 }
 
 // View returns the keys as operators see them; first is the one that signs while there is no list. nodes counts

@@ -93,6 +93,8 @@ type controller struct {
 	unitKey ed25519.PublicKey
 	keysRev uint64
 
+	cas *jointoken.CAList // nil: the controller is one from before there were rotations
+
 	reportKeys []string // serial numbers for which a report key was given
 	noReports  bool     // the controller is one from before there were report keys
 }
@@ -134,6 +136,10 @@ func (c *controller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == jointoken.KeysPath {
 		c.keyList(w, r)
+		return
+	}
+	if r.URL.Path == jointoken.CAPath {
+		c.caList(w, r)
 		return
 	}
 	if r.URL.Path == jointoken.ReportKeyPath {

@@ -216,7 +216,7 @@ func prepare(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("identity: %w", err)
 	}
-	for _, name := range []string{File, pendingFile, takenFile} {
+	for _, name := range []string{File, pendingFile, takenFile, casFile} {
 		if err := durable.Clean(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("identity: %w", err)
 		}

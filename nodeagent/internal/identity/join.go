@@ -108,7 +108,7 @@ var ErrForeign = errors.New("who answers is not the controller of this unit")
 func joinTLS(fp jointoken.Fingerprint, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
-		ServerName: jointoken.ServerName,
+		ServerName: jointoken.BelievedName(fp),
 		// The usual verification needs the CA, and only its fingerprint is known: what replaces it
 		// is VerifyConnection, which runs in every handshake before anything is sent.
 		InsecureSkipVerify: true,
@@ -138,7 +138,8 @@ func pinned(cs tls.ConnectionState, fp jointoken.Fingerprint, now time.Time) err
 		}
 		return nil
 	}
-	return fmt.Errorf("%w: the token is of the CA %s, which does not vouch for it", ErrForeign, fp)
+	return fmt.Errorf("%w: the token is of the CA %s, which does not vouch for it. If the unit has retired that CA "+
+		"since, make a new token: tandem node enroll", ErrForeign, fp)
 }
 
 // post sends one request to the join door and reads the answer. The error is a *wire.Error when the

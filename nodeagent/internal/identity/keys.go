@@ -1,9 +1,12 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/url"
 	"time"
 
 	"go.uber.org/zap"
@@ -90,4 +93,21 @@ func (k *Renewer) keys(ctx context.Context) (Keys, error) {
 		}
 	}
 	return Keys{List: a.UnitKeys, Rev: a.KeysRev}, nil
+}
+
+// door is where the controller is asked.
+func (k *Renewer) door(id *Identity) string {
+	if k.cfg.Controller != "" {
+		return k.cfg.Controller
+	}
+	return id.Controller
+}
+
+// Door is where the join door is, HOST:PORT.
+func (k *Renewer) Door() (string, error) {
+	u, err := url.Parse(k.door(k.Current()))
+	if err != nil {
+		return "", fmt.Errorf("identity: the controller's address: %w", err)
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")), nil
 }

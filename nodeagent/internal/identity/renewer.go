@@ -1,17 +1,15 @@
 package identity
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,7 +63,13 @@ type RenewerConfig struct {
 	OnKeys  func(Keys)       // called on RunKeys' goroutine; nil: nobody
 	Watch   pulse.Watch      // watches that Run, RunKeys and RunReportKey go round; nil: nobody does
 
-	OnReportKey func(ReportKey) // called on RunReportKey's goroutine; nil: nobody
+	OnReportKey func(ReportKey)  // called on RunReportKey's goroutine; nil: nobody
+	OnCAs       func(CAsChanged) // called on RunCAs' goroutine; nil: nobody
+
+	// Stay has the node keep a certificate of the CA that it has one of: the agent that may come back knows one only.
+	Stay bool
+	// Follow draws when to renew with a new CA, nil: within ten minutes, so that nodes do not come together.
+	Follow func() time.Time
 }
 
 // Renewer is the certificate renewer: it holds the identity in use and renews it. All methods but Run may be called by
@@ -74,7 +78,11 @@ type RenewerConfig struct {
 type Renewer struct {
 	cfg   RenewerConfig
 	asked chan struct{} // holds one token while somebody wants the keys
-	next  chan struct{} // holds one token after a renewal, until RunReportKey has noticed
+
+	askedCAs chan struct{} // holds one token while somebody wants the CAs
+	follow   chan struct{} // holds one token after they have changed, until Run has noticed
+
+	next chan struct{} // holds one token after a renewal, until RunReportKey has noticed
 
 	mu         sync.Mutex
 	id         *Identity
@@ -84,6 +92,10 @@ type Renewer struct {
 	reportedAt time.Time
 	have       savedReportKey
 	known      bool // have is what is kept; false: the key program has not said yet
+	believes   believed
+	savedCAs   savedCAs
+	followAt   time.Time         // when to renew with a new CA
+	shown      map[string]string // key that a server has shown last, by name
 }
 
 // NewRenewer loads the identity; the error is Load's.
@@ -111,7 +123,14 @@ func NewRenewer(cfg RenewerConfig) (*Renewer, error) {
 	if err := prepare(cfg.Dir); err != nil {
 		return nil, err
 	}
-	return &Renewer{cfg: cfg, id: id, asked: make(chan struct{}, 1), next: make(chan struct{}, 1)}, nil
+	if cfg.Follow == nil {
+		cfg.Follow = func() time.Time { return time.Now().Add(rand.N(followSoon)) }
+	}
+	k := &Renewer{cfg: cfg, id: id, asked: make(chan struct{}, 1), next: make(chan struct{}, 1),
+		askedCAs: make(chan struct{}, 1), follow: make(chan struct{}, 1), shown: map[string]string{}}
+	k.savedCAs, k.believes = k.loadCAs()
+	k.followAt = cfg.Follow()
+	return k, nil
 }
 
 // Current is the identity in use.
@@ -143,8 +162,10 @@ func (k *Renewer) Taken() error {
 func (k *Renewer) Heard(t time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !t.After(k.id.ca.NotAfter) {
-		k.heard = t
+	for _, ca := range k.believes.cas {
+		if !t.After(ca.NotAfter) {
+			k.heard = t
+		}
 	}
 }
 
@@ -160,6 +181,9 @@ func (k *Renewer) times() [3]time.Time {
 	defer k.mu.Unlock()
 	wall := k.cfg.Now()
 	own := later(wall, k.id.known())
+	for _, ca := range k.believes.cas {
+		own = later(own, ca.NotBefore)
+	}
 	return [3]time.Time{later(own, k.heard), own, wall}
 }
 
@@ -171,12 +195,12 @@ func later(a, b time.Time) time.Time {
 }
 
 // TLS is the configuration for connections to a broker: TLS 1.3, nobody trusted but the unit's
-// CA, and on each connection the certificate that is newest then. name is what the broker's
+// CAs, and on each connection the certificate that is newest then. name is what the broker's
 // certificate must bear.
 func (k *Renewer) TLS(name string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
-		ServerName: name,
+		ServerName: k.serverName(name),
 		// The usual verification knows one time only. What replaces it is VerifyConnection, which runs in every
 		// handshake before anything is sent.
 		InsecureSkipVerify: true,
@@ -194,7 +218,11 @@ func (k *Renewer) TLS(name string) *tls.Config {
 // heard is tried by the node's own clock: a controller whose clock was wrong must not lock the node out.
 func (k *Renewer) verify(cs tls.ConnectionState, name string) error {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
-	roots.AddCert(k.Current().ca) // a renewal does not change it
+	k.mu.Lock()
+	for _, ca := range k.believes.cas {
+		roots.AddCert(ca)
+	}
+	k.mu.Unlock()
 	for _, c := range cs.PeerCertificates[1:] {
 		between.AddCert(c)
 	}
@@ -210,7 +238,7 @@ func (k *Renewer) verify(cs tls.ConnectionState, name string) error {
 				k.cfg.Log.Warn("a certificate holds by this node's own clock only", zap.String("of", name),
 					zap.Time("clock", now), zap.Time("heard", k.times()[0]))
 			}
-			return nil
+			return k.show(name, cs.PeerCertificates[0])
 		}
 		if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); !ok || invalid.Reason != x509.Expired {
 			first = err // no time would help
@@ -224,7 +252,7 @@ func (k *Renewer) verify(cs tls.ConnectionState, name string) error {
 }
 
 // Run renews the certificate when two thirds of its life are over, until ctx ends; at once if there is a key program
-// and the key is not with it yet.
+// and the key is not with it yet; soon after another CA has begun to certify.
 func (k *Renewer) Run(ctx context.Context) {
 	beat := k.cfg.Watch.Start("certificate", timeout+signer.Limit)
 	defer beat.End()
@@ -232,8 +260,12 @@ func (k *Renewer) Run(ctx context.Context) {
 	failures := 0
 	for ctx.Err() == nil {
 		now, id := k.Now(), k.Current()
-		if wait := due(id, early).Sub(now); wait > 0 && !k.toMove(id) {
-			beat.Sleep(ctx, min(wait, lookAgain))
+		wait := due(id, early).Sub(now)
+		if soon, ok := k.toFollow(id); ok {
+			wait = min(wait, soon)
+		}
+		if wait > 0 && !k.toMove(id) {
+			beat.Wait(ctx, min(wait, lookAgain), k.follow)
 			continue
 		}
 		if err := k.renew(ctx, id); err == nil {
@@ -294,7 +326,11 @@ func (k *Renewer) renew(ctx context.Context, id *Identity) error {
 		return fmt.Errorf("the controller renewed node %q of unit %q; this is %q of %q", a.Node, a.Unit, id.Node,
 			id.Unit)
 	}
-	next, err := admitted(a, key, id.CA())
+	by := jointoken.FingerprintOf(a.CA)
+	if !k.knowsCA(by) {
+		return errors.New("the controller's answer: the CA is not one that was expected")
+	}
+	next, err := admitted(a, key, by)
 	if err != nil {
 		return fmt.Errorf("the controller's answer: %w", err)
 	}
@@ -311,21 +347,13 @@ func (k *Renewer) renew(ctx context.Context, id *Identity) error {
 	return nil
 }
 
-// door is where the controller is asked.
-func (k *Renewer) door(id *Identity) string {
-	if k.cfg.Controller != "" {
-		return k.cfg.Controller
-	}
-	return id.Controller
-}
-
-// Door is where the join door is, HOST:PORT.
-func (k *Renewer) Door() (string, error) {
-	u, err := url.Parse(k.door(k.Current()))
-	if err != nil {
-		return "", fmt.Errorf("identity: the controller's address: %w", err)
-	}
-	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")), nil
+// knowsCA reports whether the node believes a CA.
+func (k *Renewer) knowsCA(fp jointoken.Fingerprint) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.ContainsFunc(k.believes.cas, func(ca *x509.Certificate) bool {
+		return jointoken.FingerprintOf(ca.Raw) == fp
+	})
 }
 
 // failed reports a failure, unless the same was reported today.

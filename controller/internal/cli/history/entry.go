@@ -276,6 +276,14 @@ func (s say) identity(t record.Type, e view.Entry) (string, bool) {
 			}
 			return text
 		})
+	case record.CA:
+		return read(e.Data, func(d record.CAData) string {
+			text := record.CAID(d.CA) + " " + string(d.Did)
+			if d.Forced {
+				text += ", forced: in the way " + term.List(d.Missing)
+			}
+			return text
+		})
 	case record.Keys:
 		return read(e.Data, func(d record.KeysData) string {
 			text := d.Key + " " + string(d.Did)

@@ -1,0 +1,23 @@
+package view
+
+import "time"
+
+// CAs are the unit's CAs that count.
+type CAs struct {
+	Rev uint64 `json:"rev"` // number of the list; 0: the unit's first CA, never rotated
+	CAs []CA   `json:"cas"` // oldest first
+}
+
+// CA is one of them. State is "announced" (nodes learn it), "signing", or "leaving" (another one signs; what it has
+// signed counts).
+type CA struct {
+	ID          string    `json:"id"`                // the beginning of the fingerprint
+	Fingerprint string    `json:"fingerprint"`       // sha256: of the certificate
+	State       string    `json:"state"`             // "announced", "signing" or "leaving"
+	Since       time.Time `json:"since,omitzero"`    // in State since; absent: since the unit began
+	Who         string    `json:"who,omitempty"`     // made the change
+	Expires     time.Time `json:"expires,omitzero"`  // end of its validity
+	Nodes       int       `json:"nodes"`             // that are known to believe it
+	Missing     []string  `json:"missing,omitempty"` // nodes that are not, at most 100; of a leaving one, who needs it
+	Omitted     int       `json:"omitted,omitzero"`  // further ones
+}
