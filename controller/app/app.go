@@ -140,6 +140,7 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 }
 
 func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external bool) distribute.Config {
+	newEpoch := a.cfg.NewEpoch
 	c := distribute.Config{
 		Kinds: kinds.All(),
 		Unit:  a.cfg.Unit, Version: settings.Version, Copy: a.cfg.copyPath(), Steps: deps.Steps,
@@ -149,7 +150,9 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 		Revoked: filepath.Join(a.cfg.StateDir, revoked.FileName),
 		Broker:  view.Broker{Embedded: !external, Address: a.cfg.Broker},
 		Open: func() (*journal.Journal, error) {
-			return journal.Open(journalPath, journal.Options{Now: deps.Now, Log: deps.Log, Faults: deps.JournalFaults})
+			opt := journal.Options{Now: deps.Now, Log: deps.Log, NewEpoch: newEpoch, Faults: deps.JournalFaults}
+			newEpoch = false // it is opened again after a failure
+			return journal.Open(journalPath, opt)
 		},
 	}
 	if !external {

@@ -30,6 +30,7 @@ type Config struct {
 
 	CertificateLife time.Duration `name:"certificate-life" default:"2160h"`
 	NewKey          bool          `name:"new-key"`
+	NewEpoch        bool          `name:"new-epoch"`
 	NewCA           bool          `name:"new-ca"`
 
 	Passwords map[string]string `name:"passwords" secret:"true"`
@@ -89,6 +90,8 @@ func (*Config) Help() map[string]string {
 			"node, and read tokens",
 		"certificate-life": "how long the certificate of a node counts; it is renewed after two thirds of that, so " +
 			"a node may be away for a third of it at least",
+		"new-epoch": "issue everything anew in a higher epoch: for a journal that was copied by hand, when nodes " +
+			"know newer documents and cannot show them; give it for one start only",
 		"new-key": "go on with another signing key although the one that signs is lost: one that is left " +
 			"in the state directory, or else a new one. Nodes that have joined learn it at the join door, the others " +
 			"need hands",

@@ -130,18 +130,20 @@ func (a *Agent) document(name wire.Kind, m message) {
 		a.hold(name, m)
 		return
 	}
-	doc, err := a.id.Document(a.trust.Keys, name, m.payload)
+	ev, err := a.id.Document(a.trust.Keys, name, m.payload)
 	if err != nil {
 		a.refuse(m, err)
 		return
 	}
+	doc := ev.Doc
 	if err := a.trust.Floor.Check(name, doc.Stamp); err != nil {
 		a.emit(inbox.EventStale, err, docDetail{Kind: name, DocRef: doc.Ref()})
 		return
 	}
 	if d := a.kind(name); d != nil {
 		before := d.inbox.State.High
-		d.inbox.Handle(inbox.Desired{Doc: doc, At: a.deps.Now()})
+		ev.At = a.deps.Now()
+		d.inbox.Handle(ev)
 		if high := d.inbox.State.High; high != before && high == doc.Stamp {
 			a.takeAccepted(d, m.retained)
 			a.lookAtView()

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -25,7 +26,8 @@ func (a *Agent) hear(what any) {
 		a.leaveRefused()
 	case down:
 		a.session = 0
-		a.view.Offline()
+		a.view.Offline(time.Since(a.began))
+		a.lookAtView()
 		a.sender.Down()
 		a.takeLink(false, m.err)
 		a.sent = min(a.sent, a.sender.LastEvent())

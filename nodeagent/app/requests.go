@@ -21,6 +21,11 @@ func (a *Agent) request(m message) {
 		a.sender.Once(a.topics.Reply(), payload, 0)
 		return
 	}
+	if r.Method == wire.MethodShow { // at any time: the controller that asks may have lost its journal and its clock
+		result, err := a.show(r)
+		a.reply(r.ID, result, err)
+		return
+	}
 	if err != nil {
 		a.reply(r.ID, nil, err)
 		return
@@ -131,6 +136,22 @@ func (a *Agent) confirm(r *wire.Request) {
 		return
 	}
 	d.inbox.Handle(inbox.Confirm{ID: r.ID, Stamp: wire.Stamp{Epoch: p.Epoch, Rev: p.Rev}})
+}
+
+// show returns what is signed of the newest document of a kind: the controller believes that it is newer than all that
+// it knows of, as after its journal was lost, only if it sees its own signature.
+func (a *Agent) show(r *wire.Request) ([]byte, *wire.Error) {
+	p, err := wire.Decode[wire.ShowParams](r.Params)
+	if err != nil {
+		return nil, within("/params", err)
+	}
+	if d := a.kind(p.Kind); d != nil {
+		if shown := d.inbox.State.Shown(); shown != nil {
+			return shown, nil
+		}
+	}
+	return nil, wire.New(wire.CodeNotFound, "/params/kind",
+		fmt.Sprintf("this agent has no signature of a document of kind %.64q", p.Kind))
 }
 
 // within puts an error about params in its place in the request.

@@ -343,3 +343,51 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestShow: a node shows what was signed of the newest document that it has accepted, also if it has refused it, after
+// a restart, and after another key has sealed it.
+func TestShow(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.start()
+		show := func(kind wire.Kind) (*wire.Shown, *wire.Error) {
+			reply := r.request(wire.MethodShow, wire.Encode(&wire.ShowParams{Kind: kind}))
+			if reply.Error != nil {
+				return nil, reply.Error
+			}
+			return decode[wire.Shown](r, reply.Result), nil
+		}
+		if _, err := show("config"); err == nil || err.Code != wire.CodeNotFound {
+			t.Errorf("without a document: %v", err)
+		}
+		shows := func(what string, rev uint64, by *seal.Signer) {
+			t.Helper()
+			s, err := show("config")
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			k := by.Key()
+			d := s.Of("u1", "n1", "config")
+			if err := (seal.Trust{k.ID: k.Ed25519}).Verify(seal.DesiredPreimage(d), d.Sig); err != nil || s.Rev != rev {
+				t.Errorf("%s: rev %d, %v", what, s.Rev, err)
+			}
+		}
+		r.desire(doc(1, 1))
+		shows("accepted", 1, r.signer)
+		bad := doc(1, 2)
+		bad.Body = []byte(`{"formatVersion":"7","version":"2.0.0","priority":-1}`)
+		bad.Hash = wire.Hash(bad.Body)
+		r.desire(bad)
+		shows("refused", 2, r.signer)
+		r.restart()
+		shows("after a restart", 2, r.signer)
+		other := seal.NewSigner(key(2))
+		r.beacon(1, r.signer, other)
+		again := *bad
+		again.Sig = other.Sign(seal.DesiredPreimage(&again))
+		r.publish(r.topics.Desired(again.Kind), again.Append(nil), true)
+		shows("sealed anew", 2, other)
+		if _, err := show("odd"); err == nil || err.Code != wire.CodeNotFound {
+			t.Errorf("of a kind that is not known: %v", err)
+		}
+	})
+}

@@ -72,3 +72,26 @@ func TestStaleView(t *testing.T) {
 		}
 	})
 }
+
+// TestStaleViewInShortSessions: a broker that withholds a document and ends each session before the node would say so
+// does not keep it from saying so.
+func TestStaleViewInShortSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.listen()
+		r.start()
+		r.beacon(1, r.signer)
+		r.desire(doc(1, 1))
+		r.marked(wire.Stamp{Epoch: 1, Rev: 7})
+		began := time.Now()
+		for time.Since(began) < 75*time.Second {
+			r.pass(40 * time.Second)
+			r.hub.Cut("node/n1")
+			r.pass(time.Second)
+		}
+		r.pass(time.Second)
+		if got := r.eventTypes(); got != "key-pinned view-stale" {
+			t.Errorf("after %v, events: %s", time.Since(began), got)
+		}
+	})
+}

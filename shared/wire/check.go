@@ -68,6 +68,10 @@ func check(m any) error {
 			}
 		}
 		return first(text("/mark", m.Mark))
+	case *ShowParams:
+		return first(name("/kind", string(m.Kind)))
+	case *Shown:
+		return m.check()
 	case *ConfirmParams:
 		return first(name("/kind", string(m.Kind)), positive("/epoch", m.Epoch), positive("/rev", m.Rev))
 	case *NodeInfo:
@@ -88,10 +92,7 @@ func check(m any) error {
 	case *Workloads:
 		return m.check()
 	case *LogsParams:
-		if m.Tail < 0 || m.Tail > MaxLogs {
-			return New(CodeBadValue, "/tail", fmt.Sprintf("from 0 to %d", MaxLogs))
-		}
-		return first(name("/service", m.Service), plain("/cursor", m.Cursor), plain("/hook", m.Hook))
+		return m.check()
 	case *LogsResult:
 		return first(text("/cursor", m.Cursor), plain("/hook", m.Hook))
 	case *RestartParams:

@@ -21,7 +21,7 @@ var strict = json.JoinOptions(json.RejectUnknownMembers(true))
 // Message is any message of the wire.
 type Message interface {
 	Desired | Reported | Live | Event | Request | Reply | Beacon | Submission | Answer | UnitStatus |
-		CheckParams | CheckResult | EventsParams | NewestParams | ConfirmParams | NodeInfo |
+		CheckParams | CheckResult | EventsParams | NewestParams | ShowParams | Shown | ConfirmParams | NodeInfo |
 		Health | HealthSettings | RebootParams | TryParams | ApproveParams |
 		Workloads | LogsParams | LogsResult | RestartParams
 }

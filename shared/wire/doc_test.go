@@ -63,13 +63,14 @@ func TestContractExamples(t *testing.T) {
 		"Workloads": decode[wire.Workloads], "LogsParams": decode[wire.LogsParams],
 		"LogsResult":    decode[wire.LogsResult],
 		"RestartParams": decode[wire.RestartParams],
-		"JoinRequest":   func(text string) (any, error) { return jointoken.DecodeJoin([]byte(text)) },
-		"Admission":     func(text string) (any, error) { return jointoken.DecodeAdmission([]byte(text)) },
-		"KeyList":       func(text string) (any, error) { return jointoken.DecodeKeys([]byte(text)) },
-		"CAList":        func(text string) (any, error) { return jointoken.DecodeCAs([]byte(text)) },
-		"ReportKey":     func(text string) (any, error) { return jointoken.DecodeReportKey([]byte(text)) },
-		"NodeConfig":    nodeConfig,
-		"UnitStatus":    decode[wire.UnitStatus],
+		"ShowParams":    decode[wire.ShowParams], "Shown": decode[wire.Shown],
+		"JoinRequest": func(text string) (any, error) { return jointoken.DecodeJoin([]byte(text)) },
+		"Admission":   func(text string) (any, error) { return jointoken.DecodeAdmission([]byte(text)) },
+		"KeyList":     func(text string) (any, error) { return jointoken.DecodeKeys([]byte(text)) },
+		"CAList":      func(text string) (any, error) { return jointoken.DecodeCAs([]byte(text)) },
+		"ReportKey":   func(text string) (any, error) { return jointoken.DecodeReportKey([]byte(text)) },
+		"NodeConfig":  nodeConfig,
+		"UnitStatus":  decode[wire.UnitStatus],
 	}
 	doc := contract(t)
 	trust := seal.Trust{}
@@ -128,6 +129,9 @@ func TestContractExamples(t *testing.T) {
 					t.Errorf("the body of the example: %v", err)
 				}
 			}
+		case *wire.Shown: // of the document above
+			name, first = "Desired", true
+			preimage, sig = seal.DesiredPreimage(m.Of("unit-7", "ecu-1", wire.KindConfig)), m.Sig
 		case *wire.Request:
 			preimage, sig = seal.RequestPreimage(m), m.Sig
 		case *wire.Beacon:
@@ -208,8 +212,9 @@ func TestContractTables(t *testing.T) {
 		methods[wire.Method(strings.Trim(m[0], "`"))] = true
 	}
 	for _, m := range []wire.Method{wire.MethodCheck, wire.MethodReport, wire.MethodEvents, wire.MethodConfirm,
-		wire.MethodReboot, wire.MethodTry, wire.MethodApprove, wire.MethodNewest, wire.MethodCA} {
-		if !methods[m] || len(methods) != 9 {
+		wire.MethodReboot, wire.MethodTry, wire.MethodApprove, wire.MethodNewest, wire.MethodCA,
+		wire.MethodShow} {
+		if !methods[m] || len(methods) != 10 {
 			t.Errorf("methods %v", methods)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -127,4 +128,18 @@ func (p *Proof) Since() Heard {
 		return Heard{}
 	}
 	return p.Heard
+}
+
+// BootNumber is the number of a boot that is called by it, a hyphen and 16 hex digits in lower case: of two boots of a
+// node whose state was not lost in between, the later one has the higher number. It is 0 for any other name.
+func BootNumber(boot string) uint64 {
+	number, random, _ := strings.Cut(boot, "-")
+	if len(random) != 16 || strings.Trim(random, "0123456789abcdef") != "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || strconv.FormatUint(n, 10) != number {
+		return 0
+	}
+	return n
 }

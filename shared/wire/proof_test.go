@@ -95,3 +95,17 @@ func FuzzSplitProof(f *testing.F) {
 		}
 	})
 }
+
+// TestBootNumber: only a name of exactly one form has a number.
+func TestBootNumber(t *testing.T) {
+	for boot, want := range map[string]uint64{
+		"12-0123456789abcdef": 12, "1-ffffffffffffffff": 1, "18446744073709551615-0000000000000000": 1<<64 - 1,
+		"": 0, "12": 0, "12-": 0, "6f1c2a9e": 0, "012-0123456789abcdef": 0, "+2-0123456789abcdef": 0,
+		"12-0123456789abcdeF": 0, "12-0123456789abcde": 0, "12-0123456789abcdef0": 0, "-0123456789abcdef": 0,
+		"18446744073709551616-0000000000000000": 0, "12-01234567-9abcdef": 0,
+	} {
+		if got := BootNumber(boot); got != want {
+			t.Errorf("%q: %d, want %d", boot, got, want)
+		}
+	}
+}

@@ -225,6 +225,7 @@ const (
 	MethodRestart Method = "restart" // RestartParams: restart a workload's process. Result: null, before it happens
 	MethodNewest  Method = "newest"  // NewestParams: know which documents are the newest. Result: null
 	MethodCA      Method = "ca"      // no params: ask the join door which CAs and brokers count. Result: null
+	MethodShow    Method = "show"    // ShowParams: show the newest document's signature. Result: Shown
 	MethodLogs    Method = "logs"    // LogsParams: return a workload's output. Result: LogsResult
 )
 

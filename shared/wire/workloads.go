@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -186,4 +187,11 @@ func (s *WorkloadSlot) check() error {
 		}
 	}
 	return nil
+}
+
+func (p *LogsParams) check() error {
+	if p.Tail < 0 || p.Tail > MaxLogs {
+		return New(CodeBadValue, "/tail", fmt.Sprintf("from 0 to %d", MaxLogs))
+	}
+	return first(name("/service", p.Service), plain("/cursor", p.Cursor), plain("/hook", p.Hook))
 }

@@ -126,7 +126,7 @@ func newUnit(t *testing.T, k kind, change ...func(*unit)) *unit {
 	} else {
 		u.startBroker(brokerPort)
 	}
-	for _, name := range []string{"mallory", "gone", "b1", "b2", "b3", "b4", "b5", "b6", "strict"} {
+	for _, name := range []string{"mallory", "gone", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "strict"} {
 		u.Joined(name)
 		u.certs["node/"+name], _ = u.Credentials(name)
 	}
@@ -148,7 +148,7 @@ func newUnit(t *testing.T, k kind, change ...func(*unit)) *unit {
 
 // names are all nodes that the rules of a broker of the site name.
 func (u *unit) names() []string {
-	return append([]string{"mallory", "gone", "old", "late", "b1", "b2", "b3", "b4", "b5", "b6", "strict"},
+	return append([]string{"mallory", "gone", "old", "late", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "strict"},
 		bystanders...)
 }
 

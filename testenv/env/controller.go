@@ -30,6 +30,7 @@ type Controller struct {
 	pipe   *linktest.Pipe // of the embedded broker
 	road   *fault.Road    // to an external one; nil without
 	offset atomic.Int64   // of its clock, nanoseconds
+	turned atomic.Bool    // the clock was turned while the controller ran
 
 	app    *controller.App // nil: it does not run
 	cancel context.CancelFunc
@@ -68,7 +69,13 @@ func (c *Controller) fall() {
 	}
 }
 
-func (c *Controller) now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
+func (c *Controller) now() time.Time {
+	now := time.Now().Add(time.Duration(c.offset.Load()))
+	if c.turned.Load() {
+		now = now.Round(0)
+	}
+	return now
+}
 
 // SetClock puts the clock of the machine this far from the true time. The controller must not run:
 // nothing moves a running process's monotonic clock.
@@ -76,6 +83,14 @@ func (c *Controller) SetClock(offset time.Duration) {
 	if c.app != nil {
 		c.e.Fatal("the controller's clock moves while it runs")
 	}
+	c.turned.Store(false)
+	c.offset.Store(int64(offset))
+}
+
+// TurnClock puts the clock this far from the true time while the controller runs. From then on its times have no
+// monotonic reading, which cannot be moved: no wait may be under way whose end is told by it.
+func (c *Controller) TurnClock(offset time.Duration) {
+	c.turned.Store(true)
 	c.offset.Store(int64(offset))
 }
 

@@ -164,3 +164,26 @@ func TestReportKeyIsLostOrRenewed(t *testing.T) {
 		t.Errorf("%+v", id)
 	}
 }
+
+// TestNewEpoch: an operator can have the epoch raised, for one start.
+func TestNewEpoch(t *testing.T) {
+	r := NewRig(t)
+	epoch := func() uint64 {
+		s, err := r.App.Unit().Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Epoch
+	}
+	before := epoch()
+	r.Stop()
+	r.Start(nil)
+	if now := epoch(); now != before {
+		t.Errorf("the epoch is %d after %d", now, before)
+	}
+	r.Stop()
+	r.Start(func(c *controller.Config) { c.NewEpoch = true })
+	if now := epoch(); now <= before {
+		t.Errorf("the epoch is %d after %d", now, before)
+	}
+}

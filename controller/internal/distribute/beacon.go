@@ -20,11 +20,12 @@ func (o *outbox) beacon(up bool) link.Publication {
 
 // beaconUntil is beacon with a maintenance until then, if that is not over.
 func (o *outbox) beaconUntil(up bool, maintenance time.Time) link.Publication {
-	at := o.c.cfg.Now().UTC()
+	at := o.c.cfg.Now().UTC().Round(0) // as nodes read it
 	o.mu.Lock()
 	epoch := o.epoch
-	// No two beacons have the same time: a node takes the second for a recorded one, which is no contact.
-	if ahead := o.beaconAt.Sub(at); ahead >= 0 && ahead < time.Millisecond {
+	// No beacon has the time of another one of its epoch, or an earlier one: what nodes prove is ordered by it, and a
+	// node takes it for a recorded one, which is no contact.
+	if !at.After(o.beaconAt) {
 		at = o.beaconAt.Add(time.Nanosecond)
 	}
 	o.beaconAt = at

@@ -243,6 +243,7 @@ func (c *Core) overdue() {
 		}
 		return
 	}
+	c.clockGoesBack(now)
 	if next, ok := c.fleet.NextDeadline(); ok && !now.Before(next) {
 		c.step(fleet.Tick{})
 	}

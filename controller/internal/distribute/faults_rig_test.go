@@ -20,6 +20,8 @@ import (
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/seal"
+	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -111,6 +113,7 @@ type memory struct {
 	mu       sync.Mutex
 	retained map[string][]byte
 	sent     map[string]int
+	newest   map[string][]byte
 	refuse   map[string]int // so many publishes to a topic fail
 }
 
@@ -127,6 +130,7 @@ func (m *memory) Publish(_ context.Context, to string, payload []byte, retain bo
 		return errors.New("the window is full")
 	}
 	m.sent[to]++
+	m.newest[to] = payload
 	if retain {
 		m.retained[to] = payload
 	}
@@ -229,7 +233,8 @@ func (r *faulty) start() {
 	if r.ready != nil {
 		r.ready(core)
 	}
-	r.broker = &memory{retained: map[string][]byte{}, sent: map[string]int{}, refuse: map[string]int{}}
+	r.broker = &memory{retained: map[string][]byte{}, sent: map[string]int{},
+		newest: map[string][]byte{}, refuse: map[string]int{}}
 	core.Attach(r.broker)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -261,6 +266,22 @@ func (r *faulty) hear(to string, payload []byte) error {
 // deliver brings a message as an external broker does, which cannot be told to wait.
 func (r *faulty) deliver(to string, payload []byte) {
 	r.core.Handler().Message(link.Message{Topic: to, Payload: payload})
+}
+
+// showsDocument has a node answer the question for the signature of its newest configuration.
+func (r *faulty) showsDocument(node string, doc *wire.DocRef) {
+	of := topic.ForNode(faultyUnit, node)
+	r.broker.mu.Lock()
+	asked, err := wire.Decode[wire.Request](r.broker.newest[of.Request()])
+	r.broker.mu.Unlock()
+	if err != nil || asked.Method != wire.MethodShow {
+		r.Errorf("%s was asked %+v: %v", node, asked, err)
+		return
+	}
+	shown := &wire.Shown{Epoch: doc.Epoch, Rev: doc.Rev, Version: doc.Version, Hash: doc.Hash, Mode: wire.ModeApply}
+	shown.Sig = r.core.signer().Sign(seal.DesiredPreimage(shown.Of(faultyUnit, node, wire.KindConfig)))
+	reply := wire.Reply{V: wire.Version, Node: node, ID: asked.ID, Result: wire.Encode(shown)}
+	r.deliver(of.Reply(), wire.Encode(&reply))
 }
 
 // busy keeps the loop's queue from ever being empty, 100 ms (virtual) for each event, until idle.

@@ -146,8 +146,8 @@ func TestRefusing(t *testing.T) {
 	})
 }
 
-// When many nodes say in one batch that they know newer documents, the epoch is raised and
-// everything issued again once.
+// When many nodes show in one batch that they have newer documents, the epoch is raised and everything issued again
+// once.
 func TestEpochIsRaisedOnceForManyReports(t *testing.T) {
 	withFaults(t, nil, func(t *testing.T, r *faulty) {
 		const nodes = 200
@@ -156,18 +156,24 @@ func TestEpochIsRaisedOnceForManyReports(t *testing.T) {
 		}
 		r.install("1.0.0")
 		epoch, issued := r.core.journal.Load().Epoch(), len(r.records(record.Issued))
+		known := &wire.DocRef{Epoch: epoch, Rev: 1_000_000, Version: "9.0.0", Hash: wire.Hash([]byte("x"))}
+		for i := range nodes {
+			name := fmt.Sprint("n", i)
+			r.deliver(topic.ForNode(faultyUnit, name).Reported(wire.KindConfig),
+				wire.Encode(&wire.Reported{V: wire.Version, Node: name, Kind: wire.KindConfig, Boot: "b", Seq: 1,
+					Running: known}))
+		}
+		synctest.Wait()
+		if s, err := r.core.Status(t.Context()); err != nil || s.Epoch != epoch {
+			t.Errorf("by their word alone, epoch %d after %d: %v", s.Epoch, epoch, err)
+		}
 		release := r.disk.hold()
 		var wg sync.WaitGroup
-		wg.Go(func() { r.deliver(live("other", 1)) }) // its commit stands still while the reports gather
+		wg.Go(func() { r.deliver(live("other", 1)) }) // its commit stands still while the answers gather
 		synctest.Wait()
 		for i := range nodes {
 			name := fmt.Sprint("n", i)
-			known := &wire.DocRef{Epoch: epoch, Rev: 1_000_000, Version: "9.0.0", Hash: wire.Hash([]byte("x"))}
-			wg.Go(func() {
-				r.deliver(topic.ForNode(faultyUnit, name).Reported(wire.KindConfig),
-					wire.Encode(&wire.Reported{V: wire.Version, Node: name, Kind: wire.KindConfig, Boot: "b", Seq: 1,
-						Running: known}))
-			})
+			wg.Go(func() { r.showsDocument(name, known) })
 		}
 		synctest.Wait()
 		release()

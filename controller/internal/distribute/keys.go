@@ -100,6 +100,22 @@ func (c *Core) held(kid string) *seal.Signer {
 	return nil
 }
 
+// keysHeld are the public halves of the keys that are there, also of those that the journal does not name.
+func (c *Core) keysHeld() (all []wire.Key) {
+	if c.cfg.Signer != nil {
+		all = append(all, c.cfg.Signer.Key())
+	}
+	if c.cfg.Keyring == nil {
+		return all
+	}
+	for _, kid := range c.cfg.Keyring.IDs() {
+		if s := c.cfg.Keyring.Signer(kid); s != nil {
+			all = append(all, s.Key())
+		}
+	}
+	return all
+}
+
 func (c *Core) forget(kid string) {
 	if c.cfg.Keyring == nil {
 		return

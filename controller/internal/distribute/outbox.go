@@ -180,7 +180,7 @@ func (o *outbox) isUp() bool {
 
 func (o *outbox) setEpoch(epoch uint64) {
 	o.mu.Lock()
-	o.epoch = epoch
+	o.epoch, o.beaconAt = epoch, time.Time{}
 	o.mu.Unlock()
 	o.send(o.beacon(true))
 }

@@ -149,7 +149,8 @@ func StartToys(t *testing.T) *Core {
 	if err != nil {
 		t.Fatal(err)
 	}
-	core.Attach(&memory{retained: map[string][]byte{}, sent: map[string]int{}, refuse: map[string]int{}})
+	core.Attach(&memory{retained: map[string][]byte{}, sent: map[string]int{}, newest: map[string][]byte{},
+		refuse: map[string]int{}})
 	core.Handler().Up(1)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -132,6 +133,7 @@ func (f *Fleet) apply(r *record.Record, data any) {
 	f.seq = r.Seq
 	switch d := data.(type) {
 	case record.OpenedData:
+		f.epoch = cmp.Or(d.Epoch, f.epoch)
 		for _, src := range f.sources {
 			if t := src.Trial; t != nil && t.Deadline.Sub(r.At) > t.Within.Std() {
 				t.Deadline = r.At.Add(t.Within.Std()) // the clock was set back: no trial lasts longer than it was to

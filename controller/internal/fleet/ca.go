@@ -54,7 +54,7 @@ func (f *Fleet) caUse(now time.Time) signing.CAUse {
 				return nil
 			}
 			names := slices.DeleteFunc(f.enrolled.NeedingCA(now, a.CA, signs.Since), func(name string) bool {
-				return !f.forgotten[name].IsZero()
+				return !f.forgotten[name].Time.IsZero()
 			})
 			names = append(names, f.unawareOfCA(now, *signs)...)
 			slices.Sort(names)
@@ -68,7 +68,7 @@ func (f *Fleet) unawareOfCA(now time.Time, a record.Authority) (names []string) 
 	f.enrolled.Each(func(sub *enrol.Subject) {
 		name, isNode := strings.CutPrefix(sub.Name, nodePrefix)
 		by, belongs := sub.Belongs(now)
-		if !isNode || !belongs || by == a.CA || !f.forgotten[name].IsZero() || !f.countsCA(by) {
+		if !isNode || !belongs || by == a.CA || !f.forgotten[name].Time.IsZero() || !f.countsCA(by) {
 			return
 		}
 		if n := f.nodes[name]; n == nil || !slices.Contains(n.authorities(), a.ID()) {

@@ -1,10 +1,10 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,10 +19,11 @@ import (
 // snapshot is the whole state as it is kept. Documents that nodes share are written once.
 type snapshot struct {
 	Seq       uint64                    `json:"seq"`
+	Epoch     uint64                    `json:"epoch,omitzero"`
 	Sources   map[wire.Kind]*sourceSnap `json:"sources,omitempty"`
 	Docs      []*kind.Doc               `json:"docs"`
 	Nodes     []*nodeSnap               `json:"nodes"`
-	Forgotten map[string]time.Time      `json:"forgotten,omitempty"`
+	Forgotten map[string]wire.Heard     `json:"gone,omitempty"`
 	Enrolled  jsontext.Value            `json:"enrolled,omitzero"` // of package enrol
 	Keys      record.SigningKeys        `json:"keys,omitzero"`
 	CAs       record.Authorities        `json:"cas,omitzero"`
@@ -57,7 +58,7 @@ type kindSnap struct {
 // Checkpoint returns the state as of Seq, so that Replay may begin there.
 func (f *Fleet) Checkpoint() []byte {
 	snap := snapshot{
-		Seq: f.seq, Forgotten: f.forgotten, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys, CAs: f.cas,
+		Seq: f.seq, Epoch: f.epoch, Forgotten: f.forgotten, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys, CAs: f.cas,
 		Maintenance: f.maintenance, Orders: f.questions.orders, Artefacts: f.artefacts,
 		Sources: map[wire.Kind]*sourceSnap{},
 	}
@@ -139,8 +140,12 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 		}
 	}
 	maps.Copy(f.questions.orders, snap.Orders)
+	f.epoch = cmp.Or(snap.Epoch, f.epoch)
 	maps.Copy(f.forgotten, snap.Forgotten)
 	f.restoreArtefacts(snap.Artefacts)
+	for name, at := range snap.oldSnapshot.Forgotten {
+		f.forgotten[name] = f.present(at)
+	}
 	if len(snap.Enrolled) > 0 {
 		enrolled, err := enrol.Restored(snap.Enrolled)
 		if err != nil {

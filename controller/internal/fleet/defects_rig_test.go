@@ -10,6 +10,7 @@ import (
 	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )
 
@@ -89,6 +90,20 @@ func (h *rig) report(node, boot string, seq uint64, state wire.State, last, runn
 		r.Running = &ref
 	}
 	return h.step(Heard{Node: node, Raw: wire.Encode(r), Reported: r})
+}
+
+// shows answers what a node is asked about the signature of its newest document.
+func (h *rig) shows(node string, d *kind.Doc, effects []Effect) {
+	for _, e := range effects {
+		a, ok := e.(Ask)
+		if !ok || a.Method != wire.MethodShow {
+			continue
+		}
+		shown := &wire.Shown{Epoch: d.Epoch, Rev: d.Rev, Version: d.Version, Hash: d.Hash, Mode: d.Mode}
+		shown.Sig = testSigner(1).Sign(seal.DesiredPreimage(shown.Of("u1", node, wire.KindConfig)))
+		r := &wire.Reply{V: wire.Version, Node: node, ID: a.ID + node, Result: wire.Encode(shown)}
+		h.step(Heard{Node: node, Raw: wire.Encode(r), Reply: r})
+	}
 }
 
 func (h *rig) event(node string, seqs ...uint64) {

@@ -125,7 +125,8 @@ func TestRestoredJournalOvertakesItsNodes(t *testing.T) {
 			installed := h.submission("1.0.0", view.Submission{}).Content
 			h.submit("2.0.0", wire.ModeApply, 0)
 			v2 := h.want("n")
-			f, err := Restored(Options{Kinds: kinds.All(), Unit: "u1", Epoch: epoch}, backup)
+			f, err := Restored(Options{Kinds: kinds.All(), Unit: "u1", Epoch: epoch,
+				Keys: []wire.Key{testKey(1)}}, backup)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,10 +138,10 @@ func TestRestoredJournalOvertakesItsNodes(t *testing.T) {
 			}
 			h.live("n", "c", 1, true, 0, nil)
 			h.info("n", "c", 1)
-			h.report("n", "c", 1, wire.StateInstalled, v2, v2)
+			h.shows("n", v2, h.report("n", "c", 1, wire.StateInstalled, v2, v2))
 			for range 20 {
-				h.wait(time.Minute)
-				h.report("n", "c", 1, wire.StateInstalled, v2, v2)
+				h.shows("n", v2, h.wait(time.Minute))
+				h.shows("n", v2, h.report("n", "c", 1, wire.StateInstalled, v2, v2))
 			}
 			if got := h.want("n").Stamp(); got.Compare(v2.Stamp()) <= 0 {
 				t.Errorf("issued %v; the node has %v and refuses it for ever", got, v2.Stamp())

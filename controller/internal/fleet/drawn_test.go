@@ -8,6 +8,7 @@ import (
 
 	"tandem.internal/controller/internal/artefact"
 	"tandem.internal/controller/internal/kinds/health"
+	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )
 
@@ -138,6 +139,23 @@ func (d *drawn) event() Event {
 		return d.ofWorkloads()
 	}
 	return Tick{}
+}
+
+// shown is an answer to the question for a signature, of an agent that knows it or not.
+func (d *drawn) shown(ask Ask) Event {
+	node := ask.Nodes[0]
+	r := &wire.Reply{V: wire.Version, Node: node, ID: ask.ID + node}
+	p, err := wire.Decode[wire.ShowParams](ask.Params(node))
+	if err != nil || rapid.IntRange(0, 3).Draw(d.T, "old agent") == 0 {
+		r.Error = wire.New(wire.CodeNotSupported, "", "no such method")
+		return d.w.heard(node, r)
+	}
+	ref := d.document(node, p.Kind)
+	shown := &wire.Shown{Epoch: ref.Epoch, Rev: ref.Rev, Version: ref.Version, Hash: ref.Hash, Mode: wire.ModeApply}
+	signer := testSigner(rapid.SampledFrom([]byte{1, 1, 2}).Draw(d.T, "signer"))
+	shown.Sig = signer.Sign(seal.DesiredPreimage(shown.Of(d.w.opt.Unit, node, p.Kind)))
+	r.Result = wire.Encode(shown)
+	return d.w.heard(node, r)
 }
 
 // ofWorkloads is a set of workloads, or an order or a question about a slot.

@@ -34,10 +34,10 @@ func (s *step) heardEvent(h *Heard) {
 	switch {
 	case e.Seq <= newest:
 		return
+	case n != nil && h.Since.Before(n.EventsSince):
+		return // played again, from before its disk was wiped
 	case !s.hears(h, n):
 		return
-	case n != nil && h.Since.Before(n.EventsSince) && !n.EventsSince.Time.After(s.now):
-		return // played again, from before its disk was wiped
 	case e.Seq <= newest+1+e.Lost:
 		s.takeEvent(h)
 		s.takeHeld(s.nodes[h.Node])

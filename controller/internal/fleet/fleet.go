@@ -34,6 +34,7 @@ type Options struct {
 	WorkGrace    time.Duration // how long a node may be busy with a document before it is asked; 1 min
 	Limits       Limits        // how much one node may add to the journal
 	Kinds        kind.Set      // of documents that there are
+	Keys         []wire.Key    // of the unit whose private halves are there, also if the journal does not name them
 }
 
 func (o Options) withDefaults() Options {
@@ -56,17 +57,18 @@ type Fleet struct {
 
 	// What records make.
 	seq         uint64 // newest record applied
+	epoch       uint64 // in which the newest record was written
 	sources     []*source
 	nodes       map[string]*Node
-	forgotten   map[string]time.Time // when, by the names of nodes that are not known any more
-	enrolled    *enrol.State         // who belongs to the unit
-	strangers   strangers            // how many nodes have not joined
-	keys        record.SigningKeys   // that sign what the controller says
-	cas         record.Authorities   // that count
-	maintenance Maintenance          // that is announced
-	questions   questions            // to nodes, that somebody waits for
-	newest      wire.Stamp           // of the document that was issued last
-	artefacts   *artefact.State      // what is in the store of artefacts
+	forgotten   map[string]wire.Heard // when, by the names of nodes that are not known any more
+	enrolled    *enrol.State          // who belongs to the unit
+	strangers   strangers             // how many nodes have not joined
+	keys        record.SigningKeys    // that sign what the controller says
+	cas         record.Authorities    // that count
+	maintenance Maintenance           // that is announced
+	questions   questions             // to nodes, that somebody waits for
+	newest      wire.Stamp            // of the document that was issued last
+	artefacts   *artefact.State       // what is in the store of artefacts
 
 	// Known only while the controller runs.
 	damaged  map[string]*wire.Error // submitted documents that the journal has lost, by hash
@@ -89,7 +91,8 @@ type Node struct {
 	Heard     wire.Heard `json:"heard,omitzero"` // newest beacon that a live message was proved with
 	// what it had heard when its events began at 1 again: those that were proved before are old
 	EventsSince wire.Heard               `json:"eventsSince,omitzero"`
-	PastBoots   []string                 `json:"pastBoots,omitempty"` // before Boot, the newest last
+	BootAt      wire.Heard               `json:"bootAt,omitzero"`     // when Boot followed another one
+	PastBoots   []PastBoot               `json:"past,omitempty"`      // before Boot, the newest last
 	EventSeq    uint64                   `json:"eventSeq,omitempty"`  // newest event journaled
 	EventBoot   string                   `json:"eventBoot,omitempty"` // that told it
 	Alerts      []view.Alert             `json:"alerts,omitempty"`    // raised, the oldest first
@@ -102,6 +105,7 @@ type Node struct {
 	ackedEvents  uint64      // highest event sequence acknowledged to the node
 	gap          gap         // events that came before their turn
 	gone         ended       // the newest session that has said its goodbye
+	goneAt       wire.Heard  // when
 	claim        *wire.Error // it describes itself as what it is not, which is not believed; nil: it does not
 	quiet        bool        // it did not answer the newest check, or anything since, and has not connected anew
 	recovered    bool        // it has just told that it is in error no more
@@ -114,7 +118,7 @@ type Node struct {
 // New returns the state of a unit of which nothing is known.
 func New(opt Options) *Fleet {
 	f := &Fleet{
-		opt: opt.withDefaults(), nodes: map[string]*Node{}, forgotten: map[string]time.Time{},
+		opt: opt.withDefaults(), epoch: opt.Epoch, nodes: map[string]*Node{}, forgotten: map[string]wire.Heard{},
 		enrolled: enrol.New(), questions: newQuestions(), artefacts: artefact.New(),
 		damaged: map[string]*wire.Error{}, limiter: newLimiter(opt.Limits), troubles: troubles{},
 	}

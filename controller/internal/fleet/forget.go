@@ -79,10 +79,10 @@ func (f *Fleet) applyForgotten(name string, at time.Time) {
 	delete(f.nodes, name)
 	f.strangers.forget()
 	delete(f.limiter.nodes, name)
-	f.forgotten[name] = at
+	f.forgotten[name] = f.present(at)
 	for len(f.forgotten) > maxForgotten {
 		delete(f.forgotten, slices.MinFunc(slices.Collect(maps.Keys(f.forgotten)), func(a, b string) int {
-			return cmp.Or(f.forgotten[a].Compare(f.forgotten[b]), cmp.Compare(a, b))
+			return cmp.Or(f.forgotten[a].Time.Compare(f.forgotten[b].Time), cmp.Compare(a, b))
 		}))
 	}
 }
@@ -92,7 +92,7 @@ func (f *Fleet) applyForgotten(name string, at time.Time) {
 // and so is what was proved before. That it is gone is no news. What is retained is taken away.
 func (s *step) disregards(h *Heard) bool {
 	at, alive, will := s.forgotten[h.Node], h.Live != nil && h.Live.Up, h.Live != nil && !h.Live.Up
-	repeated := h.Since.Epoch != 0 && h.Since.Time.Before(at) && !at.After(s.now)
+	repeated := h.Since.Epoch != 0 && h.Since.Before(at)
 	switch {
 	case h.Reply != nil || !s.isGone(h.Node):
 		return false
@@ -111,7 +111,7 @@ func (s *step) disregards(h *Heard) bool {
 
 // isGone reports whether a name that is not known is that of a node that was revoked or forgotten.
 func (f *Fleet) isGone(name string) bool {
-	return f.nodes[name] == nil && (!f.forgotten[name].IsZero() || f.isRevoked(name))
+	return f.nodes[name] == nil && (!f.forgotten[name].Time.IsZero() || f.isRevoked(name))
 }
 
 // isRevoked reports whether a node was revoked and has not joined anew.
@@ -147,7 +147,8 @@ func (f *Fleet) awaits(d record.Enrolment) {
 		name := strings.TrimPrefix(d.Subject, nodePrefix)
 		delete(f.forgotten, name)
 		if n := f.nodes[name]; n != nil {
-			n.Heard, n.PastBoots = wire.Heard{}, nil // no proof from before holds any more, and it may have no key yet
+			// No proof from before holds any more, and it may have no key yet.
+			n.Heard, n.BootAt, n.PastBoots = wire.Heard{}, wire.Heard{}, nil
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestForgottenIsNotPlayedAgain(t *testing.T) {
 		return w.live.Lookup("n2")
 	}
 	step(Forget{Nodes: []string{"n2"}, Force: true})
-	at := w.live.forgotten["n2"]
+	at := w.live.forgotten["n2"].Time
 	if n := says(at.Add(-time.Second)); n != nil {
 		t.Errorf("it was said before, and the node is %+v", n)
 	}

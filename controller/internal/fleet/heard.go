@@ -55,13 +55,13 @@ func (s *step) heardReport(h *Heard) {
 	if s.isOfAnotherType(h) {
 		return
 	}
-	n, anew := s.nodes[h.Node], true
+	n, anew, early := s.nodes[h.Node], true, false
 	inError := n != nil && n.inError() != nil
 	if n != nil {
 		k := n.Kinds[r.Kind]
-		anew = k == nil || k.Boot != r.Boot
+		anew, early = k == nil || k.Boot != r.Boot, n.Boot != "" && n.Boot != r.Boot
 		if n.Boot != "" && n.Boot != r.Boot &&
-			(k != nil && k.Boot == n.Boot || n.playedAgain(h.Since, r.Boot, s.now)) {
+			(k != nil && k.Boot == n.Boot || n.playedAgain(h.Since, r.Boot)) || k.overtakes(n, h) {
 			return
 		}
 		if k != nil && k.Boot == r.Boot && r.Seq <= k.heard() {
@@ -79,6 +79,7 @@ func (s *step) heardReport(h *Heard) {
 	}
 	s.emit(record.Record{Type: record.Report, Node: h.Node, Kind: string(r.Kind), Data: h.Raw}, reported{r, h.Detail})
 	n = s.nodes[h.Node]
+	n.kind(r.Kind).early, n.kind(r.Kind).since = early, h.Since
 	if _, described := h.Detail.(*wire.NodeInfo); described {
 		n.claim = nil
 		n.recovered = inError && n.inError() == nil
@@ -87,7 +88,9 @@ func (s *step) heardReport(h *Heard) {
 		s.promptOne(n, false)
 	}
 	if o := s.output(r.Kind); o != nil && len(o.from) > 0 {
-		s.checkEpoch(n, o)
+		if _, claims := s.claim(n.Kinds[o.Name]); claims {
+			s.askToShow(n, o)
+		}
 		s.settleTrial(n, o)
 		if anew || s.ahead(n.kind(r.Kind)) {
 			s.supply(n, o) // it may be back with an error
@@ -175,7 +178,7 @@ func (f *Fleet) confirmedMeanwhile(o *output, k *KindState) bool {
 
 func (s *step) heardLive(h *Heard) {
 	l, n := h.Live, s.nodes[h.Node]
-	if n != nil && l.Up && n.playedAgain(h.Since, l.Boot, s.now) {
+	if n != nil && l.Up && n.playedAgain(h.Since, l.Boot) {
 		return
 	}
 	if l.Asks != "" && l.Up && n != nil {
@@ -186,9 +189,11 @@ func (s *step) heardLive(h *Heard) {
 		case l.Session < n.Session: // an older connection, its last will perhaps
 			return
 		case !l.Up && !n.Up:
-			n.gone = ended{l.Boot, l.Session}
+			if gone := (ended{l.Boot, l.Session}); n.gone != gone {
+				n.gone, n.goneAt = gone, s.present(s.now)
+			}
 			return
-		case l.Up && n.gone == ended{l.Boot, l.Session} && !h.Since.Time.After(n.Since):
+		case l.Up && n.gone == ended{l.Boot, l.Session} && !n.goneAt.Before(h.Since):
 			return // a beat that the goodbye overtook; one that knows a later beacon shows that the node goes on
 		case l.Session == n.Session && n.Up && l.Up:
 			s.noteSeqs(n, l) // the slow beat: nothing to journal
@@ -214,15 +219,6 @@ func (s *step) heardLive(h *Heard) {
 	}
 }
 
-// playedAgain reports whether a message of a boot is older than the newest live message that was proved: somebody
-// repeats what the node said once. What was journaled by a clock that was ahead is no measure.
-func (n *Node) playedAgain(since wire.Heard, boot string, now time.Time) bool {
-	if n.Heard.Epoch == 0 || n.Heard.Time.After(now) {
-		return false
-	}
-	return since.Before(n.Heard) || !n.Heard.Before(since) && slices.Contains(n.PastBoots, boot)
-}
-
 // leftCheck does not wait for the verdict of a node that went away.
 func (s *step) leftCheck(node string) {
 	p := s.pending
@@ -233,15 +229,6 @@ func (s *step) leftCheck(node string) {
 	s.answered(node)
 }
 
-// ended names a session that is over.
-type ended struct {
-	boot    string
-	session uint64
-}
-
-// maxPastBoots bounds the boots that are remembered of a node: between two beacons it has few.
-const maxPastBoots = 4
-
 // presence is a live message, with the newest beacon that it was proved with.
 type presence struct {
 	*wire.Live
@@ -250,24 +237,20 @@ type presence struct {
 
 func (f *Fleet) applyLive(at time.Time, l presence) {
 	n := f.node(l.Node, at)
-	if n.Heard.Before(l.since) || n.Heard.Time.After(at) && l.since.Epoch != 0 { // a clock that was ahead binds nobody
-		n.Heard = l.since
-	}
 	n.heardOffline = false
 	if n.Up != l.Up {
 		n.Up, n.Since = l.Up, at
 	}
+	present := f.present(at)
+	n.proved(l, present)
 	if n.Boot != l.Boot {
-		if n.Boot != "" && l.since.Epoch != 0 {
-			n.PastBoots = append(n.PastBoots[max(0, len(n.PastBoots)+1-maxPastBoots):], n.Boot)
-		}
 		for _, k := range n.Kinds {
-			k.liveSeq = 0 // the new boot counts anew
+			k.liveSeq, k.early = 0, false // the new boot counts anew
 		}
 		n.gap, n.liveEvents = gap{}, 0
 		if l.Up && l.Events < n.EventSeq && l.Boot != n.EventBoot { // an event of this boot may have overtaken it
 			n.EventSeq, n.ackedEvents = 0, 0 // its disk was wiped, and its events begin at 1 again
-			n.EventsSince = l.since
+			n.EventsSince = earliest(l.since, present)
 			n.Alerts = nil
 		}
 	}
@@ -276,7 +259,7 @@ func (f *Fleet) applyLive(at time.Time, l presence) {
 		n.Session = l.Session
 		f.noteSeqs(n, l.Live)
 	} else {
-		n.gone = ended{l.Boot, l.Session} // nothing else of it counts: it needs no proof
+		n.gone, n.goneAt = ended{l.Boot, l.Session}, present // nothing else of it counts: it needs no proof
 		if n.Boot != l.Boot {
 			n.Session = 0
 		}
@@ -307,7 +290,7 @@ var agreed = []byte(`{"ok":true}`)
 // heardReply ends an operator's order or query, or counts an answer to the check under way. Other replies
 // need no action: what the request asked for comes on its own topic.
 func (s *step) heardReply(h *Heard) {
-	if s.questions.answered(s, h) {
+	if s.questions.answered(s, h) || s.shown(h) {
 		return
 	}
 	if n := s.nodes[h.Node]; n != nil && strings.HasPrefix(h.Reply.ID, string(wire.MethodEvents)+"-") {

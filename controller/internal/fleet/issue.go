@@ -1,9 +1,6 @@
 package fleet
 
 import (
-	"fmt"
-	"time"
-
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
@@ -95,7 +92,8 @@ func (s *step) due(n *Node, o *offer) string {
 func (s *step) ahead(k *KindState) bool {
 	newest := k.Newest()
 	here := wire.Stamp{Epoch: s.opt.Epoch, Rev: s.seq}
-	return k.Desired != nil && newest.Compare(k.Desired.Stamp()) > 0 && newest.Compare(here) <= 0
+	return k.Desired != nil && newest.Compare(k.Desired.Stamp()) > 0 && newest.Compare(here) <= 0 &&
+		k.shown.Compare(newest) >= 0
 }
 
 // issue makes documents of a kind for nodes and returns how many.
@@ -132,51 +130,4 @@ func (s *step) issue(o offer, nodes []*Node, whole bool, reason string) int {
 		s.effect(Publish{Kind: o.Name, Doc: doc, Body: bodies[i], Nodes: g.Nodes})
 	}
 	return count
-}
-
-// epochRaised issues everything again, so that nodes which know a higher epoch listen.
-func (s *step) epochRaised(ev EpochRaised) {
-	s.opt.Epoch = ev.Epoch
-	s.begin(record.OpenedData{Epoch: ev.Epoch, Reason: ev.Why, Online: true})
-	for _, o := range s.outputs {
-		if of, ok := s.offered(o); ok {
-			s.issue(of, s.sorted(), true, "epoch raised")
-		}
-	}
-}
-
-// epochSlack is how far a believable epoch may lie in the future: epochs are Unix seconds.
-const epochSlack = 366 * 24 * 3600
-
-// Bounds of what a node's word about newer documents may set in motion.
-const (
-	raiseEvery   = 10 * time.Minute
-	reissueEvery = time.Minute
-)
-
-// checkEpoch notices a node that knows documents newer than this journal issued to it: the journal was
-// lost, or is an old copy. If the next rev is above what the node knows, its document is issued
-// again; if not, the epoch is raised. An epoch far in the future is a lie or a broken clock and must
-// not carry the unit's epoch along; nor may one node set the whole unit in motion over and over; nor whoever is the
-// broker, in the name of a node that does not prove what it says, where others do.
-func (s *step) checkEpoch(n *Node, o *output) {
-	k := n.Kinds[o.Name]
-	knows := k.Newest()
-	next := wire.Stamp{Epoch: s.opt.Epoch, Rev: s.seq + 1}
-	switch {
-	case k.Desired != nil && knows.Compare(k.Desired.Stamp()) <= 0:
-	case knows.Compare(next) < 0:
-		of, ok := s.offered(o)
-		if ok && k.Desired != nil && s.takesDocuments(n) && s.now.Sub(k.reissued) >= reissueEvery {
-			k.reissued = s.now
-			s.issue(of, []*Node{n}, false, "the node knows a newer document than was issued to it here")
-		}
-	case knows.Epoch > uint64(max(0, s.now.Unix()))+epochSlack, s.now.Sub(s.raised) < raiseEvery,
-		!s.witnesses()(n.Name):
-		s.bad(Bad{Node: n.Name, Topic: "reported/" + string(o.Name), Err: wire.New(wire.CodeStale, "", fmt.Sprintf(
-			"the node claims to know document (%d, %d), which this unit never issued", knows.Epoch, knows.Rev))})
-	default:
-		s.raised = s.now
-		s.effect(RaiseEpoch{Above: knows.Epoch})
-	}
 }

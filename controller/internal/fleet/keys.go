@@ -56,7 +56,7 @@ func (f *Fleet) unaware(k record.SigningKey) []string {
 	}
 	f.enrolled.Each(func(sub *enrol.Subject) {
 		if name, ok := strings.CutPrefix(sub.Name, nodePrefix); ok && f.nodes[name] == nil && len(sub.Serials()) > 0 &&
-			f.forgotten[name].IsZero() {
+			f.forgotten[name].Time.IsZero() {
 			names = append(names, name) // it has joined, and was not heard yet
 		}
 	})

@@ -18,8 +18,10 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-func testKey(n byte) wire.Key {
-	return seal.NewSigner(ed25519.NewKeyFromSeed(append([]byte{n}, make([]byte, 31)...))).Key()
+func testKey(n byte) wire.Key { return testSigner(n).Key() }
+
+func testSigner(n byte) *seal.Signer {
+	return seal.NewSigner(ed25519.NewKeyFromSeed(append([]byte{n}, make([]byte, 31)...)))
 }
 
 // keyed is a Fleet whose keys are ordered about.
@@ -231,6 +233,23 @@ func TestReplayRefusesKeys(t *testing.T) {
 		r.Seq = 1
 		if err := f.Replay(&r); err == nil {
 			t.Errorf("%s: taken: %s", what, data)
+		}
+	}
+}
+
+// TestShownByWhichKey: what a node shows counts if a key has signed it that the journal lists, or that is on the disk
+// and was not retired.
+func TestShownByWhichKey(t *testing.T) {
+	f := New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5, Keys: []wire.Key{testKey(1), testKey(2)}})
+	f.keys = record.SigningKeys{List: []record.SigningKey{{Key: testKey(3)}}, Retired: []string{testKey(2).ID}}
+	for n, want := range map[byte]bool{1: true, 2: false, 3: true, 4: false} {
+		shown := &wire.Shown{Epoch: 9, Rev: 1, Version: "1.0.0", Hash: wire.Hash(nil), Mode: wire.ModeApply}
+		shown.Sig = testSigner(n).Sign(seal.DesiredPreimage(shown.Of("u1", "n1", wire.KindConfig)))
+		s := step{Fleet: f, now: origin}
+		node := &Node{Name: "n1", Kinds: map[wire.Kind]*KindState{}}
+		_, err := s.signed(node, f.output(wire.KindConfig), wire.Encode(shown))
+		if (err == nil) != want {
+			t.Errorf("key %d: %v", n, err)
 		}
 	}
 }

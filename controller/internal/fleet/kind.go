@@ -18,7 +18,12 @@ type KindState struct {
 	heardSeq uint64     // newest report, of Boot, that was heard and is not journaled
 	heardAt  time.Time  // when it came
 	progress any        // its detail, newer than Detail
-	reissued time.Time  // when the node last knew more than was issued to it
+	early    bool       // the newest report was of a boot that had not said that it is there
+	since    wire.Heard // the newest beacon that it was proved with
+	shows    string     // ID of the question for the signature of what it claims to have; "": none is open
+	showAt   time.Time  // when it may be asked again
+	shown    wire.Stamp // of the newest document that it has shown, or is believed to have
+	doubted  wire.Stamp // of what it claimed, and did not show
 }
 
 func (n *Node) kind(k wire.Kind) *KindState {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -10,18 +11,22 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Checkpoints of journals up to format 5 have a member for each kind that there was.
+// Checkpoints of journals up to format 5 have a member for each kind that there was, and those of before the epoch was
+// kept name boots and forgotten nodes without it.
 
 type oldSnapshot struct {
 	Config    *kind.State    `json:"config,omitempty"`
 	Workloads *kind.State    `json:"workloads,omitempty"`
 	Settings  jsontext.Value `json:"settings,omitzero"` // of the nodes' health
+
+	Forgotten map[string]time.Time `json:"forgotten,omitempty"`
 }
 
 type oldNodeSnap struct {
 	Info      jsontext.Value `json:"info,omitzero"`
 	Health    jsontext.Value `json:"health,omitzero"`
 	Workloads jsontext.Value `json:"workloads,omitzero"`
+	Boots     []string       `json:"pastBoots,omitempty"`
 }
 
 // into puts what an old checkpoint has where it is today.
@@ -51,6 +56,9 @@ func (o *oldSnapshot) into(s *snapshot) error {
 }
 
 func (o *oldNodeSnap) into(n *nodeSnap) {
+	for _, boot := range o.Boots {
+		n.PastBoots = append(n.PastBoots, PastBoot{boot, n.Heard})
+	}
 	for name, detail := range map[wire.Kind]jsontext.Value{
 		wire.KindInfo: o.Info, wire.KindHealth: o.Health, wire.KindWorkloads: o.Workloads,
 	} {

@@ -75,15 +75,19 @@ func TestProperties(t *testing.T) {
 						d.checks = append(d.checks, e.ID)
 					case wire.MethodLogs:
 						d.queries = append(d.queries, e.ID+e.Nodes[0])
+					case wire.MethodShow:
+						for _, e := range feed(d.shown(e)) {
+							if r, ok := e.(RaiseEpoch); ok {
+								w.opt.Epoch = max(w.opt.Epoch, r.Above) + 1
+								feed(EpochRaised{Epoch: w.opt.Epoch})
+							}
+						}
 					case wire.MethodReboot, wire.MethodRestart:
 						if n := len(w.journal); w.journal[n-1].Type != record.Request {
 							rt.Fatalf("asked to %s before it was in the journal", e.Method)
 						}
 						d.orders = append(d.orders, e.ID+e.Nodes[0])
 					}
-				case RaiseEpoch:
-					w.opt.Epoch = max(w.opt.Epoch, e.Above) + 1
-					feed(EpochRaised{Epoch: w.opt.Epoch})
 				}
 			}
 			if rapid.IntRange(0, 15).Draw(rt, "checkpoint") == 0 {

@@ -65,8 +65,9 @@ func TestPlayedAgain(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 
-		h.said("b5", true, 60*24*40) // the controller's clock was 40 days ahead
-		h.said("b6", true, 4)
+		h.said("b5", true, 60*24*40) // which has not come: it lies, or the clock was ahead
+		h.now = start.Add(13 * time.Minute)
+		h.said("b6", true, 12)
 		if n := h.f.nodes["n1"]; n.Boot != "b6" {
 			t.Errorf("a node is kept out by a time that has not come: %s", n.Boot)
 		}
@@ -211,5 +212,34 @@ func TestProofOfTheIdentityBefore(t *testing.T) {
 	step(Enrolment{Event: enrol.Prove{Subject: "node/n2", Serial: "1-again"}})
 	if sub := w.live.enrolled.Lookup("node/n2"); sub.Proves.IsZero() {
 		t.Error("its own proof does not count")
+	}
+}
+
+// TestCheckpointBeforeEpochs: boots that are over, and forgotten nodes, are known from a checkpoint that names them
+// without an epoch.
+func TestCheckpointBeforeEpochs(t *testing.T) {
+	f, err := Restored(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 1000}, []byte(`{"seq":9,"docs":[],
+		"forgotten":{"n2":"2027-01-15T08:00:00Z"},"nodes":[{"name":"n1","up":true,"boot":"b3","session":1,
+		"firstSeen":"2027-01-15T08:00:00Z","since":"2027-01-15T08:00:00Z","pastBoots":["b1","b2"],
+		"heard":{"epoch":1000,"time":"2027-01-15T08:02:00Z"}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newRig(t)
+	h.f, h.now = f, start.Add(10*time.Minute)
+	h.said("b2", true, 2)
+	if n := f.nodes["n1"]; n.Boot != "b3" {
+		t.Errorf("boot %s is back", n.Boot)
+	}
+	if at := f.forgotten["n2"]; at != (wire.Heard{Epoch: 1000, Time: start}) {
+		t.Errorf("%+v", at)
+	}
+	again, err := Restored(f.opt, f.Checkpoint())
+	if err != nil || string(again.Checkpoint()) != string(f.Checkpoint()) {
+		t.Errorf("%v\n%s\n%s", err, again.Checkpoint(), f.Checkpoint())
+	}
+	h.said("b2", true, 3) // which it can have said only since then
+	if n := f.nodes["n1"]; n.Boot != "b2" {
+		t.Errorf("boot %s speaks", n.Boot)
 	}
 }

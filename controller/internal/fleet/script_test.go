@@ -42,7 +42,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
-	opt := Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5}
+	opt := Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5, Keys: []wire.Key{testKey(1)}}
 	return &world{t: t, opt: opt, live: New(opt), bodies: map[string][]byte{}}
 }
 

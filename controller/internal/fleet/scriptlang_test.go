@@ -61,6 +61,7 @@ type script struct {
 	order  string // of the newest order, with the node's name
 	query  string // of the newest question for logs, likewise
 	events string // of the newest question for events
+	show   string // of the newest question for a signature, with the node's name
 }
 
 // event reads an event:
@@ -90,12 +91,18 @@ type script struct {
 //	enrol|join NODE TOKEN | revoke NODE
 //	forget NODE… [force]
 //	retained EVENT…    (as the broker had kept it)
+//	live|info|report|event … heard=E@DURATION    (proved, with the beacon of an epoch and time)
+//	shows NODE E.R:VERSION [by=KEY] [for=NODE]    (answers the newest question for a signature, by a key or key 1)
+//	hides NODE CODE    (refuses that)
 //	restart (of the controller, on what its journal holds)
 //	show    (what operators see of health)
 //	list    (and of workloads)
 //	nodes    (in a list)
 //	trouble    (and in words)
 func (s *script) event(what string, args []string) Event {
+	if i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "heard=") }); i >= 0 {
+		return s.proved(s.event(what, slices.Delete(slices.Clone(args), i, i+1)).(Heard), args[i])
+	}
 	options := map[string]string{}
 	var flags []string
 	for _, a := range args {
@@ -151,6 +158,8 @@ func (s *script) event(what string, args []string) Event {
 		return s.heard(flags[0], l)
 	case "info":
 		return s.infoWith(flags[0], flags[1], number(s.t, flags[2]), flags[3], wire.Code(options["error"]))
+	case "shows", "hides":
+		return s.shows(what, flags, options)
 	case "enrol", "join", "revoke", "forget", "retained":
 		return s.memberEvent(what, args, has)
 	case "set", "unset", "health", "order", "done", "maintain", "alert", "proves":
@@ -249,6 +258,8 @@ func (s *script) effect(e Effect) string {
 			s.newest = e.ID
 		case wire.MethodEvents:
 			s.events = e.ID
+		case wire.MethodShow:
+			s.show = e.ID + e.Nodes[0]
 		case wire.MethodReboot, wire.MethodTry, wire.MethodApprove, wire.MethodRestart:
 			s.order = e.ID + e.Nodes[0]
 		case wire.MethodLogs:

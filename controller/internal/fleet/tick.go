@@ -27,6 +27,7 @@ func (s *step) tick() {
 		n.heardOffline = n.heardOffline && n.retries < maxCalls
 		s.agenda.set(n, s.now.Add(s.pause(n, d.grace)))
 		if d.report {
+			s.askAboutClaims(n)
 			report = append(report, n.Name)
 			for _, k := range n.Kinds {
 				k.asked = true

@@ -14,21 +14,21 @@ type Identity struct{ Unit, Node string }
 
 // Document lets a desired document in (wire.md, Acceptance by a node): size, strict decoding, own
 // unit, node and kind, signature, hash. kind is the topic's. The order among documents is
-// Step's. The error has the code of the first rule that was broken.
-func (id Identity) Document(trust seal.Trust, kind wire.Kind, payload []byte) (Doc, *wire.Error) {
+// Step's; the event has no At yet. The error has the code of the first rule that was broken.
+func (id Identity) Document(trust seal.Trust, kind wire.Kind, payload []byte) (Desired, *wire.Error) {
 	d, err := wire.Decode[wire.Desired](payload)
 	if err != nil {
-		return Doc{}, wire.AsError(err)
+		return Desired{}, wire.AsError(err)
 	}
 	if err := id.target(d.Unit, d.Node); err != nil {
-		return Doc{}, err
+		return Desired{}, err
 	}
 	if d.Kind != kind {
-		return Doc{}, wire.New(wire.CodeWrongTarget, "/kind",
+		return Desired{}, wire.New(wire.CodeWrongTarget, "/kind",
 			fmt.Sprintf("kind %.64q on the topic of kind %.64q", d.Kind, kind))
 	}
 	if err := trust.Verify(seal.DesiredPreimage(d), d.Sig); err != nil {
-		return Doc{}, wire.AsError(err)
+		return Desired{}, wire.AsError(err)
 	}
 	hash := d.Hash
 	if len(d.Body) > 0 {
@@ -37,7 +37,7 @@ func (id Identity) Document(trust seal.Trust, kind wire.Kind, payload []byte) (D
 		hash = d.Ref.Hash
 	}
 	if hash != d.Hash {
-		return Doc{}, wire.New(wire.CodeHashMismatch, "/hash", "the body's hash is "+hash)
+		return Desired{}, wire.New(wire.CodeHashMismatch, "/hash", "the body's hash is "+hash)
 	}
 	doc := Doc{Stamp: d.Stamp(), Version: d.Version, Hash: d.Hash, Mode: d.Mode, Body: d.Body}
 	if d.Mode == wire.ModeTry {
@@ -45,7 +45,7 @@ func (id Identity) Document(trust seal.Trust, kind wire.Kind, payload []byte) (D
 			doc.ConfirmWithin = duration.Duration(within) // Step refuses zero
 		}
 	}
-	return doc, nil
+	return Desired{Doc: doc, Seal: wire.Encode(d.Shown())}, nil
 }
 
 // Request lets a request in: size, strict decoding, own unit and node, signature. A sound request

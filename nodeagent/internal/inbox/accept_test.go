@@ -78,7 +78,8 @@ func TestDocument(t *testing.T) {
 			}), wire.CodeHashMismatch},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			doc, err := me.Document(trusting(signer(1)), "config", c.payload)
+			ev, err := me.Document(trusting(signer(1)), "config", c.payload)
+			doc := ev.Doc
 			if got := codeOf(err); got != c.want {
 				t.Fatalf("%v, want %q", err, c.want)
 			}
@@ -196,7 +197,8 @@ func FuzzInbox(f *testing.F) {
 				data, sealed = d.Append(nil), true
 			}
 		}
-		doc, err := me.Document(trust.Keys, "config", data)
+		ev, err := me.Document(trust.Keys, "config", data)
+		doc := ev.Doc
 		if err != nil && len(err.Message) > wire.MaxMessage {
 			t.Errorf("a message of %d bytes", len(err.Message))
 		}
@@ -206,7 +208,7 @@ func FuzzInbox(f *testing.F) {
 				t.Fatalf("accepted what was not signed: %s", data)
 			}
 			var effects []Effect
-			s, effects = s.Step(clock.Now{Wall: epoch}, 0, Desired{Doc: doc, At: epoch})
+			s, effects = s.Step(clock.Now{Wall: epoch}, 0, ev)
 			if s.High != doc.Stamp {
 				t.Errorf("high-water mark %v after %v", s.High, doc.Stamp)
 			}

@@ -15,8 +15,9 @@ type Started struct{}
 
 // Desired is a document that Identity.Document has let through.
 type Desired struct {
-	Doc Doc
-	At  time.Time // the node's clock
+	Doc  Doc
+	Seal []byte    // what is signed of it, as wire.Shown
+	At   time.Time // the node's clock
 }
 
 // Checked answers Check: what the document says, or what the kind's own rules say against it, the

@@ -80,6 +80,7 @@ type Verdict struct {
 type Durable struct {
 	High     wire.Stamp    `json:"high,omitzero"` // the newest stamp ever accepted
 	HighHash string        `json:"highHash,omitempty"`
+	HighSeal []byte        `json:"-"`                // what was signed of it, as wire.Shown; empty: not known
 	Running  Doc           `json:"running,omitzero"` // the last good document: committed
 	Flight   Flight        `json:"flight,omitzero"`
 	Next     Doc           `json:"next,omitzero"`    // the newest document that came while the flight was busy
@@ -146,6 +147,15 @@ func (s State) Report() (running *wire.DocRef, last *wire.Attempt) {
 		return s.drifted(running, s.Last)
 	}
 	return running, s.Last
+}
+
+// Shown returns what is signed of the newest document that was accepted, as wire.Shown; nil: it is not known.
+func (s State) Shown() []byte {
+	if shown, err := wire.Decode[wire.Shown](s.HighSeal); err == nil &&
+		(wire.Stamp{Epoch: shown.Epoch, Rev: shown.Rev}) == s.High && shown.Hash == s.HighHash {
+		return s.HighSeal
+	}
+	return nil // or of a document before: an agent that keeps none has run in between
 }
 
 // NextDeadline returns when Step wants a Tick at the latest, on the monotonic clock.

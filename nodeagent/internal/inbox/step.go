@@ -44,7 +44,7 @@ func (s State) Step(now clock.Now, chance float64, ev Event) (State, []Effect) {
 	case Started:
 		t.started()
 	case Desired:
-		t.desired(ev.Doc)
+		t.desired(ev.Doc, ev.Seal)
 	case Checked:
 		t.answered(opCheck, ev.Stamp)
 		t.checked(ev)
@@ -139,14 +139,14 @@ func (t *step) started() {
 }
 
 // desired orders a document that came (wire.md, Acceptance by a node).
-func (t *step) desired(doc Doc) {
+func (t *step) desired(doc Doc, seal []byte) {
 	switch c := doc.Stamp.Compare(t.High); {
 	case c < 0:
 		t.do(Emit{Type: EventStale, Doc: doc.Ref(), Err: wire.New(wire.CodeStale, "",
 			fmt.Sprintf("epoch %d rev %d came after epoch %d rev %d", doc.Stamp.Epoch, doc.Stamp.Rev, t.High.Epoch,
 				t.High.Rev))})
 	case c > 0:
-		t.High, t.HighHash, t.fork = doc.Stamp, doc.Hash, nil
+		t.High, t.HighHash, t.HighSeal, t.fork = doc.Stamp, doc.Hash, seal, nil
 		t.mustSave()
 		t.stalled = slices.DeleteFunc(slices.Clone(t.stalled), func(ev Event) bool {
 			d, ok := ev.(Desired)
@@ -158,7 +158,7 @@ func (t *step) desired(doc Doc) {
 		}
 		t.supersede(doc)
 	case doc.Hash == t.HighHash:
-		t.fork = nil
+		t.HighSeal, t.fork = seal, nil // another key may have sealed it
 		t.report()
 	default:
 		err := wire.New(wire.CodeFork, "/hash",

@@ -15,6 +15,8 @@ import (
 // It has no goroutine and no clock: now is monotonic.
 type View struct {
 	heard, answered string                   // mark of the newest beacon; of the newest answer
+	since           time.Duration            // when the wait for an answer and its documents began in this session
+	spent           time.Duration            // how long earlier sessions have waited for it
 	newest          map[wire.Kind]wire.Stamp // stamps of the documents that the node should have, by that answer
 	askAt           time.Duration            // 0: not due
 	lateAt          time.Duration            // when the view is stale, unless it is complete by then; 0: it is
@@ -24,7 +26,8 @@ type View struct {
 // Times of a view.
 const (
 	ViewJitter = 20 * time.Second // nodes spread their questions over it
-	ViewGrace  = 45 * time.Second // for the question, its answer, and documents on their way
+	ViewGrace  = 45 * time.Second // for the question, its answer, and documents on their way; in session
+	ViewLeast  = 10 * time.Second // of that in a session that goes on, so that a new one can bring what is missing
 	ViewAgain  = 10 * time.Second // without an answer: the controller answers a node every few seconds only
 )
 
@@ -34,23 +37,32 @@ func (v *View) Hear(now time.Duration, mark string, jitter time.Duration) {
 		return
 	}
 	if v.lateAt == 0 {
-		v.lateAt = now + ViewGrace
+		v.since, v.lateAt = now, now+max(ViewGrace-v.spent, ViewLeast)
 	}
 	if mark != v.heard {
 		v.heard, v.answered = mark, "" // an answer from before says nothing of an old beacon that is played again
 	}
 	if v.askAt == 0 {
+		if v.spent > 0 {
+			jitter /= 4 // sessions may be short
+		}
 		v.askAt = now + max(jitter, 1)
 	}
 }
 
-// Offline forgets what was asked, and an answer that named what has not come: a node without a session hears nothing,
-// and says so in other ways.
-func (v *View) Offline() {
-	if v.lateAt != 0 {
-		v.answered = ""
+// Offline ends a session. What was asked is forgotten, and an answer that named what has not come: a node without a
+// session hears nothing, and says so in other ways. The wait goes on in the next session, so that whoever ends sessions
+// again and again does not put its end off; if it was long enough, Look has to be called.
+func (v *View) Offline(now time.Duration) {
+	v.askAt = 0
+	if v.lateAt == 0 {
+		return
 	}
-	v.askAt, v.lateAt = 0, 0
+	if v.spent += now - v.since; v.spent >= ViewGrace && !v.late {
+		v.lateAt = max(now, 1)
+		return
+	}
+	v.answered, v.lateAt = "", 0
 }
 
 // Tell takes in the controller's answer: the mark that was asked for, and the stamps of the node's documents.
@@ -96,7 +108,7 @@ func (v *View) Look(now time.Duration, high func(wire.Kind) (wire.Stamp, bool)) 
 			}
 		}
 		if len(l.Missing) == 0 {
-			l.Changed, v.late, v.lateAt = v.late, false, 0
+			l.Changed, v.late, v.lateAt, v.spent = v.late, false, 0, 0
 			return l
 		}
 	}

@@ -24,6 +24,7 @@ func TestView(t *testing.T) {
 	at := func(now time.Duration, mark string) func(*View) {
 		return func(v *View) { v.Hear(now, mark, 3*s) }
 	}
+	offline := func(now time.Duration) func(*View) { return func(v *View) { v.Offline(now) } }
 	tell := func(mark string, rev uint64) func(*View) { return func(v *View) { v.Tell(mark, stamps(rev)) } }
 	for name, steps := range map[string][]step{
 		"no mark": {{0, at(0, ""), 0, "never"}, {200 * s, nil, 0, "never"}},
@@ -52,8 +53,8 @@ func TestView(t *testing.T) {
 			{65 * s, tell("b", 5), 5, "current, never"},
 		},
 		"offline": {
-			{0, at(0, "a"), 5, "3s"}, {10 * s, (*View).Offline, 5, "never"}, {500 * s, nil, 5, "never"},
-			{600 * s, at(600*s, "a"), 5, "10m3s"}, {603 * s, nil, 5, "ask a, 10m13s"},
+			{0, at(0, "a"), 5, "3s"}, {10 * s, offline(10 * s), 5, "never"}, {500 * s, nil, 5, "never"},
+			{600 * s, at(600*s, "a"), 5, "10m0.75s"}, {601 * s, nil, 5, "ask a, 10m11s"},
 			{604 * s, tell("a", 5), 5, "never"},
 		},
 		"an answer of another mark": {
@@ -69,9 +70,19 @@ func TestView(t *testing.T) {
 		},
 		"a session that ends while a document is missing": {
 			{0, at(0, "a"), 5, "3s"}, {3 * s, nil, 5, "ask a, 13s"}, {4 * s, tell("a", 6), 5, "45s"},
-			{40 * s, (*View).Offline, 5, "never"}, {41 * s, at(41*s, "a"), 5, "44s"},
-			{44 * s, nil, 5, "ask a, 54s"}, {45 * s, tell("a", 6), 5, "1m26s"},
-			{86 * s, nil, 5, "stale [config], never"},
+			{40 * s, offline(40 * s), 5, "never"}, {41 * s, at(41*s, "a"), 5, "41.75s"},
+			{42 * s, nil, 5, "ask a, 51s"}, {45 * s, tell("a", 6), 5, "51s"},
+			{51 * s, nil, 5, "stale [config], never"}, {80 * s, offline(80 * s), 5, "never"},
+			{81 * s, at(81*s, "a"), 5, "1m21.75s"}, {82 * s, nil, 5, "ask a, never"},
+			{83 * s, tell("a", 6), 6, "current, never"},
+		},
+		"sessions that end again and again": {
+			{0, at(0, "a"), 5, "3s"}, {4 * s, offline(4 * s), 5, "never"}, {5 * s, at(5*s, "a"), 5, "5.75s"},
+			{20 * s, offline(20 * s), 5, "never"}, {21 * s, at(21*s, "a"), 5, "21.75s"},
+			{40 * s, offline(40 * s), 5, "never"}, {41 * s, at(41*s, "a"), 5, "41.75s"},
+			{48 * s, offline(48 * s), 5, "stale [], never"}, {49 * s, at(49*s, "a"), 5, "49.75s"},
+			{50 * s, nil, 5, "ask a, never"}, {51 * s, tell("a", 5), 5, "current, never"},
+			{60 * s, at(60*s, "b"), 5, "1m3s"}, {70 * s, tell("b", 6), 5, "1m45s"},
 		},
 	} {
 		v := &View{}

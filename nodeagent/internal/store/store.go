@@ -15,6 +15,7 @@
 //	    running  the body of the last good document
 //	    flight   the body of the provisional document
 //	    next     the body of the document that waits for it
+//	    seal     what is signed of the newest document, a wire.Shown, JSON
 //	event/
 //	  {seq}      8 bytes, big-endian: a wire.Event, JSON
 //	workload/
@@ -51,6 +52,7 @@ var (
 	kBoots, kAcked, kTrust, kCare       = []byte("boots"), []byte("acked"), []byte("trust"), []byte("care")
 	kSum, kLost                         = []byte("sum"), []byte("lost")
 	kState, kRunning, kFlight, kWaiting = []byte("state"), []byte("running"), []byte("flight"), []byte("next")
+	kSeal                               = []byte("seal")
 )
 
 // Point is a moment around a commit, or a step of the copy before an upgrade.
@@ -304,6 +306,7 @@ func putKind(w *writer, k *Kind) error {
 		{kRunning, k.State.Running.Body},
 		{kFlight, k.State.Flight.Doc.Body},
 		{kWaiting, k.State.Next.Body},
+		{kSeal, k.State.HighSeal},
 	} {
 		if len(body.value) == 0 {
 			err = b.Delete(body.key)
@@ -341,7 +344,7 @@ func (s *Store) Kinds() (map[wire.Kind]inbox.Durable, error) {
 			}
 			d.Running.Body = clone(b.Get(kRunning))
 			d.Flight.Doc.Body = clone(b.Get(kFlight))
-			d.Next.Body = clone(b.Get(kWaiting))
+			d.Next.Body, d.HighSeal = clone(b.Get(kWaiting)), clone(b.Get(kSeal))
 			for _, doc := range []inbox.Doc{d.Running, d.Flight.Doc, d.Next} {
 				if len(doc.Body) > 0 && wire.Hash(doc.Body) != doc.Hash {
 					return fmt.Errorf("kind %s: the saved body of epoch %d rev %d does not have its hash", name,

@@ -39,8 +39,9 @@ func doc(rev uint64, body string) inbox.Doc {
 // full is a state with every field set.
 func full() inbox.Durable {
 	at := time.Date(2026, 11, 20, 10, 0, 0, 123, time.UTC)
-	return inbox.Durable{High: wire.Stamp{Epoch: 1, Rev: 3}, HighHash: "h", Running: doc(1, "one"),
-		Next: doc(3, "three"), Touched: true,
+	return inbox.Durable{High: wire.Stamp{Epoch: 1, Rev: 3}, HighHash: "h", HighSeal: []byte(`{}`),
+		Running: doc(1, "one"),
+		Next:    doc(3, "three"), Touched: true,
 		Flight: inbox.Flight{Doc: doc(2, "two"), Phase: inbox.Restoring, Attempt: 4,
 			Remaining: duration.Duration(time.Minute), WallUntil: at,
 			Verdict: inbox.Verdict{State: wire.StateFailed, Err: wire.New(wire.CodeApplyFailed, "/a", "b"),
