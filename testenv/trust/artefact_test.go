@@ -60,10 +60,10 @@ func TestArtefactReachesItsNode(t *testing.T) {
 	}
 	for who, want := range map[string]int{"n1": 200, "n2": 404, "": 403} {
 		tr := &http.Transport{DisableKeepAlives: true}
-		cert, pool := r.Credentials("n1")
+		_, pool := r.Credentials("n1")
 		tr.TLSClientConfig = &tls.Config{RootCAs: pool, ServerName: jointoken.ServerName}
 		if who != "" {
-			cert, _ = r.Credentials(who)
+			cert, _ := r.Credentials(who)
 			tr.TLSClientConfig.Certificates = []tls.Certificate{cert}
 		}
 		res, err := (&http.Client{Transport: tr}).Get(r.App.JoinURL() + jointoken.ArtefactPath + digest)
