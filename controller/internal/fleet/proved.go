@@ -88,9 +88,11 @@ func (n *Node) proved(l presence, present wire.Heard) {
 }
 
 // overtakes reports whether a report is one from before the newest of its kind, which is of a boot that has not said
-// yet that it is there: nobody goes back and forth between two boots.
+// yet that it is there: nobody goes back and forth between two boots. What is of the boot that is there counts: the
+// other one was late, and not early.
 func (k *KindState) overtakes(n *Node, h *Heard) bool {
-	return k != nil && k.early && k.Boot != h.Reported.Boot && k.Boot != n.Boot && !k.since.Before(h.Since)
+	return k != nil && k.early && h.Reported.Boot != n.Boot &&
+		k.Boot != h.Reported.Boot && k.Boot != n.Boot && !k.since.Before(h.Since)
 }
 
 // ended names a session that is over.

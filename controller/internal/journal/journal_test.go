@@ -264,7 +264,8 @@ func TestTypes(t *testing.T) {
 	// The numbers are on disks: this list only grows.
 	if Opened != 1 || Issued != 5 || Report != 7 || Note != 17 || record.JoinRefused != 22 || record.Keys != 23 ||
 		record.Maintenance != 25 || record.Proves != 26 || record.Forgotten != 27 ||
-		record.TokenWithdrawn != 28 || record.CA != 29 || len(Types()) != 27 {
+		record.TokenWithdrawn != 28 || record.ArtefactLeased != 29 || record.ArtefactAdded != 30 ||
+		record.ArtefactRemoved != 31 || record.CA != 32 || len(Types()) != 30 {
 		t.Error("a type's number changed, or a new one is missing here")
 	}
 }
