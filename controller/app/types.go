@@ -18,6 +18,8 @@ type (
 	Request      = view.Certification
 	Result       = view.Result
 	Node         = view.Node
+	PolicyStatus = view.PolicyStatus
+	PolicyNode   = view.PolicyNode
 	Document     = view.Document
 	SourceStatus = view.SourceStatus
 	Version      = view.Version

@@ -14,10 +14,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/identity"
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/kinds/policies"
 	"tandem.internal/nodeagent/internal/report"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/store"
@@ -58,6 +60,8 @@ type Agent struct {
 	// The rest belongs to Run's goroutine.
 	documents  []*documents // by name of the kind
 	publishers publisher.Keys
+	policies   *policies.Policies
+	nodePolicy jsontext.Value // of --node-policy; nil: none
 	unknown    map[wire.Kind]*reported
 	info       reported // reported/info
 	trust      inbox.Trust
@@ -106,6 +110,9 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		return nil, err
 	}
 	if a.publishers, err = a.cfg.PublisherSetting.Read(); err != nil {
+		return nil, err
+	}
+	if a.nodePolicy, err = a.cfg.nodePolicy(); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -14,6 +14,7 @@ import (
 // capacity asks the operating system what the node has.
 func capacity(info *wire.NodeInfo) error {
 	info.CPUs = runtime.NumCPU()
+	describeMachine(info)
 	var errs []error
 	if vm, err := mem.VirtualMemory(); err != nil {
 		errs = append(errs, fmt.Errorf("memory: %w", err))

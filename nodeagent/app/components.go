@@ -115,6 +115,9 @@ func (a *Agent) startParts(boot wire.BootReason) {
 			Own: p.own}
 		a.logged(p, a.stepPart(p, update.Tick{}))
 	}
+	if a.own() == nil {
+		a.updatePolicies()
+	}
 }
 
 // nextPart is when tickParts wants to be called.
@@ -243,6 +246,9 @@ func (a *Agent) savePart(p *part, ev update.Event, alone bool) error {
 	}
 	for _, e := range effects {
 		a.doPart(p, e)
+	}
+	if p.own {
+		a.updatePolicies()
 	}
 	if phase != p.state.Phase {
 		a.sweepPart(p)

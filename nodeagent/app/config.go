@@ -79,6 +79,7 @@ type Config struct {
 	WorkloadLoopback  string        `name:"workload-loopback"`
 	Confine           string        `name:"confine" default:"none"`
 	UnprovedResources bool          `name:"unproved-resources"`
+	NodePolicy        string        `name:"node-policy"`
 	FetchRate         int           `name:"fetch-rate"`
 	FetchParallel     int           `name:"fetch-parallel" default:"2"`
 	FetchKeep         int           `name:"fetch-keep-free" default:"67108864"`

@@ -17,6 +17,7 @@ import (
 	"tandem.internal/nodeagent/internal/kind"
 	"tandem.internal/nodeagent/internal/kinds/config"
 	"tandem.internal/nodeagent/internal/kinds/health"
+	"tandem.internal/nodeagent/internal/kinds/policies"
 	"tandem.internal/nodeagent/internal/kinds/workloads"
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/shared/jointoken"
@@ -33,7 +34,10 @@ func (a *Agent) kinds(dir string) ([]kind.Kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []kind.Kind{conf, health.New(a.healthKind()), work}
+	if a.policies, err = policies.New(a.policiesKind(dir), host{a}); err != nil {
+		return nil, err
+	}
+	list := []kind.Kind{conf, health.New(a.healthKind()), work, a.policies.Kind()}
 	for _, more := range a.deps.Kinds {
 		list = append(list, more(host{a}))
 	}

@@ -102,7 +102,8 @@ func (a *Agent) replace(r *reported, next wire.Reported) bool {
 // refreshInfo looks at the node and makes the report of it anew.
 func (a *Agent) refreshInfo() {
 	info := wire.NodeInfo{Type: a.cfg.Type, OS: runtime.GOOS, Arch: runtime.GOARCH, Attributes: a.attributes(),
-		AgentVersion: settings.Version, Keys: a.trust.Order, Error: a.lossTrouble()}
+		AgentVersion: settings.Version, Keys: a.trust.Order, Policy: a.nodePolicy,
+		Error: a.lossTrouble()}
 	for _, name := range a.cfg.partitionNames() {
 		info.Partitions = append(info.Partitions, wire.Partition{Name: name, Path: a.cfg.Partitions[name]})
 	}

@@ -94,7 +94,7 @@ func TestRequests(t *testing.T) {
 			res.Errors[0].Path != "/priority" {
 			t.Errorf("a bad document: %+v %v", res, err)
 		}
-		if _, err := check("policies", `{}`); err == nil || err.Code != wire.CodeNotSupported {
+		if _, err := check("components", `{}`); err == nil || err.Code != wire.CodeNotSupported {
 			t.Errorf("an unknown kind: %v", err)
 		}
 		r.want("-", "") // checking does nothing

@@ -84,12 +84,8 @@ func (a *Agent) approved(trial, by string) {
 
 // known says whether it is known where the agent's own update stands.
 func (a *Agent) known() bool {
-	for _, p := range a.node.parts {
-		if p.own {
-			return p.state.Answered()
-		}
-	}
-	return true
+	p := a.own()
+	return p == nil || p.state.Answered()
 }
 
 // viewParts is what health is to know of the updates.

@@ -32,6 +32,7 @@ const (
 	RestartRefused  = "restart-refused"   // HealthDetail: a restart is due and does not happen, and why
 	RestartFailed   = "restart-failed"    // HealthDetail: a restart was requested and did not happen
 
+	Policy           = "policy"            // wire.PolicyStatus: how far the node is with a management policy
 	ComponentStaged  = "component-staged"  // HealthDetail: a version is installed, and may be tried
 	ComponentRefused = "component-refused" // HealthDetail: a version is not tried, and why
 	ComponentEnded   = "component-ended"   // HealthDetail: an update ended before its trial, and why
@@ -153,7 +154,7 @@ func Types() []string {
 		Alert, Watchdog,
 		Boot, ContactLost, ContactBack, CheckFailed, CheckRecovered, Maintenance, TrialStarted, TrialCommitted,
 		TrialRolledBack, CommitFailed, RestartPlanned, RestartRefused, RestartFailed,
-		ComponentStaged, ComponentRefused, ComponentEnded,
+		Policy, ComponentStaged, ComponentRefused, ComponentEnded,
 		WorkloadExit, WorkloadUnhealthy, WorkloadCompleted, WorkloadInstalled, WorkloadBack, WorkloadRefused,
 		WorkloadDamaged, WorkloadUndone,
 		Drift, DriftRepaired, Fork, Stale, RestoreTrouble,
@@ -168,6 +169,8 @@ func shape(eventType string) any {
 	switch eventType {
 	case Alert:
 		return &AlertDetail{}
+	case Policy:
+		return &wire.PolicyStatus{}
 	case Watchdog:
 		return &WatchdogDetail{}
 	case Boot, ContactLost, ContactBack, CheckFailed, CheckRecovered, Maintenance, TrialStarted, TrialCommitted,

@@ -78,8 +78,6 @@ func check(m any) error {
 		return m.check()
 	case *Health:
 		return m.check()
-	case *HealthSettings:
-		return m.check()
 	case *RebootParams:
 		return first(text("/reason", m.Reason))
 	case *TryParams:
@@ -97,6 +95,8 @@ func check(m any) error {
 		return first(text("/cursor", m.Cursor), plain("/hook", m.Hook))
 	case *RestartParams:
 		return first(name("/service", m.Service))
+	case interface{ check() error }: // settings of health, policies, and the report of them
+		return m.check()
 	}
 	return nil
 }

@@ -71,6 +71,7 @@ func TestContractExamples(t *testing.T) {
 		"ReportKey":   func(text string) (any, error) { return jointoken.DecodeReportKey([]byte(text)) },
 		"NodeConfig":  nodeConfig,
 		"UnitStatus":  decode[wire.UnitStatus],
+		"Policies":    decode[wire.Policies], "PoliciesReport": decode[wire.PoliciesReport],
 	}
 	doc := contract(t)
 	trust := seal.Trust{}
@@ -195,6 +196,17 @@ func TestContractTables(t *testing.T) {
 		state := wire.State(strings.Trim(s[0], "`"))
 		if !state.Known() || state.Settled() != (s[2] == "yes") {
 			t.Errorf("%s: known %v, settled %v", state, state.Known(), state.Settled())
+		}
+	}
+	named := map[wire.PolicyState]bool{}
+	for _, r := range rows(t, doc, "| policy state | meaning |") {
+		for name := range strings.SplitSeq(r[0], ",") {
+			named[wire.PolicyState(strings.Trim(name, " `"))] = true
+		}
+	}
+	for _, s := range wire.PolicyStates() {
+		if !named[s] || len(named) != len(wire.PolicyStates()) {
+			t.Errorf("the contract names %v, not just %v", named, wire.PolicyStates())
 		}
 	}
 	var limits []string

@@ -364,6 +364,7 @@ type NodeInfo struct {
 	Attributes   map[string]string `json:"attributes,omitempty"` // set on the node
 	AgentVersion string            `json:"agentVersion"`         // of the agent's program
 	Keys         []string          `json:"keys,omitempty"`       // IDs of the signing keys that the node trusts
+	Policy       jsontext.Value    `json:"policy,omitempty"`     // what the node is for management policies
 	Error        *Error            `json:"error,omitempty"`      // what is wrong with the node itself; absent: nothing
 }
 
@@ -375,6 +376,9 @@ const (
 	AttributePublishers = "tandem.publishers" // IDs of the publishers' keys, divided by spaces, of which it demands one
 	AttributeCA         = "tandem.ca"         // IDs of the CAs that it believes, divided by spaces; older agents: none
 	AttributeLimits     = "tandem.limits"     // which constraints it can enforce: the Text of limits.Capabilities
+
+	AttributeHardware  = "tandem.hardware"  // identifies the machine
+	AttributeContainer = "tandem.container" // "true": the agent runs in a container
 
 	AttributeNone = "none"
 )

@@ -17,9 +17,11 @@ func main() {
 	settings.Main(func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		out, width := term.Terminal(os.Stdout)
 		errs, errWidth := term.Terminal(os.Stderr)
+		in, _ := term.Terminal(os.Stdin)
 		return cli.Run(ctx, args, cli.IO{
 			In: os.Stdin, Out: stdout, Err: stderr, Env: os.LookupEnv, Now: time.Now, Zone: time.Local,
 			User: command.User(os.LookupEnv), OutTerminal: out, ErrTerminal: errs, Width: max(width, errWidth),
+			InTerminal: in,
 		})
 	})
 }

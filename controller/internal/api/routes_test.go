@@ -27,6 +27,8 @@ var roles = map[tokens.Role][]string{
 		"GET /v1/workloads", "GET /v1/workloads/status", "GET /v1/workloads/slots", "GET /v1/workloads/history",
 		"GET /v1/artefacts", "GET /v1/artefacts/{digest}",
 		"GET /v1/workloads/diff", "GET /v1/nodes/{node}/slots/{service}/why",
+		"GET /v1/policies", "GET /v1/policies/{policy}", "GET /v1/policies/{policy}/status",
+		"GET /v1/nodes/{node}/properties", "GET /v1/agent/releases",
 	},
 	tokens.Operate: {
 		"POST /v1/config", "POST /v1/config/confirm", "POST /v1/config/restore", "POST /v1/config/rollback",
@@ -39,6 +41,10 @@ var roles = map[tokens.Role][]string{
 		"POST /v1/artefacts", "GET /v1/artefacts/{digest}/upload", "PATCH /v1/artefacts/{digest}/upload",
 		"POST /v1/artefacts/{digest}/complete", "POST /v1/artefacts/{digest}/remove",
 		"POST /v1/nodes/{node}/slots/{service}/stop", "POST /v1/nodes/{node}/slots/{service}/start",
+		"POST /v1/policies/{policy}", "POST /v1/policies/{policy}/enable", "POST /v1/policies/{policy}/disable",
+		"DELETE /v1/policies/{policy}", "POST /v1/nodes/{node}/properties/{property}",
+		"DELETE /v1/nodes/{node}/properties/{property}", "POST /v1/agent/releases/{version}",
+		"DELETE /v1/agent/releases/{version}",
 	},
 	tokens.Admin: {
 		"POST /v1/nodes/{node}/enroll", "POST /v1/nodes/{node}/revoke", "POST /v1/nodes/forget",

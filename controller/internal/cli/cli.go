@@ -55,7 +55,8 @@ func root(a *command.App) *cobra.Command {
 		"  tandem config apply unit.json --wait\n  tandem nodes\n"+
 			"  tandem config explain --node node-1 /alertRules/ram/maxThreshold",
 		slices.Concat(document.Commands(a, a.Kinds.Documents()), node.Commands(a), history.Commands(a),
-			artefact.Commands(a), access.Commands(a), []*cobra.Command{policies(a), version(a)})...)
+			artefact.Commands(a), access.Commands(a),
+			[]*cobra.Command{policies(a), policy.Property(a), policy.Agent(a), version(a)})...)
 	root.Long = `tandem is the operator's side of a Tandem controller.
 
 It talks to the controller on a unix socket, whose file mode says who may, or over
@@ -81,8 +82,9 @@ func version(a *command.App) *cobra.Command {
 }
 
 func policies(a *command.App) *cobra.Command {
-	return command.Group("policy", "Try out which nodes a management policy would hit",
-		"  tandem policy match policy.json --node node.json --explain", policy.Commands(a)...)
+	return command.Group("policy", "Say how the agents of nodes that are chosen by what they are keep themselves",
+		"  tandem policy check line-4.json\n  tandem policy apply line-4.json\n  tandem policy status line-4",
+		policy.Commands(a)...)
 }
 
 // versionJSON is what version prints with --json.

@@ -125,10 +125,10 @@ func (s *step) against(n *Node, ev *Order) *wire.Error {
 		var others []kind.Node
 		for _, m := range s.sorted() {
 			if proving[m.Name] || m == n {
-				others = append(others, m.as(o.Name))
+				others = append(others, s.as(m, o.Name))
 			}
 		}
-		if err := o.Against(n.as(o.Name), others, ev.Method, ev.Params); err != nil {
+		if err := o.Against(s.as(n, o.Name), others, ev.Method, ev.Params); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,11 @@ func (s *step) changeCollection(ev Change) {
 	if src == nil || src.Fold == nil {
 		panic("fleet: a change of " + string(ev.Source)) // the shell knows what can be changed
 	}
-	if err := src.Fold.Judge(src.installed, ev.Data); err != nil {
+	err := src.Fold.Judge(src.installed, ev.Data)
+	if err == nil && src.Fold.Weigh != nil {
+		err = src.Fold.Weigh(s.Fleet, src.installed, ev.Data)
+	}
+	if err != nil {
 		s.effect(Answer{Ticket: ev.Ticket, Err: err})
 		return
 	}

@@ -336,14 +336,14 @@ func (f *Fleet) Nodes() []*Node { return f.sorted() }
 // Each calls fn for every node as a kind sees it, in no order.
 func (f *Fleet) Each(k wire.Kind, fn func(kind.Node)) {
 	for _, n := range f.nodes {
-		fn(n.as(k))
+		fn(f.as(n, k))
 	}
 }
 
 // Node returns one node as a kind sees it; false: it was never heard of.
 func (f *Fleet) Node(k wire.Kind, name string) (kind.Node, bool) {
 	if n := f.nodes[name]; n != nil {
-		return n.as(k), true
+		return f.as(n, k), true
 	}
 	return kind.Node{}, false
 }

@@ -36,8 +36,9 @@ func (n *Node) kind(k wire.Kind) *KindState {
 }
 
 // as is the node as a kind sees it.
-func (n *Node) as(k wire.Kind) kind.Node {
-	v := kind.Node{Name: n.Name, Up: n.Up, Since: n.Since, Info: n.Info, Alerts: n.Alerts}
+func (f *Fleet) as(n *Node, k wire.Kind) kind.Node {
+	v := kind.Node{Name: n.Name, Up: n.Up, Since: n.Since, Revoked: f.isRevoked(n.Name), Info: n.Info,
+		Alerts: n.Alerts}
 	if s := n.Kinds[k]; s != nil {
 		v.Document, v.Detail, v.At = &s.Document, s.Detail, s.At
 		if s.progress != nil {

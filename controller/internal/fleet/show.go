@@ -37,7 +37,7 @@ func (f *Fleet) View(n *Node) view.Node {
 	}
 	for _, o := range f.outputs {
 		if o.Brief != nil {
-			o.Brief(n.as(o.Name), &v)
+			o.Brief(f.as(n, o.Name), &v)
 		}
 	}
 	return v
@@ -53,7 +53,7 @@ func (f *Fleet) Show(name string) (view.Node, bool) {
 	v.Raised = n.Alerts
 	for _, o := range f.outputs {
 		if o.Show != nil {
-			o.Show(f, n.as(o.Name), &v)
+			o.Show(f, f.as(n, o.Name), &v)
 		}
 	}
 	return v, true

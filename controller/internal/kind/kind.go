@@ -141,11 +141,14 @@ type Parsed struct {
 type Fold struct {
 	// Reason is that of the documents that follow from a change: "settings changed".
 	Reason string
-	Decode func(data jsontext.Value) (any, error)       // the data of a Settings record
-	Judge  func(c Content, change any) *wire.Error      // why a change is refused; c is nil while there is none
-	Apply  func(c Content, at Change, data any) Content // what there is after a change; c is not used any more
-	Save   func(c Content) any                          // for a checkpoint
-	Load   func(saved jsontext.Value) (Content, error)
+	Decode func(data jsontext.Value) (any, error)  // the data of a Settings record
+	Judge  func(c Content, change any) *wire.Error // why a change is refused; c is nil while there is none
+	// Weigh is asked when Judge has nothing against a change: why it is refused, seen on the whole unit. Nil: it is
+	// not.
+	Weigh func(u Unit, c Content, change any) *wire.Error
+	Apply func(c Content, at Change, data any) Content // what there is after a change; c is not used any more
+	Save  func(c Content) any                          // for a checkpoint
+	Load  func(saved jsontext.Value) (Content, error)
 }
 
 // Change is a record that changes a collection.

@@ -180,6 +180,7 @@ type Node struct {
 	Name     string
 	Up       bool
 	Since    time.Time      // of Up
+	Revoked  bool           // nothing of it counts any more
 	Info     *wire.NodeInfo // nil while it is not known
 	Alerts   []view.Alert   // raised, the oldest first
 	Document *Document      // of the kind that was asked for; nil: it has none and said nothing of it

@@ -9,10 +9,11 @@ import (
 	"tandem.internal/controller/internal/kinds/config"
 	"tandem.internal/controller/internal/kinds/health"
 	"tandem.internal/controller/internal/kinds/info"
+	"tandem.internal/controller/internal/kinds/policies"
 	"tandem.internal/controller/internal/kinds/workloads"
 )
 
 // All returns every kind, in the order in which nodes get their documents.
 func All() kind.Set {
-	return kind.Join(config.Set(), health.Set(), workloads.Set(), info.Set())
+	return kind.Join(config.Set(), health.Set(), workloads.Set(), policies.Set(), info.Set())
 }

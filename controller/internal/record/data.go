@@ -212,3 +212,34 @@ func Encode(data any) []byte {
 	}
 	return b
 }
+
+// Sources of Settings records beside those that the wire names.
+const (
+	KindProperties wire.Kind = "node-properties" // of nodes, that operators set
+	KindReleases   wire.Kind = "agent-releases"  // versions of the agent on offer
+)
+
+// PolicyData is the data of Settings records about a management policy: that it was applied, enabled, disabled or
+// removed.
+type PolicyData struct {
+	Name     string         `json:"name"`              // of the policy
+	Document jsontext.Value `json:"document,omitzero"` // applied; nil: it stays
+	Enabled  *bool          `json:"enabled,omitempty"` // from now on; nil: it stays, or the document says so
+	Removed  bool           `json:"removed,omitzero"`  // it is gone
+	AllNodes bool           `json:"allNodes,omitzero"` // that it may hit every node was confirmed
+}
+
+// PropertyData is the data of Settings records about a property of a node that operators set.
+type PropertyData struct {
+	Node  string         `json:"node"`           // its name
+	Name  string         `json:"name"`           // of the property
+	Value jsontext.Value `json:"value,omitzero"` // nil: what the node says counts again
+	Type  string         `json:"type,omitempty"` // of the value
+}
+
+// ReleaseData is the data of Settings records about a version of the agent on offer.
+type ReleaseData struct {
+	Version string            `json:"version"`          // semantic
+	Builds  []view.AgentBuild `json:"builds,omitempty"` // by architecture
+	Removed bool              `json:"removed,omitzero"` // it is not on offer any more
+}

@@ -12,10 +12,12 @@ package command
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os/user"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -36,6 +38,7 @@ type IO struct {
 	User        string         // the person's name, for the journal; nobody checks it
 	OutTerminal bool           // Out is a terminal
 	ErrTerminal bool           // Err is a terminal
+	InTerminal  bool           // In is one
 	Width       int            // columns of the terminal; 0: unknown
 	Kinds       kind.Set       // of documents; zero: those that the controller knows
 }
@@ -49,6 +52,7 @@ type App struct {
 	Kinds kind.Set // as in IO
 	JSON  bool     // --json
 
+	asks      bool // somebody can be asked: In and Err are a terminal
 	socket    string
 	url       string
 	ca        string
@@ -66,7 +70,8 @@ func New(s IO) *App {
 			OutTerminal: s.OutTerminal, ErrTerminal: s.ErrTerminal,
 			Colours: s.OutTerminal && noColor == "" && kind != "dumb",
 		},
-		In: s.In, Env: s.Env, User: s.User, Kinds: s.Kinds, timeout: Duration(30 * time.Second),
+		asks: s.InTerminal && s.ErrTerminal,
+		In:   s.In, Env: s.Env, User: s.User, Kinds: s.Kinds, timeout: Duration(30 * time.Second),
 	}
 }
 
@@ -124,6 +129,21 @@ func (a *App) Warn(format string, args ...any) {
 	if !a.JSON {
 		fmt.Fprintf(a.Err, "tandem: %s\n", term.CleanLines(fmt.Sprintf(format, args...)))
 	}
+}
+
+// Question asks whoever is at the terminal and returns what was typed; false: nobody is there, or with --json.
+func (a *App) Question(text string) (answer string, asked bool, err error) {
+	if !a.asks || a.JSON {
+		return "", false, nil
+	}
+	if _, err := fmt.Fprint(a.Err, term.CleanLines(text)); err != nil {
+		return "", false, err
+	}
+	line, err := bufio.NewReader(a.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", true, err
+	}
+	return strings.TrimSpace(line), true, nil
 }
 
 // User is the name of the person who runs the program: behind sudo, the one who called it.

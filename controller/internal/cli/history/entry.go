@@ -204,6 +204,9 @@ func (s say) order(t record.Type, e view.Entry) (string, bool) {
 	case record.Note:
 		return read(e.Data, func(d view.Remark) string { return d.Text })
 	case record.Settings:
+		if text, ok := managed(e); ok {
+			return text, true
+		}
 		if text, ok := stopped(e); ok {
 			return text, true
 		}

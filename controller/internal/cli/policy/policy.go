@@ -1,5 +1,5 @@
-// Package policy owns the commands about management policies that ask no controller: what constraints come to, and
-// whether a policy would hit a node.
+// Package policy owns the commands about management policies: what constraints come to, whether a policy would hit a
+// node, the unit's policies, the properties by which they choose nodes, and the versions of the agent on offer.
 package policy
 
 import (
@@ -14,7 +14,10 @@ import (
 )
 
 // Commands are the commands of this package, which stand below policy.
-func Commands(a *command.App) []*cobra.Command { return []*cobra.Command{eval(a), match(a)} }
+func Commands(a *command.App) []*cobra.Command {
+	return []*cobra.Command{apply(a, true), apply(a, false), list(a), show(a), enable(a), disable(a), remove(a),
+		status(a), eval(a), match(a)}
+}
 
 // evalJSON is what eval prints with --json.
 type evalJSON struct {

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"tandem.internal/controller/internal/api/apitest"
+)
+
+// TestPolicies runs the commands about the unit's policies, properties of nodes and versions of the agent, one after
+// the other on one unit, for people and as JSON.
+func TestPolicies(t *testing.T) {
+	for _, suffix := range []string{"", "-json"} {
+		b := newBench(t, apitest.StartSample(t))
+		enabled := b.write("line-4.json", `{"constraints":["line == 4"],"enabled":true,`+
+			`"agentUpgradePolicy":{"duration":3600}}`)
+		b.write("all.json", `{"enabled":true,"agentUpgradePolicy":{"atLeastVersion":"1.1.0"}}`)
+		b.write("later.json", `{"constraints":["tandem.type == mainType"],`+
+			`"agentUpgradePolicy":{"atLeastVersion":"1.2.0"}}`)
+		b.write("bad.json", `{"constraints":["line =="],"enabeld":true}`)
+		for _, c := range []struct{ name, args string }{
+			{"list-none", "policy list"},
+			{"check", "policy check DIR/line-4.json"},
+			{"check-bad", "policy check DIR/bad.json"},
+			{"check-all", "policy check DIR/all.json"},
+			{"property-set", "property set node-1 line 4"},
+			{"property-set-version", "property set node-1 firmware 1.10.0 --type version"},
+			{"property-set-text", "property set node-2 site lab,plant"},
+			{"property-set-bad", "property set node-1 line {}"},
+			{"property-set-measured", "property set node-1 openhorizon.arch x"},
+			{"property-list", "property list node-1"},
+			{"property-list-unknown", "property list nod-1"},
+			{"apply", "policy apply DIR/line-4.json"},
+			{"apply-all", "policy apply DIR/all.json"},
+			{"apply-yes", "policy apply DIR/all.json --yes-all-nodes"},
+			{"apply-later", "policy apply DIR/later.json"},
+			{"apply-stdin", "policy apply -"},
+			{"apply-name", "policy apply DIR/later.json --name a/b"},
+			{"list", "policy list"},
+			{"show", "policy show later"},
+			{"show-unknown", "policy show latr"},
+			{"status", "policy status line-4"},
+			{"status-node", "policy status all --node node-1"},
+			{"status-not-hit", "policy status line-4 --node node-2"},
+			{"status-disabled", "policy status later"},
+			{"enable", "policy enable later"},
+			{"enable-again", "policy enable later"},
+			{"disable", "policy disable all"},
+			{"agent-list-none", "agent list"},
+			{"agent-release-none", "agent release"},
+			{"agent-release-text", "agent release " + enabled + " --version 1.1.0 --url https://files.example"},
+			{"agent-withdraw", "agent withdraw 1.1.0"},
+			{"remove", "policy remove all"},
+			{"remove-unknown", "policy remove all"},
+			{"property-unset", "property unset node-1 line"},
+			{"property-unset-again", "property unset node-1 line"},
+			{"events", "events --type settings --limit 4"},
+		} {
+			args := strings.Fields(strings.ReplaceAll(c.args, "DIR", b.dir))
+			if suffix != "" {
+				args = append(args, "--json")
+			}
+			golden(t, "policy-unit-"+c.name+suffix, b.transcript("", args...))
+		}
+	}
+}
+
+// TestAllNodesIsTyped: at a terminal whoever types how many nodes there are goes on; who types anything else does not.
+func TestAllNodesIsTyped(t *testing.T) {
+	for typed, want := range map[string]string{"4\n": "policy all is set", "2\n": "nothing was changed",
+		"yes\n": "nothing was changed", "\n": "nothing was changed", "": "nothing was changed"} {
+		b := newBench(t, apitest.StartSample(t))
+		file := b.write("all.json", `{"enabled":true}`)
+		b.io.InTerminal, b.io.ErrTerminal = true, true
+		stdout, stderr, status := b.run(typed, "policy", "apply", file)
+		if !strings.Contains(stdout+stderr, want) || (status == 0) != (typed == "4\n") {
+			t.Errorf("%q: status %d\n%s%s", typed, status, stdout, stderr)
+		}
+	}
+}

@@ -1,0 +1,399 @@
+package policies
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+var at = time.Date(2026, 11, 24, 9, 0, 0, 0, time.UTC)
+
+// unit is a unit as the kind sees it.
+type unit struct {
+	kind.Unit
+	t        *testing.T
+	seq      uint64
+	contents map[wire.Kind]kind.Content
+	nodes    map[string]kind.Node
+}
+
+func newUnit(t *testing.T, nodes ...string) *unit {
+	u := &unit{t: t, contents: map[wire.Kind]kind.Content{}, nodes: map[string]kind.Node{}}
+	for _, name := range nodes {
+		u.nodes[name] = kind.Node{Name: name, Up: true, Info: &wire.NodeInfo{
+			Type: "press", OS: "linux", Arch: "amd64", CPUs: 4, RAM: 2 << 30, AgentVersion: "1.0.0"}}
+	}
+	return u
+}
+
+func (u *unit) Content(source wire.Kind) kind.Content { return u.contents[source] }
+
+func (u *unit) Each(_ wire.Kind, fn func(kind.Node)) {
+	for _, n := range u.nodes {
+		fn(n)
+	}
+}
+
+func (u *unit) Node(_ wire.Kind, name string) (kind.Node, bool) {
+	n, ok := u.nodes[name]
+	return n, ok
+}
+
+// change does what the fleet does with a change; the state goes through a checkpoint each time.
+func (u *unit) change(source wire.Kind, data any) *wire.Error {
+	u.t.Helper()
+	fold := Set().Sources[0].Fold
+	for _, s := range Set().Sources {
+		if s.Name == source {
+			fold = s.Fold
+		}
+	}
+	raw, err := json.Marshal(data)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	read, err := fold.Decode(raw)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	c := u.contents[source]
+	if err := fold.Judge(c, read); err != nil {
+		return err
+	}
+	if fold.Weigh != nil {
+		if err := fold.Weigh(u, c, read); err != nil {
+			return err
+		}
+	}
+	u.seq++
+	c = fold.Apply(c, kind.Change{Seq: u.seq, At: at.Add(time.Duration(u.seq) * time.Minute), Who: "token/ann"}, read)
+	saved, err := json.Marshal(fold.Save(c), json.Deterministic(true))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if u.contents[source], err = fold.Load(saved); err != nil {
+		u.t.Fatal(err)
+	}
+	return nil
+}
+
+func (u *unit) apply(name, document string) *wire.Error {
+	return u.change(wire.KindPolicies, Change{Name: name, Document: jsontext.Value(document)})
+}
+
+func (u *unit) must(err *wire.Error) {
+	u.t.Helper()
+	if err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+func (u *unit) refused(err *wire.Error, code wire.Code, words string) {
+	u.t.Helper()
+	if err == nil || err.Code != code || !strings.Contains(err.Message+" "+err.Path, words) {
+		u.t.Errorf("%v, want %s with %q", err, code, words)
+	}
+}
+
+// gets is what a node gets.
+func (u *unit) gets(node string) string {
+	u.t.Helper()
+	n := u.nodes[node]
+	b := build(u.contents).For(kind.Facts{Node: node, Type: n.Type(), Info: n.Info})
+	if b == nil {
+		return "nothing"
+	}
+	doc, err := wire.Decode[wire.Policies](b.Bytes)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	var all []string
+	for _, p := range doc.Policies {
+		text := p.Name
+		if p.Agent != nil {
+			text += " " + p.Agent.Version + " from " + p.Agent.Start.Format("15:04")
+		}
+		if p.DecidedBy != "" {
+			text += " by " + p.DecidedBy
+		}
+		if p.Conflict {
+			text += " conflict"
+		}
+		all = append(all, text)
+	}
+	for _, a := range doc.Agents {
+		all = append(all, "offer "+a.Version+" "+a.URLs[0])
+	}
+	return strings.Join(all, ", ")
+}
+
+func (u *unit) is(node, want string) {
+	u.t.Helper()
+	if got := u.gets(node); got != want {
+		u.t.Errorf("%s gets %s, want %s", node, got, want)
+	}
+}
+
+const onPress = `"constraints":["tandem.type == press && line == 4"],"enabled":true`
+
+func (u *unit) line(node, value string) *wire.Error {
+	c := PropertyChange{Node: node, Name: "line"}
+	if value != "" {
+		c.Value = jsontext.Value(value)
+	}
+	return u.change(KindProperties, c)
+}
+
+// TestMatching: a node gets what hits it, by what was measured, what it says, and what operators set; a change of any
+// of these counts at once.
+func TestMatching(t *testing.T) {
+	u := newUnit(t, "n1", "n2", "n3")
+	u.must(u.apply("p", `{`+onPress+`,"agentUpgradePolicy":{}}`))
+	u.is("n1", "nothing")
+	u.must(u.line("n1", "4"))
+	u.is("n1", "p current from 09:01")
+	u.is("n2", "nothing")
+	n := u.nodes["n2"]
+	n.Info = new(*n.Info)
+	n.Info.Policy = jsontext.Value(`{"properties":[{"name":"line","value":4}],"constraints":["label == x"]}`)
+	u.nodes["n2"] = n
+	u.is("n2", "nothing") // its own constraints keep the policy out
+	u.must(u.apply("p", `{`+onPress+`,"properties":[{"name":"label","value":"x"}],"agentUpgradePolicy":{}}`))
+	u.is("n2", "p current from 09:03")
+	u.must(u.line("n2", "5")) // an operator's word stands before the node's
+	u.is("n2", "nothing")
+	u.must(u.line("n2", ""))
+	u.is("n2", "p current from 09:03")
+	n.Info = new(*n.Info)
+	n.Info.Arch, n.Info.Policy = "arm64", jsontext.Value(`{"properties":[{"name":"openhorizon.arch","value":"amd64"}],
+		"pattern":"a b c /"}`)
+	u.nodes["n2"] = n
+	u.is("n2", "nothing")
+	if v, known := NodeProperties(u, "n2"); !known || v.Error == nil {
+		t.Errorf("what the node says cannot be read: %+v", v)
+	}
+	n.Info = new(*n.Info)
+	n.Info.Policy = jsontext.Value(`{"properties":[{"name":"openhorizon.arch","value":"amd64"}]}`)
+	u.nodes["n2"] = n
+	v, _ := NodeProperties(u, "n2")
+	for _, p := range v.Properties {
+		if p.Name == "openhorizon.arch" && (string(p.Value) != `"arm64"` || p.From != "measured") {
+			t.Errorf("%+v", p) // nobody sets what is measured
+		}
+	}
+}
+
+// TestConflict: of two that want different things the one enabled first decides, whatever was edited since; whoever
+// disables a policy gives its place up (seed 003, NMP Constraint Collisions).
+func TestConflict(t *testing.T) {
+	u := newUnit(t, "n1", "n2")
+	u.must(u.line("n1", "4"))
+	doc := func(version string) string {
+		return `{` + onPress + `,"agentUpgradePolicy":{"atLeastVersion":"` + version + `"}}`
+	}
+	u.must(u.apply("b", doc("1.1.0")))
+	u.must(u.apply("a", doc("1.2.0")))
+	u.must(u.apply("c", `{`+onPress+`}`))
+	u.is("n1", "b 1.1.0 from 09:02, a 1.2.0 from 09:03 by b conflict, c")
+	u.must(u.apply("b", doc("1.3.0")))
+	u.is("n1", "b 1.3.0 from 09:05, a 1.2.0 from 09:03 by b conflict, c")
+	u.must(u.apply("a", doc("1.3.0")))
+	u.is("n1", "b 1.3.0 from 09:05, a 1.3.0 from 09:06 by b, c") // they agree
+	u.must(u.change(wire.KindPolicies, Change{Name: "b", Enabled: new(false)}))
+	u.is("n1", "a 1.3.0 from 09:06, c")
+	u.must(u.change(wire.KindPolicies, Change{Name: "b", Enabled: new(true)}))
+	u.is("n1", "a 1.3.0 from 09:06, b 1.3.0 from 09:08 by a, c")
+	u.must(u.change(wire.KindPolicies, Change{Name: "a", Removed: true}))
+	u.is("n1", "b 1.3.0 from 09:08, c")
+	same := `{` + onPress + `,"agentUpgradePolicy":{"atLeastVersion":"1.3.0","start":"2026-11-25T00:00:00Z"}}`
+	u.must(u.apply("b", same))
+	u.must(u.apply("d", same))
+	u.is("n1", "b 1.3.0 from 00:00, d 1.3.0 from 00:00 by b, c")
+}
+
+// TestSafety: what would hit every node has to be confirmed, by its logic and by its count; what is disabled or
+// removed hits nobody (seed 003, In a large scale environment).
+func TestSafety(t *testing.T) {
+	u := newUnit(t, "n1", "n2")
+	for _, doc := range []string{
+		`{"enabled":true}`,
+		`{"enabled":true,"constraints":["openhorizon.arch == x || openhorizon.arch != x"]}`,
+		`{"enabled":true,"patterns":["*"]}`,
+		`{"enabled":true,"constraints":["tandem.type == press"]}`, // only by count
+		`{"enabled":true,"constraints":["(openhorizon.cpu >= 0)"]}`,
+	} {
+		u.refused(u.apply("p", doc), wire.CodeNotAllowed, "every node")
+		u.must(u.apply("q", strings.Replace(doc, "true", "false", 1)))
+		u.refused(u.change(wire.KindPolicies, Change{Name: "q", Enabled: new(true)}), wire.CodeNotAllowed, "every node")
+		u.must(u.change(wire.KindPolicies, Change{Name: "q", Enabled: new(true), AllNodes: true}))
+		u.must(u.change(wire.KindPolicies, Change{Name: "q", Removed: true}))
+	}
+	gone := u.nodes["n2"]
+	gone.Info, gone.Revoked = new(*gone.Info), true
+	gone.Info.Type = "other"
+	u.nodes["n2"] = gone
+	u.refused(u.apply("p", `{"enabled":true,"constraints":["tandem.type == press"]}`), wire.CodeNotAllowed, "1 of 1")
+	gone.Revoked = false
+	u.nodes["n2"] = gone
+	u.must(u.apply("p", `{"enabled":true,"constraints":["tandem.type == press"]}`))
+	// an edit is weighed as well
+	u.refused(u.apply("p", `{"enabled":true,"constraints":["openhorizon.cpu == 4"]}`), wire.CodeNotAllowed, "2 of 2")
+	u.is("n1", "p")
+}
+
+// TestRefused: bad changes name place and reason, and change nothing.
+func TestRefused(t *testing.T) {
+	u := newUnit(t, "n1")
+	u.refused(u.apply("p", `{"enabled":false,"constraint":["a == b"]}`), wire.CodeUnknownField, "/constraint")
+	u.refused(u.apply("p", `{"constraints":["a => b"]}`), wire.CodeBadValue, "/constraints/0")
+	u.refused(u.apply("p", `{"owner":"eve"}`), wire.CodeNotAllowed, "/owner")
+	u.refused(u.apply("p", `{"lastUpdated":"2026-11-24T09:00:00Z"}`), wire.CodeWrongState, "/lastUpdated")
+	u.refused(u.change(wire.KindPolicies, Change{Name: "p", Enabled: new(true)}), wire.CodeNotFound, "no policy p")
+	u.refused(u.change(wire.KindPolicies, Change{Name: "p", Removed: true}), wire.CodeNotFound, "no policy p")
+	u.must(u.apply("p", `{}`))
+	u.refused(u.change(wire.KindPolicies, Change{Name: "p", Enabled: new(false)}), wire.CodeWrongState,
+		"disabled already")
+	shown, err := Show(u, "p")
+	u.must(err)
+	want := `{"owner":"token:ann","enabled":false,"lastUpdated":"2026-11-24T09:01:00Z"}`
+	if string(shown.Document) != want {
+		t.Errorf("%s, want %s", shown.Document, want)
+	}
+	u.must(u.apply("p", string(shown.Document))) // what is shown can be edited and applied
+	u.refused(u.apply("p", string(shown.Document)), wire.CodeWrongState, "changed since")
+	u.refused(u.line("n1", `{}`), wire.CodeBadValue, "/value")
+	u.refused(u.line("n1", ""), wire.CodeNotFound, "no operator has set")
+	measured := PropertyChange{Node: "n1", Name: "openhorizon.arch", Value: jsontext.Value(`"x"`)}
+	u.refused(u.change(KindProperties, measured), wire.CodeNotAllowed, "measured")
+	measured.Name, measured.Value = "openhorizon.allowPrivileged", jsontext.Value("true")
+	u.must(u.change(KindProperties, measured))
+}
+
+func buildOf(arch, hash string) view.AgentBuild {
+	return view.AgentBuild{Arch: arch, Hash: wire.Hash([]byte(hash)), Size: 5, URLs: []string{"https://c/" + hash}}
+}
+
+// TestReleases: what is on offer does not change; a node gets the builds for its architecture, the lowest first.
+func TestReleases(t *testing.T) {
+	u := newUnit(t, "n1", "n2")
+	u.must(u.line("n1", "4"))
+	u.must(u.apply("p", `{`+onPress+`,"agentUpgradePolicy":{"start":"2026-11-25T00:00:00Z"}}`))
+	offer := func(version string, builds ...view.AgentBuild) *wire.Error {
+		return u.change(KindReleases, Offer{Version: version, Builds: builds})
+	}
+	u.must(offer("1.10.0", buildOf("amd64", "a"), buildOf("arm64", "b")))
+	u.must(offer("1.9.0", buildOf("amd64", "c")))
+	u.must(offer("1.11.0", buildOf("arm64", "d")))
+	u.is("n1", "p current from 00:00, offer 1.9.0 https://c/c, offer 1.10.0 https://c/a")
+	u.refused(offer("1.9.0", buildOf("amd64", "e")), wire.CodeAlreadyExists, "does not change")
+	u.refused(offer("x", buildOf("amd64", "e")), wire.CodeInvalidArgument, "/version")
+	u.refused(offer("2.0.0"), wire.CodeBadValue, "/builds")
+	u.refused(offer("2.0.0", buildOf("amd64", "e"), buildOf("amd64", "f")), wire.CodeDuplicate, "/builds/1/arch")
+	for field, b := range map[string]view.AgentBuild{
+		"/builds/0/hash":     {Arch: "amd64", Hash: "sha256:0", Size: 1, URLs: []string{"https://c"}},
+		"/builds/0/size":     {Arch: "amd64", Hash: wire.Hash(nil), URLs: []string{"https://c"}},
+		"/builds/0/urls":     {Arch: "amd64", Hash: wire.Hash(nil), Size: 1},
+		"/builds/0/urls/0":   {Arch: "amd64", Hash: wire.Hash(nil), Size: 1, URLs: []string{"file:///etc/passwd"}},
+		"/builds/0/arch":     {Arch: "", Hash: wire.Hash(nil), Size: 1, URLs: []string{"https://c"}},
+		"/builds/0/minisign": {Arch: "arm", Hash: wire.Hash(nil), Size: 1, URLs: []string{"https://c"}, Minisign: "x"},
+	} {
+		if err := offer("2.0.0", b); err == nil || err.Path != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	u.must(u.change(KindReleases, Offer{Version: "1.10.0", Removed: true}))
+	u.refused(u.change(KindReleases, Offer{Version: "1.10.0", Removed: true}), wire.CodeNotFound, "not on offer")
+	u.is("n1", "p current from 00:00, offer 1.9.0 https://c/c")
+}
+
+// TestStatus: nodes that are not done come first, and each is counted once.
+func TestStatus(t *testing.T) {
+	u := newUnit(t, "n1", "n2", "n3", "n4", "n5")
+	for _, name := range []string{"n1", "n2", "n3", "n4"} {
+		u.must(u.line(name, "4"))
+	}
+	u.must(u.apply("p", `{`+onPress+`}`))
+	for name, state := range map[string]wire.PolicyState{"n1": wire.PolicySuccessful,
+		"n2": wire.PolicyRollbackSucceeded, "n3": wire.PolicyWaiting} {
+		n := u.nodes[name]
+		n.Detail = &wire.PoliciesReport{Policies: []wire.PolicyStatus{{Name: "p", Rev: 5, State: state}}}
+		u.nodes[name] = n
+	}
+	v, err := Status(u, "p", "", 3)
+	u.must(err)
+	var got []string
+	for _, n := range v.Nodes {
+		got = append(got, n.Node+" "+string(n.State))
+	}
+	if text := strings.Join(got, ","); text != "n2 rollback-successful,n4 unknown,n3 waiting" || v.Omitted != 1 {
+		t.Errorf("%s, %d omitted", text, v.Omitted)
+	}
+	if got := fmt.Sprint(v.States); got != "[{rollback-successful 1} {unknown 1} {waiting 1} {successful 1}]" {
+		t.Error(got)
+	}
+	if l := List(u); len(l.Policies) != 1 || l.Policies[0].Matching != 4 {
+		t.Errorf("%+v", l)
+	}
+	_, err = Status(u, "p", "n5", 3)
+	u.refused(err, wire.CodeNotFound, "does not hit")
+}
+
+// large is a unit of 10,000 nodes with 100 policies.
+func large(b *testing.B) (*unit, *Matching) {
+	u := &unit{contents: map[wire.Kind]kind.Content{}, nodes: map[string]kind.Node{}}
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 10_000 {
+		name := fmt.Sprint("node-", i)
+		u.nodes[name] = kind.Node{Name: name, Info: &wire.NodeInfo{Type: fmt.Sprint("t", i%20), OS: "linux",
+			Arch: "arm64", CPUs: 4, RAM: 2 << 30, AgentVersion: "1.0.0",
+			Attributes: map[string]string{"line": fmt.Sprint(random.IntN(50))}}}
+	}
+	all := kind.Content(nil)
+	for i := range 100 {
+		doc := fmt.Sprintf(`{"enabled":true,"constraints":["tandem.type == t%d && (line == %d || `+
+			`openhorizon.memory < 1024)"],"agentUpgradePolicy":{"atLeastVersion":"1.%d.0"}}`, i%20, i%50, i)
+		all = apply(all, kind.Change{Seq: uint64(i + 1), At: at},
+			Change{Name: fmt.Sprint("p", i), Document: jsontext.Value(doc)})
+	}
+	u.contents[wire.KindPolicies] = all
+	return u, build(u.contents).(*Matching)
+}
+
+// BenchmarkMatching: 10,000 nodes with 100 policies.
+func BenchmarkMatching(b *testing.B) {
+	u, _ := large(b)
+	for b.Loop() {
+		m := build(u.contents)
+		for name, n := range u.nodes {
+			m.For(kind.Facts{Node: name, Type: n.Type(), Info: n.Info})
+		}
+	}
+}
+
+// BenchmarkOneNode: one node's change, with 100 policies.
+func BenchmarkOneNode(b *testing.B) {
+	u, m := large(b)
+	n := u.nodes["node-7"]
+	for b.Loop() {
+		m.For(kind.Facts{Node: "node-7", Type: n.Type(), Info: n.Info})
+	}
+}
+
+// BenchmarkStatus: the status of one of 100 policies that hits a part of 10,000 nodes.
+func BenchmarkStatus(b *testing.B) {
+	u, _ := large(b)
+	for b.Loop() {
+		if _, err := Status(u, "p7", "", MaxNodes); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package policies
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/publisher"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
+)
+
+// KindReleases is the source of the versions of the agent that are on offer.
+const KindReleases = record.KindReleases
+
+// Releases are the versions of the agent that are on offer.
+type Releases struct {
+	List map[string]*Release `json:"releases,omitempty"` // by version
+}
+
+// Release is one of them. It is never changed: another program is another version.
+type Release struct {
+	Builds []view.AgentBuild `json:"builds"`
+	Rev    uint64            `json:"rev"`
+	At     time.Time         `json:"at"`
+	Who    string            `json:"who,omitempty"`
+}
+
+// Offer is the change that puts a version on offer, or takes it back. It is the data of its records.
+type Offer = record.ReleaseData
+
+// maxBuilds bounds the builds of one version: one for each architecture.
+const maxBuilds = 16
+
+func releaseFold() *kind.Fold {
+	return &kind.Fold{
+		Reason: "versions of the agent on offer changed",
+		Decode: func(raw jsontext.Value) (any, error) {
+			var d Offer
+			err := json.Unmarshal(raw, &d)
+			return d, err
+		},
+		Judge: judgeOffer, Apply: applyOffer,
+		Save: func(c kind.Content) any { return c },
+		Load: func(saved jsontext.Value) (kind.Content, error) {
+			r := &Releases{}
+			return r, json.Unmarshal(saved, r)
+		},
+	}
+}
+
+// judgeOffer says why a change is refused.
+func judgeOffer(c kind.Content, data any) *wire.Error {
+	r, d := releasesOf(c), data.(Offer)
+	if _, err := unitconfig.Compare(d.Version, d.Version); err != nil {
+		return wire.New(wire.CodeInvalidArgument, "/version", wire.AsError(err).Message)
+	}
+	had := r.List[d.Version]
+	switch {
+	case d.Removed && had == nil:
+		return wire.New(wire.CodeNotFound, "", fmt.Sprintf("version %s of the agent is not on offer", d.Version))
+	case d.Removed:
+		return nil
+	case had != nil:
+		return wire.New(wire.CodeAlreadyExists, "/version", fmt.Sprintf("version %s of the agent is on offer since "+
+			"%s; what a version is does not change: release another one", d.Version, had.At.UTC().Format(time.RFC3339)))
+	case len(r.List) >= wire.MaxReleases:
+		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("%d versions are on offer: remove those that no node needs",
+			wire.MaxReleases))
+	case len(d.Builds) == 0 || len(d.Builds) > maxBuilds:
+		return wire.New(wire.CodeBadValue, "/builds", fmt.Sprintf("from 1 to %d, one for each architecture", maxBuilds))
+	}
+	seen := map[string]bool{}
+	for i := range d.Builds {
+		b, at := &d.Builds[i], fmt.Sprintf("/builds/%d", i)
+		if seen[b.Arch] {
+			return wire.New(wire.CodeDuplicate, at+"/arch", fmt.Sprintf("%.64q has a build already", b.Arch))
+		}
+		seen[b.Arch] = true
+		if err := checkBuild(b, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkBuild(b *view.AgentBuild, at string) *wire.Error {
+	if b.Arch == "" || len(b.Arch) > 32 || !wire.ValidName(b.Arch) {
+		return wire.New(wire.CodeBadValue, at+"/arch", "a processor architecture, as Go names it: amd64, arm64, arm")
+	}
+	if err := wire.CheckHash(at+"/hash", b.Hash); err != nil {
+		return err
+	}
+	if b.Size <= 0 {
+		return wire.New(wire.CodeBadValue, at+"/size", "the size of the program, in bytes")
+	}
+	if len(b.URLs) == 0 || len(b.URLs) > maxBuilds {
+		return wire.New(wire.CodeBadValue, at+"/urls", fmt.Sprintf("from 1 to %d addresses", maxBuilds))
+	}
+	for i, text := range b.URLs {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+			len(text) > 1024 {
+			return wire.New(wire.CodeBadValue, fmt.Sprintf("%s/urls/%d", at, i),
+				"an http or https address, without user and password")
+		}
+	}
+	if b.Minisign != "" {
+		if _, err := publisher.Parse(b.Minisign); err != nil {
+			return wire.New(wire.CodeBadValue, at+"/minisign", err.Error())
+		}
+	}
+	return nil
+}
+
+func applyOffer(c kind.Content, at kind.Change, data any) kind.Content {
+	list, d := maps.Clone(releasesOf(c).List), data.(Offer)
+	if d.Removed {
+		delete(list, d.Version)
+		return &Releases{list}
+	}
+	if list == nil {
+		list = map[string]*Release{}
+	}
+	list[d.Version] = &Release{Builds: d.Builds, Rev: at.Seq, At: at.At, Who: at.Who}
+	return &Releases{list}
+}
+
+// For returns nothing: the documents are made by the kind.
+func (r *Releases) For(kind.Facts) *kind.Body { return nil }
+
+func releasesOf(c kind.Content) *Releases {
+	if r, ok := c.(*Releases); ok {
+		return r
+	}
+	return &Releases{}
+}
+
+// versions lists the versions on offer, the lowest first.
+func (r *Releases) versions() []string {
+	return slices.SortedFunc(maps.Keys(r.List), func(a, b string) int {
+		c, err := unitconfig.Compare(a, b)
+		if err != nil {
+			panic("policies: a version that was judged: " + err.Error())
+		}
+		return cmp.Or(c, strings.Compare(a, b))
+	})
+}
+
+// offers returns what is on offer to nodes of an architecture, the lowest version first.
+func (r *Releases) offers(arch string) (all []wire.AgentRelease) {
+	for _, version := range r.versions() {
+		for _, b := range r.List[version].Builds {
+			if b.Arch == arch {
+				all = append(all, wire.AgentRelease{Version: version, Hash: b.Hash, Size: b.Size, URLs: b.URLs,
+					Minisign: b.Minisign})
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,216 @@
+package policies
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/policy"
+	"tandem.internal/shared/wire"
+)
+
+// MaxNodes bounds the nodes that are listed of a policy, unless more are asked for.
+const MaxNodes = 100
+
+// collections returns the policies, what operators say of nodes, and what is on offer.
+func collections(u kind.Unit) (*Collection, *Properties, *Releases) {
+	return collectionOf(u.Content(wire.KindPolicies)), propertiesOf(u.Content(KindProperties)),
+		releasesOf(u.Content(KindReleases))
+}
+
+// missing is the error of a policy that is not there.
+func missing(name string) *wire.Error {
+	return wire.New(wire.CodeNotFound, "", fmt.Sprintf("there is no policy %.80s; tandem policy list has them", name))
+}
+
+// tally counts the nodes that a policy hits.
+type tally struct {
+	policy *policy.Policy
+	name   string
+	hits   int
+	states map[wire.PolicyState]int
+	nodes  []view.PolicyNode
+	wanted func(kind.Node) bool // whether a node is listed; nil: none is
+}
+
+// add counts a node that the policy hits.
+func (t *tally) add(n kind.Node) {
+	t.hits++
+	if !t.policy.Enabled {
+		if t.wanted != nil && t.wanted(n) {
+			t.nodes = append(t.nodes, view.PolicyNode{Node: n.Name, Online: n.Up,
+				PolicyStatus: wire.PolicyStatus{Name: t.name, State: view.PolicyUnknown}})
+		}
+		return
+	}
+	st := wire.PolicyStatus{Name: t.name, State: view.PolicyUnknown}
+	if r, ok := n.Detail.(*wire.PoliciesReport); ok {
+		for i := range r.Policies {
+			if r.Policies[i].Name == t.name {
+				st = r.Policies[i]
+			}
+		}
+	}
+	if t.states == nil {
+		t.states = map[wire.PolicyState]int{}
+	}
+	t.states[st.State]++
+	if t.wanted != nil && t.wanted(n) {
+		t.nodes = append(t.nodes, view.PolicyNode{Node: n.Name, Online: n.Up, PolicyStatus: st})
+	}
+}
+
+// counts lists the states that nodes are in, those that are not done first.
+func (t *tally) counts() (all []view.PolicyCount) {
+	for state, n := range t.states {
+		all = append(all, view.PolicyCount{State: state, Nodes: n})
+	}
+	slices.SortFunc(all, func(a, b view.PolicyCount) int { return byState(a.State, b.State) })
+	return all
+}
+
+// byState orders states: what went wrong, what is under way, what is done.
+func byState(a, b wire.PolicyState) int {
+	return cmp.Or(cmp.Compare(urgency(a), urgency(b)), cmp.Compare(a, b))
+}
+
+func urgency(s wire.PolicyState) int {
+	switch s {
+	case wire.PolicySuccessful, wire.PolicyNoAction:
+		return 2
+	case wire.PolicyWaiting, wire.PolicyDownloading, wire.PolicyDownloaded, wire.PolicyInitiated, view.PolicyUnknown:
+		return 1
+	}
+	return 0
+}
+
+// each counts, for every tally, the nodes that its policy hits.
+func each(u kind.Unit, properties *Properties, tallies []*tally) {
+	u.Each(wire.KindPolicies, func(n kind.Node) {
+		if n.Info == nil || n.Revoked {
+			return
+		}
+		described := properties.describe(n.Name, n.Type(), n.Info).node
+		for _, t := range tallies {
+			if policy.Match(t.policy, described).Hits {
+				t.add(n)
+			}
+		}
+	})
+}
+
+// List lists the policies, by name.
+func List(u kind.Unit) view.Policies {
+	all, properties, _ := collections(u)
+	var tallies []*tally
+	for _, name := range all.names() {
+		tallies = append(tallies, &tally{policy: all.List[name].policy, name: name})
+	}
+	each(u, properties, tallies)
+	v := view.Policies{Policies: make([]view.Policy, 0, len(tallies))}
+	for _, t := range tallies {
+		v.Policies = append(v.Policies, t.view(all.List[t.name]))
+	}
+	return v
+}
+
+func (t *tally) view(e *Entry) view.Policy {
+	return view.Policy{Name: t.name, Enabled: t.policy.Enabled, Rev: e.Rev, Since: e.Since, At: e.At, Who: e.Who,
+		Matching: t.hits, States: t.counts()}
+}
+
+// Show shows one policy, and which nodes it hits, also before it is enabled.
+func Show(u kind.Unit, name string) (view.Policy, *wire.Error) {
+	all, properties, _ := collections(u)
+	e := all.List[name]
+	if e == nil {
+		return view.Policy{}, missing(name)
+	}
+	t := &tally{policy: e.policy, name: name, wanted: func(kind.Node) bool { return true }}
+	each(u, properties, []*tally{t})
+	v := t.view(e)
+	v.Document = e.Document
+	slices.SortFunc(t.nodes, func(a, b view.PolicyNode) int { return strings.Compare(a.Node, b.Node) })
+	kind.Clip(&t.nodes, kind.MaxNamed)
+	for _, n := range t.nodes {
+		v.Nodes = append(v.Nodes, n.Node)
+	}
+	return v, nil
+}
+
+// Status shows how far the nodes are with a policy, at most limit of them, or only node.
+func Status(u kind.Unit, name, node string, limit int) (view.PolicyStatus, *wire.Error) {
+	all, properties, _ := collections(u)
+	e := all.List[name]
+	if e == nil {
+		return view.PolicyStatus{}, missing(name)
+	}
+	t := &tally{policy: e.policy, name: name, wanted: func(n kind.Node) bool { return node == "" || n.Name == node }}
+	each(u, properties, []*tally{t})
+	v := view.PolicyStatus{Name: name, Enabled: e.policy.Enabled, States: t.counts()}
+	slices.SortFunc(t.nodes, func(a, b view.PolicyNode) int {
+		return cmp.Or(byState(a.State, b.State), strings.Compare(a.Node, b.Node))
+	})
+	v.Omitted = kind.Clip(&t.nodes, limit)
+	v.Nodes = t.nodes
+	if node != "" && len(t.nodes) == 0 {
+		return v, wire.New(wire.CodeNotFound, "", fmt.Sprintf("policy %s does not hit node %.80s", name, node))
+	}
+	return v, nil
+}
+
+// Matches returns how many nodes a document of a policy would hit, and how many there are; the error is of the
+// document, or that it would hit every node and that was not confirmed.
+func Matches(u kind.Unit, name string, document []byte, allNodes bool) (hits, nodes int, err *wire.Error) {
+	all, _, _ := collections(u)
+	d := Change{Name: name, Document: document, AllNodes: allNodes}
+	if err = judge(all, d); err == nil {
+		err = weigh(u, all, d)
+	}
+	if p := after(all.List[name], d); p != nil {
+		hits, nodes = count(u, p)
+	}
+	return hits, nodes, err
+}
+
+// NodeProperties shows what policies choose a node by; false: it has not described itself.
+func NodeProperties(u kind.Unit, name string) (view.NodeProperties, bool) {
+	_, properties, _ := collections(u)
+	n, known := u.Node(wire.KindPolicies, name)
+	if !known || n.Info == nil {
+		return view.NodeProperties{}, false
+	}
+	d := properties.describe(name, n.Type(), n.Info)
+	v := view.NodeProperties{Node: name, Org: d.node.Org, Pattern: d.node.Pattern, Constraints: d.node.InForce(),
+		Error: d.err, Properties: make([]view.NodeProperty, 0, len(d.all))}
+	for _, one := range d.list() {
+		p := view.NodeProperty{Name: one.Name, Value: one.Value, Type: string(one.Type), From: one.from}
+		if one.from == byOperator {
+			set := properties.Nodes[name][one.Name]
+			p.At, p.Who = set.At, set.Who
+		}
+		v.Properties = append(v.Properties, p)
+	}
+	return v, true
+}
+
+// ListReleases lists the versions of the agent on offer, the lowest first.
+func ListReleases(u kind.Unit) view.AgentReleases {
+	_, _, releases := collections(u)
+	running := map[string]int{}
+	u.Each(wire.KindPolicies, func(n kind.Node) {
+		if n.Info != nil && !n.Revoked {
+			running[n.Info.AgentVersion]++
+		}
+	})
+	v := view.AgentReleases{Releases: make([]view.AgentRelease, 0, len(releases.List))}
+	for _, version := range releases.versions() {
+		r := releases.List[version]
+		v.Releases = append(v.Releases, view.AgentRelease{Version: version, Builds: r.Builds, Rev: r.Rev, At: r.At,
+			Who: r.Who, Running: running[version]})
+	}
+	return v
+}

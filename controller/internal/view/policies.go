@@ -1,0 +1,103 @@
+package view
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/shared/wire"
+)
+
+// AgentBuild is the program of a version of the agent for one architecture.
+type AgentBuild struct {
+	Arch     string   `json:"arch"`               // processor architecture, as Go names it
+	Hash     string   `json:"hash"`               // of the program, sha256:…
+	Size     int64    `json:"size"`               // of the program, bytes
+	URLs     []string `json:"urls"`               // where nodes fetch it
+	Minisign string   `json:"minisign,omitempty"` // a publisher's signature of the program
+}
+
+// AgentRelease is a version of the agent that is on offer.
+type AgentRelease struct {
+	Version string       `json:"version"`       // semantic
+	Builds  []AgentBuild `json:"builds"`        // by architecture
+	Rev     uint64       `json:"rev"`           // record that put it on offer
+	At      time.Time    `json:"at"`            // when
+	Who     string       `json:"who,omitempty"` // who did
+	Running int          `json:"running"`       // nodes that run it
+}
+
+// AgentReleases are the versions on offer.
+type AgentReleases struct {
+	Releases []AgentRelease `json:"releases"` // the lowest version first
+}
+
+// PolicyChange is the answer to a change of policies, properties or releases.
+type PolicyChange struct {
+	Rev    uint64 `json:"rev"`    // of the record
+	Issued int    `json:"issued"` // nodes that got a new document
+}
+
+// Policy is a management policy (seed 003).
+type Policy struct {
+	Name     string         `json:"name"`               // given to apply
+	Enabled  bool           `json:"enabled"`            // nodes act on it
+	Rev      uint64         `json:"rev"`                // record of its newest change
+	Since    uint64         `json:"since,omitzero"`     // record since which it is enabled
+	At       time.Time      `json:"at"`                 // of the newest change
+	Who      string         `json:"who,omitempty"`      // who made that
+	Matching int            `json:"matching"`           // nodes that match it, enabled or not
+	States   []PolicyCount  `json:"states,omitempty"`   // how far those are
+	Document jsontext.Value `json:"document,omitempty"` // as it was applied; left out in lists
+	Nodes    []string       `json:"nodes,omitempty"`    // that match it, at most MaxNamed; left out in lists
+}
+
+// PolicyCount is how many nodes are in a state.
+type PolicyCount struct {
+	State wire.PolicyState `json:"state"` // PolicyUnknown: the node has not said yet
+	Nodes int              `json:"nodes"` // in it
+}
+
+// PolicyUnknown is the state of a node that has not reported a policy that it should have.
+const PolicyUnknown wire.PolicyState = "unknown"
+
+// Policies are all policies.
+type Policies struct {
+	Policies []Policy `json:"policies"` // by name
+}
+
+// PolicyNode is how far a node is with a policy.
+type PolicyNode struct {
+	Node   string `json:"node"`   // its name
+	Online bool   `json:"online"` // it is
+	wire.PolicyStatus
+}
+
+// PolicyStatus is how far the nodes are with a policy.
+type PolicyStatus struct {
+	Name    string        `json:"name"`             // of the policy
+	Enabled bool          `json:"enabled"`          // nodes act on it
+	States  []PolicyCount `json:"states,omitempty"` // of the nodes that match it
+	Nodes   []PolicyNode  `json:"nodes,omitempty"`  // those that are not done first
+	Omitted int           `json:"omitted,omitzero"` // nodes that are not in the list
+}
+
+// NodeProperty is a property of a node.
+type NodeProperty struct {
+	Name  string         `json:"name"`           // of the property
+	Value jsontext.Value `json:"value"`          // a text, number, boolean or list of texts
+	Type  string         `json:"type,omitempty"` // "": that of the value
+	From  string         `json:"from"`           // "measured", "node" (its own settings) or "operator"
+	At    time.Time      `json:"at,omitzero"`    // when the operator set it
+	Who   string         `json:"who,omitempty"`  // who did
+}
+
+// NodeProperties are what policies choose a node by, and what it chooses policies by.
+type NodeProperties struct {
+	Node        string         `json:"node"`                  // its name
+	Org         string         `json:"org,omitempty"`         // its organisation
+	Pattern     string         `json:"pattern,omitempty"`     // that it uses
+	Properties  []NodeProperty `json:"properties"`            // by name
+	Constraints []string       `json:"constraints,omitempty"` // on the properties of policies
+	Error       *wire.Error    `json:"error,omitempty"`       // why what the node says of itself cannot be read
+}

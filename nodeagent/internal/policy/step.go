@@ -1,0 +1,286 @@
+package policy
+
+import (
+	"fmt"
+	"time"
+
+	"tandem.internal/shared/event"
+	"tandem.internal/shared/wire"
+)
+
+// step is one Step on its way.
+type step struct {
+	State
+	now     Now
+	effects []Effect
+	before  wire.PolicyStatus
+}
+
+// Step takes s over one event.
+func (s State) Step(now Now, ev Event) (State, []Effect) {
+	t := &step{State: s, now: now, before: s.Plan.status()}
+	switch ev := ev.(type) {
+	case Document:
+		t.doc = ev.Policies
+		t.do(Report{})
+		t.conflicts(s.doc)
+	case Updated:
+		t.update, t.started = ev.Update, true
+	case Fetched:
+		t.fetched(ev)
+	case Staged:
+		t.staged(ev)
+	case Dropped: // the effects of the step before have not happened
+		t.fetches, t.staging, t.again = false, false, now.Mono+stagePause
+		return t.State, nil
+	}
+	if t.started {
+		t.drive()
+	}
+	if st := t.Plan.status(); st != t.before {
+		t.do(Report{})
+		if st.State != t.before.State && st.Name != "" && st.State != wire.PolicyWaiting {
+			t.do(Log{Type: event.Policy, Status: st})
+		}
+	}
+	return t.State, t.effects
+}
+
+func (t *step) do(e Effect) { t.effects = append(t.effects, e) }
+
+// conflicts tells of the policies that another one has just kept from deciding (seed 003, NMP Constraint Collisions).
+func (t *step) conflicts(before *wire.Policies) {
+	lost := map[string]string{}
+	if before != nil {
+		for _, p := range before.Policies {
+			if p.Conflict {
+				lost[p.Name] = p.DecidedBy
+			}
+		}
+	}
+	if t.doc == nil {
+		return
+	}
+	for _, p := range t.doc.Policies {
+		if p.Conflict && lost[p.Name] != p.DecidedBy {
+			t.do(Log{Type: event.Policy, Status: wire.PolicyStatus{Name: p.Name, Rev: p.Rev,
+				State: wire.PolicyConflict, DecidedBy: p.DecidedBy}})
+		}
+	}
+}
+
+// drive brings the plan to what the policies, the offers, the update and the time want of it.
+func (t *step) drive() {
+	if t.Plan.ordered() {
+		t.watch()
+	}
+	if !t.Plan.ordered() {
+		t.plan()
+	}
+	t.fetchOnly()
+}
+
+// plan makes the plan that of the policy that decides, and does what is due of it.
+func (t *step) plan() {
+	d := t.decider()
+	switch {
+	case d == nil:
+		t.Plan = Plan{}
+		return
+	case d.Name != t.Plan.Policy || d.Rev != t.Plan.Rev:
+		t.Plan = Plan{Policy: d.Name, Rev: d.Rev, Upgrade: *d.Agent, State: wire.PolicyWaiting}
+		t.draw(d.Agent.Start, false)
+	}
+	t.look()
+}
+
+// draw draws when the plan begins: in the policy's window as far as it is not over yet, or, if it is, in a window of
+// the same length from now on: those who missed it must not begin all at once. With autoUpgrade neither start nor
+// duration counts: it begins within a heartbeat.
+func (t *step) draw(start time.Time, missed bool) {
+	length := time.Duration(t.Plan.Upgrade.Duration) * time.Second
+	from := start
+	if t.Plan.Upgrade.Auto {
+		from, length = t.now.Wall, heartbeat
+	}
+	until := from.Add(length)
+	switch {
+	case missed || !until.After(t.now.Wall):
+		from, until = t.now.Wall, t.now.Wall.Add(length)
+	case from.Before(t.now.Wall):
+		from = t.now.Wall
+	}
+	t.Plan.At = from.Add(time.Duration(t.now.Chance * float64(until.Sub(from)))).UTC()
+}
+
+// look does what is due of a plan whose trial is not ordered.
+func (t *step) look() {
+	p := &t.Plan
+	target, why := pick(&p.Upgrade, t.doc.Agents, t.update.Running)
+	switch p.State {
+	case wire.PolicyWaiting:
+		p.Error = nil
+		switch {
+		case target == nil && why == "" && !p.At.After(t.now.Wall):
+			t.over(wire.PolicyNoAction, nil)
+		case target == nil && why != "":
+			p.Error = wire.New(wire.CodeNotFound, "", why)
+		case target == nil:
+		case p.At.After(t.now.Wall):
+		case p.At.Add(heartbeat).Before(t.now.Wall): // it was missed, or there was nothing on offer
+			if t.draw(t.now.Wall, true); !p.At.After(t.now.Wall) {
+				t.begin(target)
+			}
+		default:
+			t.begin(target)
+		}
+	case wire.PolicyDownloading, wire.PolicyDownloadFailed, wire.PolicyDownloaded, wire.PolicyPrecheckFailed:
+		if target == nil || target.Hash != p.Target.Hash { // another one is wanted by now, or none
+			t.anew()
+			t.look()
+			return
+		}
+		p.Target = target // its addresses may be others
+		if p.State == wire.PolicyDownloaded && !t.staging && t.now.Mono >= t.again {
+			t.stage()
+		}
+		if p.State == wire.PolicyPrecheckFailed {
+			t.precheck()
+		}
+	default: // it is over: only what is newer than what failed begins it again, or with autoUpgrade what is newer
+		failed := p.State != wire.PolicySuccessful && p.State != wire.PolicyNoAction
+		c, ok := 0, false
+		if target != nil && p.Target != nil {
+			c, ok = compare(target.Version, p.Target.Version)
+		}
+		switch {
+		case target == nil:
+		case failed && ok && c > 0, !failed && p.Upgrade.Auto:
+			t.anew()
+		}
+	}
+}
+
+// anew plans the same policy once more, in a fresh window.
+func (t *step) anew() {
+	t.Plan = Plan{Policy: t.Plan.Policy, Rev: t.Plan.Rev, Upgrade: t.Plan.Upgrade, State: wire.PolicyWaiting}
+	t.draw(t.now.Wall, true)
+}
+
+// begin goes to a release, unless that is known to be in vain.
+func (t *step) begin(target *wire.AgentRelease) {
+	t.Plan.Target, t.Plan.Began, t.Plan.Error = target, t.now.Wall.UTC(), nil
+	for _, q := range t.update.Quarantine {
+		if q.Component == "" && q.Hash == target.Hash {
+			t.over(wire.PolicyFailed, wire.New(wire.CodeQuarantined, "",
+				fmt.Sprintf("version %s failed here before: %s", q.Version, q.Text)))
+			return
+		}
+	}
+	t.precheck()
+}
+
+// precheck begins the download, unless the agent cannot be updated.
+func (t *step) precheck() {
+	if !t.update.Slots {
+		t.Plan.State = wire.PolicyPrecheckFailed
+		t.Plan.Error = wire.New(wire.CodeNotSupported, "",
+			"this node has no slots: its agent was not started by the launcher")
+		t.again = t.now.Mono + heartbeat
+		return
+	}
+	t.Plan.State, t.Plan.Error = wire.PolicyDownloading, nil
+}
+
+// fetchOnly asks for what the plan needs fetched, and for nothing else.
+func (t *step) fetchOnly() {
+	var want *wire.AgentRelease
+	switch t.Plan.State {
+	case wire.PolicyDownloading, wire.PolicyDownloadFailed, wire.PolicyDownloaded:
+		want = t.Plan.Target
+	}
+	if (want != nil) != t.fetches {
+		t.fetches = want != nil
+		t.do(Fetch{want})
+	}
+}
+
+func (t *step) fetched(ev Fetched) {
+	p := &t.Plan
+	if p.Target == nil || p.Target.Hash != ev.Hash || p.ordered() {
+		return
+	}
+	switch p.State {
+	case wire.PolicyDownloading, wire.PolicyDownloadFailed:
+	default:
+		return
+	}
+	switch {
+	case ev.Done:
+		p.State, p.Error, t.again = wire.PolicyDownloaded, nil, t.now.Mono
+	case ev.Err != nil:
+		p.State, p.Error = wire.PolicyDownloadFailed, ev.Err
+	default:
+		p.State, p.Error = wire.PolicyDownloading, nil
+	}
+}
+
+// stage orders the trial.
+func (t *step) stage() {
+	t.staging = true
+	t.do(Stage{*t.Plan.Target})
+}
+
+func (t *step) staged(ev Staged) {
+	t.staging = false
+	p := &t.Plan
+	if p.State != wire.PolicyDownloaded || p.Target.Hash != ev.Hash {
+		return
+	}
+	switch {
+	case ev.Err == nil:
+		p.State, p.Number, p.Error = wire.PolicyInitiated, ev.Number, nil
+	case ev.Final:
+		t.over(wire.PolicyFailed, ev.Err)
+	default: // another trial is under way, or the disk is full
+		p.Error, t.again = ev.Err, t.now.Mono+stagePause
+	}
+}
+
+// watch follows the update until its end is known.
+func (t *step) watch() {
+	p, u := &t.Plan, &t.update
+	for _, o := range u.Ended {
+		if o.Number != p.Number {
+			continue
+		}
+		switch {
+		case o.Kept:
+			t.over(wire.PolicySuccessful, nil)
+		case o.Tried:
+			t.over(wire.PolicyRollbackSucceeded, wire.New(wire.CodeApplyFailed, "", o.Why))
+		default:
+			t.over(wire.PolicyFailed, wire.New(wire.CodeApplyFailed, "", o.Why))
+		}
+		return
+	}
+	switch {
+	case u.Number > p.Number: // somebody at the node has gone on, or the record was lost
+		if c, ok := compare(u.Running, p.Target.Version); ok && c == 0 {
+			t.over(wire.PolicySuccessful, nil)
+			return
+		}
+		t.over(wire.PolicyFailed, wire.New(wire.CodeInterrupted, "",
+			"another update took the place of this one; nobody knows how it ended"))
+	case u.Number < p.Number: // it is of before
+	case u.GivenUp && u.Note != "":
+		p.State, p.Rollback = wire.PolicyRollbackFailed, wire.New(wire.CodeApplyFailed, "", u.Note)
+	case u.GivenUp:
+		p.State, p.Rollback = wire.PolicyRollbackStarted, nil
+	}
+}
+
+// over ends the plan, as far as is known now.
+func (t *step) over(state wire.PolicyState, err *wire.Error) {
+	t.Plan.State, t.Plan.Error, t.Plan.Ended = state, err, t.now.Wall.UTC()
+}
