@@ -86,7 +86,8 @@ func TestPolicyUpgrades(t *testing.T) {
 	p.put(o, goodVersion, proc.Binary(t, "tandem-node-"+goodVersion))
 	p.policy(aTrial, wire.PolicySuccessful, goodVersion)
 	proc.Until(t, "the node runs it", func() string {
-		if n, err := proc.Get[controller.Node](p.Unit, "/v1/nodes/n1"); err != nil || n.Info.AgentVersion != goodVersion {
+		n, err := proc.Get[controller.Node](p.Unit, "/v1/nodes/n1")
+		if err != nil || n.Info.AgentVersion != goodVersion {
 			return fmt.Sprintf("%+v %v", n.Info, err)
 		}
 		return ""
@@ -102,7 +103,7 @@ func TestPolicyUpgrades(t *testing.T) {
 
 	p.put(o, badVersion, proc.Binary(t, "tandem-node-"+badVersion))
 	p.apply(`{"enabled":true,"constraints":["line == 4"],"agentUpgradePolicy":{"atLeastVersion":"` + badVersion + `"}}`)
-	n := p.policy(2*aTrial, wire.PolicyRollbackSucceeded, badVersion)
+	n := p.policy(aTrial, wire.PolicyRollbackSucceeded, badVersion)
 	if n.Error == nil || !strings.Contains(n.Error.Message, "fatal") || n.Rollback != nil {
 		t.Errorf("%+v, %+v", n.Error, n.Rollback)
 	}
@@ -123,7 +124,8 @@ func TestPolicyUpgrades(t *testing.T) {
 	if err := os.WriteFile(altered, data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p.apply(`{"enabled":true,"constraints":["line == 4"],"agentUpgradePolicy":{"atLeastVersion":"` + alteredVersion + `"}}`)
+	p.apply(`{"enabled":true,"constraints":["line == 4"],"agentUpgradePolicy":{"atLeastVersion":"` + alteredVersion +
+		`"}}`)
 	if n := p.policy(2*proc.Patience, wire.PolicyDownloadFailed, alteredVersion); n.Error == nil ||
 		n.Error.Code != wire.CodeHashMismatch {
 		t.Errorf("%+v", n.Error)

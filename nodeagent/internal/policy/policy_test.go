@@ -321,6 +321,22 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
+// TestUpdateBeforeDocument: at a start nothing is decided before it is known what the node goes by: the end of a trial
+// is not lost.
+func TestUpdateBeforeDocument(t *testing.T) {
+	n := newNode(t, "1.0.0")
+	all := doc(offers("1.1.0"), upTo("1.1.0"))
+	n.step(all)
+	n.step(Fetched{Hash: "sha256:1.1.0", Done: true})
+	n.step(Staged{Hash: "sha256:1.1.0", Number: 1})
+	n.state = New(n.state.Durable)
+	n.step(Updated{Update{Running: "1.0.0", Slots: true, Number: 1,
+		Ended:      []Outcome{{Number: 1, Tried: true, Version: "1.1.0", Why: "three starts"}},
+		Quarantine: []wire.HealthFailed{{Version: "1.1.0", Hash: "sha256:1.1.0"}}}})
+	n.step(all)
+	n.is("p rollback-successful 1.1.0 (apply-failed)")
+}
+
 // TestDropped: what could not be saved is begun again.
 func TestDropped(t *testing.T) {
 	n := newNode(t, "1.0.0")

@@ -21,7 +21,7 @@ func (s State) Step(now Now, ev Event) (State, []Effect) {
 	t := &step{State: s, now: now, before: s.Plan.status()}
 	switch ev := ev.(type) {
 	case Document:
-		t.doc = ev.Policies
+		t.doc, t.read = ev.Policies, true
 		t.do(Report{})
 		t.conflicts(s.doc)
 	case Updated:
@@ -34,7 +34,7 @@ func (s State) Step(now Now, ev Event) (State, []Effect) {
 		t.fetches, t.staging, t.again = false, false, now.Mono+stagePause
 		return t.State, nil
 	}
-	if t.started {
+	if t.started && t.read {
 		t.drive()
 	}
 	if st := t.Plan.status(); st != t.before {
