@@ -65,8 +65,8 @@ type State struct {
 	Durable
 	doc     *wire.Policies // that the node goes by; nil: none
 	update  Update
-	started bool // update is known
-	read    bool // doc is
+	started bool          // update is known
+	read    bool          // doc is
 	fetches bool          // the target is being fetched
 	again   time.Duration // no order to stage is repeated before
 	staging bool          // it is under way
