@@ -14,6 +14,7 @@ import (
 	"tandem.internal/controller/internal/apidoc"
 	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/rollout/plan"
 	"tandem.internal/shared/wire"
 )
 
@@ -38,6 +39,15 @@ func TestDocuments(t *testing.T) {
 		}
 		return before + "<!-- operations -->\n" + apidoc.Table(operations) + "<!-- end of operations -->\n" + after
 	})
+}
+
+// TestRolloutSchema: the published schema of a rollout's file is what its types say.
+func TestRolloutSchema(t *testing.T) {
+	schema, err := apidoc.Schema("../../..", "Plan of a rollout", reflect.TypeFor[plan.Plan]())
+	if err != nil {
+		t.Error(err)
+	}
+	same(t, "../rollout/plan/schema.json", func(string) string { return string(schema) })
 }
 
 func same(t *testing.T, file string, want func(string) string) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,6 +54,7 @@ type schemas struct {
 	names map[reflect.Type]string // of the components
 	found []reflect.Type
 	errs  []error // what lacks a comment, or cannot be described
+	file  bool    // of a file: nothing but this is in it, and bounds are told
 }
 
 // texts are the types of the workspace that are text in JSON, and what format that has.
@@ -77,7 +79,7 @@ func (s *schemas) of(t reflect.Type) object {
 	case t.Kind() == reflect.Pointer:
 		return s.of(t.Elem())
 	case t.Implements(typeText), t.PkgPath() != "" && t.Kind() == reflect.String, t.Kind() == reflect.Struct:
-		return object{{"$ref", "#/components/schemas/" + s.name(t)}}
+		return object{{"$ref", s.place() + s.name(t)}}
 	}
 	return s.plain(t)
 }
@@ -105,6 +107,30 @@ func (s *schemas) plain(t reflect.Type) object {
 	}
 	s.errs = append(s.errs, fmt.Errorf("%s has no JSON that can be described", t))
 	return object{}
+}
+
+// place is where components are.
+func (s *schemas) place() string {
+	if s.file {
+		return "#/$defs/"
+	}
+	return "#/components/schemas/"
+}
+
+// bounds adds what a field's tags say of its number.
+func (s *schemas) bounds(o object, f reflect.StructField) object {
+	for _, b := range []struct{ tag, name string }{{"min", "minimum"}, {"max", "maximum"}} {
+		text, ok := f.Tag.Lookup(b.tag)
+		if !ok {
+			continue
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			s.errs = append(s.errs, fmt.Errorf("the tag %s of %s: %w", b.tag, f.Name, err))
+		}
+		o = o.with(b.name, n)
+	}
+	return o
 }
 
 // name returns the name of a type's component, and has it described.
@@ -167,6 +193,9 @@ func (s *schemas) component(t reflect.Type) object {
 			for _, v := range values {
 				known = append(known, v.text)
 			}
+			if s.file {
+				return o.with("enum", known)
+			}
 			o = o.with("x-extensible-enum", known)
 		}
 		return o
@@ -185,6 +214,9 @@ func (s *schemas) structure(t reflect.Type, doc string) object {
 	}
 	if len(props) > 0 {
 		o = o.with("properties", props)
+	}
+	if s.file {
+		o = o.with("additionalProperties", false)
 	}
 	return o
 }
@@ -205,6 +237,9 @@ func (s *schemas) members(t reflect.Type, props *object, required *[]string) {
 			name = f.Name
 		}
 		p := s.of(f.Type)
+		if s.file {
+			p = s.bounds(p, f)
+		}
 		*props = append(*props, member{name, p.with("description", s.comment(t, f.Name))})
 		if options == "" {
 			*required = append(*required, name)

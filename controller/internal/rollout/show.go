@@ -1,0 +1,155 @@
+package rollout
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"tandem.internal/shared/wire"
+)
+
+// View is a rollout as it is shown.
+type View struct {
+	ID       string      `json:"id"`                // of the rollout
+	Kind     wire.Kind   `json:"kind"`              // of the documents
+	Who      string      `json:"who,omitempty"`     // began it
+	At       time.Time   `json:"at"`                // when it began
+	Phase    Phase       `json:"phase"`             // where it is
+	Ended    time.Time   `json:"ended,omitzero"`    // when it ended
+	By       string      `json:"by,omitempty"`      // what superseded it, or who aborted it
+	Wave     int         `json:"wave"`              // the newest one, from 1; 0 before the first
+	Waves    []WaveView  `json:"waves"`             // all of them
+	Nodes    StatusCount `json:"nodes"`             // all that are in it
+	Held     *Held       `json:"held,omitempty"`    // what holds it up; absent: nothing
+	Openings []time.Time `json:"opening,omitempty"` // the next three of its windows
+}
+
+// WaveView is a wave as it is shown.
+type WaveView struct {
+	Name  string      `json:"name,omitempty"` // for people
+	Open  bool        `json:"open,omitzero"`  // its nodes are issued to
+	Nodes StatusCount `json:"nodes"`          // in it by now
+}
+
+// StatusCount counts nodes by what became of them.
+type StatusCount struct {
+	All      int `json:"all"`               // of them
+	Queued   int `json:"queued,omitzero"`   // not issued to yet
+	Issued   int `json:"issued,omitzero"`   // issued to, not installed
+	Soaking  int `json:"soaking,omitzero"`  // installed, and to stay in good health
+	Passed   int `json:"passed,omitzero"`   // in good health for the soak time
+	Failed   int `json:"failed,omitzero"`   // refused, failed, rolled back, or late
+	Silent   int `json:"silent,omitzero"`   // offline past the deadline
+	Back     int `json:"back,omitzero"`     // being taken back
+	Restored int `json:"restored,omitzero"` // taken back
+	Stuck    int `json:"stuck,omitzero"`    // could not be taken back
+	Absent   int `json:"absent,omitzero"`   // offline for so long that nobody waits for them
+	Gone     int `json:"gone,omitzero"`     // revoked
+}
+
+func (c *StatusCount) add(p *part) {
+	c.All++
+	to := map[Status]*int{
+		Queued: &c.Queued, Issued: &c.Issued, Passed: &c.Passed, Failed: &c.Failed, Silent: &c.Silent,
+		Back: &c.Back, Restored: &c.Restored, Stuck: &c.Stuck,
+	}[p.status]
+	switch {
+	case p.Revoked:
+		to = &c.Gone
+	case p.has.absent && p.status == Queued:
+		to = &c.Absent
+	case p.soaking():
+		to = &c.Soaking
+	}
+	*to++
+}
+
+// Show returns a rollout; false: there is none of that ID.
+func (s *Set) Show(now time.Time, id string) (View, bool) {
+	r := s.all[id]
+	if r == nil {
+		return View{}, false
+	}
+	v := View{
+		ID: r.id, Kind: r.kind, Who: r.who, At: r.at, Phase: r.currentPhase(), Ended: r.endedAt, By: r.by,
+		Wave: r.wave + 1, Held: s.Why(now, id), Openings: r.windows.Next(now, 3),
+	}
+	for i, w := range r.plan.Waves {
+		v.Waves = append(v.Waves, WaveView{Name: w.Name, Open: r.waveOpen && i == r.wave})
+	}
+	for _, p := range r.parts {
+		if !p.takesPart() {
+			continue
+		}
+		v.Nodes.add(p)
+		if p.wave >= 0 {
+			v.Waves[p.wave].Nodes.add(p)
+		}
+	}
+	return v, true
+}
+
+// takesPart reports whether the node is one of the rollout, and not only of the groups that limit it.
+func (p *part) takesPart() bool { return p.initial || p.wave >= 0 || p.target != "" }
+
+// IDs are the rollouts that are known, the oldest first.
+func (s *Set) IDs() (ids []string) {
+	all := make([]*Rollout, 0, len(s.all))
+	for _, r := range s.all {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *Rollout) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.id, b.id)) })
+	for _, r := range all {
+		ids = append(ids, r.id)
+	}
+	return ids
+}
+
+// Side is which content a node should have of the kind that a rollout is about.
+type Side int
+
+// The sides.
+const (
+	OldContent Side = iota // what it had before, its own last good one
+	NewContent             // what is rolled out
+)
+
+// Side returns what a node should have according to a rollout. A newcomer that was not issued to yet has the old one,
+// and so has a node that was taken back, or is to be. After the end a node that was not issued to has what the rollout
+// ended with.
+func (s *Set) Side(id, node string) Side {
+	r := s.all[id]
+	if r == nil {
+		return OldContent
+	}
+	if p := r.parts[node]; p != nil {
+		switch p.status {
+		case Issued, Passed, Failed, Silent:
+			return NewContent
+		case Back, Restored, Stuck:
+			return OldContent
+		}
+	}
+	if r.phase == Done {
+		return NewContent
+	}
+	return OldContent
+}
+
+// Status returns where a node is in a rollout, and why if that is not good; "": it is not in it.
+func (s *Set) Status(id, node string) (status Status, reason string) {
+	if r := s.all[id]; r != nil {
+		if p := r.parts[node]; p != nil && p.takesPart() {
+			return p.status, p.reason
+		}
+	}
+	return "", ""
+}
+
+// Forget drops a rollout that has ended and has nothing in flight: nobody asks any more which content its nodes have.
+func (s *Set) Forget(id string) {
+	if r := s.all[id]; r != nil && !slices.Contains(s.open, r) {
+		delete(s.all, id)
+	}
+}

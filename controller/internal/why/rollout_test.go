@@ -1,0 +1,66 @@
+package why_test
+
+import (
+	"testing"
+	"time"
+
+	"tandem.internal/controller/internal/rollout"
+	"tandem.internal/controller/internal/why"
+)
+
+// The sentence says because of whom, since when, and what ends it.
+func TestRollout(t *testing.T) {
+	now := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+	two := []string{"n1", "n2"}
+	since, soon := now.Add(-5*time.Minute), now.Add(2*time.Hour)
+	for want, h := range map[string]*rollout.Held{
+		"r1 goes on": nil,
+		"r1 is paused by ann: lunch, for 5m; somebody has to resume or abort it": {
+			Reason: rollout.HeldPaused, Cause: rollout.CauseOrder, Who: "ann", Text: "lunch", Since: since,
+		},
+		"r1 is paused, since more nodes have failed than may: n1 (failed: apply-failed), n2 (silent) and 3 more, " +
+			"for 5m; somebody has to resume or abort it": {
+			Reason: rollout.HeldPaused, Cause: rollout.CauseBudget, Nodes: two, Count: 5, Since: since,
+			Failures: []string{"failed: apply-failed", "silent"},
+		},
+		"r1 is paused, since no node of the canary wave has passed: ; somebody has to resume or abort it": {
+			Reason: rollout.HeldPaused, Cause: rollout.CauseCanary,
+		},
+		"r1 is paused, since a node could not be taken back: n1 (stuck: x); somebody has to resume or abort it": {
+			Reason: rollout.HeldPaused, Cause: rollout.CauseTakeBack, Nodes: two[:1], Count: 1,
+			Failures: []string{"stuck: x"},
+		},
+		"r1 waits for r0, for 5m": {Reason: rollout.HeldClaim, Behind: "r0", Since: since},
+		"r1 waits for r0, which has a change in flight on n1, n2": {
+			Reason: rollout.HeldClaim, Behind: "r0", Nodes: two, Count: 2,
+		},
+		"r1 waits for a maintenance window, to issue to n1, n2 and 40 more; it opens in 2h": {
+			Reason: rollout.HeldWindow, Nodes: two, Count: 42, Earliest: soon,
+		},
+		"r1 waits for a maintenance window, to issue to n1; it never opens": {
+			Reason: rollout.HeldWindow, Nodes: two[:1], Count: 1,
+		},
+		"r1 waits, since no more nodes may be unavailable: n1, n2, for 5m": {
+			Reason: rollout.HeldUnavailable, Nodes: two, Count: 2, Since: since,
+		},
+		"r1 waits for what is offline: n1, n2, for 5m; nobody waits for the first of them any more in 2h": {
+			Reason: rollout.HeldSilent, Nodes: two, Count: 2, Since: since, Earliest: soon,
+		},
+		"r1 waits for what has not installed it yet: n1; the first deadline ends in 2h": {
+			Reason: rollout.HeldApplying, Nodes: two[:1], Count: 1, Earliest: soon,
+		},
+		"r1 waits for nodes to stay in good health: n1; the first of them may pass in 2h": {
+			Reason: rollout.HeldSoak, Nodes: two[:1], Count: 1, Earliest: soon,
+		},
+		"r1 waits for nodes to stay in good health: n1; they have troubles that they did not have before": {
+			Reason: rollout.HeldSoak, Nodes: two[:1], Count: 1,
+		},
+		"r1 waits for what says nothing of its health: n1; the first deadline ends in 2h": {
+			Reason: rollout.HeldNoData, Nodes: two[:1], Count: 1, Earliest: soon,
+		},
+	} {
+		if got := why.Rollout(now, "r1", h); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
