@@ -114,12 +114,16 @@ func TestPolicyUpgrades(t *testing.T) {
 	}
 
 	const alteredVersion = "3.1.0"
-	p.put(o, alteredVersion, proc.Binary(t, "tandem-node-"+badVersion))
-	altered := filepath.Join(o.dir, "agent-"+alteredVersion)
-	data, err := os.ReadFile(altered)
+	another := filepath.Join(t.TempDir(), "another")
+	data, err := os.ReadFile(proc.Binary(t, "tandem-node-"+badVersion))
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(another, append(data, 0), 0o700); err != nil { // content that has not failed
+		t.Fatal(err)
+	}
+	p.put(o, alteredVersion, another)
+	altered := filepath.Join(o.dir, "agent-"+alteredVersion)
 	data[len(data)/2] ^= 1
 	if err := os.WriteFile(altered, data, 0o700); err != nil {
 		t.Fatal(err)
