@@ -70,6 +70,7 @@ var sections = []struct {
 	{"shipped", "the shipped controller's memory as its user sees it, plain and with mutual TLS", shippedSection},
 	{"journal", "records made durable per second", journalSection},
 	{"records", "a long journal: size, start, questions, compacting", recordsSection},
+	{"policies", "policies and rollouts in a unit of 10,000 nodes", policiesSection},
 	{"agent", "the node agent's size, memory and time", agentSection},
 	{"idle", "wake-ups and bytes on the wire of an idle agent", idleSection},
 	{"sampling", "what measuring the node costs", samplingSection},

@@ -111,3 +111,14 @@ func TestFigures(t *testing.T) {
 		t.Error("1.4 is not at least 1.5")
 	}
 }
+
+func TestMilliseconds(t *testing.T) {
+	const out = "BenchmarkShow-2 \t 3\t 0 ns/op\t 2500000 ns/show\nBenchmarkShowMore-2 1 7 ns/op\n" +
+		"BenchmarkShow 3 0 ns/op 3e6 ns/show\nPASS\n"
+	if got, err := milliseconds(out, "BenchmarkShow", "ns/show"); err != nil || !slices.Equal(got, []float64{2.5, 3}) {
+		t.Error(got, err)
+	}
+	if got, err := milliseconds(out, "BenchmarkFact", perOp); err == nil {
+		t.Error("no error, but", got)
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// policyRow is a row of the section that one of the product's own benchmarks makes.
+type policyRow struct {
+	benchmark, name string
+	per             string  // of the figure that counts: ns/op, or one that the benchmark reports itself
+	most            float64 // milliseconds; 0: it is a floor, of which nothing is asked
+}
+
+// perOp is what every benchmark reports.
+const perOp = "ns/op"
+
+// policyBenchmarks are the benchmarks by their packages.
+var policyBenchmarks = []struct {
+	pkg  string
+	rows []policyRow
+}{
+	{"./shared/policy", []policyRow{
+		{"BenchmarkMatchFloor", "floor: one property looked up, 10,000 nodes × 100 policies", perOp, 0},
+		{"BenchmarkMatch", "policies judged, 10,000 nodes × 100 policies", perOp, 1000},
+		{"BenchmarkNodeChange", "a changed node is read and judged, 100 policies", perOp, 5},
+	}},
+	{"./controller/internal/kinds/policies", []policyRow{
+		{"BenchmarkMatching", "documents made, 10,000 nodes × 100 policies", perOp, 1000},
+		{"BenchmarkOneNode", "the document of a changed node, 100 policies", perOp, 5},
+		{"BenchmarkStatus", "policy status, 10,000 nodes", perOp, 300},
+	}},
+	{"./controller/internal/rollout", []policyRow{
+		{"BenchmarkFact", "rollout: one fact about a node, 10,000 nodes", "ns/fact", 5},
+		{"BenchmarkShow", "rollout show, 10,000 nodes", "ns/show", 300},
+	}},
+}
+
+// policiesSection runs the product's own benchmarks of policies and rollouts, each package in a process of its own.
+func policiesSection(b *session) error {
+	for _, p := range policyBenchmarks {
+		var names []string
+		for _, row := range p.rows {
+			names = append(names, strings.TrimPrefix(row.benchmark, "Benchmark"))
+		}
+		cmd := exec.Command("go", "test", "-run", "^$", "-bench", "^Benchmark("+strings.Join(names, "|")+")$",
+			"-benchtime", "0.5s", "-count", "3", p.pkg)
+		cmd.Dir = b.root
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("the benchmarks of %s: %w\n%s", p.pkg, err, out)
+		}
+		for _, row := range p.rows {
+			samples, err := milliseconds(string(out), row.benchmark, row.per)
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.pkg, err)
+			}
+			f := figure{Section: "policies", Name: row.name, Unit: "ms", Samples: samples}
+			if row.most > 0 {
+				f = f.most(row.most)
+			}
+			b.add(f)
+		}
+	}
+	return nil
+}
+
+// milliseconds returns the times, in ms, that "go test -bench" prints of a benchmark in a unit such as ns/op.
+func milliseconds(out, benchmark, per string) (samples []float64, err error) {
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		at := slices.Index(f, per)
+		if at < 1 {
+			continue
+		}
+		if name, _, _ := strings.Cut(f[0], "-"); name != benchmark { // behind it: the number of processors
+			continue
+		}
+		ns, err := strconv.ParseFloat(f[at-1], 64)
+		if err != nil {
+			return nil, err
+		}
+		samples = append(samples, ns/1e6)
+	}
+	if samples == nil {
+		return nil, fmt.Errorf("there is no benchmark %s with %s any more", benchmark, per)
+	}
+	return samples, nil
+}
