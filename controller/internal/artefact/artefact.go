@@ -260,7 +260,7 @@ func (s *State) room(ev *Begin, again bool) *wire.Error {
 
 // couldGo names what would free room: the largest artefacts that nothing refers to.
 func (s *State) couldGo(used map[string][]string) string {
-	if used == nil {
+	if used == nil || len(s.Artefacts) == 0 {
 		return ""
 	}
 	var all []Artefact
@@ -270,7 +270,7 @@ func (s *State) couldGo(used map[string][]string) string {
 		}
 	}
 	if len(all) == 0 {
-		return "; everything in it is in use"
+		return "; every artefact is in use"
 	}
 	slices.SortFunc(all, func(a, b Artefact) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Digest, b.Digest))

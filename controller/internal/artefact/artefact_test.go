@@ -68,6 +68,8 @@ func TestBoundsOfUploads(t *testing.T) {
 	}
 	if err := ask(8, 901, "bob"); err == nil || !strings.Contains(err.Message, "disk") {
 		t.Errorf("beyond the disk: %v", err)
+	} else if strings.Contains(err.Message, "in use") {
+		t.Errorf("there is nothing that could be in use: %v", err)
 	}
 	if err := ask(8, 921, "bob"); err == nil || !strings.Contains(err.Message, "--artefact-quota") {
 		t.Errorf("beyond the quota: %v", err)

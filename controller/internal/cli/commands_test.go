@@ -153,6 +153,7 @@ func TestCommands(t *testing.T) {
 		{"identity-certify", "identity certify cloud/eu --csr GOOD", certified},
 		{"identity-certify-out", "identity certify cloud/eu --csr GOOD --out DIR/eu.pem", certified},
 		{"identity-certify-in-the-way", "identity certify cloud/eu --csr GOOD --out BAD", certified},
+		{"identity-certify-replace", "identity certify cloud/eu --csr GOOD --out BAD --replace", certified},
 		{"identity-certify-no-csr", "identity certify cloud/eu", nil},
 		{"identity-revoke", "identity revoke cloud/eu", played(func(u *apitest.Rig) {
 			must(u.Enrolment(context.Background(), enrol.Certify{Subject: "cloud/eu", Key: "k", Serial: "1",
@@ -200,8 +201,7 @@ func TestCommands(t *testing.T) {
 			st.Epoch, st.Rev, st.Config = 0, 0, view.SourceStatus{State: "absent"}
 			st.Trouble = []string{
 				"the journal /var/lib/journal.db cannot be written: the disk is full; nothing more is accepted " +
-					"until the cause " +
-					"is removed and the journal opened again"}
+					"until it can; a controller that runs tries again by itself"}
 		})},
 		{"unit-status-not-ready", "unit status", answered(apitest.Failing(op.UnitStatus,
 			wire.New(wire.CodeUnavailable, "", "the controller is starting")))},

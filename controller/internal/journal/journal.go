@@ -172,8 +172,8 @@ func (j *Journal) breakOff(cause error) error {
 	f := &failure{
 		kind: ErrBroken, cause: cause,
 		wire: wire.New(wire.CodeStorage, "", fmt.Sprintf(
-			"the journal %s cannot be written: %s; nothing more is accepted until the cause is removed "+
-				"and the journal opened again",
+			"the journal %s cannot be written: %s; nothing more is accepted until it can; a controller "+
+				"that runs tries again by itself",
 			j.path, reason(cause))),
 	}
 	j.broken.CompareAndSwap(nil, f)

@@ -62,10 +62,11 @@ func (o *Origin) findings() []view.Finding {
 	case o.Topology:
 		from = "with properties of a topology"
 	}
-	all := []view.Finding{
-		finding("configuration", view.FindingGood, "%s, %s, %s", c.ConfigurationID,
-			strings.ToLower(c.Class.Short()), from),
+	from = strings.ToLower(c.Class.Short()) + ", " + from
+	if c.ConfigurationID != "" { // else the controller makes one for the node
+		from = c.ConfigurationID + ", " + from
 	}
+	all := []view.Finding{finding("configuration", view.FindingGood, "%s", from)}
 	var limits []string
 	if c.Container != nil {
 		for _, name := range slices.Sorted(maps.Keys(c.Container.Constraints)) {

@@ -236,6 +236,10 @@ func TestConfiguration(t *testing.T) {
 		"c, job, as written; memory.max = 1G, iss_hook_start at most 500 ms" {
 		t.Error(got)
 	}
+	f.Origin.Config.ConfigurationID = ""
+	if got := Slot(f).Findings[1].Text; got != "job, as written" {
+		t.Errorf("without an ID: %q", got)
+	}
 	f.Origin, f.Unread = nil, errors.New("the body is damaged")
 	if v := Slot(f); v.Reason != Runs || v.Findings[1].Text != "web-2; the set cannot be read: the body is damaged" {
 		t.Errorf("%s %s", v.Reason, v.Findings[1].Text)

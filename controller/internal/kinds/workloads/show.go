@@ -305,7 +305,7 @@ func trouble(u kind.Unit) []string {
 	}
 	if n := s.Slots.Unfetched; n > 0 {
 		all = append(all,
-			kind.Many(n, "slot")+" cannot fetch a resource, which is tried again, see: tandem workload list")
+			kind.Many(n, "slot")+" with a resource that was not fetched or is refused, see: tandem workload list")
 	}
 	if overdue > 0 {
 		all = append(all, "nobody has renewed publishers' signatures in "+kind.Many(overdue, "slot")+
