@@ -97,6 +97,9 @@ func TestPublisherSigns(t *testing.T) {
 	if info, err := os.Stat(key); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
+	if info, err := os.Stat(key + ".pub"); err != nil || info.Mode() != 0o644 { // nodes' agents read it
+		t.Errorf("%v %v", info.Mode(), err)
+	}
 	args := []string{"publisher", "sign", set, "--key", key, "--file", startAddress(t, set) + "=" + program}
 	out, errs, exit := b.run("", args...)
 	if exit != 0 {

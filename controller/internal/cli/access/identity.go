@@ -76,6 +76,7 @@ const requestExample = "  openssl req -new -newkey ec -pkeyopt ec_paramgen_curve
 func certify(a *command.App) *cobra.Command {
 	var csr, out string
 	var hosts []string
+	var replace bool
 	cmd := &cobra.Command{
 		Use: "certify IDENTITY", Short: "Certify the key of a request: cloud/NAME, operator/NAME or broker/NAME",
 		Example: "  tandem identity certify cloud/eu --csr eu.csr --out eu.pem\n" +
@@ -91,8 +92,8 @@ func certify(a *command.App) *cobra.Command {
 				return command.Unreadable(csr, err)
 			}
 			if out != "" {
-				if err := command.Vacant(out, false); err != nil {
-					return err
+				if err := command.Vacant(out, replace); err != nil {
+					return command.Replaceable(err)
 				}
 			}
 			return a.Connect(func(c *client.Client) error {
@@ -105,22 +106,23 @@ func certify(a *command.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printCertificate(a, cert, out)
+				return printCertificate(a, cert, out, replace)
 			})
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&csr, "csr", "", "`file` with the certificate request (required)")
 	f.StringVar(&out, "out", "", "`file` for the certificate and the CA's (default: print them)")
+	f.BoolVar(&replace, "replace", false, "replace the file of --out if it exists")
 	f.StringArrayVar(&hosts, "host", nil, "`name` or address that a broker is reached under; repeatable")
 	return cmd
 }
 
 // printCertificate prints a certificate and the CA's, or writes them to the file out.
-func printCertificate(a *command.App, cert view.Certificate, out string) error {
+func printCertificate(a *command.App, cert view.Certificate, out string, replace bool) error {
 	switch {
 	case out != "":
-		return a.Save(out, false, func(w io.Writer) error {
+		return a.Save(out, replace, func(w io.Writer) error {
 			_, err := io.WriteString(w, cert.Certificate+cert.CA)
 			return err
 		})

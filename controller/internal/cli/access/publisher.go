@@ -117,10 +117,14 @@ from the unit: whoever has it and its password decides what nodes may run.`,
 			if err != nil {
 				return err
 			}
-			for path, data := range map[string][]byte{file: secret, file + ".pub": text} {
-				data = append(bytes.TrimSpace(data), '\n')
-				if err := durable.WriteFile(path, data, 0o600, nil); err != nil {
-					return command.Unreadable(path, err)
+			for _, f := range []struct {
+				path string
+				data []byte
+				mode os.FileMode
+			}{{file, secret, 0o600}, {file + ".pub", text, 0o644}} { // the public half is for the agents' users
+				data := append(bytes.TrimSpace(f.data), '\n')
+				if err := durable.WriteFile(f.path, data, f.mode, nil); err != nil {
+					return command.Unreadable(f.path, err)
 				}
 			}
 			return printPublisher(a, pub, file, open)

@@ -74,7 +74,7 @@ file passes for a new version; what the agent says of itself has to agree with i
 				out = args[0] + ".minisig"
 			}
 			if err := command.Vacant(out, replace); err != nil {
-				return err
+				return command.Replaceable(err)
 			}
 			s := &signing{comment: r.Comment(), expires: expires, known: map[string]signed{}}
 			if s.key, err = publisherKey(a, key, &from); err != nil {

@@ -274,7 +274,7 @@ func (s *signing) content(ctx context.Context, urls []string, checksum string) (
 		}
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
-			return signed{}, err
+			return signed{}, fmt.Errorf("%w; if it is on this machine: --file %s=FILE", err, u)
 		}
 		defer res.Body.Close()
 		if res.StatusCode != http.StatusOK {

@@ -61,7 +61,7 @@ func createToken(a *command.App) *cobra.Command {
 
 Roles: view reads; operate also submits, confirms, rolls back and restores, sets timers
 of health and orders nodes to reboot; admin also makes and revokes tokens, lets nodes
-join, certifies, changes signing keys, and copies the journal. The
+join, certifies, changes signing keys and CAs, and copies the journal. The
 journal names the token beside everything that is done with it.
 
 With --link it is one line, the address of the dashboard: it logs in once, the first who

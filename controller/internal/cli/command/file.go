@@ -77,7 +77,17 @@ func Vacant(path string, replace bool) error {
 	case replace:
 		return nil
 	}
-	return refuse(wire.CodeAlreadyExists, "the file exists and was left alone")
+	return refuse(wire.CodeAlreadyExists, exists)
+}
+
+const exists = "the file exists and was left alone"
+
+// Replaceable adds to an error of Vacant or Save that --replace replaces a file that exists.
+func Replaceable(err error) error {
+	if f, ok := errors.AsType[*Failure](err); ok && f.Err.Message == exists {
+		f.Err.Message += "; --replace replaces it"
+	}
+	return err
 }
 
 // Save lets write fill a file (mode 0600) that appears under its name whole and durable, or not at all. It prints the

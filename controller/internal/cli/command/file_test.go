@@ -41,5 +41,8 @@ func TestVacant(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, replace %v: %v, want %q", c.path, c.replace, err, c.want)
 		}
+		if err != nil && strings.Contains(Replaceable(err).Error(), "--replace") != (c.want == "the file exists") {
+			t.Errorf("%s, replace %v: %v, which --replace helps or not", c.path, c.replace, err)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package history
 
 import (
-	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -107,15 +106,11 @@ func backup(a *command.App, file *string) *cobra.Command {
 			if *file != "" {
 				return moved("backup", *file)
 			}
-			err := a.Save(args[0], replace, func(w io.Writer) error {
+			return command.Replaceable(a.Save(args[0], replace, func(w io.Writer) error {
 				return a.Connect(func(c *client.Client) error {
 					return client.Download(cmd.Context(), c, op.BackupJournal, op.None{}, w)
 				})
-			})
-			if f, ok := errors.AsType[*command.Failure](err); ok && f.Err.Code == wire.CodeAlreadyExists {
-				f.Err.Message += "; --replace replaces it"
-			}
-			return err
+			}))
 		},
 	}
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace FILE if it exists")
