@@ -108,7 +108,7 @@ func NewConfig(unit, node, nodeType, stateDir string) Config {
 func (*Config) Usage() string {
 	return `Usage: tandem-node join --controller URL --token -
        tandem-node --type TYPE [flags]
-       tandem-node launch [--state-dir DIR] -- [flags]
+       tandem-node launch -- [flags]
        tandem-node slot stage|try|status|approve|commit|rollback
        tandem-node alerts replay|sample
        tandem-node trust [--reset]
@@ -159,7 +159,8 @@ func bad(setting, format string, a ...any) error {
 // completeNames checks the unit, the node ID (default: the host name), the type and the state directory.
 func (c *Config) completeNames() error {
 	if c.Unit == "" {
-		return bad("unit", "required: the unit that this node belongs to; or join one: tandem-node join")
+		return bad("unit", "required: the unit that this node belongs to; or join one: tandem-node join. "+
+			"No node has joined in %s (--state-dir)", c.StateDir)
 	}
 	if !topic.ValidName(c.Unit) {
 		return bad("unit", "%.80q is not a unit name: %s", c.Unit, nameRule)

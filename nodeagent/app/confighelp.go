@@ -68,8 +68,9 @@ var configHelp = map[string]string{
 		"workloads have the agent's user. Unless the agent is root, tandem-keeper.service has to be there (hooks.md)",
 	"workload-loopback": "with --workload-users: ports of this machine's loopback addresses to which workloads may " +
 		"connect, divided by commas, or all; none: to none of them. tandem-keeper.service has --loopback for it",
-	"confine": "how far workloads have to be confined at least: none, basic, files or landlock (hooks.md); a set is " +
-		"refused where that cannot be. They are always confined as far as the kernel can",
+	"confine": "how far workloads have to be confined at least: none, basic, files or landlock, with +user and +net " +
+		"behind it for what --workload-users gives (hooks.md); a set is refused where that cannot be. They " +
+		"are always confined as far as the kernel can",
 	"unproved-resources": "take resources that come by plain HTTP from another machine without a SHA256 checksum: " +
 		"they are whatever the network says (resources.md)",
 	"publisher-key": "public key of minisign, or a file with such keys: what workloads run, and versions of the " +

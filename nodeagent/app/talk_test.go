@@ -332,6 +332,9 @@ func TestConfig(t *testing.T) {
 		if !errors.As(err, &usage) || usage.Setting != c.setting || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", c.setting, err)
 		}
+		if cfg.Unit == "" && !strings.Contains(err.Error(), cfg.StateDir) { // it may be another one that has joined
+			t.Errorf("where nobody has joined: %v", err)
+		}
 	}
 	// A New that failed has let go of everything.
 	good.Broker = "tcp://127.0.0.1:1"

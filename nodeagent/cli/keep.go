@@ -44,14 +44,17 @@ func (*keepConfig) Help() map[string]string {
 
 // Usage opens the help of tandem-node keep.
 func (*keepConfig) Usage() string {
-	return `Usage: tandem-node keep --dir DIR [--quit]
+	return `Usage: tandem-node keep --dir DIR --quit
+       tandem-node keep --dir DIR --users FIRST-LAST --user USER [--loopback PORTS]
 
 The keeper: the parent of this node's workload processes, which outlive the agent in it. The agent
-starts it; nobody else has to. With --quit, the one that runs is ended, with everything that it keeps:
+starts it; one that gives slots users of their own (--users) root starts before an agent that is not root,
+as tandem-keeper.service does. With --quit, the one that runs is ended, with everything that it keeps:
 before the node is taken out of service, say.
 
 Example:
   tandem-node keep --dir /var/lib/tandem-node/keeper --quit
+  tandem-node keep --dir /var/lib/tandem-node/keeper --user tandem-node --users 70000-74095
 `
 }
 

@@ -27,13 +27,13 @@ type launchConfig struct {
 func (*launchConfig) Help() map[string]string {
 	return map[string]string{
 		"state-dir": "state directory of the agent; the slots are in slots/ there. If the agent's flags name one, " +
-			"that is the default",
+			"that is the default; the agent is not told of this one",
 	}
 }
 
 // Usage opens the help of tandem-node launch.
 func (*launchConfig) Usage() string {
-	return `Usage: tandem-node launch [--state-dir DIR] -- [flags of the agent]
+	return `Usage: tandem-node launch -- --state-dir DIR [flags of the agent]
 
 Starts the agent from the slot that is to run: the good one, or one on trial while it has tries
 left; where the agent's settings name publishers' keys, only what their owners have signed. It
