@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,6 +123,37 @@ func TestStopped(t *testing.T) {
 		}
 		want(false)
 		w.only(map[string]string{"web": "v1"})
+		a.end()
+	})
+}
+
+// A keeper that is replaced within seconds is no news. One that stays away is told of each slot with a run, until it is
+// back: it is somebody else who has to start it.
+func TestKeeperStaysAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		a.Manager.Want([]workload.Config{config("web", "one", "")})
+		settled(time.Minute)
+		told := func(when string, want bool) {
+			t.Helper()
+			var last wire.Workloads
+			w.lock(func() { last = w.reports[len(w.reports)-1] })
+			s := last.Slots[0]
+			if s.State != wire.WorkloadRunning || (s.Error != nil) != want || want && (s.Error.Code != wire.CodeUnavailable ||
+				!strings.Contains(s.Error.Message, keep.ErrAbsent.Error())) {
+				t.Errorf("%s: %s, %v", when, s.State, s.Error)
+			}
+		}
+		told("at first", false)
+		w.setDown(true)
+		settled(5 * time.Second)
+		told("away for a moment", false)
+		settled(10 * time.Second)
+		told("away", true)
+		w.setDown(false)
+		settled(5 * time.Second)
+		told("back", false)
 		a.end()
 	})
 }

@@ -30,19 +30,38 @@ func (m *Manager) follow() {
 	case <-m.work.Done():
 		return
 	}
-	for warned := false; m.work.Err() == nil; m.pause(keeperAgain) {
+	for failed := 0; m.work.Err() == nil; m.pause(keeperAgain) {
 		k, err := m.cfg.Keeper(m.work)
 		if err == nil {
 			err = k.Follow(m.work, func(st keep.Status) {
-				warned = false
+				failed = 0
 				end := m.exit(st)
-				m.call(func() { m.heard(st, end) })
+				m.call(func() {
+					m.misses(nil)
+					m.heard(st, end)
+				})
 			})
 		}
-		if m.work.Err() == nil && !warned {
-			warned = true
-			m.cfg.Log.Warn("the keeper of processes cannot be followed; it is tried again", zap.Error(err))
+		if m.work.Err() != nil {
+			return
 		}
+		switch failed++; failed {
+		case 1:
+			m.cfg.Log.Warn("the keeper of processes cannot be followed; it is tried again", zap.Error(err))
+		case keeperMissed:
+			m.call(func() { m.misses(err) })
+		}
+	}
+}
+
+// misses takes in why the keeper is away, or that it is there. Slots with a run tell of it: nobody else starts it again.
+func (m *Manager) misses(err error) {
+	if (err == nil) == (m.missing == nil) {
+		return
+	}
+	if m.missing, m.changed = nil, true; err != nil {
+		m.missing = wire.New(wire.CodeUnavailable, "",
+			"it is not known whether it runs: "+wire.Plain(err.Error(), wire.MaxText))
 	}
 }
 

@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"os"
@@ -257,6 +258,9 @@ func (m *Manager) report() wire.Workloads {
 		}
 		m.damage(&r, slot)
 		m.renewals(&r, s.Main)
+		if len(s.RunIDs()) > 0 {
+			r.Error = cmp.Or(m.missing, r.Error)
+		}
 		w.Slots = append(w.Slots, r)
 	}
 	return fit(w)

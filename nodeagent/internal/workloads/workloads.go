@@ -103,6 +103,7 @@ const (
 	idle         = time.Hour        // without anything to do
 	saveAgain    = time.Second      // after a save that failed
 	keeperAgain  = time.Second      // after the keeper could not be spoken with
+	keeperMissed = 10               // times in a row, after which it is told
 	tidyAgain    = 10 * time.Second // after leftovers could not be removed
 	progressEach = 2 * time.Second  // between reports of progress
 	atOnce       = 16               // things that are done beside each other
@@ -134,6 +135,7 @@ type Manager struct {
 	loose    map[string]keep.State // of runs that are being stopped or forgotten: nothing waits for them any more
 	stale    map[string]bool       // services of which an earlier slot's directories are not removed yet
 	needed   bool                  // need is closed
+	missing  *wire.Error           // why the keeper has been away for a while
 }
 
 // slot is one slot of the node.
