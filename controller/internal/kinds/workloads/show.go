@@ -291,10 +291,14 @@ func trouble(u kind.Unit) []string {
 	if n := u.Progress(wire.KindWorkloads).Failed; n > 0 {
 		all = append(all, kind.Many(n, "node")+" did not take the newest workloads")
 	}
-	failed, restarting, overdue := s.Slots.Failed, 0, 0
+	failed, restarting, overdue, unknown := s.Slots.Failed, 0, 0, 0
 	for _, slot := range s.Slots.Missing {
 		if slot.Report != nil && expired(slot.Report.Error) {
 			overdue++
+		}
+		if slot.State == string(wire.WorkloadRunning) && slot.Report != nil && slot.Report.Error != nil &&
+			slot.Report.Error.Code == wire.CodeUnavailable && !unfetched(slot.Report) { // its keeper is away
+			unknown++
 		}
 		if slot.State == string(wire.WorkloadRestarting) { // on an online node
 			restarting++
@@ -306,6 +310,10 @@ func trouble(u kind.Unit) []string {
 	if n := s.Slots.Unfetched; n > 0 {
 		all = append(all,
 			kind.Many(n, "slot")+" with a resource that was not fetched or is refused, see: tandem workload list")
+	}
+	if unknown > 0 {
+		all = append(all, "of "+kind.Many(unknown, "slot")+
+			" its node does not know whether it runs, see: tandem workload list")
 	}
 	if overdue > 0 {
 		all = append(all, "nobody has renewed publishers' signatures in "+kind.Many(overdue, "slot")+

@@ -93,16 +93,19 @@ func TestSlotsOfAnOfflineNode(t *testing.T) {
 	}
 }
 
-// What is in force by a signature that has expired, or waits for a new one, is said by name; it is not taken for a
-// resource that cannot be fetched.
+// What is in force by a signature that has expired, or waits for a new one, is said by name, and so is a keeper that is
+// away; it is not taken for a resource that cannot be fetched.
 func TestSignaturesThatHaveExpired(t *testing.T) {
 	var set []string
 	var reported []wire.WorkloadSlot
 	waits := []wire.WorkloadResource{{Name: "x", State: "failed"}}
 	for i, r := range []wire.WorkloadSlot{{State: wire.WorkloadRunning},
-		{State: wire.WorkloadPreparing, Doing: "fetch", Resources: waits}} {
+		{State: wire.WorkloadPreparing, Doing: "fetch", Resources: waits},
+		{State: wire.WorkloadRunning, Error: wire.New(wire.CodeUnavailable, "", "no keeper runs")}} {
 		r.Slot, r.ID = fmt.Sprintf("s%d@n1", i), "c"
-		r.Error = wire.New(wire.CodeExpired, "", "nobody has renewed it")
+		if r.Error == nil {
+			r.Error = wire.New(wire.CodeExpired, "", "nobody has renewed it")
+		}
 		if len(r.Resources) > 0 {
 			r.Resources[0].Error = r.Error
 		}
@@ -113,12 +116,13 @@ func TestSignaturesThatHaveExpired(t *testing.T) {
 	}
 	u := &unit{set: placedSet(t, set...), node: kind.Node{Name: "n1", Up: true,
 		Detail: &wire.Workloads{Slots: reported}}}
-	want := "nobody has renewed publishers' signatures in 2 slots, see: tandem workload list"
+	want := "of 1 slot its node does not know whether it runs, see: tandem workload list, " +
+		"nobody has renewed publishers' signatures in 2 slots, see: tandem workload list"
 	if got := strings.Join(trouble(u), ", "); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	for _, s := range Slots(u, "") {
-		if s.Settled || !strings.Contains(s.Why, "expired: nobody has renewed it") {
+		if s.Settled || !strings.Contains(s.Why, s.Report.Error.Error()) {
 			t.Errorf("%+v", s)
 		}
 	}
