@@ -54,7 +54,7 @@ func (m *Manager) follow() {
 	}
 }
 
-// misses takes in why the keeper is away, or that it is there. Slots with a run tell of it: nobody else starts it again.
+// misses takes in why the keeper is away, or that it is there. Slots with a run tell of it.
 func (m *Manager) misses(err error) {
 	if (err == nil) == (m.missing == nil) {
 		return
