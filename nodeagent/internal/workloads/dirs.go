@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -35,32 +36,85 @@ func (m *Manager) link(dir string, c workload.Config) *wire.Error {
 	if err := makeDir(dir); err != nil {
 		return storage(err)
 	}
-	old, err := links(dir)
-	if err != nil {
+	if err := os.Remove(filepath.Join(dir, fresh)); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a crash
 		return storage(err)
 	}
-	if _, crashed := old[fresh]; crashed {
-		if err := os.Remove(filepath.Join(dir, fresh)); err != nil {
-			return storage(err)
-		}
-		delete(old, fresh)
-	}
 	for _, name := range slices.Sorted(maps.Keys(paths)) {
-		if old[name] != paths[name] {
+		if leadsTo(dir, name) != paths[name] {
 			if err := relink(dir, name, paths[name]); err != nil {
 				return storage(err)
 			}
 		}
-		delete(old, name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(old)) {
-		if stores[filepath.Dir(old[name])] { // to a resource, which it has no more
-			if err := os.Remove(filepath.Join(dir, name)); err != nil {
-				return storage(err)
-			}
-		}
+	if err := unlink(dir, func(name, target string) bool { // to a resource, which it has no more
+		return paths[name] == "" && stores[filepath.Dir(target)]
+	}); err != nil {
+		return storage(err)
 	}
 	return storage(durable.SettleDir(dir))
+}
+
+// setRight has the links of a configuration lead to its resources, should what runs there, and may change its
+// directory, have led them elsewhere: else that would be started in their place. A dynamic resource may be another one
+// by now, but not a file that did not come from the store. What is not on the node keeps its link.
+func (m *Manager) setRight(dir string, c workload.Config) error {
+	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
+		a := c.Resources[name]
+		r := m.cfg.Resources.Look(a)
+		is := leadsTo(dir, name)
+		if r.State != "" || is == r.Path ||
+			a.Class == workload.DynamicResource && filepath.Dir(is) == filepath.Dir(r.Path) {
+			continue
+		}
+		err := os.Remove(filepath.Join(dir, fresh))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		if err = errors.Join(err, relink(dir, name, r.Path)); err != nil {
+			return err
+		}
+		m.cfg.Log.Warn("a link of a slot led elsewhere than to its resource, and is set right",
+			zap.String("slot", c.Slot.String()), zap.String("resource", name))
+	}
+	return nil
+}
+
+// leadsTo is what a symbolic link leads to; "": there is none.
+func leadsTo(dir, name string) string {
+	target, err := os.Readlink(filepath.Join(dir, name))
+	if err != nil {
+		return ""
+	}
+	return target
+}
+
+// someNames is how many names of a directory are held at a time: what runs there may have made any number.
+const someNames = 1024
+
+// unlink removes the symbolic links of a directory for which gone says so.
+func unlink(dir string, gone func(name, target string) bool) (err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	for {
+		entries, err := f.ReadDir(someNames)
+		for _, e := range entries {
+			if e.Type()&fs.ModeSymlink == 0 || !gone(e.Name(), leadsTo(dir, e.Name())) {
+				continue
+			}
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // makeDir makes a directory and those above it, so that a power cut leaves them.
@@ -78,23 +132,6 @@ func makeDir(dir string) error {
 		return err
 	}
 	return durable.SettleDir(filepath.Dir(dir))
-}
-
-// links are the symbolic links in a directory, and where they lead to.
-func links(dir string) (map[string]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]string{}
-	for _, e := range entries {
-		if e.Type()&fs.ModeSymlink != 0 {
-			if all[e.Name()], err = os.Readlink(filepath.Join(dir, e.Name())); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return all, nil
 }
 
 func relink(dir, name, target string) error {

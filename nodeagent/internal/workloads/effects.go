@@ -110,6 +110,10 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 		if refused = m.unsigned(e.Config); refused != nil {
 			return nil
 		}
+		if refused = m.setRight(run.Dir, e.Config); refused != nil {
+			refused = fmt.Errorf("the links to its resources: %w", refused)
+			return nil
+		}
 		run := run
 		if e.Of != "" {
 			of, err := k.Get(m.work, e.Of)
