@@ -71,3 +71,13 @@ func Disarm() error {
 	}
 	return NoNewPrivs()
 }
+
+// PowerlessThread takes this thread's capabilities away, for good.
+func PowerlessThread() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return fmt.Errorf("capabilities: %w", err)
+	}
+	return nil
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -29,6 +31,7 @@ type rest struct {
 	ticks   uint64 // when that began; 0: not known
 	dir     string // the directory of the keeper, of which one that was killed may have just made a process; "": not
 	uid     uint32 // of its slot, which nobody else has; 0: the keeper's own
+	nobody  uint32 // with uid, a user that no process has
 	ours    bool   // it was this keeper's child, so what it left is below this keeper
 }
 
@@ -44,14 +47,48 @@ func (r rest) end(ctx context.Context, living *living) (left int, err error) {
 	// What an earlier keeper has started is in another user namespace, over which this one has no power: it is killed
 	// by a thread of its user. The thread's files stay the agent's.
 	confine.Apart(func() {
-		const same = ^uintptr(0)
-		if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(r.uid), same, same); e != 0 {
-			err = fmt.Errorf("become the user %d: %w", r.uid, e)
-			return
+		if err = actAs(r.uid, os.Geteuid()); err == nil {
+			left, err = r.endHere(ctx, living)
 		}
-		left, err = r.endHere(ctx, living)
 	})
 	return left, err
+}
+
+// actAs has this thread send signals as a slot's user, in whose processes' reach it is not: these could end the keeper
+// by any thread of it whose real or saved user is theirs (kill(2)). Those are other, and files are still the other's.
+func actAs(uid uint32, other int) error {
+	id := uintptr(other)
+	setresuid, setfsuid := uintptr(syscall.SYS_SETRESUID), uintptr(syscall.SYS_SETFSUID)
+	if runtime.GOARCH == "386" || runtime.GOARCH == "arm" { // where those take 16 bits only
+		setresuid, setfsuid = 208, 215
+	}
+	if _, _, e := syscall.RawSyscall(setresuid, id, uintptr(uid), id); e != 0 {
+		return fmt.Errorf("act as the user %d: %w", uid, e)
+	}
+	_, _, _ = syscall.RawSyscall(setfsuid, id, 0, 0) // it tells no error, and this user may
+	return nil
+}
+
+// killAll kills every process of a slot's user in one step of the kernel's, in which none can make another one, while
+// idle says that none of them is wanted. nobody is a user that no process has.
+func (l *living) killAll(uid, nobody uint32) (err error) {
+	confine.Apart(func() {
+		if err = actAs(uid, int(nobody)); err != nil {
+			return
+		}
+		if err = confine.PowerlessThread(); err != nil { // else those of all users would be killed
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.hasLocked(uid) {
+			return
+		}
+		if e := syscall.Kill(-1, syscall.SIGKILL); e != nil && e != syscall.ESRCH && e != syscall.EPERM {
+			err = fmt.Errorf("kill the processes of the user %d: %w", uid, e)
+		}
+	})
+	return err
 }
 
 // endHere is end, by the rights of this thread.
@@ -91,6 +128,11 @@ func (r rest) kill(living *living) (found int, unsure bool, err error) {
 		return 0, false, err
 	}
 	alone := r.uid != 0 && !living.has(r.uid) // since before they were listed
+	if alone && r.nobody != 0 {
+		if err := living.killAll(r.uid, r.nobody); err != nil {
+			return 0, false, err
+		}
+	}
 	main, there := all[r.pid]
 	there = there && r.ticks != 0 && main.ticks == r.ticks
 	var victims, strays []process
@@ -184,6 +226,10 @@ func (l *living) marks(mark string) (is bool) {
 func (l *living) has(uid uint32) (is bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.hasLocked(uid)
+}
+
+func (l *living) hasLocked(uid uint32) (is bool) {
 	for _, r := range l.runs {
 		is = is || r.uid == uid
 	}

@@ -24,7 +24,15 @@ func (k *keeper) lose(ctx context.Context, r *run) {
 	}
 	r.ending = true
 	k.end(ctx, r, rest{mark: r.mark, cgroups: r.spec.Cgroups, pid: r.status.PID, ticks: r.ticks, dir: k.cfg.Dir,
-		uid: r.uid})
+		uid: r.uid, nobody: k.nobody()})
+}
+
+// nobody is a user that no process has: the number of the group of all slots.
+func (k *keeper) nobody() uint32 {
+	if k.users == nil {
+		return 0
+	}
+	return k.users.users.Group()
 }
 
 // end has what is left of a run ended.
@@ -61,7 +69,8 @@ func (k *keeper) reap(ctx context.Context) {
 		} else {
 			r.status.ExitCode = status.ExitStatus()
 		}
-		k.end(ctx, r, rest{mark: r.mark, cgroups: r.spec.Cgroups, pid: pid, ticks: r.ticks, ours: true, uid: r.uid})
+		k.end(ctx, r, rest{mark: r.mark, cgroups: r.spec.Cgroups, pid: pid, ticks: r.ticks, ours: true, uid: r.uid,
+			nobody: k.nobody()})
 	}
 }
 
