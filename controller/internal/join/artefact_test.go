@@ -2,6 +2,7 @@ package join
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -90,5 +91,36 @@ func TestArtefactsAreForNodes(t *testing.T) {
 	}
 	if status, _, _, _ := get("sha256:1f", certs["n2"]); status != 404 {
 		t.Errorf("a node is held up by strangers: %d", status)
+	}
+}
+
+// TestTransferEndsWithTheCertificate: a node that is revoked gets no further byte of what it fetches.
+func TestTransferEndsWithTheCertificate(t *testing.T) {
+	var r *rig
+	r = newRig(t, func(c *Config) {
+		c.Artefact = func(w http.ResponseWriter, q *http.Request, _, _ string) error {
+			w.Header().Set("Content-Length", "8")
+			_, err := io.WriteString(w, "half")
+			if err = errors.Join(err, http.NewResponseController(w).Flush()); err != nil {
+				t.Error(err)
+			}
+			if err := r.core.Enrolment(q.Context(), enrol.Revoke{Subject: "node/n1"}); err != nil {
+				t.Error(err)
+			}
+			if _, err := io.WriteString(w, "more"); err == nil {
+				t.Error("it is sent on")
+			}
+			panic(http.ErrAbortHandler)
+		}
+	})
+	key := newKey(t)
+	cert, _ := r.admitted(r.client(), jointoken.JoinPath, key, joinBody(t, r.token("n1"), csr(t, key, "n1")))
+	res, err := r.client(cert).Get("https://" + r.addr + jointoken.ArtefactPath + "sha256:1f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if b, err := io.ReadAll(res.Body); string(b) != "half" || err == nil {
+		t.Errorf("%q, %v", b, err)
 	}
 }

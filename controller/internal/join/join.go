@@ -210,9 +210,26 @@ func (d *Door) artefact(w http.ResponseWriter, r *http.Request) {
 		d.refuse(w, r, wire.New(wire.CodeNotAllowed, "", "artefacts are sent to nodes whose certificate counts"))
 		return
 	}
-	if err := d.cfg.Artefact(w, r, node, r.PathValue("digest")); err != nil {
+	still := &counted{w, func() error { return d.cfg.Core.Certified(peer.Subject, peer.Serial) }}
+	if err := d.cfg.Artefact(still, r, node, r.PathValue("digest")); err != nil {
 		d.refuse(w, r, err)
 	}
+}
+
+// counted sends only while the certificate of whoever receives counts: a transfer may last for hours.
+type counted struct {
+	http.ResponseWriter
+	counts func() error
+}
+
+// Unwrap is for http.ResponseController.
+func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+func (c *counted) Write(b []byte) (int, error) {
+	if err := c.counts(); err != nil {
+		return 0, err
+	}
+	return c.ResponseWriter.Write(b)
 }
 
 // join issues a certificate in exchange for a token's secret.
