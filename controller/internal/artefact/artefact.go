@@ -152,13 +152,10 @@ func (s *State) Decide(now time.Time, ev Event) Decision {
 		return s.begin(now, &ev)
 	case Touch:
 		l, ok := s.Leases[ev.Digest]
-		switch {
-		case !ok:
+		if !ok {
 			return noUpload(ev.Digest)
-		case now.Sub(l.Since) < renewAfter && now.Before(l.Expires) && !now.Before(l.Since):
-			return Decision{}
 		}
-		return Decision{Record: l.renewed(now)}
+		return l.touched(now)
 	case Complete:
 		l, ok := s.Leases[ev.Digest]
 		if !ok {
@@ -187,6 +184,14 @@ func noUpload(digest string) Decision {
 	return refuse(wire.CodeNotFound, "", "there is no upload of %.80s: begin it", digest)
 }
 
+// touched renews a lease that was not renewed just now.
+func (l *Lease) touched(now time.Time) Decision {
+	if now.Sub(l.Since) < renewAfter && now.Before(l.Expires) && !now.Before(l.Since) {
+		return Decision{}
+	}
+	return Decision{Record: l.renewed(now)}
+}
+
 func (l *Lease) renewed(now time.Time) record.Artefact {
 	return record.ArtefactLeasedData{Digest: l.Digest, Size: l.Size, Name: l.Name,
 		Expires: now.Add(LeaseLife).UTC().Truncate(time.Second)}
@@ -208,7 +213,7 @@ func (s *State) begin(now time.Time, ev *Begin) Decision {
 			return refuse(wire.CodeBadValue, "/size", "the upload of %s that is open is of %d bytes, not %d; end it "+
 				"with: tandem artefact remove %s", ev.Digest, l.Size, ev.Size, ev.Digest)
 		}
-		return Decision{Record: l.renewed(now)}
+		return l.touched(now)
 	}
 	if err := s.room(ev, there); err != nil {
 		return Decision{Err: err}

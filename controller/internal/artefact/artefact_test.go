@@ -88,8 +88,14 @@ func TestLeasesAreRenewedSeldom(t *testing.T) {
 	records := 0
 	for range 100 * 60 {
 		u.now = u.now.Add(time.Minute)
-		if u.Decide(u.now, Touch{digest(1)}).Record != nil {
-			records++
+		again := Begin{Digest: digest(1), Size: 5, Who: "ann", Quota: 10, Free: 10} // who begins all the time
+		for _, ev := range []Event{Touch{digest(1)}, again} {
+			if u.Decide(u.now, ev).Record != nil {
+				records++
+			}
+			if err := u.do("", ev); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := u.do("", Touch{digest(1)}); err != nil {
 			t.Fatal(err)
@@ -204,6 +210,34 @@ func TestTurns(t *testing.T) {
 	t.Logf("all have it after %v, %v is the least; %.1f requests a node", end, best, float64(asked)/nodes)
 	if end > 3*best || asked > 12*nodes || turns.Waiting() != 0 {
 		t.Errorf("%v of %v, %d requests, %d still wait", end, best, asked, turns.Waiting())
+	}
+}
+
+// One node does not make the others wait by how long its transfers take: neither for hours, by crawling, nor for
+// nothing, so that all come together.
+func TestTurnsOfACrawler(t *testing.T) {
+	for _, took := range []time.Duration{time.Hour, time.Millisecond} {
+		var turns Turns
+		now := begin
+		for range 1000 {
+			turns.Take(now, "crawler", 0.5)
+			turns.Done("crawler", took)
+		}
+		for i := range MaxTransfers {
+			turns.Take(now, fmt.Sprint("n", i), 0.5)
+		}
+		if wait, ok := turns.Take(now, "next", 0.5); ok || wait < 2*time.Second || wait > 5*time.Second {
+			t.Errorf("after transfers of %v of one node the next one waits %v, %v", took, wait, ok)
+		}
+		for i := range 1000 { // among others
+			turns.Done(fmt.Sprint("n", i%MaxTransfers), 2*time.Second)
+			turns.Take(now, "crawler", 0.5)
+			turns.Done("crawler", took)
+			turns.Take(now, fmt.Sprint("n", i%MaxTransfers), 0.5)
+		}
+		if wait, ok := turns.Take(now, "next", 0.5); ok || wait < time.Second || wait > 10*time.Second {
+			t.Errorf("with transfers of %v of one node between others the next one waits %v, %v", took, wait, ok)
+		}
 	}
 }
 

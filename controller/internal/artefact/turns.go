@@ -1,6 +1,7 @@
 package artefact
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -17,8 +18,12 @@ const (
 	maxWait = time.Hour
 )
 
-// firstMean is taken for the duration of a transfer until one has ended.
-const firstMean = 3 * time.Second
+// firstMean is taken for the duration of a transfer until some have ended, leastMean whatever they take: those who wait
+// are not to come together.
+const (
+	firstMean = 3 * time.Second
+	leastMean = 250 * time.Millisecond
+)
 
 // maxWaiting bounds the nodes that are remembered as waiting; what is beyond it waits all the same.
 const maxWaiting = 100_000
@@ -30,6 +35,7 @@ type Turns struct {
 	busy    map[string]int       // transfers, by node
 	all     int                  // of them
 	mean    time.Duration        // of a transfer, the newest counting most; 0: none has ended
+	last    string               // the node of the newest that counted
 	waiting map[string]time.Time // when they are back, by node
 }
 
@@ -51,10 +57,7 @@ func (t *Turns) Take(now time.Time, node string, chance float64) (wait time.Dura
 		return 0, true
 	}
 	rounds := 1 + len(t.waiting)/MaxTransfers
-	mean := t.mean
-	if mean == 0 {
-		mean = firstMean
-	}
+	mean := cmp.Or(t.mean, firstMean)
 	wait = time.Duration(math.Min(float64(rounds)*float64(mean)*(0.5+chance), float64(maxWait)))
 	wait = max(wait, minWait)
 	if t.waiting == nil {
@@ -72,12 +75,12 @@ func (t *Turns) Done(node string, took time.Duration) {
 	if t.busy[node]--; t.busy[node] == 0 {
 		delete(t.busy, node)
 	}
-	took = max(took, 0)
-	if t.mean == 0 {
-		t.mean = took
+	if node == t.last { // nobody makes the mean by itself, neither by crawling nor by asking for little
 		return
 	}
-	t.mean += (took - t.mean) / 8
+	t.last = node
+	mean := cmp.Or(t.mean, firstMean)
+	t.mean = mean + (min(max(took, leastMean), mean+mean/2)-mean)/8
 }
 
 // Busy is how many transfers there are now.
