@@ -23,6 +23,7 @@ type slotUsers struct {
 	steps durable.Steps
 	users Users
 	net   bool // the kernel keeps them from loopback addresses
+	shut  bool // what else is in the state directory
 	file  usersFile
 }
 
@@ -192,6 +193,12 @@ func (k *keeper) admit(r *run) error {
 	r.spec.User = &User{UID: uid, GID: uid}
 	state := filepath.Dir(k.cfg.Dir)
 	shared := r.spec.Confine.Room.Known
+	if !k.users.shut {
+		if err := shut(state, append([]string{r.spec.Dir}, shared...)); err != nil {
+			return err
+		}
+		k.users.shut = true
+	}
 	for _, dir := range append([]string{r.spec.Dir}, shared...) {
 		for ; dir != state && within(state, dir); dir = filepath.Dir(dir) {
 			group, mode := -1, fs.FileMode(0o711)
@@ -209,6 +216,43 @@ func (k *keeper) admit(r *run) error {
 		}
 	}
 	return give(state, -1, 0o711, 0o777)
+}
+
+// shut takes the rights of others from what is in the state directory, before they may pass through it: one who may
+// only read a file can hold its lock (flock(2)). What leads to one of ways is left alone, and so is what is not the
+// agent's.
+func shut(state string, ways []string) error {
+	entries, err := os.ReadDir(state)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		path := filepath.Join(state, e.Name())
+		if slices.ContainsFunc(ways, func(way string) bool { return within(path, way) }) {
+			continue
+		}
+		if err := shutOne(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func shutOne(path string) (err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil { // a link or a socket, another user's, or gone: nothing that has a lock of the agent's
+		return nil
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o007 == 0 {
+		return nil
+	}
+	return f.Chmod(info.Mode().Perm() &^ 0o007)
 }
 
 // within says whether a directory is another one, or in it.

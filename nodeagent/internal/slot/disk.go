@@ -82,7 +82,7 @@ func (d osDisk) Open(name string) (io.ReadCloser, error) { return d.open(name, 0
 // open opens a regular file for reading. It follows no link in the place of one, and waits for no FIFO's writer.
 func (d osDisk) open(name string, flags int) (*os.File, error) {
 	path := d.path(name)
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|flags, 0o644)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|flags, 0o600)
 	if errors.Is(err, syscall.ELOOP) {
 		return nil, fmt.Errorf("%s is a symbolic link: %w", path, err)
 	}
@@ -138,7 +138,7 @@ func (d osDisk) SyncDir(dir string) error { return durable.SettleDir(d.path(dir)
 func (d osDisk) Mkdir(dir string) error {
 	path := d.path(dir)
 	above := filepath.Dir(path)
-	switch err := os.Mkdir(path, 0o755); {
+	switch err := os.Mkdir(path, 0o700); {
 	case errors.Is(err, fs.ErrExist):
 		if info, lerr := os.Lstat(path); lerr != nil || info.IsDir() || dir == "." {
 			return lerr
