@@ -129,7 +129,7 @@ func remove(dir string) *wire.Error {
 	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/" {
 		return wire.New(wire.CodeInvalidArgument, "/dir", "the directory has to be an absolute path")
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	if err := RemoveAll(dir); err != nil {
 		return wire.New(wire.CodeStorage, "", err.Error())
 	}
 	return nil

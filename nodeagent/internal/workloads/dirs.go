@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
@@ -154,7 +155,7 @@ func (m *Manager) discard(service, dir string) error {
 
 // removeAll removes a directory of a slot. What the slot's own user has made there, the keeper may remove.
 func (m *Manager) removeAll(dir string) error {
-	err := os.RemoveAll(dir)
+	err := keep.RemoveAll(dir)
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
