@@ -52,6 +52,9 @@ type (
 	NewArtefact  = op.NewArtefact
 	RotateCA     = op.RotateCA
 	RetireCA     = op.RetireCA
+	ExportCAs    = op.ExportCAs
+	ImportCAs    = op.ImportCAs
+	SignedList   = op.SignedList
 	NodeHealth   = view.NodeHealth
 	Tuning       = distribute.Config // what Deps.Tune is given
 	Faults       = journal.Faults

@@ -92,6 +92,7 @@ type Config struct {
 
 	UnitKey      string        `name:"unit-key"`
 	PinKeys      bool          `name:"pin-keys"`
+	RootKeys     []string      `name:"root-key"`
 	Beat         time.Duration `name:"beat" default:"60s"`
 	EventLimit   int           `name:"event-limit" default:"1000"`
 	SubscribeQoS int           `name:"subscribe-qos" default:"1"`

@@ -88,6 +88,9 @@ var configHelp = map[string]string{
 	"peer-rate":  "bytes a second given to other nodes; 0: no limit",
 	"unit-key": "the unit's public key (Ed25519, base64), or a file that holds it; empty: trust the " +
 		"first controller heard",
+	"root-key": "public root key, or a file with such keys: lists of CAs and signing keys that its owner has signed " +
+		"away from the unit are followed when no CA that the node believes is left there (security.md, The root " +
+		"key); none: that which the controller told at the join door",
 	"pin-keys": "learn another signing key only from a key that is believed already, or by hand, and " +
 		"never by asking the controller at its join door: a node that missed a rotation, and every node when the " +
 		"key is lost, then needs hands",

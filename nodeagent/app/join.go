@@ -14,6 +14,7 @@ import (
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/jointoken"
+	"tandem.internal/shared/rootlist"
 	"tandem.internal/shared/settings"
 )
 
@@ -128,6 +129,14 @@ func (a *Agent) identify(dir string) error {
 	if err != nil {
 		return err
 	}
+	given, err := readKeys("root-key", a.cfg.RootKeys, rootlist.MaxRoots)
+	if err != nil {
+		return err
+	}
+	roots := make([]string, 0, len(given))
+	for _, k := range given {
+		roots = append(roots, k.String())
+	}
 	k, err := identity.NewRenewer(identity.RenewerConfig{Dir: dir, Controller: a.cfg.Controller, Program: program,
 		Now: a.deps.Now, Log: a.deps.Log, Dial: a.deps.Dial, Steps: a.deps.Steps,
 		OnEvent: func(ev identity.Event) { ears{a}.tell(ev) },
@@ -135,6 +144,9 @@ func (a *Agent) identify(dir string) error {
 
 		OnReportKey: func(k identity.ReportKey) { ears{a}.tell(k) },
 		OnCAs:       func(c identity.CAsChanged) { ears{a}.tell(c) },
+		OnRootKeys:  func(r identity.RootKeys) { ears{a}.tell(r) },
+
+		Roots: roots,
 
 		Stay: a.onTrial(), Follow: a.deps.Follow,
 

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -115,6 +116,9 @@ func (a *Agent) attributes() map[string]string {
 	all := map[string]string{}
 	if a.renewer != nil {
 		all[wire.AttributeCA] = strings.Join(a.renewer.CAs(), " ")
+		if n := a.renewer.Root(); n > 0 {
+			all[wire.AttributeRoot] = strconv.FormatUint(n, 10)
+		}
 	}
 	for _, d := range a.documents {
 		maps.Copy(all, d.kind.Attributes())

@@ -46,6 +46,8 @@ func (a *Agent) hear(what any) {
 		if a.session != 0 {
 			a.reportEverything() // what was said without this key may not count any more
 		}
+	case identity.RootKeys:
+		a.takeRootKeys()
 	case identity.CAsChanged:
 		a.leaveRefused()
 		if a.session != 0 {

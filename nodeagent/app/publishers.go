@@ -19,10 +19,14 @@ type PublisherSetting struct {
 	PublisherKeys []string `name:"publisher-key"`
 }
 
-// Read reads the keys of --publisher-key: keys, or files with keys. The error is a *UsageError.
-func (c PublisherSetting) Read() (all publisher.Keys, err error) {
-	const setting = "publisher-key"
-	for _, text := range c.PublisherKeys {
+// Read reads the keys of --publisher-key. The error is a *UsageError.
+func (c PublisherSetting) Read() (publisher.Keys, error) {
+	return readKeys("publisher-key", c.PublisherKeys, publisher.MaxKeys)
+}
+
+// readKeys reads the keys of a setting: keys, or files with keys. The error is a *UsageError.
+func readKeys(setting string, given []string, most int) (all publisher.Keys, err error) {
+	for _, text := range given {
 		if k, err := publisher.ParseKey(text); err == nil {
 			all = append(all, k)
 			continue
@@ -37,8 +41,8 @@ func (c PublisherSetting) Read() (all publisher.Keys, err error) {
 		}
 		all = append(all, keys...)
 	}
-	if n := len(all.IDs()); n > publisher.MaxKeys {
-		return nil, bad(setting, "%d keys, of at most %d", n, publisher.MaxKeys)
+	if n := len(all.IDs()); n > most {
+		return nil, bad(setting, "%d keys, of at most %d", n, most)
 	}
 	return all, nil
 }

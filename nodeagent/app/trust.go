@@ -171,6 +171,26 @@ func (a *Agent) takeVouchedKeys(k identity.Keys) {
 	}
 }
 
+// takeRootKeys takes the signing keys that a root key has vouched for. Where keys are learned by hand only, it has to
+// have been given by hand, too.
+func (a *Agent) takeRootKeys() {
+	keys, number, ok := a.renewer.RootKeys()
+	if !ok {
+		return
+	}
+	if a.cfg.PinKeys && len(a.cfg.RootKeys) == 0 {
+		a.renewer.RootKeysTaken(number)
+		return
+	}
+	trust, h := a.trust.Rooted(keys.List, keys.Rev)
+	if h.Refused != nil {
+		a.emit(inbox.EventKeyRefused, h.Refused, nil)
+	} else if h.Changed && !a.takeTrust(trust, h) {
+		return // it is told again
+	}
+	a.renewer.RootKeysTaken(number)
+}
+
 // learnKeys replaces the pinned keys at the start of the agent: with --unit-key if it is given, else with those of
 // a new join. Joining is done by hand at the node, and is the way out after the unit's key was lost. A join also
 // brings the stamps below which documents are old.

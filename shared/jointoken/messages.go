@@ -24,6 +24,8 @@ const (
 	ArtefactPath = "/artefacts/"
 	// CAPath: POST an empty object with the node's certificate; answered with a CAList
 	CAPath = "/ca"
+	// RootPath: POST an empty object; answered with a rootlist.Chain, which needs nobody to vouch for it
+	RootPath = "/root"
 )
 
 // ServerName is a host name in every server certificate of a unit's controller. Nodes verify it instead of an

@@ -77,6 +77,12 @@ func BelievedName(ca Fingerprint) string {
 	return "ca-" + hex.EncodeToString(ca[:16]) + ".tandem.internal"
 }
 
+// KeyedName is BelievedName of a node whose certificate is of a CA that does not count any more: the join door takes it
+// for who has the key of the certificate, if the unit has certified that key.
+func KeyedName(ca Fingerprint) string {
+	return "key-" + hex.EncodeToString(ca[:16]) + ".tandem.internal"
+}
+
 // Token is a join token.
 type Token struct {
 	Node   string

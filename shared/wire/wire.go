@@ -374,6 +374,7 @@ const (
 	AttributeBitTorrent = "tandem.bittorrent" // its agent is built without BitTorrent
 	AttributeUnproved   = "tandem.unproved"   // it takes no resource that is workload.Artifact.Unproved
 	AttributePublishers = "tandem.publishers" // IDs of the publishers' keys, divided by spaces, of which it demands one
+	AttributeRoot       = "tandem.root"       // number of the newest list of a root key that it has taken; "": none
 	AttributeCA         = "tandem.ca"         // IDs of the CAs that it believes, divided by spaces; older agents: none
 	AttributeLimits     = "tandem.limits"     // which constraints it can enforce: the Text of limits.Capabilities
 

@@ -84,5 +84,7 @@ func (b Core) Operations() []api.Operation {
 		api.Ask(op.ShowCAs, c.ShowCAs),
 		api.Bind(op.RotateCAs, c.RotateCA),
 		api.Bind(op.RetireCAs, c.RetireCA),
+		api.Bind(op.ExportCA, c.ExportCAs),
+		api.Bind(op.ImportCA, c.ImportCAs),
 	}, api.Verbs(c.Kinds().Documents(), c)...)
 }

@@ -59,8 +59,12 @@ func ParseRequest(der []byte) (*Request, error) {
 	if err := csr.CheckSignature(); err != nil {
 		return nil, wire.New(wire.CodeBadSignature, "/csr", "the request is not signed with the key that it is for")
 	}
-	sum := sha256.Sum256(csr.RawSubjectPublicKeyInfo)
-	return &Request{Key: csr.PublicKey, Hash: hex.EncodeToString(sum[:]), Name: csr.Subject.CommonName}, nil
+	return &Request{Key: csr.PublicKey, Hash: keyHash(csr.RawSubjectPublicKeyInfo), Name: csr.Subject.CommonName}, nil
+}
+
+func keyHash(spki []byte) string {
+	sum := sha256.Sum256(spki)
+	return hex.EncodeToString(sum[:])
 }
 
 // NewSerial returns a random serial number for a certificate, in hexadecimal: a positive number of
@@ -173,7 +177,8 @@ type Peer struct {
 	Subject string // "node/n1"
 	Serial  string // hexadecimal, as NewSerial returns it
 	Expires time.Time
-	CA      jointoken.Fingerprint // that certified it
+	CA      jointoken.Fingerprint // that certified it; zero: see KeyedPeer
+	Key     string                // SHA-256 of the key's SubjectPublicKeyInfo, in hexadecimal
 }
 
 // PeerOf returns the identity at the other end of a TLS connection to one of this CA's servers.
@@ -181,7 +186,26 @@ func (c *CA) PeerOf(state *tls.ConnectionState) (Peer, error) {
 	if state == nil || len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
 		return Peer{}, errors.New("no certificate was shown")
 	}
-	leaf := state.PeerCertificates[0]
+	chain := state.VerifiedChains[0]
+	p, err := c.peer(state.PeerCertificates[0])
+	if err == nil {
+		p.CA = jointoken.FingerprintOf(chain[len(chain)-1].Raw)
+	}
+	return p, err
+}
+
+// KeyedPeer returns the identity that the other end of a connection to Server.Keyed claims to have: its certificate is
+// of a CA that may not count, and shows nothing but that the other end has its key. What the unit has certified says
+// whose key that is.
+func (c *CA) KeyedPeer(state *tls.ConnectionState) (Peer, error) {
+	if state == nil || !c.trust.Load().keyed(state.ServerName) || len(state.PeerCertificates) == 0 {
+		return Peer{}, errors.New("no certificate was shown")
+	}
+	return c.peer(state.PeerCertificates[0])
+}
+
+// peer returns the identity that a certificate names.
+func (c *CA) peer(leaf *x509.Certificate) (Peer, error) {
 	if len(leaf.URIs) != 1 {
 		return Peer{}, errors.New("the certificate does not name one identity")
 	}
@@ -192,7 +216,6 @@ func (c *CA) PeerOf(state *tls.ConnectionState) (Peer, error) {
 	if unit != c.unit {
 		return Peer{}, fmt.Errorf("the certificate is of unit %q", unit)
 	}
-	chain := state.VerifiedChains[0]
 	return Peer{Subject: subject, Serial: leaf.SerialNumber.Text(16), Expires: leaf.NotAfter,
-		CA: jointoken.FingerprintOf(chain[len(chain)-1].Raw)}, nil
+		Key: keyHash(leaf.RawSubjectPublicKeyInfo)}, nil
 }

@@ -212,11 +212,17 @@ func (t *trusted) find(fp jointoken.Fingerprint) *authority {
 // jointoken.BelievedName; nil if it does not say, or that one does not count.
 func (t *trusted) believed(serverName string) *authority {
 	for _, a := range t.list {
-		if serverName == jointoken.BelievedName(a.fp) {
+		if serverName == jointoken.BelievedName(a.fp) || serverName == jointoken.KeyedName(a.fp) {
 			return a
 		}
 	}
 	return nil
+}
+
+// keyed reports whether a client asks for a name of jointoken.KeyedName, of a CA that counts.
+func (t *trusted) keyed(serverName string) bool {
+	a := t.believed(serverName)
+	return a != nil && serverName == jointoken.KeyedName(a.fp)
 }
 
 // Issuer returns which CA is to certify somebody: the one that he says that he believes, if it signs or has signed;

@@ -117,6 +117,21 @@ func (s *Server) Optional() *tls.Config {
 	return s.upToDate(c)
 }
 
+// Keyed is Optional for the join door: of a client that asks for a jointoken.KeyedName the certificate is not verified,
+// see KeyedPeer.
+func (s *Server) Keyed() *tls.Config {
+	c := s.Optional()
+	optional := c.GetConfigForClient
+	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		now, err := optional(hello)
+		if err == nil && s.ca.trust.Load().keyed(hello.ServerName) {
+			now.ClientAuth = tls.RequestClientCert
+		}
+		return now, err
+	}
+	return c
+}
+
 // upToDate has every connection judged by the CAs that count at its beginning.
 func (s *Server) upToDate(c *tls.Config) *tls.Config {
 	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {

@@ -183,7 +183,7 @@ func TestPublisherRefuses(t *testing.T) {
 		{"create " + filepath.Join(b.dir, "new.key"), "the key's password is needed: --password-file"},
 		{"create " + filepath.Join(b.dir, "new.key") + " --password-file -", "its first line is empty"},
 		{"sign " + set, "needs --key FILE"},
-		{"sign " + set + " --key " + key, "it cannot be used as a publisher's key"},
+		{"sign " + set + " --key " + key, "it cannot be used as a key to sign with"},
 		{"sign " + set + " --key " + good, "it has no checksum of SHA256, and no --file "},
 		{"sign " + set + " --key " + good + " --file " + program, "is not URL=FILE"},
 		{"sign " + set + " --key " + good + " --file " + file + "x", "no such file"},

@@ -85,7 +85,7 @@ func TestPublisherRefusesFiles(t *testing.T) {
 		{"--version 1 --expires soon" + good, "is no time such as"},
 		{"--version 1 --expires 2001-01-01" + good, "2001-01-01T00:00:00Z is over"},
 		{"--version 1\x1b --out " + filepath.Join(b.dir, "new") + good, "control characters"},
-		{"--version 1 --replace --key " + program, "it cannot be used as a publisher's key"},
+		{"--version 1 --replace --key " + program, "it cannot be used as a key to sign with"},
 		{"x --version 1 --replace" + good, "one argument"},
 	} {
 		args := append([]string{"publisher", "sign-file", program}, strings.FieldsFunc(c.args, func(r rune) bool {

@@ -82,6 +82,7 @@ func (c *Core) pickCAs() {
 	}
 	c.cas.Store(&jointoken.CAList{Unit: c.cfg.Unit, CAs: authority.Certificates(), Rev: state.Rev,
 		Signs: authority.Fingerprint().String(), Refused: c.fleet.RefusedBrokers()})
+	c.pickRoot(c.fleet.Root())
 	for _, text := range state.Retired { // as far as a crash has left them
 		if fp, err := ca.ParseFingerprint(text); err == nil {
 			c.forgetCA(fp)
@@ -117,6 +118,8 @@ func (c *Core) ShowCAs(ctx context.Context) (v view.CAs, err error) {
 	}
 	err = c.see(ctx, func(f *fleet.Fleet) {
 		v = f.CAView(c.cfg.Now(), c.authority.CA.Fingerprint().String())
+		now := c.present()
+		v.Root = f.RootView(&now)
 	})
 	for i := range v.CAs {
 		if fp, err := ca.ParseFingerprint(v.CAs[i].Fingerprint); err == nil {

@@ -263,8 +263,8 @@ func TestProofsInOverlap(t *testing.T) {
 		must(err)
 		second := u.ca.Fingerprint()
 		time.Sleep(2 * time.Minute)
-		must(u.core.Enrolment(t.Context(), enrol.Renew{Subject: "node/n1", Serial: "a1", Key: "k2", Next: "a2",
-			Expires: until, CA: second.String()}))
+		must(u.core.Enrolment(t.Context(), enrol.Renew{Subject: "node/n1", Serial: "a1", Shown: "k1", Key: "k2",
+			Next: "a2", Expires: until, CA: second.String()}))
 		keys := map[string][]byte{}
 		for _, by := range []jointoken.Fingerprint{first, second} {
 			for _, serial := range []string{"a1", "a2"} {

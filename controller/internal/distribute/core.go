@@ -89,6 +89,7 @@ type Core struct {
 	revoked    *revoked.List                    // used by the loop alone; nil: there is none
 	authority  *Authority                       // set before Run; nil: none
 	cas        atomic.Pointer[jointoken.CAList] // as nodes are told it; changed by the loop, read by all
+	root       atomic.Pointer[[]byte]           // the chain that a root key has signed, as DoorRoot returns it
 	reportKeys reportKeys
 	artefacts  *store.Store // nil: there is none
 	named      named

@@ -132,6 +132,7 @@ type Join struct {
 type Renew struct {
 	Subject string
 	Serial  string // of the present certificate
+	Shown   string // hash of its key, which the caller has shown that it has
 	Key     string // hash of the key in the certificate request
 	Next    string // serial of the certificate to issue
 	Expires time.Time
@@ -275,6 +276,16 @@ func (s *State) renew(now time.Time, ev Renew) Decision {
 	sub := s.subjects[ev.Subject]
 	if err := s.Counts(ev.Subject, ev.Serial); err != nil {
 		return Decision{Err: err}
+	}
+	// A CA that others have certifies any key under a serial number that counts. What was certified here is in the
+	// journal.
+	i := slices.IndexFunc(sub.Certificates, func(c Certificate) bool { return c.Serial == ev.Serial })
+	switch present := &sub.Certificates[i]; {
+	case present.Key != ev.Shown:
+		return refuse(wire.CodeNotAllowed, "the certificate has another key than the one that was certified")
+	case !now.Before(present.Expires):
+		return refuse(wire.CodeExpired, "the certificate was valid until %s; join again with a new token: tandem "+
+			"node enroll %s", present.Expires.UTC().Format(time.RFC3339), nodeName(ev.Subject))
 	}
 	if err := s.checkKey(sub, ev.Key); err != nil {
 		return Decision{Err: err}

@@ -33,6 +33,16 @@ func newRig(t rapid.TB) *rig { return &rig{t: t, State: New(), now: day} }
 
 func (r *rig) do(who string, ev Event) Decision {
 	r.t.Helper()
+	if e, ok := ev.(Renew); ok && e.Shown == "" { // who renews has the key that was certified
+		if sub := r.Lookup(e.Subject); sub != nil {
+			for _, c := range sub.Certificates {
+				if c.Serial == e.Serial {
+					e.Shown = c.Key
+				}
+			}
+		}
+		ev = e
+	}
 	d := r.Decide(r.now, ev)
 	if d.Record != nil {
 		r.records = append(r.records, line{r.now, who, d.Record.Type(), record.Encode(d.Record)})
@@ -206,6 +216,29 @@ func TestKeysBelongToOne(t *testing.T) {
 	r.counts("node/n2", "s3", "s4")
 	r.want("n1's serial is not n2's", Decision{Err: r.Counts("node/n2", "s1")}, wire.CodeNotAllowed)
 	r.want("nor is a stranger's", Decision{Err: r.Counts("node/n3", "s1")}, wire.CodeNotAllowed)
+}
+
+// Who renews has to have the key that was certified: a CA that was stolen certifies another one under the same serial
+// number. After its end a certificate does not count, whoever vouches for it.
+func TestRenewalNeedsTheKey(t *testing.T) {
+	r := newRig(t)
+	r.want("enrol", r.do("ann", Enrol{Subject: "node/n1", Hash: "h1"}), "")
+	r.want("join", r.do("", join("n1", "h1", "k1", "s1")), "")
+	r.now = r.now.Add(time.Hour)
+	next := renew("n1", "s1", "k3", "s2")
+	for _, shown := range []string{"k2", "k3", "K1", "-"} {
+		next.Shown = shown
+		r.want("with the key "+shown, r.do("", next), wire.CodeNotAllowed)
+	}
+	next.Shown = "k1"
+	r.now = day.AddDate(0, 3, 0)
+	r.want("after its end", r.do("", next), wire.CodeExpired)
+	r.now = r.now.Add(-time.Second)
+	r.want("before its end", r.do("", next), "")
+	r.want("revoke", r.do("ann", Revoke{Subject: "node/n1"}), "")
+	next = renew("n1", "s2", "k4", "s3")
+	next.Shown = "k3"
+	r.want("revoked", r.do("", next), wire.CodeNotAllowed)
 }
 
 func TestCertify(t *testing.T) {

@@ -61,6 +61,8 @@ func (f *Fleet) targets(r *record.Record, data any) error {
 		return artefact.Check(d)
 	case record.CAData:
 		return d.CAs.Check()
+	case record.RootData:
+		return d.Check()
 	case record.Enrolment:
 		return enrol.Check(d)
 	case record.ForgottenData:
@@ -152,6 +154,8 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		f.keys = d.Keys
 	case record.CAData:
 		f.cas = d.CAs
+	case record.RootData:
+		f.root = d
 	case change:
 		f.applyChange(r, d)
 	case record.MaintenanceData:

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -123,7 +124,8 @@ func (s *step) promptOne(n *Node, connected bool) {
 	if len(believed) == 0 || !n.Up {
 		return
 	}
-	news := connected && len(s.RefusedBrokers()) > 0
+	news := connected && len(s.RefusedBrokers()) > 0 ||
+		s.root.Number > 0 && n.Info.Attributes[wire.AttributeRoot] != strconv.FormatUint(s.root.Number, 10)
 	if len(s.cas.List) > 0 {
 		news = news || len(believed) != len(s.cas.List) || slices.ContainsFunc(s.cas.List,
 			func(a record.Authority) bool { return !slices.Contains(believed, a.ID()) })

@@ -27,6 +27,7 @@ type snapshot struct {
 	Enrolled  jsontext.Value            `json:"enrolled,omitzero"` // of package enrol
 	Keys      record.SigningKeys        `json:"keys,omitzero"`
 	CAs       record.Authorities        `json:"cas,omitzero"`
+	Root      *record.RootData          `json:"root,omitempty"`
 
 	Maintenance Maintenance       `json:"maintenance,omitzero"`
 	Orders      map[string]*Asked `json:"orders,omitempty"`
@@ -71,6 +72,9 @@ func (f *Fleet) Checkpoint() []byte {
 			s.Saved = encoded(src.Fold.Save(src.installed))
 		}
 		snap.Sources[src.Name] = s
+	}
+	if f.root.Number > 0 {
+		snap.Root = &f.root
 	}
 	index := map[*kind.Doc]int{}
 	for _, n := range f.sorted() {
@@ -130,6 +134,12 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 		if err := f.cas.Check(); err != nil {
 			return nil, fmt.Errorf("fleet checkpoint: %w", err)
 		}
+	}
+	if snap.Root != nil {
+		if err := snap.Root.Check(); err != nil {
+			return nil, fmt.Errorf("fleet checkpoint: %w", err)
+		}
+		f.root = *snap.Root
 	}
 	if err := snap.oldSnapshot.into(&snap); err != nil {
 		return nil, fmt.Errorf("fleet checkpoint: %w", err)

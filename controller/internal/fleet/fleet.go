@@ -65,6 +65,7 @@ type Fleet struct {
 	strangers   strangers             // how many nodes have not joined
 	keys        record.SigningKeys    // that sign what the controller says
 	cas         record.Authorities    // that count
+	root        record.RootData       // what a root key has said of keys and CAs; zero: nothing
 	maintenance Maintenance           // that is announced
 	questions   questions             // to nodes, that somebody waits for
 	newest      wire.Stamp            // of the document that was issued last
@@ -274,6 +275,8 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.keyOrder(ev)
 	case CAOrder:
 		s.caOrder(ev)
+	case RootOrder:
+		s.rootOrder(ev)
 	case Change:
 		s.changeCollection(ev)
 	case Maintain:

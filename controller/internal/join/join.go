@@ -9,7 +9,6 @@
 package join
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +40,8 @@ type Core interface {
 	Keys() (list []wire.Key, rev uint64)
 	// DoorCAs is what nodes are told of the unit's CAs.
 	DoorCAs() jointoken.CAList
+	// DoorRoot is the chain of lists that a root key has signed, encoded; nil: there is none.
+	DoorRoot() []byte
 	// Floor returns the newest stamps and the time that a node that joins now must treat as already seen.
 	Floor(ctx context.Context, node string) (jointoken.Floor, error)
 }
@@ -102,6 +103,7 @@ func New(cfg Config) (*Door, error) {
 	d.mux.HandleFunc("POST "+jointoken.RenewPath, d.guarded(encoded(d.renew)))
 	d.mux.HandleFunc("POST "+jointoken.KeysPath, d.guarded(encoded(d.keys)))
 	d.mux.HandleFunc("POST "+jointoken.CAPath, d.guarded(encoded(d.cas)))
+	d.mux.HandleFunc("POST "+jointoken.RootPath, d.guarded(d.root))
 	d.mux.HandleFunc("POST "+jointoken.ReportKeyPath, d.guarded(encoded(d.reportKey)))
 	if cfg.Artefact != nil {
 		d.mux.HandleFunc("GET "+jointoken.ArtefactPath+"{digest}", d.artefact)
@@ -257,7 +259,7 @@ func (d *Door) join(r *http.Request, body []byte, from string) (*jointoken.Admis
 
 // renew issues the next certificate in exchange for the present one.
 func (d *Door) renew(r *http.Request, body []byte, from string) (*jointoken.Admission, error) {
-	peer, err := d.cfg.CA.PeerOf(r.TLS)
+	peer, err := d.renewing(r)
 	if err != nil {
 		return nil, wire.New(wire.CodeNotAllowed, "", "a certificate is renewed on a connection that shows it")
 	}
@@ -267,7 +269,7 @@ func (d *Door) renew(r *http.Request, body []byte, from string) (*jointoken.Admi
 	}
 	by := d.cfg.CA.Issuer(r.TLS.ServerName, &peer)
 	return d.certify(r.Context(), by, peer.Subject, req.CSR, func(key, serial string, until time.Time) enrol.Event {
-		return enrol.Renew{Subject: peer.Subject, Serial: peer.Serial, Key: key, Next: serial, Expires: until,
+		return enrol.Renew{Subject: peer.Subject, Serial: peer.Serial, Shown: peer.Key, Key: key, Next: serial, Expires: until,
 			CA: by.String(), From: from}
 	})
 }
@@ -317,10 +319,7 @@ func (d *Door) certified(r *http.Request, body []byte) (ca.Peer, error) {
 	if err := d.cfg.Core.Certified(peer.Subject, peer.Serial); err != nil {
 		return peer, err
 	}
-	if string(bytes.TrimSpace(body)) != "{}" {
-		return peer, wire.New(wire.CodeMalformed, "", "an empty object is expected")
-	}
-	return peer, nil
+	return peer, empty(body)
 }
 
 // certify checks the request, has the core decide, and only then signs. After a crash before the

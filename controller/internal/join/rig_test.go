@@ -38,6 +38,7 @@ type core struct {
 	state *enrol.State
 	fail  error
 	seen  []record.Enrolment
+	root  []byte // as DoorRoot returns it
 
 	cas atomic.Pointer[jointoken.CAList]
 }
@@ -73,6 +74,8 @@ func (c *core) Keys() ([]wire.Key, uint64) {
 }
 
 func (c *core) DoorCAs() jointoken.CAList { return *c.cas.Load() }
+
+func (c *core) DoorRoot() []byte { return c.root }
 
 func (c *core) Floor(_ context.Context, node string) (jointoken.Floor, error) {
 	return jointoken.Floor{Epoch: 3, Rev: 9,

@@ -39,7 +39,7 @@ func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 	srv.SetKeepAlivesEnabled(false) // a node sends one request
 	done := make(chan error, 1)
 	go func() {
-		done <- srv.Serve(door.TLS(door.Bound(l, d.cfg.MaxConns, d.cfg.MaxPerAddress), d.server.Optional(), maxHeader))
+		done <- srv.Serve(door.TLS(door.Bound(l, d.cfg.MaxConns, d.cfg.MaxPerAddress), d.server.Keyed(), maxHeader))
 	}()
 	select {
 	case err := <-done:

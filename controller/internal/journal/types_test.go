@@ -14,7 +14,7 @@ const (
 	Event     = record.Event
 	Trouble   = record.Trouble
 	Note      = record.Note
-	typeEnd   = record.CA + 1
+	typeEnd   = record.Root + 1
 )
 
 var (

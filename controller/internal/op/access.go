@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/rootlist"
 	"tandem.internal/shared/wire"
 )
 
@@ -69,6 +70,15 @@ var (
 	RetireCAs = define(Op[RetireCA, view.CAs]{
 		Name: "ca.retire", Route: "POST /v1/ca/retire", Role: Admin,
 		About: "Takes a CA off the list. A wrong-state names who still needs it.",
+	})
+	ExportCA = define(Op[ExportCAs, view.RootDraft]{
+		Name: "ca.export", Route: "GET /v1/ca/export", Role: View,
+		About: "Returns a list of the unit's CAs and signing keys for a root key to sign, away from the unit.",
+	})
+	ImportCA = define(Op[ImportCAs, view.CAs]{
+		Name: "ca.import", Route: "POST /v1/ca/import", Role: Admin,
+		About: "Keeps lists that a root key has signed, and tells nodes. A stale: a newer one is kept already. A " +
+			"wrong-state: CAs or keys have changed since the export.",
 	})
 )
 
@@ -252,6 +262,41 @@ type RetireCA struct {
 func (in *RetireCA) Check() *wire.Error {
 	if !wire.ValidName(in.ID) {
 		return wire.New(wire.CodeInvalidArgument, "/id", "the ID of a CA is expected; see GET /v1/ca")
+	}
+	return nil
+}
+
+// ExportCAs says which root keys a list is for.
+type ExportCAs struct {
+	Roots []string `query:"root" json:"-"` // public root keys; those of the newest list if they are left out
+}
+
+// Check judges the keys.
+func (in *ExportCAs) Check() *wire.Error {
+	if len(in.Roots) == 0 {
+		return nil
+	}
+	if _, err := rootlist.ParseRoots(in.Roots); err != nil {
+		return wire.New(wire.CodeInvalidArgument, "/root", err.Error())
+	}
+	return nil
+}
+
+// ImportCAs brings lists that root keys have signed.
+type ImportCAs struct {
+	Lists []SignedList `json:"lists"` // the oldest first; the last one is to count
+}
+
+// SignedList is a list as it was exported, with its signature.
+type SignedList struct {
+	List      string `json:"list"`
+	Signature string `json:"signature"` // as minisign and tandem root sign write it
+}
+
+// Check judges how many there are; the core judges the rest.
+func (in *ImportCAs) Check() *wire.Error {
+	if n := len(in.Lists); n == 0 || n > rootlist.MaxLists {
+		return wire.New(wire.CodeInvalidArgument, "/lists", fmt.Sprintf("not 1 to %d lists", rootlist.MaxLists))
 	}
 	return nil
 }

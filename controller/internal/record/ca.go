@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"tandem.internal/shared/rootlist"
 )
 
 // Authority is one CA of the unit, in a state of signing keys.
@@ -98,4 +100,22 @@ type CAData struct {
 	Forced  bool        `json:"forced,omitzero"`
 	Missing []string    `json:"missing,omitempty"` // with Forced: who was in the way, the first ones
 	CAs     Authorities `json:"cas"`
+}
+
+// RootData is the data of Root records: the whole chain of lists as the join door answers it from then on.
+type RootData struct {
+	Number uint64            `json:"number"` // of the newest list
+	By     string            `json:"by"`     // ID of the root key that has signed it
+	Lists  []rootlist.Signed `json:"lists"`
+}
+
+// Check refuses a chain that the controller cannot have written.
+func (d RootData) Check() error {
+	if len(d.Lists) == 0 || len(d.Lists) > rootlist.MaxLists {
+		return fmt.Errorf("%d lists of CAs", len(d.Lists))
+	}
+	if l, err := rootlist.Parse(d.Lists[len(d.Lists)-1].List); err != nil || l.Number != d.Number {
+		return fmt.Errorf("the list of CAs %d is not the newest one", d.Number)
+	}
+	return nil
 }

@@ -185,6 +185,8 @@ func Decode(t Type, data []byte) (any, error) {
 		return parse[ArtefactRemovedData](data)
 	case CA:
 		return parse[CAData](data)
+	case Root:
+		return parse[RootData](data)
 	}
 	return nil, nil
 }

@@ -52,6 +52,7 @@ const (
 	ArtefactAdded                   // an artefact is in the store, whole and verified
 	ArtefactRemoved                 // an artefact, or an upload, is not in the store any more
 	CA                              // the unit's CAs changed
+	Root                            // a list of CAs came that a root key has signed
 	typeEnd
 )
 
@@ -64,6 +65,7 @@ var typeNames = [typeEnd]string{
 	Keys: "keys", Settings: "settings", Maintenance: "unit-maintenance", Proves: "proves",
 	Forgotten: "forgotten", TokenWithdrawn: "token-withdrawn",
 	ArtefactLeased: "artefact-leased", ArtefactAdded: "artefact-added", ArtefactRemoved: "artefact-removed", CA: "ca",
+	Root: "root",
 }
 
 // String returns the type's name, as in exports and filters.

@@ -129,15 +129,24 @@ func (k *Renewer) AskCAs() { signal(k.askedCAs) }
 // RunCAs asks the controller from time to time, and whenever AskCAs was called, which CAs and brokers count; keeps
 // that; and tells OnCAs. It goes on until ctx ends.
 func (k *Renewer) RunCAs(ctx context.Context) {
-	beat := k.cfg.Watch.Start("ca", timeout)
+	beat := k.cfg.Watch.Start("ca", 3*timeout)
 	defer beat.End()
 	next, vain := rand.N(lookSoon), 0
+	if k.joinedAnew { // it was not given the root key yet
+		next = 0
+	}
+	if err := k.finishRoot(); err != nil {
+		k.cfg.Log.Warn("a list of the root key cannot be followed", zap.Error(err)) // at the first look again
+	}
 	for ctx.Err() == nil {
 		beat.Wait(ctx, next, k.askedCAs)
 		if ctx.Err() != nil {
 			return
 		}
-		changed, err := k.askCAs(ctx)
+		changed, err := k.look(ctx)
+		if changed && k.cfg.OnCAs != nil {
+			k.cfg.OnCAs(CAsChanged{})
+		}
 		if err != nil {
 			if ctx.Err() == nil {
 				k.cfg.Log.Debug("the controller was asked in vain which CAs count", zap.Error(err))
@@ -148,12 +157,25 @@ func (k *Renewer) RunCAs(ctx context.Context) {
 			beat.Sleep(ctx, min(next, keysPause/2)) // however often it is called for
 			continue
 		}
-		if vain = 0; changed && k.cfg.OnCAs != nil {
-			k.cfg.OnCAs(CAsChanged{})
-		}
+		vain = 0
 		beat.Sleep(ctx, promptly)
 		next = lookCAs/2 + rand.N(lookCAs/2)
 	}
+}
+
+// look asks once: what a root key has said first, since what a CA says may be newer than that.
+func (k *Renewer) look(ctx context.Context) (changed bool, err error) {
+	rerr := k.finishRoot()
+	rooted := false
+	if rerr == nil {
+		rooted, rerr = k.askRoot(ctx)
+	}
+	if changed, err = k.askCAs(ctx); err != nil && !errors.Is(rerr, errNoRoot) {
+		err = errors.Join(err, rerr)
+	} else if rerr != nil {
+		k.cfg.Log.Debug("no list of a root key was taken", zap.Error(rerr))
+	}
+	return changed || rooted, err
 }
 
 // askCAs asks once. What is new is on the disk before it counts.
@@ -190,16 +212,22 @@ func (k *Renewer) takeCAs(s savedCAs) (changed bool, err error) {
 			return false, nil
 		}
 	}
+	return true, k.keepCAs(s, b)
+}
+
+// keepCAs has saved CAs, which are b, count: on the disk first.
+func (k *Renewer) keepCAs(s savedCAs, b believed) error {
 	data, err := json.Marshal(&s, json.Deterministic(true))
 	if err != nil {
-		return false, fmt.Errorf("identity: %w", err)
+		return fmt.Errorf("identity: %w", err)
 	}
 	if err := durable.WriteFile(filepath.Join(k.cfg.Dir, casFile), data, 0o600, k.cfg.Steps); err != nil {
-		return false, fmt.Errorf("identity: %w", err)
+		return fmt.Errorf("identity: %w", err)
 	}
 	k.mu.Lock()
+	before := k.believes
 	k.believes, k.savedCAs = b, s
-	if b.signs != have.signs {
+	if b.signs != before.signs {
 		k.followAt = k.cfg.Follow()
 	}
 	ids := make([]string, 0, len(b.cas))
@@ -210,7 +238,7 @@ func (k *Renewer) takeCAs(s savedCAs) (changed bool, err error) {
 	k.cfg.Log.Info("other CAs or brokers count from now on", zap.Uint64("rev", b.rev),
 		zap.String("cas", strings.Join(ids, " ")), zap.Int("refused", len(b.refused)))
 	signal(k.follow)
-	return true, nil
+	return nil
 }
 
 // toFollow reports whether another CA certifies than the one that signed the node's certificate, and how long to wait.

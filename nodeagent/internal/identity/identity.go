@@ -216,7 +216,7 @@ func prepare(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("identity: %w", err)
 	}
-	for _, name := range []string{File, pendingFile, takenFile, casFile} {
+	for _, name := range []string{File, pendingFile, takenFile, casFile, rootFile} {
 		if err := durable.Clean(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("identity: %w", err)
 		}

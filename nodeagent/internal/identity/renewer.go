@@ -65,6 +65,9 @@ type RenewerConfig struct {
 
 	OnReportKey func(ReportKey)  // called on RunReportKey's goroutine; nil: nobody
 	OnCAs       func(CAsChanged) // called on RunCAs' goroutine; nil: nobody
+	OnRootKeys  func(RootKeys)   // called on RunCAs' goroutine; nil: nobody
+
+	Roots []string // public root keys that the node was given, as publisher.Key writes them; none: the door tells
 
 	// Stay has the node keep a certificate of the CA that it has one of: the agent that may come back knows one only.
 	Stay bool
@@ -82,6 +85,8 @@ type Renewer struct {
 	askedCAs chan struct{} // holds one token while somebody wants the CAs
 	follow   chan struct{} // holds one token after they have changed, until Run has noticed
 
+	joinedAnew bool // the agent has not been started since the newest join
+
 	next chan struct{} // holds one token after a renewal, until RunReportKey has noticed
 
 	mu         sync.Mutex
@@ -94,6 +99,8 @@ type Renewer struct {
 	known      bool // have is what is kept; false: the key program has not said yet
 	believes   believed
 	savedCAs   savedCAs
+	root       savedRoot
+	rootTaken  uint64            // number of the list whose keys the agent has taken
 	followAt   time.Time         // when to renew with a new CA
 	shown      map[string]string // key that a server has shown last, by name
 }
@@ -129,6 +136,7 @@ func NewRenewer(cfg RenewerConfig) (*Renewer, error) {
 	k := &Renewer{cfg: cfg, id: id, asked: make(chan struct{}, 1), next: make(chan struct{}, 1),
 		askedCAs: make(chan struct{}, 1), follow: make(chan struct{}, 1), shown: map[string]string{}}
 	k.savedCAs, k.believes = k.loadCAs()
+	k.root, k.joinedAnew = k.loadRoot(), k.Fresh()
 	k.followAt = cfg.Follow()
 	return k, nil
 }
@@ -317,8 +325,7 @@ func (k *Renewer) renew(ctx context.Context, id *Identity) error {
 		return err
 	}
 	door := k.door(id)
-	a, err := post(ctx, k.cfg.Dial, k.TLS(jointoken.ServerName), door+jointoken.RenewPath, body,
-		jointoken.DecodeAdmission)
+	a, err := k.askToRenew(ctx, id, door, body)
 	if err != nil {
 		return err
 	}
@@ -345,6 +352,32 @@ func (k *Renewer) renew(ctx context.Context, id *Identity) error {
 	k.cfg.Log.Info("certificate renewed", zap.Time("until", next.Expires()))
 	k.report(Event{Type: Renewed, Expires: next.Expires()})
 	return nil
+}
+
+// askToRenew asks the door for the next certificate. Where the CA of the present one may not count any more, the key is
+// shown instead: the controller looks whether it has certified that one, if there is a root key in the unit.
+func (k *Renewer) askToRenew(ctx context.Context, id *Identity, door string, body []byte) (*jointoken.Admission, error) {
+	ask := func(conf *tls.Config) (*jointoken.Admission, error) {
+		return post(ctx, k.cfg.Dial, conf, door+jointoken.RenewPath, body, jointoken.DecodeAdmission)
+	}
+	var err error
+	if k.knowsCA(id.CA()) {
+		var a *jointoken.Admission
+		a, err = ask(k.TLS(jointoken.ServerName))
+		if _, answered := errors.AsType[*wire.Error](err); err == nil || answered || k.Root() == 0 {
+			return a, err
+		}
+	}
+	k.mu.Lock()
+	signs := k.believes.signs
+	k.mu.Unlock()
+	keyed := k.TLS(jointoken.ServerName)
+	keyed.ServerName = jointoken.KeyedName(signs)
+	a, kerr := ask(keyed)
+	if kerr != nil && err != nil {
+		return nil, err
+	}
+	return a, kerr
 }
 
 // knowsCA reports whether the node believes a CA.

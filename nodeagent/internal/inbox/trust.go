@@ -208,6 +208,13 @@ func (t Trust) take(keys seal.Trust, order []string, rev uint64) (Trust, Heard) 
 // the controller's door says when asked. A lower number is only held against it if the key that signs
 // today is in it: then it is an answer that a beacon has overtaken.
 func (t Trust) Vouched(keys []wire.Key, rev uint64) (Trust, Heard) {
+	return t.vouched(keys, rev, false)
+}
+
+// Rooted takes a list of keys that a root key vouches for: it stands over every list of before, whatever its number.
+func (t Trust) Rooted(keys []wire.Key, rev uint64) (Trust, Heard) { return t.vouched(keys, rev, true) }
+
+func (t Trust) vouched(keys []wire.Key, rev uint64, anyway bool) (Trust, Heard) {
 	pinned, order, err := list(keys)
 	if err == nil && len(keys) == 0 {
 		err = wire.New(wire.CodeMissing, "/keys", "no key")
@@ -215,8 +222,8 @@ func (t Trust) Vouched(keys []wire.Key, rev uint64) (Trust, Heard) {
 	if err != nil {
 		return t, Heard{Refused: err, KnownKey: true}
 	}
-	if rev < t.KeysRev && pinned[t.Signer] != nil || t.KeysRev == rev && slices.Equal(t.Order, order) &&
-		len(t.Keys) > 0 {
+	overtaken := rev < t.KeysRev && pinned[t.Signer] != nil
+	if overtaken && !anyway || t.KeysRev == rev && slices.Equal(t.Order, order) && len(t.Keys) > 0 {
 		return t, Heard{}
 	}
 	t, h := t.take(pinned, order, rev)

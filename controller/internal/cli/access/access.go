@@ -1,5 +1,5 @@
 // Package access owns the commands about who may do what: operators' tokens, the unit's signing keys and CAs, the
-// identities of nodes and others, and publishers' keys. It prints a secret once and never repeats one that it was
+// identities of nodes and others, publishers' keys and root keys. It prints a secret once and never repeats one that it was
 // given.
 package access
 
@@ -11,5 +11,5 @@ import (
 
 // Commands are the commands of this package that stand at the top.
 func Commands(a *command.App) []*cobra.Command {
-	return []*cobra.Command{identities(a), tokenCommands(a), keys(a), cas(a), publishers(a)}
+	return []*cobra.Command{identities(a), tokenCommands(a), keys(a), cas(a), publishers(a), roots(a)}
 }

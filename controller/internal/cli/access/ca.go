@@ -15,8 +15,8 @@ import (
 
 func cas(a *command.App) *cobra.Command {
 	return command.Group("ca", "Show and change the CAs that certify the unit's controller and nodes",
-		"  tandem ca show\n  tandem ca rotate\n  tandem ca retire 34750f98bd59fcfc",
-		showCAs(a), rotateCA(a), retireCA(a))
+		"  tandem ca show\n  tandem ca rotate\n  tandem ca retire 34750f98bd59fcfc\n  tandem ca export cas.json",
+		showCAs(a), rotateCA(a), retireCA(a), exportCAs(a), importCAs(a))
 }
 
 func showCAs(a *command.App) *cobra.Command {
@@ -85,6 +85,7 @@ func printCAs(a *command.App, v view.CAs) {
 	}
 	a.Table(t)
 	a.Print("\nOperators: TANDEM_CA=%s\n", strings.Join(pins, ","))
+	printRoot(a, v.Root)
 	for _, ca := range v.CAs {
 		id := term.Clean(ca.ID)
 		switch {

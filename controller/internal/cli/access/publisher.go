@@ -59,7 +59,7 @@ func (p *passwords) get(a *command.App, twice bool) (string, error) {
 		_, _ = fmt.Fprintln(a.Err) // it only moves the cursor
 		return string(line), err
 	}
-	first, err := ask("Password of the publisher's key")
+	first, err := ask("Password of the key")
 	if err != nil || !twice {
 		return first, err
 	}
@@ -75,8 +75,8 @@ func (p *passwords) get(a *command.App, twice bool) (string, error) {
 	return first, nil
 }
 
-// publisherJSON is what create prints with --json.
-type publisherJSON struct {
+// keyJSON is what create prints with --json.
+type keyJSON struct {
 	ID     string `json:"id"`
 	Key    string `json:"key"` // public
 	Secret string `json:"secretFile"`
@@ -93,41 +93,15 @@ password, and FILE.pub the public one, for --publisher-key on the nodes. Keep FI
 from the unit: whoever has it and its password decides what nodes may run.`,
 		Example: "  tandem publisher create publisher.key", Args: command.Args("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			file := args[0]
-			for _, path := range []string{file, file + ".pub"} {
-				if err := command.Vacant(path, false); err != nil {
-					return err
-				}
-			}
-			pub, key, err := minisign.GenerateKey(nil)
-			if err != nil {
+			pub, err := createKey(a, args[0], &from, open)
+			if err != nil || a.JSON {
 				return err
 			}
-			secret, err := key.MarshalText()
-			if !open && err == nil {
-				var password string
-				if password, err = from.get(a, true); err == nil {
-					secret, err = minisign.EncryptKey(password, key)
-				}
+			a.Print("publisher's key %016X is in %s; on each node: --publisher-key %s\n", pub.ID(), args[0], pub)
+			if open {
+				a.Print("No password protects %s: whoever can read it decides what nodes may run.\n", args[0])
 			}
-			if err != nil {
-				return err
-			}
-			text, err := pub.MarshalText()
-			if err != nil {
-				return err
-			}
-			for _, f := range []struct {
-				path string
-				data []byte
-				mode os.FileMode
-			}{{file, secret, 0o600}, {file + ".pub", text, 0o644}} { // the public half is for the agents' users
-				data := append(bytes.TrimSpace(f.data), '\n')
-				if err := durable.WriteFile(f.path, data, f.mode, nil); err != nil {
-					return command.Unreadable(f.path, err)
-				}
-			}
-			return printPublisher(a, pub, file, open)
+			return nil
 		},
 	}
 	from.flag(cmd)
@@ -135,26 +109,56 @@ from the unit: whoever has it and its password decides what nodes may run.`,
 	return cmd
 }
 
-func printPublisher(a *command.App, pub minisign.PublicKey, file string, open bool) error {
-	id := fmt.Sprintf("%016X", pub.ID())
+// createKey makes a pair of keys, the secret half in a file and the public one in another beside it. With --json it
+// prints them.
+func createKey(a *command.App, file string, from *passwords, open bool) (pub minisign.PublicKey, err error) {
+	for _, path := range []string{file, file + ".pub"} {
+		if err := command.Vacant(path, false); err != nil {
+			return pub, err
+		}
+	}
+	pub, key, err := minisign.GenerateKey(nil)
+	if err != nil {
+		return pub, err
+	}
+	secret, err := key.MarshalText()
+	if !open && err == nil {
+		var password string
+		if password, err = from.get(a, true); err == nil {
+			secret, err = minisign.EncryptKey(password, key)
+		}
+	}
+	if err != nil {
+		return pub, err
+	}
+	text, err := pub.MarshalText()
+	if err != nil {
+		return pub, err
+	}
+	for _, f := range []struct {
+		path string
+		data []byte
+		mode os.FileMode
+	}{{file, secret, 0o600}, {file + ".pub", text, 0o644}} { // the public half is for the agents' users
+		data := append(bytes.TrimSpace(f.data), '\n')
+		if err := durable.WriteFile(f.path, data, f.mode, nil); err != nil {
+			return pub, command.Unreadable(f.path, err)
+		}
+	}
 	if a.JSON {
-		return a.PrintJSON(publisherJSON{id, pub.String(), file, file + ".pub"})
+		err = a.PrintJSON(keyJSON{fmt.Sprintf("%016X", pub.ID()), pub.String(), file, file + ".pub"})
 	}
-	a.Print("publisher's key %s is in %s; on each node: --publisher-key %s\n", id, file, pub)
-	if open {
-		a.Print("No password protects %s: whoever can read it decides what nodes may run.\n", file)
-	}
-	return nil
+	return pub, err
 }
 
-// publisherKey reads the secret half of a publisher's key.
-func publisherKey(a *command.App, file string, from *passwords) (key minisign.PrivateKey, err error) {
+// secretKey reads the secret half of a key.
+func secretKey(a *command.App, file string, from *passwords) (key minisign.PrivateKey, err error) {
 	text, err := command.ReadFile(file)
 	if err != nil {
 		return key, command.Unreadable(file, err)
 	}
 	refuse := func(why error) error {
-		f := command.Refuse(command.ExitUsage, wire.CodeBadValue, "it cannot be used as a publisher's key: %s",
+		f := command.Refuse(command.ExitUsage, wire.CodeBadValue, "it cannot be used as a key to sign with: %s",
 			strings.TrimPrefix(why.Error(), "minisign: "))
 		f.From.File = file
 		return f

@@ -77,7 +77,7 @@ file passes for a new version; what the agent says of itself has to agree with i
 				return command.Replaceable(err)
 			}
 			s := &signing{comment: r.Comment(), expires: expires, known: map[string]signed{}}
-			if s.key, err = publisherKey(a, key, &from); err != nil {
+			if s.key, err = secretKey(a, key, &from); err != nil {
 				return err
 			}
 			f, err := os.Open(args[0])

@@ -64,7 +64,7 @@ resource has no such checksum, nothing is signed: it would be whatever the serve
 				}
 				s.files[f[:i]] = f[i+1:]
 			}
-			if s.key, err = publisherKey(a, key, &from); err != nil {
+			if s.key, err = secretKey(a, key, &from); err != nil {
 				return err
 			}
 			text, err := s.set(cmd.Context(), set)
