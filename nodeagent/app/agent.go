@@ -191,7 +191,7 @@ func (a *Agent) linkConfig() link.Config {
 	}
 	var conf *tls.Config // the system's authorities
 	if a.renewer != nil {
-		conf = a.renewer.TLS(a.brokerName())
+		conf = a.renewer.BrokerTLS(a.brokerName())
 	}
 	return link.Config{
 		TLS: conf, Broker: a.cfg.Broker, ClientID: me, Username: me, Password: a.cfg.Password,

@@ -23,6 +23,9 @@ func (a *Agent) takeLink(up bool, err error) {
 		if l.Error == 0 {
 			l.Text = ""
 		}
+		if l.Error == wire.IndicatorCertificate && a.renewer != nil && a.renewer.Rooted() {
+			a.renewer.AskCAs() // the CA may have been replaced while this node was away
+		}
 	}
 	a.healthEvent(l)
 	if errors.Is(err, link.ErrUnavailable) {

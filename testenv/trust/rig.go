@@ -22,7 +22,7 @@ import (
 )
 
 // patience bounds waits that only a failing test waits out.
-const patience = 20 * time.Second
+const patience = 45 * time.Second
 
 // Rig is a unit whose parts a test starts and stops.
 type Rig struct {

@@ -100,6 +100,7 @@ type Renewer struct {
 	believes   believed
 	savedCAs   savedCAs
 	root       savedRoot
+	keyed      string            // serial number of the certificate that the key alone has brought
 	rootTaken  uint64            // number of the list whose keys the agent has taken
 	followAt   time.Time         // when to renew with a new CA
 	shown      map[string]string // key that a server has shown last, by name
@@ -325,7 +326,7 @@ func (k *Renewer) renew(ctx context.Context, id *Identity) error {
 		return err
 	}
 	door := k.door(id)
-	a, err := k.askToRenew(ctx, id, door, body)
+	a, keyed, err := k.askToRenew(ctx, id, door, body)
 	if err != nil {
 		return err
 	}
@@ -347,37 +348,14 @@ func (k *Renewer) renew(ctx context.Context, id *Identity) error {
 	}
 	k.mu.Lock()
 	k.id, k.reported, k.reason = next, "", ""
+	if keyed {
+		k.keyed = next.cert.Leaf.SerialNumber.Text(16)
+	}
 	k.mu.Unlock()
 	signal(k.next)
 	k.cfg.Log.Info("certificate renewed", zap.Time("until", next.Expires()))
 	k.report(Event{Type: Renewed, Expires: next.Expires()})
 	return nil
-}
-
-// askToRenew asks the door for the next certificate. Where the CA of the present one may not count any more, the key is
-// shown instead: the controller looks whether it has certified that one, if there is a root key in the unit.
-func (k *Renewer) askToRenew(ctx context.Context, id *Identity, door string, body []byte) (*jointoken.Admission, error) {
-	ask := func(conf *tls.Config) (*jointoken.Admission, error) {
-		return post(ctx, k.cfg.Dial, conf, door+jointoken.RenewPath, body, jointoken.DecodeAdmission)
-	}
-	var err error
-	if k.knowsCA(id.CA()) {
-		var a *jointoken.Admission
-		a, err = ask(k.TLS(jointoken.ServerName))
-		if _, answered := errors.AsType[*wire.Error](err); err == nil || answered || k.Root() == 0 {
-			return a, err
-		}
-	}
-	k.mu.Lock()
-	signs := k.believes.signs
-	k.mu.Unlock()
-	keyed := k.TLS(jointoken.ServerName)
-	keyed.ServerName = jointoken.KeyedName(signs)
-	a, kerr := ask(keyed)
-	if kerr != nil && err != nil {
-		return nil, err
-	}
-	return a, kerr
 }
 
 // knowsCA reports whether the node believes a CA.

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -82,6 +83,9 @@ func (k *Renewer) currentRoot() savedRoot {
 
 // Root is the number of the newest list of a root key that the node has taken; 0: none.
 func (k *Renewer) Root() uint64 { return k.currentRoot().Number }
+
+// Rooted reports whether the node knows a root key.
+func (k *Renewer) Rooted() bool { return len(k.currentRoot().Roots) > 0 }
 
 // RootKeys are signing keys that a root key has vouched for in the list with that number, and that the agent has not
 // taken yet; none: ok is false.
@@ -201,3 +205,42 @@ func (k *Renewer) takeRoot(chain []rootlist.Signed, vouched bool) (changed bool,
 
 // RootKeys is told when Renewer.RootKeys has something.
 type RootKeys struct{}
+
+// askToRenew asks the door for the next certificate. Where the CA of the present one may not count any more, the key is
+// shown instead, which keyed says: the controller looks whether it has certified that one, if the unit has a root key.
+func (k *Renewer) askToRenew(ctx context.Context, id *Identity, door string, body []byte) (
+	a *jointoken.Admission, keyed bool, err error) {
+	conf := k.TLS(jointoken.ServerName)
+	if k.knowsCA(id.CA()) {
+		a, err = post(ctx, k.cfg.Dial, conf, door+jointoken.RenewPath, body, jointoken.DecodeAdmission)
+		if _, answered := errors.AsType[*wire.Error](err); err == nil || answered || !k.Rooted() {
+			return a, false, err
+		}
+	}
+	k.mu.Lock()
+	conf.ServerName = jointoken.KeyedName(k.believes.signs)
+	k.mu.Unlock()
+	a, kerr := post(ctx, k.cfg.Dial, conf, door+jointoken.RenewPath, body, jointoken.DecodeAdmission)
+	if kerr == nil {
+		return a, true, nil
+	}
+	return nil, false, cmp.Or(err, kerr)
+}
+
+// BrokerTLS is TLS for sessions with a broker. Proofs under a CA that is gone count for nothing: there is no session
+// before the node has the report key of a certificate that its key alone has brought.
+func (k *Renewer) BrokerTLS(name string) *tls.Config {
+	conf := k.TLS(name)
+	shown := conf.GetClientCertificate
+	conf.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		k.mu.Lock()
+		serial := k.id.cert.Leaf.SerialNumber.Text(16)
+		early := k.keyed == serial && k.have.Key != nil && k.have.Serial != serial
+		k.mu.Unlock()
+		if early {
+			return nil, errors.New("the report key of the new certificate is not there yet")
+		}
+		return shown(info)
+	}
+	return conf
+}
