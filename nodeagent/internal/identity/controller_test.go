@@ -93,6 +93,8 @@ type controller struct {
 	unitKey ed25519.PublicKey
 	keysRev uint64
 
+	stranger bool // it is not of the CA that nodes believe
+
 	cas *jointoken.CAList // nil: the controller is one from before there were rotations
 
 	reportKeys []string // serial numbers for which a report key was given
