@@ -1,8 +1,11 @@
 package api_test
 
 import (
+	"net/url"
 	"strings"
 	"testing"
+
+	"tandem.internal/shared/publisher/publishertest"
 )
 
 // The routes about signing keys: what they take, and what they answer.
@@ -53,6 +56,12 @@ func TestCAs(t *testing.T) {
 		{"POST", "/v1/ca/retire", ``, 400, `malformed`},
 		{"POST", "/v1/ca/retire", `{"id":"a/b"}`, 400, `/id`},
 		{"POST", "/v1/ca/retire", `{"id":"noca"}`, 404, `not-found`},
+		{"GET", "/v1/ca/export", "", 400, `/root`},
+		{"GET", "/v1/ca/export?root=x", "", 400, `/root`},
+		{"GET", "/v1/ca/export?root=" + url.QueryEscape(publishertest.New(1).Public()), "", 200, `{"list":`},
+		{"POST", "/v1/ca/import", `{"lists":[]}`, 400, `/lists`},
+		{"POST", "/v1/ca/import", `{"lists":[{"list":"{}","signature":""}]}`, 400, `/lists`},
+		{"POST", "/v1/ca/import", `{"list":"{}"}`, 400, `unknown-field`},
 	} {
 		_, h := sample(t)
 		w := call(h, c.method, c.path, c.body)

@@ -243,6 +243,10 @@ func authorities(step string) change {
 		one.State, one.Missing = "leaving", []string{"a token for node-9", "node-2"}
 		two.State, two.Missing = "signing", nil
 		v.CAs = []view.CA{one, two}
+	case "rooted":
+		v.CAs = []view.CA{one}
+		v.Root = &view.Root{Number: 1795168800, Time: apitest.Now, By: "0101010101010101", Nodes: 3,
+			Keys: []string{"0101010101010101", "0202020202020202"}, Behind: true}
 	case "retired":
 		two.State, two.Missing = "signing", nil
 		v.CAs = []view.CA{two}

@@ -187,6 +187,7 @@ func TestEventsInWords(t *testing.T) {
 				`"message":"the token has expired"},"count":4}`)},
 		{Type: "keys", Who: "token/ann",
 			Data: []byte(`{"did":"signing","key":"34750f98bd59fcfc","forced":true,"missing":["node-4"],"keys":{}}`)},
+		{Type: "root", Who: "token/ann", Data: []byte(`{"number":1795168800,"by":"0101010101010101","lists":[]}`)},
 		{Type: "unit-maintenance", Who: "token/ann"},
 		{Type: "event", Node: "node-1", Kind: "key-pinned",
 			Data: []byte(`{"type":"key-pinned","detail":{"keys":["k1","k2"],"rev":3}}`)},

@@ -289,7 +289,7 @@ type ImportCAs struct {
 
 // SignedList is a list as it was exported, with its signature.
 type SignedList struct {
-	List      string `json:"list"`
+	List      string `json:"list"`      // the text that was exported
 	Signature string `json:"signature"` // as minisign and tandem root sign write it
 }
 

@@ -12,11 +12,11 @@ type CAs struct {
 
 // Root is a list of CAs and signing keys that a root key has signed away from the unit.
 type Root struct {
-	Number uint64    `json:"number"`
-	Time   time.Time `json:"time"`  // of its export
-	By     string    `json:"by"`    // ID of the key that has signed it
-	Keys   []string  `json:"keys"`  // IDs of those of which one has to sign the next
-	Nodes  int       `json:"nodes"` // that have taken it, or need not
+	Number uint64    `json:"number"` // Unix seconds; it only rises
+	Time   time.Time `json:"time"`   // of its export
+	By     string    `json:"by"`     // ID of the key that has signed it
+	Keys   []string  `json:"keys"`   // IDs of those of which one has to sign the next
+	Nodes  int       `json:"nodes"`  // that have taken it, or need not
 	// Behind: the unit's CAs or signing keys are others now; a node that depends on the list would not get back.
 	Behind bool `json:"behind,omitzero"`
 }

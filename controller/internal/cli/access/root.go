@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -32,6 +33,7 @@ func roots(a *command.App) *cobra.Command {
 
 func createRoot(a *command.App) *cobra.Command {
 	var from passwords
+	var open bool
 	cmd := &cobra.Command{
 		Use: "create FILE", Short: "Make a root key: FILE, and FILE.pub for tandem ca export",
 		Long: `Make a root key, as minisign -G does: FILE holds the secret half, under a password, and
@@ -39,16 +41,20 @@ FILE.pub the public one. Keep FILE away from the unit and its backups: whoever h
 its password decides which CAs the nodes believe.`,
 		Example: "  tandem root create root.key", Args: command.Args("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			pub, err := createKey(a, args[0], &from, false)
+			pub, err := createKey(a, args[0], &from, open)
 			if err != nil || a.JSON {
 				return err
 			}
 			a.Print("root key %016X is in %s\nOn the gateway: tandem ca export cas.json --root %s\n"+
 				"A node learns it there; or tell it: --root-key %s\n", pub.ID(), args[0], pub, pub)
+			if open {
+				a.Print("No password protects %s: whoever can read it decides which CAs the nodes believe.\n", args[0])
+			}
 			return nil
 		},
 	}
 	from.flag(cmd)
+	cmd.Flags().BoolVar(&open, "no-password", false, "whoever can read FILE may sign: no password protects it")
 	return cmd
 }
 
@@ -81,13 +87,21 @@ taken the gateway may have written it. Keep every list and its signature.`,
 			if err != nil {
 				return err
 			}
-			signature := minisign.SignWithComments(secret, text, l.Comment(), "signature of a list of CAs")
-			known := rootlist.Known{Roots: l.Roots}
-			if _, _, err := known.Follow(l.Unit, []rootlist.Signed{{List: text, Signature: string(signature)}}); err != nil {
+			hashed := minisign.NewReader(bytes.NewReader(text))
+			if _, err := io.Copy(io.Discard, hashed); err != nil {
+				return err
+			}
+			signature := hashed.SignWithComments(secret, l.Comment(), "signature of a list of CAs")
+			chain := []rootlist.Signed{{List: text, Signature: string(signature)}}
+			_, _, err = rootlist.Known{Roots: l.Roots}.Follow(l.Unit, chain)
+			if errors.Is(err, publisher.ErrUnknown) {
 				f := command.Refuse(command.ExitUsage, wire.CodeBadValue, "it is not for this key to sign: it names the "+
 					"root keys %s; name this one when you export it", rootIDs(l))
 				f.From.File = args[0]
 				return f
+			}
+			if err != nil {
+				return err
 			}
 			write := func(w io.Writer) error { _, err := w.Write(signature); return err }
 			if err := a.Save(out, replace, write); err != nil {

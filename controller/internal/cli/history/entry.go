@@ -287,6 +287,10 @@ func (s say) identity(t record.Type, e view.Entry) (string, bool) {
 			}
 			return text
 		})
+	case record.Root:
+		return read(e.Data, func(d record.RootData) string {
+			return fmt.Sprintf("the list of CAs %d, signed by %s", d.Number, d.By)
+		})
 	case record.Keys:
 		return read(e.Data, func(d record.KeysData) string {
 			text := d.Key + " " + string(d.Did)
