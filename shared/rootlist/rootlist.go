@@ -1,5 +1,5 @@
-// Package rootlist owns the lists of CAs and signing keys that a root key signs away from the unit (ADR 057). A node that
-// was given the public half believes such a list whoever brings it: so it can follow its unit when no CA that it
+// Package rootlist owns the lists of CAs and signing keys that a root key signs away from the unit (ADR 057). A node
+// that was given the public half believes such a list whoever brings it: so it can follow its unit when no CA that it
 // believes is left there, or when somebody else has that one.
 //
 // It guarantees: a list counts for one unit, under a signature made for lists, by a key that was known before it and
@@ -43,7 +43,7 @@ type List struct {
 	CAsRev   uint64     `json:"casRev,omitzero"` // number of the unit's list of CAs, as the join door says it
 	UnitKeys []wire.Key `json:"unitKeys"`        // the oldest first
 	KeysRev  uint64     `json:"keysRev,omitzero"`
-	Roots    []string   `json:"roots"` // public keys of which one has to sign the next list, as publisher.Key writes them
+	Roots    []string   `json:"roots"` // public keys, of which one has to sign the next list
 }
 
 // Signed is a list with its signature, as minisign makes it.

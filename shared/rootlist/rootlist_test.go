@@ -150,8 +150,8 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// Whatever happens to the root keys, somebody who was away for less than MaxLists changes of them gets to the newest list by
-// the chain, and nobody goes back.
+// Whatever happens to the root keys, somebody who was away for less than MaxLists changes of them gets to the newest
+// list by the chain, and nobody goes back.
 func TestChains(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		type past struct {
@@ -216,8 +216,11 @@ func TestChainsAreBounded(t *testing.T) {
 	if c, err := DecodeChain(b); err != nil || len(c.Lists) != MaxLists {
 		t.Errorf("%v", err)
 	}
-	for what, bad := range map[string][]Signed{"lists": slices.Repeat(full[:1], MaxLists+1),
-		"a list": {{make([]byte, MaxList+1), ""}}, "a signature": {{nil, strings.Repeat("x", publisher.MaxSignature+1)}}} {
+	for what, bad := range map[string][]Signed{
+		"lists":       slices.Repeat(full[:1], MaxLists+1),
+		"a list":      {{make([]byte, MaxList+1), ""}},
+		"a signature": {{nil, strings.Repeat("x", publisher.MaxSignature+1)}},
+	} {
 		b, err := EncodeChain(bad)
 		if err != nil {
 			t.Fatal(err)

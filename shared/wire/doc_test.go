@@ -10,6 +10,7 @@ import (
 
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/jointoken"
+	"tandem.internal/shared/rootlist"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/unitconfig"
@@ -68,6 +69,7 @@ func TestContractExamples(t *testing.T) {
 		"Admission":   func(text string) (any, error) { return jointoken.DecodeAdmission([]byte(text)) },
 		"KeyList":     func(text string) (any, error) { return jointoken.DecodeKeys([]byte(text)) },
 		"CAList":      func(text string) (any, error) { return jointoken.DecodeCAs([]byte(text)) },
+		"Chain":       func(text string) (any, error) { return rootlist.DecodeChain([]byte(text)) },
 		"ReportKey":   func(text string) (any, error) { return jointoken.DecodeReportKey([]byte(text)) },
 		"NodeConfig":  nodeConfig,
 		"UnitStatus":  decode[wire.UnitStatus],

@@ -220,7 +220,8 @@ var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused,
 	record.State}
 
 // keptTypes are the records that compaction leaves: that history, who belonged to the unit, which
-// keys signed, which CAs counted and what a root key said of them, what operators ordered, and which artefacts there were.
+// keys signed, which CAs counted and what a root key said of them, what operators ordered, and which artefacts there
+// were.
 var keptTypes = append(slices.Clone(historyTypes), record.Enrol, record.Joined, record.Revoked, record.Forgotten,
 	record.Keys, record.CA, record.Root, record.Settings, record.Maintenance, record.Request, record.Reply,
 	record.ArtefactAdded, record.ArtefactRemoved)

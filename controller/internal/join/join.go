@@ -269,8 +269,8 @@ func (d *Door) renew(r *http.Request, body []byte, from string) (*jointoken.Admi
 	}
 	by := d.cfg.CA.Issuer(r.TLS.ServerName, &peer)
 	return d.certify(r.Context(), by, peer.Subject, req.CSR, func(key, serial string, until time.Time) enrol.Event {
-		return enrol.Renew{Subject: peer.Subject, Serial: peer.Serial, Shown: peer.Key, Key: key, Next: serial, Expires: until,
-			CA: by.String(), From: from}
+		return enrol.Renew{Subject: peer.Subject, Serial: peer.Serial, Shown: peer.Key, Key: key, Next: serial,
+			Expires: until, CA: by.String(), From: from}
 	})
 }
 

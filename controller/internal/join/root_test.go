@@ -41,7 +41,8 @@ func goneCA(t *testing.T, subject string, serial *big.Int, key crypto.Signer) tl
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// Whoever asks is told what a root key has said; in a unit with one, a node renews by its key alone, and by nothing else.
+// Whoever asks is told what a root key has said; in a unit with one, a node renews by its key alone, and by nothing
+// else.
 func TestRootAtTheDoor(t *testing.T) {
 	r := newRig(t, nil)
 	key := newKey(t)

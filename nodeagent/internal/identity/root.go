@@ -163,9 +163,9 @@ func (k *Renewer) askRoot(ctx context.Context) (changed bool, err error) {
 }
 
 // takeRoot takes the newest list of a chain, if a root key that is known has signed it. vouched: a CA that the node
-// believes vouches for who has told it. Then the list of that CA, if it is newer, stays; else the root key's stands over
-// whatever a CA has said. What is new is on the disk before it counts, and what a crash leaves undone is done at the next
-// start.
+// believes vouches for who has told it. Then the list of that CA, if it is newer, stays; else the root key's stands
+// over whatever a CA has said. What is new is on the disk before it counts, and what a crash leaves undone is done at
+// the next start.
 func (k *Renewer) takeRoot(chain []rootlist.Signed, vouched bool) (changed bool, err error) {
 	id, s := k.Current(), k.currentRoot()
 	var known rootlist.Known

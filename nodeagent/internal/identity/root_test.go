@@ -198,7 +198,9 @@ func TestHostileRootLists(t *testing.T) {
 		}
 	}
 	for _, answer := range []string{"", "{", strings.Repeat(" ", rootlist.MaxAnswer+1), `{"lists":[{}]}`} {
-		door.change(func() { door.raw = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) } })
+		door.change(func() {
+			door.raw = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }
+		})
 		if changed, err := k.askRoot(t.Context()); changed || err == nil {
 			t.Errorf("%.20q is taken: %v", answer, err)
 		}
@@ -209,8 +211,8 @@ func TestHostileRootLists(t *testing.T) {
 	}
 }
 
-// A list that a CA vouches for and that is older than what that CA has said leads nowhere, now or later; one that nobody
-// vouches for stands over any number that a thief may have told.
+// A list that a CA vouches for and that is older than what that CA has said leads nowhere, now or later; one that
+// nobody vouches for stands over any number that a thief may have told.
 func TestRootAndCAs(t *testing.T) {
 	c, _, k := joined(t)
 	one, two, three := c.ca, newAuthority(t, atDay()), newAuthority(t, atDay())

@@ -1,6 +1,6 @@
 // Package access owns the commands about who may do what: operators' tokens, the unit's signing keys and CAs, the
-// identities of nodes and others, publishers' keys and root keys. It prints a secret once and never repeats one that it was
-// given.
+// identities of nodes and others, publishers' keys and root keys. It prints a secret once and never repeats one that it
+// was given.
 package access
 
 import (

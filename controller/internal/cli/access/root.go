@@ -95,8 +95,8 @@ taken the gateway may have written it. Keep every list and its signature.`,
 			chain := []rootlist.Signed{{List: text, Signature: string(signature)}}
 			_, _, err = rootlist.Known{Roots: l.Roots}.Follow(l.Unit, chain)
 			if errors.Is(err, publisher.ErrUnknown) {
-				f := command.Refuse(command.ExitUsage, wire.CodeBadValue, "it is not for this key to sign: it names the "+
-					"root keys %s; name this one when you export it", rootIDs(l))
+				f := command.Refuse(command.ExitUsage, wire.CodeBadValue, "it is not for this key to sign: it names "+
+					"the root keys %s; name this one when you export it", rootIDs(l))
 				f.From.File = args[0]
 				return f
 			}
