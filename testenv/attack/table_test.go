@@ -80,7 +80,7 @@ func (r refusals) on(k kind) string {
 // table is every attempt.
 func table() []attempt {
 	return slices.Concat(identities, publishes, subscriptions, plantings, wills, submissions, packets, payloads,
-		documents, inventions, claims, unpublished, untried, httpDoor, joinDoor, revocation)
+		documents, inventions, claims, unpublished, untried, httpDoor, roots, joinDoor, revocation)
 }
 
 // TestTable: the table is as large as it has to be, and says all that a row has to say.

@@ -143,6 +143,7 @@ func newUnit(t *testing.T, k kind, change ...func(*unit)) *unit {
 		u.witnesses = append(u.witnesses, u.hand)
 	}
 	u.installed(t, u.submit(t))
+	u.root()
 	return u
 }
 
