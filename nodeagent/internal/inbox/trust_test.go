@@ -330,3 +330,27 @@ func TestRecordedBeacons(t *testing.T) {
 		}
 	})
 }
+
+// What a root key vouches for stands over any list of before: also one that a thief of the CA has numbered as high as can
+// be, and that keeps the key which signs.
+func TestRootedKeys(t *testing.T) {
+	first, thiefs := signer(1).Key(), signer(2).Key()
+	t1, h := Trust{}.Vouched([]wire.Key{first, thiefs}, 1<<62)
+	if h.Refused != nil || len(t1.Keys) != 2 {
+		t.Fatal(h.Refused)
+	}
+	t1.Signer = first.ID
+	if t2, h := t1.Vouched([]wire.Key{first}, 7); h.Changed || len(t2.Keys) != 2 {
+		t.Error("a CA's word stands over a newer one")
+	}
+	t3, h := t1.Rooted([]wire.Key{first}, 7)
+	if !h.Changed || len(t3.Keys) != 1 || t3.Keys[thiefs.ID] != nil || t3.KeysRev != 7 || len(h.Dropped) != 1 {
+		t.Errorf("%+v %+v", t3, h)
+	}
+	if _, h := t3.Rooted([]wire.Key{first}, 7); h.Changed {
+		t.Error("the same list is new")
+	}
+	if t4, h := t3.Rooted(nil, 9); h.Refused == nil || len(t4.Keys) != 1 {
+		t.Error("no key at all is taken")
+	}
+}
