@@ -4,9 +4,11 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"math/big"
 	"net/http"
 	"net/url"
@@ -61,12 +63,23 @@ func TestRootAtTheDoor(t *testing.T) {
 	}
 	r.refused("with a body", r.client(), jointoken.RootPath, []byte(`{"n":1}`), 400, wire.CodeMalformed)
 
+	ann := newKey(t)
+	spki, err := x509.MarshalPKIXPublicKey(ann.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(spki)
+	if err := r.core.Enrolment(t.Context(), enrol.Certify{Subject: "operator/ann", Key: hex.EncodeToString(sum[:]),
+		Serial: "7", Expires: r.core.now.Add(1000 * time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	r.core.pass(time.Hour)
 	thief := newKey(t)
 	for what, c := range map[string]*http.Client{
 		"another key":      r.keyed(goneCA(t, "node/n1", serial, thief)),
 		"another node":     r.keyed(goneCA(t, "node/n2", serial, key)),
 		"another number":   r.keyed(goneCA(t, "node/n1", big.NewInt(7), key)),
-		"an operator":      r.keyed(goneCA(t, "operator/ann", serial, key)),
+		"an operator":      r.keyed(goneCA(t, "operator/ann", big.NewInt(7), ann)),
 		"the controller":   r.keyed(goneCA(t, "controller", serial, key)),
 		"no certificate":   r.keyed(),
 		"the usual name":   r.client(),
