@@ -331,8 +331,8 @@ func TestRecordedBeacons(t *testing.T) {
 	})
 }
 
-// What a root key vouches for stands over any list of before: also one that a thief of the CA has numbered as high as can
-// be, and that keeps the key which signs.
+// What a root key vouches for stands over any list of before: also one that a thief of the CA has numbered as high as
+// can be, and that keeps the key which signs.
 func TestRootedKeys(t *testing.T) {
 	first, thiefs := signer(1).Key(), signer(2).Key()
 	t1, h := Trust{}.Vouched([]wire.Key{first, thiefs}, 1<<62)
