@@ -146,7 +146,7 @@ func Status(code wire.Code) int {
 	case wire.CodeNotFound:
 		return http.StatusNotFound
 	case wire.CodeAlreadyExists, wire.CodeWrongState, wire.CodeStale, wire.CodeFork, wire.CodeExpired,
-		wire.CodeUnconfirmed, wire.CodeQuarantined:
+		wire.CodeUnconfirmed, wire.CodeQuarantined, wire.CodeBelowFloor:
 		return http.StatusConflict
 	case wire.CodeNotAllowed, wire.CodeWrongTarget:
 		return http.StatusForbidden

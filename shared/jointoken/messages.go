@@ -32,6 +32,10 @@ const (
 // address: addresses change, and the unit's CA issues this name to the controller only.
 const ServerName = "controller.tandem.internal"
 
+// ArtefactURL is the address of an artefact for all nodes, whatever name or address each has joined by: it knows the
+// way to the controller by this one.
+func ArtefactURL(digest string) string { return "https://" + ServerName + ArtefactPath + digest }
+
 // Scheme is the scheme of the URIs that identify certificates: tandem://UNIT/node/NODE, tandem://UNIT/cloud/NAME,
 // tandem://UNIT/operator/NAME, tandem://UNIT/broker/NAME and tandem://UNIT/controller.
 const Scheme = "tandem"

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
@@ -28,6 +29,15 @@ func (s Signature) Release() (r Release) {
 		r = Release{words[0], words[1]}
 	}
 	return r
+}
+
+// Names says why a signature is not one of a release; nil: its trusted comment begins with that. It is not verified.
+func (s Signature) Names(r Release) error {
+	if s.Release() == r {
+		return nil
+	}
+	return errors.New("its trusted comment does not begin with " + wire.Plain(r.Comment(), 200) + ", but with " +
+		wire.Plain(s.Release().Comment(), 200))
 }
 
 // expiry opens the word of a trusted comment that says until when the signature brings a file to nodes, as RFC 3339 has
@@ -55,6 +65,64 @@ func parseExpiry(comment string) (at time.Time, err error) {
 	return at, nil
 }
 
+// floorWord opens the word of the trusted comment of a release of the agent that says which version is the lowest that
+// nodes put in force after it. Agents before it pass the word over.
+const floorWord = "floor:"
+
+// FloorWord is that word for a version.
+func FloorWord(version string) string { return floorWord + version }
+
+// parseFloor finds the floor in a trusted comment; "": there is none, or it is of something else than the agent.
+func parseFloor(comment string) (floor string, err error) {
+	words := strings.Fields(comment)
+	if len(words) < 2 || words[0] != AgentName {
+		return "", nil
+	}
+	for _, word := range words[2:] {
+		version, ok := strings.CutPrefix(word, floorWord)
+		if !ok {
+			continue
+		}
+		if floor != "" {
+			return "", errors.New("the trusted comment has two floors")
+		}
+		c, err := unitconfig.Compare(words[1], version)
+		if err != nil {
+			return "", errors.New("in the trusted comment, " + floorWord + " does not stand between two versions of " +
+				"three numbers, such as tandem-node 1.4.0 floor:1.2.0")
+		}
+		if c < 0 {
+			return "", errors.New("in the trusted comment, the floor is above the version itself")
+		}
+		floor = version
+	}
+	return floor, nil
+}
+
+// Floor is the lowest version of the agent that the publisher wants to be put in force on nodes which have seen this
+// signature; "": any. It is the publisher's word where Keys.Check found nothing wrong.
+func (s Signature) Floor() string { return s.floor }
+
+// BelowFloor says why a version of the agent is not put in force any more; nil: it may be. A floor of "" is none.
+func BelowFloor(version, floor string) *wire.Error {
+	if floor == "" {
+		return nil
+	}
+	if c, err := unitconfig.Compare(version, floor); err == nil && c >= 0 {
+		return nil
+	}
+	return wire.New(wire.CodeBelowFloor, "", "version "+wire.Plain(version, 100)+" is below "+floor+", the lowest "+
+		"that its publisher wants on this node; only the node's own setting --floor says otherwise")
+}
+
+// HigherFloor is the higher one of two floors, each of which may be "".
+func HigherFloor(a, b string) string {
+	if c, err := unitconfig.Compare(a, b); b == "" || err == nil && c >= 0 {
+		return a
+	}
+	return b
+}
+
 // Expires is the time after which the signature brings the file to no node that has not put it in force before; zero:
 // none. It is the publisher's word where Keys.Check found nothing wrong.
 func (s Signature) Expires() time.Time { return s.expires }
@@ -69,9 +137,10 @@ func (ks Keys) Judge(text string, digest []byte) *wire.Error {
 // JudgeRelease is Judge for a file that updates something; it is demanded that the signature names the release.
 func (ks Keys) JudgeRelease(r Release, text string, digest []byte) *wire.Error {
 	sig, err := ks.judge(text, digest)
-	if err == nil && sig.Release() != r {
-		return ks.refuse("its trusted comment does not begin with " + wire.Plain(r.Comment(), 200) + ", but with " +
-			wire.Plain(sig.Release().Comment(), 200))
+	if err == nil {
+		if no := sig.Names(r); no != nil {
+			return ks.refuse(no.Error())
+		}
 	}
 	return err
 }

@@ -83,6 +83,60 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// A release of the agent may name the lowest version that is put in force after it; what is nearly that is refused, and
+// in a signature of anything else it says nothing.
+func TestFloor(t *testing.T) {
+	own := publishertest.New(1)
+	for _, c := range []struct {
+		comment, want string
+		bad           bool
+	}{
+		{"tandem-node 1.4.0", "", false},
+		{"tandem-node 1.4.0 floor:1.2.0", "1.2.0", false},
+		{"tandem-node 1.4.0 expires:2027-01-31T00:00:00Z floor:1.4.0", "1.4.0", false},
+		{"tandem-node 1.4.0+b floor:1.4.0-rc.1 file:x", "1.4.0-rc.1", false},
+		{"tandem-node 1.4.0 the-floor:1.2.0 floor", "", false},
+		{"tandem-node 1.4.0 floor:", "", true},
+		{"tandem-node 1.4.0 floor:1.2", "", true},
+		{"tandem-node 1.4.0 floor:1.4.1", "", true},
+		{"tandem-node 1.4.0 floor:1.2.0 floor:1.2.0", "", true},
+		{"tandem-node 7 floor:1.2.0", "", true},
+		{"os 1.4.0 floor:9.9.9", "", false},
+		{"floor:9.9.9", "", false},
+		{"", "", false},
+	} {
+		text := own.SignAs(nil, c.comment)
+		sig, err := publisher.Parse(text)
+		if (err != nil) != c.bad || sig.Floor() != c.want {
+			t.Errorf("%q: %q %v", c.comment, sig.Floor(), err)
+		}
+		if altered := strings.Replace(text, "floor:1.2.0", "floor:1.3.0", 1); c.want == "1.2.0" {
+			if err := own.Keys(t).Judge(altered, nil); err == nil || err.Code != wire.CodeBadSignature {
+				t.Errorf("altered: %v", err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		version, floor string
+		below          bool
+	}{
+		{"1.4.0", "", false}, {"1.4.0", "1.4.0", false}, {"1.4.0+x", "1.4.0+y", false}, {"1.10.0", "1.9.0", false},
+		{"1.4.0-rc.1", "1.4.0", true}, {"1.3.9", "1.4.0", true}, {"dev", "1.4.0", true}, {"dev", "", false},
+		{"1.4.0", "x", true},
+	} {
+		if err := publisher.BelowFloor(c.version, c.floor); (err != nil) != c.below ||
+			c.below && err.Code != wire.CodeBelowFloor {
+			t.Errorf("%s with the floor %s: %v", c.version, c.floor, err)
+		}
+	}
+	for _, c := range [][3]string{{"", "", ""}, {"1.2.0", "", "1.2.0"}, {"", "1.2.0", "1.2.0"},
+		{"1.9.0", "1.10.0", "1.10.0"}, {"1.10.0", "1.9.0", "1.10.0"}} {
+		if got := publisher.HigherFloor(c[0], c[1]); got != c[2] {
+			t.Errorf("%q and %q: %q", c[0], c[1], got)
+		}
+	}
+}
+
 // A key's text is what it was read from.
 func TestKeyText(t *testing.T) {
 	for _, k := range known(t, "one", "two") {

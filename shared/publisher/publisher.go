@@ -158,6 +158,7 @@ type Signature struct {
 	comment string // trusted
 	global  []byte // over file and comment
 	expires time.Time
+	floor   string
 }
 
 // ID is that of the key which the signature says that it is made with.
@@ -207,7 +208,11 @@ func Parse(text string) (Signature, error) {
 	if err != nil {
 		return Signature{}, err
 	}
-	return Signature{newID(b[2:10]), b[10:], comment, global, expires}, nil
+	floor, err := parseFloor(comment)
+	if err != nil {
+		return Signature{}, err
+	}
+	return Signature{newID(b[2:10]), b[10:], comment, global, expires, floor}, nil
 }
 
 // What may be wrong with a signature.

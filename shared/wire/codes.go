@@ -22,6 +22,7 @@ const (
 	CodeFork            Code = "fork"
 	CodeStale           Code = "stale"
 	CodeExpired         Code = "expired"
+	CodeBelowFloor      Code = "below-floor"
 	CodeAlreadyExists   Code = "already-exists"
 	CodeWrongState      Code = "wrong-state"
 	CodeInvalidArgument Code = "invalid-argument"
@@ -57,6 +58,7 @@ var Meanings = map[Code]string{
 	CodeFork:            "Two different documents carry the same epoch and rev.",
 	CodeStale:           "A newer document is already known.",
 	CodeExpired:         "The request came after the time it was valid for, or a publisher's signature has ended.",
+	CodeBelowFloor:      "The version is lower than the lowest that a publisher has signed for this node.",
 	CodeAlreadyExists:   "The same version is already installed.",
 	CodeWrongState:      "A higher version is already installed.",
 	CodeInvalidArgument: "A version or an argument cannot be understood.",

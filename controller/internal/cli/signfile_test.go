@@ -38,6 +38,7 @@ func TestPublisherSignsFiles(t *testing.T) {
 			publisher.Release{Name: "os", Version: "7"}, until},
 		{"--version 8 --replace --expires " + until.Format(time.DateOnly),
 			publisher.Release{Name: "tandem-node", Version: "8"}, until.Truncate(24 * time.Hour)},
+		{"--version 8.0.0 --replace --floor 7.1.0", publisher.Release{Name: "tandem-node", Version: "8.0.0"}, time.Time{}},
 	} {
 		args := append([]string{"publisher", "sign-file", program, "--key", key}, strings.Fields(c.args)...)
 		if out, errs, exit := b.run("", args...); exit != 0 || !strings.HasPrefix(out, "wrote "+program+".minisig") {
@@ -48,8 +49,8 @@ func TestPublisherSignsFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		sig, err := publisher.Parse(string(text))
-		if err != nil || !sig.Expires().Equal(c.end) {
-			t.Errorf("%s: %v %v", c.args, sig.Expires(), err)
+		if err != nil || !sig.Expires().Equal(c.end) || (sig.Floor() == "7.1.0") != strings.Contains(c.args, "7.1.0") {
+			t.Errorf("%s: %v %s %v", c.args, sig.Expires(), sig.Floor(), err)
 		}
 		if err := (publisher.Keys{k}).JudgeRelease(c.want, string(text), h.Sum(nil)); err != nil {
 			t.Errorf("%s: %v\n%s", c.args, err, text)
@@ -82,6 +83,9 @@ func TestPublisherRefusesFiles(t *testing.T) {
 		{good, "needs --version VERSION"},
 		{"--component a/b --version 1" + good, `"a/b" is not a name`},
 		{"--version 1\u00a02" + good, "is not a version"},
+		{"--version 1.0.0 --component os --floor 1.0.0" + good, "not of a component"},
+		{"--version 1 --floor 1.0.0" + good, "is not a semantic version"},
+		{"--version 1.0.0 --floor 1.0.1" + good, "1.0.1 is above the version itself, 1.0.0"},
 		{"--version 1 --expires soon" + good, "is no time such as"},
 		{"--version 1 --expires 2001-01-01" + good, "2001-01-01T00:00:00Z is over"},
 		{"--version 1\x1b --out " + filepath.Join(b.dir, "new") + good, "control characters"},

@@ -12,6 +12,8 @@ import (
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/topic"
+	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
 )
 
 // expiry is the time until which signatures bring files into force on nodes; "": without end.
@@ -44,13 +46,15 @@ func (e *expiry) word(now time.Time) (string, error) {
 func signFile(a *command.App) *cobra.Command {
 	var from passwords
 	var until expiry
-	var key, out, name, version string
+	var key, out, name, version, floor string
 	var replace bool
 	cmd := &cobra.Command{
 		Use: "sign-file FILE", Short: "Sign a version of the agent, or of a component, that is to be staged on nodes",
 		Long: `Sign a file that nodes are updated with: tandem-node slot stage FILE finds the signature,
 FILE.minisig, beside it. It counts for the version that is named here only, so that no old
-file passes for a new version; what the agent says of itself has to agree with it.`,
+file passes for a new version; what the agent says of itself has to agree with it. A node that
+has tried a version with --floor takes none below that floor any more, whoever orders it: give
+it once nobody is to go back further.`,
 		Example: "  tandem publisher sign-file tandem-node --key publisher.key --version 1.4.0\n" +
 			"  tandem publisher sign-file os-7.raucb --key publisher.key --component os --version 7",
 		Args: command.Args("FILE"),
@@ -66,6 +70,10 @@ file passes for a new version; what the agent says of itself has to agree with i
 			case len(strings.Fields(version)) != 1 || strings.TrimSpace(version) != version || len(version) > 100:
 				return command.Usage("--version: %.100q is not a version: 1 to 100 bytes, without spaces", version)
 			}
+			comment, err := withFloor(r, floor)
+			if err != nil {
+				return err
+			}
 			expires, err := until.word(a.Now())
 			if err != nil {
 				return err
@@ -76,7 +84,7 @@ file passes for a new version; what the agent says of itself has to agree with i
 			if err := command.Vacant(out, replace); err != nil {
 				return command.Replaceable(err)
 			}
-			s := &signing{comment: r.Comment(), expires: expires, known: map[string]signed{}}
+			s := &signing{comment: comment, expires: expires, known: map[string]signed{}}
 			if s.key, err = secretKey(a, key, &from); err != nil {
 				return err
 			}
@@ -103,7 +111,26 @@ file passes for a new version; what the agent says of itself has to agree with i
 	f.StringVar(&key, "key", "", "`file` with the publisher's key (required)")
 	f.StringVar(&name, "component", publisher.AgentName, "`name` of the component; of the agent, "+publisher.AgentName)
 	f.StringVar(&version, "version", "", "`version` that the file is (required)")
+	f.StringVar(&floor, "floor", "", "lowest `version` of the agent that nodes put in force after this one (default: any)")
 	f.StringVar(&out, "out", "", "`file` for the signature (default: FILE.minisig)")
 	f.BoolVar(&replace, "replace", false, "replace a signature that is there")
 	return cmd
+}
+
+// withFloor is how the trusted comment of a release begins, with the floor that it sets; "": none.
+func withFloor(r publisher.Release, floor string) (string, error) {
+	if floor == "" {
+		return r.Comment(), nil
+	}
+	if r.Name != publisher.AgentName {
+		return "", command.Usage("--floor goes with a version of the agent, not of a component")
+	}
+	c, err := unitconfig.Compare(r.Version, floor)
+	if err != nil {
+		return "", command.Usage("--floor: %s", wire.AsError(err).Message)
+	}
+	if c < 0 {
+		return "", command.Usage("--floor: %s is above the version itself, %s", floor, r.Version)
+	}
+	return r.Comment() + " " + publisher.FloorWord(floor), nil
 }
