@@ -17,7 +17,12 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(goldens.finish)) }
+func TestMain(m *testing.M) {
+	if saysVersion(os.Args[0]) {
+		return
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(goldens.finish))
+}
 
 // goldenFiles are the files testdata/NAME.txtar. A golden is in the one that its name begins with, else in
 // program.txtar.

@@ -27,8 +27,7 @@ func (c *Core) openArtefacts() (err error) {
 		if c.JoinURL() == "" {
 			return ""
 		}
-		// Whatever name or address a node has joined by: it knows the way to the controller by this one.
-		return "https://" + jointoken.ServerName + jointoken.ArtefactPath
+		return jointoken.ArtefactURL("")
 	}
 	c.artefacts, err = store.New(cfg, c.fleet.Artefacts())
 	return err
@@ -59,10 +58,16 @@ type issued struct {
 	body []byte // nil: the journal has it
 }
 
-// ArtefactsUsed implements store.Ledger: by documents of nodes, also of those that are yet to come.
+// ArtefactsUsed implements store.Ledger: by sources, and by documents of nodes, also of those that are yet to come.
 func (c *Core) ArtefactsUsed(ctx context.Context) (map[string][]string, error) {
 	var all []issued
+	used := map[string][]string{}
 	if err := c.see(ctx, func(f *fleet.Fleet) {
+		for _, src := range c.cfg.Kinds.Sources {
+			if src.Artefacts != nil {
+				src.Artefacts(f.Content(src.Name), func(digest, by string) { used[digest] = append(used[digest], by) })
+			}
+		}
 		for _, k := range c.cfg.Kinds.Kinds {
 			if k.Artefacts == nil {
 				continue
@@ -81,7 +86,6 @@ func (c *Core) ArtefactsUsed(ctx context.Context) (map[string][]string, error) {
 	}); err != nil {
 		return nil, err
 	}
-	used := map[string][]string{}
 	for _, doc := range all {
 		digests, err := c.names(doc)
 		if err != nil {

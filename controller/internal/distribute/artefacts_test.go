@@ -207,6 +207,66 @@ func TestWhoMayFetch(t *testing.T) {
 	})
 }
 
+// TestReleasedArtefacts: a version of the agent is offered from the store only if that has it, stays in use while it is
+// on offer and while a document names it, and is for the nodes that a policy offers it to.
+func TestReleasedArtefacts(t *testing.T) {
+	inSeedUnit(t, func(t *testing.T, u *seedUnit) {
+		u.start()
+		u.worker("n1")
+		synctest.Wait()
+		release := func(version, content, arch string, size int64) error {
+			_, err := u.core.ReleaseAgent(u.Context(), op.ReleaseIn{AgentVersionIn: op.AgentVersionIn{Version: version},
+				AgentBuilds: op.AgentBuilds{Builds: []view.AgentBuild{{Arch: arch, Hash: wire.Hash([]byte(content)),
+					Size: size, Stored: true}}}})
+			return err
+		}
+		if err := release("1.5.0", "new", "arm64", 3); err == nil ||
+			!strings.Contains(err.Error(), "the controller's store has no artefact") {
+			t.Errorf("what is not there is on offer: %v", err)
+		}
+		digest, other := u.add("new"), u.add("other")
+		if err := release("1.5.0", "new", "arm64", 4); err == nil || !strings.Contains(err.Error(), "has 3 bytes") {
+			t.Errorf("another size: %v", err)
+		}
+		for version, err := range map[string]error{"1.5.0": release("1.5.0", "new", "arm64", 3),
+			"1.6.0": release("1.6.0", "other", "amd64", 5)} {
+			if err != nil {
+				t.Fatalf("%s: %v", version, err)
+			}
+		}
+		check := func(want bool, users string) {
+			t.Helper()
+			synctest.Wait()
+			for _, c := range []struct {
+				node, digest string
+				want         bool
+			}{{"n1", digest, want}, {"n1", other, false}, {"n2", digest, false}} {
+				if ok, err := u.core.MayFetch(u.Context(), c.node, c.digest); err != nil || ok != c.want {
+					t.Errorf("%s may fetch %s: %v %v", c.node, c.digest, ok, err)
+				}
+			}
+			used, err := u.core.ArtefactsUsed(u.Context())
+			if got := strings.Join(used[digest], ", "); err != nil || got != users {
+				t.Errorf("in use by %q %v, want %q", got, err, users)
+			}
+		}
+		const onOffer = "version 1.5.0 of the agent, which is on offer"
+		check(false, onOffer)
+		if _, err := u.core.ApplyPolicy(u.Context(), op.ApplyPolicyIn{PolicyIn: op.PolicyIn{Policy: "p"}, AllNodes: true,
+			Document: []byte(`{"enabled":true,"agentUpgradePolicy":{}}`)}); err != nil {
+			t.Fatal(err)
+		}
+		check(true, "the policies of n1, "+onOffer)
+		u.restart()
+		check(true, "the policies of n1, "+onOffer)
+		if _, err := u.core.WithdrawAgent(u.Context(), op.AgentVersionIn{Version: "1.5.0"}); err != nil {
+			t.Fatal(err)
+		}
+		check(false, "")
+		u.audit()
+	})
+}
+
 // TestDamagedArtefactIsTold: the journal and the status say that an artefact is damaged.
 func TestDamagedArtefactIsTold(t *testing.T) {
 	inSeedUnit(t, func(t *testing.T, u *seedUnit) {

@@ -34,6 +34,12 @@ func (s *step) artefact(ev Artefact) {
 // Artefacts returns what is in the store of artefacts. It is not to be changed.
 func (f *Fleet) Artefacts() *artefact.State { return f.artefacts }
 
+// Artefact implements kind.Unit.
+func (f *Fleet) Artefact(digest string) (size int64, there bool) {
+	a, there := f.artefacts.Artefacts[digest]
+	return a.Size, there
+}
+
 // Bodies lists the hashes of the documents that a node should have, or runs, by their kinds.
 func (n *Node) Bodies() map[wire.Kind][]string {
 	all := map[wire.Kind][]string{}

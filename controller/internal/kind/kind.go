@@ -81,6 +81,9 @@ type Source struct {
 	// Bodies calls each for every node that a content, which may be nil, names, also for those never heard of. Nil: it
 	// names none.
 	Bodies func(c Content, each func(node string, b *Body))
+	// Artefacts calls each for every artefact that a content, which may be nil, keeps in use, and by what, in words.
+	// Nil: it keeps none but those that documents of nodes name.
+	Artefacts func(c Content, each func(digest, by string))
 	// Hide returns a document without what those may not see who only view the unit, and Secret says which members
 	// these are; nil: nothing is hidden.
 	Hide   func(document []byte) ([]byte, error)

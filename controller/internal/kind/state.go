@@ -206,6 +206,8 @@ type Unit interface {
 	State(source wire.Kind) State
 	// Content returns what is installed of a source, nil if nothing is.
 	Content(source wire.Kind) Content
+	// Artefact returns the size of an artefact in the controller's store; false: it is not there.
+	Artefact(digest string) (size int64, there bool)
 	// Damage returns why the installed document of a source, or that on trial, cannot be read; nil: it can.
 	Damage(source wire.Kind) *wire.Error
 	// Progress returns how far the nodes have come with their documents of a kind.

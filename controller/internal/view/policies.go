@@ -13,7 +13,8 @@ type AgentBuild struct {
 	Arch     string   `json:"arch"`               // processor architecture, as Go names it
 	Hash     string   `json:"hash"`               // of the program, sha256:…
 	Size     int64    `json:"size"`               // of the program, bytes
-	URLs     []string `json:"urls"`               // where nodes fetch it
+	Stored   bool     `json:"stored,omitzero"`    // nodes fetch it from the controller's store, where it has to be
+	URLs     []string `json:"urls,omitempty"`     // other addresses where nodes fetch it
 	Minisign string   `json:"minisign,omitempty"` // a publisher's signature of the program
 }
 

@@ -44,10 +44,30 @@ func add(a *command.App) *cobra.Command {
 // maxName bounds the name that a file gives.
 const maxName = 128
 
-func addFile(ctx context.Context, a *command.App, path, name string) (err error) {
+func addFile(ctx context.Context, a *command.App, path, name string) error {
+	how := "is added"
+	return command.Gather(ctx, a, func(ctx context.Context, c *client.Client) (view.Artefact, error) {
+		v, there, err := Put(ctx, a, c, path, name)
+		if there {
+			how = "is there already"
+		}
+		return v, err
+	}, func(a *command.App, v view.Artefact) {
+		a.Print("%s (%s) %s as\n%s\n", term.Clean(v.Name), size(v.Size), how, term.Clean(v.Digest))
+		if v.URL != "" {
+			a.Print("Nodes whose documents name that checksum fetch it at\n%s\n", term.Clean(v.URL))
+		}
+	})
+}
+
+// Put brings a file into the controller's store, with its progress on the terminal; there: it was in it before. What an
+// interrupted one has brought is not sent again. Digest and size are also those of a file that was not taken.
+func Put(ctx context.Context, a *command.App, c *client.Client, path, name string) (
+	v view.Artefact, there bool, err error) {
+
 	f, err := os.Open(path)
 	if err != nil {
-		return command.Unreadable(path, err)
+		return v, false, command.Unreadable(path, err)
 	}
 	defer func() {
 		if cerr := f.Close(); !errors.Is(cerr, os.ErrClosed) {
@@ -55,31 +75,20 @@ func addFile(ctx context.Context, a *command.App, path, name string) (err error)
 		}
 	}()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return command.Unreadable(path, errors.Join(err, errors.New("this is not a regular file")))
+		return v, false, command.Unreadable(path, errors.Join(err, errors.New("this is not a regular file")))
 	}
 	u := &upload{a: a, file: f, progress: a.Progress(false), name: name}
 	defer u.progress.End()
 	if u.digest, err = u.hash(ctx); err != nil && ctx.Err() == nil {
-		return command.Unreadable(path, err)
+		return v, false, command.Unreadable(path, err)
 	} else if err != nil {
-		return err
+		return v, false, err
 	}
-	return command.Gather(ctx, a, func(ctx context.Context, c *client.Client) (v view.Artefact, err error) {
-		if err := u.run(ctx, c); err != nil {
-			return v, u.explained(path, err)
-		}
-		return client.Call(ctx, c, op.ShowArtefact, op.ArtefactIn{Digest: u.digest})
-	}, func(a *command.App, v view.Artefact) {
-		u.progress.End()
-		how := "is added"
-		if u.there {
-			how = "is there already"
-		}
-		a.Print("%s (%s) %s as\n%s\n", term.Clean(v.Name), size(v.Size), how, term.Clean(v.Digest))
-		if v.URL != "" {
-			a.Print("Nodes whose documents name that checksum fetch it at\n%s\n", term.Clean(v.URL))
-		}
-	})
+	if err := u.run(ctx, c); err != nil {
+		return view.Artefact{Digest: u.digest, Size: u.size}, false, u.explained(path, err)
+	}
+	v, err = client.Call(ctx, c, op.ShowArtefact, op.ArtefactIn{Digest: u.digest})
+	return v, u.there, err
 }
 
 // upload is one file on its way.

@@ -25,14 +25,15 @@ func Set() kind.Set {
 		Sources: []*kind.Source{
 			{Name: wire.KindPolicies, Title: "policies", Noun: "policy", Fold: policyFold()},
 			{Name: KindProperties, Title: "properties of nodes", Noun: "property", Fold: propertyFold()},
-			{Name: KindReleases, Title: "versions of the agent on offer", Noun: "version", Fold: releaseFold()},
+			{Name: KindReleases, Title: "versions of the agent on offer", Noun: "version", Fold: releaseFold(),
+				Artefacts: func(c kind.Content, each func(digest, by string)) { releasesOf(c).artefacts(each) }},
 		},
 		Kinds: []*kind.Kind{{
 			Name: wire.KindPolicies, From: []wire.Kind{wire.KindPolicies, KindProperties, KindReleases},
 			Build: build, Looks: kind.Looks{Type: true, Info: true}, Empty: none,
-			Detail: detail,
-			Blank:  func() any { return &wire.PoliciesReport{} },
-			Words:  words,
+			Artefacts: named, Detail: detail,
+			Blank: func() any { return &wire.PoliciesReport{} },
+			Words: words,
 		}},
 	}
 }

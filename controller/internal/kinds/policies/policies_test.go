@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/kind"
-	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
 
@@ -276,43 +275,6 @@ func TestRefused(t *testing.T) {
 	u.refused(u.change(KindProperties, measured), wire.CodeNotAllowed, "measured")
 	measured.Name, measured.Value = "openhorizon.allowPrivileged", jsontext.Value("true")
 	u.must(u.change(KindProperties, measured))
-}
-
-func buildOf(arch, hash string) view.AgentBuild {
-	return view.AgentBuild{Arch: arch, Hash: wire.Hash([]byte(hash)), Size: 5, URLs: []string{"https://c/" + hash}}
-}
-
-// TestReleases: what is on offer does not change; a node gets the builds for its architecture, the lowest first.
-func TestReleases(t *testing.T) {
-	u := newUnit(t, "n1", "n2")
-	u.must(u.line("n1", "4"))
-	u.must(u.apply("p", `{`+onPress+`,"agentUpgradePolicy":{"start":"2026-11-25T00:00:00Z"}}`))
-	offer := func(version string, builds ...view.AgentBuild) *wire.Error {
-		return u.change(KindReleases, Offer{Version: version, Builds: builds})
-	}
-	u.must(offer("1.10.0", buildOf("amd64", "a"), buildOf("arm64", "b")))
-	u.must(offer("1.9.0", buildOf("amd64", "c")))
-	u.must(offer("1.11.0", buildOf("arm64", "d")))
-	u.is("n1", "p current from 00:00, offer 1.9.0 https://c/c, offer 1.10.0 https://c/a")
-	u.refused(offer("1.9.0", buildOf("amd64", "e")), wire.CodeAlreadyExists, "does not change")
-	u.refused(offer("x", buildOf("amd64", "e")), wire.CodeInvalidArgument, "/version")
-	u.refused(offer("2.0.0"), wire.CodeBadValue, "/builds")
-	u.refused(offer("2.0.0", buildOf("amd64", "e"), buildOf("amd64", "f")), wire.CodeDuplicate, "/builds/1/arch")
-	for field, b := range map[string]view.AgentBuild{
-		"/builds/0/hash":     {Arch: "amd64", Hash: "sha256:0", Size: 1, URLs: []string{"https://c"}},
-		"/builds/0/size":     {Arch: "amd64", Hash: wire.Hash(nil), URLs: []string{"https://c"}},
-		"/builds/0/urls":     {Arch: "amd64", Hash: wire.Hash(nil), Size: 1},
-		"/builds/0/urls/0":   {Arch: "amd64", Hash: wire.Hash(nil), Size: 1, URLs: []string{"file:///etc/passwd"}},
-		"/builds/0/arch":     {Arch: "", Hash: wire.Hash(nil), Size: 1, URLs: []string{"https://c"}},
-		"/builds/0/minisign": {Arch: "arm", Hash: wire.Hash(nil), Size: 1, URLs: []string{"https://c"}, Minisign: "x"},
-	} {
-		if err := offer("2.0.0", b); err == nil || err.Path != field {
-			t.Errorf("%s: %v", field, err)
-		}
-	}
-	u.must(u.change(KindReleases, Offer{Version: "1.10.0", Removed: true}))
-	u.refused(u.change(KindReleases, Offer{Version: "1.10.0", Removed: true}), wire.CodeNotFound, "not on offer")
-	u.is("n1", "p current from 00:00, offer 1.9.0 https://c/c")
 }
 
 // TestStatus: nodes that are not done come first, and each is counted once.

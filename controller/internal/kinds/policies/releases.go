@@ -15,6 +15,7 @@ import (
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
@@ -39,8 +40,11 @@ type Release struct {
 // Offer is the change that puts a version on offer, or takes it back. It is the data of its records.
 type Offer = record.ReleaseData
 
-// maxBuilds bounds the builds of one version: one for each architecture.
-const maxBuilds = 16
+// Bounds of one version.
+const (
+	maxBuilds    = 16 // one for each architecture
+	maxAddresses = 16 // of a build, as package wire has it
+)
 
 func releaseFold() *kind.Fold {
 	return &kind.Fold{
@@ -50,7 +54,7 @@ func releaseFold() *kind.Fold {
 			err := json.Unmarshal(raw, &d)
 			return d, err
 		},
-		Judge: judgeOffer, Apply: applyOffer,
+		Judge: judgeOffer, Weigh: weighOffer, Apply: applyOffer,
 		Save: func(c kind.Content) any { return c },
 		Load: func(saved jsontext.Value) (kind.Content, error) {
 			r := &Releases{}
@@ -87,14 +91,33 @@ func judgeOffer(c kind.Content, data any) *wire.Error {
 			return wire.New(wire.CodeDuplicate, at+"/arch", fmt.Sprintf("%.64q has a build already", b.Arch))
 		}
 		seen[b.Arch] = true
-		if err := checkBuild(b, at); err != nil {
+		if err := checkBuild(b, d.Version, at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func checkBuild(b *view.AgentBuild, at string) *wire.Error {
+// weighOffer refuses what nodes would look for in the controller's store in vain.
+func weighOffer(u kind.Unit, _ kind.Content, data any) *wire.Error {
+	d := data.(Offer)
+	for i := range d.Builds {
+		b, at := &d.Builds[i], fmt.Sprintf("/builds/%d", i)
+		if !b.Stored {
+			continue
+		}
+		switch size, there := u.Artefact(b.Hash); {
+		case !there:
+			return wire.New(wire.CodeNotFound, at+"/hash", "the controller's store has no artefact "+b.Hash+
+				": add it first (tandem artefact add)")
+		case size != b.Size:
+			return wire.New(wire.CodeBadValue, at+"/size", fmt.Sprintf("the artefact has %d bytes", size))
+		}
+	}
+	return nil
+}
+
+func checkBuild(b *view.AgentBuild, version, at string) *wire.Error {
 	if b.Arch == "" || len(b.Arch) > 32 || !wire.ValidName(b.Arch) {
 		return wire.New(wire.CodeBadValue, at+"/arch", "a processor architecture, as Go names it: amd64, arm64, arm")
 	}
@@ -104,8 +127,9 @@ func checkBuild(b *view.AgentBuild, at string) *wire.Error {
 	if b.Size <= 0 {
 		return wire.New(wire.CodeBadValue, at+"/size", "the size of the program, in bytes")
 	}
-	if len(b.URLs) == 0 || len(b.URLs) > maxBuilds {
-		return wire.New(wire.CodeBadValue, at+"/urls", fmt.Sprintf("from 1 to %d addresses", maxBuilds))
+	if n := len(addresses(b)); n == 0 || n > maxAddresses {
+		return wire.New(wire.CodeBadValue, at+"/urls", fmt.Sprintf("from 1 to %d addresses, with that of the store",
+			maxAddresses))
 	}
 	for i, text := range b.URLs {
 		u, err := url.Parse(text)
@@ -115,12 +139,48 @@ func checkBuild(b *view.AgentBuild, at string) *wire.Error {
 				"an http or https address, without user and password")
 		}
 	}
-	if b.Minisign != "" {
-		if _, err := publisher.Parse(b.Minisign); err != nil {
-			return wire.New(wire.CodeBadValue, at+"/minisign", err.Error())
-		}
+	if b.Minisign == "" {
+		return nil
+	}
+	sig, err := publisher.Parse(b.Minisign)
+	if err == nil {
+		err = sig.Names(publisher.Release{Name: publisher.AgentName, Version: version})
+	}
+	if err != nil {
+		return wire.New(wire.CodeBadValue, at+"/minisign", err.Error())
 	}
 	return nil
+}
+
+// addresses are where nodes fetch a build.
+func addresses(b *view.AgentBuild) []string {
+	if !b.Stored {
+		return b.URLs
+	}
+	return append([]string{jointoken.ArtefactURL(b.Hash)}, b.URLs...)
+}
+
+// artefacts calls each for every build in the controller's store that is on offer.
+func (r *Releases) artefacts(each func(digest, by string)) {
+	for version, release := range r.List {
+		for _, b := range release.Builds {
+			if b.Stored {
+				each(b.Hash, "version "+version+" of the agent, which is on offer")
+			}
+		}
+	}
+}
+
+// named lists the builds that a node's document names.
+func named(_ string, body []byte) (digests []string) {
+	doc, err := wire.Decode[wire.Policies](body)
+	if err != nil {
+		return nil
+	}
+	for _, r := range doc.Agents {
+		digests = append(digests, r.Hash)
+	}
+	return digests
 }
 
 func applyOffer(c kind.Content, at kind.Change, data any) kind.Content {
@@ -160,9 +220,9 @@ func (r *Releases) versions() []string {
 // offers returns what is on offer to nodes of an architecture, the lowest version first.
 func (r *Releases) offers(arch string) (all []wire.AgentRelease) {
 	for _, version := range r.versions() {
-		for _, b := range r.List[version].Builds {
-			if b.Arch == arch {
-				all = append(all, wire.AgentRelease{Version: version, Hash: b.Hash, Size: b.Size, URLs: b.URLs,
+		for i := range r.List[version].Builds {
+			if b := &r.List[version].Builds[i]; b.Arch == arch {
+				all = append(all, wire.AgentRelease{Version: version, Hash: b.Hash, Size: b.Size, URLs: addresses(b),
 					Minisign: b.Minisign})
 			}
 		}
