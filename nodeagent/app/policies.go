@@ -28,8 +28,8 @@ func (a *Agent) policiesKind(dir string) policies.Config {
 		Dir: dir, Now: a.now, Chance: chance.Float64, Log: a.log.Named("policies"), Steps: a.deps.Steps,
 		Open: func(dir string) (policies.Store, error) {
 			return fetch.Open(fetch.Config{Dir: dir, Now: a.deps.Now, Log: a.log.Named("releases"),
-				Rate: int64(a.cfg.FetchRate), Parallel: 1, Keep: int64(a.cfg.FetchKeep), Publishers: a.publishers,
-				Steps: a.deps.Steps})
+				Rate: int64(a.cfg.FetchRate), Parallel: 1, Keep: int64(a.cfg.FetchKeep),
+				Controller: a.controllerClient(), Publishers: a.publishers, Steps: a.deps.Steps})
 		},
 		Stage: a.stageRelease,
 	}

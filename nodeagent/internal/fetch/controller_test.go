@@ -49,7 +49,7 @@ func TestControllerSaysWhenToComeBack(t *testing.T) {
 		begun := time.Now()
 		n.Want([]workload.Artifact{a})
 		st := n.fails(a, "waiting for the controller")
-		if wait := time.Until(st.Next); wait != 10*time.Minute || st.Done != 70_000 {
+		if wait := time.Until(st.Next); wait != 10*time.Minute || st.Done != 70_000 || !st.Turn {
 			t.Errorf("waits %v, with %d bytes", wait, st.Done)
 		}
 		n.ready(a, data)

@@ -72,6 +72,7 @@ type Status struct {
 	Size     int64       // bytes of the whole; 0: not known
 	Path     string      // absolute, of a file of mode 0555 that must not be changed; only when Ready
 	Err      *wire.Error // the newest; when Ready only that its uuid is wanted with two checksums
+	Turn     bool        // Failed, but only since the controller sends to other nodes first
 	Next     time.Time   // of the next attempt, when Failed or Waiting for room; zero: no time is set
 	URL      string      // that it is being fetched from
 	Unsigned *wire.Error // why it is not known to be what a publisher has signed; nil: it is, or nobody demands that
@@ -195,8 +196,8 @@ func (s *Store) Status(a workload.Artifact) Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.state.Look(a)
-	st := Status{State: v.Phase, Done: v.Have, Size: v.Size, Err: v.Err, Next: v.Next, URL: v.URL, Repaired: v.Repaired,
-		Unsigned: s.unsigned(a, v)}
+	st := Status{State: v.Phase, Done: v.Have, Size: v.Size, Err: v.Err, Turn: v.Turn, Next: v.Next, URL: v.URL,
+		Repaired: v.Repaired, Unsigned: s.unsigned(a, v)}
 	switch t := s.running[v.Key]; {
 	case v.Phase == plan.Ready && st.Unsigned != nil:
 		st.State, st.Err = Failed, st.Unsigned

@@ -48,6 +48,7 @@ type Update struct {
 	GivenUp    bool   // of Number: the way back is under way
 	Note       string // what is in the way of that
 	Quarantine []wire.HealthFailed
+	Floor      string    // lowest version that may be put in force; "": any
 	Ended      []Outcome // the newest updates that are over, the newest first
 }
 
@@ -92,9 +93,10 @@ type Updated struct{ Update }
 
 // Fetched says how the download of a release stands.
 type Fetched struct {
-	Hash string
-	Done bool        // it is there, and verified
-	Err  *wire.Error // of the newest attempt, which will be repeated
+	Hash  string
+	Done  bool        // it is there, and verified
+	Err   *wire.Error // of the newest attempt, which will be repeated
+	Waits *wire.Error // what it waits for, although nothing is wrong
 }
 
 // Staged answers Stage. Err: it is not staged, or not to be tried.

@@ -1,10 +1,11 @@
 package policy
 
 import (
-	"fmt"
 	"time"
 
+	"tandem.internal/nodeagent/internal/update"
 	"tandem.internal/shared/event"
+	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/wire"
 )
 
@@ -170,12 +171,13 @@ func (t *step) anew() {
 // begin goes to a release, unless that is known to be in vain.
 func (t *step) begin(target *wire.AgentRelease) {
 	t.Plan.Target, t.Plan.Began, t.Plan.Error = target, t.now.Wall.UTC(), nil
-	for _, q := range t.update.Quarantine {
-		if q.Component == "" && q.Hash == target.Hash {
-			t.over(wire.PolicyFailed, wire.New(wire.CodeQuarantined, "",
-				fmt.Sprintf("version %s failed here before: %s", q.Version, q.Text)))
-			return
-		}
+	if err := update.Quarantined(t.update.Quarantine, target.Hash); err != nil {
+		t.over(wire.PolicyFailed, err)
+		return
+	}
+	if err := publisher.BelowFloor(target.Version, t.update.Floor); err != nil {
+		t.over(wire.PolicyFailed, err)
+		return
 	}
 	t.precheck()
 }
@@ -221,7 +223,7 @@ func (t *step) fetched(ev Fetched) {
 	case ev.Err != nil:
 		p.State, p.Error = wire.PolicyDownloadFailed, ev.Err
 	default:
-		p.State, p.Error = wire.PolicyDownloading, nil
+		p.State, p.Error = wire.PolicyDownloading, ev.Waits
 	}
 }
 

@@ -10,17 +10,26 @@ import (
 
 // Refusal says why content is not staged or tried: it is in quarantine. Nil: it is not, or somebody insists.
 func Refusal(quarantine []wire.HealthFailed, hash string, force bool) *wire.Error {
+	err := Quarantined(quarantine, hash)
+	if err == nil || force {
+		return nil
+	}
+	err.Message += "; --force tries it all the same, or stage a newer version"
+	return err
+}
+
+// Quarantined says that content is in quarantine, and since when. Nil: it is not.
+func Quarantined(quarantine []wire.HealthFailed, hash string) *wire.Error {
 	for i := range quarantine {
 		q := &quarantine[i]
-		if force || q.Hash != hash || hash == "" {
+		if q.Hash != hash || hash == "" {
 			continue
 		}
 		at := ""
 		if !q.At.IsZero() {
 			at = " (at " + q.At.UTC().Format(time.RFC3339) + ")"
 		}
-		return wire.New(wire.CodeQuarantined, "", "version "+q.Version+" failed here before: "+q.Text+at+
-			"; --force tries it all the same, or stage a newer version")
+		return wire.New(wire.CodeQuarantined, "", "version "+q.Version+" failed here before: "+q.Text+at)
 	}
 	return nil
 }

@@ -75,6 +75,7 @@ type item struct {
 	busy op
 	stop bool // the fetch was cancelled
 	late bool // it is fetched by a size that was corrected meanwhile
+	turn bool // the newest answer said when to come back
 	full bool // it ran out of room, and something is to be given up for it
 	url  string
 

@@ -316,7 +316,7 @@ func TestLaterIsNoFailure(t *testing.T) {
 		y.does(y.step(Tick{}), "fetch http://a/x 100")
 	}
 	y.step(Failed{Key: key(1), Kind: Passing, Have: 40, Err: wire.New(wire.CodeUnavailable, "", "x")})
-	if wait := y.s.Look(a).Next.Sub(y.now.At); wait > passingMin {
-		t.Errorf("the first failure costs %v", wait)
+	if v := y.s.Look(a); v.Next.Sub(y.now.At) > passingMin || v.Turn {
+		t.Errorf("the first failure costs %+v", v)
 	}
 }

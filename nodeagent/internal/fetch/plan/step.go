@@ -32,7 +32,7 @@ func (t *step) failed(ev Failed) {
 	it := t.answered(ev.Key, opFetch)
 	url := it.url
 	it.partial, it.stop, it.url = true, false, ""
-	it.have = ev.Have
+	it.have, it.turn = ev.Have, ev.Kind == Later
 	forward := ev.Have > it.best
 	it.best = max(it.best, ev.Have)
 	tries := t.renewed(&it)

@@ -27,6 +27,7 @@ type View struct {
 	Have     int64       // bytes that are there; while Fetching the shell knows better
 	Size     int64       // bytes of the whole, as far as it is known
 	Err      *wire.Error // the newest; nil when Ready, but for a dispute
+	Turn     bool        // Failing, but only since the address has said when to come back
 	Next     time.Time   // of the next attempt; zero: at once, or none is needed
 	URL      string      // being fetched from
 	Digest   string      // Copy's; "": it is not held, or has none
@@ -61,7 +62,7 @@ func (s State) Look(a workload.Artifact) View {
 	case it.busy == opRemove, it.err == nil, !it.nextTry().After(s.at):
 		v.Phase = Waiting
 	default:
-		v.Phase, v.Next = Failing, it.nextTry()
+		v.Phase, v.Next, v.Turn = Failing, it.nextTry(), it.turn
 		if it.err.Code == wire.CodeStorage {
 			v.Phase = Waiting
 		}

@@ -278,7 +278,10 @@ func (p *Policies) fetched() {
 	}
 	p.known = st
 	ev := policy.Fetched{Hash: p.wanted.Hash, Done: st.State == fetch.Ready}
-	if st.State == fetch.Failed {
+	switch {
+	case st.State == fetch.Waiting, st.Turn: // for room, or for the controller, which sends to other nodes first
+		ev.Waits = st.Err
+	case st.State == fetch.Failed:
 		ev.Err = st.Err
 	}
 	p.post(ev)
