@@ -77,8 +77,8 @@ func (a *Agent) openNode(dir string) error {
 	n.health, n.alerts = a.newHealthMachine(saved.Health), a.newAlertMachine(saved.Alerts)
 	n.programs = map[string]judge.Verdict{}
 	n.slots = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Machine: a.deps.Machine, Steps: a.deps.SlotSteps,
-		Publishers: a.publishers, Busy: func() error { return disk.Busy(dir, "") }})
-	if err := sharePublishers(dir, a.publishers, a.deps.SlotSteps); err != nil {
+		Publishers: a.publishers, Floor: a.cfg.Floor, Busy: func() error { return disk.Busy(dir, "") }})
+	if err := sharePublishers(dir, a.publishers, a.cfg.Floor, a.deps.SlotSteps); err != nil {
 		a.log.Warn("commands at the node do not know the publishers' keys", zap.Error(err))
 	}
 	n.slot, _ = a.deps.LookupEnv(slot.EnvSlot)

@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/kinds/policies"
@@ -106,6 +107,10 @@ func (a *Agent) updatePolicies() {
 					Version: o.Version, Why: o.Why.Detail})
 			}
 		}
+	}
+	var err error
+	if u.Floor, err = a.node.slots.Floor(); err != nil { // whoever stages says so again
+		a.log.Warn("what a policy wants may turn out to be too low", zap.Error(err))
 	}
 	a.policies.Updated(u)
 }

@@ -11,16 +11,23 @@ import (
 	"tandem.internal/nodeagent/internal/update/agentslot"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/publisher"
+	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 )
 
-// PublisherSetting has the setting --publisher-key alone, for the launcher.
+// PublisherSetting has the settings --publisher-key and --floor alone, for the launcher.
 type PublisherSetting struct {
 	PublisherKeys []string `name:"publisher-key"`
+	Floor         string   `name:"floor"`
 }
 
-// Read reads the keys of --publisher-key. The error is a *UsageError.
+// Read reads the keys of --publisher-key, and judges --floor. The error is a *UsageError.
 func (c PublisherSetting) Read() (publisher.Keys, error) {
+	if c.Floor != "" {
+		if _, err := unitconfig.Compare(c.Floor, c.Floor); err != nil {
+			return nil, bad("floor", "%s", wire.AsError(err).Message)
+		}
+	}
 	return readKeys("publisher-key", c.PublisherKeys, publisher.MaxKeys)
 }
 
@@ -70,34 +77,48 @@ func (a *Agent) unsigned(p *part, r update.Record) *wire.Error {
 	return sig.Expired(a.deps.Now())
 }
 
-// publishersFile, in the state directory, has the keys of the agent's newest start for commands at the node, which do
-// not know the agent's settings. It is no more than that: agent and launcher go by the settings.
-const publishersFile = "publishers"
+// publishersFile and floorFile, in the state directory, have the keys and the --floor of the agent's newest start for
+// commands at the node, which do not know the agent's settings. They are no more than that: agent and launcher go by
+// the settings.
+const (
+	publishersFile = "publishers"
+	floorFile      = "floor"
+)
 
-// sharePublishers writes that file.
-func sharePublishers(dir string, keys publisher.Keys, steps durable.Steps) error {
-	path := filepath.Join(dir, publishersFile)
-	if len(keys) == 0 {
-		return durable.Remove(path)
-	}
+// sharePublishers writes those files.
+func sharePublishers(dir string, keys publisher.Keys, floor string, steps durable.Steps) error {
 	var text strings.Builder
 	for _, k := range keys {
 		text.WriteString(k.String() + "\n")
 	}
-	if data, err := durable.ReadFile(path, publisher.MaxFile); err == nil && string(data) == text.String() {
-		return nil
-	}
-	return durable.WriteFile(path, []byte(text.String()), 0o644, steps)
+	return errors.Join(share(filepath.Join(dir, publishersFile), text.String(), steps),
+		share(filepath.Join(dir, floorFile), floor, steps))
 }
 
-// SharedPublishers are the keys that the agent of a state directory has been started with.
-func SharedPublishers(dir string) (publisher.Keys, error) {
-	data, err := slot.OpenDisk(dir, nil).Read(publishersFile, publisher.MaxFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// share makes a text the content of a file; "": there is none.
+func share(path, text string, steps durable.Steps) error {
+	if text == "" {
+		return durable.Remove(path)
 	}
-	if err != nil {
-		return nil, err
+	if data, err := durable.ReadFile(path, publisher.MaxFile); err == nil && string(data) == text {
+		return nil
 	}
-	return publisher.ParseKeys(string(data))
+	return durable.WriteFile(path, []byte(text), 0o644, steps)
+}
+
+// SharedPublishers are the keys and the floor that the agent of a state directory has been started with.
+func SharedPublishers(dir string) (keys publisher.Keys, floor string, err error) {
+	disk := slot.OpenDisk(dir, nil)
+	text, err := disk.Read(publishersFile, publisher.MaxFile)
+	if err == nil {
+		keys, err = publisher.ParseKeys(string(text))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, "", err
+	}
+	text, err = disk.Read(floorFile, publisher.MaxFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, "", err
+	}
+	return keys, string(text), nil
 }

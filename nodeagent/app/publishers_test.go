@@ -41,7 +41,7 @@ func TestPublisherKeys(t *testing.T) {
 		{[]string{write("large", strings.Repeat("\n", publisher.MaxFile)+one.Public())}, "", "neither"},
 		{many, "", "13 keys, of at most 12"},
 	} {
-		keys, err := PublisherSetting{c.given}.Read()
+		keys, err := PublisherSetting{PublisherKeys: c.given}.Read()
 		if c.want != "" {
 			if e, ok := errors.AsType[*UsageError](err); !ok || e.Setting != "publisher-key" ||
 				!strings.Contains(e.Message, c.want) {
@@ -51,6 +51,29 @@ func TestPublisherKeys(t *testing.T) {
 		}
 		if got := publisher.JoinIDs(keys.IDs(), " "); err != nil || got != c.ids {
 			t.Errorf("%v: %q %v", c.given, got, err)
+		}
+	}
+	for floor, ok := range map[string]bool{"": true, "1.2.0": true, "1.2": false, "none": false} {
+		_, err := PublisherSetting{Floor: floor}.Read()
+		if e, is := errors.AsType[*UsageError](err); (err == nil) != ok || is && e.Setting != "floor" {
+			t.Errorf("--floor %q: %v", floor, err)
+		}
+	}
+}
+
+// Commands at the node find what the newest start was given, and no more than that.
+func TestSharedPublishers(t *testing.T) {
+	dir, one := t.TempDir(), publishertest.New(1).Keys(t)
+	for _, c := range []struct {
+		keys  publisher.Keys
+		floor string
+	}{{one, "1.2.0"}, {nil, "1.0.0"}, {one, ""}, {nil, ""}} {
+		if err := sharePublishers(dir, c.keys, c.floor, nil); err != nil {
+			t.Fatal(err)
+		}
+		keys, floor, err := SharedPublishers(dir)
+		if err != nil || len(keys) != len(c.keys) || floor != c.floor {
+			t.Errorf("%v %q %v, want %+v", keys, floor, err, c)
 		}
 	}
 }

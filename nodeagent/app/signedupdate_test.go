@@ -123,7 +123,7 @@ func TestUnsignedSlotIsNotTried(t *testing.T) {
 		p.cfg.PublisherKeys = []string{maker.Public()}
 		s := newSlotted(p)
 		s.launch("factory", false)
-		keys, err := SharedPublishers(p.dir)
+		keys, _, err := SharedPublishers(p.dir)
 		if err != nil || publisher.JoinIDs(keys.IDs(), " ") != "0101010101010101" {
 			t.Errorf("%v %v", keys, err)
 		}

@@ -94,6 +94,7 @@ func start(stateDir string, args []string, say func(string)) (err error) {
 	cfg := slot.Config{Dir: filepath.Join(dir, slot.Dir)}
 	if err == nil {
 		cfg.Publishers, err = keys.Read()
+		cfg.Floor = keys.Floor
 	}
 	if cfg.Unread = err; err != nil {
 		say(fmt.Sprintf("%v; no slot is tried, and those in force are not verified", err))

@@ -264,8 +264,9 @@ func openSlots(stateDir, file, signature string) (s slots, from source, err erro
 	if err = becomeOwner(dir, slot.Dir, disk.Dir); err == nil {
 		err = from.openAsOwner(file, signature)
 	}
+	var floor string
 	if err == nil {
-		if s.publishers, err = app.SharedPublishers(dir); err != nil {
+		if s.publishers, floor, err = app.SharedPublishers(dir); err != nil {
 			err = fmt.Errorf("the publishers' keys of the agent's newest start: %w", err)
 		}
 	}
@@ -274,7 +275,7 @@ func openSlots(stateDir, file, signature string) (s slots, from source, err erro
 		return s, from, advise(err)
 	}
 	s.Store = slot.Open(slot.Config{Dir: filepath.Join(dir, slot.Dir), Publishers: s.publishers,
-		Busy: func() error { return disk.Busy(dir, "") }})
+		Floor: floor, Busy: func() error { return disk.Busy(dir, "") }})
 	return s, from, nil
 }
 

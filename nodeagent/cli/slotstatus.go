@@ -65,6 +65,15 @@ func (a agentTarget) status() error {
 		text = "; a rollback goes to slot " + string(st.Previous)
 	}
 	say("slot %s is active: %s%s", active(st), st.Why, text)
+	switch {
+	case st.Floor == "":
+	case st.Floor == st.Signed:
+		say("no version below %s is tried: a publisher has signed that", st.Floor)
+	case st.Signed == "":
+		say("no version below %s is tried: the setting --floor says so", st.Floor)
+	default:
+		say("no version below %s is tried: the setting --floor says so; a publisher has signed %s", st.Floor, st.Signed)
+	}
 	if l := st.Last; l.Seq != 0 && !l.Committed {
 		say("version %s in slot %s was given up: %s%s", l.Version, l.Slot, l.Reason, colon(l.Detail))
 	}

@@ -69,18 +69,13 @@ func runsProgram(sign func([]byte) string) func(*try) string {
 		if werr != nil {
 			a.t.Fatal(werr)
 		}
-		var last wire.Desired // the controller's own
-		a.decode(a.retained("n1"), &last)
-		d := wire.Desired{V: wire.Version, Unit: unitName, Node: "strict", Kind: wire.KindWorkloads, Epoch: last.Epoch,
-			Rev: 1<<40 + uint64(a.number), Version: fmt.Sprintf("1.%d.0", a.number), Hash: wire.Hash(body),
-			Issued: a.Now(), Mode: wire.ModeApply, Body: body}
-		d.Sig = a.signer().Sign(seal.DesiredPreimage(&d))
-		if err := a.hand.Publish(of("strict").Desired(wire.KindWorkloads), string(d.Append(nil)), true); err != nil {
+		rev, err := a.issues("strict", wire.KindWorkloads, body)
+		if err != nil {
 			return why(err)
 		}
 		out := ""
 		if err := a.hand.Until("a report of the set", func(all []rawmqtt.Message) bool {
-			out = outcome(all, of("strict"), d.Rev, slot)
+			out = outcome(all, of("strict"), rev, slot)
 			return out != ""
 		}); err != nil {
 			return why(err)
@@ -90,6 +85,17 @@ func runsProgram(sign func([]byte) string) func(*try) string {
 		}
 		return out
 	}
+}
+
+// issues signs a document as the unit does, and brings it to a node under the rev that it returns.
+func (a *try) issues(node string, kind wire.Kind, body []byte) (rev uint64, err error) {
+	var last wire.Desired // the controller's own
+	a.decode(a.retained("n1"), &last)
+	d := wire.Desired{V: wire.Version, Unit: unitName, Node: node, Kind: kind, Epoch: last.Epoch,
+		Rev: 1<<40 + uint64(a.number), Version: fmt.Sprintf("1.%d.0", a.number), Hash: wire.Hash(body),
+		Issued: a.Now(), Mode: wire.ModeApply, Body: body}
+	d.Sig = a.signer().Sign(seal.DesiredPreimage(&d))
+	return d.Rev, a.hand.Publish(of(node).Desired(kind), string(d.Append(nil)), true)
 }
 
 // outcome is what a node has reported of a set of workloads, and of a slot in it; "": not yet.

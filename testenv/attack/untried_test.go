@@ -3,6 +3,8 @@ package attack
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,6 +38,12 @@ var untried = []attempt{
 	{"an agent with the signature of another file", aThief, triesAgent(func([]byte) string {
 		return owner.SignAs([]byte(published), "tandem-node 2.0.0")
 	}), outside("given up: bad-signature")},
+	// The last ones: after them the node has a floor.
+	{"an agent below the floor that its publisher has signed", aThief, func(a *try) string {
+		a.floor()
+		return triesAgent(func(program []byte) string { return owner.SignAs(program, "tandem-node 2.0.0") })(a)
+	}, outside("refused: below-floor")},
+	{"a policy that wants an agent below that floor", aThief, offersOldAgent, outside("failed: below-floor")},
 }
 
 // triesAgent puts a program that says that it is version 2.0.0 into a slot, with the signature that sign makes, and
@@ -47,8 +55,7 @@ func triesAgent(sign func(program []byte) string) func(*try) string {
 		if err := os.WriteFile(file, program, 0o700); err != nil {
 			a.t.Fatal(err)
 		}
-		slots := slottest.Open(filepath.Join(a.Dir, "strict"), nil, nil,
-			func(context.Context, string) (string, error) { return "2.0.0", nil })
+		slots := a.slots("2.0.0")
 		err := slots.StageSigned(a.t.Context(), file, sign(program))
 		var env []string
 		if err == nil {
@@ -57,20 +64,94 @@ func triesAgent(sign func(program []byte) string) func(*try) string {
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		stop := a.AgentIn("strict", env, func(c *node.Config) {
-			c.PublisherKeys = []string{owner.Public()}
-			if a.kind == nats {
-				c.SubscribeQoS = 0
-			}
-		})
-		defer stop()
-		a.Online("strict", true)
+		defer a.strict(env)()
 		out := a.ordersTry()
 		if path, _, err := slots.Start(); err != nil || path != "" { // by a launcher that knows nothing of publishers
 			return fmt.Sprintf("%s STARTS: %v", path, err)
 		}
 		return out
 	}
+}
+
+// slots are those of the node "strict", for programs that say that they are of a version.
+func (a *try) slots(version string) slottest.Slots {
+	return slottest.Open(filepath.Join(a.Dir, "strict"), nil, nil,
+		func(context.Context, string) (string, error) { return version, nil })
+}
+
+// strict starts the agent of the node "strict" as the launcher does.
+func (a *try) strict(env []string) (stop func()) {
+	stop = a.AgentIn("strict", env, func(c *node.Config) {
+		c.PublisherKeys = []string{owner.Public()}
+		if a.kind == nats {
+			c.SubscribeQoS = 0
+		}
+	})
+	a.Online("strict", true)
+	return stop
+}
+
+// floor is what happened there before: a newer version was tried, whose publisher wants nothing below 2.5.0 after it.
+func (a *try) floor() {
+	file := filepath.Join(a.t.TempDir(), "tandem-node")
+	if err := os.WriteFile(file, []byte(published), 0o700); err != nil {
+		a.t.Fatal(err)
+	}
+	if err := a.slots("3.0.0").TryOnce(a.t.Context(), file,
+		owner.SignAs([]byte(published), "tandem-node 3.0.0 floor:2.5.0"), owner.Keys(a.t)); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// offersOldAgent gives the node "strict" a policy that wants an old version, which the publisher has signed. The outcome
+// is the node's report of it.
+func offersOldAgent(a *try) string {
+	a.floor()
+	program := []byte("#!/bin/sh\necho tandem-node 2.0.0\n")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(program) // an agent that has gone is no concern
+	}))
+	defer server.Close()
+	_, env, err := a.slots("2.0.0").Start()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer a.strict(env)()
+	rev, err := a.issues("strict", wire.KindPolicies, wire.Encode(&wire.Policies{FormatVersion: wire.PoliciesFormat,
+		Policies: []wire.NodePolicy{{Name: "old", Rev: 1, Agent: &wire.AgentUpgrade{Version: "2.0.0", Start: a.Now(),
+			Downgrade: true}}},
+		Agents: []wire.AgentRelease{{Version: "2.0.0", Hash: wire.Hash(program), Size: int64(len(program)),
+			URLs: []string{server.URL}, Minisign: owner.SignAs(program, "tandem-node 2.0.0")}}}))
+	if err != nil {
+		return why(err)
+	}
+	out := ""
+	if err := a.hand.Until("a report of the policy", func(all []rawmqtt.Message) bool {
+		for _, m := range all {
+			message, _ := wire.SplitProof([]byte(m.Payload))
+			if m.Topic != of("strict").Reported(wire.KindPolicies) || len(message) == 0 {
+				continue
+			}
+			r, err := wire.Decode[wire.Reported](message)
+			if err != nil || r.Running == nil || r.Running.Rev != rev || len(r.Detail) == 0 {
+				continue
+			}
+			report, err := wire.Decode[wire.PoliciesReport](r.Detail)
+			if err != nil || len(report.Policies) != 1 {
+				out = fmt.Sprintf("%v in %s", err, r.Detail)
+				return true
+			}
+			if p := report.Policies[0]; p.State == wire.PolicyFailed {
+				out = fmt.Sprintf("failed: %s", p.Error.Code)
+			} else if p.State != wire.PolicyWaiting {
+				out = string(p.State)
+			}
+		}
+		return strings.HasPrefix(out, "failed")
+	}); err != nil {
+		return out + " " + why(err)
+	}
+	return out
 }
 
 // ordersTry signs as the unit does.

@@ -210,6 +210,25 @@ func TestKnownBad(t *testing.T) {
 	n.is("p download-started 1.1.1")
 }
 
+// TestBelowFloor: what is below the node's floor is not even fetched, also where the policy allows a downgrade; what is
+// not below it is gone to.
+func TestBelowFloor(t *testing.T) {
+	n := newNode(t, "2.0.0")
+	n.step(Updated{Update{Running: "2.0.0", Slots: true, Floor: "1.5.0"}})
+	old := upTo("1.4.0")
+	old.Agent.Downgrade = true
+	n.step(doc(offers("1.4.0", "1.5.0"), old))
+	n.wait(time.Hour)
+	n.is("p failed 1.4.0 (below-floor)")
+	if n.fetching != "" || len(n.staged) > 0 {
+		t.Errorf("staged %v, fetches %q", n.staged, n.fetching)
+	}
+	old.Agent.Version, old.Rev = "1.5.0", old.Rev+1
+	n.step(doc(offers("1.4.0", "1.5.0"), old))
+	n.wait(time.Hour)
+	n.is("p download-started 1.5.0")
+}
+
 // TestEdits: what is edited is planned anew until the trial is ordered; what is ordered ends first.
 func TestEdits(t *testing.T) {
 	n := newNode(t, "1.0.0")

@@ -75,25 +75,33 @@ func agent(version string) publisher.Release {
 }
 
 // Signed returns the signature of what a slot holds, judged as far as can be without reading that: the error is a
-// *wire.Error if it does not count. It is zero where nobody demands one.
+// *wire.Error if it does not count, or the version is below the floor. It is zero where nobody demands one.
 func (s *Store) Signed(x SlotStatus) (sig publisher.Signature, err error) {
 	if len(s.cfg.Publishers) == 0 {
 		return sig, nil
 	}
-	text, err := s.readSignature(x.Slot)
+	if sig, err = s.vouched(x.Slot, x.Version); err == nil {
+		err = s.above(x.Version)
+	}
+	return sig, err
+}
+
+// vouched returns the signature of a version in a slot, judged but for the content.
+func (s *Store) vouched(id ID, version string) (sig publisher.Signature, err error) {
+	text, err := s.readSignature(id)
 	if err != nil {
 		return sig, fmt.Errorf("slots: %w", err)
 	}
-	if err := s.cfg.Publishers.JudgeRelease(agent(x.Version), text, nil); err != nil {
+	if err := s.cfg.Publishers.JudgeRelease(agent(version), text, nil); err != nil {
 		return sig, err
 	}
 	return publisher.Parse(text)
 }
 
-// Disarm gives up a slot that was armed, and not started yet, if no publisher has signed what it holds. Somebody at the
-// node may have armed it who knows nothing of publishers.
+// Disarm gives up a slot that was armed, and not started yet, if no publisher has signed what it holds, or it is below
+// the floor. Somebody at the node may have armed it who knows nothing of either.
 func (s *Store) Disarm() error {
-	if len(s.cfg.Publishers) == 0 {
+	if len(s.cfg.Publishers) == 0 && s.cfg.Floor == "" {
 		return nil
 	}
 	return s.update(func(r record.Record) (record.Record, error) {

@@ -14,6 +14,7 @@
 //	record.0.bad-1 …    copies that were no good any more, kept for whoever wants to know
 //	a/ b/               a slot each: tandem-node, tandem-node.minisig if a publisher has signed it, and manifest,
 //	                    which says what it is
+//	floor               the lowest version that publishers want to be put in force
 //	lock stage.lock     held for one step; held for a whole staging
 package slot
 
@@ -67,6 +68,8 @@ type Config struct {
 	Busy func() error
 	// Publishers have signed what is staged, tried and started; none: nobody has to. The installed binary is not asked.
 	Publishers publisher.Keys
+	// Floor is the lowest version that is tried, whatever publishers have signed; "": what they have.
+	Floor string
 	// Unread is why it is not known who the publishers are: then no slot is tried. Nil: it is.
 	Unread error
 	// Machine shows what is to be known of the machine at a start; nil: Machine.
@@ -124,6 +127,8 @@ type Status struct {
 	Dropped    uint64       `json:"dropped,omitzero"`
 	Notes      []string     `json:"notes,omitzero"` // what was wrong with the record, and what became of it
 	Seq        uint64       `json:"seq"`
+	Floor      string       `json:"floor,omitzero"`  // the lowest version that is tried; absent: any
+	Signed     string       `json:"signed,omitzero"` // what publishers have signed of that; absent: nothing
 }
 
 // SlotStatus is one slot.
@@ -144,6 +149,12 @@ func (s *Store) Status() (Status, error) {
 			return err
 		}
 		st = status(r, notes)
+		if st.Floor, err = s.Floor(); err == nil {
+			st.Signed, err = s.signedFloor()
+		}
+		if err != nil {
+			st.Notes = append(st.Notes, err.Error())
+		}
 		return nil
 	})
 	return st, err
@@ -173,7 +184,10 @@ func (s *Store) Arm(id ID, tries int) error {
 		if err != nil {
 			return r, err
 		}
-		return next, s.sound(next, id)
+		if err := s.sound(next, id); err != nil {
+			return r, err
+		}
+		return next, s.raise(id, next.Slot(id).Version) // before it runs
 	})
 }
 
@@ -195,7 +209,13 @@ func (s *Store) Alone(f func() error) error {
 // Commit makes the slot on trial the active one; running is the slot that runs. To do it again does no
 // harm.
 func (s *Store) Commit(running ID) error {
-	return s.update(func(r record.Record) (record.Record, error) { return r.Commit(running) }, s.mirror)
+	return s.update(func(r record.Record) (record.Record, error) {
+		next, err := r.Commit(running)
+		if err != nil {
+			return r, err
+		}
+		return next, s.raise(running, next.Slot(running).Version) // an agent that knows no floors may have armed it
+	}, s.mirror)
 }
 
 // Approve notes that somebody at the node approves of the slot that runs on trial. The agent, which looks at the slots

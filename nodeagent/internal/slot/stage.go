@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/wire"
 )
 
 // ErrRefused says that what was to be staged is not what it should be, or does not run here: it
@@ -153,6 +154,12 @@ func (s *Store) fill(ctx context.Context, id ID, from io.Reader, src Source) (St
 		return Staged{}, fmt.Errorf("%w: it says that it is version %s, and it should be %s", ErrRefused, out.Version,
 			src.Version)
 	}
+	if err := s.above(out.Version); err != nil {
+		if _, low := errors.AsType[*wire.Error](err); low {
+			err = fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		return Staged{}, err
+	}
 	if err := s.keepSignature(id, src.Signature, out.Version); err != nil {
 		return Staged{}, err
 	}
@@ -163,8 +170,8 @@ func (s *Store) fill(ctx context.Context, id ID, from io.Reader, src Source) (St
 	return out, nil
 }
 
-// sound says whether a slot holds what the record says, and what a publisher has signed where that is demanded:
-// record.ErrBroken or a *wire.Error if it does not.
+// sound says whether a slot holds what the record says, what a publisher has signed where that is demanded, and, if it
+// is to be tried, nothing below the floor: record.ErrBroken or a *wire.Error if it does not.
 func (s *Store) sound(r record.Record, id ID) error {
 	if id == record.Factory {
 		return nil
@@ -175,6 +182,11 @@ func (s *Store) sound(r record.Record, id ID) error {
 	}
 	if s.cfg.Unread != nil && id == r.Trying {
 		return fmt.Errorf("%w: %w", ErrUnread, s.cfg.Unread)
+	}
+	if id == r.Trying { // what is in force stays so, however low
+		if err := s.above(x.Version); err != nil {
+			return err
+		}
 	}
 	digest := s.digesting()
 	size, hash, err := Measure(context.Background(), s.disk, s.binary(id), digest)
