@@ -19,13 +19,17 @@ BIN ?= bin
 AGENT ?= $(BIN)/tandem-node
 FULL ?= $(BIN)/tandem-node-full
 
-.PHONY: help up test quick check build agent agent-full torrent notice fmt-check vet staticcheck tidy tidy-check standalone fuzz vuln brokers bench soak ship-check vm clean
+.PHONY: help up demo-upgrade test quick check build agent agent-full torrent notice fmt-check vet staticcheck tidy tidy-check standalone fuzz vuln brokers bench soak ship-check vm clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 up: build ## build and run a unit of three nodes on this machine until Ctrl-C
 	@deploy/demo/up
+
+demo-upgrade: build ## on a unit of its own, in two minutes: agents go to a good version, a bad, a hanging, an unsigned one
+	@deploy/demo/versions $(BIN)/versions '-s -w -funcalign=1' -trimpath -gcflags=all=-l -tags nethttpomithttp2
+	@deploy/demo/upgrade
 
 build: agent ## the five binaries, in bin/; BIN=DIR says where else
 	@for b in controller/cmd/tandem-controller controller/cmd/tandem broker/cmd/tandem-broker \

@@ -85,7 +85,7 @@ func TestExpiry(t *testing.T) {
 
 // A release of the agent may name the lowest version that is put in force after it; what is nearly that is refused, and
 // in a signature of anything else it says nothing.
-func TestFloor(t *testing.T) {
+func TestFloorOfARelease(t *testing.T) {
 	own := publishertest.New(1)
 	for _, c := range []struct {
 		comment, want string

@@ -65,16 +65,7 @@ type Demo struct {
 // StartDemo runs a command that brings up the demo unit in a tree, and waits until it is up.
 func StartDemo(t testing.TB, dir, run string, env []string, argv ...string) *Demo {
 	t.Helper()
-	d := &Demo{Process: Start(t, "make up", append(goEnv(), env...), append([]string{"env", "-C", dir}, argv...)...),
-		dir: dir, run: run, t: t}
-	sweep := sweeper(t, run)
-	t.Cleanup(func() { // before Start's own, which only reaches one process group
-		if d.Alive() {
-			d.Interrupt()
-			d.Wait(Patience)
-		}
-		sweep()
-	})
+	d := StartDemoScript(t, dir, run, env, argv...)
 	d.awaitBuild()
 	Until(t, "the unit is up", func() string {
 		if !d.Alive() {
@@ -84,6 +75,22 @@ func StartDemo(t testing.TB, dir, run string, env []string, argv ...string) *Dem
 			return "not yet"
 		}
 		return ""
+	})
+	return d
+}
+
+// StartDemoScript runs a command that brings up a demo unit in a tree. Nothing of that outlives the test.
+func StartDemoScript(t testing.TB, dir, run string, env []string, argv ...string) *Demo {
+	t.Helper()
+	d := &Demo{Process: Start(t, "make up", append(goEnv(), env...), append([]string{"env", "-C", dir}, argv...)...),
+		dir: dir, run: run, t: t}
+	sweep := sweeper(t, run)
+	t.Cleanup(func() { // before Start's own, which only reaches one process group
+		if d.Alive() {
+			d.Interrupt()
+			d.Wait(Patience)
+		}
+		sweep()
 	})
 	return d
 }
@@ -110,7 +117,7 @@ func (d *Demo) awaitBuild() {
 // what a demo has left behind: its programs lead process groups of their own.
 func sweeper(t testing.TB, run string) (sweep func()) {
 	t.Helper()
-	const script = `read _; for f in "$0"/*.pid; do [ ! -e "$f" ] || kill -KILL "$(cat "$f")"; done`
+	const script = `read _; rm -f "$0/port"; for f in "$0"/*.pid; do [ ! -e "$f" ] || kill -KILL "$(cat "$f")"; done`
 	cmd := exec.Command("sh", "-c", script, run)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it outlives us, by a moment
 	cmd.Stderr = os.Stderr

@@ -69,7 +69,7 @@ func (w *signedWorld) below(err error) {
 
 // The highest floor that was signed of what was tried holds from then on, whatever is signed later: nothing below it is
 // staged, armed or started on trial. What is in force stays.
-func TestFloor(t *testing.T) {
+func TestSignedFloor(t *testing.T) {
 	w := &signedWorld{T: t, dir: filepath.Join(t.TempDir(), "slots")}
 	free, s := w.store(), w.store(maker, thief)
 	w.must(w.keep(s, "2.0.0", withFloor(maker, "2.0.0", "")))

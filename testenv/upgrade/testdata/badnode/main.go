@@ -1,8 +1,9 @@
-// Command badnode is the node agent with one fault, for tests of upgrades. What is wrong with it is in
-// the variable BADNODE: crash, freeze, hang, lost or memory. Its self-test passes.
+// Command badnode is the node agent with one fault, for tests of upgrades. What is wrong with it was said when it was
+// built (-X main.built=FAULT), or is in the variable BADNODE: crash, freeze, hang, lost, memory or stuck. Its self-test passes.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,9 @@ import (
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
+
+// built is the fault; "": the variable says it.
+var built string
 
 func main() { settings.Main(run) }
 
@@ -34,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, err)
 	}
 	deps := app.Deps{Log: log, LookupEnv: os.LookupEnv, PID: os.Getpid()}
-	switch fault := os.Getenv("BADNODE"); fault {
+	switch fault := cmp.Or(built, os.Getenv("BADNODE")); fault {
 	case "crash":
 		panic("badnode crashes at its start")
 	case "freeze": // once before it is ready, once after
@@ -46,6 +50,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		deps.Capacity = func(*wire.NodeInfo) error { select {} }
 	case "lost": // nobody listens there
 		cfg.Broker = "tcp://127.0.0.1:1"
+	case "stuck": // what it measures never comes
+		deps.Sources.RAM = func() (float64, error) { select {} }
 	case "memory":
 		deps.Capacity = func(*wire.NodeInfo) error { return devour() }
 	default:
