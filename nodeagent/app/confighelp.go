@@ -76,8 +76,9 @@ var configHelp = map[string]string{
 	"publisher-key": "public key of minisign, or a file with such keys: what workloads run, and versions of the " +
 		"agent and of components, are taken only if the owner of one has signed the files (publisher.md); none: " +
 		"nobody has to sign. The launcher goes by it, too",
-	"floor": "the lowest version of the agent that is tried here; empty: the highest floor that publishers have signed " +
-		"of what was tried (publisher.md). Lower than that, it lets older versions in. The launcher goes by it, too",
+	"floor": "the lowest version of the agent that is tried here; empty: the highest floor that publishers have " +
+		"signed of what was tried (publisher.md). Lower than that, it lets older versions in. The launcher goes by " +
+		"it, too",
 	"node-policy": "JSON file with what management policies choose this node by, and it chooses them by: its " +
 		"properties, constraints, pattern (policies.md); read at the start",
 	"fetch-rate":      "bytes a second of all downloads of resources together; 0: no limit",

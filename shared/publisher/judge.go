@@ -111,8 +111,8 @@ func BelowFloor(version, floor string) *wire.Error {
 	if c, err := unitconfig.Compare(version, floor); err == nil && c >= 0 {
 		return nil
 	}
-	return wire.New(wire.CodeBelowFloor, "", "version "+wire.Plain(version, 100)+" is below "+floor+", the lowest that "+
-		"this node tries: its publisher has signed that, unless the node's own setting --floor says another")
+	return wire.New(wire.CodeBelowFloor, "", "version "+wire.Plain(version, 100)+" is below "+floor+", the lowest "+
+		"that this node tries: its publisher has signed that, unless the node's own setting --floor says another")
 }
 
 // HigherFloor is the higher one of two floors, each of which may be "".

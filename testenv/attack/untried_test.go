@@ -103,8 +103,8 @@ func (a *try) floor() {
 	}
 }
 
-// offersOldAgent gives the node "strict" a policy that wants an old version, which the publisher has signed. The outcome
-// is the node's report of it.
+// offersOldAgent gives the node "strict" a policy that wants an old version, which the publisher has signed. The
+// outcome is the node's report of it.
 func offersOldAgent(a *try) string {
 	a.floor()
 	program := []byte("#!/bin/sh\necho tandem-node 2.0.0\n")

@@ -73,8 +73,8 @@ func (p *patient) apply(text string) {
 	has(p.t, p.Tandem("policy", "apply", file, "--yes-all-nodes"), 0, "policy agents is set", "")
 }
 
-// TestPolicyFromAWebServer: a node that has not joined cannot fetch from its controller, and asks the other address of the
-// release, once it has a policy. What is not the file that was put on offer is never started.
+// TestPolicyFromAWebServer: a node that has not joined cannot fetch from its controller, and asks the other address of
+// the release, once it has a policy. What is not the file that was put on offer is never started.
 func TestPolicyFromAWebServer(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t, nil, nil)

@@ -38,7 +38,7 @@ func foreign(machine elf.Machine, text string) string {
 	return string(head) + text
 }
 
-// TestAgentRelease: a version goes into the store with its programs, is on offer, keeps them there, and gives them back.
+// TestAgentRelease: a version goes into the store with its programs, is on offer, keeps them there, and releases them.
 func TestAgentRelease(t *testing.T) {
 	b := newBench(t, apitest.StartSample(t))
 	small := foreign(elf.EM_LOONGARCH, "version 1.5.0 of it")
@@ -92,7 +92,8 @@ func TestAgentReleaseOfThisMachine(t *testing.T) {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 	out, errs, exit = b.run("", "agent", "release", link, "--version", "1.5.0-not-what-it-says")
-	if exit != exitUsage || out != "" || !strings.Contains(errs, "says that it is version 1.5.0-known-to-be-in-it, not 1.5.0-not") {
+	const want = "says that it is version 1.5.0-known-to-be-in-it, not 1.5.0-not"
+	if exit != exitUsage || out != "" || !strings.Contains(errs, want) {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 }
@@ -114,7 +115,7 @@ func TestAgentReleaseMistakes(t *testing.T) {
 		plain:                        "needs --version VERSION",
 		plain + " --version 1.5":     "is not a semantic version",
 		plain + " --version 1.5.1":   "is not version 1.5.1: that stands nowhere in it",
-		signed("s1", "tandem-node 1.4.0") + " --version 1.5.0":                      "does not begin with tandem-node 1.5.0, but with tandem-node 1.4.0",
+		signed("s1", "tandem-node 1.4.0") + " --version 1.5.0":                      "with tandem-node 1.5.0, but with tandem-node 1.4.0",
 		signed("s2", "os 1.5.0") + " --version 1.5.0":                               "but with os 1.5.0",
 		signed("s3", "os 1.5.0"):                                                    "needs --version VERSION",
 		signed("s4", "tandem-node 1.4.0"):                                           "is not version 1.4.0",
@@ -127,7 +128,8 @@ func TestAgentReleaseMistakes(t *testing.T) {
 		}
 	}
 	// The version stands across two reads; the store of the tests is too small for the file.
-	if out, errs, _ := b.run("", "agent", "release", plain, "--version", "1.5.0"); !strings.Contains(errs, "do not fit") {
-		t.Errorf("%s%s", out, errs)
+	_, errs, _ := b.run("", "agent", "release", plain, "--version", "1.5.0")
+	if !strings.Contains(errs, "do not fit") {
+		t.Error(errs)
 	}
 }

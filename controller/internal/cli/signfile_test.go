@@ -38,7 +38,8 @@ func TestPublisherSignsFiles(t *testing.T) {
 			publisher.Release{Name: "os", Version: "7"}, until},
 		{"--version 8 --replace --expires " + until.Format(time.DateOnly),
 			publisher.Release{Name: "tandem-node", Version: "8"}, until.Truncate(24 * time.Hour)},
-		{"--version 8.0.0 --replace --floor 7.1.0", publisher.Release{Name: "tandem-node", Version: "8.0.0"}, time.Time{}},
+		{"--version 8.0.0 --replace --floor 7.1.0",
+			publisher.Release{Name: "tandem-node", Version: "8.0.0"}, time.Time{}},
 	} {
 		args := append([]string{"publisher", "sign-file", program, "--key", key}, strings.Fields(c.args)...)
 		if out, errs, exit := b.run("", args...); exit != 0 || !strings.HasPrefix(out, "wrote "+program+".minisig") {

@@ -252,8 +252,8 @@ func TestReleasedArtefacts(t *testing.T) {
 		}
 		const onOffer = "version 1.5.0 of the agent, which is on offer"
 		check(false, onOffer)
-		if _, err := u.core.ApplyPolicy(u.Context(), op.ApplyPolicyIn{PolicyIn: op.PolicyIn{Policy: "p"}, AllNodes: true,
-			Document: []byte(`{"enabled":true,"agentUpgradePolicy":{}}`)}); err != nil {
+		if _, err := u.core.ApplyPolicy(u.Context(), op.ApplyPolicyIn{PolicyIn: op.PolicyIn{Policy: "p"},
+			AllNodes: true, Document: []byte(`{"enabled":true,"agentUpgradePolicy":{}}`)}); err != nil {
 			t.Fatal(err)
 		}
 		check(true, "the policies of n1, "+onOffer)

@@ -184,6 +184,10 @@ func TestKnownBad(t *testing.T) {
 	n.is("p rollback-started 1.1.0")
 	n.step(Updated{Update{Running: "1.0.0", Slots: true, Number: 3, GivenUp: true, Note: "disk full"}})
 	n.is("p rollback-failed 1.1.0")
+	n.step(Updated{Update{Running: "1.0.0", Slots: true, Number: 3, GivenUp: true, // it is about to end
+		Ended: []Outcome{{Number: 3, Tried: true, Version: "1.1.0", Why: "three starts"}}}})
+	n.is("p rollback-started 1.1.0")
+	n.step(Updated{Update{Running: "1.0.0", Slots: true, Number: 3, GivenUp: true, Note: "disk full"}})
 	bad := Update{Running: "1.0.0", Slots: true, Number: 3,
 		Ended:      []Outcome{{Number: 3, Tried: true, Version: "1.1.0", Why: "three starts"}},
 		Quarantine: []wire.HealthFailed{{Version: "1.1.0", Hash: "sha256:1.1.0", Text: "three starts"}}}

@@ -253,7 +253,7 @@ func (t *step) staged(ev Staged) {
 func (t *step) watch() {
 	p, u := &t.Plan, &t.update
 	for _, o := range u.Ended {
-		if o.Number != p.Number {
+		if o.Number != p.Number || u.GivenUp && u.Number == p.Number { // what was given up still runs
 			continue
 		}
 		switch {

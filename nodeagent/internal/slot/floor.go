@@ -31,8 +31,8 @@ func (s *Store) signedFloor() (string, error) {
 		err = record.Unseal(floorHead, data, &f)
 	}
 	if err != nil {
-		return "", fmt.Errorf("the lowest version that publishers want here cannot be read, so nothing is tried unless "+
-			"--floor says another one: %s/%s: %w", s.cfg.Dir, floorFile, err)
+		return "", fmt.Errorf("the lowest version that publishers want here cannot be read, so nothing is tried "+
+			"unless --floor says another one: %s/%s: %w", s.cfg.Dir, floorFile, err)
 	}
 	return f.Version, nil
 }

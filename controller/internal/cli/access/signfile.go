@@ -99,10 +99,7 @@ it once nobody is to go back further.`,
 			}
 			text := "untrusted comment: " + r.Comment() + "\n" + strings.TrimSuffix(c.signature, "\n") + "\n"
 			write := func(w io.Writer) error { _, err := io.WriteString(w, text); return err }
-			if err := a.Save(out, replace, write); err != nil {
-				return err
-			}
-			return a.Saved(out)
+			return a.Save(out, replace, write)
 		},
 	}
 	from.flag(cmd)
@@ -111,7 +108,7 @@ it once nobody is to go back further.`,
 	f.StringVar(&key, "key", "", "`file` with the publisher's key (required)")
 	f.StringVar(&name, "component", publisher.AgentName, "`name` of the component; of the agent, "+publisher.AgentName)
 	f.StringVar(&version, "version", "", "`version` that the file is (required)")
-	f.StringVar(&floor, "floor", "", "lowest `version` of the agent that nodes put in force after this one (default: any)")
+	f.StringVar(&floor, "floor", "", "lowest `version` of the agent that nodes try after this one (default: any)")
 	f.StringVar(&out, "out", "", "`file` for the signature (default: FILE.minisig)")
 	f.BoolVar(&replace, "replace", false, "replace a signature that is there")
 	return cmd

@@ -130,7 +130,7 @@ func (u *unit) gets(node string) string {
 		all = append(all, text)
 	}
 	for _, a := range doc.Agents {
-		all = append(all, "offer "+a.Version+" "+a.URLs[0])
+		all = append(all, "offer "+a.Version+" "+strings.Join(a.URLs, " "))
 	}
 	return strings.Join(all, ", ")
 }

@@ -12,6 +12,27 @@ func buildOf(arch, hash string) view.AgentBuild {
 	return view.AgentBuild{Arch: arch, Hash: wire.Hash([]byte(hash)), Size: 5, URLs: []string{"https://c/" + hash}}
 }
 
+// Artefact says that the store has what is five bytes long.
+func (u *unit) Artefact(string) (int64, bool) { return 5, true }
+
+// TestStoredReleases: a build in the controller's store is fetched from there first, and from its other addresses.
+func TestStoredReleases(t *testing.T) {
+	u := newUnit(t, "n1", "n2")
+	u.must(u.line("n1", "4"))
+	u.must(u.apply("p", `{`+onPress+`,"agentUpgradePolicy":{"start":"2026-11-25T00:00:00Z"}}`))
+	b := buildOf("amd64", "a")
+	b.Stored = true
+	u.must(u.change(KindReleases, Offer{Version: "1.9.0", Builds: []view.AgentBuild{b}}))
+	at := "https://controller.tandem.internal/artefacts/" + b.Hash
+	u.is("n1", "p current from 00:00, offer 1.9.0 "+at+" https://c/a")
+	b.URLs = nil
+	u.must(u.change(KindReleases, Offer{Version: "1.10.0", Builds: []view.AgentBuild{b}}))
+	u.is("n1", "p current from 00:00, offer 1.9.0 "+at+" https://c/a, offer 1.10.0 "+at)
+	b.URLs = make([]string, maxAddresses)
+	u.refused(u.change(KindReleases, Offer{Version: "1.11.0", Builds: []view.AgentBuild{b}}), wire.CodeBadValue,
+		"from 1 to 16")
+}
+
 // TestReleases: what is on offer does not change; a node gets the builds for its architecture, the lowest first.
 func TestReleases(t *testing.T) {
 	u := newUnit(t, "n1", "n2")

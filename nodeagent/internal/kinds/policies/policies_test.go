@@ -236,7 +236,7 @@ func TestWay(t *testing.T) {
 		if got := w.store.wants(); got != "https://c/a SHA256:"+hash[len("sha256:"):] {
 			t.Errorf("wants %q", got)
 		}
-		w.store.set(fetch.Status{State: fetch.Failed, Turn: true, Err: wire.New(wire.CodeUnavailable, "", "others first")})
+		w.store.set(fetch.Status{State: fetch.Failed, Turn: true, Err: wire.New(wire.CodeUnavailable, "", "others")})
 		synctest.Wait()
 		w.is("p download-started unavailable")
 		w.store.set(fetch.Status{State: fetch.Failed, Err: wire.New(wire.CodeUnavailable, "", "away")})

@@ -1,5 +1,6 @@
 // Command badnode is the node agent with one fault, for tests of upgrades. What is wrong with it was said when it was
-// built (-X main.built=FAULT), or is in the variable BADNODE: crash, freeze, hang, lost, memory or stuck. Its self-test passes.
+// built (-X main.built=FAULT), or is in the variable BADNODE: crash, freeze, hang, lost, memory or stuck. Its self-test
+// passes.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -50,8 +52,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		deps.Capacity = func(*wire.NodeInfo) error { select {} }
 	case "lost": // nobody listens there
 		cfg.Broker = "tcp://127.0.0.1:1"
-	case "stuck": // what it measures never comes
-		deps.Sources.RAM = func() (float64, error) { select {} }
+	case "stuck": // before it is anything
+		for {
+			time.Sleep(time.Hour)
+		}
 	case "memory":
 		deps.Capacity = func(*wire.NodeInfo) error { return devour() }
 	default:
