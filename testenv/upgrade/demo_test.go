@@ -19,8 +19,8 @@ import (
 const demoLimit = 270 * time.Second
 
 // TestDemoUpgrade: the script of make demo-upgrade, which brings up a unit and releases a good version, one that
-// crashes, one that hangs, one that somebody else has signed and one below the floor, ends well; what is on the disks of
-// the nodes then is what it says, and nothing runs any more.
+// crashes, one that hangs, one that somebody else has signed and one below the floor, ends well; what is on the disks
+// of the nodes then is what it says, and nothing runs any more.
 func TestDemoUpgrade(t *testing.T) {
 	t.Parallel()
 	bin := filepath.Dir(proc.Binary(t, "tandem"))
@@ -44,8 +44,8 @@ func TestDemoUpgrade(t *testing.T) {
 	log := d.Log()
 	at := 0
 	for _, want := range []string{"COMMIT", "1 successful", "no action required", "ROLLBACK",
-		"none of its starts came to a commit", "QUARANTINE", "version 3.0.0 failed here before", "in quarantine: 3.0.0", "WRONG SIGNATURE",
-		"unknown-key", "BELOW THE FLOOR", "below-floor", "All of it went as it should"} {
+		"none of its starts came to a commit", "QUARANTINE", "version 3.0.0 failed here before", "in quarantine: 3.0.0",
+		"WRONG SIGNATURE", "unknown-key", "BELOW THE FLOOR", "below-floor", "All of it went as it should"} {
 		i := strings.Index(log[at:], want)
 		if i < 0 {
 			t.Fatalf("%q is not told, or not in its place:\n%s", want, log)

@@ -115,7 +115,7 @@ func TestAgentReleaseMistakes(t *testing.T) {
 		plain:                        "needs --version VERSION",
 		plain + " --version 1.5":     "is not a semantic version",
 		plain + " --version 1.5.1":   "is not version 1.5.1: that stands nowhere in it",
-		signed("s1", "tandem-node 1.4.0") + " --version 1.5.0":                      "with tandem-node 1.5.0, but with tandem-node 1.4.0",
+		signed("s1", "tandem-node 1.4.0") + " --version 1.5.0":                      "but with tandem-node 1.4.0",
 		signed("s2", "os 1.5.0") + " --version 1.5.0":                               "but with os 1.5.0",
 		signed("s3", "os 1.5.0"):                                                    "needs --version VERSION",
 		signed("s4", "tandem-node 1.4.0"):                                           "is not version 1.4.0",
