@@ -116,6 +116,33 @@ func TestSignedComponentIsKept(t *testing.T) {
 	})
 }
 
+// What is signed and below the node's --floor is refused to the controller, and given up if somebody has armed it.
+func TestSlotBelowTheFloor(t *testing.T) {
+	healthBubble(t, func(p *patient) {
+		p.cfg.PublisherKeys, p.cfg.Floor = []string{maker.Public()}, "3.0.0"
+		s := newSlotted(p)
+		s.launch("factory", false)
+		if _, floor, err := SharedPublishers(p.dir); err != nil || floor != "3.0.0" {
+			t.Errorf("%q %v", floor, err)
+		}
+		got, err := s.store.StageFrom(t.Context(), strings.NewReader("two"),
+			slot.Source{Signature: maker.SignAs([]byte("two"), "tandem-node 2")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.pass(10 * time.Second)
+		p.wantRefused(p.request(wire.MethodTry, wire.Encode(&wire.TryParams{Version: "2"})), wire.CodeBelowFloor)
+		if err := s.store.Arm(got.Slot, 3); err != nil {
+			t.Fatal(err)
+		}
+		p.pass(2 * time.Minute)
+		st, err := s.store.Status()
+		if err != nil || st.Trying != record.None || !strings.Contains(st.Last.Detail, "below-floor: ") {
+			t.Errorf("%+v %v", st, err)
+		}
+	})
+}
+
 // A slot of the agent that nobody has signed is refused to the controller, and given up if somebody at the node has
 // armed it; the commands at the node learn the keys.
 func TestUnsignedSlotIsNotTried(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json"
 
@@ -108,7 +109,9 @@ func (a *try) floor() {
 func offersOldAgent(a *try) string {
 	a.floor()
 	program := []byte("#!/bin/sh\necho tandem-node 2.0.0\n")
+	var asked atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Store(true)
 		_, _ = w.Write(program) // an agent that has gone is no concern
 	}))
 	defer server.Close()
@@ -150,6 +153,9 @@ func offersOldAgent(a *try) string {
 		return strings.HasPrefix(out, "failed")
 	}); err != nil {
 		return out + " " + why(err)
+	}
+	if asked.Load() {
+		return "FETCHED, " + out
 	}
 	return out
 }
