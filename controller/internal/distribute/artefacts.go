@@ -151,6 +151,9 @@ const maxNamed = 50_000
 // names lists the artefacts that a document names. One that the journal does not have any more names none.
 func (c *Core) names(doc issued) ([]string, error) {
 	key := doc.node + " " + doc.hash // a node may say that it runs another one's document, which names nothing for it
+	if doc.kind.Alike {              // many nodes have the same one
+		key = doc.hash
+	}
 	c.named.mu.Lock()
 	digests, known := c.named.all[key]
 	c.named.mu.Unlock()

@@ -55,6 +55,7 @@ type Kind struct {
 
 	// Artefacts lists the digests of the artefacts that a node's document names. Nil: such documents name none.
 	Artefacts func(node string, body []byte) []string
+	Alike     bool // what Artefacts lists of a document does not depend on the node
 
 	Brief   func(n Node, v *view.Node)         // adds to what a list shows of a node; nil: nothing
 	Show    func(u Unit, n Node, v *view.Node) // adds to what is shown of one node; nil: nothing

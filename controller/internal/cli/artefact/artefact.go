@@ -50,7 +50,7 @@ func printList(a *command.App, v op.Artefacts) {
 	for _, x := range v.Artefacts {
 		users := term.Cell{Text: "no"}
 		if n := len(x.UsedBy) + x.Omitted; n > 0 {
-			users = term.Cell{Text: term.Plural(n, "document")}
+			users = term.Cell{Text: term.Plural(n, "reference")}
 		}
 		if x.Damaged != nil {
 			users = term.Red.Cell("damaged")

@@ -31,7 +31,7 @@ func Set() kind.Set {
 		Kinds: []*kind.Kind{{
 			Name: wire.KindPolicies, From: []wire.Kind{wire.KindPolicies, KindProperties, KindReleases},
 			Build: build, Looks: kind.Looks{Type: true, Info: true}, Empty: none,
-			Artefacts: named, Detail: detail,
+			Artefacts: named, Alike: true, Detail: detail,
 			Blank: func() any { return &wire.PoliciesReport{} },
 			Words: words,
 		}},
