@@ -110,8 +110,7 @@ func TestUploads(t *testing.T) {
 	for _, e := range entries(t, s.unit, "artefact-leased", "artefact-added", "artefact-removed") {
 		types = append(types, e.Type+" by "+strings.SplitN(e.Who, ":", 2)[0])
 	}
-	if got := strings.Join(types, ", "); got != "artefact-leased by uid, artefact-leased by uid, artefact-added by , "+
-		"artefact-removed by uid" {
+	if got := strings.Join(types, ", "); got != "artefact-leased by uid, artefact-added by , artefact-removed by uid" {
 		t.Errorf("the journal has: %s", got)
 	}
 }
