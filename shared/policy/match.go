@@ -79,9 +79,9 @@ func (p *Policy) HitsAll(always map[string]constraint.Type) bool {
 
 // Explanation is why a policy hits a node or does not.
 type Explanation struct {
-	Hits     bool                     `json:"hits"`
-	By       By                       `json:"by"`
-	Why      string                   `json:"why"`
+	Hits     bool                     `json:"hits"`               // the policy is about the node
+	By       By                       `json:"by"`                 // what decided
+	Why      string                   `json:"why"`                // in words
 	Patterns []PatternExplanation     `json:"patterns,omitempty"` // of the policy, if the node uses one
 	Policy   []constraint.Explanation `json:"policy,omitempty"`   // its constraints, on the node's properties
 	Node     []constraint.Explanation `json:"node,omitempty"`     // its constraints, on the policy's properties
@@ -90,7 +90,7 @@ type Explanation struct {
 // PatternExplanation is whether a pattern of a policy is that of a node.
 type PatternExplanation struct {
 	Pattern string `json:"pattern"` // with its organisation
-	Value   bool   `json:"value"`
+	Value   bool   `json:"value"`   // it is that of the node
 }
 
 // Explain returns the verdict of Match with its reasons. What does not count is left out.

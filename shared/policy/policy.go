@@ -108,6 +108,14 @@ func BuiltIns() map[string]constraint.Type {
 // Encode returns a policy as JSON that Parse reads as the same. Equal policies give equal bytes.
 func Encode(p *Policy) []byte { return encode(p) }
 
+// Bare returns a policy as JSON without what the controller sets, owner and lastUpdated: policies with equal bytes say
+// the same.
+func Bare(p *Policy) []byte {
+	b := *p
+	b.Owner, b.LastUpdated = "", ""
+	return encode(&b)
+}
+
 // EncodeNode returns a node as JSON that ParseNode reads as the same. Equal nodes give equal bytes.
 func EncodeNode(n *Node) []byte { return encode(n) }
 

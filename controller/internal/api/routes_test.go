@@ -28,6 +28,8 @@ var roles = map[tokens.Role][]string{
 		"GET /v1/artefacts", "GET /v1/artefacts/{digest}",
 		"GET /v1/workloads/diff", "GET /v1/nodes/{node}/slots/{service}/why",
 		"GET /v1/policies", "GET /v1/policies/{policy}", "GET /v1/policies/{policy}/status",
+		"GET /v1/policies/{policy}/history", "GET /v1/policies/{policy}/diff",
+		"GET /v1/nodes/{node}/policies/{policy}/why",
 		"GET /v1/nodes/{node}/properties", "GET /v1/agent/releases",
 	},
 	tokens.Operate: {
@@ -42,6 +44,7 @@ var roles = map[tokens.Role][]string{
 		"POST /v1/artefacts/{digest}/complete", "POST /v1/artefacts/{digest}/remove",
 		"POST /v1/nodes/{node}/slots/{service}/stop", "POST /v1/nodes/{node}/slots/{service}/start",
 		"POST /v1/policies/{policy}", "POST /v1/policies/{policy}/enable", "POST /v1/policies/{policy}/disable",
+		"POST /v1/policies/{policy}/rollback",
 		"DELETE /v1/policies/{policy}", "POST /v1/nodes/{node}/properties/{property}",
 		"DELETE /v1/nodes/{node}/properties/{property}", "POST /v1/agent/releases/{version}",
 		"DELETE /v1/agent/releases/{version}",

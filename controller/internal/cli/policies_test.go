@@ -17,6 +17,8 @@ func TestPolicies(t *testing.T) {
 		b.write("all.json", `{"enabled":true,"agentUpgradePolicy":{"atLeastVersion":"1.1.0"}}`)
 		b.write("later.json", `{"constraints":["tandem.type == mainType"],`+
 			`"agentUpgradePolicy":{"atLeastVersion":"1.2.0"}}`)
+		b.write("line-5.json", `{"constraints":["line == 5 || line == 6","openhorizon.cpu > 1"],"enabled":true,`+
+			`"agentUpgradePolicy":{"duration":60}}`)
 		b.write("bad.json", `{"constraints":["line =="],"enabeld":true}`)
 		for _, c := range []struct{ name, args string }{
 			{"list-none", "policy list"},
@@ -50,7 +52,27 @@ func TestPolicies(t *testing.T) {
 			{"agent-release-none", "agent release"},
 			{"agent-release-text", "agent release " + enabled + " --version 1.1.0 --url https://files.example"},
 			{"agent-withdraw", "agent withdraw 1.1.0"},
+			{"apply-edit", "policy apply DIR/line-5.json --name line-4"},
+			{"history", "policy history line-4"},
+			{"history-unknown", "policy history line-5"},
+			{"diff", "policy diff line-4 32 now"},
+			{"diff-file", "policy diff line-4 now DIR/line-4.json"},
+			{"diff-same", "policy diff line-4 32 32"},
+			{"diff-neither", "policy diff line-4 now nosuch"},
+			{"show-version", "policy show line-4 --version 32"},
+			{"show-version-unknown", "policy show line-4 --version 1"},
+			{"why-not-hit", "policy why line-4 node-1"},
+			{"rollback", "policy rollback line-4"},
+			{"rollback-same", "policy rollback line-4 --to 32"},
+			{"rollback-never", "policy rollback line-6"},
+			{"why", "policy why line-4 node-1"},
+			{"why-conflict", "policy why later node-1"},
+			{"why-disabled", "policy why all node-1"},
+			{"why-unknown", "policy why line-4 nod-1"},
 			{"remove", "policy remove all"},
+			{"history-removed", "policy history all --limit 2"},
+			{"rollback-removed", "policy rollback all"},
+			{"remove-again", "policy remove all"},
 			{"remove-unknown", "policy remove all"},
 			{"property-unset", "property unset node-1 line"},
 			{"property-unset-again", "property unset node-1 line"},

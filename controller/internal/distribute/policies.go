@@ -4,12 +4,22 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/kinds/policies"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/why"
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 )
 
@@ -40,8 +50,15 @@ func (c *Core) Policies(ctx context.Context) (v view.Policies, err error) {
 	return v, err
 }
 
-// Policy shows one, and the nodes that it hits.
-func (c *Core) Policy(ctx context.Context, in op.PolicyIn) (view.Policy, error) {
+// Policy shows one, or an earlier version of it, and the nodes that it hits.
+func (c *Core) Policy(ctx context.Context, in op.PolicyVersionIn) (view.Policy, error) {
+	if in.Version != 0 {
+		past, err := c.past(ctx, in.Policy, in.Version)
+		if err != nil {
+			return view.Policy{}, err
+		}
+		return look(ctx, c, func(f *fleet.Fleet) (view.Policy, *wire.Error) { return past.Shown(f) })
+	}
 	return look(ctx, c, func(f *fleet.Fleet) (view.Policy, *wire.Error) { return policies.Show(f, in.Policy) })
 }
 
@@ -79,6 +96,108 @@ func (c *Core) DisablePolicy(ctx context.Context, in op.PolicyIn) (view.PolicyCh
 // RemovePolicy removes a policy.
 func (c *Core) RemovePolicy(ctx context.Context, in op.PolicyIn) (view.PolicyChange, error) {
 	return c.change(ctx, wire.KindPolicies, policies.Change{Name: in.Policy, Removed: true})
+}
+
+// past reads what happened to the policies of one name; of one version the document is kept. 0: of the newest.
+func (c *Core) past(ctx context.Context, name string, want uint64) (*policies.Past, error) {
+	j, err := c.reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	past := &policies.Past{Name: name, Want: want}
+	filter := journal.Filter{Kind: string(wire.KindPolicies), Types: []record.Type{record.Settings}}
+	err = j.Scan(filter, func(r record.Record) error {
+		var d policies.Change
+		if err := json.Unmarshal(r.Data, &d); err != nil {
+			return fmt.Errorf("entry %d: %w", r.Seq, err)
+		}
+		past.Add(kind.Change{Seq: r.Seq, At: r.At, Who: r.Who}, d)
+		return ctx.Err()
+	})
+	return past, err
+}
+
+// PolicyHistory lists what happened to the policies of one name.
+func (c *Core) PolicyHistory(ctx context.Context, in op.PolicyIn) (view.PolicyHistory, error) {
+	past, err := c.past(ctx, in.Policy, 0)
+	if err != nil {
+		return view.PolicyHistory{}, err
+	}
+	return past.History()
+}
+
+// DiffPolicy returns what changes from one version of a policy to another.
+func (c *Core) DiffPolicy(ctx context.Context, in op.PolicyDiffIn) (v view.Diff, err error) {
+	var sides [2]map[string]jsontext.Value
+	var names [2]string
+	for i, want := range []uint64{in.From, in.To} {
+		past, err := c.past(ctx, in.Policy, want)
+		if err != nil {
+			return v, err
+		}
+		bare, werr := past.Bare()
+		if werr != nil {
+			return v, werr
+		}
+		sides[i], names[i] = map[string]jsontext.Value{"": bare}, "now"
+		if want != 0 {
+			names[i] = strconv.FormatUint(want, 10)
+		}
+	}
+	v = view.Diff{From: names[0], To: names[1], Changes: []view.Change{}}
+	all, err := kind.Changes(sides[0], sides[1], ctx.Err)
+	if all.List != nil {
+		v.Changes, v.Omitted = all.List, all.Omitted
+	}
+	return v, err
+}
+
+// RollBackPolicy makes a policy again what it was.
+func (c *Core) RollBackPolicy(ctx context.Context, in op.RollBackPolicyIn) (view.PolicyChange, error) {
+	past, err := c.past(ctx, in.Policy, in.To)
+	if err != nil {
+		return view.PolicyChange{}, err
+	}
+	d, werr := past.Back(in.AllNodes)
+	if werr != nil {
+		return view.PolicyChange{}, werr
+	}
+	v, err := c.change(ctx, wire.KindPolicies, d)
+	v.Back = d.Back
+	return v, err
+}
+
+// WhyPolicy says what becomes of a policy on a node, and why.
+func (c *Core) WhyPolicy(ctx context.Context, in op.PolicyNodeIn) (view.PolicyWhy, error) {
+	facts := why.PolicyFacts{Now: c.cfg.Now(), Name: in.Node}
+	newest := uint64(0)
+	verdict, err := look(ctx, c, func(f *fleet.Fleet) (why.PolicyVerdict, *wire.Error) {
+		facts.Node, facts.Known = f.Show(in.Node)
+		facts.Node.Identity = f.Identity(in.Node, facts.Now)
+		newest = f.Seq()
+		return policies.Judge(f, in.Policy, in.Node)
+	})
+	if err != nil {
+		return view.PolicyWhy{}, err
+	}
+	facts.PolicyVerdict, facts.Doc = verdict, facts.Node.Documents[wire.KindPolicies]
+	facts.Events, err = c.policyEvents(ctx, in, max(newest, maxWhyBack)-maxWhyBack)
+	return why.Policy(facts), err
+}
+
+// policyEvents returns the newest events of a node about a policy, the newest last.
+func (c *Core) policyEvents(ctx context.Context, in op.PolicyNodeIn, from uint64) ([]view.Entry, error) {
+	filter := view.EntryFilter{Node: in.Node, Types: []string{event.Policy}, Reverse: true, From: from}
+	all, err := c.Entries(ctx, filter)
+	all = slices.DeleteFunc(all, func(e view.Entry) bool {
+		var d struct {
+			Detail wire.PolicyStatus `json:"detail"`
+		}
+		return json.Unmarshal(e.Data, &d) != nil || d.Detail.Name != in.Policy
+	})
+	all = all[:min(len(all), maxWhyEvents)]
+	slices.Reverse(all)
+	return all, err
 }
 
 // SetProperty sets a property of a node.

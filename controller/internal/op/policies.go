@@ -13,9 +13,21 @@ var (
 		Name: "policies.list", Route: "GET /v1/policies", Role: View,
 		About: "Lists the management policies, by name, with how many nodes match each.",
 	})
-	ShowPolicy = define(Op[PolicyIn, view.Policy]{
+	ShowPolicy = define(Op[PolicyVersionIn, view.Policy]{
 		Name: "policy.show", Route: "GET /v1/policies/{policy}", Role: View,
-		About: "Shows a policy, and the nodes that match it, whether it is enabled or not.",
+		About: "Shows a policy, or an earlier version of it, and the nodes that match that, enabled or not.",
+	})
+	HistoryOfPolicy = define(Op[PolicyIn, view.PolicyHistory]{
+		Name: "policy.history", Route: "GET /v1/policies/{policy}/history", Role: View,
+		About: "Lists what happened to a policy, also to one that was removed.",
+	})
+	DiffPolicy = define(Op[PolicyDiffIn, view.Diff]{
+		Name: "policy.diff", Route: "GET /v1/policies/{policy}/diff", Role: View,
+		About: "Shows what changes from one version of a policy to another; owner and lastUpdated do not count.",
+	})
+	WhyPolicy = define(Op[PolicyNodeIn, view.PolicyWhy]{
+		Name: "policy.why", Route: "GET /v1/nodes/{node}/policies/{policy}/why", Role: View,
+		About: "Says what becomes of a policy on a node, and why.",
 	})
 	StatusOfPolicy = define(Op[PolicyStatusIn, view.PolicyStatus]{
 		Name: "policy.status", Route: "GET /v1/policies/{policy}/status", Role: View,
@@ -25,6 +37,11 @@ var (
 		Name: "policy.apply", Route: "POST /v1/policies/{policy}", Role: Operate,
 		About: "Sets a policy, in place of the one of that name. One that is enabled and would hit every node is a " +
 			"not-allowed, unless allNodes is set. With dryRun nothing is changed; issued is how many nodes match it.",
+	})
+	RollBackPolicy = define(Op[RollBackPolicyIn, view.PolicyChange]{
+		Name: "policy.rollback", Route: "POST /v1/policies/{policy}/rollback", Role: Operate,
+		About: "Makes a policy again what it was in an earlier version, enabled or not; one that was removed comes " +
+			"back. One that would hit every node is a not-allowed, unless allNodes is set.",
 	})
 	EnablePolicy = define(Op[EnablePolicyIn, view.PolicyChange]{
 		Name: "policy.enable", Route: "POST /v1/policies/{policy}/enable", Role: Operate,
@@ -76,6 +93,32 @@ var (
 // PolicyIn names a policy.
 type PolicyIn struct {
 	Policy string `path:"policy" is:"name" json:"-"` // its name
+}
+
+// PolicyVersionIn names a version of a policy.
+type PolicyVersionIn struct {
+	PolicyIn
+	Version uint64 `query:"version" json:"-"` // the rev of a change; 0: as it is now
+}
+
+// PolicyDiffIn names two versions of a policy.
+type PolicyDiffIn struct {
+	PolicyIn
+	From uint64 `query:"from" json:"-"` // the rev of a change; 0: as it is now
+	To   uint64 `query:"to" json:"-"`   // the same
+}
+
+// RollBackPolicyIn says what a policy is to be again.
+type RollBackPolicyIn struct {
+	PolicyIn
+	AllNodes bool   `query:"allNodes" json:"-"` // it may hit every node
+	To       uint64 `query:"to" json:"-"`       // the rev of a change; 0: before it said what it says now
+}
+
+// PolicyNodeIn names a policy and a node.
+type PolicyNodeIn struct {
+	NodeIn
+	PolicyIn
 }
 
 // PolicyStatusIn names a policy, and of which node.

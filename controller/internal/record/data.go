@@ -229,6 +229,15 @@ type PolicyData struct {
 	Enabled  *bool          `json:"enabled,omitempty"` // from now on; nil: it stays, or the document says so
 	Removed  bool           `json:"removed,omitzero"`  // it is gone
 	AllNodes bool           `json:"allNodes,omitzero"` // that it may hit every node was confirmed
+	Back     uint64         `json:"back,omitzero"`     // Document is again that of this rev
+	Inbox    *InboxData     `json:"inbox,omitempty"`   // of a submission over MQTT
+}
+
+// InboxData is what is remembered of a submission over MQTT, so that it is judged once.
+type InboxData struct {
+	ID     string    `json:"id"`              // the submitter's own
+	Hash   string    `json:"hash"`            // of the submitted document
+	Signed time.Time `json:"signed,omitzero"` // when the submitter signed it
 }
 
 // PropertyData is the data of Settings records about a property of a node that operators set.

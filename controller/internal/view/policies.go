@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/shared/policy"
 	"tandem.internal/shared/wire"
 )
 
@@ -35,8 +36,9 @@ type AgentReleases struct {
 
 // PolicyChange is the answer to a change of policies, properties or releases.
 type PolicyChange struct {
-	Rev    uint64 `json:"rev"`    // of the record
-	Issued int    `json:"issued"` // nodes that got a new document
+	Rev    uint64 `json:"rev"`           // of the record
+	Issued int    `json:"issued"`        // nodes that got a new document
+	Back   uint64 `json:"back,omitzero"` // of a rollback: the version whose content it is again
 }
 
 // Policy is a management policy (seed 003).
@@ -49,8 +51,38 @@ type Policy struct {
 	Who      string         `json:"who,omitempty"`      // who made that
 	Matching int            `json:"matching"`           // nodes that match it, enabled or not
 	States   []PolicyCount  `json:"states,omitempty"`   // how far those are
-	Document jsontext.Value `json:"document,omitempty"` // as it was applied; left out in lists
+	Document jsontext.Value `json:"document,omitempty"` // as it was applied, or was then; left out in lists
 	Nodes    []string       `json:"nodes,omitempty"`    // that match it, at most MaxNamed; left out in lists
+}
+
+// PolicyVersion is one change of a policy.
+type PolicyVersion struct {
+	Rev      uint64    `json:"rev"`               // of the record: the version of the policy
+	At       time.Time `json:"at"`                // when it happened
+	Who      string    `json:"who,omitempty"`     // caused it
+	Via      string    `json:"via,omitempty"`     // "inbox"; "": the controller's own doors
+	State    string    `json:"state"`             // "applied", "enabled", "disabled", "removed", "rolled-back"
+	Back     uint64    `json:"back,omitzero"`     // rolled-back: the rev whose content it is again
+	Enabled  bool      `json:"enabled"`           // nodes acted on it from then on
+	AllNodes bool      `json:"allNodes,omitzero"` // that it may hit every node was confirmed
+}
+
+// PolicyHistory is what happened to the policies of one name.
+type PolicyHistory struct {
+	Name     string          `json:"name"`     // of the policy
+	Versions []PolicyVersion `json:"versions"` // the newest last
+}
+
+// PolicyWhy says what becomes of a policy on a node, and why.
+type PolicyWhy struct {
+	Answer   string              `json:"answer"`           // one sentence
+	Reason   string              `json:"reason"`           // the same for programs, a word such as "not-hit"
+	Policy   string              `json:"policy"`           // its name
+	Node     string              `json:"node"`             // its name
+	Match    *policy.Explanation `json:"match,omitempty"`  // why the policy hits the node or not
+	Status   *wire.PolicyStatus  `json:"status,omitempty"` // what the node said of it
+	Findings []Finding           `json:"findings"`         // what is known, in the order in which it had to happen
+	Events   []Entry             `json:"events,omitempty"` // of the node about it, at most five, the newest last
 }
 
 // PolicyCount is how many nodes are in a state.

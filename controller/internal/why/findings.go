@@ -43,7 +43,7 @@ func (f *Facts) asked() (all []view.Finding) {
 		by.At = stop.At
 		all = append(all, by)
 	}
-	all = append(all, f.node())
+	all = append(all, aboutNode(f.Slot.Node, &f.Node, f.Known))
 	if f.Known {
 		all = append(all, document(f.Doc))
 	}
@@ -84,24 +84,25 @@ func (o *Origin) findings() []view.Finding {
 	return all
 }
 
-func (f *Facts) node() view.Finding {
-	id, name := f.Node.Identity, f.Slot.Node
+// aboutNode says whether a node is there.
+func aboutNode(name string, node *view.Node, known bool) view.Finding {
+	id := node.Identity
 	switch {
 	case id != nil && id.State == "revoked":
 		revoked := finding("node", view.FindingBad, "%s is revoked", name)
 		revoked.At = id.Revoked
 		return revoked
-	case !f.Known:
+	case !known:
 		return finding("node", view.FindingBad, "%s was never heard of", name)
 	}
 	n := finding("node", view.FindingGood, "%s is online", name)
-	if !f.Node.Online {
+	if !node.Online {
 		n = finding("node", view.FindingBad, "%s is offline", name)
 	}
-	if i := f.Node.Info; i != nil && i.AgentVersion != "" {
+	if i := node.Info; i != nil && i.AgentVersion != "" {
 		n.Text += ", its agent is " + i.AgentVersion
 	}
-	n.At = f.Node.Since
+	n.At = node.Since
 	return n
 }
 

@@ -153,8 +153,8 @@ func (e *Expr) judgeText(v *Value) verdict {
 
 // Explanation is what an expression comes to, and why.
 type Explanation struct {
-	Expression string        `json:"expression"`
-	Value      bool          `json:"value"`
+	Expression string        `json:"expression"`      // as it is printed
+	Value      bool          `json:"value"`           // what it comes to
 	Why        string        `json:"why,omitempty"`   // of a comparison: what the property is
 	Parts      []Explanation `json:"parts,omitempty"` // what && and || connect; all are evaluated
 }

@@ -324,7 +324,7 @@ func (g *group) diff(a *command.App) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printDiff(a, view.Diff{From: names[0], To: names[1], Changes: changes.List, Omitted: changes.Omitted})
+		return a.PrintDiff(view.Diff{From: names[0], To: names[1], Changes: changes.List, Omitted: changes.Omitted})
 	}
 	return cmd
 }
@@ -342,7 +342,7 @@ func (g *group) diffVersions(ctx context.Context, a *command.App, from, to strin
 			}
 			return err
 		}
-		return printDiff(a, v)
+		return a.PrintDiff(v)
 	})
 }
 

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"strconv"
 	"strings"
 
 	"tandem.internal/controller/internal/record"
@@ -17,6 +18,8 @@ func managed(e view.Entry) (text string, is bool) {
 			switch {
 			case d.Removed:
 				text = "removed"
+			case d.Back != 0:
+				text = "rolled back to version " + strconv.FormatUint(d.Back, 10)
 			case d.Document != nil:
 				text = "applied"
 			case d.Enabled != nil && *d.Enabled:

@@ -88,21 +88,7 @@ func usage(p *wire.WorkloadProcess) string {
 
 func printWhy(a *command.App, v *whyJSON) error {
 	a.Print("%s\n\n", term.Clean(v.Answer))
-	colours := map[string]term.Colour{
-		view.FindingGood: term.Green, view.FindingBad: term.Red, view.FindingWaits: term.Yellow,
-	}
-	t := &term.Table{}
-	for _, f := range v.Findings {
-		when := ""
-		switch {
-		case f.At.IsZero():
-		case f.At.After(a.Now()):
-			when = "in " + a.Left(f.At)
-		default:
-			when = a.Ago(f.At)
-		}
-		t.Add(f.About, colours[f.State].Cell(f.State), when, f.Text)
-	}
+	t := a.Findings(v.Findings)
 	if v.Process != nil {
 		t.Add("usage", "", "", usage(v.Process))
 	}

@@ -22,8 +22,9 @@ import (
 func nearPolicy(name string) command.Explain {
 	return func(ctx context.Context, c *client.Client, err error) error {
 		e, ok := errors.AsType[*wire.Error](err)
-		if !ok || e.Code != wire.CodeNotFound {
-			return err
+		const list = "; tandem policy list has them"
+		if !ok || e.Code != wire.CodeNotFound || !strings.HasSuffix(e.Message, list) {
+			return err // it is something else that was not found
 		}
 		all, failed := client.Call(ctx, c, op.ListPolicies, op.None{})
 		if failed != nil {
@@ -31,12 +32,9 @@ func nearPolicy(name string) command.Explain {
 		}
 		var names []string
 		for _, p := range all.Policies {
-			if p.Name == name {
-				return err // it is something else that was not found
-			}
 			names = append(names, p.Name)
 		}
-		return wire.New(e.Code, e.Path, strings.TrimSuffix(e.Message, "; tandem policy list has them")+
+		return wire.New(e.Code, e.Path, strings.TrimSuffix(e.Message, list)+
 			command.Suggest(name, names, "tandem policy list has them"))
 	}
 }
@@ -87,22 +85,28 @@ func counts(all []view.PolicyCount) string {
 func words(s wire.PolicyState) string { return strings.ReplaceAll(string(s), "-", " ") }
 
 func show(a *command.App) *cobra.Command {
-	return &cobra.Command{
+	in := op.PolicyVersionIn{}
+	cmd := &cobra.Command{
 		Use: "show NAME", Short: "Show a policy, and the nodes that it hits, enabled or not",
-		Long: `Show a policy as it was applied, with owner and time. The nodes that it hits go to standard
-error, so that what is printed can be edited and applied again.`,
-		Example: "  tandem policy show line-4 > line-4.json", Args: command.Args("NAME"),
+		Long: `Show a policy as it was applied, with owner and time, or what it was in an earlier version.
+The nodes that it hits go to standard error, so that what is printed can be edited and applied
+again.`,
+		Example: "  tandem policy show line-4 > line-4.json\n  tandem policy show line-4 --version 812",
+		Args:    command.Args("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			in := op.PolicyIn{Policy: args[0]}
-			return command.Ask(cmd.Context(), a, op.ShowPolicy, in, printPolicy, nearPolicy(args[0]))
+			in.Policy = args[0]
+			print := func(a *command.App, p view.Policy) { printPolicy(a, p, in.Version != 0) }
+			return command.Ask(cmd.Context(), a, op.ShowPolicy, in, print, nearPolicy(args[0]))
 		},
 	}
+	cmd.Flags().Uint64Var(&in.Version, "version", 0, "this `version`, as history lists them")
+	return cmd
 }
 
-func printPolicy(a *command.App, p view.Policy) {
+func printPolicy(a *command.App, p view.Policy, past bool) {
 	a.Print("%s\n", term.Clean(string(p.Document)))
 	verb := "would hit"
-	if p.Enabled {
+	if p.Enabled && !past {
 		verb = "hits"
 	}
 	nodes := ""

@@ -16,7 +16,7 @@ import (
 // Commands are the commands of this package, which stand below policy.
 func Commands(a *command.App) []*cobra.Command {
 	return []*cobra.Command{apply(a, true), apply(a, false), list(a), show(a), enable(a), disable(a), remove(a),
-		status(a), eval(a), match(a)}
+		status(a), why(a), history(a), diff(a), rollBack(a), eval(a), match(a)}
 }
 
 // evalJSON is what eval prints with --json.

@@ -133,12 +133,17 @@ func Show(u kind.Unit, name string) (view.Policy, *wire.Error) {
 	each(u, properties, []*tally{t})
 	v := t.view(e)
 	v.Document = e.Document
+	t.named(&v)
+	return v, nil
+}
+
+// named names the nodes that were listed, in their order.
+func (t *tally) named(v *view.Policy) {
 	slices.SortFunc(t.nodes, func(a, b view.PolicyNode) int { return strings.Compare(a.Node, b.Node) })
 	kind.Clip(&t.nodes, kind.MaxNamed)
 	for _, n := range t.nodes {
 		v.Nodes = append(v.Nodes, n.Node)
 	}
-	return v, nil
 }
 
 // Status shows how far the nodes are with a policy, at most limit of them, or only node.
