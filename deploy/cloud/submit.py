@@ -48,10 +48,15 @@ def signed(args, document):
         head |= {"mode": "try", "confirmWithin": args.try_for}
     if args.force:
         head["force"] = True
+    if args.name:
+        head["name"] = args.name
+    if args.all_nodes:
+        head["allNodes"] = True
     covered = preimage(
         "tandem/1/submission", ("unit", args.unit), ("what", args.kind), ("id", head["id"]), ("from", head["from"]),
         ("time", head["time"]), ("mode", head.get("mode")), ("confirmWithin", head.get("confirmWithin")),
-        ("force", "true" if args.force else ""), ("document", "sha256:" + hashlib.sha256(document).hexdigest()))
+        ("force", "true" if args.force else ""), ("document", "sha256:" + hashlib.sha256(document).hexdigest()),
+        ("name", args.name), ("allNodes", "true" if args.all_nodes else ""))
     sig = {"kid": key_id(key.public_key()), "ed25519": base64.b64encode(key.sign(covered)).decode()}
     text = json.dumps(head)[:-1].encode() + b',"document":' + document + b',"sig":' + json.dumps(sig).encode() + b"}"
     return text, head["id"]
@@ -156,7 +161,9 @@ def main():
     send = verbs.add_parser("submit", help="sign and submit a document; 0: accepted, 2: refused, 3: no answer")
     send.add_argument("document", help="file with JSON")
     send.add_argument("--key", required=True, help="file of the submitter's key")
-    send.add_argument("--kind", default="config", help="config or workloads (default: config)")
+    send.add_argument("--kind", default="config", help="config, workloads or policies (default: config)")
+    send.add_argument("--name", help="of the policy")
+    send.add_argument("--all-nodes", action="store_true", help="the policy may hit every node")
     send.add_argument("--controller-key", help="the controller's public key in base64, to verify answers with")
     send.add_argument("--id", help="of the submission (default: random)")
     send.add_argument("--from", dest="sender", default="submit.py", help="who submits, for the journal")

@@ -46,6 +46,8 @@ func SubmissionPreimage(unit, what string, s *wire.Submission) []byte {
 		{"confirmWithin", s.ConfirmWithin},
 		{"force", map[bool]string{true: "true"}[s.Force]},
 		{"document", wire.Hash(s.Document)},
+		{"name", s.Name},
+		{"allNodes", map[bool]string{true: "true"}[s.AllNodes]},
 	})
 }
 

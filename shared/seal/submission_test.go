@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +13,11 @@ import (
 
 func TestSubmissionPreimage(t *testing.T) {
 	s := &wire.Submission{V: wire.Version, ID: "s-9", From: "fleet", Mode: wire.ModeTry, ConfirmWithin: "PT2M",
-		Force: true, Time: time.Date(2026, 11, 20, 10, 0, 0, 5000, time.UTC), Document: []byte(`{"a":1}`)}
+		Force: true, Name: "p", AllNodes: true, Time: time.Date(2026, 11, 20, 10, 0, 0, 5000, time.UTC),
+		Document: []byte(`{"a":1}`)}
 	want := "tandem/1/submission\nunit u1\nwhat config\nid s-9\nfrom fleet\ntime 2026-11-20T10:00:00.000005Z\n" +
-		"mode try\nconfirmWithin PT2M\nforce true\ndocument " + wire.Hash([]byte(`{"a":1}`)) + "\n"
+		"mode try\nconfirmWithin PT2M\nforce true\ndocument " + wire.Hash([]byte(`{"a":1}`)) +
+		"\nname p\nallNodes true\n"
 	if got := string(SubmissionPreimage("u1", "config", s)); got != want {
 		t.Errorf("%s", got)
 	}
@@ -45,22 +48,23 @@ func TestStatusPreimage(t *testing.T) {
 
 // No two submissions that differ have the same preimage.
 func TestSubmissionPreimagesAreInjective(t *testing.T) {
-	type all struct{ unit, what, id, from, at, mode, within, force, document string }
+	type all struct{ unit, what, id, from, at, mode, within, force, document, name, allNodes string }
 	seen := map[string]all{}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[a-c \n]{0,3}`)
 		s := &wire.Submission{ID: text.Draw(t, "id"), From: text.Draw(t, "from"),
 			Mode: wire.Mode(text.Draw(t, "mode")), ConfirmWithin: text.Draw(t, "within"),
-			Force: rapid.Bool().Draw(t, "force"), Document: []byte(text.Draw(t, "document")),
+			Force: rapid.Bool().Draw(t, "force"), Name: text.Draw(t, "name"),
+			AllNodes: rapid.Bool().Draw(t, "allNodes"), Document: []byte(text.Draw(t, "document")),
 			Time: time.Unix(rapid.Int64Range(0, 2).Draw(t, "time"), 0).UTC()}
 		clean := func(s string) string { return strings.ReplaceAll(s, "\n", "\x00") }
 		unit, what := text.Draw(t, "unit"), text.Draw(t, "what")
-		force := ""
+		force, allNodes := "", strconv.FormatBool(s.AllNodes)
 		if s.Force {
 			force = "true"
 		}
 		is := all{clean(unit), clean(what), clean(s.ID), clean(s.From), s.Time.String(), clean(string(s.Mode)),
-			clean(s.ConfirmWithin), force, string(s.Document)}
+			clean(s.ConfirmWithin), force, string(s.Document), clean(s.Name), allNodes}
 		p := string(SubmissionPreimage(unit, what, s))
 		if before, ok := seen[p]; ok && before != is {
 			t.Fatalf("%+v and %+v: %q", before, is, p)

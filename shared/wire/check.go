@@ -203,6 +203,8 @@ func (s *Submission) check() error {
 		return err
 	}
 	switch {
+	case s.Name != "" && !ValidName(s.Name):
+		return New(CodeBadValue, "/name", "no name")
 	case s.Sig == nil && !s.Time.IsZero():
 		return New(CodeMissing, "/sig", "required with a time")
 	case s.Sig != nil && len(s.Sig.Path) > 0:

@@ -313,8 +313,10 @@ type Submission struct {
 	From          string         `json:"from"` // who submits, for the journal
 	Mode          Mode           `json:"mode,omitempty"`
 	ConfirmWithin string         `json:"confirmWithin,omitempty"`
-	Force         bool           `json:"force,omitzero"` // also if the same document has failed before
-	Time          time.Time      `json:"time,omitzero"`  // when it was signed
+	Force         bool           `json:"force,omitzero"`    // also if the same document has failed before
+	Time          time.Time      `json:"time,omitzero"`     // when it was signed
+	Name          string         `json:"name,omitempty"`    // of what it sets, where a unit has several: a policy
+	AllNodes      bool           `json:"allNodes,omitzero"` // a policy may hit every node
 	Document      jsontext.Value `json:"document,omitzero"`
 	Sig           *Signature     `json:"sig,omitempty"` // by the submitter; not signed as a tree
 }

@@ -161,6 +161,10 @@ func TestSubmitInPython(t *testing.T) {
 			"2"), 3, "not signed"},
 		{"a trial by force", submits(file("try.json", Document("2.0.0", 1)), key, keys.Keys[0].Ed25519, "--try", "PT1H",
 			"--force"), 0, `"accepted"`},
+		{"a policy", submits(file("all.json", []byte(`{"enabled":true}`)), key, keys.Keys[0].Ed25519, "--kind",
+			"policies", "--name", "all"), 2, `every node`},
+		{"a policy, confirmed", submits(file("all.json", []byte(`{"enabled":true}`)), key, keys.Keys[0].Ed25519,
+			"--kind", "policies", "--name", "all", "--all-nodes"), 0, `"accepted"`},
 		{"a stranger", submits(good, func() string {
 			other := filepath.Join(u.Dir, "other.pem")
 			if out := script(nil, "key", other); out.Status != 0 {

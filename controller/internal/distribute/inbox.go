@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
+	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/duration"
@@ -54,6 +57,8 @@ type submitted struct {
 	mode           wire.Mode
 	within         time.Duration
 	force          bool
+	name           string // of a policy
+	allNodes       bool
 }
 
 type answer struct {
@@ -78,12 +83,17 @@ func (b *inbox) init() {
 func (b *inbox) remember(j *journal.Journal) error {
 	var answered []answer
 	newest := map[line]time.Time{}
-	err := j.Scan(journal.Filter{Types: []record.Type{record.Accepted, record.Refused}}, func(r record.Record) error {
-		v, err := record.ParseVerdict(r.Data)
+	types := []record.Type{record.Accepted, record.Refused, record.Settings}
+	err := j.Scan(journal.Filter{Types: types}, func(r record.Record) error {
+		v, err := record.Submitted(&r)
 		if err == nil && v.Via == viaInbox {
+			state := r.Type.String()
+			if r.Type == record.Settings {
+				state = record.Accepted.String()
+			}
 			answered = append(answered,
-				answer{submitted{r.Kind, v.ID, v.Hash, v.Mode, v.Within.Std(), v.Forced},
-					wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: r.Type.String(), Error: v.Error}})
+				answer{submitted{r.Kind, v.ID, v.Hash, v.Mode, v.Within.Std(), v.Forced, v.Name, v.AllNodes},
+					wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: state, Error: v.Error}})
 			answered = answered[max(0, len(answered)-maxAnswered):]
 			if l := (line{r.Who, r.Kind}); v.Signed.After(newest[l]) {
 				newest[l] = v.Signed
@@ -138,8 +148,14 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 		return
 	}
 	kind := wire.Kind(what)
-	if _, err := c.documents(kind); err != nil {
+	src := c.cfg.Kinds.Source(kind)
+	switch {
+	case src == nil || !takesFromInbox(src):
 		b.turnAway(c, what, topic, m.ID, of, wire.New(wire.CodeNotSupported, "", c.takes()))
+		return
+	case src.Parse != nil && (m.Name != "" || m.AllNodes):
+		b.turnAway(c, what, topic, m.ID, of, wire.New(wire.CodeNotSupported, "/name",
+			"there is one "+src.Title+": it has no name, and goes to all nodes"))
 		return
 	}
 	s := view.Submission{Kind: kind, Document: m.Document, Via: viaInbox, ID: m.ID,
@@ -155,7 +171,7 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 			return
 		}
 	}
-	this := submitted{what, m.ID, wire.Hash(m.Document), s.Mode, s.ConfirmWithin, s.Force}
+	this := submitted{what, m.ID, wire.Hash(m.Document), s.Mode, s.ConfirmWithin, s.Force, m.Name, m.AllNodes}
 	from := line{s.Who, what}
 	if again, ok := b.begin(this, from, s.Signed); !ok {
 		if again != nil {
@@ -166,7 +182,12 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 	}
 	go func() {
 		defer b.wg.Done()
-		a := c.submitFrom(b.ctx, s)
+		a := wire.Answer{}
+		if src.Fold != nil {
+			a = c.changeFrom(b.ctx, src, m, s)
+		} else {
+			a = c.submitFrom(b.ctx, s)
+		}
 		a.Of = of
 		b.end(answer{this, a}, from, s.Signed)
 		c.reply(what, a)
@@ -192,12 +213,15 @@ func (c *Core) submitter(what string, m *wire.Submission) (who string, err *wire
 func (c *Core) takes() string {
 	var all []string
 	for _, src := range c.cfg.Kinds.Sources {
-		if src.Parse != nil {
+		if takesFromInbox(src) {
 			all = append(all, "inbox/"+string(src.Name))
 		}
 	}
 	return "this controller takes submissions on " + strings.Join(all, " and ")
 }
+
+// takesFromInbox reports whether something of a source may be submitted over MQTT.
+func takesFromInbox(src *kind.Source) bool { return src.Parse != nil || src.Fold.Submit != nil }
 
 func (b *inbox) turnAway(c *Core, what, topic, id, of string, err *wire.Error) {
 	c.Misbehaved("", topic, err)
@@ -258,6 +282,30 @@ func (c *Core) submitFrom(ctx context.Context, s view.Submission) wire.Answer {
 		return a
 	}
 	a.Version, a.State, a.Error = r.Version, r.State, r.Error
+	return a
+}
+
+// changeFrom makes a submission a change of a collection.
+func (c *Core) changeFrom(ctx context.Context, src *kind.Source, m *wire.Submission, s view.Submission) wire.Answer {
+	a := wire.Answer{V: wire.Version, ID: m.ID, State: "refused"}
+	ctx, cancel := context.WithTimeout(ctx, inboxWait)
+	defer cancel()
+	from := record.InboxData{ID: m.ID, Hash: wire.Hash(m.Document), Signed: s.Signed}
+	verdict := record.Verdict{ID: m.ID, Via: viaInbox, Hash: from.Hash, Mode: s.Mode, Forced: s.Force, Signed: s.Signed,
+		Within: duration.Duration(s.ConfirmWithin), Name: m.Name, AllNodes: m.AllNodes}
+	data, refused := src.Fold.Submit(m, from)
+	if refused != nil {
+		a.Error = refused
+		return a
+	}
+	r, err := c.order(ctx, func(t uint64) fleet.Event {
+		return fleet.Change{Ticket: t, Source: src.Name, Data: data, Who: s.Who, Submitted: &verdict}
+	})
+	if err != nil {
+		a.Error = asError(err)
+		return a
+	}
+	a.State, a.Version = r.State, strconv.FormatUint(r.Rev, 10)
 	return a
 }
 

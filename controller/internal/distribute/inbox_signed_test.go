@@ -30,7 +30,7 @@ type cloudSide struct {
 func withCloud(t *testing.T, f func(c *cloudSide)) {
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
 	file := filepath.Join(t.TempDir(), "submitters")
-	line := "fleet " + base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey)) + " config\n"
+	line := "fleet " + base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey)) + " config,policies\n"
 	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -42,20 +42,37 @@ func withCloud(t *testing.T, f func(c *cloudSide)) {
 func (c *cloudSide) signed(id, version string) *wire.Submission {
 	m := &wire.Submission{V: wire.Version, ID: id, From: "somebody", Time: time.Now().UTC(),
 		Document: faultyDoc(version)}
-	m.Sig = c.signer.Sign(seal.SubmissionPreimage(faultyUnit, "config", m))
+	return c.sign("config", m)
+}
+
+func (c *cloudSide) sign(what string, m *wire.Submission) *wire.Submission {
+	m.Sig = c.signer.Sign(seal.SubmissionPreimage(faultyUnit, what, m))
 	return m
 }
 
 // send publishes a submission and returns the answer's state, or the code of its error; "" if there was none.
 func (c *cloudSide) send(m *wire.Submission) string {
 	c.t.Helper()
-	to := topic.ForOutbox(faultyUnit, "config")
+	a := c.sendTo("config", m)
+	switch {
+	case a == nil:
+		return ""
+	case a.Error != nil:
+		return string(a.Error.Code)
+	}
+	return a.State
+}
+
+// sendTo publishes a submission on a topic and returns the answer, nil if there was none.
+func (c *cloudSide) sendTo(what string, m *wire.Submission) *wire.Answer {
+	c.t.Helper()
+	to := topic.ForOutbox(faultyUnit, what)
 	before := c.r.broker.published(to)
-	c.r.deliver(topic.ForInbox(faultyUnit, "config"), wire.Encode(m))
+	c.r.deliver(topic.ForInbox(faultyUnit, what), wire.Encode(m))
 	time.Sleep(10 * time.Second)
 	synctest.Wait()
 	if c.r.broker.published(to) == before {
-		return ""
+		return nil
 	}
 	payload, _ := c.r.broker.Retained(to)
 	a, err := wire.Decode[wire.Answer](payload)
@@ -63,14 +80,11 @@ func (c *cloudSide) send(m *wire.Submission) string {
 		c.t.Fatal(err)
 	}
 	k := c.r.core.signer().Key()
-	if err := (seal.Trust{k.ID: k.Ed25519}).Verify(seal.AnswerPreimage(faultyUnit, "config", a), a.Sig); err != nil ||
+	if err := (seal.Trust{k.ID: k.Ed25519}).Verify(seal.AnswerPreimage(faultyUnit, what, a), a.Sig); err != nil ||
 		a.ID != m.ID || a.Of != wire.Hash(wire.Encode(m)) || time.Since(a.Time).Abs() > time.Minute {
 		c.t.Errorf("the answer %s: %v", payload, err)
 	}
-	if a.Error != nil {
-		return string(a.Error.Code)
-	}
-	return a.State
+	return a
 }
 
 // At a broker outside only what a submitter has signed counts; the journal has its name, not the one that is claimed.

@@ -238,7 +238,7 @@ func TestWorkloadsFromTheCloud(t *testing.T) {
 		if a := submit("workloads", "s-2", []byte(`{}`)); a.State != "refused" || a.Error.Code != wire.CodeBadValue {
 			t.Errorf("%+v", a)
 		}
-		if a := submit("policies", "s-3", []byte(`[]`)); a.State != "refused" || a.Error.Code != wire.CodeNotSupported {
+		if a := submit("health", "s-3", []byte(`[]`)); a.State != "refused" || a.Error.Code != wire.CodeNotSupported {
 			t.Errorf("%+v", a)
 		}
 	})

@@ -16,6 +16,9 @@ type Change struct {
 	Source wire.Kind
 	Data   any // as the source's Fold reads it
 	Who    string
+	// Submitted is the verdict so far on what was submitted over MQTT: that it was refused is a record, too. Nil: an
+	// operator asks, who sees the answer.
+	Submitted *record.Verdict
 }
 
 func (Change) event() {}
@@ -29,6 +32,11 @@ func (s *step) changeCollection(ev Change) {
 	err := src.Fold.Judge(src.installed, ev.Data)
 	if err == nil && src.Fold.Weigh != nil {
 		err = src.Fold.Weigh(s.Fleet, src.installed, ev.Data)
+	}
+	if err != nil && ev.Submitted != nil {
+		v := *ev.Submitted
+		v.Error = err
+		s.emit(record.Record{Type: record.Refused, Who: ev.Who, Kind: string(src.Name)}, v)
 	}
 	if err != nil {
 		s.effect(Answer{Ticket: ev.Ticket, Err: err})

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -150,9 +151,12 @@ type Fold struct {
 	// Weigh is asked when Judge has nothing against a change: why it is refused, seen on the whole unit. Nil: it is
 	// not.
 	Weigh func(u Unit, c Content, change any) *wire.Error
-	Apply func(c Content, at Change, data any) Content // what there is after a change; c is not used any more
-	Save  func(c Content) any                          // for a checkpoint
-	Load  func(saved jsontext.Value) (Content, error)
+	// Submit makes a change of what was submitted over MQTT, or says why it cannot be one. Nil: nothing of the
+	// collection is submitted so.
+	Submit func(m *wire.Submission, from record.InboxData) (change any, err *wire.Error)
+	Apply  func(c Content, at Change, data any) Content // what there is after a change; c is not used any more
+	Save   func(c Content) any                          // for a checkpoint
+	Load   func(saved jsontext.Value) (Content, error)
 }
 
 // Change is a record that changes a collection.

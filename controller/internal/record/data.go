@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -33,9 +34,11 @@ type Verdict struct {
 	Hash     string            `json:"hash,omitempty"`   // of the submitted document
 	Lenient  bool              `json:"lenient,omitzero"` // of old journals: read it leniently
 	Mode     wire.Mode         `json:"mode,omitempty"`
-	Within   duration.Duration `json:"within,omitzero"` // with wire.ModeTry
-	Forced   bool              `json:"forced,omitzero"` // although the same document had failed before
-	Signed   time.Time         `json:"signed,omitzero"` // when the submitter signed it
+	Within   duration.Duration `json:"within,omitzero"`   // with wire.ModeTry
+	Forced   bool              `json:"forced,omitzero"`   // although the same document had failed before
+	Signed   time.Time         `json:"signed,omitzero"`   // when the submitter signed it
+	Name     string            `json:"name,omitempty"`    // what it was to set, where a unit has several
+	AllNodes bool              `json:"allNodes,omitzero"` // that it may hit every node was confirmed
 	Error    *wire.Error       `json:"error,omitempty"`
 	Problems []*wire.Error     `json:"problems,omitempty"`
 	Checks   view.Checks       `json:"checks"`
@@ -204,6 +207,23 @@ func ParseVerdict(data []byte) (Verdict, error) {
 	var v Verdict
 	err := json.Unmarshal(data, &v)
 	return v, err
+}
+
+// Submitted returns the verdict on what a record says was submitted; the zero Verdict: it was not.
+func Submitted(r *Record) (v Verdict, err error) {
+	if r.Type != Settings {
+		return ParseVerdict(r.Data)
+	}
+	var d struct { // of each kind of which something is submitted so
+		Name     string     `json:"name"`
+		AllNodes bool       `json:"allNodes"`
+		Inbox    *InboxData `json:"inbox"`
+	}
+	if err := json.Unmarshal(r.Data, &d); err != nil || d.Inbox == nil {
+		return v, err
+	}
+	return Verdict{ID: d.Inbox.ID, Via: "inbox", Hash: d.Inbox.Hash, Mode: wire.ModeApply, Signed: d.Inbox.Signed,
+		Version: strconv.FormatUint(r.Seq, 10), Name: d.Name, AllNodes: d.AllNodes}, nil
 }
 
 // Encode writes the data of a record. Equal data gives equal bytes.

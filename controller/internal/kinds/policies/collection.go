@@ -46,7 +46,7 @@ func policyFold() *kind.Fold {
 			err := json.Unmarshal(raw, &d)
 			return d, err
 		},
-		Judge: judge, Weigh: weigh, Apply: apply, Load: load,
+		Judge: judge, Weigh: weigh, Submit: submit, Apply: apply, Load: load,
 		Save: func(c kind.Content) any { return c },
 	}
 }
@@ -72,6 +72,20 @@ func judge(c kind.Content, data any) *wire.Error {
 		return problems[0]
 	}
 	return contradicts(p, had)
+}
+
+// submit makes a change of a policy that was submitted over MQTT.
+func submit(m *wire.Submission, from record.InboxData) (any, *wire.Error) {
+	switch {
+	case m.Name == "":
+		return nil, wire.New(wire.CodeMissing, "/name", "the name of the policy is required")
+	case m.Mode == wire.ModeTry:
+		return nil, wire.New(wire.CodeNotSupported, "/mode", "a policy is not tried: each node tries what it wants")
+	case m.Force:
+		return nil, wire.New(wire.CodeNotSupported, "/force", "a policy does not fail: a version that failed on a "+
+			"node is not gone to again")
+	}
+	return Change{Name: m.Name, Document: m.Document, AllNodes: m.AllNodes, Inbox: &from}, nil
 }
 
 // contradicts says that a document claims another owner or time than the controller has set: it was made from an
