@@ -13,6 +13,7 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -23,7 +24,12 @@ import (
 // Durable is what must survive a restart.
 type Durable struct {
 	Plan Plan `json:"plan,omitzero"`
+	// Lost are the policies in conflict that were told of by an event, with the one that decides in their place.
+	Lost map[string]string `json:"lost,omitempty"`
 }
+
+// Equal reports whether two are the same.
+func (d Durable) Equal(o Durable) bool { return d.Plan == o.Plan && maps.Equal(d.Lost, o.Lost) }
 
 // Plan is what the node does about the policy that decides. The zero Plan is none.
 type Plan struct {
@@ -68,13 +74,23 @@ type State struct {
 	update  Update
 	started bool          // update is known
 	read    bool          // doc is
-	fetches bool          // the target is being fetched
 	again   time.Duration // no order to stage is repeated before
-	staging bool          // it is under way
+	owed    bool          // a report that a step which could not be saved has asked for
+	afresh  bool          // the target is to be asked for once more, also if it is being fetched
+	asked   asked
+	before  asked // as it was before the newest step, whose effects may not happen
+}
+
+// asked is what the effects so far have come to.
+type asked struct {
+	fetches *wire.AgentRelease // that is being fetched
+	staging bool               // the target is being staged
+	plan    wire.PolicyState   // of which there was an event
+	lost    map[string]string  // as in Durable; it is never changed, only replaced
 }
 
 // New returns the State from its saved part.
-func New(d Durable) State { return State{Durable: d} }
+func New(d Durable) State { return State{Durable: d, asked: asked{plan: d.Plan.State, lost: d.Lost}} }
 
 // Now is one instant, and chance.
 type Now struct {
@@ -153,11 +169,11 @@ const (
 func (s State) NextDeadline(now clock.Now) (time.Duration, bool) {
 	switch s.Plan.State {
 	case wire.PolicyWaiting:
-		if s.decides() && !s.Plan.At.IsZero() {
-			return now.Mono + max(0, s.Plan.At.Sub(now.Wall)), true
+		if s.decides() && s.Plan.At.After(now.Wall) { // else it waits for a version on offer
+			return now.Mono + s.Plan.At.Sub(now.Wall), true
 		}
 	case wire.PolicyDownloaded, wire.PolicyPrecheckFailed:
-		return s.again, !s.staging && s.decides()
+		return s.again, !s.asked.staging && s.decides()
 	}
 	return 0, false
 }

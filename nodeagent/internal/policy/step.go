@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"tandem.internal/nodeagent/internal/update"
@@ -14,17 +15,18 @@ type step struct {
 	State
 	now     Now
 	effects []Effect
-	before  wire.PolicyStatus
 }
 
 // Step takes s over one event.
 func (s State) Step(now Now, ev Event) (State, []Effect) {
-	t := &step{State: s, now: now, before: s.Plan.status()}
+	t := &step{State: s, now: now}
+	if _, dropped := ev.(Dropped); !dropped {
+		t.before = t.asked
+	}
 	switch ev := ev.(type) {
 	case Document:
 		t.doc, t.read = ev.Policies, true
-		t.do(Report{})
-		t.conflicts(s.doc)
+		t.owed = true
 	case Updated:
 		t.update, t.started = ev.Update, true
 	case Fetched:
@@ -32,42 +34,48 @@ func (s State) Step(now Now, ev Event) (State, []Effect) {
 	case Staged:
 		t.staged(ev)
 	case Dropped: // the effects of the step before have not happened
-		t.fetches, t.staging, t.again = false, false, now.Mono+stagePause
+		t.asked, t.again, t.owed, t.afresh = t.before, now.Mono+stagePause, true, true
 		return t.State, nil
+	}
+	if t.read {
+		t.conflicts()
 	}
 	if t.started && t.read {
 		t.drive()
 	}
-	if st := t.Plan.status(); st != t.before {
+	st := t.Plan.status()
+	if t.owed || st != s.Plan.status() {
 		t.do(Report{})
-		if st.State != t.before.State && st.Name != "" && st.State != wire.PolicyWaiting {
-			t.do(Log{Type: event.Policy, Status: st})
-		}
 	}
+	if st.State != t.asked.plan && st.Name != "" && st.State != wire.PolicyWaiting {
+		t.do(Log{Type: event.Policy, Status: st})
+	}
+	t.asked.plan, t.owed = st.State, false
 	return t.State, t.effects
 }
 
 func (t *step) do(e Effect) { t.effects = append(t.effects, e) }
 
-// conflicts tells of the policies that another one has just kept from deciding (seed 003, NMP Constraint Collisions).
-func (t *step) conflicts(before *wire.Policies) {
-	lost := map[string]string{}
-	if before != nil {
-		for _, p := range before.Policies {
-			if p.Conflict {
-				lost[p.Name] = p.DecidedBy
+// conflicts tells of the policies that another one keeps from deciding, once for each (seed 003, NMP Constraint
+// Collisions).
+func (t *step) conflicts() {
+	var lost map[string]string
+	if t.doc != nil {
+		for _, p := range t.doc.Policies {
+			if !p.Conflict {
+				continue
 			}
+			if t.asked.lost[p.Name] != p.DecidedBy {
+				t.do(Log{Type: event.Policy, Status: wire.PolicyStatus{Name: p.Name, Rev: p.Rev,
+					State: wire.PolicyConflict, DecidedBy: p.DecidedBy}})
+			}
+			if lost == nil {
+				lost = map[string]string{}
+			}
+			lost[p.Name] = p.DecidedBy
 		}
 	}
-	if t.doc == nil {
-		return
-	}
-	for _, p := range t.doc.Policies {
-		if p.Conflict && lost[p.Name] != p.DecidedBy {
-			t.do(Log{Type: event.Policy, Status: wire.PolicyStatus{Name: p.Name, Rev: p.Rev,
-				State: wire.PolicyConflict, DecidedBy: p.DecidedBy}})
-		}
-	}
+	t.Lost, t.asked.lost = lost, lost
 }
 
 // drive brings the plan to what the policies, the offers, the update and the time want of it.
@@ -120,12 +128,14 @@ func (t *step) look() {
 	target, why := pick(&p.Upgrade, t.doc.Agents, t.update.Running)
 	switch p.State {
 	case wire.PolicyWaiting:
-		p.Error = nil
+		if why == "" {
+			p.Error = nil
+		}
 		switch {
 		case target == nil && why == "" && !p.At.After(t.now.Wall):
 			t.over(wire.PolicyNoAction, nil)
 		case target == nil && why != "":
-			p.Error = wire.New(wire.CodeNotFound, "", why)
+			p.is(wire.New(wire.CodeNotFound, "", why))
 		case target == nil:
 		case p.At.After(t.now.Wall):
 		case p.At.Add(heartbeat).Before(t.now.Wall): // it was missed, or there was nothing on offer
@@ -142,7 +152,10 @@ func (t *step) look() {
 			return
 		}
 		p.Target = target // its addresses may be others
-		if p.State == wire.PolicyDownloaded && !t.staging && t.now.Mono >= t.again {
+		if t.knownBad() { // it was tried, and the answer was lost in a crash; or somebody at the node has
+			return
+		}
+		if p.State == wire.PolicyDownloaded && !t.asked.staging && t.now.Mono >= t.again {
 			t.stage()
 		}
 		if p.State == wire.PolicyPrecheckFailed {
@@ -171,27 +184,41 @@ func (t *step) anew() {
 // begin goes to a release, unless that is known to be in vain.
 func (t *step) begin(target *wire.AgentRelease) {
 	t.Plan.Target, t.Plan.Began, t.Plan.Error = target, t.now.Wall.UTC(), nil
-	if err := update.Quarantined(t.update.Quarantine, target.Hash); err != nil {
-		t.over(wire.PolicyFailed, err)
-		return
+	if !t.knownBad() {
+		t.precheck()
 	}
-	if err := publisher.BelowFloor(target.Version, t.update.Floor); err != nil {
-		t.over(wire.PolicyFailed, err)
-		return
+}
+
+// is notes what is wrong, or waited for; what was noted already is no news, which would be saved and reported.
+func (p *Plan) is(err *wire.Error) {
+	if p.Error == nil || err == nil || *p.Error != *err {
+		p.Error = err
 	}
-	t.precheck()
+}
+
+// knownBad ends the plan if its target has failed here before, or is below the floor, and reports whether it has.
+func (t *step) knownBad() bool {
+	err := update.Quarantined(t.update.Quarantine, t.Plan.Target.Hash)
+	if err == nil {
+		err = publisher.BelowFloor(t.Plan.Target.Version, t.update.Floor)
+	}
+	if err != nil {
+		t.over(wire.PolicyFailed, err)
+	}
+	return err != nil
 }
 
 // precheck begins the download, unless the agent cannot be updated.
 func (t *step) precheck() {
 	if !t.update.Slots {
 		t.Plan.State = wire.PolicyPrecheckFailed
-		t.Plan.Error = wire.New(wire.CodeNotSupported, "",
-			"this node has no slots: its agent was not started by the launcher")
+		t.Plan.is(wire.New(wire.CodeNotSupported, "",
+			"this node has no slots: its agent was not started by the launcher"))
 		t.again = t.now.Mono + heartbeat
 		return
 	}
 	t.Plan.State, t.Plan.Error = wire.PolicyDownloading, nil
+	t.afresh = true // another plan may have fetched it already
 }
 
 // fetchOnly asks for what the plan needs fetched, and for nothing else.
@@ -201,10 +228,18 @@ func (t *step) fetchOnly() {
 	case wire.PolicyDownloading, wire.PolicyDownloadFailed, wire.PolicyDownloaded:
 		want = t.Plan.Target
 	}
-	if (want != nil) != t.fetches {
-		t.fetches = want != nil
+	if !same(want, t.asked.fetches) || want != nil && t.afresh {
+		t.asked.fetches, t.afresh = want, false
 		t.do(Fetch{want})
 	}
+}
+
+// same reports whether there is nothing else to fetch, nor from elsewhere.
+func same(a, b *wire.AgentRelease) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Hash == b.Hash && a.Size == b.Size && a.Minisign == b.Minisign && slices.Equal(a.URLs, b.URLs)
 }
 
 func (t *step) fetched(ev Fetched) {
@@ -221,20 +256,22 @@ func (t *step) fetched(ev Fetched) {
 	case ev.Done:
 		p.State, p.Error, t.again = wire.PolicyDownloaded, nil, t.now.Mono
 	case ev.Err != nil:
-		p.State, p.Error = wire.PolicyDownloadFailed, ev.Err
+		p.State = wire.PolicyDownloadFailed
+		p.is(ev.Err)
 	default:
-		p.State, p.Error = wire.PolicyDownloading, ev.Waits
+		p.State = wire.PolicyDownloading
+		p.is(ev.Waits)
 	}
 }
 
 // stage orders the trial.
 func (t *step) stage() {
-	t.staging = true
+	t.asked.staging = true
 	t.do(Stage{*t.Plan.Target})
 }
 
 func (t *step) staged(ev Staged) {
-	t.staging = false
+	t.asked.staging = false
 	p := &t.Plan
 	if p.State != wire.PolicyDownloaded || p.Target.Hash != ev.Hash {
 		return
@@ -245,7 +282,8 @@ func (t *step) staged(ev Staged) {
 	case ev.Final:
 		t.over(wire.PolicyFailed, ev.Err)
 	default: // another trial is under way, or the disk is full
-		p.Error, t.again = ev.Err, t.now.Mono+stagePause
+		p.is(ev.Err)
+		t.again = t.now.Mono + stagePause
 	}
 }
 
@@ -276,7 +314,10 @@ func (t *step) watch() {
 			"another update took the place of this one; nobody knows how it ended"))
 	case u.Number < p.Number: // it is of before
 	case u.GivenUp && u.Note != "":
-		p.State, p.Rollback = wire.PolicyRollbackFailed, wire.New(wire.CodeApplyFailed, "", u.Note)
+		p.State = wire.PolicyRollbackFailed
+		if p.Rollback == nil || p.Rollback.Message != u.Note {
+			p.Rollback = wire.New(wire.CodeApplyFailed, "", u.Note)
+		}
 	case u.GivenUp:
 		p.State, p.Rollback = wire.PolicyRollbackStarted, nil
 	}

@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -285,36 +284,4 @@ func TestRefused(t *testing.T) {
 	u.refused(u.change(KindProperties, measured), wire.CodeNotAllowed, "measured")
 	measured.Name, measured.Value = "openhorizon.allowPrivileged", jsontext.Value("true")
 	u.must(u.change(KindProperties, measured))
-}
-
-// TestStatus: nodes that are not done come first, and each is counted once.
-func TestStatus(t *testing.T) {
-	u := newUnit(t, "n1", "n2", "n3", "n4", "n5")
-	for _, name := range []string{"n1", "n2", "n3", "n4"} {
-		u.must(u.line(name, "4"))
-	}
-	u.must(u.apply("p", `{`+onPress+`}`))
-	for name, state := range map[string]wire.PolicyState{"n1": wire.PolicySuccessful,
-		"n2": wire.PolicyRollbackSucceeded, "n3": wire.PolicyWaiting} {
-		n := u.nodes[name]
-		n.Detail = &wire.PoliciesReport{Policies: []wire.PolicyStatus{{Name: "p", Rev: 5, State: state}}}
-		u.nodes[name] = n
-	}
-	v, err := Status(u, "p", "", 3)
-	u.must(err)
-	var got []string
-	for _, n := range v.Nodes {
-		got = append(got, n.Node+" "+string(n.State))
-	}
-	if text := strings.Join(got, ","); text != "n2 rollback-successful,n4 unknown,n3 waiting" || v.Omitted != 1 {
-		t.Errorf("%s, %d omitted", text, v.Omitted)
-	}
-	if got := fmt.Sprint(v.States); got != "[{rollback-successful 1} {unknown 1} {waiting 1} {successful 1}]" {
-		t.Error(got)
-	}
-	if l := List(u); len(l.Policies) != 1 || l.Policies[0].Matching != 4 {
-		t.Errorf("%+v", l)
-	}
-	_, err = Status(u, "p", "n5", 3)
-	u.refused(err, wire.CodeNotFound, "does not hit")
 }

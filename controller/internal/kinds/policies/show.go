@@ -30,14 +30,46 @@ func missing(name string) *wire.Error {
 type tally struct {
 	policy *policy.Policy
 	name   string
+	rev    uint64             // of its newest change: what nodes report of another one does not count
+	ahead  []policy.Candidate // those that would decide in its place, the first first
 	hits   int
 	states map[wire.PolicyState]int
 	nodes  []view.PolicyNode
 	wanted func(kind.Node) bool // whether a node is listed; nil: none is
 }
 
-// add counts a node that the policy hits.
-func (t *tally) add(n kind.Node) {
+// newTally returns the tally of a policy that is named and counted.
+func (c *Collection) newTally(name string) *tally {
+	e := c.List[name]
+	t := &tally{policy: e.policy, name: name, rev: e.Rev}
+	if e.policy.Upgrade == nil || !e.policy.Enabled {
+		return t
+	}
+	for _, other := range c.candidates() {
+		if other.Policy.Upgrade != nil && other.Rev < e.Since {
+			t.ahead = append(t.ahead, other)
+		}
+	}
+	slices.SortFunc(t.ahead, func(a, b policy.Candidate) int { return cmp.Compare(a.Rev, b.Rev) })
+	return t
+}
+
+// conflict returns the policy that decides on a node and wants something else; "": there is none.
+func (t *tally) conflict(n *policy.Node) string {
+	for _, c := range t.ahead {
+		if policy.Match(c.Policy, n).Hits {
+			places := policy.Rank([]policy.Candidate{c, {Name: t.name, Rev: c.Rev + 1, Policy: t.policy}})
+			if places[1].Conflict {
+				return c.Name
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+// add counts a node that the policy hits, where by is in conflict with it, if that is not "".
+func (t *tally) add(n kind.Node, by string) {
 	t.hits++
 	if !t.policy.Enabled {
 		if t.wanted != nil && t.wanted(n) {
@@ -49,10 +81,16 @@ func (t *tally) add(n kind.Node) {
 	st := wire.PolicyStatus{Name: t.name, State: view.PolicyUnknown}
 	if r, ok := n.Detail.(*wire.PoliciesReport); ok {
 		for i := range r.Policies {
-			if r.Policies[i].Name == t.name {
-				st = r.Policies[i]
+			if one := &r.Policies[i]; one.Name == t.name && one.Rev == t.rev {
+				st = *one
 			}
 		}
+	}
+	switch { // who decides is the controller's to say, whatever the node knows by now
+	case by != "" && (st.State != wire.PolicyConflict || st.DecidedBy != by):
+		st = wire.PolicyStatus{Name: t.name, Rev: t.rev, State: wire.PolicyConflict, DecidedBy: by}
+	case by == "" && st.State == wire.PolicyConflict:
+		st = wire.PolicyStatus{Name: t.name, State: view.PolicyUnknown}
 	}
 	if t.states == nil {
 		t.states = map[wire.PolicyState]int{}
@@ -96,7 +134,7 @@ func each(u kind.Unit, properties *Properties, tallies []*tally) {
 		described := properties.describe(n.Name, n.Type(), n.Info).node
 		for _, t := range tallies {
 			if policy.Match(t.policy, described).Hits {
-				t.add(n)
+				t.add(n, t.conflict(described))
 			}
 		}
 	})
@@ -107,7 +145,7 @@ func List(u kind.Unit) view.Policies {
 	all, properties, _ := collections(u)
 	var tallies []*tally
 	for _, name := range all.names() {
-		tallies = append(tallies, &tally{policy: all.List[name].policy, name: name})
+		tallies = append(tallies, all.newTally(name))
 	}
 	each(u, properties, tallies)
 	v := view.Policies{Policies: make([]view.Policy, 0, len(tallies))}
@@ -129,7 +167,8 @@ func Show(u kind.Unit, name string) (view.Policy, *wire.Error) {
 	if e == nil {
 		return view.Policy{}, missing(name)
 	}
-	t := &tally{policy: e.policy, name: name, wanted: func(kind.Node) bool { return true }}
+	t := all.newTally(name)
+	t.wanted = func(kind.Node) bool { return true }
 	each(u, properties, []*tally{t})
 	v := t.view(e)
 	v.Document = e.Document
@@ -153,7 +192,8 @@ func Status(u kind.Unit, name, node string, limit int) (view.PolicyStatus, *wire
 	if e == nil {
 		return view.PolicyStatus{}, missing(name)
 	}
-	t := &tally{policy: e.policy, name: name, wanted: func(n kind.Node) bool { return node == "" || n.Name == node }}
+	t := all.newTally(name)
+	t.wanted = func(n kind.Node) bool { return node == "" || n.Name == node }
 	each(u, properties, []*tally{t})
 	v := view.PolicyStatus{Name: name, Enabled: e.policy.Enabled, States: t.counts()}
 	slices.SortFunc(t.nodes, func(a, b view.PolicyNode) int {

@@ -199,7 +199,7 @@ func (p *Policies) run(ctx context.Context) {
 func (p *Policies) step(ctx context.Context, ev policy.Event) {
 	now := policy.Now{Now: p.cfg.Now(), Chance: p.cfg.Chance()}
 	next, effects := p.state.Step(now, ev)
-	if p.unsaved || next.Plan != p.state.Plan {
+	if p.unsaved || !next.Durable.Equal(p.state.Durable) {
 		if err := p.save(next.Durable); err != nil {
 			p.cfg.Log.Error("what becomes of the policies cannot be saved; it is tried again", zap.Error(err))
 			p.state, _ = next.Step(now, policy.Dropped{})

@@ -56,12 +56,16 @@ type played struct {
 	mu   sync.Mutex
 	want []workload.Artifact
 	st   fetch.Status
+
+	keeps bool // what it has, when something is wanted
 }
 
 func (s *played) Want(all []workload.Artifact) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.want, s.st = all, fetch.Status{State: fetch.Waiting}
+	if s.want = all; !s.keeps {
+		s.st = fetch.Status{State: fetch.Waiting}
+	}
 }
 
 func (s *played) Status(workload.Artifact) fetch.Status {

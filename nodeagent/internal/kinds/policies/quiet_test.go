@@ -1,0 +1,55 @@
+package policies
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tandem.internal/nodeagent/internal/fetch"
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/wire"
+)
+
+// TestWaitsQuietly: what waits for a version on offer is saved once, and nobody is kept busy with it.
+func TestWaitsQuietly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var saves atomic.Int64
+		w.steps = func(durable.Step) error { saves.Add(1); return nil }
+		w.start()
+		w.desire(strings.Replace(document(time.Now(), 0), "current", "2.0.0", 1))
+		w.p.Updated(running)
+		synctest.Wait()
+		w.is("p waiting not-found")
+		before := saves.Load()
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if n := saves.Load() - before; n > 0 {
+			t.Errorf("%d steps of saves in a day", n)
+		}
+		w.stop()
+	})
+}
+
+// TestEditAfterDownload: an edit of a policy whose release is there already goes on with it.
+func TestEditAfterDownload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.answers(0, wire.New(wire.CodeWrongState, "", "busy"))
+		body := document(time.Now(), 0)
+		w.start()
+		w.desire(body)
+		w.p.Updated(running)
+		synctest.Wait()
+		w.store.set(fetch.Status{State: fetch.Ready, Path: "/x"})
+		synctest.Wait()
+		w.is("p downloaded wrong-state")
+		w.answers(4, nil)
+		w.store.keeps = true
+		w.desire(strings.Replace(body, `"rev":1`, `"rev":2`, 1))
+		w.is("p initiated")
+		w.stop()
+	})
+}
