@@ -39,16 +39,8 @@ type Change = record.PolicyData
 const maxPolicies = wire.MaxPolicies
 
 func policyFold() *kind.Fold {
-	return &kind.Fold{
-		Reason: "policies changed",
-		Decode: func(raw jsontext.Value) (any, error) {
-			var d Change
-			err := json.Unmarshal(raw, &d)
-			return d, err
-		},
-		Judge: judge, Weigh: weigh, Submit: submit, Apply: apply, Load: load,
-		Save: func(c kind.Content) any { return c },
-	}
+	return kind.JSON[Change, Collection](kind.Fold{Reason: "policies changed",
+		Judge: judge, Weigh: weigh, Submit: submit, Apply: apply, Load: load})
 }
 
 // judge says why a change is refused.
@@ -213,12 +205,7 @@ func load(saved jsontext.Value) (kind.Content, error) {
 // For returns nothing: the documents are made by the kind.
 func (*Collection) For(kind.Facts) *kind.Body { return nil }
 
-func collectionOf(c kind.Content) *Collection {
-	if all, ok := c.(*Collection); ok {
-		return all
-	}
-	return &Collection{}
-}
+func collectionOf(c kind.Content) *Collection { return kind.As[Collection](c) }
 
 // names lists the policies.
 func (c *Collection) names() []string { return slices.Sorted(maps.Keys(c.List)) }

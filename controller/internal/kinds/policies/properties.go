@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/kind"
@@ -43,20 +42,8 @@ const (
 )
 
 func propertyFold() *kind.Fold {
-	return &kind.Fold{
-		Reason: "properties of nodes changed",
-		Decode: func(raw jsontext.Value) (any, error) {
-			var d PropertyChange
-			err := json.Unmarshal(raw, &d)
-			return d, err
-		},
-		Judge: judgeProperty, Apply: applyProperty,
-		Save: func(c kind.Content) any { return c },
-		Load: func(saved jsontext.Value) (kind.Content, error) {
-			p := &Properties{}
-			return p, json.Unmarshal(saved, p)
-		},
-	}
+	return kind.JSON[PropertyChange, Properties](kind.Fold{Reason: "properties of nodes changed",
+		Judge: judgeProperty, Apply: applyProperty})
 }
 
 // judgeProperty says why a change is refused.
@@ -109,12 +96,7 @@ func applyProperty(c kind.Content, at kind.Change, data any) kind.Content {
 // For returns nothing: the documents are made by the kind.
 func (*Properties) For(kind.Facts) *kind.Body { return nil }
 
-func propertiesOf(c kind.Content) *Properties {
-	if p, ok := c.(*Properties); ok {
-		return p
-	}
-	return &Properties{}
-}
+func propertiesOf(c kind.Content) *Properties { return kind.As[Properties](c) }
 
 // sourced is a property and where it is from.
 type sourced struct {

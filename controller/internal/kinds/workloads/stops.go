@@ -6,9 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
@@ -32,20 +29,8 @@ const maxStops = 20_000
 
 // stopFold keeps them.
 func stopFold() *kind.Fold {
-	return &kind.Fold{
-		Reason: "a slot was stopped or started",
-		Decode: func(raw jsontext.Value) (any, error) {
-			var d Stop
-			err := json.Unmarshal(raw, &d)
-			return d, err
-		},
-		Judge: judgeStop, Apply: applyStop,
-		Save: func(c kind.Content) any { return c },
-		Load: func(saved jsontext.Value) (kind.Content, error) {
-			s := &Stops{}
-			return s, json.Unmarshal(saved, s)
-		},
-	}
+	return kind.JSON[Stop, Stops](kind.Fold{Reason: "a slot was stopped or started",
+		Judge: judgeStop, Apply: applyStop})
 }
 
 // judgeStop says why a slot cannot be stopped or started.
@@ -80,12 +65,7 @@ func applyStop(c kind.Content, at kind.Change, data any) kind.Content {
 // For returns nothing: without a set there is no document.
 func (s *Stops) For(kind.Facts) *kind.Body { return nil }
 
-func stopsOf(c kind.Content) *Stops {
-	if s, ok := c.(*Stops); ok {
-		return s
-	}
-	return &Stops{}
-}
+func stopsOf(c kind.Content) *Stops { return kind.As[Stops](c) }
 
 // build makes what nodes get of the set and of what is stopped.
 func build(from map[wire.Kind]kind.Content) kind.Content {
