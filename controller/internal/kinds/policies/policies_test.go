@@ -19,6 +19,7 @@ type unit struct {
 	kind.Unit
 	t        *testing.T
 	seq      uint64
+	who      string // asks
 	contents map[wire.Kind]kind.Content
 	nodes    map[string]kind.Node
 	journal  []entry // of policies
@@ -31,7 +32,7 @@ type entry struct {
 }
 
 func newUnit(t *testing.T, nodes ...string) *unit {
-	u := &unit{t: t, contents: map[wire.Kind]kind.Content{}, nodes: map[string]kind.Node{}}
+	u := &unit{t: t, who: "token/ann", contents: map[wire.Kind]kind.Content{}, nodes: map[string]kind.Node{}}
 	for _, name := range nodes {
 		u.nodes[name] = kind.Node{Name: name, Up: true, Info: &wire.NodeInfo{
 			Type: "press", OS: "linux", Arch: "amd64", CPUs: 4, RAM: 2 << 30, AgentVersion: "1.0.0"}}
@@ -79,7 +80,7 @@ func (u *unit) change(source wire.Kind, data any) *wire.Error {
 		}
 	}
 	u.seq++
-	made := kind.Change{Seq: u.seq, At: at.Add(time.Duration(u.seq) * time.Minute), Who: "token/ann"}
+	made := kind.Change{Seq: u.seq, At: at.Add(time.Duration(u.seq) * time.Minute), Who: u.who}
 	if d, ok := read.(Change); ok {
 		u.journal = append(u.journal, entry{made, d})
 	}
@@ -181,6 +182,9 @@ func TestMatching(t *testing.T) {
 	u.is("n2", "nothing")
 	u.must(u.line("n2", ""))
 	u.is("n2", "p current from 09:03")
+	if b := build(u.contents).For(kind.Facts{Node: "n1", Type: "press"}); b != nil {
+		t.Errorf("a node that has not described itself gets %s", b.Bytes)
+	}
 	n.Info = new(*n.Info)
 	n.Info.Arch, n.Info.Policy = "arm64", jsontext.Value(`{"properties":[{"name":"openhorizon.arch","value":"amd64"}],
 		"pattern":"a b c /"}`)

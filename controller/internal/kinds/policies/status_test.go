@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
 
@@ -93,4 +95,42 @@ func TestStatusOfConflict(t *testing.T) {
 	is("a", "unknown")
 	u.must(u.change(wire.KindPolicies, Change{Name: "z", Enabled: new(true)}))
 	is("z", "conflict behind a")
+}
+
+// TestBodiesAreShared: nodes of one architecture that are hit by the same policies get one body; of another one, the
+// builds for that.
+func TestBodiesAreShared(t *testing.T) {
+	u := newUnit(t, "n1", "n2", "n3", "n4")
+	for _, name := range []string{"n1", "n2", "n3"} {
+		u.must(u.line(name, "4"))
+	}
+	n := u.nodes["n3"]
+	n.Info = new(*n.Info)
+	n.Info.Arch = "arm64"
+	u.nodes["n3"] = n
+	u.must(u.apply("p", `{`+onPress+`,"agentUpgradePolicy":{}}`))
+	u.must(u.change(KindReleases, Offer{Version: "1.1.0", Builds: []view.AgentBuild{buildOf("amd64", "a"),
+		buildOf("arm64", "b")}}))
+	m := build(u.contents)
+	of := func(name string) *kind.Body {
+		n := u.nodes[name]
+		return m.For(kind.Facts{Node: name, Type: n.Type(), Info: n.Info})
+	}
+	if of("n1") != of("n2") || of("n1") == of("n3") || of("n4") != nil ||
+		!strings.Contains(string(of("n3").Bytes), "https://c/b") {
+		t.Errorf("%s, %s", of("n1").Bytes, of("n3").Bytes)
+	}
+}
+
+// TestOwnerStays: who has created a policy owns it, whoever edits it.
+func TestOwnerStays(t *testing.T) {
+	u := newUnit(t, "n1")
+	u.must(u.apply("p", `{}`))
+	u.who = "token/bob"
+	u.must(u.apply("p", `{"label":"x"}`))
+	shown, err := Show(u, "p")
+	u.must(err)
+	if !strings.Contains(string(shown.Document), `"owner":"token:ann"`) || shown.Who != "token/bob" {
+		t.Errorf("%s by %s", shown.Document, shown.Who)
+	}
 }
