@@ -147,3 +147,15 @@ func TestDroppedIsMadeUpFor(t *testing.T) {
 		t.Errorf("another one decides: %s", got)
 	}
 }
+
+// TestWindowJustOver: a window that was over just before the node knew of it is as long from now on, not over again.
+func TestWindowJustOver(t *testing.T) {
+	n := newNode(t, "1.0.0")
+	n.chance = func() float64 { return 0.5 }
+	p := upTo("1.1.0")
+	p.Agent.Start, p.Agent.Duration = begin.Add(-20*time.Second), 10
+	n.step(doc(offers("1.1.0"), p))
+	if want := begin.Add(5 * time.Second); !n.state.Plan.At.Equal(want) {
+		t.Errorf("it begins at %v, want %v", n.state.Plan.At, want)
+	}
+}

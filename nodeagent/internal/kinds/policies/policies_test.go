@@ -42,6 +42,7 @@ type world struct {
 	staged  []string
 	answer  func() (uint64, *wire.Error, bool)
 	opened  bool
+	opens   int
 	store   *played // of this run
 
 	p    *Policies
@@ -129,6 +130,7 @@ func (w *world) start() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.opened = true
+			w.opens++
 			return w.store, nil
 		},
 		Stage: func(_ context.Context, r wire.AgentRelease, path, by string) (uint64, *wire.Error, bool) {

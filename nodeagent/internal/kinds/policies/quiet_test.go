@@ -1,6 +1,8 @@
 package policies
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -51,5 +53,29 @@ func TestEditAfterDownload(t *testing.T) {
 		w.desire(strings.Replace(body, `"rev":1`, `"rev":2`, 1))
 		w.is("p initiated")
 		w.stop()
+		if w.opens != 1 {
+			t.Errorf("the store was opened %d times", w.opens)
+		}
+	})
+}
+
+// TestEditIsSaved: what an edit changes in a plan that waits as before is on the disk: the node begins at the time that
+// was drawn for it.
+func TestEditIsSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		body := document(time.Now(), 3600)
+		w.start()
+		w.desire(body)
+		w.p.Updated(running)
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		w.desire(strings.Replace(body, `"rev":1`, `"rev":2`, 1))
+		w.is("p waiting")
+		w.stop()
+		saved, err := os.ReadFile(filepath.Join(w.dir, file))
+		if err != nil || !strings.Contains(string(saved), `"rev":2`) {
+			t.Errorf("%s %v", saved, err)
+		}
 	})
 }
