@@ -9,9 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
@@ -26,7 +23,8 @@ const KindReleases = record.KindReleases
 
 // Releases are the versions of the agent that are on offer.
 type Releases struct {
-	List map[string]*Release `json:"releases,omitempty"` // by version
+	List      map[string]*Release          `json:"releases,omitempty"`  // by version
+	Withdrawn map[string]map[string]string `json:"withdrawn,omitempty"` // hashes of builds by architecture, by version
 }
 
 // Release is one of them. It is never changed: another program is another version.
@@ -44,23 +42,15 @@ type Offer = record.ReleaseData
 const (
 	maxBuilds    = 16 // one for each architecture
 	maxAddresses = 16 // of a build, as package wire has it
+
+	maxWithdrawn = 256 // versions that are remembered, the highest
 )
 
 func releaseFold() *kind.Fold {
-	return &kind.Fold{
+	return kind.JSON[Offer, Releases](kind.Fold{
 		Reason: "versions of the agent on offer changed",
-		Decode: func(raw jsontext.Value) (any, error) {
-			var d Offer
-			err := json.Unmarshal(raw, &d)
-			return d, err
-		},
-		Judge: judgeOffer, Weigh: weighOffer, Apply: applyOffer,
-		Save: func(c kind.Content) any { return c },
-		Load: func(saved jsontext.Value) (kind.Content, error) {
-			r := &Releases{}
-			return r, json.Unmarshal(saved, r)
-		},
-	}
+		Judge:  judgeOffer, Weigh: weighOffer, Apply: applyOffer,
+	})
 }
 
 // judgeOffer says why a change is refused.
@@ -84,9 +74,19 @@ func judgeOffer(c kind.Content, data any) *wire.Error {
 	case len(d.Builds) == 0 || len(d.Builds) > maxBuilds:
 		return wire.New(wire.CodeBadValue, "/builds", fmt.Sprintf("from 1 to %d, one for each architecture", maxBuilds))
 	}
+	for _, v := range r.versions() {
+		if c, err := unitconfig.Compare(v, d.Version); err == nil && c == 0 {
+			return wire.New(wire.CodeAlreadyExists, "/version", fmt.Sprintf("version %s is on offer, which is neither "+
+				"higher nor lower: what is behind the + does not count", v))
+		}
+	}
 	seen := map[string]bool{}
 	for i := range d.Builds {
 		b, at := &d.Builds[i], fmt.Sprintf("/builds/%d", i)
+		if hash := r.Withdrawn[d.Version][b.Arch]; hash != "" && hash != b.Hash {
+			return wire.New(wire.CodeAlreadyExists, at+"/hash", fmt.Sprintf("version %s was on offer with another "+
+				"program for %s, %s; what a version is does not change: release another one", d.Version, b.Arch, hash))
+		}
 		if seen[b.Arch] {
 			return wire.New(wire.CodeDuplicate, at+"/arch", fmt.Sprintf("%.64q has a build already", b.Arch))
 		}
@@ -184,16 +184,35 @@ func named(_ string, body []byte) (digests []string) {
 }
 
 func applyOffer(c kind.Content, at kind.Change, data any) kind.Content {
-	list, d := maps.Clone(releasesOf(c).List), data.(Offer)
+	old, d := releasesOf(c), data.(Offer)
+	next := &Releases{List: maps.Clone(old.List), Withdrawn: old.Withdrawn}
 	if d.Removed {
-		delete(list, d.Version)
-		return &Releases{list}
+		next.withdraw(d.Version)
+		return next
 	}
-	if list == nil {
-		list = map[string]*Release{}
+	if next.List == nil {
+		next.List = map[string]*Release{}
 	}
-	list[d.Version] = &Release{Builds: d.Builds, Rev: at.Seq, At: at.At, Who: at.Who}
-	return &Releases{list}
+	next.List[d.Version] = &Release{Builds: d.Builds, Rev: at.Seq, At: at.At, Who: at.Who}
+	return next
+}
+
+// withdraw takes a version off the offer, and remembers what it was.
+func (r *Releases) withdraw(version string) {
+	hashes := map[string]string{}
+	maps.Copy(hashes, r.Withdrawn[version])
+	for _, b := range r.List[version].Builds {
+		hashes[b.Arch] = b.Hash
+	}
+	delete(r.List, version)
+	r.Withdrawn = maps.Clone(r.Withdrawn)
+	if r.Withdrawn == nil {
+		r.Withdrawn = map[string]map[string]string{}
+	}
+	r.Withdrawn[version] = hashes
+	if len(r.Withdrawn) > maxWithdrawn {
+		delete(r.Withdrawn, slices.MinFunc(slices.Collect(maps.Keys(r.Withdrawn)), byVersion))
+	}
 }
 
 // For returns nothing: the documents are made by the kind.
@@ -207,14 +226,15 @@ func releasesOf(c kind.Content) *Releases {
 }
 
 // versions lists the versions on offer, the lowest first.
-func (r *Releases) versions() []string {
-	return slices.SortedFunc(maps.Keys(r.List), func(a, b string) int {
-		c, err := unitconfig.Compare(a, b)
-		if err != nil {
-			panic("policies: a version that was judged: " + err.Error())
-		}
-		return cmp.Or(c, strings.Compare(a, b))
-	})
+func (r *Releases) versions() []string { return slices.SortedFunc(maps.Keys(r.List), byVersion) }
+
+// byVersion compares versions that were judged.
+func byVersion(a, b string) int {
+	c, err := unitconfig.Compare(a, b)
+	if err != nil {
+		panic("policies: a version that was judged: " + err.Error())
+	}
+	return cmp.Or(c, strings.Compare(a, b))
 }
 
 // offers returns what is on offer to nodes of an architecture, the lowest version first.

@@ -67,4 +67,12 @@ func TestReleases(t *testing.T) {
 	u.must(u.change(KindReleases, Offer{Version: "1.10.0", Removed: true}))
 	u.refused(u.change(KindReleases, Offer{Version: "1.10.0", Removed: true}), wire.CodeNotFound, "not on offer")
 	u.is("n1", "p current from 00:00, offer 1.9.0 https://c/c")
+
+	u.refused(offer("1.9.0+b", buildOf("amd64", "h")), wire.CodeAlreadyExists, "neither higher nor lower")
+	u.refused(offer("1.10.0", buildOf("amd64", "other")), wire.CodeAlreadyExists,
+		"/builds/0/hash")
+	u.must(offer("1.10.0", buildOf("amd64", "a"), buildOf("riscv64", "i")))
+	u.is("n1", "p current from 00:00, offer 1.9.0 https://c/c, offer 1.10.0 https://c/a")
+	u.must(u.change(KindReleases, Offer{Version: "1.10.0", Removed: true}))
+	u.refused(offer("1.10.0", buildOf("arm64", "j")), wire.CodeAlreadyExists, "another program for arm64")
 }
