@@ -160,7 +160,7 @@ func versionOf(r *strictjson.Reader, a strictjson.At) string {
 	if !ok {
 		return ""
 	}
-	if _, err := parseVersion(s); err != nil {
+	if _, err := ParseVersion(s); err != nil {
 		r.Add(a, wire.CodeInvalidArgument, err.Error())
 	}
 	return s

@@ -12,9 +12,9 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// parseVersion parses a semantic version strictly: three numbers, without a leading "v" or zeros. A number above 64
+// ParseVersion parses a semantic version strictly: three numbers, without a leading "v" or zeros. A number above 64
 // bits is an error, also in a pre-release, where the library would compare it as text.
-func parseVersion(s string) (*semver.Version, error) {
+func ParseVersion(s string) (*semver.Version, error) {
 	v, err := semver.StrictNewVersion(s)
 	if err != nil {
 		if errors.Is(err, strconv.ErrRange) {
@@ -50,11 +50,11 @@ func lowerFirst(s string) string {
 // versioning: a pre-release is lower than its release, and build metadata does not count (seed 000, Version
 // Management). The error is a *wire.Error with code invalid-argument, for a malformed version.
 func Compare(a, b string) (int, error) {
-	va, err := parseVersion(a)
+	va, err := ParseVersion(a)
 	if err != nil {
 		return 0, wire.New(wire.CodeInvalidArgument, "", err.Error())
 	}
-	vb, err := parseVersion(b)
+	vb, err := ParseVersion(b)
 	if err != nil {
 		return 0, wire.New(wire.CodeInvalidArgument, "", err.Error())
 	}
@@ -86,7 +86,7 @@ func CheckVersion(current, next string) *wire.Error {
 // WithVersion returns uc with another version, to issue an old configuration again. It shares memory with uc. It does
 // not check that the version is high enough; CheckVersion does. The error is a *wire.Error with code invalid-argument.
 func WithVersion(uc *UnitConfig, version string) (*UnitConfig, error) {
-	if _, err := parseVersion(version); err != nil {
+	if _, err := ParseVersion(version); err != nil {
 		return nil, wire.New(wire.CodeInvalidArgument, "/version", err.Error())
 	}
 	again := *uc
