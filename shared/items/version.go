@@ -124,8 +124,8 @@ func (r *Range) Has(v Version, preReleases bool) bool {
 	return true
 }
 
-// possible reports whether any version is in the range; pre-releases count with preReleases. If one is in it, then so is
-// the lowest version there is, one that a comparison names, or the next one after it.
+// possible reports whether any version is in the range; pre-releases count with preReleases. If one is in it, then so
+// is the lowest version there is, one that a comparison names, or the next one after it.
 func (r *Range) possible(preReleases bool) bool {
 	some := []*semver.Version{semver.New(0, 0, 0, "", ""), semver.New(0, 0, 0, "0", "")}
 	for _, c := range r.comparisons {

@@ -1,0 +1,284 @@
+// Package desired decides what should run where: which versions of which items are desired for which subjects, which
+// of them keep each other out, what layers they need, and on which nodes they run (seed 001, DesiredStatus message
+// sequence). What is not there has a reason.
+//
+//   - The plan depends on the content of the input only: in any order it is the same, to the byte.
+//   - What an item or instance is refused for concerns it and what depends on it, nothing else.
+//   - What runs and may stay where it is stays there.
+//
+// The order of the decisions is that of the seed: subjects; their components, then services; suppression; conflicts;
+// what they depend on; placement.
+//
+//tandem:pure
+package desired
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"tandem.internal/shared/items"
+	"tandem.internal/shared/unitconfig"
+)
+
+// Input is all that the desired status depends on. The order of its lists does not count, and nothing in them is
+// written to.
+type Input struct {
+	Items    []items.Item
+	Subjects []items.Subject
+	Nodes    []Node
+	Current  items.Current
+	// a node that is offline for longer loses its services; 0: it keeps them
+	EvictAfter time.Duration
+	// services make room for those of higher priority that find none
+	Preempt bool
+}
+
+// Node is a node with what its configuration says of placement.
+type Node struct {
+	Info     *items.Node
+	Labels   []string
+	Priority int // higher is preferred
+	CPURatio int // percent of a quota that is reserved
+	RAMRatio int
+}
+
+// defaultRatio is that of a node whose configuration has no ratios (seed 000, Resource Ratios).
+const defaultRatio = 50
+
+// NodeOf joins what a node tells and what it is configured to.
+func NodeOf(info *items.Node, c *unitconfig.NodeConfig) Node {
+	n := Node{Info: info, CPURatio: defaultRatio, RAMRatio: defaultRatio}
+	if c == nil {
+		return n
+	}
+	n.Labels, n.Priority = c.Labels, int(c.Priority)
+	if r := c.ResourceRatios; r != nil {
+		n.CPURatio, n.RAMRatio = r.CPU, r.RAM
+	}
+	return n
+}
+
+// Plan is what should run where, and the way there.
+type Plan struct {
+	Changes Counts     `json:"changes"` // how much is to be done
+	Nodes   []NodePlan `json:"nodes"`   // by ID; all of them
+	Reasons []Reason   `json:"reasons"` // of what is not there
+
+	w *world
+}
+
+// Counts are the numbers of instances and layers by what becomes of them.
+type Counts struct {
+	Keep   int `json:"keep"`   // instances that stay as they are
+	Start  int `json:"start"`  // instances that are new
+	Update int `json:"update"` // instances that get another version where they are
+	Move   int `json:"move"`   // instances that go to another node or runtime
+	Stop   int `json:"stop"`   // instances that are not desired any more
+	Fetch  int `json:"fetch"`  // layers that nodes do not have
+	Remove int `json:"remove"` // layers that nodes do not need any more
+}
+
+// NodePlan is what a node should have.
+type NodePlan struct {
+	Node      string        `json:"node"`
+	Instances []Placed      `json:"instances,omitempty"` // of components, then services
+	Layers    []PlacedLayer `json:"layers,omitempty"`    // that these need
+	Changes   []Change      `json:"changes,omitempty"`   // against now
+}
+
+// Placed is an instance with its place.
+type Placed struct {
+	Type     items.Type      `json:"type"`
+	Codename string          `json:"codename"`
+	Version  string          `json:"version"`
+	Digest   string          `json:"digest,omitzero"`
+	Subject  string          `json:"subject"`
+	Index    int             `json:"index"`
+	Runtime  string          `json:"runtime"`           // ID of the node's runtime
+	Platform *items.Platform `json:"platform,omitzero"` // of those that it is built for
+	Priority int             `json:"priority"`
+	CPU      int64           `json:"cpu"` // reserved, in DMIPS
+	RAM      int64           `json:"ram"` // reserved, in bytes
+	Chosen   Choice          `json:"chosen"`
+}
+
+// Choice is why an instance is where it is.
+type Choice string
+
+// The choices.
+const (
+	ByNode     Choice = "node"     // a component is on each node of its subject
+	ByStaying  Choice = "stays"    // it runs there and may
+	ByBeing    Choice = "only"     // nowhere else may it run
+	ByPriority Choice = "priority" // the node's is the highest
+	ByCPU      Choice = "cpu"      // the most is free
+	ByRAM      Choice = "ram"      // the most is free, with equal CPU
+	ByID       Choice = "id"       // the first of equals
+	ByRoom     Choice = "room"     // others of lower priority made room
+)
+
+// PlacedLayer is a layer that a node needs.
+type PlacedLayer struct {
+	Codename string   `json:"codename"`
+	Version  string   `json:"version"`
+	Digest   string   `json:"digest,omitzero"`
+	For      []string `json:"for"` // items on the node that need it: "service sensor 1.2.0"
+}
+
+// Do is what a change does.
+type Do string
+
+// What changes do.
+const (
+	Start  Do = "start"
+	Update Do = "update" // another version, or another runtime of the node
+	Move   Do = "move"   // it runs on another node now
+	Stop   Do = "stop"   // also of what is moved: From is empty then
+	Fetch  Do = "fetch"  // a layer
+	Remove Do = "remove" // a layer
+)
+
+// Change is a difference between what a node should have and what runs now.
+type Change struct {
+	Do       Do         `json:"do"`
+	Type     items.Type `json:"type"`
+	Codename string     `json:"codename"`
+	Version  string     `json:"version"` // that is to run, or is to be stopped or removed
+	From     string     `json:"from,omitzero"`
+	FromNode string     `json:"fromNode,omitzero"` // of a move
+	ToNode   string     `json:"toNode,omitzero"`   // of a stop: where the instance goes
+	Subject  string     `json:"subject,omitzero"`
+	Index    int        `json:"index,omitzero"`
+	Runtime  string     `json:"runtime,omitzero"`
+}
+
+// Make decides. The error is the first of Check.
+func Make(in *Input) (*Plan, error) {
+	if clashes := Check(in); len(clashes) > 0 {
+		return nil, clashes[0].Err
+	}
+	w := newWorld(in)
+	w.collect()
+	w.suppress()
+	w.conflicts()
+	w.depend()
+	w.place()
+	p := w.plan()
+	p.w = w
+	return p, nil
+}
+
+// world is an input, sorted, on its way to a plan.
+type world struct {
+	in         *Input
+	versions   map[items.Ref][]*version // the highest first
+	subjects   []*subject               // of the highest priority first
+	nodes      []*node                  // by ID
+	byNode     map[string]*node
+	candidates []*candidate // in the order in which they were collected
+	byRef      map[items.Ref][]*candidate
+	placed     []*instance
+	reasons    []Reason
+	runs       map[instanceKey]*items.Instance
+	has        map[items.InstalledLayer]bool
+	layers     map[string]bool // "codename version" of layers that some node has
+}
+
+// version is a version of an item. Lists whose order means nothing are sorted.
+type version struct {
+	*items.Item
+	number    items.Version
+	needs     []items.Dependency
+	resources []string
+	devices   []string
+	ports     []items.Port
+}
+
+func newVersion(it *items.Item, number items.Version) *version {
+	sorted := func(all []string) []string { return slices.Sorted(slices.Values(all)) }
+	v := &version{Item: it, number: number, needs: slices.Clone(it.Meta.Dependencies),
+		resources: sorted(it.Meta.Resources), devices: sorted(it.Meta.Devices), ports: slices.Clone(it.Meta.Ports)}
+	slices.SortFunc(v.needs, func(a, b items.Dependency) int { return compareRefs(a.Ref(), b.Ref()) })
+	slices.SortFunc(v.ports, func(a, b items.Port) int {
+		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol))
+	})
+	return v
+}
+
+// subject is a subject with its nodes.
+type subject struct {
+	*items.Subject
+	all      bool // it has every node
+	nodes    []*node
+	has      map[*node]bool
+	reported bool // counts now
+}
+
+// takes reports whether a subject is attached to a node.
+func (s *subject) takes(n *node) bool { return s.all || s.has[n] }
+
+// candidate is a version of an item that is desired for a subject.
+type candidate struct {
+	*version
+	subject *subject
+	att     *items.Attachment
+	labels  []string   // sorted
+	on      []*node    // of a component: the nodes on which no higher subject has it
+	out     *Reason    // why it is not there after all
+	layers  []*version // that it needs, by codename and version
+	kept    bool       // deprecated: only what runs stays
+}
+
+func (c *candidate) ref() items.Ref { return c.Meta.Ref() }
+
+// party names the candidate in reasons.
+func (c *candidate) party() Party {
+	return Party{c.Meta.Type, c.Meta.Codename, c.Meta.Version, c.subject.Codename}
+}
+
+// instanceKey tells instances apart: a service by subject and index, a component by its place.
+type instanceKey struct {
+	ref           items.Ref
+	subject       string
+	index         int
+	node, runtime string
+}
+
+func keyOf(i *items.Instance) instanceKey {
+	if i.Type == items.Component {
+		return instanceKey{ref: i.Ref(), node: i.Node, runtime: i.Runtime}
+	}
+	return instanceKey{ref: i.Ref(), subject: i.Subject, index: i.Index}
+}
+
+func newWorld(in *Input) *world {
+	w := &world{in: in, versions: map[items.Ref][]*version{}, byNode: map[string]*node{},
+		byRef: map[items.Ref][]*candidate{}, runs: make(map[instanceKey]*items.Instance, len(in.Current.Instances)),
+		has: make(map[items.InstalledLayer]bool, len(in.Current.Layers)), layers: map[string]bool{}}
+	for i := range in.Items {
+		it := &in.Items[i]
+		v, err := items.ParseVersion(it.Meta.Version)
+		if err != nil {
+			panic("desired: Check lets a version pass: " + err.Error())
+		}
+		ref := it.Meta.Ref()
+		if !slices.ContainsFunc(w.versions[ref], func(o *version) bool { return o.number.Compare(v) == 0 }) {
+			w.versions[ref] = append(w.versions[ref], newVersion(it, v))
+		}
+	}
+	for _, all := range w.versions {
+		slices.SortFunc(all, func(a, b *version) int { return b.number.Compare(a.number) })
+	}
+	for i := range in.Current.Instances {
+		c := &in.Current.Instances[i]
+		w.runs[keyOf(c)] = c
+	}
+	for _, l := range in.Current.Layers {
+		w.has[l] = true
+		w.layers[l.Codename+" "+l.Version] = true
+	}
+	w.addNodes()
+	w.addSubjects()
+	return w
+}

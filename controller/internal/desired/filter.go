@@ -1,0 +1,134 @@
+package desired
+
+import (
+	"slices"
+
+	"tandem.internal/shared/items"
+)
+
+// verdict is what the filters say of a place: the first that refuses it, and why. The zero verdict is a yes.
+type verdict struct {
+	filter            Filter
+	about             string
+	needed, available int64
+}
+
+// onNode passes a node through the filters of nodes. staying: it is where the instance runs now.
+func (w *world) onNode(i *instance, n *node, staying bool) verdict {
+	if v := w.takesPart(i, n, staying); v.filter != "" {
+		return v
+	}
+	if !i.subject.takes(n) {
+		return verdict{filter: OfNode}
+	}
+	for _, l := range i.labels {
+		if !n.labels[l] {
+			return verdict{filter: OfLabels, about: l}
+		}
+	}
+	if i.Meta.Type == items.Component {
+		return verdict{}
+	}
+	if v := left(OfResources, i.resources, n.resources); v.filter != "" {
+		return v
+	}
+	if v := left(OfDevices, i.devices, n.devices); v.filter != "" {
+		return v
+	}
+	for _, p := range i.ports {
+		if n.ports[p] != nil {
+			return verdict{filter: OfPorts, about: p.String(), needed: 1}
+		}
+	}
+	return verdict{}
+}
+
+// takesPart is the filters of state and online. A node that is paused, in error or offline keeps what it has: of
+// services for the time of EvictAfter.
+func (w *world) takesPart(i *instance, n *node, staying bool) verdict {
+	switch s := n.Info.State; {
+	case s == items.Unprovisioned, s != items.Provisioned && !staying:
+		return verdict{filter: OfState, about: string(s)}
+	}
+	off := n.Info.OfflineFor.Std()
+	long := w.in.EvictAfter > 0 && off > w.in.EvictAfter && i.Meta.Type == items.Service
+	if off > 0 && (!staying || long) {
+		return verdict{filter: OfOnline}
+	}
+	return verdict{}
+}
+
+// left looks for a share of each of some resources.
+func left(f Filter, names []string, has map[string]*share) verdict {
+	for _, name := range names {
+		if s := has[name]; s == nil || s.left == 0 {
+			return verdict{filter: f, about: name, needed: 1}
+		}
+	}
+	return verdict{}
+}
+
+// inRuntime passes a runtime of a node that has passed through the filters of runtimes.
+func (i *instance) inRuntime(r *runtime) verdict {
+	if len(i.Meta.Runtimes) > 0 && !slices.Contains(i.Meta.Runtimes, r.Type) {
+		return verdict{filter: OfRuntime, about: r.Type}
+	}
+	if len(i.Meta.Platforms) > 0 && i.platformOn(r) == nil {
+		return verdict{filter: OfPlatform, about: r.Architecture}
+	}
+	for _, l := range i.layers {
+		if len(l.Meta.Platforms) > 0 && first(l.Meta.Platforms, r) == nil {
+			return verdict{filter: OfPlatform, about: r.Architecture + ", for the layer " + l.Meta.Codename}
+		}
+	}
+	if i.Meta.Type == items.Component {
+		return verdict{}
+	}
+	need, has := i.reserves(r.node), r.left()
+	switch {
+	case need.CPU > 0 && need.CPU > has.CPU:
+		return verdict{filter: OfCPU, needed: need.CPU, available: max(has.CPU, 0)}
+	case need.RAM > 0 && need.RAM > has.RAM:
+		return verdict{filter: OfRAM, needed: need.RAM, available: max(has.RAM, 0)}
+	case r.MaxInstances > 0 && r.services >= r.MaxInstances:
+		return verdict{filter: OfInstances, needed: 1}
+	}
+	return verdict{}
+}
+
+// refusal is a verdict with its place and who holds what is needed.
+func (i *instance) refusal(v verdict, n *node, r *runtime) Refusal {
+	f := Refusal{Node: n.Info.Node, Filter: v.filter, About: v.about, Needed: v.needed, Available: v.available}
+	if r != nil {
+		f.Runtime = r.ID
+	}
+	var holders []*instance
+	switch v.filter {
+	case OfResources, OfDevices:
+		has := n.resources
+		if v.filter == OfDevices {
+			has = n.devices
+		}
+		if s := has[v.about]; s != nil {
+			holders = s.holders
+		}
+	case OfPorts:
+		for p, h := range n.ports {
+			if p.String() == v.about {
+				holders = []*instance{h}
+			}
+		}
+	case OfCPU, OfRAM, OfInstances:
+		for _, h := range n.instances {
+			if v.filter == OfCPU && h.reserved.CPU > 0 || v.filter == OfRAM && h.reserved.RAM > 0 ||
+				v.filter == OfInstances && h.at == r && h.Meta.Type == items.Service {
+				holders = append(holders, h)
+			}
+		}
+	}
+	holders = slices.SortedFunc(slices.Values(holders), inOrder)
+	for _, h := range holders[:min(len(holders), mostHolders)] {
+		f.Holders = append(f.Holders, Holder{h.Meta.Codename, h.subject.Codename, h.index})
+	}
+	return f
+}

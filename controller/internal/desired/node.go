@@ -1,0 +1,185 @@
+package desired
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"tandem.internal/shared/items"
+)
+
+// node is a node with what is left of it.
+type node struct {
+	Node
+	labels    map[string]bool
+	free      items.Amounts
+	resources map[string]*share
+	devices   map[string]*share
+	ports     map[items.Port]*instance
+	runtimes  []*runtime  // by type and ID
+	instances []*instance // that are placed here
+}
+
+// runtime is a runtime with what is left of it.
+type runtime struct {
+	*items.Runtime
+	node     *node
+	free     items.Amounts // of its own allowance
+	services int           // that it runs
+}
+
+// share is something that instances have shares of.
+type share struct {
+	left    int // -1: any number
+	holders []*instance
+}
+
+// instance is an instance of a candidate, placed or to be placed.
+type instance struct {
+	*candidate
+	index    int
+	runs     *items.Instance // as it runs now; nil: it does not
+	at       *runtime        // nil: not placed
+	platform *items.Platform // nil: it is built for any
+	reserved items.Amounts
+	chosen   Choice
+	victim   *instance // that took its place; nil: none
+}
+
+// addNodes sorts the nodes.
+func (w *world) addNodes() {
+	for i := range w.in.Nodes {
+		n := &node{Node: w.in.Nodes[i], labels: map[string]bool{}, ports: map[items.Port]*instance{}}
+		for _, l := range n.Labels {
+			n.labels[l] = true
+		}
+		n.free = items.Amounts{CPU: n.Info.CPU - n.Info.Used.CPU, RAM: n.Info.RAM - n.Info.Used.RAM}
+		n.resources, n.devices = shares(n.Info.Resources), shares(n.Info.Devices)
+		for j := range n.Info.Runtimes {
+			r := &runtime{Runtime: &n.Info.Runtimes[j], node: n, free: items.Amounts{CPU: math.MaxInt64,
+				RAM: math.MaxInt64}}
+			if r.CPU != nil {
+				r.free.CPU = *r.CPU
+			}
+			if r.RAM != nil {
+				r.free.RAM = *r.RAM
+			}
+			n.runtimes = append(n.runtimes, r)
+		}
+		slices.SortFunc(n.runtimes, func(a, b *runtime) int {
+			return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.ID, b.ID))
+		})
+		w.nodes = append(w.nodes, n)
+		w.byNode[n.Info.Node] = n
+	}
+	slices.SortFunc(w.nodes, func(a, b *node) int { return cmp.Compare(a.Info.Node, b.Info.Node) })
+}
+
+func shares(all []items.Resource) map[string]*share {
+	m := make(map[string]*share, len(all))
+	for _, r := range all {
+		s := &share{left: r.Shared}
+		if r.Shared == 0 {
+			s.left = -1
+		}
+		m[r.Name] = s
+	}
+	return m
+}
+
+// left is what a service may still reserve of a runtime: no more than is left of its node.
+func (r *runtime) left() items.Amounts {
+	return items.Amounts{CPU: min(r.free.CPU, r.node.free.CPU), RAM: min(r.free.RAM, r.node.free.RAM)}
+}
+
+// needs is what an instance reserves on a node: what is requested, at most the quota; else the node's ratio of the
+// quota, rounded half up. Components reserve nothing.
+func (c *candidate) reserves(n *node) items.Amounts {
+	one := func(quota, requested int64, ratio int) int64 {
+		if requested > 0 {
+			return min(requested, quota)
+		}
+		return (quota*int64(ratio) + 50) / 100
+	}
+	q, r := c.Meta.Quotas, c.Meta.Requested
+	return items.Amounts{CPU: one(q.CPU, r.CPU, n.CPURatio), RAM: one(q.RAM, r.RAM, n.RAMRatio)}
+}
+
+// reserve puts an instance at its place.
+func (i *instance) reserve(at *runtime) {
+	n := at.node
+	i.at, i.reserved, i.platform = at, i.reserves(n), i.platformOn(at)
+	i.account(-1)
+	for _, p := range i.ports {
+		n.ports[p] = i
+	}
+	for _, s := range i.shares(n) {
+		s.holders = append(s.holders, i)
+	}
+	n.instances = append(n.instances, i)
+}
+
+// release takes an instance from its place.
+func (i *instance) release() {
+	n, self := i.at.node, func(o *instance) bool { return o == i }
+	i.account(1)
+	for _, p := range i.ports {
+		delete(n.ports, p)
+	}
+	for _, s := range i.shares(n) {
+		s.holders = slices.DeleteFunc(s.holders, self)
+	}
+	n.instances = slices.DeleteFunc(n.instances, self)
+	i.at = nil
+}
+
+// account takes what an instance reserves from what is left of its place, or gives it back.
+func (i *instance) account(sign int) {
+	n, s := i.at.node, int64(sign)
+	n.free.CPU += s * i.reserved.CPU
+	n.free.RAM += s * i.reserved.RAM
+	if i.at.CPU != nil {
+		i.at.free.CPU += s * i.reserved.CPU
+	}
+	if i.at.RAM != nil {
+		i.at.free.RAM += s * i.reserved.RAM
+	}
+	if i.Meta.Type == items.Service {
+		i.at.services -= sign
+	}
+	for _, v := range i.shares(n) {
+		if v.left >= 0 {
+			v.left += sign
+		}
+	}
+}
+
+// shares are those of a node's resources and devices that an instance takes.
+func (i *instance) shares(n *node) (all []*share) {
+	for _, name := range i.resources {
+		all = append(all, n.resources[name])
+	}
+	for _, name := range i.devices {
+		all = append(all, n.devices[name])
+	}
+	return all
+}
+
+// platformOn is the first platform of an item that a runtime runs; nil: it is built for any, or none will do.
+func (c *candidate) platformOn(r *runtime) *items.Platform { return first(c.Meta.Platforms, r) }
+
+func first(all []items.Platform, r *runtime) *items.Platform {
+	for i := range all {
+		if p := &all[i]; runs(r, p) {
+			return p
+		}
+	}
+	return nil
+}
+
+// runs reports whether a runtime runs what is built for a platform.
+func runs(r *runtime, p *items.Platform) bool {
+	same := func(wanted, has string) bool { return wanted == "" || wanted == has }
+	return p.Architecture == r.Architecture && same(p.Variant, r.Variant) && same(p.OS, r.OS) &&
+		!slices.ContainsFunc(p.OSFeatures, func(f string) bool { return !slices.Contains(r.OSFeatures, f) })
+}

@@ -1,0 +1,252 @@
+package desired
+
+import (
+	"cmp"
+	"slices"
+
+	"tandem.internal/shared/items"
+)
+
+// inOrder sorts instances as they are placed: by priority, the highest first; item, version, subject and index.
+func inOrder(a, b *instance) int {
+	return cmp.Or(cmp.Compare(b.Meta.Priority, a.Meta.Priority), compareRefs(a.ref(), b.ref()),
+		a.number.Compare(b.number), cmp.Compare(a.subject.Codename, b.subject.Codename),
+		cmp.Compare(a.index, b.index))
+}
+
+// place finds a place for each instance. First those that run stay where they may; what is left of the nodes is for
+// the others.
+func (w *world) place() {
+	var services []*instance
+	for _, c := range w.live() {
+		if c.Meta.Type == items.Component {
+			w.component(c)
+			continue
+		}
+		for index := range c.att.Instances {
+			i := &instance{candidate: c, index: index}
+			i.runs = w.runs[instanceKey{ref: c.ref(), subject: c.subject.Codename, index: index}]
+			if c.kept && (i.runs == nil || i.runs.Version != c.Meta.Version) {
+				w.reasons = append(w.reasons, i.reason(Deprecated))
+				continue
+			}
+			services = append(services, i)
+		}
+	}
+	slices.SortFunc(services, inOrder)
+	rest := services[:0]
+	for _, i := range services {
+		if !w.stays(i) {
+			rest = append(rest, i)
+		}
+	}
+	for k := 0; k < len(rest); k++ { // grows by those that make room
+		i := rest[k]
+		if i.kept {
+			w.reasons = append(w.reasons, i.reason(Deprecated))
+			continue
+		}
+		if w.find(i) {
+			continue
+		}
+		if made := w.makeRoom(i); made != nil {
+			rest = append(rest, made...)
+			continue
+		}
+		w.reasons = append(w.reasons, w.unplaced(i, w.nodes))
+	}
+}
+
+// reason is a Reason about an instance.
+func (i *instance) reason(code Code) Reason {
+	r := i.candidate.reason(code)
+	if i.Meta.Type == items.Service {
+		r.Index = &i.index
+	}
+	return r
+}
+
+// stays leaves an instance where it runs, if the place passes all filters.
+func (w *world) stays(i *instance) bool {
+	if i.runs == nil || w.byNode[i.runs.Node] == nil {
+		return false
+	}
+	n := w.byNode[i.runs.Node]
+	if w.onNode(i, n, true).filter != "" {
+		return false
+	}
+	for _, r := range n.runtimes {
+		if r.ID == i.runs.Runtime && i.inRuntime(r).filter == "" {
+			w.put(i, r, ByStaying)
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) put(i *instance, r *runtime, why Choice) {
+	i.reserve(r)
+	i.chosen = why
+	w.placed = append(w.placed, i)
+}
+
+// find puts an instance where all filters pass: on a node of the highest priority, where the most CPU is free, then
+// RAM; of equals the first.
+func (w *world) find(i *instance) bool {
+	var best *runtime
+	var has items.Amounts
+	why := ByBeing
+	for _, n := range w.nodes {
+		if w.onNode(i, n, false).filter != "" {
+			continue
+		}
+		for _, r := range n.runtimes {
+			if i.inRuntime(r).filter != "" {
+				continue
+			}
+			if best == nil {
+				best, has = r, r.left()
+				continue
+			}
+			left := r.left()
+			order, by := compareLeft(n.Priority, best.node.Priority, left, has)
+			if order < 0 {
+				best, has = r, left
+			}
+			why = weakest(why, by, order < 0)
+		}
+	}
+	if best == nil {
+		return false
+	}
+	w.put(i, best, why)
+	return true
+}
+
+// compareLeft is below 0 if the first place is better than the second, and says what makes the difference.
+func compareLeft(priority, other int, left, has items.Amounts) (int, Choice) {
+	if order := cmp.Compare(other, priority); order != 0 {
+		return order, ByPriority
+	}
+	if order := cmp.Compare(has.CPU, left.CPU); order != 0 {
+		return order, ByCPU
+	}
+	if order := cmp.Compare(has.RAM, left.RAM); order != 0 {
+		return order, ByRAM
+	}
+	return 0, ByID
+}
+
+// weakest keeps what decided against the nearest of all other places. A new best leaves the one before it as the
+// nearest.
+func weakest(why, by Choice, better bool) Choice {
+	order := []Choice{ByBeing, ByPriority, ByCPU, ByRAM, ByID}
+	if better || slices.Index(order, by) > slices.Index(order, why) {
+		return by
+	}
+	return why
+}
+
+// component puts a component on the nodes that it has: in every runtime that will do.
+func (w *world) component(c *candidate) {
+	some, refused := false, false
+	for _, n := range c.on {
+		for _, r := range n.runtimes {
+			i := &instance{candidate: c}
+			i.runs = w.runs[instanceKey{ref: c.ref(), node: n.Info.Node, runtime: r.ID}]
+			staying := i.runs != nil
+			switch v := w.onNode(i, n, staying); {
+			case i.inRuntime(r).filter != "":
+			case v.filter != "":
+				refused = refused || v.filter != OfLabels
+			case c.kept && (!staying || i.runs.Version != c.Meta.Version):
+				refused = true
+			default:
+				some = true
+				w.put(i, r, ByNode)
+			}
+		}
+	}
+	if !some || refused {
+		code := Unplaced
+		r := w.unplaced(&instance{candidate: c}, c.on)
+		if len(r.Refusals) == 0 && c.kept {
+			code, r = Deprecated, c.reason(Deprecated)
+		}
+		r.Reason = code
+		w.reasons = append(w.reasons, r)
+	}
+}
+
+// unplaced says why no place among some nodes will do.
+func (w *world) unplaced(i *instance, nodes []*node) Reason {
+	r := i.reason(Unplaced)
+	if i.victim != nil {
+		by := i.victim.party()
+		r.By = &by
+	}
+	counts := make(map[Filter]int, len(filters))
+	var all []Refusal
+	note := func(v verdict, n *node, rt *runtime) {
+		counts[v.filter]++
+		if slices.Index(filters, v.filter) > slices.Index(filters, r.Emptied) {
+			r.Emptied = v.filter
+		}
+		all = append(all, Refusal{Filter: v.filter, Node: n.Info.Node})
+		last := &all[len(all)-1]
+		if rt != nil {
+			last.Runtime = rt.ID
+		}
+	}
+	for _, n := range nodes {
+		staying := i.runs != nil && i.runs.Node == n.Info.Node
+		if i.Meta.Type == items.Component && w.isOn(i.candidate, n) {
+			continue
+		}
+		if v := w.onNode(i, n, staying); v.filter != "" {
+			note(v, n, nil)
+			continue
+		}
+		for _, rt := range n.runtimes {
+			if v := i.inRuntime(rt); v.filter != "" {
+				note(v, n, rt)
+			}
+		}
+		if len(n.runtimes) == 0 {
+			note(verdict{filter: OfRuntime}, n, nil)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Refusal) int {
+		return cmp.Compare(slices.Index(filters, b.Filter), slices.Index(filters, a.Filter))
+	})
+	for _, f := range all[:min(len(all), mostRefusals)] {
+		r.Refusals = append(r.Refusals, w.detail(i, f))
+	}
+	for _, f := range filters {
+		if counts[f] > 0 {
+			r.Counts = append(r.Counts, Count{f, counts[f]})
+		}
+	}
+	return r
+}
+
+// isOn reports whether a component is placed on a node.
+func (w *world) isOn(c *candidate, n *node) bool {
+	return slices.ContainsFunc(n.instances, func(i *instance) bool { return i.candidate == c })
+}
+
+// detail is a refusal with all that is known.
+func (w *world) detail(i *instance, f Refusal) Refusal {
+	n := w.byNode[f.Node]
+	staying := i.runs != nil && i.runs.Node == n.Info.Node
+	for _, rt := range n.runtimes {
+		if f.Runtime != "" && rt.ID == f.Runtime {
+			return i.refusal(i.inRuntime(rt), n, rt)
+		}
+	}
+	v := w.onNode(i, n, staying)
+	if v.filter == "" {
+		v = verdict{filter: f.Filter}
+	}
+	return i.refusal(v, n, nil)
+}
