@@ -1,6 +1,6 @@
 // Package cli owns the operator's program, tandem: the tree of its commands. What they share is in package command;
-// the commands are in packages document, node, history, policy, artefact and access. The commands and exit statuses are
-// those of the product's command reference.
+// the commands are in packages document, node, history, policy, item, artefact and access. The commands and exit
+// statuses are those of the product's command reference.
 //
 // It guarantees that
 //   - standard output has results only, errors and progress go to standard error, and with --json
@@ -22,6 +22,7 @@ import (
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/cli/document"
 	"tandem.internal/controller/internal/cli/history"
+	"tandem.internal/controller/internal/cli/item"
 	"tandem.internal/controller/internal/cli/node"
 	"tandem.internal/controller/internal/cli/policy"
 	"tandem.internal/controller/internal/kinds"
@@ -56,7 +57,8 @@ func root(a *command.App) *cobra.Command {
 			"  tandem config explain --node node-1 /alertRules/ram/maxThreshold",
 		slices.Concat(document.Commands(a, a.Kinds.Documents()), node.Commands(a), history.Commands(a),
 			artefact.Commands(a), access.Commands(a),
-			[]*cobra.Command{policies(a), policy.Property(a), policy.Agent(a), version(a)})...)
+			[]*cobra.Command{policies(a), policy.Property(a), policy.Agent(a), item.Items(a), item.Desired(a),
+				version(a)})...)
 	root.Long = `tandem is the operator's side of a Tandem controller.
 
 It talks to the controller on a unix socket, whose file mode says who may, or over

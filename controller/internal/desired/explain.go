@@ -104,3 +104,15 @@ func (w *world) refusals(i *instance, n *node) (all []Refusal) {
 	}
 	return all
 }
+
+// Known are the IDs of the nodes and the codenames of the items, sorted.
+func (p *Plan) Known() (nodes, codenames []string) {
+	for _, n := range p.Nodes {
+		nodes = append(nodes, n.Node)
+	}
+	for ref := range p.w.versions {
+		codenames = append(codenames, ref.Codename)
+	}
+	slices.Sort(codenames)
+	return nodes, slices.Compact(codenames)
+}

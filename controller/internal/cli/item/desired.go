@@ -1,0 +1,251 @@
+package item
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/desired"
+	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/why"
+	"tandem.internal/shared/items"
+	"tandem.internal/shared/wire"
+)
+
+// Desired is the group of commands about what should run where.
+func Desired(a *command.App) *cobra.Command {
+	return command.Group("desired", "Say what should run where, and why",
+		"  tandem desired plan --offline unit\n  tandem desired why node-1 sensor --offline unit", plan(a), explain(a))
+}
+
+// asked are the flags of both commands.
+type asked struct {
+	dir     string
+	evict   command.Duration
+	preempt bool
+}
+
+func (f *asked) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.dir, "offline", "", "`directory` with the unit")
+	cmd.Flags().Var(&f.evict, "evict-after", "services of a node that is offline for longer go elsewhere "+
+		"(default: they stay)")
+	cmd.Flags().BoolVar(&f.preempt, "preempt", false, "services make room for those of higher priority")
+}
+
+// make reads the unit and decides.
+func (f *asked) make(a *command.App, cmd *cobra.Command) (*desired.Plan, error) {
+	if f.dir == "" {
+		return nil, command.Lacks(cmd, "--offline DIR")
+	}
+	u, err := readUnit(a, f.dir)
+	if err != nil {
+		return nil, err
+	}
+	u.EvictAfter, u.Preempt = f.evict.Std(), f.preempt
+	p, err := desired.Make(&u.Input)
+	if err != nil {
+		return nil, err
+	}
+	for i := range p.Reasons {
+		p.Reasons[i].Why = why.Desired(&p.Reasons[i])
+	}
+	return p, nil
+}
+
+func plan(a *command.App) *cobra.Command {
+	var f asked
+	var all bool
+	cmd := &cobra.Command{
+		Use: "plan --offline DIR", Short: "Print what should run where, and what is to be done for it",
+		Long: `Read a unit from files, decide what should run where, and print the difference from what
+runs now, and why something is not there. No controller is asked. DIR has items/*.json,
+subjects/*.json, nodes/*.json and, where wanted, unit.json (the unit configuration: labels,
+priority, resource ratios) and current.json (what runs now).`,
+		Example: "  tandem desired plan --offline unit\n  tandem desired plan --offline unit --json",
+		Args:    command.Args(),
+	}
+	f.flags(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "also what stays as it is, and versions that are not chosen")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		p, err := f.make(a, cmd)
+		if err != nil {
+			return err
+		}
+		if a.JSON {
+			return a.PrintJSON(p)
+		}
+		printPlan(a, p, all)
+		return nil
+	}
+	return cmd
+}
+
+func printPlan(a *command.App, p *desired.Plan, all bool) {
+	t := &term.Table{Head: []string{"NODE", "CHANGE", "ITEM", "VERSION", "SUBJECT", "RUNTIME", "REMARK"}}
+	for _, n := range p.Nodes {
+		changed := map[string]bool{}
+		for _, c := range n.Changes {
+			t.Add(n.Node, changeCell(c.Do), string(c.Type)+" "+c.Codename, c.Version, place(c.Subject, c.Index), c.Runtime,
+				remark(c))
+			changed[key(c.Type, c.Codename, c.Subject, c.Index, c.Runtime)] = true
+		}
+		for _, i := range n.Instances {
+			if all && !changed[key(i.Type, i.Codename, i.Subject, i.Index, i.Runtime)] {
+				t.Add(n.Node, "keep", string(i.Type)+" "+i.Codename, i.Version, place(i.Subject, i.Index), i.Runtime, "")
+			}
+		}
+	}
+	if t.Len() > 0 {
+		a.Table(t)
+		a.Print("\n")
+	}
+	c := p.Changes
+	a.Print("instances: %d start, %d get another version, %d move, %d stop, %d stay; layers: %d come, %d go\n",
+		c.Start, c.Update, c.Move, c.Stop, c.Keep, c.Fetch, c.Remove)
+	left := 0
+	head := "\nnot there:\n"
+	for i := range p.Reasons {
+		r := &p.Reasons[i]
+		if !all && (r.Reason == desired.Superseded || r.By != nil && r.Version != r.By.Version &&
+			(r.Reason == desired.NotReady || r.Reason == desired.Deprecated)) {
+			left++
+			continue
+		}
+		a.Print("%s  %s\n", head, term.Clean(r.Why))
+		head = ""
+	}
+	if left > 0 {
+		a.Print("\n%s not chosen; --all shows them\n", term.Plural(left, "other version"))
+	}
+}
+
+// key tells the rows of a node apart.
+func key(t items.Type, name, subject string, index int, runtime string) string {
+	return fmt.Sprintf("%s/%s/%s/%d/%s", t, name, subject, index, runtime)
+}
+
+func place(subject string, index int) string {
+	if subject == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d", subject, index)
+}
+
+func changeCell(d desired.Do) term.Cell {
+	switch d {
+	case desired.Start, desired.Fetch:
+		return term.Green.Cell(string(d))
+	case desired.Stop, desired.Remove:
+		return term.Red.Cell(string(d))
+	}
+	return term.Yellow.Cell(string(d))
+}
+
+func remark(c desired.Change) string {
+	var parts []string
+	if c.From != "" && c.From != c.Version {
+		parts = append(parts, "from "+c.From)
+	}
+	if c.FromNode != "" {
+		parts = append(parts, "from the node "+c.FromNode)
+	}
+	if c.ToNode != "" {
+		parts = append(parts, "goes to "+c.ToNode)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func explain(a *command.App) *cobra.Command {
+	var f asked
+	typ := ""
+	cmd := &cobra.Command{
+		Use: "why NODE ITEM --offline DIR", Short: "Say what decided about an item on a node",
+		Long: `Say which subject, priority, suppression, conflict or filter decided that an item is or is
+not on a node. ITEM is a codename; where a service, a component and a layer have the same
+one, --type tells them apart.`,
+		Example: "  tandem desired why node-1 sensor --offline unit",
+		Args:    command.Args("NODE", "ITEM"),
+	}
+	f.flags(cmd)
+	cmd.Flags().StringVar(&typ, "type", "", "`type` of the item: service, component or layer")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := command.CheckNode(cmd, args[0]); err != nil {
+			return err
+		}
+		p, err := f.make(a, cmd)
+		if err != nil {
+			return err
+		}
+		e, err := find(p, args[0], args[1], typ)
+		if err != nil {
+			return err
+		}
+		if a.JSON {
+			return a.PrintJSON(e)
+		}
+		printWhy(a, e)
+		return nil
+	}
+	return cmd
+}
+
+// find explains the item of this codename; of the type that is given, else of the one that has it.
+func find(p *desired.Plan, node, codename, typ string) (*desired.Explanation, error) {
+	types := []items.Type{items.Component, items.Service, items.Layer}
+	if typ != "" {
+		if types = []items.Type{items.Type(typ)}; typ != "component" && typ != "service" && typ != "layer" {
+			return nil, command.Usage("--type is service, component or layer, not %.80q", typ)
+		}
+	}
+	nodes, names := p.Known()
+	if !slices.Contains(nodes, node) {
+		return nil, command.Refuse(command.ExitRefused, wire.CodeNotFound, "there is no node %s%s", node,
+			command.Suggest(node, nodes, "nodes/ has them"))
+	}
+	var found []desired.Explanation
+	var have []string
+	for _, t := range types {
+		if e, known := p.Why(node, items.Ref{Type: t, Codename: codename}); known {
+			e.Why = why.Item(&e)
+			found, have = append(found, e), append(have, string(t))
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, command.Refuse(command.ExitRefused, wire.CodeNotFound, "there is no item %.80q%s", codename,
+			command.Suggest(codename, names, "items/ has them"))
+	case 1:
+		return &found[0], nil
+	}
+	return nil, command.Usage("%s have the codename %s: --type tells which is meant", "a "+strings.Join(have, " and a "),
+		codename)
+}
+
+func printWhy(a *command.App, e *desired.Explanation) {
+	a.Print("%s\n", term.Clean(e.Why))
+	line := func(format string, args ...any) { a.Print("  %s\n", term.Clean(fmt.Sprintf(format, args...))) }
+	for _, i := range e.Here {
+		line("%s of %s, instance %d: in runtime %s; %s", i.Version, i.Subject, i.Index, i.Runtime, why.Chosen(i.Chosen))
+	}
+	for _, l := range e.Layers {
+		line("%s: for %s", l.Version, strings.Join(l.For, ", "))
+	}
+	for _, i := range e.Elsewhere {
+		line("%s of %s, instance %d: on %s; %s", i.Version, i.Subject, i.Index, i.Node, why.Chosen(i.Chosen))
+	}
+	if more := e.Others - len(e.Elsewhere); more > 0 {
+		line("and %s on other nodes", term.Plural(more, "more instance"))
+	}
+	for i := range e.Refusals {
+		line("not on %s", why.Refusal(&e.Refusals[i]))
+	}
+	for _, c := range e.Changes {
+		line("to be done: %s %s %s", c.Do, c.Version, remark(c))
+	}
+	for i := range e.Reasons {
+		line("%s", e.Reasons[i].Why)
+	}
+}
