@@ -56,7 +56,7 @@ type only struct {
 }
 
 func (r reader) meta(a at, m *Meta) {
-	suppressAt, requestedAt := a, a
+	needsAt, suppressAt, requestedAt := a, a, a
 	var given []only
 	of := func(t Type, f strictjson.Field) strictjson.Field {
 		read := f.Read
@@ -75,8 +75,11 @@ func (r reader) meta(a at, m *Meta) {
 		may("priority", &m.Priority, r.priority),
 		may("platforms", &m.Platforms, list(r, MaxList, "platform", r.platform, Platform.key)),
 		may("runtimes", &m.Runtimes, r.texts("runtime")),
-		may("dependencies", &m.Dependencies, list(r, MaxList, "dependency on", r.dependency,
-			func(d Dependency) string { return r.key(d.Ref()) })),
+		strictjson.Optional("dependencies", func(a at) {
+			needsAt = a
+			m.Dependencies = list(r, MaxList, "dependency on", r.dependency,
+				func(d Dependency) string { return r.key(d.Ref()) })(a)
+		}),
 		strictjson.Optional("suppressItems", func(a at) {
 			suppressAt = a
 			m.SuppressItems = list(r, MaxList, "item", r.ref, r.key)(a)
@@ -96,11 +99,11 @@ func (r reader) meta(a at, m *Meta) {
 			r.Bad(g.at, g.name+" is of a "+string(g.of)+"; this is a "+string(m.Type))
 		}
 	}
-	r.between(m, suppressAt, requestedAt)
+	r.between(m, needsAt, suppressAt, requestedAt)
 }
 
 // between checks what holds between fields.
-func (r reader) between(m *Meta, suppressAt, requestedAt at) {
+func (r reader) between(m *Meta, needsAt, suppressAt, requestedAt at) {
 	if m.Type == Layer && len(m.SuppressItems) > 0 {
 		r.Bad(suppressAt, "a layer is there for what needs it, and suppresses nothing")
 	}
@@ -115,7 +118,7 @@ func (r reader) between(m *Meta, suppressAt, requestedAt at) {
 	}
 	for i := range m.Dependencies {
 		if d := &m.Dependencies[i]; d.Ref() == m.Ref() {
-			r.Bad(at{Ptr: "/dependencies/" + strconv.Itoa(i), Off: requestedAt.Off}, "the item depends on itself")
+			r.Bad(at{Ptr: needsAt.Ptr + "/" + strconv.Itoa(i), Off: needsAt.Off}, "the item depends on itself")
 		}
 	}
 	for _, q := range []struct {

@@ -15,6 +15,7 @@ import (
 	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/rollout/plan"
+	"tandem.internal/shared/items"
 	"tandem.internal/shared/wire"
 )
 
@@ -48,6 +49,26 @@ func TestRolloutSchema(t *testing.T) {
 		t.Error(err)
 	}
 	same(t, "../rollout/plan/schema.json", func(string) string { return string(schema) })
+}
+
+// TestItemSchemas: the published schemas of items, subjects, nodes and what runs are what their types say.
+func TestItemSchemas(t *testing.T) {
+	for file, c := range map[string]struct {
+		title string
+		of    reflect.Type
+	}{
+		"meta":    {"Metadata of an update item", reflect.TypeFor[items.Meta]()},
+		"item":    {"Version of an update item", reflect.TypeFor[items.Item]()},
+		"subject": {"Subject", reflect.TypeFor[items.Subject]()},
+		"node":    {"What a node tells of itself", reflect.TypeFor[items.Node]()},
+		"current": {"What runs now", reflect.TypeFor[items.Current]()},
+	} {
+		schema, err := apidoc.Schema("../../..", c.title, c.of)
+		if err != nil {
+			t.Error(err)
+		}
+		same(t, "../../../shared/items/schema/"+file+".json", func(string) string { return string(schema) })
+	}
 }
 
 func same(t *testing.T, file string, want func(string) string) {

@@ -246,6 +246,8 @@ func printWhy(a *command.App, e *desired.Explanation) {
 		line("to be done: %s %s %s", c.Do, c.Version, remark(c))
 	}
 	for i := range e.Reasons {
-		line("%s", e.Reasons[i].Why)
+		if e.Reasons[i].Why != e.Why {
+			line("%s", e.Reasons[i].Why)
+		}
 	}
 }
