@@ -268,7 +268,10 @@ func renderReason(r desired.Reason) string {
 	return s
 }
 
-func decide(t testing.TB, in *desired.Input) *desired.Plan {
+func decide(t interface {
+	Helper()
+	Fatal(...any)
+}, in *desired.Input) *desired.Plan {
 	t.Helper()
 	p, err := desired.Make(in)
 	if err != nil {

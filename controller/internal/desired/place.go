@@ -49,8 +49,11 @@ func (w *world) place() {
 		if w.find(i) {
 			continue
 		}
-		if made := w.makeRoom(i); made != nil {
-			rest = append(rest, made...)
+		if gone := w.makeRoom(i); gone != nil {
+			for _, v := range gone { // in their turn, which has not come yet
+				at, _ := slices.BinarySearchFunc(rest[k+1:], v, inOrder)
+				rest = slices.Insert(rest, k+1+at, v)
+			}
 			continue
 		}
 		w.reasons = append(w.reasons, w.unplaced(i, w.nodes))
