@@ -27,6 +27,16 @@ func TestOrderDoesNotCount(t *testing.T) {
 	})
 }
 
+// What is suppressed in vain is told in one order, whatever that of the metadata is.
+func TestReasonsHaveAnOrder(t *testing.T) {
+	const unit = "node a\nitem service a 1.0.0 prio=2\nitem service b 1.0.0 prio=2\n" +
+		"subject S items=service:a|service:b|service:c\nitem service c 1.0.0 not="
+	ab := bytesOf(decide(t, parseInput(t, unit+"service:a|service:b")))
+	if ba := bytesOf(decide(t, parseInput(t, unit+"service:b|service:a"))); ab != ba {
+		t.Errorf("%s\n%s", ab, ba)
+	}
+}
+
 // An item that is suppressed changes nothing, whatever it suppresses, needs and wants for itself.
 func TestSuppressedItemChangesNothing(t *testing.T) {
 	added := 0
