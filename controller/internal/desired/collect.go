@@ -47,7 +47,7 @@ func (w *world) addSubjects() {
 // collect finds the version that each attachment means, subject by subject. Of a component the highest subject has
 // each node.
 func (w *world) collect() {
-	taken := map[items.Ref]map[*node]*candidate{}
+	taken := map[items.Ref][]*candidate{} // by node
 	for _, s := range w.subjects {
 		attached := make([]*items.Attachment, len(s.Items))
 		for i := range s.Items {
@@ -62,7 +62,7 @@ func (w *world) collect() {
 			}
 			if a.Type == items.Component {
 				if taken[c.ref()] == nil {
-					taken[c.ref()] = map[*node]*candidate{}
+					taken[c.ref()] = make([]*candidate, len(w.nodes))
 				}
 				w.outrank(c, taken[c.ref()])
 			}
@@ -151,14 +151,14 @@ func (w *world) runsFor(s *subject, v *version) bool {
 }
 
 // outrank gives a component the nodes of its subject that no higher subject has.
-func (w *world) outrank(c *candidate, taken map[*node]*candidate) {
+func (w *world) outrank(c *candidate, taken []*candidate) {
 	lost := map[*candidate]int{}
 	for _, n := range c.subject.nodes {
-		if by := taken[n]; by != nil {
+		if by := taken[n.index]; by != nil {
 			lost[by]++
 			continue
 		}
-		taken[n] = c
+		taken[n.index] = c
 		c.on = append(c.on, n)
 	}
 	winners := make([]*candidate, 0, len(lost))

@@ -180,7 +180,7 @@ type world struct {
 	byRef      map[items.Ref][]*candidate
 	placed     []*instance
 	reasons    []Reason
-	runs       map[instanceKey]*items.Instance
+	runs       map[serviceKey]int // index of services that run in the current state
 	has        map[items.InstalledLayer]bool
 	layers     map[string]bool // "codename version" of layers that some node has
 }
@@ -226,6 +226,8 @@ type candidate struct {
 	labels  []string   // sorted
 	on      []*node    // of a component: the nodes on which no higher subject has it
 	out     *Reason    // why it is not there after all
+	turn    int        // its place among all in the order of placement
+	name    int        // its place among all in the order of names
 	layers  []*version // that it needs, by codename and version
 	kept    bool       // deprecated: only what runs stays
 }
@@ -237,25 +239,15 @@ func (c *candidate) party() Party {
 	return Party{c.Meta.Type, c.Meta.Codename, c.Meta.Version, c.subject.Codename}
 }
 
-// instanceKey tells instances apart: a service by subject and index, a component by its place.
-type instanceKey struct {
-	ref           items.Ref
-	subject       string
-	index         int
-	node, runtime string
-}
-
-func keyOf(i *items.Instance) instanceKey {
-	if i.Type == items.Component {
-		return instanceKey{ref: i.Ref(), node: i.Node, runtime: i.Runtime}
-	}
-	return instanceKey{ref: i.Ref(), subject: i.Subject, index: i.Index}
+// serviceKey tells instances of services apart.
+type serviceKey struct {
+	codename, subject string
+	index             int
 }
 
 func newWorld(in *Input) *world {
 	w := &world{in: in, versions: map[items.Ref][]*version{}, byNode: map[string]*node{},
-		byRef: map[items.Ref][]*candidate{}, runs: make(map[instanceKey]*items.Instance, len(in.Current.Instances)),
-		has: make(map[items.InstalledLayer]bool, len(in.Current.Layers)), layers: map[string]bool{}}
+		byRef: map[items.Ref][]*candidate{}, runs: map[serviceKey]int{}, has: make(map[items.InstalledLayer]bool, len(in.Current.Layers)), layers: map[string]bool{}}
 	for i := range in.Items {
 		it := &in.Items[i]
 		v, err := items.ParseVersion(it.Meta.Version)
@@ -270,15 +262,19 @@ func newWorld(in *Input) *world {
 	for _, all := range w.versions {
 		slices.SortFunc(all, func(a, b *version) int { return b.number.Compare(a.number) })
 	}
-	for i := range in.Current.Instances {
-		c := &in.Current.Instances[i]
-		w.runs[keyOf(c)] = c
-	}
 	for _, l := range in.Current.Layers {
 		w.has[l] = true
 		w.layers[l.Codename+" "+l.Version] = true
 	}
 	w.addNodes()
+	for i := range in.Current.Instances {
+		c := &in.Current.Instances[i]
+		if c.Type == items.Service {
+			w.runs[serviceKey{c.Codename, c.Subject, c.Index}] = i
+		} else if n := w.byNode[c.Node]; n != nil {
+			n.components = append(n.components, i)
+		}
+	}
 	w.addSubjects()
 	return w
 }

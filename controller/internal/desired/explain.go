@@ -91,7 +91,7 @@ func (w *world) elsewhere(e *Explanation, n *node, ref items.Ref) {
 
 // refusals are those of a node and its runtimes.
 func (w *world) refusals(i *instance, n *node) (all []Refusal) {
-	if v := w.onNode(i, n, false); v.filter != "" {
+	if v := w.onNode(i.candidate, n, false); v.filter != "" {
 		return []Refusal{i.refusal(v, n, nil)}
 	}
 	for _, r := range n.runtimes {

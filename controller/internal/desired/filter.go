@@ -14,28 +14,28 @@ type verdict struct {
 }
 
 // onNode passes a node through the filters of nodes. staying: it is where the instance runs now.
-func (w *world) onNode(i *instance, n *node, staying bool) verdict {
-	if v := w.takesPart(i, n, staying); v.filter != "" {
+func (w *world) onNode(c *candidate, n *node, staying bool) verdict {
+	if v := w.takesPart(c, n, staying); v.filter != "" {
 		return v
 	}
-	if !i.subject.takes(n) {
+	if !c.subject.takes(n) {
 		return verdict{filter: OfNode}
 	}
-	for _, l := range i.labels {
-		if !n.labels[l] {
+	for _, l := range c.labels {
+		if !slices.Contains(n.Labels, l) {
 			return verdict{filter: OfLabels, about: l}
 		}
 	}
-	if i.Meta.Type == items.Component {
+	if c.Meta.Type == items.Component {
 		return verdict{}
 	}
-	if v := left(OfResources, i.resources, n.resources); v.filter != "" {
+	if v := left(OfResources, c.resources, n.resources); v.filter != "" {
 		return v
 	}
-	if v := left(OfDevices, i.devices, n.devices); v.filter != "" {
+	if v := left(OfDevices, c.devices, n.devices); v.filter != "" {
 		return v
 	}
-	for _, p := range i.ports {
+	for _, p := range c.ports {
 		if n.ports[p] != nil {
 			return verdict{filter: OfPorts, about: p.String(), needed: 1}
 		}
@@ -45,13 +45,13 @@ func (w *world) onNode(i *instance, n *node, staying bool) verdict {
 
 // takesPart is the filters of state and online. A node that is paused, in error or offline keeps what it has: of
 // services for the time of EvictAfter.
-func (w *world) takesPart(i *instance, n *node, staying bool) verdict {
+func (w *world) takesPart(c *candidate, n *node, staying bool) verdict {
 	switch s := n.Info.State; {
 	case s == items.Unprovisioned, s != items.Provisioned && !staying:
 		return verdict{filter: OfState, about: string(s)}
 	}
 	off := n.Info.OfflineFor.Std()
-	long := w.in.EvictAfter > 0 && off > w.in.EvictAfter && i.Meta.Type == items.Service
+	long := w.in.EvictAfter > 0 && off > w.in.EvictAfter && c.Meta.Type == items.Service
 	if off > 0 && (!staying || long) {
 		return verdict{filter: OfOnline}
 	}
@@ -59,9 +59,9 @@ func (w *world) takesPart(i *instance, n *node, staying bool) verdict {
 }
 
 // left looks for a share of each of some resources.
-func left(f Filter, names []string, has map[string]*share) verdict {
+func left(f Filter, names []string, has []share) verdict {
 	for _, name := range names {
-		if s := has[name]; s == nil || s.left == 0 {
+		if s := of(has, name); s == nil || s.left == 0 {
 			return verdict{filter: f, about: name, needed: 1}
 		}
 	}
@@ -69,22 +69,22 @@ func left(f Filter, names []string, has map[string]*share) verdict {
 }
 
 // inRuntime passes a runtime of a node that has passed through the filters of runtimes.
-func (i *instance) inRuntime(r *runtime) verdict {
-	if len(i.Meta.Runtimes) > 0 && !slices.Contains(i.Meta.Runtimes, r.Type) {
+func (c *candidate) inRuntime(r *runtime) verdict {
+	if len(c.Meta.Runtimes) > 0 && !slices.Contains(c.Meta.Runtimes, r.Type) {
 		return verdict{filter: OfRuntime, about: r.Type}
 	}
-	if len(i.Meta.Platforms) > 0 && i.platformOn(r) == nil {
+	if len(c.Meta.Platforms) > 0 && c.platformOn(r) == nil {
 		return verdict{filter: OfPlatform, about: r.Architecture}
 	}
-	for _, l := range i.layers {
+	for _, l := range c.layers {
 		if len(l.Meta.Platforms) > 0 && first(l.Meta.Platforms, r) == nil {
 			return verdict{filter: OfPlatform, about: r.Architecture + ", for the layer " + l.Meta.Codename}
 		}
 	}
-	if i.Meta.Type == items.Component {
+	if c.Meta.Type == items.Component {
 		return verdict{}
 	}
-	need, has := i.reserves(r.node), r.left()
+	need, has := c.reserves(r.node), r.left()
 	switch {
 	case need.CPU > 0 && need.CPU > has.CPU:
 		return verdict{filter: OfCPU, needed: need.CPU, available: max(has.CPU, 0)}
@@ -109,7 +109,7 @@ func (i *instance) refusal(v verdict, n *node, r *runtime) Refusal {
 		if v.filter == OfDevices {
 			has = n.devices
 		}
-		if s := has[v.about]; s != nil {
+		if s := of(has, v.about); s != nil {
 			holders = s.holders
 		}
 	case OfPorts:

@@ -11,13 +11,14 @@ import (
 // node is a node with what is left of it.
 type node struct {
 	Node
-	labels    map[string]bool
-	free      items.Amounts
-	resources map[string]*share
-	devices   map[string]*share
-	ports     map[items.Port]*instance
-	runtimes  []*runtime  // by type and ID
-	instances []*instance // that are placed here
+	index      int // among all nodes
+	free       items.Amounts
+	resources  []share
+	devices    []share
+	ports      map[items.Port]*instance
+	runtimes   []*runtime  // by type and ID
+	instances  []*instance // that are placed here
+	components []int       // that run here now: indexes in the current state
 }
 
 // runtime is a runtime with what is left of it.
@@ -30,6 +31,7 @@ type runtime struct {
 
 // share is something that instances have shares of.
 type share struct {
+	name    string
 	left    int // -1: any number
 	holders []*instance
 }
@@ -39,6 +41,7 @@ type instance struct {
 	*candidate
 	index    int
 	runs     *items.Instance // as it runs now; nil: it does not
+	now      int             // its index in the current state
 	at       *runtime        // nil: not placed
 	platform *items.Platform // nil: it is built for any
 	reserved items.Amounts
@@ -49,10 +52,7 @@ type instance struct {
 // addNodes sorts the nodes.
 func (w *world) addNodes() {
 	for i := range w.in.Nodes {
-		n := &node{Node: w.in.Nodes[i], labels: map[string]bool{}, ports: map[items.Port]*instance{}}
-		for _, l := range n.Labels {
-			n.labels[l] = true
-		}
+		n := &node{Node: w.in.Nodes[i], ports: map[items.Port]*instance{}}
 		n.free = items.Amounts{CPU: n.Info.CPU - n.Info.Used.CPU, RAM: n.Info.RAM - n.Info.Used.RAM}
 		n.resources, n.devices = shares(n.Info.Resources), shares(n.Info.Devices)
 		for j := range n.Info.Runtimes {
@@ -73,18 +73,31 @@ func (w *world) addNodes() {
 		w.byNode[n.Info.Node] = n
 	}
 	slices.SortFunc(w.nodes, func(a, b *node) int { return cmp.Compare(a.Info.Node, b.Info.Node) })
+	for i, n := range w.nodes {
+		n.index = i
+	}
 }
 
-func shares(all []items.Resource) map[string]*share {
-	m := make(map[string]*share, len(all))
+func shares(all []items.Resource) []share {
+	list := make([]share, 0, len(all))
 	for _, r := range all {
-		s := &share{left: r.Shared}
+		s := share{name: r.Name, left: r.Shared}
 		if r.Shared == 0 {
 			s.left = -1
 		}
-		m[r.Name] = s
+		list = append(list, s)
 	}
-	return m
+	return list
+}
+
+// of returns the share of that name; nil: there is none.
+func of(all []share, name string) *share {
+	for i := range all {
+		if all[i].name == name {
+			return &all[i]
+		}
+	}
+	return nil
 }
 
 // left is what a service may still reserve of a runtime: no more than is left of its node.
@@ -92,7 +105,7 @@ func (r *runtime) left() items.Amounts {
 	return items.Amounts{CPU: min(r.free.CPU, r.node.free.CPU), RAM: min(r.free.RAM, r.node.free.RAM)}
 }
 
-// needs is what an instance reserves on a node: what is requested, at most the quota; else the node's ratio of the
+// reserves is what an instance reserves on a node: what is requested, at most the quota; else the node's ratio of the
 // quota, rounded half up. Components reserve nothing.
 func (c *candidate) reserves(n *node) items.Amounts {
 	one := func(quota, requested int64, ratio int) int64 {
@@ -157,10 +170,10 @@ func (i *instance) account(sign int) {
 // shares are those of a node's resources and devices that an instance takes.
 func (i *instance) shares(n *node) (all []*share) {
 	for _, name := range i.resources {
-		all = append(all, n.resources[name])
+		all = append(all, of(n.resources, name))
 	}
 	for _, name := range i.devices {
-		all = append(all, n.devices[name])
+		all = append(all, of(n.devices, name))
 	}
 	return all
 }

@@ -8,15 +8,29 @@ import (
 )
 
 // inOrder sorts instances as they are placed: by priority, the highest first; item, version, subject and index.
-func inOrder(a, b *instance) int {
-	return cmp.Or(cmp.Compare(b.Meta.Priority, a.Meta.Priority), compareRefs(a.ref(), b.ref()),
-		a.number.Compare(b.number), cmp.Compare(a.subject.Codename, b.subject.Codename),
-		cmp.Compare(a.index, b.index))
+func inOrder(a, b *instance) int { return cmp.Or(a.turn-b.turn, a.index-b.index) }
+
+// order gives candidates their places in the orders of placement and of names.
+func (w *world) order() {
+	names := func(a, b *candidate) int {
+		return cmp.Or(compareRefs(a.ref(), b.ref()), cmp.Compare(a.subject.Codename, b.subject.Codename))
+	}
+	turns := slices.SortedFunc(slices.Values(w.candidates), func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(b.Meta.Priority, a.Meta.Priority), compareRefs(a.ref(), b.ref()),
+			a.number.Compare(b.number), names(a, b))
+	})
+	for i, c := range turns {
+		c.turn = i
+	}
+	for i, c := range slices.SortedFunc(slices.Values(w.candidates), names) {
+		c.name = i
+	}
 }
 
 // place finds a place for each instance. First those that run stay where they may; what is left of the nodes is for
 // the others.
 func (w *world) place() {
+	w.order()
 	var services []*instance
 	for _, c := range w.live() {
 		if c.Meta.Type == items.Component {
@@ -25,7 +39,9 @@ func (w *world) place() {
 		}
 		for index := range c.att.Instances {
 			i := &instance{candidate: c, index: index}
-			i.runs = w.runs[instanceKey{ref: c.ref(), subject: c.subject.Codename, index: index}]
+			if at, ok := w.runs[serviceKey{c.Meta.Codename, c.subject.Codename, index}]; ok {
+				i.runs, i.now = &w.in.Current.Instances[at], at
+			}
 			if c.kept && (i.runs == nil || i.runs.Version != c.Meta.Version) {
 				w.reasons = append(w.reasons, i.reason(Deprecated))
 				continue
@@ -75,7 +91,7 @@ func (w *world) stays(i *instance) bool {
 		return false
 	}
 	n := w.byNode[i.runs.Node]
-	if w.onNode(i, n, true).filter != "" {
+	if w.onNode(i.candidate, n, true).filter != "" {
 		return false
 	}
 	for _, r := range n.runtimes {
@@ -100,7 +116,10 @@ func (w *world) find(i *instance) bool {
 	var has items.Amounts
 	why := ByBeing
 	for _, n := range w.nodes {
-		if w.onNode(i, n, false).filter != "" {
+		if best != nil && n.Priority < best.node.Priority && why != ByBeing {
+			continue // it would be no better, and say no more
+		}
+		if w.onNode(i.candidate, n, false).filter != "" {
 			continue
 		}
 		for _, r := range n.runtimes {
@@ -155,11 +174,17 @@ func (w *world) component(c *candidate) {
 	some, refused := false, false
 	for _, n := range c.on {
 		for _, r := range n.runtimes {
+			if c.inRuntime(r).filter != "" {
+				continue
+			}
 			i := &instance{candidate: c}
-			i.runs = w.runs[instanceKey{ref: c.ref(), node: n.Info.Node, runtime: r.ID}]
+			for _, at := range n.components {
+				if now := &w.in.Current.Instances[at]; now.Codename == c.Meta.Codename && now.Runtime == r.ID {
+					i.runs, i.now = now, at
+				}
+			}
 			staying := i.runs != nil
-			switch v := w.onNode(i, n, staying); {
-			case i.inRuntime(r).filter != "":
+			switch v := w.onNode(c, n, staying); {
 			case v.filter != "":
 				refused = refused || v.filter != OfLabels
 			case c.kept && (!staying || i.runs.Version != c.Meta.Version):
@@ -206,7 +231,7 @@ func (w *world) unplaced(i *instance, nodes []*node) Reason {
 		if i.Meta.Type == items.Component && w.isOn(i.candidate, n) {
 			continue
 		}
-		if v := w.onNode(i, n, staying); v.filter != "" {
+		if v := w.onNode(i.candidate, n, staying); v.filter != "" {
 			note(v, n, nil)
 			continue
 		}
@@ -247,7 +272,7 @@ func (w *world) detail(i *instance, f Refusal) Refusal {
 			return i.refusal(i.inRuntime(rt), n, rt)
 		}
 	}
-	v := w.onNode(i, n, staying)
+	v := w.onNode(i.candidate, n, staying)
 	if v.filter == "" {
 		v = verdict{filter: f.Filter}
 	}

@@ -11,7 +11,7 @@ import (
 func (w *world) plan() *Plan {
 	p := &Plan{Nodes: make([]NodePlan, len(w.nodes)), Reasons: w.reasons}
 	index := make(map[string]int, len(w.nodes))
-	claimed := make(map[*items.Instance]bool, len(w.placed))
+	claimed := make([]bool, len(w.in.Current.Instances))
 	for k, n := range w.nodes {
 		index[n.Info.Node] = k
 		np := &p.Nodes[k]
@@ -21,7 +21,9 @@ func (w *world) plan() *Plan {
 		for _, i := range n.instances {
 			np.Instances = append(np.Instances, i.view())
 			np.Changes = i.change(np.Changes, &p.Changes)
-			claimed[i.runs] = true
+			if i.runs != nil {
+				claimed[i.now] = true
+			}
 		}
 		np.Layers = n.layers()
 		for _, l := range np.Layers {
@@ -35,7 +37,7 @@ func (w *world) plan() *Plan {
 	w.moved(p, index)
 	for i := range w.in.Current.Instances {
 		c := &w.in.Current.Instances[i]
-		if k, known := index[c.Node]; known && !claimed[c] {
+		if k, known := index[c.Node]; known && !claimed[i] {
 			p.Changes.Stop++
 			p.Nodes[k].Changes = append(p.Nodes[k].Changes, stop(c))
 		}
@@ -60,8 +62,7 @@ func (w *world) plan() *Plan {
 
 // byName sorts the instances of a node: components, then services.
 func byName(a, b *instance) int {
-	return cmp.Or(compareRefs(a.ref(), b.ref()), cmp.Compare(a.subject.Codename, b.subject.Codename),
-		cmp.Compare(a.index, b.index), cmp.Compare(a.at.ID, b.at.ID))
+	return cmp.Or(a.name-b.name, a.index-b.index, cmp.Compare(a.at.ID, b.at.ID))
 }
 
 // byWork sorts changes: by item, then what is done.

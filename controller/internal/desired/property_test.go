@@ -116,6 +116,11 @@ func TestOneNodeAway(t *testing.T) {
 		for i := range in.Subjects {
 			in.Subjects[i].Reported = false
 		}
+		for _, n := range slices.Clone(in.Nodes) { // each has a twin to move to
+			twin := *n.Info
+			twin.Node, n.Info = "t"+twin.Node[1:], &twin
+			in.Nodes = append(in.Nodes, n)
+		}
 		p := decide(t, in)
 		in.Current = currentOf(p)
 		p = decide(t, in)
