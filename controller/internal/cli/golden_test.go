@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 // goldenFiles are the files testdata/NAME.txtar. A golden is in the one that its name begins with, else in
 // program.txtar.
 var goldenFiles = []string{
-	"artefact", "ca", "config", "events", "health", "identity", "journal", "key", "node", "nodes", "policy", "token",
-	"unit",
+	"artefact", "ca", "config", "desired", "events", "health", "identity", "item", "journal", "key", "node", "nodes", "policy",
+	"token", "unit",
 	"wait", "workload",
 }
 

@@ -71,6 +71,7 @@ var sections = []struct {
 	{"journal", "records made durable per second", journalSection},
 	{"records", "a long journal: size, start, questions, compacting", recordsSection},
 	{"policies", "policies and rollouts in a unit of 10,000 nodes", policiesSection},
+	{"desired", "what should run where: 1,000 nodes × 200 items × 50 subjects", desiredSection},
 	{"agent", "the node agent's size, memory and time", agentSection},
 	{"idle", "wake-ups and bytes on the wire of an idle agent", idleSection},
 	{"sampling", "what measuring the node costs", samplingSection},

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// policyRow is a row of the section that one of the product's own benchmarks makes.
-type policyRow struct {
+// productRow is a row of a section that one of the product's own benchmarks makes.
+type productRow struct {
 	benchmark, name string
 	per             string  // of the figure that counts: ns/op, or one that the benchmark reports itself
 	most            float64 // milliseconds; 0: it is a floor, of which nothing is asked
@@ -18,30 +18,46 @@ type policyRow struct {
 // perOp is what every benchmark reports.
 const perOp = "ns/op"
 
-// policyBenchmarks are the benchmarks by their packages.
-var policyBenchmarks = []struct {
+// productBenchmarks are benchmarks of a package.
+type productBenchmarks struct {
 	pkg  string
-	rows []policyRow
-}{
-	{"./shared/policy", []policyRow{
+	rows []productRow
+}
+
+// policyBenchmarks are those of policies and rollouts.
+var policyBenchmarks = []productBenchmarks{
+	{"./shared/policy", []productRow{
 		{"BenchmarkMatchFloor", "floor: one property looked up, 10,000 nodes × 100 policies", perOp, 0},
 		{"BenchmarkMatch", "policies judged, 10,000 nodes × 100 policies", perOp, 1000},
 		{"BenchmarkNodeChange", "a changed node is read and judged, 100 policies", perOp, 5},
 	}},
-	{"./controller/internal/kinds/policies", []policyRow{
+	{"./controller/internal/kinds/policies", []productRow{
 		{"BenchmarkMatching", "documents made, 10,000 nodes × 100 policies", perOp, 1000},
 		{"BenchmarkOneNode", "the document of a changed node, 100 policies", perOp, 5},
 		{"BenchmarkStatus", "policy status, 10,000 nodes", perOp, 300},
 	}},
-	{"./controller/internal/rollout", []policyRow{
+	{"./controller/internal/rollout", []productRow{
 		{"BenchmarkFact", "rollout: one fact about a node, 10,000 nodes", "ns/fact", 5},
 		{"BenchmarkShow", "rollout show, 10,000 nodes", "ns/show", 300},
 	}},
 }
 
-// policiesSection runs the product's own benchmarks of policies and rollouts, each package in a process of its own.
-func policiesSection(b *session) error {
-	for _, p := range policyBenchmarks {
+// desiredBenchmarks are those of items and what should run where.
+var desiredBenchmarks = []productBenchmarks{
+	{"./controller/internal/desired", []productRow{
+		{"BenchmarkFullFloor", "floor: every node looked at for every instance", perOp, 0},
+		{"BenchmarkFull", "desired status of a unit in which nothing runs", perOp, 1000},
+		{"BenchmarkChange", "decided anew when a node goes or comes back", perOp, 50},
+	}},
+}
+
+func policiesSection(b *session) error { return productSection(b, "policies", policyBenchmarks) }
+
+func desiredSection(b *session) error { return productSection(b, "desired", desiredBenchmarks) }
+
+// productSection runs benchmarks of the product itself, each package in a process of its own.
+func productSection(b *session, section string, all []productBenchmarks) error {
+	for _, p := range all {
 		var names []string
 		for _, row := range p.rows {
 			names = append(names, strings.TrimPrefix(row.benchmark, "Benchmark"))
@@ -58,7 +74,7 @@ func policiesSection(b *session) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.pkg, err)
 			}
-			f := figure{Section: "policies", Name: row.name, Unit: "ms", Samples: samples}
+			f := figure{Section: section, Name: row.name, Unit: "ms", Samples: samples}
 			if row.most > 0 {
 				f = f.most(row.most)
 			}

@@ -243,7 +243,7 @@ func printWhy(a *command.App, e *desired.Explanation) {
 		line("not on %s", why.Refusal(&e.Refusals[i]))
 	}
 	for _, c := range e.Changes {
-		line("to be done: %s %s %s", c.Do, c.Version, remark(c))
+		line("to be done: %s", strings.TrimSpace(string(c.Do)+" "+c.Version+" "+remark(c)))
 	}
 	for i := range e.Reasons {
 		if e.Reasons[i].Why != e.Why {
