@@ -153,7 +153,7 @@ func instance(typ string, index int) string {
 }
 
 // Every mistake is refused with its place and reason.
-func TestRefusals(t *testing.T) {
+func TestItemRefusals(t *testing.T) {
 	for name, c := range refusals {
 		_, problems := c.read([]byte(c.text))
 		if problems == nil {

@@ -27,9 +27,8 @@ func TestMain(m *testing.M) {
 // goldenFiles are the files testdata/NAME.txtar. A golden is in the one that its name begins with, else in
 // program.txtar.
 var goldenFiles = []string{
-	"artefact", "ca", "config", "desired", "events", "health", "identity", "item", "journal", "key", "node", "nodes", "policy",
-	"token", "unit",
-	"wait", "workload",
+	"artefact", "ca", "config", "desired", "events", "health", "identity", "item", "journal", "key", "node",
+	"nodes", "policy", "token", "unit", "wait", "workload",
 }
 
 func goldenFile(name string) string {

@@ -31,8 +31,8 @@ func benchUnit(t testing.TB) *desired.Input {
 			State: items.Provisioned, Runtimes: []items.Runtime{{ID: "boot", Type: "boot", Architecture: "arm64"},
 				{ID: "crun", Type: "crun", Architecture: "arm64", OS: "linux", MaxInstances: 16}},
 			Resources: []items.Resource{{Name: fmt.Sprintf("bus-%d", i%4), Shared: 2}, {Name: "log"}}}
-		in.Nodes = append(in.Nodes, desired.Node{Info: n, Labels: []string{fmt.Sprintf("hall-%d", i%5)}, Priority: i % 3,
-			CPURatio: 50, RAMRatio: 50})
+		in.Nodes = append(in.Nodes, desired.Node{Info: n, Labels: []string{fmt.Sprintf("hall-%d", i%5)},
+			Priority: i % 3, CPURatio: 50, RAMRatio: 50})
 	}
 	for i := range benchItems {
 		for _, v := range []string{"1.0.0", "1.1.0"} {
@@ -69,7 +69,8 @@ func benchUnit(t testing.TB) *desired.Input {
 		if i < 10 {
 			s.Codename, s.Type = fmt.Sprintf("type-%d", i), items.NodeType
 			for k := range 20 {
-				s.Items = append(s.Items, items.Attachment{Type: items.Component, Codename: fmt.Sprintf("item-%03d", k)})
+				s.Items = append(s.Items, items.Attachment{Type: items.Component,
+					Codename: fmt.Sprintf("item-%03d", k)})
 			}
 		} else {
 			for k := range 8 {

@@ -30,12 +30,14 @@ unmet s@/S needs s >=2.0.0
 a: s@1.0.0/S/1
 deprecated s@1.0.0/S/0
 `},
-		{"deprecated, and its node is gone", "node a\nitem service s 1.0.0 state=deprecated\nsubject S items=service:s\n" +
-			"runs service s 1.0.0 S/0 gone", `
+		{"deprecated, and its node is gone",
+			"node a\nitem service s 1.0.0 state=deprecated\nsubject S items=service:s\n" +
+				"runs service s 1.0.0 S/0 gone", `
 deprecated s@1.0.0/S/0
 `},
-		{"deprecated, and there is a higher one", "node a\nitem service s 1.0.0 state=deprecated\nitem service s 1.1.0\n" +
-			"subject S items=service:s\nruns service s 1.0.0 S/0 a", `
+		{"deprecated, and there is a higher one",
+			"node a\nitem service s 1.0.0 state=deprecated\nitem service s 1.1.0\n" +
+				"subject S items=service:s\nruns service s 1.0.0 S/0 a", `
 a: s@1.1.0/S/0
 update a s@1.1.0 from 1.0.0
 `},
@@ -44,8 +46,9 @@ update a s@1.1.0 from 1.0.0
 a: k@1.0.0/S/0
 deprecated k@1.0.0/S
 `},
-		{"a deprecated layer stays", "node a\nitem layer l 1.0.0 state=deprecated\nitem service s 1.0.0 needs=layer:l\n" +
-			"subject S items=service:s\nhas a l 1.0.0", `
+		{"a deprecated layer stays",
+			"node a\nitem layer l 1.0.0 state=deprecated\nitem service s 1.0.0 needs=layer:l\n" +
+				"subject S items=service:s\nhas a l 1.0.0", `
 a: s@1.0.0/S/0 layer l@1.0.0
 start a s@1.0.0
 `},
@@ -144,9 +147,10 @@ cycle t@1.0.0/S -> t -> v
 cycle u@1.0.0/S -> t -> v
 cycle v@1.0.0/S -> t -> v
 `},
-		{"layers that choose each other without an end", "node a\nitem layer l 1.0.0\nitem layer l 2.0.0 needs=layer:m\n" +
-			"item layer m 1.0.0 needs=layer:l:<2.0.0\nitem service s 1.0.0 needs=layer:l\nitem service t 1.0.0\n" +
-			"subject S items=service:s|service:t", `
+		{"layers that choose each other without an end",
+			"node a\nitem layer l 1.0.0\nitem layer l 2.0.0 needs=layer:m\n" +
+				"item layer m 1.0.0 needs=layer:l:<2.0.0\nitem service s 1.0.0 needs=layer:l\nitem service t 1.0.0\n" +
+				"subject S items=service:s|service:t", `
 a: t@1.0.0/S/0
 start a t@1.0.0
 cycle s@1.0.0/S -> l -> m
@@ -155,12 +159,14 @@ cycle s@1.0.0/S -> l -> m
 			"item service s 1.0.0 arch=arm64 needs=layer:l\nsubject S items=service:s", `
 unplaced s@1.0.0/S/0 emptied by platform; a platform arm64, for the layer l
 `},
-		{"the runtime's own allowance", "node a rtcpu=100\nnode b\nitem service s 1.0.0 cpu=400\nsubject S items=service:s", `
+		{"the runtime's own allowance",
+			"node a rtcpu=100\nnode b\nitem service s 1.0.0 cpu=400\nsubject S items=service:s", `
 b: s@1.0.0/S/0=200
 start b s@1.0.0
 `},
-		{"a paused node keeps what it has", "node a state=paused\nitem service s 1.0.0\nsubject S items=service:s::2\n" +
-			"runs service s 1.0.0 S/0 a", `
+		{"a paused node keeps what it has",
+			"node a state=paused\nitem service s 1.0.0\nsubject S items=service:s::2\n" +
+				"runs service s 1.0.0 S/0 a", `
 a: s@1.0.0/S/0
 unplaced s@1.0.0/S/1 emptied by state; a state paused
 `},
@@ -176,9 +182,10 @@ a: k@2.0.0/S/0
 update a k@2.0.0 from 1.0.0
 unplaced k@2.0.0/S emptied by online; b online
 `},
-		{"two make room", "preempt\nnode a\nitem service low 1.0.0 cpu=800 prio=1\nitem service high 1.0.0 cpu=300 prio=9\n" +
-			"item service s 1.0.0 cpu=1600 prio=5\nsubject S items=service:low::2|service:s|service:high\n" +
-			"runs service low 1.0.0 S/0 a\nruns service low 1.0.0 S/1 a\nruns service high 1.0.0 S/0 a", `
+		{"two make room",
+			"preempt\nnode a\nitem service low 1.0.0 cpu=800 prio=1\nitem service high 1.0.0 cpu=300 prio=9\n" +
+				"item service s 1.0.0 cpu=1600 prio=5\nsubject S items=service:low::2|service:s|service:high\n" +
+				"runs service low 1.0.0 S/0 a\nruns service low 1.0.0 S/1 a\nruns service high 1.0.0 S/0 a", `
 a: high@1.0.0/S/0=150 s@1.0.0/S/0=800
 stop a low@1.0.0
 stop a low@1.0.0
@@ -216,7 +223,7 @@ func TestNodeOf(t *testing.T) {
 }
 
 // What contradicts each other is refused; the same version twice does not.
-func TestCheck(t *testing.T) {
+func TestClashes(t *testing.T) {
 	in := parseInput(t, "node a\nnode a\nsubject S\nsubject S\nitem service s 1.0.0\nitem service s 1.0.0\n"+
 		"item service s 1.0.0 prio=1\nitem service t 1.0.0\nitem service t 1.1.0")
 	in.Items[3].ID, in.Items[4].ID, in.Items[0].ID, in.Items[1].ID, in.Items[2].ID = "i", "i", "i", "i", "i"

@@ -247,7 +247,8 @@ type serviceKey struct {
 
 func newWorld(in *Input) *world {
 	w := &world{in: in, versions: map[items.Ref][]*version{}, byNode: map[string]*node{},
-		byRef: map[items.Ref][]*candidate{}, runs: map[serviceKey]int{}, has: make(map[items.InstalledLayer]bool, len(in.Current.Layers)), layers: map[string]bool{}}
+		byRef: map[items.Ref][]*candidate{}, runs: map[serviceKey]int{},
+		has: make(map[items.InstalledLayer]bool, len(in.Current.Layers)), layers: map[string]bool{}}
 	for i := range in.Items {
 		it := &in.Items[i]
 		v, err := items.ParseVersion(it.Meta.Version)

@@ -173,8 +173,8 @@ func (l dslLine) item(f []string) items.Item {
 }
 
 func (l dslLine) subject(name string) items.Subject {
-	s := items.Subject{Codename: name, Type: items.SubjectType(l.or("type", "group")), Priority: l.number(l.set["prio"]),
-		Nodes: l.list("nodes", ","), Reported: l.set["reported"] != ""}
+	s := items.Subject{Codename: name, Type: items.SubjectType(l.or("type", "group")),
+		Priority: l.number(l.set["prio"]), Nodes: l.list("nodes", ","), Reported: l.set["reported"] != ""}
 	for _, spec := range l.list("items", "|") {
 		p := append(strings.Split(spec, ":"), "", "", "")
 		a := items.Attachment{Type: items.Type(p[0]), Codename: p[1], Versions: l.versions(p[2]),

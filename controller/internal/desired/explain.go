@@ -77,8 +77,8 @@ func (w *world) elsewhere(e *Explanation, n *node, ref items.Ref) {
 			continue
 		}
 		if e.Others++; len(e.Elsewhere) < mostRefusals {
-			e.Elsewhere = append(e.Elsewhere, Elsewhere{i.at.node.Info.Node, i.Meta.Version, i.subject.Codename, i.index,
-				i.chosen})
+			e.Elsewhere = append(e.Elsewhere, Elsewhere{i.at.node.Info.Node, i.Meta.Version, i.subject.Codename,
+				i.index, i.chosen})
 		}
 		if asked[i.candidate] || ref.Type == items.Component && !i.subject.takes(n) && len(e.Here) > 0 {
 			continue

@@ -57,8 +57,8 @@ func (t drawn) item(ref items.Ref, version string, deprecated bool) items.Item {
 			IncludePreRelease: t.rarely("pre"), Condition: items.Condition(t.one("condition", "started", "started",
 				"healthy", "completed", "before", "after"))}
 		// layers need layers further on, but for a rare cycle; so that much can be there
-		if refs[i] != ref && (ref.Type != items.Layer || refs[i].Type == items.Layer && refs[i].Codename > ref.Codename ||
-			t.rarely("loop")) {
+		further := refs[i].Type == items.Layer && refs[i].Codename > ref.Codename
+		if refs[i] != ref && (ref.Type != items.Layer || further || t.rarely("loop")) {
 			m.Dependencies = append(m.Dependencies, d)
 		}
 	}
@@ -96,8 +96,9 @@ func (t drawn) item(ref items.Ref, version string, deprecated bool) items.Item {
 
 func (t drawn) node(i int) desired.Node {
 	n := &items.Node{Node: fmt.Sprintf("n%d", i), Type: t.one("type", "S1", "y"), CPU: 1000, RAM: 1000,
-		State: items.NodeState(t.one("nodestate", "provisioned", "provisioned", "provisioned", "paused", "unprovisioned")),
-		Used:  items.Amounts{CPU: int64(t.upTo(500, "used"))}}
+		State: items.NodeState(t.one("nodestate", "provisioned", "provisioned", "provisioned", "paused",
+			"unprovisioned")),
+		Used: items.Amounts{CPU: int64(t.upTo(500, "used"))}}
 	if t.rarely("offline") {
 		n.OfflineFor = duration.Duration(time.Duration(1+t.upTo(1, "for")) * time.Minute)
 	}

@@ -86,7 +86,8 @@ func (o *oracle) layers() []string {
 				}
 			}
 		}
-		if len(reached) != len(l.Layers) || slices.ContainsFunc(l.Layers, func(v *items.Item) bool { return !reached[v] }) {
+		alien := func(v *items.Item) bool { return !reached[v] }
+		if len(reached) != len(l.Layers) || slices.ContainsFunc(l.Layers, alien) {
 			o.bad("%s reaches %d layers, and has %d", l.Item.Meta.Codename, len(reached), len(l.Layers))
 		}
 	}
@@ -113,7 +114,8 @@ func (o *oracle) versionsOf(ref items.Ref, chosen []*items.Item, owners map[*ite
 	}
 	var single *items.Item
 	for _, v := range o.usable() {
-		if v.Meta.Ref() == ref && meetsAll([]*items.Item{v}) && (single == nil || higher(v.Meta.Version, single.Meta.Version)) {
+		if v.Meta.Ref() == ref && meetsAll([]*items.Item{v}) &&
+			(single == nil || higher(v.Meta.Version, single.Meta.Version)) {
 			single = v
 		}
 	}

@@ -189,7 +189,8 @@ func TestLayersAreCompleteAndMinimal(t *testing.T) {
 			t.Error(wrong)
 		}
 		for _, r := range p.Reasons {
-			if r.Version != "" && (r.Reason == desired.Unmet || r.Reason == desired.Conflict && r.Rule == desired.Versions) {
+			needs := r.Reason == desired.Unmet || r.Reason == desired.Conflict && r.Rule == desired.Versions
+			if r.Version != "" && needs {
 				refused++
 				if !o.lacks(r) {
 					t.Errorf("%+v lacks nothing", r)

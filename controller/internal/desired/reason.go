@@ -160,8 +160,8 @@ func compareRefs(a, b items.Ref) int {
 	return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Codename, b.Codename))
 }
 
-// sortReasons puts reasons into their order: by item, version, subject, index, code and the other side. No two are equal
-// in all of these.
+// sortReasons puts reasons into their order: by item, version, subject, index, code and the other side. No two are
+// equal in all of these.
 func sortReasons(all []Reason) {
 	index := func(r *Reason) int {
 		if r.Index == nil {
@@ -170,9 +170,9 @@ func sortReasons(all []Reason) {
 		return *r.Index
 	}
 	slices.SortStableFunc(all, func(a, b Reason) int {
-		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Codename, b.Codename), cmp.Compare(a.Version, b.Version),
-			cmp.Compare(a.Subject, b.Subject), cmp.Compare(index(&a), index(&b)), cmp.Compare(a.Reason, b.Reason),
-			compareParties(a.By, b.By))
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Codename, b.Codename),
+			cmp.Compare(a.Version, b.Version), cmp.Compare(a.Subject, b.Subject),
+			cmp.Compare(index(&a), index(&b)), cmp.Compare(a.Reason, b.Reason), compareParties(a.By, b.By))
 	})
 }
 

@@ -74,7 +74,8 @@ a: s@1.0.0/S/0
 start a s@1.0.0
 unplaced s@1.0.0/S/1 emptied by instances; a instances 1/0 [s/S/0]
 `},
-	{"11 it stays", "node a\nnode b used=900\nitem service s 1.0.0\nsubject S items=service:s\nruns service s 1.0.0 S/0 b", `
+	{"11 it stays",
+		"node a\nnode b used=900\nitem service s 1.0.0\nsubject S items=service:s\nruns service s 1.0.0 S/0 b", `
 b: s@1.0.0/S/0
 `},
 	{"12 a node goes", "node b\nitem service s 1.0.0 cpu=800\nsubject S items=service:s::3\n" +
@@ -83,8 +84,9 @@ b: s@1.0.0/S/0=400 s@1.0.0/S/2=400
 move b s@1.0.0 from 1.0.0 a>
 unplaced s@1.0.0/S/1 emptied by cpu; b cpu 400/200 [s/S/0] [s/S/2]
 `},
-	{"13 offline for ten seconds", "evict 5m\nnode a\nnode b off=PT10S\nitem service s 1.0.0\nsubject S items=service:s\n" +
-		"runs service s 1.0.0 S/0 b", `
+	{"13 offline for ten seconds",
+		"evict 5m\nnode a\nnode b off=PT10S\nitem service s 1.0.0\nsubject S items=service:s\n" +
+			"runs service s 1.0.0 S/0 b", `
 b: s@1.0.0/S/0
 `},
 	{"13 offline for too long", "evict 5m\nnode a\nnode b off=PT6M\nitem service s 1.0.0\nsubject S items=service:s\n" +
@@ -96,8 +98,9 @@ stop b s@1.0.0 >a
 	{"13 offline, nothing new", "node a off=PT1S\nitem service s 1.0.0\nsubject S items=service:s", `
 unplaced s@1.0.0/S/0 emptied by online; a online
 `},
-	{"14 no room", ab + "item service low 1.0.0 cpu=600 asks=600 prio=1\nitem service s 1.0.0 cpu=600 asks=600 prio=9\n" +
-		"subject S items=service:low::2|service:s\nruns service low 1.0.0 S/0 a\nruns service low 1.0.0 S/1 b", `
+	{"14 no room",
+		ab + "item service low 1.0.0 cpu=600 asks=600 prio=1\nitem service s 1.0.0 cpu=600 asks=600 prio=9\n" +
+			"subject S items=service:low::2|service:s\nruns service low 1.0.0 S/0 a\nruns service low 1.0.0 S/1 b", `
 a: low@1.0.0/S/0=600
 b: low@1.0.0/S/1=600
 unplaced s@1.0.0/S/0 emptied by cpu; a cpu 600/400 [low/S/0]; b cpu 600/400 [low/S/1]
@@ -197,8 +200,9 @@ fetch a l@1.6.0
 start a s@1.0.0
 start a t@1.0.0
 `},
-	{"25 a pre-release is not meant", "node a\nitem layer l 1.0.0-rc.1\nitem service s 1.0.0 needs=layer:l:>=1.0.0-0\n" +
-		"subject S items=service:s", `
+	{"25 a pre-release is not meant",
+		"node a\nitem layer l 1.0.0-rc.1\nitem service s 1.0.0 needs=layer:l:>=1.0.0-0\n" +
+			"subject S items=service:s", `
 unmet s@1.0.0/S needs l >=1.0.0-0 (notReady)
 `},
 	{"25 a pre-release is taken", "node a\nitem layer l 1.0.0-rc.1\n" +
@@ -227,7 +231,7 @@ start a s@2.0.0
 `},
 }
 
-func TestScenarios(t *testing.T) {
+func TestUnitScenarios(t *testing.T) {
 	for _, c := range append(scenarios, scenariosOfDependencies...) {
 		t.Run(c.name, func(t *testing.T) {
 			if got := render(decide(t, parseInput(t, c.input))); got != strings.TrimPrefix(c.want, "\n") {

@@ -127,7 +127,8 @@ func unmet(r *desired.Reason) string {
 	case n.Reason == "":
 		return fmt.Sprintf(" is refused: %s needs %s, which no subject desires", of(n), need(n))
 	case n.By != nil:
-		return fmt.Sprintf(" is refused: %s needs %s, which is %s by %s", of(n), need(n), passive(n.Reason), party(n.By))
+		return fmt.Sprintf(" is refused: %s needs %s, which is %s by %s", of(n), need(n), passive(n.Reason),
+			party(n.By))
 	}
 	return fmt.Sprintf(" is refused: %s needs %s, which is %s itself", of(n), need(n), passive(n.Reason))
 }

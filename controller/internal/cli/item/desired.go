@@ -88,13 +88,14 @@ func printPlan(a *command.App, p *desired.Plan, all bool) {
 	for _, n := range p.Nodes {
 		changed := map[string]bool{}
 		for _, c := range n.Changes {
-			t.Add(n.Node, changeCell(c.Do), string(c.Type)+" "+c.Codename, c.Version, place(c.Subject, c.Index), c.Runtime,
-				remark(c))
+			t.Add(n.Node, changeCell(c.Do), string(c.Type)+" "+c.Codename, c.Version, place(c.Subject, c.Index),
+				c.Runtime, remark(c))
 			changed[key(c.Type, c.Codename, c.Subject, c.Index, c.Runtime)] = true
 		}
 		for _, i := range n.Instances {
 			if all && !changed[key(i.Type, i.Codename, i.Subject, i.Index, i.Runtime)] {
-				t.Add(n.Node, "keep", string(i.Type)+" "+i.Codename, i.Version, place(i.Subject, i.Index), i.Runtime, "")
+				t.Add(n.Node, "keep", string(i.Type)+" "+i.Codename, i.Version, place(i.Subject, i.Index),
+					i.Runtime, "")
 			}
 		}
 	}
@@ -220,7 +221,7 @@ func find(p *desired.Plan, node, codename, typ string) (*desired.Explanation, er
 	case 1:
 		return &found[0], nil
 	}
-	return nil, command.Usage("%s have the codename %s: --type tells which is meant", "a "+strings.Join(have, " and a "),
+	return nil, command.Usage("a %s have the codename %s: --type tells which is meant", strings.Join(have, " and a "),
 		codename)
 }
 
