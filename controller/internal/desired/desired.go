@@ -179,6 +179,7 @@ type world struct {
 	candidates []*candidate // in the order in which they were collected
 	byRef      map[items.Ref][]*candidate
 	placed     []*instance
+	fresh      []instance // that are not in use yet
 	reasons    []Reason
 	runs       map[serviceKey]int // index of services that run in the current state
 	has        map[items.InstalledLayer]bool

@@ -49,6 +49,17 @@ type instance struct {
 	victim   *instance // that took its place; nil: none
 }
 
+// newInstance makes an instance. Of thousands a single allocation has many.
+func (w *world) newInstance(c *candidate) *instance {
+	if len(w.fresh) == 0 {
+		w.fresh = make([]instance, 256)
+	}
+	i := &w.fresh[0]
+	w.fresh = w.fresh[1:]
+	i.candidate = c
+	return i
+}
+
 // addNodes sorts the nodes.
 func (w *world) addNodes() {
 	for i := range w.in.Nodes {

@@ -32,13 +32,16 @@ func (w *world) order() {
 func (w *world) place() {
 	w.order()
 	var services []*instance
-	for _, c := range w.live() {
+	live := w.live()
+	slices.SortFunc(live, func(a, b *candidate) int { return a.name - b.name })
+	for _, c := range live {
 		if c.Meta.Type == items.Component {
 			w.component(c)
 			continue
 		}
 		for index := range c.att.Instances {
-			i := &instance{candidate: c, index: index}
+			i := w.newInstance(c)
+			i.index = index
 			if at, ok := w.runs[serviceKey{c.Meta.Codename, c.subject.Codename, index}]; ok {
 				i.runs, i.now = &w.in.Current.Instances[at], at
 			}
@@ -177,7 +180,7 @@ func (w *world) component(c *candidate) {
 			if c.inRuntime(r).filter != "" {
 				continue
 			}
-			i := &instance{candidate: c}
+			i := w.newInstance(c)
 			for _, at := range n.components {
 				if now := &w.in.Current.Instances[at]; now.Codename == c.Meta.Codename && now.Runtime == r.ID {
 					i.runs, i.now = now, at

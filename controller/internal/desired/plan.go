@@ -9,7 +9,7 @@ import (
 
 // plan writes down what was decided, and what is to be done for it.
 func (w *world) plan() *Plan {
-	p := &Plan{Nodes: make([]NodePlan, len(w.nodes)), Reasons: w.reasons}
+	p := &Plan{Nodes: make([]NodePlan, len(w.nodes)), Reasons: sortReasons(w.reasons)}
 	index := make(map[string]int, len(w.nodes))
 	claimed := make([]bool, len(w.in.Current.Instances))
 	for k, n := range w.nodes {
@@ -56,7 +56,6 @@ func (w *world) plan() *Plan {
 	for k := range p.Nodes {
 		slices.SortFunc(p.Nodes[k].Changes, byWork)
 	}
-	sortReasons(p.Reasons)
 	return p
 }
 

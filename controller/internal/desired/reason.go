@@ -160,20 +160,29 @@ func compareRefs(a, b items.Ref) int {
 	return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Codename, b.Codename))
 }
 
-// sortReasons puts reasons into their order: by item, version, subject, index, code and the other side. No two are
+// sortReasons are reasons in their order: by item, version, subject, index, code and the other side. No two are
 // equal in all of these.
-func sortReasons(all []Reason) {
+func sortReasons(all []Reason) []Reason {
 	index := func(r *Reason) int {
 		if r.Index == nil {
 			return -1
 		}
 		return *r.Index
 	}
-	slices.SortStableFunc(all, func(a, b Reason) int {
+	sorted := make([]*Reason, len(all)) // a Reason is large
+	for i := range all {
+		sorted[i] = &all[i]
+	}
+	slices.SortFunc(sorted, func(a, b *Reason) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Codename, b.Codename),
 			cmp.Compare(a.Version, b.Version), cmp.Compare(a.Subject, b.Subject),
-			cmp.Compare(index(&a), index(&b)), cmp.Compare(a.Reason, b.Reason), compareParties(a.By, b.By))
+			cmp.Compare(index(a), index(b)), cmp.Compare(a.Reason, b.Reason), compareParties(a.By, b.By))
 	})
+	out := make([]Reason, len(all))
+	for i, r := range sorted {
+		out[i] = *r
+	}
+	return out
 }
 
 func compareParties(a, b *Party) int {

@@ -69,8 +69,8 @@ func TestDesiredSentences(t *testing.T) {
 			Refusals: []desired.Refusal{{Node: "a", Runtime: "crun", Filter: desired.OfCPU, Needed: 600, Available: 400,
 				Holders: []desired.Holder{{Codename: "x", Subject: "T", Index: 1}}}}},
 			"service s 1.0.0 of S, instance 3, has made room for service r 2.0.0 of T and has no other place: no " +
-				"runtime that is left has enough CPU free (refused by labels 2, cpu 1); a/crun: 600 DMIPS are needed and 400 " +
-				"free, held by x of T, instance 1"},
+				"runtime that is left has enough CPU free (refused by labels 2, cpu 1); a/crun: 600 DMIPS are needed " +
+				"and 400 free, held by x of T, instance 1"},
 	} {
 		c.r.Type, c.r.Codename, c.r.Subject = items.Service, "s", "S"
 		if got := why.Desired(&c.r); got != c.want {
