@@ -135,7 +135,8 @@ func (r reader) instance(a at) (i Instance) {
 	return i
 }
 
-// key tells instances apart: a service by subject and index, a component by runtime.
+// key tells what runs apart: at one place a service by subject and index, a component by itself. A service may run at
+// several places, as when a node comes back whose instances were moved.
 func (i Instance) key() string {
 	switch {
 	case i.Codename == "" || i.Node == "":
@@ -143,7 +144,7 @@ func (i Instance) key() string {
 	case i.Type == Component:
 		return i.Ref().String() + " on " + i.Node + "/" + i.Runtime
 	}
-	return fmt.Sprintf("%s of %s, index %d", i.Ref(), i.Subject, i.Index)
+	return fmt.Sprintf("%s of %s, index %d, on %s/%s", i.Ref(), i.Subject, i.Index, i.Node, i.Runtime)
 }
 
 func (r reader) installed(a at) (l InstalledLayer) {

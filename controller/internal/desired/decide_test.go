@@ -61,6 +61,19 @@ unmet s@1.0.0/S needs l  (notReady)
 b: s@1.1.0/S/0
 update b s@1.1.0 from 1.0.0
 `},
+		{"it runs twice", ab + "node c\nitem service s 1.1.0 cpu=100\nsubject S items=service:s\n" +
+			"runs service s 1.0.0 S/0 a\nruns service s 1.1.0 S/0 c\nruns service s 1.1.0 S/0 b", `
+b: s@1.1.0/S/0=50
+stop a s@1.0.0
+stop c s@1.1.0
+`},
+		{"it runs twice, where it may not", "node a cpu=10\nnode b cpu=10\nnode c\nitem service s 1.0.0 cpu=100\n" +
+			"subject S items=service:s\nruns service s 1.0.0 S/0 b\nruns service s 1.0.0 S/0 a", `
+c: s@1.0.0/S/0=50
+stop a s@1.0.0 >c
+stop b s@1.0.0
+move c s@1.0.0 from 1.0.0 a>
+`},
 		{"not desired any more", "node a\nruns service s 1.0.0 S/0 a\nhas a l 1.0.0", `
 remove a l@1.0.0
 stop a s@1.0.0

@@ -181,7 +181,7 @@ type world struct {
 	placed     []*instance
 	fresh      []instance // that are not in use yet
 	reasons    []Reason
-	runs       map[serviceKey]int // index of services that run in the current state
+	runs       map[serviceKey][]int // services that run now: indexes in the current state, by node and runtime
 	has        map[items.InstalledLayer]bool
 	layers     map[string]bool // "codename version" of layers that some node has
 }
@@ -248,7 +248,7 @@ type serviceKey struct {
 
 func newWorld(in *Input) *world {
 	w := &world{in: in, versions: map[items.Ref][]*version{}, byNode: map[string]*node{},
-		byRef: map[items.Ref][]*candidate{}, runs: map[serviceKey]int{},
+		byRef: map[items.Ref][]*candidate{}, runs: map[serviceKey][]int{},
 		has: make(map[items.InstalledLayer]bool, len(in.Current.Layers)), layers: map[string]bool{}}
 	for i := range in.Items {
 		it := &in.Items[i]
@@ -272,10 +272,17 @@ func newWorld(in *Input) *world {
 	for i := range in.Current.Instances {
 		c := &in.Current.Instances[i]
 		if c.Type == items.Service {
-			w.runs[serviceKey{c.Codename, c.Subject, c.Index}] = i
+			k := serviceKey{c.Codename, c.Subject, c.Index}
+			w.runs[k] = append(w.runs[k], i)
 		} else if n := w.byNode[c.Node]; n != nil {
 			n.components = append(n.components, i)
 		}
+	}
+	for _, all := range w.runs {
+		slices.SortFunc(all, func(a, b int) int {
+			x, y := &in.Current.Instances[a], &in.Current.Instances[b]
+			return cmp.Or(cmp.Compare(x.Node, y.Node), cmp.Compare(x.Runtime, y.Runtime))
+		})
 	}
 	w.addSubjects()
 	return w

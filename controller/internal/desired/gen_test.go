@@ -3,6 +3,7 @@ package desired_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -170,6 +171,16 @@ func (t drawn) running(deprecated bool) *desired.Input {
 	in, before := t.unit(deprecated), t.unit(false)
 	before.Nodes = in.Nodes
 	in.Current = currentOf(decide(t, before))
+	for _, i := range in.Current.Instances {
+		if n := in.Nodes[0].Info; i.Node != n.Node && len(n.Runtimes) > 0 && t.rarely("twice") {
+			i.Node, i.Runtime = n.Node, n.Runtimes[0].ID // it runs there, too
+			if !slices.ContainsFunc(in.Current.Instances, func(o items.Instance) bool {
+				return o.Codename == i.Codename && o.Node == i.Node && o.Runtime == i.Runtime
+			}) {
+				in.Current.Instances = append(in.Current.Instances, i)
+			}
+		}
+	}
 	return in
 }
 

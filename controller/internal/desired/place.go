@@ -42,13 +42,6 @@ func (w *world) place() {
 		for index := range c.att.Instances {
 			i := w.newInstance(c)
 			i.index = index
-			if at, ok := w.runs[serviceKey{c.Meta.Codename, c.subject.Codename, index}]; ok {
-				i.runs, i.now = &w.in.Current.Instances[at], at
-			}
-			if c.kept && (i.runs == nil || i.runs.Version != c.Meta.Version) {
-				w.reasons = append(w.reasons, i.reason(Deprecated))
-				continue
-			}
 			services = append(services, i)
 		}
 	}
@@ -88,13 +81,38 @@ func (i *instance) reason(code Code) Reason {
 	return r
 }
 
-// stays leaves an instance where it runs, if the place passes all filters.
+// stays leaves an instance where it runs, if the place passes all filters. If it runs at several places, as when a node
+// comes back whose instances were moved, it is the first that does; where the version is right goes before the others.
 func (w *world) stays(i *instance) bool {
-	if i.runs == nil || w.byNode[i.runs.Node] == nil {
-		return false
+	all := slices.Clone(w.runs[serviceKey{i.Meta.Codename, i.subject.Codename, i.index}])
+	right := func(at int) bool { return w.in.Current.Instances[at].Version == i.Meta.Version }
+	if i.kept {
+		all = slices.DeleteFunc(all, func(at int) bool { return !right(at) })
 	}
+	slices.SortStableFunc(all, func(a, b int) int {
+		switch {
+		case right(a) == right(b):
+			return 0
+		case right(a):
+			return -1
+		}
+		return 1
+	})
+	for _, at := range all {
+		if i.runs, i.now = &w.in.Current.Instances[at], at; w.staysAt(i) {
+			return true
+		}
+	}
+	if len(all) > 0 {
+		i.runs, i.now = &w.in.Current.Instances[all[0]], all[0]
+	}
+	return false
+}
+
+// staysAt leaves an instance at the place where it is said to run, if that passes all filters.
+func (w *world) staysAt(i *instance) bool {
 	n := w.byNode[i.runs.Node]
-	if w.onNode(i.candidate, n, true).filter != "" {
+	if n == nil || w.onNode(i.candidate, n, true).filter != "" {
 		return false
 	}
 	for _, r := range n.runtimes {
