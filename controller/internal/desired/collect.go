@@ -150,7 +150,8 @@ func (w *world) runsFor(s *subject, v *version) bool {
 	return false
 }
 
-// outrank gives a component the nodes of its subject that no higher subject has.
+// outrank gives a component the nodes of its subject that no higher subject has. One that gets none is desired
+// nevertheless: what it suppresses, and what needs it, does not depend on which nodes there are.
 func (w *world) outrank(c *candidate, taken []*candidate) {
 	lost := map[*candidate]int{}
 	for _, n := range c.subject.nodes {
@@ -169,10 +170,6 @@ func (w *world) outrank(c *candidate, taken []*candidate) {
 	for _, by := range winners {
 		r, party := c.reason(Outranked), by.party()
 		r.By, r.Nodes = &party, lost[by]
-		if len(c.on) == 0 && c.out == nil {
-			w.refuse(c, r)
-			continue
-		}
 		w.reasons = append(w.reasons, r)
 	}
 }

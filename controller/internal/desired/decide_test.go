@@ -103,6 +103,14 @@ start a k@1.0.0
 start b k@2.0.0
 outranked k@2.0.0/T by k@1.0.0/S
 `},
+		{"outranked everywhere, and desired", "node a\nitem component k 1.0.0\nitem component k 2.0.0\n" +
+			"item service s 1.0.0 needs=component:k:>=2.0.0\nsubject S prio=1 items=component:k:=1.0.0|service:s\n" +
+			"subject T nodes=a items=component:k:=2.0.0", `
+a: k@1.0.0/S/0 s@1.0.0/S/0
+start a k@1.0.0
+start a s@1.0.0
+outranked k@2.0.0/T by k@1.0.0/S
+`},
 		{"one hostname", ab + "item service s 1.0.0 host=h\nitem service t 1.0.0 host=h prio=1\n" +
 			"subject S items=service:s|service:t::2", `
 a: t@1.0.0/S/0 t@1.0.0/S/1

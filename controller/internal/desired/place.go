@@ -216,6 +216,9 @@ func (w *world) component(c *candidate) {
 			}
 		}
 	}
+	if len(c.on) == 0 && len(c.subject.nodes) > 0 {
+		return // it is outranked on all of them
+	}
 	if !some || refused {
 		code := Unplaced
 		r := w.unplaced(&instance{candidate: c}, c.on)

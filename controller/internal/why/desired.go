@@ -136,8 +136,8 @@ func unmet(r *desired.Reason) string {
 // passive is what has become of something for a reason.
 func passive(c desired.Code) string {
 	switch c {
-	case desired.Suppressed, desired.Outranked:
-		return string(c)
+	case desired.Suppressed:
+		return "suppressed"
 	case desired.Conflict:
 		return "kept out"
 	}
