@@ -52,6 +52,20 @@ deprecated k@1.0.0/S
 a: s@1.0.0/S/0 layer l@1.0.0
 start a s@1.0.0
 `},
+		{"a layer in preparation is not used where it is", "node a\nitem layer l 1.0.0 state=preparation\n" +
+			"item service s 1.0.0 needs=layer:l\nsubject S items=service:s\nhas a l 1.0.0", `
+remove a l@1.0.0
+unmet s@1.0.0/S needs l  (notReady)
+`},
+		{"none for nothing", "node a\nitem layer l 1.0.0\nitem layer l 2.0.0\nitem layer l 3.0.0\n" +
+			"item service s 1.0.0 needs=layer:l:>=1.0.0,<3.0.0\nitem service t 1.0.0 needs=layer:l:>=1.0.0,<3.0.0\n" +
+			"item service u 1.0.0 needs=layer:l:>=2.0.0\nitem service v 1.0.0 needs=layer:l:=1.0.0\n" +
+			"item service w 1.0.0 needs=layer:l:=3.0.0\n" +
+			"subject S items=service:s|service:t|service:u|service:v|service:w\nhas a l 1.0.0\nhas a l 3.0.0\n" +
+			"runs service s 1.0.0 S/0 a\nruns service t 1.0.0 S/0 a\nruns service u 1.0.0 S/0 a\n" +
+			"runs service v 1.0.0 S/0 a\nruns service w 1.0.0 S/0 a", `
+a: s@1.0.0/S/0 t@1.0.0/S/0 u@1.0.0/S/0 v@1.0.0/S/0 w@1.0.0/S/0 layer l@1.0.0 layer l@3.0.0
+`},
 		{"a deprecated layer is not fetched", "node a\nitem layer l 1.0.0 state=deprecated\n" +
 			"item service s 1.0.0 needs=layer:l\nsubject S items=service:s\nhas a l 0.1.0", `
 remove a l@0.1.0
@@ -160,6 +174,12 @@ start a u@1.0.0
 cycle s@1.0.0/S -> s -> t
 cycle t@1.0.0/S -> s -> t
 `},
+		{"before agrees with a need", "node a\nitem service s 1.0.0 needs=service:t::before\n" +
+			"item service t 1.0.0 needs=service:s\nsubject S items=service:s|service:t", `
+a: s@1.0.0/S/0 t@1.0.0/S/0
+start a s@1.0.0
+start a t@1.0.0
+`},
 		{"the smallest cycle", "node a\nitem service s 1.0.0 needs=service:t\n" +
 			"item service t 1.0.0 needs=service:u|service:v\nitem service u 1.0.0 needs=service:s\n" +
 			"item service v 1.0.0 needs=service:t\nsubject S items=service:s|service:t|service:u|service:v", `
@@ -179,6 +199,23 @@ cycle s@1.0.0/S -> l -> m
 		{"a layer for another platform", "node a arch=arm64\nitem layer l 1.0.0 arch=amd64\n" +
 			"item service s 1.0.0 arch=arm64 needs=layer:l\nsubject S items=service:s", `
 unplaced s@1.0.0/S/0 emptied by platform; a platform arm64, for the layer l
+`},
+		{"where the most CPU is free", "node a used=1\nnode b\nnode c\nitem service s 1.0.0 cpu=10\n" +
+			"subject S items=service:s", `
+b: s@1.0.0/S/0=5
+start b s@1.0.0
+`},
+		{"where the most RAM is free", "node a\nnode b ram=2000\nnode c\nitem service s 1.0.0 cpu=10\n" +
+			"subject S items=service:s", `
+b: s@1.0.0/S/0=5
+start b s@1.0.0
+`},
+		{"too little RAM", "node a ram=100\nitem service s 1.0.0 ram=400\nsubject S items=service:s", `
+unplaced s@1.0.0/S/0 emptied by ram; a ram 200/100
+`},
+		{"the filter that left nothing", "node a cpu=10 labels=x\nnode b\nitem service s 1.0.0 cpu=100\n" +
+			"subject S labels=x items=service:s\nnode c", `
+unplaced s@1.0.0/S/0 emptied by cpu; a cpu 50/10; b labels x; c labels x
 `},
 		{"the runtime's own allowance",
 			"node a rtcpu=100\nnode b\nitem service s 1.0.0 cpu=400\nsubject S items=service:s", `
@@ -202,6 +239,16 @@ move b s@1.0.0 from 1.0.0 a>
 a: k@2.0.0/S/0
 update a k@2.0.0 from 1.0.0
 unplaced k@2.0.0/S emptied by online; b online
+`},
+		{"who made room has its turn", "preempt\nnode a labels=x\nnode b\nitem service v 1.0.0 cpu=2000 prio=5\n" +
+			"item service w 1.0.0 cpu=2000 prio=3\nitem service h 1.0.0 cpu=2000 prio=9\n" +
+			"subject S items=service:v|service:w\nsubject T labels=x items=service:h\nruns service v 1.0.0 S/0 a", `
+a: h@1.0.0/T/0=1000
+b: v@1.0.0/S/0=1000
+start a h@1.0.0
+stop a v@1.0.0 >b
+move b v@1.0.0 from 1.0.0 a>
+unplaced w@1.0.0/S/0 emptied by cpu; a cpu 1000/0 [h/T/0]; b cpu 1000/0 [v/S/0]
 `},
 		{"two make room",
 			"preempt\nnode a\nitem service low 1.0.0 cpu=800 prio=1\nitem service high 1.0.0 cpu=300 prio=9\n" +

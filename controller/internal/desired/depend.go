@@ -78,7 +78,6 @@ func (w *world) close(live []*candidate) *closure {
 			}
 		}
 		if maps.EqualFunc(next, c.chosen, slices.Equal) {
-			slices.SortFunc(c.owners[len(live):], func(a, b owner) int { return compareVersions(a.version, b.version) })
 			return c
 		}
 		c.chosen = next

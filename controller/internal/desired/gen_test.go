@@ -80,7 +80,7 @@ func (t drawn) item(ref items.Ref, version string, deprecated bool) items.Item {
 		}
 	}
 	if ref.Type == items.Service {
-		m.Quotas = items.Amounts{CPU: int64(t.upTo(9, "cpu")) * 111, RAM: int64(t.upTo(9, "ram")) * 111}
+		m.Quotas = items.Amounts{CPU: int64(t.upTo(9, "cpu")) * 111, RAM: int64(t.upTo(9, "ram")) * 222}
 		if m.Quotas.CPU > 0 && t.rarely("requests") {
 			m.Requested.CPU = int64(t.upTo(900, "requested"))
 		}
