@@ -213,9 +213,9 @@ start b s@1.0.0
 		{"too little RAM", "node a ram=100\nitem service s 1.0.0 ram=400\nsubject S items=service:s", `
 unplaced s@1.0.0/S/0 emptied by ram; a ram 200/100
 `},
-		{"the filter that left nothing", "node a cpu=10 labels=x\nnode b\nitem service s 1.0.0 cpu=100\n" +
+		{"the filter that left nothing", "node a\nnode b cpu=10 labels=x\nitem service s 1.0.0 cpu=100\n" +
 			"subject S labels=x items=service:s\nnode c", `
-unplaced s@1.0.0/S/0 emptied by cpu; a cpu 50/10; b labels x; c labels x
+unplaced s@1.0.0/S/0 emptied by cpu; b cpu 50/10; a labels x; c labels x
 `},
 		{"the runtime's own allowance",
 			"node a rtcpu=100\nnode b\nitem service s 1.0.0 cpu=400\nsubject S items=service:s", `
