@@ -30,6 +30,12 @@ unmet s@/S needs s >=2.0.0
 a: s@1.0.0/S/1
 deprecated s@1.0.0/S/0
 `},
+		{"deprecated, running, and still suppressing", "node a\nitem service d 1.0.0\n" +
+			"item service r 1.0.0 prio=5 not=service:d state=deprecated\nsubject S items=service:r|service:d\n" +
+			"runs service r 1.0.0 S/0 a", `
+a: r@1.0.0/S/0
+suppressed d@1.0.0/S by r@1.0.0/S
+`},
 		{"deprecated, and its node is gone",
 			"node a\nitem service s 1.0.0 state=deprecated\nsubject S items=service:s\n" +
 				"runs service s 1.0.0 S/0 gone", `
