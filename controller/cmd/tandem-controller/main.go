@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	_ "time/tzdata" // of rollouts' windows: the machine may have none
 
 	"tandem.internal/controller/app"
 	"tandem.internal/shared/settings"

@@ -3,11 +3,14 @@ package distribute
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/rollout/plan"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 )
 
@@ -19,7 +22,16 @@ func (c *Core) parse(s view.Submission, stop func() error) fleet.Submit {
 	if p.Strict != nil {
 		s.Document = p.Strict
 	}
-	return fleet.Submit{Sub: s, Hash: wire.Hash(s.Document), Parsed: p}
+	ev := fleet.Submit{Sub: s, Hash: wire.Hash(s.Document), Parsed: p}
+	if s.Rollout != nil {
+		var problems strictjson.Problems
+		ev.Plan, problems = plan.Parse(s.Rollout, time.LoadLocation)
+		for _, problem := range problems {
+			problem.Path = "/rollout" + problem.Path
+			ev.Problems = append(ev.Problems, problem)
+		}
+	}
+	return ev
 }
 
 // inTurn does something with a document of a source. Heavy ones have to wait for each other: each may take some

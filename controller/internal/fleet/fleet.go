@@ -20,6 +20,8 @@ import (
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/rollout"
+	"tandem.internal/controller/internal/rollout/plan"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -35,6 +37,7 @@ type Options struct {
 	Limits       Limits        // how much one node may add to the journal
 	Kinds        kind.Set      // of documents that there are
 	Keys         []wire.Key    // of the unit whose private halves are there, also if the journal does not name them
+	Zones        plan.Zones    // finds the time zones of rollouts' windows
 }
 
 func (o Options) withDefaults() Options {
@@ -70,6 +73,7 @@ type Fleet struct {
 	questions   questions             // to nodes, that somebody waits for
 	newest      wire.Stamp            // of the document that was issued last
 	artefacts   *artefact.State       // what is in the store of artefacts
+	rollouts    *rollout.Set
 
 	// Known only while the controller runs.
 	damaged  map[string]*wire.Error // submitted documents that the journal has lost, by hash
@@ -122,6 +126,7 @@ func New(opt Options) *Fleet {
 		opt: opt.withDefaults(), epoch: opt.Epoch, nodes: map[string]*Node{}, forgotten: map[string]wire.Heard{},
 		enrolled: enrol.New(), questions: newQuestions(), artefacts: artefact.New(),
 		damaged: map[string]*wire.Error{}, limiter: newLimiter(opt.Limits), troubles: troubles{},
+		rollouts: rollout.NewSet(opt.Zones),
 	}
 	f.sources, f.outputs = newSources(opt.Kinds)
 	return f
@@ -289,6 +294,8 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.remark(ev)
 	case Artefact:
 		s.artefact(ev)
+	case RolloutOrder:
+		s.rolloutOrder(ev)
 	default:
 		panic("fleet: unknown event")
 	}

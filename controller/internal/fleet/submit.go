@@ -4,6 +4,7 @@ import (
 	"tandem.internal/controller/internal/accept"
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/rollout/plan"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
@@ -13,7 +14,8 @@ import (
 type Submit struct {
 	Ticket uint64
 	Sub    view.Submission
-	Hash   string // of Sub.Document
+	Hash   string     // of Sub.Document
+	Plan   *plan.Plan // that plan.Parse returned; nil: no rollout
 	kind.Parsed
 }
 
@@ -75,6 +77,9 @@ func (s *step) again(src *source, ev *Submit) bool {
 func (s *step) rule(src *source, ev *Submit) *wire.Error {
 	if len(ev.Problems) > 0 {
 		return ev.Problems[0]
+	}
+	if ev.Plan != nil {
+		return wire.New(wire.CodeNotSupported, "/rollout", "rollouts are not known here")
 	}
 	if src.NoTrial == nil {
 		if err := accept.Trial(ev.Sub.Mode, ev.Sub.ConfirmWithin); err != nil {

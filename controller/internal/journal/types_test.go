@@ -14,7 +14,7 @@ const (
 	Event     = record.Event
 	Trouble   = record.Trouble
 	Note      = record.Note
-	typeEnd   = record.Root + 1
+	typeEnd   = record.Rollout + 1
 )
 
 var (

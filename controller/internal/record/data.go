@@ -190,6 +190,8 @@ func Decode(t Type, data []byte) (any, error) {
 		return parse[CAData](data)
 	case Root:
 		return parse[RootData](data)
+	case Rollout:
+		return parse[RolloutData](data)
 	}
 	return nil, nil
 }

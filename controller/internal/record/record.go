@@ -53,6 +53,7 @@ const (
 	ArtefactRemoved                 // an artefact, or an upload, is not in the store any more
 	CA                              // the unit's CAs changed
 	Root                            // a list of CAs came that a root key has signed
+	Rollout                         // a rollout went on: begun, a wave opened, nodes issued to, paused, ended
 	typeEnd
 )
 
@@ -65,7 +66,8 @@ var typeNames = [typeEnd]string{
 	Keys: "keys", Settings: "settings", Maintenance: "unit-maintenance", Proves: "proves",
 	Forgotten: "forgotten", TokenWithdrawn: "token-withdrawn",
 	ArtefactLeased: "artefact-leased", ArtefactAdded: "artefact-added", ArtefactRemoved: "artefact-removed", CA: "ca",
-	Root: "root",
+	Root:    "root",
+	Rollout: "rollout",
 }
 
 // String returns the type's name, as in exports and filters.

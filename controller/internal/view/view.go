@@ -88,6 +88,8 @@ type Submission struct {
 	Offline       bool          // do not ask the nodes: they still judge what they receive
 	Force         bool          // also if the same document has failed before
 	Signed        time.Time     // when Who signed it; zero: it is not signed
+	// the plan by which nodes get it, as it was given; nil: all get it at once
+	Rollout jsontext.Value
 }
 
 // Result is the verdict on a Submission.
@@ -105,6 +107,7 @@ type Result struct {
 	Problems    []*wire.Error `json:"problems,omitempty"` // of the document
 	Checks      Checks        `json:"checks"`             // what the nodes said
 	Issued      int           `json:"issued"`             // documents made from it
+	Rollout     string        `json:"rollout,omitempty"`  // ID of the rollout that brings it to the nodes
 	Placed      *Placed       `json:"placed,omitempty"`   // of workloads
 	Warnings    []Warning     `json:"warnings,omitempty"` // what a lenient reading let pass, at most 100
 }
