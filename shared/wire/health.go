@@ -57,6 +57,8 @@ type Health struct {
 	// end of announced maintenance, by the node's clock; until then time without contact does not count
 	Maintenance time.Time      `json:"maintenance,omitzero"`
 	Settings    HealthSettings `json:"settings"` // in effect, complete
+	// for how long nothing has begun or ended; absent: an older agent, which does not tell
+	Quiet *HealthQuiet `json:"quiet,omitzero"`
 }
 
 // ContactResult is the result of an attempt to hear from the controller.
@@ -307,6 +309,9 @@ func (h *Health) check() error {
 		if err := h.Trial.check(); err != nil {
 			return err
 		}
+	}
+	if err := h.Quiet.check(); err != nil {
+		return err
 	}
 	return within("/settings", h.Settings.check())
 }

@@ -50,6 +50,13 @@ func (c *Core) loadSource(src *kind.Source) error {
 		}
 	}
 	c.fleet.SetContent(src.Name, installed, trial)
+	for _, v := range c.fleet.Versions(src.Name) { // of rollouts
+		content, err := c.content(src, v.Hash, v.Lenient)
+		if err = c.orDamaged(v.Hash, "nodes that have it keep it; abort its rollout", err); err != nil {
+			return err
+		}
+		c.fleet.SetVersion(src.Name, v.Hash, content)
+	}
 	return nil
 }
 

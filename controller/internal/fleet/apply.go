@@ -50,6 +50,8 @@ func (f *Fleet) targets(r *record.Record, data any) error {
 		}
 	case record.WithdrawnData:
 		nodes = d.Nodes
+	case rolled:
+		return f.rollable(r, &d.RolloutData)
 	case record.Verdict, record.TrialOver, record.StateChange:
 		if src := f.source(wire.Kind(r.Kind)); src == nil || src.Parse == nil {
 			return fmt.Errorf("no document of kind %.80q is known here", r.Kind)
@@ -109,6 +111,12 @@ func (f *Fleet) decode(r *record.Record) (any, error) {
 			return nil, fmt.Errorf("no report of kind %.80q is known here", rep.Kind)
 		}
 		return reported{rep, f.detail(rep)}, nil
+	case record.Rollout:
+		data, err := record.Decode(r.Type, r.Data)
+		if err != nil {
+			return nil, err
+		}
+		return rolled{RolloutData: data.(record.RolloutData)}, nil
 	case record.Live:
 		message, proof := wire.SplitProof(r.Data)
 		l, err := wire.Decode[wire.Live](message)
@@ -170,8 +178,10 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		f.enrolled.Apply(r.At, r.Who, d)
 		f.strangers.forget()
 		f.awaits(d)
+		f.touch(r.Node)
 	case record.ForgottenData:
 		f.applyForgotten(r.Node, r.At)
+		f.touch(r.Node)
 	case record.Verdict:
 		f.applyVerdict(r, &d)
 	case record.IssuedData:
@@ -180,7 +190,8 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		for _, name := range d.Nodes {
 			if n := f.nodes[name]; n != nil {
 				k := n.kind(wire.Kind(r.Kind))
-				k.Desired, k.IssuedBoot = nil, ""
+				k.Desired, k.IssuedBoot, k.Before = nil, "", ""
+				f.touch(name)
 				f.review(n, r.At)
 			}
 		}
@@ -197,12 +208,18 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		n := f.node(d.Node, r.At)
 		n.EventSeq, n.EventBoot = d.Seq, d.Boot
 		n.noteAlert(r.At, d)
+		f.touch(d.Node)
+	case rolled:
+		f.applyRollout(r, &d)
 	}
 }
 
 func (f *Fleet) applyVerdict(r *record.Record, d *record.Verdict) {
-	st := &f.source(wire.Kind(r.Kind)).State
+	src := f.source(wire.Kind(r.Kind))
+	st := &src.State
 	switch {
+	case r.Type == record.Accepted && d.Rollout != "":
+		st.Attempted, st.GivenUp = nil, stillGivenUp(st.GivenUp, d) // what follows from it is the rollout's
 	case r.Type == record.Refused:
 		st.Attempted = &view.Attempted{Version: d.Version, At: r.At, Who: r.Who, Error: d.Error}
 	case d.Mode == wire.ModeTry:
@@ -216,6 +233,8 @@ func (f *Fleet) applyVerdict(r *record.Record, d *record.Verdict) {
 			State: kind.Installed, Version: d.Version, Hash: d.Hash, Lenient: d.Lenient,
 			Rev: r.Seq, Since: r.At, Who: r.Who, GivenUp: stillGivenUp(st.GivenUp, d),
 		}
+		src.split = false
+		f.prune(src)
 	}
 }
 
@@ -237,16 +256,21 @@ func (f *Fleet) applyIssued(r *record.Record, d *record.IssuedData) {
 		}
 	}
 	f.newest = wire.Stamp{Epoch: d.Epoch, Rev: r.Seq}
+	of := d.Of
+	if o := f.output(wire.Kind(r.Kind)); of == "" && o.main != nil {
+		of = o.main.inForce(d.Mode)
+	}
 	for _, g := range d.Docs {
 		doc := &kind.Doc{
 			DocRef: wire.DocRef{Epoch: d.Epoch, Rev: r.Seq, Version: d.Version, Hash: g.Hash},
-			Mode:   d.Mode, Within: d.Within, Issued: r.At,
+			Mode:   d.Mode, Within: d.Within, Issued: r.At, Of: of,
 		}
 		for _, name := range g.Nodes {
 			n := f.node(name, r.At)
 			k := n.kind(wire.Kind(r.Kind))
-			k.Desired, k.IssuedBoot = doc, n.Boot
-			n.retries = 0
+			k.next(doc)
+			k.IssuedBoot, n.retries = n.Boot, 0
+			f.touch(name)
 			f.review(n, r.At)
 		}
 	}

@@ -33,13 +33,18 @@ type snapshot struct {
 	Orders      map[string]*Asked `json:"orders,omitempty"`
 	Artefacts   *artefact.State   `json:"artefacts,omitempty"`
 
+	Rollouts jsontext.Value           `json:"rollouts,omitzero"` // of package rollout
+	Rolled   map[string]*kind.Rollout `json:"rolled,omitempty"`
+
 	oldSnapshot // read, never written
 }
 
 // sourceSnap is how the unit stands with a source. Saved is a collection's content.
 type sourceSnap struct {
 	kind.State
-	Saved jsontext.Value `json:"saved,omitzero"`
+	Saved    jsontext.Value `json:"saved,omitzero"`
+	Split    bool           `json:"split,omitzero"`
+	Versions []kind.Version `json:"versions,omitempty"`
 }
 
 type nodeSnap struct {
@@ -61,13 +66,13 @@ func (f *Fleet) Checkpoint() []byte {
 	snap := snapshot{
 		Seq: f.seq, Epoch: f.epoch, Forgotten: f.forgotten, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys, CAs: f.cas,
 		Maintenance: f.maintenance, Orders: f.questions.orders, Artefacts: f.artefacts,
-		Sources: map[wire.Kind]*sourceSnap{},
+		Sources: map[wire.Kind]*sourceSnap{}, Rolled: f.rolled, Rollouts: f.savedRollouts(),
 	}
 	for _, src := range f.sources {
-		if src.State == (kind.State{State: kind.Absent}) {
+		if src.State == (kind.State{State: kind.Absent}) && !src.split {
 			continue
 		}
-		s := &sourceSnap{State: src.State}
+		s := &sourceSnap{State: src.State, Split: src.split, Versions: src.versions}
 		if src.Fold != nil {
 			s.Saved = encoded(src.Fold.Save(src.installed))
 		}
@@ -163,6 +168,9 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 		}
 		f.enrolled = enrolled
 	}
+	if err := f.restoreRollouts(&snap); err != nil {
+		return nil, fmt.Errorf("fleet checkpoint: %w", err)
+	}
 	for _, ns := range snap.Nodes {
 		if err := f.restoreNode(ns, snap.Docs); err != nil {
 			return nil, fmt.Errorf("fleet checkpoint: node %s: %w", ns.Name, err)
@@ -176,7 +184,7 @@ func (f *Fleet) restoreSource(name wire.Kind, s *sourceSnap) error {
 	if src == nil {
 		return fmt.Errorf("no documents of kind %.80q are known here", name)
 	}
-	src.State = s.State
+	src.State, src.split, src.versions = s.State, s.Split, s.Versions
 	var err error
 	if src.Fold != nil {
 		src.installed, err = src.Fold.Load(s.Saved)
@@ -227,6 +235,9 @@ func (f *Fleet) BodyInUse() map[string]bool {
 		used[src.Hash] = true
 		if src.Trial != nil {
 			used[src.Trial.Hash] = true
+		}
+		for _, v := range src.versions {
+			used[v.Hash] = true
 		}
 	}
 	for _, n := range f.nodes {

@@ -54,6 +54,7 @@ func (s *step) change(src *source, state string, err *wire.Error, reason string)
 
 // redistribute gives every node what it missed while nothing was distributed.
 func (s *step) redistribute() {
+	s.issueMissing()
 	for _, n := range s.sorted() {
 		s.distribute(n)
 	}

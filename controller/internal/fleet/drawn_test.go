@@ -8,6 +8,7 @@ import (
 
 	"tandem.internal/controller/internal/artefact"
 	"tandem.internal/controller/internal/kinds/health"
+	"tandem.internal/controller/internal/rollout/plan"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )
@@ -22,6 +23,7 @@ type drawn struct {
 	checks  []string
 	orders  []string // requests of operators, whole IDs
 	queries []string // questions for logs, likewise
+	plans   []*plan.Plan
 }
 
 func (d *drawn) node() string {
@@ -49,7 +51,9 @@ func (d *drawn) document(node string, kind wire.Kind) *wire.DocRef {
 }
 
 func (d *drawn) event() Event {
-	switch rapid.IntRange(0, 24).Draw(d.T, "event") {
+	switch rapid.IntRange(0, 28).Draw(d.T, "event") {
+	case 25, 26, 27, 28:
+		return d.ofRollouts()
 	case 0:
 		return Opened{Version: "1.0.0"}
 	case 24:
@@ -72,7 +76,11 @@ func (d *drawn) event() Event {
 			Kind: rapid.SampledFrom([]wire.Kind{wire.KindConfig, wire.KindHealth, wire.KindWorkloads}).Draw(d.T,
 				"kind"), Boot: d.boot(), Seq: d.small("seq")}
 		if r.Kind == wire.KindHealth && rapid.Bool().Draw(d.T, "detail") {
-			r.Detail = wire.Encode(told(d.w, nil, map[string]string{"trial": "1.5.0"}))
+			h := told(d.w, nil, nil)
+			if rapid.Bool().Draw(d.T, "on trial") {
+				h = told(d.w, nil, map[string]string{"trial": "1.5.0"})
+			}
+			r.Detail = wire.Encode(d.quiet(node, h))
 		}
 		if r.Kind == wire.KindWorkloads && rapid.IntRange(0, 5).Draw(d.T, "detail") > 0 {
 			r.Detail = d.work(node)
@@ -113,6 +121,7 @@ func (d *drawn) event() Event {
 		if rapid.IntRange(0, 2).Draw(d.T, "try") == 0 {
 			s.Sub.Mode, s.Sub.ConfirmWithin = wire.ModeTry, time.Duration(d.small("within"))*time.Minute
 		}
+		s.Plan = d.plan()
 		return s
 	case 13:
 		if rapid.Bool().Draw(d.T, "confirm") {
@@ -191,6 +200,7 @@ func (d *drawn) ofWorkloads() Event {
 		s.Version = fmt.Sprintf("%d.0.0", d.small("version"))
 		s.Sub.Version = s.Version
 	}
+	s.Plan = d.plan()
 	return s
 }
 

@@ -74,6 +74,7 @@ type Fleet struct {
 	newest      wire.Stamp            // of the document that was issued last
 	artefacts   *artefact.State       // what is in the store of artefacts
 	rollouts    *rollout.Set
+	rolled      map[string]*kind.Rollout // what the rollouts bring, by their IDs
 
 	// Known only while the controller runs.
 	damaged  map[string]*wire.Error // submitted documents that the journal has lost, by hash
@@ -82,7 +83,8 @@ type Fleet struct {
 	agenda   agenda
 	limiter  limiter
 	troubles troubles
-	raised   time.Time // when the epoch was last raised
+	touched  map[string]bool // nodes of which the rollouts do not know the newest; only while one is going
+	raised   time.Time       // when the epoch was last raised
 }
 
 // Node is what is known of one node.
@@ -126,7 +128,7 @@ func New(opt Options) *Fleet {
 		opt: opt.withDefaults(), epoch: opt.Epoch, nodes: map[string]*Node{}, forgotten: map[string]wire.Heard{},
 		enrolled: enrol.New(), questions: newQuestions(), artefacts: artefact.New(),
 		damaged: map[string]*wire.Error{}, limiter: newLimiter(opt.Limits), troubles: troubles{},
-		rollouts: rollout.NewSet(opt.Zones),
+		rollouts: rollout.NewSet(opt.Zones), rolled: map[string]*kind.Rollout{}, touched: map[string]bool{},
 	}
 	f.sources, f.outputs = newSources(opt.Kinds)
 	return f
@@ -299,6 +301,7 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 	default:
 		panic("fleet: unknown event")
 	}
+	s.tellRollouts()
 }
 
 // step is one Step under way.
@@ -323,6 +326,7 @@ func (s *step) opened(ev Opened) {
 	}
 	s.begin(record.OpenedData{Version: ev.Version, Epoch: s.opt.Epoch})
 	s.takeDocuments(func(n *Node) bool { return s.isRevoked(n.Name) }) // of a program that issued them all the same
+	s.rolloutsOpened()
 	if len(ask) > 0 {
 		s.ask(wire.MethodReport, ask, nil)
 	}

@@ -135,6 +135,7 @@ func (f *Fleet) applyReport(at time.Time, r reported) {
 	if r.detail != nil {
 		n.setDetail(k, r.detail)
 	}
+	f.touch(r.Node)
 	f.review(n, at)
 }
 
@@ -265,6 +266,7 @@ func (f *Fleet) applyLive(at time.Time, l presence) {
 		}
 	}
 	n.Boot, n.retries = l.Boot, 0
+	f.touch(l.Node)
 	f.review(n, at)
 }
 

@@ -96,11 +96,37 @@ func (s *step) ahead(k *KindState) bool {
 		k.shown.Compare(newest) >= 0
 }
 
-// issue makes documents of a kind for nodes and returns how many.
+// issue makes documents of a kind for nodes and returns how many. Those that are made of different documents of its
+// source are different issues.
 func (s *step) issue(o offer, nodes []*Node, whole bool, reason string) int {
+	if !o.split {
+		return s.issueAs(o, nodes, whole, reason)
+	}
+	var order []string
+	by := map[string][]*Node{}
+	for _, n := range nodes {
+		of := o.variant(n).of
+		if by[of] == nil {
+			order = append(order, of)
+		}
+		by[of] = append(by[of], n)
+	}
+	count := 0
+	for _, of := range order {
+		o.of = of
+		o.version = o.variantOf(of).version
+		count += s.issueAs(o, by[of], whole, reason)
+	}
+	return count
+}
+
+func (s *step) issueAs(o offer, nodes []*Node, whole bool, reason string) int {
 	data := record.IssuedData{
 		Epoch: s.opt.Epoch, Version: o.version, Mode: o.mode, Within: duration.Duration(o.within),
 		Whole: whole, Reason: reason, Docs: []record.IssuedDoc{},
+	}
+	if o.split && o.of != o.main.inForce(o.mode) {
+		data.Of = o.of
 	}
 	at := map[string]int{}
 	var bodies [][]byte
@@ -122,6 +148,9 @@ func (s *step) issue(o offer, nodes []*Node, whole bool, reason string) int {
 		}
 		data.Docs[i].Nodes = append(data.Docs[i].Nodes, n.Name)
 		count++
+	}
+	if o.split && count == 0 {
+		return 0
 	}
 	s.out.Bodies = append(s.out.Bodies, bodies...)
 	s.emit(record.Record{Type: record.Issued, Kind: string(o.Name), Who: o.who}, data)

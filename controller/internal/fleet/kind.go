@@ -24,6 +24,7 @@ type KindState struct {
 	showAt   time.Time  // when it may be asked again
 	shown    wire.Stamp // of the newest document that it has shown, or is believed to have
 	doubted  wire.Stamp // of what it claimed, and did not show
+	aim      aim        // what a rollout was told that it should get
 }
 
 func (n *Node) kind(k wire.Kind) *KindState {

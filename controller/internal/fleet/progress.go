@@ -16,6 +16,7 @@ func (s *step) heardProgress(n *Node, h *Heard) bool {
 		return false
 	}
 	k.heardSeq, k.heardAt, k.progress = r.Seq, s.now, h.Detail
+	s.touch(n.Name)
 	s.resend(n, r.Kind)
 	s.review(n, s.now)
 	return true

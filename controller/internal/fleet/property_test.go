@@ -24,7 +24,7 @@ func TestProperties(t *testing.T) {
 		w := newWorld(t)
 		w.t = fatal{t, rt}
 		twin := New(w.opt)
-		d := &drawn{T: rt, w: w, now: origin.In(time.FixedZone("here", 3600))}
+		d := &drawn{T: rt, w: w, now: origin.In(time.FixedZone("here", 3600)), plans: rolloutPlans(t)}
 		newest := map[string]wire.Stamp{}
 		var old []byte // a checkpoint on the way
 		oldAt := 0

@@ -24,6 +24,9 @@ func (s *step) failedBefore(src *source, ev *Submit) *wire.Error {
 		}
 	case g != nil && g.Hash == ev.Hash:
 		why := "nobody confirmed its trial"
+		if g.Rollout != "" {
+			why = "its rollout " + g.Rollout + " was aborted"
+		}
 		if g.Error != nil {
 			why += fmt.Sprintf(", and it failed on node %s: %s", g.Error.Node, g.Error.Message)
 		}

@@ -42,7 +42,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
-	opt := Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5, Keys: []wire.Key{testKey(1)}}
+	opt := Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5, Keys: []wire.Key{testKey(1)}, Zones: time.LoadLocation}
 	return &world{t: t, opt: opt, live: New(opt), bodies: map[string][]byte{}}
 }
 
@@ -94,6 +94,14 @@ func (w *world) check() {
 		}
 		if !reflect.DeepEqual(w.content(src.Name, src.Hash, src.Lenient), src.installed) {
 			w.t.Fatalf("the document that the journal has, %+v, comes to something else than the live one", src.State)
+		}
+		for _, v := range src.versions {
+			if !reflect.DeepEqual(w.content(src.Name, v.Hash, v.Lenient), src.contents[v.Hash]) {
+				w.t.Fatalf("the document %+v, which nodes have, comes to something else than the live one", v)
+			}
+		}
+		if len(src.contents) != len(src.versions) {
+			w.t.Fatalf("there are %d contents of %d documents", len(src.contents), len(src.versions))
 		}
 	}
 	for hash := range w.live.BodyInUse() {

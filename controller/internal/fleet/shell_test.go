@@ -48,6 +48,9 @@ func (w *world) load(f *Fleet) {
 			trial = w.content(src.Name, t.Hash, t.Lenient)
 		}
 		f.SetContent(src.Name, w.content(src.Name, src.Hash, src.Lenient), trial)
+		for _, v := range f.Versions(src.Name) {
+			f.SetVersion(src.Name, v.Hash, w.content(src.Name, v.Hash, v.Lenient))
+		}
 	}
 }
 

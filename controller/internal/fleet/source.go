@@ -16,13 +16,20 @@ type source struct {
 	kind.State
 	installed kind.Content // nil when there is none
 	trying    kind.Content // of the document on trial
+
+	// What rollouts have left, or are about to bring.
+	split    bool           // nodes have different documents: the one that each should have is its own
+	versions []kind.Version // beside the installed document: those that nodes have, and the one that is rolled out
+	contents map[string]kind.Content
 }
 
 // output is one kind of documents, and what it is made from.
 type output struct {
 	*kind.Kind
-	from  []*source
-	built [2]built // installed, and on trial
+	from     []*source
+	main     *source          // of these, the one that is submitted whole; nil: none
+	built    [2]built         // installed, and on trial
+	variants map[string]built // of other documents of main, by their hash
 }
 
 // built is the content that Build made of several.
@@ -40,6 +47,9 @@ func newSources(set kind.Set) (sources []*source, outputs []*output) {
 		for _, src := range sources {
 			if slices.Contains(k.From, src.Name) || k.From == nil && src.Name == k.Name {
 				o.from = append(o.from, src)
+				if src.Parse != nil && o.main == nil {
+					o.main = src
+				}
 			}
 		}
 		outputs = append(outputs, o)
@@ -121,12 +131,20 @@ func (o *output) onTrial() bool {
 
 // content returns what nodes get a part of: installed, or, where a source is on trial, tried. nil: nothing.
 func (o *output) content(trial bool) kind.Content {
-	pick := func(src *source) kind.Content {
+	b := &o.built[0]
+	if trial {
+		b = &o.built[1]
+	}
+	return o.combined(b, func(src *source) kind.Content {
 		if trial && src.Trial != nil {
 			return src.trying
 		}
 		return src.installed
-	}
+	})
+}
+
+// combined returns what is made of the contents that pick chooses; b is what was made of them before.
+func (o *output) combined(b *built, pick func(*source) kind.Content) kind.Content {
 	if o.Build == nil {
 		return pick(o.from[0])
 	}
@@ -136,10 +154,6 @@ func (o *output) content(trial bool) kind.Content {
 		if from[i] = pick(src); from[i] != nil {
 			parts[src.Name] = from[i]
 		}
-	}
-	b := &o.built[0]
-	if trial {
-		b = &o.built[1]
 	}
 	if !slices.Equal(b.from, from) {
 		*b = built{from: from}
@@ -152,13 +166,19 @@ func (o *output) content(trial bool) kind.Content {
 
 // version names what a kind is made from now: the version of its source, or of its sources in their order.
 func (o *output) version(trial bool) string {
+	return o.versionOf(func(src *source) string {
+		if trial && src.Trial != nil {
+			return src.Trial.Version
+		}
+		return src.Version
+	})
+}
+
+func (o *output) versionOf(pick func(*source) string) string {
 	var all []string
 	for _, src := range o.from {
-		switch {
-		case trial && src.Trial != nil:
-			all = append(all, src.Trial.Version)
-		case src.Version != "":
-			all = append(all, src.Version)
+		if v := pick(src); v != "" {
+			all = append(all, v)
 		}
 	}
 	return strings.Join(all, "+")
@@ -172,6 +192,8 @@ type offer struct {
 	mode    wire.Mode
 	within  time.Duration // of a trial, what is left of it
 	who     string        // asked for it; "": it follows from something else
+	split   bool          // each node gets what is made of its own document of main: see variant
+	of      string        // with split: of the document of this hash, whatever the node has; "": its own
 }
 
 // offered returns what nodes get of a kind; false: nothing is distributed, because nothing was accepted or
@@ -193,16 +215,22 @@ func (s *step) offered(o *output) (offer, bool) {
 	}
 	trial := of.mode == wire.ModeTry
 	of.content, of.version = o.content(trial), o.version(trial)
-	return of, of.content != nil
+	of.split = !trial && o.main != nil && o.main.split
+	return of, of.content != nil || of.split
 }
 
 // body is what a node gets of an offer; nil: nothing. It is kept until the content changes, or one of the
 // facts that the kind looks at.
 func (o *offer) body(n *Node) *kind.Body {
-	k := n.kind(o.Name)
-	facts := cachedBody{content: o.content, info: n.Info, details: n.details(o.Looks)}
+	k, content := n.kind(o.Name), o.content
+	if o.split {
+		if content = o.variant(n).content; content == nil {
+			return nil // its document is damaged: it keeps what it has
+		}
+	}
+	facts := cachedBody{content: content, info: n.Info, details: n.details(o.Looks)}
 	if m := &k.cached; m.content != facts.content || !m.same(&facts, o.Looks) {
-		facts.body = o.content.For(n.facts(o.Looks))
+		facts.body = content.For(n.facts(o.Looks))
 		*m = facts
 	}
 	if k.cached.body == nil && (k.Desired != nil || k.Running != nil) {

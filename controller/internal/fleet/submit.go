@@ -78,8 +78,8 @@ func (s *step) rule(src *source, ev *Submit) *wire.Error {
 	if len(ev.Problems) > 0 {
 		return ev.Problems[0]
 	}
-	if ev.Plan != nil {
-		return wire.New(wire.CodeNotSupported, "/rollout", "rollouts are not known here")
+	if err := s.againstRollout(src, ev); err != nil {
+		return err
 	}
 	if src.NoTrial == nil {
 		if err := accept.Trial(ev.Sub.Mode, ev.Sub.ConfirmWithin); err != nil {
@@ -158,6 +158,10 @@ func (s *step) accept(p *pending) {
 		s.answer(p, "acceptable", &v, 0)
 		return
 	}
+	if p.Plan != nil {
+		s.acceptRollout(p, &v)
+		return
+	}
 	src, reason := p.src, "accepted "+v.Version
 	switch {
 	case s.again(src, &p.Submit): // no new version: those who have failed at it get it again
@@ -191,7 +195,9 @@ func (s *step) answer(p *pending, state string, v *record.Verdict, issued int) {
 		ID: v.ID, State: state, Version: v.Version, Epoch: s.opt.Epoch, Mode: v.Mode,
 		Error: v.Error, Problems: v.Problems, Checks: v.Checks, Issued: issued, Placed: p.placed, Warnings: p.Warnings,
 	}
-	if state == "accepted" {
+	if v.Rollout != "" {
+		r.Rollout, r.Rev = v.Rollout, s.rolled[v.Rollout].Rev
+	} else if state == "accepted" {
 		r.Rev = p.src.Rev
 		if t := p.src.Trial; v.Mode == wire.ModeTry {
 			r.Rev, r.Deadline = t.Rev, t.Deadline

@@ -3,6 +3,7 @@ package fleet
 import (
 	"time"
 
+	"tandem.internal/controller/internal/rollout"
 	"tandem.internal/shared/wire"
 )
 
@@ -47,12 +48,16 @@ func (s *step) tick() {
 	if len(report) > 0 {
 		s.ask(wire.MethodReport, report, nil)
 	}
+	if at := s.rollouts.NextDeadline(); !at.IsZero() && !s.now.Before(at) {
+		s.rollout(rollout.Tick{})
+	}
 }
 
 // NextDeadline returns when the next Tick is due; false: nothing is.
 func (f *Fleet) NextDeadline() (time.Time, bool) {
 	next, _ := f.limiter.deadline()
 	next = earlier(next, earlier(f.maintenance.deadline(), f.questions.deadline()))
+	next = earlier(next, f.rollouts.NextDeadline())
 	if f.pending != nil {
 		next = earlier(next, f.pending.deadline)
 	}

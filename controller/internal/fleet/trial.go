@@ -144,6 +144,8 @@ func (f *Fleet) applyTrialOver(r *record.Record, over *record.TrialOver) {
 		st := &src.State
 		st.State, st.Version, st.Hash, st.Lenient, st.Who = kind.Installed, t.Version, t.Hash, t.Lenient, t.Who
 		st.Rev, st.Since, st.Error = t.Rev, r.At, nil
+		src.split = false
+		f.prune(src)
 		for _, n := range f.nodes {
 			f.review(n, r.At)
 		}

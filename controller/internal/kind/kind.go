@@ -15,6 +15,7 @@ import (
 
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/rollout"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -49,6 +50,11 @@ type Kind struct {
 	// Against says what is known against an order to a node; known are that node and those who prove what they say.
 	// Nil: nothing is.
 	Against func(n Node, known []Node, m wire.Method, params []byte) *wire.Error
+
+	// Troubles are those of the node that a detail tells of, and Quiet for how long there was no change; nil: it does
+	// not say. Nil functions: the kind tells nothing of either.
+	Troubles func(detail any) []rollout.Trouble
+	Quiet    func(detail any) *wire.HealthQuiet
 
 	// Words says in a few words what is in the detail of a report, in the journal, and what error it tells of. It has
 	// to bear a detail that this program would refuse. Nil: nothing.
@@ -172,6 +178,12 @@ type Content interface {
 	// For returns what a node gets; nil: nothing. It depends on the facts that the kind looks at and on
 	// nothing else. Equal bodies should be the same pointer.
 	For(Facts) *Body
+}
+
+// Labelled is a content that gives nodes labels.
+type Labelled interface {
+	// Labels are those of a node.
+	Labels(Facts) []string
 }
 
 // Body is a document as a node gets it. It is never changed.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
@@ -23,13 +24,21 @@ type State struct {
 	Attempted *view.Attempted `json:"attempted,omitempty"`
 	// the newest trial that was not confirmed, unless it or a newer version was accepted since
 	GivenUp *GivenUp `json:"givenUp,omitempty"`
+	Rollout *Rollout `json:"rollout,omitempty"` // that goes on; nil: none does
 }
 
-// GivenUp is a document whose trial nobody has confirmed.
+// Rollout is a document that a rollout brings to the nodes, instead of the installed one.
+type Rollout = record.RolledOut
+
+// Version is an accepted document of a source.
+type Version = record.Version
+
+// GivenUp is a document whose trial nobody has confirmed, or whose rollout was aborted after nodes had failed at it.
 type GivenUp struct {
 	Version string      `json:"version"`
 	Hash    string      `json:"hash"`
-	Error   *wire.Error `json:"error,omitempty"` // of a node that has failed at it
+	Error   *wire.Error `json:"error,omitempty"`   // of a node that has failed at it
+	Rollout string      `json:"rollout,omitempty"` // ID of the rollout that was aborted
 	At      time.Time   `json:"at"`
 }
 
@@ -63,13 +72,15 @@ func (t *Trial) View() *view.Trial {
 type Document struct {
 	Desired *Doc `json:"desired,omitempty"`
 	// IssuedBoot is the node's, as far as it was known, when Desired was issued.
-	IssuedBoot string        `json:"issuedBoot,omitempty"`
-	Running    *wire.DocRef  `json:"running,omitempty"`
-	Last       *wire.Attempt `json:"last,omitempty"`
-	Boot       string        `json:"boot,omitempty"` // of the newest report
-	Seq        uint64        `json:"seq,omitempty"`  // of the newest report
-	At         time.Time     `json:"at,omitzero"`    // when it came
-	Detail     any           `json:"-"`              // of the newest report that had one; see Kind.Detail
+	IssuedBoot string `json:"issuedBoot,omitempty"`
+	// Before is the hash of the source's document that Running was made of; "": the same as Desired.
+	Before  string        `json:"before,omitempty"`
+	Running *wire.DocRef  `json:"running,omitempty"`
+	Last    *wire.Attempt `json:"last,omitempty"`
+	Boot    string        `json:"boot,omitempty"` // of the newest report
+	Seq     uint64        `json:"seq,omitempty"`  // of the newest report
+	At      time.Time     `json:"at,omitzero"`    // when it came
+	Detail  any           `json:"-"`              // of the newest report that had one; see Kind.Detail
 }
 
 // Doc is one issued document; nodes that got the same body in the same issue share it.
@@ -78,6 +89,8 @@ type Doc struct {
 	Mode   wire.Mode         `json:"mode"`
 	Within duration.Duration `json:"within,omitzero"` // with wire.ModeTry
 	Issued time.Time         `json:"issued"`
+	// Of is the hash of the source's document that it was made of; "": of none that is submitted whole, or not known.
+	Of string `json:"of,omitempty"`
 }
 
 // Same reports whether a document that was found somewhere is this one.

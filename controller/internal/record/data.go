@@ -39,6 +39,7 @@ type Verdict struct {
 	Signed   time.Time         `json:"signed,omitzero"`   // when the submitter signed it
 	Name     string            `json:"name,omitempty"`    // what it was to set, where a unit has several
 	AllNodes bool              `json:"allNodes,omitzero"` // that it may hit every node was confirmed
+	Rollout  string            `json:"rollout,omitempty"` // ID of the one that brings it to the nodes
 	Error    *wire.Error       `json:"error,omitempty"`
 	Problems []*wire.Error     `json:"problems,omitempty"`
 	Checks   view.Checks       `json:"checks"`
@@ -52,6 +53,7 @@ type IssuedData struct {
 	Within  duration.Duration `json:"within,omitzero"` // with wire.ModeTry
 	Whole   bool              `json:"whole,omitempty"` // to every node, because of an accepted document
 	Reason  string            `json:"reason"`
+	Of      string            `json:"of,omitempty"` // hash of the source's document, if that is not the one in force
 	Docs    []IssuedDoc       `json:"docs"`
 }
 

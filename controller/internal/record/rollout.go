@@ -4,11 +4,30 @@ import (
 	"fmt"
 
 	"tandem.internal/controller/internal/rollout"
+	"tandem.internal/shared/wire"
 )
+
+// RolledOut is a document that a rollout brings to the nodes, instead of the installed one.
+type RolledOut struct {
+	ID     string    `json:"id"`
+	Source wire.Kind `json:"source"`
+	Version
+	Rev uint64 `json:"rev"` // of its beginning
+	Who string `json:"who,omitempty"`
+}
+
+// Version is an accepted document of a source.
+type Version struct {
+	Hash    string `json:"hash"` // of the submitted document
+	Version string `json:"version"`
+	Lenient bool   `json:"lenient,omitzero"` // see Verdict
+}
 
 // RolloutData is the data of Rollout records: what happened to which rollout. One of the others is set.
 type RolloutData struct {
-	ID         string                  `json:"id"`
+	ID string `json:"id"`
+	// with Begun: the source, and the document of it that is rolled out
+	Document   *RolledOut              `json:"document,omitzero"`
 	Begun      *rollout.BegunData      `json:"begun,omitzero"`
 	WaveOpened *rollout.WaveOpenedData `json:"waveOpened,omitzero"`
 	Issued     *rollout.IssuedData     `json:"issued,omitzero"`
@@ -76,4 +95,21 @@ func (d *RolloutData) Of() any {
 		return *d.Ended
 	}
 	return nil
+}
+
+// Who caused it; "": the controller.
+func (d *RolloutData) Who() string {
+	switch {
+	case d.Begun != nil:
+		return d.Begun.Who
+	case d.Paused != nil:
+		return d.Paused.Who
+	case d.Resumed != nil:
+		return d.Resumed.Who
+	case d.Reverting != nil:
+		return d.Reverting.Who
+	case d.Ended != nil:
+		return d.Ended.Who
+	}
+	return ""
 }

@@ -13,6 +13,7 @@ func (s *step) drive(r *Rollout) bool {
 	before := s.seq
 	r.expire(s.now)
 	s.settle(r)
+	s.look(r)
 	if !r.ended() {
 		r.lookAtWindow(s.now)
 	}
@@ -53,6 +54,24 @@ func (s *step) settle(r *Rollout) {
 	if len(d.Nodes) > 0 {
 		slices.SortFunc(d.Nodes, func(a, b SettledNode) int { return strings.Compare(a.Node, b.Node) })
 		s.emit(r, d)
+	}
+}
+
+// look has nodes asked how they are that may have passed by now.
+func (s *step) look(r *Rollout) {
+	if len(r.looks) == 0 {
+		return
+	}
+	e := Effect{ID: r.id, Look: true}
+	for _, p := range r.looks {
+		if p.looking = false; p.soaking() && p.Online {
+			e.Nodes = append(e.Nodes, NodeHash{p.Node, p.hash})
+		}
+	}
+	r.looks = r.looks[:0]
+	if len(e.Nodes) > 0 {
+		sortedNodes(e.Nodes)
+		s.out.Effects = append(s.out.Effects, e)
 	}
 }
 

@@ -23,6 +23,7 @@ type Fact struct {
 	Since   time.Time // of Online
 	Boot    string    // that it is online with
 	Health  Health    // the newest
+	Heard   time.Time // when Health came; zero: not known
 }
 
 // Health is what a node says of itself. It is worth nothing in another boot than the one it was measured in.
@@ -117,11 +118,13 @@ func (o *Out) Reset() {
 }
 
 // Effect is something that the caller does once the records are durable: documents of these hashes go to these nodes,
-// with this rev or a higher one. Of a take-back the documents are each node's own last good ones.
+// with this rev or a higher one. Of a take-back the documents are each node's own last good ones. With Look nothing is
+// issued: the nodes are to be asked how they are, since by now they may have passed.
 type Effect struct {
 	ID    string
 	Rev   uint64
 	Back  bool
+	Look  bool
 	Nodes []NodeHash
 }
 

@@ -116,17 +116,11 @@ func (s *step) emit(r *Rollout, data any) Record {
 	return rec
 }
 
-// Replay applies a record of the journal. Facts come afterwards, then Opened.
+// Replay applies a record of the journal. Facts come afterwards, then Opened. An error refuses a record that this
+// package cannot have made.
 func (s *Set) Replay(rec Record) error {
-	if _, begun := rec.Data.(BegunData); !begun && s.all[rec.ID] == nil {
-		return fmt.Errorf("record %d is about the rollout %q, which has not begun", rec.Seq, rec.ID)
-	} else if begun && s.all[rec.ID] != nil {
-		return fmt.Errorf("record %d begins the rollout %q again", rec.Seq, rec.ID)
-	}
-	if d, ok := rec.Data.(BegunData); ok {
-		if _, err := d.Plan.Open(s.zones); err != nil {
-			return fmt.Errorf("record %d: %w", rec.Seq, err)
-		}
+	if err := s.Check(rec); err != nil {
+		return err
 	}
 	s.apply(rec)
 	s.stale = true

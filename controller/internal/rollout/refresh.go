@@ -61,7 +61,28 @@ func (p *part) refresh(now time.Time) {
 		p.settling = true
 		r.settled = append(r.settled, p)
 	}
+	if at := p.askAt(); !at.IsZero() && !now.Before(at) && !p.settling && !p.looking {
+		p.looking, p.asked = true, now
+		r.looks = append(r.looks, p)
+	}
 	p.setTimer(p.nextLook(now))
+}
+
+// askAt is when a soaking node may have passed, and is to be asked; zero: not by time alone.
+func (p *part) askAt() (at time.Time) {
+	g := &p.of.plan.Gate
+	if !p.soaking() || !p.fresh() || p.sick() || p.Heard.IsZero() || p.gatePassed() {
+		return at
+	}
+	if p.Health.Revs[p.of.kind] >= p.rev {
+		at = p.Heard.Add(g.Soak.Std() - p.Health.quiet(g.Healthy))
+	} else {
+		at = p.Heard // it has not spoken since it was installed
+	}
+	if next := p.asked.Add(askEvery); !p.asked.IsZero() && at.Before(next) {
+		at = next
+	}
+	return at
 }
 
 // share is what a part adds to the counts now.
@@ -215,6 +236,9 @@ func (p *part) nextLook(now time.Time) (at time.Time) {
 	}
 	if p.mayBeAbsent() && !p.has.absent {
 		first(p.Since.Add(p.of.plan.AbsentAfter.Std()))
+	}
+	if ask := p.askAt(); !ask.IsZero() && !p.settling {
+		first(ask)
 	}
 	if !p.sickSince.IsZero() && !p.settling {
 		first(p.sickSince.Add(p.of.plan.Gate.Soak.Std()))

@@ -70,7 +70,7 @@ func (s *step) takeBack(r *Rollout) {
 	if len(d.Nodes) > 0 {
 		s.seq, rec.Data = rec.Seq, d
 		s.out.Records = append(s.out.Records, rec)
-		s.out.Effects = append(s.out.Effects, Effect{r.id, rec.Seq, true, d.Nodes})
+		s.out.Effects = append(s.out.Effects, Effect{ID: r.id, Rev: rec.Seq, Back: true, Nodes: d.Nodes})
 	} else if !waits {
 		s.emit(r, EndedData{Phase: Aborted, Who: r.by})
 	}

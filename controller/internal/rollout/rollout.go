@@ -12,6 +12,7 @@ package rollout
 import (
 	"cmp"
 	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"tandem.internal/controller/internal/rollout/plan"
@@ -53,6 +54,9 @@ func (s Status) inFlight() bool { return s == Issued || s == Back }
 
 // grace is how long after a start of the controller no deadline ends: nodes have to be heard first.
 const grace = 5 * time.Minute
+
+// askEvery is how long a node that may have passed has to answer before it is asked again.
+const askEvery = 30 * time.Second
 
 // Set is all rollouts of a unit, and what is known of its nodes. It belongs to one goroutine.
 type Set struct {
@@ -104,6 +108,7 @@ type Rollout struct {
 	windowUntil time.Time // ask again then; zero: never
 	notBefore   time.Time // no deadline ends before
 	settled     []*part   // whose outcome changed in this step and has no record yet
+	looks       []*part   // that may have passed by now, and are to be asked
 }
 
 // counts are sums over parts, kept by refresh.
@@ -147,6 +152,8 @@ type part struct {
 	timer     int // index in the timers, -1: in none
 	outcome   outcome
 	settling  bool
+	asked     time.Time // when it was last asked how it is
+	looking   bool      // it is in looks
 }
 
 // outcome is what a step has found out about a part.
@@ -164,6 +171,11 @@ type share struct {
 
 // NewSet returns a set without nodes and rollouts. Zones finds time zones.
 func NewSet(zones plan.Zones) *Set {
+	if zones == nil {
+		zones = func(name string) (*time.Location, error) {
+			return nil, fmt.Errorf("no time zones are known here, not even %q", name)
+		}
+	}
 	return &Set{zones: zones, nodes: map[string]*node{}, all: map[string]*Rollout{}}
 }
 

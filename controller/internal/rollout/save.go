@@ -59,7 +59,7 @@ func (s *Set) Checkpoint() ([]byte, error) {
 	for _, id := range s.IDs() {
 		r := s.all[id]
 		v := saved{
-			ID: r.id, Open: slices.Contains(s.open, r), Who: r.who, Kind: r.kind, Salt: r.salt, Plan: r.plan, At: r.at,
+			ID: r.id, Open: !r.over(), Who: r.who, Kind: r.kind, Salt: r.salt, Plan: r.plan, At: r.at,
 			Planned: r.planned, Canaries: r.canaries, Phase: r.phase, Wave: r.wave, WaveOpen: r.waveOpen,
 			Override: r.override, Revert: r.revert, Now: r.now, Pause: r.pause, PausedAt: r.pausedAt, By: r.by,
 			EndedAt: r.endedAt, Back: names(r.back),
@@ -79,6 +79,19 @@ func (s *Set) Checkpoint() ([]byte, error) {
 	return json.Marshal(all, json.Deterministic(true))
 }
 
+// over reports whether a rollout has ended and nothing is in flight, as its records say.
+func (r *Rollout) over() bool {
+	if !r.ended() {
+		return false
+	}
+	for _, p := range r.parts {
+		if p.status.inFlight() {
+			return false
+		}
+	}
+	return true
+}
+
 // Load returns the set of a checkpoint. As after Replay, facts come next, then Opened.
 func Load(zones plan.Zones, checkpoint []byte) (*Set, error) {
 	var all []saved
@@ -96,6 +109,9 @@ func Load(zones plan.Zones, checkpoint []byte) (*Set, error) {
 }
 
 func (s *Set) restore(v *saved) error {
+	if err := s.checkPlan(v.Plan); err != nil {
+		return fmt.Errorf("the rollout %q: %w", v.ID, err)
+	}
 	windows, err := v.Plan.Open(s.zones)
 	if err != nil {
 		return fmt.Errorf("the rollout %q: %w", v.ID, err)

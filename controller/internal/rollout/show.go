@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -147,9 +148,43 @@ func (s *Set) Status(id, node string) (status Status, reason string) {
 	return "", ""
 }
 
-// Forget drops a rollout that has ended and has nothing in flight: nobody asks any more which content its nodes have.
-func (s *Set) Forget(id string) {
-	if r := s.all[id]; r != nil && !slices.Contains(s.open, r) {
-		delete(s.all, id)
+// Hash returns the hash of what a node was issued, or is taken back to, in a rollout; false: nothing.
+func (s *Set) Hash(id, node string) (hash string, ok bool) {
+	if r := s.all[id]; r != nil {
+		if p := r.parts[node]; p != nil && p.status != Queued {
+			return p.hash, true
+		}
 	}
+	return "", false
+}
+
+// Going reports whether a rollout goes on, or has nodes in flight: facts are asked for then, and only then.
+func (s *Set) Going() bool { return len(s.open) > 0 }
+
+// Nodes are the names of all nodes that facts or open rollouts speak of, in order.
+func (s *Set) Nodes() []string { return slices.Sorted(maps.Keys(s.nodes)) }
+
+// Blank drops all facts. Nothing may be Going; all of them are given again before the next Begin.
+func (s *Set) Blank() {
+	if !s.Going() {
+		s.nodes = map[string]*node{}
+	}
+}
+
+// Forget drops a rollout that has ended.
+func (s *Set) Forget(id string) {
+	r := s.all[id]
+	if r == nil || !r.ended() {
+		return
+	}
+	if slices.Contains(s.open, r) {
+		for _, p := range r.parts {
+			if p.holder == r {
+				p.holder = nil
+			}
+		}
+		s.leave(r)
+		s.open = slices.DeleteFunc(s.open, func(o *Rollout) bool { return o == r })
+	}
+	delete(s.all, id)
 }

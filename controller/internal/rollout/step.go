@@ -202,7 +202,8 @@ func (s *step) restarted() {
 			}
 		}
 		for _, rev := range sortedKeys(byRev) {
-			s.out.Effects = append(s.out.Effects, Effect{r.id, rev, back[rev], sortedNodes(byRev[rev])})
+			e := Effect{ID: r.id, Rev: rev, Back: back[rev], Nodes: sortedNodes(byRev[rev])}
+			s.out.Effects = append(s.out.Effects, e)
 		}
 		r.refreshAll(s.now)
 	}

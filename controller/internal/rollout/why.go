@@ -120,6 +120,9 @@ func (r *Rollout) because(now time.Time, reason Reason, parts []*part) *Held {
 			end = p.Since.Add(r.plan.AbsentAfter.Std())
 		case reason == HeldSoak && !p.sick():
 			end = now.Add(r.plan.Gate.Soak.Std() - p.Health.quiet(r.plan.Gate.Healthy))
+			if !p.Heard.IsZero() {
+				end = p.Heard.Add(end.Sub(now))
+			}
 		case p.status.inFlight():
 			end = p.deadline()
 		}
@@ -159,7 +162,7 @@ func (r *Rollout) heldByPause() *Held {
 	}
 	h.cut()
 	for _, name := range h.Nodes {
-		p := r.parts[name]
+		p := r.named(name)
 		text := string(p.status)
 		if p.reason != "" {
 			text += ": " + p.reason

@@ -37,6 +37,12 @@ func (c *content) For(f kind.Facts) *kind.Body {
 	return &kind.Body{Bytes: b, Hash: hash}
 }
 
+// Labels implements kind.Labelled.
+func (c *content) Labels(f kind.Facts) []string {
+	nc, _ := c.resolver.Config(f.Node, f.Type)
+	return nc.Labels
+}
+
 func parse(r kind.Reading) kind.Parsed {
 	uc, problems := unitconfig.Parse(r.Document)
 	if len(problems) > 0 {

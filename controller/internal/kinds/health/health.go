@@ -5,10 +5,14 @@
 package health
 
 import (
+	"reflect"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/rollout"
+	"tandem.internal/controller/internal/rollout/plan"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -25,8 +29,9 @@ func Set() kind.Set {
 		}},
 		Kinds: []*kind.Kind{{
 			Name: wire.KindHealth, Looks: kind.Looks{Type: true}, Empty: unset.body,
-			Detail:  detail,
-			Blank:   func() any { return &wire.Health{} },
+			Detail: detail,
+			Blank:  func() any { return &wire.Health{} },
+			Same:   same, Troubles: troubles, Quiet: quiet,
 			Against: against,
 			Words:   words,
 			Brief:   func(n kind.Node, v *view.Node) { v.Health = brief(n) },
@@ -46,6 +51,37 @@ func detail(_ string, raw jsontext.Value) (any, *wire.Error) {
 		return nil, wire.AsError(err)
 	}
 	return h, nil
+}
+
+// same reports whether two details differ only in how long there was no change.
+func same(a, b any) bool {
+	x, ok := a.(*wire.Health)
+	y, also := b.(*wire.Health)
+	if !ok || !also || y.Quiet == nil { // who does not tell of it reports what has changed
+		return false
+	}
+	was, is := *x, *y
+	was.Quiet, is.Quiet = nil, nil
+	return reflect.DeepEqual(was, is)
+}
+
+// troubles are the checks that fail.
+func troubles(detail any) (all []rollout.Trouble) {
+	if h, ok := detail.(*wire.Health); ok {
+		for _, c := range h.Checks {
+			if !c.OK {
+				all = append(all, rollout.Trouble{Aspect: plan.Checks, Name: c.Name})
+			}
+		}
+	}
+	return all
+}
+
+func quiet(detail any) *wire.HealthQuiet {
+	if h, ok := detail.(*wire.Health); ok {
+		return h.Quiet
+	}
+	return nil
 }
 
 // words says how a node is.
