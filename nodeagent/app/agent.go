@@ -20,6 +20,7 @@ import (
 	"tandem.internal/nodeagent/internal/identity"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/kinds/policies"
+	"tandem.internal/nodeagent/internal/quiet"
 	"tandem.internal/nodeagent/internal/report"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/store"
@@ -58,6 +59,7 @@ type Agent struct {
 	work    context.Context // of the workers: ends when the agent stops
 
 	// The rest belongs to Run's goroutine.
+	quiet      *quiet.Watch
 	documents  []*documents // by name of the kind
 	publishers publisher.Keys
 	policies   *policies.Policies

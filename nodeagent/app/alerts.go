@@ -18,7 +18,11 @@ func (a *Agent) newAlertMachine(saved alert.Durable) alertMachine {
 	return alertMachine{
 		State: alert.New(a.id.Node, saved, alert.Limits{}),
 		Now:   a.now,
-		Step:  func(s alert.State, _ clock.Now, ev alert.Event) (alert.State, []alert.Effect) { return s.Step(ev) },
+		Step: func(s alert.State, _ clock.Now, ev alert.Event) (alert.State, []alert.Effect) {
+			s, effects := s.Step(ev)
+			a.heedAlerts(effects)
+			return s, effects
+		},
 		Sort: func(e alert.Effect) machine.Order {
 			if e, ok := e.(alert.Emit); ok {
 				ev := a.newEvent(EventAlert, nil, e.Alert)

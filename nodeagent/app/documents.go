@@ -85,6 +85,7 @@ func (a *Agent) runInboxEffect(d *documents, e inbox.Effect) {
 	case inbox.Verify:
 		a.place(d, func(ctx context.Context) inbox.Event { return d.kind.Placer.Verify(ctx, e) })
 	case inbox.Report:
+		a.heed(d)
 		a.refresh(&d.reported, e.Running, e.Last, d.kind.Detail())
 		a.send(&d.reported)
 	case inbox.Again:

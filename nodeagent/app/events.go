@@ -25,6 +25,7 @@ var eventRate = flow.Rate{Burst: 8, Every: time.Minute}
 
 // event makes an event; nil if there have been too many of its type.
 func (a *Agent) event(kind string, err *wire.Error, detail any) *wire.Event {
+	a.heedEvent(kind)
 	now := a.now()
 	throttle := a.throttle[kind]
 	held, ok := throttle.Pass(now.Steady(), eventRate)

@@ -220,6 +220,7 @@ func (a *Agent) runHealthEffect(e health.Effect) {
 	switch e := e.(type) {
 	case health.Report:
 		n.report = e.Health
+		a.heedChecks(e.Health.Checks)
 		a.report(a.kind(wire.KindHealth))
 	case health.Indicate:
 		a.log.Info("indicator", zap.Int("indicator", int(e.Indicator)), zap.String("text", e.Text))

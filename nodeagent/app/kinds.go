@@ -68,7 +68,9 @@ func (a *Agent) healthKind() health.Config {
 			if a.node.report.Indicator == 0 {
 				return nil
 			}
-			return &a.node.report
+			h := a.node.report
+			h.Quiet = a.quietNow()
+			return &h
 		},
 		Order: func(o core.Order) {
 			a.lookAtSlots() // what was done by hand a moment ago counts

@@ -60,6 +60,7 @@ func (a *Agent) publishLive() {
 
 // report publishes what is new about a kind, or the same again.
 func (a *Agent) report(d *documents) {
+	a.heed(d)
 	running, last := d.inbox.State.Report()
 	a.refresh(&d.reported, running, last, d.kind.Detail())
 	a.send(&d.reported)

@@ -10,6 +10,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/quiet"
 	"tandem.internal/nodeagent/internal/store"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/pulse"
@@ -18,7 +19,7 @@ import (
 // Run runs the agent until ctx ends and everything that it started has stopped. The error is nil
 // then, or says why the agent cannot go on.
 func (a *Agent) Run(ctx context.Context) error {
-	a.began = time.Now()
+	a.began, a.quiet = time.Now(), quiet.New(0)
 	linked := &linkRun{ended: make(chan struct{})}
 	s := stops{watch: a.node.watch.Loop}
 	s.start("watchdog", stopTime, a.node.watch.Run)

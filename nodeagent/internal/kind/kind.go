@@ -58,6 +58,8 @@ type Spec[V any] struct {
 	// Detail is the detail of the kind's report, JSON; it is called on the owner's goroutine. Nil, or an answer of
 	// nil: there is none.
 	Detail func() []byte
+	// Troubles names what is not good now of what the kind runs; it is called on the owner's goroutine. Nil: nothing.
+	Troubles func() []string
 	// Methods are the requests that the kind answers.
 	Methods map[wire.Method]Method
 	// Run works for the kind until ctx ends. Nil: nothing runs.
@@ -85,6 +87,8 @@ type Kind struct {
 	Methods map[wire.Method]Method
 	Run     func(ctx context.Context) // nil: nothing runs
 
+	Troubles func() []string // nil: the kind has none
+
 	Attributes func() map[string]string
 
 	read    func(doc inbox.Doc) (any, []*wire.Error)
@@ -95,7 +99,7 @@ type Kind struct {
 // New makes a Kind of what a Spec says.
 func New[V any](s Spec[V]) Kind {
 	k := Kind{Name: s.Name, Vital: s.Vital, Look: s.Look, Placer: s.Place, Detail: s.Detail, Methods: s.Methods,
-		Run: s.Run, Attributes: s.Attributes}
+		Run: s.Run, Attributes: s.Attributes, Troubles: s.Troubles}
 	if k.Attributes == nil {
 		k.Attributes = func() map[string]string { return nil }
 	}

@@ -113,6 +113,7 @@ func New(cfg Config, host kind.Host) (kind.Kind, error) {
 			}
 			return wire.Encode(r.report)
 		},
+		Troubles: r.troubles,
 		Methods: map[wire.Method]kind.Method{
 			wire.MethodRestart: {Order: true, Read: kind.Params(r.restart)},
 			wire.MethodLogs:    {Read: kind.Params(r.logs)},
@@ -147,6 +148,18 @@ func (r *runner) reported(w *wire.Workloads) {
 	}
 	r.report = w
 	r.host.Report(wire.KindWorkloads)
+}
+
+// troubles are the slots that do not stay up.
+func (r *runner) troubles() (slots []string) {
+	if r.report != nil {
+		for i := range r.report.Slots {
+			if s := &r.report.Slots[i]; s.State == wire.WorkloadFailed || s.State == wire.WorkloadRestarting {
+				slots = append(slots, s.Slot)
+			}
+		}
+	}
+	return slots
 }
 
 // run runs the workloads until ctx ends; their processes go on.
