@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/rollout"
 	"tandem.internal/controller/internal/rollout/plan"
 	"tandem.internal/controller/internal/view"
@@ -385,4 +386,14 @@ func rolloutPlan(t testing.TB, text string) *plan.Plan {
 func (u *rolloutUnit) phase(id string) rollout.Phase {
 	v, _ := u.w.live.Rollouts().Show(u.now, id)
 	return v.Phase
+}
+
+// issuedTo is how many nodes a record issues a document to.
+func issuedTo(data any) (n int) {
+	if d, ok := data.(record.IssuedData); ok {
+		for _, doc := range d.Docs {
+			n += len(doc.Nodes)
+		}
+	}
+	return n
 }

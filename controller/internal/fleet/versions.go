@@ -155,7 +155,6 @@ func (f *Fleet) prune(src *source) {
 	for _, o := range f.madeFrom(src) {
 		for _, n := range f.nodes {
 			if k := n.Kinds[o.Name]; k != nil && k.Desired != nil {
-				used[k.Before] = true
 				used[k.Desired.Of] = used[k.Desired.Of] || src.split
 				used[k.has()] = true
 			}
