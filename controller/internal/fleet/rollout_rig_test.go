@@ -38,6 +38,10 @@ type rolloutNode struct {
 	sick           bool
 	quietSince     time.Time
 	does           conduct
+	because        string    // version that has made it sick or dead
+	wasSick        bool      // when it got its newest document
+	deadSince      time.Time // because of that; zero: it is not
+	since          time.Time // of online
 }
 
 // rolloutDoc is a document on a node.
@@ -107,7 +111,7 @@ func settled(d *rolloutDoc) bool {
 
 func (u *rolloutUnit) connect(n *rolloutNode) {
 	n.session++
-	n.online = true
+	n.online, n.since, n.deadSince = true, u.now, time.Time{}
 	u.sayAll(n)
 	for k, d := range n.docs {
 		if d.retained != nil && !settled(d) && d.at.IsZero() {
@@ -117,7 +121,7 @@ func (u *rolloutUnit) connect(n *rolloutNode) {
 }
 
 func (u *rolloutUnit) leave(n *rolloutNode) {
-	n.online = false
+	n.online, n.since = false, u.now
 	u.say(n, &wire.Live{V: wire.Version, Node: n.name, Boot: n.bootName(), Session: n.session})
 }
 
@@ -186,7 +190,7 @@ func (u *rolloutUnit) ail(n *rolloutNode, sick bool) {
 func (u *rolloutUnit) finish(n *rolloutNode, k wire.Kind, d *rolloutDoc) {
 	d.at = time.Time{}
 	does, ref := n.does, *d.retained
-	if k != wire.KindConfig || ref.Version < "2" || d.running != nil && d.running.Hash == ref.Hash {
+	if k != wire.KindConfig || ref.Version < "2" || d.running == nil || d.running.Hash == ref.Hash {
 		does = obeys // only what is new to it makes trouble
 	}
 	if does == hangs || does == dies {
@@ -201,6 +205,9 @@ func (u *rolloutUnit) finish(n *rolloutNode, k wire.Kind, d *rolloutDoc) {
 	}
 	n.quietSince = u.now
 	if does == alerts || does == breaks {
+		if !n.sick && !n.wasSick { // it may have been all the same
+			n.because = ref.Version
+		}
 		u.ail(n, true)
 	}
 	n.seqs[k]++
@@ -223,12 +230,12 @@ func (u *rolloutUnit) publish(p *Publish) {
 			continue
 		}
 		ref := p.Doc.DocRef
-		d.retained = &ref
+		d.retained, n.wasSick = &ref, n.sick
 		if n.online {
 			d.at = u.now.Add(time.Minute)
 		}
 		if n.does == dies && n.online && ref.Version >= "2" && p.Kind == wire.KindConfig {
-			n.does = obeys
+			n.does, n.because, n.deadSince = obeys, ref.Version, u.now
 			u.leave(n)
 		}
 	}
@@ -356,7 +363,8 @@ func (u *rolloutUnit) until(most time.Duration, holds func() bool) bool {
 		do()
 		u.pump()
 	}
-	u.Fatal("time does not pass")
+	next, _ := u.w.live.NextDeadline()
+	u.Fatalf("time does not pass at %v; due at %v, rollouts at %v", u.now, next, u.w.live.Rollouts().NextDeadline())
 	return false
 }
 

@@ -85,8 +85,8 @@ func (s *step) rolloutsOpened() {
 		slices.Sort(names)
 		clear(s.touched)
 		s.tell(slices.Compact(names))
-		s.must(rollout.Opened{})
 	}
+	s.must(rollout.Opened{}) // also if none goes on: until then nothing is decided
 }
 
 // fact is what rollouts are told of a node; one that is not known has gone.
@@ -97,7 +97,7 @@ func (f *Fleet) fact(name string) rollout.Fact {
 	}
 	fact := rollout.Fact{
 		Node: name, Type: n.Type(), Labels: f.labels(n), Revoked: f.isRevoked(name), Online: n.Up, Since: n.Since,
-		Boot: n.Boot,
+		Boot: n.Boot, Behind: n.EventSeq < n.liveEvents,
 	}
 	for _, a := range n.Alerts {
 		fact.Health.Troubles = append(fact.Health.Troubles,

@@ -64,7 +64,7 @@ func (s *step) look(r *Rollout) {
 	}
 	e := Effect{ID: r.id, Look: true}
 	for _, p := range r.looks {
-		if p.looking = false; p.soaking() && p.Online {
+		if p.looking = false; p.soaks() && p.Online {
 			e.Nodes = append(e.Nodes, NodeHash{p.Node, p.hash})
 		}
 	}

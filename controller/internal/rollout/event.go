@@ -22,6 +22,7 @@ type Fact struct {
 	Online  bool
 	Since   time.Time // of Online
 	Boot    string    // that it is online with
+	Behind  bool      // it has said something that has not arrived: it may be ill
 	Health  Health    // the newest
 	Heard   time.Time // when Health came; zero: not known
 }

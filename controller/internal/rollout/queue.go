@@ -42,7 +42,7 @@ type queues struct {
 func (p *part) enqueue() {
 	r := p.of
 	var want *partHeap
-	if p.wants() && p.Online && !p.Revoked && (p.holder == nil || p.holder == r) && !r.revert && !r.ended() {
+	if p.wants() && p.Online && !p.unheard() && !p.Revoked && (p.holder == nil || p.holder == r) && !r.revert && !r.ended() {
 		q := r.queues[p.has.mask]
 		if q == nil {
 			q = &queues{}

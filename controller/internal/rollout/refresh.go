@@ -68,10 +68,15 @@ func (p *part) refresh(now time.Time) {
 	p.setTimer(p.nextLook(now))
 }
 
+// soaks reports whether the node has what was issued to it, and may pass yet.
+func (p *part) soaks() bool {
+	return (p.status == Issued || p.status == Failed || p.status == Silent) && p.installed()
+}
+
 // askAt is when a soaking node may have passed, and is to be asked; zero: not by time alone.
 func (p *part) askAt() (at time.Time) {
 	g := &p.of.plan.Gate
-	if !p.soaking() || !p.fresh() || p.sick() || p.Heard.IsZero() || p.gatePassed() {
+	if !p.soaks() || !p.fresh() || p.sick() || p.Heard.IsZero() || p.gatePassed() {
 		return at
 	}
 	if p.Health.Revs[p.of.kind] >= p.rev {
@@ -100,11 +105,13 @@ func (p *part) share(now time.Time) share {
 	s.sick = p.sick()
 	s.flying = p.status.inFlight()
 	s.absent = p.absentAt(now)
-	p.cleared = p.cleared && !s.flying || (p.status == Failed || p.status == Stuck) && p.Online && !s.sick
+	unheard := p.unheard()
+	p.cleared = p.cleared && !s.flying || (p.status == Failed || p.status == Stuck) && p.Online && !s.sick && !unheard
 	broken := p.status == Silent || (p.status == Failed || p.status == Stuck) && !p.cleared
 	s.ours = s.flying || broken && !s.absent
 	s.size = !s.absent
-	s.unavailable = !s.absent && (!p.Online || s.sick || s.ours || p.holder != nil || p.status != Passed && p.ill(nil))
+	s.unavailable = !s.absent && (!p.Online || unheard || s.sick || s.ours || p.holder != nil ||
+		p.status != Passed && p.ill(nil))
 	s.counted = !r.revert && !p.excused && (p.status == Failed || p.status == Silent)
 	s.pending = p.member() && (p.status == Issued || p.wants() && !s.absent)
 	return s
@@ -144,7 +151,15 @@ func (p *part) ill(but []Trouble) bool {
 }
 
 // fresh reports whether what the node has said of its health is of the boot that it is online with.
-func (n *node) fresh() bool { return n.Online && n.Health.Boot != "" && n.Health.Boot == n.Boot }
+func (n *node) fresh() bool {
+	return n.Online && !n.Behind && n.Health.Boot != "" && n.Health.Boot == n.Boot
+}
+
+// unheard reports whether the node is online with another boot than the one of which it has told its health, or has
+// told more than has arrived: it may be ill. It is not issued to: how it is follows in a moment.
+func (n *node) unheard() bool {
+	return n.Online && (n.Behind || n.Health.Boot != "" && n.Health.Boot != n.Boot)
+}
 
 // absentAt reports whether the node was offline for so long, and nothing is under way there, that nobody waits for it.
 func (p *part) absentAt(now time.Time) bool {

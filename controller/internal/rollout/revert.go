@@ -54,7 +54,7 @@ func (s *step) takeBack(r *Rollout) {
 	for _, p := range r.back[r.first:] {
 		todo, waiting := p.toTakeBack()
 		waits = waits || waiting
-		if !todo || !p.Online || !r.windowOpen && !r.now || p.holder != nil && p.holder != r {
+		if !todo || !p.Online || p.unheard() || !r.windowOpen && !r.now || p.holder != nil && p.holder != r {
 			continue
 		}
 		if !p.room() {

@@ -17,7 +17,7 @@ const (
 	HeldSilent      Reason = "silent"      // nodes are offline
 	HeldApplying    Reason = "applying"    // nodes have not installed it yet
 	HeldSoak        Reason = "soak"        // nodes are not in good health for long enough yet
-	HeldNoData      Reason = "no-data"     // nodes have it, and say nothing of their health
+	HeldNoData      Reason = "no-data"     // nodes say nothing of their health, or not since they were started anew
 )
 
 // maxHeldNodes is how many nodes are named.
@@ -82,6 +82,8 @@ func (r *Rollout) holds(p *part) Reason {
 		return HeldClaim
 	case wants && p.Online && !r.windowOpen && !r.now:
 		return HeldWindow
+	case wants && p.unheard():
+		return HeldNoData
 	case wants && p.Online && !p.room():
 		return HeldUnavailable
 	case !p.Online:
