@@ -42,6 +42,7 @@ type rolloutNode struct {
 	wasSick        bool      // when it got its newest document
 	deadSince      time.Time // because of that; zero: it is not
 	since          time.Time // of online
+	wasAbsent      bool      // it comes back with what it was at when nobody waited for it any more
 }
 
 // rolloutDoc is a document on a node.
@@ -110,7 +111,10 @@ func settled(d *rolloutDoc) bool {
 }
 
 func (u *rolloutUnit) connect(n *rolloutNode) {
-	n.session++
+	if n.session++; !n.deadSince.IsZero() {
+		n.because = ""
+	}
+	n.wasAbsent = !n.online && u.now.Sub(n.since) >= 3*time.Hour
 	n.online, n.since, n.deadSince = true, u.now, time.Time{}
 	u.sayAll(n)
 	for k, d := range n.docs {
@@ -121,6 +125,9 @@ func (u *rolloutUnit) connect(n *rolloutNode) {
 }
 
 func (u *rolloutUnit) leave(n *rolloutNode) {
+	if !n.online {
+		return
+	}
 	n.online, n.since = false, u.now
 	u.say(n, &wire.Live{V: wire.Version, Node: n.name, Boot: n.bootName(), Session: n.session})
 }
@@ -188,7 +195,7 @@ func (u *rolloutUnit) ail(n *rolloutNode, sick bool) {
 
 // finish is the moment in which a node is done with a document.
 func (u *rolloutUnit) finish(n *rolloutNode, k wire.Kind, d *rolloutDoc) {
-	d.at = time.Time{}
+	d.at, n.wasAbsent = time.Time{}, false
 	does, ref := n.does, *d.retained
 	if k != wire.KindConfig || ref.Version < "2" || d.running == nil || d.running.Hash == ref.Hash {
 		does = obeys // only what is new to it makes trouble
@@ -230,7 +237,7 @@ func (u *rolloutUnit) publish(p *Publish) {
 			continue
 		}
 		ref := p.Doc.DocRef
-		d.retained, n.wasSick = &ref, n.sick
+		d.retained, n.wasSick = &ref, n.sick || len(u.w.live.Lookup(name).Alerts) > 0 // as far as is known
 		if n.online {
 			d.at = u.now.Add(time.Minute)
 		}

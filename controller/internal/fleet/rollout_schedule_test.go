@@ -14,7 +14,7 @@ import (
 
 var (
 	rolloutSeed      = flag.Uint64("rollout-seed", 0, "play only the schedule of this seed")
-	rolloutSchedules = flag.Int("rollout-schedules", 2000, "how many schedules are played")
+	rolloutSchedules = flag.Int("rollout-schedules", 500, "how many schedules are played")
 )
 
 // In random schedules nodes fail, crash, die, fall ill, come and go, are wiped and join, people pause, resume, abort and
@@ -91,7 +91,7 @@ func (u *rolloutUnit) causedBy(n *rolloutNode) string {
 		return "" // it is new, or was wiped; or it is absent
 	case n.sick && n.because != "", !n.deadSince.IsZero():
 		return n.because
-	case n.sick:
+	case n.sick, n.wasSick, n.wasAbsent:
 		return "" // it was so before
 	case !d.at.IsZero() && d.retained.Version != d.running.Version:
 		return max(d.retained.Version, d.running.Version) // what is taken back is the newer one
@@ -127,8 +127,10 @@ func (c *rolloutSchedule) told(id string) (text string) {
 	for _, name := range c.names() {
 		n := c.nodes[name]
 		status, _ := c.w.live.Rollouts().Status(id, name)
-		text += fmt.Sprintf("\n%s: %s, caused by %q, online %v, sick %v because %q, %+v; %+v", name, status, c.causedBy(n),
-			n.online, n.sick, n.because, n.doc(wire.KindConfig), c.w.live.Lookup(name).Kinds[wire.KindConfig].Document)
+		known := c.w.live.Lookup(name)
+		text += fmt.Sprintf("\n%s (%d of %d events, %d alerts): %s, caused by %q, online %v, sick %v because %q, %+v; %+v",
+			name, known.EventSeq, len(n.events), len(known.Alerts), status, c.causedBy(n), n.online, n.sick, n.because,
+			n.doc(wire.KindConfig), known.Kinds[wire.KindConfig].Document)
 	}
 	return text
 }
