@@ -14,7 +14,7 @@ import (
 
 var (
 	rolloutSeed      = flag.Uint64("rollout-seed", 0, "play only the schedule of this seed")
-	rolloutSchedules = flag.Int("rollout-schedules", 500, "how many schedules are played")
+	rolloutSchedules = flag.Int("rollout-schedules", 300, "how many schedules are played")
 )
 
 // In random schedules nodes fail, crash, die, fall ill, come and go, are wiped and join, people pause, resume, abort and
