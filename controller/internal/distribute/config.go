@@ -14,10 +14,28 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Resolved returns what a node gets from the installed configuration: the provider that other
+// documentOf returns the unit configuration of which a node's part is made: the installed one, or its own while a rollout
+// goes on.
+func (c *Core) documentOf(ctx context.Context, node string) ([]byte, error) {
+	src, err := c.documents(wire.KindConfig)
+	if err != nil {
+		return nil, err
+	}
+	var v kind.Version
+	there := false
+	if err := c.see(ctx, func(f *fleet.Fleet) { v, there = f.VersionOf(src.Name, node) }); err != nil {
+		return nil, err
+	}
+	if !there {
+		return nil, wire.New(wire.CodeNotFound, "", src.Missing())
+	}
+	return c.body(v.Hash)
+}
+
+// Resolved returns what a node gets from the configuration: the provider that other
 // parts ask (seed 000, NodeConfigProviderItf).
 func (c *Core) Resolved(ctx context.Context, in op.ResolveIn) (view.Resolved, error) {
-	doc, err := c.Document(ctx, wire.KindConfig, "")
+	doc, err := c.documentOf(ctx, in.Node)
 	if err != nil {
 		return view.Resolved{}, err
 	}
@@ -43,7 +61,7 @@ func (c *Core) Resolved(ctx context.Context, in op.ResolveIn) (view.Resolved, er
 
 // Explain says which entry set a value of a node's configuration and whether the node runs it.
 func (c *Core) Explain(ctx context.Context, in op.ExplainIn) (view.Explanation, error) {
-	doc, err := c.Document(ctx, wire.KindConfig, "")
+	doc, err := c.documentOf(ctx, in.Node)
 	if err != nil {
 		return view.Explanation{}, err
 	}
