@@ -63,6 +63,10 @@ func judge(c kind.Content, data any) *wire.Error {
 	if problems != nil {
 		return problems[0]
 	}
+	if p.Rollout != nil {
+		return wire.New(wire.CodeNotSupported, "/rollout", "this controller does not roll policies out in waves: leave "+
+			"it out, spread the starts by duration, or enable one policy after the other for more and more nodes")
+	}
 	return contradicts(p, had)
 }
 

@@ -268,6 +268,7 @@ func TestRefused(t *testing.T) {
 	u.refused(u.apply("p", `{"enabled":false,"constraint":["a == b"]}`), wire.CodeUnknownField, "/constraint")
 	u.refused(u.apply("p", `{"constraints":["a => b"]}`), wire.CodeBadValue, "/constraints/0")
 	u.refused(u.apply("p", `{"owner":"eve"}`), wire.CodeNotAllowed, "/owner")
+	u.refused(u.apply("p", `{"rollout":{"waves":[{"percent":100}]}}`), wire.CodeNotSupported, "/rollout")
 	u.refused(u.apply("p", `{"lastUpdated":"2026-11-24T09:00:00Z"}`), wire.CodeWrongState, "/lastUpdated")
 	u.refused(u.change(wire.KindPolicies, Change{Name: "p", Enabled: new(true)}), wire.CodeNotFound, "no policy p")
 	u.refused(u.change(wire.KindPolicies, Change{Name: "p", Removed: true}), wire.CodeNotFound, "no policy p")
