@@ -14,8 +14,8 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// documentOf returns the unit configuration of which a node's part is made: the installed one, or its own while a rollout
-// goes on.
+// documentOf returns the unit configuration of which a node's part is made: the installed one, or its own while a
+// rollout goes on.
 func (c *Core) documentOf(ctx context.Context, node string) ([]byte, error) {
 	src, err := c.documents(wire.KindConfig)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// A rollout in a unit of 10,000 nodes, half way: how long its beginning takes, what it costs to hear a node, and to show
-// it with who holds it up.
+// A rollout in a unit of 10,000 nodes, half way: how long its beginning takes, what it costs to hear a node, and to
+// show it with who holds it up.
 func BenchmarkRolloutOf10000(b *testing.B) {
 	u := newRolloutUnit(b, 0)
 	for i := range 10_000 {

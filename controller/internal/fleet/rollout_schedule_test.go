@@ -17,10 +17,11 @@ var (
 	rolloutSchedules = flag.Int("rollout-schedules", 300, "how many schedules are played")
 )
 
-// In random schedules nodes fail, crash, die, fall ill, come and go, are wiped and join, people pause, resume, abort and
-// submit, and the controller is killed at any record. Always: no more nodes are unavailable because of a rollout than it
-// may make so, by what really happens on the nodes; replay leads to the live state; a node should have a document that
-// is known. Once all is well and people resume what is paused, every rollout ends, and what is installed runs.
+// In random schedules nodes fail, crash, die, fall ill, come and go, are wiped and join, people pause, resume, abort
+// and submit, and the controller is killed at any record. Always: no more nodes are unavailable because of a rollout
+// than it may make so, by what really happens on the nodes; replay leads to the live state; a node should have a
+// document that is known. Once all is well and people resume what is paused, every rollout ends, and what is installed
+// runs.
 func TestRolloutSchedules(t *testing.T) {
 	if *rolloutSeed != 0 {
 		newRolloutSchedule(t, *rolloutSeed).play()
@@ -116,8 +117,8 @@ func (c *rolloutSchedule) withinLimits() {
 		}
 		if c.most = max(c.most, count[version]); count[version] > limit {
 			v, _ := c.w.live.Rollouts().Show(c.now, c.ids[version])
-			c.Fatalf("%d nodes are unavailable because of %s, of which %d may be: %+v%s", count[version], version, limit,
-				v, c.told(c.ids[version]))
+			c.Fatalf("%d nodes are unavailable because of %s, of which %d may be: %+v%s", count[version], version,
+				limit, v, c.told(c.ids[version]))
 		}
 	}
 }
@@ -128,9 +129,9 @@ func (c *rolloutSchedule) told(id string) (text string) {
 		n := c.nodes[name]
 		status, _ := c.w.live.Rollouts().Status(id, name)
 		known := c.w.live.Lookup(name)
-		text += fmt.Sprintf("\n%s (%d of %d events, %d alerts): %s, caused by %q, online %v, sick %v because %q, %+v; %+v",
-			name, known.EventSeq, len(n.events), len(known.Alerts), status, c.causedBy(n), n.online, n.sick, n.because,
-			n.doc(wire.KindConfig), known.Kinds[wire.KindConfig].Document)
+		text += fmt.Sprintf("\n%s (%d of %d events, %d alerts): %s, caused by %q, online %v, sick %v because %q, "+
+			"%+v; %+v", name, known.EventSeq, len(n.events), len(known.Alerts), status, c.causedBy(n), n.online, n.sick,
+			n.because, n.doc(wire.KindConfig), known.Kinds[wire.KindConfig].Document)
 	}
 	return text
 }

@@ -42,18 +42,19 @@ type queues struct {
 func (p *part) enqueue() {
 	r := p.of
 	var want *partHeap
-	if p.wants() && p.Online && !p.unheard() && !p.Revoked && (p.holder == nil || p.holder == r) && !r.revert && !r.ended() {
+	free := p.Online && !p.unheard() && !p.Revoked && (p.holder == nil || p.holder == r)
+	if p.wants() && free && !r.revert && !r.ended() {
 		q := r.queues[p.has.mask]
 		if q == nil {
 			q = &queues{}
 			r.queues[p.has.mask] = q
 		}
-		switch free := !p.has.unavailable; {
-		case p.member() && free:
+		switch available := !p.has.unavailable; {
+		case p.member() && available:
 			want = &q.ready
 		case p.member():
 			want = &q.sick
-		case !free && p.initial:
+		case !available && p.initial:
 			want = &q.later
 		}
 	}

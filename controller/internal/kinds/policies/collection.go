@@ -64,8 +64,8 @@ func judge(c kind.Content, data any) *wire.Error {
 		return problems[0]
 	}
 	if p.Rollout != nil {
-		return wire.New(wire.CodeNotSupported, "/rollout", "this controller does not roll policies out in waves: leave "+
-			"it out, spread the starts by duration, or enable one policy after the other for more and more nodes")
+		return wire.New(wire.CodeNotSupported, "/rollout", "this controller does not roll policies out in waves: "+
+			"leave it out, spread the starts by duration, or enable one policy after the other for more and more nodes")
 	}
 	return contradicts(p, had)
 }
