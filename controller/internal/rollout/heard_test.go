@@ -83,3 +83,28 @@ func TestFailedNodeStartsAnew(t *testing.T) {
 	s.order(rollout.Facts{f})
 	s.want("issued", len(s.wave("r1", 1)), 1)
 }
+
+// A node that is absent when a wave opens is no member of it: somebody else is, who can be issued to.
+func TestWavesDoNotCountTheAbsent(t *testing.T) {
+	s := newSim(t, 4)
+	away := s.ranked("r1")[0]
+	s.offline(away)
+	s.run(48 * time.Hour)
+	s.begin("r1", "B", config, thePlan(t, `waves: [{"percent": 25}, {"percent": 100}]`))
+	s.want("the first wave", s.wave("r1", 1), []string{s.ranked("r1")[1].name})
+}
+
+// After a start of the controller a deadline that has passed meanwhile waits until nodes could be heard.
+func TestNoDeadlineEndsRightAfterAStart(t *testing.T) {
+	s := newSim(t, 1)
+	n := s.nodes["n01"]
+	n.does = hangs
+	s.begin("r1", "B", config, thePlan(t, `waves: [{"percent": 100}]`))
+	s.run(29 * time.Minute)
+	s.now = s.now.Add(10 * time.Minute) // the controller is down
+	s.restart()
+	s.run(5*time.Minute - time.Second)
+	s.want("status", s.status("r1", n), rollout.Issued)
+	s.run(time.Second)
+	s.want("status", s.status("r1", n), rollout.Failed)
+}
