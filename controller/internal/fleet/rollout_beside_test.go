@@ -157,6 +157,27 @@ func TestNodesLeaveDuringARollout(t *testing.T) {
 	u.w.check()
 }
 
+// What is taken back from a node is what it ran, not what it had failed at before.
+func TestTakenBackToWhatRan(t *testing.T) {
+	u := newRolloutUnit(t, 10)
+	begun(u)
+	for _, n := range u.nodes {
+		n.does = fails
+	}
+	bad := u.apply("2.0.0", threeWaves)
+	u.reach(bad, rollout.Paused)
+	u.decide(rollout.Abort{ID: bad, How: plan.Leave})
+	for _, n := range u.nodes {
+		n.does = obeys
+	}
+	id := u.apply("3.0.0", `{"waves": [{"percent": 100}], "maxUnavailable": {"percent": 100}}`)
+	u.wait(5 * time.Minute)
+	u.wantRunning("3.0.0", 10, 10)
+	u.decide(rollout.Abort{ID: id, How: plan.TakeBack})
+	u.reach(id, rollout.Aborted)
+	u.wantRunning("1.0.0", 10, 10)
+}
+
 // A node that changes its type has its version made anew, and one that should get another document is told of it.
 func TestTypeChangesDuringARollout(t *testing.T) {
 	u, id := half(t)

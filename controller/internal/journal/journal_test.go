@@ -265,7 +265,8 @@ func TestTypes(t *testing.T) {
 	if Opened != 1 || Issued != 5 || Report != 7 || Note != 17 || record.JoinRefused != 22 || record.Keys != 23 ||
 		record.Maintenance != 25 || record.Proves != 26 || record.Forgotten != 27 ||
 		record.TokenWithdrawn != 28 || record.ArtefactLeased != 29 || record.ArtefactAdded != 30 ||
-		record.ArtefactRemoved != 31 || record.CA != 32 || record.Root != 33 || record.Rollout != 34 || len(Types()) != 32 {
+		record.ArtefactRemoved != 31 || record.CA != 32 || record.Root != 33 || record.Rollout != 34 ||
+		len(Types()) != 32 {
 		t.Error("a type's number changed, or a new one is missing here")
 	}
 }
