@@ -277,3 +277,23 @@ func TestRolloutOfWorkloads(t *testing.T) {
 		u.w.check()
 	}
 }
+
+// How long nothing has happened on a node is progress: it is known, and not journaled.
+func TestQuietIsNotJournaled(t *testing.T) {
+	u := newRolloutUnit(t, 1)
+	u.wait(time.Minute)
+	n := u.nodes["n01"]
+	before := len(u.w.journal)
+	for range 5 {
+		u.wait(time.Minute)
+		n.seqs[wire.KindHealth]++
+		u.report(n, wire.KindHealth)
+		u.pump()
+	}
+	if len(u.w.journal) != before {
+		t.Errorf("%d records", len(u.w.journal)-before)
+	}
+	if h := u.w.live.fact("n01").Health; h.Alerts < 5*time.Minute {
+		t.Errorf("%+v", h)
+	}
+}
