@@ -36,8 +36,7 @@ const (
 // Status is where a node is in a rollout.
 type Status string
 
-// The statuses. A node that is issued to and has it installed is soaking; one that is offline for long before it is
-// issued to is absent, and one that was revoked is gone: these follow from facts.
+// The statuses that records say.
 const (
 	Queued   Status = "queued"
 	Issued   Status = "issued"
@@ -48,6 +47,18 @@ const (
 	Restored Status = "restored" // was taken back
 	Stuck    Status = "stuck"    // could not be taken back
 )
+
+// The statuses that follow from facts.
+const (
+	Soaking Status = "soaking" // issued to, installed, and to stay in good health
+	Absent  Status = "absent"  // queued, and offline for so long that nobody waits for it
+	Gone    Status = "gone"    // revoked
+)
+
+// Statuses are all that nodes are shown in.
+func Statuses() []Status {
+	return []Status{Queued, Issued, Soaking, Passed, Failed, Silent, Back, Restored, Stuck, Absent, Gone}
+}
 
 // inFlight reports whether a change is under way on the node.
 func (s Status) inFlight() bool { return s == Issued || s == Back }

@@ -51,19 +51,43 @@ type StatusCount struct {
 
 func (c *StatusCount) add(p *part) {
 	c.All++
-	to := map[Status]*int{
-		Queued: &c.Queued, Issued: &c.Issued, Passed: &c.Passed, Failed: &c.Failed, Silent: &c.Silent,
-		Back: &c.Back, Restored: &c.Restored, Stuck: &c.Stuck,
-	}[p.status]
+	switch p.shown() {
+	case Queued:
+		c.Queued++
+	case Issued:
+		c.Issued++
+	case Soaking:
+		c.Soaking++
+	case Passed:
+		c.Passed++
+	case Failed:
+		c.Failed++
+	case Silent:
+		c.Silent++
+	case Back:
+		c.Back++
+	case Restored:
+		c.Restored++
+	case Stuck:
+		c.Stuck++
+	case Absent:
+		c.Absent++
+	case Gone:
+		c.Gone++
+	}
+}
+
+// shown is the status with what follows from facts.
+func (p *part) shown() Status {
 	switch {
 	case p.Revoked:
-		to = &c.Gone
+		return Gone
 	case p.has.absent && p.status == Queued:
-		to = &c.Absent
+		return Absent
 	case p.soaking():
-		to = &c.Soaking
+		return Soaking
 	}
-	*to++
+	return p.status
 }
 
 // Show returns a rollout; false: there is none of that ID.

@@ -104,29 +104,20 @@ func (r *Rollout) because(now time.Time, reason Reason, parts []*part) *Held {
 	switch reason {
 	case HeldClaim:
 		h.Behind = parts[0].holder.id
-	case HeldWindow:
-		h.Earliest = r.windowUntil
 	case HeldUnavailable:
 		parts = r.inTheWay(parts)
 	}
 	for _, p := range parts {
 		h.Nodes = append(h.Nodes, p.Node)
-		since, end := p.Since, time.Time{}
+		since, end := p.Since, r.waitEnds(now, p, reason)
 		if p.status.inFlight() || reason == HeldApplying {
 			since = p.issuedAt
 		}
 		switch {
 		case reason == HeldWindow || reason == HeldClaim:
 			since = r.at
-		case reason == HeldSilent && p.status == Queued:
-			end = p.Since.Add(r.plan.AbsentAfter.Std())
-		case reason == HeldSoak && !p.sick():
-			end = now.Add(r.plan.Gate.Soak.Std() - p.Health.quiet(r.plan.Gate.Healthy))
-			if !p.Heard.IsZero() {
-				end = p.Heard.Add(end.Sub(now))
-			}
-		case p.status.inFlight():
-			end = p.deadline()
+		case reason == HeldSoak && p.sick():
+			end = time.Time{} // its deadline is no end of the soak time
 		}
 		if h.Since.IsZero() || since.Before(h.Since) {
 			h.Since = since
@@ -137,6 +128,27 @@ func (r *Rollout) because(now time.Time, reason Reason, parts []*part) *Held {
 	}
 	h.cut()
 	return h
+}
+
+// waitEnds is before when what a node waits for does not end by itself; zero: it may at any time, or never does.
+func (r *Rollout) waitEnds(now time.Time, p *part, waits Reason) time.Time {
+	switch {
+	case waits == "" || waits == HeldClaim:
+		return time.Time{}
+	case waits == HeldWindow:
+		return r.windowUntil
+	case waits == HeldSilent && p.status == Queued:
+		return p.Since.Add(r.plan.AbsentAfter.Std())
+	case waits == HeldSoak && !p.sick():
+		heard := p.Heard
+		if heard.IsZero() {
+			heard = now
+		}
+		return heard.Add(r.plan.Gate.Soak.Std() - p.Health.quiet(r.plan.Gate.Healthy))
+	case p.status.inFlight():
+		return p.deadline()
+	}
+	return time.Time{}
 }
 
 // inTheWay are the nodes that use up the limits for which others wait.

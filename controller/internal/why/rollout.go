@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/rollout"
+	"tandem.internal/controller/internal/rollout/plan"
 )
 
 // Rollout says in one sentence what holds a rollout up: because of which nodes, since when, what ends it and when that
@@ -22,6 +23,98 @@ func Rollout(now time.Time, id string, h *rollout.Held) string {
 		text += "; " + ends
 	}
 	return text
+}
+
+// Ended says in one sentence how a rollout is, or what became of it.
+func Ended(now time.Time, v *rollout.View) string {
+	by := ""
+	if v.By != "" {
+		by = " by " + v.By
+	}
+	switch v.Phase {
+	case rollout.Done:
+		return fmt.Sprintf("%s is done, %s ago%s", v.ID, span(now.Sub(v.Ended)), remain(&v.Nodes))
+	case rollout.Aborted:
+		return fmt.Sprintf("%s was aborted%s, %s ago", v.ID, by, span(now.Sub(v.Ended)))
+	case rollout.Superseded:
+		return fmt.Sprintf("%s was superseded%s, %s ago", v.ID, by, span(now.Sub(v.Ended)))
+	}
+	return Rollout(now, v.ID, v.Held)
+}
+
+// remain says which nodes of a rollout that is done do not have it.
+func remain(c *rollout.StatusCount) string {
+	var all []string
+	for _, s := range []struct {
+		count int
+		text  string
+	}{{c.Failed, "failed"}, {c.Silent, "silent"}, {c.Queued + c.Absent, "absent"}} {
+		if s.count > 0 {
+			all = append(all, fmt.Sprintf("%d %s", s.count, s.text))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(all, ", ")
+}
+
+// RolloutNode says how a node holds a rollout up, what it waits for, or why it has failed; "": there is nothing to say.
+func RolloutNode(now time.Time, n *rollout.NodeView) string {
+	text, ends := waiting(now, n)
+	if left := n.Ends.Sub(now); ends != "" && !n.Ends.IsZero() && left > 0 {
+		text += "; " + ends + " in " + span(left)
+	}
+	switch {
+	case text != "":
+	case n.Reason != "":
+		text = n.Reason
+	case n.Unavailable && len(n.Troubles) > 0:
+		text = "has " + troubles(n.Troubles)
+	case n.Unavailable && !n.Online:
+		text = "is offline, for " + span(now.Sub(n.Since))
+	}
+	return text
+}
+
+// waiting says what a node waits for, or is waited for, and what ends then.
+func waiting(now time.Time, n *rollout.NodeView) (text, ends string) {
+	deadline := "its deadline ends"
+	switch n.Waits {
+	case rollout.HeldClaim:
+		return "waits for " + n.Behind + ", which has a change in flight on it", ""
+	case rollout.HeldWindow:
+		return "waits for a maintenance window", "it opens"
+	case rollout.HeldUnavailable:
+		return "waits until fewer nodes are unavailable", ""
+	case rollout.HeldSilent:
+		if n.Status == rollout.Queued {
+			deadline = "nobody waits for it any more"
+		}
+		return "is offline, for " + span(now.Sub(n.Since)), deadline
+	case rollout.HeldApplying:
+		return "has not installed it yet, for " + span(now.Sub(n.Issued)), deadline
+	case rollout.HeldSoak:
+		if len(n.Troubles) > 0 {
+			return "has " + troubles(n.Troubles), deadline
+		}
+		return "is to stay in good health", "it may pass"
+	case rollout.HeldNoData:
+		return "says nothing of its health", deadline
+	}
+	return string(n.Waits), ""
+}
+
+// troubles lists what is wrong with a node.
+func troubles(all []rollout.Trouble) string {
+	kinds := map[plan.Aspect]string{
+		plan.Alerts: "the alert", plan.Checks: "the check", plan.Restarts: "restarted", plan.Workloads: "the workload",
+	}
+	var list []string
+	for _, t := range all {
+		list = append(list, strings.TrimSpace(kinds[t.Aspect]+" "+t.Name))
+	}
+	return "troubles that it did not have before: " + strings.Join(list, ", ")
 }
 
 // held says what is the matter.
@@ -56,7 +149,10 @@ func paused(h *rollout.Held) string {
 	for i, n := range h.Nodes {
 		failed = append(failed, n+" ("+h.Failures[i]+")")
 	}
-	list := strings.Join(failed, ", ") + more(h)
+	list := ""
+	if len(failed) > 0 {
+		list = ": " + strings.Join(failed, ", ") + more(h)
+	}
 	switch h.Cause {
 	case rollout.CauseOrder:
 		text := ""
@@ -68,11 +164,11 @@ func paused(h *rollout.Held) string {
 		}
 		return text
 	case rollout.CauseBudget:
-		return ", since more nodes have failed than may: " + list
+		return ", since more nodes have failed than may" + list
 	case rollout.CauseCanary:
-		return ", since no node of the canary wave has passed: " + list
+		return ", since no node of the canary wave has passed" + list
 	case rollout.CauseTakeBack:
-		return ", since a node could not be taken back: " + list
+		return ", since a node could not be taken back" + list
 	}
 	return ": " + string(h.Cause)
 }
@@ -96,8 +192,11 @@ func ending(now time.Time, h *rollout.Held) string {
 			return "nobody waits for the first of them any more " + in
 		}
 	case rollout.HeldSoak:
-		if in != "" {
+		switch {
+		case in != "":
 			return "the first of them may pass " + in
+		case !h.Earliest.IsZero():
+			return ""
 		}
 		return "they have troubles that they did not have before"
 	case rollout.HeldApplying, rollout.HeldNoData:

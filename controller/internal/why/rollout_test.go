@@ -23,7 +23,7 @@ func TestRollout(t *testing.T) {
 			Reason: rollout.HeldPaused, Cause: rollout.CauseBudget, Nodes: two, Count: 5, Since: since,
 			Failures: []string{"failed: apply-failed", "silent"},
 		},
-		"r1 is paused, since no node of the canary wave has passed: ; somebody has to resume or abort it": {
+		"r1 is paused, since no node of the canary wave has passed; somebody has to resume or abort it": {
 			Reason: rollout.HeldPaused, Cause: rollout.CauseCanary,
 		},
 		"r1 is paused, since a node could not be taken back: n1 (stuck: x); somebody has to resume or abort it": {
@@ -61,6 +61,65 @@ func TestRollout(t *testing.T) {
 	} {
 		if got := why.Rollout(now, "r1", h); got != want {
 			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+// What became of it is told once it has ended.
+func TestRolloutEnded(t *testing.T) {
+	now := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+	v := rollout.View{ID: "r1", Ended: now.Add(-time.Hour), Phase: rollout.Done, By: "ann"}
+	partly := v
+	partly.Nodes = rollout.StatusCount{All: 9, Passed: 4, Failed: 2, Silent: 1, Queued: 1, Absent: 1}
+	aborted, superseded, running := v, v, v
+	aborted.Phase, superseded.Phase, running.Phase = rollout.Aborted, rollout.Superseded, rollout.Running
+	running.Held = &rollout.Held{Reason: rollout.HeldClaim, Behind: "r0"}
+	for want, v := range map[string]rollout.View{
+		"r1 is done, 60m ago":                               v,
+		"r1 is done, 60m ago; 2 failed, 1 silent, 2 absent": partly,
+		"r1 was aborted by ann, 60m ago":                    aborted,
+		"r1 was superseded by ann, 60m ago":                 superseded,
+		"r1 waits for r0":                                   running,
+	} {
+		if got := why.Ended(now, &v); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// Of each node it is told what it waits for, or what is wrong with it.
+func TestRolloutNode(t *testing.T) {
+	now := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+	ago, soon := now.Add(-3*time.Minute), now.Add(2*time.Hour)
+	hot := []rollout.Trouble{{Aspect: "alerts", Name: "hot"}, {Aspect: "restarts"}}
+	for want, n := range map[string]rollout.NodeView{
+		"": {Status: rollout.Passed, Online: true},
+		"waits for r0, which has a change in flight on it": {Waits: rollout.HeldClaim, Behind: "r0", Ends: soon},
+		"waits for a maintenance window; it opens in 2h":   {Waits: rollout.HeldWindow, Ends: soon},
+		"waits for a maintenance window":                   {Waits: rollout.HeldWindow},
+		"waits until fewer nodes are unavailable":          {Waits: rollout.HeldUnavailable},
+		"is offline, for 3m; nobody waits for it any more in 2h": {
+			Status: rollout.Queued, Waits: rollout.HeldSilent, Since: ago, Ends: soon,
+		},
+		"is offline, for 3m; its deadline ends in 2h": {
+			Status: rollout.Issued, Waits: rollout.HeldSilent, Since: ago, Ends: soon,
+		},
+		"has not installed it yet, for 3m; its deadline ends in 2h": {
+			Waits: rollout.HeldApplying, Issued: ago, Ends: soon,
+		},
+		"is to stay in good health; it may pass in 2h": {Waits: rollout.HeldSoak, Ends: soon},
+		"has troubles that it did not have before: the alert hot, restarted; its deadline ends in 2h": {
+			Waits: rollout.HeldSoak, Ends: soon, Troubles: hot,
+		},
+		"says nothing of its health; its deadline ends in 2h": {Waits: rollout.HeldNoData, Ends: soon},
+		"apply-failed: exit status 1":                         {Status: rollout.Failed, Reason: "apply-failed: exit status 1"},
+		"has troubles that it did not have before: the alert hot, restarted": {
+			Status: rollout.Passed, Unavailable: true, Online: true, Troubles: hot,
+		},
+		"is offline, for 3m": {Status: rollout.Passed, Unavailable: true, Since: ago},
+	} {
+		if got := why.RolloutNode(now, &n); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }
