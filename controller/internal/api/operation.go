@@ -65,8 +65,13 @@ func answered(s op.Spec, do func(context.Context, any) (any, error)) Operation {
 
 // Watch answers with what see sees, now and whenever that changes.
 func Watch[T any](o op.Op[op.Watched, T], see func(context.Context) (T, error)) Operation {
-	return serve(o, func(a *API, w http.ResponseWriter, r *http.Request, _ op.Watched) error {
-		return watch(a, w, r, changes(see))
+	return Follow(o, func(ctx context.Context, _ op.Watched) (T, error) { return see(ctx) })
+}
+
+// Follow is Watch for an operation that takes more.
+func Follow[In, T any](o op.Op[In, T], see func(context.Context, In) (T, error)) Operation {
+	return serve(o, func(a *API, w http.ResponseWriter, r *http.Request, in In) error {
+		return watch(a, w, r, changes(func(ctx context.Context) (T, error) { return see(ctx, in) }))
 	})
 }
 

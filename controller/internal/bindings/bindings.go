@@ -73,6 +73,14 @@ func (b Core) Operations() []api.Operation {
 		api.Bind(op.SetProperty, c.SetProperty),
 		api.Bind(op.UnsetProperty, c.UnsetProperty),
 		api.Bind(op.ShowProperties, c.NodeProperties),
+		api.Ask(op.ListRollouts, c.Rollouts),
+		api.Bind(op.ShowRollout, c.Rollout),
+		api.Follow(op.WatchRollout, func(ctx context.Context, in op.RolloutWatchIn) (view.RolloutDetail, error) {
+			return c.Rollout(ctx, in.RolloutNodesIn)
+		}),
+		api.Bind(op.PauseRollout, c.PauseRollout),
+		api.Bind(op.ResumeRollout, c.ResumeRollout),
+		api.Bind(op.AbortRollout, c.AbortRollout),
 		api.Ask(op.ListReleases, c.AgentReleases),
 		api.Bind(op.ReleaseAgent, c.ReleaseAgent),
 		api.Bind(op.WithdrawAgent, c.WithdrawAgent),

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
@@ -126,9 +128,11 @@ type Submit struct {
 	Mode          wire.Mode     `query:"mode" json:"-"`          // "apply", which is the default, or "try"
 	ConfirmWithin time.Duration `query:"confirmWithin" json:"-"` // how long a trial lasts; with mode=try only
 	// it gets; default: the next
-	Version  string `query:"version" is:"version" empty:"leave it out to have one derived" json:"-"`
-	Lenient  bool   `query:"lenient" json:"-"`         // take what is left out as meant
-	DryRun   bool   `query:"dryRun" json:"-"`          // judge only
+	Version string `query:"version" is:"version" empty:"leave it out to have one derived" json:"-"`
+	Lenient bool   `query:"lenient" json:"-"` // take what is left out as meant
+	DryRun  bool   `query:"dryRun" json:"-"`  // judge only
+	// in waves, by this plan: its JSON, without superfluous white space
+	Rollout  string `query:"rollout" is:"json" empty:"leave it out to send it to all nodes at once" json:"-"`
 	Offline  bool   `query:"offline" json:"-"`         // do not ask the nodes: they still judge what they receive
 	Force    bool   `query:"force" json:"-"`           // also if the same document has failed before
 	ID       string `query:"id" json:"-"`              // the submitter's own; one is made if it is left out
@@ -144,14 +148,22 @@ func (in *Submit) Check() *wire.Error {
 	if (in.Mode == wire.ModeTry) != (in.ConfirmWithin > 0) {
 		return invalid("confirmWithin goes with mode=try, and only with it")
 	}
+	if in.Rollout != "" && in.Mode == wire.ModeTry {
+		return invalid("a trial is on all nodes at once: mode=try and rollout exclude each other")
+	}
 	return nil
 }
 
 // Submission is what it is to the core, but for who submits it.
 func (in *Submit) Submission(source wire.Kind) view.Submission {
+	var plan jsontext.Value
+	if in.Rollout != "" {
+		plan = jsontext.Value(in.Rollout)
+	}
 	return view.Submission{
 		Kind: source, Mode: in.Mode, ConfirmWithin: in.ConfirmWithin, Version: in.Version, Lenient: in.Lenient,
 		Document: in.Document, DryRun: in.DryRun, Offline: in.Offline, Force: in.Force, ID: in.ID,
+		Rollout: plan,
 	}
 }
 

@@ -18,10 +18,10 @@ func TestVerbs(t *testing.T) {
 		subject           op.Subject
 		verbs, parameters string
 	}{
-		{op.Subject{Name: "toys"}, always, "dryRun offline force id"},
-		{op.Subject{Name: "toys", Trial: true}, always + " confirm", "mode confirmWithin dryRun offline force id"},
-		{op.Subject{Name: "toys", Versioned: true, Lenient: true}, always, "version lenient dryRun offline force id"},
-		{op.Subject{Name: "toys", Copied: true}, always + " restore", "dryRun offline force id"},
+		{op.Subject{Name: "toys"}, always, "dryRun rollout offline force id"},
+		{op.Subject{Name: "toys", Trial: true}, always + " confirm", "mode confirmWithin dryRun rollout offline force id"},
+		{op.Subject{Name: "toys", Versioned: true, Lenient: true}, always, "version lenient dryRun rollout offline force id"},
+		{op.Subject{Name: "toys", Copied: true}, always + " restore", "dryRun rollout offline force id"},
 	} {
 		var verbs, parameters []string
 		for _, s := range c.subject.Specs() {
@@ -61,6 +61,8 @@ func TestSubmit(t *testing.T) {
 		{op.Submit{Mode: wire.ModeTry}, "goes with mode=try"},
 		{op.Submit{ConfirmWithin: time.Minute}, "goes with mode=try"},
 		{op.Submit{Mode: "both"}, "is apply or try"},
+		{op.Submit{Rollout: "{}"}, "apply <nil>"},
+		{op.Submit{Rollout: "{}", Mode: wire.ModeTry, ConfirmWithin: time.Minute}, "on all nodes at once"},
 	} {
 		err := c.in.Check()
 		got := fmt.Sprintf("%s %v", c.in.Mode, err)

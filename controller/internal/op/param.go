@@ -32,7 +32,7 @@ type Param struct {
 	Name     string
 	Index    []int // of the field, for reflect
 	Type     reflect.Type
-	Is       string // "", "name", "pointer" or "version"
+	Is       string // "", "name", "pointer", "version" or "json"
 	Need     bool   // required
 	Min, Max uint64 // of a number
 	Empty    string // not "": it must not be given without a value; what to do instead
@@ -153,9 +153,17 @@ func (p *Param) FromQuery(v reflect.Value, q url.Values) *wire.Error {
 	return nil
 }
 
+// maxJSON is how many bytes of JSON a parameter has at most: what it becomes in a query fits into a header.
+const maxJSON = 4096
+
 // text judges the value of a string.
 func (p *Param) text(s string) *wire.Error {
 	switch {
+	case p.Is == "json":
+		if len(s) > maxJSON || !utf8.ValidString(s) {
+			return invalid("the parameter %s is longer than %d bytes, or not UTF-8; leave out the white space", p.Name,
+				maxJSON)
+		}
 	case strings.ContainsFunc(s, wire.Misleads):
 		return invalid("the parameter %s has a control character, or one that turns the direction of text", p.Name)
 	case p.Is == "name":

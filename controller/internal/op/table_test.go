@@ -85,7 +85,7 @@ func checkInput(t *testing.T, s op.Spec) {
 				}
 			}
 		}
-		if !slices.Contains([]string{"", "name", "pointer", "version"}, p.Is) {
+		if !slices.Contains([]string{"", "name", "pointer", "version", "json"}, p.Is) {
 			t.Errorf("%s: %s is a %q", s.Name, p.Name, p.Is)
 		}
 	}
