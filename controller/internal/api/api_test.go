@@ -165,7 +165,7 @@ func TestAnswers(t *testing.T) {
 		{"POST", "/v1/config?mode=try&confirmWithin=PT0S", good, 400, wire.CodeInvalidArgument, "above zero"},
 		{"POST", "/v1/config?mode=now", good, 400, wire.CodeInvalidArgument, "apply or try"},
 		{"POST", "/v1/config?version=1.0.0", good, 400, wire.CodeInvalidArgument,
-			"known here: mode, confirmWithin, dryRun, offline, force, id"},
+			"known here: mode, confirmWithin, dryRun, rollout, offline, force, id"},
 		{"POST", "/v1/config?lenient=1", good, 400, wire.CodeInvalidArgument, "no such parameter"},
 		{"POST", "/v1/config?dryrun=1", good, 400, wire.CodeInvalidArgument, "dryRun"},
 		{"POST", "/v1/config?dryRun=yes", good, 400, wire.CodeInvalidArgument, ""},

@@ -31,6 +31,7 @@ var roles = map[tokens.Role][]string{
 		"GET /v1/policies/{policy}/history", "GET /v1/policies/{policy}/diff",
 		"GET /v1/nodes/{node}/policies/{policy}/why",
 		"GET /v1/nodes/{node}/properties", "GET /v1/agent/releases",
+		"GET /v1/rollouts", "GET /v1/rollouts/{rollout}",
 	},
 	tokens.Operate: {
 		"POST /v1/config", "POST /v1/config/confirm", "POST /v1/config/restore", "POST /v1/config/rollback",
@@ -48,6 +49,8 @@ var roles = map[tokens.Role][]string{
 		"DELETE /v1/policies/{policy}", "POST /v1/nodes/{node}/properties/{property}",
 		"DELETE /v1/nodes/{node}/properties/{property}", "POST /v1/agent/releases/{version}",
 		"DELETE /v1/agent/releases/{version}",
+		"POST /v1/rollouts/{rollout}/pause", "POST /v1/rollouts/{rollout}/resume",
+		"POST /v1/rollouts/{rollout}/abort",
 	},
 	tokens.Admin: {
 		"POST /v1/nodes/{node}/enroll", "POST /v1/nodes/{node}/revoke", "POST /v1/nodes/forget",

@@ -1,5 +1,5 @@
 // Package cli owns the operator's program, tandem: the tree of its commands. What they share is in package command;
-// the commands are in packages document, node, history, policy, item, artefact and access. The commands and exit
+// the commands are in packages document, rollout, node, history, policy, item, artefact and access. The commands and exit
 // statuses are those of the product's command reference.
 //
 // It guarantees that
@@ -25,6 +25,7 @@ import (
 	"tandem.internal/controller/internal/cli/item"
 	"tandem.internal/controller/internal/cli/node"
 	"tandem.internal/controller/internal/cli/policy"
+	"tandem.internal/controller/internal/cli/rollout"
 	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
@@ -57,8 +58,8 @@ func root(a *command.App) *cobra.Command {
 			"  tandem config explain --node node-1 /alertRules/ram/maxThreshold",
 		slices.Concat(document.Commands(a, a.Kinds.Documents()), node.Commands(a), history.Commands(a),
 			artefact.Commands(a), access.Commands(a),
-			[]*cobra.Command{policies(a), policy.Property(a), policy.Agent(a), item.Items(a), item.Desired(a),
-				version(a)})...)
+			[]*cobra.Command{rollout.Commands(a), policies(a), policy.Property(a), policy.Agent(a), item.Items(a),
+				item.Desired(a), version(a)})...)
 	root.Long = `tandem is the operator's side of a Tandem controller.
 
 It talks to the controller on a unix socket, whose file mode says who may, or over

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // program.txtar.
 var goldenFiles = []string{
 	"artefact", "ca", "config", "desired", "events", "health", "identity", "item", "journal", "key", "node",
-	"nodes", "policy", "token", "unit", "wait", "workload",
+	"nodes", "policy", "rollout", "token", "unit", "wait", "workload",
 }
 
 func goldenFile(name string) string {

@@ -3,8 +3,6 @@ package distribute
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"time"
 
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
@@ -20,41 +18,15 @@ const rolloutNodes = 100
 
 // Rollouts lists the rollouts.
 func (c *Core) Rollouts(ctx context.Context) (v view.Rollouts, err error) {
-	v.Rollouts = []view.Rollout{}
-	err = c.see(ctx, func(f *fleet.Fleet) {
-		now := c.cfg.Now()
-		for _, id := range f.Rollouts().IDs() {
-			one, _ := showRollout(f.Rollouts(), now, id)
-			v.Rollouts = append(v.Rollouts, one)
-		}
-	})
+	err = c.see(ctx, func(f *fleet.Fleet) { v = why.Rollouts(f.Rollouts(), c.cfg.Now()) })
 	return v, err
-}
-
-// showRollout shows a rollout; an error: there is none of that ID.
-func showRollout(set *rollout.Set, now time.Time, id string) (view.Rollout, *wire.Error) {
-	v, known := set.Show(now, id)
-	if !known {
-		return view.Rollout{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("there is no rollout %.100q", id))
-	}
-	return view.Rollout{View: v, Why: why.Ended(now, &v)}, nil
 }
 
 // Rollout shows one, with its plan and its nodes.
 func (c *Core) Rollout(ctx context.Context, in op.RolloutNodesIn) (view.RolloutDetail, error) {
-	return look(ctx, c, func(f *fleet.Fleet) (v view.RolloutDetail, err *wire.Error) {
-		now, set := c.cfg.Now(), f.Rollouts()
-		if v.Rollout, err = showRollout(set, now, in.Rollout); err != nil {
-			return v, err
-		}
-		v.Plan = set.Plan(in.Rollout)
-		v.Warnings = v.Plan.Warnings()
-		nodes, omitted := set.Nodes(now, in.Rollout, in.Status, int(cmp.Or(in.Limit, rolloutNodes)))
-		v.List, v.Omitted = make([]view.RolloutNode, len(nodes)), omitted
-		for i := range nodes {
-			v.List[i] = view.RolloutNode{NodeView: nodes[i], Why: why.RolloutNode(now, &nodes[i])}
-		}
-		return v, nil
+	return look(ctx, c, func(f *fleet.Fleet) (view.RolloutDetail, *wire.Error) {
+		limit := int(cmp.Or(in.Limit, rolloutNodes))
+		return why.RolloutDetail(f.Rollouts(), c.cfg.Now(), in.Rollout, in.Status, limit)
 	})
 }
 
@@ -82,6 +54,6 @@ func (c *Core) orderRollout(ctx context.Context, id string, order rollout.Event)
 		return view.Rollout{}, err
 	}
 	return look(ctx, c, func(f *fleet.Fleet) (view.Rollout, *wire.Error) {
-		return showRollout(f.Rollouts(), c.cfg.Now(), id)
+		return why.OneRollout(f.Rollouts(), c.cfg.Now(), id)
 	})
 }

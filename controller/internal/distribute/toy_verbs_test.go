@@ -106,7 +106,7 @@ func TestToyKindByHTTP(t *testing.T) {
 	d.asks("POST /v1/toys", toyBox("0.9.0", "car"), 409, `"code":"wrong-state"`)
 	d.asks("POST /v1/toys", "{", 400, `"state":"refused"`)
 	d.asks("POST /v1/toys", "", 400, "the request body is the toy box, and it is empty")
-	d.asks("POST /v1/toys?lenient=1", "{}", 400, "known here: mode, confirmWithin, dryRun, offline, force, id")
+	d.asks("POST /v1/toys?lenient=1", "{}", 400, "known here: mode, confirmWithin, dryRun, rollout, offline, force, id")
 	d.asks("POST /v1/toys?mode=try&confirmWithin=PT1M", toyBox("1.1.0", "bus"), 200, `"deadline":`)
 	d.asks("POST /v1/toys/confirm", "", 200, `"state":"accepted","version":"1.1.0"`)
 	d.asks("POST /v1/toys/confirm", "", 404, "no toy box is on trial")

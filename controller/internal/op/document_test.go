@@ -19,8 +19,10 @@ func TestVerbs(t *testing.T) {
 		verbs, parameters string
 	}{
 		{op.Subject{Name: "toys"}, always, "dryRun rollout offline force id"},
-		{op.Subject{Name: "toys", Trial: true}, always + " confirm", "mode confirmWithin dryRun rollout offline force id"},
-		{op.Subject{Name: "toys", Versioned: true, Lenient: true}, always, "version lenient dryRun rollout offline force id"},
+		{op.Subject{Name: "toys", Trial: true}, always + " confirm",
+			"mode confirmWithin dryRun rollout offline force id"},
+		{op.Subject{Name: "toys", Versioned: true, Lenient: true}, always,
+			"version lenient dryRun rollout offline force id"},
 		{op.Subject{Name: "toys", Copied: true}, always + " restore", "dryRun rollout offline force id"},
 	} {
 		var verbs, parameters []string

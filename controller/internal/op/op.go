@@ -12,10 +12,10 @@
 //	Text    []byte        `body:"application/json" json:"-"`   // the whole body as it is
 //
 // Parameters are strings, booleans (1 or 0), numbers, ISO 8601 durations and lists of strings. Further
-// tags: is:"name" (the name of a node), is:"pointer" (RFC 6901), is:"version" (semantic) or is:"json"; need:"yes" (required); min,
-// max; empty:"…" (it must not be given without a value; what to do instead). Rules between fields are in the
-// method Check. Whoever reads a request checks the query, the path, the headers, the body, and then calls Check. The
-// body of a PATCH is read while it comes, by what does the operation.
+// tags: is:"name" (the name of a node), is:"pointer" (RFC 6901), is:"version" (semantic) or is:"json"; need:"yes"
+// (required); min, max; empty:"…" (it must not be given without a value; what to do instead). Rules between fields are
+// in the method Check. Whoever reads a request checks the query, the path, the headers, the body, and then calls Check.
+// The body of a PATCH is read while it comes, by what does the operation.
 //
 // The package judges requests and knows no HTTP beyond the names of routes. Fields are only ever added.
 //

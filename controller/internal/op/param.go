@@ -153,16 +153,16 @@ func (p *Param) FromQuery(v reflect.Value, q url.Values) *wire.Error {
 	return nil
 }
 
-// maxJSON is how many bytes of JSON a parameter has at most: what it becomes in a query fits into a header.
-const maxJSON = 4096
+// MaxPlan is how many bytes a parameter that is JSON has at most: what it becomes in a query fits into a header.
+const MaxPlan = 4096
 
 // text judges the value of a string.
 func (p *Param) text(s string) *wire.Error {
 	switch {
 	case p.Is == "json":
-		if len(s) > maxJSON || !utf8.ValidString(s) {
+		if len(s) > MaxPlan || !utf8.ValidString(s) {
 			return invalid("the parameter %s is longer than %d bytes, or not UTF-8; leave out the white space", p.Name,
-				maxJSON)
+				MaxPlan)
 		}
 	case strings.ContainsFunc(s, wire.Misleads):
 		return invalid("the parameter %s has a control character, or one that turns the direction of text", p.Name)

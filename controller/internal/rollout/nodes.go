@@ -27,8 +27,8 @@ type NodeView struct {
 	Troubles    []Trouble `json:"troubles,omitempty"` // that it did not have before it was issued to
 }
 
-// Members returns nodes of a rollout, at most most, and how many others there are: those in one status, or all if that is
-// "". Those that hold it up come first, then those that have failed, then those that wait, by name.
+// Members returns nodes of a rollout, at most most, and how many others there are: those in one status, or all if that
+// is "". Those that hold it up come first, then those that have failed, then those that wait, by name.
 func (s *Set) Members(now time.Time, id string, only Status, most int) (shown []NodeView, omitted int) {
 	r := s.all[id]
 	if r == nil {

@@ -46,7 +46,8 @@ func TestNodesThatHoldItUpComeFirst(t *testing.T) {
 		if uses != (i < 2) || uses != n.Unavailable || !uses && n.Waits != rollout.HeldUnavailable {
 			t.Errorf("%d: %+v", i, n)
 		}
-		if n.Node == ranked[1].name && (n.Status != rollout.Soaking || len(n.Troubles) != 1 || n.Troubles[0].Name != "hot") {
+		if n.Node == ranked[1].name &&
+			(n.Status != rollout.Soaking || len(n.Troubles) != 1 || n.Troubles[0].Name != "hot") {
 			t.Errorf("%+v", n)
 		}
 		if n.Node == ranked[0].name && !n.Ends.Equal(monday.Add(30*time.Minute)) {

@@ -19,18 +19,23 @@ type Progress struct {
 // Progress begins one; lines says whether it is shown where there is no terminal, too.
 func (s *Screen) Progress(lines bool) *Progress { return &Progress{s: s, lines: lines} }
 
+// Bar is a bar of done out of total.
+func Bar(done, total int) string {
+	const width = 20
+	full := 0
+	if total > 0 {
+		full = width * done / total
+	}
+	return "[" + strings.Repeat("#", full) + strings.Repeat("-", width-full) + "]"
+}
+
 // Update shows text, and on a terminal a bar of done out of total.
 func (p *Progress) Update(text string, done, total int) {
 	if text == p.last {
 		return
 	}
 	if p.s.ErrTerminal {
-		const width = 20
-		full := 0
-		if total > 0 {
-			full = width * done / total
-		}
-		bar := "[" + strings.Repeat("#", full) + strings.Repeat("-", width-full) + "] "
+		bar := Bar(done, total) + " "
 		room := max(p.s.Width, leastWidth) - utf8.RuneCountInString(bar) - 1
 		p.last, p.written = text, true
 		p.write("\r" + bar + Shorten(text, room) + "\x1b[K")

@@ -112,7 +112,7 @@ func TestRolloutNode(t *testing.T) {
 			Waits: rollout.HeldSoak, Ends: soon, Troubles: hot,
 		},
 		"says nothing of its health; its deadline ends in 2h": {Waits: rollout.HeldNoData, Ends: soon},
-		"apply-failed: exit status 1":                         {Status: rollout.Failed, Reason: "apply-failed: exit status 1"},
+		"exit status 1": {Status: rollout.Failed, Reason: "exit status 1"},
 		"has troubles that it did not have before: the alert hot, restarted": {
 			Status: rollout.Passed, Unavailable: true, Online: true, Troubles: hot,
 		},

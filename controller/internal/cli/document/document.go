@@ -63,7 +63,9 @@ type options struct {
 	try                      command.Duration // sources that can be tried
 	version                  string           // sources whose version is not in the document
 	lenient                  bool             // sources that can be read so
+	rollout                  string           // file of the plan by which nodes get it
 	wait                     command.Duration
+	toTheEnd                 bool // --wait says no time: of a rollout until its end
 	explain                  bool // of fill: say where each value comes from
 }
 

@@ -51,6 +51,12 @@ func (g *group) apply(a *command.App) *cobra.Command {
 	o := &options{}
 	cmd := g.files("apply")
 	cmd.RunE = func(cmd *cobra.Command, files []string) error {
+		if o.rollout != "" && o.try > 0 {
+			return command.Usage("--rollout and --try exclude each other: a trial is on all nodes at once")
+		}
+		if o.rollout == "-" && slices.Contains(files, "-") {
+			return command.Usage("only one of FILE and --rollout can be standard input")
+		}
 		in, err := g.read(a, cmd, files, o)
 		if err != nil {
 			return err
@@ -72,8 +78,28 @@ func (g *group) apply(a *command.App) *cobra.Command {
 	if g.applyFlags != nil {
 		g.applyFlags(f, o)
 	}
+	f.StringVar(&o.rollout, "rollout", "", "bring it to the nodes in waves, by the plan in this `FILE`")
 	g.waitFlag(cmd, o)
+	f.Lookup("wait").Value, f.Lookup("wait").NoOptDefVal = &toTheEnd{&o.wait, o}, defaultWait
+	f.Lookup("wait").Usage += "; the default is 30s, with --rollout its end"
 	return cmd
+}
+
+// defaultWait is the value of --wait without one.
+const defaultWait = "default"
+
+// toTheEnd is the flag --wait of a command that may wait for the end of a rollout.
+type toTheEnd struct {
+	*command.Duration
+	o *options
+}
+
+// Set is part of pflag.Value.
+func (t *toTheEnd) Set(s string) error {
+	if t.o.toTheEnd = s == defaultWait; t.o.toTheEnd {
+		s = "30s"
+	}
+	return t.Duration.Set(s)
 }
 
 func lenientFlag(f *pflag.FlagSet, o *options) {

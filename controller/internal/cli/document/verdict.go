@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/cli/rollout"
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
@@ -17,18 +18,56 @@ import (
 // submission is what apply and rollback print as JSON: the verdict and, with --wait, what came of it.
 type submission struct {
 	view.Result
-	Wait *outcome `json:"wait,omitempty"`
+	Wait *outcome      `json:"wait,omitempty"`
+	End  *view.Rollout `json:"end,omitempty"` // the rollout when the waiting was over
 }
 
 // submitted submits a document and finishes the command.
 func (g *group) submitted(ctx context.Context, a *command.App, in *input, o *options) error {
+	s := g.submission(in, o)
+	if o.rollout != "" {
+		var err error
+		if _, s.Rollout, err = rollout.ReadPlan(a, o.rollout); err != nil {
+			return err
+		}
+	}
 	return a.Connect(func(c *client.Client) error {
-		res, err := client.Call(ctx, c, g.ops.Apply, g.submission(in, o))
+		res, err := client.Call(ctx, c, g.ops.Apply, s)
 		if err != nil {
 			return err
 		}
-		return g.finish(ctx, a, c, res, in, o.wait.Std())
+		limit := o.wait.Std()
+		if res.Rollout != "" && limit > 0 && res.State == "accepted" {
+			if o.toTheEnd {
+				limit = 0
+			}
+			return g.rolledOut(ctx, a, c, res, limit)
+		}
+		return g.finish(ctx, a, c, res, in, limit)
 	})
+}
+
+// rolledOut shows an acceptance, and waits for the end of its rollout; limit 0: for as long as that takes.
+func (g *group) rolledOut(
+	ctx context.Context, a *command.App, c *client.Client, res view.Result, limit time.Duration,
+) error {
+	if !a.JSON {
+		g.printResult(a, res)
+	}
+	if err := a.Flush(); err != nil {
+		return err
+	}
+	end := rollout.Wait(ctx, a, c, res.Rollout, limit)
+	failed := end.Failure()
+	switch {
+	case a.JSON:
+		if err := a.PrintJSON(submission{Result: res, End: end.Rollout}); err != nil {
+			return err
+		}
+	case failed == nil:
+		a.Print("%s\n", term.Clean(end.Words()))
+	}
+	return failed
 }
 
 // submission is a document as the flags say that it is submitted.
@@ -99,6 +138,11 @@ func (g *group) printResult(a *command.App, res view.Result) {
 	version := term.Clean(res.Version)
 	switch res.State {
 	case "accepted":
+		if res.Rollout != "" {
+			a.Print("accepted %s: rollout %s brings it to the nodes; it is shown by: tandem rollout show %[2]s\n",
+				version, term.Clean(res.Rollout))
+			break
+		}
 		a.Print("accepted %s as rev %d: %s issued\n", version, res.Rev, term.Plural(res.Issued, "document"))
 		if !res.Deadline.IsZero() {
 			a.Print("on trial %s; keep it with: tandem %s confirm\n", a.Until(res.Deadline), g.word)
