@@ -83,6 +83,9 @@ func (s say) record(t record.Type, e view.Entry) (string, bool) {
 		return s.event(e)
 	case record.Request, record.Reply, record.Note, record.Settings, record.Maintenance:
 		return s.order(t, e)
+	case record.Rollout:
+		text, ok := read(e.Data, rolled)
+		return text, ok && text != ""
 	case record.ArtefactLeased, record.ArtefactAdded, record.ArtefactRemoved:
 		return artefact(t, e)
 	}

@@ -1,0 +1,77 @@
+package history
+
+import (
+	"fmt"
+	"strings"
+
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/rollout"
+	"tandem.internal/controller/internal/term"
+)
+
+// causes say why a rollout was paused, unless somebody did it.
+var causes = map[rollout.PauseCause]string{
+	rollout.CauseBudget:   "more nodes have failed than may",
+	rollout.CauseCanary:   "no node of the canary wave has passed",
+	rollout.CauseTakeBack: "a node could not be taken back",
+}
+
+// rolled renders what happened to a rollout; "": what is not known.
+func rolled(d record.RolloutData) string {
+	text := ""
+	switch r := d.Of().(type) {
+	case rollout.BegunData:
+		text = fmt.Sprintf(" of %s begins: %s", r.Kind, term.Plural(len(r.Nodes), "node"))
+		if r.Plan != nil {
+			text += ", " + term.Plural(len(r.Plan.Waves), "wave")
+		}
+	case rollout.WaveOpenedData:
+		text = fmt.Sprintf(": wave %d has %s", r.Wave+1, term.List(r.Nodes))
+	case rollout.IssuedData:
+		var nodes []string
+		for _, n := range r.Nodes {
+			nodes = append(nodes, n.Node)
+		}
+		text = ": issued to " + term.List(nodes)
+	case rollout.SettledData:
+		var nodes []string
+		for _, n := range r.Nodes {
+			nodes = append(nodes, term.Remark(n.Node+" "+string(n.Status), n.Reason))
+		}
+		text = ": " + term.List(nodes)
+	case rollout.PausedData:
+		why := r.Text
+		if known := causes[r.Cause]; known != "" {
+			why = known + ": " + term.List(r.Nodes)
+		}
+		text = term.Remark(" is paused"+by(r.Who), why)
+	case rollout.ResumedData:
+		text = " is resumed" + by(r.Who)
+	case rollout.WavePassedData:
+		text = fmt.Sprintf(": wave %d is over", r.Wave+1)
+		if r.Empty {
+			text += ", nobody was in it"
+		}
+	case rollout.RevertingData:
+		text = ": nodes are to be taken back" + by(r.Who)
+	case rollout.TakenBackData:
+		var nodes []string
+		for _, n := range r.Nodes {
+			nodes = append(nodes, n.Node)
+		}
+		text = ": taken back: " + term.List(nodes)
+	case rollout.EndedData:
+		text = " is " + string(r.Phase) + by(r.Who+r.By)
+	}
+	if text == "" {
+		return ""
+	}
+	return strings.TrimSpace(d.ID + text)
+}
+
+func by(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " by " + who
+}
