@@ -136,3 +136,54 @@ func TestStatusesAreCounted(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// A node that has answered is asked again when its soak time is over; one that has not, after half a minute.
+func TestNodesAreAskedWhenTheirSoakTimeIsOver(t *testing.T) {
+	for answers, want := range map[bool]string{true: "0s 5s", false: "0s 30s 1m0s"} {
+		s := newSim(t, 1)
+		s.begin("r1", "B", config, thePlan(t, `waves: [{"percent": 100}]`, `gate: {"soak": "PT5S"}`))
+		n := s.nodes["n01"]
+		n.doc(config).installed = n.doc(config).desired
+		begin := s.now
+		var asked []string
+		tell := func(since time.Duration, heard time.Time) rollout.Event {
+			f := s.fact(n)
+			f.Heard, f.Health.Revs[config] = heard, n.doc(config).installed.Rev
+			f.Health.Alerts, f.Health.Checks, f.Health.Restarts, f.Health.Workloads = since, since, since, since
+			return rollout.Facts{f}
+		}
+		step := func(ev rollout.Event) {
+			var out rollout.Out
+			if err := s.set.Step(s.now, uint64(len(s.log)), ev, &out); err != nil {
+				t.Fatal(err)
+			}
+			s.log = append(s.log, out.Records...)
+			for _, e := range out.Effects {
+				if e.Look {
+					asked = append(asked, s.now.Sub(begin).String())
+				}
+			}
+		}
+		old := s.fact(n)
+		old.Heard, old.Health.Revs[config] = begin.Add(-time.Minute), 0
+		step(rollout.Facts{old})
+		step(rollout.Doc{Node: n.name, Kind: config, Installed: n.doc(config).installed})
+		for at := 100 * time.Millisecond; at < 70*time.Second; at += 100 * time.Millisecond {
+			s.now = begin.Add(at)
+			ev := rollout.Event(rollout.Tick{})
+			if last := len(asked); answers && last > 0 {
+				if was, _ := time.ParseDuration(asked[last-1]); at == was+100*time.Millisecond {
+					ev = tell(was, s.now)
+				}
+			}
+			step(ev)
+		}
+		for i, a := range asked {
+			d, _ := time.ParseDuration(a)
+			asked[i] = d.Round(time.Second).String()
+		}
+		if got := fmt.Sprint(asked); got != "["+want+"]" {
+			t.Errorf("answers %v: asked after %s, want %s", answers, got, want)
+		}
+	}
+}

@@ -84,7 +84,11 @@ func (p *part) askAt() (at time.Time) {
 	} else {
 		at = p.Heard // it has not spoken since it was installed
 	}
-	if next := p.asked.Add(askEvery); !p.asked.IsZero() && at.Before(next) {
+	pause := askEvery
+	if p.Heard.After(p.asked) && p.Health.Revs[p.of.kind] >= p.rev {
+		pause = askSoon // it has answered: it is asked when its soak time is over
+	}
+	if next := p.asked.Add(pause); !p.asked.IsZero() && at.Before(next) {
 		at = next
 	}
 	return at

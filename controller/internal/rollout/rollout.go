@@ -66,8 +66,11 @@ func (s Status) inFlight() bool { return s == Issued || s == Back }
 // grace is how long after a start of the controller no deadline ends: nodes have to be heard first.
 const grace = 5 * time.Minute
 
-// askEvery is how long a node that may have passed has to answer before it is asked again.
-const askEvery = 30 * time.Second
+// How long a node that may have passed has to answer before it is asked again, and how long it is at least left alone.
+const (
+	askEvery = 30 * time.Second
+	askSoon  = time.Second
+)
 
 // Set is all rollouts of a unit, and what is known of its nodes. It belongs to one goroutine.
 type Set struct {
