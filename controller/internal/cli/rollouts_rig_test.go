@@ -57,15 +57,16 @@ func begun(t *testing.T) (set *rollout.Set, now time.Time) {
 
 // showing is a rig that shows the rollouts of a set.
 func showing(r *apitest.Rig, set *rollout.Set, now time.Time) api.Core {
+	version := func(string) string { return "2.1.0" }
 	detail := func(in op.RolloutNodesIn) (view.RolloutDetail, error) {
-		v, err := why.RolloutDetail(set, now, in.Rollout, in.Status, int(cmp.Or(in.Limit, 100)))
+		v, err := why.RolloutDetail(set, now, in.Rollout, version, in.Status, int(cmp.Or(in.Limit, 100)))
 		if err != nil {
 			return v, err
 		}
 		return v, nil
 	}
 	return apitest.Instead(r,
-		api.Ask(op.ListRollouts, func(context.Context) (view.Rollouts, error) { return why.Rollouts(set, now), nil }),
+		api.Ask(op.ListRollouts, func(context.Context) (view.Rollouts, error) { return why.Rollouts(set, now, version), nil }),
 		api.Bind(op.ShowRollout, func(_ context.Context, in op.RolloutNodesIn) (view.RolloutDetail, error) {
 			return detail(in)
 		}),

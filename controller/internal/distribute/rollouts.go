@@ -16,9 +16,17 @@ import (
 // rolloutNodes is how many nodes of a rollout are listed unless somebody asks for more.
 const rolloutNodes = 100
 
+// versions says which version of its document a rollout brings.
+func versions(f *fleet.Fleet) why.Versions {
+	return func(id string) string {
+		r, _ := f.RolledOut(id)
+		return r.Version.Version
+	}
+}
+
 // Rollouts lists the rollouts.
 func (c *Core) Rollouts(ctx context.Context) (v view.Rollouts, err error) {
-	err = c.see(ctx, func(f *fleet.Fleet) { v = why.Rollouts(f.Rollouts(), c.cfg.Now()) })
+	err = c.see(ctx, func(f *fleet.Fleet) { v = why.Rollouts(f.Rollouts(), c.cfg.Now(), versions(f)) })
 	return v, err
 }
 
@@ -26,7 +34,7 @@ func (c *Core) Rollouts(ctx context.Context) (v view.Rollouts, err error) {
 func (c *Core) Rollout(ctx context.Context, in op.RolloutNodesIn) (view.RolloutDetail, error) {
 	return look(ctx, c, func(f *fleet.Fleet) (view.RolloutDetail, *wire.Error) {
 		limit := int(cmp.Or(in.Limit, rolloutNodes))
-		return why.RolloutDetail(f.Rollouts(), c.cfg.Now(), in.Rollout, in.Status, limit)
+		return why.RolloutDetail(f.Rollouts(), c.cfg.Now(), in.Rollout, versions(f), in.Status, limit)
 	})
 }
 
@@ -54,6 +62,6 @@ func (c *Core) orderRollout(ctx context.Context, id string, order rollout.Event)
 		return view.Rollout{}, err
 	}
 	return look(ctx, c, func(f *fleet.Fleet) (view.Rollout, *wire.Error) {
-		return why.OneRollout(f.Rollouts(), c.cfg.Now(), id)
+		return why.OneRollout(f.Rollouts(), c.cfg.Now(), id, versions(f))
 	})
 }

@@ -13,7 +13,8 @@ type Rollouts struct {
 // Rollout is a rollout, and what holds it up.
 type Rollout struct {
 	rollout.View
-	Why string `json:"why"` // what holds it up and what ends that, or what became of it; one sentence
+	Version string `json:"version,omitempty"` // of the document that it brings
+	Why     string `json:"why"`               // what holds it up and what ends that, or what became of it; one sentence
 }
 
 // RolloutDetail is a rollout with its plan and its nodes.

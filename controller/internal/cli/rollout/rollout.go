@@ -114,7 +114,7 @@ func pause(a *command.App) *cobra.Command {
 		Use: "pause [ROLLOUT]", Short: "Issue to no more nodes until the rollout is resumed",
 		Long: "Issue to no more nodes until the rollout is resumed. Nodes that were issued to go on. Without an ID\n" +
 			"it is the rollout that goes on.",
-		Example: "  tandem rollout pause r7 --reason 'the line is being moved'",
+		Example: "  tandem rollout pause config-17 --reason 'the line is being moved'",
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever looks, and the journal")
 	return ordered(a, cmd, op.PauseRollout, func(in op.RolloutIn) (op.PauseRolloutIn, error) {
@@ -127,7 +127,7 @@ func resume(a *command.App) *cobra.Command {
 		Use: "resume [ROLLOUT]", Short: "Go on with a rollout that is paused",
 		Long: "Go on with a rollout that is paused. Nodes that have failed or are silent by now do not count\n" +
 			"against its failure budget any more. Without an ID it is the rollout that goes on.",
-		Example: "  tandem rollout resume r7",
+		Example: "  tandem rollout resume config-17",
 	}, op.ResumeRollout, func(in op.RolloutIn) (op.RolloutIn, error) { return in, nil })
 }
 
@@ -138,7 +138,7 @@ func abort(a *command.App) *cobra.Command {
 		Long: "End a rollout. Nodes stay as they are, or those that were issued to get their own last good\n" +
 			"documents again, within the rollout's limits; without a flag it is what the plan says. Without an ID it\n" +
 			"is the rollout that goes on.",
-		Example: "  tandem rollout abort r7\n  tandem rollout abort r7 --take-back --now",
+		Example: "  tandem rollout abort config-17\n  tandem rollout abort config-17 --take-back --now",
 	}
 	f := cmd.Flags()
 	f.BoolVar(&leave, "leave", false, "nodes stay as they are")
@@ -178,7 +178,7 @@ func printList(a *command.App, v view.Rollouts) {
 	t := &term.Table{Head: []string{"ROLLOUT", "OF", "PHASE", "WAVE", "PASSED", "FAILED", "AGE", "BY", "WHY"}}
 	for _, r := range v.Rollouts {
 		why := strings.TrimPrefix(r.Why, r.ID+" ")
-		t.Add(r.ID, string(r.Kind), phaseCell(r.Phase), fmt.Sprintf("%d/%d", r.Wave, len(r.Waves)),
+		t.Add(r.ID, strings.TrimSpace(string(r.Kind)+" "+r.Version), phaseCell(r.Phase), fmt.Sprintf("%d/%d", r.Wave, len(r.Waves)),
 			progress(a, &r.Nodes), failedCell(&r.Nodes), a.Age(r.At), r.Who, why)
 	}
 	a.Table(t)

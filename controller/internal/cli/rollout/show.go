@@ -27,8 +27,8 @@ func show(a *command.App) *cobra.Command {
 		Use: "show [ROLLOUT]", Short: "Show a rollout: its waves and nodes, and who holds it up and why",
 		Long: "Show a rollout: its waves and nodes, and who holds it up and why. Those nodes come first, then those\n" +
 			"that have failed. Without an ID it is the rollout that goes on, else the newest.",
-		Example: "  tandem rollout show\n  tandem rollout show r7 --watch\n" +
-			"  tandem rollout show r7 --status failed --limit 100",
+		Example: "  tandem rollout show\n  tandem rollout show config-17 --watch\n" +
+			"  tandem rollout show config-17 --status failed --limit 100",
 		Args: oneAtMost,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := statusFlag(status); err != nil {
@@ -138,7 +138,8 @@ func printDetail(a *command.App, v *view.RolloutDetail) {
 	if v.Who != "" {
 		by = ", by " + v.Who
 	}
-	t.Add("Rollout", fmt.Sprintf("%s of %s%s, %s", v.ID, v.Kind, by, a.Ago(v.At)))
+	what := strings.TrimSpace(string(v.Kind) + " " + v.Version)
+	t.Add("Rollout", fmt.Sprintf("%s of %s%s, %s", v.ID, what, by, a.Ago(v.At)))
 	t.Add("Phase", phaseCell(v.Phase))
 	t.Add("Passed", progress(a, &v.Nodes))
 	t.Add("Nodes", counts(&v.Nodes))
