@@ -14,7 +14,7 @@ type NodeView struct {
 	Node   string    `json:"node"`             // its name
 	Status Status    `json:"status"`           // where it is in the rollout
 	Wave   int       `json:"wave,omitzero"`    // from 1; absent: in none yet
-	Online bool      `json:"online"`           // connected
+	Online bool      `json:"online"`           // connected; not known any more when the rollout has ended
 	Since  time.Time `json:"since,omitzero"`   // of online
 	Issued time.Time `json:"issued,omitzero"`  // when it was issued to last
 	Reason string    `json:"reason,omitempty"` // failed, silent or stuck: why
@@ -88,9 +88,13 @@ func (p *part) urgency(waits, holds Reason) int {
 // view shows a node, which waits for something, or not.
 func (p *part) view(now time.Time, waits Reason) NodeView {
 	v := NodeView{
-		Node: p.Node, Status: p.shown(), Wave: p.wave + 1, Online: p.Online, Since: p.Since, Issued: p.issuedAt,
-		Reason: p.reason, Waits: waits, Unavailable: p.has.unavailable && !p.of.ended(),
+		Node: p.Node, Status: p.shown(), Wave: p.wave + 1, Issued: p.issuedAt, Reason: p.reason,
+		Waits: waits,
 	}
+	if p.of.ended() {
+		return v
+	}
+	v.Online, v.Since, v.Unavailable = p.Online, p.Since, p.has.unavailable
 	if v.Ends = p.of.waitEnds(now, p, waits); waits == HeldClaim {
 		v.Behind = p.holder.id
 	}

@@ -177,7 +177,7 @@ func (r *Rollout) heldByPause() *Held {
 	h.cut()
 	for _, name := range h.Nodes {
 		p := r.named(name)
-		text := string(p.status)
+		text := string(p.shown())
 		if p.reason != "" {
 			text += ": " + p.reason
 		}

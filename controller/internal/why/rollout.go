@@ -39,6 +39,12 @@ func Ended(now time.Time, v *rollout.View) string {
 	case rollout.Superseded:
 		return fmt.Sprintf("%s was superseded%s, %s ago", v.ID, by, span(now.Sub(v.Ended)))
 	}
+	if v.Phase == rollout.Reverting {
+		if v.Held == nil {
+			return v.ID + " is being taken back"
+		}
+		return Rollout(now, v.ID+" is being taken back and", v.Held)
+	}
 	return Rollout(now, v.ID, v.Held)
 }
 
@@ -70,8 +76,8 @@ func RolloutNode(now time.Time, n *rollout.NodeView) string {
 	case n.Reason != "":
 		text = n.Reason
 	case n.Unavailable && len(n.Troubles) > 0:
-		text = "has " + troubles(n.Troubles)
-	case n.Unavailable && !n.Online:
+		text = "has " + troubles(n)
+	case n.Unavailable && !n.Online, n.Status == rollout.Absent && !n.Since.IsZero():
 		text = "is offline, for " + span(now.Sub(n.Since))
 	}
 	return text
@@ -96,7 +102,7 @@ func waiting(now time.Time, n *rollout.NodeView) (text, ends string) {
 		return "has not installed it yet, for " + span(now.Sub(n.Issued)), deadline
 	case rollout.HeldSoak:
 		if len(n.Troubles) > 0 {
-			return "has " + troubles(n.Troubles), deadline
+			return "has " + troubles(n), deadline
 		}
 		return "is to stay in good health", "it may pass"
 	case rollout.HeldNoData:
@@ -106,15 +112,19 @@ func waiting(now time.Time, n *rollout.NodeView) (text, ends string) {
 }
 
 // troubles lists what is wrong with a node.
-func troubles(all []rollout.Trouble) string {
+func troubles(n *rollout.NodeView) string {
 	kinds := map[plan.Aspect]string{
 		plan.Alerts: "the alert", plan.Checks: "the check", plan.Restarts: "restarted", plan.Workloads: "the workload",
 	}
 	var list []string
-	for _, t := range all {
+	for _, t := range n.Troubles {
 		list = append(list, strings.TrimSpace(kinds[t.Aspect]+" "+t.Name))
 	}
-	return "troubles that it did not have before: " + strings.Join(list, ", ")
+	text := "troubles"
+	if !n.Issued.IsZero() {
+		text += " that it did not have before"
+	}
+	return text + ": " + strings.Join(list, ", ")
 }
 
 // held says what is the matter.

@@ -71,7 +71,10 @@ func TestRolloutEnded(t *testing.T) {
 	v := rollout.View{ID: "r1", Ended: now.Add(-time.Hour), Phase: rollout.Done, By: "ann"}
 	partly := v
 	partly.Nodes = rollout.StatusCount{All: 9, Passed: 4, Failed: 2, Silent: 1, Queued: 1, Absent: 1}
-	aborted, superseded, running := v, v, v
+	aborted, superseded, running, back := v, v, v, v
+	back.Phase = rollout.Reverting
+	waits := back
+	waits.Held = &rollout.Held{Reason: rollout.HeldClaim, Behind: "r0"}
 	aborted.Phase, superseded.Phase, running.Phase = rollout.Aborted, rollout.Superseded, rollout.Running
 	running.Held = &rollout.Held{Reason: rollout.HeldClaim, Behind: "r0"}
 	for want, v := range map[string]rollout.View{
@@ -79,6 +82,8 @@ func TestRolloutEnded(t *testing.T) {
 		"r1 is done, 60m ago; 2 failed, 1 silent, 2 absent": partly,
 		"r1 was aborted by ann, 60m ago":                    aborted,
 		"r1 was superseded by ann, 60m ago":                 superseded,
+		"r1 is being taken back":                            back,
+		"r1 is being taken back and waits for r0":           waits,
 		"r1 waits for r0":                                   running,
 	} {
 		if got := why.Ended(now, &v); got != want {
@@ -109,13 +114,17 @@ func TestRolloutNode(t *testing.T) {
 		},
 		"is to stay in good health; it may pass in 2h": {Waits: rollout.HeldSoak, Ends: soon},
 		"has troubles that it did not have before: the alert hot, restarted; its deadline ends in 2h": {
-			Waits: rollout.HeldSoak, Ends: soon, Troubles: hot,
+			Waits: rollout.HeldSoak, Ends: soon, Troubles: hot, Issued: ago,
 		},
 		"says nothing of its health; its deadline ends in 2h": {Waits: rollout.HeldNoData, Ends: soon},
 		"exit status 1": {Status: rollout.Failed, Reason: "exit status 1"},
 		"has troubles that it did not have before: the alert hot, restarted": {
-			Status: rollout.Passed, Unavailable: true, Online: true, Troubles: hot,
+			Status: rollout.Passed, Unavailable: true, Online: true, Troubles: hot, Issued: ago,
 		},
+		"has troubles: the alert hot, restarted": {
+			Status: rollout.Queued, Unavailable: true, Online: true, Troubles: hot,
+		},
+		"is offline, for 4m": {Status: rollout.Absent, Since: ago.Add(-time.Minute)},
 		"is offline, for 3m": {Status: rollout.Passed, Unavailable: true, Since: ago},
 	} {
 		if got := why.RolloutNode(now, &n); got != want {

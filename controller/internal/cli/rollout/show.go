@@ -152,7 +152,7 @@ func printDetail(a *command.App, v *view.RolloutDetail) {
 	printWaves(a, v)
 	if len(v.List) > 0 {
 		a.Print("\n")
-		printMembers(a, v.List)
+		printMembers(a, v)
 	}
 	if v.Omitted > 0 {
 		a.Print("and %s; --limit shows more\n", term.Plural(v.Omitted, "more node"))
@@ -173,6 +173,8 @@ func printWaves(a *command.App, v *view.RolloutDetail) {
 		switch {
 		case w.Open && !ended(v.Phase):
 			state = term.Yellow.Cell("open")
+		case ended(v.Phase) && v.Phase != rollout.Done && i == v.Wave-1:
+			state = phaseCell(v.Phase)
 		case i < v.Wave:
 			state = term.Green.Cell("over")
 		case ended(v.Phase):
@@ -188,14 +190,18 @@ func printWaves(a *command.App, v *view.RolloutDetail) {
 }
 
 // printMembers lists nodes.
-func printMembers(a *command.App, all []view.RolloutNode) {
+func printMembers(a *command.App, v *view.RolloutDetail) {
 	t := &term.Table{Head: []string{"NODE", "WAVE", "ONLINE", "STATUS", "WHY"}}
-	for _, n := range all {
+	for _, n := range v.List {
 		wave := "-"
 		if n.Wave > 0 {
 			wave = fmt.Sprint(n.Wave)
 		}
-		t.Add(n.Node, wave, term.YesNo(n.Online), statusCell(n.Status), n.Why)
+		online := term.YesNo(n.Online)
+		if ended(v.Phase) {
+			online = "-"
+		}
+		t.Add(n.Node, wave, online, statusCell(n.Status), n.Why)
 	}
 	a.Table(t)
 }
