@@ -30,7 +30,7 @@ const (
 
 // bench is a controller's API on a real socket, and a program run against it.
 type bench struct {
-	t      *testing.T
+	t      testing.TB
 	unit   *apitest.Rig
 	dir    string
 	socket string
@@ -43,10 +43,10 @@ type bench struct {
 }
 
 // newBench serves a core.
-func newBench(t *testing.T, u *apitest.Rig) *bench { return benchOf(t, u, u) }
+func newBench(t testing.TB, u *apitest.Rig) *bench { return benchOf(t, u, u) }
 
 // benchOf serves a core that stands before a rig.
-func benchOf(t *testing.T, u *apitest.Rig, core api.Core) *bench {
+func benchOf(t testing.TB, u *apitest.Rig, core api.Core) *bench {
 	t.Helper()
 	b := &bench{t: t, unit: u, dir: u.Dir, env: map[string]string{}, ctx: context.Background()}
 	b.socket = filepath.Join(b.dir, "control.sock")
@@ -120,7 +120,7 @@ func (b *bench) transcript(stdin string, args ...string) string {
 }
 
 // whoRuns is how the journal names whoever runs this test.
-func whoRuns(t *testing.T) string {
+func whoRuns(t testing.TB) string {
 	t.Helper()
 	u, err := user.Current()
 	if err != nil {
