@@ -36,7 +36,8 @@ func begun(t *testing.T) (set *rollout.Set, now time.Time) {
 		seq += uint64(len(out.Records))
 	}
 	fact := func(node string, online bool) rollout.Fact {
-		return rollout.Fact{Node: node, Type: "mainType", Online: online, Since: apitest.Now.Add(-2 * time.Hour), Boot: "b"}
+		since := apitest.Now.Add(-2 * time.Hour)
+		return rollout.Fact{Node: node, Type: "mainType", Online: online, Since: since, Boot: "b"}
 	}
 	targets := map[string]string{}
 	for _, n := range []string{"node-1", "node-2", "node-3", "node-4", "node-5", "node-6"} {
@@ -66,7 +67,9 @@ func showing(r *apitest.Rig, set *rollout.Set, now time.Time) api.Core {
 		return v, nil
 	}
 	return apitest.Instead(r,
-		api.Ask(op.ListRollouts, func(context.Context) (view.Rollouts, error) { return why.Rollouts(set, now, version), nil }),
+		api.Ask(op.ListRollouts, func(context.Context) (view.Rollouts, error) {
+			return why.Rollouts(set, now, version), nil
+		}),
 		api.Bind(op.ShowRollout, func(_ context.Context, in op.RolloutNodesIn) (view.RolloutDetail, error) {
 			return detail(in)
 		}),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/shared/wire"
 )
 
 // The plans of the tests.
@@ -98,5 +99,42 @@ func TestRollouts(t *testing.T) {
 		"none-resume": "rollout resume r1", "none-abort": "rollout abort r1 --take-back --now",
 	} {
 		golden(t, "rollout-"+name, b.transcript("", strings.Fields(args)...))
+	}
+}
+
+// TestRolloutOfAUnit has a unit roll a configuration out, and people pause, resume and end it: the journal has who did
+// what.
+func TestRolloutOfAUnit(t *testing.T) {
+	b := newBench(t, apitest.StartSample(t))
+	b.write("good.json", string(apitest.Document("2.1.0")))
+	b.write("plan.json", strings.Replace(quickPlan, `{"count": 1}}`, `{"count": 3}}`, 1))
+	for _, c := range []struct {
+		name, args string
+		before     func()
+	}{
+		{"apply", "config apply DIR/good.json --rollout DIR/plan.json", nil},
+		{"show", "rollout show", nil},
+		{"again", "config apply DIR/good.json", nil},
+		{"status", "config status", nil},
+		{"pause", "rollout pause --reason lunch", nil},
+		{"pause-again", "rollout pause", nil},
+		{"list", "rollout list", nil},
+		{"resume", "rollout resume", nil},
+		{"installed", "rollout show", func() {
+			for _, n := range []string{"node-1", "node-2", "node-3"} {
+				b.unit.Report(n, wire.KindConfig, wire.StateInstalled, nil, nil)
+			}
+		}},
+		{"abort", "rollout abort --take-back --now --json", nil},
+		{"abort-again", "rollout abort --leave", nil},
+		{"ended", "rollout show --json", nil},
+		{"events", "events --type rollout", nil},
+		{"resume-ended", "rollout resume config-1000", nil},
+	} {
+		if c.before != nil {
+			c.before()
+		}
+		args := strings.Fields(strings.ReplaceAll(c.args, "DIR", b.dir))
+		golden(t, "rollout-unit-"+c.name, b.transcript("", args...))
 	}
 }

@@ -136,8 +136,8 @@ func abort(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "abort [ROLLOUT]", Short: "End a rollout: leave the nodes as they are, or take them back",
 		Long: "End a rollout. Nodes stay as they are, or those that were issued to get their own last good\n" +
-			"documents again, within the rollout's limits; without a flag it is what the plan says. Without an ID it\n" +
-			"is the rollout that goes on.",
+			"documents again, within the rollout's limits; without a flag it is what the plan says. Without an ID\n" +
+			"it is the rollout that goes on.",
 		Example: "  tandem rollout abort config-17\n  tandem rollout abort config-17 --take-back --now",
 	}
 	f := cmd.Flags()
@@ -178,8 +178,8 @@ func printList(a *command.App, v view.Rollouts) {
 	t := &term.Table{Head: []string{"ROLLOUT", "OF", "PHASE", "WAVE", "PASSED", "FAILED", "AGE", "BY", "WHY"}}
 	for _, r := range v.Rollouts {
 		why := strings.TrimPrefix(r.Why, r.ID+" ")
-		t.Add(r.ID, strings.TrimSpace(string(r.Kind)+" "+r.Version), phaseCell(r.Phase), fmt.Sprintf("%d/%d", r.Wave, len(r.Waves)),
-			progress(a, &r.Nodes), failedCell(&r.Nodes), a.Age(r.At), r.Who, why)
+		t.Add(r.ID, strings.TrimSpace(string(r.Kind)+" "+r.Version), phaseCell(r.Phase),
+			fmt.Sprintf("%d/%d", r.Wave, len(r.Waves)), progress(a, &r.Nodes), failedCell(&r.Nodes), a.Age(r.At), r.Who, why)
 	}
 	a.Table(t)
 }
