@@ -33,9 +33,13 @@ func codeOf(e *wire.Error) string {
 
 // SubmissionPreimage returns the text that the signature of a submission on inbox/{what} covers: a first line, then one
 // for each field, its name, a space and its value, in this order. A field that is absent has no line, so fields can be
-// added to the end; a receiver refuses a submission with a field that it does not know. The document is covered by the
-// hash of its exact bytes.
+// added to the end; a receiver refuses a submission with a field that it does not know. The document and the plan of a
+// rollout are covered by the hashes of their exact bytes.
 func SubmissionPreimage(unit, what string, s *wire.Submission) []byte {
+	plan := ""
+	if s.Rollout != nil {
+		plan = wire.Hash(s.Rollout)
+	}
 	return fields("tandem/1/submission", []namedField{
 		{"unit", unit},
 		{"what", what},
@@ -48,6 +52,7 @@ func SubmissionPreimage(unit, what string, s *wire.Submission) []byte {
 		{"document", wire.Hash(s.Document)},
 		{"name", s.Name},
 		{"allNodes", map[bool]string{true: "true"}[s.AllNodes]},
+		{"rollout", plan},
 	})
 }
 

@@ -21,6 +21,11 @@ func TestSubmissionPreimage(t *testing.T) {
 	if got := string(SubmissionPreimage("u1", "config", s)); got != want {
 		t.Errorf("%s", got)
 	}
+	s.Rollout = []byte(`{"waves":[]}`)
+	want += "rollout " + wire.Hash(s.Rollout) + "\n"
+	if got := string(SubmissionPreimage("u1", "config", s)); got != want {
+		t.Errorf("%s", got)
+	}
 	a := &wire.Answer{ID: "s-9", Version: "2.0.0", State: "refused", Error: wire.New(wire.CodeExpired, "/time", "text"),
 		Time: s.Time, Of: wire.Hash([]byte("payload"))}
 	want = "tandem/1/answer\nunit u1\nwhat config\nid s-9\nversion 2.0.0\nstate refused\nerror expired\n" +
@@ -48,7 +53,7 @@ func TestStatusPreimage(t *testing.T) {
 
 // No two submissions that differ have the same preimage.
 func TestSubmissionPreimagesAreInjective(t *testing.T) {
-	type all struct{ unit, what, id, from, at, mode, within, force, document, name, allNodes string }
+	type all struct{ unit, what, id, from, at, mode, within, force, document, name, allNodes, plan string }
 	seen := map[string]all{}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[a-c \n]{0,3}`)
@@ -57,6 +62,9 @@ func TestSubmissionPreimagesAreInjective(t *testing.T) {
 			Force: rapid.Bool().Draw(t, "force"), Name: text.Draw(t, "name"),
 			AllNodes: rapid.Bool().Draw(t, "allNodes"), Document: []byte(text.Draw(t, "document")),
 			Time: time.Unix(rapid.Int64Range(0, 2).Draw(t, "time"), 0).UTC()}
+		if rapid.Bool().Draw(t, "rolled out") {
+			s.Rollout = []byte(text.Draw(t, "plan") + ".")
+		}
 		clean := func(s string) string { return strings.ReplaceAll(s, "\n", "\x00") }
 		unit, what := text.Draw(t, "unit"), text.Draw(t, "what")
 		force, allNodes := "", strconv.FormatBool(s.AllNodes)
@@ -64,7 +72,7 @@ func TestSubmissionPreimagesAreInjective(t *testing.T) {
 			force = "true"
 		}
 		is := all{clean(unit), clean(what), clean(s.ID), clean(s.From), s.Time.String(), clean(string(s.Mode)),
-			clean(s.ConfirmWithin), force, string(s.Document), clean(s.Name), allNodes}
+			clean(s.ConfirmWithin), force, string(s.Document), clean(s.Name), allNodes, string(s.Rollout)}
 		p := string(SubmissionPreimage(unit, what, s))
 		if before, ok := seen[p]; ok && before != is {
 			t.Fatalf("%+v and %+v: %q", before, is, p)

@@ -318,7 +318,8 @@ type Submission struct {
 	Name          string         `json:"name,omitempty"`    // of what it sets, where a unit has several: a policy
 	AllNodes      bool           `json:"allNodes,omitzero"` // a policy may hit every node
 	Document      jsontext.Value `json:"document,omitzero"`
-	Sig           *Signature     `json:"sig,omitempty"` // by the submitter; not signed as a tree
+	Rollout       jsontext.Value `json:"rollout,omitzero"` // the plan by which nodes get it; absent: all at once
+	Sig           *Signature     `json:"sig,omitempty"`    // by the submitter; not signed as a tree
 }
 
 // Answer is the controller's answer to a Submission, published on outbox/{source}.

@@ -250,7 +250,7 @@ func TestInboxRemembersVerdicts(t *testing.T) {
 			t.Fatal(err)
 		}
 		as := func(id, version string) submitted {
-			return submitted{"config", id, wire.Hash(faultyDoc(version)), wire.ModeApply, 0, false, "", false}
+			return submitted{"config", id, wire.Hash(faultyDoc(version)), wire.ModeApply, 0, false, "", false, ""}
 		}
 		for _, want := range said {
 			got, anew := b.begin(as(want.ID, want.Version), line{}, time.Time{})

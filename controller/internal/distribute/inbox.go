@@ -59,6 +59,7 @@ type submitted struct {
 	force          bool
 	name           string // of a policy
 	allNodes       bool
+	plan           string // hash of that of its rollout; "": there is none
 }
 
 type answer struct {
@@ -92,7 +93,7 @@ func (b *inbox) remember(j *journal.Journal) error {
 				state = record.Accepted.String()
 			}
 			answered = append(answered,
-				answer{submitted{r.Kind, v.ID, v.Hash, v.Mode, v.Within.Std(), v.Forced, v.Name, v.AllNodes},
+				answer{submitted{r.Kind, v.ID, v.Hash, v.Mode, v.Within.Std(), v.Forced, v.Name, v.AllNodes, v.Plan},
 					wire.Answer{V: wire.Version, ID: v.ID, Version: v.Version, State: state, Error: v.Error}})
 			answered = answered[max(0, len(answered)-maxAnswered):]
 			if l := (line{r.Who, r.Kind}); v.Signed.After(newest[l]) {
@@ -157,9 +158,13 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 		b.turnAway(c, what, topic, m.ID, of, wire.New(wire.CodeNotSupported, "/name",
 			"there is one "+src.Title+": it has no name, and goes to all nodes"))
 		return
+	case src.Parse == nil && len(m.Rollout) > 0:
+		b.turnAway(c, what, topic, m.ID, of, wire.New(wire.CodeNotSupported, "/rollout",
+			src.Title+" are not rolled out in waves"))
+		return
 	}
 	s := view.Submission{Kind: kind, Document: m.Document, Via: viaInbox, ID: m.ID,
-		Mode: cmp.Or(m.Mode, wire.ModeApply), Force: m.Force, Signed: m.Time.UTC()}
+		Mode: cmp.Or(m.Mode, wire.ModeApply), Force: m.Force, Signed: m.Time.UTC(), Rollout: m.Rollout}
 	var refused *wire.Error
 	if s.Who, refused = c.submitter(what, m); refused != nil {
 		b.turnAway(c, what, topic, m.ID, of, refused)
@@ -171,7 +176,8 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 			return
 		}
 	}
-	this := submitted{what, m.ID, wire.Hash(m.Document), s.Mode, s.ConfirmWithin, s.Force, m.Name, m.AllNodes}
+	this := submitted{what, m.ID, wire.Hash(m.Document), s.Mode, s.ConfirmWithin, s.Force, m.Name, m.AllNodes,
+		s.PlanHash()}
 	from := line{s.Who, what}
 	if again, ok := b.begin(this, from, s.Signed); !ok {
 		if again != nil {

@@ -186,3 +186,43 @@ func TestInboxOutsideWithoutSubmitters(t *testing.T) {
 		}
 	})
 }
+
+// A plan comes with the signature: the nodes get the document in waves by it, and nobody else can add one.
+func TestInboxRollsOut(t *testing.T) {
+	withCloud(t, func(c *cloudSide) {
+		plan := []byte(`{"waves":[{"percent":100}]}`)
+		added := c.signed("a", "1.0.0")
+		added.Rollout = plan
+		if got := c.send(added); got != string(wire.CodeBadSignature) {
+			c.t.Errorf("added: %s", got)
+		}
+		sign := func(id string, plan []byte) *wire.Submission {
+			m := c.signed(id, "1.0.0")
+			m.Rollout = plan
+			m.Sig = c.signer.Sign(seal.SubmissionPreimage(faultyUnit, "config", m))
+			return m
+		}
+		if got := c.send(sign("a", []byte(`{"waves":[]}`))); got != string(wire.CodeBadValue) {
+			c.t.Errorf("malformed: %s", got)
+		}
+		if got := c.send(sign("a", plan)); got != "accepted" {
+			c.t.Errorf("signed: %s", got)
+		}
+		if got := c.send(sign("a", plan)); got != "accepted" {
+			c.t.Errorf("the same, signed anew: %s", got)
+		}
+		if err := c.r.stop(); err != nil {
+			c.t.Fatal(err)
+		}
+		c.r.start()
+		if got := c.send(sign("a", plan)); got != "accepted" {
+			c.t.Errorf("the same, after a restart: %s", got)
+		}
+		if got := c.send(sign("a", []byte(`{"waves":[{"count":1},{"percent":100}]}`))); got == "accepted" {
+			c.t.Error("another plan gets the answer of before")
+		}
+		if all := c.r.records(record.Rollout); len(all) == 0 || all[0].Who != "submitter/fleet" {
+			c.t.Errorf("the journal has %+v", all)
+		}
+	})
+}

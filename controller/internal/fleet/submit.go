@@ -135,7 +135,7 @@ func (s *step) judge() {
 func (p *pending) verdict() record.Verdict {
 	v := record.Verdict{
 		ID: p.Sub.ID, Via: p.Sub.Via, Version: p.Version, Hash: p.Hash, Mode: p.Sub.Mode, Checks: p.checks(),
-		Forced: p.Sub.Force, Signed: p.Sub.Signed,
+		Forced: p.Sub.Force, Signed: p.Sub.Signed, Plan: p.Sub.PlanHash(),
 	}
 	if v.Mode == wire.ModeTry {
 		v.Within = duration.Duration(p.Sub.ConfirmWithin)

@@ -40,6 +40,7 @@ type Verdict struct {
 	Name     string            `json:"name,omitempty"`    // what it was to set, where a unit has several
 	AllNodes bool              `json:"allNodes,omitzero"` // that it may hit every node was confirmed
 	Rollout  string            `json:"rollout,omitempty"` // ID of the one that brings it to the nodes
+	Plan     string            `json:"plan,omitempty"`    // hash of the plan that it came with
 	Error    *wire.Error       `json:"error,omitempty"`
 	Problems []*wire.Error     `json:"problems,omitempty"`
 	Checks   view.Checks       `json:"checks"`

@@ -59,6 +59,8 @@ func TestVerify(t *testing.T) {
 		{"another limit", 1, "config", func(m *wire.Submission) { m.ConfirmWithin = "PT9M" }, "",
 			wire.CodeBadSignature},
 		{"forced", 1, "config", func(m *wire.Submission) { m.Force = true }, "", wire.CodeBadSignature},
+		{"in waves", 1, "config", func(m *wire.Submission) { m.Rollout = []byte(`{"waves":[]}`) }, "",
+			wire.CodeBadSignature},
 		{"another time", 1, "config", func(m *wire.Submission) { m.Time = m.Time.Add(1) }, "", wire.CodeBadSignature},
 	} {
 		m := &wire.Submission{V: wire.Version, ID: "s", From: "f", Mode: wire.ModeTry, ConfirmWithin: "PT2M", Time: now,

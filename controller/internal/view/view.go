@@ -92,6 +92,14 @@ type Submission struct {
 	Rollout jsontext.Value
 }
 
+// PlanHash is the hash of the plan; "": there is none.
+func (s *Submission) PlanHash() string {
+	if s.Rollout == nil {
+		return ""
+	}
+	return wire.Hash(s.Rollout)
+}
+
 // Result is the verdict on a Submission.
 type Result struct {
 	ID       string      `json:"id"`                // of the submission
