@@ -52,6 +52,9 @@ func TestRollout(t *testing.T) {
 		"r1 waits for nodes to stay in good health: n1; the first of them may pass in 2h": {
 			Reason: rollout.HeldSoak, Nodes: two[:1], Count: 1, Earliest: soon,
 		},
+		"r1 waits for nodes to stay in good health: n2": {
+			Reason: rollout.HeldSoak, Nodes: two[1:], Count: 1, Earliest: now.Add(-time.Second),
+		},
 		"r1 waits for nodes to stay in good health: n1; they have troubles that they did not have before": {
 			Reason: rollout.HeldSoak, Nodes: two[:1], Count: 1,
 		},
