@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/view"
 )
@@ -137,5 +139,27 @@ func TestWaitWithoutBroker(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Without a time, --wait of apply is 30s, and for a rollout until its end.
+func TestWaitUntilTheEnd(t *testing.T) {
+	for args, want := range map[string]struct {
+		wait time.Duration
+		end  bool
+	}{
+		"": {0, false}, "--wait": {30 * time.Second, true}, "--wait=2m": {2 * time.Minute, false},
+		"--wait --wait=30s": {30 * time.Second, false},
+	} {
+		o := &options{}
+		f := pflag.NewFlagSet("apply", pflag.ContinueOnError)
+		f.Var(&toTheEnd{&o.wait, o}, "wait", "")
+		f.Lookup("wait").NoOptDefVal = defaultWait
+		if err := f.Parse(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		if o.wait.Std() != want.wait || o.toTheEnd != want.end {
+			t.Errorf("%s: %s %v, want %+v", args, o.wait.Std(), o.toTheEnd, want)
+		}
 	}
 }
