@@ -40,7 +40,7 @@ var policyBenchmarks = []productBenchmarks{
 		{"BenchmarkFact", "rollout: one fact about a node, 10,000 nodes", "ns/fact", 5},
 		{"BenchmarkShow", "a rollout is shown, 10,000 nodes", "ns/show", 300},
 	}},
-	{"./controller/internal/cli", []policyRow{
+	{"./controller/internal/cli", []productRow{
 		{"BenchmarkRolloutFloor", "floor: a request by the controller's socket", perOp, 0},
 		{"BenchmarkRolloutShow", "tandem rollout show, 10,000 nodes", perOp, 300},
 		{"BenchmarkRolloutList", "tandem rollout list, 10,000 nodes", perOp, 300},
