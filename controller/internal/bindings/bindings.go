@@ -4,6 +4,7 @@ package bindings
 
 import (
 	"context"
+	"slices"
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/distribute"
@@ -17,7 +18,7 @@ type Core struct{ *distribute.Core }
 // Operations binds every operation that the API does not do by itself to a method of the core.
 func (b Core) Operations() []api.Operation {
 	c := b.Core
-	return append([]api.Operation{
+	return slices.Concat([]api.Operation{
 		api.Ask(op.UnitStatus, c.Status),
 		api.Bind(op.ListNodes, c.ListNodes),
 		api.Bind(op.PickNodes, c.PickNodes),
@@ -59,6 +60,27 @@ func (b Core) Operations() []api.Operation {
 			return c.Artefacts().Complete(ctx, in.Digest)
 		}),
 		api.Bind(op.RemoveArtefact, c.Artefacts().Remove),
+
+		api.Bind(op.EnrollNode, c.Enroll),
+		api.Bind(op.RevokeNode, c.Revoke),
+		api.Bind(op.ForgetNodes, c.Forget),
+		api.Bind(op.CertifyIdentity, c.Certify),
+		api.Bind(op.RevokeIdentity, c.Disown),
+		api.Ask(op.ShowKeys, c.SigningKeys),
+		api.Bind(op.RotateKeys, c.RotateKey),
+		api.Bind(op.RetireKeys, c.RetireKey),
+		api.Ask(op.ShowCAs, c.ShowCAs),
+		api.Bind(op.RotateCAs, c.RotateCA),
+		api.Bind(op.RetireCAs, c.RetireCA),
+		api.Bind(op.ExportCA, c.ExportCAs),
+		api.Bind(op.ImportCA, c.ImportCAs),
+	}, b.policies(), api.Verbs(c.Kinds().Documents(), c))
+}
+
+// policies binds the operations about policies, versions of the agent and rollouts.
+func (b Core) policies() []api.Operation {
+	c := b.Core
+	return []api.Operation{
 		api.Ask(op.ListPolicies, c.Policies),
 		api.Bind(op.ShowPolicy, c.Policy),
 		api.Bind(op.HistoryOfPolicy, c.PolicyHistory),
@@ -84,19 +106,5 @@ func (b Core) Operations() []api.Operation {
 		api.Ask(op.ListReleases, c.AgentReleases),
 		api.Bind(op.ReleaseAgent, c.ReleaseAgent),
 		api.Bind(op.WithdrawAgent, c.WithdrawAgent),
-
-		api.Bind(op.EnrollNode, c.Enroll),
-		api.Bind(op.RevokeNode, c.Revoke),
-		api.Bind(op.ForgetNodes, c.Forget),
-		api.Bind(op.CertifyIdentity, c.Certify),
-		api.Bind(op.RevokeIdentity, c.Disown),
-		api.Ask(op.ShowKeys, c.SigningKeys),
-		api.Bind(op.RotateKeys, c.RotateKey),
-		api.Bind(op.RetireKeys, c.RetireKey),
-		api.Ask(op.ShowCAs, c.ShowCAs),
-		api.Bind(op.RotateCAs, c.RotateCA),
-		api.Bind(op.RetireCAs, c.RetireCA),
-		api.Bind(op.ExportCA, c.ExportCAs),
-		api.Bind(op.ImportCA, c.ImportCAs),
-	}, api.Verbs(c.Kinds().Documents(), c)...)
+	}
 }
