@@ -141,7 +141,8 @@ would hit every node needs --yes-all-nodes, or that you type their number.`,
 		if err != nil {
 			return err
 		}
-		if _, problems := policy.Parse(from.Text, nil); problems != nil {
+		parsed, problems := policy.Parse(from.Text, nil)
+		if problems != nil {
 			return command.Malformed(problems, from)
 		}
 		if in.Policy, err = nameOf(cmd, name, args[0]); err != nil {
@@ -155,6 +156,9 @@ would hit every node needs --yes-all-nodes, or that you type their number.`,
 					return
 				}
 				a.Print("policy %s is set, rev %d: %s\n", in.Policy, v.Rev, changed(v.Issued))
+				if !parsed.Enabled {
+					a.Print("nodes do not act on it: tandem policy enable %s\n", in.Policy)
+				}
 			}, nearPolicy(in.Policy))
 		}
 		return confirmed(cmd.Context(), a, send, &in.AllNodes)
