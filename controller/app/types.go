@@ -8,56 +8,60 @@ import (
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 )
 
 // What a program that runs a controller in its own process needs to name.
 type (
-	Unit         = *distribute.Core
-	Submission   = view.Submission
-	Request      = view.Certification
-	Result       = view.Result
-	Node         = view.Node
-	PolicyStatus = view.PolicyStatus
-	PolicyNode   = view.PolicyNode
-	Document     = view.Document
-	SourceStatus = view.SourceStatus
-	Version      = view.Version
-	Entry        = view.Entry
-	EntryFilter  = view.EntryFilter
-	Scope        = view.Scope
-	NodeIn       = op.NodeIn
-	ResolveIn    = op.ResolveIn
-	SlotsIn      = op.SlotsIn
-	SlotIn       = op.SlotIn
-	LogsIn       = op.LogsIn
-	SetHealth    = op.SetHealth
-	Reboot       = op.Reboot
-	RebootIn     = op.RebootIn
-	Try          = op.Try
-	TryIn        = op.TryIn
-	Approve      = op.Approve
-	ApproveIn    = op.ApproveIn
-	Maintain     = op.Maintain
-	Rollback     = op.Rollback
-	Enroll       = op.Enroll
-	EnrollIn     = op.EnrollIn
-	Revoke       = op.Revoke
-	RevokeIn     = op.RevokeIn
-	Forget       = op.Forget
-	CertifyIn    = op.CertifyIn
-	Disown       = op.Disown
-	RotateKey    = op.RotateKey
-	RetireKey    = op.RetireKey
-	NewArtefact  = op.NewArtefact
-	RotateCA     = op.RotateCA
-	RetireCA     = op.RetireCA
-	ExportCAs    = op.ExportCAs
-	ImportCAs    = op.ImportCAs
-	SignedList   = op.SignedList
-	NodeHealth   = view.NodeHealth
-	Tuning       = distribute.Config // what Deps.Tune is given
-	Faults       = journal.Faults
+	Unit          = *distribute.Core
+	Submission    = view.Submission
+	Request       = view.Certification
+	Result        = view.Result
+	Node          = view.Node
+	PolicyStatus  = view.PolicyStatus
+	PolicyNode    = view.PolicyNode
+	Document      = view.Document
+	SourceStatus  = view.SourceStatus
+	Version       = view.Version
+	Entry         = view.Entry
+	EntryFilter   = view.EntryFilter
+	Scope         = view.Scope
+	NodeIn        = op.NodeIn
+	ResolveIn     = op.ResolveIn
+	SlotsIn       = op.SlotsIn
+	SlotIn        = op.SlotIn
+	LogsIn        = op.LogsIn
+	SetHealth     = op.SetHealth
+	Reboot        = op.Reboot
+	RebootIn      = op.RebootIn
+	Try           = op.Try
+	TryIn         = op.TryIn
+	Approve       = op.Approve
+	ApproveIn     = op.ApproveIn
+	Maintain      = op.Maintain
+	Rollback      = op.Rollback
+	Enroll        = op.Enroll
+	EnrollIn      = op.EnrollIn
+	Revoke        = op.Revoke
+	RevokeIn      = op.RevokeIn
+	Forget        = op.Forget
+	CertifyIn     = op.CertifyIn
+	Disown        = op.Disown
+	RotateKey     = op.RotateKey
+	RetireKey     = op.RetireKey
+	NewArtefact   = op.NewArtefact
+	RotateCA      = op.RotateCA
+	RetireCA      = op.RetireCA
+	ExportCAs     = op.ExportCAs
+	ImportCAs     = op.ImportCAs
+	SignedList    = op.SignedList
+	NodeHealth    = view.NodeHealth
+	RolloutDetail = view.RolloutDetail
+	RolloutData   = record.RolloutData // of journal entries of the type rollout
+	IssuedData    = record.IssuedData  // of those of the type issued
+	Tuning        = distribute.Config  // what Deps.Tune is given
+	Faults        = journal.Faults
 )
 
 // ThisMachine is the machine that the program runs on.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func has(t *testing.T, o Output, status int, out, errs string) {
+func has(t testing.TB, o Output, status int, out, errs string) {
 	t.Helper()
 	if o.Status != status || !strings.Contains(o.Out, out) || !strings.Contains(o.Errors, errs) {
 		t.Errorf("status %d, want %d; wanted on standard output %q, on standard error %q\n--- output\n%s--- errors\n%s",
