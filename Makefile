@@ -97,9 +97,10 @@ soak: ## random faults, many more schedules than in the tests; 200,000 hostile c
 	go test ./testenv/proc -run 'TestHostileMany' -hostile 200000 -garbage 10m -timeout 1h -v
 	go test ./testenv/env -run 'TestSchedules' -schedules 50000 -timeout 4h
 
-ship-check: ## before a release, beside check: flips every bit, cuts at every size, clears every page of the files that are trusted
+ship-check: ## before a release, beside check: flips every bit of the files that are trusted; 2,000 schedules of rollouts
 	go test $$(grep -rl --include='*_test.go' 'filetest.EveryBit' $(MODULES) | xargs -n1 dirname | sort -u | sed 's|^|./|') \
 		-run 'Damage|Every' -every-bit -timeout 4h
+	go test ./controller/internal/fleet -run '^TestRolloutSchedules$$' -rollout-schedules 2000 -timeout 1h -v
 
 vm: ## systemd, its units and real control groups in a virtual machine; root on Debian
 	@deploy/vm/run
