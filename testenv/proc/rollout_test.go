@@ -32,7 +32,8 @@ func newRolling(t *testing.T, plan, script string) *rolling {
 	t.Helper()
 	u := &rolling{Unit: NewUnit(t)}
 	u.start()
-	u.write("on-apply", "#!/bin/sh\ncd "+u.Dir+" && echo $1 $TANDEM_MODE $TANDEM_VERSION >>marks || exit\n"+script, 0o700)
+	note := "#!/bin/sh\ncd " + u.Dir + " && echo $1 $TANDEM_MODE $TANDEM_VERSION >>marks || exit\n"
+	u.write("on-apply", note+script, 0o700)
 	for _, name := range fourNodes {
 		u.startNode(name)
 	}
@@ -159,7 +160,7 @@ func (u *rolling) send(h *told, seq uint64, data controller.IssuedData, sent map
 				}
 			}
 			if sent[name]++; sent[name] > decided {
-				u.t.Errorf("entry %d sends document %d to %s, for which %d were decided", seq, sent[name], name, decided)
+				u.t.Errorf("entry %d sends %s document %d, of %d that were decided", seq, name, sent[name], decided)
 			}
 		}
 	}
@@ -174,6 +175,8 @@ func (u *rolling) follow(h *told, seq uint64, data controller.RolloutData, flyin
 			u.t.Errorf("entry %d opens wave %d after %v with %v in flight", seq, data.WaveOpened.Wave, h.waves, flying)
 		}
 		h.waves = append(h.waves, data.WaveOpened.Nodes)
+	case data.Issued != nil && len(h.waves) == 0:
+		u.t.Fatalf("entry %d issues before the first wave: %+v", seq, data.Issued)
 	case data.Issued != nil:
 		wave := h.waves[len(h.waves)-1]
 		for _, n := range data.Issued.Nodes {
@@ -224,7 +227,7 @@ func sorted(names []string) []string { return slices.Sorted(slices.Values(names)
 func TestKilledInARollout(t *testing.T) {
 	t.Parallel()
 	u := newRolling(t, `{"waves": [{"count": 1, "canary": true}, {"percent": 50}, {"percent": 100}],
-		"gate": {"soak": "PT4S"}, "maxUnavailable": {"count": 2}}`, "")
+		"gate": {"soak": "PT5S"}, "maxUnavailable": {"count": 2}}`, "")
 	u.await("at its canary, which soaks", func(r *controller.RolloutDetail) bool {
 		return r.Wave == 1 && r.Nodes.Soaking == 1
 	})
@@ -251,15 +254,15 @@ func TestKilledInARollout(t *testing.T) {
 	has(t, u.Tandem("journal", "verify"), 0, "", "")
 }
 
-// The first node of two canaries fails at the document: the others keep what they have. The controller is killed while
-// one canary is being taken back, and the other, which is away, is still to be. Both come back to their last good
-// document.
+// Of two canaries one fails at the document, when the other has it: the others keep what they have. The controller is
+// killed while one canary is being taken back, and the other, which is away, is still to be. Both come back to their
+// last good document.
 func TestKilledInATakeBack(t *testing.T) {
 	t.Parallel()
 	u := newRolling(t, `{"waves": [{"count": 2, "canary": true}, {"percent": 100}],
 		"gate": {"soak": "PT1H"}, "deadline": "PT2H", "maxUnavailable": {"count": 2}}`, `
 case "$TANDEM_MODE $TANDEM_VERSION" in
-"apply 2.0.0") if mkdir first; then exit 1; fi ;;
+"apply 2.0.0") mkfifo both; if mkdir first; then read line <both; exit 1; fi; echo >both ;;
 "apply 1.0.0") if [ -p held ]; then read line <held; fi ;;
 esac
 exit 0
