@@ -3,8 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -21,7 +19,6 @@ import (
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/join"
 	"tandem.internal/shared/door"
-	"tandem.internal/shared/durable"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/wire"
@@ -348,45 +345,3 @@ func (a *App) TLSAddr() net.Addr {
 
 // JoinURL is the URL of the join door, "" if there is none.
 func (a *App) JoinURL() string { return a.core.JoinURL() }
-
-// maxPEM is the size of the largest file with certificates, in bytes.
-const maxPEM = 4 << 20
-
-// brokerTLS returns the TLS configuration for --broker.
-func (a *App) brokerTLS() (*tls.Config, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS13}
-	var err error
-	if a.cfg.BrokerCA != "" {
-		text, err := durable.ReadFile(a.cfg.BrokerCA, maxPEM)
-		if err != nil {
-			return nil, fmt.Errorf("--broker-ca: %w", err)
-		}
-		if conf.RootCAs = x509.NewCertPool(); !conf.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--broker-ca: there is no certificate in %s", a.cfg.BrokerCA)
-		}
-	} else if conf.RootCAs, err = x509.SystemCertPool(); err != nil {
-		conf.RootCAs = x509.NewCertPool() // a system without any
-	}
-	if c := a.trust.ca; c != nil {
-		if a.cfg.BrokerCA == "" {
-			c.Trust(conf.RootCAs)
-		}
-		conf.Time, conf.GetClientCertificate = c.Now, c.Client().Certificate
-		conf.VerifyConnection = func(state tls.ConnectionState) error { return a.trust.access.broker(&state) }
-	}
-	return conf, nil
-}
-
-// broker returns why a broker with a certificate of this unit is not believed; nil: it is, or TLS has verified it by
-// another CA.
-func (x *access) broker(state *tls.ConnectionState) error {
-	p, err := x.ca.PeerOf(state)
-	if err != nil || !strings.HasPrefix(p.Subject, jointoken.BrokerRole+"/") {
-		return nil //nolint:nilerr // it names no broker of this unit
-	}
-	if x.core.Certified(p.Subject, p.Serial) != nil {
-		return fmt.Errorf("its certificate, of %s, was revoked or replaced; make one with: "+
-			"tandem identity certify %[1]s", p.Subject)
-	}
-	return nil
-}
