@@ -124,7 +124,7 @@ func (s *step) promptOne(n *Node, connected bool) {
 	if len(believed) == 0 || !n.Up {
 		return
 	}
-	news := connected && len(s.RefusedBrokers()) > 0 ||
+	news := connected && (len(s.RefusedBrokers()) > 0 || s.certifiedByAnother(n.Name)) ||
 		s.root.Number > 0 && n.Info.Attributes[wire.AttributeRoot] != strconv.FormatUint(s.root.Number, 10)
 	if len(s.cas.List) > 0 {
 		news = news || len(believed) != len(s.cas.List) || slices.ContainsFunc(s.cas.List,
@@ -133,4 +133,15 @@ func (s *step) promptOne(n *Node, connected bool) {
 	if news {
 		s.ask(wire.MethodCA, []string{n.Name}, nil)
 	}
+}
+
+// certifiedByAnother reports whether a node has a certificate of another CA than the one that signs: it may have been
+// away when that began to.
+func (s *step) certifiedByAnother(node string) bool {
+	sub, signs := s.enrolled.Lookup(nodePrefix+node), s.cas.Signs()
+	if sub == nil || signs == nil {
+		return false
+	}
+	by, ok := sub.Belongs(s.now)
+	return ok && by != signs.CA
 }

@@ -139,8 +139,14 @@ func TestCAOrders(t *testing.T) {
 		t.Fatal(err)
 	}
 	is("switched", 1, "a token for n7", "broker/b1", "cloud/eu", "n1", "n2", "n3")
+	if !k.connects("n1", 4) {
+		t.Error("who may have been away at the switch is not asked")
+	}
 	k.enrolment(t, enrol.Renew{Subject: "node/n1", Serial: "1-node/n1", Shown: "k-node/n1" + testCA(1), Key: "k2",
 		Next: "2-n1", Expires: k.now.Add(time.Hour * 900), CA: testCA(2)})
+	if k.connects("n1", 5) {
+		t.Error("who has renewed is asked")
+	}
 	k.joins(t, "cloud/eu2", 2, 100*time.Hour)
 	k.enrolment(t, enrol.Certify{Subject: "broker/b1", Key: "k3", Serial: "3", Expires: k.now.Add(900 * time.Hour),
 		CA: testCA(2)})
