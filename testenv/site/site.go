@@ -207,13 +207,13 @@ func NATS(t testing.TB, c Config) *Broker {
 		"users.conf\n", port+1)), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	opts, err := server.ProcessConfigFile(path)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, conf)
-	}
-	opts.NoSigs, opts.NoLog = true, true
 	var n *server.Server
-	start := func() (err error) {
+	start := func() error {
+		opts, err := server.ProcessConfigFile(path)
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, conf)
+		}
+		opts.NoSigs, opts.NoLog = true, true
 		if n, err = server.NewServer(opts); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"crypto/ecdsa"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -20,6 +21,25 @@ import (
 	"tandem.internal/shared/wire"
 )
 
+// certifyBroker has the unit's CA certify the broker b1 of the site, for loopback. It returns the certificate and those
+// of the CAs in PEM.
+func certifyBroker(t *testing.T, r *Rig) (cert, cas string, key *ecdsa.PrivateKey) {
+	t.Helper()
+	key = newKey(t)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := r.App.Unit().Certify(controller.As(t.Context(), "ann"), controller.CertifyIn{
+		Certification: controller.Request{Identity: "broker/b1", Hosts: []string{"127.0.0.1"},
+			CSR: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Certificate, c.CA, key
+}
+
 // site starts the controller anew at a broker of the site, which the unit's CA has certified. It returns how
 // to start it once more there.
 func site(t *testing.T, r *Rig) (b *server.Server, again func(*controller.Config)) {
@@ -33,22 +53,11 @@ func site(t *testing.T, r *Rig) (b *server.Server, again func(*controller.Config
 		c.ListenTLS, c.JoinListen, c.Broker, c.BrokerUser = "", "127.0.0.1:0", "tls://"+l.Addr().String(), "controller"
 	}
 	r.Start(again)
-	key := newKey(t)
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	csr := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-	c, err := r.App.Unit().Certify(controller.As(t.Context(), "ann"), controller.CertifyIn{
-		Certification: controller.Request{Identity: "broker/b1", CSR: csr, Hosts: []string{"127.0.0.1"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, _ := pem.Decode([]byte(c.Certificate))
+	cert, cas, key := certifyBroker(t, r)
+	block, _ := pem.Decode([]byte(cert))
 	pool := x509.NewCertPool()
-	if block == nil || !pool.AppendCertsFromPEM([]byte(c.CA)) {
-		t.Fatalf("%+v", c)
+	if block == nil || !pool.AppendCertsFromPEM([]byte(cas)) {
+		t.Fatalf("%q %q", cert, cas)
 	}
 	b, err = server.New(server.Config{Unit: "u1", Limits: server.Collectors(),
 		Listeners: []net.Listener{tls.NewListener(l,

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) {
 	proc.NotAKeeper()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.init.0.func1"))
 }
 
 func wantCode(t *testing.T, what string, err error, code wire.Code) {
