@@ -52,9 +52,13 @@ func (a *App) verifyBroker(state tls.ConnectionState, roots *x509.CertPool) erro
 	for _, c := range state.PeerCertificates[1:] {
 		between.AddCert(c)
 	}
+	host := link.Host(a.cfg.Broker)
+	if host == "" { // which would verify no name
+		return fmt.Errorf("the broker %q has no host for its certificate to name", a.cfg.Broker)
+	}
 	var err error
 	if state.VerifiedChains, err = state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots,
-		Intermediates: between, DNSName: link.Host(a.cfg.Broker), CurrentTime: a.trust.ca.Now()}); err != nil {
+		Intermediates: between, DNSName: host, CurrentTime: a.trust.ca.Now()}); err != nil {
 		return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
 	}
 	return a.trust.access.broker(&state)
