@@ -225,10 +225,7 @@ func TestCommands(t *testing.T) {
 					"OLD", b.write("old.json", string(apitest.Document("1.0.0"))),
 					"DIR", b.dir)
 				args := strings.Fields(files.Replace(c.args))
-				if suffix != "" {
-					args = append(args, "--json")
-				}
-				golden(t, c.name+suffix, b.transcript("", args...))
+				b.golden(t, c.name, suffix, args)
 			})
 		}
 	}

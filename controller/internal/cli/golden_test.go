@@ -68,6 +68,15 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
+// golden runs the program and compares what it printed. A suffix is that of the golden of JSON; "": of text.
+func (b *bench) golden(t *testing.T, name, suffix string, args []string) {
+	t.Helper()
+	if suffix != "" {
+		args = append(args, "--json")
+	}
+	golden(t, name+suffix, b.transcript("", args...))
+}
+
 func (a *archives) take(path, name, got string) (want string, found bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -192,10 +192,7 @@ func TestHealthCommands(t *testing.T) {
 				files := strings.NewReplacer("FILE", b.write("health.json", `{"formatVersion":"1","reset":"P1D"}`),
 					"BAD", b.write("bad.json", `{"formatVersion":"1","rest":"P1D"}`))
 				args := strings.Fields(files.Replace(c.args))
-				if suffix != "" {
-					args = append(args, "--json")
-				}
-				golden(t, c.name+suffix, b.transcript("", args...))
+				b.golden(t, c.name, suffix, args)
 			})
 		}
 	}

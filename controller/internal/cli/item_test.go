@@ -98,10 +98,7 @@ func TestItemsOffline(t *testing.T) {
 				for i := range args {
 					args[i] = files.Replace(args[i])
 				}
-				if suffix != "" {
-					args = append(args, "--json")
-				}
-				golden(t, c.name+suffix, b.transcript("", args...))
+				b.golden(t, c.name, suffix, args)
 			})
 		}
 	}

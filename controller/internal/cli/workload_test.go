@@ -93,10 +93,7 @@ func TestWorkloadFill(t *testing.T) {
 					"APPLICABLE", copied("applicable.json"), "SLOPPY", b.write("sloppy.json", sloppy), "MORE",
 					b.write("more.json", more), "DIR", b.dir)
 				args := append([]string{"workload", "fill"}, strings.Fields(files.Replace(c.args))...)
-				if suffix != "" {
-					args = append(args, "--json")
-				}
-				golden(t, c.name+suffix, b.transcript("", args...))
+				b.golden(t, c.name, suffix, args)
 			})
 		}
 	}

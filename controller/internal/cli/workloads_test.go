@@ -234,10 +234,7 @@ func TestWorkloads(t *testing.T) {
 				if args[0] != "events" {
 					args = append([]string{"workload"}, args...)
 				}
-				if suffix != "" {
-					args = append(args, "--json")
-				}
-				golden(t, c.name+suffix, b.transcript("", args...))
+				b.golden(t, c.name, suffix, args)
 			})
 		}
 	}
@@ -323,10 +320,7 @@ func TestWorkloadWait(t *testing.T) {
 				b := applied(t, c.then)
 				args := []string{"workload", "apply", b.sample("topology.json"), b.sample("fillers.json"),
 					"--wait=" + c.wait}
-				if suffix != "" {
-					args = append(args, "--json")
-				}
-				golden(t, c.name+suffix, b.transcript("", args...))
+				b.golden(t, c.name, suffix, args)
 			})
 		}
 	}
