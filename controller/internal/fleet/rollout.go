@@ -68,7 +68,7 @@ func (s *step) rolloutWith(ev rollout.Event, doc *kind.Rollout) *wire.Error {
 	if err := s.rollouts.Step(s.now.UTC(), s.seq, ev, &out); err != nil {
 		return err
 	}
-	done := map[string]bool{}
+	var done []string
 	for _, r := range out.Records {
 		data := record.OfRollout(r)
 		if data.Begun != nil {
@@ -78,7 +78,9 @@ func (s *step) rolloutWith(ev rollout.Event, doc *kind.Rollout) *wire.Error {
 		}
 		rec := record.Record{Type: record.Rollout, Kind: string(doc.Source), Who: data.Who(), Data: record.Encode(data)}
 		s.emit(rec, rolled{data, true})
-		done[r.ID] = done[r.ID] || data.Ended != nil && data.Ended.Phase == rollout.Done
+		if data.Ended != nil && data.Ended.Phase == rollout.Done {
+			done = append(done, r.ID)
+		}
 	}
 	for _, e := range out.Effects {
 		if e.Look {
@@ -87,10 +89,9 @@ func (s *step) rolloutWith(ev rollout.Event, doc *kind.Rollout) *wire.Error {
 			s.issueRollout(e)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(done)) {
-		if done[id] {
-			s.rolloutDone(s.source(s.rolled[id].Source))
-		}
+	slices.Sort(done)
+	for _, id := range done {
+		s.rolloutDone(s.source(s.rolled[id].Source))
 	}
 	return nil
 }
