@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
 	"tandem.internal/shared/link"
@@ -44,6 +45,8 @@ type Config struct {
 
 	Inbox      bool   `name:"inbox"`
 	Submitters string `name:"submitters"`
+	Steering   string `name:"steering" default:"workload"`
+	Rebalance  bool   `name:"rebalance"`
 
 	Socket   string `name:"socket" default:"/run/tandem/control.sock"`
 	HTTP     string `name:"http"`
@@ -110,6 +113,10 @@ func (*Config) Help() map[string]string {
 		"inbox":            "take submissions over MQTT; with --broker they have to be signed, see --submitters",
 		"submitters": "file of those who may submit over MQTT, a line each: NAME KEY (Ed25519, base64) and, to " +
 			"limit it, KIND,KIND; then what comes there has to be signed. Read again for each submission",
+		"steering": "what says which workloads run: workload (tandem workload apply), desired (items and subjects, " +
+			"by tandem desired apply) or cloud (the desired status on inbox/desired); the others are refused",
+		"rebalance": "with --steering desired: services leave nodes that are overloaded by the alert rules of the " +
+			"unit configuration (items.md, Relief)",
 		"socket": "unix socket of the HTTP API; whoever may open it may do everything (mode 0660)",
 		"http": "TCP address of the HTTP API and the dashboard, in addition to the socket, such as " +
 			":8885; over TLS, but on loopback plain unless it begins with https://; callers need a token: tandem " +
@@ -160,6 +167,13 @@ Then, for each node: tandem node enroll NODE
 `
 }
 
+// The values of --steering.
+const (
+	steeringWorkload = "workload"
+	steeringDesired  = "desired"
+	steeringCloud    = "cloud"
+)
+
 // UsageError is a mistake in the configuration: exit status 2.
 type UsageError struct{ err error }
 
@@ -199,6 +213,13 @@ func (c *Config) mistake() error {
 	case c.Inbox && c.Broker != "" && c.Submitters == "":
 		return errors.New("--inbox: whoever is the broker could run programs on every node; with --broker name a " +
 			"file of those who sign what they submit: --submitters")
+	case !slices.Contains([]string{"", steeringWorkload, steeringDesired, steeringCloud}, c.Steering):
+		return fmt.Errorf("--steering: %.40q is none of %s, %s and %s", c.Steering, steeringWorkload, steeringDesired,
+			steeringCloud)
+	case c.Steering == steeringCloud && !c.Inbox:
+		return errors.New("--steering cloud: nothing is taken over MQTT without --inbox")
+	case c.Rebalance && c.Steering != steeringDesired:
+		return errors.New("--rebalance: it is for --steering desired")
 	case c.HTTPCert != "" && c.HTTP == "":
 		return errors.New("--http-cert: there is no --http to use it at")
 	}

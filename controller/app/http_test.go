@@ -179,7 +179,7 @@ func TestHTTPOverTLS(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		s, err := client.Call(t.Context(), local, op.UnitStatus, op.None{})
+		s, err := client.Call(t.Context(), local, op.UnitStatus, op.UnitStatusIn{})
 		if err != nil || strings.Contains(strings.Join(s.Trouble, "\n"), "TLS") {
 			t.Errorf("%v %v", s.Trouble, err)
 		}
@@ -206,7 +206,7 @@ func TestHTTPOverTLS(t *testing.T) {
 	})
 	cfg.HTTP = "0.0.0.0:0"
 	run(nil, func(local *client.Client, url string) {
-		s, err := client.Call(t.Context(), local, op.UnitStatus, op.None{})
+		s, err := client.Call(t.Context(), local, op.UnitStatus, op.UnitStatusIn{})
 		if err != nil || !strings.Contains(strings.Join(s.Trouble, "\n"), "HTTP API serves 0.0.0.0:0 WITHOUT TLS") ||
 			!strings.HasPrefix(url, "http://") {
 			t.Errorf("%s: %v %v", url, s.Trouble, err)

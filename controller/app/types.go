@@ -21,6 +21,13 @@ type (
 	Node          = view.Node
 	PolicyStatus  = view.PolicyStatus
 	PolicyNode    = view.PolicyNode
+	PolicyChange  = view.PolicyChange
+	ApplyPolicy   = op.ApplyPolicyIn
+	PolicyIn      = op.PolicyIn
+	PolicyHow     = op.PolicyStatusIn
+	ReleaseAgent  = op.ReleaseIn
+	AgentBuild    = view.AgentBuild
+	RolloutIn     = op.RolloutNodesIn
 	Document      = view.Document
 	SourceStatus  = view.SourceStatus
 	Version       = view.Version

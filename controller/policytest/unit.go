@@ -206,6 +206,9 @@ func (u *Unit) Status(name string) map[string]string {
 // Content, Each and Node are what the kind asks of the unit.
 func (u *Unit) Content(source wire.Kind) kind.Content { return u.has[source] }
 
+// Rolled returns nothing: nothing is rolled out here.
+func (*Unit) Rolled(wire.Kind) *kind.Rolled { return nil }
+
 // Each calls fn for every node.
 func (u *Unit) Each(_ wire.Kind, fn func(kind.Node)) {
 	for _, name := range slices.Sorted(maps.Keys(u.nodes)) {

@@ -112,6 +112,8 @@ def submit(args):
 
 def status(args):
     for message in heard(args, "status", lambda client: None):
+        if "part" in message:  # of the status of the whole unit
+            continue
         try:
             good = verified(args, message, status_preimage(args, message))
         except KeyError:
@@ -161,7 +163,7 @@ def main():
     send = verbs.add_parser("submit", help="sign and submit a document; 0: accepted, 2: refused, 3: no answer")
     send.add_argument("document", help="file with JSON")
     send.add_argument("--key", required=True, help="file of the submitter's key")
-    send.add_argument("--kind", default="config", help="config, workloads or policies (default: config)")
+    send.add_argument("--kind", default="config", help="config, workloads, policies or desired (default: config)")
     send.add_argument("--name", help="of the policy")
     send.add_argument("--all-nodes", action="store_true", help="the policy may hit every node")
     send.add_argument("--controller-key", help="the controller's public key in base64, to verify answers with")

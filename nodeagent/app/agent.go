@@ -16,9 +16,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
+	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/identity"
 	"tandem.internal/nodeagent/internal/inbox"
+	"tandem.internal/nodeagent/internal/kinds/components"
 	"tandem.internal/nodeagent/internal/kinds/policies"
 	"tandem.internal/nodeagent/internal/quiet"
 	"tandem.internal/nodeagent/internal/report"
@@ -60,12 +63,17 @@ type Agent struct {
 
 	// The rest belongs to Run's goroutine.
 	quiet      *quiet.Watch
-	documents  []*documents // by name of the kind
+	limit      *rate.Limiter  // of all downloads
+	torrents   fetch.Torrents // nil: none
+	documents  []*documents   // by name of the kind
 	publishers publisher.Keys
+	decrypt    fetch.Decrypt // nil: there is no key
 	policies   *policies.Policies
+	components *components.Components
 	nodePolicy jsontext.Value // of --node-policy; nil: none
 	unknown    map[wire.Kind]*reported
-	info       reported // reported/info
+	info       reported      // reported/info
+	devices    []wire.Shared // as it was told last
 	trust      inbox.Trust
 	savedTime  time.Time // trust.Newest as the disk has it
 	held       map[wire.Kind]message
@@ -101,6 +109,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	a := &Agent{cfg: cfg, deps: deps, log: deps.Log, in: make(chan any, 16), closed: make(chan struct{}),
 		posted: newPosted(), info: reported{name: wire.KindInfo}, unknown: map[wire.Kind]*reported{},
 		held: map[wire.Kind]message{}, throttle: map[string]flow.Throttle{}, answers: newAnswers()}
+	a.tellBrought()
 	if err := a.identify(dir); err != nil {
 		return nil, err
 	}
@@ -112,6 +121,9 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		return nil, err
 	}
 	if a.publishers, err = a.cfg.PublisherSetting.Read(); err != nil {
+		return nil, err
+	}
+	if a.decrypt, err = a.cfg.decrypt(deps.Decrypter); err != nil {
 		return nil, err
 	}
 	if a.nodePolicy, err = a.cfg.nodePolicy(); err != nil {

@@ -138,9 +138,9 @@ func TestRejected(t *testing.T) {
 		r.pass(time.Hour)
 		r.want("1/4 rejected not-supported", "1.0.0")
 		other := doc(1, 9)
-		other.Kind = wire.KindComponents
+		other.Kind = "gadgets"
 		r.desire(other)
-		if got := r.reports[wire.KindComponents]; len(got) != 1 || short(got[0]) != "-/9 rejected not-supported" {
+		if got := r.reports["gadgets"]; len(got) != 1 || short(got[0]) != "-/9 rejected not-supported" {
 			t.Errorf("a kind without applier was reported as %v", got)
 		}
 	})

@@ -38,6 +38,8 @@ func (a *Agent) takeSample(s monitor.Sample) {
 		a.healthEvent(health.Sample{Name: health.SampleNetwork, Value: network, TTL: ttl})
 	}
 	a.checkModules()
+	a.lookAtDevices()
+	a.reportLoad(s)
 }
 
 // vital are the kinds without which the node is not well.

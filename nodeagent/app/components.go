@@ -118,6 +118,7 @@ func (a *Agent) startParts(boot wire.BootReason) {
 	if a.own() == nil {
 		a.updatePolicies()
 	}
+	a.updateComponents()
 }
 
 // nextPart is when tickParts wants to be called.
@@ -249,6 +250,8 @@ func (a *Agent) savePart(p *part, ev update.Event, alone bool) error {
 	}
 	if p.own {
 		a.updatePolicies()
+	} else {
+		a.updateComponents()
 	}
 	if phase != p.state.Phase {
 		a.sweepPart(p)

@@ -77,6 +77,7 @@ type Config struct {
 	WorkloadWrite     []string      `name:"workload-write"`
 	WorkloadUsers     string        `name:"workload-users"`
 	WorkloadLoopback  string        `name:"workload-loopback"`
+	ContainerRuntime  string        `name:"container-runtime" default:"auto"`
 	Confine           string        `name:"confine" default:"none"`
 	UnprovedResources bool          `name:"unproved-resources"`
 	NodePolicy        string        `name:"node-policy"`
@@ -87,8 +88,10 @@ type Config struct {
 	Peers             []string      `name:"peer"`
 	PeerAllow         []string      `name:"peer-allow"`
 	PeerRate          int           `name:"peer-rate"`
+	DecryptKey        string        `name:"decrypt-key"`
 
 	PublisherSetting
+	OfferSetting
 
 	UnitKey      string        `name:"unit-key"`
 	PinKeys      bool          `name:"pin-keys"`
@@ -97,6 +100,11 @@ type Config struct {
 	EventLimit   int           `name:"event-limit" default:"1000"`
 	SubscribeQoS int           `name:"subscribe-qos" default:"1"`
 	LogLevel     string        `name:"log-level" default:"info"`
+
+	brought []string // settings that the version has brought, whether they count or not
+	built   string   // version of the program without them
+	contain string   // the container runtime that was found; "": none
+	unread  error    // why it is not known
 }
 
 // NewConfig returns a Config with the defaults, for callers that do not read settings.
@@ -142,7 +150,8 @@ func (e *UsageError) Error() string { return "--" + e.Setting + ": " + e.Message
 
 // complete fills in defaults and checks what can be checked without the disk. The error is a *UsageError.
 func (c *Config) complete() error {
-	for _, check := range []func() error{c.completeNames, c.checkLimits, c.completeTimes, c.completeWorkloads} {
+	for _, check := range []func() error{c.completeNames, c.checkLimits, c.completeTimes, c.completeWorkloads,
+		c.checkOffers} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -288,6 +297,9 @@ func (c *Config) completeWorkloads() error {
 				return bad(name, "%q is not absolute", path)
 			}
 		}
+	}
+	if r := c.ContainerRuntime; r != "" && r != autoRuntime && r != noRuntime && !filepath.IsAbs(r) {
+		return bad("container-runtime", "%q is neither %s nor %s, and not absolute", r, autoRuntime, noRuntime)
 	}
 	if err := confine.Level(c.Confine).Check(); err != nil {
 		return bad("confine", "%v", err)

@@ -68,6 +68,8 @@ var configHelp = map[string]string{
 		"workloads have the agent's user. Unless the agent is root, tandem-keeper.service has to be there (hooks.md)",
 	"workload-loopback": "with --workload-users: ports of this machine's loopback addresses to which workloads may " +
 		"connect, divided by commas, or all; none: to none of them. tandem-keeper.service has --loopback for it",
+	"container-runtime": "what runs services that are images (containers.md): auto: crun, else runc, if one is there " +
+		"and has run a container at the start; the path of one; none: nothing does",
 	"confine": "how far workloads have to be confined at least: none, basic, files or landlock, with +user and +net " +
 		"behind it for what --workload-users gives (hooks.md); a set is refused where that cannot be. They " +
 		"are always confined as far as the kernel can",
@@ -81,7 +83,7 @@ var configHelp = map[string]string{
 		"it, too",
 	"node-policy": "JSON file with what management policies choose this node by, and it chooses them by: its " +
 		"properties, constraints, pattern (policies.md); read at the start",
-	"fetch-rate":      "bytes a second of all downloads of resources together; 0: no limit",
+	"fetch-rate":      "bytes a second of all downloads together; 0: no limit",
 	"fetch-parallel":  "downloads at a time",
 	"fetch-keep-free": "bytes that resources leave free on the file system",
 	"peer-listen": "HOST:PORT where other nodes may fetch by BitTorrent what this node holds (only in the " +
@@ -89,6 +91,8 @@ var configHelp = map[string]string{
 	"peer":       "HOST:PORT of a node to fetch from by BitTorrent",
 	"peer-allow": "address, or prefix such as 10.0.0.0/8, that may connect beside those of --peer",
 	"peer-rate":  "bytes a second given to other nodes; 0: no limit",
+	"decrypt-key": "file with the keys (age-keygen) that open what is released encrypted for this node (only in the " +
+		"full agent; items.md); read at the start. Nobody but the agent's user may read it",
 	"unit-key": "the unit's public key (Ed25519, base64), or a file that holds it; empty: trust the " +
 		"first controller heard",
 	"root-key": "public root key, or a file with such keys: lists of CAs and signing keys that its owner has signed " +

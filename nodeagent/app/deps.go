@@ -10,6 +10,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/configfile"
+	"tandem.internal/nodeagent/internal/container"
 	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/kind"
 	kindworkloads "tandem.internal/nodeagent/internal/kinds/workloads"
@@ -77,8 +78,12 @@ type Deps struct {
 	Keeper    func(context.Context) (workloads.Keeper, error)
 	Resources workloads.Resources
 	Groups    kindworkloads.Groups
-	// Swarm is BitTorrent, for the store of resources; nil means that there is none.
-	Swarm fetch.NewSwarm
+	// Probe looks for a container runtime; nil means that this agent makes no containers.
+	Probe func(context.Context, container.Probing) (container.Runtime, error)
+	// Torrents makes BitTorrent, for the stores of resources and of releases; nil means that there is none.
+	Torrents fetch.NewTorrents
+	// Decrypter makes what opens files that age has encrypted, of the keys in a file; nil means that there is none.
+	Decrypter fetch.NewDecrypt
 	// Die ends the process at once when the watchdog finds that the agent hangs; nil means to exit.
 	Die func()
 	// Kinds make kinds beside the agent's own; nil: there are no others.

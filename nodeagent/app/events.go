@@ -23,16 +23,20 @@ type refusal = event.MessageDetail
 // eventRate bounds the events of one type, so that a flood of bad messages costs neither disk nor link.
 var eventRate = flow.Rate{Burst: 8, Every: time.Minute}
 
-// event makes an event; nil if there have been too many of its type.
+// event makes an event; nil if there have been too many of its type. How a policy ends on the node, and that it is in
+// conflict, is told however many there are (seed 003, Agent Upgrade Policy): its kind tells of each once.
 func (a *Agent) event(kind string, err *wire.Error, detail any) *wire.Event {
 	a.heedEvent(kind)
 	now := a.now()
 	throttle := a.throttle[kind]
-	held, ok := throttle.Pass(now.Steady(), eventRate)
-	a.throttle[kind] = throttle
-	if !ok {
+	var held int
+	if d, is := detail.(event.PolicyDetail); is && d.State.Final() {
+		held = throttle.Held()
+	} else if held, is = throttle.Pass(now.Steady(), eventRate); !is {
+		a.throttle[kind] = throttle
 		return nil
 	}
+	a.throttle[kind] = throttle
 	switch d := detail.(type) {
 	case docDetail:
 		d.Suppressed = uint64(held)
@@ -42,6 +46,9 @@ func (a *Agent) event(kind string, err *wire.Error, detail any) *wire.Event {
 		detail = d
 	case event.WorkloadDetail:
 		d.Suppressed = uint64(held)
+		detail = d
+	case event.PolicyDetail:
+		d.Suppressed += uint64(held)
 		detail = d
 	}
 	ev := a.newEvent(kind, err, detail)

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/health"
+	"tandem.internal/nodeagent/internal/load"
 	"tandem.internal/nodeagent/internal/machine"
 	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/nodeagent/internal/slot"
@@ -29,6 +30,7 @@ type nodeState struct {
 	report   wire.Health
 	settings wire.HealthSettings // in force: the node's and the controller's together
 	alerts   alertMachine
+	load     load.Watch
 	reboots  uint64 // starts of the machine, as of this start
 	begun    bool   // startHealth was called
 
@@ -213,6 +215,13 @@ func (a *Agent) newHealthMachine(saved health.Durable) healthMachine {
 
 // healthEvent takes the node's health over one event.
 func (a *Agent) healthEvent(ev health.Event) { a.node.health.Handle(ev) }
+
+// reportLoad tells what is used of the node on average, if it is time to.
+func (a *Agent) reportLoad(s monitor.Sample) {
+	if a.node.load.Averages(s.Mono, s.Averages) && a.node.report.Indicator != 0 {
+		a.report(a.kind(wire.KindHealth))
+	}
+}
 
 // runHealthEffect does what health asks for.
 func (a *Agent) runHealthEffect(e health.Effect) {

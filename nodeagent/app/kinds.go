@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	core "tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/kind"
+	"tandem.internal/nodeagent/internal/kinds/components"
 	"tandem.internal/nodeagent/internal/kinds/config"
 	"tandem.internal/nodeagent/internal/kinds/health"
 	"tandem.internal/nodeagent/internal/kinds/policies"
@@ -27,6 +29,9 @@ import (
 
 // kinds is the list of the kinds of documents that this agent knows.
 func (a *Agent) kinds(dir string) ([]kind.Kind, error) {
+	if err := a.openTorrents(); err != nil {
+		return nil, err
+	}
 	conf, err := config.New(a.configKind(dir))
 	if err != nil {
 		return nil, err
@@ -38,7 +43,8 @@ func (a *Agent) kinds(dir string) ([]kind.Kind, error) {
 	if a.policies, err = policies.New(a.policiesKind(dir), host{a}); err != nil {
 		return nil, err
 	}
-	list := []kind.Kind{conf, health.New(a.healthKind()), work, a.policies.Kind()}
+	a.components = components.New(a.componentsKind(dir), host{a})
+	list := []kind.Kind{conf, health.New(a.healthKind()), a.components.Kind(), work, a.policies.Kind()}
 	for _, more := range a.deps.Kinds {
 		list = append(list, more(host{a}))
 	}
@@ -49,7 +55,10 @@ func (a *Agent) configKind(dir string) config.Config {
 	return config.Config{
 		Path: filepath.Join(dir, ConfigFile), ID: a.id, Rules: a.cfg.rules(), OnApply: a.cfg.OnApply,
 		Timeout: a.cfg.OnApplyTimeout, Observe: !a.cfg.RepairDrift, Steps: a.deps.Steps, Run: a.deps.RunCommand,
-		Alerts: func(rules []alert.Rule) { a.node.alerts.Handle(alert.Configured{Now: a.now(), Rules: rules}) },
+		Alerts: func(rules []alert.Rule) {
+			a.node.load.Rules(rules)
+			a.node.alerts.Handle(alert.Configured{Now: a.now(), Rules: rules})
+		},
 	}
 }
 
@@ -69,7 +78,7 @@ func (a *Agent) healthKind() health.Config {
 				return nil
 			}
 			h := a.node.report
-			h.Quiet = a.quietNow()
+			h.Quiet, h.Load = a.quietNow(), a.node.load.Reported()
 			return &h
 		},
 		Order: func(o core.Order) {
@@ -91,17 +100,47 @@ func (a *Agent) workloadsKind(dir string) workloads.Config {
 		Group: a.cfg.WorkloadGroup, Service: service,
 		Confine: keep.Confine{Least: confine.Level(a.cfg.Confine),
 			Room: confine.Room{Read: a.cfg.WorkloadRead, Write: a.cfg.WorkloadWrite}},
-		Users: users, Loopback: keep.Loopback(a.cfg.WorkloadLoopback), Unproved: a.cfg.UnprovedResources,
-		Fetch: fetch.Config{Rate: int64(a.cfg.FetchRate), Parallel: a.cfg.FetchParallel, Keep: int64(a.cfg.FetchKeep),
-			Controller: a.controllerClient(), Swarm: a.deps.Swarm, Publishers: a.publishers,
-			Peers: fetch.Peers{Listen: a.cfg.PeerListen, Addresses: a.cfg.Peers, Allow: a.cfg.PeerAllow,
-				Upload: int64(a.cfg.PeerRate)}},
+		Containers: a.containers(dir),
+		Users:      users, Loopback: keep.Loopback(a.cfg.WorkloadLoopback), Unproved: a.cfg.UnprovedResources,
+		Fetch: a.fetchConfig(a.cfg.FetchParallel),
 		Store: a.store, Now: a.deps.Now, Log: a.log, Steps: a.deps.Steps,
 		Watch: func(loop string, period time.Duration) (beat, end func()) {
 			return a.node.watch.Loop(loop, period) // which is made later
 		},
 		Keeper: a.deps.Keeper, Resources: a.deps.Resources, Groups: a.deps.Groups,
 	}
+}
+
+// openFiles opens a store of files that are fetched one at a time.
+func (a *Agent) openFiles(dir, name string, torrents fetch.Torrents) (*fetch.Store, error) {
+	f := a.fetchConfig(1)
+	f.Dir, f.Now, f.Log, f.Steps, f.Torrents = dir, a.deps.Now, a.log.Named(name), a.deps.Steps, torrents
+	return fetch.Open(f)
+}
+
+// fetchConfig is what all stores of files have in common.
+func (a *Agent) fetchConfig(parallel int) fetch.Config {
+	return fetch.Config{Rate: int64(a.cfg.FetchRate), Limit: a.limit, Parallel: parallel,
+		Keep: int64(a.cfg.FetchKeep), Controller: a.controllerClient(), Torrents: a.torrents,
+		Publishers: a.publishers, Decrypt: a.decrypt}
+}
+
+// openTorrents makes the BitTorrent that the stores share.
+func (a *Agent) openTorrents() (err error) {
+	a.limit = fetch.NewLimiter(int64(a.cfg.FetchRate))
+	peers := fetch.Peers{Listen: a.cfg.PeerListen, Addresses: a.cfg.Peers, Allow: a.cfg.PeerAllow,
+		Upload: int64(a.cfg.PeerRate)}
+	if a.deps.Torrents == nil {
+		if peers.Listen != "" || len(peers.Addresses) > 0 {
+			a.log.Warn("the settings name other nodes to exchange files with, and this agent is built without " +
+				"BitTorrent: it asks none and serves none")
+		}
+		return nil
+	}
+	if a.torrents, err = a.deps.Torrents(fetch.TorrentsConfig{Peers: peers, Limit: a.limit}); err != nil {
+		return fmt.Errorf("BitTorrent: %w", err)
+	}
+	return nil
 }
 
 // controllerClient fetches from the controller with the node's certificate; nil: the node has not joined.
@@ -121,6 +160,9 @@ func (a *Agent) attributes() map[string]string {
 		if n := a.renewer.Root(); n > 0 {
 			all[wire.AttributeRoot] = strconv.FormatUint(n, 10)
 		}
+	}
+	if names := a.cfg.brought; len(names) > 0 {
+		all[wire.AttributeSettings] = strings.Join(names, " ")
 	}
 	for _, d := range a.documents {
 		maps.Copy(all, d.kind.Attributes())

@@ -13,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
-	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/kinds/policies"
 	"tandem.internal/nodeagent/internal/policy"
 	"tandem.internal/nodeagent/internal/slot"
@@ -28,11 +27,10 @@ func (a *Agent) policiesKind(dir string) policies.Config {
 	return policies.Config{
 		Dir: dir, Now: a.now, Chance: chance.Float64, Log: a.log.Named("policies"), Steps: a.deps.Steps,
 		Open: func(dir string) (policies.Store, error) {
-			return fetch.Open(fetch.Config{Dir: dir, Now: a.deps.Now, Log: a.log.Named("releases"),
-				Rate: int64(a.cfg.FetchRate), Parallel: 1, Keep: int64(a.cfg.FetchKeep),
-				Controller: a.controllerClient(), Publishers: a.publishers, Steps: a.deps.Steps})
+			return a.openFiles(dir, "releases", a.torrents)
 		},
-		Stage: a.stageRelease,
+		Serves: a.torrents != nil && a.cfg.PeerListen != "",
+		Stage:  a.stageRelease,
 	}
 }
 

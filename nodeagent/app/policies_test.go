@@ -2,11 +2,16 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/shared/event"
+	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
 
@@ -53,4 +58,67 @@ func TestMachine(t *testing.T) {
 		(len(name) != 32 || strings.Contains(name, strings.TrimSpace(string(id)))) {
 		t.Errorf("the machine is %q", name)
 	}
+}
+
+// TestPolicyEvents: every conflict and every end is told of, however many there are at once, and whatever there was
+// before (seed 003, Agent Upgrade Policy). What lies between is told at a rate; what is left out is counted.
+func TestPolicyEvents(t *testing.T) {
+	was := settings.Version
+	t.Cleanup(func() { settings.Version = was })
+	settings.Version = "1.0.0"
+	bubble(t, func(r *rig) {
+		r.start()
+		r.beacon(1, r.signer)
+		rev := uint64(0)
+		policies := func(decider, upgrade string) {
+			rev++
+			all := fmt.Sprintf(`{"name":%q,"rev":%d,"agentUpgradePolicy":{%s,"start":"1999-11-24T09:00:00Z"}}`,
+				decider, rev, upgrade)
+			for i := range 12 {
+				all += fmt.Sprintf(`,{"name":"loser-%d","rev":1,"decidedBy":%q,"conflict":true}`, i, decider)
+			}
+			d := with(doc(1, rev), `{"formatVersion":"1","policies":[`+all+`],"agents":[{"version":"9.0.0","hash":`+
+				`"sha256:`+strings.Repeat("0a", 32)+`","size":1,"urls":["https://c/a"]}]}`)
+			d.Kind = wire.KindPolicies
+			r.desire(d)
+		}
+		seen, left := 0, uint64(0)
+		told := func() map[wire.PolicyState][]string {
+			names := map[wire.PolicyState][]string{}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for _, e := range r.events[seen:] {
+				if e.Type != event.Policy {
+					continue
+				}
+				var d event.PolicyDetail
+				if err := json.Unmarshal(e.Detail, &d); err != nil {
+					t.Fatal(err)
+				}
+				left += d.Suppressed
+				names[d.State] = append(names[d.State], d.Name+" "+d.DecidedBy)
+			}
+			seen = len(r.events)
+			return names
+		}
+		const refused, there = `"atLeastVersion":"9.0.0"`, `"atLeastVersion":"0.0.1"`
+		policies("first", refused)
+		if got := told()[wire.PolicyConflict]; len(got) != 12 || got[11] != "loser-11 first" {
+			t.Errorf("of 12 conflicts, told: %q", got)
+		}
+		for range 20 {
+			policies("first", refused)
+		}
+		if got := told()[wire.PolicyPrecheckFailed]; len(got) < 7 || len(got) > 8 {
+			t.Errorf("of 20 edits, told: %q", got)
+		}
+		policies("second", there)
+		got := told()
+		if all := got[wire.PolicyConflict]; len(all) != 12 || all[0] != "loser-0 second" {
+			t.Errorf("of 12 conflicts with another one, told: %q", all)
+		}
+		if ends := got[wire.PolicyNoAction]; len(ends) != 1 || left != 13 {
+			t.Errorf("the end: %q, %d were left out", ends, left)
+		}
+	})
 }

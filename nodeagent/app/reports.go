@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"maps"
 	"reflect"
 	"runtime"
@@ -105,12 +106,10 @@ func (a *Agent) refreshInfo() {
 	info := wire.NodeInfo{Type: a.cfg.Type, OS: runtime.GOOS, Arch: runtime.GOARCH, Attributes: a.attributes(),
 		AgentVersion: settings.Version, Keys: a.trust.Order, Policy: a.nodePolicy,
 		Error: a.lossTrouble()}
-	for _, name := range a.cfg.partitionNames() {
-		info.Partitions = append(info.Partitions, wire.Partition{Name: name, Path: a.cfg.Partitions[name]})
-	}
-	if err := a.deps.Capacity(&info); err != nil {
+	if err := errors.Join(a.cfg.offers(&info, processor(), device.there), a.deps.Capacity(&info)); err != nil {
 		info.Error = wire.New(wire.CodeInternal, "", err.Error())
 	}
+	a.devices = info.Devices
 	a.replace(&a.info, wire.Reported{Kind: a.info.name, Detail: wire.Encode(&info)})
 }
 

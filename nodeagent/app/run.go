@@ -27,6 +27,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	s.add("link", stopTime, linked.stop)
 	s.start("sender", stopTime, func(ctx context.Context) { a.sender.Run(ctx, &a.prover, a.node.watch.Loop) })
 	a.startBackground(&s)
+	if a.torrents != nil {
+		s.add("torrents", stopTime, func() error { a.torrents.Close(); return nil })
+	}
 	s.start("kinds", stopTimeDisk, a.runners()...)
 	s.start("monitor", stopTime, a.runMonitor)
 	if a.renewer != nil {

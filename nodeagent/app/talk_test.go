@@ -94,7 +94,7 @@ func TestRequests(t *testing.T) {
 			res.Errors[0].Path != "/priority" {
 			t.Errorf("a bad document: %+v %v", res, err)
 		}
-		if _, err := check("components", `{}`); err == nil || err.Code != wire.CodeNotSupported {
+		if _, err := check("gadgets", `{}`); err == nil || err.Code != wire.CodeNotSupported {
 			t.Errorf("an unknown kind: %v", err)
 		}
 		r.want("-", "") // checking does nothing
@@ -324,6 +324,7 @@ func TestConfig(t *testing.T) {
 		{"allowed-label", func(c *Config) { c.AllowedLabels = []string{""} }},
 		{"sample-period", func(c *Config) { c.SamplePeriod = -1 }},
 		{"unit-key", func(c *Config) { c.UnitKey = fifo }},
+		{"decrypt-key", func(c *Config) { c.DecryptKey = "decrypt.key" }}, // without age
 	} {
 		cfg := good
 		c.change(&cfg)

@@ -22,7 +22,7 @@ import (
 // A toy kind: what a new kind needs on the node, in files of its own. Its documents are lists of words, which the node
 // says; this node says no word of more than limit letters. It takes the name of a kind that the agent does not know.
 const (
-	toyName  = wire.KindComponents
+	toyName  = wire.Kind("toy")
 	toySay   = wire.Method("toy-say")   // says one word more
 	toyCount = wire.Method("toy-count") // how many words are said
 )

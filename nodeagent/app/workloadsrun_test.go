@@ -43,7 +43,9 @@ func newWorks(r *rig) *works {
 
 func (w *works) Want([]workload.Artifact)  {}
 func (w *works) Retry([]workload.Artifact) {}
-func (w *works) Updates() <-chan struct{}  { return w.updates }
+
+func (w *works) Whole(context.Context, workload.Artifact) error { return nil }
+func (w *works) Updates() <-chan struct{}                       { return w.updates }
 func (w *works) Look(workload.Artifact) workloads.Resource {
 	return workloads.Resource{Path: w.file}
 }

@@ -13,7 +13,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -41,30 +40,22 @@ const askAgain = 10 * time.Second
 // errStill ends a round of a torrent of which nothing comes.
 var errStill = errors.New("nothing comes")
 
-// swarm has a client that begins when it is needed first.
-type swarm struct {
-	host   *fetch.Host
-	name   string // of the host to listen at
-	port   int
-	allow  []netip.Prefix
-	stop   context.CancelFunc // of making info dictionaries
-	ctx    context.Context
-	making sync.WaitGroup
-	still  time.Duration // stillAfter; tests take less
+// shared is the client of all stores, which begins when it is needed first.
+type shared struct {
+	fetch.TorrentsConfig
+	name  string // of the host to listen at
+	port  int
+	allow []netip.Prefix
 
 	mu     sync.Mutex
 	client *torrent.Client
 	closed bool
-	busy   bool                          // an info dictionary is being made
-	tried  map[plan.Key]bool             // that was tried
-	served map[plan.Key]*torrent.Torrent // nil: there is nothing to serve it as
 }
 
-// New makes the swarm of a store. It is a fetch.NewSwarm.
-func New(h *fetch.Host) (fetch.Swarm, error) {
-	w := &swarm{host: h, still: stillAfter, tried: map[plan.Key]bool{}, served: map[plan.Key]*torrent.Torrent{}}
-	w.ctx, w.stop = context.WithCancel(context.Background())
-	for _, a := range h.Peers.Allow {
+// New makes the BitTorrent of an agent. It is a fetch.NewTorrents.
+func New(c fetch.TorrentsConfig) (fetch.Torrents, error) {
+	w := &shared{TorrentsConfig: c}
+	for _, a := range c.Peers.Allow {
 		p, err := netip.ParsePrefix(a)
 		if ip, err2 := netip.ParseAddr(a); err != nil && err2 == nil {
 			p, err = ip.Prefix(ip.BitLen())
@@ -74,7 +65,7 @@ func New(h *fetch.Host) (fetch.Swarm, error) {
 		}
 		w.allow = append(w.allow, p)
 	}
-	for _, a := range h.Peers.Addresses {
+	for _, a := range c.Peers.Addresses {
 		host, _, err := hostPort(a)
 		if err != nil {
 			return nil, err
@@ -83,11 +74,11 @@ func New(h *fetch.Host) (fetch.Swarm, error) {
 			w.allow = append(w.allow, netip.PrefixFrom(ip, ip.BitLen()))
 		}
 	}
-	if h.Peers.Listen == "" {
+	if c.Peers.Listen == "" {
 		return w, nil
 	}
 	var err error
-	if w.name, w.port, err = hostPort(h.Peers.Listen); err != nil {
+	if w.name, w.port, err = hostPort(c.Peers.Listen); err != nil {
 		return nil, err
 	}
 	if len(w.allow) == 0 {
@@ -110,7 +101,7 @@ func hostPort(s string) (host string, port int, err error) {
 
 // Lookup makes everybody's address forbidden that was not allowed. It is what the client calls an IP
 // block list.
-func (w *swarm) Lookup(ip net.IP) (iplist.Range, bool) {
+func (w *shared) Lookup(ip net.IP) (iplist.Range, bool) {
 	a, ok := netip.AddrFromSlice(ip)
 	for _, p := range w.allow {
 		if ok && p.Contains(a.Unmap()) {
@@ -121,10 +112,10 @@ func (w *swarm) Lookup(ip net.IP) (iplist.Range, bool) {
 }
 
 // NumRanges is how many ranges Lookup knows.
-func (w *swarm) NumRanges() int { return len(w.allow) }
+func (w *shared) NumRanges() int { return len(w.allow) }
 
 // open returns the client, made when it is needed first.
-func (w *swarm) open() (*torrent.Client, error) {
+func (w *shared) open() (*torrent.Client, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.client != nil || w.closed {
@@ -136,13 +127,13 @@ func (w *swarm) open() (*torrent.Client, error) {
 	c.Slogger = slog.New(slog.DiscardHandler)
 	c.Seed = true
 	c.IPBlocklist = w
-	c.DownloadRateLimiter = w.host.Limit()
-	if n := w.host.Peers.Upload; n > 0 {
+	c.DownloadRateLimiter = w.Limit
+	if n := w.Peers.Upload; n > 0 {
 		c.UploadRateLimiter = rate.NewLimiter(rate.Limit(n), 0)
 	}
 	c.ListenHost = func(string) string { return w.name }
 	c.ListenPort = w.port
-	c.AcceptPeerConnections = w.host.Peers.Listen != ""
+	c.AcceptPeerConnections = w.Peers.Listen != ""
 	if ip, err := netip.ParseAddr(w.name); err == nil {
 		c.DisableIPv4, c.DisableIPv6 = !ip.Is4(), ip.Is4()
 	}
@@ -160,15 +151,51 @@ func (w *swarm) open() (*torrent.Client, error) {
 }
 
 // Close ends everything and waits for it.
-func (w *swarm) Close() {
-	w.stop()
-	w.making.Wait()
+func (w *shared) Close() {
 	w.mu.Lock()
 	client := w.client
 	w.client, w.closed = nil, true
 	w.mu.Unlock()
 	if client != nil {
 		client.Close()
+	}
+}
+
+// swarm is the part of one store.
+type swarm struct {
+	*shared
+	host   *fetch.Host
+	stop   context.CancelFunc // of making info dictionaries
+	ctx    context.Context
+	making sync.WaitGroup
+	still  time.Duration // stillAfter; tests take less
+
+	at     sync.Mutex
+	ended  bool
+	busy   bool                          // an info dictionary is being made
+	tried  map[plan.Key]bool             // that was tried
+	served map[plan.Key]*torrent.Torrent // nil: there is nothing to serve it as
+}
+
+// Join makes the part of a store.
+func (w *shared) Join(h *fetch.Host) fetch.Swarm {
+	s := &swarm{shared: w, host: h, still: stillAfter, tried: map[plan.Key]bool{},
+		served: map[plan.Key]*torrent.Torrent{}}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// Close ends what the store serves, and waits for what is being made of it.
+func (w *swarm) Close() {
+	w.at.Lock()
+	w.ended = true
+	w.at.Unlock()
+	w.stop()
+	w.making.Wait()
+	for _, t := range w.served { // nobody else has them any more
+		if t != nil {
+			t.Drop()
+		}
 	}
 }
 
@@ -292,7 +319,7 @@ func (w *swarm) follow(ctx context.Context, t *torrent.Torrent, in *intake, m *m
 			switch m.look(now, stats.BytesRead.Int64()+in.judged.Load(), in.came.Swap(0)) {
 			case tooSlow:
 				return fetch.Passing(wire.CodeTimeout, fmt.Sprintf("the %d nodes that are asked sent less than %d "+
-					"bytes a second for %v", len(w.host.Peers.Addresses), m.slow, w.host.Patience))
+					"bytes a second for %v", len(w.Peers.Addresses), m.slow, w.host.Patience))
 			case stands:
 				return errStill
 			}
@@ -302,7 +329,7 @@ func (w *swarm) follow(ctx context.Context, t *torrent.Torrent, in *intake, m *m
 
 func (w *swarm) ask(t *torrent.Torrent) {
 	var all []torrent.PeerInfo
-	for _, a := range w.host.Peers.Addresses {
+	for _, a := range w.Peers.Addresses {
 		all = append(all, torrent.PeerInfo{Addr: torrent.StringAddr(a), Source: torrent.PeerSourceDirect,
 			Trusted: true})
 	}
@@ -311,33 +338,3 @@ func (w *swarm) ask(t *torrent.Torrent) {
 
 // infoHash is the hash that an info dictionary is known by.
 func infoHash(info []byte) metainfo.Hash { return sha1.Sum(info) }
-
-// Plain torrents have one file called resource, pieces of 1 MiB, and nothing optional. A copy that was
-// fetched otherwise can be served as one, for the content alone says what its info hash is.
-const (
-	plainName  = "resource"
-	plainPiece = 1 << 20
-)
-
-// plain makes the info dictionary of the plain torrent of a content.
-func plain(ctx context.Context, f io.ReaderAt, size int64, limit *rate.Limiter) ([]byte, error) {
-	var pieces []byte
-	buf := make([]byte, plainPiece)
-	for at := int64(0); at < size; at += plainPiece {
-		if limit != nil {
-			for n := 0; n < plainPiece; n += limit.Burst() {
-				if err := limit.WaitN(ctx, limit.Burst()); err != nil {
-					return nil, err
-				}
-			}
-		}
-		n, err := f.ReadAt(buf[:min(plainPiece, size-at)], at)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		sum := sha1.Sum(buf[:n])
-		pieces = append(pieces, sum[:]...)
-	}
-	return fmt.Appendf(nil, "d6:lengthi%de4:name%d:%s12:piece lengthi%de6:pieces%d:%se", size, len(plainName),
-		plainName, plainPiece, len(pieces), pieces), nil
-}

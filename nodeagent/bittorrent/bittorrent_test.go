@@ -2,7 +2,6 @@ package bittorrent
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,12 +21,12 @@ import (
 func TestNodesServeEachOther(t *testing.T) {
 	data := content(1, 3<<20+12345)
 	url := plainURL(t, data)
-	_, one := serving(t, data, fetch.Config{Peers: fetch.Peers{Allow: []string{"127.0.0.0/8"}}})
+	_, one := serving(t, data, fetch.Peers{Allow: []string{"127.0.0.0/8"}})
 
 	a := named("x", artifact(sha(data), len(data), url))
-	c := fetch.Config{Dir: t.TempDir(), Peers: fetch.Peers{Listen: "127.0.0.1:0", Addresses: []string{one},
-		Allow: []string{"127.0.0.1"}}}
-	second := begin(t, c)
+	c := fetch.Config{Dir: t.TempDir()}
+	peers := fetch.Peers{Listen: "127.0.0.1:0", Addresses: []string{one}, Allow: []string{"127.0.0.1"}}
+	second := begin(t, c, peers)
 	second.Want(wants{a})
 	st := second.ready(a, data)
 	served(second)
@@ -36,12 +35,12 @@ func TestNodesServeEachOther(t *testing.T) {
 	}
 	second.stop()
 
-	second = begin(t, c)
+	second = begin(t, c, peers)
 	second.Want(wants{a})
 	second.ready(a, data)
 	two := served(second)
 	b := artifact(md(data), 0, "magnet:?xt=urn:btih:"+strings.TrimPrefix(url, "rbtorrent:"))
-	third := begin(t, fetch.Config{Dir: t.TempDir(), Peers: fetch.Peers{Addresses: []string{two}}})
+	third := begin(t, fetch.Config{Dir: t.TempDir()}, fetch.Peers{Addresses: []string{two}})
 	third.Want(wants{b})
 	third.ready(b, data)
 
@@ -54,26 +53,26 @@ func TestNodesServeEachOther(t *testing.T) {
 // A download that was interrupted goes on with the pieces that are right.
 func TestTorrentResumes(t *testing.T) {
 	data := content(2, 4<<20)
-	from, one := serving(t, data, fetch.Config{Peers: fetch.Peers{Allow: []string{"127.0.0.1"}}})
+	from, one := serving(t, data, fetch.Peers{Allow: []string{"127.0.0.1"}})
 	sent := func() int64 {
 		stats := from.swarm.client.Stats()
 		return stats.BytesWrittenData.Int64()
 	}
 	a := artifact(sha(data), len(data), plainURL(t, data))
-	c := fetch.Config{Dir: t.TempDir(), Rate: 2 << 20, Peers: fetch.Peers{Addresses: []string{one}}}
-	n := begin(t, c)
+	c, peers := fetch.Config{Dir: t.TempDir(), Rate: 2 << 20}, fetch.Peers{Addresses: []string{one}}
+	n := begin(t, c, peers)
 	n.Want(wants{a})
-	n.await(a, "a piece", func(st fetch.Status) bool { return st.Done >= plainPiece })
+	n.await(a, "a piece", func(st fetch.Status) bool { return st.Done >= 1<<20 })
 	n.stop()
 	before := sent()
 	if got := files(t, c.Dir); strings.Contains(got, "copies/") {
 		t.Fatalf("a part is visible:\n%s", got)
 	}
 	c.Rate = 0
-	n = begin(t, c)
+	n = begin(t, c, peers)
 	n.Want(wants{a})
 	n.ready(a, data)
-	if got := sent() - before; got > int64(len(data))-plainPiece {
+	if got := sent() - before; got > int64(len(data))-1<<20 {
 		t.Errorf("%d bytes were sent after the restart", got)
 	}
 }
@@ -81,7 +80,7 @@ func TestTorrentResumes(t *testing.T) {
 // Everything that may go wrong is told and leaves nothing to be used.
 func TestBadTorrents(t *testing.T) {
 	data := content(3, 1<<20)
-	_, one := serving(t, data, fetch.Config{Peers: fetch.Peers{Allow: []string{"127.0.0.1"}}})
+	_, one := serving(t, data, fetch.Peers{Allow: []string{"127.0.0.1"}})
 	url := plainURL(t, data)
 	peers := fetch.Peers{Addresses: []string{one}}
 	for _, c := range []struct {
@@ -103,7 +102,7 @@ func TestBadTorrents(t *testing.T) {
 			"no info hash"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			n := begin(t, fetch.Config{Dir: t.TempDir(), Peers: c.peers, Patience: time.Second})
+			n := begin(t, fetch.Config{Dir: t.TempDir(), Patience: time.Second}, c.peers)
 			n.Want(wants{c.a})
 			if st := n.fails(c.a, c.text); st.Err.Code != c.code {
 				t.Errorf("%+v", st)
@@ -115,10 +114,10 @@ func TestBadTorrents(t *testing.T) {
 // A full disk ends a torrent as it does any download.
 func TestTorrentFullDisk(t *testing.T) {
 	data := content(4, 3<<20)
-	_, one := serving(t, data, fetch.Config{Peers: fetch.Peers{Allow: []string{"127.0.0.1"}}})
+	_, one := serving(t, data, fetch.Peers{Allow: []string{"127.0.0.1"}})
 	a := artifact(sha(data), 0, plainURL(t, data))
-	n := begin(t, fetch.Config{Dir: t.TempDir(), Peers: fetch.Peers{Addresses: []string{one}},
-		Space: func(string) (uint64, error) { return 2 << 20, nil }})
+	n := begin(t, fetch.Config{Dir: t.TempDir(), Space: func(string) (uint64, error) { return 2 << 20, nil }},
+		fetch.Peers{Addresses: []string{one}})
 	n.Want(wants{a})
 	if st := n.fails(a, "it has 3145728 bytes"); st.Err.Code != wire.CodeStorage ||
 		strings.Contains(files(t, n.Dir), "parts/") {
@@ -129,9 +128,9 @@ func TestTorrentFullDisk(t *testing.T) {
 // Whoever is not of the unit gets nothing.
 func TestStrangersGetNothing(t *testing.T) {
 	data := content(5, 1<<20)
-	_, one := serving(t, data, fetch.Config{Peers: fetch.Peers{Allow: []string{"192.0.2.0/24"}}})
+	_, one := serving(t, data, fetch.Peers{Allow: []string{"192.0.2.0/24"}})
 	a := artifact(sha(data), len(data), plainURL(t, data))
-	n := begin(t, fetch.Config{Dir: t.TempDir(), Peers: fetch.Peers{Addresses: []string{one}}, Patience: time.Second})
+	n := begin(t, fetch.Config{Dir: t.TempDir(), Patience: time.Second}, fetch.Peers{Addresses: []string{one}})
 	n.Want(wants{a})
 	n.fails(a, "the 1 nodes that are asked")
 }
@@ -144,8 +143,7 @@ func TestPeersAreChecked(t *testing.T) {
 		{Addresses: []string{"host"}},
 		{Allow: []string{"10.0.0.0/99"}},
 	} {
-		_, err := fetch.Open(fetch.Config{Dir: filepath.Join(t.TempDir(), "x"), Peers: p, Swarm: New})
-		if err == nil || !strings.Contains(err.Error(), "BitTorrent: ") {
+		if _, err := New(fetch.TorrentsConfig{Peers: p}); err == nil {
 			t.Errorf("%+v is taken", p)
 		}
 	}
@@ -153,10 +151,11 @@ func TestPeersAreChecked(t *testing.T) {
 
 // The info dictionary that is written by hand is what the library writes.
 func TestPlain(t *testing.T) {
-	for _, size := range []int{0, 1, plainPiece - 1, plainPiece, plainPiece + 1, 3*plainPiece + 7} {
+	const piece = 1 << 20
+	for _, size := range []int{0, 1, piece - 1, piece, piece + 1, 3*piece + 7} {
 		data := content(6, size)
-		info := metainfo.Info{PieceLength: plainPiece, Name: plainName, Length: int64(size)}
-		path := filepath.Join(t.TempDir(), plainName)
+		info := metainfo.Info{PieceLength: piece, Name: "resource", Length: int64(size)}
+		path := filepath.Join(t.TempDir(), "resource")
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -167,11 +166,11 @@ func TestPlain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := plain(context.Background(), bytes.NewReader(data), int64(size), nil)
+		got, err := workload.PlainTorrent(bytes.NewReader(data), int64(size))
 		if err != nil || size > 0 && !bytes.Equal(got, want) {
 			t.Errorf("%d bytes: %q, want %q, %v", size, got, want, err)
 		}
-		if hash, _, err := target("rbtorrent:" + infoHash(got).HexString()); err != nil || hash != infoHash(got) {
+		if hash, _, err := target(workload.TorrentURL(got)); err != nil || hash != infoHash(got) {
 			t.Errorf("%v %v", hash, err)
 		}
 	}

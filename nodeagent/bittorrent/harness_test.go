@@ -2,7 +2,6 @@ package bittorrent
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -58,7 +57,21 @@ type node struct {
 }
 
 // begin starts a node that runs until the test ends or stop is called.
-func begin(t testing.TB, c fetch.Config) *node {
+func begin(t testing.TB, c fetch.Config, peers fetch.Peers) *node {
+	t.Helper()
+	torrents, err := New(fetch.TorrentsConfig{Peers: peers, Limit: fetch.NewLimiter(c.Rate)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := beginIn(t, c, torrents)
+	stop := n.stop
+	n.stop = func() { stop(); torrents.Close() }
+	t.Cleanup(n.stop)
+	return n
+}
+
+// beginIn starts a node that shares a client with others.
+func beginIn(t testing.TB, c fetch.Config, torrents fetch.Torrents) *node {
 	t.Helper()
 	n := &node{t: t}
 	c.Log = zaptest.NewLogger(t)
@@ -66,19 +79,24 @@ func begin(t testing.TB, c fetch.Config) *node {
 	if c.Space == nil {
 		c.Space = func(string) (uint64, error) { return fetchtest.Plenty, nil }
 	}
-	c.Swarm = func(h *fetch.Host) (fetch.Swarm, error) {
-		s, err := New(h)
-		if err == nil {
-			n.swarm = s.(*swarm)
-		}
-		return s, err
-	}
+	c.Torrents = joined{torrents, n}
 	var err error
 	if n.Store, err = fetch.Open(c); err != nil {
 		t.Fatal(err)
 	}
 	n.stop = fetchtest.Run(t, n.Run)
 	return n
+}
+
+// joined tells a node of its part.
+type joined struct {
+	fetch.Torrents
+	node *node
+}
+
+func (j joined) Join(h *fetch.Host) fetch.Swarm {
+	j.node.swarm = j.Torrents.Join(h).(*swarm)
+	return j.node.swarm
 }
 
 // await waits until the status of a is as it should be.
@@ -114,9 +132,9 @@ func (n *node) serves(what string, ok func(int) bool) {
 	n.t.Helper()
 	s := n.swarm
 	for deadline := time.Now().Add(late); ; time.Sleep(5 * time.Millisecond) { // nothing tells of it
-		s.mu.Lock()
+		s.at.Lock()
 		served := len(s.served)
-		s.mu.Unlock()
+		s.at.Unlock()
 		if ok(served) {
 			return
 		}
@@ -130,7 +148,7 @@ func (n *node) serves(what string, ok func(int) bool) {
 func served(n *node) string {
 	n.t.Helper()
 	n.serves("something is served", func(n int) bool { return n > 0 })
-	n.swarm.mu.Lock()
+	n.swarm.mu.Lock() // of the client
 	defer n.swarm.mu.Unlock()
 	return fmt.Sprintf("127.0.0.1:%d", n.swarm.client.LocalPort())
 }
@@ -138,24 +156,23 @@ func served(n *node) string {
 // plainURL is what an operator would write for a content.
 func plainURL(t *testing.T, data []byte) string {
 	t.Helper()
-	info, err := plain(context.Background(), bytes.NewReader(data), int64(len(data)), nil)
+	info, err := workload.PlainTorrent(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "rbtorrent:" + infoHash(info).HexString()
+	return workload.TorrentURL(info)
 }
 
 // serving starts a node that holds data, fetched by HTTP, and waits until it serves it.
-func serving(t *testing.T, data []byte, c fetch.Config) (n *node, address string) {
+func serving(t *testing.T, data []byte, peers fetch.Peers) (n *node, address string) {
 	t.Helper()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "x.bin", time.Time{}, bytes.NewReader(data))
 	}))
 	defer site.Close()
 	a := artifact(sha(data), len(data), site.URL+"/f", plainURL(t, data))
-	c.Dir = t.TempDir()
-	c.Peers.Listen = "127.0.0.1:0"
-	n = begin(t, c)
+	peers.Listen = "127.0.0.1:0"
+	n = begin(t, fetch.Config{Dir: t.TempDir()}, peers)
 	n.Want(wants{a})
 	n.ready(a, data)
 	return n, served(n)

@@ -34,7 +34,7 @@ func (w *swarm) newMotion() *motion {
 	m := &motion{slow: w.host.Slow, patience: w.host.Patience, still: w.still}
 	if w.host.Rate > 0 { // as slow as the limit makes it is nobody's fault
 		each := max(w.host.Rate/int64(2*w.host.Parallel), 1)
-		m.slow, m.still = min(m.slow, each), max(m.still, time.Duration(int64(w.host.Limit().Burst())/each)*time.Second)
+		m.slow, m.still = min(m.slow, each), max(m.still, time.Duration(int64(w.Limit.Burst())/each)*time.Second)
 	}
 	return m
 }

@@ -97,9 +97,9 @@ func (r *relay) lead(t *testing.T, near net.Conn, limited bool) {
 // A node that is connected and says nothing any more is left soon, and what has come of its pieces stays.
 func TestStillTorrentBeginsAnew(t *testing.T) {
 	data := content(7, 6<<20)
-	_, one := serving(t, data, fetch.Config{Peers: fetch.Peers{Allow: []string{"127.0.0.1"}}})
+	_, one := serving(t, data, fetch.Peers{Allow: []string{"127.0.0.1"}})
 	r := newRelay(t, one, 4<<20)
-	n := begin(t, fetch.Config{Dir: t.TempDir(), Peers: fetch.Peers{Addresses: []string{r.Addr().String()}}})
+	n := begin(t, fetch.Config{Dir: t.TempDir()}, fetch.Peers{Addresses: []string{r.Addr().String()}})
 	n.swarm.still = 2 * time.Second
 	a := artifact(sha(data), len(data), plainURL(t, data))
 	n.Want(wants{a})

@@ -1,13 +1,14 @@
 package bittorrent
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/anacrolix/torrent"
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"tandem.internal/nodeagent/internal/fetch/plan"
 	"tandem.internal/shared/workload"
@@ -16,10 +17,10 @@ import (
 // Offer serves what is kept and has a torrent: one that it was fetched by, or the plain one if that is
 // among its addresses.
 func (w *swarm) Offer(kept map[plan.Key][]string) {
-	if w.host.Peers.Listen == "" {
+	if w.Peers.Listen == "" {
 		return
 	}
-	w.mu.Lock()
+	w.at.Lock()
 	var drop []*torrent.Torrent
 	for k, t := range w.served {
 		if _, ok := kept[k]; !ok {
@@ -40,7 +41,7 @@ func (w *swarm) Offer(kept map[plan.Key][]string) {
 			add = append(add, k)
 		}
 	}
-	w.mu.Unlock()
+	w.at.Unlock()
 	for _, t := range drop {
 		t.Drop()
 	}
@@ -59,8 +60,8 @@ func (w *swarm) Offer(kept map[plan.Key][]string) {
 }
 
 func (w *swarm) note(k plan.Key, t *torrent.Torrent) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.at.Lock()
+	defer w.at.Unlock()
 	w.served[k] = t
 }
 
@@ -88,15 +89,15 @@ func (w *swarm) serve(k plan.Key, info []byte) {
 func (w *swarm) make(k plan.Key, urls []string) {
 	var hashes []string
 	for _, u := range urls {
-		if scheme, _, _ := strings.Cut(u, ":"); scheme == workload.SchemeRBTorrent || scheme == workload.SchemeMagnet {
+		if workload.IsTorrent(u) {
 			if h, _, err := target(u); err == nil {
 				hashes = append(hashes, h.HexString())
 			}
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(hashes) == 0 || w.busy || w.closed || w.tried[k] {
+	w.at.Lock()
+	defer w.at.Unlock()
+	if len(hashes) == 0 || w.busy || w.ended || w.tried[k] {
 		return
 	}
 	w.busy, w.tried[k] = true, true
@@ -105,9 +106,9 @@ func (w *swarm) make(k plan.Key, urls []string) {
 			w.host.Log.Warn("a resource cannot be prepared for being served", zap.String("resource", string(k)),
 				zap.Error(err))
 		}
-		w.mu.Lock()
+		w.at.Lock()
 		w.busy = false
-		w.mu.Unlock()
+		w.at.Unlock()
 		w.host.OfferAgain()
 	})
 }
@@ -122,7 +123,7 @@ func (w *swarm) makePlain(k plan.Key, hashes []string) error {
 	if err != nil {
 		return err
 	}
-	info, err := plain(w.ctx, f, st.Size(), w.host.Slowly())
+	info, err := workload.PlainTorrent(&slowly{f, w.ctx, w.host.Slowly()}, st.Size())
 	if err != nil {
 		return err
 	}
@@ -133,4 +134,21 @@ func (w *swarm) makePlain(k plan.Key, hashes []string) error {
 		}
 	}
 	return nil
+}
+
+// slowly reads no faster than a limit allows, and not after ctx has ended.
+type slowly struct {
+	f     *os.File
+	ctx   context.Context
+	limit *rate.Limiter
+}
+
+// ReadAt implements io.ReaderAt.
+func (r *slowly) ReadAt(b []byte, off int64) (int, error) {
+	for n := 0; n < len(b); n += r.limit.Burst() {
+		if err := r.limit.WaitN(r.ctx, min(r.limit.Burst(), len(b)-n)); err != nil {
+			return 0, err
+		}
+	}
+	return r.f.ReadAt(b, off)
 }

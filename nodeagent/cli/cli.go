@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/app"
+	"tandem.internal/nodeagent/internal/container"
 	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/shared/owner"
@@ -33,13 +34,19 @@ const (
 // commands are the words that may stand in the place of the agent's flags.
 var commands = []string{"join", "trust", "launch", "keep", "slot", "alerts", "version", "help"}
 
-// Main is the main function of tandem-node. swarm is BitTorrent; nil: this one has none.
-func Main(swarm fetch.NewSwarm) {
-	settings.Main(program{swarm}.run)
+// Main is the main function of tandem-node.
+func Main(with Extras) {
+	container.Stage()
+	settings.Main(program{with}.run)
 }
 
-// program is what its mains differ in.
-type program struct{ swarm fetch.NewSwarm }
+// Extras are what its mains differ in.
+type Extras struct {
+	Torrents  fetch.NewTorrents // makes BitTorrent; nil: this one has none
+	Decrypter fetch.NewDecrypt  // makes what opens files that age has encrypted; nil: this one opens none
+}
+
+type program struct{ Extras }
 
 func (p program) run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fail := func(status int, err error) int {
@@ -57,6 +64,7 @@ func (p program) run(ctx context.Context, args []string, stdout, stderr io.Write
 		}
 		return fail(status, err)
 	}
+	brought := app.ReadBrought()
 	const unclear = "the agent does not understand its settings; its output says which" // and may show a secret
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		word, more := args[0], args[1:]
@@ -80,7 +88,7 @@ func (p program) run(ctx context.Context, args []string, stdout, stderr io.Write
 		}
 	}
 	var cfg app.Config
-	rest, err := settings.Load("tandem-node", &cfg, args, os.LookupEnv, stdout)
+	rest, err := brought.Load(&cfg, args, os.LookupEnv, stdout)
 	if errors.Is(err, settings.ErrPrinted) {
 		return exitOK
 	}
@@ -95,7 +103,8 @@ func (p program) run(ctx context.Context, args []string, stdout, stderr io.Write
 		return end(exitUsage, unclear, err)
 	}
 	limitMemory()
-	agent, err := app.New(cfg, app.Deps{Log: log, LookupEnv: os.LookupEnv, PID: os.Getpid(), Swarm: p.swarm})
+	agent, err := app.New(cfg, app.Deps{Log: log, LookupEnv: os.LookupEnv, PID: os.Getpid(), Torrents: p.Torrents,
+		Decrypter: p.Decrypter, Probe: container.Probe})
 	if err != nil {
 		var usage *app.UsageError
 		if errors.As(err, &usage) {

@@ -15,17 +15,29 @@ import (
 // token is one for node n1; its secret is all zeros.
 const token = "tdm1.AQJuMQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAKcDcGs"
 
-// The agent has the BitTorrent that its main gives it.
-func TestRunWithBitTorrent(t *testing.T) {
+// The agent has the BitTorrent that its main gives it, and what opens what is encrypted.
+func TestRunWithExtras(t *testing.T) {
 	args := []string{"--unit", "u1", "--type", "t", "--node", "n1", "--peer", "gateway:1", "--state-dir", t.TempDir()}
-	p := program{func(h *fetch.Host) (fetch.Swarm, error) {
-		return nil, fmt.Errorf("asked for %q", h.Peers.Addresses)
+	p := program{Extras{
+		Torrents: func(c fetch.TorrentsConfig) (fetch.Torrents, error) {
+			return nil, fmt.Errorf("asked for %q", c.Peers.Addresses)
+		},
+		Decrypter: func(keys []byte) (fetch.Decrypt, error) { return nil, fmt.Errorf("read %s", keys) },
 	}}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer
 	if status := p.run(ended, args, &stdout, &stderr); status != exitError ||
 		!strings.Contains(stderr.String(), `BitTorrent: asked for ["gateway:1"]`) {
+		t.Errorf("status %d, stderr %q", status, stderr.String())
+	}
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("a key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stderr.Reset()
+	if status := p.run(ended, append(args, "--decrypt-key", key), &stdout, &stderr); status != exitUsage ||
+		!strings.Contains(stderr.String(), "read a key") {
 		t.Errorf("status %d, stderr %q", status, stderr.String())
 	}
 }

@@ -18,7 +18,7 @@ const asNode = "TEST_BINARY_IS_TANDEM_NODE"
 
 func init() {
 	if os.Getenv(asNode) != "" {
-		Main(nil)
+		Main(Extras{})
 	}
 }
 

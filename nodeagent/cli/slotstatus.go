@@ -35,12 +35,14 @@ func (a agentTarget) status() error {
 		return err
 	}
 	failed, unread := a.quarantine(st.Last)
+	brings := a.brings(&st)
 	if out.json {
 		return out.say(struct {
 			slot.Status
-			Components []componentStatus   `json:"components,omitempty"`
-			Quarantine []wire.HealthFailed `json:"quarantine,omitempty"`
-		}{st, parts, failed}, "")
+			Components []componentStatus    `json:"components,omitempty"`
+			Quarantine []wire.HealthFailed  `json:"quarantine,omitempty"`
+			Brings     map[slot.ID][]string `json:"brings,omitempty"` // settings
+		}{st, parts, failed, brings}, "")
 	}
 	err = saySlots(st, out)
 	say := func(format string, args ...any) {
@@ -55,6 +57,11 @@ func (a agentTarget) status() error {
 		say("start %d: slot %s, because of %s%s", b.Number, b.Slot, b.Reason, colon(b.Detail))
 		if b.Note != "" && b.Note != b.Detail {
 			say("  %s", b.Note)
+		}
+	}
+	for _, x := range st.Slots {
+		if names := brings[x.Slot]; len(names) > 0 {
+			say("version %s in slot %s brings settings: %s", x.Version, x.Slot, strings.Join(names, ", "))
 		}
 	}
 	if st.Trying != record.None {
@@ -93,6 +100,27 @@ func (a agentTarget) status() error {
 		err = sayComponents(parts, out)
 	}
 	return err
+}
+
+// brings lists the settings that come with what the slots hold. What cannot be read is noted.
+func (a agentTarget) brings(st *slot.Status) map[slot.ID][]string {
+	all := map[slot.ID][]string{}
+	for _, x := range st.Slots {
+		if x.Hash == "" {
+			continue
+		}
+		b, err := a.Brings(x.Slot)
+		var names []string
+		if err == nil {
+			names, err = b.Layer().Names()
+		}
+		if err != nil {
+			st.Notes = append(st.Notes, fmt.Sprintf("which settings slot %s brings is not known: %v", x.Slot, err))
+		} else if len(names) > 0 {
+			all[x.Slot] = names
+		}
+	}
+	return all
 }
 
 func saySlots(st slot.Status, out printer) (err error) {

@@ -212,7 +212,7 @@ func (n *Node) step(ev policy.Event) {
 func (n *Node) do(e policy.Effect) {
 	switch e := e.(type) {
 	case policy.Log:
-		n.Events = append(n.Events, e.Status)
+		n.Events = append(n.Events, e.Detail.PolicyStatus)
 	case policy.Fetch:
 		n.fetch = e.Release
 		if e.Release == nil {

@@ -32,7 +32,7 @@ const (
 	RestartRefused  = "restart-refused"   // HealthDetail: a restart is due and does not happen, and why
 	RestartFailed   = "restart-failed"    // HealthDetail: a restart was requested and did not happen
 
-	Policy           = "policy"            // wire.PolicyStatus: how far the node is with a management policy
+	Policy           = "policy"            // PolicyDetail: how far the node is with a management policy
 	ComponentStaged  = "component-staged"  // HealthDetail: a version is installed, and may be tried
 	ComponentRefused = "component-refused" // HealthDetail: a version is not tried, and why
 	ComponentEnded   = "component-ended"   // HealthDetail: an update ended before its trial, and why
@@ -110,6 +110,13 @@ type WorkloadDetail struct {
 	Suppressed uint64 `json:"suppressed,omitzero"`
 }
 
+// PolicyDetail is the detail of an event about a management policy.
+type PolicyDetail struct {
+	wire.PolicyStatus
+	// events of this type that were left out before it, of all policies
+	Suppressed uint64 `json:"suppressed,omitzero"`
+}
+
 // DocumentDetail is the detail of an event about a document.
 type DocumentDetail struct {
 	Kind wire.Kind `json:"kind"`
@@ -170,7 +177,7 @@ func shape(eventType string) any {
 	case Alert:
 		return &AlertDetail{}
 	case Policy:
-		return &wire.PolicyStatus{}
+		return &PolicyDetail{}
 	case Watchdog:
 		return &WatchdogDetail{}
 	case Boot, ContactLost, ContactBack, CheckFailed, CheckRecovered, Maintenance, TrialStarted, TrialCommitted,

@@ -105,12 +105,18 @@ type Throttle struct {
 	held   int
 }
 
+// Held returns how many were held back since the newest that passed, for one that passes whatever the rate.
+func (t *Throttle) Held() int {
+	held := t.held
+	t.held = 0
+	return held
+}
+
 // Pass reports whether one more may pass now, and if so how many were held back since the one before it.
 func (t *Throttle) Pass(now time.Time, r Rate) (held int, ok bool) {
 	if !t.bucket.Take(now, r) {
 		t.held++
 		return 0, false
 	}
-	held, t.held = t.held, 0
-	return held, true
+	return t.Held(), true
 }

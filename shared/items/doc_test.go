@@ -25,6 +25,8 @@ var formats = []struct {
 	{"Subject", "subject", []string{"Subject"}, as(items.ParseSubject), fresh[items.Subject]},
 	{"Node", "node", []string{"Node"}, as(items.ParseNode), fresh[items.Node]},
 	{"Current state", "current", []string{"Current state"}, as(items.ParseCurrent), fresh[items.Current]},
+	{"Load", "load", []string{"Load"}, as(items.ParseLoad), fresh[items.Load]},
+	{"Content", "content", []string{"Content", "Metadata"}, as(items.ParseContent), fresh[items.Content]},
 }
 
 func as[T any](parse func([]byte) (*T, items.Problems)) func([]byte) (any, items.Problems) {
@@ -115,7 +117,7 @@ func TestDocumentedFormats(t *testing.T) {
 				if !strings.Contains(described, "`"+member+"`") {
 					t.Errorf("%s does not describe %s of %s", f.heading, member, name)
 				}
-				if f.heading != "Item" && !strings.Contains(string(text), `"`+member+`"`) {
+				if f.heading != "Item" && !strings.Contains(sections(t)[f.heading], `"`+member+`"`) {
 					t.Errorf("the example of %s does not have %s of %s", f.heading, member, name)
 				}
 			}
@@ -141,7 +143,8 @@ func TestDocumentHasNoOtherFields(t *testing.T) {
 		}
 	}
 	seen := 0
-	for _, heading := range []string{"Metadata", "Dependencies", "Item", "Subject", "Node", "Current state"} {
+	for _, heading := range []string{"Metadata", "Dependencies", "Item", "Content", "Subject", "Node",
+		"Current state", "Load"} {
 		rows := regexp.MustCompile("(?m)^\\| (`[^|]*`) \\|")
 		for _, row := range rows.FindAllStringSubmatch(sections(t)[heading], -1) {
 			for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {

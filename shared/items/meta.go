@@ -18,25 +18,30 @@ func ParseItem(data []byte) (*Item, Problems) { return read(data, MaxDocument, r
 var uuid, urn = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`),
 	regexp.MustCompile(`^urn:[A-Za-z0-9][A-Za-z0-9-]{0,30}[A-Za-z0-9]:[!-~]+$`)
 
+// ValidID reports whether an item may have an ID.
+func ValidID(id string) bool { return uuid.MatchString(id) }
+
 func (r reader) item(a at, it *Item) {
 	metaAt := a
 	r.Object(a,
 		may("id", &it.ID, func(a at) string { return r.shaped(a, uuid, "a UUID in lower case (RFC 9562)") }),
 		may("urn", &it.URN, func(a at) string { return r.shaped(a, urn, "a URN (RFC 8141)") }),
 		must("state", &it.State, among(r, Preparation, Ready, Deprecated)),
-		may("digest", &it.Digest, func(a at) string {
-			s, ok := r.Str(a)
-			if ok && !wire.ValidHash(s) {
-				r.Bad(a, strictjson.Show(s)+" is no digest: sha256: and 64 hexadecimal digits")
-			}
-			return s
-		}),
+		may("digest", &it.Digest, r.digest),
 		strictjson.Required("meta", func(a at) { metaAt = a; r.meta(a, &it.Meta) }),
 	)
 	if it.Meta.Version == "" && it.Meta.Codename != "" && !r.Over() {
 		r.Add(at{Ptr: strictjson.Member(metaAt.Ptr, "version"), Off: metaAt.Off}, wire.CodeMissing,
 			"the metadata of a version has to have the version")
 	}
+}
+
+func (r reader) digest(a at) string {
+	s, ok := r.Str(a)
+	if ok && !wire.ValidHash(s) {
+		r.Bad(a, strictjson.Show(s)+" is no digest: sha256: and 64 hexadecimal digits")
+	}
+	return s
 }
 
 // shaped reads a text of at most MaxText bytes that has a shape.
@@ -90,6 +95,9 @@ func (r reader) meta(a at, m *Meta) {
 		of(Service, may("devices", &m.Devices, r.texts("device"))),
 		of(Service, may("ports", &m.Ports, list(r, MaxList, "port", r.port, Port.String))),
 		of(Service, may("hostname", &m.Hostname, r.name)),
+		of(Service, may("env", &m.Env, r.env)),
+		of(Service, may("network", &m.Network, among(r, NoNetwork, NodeNetwork))),
+		of(Service, may("balancingPolicy", &m.BalancingPolicy, among(r, Balanced, Unbalanced))),
 	)
 	if !ok || m.Codename == "" {
 		return
@@ -124,7 +132,8 @@ func (r reader) between(m *Meta, needsAt, suppressAt, requestedAt at) {
 	for _, q := range []struct {
 		name             string
 		requested, quota int64
-	}{{"cpu", m.Requested.CPU, m.Quotas.CPU}, {"ram", m.Requested.RAM, m.Quotas.RAM}} {
+	}{{"cpu", m.Requested.CPU, m.Quotas.CPU}, {"ram", m.Requested.RAM, m.Quotas.RAM},
+		{"storage", m.Requested.Storage, m.Quotas.Storage}, {"state", m.Requested.State, m.Quotas.State}} {
 		if q.requested > 0 && q.quota == 0 {
 			r.Bad(at{Ptr: strictjson.Member(requestedAt.Ptr, q.name), Off: requestedAt.Off},
 				"what is requested needs a quota of "+q.name)
@@ -188,7 +197,8 @@ func (r reader) dependency(a at) (d Dependency) {
 }
 
 func (r reader) amounts(a at) (q Amounts) {
-	r.Object(a, may("cpu", &q.CPU, r.cpu), may("ram", &q.RAM, r.ram))
+	r.Object(a, may("cpu", &q.CPU, r.cpu), may("ram", &q.RAM, r.bytes), may("storage", &q.Storage, r.bytes),
+		may("state", &q.State, r.bytes))
 	return q
 }
 

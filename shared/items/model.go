@@ -5,7 +5,13 @@
 //tandem:pure
 package items
 
-import "tandem.internal/shared/duration"
+import (
+	"slices"
+	"strings"
+
+	"tandem.internal/shared/duration"
+	"tandem.internal/shared/workload"
+)
 
 // Bounds of the formats.
 const (
@@ -13,11 +19,13 @@ const (
 	MaxCurrent   = 4 << 20   // bytes of the current state
 	MaxText      = 128       // bytes of an owner, label, runtime or resource
 	MaxLong      = 4096      // bytes of a description
+	MaxEnv       = 64        // variables of metadata, or of a subject's entry
+	MaxEnvSize   = 4096      // bytes of their names and texts together
 	MaxList      = 64        // elements of a list of metadata
 	MaxAttached  = 1024      // items of a subject; nodes of a subject
 	MaxInstances = 1000      // of one attached service
 	MaxCPU       = 1 << 30   // DMIPS
-	MaxRAM       = 1 << 50   // bytes
+	MaxBytes     = 1 << 50   // bytes of RAM, storage or state
 	MaxPriority  = 1<<32 - 1 // as that of unit configurations
 	maxDepth     = 8
 )
@@ -67,10 +75,33 @@ type Meta struct {
 	Devices   []string `json:"devices,omitempty"`   // of which an instance takes one share each; of services only
 	Ports     []Port   `json:"ports,omitempty"`     // that an instance listens on: once per node; of services only
 	Hostname  string   `json:"hostname,omitzero"`   // of its instances: of one service in the unit
+	Env       Env      `json:"env,omitempty"`       // environment of its instances; of services only
+	// of its containers: none but itself, or the node's; default: none; of services only
+	Network Network `json:"network,omitzero"`
+	// whether its instances may leave a node that is overloaded; default: enabled; of services only
+	BalancingPolicy Balancing `json:"balancingPolicy,omitzero"`
 }
 
 // Ref names the item.
 func (m *Meta) Ref() Ref { return Ref{m.Type, m.Codename} }
+
+// Network is the network that a container has.
+type Network string
+
+// The networks.
+const (
+	NoNetwork   Network = "none"               // nothing but itself
+	NodeNetwork Network = workload.NodeNetwork // that of its node
+)
+
+// Balancing is whether the instances of a service may leave a node that is overloaded.
+type Balancing string
+
+// The policies of balancing.
+const (
+	Balanced   Balancing = "enabled"  // they may
+	Unbalanced Balancing = "disabled" // they stay
+)
 
 // Platform is what a version is built for, in the terms of the OCI image specification.
 type Platform struct {
@@ -78,6 +109,12 @@ type Platform struct {
 	Variant      string   `json:"variant,omitzero"`     // of the architecture: v8; default: any
 	OS           string   `json:"os,omitzero"`          // linux; default: any
 	OSFeatures   []string `json:"osFeatures,omitempty"` // all of which are needed; default: none
+}
+
+// Name is what there is of OS, architecture and variant: linux/arm64/v8.
+func (p *Platform) Name() string {
+	parts := slices.DeleteFunc([]string{p.OS, p.Architecture, p.Variant}, func(s string) bool { return s == "" })
+	return strings.Join(parts, "/")
 }
 
 // Condition is what a dependency has to be before its dependant starts. A layer is all of them once it is installed.
@@ -107,10 +144,12 @@ type Dependency struct {
 // Ref names the item needed.
 func (d *Dependency) Ref() Ref { return Ref{d.Type, d.Codename} }
 
-// Amounts are a quantity of processor time and memory.
+// Amounts are processor time, memory, and room on partitions for what an instance stores and for its state.
 type Amounts struct {
-	CPU int64 `json:"cpu,omitzero" min:"0" max:"1073741824"`       // DMIPS; absent: none
-	RAM int64 `json:"ram,omitzero" min:"0" max:"1125899906842624"` // bytes; absent: none
+	CPU     int64 `json:"cpu,omitzero" min:"0" max:"1073741824"`           // DMIPS; absent: none
+	RAM     int64 `json:"ram,omitzero" min:"0" max:"1125899906842624"`     // bytes; absent: none
+	Storage int64 `json:"storage,omitzero" min:"0" max:"1125899906842624"` // bytes; absent: none
+	State   int64 `json:"state,omitzero" min:"0" max:"1125899906842624"`   // bytes; absent: none
 }
 
 // Port is a port that an instance listens on.
@@ -176,6 +215,8 @@ type Attachment struct {
 	IncludePreRelease bool     `json:"includePreRelease,omitzero"`            // pre-releases are meant, too
 	Instances         int      `json:"instances,omitzero" min:"1" max:"1000"` // of a service; default: 1
 	Labels            []string `json:"labels,omitempty"`                      // all of which a node has to have
+	// of a service: variables that come before those of its metadata of the same name
+	Env Env `json:"env,omitempty"`
 }
 
 // Ref names the item.
@@ -202,11 +243,26 @@ type Node struct {
 	CPU        int64             `json:"cpu" min:"0" max:"1073741824"`       // of the node, in DMIPS
 	RAM        int64             `json:"ram" min:"0" max:"1125899906842624"` // of the node, in bytes
 	Used       Amounts           `json:"used,omitzero"`                      // by what is no instance of an item
-	Runtimes   []Runtime         `json:"runtimes,omitempty"`                 // what runs items
-	Resources  []Resource        `json:"resources,omitempty"`                // what instances share
-	Devices    []Resource        `json:"devices,omitempty"`                  // what instances share
-	Subjects   []string          `json:"subjects,omitempty"`                 // that it reports, by codename
+	// where instances store; without one of a type nothing is reserved of it
+	Partitions []Partition `json:"partitions,omitempty"`
+	Runtimes   []Runtime   `json:"runtimes,omitempty"`  // what runs items
+	Resources  []Resource  `json:"resources,omitempty"` // what instances share
+	Devices    []Resource  `json:"devices,omitempty"`   // what instances share
+	Subjects   []string    `json:"subjects,omitempty"`  // that it reports, by codename
 }
+
+// Partition is a part of a node's disk.
+type Partition struct {
+	Name      string   `json:"name"`                                     // of one partition of the node
+	Types     []string `json:"types"`                                    // what it is for: storage, state, or others
+	TotalSize int64    `json:"totalSize" min:"0" max:"1125899906842624"` // bytes
+}
+
+// The types of partitions of which instances reserve. Of each a node has one partition at most; one may be of both.
+const (
+	ForStorage = "storage" // what instances store
+	ForState   = "state"   // the state of instances
+)
 
 // Runtime runs items on a node.
 type Runtime struct {
@@ -242,6 +298,8 @@ type Instance struct {
 	Index    int    `json:"index,omitzero" min:"0" max:"999"` // of several instances; 0 of a component
 	Node     string `json:"node"`                             // where it runs
 	Runtime  string `json:"runtime"`                          // ID of the runtime that runs it
+	// of the environment that it was started with, as the plan has it; default: it has none
+	EnvDigest string `json:"envDigest,omitzero"`
 }
 
 // Ref names the item.

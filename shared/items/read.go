@@ -65,10 +65,10 @@ func whole[T int | int64](r reader, what string, low, high uint64) func(at) T {
 	}
 }
 
-// priority, cpu and ram read what several formats have.
+// priority, cpu and bytes read what several formats have.
 func (r reader) priority(a at) int { return whole[int](r, "a priority", 0, MaxPriority)(a) }
 func (r reader) cpu(a at) int64    { return whole[int64](r, "a quantity of DMIPS", 0, MaxCPU)(a) }
-func (r reader) ram(a at) int64    { return whole[int64](r, "a quantity of bytes", 0, MaxRAM)(a) }
+func (r reader) bytes(a at) int64  { return whole[int64](r, "a quantity of bytes", 0, MaxBytes)(a) }
 
 func (r reader) flag(a at) bool {
 	v, _ := r.Bool(a)
@@ -136,7 +136,7 @@ func (r reader) reachable(a at, v *Range, preReleases bool) {
 	}
 }
 
-func (r reader) offline(a at) duration.Duration {
+func (r reader) span(a at) duration.Duration {
 	s, ok := r.Str(a)
 	if !ok {
 		return 0

@@ -27,8 +27,8 @@ func TestDefaults(t *testing.T) {
 }
 
 // What reads each format.
-var ofMeta, ofItem, ofSubject, ofNode, ofCurrent = as(items.Parse), as(items.ParseItem), as(items.ParseSubject),
-	as(items.ParseNode), as(items.ParseCurrent)
+var ofMeta, ofItem, ofSubject, ofNode, ofCurrent, ofLoad = as(items.Parse), as(items.ParseItem),
+	as(items.ParseSubject), as(items.ParseNode), as(items.ParseCurrent), as(items.ParseLoad)
 
 // refusals are mistakes, with their places and reasons.
 var refusals = map[string]struct {
@@ -87,10 +87,49 @@ var refusals = map[string]struct {
 		"/ports", "this is a component"},
 	"cpu":         {ofMeta, meta(`"quotas": {"cpu": 1073741825}`), "/quotas/cpu", "DMIPS"},
 	"half a byte": {ofMeta, meta(`"quotas": {"ram": 0.5}`), "/quotas/ram", "not 0.5"},
-	"no quota":    {ofMeta, meta(`"requested": {"ram": 1}`), "/requested/ram", "needs a quota of ram"},
-	"port":        {ofMeta, meta(`"ports": [{"port": 65536}]`), "/ports/0/port", "not 65536"},
+	"no quota of storage": {ofMeta, meta(`"requested": {"storage": 1}`), "/requested/storage",
+		"needs a quota of storage"},
+	"no quota of state": {ofMeta, meta(`"quotas": {"storage": 1}, "requested": {"state": 1}`), "/requested/state",
+		"needs a quota of state"},
+	"partition of no size": {ofNode, `{"node": "a", "cpu": 1, "ram": 1, "partitions": [{"name": "d", "types": []}]}`,
+		"/partitions/0/totalSize", "missing"},
+	"partition twice": {ofNode, partitions(`{"name": "d", "types": [], "totalSize": 1},
+		{"name": "d", "types": [], "totalSize": 1}`), "/partitions/1", "already there"},
+	"two for state": {ofNode, partitions(`{"name": "d", "types": ["storage", "state"], "totalSize": 1},
+		{"name": "e", "types": ["state"], "totalSize": 1}`), "/partitions/1", `"d" is for state already`},
+	"no quota": {ofMeta, meta(`"requested": {"ram": 1}`), "/requested/ram", "needs a quota of ram"},
+	"port":     {ofMeta, meta(`"ports": [{"port": 65536}]`), "/ports/0/port", "not 65536"},
 	"same port": {ofMeta, meta(`"ports": [{"port": 1}, {"port": 1, "protocol": "tcp"}]`),
 		"/ports/1", "1/tcp"},
+	"variable":        {ofMeta, meta(`"env": {"1A": ""}`), "/env/1A", "is no name of a variable"},
+	"variable with =": {ofMeta, meta(`"env": {"A=B": ""}`), "/env/A=B", "is no name of a variable"},
+	"long variable": {ofMeta, meta(`"env": {"` + strings.Repeat("A", 129) + `": ""}`),
+		"/env/" + strings.Repeat("A", 129), "1 to 128 characters"},
+	"variable of ours":      {ofMeta, meta(`"env": {"TANDEM_X": ""}`), "/env/TANDEM_X", "is set by the node"},
+	"variable of the node":  {ofMeta, meta(`"env": {"HOME": "/"}`), "/env/HOME", "is set by the node"},
+	"variable twice":        {ofMeta, meta(`"env": {"A": "1", "A": "1"}`), "/env/A", "appears twice"},
+	"number as variable":    {ofMeta, meta(`"env": {"A": 1}`), "/env/A", "must be a string"},
+	"zero byte in variable": {ofMeta, meta(`"env": {"A": "\u0000"}`), "/env/A", "cannot be printed"},
+	"much environment": {ofMeta, meta(`"env": {"A": "` + strings.Repeat("a", 4096) + `"}`), "/env",
+		"at most 4096 bytes of names and texts, not 4097"},
+	"component's environment": {ofMeta, `{"codename": "k", "type": "component", "env": {}}`, "/env",
+		"this is a component"},
+	"component's own environment": {ofSubject, subject(`{"type": "component", "codename": "k", "env": {}}`),
+		"/items/0/env", "this is a component"},
+	"digest of an environment": {ofCurrent, `{"instances": [` + strings.Replace(instance("service", 0), "}",
+		`, "envDigest": "1"}`, 1) + `]}`, "/instances/0/envDigest", "is no digest"},
+	"component's digest": {ofCurrent, `{"instances": [` + strings.Replace(instance("component", 0), "}",
+		`, "envDigest": "sha256:`+strings.Repeat("a", 64)+`"}`, 1) + `]}`, "/instances/0/envDigest",
+		"no environment of its own"},
+	"balancing": {ofMeta, meta(`"balancingPolicy": "off"`), "/balancingPolicy", "disabled, enabled"},
+	"balancing of a component": {ofMeta, `{"codename": "k", "type": "component", "balancingPolicy": "enabled"}`,
+		"/balancingPolicy", "this is a component"},
+	"percent":             {ofLoad, `{"nodes": [{"node": "a", "cpu": 95}]}`, "/nodes/0/cpu", "not a percentage"},
+	"negative share":      {ofLoad, `{"nodes": [{"node": "a", "ram": -0.1}]}`, "/nodes/0/ram", "from 0 to 1"},
+	"node measured twice": {ofLoad, `{"nodes": [{"node": "a"}, {"node": "a"}]}`, "/nodes/1", "already there"},
+	"for long":            {ofLoad, `{"nodes": [{"node": "a", "for": "5m"}]}`, "/nodes/0/for", "ISO 8601"},
+	"instance measured twice": {ofLoad, `{"instances": [{"codename": "s", "subject": "S", "node": "a"},
+		{"codename": "s", "subject": "S", "node": "a"}]}`, "/instances/1", "s of S, index 0, on a"},
 	"hostname": {ofMeta, meta(`"hostname": ""`), "/hostname", "is no name"},
 	"yaml":     {ofMeta, "codename: s\n", "", "YAML"},
 	"no version": {ofItem, `{"state": "ready", "meta": {"codename": "s", "type": "service"}}`,
@@ -141,6 +180,10 @@ func meta(more string) string { return `{"codename": "s", "type": "service", ` +
 
 func need(more string) string {
 	return meta(`"dependencies": [{"type": "layer", "codename": "l", ` + more + `}]`)
+}
+
+func partitions(list string) string {
+	return `{"node": "a", "cpu": 1, "ram": 1, "partitions": [` + list + `]}`
 }
 
 func subject(list string) string {
@@ -203,5 +246,28 @@ func TestRanges(t *testing.T) {
 		if r, err := items.ParseRange(bad); err == nil {
 			t.Errorf("%q is the range %v", bad, r)
 		}
+	}
+}
+
+// A digest tells environments apart, whatever their order; none has none.
+func TestEnvDigest(t *testing.T) {
+	seen := map[string]int{}
+	for i, e := range []items.Env{nil, {"A": ""}, {"A": "1"}, {"A": "1", "B": "2"}, {"A": "1B=2"}, {"A": "1\nB=2"}} {
+		d := e.Digest()
+		if other, twice := seen[d]; twice {
+			t.Errorf("%d and %d: %s", i, other, d)
+		}
+		seen[d] = i
+		if again := (items.Env{}).With(e).Digest(); again != d {
+			t.Errorf("%d: %s and %s", i, d, again)
+		}
+	}
+	if (items.Env{}).Digest() != "" {
+		t.Error("no environment has a digest")
+	}
+	// printf 'A=1\0B=2\0' | sha256sum
+	const want = "sha256:22ee4d94a93a2f30a119c526110772278f3469e2e234c85c8c13b3c80d88989e"
+	if got := (items.Env{"B": "1", "A": "1"}).With(items.Env{"B": "2"}).Digest(); got != want {
+		t.Error(got)
 	}
 }

@@ -2,6 +2,9 @@ package items
 
 import (
 	"fmt"
+	"slices"
+
+	"tandem.internal/shared/strictjson"
 )
 
 // ParseSubject reads a subject strictly.
@@ -37,7 +40,7 @@ func (r reader) subject(a at, s *Subject) {
 }
 
 func (r reader) attachment(a at) (t Attachment) {
-	rangeAt, countAt := a, a
+	rangeAt, countAt, envAt, hasEnv := a, a, a, false
 	ok := r.Object(a,
 		must("type", &t.Type, among(r, Component, Service)),
 		must("codename", &t.Codename, r.name),
@@ -48,11 +51,15 @@ func (r reader) attachment(a at) (t Attachment) {
 			return whole[int](r, "a number of instances", 1, MaxInstances)(a)
 		}),
 		may("labels", &t.Labels, r.texts("label")),
+		may("env", &t.Env, func(a at) Env { envAt, hasEnv = a, true; return r.env(a) }),
 	)
 	if ok {
 		r.reachable(rangeAt, &t.Versions, t.IncludePreRelease)
 		if t.Type == Component && t.Instances > 0 {
 			r.Bad(countAt, "a component is once per node, and has no number of instances")
+		}
+		if t.Type == Component && hasEnv {
+			r.Bad(envAt, "env is of a service; this is a component")
 		}
 	}
 	if t.Type == Service && t.Instances == 0 {
@@ -66,10 +73,11 @@ func (r reader) node(a at, n *Node) {
 		must("node", &n.Node, r.name),
 		may("type", &n.Type, r.text),
 		may("state", &n.State, among(r, Provisioned, Unprovisioned, Paused, Failed)),
-		may("offlineFor", &n.OfflineFor, r.offline),
+		may("offlineFor", &n.OfflineFor, r.span),
 		must("cpu", &n.CPU, r.cpu),
-		must("ram", &n.RAM, r.ram),
+		must("ram", &n.RAM, r.bytes),
 		may("used", &n.Used, r.amounts),
+		may("partitions", &n.Partitions, r.partitions()),
 		may("runtimes", &n.Runtimes, list(r, MaxList, "runtime", r.runtime, func(t Runtime) string { return t.ID })),
 		may("resources", &n.Resources, r.shared("resource")),
 		may("devices", &n.Devices, r.shared("device")),
@@ -78,6 +86,28 @@ func (r reader) node(a at, n *Node) {
 	if n.State == "" {
 		n.State = Provisioned
 	}
+}
+
+// partitions returns what reads the partitions of a node.
+func (r reader) partitions() func(at) []Partition {
+	has := map[string]string{}
+	one := func(a at) (p Partition) {
+		r.Object(a,
+			must("name", &p.Name, r.text),
+			must("types", &p.Types, r.texts("type")),
+			must("totalSize", &p.TotalSize, r.bytes),
+		)
+		for _, t := range []string{ForStorage, ForState} {
+			if other, twice := has[t]; twice && slices.Contains(p.Types, t) {
+				r.Bad(a, fmt.Sprintf("%s is for %s already, and a node has one partition for it",
+					strictjson.Show(other), t))
+			} else if slices.Contains(p.Types, t) {
+				has[t] = p.Name
+			}
+		}
+		return p
+	}
+	return list(r, MaxList, "partition", one, func(p Partition) string { return p.Name })
 }
 
 func (r reader) runtime(a at) (t Runtime) {
@@ -89,7 +119,7 @@ func (r reader) runtime(a at) (t Runtime) {
 		may("os", &t.OS, r.text),
 		may("osFeatures", &t.OSFeatures, r.texts("feature")),
 		may("cpu", &t.CPU, func(a at) *int64 { v := r.cpu(a); return &v }),
-		may("ram", &t.RAM, func(a at) *int64 { v := r.ram(a); return &v }),
+		may("ram", &t.RAM, func(a at) *int64 { v := r.bytes(a); return &v }),
 		may("maxInstances", &t.MaxInstances, whole[int](r, "a number of instances", 0, 1_000_000)),
 	)
 	return t
@@ -116,7 +146,7 @@ func (r reader) current(a at, c *Current) {
 }
 
 func (r reader) instance(a at) (i Instance) {
-	indexAt := a
+	indexAt, envAt := a, a
 	ok := r.Object(a,
 		must("type", &i.Type, among(r, Component, Service)),
 		must("codename", &i.Codename, r.name),
@@ -128,9 +158,13 @@ func (r reader) instance(a at) (i Instance) {
 		}),
 		must("node", &i.Node, r.name),
 		must("runtime", &i.Runtime, r.text),
+		may("envDigest", &i.EnvDigest, func(a at) string { envAt = a; return r.digest(a) }),
 	)
 	if ok && i.Type == Component && i.Index > 0 {
 		r.Bad(indexAt, "a component is once per node, and has index 0")
+	}
+	if ok && i.Type == Component && i.EnvDigest != "" {
+		r.Bad(envAt, "a component has no environment of its own")
 	}
 	return i
 }

@@ -70,11 +70,31 @@ func (p *Policy) compares() bool {
 // compares reports whether the node is chosen by constraints.
 func (n *Node) compares() bool { return n.Pattern == "" || n.own }
 
-// HitsAll reports whether the policy hits, by its logic alone, every node that uses a pattern, since it lists *, or
-// every node that is chosen by constraints, since its own are always true (constraint.AlwaysTrue) of nodes with the
-// properties in always; unless a node's own constraints keep it out. It does not depend on which nodes there are.
-func (p *Policy) HitsAll(always map[string]constraint.Type) bool {
-	return slices.Contains(p.Patterns, "*") || p.compares() && constraint.AlwaysTrue(p.constraints, always)
+// HitsAll returns what about the policy makes it hit, by its logic alone, every node that uses a pattern, since it
+// lists *, or every node that is chosen by constraints, since its own are always true (constraint.AlwaysTrue) of nodes
+// with the properties in always; unless a node's own constraints keep it out. It does not depend on which nodes there
+// are. The words follow "the policy"; "": it does not.
+func (p *Policy) HitsAll(always map[string]constraint.Type) string {
+	switch {
+	case slices.Contains(p.Patterns, "*"):
+		return "lists *, which is any pattern"
+	case !p.compares() || !constraint.AlwaysTrue(p.constraints, always):
+		return ""
+	case len(p.constraints) == 0:
+		return p.unbounded()
+	}
+	return "has constraints that are always true of the properties that every node has"
+}
+
+// unbounded says why a policy without constraints chooses by them all the same.
+func (p *Policy) unbounded() string {
+	switch {
+	case len(p.Patterns) > 0:
+		return "has properties and no constraints, so beside its patterns it takes every node that uses none"
+	case len(p.Properties) > 0:
+		return "has properties, which choose no nodes, and no constraints"
+	}
+	return "has neither constraints nor patterns"
 }
 
 // Explanation is why a policy hits a node or does not.
@@ -118,6 +138,10 @@ func Explain(p *Policy, n *Node) Explanation {
 	case ByPattern:
 		x.Why = "the policy lists the pattern that the node uses, " + mine
 	case ByConstraints:
+		if len(p.constraints) == 0 {
+			x.Why = "the policy " + p.unbounded() + "; the node's constraints are true of it"
+			break
+		}
 		x.Why = "the policy's constraints are true of the node, and the node's of the policy"
 	case ByPolicySide:
 		x.Why = "the policy's " + firstFalse(x.Policy) + " is not true of the node"

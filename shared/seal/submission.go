@@ -72,7 +72,7 @@ func AnswerPreimage(unit, what string, a *wire.Answer) []byte {
 }
 
 // StatusPreimage returns the text that the signature of outbox/status covers, as SubmissionPreimage does. Of an error
-// it covers the code.
+// it covers the code, of a part the hash of its data.
 func StatusPreimage(unit string, s *wire.UnitStatus) []byte {
 	all := []namedField{
 		{"unit", unit},
@@ -87,6 +87,15 @@ func StatusPreimage(unit string, s *wire.UnitStatus) []byte {
 	if t := s.Trial; t != nil {
 		all = append(all, namedField{"trial", t.Version}, namedField{"trialRev", strconv.FormatUint(t.Rev, 10)},
 			namedField{"deadline", timestamp(t.Deadline)})
+	}
+	if p := s.Part; p != nil {
+		all = append(all, namedField{"prev", strconv.FormatUint(p.Prev, 10)})
+		if p.Prev != 0 {
+			all = append(all, namedField{"prevTime", timestamp(p.PrevTime)})
+		}
+		all = append(all,
+			namedField{"part", strconv.Itoa(p.Part)}, namedField{"of", strconv.Itoa(p.Of)},
+			namedField{"data", wire.Hash(p.Data)})
 	}
 	return fields("tandem/1/status", all)
 }

@@ -49,6 +49,16 @@ func TestStatusPreimage(t *testing.T) {
 	if got := string(StatusPreimage("u1", s)); got != want {
 		t.Errorf("%s", got)
 	}
+	s.Part = &wire.StatusPart{Part: 2, Of: 3, Data: []byte("piece")}
+	whole := want + "prev 0\npart 2\nof 3\ndata " + wire.Hash([]byte("piece")) + "\n"
+	if got := string(StatusPreimage("u1", s)); got != whole {
+		t.Errorf("%s", got)
+	}
+	s.Part.Prev, s.Part.PrevTime = 41, at
+	want += "prev 41\nprevTime 2026-11-20T10:00:00.000005Z\npart 2\nof 3\ndata " + wire.Hash([]byte("piece")) + "\n"
+	if got := string(StatusPreimage("u1", s)); got != want {
+		t.Errorf("%s", got)
+	}
 }
 
 // No two submissions that differ have the same preimage.

@@ -27,53 +27,70 @@ func readFile(path string, fields []*field, some bool) error {
 		}
 		return &Error{Where: path, Message: "the settings file cannot be read: " + err.Error()}
 	}
-	return decodeFile(path, data, fields, some)
+	return decodeFile("file ", path, data, fields, some)
 }
 
-// decodeFile sets the settings that data, the content of the file at path, names. The error is a *Error.
-func decodeFile(path string, data []byte, fields []*field, some bool) error {
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, more yaml.Node
-	if err := dec.Decode(&doc); err == io.EOF {
-		return nil
-	} else if err != nil {
-		return syntax(path, err)
+// decodeFile sets the settings that data, the content of the file at path, names; what is the word for it before its
+// name. The error is a *Error.
+func decodeFile(what, path string, data []byte, fields []*field, some bool) error {
+	lines, err := parseFile(path, data)
+	if err != nil {
+		return err
 	}
-	if err := dec.Decode(&more); err == nil {
-		return &Error{Where: place(path, more.Line), Message: "a second YAML document; one is allowed"}
-	} else if err != io.EOF {
-		return syntax(path, err)
-	}
-	top := doc.Content[0]
-	if top.ShortTag() == "!!null" {
-		return nil
-	}
-	if top.Kind != yaml.MappingNode {
-		return &Error{Where: place(path, top.Line), Message: "want lines of the form key: value"}
-	}
-	seen := map[string]int{}
-	for i := 0; i < len(top.Content); i += 2 {
-		key, value := top.Content[i], top.Content[i+1]
-		bad := func(line int, message string) error {
-			return &Error{Where: place(path, line), Key: key.Value, Message: message}
-		}
-		if first := seen[key.Value]; first != 0 {
-			return bad(key.Line, "already set in line "+strconv.Itoa(first))
-		}
-		seen[key.Value] = key.Line
-		f := find(fields, key.Value)
+	for _, l := range lines {
+		f := find(fields, l.key.Value)
 		if f == nil && some {
 			continue
 		}
 		if f == nil {
-			return bad(key.Line, "no such setting"+suggest("", key.Value, fields, "--help lists them"))
+			return l.bad(path, l.key.Line, "no such setting"+suggest("", l.key.Value, fields, "--help lists them"))
 		}
-		if line, why := setNode(f.ptr, value); why != "" {
-			return bad(line, f.redacted(why))
+		if line, why := setNode(f.ptr, l.value); why != "" {
+			return l.bad(path, line, f.redacted(why))
 		}
-		f.source = "file " + place(path, key.Line)
+		f.source = what + place(path, l.key.Line)
 	}
 	return nil
+}
+
+// entry is a line of a settings file.
+type entry struct{ key, value *yaml.Node }
+
+func (e entry) bad(path string, line int, message string) error {
+	return &Error{Where: place(path, line), Key: e.key.Value, Message: message}
+}
+
+// parseFile reads YAML that has each key once.
+func parseFile(path string, data []byte) (lines []entry, err error) {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	if err := dec.Decode(&doc); err == io.EOF {
+		return nil, nil
+	} else if err != nil {
+		return nil, syntax(path, err)
+	}
+	if err := dec.Decode(&more); err == nil {
+		return nil, &Error{Where: place(path, more.Line), Message: "a second YAML document; one is allowed"}
+	} else if err != io.EOF {
+		return nil, syntax(path, err)
+	}
+	top := doc.Content[0]
+	if top.ShortTag() == "!!null" {
+		return nil, nil
+	}
+	if top.Kind != yaml.MappingNode {
+		return nil, &Error{Where: place(path, top.Line), Message: "want lines of the form key: value"}
+	}
+	seen := map[string]int{}
+	for i := 0; i < len(top.Content); i += 2 {
+		e := entry{top.Content[i], top.Content[i+1]}
+		if first := seen[e.key.Value]; first != 0 {
+			return nil, e.bad(path, e.key.Line, "already set in line "+strconv.Itoa(first))
+		}
+		seen[e.key.Value] = e.key.Line
+		lines = append(lines, e)
+	}
+	return lines, nil
 }
 
 // setNode sets *ptr to a YAML value. why is what is wrong with the value and line is the line of that; why is "" if

@@ -1,6 +1,6 @@
 // Package settings reads a program's configuration: flags win over TANDEM_* variables, these over
-// a YAML file, and that over the defaults. The program's config struct is the reference: a tagged field
-// is a setting, and the method Help has its text in --help.
+// a YAML file, that over what the program itself has brought (LoadOver), and that over the defaults. The program's
+// config struct is the reference: a tagged field is a setting, and the method Help has its text in --help.
 //
 //	type config struct {
 //		Listen string `name:"listen" default:"127.0.0.1:1883"`
@@ -106,6 +106,12 @@ const (
 // settings cannot have, a setting without a help text, or a help text without a setting.
 func Load(program string, cfg Config, args []string, lookupEnv func(string) (string, bool),
 	out io.Writer) (rest []string, err error) {
+	return LoadOver(Layer{}, program, cfg, args, lookupEnv, out)
+}
+
+// LoadOver is Load with a layer below the file.
+func LoadOver(below Layer, program string, cfg Config, args []string, lookupEnv func(string) (string, bool),
+	out io.Writer) (rest []string, err error) {
 	fields := collect(reflect.ValueOf(cfg).Elem(), nil)
 	addHelp(fields, helpTexts(reflect.TypeOf(cfg).Elem()))
 	flags, rest, builtin, err := scan(fields, args)
@@ -116,7 +122,11 @@ func Load(program string, cfg Config, args []string, lookupEnv func(string) (str
 		return nil, printed(out, help(program, cfg, fields))
 	}
 	if builtin["version"] != "" {
-		return nil, printed(out, program+" "+Version+" ("+runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH+")\n")
+		return nil, printed(out, program+" "+Version+" ("+runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH+")\n"+
+			below.about())
+	}
+	if err := below.fill(fields); err != nil {
+		return nil, err
 	}
 	file, err := take(fields, flags, builtin, lookupEnv, false)
 	if err != nil {

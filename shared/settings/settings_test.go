@@ -330,7 +330,7 @@ func FuzzFile(f *testing.F) {
 		var c config
 		fields := collect(reflect.ValueOf(&c).Elem(), nil)
 		var usage *Error
-		if err := decodeFile("f", data, fields, false); err != nil && !errors.As(err, &usage) {
+		if err := decodeFile("", "f", data, fields, false); err != nil && !errors.As(err, &usage) {
 			t.Fatalf("%v is no usage error", err)
 		}
 	})

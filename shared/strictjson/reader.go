@@ -128,6 +128,8 @@ func (r *Reader) fail(err error) {
 			a.Off, message = int(s.ByteOffset), s.Err.Error()
 			if trailingComma(r.data, a.Off) {
 				message = "a comma stands before a closing bracket"
+			} else if r.dec.InputOffset() == 0 {
+				message = "the document is not JSON: " + message
 			}
 		}
 	} else if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
@@ -214,10 +216,15 @@ func (r *Reader) Is(a At, want jsontext.Kind) bool {
 	if got == want {
 		return true
 	}
-	if got != 0 && got != '}' && got != ']' { // otherwise it is a syntax error, which skip reports
-		r.Bad(a, fmt.Sprintf("must be %s, not %s", kindName(want), kindName(got)))
+	bad := func() { r.Bad(a, fmt.Sprintf("must be %s, not %s", kindName(want), kindName(got))) }
+	if got == '{' || got == '[' { // before what is wrong inside
+		bad()
+		r.Skip()
+		return false
 	}
-	r.Skip()
+	if r.Skip(); !r.over { // else it is not even what it begins like
+		bad()
+	}
 	return false
 }
 

@@ -65,6 +65,10 @@ func TestProblems(t *testing.T) {
 		{`{"on":1}`, "bad-value /on 1:7"},
 		{`{"on":"true"}`, "bad-value /on 1:7"},
 		{`{"on":null}`, "missing /on 1:7"},
+		{`null`, "bad-value  1:1"},
+		{"\n not json", "malformed  2:3"}, // which is no null
+		{`{"on":truth}`, "malformed /on 1:10"},
+		{`{"on":[1,tru]}`, "bad-value /on 1:7; malformed /on/1 1:13"},
 		{"{\n \"On\":true}", "missing /on 1:1; unknown-field /On 2:2"},
 		{`{"on":true,"on":true}`, "duplicate /on 1:12"},
 		{`{"on":true,"free":{"a":"1","a":"2"}}`, "duplicate /free/a 1:28"},
@@ -85,6 +89,17 @@ func TestProblems(t *testing.T) {
 		}
 		if s := strings.Join(got, "; "); s != c.want {
 			t.Errorf("%.60q:\n got %s\nwant %s\n%v", c.in, s, c.want, ps)
+		}
+	}
+}
+
+// TestNotJSON: of a text that is no JSON it is said that it is none, and not what it begins like.
+func TestNotJSON(t *testing.T) {
+	for in, where := range map[string]string{"not json": "1:2", "\n\n  # x": "3:3", "tomorrow": "1:2"} {
+		_, ps := parse(in)
+		if len(ps) != 1 || !strings.HasPrefix(ps[0].Message, "the document is not JSON: ") ||
+			fmt.Sprintf("%d:%d", ps[0].Line, ps[0].Column) != where {
+			t.Errorf("%q: %v", in, ps)
 		}
 	}
 }

@@ -15,7 +15,6 @@ const (
 	maxName  = 63  // bytes of unit, node, kind, method and key names
 	maxKinds = 64  // kinds in live.seqs
 	maxList  = 256 // elements of any other list: keys of a beacon, errors, partitions, attributes
-	maxKeys  = 16  // keys that a node trusts
 )
 
 // check returns the first violation of a rule of the contract that goes beyond field names and types, as an *Error. A
@@ -56,7 +55,7 @@ func check(m any) error {
 			bounded("/error", m.Error), plain("/of", m.Of), key(m.Sig))
 	case *UnitStatus:
 		return first(version(m.V), text("/state", m.State), plain("/version", m.Version), bounded("/error", m.Error),
-			key(m.Sig))
+			m.Part.check(), key(m.Sig))
 	case *CheckParams:
 		return first(name("/kind", string(m.Kind)), text("/version", m.Version), presentRaw("/body", m.Body))
 	case *CheckResult:
@@ -97,6 +96,27 @@ func check(m any) error {
 		return first(name("/service", m.Service))
 	case interface{ check() error }: // settings of health, policies, and the report of them
 		return m.check()
+	}
+	return nil
+}
+
+// maxStatusParts bounds the parts of a status.
+const maxStatusParts = 256
+
+func (p *StatusPart) check() *Error {
+	switch {
+	case p == nil:
+		return nil
+	case p.Of < 1 || p.Of > maxStatusParts:
+		return New(CodeBadValue, "/part/of", "not from 1 to 256")
+	case p.Part < 1 || p.Part > p.Of:
+		return New(CodeBadValue, "/part/part", "not one of them")
+	case len(p.Data) == 0:
+		return New(CodeMissing, "/part/data", "required")
+	case p.Prev == 0 && !p.PrevTime.IsZero():
+		return New(CodeBadValue, "/part/prevTime", "only with prev")
+	case p.Prev != 0:
+		return instant("/part/prevTime", p.PrevTime)
 	}
 	return nil
 }
@@ -227,31 +247,6 @@ func (r *CheckResult) check() error {
 			return New(CodeBadValue, at, "an error is an object")
 		}
 		if err := bounded(at, e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// MaxAttributes is the most attributes of a node.
-const MaxAttributes = maxList
-
-func (n *NodeInfo) check() error {
-	if err := first(plain("/type", n.Type), plain("/os", n.OS), plain("/arch", n.Arch),
-		plain("/agentVersion", n.AgentVersion), bounded("/error", n.Error)); err != nil {
-		return err
-	}
-	if len(n.Partitions) > maxList {
-		return New(CodeTooLarge, "/partitions", "more than "+strconv.Itoa(maxList))
-	}
-	if len(n.Attributes) > MaxAttributes {
-		return New(CodeTooLarge, "/attributes", "more than "+strconv.Itoa(MaxAttributes))
-	}
-	if len(n.Keys) > maxKeys {
-		return New(CodeTooLarge, "/keys", "more than "+strconv.Itoa(maxKeys))
-	}
-	for i, kid := range n.Keys {
-		if err := name("/keys/"+strconv.Itoa(i), kid); err != nil {
 			return err
 		}
 	}

@@ -86,7 +86,11 @@ type Error struct {
 	Node    string `json:"node,omitempty"`  // ID of the node that reported it
 	Line    int    `json:"line,omitzero"`   // line in the document; the first is 1
 	Column  int    `json:"column,omitzero"` // column in that line, in characters; the first is 1
+	Nodes   int    `json:"nodes,omitzero"`  // of a refusal at /allNodes: how many nodes there are
 }
+
+// PathAllNodes is the place of a refusal of what would hit every node: the field that confirms it.
+const PathAllNodes = "/allNodes"
 
 // Error returns code, message, place and node on one line.
 func (e *Error) Error() string {
@@ -111,6 +115,14 @@ func (e *Error) Error() string {
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code
+}
+
+// CodeOf returns the code of an error; "": there is none.
+func CodeOf(e *Error) Code {
+	if e == nil {
+		return ""
+	}
+	return e.Code
 }
 
 // New returns an Error. It shortens path and message to the limits of the contract.

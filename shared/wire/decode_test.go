@@ -47,7 +47,10 @@ var samples = map[string]string{
 	"newest":  `{"mark":"a1","stamps":{"config":{"epoch":1,"rev":2}}}`,
 	"confirm": `{"kind":"config","epoch":1,"rev":2}`,
 	"info": `{"type":"t","os":"linux","arch":"arm64","cpus":4,"ram":1,"partitions":[{"name":"p","path":"/p",` +
-		`"size":1}],"attributes":{"a":"b"},"agentVersion":"1","error":{"code":"storage","message":"m"}}`,
+		`"size":1}],"attributes":{"a":"b"},"agentVersion":"1","error":{"code":"storage","message":"m"},"cpu":1000,` +
+		`"runtimes":[{"id":"r","type":"t","architecture":"arm64","variant":"v8","os":"linux","osFeatures":["f"],` +
+		`"cpu":0,"ram":5,"maxInstances":8}],"resources":[{"name":"i2c","shared":2}],"devices":[{"name":"can0"}],` +
+		`"subjects":["s"]}`,
 }
 
 // decoders decode and encode again.

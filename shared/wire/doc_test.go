@@ -74,6 +74,7 @@ func TestContractExamples(t *testing.T) {
 		"NodeConfig":  nodeConfig,
 		"UnitStatus":  decode[wire.UnitStatus],
 		"Policies":    decode[wire.Policies], "PoliciesReport": decode[wire.PoliciesReport],
+		"Components": decode[wire.Components], "ComponentsReport": decode[wire.ComponentsReport],
 	}
 	doc := contract(t)
 	trust := seal.Trust{}

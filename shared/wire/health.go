@@ -59,6 +59,14 @@ type Health struct {
 	Settings    HealthSettings `json:"settings"` // in effect, complete
 	// for how long nothing has begun or ended; absent: an older agent, which does not tell
 	Quiet *HealthQuiet `json:"quiet,omitzero"`
+	// what was used of the node on average when that was told last; absent: an older agent, or nothing was measured yet
+	Load *HealthLoad `json:"load,omitzero"`
+}
+
+// HealthLoad is what is used of a node on average over the last minute, as shares of all of it, from 0 to 1.
+type HealthLoad struct {
+	CPU float64 `json:"cpu"` // of all processors
+	RAM float64 `json:"ram"` // that no program could get
 }
 
 // ContactResult is the result of an attempt to hear from the controller.
@@ -254,6 +262,9 @@ func (h *Health) check() error {
 		text("/boot/reason", string(h.Boot.Reason)), plain("/boot/detail", h.Boot.Detail),
 		instant("/boot/at", h.Boot.At)); err != nil {
 		return err
+	}
+	if l := h.Load; l != nil && (!(l.CPU >= 0 && l.CPU <= 1) || !(l.RAM >= 0 && l.RAM <= 1)) {
+		return New(CodeBadValue, "/load", "shares are from 0 to 1")
 	}
 	if r := h.Contact.Result; r != "" && !r.known() {
 		return New(CodeBadValue, "/contact/result", "no such result")

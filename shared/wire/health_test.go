@@ -54,6 +54,8 @@ func TestEveryRuleOfHealth(t *testing.T) {
 	for _, test := range []struct{ message, old, new, code, path string }{
 		{"health", `"indicator":4`, `"indicator":0`, "missing", "/indicator"},
 		{"health", `"indicator":4`, `"indicator":-1`, "missing", "/indicator"},
+		{"health", `"indicator":4`, `"indicator":4,"load":{"cpu":1.5,"ram":0}`, "bad-value", "/load"},
+		{"health", `"indicator":4`, `"indicator":4,"load":{"cpu":0,"ram":-0.1}`, "bad-value", "/load"},
 		{"health", `"text":"in`, `"text":"\u0000in`, "bad-value", "/text"},
 		{"health", `"since":"2026-11-20T10:00:00Z","result"`, `"since":"9999-12-31T23:59:59-01:00","result"`,
 			"bad-value", "/contact/since"},

@@ -35,6 +35,8 @@ type AgentUpgrade struct {
 	Start     time.Time `json:"start"`                   // when the window begins
 	Duration  uint32    `json:"duration,omitzero"`       // seconds that the window is long
 	Downgrade bool      `json:"allowDowngrade,omitzero"` // exactly Version, also if a higher one runs
+	// it comes in a rollout: of a window that has begun, the whole length is left to a node when it gets it
+	Whole bool `json:"wholeWindow,omitzero"`
 }
 
 // VersionCurrent stands for the newest version on offer.
@@ -69,6 +71,16 @@ const (
 	PolicyRollbackFailed    PolicyState = "rollback-failed"     // it does not, yet
 )
 
+// Final reports whether the state stays until something else is wanted: the policy has come to an end on the node, or
+// another one decides.
+func (s PolicyState) Final() bool {
+	switch s {
+	case PolicyConflict, PolicySuccessful, PolicyNoAction, PolicyFailed, PolicyRollbackSucceeded:
+		return true
+	}
+	return false
+}
+
 // PolicyStates returns every state.
 func PolicyStates() []PolicyState {
 	return []PolicyState{PolicyConflict, PolicyWaiting, PolicyDownloading, PolicyDownloadFailed, PolicyDownloaded,
@@ -97,8 +109,9 @@ type PolicyStatus struct {
 
 // The most that a document and a report of policies have.
 const (
-	MaxPolicies = 200
-	MaxReleases = 64
+	MaxPolicies  = 200
+	MaxReleases  = 64
+	MaxAddresses = 16 // of a file
 )
 
 func (p *Policies) check() error {
@@ -123,9 +136,17 @@ func (p *Policies) check() error {
 		if r.Size <= 0 {
 			return New(CodeBadValue, at+"/size", "the size of the program, in bytes")
 		}
-		if len(r.URLs) == 0 || len(r.URLs) > 16 {
-			return New(CodeBadValue, at+"/urls", "from 1 to 16 addresses")
+		if err := addresses(at+"/urls", r.URLs); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// addresses returns an error unless there are from 1 to MaxAddresses addresses of a file.
+func addresses(path string, urls []string) *Error {
+	if n := len(urls); n == 0 || n > MaxAddresses {
+		return New(CodeBadValue, path, fmt.Sprintf("from 1 to %d addresses", MaxAddresses))
 	}
 	return nil
 }

@@ -346,7 +346,18 @@ type UnitStatus struct {
 	Epoch   uint64       `json:"epoch,omitzero"` // of the journal that it is of; there if Sig is
 	Rev     uint64       `json:"rev,omitzero"`   // of the newest record then; it grows within an epoch
 	Time    time.Time    `json:"time,omitzero"`  // when it was made, by the controller's clock
+	Part    *StatusPart  `json:"part,omitempty"` // of the status of the whole unit; nil: this is the configuration's
 	Sig     *Signature   `json:"sig,omitempty"`  // by the controller's key
+}
+
+// StatusPart is a part of the status of the whole unit (seed 001, UnitStatus message sequence). All parts of one have
+// the same Epoch, Rev and Time, Prev, PrevTime and Of.
+type StatusPart struct {
+	Prev     uint64    `json:"prev,omitzero"`     // Rev of the status that this is a delta to; 0: it is whole
+	PrevTime time.Time `json:"prevTime,omitzero"` // Time of that: of a rev there may be several; there if Prev is
+	Part     int       `json:"part"`              // which one, from 1
+	Of       int       `json:"of"`                // how many there are
+	Data     []byte    `json:"data"`              // a piece of the status, compressed with gzip
 }
 
 // StatusTrial is the version that nodes try.
@@ -354,42 +365,4 @@ type StatusTrial struct {
 	Version  string    `json:"version"`  // on trial
 	Rev      uint64    `json:"rev"`      // of the documents issued
 	Deadline time.Time `json:"deadline"` // it ends then unless confirmed
-}
-
-// NodeInfo is the detail of a reported/info envelope (seed 000, Node Info Change).
-type NodeInfo struct {
-	Type         string            `json:"type"`                 // the node type, nodeGroupSubject.codename of seed 000
-	OS           string            `json:"os"`                   // operating system, as Go names it
-	Arch         string            `json:"arch"`                 // processor architecture, as Go names it
-	CPUs         int               `json:"cpus"`                 // number of processors
-	RAM          uint64            `json:"ram"`                  // bytes
-	Partitions   []Partition       `json:"partitions,omitempty"` // of its disks
-	Attributes   map[string]string `json:"attributes,omitempty"` // set on the node
-	AgentVersion string            `json:"agentVersion"`         // of the agent's program
-	Keys         []string          `json:"keys,omitempty"`       // IDs of the signing keys that the node trusts
-	Policy       jsontext.Value    `json:"policy,omitempty"`     // what the node is for management policies
-	Error        *Error            `json:"error,omitempty"`      // what is wrong with the node itself; absent: nothing
-}
-
-// Attributes that agents report beside those that are set on the node; the value is AttributeNone if no other is named.
-const (
-	AttributeWorkloads  = "tandem.workloads"  // the node runs no workloads
-	AttributeBitTorrent = "tandem.bittorrent" // its agent is built without BitTorrent
-	AttributeUnproved   = "tandem.unproved"   // it takes no resource that is workload.Artifact.Unproved
-	AttributePublishers = "tandem.publishers" // IDs of the publishers' keys, divided by spaces, of which it demands one
-	AttributeRoot       = "tandem.root"       // number of the newest list of a root key that it has taken; "": none
-	AttributeCA         = "tandem.ca"         // IDs of the CAs that it believes, divided by spaces; older agents: none
-	AttributeLimits     = "tandem.limits"     // which constraints it can enforce: the Text of limits.Capabilities
-
-	AttributeHardware  = "tandem.hardware"  // identifies the machine
-	AttributeContainer = "tandem.container" // "true": the agent runs in a container
-
-	AttributeNone = "none"
-)
-
-// Partition is one file system of a node that configurations may name.
-type Partition struct {
-	Name string `json:"name"` // of the partition
-	Path string `json:"path"` // where it is mounted
-	Size uint64 `json:"size"` // bytes
 }

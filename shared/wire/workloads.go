@@ -49,14 +49,22 @@ type WorkloadSlot struct {
 	Exit     *WorkloadExit `json:"exit,omitempty"`    // the newest end of the process
 	// configurationId of the configuration that is to replace ID; absent: none is
 	Wanted string `json:"wanted,omitempty"`
-	// step in preparing Wanted, or the first configuration: fetch (resources), link, the name of a hook, or ready (the
-	// process that runs has to end first)
+	// step in preparing Wanted, or the first configuration: fetch (resources), link, the name of a hook, ready (the
+	// process that runs has to end first), or needs (Waits has to be so first)
 	Doing string `json:"doing,omitempty"`
 	// why the configuration, or Wanted, does not run, or what it lacks while it runs
 	Error     *Error             `json:"error,omitempty"`
 	Resources []WorkloadResource `json:"resources,omitempty"` // those that are not on the node, by name
+	// what its process waits for; absent: nothing. Doing is needs then, unless something else is done
+	Waits []WorkloadNeed `json:"waits,omitempty"`
 	// how far the newest process is confined: none, basic, files, landlock; absent: not known
 	Confined string `json:"confined,omitempty"`
+}
+
+// WorkloadNeed is what a slot's process waits for.
+type WorkloadNeed struct {
+	Slot      string `json:"slot"`      // service@node
+	Condition string `json:"condition"` // what that has to be: started, healthy, completed or after
 }
 
 // WorkloadExit is how a process ended.
@@ -97,7 +105,7 @@ func (e *WorkloadExit) Words() string {
 // WorkloadResource is the state of a resource that is not on the node: not yet, or it was found damaged.
 type WorkloadResource struct {
 	Name  string `json:"name"`            // of the resource
-	State string `json:"state"`           // waiting, fetching, verifying or failed
+	State string `json:"state"`           // waiting, fetching, verifying, unpacking or failed
 	Done  int64  `json:"done,omitzero"`   // bytes that are on the node
 	Size  int64  `json:"size,omitzero"`   // bytes; 0: not known
 	Error *Error `json:"error,omitempty"` // why the newest attempt failed
@@ -175,6 +183,15 @@ func (s *WorkloadSlot) check() error {
 	}
 	if len(s.Resources) > maxList {
 		return New(CodeTooLarge, "/resources", "more than "+strconv.Itoa(maxList))
+	}
+	if err := most("/waits", len(s.Waits), maxList); err != nil {
+		return err
+	}
+	for i, n := range s.Waits {
+		at := "/waits/" + strconv.Itoa(i)
+		if err := first(text(at+"/slot", n.Slot), text(at+"/condition", n.Condition)); err != nil {
+			return err
+		}
 	}
 	for i, r := range s.Resources {
 		at := "/resources/" + strconv.Itoa(i)

@@ -53,6 +53,8 @@ func (p *parser) artifact(e strictjson.At, templates bool) Artifact {
 				r.Size = int64(n)
 			}
 		}),
+		strictjson.Optional("unpack", func(a strictjson.At) { r.Unpack = p.unpack(a) }),
+		strictjson.Optional("encrypted", func(a strictjson.At) { r.Encrypted = p.encrypted(a) }),
 		strictjson.Required("verification", func(a strictjson.At) {
 			verifyAt, verified = a, true
 			p.Object(a,
@@ -191,8 +193,8 @@ type defect struct {
 	message string
 }
 
-// defects returns the reasons why a configuration with these resources and time limits cannot be run.
-func defects(resources map[string]Artifact, limits map[string]Limit) []defect {
+// defects returns the reasons why a configuration with this container, resources and time limits cannot be run.
+func defects(container *Container, resources map[string]Artifact, limits map[string]Limit) []defect {
 	var all []defect
 	if _, ok := resources[HookStart]; !ok {
 		all = append(all, defect{wire.CodeMissing, "",
@@ -207,6 +209,9 @@ func defects(resources map[string]Artifact, limits map[string]Limit) []defect {
 			}
 		}
 	}
+	all = append(all, unpackable(resources)...)
+	all = append(all, undecryptable(resources)...)
+	all = append(all, container.defects(resources)...)
 	for _, n := range slices.Sorted(maps.Keys(limits)) {
 		if _, ok := resources[n]; !ok || !strings.HasPrefix(n, hookPrefix) {
 			all = append(all, defect{wire.CodeBadValue, n, fmt.Sprintf("time limits are for hooks that are among the "+

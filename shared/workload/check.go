@@ -111,7 +111,7 @@ func (r *runnable) bad(code wire.Code, at, below, format string, a ...any) {
 // checkRunnable reports why a configuration cannot be run. origins has the filler of each value.
 func (f *filling) checkRunnable(c *Config, origins map[string]string) {
 	r := &runnable{f, c, origins}
-	for _, l := range defects(c.Resources, c.TimeLimits) {
+	for _, l := range defects(c.Container, c.Resources, c.TimeLimits) {
 		at := atResources
 		if l.limit != "" {
 			at = strictjson.Member(atLimits, l.limit)

@@ -75,12 +75,12 @@ func (f *filling) all() *Filled {
 		if t := topologies[c.Slot]; t != nil {
 			c.Properties = overlaid(c.Properties, t.Properties)
 		}
-		f.fill(out, &entry{c.Class, c.ConfigurationID, c.Slot, c.Properties}, ownPieces(&c))
+		f.fill(out, &entry{c.Class, c.ConfigurationID, c.Slot, c.Properties, c.Needs}, ownPieces(&c))
 	}
 	for i := range set.Topologies {
 		t := &set.Topologies[i]
 		if _, taken := out.Slots[t.Slot]; !taken {
-			f.fill(out, &entry{TopologicalInstance, "", t.Slot, t.Properties},
+			f.fill(out, &entry{TopologicalInstance, "", t.Slot, t.Properties, nil},
 				ownPieces(&Config{Slot: t.Slot, Properties: t.Properties}))
 		}
 	}
@@ -89,6 +89,7 @@ func (f *filling) all() *Filled {
 	})
 	if len(f.problems) == 0 {
 		f.checkShared(out.Configs)
+		f.checkNeeds(out.Configs)
 	}
 	if len(f.problems) == 0 && len(out.Configs) == 0 && len(set.Fillers) > 0 {
 		f.add(Place{}, wire.CodeMissing, "", "there are fillers, but no topology, instance or job: everything that "+
@@ -301,6 +302,7 @@ func (f *filling) fill(out *Filled, e *entry, own pieces) {
 		out.Slots[e.slot] = x
 	}
 	c := own.assemble(e.slot)
+	c.Needs = e.needs
 	f.checkRunnable(&c, origins)
 	out.Configs = append(out.Configs, c)
 }

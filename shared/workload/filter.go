@@ -288,6 +288,7 @@ type entry struct {
 	id         string
 	slot       Slot
 	properties map[string]string
+	needs      []Need
 }
 
 // value returns the value at a full path, and whether there is one.

@@ -100,14 +100,26 @@ type Config struct {
 	Properties      map[string]string   `json:"properties,omitempty"`
 	Resources       map[string]Artifact `json:"resources"` // by name
 	TimeLimits      map[string]Limit    `json:"timeLimits,omitempty"`
+	Needs           []Need              `json:"needs,omitempty"`
 	// Stopped: an operator has stopped it. It is no part of a configuration: a document has it beside them.
 	Stopped bool `json:"-"`
 }
 
-// Container is the control group of a configuration's processes (seed 004, container).
+// Container is the control group of a configuration's processes (seed 004, container), and what it is run by.
 type Container struct {
 	Constraints map[string]string `json:"constraints,omitempty"` // value by control file of memory, cpu or blkio
+	// Runtime is the container runtime that runs the image that HookStart has the configuration of (Image); "":
+	// HookStart is a program.
+	Runtime string `json:"runtime,omitempty"`
+	// Network is NodeNetwork, or "": with Runtime, there is nothing in it but itself.
+	Network string `json:"network,omitempty"`
 }
+
+// NodeNetwork is the network of a container that has that of its node.
+const NodeNetwork = "node"
+
+// Contained reports whether a configuration runs in a container.
+func (c *Config) Contained() bool { return c.Container != nil && c.Container.Runtime != "" }
 
 // Artifact is one resource: a file to be fetched (seed 004, resources).
 type Artifact struct {
@@ -117,6 +129,15 @@ type Artifact struct {
 	Cached       bool         `json:"cached,omitzero"` // kept when no configuration uses it, until space runs short
 	Size         int64        `json:"size"`            // bytes to reserve before the download; 0: none
 	Verification Verification `json:"verification"`
+	Unpack       *Unpack      `json:"unpack,omitempty"` // nil: the file itself is what is needed
+	// the file that the addresses lead to; nil: they lead to the content
+	Encrypted *wire.Encrypted `json:"encrypted,omitempty"`
+}
+
+// File is a file with a hash of the contract (wire.Hash) as an artifact.
+func File(hash string, size int64, urls []string, minisign string) Artifact {
+	return Artifact{Class: Resource, URLs: urls, Size: size, Verification: Verification{
+		Checksum: SHA256 + ":" + strings.TrimPrefix(hash, wire.HashPrefix), Minisign: minisign}}
 }
 
 // HasHTTP reports whether the artifact has an address that every agent can fetch from: http or https.

@@ -79,6 +79,7 @@ type raw struct {
 	limits                                  map[string]Limit
 	limitsAt                                map[string]strictjson.At
 	parents                                 []string
+	needs                                   []given
 	inner                                   *raw
 	given                                   map[string]strictjson.At // places of the members that are present, by name
 }
@@ -140,7 +141,7 @@ func (p *parser) entry(i int, e strictjson.At, slots, names map[string]int) {
 		}
 		p.set.Configs = append(p.set.Configs, Config{Class: class, ConfigurationID: x.id, Slot: slot,
 			Container:  x.container,
-			Properties: x.properties, Resources: x.resources, TimeLimits: x.limits})
+			Properties: x.properties, Resources: x.resources, TimeLimits: x.limits, Needs: p.needsOf(x, slot)})
 		p.runnable(x)
 	}
 }
@@ -148,9 +149,9 @@ func (p *parser) entry(i int, e strictjson.At, slots, names map[string]int) {
 // rules has the members that an entry of each class may have; true: required.
 var rules = map[Class]map[string]bool{
 	Instance: {"@class": true, "configurationId": false, "slot": true, "container": false,
-		"properties": false, "resources": true, "timeLimits": false},
+		"properties": false, "resources": true, "timeLimits": false, "needs": false},
 	Job: {"@class": true, "configurationId": false, "slot": true, "container": false,
-		"properties": false, "resources": true, "timeLimits": false},
+		"properties": false, "resources": true, "timeLimits": false, "needs": false},
 	TopologicalInstance: {"@class": true, "slot": true, "properties": true},
 	InstanceFiller:      {"@class": true, "name": true, "filter": false, "parentFillers": false, "instance": true},
 }
@@ -180,6 +181,7 @@ func (p *parser) members(e strictjson.At, outer bool) *raw {
 			field("name", func(a strictjson.At) { x.nameAt = a; x.name, _ = p.Str(a) }),
 			field("filter", func(a strictjson.At) { x.filterAt = a; x.filter, _ = p.Str(a) }),
 			field("parentFillers", func(a strictjson.At) { x.parents = p.parents(a) }),
+			field("needs", func(a strictjson.At) { x.needs = p.needs(a) }),
 			field("instance", func(a strictjson.At) { x.inAt = a; x.inner = p.members(a, false) }),
 		)
 	}
@@ -218,7 +220,7 @@ func (p *parser) runnable(x *raw) {
 	if _, given := x.given["resources"]; !given {
 		return
 	}
-	for _, w := range defects(x.resources, x.limits) {
+	for _, w := range defects(x.container, x.resources, x.limits) {
 		at := x.resAt
 		if w.limit != "" {
 			at = x.limitsAt[w.limit]
@@ -291,12 +293,15 @@ func (p *parser) parents(a strictjson.At) []string {
 }
 
 // str reads a text. If templates is set, it may contain templates, which must be well-formed.
-func (p *parser) str(a strictjson.At, templates bool) string {
+func (p *parser) str(a strictjson.At, templates bool) string { return p.shaped(a, templates, text) }
+
+// shaped is str of a text that why has nothing against.
+func (p *parser) shaped(a strictjson.At, templates bool, why func(s string, most int) string) string {
 	s, ok := p.Str(a)
 	if !ok {
 		return ""
 	}
-	if why := text(s, MaxText); why != "" {
+	if why := why(s, MaxText); why != "" {
 		p.Bad(a, why)
 	} else if templates {
 		if err := checkTemplate(s); err != nil {
@@ -306,15 +311,18 @@ func (p *parser) str(a strictjson.At, templates bool) string {
 	return s
 }
 
-// texts reads an object whose members are texts. what is the noun for a member in messages. A property that is there
-// twice, as in the seed's example of filling, is tolerable: the filler's stands first there.
+// texts reads an object whose members are texts. what is the noun for a member in messages. A property may have several
+// lines; one that is there twice, as in the seed's example of filling, is tolerable: the filler's stands first there.
 func (p *parser) texts(a strictjson.At, what string, templates bool) map[string]string {
-	all := map[string]string{}
+	all, shape := map[string]string{}, text
+	if what == property {
+		shape = lines
+	}
 	p.MembersOr(a, MaxMembers, func(n string, e strictjson.At) {
 		if why := name(n); why != "" {
 			p.Bad(e, what+": "+why)
 		}
-		all[n] = p.str(e, templates)
+		all[n] = p.shaped(e, templates, shape)
 	}, func(n string, again strictjson.At) {
 		message := "the field " + strictjson.Show(n) + " appears twice"
 		if what != property {
@@ -327,19 +335,6 @@ func (p *parser) texts(a strictjson.At, what string, templates bool) map[string]
 }
 
 const property = "property"
-
-// container reads a container (seed 004, container).
-func (p *parser) container(a strictjson.At, templates bool) *Container {
-	c := &Container{}
-	p.Object(a, strictjson.Optional("constraints", func(a strictjson.At) {
-		given := p.Peek() == '{'
-		c.Constraints = p.texts(a, "constraint", templates)
-		if given && len(c.Constraints) == 0 && !p.stored {
-			p.Add(a, wire.CodeMissing, "there is no constraint in it: name one, or leave it out")
-		}
-	}))
-	return c
-}
 
 // timeLimits reads time limits by hook (seed 004, timeLimits), and adds the place of each to places.
 func (p *parser) timeLimits(a strictjson.At, places map[string]strictjson.At) map[string]Limit {

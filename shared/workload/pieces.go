@@ -21,7 +21,8 @@ func (p piece) equal(o piece) bool {
 	if p.artifact != nil {
 		a, b := p.artifact, o.artifact
 		return a.Class == b.Class && a.UUID == b.UUID && slices.Equal(a.URLs, b.URLs) && a.Cached == b.Cached &&
-			a.Size == b.Size && a.Verification == b.Verification
+			a.Size == b.Size && a.Verification == b.Verification && a.Unpack.Equal(b.Unpack) &&
+			a.Encrypted.Equal(b.Encrypted)
 	}
 	if p.limit != nil {
 		return p.limit.equal(*o.limit)
@@ -44,7 +45,10 @@ type pieces map[string]piece
 const (
 	atClass       = "/@class"
 	atID          = "/configurationId"
+	atContainer   = "/container"
 	atConstraints = "/container/constraints"
+	atRuntime     = "/container/runtime"
+	atNetwork     = "/container/network"
 	atProperties  = "/properties"
 	atResources   = "/resources"
 	atLimits      = "/timeLimits"
@@ -64,8 +68,13 @@ func templatePieces(t Template, from string) pieces {
 			ps[strictjson.Member(at, n)] = piece{from: from, text: v}
 		}
 	}
-	if t.Container != nil {
-		texts(atConstraints, t.Container.Constraints)
+	if c := t.Container; c != nil {
+		texts(atConstraints, c.Constraints)
+		for at, v := range map[string]string{atRuntime: c.Runtime, atNetwork: c.Network} {
+			if v != "" {
+				ps[at] = piece{from: from, text: v}
+			}
+		}
 	}
 	texts(atProperties, t.Properties)
 	for n, v := range t.Resources {
@@ -101,6 +110,15 @@ func (ps pieces) assemble(slot Slot) Config {
 		i := strings.LastIndexByte(at, '/')
 		name := unescape(at[i+1:])
 		switch at[:i] {
+		case atContainer:
+			if c.Container == nil {
+				c.Container = &Container{}
+			}
+			if at == atRuntime {
+				c.Container.Runtime = p.text
+			} else {
+				c.Container.Network = p.text
+			}
 		case atProperties:
 			put(&c.Properties, name, p.text)
 		case atConstraints:

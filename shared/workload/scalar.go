@@ -115,9 +115,11 @@ const (
 	SchemeMagnet    = "magnet"    // BitTorrent
 )
 
+// CheckURL returns an error for an address that no agent can fetch, as those of resources (seed 004, urls).
+func CheckURL(address string) error { return checkURL(address, false) }
+
 // checkURL returns an error for a URL that no agent can fetch. One that was accepted before may name a torrent that
-// does
-// not exist.
+// does not exist.
 func checkURL(s string, stored bool) error {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -219,3 +221,6 @@ func text(s string, most int) string {
 	}
 	return ""
 }
+
+// lines is text of any number of lines.
+func lines(s string, most int) string { return text(strings.ReplaceAll(s, "\n", "\t"), most) }

@@ -9,6 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// EnvPrefix begins the name of a property that hooks find in their environment by the rest of the name, too.
+const EnvPrefix = "env."
+
 // SecretPrefix begins the names of properties whose values are hidden from those who may only view the unit.
 const SecretPrefix = "secret."
 

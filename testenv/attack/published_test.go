@@ -69,12 +69,8 @@ func runsProgram(sign func([]byte) string) func(*try) string {
 		if werr != nil {
 			a.t.Fatal(werr)
 		}
-		rev, err := a.issues("strict", wire.KindWorkloads, body)
-		if err != nil {
-			return why(err)
-		}
 		out := ""
-		if err := a.hand.Until("a report of the set", func(all []rawmqtt.Message) bool {
+		if err := a.insists("strict", wire.KindWorkloads, body, func(rev uint64, all []rawmqtt.Message) bool {
 			out = outcome(all, of("strict"), rev, slot)
 			return out != ""
 		}); err != nil {
@@ -96,6 +92,18 @@ func (a *try) issues(node string, kind wire.Kind, body []byte) (rev uint64, err 
 		Issued: a.Now(), Mode: wire.ModeApply, Body: body}
 	d.Sig = a.signer().Sign(seal.DesiredPreimage(&d))
 	return d.Rev, a.hand.Publish(of(node).Desired(kind), string(d.Append(nil)), true)
+}
+
+// insists issues a document each second until it is reported as ok says: nats-server may lose what is published for
+// somebody who is just subscribing.
+func (a *try) insists(node string, kind wire.Kind, body []byte, ok func(rev uint64, all []rawmqtt.Message) bool) error {
+	rev := uint64(0)
+	return a.hand.Insists("a report of the document", func() (err error) {
+		if _, err = a.hand.Subscribe(0, of(node).Reported(kind)); err == nil {
+			rev, err = a.issues(node, kind, body)
+		}
+		return err
+	}, func(all []rawmqtt.Message) bool { return ok(rev, all) })
 }
 
 // outcome is what a node has reported of a set of workloads, and of a slot in it; "": not yet.

@@ -120,16 +120,13 @@ func offersOldAgent(a *try) string {
 		a.t.Fatal(err)
 	}
 	defer a.strict(env)()
-	rev, err := a.issues("strict", wire.KindPolicies, wire.Encode(&wire.Policies{FormatVersion: wire.PoliciesFormat,
+	body := wire.Encode(&wire.Policies{FormatVersion: wire.PoliciesFormat,
 		Policies: []wire.NodePolicy{{Name: "old", Rev: 1, Agent: &wire.AgentUpgrade{Version: "2.0.0", Start: a.Now(),
 			Downgrade: true}}},
 		Agents: []wire.AgentRelease{{Version: "2.0.0", Hash: wire.Hash(program), Size: int64(len(program)),
-			URLs: []string{server.URL}, Minisign: owner.SignAs(program, "tandem-node 2.0.0")}}}))
-	if err != nil {
-		return why(err)
-	}
+			URLs: []string{server.URL}, Minisign: owner.SignAs(program, "tandem-node 2.0.0")}}})
 	out := ""
-	if err := a.hand.Until("a report of the policy", func(all []rawmqtt.Message) bool {
+	if err := a.insists("strict", wire.KindPolicies, body, func(rev uint64, all []rawmqtt.Message) bool {
 		for _, m := range all {
 			message, _ := wire.SplitProof([]byte(m.Payload))
 			if m.Topic != of("strict").Reported(wire.KindPolicies) || len(message) == 0 {

@@ -1,4 +1,5 @@
-// Package cloud is the cloud side of a test: it signs what it submits over MQTT.
+// Package cloud is the cloud side of a test: it signs what it submits over MQTT, and, as a Client, follows what the
+// unit says of itself.
 package cloud
 
 import (

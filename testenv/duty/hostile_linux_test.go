@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"tandem.internal/shared/workload"
@@ -77,8 +78,14 @@ func TestHostileHook(t *testing.T) {
 	hostileHook(t, s, "")
 }
 
-// slotUsers are users that nobody else is.
-var slotUsers = fmt.Sprintf("%d-%d", 1_000_000+10*os.Getpid(), 1_000_009+10*os.Getpid())
+var userRanges atomic.Uint32
+
+// slotUsers are five users that nobody else is; the two tests that need them have five each: a keeper kills all that
+// its slots' users run, whoever started that.
+func slotUsers() string {
+	first := 1_000_000 + 10*os.Getpid() + 5*int(userRanges.Add(1)%2)
+	return fmt.Sprintf("%d-%d", first, first+4)
+}
 
 // TestSlotsHaveUsers: a hostile hook with a user of its own is kept as well, below an agent of root's and below one
 // that is not, whose keeper root has started; and the agent removes what that user has made.
@@ -87,7 +94,7 @@ func TestSlotsHaveUsers(t *testing.T) {
 	if _, err := exec.LookPath("setpriv"); os.Getuid() != 0 || err != nil {
 		t.Skip("NOT TRIED: slots with users of their own. It takes root, and setpriv")
 	}
-	extra := "user+net"
+	users, extra := slotUsers(), "user+net"
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
 		if _, err := os.Stat("/sys/fs/cgroup/unified/cgroup.controllers"); err != nil {
 			t.Log("NOT TRIED: keeping slots from loopback addresses; there is no cgroup v2")
@@ -97,7 +104,7 @@ func TestSlotsHaveUsers(t *testing.T) {
 	t.Run("root", func(t *testing.T) {
 		s := newSite(t)
 		s.open(t)
-		s.strictNode("n1", "--workload-users", slotUsers, "--confine", "none+"+extra)
+		s.strictNode("n1", "--workload-users", users, "--confine", "none+"+extra)
 		hostileHook(t, s, extra)
 	})
 	t.Run("service", func(t *testing.T) {
@@ -113,9 +120,9 @@ func TestSlotsHaveUsers(t *testing.T) {
 		// with what tandem-keeper.service leaves it of root's rights
 		proc.Start(t, "keeper", nil, "setpriv", "--no-new-privs", "--inh-caps=-all",
 			"--bounding-set=-all,+setuid,+setgid,+kill,+bpf,+net_admin", "--", program, "keep",
-			"--dir", filepath.Join(state, "keeper"), "--users", slotUsers,
+			"--dir", filepath.Join(state, "keeper"), "--users", users,
 			"--user", fmt.Sprintf("%d:%d", agentUser, agentUser))
-		s.Nodes["n1"] = proc.Start(t, "n1", nil, as(agentUser, s.NodeArgs("n1", "main", "--workload-users", slotUsers,
+		s.Nodes["n1"] = proc.Start(t, "n1", nil, as(agentUser, s.NodeArgs("n1", "main", "--workload-users", users,
 			"--confine", "none+"+extra, "--workload-window", "2s", "--workload-grace", "1s")...)...)
 		s.AwaitOnline("n1", true)
 		hostileHook(t, s, extra)

@@ -107,7 +107,8 @@ next:
 	return ""
 }
 
-// Every command of the tour in the README, in order, as a newcomer types them in a fresh tree, and then its recipes.
+// Every command of the tour in the README, in order, as a newcomer types them in a fresh tree. Its recipes come before
+// the unit is started for the second time.
 func TestTour(t *testing.T) {
 	t.Parallel()
 	dir := Tree(t)
@@ -117,8 +118,15 @@ func TestTour(t *testing.T) {
 		var got strings.Builder
 		for _, c := range s.commands {
 			switch {
-			case c == "make up":
-				d = StartDemo(t, dir, filepath.Join(dir, "run"), env, "make", "up")
+			case strings.HasSuffix(c, "make up"):
+				if d != nil { // the recipes are for the unit of before
+					for _, recipe := range recipes(t) {
+						d.paste(recipe, env)
+					}
+					d.stop()
+				}
+				settings := strings.Fields(strings.TrimSuffix(c, "make up"))
+				d = StartDemo(t, dir, filepath.Join(dir, "run"), append(settings, env...), "make", "up")
 				got.WriteString(d.Log())
 				continue
 			case strings.HasPrefix(c, "export "):
@@ -156,13 +164,16 @@ func TestTour(t *testing.T) {
 			t.Errorf("after %q the README shows\n  %s\nbut this was printed:\n%s", s.commands, missing, got.String())
 		}
 	}
-	for _, recipe := range recipes(t) {
-		d.paste(recipe, env)
-	}
+	d.stop()
+}
+
+// stop ends a unit as Ctrl-C does.
+func (d *Demo) stop() {
+	d.t.Helper()
 	d.Interrupt()
 	d.Wait(Patience)
 	if !strings.Contains(d.Log(), "stopped; the state is kept in run") {
-		t.Errorf("Ctrl-C:\n%s", d.Log())
+		d.t.Errorf("Ctrl-C:\n%s", d.Log())
 	}
 	d.CheckStopped()
 }

@@ -40,6 +40,7 @@ func Main(m *testing.M) int {
 	for _, module := range []string{"controller", "nodeagent", "nodeagent/key", "broker"} {
 		build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "./cmd/...")
 		build.Dir = filepath.Join("..", "..", module)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as they are shipped
 		if out, err := build.CombinedOutput(); err != nil {
 			bin.err = fmt.Errorf("go build in %s: %w\n%s", module, err, out)
 		}

@@ -254,11 +254,20 @@ func (c *Client) within(patience time.Duration, what string, ok func([]Message) 
 // Finds waits for what the broker keeps, and subscribes to filter each second for it: nats-server
 // passes a message on, and acknowledges it, before all who subscribe are sure to get it.
 func (c *Client) Finds(filter, what string, ok func([]Message) bool) error {
+	return c.Insists(what, func() error {
+		code, err := c.Subscribe(0, filter)
+		if err == nil && code == Failure {
+			err = fmt.Errorf("subscription to %s is refused", filter)
+		}
+		return err
+	}, ok)
+}
+
+// Insists does something each second until a message comes of it.
+func (c *Client) Insists(what string, do func() error, ok func([]Message) bool) error {
 	for end := time.Now().Add(Patience); ; {
-		if code, err := c.Subscribe(0, filter); err != nil {
+		if err := do(); err != nil {
 			return err
-		} else if code == Failure {
-			return fmt.Errorf("subscription to %s is refused", filter)
 		}
 		if err := c.within(time.Second, what, ok); !errors.Is(err, errLate) || time.Now().After(end) {
 			return err

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -287,6 +288,18 @@ func TestKeeperUnit(t *testing.T) {
 	if drop["StateDirectoryMode"][0] != "0711" || !slices.Contains(drop["Wants"], "tandem-keeper.service") ||
 		!slices.Contains(drop["After"], "tandem-keeper.service") {
 		t.Errorf("the drop-in has %q", drop)
+	}
+}
+
+// TestContainersDropIn: it opens what a container takes without root, and nothing else.
+func TestContainersDropIn(t *testing.T) {
+	_, text := source(t, "tandem-node-oci.conf")
+	want := map[string][]string{
+		"RestrictNamespaces": {"no"}, "SystemCallFilter": {"@mount seccomp capset setresuid"},
+		"ProtectProc": {"default"}, "ProtectKernelTunables": {"no"}, "ProtectKernelLogs": {"no"},
+	}
+	if got := settings(t, text); !reflect.DeepEqual(got, want) {
+		t.Errorf("it has %q", got)
 	}
 }
 

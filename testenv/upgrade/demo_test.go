@@ -43,9 +43,10 @@ func TestDemoUpgrade(t *testing.T) {
 	d.CheckStopped()
 	log := d.Log()
 	at := 0
-	for _, want := range []string{"COMMIT", "1 successful", "no action required", "ROLLBACK",
-		"none of its starts came to a commit", "QUARANTINE", "version 3.0.0 failed here before", "in quarantine: 3.0.0",
-		"WRONG SIGNATURE", "unknown-key", "BELOW THE FLOOR", "below-floor", "All of it went as it should"} {
+	for _, want := range []string{"COMMIT", "1 successful", "version 2.0.0 in slot a brings settings: beat\n",
+		"no action required", "ROLLBACK", "none of its starts came to a commit", "QUARANTINE",
+		"version 3.0.0 failed here before", "in quarantine: 3.0.0", "WRONG SIGNATURE", "unknown-key",
+		"BELOW THE FLOOR", "below-floor", "All of it went as it should"} {
 		i := strings.Index(log[at:], want)
 		if i < 0 {
 			t.Fatalf("%q is not told, or not in its place:\n%s", want, log)

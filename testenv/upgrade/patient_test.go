@@ -231,6 +231,7 @@ type slots struct {
 	Running, Trying, Previous string
 	Trial                     bool
 	TriesLeft                 int
+	Brings                    map[string][]string
 	Next, Boot                *struct{ Reason, Detail, Slot string }
 	Last                      struct {
 		Slot, Version, Reason, Detail string

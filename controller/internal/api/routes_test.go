@@ -32,6 +32,10 @@ var roles = map[tokens.Role][]string{
 		"GET /v1/nodes/{node}/policies/{policy}/why",
 		"GET /v1/nodes/{node}/properties", "GET /v1/agent/releases",
 		"GET /v1/rollouts", "GET /v1/rollouts/{rollout}",
+		"GET /v1/items", "GET /v1/items/{type}/{item}", "GET /v1/items/{type}/{item}/history",
+		"GET /v1/subjects", "GET /v1/subjects/{subject}", "GET /v1/subjects/{subject}/history",
+		"GET /v1/components", "GET /v1/components/status", "GET /v1/components/history", "GET /v1/components/diff",
+		"GET /v1/desired", "GET /v1/desired/plan", "GET /v1/nodes/{node}/items/{item}/why",
 	},
 	tokens.Operate: {
 		"POST /v1/config", "POST /v1/config/confirm", "POST /v1/config/restore", "POST /v1/config/rollback",
@@ -51,6 +55,12 @@ var roles = map[tokens.Role][]string{
 		"DELETE /v1/agent/releases/{version}",
 		"POST /v1/rollouts/{rollout}/pause", "POST /v1/rollouts/{rollout}/resume",
 		"POST /v1/rollouts/{rollout}/abort",
+		"POST /v1/items", "POST /v1/items/{type}/{item}/versions",
+		"POST /v1/items/{type}/{item}/versions/{version}/ready",
+		"POST /v1/items/{type}/{item}/versions/{version}/deprecate",
+		"DELETE /v1/items/{type}/{item}/versions/{version}", "DELETE /v1/items/{type}/{item}",
+		"POST /v1/subjects/{subject}", "DELETE /v1/subjects/{subject}",
+		"POST /v1/components", "POST /v1/components/retry", "POST /v1/components/rollback", "POST /v1/desired",
 	},
 	tokens.Admin: {
 		"POST /v1/nodes/{node}/enroll", "POST /v1/nodes/{node}/revoke", "POST /v1/nodes/forget",

@@ -62,6 +62,8 @@ func TestItemSchemas(t *testing.T) {
 		"subject": {"Subject", reflect.TypeFor[items.Subject]()},
 		"node":    {"What a node tells of itself", reflect.TypeFor[items.Node]()},
 		"current": {"What runs now", reflect.TypeFor[items.Current]()},
+		"load":    {"What was measured", reflect.TypeFor[items.Load]()},
+		"content": {"Content of a version of an update item", reflect.TypeFor[items.Content]()},
 	} {
 		schema, err := apidoc.Schema("../../..", c.title, c.of)
 		if err != nil {

@@ -46,7 +46,8 @@ type Lease struct {
 	Size    int64     `json:"size"`
 	Name    string    `json:"name,omitempty"`
 	Who     string    `json:"who,omitempty"`
-	Since   time.Time `json:"since"` // of the newest record
+	Begun   time.Time `json:"begun,omitzero"` // of the first record; zero: it is of before this was kept
+	Since   time.Time `json:"since"`          // of the newest record
 	Expires time.Time `json:"expires"`
 }
 
@@ -339,8 +340,11 @@ func Check(data record.Artefact) error {
 func (s *State) Apply(at time.Time, who string, data record.Artefact) {
 	switch d := data.(type) {
 	case record.ArtefactLeasedData:
-		who = cmp.Or(s.Leases[d.Digest].Who, who) // a lease is renewed by the controller, too
-		s.Leases[d.Digest] = Lease{Digest: d.Digest, Size: d.Size, Name: d.Name, Who: who, Since: at,
+		begun := at
+		if old, renewed := s.Leases[d.Digest]; renewed {
+			who, begun = cmp.Or(old.Who, who), old.Begun // a lease is renewed by the controller, too
+		}
+		s.Leases[d.Digest] = Lease{Digest: d.Digest, Size: d.Size, Name: d.Name, Who: who, Begun: begun, Since: at,
 			Expires: d.Expires}
 	case record.ArtefactAddedData:
 		l := s.Leases[d.Digest]

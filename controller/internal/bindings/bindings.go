@@ -19,7 +19,7 @@ type Core struct{ *distribute.Core }
 func (b Core) Operations() []api.Operation {
 	c := b.Core
 	return slices.Concat([]api.Operation{
-		api.Ask(op.UnitStatus, c.Status),
+		api.Bind(op.UnitStatus, c.UnitStatus),
 		api.Bind(op.ListNodes, c.ListNodes),
 		api.Bind(op.PickNodes, c.PickNodes),
 		api.WatchNodes(c.Nodes),
@@ -74,7 +74,17 @@ func (b Core) Operations() []api.Operation {
 		api.Bind(op.RetireCAs, c.RetireCA),
 		api.Bind(op.ExportCA, c.ExportCAs),
 		api.Bind(op.ImportCA, c.ImportCAs),
-	}, b.policies(), api.Verbs(c.Kinds().Documents(), c))
+	}, b.policies(), b.items(), b.desired(), api.Verbs(c.Kinds().Documents(), c))
+}
+
+// desired binds the operations about what should run where.
+func (b Core) desired() []api.Operation {
+	return []api.Operation{
+		api.Bind(op.PlanDesired, b.PlanDesired),
+		api.Bind(op.WhyDesired, b.WhyDesired),
+		api.Bind(op.ShowDesired, b.ShowDesired),
+		api.Bind(op.ApplyDesired, b.ApplyDesired),
+	}
 }
 
 // policies binds the operations about policies, versions of the agent and rollouts.
@@ -106,5 +116,26 @@ func (b Core) policies() []api.Operation {
 		api.Ask(op.ListReleases, c.AgentReleases),
 		api.Bind(op.ReleaseAgent, c.ReleaseAgent),
 		api.Bind(op.WithdrawAgent, c.WithdrawAgent),
+	}
+}
+
+// items binds the operations about update items and subjects.
+func (b Core) items() []api.Operation {
+	c := b.Core
+	return []api.Operation{
+		api.Bind(op.ListItems, c.Items),
+		api.Bind(op.ShowItem, c.Item),
+		api.Bind(op.HistoryOfItem, c.ItemHistory),
+		api.Bind(op.CreateItem, c.CreateItem),
+		api.Bind(op.ReleaseItem, c.ReleaseItem),
+		api.Bind(op.ReadyItem, c.ReadyItem),
+		api.Bind(op.DeprecateItem, c.DeprecateItem),
+		api.Bind(op.RemoveItemVersion, c.RemoveItemVersion),
+		api.Bind(op.RemoveItem, c.RemoveItem),
+		api.Ask(op.ListSubjects, c.Subjects),
+		api.Bind(op.ShowSubject, c.Subject),
+		api.Bind(op.HistoryOfSubject, c.SubjectHistory),
+		api.Bind(op.ApplySubject, c.ApplySubject),
+		api.Bind(op.RemoveSubject, c.RemoveSubject),
 	}
 }

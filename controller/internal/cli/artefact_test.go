@@ -45,6 +45,8 @@ func TestArtefactCommands(t *testing.T) {
 		{"artefact-show", "artefact show " + begin},
 		{"artefact-show-json", "artefact show --json " + digest},
 		{"artefact-show-none", "artefact show 0123456789"},
+		{"artefact-show-upload", "artefact show " + open.Digest},
+		{"artefact-show-upload-json", "artefact show --json " + open.Digest},
 		{"artefact-events", "events --type artefact-added --type artefact-leased"},
 		{"artefact-remove", "artefact remove " + begin + " --reason old"},
 		{"artefact-remove-upload", "artefact remove " + open.Digest},
@@ -82,6 +84,11 @@ func TestArtefactInUse(t *testing.T) {
 	golden(t, "artefact-show-damaged", b.transcript("", "artefact", "show", sum))
 	golden(t, "artefact-list-damaged", b.transcript("", "artefact", "list"))
 	golden(t, "artefact-add-damaged", b.transcript("", "artefact", "add", file))
+	if err := os.Remove(blob); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "artefact-show-gone", b.transcript("", "artefact", "show", sum))
+	golden(t, "artefact-add-gone", b.transcript("", "artefact", "add", file))
 }
 
 // TestArtefactMistakes: what cannot be meant is refused before a controller is asked.

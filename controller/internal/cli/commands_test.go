@@ -123,6 +123,7 @@ func TestCommands(t *testing.T) {
 			u.Say("node-1", wire.KindInfo, wire.Reported{Detail: wire.Encode(&wire.NodeInfo{Type: "mainType",
 				OS: "linux", Arch: "arm64", CPUs: 1, RAM: 2 << 30, AgentVersion: "1.0.0"})})
 		})},
+		{"node-offers", "node node-1", played(func(u *apitest.Rig) { u.Offers("node-1") })},
 		{"node-trying", "node node-1", tried},
 		{"node-confirmed", "node node-1", confirmed},
 		{"node-misspelt", "node node2", nil},

@@ -11,6 +11,12 @@ import (
 
 const unitSample = "../../../deploy/samples/unit"
 
+// pressThree is a node that has a place for one more sensor than that of the sample.
+const pressThree = `{"node": "press-1", "type": "press", "cpu": 2000, "ram": 536870912,
+	"runtimes": [{"id": "boot", "type": "bootloader", "architecture": "arm64"},
+		{"id": "crun", "type": "crun", "architecture": "arm64"}],
+	"resources": [{"name": "i2c", "shared": 3}]}`
+
 // copyUnit copies the sample of a unit into the bench's directory.
 func (b *bench) copyUnit() string {
 	b.t.Helper()
@@ -58,6 +64,17 @@ func TestItemsOffline(t *testing.T) {
 		{"desired-plan-room", "desired plan --offline UNIT --preempt --all", in("items/sensor-default.json",
 			`{"state": "ready", "meta": {"codename": "sensor-default", "type": "service", "version": "1.0.0",
 			"priority": 9, "resources": ["i2c"], "platforms": [{"architecture": "amd64"}]}}`)},
+		{"desired-plan-relief", "desired plan --offline UNIT", in("nodes/press-1.json", pressThree)},
+		{"desired-plan-unmeasured", "desired plan --offline UNIT", func(b *bench) {
+			in("nodes/press-1.json", pressThree)(b)
+			in("load.json", `{"nodes": [{"node": "gateway", "cpu": 0.93, "for": "PT10M"}]}`)(b)
+		}},
+		{"desired-plan-not-for-long", "desired plan --offline UNIT", in("load.json",
+			`{"nodes": [{"node": "gateway", "cpu": 0.93, "for": "PT4M"}]}`)},
+		{"desired-plan-percent", "desired plan --offline UNIT", in("load.json",
+			`{"nodes": [{"node": "gateway", "cpu": 93}]}`)},
+		{"desired-why-relief", "desired why press-1 sensor --offline UNIT", in("nodes/press-1.json", pressThree)},
+		{"desired-why-relieved", "desired why gateway sensor --offline UNIT", in("nodes/press-1.json", pressThree)},
 		{"desired-plan-empty", "desired plan --offline DIR/empty", func(b *bench) {
 			if err := os.Mkdir(filepath.Join(b.dir, "empty"), 0o700); err != nil {
 				b.t.Fatal(err)

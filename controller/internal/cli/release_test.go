@@ -17,9 +17,16 @@ import (
 // says begins the names of links to this very program by which it is an agent that says its version.
 const says = "says-"
 
+// refusing is a version that does not take the settings that it brings.
+const refusing = "1.5.0-refusing"
+
 // saysVersion is what such a program does.
 func saysVersion(name string) bool {
 	version, ok := strings.CutPrefix(filepath.Base(name), says)
+	if version == refusing {
+		_, _ = fmt.Fprintln(os.Stderr, "tandem-node: --beat: below one second") // nobody else to tell
+		os.Exit(2)
+	}
 	if ok {
 		_, _ = fmt.Println("tandem-node " + version + " linux") // nobody else to tell
 	}
@@ -46,8 +53,10 @@ func TestAgentRelease(t *testing.T) {
 	other := b.write("agent-riscv", foreign(elf.EM_RISCV, "1.5.0"))
 	b.write("agent-riscv.minisig", publishertest.New(1).SignAs([]byte(small),
 		"tandem-node 1.5.0 floor:1.4.0 expires:2031-01-01T00:00:00Z"))
+	peered := b.write("agent-s390x", foreign(elf.EM_S390, "1.6.0"))
 	for _, c := range []struct{ name, args string }{
 		{"policy-release", "agent release " + file + " " + other + " --url https://files.example/"},
+		{"policy-release-bittorrent", "agent release " + peered + " --version 1.6.0 --bittorrent"},
 		{"policy-release-again", "agent release " + file + " --version 1.5.0"},
 		{"policy-release-list", "agent list"},
 		{"policy-release-list-json", "agent list --json"},
@@ -57,16 +66,17 @@ func TestAgentRelease(t *testing.T) {
 		golden(t, c.name, b.transcript("", strings.Fields(c.args)...))
 	}
 	v, err := b.unit.Artefacts().List(t.Context())
-	if err != nil || len(v.Artefacts) != 2 {
+	if err != nil || len(v.Artefacts) != 3 {
 		t.Fatalf("%+v %v", v, err)
 	}
 	for _, x := range v.Artefacts {
-		if _, errs, exit := b.run("", "artefact", "remove", x.Digest); exit == 0 ||
-			!strings.Contains(errs, "in use: version 1.5.0 of the agent, which is on offer") {
+		_, errs, exit := b.run("", "artefact", "remove", x.Digest)
+		if exit == 0 || !strings.Contains(errs, " of the agent, which is on offer") {
 			t.Errorf("%d %s", exit, errs)
 		}
 	}
-	for _, args := range []string{"agent withdraw 1.5.0", "artefact remove " + v.Artefacts[0].Digest} {
+	for _, args := range []string{"agent withdraw 1.5.0", "agent withdraw 1.6.0",
+		"artefact remove " + v.Artefacts[0].Digest} {
 		if out, errs, exit := b.run("", strings.Fields(args)...); exit != 0 {
 			t.Errorf("%s: %d %s%s", args, exit, out, errs)
 		}
@@ -109,12 +119,17 @@ func TestAgentReleaseMistakes(t *testing.T) {
 		return b.write(name, foreign(elf.EM_LOONGARCH, "1.5.0"))
 	}
 	for args, want := range map[string]string{
-		text + " --version 1.5.0":    "is no program for Linux",
-		strange + " --version 1.5.0": "EM_VAX, which agents do not run on",
-		b.dir + " --version 1.5.0":   "is no program for Linux",
-		plain:                        "needs --version VERSION",
-		plain + " --version 1.5":     "is not a semantic version",
-		plain + " --version 1.5.1":   "is not version 1.5.1: that stands nowhere in it",
+		text + " --version 1.5.0":                       "is no program for Linux",
+		strange + " --version 1.5.0":                    "EM_VAX, which agents do not run on",
+		b.dir + " --version 1.5.0":                      "is no program for Linux",
+		plain:                                           "needs --version VERSION",
+		plain + " --version 1.5":                        "is not a semantic version",
+		plain + " --version 1.5.1":                      "is not version 1.5.1: that stands nowhere in it",
+		plain + " --version 1.5.0 --url files/":         "http, https, rbtorrent and magnet are",
+		plain + " --version 1.5.0 --url rbtorrent:0123": "needs an info hash",
+
+		plain + " " + plain + " --version 1.5.0 --url rbtorrent:0123": "a torrent is of one FILE",
+
 		signed("s1", "tandem-node 1.4.0") + " --version 1.5.0":                      "but with tandem-node 1.4.0",
 		signed("s2", "os 1.5.0") + " --version 1.5.0":                               "but with os 1.5.0",
 		signed("s3", "os 1.5.0"):                                                    "needs --version VERSION",

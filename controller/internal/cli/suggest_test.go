@@ -198,6 +198,9 @@ func TestEventsInWords(t *testing.T) {
 			Data: []byte(`{"type":"workload-unhealthy","error":{"code":"apply-failed","message":"iss_hook_status: ` +
 				`exit status 1: no answer"},"detail":{"slot":"web@node-1","id":"w1","exit":{"code":1},` +
 				`"text":"it is started anew","suppressed":2}}`)},
+		{Type: "event", Node: "node-1", Kind: "policy",
+			Data: []byte(`{"type":"policy","error":{"code":"apply-failed","message":"three starts"},"detail":{` +
+				`"name":"line-4","rev":7,"state":"rollback-successful","version":"1.1.0","suppressed":13}}`)},
 		{Type: "event", Node: "node-1", Kind: "certificate-expired",
 			Data: []byte(`{"type":"certificate-expired","detail":{"expires":"2026-11-19T12:00:00Z"}}`)},
 		{Type: "event", Node: "node-1", Kind: "state-lost",

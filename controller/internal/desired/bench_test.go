@@ -6,6 +6,7 @@ import (
 
 	"tandem.internal/controller/internal/desired"
 	"tandem.internal/shared/items"
+	"tandem.internal/shared/unitconfig"
 )
 
 // Sizes of the unit of the benchmarks.
@@ -32,7 +33,7 @@ func benchUnit(t testing.TB) *desired.Input {
 				{ID: "crun", Type: "crun", Architecture: "arm64", OS: "linux", MaxInstances: 16}},
 			Resources: []items.Resource{{Name: fmt.Sprintf("bus-%d", i%4), Shared: 2}, {Name: "log"}}}
 		in.Nodes = append(in.Nodes, desired.Node{Info: n, Labels: []string{fmt.Sprintf("hall-%d", i%5)},
-			Priority: i % 3, CPURatio: 50, RAMRatio: 50})
+			Priority: i % 3, Ratios: unitconfig.EntryRatios{}.Resolved()})
 	}
 	for i := range benchItems {
 		for _, v := range []string{"1.0.0", "1.1.0"} {

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"tandem.internal/shared/items"
@@ -60,6 +61,7 @@ func (w *world) collect() {
 			if c == nil {
 				continue
 			}
+			c.setEnv()
 			if a.Type == items.Component {
 				if taken[c.ref()] == nil {
 					taken[c.ref()] = make([]*candidate, len(w.nodes))
@@ -118,6 +120,19 @@ func (w *world) choose(s *subject, a *items.Attachment) *candidate {
 	}
 	w.passedOver(c, inRange)
 	return c
+}
+
+// setEnv finds the environment of the instances: what the subject says comes before what the metadata says.
+func (c *candidate) setEnv() {
+	all := c.Meta.Env.With(c.att.Env)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		v := Variable{name, all[name], OfMetadata}
+		if _, over := c.att.Env[name]; over {
+			v.From = OfSubject
+		}
+		c.env = append(c.env, v)
+	}
+	c.envDigest = all.Digest()
 }
 
 // passedOver records why a candidate's other versions are not chosen.

@@ -219,6 +219,48 @@ start b s@1.0.0
 		{"too little RAM", "node a ram=100\nitem service s 1.0.0 ram=400\nsubject S items=service:s", `
 unplaced s@1.0.0/S/0 emptied by ram; a ram 200/100
 `},
+		{"too little storage", "node a disk=storage:100\nnode b disk=storage:1000\n" +
+			"item service s 1.0.0 stores=400\nsubject S items=service:s", `
+b: s@1.0.0/S/0,disk=200+0
+start b s@1.0.0
+`},
+		{"storage and state on one partition", "node a disk=storage+state:299\n" +
+			"item service s 1.0.0 stores=400 keeps=200\nsubject S items=service:s", `
+unplaced s@1.0.0/S/0 emptied by stateStorage; a stateStorage 100/99
+`},
+		{"storage and state on two", "node a disk=storage:200,state:100 kept=1\nnode b disk=storage:400,state:200\n" +
+			"item service s 1.0.0 stores=400 keeps=200\nsubject S items=service:s::2", `
+b: s@1.0.0/S/0,disk=200+100 s@1.0.0/S/1,disk=200+100
+start b s@1.0.0
+start b s@1.0.0
+`},
+		{"who has the storage", "node a disk=storage+state:300\nitem service s 1.0.0 keeps=400\n" +
+			"item service t 1.0.0 stores=400\nsubject S items=service:s|service:t", `
+a: s@1.0.0/S/0,disk=0+200
+start a s@1.0.0
+unplaced t@1.0.0/S/0 emptied by storage; a storage 200/100 [s/S/0]
+`},
+		{"a node that does not tell its storage", "node a\nitem service s 1.0.0 stores=400\n" +
+			"subject S items=service:s", `
+a: s@1.0.0/S/0
+start a s@1.0.0
+`},
+		{"what the subject says of the environment comes first", "node a\nitem service s 1.0.0 env=B:1,A:1\n" +
+			"subject S items=service:s env=C:,B:2\nsubject T items=service:s", `
+a: s@1.0.0/S/0,A=1(m),B=2(s),C=(s) s@1.0.0/T/0,A=1(m),B=1(m)
+start a s@1.0.0
+start a s@1.0.0
+`},
+		{"another environment", "node a\nitem service s 1.0.0 env=A:1\nitem service t 1.1.0 env=A:1\n" +
+			"item service u 1.0.0\nitem service v 1.0.0 env=A:1\n" +
+			"subject S items=service:s|service:t|service:u|service:v\n" +
+			"runs service s 1.0.0 S/0 a env=A:1,B:2\nruns service t 1.0.0 S/0 a\nruns service u 1.0.0 S/0 a env=A:1\n" +
+			"runs service v 1.0.0 S/0 a env=A:1", `
+a: s@1.0.0/S/0,A=1(m) t@1.1.0/S/0,A=1(m) u@1.0.0/S/0 v@1.0.0/S/0,A=1(m)
+update a s@1.0.0 from 1.0.0 env
+update a t@1.1.0 from 1.0.0 env
+update a u@1.0.0 from 1.0.0 env
+`},
 		{"the filter that left nothing", "node a\nnode b cpu=10 labels=x\nitem service s 1.0.0 cpu=100\n" +
 			"subject S labels=x items=service:s\nnode c", `
 unplaced s@1.0.0/S/0 emptied by cpu; b cpu 50/10; a labels x; c labels x
@@ -283,15 +325,21 @@ unplaced s@1.0.0/S/0 emptied by cpu; a cpu 800/200 [low/S/0]
 
 // Labels, priority and ratios are those of the node's configuration; without ratios 50 %.
 func TestNodeOf(t *testing.T) {
-	if n := desired.NodeOf(nil, nil); n.CPURatio != 50 || n.RAMRatio != 50 {
+	half := unitconfig.ResourceRatios{CPU: 50, RAM: 50, Storage: 50, State: 50}
+	if n := desired.NodeOf(nil, nil); n.Ratios != half {
 		t.Errorf("%+v", n)
 	}
-	n := desired.NodeOf(nil, &unitconfig.NodeConfig{Labels: []string{"x"}, Priority: 3})
-	if n.CPURatio != 50 || n.RAMRatio != 50 || n.Priority != 3 || n.Labels[0] != "x" {
+	cpu := &unitconfig.FractionRule{MaxThreshold: 0.9}
+	n := desired.NodeOf(nil, &unitconfig.NodeConfig{Labels: []string{"x"}, Priority: 3,
+		AlertRules: unitconfig.AlertRules{CPU: cpu}})
+	if n.CPURule != cpu || n.RAMRule != nil {
 		t.Errorf("%+v", n)
 	}
-	n = desired.NodeOf(nil, &unitconfig.NodeConfig{ResourceRatios: &unitconfig.ResourceRatios{CPU: 0, RAM: 7}})
-	if n.CPURatio != 0 || n.RAMRatio != 7 {
+	if n.Ratios != half || n.Priority != 3 || n.Labels[0] != "x" {
+		t.Errorf("%+v", n)
+	}
+	ratios := unitconfig.ResourceRatios{CPU: 0, RAM: 7, State: 9}
+	if n = desired.NodeOf(nil, &unitconfig.NodeConfig{ResourceRatios: &ratios}); n.Ratios != ratios {
 		t.Errorf("%+v", n)
 	}
 }

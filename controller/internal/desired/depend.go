@@ -52,6 +52,9 @@ func (w *world) depend() {
 		if len(refused) == 0 {
 			for _, one := range live {
 				one.layers = c.layersOf(one)
+				for _, l := range one.layers {
+					one.layerItems = append(one.layerItems, l.Item)
+				}
 			}
 			return
 		}

@@ -32,29 +32,34 @@ type Input struct {
 	EvictAfter time.Duration
 	// services make room for those of higher priority that find none
 	Preempt bool
+	// of services that are to leave nodes that are overloaded; each until it is carried out
+	Moves []ReliefMove
+	// Bar says why what an item and its layers consist of cannot be in a runtime; "": it can. Nil: it always can.
+	Bar func(it *items.Item, layers []*items.Item, n *items.Node, r *items.Runtime) string
+	// what nodes cannot be given although there is a place for it
+	Misfits []Misfit
 }
 
 // Node is a node with what its configuration says of placement.
 type Node struct {
 	Info     *items.Node
 	Labels   []string
-	Priority int // higher is preferred
-	CPURatio int // percent of a quota that is reserved
-	RAMRatio int
+	Priority int                       // higher is preferred
+	Ratios   unitconfig.ResourceRatios // percent of a quota that is reserved
+	CPURule  *unitconfig.FractionRule  // by which it is overloaded; nil: never
+	RAMRule  *unitconfig.FractionRule
 }
-
-// defaultRatio is that of a node whose configuration has no ratios (seed 000, Resource Ratios).
-const defaultRatio = 50
 
 // NodeOf joins what a node tells and what it is configured to.
 func NodeOf(info *items.Node, c *unitconfig.NodeConfig) Node {
-	n := Node{Info: info, CPURatio: defaultRatio, RAMRatio: defaultRatio}
+	n := Node{Info: info, Ratios: unitconfig.EntryRatios{}.Resolved()}
 	if c == nil {
 		return n
 	}
 	n.Labels, n.Priority = c.Labels, int(c.Priority)
+	n.CPURule, n.RAMRule = c.AlertRules.CPU, c.AlertRules.RAM
 	if r := c.ResourceRatios; r != nil {
-		n.CPURatio, n.RAMRatio = r.CPU, r.RAM
+		n.Ratios = *r
 	}
 	return n
 }
@@ -64,6 +69,8 @@ type Plan struct {
 	Changes Counts     `json:"changes"` // how much is to be done
 	Nodes   []NodePlan `json:"nodes"`   // by ID; all of them
 	Reasons []Reason   `json:"reasons"` // of what is not there
+	// nodes that are overloaded, and what can be done for them, where somebody has looked for that
+	Overloaded []Relief `json:"overloaded,omitempty"`
 
 	w *world
 }
@@ -72,7 +79,7 @@ type Plan struct {
 type Counts struct {
 	Keep   int `json:"keep"`   // instances that stay as they are
 	Start  int `json:"start"`  // instances that are new
-	Update int `json:"update"` // instances that get another version where they are
+	Update int `json:"update"` // instances that get another version or environment where they are
 	Move   int `json:"move"`   // instances that go to another node or runtime
 	Stop   int `json:"stop"`   // instances that are not desired any more
 	Fetch  int `json:"fetch"`  // layers that nodes do not have
@@ -81,7 +88,7 @@ type Counts struct {
 
 // NodePlan is what a node should have.
 type NodePlan struct {
-	Node      string        `json:"node"`
+	Node      string        `json:"node"`                // its ID
 	Instances []Placed      `json:"instances,omitempty"` // of components, then services
 	Layers    []PlacedLayer `json:"layers,omitempty"`    // that these need
 	Changes   []Change      `json:"changes,omitempty"`   // against now
@@ -89,19 +96,41 @@ type NodePlan struct {
 
 // Placed is an instance with its place.
 type Placed struct {
-	Type     items.Type      `json:"type"`
-	Codename string          `json:"codename"`
-	Version  string          `json:"version"`
-	Digest   string          `json:"digest,omitzero"`
-	Subject  string          `json:"subject"`
-	Index    int             `json:"index"`
+	Type     items.Type      `json:"type"`              // component or service
+	Codename string          `json:"codename"`          // of the item
+	Version  string          `json:"version"`           // of the item
+	Digest   string          `json:"digest,omitzero"`   // of the version's content
+	Subject  string          `json:"subject"`           // for which it runs
+	Index    int             `json:"index"`             // of several instances; 0 of a component
 	Runtime  string          `json:"runtime"`           // ID of the node's runtime
 	Platform *items.Platform `json:"platform,omitzero"` // of those that it is built for
-	Priority int             `json:"priority"`
-	CPU      int64           `json:"cpu"` // reserved, in DMIPS
-	RAM      int64           `json:"ram"` // reserved, in bytes
-	Chosen   Choice          `json:"chosen"`
+	Priority int             `json:"priority"`          // of the item
+	CPU      int64           `json:"cpu"`               // reserved, in DMIPS
+	RAM      int64           `json:"ram"`               // reserved, in bytes
+	Storage  int64           `json:"storage,omitzero"`  // reserved, in bytes
+	State    int64           `json:"state,omitzero"`    // reserved, in bytes
+	// environment, by name, and its digest, which what runs it gives back as part of the current state
+	Env       []Variable `json:"env,omitempty"`
+	EnvDigest string     `json:"envDigest,omitzero"` // of its environment
+	Chosen    Choice     `json:"chosen"`             // why it is here
+	Relieves  *Overload  `json:"relieves,omitzero"`  // of a choice of relief: what it leaves
 }
+
+// Variable is a variable of an environment.
+type Variable struct {
+	Name string `json:"name"` // of the variable
+	Text string `json:"text"` // its value
+	From Origin `json:"from"` // who has set it
+}
+
+// Origin is who has set a variable.
+type Origin string
+
+// The origins. What the subject says comes before what the metadata says.
+const (
+	OfMetadata Origin = "metadata"
+	OfSubject  Origin = "subject"
+)
 
 // Choice is why an instance is where it is.
 type Choice string
@@ -116,14 +145,15 @@ const (
 	ByRAM      Choice = "ram"      // the most is free, with equal CPU
 	ByID       Choice = "id"       // the first of equals
 	ByRoom     Choice = "room"     // others of lower priority made room
+	ByRelief   Choice = "relief"   // it leaves a node that is overloaded
 )
 
 // PlacedLayer is a layer that a node needs.
 type PlacedLayer struct {
-	Codename string   `json:"codename"`
-	Version  string   `json:"version"`
-	Digest   string   `json:"digest,omitzero"`
-	For      []string `json:"for"` // items on the node that need it: "service sensor 1.2.0"
+	Codename string   `json:"codename"`        // of the layer
+	Version  string   `json:"version"`         // of the layer
+	Digest   string   `json:"digest,omitzero"` // of the version's content
+	For      []string `json:"for"`             // items on the node that need it: "service sensor 1.2.0"
 }
 
 // Do is what a change does.
@@ -132,8 +162,8 @@ type Do string
 // What changes do.
 const (
 	Start  Do = "start"
-	Update Do = "update" // another version, or another runtime of the node
-	Move   Do = "move"   // it runs on another node now
+	Update Do = "update" // another version or environment, where it is
+	Move   Do = "move"   // it runs on another node, or in another runtime, now
 	Stop   Do = "stop"   // also of what is moved: From is empty then
 	Fetch  Do = "fetch"  // a layer
 	Remove Do = "remove" // a layer
@@ -141,16 +171,17 @@ const (
 
 // Change is a difference between what a node should have and what runs now.
 type Change struct {
-	Do       Do         `json:"do"`
-	Type     items.Type `json:"type"`
-	Codename string     `json:"codename"`
-	Version  string     `json:"version"` // that is to run, or is to be stopped or removed
-	From     string     `json:"from,omitzero"`
+	Do       Do         `json:"do"`                // what is done
+	Type     items.Type `json:"type"`              // of the item
+	Codename string     `json:"codename"`          // of the item
+	Version  string     `json:"version"`           // that is to run, or is to be stopped or removed
+	From     string     `json:"from,omitzero"`     // of an update or move: the version that runs now
 	FromNode string     `json:"fromNode,omitzero"` // of a move
+	Env      bool       `json:"env,omitzero"`      // of an update: it gets another environment
 	ToNode   string     `json:"toNode,omitzero"`   // of a stop: where the instance goes
-	Subject  string     `json:"subject,omitzero"`
-	Index    int        `json:"index,omitzero"`
-	Runtime  string     `json:"runtime,omitzero"`
+	Subject  string     `json:"subject,omitzero"`  // for which it runs; of a layer: none
+	Index    int        `json:"index,omitzero"`    // of the instance
+	Runtime  string     `json:"runtime,omitzero"`  // ID of the runtime; of a layer: none
 }
 
 // Make decides. The error is the first of Check.
@@ -162,6 +193,7 @@ func Make(in *Input) (*Plan, error) {
 	w.collect()
 	w.suppress()
 	w.conflicts()
+	w.misfit()
 	w.depend()
 	w.place()
 	p := w.plan()
@@ -184,6 +216,9 @@ type world struct {
 	runs       map[serviceKey][]int // services that run now: indexes in the current state, by node and runtime
 	has        map[items.InstalledLayer]bool
 	layers     map[string]bool // "codename version" of layers that some node has
+	moves      map[serviceKey][]*ReliefMove
+	misfits    map[misfitKey]string
+	underLoad  func(*node) verdict // the filter of load, while relief is looked for
 }
 
 // version is a version of an item. Lists whose order means nothing are sorted.
@@ -222,15 +257,18 @@ func (s *subject) takes(n *node) bool { return s.all || s.has[n] }
 // candidate is a version of an item that is desired for a subject.
 type candidate struct {
 	*version
-	subject *subject
-	att     *items.Attachment
-	labels  []string   // sorted
-	on      []*node    // of a component: the nodes on which no higher subject has it
-	out     *Reason    // why it is not there after all
-	turn    int        // its place among all in the order of placement
-	name    int        // its place among all in the order of names
-	layers  []*version // that it needs, by codename and version
-	kept    bool       // deprecated: only what runs stays
+	subject    *subject
+	att        *items.Attachment
+	labels     []string      // sorted
+	on         []*node       // of a component: the nodes on which no higher subject has it
+	out        *Reason       // why it is not there after all
+	turn       int           // its place among all in the order of placement
+	name       int           // its place among all in the order of names
+	layers     []*version    // that it needs, by codename and version
+	layerItems []*items.Item // the same
+	kept       bool          // deprecated: only what runs stays
+	env        []Variable    // by name
+	envDigest  string
 }
 
 func (c *candidate) ref() items.Ref { return c.Meta.Ref() }
@@ -284,6 +322,8 @@ func newWorld(in *Input) *world {
 			return cmp.Or(cmp.Compare(x.Node, y.Node), cmp.Compare(x.Runtime, y.Runtime))
 		})
 	}
+	w.addMoves()
+	w.addMisfits()
 	w.addSubjects()
 	return w
 }

@@ -10,14 +10,16 @@ import (
 	"tandem.internal/controller/internal/desired"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/items"
+	"tandem.internal/shared/unitconfig"
 )
 
 // parseInput reads a unit from lines such as
 //
-//	node a cpu=1000 ram=1000 prio=5 labels=x,y res=cam:1 arch=amd64 off=PT10S type=t ratio=50
-//	item service s 1.0.0 cpu=400 prio=5 needs=layer:l:>=1.0.0 not=service:d ports=80 state=ready
-//	subject S1 prio=2 nodes=a items=service:s:=1.0.0
-//	runs service s 1.0.0 S1/0 a
+//	node a cpu=1000 ram=1000 prio=5 labels=x,y res=cam:1 arch=amd64 off=PT10S type=t ratio=50 disk=storage+state:9
+//	item service s 1.0.0 cpu=400 stores=5 keeps=5 prio=5 needs=layer:l:>=1.0.0 not=service:d ports=80 state=ready
+//	subject S1 prio=2 nodes=a items=service:s:=1.0.0 env=A:1,B:2
+//	runs service s 1.0.0 S1/0 a env=A:1
+//	move s S1/0 a b
 //
 // Several needs or items have | between them. Of each node and item what is not said is as in the fixture: 1000 DMIPS
 // and bytes, one runtime crun for amd64, priority 0.
@@ -49,10 +51,14 @@ func parseInput(t testing.TB, text string) *desired.Input {
 			subject, index, _ := strings.Cut(plain[3], "/")
 			in.Current.Instances = append(in.Current.Instances, items.Instance{Type: items.Type(plain[0]),
 				Codename: plain[1], Version: plain[2], Subject: subject, Index: l.number(index), Node: plain[4],
-				Runtime: "crun"})
+				Runtime: "crun", EnvDigest: l.env().Digest()})
 		case "has":
 			in.Current.Layers = append(in.Current.Layers, items.InstalledLayer{Node: plain[0], Codename: plain[1],
 				Version: plain[2]})
+		case "move":
+			subject, index, _ := strings.Cut(plain[1], "/")
+			in.Moves = append(in.Moves, desired.ReliefMove{Codename: plain[0], Subject: subject, Index: l.number(index),
+				From: plain[2], To: plain[3]})
 		case "evict":
 			d, err := time.ParseDuration(plain[0])
 			l.check(err)
@@ -101,6 +107,14 @@ func (l dslLine) list(name, sep string) []string {
 	return strings.Split(l.set[name], sep)
 }
 
+func (l dslLine) env() (all items.Env) {
+	for _, spec := range l.list("env", ",") {
+		name, text, _ := strings.Cut(spec, ":")
+		all = all.With(items.Env{name: text})
+	}
+	return all
+}
+
 func (l dslLine) versions(s string) items.Range {
 	if s == "" {
 		return items.Range{}
@@ -113,7 +127,8 @@ func (l dslLine) versions(s string) items.Range {
 func (l dslLine) node(id string) desired.Node {
 	info := &items.Node{Node: id, Type: l.or("type", "t"), State: items.NodeState(l.or("state", "provisioned")),
 		CPU: int64(l.number(l.or("cpu", "1000"))), RAM: int64(l.number(l.or("ram", "1000"))),
-		Subjects: l.list("reports", ","), Used: items.Amounts{CPU: int64(l.number(l.set["used"]))}}
+		Subjects: l.list("reports", ","), Used: items.Amounts{CPU: int64(l.number(l.set["used"])),
+			State: int64(l.number(l.set["kept"]))}}
 	if off := l.set["off"]; off != "" {
 		d, err := duration.Parse(off)
 		l.check(err)
@@ -139,16 +154,23 @@ func (l dslLine) node(id string) desired.Node {
 		name, n, _ := strings.Cut(spec, ":")
 		info.Devices = append(info.Devices, items.Resource{Name: name, Shared: l.number(n)})
 	}
+	for _, spec := range l.list("disk", ",") {
+		name, size, _ := strings.Cut(spec, ":")
+		info.Partitions = append(info.Partitions, items.Partition{Name: name, TotalSize: int64(l.number(size)),
+			Types: strings.Split(name, "+")})
+	}
 	ratio := l.number(l.or("ratio", "50"))
-	return desired.Node{Info: info, Labels: l.list("labels", ","), Priority: l.number(l.set["prio"]), CPURatio: ratio,
-		RAMRatio: ratio}
+	return desired.Node{Info: info, Labels: l.list("labels", ","), Priority: l.number(l.set["prio"]),
+		Ratios: unitconfig.ResourceRatios{CPU: ratio, RAM: ratio, Storage: ratio, State: ratio}}
 }
 
 func (l dslLine) item(f []string) items.Item {
 	it := items.Item{State: items.State(l.or("state", "ready")), Meta: items.Meta{Type: items.Type(f[0]),
 		Codename: f[1], Version: f[2], Priority: l.number(l.set["prio"]), Runtimes: l.list("rt", ","),
-		Resources: l.list("res", ","), Devices: l.list("dev", ","), Hostname: l.set["host"],
-		Quotas:    items.Amounts{CPU: int64(l.number(l.set["cpu"])), RAM: int64(l.number(l.set["ram"]))},
+		Resources: l.list("res", ","), Devices: l.list("dev", ","), Hostname: l.set["host"], Env: l.env(),
+		BalancingPolicy: items.Balancing(l.set["balancing"]),
+		Quotas: items.Amounts{CPU: int64(l.number(l.set["cpu"])), RAM: int64(l.number(l.set["ram"])),
+			Storage: int64(l.number(l.set["stores"])), State: int64(l.number(l.set["keeps"]))},
 		Requested: items.Amounts{CPU: int64(l.number(l.set["asks"]))}}}
 	for _, arch := range l.list("arch", ",") {
 		it.Meta.Platforms = append(it.Meta.Platforms, items.Platform{Architecture: arch})
@@ -180,7 +202,7 @@ func (l dslLine) subject(name string) items.Subject {
 		a := items.Attachment{Type: items.Type(p[0]), Codename: p[1], Versions: l.versions(p[2]),
 			Labels: l.list("labels", ","), IncludePreRelease: l.set["pre"] != ""}
 		if a.Type == items.Service {
-			a.Instances = max(1, l.number(p[3]))
+			a.Instances, a.Env = max(1, l.number(p[3])), l.env()
 		}
 		s.Items = append(s.Items, a)
 	}
@@ -200,6 +222,12 @@ func render(p *desired.Plan) string {
 			if i.CPU > 0 {
 				fmt.Fprintf(&b, "=%d", i.CPU)
 			}
+			if i.Storage+i.State > 0 {
+				fmt.Fprintf(&b, ",disk=%d+%d", i.Storage, i.State)
+			}
+			for _, v := range i.Env {
+				fmt.Fprintf(&b, ",%s=%s(%.1s)", v.Name, v.Text, v.From)
+			}
 			if i.Platform != nil {
 				b.WriteString("," + i.Platform.Architecture)
 			}
@@ -209,7 +237,11 @@ func render(p *desired.Plan) string {
 		}
 		b.WriteString("\n")
 	}
+	chosen := map[string]desired.Choice{}
 	for _, n := range p.Nodes {
+		for _, i := range n.Instances {
+			chosen[n.Node+i.Codename+i.Subject] = i.Chosen
+		}
 		for _, c := range n.Changes {
 			fmt.Fprintf(&b, "%s %s %s@%s", c.Do, n.Node, c.Codename, c.Version)
 			if c.From != "" {
@@ -217,6 +249,12 @@ func render(p *desired.Plan) string {
 			}
 			if c.FromNode+c.ToNode != "" {
 				b.WriteString(" " + c.FromNode + ">" + c.ToNode)
+			}
+			if c.Do == desired.Move && chosen[n.Node+c.Codename+c.Subject] == desired.ByRelief {
+				b.WriteString(" relief")
+			}
+			if c.Env {
+				b.WriteString(" env")
 			}
 			b.WriteString("\n")
 		}

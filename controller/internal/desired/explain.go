@@ -8,10 +8,10 @@ import (
 
 // Explanation is what decided about an item on a node.
 type Explanation struct {
-	Why       string        `json:"why"` // in one sentence
-	Node      string        `json:"node"`
-	Type      items.Type    `json:"type"`
-	Codename  string        `json:"codename"`
+	Why       string        `json:"why"`                 // in one sentence
+	Node      string        `json:"node"`                // that was asked about
+	Type      items.Type    `json:"type"`                // of the item
+	Codename  string        `json:"codename"`            // of the item
 	Here      []Placed      `json:"here,omitempty"`      // instances on the node
 	Layers    []PlacedLayer `json:"layers,omitempty"`    // of a layer: its versions on the node, and for what
 	Elsewhere []Elsewhere   `json:"elsewhere,omitempty"` // instances on other nodes, at most 16
@@ -23,11 +23,11 @@ type Explanation struct {
 
 // Elsewhere is an instance on another node.
 type Elsewhere struct {
-	Node    string `json:"node"`
-	Version string `json:"version"`
-	Subject string `json:"subject"`
-	Index   int    `json:"index"`
-	Chosen  Choice `json:"chosen"`
+	Node    string `json:"node"`    // where it is
+	Version string `json:"version"` // of it
+	Subject string `json:"subject"` // for which it runs
+	Index   int    `json:"index"`   // of the instance
+	Chosen  Choice `json:"chosen"`  // why it is there
 }
 
 // Why says what decided about an item on a node. known is false if there is no such node, or nothing has the item.
@@ -95,7 +95,7 @@ func (w *world) refusals(i *instance, n *node) (all []Refusal) {
 		return []Refusal{i.refusal(v, n, nil)}
 	}
 	for _, r := range n.runtimes {
-		if v := i.inRuntime(r); v.filter != "" {
+		if v := w.inRuntime(i.candidate, r); v.filter != "" {
 			all = append(all, i.refusal(v, n, r))
 		}
 	}

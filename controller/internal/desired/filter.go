@@ -2,6 +2,7 @@ package desired
 
 import (
 	"slices"
+	"strings"
 
 	"tandem.internal/shared/items"
 )
@@ -40,6 +41,9 @@ func (w *world) onNode(c *candidate, n *node, staying bool) verdict {
 			return verdict{filter: OfPorts, about: p.String(), needed: 1}
 		}
 	}
+	if w.underLoad != nil {
+		return w.underLoad(n)
+	}
 	return verdict{}
 }
 
@@ -69,9 +73,9 @@ func left(f Filter, names []string, has []share) verdict {
 }
 
 // inRuntime passes a runtime of a node that has passed through the filters of runtimes.
-func (c *candidate) inRuntime(r *runtime) verdict {
+func (w *world) inRuntime(c *candidate, r *runtime) verdict {
 	if len(c.Meta.Runtimes) > 0 && !slices.Contains(c.Meta.Runtimes, r.Type) {
-		return verdict{filter: OfRuntime, about: r.Type}
+		return verdict{filter: OfRuntime, about: r.Type + ", not " + strings.Join(c.Meta.Runtimes, " or ")}
 	}
 	if len(c.Meta.Platforms) > 0 && c.platformOn(r) == nil {
 		return verdict{filter: OfPlatform, about: r.Architecture}
@@ -79,6 +83,11 @@ func (c *candidate) inRuntime(r *runtime) verdict {
 	for _, l := range c.layers {
 		if len(l.Meta.Platforms) > 0 && first(l.Meta.Platforms, r) == nil {
 			return verdict{filter: OfPlatform, about: r.Architecture + ", for the layer " + l.Meta.Codename}
+		}
+	}
+	if w.in.Bar != nil {
+		if why := w.in.Bar(c.Item, c.layerItems, r.node.Info, r.Runtime); why != "" {
+			return verdict{filter: OfContent, about: why}
 		}
 	}
 	if c.Meta.Type == items.Component {
@@ -90,8 +99,30 @@ func (c *candidate) inRuntime(r *runtime) verdict {
 		return verdict{filter: OfCPU, needed: need.CPU, available: max(has.CPU, 0)}
 	case need.RAM > 0 && need.RAM > has.RAM:
 		return verdict{filter: OfRAM, needed: need.RAM, available: max(has.RAM, 0)}
-	case r.MaxInstances > 0 && r.services >= r.MaxInstances:
+	}
+	if v := r.node.onDisk(need); v.filter != "" {
+		return v
+	}
+	if r.MaxInstances > 0 && r.services >= r.MaxInstances {
 		return verdict{filter: OfInstances, needed: 1}
+	}
+	return verdict{}
+}
+
+// onDisk is the filters of storage and state storage. If they are of one partition, both have to fit.
+func (n *node) onDisk(need items.Amounts) verdict {
+	if need.Storage > 0 && need.Storage > n.storage.free {
+		return verdict{filter: OfStorage, needed: need.Storage, available: max(n.storage.free, 0)}
+	}
+	if need.State == 0 {
+		return verdict{}
+	}
+	left := n.state.free
+	if n.state == n.storage {
+		left -= need.Storage
+	}
+	if need.State > left {
+		return verdict{filter: OfStateStorage, needed: need.State, available: max(left, 0)}
 	}
 	return verdict{}
 }
@@ -118,10 +149,9 @@ func (i *instance) refusal(v verdict, n *node, r *runtime) Refusal {
 				holders = []*instance{h}
 			}
 		}
-	case OfCPU, OfRAM, OfInstances:
+	case OfCPU, OfRAM, OfStorage, OfStateStorage, OfInstances:
 		for _, h := range n.instances {
-			if v.filter == OfCPU && h.reserved.CPU > 0 || v.filter == OfRAM && h.reserved.RAM > 0 ||
-				v.filter == OfInstances && h.at == r && h.Meta.Type == items.Service {
+			if h.holds(v.filter, r) {
 				holders = append(holders, h)
 			}
 		}
@@ -131,4 +161,21 @@ func (i *instance) refusal(v verdict, n *node, r *runtime) Refusal {
 		f.Holders = append(f.Holders, Holder{h.Meta.Codename, h.subject.Codename, h.index})
 	}
 	return f
+}
+
+// holds reports whether an instance has some of what a filter counts.
+func (i *instance) holds(f Filter, r *runtime) bool {
+	has, n := i.reserved, i.at.node
+	both := n.storage == n.state
+	switch f {
+	case OfCPU:
+		return has.CPU > 0
+	case OfRAM:
+		return has.RAM > 0
+	case OfStorage:
+		return has.Storage > 0 || both && has.State > 0
+	case OfStateStorage:
+		return has.State > 0 || both && has.Storage > 0
+	}
+	return i.at == r && i.Meta.Type == items.Service
 }

@@ -12,6 +12,7 @@ import (
 	"tandem.internal/controller/internal/desired"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/items"
+	"tandem.internal/shared/unitconfig"
 )
 
 // drawn draws units that are small and have much to quarrel about.
@@ -19,7 +20,7 @@ type drawn struct{ *rapid.T }
 
 func (t drawn) upTo(most int, name string) int       { return rapid.IntRange(0, most).Draw(t.T, name) }
 func (t drawn) one(name string, of ...string) string { return rapid.SampledFrom(of).Draw(t.T, name) }
-func (t drawn) rarely(name string) bool              { return rapid.IntRange(0, 4).Draw(t.T, name) == 0 }
+func (t drawn) rarely(name string) bool              { return rapid.IntRange(0, 4).Draw(t.T, name) == 4 }
 
 func (t drawn) some(name string, of ...string) []string {
 	return rapid.SliceOfNDistinct(rapid.SampledFrom(of), 0, len(of), rapid.ID[string]).Draw(t.T, name)
@@ -81,10 +82,20 @@ func (t drawn) item(ref items.Ref, version string, deprecated bool) items.Item {
 	}
 	if ref.Type == items.Service {
 		m.Quotas = items.Amounts{CPU: int64(t.upTo(9, "cpu")) * 111, RAM: int64(t.upTo(9, "ram")) * 222}
+		if rapid.Bool().Draw(t.T, "stores") {
+			m.Quotas.Storage, m.Quotas.State = int64(t.upTo(9, "storage"))*100, int64(t.upTo(9, "state"))*100
+			if m.Quotas.State > 0 && t.rarely("asks for state") {
+				m.Requested.State = int64(t.upTo(900, "asks"))
+			}
+		}
 		if m.Quotas.CPU > 0 && t.rarely("requests") {
 			m.Requested.CPU = int64(t.upTo(900, "requested"))
 		}
 		m.Resources, m.Devices = t.some("resources", "cam", "i2c"), t.some("devices", "can0")
+		m.Env = t.env()
+		if t.rarely("stays") {
+			m.BalancingPolicy = items.Unbalanced
+		}
 		if t.rarely("ports") {
 			m.Ports = []items.Port{{Port: 80, Protocol: items.TCP}, {Port: 81, Protocol: items.UDP}}
 		}
@@ -93,6 +104,17 @@ func (t drawn) item(ref items.Ref, version string, deprecated bool) items.Item {
 		}
 	}
 	return it
+}
+
+func (t drawn) env() items.Env {
+	if !t.rarely("env") {
+		return nil
+	}
+	all := items.Env{}
+	for _, name := range t.some("variables", "A", "B", "C") {
+		all[name] = t.one("text", "", "1", "2")
+	}
+	return all
 }
 
 func (t drawn) node(i int) desired.Node {
@@ -115,10 +137,21 @@ func (t drawn) node(i int) desired.Node {
 	for _, name := range t.some("shares", "cam", "i2c") {
 		n.Resources = append(n.Resources, items.Resource{Name: name, Shared: t.upTo(2, "shared")})
 	}
+	switch t.upTo(3, "partitions") {
+	case 0:
+		n.Partitions = []items.Partition{{Name: "all", Types: []string{"log", items.ForState, items.ForStorage},
+			TotalSize: 1000 - int64(t.upTo(900, "taken"))}}
+		n.Used.Storage, n.Used.State = int64(t.upTo(100, "stored")), int64(t.upTo(100, "kept"))
+	case 1:
+		n.Partitions = []items.Partition{{Name: "s", Types: []string{items.ForStorage},
+			TotalSize: 1000 - int64(t.upTo(900, "taken"))}, {Name: "k", Types: []string{items.ForState},
+			TotalSize: 1000 - int64(t.upTo(900, "taken"))}}
+	}
 	n.Devices = []items.Resource{{Name: "can0", Shared: t.upTo(2, "device")}}
 	n.Subjects = t.some("reports", "S0", "S1", "S2")
 	return desired.Node{Info: n, Labels: t.some("labels", "x", "y"), Priority: t.upTo(2, "nodeprio"),
-		CPURatio: t.upTo(100, "cpuratio"), RAMRatio: 50}
+		Ratios: unitconfig.ResourceRatios{CPU: t.upTo(100, "cpuratio"), RAM: 50, Storage: t.upTo(100, "storageratio"),
+			State: 50}}
 }
 
 func (t drawn) subject(i int) items.Subject {
@@ -137,7 +170,7 @@ func (t drawn) subject(i int) items.Subject {
 			a.Labels = t.some("needlabels", "x", "y")
 		}
 		if a.Type == items.Service {
-			a.Instances = 1 + t.upTo(2, "instances")
+			a.Instances, a.Env = 1+t.upTo(2, "instances"), t.env()
 		}
 		s.Items = append(s.Items, a)
 	}
@@ -184,12 +217,53 @@ func (t drawn) running(deprecated bool) *desired.Input {
 	return in
 }
 
+// settled draws a unit in which what is planned runs, on nodes that take part. Each has a twin, named t and a number.
+func (t drawn) settled() *desired.Input {
+	in := t.unit(false)
+	for i := range in.Subjects {
+		in.Subjects[i].Reported = false
+	}
+	for _, n := range slices.Clone(in.Nodes) {
+		n.Info.State, n.Info.OfflineFor = items.Provisioned, 0
+		twin := *n.Info
+		twin.Node, n.Info = "t"+twin.Node[1:], &twin
+		in.Nodes = append(in.Nodes, n)
+	}
+	in.Current = currentOf(decide(t, in))
+	return in
+}
+
+// moved is a unit that is running, with some moves of what runs and of what does not.
+func (t drawn) moved() *desired.Input {
+	in := t.running(true)
+	if rapid.Bool().Draw(t.T, "settled") {
+		in = t.settled()
+	}
+	for range t.upTo(3, "moves") {
+		m := desired.ReliefMove{Codename: "s0", Subject: "S0"}
+		if len(in.Current.Instances) > 0 {
+			i := rapid.SampledFrom(in.Current.Instances).Draw(t.T, "runs")
+			m = desired.ReliefMove{Codename: i.Codename, Subject: i.Subject, Index: i.Index, From: i.Node}
+		}
+		if t.rarely("from elsewhere") {
+			m.From = rapid.SampledFrom(in.Nodes).Draw(t.T, "from").Info.Node
+		}
+		m.To = "t" + m.From[min(len(m.From), 1):] // its twin
+		if t.rarely("to elsewhere") {
+			m.To = rapid.SampledFrom(in.Nodes).Draw(t.T, "to").Info.Node
+		}
+		m.Because = desired.Overload{Node: m.From, Parameter: desired.CPU}
+		in.Moves = append(in.Moves, m)
+	}
+	return in
+}
+
 // currentOf is what runs once a plan is carried out.
 func currentOf(p *desired.Plan) (c items.Current) {
 	for _, n := range p.Nodes {
 		for _, i := range n.Instances {
 			c.Instances = append(c.Instances, items.Instance{Type: i.Type, Codename: i.Codename, Version: i.Version,
-				Subject: i.Subject, Index: i.Index, Node: n.Node, Runtime: i.Runtime})
+				Subject: i.Subject, Index: i.Index, Node: n.Node, Runtime: i.Runtime, EnvDigest: i.EnvDigest})
 		}
 		for _, l := range n.Layers {
 			c.Layers = append(c.Layers, items.InstalledLayer{Node: n.Node, Codename: l.Codename, Version: l.Version})
@@ -202,6 +276,7 @@ func currentOf(p *desired.Plan) (c items.Current) {
 func shuffled(in *desired.Input, seed uint64) *desired.Input {
 	r := rand.New(rand.NewPCG(seed, 1))
 	out := *in
+	out.Moves = mixed(r, in.Moves)
 	out.Items, out.Subjects, out.Nodes = mixed(r, in.Items), mixed(r, in.Subjects), mixed(r, in.Nodes)
 	out.Current = items.Current{Instances: mixed(r, in.Current.Instances), Layers: mixed(r, in.Current.Layers)}
 	for i := range out.Items {
@@ -220,6 +295,7 @@ func shuffled(in *desired.Input, seed uint64) *desired.Input {
 	for i := range out.Nodes {
 		n := *out.Nodes[i].Info
 		n.Runtimes, n.Resources, n.Devices = mixed(r, n.Runtimes), mixed(r, n.Resources), mixed(r, n.Devices)
+		n.Partitions = mixed(r, n.Partitions)
 		n.Subjects = mixed(r, n.Subjects)
 		out.Nodes[i].Info, out.Nodes[i].Labels = &n, mixed(r, out.Nodes[i].Labels)
 	}
@@ -233,7 +309,7 @@ func mixed[T any](r *rand.Rand, all []T) []T {
 }
 
 func bytesOf(v any) string {
-	text, err := json.Marshal(v)
+	text, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
 		return err.Error()
 	}

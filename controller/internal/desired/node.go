@@ -11,8 +11,10 @@ import (
 // node is a node with what is left of it.
 type node struct {
 	Node
-	index      int // among all nodes
-	free       items.Amounts
+	index      int           // among all nodes
+	free       items.Amounts // CPU and RAM
+	storage    *space        // nil: the node does not tell of it, and nothing is reserved
+	state      *space        // may be the same
 	resources  []share
 	devices    []share
 	ports      map[items.Port]*instance
@@ -20,6 +22,9 @@ type node struct {
 	instances  []*instance // that are placed here
 	components []int       // that run here now: indexes in the current state
 }
+
+// space is what is left of a partition.
+type space struct{ free int64 }
 
 // runtime is a runtime with what is left of it.
 type runtime struct {
@@ -46,7 +51,8 @@ type instance struct {
 	platform *items.Platform // nil: it is built for any
 	reserved items.Amounts
 	chosen   Choice
-	victim   *instance // that took its place; nil: none
+	victim   *instance   // that took its place; nil: none
+	move     *ReliefMove // that it was placed by; nil: none
 }
 
 // newInstance makes an instance. Of thousands a single allocation has many.
@@ -65,6 +71,7 @@ func (w *world) addNodes() {
 	for i := range w.in.Nodes {
 		n := &node{Node: w.in.Nodes[i], ports: map[items.Port]*instance{}}
 		n.free = items.Amounts{CPU: n.Info.CPU - n.Info.Used.CPU, RAM: n.Info.RAM - n.Info.Used.RAM}
+		n.addSpaces()
 		n.resources, n.devices = shares(n.Info.Resources), shares(n.Info.Devices)
 		for j := range n.Info.Runtimes {
 			r := &runtime{Runtime: &n.Info.Runtimes[j], node: n, free: items.Amounts{CPU: math.MaxInt64,
@@ -86,6 +93,22 @@ func (w *world) addNodes() {
 	slices.SortFunc(w.nodes, func(a, b *node) int { return cmp.Compare(a.Info.Node, b.Info.Node) })
 	for i, n := range w.nodes {
 		n.index = i
+	}
+}
+
+// addSpaces finds the partitions of which instances reserve.
+func (n *node) addSpaces() {
+	for i := range n.Info.Partitions {
+		p := &n.Info.Partitions[i]
+		s := &space{p.TotalSize}
+		if slices.Contains(p.Types, items.ForStorage) {
+			n.storage = s
+			s.free -= n.Info.Used.Storage
+		}
+		if slices.Contains(p.Types, items.ForState) {
+			n.state = s
+			s.free -= n.Info.Used.State
+		}
 	}
 }
 
@@ -117,7 +140,7 @@ func (r *runtime) left() items.Amounts {
 }
 
 // reserves is what an instance reserves on a node: what is requested, at most the quota; else the node's ratio of the
-// quota, rounded half up. Components reserve nothing.
+// quota, rounded half up. Components reserve nothing, and nothing is reserved of a space that the node does not tell.
 func (c *candidate) reserves(n *node) items.Amounts {
 	one := func(quota, requested int64, ratio int) int64 {
 		if requested > 0 {
@@ -126,7 +149,14 @@ func (c *candidate) reserves(n *node) items.Amounts {
 		return (quota*int64(ratio) + 50) / 100
 	}
 	q, r := c.Meta.Quotas, c.Meta.Requested
-	return items.Amounts{CPU: one(q.CPU, r.CPU, n.CPURatio), RAM: one(q.RAM, r.RAM, n.RAMRatio)}
+	need := items.Amounts{CPU: one(q.CPU, r.CPU, n.Ratios.CPU), RAM: one(q.RAM, r.RAM, n.Ratios.RAM)}
+	if n.storage != nil {
+		need.Storage = one(q.Storage, r.Storage, n.Ratios.Storage)
+	}
+	if n.state != nil {
+		need.State = one(q.State, r.State, n.Ratios.State)
+	}
+	return need
 }
 
 // reserve puts an instance at its place.
@@ -162,6 +192,12 @@ func (i *instance) account(sign int) {
 	n, s := i.at.node, int64(sign)
 	n.free.CPU += s * i.reserved.CPU
 	n.free.RAM += s * i.reserved.RAM
+	if n.storage != nil {
+		n.storage.free += s * i.reserved.Storage
+	}
+	if n.state != nil {
+		n.state.free += s * i.reserved.State
+	}
 	if i.at.CPU != nil {
 		i.at.free.CPU += s * i.reserved.CPU
 	}
@@ -187,6 +223,11 @@ func (i *instance) shares(n *node) (all []*share) {
 		all = append(all, of(n.devices, name))
 	}
 	return all
+}
+
+// PlatformOf is the first platform that a runtime runs; nil: none will do, or there are none.
+func PlatformOf(all []items.Platform, r *items.Runtime) *items.Platform {
+	return first(all, &runtime{Runtime: r})
 }
 
 // platformOn is the first platform of an item that a runtime runs; nil: it is built for any, or none will do.

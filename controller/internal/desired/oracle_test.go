@@ -127,6 +127,7 @@ func reserve(quota, requested int64, ratio int) int64 {
 // usage is what the services of a node have.
 type usage struct {
 	cpu, ram     int64
+	disk         map[string]int64
 	rtCPU, rtRAM map[string]int64
 	count        map[string]int
 	shares       map[string]int
@@ -135,7 +136,7 @@ type usage struct {
 
 func (o *oracle) used(n *desired.NodePlan) usage {
 	u := usage{rtCPU: map[string]int64{}, rtRAM: map[string]int64{}, count: map[string]int{}, shares: map[string]int{},
-		ports: map[items.Port]int{}}
+		ports: map[items.Port]int{}, disk: map[string]int64{}}
 	for _, i := range n.Instances {
 		if i.Type == items.Service {
 			u.add(o.node(n.Node), &o.find(i.Type, i.Codename, i.Version).Meta, i.Runtime)
@@ -145,7 +146,10 @@ func (o *oracle) used(n *desired.NodePlan) usage {
 }
 
 func (u *usage) add(n *desired.Node, m *items.Meta, runtime string) {
-	cpu, ram := reserve(m.Quotas.CPU, m.Requested.CPU, n.CPURatio), reserve(m.Quotas.RAM, m.Requested.RAM, n.RAMRatio)
+	cpu := reserve(m.Quotas.CPU, m.Requested.CPU, n.Ratios.CPU)
+	ram := reserve(m.Quotas.RAM, m.Requested.RAM, n.Ratios.RAM)
+	u.disk[items.ForStorage] += reserve(m.Quotas.Storage, m.Requested.Storage, n.Ratios.Storage)
+	u.disk[items.ForState] += reserve(m.Quotas.State, m.Requested.State, n.Ratios.State)
 	u.cpu, u.ram = u.cpu+cpu, u.ram+ram
 	u.rtCPU[runtime] += cpu
 	u.rtRAM[runtime] += ram
@@ -167,6 +171,18 @@ func (u *usage) tooMuch(n *desired.Node) string {
 	i := n.Info
 	if over(u.cpu, i.CPU-i.Used.CPU) || over(u.ram, i.RAM-i.Used.RAM) {
 		return "more than the node"
+	}
+	for _, p := range i.Partitions { // there is one of each type, or one of both
+		var all, before int64
+		for t, others := range map[string]int64{items.ForStorage: i.Used.Storage,
+			items.ForState: i.Used.State} {
+			if slices.Contains(p.Types, t) {
+				all, before = all+u.disk[t], before+others
+			}
+		}
+		if over(all, p.TotalSize-before) {
+			return "more than the partition " + p.Name
+		}
 	}
 	for _, r := range i.Runtimes {
 		if r.CPU != nil && over(u.rtCPU[r.ID], *r.CPU) || r.RAM != nil && over(u.rtRAM[r.ID], *r.RAM) ||
@@ -230,6 +246,9 @@ func (o *oracle) places() []string {
 			if why := o.fits(want{&it.Meta, o.subject(i.Subject), i.Index, n, &n.Info.Runtimes[at], stays}); why != "" {
 				o.bad("%s on %s: %s", id, np.Node, why)
 			}
+			if i.Type == items.Service {
+				o.environment(&i, it)
+			}
 			for _, l := range o.layersFor(i.Codename, i.Version, i.Subject) {
 				if !slices.ContainsFunc(np.Layers, func(p desired.PlacedLayer) bool {
 					return p.Codename == l.Meta.Codename && p.Version == l.Meta.Version
@@ -253,6 +272,38 @@ func (o *oracle) places() []string {
 		}
 	}
 	return o.wrong
+}
+
+// environment says what is wrong with the environment of an instance.
+func (o *oracle) environment(i *desired.Placed, it *items.Item) {
+	var over items.Env
+	for _, a := range o.subject(i.Subject).Items {
+		if a.Type == i.Type && a.Codename == i.Codename {
+			over = a.Env
+		}
+	}
+	seen, before := 0, ""
+	for _, v := range i.Env {
+		text, from, there := it.Meta.Env[v.Name], desired.OfMetadata, false
+		if _, there = it.Meta.Env[v.Name]; there {
+			seen++
+		}
+		if t, is := over[v.Name]; is {
+			text, from, there = t, desired.OfSubject, true
+		}
+		if !there || v.Text != text || v.From != from || v.Name <= before {
+			o.bad("%s of %s has the environment %+v", i.Codename, i.Subject, i.Env)
+		}
+		before = v.Name
+	}
+	for name := range over {
+		if _, both := it.Meta.Env[name]; !both {
+			seen++
+		}
+	}
+	if seen != len(i.Env) || seen < len(it.Meta.Env) || (i.EnvDigest == "") != (seen == 0) {
+		o.bad("%s of %s has the environment %+v and no other", i.Codename, i.Subject, i.Env)
+	}
 }
 
 // placesFor lists the places that an instance could have after all.

@@ -42,6 +42,9 @@ func (w *world) place() {
 		for index := range c.att.Instances {
 			i := w.newInstance(c)
 			i.index = index
+			if w.refusedInstance(i) {
+				continue
+			}
 			services = append(services, i)
 		}
 	}
@@ -52,13 +55,18 @@ func (w *world) place() {
 			rest = append(rest, i)
 		}
 	}
+	for _, i := range w.placed {
+		if i.Meta.Type == items.Service {
+			w.leave(i)
+		}
+	}
 	for k := 0; k < len(rest); k++ { // grows by those that make room
 		i := rest[k]
 		if i.kept {
 			w.reasons = append(w.reasons, i.reason(Deprecated))
 			continue
 		}
-		if w.find(i) {
+		if w.arrive(i) || w.find(i) {
 			continue
 		}
 		if gone := w.makeRoom(i); gone != nil {
@@ -89,15 +97,17 @@ func (w *world) stays(i *instance) bool {
 	if i.kept {
 		all = slices.DeleteFunc(all, func(at int) bool { return !right(at) })
 	}
-	slices.SortStableFunc(all, func(a, b int) int {
+	m := w.moveOf(i)
+	rank := func(at int) int {
 		switch {
-		case right(a) == right(b):
+		case m != nil && w.in.Current.Instances[at].Node == m.To:
 			return 0
-		case right(a):
-			return -1
+		case right(at):
+			return 1
 		}
-		return 1
-	})
+		return 2
+	}
+	slices.SortStableFunc(all, func(a, b int) int { return rank(a) - rank(b) })
 	for _, at := range all {
 		if i.runs, i.now = &w.in.Current.Instances[at], at; w.staysAt(i) {
 			return true
@@ -116,7 +126,7 @@ func (w *world) staysAt(i *instance) bool {
 		return false
 	}
 	for _, r := range n.runtimes {
-		if r.ID == i.runs.Runtime && i.inRuntime(r).filter == "" {
+		if r.ID == i.runs.Runtime && w.inRuntime(i.candidate, r).filter == "" {
 			w.put(i, r, ByStaying)
 			return true
 		}
@@ -130,13 +140,22 @@ func (w *world) put(i *instance, r *runtime, why Choice) {
 	w.placed = append(w.placed, i)
 }
 
-// find puts an instance where all filters pass: on a node of the highest priority, where the most CPU is free, then
-// RAM; of equals the first.
+// find puts an instance where all filters pass.
 func (w *world) find(i *instance) bool {
-	var best *runtime
+	best, why := w.search(i, w.nodes)
+	if best == nil {
+		return false
+	}
+	w.put(i, best, why)
+	return true
+}
+
+// search finds a place among some nodes where all filters pass: on a node of the highest priority, where the most CPU
+// is free, then RAM; of equals the first.
+func (w *world) search(i *instance, nodes []*node) (best *runtime, why Choice) {
 	var has items.Amounts
-	why := ByBeing
-	for _, n := range w.nodes {
+	why = ByBeing
+	for _, n := range nodes {
 		if best != nil && n.Priority < best.node.Priority && why != ByBeing {
 			continue // it would be no better, and say no more
 		}
@@ -144,7 +163,7 @@ func (w *world) find(i *instance) bool {
 			continue
 		}
 		for _, r := range n.runtimes {
-			if i.inRuntime(r).filter != "" {
+			if w.inRuntime(i.candidate, r).filter != "" {
 				continue
 			}
 			if best == nil {
@@ -159,11 +178,7 @@ func (w *world) find(i *instance) bool {
 			why = weakest(why, by, order < 0)
 		}
 	}
-	if best == nil {
-		return false
-	}
-	w.put(i, best, why)
-	return true
+	return best, why
 }
 
 // compareLeft is below 0 if the first place is better than the second, and says what makes the difference.
@@ -193,9 +208,17 @@ func weakest(why, by Choice, better bool) Choice {
 // component puts a component on the nodes that it has: in every runtime that will do.
 func (w *world) component(c *candidate) {
 	some, refused := false, false
+	var misfit Reason
 	for _, n := range c.on {
 		for _, r := range n.runtimes {
-			if c.inRuntime(r).filter != "" {
+			if w.inRuntime(c, r).filter != "" {
+				continue
+			}
+			at := misfitKey{c.ref(), c.Meta.Version, c.subject.Codename, 0, n.Info.Node, r.ID}
+			if why := w.misfits[at]; why != "" {
+				nodes := misfit.Nodes
+				misfit = c.reason(Refused)
+				misfit.About, misfit.Nodes = why, nodes+1
 				continue
 			}
 			i := w.newInstance(c)
@@ -219,7 +242,10 @@ func (w *world) component(c *candidate) {
 	if len(c.on) == 0 && len(c.subject.nodes) > 0 {
 		return // it is outranked on all of them
 	}
-	if !some || refused {
+	if misfit.Reason != "" {
+		w.reasons = append(w.reasons, misfit)
+	}
+	if !some && misfit.Reason == "" || refused {
 		code := Unplaced
 		r := w.unplaced(&instance{candidate: c}, c.on)
 		if len(r.Refusals) == 0 && c.kept {
@@ -260,7 +286,7 @@ func (w *world) unplaced(i *instance, nodes []*node) Reason {
 			continue
 		}
 		for _, rt := range n.runtimes {
-			if v := i.inRuntime(rt); v.filter != "" {
+			if v := w.inRuntime(i.candidate, rt); v.filter != "" {
 				note(v, n, rt)
 			}
 		}
@@ -293,7 +319,7 @@ func (w *world) detail(i *instance, f Refusal) Refusal {
 	staying := i.runs != nil && i.runs.Node == n.Info.Node
 	for _, rt := range n.runtimes {
 		if f.Runtime != "" && rt.ID == f.Runtime {
-			return i.refusal(i.inRuntime(rt), n, rt)
+			return i.refusal(w.inRuntime(i.candidate, rt), n, rt)
 		}
 	}
 	v := w.onNode(i.candidate, n, staying)

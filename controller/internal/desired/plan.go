@@ -72,9 +72,14 @@ func byWork(a, b Change) int {
 }
 
 func (i *instance) view() Placed {
-	return Placed{Type: i.Meta.Type, Codename: i.Meta.Codename, Version: i.Meta.Version, Digest: i.Digest,
+	p := Placed{Type: i.Meta.Type, Codename: i.Meta.Codename, Version: i.Meta.Version, Digest: i.Digest,
 		Subject: i.subject.Codename, Index: i.index, Runtime: i.at.ID, Platform: i.platform,
-		Priority: i.Meta.Priority, CPU: i.reserved.CPU, RAM: i.reserved.RAM, Chosen: i.chosen}
+		Priority: i.Meta.Priority, CPU: i.reserved.CPU, RAM: i.reserved.RAM, Storage: i.reserved.Storage,
+		State: i.reserved.State, Env: i.env, EnvDigest: i.envDigest, Chosen: i.chosen}
+	if i.chosen == ByRelief {
+		p.Relieves = &i.move.Because
+	}
+	return p
 }
 
 // change adds what is to be done for an instance.
@@ -91,8 +96,8 @@ func (i *instance) change(all []Change, counts *Counts) []Change {
 	case now.Runtime != i.at.ID:
 		c.Do, c.From, c.FromNode = Move, now.Version, now.Node
 		counts.Move++
-	case now.Version != i.Meta.Version:
-		c.Do, c.From = Update, now.Version
+	case now.Version != i.Meta.Version, now.EnvDigest != i.envDigest:
+		c.Do, c.From, c.Env = Update, now.Version, now.EnvDigest != i.envDigest
 		counts.Update++
 	default:
 		counts.Keep++

@@ -13,7 +13,7 @@ import (
 // The same content gives the same bytes, in whatever order it comes; the input is not written to.
 func TestOrderDoesNotCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := drawn{t}.running(true)
+		in := drawn{t}.moved()
 		in.Preempt = rapid.Bool().Draw(t, "preempt")
 		before := bytesOf(in)
 		want := bytesOf(decide(t, in))
@@ -112,38 +112,10 @@ func TestPlanIsStable(t *testing.T) {
 func TestOneNodeAway(t *testing.T) {
 	moved := 0
 	rapid.Check(t, func(t *rapid.T) {
-		in := drawn{t}.unit(false)
-		for i := range in.Subjects {
-			in.Subjects[i].Reported = false
-		}
-		for _, n := range slices.Clone(in.Nodes) { // each has a twin to move to
-			twin := *n.Info
-			twin.Node, n.Info = "t"+twin.Node[1:], &twin
-			in.Nodes = append(in.Nodes, n)
-		}
+		in := drawn{t}.settled() // there are twins to move to
 		p := decide(t, in)
-		in.Current = currentOf(p)
-		p = decide(t, in)
-		away := rapid.SampledFrom(in.Nodes).Draw(t, "away").Info.Node
-		in.Nodes = slices.DeleteFunc(slices.Clone(in.Nodes), func(n desired.Node) bool { return n.Info.Node == away })
-		after := decide(t, in)
-		moved += after.Changes.Move
-		was := map[items.Instance]bool{}
-		for _, i := range currentOf(p).Instances {
-			was[i] = true
-		}
-		now := map[items.Instance]bool{}
-		for _, i := range currentOf(after).Instances {
-			now[i] = true
-			delete(was, i)
-		}
-		for i := range was { // what is not where it was
-			if i.Node != away {
-				t.Fatalf("%s went away, and %+v moved", away, i)
-			}
-		}
-		if c := after.Changes; c.Start+c.Update+c.Stop > 0 {
-			t.Fatalf("%+v", c)
+		for _, n := range slices.Clone(in.Nodes) {
+			moved += oneNodeAway(t, *in, p, n.Info.Node)
 		}
 	})
 	if moved == 0 {
@@ -151,12 +123,34 @@ func TestOneNodeAway(t *testing.T) {
 	}
 }
 
+// oneNodeAway counts what moves when a node goes away.
+func oneNodeAway(t *rapid.T, in desired.Input, p *desired.Plan, away string) int {
+	in.Nodes = slices.DeleteFunc(slices.Clone(in.Nodes), func(n desired.Node) bool { return n.Info.Node == away })
+	after := decide(t, &in)
+	was := map[items.Instance]bool{}
+	for _, i := range currentOf(p).Instances {
+		was[i] = true
+	}
+	for _, i := range currentOf(after).Instances {
+		delete(was, i)
+	}
+	for i := range was { // what is not where it was
+		if i.Node != away {
+			t.Fatalf("%s went away, and %+v moved", away, i)
+		}
+	}
+	if c := after.Changes; c.Start+c.Update+c.Stop > 0 {
+		t.Fatalf("%+v", c)
+	}
+	return after.Changes.Move
+}
+
 // Every instance that is placed passes every filter, as a checker says that shares nothing with the filters; and what
 // is not placed has no place.
 func TestPlacesPassEveryFilter(t *testing.T) {
 	placed, unplaced := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		in := drawn{t}.running(true)
+		in := drawn{t}.moved()
 		in.Preempt = rapid.Bool().Draw(t, "preempt")
 		p := decide(t, in)
 		o := newOracle(in, p)

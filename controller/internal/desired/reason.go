@@ -22,43 +22,56 @@ const (
 	Conflict    Code = "conflict"    // an item of higher rank has what it needs for itself
 	Unmet       Code = "unmet"       // no version that it may have, or that it needs, is there
 	Cycle       Code = "cycle"       // it waits for itself
+	Refused     Code = "refused"     // nodes cannot be given it as it was decided
 	Unplaced    Code = "unplaced"    // no node has a place for it
 )
 
 // Reason is why something is not there.
 type Reason struct {
-	Reason   Code       `json:"reason"`
-	Type     items.Type `json:"type"`
-	Codename string     `json:"codename"`
-	Version  string     `json:"version,omitzero"` // none: no version of it was chosen
-	Subject  string     `json:"subject"`
+	Reason   Code       `json:"reason"`             // what kind it is of
+	Type     items.Type `json:"type"`               // of the item
+	Codename string     `json:"codename"`           // of the item
+	Version  string     `json:"version,omitzero"`   // none: no version of it was chosen
+	Subject  string     `json:"subject"`            // for which it is not there
 	Index    *int       `json:"index,omitzero"`     // of an instance; absent: all of them
 	By       *Party     `json:"by,omitzero"`        // the other side
 	Rule     Rule       `json:"rule,omitzero"`      // of a conflict: what it is about
-	About    string     `json:"about,omitzero"`     // of a conflict: what both want
+	About    string     `json:"about,omitzero"`     // of a conflict: what both want; of refused: why, in words
 	Needs    *Need      `json:"needs,omitzero"`     // of unmet: what is not there
 	Versions []string   `json:"versions,omitempty"` // those that there are, the highest first, at most 8
 	Path     []Party    `json:"path,omitempty"`     // of a cycle: each waits for the next, the last for the first
-	Nodes    int        `json:"nodes,omitzero"`     // of outranked: on how many nodes
+	Nodes    int        `json:"nodes,omitzero"`     // of outranked, and of a component refused: on how many nodes
 	Emptied  Filter     `json:"emptied,omitzero"`   // of unplaced: the filter that left nothing
 	Counts   []Count    `json:"counts,omitempty"`   // of unplaced: places refused by each filter
 	Refusals []Refusal  `json:"refusals,omitempty"` // of unplaced: at most 16, the nearest to a place first
 	Why      string     `json:"why,omitzero"`       // the same as a sentence
 }
 
+// Lacking reports whether something is not there that should be: nobody has taken it out of use, and nothing of
+// higher rank is there in its place.
+func (r *Reason) Lacking() bool {
+	switch r.Reason {
+	case NotReady:
+		return r.By == nil
+	case Conflict, Unmet, Cycle, Refused, Unplaced:
+		return true
+	}
+	return false
+}
+
 // Party is one side of a reason.
 type Party struct {
-	Type     items.Type `json:"type"`
-	Codename string     `json:"codename"`
-	Version  string     `json:"version,omitzero"`
+	Type     items.Type `json:"type"`             // of the item
+	Codename string     `json:"codename"`         // of the item
+	Version  string     `json:"version,omitzero"` // none: no version of it was chosen
 	Subject  string     `json:"subject,omitzero"` // of a layer: none
 }
 
 // Need is what somebody needs.
 type Need struct {
-	Of       *Party     `json:"of,omitzero"` // a layer that needs it; absent: the item itself does
-	Type     items.Type `json:"type"`
-	Codename string     `json:"codename"`
+	Of       *Party     `json:"of,omitzero"`     // a layer that needs it; absent: the item itself does
+	Type     items.Type `json:"type"`            // of what is needed
+	Codename string     `json:"codename"`        // of what is needed
 	Range    string     `json:"range,omitzero"`  // absent: any version
 	Reason   Code       `json:"reason,omitzero"` // why it is not there itself; absent: nobody desires it
 	By       *Party     `json:"by,omitzero"`     // that keeps it out
@@ -78,46 +91,50 @@ type Filter string
 
 // The filters.
 const (
-	OfState     Filter = "state"     // the node takes part
-	OfOnline    Filter = "online"    // it is online
-	OfNode      Filter = "node"      // the subject is attached to it
-	OfLabels    Filter = "labels"    // it has all labels
-	OfResources Filter = "resources" // a share of each is left
-	OfDevices   Filter = "devices"   // a share of each is left
-	OfPorts     Filter = "ports"     // nobody else on the node listens on them
-	OfRuntime   Filter = "runtime"   // the runtime's type will do
-	OfPlatform  Filter = "platform"  // it runs what the item and its layers are built for
-	OfCPU       Filter = "cpu"       // enough is free
-	OfRAM       Filter = "ram"       // enough is free
-	OfInstances Filter = "instances" // the runtime may have one more
+	OfState        Filter = "state"        // the node takes part
+	OfOnline       Filter = "online"       // it is online
+	OfNode         Filter = "node"         // the subject is attached to it
+	OfLabels       Filter = "labels"       // it has all labels
+	OfResources    Filter = "resources"    // a share of each is left
+	OfDevices      Filter = "devices"      // a share of each is left
+	OfPorts        Filter = "ports"        // nobody else on the node listens on them
+	OfLoad         Filter = "load"         // of a move for relief: the node stays below its minimum
+	OfRuntime      Filter = "runtime"      // the runtime's type will do
+	OfPlatform     Filter = "platform"     // it runs what the item and its layers are built for
+	OfContent      Filter = "content"      // it can run what the item and its layers consist of
+	OfCPU          Filter = "cpu"          // enough is free
+	OfRAM          Filter = "ram"          // enough is free
+	OfStorage      Filter = "storage"      // enough is free on the node's partition for it
+	OfStateStorage Filter = "stateStorage" // the same, for the state of instances
+	OfInstances    Filter = "instances"    // the runtime may have one more
 )
 
 // filters are all of them, in their order.
-var filters = []Filter{OfState, OfOnline, OfNode, OfLabels, OfResources, OfDevices, OfPorts, OfRuntime, OfPlatform,
-	OfCPU, OfRAM, OfInstances}
+var filters = []Filter{OfState, OfOnline, OfNode, OfLabels, OfResources, OfDevices, OfPorts, OfLoad, OfRuntime,
+	OfPlatform, OfContent, OfCPU, OfRAM, OfStorage, OfStateStorage, OfInstances}
 
 // Count is how many places a filter has refused.
 type Count struct {
-	Filter Filter `json:"filter"`
-	Places int    `json:"places"`
+	Filter Filter `json:"filter"` // that refused
+	Places int    `json:"places"` // how many
 }
 
 // Refusal is why an instance may not be at a place.
 type Refusal struct {
-	Node      string   `json:"node"`
-	Runtime   string   `json:"runtime,omitzero"` // absent: the node itself refuses it
-	Filter    Filter   `json:"filter"`
-	About     string   `json:"about,omitzero"` // the label, resource, device or port; what was there instead
-	Needed    int64    `json:"needed,omitzero"`
-	Available int64    `json:"available,omitzero"`
-	Holders   []Holder `json:"holders,omitempty"` // who has it, at most 8
+	Node      string   `json:"node"`               // its ID
+	Runtime   string   `json:"runtime,omitzero"`   // absent: the node itself refuses it
+	Filter    Filter   `json:"filter"`             // that refuses
+	About     string   `json:"about,omitzero"`     // the label, resource, device or port; what was there instead
+	Needed    int64    `json:"needed,omitzero"`    // how much
+	Available int64    `json:"available,omitzero"` // how much is left
+	Holders   []Holder `json:"holders,omitempty"`  // who has it, at most 8
 }
 
 // Holder is an instance that has what another one needs.
 type Holder struct {
-	Codename string `json:"codename"`
-	Subject  string `json:"subject"`
-	Index    int    `json:"index"`
+	Codename string `json:"codename"` // of the service
+	Subject  string `json:"subject"`  // for which it runs
+	Index    int    `json:"index"`    // of the instance
 }
 
 // Bounds of what is recorded.

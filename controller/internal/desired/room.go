@@ -56,7 +56,7 @@ func (w *world) victims(i *instance, r *runtime, lower []*instance) []*instance 
 			places[k] = v.at
 			v.release()
 		}
-		ok := w.onNode(i.candidate, r.node, false).filter == "" && i.inRuntime(r).filter == ""
+		ok := w.onNode(i.candidate, r.node, false).filter == "" && w.inRuntime(i.candidate, r).filter == ""
 		for k, v := range set {
 			v.reserve(places[k])
 		}

@@ -8,8 +8,8 @@ import (
 // ab are the two nodes of the fixture.
 const ab = "node a\nnode b\n"
 
-// scenarios are those of desired status and placement, by their numbers. Those of the node and of what comes in (17,
-// 27 to 29) are for later; 27 has its pure half in TestOrderDoesNotCount.
+// scenarios are those of desired status and placement, by their numbers. 17 is a story of rebalance; 27 has its pure
+// half in TestOrderDoesNotCount; 28 and 29 are of what comes in, and not for this package.
 var scenarios = []struct {
 	name, input, want string
 }{

@@ -63,11 +63,7 @@ func (c *Core) ArtefactsUsed(ctx context.Context) (map[string][]string, error) {
 	var all []issued
 	used := map[string][]string{}
 	if err := c.see(ctx, func(f *fleet.Fleet) {
-		for _, src := range c.cfg.Kinds.Sources {
-			if src.Artefacts != nil {
-				src.Artefacts(f.Content(src.Name), func(digest, by string) { used[digest] = append(used[digest], by) })
-			}
-		}
+		f.Keeps(func(digest, by string) { used[digest] = append(used[digest], by) })
 		for _, k := range c.cfg.Kinds.Kinds {
 			if k.Artefacts == nil {
 				continue

@@ -25,6 +25,7 @@ import (
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/revoked"
+	"tandem.internal/controller/internal/steer"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/flow"
@@ -71,6 +72,8 @@ type Core struct {
 	changed   chan struct{} // closed and replaced after every commit
 
 	inbox   inbox
+	report  *reporter
+	follow  *follower
 	repeats repeats
 
 	heavyParse chan struct{} // semaphore of size 1: parsing a heavy document may take hundreds of MiB
@@ -97,6 +100,8 @@ type Core struct {
 	tooLongMu sync.Mutex
 	tooLongs  flow.Throttle // of lines in the log
 
+	overloaded atomic.Pointer[steer.Overloaded] // nodes, as relieve has found
+
 	roadMu sync.Mutex
 	road   view.Broker
 }
@@ -111,6 +116,7 @@ func New(cfg Config) (*Core, error) {
 	}
 	c.queue.init()
 	c.inbox.init()
+	c.report, c.follow = newReporter(c), newFollower(c)
 	c.repeats.init()
 	if cfg.Copy != "" {
 		if err := durable.Clean(cfg.Copy); err != nil {
@@ -159,6 +165,15 @@ func (c *Core) Run(ctx context.Context) error {
 	wg.Go(func() { c.outbox.run(work) })
 	wg.Go(func() { c.maintain(work) })
 	wg.Go(func() { c.artefacts.Run(work) })
+	if c.cfg.Desired {
+		wg.Go(func() { c.relieve(work) })
+	}
+	if c.cfg.Inbox {
+		wg.Go(func() { c.report.run(work) })
+	}
+	if c.cfg.Cloud {
+		wg.Go(func() { c.follow.run(work) })
+	}
 	c.loop(ctx)
 	c.inbox.close()
 	stop()

@@ -114,7 +114,8 @@ type memory struct {
 	retained map[string][]byte
 	sent     map[string]int
 	newest   map[string][]byte
-	refuse   map[string]int // so many publishes to a topic fail
+	refuse   map[string]int                  // so many publishes to a topic fail
+	hears    func(to string, payload []byte) // is told of each; nil: nobody
 }
 
 func (m *memory) Run(ctx context.Context) error {
@@ -131,6 +132,9 @@ func (m *memory) Publish(_ context.Context, to string, payload []byte, retain bo
 	}
 	m.sent[to]++
 	m.newest[to] = payload
+	if m.hears != nil {
+		m.hears(to, payload)
+	}
 	if retain {
 		m.retained[to] = payload
 	}
@@ -183,7 +187,8 @@ type faulty struct {
 	broker *memory
 	core   *Core
 	stop   func() error
-	ready  func(*Core) // is done between New and Run; nil: nothing
+	ready  func(*Core)                     // is done between New and Run; nil: nothing
+	hears  func(to string, payload []byte) // is told of what the next broker is sent; nil: nobody
 }
 
 const faultyUnit = "u1"
@@ -234,7 +239,7 @@ func (r *faulty) start() {
 		r.ready(core)
 	}
 	r.broker = &memory{retained: map[string][]byte{}, sent: map[string]int{},
-		newest: map[string][]byte{}, refuse: map[string]int{}}
+		newest: map[string][]byte{}, refuse: map[string]int{}, hears: r.hears}
 	core.Attach(r.broker)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -10,8 +10,10 @@ import (
 	"testing/synctest"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kinds/workloads"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -164,6 +166,49 @@ func TestWorkloadsInTurn(t *testing.T) {
 		r.mustBe("its turn", <-answers, "")
 		if doc, err := r.core.Filled(t.Context(), op.FilledIn{}); err != nil || string(doc) != "[]" {
 			t.Errorf("%s %v", doc, err)
+		}
+	})
+}
+
+// A desired status waits for its turn, too. One of which a short message would make more than the journal takes is
+// refused alone, and the journal is as it was; one that cannot be read is told of.
+func TestDesiredInTurn(t *testing.T) {
+	withFaults(t, func(c *Config) { c.Cloud = true }, func(t *testing.T, r *faulty) {
+		change := func(document string) error {
+			_, err := r.core.order(t.Context(), func(t uint64) fleet.Event {
+				return fleet.Change{Ticket: t, Source: record.KindWanted, Data: record.WantedData{
+					Document: []byte(document)}}
+			})
+			return err
+		}
+		trouble := func() string {
+			s, err := r.core.Status(t.Context())
+			r.mustBe("the status", err, "")
+			return strings.Join(s.Trouble, "\n")
+		}
+		r.mustBe("too large", change(`"`+strings.Repeat("x", journal.MaxData)+`"`), wire.CodeTooLarge)
+		if r.core.Refusing() != nil || trouble() != "" {
+			t.Errorf("%v %s", r.core.Refusing(), trouble())
+		}
+		r.mustBe("unreadable", change(`{"items":{}}`), "")
+		if got := trouble(); !strings.Contains(got, "cannot be read and is not followed") {
+			t.Error(got)
+		}
+		if _, err := r.core.PlanDesired(t.Context(), op.DecideIn{}); wire.AsError(err).Code != wire.CodeMalformed {
+			t.Errorf("a plan of what cannot be read: %v", err)
+		}
+		r.core.heavyParse <- struct{}{} // somebody is at it
+		m := wire.Submission{V: wire.Version, ID: "a", From: "c", Document: []byte(`{}`)}
+		r.deliver(topic.ForInbox(faultyUnit, "desired"), wire.Encode(&m))
+		synctest.Wait()
+		to := topic.ForOutbox(faultyUnit, "desired")
+		if n := r.broker.published(to); n != 0 {
+			t.Errorf("%d answers out of turn", n)
+		}
+		<-r.core.heavyParse
+		synctest.Wait()
+		if n := r.broker.published(to); n != 1 || trouble() != "" {
+			t.Errorf("%d answers, %s", n, trouble())
 		}
 	})
 }

@@ -154,13 +154,17 @@ func (b *inbox) take(c *Core, what, topic string, payload []byte) {
 	case src == nil || !takesFromInbox(src):
 		b.turnAway(c, what, topic, m.ID, of, wire.New(wire.CodeNotSupported, "", c.takes()))
 		return
+	case kind == record.KindWanted && !c.cfg.Cloud:
+		b.turnAway(c, what, topic, m.ID, of, wire.New(wire.CodeNotAllowed, "", "here the cloud side does not say what "+
+			"runs: the controller has to be started with --steering cloud"))
+		return
 	case src.Parse != nil && (m.Name != "" || m.AllNodes):
 		b.turnAway(c, what, topic, m.ID, of, wire.New(wire.CodeNotSupported, "/name",
 			"there is one "+src.Title+": it has no name, and goes to all nodes"))
 		return
 	case src.Parse == nil && len(m.Rollout) > 0:
 		b.turnAway(c, what, topic, m.ID, of, wire.New(wire.CodeNotSupported, "/rollout",
-			src.Title+" are not rolled out in waves"))
+			src.Title+" go in waves by what they say themselves, in their field rollout, if they have one"))
 		return
 	}
 	s := view.Submission{Kind: kind, Document: m.Document, Via: viaInbox, ID: m.ID,
@@ -299,7 +303,12 @@ func (c *Core) changeFrom(ctx context.Context, src *kind.Source, m *wire.Submiss
 	from := record.InboxData{ID: m.ID, Hash: wire.Hash(m.Document), Signed: s.Signed}
 	verdict := record.Verdict{ID: m.ID, Via: viaInbox, Hash: from.Hash, Mode: s.Mode, Forced: s.Force, Signed: s.Signed,
 		Within: duration.Duration(s.ConfirmWithin), Name: m.Name, AllNodes: m.AllNodes}
-	data, refused := src.Fold.Submit(m, from)
+	var data any
+	var refused *wire.Error
+	if err := c.inTurn(ctx, src, func() { data, refused = src.Fold.Submit(m, from) }); err != nil {
+		a.Error = asError(err)
+		return a
+	}
 	if refused != nil {
 		a.Error = refused
 		return a
@@ -311,7 +320,12 @@ func (c *Core) changeFrom(ctx context.Context, src *kind.Source, m *wire.Submiss
 		a.Error = asError(err)
 		return a
 	}
-	a.State, a.Version = r.State, strconv.FormatUint(r.Rev, 10)
+	if a.State, a.Version = r.State, strconv.FormatUint(r.Rev, 10); r.State == fleet.Unchanged {
+		a.State = record.Accepted.String() // it is as it should be
+	}
+	if src.Name == record.KindWanted {
+		c.report.whole()
+	}
 	return a
 }
 
@@ -351,7 +365,11 @@ func idOf(payload []byte) string {
 	return unknownID
 }
 
+// reply answers on an outbox topic, unless it is that of the status, which has no answers.
 func (c *Core) reply(what string, a wire.Answer) {
+	if what == statusTopic {
+		return
+	}
 	c.outbox.send(c.answerOn(what, a))
 }
 

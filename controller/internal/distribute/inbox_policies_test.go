@@ -71,7 +71,7 @@ func TestInboxPolicies(t *testing.T) {
 		c.wants(&other, "refused bad-signature")
 		c.wants(first, "accepted ")
 		all := c.policy("b", "all", `{"enabled":true}`, false)
-		c.wants(all, "refused not-allowed  policy all would hit every node")
+		c.wants(all, "refused not-allowed /allNodes policy all would hit every node")
 		lied := *all
 		lied.AllNodes = true
 		c.wants(&lied, "refused bad-signature")
@@ -152,6 +152,33 @@ func TestInboxNamesAreOfPolicies(t *testing.T) {
 		if err != nil || a.Error == nil || a.Error.Code != wire.CodeNotSupported ||
 			!strings.Contains(a.Error.Message, "inbox/policies") {
 			c.t.Errorf("%s %v", payload, err)
+		}
+	})
+}
+
+// A policy that is submitted over MQTT goes in waves by its own field rollout, under the rules of every other door; the
+// plan is nothing beside it. After a restart the submission is answered as before, and the rollout goes on.
+func TestInboxPoliciesInWaves(t *testing.T) {
+	withCloud(t, func(c *cloudSide) {
+		const some = `{"enabled":true,"constraints":["line == 4"],"rollout":{"waves":[{"percent":100}]}}`
+		beside := c.policy("a", "p", `{}`, false)
+		beside.Rollout = jsontext.Value(`{"waves":[{"percent":100}]}`)
+		c.wants(c.sign("policies", beside), "refused not-supported /rollout policies go in waves by what they say "+
+			"themselves, in their field rollout")
+		c.wants(c.policy("b", "p", strings.Replace(some, "100", "10", 1), false), "refused bad-value /rollout/waves/0")
+		first := c.policy("c", "p", some, false)
+		c.wants(first, "accepted ")
+		// it hit nobody, and is over
+		c.wants(c.policy("d", "p", strings.Replace(some, "4", "5", 1), false), "accepted ")
+		if err := c.r.stop(); err != nil {
+			c.t.Fatal(err)
+		}
+		c.r.start()
+		c.wants(first, "accepted ")
+		v, err := c.r.core.Rollouts(c.t.Context())
+		if err != nil || len(v.Rollouts) != 2 || v.Rollouts[0].Phase != "done" ||
+			!strings.HasPrefix(v.Rollouts[0].Version, "p version ") {
+			c.t.Errorf("%+v, %v", v, err)
 		}
 	})
 }

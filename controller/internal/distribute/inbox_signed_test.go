@@ -30,7 +30,8 @@ type cloudSide struct {
 func withCloud(t *testing.T, f func(c *cloudSide)) {
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
 	file := filepath.Join(t.TempDir(), "submitters")
-	line := "fleet " + base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey)) + " config,policies\n"
+	line := "fleet " + base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey)) +
+		" config,policies,desired,status\n"
 	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}

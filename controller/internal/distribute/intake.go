@@ -50,9 +50,12 @@ func (c *Core) message(m link.Message) {
 	case topic.Beacon:
 		c.outbox.echo(m.Payload, m.Retained)
 	case topic.Inbox:
-		if c.cfg.Inbox {
+		switch {
+		case c.cfg.Inbox && t.What == statusTopic:
+			c.report.ask(m.Topic, m.Payload)
+		case c.cfg.Inbox:
 			c.inbox.take(c, t.What, m.Topic, m.Payload)
-		} else {
+		default:
 			c.inbox.discard(c, m.Topic)
 		}
 	case topic.Reported, topic.Live, topic.Event, topic.Reply:

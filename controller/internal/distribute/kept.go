@@ -38,8 +38,8 @@ func (o *outbox) keep(p link.Publication) {
 
 // keeps reports whether an outbox topic is one of those that there are: a submission may name any.
 func (c *Core) keeps(what string) bool {
-	_, err := c.documents(wire.Kind(what))
-	return err == nil || what == statusTopic
+	src := c.cfg.Kinds.Source(wire.Kind(what))
+	return what == statusTopic || src != nil && takesFromInbox(src)
 }
 
 // opening returns what is published first in a session: what waits, and what outbox topics are to retain that does not

@@ -1,6 +1,8 @@
 package distribute
 
 import (
+	"crypto/rand"
+	"io"
 	"time"
 
 	"go.uber.org/zap"
@@ -27,19 +29,29 @@ type Config struct {
 	Keyring Keyring       // of all keys; nil: there is only Signer
 	NewKey  bool          // if the key that signs is lost, go on with another
 	Inbox   bool          // take submissions from MQTT
+	// Desired: what runs is decided of items and subjects, and not submitted.
+	Desired bool
+	// Rebalance: with Desired, services leave nodes that are overloaded.
+	Rebalance bool
+	Relieve   time.Duration // how often it is looked for nodes that are; 15 s
+	// Cloud: what runs is what the cloud side's desired status asks for.
+	Cloud bool
 	// Submitters says who has signed a submission. Nil: who submits at the embedded broker has not to sign, and nobody
 	// can submit at another one.
 	Submitters Submitters
 
 	Now   func() time.Time // nil: Clock, or time.Now
 	Clock *clock.Guard     // nil: jumps of the clock are not looked for
-	Log   *zap.Logger
-	Fleet fleet.Options // Unit, Epoch and Kinds are filled in
-	Kinds kind.Set      // of documents that there are
+	// Random is where the IDs of update items come from; nil: the machine's
+	Random io.Reader
+	Log    *zap.Logger
+	Fleet  fleet.Options // Unit, Epoch and Kinds are filled in
+	Kinds  kind.Set      // of documents that there are
 
 	Artefacts store.Config // of the store of artefacts; Ledger, Now and Log are filled in. Without Dir there is none
 
 	StopMaintenance time.Duration // a stop in good order announces a maintenance of so long; 0: none
+	StatusWait      time.Duration // what changes within it is said to the cloud side together; 1 s
 	Beacon          time.Duration // how often the beacon is sent again; 1 min
 	Jitter          time.Duration // nodes spread repeated reports over this; 0: they do not
 	ReopenEvery     time.Duration // how often a broken journal is tried again; 2 s
@@ -65,11 +77,16 @@ func (c Config) withDefaults() Config {
 			c.Now = c.Clock.Now
 		}
 	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
+	setDefault(&c.StatusWait, time.Second)
 	setDefault(&c.Beacon, time.Minute)
 	setDefault(&c.ReopenEvery, 2*time.Second)
+	setDefault(&c.Relieve, 15*time.Second)
 	setDefault(&c.CheckpointEvery, 100_000)
 	setDefault(&c.KeepRecords, 1_000_000)
 	setDefault(&c.MaxBatch, 4096)

@@ -155,7 +155,9 @@ func (o *outbox) ask(a fleet.Ask) {
 // session to come.
 func (o *outbox) send(p link.Publication) {
 	o.mu.Lock()
-	o.keep(p)
+	if p.Retain {
+		o.keep(p)
+	}
 	if i := slices.IndexFunc(o.plain,
 		func(old link.Publication) bool { return p.Retain && old.Topic == p.Topic }); i >= 0 && !isAnswer(p.Topic) {
 		o.plain[i] = p // what nobody has heard yet is replaced
@@ -170,6 +172,13 @@ func (o *outbox) send(p link.Publication) {
 func isAnswer(name string) bool {
 	t, err := topic.Parse(name)
 	return err == nil && t.Leaf == topic.Outbox && t.What != statusTopic
+}
+
+// holds reports whether messages to a topic are still to be sent that it is not to retain.
+func (o *outbox) holds(to string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(o.plain, func(p link.Publication) bool { return p.Topic == to && !p.Retain })
 }
 
 func (o *outbox) isUp() bool {
@@ -199,6 +208,7 @@ func (c *Core) up(session uint64) {
 	o.mu.Unlock()
 	c.setRoad(true, "")
 	o.kick()
+	c.report.whole()
 }
 
 func (c *Core) down(session uint64, err error) {

@@ -29,7 +29,7 @@ func (c *Core) change(ctx context.Context, source wire.Kind, data any) (view.Pol
 	r, err := c.order(ctx, func(t uint64) fleet.Event {
 		return fleet.Change{Ticket: t, Source: source, Data: data, Who: who}
 	})
-	return view.PolicyChange{Rev: r.Rev, Issued: r.Issued}, err
+	return view.PolicyChange{Rev: r.Rev, Issued: r.Issued, Rollout: r.Rollout}, err
 }
 
 // look reads the unit for an answer that may be an error.
@@ -72,14 +72,13 @@ func (c *Core) PolicyStatus(ctx context.Context, in op.PolicyStatusIn) (view.Pol
 
 // ApplyPolicy sets a policy, or only says what that would come to.
 func (c *Core) ApplyPolicy(ctx context.Context, in op.ApplyPolicyIn) (view.PolicyChange, error) {
+	d := policies.Change{Name: in.Policy, Document: in.Document, AllNodes: in.AllNodes}
 	if in.DryRun {
-		return look(ctx, c, func(f *fleet.Fleet) (v view.PolicyChange, err *wire.Error) {
-			v.Issued, _, err = policies.Matches(f, in.Policy, in.Document, in.AllNodes)
-			return v, err
+		return look(ctx, c, func(f *fleet.Fleet) (view.PolicyChange, *wire.Error) {
+			return view.PolicyChange{Issued: policies.Matches(f, d)}, f.Against(wire.KindPolicies, d, c.cfg.Now())
 		})
 	}
-	return c.change(ctx, wire.KindPolicies,
-		policies.Change{Name: in.Policy, Document: in.Document, AllNodes: in.AllNodes})
+	return c.change(ctx, wire.KindPolicies, d)
 }
 
 // EnablePolicy has nodes act on a policy.
@@ -100,21 +99,42 @@ func (c *Core) RemovePolicy(ctx context.Context, in op.PolicyIn) (view.PolicyCha
 
 // past reads what happened to the policies of one name; of one version the document is kept. 0: of the newest.
 func (c *Core) past(ctx context.Context, name string, want uint64) (*policies.Past, error) {
+	past := &policies.Past{Name: name, Want: want}
+	return past, c.scan(ctx, wire.KindPolicies, func(at kind.Change, r *record.Record) error {
+		if r.Type == record.Rollout {
+			d, err := dataOf[record.RolloutData](r)
+			if err == nil && d.Ended != nil {
+				past.Ended(at, d.ID, d.Ended.Phase)
+			}
+			return err
+		}
+		d, err := dataOf[policies.Change](r)
+		if err == nil {
+			past.Add(at, d)
+		}
+		return err
+	}, record.Settings, record.Rollout)
+}
+
+// scan reads the records of some types about a collection, the oldest first.
+func (c *Core) scan(ctx context.Context, source wire.Kind, take func(kind.Change, *record.Record) error,
+	types ...record.Type) error {
+
 	j, err := c.reader(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	past := &policies.Past{Name: name, Want: want}
-	filter := journal.Filter{Kind: string(wire.KindPolicies), Types: []record.Type{record.Settings}}
-	err = j.Scan(filter, func(r record.Record) error {
-		var d policies.Change
-		if err := json.Unmarshal(r.Data, &d); err != nil {
-			return fmt.Errorf("entry %d: %w", r.Seq, err)
-		}
-		past.Add(kind.Change{Seq: r.Seq, At: r.At, Who: r.Who}, d)
-		return ctx.Err()
+	return j.Scan(journal.Filter{Kind: string(source), Types: types}, func(r record.Record) error {
+		return cmp.Or(take(kind.Change{Seq: r.Seq, At: r.At, Who: r.Who}, &r), ctx.Err())
 	})
-	return past, err
+}
+
+// dataOf reads the data of a record.
+func dataOf[D any](r *record.Record) (d D, err error) {
+	if err = json.Unmarshal(r.Data, &d); err != nil {
+		err = fmt.Errorf("entry %d: %w", r.Seq, err)
+	}
+	return d, err
 }
 
 // PolicyHistory lists what happened to the policies of one name.
@@ -191,7 +211,7 @@ func (c *Core) policyEvents(ctx context.Context, in op.PolicyNodeIn, from uint64
 	all, err := c.Entries(ctx, filter)
 	all = slices.DeleteFunc(all, func(e view.Entry) bool {
 		var d struct {
-			Detail wire.PolicyStatus `json:"detail"`
+			Detail event.PolicyDetail `json:"detail"`
 		}
 		return json.Unmarshal(e.Data, &d) != nil || d.Detail.Name != in.Policy
 	})

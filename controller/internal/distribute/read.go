@@ -53,6 +53,9 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 		s.Maintenance = f.MaintenanceView()
 		s.InError, _ = f.InError()
 		s.Trouble = f.Trouble()
+		if text := c.unreadable(f); text != "" {
+			s.Trouble = append(s.Trouble, text)
+		}
 		if c.copyErr != nil {
 			text := "the readable copy of the unit configuration cannot be written: " + c.copyErr.Error()
 			s.Trouble = append(s.Trouble, text)
@@ -76,6 +79,7 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 		s.Trouble = append(s.Trouble, "nothing is said to the nodes: "+jumpText(j))
 	}
 	s.Trouble = append(s.Trouble, c.artefacts.Trouble()...)
+	s.Trouble = append(s.Trouble, c.follow.trouble()...)
 	if c.cfg.Trouble != nil {
 		s.Trouble = append(s.Trouble, c.cfg.Trouble()...)
 	}

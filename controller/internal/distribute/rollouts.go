@@ -20,7 +20,7 @@ const rolloutNodes = 100
 func versions(f *fleet.Fleet) why.Versions {
 	return func(id string) string {
 		r, _ := f.RolledOut(id)
-		return r.Version.Version
+		return r.Version.What()
 	}
 }
 

@@ -92,9 +92,12 @@ func (n *seedNode) Up(session uint64) {
 
 // info tells what the node is.
 func (n *seedNode) info() {
-	n.say(wire.KindInfo,
-		&wire.Reported{Detail: wire.Encode(&wire.NodeInfo{Type: n.kind, OS: "linux", Arch: "arm64",
-			AgentVersion: "1"})})
+	info := &wire.NodeInfo{Type: n.kind, OS: "linux", Arch: "arm64", AgentVersion: "1"}
+	if n.work != nil {
+		info.CPU = 1000
+		info.Runtimes = []wire.Runtime{{ID: wire.RuntimeProcess, Type: wire.RuntimeProcess, Architecture: "arm64"}}
+	}
+	n.say(wire.KindInfo, &wire.Reported{Detail: wire.Encode(info)})
 }
 
 func (n *seedNode) report() {
@@ -189,7 +192,7 @@ func (n *seedNode) request(payload []byte) {
 	n.mu.Lock()
 	n.checks = append(n.checks, *p)
 	n.mu.Unlock()
-	if p.Kind == wire.KindWorkloads {
+	if p.Kind == wire.KindWorkloads && n.refuse == nil {
 		n.publish(n.topics.Reply(), wire.Encode(n.work.check(n, r.ID, p)), false)
 		return
 	}

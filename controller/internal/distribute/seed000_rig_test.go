@@ -26,10 +26,12 @@ import (
 // played by the test. Everything happens in a synctest bubble.
 type seedUnit struct {
 	*testing.T
-	dir  string
-	hub  *linktest.Hub
-	core *distribute.Core
-	stop func() // ends the controller in order
+	dir string
+	// the cloud side says what runs, from the next start on
+	steers bool
+	hub    *linktest.Hub
+	core   *distribute.Core
+	stop   func() // ends the controller in order
 
 	nodes []*seedNode
 }
@@ -59,7 +61,7 @@ func (u *seedUnit) start() {
 	u.Helper()
 	core, err := distribute.New(distribute.Config{
 		Kinds: kinds.All(),
-		Unit:  seedName, Inbox: true, Broker: view.Broker{Embedded: true}, Copy: u.copyPath(),
+		Unit:  seedName, Inbox: true, Cloud: u.steers, Broker: view.Broker{Embedded: true}, Copy: u.copyPath(),
 		Revoked: filepath.Join(u.dir, "revoked.txt"), Artefacts: store.Config{Dir: filepath.Join(u.dir, "artefacts"),
 			Quota: 1 << 20, Free: func(string) (int64, error) { return 1 << 30, nil }},
 		Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),

@@ -3,6 +3,8 @@ package distribute
 import (
 	"time"
 
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
@@ -25,13 +27,10 @@ func (c *Core) noteStatus() {
 	if src == nil {
 		return
 	}
-	cfg := c.fleet.State(src.Name)
-	now := statusSeen{state: cfg.State, version: cfg.Version, since: cfg.Since}
-	s := wire.UnitStatus{V: wire.Version, State: cfg.State, Version: cfg.Version, Error: cfg.Error, At: cfg.Since,
-		Epoch: c.journal.Load().Epoch(), Rev: c.fleet.Seq(), Time: c.cfg.Now().UTC()}
-	if t := cfg.Trial; t != nil {
-		trial := wire.StatusTrial(*t.View())
-		now.trial, s.Trial = t.Version, &trial
+	s := c.statusOf(c.fleet)
+	now := statusSeen{state: s.State, version: s.Version, since: s.At}
+	if s.Trial != nil {
+		now.trial = s.Trial.Version
 	}
 	if now == c.status {
 		return
@@ -40,6 +39,21 @@ func (c *Core) noteStatus() {
 	s.Sig = c.signer().Sign(seal.StatusPreimage(c.cfg.Unit, &s))
 	c.outbox.send(link.Publication{Topic: topic.ForOutbox(c.cfg.Unit, statusTopic), Payload: wire.Encode(&s),
 		Retain: true})
+}
+
+// statusOf is the state of the unit's own document, not signed.
+func (c *Core) statusOf(f *fleet.Fleet) wire.UnitStatus {
+	s := wire.UnitStatus{V: wire.Version, State: kind.Absent, Epoch: c.journal.Load().Epoch(), Rev: f.Seq(),
+		Time: c.cfg.Now().UTC()}
+	if src := c.cfg.Kinds.Copied(); src != nil {
+		own := f.State(src.Name)
+		s.State, s.Version, s.Error, s.At = own.State, own.Version, own.Error, own.Since
+		if own.Trial != nil {
+			trial := wire.StatusTrial(*own.Trial.View())
+			s.Trial = &trial
+		}
+	}
+	return s
 }
 
 // announce wakes those who follow the journal.

@@ -38,12 +38,7 @@ func (c *Core) parse(s view.Submission, stop func() error) fleet.Submit {
 // hundred MiB while it is worked out. What was done is of no use if ctx has ended, which is the error then.
 func (c *Core) inTurn(ctx context.Context, src *kind.Source, do func()) error {
 	if src.Heavy {
-		select {
-		case c.heavyParse <- struct{}{}:
-			defer func() { <-c.heavyParse }()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		return inTurnOf(ctx, c.heavyParse, do)
 	}
 	do()
 	return ctx.Err()
@@ -58,9 +53,14 @@ func (c *Core) inReadersTurn(ctx context.Context, do func()) error {
 		return wire.New(wire.CodeUnavailable, "", "others are having documents compared or worked out; try again soon")
 	}
 	defer c.readers.Add(-1)
+	return inTurnOf(ctx, c.readersTurn, do)
+}
+
+// inTurnOf does something when it has a turn. What was done is of no use if ctx has ended, which is the error then.
+func inTurnOf(ctx context.Context, turn chan struct{}, do func()) error {
 	select {
-	case c.readersTurn <- struct{}{}:
-		defer func() { <-c.readersTurn }()
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -83,6 +83,9 @@ func (c *Core) documents(name wire.Kind) (*kind.Source, error) {
 func (c *Core) Submit(ctx context.Context, s view.Submission) (view.Result, error) {
 	src, err := c.documents(s.Kind)
 	if err != nil {
+		return view.Result{}, err
+	}
+	if err := c.steered(s); err != nil {
 		return view.Result{}, err
 	}
 	if src.Copied {

@@ -215,7 +215,7 @@ func (c *Core) Rollback(ctx context.Context, source wire.Kind, in op.Rollback) (
 	}
 	s := view.Submission{
 		Kind: source, Document: r.Document, Version: in.As, Lenient: r.Lenient,
-		Who: caller.From(ctx).Who(), Via: "rollback",
+		Who: caller.From(ctx).Who(), Via: viaRollback,
 	}
 	if src.Rename != nil {
 		s.Version = ""

@@ -20,6 +20,17 @@ func (Artefact) event() {}
 
 // artefact has package artefact decide, and makes the decision a record.
 func (s *step) artefact(ev Artefact) {
+	if remove, ok := ev.Event.(artefact.Remove); ok {
+		used := slices.Clone(remove.Used) // whoever asked before this step may not know of the newest
+		s.Keeps(func(digest, by string) {
+			if digest == remove.Digest {
+				used = append(used, by)
+			}
+		})
+		slices.Sort(used)
+		remove.Used = slices.Compact(used)
+		ev.Event = remove
+	}
 	d := s.artefacts.Decide(s.now, ev.Event)
 	if d.Record != nil {
 		s.emit(record.Record{Type: d.Record.Type(), Who: ev.Who}, d.Record)
@@ -29,6 +40,15 @@ func (s *step) artefact(ev Artefact) {
 		a.Err = d.Err
 	}
 	s.effect(a)
+}
+
+// Keeps calls each for every artefact that the sources keep in use, with what for, in words.
+func (f *Fleet) Keeps(each func(digest, by string)) {
+	for _, src := range f.sources {
+		if src.Artefacts != nil {
+			src.Artefacts(src.installed, each)
+		}
+	}
 }
 
 // Artefacts returns what is in the store of artefacts. It is not to be changed.

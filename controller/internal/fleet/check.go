@@ -176,12 +176,12 @@ func (s *step) checkAnswered(h *Heard) {
 	open.open &^= 1 << i
 	c := &p.asks[i]
 	switch r := h.Reply; {
-	case r.Error != nil && r.Error.Code == wire.CodeNotSupported && c.output.TooOld != nil:
+	case r.Error != nil && r.Error.Code == wire.CodeNotSupported && c.output.TooOld != "":
 		agent := ""
-		if n := s.nodes[h.Node]; n != nil && n.Info != nil {
-			agent = n.Info.AgentVersion
+		if n := s.nodes[h.Node]; n != nil && n.Info != nil && n.Info.AgentVersion != "" {
+			agent = ", version " + n.Info.AgentVersion + ","
 		}
-		p.refuse(h.Node, wire.New(r.Error.Code, "", c.output.TooOld(agent)))
+		p.refuse(h.Node, wire.New(r.Error.Code, "", "the agent there"+agent+" "+c.output.TooOld))
 	case r.Error != nil && refuses(r.Error.Code):
 		p.refuse(h.Node, r.Error)
 	case r.Error != nil:

@@ -45,6 +45,8 @@ type sourceSnap struct {
 	Saved    jsontext.Value `json:"saved,omitzero"`
 	Split    bool           `json:"split,omitzero"`
 	Versions []kind.Version `json:"versions,omitempty"`
+	// of a collection: what nodes have, or are to get, instead, by the names in Versions
+	Contents map[string]jsontext.Value `json:"contents,omitempty"`
 }
 
 type nodeSnap struct {
@@ -75,6 +77,12 @@ func (f *Fleet) Checkpoint() []byte {
 		s := &sourceSnap{State: src.State, Split: src.split, Versions: src.versions}
 		if src.Fold != nil {
 			s.Saved = encoded(src.Fold.Save(src.installed))
+			for hash, c := range src.contents {
+				if s.Contents == nil {
+					s.Contents = map[string]jsontext.Value{}
+				}
+				s.Contents[hash] = encoded(src.Fold.Save(c))
+			}
 		}
 		snap.Sources[src.Name] = s
 	}
@@ -186,10 +194,20 @@ func (f *Fleet) restoreSource(name wire.Kind, s *sourceSnap) error {
 	}
 	src.State, src.split, src.versions = s.State, s.Split, s.Versions
 	var err error
-	if src.Fold != nil {
-		src.installed, err = src.Fold.Load(s.Saved)
+	if src.Fold == nil {
+		return nil
 	}
-	return err
+	if src.installed, err = src.Fold.Load(s.Saved); err != nil {
+		return err
+	}
+	for _, v := range s.Versions {
+		c, err := src.Fold.Load(s.Contents[v.Hash])
+		if err != nil {
+			return err
+		}
+		src.keep(v, c)
+	}
+	return nil
 }
 
 func (f *Fleet) restoreNode(ns *nodeSnap, docs []*kind.Doc) error {
@@ -232,6 +250,9 @@ func (f *Fleet) restoreNode(ns *nodeSnap, docs []*kind.Doc) error {
 func (f *Fleet) BodyInUse() map[string]bool {
 	used := map[string]bool{}
 	for _, src := range f.sources {
+		if src.Fold != nil {
+			continue // checkpoints have it
+		}
 		used[src.Hash] = true
 		if src.Trial != nil {
 			used[src.Trial.Hash] = true

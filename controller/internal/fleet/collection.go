@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"strconv"
 
 	"tandem.internal/controller/internal/kind"
@@ -29,9 +30,13 @@ func (s *step) changeCollection(ev Change) {
 	if src == nil || src.Fold == nil {
 		panic("fleet: a change of " + string(ev.Source)) // the shell knows what can be changed
 	}
-	err := src.Fold.Judge(src.installed, ev.Data)
-	if err == nil && src.Fold.Weigh != nil {
-		err = src.Fold.Weigh(s.Fleet, src.installed, ev.Data)
+	waves, same, err := s.weigh(src, ev.Data, s.now)
+	var data []byte
+	if err == nil && !same {
+		if data = record.Encode(ev.Data); len(data) > record.MaxData { // refused alone: the whole batch would be
+			err = wire.New(wire.CodeTooLarge, "", fmt.Sprintf("the change has %d bytes; the journal takes at most %d",
+				len(data), record.MaxData))
+		}
 	}
 	if err != nil && ev.Submitted != nil {
 		v := *ev.Submitted
@@ -42,8 +47,21 @@ func (s *step) changeCollection(ev Change) {
 		s.effect(Answer{Ticket: ev.Ticket, Err: err})
 		return
 	}
-	r := record.Record{Type: record.Settings, Who: ev.Who, Kind: string(src.Name), Data: record.Encode(ev.Data)}
+	if same {
+		s.effect(Answer{Ticket: ev.Ticket, Result: view.Result{State: Unchanged, Rev: src.Rev, Epoch: s.opt.Epoch}})
+		return
+	}
+	if waves.Plan != nil {
+		s.rollOut(src, &ev, waves.Plan)
+		return
+	}
+	going := src.State.Rollout
+	r := record.Record{Type: record.Settings, Who: ev.Who, Kind: string(src.Name), Data: data}
 	s.emit(r, change{ev.Data})
+	if going != nil && src.State.Rollout == nil {
+		s.endRollout(src, going, ev.Who)
+	}
+	s.touchAll(src)
 	issued := 0
 	for _, o := range s.madeFrom(src) {
 		if of, ok := s.offered(o); ok {
@@ -55,13 +73,33 @@ func (s *step) changeCollection(ev Change) {
 	}})
 }
 
+// Unchanged is the state of the answer to a change that changes nothing.
+const Unchanged = "unchanged"
+
 // change is the data of a Settings record, as the source's Fold has read it.
 type change struct{ data any }
 
 func (f *Fleet) applyChange(r *record.Record, d change) {
-	src := f.source(wire.Kind(r.Kind))
-	src.installed = src.Fold.Apply(src.installed, kind.Change{Seq: r.Seq, At: r.At, Who: r.Who}, d.data)
-	src.State = kind.State{
+	src, at := f.source(wire.Kind(r.Kind)), kind.Change{Seq: r.Seq, At: r.At, Who: r.Who}
+	e, _ := d.data.(kind.ElementChange)
+	if e != nil && e.RolledOut() != "" {
+		src.prepare(e, at)
+		return
+	}
+	st := kind.State{
 		State: kind.Installed, Version: strconv.FormatUint(r.Seq, 10), Rev: r.Seq, Since: r.At, Who: r.Who,
 	}
+	from := src.installed
+	switch {
+	case !src.split:
+	case e == nil || e.Element() != src.element():
+		for hash, c := range src.contents {
+			src.contents[hash] = src.Fold.Apply(c, at, d.data)
+		}
+		st.Hash, st.Rollout = src.Hash, src.State.Rollout
+	default:
+		from = src.newest()
+		f.unite(src)
+	}
+	src.installed, src.State = src.Fold.Apply(from, at, d.data), st
 }

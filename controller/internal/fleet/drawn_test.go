@@ -51,7 +51,9 @@ func (d *drawn) document(node string, kind wire.Kind) *wire.DocRef {
 }
 
 func (d *drawn) event() Event {
-	switch rapid.IntRange(0, 28).Draw(d.T, "event") {
+	switch rapid.IntRange(0, 30).Draw(d.T, "event") {
+	case 29, 30:
+		return d.ofItems()
 	case 25, 26, 27, 28:
 		return d.ofRollouts()
 	case 0:

@@ -8,6 +8,7 @@ import (
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/rollout"
+	"tandem.internal/controller/internal/rollout/plan"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -212,9 +213,14 @@ func (s *step) acceptRollout(p *pending, v *record.Verdict) {
 	s.acceptance(p, v)
 	doc := &kind.Rollout{ID: v.Rollout, Source: src.Name, Who: p.Sub.Who, Rev: s.seq + 1,
 		Version: kind.Version{Hash: p.Hash, Version: v.Version}}
+	s.answer(p, "accepted", v, s.beginRollout(src, doc, p.Content, p.Plan))
+}
+
+// beginRollout begins to roll out what a record says that was accepted, and returns how many documents were issued.
+func (s *step) beginRollout(src *source, doc *kind.Rollout, c kind.Content, p *plan.Plan) (issued int) {
 	o := s.madeFrom(src)[0]
 	s.tellAll()
-	src.keep(doc.Version, p.Content)
+	src.keep(doc.Version, c)
 	targets := map[string]string{}
 	for _, n := range s.nodes {
 		targets[n.Name] = s.aim(n, o, doc)
@@ -222,16 +228,15 @@ func (s *step) acceptRollout(p *pending, v *record.Verdict) {
 	}
 	before := s.seq
 	if err := s.rolloutWith(rollout.Begin{
-		ID: doc.ID, Who: p.Sub.Who, Salt: fmt.Sprintf("%s %d", doc.ID, s.now.UnixNano()), Kind: o.Name, Plan: p.Plan,
+		ID: doc.ID, Who: doc.Who, Salt: fmt.Sprintf("%s %d", doc.ID, s.now.UnixNano()), Kind: o.Name, Plan: p,
 		Targets: targets,
 	}, doc); err != nil {
 		panic("fleet: a rollout that was checked cannot begin: " + err.Error())
 	}
-	issued := 0
 	for _, n := range s.nodes {
 		if k := n.Kinds[o.Name]; k.Desired != nil && k.Desired.Rev > before {
 			issued++
 		}
 	}
-	s.answer(p, "accepted", v, issued)
+	return issued
 }

@@ -50,7 +50,9 @@ type rolloutDoc struct {
 	retained *wire.DocRef // at the broker
 	running  *wire.DocRef
 	last     *wire.Attempt
-	at       time.Time // when it is done with retained; zero: nothing is under way
+	at       time.Time // when it is done with retained, or with a policy; zero: nothing is under way
+	policies []wire.PolicyStatus
+	brings   string // version of the policy that what is under way is because of; "": of none
 }
 
 func (n *rolloutNode) doc(k wire.Kind) *rolloutDoc {
@@ -73,6 +75,9 @@ type rolloutUnit struct {
 	from    int    // records that it has
 	watch   func() // after each step
 	answer  *Answer
+
+	policies bool                        // nodes say what they make of policies, too
+	lines    map[string]*wire.NodePolicy // the policy line in documents, by their hash
 }
 
 func newRolloutUnit(t testing.TB, n int) *rolloutUnit {
@@ -99,7 +104,7 @@ func (u *rolloutUnit) start(n *rolloutNode) {
 	n.boot++
 	n.session, n.seqs, n.quietSince = 0, map[wire.Kind]uint64{}, u.now
 	for k, d := range n.docs { // what it was at is begun again
-		if d.at = (time.Time{}); d.retained != nil && !settled(d) {
+		if d.at = (time.Time{}); d.retained != nil && !settled(d) || d.underWay() != nil {
 			n.docs[k].at = u.now.Add(time.Minute)
 		}
 	}
@@ -118,7 +123,7 @@ func (u *rolloutUnit) connect(n *rolloutNode) {
 	n.online, n.since, n.deadSince = true, u.now, time.Time{}
 	u.sayAll(n)
 	for k, d := range n.docs {
-		if d.retained != nil && !settled(d) && d.at.IsZero() {
+		if (d.retained != nil && !settled(d) || d.underWay() != nil) && d.at.IsZero() {
 			n.docs[k].at = u.now.Add(time.Minute)
 		}
 	}
@@ -144,37 +149,19 @@ func (u *rolloutUnit) sayAll(n *rolloutNode) {
 	if !n.online {
 		return
 	}
-	for _, k := range []wire.Kind{wire.KindInfo, wire.KindConfig, wire.KindWorkloads, wire.KindHealth} {
+	kinds := []wire.Kind{wire.KindInfo, wire.KindConfig, wire.KindWorkloads, wire.KindHealth}
+	if u.policies {
+		kinds = append(kinds, wire.KindPolicies)
+	}
+	for _, k := range kinds {
 		n.seqs[k]++
 	}
 	u.say(n, &wire.Live{V: wire.Version, Node: n.name, Boot: n.bootName(), Session: n.session, Up: true,
 		Seqs: maps.Clone(n.seqs), Events: uint64(len(n.events))})
 	u.say(n, u.w.info(n.name, n.bootName(), n.seqs[wire.KindInfo], n.nodeType).Reported)
-	u.report(n, wire.KindConfig)
-	u.report(n, wire.KindWorkloads)
-	u.report(n, wire.KindHealth)
-}
-
-// report sends the report of a kind under the sequence number that it has.
-func (u *rolloutUnit) report(n *rolloutNode, k wire.Kind) {
-	r := &wire.Reported{V: wire.Version, Node: n.name, Kind: k, Boot: n.bootName(), Seq: n.seqs[k]}
-	d := n.doc(k)
-	r.Running, r.Last = d.running, d.last
-	if k == wire.KindHealth {
-		h := told(u.w, []string{"contact"}, nil)
-		if !n.mute {
-			quiet := wire.SpanOf(u.now.Sub(n.quietSince).Truncate(time.Second))
-			h.Quiet = &wire.HealthQuiet{Alerts: quiet, Checks: quiet, Restarts: quiet, Workloads: quiet,
-				Revs: map[wire.Kind]uint64{}}
-			for k, d := range n.docs {
-				if d.running != nil {
-					h.Quiet.Revs[k] = d.running.Rev
-				}
-			}
-		}
-		r.Detail = wire.Encode(h)
+	for _, k := range kinds[1:] {
+		u.report(n, k)
 	}
-	u.say(n, r)
 }
 
 // ail raises an alert on a node, or has it fall.
@@ -196,8 +183,12 @@ func (u *rolloutUnit) ail(n *rolloutNode, sick bool) {
 // finish is the moment in which a node is done with a document.
 func (u *rolloutUnit) finish(n *rolloutNode, k wire.Kind, d *rolloutDoc) {
 	d.at, n.wasAbsent = time.Time{}, false
+	if k == wire.KindPolicies {
+		u.finishPolicies(n, d)
+		return
+	}
 	does, ref := n.does, *d.retained
-	if k != wire.KindConfig || ref.Version < "2" || d.running == nil || d.running.Hash == ref.Hash {
+	if !submittedWhole(k) || ref.Version < "2" || d.running == nil || d.running.Hash == ref.Hash {
 		does = obeys // only what is new to it makes trouble
 	}
 	if does == hangs || does == dies {
@@ -213,12 +204,23 @@ func (u *rolloutUnit) finish(n *rolloutNode, k wire.Kind, d *rolloutDoc) {
 	n.quietSince = u.now
 	if does == alerts || does == breaks {
 		if !n.sick && !n.wasSick { // it may have been all the same
-			n.because = ref.Version
+			n.because = versionOf(k, ref.Version)
 		}
 		u.ail(n, true)
 	}
 	n.seqs[k]++
 	u.report(n, k)
+}
+
+// submittedWhole reports whether documents of a kind are rolled out as they are submitted.
+func submittedWhole(k wire.Kind) bool { return k == wire.KindConfig || k == wire.KindWorkloads }
+
+// versionOf names a version that a node may be ill of: of the configuration by itself, of a set of workloads as such.
+func versionOf(k wire.Kind, version string) string {
+	if k == wire.KindConfig {
+		return version
+	}
+	return "set " + version
 }
 
 // publish is the broker, which keeps documents and brings them to those who are connected.
@@ -241,8 +243,8 @@ func (u *rolloutUnit) publish(p *Publish) {
 		if n.online {
 			d.at = u.now.Add(time.Minute)
 		}
-		if n.does == dies && n.online && ref.Version >= "2" && p.Kind == wire.KindConfig {
-			n.does, n.because, n.deadSince = obeys, ref.Version, u.now
+		if n.does == dies && n.online && ref.Version >= "2" && submittedWhole(p.Kind) {
+			n.does, n.because, n.deadSince = obeys, versionOf(p.Kind, ref.Version), u.now
 			u.leave(n)
 		}
 	}

@@ -209,36 +209,41 @@ func (u *rolloutUnit) issuedSince(record int) (n int) {
 // record is durable and nothing after it has happened; half of these times it starts again from a checkpoint.
 func TestRolloutsSurviveEveryKill(t *testing.T) {
 	for name, play := range rolloutStories {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			run := func(killAt int, checkpoint bool) *rolloutUnit {
-				u := newRolloutUnit(t, 10)
-				begun(u)
-				if u.killAt = killAt; checkpoint {
-					u.restore, u.from = u.w.live.Checkpoint(), len(u.w.journal)
-				}
-				first := len(u.w.journal)
-				play(u)
-				u.w.check()
-				if killAt > 0 && !u.killed {
-					t.Fatalf("not killed at %d", killAt)
-				}
-				u.from = first
-				return u
-			}
-			whole := run(0, false)
-			interesting := 0
-			for n := whole.from + 1; n <= len(whole.w.journal); n++ {
-				if r := &whole.w.journal[n-1]; r.Type.String() == "rollout" || r.Type.String() == "issued" ||
-					r.Type.String() == "accepted" || n%7 == 0 {
-					run(n, n%2 == 0)
-					interesting++
-				}
-			}
-			if interesting < 10 {
-				t.Errorf("only %d kills", interesting)
-			}
-		})
+		t.Run(name, func(t *testing.T) { survivesEveryKill(t, 10, begun, play) })
+	}
+	for name, play := range policyStories {
+		t.Run("policy, "+name, func(t *testing.T) { survivesEveryKill(t, 6, policyBegun, play) })
+	}
+}
+
+func survivesEveryKill(t *testing.T, nodes int, begin, play func(*rolloutUnit)) {
+	t.Parallel()
+	run := func(killAt int, checkpoint bool) *rolloutUnit {
+		u := newRolloutUnit(t, nodes)
+		begin(u)
+		if u.killAt = killAt; checkpoint {
+			u.restore, u.from = u.w.live.Checkpoint(), len(u.w.journal)
+		}
+		first := len(u.w.journal)
+		play(u)
+		u.w.check()
+		if killAt > 0 && !u.killed {
+			t.Fatalf("not killed at %d", killAt)
+		}
+		u.from = first
+		return u
+	}
+	whole := run(0, false)
+	interesting := 0
+	for n := whole.from + 1; n <= len(whole.w.journal); n++ {
+		r := &whole.w.journal[n-1]
+		if slices.Contains([]string{"rollout", "issued", "accepted", "settings"}, r.Type.String()) || n%7 == 0 {
+			run(n, n%2 == 0)
+			interesting++
+		}
+	}
+	if interesting < 10 {
+		t.Errorf("only %d kills", interesting)
 	}
 }
 

@@ -46,8 +46,8 @@ func (s *step) tell(names []string) {
 			continue
 		}
 		for _, o := range s.outputs {
-			if o.main == nil {
-				continue
+			if o.main == nil || o.main.Fold != nil && o.main.Hash == "" {
+				continue // nothing of it was ever rolled out, or all have the same by now
 			}
 			if d, ok := s.doc(n, o); ok {
 				s.must(d)
@@ -85,6 +85,13 @@ func (s *step) rolloutsOpened() {
 		slices.Sort(names)
 		clear(s.touched)
 		s.tell(slices.Compact(names))
+	}
+	for _, id := range s.rollouts.IDs() {
+		v, _ := s.rollouts.Show(s.now, id)
+		src := s.source(s.rolled[id].Source)
+		if r := src.State.Rollout; v.Ended.IsZero() && (r == nil || r.ID != id) {
+			s.endRollout(src, s.rolled[id], "") // what it brings was disabled, or removed, and then it was killed
+		}
 	}
 	s.must(rollout.Opened{}) // also if none goes on: until then nothing is decided
 }
@@ -127,7 +134,7 @@ func (f *Fleet) fact(name string) rollout.Fact {
 // labels are those that a node should have.
 func (f *Fleet) labels(n *Node) (all []string) {
 	for _, o := range f.outputs {
-		if o.main == nil {
+		if o.main == nil || o.main.Fold != nil {
 			continue
 		}
 		if c, ok := o.variantOf(o.side(n)).content.(kind.Labelled); ok {
@@ -139,6 +146,9 @@ func (f *Fleet) labels(n *Node) (all []string) {
 
 // doc is what rollouts are told of a node's document; false: it has not said what it has.
 func (f *Fleet) doc(n *Node, o *output) (d rollout.Doc, ok bool) {
+	if o.main.Fold != nil {
+		return f.elementDoc(n, o), true
+	}
 	k := n.Kinds[o.Name]
 	d = rollout.Doc{Node: n.Name, Kind: o.Name}
 	switch {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -35,8 +36,10 @@ func (f *Fleet) rollable(r *record.Record, d *record.RolloutData) error {
 			src = f.source(d.Document.Source)
 		}
 		switch {
-		case src == nil || src.Parse == nil || len(f.madeFrom(src)) != 1 || f.madeFrom(src)[0].Name != d.Begun.Kind:
+		case !f.rollsOne(src) || f.madeFrom(src)[0].Name != d.Begun.Kind:
 			return errors.New("a rollout of a document that is not known here")
+		case src.Fold != nil && (src.next == nil || d.Document.Element == ""):
+			return errors.New("a rollout of a change that is not known here")
 		case src.State.Rollout != nil:
 			return fmt.Errorf("a rollout of the %s while another one goes on", src.Title)
 		case d.Document.ID != d.ID || d.Document.Hash == "" || d.Document.Hash == src.Hash:
@@ -44,6 +47,11 @@ func (f *Fleet) rollable(r *record.Record, d *record.RolloutData) error {
 		}
 	}
 	return f.rollouts.Check(ofRecord(r, d))
+}
+
+// rollsOne reports whether a source can be rolled out: one kind is made from it.
+func (f *Fleet) rollsOne(src *source) bool {
+	return src != nil && src.rolls() && len(f.madeFrom(src)) == 1
 }
 
 // applyRollout changes the state as a record about a rollout says.
@@ -66,14 +74,23 @@ func (f *Fleet) applyRollout(r *record.Record, d *rolled) {
 	switch {
 	case d.Ended == nil || !current:
 	case d.Ended.Phase == rollout.Done:
-		f.install(src, doc, kind.State{
+		st := kind.State{
 			State: kind.Installed, Version: doc.Version.Version, Hash: doc.Hash, Lenient: doc.Lenient, Rev: doc.Rev,
 			Since: r.At, Who: doc.Who, GivenUp: src.GivenUp,
-		})
+		}
+		if src.Fold == nil {
+			f.install(src, doc, st)
+			return
+		}
+		st.Version, st.Rev = strconv.FormatUint(r.Seq, 10), r.Seq // what else was changed meanwhile is older
+		src.installed, src.State = src.contents[doc.Hash], st
+		f.unite(src)
 	default:
 		src.State.Rollout = nil
 		f.prune(src)
-		src.split = len(src.versions) > 0
+		if src.split = len(src.versions) > 0; !src.split && src.Fold != nil {
+			f.unite(src)
+		}
 	}
 }
 
@@ -81,7 +98,8 @@ func (f *Fleet) applyRollout(r *record.Record, d *rolled) {
 func (f *Fleet) rolloutBegun(doc *kind.Rollout) {
 	f.rolled[doc.ID] = doc
 	src := f.source(doc.Source)
-	src.keep(doc.Version, nil)
+	src.keep(doc.Version, src.next)
+	src.next = nil
 	src.State.Rollout, src.split = doc, true
 	var ended []string
 	for _, id := range f.rollouts.IDs() {
@@ -97,6 +115,9 @@ func (f *Fleet) rolloutBegun(doc *kind.Rollout) {
 
 // giveUp remembers a document at which nodes have failed, when its rollout is aborted.
 func (f *Fleet) giveUp(r *record.Record, src *source, doc *kind.Rollout) {
+	if src.Fold != nil {
+		return // nodes remember what failed
+	}
 	for _, o := range f.madeFrom(src) {
 		for _, n := range f.sorted() {
 			k := n.Kinds[o.Name]
@@ -142,7 +163,7 @@ func (f *Fleet) restoreRollouts(snap *snapshot) error {
 		return errors.New("it has other rollouts than documents for them")
 	}
 	for id, doc := range f.rolled {
-		if src := f.source(doc.Source); src == nil || src.Parse == nil || len(f.madeFrom(src)) != 1 {
+		if !f.rollsOne(f.source(doc.Source)) {
 			return fmt.Errorf("the rollout %.80q is of a document that is not known here", id)
 		}
 	}

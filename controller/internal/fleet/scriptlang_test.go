@@ -94,6 +94,10 @@ type script struct {
 //	live|info|report|event … heard=E@DURATION    (proved, with the beacon of an epoch and time)
 //	shows NODE E.R:VERSION [by=KEY] [for=NODE]    (answers the newest question for a signature, by a key or key 1)
 //	hides NODE CODE    (refuses that)
+//	policy NAME enable|disable|remove|VERSION [waves]    (for every node; by the plan canaryThenAll)
+//	acts NODE BOOT SEQ [running=E.R:VERSION] [POLICY:REV:STATE[:CODE]]…
+//	quiet NODE BOOT SEQ for=DURATION since=REV    (in good health, with this document of policies)
+//	abort ROLLOUT leave|take-back
 //	restart (of the controller, on what its journal holds)
 //	show    (what operators see of health)
 //	list    (and of workloads)
@@ -166,6 +170,8 @@ func (s *script) event(what string, args []string) Event {
 		return s.healthEvent(what, flags, options)
 	case "workloads", "slots", "old-agent", "logs", "says":
 		return s.workloadEvent(what, flags, options)
+	case "policy", "acts", "quiet", "abort":
+		return s.policyEvent(what, flags, options)
 	case "report":
 		return s.report(wire.KindConfig, flags, options)
 	case "event":

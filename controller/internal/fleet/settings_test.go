@@ -2,9 +2,11 @@ package fleet
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -54,6 +56,26 @@ func answerOrNone(effects []Effect) (a Answer) {
 		}
 	}
 	return a
+}
+
+// A change that the journal would not take is refused alone, and is no record; that it was refused is one.
+func TestChangeTooLarge(t *testing.T) {
+	w := newWorld(t)
+	of := func(size int) Event {
+		return Change{Ticket: 1, Source: record.KindWanted, Submitted: &record.Verdict{ID: "a"},
+			Data: record.WantedData{Document: []byte(`"` + strings.Repeat("x", size) + `"`)}}
+	}
+	records, effects := w.step(origin, of(record.MaxData))
+	wantCode(t, "too large", answerOrNone(effects), wire.CodeTooLarge)
+	if len(records) != 1 || records[0].Type != record.Refused || len(records[0].Data) > 1<<10 ||
+		w.live.Content(record.KindWanted) != nil {
+		t.Errorf("%d records", len(records))
+	}
+	records, effects = w.step(origin, of(record.MaxData-100))
+	wantCode(t, "just fits", answerOrNone(effects), "")
+	if len(records) != 1 || records[0].Type != record.Settings {
+		t.Errorf("%d records", len(records))
+	}
 }
 
 // What operators and nodes can make the state grow by is bounded.

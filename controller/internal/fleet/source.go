@@ -21,13 +21,14 @@ type source struct {
 	split    bool           // nodes have different documents: the one that each should have is its own
 	versions []kind.Version // beside the installed document: those that nodes have, and the one that is rolled out
 	contents map[string]kind.Content
+	next     kind.Content // of a collection: what a rollout brings that begins with the next record
 }
 
 // output is one kind of documents, and what it is made from.
 type output struct {
 	*kind.Kind
 	from     []*source
-	main     *source          // of these, the one that is submitted whole; nil: none
+	main     *source          // of these, the one that can be rolled out; nil: none
 	built    [2]built         // installed, and on trial
 	variants map[string]built // of other documents of main, by their hash
 }
@@ -47,7 +48,7 @@ func newSources(set kind.Set) (sources []*source, outputs []*output) {
 		for _, src := range sources {
 			if slices.Contains(k.From, src.Name) || k.From == nil && src.Name == k.Name {
 				o.from = append(o.from, src)
-				if src.Parse != nil && o.main == nil {
+				if src.rolls() && o.main == nil {
 					o.main = src
 				}
 			}
@@ -103,6 +104,25 @@ func (f *Fleet) State(name wire.Kind) kind.State {
 		return src.State
 	}
 	return kind.State{}
+}
+
+// rolls reports whether what is submitted of a source may be rolled out.
+func (src *source) rolls() bool {
+	return src.Parse != nil || src.Fold != nil && src.Fold.Waves != nil
+}
+
+// Rolled implements kind.Unit.
+func (f *Fleet) Rolled(name wire.Kind) *kind.Rolled {
+	src := f.source(name)
+	if src == nil || src.State.Rollout == nil {
+		return nil
+	}
+	r, o := *src.State.Rollout, f.madeFrom(src)[0]
+	return &kind.Rolled{Rollout: r, Content: src.contents[r.Hash], Back: f.rollouts.Reverting(r.ID),
+		Has: func(node string) bool {
+			n := f.nodes[node]
+			return n != nil && o.side(n) == r.Hash
+		}}
 }
 
 // Content returns what is installed of a source, nil if nothing is.

@@ -20,8 +20,8 @@ type (
 
 // Limits of one record and one body, in bytes.
 const (
-	MaxData = 16 << 20 // Data of a record, and a body
-	MaxName = 1 << 10  // Node, Who and Kind, each
+	MaxData = record.MaxData // Data of a record, and a body
+	MaxName = 1 << 10        // Node, Who and Kind, each
 )
 
 // check says what is wrong with a record that a caller wants to append.

@@ -3,6 +3,8 @@ package kind
 import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/shared/wire"
 )
 
 // JSON adds to a fold what it is when its changes, D, and its content, *C, are kept as JSON just as they are.
@@ -23,6 +25,18 @@ func JSON[D, C any, P interface {
 		}
 	}
 	return &f
+}
+
+// Detail reads what a node tells of a kind as an M; nil: it tells nothing.
+func Detail[M wire.Message](_ string, raw jsontext.Value) (any, *wire.Error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	m, err := wire.Decode[M](raw)
+	if err != nil {
+		return nil, wire.AsError(err)
+	}
+	return m, nil
 }
 
 // As is a content of type *C; an empty one while there is none.

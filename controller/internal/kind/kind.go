@@ -16,7 +16,9 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/rollout"
+	"tandem.internal/controller/internal/rollout/plan"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/items"
 	"tandem.internal/shared/wire"
 )
 
@@ -33,9 +35,9 @@ type Kind struct {
 	Looks    Looks // which Facts For reads
 	Empty    *Body // for a node that has, or should have, a document and gets none now; nil: it keeps what it has
 
-	// TooOld says what to do about a node whose agent, of this version, does not know the kind; the version
-	// is "" while it is not known. Nil: such a node's check counts as silent.
-	TooOld func(agent string) string
+	// TooOld says what an agent does that does not know the kind, and what to do about it: it comes after "the agent
+	// there, version 1.2.0,". "": such a node's check counts as silent.
+	TooOld string
 	// Known says what is known to be against a node's document of a content that it cannot be asked about, since it is
 	// offline, the main thing first. Nil: nothing is.
 	Known func(c Content, f Facts) []*wire.Error
@@ -59,6 +61,10 @@ type Kind struct {
 	// Words says in a few words what is in the detail of a report, in the journal, and what error it tells of. It has
 	// to bear a detail that this program would refuse. Nil: nothing.
 	Words func(raw jsontext.Value) (string, *wire.Error)
+
+	// Standing says what a node has made of an element of a collection that is rolled out; c is what its document is
+	// made of, detail that of its report. Only kinds have it that are made from a collection with Waves.
+	Standing func(c Content, f Facts, detail any, element string) Standing
 
 	// Artefacts lists the digests of the artefacts that a node's document names. Nil: such documents name none.
 	Artefacts func(node string, body []byte) []string
@@ -157,12 +163,40 @@ type Fold struct {
 	// Weigh is asked when Judge has nothing against a change: why it is refused, seen on the whole unit. Nil: it is
 	// not.
 	Weigh func(u Unit, c Content, change any) *wire.Error
+	// Same reports whether a change that Judge has nothing against changes nothing: it is answered, and not journaled.
+	// Nil: every change is one.
+	Same func(c Content, change any) bool
 	// Submit makes a change of what was submitted over MQTT, or says why it cannot be one. Nil: nothing of the
 	// collection is submitted so.
 	Submit func(m *wire.Submission, from record.InboxData) (change any, err *wire.Error)
 	Apply  func(c Content, at Change, data any) Content // what there is after a change; c is not used any more
-	Save   func(c Content) any                          // for a checkpoint
-	Load   func(saved jsontext.Value) (Content, error)
+	// Waves says how a change that Judge has nothing against comes to the nodes. Nil: at once. With it, changes are
+	// ElementChanges, and Apply leaves c as it was.
+	Waves func(c Content, change any) Waves
+	Save  func(c Content) any // for a checkpoint
+	Load  func(saved jsontext.Value) (Content, error)
+}
+
+// Waves is how a change of an element of a collection comes to the nodes.
+type Waves struct {
+	Plan  *plan.Plan    // of the rollout that brings it; nil: they get it at once
+	Start time.Time     // before which they do nothing about it; zero: they begin at once
+	Over  time.Duration // time, after that or after they got it, in which they begin
+	Ends  bool          // nothing acts on the element any more: a rollout of it that goes on ends with that
+}
+
+// ElementChange is a change of one element of a collection. It may be brought to the nodes by a rollout.
+type ElementChange interface {
+	Element() string         // its name
+	RolledOut() string       // ID of the rollout that brings it; "": the nodes get it at once
+	ByRollout(id string) any // the change with that ID
+}
+
+// Standing is what a node has made of an element of a collection.
+type Standing struct {
+	Done  bool        // it is at an end with it, and well
+	Idle  bool        // nothing is under way because of it
+	Error *wire.Error // it has failed at it; nil: it has not
 }
 
 // Change is a record that changes a collection.
@@ -184,6 +218,12 @@ type Content interface {
 type Labelled interface {
 	// Labels are those of a node.
 	Labels(Facts) []string
+}
+
+// ItemUser is a content that has versions of update items run.
+type ItemUser interface {
+	// Uses returns a node that is to have a version of an item; "": none is.
+	Uses(ref items.Ref, version string) string
 }
 
 // Body is a document as a node gets it. It is never changed.

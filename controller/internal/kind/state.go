@@ -30,6 +30,14 @@ type State struct {
 // Rollout is a document that a rollout brings to the nodes, instead of the installed one.
 type Rollout = record.RolledOut
 
+// Rolled is what a rollout that goes on brings of a source.
+type Rolled struct {
+	Rollout
+	Content Content                // nil: it is damaged
+	Back    bool                   // nodes are taken back
+	Has     func(node string) bool // the node should have it by now
+}
+
 // Version is an accepted document of a source.
 type Version = record.Version
 
@@ -219,6 +227,8 @@ type Unit interface {
 	State(source wire.Kind) State
 	// Content returns what is installed of a source, nil if nothing is.
 	Content(source wire.Kind) Content
+	// Rolled returns what a rollout that goes on brings of a source; nil: none does.
+	Rolled(source wire.Kind) *Rolled
 	// Artefact returns the size of an artefact in the controller's store; false: it is not there.
 	Artefact(digest string) (size int64, there bool)
 	// Damage returns why the installed document of a source, or that on trial, cannot be read; nil: it can.

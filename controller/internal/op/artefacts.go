@@ -13,7 +13,8 @@ var (
 	})
 	ShowArtefact = define(Op[ArtefactIn, view.Artefact]{
 		Name: "artefact.show", Route: "GET /v1/artefacts/{digest}", Role: View,
-		About: "Shows one artefact, and who refers to it.",
+		About: "Shows one artefact, and who refers to it. One that is being uploaded has upload, and no added until " +
+			"it is there.",
 	})
 	BeginUpload = define(Op[NewArtefact, view.Upload]{
 		Name: "artefact.begin", Route: "POST /v1/artefacts", Role: Operate,

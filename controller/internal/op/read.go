@@ -28,9 +28,10 @@ var (
 
 // What the unit is, and does.
 var (
-	UnitStatus = define(Op[None, view.UnitStatus]{
+	UnitStatus = define(Op[UnitStatusIn, view.UnitStatus]{
 		Name: "unit.status", Route: "GET /v1/unit/status", Role: View,
-		About: "Shows the unit at a glance.",
+		About: "Shows the unit at a glance, and, with report, all nodes, items and instances, as the cloud side " +
+			"hears of them.",
 	})
 	ShowNode = define(Op[NodeIn, view.Node]{
 		Name: "node.show", Route: "GET /v1/nodes/{node}", Role: View,
@@ -103,6 +104,11 @@ var (
 		About: "Sends a consistent copy of the journal's file.",
 	})
 )
+
+// UnitStatusIn says how much is shown.
+type UnitStatusIn struct {
+	Report bool `query:"report" json:"-"` // all nodes, items and instances, too
+}
 
 // Watched is the input of what is followed.
 type Watched struct {

@@ -68,16 +68,16 @@ type RolloutWatchIn struct {
 // PauseRolloutIn names a rollout, and why it is paused.
 type PauseRolloutIn struct {
 	RolloutIn
-	RolloutReason
+	PauseReason
 }
 
-// RolloutReason says why.
-type RolloutReason struct {
+// PauseReason says why.
+type PauseReason struct {
 	Reason string `json:"reason,omitzero"` // for whoever looks, and the journal; at most 256 bytes
 }
 
 // Check judges the reason's length.
-func (in *RolloutReason) Check() *wire.Error {
+func (in *PauseReason) Check() *wire.Error {
 	if len(in.Reason) > 256 {
 		return wire.New(wire.CodeTooLarge, "/reason", "longer than 256 bytes")
 	}

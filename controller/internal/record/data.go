@@ -256,6 +256,19 @@ type PolicyData struct {
 	AllNodes bool           `json:"allNodes,omitzero"` // that it may hit every node was confirmed
 	Back     uint64         `json:"back,omitzero"`     // Document is again that of this rev
 	Inbox    *InboxData     `json:"inbox,omitempty"`   // of a submission over MQTT
+	Rollout  string         `json:"rollout,omitempty"` // ID of the one that brings it to the nodes
+}
+
+// Element is the policy.
+func (d PolicyData) Element() string { return d.Name }
+
+// RolledOut is the ID of the rollout that brings the change to the nodes; "": they get it at once.
+func (d PolicyData) RolledOut() string { return d.Rollout }
+
+// ByRollout is the change, brought by a rollout.
+func (d PolicyData) ByRollout(id string) any {
+	d.Rollout = id
+	return d
 }
 
 // InboxData is what is remembered of a submission over MQTT, so that it is judged once.

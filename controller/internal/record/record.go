@@ -98,6 +98,9 @@ func Types() []Type {
 	return all
 }
 
+// MaxData bounds the Data of a record in bytes.
+const MaxData = 16 << 20
+
 // Record is one thing that happened.
 type Record struct {
 	Seq  uint64    // given by the journal; from 1, never reused

@@ -16,11 +16,21 @@ type RolledOut struct {
 	Who string `json:"who,omitempty"`
 }
 
-// Version is an accepted document of a source.
+// Version is an accepted document of a source, or a collection with an element as a rollout brings it.
 type Version struct {
-	Hash    string `json:"hash"` // of the submitted document
+	Hash    string `json:"hash"` // of the submitted document; of a collection its name
 	Version string `json:"version"`
 	Lenient bool   `json:"lenient,omitzero"` // see Verdict
+	// of a collection: the element that is another one
+	Element string `json:"element,omitempty"`
+}
+
+// What says what a rollout brings: a version, or an element in a version.
+func (v *Version) What() string {
+	if v.Element != "" {
+		return v.Element + " version " + v.Version
+	}
+	return v.Version
 }
 
 // RolloutData is the data of Rollout records: what happened to which rollout. One of the others is set.

@@ -172,6 +172,9 @@ func (s *Set) Status(id, node string) (status Status, reason string) {
 	return "", ""
 }
 
+// Reverting reports whether nodes are, or were, taken back by a rollout.
+func (s *Set) Reverting(id string) bool { return s.all[id] != nil && s.all[id].revert }
+
 // Hash returns the hash of what a node was issued, or is taken back to, in a rollout; false: nothing.
 func (s *Set) Hash(id, node string) (hash string, ok bool) {
 	if r := s.all[id]; r != nil {

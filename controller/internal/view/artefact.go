@@ -13,13 +13,14 @@ type Artefact struct {
 	Size   int64     `json:"size"`           // bytes
 	Name   string    `json:"name,omitempty"` // for people
 	Who    string    `json:"who,omitempty"`  // has added it
-	Added  time.Time `json:"added"`          // when
+	Added  time.Time `json:"added,omitzero"` // when; absent: it is not there yet
 	// why it is not sent to anybody; absent: it is whole, as far as is known
 	Damaged *wire.Error `json:"damaged,omitempty"`
 	UsedBy  []string    `json:"usedBy,omitempty"` // who refers to it, in words, at most 20
 	Omitted int         `json:"omitted,omitzero"` // how many others do
-	// at which nodes that refer to it fetch it; absent: there is no door for them
-	URL string `json:"url,omitempty"`
+	// at which nodes that refer to it fetch it; absent: there is no door for them, or it is not there yet
+	URL    string  `json:"url,omitempty"`
+	Upload *Upload `json:"upload,omitempty"` // that has not ended; left out in lists, which have their own
 }
 
 // States of an upload.
@@ -38,6 +39,7 @@ type Upload struct {
 	State    string    `json:"state"`             // "open", "verifying" or "added"
 	Offset   int64     `json:"offset"`            // of the byte that comes next
 	Verified int64     `json:"verified,omitzero"` // bytes that were read again
+	Begun    time.Time `json:"begun,omitzero"`    // when
 	Expires  time.Time `json:"expires,omitzero"`  // when it ends unless it goes on before
 }
 

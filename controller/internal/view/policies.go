@@ -15,8 +15,9 @@ type AgentBuild struct {
 	Hash     string   `json:"hash"`               // of the program, sha256:…
 	Size     int64    `json:"size"`               // of the program, bytes
 	Stored   bool     `json:"stored,omitzero"`    // nodes fetch it from the controller's store, where it has to be
-	URLs     []string `json:"urls,omitempty"`     // other addresses where nodes fetch it
+	URLs     []string `json:"urls,omitempty"`     // other addresses; of torrents only beside those of http
 	Minisign string   `json:"minisign,omitempty"` // a publisher's signature of the program
+	Brings   []string `json:"brings,omitempty"`   // names of the settings that it brings
 }
 
 // AgentRelease is a version of the agent that is on offer.
@@ -39,6 +40,8 @@ type PolicyChange struct {
 	Rev    uint64 `json:"rev"`           // of the record
 	Issued int    `json:"issued"`        // nodes that got a new document
 	Back   uint64 `json:"back,omitzero"` // of a rollback: the version whose content it is again
+	// ID of the rollout that brings it to the nodes; absent: they get it at once
+	Rollout string `json:"rollout,omitempty"`
 }
 
 // Policy is a management policy (seed 003).
@@ -53,6 +56,7 @@ type Policy struct {
 	States   []PolicyCount  `json:"states,omitempty"`   // how far those are
 	Document jsontext.Value `json:"document,omitempty"` // as it was applied, or was then; left out in lists
 	Nodes    []string       `json:"nodes,omitempty"`    // that match it, at most MaxNamed; left out in lists
+	Rollout  string         `json:"rollout,omitempty"`  // ID of that of its newest change, which goes on
 }
 
 // PolicyVersion is one change of a policy.
@@ -61,10 +65,11 @@ type PolicyVersion struct {
 	At       time.Time `json:"at"`                // when it happened
 	Who      string    `json:"who,omitempty"`     // caused it
 	Via      string    `json:"via,omitempty"`     // "inbox"; "": the controller's own doors
-	State    string    `json:"state"`             // "applied", "enabled", "disabled", "removed", "rolled-back"
+	State    string    `json:"state"`             // applied, enabled, disabled, removed, rolled-back, aborted
 	Back     uint64    `json:"back,omitzero"`     // rolled-back: the rev whose content it is again
 	Enabled  bool      `json:"enabled"`           // nodes acted on it from then on
 	AllNodes bool      `json:"allNodes,omitzero"` // that it may hit every node was confirmed
+	Rollout  string    `json:"rollout,omitempty"` // ID of the one that brought it to the nodes
 }
 
 // PolicyHistory is what happened to the policies of one name.
@@ -87,12 +92,17 @@ type PolicyWhy struct {
 
 // PolicyCount is how many nodes are in a state.
 type PolicyCount struct {
-	State wire.PolicyState `json:"state"` // PolicyUnknown: the node has not said yet
+	State wire.PolicyState `json:"state"` // PolicyUnknown, PolicyQueued, PolicyTakenBack, or as nodes have said
 	Nodes int              `json:"nodes"` // in it
 }
 
-// PolicyUnknown is the state of a node that has not reported a policy that it should have.
-const PolicyUnknown wire.PolicyState = "unknown"
+// The states of a node that has not reported a policy that it should have, of one that its rollout has not reached, and
+// of one that has what it had before, since its rollout is being taken back.
+const (
+	PolicyUnknown   wire.PolicyState = "unknown"
+	PolicyQueued    wire.PolicyState = "queued"
+	PolicyTakenBack wire.PolicyState = "taken-back"
+)
 
 // Policies are all policies.
 type Policies struct {
@@ -108,11 +118,12 @@ type PolicyNode struct {
 
 // PolicyStatus is how far the nodes are with a policy.
 type PolicyStatus struct {
-	Name    string        `json:"name"`             // of the policy
-	Enabled bool          `json:"enabled"`          // nodes act on it
-	States  []PolicyCount `json:"states,omitempty"` // of the nodes that match it
-	Nodes   []PolicyNode  `json:"nodes,omitempty"`  // those that are not done first
-	Omitted int           `json:"omitted,omitzero"` // nodes that are not in the list
+	Name    string        `json:"name"`              // of the policy
+	Enabled bool          `json:"enabled"`           // nodes act on it
+	States  []PolicyCount `json:"states,omitempty"`  // of the nodes that match it
+	Nodes   []PolicyNode  `json:"nodes,omitempty"`   // those that are not done first
+	Omitted int           `json:"omitted,omitzero"`  // nodes that are not in the list
+	Rollout string        `json:"rollout,omitempty"` // ID of that of its newest change, which goes on
 }
 
 // NodeProperty is a property of a node.

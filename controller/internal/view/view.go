@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/shared/cloud"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -148,8 +149,8 @@ type SourceStatus struct {
 	Trial     *Trial        `json:"trial,omitempty"`     // a document that awaits confirmation
 	Attempted *Attempted    `json:"attempted,omitempty"` // the newest refused one, until a newer is accepted
 	Progress  Progress      `json:"progress"`            // of the nodes with the newest documents
-	Slots     *SlotProgress `json:"slots,omitempty"`     // of workloads
-	Unknown   []string      `json:"unknown,omitempty"`   // of workloads: nodes with slots that were never heard of
+	Slots     *SlotProgress `json:"slots,omitempty"`     // of workloads and components
+	Unknown   []string      `json:"unknown,omitempty"`   // of both: nodes that were never heard of
 	NoBroker  string        `json:"noBroker,omitempty"`  // why the controller, so far without a broker, reaches no node
 }
 
@@ -326,6 +327,8 @@ type UnitStatus struct {
 	Clock       *ClockJump   `json:"clock,omitempty"`       // why nothing is said to the nodes; absent: it is
 	InError     []NodeError  `json:"inError,omitempty"`     // nodes that are in error, as they told; at most 200
 	Trouble     []string     `json:"trouble,omitempty"`     // what an operator should look at, in words
+	// nodes, items, instances and subjects as the cloud side hears of them; only if it was asked for
+	Report *cloud.UnitStatus `json:"report,omitempty"`
 }
 
 // ClockJump is a jump of the controller's clock by more than a day.

@@ -20,11 +20,11 @@ type Placed struct {
 	Omitted int      `json:"omitted,omitzero"` // slots and nodes beyond those that the lists name
 }
 
-// SlotProgress counts how far the slots of the set have come.
+// SlotProgress counts how far the slots of the set have come, or the components of the list.
 type SlotProgress struct {
-	Slots         int    `json:"slots"`              // of the set
+	Slots         int    `json:"slots"`              // of the set, or components of the list
 	Running       int    `json:"running"`            // what they should
-	Completed     int    `json:"completed"`          // jobs that have
+	Completed     int    `json:"completed"`          // jobs that have; components that have their versions
 	Stopped       int    `json:"stopped,omitzero"`   // by operators
 	Missing       []Slot `json:"missing,omitempty"`  // the others, on online nodes first; at most 100 of them
 	Omitted       int    `json:"omitted,omitempty"`  // others beyond those listed

@@ -3,11 +3,13 @@ package why
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
 )
 
 // answer finds the first thing that stands between what a slot should run and its process.
@@ -75,6 +77,8 @@ func (f *Facts) onNode(r *wire.WorkloadSlot) (reason, sentence string) {
 		return Damaged, fmt.Sprintf("%s runs, but: %s", f.Slot.Slot, Brief(r.Error))
 	case r.Doing == "fetch" && failing(r) != nil && failing(r).Error.Code == wire.CodeExpired:
 		return say(Unfetched, "its resource %q is not put in force: %s", failing(r).Name, Brief(failing(r).Error))
+	case r.Doing == "fetch" && failing(r) != nil && failing(r).State == "failed" && failing(r).Next.IsZero():
+		return say(Unfetched, "its resource %q is refused: %s", failing(r).Name, Brief(failing(r).Error))
 	case r.Doing == "fetch" && failing(r) != nil:
 		res := failing(r)
 		return say(Unfetched, "its resource %q cannot be fetched: %s; next try %s", res.Name, Brief(res.Error),
@@ -85,6 +89,8 @@ func (f *Facts) onNode(r *wire.WorkloadSlot) (reason, sentence string) {
 		return say(HookFailed, "its %s has failed, and is run again: %s", r.Doing, Brief(r.Error))
 	case hook:
 		return say(Hook, "its %s is under way", r.Doing)
+	case r.Doing == "needs":
+		return say(Needing, "it waits for %s", Waits(r.Waits))
 	case r.Doing != "" && r.Error != nil:
 		return say(Preparing, "%s, but: %s", step(r.Doing), Brief(r.Error))
 	case r.Doing != "":
@@ -147,18 +153,36 @@ func fetching(r *wire.WorkloadSlot) string {
 	for _, res := range r.Resources {
 		names = append(names, fmt.Sprintf("%q", res.Name))
 	}
-	text := "its resources are being fetched"
+	verb := "fetched"
+	if len(r.Resources) > 0 && !slices.ContainsFunc(r.Resources,
+		func(res wire.WorkloadResource) bool { return res.State != "unpacking" }) {
+		verb = "unpacked"
+	}
+	text := "its resources are being " + verb
 	switch len(names) {
 	case 0:
 	case 1:
-		text = "its resource " + names[0] + " is being fetched"
+		text = "its resource " + names[0] + " is being " + verb
 	default:
-		text = "its resources " + strings.Join(names, ", ") + " are being fetched"
+		text = "its resources " + strings.Join(names, ", ") + " are being " + verb
 	}
 	if done := Progress(r.Resources); done != "" {
 		text += ":" + done
 	}
 	return text
+}
+
+// Waits says what a slot waits for.
+func Waits(needs []wire.WorkloadNeed) string {
+	var all []string
+	for _, n := range needs {
+		what := n.Condition
+		if what == string(workload.After) {
+			what = string(workload.Started) // which it waits for, as it is there
+		}
+		all = append(all, n.Slot+" to be "+what)
+	}
+	return strings.Join(all, ", ")
 }
 
 // step names what is being done before a process can start.

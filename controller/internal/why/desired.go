@@ -8,6 +8,32 @@ import (
 	"tandem.internal/shared/items"
 )
 
+// Decide decides what should run where, with its reasons in words.
+func Decide(in *desired.Input) (*desired.Plan, error) {
+	p, err := desired.Make(in)
+	if err != nil {
+		return nil, err
+	}
+	for i := range p.Reasons {
+		p.Reasons[i].Why = Desired(&p.Reasons[i])
+	}
+	return p, nil
+}
+
+// Items explains the items of a codename on a node, of a type; "": of any.
+func Items(p *desired.Plan, node, codename string, t items.Type) (all []desired.Explanation) {
+	for _, known := range []items.Type{items.Component, items.Service, items.Layer} {
+		if t != "" && t != known {
+			continue
+		}
+		if e, there := p.Why(node, items.Ref{Type: known, Codename: codename}); there {
+			e.Why = Item(&e)
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
 // Desired says in one sentence why an item or instance is not there. Its reasons for programs are those of
 // desired.Reason.
 func Desired(r *desired.Reason) string {
@@ -34,6 +60,11 @@ func Desired(r *desired.Reason) string {
 		return name + unmet(r)
 	case desired.Cycle:
 		return name + " is refused: " + cycle(r.Path)
+	case desired.Refused:
+		if r.Nodes > 0 {
+			return fmt.Sprintf("%s is not on %s: %s", name, nodesOf(r.Nodes), r.About)
+		}
+		return name + " is refused: " + r.About
 	case desired.Unplaced:
 		return name + unplaced(r)
 	}
@@ -177,18 +208,22 @@ func unplaced(r *desired.Reason) string {
 // filtered says what a filter that left nothing means.
 func filtered(f desired.Filter) string {
 	return map[desired.Filter]string{
-		desired.OfState:     "no node takes part",
-		desired.OfOnline:    "no node that takes part is online",
-		desired.OfNode:      "its subject is attached to none of the nodes that are online",
-		desired.OfLabels:    "no node that is left has its labels",
-		desired.OfResources: "no node that is left has a share of its resources",
-		desired.OfDevices:   "no node that is left has a share of its devices",
-		desired.OfPorts:     "on each node that is left somebody listens on its ports",
-		desired.OfRuntime:   "no node that is left has a runtime for it",
-		desired.OfPlatform:  "no runtime that is left runs what it is built for",
-		desired.OfCPU:       "no runtime that is left has enough CPU free",
-		desired.OfRAM:       "no runtime that is left has enough RAM free",
-		desired.OfInstances: "no runtime that is left may have one more instance",
+		desired.OfState:        "no node takes part",
+		desired.OfOnline:       "no node that takes part is online",
+		desired.OfNode:         "its subject is attached to none of the nodes that are online",
+		desired.OfLabels:       "no node that is left has its labels",
+		desired.OfResources:    "no node that is left has a share of its resources",
+		desired.OfDevices:      "no node that is left has a share of its devices",
+		desired.OfPorts:        "on each node that is left somebody listens on its ports",
+		desired.OfLoad:         "no node that is left stays below the minimum of its rules",
+		desired.OfRuntime:      "no node that is left has a runtime for it",
+		desired.OfPlatform:     "no runtime that is left runs what it is built for",
+		desired.OfContent:      "no runtime that is left can run what it consists of",
+		desired.OfCPU:          "no runtime that is left has enough CPU free",
+		desired.OfRAM:          "no runtime that is left has enough RAM free",
+		desired.OfStorage:      "no node that is left has enough storage free",
+		desired.OfStateStorage: "no node that is left has enough room for its state",
+		desired.OfInstances:    "no runtime that is left may have one more instance",
 	}[f]
 }
 
@@ -212,6 +247,8 @@ func Refusal(f *desired.Refusal) string {
 		text += fmt.Sprintf("of %s %d is needed and %d left", f.About, f.Needed, f.Available)
 	case desired.OfPorts:
 		text += "the port " + f.About + " is taken"
+	case desired.OfLoad:
+		text += underLoad(f)
 	case desired.OfRuntime:
 		if f.About == "" {
 			return text + "there is no runtime"
@@ -219,10 +256,16 @@ func Refusal(f *desired.Refusal) string {
 		text += "the runtime is of type " + f.About
 	case desired.OfPlatform:
 		text += "it runs " + f.About
+	case desired.OfContent:
+		text += f.About
 	case desired.OfCPU:
 		text += fmt.Sprintf("%d DMIPS are needed and %d free", f.Needed, f.Available)
 	case desired.OfRAM:
 		text += fmt.Sprintf("%d bytes of RAM are needed and %d free", f.Needed, f.Available)
+	case desired.OfStorage:
+		text += fmt.Sprintf("%d bytes of storage are needed and %d free", f.Needed, f.Available)
+	case desired.OfStateStorage:
+		text += fmt.Sprintf("%d bytes for state are needed and %d free", f.Needed, f.Available)
 	case desired.OfInstances:
 		text += "it has as many instances as it may"
 	}
@@ -247,6 +290,7 @@ func Chosen(c desired.Choice) string {
 		desired.ByRAM:      "the most RAM was free there, with as much CPU",
 		desired.ByID:       "of equal nodes it is the first",
 		desired.ByRoom:     "others of lower priority made room",
+		desired.ByRelief:   "it leaves a node that is overloaded",
 	}[c]
 }
 

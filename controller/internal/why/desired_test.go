@@ -3,9 +3,11 @@ package why_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"tandem.internal/controller/internal/desired"
 	"tandem.internal/controller/internal/why"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/items"
 )
 
@@ -83,8 +85,8 @@ func TestDesiredSentences(t *testing.T) {
 func TestFiltersHaveWords(t *testing.T) {
 	seen := map[string]desired.Filter{}
 	for _, f := range []desired.Filter{desired.OfState, desired.OfOnline, desired.OfNode, desired.OfLabels,
-		desired.OfResources, desired.OfDevices, desired.OfPorts, desired.OfRuntime, desired.OfPlatform, desired.OfCPU,
-		desired.OfRAM, desired.OfInstances} {
+		desired.OfResources, desired.OfDevices, desired.OfPorts, desired.OfLoad, desired.OfRuntime, desired.OfPlatform,
+		desired.OfCPU, desired.OfRAM, desired.OfStorage, desired.OfStateStorage, desired.OfInstances} {
 		one := why.Refusal(&desired.Refusal{Node: "a", Filter: f, About: "x", Needed: 1})
 		r := desired.Reason{Reason: desired.Unplaced, Type: items.Service, Codename: "s", Subject: "S", Emptied: f}
 		all := why.Desired(&r)
@@ -99,9 +101,47 @@ func TestFiltersHaveWords(t *testing.T) {
 		seen[all] = f
 	}
 	for _, c := range []desired.Choice{desired.ByNode, desired.ByStaying, desired.ByBeing, desired.ByPriority,
-		desired.ByCPU, desired.ByRAM, desired.ByID, desired.ByRoom} {
+		desired.ByCPU, desired.ByRAM, desired.ByID, desired.ByRoom, desired.ByRelief} {
 		if why.Chosen(c) == "" {
 			t.Errorf("%s has no words", c)
+		}
+	}
+}
+
+// What can be done for a node that is overloaded, and why a service stays there, are sentences.
+func TestReliefSentences(t *testing.T) {
+	o := desired.Overload{Node: "a", Parameter: desired.CPU, Average: 0.9512, Max: 0.9,
+		For: duration.Duration(10 * time.Minute)}
+	const over = "a is overloaded: 0.951 of its CPU is used on average for 10m, and the maximum is 0.9: "
+	for want, r := range map[string]desired.Relief{
+		over + "s of S, instance 2, goes to b": {Move: &desired.ReliefMove{Codename: "s", Subject: "S",
+			Index: 2, To: "b"}},
+		over + "no service runs there":   {},
+		over + "no service may leave it": {Stays: []desired.Stay{{}}},
+	} {
+		r.Overload = o
+		if got := why.Relief(&r); got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
+	}
+	load := func(about string) desired.Stay {
+		return desired.Stay{Stuck: desired.NoPlace, Emptied: desired.OfLoad, Refusals: []desired.Refusal{{Node: "b",
+			Filter: desired.OfLoad, About: about, Needed: 300, Available: 9}}}
+	}
+	const none = "no node that is left stays below the minimum of its rules; b: "
+	for want, s := range map[string]desired.Stay{
+		"its metadata says so":                                              {Stuck: desired.NotBalanced},
+		"it is deprecated, and not deployed anew":                           {Stuck: desired.NotAnew},
+		"its subject is attached to this node only":                         {Stuck: desired.Pinned},
+		"it would relieve nothing, as far as is known":                      {Stuck: desired.Idle},
+		none + "what is used of the node is not known":                      load(desired.Unmeasured),
+		none + "it uses 300 DMIPS, and 9 are left below the minimum":        load("cpu"),
+		none + "it uses 300 bytes of RAM, and 9 are left below the minimum": load("ram"),
+		none + "another move has gone to it, or from it, a moment ago":      load(desired.Settling),
+	} {
+		s.Codename, s.Subject = "s", "S"
+		if got := why.Stay(&s); got != "s of S, instance 0, stays: "+want {
+			t.Errorf("%s\nwant\n%s", got, want)
 		}
 	}
 }

@@ -141,10 +141,13 @@ func (f *Facts) done() (all []view.Finding) {
 		}
 		all = append(all, one)
 	}
+	if len(r.Waits) > 0 {
+		all = append(all, finding("needs", view.FindingWaits, "%s", Waits(r.Waits)))
+	}
 	switch {
 	case strings.HasPrefix(r.Doing, "iss_hook_"):
 		all = append(all, finding("hook", view.FindingWaits, "%s of %s", r.Doing, wanted(r)))
-	case r.Doing != "":
+	case r.Doing != "" && r.Doing != "needs":
 		all = append(all, finding("step", view.FindingWaits, "%s of %s", r.Doing, wanted(r)))
 	}
 	if r.Error != nil {

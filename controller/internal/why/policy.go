@@ -21,6 +21,7 @@ const (
 	Disabled     = "disabled"
 	Conflict     = "conflict"  // another policy decides, which wants something else
 	NoIntent     = "no-intent" // the policy wants nothing
+	Queued       = "queued"    // its rollout has not reached the node
 )
 
 // PolicyFacts are what is known about a policy on a node.
@@ -43,6 +44,8 @@ type PolicyVerdict struct {
 	Place  policy.Place        // among the enabled ones that hit the node; zero: it has none
 	Winner view.Policy         // the one that decides
 	Status *wire.PolicyStatus  // that the node has reported; nil: none
+	Queued bool                // the rollout of the policy has not reached the node
+	Back   bool                // it is being taken back, and the node has what it had before
 }
 
 // Policy says what becomes of a policy on a node, and why.
@@ -68,6 +71,12 @@ func (f *PolicyFacts) answer() (reason, sentence string) {
 		return say(NotHit, "policy %s does not hit %s: %s%s", p, node, f.Match.Why, because(f.Match))
 	case !f.Policy.Enabled:
 		return say(Disabled, "policy %s would hit %s, and is not enabled", p, node)
+	case f.Back:
+		return say(Queued, "policy %s is on %s as it was before: its rollout %s is being taken back; tandem rollout "+
+			"show %[3]s", p, node, f.Policy.Rollout)
+	case f.Queued:
+		return say(Queued, "policy %s waits: its rollout %s has not reached %s; tandem rollout show %[2]s", p,
+			f.Policy.Rollout, node)
 	case f.Place.Conflict:
 		return say(Conflict, "policy %s does nothing on %s: policy %s decides, which was enabled before it and wants "+
 			"something else", p, node, f.Place.Winner)
@@ -199,7 +208,15 @@ func (f *PolicyFacts) findings() (all []view.Finding) {
 		set.State, set.Text = view.FindingBad, fmt.Sprintf("rev %d, by %s, not enabled", f.Policy.Rev, f.Policy.Who)
 	}
 	set.At = f.Policy.At
-	all = append(all, set, aboutNode(f.Name, &f.Node, f.Known))
+	all = append(all, set)
+	if id := f.Policy.Rollout; id != "" {
+		one := finding("rollout", view.FindingGood, "%s has reached the node", id)
+		if f.Queued {
+			one = finding("rollout", view.FindingBad, "%s has not reached the node, which has what it had before", id)
+		}
+		all = append(all, one)
+	}
+	all = append(all, aboutNode(f.Name, &f.Node, f.Known))
 	if f.Unread != nil {
 		all = append(all, finding("node", view.FindingBad, "what it says of itself does not count: %s",
 			f.Unread.Error()))

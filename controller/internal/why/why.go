@@ -31,6 +31,7 @@ const (
 	Hook        = "hook"            // a hook is under way
 	Failed      = "failed"          // nothing is tried any more
 	Pause       = "pause"           // the process has ended, and is started again after a pause
+	Needing     = "needs"           // it waits for other slots
 	Preparing   = "preparing"       // the step before the process is under way
 	Damaged     = "damaged"         // it runs, with a resource that is damaged
 )

@@ -75,6 +75,18 @@ var reasons = []struct {
 	name, reason, answer, finding string
 	change                        func(*Facts)
 }{
+	{"it waits for others", Needing, "web@n is not running: it waits for db@n to be healthy, net@n to be started",
+		"needs waits db@n to be healthy, net@n to be started", func(f *Facts) {
+			preparing("needs", nil)(f)
+			f.Slot.Report.Waits = []wire.WorkloadNeed{{Slot: "db@n", Condition: "healthy"},
+				{Slot: "net@n", Condition: "after"}}
+		}},
+	{"its layer is unpacked", Fetching, `web@n is not running: its resource "python" is being unpacked`,
+		`resource waits "python" unpacking`, preparing("fetch", nil,
+			wire.WorkloadResource{Name: "python", State: "unpacking"})},
+	{"its layer is refused", Unfetched, `web@n is not running: its resource "python" is refused: bad-value: no gzip`,
+		`resource bad "python" failed: bad-value: no gzip`, preparing("fetch", nil, wire.WorkloadResource{
+			Name: "python", State: "failed", Error: wire.New(wire.CodeBadValue, "", "no gzip")})},
 	{"it runs", Runs, "web@n runs what it should, for 60s",
 		"configuration good web-2, instance, of a topology, filled by base",
 		func(*Facts) {}},

@@ -4,5 +4,5 @@ package main
 import "tandem.internal/nodeagent/cli"
 
 func main() {
-	cli.Main(nil)
+	cli.Main(cli.Extras{})
 }

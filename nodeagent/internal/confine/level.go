@@ -18,6 +18,9 @@ const (
 	Landlock Level = "landlock" // and no signals or abstract sockets outside (Landlock from ABI 6, Linux 6.12)
 )
 
+// Container is the level of what is in a container, which confines it in other ways, beyond all of Levels.
+const Container Level = "container"
+
 // Levels are all of them, the least first.
 var Levels = []Level{None, Basic, Files, Landlock}
 

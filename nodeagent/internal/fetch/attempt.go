@@ -45,6 +45,12 @@ func Wrong(code wire.Code, why string) error {
 	return &failure{kind: plan.Wrong, code: code, why: why, drop: true}
 }
 
+// never is the error of an attempt that has brought the file that was encrypted, which is of no use wherever it comes
+// from. It stays, so that it need not come again.
+func never(code wire.Code, why string) error {
+	return &failure{kind: plan.Never, code: code, why: why}
+}
+
 // most is how many bytes a resource may have. What is announced need not be exact (seed 004, size),
 // but what has nothing to do with it is cut off.
 func (s *Store) most(reserve int64) int64 {
@@ -61,6 +67,7 @@ func (s *Store) fetch(ctx context.Context, e plan.Fetch, p *progress) plan.Event
 	if err == nil {
 		return plan.Fetched{Copy: c}
 	}
+	s.ledger.end(unpacked(e.Key))
 	f := classify(ctx, err)
 	have := int64(0)
 	if f.drop {
@@ -96,6 +103,16 @@ func classify(ctx context.Context, err error) *failure {
 
 // attempt fetches, verifies and publishes a copy. resumed tells that a part that was there was used.
 func (s *Store) attempt(ctx context.Context, e plan.Fetch, p *progress) (c plan.Copy, resumed bool, err error) {
+	content := e.Sum
+	if e.Encrypted != nil {
+		if s.Decrypt == nil {
+			return c, false, Passing(wire.CodeNotSupported, "it is encrypted, and this node has no key to read it "+
+				"with: give the full agent one with --decrypt-key")
+		}
+		e.Sum = workload.SHA256 + ":" + strings.TrimPrefix(e.Encrypted.Digest, wire.HashPrefix)
+		s.ledger.reserve(decrypted(e.Key), e.Plain)
+		defer s.ledger.end(decrypted(e.Key))
+	}
 	f, err := s.openPart(e.Key, s.most(e.Reserve), p)
 	if err != nil {
 		return c, false, err
@@ -106,13 +123,21 @@ func (s *Store) attempt(ctx context.Context, e plan.Fetch, p *progress) (c plan.
 		return c, false, err
 	}
 	s.ledger.reserve(e.Key, e.Reserve-info.Size())
+	if e.Extra > 0 {
+		s.ledger.reserve(unpacked(e.Key), e.Extra)
+	}
+	there, err := s.there(ctx, e, f, info.Size())
+	if err != nil {
+		return c, false, err
+	}
 	var early string // checksum of what came, if all of it passed by
 	var page bool
 	var dict []byte
-	switch scheme, _, _ := strings.Cut(e.URL, ":"); scheme {
-	case workload.SchemeHTTP, workload.SchemeHTTPS:
+	switch scheme, _, _ := strings.Cut(e.URL, ":"); {
+	case there: // since it was of no use at the last attempt
+	case scheme == workload.SchemeHTTP, scheme == workload.SchemeHTTPS:
 		resumed, early, page, err = s.download(ctx, e, f)
-	case workload.SchemeRBTorrent, workload.SchemeMagnet:
+	case scheme == workload.SchemeRBTorrent, scheme == workload.SchemeMagnet:
 		resumed = info.Size() > 0
 		if s.swarm == nil {
 			err = Passing(wire.CodeNotSupported, "this agent is built without BitTorrent: use an http or https URL, "+
@@ -140,6 +165,11 @@ func (s *Store) attempt(ctx context.Context, e plan.Fetch, p *progress) (c plan.
 	}
 	if e.Sum != "" && c.Sum != e.Sum {
 		return c, resumed, mismatch(e.Sum, c.Sum, page)
+	}
+	if e.Encrypted != nil {
+		if c.Sum, c.Digest, c.Size, err = s.decrypt(ctx, e, f, c.Size, content); err != nil {
+			return c, resumed, err
+		}
 	}
 	c.Checked = s.Now()
 	if dict != nil {
@@ -230,7 +260,7 @@ func (s *Store) check(ctx context.Context, e plan.Check) plan.Checked {
 	}
 	var limit *rate.Limiter
 	if !e.Urgent {
-		limit = limiter(s.Recheck)
+		limit = NewLimiter(s.Recheck)
 	}
 	sum, signed, size, err := s.checksum(ctx, f, e.Copy.Sum, limit)
 	switch {

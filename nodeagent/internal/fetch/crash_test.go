@@ -16,6 +16,7 @@ import (
 	"tandem.internal/nodeagent/internal/fetch/plan"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/filetest"
+	"tandem.internal/shared/wire"
 )
 
 // freezer counts the steps of a store and stops the disk before one of them: nothing is changed on
@@ -65,17 +66,24 @@ func newCrashWorld(t testing.TB) *crashWorld {
 	add := func(seed uint64, size int, kind string) int {
 		data := content(seed, size)
 		f := &flaky{data: data, tag: `"a"`}
+		if kind == "sealed" {
+			f.data = sealed(data, "n1")
+		}
 		if size > 70_000 {
 			f.breaks = 1
 		}
-		a := artifact(map[string]string{"sha": sha(data), "md": md(data), "uuid": ""}[kind], size,
+		a := artifact(map[string]string{"sha": sha(data), "md": md(data), "uuid": "", "sealed": sha(data)}[kind], size,
 			w.site.put("/"+kind, f.ServeHTTP))
 		a.UUID = kind
 		w.first = append(w.first, a)
 		key := plan.Key(strings.ToLower(a.Verification.Checksum[:strings.Index(a.Verification.Checksum+":", ":")])) +
 			plan.Key(strings.TrimPrefix(a.Verification.Checksum, strings.SplitN(a.Verification.Checksum, ":", 2)[0]))
-		if kind == "uuid" {
+		switch kind {
+		case "uuid":
 			key = "uuid:uuid"
+		case "sealed":
+			w.first[len(w.first)-1].Encrypted = &wire.Encrypted{Digest: wire.Hash(f.data), Size: int64(len(f.data))}
+			key = plan.KeyOf(w.first[len(w.first)-1])
 		}
 		w.contents[key.Name()] = data
 		return len(w.first) - 1
@@ -83,6 +91,7 @@ func newCrashWorld(t testing.TB) *crashWorld {
 	add(1, 80_000, "sha")
 	w.first[add(2, 2000, "md")].Cached = true
 	add(3, 75_000, "uuid")
+	add(4, 3000, "sealed")
 	w.second = wants{w.first[2]}
 	return w
 }
@@ -108,7 +117,7 @@ func (w *crashWorld) sound(t testing.TB, dir string) {
 	}
 }
 
-// story fetches all, then lets go of two of three.
+// story fetches all, then lets go of all but one, of which one is kept for later.
 func (w *crashWorld) story(n *node, until <-chan struct{}) {
 	n.Want(w.first)
 	for _, a := range w.first {
@@ -147,7 +156,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 			w := newCrashWorld(t)
 			f := newFreezer(at)
 			n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.site.client(), Steps: f.step, Log: zap.NewNop(),
-				Parallel: 1})
+				Parallel: 1, Decrypt: unseal("n1")})
 			w.story(n, f.frozen)
 			synctest.Wait()
 			select {
@@ -161,7 +170,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 			garble(t, filepath.Join(cut, parts)) // what was not synced yet is not what was written
 			for _, dir := range []string{killed, cut} {
 				w.sound(t, dir)
-				n := start(t, Config{Dir: dir, Client: w.site.client(), Log: zap.NewNop()})
+				n := start(t, Config{Dir: dir, Client: w.site.client(), Log: zap.NewNop(), Decrypt: unseal("n1")})
 				for line := range strings.Lines(files(t, dir)) {
 					if name := filepath.Base(strings.TrimSpace(line)); !isName(strings.TrimSuffix(name, asJSON)) {
 						t.Errorf("step %d: %s is left", at, name)
@@ -241,7 +250,7 @@ func TestEveryStepFailsOnce(t *testing.T) {
 			var mu sync.Mutex
 			count := 0
 			c := Config{Dir: filetest.MemoryDir(t), Client: w.site.client(), Log: zap.NewNop(), Parallel: 1,
-				Steps: func(durable.Step) error {
+				Decrypt: unseal("n1"), Steps: func(durable.Step) error {
 					mu.Lock()
 					defer mu.Unlock()
 					if count++; count == at {

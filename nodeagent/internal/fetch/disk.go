@@ -26,6 +26,7 @@ import (
 //	copies/NAME.info  the info dictionary of the torrent that it is served as
 //	parts/NAME        what has come of a copy
 //	parts/NAME.json   an origin: where that is from
+//	parts/NAME.plain  what is being decrypted; it takes the part's place when it is whole
 //
 // A copy is put there in this order: part, synced; part verified; meta; rename; directories synced. A
 // crash before the rename leaves a meta alone, which means nothing, and a part.
@@ -34,6 +35,7 @@ const (
 	parts    = "parts"
 	asJSON   = ".json"
 	asInfo   = ".info"
+	asPlain  = ".plain"
 	metaMost = 1 << 20 // bytes of a meta or an origin
 )
 
@@ -314,7 +316,7 @@ func (d *disk) syncDirs() error {
 // means nothing.
 func (d *disk) remove(name string) error {
 	for _, path := range []string{filepath.Join(d.dir, copies, name), filepath.Join(d.dir, parts, name)} {
-		for _, as := range []string{"", asJSON, asInfo} {
+		for _, as := range []string{"", asJSON, asInfo, asPlain} {
 			if err := d.unlink(path + as); err != nil {
 				return err
 			}

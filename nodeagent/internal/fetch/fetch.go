@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,6 +41,7 @@ type Config struct {
 	// for the artefacts of the node's controller, see NewControllerClient; nil: the node has not joined
 	Controller *http.Client
 	Rate       int64                                     // bytes a second of all downloads together; 0: no limit
+	Limit      *rate.Limiter                             // of Rate, that other stores share; nil: one of its own
 	Parallel   int                                       // downloads at a time; 0: 2
 	Keep       int64                                     // bytes to leave free on the file system
 	Space      func(dir string) (free uint64, err error) // bytes that may still be written; nil: asks the file system
@@ -50,19 +52,10 @@ type Config struct {
 	Recheck int64
 	// of the publishers of whom each artifact has to be; none: nobody has to sign
 	Publishers publisher.Keys
-	Swarm      NewSwarm      // BitTorrent; nil: none
-	Peers      Peers         // for it
+	Decrypt    Decrypt       // opens what is encrypted; nil: this node has no key
+	Torrents   Torrents      // BitTorrent; nil: none
 	Steps      durable.Steps // faults for tests; called by several goroutines; nil: none
 	Watch      pulse.Watch   // is told that Run goes round; nil: nobody
-}
-
-// Peers says with whom resources are exchanged by BitTorrent. Other nodes are found by nothing
-// else: not by DHT, not by local discovery, and by trackers only if a magnet link names them.
-type Peers struct {
-	Listen    string   // host:port where others may fetch what this node holds; "": nobody may
-	Addresses []string // host:port of nodes to ask
-	Allow     []string // addresses and prefixes (10.0.0.0/8) that may connect beside Addresses
-	Upload    int64    // bytes a second; 0: no limit
 }
 
 // Status is how it is with an artifact.
@@ -94,7 +87,6 @@ type Store struct {
 	log     *zap.Logger
 	disk    *disk
 	ledger  *ledger
-	limit   *rate.Limiter // of all downloads
 	swarm   Swarm         // nil: none
 	poke    chan struct{} // one slot: there are effects to be run
 	updates chan struct{} // one slot
@@ -130,6 +122,9 @@ func Open(c Config) (*Store, error) {
 	if c.Space == nil {
 		c.Space = free
 	}
+	if c.Limit == nil {
+		c.Limit = NewLimiter(c.Rate)
+	}
 	c.Parallel = or(c.Parallel, 2)
 	c.Most = or(c.Most, 8<<30)
 	c.Slow = or(c.Slow, 1024)
@@ -146,16 +141,11 @@ func Open(c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the resources in %s: %w", dir, err)
 	}
-	s := &Store{Config: c, log: c.Log, disk: d, limit: limiter(c.Rate), poke: make(chan struct{}, 1),
+	s := &Store{Config: c, log: c.Log, disk: d, poke: make(chan struct{}, 1),
 		updates: make(chan struct{}, 1), running: map[plan.Key]*transfer{}, judged: map[judgement]*wire.Error{}}
 	s.ledger = &ledger{keep: c.Keep, space: func() (uint64, error) { return c.Space(dir) }, left: map[plan.Key]int64{}}
-	if c.Swarm != nil {
-		if s.swarm, err = c.Swarm(&Host{&s.Config, s}); err != nil {
-			return nil, fmt.Errorf("open the resources: BitTorrent: %w", err)
-		}
-	} else if c.Peers.Listen != "" || len(c.Peers.Addresses) > 0 {
-		s.log.Warn("the settings name other nodes to exchange resources with, and this agent is built without " +
-			"BitTorrent: it asks none and serves none")
+	if c.Torrents != nil {
+		s.swarm = c.Torrents.Join(&Host{&s.Config, s})
 	}
 	s.state = plan.New(c.Parallel, there.held, there.doubted, there.found, there.parts)
 	return s, nil
@@ -171,7 +161,8 @@ func or[T int | int64 | time.Duration](v, otherwise T) T {
 // burst is the most that is read at a time.
 const burst = 64 << 10
 
-func limiter(bytes int64) *rate.Limiter {
+// NewLimiter makes a limiter of so many bytes a second; 0: one that does not limit.
+func NewLimiter(bytes int64) *rate.Limiter {
 	if bytes <= 0 {
 		return rate.NewLimiter(rate.Inf, burst)
 	}
@@ -180,9 +171,27 @@ func limiter(bytes int64) *rate.Limiter {
 
 // Want says which artifacts the node needs from now on: all of them, at every call. Copies that
 // none of them stands for are removed, unless they are to be cached.
-func (s *Store) Want(all []workload.Artifact) {
+func (s *Store) Want(all []workload.Artifact) { s.WantKeeping(all, nil) }
+
+// WantKeeping is Want, and keeps copies of others, which are served to other nodes, while there is room. What is not
+// there is not fetched for that.
+func (s *Store) WantKeeping(all, others []workload.Artifact) {
+	if s.swarm == nil {
+		all = withoutTorrents(all)
+	}
 	s.wantJudged(all)
-	s.event(plan.Want{Specs: plan.Join(all)})
+	s.event(plan.Want{Specs: plan.Join(all), Keep: plan.Join(others)})
+}
+
+// withoutTorrents leaves out the addresses of BitTorrent of artifacts that have others.
+func withoutTorrents(all []workload.Artifact) []workload.Artifact {
+	all = slices.Clone(all)
+	for i := range all {
+		if all[i].HasHTTP() {
+			all[i].URLs = slices.DeleteFunc(slices.Clone(all[i].URLs), workload.IsTorrent)
+		}
+	}
+	return all
 }
 
 // Retry has those of these artifacts that failed fetched again at once.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -216,6 +217,26 @@ func TestCancel(t *testing.T) {
 		n.Want(nil)
 		n.Want(wants{a})
 		n.ready(a, data)
+	})
+}
+
+// TestMixedAddresses: without BitTorrent its addresses are passed over; what has no others says so.
+func TestMixedAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, data := newSite(t), content(1, 1000)
+		n := start(t, Config{Dir: filetest.MemoryDir(t), Client: w.client()})
+		a := artifact(sha(data), len(data), "rbtorrent:0123456789012345678901234567890123456789", w.file("/x", data),
+			"magnet:?xt=urn:btih:0123456789012345678901234567890123456789")
+		n.Want(wants{a})
+		n.await(a, "ready at the first attempt", func(st Status) bool {
+			if st.Err != nil {
+				t.Fatalf("%+v", st)
+			}
+			return st.State == Ready
+		})
+		if slices.Contains(a.URLs, "") || a.URLs[0] == a.URLs[1] {
+			t.Errorf("the caller's list is changed: %q", a.URLs)
+		}
 	})
 }
 

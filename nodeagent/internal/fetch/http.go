@@ -327,7 +327,7 @@ func (s *Store) body(ctx context.Context, stop context.CancelCauseFunc, body io.
 		case readErr != nil:
 			return 0, Passing(wire.CodeUnavailable, fmt.Sprintf("the connection broke after %d bytes: %v", at, readErr))
 		}
-		if err := s.limit.WaitN(ctx, n); err != nil {
+		if err := s.Limit.WaitN(ctx, n); err != nil {
 			return 0, err
 		}
 	}

@@ -41,16 +41,34 @@ func (l *ledger) room() (int64, error) {
 	n, err := l.sound()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, left := range l.left {
-		n -= left
+	return l.beside("", n), err
+}
+
+// beside is what n leaves beside what others than k have reserved; "" reserves nothing. The caller has mu.
+func (l *ledger) beside(k plan.Key, n int64) int64 {
+	for other, left := range l.left {
+		if other != k {
+			n -= left
+		}
 	}
-	return n, err
+	return n
 }
 
 func (l *ledger) reserve(k plan.Key, bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.left[k] = max(bytes, 0)
+}
+
+// hold reserves bytes for k if they have room, or are reserved already. It returns how many may be taken.
+func (l *ledger) hold(k plan.Key, bytes int64) (room int64, err error) {
+	n, err := l.sound()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n = l.beside(k, n); err == nil && n >= bytes {
+		l.left[k] = bytes
+	}
+	return n, err
 }
 
 func (l *ledger) end(k plan.Key) {
@@ -74,12 +92,7 @@ func (l *ledger) allow(k plan.Key, bytes int64) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for other, left := range l.left {
-		if other != k {
-			n -= left
-		}
-	}
-	if bytes > n {
+	if bytes > l.beside(k, n) {
 		return errRoom
 	}
 	return nil

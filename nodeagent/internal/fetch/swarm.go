@@ -12,9 +12,36 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Swarm is BitTorrent (seed 004, resources): it fetches resources from other nodes, in pieces, and serves them those
-// that are kept here. A program's main chooses whether there is one
-// (shared/docs/adr/041-bittorrent-in-a-module-of-its-own.md).
+// Torrents is the BitTorrent of an agent, which all its stores share: one client, with one list of nodes to ask. A
+// program's main chooses whether there is one (shared/docs/adr/041-bittorrent-in-a-module-of-its-own.md).
+type Torrents interface {
+	// Join makes the part of a store in it.
+	Join(h *Host) Swarm
+	// Close ends everything and waits for it. It is called when every Swarm is closed.
+	Close()
+}
+
+// NewTorrents makes it. Its error says what is wrong with the peers. Until one of its methods is called, nothing has to
+// be closed.
+type NewTorrents func(TorrentsConfig) (Torrents, error)
+
+// TorrentsConfig is what it goes by.
+type TorrentsConfig struct {
+	Peers Peers
+	Limit *rate.Limiter // of all downloads
+}
+
+// Peers says with whom resources are exchanged by BitTorrent. Other nodes are found by nothing
+// else: not by DHT, not by local discovery, and by trackers only if a magnet link names them.
+type Peers struct {
+	Listen    string   // host:port where others may fetch what this node holds; "": nobody may
+	Addresses []string // host:port of nodes to ask
+	Allow     []string // addresses and prefixes (10.0.0.0/8) that may connect beside Addresses
+	Upload    int64    // bytes a second; 0: no limit
+}
+
+// Swarm is BitTorrent for a store (seed 004, resources): it fetches from other nodes, in pieces, and serves them what
+// is kept here.
 type Swarm interface {
 	// Fetch writes all of what url names to p. info is the torrent's info dictionary; it is kept with the copy, and
 	// Host.Info returns it. Errors are of p, Passing, Wrong or ErrStopped; others are the disk's. Several goroutines
@@ -23,12 +50,9 @@ type Swarm interface {
 	// Offer serves these copies, and no others, to whoever may ask; with each go the URLs that it is wanted by. It
 	// does not wait. One goroutine calls this.
 	Offer(kept map[plan.Key][]string)
-	// Close ends everything and waits for it. It is called last.
+	// Close ends what the store has part in, and waits for it. It is called last.
 	Close()
 }
-
-// NewSwarm makes the swarm of a store. Its error says what is wrong with the host's Peers.
-type NewSwarm func(*Host) (Swarm, error)
 
 // Host is a store as its swarm sees it: the Config, with its defaults filled in, and these methods, which are for any
 // goroutine.
@@ -36,9 +60,6 @@ type Host struct {
 	*Config
 	store *Store
 }
-
-// Limit is the limiter of all downloads together.
-func (h *Host) Limit() *rate.Limiter { return h.store.limit }
 
 // Copy is the path that the copy of k has or would have.
 func (h *Host) Copy(k plan.Key) string { return h.store.disk.copyPath(k) }
@@ -54,7 +75,7 @@ func (d *disk) writeInfo(k plan.Key, info []byte) error {
 }
 
 // Slowly makes a limiter for reading what is kept, which nobody waits for.
-func (h *Host) Slowly() *rate.Limiter { return limiter(h.Recheck) }
+func (h *Host) Slowly() *rate.Limiter { return NewLimiter(h.Recheck) }
 
 // Moved tells those who wait for the store's Updates that a download has come further.
 func (h *Host) Moved() { notify(h.store.updates) }

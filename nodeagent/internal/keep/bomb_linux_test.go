@@ -21,7 +21,9 @@ func TestBombOfASlot(t *testing.T) {
 			other := u.start(u.of("b", "other", "exec sleep 1000"))
 			// At most 700 processes, as dash says it, or bash, and none once the directory is gone.
 			const bound = "{ ulimit -p 700 2>/dev/null && [ $(ulimit -p) = 700 ] || ulimit -u 700; } || exit 1; "
-			bomb := bound + "b() { while [ -e pid ]; do b & b & done; }; echo $$ >pid; b 2>/dev/null"
+			// A shell ends when it cannot fork, so that all of them may at once. Perl goes on, for two minutes at most.
+			bomb := bound + fmt.Sprintf(`echo $$ >pid; exec /usr/bin/perl -e "while (-e q(pid) && time < %d) { fork }"`,
+				time.Now().Add(2*time.Minute).Unix())
 			run := u.of("a", "bomb", "(setsid env -i /bin/sh -c '"+bomb+"' 2>/dev/null &); exec sleep 1000")
 			s := u.start(run)
 			u.await(filepath.Join(run.Dir, "pid"))

@@ -110,12 +110,15 @@ func (c *Client) Keeper(ctx context.Context) (Keeper, error) {
 // Start starts a run. If its ID is known, nothing is started and the known run's status returned, so a
 // Start that was not answered can be repeated. A program that cannot be executed is no error of Start:
 // the run has Exited with Status.Error. So has one that cannot be confined as it should be, with a keeper that knows of
-// that; one that does not answers CodeNotSupported.
+// that; one that does not answers CodeNotSupported, as one that knows of no containers does.
 func (c *Client) Start(ctx context.Context, run Run) (Status, error) {
 	if err := run.Check(); err != nil {
 		return Status{}, err
 	}
 	op := opStart
+	if run.Contain {
+		op = opContain
+	}
 	if run.Confine != nil && run.Confine.Least.Demands() {
 		op = opConfine
 	}

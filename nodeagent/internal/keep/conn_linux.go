@@ -256,7 +256,7 @@ func (k *keeper) call(c call) {
 		if a.Error = k.quit(r.Force); a.Error == nil && len(k.runs) > 0 {
 			k.note("told to end")
 		}
-	case (r.Op == opStart || r.Op == opConfine) && r.Run != nil:
+	case (r.Op == opStart || r.Op == opConfine || r.Op == opContain) && r.Run != nil:
 		var s Status
 		if s, a.Error = k.start(*r.Run); a.Error == nil {
 			a.Status = []Status{s}
@@ -303,7 +303,7 @@ func (k *keeper) about(q request) (a answer) {
 		k.stop(r, CauseStop, q.Grace)
 	case opSignal:
 		switch {
-		case q.Signal < 1 || q.Signal > 64:
+		case q.Signal < 1 || q.Signal > maxSignal:
 			a.Error = wire.New(wire.CodeInvalidArgument, "", fmt.Sprintf("%d is no signal", q.Signal))
 		case !running || r.ending:
 			a.Error = wire.New(wire.CodeWrongState, "", fmt.Sprintf("run %s has ended", q.ID))

@@ -22,6 +22,9 @@ type domain struct {
 // enter gives a run the domain of its directory, if it is to be confined. After an error, leave takes it back.
 func (k *keeper) enter(r *run) error {
 	c := r.spec.Confine
+	if r.spec.Contain {
+		r.status.Confined = confine.Container
+	}
 	if c == nil {
 		return nil
 	}

@@ -32,12 +32,13 @@ import (
 
 // Limits.
 const (
-	MaxRuns  = 4096      // that a keeper remembers, ended ones included
-	MaxID    = 200       // bytes of an ID
-	MaxArgs  = 128 << 10 // bytes of argv and environment together
-	MaxGrace = time.Hour // that a run may be given to end
-	maxWords = 4096      // arguments and variables
-	maxDirs  = 16        // control groups of one run
+	MaxRuns   = 4096      // that a keeper remembers, ended ones included
+	MaxID     = 200       // bytes of an ID
+	MaxArgs   = 128 << 10 // bytes of argv and environment together
+	MaxGrace  = time.Hour // that a run may be given to end
+	maxWords  = 4096      // arguments and variables
+	maxDirs   = 16        // control groups of one run
+	maxSignal = 64
 )
 
 // Defaults of a log.
@@ -75,7 +76,16 @@ type Run struct {
 	// Confine says what it may reach; nil: it is not confined. Runs of one Dir at the same time have what the first of
 	// them was given, and may signal each other. A keeper of protocol 1 confines nothing.
 	Confine *Confine `json:"confine,omitempty"`
+	// Contain says that Argv has this program become the runtime of a container (package container), which confines
+	// what is in it: the run is started in namespaces in which it may, and has no Confine. A keeper of before protocol
+	// 4 does not start it, nor does one with users for slots.
+	Contain bool `json:"contain,omitzero"`
+	// StopSignal is by which it is asked to end; 0: SIGTERM.
+	StopSignal int `json:"stopSignal,omitzero"`
 }
+
+// Program is in Argv the program of the keeper itself.
+const Program = "/proc/self/exe"
 
 // Confine is how a run is confined, as far as the kernel lets it.
 type Confine struct {
@@ -172,6 +182,12 @@ func (r *Run) Check() *wire.Error {
 	}
 	if !filepath.IsAbs(r.Dir) || r.Slot != "" && filepath.Clean(r.Dir) != r.Dir {
 		return bad("/dir", "the directory has to be an absolute path")
+	}
+	if r.Contain && r.Confine != nil {
+		return bad("/confine", "a container is confined by itself")
+	}
+	if r.StopSignal < 0 || r.StopSignal > maxSignal {
+		return bad("/stopSignal", "%d is no signal", r.StopSignal)
 	}
 	if len(r.Slot) > MaxID {
 		return bad("/slot", "a slot's name has at most %d bytes", MaxID)

@@ -23,7 +23,8 @@ import (
 //	1: hello, start, list, get, stop, signal, forget, follow, quit
 //	2: Run.Confine; confine, which is start for a run that must not be started without
 //	3: Run.Slot; clear
-const Protocol = 3
+//	4: Run.Contain and Run.StopSignal; contain, which is start for a run with Contain
+const Protocol = 4
 
 // maxMessage is the size of one message, in either direction.
 const maxMessage = 256 << 10
@@ -36,6 +37,7 @@ const (
 	opHello   = "hello"
 	opStart   = "start"
 	opConfine = "confine"
+	opContain = "contain"
 	opList    = "list"
 	opGet     = "get"
 	opStop    = "stop"

@@ -154,7 +154,7 @@ func (r rest) kill(living *living) (found int, unsure bool, err error) {
 			strays = append(strays, p)
 		}
 	}
-	victims = append(victims, living.unclaimed(strays, forks)...)
+	victims = append(victims, living.unclaimed(all, strays, forks)...)
 	for _, p := range victims {
 		if err := p.kill(); err != nil {
 			return len(victims), unsure, err
@@ -258,17 +258,18 @@ func (l *living) below(all map[int]process, p process) bool {
 }
 
 // unclaimed are those of some processes without a mark of such a run that can belong to none: they have
-// emptied or forged their environment and left their session. forks is the count of before they were looked for.
-func (l *living) unclaimed(strays []process, forks int) (list []process) {
+// emptied or forged their environment and left their session. What descends from the main process of a run is that
+// run's, wherever its control groups are (runc has others). forks is the count of before they were looked for.
+func (l *living) unclaimed(all map[int]process, strays []process, forks int) (list []process) {
 	if len(strays) == 0 {
 		return nil
 	}
 	l.mu.Lock()
 	unsure := forks%2 != 0 || l.forks != forks
-	var sessions []int
+	var mains []int
 	var groups []string
 	for pid, r := range l.runs {
-		sessions = append(sessions, pid)
+		mains = append(mains, pid)
 		groups = append(groups, r.spec.Cgroups...)
 		unsure = unsure || len(r.spec.Cgroups) == 0 // and any of them may be its own
 	}
@@ -281,7 +282,13 @@ func (l *living) unclaimed(strays []process, forks int) (list []process) {
 		return nil // the same
 	}
 	for _, p := range strays {
-		if !slices.Contains(sessions, p.session) && !slices.Contains(claimed, p.pid) {
+		own := slices.Contains(mains, p.session) || slices.Contains(claimed, p.pid)
+		above := p
+		for range len(all) { // what was listed one after the other may look like a circle
+			own = own || slices.Contains(mains, above.pid)
+			above = all[above.parent]
+		}
+		if !own {
 			list = append(list, p)
 		}
 	}

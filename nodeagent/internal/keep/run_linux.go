@@ -14,6 +14,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/cgroup"
 	"tandem.internal/nodeagent/internal/confine"
+	"tandem.internal/nodeagent/internal/container"
 )
 
 // run is one run as the keeper has it. It belongs to the keeper's loop, but for spec, which is never
@@ -144,6 +145,9 @@ func launch(r *run, out int) (pid int, err error) {
 	}
 	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: []uintptr{null.Fd(), uintptr(out), uintptr(out)},
 		Sys: sys}
+	if spec.Contain {
+		container.Attr(sys)
+	}
 	late := "" // the group of cgroup v2
 	forkExec := r.domain.forkExec
 	fork := func() (pid int, err error) {

@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -214,7 +215,7 @@ func (k *keeper) stop(r *run, cause Cause, grace time.Duration) {
 		k.note("run %s is stopped within %v: %s", r.spec.ID, grace, cause)
 	}
 	if grace > 0 {
-		k.signal(r, syscall.SIGTERM)
+		k.signal(r, cmp.Or(syscall.Signal(r.spec.StopSignal), syscall.SIGTERM))
 	}
 	if at := time.Now().Add(grace); r.killAt.IsZero() || at.Before(r.killAt) {
 		r.killAt = at

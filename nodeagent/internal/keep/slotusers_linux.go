@@ -178,6 +178,9 @@ func (k *keeper) admit(r *run) error {
 		}
 		return errors.New("this keeper has no users for slots (--workload-users)")
 	}
+	if r.spec.Contain {
+		return errors.New("this keeper makes no containers: each slot has a user of its own (--workload-users)")
+	}
 	if r.spec.Slot == "" || r.spec.Confine == nil || r.spec.User != nil {
 		return errors.New("this keeper runs nothing but slots, each as a user of its own")
 	}

@@ -6,7 +6,8 @@
 //
 // It guarantees: the time in a window is drawn once, is saved, and is drawn anew in a window of the same length if it
 // was missed; nothing is fetched that is not needed; a version that has failed is not gone to again, only a newer one;
-// a node without a policy asks for nothing. From the moment that the trial is ordered an edit of the policy waits for
+// a node without a policy asks for nothing; a conflict is told of by an event once for each winner, and each state of a
+// plan once, however often it comes back. From the moment that the trial is ordered an edit of the policy waits for
 // its end.
 //
 //tandem:pure
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 )
 
@@ -83,14 +85,16 @@ type State struct {
 
 // asked is what the effects so far have come to.
 type asked struct {
-	fetches *wire.AgentRelease // that is being fetched
-	staging bool               // the target is being staged
-	plan    wire.PolicyState   // of which there was an event
-	lost    map[string]string  // as in Durable; it is never changed, only replaced
+	fetches   *wire.AgentRelease // that is being fetched
+	staging   bool               // the target is being staged
+	announced announced
+	lost      map[string]string // as in Durable; it is never changed, only replaced
 }
 
 // New returns the State from its saved part.
-func New(d Durable) State { return State{Durable: d, asked: asked{plan: d.Plan.State, lost: d.Lost}} }
+func New(d Durable) State {
+	return State{Durable: d, asked: asked{announced: newAnnounced(&d.Plan), lost: d.Lost}}
+}
 
 // Now is one instant, and chance.
 type Now struct {
@@ -145,11 +149,8 @@ type Fetch struct{ Release *wire.AgentRelease }
 // Stage asks for the release that was fetched to be staged and tried, and for Staged.
 type Stage struct{ Release wire.AgentRelease }
 
-// Log asks for an event to be kept and sent.
-type Log struct {
-	Type   string
-	Status wire.PolicyStatus
-}
+// Log asks for an event of the type event.Policy to be kept and sent.
+type Log struct{ Detail event.PolicyDetail }
 
 // Report asks for the report to be sent again.
 type Report struct{}

@@ -47,9 +47,12 @@ func (n *node) step(ev Event) {
 		case Stage:
 			n.staged = append(n.staged, e.Release.Version)
 		case Log:
-			text := e.Status.Name + " " + string(e.Status.State)
-			if e.Status.DecidedBy != "" {
-				text += " behind " + e.Status.DecidedBy
+			text := e.Detail.Name + " " + string(e.Detail.State)
+			if e.Detail.DecidedBy != "" {
+				text += " behind " + e.Detail.DecidedBy
+			}
+			if e.Detail.Suppressed > 0 {
+				text += fmt.Sprint(" after ", e.Detail.Suppressed)
 			}
 			n.log = append(n.log, text)
 		}
@@ -144,7 +147,7 @@ func TestUpgrade(t *testing.T) {
 	n.is("p initiated 1.2.0")
 	n.step(Updated{Update{Running: "1.2.0", Slots: true, Number: 7, Ended: []Outcome{{Number: 7, Kept: true}}}})
 	n.is("p successful 1.2.0")
-	want := "p download-started,p download-failed,p download-started,p downloaded,p initiated,p successful"
+	want := "p download-started,p download-failed,p downloaded after 1,p initiated,p successful"
 	if got := strings.Join(n.log, ","); got != want {
 		t.Error(got)
 	}
@@ -265,6 +268,9 @@ func TestEdits(t *testing.T) {
 	n.is("q waiting")
 	n.step(Updated{Update{Running: "1.2.0", Slots: true, Number: 1, Ended: []Outcome{{Number: 1, Kept: true}}}})
 	n.is("q download-started 1.1.0")
+	if got := strings.Join(n.log[len(n.log)-2:], ","); got != "p successful,q download-started" {
+		t.Errorf("the end of the one and the beginning of the other: %s", got)
+	}
 }
 
 // TestConflict: the loser acts on nothing and is told of once (seed 003, NMP Constraint Collisions).
@@ -369,5 +375,24 @@ func TestDropped(t *testing.T) {
 	n.wait(stagePause)
 	if len(n.staged) != 2 {
 		t.Errorf("staged %v", n.staged)
+	}
+}
+
+// TestWholeWindow: of a window that has begun only the rest is left, but in a rollout all of it, for those who get the
+// policy now; one that has not begun is as it is.
+func TestWholeWindow(t *testing.T) {
+	for want, c := range map[time.Duration]struct {
+		start time.Duration
+		whole bool
+	}{30 * time.Minute: {-30 * time.Minute, false}, time.Hour: {-30 * time.Minute, true},
+		90 * time.Minute: {30 * time.Minute, true}} {
+		n := newNode(t, "1.0.0")
+		n.chance = func() float64 { return 0.999999 }
+		p := upTo("1.1.0")
+		p.Agent.Start, p.Agent.Duration, p.Agent.Whole = begin.Add(c.start), 3600, c.whole
+		n.step(doc(offers("1.1.0"), p))
+		if at := n.state.Plan.At.Sub(begin).Round(time.Second); at != want {
+			t.Errorf("%+v: begins after %v, want %v", c, at, want)
+		}
 	}
 }

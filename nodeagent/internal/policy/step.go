@@ -47,10 +47,8 @@ func (s State) Step(now Now, ev Event) (State, []Effect) {
 	if t.owed || st != s.Plan.status() {
 		t.do(Report{})
 	}
-	if st.State != t.asked.plan && st.Name != "" && st.State != wire.PolicyWaiting {
-		t.do(Log{Type: event.Policy, Status: st})
-	}
-	t.asked.plan, t.owed = st.State, false
+	t.tell()
+	t.owed = false
 	return t.State, t.effects
 }
 
@@ -66,8 +64,8 @@ func (t *step) conflicts() {
 				continue
 			}
 			if t.asked.lost[p.Name] != p.DecidedBy {
-				t.do(Log{Type: event.Policy, Status: wire.PolicyStatus{Name: p.Name, Rev: p.Rev,
-					State: wire.PolicyConflict, DecidedBy: p.DecidedBy}})
+				t.do(Log{event.PolicyDetail{PolicyStatus: wire.PolicyStatus{Name: p.Name, Rev: p.Rev,
+					State: wire.PolicyConflict, DecidedBy: p.DecidedBy}}})
 			}
 			if lost == nil {
 				lost = map[string]string{}
@@ -104,8 +102,8 @@ func (t *step) plan() {
 }
 
 // draw draws when the plan begins: in the policy's window as far as it is not over yet, or, if it is, in a window of
-// the same length from now on: those who missed it must not begin all at once. With autoUpgrade neither start nor
-// duration counts: it begins within a heartbeat.
+// the same length from now on: those who missed it must not begin all at once. Of a window of a rollout that has begun
+// the whole length is left, too. With autoUpgrade neither start nor duration counts: it begins within a heartbeat.
 func (t *step) draw(start time.Time, missed bool) {
 	length := time.Duration(t.Plan.Upgrade.Duration) * time.Second
 	from := start
@@ -114,7 +112,7 @@ func (t *step) draw(start time.Time, missed bool) {
 	}
 	until := from.Add(length)
 	switch {
-	case missed || !until.After(t.now.Wall):
+	case missed, !until.After(t.now.Wall), t.Plan.Upgrade.Whole && from.Before(t.now.Wall):
 		from, until = t.now.Wall, t.now.Wall.Add(length)
 	case from.Before(t.now.Wall):
 		from = t.now.Wall
@@ -323,7 +321,8 @@ func (t *step) watch() {
 	}
 }
 
-// over ends the plan, as far as is known now.
+// over ends the plan, as far as is known now. It is told at once: another plan may take its place in the same step.
 func (t *step) over(state wire.PolicyState, err *wire.Error) {
 	t.Plan.State, t.Plan.Error, t.Plan.Ended = state, err, t.now.Wall.UTC()
+	t.tell()
 }

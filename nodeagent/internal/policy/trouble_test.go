@@ -57,6 +57,54 @@ func TestSameTrouble(t *testing.T) {
 	}
 }
 
+// TestFlapping: a state that comes back is told of once for each plan; what is left out is counted, and hides no end.
+func TestFlapping(t *testing.T) {
+	n := newNode(t, "1.0.0")
+	flap := func(version string, times int) {
+		for range times {
+			n.step(Fetched{Hash: "sha256:" + version, Err: wire.New(wire.CodeUnavailable, "", "away")})
+			n.step(Fetched{Hash: "sha256:" + version})
+		}
+	}
+	told := func(want string) {
+		t.Helper()
+		if got := strings.Join(n.log, ", "); got != want {
+			t.Errorf("told %s, want %s", got, want)
+		}
+		n.log = nil
+	}
+	p := upTo("1.1.0")
+	n.step(doc(offers("1.1.0", "1.2.0"), p))
+	flap("1.1.0", 100)
+	told("p download-started, p download-failed")
+	p.Rev++ // planned anew, it is told anew
+	n.step(doc(offers("1.1.0", "1.2.0"), p))
+	flap("1.1.0", 2)
+	told("p download-started after 199, p download-failed")
+	n.step(Fetched{Hash: "sha256:1.1.0", Done: true})
+	n.step(Staged{Hash: "sha256:1.1.0", Number: 1})
+	for _, note := range []string{"", "disk full", "", "disk full", ""} {
+		n.step(Updated{Update{Running: "1.0.0", Slots: true, Number: 1, GivenUp: true, Note: note}})
+	}
+	n.step(Updated{Update{Running: "1.0.0", Slots: true, Number: 1,
+		Ended: []Outcome{{Number: 1, Tried: true, Version: "1.1.0", Why: "three starts"}}}})
+	told("p downloaded after 3, p initiated, p rollback-started, p rollback-failed, p rollback-successful after 3")
+	auto := upTo("current")
+	auto.Rev, auto.Agent.Auto = 9, true
+	n.step(doc(offers("1.1.0", "1.2.0"), auto))
+	n.step(Fetched{Hash: "sha256:1.2.0", Done: true})
+	n.step(Staged{Hash: "sha256:1.2.0", Number: 2})
+	kept := Update{Running: "1.2.0", Slots: true, Number: 2, Ended: []Outcome{{Number: 2, Kept: true}}}
+	n.step(Updated{kept})
+	told("p download-started, p downloaded, p initiated, p successful")
+	n.chance = func() float64 { return 0.5 }
+	back := Updated{Update{Running: "1.0.0", Slots: true, Number: 2}} // by somebody at the node, whose disk is full
+	next, _ := n.state.Step(n.now(), back)
+	n.state, _ = next.Step(n.now(), Dropped{})
+	n.wait(time.Hour)
+	told("p download-started") // the same version once more is another plan
+}
+
 // TestEditWhileFetching: whatever was fetched for the policy as it was, what it wants now is asked for, also if that
 // was fetched already.
 func TestEditWhileFetching(t *testing.T) {

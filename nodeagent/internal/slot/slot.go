@@ -19,14 +19,17 @@
 package slot
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"time"
 
 	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/bundle"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/wire"
@@ -326,6 +329,20 @@ func (s *Store) update(f func(record.Record) (record.Record, error), follow ...f
 		}
 		return nil
 	})
+}
+
+// Brings returns what the program in a slot brings; the zero Bundle: nothing. It is read as it lies there, unverified.
+func (s *Store) Brings(id ID) (b bundle.Bundle, err error) {
+	f, err := s.disk.Open(s.binary(id))
+	if err != nil {
+		return b, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	data, err := io.ReadAll(io.LimitReader(f, maxBinary))
+	if err != nil {
+		return b, err
+	}
+	return bundle.Read(bytes.NewReader(data), int64(len(data)))
 }
 
 func (s *Store) binary(id ID) string { return filepath.Join(string(id), binaryFile) }

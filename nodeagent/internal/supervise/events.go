@@ -51,6 +51,9 @@ type Removed struct {
 // Restart is the order to start the process anew. It also has tried again what was refused.
 type Restart struct{}
 
+// Met says which of Needs are met; the others are not, any more or yet.
+type Met struct{ Needs []workload.Need }
+
 // Tick says that the time of NextDeadline has come.
 type Tick struct{}
 
@@ -62,6 +65,7 @@ func (Running) event() {}
 func (Ended) event()   {}
 func (Removed) event() {}
 func (Restart) event() {}
+func (Met) event()     {}
 func (Tick) event()    {}
 
 // Effect is something that the shell must do.

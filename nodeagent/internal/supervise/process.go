@@ -22,7 +22,7 @@ func (t *step) turnMain() bool {
 		if p.Task != nil && p.Task.Run != "" { // about the process that has ended
 			t.once("stop "+p.Task.Run, Stop{p.Task.Run, 0})
 		}
-		if t.Stopped || t.now.Mono < t.at {
+		if t.Stopped || t.now.Mono < t.at || !t.inPlace && len(t.unmet(p)) > 0 {
 			return false
 		}
 		if p.Exit != nil {
@@ -107,6 +107,7 @@ func (t *step) turnStop(p *Place) bool {
 func (t *step) stopped(p *Place) {
 	why, up := p.Stopping, p.Signalled
 	p.Stopping, p.Signalled, t.at = "", false, t.now.Mono
+	t.inPlace = up && (why == Replace || why == Again) || why == Back
 	switch {
 	case why == Remove:
 		if t.Before != nil {

@@ -29,10 +29,12 @@ func (s State) NextDeadline() (time.Duration, bool) {
 	switch {
 	case p == nil || p.Stopping != "" || p.Done || p.Run == "" && s.Stopped:
 	case p.Run == "":
-		due(s.at)
+		if len(s.unmet(p)) == 0 {
+			due(s.at)
+		}
 	default:
-		if s.Before != nil && s.passed > s.now.Mono && s.passed != never {
-			due(s.passed)
+		if t, open := s.Window(); open && s.Before != nil {
+			due(t)
 		}
 		if p.Task == nil && has(p.Config, workload.HookStatus) {
 			due(s.statusAt)
@@ -60,7 +62,9 @@ func (s State) state() wire.WorkloadState {
 		return wire.WorkloadCompleted
 	case s.Stopped && (p.Run == "" || p.Stopping == Halt):
 		return wire.WorkloadStopped
-	case p.Run == "" || p.Stopping == Again || p.Stopping == Back || p.Stopping == Unhealthy:
+	case p.Run == "" && p.Exit == nil && len(s.waits()) > 0:
+		return wire.WorkloadPreparing
+	case p.Run == "" || p.Stopping == Again || p.Stopping == Anew || p.Stopping == Back || p.Stopping == Unhealthy:
 		return wire.WorkloadRestarting
 	}
 	return wire.WorkloadRunning
@@ -99,6 +103,9 @@ func (s State) Report() wire.WorkloadSlot {
 	}
 	if p := s.Main; p != nil && p.Run == "" && p.Stopping == "" && !p.Done && !s.Stopped {
 		r.Next = s.next
+	}
+	if w := s.waits(); len(w) > 0 {
+		r.Doing, r.Waits, r.Next = DoingNeeds, shown(w), time.Time{}
 	}
 	if n := s.Next; n != nil {
 		r.Doing = string(n.Phase)
@@ -176,7 +183,8 @@ func joined(a, b map[string]workload.Artifact) map[string]workload.Artifact {
 // alike reports whether two artifacts are one (seed 004, uuid): the same checksum, or the same uuid and
 // no two checksums; the same addresses if there is neither.
 func alike(a, b workload.Artifact) bool {
-	if a.Class != b.Class {
+	if a.Class != b.Class || (a.Unpack == nil) != (b.Unpack == nil) ||
+		a.Unpack != nil && (a.Unpack.DiffID != b.Unpack.DiffID || a.Unpack.Path != b.Unpack.Path) {
 		return false
 	}
 	x, y := sum(a), sum(b)

@@ -134,6 +134,8 @@ func (s *script) event(at time.Duration, name string, args []string) Event {
 		return Ended{Run: "web.b." + args[0], Exit: exitOf(s.t, "0")}
 	case "restart":
 		return Restart{}
+	case "met": // met db=started …; nothing else is
+		return Met{needsOf(args)}
 	}
 	s.t.Fatalf("no such event: %s", name)
 	return nil
@@ -164,57 +166,6 @@ func exitOf(t *testing.T, word string) wire.WorkloadExit {
 		}
 	}
 	return e
-}
-
-// configOf makes a configuration of words: its ID; "job"; hooks, with a version; and what it has.
-func configOf(t *testing.T, words []string) workload.Config {
-	c := workload.Config{Class: workload.Instance, ConfigurationID: words[0],
-		Slot: workload.Slot{Service: "web", Node: "n1"}, Properties: map[string]string{},
-		Resources:  map[string]workload.Artifact{workload.HookStart: {Class: workload.Resource, UUID: "start"}},
-		TimeLimits: map[string]workload.Limit{}}
-	for _, word := range words[1:] {
-		k, v, _ := strings.Cut(word, "=")
-		hook := "iss_hook_" + k
-		start := c.Resources[workload.HookStart]
-		switch {
-		case k == "job":
-			c.Class = workload.Job
-		case slices.Contains(workload.Hooks, hook):
-			c.Resources[hook] = workload.Artifact{Class: workload.Resource, UUID: k + v}
-			if v == "dynamic" {
-				c.Resources[hook] = workload.Artifact{Class: workload.DynamicResource, UUID: k}
-			}
-		case k == "static":
-			c.Resources["bin"] = workload.Artifact{Class: workload.Resource, UUID: "bin" + v}
-		case k == "data":
-			c.Resources["data"] = workload.Artifact{Class: workload.DynamicResource, UUID: "data" + v}
-		case k == "prop":
-			c.Properties["p"] = v
-		case k == "cpu":
-			c.Container = &workload.Container{Constraints: map[string]string{"cpu.shares": v}}
-		case k == "url":
-			start.URLs = []string{"http://" + v}
-		case k == "size":
-			start.Size = 1000
-		case k == "cached":
-			start.Cached = true
-		case k == "period":
-			start.Verification.CheckPeriod = workload.CheckPeriod(time.Hour)
-		case k == "limit": // limit=start:{…}
-			hook, text, _ := strings.Cut(v, ":")
-			var l workload.Limit
-			if err := json.Unmarshal([]byte(text), &l); err != nil {
-				t.Fatalf("%s: %v", text, err)
-			}
-			c.TimeLimits["iss_hook_"+hook] = l
-		default:
-			t.Fatalf("a configuration has no %q", word)
-		}
-		if slices.Contains([]string{"url", "size", "cached", "period"}, k) {
-			c.Resources[workload.HookStart] = start
-		}
-	}
-	return c
 }
 
 // pass lets time pass.
@@ -377,6 +328,9 @@ func reportOf(s State) string {
 	}
 	if r.Doing != "" {
 		add("doing: %s", r.Doing)
+	}
+	if r.Waits != nil {
+		add("waits: %v", r.Waits)
 	}
 	if r.Error != nil {
 		add("error: %v", r.Error)

@@ -33,6 +33,7 @@ const (
 type step struct {
 	State
 	effects []Effect
+	inPlace bool // the process is started in the place of one that has run until now: whatever it needs
 }
 
 // Step takes s over one event. It panics if Started is not the first, or comes again.
@@ -73,6 +74,8 @@ func (s State) Step(now clock.Now, ev Event) (State, []Effect) {
 		t.removed(ev)
 	case Restart:
 		t.again()
+	case Met:
+		t.met = ev.Needs
 	case Tick:
 	}
 	for n := 0; t.plan() || t.turnGone() || t.turnNext() || t.turnMain(); n++ {
@@ -128,7 +131,7 @@ func (t *step) plan() bool {
 		return true
 	}
 	if t.Main != nil && t.Main.Stopping == Remove {
-		t.Main.Stopping = Again
+		t.Main.Stopping = Anew
 		return true
 	}
 	if t.Next != nil {

@@ -44,6 +44,9 @@ const (
 	Ready    Phase = "ready"
 )
 
+// DoingNeeds is what a slot does while it waits for others.
+const DoingNeeds = "needs"
+
 // Why says what follows when a process has been stopped.
 type Why string
 
@@ -51,6 +54,7 @@ type Why string
 const (
 	Replace Why = "replace" // Next takes its place
 	Again   Why = "again"   // it is started anew
+	Anew    Why = "anew"    // likewise, as what it needs is there: it was not wanted for a while
 	Remove  Why = "remove"  // the slot is no longer wanted
 	Back    Why = "back"    // it did not stay up: what was there before comes back
 	Halt    Why = "halt"    // an operator has stopped it: it is not started until somebody has it started
@@ -136,6 +140,7 @@ type State struct {
 	statusAt time.Duration
 	reopenAt time.Duration
 	bad      int // failures of the status hook in a row
+	met      []workload.Need
 }
 
 // New takes up what was saved of a slot; of a new one, only Slot is there.

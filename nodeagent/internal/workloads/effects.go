@@ -110,6 +110,9 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 		if refused = m.unsigned(e.Config); refused != nil {
 			return nil
 		}
+		if refused = m.whole(e.Config); refused != nil {
+			return nil
+		}
 		if refused = m.setRight(run.Dir, e.Config); refused != nil {
 			refused = fmt.Errorf("the links to its resources: %w", refused)
 			return nil
@@ -133,14 +136,20 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 			refused = fmt.Errorf("its control group: %w", refused)
 			return nil
 		}
+		if e.Config.Contained() && e.Hook == workload.HookStart {
+			if refused = m.contain(&run, e.Config); refused != nil {
+				refused = fmt.Errorf("its container: %w", refused)
+				return nil
+			}
+		}
 		if end, err := keep.Tail(run.Log.Path, 0); err == nil {
 			m.paths.Store(e.ID, output{run.Log.Path, end})
 		}
 		st, err = k.Start(m.work, run)
 		// so it is not started; by one that is about to end the next one does
 		if answer, ok := errors.AsType[*wire.Error](err); ok && answer.Code == wire.CodeNotSupported {
-			refused, err = errors.New("the keeper is of a version that cannot confine it as far as --confine says; "+
-				"another one takes its place when nothing runs"), nil
+			refused, err = errors.New("the keeper is of a version that cannot confine it as far as --confine says, or "+
+				"knows of no containers; another one takes its place when nothing runs"), nil
 		} else if ok && answer.Code != wire.CodeUnavailable {
 			refused, err = errors.New(answer.Message), nil
 		}
@@ -159,6 +168,24 @@ func (m *Manager) unsigned(c workload.Config) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
 		if err := m.cfg.Resources.Look(c.Resources[name]).Unsigned; err != nil {
 			return fmt.Errorf("the resource %.64q: %s", name, err.Message)
+		}
+	}
+	return nil
+}
+
+// whole sees to it that the trees of a configuration are as they were made.
+func (m *Manager) whole(c workload.Config) error {
+	looked := map[string]bool{} // trees: that of an item is the resource of each of its hooks
+	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
+		a := c.Resources[name]
+		if u := a.Unpack; u != nil {
+			if looked[u.DiffID] {
+				continue
+			}
+			looked[u.DiffID] = true
+		}
+		if err := m.cfg.Resources.Whole(m.work, a); err != nil {
+			return fmt.Errorf("the resource %.64q: %w", name, err)
 		}
 	}
 	return nil
@@ -196,14 +223,23 @@ func (m *Manager) run(service string, e supervise.Run) keep.Run {
 }
 
 // confine is what the hooks of a configuration may reach: its directory, its resources and what Config has. Resources
-// that are fetched again later lie beside those of now.
+// that are fetched again later lie beside those of now; a tree that is made again later is not listed.
 func (m *Manager) confine(dir string, c workload.Config) *keep.Confine {
 	own := confine.Room{Write: []string{dir}}
 	for _, a := range c.Resources {
-		if at := filepath.Dir(m.cfg.Resources.Look(a).Path); filepath.IsAbs(at) && !slices.Contains(own.Known, at) {
+		path := m.cfg.Resources.Look(a).Path
+		at := filepath.Dir(path)
+		if a.Unpack != nil {
+			own.Read, at = append(own.Read, path), filepath.Dir(at)
+			if a.Unpack.Path != "" {
+				at = filepath.Dir(at)
+			}
+		}
+		if filepath.IsAbs(at) && !slices.Contains(own.Known, at) {
 			own.Known = append(own.Known, at)
 		}
 	}
+	slices.Sort(own.Read)
 	return &keep.Confine{Least: m.cfg.Confine.Least, Room: m.cfg.Confine.Room.With(own)}
 }
 
@@ -229,6 +265,14 @@ func environment(e supervise.Run, dir string) []string {
 		if v := variable(name); !given[v] { // of two names that make the same variable, the first
 			given[v] = true
 			env = append(env, "TANDEM_PROPERTY_"+v+"="+props[name])
+		}
+	}
+	own := len(env)
+	for _, name := range slices.Sorted(maps.Keys(props)) {
+		v, is := strings.CutPrefix(name, workload.EnvPrefix)
+		if is && v != "" && v == variable(v) && !strings.HasPrefix(v, "TANDEM_") && !slices.ContainsFunc(env[:own],
+			func(e string) bool { return strings.HasPrefix(e, v+"=") }) {
+			env = append(env, v+"="+props[name])
 		}
 	}
 	return env
@@ -261,7 +305,7 @@ var signals = map[syscall.Signal]string{
 	syscall.SIGTRAP: "SIGTRAP", syscall.SIGABRT: "SIGABRT",
 	syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE", syscall.SIGKILL: "SIGKILL", syscall.SIGUSR1: "SIGUSR1",
 	syscall.SIGSEGV: "SIGSEGV", syscall.SIGUSR2: "SIGUSR2",
-	syscall.SIGPIPE: "SIGPIPE", syscall.SIGALRM: "SIGALRM", syscall.SIGTERM: "SIGTERM",
+	syscall.SIGWINCH: "SIGWINCH", syscall.SIGPIPE: "SIGPIPE", syscall.SIGALRM: "SIGALRM", syscall.SIGTERM: "SIGTERM",
 }
 
 func signalName(s syscall.Signal) string {

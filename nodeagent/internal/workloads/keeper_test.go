@@ -94,6 +94,9 @@ func (c client) Start(_ context.Context, run keep.Run) (keep.Status, error) {
 			c.t.Errorf("%s is started twice", run.ID)
 		}
 		hook := filepath.Base(run.Argv[0])
+		if run.Contain {
+			hook = workload.HookStart
+		}
 		for _, p := range c.runs {
 			if hook == workload.HookStart && p.State == keep.Running && p.run.Log.Path == run.Log.Path {
 				c.t.Errorf("%s is started while %s runs", run.ID, p.ID)

@@ -81,7 +81,7 @@ func (r Resource) shown(name string) wire.WorkloadResource {
 // maxResources are told of one slot.
 const maxResources = 32
 
-// fit leaves out what does not fit: first the resources, then the last slots.
+// fit leaves out what does not fit: first the resources and needs, then the last slots.
 func fit(w wire.Workloads) wire.Workloads {
 	if n := len(w.Slots); n > wire.MaxSlots {
 		w.Slots, w.More = w.Slots[:wire.MaxSlots], n-wire.MaxSlots
@@ -90,7 +90,7 @@ func fit(w wire.Workloads) wire.Workloads {
 		return w
 	}
 	for i := range w.Slots {
-		w.Slots[i].Resources = nil
+		w.Slots[i].Resources, w.Slots[i].Waits = nil, nil
 	}
 	for len(w.Slots) > 0 && len(wire.Encode(&w)) > maxReport {
 		cut := max(1, len(w.Slots)/16)

@@ -132,8 +132,12 @@ func (m *Manager) stop(id string, grace time.Duration) (st keep.Status, err erro
 
 // forget has the keeper forget a run that has ended.
 func (m *Manager) forget(id string) {
-	err := m.keeper("forget "+id, func(k Keeper) error { return k.Forget(m.work, id) }, wire.CodeNotFound,
-		wire.CodeWrongState)
+	err := m.keeper("forget "+id, func(k Keeper) error {
+		if err := m.uncontain(id); err != nil {
+			return err
+		}
+		return k.Forget(m.work, id)
+	}, wire.CodeNotFound, wire.CodeWrongState)
 	if err != nil && m.work.Err() == nil {
 		m.cfg.Log.Warn("a run is not forgotten", zap.Error(err))
 	}

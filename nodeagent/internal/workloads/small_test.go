@@ -120,6 +120,13 @@ func TestEnvironment(t *testing.T) {
 	if !slices.Equal(env, want) {
 		t.Errorf("%q", env)
 	}
+	c.Properties = map[string]string{"env.LEVEL_1": "info", "env.PATH": "/x", "env.TANDEM_DIR": "/x", "env.A-B": "x",
+		"env.": "x"}
+	env = environment(supervise.Run{Hook: workload.HookStart, Config: c}, "/d")
+	if !slices.Contains(env, "LEVEL_1=info") || slices.Contains(env, "PATH=/x") || slices.Contains(env, "A-B=x") ||
+		slices.Contains(env, "TANDEM_DIR=/x") || slices.Contains(env, "=x") {
+		t.Errorf("%q", env)
+	}
 	c.Properties = nil
 	if env := environment(supervise.Run{Hook: workload.HookStart, Config: c},
 		"/d"); env[len(env)-1] != "TANDEM_PROPERTIES={}" {

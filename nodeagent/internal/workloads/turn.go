@@ -32,6 +32,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		return err
 	}
 	m.tidy(saved)
+	m.sweep(saved)
 	for _, service := range slices.Sorted(maps.Keys(saved)) {
 		m.add(saved[service])
 	}
@@ -76,7 +77,7 @@ func (m *Manager) wait() time.Duration {
 		at = min(at, m.reportAt)
 	}
 	for _, s := range m.slots {
-		if t, ok := s.state.NextDeadline(); ok && len(s.events) == 0 {
+		if t, ok := s.due(); ok && len(s.events) == 0 {
 			at = min(at, t)
 		}
 	}
@@ -120,10 +121,11 @@ func (m *Manager) turn() {
 		if p := s.state.Next; p != nil && p.Phase == supervise.Fetch && m.there(s.state.Main, p.Config) {
 			m.tell(s, supervise.Fetched{Dir: p.Dir})
 		}
-		if t, ok := s.state.NextDeadline(); ok && t <= now && len(s.events) == 0 {
+		if t, ok := s.due(); ok && t <= now && len(s.events) == 0 {
 			m.tell(s, supervise.Tick{})
 		}
 	}
+	m.judge()
 	if m.saveAt == 0 || now >= m.saveAt {
 		m.save(now)
 	}

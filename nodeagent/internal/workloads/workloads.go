@@ -16,7 +16,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -43,7 +42,7 @@ type Keeper interface {
 
 // Resource is how it is with an artifact.
 type Resource struct {
-	State      string // waiting, fetching, verifying or failed; "": it is there, at Path
+	State      string // waiting, fetching, verifying, unpacking or failed; "": it is there, at Path
 	Path       string
 	Done, Size int64 // bytes
 	Err        *wire.Error
@@ -53,11 +52,13 @@ type Resource struct {
 	Unsigned *wire.Error
 }
 
-// Resources has the resources of workloads; see fetch.Store. Look is for any goroutine.
+// Resources has the resources of workloads; see layers.Store. Look and Whole are for any goroutine.
 type Resources interface {
 	Want(all []workload.Artifact)
 	Retry(all []workload.Artifact) // what failed is not waited for any longer
 	Look(a workload.Artifact) Resource
+	// Whole sees to it that the tree of one that is unpacked is as it was made.
+	Whole(ctx context.Context, a workload.Artifact) error
 	Updates() <-chan struct{}
 }
 
@@ -87,11 +88,13 @@ type Config struct {
 	Keeper    func(ctx context.Context) (Keeper, error) // called when something is to be run
 	Kept      func() bool                               // a keeper may have runs of an earlier agent
 	Resources Resources
-	Expire    bool // publishers' signatures are demanded: what has one that has expired is not put in force
-	Groups    Groups
-	Store     Store
-	Now       func() time.Time
-	Log       *zap.Logger
+	// Containers make the runs of configurations that are containers; nil: this node makes none.
+	Containers Containers
+	Expire     bool // publishers' signatures are demanded: what has one that has expired is not put in force
+	Groups     Groups
+	Store      Store
+	Now        func() time.Time
+	Log        *zap.Logger
 	// Emit and Report are called by Run's goroutine, and must not wait for it. Report comes with every
 	// change, but with the progress of downloads only so often.
 	Emit   func(kind string, err *wire.Error, detail supervise.Detail)
@@ -163,7 +166,7 @@ func New(cfg Config) *Manager {
 
 // Want says what the node is to run from now on: all of it, at every call.
 func (m *Manager) Want(configs []workload.Config) {
-	configs = slices.Clone(configs)
+	configs = ordered(configs)
 	m.call(func() {
 		wanted, stopped := map[string]*workload.Config{}, map[string]bool{}
 		for _, c := range configs {

@@ -45,12 +45,15 @@ type world struct {
 	output  map[string]string // what a hook writes, by its name
 	missing map[string]bool   // uuids of resources that are not on the node
 	forged  map[string]bool   // uuids of resources that no publisher has signed
+	spoiled map[string]bool   // uuids of resources whose trees cannot be made whole
+	looks   map[string]int    // how often these were looked at, by uuid
 	lenient bool              // nobody demands signatures
 	wanted  []workload.Artifact
 	asked   int
 	groups  map[string]bool
 	limits  map[string]map[string]string // constraints, by group and run
 	updates chan struct{}
+	contain Containers             // nil: none are made
 	fetches Resources              // nil: the world has them all but what is missing
 	full    bool                   // the disk of the state file
 	noGroup bool                   // no control group can be made
@@ -80,7 +83,7 @@ func newWorld(t testing.TB) *world {
 	return &world{t: t, dir: tempDir(t), store: map[string][]byte{}, runs: map[string]*process{},
 		changed: make(chan struct{}), ends: map[string]keep.Status{},
 		output:  map[string]string{},
-		missing: map[string]bool{}, forged: map[string]bool{},
+		missing: map[string]bool{}, forged: map[string]bool{}, spoiled: map[string]bool{}, looks: map[string]int{},
 		groups: map[string]bool{}, limits: map[string]map[string]string{},
 		updates: make(chan struct{}, 1), refuse: map[string]*wire.Error{}, hold: map[string]chan struct{}{}}
 }
@@ -117,8 +120,9 @@ func (w *world) agent() *agent {
 		resources = w.fetches
 	}
 	a.Manager = New(Config{Dir: w.dir, Rules: rules, LogBytes: 4096, LogFiles: 2, Keeper: a.keeper,
-		Kept:      func() bool { return len(w.started) > 0 },
-		Resources: resources, Groups: a, Store: a, Expire: !w.lenient, Now: time.Now, Log: zap.NewNop(),
+		Kept:       func() bool { return len(w.started) > 0 },
+		Containers: w.contain,
+		Resources:  resources, Groups: a, Store: a, Expire: !w.lenient, Now: time.Now, Log: zap.NewNop(),
 		Emit: func(kind string, _ *wire.Error, d supervise.Detail) {
 			w.lock(func() { w.events = append(w.events, kind+" "+d.Slot+" "+d.ID) })
 		},
@@ -217,6 +221,16 @@ func (w *world) update() {
 }
 
 func (w *world) Retry([]workload.Artifact) {}
+
+func (w *world) Whole(_ context.Context, a workload.Artifact) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looks[a.UUID]++
+	if w.spoiled[a.UUID] {
+		return errTrouble
+	}
+	return nil
+}
 
 func (w *world) Updates() <-chan struct{} { return w.updates }
 

@@ -34,7 +34,6 @@ var policyBenchmarks = []productBenchmarks{
 	{"./controller/internal/kinds/policies", []productRow{
 		{"BenchmarkMatching", "documents made, 10,000 nodes × 100 policies", perOp, 1000},
 		{"BenchmarkOneNode", "the document of a changed node, 100 policies", perOp, 5},
-		{"BenchmarkStatus", "policy status, 10,000 nodes", perOp, 300},
 	}},
 	{"./controller/internal/rollout", []productRow{
 		{"BenchmarkFact", "rollout: one fact about a node, 10,000 nodes", "ns/fact", 5},
@@ -42,6 +41,7 @@ var policyBenchmarks = []productBenchmarks{
 	}},
 	{"./controller/internal/cli", []productRow{
 		{"BenchmarkRolloutFloor", "floor: a request by the controller's socket", perOp, 0},
+		{"BenchmarkPolicyStatus", "tandem policy status, 10,000 nodes", perOp, 300},
 		{"BenchmarkRolloutShow", "tandem rollout show, 10,000 nodes", perOp, 300},
 		{"BenchmarkRolloutList", "tandem rollout list, 10,000 nodes", perOp, 300},
 	}},
@@ -53,6 +53,11 @@ var desiredBenchmarks = []productBenchmarks{
 		{"BenchmarkFullFloor", "floor: every node looked at for every instance", perOp, 0},
 		{"BenchmarkFull", "desired status of a unit in which nothing runs", perOp, 1000},
 		{"BenchmarkChange", "decided anew when a node goes or comes back", perOp, 50},
+	}},
+	{"./controller/internal/follow", []productRow{
+		{"BenchmarkFollow", "from the cloud side's desired status to what nodes get", perOp, 1000},
+		{"BenchmarkFollowChange", "the same after one item has another version", perOp, 50},
+		{"BenchmarkUnitStatus", "the unit status is assembled and compared", perOp, 0},
 	}},
 }
 

@@ -218,6 +218,25 @@ func (r *Rig) Info(node string, keys ...string) {
 		Partitions: []wire.Partition{{Name: "services", Path: "/var/services", Size: 8 << 30}}})})
 }
 
+// Offers has a node of the sample tell what it has for update items, too.
+func (r *Rig) Offers(node string) {
+	r.Say(node, wire.KindInfo, wire.Reported{Detail: wire.Encode(&wire.NodeInfo{Type: types[node], OS: "linux",
+		Arch: "arm64", CPUs: 4, RAM: 2 << 30, AgentVersion: "1.0.0", CPU: 1200, Runtimes: []wire.Runtime{
+			{ID: "process", Type: "process", Architecture: "arm64", Variant: "v8", OS: "linux", MaxInstances: 8},
+			{ID: "boot-1", Type: "boot", Architecture: "amd64", OSFeatures: []string{"sse4"}}},
+		Partitions: []wire.Partition{{Name: "services", Path: "/var/services", Size: 8 << 30,
+			Types: []string{"storage", "state"}}},
+		Resources: []wire.Shared{{Name: "i2c"}}, Devices: []wire.Shared{{Name: "can0", Shared: 1}},
+		Subjects: []string{"driver-7", "line-4"}})})
+}
+
+// Load has a node tell what is used of it on average.
+func (r *Rig) Load(node string, cpu, ram float64) {
+	r.Report(node, wire.KindHealth, wire.StateInstalled, nil, wire.Encode(&wire.Health{Indicator: 4, Text: "in contact",
+		Boot: wire.HealthBoot{Reason: wire.BootStop, At: r.Now()}, Quiet: &wire.HealthQuiet{},
+		Settings: wire.HealthSettings{}.Complete(), Load: &wire.HealthLoad{CPU: cpu, RAM: ram}}))
+}
+
 // Event has a node tell of an event, its first ones in order.
 func (r *Rig) Event(node string, seq uint64, typ, detail string) {
 	e := wire.Event{V: wire.Version, Node: node, Boot: boot(node), Seq: seq, At: r.Now(), Type: typ,

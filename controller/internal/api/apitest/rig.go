@@ -6,11 +6,13 @@ package apitest
 import (
 	"context"
 	"crypto/ed25519"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,16 +60,19 @@ type Rig struct {
 
 // Start starts a unit that has no nodes and no documents, in a temporary directory, for as long as the test takes. Its
 // clock says Now.
-func Start(tb testing.TB) *Rig { return start(tb, Now) }
+func Start(tb testing.TB) *Rig { return start(tb, Now, distribute.Config{}) }
 
-func start(tb testing.TB, now time.Time) *Rig {
+// start starts a unit of which some things are as more says.
+func start(tb testing.TB, now time.Time, more distribute.Config) *Rig {
 	tb.Helper()
 	dir := tb.TempDir()
 	r := &Rig{Dir: dir, tb: tb, now: now, refuse: map[string]*wire.Error{}, silent: map[string]bool{}}
 	keys := newKeyring()
 	core, err := distribute.New(distribute.Config{
 		Kinds: kinds.All(), Unit: unit, Version: "1.0.0", Copy: filepath.Join(dir, copyName), Signer: keys[0],
-		Keyring: keys, Clock: r.clock(), Fleet: fleet.Options{CheckTimeout: checkTimeout},
+		Keyring: keys, Clock: r.clock(), Random: &counter{}, Desired: more.Desired,
+		Rebalance: more.Rebalance, Relieve: more.Relieve,
+		Fleet: fleet.Options{CheckTimeout: checkTimeout},
 		Artefacts: store.Config{Dir: filepath.Join(dir, "artefacts"), Quota: 1 << 20,
 			Free: func(string) (int64, error) { return 1 << 30, nil }},
 		Broker: view.Broker{Embedded: true, Address: "127.0.0.1:1883"},
@@ -89,6 +94,16 @@ func start(tb testing.TB, now time.Time) *Rig {
 	endLink, endCore := r.part(road{r}.Run), r.part(core.Run)
 	tb.Cleanup(func() { endLink(); endCore() })
 	return r
+}
+
+// counter is where a rig's IDs come from: the first is all zeros but for its end, which counts.
+type counter struct{ n atomic.Uint64 }
+
+// Read implements io.Reader.
+func (c *counter) Read(b []byte) (int, error) {
+	clear(b)
+	binary.BigEndian.PutUint64(b[len(b)-8:], c.n.Add(1))
+	return len(b), nil
 }
 
 // unitCA is one CA for all rigs: making keys takes time.

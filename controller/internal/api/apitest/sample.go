@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/caller"
+	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -44,7 +45,24 @@ func Document(version string) []byte {
 // node-4 is away. Before that they had 1.9.0. Its clock says Now.
 func StartSample(tb testing.TB) *Rig {
 	tb.Helper()
-	r := start(tb, Now.Add(-48*time.Hour))
+	return startSample(tb, distribute.Config{})
+}
+
+// StartSteered is StartSample of a unit in which items and subjects say what runs.
+func StartSteered(tb testing.TB) *Rig {
+	tb.Helper()
+	return startSample(tb, distribute.Config{Desired: true})
+}
+
+// StartRelieving is StartSteered, and services leave nodes that are overloaded, which is looked for all the time.
+func StartRelieving(tb testing.TB) *Rig {
+	tb.Helper()
+	return startSample(tb, distribute.Config{Desired: true, Rebalance: true, Relieve: 5 * time.Millisecond})
+}
+
+func startSample(tb testing.TB, more distribute.Config) *Rig {
+	tb.Helper()
+	r := start(tb, Now.Add(-48*time.Hour), more)
 	r.sample()
 	r.at(0)
 	return r

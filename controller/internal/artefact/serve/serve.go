@@ -7,6 +7,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,7 +86,7 @@ func (s *Server) Send(w http.ResponseWriter, r *http.Request, node, digest strin
 	if err != nil {
 		// Also of one that is damaged: operators are told of it elsewhere.
 		s.cfg.Log.Debug("a node asks for an artefact that cannot be sent", zap.String("node", node), zap.Error(err))
-		return none
+		return cmp.Or(later(err), none)
 	}
 	defer func() {
 		if err := f.Close(); err != nil {
@@ -93,6 +94,14 @@ func (s *Server) Send(w http.ResponseWriter, r *http.Request, node, digest strin
 		}
 	}()
 	return s.send(w, r, f, none)
+}
+
+// later returns an error that says that the artefact cannot be read now; nil: it is another one.
+func later(err error) *wire.Error {
+	if e, ok := errors.AsType[*wire.Error](err); ok && e.Code == wire.CodeUnavailable {
+		return e
+	}
+	return nil
 }
 
 // turn takes a turn of a node, or says when it is to come back.
@@ -113,7 +122,7 @@ func (s *Server) turn(w http.ResponseWriter, node string) (done func(), err erro
 	}, nil
 }
 
-func (s *Server) send(w http.ResponseWriter, r *http.Request, f *store.File, none error) error {
+func (s *Server) send(w http.ResponseWriter, r *http.Request, f *store.File, none *wire.Error) error {
 	tag := `"` + f.Digest + `"`
 	from, to, status := int64(0), f.Size, http.StatusOK
 	same := r.Header.Get("If-Range")
@@ -126,7 +135,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, f *store.File, non
 	if from < to {
 		var err error
 		if first, err = f.Chunk(r.Context(), from/store.Chunk, buf[:]); err != nil {
-			return none
+			return cmp.Or(later(err), none)
 		}
 	}
 	h := w.Header()

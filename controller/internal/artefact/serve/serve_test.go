@@ -23,6 +23,7 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/door"
+	"tandem.internal/shared/filetest"
 	"tandem.internal/shared/wire"
 )
 
@@ -323,5 +324,22 @@ func TestRate(t *testing.T) {
 	all.Wait()
 	if took := time.Since(begun); took < 700*time.Millisecond {
 		t.Errorf("3 MiB at 4 MiB a second took %v", took)
+	}
+}
+
+// TestUnreadableIsThere: of an artefact that cannot be read now a node that may fetch it is not told that there is
+// none.
+func TestUnreadableIsThere(t *testing.T) {
+	r := newRig(t, 0)
+	d := r.add(content(100))
+	back := filetest.Descriptors(t, 0)
+	err := r.server.Send(httptest.NewRecorder(), httptest.NewRequest("GET", "/"+d, nil), "n1", d)
+	back()
+	if e, ok := errors.AsType[*wire.Error](err); !ok || e.Code != wire.CodeUnavailable ||
+		strings.Contains(e.Message, r.dir) {
+		t.Errorf("%v", err)
+	}
+	if res, b, err := r.get("GET", d); err != nil || res.StatusCode != 200 || len(b) != 100 {
+		t.Errorf("%v %d bytes %v", res.Status, len(b), err)
 	}
 }

@@ -201,12 +201,21 @@ func (s *Store) scrub(ctx context.Context, now time.Time) error {
 
 // Scrub reads an artefact from the disk at the set rate. What is damaged is found out, and not served any more.
 func (s *Store) Scrub(ctx context.Context, digest string) error {
+	err := s.readWhole(ctx, digest, s.cfg.ScrubRate)
+	if errors.Is(err, ErrDamaged) {
+		return nil // that is written down
+	}
+	return err
+}
+
+// readWhole reads an artefact from the disk at a rate in bytes a second. The errors are those of Open and Chunk.
+func (s *Store) readWhole(ctx context.Context, digest string, perSecond float64) error {
 	f, err := s.Open(ctx, digest)
 	if err != nil {
 		return err
 	}
 	err = forgetPages(f.file)
-	rate, buf := flow.PerSecond(s.cfg.ScrubRate, Chunk), make([]byte, Chunk)
+	rate, buf := flow.PerSecond(perSecond, Chunk), make([]byte, Chunk)
 	var bucket flow.Bucket
 	for n := int64(0); err == nil && n*Chunk < f.Size; n++ {
 		if _, err = f.Chunk(ctx, n, buf); err != nil {
@@ -214,9 +223,6 @@ func (s *Store) Scrub(ctx context.Context, digest string) error {
 		}
 		bucket.Charge(time.Now(), rate, Chunk)
 		err = pause(ctx, time.Until(bucket.Next(rate, 0)))
-	}
-	if errors.Is(err, ErrDamaged) {
-		err = nil // that is written down
 	}
 	return errors.Join(err, f.Close())
 }

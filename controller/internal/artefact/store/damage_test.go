@@ -11,6 +11,7 @@ import (
 
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/filetest"
 	"tandem.internal/shared/wire"
 )
 
@@ -92,6 +93,44 @@ func TestDamageIsNeverServed(t *testing.T) {
 	}
 }
 
+// TestAddRepairs: an artefact that was damaged or lost, and nobody has noticed, is not there already: the upload of the
+// same file repairs it, and who looks at it meanwhile is told what is missing.
+func TestAddRepairs(t *testing.T) {
+	b := content(Chunk+500, 3)
+	for why, harm := range map[string]func(path string) error{
+		"its file is gone":          os.Remove,
+		"bytes, not 1049076":        func(path string) error { return os.Truncate(path, 7) },
+		"the list of its chunks":    func(path string) error { return os.WriteFile(path+chunksSuffix, nil, 0o600) },
+		"no such file or directory": func(path string) error { return os.Remove(path + chunksSuffix) },
+		"":                          func(path string) error { return os.WriteFile(path, content(len(b), 4), 0o600) },
+	} {
+		for _, shown := range []bool{true, false} {
+			r := newRig(t)
+			d := r.add(b)
+			if err := harm(r.blobPath(d)); err != nil {
+				t.Fatal(err)
+			}
+			if shown {
+				v, err := r.Show(t.Context(), op.ArtefactIn{Digest: d})
+				if err != nil || (why != "") != (v.Damaged != nil) || v.Damaged != nil &&
+					!strings.Contains(v.Damaged.Message, why) {
+					t.Errorf("%s: shown %+v %v", why, v.Damaged, err)
+				}
+			}
+			v, err := r.Begin(t.Context(), op.NewArtefact{Digest: d, Size: int64(len(b))})
+			if err != nil || v.State != view.UploadOpen || v.Offset != 0 {
+				t.Fatalf("%s: %+v %v", why, v, err)
+			}
+			r.add(b)
+			r.mustServe(b)
+			if v, err := r.Show(t.Context(), op.ArtefactIn{Digest: d}); err != nil || v.Damaged != nil ||
+				len(r.Trouble()) != 0 {
+				t.Errorf("%s: repaired %+v %v %q", why, v, err, r.Trouble())
+			}
+		}
+	}
+}
+
 // TestRepairIsNoDamage: an artefact that is replaced while somebody reads what was there before is not damaged by that.
 func TestRepairIsNoDamage(t *testing.T) {
 	r := newRig(t)
@@ -115,6 +154,31 @@ func TestRepairIsNoDamage(t *testing.T) {
 	r.mustServe(b)
 }
 
+// TestGoneWhileOpened: an artefact that was removed, or replaced by another upload, while it was opened is not damaged.
+func TestGoneWhileOpened(t *testing.T) {
+	for again, want := range map[bool]wire.Code{false: wire.CodeNotFound, true: wire.CodeUnavailable} {
+		r := newRig(t)
+		b := content(500, 3)
+		f := &File{Digest: r.add(b), store: r.Store}
+		e, err := r.look(t.Context(), f.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.artefact = e.artefact
+		which := op.ArtefactIn{Digest: f.Digest}
+		if _, err := r.Remove(t.Context(), op.RemoveArtefactIn{ArtefactIn: which}); err != nil {
+			t.Fatal(err)
+		}
+		if again {
+			r.add(b)
+		}
+		err = r.unread(t.Context(), f, os.ErrNotExist) // of opening what was looked up
+		if code(err) != want || strings.Contains(err.Error(), "damaged") || len(r.Trouble()) != 0 {
+			t.Errorf("added again %v: %v, %q", again, err, r.Trouble())
+		}
+	}
+}
+
 // TestWholeFilesSurviveABadUpload: an upload that is to repair an artefact, and ends otherwise, takes nothing away.
 func TestWholeFilesSurviveABadUpload(t *testing.T) {
 	r := newRig(t)
@@ -130,6 +194,10 @@ func TestWholeFilesSurviveABadUpload(t *testing.T) {
 	if _, err := r.Write(t.Context(), d, 0, whole(content(500, 4))); err != nil {
 		t.Fatal(err)
 	}
+	v, err := r.Show(t.Context(), op.ArtefactIn{Digest: d})
+	if err != nil || v.Damaged == nil || v.Added.IsZero() || v.Upload == nil || v.Upload.Offset != 500 {
+		t.Errorf("%+v %v", v, err)
+	}
 	if _, err := r.Complete(t.Context(), d); code(err) != wire.CodeBadValue {
 		t.Errorf("%v", err)
 	}
@@ -138,4 +206,32 @@ func TestWholeFilesSurviveABadUpload(t *testing.T) {
 	}
 	r.add(b)
 	r.mustServe(b)
+}
+
+// TestWithoutDescriptorsIsNoDamage: a controller that has no descriptors left for an artefact, or for the list of its
+// chunks, says so, and serves it when it has.
+func TestWithoutDescriptorsIsNoDamage(t *testing.T) {
+	r := newRig(t)
+	b := content(2*Chunk, 3)
+	d := r.add(b)
+	for more := range uint64(2) {
+		back := filetest.Descriptors(t, more)
+		_, err := r.content(t.Context(), d)
+		serr := r.Scrub(t.Context(), d)
+		_, berr := r.Begin(t.Context(), op.NewArtefact{Digest: d, Size: int64(len(b))})
+		shown, verr := r.Show(t.Context(), op.ArtefactIn{Digest: d})
+		back()
+		if code(err) != wire.CodeUnavailable || code(serr) != wire.CodeUnavailable ||
+			code(berr) != wire.CodeUnavailable {
+			t.Errorf("%d descriptors: %v, %v, %v", more, err, serr, berr)
+		}
+		if verr != nil || shown.Damaged == nil || shown.Damaged.Code != wire.CodeUnavailable {
+			t.Errorf("%d descriptors: shown %+v %v", more, shown.Damaged, verr)
+		}
+		v, err := r.Show(t.Context(), op.ArtefactIn{Digest: d})
+		if err != nil || v.Damaged != nil || len(r.Trouble()) != 0 || len(r.ledger.damaged) != 0 {
+			t.Errorf("%d descriptors: %+v %v %q", more, v, err, r.Trouble())
+		}
+		r.mustServe(b)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/wire"
 )
 
 // maxUsers is how many of those who refer to an artefact are shown.
@@ -64,20 +65,45 @@ func (s *Store) shown(a *artefact.Artefact, used []string) view.Artefact {
 		Damaged: damaged, UsedBy: used[:min(len(used), maxUsers)], Omitted: max(0, len(used)-maxUsers)}
 }
 
-// Show shows one artefact.
+// Show shows one artefact, whose files it looks at, or the upload that is to become one.
 func (s *Store) Show(ctx context.Context, in op.ArtefactIn) (v view.Artefact, err error) {
 	e, err := s.look(ctx, in.Digest)
 	if err != nil {
 		return v, err
 	}
-	if !e.there {
+	if !e.there && !e.open {
 		return v, none(in.Digest)
 	}
 	used, err := s.cfg.Ledger.ArtefactsUsed(ctx)
 	if err != nil {
 		return v, err
 	}
-	return s.shown(&e.artefact, used[in.Digest]), nil
+	var unread error
+	if e.there && e.damaged == nil {
+		unread = s.inspect(ctx, in.Digest)
+	}
+	if !e.there {
+		e.artefact = artefact.Artefact{Digest: in.Digest, Size: e.lease.Size, Name: e.lease.Name}
+	}
+	v = s.shown(&e.artefact, used[in.Digest])
+	if unread != nil {
+		v.Damaged = wire.AsError(unread)
+	}
+	if !e.there {
+		v.URL = ""
+	}
+	if !e.open {
+		return v, nil
+	}
+	switch u, err := s.Upload(ctx, in.Digest); {
+	case err != nil:
+		return v, err
+	case u.State == view.UploadAdded: // meanwhile
+		return s.Show(ctx, in)
+	default:
+		v.Upload = &u
+	}
+	return v, nil
 }
 
 // Remove removes an artefact that nothing refers to, or ends an upload.

@@ -219,15 +219,13 @@ func (s *Store) recover(state *artefact.State) error {
 	}
 	for digest, a := range state.Artefacts {
 		if !whole[digest] {
-			s.damaged[digest] = gone(&a)
+			s.damaged[digest] = damage(&a, errGone.Error())
 		}
 	}
 	return nil
 }
 
-func gone(a *artefact.Artefact) *wire.Error {
-	return damage(a, "its file is gone")
-}
+var errGone = errors.New("its file is gone")
 
 // damage says what is wrong with an artefact, and what to do.
 func damage(a *artefact.Artefact, why string) *wire.Error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"syscall"
 
@@ -44,10 +45,13 @@ func (w *WrongOffset) Headers() map[string]string {
 }
 
 // Begin makes room for an upload, or finds the one that there is. Of an artefact that is there already the upload has
-// ended.
+// ended; it is read before, so that one which is damaged is repaired by the upload.
 func (s *Store) Begin(ctx context.Context, in op.NewArtefact) (v view.Upload, err error) {
 	if s == nil {
 		return v, errNone
+	}
+	if err := s.recheck(ctx, in.Digest); err != nil {
+		return v, err
 	}
 	select {
 	case s.beginning <- struct{}{}:
@@ -89,6 +93,31 @@ func (s *Store) Begin(ctx context.Context, in op.NewArtefact) (v view.Upload, er
 		}
 	}
 	return s.Upload(ctx, in.Digest)
+}
+
+// readAtOnce is the size of the largest artefact that is read while whoever adds it again waits.
+const readAtOnce = 256 << 20
+
+// recheck finds out whether an artefact that is added again is whole. Of one larger than readAtOnce only the files are
+// looked at. The error is that it cannot be read now.
+func (s *Store) recheck(ctx context.Context, digest string) error {
+	e, err := s.look(ctx, digest)
+	switch {
+	case err != nil || !e.there || e.damaged != nil:
+		return err
+	case e.artefact.Size > readAtOnce:
+		err = s.inspect(ctx, digest)
+	default:
+		err = s.readWhole(ctx, digest, math.Inf(1))
+	}
+	if err == nil {
+		return nil
+	}
+	now, lerr := s.look(ctx, digest)
+	if lerr == nil && now.there && now.damaged == nil {
+		return err
+	}
+	return lerr
 }
 
 // unpromised is what the disk can give to an upload that has no room yet.
@@ -151,7 +180,7 @@ func (s *Store) Upload(ctx context.Context, digest string) (v view.Upload, err e
 	h := s.holds[digest]
 	s.mu.Unlock()
 	v = view.Upload{Digest: digest, Size: e.lease.Size, Name: e.lease.Name, State: view.UploadOpen, Who: e.lease.Who,
-		Expires: e.lease.Expires}
+		Begun: e.lease.Begun, Expires: e.lease.Expires}
 	if h != nil && h.verify != nil {
 		v.State, v.Offset, v.Verified = view.UploadVerifying, v.Size, h.verify.read.Load()
 		return v, nil
@@ -216,7 +245,7 @@ func (s *Store) Write(ctx context.Context, digest string, offset int64, body Bod
 			fmt.Sprintf("the upload goes on at byte %d, not %d", at, offset))}
 	}
 	v = view.Upload{Digest: digest, Size: e.lease.Size, Name: e.lease.Name, State: view.UploadOpen, Who: e.lease.Who,
-		Expires: e.lease.Expires, Offset: at}
+		Begun: e.lease.Begun, Expires: e.lease.Expires, Offset: at}
 	if at == v.Size && v.Size > 0 {
 		return v, nil
 	}

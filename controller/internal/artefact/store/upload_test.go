@@ -32,6 +32,11 @@ func TestUpload(t *testing.T) {
 		if v, err = r.Write(t.Context(), digest(b), 0, whole(b[:half])); err != nil || v.Offset != half {
 			t.Fatalf("%d: %+v %v", size, v, err)
 		}
+		shown, err := r.Show(t.Context(), op.ArtefactIn{Digest: digest(b)})
+		if u := shown.Upload; err != nil || !shown.Added.IsZero() || shown.Size != int64(size) || u == nil ||
+			u.Offset != half || !u.Begun.Equal(r.ledger.clock()) {
+			t.Errorf("%d: shown as %+v, %+v %v", size, shown, u, err)
+		}
 		if size > 0 {
 			if _, err := r.Complete(t.Context(), digest(b)); code(err) != wire.CodeWrongState {
 				t.Errorf("%d: complete at half: %v", size, err)

@@ -233,12 +233,7 @@ func importCAs(a *command.App) *cobra.Command {
 the join door to whoever asks. Lists that lead from one root key to the next, which a restored
 journal may have lost, stand before the newest one.`,
 		Example: "  tandem ca import cas.json",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return command.Lacks(c, "LIST")
-			}
-			return nil
-		},
+		Args:    command.AtLeast("LIST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var in op.ImportCAs
 			for _, file := range args {

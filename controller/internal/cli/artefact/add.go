@@ -53,7 +53,7 @@ func addFile(ctx context.Context, a *command.App, path, name string) error {
 		}
 		return v, err
 	}, func(a *command.App, v view.Artefact) {
-		a.Print("%s (%s) %s as\n%s\n", term.Clean(v.Name), size(v.Size), how, term.Clean(v.Digest))
+		a.Print("%s (%s) %s as\n%s\n", term.Clean(v.Name), command.Size(v.Size), how, term.Clean(v.Digest))
 		if v.URL != "" {
 			a.Print("Nodes whose documents name that checksum fetch it at\n%s\n", term.Clean(v.URL))
 		}
@@ -105,7 +105,8 @@ type upload struct {
 
 // show shows how far something has come.
 func (u *upload) show(what string, done int64) {
-	u.progress.Update(fmt.Sprintf("%s %s of %s", what, size(done), size(u.size)), int(done>>10), int(u.size>>10))
+	u.progress.Update(fmt.Sprintf("%s %s of %s", what, command.Size(done), command.Size(u.size)),
+		int(done>>10), int(u.size>>10))
 }
 
 // hash reads the file once, for its digest and size.

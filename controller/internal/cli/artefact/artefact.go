@@ -35,16 +35,6 @@ func list(a *command.App) *cobra.Command {
 	}
 }
 
-// digits is how much of a digest a table shows. It is enough to name it.
-const digits = 12
-
-func short(digest string) string {
-	hex := strings.TrimPrefix(digest, wire.HashPrefix)
-	return term.Clean(hex[:min(len(hex), digits)])
-}
-
-func size(n int64) string { return term.Size(uint64(max(n, 0))) }
-
 func printList(a *command.App, v op.Artefacts) {
 	t := &term.Table{Head: []string{"DIGEST", "SIZE", "NAME", "ADDED", "BY", "IN USE"}}
 	for _, x := range v.Artefacts {
@@ -55,16 +45,16 @@ func printList(a *command.App, v op.Artefacts) {
 		if x.Damaged != nil {
 			users = term.Red.Cell("damaged")
 		}
-		t.Add(short(x.Digest), size(x.Size), x.Name, a.Ago(x.Added), x.Who, users)
+		t.Add(command.ShortDigest(x.Digest), command.Size(x.Size), x.Name, a.Ago(x.Added), x.Who, users)
 	}
 	for _, u := range v.Uploads {
-		t.Add(short(u.Digest), size(u.Size), u.Name, "", u.Who,
+		t.Add(command.ShortDigest(u.Digest), command.Size(u.Size), u.Name, "", u.Who,
 			term.Yellow.Cell(fmt.Sprintf("%s of it are there", percent(u.Offset, u.Size))))
 	}
 	if len(v.Artefacts)+len(v.Uploads) > 0 {
 		a.Table(t)
 	}
-	a.Print("%s of %s are taken\n", size(v.Reserved), size(v.Quota))
+	a.Print("%s of %s are taken\n", command.Size(v.Reserved), command.Size(v.Quota))
 }
 
 func percent(part, whole int64) string {
@@ -76,7 +66,7 @@ func percent(part, whole int64) string {
 
 func show(a *command.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "show DIGEST", Short: "Show an artefact: who refers to it, and where nodes fetch it",
+		Use: "show DIGEST", Short: "Show an artefact: who refers to it, where nodes fetch it, how far its upload is",
 		Example: "  tandem artefact show 9f2c4e0f1b7a", Args: command.Args("DIGEST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return command.Gather(cmd.Context(), a,
@@ -96,8 +86,13 @@ func printArtefact(a *command.App, v view.Artefact) {
 	if v.Name != "" {
 		a.Print("  name    %s\n", term.Clean(v.Name))
 	}
-	a.Print("  size    %s\n", term.Remark(size(v.Size), fmt.Sprintf("%d bytes", v.Size)))
-	a.Print("  added   %s%s\n", a.Ago(v.Added), by(v.Who))
+	a.Print("  size    %s\n", term.Remark(command.Size(v.Size), fmt.Sprintf("%d bytes", v.Size)))
+	if !v.Added.IsZero() {
+		a.Print("  added   %s%s\n", a.Ago(v.Added), term.Clean(command.By(v.Who)))
+	}
+	if u := v.Upload; u != nil {
+		printUpload(a, u)
+	}
 	if v.URL != "" {
 		a.Print("  at      %s\n", term.Clean(v.URL))
 	}
@@ -114,11 +109,16 @@ func printArtefact(a *command.App, v view.Artefact) {
 	a.Print("  in use  %s\n", used)
 }
 
-func by(who string) string {
-	if who == "" {
-		return ""
+// printUpload says how far an upload is.
+func printUpload(a *command.App, u *view.Upload) {
+	done := fmt.Sprintf("%d of %d bytes are there", u.Offset, u.Size)
+	if u.State == view.UploadVerifying {
+		done = fmt.Sprintf("all is there, %d bytes of it are verified", u.Verified)
 	}
-	return " by " + term.Clean(who)
+	a.Print("  upload  %s; kept %s, longer if it goes on\n", done, a.Until(u.Expires))
+	if !u.Begun.IsZero() {
+		a.Print("  begun   %s%s\n", a.Ago(u.Begun), term.Clean(command.By(u.Who)))
+	}
 }
 
 func remove(a *command.App) *cobra.Command {

@@ -15,6 +15,7 @@ import (
 	"tandem.internal/shared/near"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/unitconfig"
+	"tandem.internal/shared/wire"
 )
 
 // Args demands one argument for each placeholder.
@@ -37,6 +38,25 @@ func Args(placeholders ...string) cobra.PositionalArgs {
 		extra, all := args[len(placeholders)], cmp.Or(strings.Join(placeholders, " and "), "no argument")
 		return Usage("%s takes %s; %.200q is one argument too many%s", c.CommandPath(), all, extra, elsewhere(c, extra))
 	}
+}
+
+// AtLeast demands one argument for each placeholder, and takes more.
+func AtLeast(placeholders ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) < len(placeholders) {
+			return Args(placeholders...)(c, args)
+		}
+		return nil
+	}
+}
+
+// CheckName refuses what cannot be the name of a policy, say, which is what.
+func CheckName(what, name string) error {
+	if !wire.ValidName(name) {
+		return Usage("%.80q cannot be the name of a %s: letters, digits, dot, underscore and dash, at most 63", name,
+			what)
+	}
+	return nil
 }
 
 // Lacks is the mistake of leaving out something that a command needs.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -81,6 +82,31 @@ func Unreadable(file string, err error) error {
 		f.Err.Message = p.Err.Error()
 	}
 	return f
+}
+
+// Join makes one failure of several: with the status of the first, and all of their problems. nil: there are none.
+func Join(all []error) error {
+	all = slices.CompactFunc(slices.Clone(all), func(a, b error) bool { return a.Error() == b.Error() })
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0]
+	}
+	out := &Failure{}
+	for i, err := range all {
+		f := *AsFailure(err)
+		if i == 0 {
+			out.Exit, out.Err, out.Where = f.Exit, f.Err, f.Where
+		}
+		if len(f.Problems) == 0 {
+			f.Problems = []*wire.Error{f.Err}
+		}
+		for k, p := range f.Problems {
+			out.Problems, out.Sources = append(out.Problems, p), append(out.Sources, f.source(k))
+		}
+	}
+	return out
 }
 
 // exits are the statuses for codes in a controller's answer; for others it is ExitRefused.

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/op"
@@ -34,6 +35,25 @@ func Nearest(
 		}
 		better := *f.Err
 		better.Message += Suggest(name, all, otherwise)
+		return &Failure{Exit: f.Exit, Err: &better}
+	}
+}
+
+// NearListed is Nearest for a not-found error that ends with the command that lists the names, lists; any other is
+// about something else.
+func NearListed(name, lists string, known func(context.Context, *client.Client) ([]string, error)) Explain {
+	return func(ctx context.Context, c *client.Client, err error) error {
+		f := AsFailure(err)
+		text, ours := strings.CutSuffix(f.Err.Message, "; "+lists)
+		if f.Err.Code != wire.CodeNotFound || !ours {
+			return err
+		}
+		all, failed := known(ctx, c)
+		if failed != nil {
+			return err
+		}
+		better := *f.Err
+		better.Message = text + Suggest(name, all, lists)
 		return &Failure{Exit: f.Exit, Err: &better}
 	}
 }

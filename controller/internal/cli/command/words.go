@@ -157,3 +157,21 @@ func SettingsText(h *wire.HealthSettings) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// By says who did something; "": nobody is known.
+func By(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " by " + who
+}
+
+// Size is a number of bytes for people.
+func Size(n int64) string { return term.Size(uint64(max(n, 0))) }
+
+// ShortDigest is as much of a digest as a table shows. It is enough to name an artefact.
+func ShortDigest(digest string) string {
+	const digits = 12
+	hex := strings.TrimPrefix(digest, wire.HashPrefix)
+	return term.Clean(hex[:min(len(hex), digits)])
+}

@@ -7,6 +7,7 @@ package document
 import (
 	"context"
 	"maps"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -34,9 +35,12 @@ type extra struct {
 	texts   verbTexts // those of the verbs that are not made of the source's title
 	many    bool      // check and apply take several files
 	waits   string    // what --wait waits for
-	nothing string    // the message when none was accepted yet
-	version string    // help of show's --version
-	offline string    // help of check's --offline
+	parts   bool      // what runs of it are components, and not slots
+	// how long desired apply waits for it; 0: as long as others
+	patience time.Duration
+	nothing  string // the message when none was accepted yet
+	version  string // help of show's --version
+	offline  string // help of check's --offline
 
 	applyFlags func(*pflag.FlagSet, *options) // flags of apply that this source alone has; nil: none
 	// Other ways to show it than as it was submitted: adds flags, and returns what shows it if they are given.
@@ -50,7 +54,8 @@ type extra struct {
 }
 
 // extras are those of each source that has some.
-var extras = map[wire.Kind]func() extra{wire.KindConfig: configExtra, wire.KindWorkloads: workloadExtra}
+var extras = map[wire.Kind]func() extra{wire.KindConfig: configExtra, wire.KindComponents: componentExtra,
+	wire.KindWorkloads: workloadExtra}
 
 // verbTexts are the help texts of the verbs, by their names.
 type verbTexts map[string]text

@@ -19,15 +19,19 @@ func (o *outcome) slotFailure(incomplete func(wire.Code, string) error) error {
 		return incomplete(wire.CodeApplyFailed, o.nodesFailed())
 	case o.Settled:
 		return incomplete(wire.CodeApplyFailed,
-			fmt.Sprintf("accepted, but %s failed:\n%s", term.Plural(s.Failed, "slot"), slotLines(s)))
+			fmt.Sprintf("accepted, but %s failed:\n%s", term.Plural(s.Failed, noun(o.parts)), slotLines(s)))
 	}
 	var parts []string
 	if p.Installed < p.Nodes {
 		parts = append(parts, o.nodesMissing())
 	}
 	if len(s.Missing) > 0 {
-		parts = append(parts, fmt.Sprintf("only %d of %s ran what they should %s:\n%s",
-			s.Running+s.Completed, term.Plural(s.Slots, "slot"), o.when(), slotLines(s)))
+		did := "ran what they should"
+		if o.parts {
+			did = "had their versions"
+		}
+		parts = append(parts, fmt.Sprintf("only %d of %s %s %s:\n%s", s.Running+s.Completed,
+			term.Plural(s.Slots, noun(o.parts)), did, o.when(), slotLines(s)))
 	}
 	if len(parts) == 0 {
 		parts = append(parts, fmt.Sprintf("what runs had not run for %v %s", steady, o.when()))
@@ -43,10 +47,15 @@ func (o *outcome) slotWords() string {
 	if s.Running > 0 {
 		parts = append(parts, term.Plural(s.Running, "slot")+" running")
 	}
-	if s.Completed > 0 {
+	switch {
+	case o.parts && s.Slots > 0:
+		parts = append(parts, term.Plural(s.Completed, "component")+" installed")
+	case s.Completed > 0:
 		parts = append(parts, term.Plural(s.Completed, "job")+" completed")
 	}
 	switch {
+	case s.Slots == 0 && o.parts:
+		parts = append(parts, "no component is to have a version")
 	case s.Slots == 0: // what ran may be on its way out
 		parts = append(parts, "nothing is to run")
 	case len(parts) == 0:
@@ -64,6 +73,14 @@ func (o *outcome) slotWords() string {
 		text += "; offline, and get it when back: " + missing
 	}
 	return text
+}
+
+// noun names a slot, or a component.
+func noun(part bool) string {
+	if part {
+		return "component"
+	}
+	return "slot"
 }
 
 // slotLines lists the slots that are not as they should be, each on a line.

@@ -64,8 +64,6 @@ func (g *group) apply(a *command.App) *cobra.Command {
 		return g.submitted(cmd.Context(), a, in, o)
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.skipNodes, "skip-nodes", false, "do not ask the nodes first; they still judge what they receive")
-	f.BoolVar(&o.force, "force", false, "also if the same document has failed before")
 	if g.subject.Trial {
 		f.Var(&o.try, "try", "roll back on every node unless confirmed within this time (2m or PT2M)")
 	}
@@ -78,11 +76,19 @@ func (g *group) apply(a *command.App) *cobra.Command {
 	if g.applyFlags != nil {
 		g.applyFlags(f, o)
 	}
+	g.sendFlags(cmd, o)
+	return cmd
+}
+
+// sendFlags are those of every command that submits.
+func (g *group) sendFlags(cmd *cobra.Command, o *options) {
+	f := cmd.Flags()
+	f.BoolVar(&o.skipNodes, "skip-nodes", false, "do not ask the nodes first; they still judge what they receive")
+	f.BoolVar(&o.force, "force", false, "also if the same document has failed before")
 	f.StringVar(&o.rollout, "rollout", "", "bring it to the nodes in waves, by the plan in this `FILE`")
 	g.waitFlag(cmd, o)
 	f.Lookup("wait").Value, f.Lookup("wait").NoOptDefVal = &toTheEnd{&o.wait, o}, defaultWait
 	f.Lookup("wait").Usage += "; the default is 30s, with --rollout its end"
-	return cmd
 }
 
 // defaultWait is the value of --wait without one.

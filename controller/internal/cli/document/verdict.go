@@ -24,6 +24,14 @@ type submission struct {
 
 // submitted submits a document and finishes the command.
 func (g *group) submitted(ctx context.Context, a *command.App, in *input, o *options) error {
+	return g.sent(ctx, a, in, o, func(c *client.Client, s op.Submit) (view.Result, error) {
+		return client.Call(ctx, c, g.ops.Apply, s)
+	})
+}
+
+// sent has a document submitted by call, and finishes the command. in is nil where the controller makes the document.
+func (g *group) sent(ctx context.Context, a *command.App, in *input, o *options,
+	call func(*client.Client, op.Submit) (view.Result, error)) error {
 	s := g.submission(in, o)
 	if o.rollout != "" {
 		var err error
@@ -32,28 +40,35 @@ func (g *group) submitted(ctx context.Context, a *command.App, in *input, o *opt
 		}
 	}
 	return a.Connect(func(c *client.Client) error {
-		res, err := client.Call(ctx, c, g.ops.Apply, s)
+		res, err := call(c, s)
 		if err != nil {
 			return err
 		}
-		limit := o.wait.Std()
-		if res.Rollout != "" && limit > 0 && res.State == "accepted" {
-			if o.toTheEnd {
-				limit = 0
-			}
-			return g.rolledOut(ctx, a, c, res, limit)
+		if !a.JSON {
+			g.printResult(a, res)
 		}
-		return g.finish(ctx, a, c, res, in, limit)
+		return g.await(ctx, a, c, res, in, o)
 	})
 }
 
-// rolledOut shows an acceptance, and waits for the end of its rollout; limit 0: for as long as that takes.
+// await waits as the flags say, after a verdict that is shown, unless as JSON.
+func (g *group) await(
+	ctx context.Context, a *command.App, c *client.Client, res view.Result, in *input, o *options,
+) error {
+	limit := o.wait.Std()
+	if res.Rollout == "" || limit == 0 || res.State != "accepted" {
+		return g.conclude(ctx, a, c, res, in, limit)
+	}
+	if o.toTheEnd {
+		limit = 0
+	}
+	return g.rolledOut(ctx, a, c, res, limit)
+}
+
+// rolledOut waits for the end of the rollout of what was accepted; limit 0: for as long as that takes.
 func (g *group) rolledOut(
 	ctx context.Context, a *command.App, c *client.Client, res view.Result, limit time.Duration,
 ) error {
-	if !a.JSON {
-		g.printResult(a, res)
-	}
 	if err := a.Flush(); err != nil {
 		return err
 	}
@@ -74,7 +89,9 @@ func (g *group) rolledOut(
 func (g *group) submission(in *input, o *options) op.Submit {
 	s := op.Submit{
 		Version: o.version, Lenient: o.lenient, DryRun: o.dryRun, Offline: o.skipNodes, Force: o.force,
-		Document: in.Text,
+	}
+	if in != nil {
+		s.Document = in.Text
 	}
 	if o.try > 0 {
 		s.Mode, s.ConfirmWithin = wire.ModeTry, o.try.Std()

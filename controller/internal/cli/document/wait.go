@@ -21,11 +21,12 @@ type outcome struct {
 	Settled  bool               `json:"settled"` // every online node has dealt with the newest document
 	Replaced string             `json:"replaced,omitempty"`
 	Progress view.Progress      `json:"progress"`
-	Slots    *view.SlotProgress `json:"slots,omitempty"`    // of workloads
+	Slots    *view.SlotProgress `json:"slots,omitempty"`    // of workloads and components
 	NoBroker string             `json:"noBroker,omitempty"` // why the controller reaches no node
 	cutOff   bool               // it reached none for a while
 	lost     error              // why the last following ended, unless it was the limit
 	stopped  bool               // the waiting was interrupted
+	parts    bool               // Slots are components
 }
 
 const (
@@ -40,7 +41,8 @@ type stage struct {
 	rev      uint64   // of the newest document that nodes have to deal with
 	versions []string // that count: installed, and on trial
 	progress view.Progress
-	slots    *view.SlotProgress // of workloads
+	slots    *view.SlotProgress // of workloads and components
+	parts    bool               // of components
 	noBroker string             // why the controller has no session with its broker; "": it has one
 }
 
@@ -58,7 +60,7 @@ func (g *group) follow(c *client.Client) follower {
 	return func(ctx context.Context, each func(stage) error) error {
 		return client.Follow(ctx, c, g.ops.Watch, op.Watched{Watch: true}, func(st view.SourceStatus) error {
 			s := stage{rev: st.Rev, versions: []string{st.Version}, progress: st.Progress, slots: st.Slots,
-				noBroker: st.NoBroker}
+				parts: g.parts, noBroker: st.NoBroker}
 			if st.Trial != nil {
 				s.rev = max(s.rev, st.Trial.Rev)
 				s.versions = append(s.versions, st.Trial.Version)
@@ -102,7 +104,7 @@ func (o *outcome) follow(ctx context.Context, follow follower, res view.Result, 
 		if st.rev < res.Rev {
 			return nil // not there yet
 		}
-		o.Progress, o.Slots, o.NoBroker = st.progress, st.slots, st.noBroker
+		o.Progress, o.Slots, o.NoBroker, o.parts = st.progress, st.slots, st.noBroker, st.parts
 		o.cutOff = o.cutOff || st.noBroker != "" // nodes need a moment to come back after it
 		if !slices.Contains(st.versions, res.Version) {
 			o.Replaced = st.versions[len(st.versions)-1]
@@ -253,7 +255,7 @@ func showProgress(bar *term.Progress, of stage) {
 	text, done, total := fmt.Sprintf("%d/%d nodes", p.Installed, p.Nodes), p.Installed, p.Nodes
 	if s := of.slots; s != nil {
 		done, total = s.Running+s.Completed, s.Slots
-		text += fmt.Sprintf(", %d/%d slots", done, total)
+		text += fmt.Sprintf(", %d/%d %s", done, total, noun(of.parts)+"s")
 	}
 	if late := listing(p, unsettled, true); late != "" {
 		text += ", waiting for " + late

@@ -81,6 +81,9 @@ func TestWaitForNothing(t *testing.T) {
 		"nothing is to run":                         {Slots: &view.SlotProgress{}},
 		"nothing runs yet; not reached: web@node-9": {Slots: &view.SlotProgress{Slots: 1, Missing: []view.Slot{away}}},
 		"1 job completed":                           {Slots: &view.SlotProgress{Slots: 1, Completed: 1}},
+		"no component is to have a version":         {parts: true, Slots: &view.SlotProgress{}},
+		"1 component installed; not reached: os@n": {parts: true, Slots: &view.SlotProgress{Slots: 2, Completed: 1,
+			Missing: []view.Slot{{Slot: "os@n"}}}},
 	} {
 		if got := o.slotWords(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -97,11 +97,11 @@ func artefact(t record.Type, e view.Entry) (string, bool) {
 	switch t {
 	case record.ArtefactLeased:
 		return read(e.Data, func(d record.ArtefactLeasedData) string {
-			return term.Remark("upload of "+d.Digest, words(d.Name, term.Size(uint64(max(d.Size, 0)))))
+			return term.Remark("upload of "+d.Digest, words(d.Name, command.Size(d.Size)))
 		})
 	case record.ArtefactAdded:
 		return read(e.Data, func(d record.ArtefactAddedData) string {
-			return term.Remark(d.Digest, term.Size(uint64(max(d.Size, 0))))
+			return term.Remark(d.Digest, command.Size(d.Size))
 		})
 	}
 	return read(e.Data, func(d record.ArtefactRemovedData) string {
@@ -208,6 +208,9 @@ func (s say) order(t record.Type, e view.Entry) (string, bool) {
 		return read(e.Data, func(d view.Remark) string { return d.Text })
 	case record.Settings:
 		if text, ok := managed(e); ok {
+			return text, true
+		}
+		if text, ok := ofItems(e); ok {
 			return text, true
 		}
 		if text, ok := stopped(e); ok {

@@ -84,8 +84,8 @@ func (s say) event(e view.Entry) (string, bool) {
 				prefixed("believes ", term.List(d.Keys)), prefixed("not any more ", term.List(d.Dropped)))
 		case *event.CertificateDetail:
 			return joined(ev.Error, 0, prefixed("certificate until ", s.clock(d)))
-		case *wire.PolicyStatus:
-			return withError(status(d), ev.Error)
+		case *event.PolicyDetail:
+			return joined(nil, d.Suppressed, withError(status(&d.PolicyStatus), ev.Error))
 		case *event.StateDetail:
 			return joined(ev.Error, 0, d.Reason, prefixed("kept as ", d.Kept), stateTrust(d.Trust))
 		}

@@ -30,6 +30,9 @@ func managed(e view.Entry) (text string, is bool) {
 			if d.AllNodes {
 				text += ", for every node"
 			}
+			if d.Rollout != "" {
+				text += ", by rollout " + d.Rollout
+			}
 			return "policy " + d.Name + " " + text
 		})
 	case record.KindProperties:

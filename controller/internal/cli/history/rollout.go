@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/rollout"
 	"tandem.internal/controller/internal/term"
@@ -21,7 +22,11 @@ func rolled(d record.RolloutData) string {
 	text := ""
 	switch r := d.Of().(type) {
 	case rollout.BegunData:
-		text = fmt.Sprintf(" of %s begins: %s", r.Kind, term.Plural(len(r.Nodes), "node"))
+		what := string(r.Kind)
+		if d.Document != nil && d.Document.Element != "" {
+			what += " " + d.Document.What()
+		}
+		text = fmt.Sprintf(" of %s begins: %s", what, term.Plural(len(r.Nodes), "node"))
 		if r.Plan != nil {
 			text += ", " + term.Plural(len(r.Plan.Waves), "wave")
 		}
@@ -44,16 +49,16 @@ func rolled(d record.RolloutData) string {
 		if known := causes[r.Cause]; known != "" {
 			why = known + ": " + term.List(r.Nodes)
 		}
-		text = term.Remark(" is paused"+by(r.Who), why)
+		text = term.Remark(" is paused"+command.By(r.Who), why)
 	case rollout.ResumedData:
-		text = " is resumed" + by(r.Who)
+		text = " is resumed" + command.By(r.Who)
 	case rollout.WavePassedData:
 		text = fmt.Sprintf(": wave %d is over", r.Wave+1)
 		if r.Empty {
 			text += ", nobody was in it"
 		}
 	case rollout.RevertingData:
-		text = ": nodes are to be taken back" + by(r.Who)
+		text = ": nodes are to be taken back" + command.By(r.Who)
 	case rollout.TakenBackData:
 		var nodes []string
 		for _, n := range r.Nodes {
@@ -61,17 +66,10 @@ func rolled(d record.RolloutData) string {
 		}
 		text = ": taken back: " + term.List(nodes)
 	case rollout.EndedData:
-		text = " is " + string(r.Phase) + by(r.Who+r.By)
+		text = " is " + string(r.Phase) + command.By(r.Who+r.By)
 	}
 	if text == "" {
 		return ""
 	}
 	return strings.TrimSpace(d.ID + text)
-}
-
-func by(who string) string {
-	if who == "" {
-		return ""
-	}
-	return " by " + who
 }

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/desired"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/rebalance"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/why"
 	"tandem.internal/shared/items"
@@ -17,60 +20,97 @@ import (
 
 // Desired is the group of commands about what should run where.
 func Desired(a *command.App) *cobra.Command {
-	return command.Group("desired", "Say what should run where, and why",
-		"  tandem desired plan --offline unit\n  tandem desired why node-1 sensor --offline unit", plan(a), explain(a))
+	return command.Group("desired", "Decide what should run where, and say why",
+		"  tandem desired plan\n  tandem desired why node-1 sensor\n  tandem desired apply --wait", plan(a), explain(a),
+		apply(a), showState(a))
 }
 
-// asked are the flags of both commands.
+// asked are the flags of the commands.
 type asked struct {
-	dir     string
+	dir     string // "": the controller is asked
 	evict   command.Duration
 	preempt bool
 }
 
 func (f *asked) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.dir, "offline", "", "`directory` with the unit")
+	cmd.Flags().StringVar(&f.dir, "offline", "", "`directory` with the unit; no controller is asked")
+	f.decides(cmd)
+}
+
+// decides are the flags that say how it is decided.
+func (f *asked) decides(cmd *cobra.Command) {
 	cmd.Flags().Var(&f.evict, "evict-after", "services of a node that is offline for longer go elsewhere "+
 		"(default: they stay)")
 	cmd.Flags().BoolVar(&f.preempt, "preempt", false, "services make room for those of higher priority")
 }
 
-// make reads the unit and decides.
-func (f *asked) make(a *command.App, cmd *cobra.Command) (*desired.Plan, error) {
-	if f.dir == "" {
-		return nil, command.Lacks(cmd, "--offline DIR")
-	}
+// input is how a controller is to decide.
+func (f *asked) input() op.DecideIn {
+	return op.DecideIn{EvictAfter: f.evict.Std(), Preempt: f.preempt}
+}
+
+// make reads the unit from files and decides.
+func (f *asked) make(a *command.App) (*desired.Plan, error) {
 	u, err := readUnit(a, f.dir)
 	if err != nil {
 		return nil, err
 	}
 	u.EvictAfter, u.Preempt = f.evict.Std(), f.preempt
-	p, err := desired.Make(&u.Input)
+	overloaded, err := u.relieve()
 	if err != nil {
 		return nil, err
 	}
-	for i := range p.Reasons {
-		p.Reasons[i].Why = why.Desired(&p.Reasons[i])
+	p, err := why.Decide(&u.Input)
+	if err != nil {
+		return nil, err
 	}
+	p.Overloaded = overloaded
 	return p, nil
+}
+
+// relieve finds what has to move, if something was measured.
+func (u *unit) relieve() (all []desired.Relief, err error) {
+	if u.load == nil {
+		return nil, nil
+	}
+	s := rebalance.New(rebalance.Durable{}, rebalance.Limits{})
+	effects, err := s.Step(time.Time{}, &u.Input, rebalance.Measured(*u.load))
+	if err != nil {
+		return nil, err
+	}
+	u.Moves = s.Moves()
+	for _, e := range effects {
+		if d, ok := e.(rebalance.Decided); ok {
+			d.Why = why.Relief(&d.Relief)
+			all = append(all, d.Relief)
+		}
+	}
+	return all, nil
 }
 
 func plan(a *command.App) *cobra.Command {
 	var f asked
 	var all bool
 	cmd := &cobra.Command{
-		Use: "plan --offline DIR", Short: "Print what should run where, and what is to be done for it",
-		Long: `Read a unit from files, decide what should run where, and print the difference from what
-runs now, and why something is not there. No controller is asked. DIR has items/*.json,
-subjects/*.json, nodes/*.json and, where wanted, unit.json (the unit configuration: labels,
-priority, resource ratios) and current.json (what runs now).`,
-		Example: "  tandem desired plan --offline unit\n  tandem desired plan --offline unit --json",
+		Use: "plan", Short: "Print what should run where, and what is to be done for it",
+		Long: `Decide what should run where, and print the difference from what runs now, and why
+something is not there. Nothing is changed. With --offline the unit is read from files: DIR has
+items/*.json, subjects/*.json, nodes/*.json and, where wanted, unit.json (the unit
+configuration: labels, priority, resource ratios, alert rules), current.json (what runs now) and
+load.json (what is used of nodes on average): what leaves nodes that are overloaded is then
+part of the plan.`,
+		Example: "  tandem desired plan\n  tandem desired plan --offline unit --json",
 		Args:    command.Args(),
 	}
 	f.flags(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "also what stays as it is, and versions that are not chosen")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		p, err := f.make(a, cmd)
+		if f.dir == "" {
+			return command.Ask(cmd.Context(), a, op.PlanDesired, f.input(), func(a *command.App, p desired.Plan) {
+				printPlan(a, &p, all)
+			})
+		}
+		p, err := f.make(a)
 		if err != nil {
 			return err
 		}
@@ -104,10 +144,19 @@ func printPlan(a *command.App, p *desired.Plan, all bool) {
 		a.Print("\n")
 	}
 	c := p.Changes
-	a.Print("instances: %d start, %d get another version, %d move, %d stop, %d stay; layers: %d come, %d go\n",
+	a.Print("instances: %d start, %d update, %d move, %d stop, %d stay; layers: %d come, %d go\n",
 		c.Start, c.Update, c.Move, c.Stop, c.Keep, c.Fetch, c.Remove)
+	head := "\noverloaded:\n"
+	for i := range p.Overloaded {
+		r := &p.Overloaded[i]
+		a.Print("%s  %s\n", head, term.Clean(r.Why))
+		head = ""
+		for k := range r.Stays {
+			a.Print("    %s\n", term.Clean(why.Stay(&r.Stays[k])))
+		}
+	}
 	left := 0
-	head := "\nnot there:\n"
+	head = "\nnot there:\n"
 	for i := range p.Reasons {
 		r := &p.Reasons[i]
 		if !all && (r.Reason == desired.Superseded || r.By != nil && r.Version != r.By.Version &&
@@ -150,6 +199,9 @@ func remark(c desired.Change) string {
 	if c.From != "" && c.From != c.Version {
 		parts = append(parts, "from "+c.From)
 	}
+	if c.Env {
+		parts = append(parts, "with another environment")
+	}
 	if c.FromNode != "" {
 		parts = append(parts, "from the node "+c.FromNode)
 	}
@@ -163,11 +215,11 @@ func explain(a *command.App) *cobra.Command {
 	var f asked
 	typ := ""
 	cmd := &cobra.Command{
-		Use: "why NODE ITEM --offline DIR", Short: "Say what decided about an item on a node",
+		Use: "why NODE ITEM", Short: "Say what decided about an item on a node",
 		Long: `Say which subject, priority, suppression, conflict or filter decided that an item is or is
 not on a node. ITEM is a codename; where a service, a component and a layer have the same
 one, --type tells them apart.`,
-		Example: "  tandem desired why node-1 sensor --offline unit",
+		Example: "  tandem desired why node-1 sensor\n  tandem desired why node-1 sensor --offline unit",
 		Args:    command.Args("NODE", "ITEM"),
 	}
 	f.flags(cmd)
@@ -176,7 +228,17 @@ one, --type tells them apart.`,
 		if err := command.CheckNode(cmd, args[0]); err != nil {
 			return err
 		}
-		p, err := f.make(a, cmd)
+		if typ != "" && !slices.Contains(types, typ) {
+			return command.Usage("--type is service, component or layer, not %.80q", typ)
+		}
+		if f.dir == "" {
+			in := op.WhyDesiredIn{NodeIn: op.NodeIn{Node: args[0]}, Item: args[1], Type: items.Type(typ),
+				DecideIn: f.input()}
+			return command.Ask(cmd.Context(), a, op.WhyDesired, in, func(a *command.App, e desired.Explanation) {
+				printWhy(a, &e)
+			})
+		}
+		p, err := f.make(a)
 		if err != nil {
 			return err
 		}
@@ -195,31 +257,22 @@ one, --type tells them apart.`,
 
 // find explains the item of this codename; of the type that is given, else of the one that has it.
 func find(p *desired.Plan, node, codename, typ string) (*desired.Explanation, error) {
-	types := []items.Type{items.Component, items.Service, items.Layer}
-	if typ != "" {
-		if types = []items.Type{items.Type(typ)}; typ != "component" && typ != "service" && typ != "layer" {
-			return nil, command.Usage("--type is service, component or layer, not %.80q", typ)
-		}
-	}
 	nodes, names := p.Known()
 	if !slices.Contains(nodes, node) {
 		return nil, command.Refuse(command.ExitRefused, wire.CodeNotFound, "there is no node %s%s", node,
 			command.Suggest(node, nodes, "nodes/ has them"))
 	}
-	var found []desired.Explanation
-	var have []string
-	for _, t := range types {
-		if e, known := p.Why(node, items.Ref{Type: t, Codename: codename}); known {
-			e.Why = why.Item(&e)
-			found, have = append(found, e), append(have, string(t))
-		}
-	}
+	found := why.Items(p, node, codename, items.Type(typ))
 	switch len(found) {
 	case 0:
 		return nil, command.Refuse(command.ExitRefused, wire.CodeNotFound, "there is no item %.80q%s", codename,
 			command.Suggest(codename, names, "items/ has them"))
 	case 1:
 		return &found[0], nil
+	}
+	var have []string
+	for _, e := range found {
+		have = append(have, string(e.Type))
 	}
 	return nil, command.Usage("a %s have the codename %s: --type tells which is meant", strings.Join(have, " and a "),
 		codename)
@@ -230,6 +283,12 @@ func printWhy(a *command.App, e *desired.Explanation) {
 	line := func(format string, args ...any) { a.Print("  %s\n", term.Clean(fmt.Sprintf(format, args...))) }
 	for _, i := range e.Here {
 		line("%s of %s, instance %d: in runtime %s; %s", i.Version, i.Subject, i.Index, i.Runtime, why.Chosen(i.Chosen))
+		if i.Relieves != nil {
+			line("  %s", why.Overload(i.Relieves))
+		}
+		for _, v := range i.Env {
+			line("  %s=%s, of the %s", v.Name, v.Text, v.From)
+		}
 	}
 	for _, l := range e.Layers {
 		line("%s: for %s", l.Version, strings.Join(l.For, ", "))

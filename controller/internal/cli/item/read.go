@@ -23,19 +23,21 @@ const mostFiles = 100_000
 // The names in a directory of a unit.
 const (
 	dirItems, dirSubjects, dirNodes = "items", "subjects", "nodes"
-	fileUnit, fileCurrent           = "unit.json", "current.json"
+	fileUnit, fileCurrent, fileLoad = "unit.json", "current.json", "load.json"
 )
 
 // unit is what was read of a directory, with the files that it stands in.
 type unit struct {
 	desired.Input
+	load     *items.Load // nil: nothing was measured
 	files    map[desired.List][]string
 	problems []*wire.Error
 	sources  []command.Source // of problems
 }
 
 // readUnit reads a unit from a directory: items/*.json, subjects/*.json, nodes/*.json, and, if they are there,
-// unit.json (the unit configuration) and current.json. Every problem of every file is in the failure.
+// unit.json (the unit configuration), current.json and load.json (what was measured). Every problem of every file is in
+// the failure.
 func readUnit(a *command.App, dir string) (*unit, error) {
 	u := &unit{files: map[desired.List][]string{}}
 	if err := onlyKnown(dir); err != nil {
@@ -48,6 +50,10 @@ func readUnit(a *command.App, dir string) (*unit, error) {
 	}
 	if err := one(a, u, filepath.Join(dir, fileCurrent), func(c *items.Current) { u.Current = *c },
 		items.ParseCurrent); err != nil {
+		return nil, err
+	}
+	if err := one(a, u, filepath.Join(dir, fileLoad), func(l *items.Load) { u.load = l },
+		items.ParseLoad); err != nil {
 		return nil, err
 	}
 	if err := all(a, u, desired.ListItems, filepath.Join(dir, dirItems), func(i *items.Item) {
@@ -107,7 +113,7 @@ func onlyKnown(dir string) error {
 	if err != nil {
 		return command.Unreadable(dir, err)
 	}
-	known := []string{dirItems, dirSubjects, dirNodes, fileUnit, fileCurrent}
+	known := []string{dirItems, dirSubjects, dirNodes, fileUnit, fileCurrent, fileLoad}
 	for _, e := range entries {
 		isDir := !strings.HasSuffix(e.Name(), ".json")
 		switch {

@@ -13,6 +13,7 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/items"
 	"tandem.internal/shared/wire"
 )
 
@@ -54,8 +55,13 @@ func printNode(a *command.App, n view.Node) {
 	if i := n.Info; i != nil {
 		t.Add("System", fmt.Sprintf("%s on %s, %s, %s RAM", i.OS, i.Arch, term.Plural(i.CPUs, "CPU"), term.Size(i.RAM)))
 		for _, p := range i.Partitions {
-			t.Add("Partition", fmt.Sprintf("%s at %s, %s", p.Name, p.Path, term.Size(p.Size)))
+			use := ""
+			if len(p.Types) > 0 {
+				use = ", for " + strings.Join(p.Types, " and ")
+			}
+			t.Add("Partition", fmt.Sprintf("%s at %s, %s%s", p.Name, p.Path, term.Size(p.Size), use))
 		}
+		offerRows(t, i)
 		for _, k := range slices.Sorted(maps.Keys(i.Attributes)) {
 			t.Add("Attribute", k+" = "+i.Attributes[k])
 		}
@@ -81,6 +87,44 @@ func printNode(a *command.App, n view.Node) {
 	}
 	printComponents(a, n.Components)
 	printAlerts(a, n.Raised)
+}
+
+// offerRows show what a node tells for placement.
+func offerRows(t *term.Table, i *wire.NodeInfo) {
+	if i.CPU > 0 {
+		t.Add("Power", fmt.Sprintf("%d DMIPS", i.CPU))
+	}
+	for _, r := range i.Runtimes {
+		text := r.ID
+		if r.Type != r.ID {
+			text += " of type " + r.Type
+		}
+		text += " for " + platform(r)
+		if r.MaxInstances > 0 {
+			text += ", at most " + term.Plural(r.MaxInstances, "instance")
+		}
+		t.Add("Runtime", text)
+	}
+	shares := func(what string, all []wire.Shared) {
+		for _, s := range all {
+			text := "any number of instances"
+			if s.Shared > 0 {
+				text = term.Plural(s.Shared, "instance") + " at a time"
+			}
+			t.Add(what, s.Name+", for "+text)
+		}
+	}
+	shares("Resource", i.Resources)
+	shares("Device", i.Devices)
+	if len(i.Subjects) > 0 {
+		t.Add("Subjects", strings.Join(i.Subjects, " "))
+	}
+}
+
+// platform is what a runtime runs, as images are named: linux/arm64/v8.
+func platform(r wire.Runtime) string {
+	p := items.Platform{OS: r.OS, Architecture: r.Architecture, Variant: r.Variant}
+	return strings.Join(append([]string{p.Name()}, r.OSFeatures...), " ")
 }
 
 // printDocumentState shows the desired, running and last reported document of one kind.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/cloud"
 )
 
 func unit(a *command.App) *cobra.Command {
@@ -19,10 +21,14 @@ func unit(a *command.App) *cobra.Command {
 
 func status(a *command.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Show the unit at a glance: controller, broker, configuration, trouble",
+		Use: "status", Short: "Show the unit at a glance: controller, broker, configuration, trouble, items",
+		Long: `Show the unit at a glance, and how far update items are on their nodes.
+
+With --json the member report is the unit status as the cloud side hears it: nodes,
+items, instances and subjects.`,
 		Example: "  tandem unit status", Args: command.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return command.Ask(cmd.Context(), a, op.UnitStatus, op.None{}, printUnit)
+			return command.Ask(cmd.Context(), a, op.UnitStatus, op.UnitStatusIn{Report: true}, printUnit)
 		},
 	}
 }
@@ -107,10 +113,56 @@ func printUnit(a *command.App, st view.UnitStatus) {
 		a.StatusRows(t, string(a.UnitSource()), st.Config)
 	}
 	a.Table(t)
+	if st.Report != nil && len(st.Report.Items)+len(st.Report.Instances) > 0 {
+		a.Print("\n")
+		printReport(a, st.Report)
+	}
 	if len(st.Trouble) > 0 {
 		a.Print("\n")
 		for _, s := range st.Trouble {
 			a.Print("! %s\n", term.Clean(s))
 		}
 	}
+}
+
+// printReport shows the versions of items, how many of their instances are active, and what is wrong.
+func printReport(a *command.App, s *cloud.UnitStatus) {
+	t := &term.Table{Head: []string{"ITEM", "VERSION", "STATE", "ACTIVE", "REMARK"}}
+	for i := range s.Items {
+		it := &s.Items[i]
+		active, all, remark := 0, 0, ""
+		if it.ErrorInfo != nil {
+			remark = it.ErrorInfo.Message
+		}
+		for _, g := range s.Instances {
+			if g.Item != it.Item || g.Version != it.Version {
+				continue
+			}
+			for _, in := range g.Instances {
+				all++
+				if in.State == cloud.InstanceActive {
+					active++
+				} else if remark == "" && in.ErrorInfo != nil {
+					remark = in.ErrorInfo.Message
+				}
+			}
+		}
+		count := ""
+		if all > 0 {
+			count = fmt.Sprintf("%d of %d", active, all)
+		}
+		t.Add(it.Item.Type+" "+cmp.Or(it.Item.Codename, it.Item.ID), it.Version, stateCell(it.State), count,
+			term.Clean(remark))
+	}
+	a.Table(t)
+}
+
+func stateCell(state cloud.ItemState) term.Cell {
+	switch state {
+	case cloud.ItemInstalled:
+		return term.Green.Cell(string(state))
+	case cloud.ItemFailed:
+		return term.Red.Cell(string(state))
+	}
+	return term.Yellow.Cell(string(state))
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,7 @@ import (
 // Agent is the group of commands about versions of the agent.
 func Agent(a *command.App) *cobra.Command {
 	return command.Group("agent", "Put versions of the agent on offer, for policies to upgrade nodes to",
-		"  tandem agent list", releases(a), release(a), withdraw(a))
+		"  tandem agent list", releases(a), release(a), bundled(a), withdraw(a))
 }
 
 func releases(a *command.App) *cobra.Command {
@@ -28,12 +29,12 @@ func releases(a *command.App) *cobra.Command {
 					a.Print("no version of the agent is on offer\n")
 					return
 				}
-				t := &term.Table{Head: []string{"VERSION", "FOR", "SIGNED", "RUNNING", "SINCE", "BY"}}
+				t := &term.Table{Head: []string{"VERSION", "FOR", "SIGNED", "RUNNING", "SINCE", "BY", "BRINGS"}}
 				for _, r := range v.Releases {
-					var archs []string
+					var archs, brings []string
 					signed := "yes"
 					for _, b := range r.Builds {
-						archs = append(archs, b.Arch)
+						archs, brings = append(archs, b.Arch), append(brings, b.Brings...)
 						switch sig, err := publisher.Parse(b.Minisign); {
 						case b.Minisign == "":
 							signed = "no"
@@ -41,8 +42,9 @@ func releases(a *command.App) *cobra.Command {
 							signed = "yes, floor " + sig.Floor()
 						}
 					}
+					slices.Sort(brings)
 					t.Add(r.Version, strings.Join(archs, ", "), signed, term.Plural(r.Running, "node"), a.Ago(r.At),
-						r.Who)
+						r.Who, strings.Join(slices.Compact(brings), ", "))
 				}
 				a.Table(t)
 			}
@@ -59,7 +61,7 @@ func withdraw(a *command.App) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := op.AgentVersionIn{Version: args[0]}
 			return command.Ask(cmd.Context(), a, op.WithdrawAgent, in, func(a *command.App, v view.PolicyChange) {
-				a.Print("version %s of the agent is not on offer any more: %s\n", args[0], changed(v.Issued))
+				a.Print("version %s of the agent is not on offer any more: %s\n", args[0], changed(v))
 			})
 		},
 	}

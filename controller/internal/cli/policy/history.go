@@ -56,6 +56,9 @@ func printHistory(a *command.App, h view.PolicyHistory) {
 		if v.AllNodes {
 			state += ", for every node"
 		}
+		if v.Rollout != "" {
+			state += ", by rollout " + v.Rollout
+		}
 		if v.Enabled {
 			on = term.Green.Cell("yes")
 		}
@@ -156,7 +159,7 @@ history is lost.`,
 			return confirmed(cmd.Context(), a, func() error {
 				return command.Ask(cmd.Context(), a, op.RollBackPolicy, in, func(a *command.App, v view.PolicyChange) {
 					a.Print("policy %s is what it was in version %d, rev %d: %s\n", in.Policy, v.Back, v.Rev,
-						changed(v.Issued))
+						changed(v))
 				}, nearPolicy(in.Policy))
 			}, &in.AllNodes)
 		},

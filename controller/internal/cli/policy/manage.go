@@ -6,46 +6,31 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/rollout/plan"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/policy"
+	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 )
 
 // nearPolicy adds the nearest names of policies to a not-found error.
 func nearPolicy(name string) command.Explain {
-	return func(ctx context.Context, c *client.Client, err error) error {
-		e, ok := errors.AsType[*wire.Error](err)
-		const list = "; tandem policy list has them"
-		if !ok || e.Code != wire.CodeNotFound || !strings.HasSuffix(e.Message, list) {
-			return err // it is something else that was not found
-		}
-		all, failed := client.Call(ctx, c, op.ListPolicies, op.None{})
-		if failed != nil {
-			return err
-		}
-		var names []string
-		for _, p := range all.Policies {
-			names = append(names, p.Name)
-		}
-		return wire.New(e.Code, e.Path, strings.TrimSuffix(e.Message, list)+
-			command.Suggest(name, names, "tandem policy list has them"))
-	}
-}
-
-// checkName refuses what cannot be a policy's name.
-func checkName(name string) error {
-	if !wire.ValidName(name) {
-		return command.Usage("%.80q cannot be the name of a policy: letters, digits, dot, underscore and dash, "+
-			"at most 63", name)
-	}
-	return nil
+	return command.NearListed(name, "tandem policy list has them",
+		func(ctx context.Context, c *client.Client) (names []string, err error) {
+			all, err := client.Call(ctx, c, op.ListPolicies, op.None{})
+			for _, p := range all.Policies {
+				names = append(names, p.Name)
+			}
+			return names, err
+		})
 }
 
 func list(a *command.App) *cobra.Command {
@@ -117,6 +102,9 @@ func printPolicy(a *command.App, p view.Policy, past bool) {
 		nodes += fmt.Sprintf(" and %d more", more)
 	}
 	a.Warn("%s %s %s%s", term.Clean(p.Name), verb, term.Plural(p.Matching, "node"), term.Clean(nodes))
+	if p.Rollout != "" {
+		a.Warn("its rollout %s goes on: tandem rollout show %[1]s", term.Clean(p.Rollout))
+	}
 }
 
 func apply(a *command.App, check bool) *cobra.Command {
@@ -141,7 +129,9 @@ would hit every node needs --yes-all-nodes, or that you type their number.`,
 		if err != nil {
 			return err
 		}
-		parsed, problems := policy.Parse(from.Text, nil)
+		parsed, problems := policy.Parse(from.Text, func(r *strictjson.Reader, at strictjson.At) {
+			plan.Read(r, at, time.LoadLocation)
+		})
 		if problems != nil {
 			return command.Malformed(problems, from)
 		}
@@ -155,7 +145,7 @@ would hit every node needs --yes-all-nodes, or that you type their number.`,
 					a.Print("policy %s would be taken; %s\n", in.Policy, wouldHit(v.Issued))
 					return
 				}
-				a.Print("policy %s is set, rev %d: %s\n", in.Policy, v.Rev, changed(v.Issued))
+				a.Print("policy %s is set, rev %d: %s\n", in.Policy, v.Rev, changed(v))
 				if !parsed.Enabled {
 					a.Print("nodes do not act on it: tandem policy enable %s\n", in.Policy)
 				}
@@ -175,30 +165,40 @@ func nameOf(cmd *cobra.Command, name, file string) (string, error) {
 		name = file[strings.LastIndex(file, "/")+1:]
 		name = strings.TrimSuffix(name, ".json")
 	}
-	return name, checkName(name)
+	return name, command.CheckName("policy", name)
 }
 
 func wouldHit(n int) string { return "it hits " + term.Plural(n, "node") }
 
-func changed(n int) string { return term.Plural(n, "node") + " got a new document" }
+func changed(v view.PolicyChange) string {
+	if v.Rollout != "" {
+		return "rollout " + term.Clean(v.Rollout) + " brings it to the nodes; it is shown by: tandem rollout show " +
+			term.Clean(v.Rollout)
+	}
+	return term.Plural(v.Issued, "node") + " got a new document"
+}
 
 // confirmed sends a change. If that is refused since it would hit every node, whoever is at the terminal may type how
-// many nodes there are.
+// many nodes there are in all.
 func confirmed(ctx context.Context, a *command.App, send func() error, all *bool) error {
 	err := send()
 	e, ok := errors.AsType[*wire.Error](err)
-	if !ok || e.Code != wire.CodeNotAllowed || *all || !strings.Contains(e.Message, "every node") {
+	if !ok || e.Path != wire.PathAllNodes || *all {
 		return err
 	}
-	number, asked, aerr := a.Question(fmt.Sprintf("%s.\nType the number of nodes to go on: ", term.Clean(e.Message)))
-	if aerr != nil {
+	refused := *e
+	refused.Path = "" // it is a flag here
+	number, asked, aerr := a.Question(fmt.Sprintf("%s.\nType %d, the number of all nodes, to go on: ",
+		term.Clean(e.Message), e.Nodes))
+	switch {
+	case aerr != nil:
 		return aerr
-	}
-	if !asked {
-		return wire.New(e.Code, e.Path, e.Message+"; if that is meant: --yes-all-nodes")
-	}
-	if _, rest, _ := strings.Cut(e.Message, " of "); number == "" || strings.TrimSuffix(rest, " now") != number {
-		return wire.New(e.Code, e.Path, e.Message+"; nothing was changed")
+	case !asked:
+		refused.Message += "; if that is meant: --yes-all-nodes"
+		return &refused
+	case number != strconv.Itoa(e.Nodes):
+		refused.Message += "; nothing was changed"
+		return &refused
 	}
 	*all = true
 	return send()
@@ -214,7 +214,7 @@ func enable(a *command.App) *cobra.Command {
 			return confirmed(cmd.Context(), a, func() error {
 				return command.Ask(cmd.Context(), a, op.EnablePolicy, in, func(a *command.App, v view.PolicyChange) {
 					a.Print("policy %s is enabled: %s. What becomes of it: tandem policy status %[1]s\n", in.Policy,
-						changed(v.Issued))
+						changed(v))
 				}, nearPolicy(in.Policy))
 			}, &in.AllNodes)
 		},
@@ -228,7 +228,7 @@ func ordered(a *command.App, cmd *cobra.Command, o op.Op[op.PolicyIn, view.Polic
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		in := op.PolicyIn{Policy: args[0]}
 		return command.Ask(cmd.Context(), a, o, in, func(a *command.App, v view.PolicyChange) {
-			a.Print("policy %s is %s: %s\n", args[0], done, changed(v.Issued))
+			a.Print("policy %s is %s: %s\n", args[0], done, changed(v))
 		}, nearPolicy(args[0]))
 	}
 	return cmd
@@ -277,7 +277,11 @@ func printStatus(a *command.App, v view.PolicyStatus) {
 		a.Print("policy %s hits no node\n", term.Clean(v.Name))
 		return
 	}
-	a.Print("%s\n\n", term.Clean(counts(v.States)))
+	a.Print("%s\n", term.Clean(counts(v.States)))
+	if v.Rollout != "" {
+		a.Print("its rollout %s goes on: tandem rollout show %[1]s\n", term.Clean(v.Rollout))
+	}
+	a.Print("\n")
 	t := &term.Table{Head: []string{"NODE", "ONLINE", "STATE", "VERSION", "BEGINS", "REMARK"}}
 	for _, n := range v.Nodes {
 		online, remark, begins := "yes", "", ""
@@ -308,7 +312,8 @@ func stateCell(s wire.PolicyState) term.Cell {
 	switch s {
 	case wire.PolicySuccessful, wire.PolicyNoAction:
 		return term.Green.Cell(words(s))
-	case wire.PolicyWaiting, wire.PolicyDownloading, wire.PolicyDownloaded, wire.PolicyInitiated, view.PolicyUnknown:
+	case wire.PolicyWaiting, wire.PolicyDownloading, wire.PolicyDownloaded, wire.PolicyInitiated, view.PolicyUnknown,
+		view.PolicyQueued, view.PolicyTakenBack:
 		return term.Yellow.Cell(words(s))
 	}
 	return term.Red.Cell(words(s))

@@ -66,7 +66,7 @@ func set(a *command.App) *cobra.Command {
 				in.Value = jsontext.Value(strconv.Quote(args[2]))
 			}
 			return command.Ask(cmd.Context(), a, op.SetProperty, in, func(a *command.App, v view.PolicyChange) {
-				a.Print("%s of %s is set, rev %d: %s\n", args[1], args[0], v.Rev, changed(v.Issued))
+				a.Print("%s of %s is set, rev %d: %s\n", args[1], args[0], v.Rev, changed(v))
 			})
 		},
 	}
@@ -85,7 +85,7 @@ func unset(a *command.App) *cobra.Command {
 			}
 			in := op.PropertyIn{NodeIn: op.NodeIn{Node: args[0]}, Property: args[1]}
 			return command.Ask(cmd.Context(), a, op.UnsetProperty, in, func(a *command.App, v view.PolicyChange) {
-				a.Print("%s of %s is not set any more: %s\n", args[1], args[0], changed(v.Issued))
+				a.Print("%s of %s is not set any more: %s\n", args[1], args[0], changed(v))
 			})
 		},
 	}

@@ -23,19 +23,25 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/bundle"
 	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
 )
 
 func release(a *command.App) *cobra.Command {
-	var version, base string
+	var version string
+	var from []string
+	var torrents bool
 	cmd := &cobra.Command{
 		Use: "release FILE…", Short: "Put a version of the agent on offer",
 		Long: `Put a version of the agent on offer, for policies to upgrade nodes to. Each FILE is the
 program for one architecture, which it says itself. It goes into the controller's store, from
-which nodes fetch it; with --url they find it at ADDRESS/FILE, too. An upload that was
-interrupted goes on when the same command is run again.
+which nodes fetch it; with --url they find it at ADDRESS/FILE, too. With --bittorrent those that
+have BitTorrent fetch it from each other as well; of one FILE the ADDRESS may be a torrent's,
+rbtorrent:… or magnet:…. An upload that was interrupted goes on when the same command is run
+again.
 
 FILE.minisig beside it, if there is one, is a publisher's signature, which nodes with
 --publisher-key demand. Without --version its trusted comment says the version. A FILE for this
@@ -63,21 +69,28 @@ version stands in it.`,
 				if err := p.is(cmd.Context(), version); err != nil {
 					return err
 				}
+				if err := p.at(from, torrents, len(all) > 1); err != nil {
+					return err
+				}
 			}
-			return offer(cmd.Context(), a, version, base, all)
+			return offer(cmd.Context(), a, version, all)
 		},
 	}
 	cmd.Flags().StringVar(&version, "version", "", "the `version` that the program says it is (default: that of the "+
 		"signatures)")
-	cmd.Flags().StringVar(&base, "url", "", "`address` below which nodes find the files as well")
+	cmd.Flags().StringArrayVar(&from, "url", nil, "`address` below which nodes find the files as well, or of the "+
+		"torrent of FILE; may be repeated")
+	cmd.Flags().BoolVar(&torrents, "bittorrent", false, "nodes with BitTorrent fetch the files from each other, too")
 	return cmd
 }
 
 // program is a file that is to be released.
 type program struct {
 	file      string
+	name      string // of the file, for people
 	build     view.AgentBuild
 	signature publisher.Signature
+	version   string // that stands behind it with settings; "": it brings none
 }
 
 // archs are the architectures of programs for Linux, as Go names them.
@@ -87,14 +100,18 @@ var archs = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm6
 
 // look says what the program in a file is, and reads its signature.
 func look(file string) (*program, error) {
-	p := &program{file: file}
+	p := &program{file: file, name: file}
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, command.Usage("%s", err)
 	}
+	defer func() { _ = f.Close() }() // it is only read
 	read, err := elf.NewFile(f)
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err != nil {
 		return nil, command.Usage("%s is no program for Linux", file)
+	}
+	if err := p.bundled(f); err != nil {
+		return nil, command.Usage("%s: %s", file, err)
 	}
 	if p.build.Arch = archs[read.Machine]; p.build.Arch == "" {
 		return nil, command.Usage("%s is a program for %s, which agents do not run on", file, read.Machine)
@@ -113,9 +130,25 @@ func look(file string) (*program, error) {
 	return p, nil
 }
 
+// bundled reads which settings a program brings.
+func (p *program) bundled(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	b, err := bundle.Read(f, info.Size())
+	if err != nil {
+		return err
+	}
+	p.version = b.Version
+	p.build.Brings, err = b.Layer().Names()
+	return err
+}
+
 // agree finds the version, unless it is given, and judges that all signatures are of it.
 func agree(cmd *cobra.Command, version *string, all []*program) error {
 	for _, p := range all {
+		*version = cmp.Or(*version, p.version)
 		if r := p.signature.Release(); p.build.Minisign != "" && r.Name == publisher.AgentName {
 			*version = cmp.Or(*version, r.Version)
 		}
@@ -127,6 +160,10 @@ func agree(cmd *cobra.Command, version *string, all []*program) error {
 		return command.Usage("--version: %s", wire.AsError(err).Message)
 	}
 	for _, p := range all {
+		if p.version != "" && p.version != *version {
+			return command.Usage("%s is version %s with the settings that it brings, not %s", p.file, p.version,
+				*version)
+		}
 		if p.build.Minisign == "" {
 			continue
 		}
@@ -148,17 +185,17 @@ func (p *program) is(ctx context.Context, version string) error {
 		return command.Unreadable(p.file, err)
 	}
 	if !found {
-		return command.Usage("%s is not version %s: that stands nowhere in it", p.file, version)
+		return command.Usage("%s is not version %s: that stands nowhere in it", p.name, version)
 	}
 	if p.build.Arch != runtime.GOARCH || runtime.GOOS != "linux" {
 		return nil
 	}
 	says, err := ask(ctx, p.file)
 	if err != nil {
-		return command.Usage("%s does not say its version: %s", p.file, err)
+		return command.Usage("%s does not say its version: %s", p.name, err)
 	}
 	if says != version {
-		return command.Usage("%s says that it is version %s, not %s", p.file, term.Clean(says), version)
+		return command.Usage("%s says that it is version %s, not %s", p.name, term.Clean(says), version)
 	}
 	return nil
 }
@@ -198,7 +235,9 @@ func ask(ctx context.Context, file string) (string, error) {
 	cmd := exec.CommandContext(ctx, path, "version")
 	cmd.Dir, cmd.Env, cmd.WaitDelay = "/", []string{}, time.Second
 	out, err := cmd.Output()
-	if err != nil {
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok && len(failed.Stderr) > 0 {
+		return "", errors.New(wire.Plain(string(bytes.TrimSpace(failed.Stderr)), 500))
+	} else if err != nil {
 		return "", fmt.Errorf("tandem-node version: %w", err)
 	}
 	words := strings.Fields(string(out[:min(len(out), 1000)]))
@@ -209,38 +248,72 @@ func ask(ctx context.Context, file string) (string, error) {
 }
 
 // offer uploads the programs and puts the version on offer.
-func offer(ctx context.Context, a *command.App, version, base string, all []*program) error {
+func offer(ctx context.Context, a *command.App, version string, all []*program) error {
 	in := op.ReleaseIn{AgentVersionIn: op.AgentVersionIn{Version: version}}
 	return command.Gather(ctx, a, func(ctx context.Context, c *client.Client) (v view.PolicyChange, err error) {
 		for _, p := range all {
-			if err := p.put(ctx, a, c, version, base); err != nil {
+			if err := p.put(ctx, a, c, version); err != nil {
 				return v, err
 			}
 			in.Builds = append(in.Builds, p.build)
 		}
 		return client.Call(ctx, c, op.ReleaseAgent, in)
 	}, func(a *command.App, v view.PolicyChange) {
-		a.Print("version %s of the agent is on offer, rev %d: %s\n", version, v.Rev, changed(v.Issued))
+		a.Print("version %s of the agent is on offer, rev %d: %s\n", version, v.Rev, changed(v))
 		for _, p := range all {
 			a.Print("  %-8s %s, %s\n", p.build.Arch, term.Size(uint64(p.build.Size)), p.signed())
+			if len(p.build.Brings) > 0 {
+				a.Print("           brings settings: %s\n", strings.Join(p.build.Brings, ", "))
+			}
 		}
 	})
 }
 
+// at says where nodes find a program beside the controller's store: at these addresses, and by its plain torrent if
+// torrents. several: it is not the only one.
+func (p *program) at(from []string, torrents, several bool) error {
+	for _, address := range from {
+		if !workload.IsTorrent(address) {
+			address = strings.TrimSuffix(address, "/") + "/" + filepath.Base(p.file)
+		} else if several {
+			return command.Usage("--url %s: a torrent is of one FILE; --bittorrent makes one of each", address)
+		}
+		if err := workload.CheckURL(address); err != nil {
+			return command.Usage("--url: %s", err)
+		}
+		p.build.URLs = append(p.build.URLs, address)
+	}
+	if !torrents {
+		return nil
+	}
+	f, err := os.Open(p.file)
+	if err != nil {
+		return command.Unreadable(p.file, err)
+	}
+	info, err := plainTorrent(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return command.Unreadable(p.file, err)
+	}
+	p.build.URLs = append(p.build.URLs, workload.TorrentURL(info))
+	return nil
+}
+
+func plainTorrent(f *os.File) ([]byte, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return workload.PlainTorrent(f, st.Size())
+}
+
 // put brings a program to where nodes fetch it.
-func (p *program) put(ctx context.Context, a *command.App, c *client.Client, version, base string) error {
+func (p *program) put(ctx context.Context, a *command.App, c *client.Client, version string) error {
 	v, _, err := artefact.Put(ctx, a, c, p.file, wire.Plain(publisher.AgentName+" "+version+" "+p.build.Arch, 128))
 	p.build.Hash, p.build.Size, p.build.Stored = v.Digest, v.Size, err == nil
-	if e, ok := errors.AsType[*wire.Error](err); ok && e.Code == wire.CodeNotSupported && base != "" {
-		err = nil // without a store, from that address alone
+	if e, ok := errors.AsType[*wire.Error](err); ok && e.Code == wire.CodeNotSupported && len(p.build.URLs) > 0 {
+		return nil // without a store, from these addresses alone
 	}
-	if err != nil {
-		return err
-	}
-	if base != "" {
-		p.build.URLs = []string{strings.TrimSuffix(base, "/") + "/" + filepath.Base(p.file)}
-	}
-	return nil
+	return err
 }
 
 // signed says in words who vouches for the program.

@@ -118,7 +118,7 @@ func pause(a *command.App) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever looks, and the journal")
 	return ordered(a, cmd, op.PauseRollout, func(in op.RolloutIn) (op.PauseRolloutIn, error) {
-		return op.PauseRolloutIn{RolloutIn: in, RolloutReason: op.RolloutReason{Reason: reason}}, nil
+		return op.PauseRolloutIn{RolloutIn: in, PauseReason: op.PauseReason{Reason: reason}}, nil
 	})
 }
 

@@ -43,6 +43,15 @@ func (c *content) Labels(f kind.Facts) []string {
 	return nc.Labels
 }
 
+// Of returns a node's part of a unit configuration that is the content of the kind; nil: there is none.
+func Of(c kind.Content, node, nodeType string) *unitconfig.NodeConfig {
+	if c, ok := c.(*content); ok {
+		nc, _ := c.resolver.Config(node, nodeType)
+		return &nc
+	}
+	return nil
+}
+
 func parse(r kind.Reading) kind.Parsed {
 	uc, problems := unitconfig.Parse(r.Document)
 	if len(problems) > 0 {

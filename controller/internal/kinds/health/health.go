@@ -29,7 +29,7 @@ func Set() kind.Set {
 		}},
 		Kinds: []*kind.Kind{{
 			Name: wire.KindHealth, Looks: kind.Looks{Type: true}, Empty: unset.body,
-			Detail: detail,
+			Detail: kind.Detail[wire.Health],
 			Blank:  func() any { return &wire.Health{} },
 			Same:   same, Troubles: troubles, Quiet: quiet,
 			Against: against,
@@ -41,19 +41,7 @@ func Set() kind.Set {
 	}
 }
 
-// detail reads a node's health. An agent that only refuses settings tells none.
-func detail(_ string, raw jsontext.Value) (any, *wire.Error) {
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	h, err := wire.Decode[wire.Health](raw)
-	if err != nil {
-		return nil, wire.AsError(err)
-	}
-	return h, nil
-}
-
-// same reports whether two details differ only in how long there was no change.
+// same reports whether two details differ only in how long there was no change, and in what is used of the node.
 func same(a, b any) bool {
 	x, ok := a.(*wire.Health)
 	y, also := b.(*wire.Health)
@@ -61,7 +49,7 @@ func same(a, b any) bool {
 		return false
 	}
 	was, is := *x, *y
-	was.Quiet, is.Quiet = nil, nil
+	was.Quiet, is.Quiet, was.Load, is.Load = nil, nil, nil, nil
 	return reflect.DeepEqual(was, is)
 }
 

@@ -51,13 +51,3 @@ func BenchmarkOneNode(b *testing.B) {
 		m.For(kind.Facts{Node: "node-7", Type: n.Type(), Info: n.Info})
 	}
 }
-
-// BenchmarkStatus: the status of one of 100 policies that hits a part of 10,000 nodes.
-func BenchmarkStatus(b *testing.B) {
-	u, _ := large(b)
-	for b.Loop() {
-		if _, err := Status(u, "p7", "", MaxNodes); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -12,6 +12,7 @@ import (
 
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/rollout/plan"
 	"tandem.internal/shared/policy"
 	"tandem.internal/shared/wire"
 )
@@ -40,7 +41,7 @@ const maxPolicies = wire.MaxPolicies
 
 func policyFold() *kind.Fold {
 	return kind.JSON[Change, Collection](kind.Fold{Reason: "policies changed",
-		Judge: judge, Weigh: weigh, Submit: submit, Apply: apply, Load: load})
+		Judge: judge, Weigh: weigh, Submit: submit, Apply: apply, Waves: waves, Load: load})
 }
 
 // judge says why a change is refused.
@@ -59,15 +60,15 @@ func judge(c kind.Content, data any) *wire.Error {
 	case had == nil && len(all.List) >= maxPolicies:
 		return wire.New(wire.CodeTooLarge, "", fmt.Sprintf("a unit has at most %d policies", maxPolicies))
 	}
-	p, problems := policy.Parse(d.Document, nil)
+	var inWaves *plan.Plan // nil: at once
+	p, problems := policy.Parse(d.Document, rolloutOf(&inWaves))
 	if problems != nil {
 		return problems[0]
 	}
-	if p.Rollout != nil {
-		return wire.New(wire.CodeNotSupported, "/rollout", "this controller does not roll policies out in waves: "+
-			"leave it out, spread the starts by duration, or enable one policy after the other for more and more nodes")
+	if err := contradicts(p, had); err != nil {
+		return err
 	}
-	return contradicts(p, had)
+	return rollable(p, inWaves, had)
 }
 
 // submit makes a change of a policy that was submitted over MQTT.
@@ -118,15 +119,17 @@ func weigh(u kind.Unit, c kind.Content, data any) *wire.Error {
 	if p == nil || !p.Enabled {
 		return nil
 	}
-	switch hits, all := count(u, p); {
-	case p.HitsAll(policy.BuiltIns()):
-		return wire.New(wire.CodeNotAllowed, "", fmt.Sprintf("policy %s would hit every node, by what its constraints "+
-			"and patterns say; %d of %d now", d.Name, hits, all))
-	case all > 0 && hits == all:
-		return wire.New(wire.CodeNotAllowed, "",
-			fmt.Sprintf("policy %s would hit every node: %d of %d", d.Name, hits, all))
+	hits, all := count(u, p)
+	text := fmt.Sprintf("%d of %d", hits, all)
+	if why := p.HitsAll(policy.BuiltIns()); why != "" {
+		text = "it " + why + "; " + text + " now"
+	} else if all == 0 || hits < all {
+		return nil
 	}
-	return nil
+	err := wire.New(wire.CodeNotAllowed, wire.PathAllNodes, fmt.Sprintf("policy %s would hit every node: %s", d.Name,
+		text))
+	err.Nodes = all
+	return err
 }
 
 // after returns a policy as it is after a change; nil: there is none.

@@ -16,8 +16,9 @@ func Judge(u kind.Unit, name, node string) (why.PolicyVerdict, *wire.Error) {
 	if e == nil {
 		return why.PolicyVerdict{}, missing(name)
 	}
-	v := why.PolicyVerdict{Policy: (&tally{policy: e.policy, name: name}).view(e),
-		Intent: e.policy.Upgrade != nil}
+	t := all.newTally(u, name)
+	v := why.PolicyVerdict{Policy: t.view(e), Intent: e.policy.Upgrade != nil, Queued: t.waits(node)}
+	v.Back = v.Queued && t.rolled.Back
 	n, known := u.Node(wire.KindPolicies, node)
 	if !known || n.Info == nil {
 		return v, nil
@@ -28,6 +29,12 @@ func Judge(u kind.Unit, name, node string) (why.PolicyVerdict, *wire.Error) {
 		if i := slices.IndexFunc(r.Policies, func(s wire.PolicyStatus) bool { return s.Name == name }); i >= 0 {
 			v.Status = &r.Policies[i]
 		}
+	}
+	if v.Queued {
+		return v, nil
+	}
+	if t.rolled != nil && !t.rolled.Has(node) {
+		all = collectionOf(u.Content(wire.KindPolicies))
 	}
 	hits := slices.DeleteFunc(all.candidates(), func(c policy.Candidate) bool {
 		return !policy.Match(c.Policy, d.node).Hits

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/rollout"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/policy"
 	"tandem.internal/shared/wire"
@@ -22,6 +23,14 @@ type Past struct {
 	wanted   *Entry   // of Want
 	last     *version // the newest that there was
 	before   *version // the newest that says something else than last
+	rollout  string   // ID of that of the newest change; "": the nodes got it at once, or it is over
+	undone   *undone  // what there was before it
+}
+
+// undone is what a policy is again when a rollout is aborted.
+type undone struct {
+	now          *Entry
+	last, before *version
 }
 
 // version is what a policy was.
@@ -40,7 +49,7 @@ func (p *Past) Add(at kind.Change, d Change) {
 		had.List = map[string]*Entry{p.Name: p.now}
 	}
 	e := collectionOf(apply(had, at, d)).List[p.Name]
-	v := view.PolicyVersion{Rev: at.Seq, At: at.At, Who: at.Who, Back: d.Back, AllNodes: d.AllNodes,
+	v := view.PolicyVersion{Rev: at.Seq, At: at.At, Who: at.Who, Back: d.Back, AllNodes: d.AllNodes, Rollout: d.Rollout,
 		Enabled: e != nil && e.policy.Enabled}
 	if d.Inbox != nil {
 		v.Via = "inbox"
@@ -58,6 +67,7 @@ func (p *Past) Add(at kind.Change, d Change) {
 		v.State = "disabled"
 	}
 	p.Versions = append(p.Versions, v)
+	p.rollout, p.undone = d.Rollout, &undone{p.now, p.last, p.before}
 	if p.now = e; e == nil {
 		return
 	}
@@ -68,6 +78,22 @@ func (p *Past) Add(at kind.Change, d Change) {
 	p.last = &version{at.Seq, bare}
 	if at.Seq == p.Want {
 		p.wanted = e
+	}
+}
+
+// Ended takes the end of a rollout. With one that was aborted the policy is again what it was before.
+func (p *Past) Ended(at kind.Change, id string, phase rollout.Phase) {
+	if id != p.rollout || id == "" {
+		return
+	}
+	if p.rollout = ""; phase == rollout.Done {
+		return
+	}
+	p.now, p.last, p.before = p.undone.now, p.undone.last, p.undone.before
+	p.Versions = append(p.Versions, view.PolicyVersion{Rev: at.Seq, At: at.At, Who: at.Who, State: "aborted",
+		Enabled: p.now != nil && p.now.policy.Enabled})
+	if at.Seq == p.Want {
+		p.wanted = p.now
 	}
 }
 

@@ -31,7 +31,7 @@ func Set() kind.Set {
 		Kinds: []*kind.Kind{{
 			Name: wire.KindPolicies, From: []wire.Kind{wire.KindPolicies, KindProperties, KindReleases},
 			Build: build, Looks: kind.Looks{Type: true, Info: true}, Empty: none,
-			Artefacts: named, Alike: true, Detail: detail,
+			Artefacts: named, Alike: true, Detail: kind.Detail[wire.PoliciesReport], Standing: standing,
 			Blank: func() any { return &wire.PoliciesReport{} },
 			Words: words,
 		}},
@@ -46,6 +46,7 @@ type Matching struct {
 	policies   *Collection
 	properties *Properties
 	releases   *Releases
+	torrents   bool // some of these are on offer by BitTorrent, too
 	candidates []policy.Candidate
 	bodies     atomic.Pointer[map[string]*kind.Body] // that were made, by what they are about; it is replaced
 }
@@ -56,7 +57,7 @@ const maxBodies = 1000
 func build(from map[wire.Kind]kind.Content) kind.Content {
 	m := &Matching{policies: collectionOf(from[wire.KindPolicies]), properties: propertiesOf(from[KindProperties]),
 		releases: releasesOf(from[KindReleases])}
-	m.candidates = m.policies.candidates()
+	m.candidates, m.torrents = m.policies.candidates(), m.releases.torrents()
 	m.bodies.Store(&map[string]*kind.Body{})
 	return m
 }
@@ -70,7 +71,8 @@ func (m *Matching) For(f kind.Facts) *kind.Body {
 	if len(hits) == 0 {
 		return nil
 	}
-	return m.body(hits, f.Info.Arch)
+	plain := m.torrents && f.Info.Attributes[wire.AttributeBitTorrent] == wire.AttributeNone
+	return m.body(hits, f.Info.Arch, plain)
 }
 
 // hits returns the enabled policies that hit a node.
@@ -84,10 +86,14 @@ func (m *Matching) hits(node, nodeType string, info *wire.NodeInfo) (all []polic
 	return all
 }
 
-// body returns what nodes of an architecture get that are hit by these policies.
-func (m *Matching) body(hits []policy.Candidate, arch string) *kind.Body {
+// body returns what nodes of an architecture get that are hit by these policies; plain: and have to be spared addresses
+// of BitTorrent.
+func (m *Matching) body(hits []policy.Candidate, arch string, plain bool) *kind.Body {
 	var key strings.Builder
 	key.WriteString(arch)
+	if plain {
+		key.WriteString("/") // which no name has
+	}
 	for _, c := range hits {
 		key.WriteString("/" + c.Name)
 	}
@@ -112,7 +118,7 @@ func (m *Matching) body(hits []policy.Candidate, arch string) *kind.Body {
 		}
 	}
 	if upgrades {
-		doc.Agents = m.releases.offers(arch)
+		doc.Agents = m.releases.offers(arch, plain)
 	}
 	b := kind.NewBody(wire.Encode(&doc))
 	if len(bodies) < maxBodies {
@@ -126,11 +132,12 @@ func (m *Matching) body(hits []policy.Candidate, arch string) *kind.Body {
 	return b
 }
 
-// upgrade is what a node gets of a policy about the agent. The word now stands for the time of the newest change.
+// upgrade is what a node gets of a policy about the agent. The word now stands for the time of the newest change, or in
+// a rollout for that at which the node gets it.
 func upgrade(e *Entry) *wire.AgentUpgrade {
 	u := e.policy.Upgrade
 	a := &wire.AgentUpgrade{Auto: u.AutoUpgrade, Version: u.AtLeastVersion, Start: u.StartTime().UTC(),
-		Duration: uint32(u.Duration), Downgrade: u.AllowDowngrade}
+		Duration: uint32(u.Duration), Downgrade: u.AllowDowngrade, Whole: e.policy.Rollout != nil}
 	if a.Version == "" || a.Version == policy.Current {
 		a.Version = wire.VersionCurrent
 	}
@@ -153,18 +160,6 @@ func count(u kind.Unit, p *policy.Policy) (hits, all int) {
 		}
 	})
 	return hits, all
-}
-
-// detail reads what a node has made of its policies.
-func detail(_ string, raw jsontext.Value) (any, *wire.Error) {
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	r, err := wire.Decode[wire.PoliciesReport](raw)
-	if err != nil {
-		return nil, wire.AsError(err)
-	}
-	return r, nil
 }
 
 // words says in a few words what a report has.

@@ -23,6 +23,7 @@ type unit struct {
 	contents map[wire.Kind]kind.Content
 	nodes    map[string]kind.Node
 	journal  []entry // of policies
+	rolled   *kind.Rolled
 }
 
 // entry is a change that was journaled.
@@ -41,6 +42,8 @@ func newUnit(t *testing.T, nodes ...string) *unit {
 }
 
 func (u *unit) Content(source wire.Kind) kind.Content { return u.contents[source] }
+
+func (u *unit) Rolled(wire.Kind) *kind.Rolled { return u.rolled }
 
 func (u *unit) Each(_ wire.Kind, fn func(kind.Node)) {
 	for _, n := range u.nodes {
@@ -243,7 +246,11 @@ func TestSafety(t *testing.T) {
 		`{"enabled":true,"constraints":["tandem.type == press"]}`, // only by count
 		`{"enabled":true,"constraints":["(openhorizon.cpu >= 0)"]}`,
 	} {
-		u.refused(u.apply("p", doc), wire.CodeNotAllowed, "every node")
+		err := u.apply("p", doc)
+		u.refused(err, wire.CodeNotAllowed, "every node")
+		if err != nil && (err.Path != "/allNodes" || err.Nodes != 2) {
+			t.Errorf("%s: refused at %s, %d nodes", doc, err.Path, err.Nodes)
+		}
 		u.must(u.apply("q", strings.Replace(doc, "true", "false", 1)))
 		u.refused(u.change(wire.KindPolicies, Change{Name: "q", Enabled: new(true)}), wire.CodeNotAllowed, "every node")
 		u.must(u.change(wire.KindPolicies, Change{Name: "q", Enabled: new(true), AllNodes: true}))
@@ -262,13 +269,42 @@ func TestSafety(t *testing.T) {
 	u.is("n1", "p")
 }
 
+// TestNoOrganisation: a policy of a unit has no organisation, whoever has created it: its patterns are in the node's,
+// and one of another names it (seed 003, Patterns).
+func TestNoOrganisation(t *testing.T) {
+	for _, who := range []string{"token/ann", "cloud/acme", "acme/ann"} {
+		u := newUnit(t, "n1", "n2", "n3")
+		u.who = who
+		for node, org := range map[string]string{"n1": "acme", "n2": "other"} {
+			n := u.nodes[node]
+			n.Info = new(*n.Info)
+			n.Info.Policy = jsontext.Value(`{"org":"` + org + `","pattern":"gate"}`)
+			u.nodes[node] = n
+		}
+		u.refused(u.apply("p", `{"owner":"acme/ann","patterns":["gate"]}`), wire.CodeNotAllowed, "/owner")
+		u.must(u.apply("any", `{"enabled":true,"patterns":["gate"]}`))
+		u.must(u.apply("acme", `{"enabled":true,"patterns":["acme/gate"]}`))
+		u.is("n1", "acme, any")
+		u.is("n2", "any")
+		u.is("n3", "nothing")
+		if got := collectionOf(u.contents[wire.KindPolicies]).List["any"].policy; got.Org != "" ||
+			got.Owner != strings.ReplaceAll(who, "/", ":") {
+			t.Errorf("%s: of %q, organisation %q", who, got.Owner, got.Org)
+		}
+	}
+}
+
 // TestRefused: bad changes name place and reason, and change nothing.
 func TestRefused(t *testing.T) {
 	u := newUnit(t, "n1")
 	u.refused(u.apply("p", `{"enabled":false,"constraint":["a == b"]}`), wire.CodeUnknownField, "/constraint")
 	u.refused(u.apply("p", `{"constraints":["a => b"]}`), wire.CodeBadValue, "/constraints/0")
 	u.refused(u.apply("p", `{"owner":"eve"}`), wire.CodeNotAllowed, "/owner")
-	u.refused(u.apply("p", `{"rollout":{"waves":[{"percent":100}]}}`), wire.CodeNotSupported, "/rollout")
+	u.refused(u.apply("p", `{"rollout":{"waves":[{"percent":10}]}}`), wire.CodeBadValue, "/rollout/waves")
+	u.refused(u.apply("p", `{"rollout":{"waves":[{"percent":100}],"deadline":"PT70M"},
+		"agentUpgradePolicy":{"duration":3600}}`), wire.CodeBadValue, "/rollout/deadline")
+	u.refused(u.apply("p", `{"rollout":{"waves":[{"percent":100}],"deadlin":"PT70M"}}`), wire.CodeUnknownField,
+		"/rollout/deadlin")
 	u.refused(u.apply("p", `{"lastUpdated":"2026-11-24T09:00:00Z"}`), wire.CodeWrongState, "/lastUpdated")
 	u.refused(u.change(wire.KindPolicies, Change{Name: "p", Enabled: new(true)}), wire.CodeNotFound, "no policy p")
 	u.refused(u.change(wire.KindPolicies, Change{Name: "p", Removed: true}), wire.CodeNotFound, "no policy p")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
 )
 
 // KindReleases is the source of the versions of the agent that are on offer.
@@ -40,8 +40,8 @@ type Offer = record.ReleaseData
 
 // Bounds of one version.
 const (
-	maxBuilds    = 16 // one for each architecture
-	maxAddresses = 16 // of a build, as package wire has it
+	maxBuilds  = 16   // one for each architecture
+	maxAddress = 1024 // bytes of one
 
 	maxWithdrawn = 256 // versions that are remembered, the highest
 )
@@ -117,6 +117,9 @@ func weighOffer(u kind.Unit, _ kind.Content, data any) *wire.Error {
 	return nil
 }
 
+// maxBrings bounds the settings that a version brings.
+const maxBrings = 256
+
 func checkBuild(b *view.AgentBuild, version, at string) *wire.Error {
 	if b.Arch == "" || len(b.Arch) > 32 || !wire.ValidName(b.Arch) {
 		return wire.New(wire.CodeBadValue, at+"/arch", "a processor architecture, as Go names it: amd64, arm64, arm")
@@ -127,16 +130,29 @@ func checkBuild(b *view.AgentBuild, version, at string) *wire.Error {
 	if b.Size <= 0 {
 		return wire.New(wire.CodeBadValue, at+"/size", "the size of the program, in bytes")
 	}
-	if n := len(addresses(b)); n == 0 || n > maxAddresses {
+	if n := len(addresses(b)); n == 0 || n > wire.MaxAddresses {
 		return wire.New(wire.CodeBadValue, at+"/urls", fmt.Sprintf("from 1 to %d addresses, with that of the store",
-			maxAddresses))
+			wire.MaxAddresses))
 	}
 	for i, text := range b.URLs {
-		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
-			len(text) > 1024 {
-			return wire.New(wire.CodeBadValue, fmt.Sprintf("%s/urls/%d", at, i),
-				"an http or https address, without user and password")
+		err := workload.CheckURL(text)
+		if err == nil && len(text) > maxAddress {
+			err = fmt.Errorf("an address of at most %d bytes", maxAddress)
+		}
+		if err != nil {
+			return wire.New(wire.CodeBadValue, fmt.Sprintf("%s/urls/%d", at, i), err.Error())
+		}
+	}
+	if !b.Stored && !slices.ContainsFunc(b.URLs, notTorrent) {
+		return wire.New(wire.CodeBadValue, at+"/urls", "nodes without BitTorrent need an http or https address, or "+
+			"that of the controller's store")
+	}
+	if len(b.Brings) > maxBrings {
+		return wire.New(wire.CodeTooLarge, at+"/brings", fmt.Sprintf("more than %d", maxBrings))
+	}
+	for i, name := range b.Brings {
+		if !wire.ValidName(name) {
+			return wire.New(wire.CodeBadValue, fmt.Sprintf("%s/brings/%d", at, i), "the name of a setting")
 		}
 	}
 	if b.Minisign == "" {
@@ -158,6 +174,20 @@ func addresses(b *view.AgentBuild) []string {
 		return b.URLs
 	}
 	return append([]string{jointoken.ArtefactURL(b.Hash)}, b.URLs...)
+}
+
+func notTorrent(address string) bool { return !workload.IsTorrent(address) }
+
+// torrents reports whether anything is on offer by BitTorrent, too.
+func (r *Releases) torrents() bool {
+	for _, release := range r.List {
+		for i := range release.Builds {
+			if slices.ContainsFunc(release.Builds[i].URLs, workload.IsTorrent) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // artefacts calls each for every build in the controller's store that is on offer.
@@ -237,12 +267,17 @@ func byVersion(a, b string) int {
 	return cmp.Or(c, strings.Compare(a, b))
 }
 
-// offers returns what is on offer to nodes of an architecture, the lowest version first.
-func (r *Releases) offers(arch string) (all []wire.AgentRelease) {
+// offers returns what is on offer to nodes of an architecture, the lowest version first; plain: without the addresses
+// that only BitTorrent can fetch from.
+func (r *Releases) offers(arch string, plain bool) (all []wire.AgentRelease) {
 	for _, version := range r.versions() {
 		for i := range r.List[version].Builds {
 			if b := &r.List[version].Builds[i]; b.Arch == arch {
-				all = append(all, wire.AgentRelease{Version: version, Hash: b.Hash, Size: b.Size, URLs: addresses(b),
+				from := addresses(b)
+				if plain {
+					from = slices.DeleteFunc(slices.Clone(from), workload.IsTorrent)
+				}
+				all = append(all, wire.AgentRelease{Version: version, Hash: b.Hash, Size: b.Size, URLs: from,
 					Minisign: b.Minisign})
 			}
 		}

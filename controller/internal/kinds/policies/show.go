@@ -15,10 +15,14 @@ import (
 // MaxNodes bounds the nodes that are listed of a policy, unless more are asked for.
 const MaxNodes = 100
 
-// collections returns the policies, what operators say of nodes, and what is on offer.
+// collections returns the policies, one that is rolled out as its rollout brings it, what operators say of nodes, and
+// what is on offer.
 func collections(u kind.Unit) (*Collection, *Properties, *Releases) {
-	return collectionOf(u.Content(wire.KindPolicies)), propertiesOf(u.Content(KindProperties)),
-		releasesOf(u.Content(KindReleases))
+	all := collectionOf(u.Content(wire.KindPolicies))
+	if r := u.Rolled(wire.KindPolicies); r != nil {
+		all = collectionOf(r.Content)
+	}
+	return all, propertiesOf(u.Content(KindProperties)), releasesOf(u.Content(KindReleases))
 }
 
 // missing is the error of a policy that is not there.
@@ -33,30 +37,57 @@ type tally struct {
 	rev    uint64             // of its newest change: what nodes report of another one does not count
 	ahead  []policy.Candidate // those that would decide in its place, the first first
 	hits   int
+
+	rolled *kind.Rolled       // that goes on, of this policy or another one; nil: none does
+	before []policy.Candidate // ahead, on nodes that a rollout has not reached
+
 	states map[wire.PolicyState]int
 	nodes  []view.PolicyNode
 	wanted func(kind.Node) bool // whether a node is listed; nil: none is
 }
 
 // newTally returns the tally of a policy that is named and counted.
-func (c *Collection) newTally(name string) *tally {
+func (c *Collection) newTally(u kind.Unit, name string) *tally {
 	e := c.List[name]
-	t := &tally{policy: e.policy, name: name, rev: e.Rev}
-	if e.policy.Upgrade == nil || !e.policy.Enabled {
-		return t
+	t := &tally{policy: e.policy, name: name, rev: e.Rev, ahead: c.ahead(e)}
+	if t.rolled = u.Rolled(wire.KindPolicies); t.rolled != nil {
+		t.before = collectionOf(u.Content(wire.KindPolicies)).ahead(e)
 	}
-	for _, other := range c.candidates() {
-		if other.Policy.Upgrade != nil && other.Rev < e.Since {
-			t.ahead = append(t.ahead, other)
-		}
-	}
-	slices.SortFunc(t.ahead, func(a, b policy.Candidate) int { return cmp.Compare(a.Rev, b.Rev) })
 	return t
 }
 
+// ahead lists the policies that would decide in the place of one.
+func (c *Collection) ahead(e *Entry) (all []policy.Candidate) {
+	if e.policy.Upgrade == nil || !e.policy.Enabled {
+		return nil
+	}
+	for _, other := range c.candidates() {
+		if other.Policy.Upgrade != nil && other.Rev < e.Since {
+			all = append(all, other)
+		}
+	}
+	slices.SortFunc(all, func(a, b policy.Candidate) int { return cmp.Compare(a.Rev, b.Rev) })
+	return all
+}
+
+// rollout is the ID of that of this policy; "": none goes on.
+func (t *tally) rollout() string {
+	if t.rolled == nil || t.rolled.Element != t.name {
+		return ""
+	}
+	return t.rolled.ID
+}
+
+// waits reports whether a node still has of this policy what it had before the rollout.
+func (t *tally) waits(node string) bool { return t.rollout() != "" && !t.rolled.Has(node) }
+
 // conflict returns the policy that decides on a node and wants something else; "": there is none.
-func (t *tally) conflict(n *policy.Node) string {
-	for _, c := range t.ahead {
+func (t *tally) conflict(node string, n *policy.Node) string {
+	ahead := t.ahead
+	if t.rolled != nil && !t.rolled.Has(node) {
+		ahead = t.before
+	}
+	for _, c := range ahead {
 		if policy.Match(c.Policy, n).Hits {
 			places := policy.Rank([]policy.Candidate{c, {Name: t.name, Rev: c.Rev + 1, Policy: t.policy}})
 			if places[1].Conflict {
@@ -79,7 +110,11 @@ func (t *tally) add(n kind.Node, by string) {
 		return
 	}
 	st := wire.PolicyStatus{Name: t.name, State: view.PolicyUnknown}
-	if r, ok := n.Detail.(*wire.PoliciesReport); ok {
+	if t.waits(n.Name) {
+		if st.State, by = view.PolicyQueued, ""; t.rolled.Back {
+			st.State = view.PolicyTakenBack
+		}
+	} else if r, ok := n.Detail.(*wire.PoliciesReport); ok {
 		for i := range r.Policies {
 			if one := &r.Policies[i]; one.Name == t.name && one.Rev == t.rev {
 				st = *one
@@ -119,7 +154,8 @@ func urgency(s wire.PolicyState) int {
 	switch s {
 	case wire.PolicySuccessful, wire.PolicyNoAction:
 		return 2
-	case wire.PolicyWaiting, wire.PolicyDownloading, wire.PolicyDownloaded, wire.PolicyInitiated, view.PolicyUnknown:
+	case wire.PolicyWaiting, wire.PolicyDownloading, wire.PolicyDownloaded, wire.PolicyInitiated, view.PolicyUnknown,
+		view.PolicyQueued, view.PolicyTakenBack:
 		return 1
 	}
 	return 0
@@ -134,7 +170,7 @@ func each(u kind.Unit, properties *Properties, tallies []*tally) {
 		described := properties.describe(n.Name, n.Type(), n.Info).node
 		for _, t := range tallies {
 			if policy.Match(t.policy, described).Hits {
-				t.add(n, t.conflict(described))
+				t.add(n, t.conflict(n.Name, described))
 			}
 		}
 	})
@@ -145,7 +181,7 @@ func List(u kind.Unit) view.Policies {
 	all, properties, _ := collections(u)
 	var tallies []*tally
 	for _, name := range all.names() {
-		tallies = append(tallies, all.newTally(name))
+		tallies = append(tallies, all.newTally(u, name))
 	}
 	each(u, properties, tallies)
 	v := view.Policies{Policies: make([]view.Policy, 0, len(tallies))}
@@ -157,7 +193,7 @@ func List(u kind.Unit) view.Policies {
 
 func (t *tally) view(e *Entry) view.Policy {
 	return view.Policy{Name: t.name, Enabled: t.policy.Enabled, Rev: e.Rev, Since: e.Since, At: e.At, Who: e.Who,
-		Matching: t.hits, States: t.counts()}
+		Matching: t.hits, States: t.counts(), Rollout: t.rollout()}
 }
 
 // Show shows one policy, and which nodes it hits, also before it is enabled.
@@ -167,7 +203,7 @@ func Show(u kind.Unit, name string) (view.Policy, *wire.Error) {
 	if e == nil {
 		return view.Policy{}, missing(name)
 	}
-	t := all.newTally(name)
+	t := all.newTally(u, name)
 	t.wanted = func(kind.Node) bool { return true }
 	each(u, properties, []*tally{t})
 	v := t.view(e)
@@ -192,10 +228,10 @@ func Status(u kind.Unit, name, node string, limit int) (view.PolicyStatus, *wire
 	if e == nil {
 		return view.PolicyStatus{}, missing(name)
 	}
-	t := all.newTally(name)
+	t := all.newTally(u, name)
 	t.wanted = func(n kind.Node) bool { return node == "" || n.Name == node }
 	each(u, properties, []*tally{t})
-	v := view.PolicyStatus{Name: name, Enabled: e.policy.Enabled, States: t.counts()}
+	v := view.PolicyStatus{Name: name, Enabled: e.policy.Enabled, States: t.counts(), Rollout: t.rollout()}
 	slices.SortFunc(t.nodes, func(a, b view.PolicyNode) int {
 		return cmp.Or(byState(a.State, b.State), strings.Compare(a.Node, b.Node))
 	})
@@ -207,18 +243,13 @@ func Status(u kind.Unit, name, node string, limit int) (view.PolicyStatus, *wire
 	return v, nil
 }
 
-// Matches returns how many nodes a document of a policy would hit, and how many there are; the error is of the
-// document, or that it would hit every node and that was not confirmed.
-func Matches(u kind.Unit, name string, document []byte, allNodes bool) (hits, nodes int, err *wire.Error) {
+// Matches returns how many nodes a policy would hit after a change.
+func Matches(u kind.Unit, d Change) (hits int) {
 	all, _, _ := collections(u)
-	d := Change{Name: name, Document: document, AllNodes: allNodes}
-	if err = judge(all, d); err == nil {
-		err = weigh(u, all, d)
+	if p := after(all.List[d.Name], d); p != nil {
+		hits, _ = count(u, p)
 	}
-	if p := after(all.List[name], d); p != nil {
-		hits, nodes = count(u, p)
-	}
-	return hits, nodes, err
+	return hits
 }
 
 // NodeProperties shows what policies choose a node by; false: it has not described itself.

@@ -9,7 +9,8 @@ import (
 )
 
 // artefacts lists what the resources of a node's document may be fetched as from the controller: whatever their
-// addresses, the checksum names the content. A document that cannot be read names none.
+// addresses, the checksum names the content, or the digest the encrypted file. A document that cannot be read names
+// none.
 func artefacts(node string, body []byte) (digests []string) {
 	configs, problems := workload.ParseDocument(body, node)
 	if len(problems) > 0 {
@@ -20,6 +21,9 @@ func artefacts(node string, body []byte) (digests []string) {
 		for _, r := range c.Resources {
 			algorithm, sum, err := workload.ParseChecksum(r.Verification.Checksum)
 			digest := wire.HashPrefix + hex.EncodeToString(sum)
+			if r.Encrypted != nil {
+				digest = r.Encrypted.Digest
+			}
 			if err == nil && algorithm == workload.SHA256 && !seen[digest] {
 				seen[digest] = true
 				digests = append(digests, digest)

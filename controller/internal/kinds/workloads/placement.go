@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/shared/items"
 	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -27,6 +28,8 @@ type placed struct {
 	unproved []*wire.Error // of resources that nothing proves, at most maxErrors
 	limited  []limited     // those with constraints
 	signers  []signed      // the resources by who has signed them, at most maxErrors of one
+
+	layers []items.InstalledLayer // that its instances of services use
 }
 
 // signed is a resource, and the key with which it says that it is signed; "": none.
@@ -75,9 +78,10 @@ const maxErrors = 8
 
 // wanted is one slot as it should be.
 type wanted struct {
-	slot string // service@node
-	id   string // configurationId
-	job  bool
+	slot     string // service@node
+	id       string // configurationId
+	job      bool
+	instance *items.Instance // of a service that it runs; nil: none
 }
 
 // none is what a node gets when it is no longer named: all of its slots are stopped.
@@ -114,7 +118,9 @@ func place(set *workload.Set, stop func() error) (*Placement, []*wire.Error) {
 		}
 		n := &placed{body: kind.NewBody(body)}
 		for _, c := range mine {
-			n.slots = append(n.slots, wanted{c.Slot.String(), c.ConfigurationID, c.Class == workload.Job})
+			n.slots = append(n.slots, wanted{c.Slot.String(), c.ConfigurationID, c.Class == workload.Job,
+				instanceOf(&c)})
+			n.addLayers(&c)
 			if c.Container != nil && len(c.Container.Constraints) > 0 {
 				n.limited = append(n.limited, limited{c.Slot, c.Container.Constraints})
 			}

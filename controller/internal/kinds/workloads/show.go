@@ -1,7 +1,6 @@
 package workloads
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -199,7 +198,10 @@ func inWords(n *sight, s *view.Slot) string {
 	case r.Wanted != "" && r.Wanted != r.ID:
 		say("%s is to come", r.Wanted)
 	}
-	if r.Doing != "" {
+	if len(r.Waits) > 0 {
+		say("waits for %s", why.Waits(r.Waits))
+	}
+	if r.Doing != "" && r.Doing != "needs" {
 		say("%s", r.Doing+why.Progress(r.Resources))
 	}
 	if r.Error != nil {
@@ -219,9 +221,6 @@ func inBrief(err *wire.Error, instead string) string {
 	return why.Brief(err)
 }
 
-// maxSlotsMissing bounds the slots that are named in a SlotProgress.
-const maxSlotsMissing = 100
-
 // showStatus adds how far the slots have come, and the nodes that are not known.
 func showStatus(u kind.Unit, s *view.SourceStatus) {
 	set, p := installed(u), &view.SlotProgress{}
@@ -239,16 +238,7 @@ func showStatus(u kind.Unit, s *view.SourceStatus) {
 			}
 		}
 	}
-	slices.SortStableFunc(p.Missing, func(a, b view.Slot) int {
-		if a.Online != b.Online {
-			if a.Online {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(a.Node, b.Node)
-	})
-	p.Omitted = kind.Clip(&p.Missing, maxSlotsMissing)
+	kind.ClipMissing(p)
 }
 
 // count adds a slot of the set to what is counted of them.

@@ -35,7 +35,7 @@ func Set() kind.Set {
 		}},
 		Kinds: []*kind.Kind{{
 			Name: wire.KindWorkloads, From: []wire.Kind{wire.KindWorkloads, KindStops}, Build: build,
-			Empty: none, TooOld: tooOld, Known: known,
+			Empty: none, TooOld: "does not run workloads; update it, or take its slots out", Known: known,
 			Artefacts: artefacts, Detail: detail,
 			Blank: func() any { return &wire.Workloads{} },
 			Same:  same, Troubles: troubles,
@@ -48,14 +48,6 @@ func Set() kind.Set {
 
 var errNoTrial = wire.New(wire.CodeNotSupported, "/mode",
 	"workloads are not tried unit-wide: each node goes back to what ran before if the new does not stay up")
-
-// tooOld says what to do about a node that does not know workloads.
-func tooOld(agent string) string {
-	if agent != "" {
-		agent = ", version " + agent + ","
-	}
-	return "the agent there" + agent + " does not run workloads; update it, or take its slots out"
-}
 
 // known says what of a node's slots it cannot run, by what it reported last.
 func known(c kind.Content, f kind.Facts) (errs []*wire.Error) {
@@ -276,14 +268,9 @@ func same(x, y any) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	code := func(e *wire.Error) wire.Code {
-		if e == nil {
-			return ""
-		}
-		return e.Code
-	}
 	return a.More == b.More && slices.EqualFunc(a.Slots, b.Slots, func(x, y wire.WorkloadSlot) bool {
 		return x.Slot == y.Slot && x.Job == y.Job && x.ID == y.ID && x.State == y.State && x.Wanted == y.Wanted &&
-			x.Confined == y.Confined && (x.Doing == "") == (y.Doing == "") && code(x.Error) == code(y.Error)
+			x.Confined == y.Confined && (x.Doing == "") == (y.Doing == "") &&
+			wire.CodeOf(x.Error) == wire.CodeOf(y.Error)
 	})
 }

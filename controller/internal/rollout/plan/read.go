@@ -31,12 +31,19 @@ type Zones func(name string) (*time.Location, error)
 func Parse(data []byte, zones Zones) (*Plan, strictjson.Problems) {
 	p := &Plan{}
 	ps := strictjson.Read(data, strictjson.Limits{Size: maxSize, Depth: maxDepth}, func(r *strictjson.Reader) {
-		(&reader{r, zones}).plan(p)
+		(&reader{r, zones}).plan(r.Here(), p)
 	})
 	if ps != nil {
 		return nil, ps
 	}
 	return p, nil
+}
+
+// Read reads a plan that is a part of another document, as Parse does.
+func Read(r *strictjson.Reader, at strictjson.At, zones Zones) *Plan {
+	p := &Plan{}
+	(&reader{r, zones}).plan(at, p)
+	return p
 }
 
 // reader reads the parts of a plan.
@@ -47,8 +54,7 @@ type reader struct {
 
 func number(n int) *int { return &n }
 
-func (r *reader) plan(p *Plan) {
-	root := r.Here()
+func (r *reader) plan(root strictjson.At, p *Plan) {
 	soak, deadline := root, root // their places
 	ok := r.Object(root,
 		strictjson.Required("waves", func(a strictjson.At) { r.waves(a, p) }),

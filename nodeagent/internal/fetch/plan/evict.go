@@ -42,7 +42,10 @@ func day(t time.Time) int64 {
 }
 
 // evictable reports whether a copy may be given up for room.
-func (it item) evictable() bool { return it.held && !it.wanted && it.busy == opNone && it.copy.Cached }
+func (it item) evictable() bool { return it.held && !it.wanted && it.busy == opNone && it.spare() }
+
+// spare reports whether a copy stays although it is not wanted.
+func (it item) spare() bool { return it.copy.Cached || it.kept }
 
 func (s State) evictable() []Copy {
 	var all []Copy

@@ -8,13 +8,18 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
 
-// Key names a copy: sha256:hex or md5:hex of its content where a checksum was given, else uuid:text.
+// Key names a copy: sha256:hex or md5:hex of its content where a checksum was given, else uuid:text. Of one that comes
+// encrypted it has the digest of that file, too: "sha256:hex encrypted sha256:hex".
 type Key string
 
-const uuidPrefix = "uuid:"
+const (
+	uuidPrefix = "uuid:"
+	encrypted  = " encrypted "
+)
 
 // Name is the key's part of file names: 64 hex digits, whatever the key is made of.
 func (k Key) Name() string {
@@ -28,10 +33,14 @@ type Spec struct {
 	Sum    string   // ALGORITHM:hex; "": none is known
 	URLs   []string // each once, in the order of the artifacts
 	Size   int64    // bytes to reserve: the most that any artifact says
+	Plain  int64    // bytes to reserve besides, where it comes encrypted: of its content
+	Extra  int64    // bytes to reserve besides: what it takes when it is unpacked
 	Cached bool
-	Period time.Duration // between checks: the shortest; 0: none
-	UUIDs  []string      // sorted
-	order  int
+	// the file that its addresses lead to; nil: that is the content
+	Encrypted *wire.Encrypted
+	Period    time.Duration // between checks: the shortest; 0: none
+	UUIDs     []string      // sorted
+	order     int
 }
 
 // Specs are what is wanted. Make it with Join.
@@ -41,18 +50,23 @@ type Specs struct{ artifacts []workload.Artifact }
 // there is already.
 func Join(artifacts []workload.Artifact) Specs { return Specs{slices.Clone(artifacts)} }
 
-// sumKey is the key that a's checksum makes, "" if it has none.
-func sumKey(a workload.Artifact) Key {
+// KeyOf is the key that a's checksum makes, "" if it has none.
+func KeyOf(a workload.Artifact) Key {
 	algorithm, digest, err := workload.ParseChecksum(a.Verification.Checksum)
 	if err != nil || algorithm == workload.Empty {
 		return ""
 	}
-	return Key(strings.ToLower(algorithm) + ":" + hex.EncodeToString(digest))
+	k := strings.ToLower(algorithm) + ":" + hex.EncodeToString(digest)
+	if a.Encrypted != nil {
+		k += encrypted + a.Encrypted.Digest
+	}
+	return Key(k)
 }
 
 // sum is the checksum that the key is made of, as ALGORITHM:hex; "" if it is a uuid.
 func (k Key) sum() string {
-	algorithm, digits, _ := strings.Cut(string(k), ":")
+	content, _, _ := strings.Cut(string(k), encrypted)
+	algorithm, digits, _ := strings.Cut(content, ":")
 	if strings.HasPrefix(string(k), uuidPrefix) {
 		return ""
 	}
@@ -70,7 +84,7 @@ func (s State) join(artifacts []workload.Artifact) (specs map[Key]Spec, uuids ma
 	disputed map[string]bool) {
 	sums := map[string][]Key{} // by uuid
 	for _, a := range artifacts {
-		if k := sumKey(a); k != "" && a.UUID != "" && !slices.Contains(sums[a.UUID], k) {
+		if k := KeyOf(a); k != "" && a.UUID != "" && !slices.Contains(sums[a.UUID], k) {
 			sums[a.UUID] = append(sums[a.UUID], k)
 		}
 	}
@@ -81,7 +95,7 @@ func (s State) join(artifacts []workload.Artifact) (specs map[Key]Spec, uuids ma
 		}
 	}
 	for i, a := range artifacts {
-		k := sumKey(a)
+		k := KeyOf(a)
 		if k == "" {
 			if a.UUID == "" {
 				continue
@@ -105,7 +119,17 @@ func (s State) join(artifacts []workload.Artifact) (specs map[Key]Spec, uuids ma
 				p.URLs = append(p.URLs, u)
 			}
 		}
-		p.Size = max(p.Size, a.Size)
+		size := a.Size
+		if a.Encrypted != nil {
+			if size = a.Encrypted.Size; size > p.Size {
+				p.Encrypted = a.Encrypted
+			}
+			p.Plain = max(p.Plain, a.Size)
+		}
+		p.Size = max(p.Size, size)
+		if a.Unpack != nil {
+			p.Extra = max(p.Extra, a.Unpack.Size)
+		}
 		p.Cached = p.Cached || a.Cached
 		if d := time.Duration(a.Verification.CheckPeriod); d > 0 && (p.Period == 0 || d < p.Period) {
 			p.Period = d
@@ -153,7 +177,7 @@ func (s State) standsFor(uuid string, wanted []Key) Key {
 
 // of is the key of an artifact that is wanted, "" if it has none.
 func (s State) of(a workload.Artifact) Key {
-	if k := sumKey(a); k != "" {
+	if k := KeyOf(a); k != "" {
 		return k
 	}
 	return s.uuids[a.UUID]
@@ -171,22 +195,27 @@ func together(a, b []string) []string {
 	return all[:min(len(all), maxUUIDs)]
 }
 
-// want takes over what is wanted from now on.
-func (t *step) want(w Specs) {
+// want takes over what is wanted from now on, and what is kept of the rest.
+func (t *step) want(w, keep Specs) {
 	specs, uuids, disputed := t.join(w.artifacts)
-	t.uuids, t.disputed, t.known, t.wanted = uuids, disputed, true, w
+	spare, _, _ := t.join(keep.artifacts)
+	t.uuids, t.disputed, t.known, t.wanted, t.keep = uuids, disputed, true, w, keep
 	found := maps.Clone(t.found)
 	t.found = nil
 	for _, k := range t.keys() {
 		it := t.items[k]
-		if _, ok := specs[k]; ok || !it.wanted {
-			continue
+		p, kept := spare[k]
+		_, wanted := specs[k]
+		if it.kept = kept && !wanted; it.kept {
+			it.spec, it.tries = p, make([]try, len(p.URLs))
 		}
-		it.wanted = false
-		if it.held {
-			it.copy.Used = t.now.At
-			if it.copy.Cached && it.busy != opRemove {
-				t.save(it)
+		if it.wanted && !wanted {
+			it.wanted = false
+			if it.held {
+				it.copy.Used = t.now.At
+				if it.spare() && it.busy != opRemove {
+					t.save(it)
+				}
 			}
 		}
 		t.items[k] = it
@@ -204,7 +233,7 @@ func (t *step) want(w Specs) {
 				tries[i] = it.tries[j]
 			}
 		}
-		corrected := it.wanted && it.spec.Size != p.Size
+		corrected := it.wanted && (it.spec.Size != p.Size || it.spec.Plain != p.Plain)
 		it.spec, it.tries, it.wanted = p, tries, true
 		if corrected {
 			t.afresh(&it)

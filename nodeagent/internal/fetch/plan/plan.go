@@ -66,6 +66,7 @@ const (
 type item struct {
 	spec   Spec
 	wanted bool
+	kept   bool // it is not wanted, and copy stays while there is room
 
 	copy    Copy
 	held    bool // copy is on the disk and verified
@@ -75,7 +76,6 @@ type item struct {
 	busy op
 	stop bool // the fetch was cancelled
 	late bool // it is fetched by a size that was corrected meanwhile
-	turn bool // the newest answer said when to come back
 	full bool // it ran out of room, and something is to be given up for it
 	url  string
 
@@ -98,6 +98,7 @@ type try struct {
 	wrong int   // in a row: what came was not what is wanted
 	total int64 // bytes of the whole, as it said when there was no room for them
 	at    time.Time
+	turn  bool // its newest answer was that it sends to others until then
 }
 
 // State is all there is to know about the copies. Make it with New.
@@ -109,6 +110,7 @@ type State struct {
 	disputed map[string]bool // uuids that are wanted with several checksums
 	known    bool            // what is wanted is
 	wanted   Specs
+	keep     Specs
 	at       time.Time // of the newest step
 	lookAt   time.Time
 }
@@ -140,12 +142,16 @@ func New(parallel int, held, doubted []Copy, found []string, parts map[Key]int64
 type Event interface{ event() }
 
 type (
-	// Want says what is wanted from now on.
-	Want struct{ Specs Specs }
+	// Want says what is wanted from now on. Copies of Keep stay while there is room, if they are there.
+	Want struct{ Specs, Keep Specs }
 	// Retry says that artifacts are not to wait any longer after what failed.
 	Retry struct{ Artifacts []workload.Artifact }
 	// Tick says that time has passed, or that something else than the store may have freed room.
 	Tick struct{}
+	// Free says that something else than a download needs room: copies that may go are given up for it.
+	Free struct{ Bytes int64 }
+	// Doubted says that the copy of an artifact turned out not to be what it was: it is verified before it is used.
+	Doubted struct{ Artifact workload.Artifact }
 	// Fetched answers Fetch: the copy is in its place.
 	Fetched struct{ Copy Copy }
 	// Failed answers Fetch.
@@ -175,6 +181,8 @@ type (
 func (Want) event()    {}
 func (Retry) event()   {}
 func (Tick) event()    {}
+func (Free) event()    {}
+func (Doubted) event() {}
 func (Fetched) event() {}
 func (Failed) event()  {}
 func (Checked) event() {}
@@ -187,6 +195,7 @@ type Kind string
 const (
 	Passing Kind = "passing" // the address may be better soon: not reached, reset, too slow
 	Wrong   Kind = "wrong"   // all of it may have come, and it is not what is wanted
+	Never   Kind = "never"   // all of it has come, is what every address has, and is of no use
 	Full    Kind = "full"    // no room on the disk; the address is not to blame
 	Stopped Kind = "stopped" // it was cancelled
 	Later   Kind = "later"   // the address has said when to come back, and is not to blame
@@ -212,7 +221,11 @@ type (
 		URL     string
 		Sum     string // "" for none
 		Reserve int64  // bytes that it is known to take; 0: not known
+		Plain   int64  // bytes of the content of what is Encrypted, to be reserved besides; 0: not known
+		Extra   int64  // bytes that it takes when it is unpacked, to be reserved until that has ended
 		Copy    Copy   // what to save beside it, but for what only the content tells
+		// the file that comes, of which Sum is not; nil: what comes is the content
+		Encrypted *wire.Encrypted
 	}
 	// Cancel makes a Fetch end early; it is answered all the same.
 	Cancel struct{ Key Key }
@@ -251,7 +264,7 @@ func (s State) Step(now Now, ev Event) (State, []Effect) {
 	t := &step{State: s, now: now}
 	switch ev := ev.(type) {
 	case Want:
-		t.want(ev.Specs)
+		t.want(ev.Specs, ev.Keep)
 	case Retry:
 		for _, a := range ev.Artifacts {
 			if k := t.of(a); t.items[k].wanted {
@@ -259,6 +272,16 @@ func (s State) Step(now Now, ev Event) (State, []Effect) {
 				t.afresh(&it)
 				t.items[k] = it
 			}
+		}
+	case Free:
+		if need := ev.Bytes - now.Room; need > 0 {
+			t.giveUp(need)
+		}
+	case Doubted:
+		k := t.of(ev.Artifact)
+		if it, ok := t.items[k]; ok && it.held && it.busy == opNone {
+			it.held, it.found, it.checkAt = false, true, time.Time{}
+			t.items[k] = it
 		}
 	case Fetched:
 		t.fetched(ev)

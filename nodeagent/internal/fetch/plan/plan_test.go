@@ -297,6 +297,33 @@ func TestCorrected(t *testing.T) {
 	y.does(y.want(summed(3, 60, "x")), "fetch x 60")
 }
 
+// What is of no use wherever it comes from is not asked of any address for six hours, unless it was corrected; of what
+// several say that it has, the most counts.
+func TestNever(t *testing.T) {
+	says := func(size, plain int64) workload.Artifact {
+		a := summed(1, plain, "x", "y")
+		a.Encrypted = &wire.Encrypted{Digest: "d", Size: size}
+		return a
+	}
+	y := &story{t: t, s: New(1, nil, nil, nil, nil), now: Now{At: begin, Room: 100}}
+	k := KeyOf(says(1, 1))
+	fails := func() []Effect { return y.step(Failed{Key: k, Kind: Never, Err: wire.New(wire.CodeTooLarge, "", "")}) }
+	all := y.want(says(20, 1), says(30, 2), says(1, 1))
+	y.does(all, "fetch x 30")
+	if f := all[0].(Fetch); f.Encrypted.Size != 30 || f.Plain != 2 {
+		t.Errorf("%+v", f)
+	}
+	y.does(fails())
+	y.does(y.want(says(30, 3)), "fetch x 30")
+	y.does(fails())
+	y.now.At = begin.Add(wrongMax - 1)
+	y.does(y.step(Tick{}))
+	y.now.At = begin.Add(wrongMax)
+	y.does(y.step(Tick{}), "fetch x 30")
+	y.does(fails())
+	y.does(y.step(Retry{[]workload.Artifact{says(1, 1)}}), "fetch x 30")
+}
+
 // TestLaterIsNoFailure: an address that says when to come back is asked again then, not before, with the part that is
 // there; nothing is counted against it.
 func TestLaterIsNoFailure(t *testing.T) {
@@ -319,4 +346,59 @@ func TestLaterIsNoFailure(t *testing.T) {
 	if v := y.s.Look(a); v.Next.Sub(y.now.At) > passingMin || v.Turn {
 		t.Errorf("the first failure costs %+v", v)
 	}
+}
+
+// TestOthersMeanwhile: while an address sends to others first another one is asked; that it has nothing is not what the
+// copy waits for.
+func TestOthersMeanwhile(t *testing.T) {
+	y := &story{t: t, s: New(2, nil, nil, nil, nil), now: Now{At: begin, Room: 1 << 30}}
+	a := summed(1, 100, "store", "peers")
+	turn := Failed{Key: key(1), Kind: Later, After: time.Minute, Err: wire.New(wire.CodeUnavailable, "", "its turn")}
+	alone := Failed{Key: key(1), Kind: Passing, Err: wire.New(wire.CodeTimeout, "", "nobody has it")}
+	y.does(y.want(a), "fetch store 100")
+	y.does(y.step(turn), "fetch peers 100")
+	y.does(y.step(alone))
+	if v := y.s.Look(a); v.Phase != Failing || !v.Turn || v.Err != turn.Err || !v.Next.Equal(begin.Add(passingMin)) {
+		t.Errorf("%+v", v)
+	}
+	y.now.At = begin.Add(time.Second)
+	y.does(y.step(Tick{}), "fetch peers 100")
+	y.now.At = begin.Add(time.Minute)
+	y.does(y.step(alone), "fetch store 100")
+	y.does(y.step(Failed{Key: key(1), Kind: Passing, Err: wire.New(wire.CodeUnavailable, "", "gone")}))
+	if v := y.s.Look(a); v.Turn || v.Err.Message != "gone" {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestKept: a copy that is kept for others stays without being wanted, with the addresses that it has today; it is not
+// fetched for that, and goes for room and when it is kept no more.
+func TestKept(t *testing.T) {
+	begins := func() *story {
+		there := Copy{Key: key(1), Sum: hexSum(1), Size: 50, Used: begin, Checked: begin}
+		return &story{t: t, s: New(1, []Copy{there}, nil, nil, nil), now: Now{At: begin, Room: 30}}
+	}
+	want := func(all []workload.Artifact, kept ...workload.Artifact) Want {
+		return Want{Specs: Join(all), Keep: Join(kept)}
+	}
+	one, gone := summed(1, 50, "a"), summed(2, 10, "b")
+	y := begins()
+	y.does(y.step(want(nil, one, gone)))
+	if got := y.s.Kept(); len(got) != 1 || !slices.Equal(got[key(1)], []string{"a"}) {
+		t.Errorf("%v are served", got)
+	}
+	more := []workload.Artifact{summed(3, 60, "c")}
+	y.does(y.step(want(more, one, gone)), "remove "+string(key(1)))
+	y.now.Room = 80
+	y.does(y.step(Removed{Key: key(1)}), "fetch c 60")
+	y.does(y.step(Fetched{Copy: Copy{Key: key(3), Size: 60, Used: begin, Checked: begin}}))
+	y.does(y.step(want(nil, summed(3, 60, "d"))), "save") // when it was used
+	y.does(y.step(want(nil)), "remove "+string(key(3)))
+
+	y = begins()
+	y.does(y.step(want([]workload.Artifact{one})))
+	y.does(y.step(want([]workload.Artifact{one}, one)))
+	y.does(y.step(want(nil, one)), "save")
+	y.does(y.step(want([]workload.Artifact{one}, one)))
+	y.does(y.step(want(nil)), "remove "+string(key(1)))
 }

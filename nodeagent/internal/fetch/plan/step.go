@@ -32,11 +32,14 @@ func (t *step) failed(ev Failed) {
 	it := t.answered(ev.Key, opFetch)
 	url := it.url
 	it.partial, it.stop, it.url = true, false, ""
-	it.have, it.turn = ev.Have, ev.Kind == Later
+	it.have = ev.Have
 	forward := ev.Have > it.best
 	it.best = max(it.best, ev.Have)
 	tries := t.renewed(&it)
 	i := slices.Index(it.spec.URLs, url)
+	if i >= 0 {
+		tries[i].turn = ev.Kind == Later
+	}
 	switch {
 	case ev.Kind == Stopped:
 	case ev.Kind == Full:
@@ -61,8 +64,16 @@ func (t *step) failed(ev Failed) {
 		tries[i].fails++
 		tries[i].wrong++
 		tries[i].at = t.now.At.Add(backoff(tries[i].wrong, wrongMin, wrongMax, t.now.Chance))
-	default:
+	case ev.Kind == Never:
 		it.err = ev.Err
+		for i := range tries {
+			tries[i].fails++
+			tries[i].at = t.now.At.Add(wrongMax)
+		}
+	default:
+		if !it.waits(t.now.At) { // else that is what it is about
+			it.err = ev.Err
+		}
 		if forward {
 			tries[i].fails = 0
 		}
@@ -126,7 +137,7 @@ func (t *step) removed(ev Removed) {
 	if !it.wanted {
 		delete(t.items, ev.Key)
 	} else {
-		t.want(t.wanted) // what a uuid stands for depends on what there is
+		t.want(t.wanted, t.keep) // what a uuid stands for depends on what there is
 	}
 	// There is more room now: whoever waits for it tries again.
 	for k, it := range t.items {
@@ -148,7 +159,7 @@ func (t *step) decide() {
 			it.stop = true
 			t.do(Cancel{Key: k})
 		case it.busy != opNone:
-		case !it.wanted && !(it.held && it.copy.Cached) && !t.now.At.Before(it.removeAt):
+		case !it.wanted && !(it.held && it.spare()) && !t.now.At.Before(it.removeAt):
 			it.busy = opRemove
 			t.do(Remove{Key: k})
 		case it.wanted && it.held && t.now.At.Sub(it.copy.Used) >= usedBeat:
@@ -255,7 +266,7 @@ func (t *step) fetch() {
 	for _, k := range due {
 		it := t.items[k]
 		pick := it.pick(t.now.At)
-		switch need := max(it.reserve(pick)-it.have, 0); {
+		switch need := max(it.reserve(pick)-it.have, 0) + it.spec.Plain + it.spec.Extra; {
 		case !it.wanted || it.held:
 			it.full = false
 		case it.full:
@@ -271,7 +282,7 @@ func (t *step) fetch() {
 		case running >= t.parallel:
 		case need > 0 && need > room:
 			it.roomAt = t.now.At.Add(lookAgain)
-			it.err = noRoom(need, room)
+			it.err = NoRoom(need, room)
 			if t.giveUp(need - room) {
 				room -= need
 			}
@@ -301,6 +312,11 @@ func (it item) reserve(i int) int64 {
 	return max(it.spec.Size, it.tries[i].total)
 }
 
+// waits reports whether an address sends to others first.
+func (it item) waits(now time.Time) bool {
+	return slices.ContainsFunc(it.tries, func(y try) bool { return y.turn && y.at.After(now) })
+}
+
 // pick is the address that failed least of those that are due; -1 if there is none.
 func (it item) pick(now time.Time) int {
 	best := -1
@@ -325,11 +341,13 @@ func (it item) fails() int {
 func (t *step) begin(it *item, pick int) {
 	it.url, it.busy, it.partial = it.spec.URLs[pick], opFetch, true
 	t.do(Fetch{Key: it.spec.Key, URL: it.url, Sum: it.spec.Sum, Reserve: it.reserve(pick),
+		Plain: it.spec.Plain, Extra: it.spec.Extra, Encrypted: it.spec.Encrypted,
 		Copy: Copy{Key: it.spec.Key, Cached: it.spec.Cached, UUIDs: together(nil, it.spec.UUIDs), Used: t.now.At,
 			Checked: t.now.At}})
 }
 
-func noRoom(need, room int64) *wire.Error {
+// NoRoom says that so many bytes have no room.
+func NoRoom(need, room int64) *wire.Error {
 	return wire.New(wire.CodeStorage, "", "there is no room for "+bytes(need)+" more: "+bytes(max(room, 0))+
 		" may be taken. Free space on the node, or let it keep less free")
 }

@@ -62,7 +62,7 @@ func (s State) Look(a workload.Artifact) View {
 	case it.busy == opRemove, it.err == nil, !it.nextTry().After(s.at):
 		v.Phase = Waiting
 	default:
-		v.Phase, v.Next, v.Turn = Failing, it.nextTry(), it.turn
+		v.Phase, v.Next, v.Turn = Failing, it.nextTry(), it.waits(s.at)
 		if it.err.Code == wire.CodeStorage {
 			v.Phase = Waiting
 		}

@@ -8,8 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"tandem.internal/nodeagent/internal/kind"
 	"tandem.internal/nodeagent/internal/policy"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -35,7 +37,7 @@ const (
 
 // Store is a store of releases; see fetch.Store.
 type Store interface {
-	Want(all []workload.Artifact)
+	WantKeeping(all, others []workload.Artifact)
 	Status(a workload.Artifact) fetch.Status
 	Updates() <-chan struct{}
 	Run(ctx context.Context) error
@@ -48,8 +50,12 @@ type Config struct {
 	Chance func() float64 // at least 0 and less than 1; one call at a time
 	Log    *zap.Logger
 	Steps  durable.Steps
-	// Open opens the store of releases in a directory. It is called when one is to be fetched for the first time.
+	// Open opens the store of releases in a directory. It is called when one is to be fetched for the first time; with
+	// Serves at the start, if there is anything.
 	Open func(dir string) (Store, error)
+	// Serves: other nodes fetch releases from this one by BitTorrent. So those that were fetched and are had that way
+	// stay while they are on offer to this node, if there is room.
+	Serves bool
 	// Stage stages the program of a release at path and has it tried by order of somebody. It may take minutes, and
 	// returns the number of the update; final: it would end so again.
 	Stage func(ctx context.Context, r wire.AgentRelease, path, by string) (number uint64, err *wire.Error, final bool)
@@ -73,6 +79,9 @@ type Policies struct {
 	work     sync.WaitGroup
 	wanted   *wire.AgentRelease // that is being fetched
 	known    fetch.Status       // of it, as the machine knows it
+	started  bool               // how the agent's update stands is known
+	kept     []workload.Artifact
+	stale    bool // the store is to be told of kept
 }
 
 // New makes the kind from what is on the disk.
@@ -197,6 +206,12 @@ func (p *Policies) run(ctx context.Context) {
 
 // step takes the machine over one event: step, save, act.
 func (p *Policies) step(ctx context.Context, ev policy.Event) {
+	switch ev := ev.(type) {
+	case policy.Document:
+		p.offered(ev.Policies)
+	case policy.Updated:
+		p.started = true
+	}
 	now := policy.Now{Now: p.cfg.Now(), Chance: p.cfg.Chance()}
 	next, effects := p.state.Step(now, ev)
 	if p.unsaved || !next.Durable.Equal(p.state.Durable) {
@@ -214,6 +229,10 @@ func (p *Policies) step(ctx context.Context, ev policy.Event) {
 	for _, e := range effects {
 		p.do(ctx, e)
 	}
+	if p.stale && p.started { // else what is half there would be given up
+		p.stale = false
+		p.serve(ctx)
+	}
 }
 
 func (p *Policies) save(d policy.Durable) error {
@@ -229,7 +248,7 @@ func (p *Policies) do(ctx context.Context, e policy.Effect) {
 	case policy.Report:
 		p.host.Report(wire.KindPolicies)
 	case policy.Log:
-		p.host.Emit(e.Type, e.Status.Error, e.Status)
+		p.host.Emit(event.Policy, e.Detail.Error, e.Detail)
 	case policy.Fetch:
 		p.fetch(ctx, e.Release)
 	case policy.Stage:
@@ -241,29 +260,76 @@ func (p *Policies) do(ctx context.Context, e policy.Effect) {
 	}
 }
 
+// offered notes which releases stay for other nodes.
+func (p *Policies) offered(doc *wire.Policies) {
+	if !p.cfg.Serves {
+		return
+	}
+	p.kept, p.stale = nil, true
+	if doc == nil {
+		return
+	}
+	for i := range doc.Agents {
+		if slices.ContainsFunc(doc.Agents[i].URLs, workload.IsTorrent) {
+			p.kept = append(p.kept, artifact(&doc.Agents[i]))
+		}
+	}
+}
+
+// serve lets the store keep what other nodes may fetch, and nothing else.
+func (p *Policies) serve(ctx context.Context) {
+	dir := filepath.Join(p.cfg.Dir, releasesDir)
+	if _, err := os.Stat(dir); p.store == nil && errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err := p.open(ctx); err != nil {
+		p.cfg.Log.Warn("releases of the agent are not served to other nodes", zap.Error(err))
+		return
+	}
+	p.want()
+}
+
+// open opens the store, if it is not open.
+func (p *Policies) open(ctx context.Context) error {
+	if p.store != nil {
+		return nil
+	}
+	store, err := p.cfg.Open(filepath.Join(p.cfg.Dir, releasesDir))
+	if err != nil {
+		return err
+	}
+	p.store = store
+	p.storeRun.Go(func() {
+		if err := store.Run(ctx); err != nil && ctx.Err() == nil {
+			p.cfg.Log.Error("the store of releases has ended", zap.Error(err))
+		}
+	})
+	return nil
+}
+
+// want tells the store what is to be fetched, and what stays.
+func (p *Policies) want() {
+	var all []workload.Artifact
+	if p.wanted != nil {
+		all = append(all, artifact(p.wanted))
+	}
+	p.store.WantKeeping(all, p.kept)
+}
+
 // fetch has a release fetched, and forgets what was before.
 func (p *Policies) fetch(ctx context.Context, r *wire.AgentRelease) {
 	p.wanted, p.known = r, fetch.Status{}
 	if r == nil {
 		if p.store != nil {
-			p.store.Want(nil)
+			p.want()
 		}
 		return
 	}
-	if p.store == nil {
-		store, err := p.cfg.Open(filepath.Join(p.cfg.Dir, releasesDir))
-		if err != nil {
-			p.post(policy.Fetched{Hash: r.Hash, Err: wire.New(wire.CodeStorage, "", err.Error())})
-			return
-		}
-		p.store = store
-		p.storeRun.Go(func() {
-			if err := store.Run(ctx); err != nil && ctx.Err() == nil {
-				p.cfg.Log.Error("the store of releases has ended", zap.Error(err))
-			}
-		})
+	if err := p.open(ctx); err != nil {
+		p.post(policy.Fetched{Hash: r.Hash, Err: wire.New(wire.CodeStorage, "", err.Error())})
+		return
 	}
-	p.store.Want([]workload.Artifact{artifact(r)})
+	p.want()
 	p.fetched()
 }
 
@@ -289,8 +355,5 @@ func (p *Policies) fetched() {
 
 // artifact is a release as the store knows it.
 func artifact(r *wire.AgentRelease) workload.Artifact {
-	return workload.Artifact{Class: workload.Resource, URLs: r.URLs, Size: r.Size,
-		Verification: workload.Verification{
-			Checksum: "SHA256:" + strings.TrimPrefix(r.Hash, wire.HashPrefix), Minisign: r.Minisign,
-		}}
+	return workload.File(r.Hash, r.Size, r.URLs, r.Minisign)
 }

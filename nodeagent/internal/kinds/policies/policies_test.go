@@ -23,6 +23,7 @@ import (
 	"tandem.internal/nodeagent/internal/kind"
 	"tandem.internal/nodeagent/internal/policy"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -43,6 +44,7 @@ type world struct {
 	answer  func() (uint64, *wire.Error, bool)
 	opened  bool
 	opens   int
+	serves  bool
 	store   *played // of this run
 
 	p    *Policies
@@ -56,14 +58,16 @@ type played struct {
 
 	mu   sync.Mutex
 	want []workload.Artifact
+	kept []workload.Artifact
 	st   fetch.Status
 
 	keeps bool // what it has, when something is wanted
 }
 
-func (s *played) Want(all []workload.Artifact) {
+func (s *played) WantKeeping(all, kept []workload.Artifact) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.kept = kept
 	if s.want = all; !s.keeps {
 		s.st = fetch.Status{State: fetch.Waiting}
 	}
@@ -90,11 +94,15 @@ func (s *played) set(st fetch.Status) {
 	s.updates <- struct{}{}
 }
 
-func (s *played) wants() string {
+func (s *played) wants() string { return s.list(&s.want) }
+
+func (s *played) keepsFor() string { return s.list(&s.kept) }
+
+func (s *played) list(of *[]workload.Artifact) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []string
-	for _, a := range s.want {
+	for _, a := range *of {
 		all = append(all, a.URLs[0]+" "+a.Verification.Checksum)
 	}
 	return strings.Join(all, ",")
@@ -104,10 +112,15 @@ func (s *played) wants() string {
 func (w *world) Do(f func())                               { f() }
 func (w *world) Later(func(context.Context) (then func())) { panic("not used") }
 func (w *world) Report(wire.Kind)                          { w.mu.Lock(); w.reports++; w.mu.Unlock() }
-func (w *world) Emit(event string, err *wire.Error, detail any) {
+func (w *world) Emit(kind string, err *wire.Error, detail any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.events = append(w.events, event+" "+string(detail.(wire.PolicyStatus).State))
+	d := detail.(event.PolicyDetail)
+	text := kind + " " + string(d.State)
+	if d.Suppressed > 0 {
+		text += fmt.Sprint(" after ", d.Suppressed)
+	}
+	w.events = append(w.events, text)
 }
 
 func newWorld(t *testing.T) *world {
@@ -121,7 +134,7 @@ func (w *world) start() {
 	w.t.Helper()
 	w.store, w.opened = &played{updates: make(chan struct{})}, false
 	p, err := New(Config{
-		Dir: w.dir, Log: zap.NewNop(), Steps: w.steps, Chance: func() float64 { return 0.5 },
+		Dir: w.dir, Log: zap.NewNop(), Steps: w.steps, Serves: w.serves, Chance: func() float64 { return 0.5 },
 		Now: func() clock.Now { return clock.Now{Mono: time.Since(w.began), Wall: time.Now()} },
 		Open: func(dir string) (Store, error) {
 			if want := filepath.Join(w.dir, releasesDir); dir != want {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/fetch"
+	"tandem.internal/nodeagent/internal/policy"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
 )
@@ -32,6 +33,34 @@ func TestWaitsQuietly(t *testing.T) {
 			t.Errorf("%d steps of saves in a day", n)
 		}
 		w.stop()
+	})
+}
+
+// TestFlappingDownload: a download that fails and begins again is told of once, and so is how it ends.
+func TestFlappingDownload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		w.desire(document(time.Now(), 0))
+		w.p.Updated(running)
+		synctest.Wait()
+		for range 20 {
+			w.store.set(fetch.Status{State: fetch.Failed, Err: wire.New(wire.CodeUnavailable, "", "away")})
+			synctest.Wait()
+			w.store.set(fetch.Status{State: fetch.Fetching})
+			synctest.Wait()
+		}
+		w.store.set(fetch.Status{State: fetch.Ready, Path: "/x"})
+		synctest.Wait()
+		w.p.Updated(policy.Update{Running: "1.1.0", Slots: true, Number: 1,
+			Ended: []policy.Outcome{{Number: 1, Kept: true}}})
+		synctest.Wait()
+		w.stop()
+		const want = "policy download-started, policy download-failed, policy downloaded after 39, policy initiated, " +
+			"policy successful"
+		if got := strings.Join(w.events, ", "); got != want {
+			t.Errorf("told %s", got)
+		}
 	})
 }
 

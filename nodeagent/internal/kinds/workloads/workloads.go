@@ -18,10 +18,12 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/confine"
+	"tandem.internal/nodeagent/internal/container"
 	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/kind"
+	"tandem.internal/nodeagent/internal/layers"
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/nodeagent/internal/workloads"
 	"tandem.internal/shared/durable"
@@ -36,6 +38,7 @@ const (
 	resourcesDir = "resources"
 	keeperDir    = "keeper"
 	slotsDir     = "workloads"
+	layersDir    = "layers"
 )
 
 // Config is what the kind goes by.
@@ -44,16 +47,17 @@ type Config struct {
 	Node     string // its ID
 	On       bool   // false: a set that is not empty is refused
 	Rules    supervise.Rules
-	LogBytes int64           // of one file of the output of an instance
-	LogFiles int             // that are kept
-	Group    string          // control group in which workloads get theirs; "": the agent's own
-	Service  bool            // the agent is a service of systemd
-	Confine  keep.Confine    // of all workloads: at least; files beside the system's and their own
-	Users    keep.Users      // that slots have; none: they have the agent's
-	Loopback keep.Loopback   // with Users, if this process starts the keeper
-	Unproved bool            // resources that are workload.Artifact.Unproved are taken
-	Fetch    fetch.Config    // of the store of resources, but for Dir, Now, Log, Steps and Watch
-	Store    workloads.Store // of the states of the instances
+	LogBytes int64         // of one file of the output of an instance
+	LogFiles int           // that are kept
+	Group    string        // control group in which workloads get theirs; "": the agent's own
+	Service  bool          // the agent is a service of systemd
+	Confine  keep.Confine  // of all workloads: at least; files beside the system's and their own
+	Users    keep.Users    // that slots have; none: they have the agent's
+	Loopback keep.Loopback // with Users, if this process starts the keeper
+	Unproved bool          // resources that are workload.Artifact.Unproved are taken
+	Containers
+	Fetch fetch.Config    // of the store of resources, but for Dir, Now, Log, Steps and Watch
+	Store workloads.Store // of the states of the instances
 
 	Now   func() time.Time
 	Log   *zap.Logger
@@ -74,6 +78,8 @@ type runner struct {
 	host    kind.Host
 	manager *workloads.Manager
 	store   *fetch.Store // nil: a test has replaced the resources
+	layers  *layers.Store
+	home    *container.Home // of containers; nil: none are there, and none can be made
 	report  *wire.Workloads
 }
 
@@ -88,7 +94,16 @@ func New(cfg Config, host kind.Host) (kind.Kind, error) {
 		if err != nil {
 			return kind.Kind{}, err
 		}
-		r.store, r.cfg.Resources = store, fetched{store}
+		r.layers, err = layers.Open(layers.Config{Dir: filepath.Join(cfg.Dir, layersDir), Blobs: fetched{store},
+			Now: cfg.Now, Log: cfg.Log.Named("layers")})
+		if err != nil {
+			return kind.Kind{}, err
+		}
+		r.store, r.cfg.Resources = store, r.layers
+	}
+	var err error
+	if r.home, err = cfg.Containers.open(); err != nil {
+		return kind.Kind{}, err
 	}
 	if cfg.Groups == nil {
 		r.cfg.Groups = newControlGroups(cfg)
@@ -124,7 +139,7 @@ func New(cfg Config, host kind.Host) (kind.Kind, error) {
 }
 
 func (r *runner) newManager() *workloads.Manager {
-	return workloads.New(workloads.Config{
+	c := workloads.Config{
 		Dir: filepath.Join(r.cfg.Dir, slotsDir), LogBytes: r.cfg.LogBytes, LogFiles: r.cfg.LogFiles, Rules: r.cfg.Rules,
 		Confine: keep.Confine{Least: r.cfg.Confine.Least, Room: confine.System().With(r.cfg.Confine.Room)},
 		Keeper:  r.cfg.Keeper, Resources: r.cfg.Resources, Groups: r.cfg.Groups, Store: r.cfg.Store,
@@ -138,7 +153,11 @@ func (r *runner) newManager() *workloads.Manager {
 		},
 		Report: func(w wire.Workloads) { r.host.Do(func() { r.reported(&w) }) },
 		Watch:  r.cfg.Watch,
-	})
+	}
+	if r.home != nil {
+		c.Containers = r.home
+	}
+	return workloads.New(c)
 }
 
 // reported takes over a report of the manager. A node that never had workloads says nothing of them.
@@ -172,6 +191,7 @@ func (r *runner) run(ctx context.Context) {
 				r.cfg.Log.Error("resources are not kept any more", zap.Error(err))
 			}
 		})
+		all.Go(func() { r.layers.Run(ctx) })
 	}
 	if err := r.manager.Run(ctx); err != nil {
 		r.cfg.Log.Error("workloads are not run", zap.Error(err))
@@ -211,13 +231,16 @@ func (c Config) check(configs []workload.Config) (errs []*wire.Error) {
 		return []*wire.Error{err}
 	}
 	for _, w := range configs {
+		if err := c.contains(&w); err != nil {
+			errs = append(errs, wire.New(err.Code, err.Path, workload.About(w.Slot, err.Message)))
+		}
 		if w.Container != nil && len(w.Container.Constraints) > 0 {
 			for _, e := range c.Groups.Check(w.Container.Constraints, "/container/constraints") {
 				errs = append(errs, wire.New(e.Code, e.Path, workload.About(w.Slot, e.Message)))
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(w.Resources)) {
-			if c.Fetch.Swarm == nil && !w.Resources[name].HasHTTP() {
+			if c.Fetch.Torrents == nil && !w.Resources[name].HasHTTP() {
 				errs = append(errs, workload.NoBitTorrent(w.Slot, name))
 			}
 			if !c.Unproved && w.Resources[name].Unproved() {
@@ -263,7 +286,10 @@ func (c Config) attributes() map[string]string {
 	} else if text := c.Groups.Limits(); text != "" {
 		all[wire.AttributeLimits] = text
 	}
-	if c.Fetch.Swarm == nil {
+	if text := c.Containers.attribute(); text != "" {
+		all[wire.AttributeContainers] = text
+	}
+	if c.Fetch.Torrents == nil {
 		all[wire.AttributeBitTorrent] = wire.AttributeNone
 	}
 	if !c.Unproved {
@@ -275,7 +301,7 @@ func (c Config) attributes() map[string]string {
 	return all
 }
 
-// fetched is a fetch.Store as the manager wants it.
+// fetched is a fetch.Store as layers and the manager want it.
 type fetched struct{ *fetch.Store }
 
 func (s fetched) Look(a workload.Artifact) workloads.Resource {

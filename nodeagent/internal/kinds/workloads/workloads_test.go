@@ -35,8 +35,10 @@ func (memoryOnly) Check(constraints map[string]string, at string) []*wire.Error 
 
 func (memoryOnly) Limits() string { return onlyMemory.Text() }
 
-// newSwarm stands for BitTorrent, which nothing here asks for anything.
-func newSwarm(*fetch.Host) (fetch.Swarm, error) { return nil, nil }
+// torrents stands for BitTorrent, which nothing here asks for anything.
+type torrents struct{ fetch.Torrents }
+
+func (torrents) Join(*fetch.Host) fetch.Swarm { return nil }
 
 // newKind makes the kind without a keeper of processes and a store of resources.
 func newKind(t *testing.T, cfg Config) kind.Kind {
@@ -55,7 +57,7 @@ func TestWorkloadsAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		name, constraint, value, url string
 		off, unproved                bool
-		swarm                        fetch.NewSwarm
+		torrents                     fetch.Torrents
 		want                         wire.Code
 		at                           string
 	}{
@@ -74,7 +76,7 @@ func TestWorkloadsAreChecked(t *testing.T) {
 		{name: "BitTorrent alone", url: "rbtorrent:0123456789012345678901234567890123456789",
 			want: wire.CodeNotSupported, at: "/resources/iss_hook_start/urls"},
 		{name: "BitTorrent, which is there", url: "rbtorrent:0123456789012345678901234567890123456789", unproved: true,
-			swarm: newSwarm},
+			torrents: torrents{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := workload.Config{Class: workload.Instance, Slot: workload.Slot{Service: "web", Node: "n1"},
@@ -88,7 +90,7 @@ func TestWorkloadsAreChecked(t *testing.T) {
 				t.Fatal(werr)
 			}
 			k := newKind(t, Config{On: !c.off, Unproved: c.unproved, Groups: memoryOnly{},
-				Fetch: fetch.Config{Swarm: c.swarm}})
+				Fetch: fetch.Config{Torrents: c.torrents}})
 			_, errs := k.Check(inbox.Doc{Version: "1.0.0", Body: body})
 			if c.want == "" {
 				if len(errs) > 0 {
@@ -128,7 +130,7 @@ func TestAttributes(t *testing.T) {
 			t.Errorf("no BitTorrent: %v", all)
 		}
 	}
-	full := newKind(t, Config{Groups: memoryOnly{}, Fetch: fetch.Config{Swarm: newSwarm}}).Attributes()
+	full := newKind(t, Config{Groups: memoryOnly{}, Fetch: fetch.Config{Torrents: torrents{}}}).Attributes()
 	if _, ok := full[wire.AttributeBitTorrent]; ok {
 		t.Errorf("with BitTorrent: %v", full)
 	}

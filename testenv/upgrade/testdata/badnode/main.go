@@ -30,7 +30,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		args = []string{"--version"}
 	}
 	var cfg app.Config
-	if _, err := settings.Load("tandem-node", &cfg, args, os.LookupEnv, stdout); errors.Is(err, settings.ErrPrinted) {
+	if _, err := app.ReadBrought().Load(&cfg, args, os.LookupEnv, stdout); errors.Is(err, settings.ErrPrinted) {
 		return 0
 	} else if err != nil {
 		return fail(stderr, err)

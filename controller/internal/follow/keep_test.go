@@ -1,0 +1,129 @@
+package follow_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"tandem.internal/controller/internal/desired"
+	"tandem.internal/controller/internal/follow"
+	"tandem.internal/controller/internal/steer"
+	"tandem.internal/shared/cloud"
+	"tandem.internal/shared/items"
+)
+
+// TestEachGoesOnInItsOwn: while a version is not there, what runs for a subject goes on in the version that it has
+// there; where none runs none is started.
+func TestEachGoesOnInItsOwn(t *testing.T) {
+	for _, order := range [][]string{{"a 1.3.0", "b 1.2.0"}, {"a 1.2.0", "b 1.3.0"}} {
+		w := newWorld(t)
+		w.Has(service("web", "1.2.0"))
+		w.Has(service("web", "1.3.0"))
+		d, next := &cloud.DesiredStatus{}, wish("service web 1.4.0")
+		next.Subjects, next.Instances = nil, nil
+		web := next.Items[0].Item
+		for _, s := range append(order, "c") {
+			f := strings.Fields(s)
+			subject := cloud.DesiredSubject{Identity: cloud.Identity{Codename: f[0]}, Type: items.Group}
+			in := cloud.DesiredInstance{Item: web, Subject: subject.Identity, NumInstances: 1}
+			next.Subjects, next.Instances = append(next.Subjects, subject), append(next.Instances, in)
+			if len(f) == 2 {
+				in.Version = f[1]
+				d.Items = append(d.Items, cloud.DesiredItem{Item: web, Version: f[1]})
+				d.Subjects, d.Instances = append(d.Subjects, subject), append(d.Instances, in)
+			}
+		}
+		w.wants(d)
+		w.settle()
+		_, got := w.asked(next)
+		for _, s := range order {
+			f := strings.Fields(s)
+			if line := "group " + f[0] + ": service web =" + f[1] + " x1"; !strings.Contains(got, line) {
+				t.Errorf("%v: no %q in\n%s", order, line, got)
+			}
+		}
+		if strings.Contains(got, "group c") {
+			t.Errorf("%v: c runs none, and gets one:\n%s", order, got)
+		}
+	}
+}
+
+// TestAnIDIsTheItem: an entry with an ID that the unit does not have is about no other item of the same codename.
+func TestAnIDIsTheItem(t *testing.T) {
+	w := newWorld(t)
+	w.Has(service("web", "1.0.0"))
+	d := wish("service web 1.0.0")
+	d.Items[0].Item.ID, d.Instances[0].Item.ID = "another", "another"
+	const want = "! service webanother 1.0.0 not-found: the unit has no such item: release it there"
+	if _, got := w.asked(d); got != want {
+		t.Error(got)
+	}
+}
+
+// TestKeptLayers: only what is kept has its layers kept, and what is desired does not take them in place of those that
+// are desired, though they are newer.
+func TestKeptLayers(t *testing.T) {
+	needs := func(m items.Meta, layer string) items.Meta {
+		m.Dependencies = []items.Dependency{{Type: items.Layer, Codename: layer, Condition: items.Started}}
+		return m
+	}
+	for web, want := range map[string]string{
+		"":       "python 1.0.0 for service camera 1.0.0",
+		"base":   "base 2.0.0 for service web 1.0.0; python 1.0.0 for service camera 1.0.0",
+		"python": "python 1.0.0 for service camera 1.0.0; python 2.0.0 for service web 1.0.0"} {
+		w := newWorld(t)
+		for _, l := range []string{"python", "base"} {
+			w.Has(items.Meta{Type: items.Layer, Codename: l, Version: "1.0.0"})
+			w.Has(items.Meta{Type: items.Layer, Codename: l, Version: "2.0.0"})
+		}
+		m := service("web", "1.0.0")
+		if web != "" {
+			m = needs(m, web)
+		}
+		w.Has(m)
+		w.Has(needs(service("camera", "1.0.0"), "python"))
+		w.wants(wish("service web 1.0.0", "service camera 1.0.0", "layer python 2.0.0", "layer base 2.0.0"))
+		w.settle()
+		u, _ := w.asked(wish("service web 1.1.0", "service camera 1.0.0", "layer python 1.0.0"))
+		p, err := u.Decide()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var has []string
+		for _, l := range p.Plan.Nodes[0].Layers {
+			has = append(has, l.Codename+" "+l.Version+" for "+strings.Join(l.For, ", "))
+		}
+		if got := strings.Join(has, "; "); got != want || len(p.Plan.Nodes[0].Instances) != 2 {
+			t.Errorf("web needs %q:\n%s\nwant\n%s", web, got, want)
+		}
+	}
+}
+
+// TestManyEntries: what is due is found in a time that grows with entries, and not with these times what runs: a
+// minute, if it does.
+func TestManyEntries(t *testing.T) {
+	const n = 10000
+	u := &steer.Unit{Input: desired.Input{}}
+	for i := range 100 {
+		u.Items = append(u.Items, items.Item{ID: "web", State: items.Ready,
+			Meta: service("web", fmt.Sprintf("1.0.%d", i))})
+	}
+	d := wish("service web 2.0.0")
+	d.Subjects, d.Instances = nil, nil
+	for i := range n {
+		subject := cloud.Identity{Codename: fmt.Sprint("s", i)}
+		u.Current.Instances = append(u.Current.Instances, items.Instance{Type: items.Service, Codename: "web",
+			Version: "1.0.99", Subject: subject.Codename, Node: "n1", Runtime: "process"})
+		d.Subjects = append(d.Subjects, cloud.DesiredSubject{Identity: subject, Type: items.Group})
+		d.Instances = append(d.Instances, cloud.DesiredInstance{Item: d.Items[0].Item, Subject: subject,
+			NumInstances: 1})
+	}
+	start := time.Now()
+	if f := follow.Input(u, d); len(f) != 1 || len(u.Subjects[n-1].Items) != 1 {
+		t.Errorf("%d failures", len(f))
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}

@@ -1,0 +1,107 @@
+package layers
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// Room for what an archive takes is there before it is fetched; a cached copy goes for it, and nothing that is wanted.
+func TestRoomIsReserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.keep = 100
+		big := r.layer("big", "zeros", strings.Repeat("0", 64<<10))
+		small := r.layer("small", "x", "y")
+		small.Unpack = nil
+		need := big.Size + big.Unpack.Size
+		r.room = uint64(need + r.keep - 1)
+		s := r.open()
+		s.Want([]workload.Artifact{big, small})
+		settled(2 * time.Minute)
+		if got := s.Look(big); got.State != "waiting" || got.Err == nil || got.Err.Code != wire.CodeStorage ||
+			r.gets["/big"] != 0 {
+			t.Errorf("without room for what is in it: %+v, fetched %d times", got, r.gets["/big"])
+		}
+		if got := s.Look(small); got.State != "" {
+			t.Errorf("what has room waits, too: %+v", got)
+		}
+		r.mu.Lock()
+		r.room++
+		r.mu.Unlock()
+		settled(2 * time.Minute)
+		has(t, s, big, "zeros", strings.Repeat("0", 64<<10))
+		r.close()
+	})
+}
+
+// The room stays reserved from the download until the tree is there: nothing else takes it.
+func TestRoomStaysReserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		big := r.layer("big", "zeros", strings.Repeat("0", 64<<10))
+		other := r.layer("other", "x", "y")
+		other.Unpack, other.Size = nil, big.Size+2
+		r.few, r.room = 1, uint64(big.Size+big.Unpack.Size+1) // so it is the next, and has no room beside the tree
+		held := make(chan struct{})
+		r.fault = func(step durable.Step, do func() error) error {
+			if step == durable.MakeDir {
+				<-held
+			}
+			return do()
+		}
+		s := r.open()
+		s.Want([]workload.Artifact{big, other})
+		settled(time.Minute)
+		if got := s.Look(other); s.Look(big).State != "unpacking" || got.State != "waiting" || r.gets["/other"] != 0 {
+			t.Errorf("while it is unpacked: %+v, and what has no room beside it %+v", s.Look(big), got)
+		}
+		close(held)
+		settled(2 * time.Minute)
+		has(t, s, big, "zeros", strings.Repeat("0", 64<<10))
+		if got := s.Look(other); got.State != "" {
+			t.Errorf("after that: %+v", got)
+		}
+		r.close()
+	})
+}
+
+// Where an archive is there and its tree is not, it waits for room, and copies that may go are given up for it.
+func TestRoomForATree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		big, cached := r.layer("big", "zeros", strings.Repeat("0", 64<<10)), r.layer("cached", "x", "y")
+		cached.Unpack, cached.Cached = nil, true
+		s := r.open()
+		s.Want([]workload.Artifact{big, cached})
+		settled(time.Second)
+		r.close()
+		if err := os.RemoveAll(filepath.Join(r.dir, "layers")); err != nil {
+			t.Fatal(err)
+		}
+		r.room = uint64(big.Unpack.Size - 1)
+		s = r.open()
+		s.Want([]workload.Artifact{big})
+		settled(time.Minute)
+		if got := s.Look(big); got.State != "waiting" || got.Err == nil || got.Err.Code != wire.CodeStorage ||
+			got.Next.IsZero() {
+			t.Errorf("without room: %+v", got)
+		}
+		if n := len(copies(t, r)); n != 1 {
+			t.Errorf("%d copies: one was to go for the tree", n)
+		}
+		r.mu.Lock()
+		r.room++
+		r.mu.Unlock()
+		settled(time.Minute)
+		has(t, s, big, "zeros", strings.Repeat("0", 64<<10))
+		r.close()
+	})
+}

@@ -1,0 +1,141 @@
+package workloads
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/nodeagent/internal/container"
+	"tandem.internal/nodeagent/internal/keep"
+	"tandem.internal/nodeagent/internal/supervise"
+	"tandem.internal/shared/durable"
+	"tandem.internal/shared/workload"
+)
+
+// Containers are what runs are made of that are containers, by the IDs of the runs; see container.Home. Its methods are
+// for any goroutine.
+type Containers interface {
+	Prepare(ctx context.Context, id string, s container.Spec) (args []string, err error)
+	Delete(ctx context.Context, id string) error
+	List() (ids []string, err error)
+}
+
+// contain makes a run that of a container. Its control groups are made.
+func (m *Manager) contain(run *keep.Run, c workload.Config) error {
+	if m.cfg.Containers == nil {
+		return errors.New("this node has no container runtime any more")
+	}
+	spec, signal, err := m.spec(c)
+	if err != nil {
+		return err
+	}
+	spec.Env = append(spec.Env, contained(run.Env)...) // of two of a name the last counts
+	spec.Group = container.Group(run.Cgroups, run.ID)
+	args, err := m.cfg.Containers.Prepare(m.work, run.ID, spec)
+	if errors.Is(err, container.ErrExists) { // of an attempt that the keeper has not heard of
+		if err = m.cfg.Containers.Delete(m.work, run.ID); err == nil {
+			args, err = m.cfg.Containers.Prepare(m.work, run.ID, spec)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	run.Argv, run.Env, run.Dir = append([]string{keep.Program}, args...), nil, "/"
+	run.Contain, run.StopSignal, run.Confine = true, signal, nil
+	return nil
+}
+
+// spec is what a container is made of by its configuration, whose start hook is the file of its image. Layers of items
+// lie below those of the image.
+func (m *Manager) spec(c workload.Config) (s container.Spec, signal int, err error) {
+	data, err := durable.ReadFile(m.cfg.Resources.Look(c.Resources[workload.HookStart]).Path, workload.MaxImage)
+	if err != nil {
+		return s, 0, fmt.Errorf("the configuration of its image: %w", err)
+	}
+	image, err := workload.DecodeImage(data)
+	if err != nil {
+		return s, 0, fmt.Errorf("the configuration of its image: %w", err)
+	}
+	trees := map[string]string{} // by diff ID
+	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
+		a := c.Resources[name]
+		if a.Unpack == nil {
+			continue
+		}
+		path := m.cfg.Resources.Look(a).Path
+		trees[a.Unpack.DiffID] = path
+		if !strings.HasPrefix(name, workload.LayerPrefix) {
+			s.Layers = append(s.Layers, path)
+		}
+	}
+	for _, id := range image.Layers {
+		if trees[id] == "" {
+			return s, 0, fmt.Errorf("its image has the layer %s, which is not among its resources", id)
+		}
+		s.Layers = append(s.Layers, trees[id])
+	}
+	s.Args, s.Env, s.Dir, s.UID, s.GID = image.Args, image.Env, image.Dir, image.UID, image.GID
+	s.HostNetwork = c.Container.Network == workload.NodeNetwork
+	return s, stopSignal(image.StopSignal), nil
+}
+
+// stopSignal is one of workload.StopSignals here; 0: none.
+func stopSignal(name string) int {
+	const firstRealTime = 34 // as C libraries count
+	if name == "SIGRTMIN+3" {
+		return firstRealTime + 3
+	}
+	for sig, known := range signals {
+		if known == name {
+			return int(sig)
+		}
+	}
+	return 0
+}
+
+// contained are the variables of a hook that a container has, too: not those that are about the node's files.
+func contained(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains([]string{"PATH", "HOME", "TMPDIR", "TANDEM_DIR"}, name)
+	})
+}
+
+// uncontain removes what is left of the container of a run, if it was one.
+func (m *Manager) uncontain(id string) error {
+	if m.cfg.Containers == nil {
+		return nil
+	}
+	return m.cfg.Containers.Delete(m.work, id)
+}
+
+// sweep removes the containers of runs that no slot has.
+func (m *Manager) sweep(saved map[string]supervise.Durable) {
+	if m.cfg.Containers == nil {
+		return
+	}
+	all, err := m.cfg.Containers.List()
+	known := map[string]bool{}
+	for _, d := range saved {
+		s := supervise.New(d, m.cfg.Rules)
+		for _, id := range s.RunIDs() {
+			known[id] = true
+		}
+	}
+	m.workers.Go(func() {
+		for _, id := range all {
+			if !known[id] && m.work.Err() == nil {
+				err = cmp.Or(err, m.cfg.Containers.Delete(m.work, id))
+			}
+		}
+		if err != nil && m.work.Err() == nil {
+			m.cfg.Log.Warn("what is left of containers cannot be removed", zap.Error(err))
+		}
+	})
+}
