@@ -186,7 +186,9 @@ func TestHealthSettings(t *testing.T) {
 			t.Errorf("check ram is %s", got)
 		}
 		p.desire(healthDoc(2, `{"formatVersion":"1","contact":"PT250S"}`)) // more than the node's own fallback time
+		p.mu.Lock()
 		report := p.reports[wire.KindHealth][len(p.reports[wire.KindHealth])-1]
+		p.mu.Unlock()
 		if l := report.Last; l == nil || l.State != wire.StateRejected || l.Error.Code != wire.CodeBadValue ||
 			!strings.Contains(l.Error.Path, "/fallback") {
 			t.Errorf("settings that do not go with the node's own: %+v", l)

@@ -33,10 +33,10 @@ type patient struct {
 	kernel atomic.Int64
 	ram    atomic.Int64 // per mille
 
-	mu   sync.Mutex
-	runs []string // "program REASON or indicator", of all commands but the on-apply one
-	fail error    // of the reboot command
-	at   func()   // called by it
+	runsMu sync.Mutex
+	runs   []string // "program REASON or indicator", of all commands but the on-apply one
+	fail   error    // of the reboot command
+	at     func()   // called by it
 }
 
 // healthBubble runs a test with a patient whose agent has pinned the unit's key.
@@ -71,8 +71,8 @@ func healthBubble(t *testing.T, f func(p *patient)) {
 			if argv[0] == "notify" {
 				return notify(ctx, env, argv)
 			}
-			p.mu.Lock()
-			defer p.mu.Unlock()
+			p.runsMu.Lock()
+			defer p.runsMu.Unlock()
 			p.runs = append(p.runs, strings.Join(slices.Concat(argv, env), " "))
 			if argv[0] != "reboot" {
 				return nil
@@ -97,8 +97,8 @@ func (p *patient) crash() {
 
 // commands returns what ran since the last call.
 func (p *patient) commands() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.runsMu.Lock()
+	defer p.runsMu.Unlock()
 	s := strings.Join(p.runs, ", ")
 	p.runs = nil
 	return s
