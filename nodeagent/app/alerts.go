@@ -1,9 +1,9 @@
 package app
 
 import (
-	"tandem.internal/nodeagent/internal/alert"
-	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/machine"
+	"tandem.internal/shared/alert"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/event"
 )
 

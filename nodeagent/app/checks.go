@@ -6,9 +6,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"tandem.internal/nodeagent/internal/alert"
 	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/monitor"
+	"tandem.internal/shared/alert"
 	"tandem.internal/shared/wire"
 )
 

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/update"
 	"tandem.internal/nodeagent/internal/update/disk"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/wire"
 )
 

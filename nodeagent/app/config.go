@@ -119,7 +119,7 @@ func (*Config) Usage() string {
        tandem-node --type TYPE [flags]
        tandem-node launch -- [flags]
        tandem-node slot stage|try|status|approve|commit|rollback
-       tandem-node alerts replay|sample
+       tandem-node alerts sample
        tandem-node trust [--reset]
        tandem-node keep --quit
        tandem-node version
@@ -130,7 +130,7 @@ with the last good configuration for as long as no controller can be reached. Se
 how the node is, and restarts it if nobody hears it.
 
 "launch" starts the agent from the slot that is to run, so that it can be updated ("slot");
-"alerts" tries alert rules on recorded samples; "trust" shows whom the node believes;
+"alerts" records what alert rules would see; "trust" shows whom the node believes;
 "keep --quit" ends its workloads. Each has --help of its own.
 
 A node that has joined its unit ("tandem-node join --help") knows by that what the unit is, who

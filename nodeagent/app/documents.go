@@ -6,10 +6,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/kind"
 	"tandem.internal/nodeagent/internal/machine"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/wire"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"tandem.internal/nodeagent/internal/alert"
 	"tandem.internal/nodeagent/internal/health"
 	"tandem.internal/nodeagent/internal/slot"
+	"tandem.internal/shared/alert"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/seal"

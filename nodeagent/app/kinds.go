@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"tandem.internal/nodeagent/internal/alert"
 	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/nodeagent/internal/fetch"
 	core "tandem.internal/nodeagent/internal/health"
@@ -23,6 +22,7 @@ import (
 	"tandem.internal/nodeagent/internal/kinds/policies"
 	"tandem.internal/nodeagent/internal/kinds/workloads"
 	"tandem.internal/nodeagent/internal/supervise"
+	"tandem.internal/shared/alert"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/wire"
 )

@@ -3,8 +3,8 @@ package app
 import (
 	"time"
 
-	"tandem.internal/nodeagent/internal/alert"
 	"tandem.internal/nodeagent/internal/quiet"
+	"tandem.internal/shared/alert"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 )

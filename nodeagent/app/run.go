@@ -8,10 +8,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/quiet"
 	"tandem.internal/nodeagent/internal/store"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/pulse"
 )

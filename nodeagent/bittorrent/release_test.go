@@ -15,12 +15,12 @@ import (
 
 	"go.uber.org/zap/zaptest"
 
-	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/fetch/fetchtest"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/kinds/policies"
 	"tandem.internal/nodeagent/internal/policy"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 )

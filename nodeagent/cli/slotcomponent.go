@@ -8,11 +8,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/update"
 	"tandem.internal/nodeagent/internal/update/disk"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )

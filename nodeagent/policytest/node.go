@@ -14,8 +14,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/policy"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/wire"
 )
 

@@ -19,18 +19,17 @@ func (c Capabilities) Text() string {
 	var files []string
 	for _, list := range c.Files {
 		for _, file := range list {
-			if !writable[file] {
-				continue
+			if writable[file] {
+				files = append(files, file)
 			}
-			if slices.Contains(c.Idle, file) {
-				file = idleMark + file
-			}
-			files = append(files, file)
 		}
 	}
-	slices.SortFunc(files, func(a, b string) int {
-		return strings.Compare(strings.TrimPrefix(a, idleMark), strings.TrimPrefix(b, idleMark))
-	})
+	slices.Sort(files)
+	for i, file := range files {
+		if slices.Contains(c.Idle, file) {
+			files[i] = idleMark + file
+		}
+	}
 	return strings.Join(append([]string{c.Version.String()}, files...), " ")
 }
 

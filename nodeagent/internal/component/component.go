@@ -17,8 +17,8 @@ import (
 	"slices"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/update"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/wire"
 )
 

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/component"
 	"tandem.internal/nodeagent/internal/update"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/wire"
 )
 

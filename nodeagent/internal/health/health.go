@@ -19,7 +19,7 @@ import (
 	"slices"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )

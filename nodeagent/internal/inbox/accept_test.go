@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/wire"
 )

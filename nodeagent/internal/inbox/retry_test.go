@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/wire"
 )
 

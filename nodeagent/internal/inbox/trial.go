@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/wire"
 )

@@ -9,7 +9,7 @@ import (
 	"math"
 	"time"
 
-	"tandem.internal/nodeagent/internal/alert"
+	"tandem.internal/shared/alert"
 	"tandem.internal/shared/wire"
 )
 

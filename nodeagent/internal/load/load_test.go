@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"tandem.internal/nodeagent/internal/alert"
 	"tandem.internal/nodeagent/internal/load"
+	"tandem.internal/shared/alert"
 )
 
 // What is told, and when: a sample every ten seconds, of which each word is the average of CPU in percent, or words of

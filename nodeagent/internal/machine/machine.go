@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/wire"
 )
 

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"tandem.internal/nodeagent/internal/alert"
+	"tandem.internal/shared/alert"
 )
 
 // averages are moving averages: each value replaces one share of the window's.

@@ -18,7 +18,7 @@ import (
 	"slices"
 	"time"
 
-	"tandem.internal/nodeagent/internal/alert"
+	"tandem.internal/shared/alert"
 	"tandem.internal/shared/pulse"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"tandem.internal/nodeagent/internal/alert"
+	"tandem.internal/shared/alert"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

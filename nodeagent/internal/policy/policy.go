@@ -18,7 +18,7 @@ import (
 	"slices"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 )

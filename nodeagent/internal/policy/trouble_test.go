@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/wire"
 )
 

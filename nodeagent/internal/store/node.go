@@ -6,8 +6,8 @@ import (
 	"github.com/go-json-experiment/json"
 	bolt "go.etcd.io/bbolt"
 
-	"tandem.internal/nodeagent/internal/alert"
 	"tandem.internal/nodeagent/internal/health"
+	"tandem.internal/shared/alert"
 )
 
 // Node is what must not be forgotten of the node itself. An older agent reads what a newer one has

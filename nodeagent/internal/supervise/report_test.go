@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )

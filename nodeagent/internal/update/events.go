@@ -1,7 +1,7 @@
 package update
 
 import (
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
 )

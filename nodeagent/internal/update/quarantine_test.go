@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 )
 
 // The list is bounded: the oldest failure is dropped, and the states of before keep theirs.

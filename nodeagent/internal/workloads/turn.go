@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/supervise"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )

@@ -21,7 +21,7 @@ func configExtra() extra {
 		showFlags: showResolved,
 		readHere:  configReadHere,
 		others: func(a *command.App) []*cobra.Command {
-			return []*cobra.Command{resolve(a), explain(a)}
+			return []*cobra.Command{resolve(a), replay(a), explain(a)}
 		},
 	}
 }

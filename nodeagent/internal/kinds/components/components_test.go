@@ -13,12 +13,12 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
-	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/component"
 	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/kind"
 	"tandem.internal/nodeagent/internal/update"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )

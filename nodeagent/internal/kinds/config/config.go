@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"tandem.internal/nodeagent/internal/alert"
 	"tandem.internal/nodeagent/internal/configfile"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/kind"
+	"tandem.internal/shared/alert"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"tandem.internal/nodeagent/internal/alert"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/kind"
+	"tandem.internal/shared/alert"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"

@@ -17,11 +17,11 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
-	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/kind"
 	"tandem.internal/nodeagent/internal/policy"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"

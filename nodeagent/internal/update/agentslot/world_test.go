@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/boot"
-	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/update"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/wire"
 )
 

@@ -11,10 +11,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"tandem.internal/nodeagent/internal/clock"
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/update"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/durable"
 )
 

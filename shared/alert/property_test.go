@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/unitconfig"
 )

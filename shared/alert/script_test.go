@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/scripttest"
 )

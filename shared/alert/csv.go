@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 )
 
 // The CSV form of samples. The first line names the columns: time first, then any parameters, each

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 )
 
 // Event is something that happened.

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"tandem.internal/nodeagent/internal/clock"
+	"tandem.internal/shared/clock"
 	"tandem.internal/shared/duration"
 	"tandem.internal/shared/unitconfig"
 )
