@@ -178,8 +178,8 @@ const noticeHead = `# Software of others in the programs
 
 The programs are built with the modules below, unchanged, and with Go's own library, which has the licence of
 ~golang.org/x/sys~. The texts of all licences follow the table; whoever hands on the programs hands on this document
-with them. The source of a module, also of those under the MPL-2.0, is where Go gets it from:
-~https://proxy.golang.org/MODULE/@v/VERSION.zip~ (~!x~ for a capital ~X~ in the module's path).
+with them. The source of a module, also of those under the MPL-2.0, is where Go gets it from: ~go mod download -json
+MODULE@VERSION~ fetches it, and says into which directory.
 Of two licences with OR between them, the last one applies here. What is marked as *full* is only in the agent with
 BitTorrent (~make agent-full~).
 
