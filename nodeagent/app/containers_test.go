@@ -51,6 +51,14 @@ func TestContainerRuntime(t *testing.T) {
 		for _, r := range a.cfg.runtimes("") {
 			offered += r.Type + " "
 		}
+		if looked := row.path != "-"; (c.Look != nil) != looked || (c.Found != nil) != looked {
+			t.Errorf("looks again: %v", c.Look != nil)
+		} else if looked { // what is found later is offered, too
+			c.Found(container.Runtime{Name: "later"})
+			if all := a.cfg.runtimes(""); all[len(all)-1].Type != "later" {
+				t.Errorf("offers %+v", all)
+			}
+		}
 		want := strings.Replace("process RT", "RT", row.runtime, 1)
 		if !a.cfg.Workloads {
 			want = ""

@@ -132,6 +132,8 @@ type Runtime struct {
 	Groups  string // the node's control groups: v1, hybrid or v2
 	Overlay bool   // layers are mounted over each other; else there is a tree of hard links for each container
 	NoMount string // why there is no overlay
+	// Better says that another look may find more: overlays, or a runtime before this one that is there and failed.
+	Better bool
 }
 
 // Probing says how to look for a runtime.

@@ -78,6 +78,7 @@ func Probe(ctx context.Context, p Probing) (Runtime, error) {
 			why = append(why, fmt.Errorf("%s: %w", path, err))
 			continue
 		}
+		rt.Better = !rt.Overlay || len(why) > missing
 		return rt, nil
 	}
 	if missing == len(wire.ContainerRuntimes) {

@@ -15,6 +15,7 @@ import (
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
 
@@ -24,7 +25,22 @@ type Containers interface {
 	Prepare(ctx context.Context, id string, s container.Spec) (args []string, err error)
 	Delete(ctx context.Context, id string) error
 	List() (ids []string, err error)
+	Lacks() string // why none can be made now; "": some can
 }
+
+// lacks says why a configuration is not put in force now, for want of a container runtime: what runs goes on until then.
+func (m *Manager) lacks(c workload.Config) *wire.Error {
+	if m.cfg.Containers == nil || !c.Contained() {
+		return nil
+	}
+	if why := m.cfg.Containers.Lacks(); why != "" {
+		return wire.New(wire.CodeNotSupported, "/container/runtime", wire.Plain(why, wire.MaxText))
+	}
+	return nil
+}
+
+// Look has the manager look at what may have changed without its doing.
+func (m *Manager) Look() { m.call(func() { m.changed = true }) }
 
 // contain makes a run that of a container. Its control groups are made.
 func (m *Manager) contain(run *keep.Run, c workload.Config) error {

@@ -14,6 +14,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/container"
 	"tandem.internal/nodeagent/internal/keep"
+	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
 
@@ -22,6 +23,12 @@ type made struct {
 	*world
 	specs   map[string]container.Spec
 	deleted []string
+	lacks   string
+}
+
+func (m *made) Lacks() (why string) {
+	m.lock(func() { why = m.lacks })
+	return why
 }
 
 func (m *made) Prepare(_ context.Context, id string, s container.Spec) ([]string, error) {
@@ -149,6 +156,39 @@ func TestNoContainers(t *testing.T) {
 		if e := w.slot("web").Exit; e == nil || !strings.Contains(e.Text, "no container runtime any more") ||
 			w.starts() != "" {
 			t.Errorf("%s %+v", w.starts(), e)
+		}
+		a.end()
+	})
+}
+
+// A configuration waits for a container runtime, while what runs goes on, and others are put in force.
+func TestWaitsForARuntime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := &made{world: w, specs: map[string]container.Spec{}}
+		image := workload.Image{Layers: []string{"diff-base", "diff-own"}, Args: []string{"/bin/sensor"}, UID: 1}
+		file := filepath.Join(w.dir, "image")
+		if err := os.WriteFile(file, image.Encode(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.contain, w.fetches = c, images{w, file}
+		a := w.agent()
+		a.Manager.Want([]workload.Config{imaged("one")})
+		settled(time.Minute)
+		first := w.running()
+		w.lock(func() { c.lacks = "this node has no container runtime: too slow" })
+		a.Manager.Want([]workload.Config{imaged("two"), config("db", "x", "")})
+		settled(time.Hour)
+		s := w.slot("web")
+		if len(first) != 1 || len(w.running()) != 2 || s.Error == nil || s.Error.Code != wire.CodeNotSupported ||
+			!strings.Contains(s.Error.Message, "too slow") || w.slot("db").State != wire.WorkloadRunning {
+			t.Errorf("%v %v: %+v", first, w.running(), s)
+		}
+		w.lock(func() { c.lacks = "" })
+		a.Manager.Look()
+		settled(time.Minute)
+		if s := w.slot("web"); s.ID != "two" || s.State != wire.WorkloadRunning || s.Error != nil {
+			t.Errorf("%+v", s)
 		}
 		a.end()
 	})

@@ -155,7 +155,7 @@ func (m *Manager) there(inForce *supervise.Place, c workload.Config) bool {
 			return false
 		}
 	}
-	return true
+	return m.lacks(c) == nil
 }
 
 // save saves what has changed, and has everything done that waited for it. If it fails, the slots are

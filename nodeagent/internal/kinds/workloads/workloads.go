@@ -18,7 +18,6 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/confine"
-	"tandem.internal/nodeagent/internal/container"
 	"tandem.internal/nodeagent/internal/fetch"
 	"tandem.internal/nodeagent/internal/inbox"
 	"tandem.internal/nodeagent/internal/keep"
@@ -79,7 +78,7 @@ type runner struct {
 	manager *workloads.Manager
 	store   *fetch.Store // nil: a test has replaced the resources
 	layers  *layers.Store
-	home    *container.Home // of containers; nil: none are there, and none can be made
+	home    home // of containers
 	report  *wire.Workloads
 }
 
@@ -101,8 +100,7 @@ func New(cfg Config, host kind.Host) (kind.Kind, error) {
 		}
 		r.store, r.cfg.Resources = store, r.layers
 	}
-	var err error
-	if r.home, err = cfg.Containers.open(); err != nil {
+	if err := r.home.set(&cfg.Containers); err != nil {
 		return kind.Kind{}, err
 	}
 	if cfg.Groups == nil {
@@ -134,7 +132,7 @@ func New(cfg Config, host kind.Host) (kind.Kind, error) {
 			wire.MethodLogs:    {Read: kind.Params(r.logs)},
 		},
 		Run:        r.run,
-		Attributes: r.cfg.attributes,
+		Attributes: func() map[string]string { return r.cfg.attributes() },
 	}), nil
 }
 
@@ -151,11 +149,9 @@ func (r *runner) newManager() *workloads.Manager {
 		Emit: func(event string, err *wire.Error, detail supervise.Detail) {
 			r.host.Do(func() { r.host.Emit(event, err, detail) })
 		},
-		Report: func(w wire.Workloads) { r.host.Do(func() { r.reported(&w) }) },
-		Watch:  r.cfg.Watch,
-	}
-	if r.home != nil {
-		c.Containers = r.home
+		Report:     func(w wire.Workloads) { r.host.Do(func() { r.reported(&w) }) },
+		Containers: &r.home,
+		Watch:      r.cfg.Watch,
 	}
 	return workloads.New(c)
 }
@@ -193,6 +189,7 @@ func (r *runner) run(ctx context.Context) {
 		})
 		all.Go(func() { r.layers.Run(ctx) })
 	}
+	all.Go(func() { r.seek(ctx) })
 	if err := r.manager.Run(ctx); err != nil {
 		r.cfg.Log.Error("workloads are not run", zap.Error(err))
 	}
