@@ -104,9 +104,9 @@ func TestRefusedSpecs(t *testing.T) {
 
 // TestLayerTwice: images have some layers twice, and overlayfs takes each directory once.
 func TestLayerTwice(t *testing.T) {
-	a, b, top := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "top")
-	all, err := Spec{Layers: []string{a, a, b, a}}.lowers(top)
-	if err != nil || len(all) != 3 || all[0].Dir != b || all[1].Dir != a || all[2].Dir != top {
+	a, b, bundle := t.TempDir(), t.TempDir(), t.TempDir()
+	all, err := Spec{Layers: []string{a, a, b, a}}.lowers(bundle)
+	if err != nil || len(all) != 4 || all[1].Dir != b || all[2].Dir != a || all[3].Dir != filepath.Join(bundle, "top") {
 		t.Errorf("%v %v", all, err)
 	}
 }

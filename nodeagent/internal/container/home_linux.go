@@ -105,7 +105,7 @@ func (h *Home) fill(id string, s Spec) error {
 	st := stage{Bundle: bundle, Argv: h.argv("run", "--bundle", bundle, "--no-new-keyring", id),
 		Mark: mark(bundle), Group: s.Group, NoGroups: h.Runtime.Name == "crun", Spec: s,
 		Rootless: os.Geteuid() != 0}
-	if st.Lowers, err = s.lowers(filepath.Join(bundle, "top")); err != nil {
+	if st.Lowers, err = s.lowers(bundle); err != nil {
 		return err
 	}
 	if !h.Runtime.Overlay {

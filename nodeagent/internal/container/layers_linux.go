@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"tandem.internal/nodeagent/internal/tree"
+	"tandem.internal/shared/durable"
 )
 
 // lower is one layer of a root: a tree, and what it hides of those below it.
@@ -20,9 +21,18 @@ type lower struct {
 	Hidden []string `json:"hidden,omitempty"`
 }
 
-// lowers are the layers of a container, the lowest first. The last is top, a directory that is filled with the places
-// at which something is mounted: there, whatever the image has, plain directories and files lead.
-func (s Spec) lowers(top string) (all []lower, err error) {
+// Directories of a bundle that are layers.
+const (
+	topName  = "top"  // over all others
+	baseName = "base" // below them
+)
+
+// lowers are the layers of a container, the lowest first. The last is a directory of the bundle that is filled with the
+// places at which something is mounted, and with the files by which names are resolved in the node's network: there,
+// whatever the image has, plain directories and files lead. Without a network, the first knows localhost, unless the
+// image does.
+func (s Spec) lowers(bundle string) (all []lower, err error) {
+	top := filepath.Join(bundle, topName)
 	for i, dir := range s.Layers {
 		if slices.Contains(s.Layers[i+1:], dir) {
 			continue // what is above it has all of it, and overlayfs takes no directory twice
@@ -36,15 +46,52 @@ func (s Spec) lowers(top string) (all []lower, err error) {
 	if err := s.plainDir(all); err != nil {
 		return nil, err
 	}
-	err = os.Mkdir(top, 0o755)
+	if err = os.Mkdir(top, 0o755); err == nil && s.HostNetwork {
+		err = names(top)
+	} else if base := filepath.Join(bundle, baseName); err == nil {
+		err = errors.Join(write(base, hostsFile, []byte(localhost)), openTo(base))
+		all = slices.Insert(all, 0, lower{Dir: base})
+	}
 	for _, dir := range []string{"proc", "dev", "tmp"} {
 		err = errors.Join(err, os.Mkdir(filepath.Join(top, dir), 0o755))
 	}
 	for _, b := range s.Binds {
-		at := filepath.Join(top, b.Inside)
-		err = errors.Join(err, os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, nil, 0o444))
+		err = errors.Join(err, write(top, b.Inside, nil))
 	}
 	return append(all, lower{Dir: top}), errors.Join(err, openTo(top))
+}
+
+// The files by which names are resolved.
+const (
+	hostsFile   = "/etc/hosts"
+	resolveFile = "/etc/resolv.conf" // a link, where systemd-resolved is
+	maxNames    = 1 << 20            // bytes
+	localhost   = "127.0.0.1\tlocalhost\n::1\tlocalhost\n"
+)
+
+// names copies the node's files by which names are resolved, as they are now, below a root. What the node does not have
+// the image may.
+func names(root string) error {
+	for _, name := range []string{hostsFile, resolveFile} {
+		data, err := durable.ReadFile(name, maxNames)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = write(root, name, data)
+		}
+		if err != nil {
+			return fmt.Errorf("the node's %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// write writes a file below a root, which everybody may read, whatever the umask.
+func write(root, name string, data []byte) error {
+	at := filepath.Join(root, name)
+	err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, data, 0o444))
+	return errors.Join(err, os.Chmod(at, 0o444))
 }
 
 // openTo lets everybody pass through the directories of a root, whatever the umask.

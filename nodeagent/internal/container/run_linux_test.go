@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -111,6 +112,42 @@ func TestHostNetwork(t *testing.T) {
 		s := w.spec()
 		s.HostNetwork = true
 		w.expect(s, [][2]string{{"nets", names}})
+	})
+}
+
+// TestNames: with the node's network there are the files by which the node resolves names, whatever the image has, and
+// links that lead there; without one the image's own, else one that knows localhost. Nobody can change them.
+func TestNames(t *testing.T) {
+	each(t, func(w *world) {
+		layers := t.TempDir()
+		own, over := filepath.Join(layers, "own", "tree"), filepath.Join(layers, "over", "tree")
+		w.write(own, "etc/hosts", "of the image", 0)
+		w.write(own, "etc/resolv.conf", "-> /bin", 0)
+		w.write(over, "etc", "-> bin", 0)
+		defer syscall.Umask(syscall.Umask(0o077))
+		node := func(name string) string {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return "errno 2"
+			}
+			return strings.TrimSpace(string(data))
+		}
+		hosts, resolver := node(hostsFile), node(resolveFile)
+		local := strings.TrimSpace(localhost)
+		s := w.spec()
+		check := func(network bool, hosts, resolver string) {
+			t.Helper()
+			s.HostNetwork = network
+			w.expect(s, [][2]string{{"read=/etc/hosts", hosts}, {"read=/etc/resolv.conf", resolver},
+				{"write=/etc/hosts", "errno 30"}})
+		}
+		check(true, hosts, resolver)
+		check(false, local, "errno 2")
+		s.Layers = append(s.Layers, own)
+		check(true, hosts, resolver)
+		check(false, "of the image", "errno 21")
+		s.Layers = append(s.Layers, over)
+		check(true, hosts, resolver)
 	})
 }
 
@@ -227,7 +264,7 @@ func TestLayersOfAStore(t *testing.T) {
 			add(map[string]string{"bin/program": string(program), "etc/a": "1", "etc/b": "1", "opt/x": "1"}),
 			add(map[string]string{"etc/.wh.a": "", "opt/.wh..wh..opq": "", "opt/y": "2", "var/lib/.wh.none": ""}),
 		}
-		w.expect(s, [][2]string{{"list=/etc", "b "}, {"list=/opt", "y "}, {"list=/var/lib", ""}})
+		w.expect(s, [][2]string{{"list=/etc", "b hosts "}, {"list=/opt", "y "}, {"list=/var/lib", ""}})
 	})
 }
 
