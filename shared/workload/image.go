@@ -34,7 +34,9 @@ type Image struct {
 	Layers []string `json:"layers"` // diff IDs of its own, the lowest first; each is a resource that is unpacked
 	Args   []string `json:"args"`   // entry point and command
 	Env    []string `json:"env,omitempty"`
-	Dir    string   `json:"dir,omitempty"` // in which it begins, absolute; "": /
+	// Variables are the names of those that others than its publisher may set, where signatures are demanded.
+	Variables []string `json:"variables,omitempty"`
+	Dir       string   `json:"dir,omitempty"` // in which it begins, absolute; "": /
 	// The user and group that it is in the container.
 	UID        uint32 `json:"uid"`
 	GID        uint32 `json:"gid"`
@@ -58,6 +60,16 @@ func (i *Image) Encode() []byte {
 // found when it is made.
 func DecodeImage(data []byte) (i Image, err error) {
 	return i, json.Unmarshal(data, &i, json.RejectUnknownMembers(true))
+}
+
+// ValidVariable reports whether properties can set a variable of this name; see EnvPrefix.
+func ValidVariable(name string) bool {
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' {
+			return false
+		}
+	}
+	return name != ""
 }
 
 // ParseImage reads the file of an image strictly.
@@ -92,6 +104,12 @@ func (r imageReader) image(a strictjson.At, i *Image) {
 		strictjson.Optional("env", r.texts(&i.Env, 0, maxImageWords, func(s string) string {
 			if strings.IndexByte(s, '=') < 1 {
 				return strictjson.Show(s) + " is not NAME=VALUE"
+			}
+			return ""
+		})),
+		strictjson.Optional("variables", r.texts(&i.Variables, 0, maxImageWords, func(s string) string {
+			if !ValidVariable(s) {
+				return strictjson.Show(s) + " is no name of a variable: ASCII letters, digits and _"
 			}
 			return ""
 		})),

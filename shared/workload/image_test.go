@@ -11,7 +11,8 @@ var diffID = "sha256:" + strings.Repeat("cd", 32)
 // An image is read as it was written, and strictly.
 func TestImage(t *testing.T) {
 	whole := Image{Layers: []string{diffID}, Args: []string{"/bin/sensor", ""}, Env: []string{"A=b=c", "B="},
-		Dir: "/srv", UID: 1000, GID: 50, StopSignal: "SIGQUIT"}
+		Variables: []string{"LEVEL_1"},
+		Dir:       "/srv", UID: 1000, GID: 50, StopSignal: "SIGQUIT"}
 	least := Image{Layers: []string{diffID}, Args: []string{"sensor"}}
 	for _, i := range []Image{whole, least} {
 		if got, problems := ParseImage(i.Encode()); problems != nil || !reflect.DeepEqual(*got, i) {
@@ -37,6 +38,8 @@ func TestImage(t *testing.T) {
 		`"/bin/sensor"`:      {`""`, "", "no name"},
 		`"A=b=c"`:            {`"=b"`, "/env/0", "NAME=VALUE"},
 		`"B="`:               {`"B=\u0000"`, "/env/1", "zero byte"},
+		`"LEVEL_1"`:          {`"LEVEL-1"`, "/variables/0", "no name of a variable"},
+		`["LEVEL_1"]`:        {`[""]`, "/variables/0", "no name of a variable"},
 		`"/srv"`:             {`"srv"`, "/dir", "plain path"},
 		`"uid":1000`:         {`"uid":2147483648`, "/uid", "2147483647"},
 		`"gid":50`:           {`"gid":50,"group":50`, "/group", "unknown field"},

@@ -51,7 +51,7 @@ func (m *Manager) contain(run *keep.Run, c workload.Config) error {
 	if err != nil {
 		return err
 	}
-	spec.Env = append(spec.Env, contained(run.Env)...) // of two of a name the last counts
+	spec.Env = append(spec.Env, run.Env...) // of two of a name the last counts
 	spec.Group = container.Group(run.Cgroups, run.ID)
 	args, err := m.cfg.Containers.Prepare(m.work, run.ID, spec)
 	if errors.Is(err, container.ErrExists) { // of an attempt that the keeper has not heard of
@@ -68,7 +68,8 @@ func (m *Manager) contain(run *keep.Run, c workload.Config) error {
 }
 
 // spec is what a container is made of by its configuration, whose start hook is the file of its image. Layers of items
-// lie below those of the image.
+// lie below those of the image. Where signatures are demanded, the file says which layers may be there, and which of its
+// variables others may set: interpreters and loaders obey some, and run what is below an image.
 func (m *Manager) spec(c workload.Config) (s container.Spec, signal int, err error) {
 	data, err := durable.ReadFile(m.cfg.Resources.Look(c.Resources[workload.HookStart]).Path, workload.MaxImage)
 	if err != nil {
@@ -86,8 +87,19 @@ func (m *Manager) spec(c workload.Config) (s container.Spec, signal int, err err
 		}
 		path := m.cfg.Resources.Look(a).Path
 		trees[a.Unpack.DiffID] = path
-		if !strings.HasPrefix(name, workload.LayerPrefix) {
+		named := slices.Contains(image.Layers, a.Unpack.DiffID)
+		if m.cfg.Signed && !named {
+			return s, 0, fmt.Errorf("the layer %.64q is none that its signed configuration names, and this node runs "+
+				"only what a publisher has signed", name)
+		}
+		if !named && !strings.HasPrefix(name, workload.LayerPrefix) {
 			s.Layers = append(s.Layers, path)
+		}
+	}
+	for _, name := range setVariables(c) {
+		if m.cfg.Signed && !slices.Contains(image.Variables, name) {
+			return s, 0, fmt.Errorf("the variable %.64q is none that its signed configuration lets others set, and "+
+				"this node runs only what a publisher has signed", name)
 		}
 	}
 	for _, id := range image.Layers {
@@ -113,14 +125,6 @@ func stopSignal(name string) int {
 		}
 	}
 	return 0
-}
-
-// contained are the variables of a hook that a container has, too: not those that are about the node's files.
-func contained(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains([]string{"PATH", "HOME", "TMPDIR", "TANDEM_DIR"}, name)
-	})
 }
 
 // uncontain removes what is left of the container of a run, if it was one.

@@ -75,7 +75,7 @@ func imaged(id string) workload.Config {
 	c.Container = &workload.Container{Runtime: "crun", Network: workload.NodeNetwork}
 	c.Resources = map[string]workload.Artifact{workload.HookStart: c.Resources[workload.HookStart],
 		"layer.000": layer("base"), "layer.001": layer("own"), "python": layer("python"), "abc": layer("abc")}
-	c.Properties[workload.EnvPrefix+"LEVEL"] = "item"
+	c.Properties[workload.EnvPrefix+"LEVEL"], c.Properties[workload.EnvPrefix+"HOME"] = "item", "/tmp"
 	return c
 }
 
@@ -96,7 +96,7 @@ func TestContained(t *testing.T) {
 			}
 		}
 		write(image.Encode())
-		w.contain, w.fetches = c, images{w, file}
+		w.contain, w.fetches, w.lenient = c, images{w, file}, true
 		a := w.agent()
 		a.Manager.Want([]workload.Config{imaged("one")})
 		settled(time.Minute)
@@ -116,7 +116,7 @@ func TestContained(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 				env := variables(s.Env)
-				for name, value := range map[string]string{"PATH": "/bin", "LEVEL": "item", "OF": "image", "HOME": "",
+				for name, value := range map[string]string{"PATH": "/bin", "LEVEL": "item", "OF": "image", "HOME": "/tmp",
 					"TANDEM_DIR": "", "TMPDIR": "", "TANDEM_SERVICE": "web",
 					"TANDEM_PROPERTY_version": "one"} {
 					if env[name] != value {
@@ -161,6 +161,54 @@ func TestNoContainers(t *testing.T) {
 	})
 }
 
+// Where signatures are demanded, a container has the layers that its signed configuration names, in that order, and others
+// set those of its variables that it leaves to them: else it is not started, with the reason.
+func TestContainedAsSigned(t *testing.T) {
+	layers := []string{"diff-python", "diff-abc", "diff-base", "diff-own"}
+	set := []string{"HOME", "LEVEL", "OTHER"}
+	for _, row := range []struct {
+		layers, variables []string
+		want              string
+	}{
+		{layers, set, ""},
+		{layers[1:], set, `the layer "python" is none that`},
+		{layers[2:], set, `the layer "abc" is none that`},
+		{layers, set[1:], `the variable "HOME" is none that`},
+		{layers, nil, `the variable "HOME" is none that`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			c := &made{world: w, specs: map[string]container.Spec{}}
+			image := workload.Image{Layers: row.layers, Args: []string{"/bin/sensor"}, UID: 1, Env: []string{"LEVEL=1"},
+				Variables: row.variables}
+			file := filepath.Join(w.dir, "image")
+			if err := os.WriteFile(file, image.Encode(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			w.contain, w.fetches = c, images{w, file}
+			a := w.agent()
+			a.Manager.Want([]workload.Config{imaged("one")})
+			settled(time.Minute)
+			e := w.slot("web").Exit
+			switch {
+			case row.want != "":
+				if e == nil || !strings.Contains(e.Text, row.want) || len(w.running()) > 0 {
+					t.Errorf("%q %q: %+v", row.layers, row.variables, e)
+				}
+			case len(c.specs) != 1:
+				t.Errorf("%+v", e)
+			}
+			for _, s := range c.specs {
+				want := []string{"/store/copies/python", "/store/copies/abc", "/store/copies/base", "/store/copies/own"}
+				if env := variables(s.Env); !slices.Equal(s.Layers, want) || env["LEVEL"] != "item" {
+					t.Errorf("%+v", s)
+				}
+			}
+			a.end()
+		})
+	}
+}
+
 // A configuration waits for a container runtime, while what runs goes on, and others are put in force.
 func TestWaitsForARuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -171,7 +219,7 @@ func TestWaitsForARuntime(t *testing.T) {
 		if err := os.WriteFile(file, image.Encode(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.contain, w.fetches = c, images{w, file}
+		w.contain, w.fetches, w.lenient = c, images{w, file}, true
 		a := w.agent()
 		a.Manager.Want([]workload.Config{imaged("one")})
 		settled(time.Minute)

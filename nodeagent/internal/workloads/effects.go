@@ -244,7 +244,7 @@ func (m *Manager) confine(dir string, c workload.Config) *keep.Confine {
 }
 
 // environment is all that a hook finds in its environment, but for TANDEM_PID, the slot's process if that
-// is there.
+// is there. A container gets nothing of the node's files but what an operator sets.
 func environment(e supervise.Run, dir string) []string {
 	c := e.Config
 	props := c.Properties
@@ -255,11 +255,14 @@ func environment(e supervise.Run, dir string) []string {
 	if err != nil {
 		panic("workloads: properties cannot be written: " + err.Error()) // texts only
 	}
-	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir,
-		"TMPDIR=" + dir,
-		"TANDEM_HOOK=" + e.Hook, "TANDEM_SLOT=" + c.Slot.String(),
-		"TANDEM_SERVICE=" + c.Slot.Service, "TANDEM_NODE=" + c.Slot.Node,
-		"TANDEM_CONFIGURATION_ID=" + c.ConfigurationID, "TANDEM_DIR=" + dir, "TANDEM_PROPERTIES=" + string(all)}
+	var env []string
+	if !c.Contained() {
+		env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir,
+			"TMPDIR=" + dir, dirEnv + "=" + dir}
+	}
+	env = append(env, "TANDEM_HOOK="+e.Hook, "TANDEM_SLOT="+c.Slot.String(),
+		"TANDEM_SERVICE="+c.Slot.Service, "TANDEM_NODE="+c.Slot.Node,
+		"TANDEM_CONFIGURATION_ID="+c.ConfigurationID, "TANDEM_PROPERTIES="+string(all))
 	given := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(props)) {
 		if v := variable(name); !given[v] { // of two names that make the same variable, the first
@@ -268,14 +271,25 @@ func environment(e supervise.Run, dir string) []string {
 		}
 	}
 	own := len(env)
-	for _, name := range slices.Sorted(maps.Keys(props)) {
-		v, is := strings.CutPrefix(name, workload.EnvPrefix)
-		if is && v != "" && v == variable(v) && !strings.HasPrefix(v, "TANDEM_") && !slices.ContainsFunc(env[:own],
-			func(e string) bool { return strings.HasPrefix(e, v+"=") }) {
-			env = append(env, v+"="+props[name])
+	for _, name := range setVariables(c) {
+		if !slices.ContainsFunc(env[:own], func(e string) bool { return strings.HasPrefix(e, name+"=") }) {
+			env = append(env, name+"="+props[workload.EnvPrefix+name])
 		}
 	}
 	return env
+}
+
+const dirEnv = "TANDEM_DIR"
+
+// setVariables are the names of those that properties set, in order.
+func setVariables(c workload.Config) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(c.Properties)) {
+		v, is := strings.CutPrefix(name, workload.EnvPrefix)
+		if is && workload.ValidVariable(v) && (!strings.HasPrefix(v, "TANDEM_") || v == dirEnv) {
+			names = append(names, v)
+		}
+	}
+	return names
 }
 
 // variable makes a property's name fit for a variable's.

@@ -17,7 +17,7 @@ import (
 // by this node's own clock. What is in force in the slot stays so, under any name, and its process is started again
 // (ADR 052). Nil: it may be.
 func (m *Manager) overdue(inForce *supervise.Place, a workload.Artifact) *wire.Error {
-	if !m.cfg.Expire {
+	if !m.cfg.Signed {
 		return nil
 	}
 	err := publisher.Expired(a.Verification.Minisign, m.cfg.Now())

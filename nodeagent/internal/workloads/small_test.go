@@ -113,8 +113,8 @@ func TestEnvironment(t *testing.T) {
 	c.Properties = map[string]string{"a.b": "1", "a_b": "2", "port": "80\n=x"}
 	env := environment(supervise.Run{Hook: workload.HookStart, Config: c}, "/d")
 	want := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/d", "TMPDIR=/d",
-		"TANDEM_HOOK=iss_hook_start", "TANDEM_SLOT=web@n1", "TANDEM_SERVICE=web",
-		"TANDEM_NODE=n1", "TANDEM_CONFIGURATION_ID=one", "TANDEM_DIR=/d",
+		"TANDEM_DIR=/d", "TANDEM_HOOK=iss_hook_start", "TANDEM_SLOT=web@n1", "TANDEM_SERVICE=web",
+		"TANDEM_NODE=n1", "TANDEM_CONFIGURATION_ID=one",
 		`TANDEM_PROPERTIES={"a.b":"1","a_b":"2","port":"80\n=x"}`, "TANDEM_PROPERTY_a_b=1",
 		"TANDEM_PROPERTY_port=80\n=x"}
 	if !slices.Equal(env, want) {
@@ -127,7 +127,14 @@ func TestEnvironment(t *testing.T) {
 		slices.Contains(env, "TANDEM_DIR=/x") || slices.Contains(env, "=x") {
 		t.Errorf("%q", env)
 	}
-	c.Properties = nil
+	// A container has none of the node's directories, and what an operator sets reaches it.
+	c.Container = &workload.Container{Runtime: "crun"}
+	env = environment(supervise.Run{Hook: workload.HookStart, Config: c}, "/d")
+	if !slices.Equal(env[len(env)-3:], []string{"LEVEL_1=info", "PATH=/x", "TANDEM_DIR=/x"}) ||
+		strings.Contains(strings.Join(env, "\n"), "/d") {
+		t.Errorf("%q", env)
+	}
+	c.Container, c.Properties = nil, nil
 	if env := environment(supervise.Run{Hook: workload.HookStart, Config: c},
 		"/d"); env[len(env)-1] != "TANDEM_PROPERTIES={}" {
 		t.Errorf("%q", env)

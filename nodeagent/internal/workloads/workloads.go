@@ -90,11 +90,13 @@ type Config struct {
 	Resources Resources
 	// Containers make the runs of configurations that are containers; nil: this node makes none.
 	Containers Containers
-	Expire     bool // publishers' signatures are demanded: what has one that has expired is not put in force
-	Groups     Groups
-	Store      Store
-	Now        func() time.Time
-	Log        *zap.Logger
+	// Signed says that publishers' signatures are demanded: what has one that has expired is not put in force, and of a
+	// container nothing is changed that its signed configuration does not leave to others.
+	Signed bool
+	Groups Groups
+	Store  Store
+	Now    func() time.Time
+	Log    *zap.Logger
 	// Emit and Report are called by Run's goroutine, and must not wait for it. Report comes with every
 	// change, but with the progress of downloads only so often.
 	Emit   func(kind string, err *wire.Error, detail supervise.Detail)

@@ -122,7 +122,7 @@ func (w *world) agent() *agent {
 	a.Manager = New(Config{Dir: w.dir, Rules: rules, LogBytes: 4096, LogFiles: 2, Keeper: a.keeper,
 		Kept:       func() bool { return len(w.started) > 0 },
 		Containers: w.contain,
-		Resources:  resources, Groups: a, Store: a, Expire: !w.lenient, Now: time.Now, Log: zap.NewNop(),
+		Resources:  resources, Groups: a, Store: a, Signed: !w.lenient, Now: time.Now, Log: zap.NewNop(),
 		Emit: func(kind string, _ *wire.Error, d supervise.Detail) {
 			w.lock(func() { w.events = append(w.events, kind+" "+d.Slot+" "+d.ID) })
 		},

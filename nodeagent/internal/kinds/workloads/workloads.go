@@ -141,7 +141,7 @@ func (r *runner) newManager() *workloads.Manager {
 		Dir: filepath.Join(r.cfg.Dir, slotsDir), LogBytes: r.cfg.LogBytes, LogFiles: r.cfg.LogFiles, Rules: r.cfg.Rules,
 		Confine: keep.Confine{Least: r.cfg.Confine.Least, Room: confine.System().With(r.cfg.Confine.Room)},
 		Keeper:  r.cfg.Keeper, Resources: r.cfg.Resources, Groups: r.cfg.Groups, Store: r.cfg.Store,
-		Now: r.cfg.Now, Log: r.cfg.Log.Named("workloads"), Expire: len(r.cfg.Fetch.Publishers) > 0,
+		Now: r.cfg.Now, Log: r.cfg.Log.Named("workloads"), Signed: len(r.cfg.Fetch.Publishers) > 0,
 		Kept: func() bool {
 			_, err := os.Stat(filepath.Join(r.cfg.Dir, keeperDir))
 			return !errors.Is(err, fs.ErrNotExist)
