@@ -40,6 +40,15 @@ func (s Signature) Names(r Release) error {
 		wire.Plain(s.Release().Comment(), 200))
 }
 
+// ContainerWord is the word of a trusted comment that says that the file is part of an image: it counts in containers
+// alone. Agents before it pass the word over.
+const ContainerWord = "for:container"
+
+// ForContainers reports whether the signature has that word.
+func (s Signature) ForContainers() bool {
+	return slices.Contains(strings.Fields(s.comment), ContainerWord)
+}
+
 // expiry opens the word of a trusted comment that says until when the signature brings a file to nodes, as RFC 3339 has
 // it. Agents before it pass the word over.
 const expiry = "expires:"
@@ -140,6 +149,9 @@ func (ks Keys) JudgeRelease(r Release, text string, digest []byte) *wire.Error {
 	if err == nil {
 		if no := sig.Names(r); no != nil {
 			return ks.refuse(no.Error())
+		}
+		if sig.ForContainers() {
+			return ks.refuse("it is for containers alone (" + ContainerWord + ")")
 		}
 	}
 	return err

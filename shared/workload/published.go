@@ -25,6 +25,17 @@ func (a Artifact) Published(keys publisher.Keys, digest []byte) *wire.Error {
 	return err
 }
 
+// Misplaced says why a publisher's signature of one of its artifacts does not count in a configuration: it is of a part
+// of an image, and nothing of that runs outside of a container; nil: it may count. The error's path is "".
+func (c *Config) Misplaced(a Artifact) *wire.Error {
+	s, err := publisher.Parse(a.Verification.Minisign)
+	if c.Contained() || err != nil || !s.ForContainers() {
+		return nil
+	}
+	return wire.New(wire.CodeBadSignature, "", "its signature does not count: it is for containers alone ("+
+		publisher.ContainerWord+"), and this is none")
+}
+
 // NotPublished is the error of a resource of a slot on a node that demands a publisher's key with one of these IDs, and
 // of which no more is known; nil: its signer is one of them.
 func NotPublished(s Slot, name string, signer publisher.ID, ids []publisher.ID) *wire.Error {

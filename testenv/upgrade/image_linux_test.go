@@ -162,7 +162,7 @@ func TestImageReachesItsNode(t *testing.T) {
 		})
 	}
 	expect("who: 4711:4712 pid 1 in /etc", "nets: lo true ", "write=/new: errno 30", "read=/etc/conf: of the first",
-		"list=/etc: conf more ", "env=LEVEL: item", "env=OF: image", "status=NoNewPrivs: 1", "sleeping")
+		"list=/etc: conf hosts more ", "env=LEVEL: item", "env=OF: image", "status=NoNewPrivs: 1", "sleeping")
 	first := l.contained()
 	if len(first) != 1 {
 		t.Fatalf("%v", first)
@@ -196,7 +196,7 @@ func TestImageReachesItsNode(t *testing.T) {
 	has(t, l.Tandem("item", "release", meta("1.1.0"), two, "--image", "--user", "4711:4712", "--ready"), 0, "ready", "")
 	has(t, l.Tandem("desired", "apply", "--wait"), 0, "", "")
 	l.until("n1", "service sensor", "1.1.0", "running")
-	expect("read=/etc/conf: of the second", "list=/etc: conf ")
+	expect("read=/etc/conf: of the second", "list=/etc: conf hosts ")
 	if now := l.contained(); len(now) != 1 {
 		t.Errorf("there are %v", now)
 	} else if n := limit(t, now[0], "memory", "memory.limit_in_bytes", "memory.max"); n != 50331648 {

@@ -170,6 +170,32 @@ func TestPublisherTakesKeysOfMinisign(t *testing.T) {
 	}
 }
 
+// TestPublisherSignsForContainers: what runs in a container is signed for containers alone, and a file that runs elsewhere,
+// too, has another signature there.
+func TestPublisherSignsForContainers(t *testing.T) {
+	b, _, program, _ := publisherDesk(t)
+	const entry = `{"@class": "Instance", "slot": "SLOT@n1", CONTAINER"resources": {"iss_hook_start": {"@class": "Resource",
+		"uuid": "u", "urls": ["http://x/f"], "size": 1, "verification": {"checksum": "SHA256:` +
+		`abababababababababababababababababababababababababababababababab"}}}}`
+	entryOf := func(slot, container string) string {
+		return strings.NewReplacer("SLOT", slot, "CONTAINER", container).Replace(entry)
+	}
+	b.write("set.json", "["+entryOf("a", `"container": {"runtime": "crun"}, `)+","+
+		entryOf("b", `"container": {"constraints": {"cpu.shares": "9"}}, `)+","+entryOf("c", "")+"]")
+	out, errs, exit := b.run("", "publisher", "sign", filepath.Join(b.dir, "set.json"), "--key",
+		filepath.Join("testdata", "one.key"), "--file", "http://x/f="+program, "--comment", "sensor 1.4")
+	set, problems := workload.Parse([]byte(out))
+	if exit != 0 || problems != nil {
+		t.Fatalf("%d %s%v\n%s", exit, errs, problems, out)
+	}
+	for _, c := range set.Configs {
+		s, err := publisher.Parse(c.Resources[workload.HookStart].Verification.Minisign)
+		if err != nil || s.ForContainers() != c.Contained() || s.ForContainers() != (c.Slot.Service == "a") {
+			t.Errorf("%s: %v %v", c.Slot, s.ForContainers(), err)
+		}
+	}
+}
+
 // TestPublisherRefuses: a key is not overwritten, and nothing is signed that nobody has vouched for.
 func TestPublisherRefuses(t *testing.T) {
 	b, set, program, key := publisherDesk(t)

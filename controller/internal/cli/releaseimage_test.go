@@ -62,10 +62,21 @@ func TestReleaseOfImages(t *testing.T) {
 	run("one PATH", 2, "item release DIR/sensor.json IMAGE IMAGE --image")
 	run("not of images", 2, "item release DIR/sensor.json IMAGE --image --tree")
 	run("not of a component", 2, "item release DIR/part.json IMAGE --image")
-	run("--user is of a service", 2, "item release DIR/layer.json SINGLE --image --user 1000")
+	const digest = "sha256:abababababababababababababababababababababababababababababababab"
+	run("--variable is of an image", 2, "item release DIR/sensor.json IMAGE --variable A")
+	run("--under is of an image", 2, "item release DIR/sensor.json IMAGE --under "+digest)
+	run("are of a service", 2, "item release DIR/layer.json SINGLE --image --variable A")
+	run("no name of a variable", 2, "item release DIR/sensor.json IMAGE --image --variable A=b")
+	run("is no digest", 2, "item release DIR/sensor.json IMAGE --image --under python")
+	run("are of a service", 2, "item release DIR/layer.json SINGLE --image --user 1000")
 	run("one layer, not 2", 2, "item release DIR/layer.json IMAGE --image")
 	run("no OCI image layout", 2, "item release DIR/sensor.json IMAGE/blobs --image")
 
+	run("", 0, "item release DIR/sensor.json IMAGE --image --variable LEVEL --under "+digest+" --pack DIR/more")
+	if more := b.imageIn("more"); !strings.Contains(more, `"layers":["`+digest+`","sha256:`) ||
+		!strings.Contains(more, `"variables":["LEVEL"]`) {
+		t.Errorf("%s", more)
+	}
 	packed := filepath.Join(b.dir, "packed")
 	out := run(packed+"/", 0, "item release DIR/sensor.json IMAGE --image --pack DIR/packed")
 	files, err := os.ReadDir(packed)
@@ -73,20 +84,19 @@ func TestReleaseOfImages(t *testing.T) {
 		t.Fatalf("%v %v %s", files, err, out)
 	}
 	run("is missing", 2, "item release DIR/sensor.json IMAGE --image --signatures DIR/packed")
-	config1 := ""
 	for _, f := range files {
 		text, err := os.ReadFile(filepath.Join(packed, f.Name()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(text), `"args"`) {
-			config1 = string(text)
-		}
 		b.write("packed/"+f.Name()+".minisig", publishertest.New(1).SignAs(text, "sensor 1.4.0"))
 	}
-	if !strings.Contains(config1, `"uid":1000,"gid":50,"stopSignal":"SIGQUIT"`) {
-		t.Errorf("%s", config1)
+	if text := b.imageIn("packed"); !strings.Contains(text, `"uid":1000,"gid":50,"stopSignal":"SIGQUIT"`) ||
+		strings.Contains(text, "variables") {
+		t.Errorf("%s", text)
 	}
+	run("lets nodes use them outside of containers", 0,
+		"item release DIR/sensor.json IMAGE --image --signatures DIR/packed --pack DIR/again")
 	run("service sensor 1.4.0 is released, and ready", 0,
 		"item release DIR/sensor.json IMAGE --image --signatures DIR/packed --ready")
 	run("there already, just so", 0, "item release DIR/sensor.json IMAGE --image --signatures DIR/packed --ready")
@@ -102,7 +112,7 @@ func TestReleaseOfImages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.write("packed/"+f.Name()+".minisig", publishertest.New(1).SignAs(text, "sensor 1.4.1"))
+		b.write("packed/"+f.Name()+".minisig", publishertest.New(1).SignAs(text, "sensor 1.4.1 for:container"))
 	}
 	const sealed = "item release DIR/sealed.json IMAGE --image --signatures DIR/packed --encrypted"
 	run(".age: tandem item encrypt", 2, sealed)
@@ -110,6 +120,9 @@ func TestReleaseOfImages(t *testing.T) {
 		b.write("packed/"+f.Name()+".age", "age-encryption.org/v1\n"+f.Name())
 	}
 	run("signed, encrypted", 0, sealed)
+	if _, errs, _ := b.run("", strings.Fields(strings.NewReplacer("DIR", b.dir, "IMAGE", l.Dir).Replace(sealed))...); errs != "" {
+		t.Error(errs)
+	}
 	v, err = b.unit.Artefacts().List(t.Context())
 	if err != nil || len(v.Artefacts) != 7 {
 		t.Errorf("%+v %v", v, err)
@@ -117,4 +130,23 @@ func TestReleaseOfImages(t *testing.T) {
 	run(`"form":"tree"`, 0, "item show python --json")
 	run(`"form":"image"`, 0, "item show sensor --json")
 	run("436 B  yes", 0, "item list")
+}
+
+// imageIn is the configuration among files that were packed; "": there is none.
+func (b *bench) imageIn(dir string) string {
+	b.t.Helper()
+	files, err := filepath.Glob(filepath.Join(b.dir, dir, "*"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if strings.Contains(string(text), `"args"`) {
+			return string(text)
+		}
+	}
+	return ""
 }

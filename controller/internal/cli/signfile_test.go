@@ -59,6 +59,17 @@ func TestPublisherSignsFiles(t *testing.T) {
 		_, signature, _ := strings.Cut(string(text), "\n")
 		minisignTakes(t, b.dir, made.Key, program, signature)
 	}
+	if out, errs, exit := b.run("", "publisher", "sign-file", program, "--key", key, "--component", "sensor", "--version",
+		"1.4.0", "--container", "--out", filepath.Join(b.dir, "part.minisig")); exit != 0 {
+		t.Fatalf("%d %s%s", exit, out, errs)
+	}
+	text, err := os.ReadFile(filepath.Join(b.dir, "part.minisig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sig, err := publisher.Parse(string(text)); err != nil || !sig.ForContainers() {
+		t.Errorf("%v\n%s", err, text)
+	}
 	out, errs, exit := b.run("", "publisher", "sign", set, "--key", key, "--file", startAddress(t, set)+"="+program,
 		"--expires", until.Format(time.RFC3339))
 	signed, problems := workload.Parse([]byte(out))
@@ -92,6 +103,7 @@ func TestPublisherRefusesFiles(t *testing.T) {
 		{"--version 1\x1b --out " + filepath.Join(b.dir, "new") + good, "control characters"},
 		{"--version 1 --replace --key " + program, "it cannot be used as a key to sign with"},
 		{"x --version 1 --replace" + good, "one argument"},
+		{"--version 1 --replace --container" + good, "name that by --component"},
 	} {
 		args := append([]string{"publisher", "sign-file", program}, strings.FieldsFunc(c.args, func(r rune) bool {
 			return r == ' '

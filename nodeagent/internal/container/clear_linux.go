@@ -97,6 +97,14 @@ func Group(run []string, id string) (name string) {
 	return name
 }
 
+// Beside are the directories of the Group that belongs to these. runc leaves it until the container is Deleted.
+func Beside(run []string, id string) (dirs []string) {
+	for _, dir := range run {
+		dirs = append(dirs, filepath.Join(filepath.Dir(dir), groupName+id))
+	}
+	return dirs
+}
+
 const groupName = "container-"
 
 // groupDirs are the directories of a control group: of v2 one, of v1 one in each hierarchy.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/go-json-experiment/json"
@@ -102,7 +103,11 @@ func (h *Home) fill(id string, s Spec) error {
 		return err
 	}
 	bundle := h.bundle(id)
-	st := stage{Bundle: bundle, Argv: h.argv("run", "--bundle", bundle, "--no-new-keyring", id),
+	args := []string{"--bundle", bundle, "--no-new-keyring"}
+	if h.Runtime.Name == "runc" && h.Runtime.keeps() {
+		args = append(args, "--keep") // and with it what its control group has counted
+	}
+	st := stage{Bundle: bundle, Argv: h.argv("run", append(args, id)...),
 		Mark: mark(bundle), Group: s.Group, NoGroups: h.Runtime.Name == "crun", Spec: s,
 		Rootless: os.Geteuid() != 0}
 	if st.Lowers, err = s.lowers(bundle); err != nil {
@@ -153,6 +158,11 @@ func (h *Home) argv(verb string, args ...string) []string {
 		argv = append(argv, "--cgroup-manager=disabled")
 	}
 	return append(append(argv, verb), args...)
+}
+
+// keeps reports whether runc can leave a container that has ended: since 1.1.
+func (rt Runtime) keeps() bool {
+	return !strings.HasPrefix(rt.Version, "0.") && !strings.HasPrefix(rt.Version, "1.0")
 }
 
 // call calls the runtime for a container.

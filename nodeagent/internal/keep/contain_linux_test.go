@@ -1,8 +1,10 @@
 package keep
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +12,8 @@ import (
 	"testing"
 
 	"tandem.internal/nodeagent/internal/confine"
+	"tandem.internal/nodeagent/internal/container"
+	"tandem.internal/shared/wire"
 )
 
 // What becomes a container begins in a mount namespace of its own, is said to be in one, and is asked to end by the
@@ -39,6 +43,77 @@ func TestContain(t *testing.T) {
 	}
 	if st := r.wait("a"); st.ExitCode != 3 || st.Signal != 0 || !strings.Contains(r.output("a"), "asked") {
 		t.Errorf("%+v %s", st, r.output("a"))
+	}
+}
+
+// contained is a run that is a container of a program that does what words say, in groups of its own.
+func (r *rig) contained(rt container.Runtime, id string, dirs []string, words ...string) Run {
+	r.t.Helper()
+	dir := r.t.TempDir()
+	layer := filepath.Join(dir, "layer", "tree")
+	if err := os.MkdirAll(layer, 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, d := range []string{dir, filepath.Dir(dir), filepath.Dir(layer)} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(layer, "program"),
+		"../container/testdata/program.go")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		r.t.Fatalf("%v %s", err, out)
+	}
+	h, err := container.Open(container.Home{Dir: filepath.Join(dir, "home"), Runtime: rt})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		if err := h.Delete(context.Background(), id); err != nil {
+			r.t.Error(err)
+		}
+	})
+	args, err := h.Prepare(r.ctx(), id, container.Spec{Layers: []string{layer}, Args: append([]string{"/program"}, words...),
+		Env: []string{"GOGC=off"}, UID: 4711, GID: 4711, Group: container.Group(dirs, id)})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	run := r.shell(id, "")
+	run.Argv, run.Env, run.Dir = append([]string{Program}, args...), nil, "/"
+	run.Cgroups, run.Contain = dirs, true
+	return run
+}
+
+// A container that was ended because its control group had no memory left is told so, wherever its runtime has put it;
+// what was before does not count.
+func TestContainersOutOfMemory(t *testing.T) {
+	for _, name := range wire.ContainerRuntimes {
+		t.Run(name, func(t *testing.T) {
+			path, err := exec.LookPath(name)
+			if err != nil || os.Geteuid() != 0 {
+				const why = "NOT TRIED: it takes root, and crun and runc, which deploy/demo/brokers installs"
+				if os.Getenv("CI") == "true" {
+					t.Fatal(why)
+				}
+				t.Skip(why)
+			}
+			tree, settings := groupsBelow(t, "/", map[string]string{"memory.limit_in_bytes": "48M"})
+			dirs := leaf(t, tree, settings, "contained")
+			r := newRig(t)
+			rt := container.Runtime{Name: name, Path: path}
+			for i, c := range []struct {
+				words []string
+				code  int
+				oom   bool
+			}{{[]string{"take=512"}, 137, true}, {[]string{"exit=5"}, 5, false}} {
+				id := fmt.Sprint("run", i)
+				r.start(r.contained(rt, id, dirs, c.words...))
+				if s := r.wait(id); s.ExitCode != c.code || s.OOMKills > 0 != c.oom {
+					t.Errorf("%v: %+v: %s", c, s, r.output(id))
+				}
+			}
+		})
 	}
 }
 

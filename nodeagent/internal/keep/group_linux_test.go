@@ -20,7 +20,13 @@ import (
 // groups are the machine's own control groups, a tree of this test's in them.
 func groups(t *testing.T, constraints map[string]string) (*cgroup.Tree, []limits.Setting) {
 	t.Helper()
-	cfg := cgroup.Config{Name: fmt.Sprintf("tandem-keep-test-%d", os.Getpid())}
+	return groupsBelow(t, "", constraints)
+}
+
+// groupsBelow are those below a group; "": below this process's own, which each hierarchy may have elsewhere.
+func groupsBelow(t *testing.T, group string, constraints map[string]string) (*cgroup.Tree, []limits.Setting) {
+	t.Helper()
+	cfg := cgroup.Config{Group: group, Name: fmt.Sprintf("tandem-keep-test-%d", os.Getpid())}
 	tree := cgroup.Open(cfg)
 	t.Cleanup(func() {
 		if err := cgroup.Discard(cfg); err != nil {

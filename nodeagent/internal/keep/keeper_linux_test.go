@@ -14,12 +14,15 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"tandem.internal/nodeagent/internal/container"
 )
 
 // What this program is when it is started as another one than the tests.
 const asWhat = "KEEP_TEST_AS"
 
 func TestMain(m *testing.M) {
+	container.Stage()
 	switch os.Getenv(asWhat) {
 	case "keeper":
 		os.Exit(asKeeper())

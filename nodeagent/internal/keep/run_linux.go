@@ -338,6 +338,15 @@ type over struct {
 	ooms    uint64
 }
 
+// oomKills counts the processes of a run's groups that were killed for memory, also of that which runc has made.
+func (r *run) oomKills() uint64 {
+	n := cgroup.OOMKills(r.spec.Cgroups)
+	if r.spec.Contain {
+		n += cgroup.OOMKills(container.Beside(r.spec.Cgroups, r.spec.ID))
+	}
+	return n
+}
+
 // finish ends what is left of a run and its output.
 func (r *run) finish(ctx context.Context, left rest, living *living) over {
 	o := over{run: r}
@@ -345,7 +354,7 @@ func (r *run) finish(ctx context.Context, left rest, living *living) over {
 	if r.out != nil {
 		o.dropped = r.out.finish(ctx)
 	}
-	if n := cgroup.OOMKills(r.spec.Cgroups); r.mine && n > r.ooms {
+	if n := r.oomKills(); r.mine && n > r.ooms {
 		o.ooms = n - r.ooms
 	}
 	return o

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"tandem.internal/nodeagent/internal/cgroup"
 	"tandem.internal/shared/wire"
 )
 
@@ -173,7 +172,7 @@ func (k *keeper) begin(r *run) (err error) {
 	}
 	env := slices.DeleteFunc(slices.Clone(r.spec.Env), func(v string) bool { return strings.HasPrefix(v, Mark+"=") })
 	r.spec.Env = append(env, Mark+"="+r.mark)
-	r.ooms = cgroup.OOMKills(r.spec.Cgroups)
+	r.ooms = r.oomKills()
 	w := -1
 	if r.spec.Log.Path != "" {
 		if r.out, w, err = startOutput(r.spec.Log, r.uid); err != nil {

@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -166,7 +167,11 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 // unsigned says why no hook of a configuration may be started: it may be run by, or read, what no publisher has signed.
 func (m *Manager) unsigned(c workload.Config) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
-		if err := m.cfg.Resources.Look(c.Resources[name]).Unsigned; err != nil {
+		err := m.cfg.Resources.Look(c.Resources[name]).Unsigned
+		if m.cfg.Signed {
+			err = cmp.Or(err, c.Misplaced(c.Resources[name]))
+		}
+		if err != nil {
 			return fmt.Errorf("the resource %.64q: %s", name, err.Message)
 		}
 	}

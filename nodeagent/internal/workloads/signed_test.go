@@ -7,8 +7,32 @@ import (
 	"time"
 
 	"tandem.internal/nodeagent/internal/keep"
+	"tandem.internal/shared/publisher/publishertest"
 	"tandem.internal/shared/workload"
 )
+
+// What a publisher has signed for containers starts nothing outside of one: whoever has the controller could run a shell of
+// an image as a hook. Where nobody demands signatures, none is looked at.
+func TestPartsOfImagesAreNoHooks(t *testing.T) {
+	for _, demanded := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.lenient = !demanded
+			c := config("web", "one", "")
+			data := c.Resources["data"]
+			data.Verification.Minisign = publishertest.New(1).SignAs(nil, "sensor 1.4.0 for:container")
+			c.Resources["data"] = data
+			a := w.agent()
+			a.Manager.Want([]workload.Config{c})
+			settled(time.Minute)
+			if s := w.slot("web"); (len(w.running()) == 0) != demanded ||
+				demanded && (s.Exit == nil || !strings.Contains(s.Exit.Text, "for containers alone")) {
+				t.Errorf("demanded %v: %+v", demanded, s)
+			}
+			a.end()
+		})
+	}
+}
 
 // A node that is given publishers' keys lets a process of before go on, and starts nothing with a resource that nobody
 // has signed: not the process again, and not a hook, be it another one's file. When it is signed, all goes on.

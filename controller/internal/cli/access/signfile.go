@@ -47,7 +47,7 @@ func signFile(a *command.App) *cobra.Command {
 	var from passwords
 	var until expiry
 	var key, out, name, version, floor string
-	var replace bool
+	var replace, container bool
 	cmd := &cobra.Command{
 		Use: "sign-file FILE", Short: "Sign a version of the agent, or of a component, that is to be staged on nodes",
 		Long: `Sign a file that nodes are updated with: tandem-node slot stage FILE finds the signature,
@@ -73,6 +73,12 @@ it once nobody is to go back further.`,
 			comment, err := withFloor(r, floor)
 			if err != nil {
 				return err
+			}
+			if container && r.Name == publisher.AgentName {
+				return command.Usage("--container is of a part of an image: name that by --component")
+			}
+			if container {
+				comment += " " + publisher.ContainerWord
 			}
 			expires, err := until.word(a.Now())
 			if err != nil {
@@ -109,6 +115,7 @@ it once nobody is to go back further.`,
 	f.StringVar(&name, "component", publisher.AgentName, "`name` of the component; of the agent, "+publisher.AgentName)
 	f.StringVar(&version, "version", "", "`version` that the file is (required)")
 	f.StringVar(&floor, "floor", "", "lowest `version` of the agent that nodes try after this one (default: any)")
+	f.BoolVar(&container, "container", false, "the file is part of an image: nodes use it in containers alone")
 	f.StringVar(&out, "out", "", "`file` for the signature (default: FILE.minisig)")
 	f.BoolVar(&replace, "replace", false, "replace a signature that is there")
 	return cmd

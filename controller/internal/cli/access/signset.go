@@ -93,9 +93,10 @@ type signing struct {
 	key     minisign.PrivateKey
 	comment string
 	expires string            // what comes after the comment
+	use     string            // before that, of what is being signed: that it is for containers alone
 	files   map[string]string // by address
 	at      int64             // Unix time
-	known   map[string]signed // by address
+	known   map[string]signed // by address, and use behind it
 	edits   []edit
 }
 
@@ -177,6 +178,14 @@ func (s *signing) set(ctx context.Context, set command.Source) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		container := find(parts, "container")
+		inside, err := members(container.value, container.from)
+		if container.value != nil && err != nil {
+			return nil, err
+		}
+		if s.use = ""; find(inside, "runtime").value != nil {
+			s.use = " " + publisher.ContainerWord
+		}
 		for _, r := range resources {
 			if err := s.resource(ctx, r); err != nil {
 				at := string(jsontext.Pointer(place + "/resources").AppendToken(r.name))
@@ -246,7 +255,7 @@ func (s *signing) resource(ctx context.Context, r member) error {
 // content finds what is at one of the addresses, and signs it: each once.
 func (s *signing) content(ctx context.Context, urls []string, checksum string) (signed, error) {
 	for _, u := range urls {
-		if c, ok := s.known[u]; ok && (c.here || strings.EqualFold(c.sum, checksum)) {
+		if c, ok := s.known[u+s.use]; ok && (c.here || strings.EqualFold(c.sum, checksum)) {
 			return c, nil
 		}
 	}
@@ -302,12 +311,12 @@ func (s *signing) sign(url, name string, r io.Reader, want string) (signed, erro
 	case want != "" && strings.ToLower(c.sum) != want:
 		return c, fmt.Errorf("%s has the checksum %s", url, c.sum)
 	}
-	comment := cmp.Or(s.comment, fmt.Sprintf("timestamp:%d\tfile:%s\thashed", s.at, name)) + s.expires
+	comment := cmp.Or(s.comment, fmt.Sprintf("timestamp:%d\tfile:%s\thashed", s.at, name)) + s.use + s.expires
 	text := string(all.SignWithComments(s.key, comment, "-"))
 	_, c.signature, _ = strings.Cut(text, "\n") // without the untrusted comment
 	if _, err := publisher.Parse(c.signature); err != nil {
 		return c, fmt.Errorf("--comment: %w", err)
 	}
-	s.known[url] = c
+	s.known[url+s.use] = c
 	return c, nil
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/oci"
 	"tandem.internal/shared/items"
+	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -25,6 +27,8 @@ type images struct {
 	from       asksImage
 	is         bool
 	user       string
+	variables  []string   // that items may set
+	under      []string   // diff IDs of layers below its own
 	pack       string     // a directory for its files
 	signatures string     // a directory with signatures of them
 	image      *oci.Image // nil: no image is released
@@ -37,6 +41,10 @@ func (m *images) flags(cmd *cobra.Command) {
 		"`address` of a registry with the image; http:// for one without TLS")
 	cmd.Flags().StringVar(&m.from.name, "name", "", "`name` of the image, of a layout that has several")
 	cmd.Flags().StringVar(&m.user, "user", "", "`UID` or UID:GID that an image runs as, in place of its own user")
+	cmd.Flags().StringArrayVar(&m.variables, "variable", nil, "`NAME` of a variable that others may set on nodes that "+
+		"demand signatures; repeatable")
+	cmd.Flags().StringArrayVar(&m.under, "under", nil, "`DIGEST` (diff ID) of a layer of an item that lies below the "+
+		"image's own, the lowest first; repeatable")
 	cmd.Flags().StringVar(&m.pack, "pack", "", "write the files of an image into this `directory`, and release nothing")
 	cmd.Flags().StringVar(&m.signatures, "signatures", "",
 		"`directory` with the signatures of an image's files, as --pack has named them; with --encrypted, also the "+
@@ -47,7 +55,7 @@ func (m *images) flags(cmd *cobra.Command) {
 func (m *images) asked(r *releasing, args []string) (bool, error) {
 	asked := m.is || m.from.registry != ""
 	for flag, given := range map[string]bool{"--name": m.from.name != "", "--user": m.user != "",
-		"--pack": m.pack != "", "--signatures": m.signatures != ""} {
+		"--variable": m.variables != nil, "--under": m.under != nil, "--pack": m.pack != "", "--signatures": m.signatures != ""} {
 		if given && !asked {
 			return false, command.Usage("%s is of an image: say --image or --registry", flag)
 		}
@@ -62,8 +70,8 @@ func (m *images) asked(r *releasing, args []string) (bool, error) {
 			"encrypt it (tandem item encrypt), and say --signatures DIR")
 	case len(args) != 2:
 		return false, command.Usage("an image has all its platforms: one PATH is possible")
-	case m.user != "" && r.meta.Type != items.Service:
-		return false, command.Usage("--user is of a service; this is a %s", r.meta.Type)
+	case (m.user != "" || m.variables != nil || m.under != nil) && r.meta.Type != items.Service:
+		return false, command.Usage("--user, --variable and --under are of a service; this is a %s", r.meta.Type)
 	case r.meta.Type == items.Component:
 		return false, command.Usage("an image is of a service or layer, not of a component")
 	}
@@ -91,6 +99,10 @@ func (r *releasing) readImage(ctx context.Context, a *command.App, arg string) e
 		b := &build{of: items.Build{Platform: want}}
 		if err := r.fill(ctx, b, p); err != nil {
 			return err
+		}
+		if r.meta.Type == items.Service && b.anywhere() {
+			a.Warn("%s: a signature of its files lets nodes use them outside of containers, too: tandem publisher "+
+				"sign-file --container does not", p)
 		}
 		for _, l := range p.Layers {
 			for _, remark := range l.Remarks {
@@ -172,7 +184,7 @@ func (b *build) layers(p *oci.Platform) error {
 // configure writes the configuration of a service.
 func (r *releasing) configure(ctx context.Context, b *build, p *oci.Platform) error {
 	c := workload.Image{Args: p.Config.Args, Env: p.Config.Env, Dir: p.Config.WorkingDir, UID: p.Config.User.UID,
-		GID: p.Config.User.GID, StopSignal: p.Config.StopSignal}
+		GID: p.Config.User.GID, StopSignal: p.Config.StopSignal, Variables: r.variables, Layers: slices.Clone(r.under)}
 	for _, l := range p.Layers {
 		c.Layers = append(c.Layers, string(l.DiffID))
 	}
@@ -252,6 +264,14 @@ func (r *releasing) sign(ctx context.Context, b *build) error {
 		return one(len(b.of.Blobs), b.of.Image)
 	}
 	return nil
+}
+
+// anywhere reports whether a file of a build has a signature that is not for containers alone.
+func (b *build) anywhere() bool {
+	return slices.ContainsFunc(b.of.Files(), func(f items.Blob) bool {
+		s, err := publisher.Parse(f.Minisign)
+		return err == nil && !s.ForContainers() // what is malformed is refused later
+	})
 }
 
 // fileName is what --pack calls a file: the digits of its digest.

@@ -92,6 +92,17 @@ func do(what, arg string) (string, error) {
 			}
 		}
 		return "", err
+	case "take": // MiB of memory
+		n, _ := strconv.Atoi(arg)
+		var all [][]byte
+		for range n {
+			block := make([]byte, 1<<20)
+			for i := 0; i < len(block); i += 4096 {
+				block[i] = 1
+			}
+			all = append(all, block)
+		}
+		return fmt.Sprint(len(all), " MiB"), nil
 	case "deaf": // to a signal
 		signal.Ignore(syscall.SIGTERM)
 		return "done", nil

@@ -4,6 +4,7 @@
 package workloads
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -244,7 +245,8 @@ func (c Config) check(configs []workload.Config) (errs []*wire.Error) {
 				errs = append(errs, workload.NoProof(w.Slot, name))
 			}
 			if keys := c.Fetch.Publishers; len(keys) > 0 {
-				if err := w.Resources[name].Published(keys, nil); err != nil {
+				err := w.Resources[name].Published(keys, nil)
+				if err = cmp.Or(err, w.Misplaced(w.Resources[name])); err != nil {
 					errs = append(errs, workload.Unpublished(w.Slot, name, err))
 				}
 			}

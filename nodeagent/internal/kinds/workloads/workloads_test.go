@@ -220,6 +220,9 @@ func TestPublishersAreDemanded(t *testing.T) {
 		{"data are not", keys, own.Sign(program), "", wire.CodeUnsigned},
 		{"by a stranger", keys, own.Sign(program), thief.Sign(program), wire.CodeUnknownKey},
 		{"in another's name", keys, own.Sign(program), thief.As(own).Sign(program), wire.CodeBadSignature},
+		{"for containers alone", keys, own.Sign(program), own.SignAs(program, "x 1 for:container"), wire.CodeBadSignature},
+		{"nearly that", keys, own.Sign(program), own.SignAs(program, "x 1 not-for:container for:containers"), ""},
+		{"for containers, unasked", nil, "", own.SignAs(program, "x 1 for:container"), ""},
 	} {
 		config := workload.Config{Class: workload.Instance, Slot: workload.Slot{Service: "web", Node: "n1"},
 			Resources: map[string]workload.Artifact{workload.HookStart: artifact(checksum, c.hook),
@@ -233,13 +236,18 @@ func TestPublishersAreDemanded(t *testing.T) {
 		if (len(errs) == 0) != (c.want == "") || len(errs) > 1 || len(errs) == 1 && (errs[0].Code != c.want ||
 			errs[0].Path != "/resources/x/verification/minisign" ||
 			!strings.HasPrefix(errs[0].Message, `slot web@n1: resource "x": `) ||
-			!strings.HasSuffix(errs[0].Message, ": 0101010101010101, 0202020202020202")) {
+			!strings.HasSuffix(errs[0].Message, ": 0101010101010101, 0202020202020202") &&
+				!strings.HasSuffix(errs[0].Message, "(for:container), and this is none")) {
 			t.Errorf("%s: %v, want %s", c.name, errs, c.want)
 		}
 		want := map[bool]string{true: "0101010101010101 0202020202020202"}[c.keys != nil]
 		if got := k.Attributes()[wire.AttributePublishers]; got != want {
 			t.Errorf("%s: the controller is told of %q", c.name, got)
 		}
+	}
+	part := artifact(checksum, own.SignAs(program, "sensor 1.4.0 for:container"))
+	if err := (&workload.Config{Container: &workload.Container{Runtime: "crun"}}).Misplaced(part); err != nil {
+		t.Errorf("in a container: %v", err)
 	}
 	weak := artifact("MD5:00112233445566778899aabbccddeeff", own.Sign(program))
 	if err := weak.Published(keys, nil); err == nil || err.Code != wire.CodeBadSignature {
