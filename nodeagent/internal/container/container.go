@@ -33,6 +33,7 @@ type Spec struct {
 	// The user and group that it is: on the node too, where the agent is root; else it is the agent's on the node, and
 	// this one only in the container.
 	UID, GID    uint32
+	StopSignal  int  // by which it is asked to end; 0: SIGTERM. Who asks sends it to the runtime
 	HostNetwork bool // it has the node's network; else one of its own, in which there is nothing but itself
 	Binds       []Bind
 	// Group is the control group that runc makes for this container alone, as in /proc/self/cgroup: Delete ends

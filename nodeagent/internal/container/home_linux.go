@@ -97,6 +97,8 @@ func (h *Home) fill(id string, s Spec) error {
 		s.Group = ""
 	case s.Group == "":
 		return errors.New("runc needs a control group for each container")
+	case s.StopSignal == int(syscall.SIGWINCH):
+		return errors.New("its image asks to be ended by SIGWINCH, which runc does not hand on; crun does")
 	}
 	err := s.check()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // start starts a container and waits until it says word.
@@ -97,6 +100,45 @@ func TestLife(t *testing.T) {
 		}
 		if err := main.kill(); err != nil {
 			t.Errorf("one that has ended: %v", err)
+		}
+	})
+}
+
+// TestStopSignals: every signal by which an image may ask to be ended reaches its program through the runtime, or such a
+// container is not made.
+func TestStopSignals(t *testing.T) {
+	each(t, func(w *world) {
+		if !w.Runtime.Overlay {
+			return // that does not change signals
+		}
+		for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2,
+			unix.SIGWINCH, 37} {
+			s := w.spec("hear")
+			s.StopSignal = int(sig)
+			id := fmt.Sprint("signal", int(sig))
+			if sig == unix.SIGWINCH && w.Runtime.Name == "runc" {
+				if _, err := w.Prepare(t.Context(), id, s); err == nil || !strings.Contains(err.Error(), "SIGWINCH") {
+					t.Errorf("%v: %v", sig, err)
+				}
+				continue
+			}
+			pid, out := w.create(id, s)
+			lines, heard := bufio.NewScanner(out), ""
+			for lines.Scan() {
+				if heard = lines.Text(); heard == "waiting" {
+					if err := syscall.Kill(-pid, sig); err != nil {
+						t.Fatal(err)
+					}
+					timer := time.AfterFunc(10*time.Second, func() { _ = syscall.Kill(-pid, syscall.SIGKILL) })
+					defer timer.Stop()
+				}
+			}
+			if status := w.wait(pid); status.ExitStatus() != 7 || heard != fmt.Sprint("heard ", int(sig)) {
+				t.Errorf("%v: %v, %q", sig, status, heard)
+			}
+			if err := w.Delete(t.Context(), id); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }

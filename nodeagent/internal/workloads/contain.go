@@ -47,7 +47,7 @@ func (m *Manager) contain(run *keep.Run, c workload.Config) error {
 	if m.cfg.Containers == nil {
 		return errors.New("this node has no container runtime any more")
 	}
-	spec, signal, err := m.spec(c)
+	spec, err := m.spec(c)
 	if err != nil {
 		return err
 	}
@@ -63,21 +63,21 @@ func (m *Manager) contain(run *keep.Run, c workload.Config) error {
 		return err
 	}
 	run.Argv, run.Env, run.Dir = append([]string{keep.Program}, args...), nil, "/"
-	run.Contain, run.StopSignal, run.Confine = true, signal, nil
+	run.Contain, run.StopSignal, run.Confine = true, spec.StopSignal, nil
 	return nil
 }
 
 // spec is what a container is made of by its configuration, whose start hook is the file of its image. Layers of items
 // lie below those of the image. Where signatures are demanded, the file says which layers may be there, and which of its
 // variables others may set: interpreters and loaders obey some, and run what is below an image.
-func (m *Manager) spec(c workload.Config) (s container.Spec, signal int, err error) {
+func (m *Manager) spec(c workload.Config) (s container.Spec, err error) {
 	data, err := durable.ReadFile(m.cfg.Resources.Look(c.Resources[workload.HookStart]).Path, workload.MaxImage)
 	if err != nil {
-		return s, 0, fmt.Errorf("the configuration of its image: %w", err)
+		return s, fmt.Errorf("the configuration of its image: %w", err)
 	}
 	image, err := workload.DecodeImage(data)
 	if err != nil {
-		return s, 0, fmt.Errorf("the configuration of its image: %w", err)
+		return s, fmt.Errorf("the configuration of its image: %w", err)
 	}
 	trees := map[string]string{} // by diff ID
 	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
@@ -89,7 +89,7 @@ func (m *Manager) spec(c workload.Config) (s container.Spec, signal int, err err
 		trees[a.Unpack.DiffID] = path
 		named := slices.Contains(image.Layers, a.Unpack.DiffID)
 		if m.cfg.Signed && !named {
-			return s, 0, fmt.Errorf("the layer %.64q is none that its signed configuration names, and this node runs "+
+			return s, fmt.Errorf("the layer %.64q is none that its signed configuration names, and this node runs "+
 				"only what a publisher has signed", name)
 		}
 		if !named && !strings.HasPrefix(name, workload.LayerPrefix) {
@@ -98,19 +98,20 @@ func (m *Manager) spec(c workload.Config) (s container.Spec, signal int, err err
 	}
 	for _, name := range setVariables(c) {
 		if m.cfg.Signed && !slices.Contains(image.Variables, name) {
-			return s, 0, fmt.Errorf("the variable %.64q is none that its signed configuration lets others set, and "+
+			return s, fmt.Errorf("the variable %.64q is none that its signed configuration lets others set, and "+
 				"this node runs only what a publisher has signed", name)
 		}
 	}
 	for _, id := range image.Layers {
 		if trees[id] == "" {
-			return s, 0, fmt.Errorf("its image has the layer %s, which is not among its resources", id)
+			return s, fmt.Errorf("its image has the layer %s, which is not among its resources", id)
 		}
 		s.Layers = append(s.Layers, trees[id])
 	}
 	s.Args, s.Env, s.Dir, s.UID, s.GID = image.Args, image.Env, image.Dir, image.UID, image.GID
 	s.HostNetwork = c.Container.Network == workload.NodeNetwork
-	return s, stopSignal(image.StopSignal), nil
+	s.StopSignal = stopSignal(image.StopSignal)
+	return s, nil
 }
 
 // stopSignal is one of workload.StopSignals here; 0: none.

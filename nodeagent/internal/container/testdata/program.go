@@ -112,6 +112,14 @@ func do(what, arg string) (string, error) {
 		fmt.Println("waiting")
 		fmt.Printf("got %v\n", <-c)
 		os.Exit(7)
+	case "hear": // any signal that can be
+		c := make(chan os.Signal, 9)
+		signal.Notify(c)
+		signal.Reset(syscall.SIGURG) // the runtime's own
+		fmt.Println("waiting")
+		s, _ := (<-c).(syscall.Signal)
+		fmt.Printf("heard %d\n", int(s))
+		os.Exit(7)
 	case "sleep":
 		fmt.Println("sleeping")
 		time.Sleep(time.Hour)
