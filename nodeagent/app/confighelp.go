@@ -69,7 +69,7 @@ var configHelp = map[string]string{
 	"workload-loopback": "with --workload-users: ports of this machine's loopback addresses to which workloads may " +
 		"connect, divided by commas, or all; none: to none of them. tandem-keeper.service has --loopback for it",
 	"container-runtime": "what runs services that are images (containers.md): auto: crun, else runc, if one is there " +
-		"and has run a container at the start; the path of one; none: nothing does",
+		"and has run a container; the path of one; none: nothing does",
 	"confine": "how far workloads have to be confined at least: none, basic, files or landlock, with +user and +net " +
 		"behind it for what --workload-users gives (hooks.md); a set is refused where that cannot be. They " +
 		"are always confined as far as the kernel can",

@@ -18,7 +18,8 @@ func TestReleases(t *testing.T) {
 	for comment, ok := range map[string]bool{
 		"tandem-node 1.4.0": true, "tandem-node\t1.4.0\tfile:x": true,
 		" tandem-node  1.4.0 expires:2027-01-31T00:00:00Z": true,
-		"": false, "tandem-node": false, "1.4.0": false, "tandem-node 1.4.0 for:container": false, "tandem-node 1.4.1": false, "tandem-node 1.4": false,
+		"": false, "tandem-node": false, "1.4.0": false, "tandem-node 1.4.0 for:container": false,
+		"tandem-node 1.4.1": false, "tandem-node 1.4": false,
 		"tandem-node 1.4.0-rc1": false, "os 1.4.0": false, "x tandem-node 1.4.0": false, "tandem-node-1.4.0": false,
 		"timestamp:1\tfile:tandem-node\thashed": false, "Tandem-Node 1.4.0": false,
 	} {

@@ -170,12 +170,12 @@ func TestPublisherTakesKeysOfMinisign(t *testing.T) {
 	}
 }
 
-// TestPublisherSignsForContainers: what runs in a container is signed for containers alone, and a file that runs elsewhere,
-// too, has another signature there.
+// TestPublisherSignsForContainers: what runs in a container is signed for containers alone, and a file that runs
+// elsewhere, too, has another signature there.
 func TestPublisherSignsForContainers(t *testing.T) {
 	b, _, program, _ := publisherDesk(t)
-	const entry = `{"@class": "Instance", "slot": "SLOT@n1", CONTAINER"resources": {"iss_hook_start": {"@class": "Resource",
-		"uuid": "u", "urls": ["http://x/f"], "size": 1, "verification": {"checksum": "SHA256:` +
+	const entry = `{"@class": "Instance", "slot": "SLOT@n1", CONTAINER"resources": {
+		"iss_hook_start": {"@class": "Resource", "uuid": "u", "urls": ["http://x/f"], "size": 1, "verification": {"checksum": "SHA256:` +
 		`abababababababababababababababababababababababababababababababab"}}}}`
 	entryOf := func(slot, container string) string {
 		return strings.NewReplacer("SLOT", slot, "CONTAINER", container).Replace(entry)

@@ -120,7 +120,8 @@ func TestReleaseOfImages(t *testing.T) {
 		b.write("packed/"+f.Name()+".age", "age-encryption.org/v1\n"+f.Name())
 	}
 	run("signed, encrypted", 0, sealed)
-	if _, errs, _ := b.run("", strings.Fields(strings.NewReplacer("DIR", b.dir, "IMAGE", l.Dir).Replace(sealed))...); errs != "" {
+	again := strings.NewReplacer("DIR", b.dir, "IMAGE", l.Dir).Replace(sealed)
+	if _, errs, _ := b.run("", strings.Fields(again)...); errs != "" {
 		t.Error(errs)
 	}
 	v, err = b.unit.Artefacts().List(t.Context())

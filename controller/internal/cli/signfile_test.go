@@ -59,8 +59,8 @@ func TestPublisherSignsFiles(t *testing.T) {
 		_, signature, _ := strings.Cut(string(text), "\n")
 		minisignTakes(t, b.dir, made.Key, program, signature)
 	}
-	if out, errs, exit := b.run("", "publisher", "sign-file", program, "--key", key, "--component", "sensor", "--version",
-		"1.4.0", "--container", "--out", filepath.Join(b.dir, "part.minisig")); exit != 0 {
+	if out, errs, exit := b.run("", "publisher", "sign-file", program, "--key", key, "--component", "sensor",
+		"--version", "1.4.0", "--container", "--out", filepath.Join(b.dir, "part.minisig")); exit != 0 {
 		t.Fatalf("%d %s%s", exit, out, errs)
 	}
 	text, err := os.ReadFile(filepath.Join(b.dir, "part.minisig"))

@@ -104,15 +104,15 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// TestStopSignals: every signal by which an image may ask to be ended reaches its program through the runtime, or such a
-// container is not made.
+// TestStopSignals: every signal by which an image may ask to be ended reaches its program through the runtime, or such
+// a container is not made.
 func TestStopSignals(t *testing.T) {
 	each(t, func(w *world) {
 		if !w.Runtime.Overlay {
 			return // that does not change signals
 		}
-		for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2,
-			unix.SIGWINCH, 37} {
+		for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1,
+			unix.SIGUSR2, unix.SIGWINCH, 37} {
 			s := w.spec("hear")
 			s.StopSignal = int(sig)
 			id := fmt.Sprint("signal", int(sig))

@@ -116,7 +116,8 @@ func TestContained(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 				env := variables(s.Env)
-				for name, value := range map[string]string{"PATH": "/bin", "LEVEL": "item", "OF": "image", "HOME": "/tmp",
+				for name, value := range map[string]string{"PATH": "/bin", "LEVEL": "item", "OF": "image",
+					"HOME":       "/tmp",
 					"TANDEM_DIR": "", "TMPDIR": "", "TANDEM_SERVICE": "web",
 					"TANDEM_PROPERTY_version": "one"} {
 					if env[name] != value {
@@ -161,8 +162,8 @@ func TestNoContainers(t *testing.T) {
 	})
 }
 
-// Where signatures are demanded, a container has the layers that its signed configuration names, in that order, and others
-// set those of its variables that it leaves to them: else it is not started, with the reason.
+// Where signatures are demanded, a container has the layers that its signed configuration names, in that order, and
+// others set those of its variables that it leaves to them: else it is not started, with the reason.
 func TestContainedAsSigned(t *testing.T) {
 	layers := []string{"diff-python", "diff-abc", "diff-base", "diff-own"}
 	set := []string{"HOME", "LEVEL", "OTHER"}

@@ -55,7 +55,8 @@ func (m *images) flags(cmd *cobra.Command) {
 func (m *images) asked(r *releasing, args []string) (bool, error) {
 	asked := m.is || m.from.registry != ""
 	for flag, given := range map[string]bool{"--name": m.from.name != "", "--user": m.user != "",
-		"--variable": m.variables != nil, "--under": m.under != nil, "--pack": m.pack != "", "--signatures": m.signatures != ""} {
+		"--variable": m.variables != nil, "--under": m.under != nil, "--pack": m.pack != "",
+		"--signatures": m.signatures != ""} {
 		if given && !asked {
 			return false, command.Usage("%s is of an image: say --image or --registry", flag)
 		}

@@ -93,16 +93,7 @@ func do(what, arg string) (string, error) {
 		}
 		return "", err
 	case "take": // MiB of memory
-		n, _ := strconv.Atoi(arg)
-		var all [][]byte
-		for range n {
-			block := make([]byte, 1<<20)
-			for i := 0; i < len(block); i += 4096 {
-				block[i] = 1
-			}
-			all = append(all, block)
-		}
-		return fmt.Sprint(len(all), " MiB"), nil
+		return take(arg), nil
 	case "deaf": // to a signal
 		signal.Ignore(syscall.SIGTERM)
 		return "done", nil
@@ -113,16 +104,33 @@ func do(what, arg string) (string, error) {
 		fmt.Printf("got %v\n", <-c)
 		os.Exit(7)
 	case "hear": // any signal that can be
-		c := make(chan os.Signal, 9)
-		signal.Notify(c)
-		signal.Reset(syscall.SIGURG) // the runtime's own
-		fmt.Println("waiting")
-		s, _ := (<-c).(syscall.Signal)
-		fmt.Printf("heard %d\n", int(s))
-		os.Exit(7)
+		hear()
 	case "sleep":
 		fmt.Println("sleeping")
 		time.Sleep(time.Hour)
 	}
 	return "?", nil
+}
+
+func take(text string) string {
+	n, _ := strconv.Atoi(text)
+	var all [][]byte
+	for range n {
+		block := make([]byte, 1<<20)
+		for i := 0; i < len(block); i += 4096 {
+			block[i] = 1
+		}
+		all = append(all, block)
+	}
+	return fmt.Sprint(len(all), " MiB")
+}
+
+func hear() {
+	c := make(chan os.Signal, 9)
+	signal.Notify(c)
+	signal.Reset(syscall.SIGURG) // the runtime's own
+	fmt.Println("waiting")
+	s, _ := (<-c).(syscall.Signal)
+	fmt.Printf("heard %d\n", int(s))
+	os.Exit(7)
 }

@@ -113,7 +113,7 @@ func TestLooksAgain(t *testing.T) {
 		now   container.Runtime
 	}{
 		"slow at the start":   {container.Runtime{}, 1, crun, 2, 40 * time.Second, crun},
-		"late":                {container.Runtime{}, 7, crun, 8, (10 + 30 + 90 + 270 + 810 + 3*900) * time.Second, crun},
+		"late":                {container.Runtime{}, 7, crun, 8, (10+30+90+270+810)*time.Second + 3*lastLook, crun},
 		"never":               {container.Runtime{}, ever, crun, 20, 5 * time.Hour, container.Runtime{}},
 		"better":              {less, 2, crun, 3, 130 * time.Second, crun},
 		"no better one":       {less, 0, less, betterLooks, 400 * time.Second, less},

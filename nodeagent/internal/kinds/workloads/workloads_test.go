@@ -220,7 +220,8 @@ func TestPublishersAreDemanded(t *testing.T) {
 		{"data are not", keys, own.Sign(program), "", wire.CodeUnsigned},
 		{"by a stranger", keys, own.Sign(program), thief.Sign(program), wire.CodeUnknownKey},
 		{"in another's name", keys, own.Sign(program), thief.As(own).Sign(program), wire.CodeBadSignature},
-		{"for containers alone", keys, own.Sign(program), own.SignAs(program, "x 1 for:container"), wire.CodeBadSignature},
+		{"for containers alone", keys, own.Sign(program), own.SignAs(program, "x 1 for:container"),
+			wire.CodeBadSignature},
 		{"nearly that", keys, own.Sign(program), own.SignAs(program, "x 1 not-for:container for:containers"), ""},
 		{"for containers, unasked", nil, "", own.SignAs(program, "x 1 for:container"), ""},
 	} {
