@@ -175,7 +175,8 @@ func TestPublisherTakesKeysOfMinisign(t *testing.T) {
 func TestPublisherSignsForContainers(t *testing.T) {
 	b, _, program, _ := publisherDesk(t)
 	const entry = `{"@class": "Instance", "slot": "SLOT@n1", CONTAINER"resources": {
-		"iss_hook_start": {"@class": "Resource", "uuid": "u", "urls": ["http://x/f"], "size": 1, "verification": {"checksum": "SHA256:` +
+		"iss_hook_start": {"@class": "Resource", "uuid": "u", "urls": ["http://x/f"], "size": 1,
+		"verification": {"checksum": "SHA256:` +
 		`abababababababababababababababababababababababababababababababab"}}}}`
 	entryOf := func(slot, container string) string {
 		return strings.NewReplacer("SLOT", slot, "CONTAINER", container).Replace(entry)

@@ -75,7 +75,8 @@ func (r *rig) contained(rt container.Runtime, id string, dirs []string, words ..
 		}
 	})
 	args, err := h.Prepare(r.ctx(), id, container.Spec{Layers: []string{layer},
-		Args: append([]string{"/program"}, words...), Env: []string{"GOGC=off"}, UID: 4711, GID: 4711, Group: container.Group(dirs, id)})
+		Args: append([]string{"/program"}, words...), Env: []string{"GOGC=off"}, UID: 4711, GID: 4711,
+		Group: container.Group(dirs, id)})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -69,8 +69,8 @@ func (m *Manager) contain(run *keep.Run, c workload.Config) error {
 }
 
 // spec is what a container is made of by its configuration, whose start hook is the file of its image. Layers of items
-// lie below those of the image. Where signatures are demanded, the file says which layers may be there, and which variables
-// others may set: interpreters and loaders obey some, and run what is below an image.
+// lie below those of the image. Where signatures are demanded, the file says which layers may be there, and which
+// variables others may set: interpreters and loaders obey some, and run what is below an image.
 func (m *Manager) spec(c workload.Config) (s container.Spec, err error) {
 	data, err := durable.ReadFile(m.cfg.Resources.Look(c.Resources[workload.HookStart]).Path, workload.MaxImage)
 	if err != nil {

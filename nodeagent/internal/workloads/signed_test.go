@@ -11,8 +11,8 @@ import (
 	"tandem.internal/shared/workload"
 )
 
-// What a publisher has signed for containers starts nothing outside of one: whoever has the controller could run a shell
-// of an image as a hook. Where nobody demands signatures, none is looked at.
+// What a publisher has signed for containers starts nothing outside of one: whoever has the controller could run a
+// shell of an image as a hook. Where nobody demands signatures, none is looked at.
 func TestPartsOfImagesAreNoHooks(t *testing.T) {
 	for _, demanded := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -98,11 +98,7 @@ func do(what, arg string) (string, error) {
 		signal.Ignore(syscall.SIGTERM)
 		return "done", nil
 	case "await": // a signal
-		c := make(chan os.Signal, 1)
-		signal.Notify(c, syscall.SIGTERM, syscall.SIGUSR1)
-		fmt.Println("waiting")
-		fmt.Printf("got %v\n", <-c)
-		os.Exit(7)
+		hear(syscall.SIGTERM, syscall.SIGUSR1)
 	case "hear": // any signal that can be
 		hear()
 	case "sleep":
@@ -125,9 +121,9 @@ func take(text string) string {
 	return fmt.Sprint(len(all), " MiB")
 }
 
-func hear() {
+func hear(which ...os.Signal) {
 	c := make(chan os.Signal, 9)
-	signal.Notify(c)
+	signal.Notify(c, which...)
 	signal.Reset(syscall.SIGURG) // the runtime's own
 	fmt.Println("waiting")
 	s, _ := (<-c).(syscall.Signal)
