@@ -3,9 +3,11 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"tandem.internal/nodeagent/internal/container"
 	"tandem.internal/shared/wire"
@@ -84,4 +86,52 @@ func TestContainerRuntime(t *testing.T) {
 			t.Errorf("%s: %v", setting, err)
 		}
 	}
+}
+
+// A runtime that shows only later is told then, and a set with a container is taken before: who needs none runs.
+func TestContainerRuntimeShowsLater(t *testing.T) {
+	bubble(t, func(r *rig) {
+		newWorks(r)
+		looks := 0
+		r.deps.Probe = func(context.Context, container.Probing) (container.Runtime, error) {
+			if looks++; looks < 3 {
+				return container.Runtime{}, errors.New("too slow")
+			}
+			return container.Runtime{Name: "crun", Version: "9", Overlay: true}, nil
+		}
+		r.start()
+		told := func() (attribute string, offers int) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			all := r.reports[wire.KindInfo]
+			i := decode[wire.NodeInfo](r, all[len(all)-1].Detail)
+			return i.Attributes[wire.AttributeContainers], len(i.Runtimes)
+		}
+		if text, n := told(); text != "none: too slow" || n != 1 {
+			t.Errorf("%s, %d runtimes", text, n)
+		}
+		const sum = `"verification":{"checksum":"SHA256:` +
+			`abababababababababababababababababababababababababababababababab"}}`
+		r.desire(duty(1, "web@n1", `box@n1 ,"container":{"runtime":"crun"},"resources":{"iss_hook_start":`+
+			`{"@class":"Resource","uuid":"image","urls":["https://h/image"],"size":0,`+sum+`}`))
+		r.pass(5 * time.Second)
+		state := func(i int) string {
+			report, slots := r.duties()
+			if report != "1/1 installed" || len(slots) != 2 {
+				t.Fatalf("%s %+v", report, slots)
+			}
+			return fmt.Sprint(slots[i].Slot, " ", slots[i].State, " ", slots[i].Error)
+		}
+		if box, web := state(0), state(1); !strings.HasPrefix(web, "web@n1 running") ||
+			!strings.Contains(box, "no container runtime: too slow") {
+			t.Errorf("%s; %s", box, web)
+		}
+		r.pass(time.Minute)
+		if box := state(0); strings.Contains(box, "no container runtime") {
+			t.Error(box)
+		}
+		if text, n := told(); text != "crun 9" || n != 2 || looks != 3 {
+			t.Errorf("%s, %d runtimes, after %d looks", text, n, looks)
+		}
+	})
 }

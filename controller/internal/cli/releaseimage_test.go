@@ -33,6 +33,7 @@ func TestReleaseOfImages(t *testing.T) {
 	for name, text := range map[string]string{
 		"sensor.json": `{"codename":"sensor","type":"service","version":"1.4.0",` + amd + `}`,
 		"sealed.json": `{"codename":"sensor","type":"service","version":"1.4.1",` + amd + `}`,
+		"env.json":    `{"codename":"sensor","type":"service","version":"1.4.0",` + amd + `,"env":{"LEVEL":"1"}}`,
 		"any.json":    `{"codename":"sensor","type":"service","version":"1.4.0"}`,
 		"arm.json": `{"codename":"sensor","type":"service","version":"1.4.0",` +
 			`"platforms":[{"architecture":"arm64"}]}`,
@@ -77,6 +78,7 @@ func TestReleaseOfImages(t *testing.T) {
 		!strings.Contains(more, `"variables":["LEVEL"]`) {
 		t.Errorf("%s", more)
 	}
+	run("its metadata sets LEVEL, and no", 0, "item release DIR/env.json IMAGE --image --pack DIR/env")
 	packed := filepath.Join(b.dir, "packed")
 	out := run(packed+"/", 0, "item release DIR/sensor.json IMAGE --image --pack DIR/packed")
 	files, err := os.ReadDir(packed)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,7 +99,7 @@ func (r *releasing) readImage(ctx context.Context, a *command.App, arg string) e
 				platformsOf(img), refused(img))
 		}
 		b := &build{of: items.Build{Platform: want}}
-		if err := r.fill(ctx, b, p); err != nil {
+		if err := r.fill(ctx, a, b, p); err != nil {
 			return err
 		}
 		if r.meta.Type == items.Service && b.anywhere() {
@@ -119,12 +120,12 @@ func (r *releasing) readImage(ctx context.Context, a *command.App, arg string) e
 }
 
 // fill makes the build of a platform.
-func (r *releasing) fill(ctx context.Context, b *build, p *oci.Platform) error {
+func (r *releasing) fill(ctx context.Context, a *command.App, b *build, p *oci.Platform) error {
 	if err := b.layers(p); err != nil {
 		return err
 	}
 	if r.meta.Type == items.Service {
-		if err := r.configure(ctx, b, p); err != nil {
+		if err := r.configure(ctx, a, b, p); err != nil {
 			return err
 		}
 	} else if len(p.Layers) != 1 {
@@ -183,7 +184,7 @@ func (b *build) layers(p *oci.Platform) error {
 }
 
 // configure writes the configuration of a service.
-func (r *releasing) configure(ctx context.Context, b *build, p *oci.Platform) error {
+func (r *releasing) configure(ctx context.Context, a *command.App, b *build, p *oci.Platform) error {
 	c := workload.Image{Args: p.Config.Args, Env: p.Config.Env, Dir: p.Config.WorkingDir, UID: p.Config.User.UID,
 		GID: p.Config.User.GID, StopSignal: p.Config.StopSignal, Variables: r.variables, Layers: slices.Clone(r.under)}
 	for _, l := range p.Layers {
@@ -203,6 +204,12 @@ func (r *releasing) configure(ctx context.Context, b *build, p *oci.Platform) er
 	if _, problems := workload.ParseImage(text); problems != nil {
 		return command.Refuse(command.ExitUsage, wire.CodeMalformed, "%s: its configuration is none for nodes: %s", p,
 			problems.First())
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.meta.Env)) {
+		if (r.pack != "" || r.signatures != "") && !slices.Contains(r.variables, name) {
+			a.Warn("%s: nodes that demand signatures do not start it: its metadata sets %s, and no --variable names "+
+				"that", p, name)
+		}
 	}
 	f, err := os.CreateTemp("", "tandem-image-*.json")
 	if err != nil {
