@@ -5,7 +5,7 @@
 // It guarantees
 //   - that a container has no rights of its owner's choice: no capabilities, no new privileges, no user 0 unless the
 //     node's owner allows it, a read-only root, no network unless asked for, and of the node's files and devices those
-//     that are declared;
+//     that are declared, and copies of those by which names are resolved in its network;
 //   - that nothing of an image decides where something is mounted, and no file of it is read to find out who runs it;
 //   - that overlays are mounted where nobody else sees them, and so end with the container, whoever was killed;
 //   - that what is left of a container is found by its name and removed.
